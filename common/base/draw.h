@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* draw.h - random numbers by counter, not by state.
+ *
+ * A draw is a pure function of (seed, purpose, indices): any process can make
+ * any draw again, in any order, on any number of threads. The u64 stream is
+ * SplitMix64 (Steele, Lea, Flood 2014) addressed by position; keys are derived
+ * by chaining its finaliser.
+ */
+#ifndef PS_COMMON_BASE_DRAW_H
+#define PS_COMMON_BASE_DRAW_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* What a stream is for; part of the key, so that no two purposes share draws.
+ * Values are part of what makes a run reproducible: never renumber. */
+typedef enum ps_purpose {
+    PS_DRAW_INIT = 1,    /* initial weights: (variable) */
+    PS_DRAW_ORDER = 2,   /* sample order: (epoch) */
+    PS_DRAW_UP = 3,      /* rounding of pushes: (slice, clock, contributor) */
+    PS_DRAW_DOWN = 4,    /* rounding of pulls: (slice, clock) */
+    PS_DRAW_GLYPHS = 5,  /* the glyphs data set: (split) */
+    PS_DRAW_TEST = 6     /* tests and benchmarks */
+} ps_purpose;
+
+/* Names a stream. */
+uint64_t ps_draw_key(uint64_t seed, ps_purpose purpose, uint64_t a, uint64_t b, uint64_t c);
+
+/* Draw number `index` of the stream, uniform over 64 bits. */
+static inline uint64_t ps_draw_u64(uint64_t key, uint64_t index)
+{
+    uint64_t z = key + (index + 1) * UINT64_C(0x9e3779b97f4a7c15);
+
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return z ^ (z >> 31);
+}
+
+/* Cheap 32-bit draw for dithering many values: a two-multiply integer hash of
+ * the index under a 32-bit key. A loop over it vectorises. */
+static inline uint32_t ps_draw_u32(uint32_t key, uint32_t index)
+{
+    uint32_t x = index * UINT32_C(0x9e3779b9) + key;
+
+    x = (x ^ (x >> 16)) * UINT32_C(0x21f0aaad);
+    x = (x ^ (x >> 15)) * UINT32_C(0xd35a2d97);
+    return x ^ (x >> 15);
+}
+
+double ps_draw_unit(uint64_t key, uint64_t index);                 /* [0, 1) */
+double ps_draw_normal(uint64_t key, uint64_t index);               /* mean 0, variance 1 */
+uint64_t ps_draw_below(uint64_t key, uint64_t index, uint64_t n);  /* [0, n), n > 0, unbiased to 2^-64 n */
+
+/* order[0..n) becomes a permutation of 0..n-1 (Fisher-Yates on the stream). */
+void ps_draw_permutation(uint64_t key, uint32_t *order, size_t n);
+
+#endif

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* loop.c - see loop.h.
+ *
+ * The public C API of gRPC has no alarm and no way to put a tag of one's own
+ * on a queue. Timers are therefore the deadline of grpc_completion_queue_next,
+ * and a post rings a doorbell: an empty batch on a call of a lame channel,
+ * which gRPC completes at once (grpc.h, grpc_call_start_batch).
+ */
+#include "common/rpc/loop.h"
+
+#include "common/base/container_of.h"
+
+#include <assert.h>
+#include <grpc/support/time.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <time.h>
+
+struct ps_loop {
+    grpc_completion_queue *cq;
+    bool stopping;
+    ps_timer timers; /* ring, soonest first */
+
+    grpc_channel *lame;
+    pthread_mutex_t mutex; /* guards all below */
+    grpc_call *doorbell;
+    ps_event bell;
+    bool rung; /* the bell is in flight */
+    ps_event *posted, **posted_tail;
+};
+
+static int64_t now_us(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
+}
+
+static void fire_posted(ps_loop *loop, bool ok)
+{
+    ps_event *e;
+
+    pthread_mutex_lock(&loop->mutex);
+    e = loop->posted;
+    loop->posted = NULL;
+    loop->posted_tail = &loop->posted;
+    loop->rung = false;
+    pthread_mutex_unlock(&loop->mutex);
+
+    while (e != NULL) {
+        ps_event *next = e->next; /* fire may free e */
+
+        e->fire(e, ok);
+        e = next;
+    }
+}
+
+static void on_bell(ps_event *self, bool ok)
+{
+    ps_loop *loop = PS_CONTAINER_OF(self, ps_loop, bell);
+
+    (void)ok;
+    fire_posted(loop, !loop->stopping);
+}
+
+ps_status ps_loop_create(ps_loop **out)
+{
+    ps_loop *loop = calloc(1, sizeof *loop);
+
+    if (loop == NULL) {
+        return ps_fail(PS_RESOURCE_EXHAUSTED, "event loop: out of memory");
+    }
+    loop->timers.prev = loop->timers.next = &loop->timers;
+    loop->posted_tail = &loop->posted;
+    loop->bell.fire = on_bell;
+    pthread_mutex_init(&loop->mutex, NULL);
+    grpc_init();
+    loop->cq = grpc_completion_queue_create_for_next(NULL);
+    loop->lame = grpc_lame_client_channel_create(NULL, GRPC_STATUS_UNAVAILABLE, "doorbell");
+    loop->doorbell = grpc_channel_create_call(loop->lame, NULL, 0, loop->cq,
+                                              grpc_slice_from_static_string("/doorbell"), NULL,
+                                              gpr_inf_future(GPR_CLOCK_REALTIME), NULL);
+    *out = loop;
+    return ps_ok();
+}
+
+void ps_loop_destroy(ps_loop *loop)
+{
+    if (loop == NULL) {
+        return;
+    }
+    if (!loop->stopping) {
+        ps_loop_stop(loop);
+        ps_loop_run(loop);
+    }
+    grpc_completion_queue_destroy(loop->cq);
+    grpc_shutdown();
+    pthread_mutex_destroy(&loop->mutex);
+    free(loop);
+}
+
+static void unlink_timer(ps_timer *t)
+{
+    t->prev->next = t->next;
+    t->next->prev = t->prev;
+    t->armed = false;
+}
+
+/* Fires the timers that are due and says when the next one is. */
+static gpr_timespec fire_timers(ps_loop *loop)
+{
+    for (;;) {
+        ps_timer *t = loop->timers.next;
+        int64_t wait_us;
+
+        if (t == &loop->timers) {
+            return gpr_inf_future(GPR_CLOCK_MONOTONIC);
+        }
+        wait_us = t->at_us - now_us();
+        if (wait_us > 0) {
+            return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
+                                gpr_time_from_micros(wait_us, GPR_TIMESPAN));
+        }
+        unlink_timer(t);
+        t->event.fire(&t->event, true);
+    }
+}
+
+void ps_loop_run(ps_loop *loop)
+{
+    for (;;) {
+        gpr_timespec until = fire_timers(loop);
+        grpc_event ev = grpc_completion_queue_next(loop->cq, until, NULL);
+        ps_event *event;
+
+        switch (ev.type) {
+        case GRPC_QUEUE_TIMEOUT:
+            break;
+        case GRPC_QUEUE_SHUTDOWN:
+            return;
+        case GRPC_OP_COMPLETE:
+            event = ev.tag; /* every tag is one: loop.h */
+            event->fire(event, ev.success != 0);
+            break;
+        }
+    }
+}
+
+void ps_loop_stop(ps_loop *loop)
+{
+    assert(!loop->stopping);
+    loop->stopping = true;
+    while (loop->timers.next != &loop->timers) {
+        ps_timer *t = loop->timers.next;
+
+        unlink_timer(t);
+        t->event.fire(&t->event, false);
+    }
+    pthread_mutex_lock(&loop->mutex);
+    grpc_call_unref(loop->doorbell);
+    loop->doorbell = NULL;
+    pthread_mutex_unlock(&loop->mutex);
+    grpc_channel_destroy(loop->lame);
+    fire_posted(loop, false);
+    grpc_completion_queue_shutdown(loop->cq);
+}
+
+void ps_loop_post(ps_loop *loop, ps_event *event)
+{
+    pthread_mutex_lock(&loop->mutex);
+    event->next = NULL;
+    *loop->posted_tail = event;
+    loop->posted_tail = &event->next;
+    if (!loop->rung && loop->doorbell != NULL) {
+        grpc_call_error err = grpc_call_start_batch(loop->doorbell, NULL, 0, &loop->bell, NULL);
+
+        assert(err == GRPC_CALL_OK);
+        (void)err;
+        loop->rung = true;
+    }
+    pthread_mutex_unlock(&loop->mutex);
+}
+
+void ps_loop_after(ps_loop *loop, ps_timer *timer, int64_t delay_us)
+{
+    ps_timer *at;
+
+    ps_loop_cancel(loop, timer);
+    timer->at_us = now_us() + delay_us;
+    at = loop->timers.prev;
+    while (at != &loop->timers && at->at_us > timer->at_us) {
+        at = at->prev;
+    }
+    timer->prev = at;
+    timer->next = at->next;
+    at->next->prev = timer;
+    at->next = timer;
+    timer->armed = true;
+}
+
+void ps_loop_cancel(ps_loop *loop, ps_timer *timer)
+{
+    (void)loop;
+    if (timer->armed) {
+        unlink_timer(timer);
+    }
+}
+
+grpc_completion_queue *ps_loop_cq(ps_loop *loop)
+{
+    return loop->cq;
+}
