@@ -13,9 +13,9 @@
 
 typedef struct ps_buf {
     atomic_size_t refs;
-    size_t len;     /* bytes in use, <= cap; the owner's to set before sharing */
+    size_t len; /* bytes in use, <= cap; the owner's to set before sharing */
     size_t cap;
-    uint8_t data[]; /* 64-byte aligned */
+    _Alignas(64) uint8_t data[];
 } ps_buf;
 
 /* One reference, len 0. Aborts when memory runs out: cap is ours, never a peer's. */

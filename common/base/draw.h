@@ -15,12 +15,12 @@
 /* What a stream is for; part of the key, so that no two purposes share draws.
  * Values are part of what makes a run reproducible: never renumber. */
 typedef enum ps_purpose {
-    PS_DRAW_INIT = 1,    /* initial weights: (variable) */
-    PS_DRAW_ORDER = 2,   /* sample order: (epoch) */
-    PS_DRAW_UP = 3,      /* rounding of pushes: (slice, clock, contributor) */
-    PS_DRAW_DOWN = 4,    /* rounding of pulls: (slice, clock) */
-    PS_DRAW_GLYPHS = 5,  /* the glyphs data set: (split) */
-    PS_DRAW_TEST = 6     /* tests and benchmarks */
+    PS_DRAW_INIT = 1,   /* initial weights: (variable) */
+    PS_DRAW_ORDER = 2,  /* sample order: (epoch) */
+    PS_DRAW_UP = 3,     /* rounding of pushes: (slice, clock, contributor) */
+    PS_DRAW_DOWN = 4,   /* rounding of pulls: (slice, clock) */
+    PS_DRAW_GLYPHS = 5, /* the glyphs data set: (split) */
+    PS_DRAW_TEST = 6    /* tests and benchmarks */
 } ps_purpose;
 
 /* Names a stream. */
@@ -47,11 +47,16 @@ static inline uint32_t ps_draw_u32(uint32_t key, uint32_t index)
     return x ^ (x >> 15);
 }
 
-double ps_draw_unit(uint64_t key, uint64_t index);                 /* [0, 1) */
-double ps_draw_normal(uint64_t key, uint64_t index);               /* mean 0, variance 1 */
-uint64_t ps_draw_below(uint64_t key, uint64_t index, uint64_t n);  /* [0, n), n > 0, unbiased to 2^-64 n */
+/* The same bits on every host, whatever its libm: sums, products, quotients and
+ * square roots only. Each uses draw number `index` and no other. */
+double ps_draw_unit(uint64_t key, uint64_t index);   /* [0, 1), 53 bits */
+double ps_draw_normal(uint64_t key, uint64_t index); /* mean 0, variance 1, within +-8.3 */
 
-/* order[0..n) becomes a permutation of 0..n-1 (Fisher-Yates on the stream). */
+/* [0, n), n > 0; unbiased to 2^-64 n. */
+uint64_t ps_draw_below(uint64_t key, uint64_t index, uint64_t n);
+
+/* order[0..n) becomes a permutation of 0..n-1 (Fisher-Yates on the stream);
+ * n < 2^32. */
 void ps_draw_permutation(uint64_t key, uint32_t *order, size_t n);
 
 #endif

@@ -22,6 +22,25 @@ const char *ps_code_name(ps_code code)
     return i < sizeof names / sizeof names[0] ? names[i] : "code out of range";
 }
 
+/* When the text fills the buffer it may have been cut inside a character; what
+ * is left of that one goes too, since a status travels in UTF-8 fields. */
+static void trim(ps_status *st)
+{
+    size_t n = strlen(st->text), back = 0;
+    unsigned char lead;
+
+    if (n < sizeof st->text - 1) {
+        return;
+    }
+    while (back < 3 && ((unsigned char)st->text[n - 1 - back] & 0xc0) == 0x80) {
+        back++;
+    }
+    lead = (unsigned char)st->text[n - 1 - back];
+    if ((lead >= 0xc0 && back < 1) || (lead >= 0xe0 && back < 2) || (lead >= 0xf0 && back < 3)) {
+        st->text[n - 1 - back] = '\0';
+    }
+}
+
 ps_status ps_fail(ps_code code, const char *fmt, ...)
 {
     ps_status st = {.code = code};
@@ -31,7 +50,25 @@ ps_status ps_fail(ps_code code, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(st.text, sizeof st.text, fmt, ap);
     va_end(ap);
+    trim(&st);
     return st;
+}
+
+/* Adds ": " and the text, cut where the buffer ends. */
+static void append(ps_status *st, const char *text)
+{
+    size_t n = strlen(st->text);
+    size_t room = sizeof st->text - 1 - n;
+    size_t more = strnlen(text, room);
+
+    if (room <= 2) {
+        return;
+    }
+    memcpy(st->text + n, ": ", 2);
+    more = more < room - 2 ? more : room - 2;
+    memcpy(st->text + n + 2, text, more);
+    st->text[n + 2 + more] = '\0';
+    trim(st);
 }
 
 static ps_code code_of_errno(int err)
@@ -63,18 +100,14 @@ static ps_code code_of_errno(int err)
 ps_status ps_fail_errno(int err, const char *fmt, ...)
 {
     ps_status st = {.code = code_of_errno(err)};
-    char why[64];
+    char space[64];
+    const char *why = strerror_r(err, space, sizeof space); /* GNU's: never NULL */
     va_list ap;
-    size_t n;
 
     va_start(ap, fmt);
     vsnprintf(st.text, sizeof st.text, fmt, ap);
     va_end(ap);
-    n = strlen(st.text);
-    if (strerror_r(err, why, sizeof why) != 0) {
-        snprintf(why, sizeof why, "errno %d", err);
-    }
-    snprintf(st.text + n, sizeof st.text - n, ": %s", why);
+    append(&st, why);
     return st;
 }
 
@@ -82,7 +115,6 @@ ps_status ps_wrap(ps_status st, const char *fmt, ...)
 {
     ps_status out = {.code = st.code};
     va_list ap;
-    size_t n;
 
     if (ps_is_ok(&st)) {
         return st;
@@ -90,7 +122,6 @@ ps_status ps_wrap(ps_status st, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(out.text, sizeof out.text, fmt, ap);
     va_end(ap);
-    n = strlen(out.text);
-    snprintf(out.text + n, sizeof out.text - n, ": %s", st.text);
+    append(&out, st.text);
     return out;
 }

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* arena.c - see arena.h. */
+#include "common/base/arena.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    FIRST_BYTES = 4096,      /* most control messages fit */
+    LARGEST_BYTES = 1 << 20, /* blocks double up to this */
+};
+
+typedef struct ps_arena_block {
+    struct ps_arena_block *next;
+    size_t bytes; /* of data */
+    _Alignas(PS_ARENA_ALIGN_BYTES) uint8_t data[];
+} ps_arena_block;
+
+void ps_arena_init(ps_arena *arena, size_t cap_bytes)
+{
+    *arena = (ps_arena){.cap_bytes = cap_bytes};
+}
+
+static int add_block(ps_arena *arena, size_t need)
+{
+    size_t bytes = FIRST_BYTES;
+    ps_arena_block *block;
+
+    if (arena->blocks != NULL) {
+        bytes = arena->blocks->bytes < LARGEST_BYTES / 2 ? arena->blocks->bytes * 2 : LARGEST_BYTES;
+    }
+    if (bytes > arena->cap_bytes - arena->used_bytes) {
+        bytes = arena->cap_bytes - arena->used_bytes;
+    }
+    if (bytes < need) {
+        bytes = need;
+    }
+    block = malloc(sizeof *block + bytes);
+    if (block == NULL) {
+        return -1;
+    }
+    block->next = arena->blocks;
+    block->bytes = bytes;
+    arena->blocks = block;
+    arena->next = block->data;
+    arena->left_bytes = bytes;
+    return 0;
+}
+
+void *ps_arena_alloc(ps_arena *arena, size_t bytes)
+{
+    size_t room = arena->cap_bytes - arena->used_bytes;
+    size_t rounded;
+    void *p;
+
+    if (bytes > room) {
+        return NULL;
+    }
+    rounded = (bytes + PS_ARENA_ALIGN_BYTES - 1) / PS_ARENA_ALIGN_BYTES * PS_ARENA_ALIGN_BYTES;
+    if (rounded == 0) {
+        rounded = PS_ARENA_ALIGN_BYTES; /* pieces of no bytes differ, and are counted */
+    }
+    if (rounded < bytes || rounded > room) {
+        return NULL;
+    }
+    if (rounded > arena->left_bytes && add_block(arena, rounded) != 0) {
+        return NULL;
+    }
+    p = arena->next;
+    arena->next += rounded;
+    arena->left_bytes -= rounded;
+    arena->used_bytes += rounded;
+    return p;
+}
+
+char *ps_arena_strdup(ps_arena *arena, const char *text)
+{
+    size_t bytes = strlen(text) + 1;
+    char *copy = ps_arena_alloc(arena, bytes);
+
+    if (copy != NULL) {
+        memcpy(copy, text, bytes);
+    }
+    return copy;
+}
+
+void ps_arena_reset(ps_arena *arena)
+{
+    ps_arena_block *block = arena->blocks;
+
+    arena->used_bytes = 0;
+    if (block == NULL) {
+        return;
+    }
+    while (block->next != NULL) {
+        ps_arena_block *older = block->next;
+
+        free(block);
+        block = older;
+    }
+    arena->blocks = block;
+    arena->next = block->data;
+    arena->left_bytes = block->bytes;
+}
+
+void ps_arena_fini(ps_arena *arena)
+{
+    ps_arena_reset(arena);
+    free(arena->blocks);
+    ps_arena_init(arena, arena->cap_bytes);
+}

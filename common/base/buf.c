@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* buf.c - see buf.h. */
+#include "common/base/buf.h"
+#include "common/base/xalloc.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+ps_buf *ps_buf_create(size_t cap)
+{
+    ps_buf *buf;
+
+    assert(cap <= SIZE_MAX / 2);
+    buf = ps_xaligned_alloc(sizeof *buf + cap);
+    atomic_init(&buf->refs, 1);
+    buf->len = 0;
+    buf->cap = cap;
+    return buf;
+}
+
+ps_buf *ps_buf_ref(ps_buf *buf)
+{
+    /* Relaxed: who can add a holder is one already. */
+    size_t before = atomic_fetch_add_explicit(&buf->refs, 1, memory_order_relaxed);
+
+    assert(before > 0);
+    (void)before;
+    return buf;
+}
+
+void ps_buf_unref(ps_buf *buf)
+{
+    size_t before;
+
+    if (buf == NULL) {
+        return;
+    }
+    /* Release what this holder read or wrote; acquire the others' before freeing. */
+    before = atomic_fetch_sub_explicit(&buf->refs, 1, memory_order_acq_rel);
+    assert(before > 0);
+    if (before == 1) {
+        free(buf);
+    }
+}
