@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* health.c - see health.h.
+ *
+ * A watcher remembers what it was told last; whenever it may send and the truth
+ * is something else, it is told the truth. So a slow reader costs one message,
+ * however often the status changes meanwhile.
+ */
+#include "common/rpc/health.h"
+
+#include "grpc/health/v1/health.pb-c.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef Grpc__Health__V1__HealthCheckRequest check_request;
+typedef Grpc__Health__V1__HealthCheckResponse check_response;
+
+/* The values of ServingStatus, short. */
+enum {
+    UNKNOWN = GRPC__HEALTH__V1__HEALTH_CHECK_RESPONSE__SERVING_STATUS__UNKNOWN,
+    SERVING = GRPC__HEALTH__V1__HEALTH_CHECK_RESPONSE__SERVING_STATUS__SERVING,
+    NOT_SERVING = GRPC__HEALTH__V1__HEALTH_CHECK_RESPONSE__SERVING_STATUS__NOT_SERVING,
+    SERVICE_UNKNOWN = GRPC__HEALTH__V1__HEALTH_CHECK_RESPONSE__SERVING_STATUS__SERVICE_UNKNOWN
+};
+
+typedef struct entry entry;
+struct entry {
+    entry *next;
+    int status;
+    char name[];
+};
+
+typedef struct watcher watcher;
+struct watcher {
+    watcher *next, **link; /* *link is this one */
+    ps_health *health;
+    ps_call *call;
+    int told; /* UNKNOWN: nothing yet */
+    char name[];
+};
+
+struct ps_health {
+    bool stopped;
+    entry *entries;
+    watcher *watchers;
+};
+
+static entry *find_entry(const ps_health *health, const char *name)
+{
+    entry *e = health->entries;
+
+    while (e != NULL && strcmp(e->name, name) != 0) {
+        e = e->next;
+    }
+    return e;
+}
+
+static void add_entry(ps_health *health, const char *name, int status)
+{
+    size_t len = strlen(name) + 1;
+    entry *e = malloc(sizeof *e + len);
+
+    if (e == NULL) {
+        abort(); /* names are ours, not a peer's */
+    }
+    memcpy(e->name, name, len);
+    e->status = status;
+    e->next = health->entries;
+    health->entries = e;
+}
+
+ps_health *ps_health_create(const ps_service *services, size_t count)
+{
+    ps_health *health = calloc(1, sizeof *health);
+
+    if (health == NULL) {
+        abort();
+    }
+    add_entry(health, "", SERVING);
+    for (size_t i = 0; i < count; i++) {
+        add_entry(health, services[i].type->name, SERVING);
+    }
+    return health;
+}
+
+void ps_health_destroy(ps_health *health)
+{
+    if (health == NULL) {
+        return;
+    }
+    assert(health->watchers == NULL);
+    while (health->entries != NULL) {
+        entry *e = health->entries;
+
+        health->entries = e->next;
+        free(e);
+    }
+    free(health);
+}
+
+static void remove_watcher(watcher *w)
+{
+    *w->link = w->next;
+    if (w->next != NULL) {
+        w->next->link = w->link;
+    }
+    free(w);
+}
+
+static void tell(watcher *w);
+
+static void on_told(void *arg, ps_call *call)
+{
+    (void)call;
+    tell(arg);
+}
+
+/* Brings the watcher up to date if it may send, and ends it when the server
+ * ends. May free it. */
+static void tell(watcher *w)
+{
+    check_response reply = GRPC__HEALTH__V1__HEALTH_CHECK_RESPONSE__INIT;
+    const entry *e = find_entry(w->health, w->name);
+    int status = e == NULL ? SERVICE_UNKNOWN : e->status;
+
+    if (!ps_call_can_send(w->call)) {
+        return; /* on_told comes */
+    }
+    if (w->told != status) {
+        w->told = status;
+        reply.status = status;
+        ps_call_send(w->call, &reply.base, NULL, 0, on_told, w);
+    } else if (w->health->stopped) {
+        ps_call *call = w->call;
+
+        remove_watcher(w);
+        ps_call_fail(call, ps_fail(PS_UNAVAILABLE, "the server is stopping"));
+    }
+}
+
+static void on_gone(void *arg, ps_call *call)
+{
+    (void)call;
+    remove_watcher(arg);
+}
+
+static void tell_all(ps_health *health)
+{
+    watcher *next;
+
+    for (watcher *w = health->watchers; w != NULL; w = next) {
+        next = w->next;
+        tell(w);
+    }
+}
+
+void ps_health_set(ps_health *health, const char *service, bool serving)
+{
+    int status = serving && !health->stopped ? SERVING : NOT_SERVING;
+    entry *e = find_entry(health, service);
+
+    if (e == NULL) {
+        add_entry(health, service, status);
+    } else {
+        e->status = status;
+    }
+    tell_all(health);
+}
+
+void ps_health_stop(ps_health *health)
+{
+    health->stopped = true;
+    for (entry *e = health->entries; e != NULL; e = e->next) {
+        e->status = NOT_SERVING;
+    }
+    tell_all(health);
+}
+
+static void handle_check(void *state, const ProtobufCMessage *request, ps_payload *payload,
+                         ps_call *call)
+{
+    const ps_health *health = state;
+    const check_request *req = (const check_request *)request;
+    const entry *e = find_entry(health, req->service);
+    check_response reply = GRPC__HEALTH__V1__HEALTH_CHECK_RESPONSE__INIT;
+
+    (void)payload;
+    if (e == NULL) {
+        ps_call_fail(call, ps_fail(PS_NOT_FOUND, "no service '%.80s' here", req->service));
+        return;
+    }
+    reply.status = e->status;
+    ps_call_reply(call, &reply.base);
+}
+
+static void handle_watch(void *state, const ProtobufCMessage *request, ps_payload *payload,
+                         ps_call *call)
+{
+    ps_health *health = state;
+    const check_request *req = (const check_request *)request;
+    size_t len = strlen(req->service) + 1;
+    watcher *w = malloc(sizeof *w + len);
+
+    (void)payload;
+    if (w == NULL) {
+        ps_call_fail(call, ps_fail(PS_RESOURCE_EXHAUSTED, "no memory for one more Watch"));
+        return;
+    }
+    memcpy(w->name, req->service, len);
+    w->health = health;
+    w->call = call;
+    w->told = UNKNOWN;
+    w->next = health->watchers;
+    w->link = &health->watchers;
+    if (w->next != NULL) {
+        w->next->link = &w->next;
+    }
+    health->watchers = w;
+    ps_call_on_gone(call, on_gone, w);
+    tell(w);
+}
+
+static const ps_method health_methods[] = {
+    {.name = "Check", .handle = handle_check},
+    {.name = "Watch", .handle = handle_watch, .streams_out = true},
+};
+
+ps_service ps_health_service(ps_health *health)
+{
+    return (ps_service){
+        .type = &grpc__health__v1__health__descriptor,
+        .methods = health_methods,
+        .method_count = sizeof health_methods / sizeof health_methods[0],
+        .state = health,
+    };
+}
