@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* report.h - CSV reports of a worker: a header, a row at a time, in any locale. */
+#ifndef PS_COMMON_ARTIFACT_REPORT_H
+#define PS_COMMON_ARTIFACT_REPORT_H
+
+#include "common/base/status.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct ps_report ps_report;
+
+/* A row of TR-{title}-N({id}).csv: time_s,epoch,batch,step,loss,accuracy,
+ * samples_per_s,bytes_up,bytes_down,wait_s */
+typedef struct ps_train_row {
+    double time_s;   /* since training began */
+    uint32_t epoch;  /* from 1 */
+    uint64_t batch;  /* in the epoch, from 1 */
+    uint64_t step;   /* from 1 */
+    double loss, accuracy, samples_per_s;
+    uint64_t bytes_up, bytes_down; /* so far */
+    double wait_s;                 /* so far */
+} ps_train_row;
+
+/* A row of EV-{title}-N({id}).csv: epoch,step,loss,accuracy. No times, so that
+ * the files of all workers of a synchronous job are equal. */
+typedef struct ps_eval_row {
+    uint32_t epoch;
+    uint64_t step;
+    double loss, accuracy;
+} ps_eval_row;
+
+PS_MUST_USE ps_status ps_report_open_train(const char *path, ps_report **out);
+PS_MUST_USE ps_status ps_report_open_eval(const char *path, ps_report **out);
+/* Buffered; a row never stays unwritten for more than a second of rows or until close. */
+void ps_report_train(ps_report *report, const ps_train_row *row);
+void ps_report_eval(ps_report *report, const ps_eval_row *row);
+/* First write error of the whole life; always frees. */
+PS_MUST_USE ps_status ps_report_close(ps_report *report);
+
+/* "TR-{title}-N({id}).csv" and kin into name[0..cap). */
+void ps_artifact_name(char *name, size_t cap, const char *prefix, const char *title,
+                      const char *id, const char *suffix);
+
+#endif

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* safetensors.h - model files: u64 header length, JSON header, float32 data. */
+#ifndef PS_COMMON_ARTIFACT_SAFETENSORS_H
+#define PS_COMMON_ARTIFACT_SAFETENSORS_H
+
+#include "common/base/status.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { PS_TENSOR_RANK_MAX = 8 };
+
+typedef struct ps_tensor {
+    const char *name;
+    uint32_t rank;
+    uint64_t dim[PS_TENSOR_RANK_MAX];
+    const float *data; /* product of dim */
+} ps_tensor;
+
+typedef struct ps_meta {
+    const char *key, *value;
+} ps_meta;
+
+/* Writes atomically; tensors in the order given, data aligned to 8 bytes. */
+PS_MUST_USE ps_status ps_safetensors_write(const char *path, const ps_tensor *tensors, size_t count,
+                                           const ps_meta *meta, size_t meta_count);
+
+typedef struct ps_safetensors ps_safetensors;
+
+/* Strict: covered without holes, F32 only, no duplicates, bounded header.
+ * Errors name the tensor or the offset. */
+PS_MUST_USE ps_status ps_safetensors_open(const char *path, ps_safetensors **out);
+size_t ps_safetensors_count(const ps_safetensors *file);
+const ps_tensor *ps_safetensors_at(const ps_safetensors *file, size_t index);
+const char *ps_safetensors_meta(const ps_safetensors *file, const char *key); /* or NULL */
+void ps_safetensors_close(ps_safetensors *file);
+
+#endif

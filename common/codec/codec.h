@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* codec.h - how float32 values become bytes and bytes become values.
+ *
+ * A codec is a const table of functions without state. To add one: a message
+ * in proto/psgd/v1/codec.proto with its line in Encoding's oneof, the file
+ * common/codec/NAME.c which defines `const ps_codec ps_codec_NAME`, a line in
+ * common/codec/list.h and one in CMakeLists.txt. Tests, `psgd info` and the
+ * fuzzer iterate over the list.
+ *
+ * All functions may be called from any thread; n is at most PS_SLICE_VALUES.
+ */
+#ifndef PS_COMMON_CODEC_CODEC_H
+#define PS_COMMON_CODEC_CODEC_H
+
+#include "common/base/param.h"
+#include "common/base/status.h"
+
+#include "psgd/v1/codec.pb-c.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* An Encoding with room for what any codec's message holds; no heap. */
+typedef struct ps_encoding {
+    Psgd__V1__Encoding msg;
+    union {
+        Psgd__V1__F32 f32;
+        Psgd__V1__F16 f16;
+        Psgd__V1__Int8 int8;
+    } u;
+} ps_encoding;
+
+/* What decode does with the values. */
+typedef enum ps_into {
+    PS_INTO_SET, /* y = x */
+    PS_INTO_ADD  /* y = y + x */
+} ps_into;
+
+typedef struct ps_codec {
+    const char *name;        /* in jobs and documents; never changes */
+    const char *summary;     /* one line with the formula */
+    const ps_param *params;  /* (optional) */
+    Psgd__V1__Encoding__CodecCase wire; /* its member of the oneof */
+    double bits_per_value;   /* beside the header */
+    bool unbiased;           /* the mean over draws of decode(encode(x)) is x */
+    bool is_identity;        /* bytes are the float32 values in memory order, little-endian */
+
+    /* Largest |decoded - x| as a multiple of |x| plus a multiple of max|x| of
+     * the slice, for finite x in binary32's normal range (f16: in its range). */
+    double error_of_value, error_of_max;
+
+    /* Exact number of bytes that encode writes for n values. */
+    size_t (*size)(const ps_params *params, size_t n);
+
+    /* Writes x[0..n) to out[0..size(n)) and fills `head` (codec case and
+     * member; not slice nor payload_bytes). `key` seeds rounding: the same key
+     * and values give the same bytes. Values that are not finite are encoded
+     * as the codec can; decode of the result never fails. */
+    void (*encode)(const ps_params *params, uint64_t key, const float *x, size_t n, uint8_t *out,
+                   ps_encoding *head);
+
+    /* Reads exactly n values from in[0..len) into y (set) or onto it (add).
+     * `in` and `head` come from the network and may be unaligned: anything at
+     * all ends in values or in DATA_LOSS. On failure y is as it was. */
+    PS_MUST_USE ps_status (*decode)(const Psgd__V1__Encoding *head, const uint8_t *in, size_t len,
+                                    ps_into into, float *y, size_t n);
+} ps_codec;
+
+/* NULL if no codec has that name, or that member of the oneof. */
+const ps_codec *ps_codec_find(const char *name);
+const ps_codec *ps_codec_of_wire(Psgd__V1__Encoding__CodecCase wire);
+
+/* Calls fn once per codec, in the order of common/codec/list.h. */
+void ps_codec_each(void (*fn)(const ps_codec *codec, void *arg), void *arg);
+
+/* encode with the head prepared: init, slice and payload_bytes filled in. */
+void ps_codec_encode(const ps_codec *codec, const ps_params *params, uint64_t key, uint32_t slice,
+                     const float *x, size_t n, uint8_t *out, ps_encoding *head);
+
+/* Decodes by the head's codec; payload_bytes 0 means zeros; a codec other than
+ * `expected` (NULL: any) is INVALID_ARGUMENT. */
+PS_MUST_USE ps_status ps_codec_decode(const ps_codec *expected, const Psgd__V1__Encoding *head,
+                                      const uint8_t *in, size_t len, ps_into into, float *y,
+                                      size_t n);
+
+#endif

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* list.h - every data source and assignment of this build, one a line. No
+ * include guard: define PS_DATA_SOURCE(name) or PS_ASSIGN(name), or both. */
+#ifdef PS_DATA_SOURCE
+PS_DATA_SOURCE(glyphs)
+PS_DATA_SOURCE(mnist)
+#endif
+#ifdef PS_ASSIGN
+PS_ASSIGN(iid)
+PS_ASSIGN(duplicate)
+#endif

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* layer.h - one kind of layer: its shapes, its variables, forward and backward.
+ *
+ * Letters: B samples of a batch, I values of a sample that go in, O that come
+ * out. Everything is float32, row-major; a sample is a row. A layer is planned
+ * once and never allocates afterwards. To add one: common/nn/NAME.c, a line in
+ * list.h, a line in CMakeLists.txt.
+ */
+#ifndef PS_COMMON_NN_LAYER_H
+#define PS_COMMON_NN_LAYER_H
+
+#include "common/base/param.h"
+#include "common/base/status.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { PS_SHAPE_MAX = 4, PS_LAYER_VARS_MAX = 4 };
+
+typedef struct ps_shape {
+    uint32_t rank;
+    uint32_t dim[PS_SHAPE_MAX]; /* outermost first */
+} ps_shape;
+
+size_t ps_shape_size(const ps_shape *shape); /* product of the dimensions */
+
+/* A variable that a layer asks for. */
+typedef struct ps_layer_var {
+    const char *name; /* "weight", "bias" */
+    ps_shape shape;
+    float init_limit; /* initial values are uniform in [-limit, limit]; 0: zeros */
+} ps_layer_var;
+
+typedef struct ps_layer_plan {
+    ps_shape in, out; /* of one sample */
+    size_t batch;     /* B, the most samples at once */
+    ps_params params;
+    unsigned var_count;
+    ps_layer_var vars[PS_LAYER_VARS_MAX];
+    size_t tape_floats; /* scratch from forward to backward, for a batch */
+} ps_layer_plan;
+
+typedef struct ps_layer {
+    const char *kind;
+    const char *summary;    /* one line with the formula */
+    const ps_param *params; /* (optional) */
+
+    /* Fills plan->out, vars and tape_floats from in, batch and params.
+     * INVALID_ARGUMENT if the input's shape does not fit. */
+    PS_MUST_USE ps_status (*plan)(ps_layer_plan *plan);
+
+    /* y (n, O) from x (n, I), n <= B. w: the layer's variables, one pointer each. */
+    void (*forward)(const ps_layer_plan *plan, const float *const *w, const float *x, float *y,
+                    float *tape, size_t n);
+
+    /* dx (n, I) from dy (n, O), NULL if nobody wants it; dw[v] += the
+     * gradient of variable v summed over the n samples. x, y, tape as forward
+     * left them. dx may not alias dy. */
+    void (*backward)(const ps_layer_plan *plan, const float *const *w, const float *x,
+                     const float *y, const float *tape, const float *dy, float *const *dw,
+                     float *dx, size_t n);
+} ps_layer;
+
+const ps_layer *ps_layer_find(const char *kind); /* NULL if there is none */
+void ps_layer_each(void (*fn)(const ps_layer *layer, void *arg), void *arg);
+
+#endif

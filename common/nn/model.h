@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* model.h - layers in a row over one block of parameters.
+ *
+ * All variables lie in one contiguous float32 block in layer order; the model
+ * knows their places and owns activations, nothing else: weights and gradients
+ * are the caller's. One model is used by one thread at a time.
+ */
+#ifndef PS_COMMON_NN_MODEL_H
+#define PS_COMMON_NN_MODEL_H
+
+#include "common/nn/layer.h"
+#include "common/nn/loss.h"
+
+enum { PS_MODEL_LAYERS_MAX = 256, PS_VAR_NAME_MAX = 80 };
+
+typedef struct ps_layer_spec {
+    const ps_layer *layer;
+    ps_params params;
+    char name[64]; /* "dense0" */
+} ps_layer_spec;
+
+typedef struct ps_variable {
+    char name[PS_VAR_NAME_MAX]; /* "dense0.weight" */
+    ps_shape shape;
+    size_t at, size;  /* values, in the block */
+    uint32_t layer;   /* whose it is */
+    float init_limit;
+} ps_variable;
+
+typedef struct ps_model ps_model;
+
+/* `in` is the shape of one sample, batch the most samples at once. The specs
+ * are copied. INVALID_ARGUMENT names the layer that does not fit. */
+PS_MUST_USE ps_status ps_model_create(const ps_layer_spec *layers, size_t count, ps_shape in,
+                                      const ps_loss *loss, size_t batch, ps_model **out);
+void ps_model_destroy(ps_model *model);
+
+size_t ps_model_param_count(const ps_model *model); /* values in the block */
+size_t ps_model_variable_count(const ps_model *model);
+const ps_variable *ps_model_variable(const ps_model *model, size_t index);
+size_t ps_model_output_width(const ps_model *model);
+size_t ps_model_batch(const ps_model *model);
+
+/* Bytes of activations and scratch. */
+size_t ps_model_memory(const ps_model *model);
+
+/* Initial weights: variable v, value i is ps_draw_unit of the key (seed,
+ * PS_DRAW_INIT, v) at i, mapped to [-limit, limit]. */
+void ps_model_init(const ps_model *model, uint64_t seed, float *block);
+
+/* Asked before a layer's weights are read; may block until they are there.
+ * Variables are [first, first + count). */
+typedef void ps_model_need_fn(void *arg, uint32_t first_variable, uint32_t count);
+/* Told when the gradients of these variables are final, last layer first, the
+ * layer's weights no longer being needed in this step. */
+typedef void ps_model_ready_fn(void *arg, uint32_t first_variable, uint32_t count);
+
+typedef struct ps_model_hooks {
+    ps_model_need_fn *need;   /* (optional) */
+    ps_model_ready_fn *ready; /* (optional) */
+    void *arg;
+} ps_model_hooks;
+
+/* Forward and backward over n <= batch samples: x (n, I), labels (n). grad
+ * (param_count) is overwritten if accumulate is false, else added to, with
+ * scale * the gradient of the summed loss. Adds to *score. */
+void ps_model_train(ps_model *model, const float *weights, const float *x, const uint32_t *labels,
+                    size_t n, float scale, bool accumulate, float *grad,
+                    const ps_model_hooks *hooks, ps_score *score);
+
+/* Forward only; adds to *score. */
+void ps_model_eval(ps_model *model, const float *weights, const float *x, const uint32_t *labels,
+                   size_t n, ps_score *score);
+
+/* Forward only; logits (n, output_width) stay valid until the next call. */
+const float *ps_model_predict(ps_model *model, const float *weights, const float *x, size_t n);
+
+#endif

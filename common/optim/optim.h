@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* optim.h - from a gradient to an increment: w becomes w - step.
+ *
+ * An optimizer is a const table; its state is memory of the caller, `slots`
+ * floats for each value, all zero at first. To add one: common/optim/NAME.c,
+ * a line in list.h, a line in CMakeLists.txt.
+ */
+#ifndef PS_COMMON_OPTIM_OPTIM_H
+#define PS_COMMON_OPTIM_OPTIM_H
+
+#include "common/base/param.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct ps_optim {
+    const char *name;
+    const char *summary;    /* one line with the formula and its source */
+    const ps_param *params; /* the first is the rate */
+    unsigned slots;         /* floats of state for each value: sgd 0, adam 2 */
+
+    /* d[i] = the increment for gradient g[i]; d may be g. t counts steps from
+     * 1. state is (slots, n): slot k begins at state + k * n. Elementwise, so
+     * any split of a vector gives the same bits. */
+    void (*increment)(const ps_params *params, uint64_t t, const float *g, float *state, float *d,
+                      size_t n);
+    /* w[i] -= increment: the same bits as increment followed by subtraction. */
+    void (*step)(const ps_params *params, uint64_t t, const float *g, float *state, float *w,
+                 size_t n);
+} ps_optim;
+
+const ps_optim *ps_optim_find(const char *name); /* NULL if there is none */
+void ps_optim_each(void (*fn)(const ps_optim *optim, void *arg), void *arg);
+
+#endif
