@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* plan.h - a job's specification, checked and resolved to plugins.
+ *
+ * Made from a JobSpec by the coordinator when a job is submitted (every wrong
+ * field is reported at once) and again by each node from the completed spec it
+ * is sent. Names are looked up here and nowhere else. Immutable afterwards.
+ */
+#ifndef PS_COMMON_JOB_PLAN_H
+#define PS_COMMON_JOB_PLAN_H
+
+#include "common/codec/codec.h"
+#include "common/consistency/consistency.h"
+#include "common/data/assign.h"
+#include "common/data/dataset.h"
+#include "common/job/layout.h"
+#include "common/nn/model.h"
+#include "common/optim/optim.h"
+#include "common/update/update.h"
+
+#include "psgd/v1/job.pb-c.h"
+
+/* A codec with its numbers. */
+typedef struct ps_codec_choice {
+    const ps_codec *codec;
+    ps_params params;
+} ps_codec_choice;
+
+typedef struct ps_plan {
+    Psgd__V1__JobSpec *spec; /* every default filled in */
+
+    const ps_data_source *data;
+    uint32_t train_count, test_count; /* after the limits */
+
+    ps_layer_spec *layers; /* (layer_count) */
+    size_t layer_count;
+    const ps_loss *loss;
+    ps_layout layout;
+
+    const ps_assign *assign;
+    ps_params assign_params;
+    ps_assignment *assignment;
+
+    const ps_optim *optim;
+    ps_params optim_params;
+    bool optim_on_server;
+
+    const ps_update *update;
+    ps_params update_params;
+    ps_update_facts update_facts;
+
+    const ps_consistency *policy;
+    ps_params policy_params;
+
+    ps_codec_choice *up, *down; /* (variable_count) */
+
+    uint32_t batches_per_epoch; /* train_count / (block_size * block_count), >= 1 */
+    uint64_t total_steps;       /* batches_per_epoch * epochs */
+} ps_plan;
+
+/* Told of each wrong field: path from "spec", value and what is allowed. */
+typedef void ps_violate_fn(void *arg, const char *field, const char *text);
+
+/* Completes a copy of `spec` (preset, defaults), checks all of it and resolves
+ * it. INVALID_ARGUMENT after `violate` (may be NULL) was called for everything
+ * that is wrong, impossible combinations included. */
+PS_MUST_USE ps_status ps_plan_create(const Psgd__V1__JobSpec *spec, ps_violate_fn *violate,
+                                     void *arg, ps_plan **out);
+void ps_plan_destroy(ps_plan *plan);
+
+/* A model of the plan for batches of `batch` samples. */
+PS_MUST_USE ps_status ps_plan_model(const ps_plan *plan, size_t batch, ps_model **out);
+
+/* Bytes of PreCommit to one node beside the data set, for its deadline. */
+uint64_t ps_plan_package_bytes(const ps_plan *plan, Psgd__V1__NodeRole role, uint32_t rank);
+
+/* Deadline of PreCommit for so many bytes: bytes / network_bandwidth * 2 + 1 s
+ * between the floor and the cap of the spec; microseconds. */
+int64_t ps_plan_pre_commit_us(const ps_plan *plan, uint64_t bytes);
+
+#endif

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* preset.h - named sets of choices, as a const table. */
+#ifndef PS_COMMON_JOB_PRESET_H
+#define PS_COMMON_JOB_PRESET_H
+
+#include <stddef.h>
+
+typedef struct ps_preset {
+    const char *name;
+    const char *summary;
+    const char *json; /* the JobSpec fields it sets, as in a job file */
+} ps_preset;
+
+const ps_preset *ps_preset_find(const char *name); /* NULL if there is none */
+void ps_preset_each(void (*fn)(const ps_preset *preset, void *arg), void *arg);
+
+#endif

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* node.h - what a worker and a parameter server have in common.
+ *
+ * A node serves NodeService, keeps itself registered with its coordinator,
+ * ships its progress and its log of the job by heartbeat, receives the packages
+ * of PreCommit, goes to the barrier, and gives its files to Collect. What the
+ * node does with a job is its role's: a const table of hooks. One loop's thread.
+ */
+#ifndef PS_COMMON_NODE_NODE_H
+#define PS_COMMON_NODE_NODE_H
+
+#include "common/job/plan.h"
+#include "common/node/agent.h"
+#include "common/rpc/client.h"
+#include "common/rpc/server.h"
+
+#include "psgd/v1/coordinator.pb-c.h"
+#include "psgd/v1/node.pb-c.h"
+
+typedef struct ps_node ps_node;
+
+/* One attempt, complete: what the packages of PreCommit brought. The node
+ * owns it; it lives from prepare to release. */
+typedef struct ps_session {
+    char job_id[PS_JOB_ID_MAX];
+    uint32_t attempt;
+    uint32_t rank; /* within the role */
+    ps_plan *plan;
+    /* Initial weights as float32: a worker's whole block (param_count), a
+     * server's own slices one after the other in ascending order. */
+    float *weights;
+    size_t weight_count;
+    ps_dataset *data; /* NULL on a parameter server; owned by the node's cache */
+    /* Addresses of the parameter servers by rank, workers by rank. */
+    uint32_t server_count, worker_count;
+    char (*servers)[160];
+    char (*workers)[160];
+    char (*server_ids)[80], (*worker_ids)[80];
+    char folder[512]; /* for the attempt's files; everything in it named by ps_node_keep is collected */
+} ps_session;
+
+/* What a role does. All on the loop's thread. */
+typedef struct ps_role_hooks {
+    Psgd__V1__NodeRole role;
+    const char *service; /* "psgd-worker" */
+    /* Everything is there: build what can fail (memory, streams not yet). */
+    PS_MUST_USE ps_status (*prepare)(void *state, ps_session *session);
+    /* The barrier opened: begin. Ends with ps_node_finished, once. */
+    void (*run)(void *state);
+    /* Drop everything of the session; may come at any time after prepare.
+     * Must end in ps_node_released, at once or later, and soon (bounded). */
+    void (*release)(void *state);
+    /* Counters for heartbeat and GetStatus; the other role's stays NULL. */
+    void (*progress)(void *state, Psgd__V1__WorkerProgress *progress);   /* (optional) */
+    void (*counters)(void *state, Psgd__V1__ServerCounters *counters);   /* (optional) */
+} ps_role_hooks;
+
+typedef struct ps_node_conf {
+    const char *listen;      /* host:port, port 0 allowed */
+    const char *advertise;   /* host[:port]; NULL: the bound address */
+    const char *coordinator; /* host:port */
+    const char *node_id;     /* NULL: kept in data_dir/node-id, made at first start */
+    const char *data_dir;
+    const char *data_path;   /* where data sets lie already; NULL: none */
+} ps_node_conf;
+
+/* Binds, prints "psgd-worker listening on HOST:PORT" to stdout (flushed), and
+ * registers for as long as it lives. `extra` are further services (the
+ * parameter server's). */
+PS_MUST_USE ps_status ps_node_start(ps_loop *loop, const ps_node_conf *conf,
+                                    const ps_role_hooks *hooks, void *state,
+                                    const ps_service *extra, size_t extra_count, ps_node **out);
+
+uint64_t ps_node_incarnation(const ps_node *node);
+const ps_session *ps_node_session(const ps_node *node); /* NULL when there is none */
+ps_phase ps_node_phase(const ps_node *node);
+
+/* The role's work ended: files are closed, Collect may come. */
+void ps_node_finished(ps_node *node, const ps_status *result);
+void ps_node_released(ps_node *node);
+
+/* Names a file in session->folder to be collected. */
+void ps_node_keep(ps_node *node, const char *name, Psgd__V1__ArtifactKind kind);
+
+/* Sends a heartbeat now (new metrics, new phase). */
+void ps_node_hurry(ps_node *node);
+
+/* SIGTERM: deregisters nothing (the lease does), refuses new jobs, lets a
+ * running job go on for at most grace_us, then ends it; fires done when all is down. */
+void ps_node_stop(ps_node *node, int64_t grace_us, ps_event *done);
+
+#endif
