@@ -1,4 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-foreach(name IN ITEMS test_status test_draw test_arena test_strbuf)
+foreach(name IN ITEMS test_status test_draw test_arena test_strbuf test_log test_address)
     ps_test(unit ${name} ps_base)
 endforeach()

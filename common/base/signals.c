@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* signals.c - see signals.h. */
+#include "common/base/signals.h"
+
+#include <assert.h>
+#include <signal.h>
+#include <unistd.h>
+
+static void awaited(sigset_t *set)
+{
+    sigemptyset(set);
+    sigaddset(set, SIGINT);
+    sigaddset(set, SIGTERM);
+}
+
+void ps_signals_block(void)
+{
+    sigset_t set;
+    int rc;
+
+    awaited(&set);
+    rc = pthread_sigmask(SIG_BLOCK, &set, NULL);
+    assert(rc == 0);
+    (void)rc;
+    signal(SIGPIPE, SIG_IGN);
+}
+
+static void *wait_for_signals(void *arg)
+{
+    ps_signals *signals = arg;
+    bool fired = false;
+    sigset_t set;
+
+    awaited(&set);
+    for (;;) {
+        int signo;
+
+        if (sigwait(&set, &signo) != 0) {
+            continue;
+        }
+        if (atomic_load(&signals->is_stopping)) {
+            return NULL;
+        }
+        if (fired) {
+            _exit(128 + signo);
+        }
+        fired = true;
+        signals->fire(signals->arg, signo);
+    }
+}
+
+ps_status ps_signals_start(ps_signals *signals, void (*fire)(void *arg, int signo), void *arg)
+{
+    int rc;
+
+    atomic_init(&signals->is_stopping, false);
+    signals->fire = fire;
+    signals->arg = arg;
+    rc = pthread_create(&signals->thread, NULL, wait_for_signals, signals);
+    return rc == 0 ? ps_ok() : ps_fail_errno(rc, "start the thread that waits for signals");
+}
+
+void ps_signals_stop(ps_signals *signals)
+{
+    atomic_store(&signals->is_stopping, true);
+    /* To that thread alone: it wakes up and finds the flag. */
+    pthread_kill(signals->thread, SIGTERM);
+    pthread_join(signals->thread, NULL);
+}
