@@ -15,14 +15,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { PS_SHAPE_MAX = 4, PS_LAYER_VARS_MAX = 4 };
+enum {
+    PS_SHAPE_MAX = 4,
+    PS_LAYER_VARS_MAX = 4,
+    PS_TENSOR_MAX = 1 << 30, /* values of one tensor: 4 GiB, and what BLAS can index */
+};
 
 typedef struct ps_shape {
     uint32_t rank;
     uint32_t dim[PS_SHAPE_MAX]; /* outermost first */
 } ps_shape;
 
-size_t ps_shape_size(const ps_shape *shape); /* product of the dimensions */
+size_t
+ps_shape_size(const ps_shape *shape); /* product of the dimensions; SIZE_MAX if that is more */
 
 /* A variable that a layer asks for. */
 typedef struct ps_layer_var {
@@ -55,7 +60,7 @@ typedef struct ps_layer {
 
     /* dx (n, I) from dy (n, O), NULL if nobody wants it; dw[v] += the
      * gradient of variable v summed over the n samples. x, y, tape as forward
-     * left them. dx may not alias dy. */
+     * left them. dx may not alias dy. Bits do not depend on where tensors lie. */
     void (*backward)(const ps_layer_plan *plan, const float *const *w, const float *x,
                      const float *y, const float *tape, const float *dy, float *const *dw,
                      float *dx, size_t n);

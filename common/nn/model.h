@@ -22,15 +22,17 @@ typedef struct ps_layer_spec {
 typedef struct ps_variable {
     char name[PS_VAR_NAME_MAX]; /* "dense0.weight" */
     ps_shape shape;
-    size_t at, size;  /* values, in the block */
-    uint32_t layer;   /* whose it is */
+    size_t at, size; /* values, in the block */
+    uint32_t layer;  /* whose it is */
     float init_limit;
 } ps_variable;
 
 typedef struct ps_model ps_model;
 
 /* `in` is the shape of one sample, batch the most samples at once. The specs
- * are copied. INVALID_ARGUMENT names the layer that does not fit. */
+ * are copied, loss is kept. INVALID_ARGUMENT names the layer that does not fit;
+ * RESOURCE_EXHAUSTED when there is no memory for the activations. Sets the
+ * threads of BLAS to one, for the whole process. */
 PS_MUST_USE ps_status ps_model_create(const ps_layer_spec *layers, size_t count, ps_shape in,
                                       const ps_loss *loss, size_t batch, ps_model **out);
 void ps_model_destroy(ps_model *model);

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* blas.h - the three matrix products that layers are made of.
+ *
+ * Float32, row-major, without gaps between rows. Every dimension < 2^31. The
+ * same arguments give the same bits on one kind of processor. Any thread.
+ */
+#ifndef PS_COMMON_NN_BLAS_H
+#define PS_COMMON_NN_BLAS_H
+
+#include <stddef.h>
+
+/* One thread a product: several workers share a host, and sums must not depend
+ * on how many cores it has. Done once a process, by ps_model_create. */
+void ps_nn_init_process(void);
+
+/* c (m, n) = c * keep + a (m, k) b (n, k)^T. keep is 0 or 1. */
+void ps_gemm_nt(size_t m, size_t n, size_t k, const float *a, const float *b, float keep, float *c);
+
+/* c (m, n) = c * keep + a (m, k) b (k, n). */
+void ps_gemm_nn(size_t m, size_t n, size_t k, const float *a, const float *b, float keep, float *c);
+
+/* c (m, n) = c * keep + a (k, m)^T b (k, n). */
+void ps_gemm_tn(size_t m, size_t n, size_t k, const float *a, const float *b, float keep, float *c);
+
+#endif

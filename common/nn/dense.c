@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* dense.c - every output is a weighted sum of all inputs.
+ *
+ * Letters as in layer.h. W is (O, I), as PyTorch keeps it, so that models can
+ * be exchanged; a sample of any shape counts as a row of I values.
+ */
+#include "common/nn/blas.h"
+#include "common/nn/layer.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { WEIGHT, BIAS };
+
+static const ps_param dense_params[] = {
+    {.name = "units",
+     .value = 128,
+     .min = 1,
+     .max = 1 << 20,
+     .is_integer = true,
+     .help = "values that come out for each sample"},
+    {.name = NULL},
+};
+
+static ps_status dense_plan(ps_layer_plan *plan)
+{
+    size_t in = ps_shape_size(&plan->in);
+    uint32_t units = (uint32_t)plan->params.v[0];
+
+    if (in == 0 || in > PS_TENSOR_MAX) {
+        return ps_fail(PS_INVALID_ARGUMENT, "dense: %zu values go in, 1 to %d are allowed", in,
+                       PS_TENSOR_MAX);
+    }
+    if (units == 0 || units > PS_TENSOR_MAX / in) {
+        return ps_fail(PS_INVALID_ARGUMENT, "dense: %zu x %u weights, 1 to %d are allowed", in,
+                       units, PS_TENSOR_MAX);
+    }
+    plan->out = (ps_shape){.rank = 1, .dim = {units}};
+    plan->var_count = 2;
+    plan->vars[WEIGHT] = (ps_layer_var){
+        .name = "weight",
+        .shape = {.rank = 2, .dim = {units, (uint32_t)in}},
+        .init_limit = (float)sqrt(6.0 / ((double)in + units)),
+    };
+    plan->vars[BIAS] = (ps_layer_var){.name = "bias", .shape = {.rank = 1, .dim = {units}}};
+    return ps_ok();
+}
+
+static void dense_forward(const ps_layer_plan *plan, const float *const *w, const float *x,
+                          float *y, float *tape, size_t n)
+{
+    size_t in = ps_shape_size(&plan->in), out = ps_shape_size(&plan->out);
+
+    (void)tape;
+    for (size_t i = 0; i < n; i++) {
+        memcpy(y + i * out, w[BIAS], out * sizeof *y);
+    }
+    ps_gemm_nt(n, out, in, x, w[WEIGHT], 1.0f, y);
+}
+
+/* sum (width) += the sum of the rows of a (n, width), in row order. */
+static void add_rows(const float *a, size_t n, size_t width, float *sum)
+{
+    for (size_t i = 0; i < n; i++) {
+        const float *row = a + i * width;
+
+#pragma GCC ivdep
+        for (size_t j = 0; j < width; j++) {
+            sum[j] += row[j];
+        }
+    }
+}
+
+static void dense_backward(const ps_layer_plan *plan, const float *const *w, const float *x,
+                           const float *y, const float *tape, const float *dy, float *const *dw,
+                           float *dx, size_t n)
+{
+    size_t in = ps_shape_size(&plan->in), out = ps_shape_size(&plan->out);
+
+    (void)y;
+    (void)tape;
+    ps_gemm_tn(out, in, n, dy, x, 1.0f, dw[WEIGHT]);
+    add_rows(dy, n, out, dw[BIAS]);
+    if (dx != NULL) {
+        ps_gemm_nn(n, in, out, dy, w[WEIGHT], 0.0f, dx);
+    }
+}
+
+const ps_layer ps_layer_dense = {
+    .kind = "dense",
+    .summary = "y = x W^T + b; W (units, in) starts uniform within sqrt(6 / (in + units)), b at 0",
+    .params = dense_params,
+    .plan = dense_plan,
+    .forward = dense_forward,
+    .backward = dense_backward,
+};

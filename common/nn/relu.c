@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* relu.c - nothing below zero; NaN stays NaN, and the slope at zero is zero. */
+#include "common/base/clones.h"
+#include "common/nn/layer.h"
+
+static ps_status relu_plan(ps_layer_plan *plan)
+{
+    plan->out = plan->in;
+    return ps_ok();
+}
+
+PS_CLONES static void relu_values(const float *x, float *y, size_t n)
+{
+#pragma GCC ivdep
+    for (size_t i = 0; i < n; i++) {
+        y[i] = x[i] < 0.0f ? 0.0f : x[i];
+    }
+}
+
+PS_CLONES static void relu_slopes(const float *y, const float *dy, float *dx, size_t n)
+{
+#pragma GCC ivdep
+    for (size_t i = 0; i < n; i++) {
+        dx[i] = y[i] > 0.0f ? dy[i] : 0.0f;
+    }
+}
+
+static void relu_forward(const ps_layer_plan *plan, const float *const *w, const float *x, float *y,
+                         float *tape, size_t n)
+{
+    (void)w;
+    (void)tape;
+    relu_values(x, y, n * ps_shape_size(&plan->in));
+}
+
+static void relu_backward(const ps_layer_plan *plan, const float *const *w, const float *x,
+                          const float *y, const float *tape, const float *dy, float *const *dw,
+                          float *dx, size_t n)
+{
+    (void)w;
+    (void)x;
+    (void)tape;
+    (void)dw;
+    if (dx != NULL) {
+        relu_slopes(y, dy, dx, n * ps_shape_size(&plan->in));
+    }
+}
+
+const ps_layer ps_layer_relu = {
+    .kind = "relu",
+    .summary = "y = max(0, x)",
+    .plan = relu_plan,
+    .forward = relu_forward,
+    .backward = relu_backward,
+};

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sigmoid.c - the logistic function of every value. */
+#include "common/base/clones.h"
+#include "common/nn/layer.h"
+#include "common/nn/math32.h"
+
+static ps_status sigmoid_plan(ps_layer_plan *plan)
+{
+    plan->out = plan->in;
+    return ps_ok();
+}
+
+PS_CLONES static void sigmoid_values(const float *x, float *y, size_t n)
+{
+#pragma GCC ivdep
+    for (size_t i = 0; i < n; i++) {
+        y[i] = ps_sigmoid_f32(x[i]);
+    }
+}
+
+PS_CLONES static void sigmoid_slopes(const float *y, const float *dy, float *dx, size_t n)
+{
+#pragma GCC ivdep
+    for (size_t i = 0; i < n; i++) {
+        dx[i] = dy[i] * (y[i] * (1.0f - y[i]));
+    }
+}
+
+static void sigmoid_forward(const ps_layer_plan *plan, const float *const *w, const float *x,
+                            float *y, float *tape, size_t n)
+{
+    (void)w;
+    (void)tape;
+    sigmoid_values(x, y, n * ps_shape_size(&plan->in));
+}
+
+static void sigmoid_backward(const ps_layer_plan *plan, const float *const *w, const float *x,
+                             const float *y, const float *tape, const float *dy, float *const *dw,
+                             float *dx, size_t n)
+{
+    (void)w;
+    (void)x;
+    (void)tape;
+    (void)dw;
+    if (dx != NULL) {
+        sigmoid_slopes(y, dy, dx, n * ps_shape_size(&plan->in));
+    }
+}
+
+const ps_layer ps_layer_sigmoid = {
+    .kind = "sigmoid",
+    .summary = "y = 1 / (1 + e^-x)",
+    .plan = sigmoid_plan,
+    .forward = sigmoid_forward,
+    .backward = sigmoid_backward,
+};

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tanh.c - the hyperbolic tangent of every value. */
+#include "common/base/clones.h"
+#include "common/nn/layer.h"
+#include "common/nn/math32.h"
+
+static ps_status tanh_plan(ps_layer_plan *plan)
+{
+    plan->out = plan->in;
+    return ps_ok();
+}
+
+PS_CLONES static void tanh_values(const float *x, float *y, size_t n)
+{
+#pragma GCC ivdep
+    for (size_t i = 0; i < n; i++) {
+        y[i] = ps_tanh_f32(x[i]);
+    }
+}
+
+PS_CLONES static void tanh_slopes(const float *y, const float *dy, float *dx, size_t n)
+{
+#pragma GCC ivdep
+    for (size_t i = 0; i < n; i++) {
+        dx[i] = dy[i] * ((1.0f - y[i]) * (1.0f + y[i]));
+    }
+}
+
+static void tanh_forward(const ps_layer_plan *plan, const float *const *w, const float *x, float *y,
+                         float *tape, size_t n)
+{
+    (void)w;
+    (void)tape;
+    tanh_values(x, y, n * ps_shape_size(&plan->in));
+}
+
+static void tanh_backward(const ps_layer_plan *plan, const float *const *w, const float *x,
+                          const float *y, const float *tape, const float *dy, float *const *dw,
+                          float *dx, size_t n)
+{
+    (void)w;
+    (void)x;
+    (void)tape;
+    (void)dw;
+    if (dx != NULL) {
+        tanh_slopes(y, dy, dx, n * ps_shape_size(&plan->in));
+    }
+}
+
+const ps_layer ps_layer_tanh = {
+    .kind = "tanh",
+    .summary = "y = tanh x",
+    .plan = tanh_plan,
+    .forward = tanh_forward,
+    .backward = tanh_backward,
+};
