@@ -8,13 +8,13 @@
  */
 #include "common/rpc/loop.h"
 
+#include "common/base/clock.h"
 #include "common/base/container_of.h"
 
 #include <assert.h>
 #include <grpc/support/time.h>
 #include <pthread.h>
 #include <stdlib.h>
-#include <time.h>
 
 struct ps_loop {
     grpc_completion_queue *cq;
@@ -28,14 +28,6 @@ struct ps_loop {
     bool rung; /* the bell is in flight */
     ps_event *posted, **posted_tail;
 };
-
-static int64_t now_us(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
-}
 
 static void fire_posted(ps_loop *loop, bool ok)
 {
@@ -117,7 +109,7 @@ static gpr_timespec fire_timers(ps_loop *loop)
         if (t == &loop->timers) {
             return gpr_inf_future(GPR_CLOCK_MONOTONIC);
         }
-        wait_us = t->at_us - now_us();
+        wait_us = t->at_us - ps_clock_us();
         if (wait_us > 0) {
             return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
                                 gpr_time_from_micros(wait_us, GPR_TIMESPAN));
@@ -187,7 +179,7 @@ void ps_loop_after(ps_loop *loop, ps_timer *timer, int64_t delay_us)
     ps_timer *at;
 
     ps_loop_cancel(loop, timer);
-    timer->at_us = now_us() + delay_us;
+    timer->at_us = ps_clock_us() + delay_us;
     at = loop->timers.prev;
     while (at != &loop->timers && at->at_us > timer->at_us) {
         at = at->prev;

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* channel.c - connections, and how calls end; see client.h and channel.h. */
+#include "common/rpc/channel.h"
+
+#include "common/base/xalloc.h"
+#include "common/rpc/args.h"
+#include "common/rpc/error_wire.h"
+
+#include <assert.h>
+#include <grpc/grpc_security.h>
+#include <grpc/support/time.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+ps_channel *ps_channel_create(ps_loop *loop, const char *target)
+{
+    static const ps_int_arg table[] = {
+        {GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, PS_MESSAGE_MAX},
+        {GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100},
+        {GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 2000},
+        {GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 5000}, /* in fact: how long one attempt may take */
+        {GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, 1000},
+        {GRPC_ARG_KEEPALIVE_TIME_MS, 20000},
+        {GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 20000},
+        {GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0}, /* any number */
+        {GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1},
+        {GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1},
+        {GRPC_ARG_ENABLE_HTTP_PROXY, 0}, /* or it would obey the environment */
+    };
+    ps_channel *channel = ps_xcalloc(1, sizeof *channel);
+    grpc_channel_credentials *creds = grpc_insecure_credentials_create();
+    grpc_arg args[PS_INT_ARGS_MAX];
+    grpc_channel_args all = ps_int_args(args, table, sizeof table / sizeof table[0]);
+
+    channel->loop = loop;
+    channel->target = ps_xstrdup(target);
+    channel->grpc = grpc_channel_create(target, creds, &all);
+    grpc_channel_credentials_release(creds);
+    return channel;
+}
+
+static void free_if_over(ps_channel *channel)
+{
+    if (channel->destroyed && channel->calls == 0) {
+        grpc_channel_destroy(channel->grpc);
+        free(channel->target);
+        free(channel);
+    }
+}
+
+void ps_channel_destroy(ps_channel *channel)
+{
+    if (channel != NULL) {
+        assert(!channel->destroyed);
+        channel->destroyed = true;
+        free_if_over(channel);
+    }
+}
+
+const char *ps_channel_target(const ps_channel *channel)
+{
+    return channel->target;
+}
+
+void ps_channel_traffic(const ps_channel *channel, uint64_t *bytes_out, uint64_t *bytes_in,
+                        uint64_t *messages_out, uint64_t *messages_in)
+{
+    *bytes_out = channel->bytes_out;
+    *bytes_in = channel->bytes_in;
+    *messages_out = channel->messages_out;
+    *messages_in = channel->messages_in;
+}
+
+void ps_channel_count_out(ps_channel *channel, grpc_byte_buffer *message)
+{
+    channel->bytes_out += ps_wire_bytes(message);
+    channel->messages_out++;
+}
+
+void ps_channel_count_in(ps_channel *channel, grpc_byte_buffer *message)
+{
+    channel->bytes_in += ps_wire_bytes(message);
+    channel->messages_in++;
+}
+
+grpc_call *ps_channel_call(ps_channel *channel, const ProtobufCServiceDescriptor *type,
+                           const ProtobufCMethodDescriptor *method, int64_t timeout_us)
+{
+    gpr_timespec deadline = gpr_inf_future(GPR_CLOCK_MONOTONIC);
+    grpc_slice slice;
+    grpc_call *call;
+    char path[160];
+    int len = snprintf(path, sizeof path, "/%s/%s", type->name, method->name);
+
+    assert(!channel->destroyed && len > 0 && (size_t)len < sizeof path);
+    if (timeout_us != PS_NO_TIMEOUT) {
+        deadline = gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
+                                gpr_time_from_micros(timeout_us, GPR_TIMESPAN));
+    }
+    slice = grpc_slice_from_copied_buffer(path, (size_t)len);
+    call = grpc_channel_create_call(channel->grpc, NULL, GRPC_PROPAGATE_DEFAULTS,
+                                    ps_loop_cq(channel->loop), slice, NULL, deadline, NULL);
+    grpc_slice_unref(slice);
+    channel->calls++;
+    return call;
+}
+
+void ps_channel_call_over(ps_channel *channel, grpc_call *call)
+{
+    grpc_call_unref(call);
+    channel->calls--;
+    free_if_over(channel);
+}
+
+void ps_outcome_init(ps_outcome *o)
+{
+    grpc_metadata_array_init(&o->initial);
+    grpc_metadata_array_init(&o->trailing);
+    o->code = GRPC_STATUS_OK;
+    o->text = grpc_empty_slice();
+}
+
+void ps_outcome_fini(ps_outcome *o)
+{
+    grpc_metadata_array_destroy(&o->initial);
+    grpc_metadata_array_destroy(&o->trailing);
+    grpc_slice_unref(o->text);
+}
+
+void ps_outcome_ops(ps_outcome *o, grpc_op *initial, grpc_op *status)
+{
+    initial->op = GRPC_OP_RECV_INITIAL_METADATA;
+    initial->data.recv_initial_metadata.recv_initial_metadata = &o->initial;
+    status->op = GRPC_OP_RECV_STATUS_ON_CLIENT;
+    status->data.recv_status_on_client.trailing_metadata = &o->trailing;
+    status->data.recv_status_on_client.status = &o->code;
+    status->data.recv_status_on_client.status_details = &o->text;
+}
+
+void ps_outcome_read(const ps_outcome *o, const char *target, ps_error *error)
+{
+    const char *text = (const char *)GRPC_SLICE_START_PTR(o->text);
+    int len = (int)GRPC_SLICE_LENGTH(o->text);
+
+    if (o->code == GRPC_STATUS_OK) {
+        ps_error_init(error, ps_ok(), NULL);
+        return;
+    }
+    for (size_t i = 0; i < o->trailing.count; i++) {
+        const grpc_metadata *m = &o->trailing.metadata[i];
+
+        if (grpc_slice_str_cmp(m->key, PS_ERROR_TRAILER) == 0) {
+            ps_error_init(error, ps_fail((ps_code)o->code, "%.*s", len, text), NULL);
+            ps_error_unpack(error, GRPC_SLICE_START_PTR(m->value), GRPC_SLICE_LENGTH(m->value));
+            return;
+        }
+    }
+    ps_error_init(error, ps_fail((ps_code)o->code, "%s: %.*s", target, len, text), NULL);
+}

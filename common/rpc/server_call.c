@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* server_call.c - how a call begins and ends; see server_call.h. */
+#include "common/rpc/server_call.h"
+
+#include "common/base/container_of.h"
+#include "common/base/xalloc.h"
+#include "common/rpc/error_wire.h"
+
+#include <assert.h>
+#include <grpc/support/alloc.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void call_free(ps_call *call)
+{
+    ps_server *server = call->server;
+
+    ps_received_fini(&call->in);
+    grpc_metadata_array_destroy(&call->metadata);
+    grpc_call_details_destroy(&call->details);
+    gpr_free(call->peer);
+    free(call->end_error);
+    if (call->grpc != NULL) {
+        grpc_call_unref(call->grpc);
+        server->live_calls--;
+    }
+    free(call);
+    ps_server_call_over(server);
+}
+
+void ps_call_batch(ps_call *call, const grpc_op *ops, size_t count, ps_event *event)
+{
+    grpc_call_error err = grpc_call_start_batch(call->grpc, ops, count, event, NULL);
+
+    assert(err == GRPC_CALL_OK);
+    (void)err;
+    call->pending++;
+}
+
+void ps_call_unpend(ps_call *call)
+{
+    if (--call->pending == 0 && call->answered) {
+        call_free(call);
+    }
+}
+
+/* --- the end ----------------------------------------------------------------- */
+
+static void tell_gone(ps_call *call)
+{
+    void (*gone)(void *arg, ps_call *call) = call->gone;
+
+    call->answered = true; /* nobody is left to answer, or to be answered */
+    call->gone = NULL;
+    if (gone != NULL) {
+        gone(call->gone_arg, call);
+    }
+}
+
+static void on_closed(ps_event *self, bool ok)
+{
+    ps_call *call = PS_CONTAINER_OF(self, ps_call, closed);
+
+    (void)ok;
+    if (!call->answered && (call->gone != NULL || !call->handed)) {
+        tell_gone(call);
+    }
+    ps_call_unpend(call);
+}
+
+static void on_ended(ps_event *self, bool ok)
+{
+    (void)ok; /* the peer is gone: it will retry or not, we have no say */
+    ps_call_unpend(PS_CONTAINER_OF(self, ps_call, ended));
+}
+
+void ps_call_end_now(ps_call *call, grpc_byte_buffer *reply, const ps_error *error)
+{
+    grpc_slice text = grpc_empty_slice();
+    grpc_metadata trailer;
+    grpc_op ops[3] = {0};
+    size_t n = 0;
+
+    if (!call->headers_sent) {
+        call->headers_sent = true;
+        ops[n++].op = GRPC_OP_SEND_INITIAL_METADATA;
+    }
+    if (reply != NULL) {
+        ops[n].op = GRPC_OP_SEND_MESSAGE;
+        ops[n++].data.send_message.send_message = reply;
+        call->server->traffic.bytes_out += ps_wire_bytes(reply);
+        call->server->traffic.messages_out++;
+    }
+    ops[n].op = GRPC_OP_SEND_STATUS_FROM_SERVER;
+    if (error != NULL) {
+        text = grpc_slice_from_copied_string(error->status.text);
+        memset(&trailer, 0, sizeof trailer);
+        trailer.key = grpc_slice_from_static_string(PS_ERROR_TRAILER);
+        trailer.value = ps_error_pack(error);
+        ops[n].data.send_status_from_server.status = (grpc_status_code)error->status.code;
+        ops[n].data.send_status_from_server.status_details = &text;
+        ops[n].data.send_status_from_server.trailing_metadata = &trailer;
+        ops[n].data.send_status_from_server.trailing_metadata_count = 1;
+    }
+    ps_call_batch(call, ops, n + 1, &call->ended);
+    if (error != NULL) {
+        grpc_slice_unref(trailer.value);
+        grpc_slice_unref(text);
+    }
+}
+
+void ps_call_end(ps_call *call, grpc_byte_buffer *reply, const ps_error *error)
+{
+    assert(!call->answered);
+    call->answered = true;
+    if (!call->sending) {
+        ps_call_end_now(call, reply, error);
+        return;
+    }
+    assert(reply == NULL);
+    call->end_waits = true;
+    if (error != NULL) {
+        call->end_error = ps_xmalloc(sizeof *error);
+        *call->end_error = *error;
+    }
+}
+
+void ps_call_reply(ps_call *call, const ProtobufCMessage *reply)
+{
+    grpc_byte_buffer *buffer = ps_wire_pack(reply, NULL, 0);
+
+    assert(reply->descriptor == call->route->type->output && !call->headers_sent);
+    ps_call_end(call, buffer, NULL);
+    grpc_byte_buffer_destroy(buffer);
+}
+
+void ps_call_finish(ps_call *call)
+{
+    assert(call->route->method->streams_out);
+    ps_call_end(call, NULL, NULL);
+}
+
+void ps_call_fail_error(ps_call *call, const ps_error *why)
+{
+    assert(!ps_is_ok(&why->status));
+    ps_call_end(call, NULL, why);
+}
+
+void ps_call_fail(ps_call *call, ps_status why)
+{
+    ps_error error;
+
+    ps_error_init(&error, why, NULL);
+    ps_call_fail_error(call, &error);
+}
+
+void ps_call_hang_up(ps_call *call, const ps_status *why)
+{
+    ps_error error;
+
+    ps_error_init(&error, *why, ps_wire_reason(why));
+    ps_call_end(call, NULL, &error);
+    tell_gone(call);
+}
+
+void ps_call_on_gone(ps_call *call, void (*gone)(void *arg, ps_call *call), void *arg)
+{
+    call->gone = gone;
+    call->gone_arg = arg;
+}
+
+const char *ps_call_peer(ps_call *call)
+{
+    if (call->peer == NULL) {
+        call->peer = grpc_call_get_peer(call->grpc);
+    }
+    return call->peer;
+}
+
+/* --- the beginning ----------------------------------------------------------- */
+
+static void refuse_unknown_method(ps_call *call)
+{
+    const grpc_slice path = call->details.method;
+    int len = (int)(GRPC_SLICE_LENGTH(path) < 90 ? GRPC_SLICE_LENGTH(path) : 90);
+    ps_error error;
+
+    ps_error_init(&error,
+                  ps_fail(PS_UNIMPLEMENTED, "no method %.*s here", len,
+                          (const char *)GRPC_SLICE_START_PTR(path)),
+                  "UNKNOWN_METHOD");
+    call->handed = true;
+    ps_call_end(call, NULL, &error);
+}
+
+static void on_matched(ps_event *self, bool ok)
+{
+    ps_call *call = PS_CONTAINER_OF(self, ps_call, matched);
+    grpc_op op = {.op = GRPC_OP_RECV_CLOSE_ON_SERVER};
+
+    call->server->requested--;
+    if (!ok) { /* the server is shutting down */
+        call_free(call);
+        return;
+    }
+    call->server->live_calls++;
+    ps_server_request_call(call->server);
+
+    op.data.recv_close_on_server.cancelled = &call->cancelled;
+    ps_call_batch(call, &op, 1, &call->closed);
+    call->route = ps_server_route(call->server, GRPC_SLICE_START_PTR(call->details.method),
+                                  GRPC_SLICE_LENGTH(call->details.method));
+    if (call->route == NULL) {
+        refuse_unknown_method(call);
+    } else {
+        ps_call_receive(call);
+    }
+}
+
+void ps_server_request_call(ps_server *server)
+{
+    ps_call *call;
+    grpc_call_error err;
+
+    if (server->stopping) {
+        return;
+    }
+    call = ps_xcalloc(1, sizeof *call);
+    call->server = server;
+    call->matched.fire = on_matched;
+    call->closed.fire = on_closed;
+    call->received.fire = ps_call_on_received;
+    call->sent.fire = ps_call_on_sent;
+    call->ended.fire = on_ended;
+    ps_received_init(&call->in);
+    grpc_metadata_array_init(&call->metadata);
+    grpc_call_details_init(&call->details);
+    server->requested++;
+    err = grpc_server_request_call(server->grpc, &call->grpc, &call->details, &call->metadata,
+                                   ps_loop_cq(server->loop), ps_loop_cq(server->loop),
+                                   &call->matched);
+    assert(err == GRPC_CALL_OK);
+    (void)err;
+}
