@@ -14,28 +14,42 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { PS_BLOCKS_MAX = 65536 };
+enum {
+    PS_BLOCKS_MAX = 65536,  /* block_count */
+    PS_COPIES_MAX = 1 << 20 /* block_count * redundancy: 8 MiB of ids */
+};
 
 typedef struct ps_assignment {
     uint32_t workers, redundancy, block_count;
-    uint32_t *holders;     /* (block_count, redundancy), ascending */
-    uint32_t *held_count;  /* (workers) */
-    uint32_t **held;       /* (workers)(held_count), ascending block ids */
+    uint32_t *holders;    /* (block_count, redundancy), ascending */
+    uint32_t *held_count; /* (workers) */
+    uint32_t **held;      /* (workers)(held_count), ascending block ids */
 } ps_assignment;
 
 typedef struct ps_assign {
     const char *name;
     const char *summary;
     const ps_param *params; /* "redundancy" is the first */
-    /* INVALID_ARGUMENT says why n and the parameters do not go together. */
+    /* *out is the caller's to destroy. INVALID_ARGUMENT says why n and the
+     * parameters do not go together. Any thread. */
     PS_MUST_USE ps_status (*make)(uint32_t workers, const ps_params *params, ps_assignment **out);
 } ps_assign;
 
-const ps_assign *ps_assign_find(const char *name);
+const ps_assign *ps_assign_find(const char *name); /* NULL if there is none */
 void ps_assign_each(void (*fn)(const ps_assign *assign, void *arg), void *arg);
 void ps_assignment_destroy(ps_assignment *assignment);
 
-/* The order of an epoch: the same permutation of 0..count-1 on every node. */
+/* For the plugins: the first parameter as a number of 1 to `workers`;
+ * INVALID_ARGUMENT otherwise, or when there are no workers. */
+PS_MUST_USE ps_status ps_assign_redundancy(uint32_t workers, const ps_params *params,
+                                           uint32_t *redundancy);
+
+/* For the plugins: create, fill `holders` (zeros), index fills `held` from them. */
+ps_assignment *ps_assignment_create(uint32_t workers, uint32_t redundancy, uint32_t block_count);
+void ps_assignment_index(ps_assignment *assignment);
+
+/* The order of an epoch: the same permutation of 0..count-1 on every node.
+ * order is (count), written whole. */
 void ps_epoch_order(uint64_t seed, uint64_t epoch, uint32_t *order, uint32_t count);
 
 #endif

@@ -19,8 +19,8 @@ typedef enum ps_split { PS_TRAIN, PS_TEST } ps_split;
 
 /* What a source needs no files for: shapes are known before any data is. */
 typedef struct ps_data_facts {
-    uint32_t shape[3];  /* of a sample: (channels, height, width) */
-    uint32_t features;  /* their product */
+    uint32_t shape[3]; /* of a sample: (channels, height, width) */
+    uint32_t features; /* their product */
     uint32_t classes;
     uint32_t train_count, test_count;
 } ps_data_facts;
@@ -42,8 +42,12 @@ typedef struct ps_data_source {
     /* Files it consists of (NULL-terminated names, plain or with .gz beside
      * them); NULL: the program draws it and load ignores `folder`. */
     const char *const *files;
+    uint32_t version; /* of a drawn source: another one when a sample changes */
 
-    /* Loads from `folder`. Errors name the file, the offset and what was expected. */
+    /* Loads from `folder`; *out is the caller's to destroy. Any thread.
+     * NOT_FOUND          a file is not there
+     * INVALID_ARGUMENT   not what it should be: file, offset, expected
+     * DATA_LOSS          a .gz is damaged or cut */
     PS_MUST_USE ps_status (*load)(const char *folder, ps_dataset **out);
 } ps_data_source;
 
@@ -64,7 +68,7 @@ uint32_t ps_dataset_count(const ps_dataset *data, ps_split split);
 void ps_dataset_destroy(ps_dataset *data);
 
 /* Gathers samples: x (n, features) in [-0.5, 0.5] (x / 255 - 0.5), labels (n).
- * index NULL: samples first..first+n-1, else index[0..n). */
+ * index NULL: samples first..first+n-1, else index[0..n). All within the count. */
 void ps_dataset_gather(const ps_dataset *data, ps_split split, const uint32_t *index,
                        uint32_t first, uint32_t n, float *x, uint32_t *labels);
 

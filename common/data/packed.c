@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* packed.c - zlib's gzFile with our errors; it reads plain files as they are. */
+#include "common/data/packed.h"
+
+#include "common/base/files.h"
+#include "common/base/strbuf.h"
+#include "common/base/xalloc.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <zlib.h>
+
+struct ps_packed {
+    const char *name;
+    gzFile gz;
+    uint64_t offset; /* of the unpacked content */
+};
+
+static int open_either(const char *folder, const char *name)
+{
+    static const char *const suffixes[2] = {"", ".gz"};
+    ps_strbuf path = {0};
+    int fd = -1;
+
+    for (size_t i = 0; i < 2 && fd < 0; i++) {
+        ps_strbuf_clear(&path);
+        ps_strbuf_printf(&path, "%s/%s%s", folder, name, suffixes[i]);
+        fd = open(path.data, O_RDONLY | O_CLOEXEC);
+        if (fd < 0 && errno != ENOENT && errno != ENOTDIR) {
+            break;
+        }
+    }
+    ps_strbuf_fini(&path); /* free keeps errno */
+    return fd;
+}
+
+ps_status ps_packed_open(const char *folder, const char *name, ps_packed **out, struct stat *facts)
+{
+    struct stat held;
+    gzFile gz = NULL;
+    int fd = open_either(folder, name);
+
+    if (fd < 0) {
+        return errno == ENOENT || errno == ENOTDIR
+                   ? ps_fail(PS_NOT_FOUND, "no %s (or .gz) in %s", name, ps_path_tail(folder))
+                   : ps_fail_errno(errno, "open %s in %s", name, ps_path_tail(folder));
+    }
+    if (fstat(fd, &held) != 0 || !S_ISREG(held.st_mode)) {
+        close(fd);
+        return ps_fail(PS_FAILED_PRECONDITION, "%s in %s is not a file", name,
+                       ps_path_tail(folder));
+    }
+    gz = gzdopen(fd, "rb"); /* owns fd from here */
+    if (gz == NULL) {
+        close(fd);
+        return ps_fail(PS_RESOURCE_EXHAUSTED, "%s: no memory to unpack it", name);
+    }
+    gzbuffer(gz, 256 * 1024);
+    *out = ps_xcalloc(1, sizeof **out);
+    **out = (ps_packed){.name = name, .gz = gz};
+    if (facts != NULL) {
+        *facts = held;
+    }
+    return ps_ok();
+}
+
+/* gzread counts in int. */
+enum { READ_BYTES_MAX = 1 << 30 };
+
+ps_status ps_packed_read(ps_packed *file, void *bytes, size_t n, size_t *got)
+{
+    size_t done = 0;
+
+    while (done < n) {
+        size_t ask = n - done < READ_BYTES_MAX ? n - done : READ_BYTES_MAX;
+        int count = gzread(file->gz, (uint8_t *)bytes + done, (unsigned)ask);
+        int code = Z_OK;
+        const char *why = gzerror(file->gz, &code);
+
+        if (count < 0 || (code != Z_OK && code != Z_STREAM_END)) {
+            uint64_t at = file->offset + done + (count > 0 ? (uint64_t)count : 0);
+
+            return code == Z_ERRNO
+                       ? ps_fail_errno(errno, "%s: offset %llu", file->name, (unsigned long long)at)
+                       : ps_fail(PS_DATA_LOSS,
+                                 "%s.gz: damaged or cut after unpacked offset %llu: %s", file->name,
+                                 (unsigned long long)at, why);
+        }
+        if (count == 0) {
+            break;
+        }
+        done += (size_t)count;
+    }
+    file->offset += done;
+    *got = done;
+    return ps_ok();
+}
+
+void ps_packed_close(ps_packed *file)
+{
+    if (file == NULL) {
+        return;
+    }
+    (void)gzclose_r(file->gz); /* only read: nothing is left to fail */
+    free(file);
+}
