@@ -28,15 +28,16 @@ typedef struct ps_layout {
     ps_variable *variables;
     uint32_t *first_slice; /* (variable_count + 1): slices of v are [first[v], first[v+1]) */
     uint32_t slice_count;
-    ps_slice *slices;      /* ascending `at` */
+    ps_slice *slices; /* ascending `at` */
     uint32_t server_count;
     uint32_t *owned_count; /* (server_count) */
     uint32_t **owned;      /* (server_count)(owned_count): slice indices, ascending */
     uint64_t hash;         /* XXH3-64 over names, shapes and slice size */
 } ps_layout;
 
-/* From a model's variables. */
+/* From a model's variables; servers >= 1. With fewer slices than servers some
+ * servers own none. */
 void ps_layout_init(ps_layout *layout, const ps_model *model, uint32_t servers);
-void ps_layout_fini(ps_layout *layout);
+void ps_layout_fini(ps_layout *layout); /* a zeroed one is allowed */
 
 #endif

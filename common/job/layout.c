@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* layout.c - cuts a model's variables into slices and deals them to servers.
+ *
+ * Nothing here depends on the host or on the order in which nodes come up: the
+ * same variables and the same number of servers give the same table.
+ */
+#include "common/job/layout.h"
+
+#include "common/base/xalloc.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+typedef struct shard_size {
+    size_t values;
+    uint32_t shard;
+} shard_size;
+
+/* Largest first, the lower number first of equals. */
+static int by_size(const void *pa, const void *pb)
+{
+    const shard_size *a = pa, *b = pb;
+
+    if (a->values != b->values) {
+        return a->values > b->values ? -1 : 1;
+    }
+    return a->shard < b->shard ? -1 : 1;
+}
+
+static void hash_u32(XXH3_state_t *state, uint32_t x)
+{
+    const uint8_t bytes[4] = {(uint8_t)x, (uint8_t)(x >> 8), (uint8_t)(x >> 16),
+                              (uint8_t)(x >> 24)};
+
+    (void)XXH3_64bits_update(state, bytes, sizeof bytes);
+}
+
+/* Over name with its NUL, rank and dimensions of each variable, then the size
+ * of a slice; numbers as 4 bytes, little-endian. */
+static uint64_t hash_of(const ps_layout *layout)
+{
+    XXH3_state_t *state = XXH3_createState();
+    uint64_t hash;
+
+    assert(state != NULL);
+    (void)XXH3_64bits_reset(state);
+    for (uint32_t v = 0; v < layout->variable_count; v++) {
+        const ps_variable *var = &layout->variables[v];
+
+        (void)XXH3_64bits_update(state, var->name, strlen(var->name) + 1);
+        hash_u32(state, var->shape.rank);
+        for (uint32_t d = 0; d < var->shape.rank; d++) {
+            hash_u32(state, var->shape.dim[d]);
+        }
+    }
+    hash_u32(state, PS_SLICE_VALUES);
+    hash = XXH3_64bits_digest(state);
+    XXH3_freeState(state);
+    return hash;
+}
+
+static void cut(ps_layout *layout)
+{
+    uint32_t count = 0;
+
+    layout->first_slice = ps_xcalloc(layout->variable_count + 1u, sizeof(uint32_t));
+    for (uint32_t v = 0; v < layout->variable_count; v++) {
+        layout->first_slice[v] = count;
+        count += (uint32_t)((layout->variables[v].size + PS_SLICE_VALUES - 1) / PS_SLICE_VALUES);
+    }
+    layout->first_slice[layout->variable_count] = count;
+    layout->slice_count = count;
+    layout->slices = ps_xcalloc(count, sizeof *layout->slices);
+    for (uint32_t v = 0; v < layout->variable_count; v++) {
+        const ps_variable *var = &layout->variables[v];
+
+        for (uint32_t i = layout->first_slice[v]; i < layout->first_slice[v + 1]; i++) {
+            size_t skip = (size_t)(i - layout->first_slice[v]) * PS_SLICE_VALUES;
+            size_t left = var->size - skip;
+
+            layout->slices[i] = (ps_slice){
+                .index = i,
+                .variable = v,
+                .n = (uint32_t)(left < PS_SLICE_VALUES ? left : PS_SLICE_VALUES),
+                .shard = i % PS_SHARDS,
+                .at = var->at + skip,
+            };
+        }
+    }
+}
+
+/* Which server each shard goes to. */
+static void deal_shards(const ps_layout *layout, uint32_t server_of[PS_SHARDS])
+{
+    size_t *load = ps_xcalloc(layout->server_count, sizeof *load);
+    shard_size sizes[PS_SHARDS];
+
+    for (uint32_t s = 0; s < PS_SHARDS; s++) {
+        sizes[s] = (shard_size){.shard = s};
+    }
+    for (uint32_t i = 0; i < layout->slice_count; i++) {
+        sizes[layout->slices[i].shard].values += layout->slices[i].n;
+    }
+    qsort(sizes, PS_SHARDS, sizeof sizes[0], by_size);
+    for (uint32_t s = 0; s < PS_SHARDS; s++) {
+        uint32_t best = 0;
+
+        for (uint32_t r = 1; r < layout->server_count; r++) {
+            if (load[r] < load[best]) {
+                best = r;
+            }
+        }
+        server_of[sizes[s].shard] = best;
+        load[best] += sizes[s].values;
+    }
+    free(load);
+}
+
+static void deal(ps_layout *layout)
+{
+    uint32_t server_of[PS_SHARDS];
+    uint32_t *count;
+
+    deal_shards(layout, server_of);
+    count = ps_xcalloc(layout->server_count, sizeof *count);
+    layout->owned_count = count;
+    layout->owned = ps_xcalloc(layout->server_count, sizeof *layout->owned);
+    for (uint32_t i = 0; i < layout->slice_count; i++) {
+        layout->slices[i].server = server_of[layout->slices[i].shard];
+        count[layout->slices[i].server]++;
+    }
+    for (uint32_t r = 0; r < layout->server_count; r++) {
+        layout->owned[r] = ps_xcalloc(count[r], sizeof **layout->owned);
+        count[r] = 0;
+    }
+    for (uint32_t i = 0; i < layout->slice_count; i++) {
+        uint32_t r = layout->slices[i].server;
+
+        layout->owned[r][count[r]++] = i;
+    }
+}
+
+void ps_layout_init(ps_layout *layout, const ps_model *model, uint32_t servers)
+{
+    assert(servers > 0);
+    memset(layout, 0, sizeof *layout);
+    layout->param_count = ps_model_param_count(model);
+    layout->variable_count = (uint32_t)ps_model_variable_count(model);
+    layout->variables = ps_xcalloc(layout->variable_count, sizeof *layout->variables);
+    for (uint32_t v = 0; v < layout->variable_count; v++) {
+        layout->variables[v] = *ps_model_variable(model, v);
+    }
+    layout->server_count = servers;
+    cut(layout);
+    deal(layout);
+    layout->hash = hash_of(layout);
+}
+
+void ps_layout_fini(ps_layout *layout)
+{
+    for (uint32_t r = 0; layout->owned != NULL && r < layout->server_count; r++) {
+        free(layout->owned[r]);
+    }
+    free(layout->owned);
+    free(layout->owned_count);
+    free(layout->slices);
+    free(layout->first_slice);
+    free(layout->variables);
+    memset(layout, 0, sizeof *layout);
+}
