@@ -7,7 +7,8 @@
  * common/codec/list.h and one in CMakeLists.txt. Tests, `psgd info` and the
  * fuzzer iterate over the list.
  *
- * All functions may be called from any thread; n is at most PS_SLICE_VALUES.
+ * All functions may be called from any thread; n is at most PS_CODEC_VALUES,
+ * so that lengths fit everywhere and one slice never fills a message.
  */
 #ifndef PS_COMMON_CODEC_CODEC_H
 #define PS_COMMON_CODEC_CODEC_H
@@ -20,7 +21,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* An Encoding with room for what any codec's message holds; no heap. */
+enum { PS_CODEC_VALUES = 16384 }; /* most values of one slice */
+
+/* An Encoding with room for what any codec's message holds; no heap. It points
+ * into itself: copy one with ps_encoding_copy, never by assignment. */
 typedef struct ps_encoding {
     Psgd__V1__Encoding msg;
     union {
@@ -37,16 +41,17 @@ typedef enum ps_into {
 } ps_into;
 
 typedef struct ps_codec {
-    const char *name;        /* in jobs and documents; never changes */
-    const char *summary;     /* one line with the formula */
-    const ps_param *params;  /* (optional) */
+    const char *name;                   /* in jobs and documents; never changes */
+    const char *summary;                /* one line with the formula */
+    const ps_param *params;             /* (optional) */
     Psgd__V1__Encoding__CodecCase wire; /* its member of the oneof */
-    double bits_per_value;   /* beside the header */
-    bool unbiased;           /* the mean over draws of decode(encode(x)) is x */
-    bool is_identity;        /* bytes are the float32 values in memory order, little-endian */
+    double bits_per_value;              /* beside the header */
+    bool unbiased;                      /* the mean over draws of decode(encode(x)) is x */
+    bool is_identity; /* bytes are the float32 values in memory order, little-endian */
 
     /* Largest |decoded - x| as a multiple of |x| plus a multiple of max|x| of
-     * the slice, for finite x in binary32's normal range (f16: in its range). */
+     * the slice, for finite x in binary32's normal range (f16: from 2^-14 to
+     * 65504). A max|x| below 127 * 2^-126 counts as outside for int8. */
     double error_of_value, error_of_max;
 
     /* Exact number of bytes that encode writes for n values. */
@@ -54,10 +59,17 @@ typedef struct ps_codec {
 
     /* Writes x[0..n) to out[0..size(n)) and fills `head` (codec case and
      * member; not slice nor payload_bytes). `key` seeds rounding: the same key
-     * and values give the same bytes. Values that are not finite are encoded
-     * as the codec can; decode of the result never fails. */
+     * and values give the same bytes on every processor. Values that are not
+     * finite are encoded as the codec can (f32, f16: as they are; int8: NaN as
+     * 0, an infinity as the largest finite magnitude of the slice); decode of
+     * the result never fails. */
     void (*encode)(const ps_params *params, uint64_t key, const float *x, size_t n, uint8_t *out,
                    ps_encoding *head);
+
+    /* Whether decode will take these bytes: OK, or DATA_LOSS with the reason.
+     * Reads no more of `in` than it must; for who keeps bytes for later. */
+    PS_MUST_USE ps_status (*check)(const Psgd__V1__Encoding *head, const uint8_t *in, size_t len,
+                                   size_t n);
 
     /* Reads exactly n values from in[0..len) into y (set) or onto it (add).
      * `in` and `head` come from the network and may be unaligned: anything at
@@ -77,8 +89,20 @@ void ps_codec_each(void (*fn)(const ps_codec *codec, void *arg), void *arg);
 void ps_codec_encode(const ps_codec *codec, const ps_params *params, uint64_t key, uint32_t slice,
                      const float *x, size_t n, uint8_t *out, ps_encoding *head);
 
-/* Decodes by the head's codec; payload_bytes 0 means zeros; a codec other than
- * `expected` (NULL: any) is INVALID_ARGUMENT. */
+/* Copies a head with what its codec needs, from a received message or another
+ * ps_encoding. Keeps no pointer into src; unknown fields are left behind. */
+void ps_encoding_copy(ps_encoding *dst, const Psgd__V1__Encoding *src);
+
+/* What ps_codec_decode would answer, without decoding:
+ *
+ * INVALID_ARGUMENT  no codec, one this build does not know, or another than
+ *                   `expected` (NULL: any)
+ * DATA_LOSS         len is not payload_bytes, or the codec's check fails */
+PS_MUST_USE ps_status ps_codec_check(const ps_codec *expected, const Psgd__V1__Encoding *head,
+                                     const uint8_t *in, size_t len, size_t n);
+
+/* Decodes by the head's codec; payload_bytes 0 means zeros, of any codec or of
+ * none. Fails as ps_codec_check does; y is then as it was. */
 PS_MUST_USE ps_status ps_codec_decode(const ps_codec *expected, const Psgd__V1__Encoding *head,
                                       const uint8_t *in, size_t len, ps_into into, float *y,
                                       size_t n);

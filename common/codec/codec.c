@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* codec.c - the registry: a const array made of common/codec/list.h. */
+#include "common/codec/codec.h"
+
+#include <assert.h>
+#include <string.h>
+
+#define PS_CODEC(name) extern const ps_codec ps_codec_##name;
+#include "common/codec/list.h"
+#undef PS_CODEC
+
+static const ps_codec *const codecs[] = {
+#define PS_CODEC(name) &ps_codec_##name,
+#include "common/codec/list.h"
+#undef PS_CODEC
+};
+
+enum { CODEC_COUNT = sizeof codecs / sizeof codecs[0] };
+
+const ps_codec *ps_codec_find(const char *name)
+{
+    for (size_t i = 0; i < CODEC_COUNT; i++) {
+        if (strcmp(codecs[i]->name, name) == 0) {
+            return codecs[i];
+        }
+    }
+    return NULL;
+}
+
+const ps_codec *ps_codec_of_wire(Psgd__V1__Encoding__CodecCase wire)
+{
+    for (size_t i = 0; i < CODEC_COUNT; i++) {
+        if (codecs[i]->wire == wire) {
+            return codecs[i];
+        }
+    }
+    return NULL;
+}
+
+void ps_codec_each(void (*fn)(const ps_codec *codec, void *arg), void *arg)
+{
+    for (size_t i = 0; i < CODEC_COUNT; i++) {
+        fn(codecs[i], arg);
+    }
+}
+
+void ps_encoding_copy(ps_encoding *dst, const Psgd__V1__Encoding *src)
+{
+    psgd__v1__encoding__init(&dst->msg);
+    dst->msg.slice = src->slice;
+    dst->msg.payload_bytes = src->payload_bytes;
+    dst->msg.codec_case = src->codec_case;
+    if (src->codec_case != PSGD__V1__ENCODING__CODEC__NOT_SET) {
+        /* Members of the oneof are pointers to messages, in one union. */
+        ProtobufCMessage *member = (ProtobufCMessage *)(void *)&dst->u;
+        size_t bytes = src->f32->base.descriptor->sizeof_message;
+
+        assert(bytes <= sizeof dst->u);
+        memcpy(&dst->u, src->f32, bytes);
+        member->n_unknown_fields = 0;
+        member->unknown_fields = NULL;
+        dst->msg.f32 = &dst->u.f32;
+    }
+}
+
+void ps_codec_encode(const ps_codec *codec, const ps_params *params, uint64_t key, uint32_t slice,
+                     const float *x, size_t n, uint8_t *out, ps_encoding *head)
+{
+    assert(n <= PS_CODEC_VALUES);
+    psgd__v1__encoding__init(&head->msg);
+    codec->encode(params, key, x, n, out, head);
+    assert(head->msg.codec_case == codec->wire);
+    head->msg.slice = slice;
+    head->msg.payload_bytes = (uint32_t)codec->size(params, n);
+}
+
+/* The codec to decode with, or NULL for zeros. */
+static ps_status resolve(const ps_codec *expected, const Psgd__V1__Encoding *head, size_t len,
+                         const ps_codec **out)
+{
+    const ps_codec *codec;
+
+    *out = NULL;
+    if (len != head->payload_bytes) {
+        return ps_fail(PS_DATA_LOSS, "slice %u: %zu bytes, its head says %u", head->slice, len,
+                       head->payload_bytes);
+    }
+    if (len == 0) {
+        return ps_ok();
+    }
+    codec = ps_codec_of_wire(head->codec_case);
+    if (codec == NULL) {
+        return ps_fail(PS_INVALID_ARGUMENT, "slice %u: no codec that this build knows",
+                       head->slice);
+    }
+    if (expected != NULL && codec != expected) {
+        return ps_fail(PS_INVALID_ARGUMENT, "slice %u: codec %s, the job says %s", head->slice,
+                       codec->name, expected->name);
+    }
+    *out = codec;
+    return ps_ok();
+}
+
+ps_status ps_codec_check(const ps_codec *expected, const Psgd__V1__Encoding *head,
+                         const uint8_t *in, size_t len, size_t n)
+{
+    const ps_codec *codec;
+    ps_status st = resolve(expected, head, len, &codec);
+
+    if (!ps_is_ok(&st) || codec == NULL) {
+        return st;
+    }
+    return codec->check(head, in, len, n);
+}
+
+ps_status ps_codec_decode(const ps_codec *expected, const Psgd__V1__Encoding *head,
+                          const uint8_t *in, size_t len, ps_into into, float *y, size_t n)
+{
+    const ps_codec *codec;
+    ps_status st = resolve(expected, head, len, &codec);
+
+    if (!ps_is_ok(&st)) {
+        return st;
+    }
+    if (codec == NULL) {
+        if (into == PS_INTO_SET) {
+            memset(y, 0, n * sizeof *y);
+        }
+        return st;
+    }
+    return codec->decode(head, in, len, into, y, n);
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* f16.c - IEEE 754 binary16, little-endian, rounded to nearest even.
+ *
+ * 10 bits of fraction: a value from 2^-14 to 65504 loses at most 2^-11 of
+ * itself, a smaller one at most 2^-25. 65520 and above become infinite;
+ * infinities and NaN stay what they are.
+ */
+#include "common/codec/codec.h"
+#include "common/codec/kernels.h"
+
+static size_t f16_size(const ps_params *params, size_t n)
+{
+    (void)params;
+    return n * 2;
+}
+
+static void f16_encode(const ps_params *params, uint64_t key, const float *x, size_t n,
+                       uint8_t *out, ps_encoding *head)
+{
+    (void)params;
+    (void)key;
+    psgd__v1__f16__init(&head->u.f16);
+    head->msg.codec_case = PSGD__V1__ENCODING__CODEC_F16;
+    head->msg.f16 = &head->u.f16;
+    ps_kernels_best()->f16_encode(x, out, n);
+}
+
+static ps_status f16_check(const Psgd__V1__Encoding *head, const uint8_t *in, size_t len, size_t n)
+{
+    (void)in;
+    if (len != n * 2) {
+        return ps_fail(PS_DATA_LOSS, "slice %u: f16: %zu bytes for %zu values", head->slice, len,
+                       n);
+    }
+    return ps_ok();
+}
+
+static ps_status f16_decode(const Psgd__V1__Encoding *head, const uint8_t *in, size_t len,
+                            ps_into into, float *y, size_t n)
+{
+    ps_status st = f16_check(head, in, len, n);
+
+    if (!ps_is_ok(&st)) {
+        return st;
+    }
+    if (into == PS_INTO_SET) {
+        ps_kernels_best()->f16_set(in, y, n);
+    } else {
+        ps_kernels_best()->f16_add(in, y, n);
+    }
+    return st;
+}
+
+const ps_codec ps_codec_f16 = {
+    .name = "f16",
+    .summary = "IEEE 754 binary16, rounded to nearest even",
+    .wire = PSGD__V1__ENCODING__CODEC_F16,
+    .bits_per_value = 16,
+    .unbiased = false,
+    .is_identity = false,
+    .error_of_value = 0x1p-11,
+    .error_of_max = 0,
+    .size = f16_size,
+    .encode = f16_encode,
+    .check = f16_check,
+    .decode = f16_decode,
+};

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* kernels_avx2.c - the kernels for x86-64 with AVX2 and F16C. */
+#include "common/codec/kernels.h"
+
+#if defined(__x86_64__)
+
+#include "common/codec/kernels_body.h"
+
+#include <immintrin.h>
+
+#define ON __attribute__((target("avx2,f16c")))
+
+ON static void f32_add(const uint8_t *in, float *restrict y, size_t n)
+{
+    body_f32_add(in, y, n);
+}
+
+ON static void f16_encode(const float *x, uint8_t *restrict out, size_t n)
+{
+    size_t i = 0;
+
+    for (; i + 8 <= n; i += 8) {
+        __m128i h = _mm256_cvtps_ph(_mm256_loadu_ps(x + i), _MM_FROUND_TO_NEAREST_INT);
+
+        _mm_storeu_si128((void *)(out + 2 * i), h);
+    }
+    body_f16_encode(x + i, out + 2 * i, n - i);
+}
+
+ON static void f16_set(const uint8_t *in, float *restrict y, size_t n)
+{
+    size_t i = 0;
+
+    for (; i + 8 <= n; i += 8) {
+        _mm256_storeu_ps(y + i, _mm256_cvtph_ps(_mm_loadu_si128((const void *)(in + 2 * i))));
+    }
+    body_f16_set(in + 2 * i, y + i, n - i);
+}
+
+ON static void f16_add(const uint8_t *in, float *restrict y, size_t n)
+{
+    size_t i = 0;
+
+    for (; i + 8 <= n; i += 8) {
+        __m256 x = _mm256_cvtph_ps(_mm_loadu_si128((const void *)(in + 2 * i)));
+
+        _mm256_storeu_ps(y + i, _mm256_add_ps(_mm256_loadu_ps(y + i), x));
+    }
+    body_f16_add(in + 2 * i, y + i, n - i);
+}
+
+ON static float finite_max(const float *x, size_t n)
+{
+    return body_finite_max(x, n);
+}
+
+ON static void int8_encode(const float *x, float scale, uint32_t key, uint8_t *restrict out,
+                           size_t n)
+{
+    body_int8_encode(x, scale, key, out, n);
+}
+
+ON static void int8_set(const uint8_t *in, float scale, float *restrict y, size_t n)
+{
+    body_int8_set(in, scale, y, n);
+}
+
+ON static void int8_add(const uint8_t *in, float scale, float *restrict y, size_t n)
+{
+    body_int8_add(in, scale, y, n);
+}
+
+const ps_kernels ps_kernels_avx2 = {
+    .name = "avx2",
+    .f32_add = f32_add,
+    .f16_encode = f16_encode,
+    .f16_set = f16_set,
+    .f16_add = f16_add,
+    .finite_max = finite_max,
+    .int8_encode = int8_encode,
+    .int8_set = int8_set,
+    .int8_add = int8_add,
+};
+
+#else
+
+/* A translation unit may not be empty. */
+typedef int ps_no_kernels_avx2;
+
+#endif

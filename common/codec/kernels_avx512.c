@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* kernels_avx512.c - the kernels for x86-64 with AVX-512. */
+#include "common/codec/kernels.h"
+
+#if defined(__x86_64__)
+
+#include "common/codec/kernels_body.h"
+
+#include <immintrin.h>
+
+#define ON                                                                                         \
+    __attribute__((target("avx2,f16c,avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width="      \
+                          "512")))
+
+ON static void f32_add(const uint8_t *in, float *restrict y, size_t n)
+{
+    body_f32_add(in, y, n);
+}
+
+ON static void f16_encode(const float *x, uint8_t *restrict out, size_t n)
+{
+    size_t i = 0;
+
+    for (; i + 16 <= n; i += 16) {
+        __m256i h = _mm512_cvtps_ph(_mm512_loadu_ps(x + i), _MM_FROUND_TO_NEAREST_INT);
+
+        _mm256_storeu_si256((void *)(out + 2 * i), h);
+    }
+    body_f16_encode(x + i, out + 2 * i, n - i);
+}
+
+ON static void f16_set(const uint8_t *in, float *restrict y, size_t n)
+{
+    size_t i = 0;
+
+    for (; i + 16 <= n; i += 16) {
+        _mm512_storeu_ps(y + i, _mm512_cvtph_ps(_mm256_loadu_si256((const void *)(in + 2 * i))));
+    }
+    body_f16_set(in + 2 * i, y + i, n - i);
+}
+
+ON static void f16_add(const uint8_t *in, float *restrict y, size_t n)
+{
+    size_t i = 0;
+
+    for (; i + 16 <= n; i += 16) {
+        __m512 x = _mm512_cvtph_ps(_mm256_loadu_si256((const void *)(in + 2 * i)));
+
+        _mm512_storeu_ps(y + i, _mm512_add_ps(_mm512_loadu_ps(y + i), x));
+    }
+    body_f16_add(in + 2 * i, y + i, n - i);
+}
+
+ON static float finite_max(const float *x, size_t n)
+{
+    return body_finite_max(x, n);
+}
+
+ON static void int8_encode(const float *x, float scale, uint32_t key, uint8_t *restrict out,
+                           size_t n)
+{
+    body_int8_encode(x, scale, key, out, n);
+}
+
+ON static void int8_set(const uint8_t *in, float scale, float *restrict y, size_t n)
+{
+    body_int8_set(in, scale, y, n);
+}
+
+ON static void int8_add(const uint8_t *in, float scale, float *restrict y, size_t n)
+{
+    body_int8_add(in, scale, y, n);
+}
+
+const ps_kernels ps_kernels_avx512 = {
+    .name = "avx512",
+    .f32_add = f32_add,
+    .f16_encode = f16_encode,
+    .f16_set = f16_set,
+    .f16_add = f16_add,
+    .finite_max = finite_max,
+    .int8_encode = int8_encode,
+    .int8_set = int8_set,
+    .int8_add = int8_add,
+};
+
+#else
+
+/* A translation unit may not be empty. */
+typedef int ps_no_kernels_avx512;
+
+#endif

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* kernels_plain.c - the kernels as any processor runs them. */
+#include "common/codec/kernels.h"
+#include "common/codec/kernels_body.h"
+
+static void f32_add(const uint8_t *in, float *restrict y, size_t n)
+{
+    body_f32_add(in, y, n);
+}
+
+static void f16_encode(const float *x, uint8_t *restrict out, size_t n)
+{
+    body_f16_encode(x, out, n);
+}
+
+static void f16_set(const uint8_t *in, float *restrict y, size_t n)
+{
+    body_f16_set(in, y, n);
+}
+
+static void f16_add(const uint8_t *in, float *restrict y, size_t n)
+{
+    body_f16_add(in, y, n);
+}
+
+static float finite_max(const float *x, size_t n)
+{
+    return body_finite_max(x, n);
+}
+
+static void int8_encode(const float *x, float scale, uint32_t key, uint8_t *restrict out, size_t n)
+{
+    body_int8_encode(x, scale, key, out, n);
+}
+
+static void int8_set(const uint8_t *in, float scale, float *restrict y, size_t n)
+{
+    body_int8_set(in, scale, y, n);
+}
+
+static void int8_add(const uint8_t *in, float scale, float *restrict y, size_t n)
+{
+    body_int8_add(in, scale, y, n);
+}
+
+const ps_kernels ps_kernels_plain = {
+    .name = "plain",
+    .f32_add = f32_add,
+    .f16_encode = f16_encode,
+    .f16_set = f16_set,
+    .f16_add = f16_add,
+    .finite_max = finite_max,
+    .int8_encode = int8_encode,
+    .int8_set = int8_set,
+    .int8_add = int8_add,
+};
