@@ -36,12 +36,12 @@ typedef struct ps_consistency {
     const ps_param *params; /* (optional) */
     bool is_deterministic;  /* same seed, same bits */
     bool survives_loss;     /* goes on when a worker is lost */
-    bool asks_early;        /* workers may ask for the next clock before they have pushed this one */
+    bool asks_early; /* workers may ask for the next clock before they have pushed this one */
 
     /* How many clocks ahead of the slowest a worker may be when it begins one;
      * UINT64_MAX: no bound. Bounds what a server may have to park. */
     uint64_t (*lead)(const ps_params *params);
-    /* May `worker` begin `clock`? */
+    /* May `worker` begin `clock`? Asked when it pulls for it. */
     bool (*admit)(const ps_params *params, const ps_clocks *c, uint32_t worker, uint64_t clock);
     /* What becomes of a contribution of `worker` to `clock`? */
     ps_verdict (*on_push)(const ps_params *params, const ps_clocks *c, uint32_t worker,

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* gradient_average.c - one contribution a worker and step, already its share of
+ * the average: the sum over its blocks of g_b / (K r). The sum over all workers
+ * is the mean over blocks, since r workers hold each block. */
+#include "common/update/update.h"
+
+static float average_block_scale(const ps_update_facts *f)
+{
+    return (float)(1.0 / ((double)f->block_size * (double)f->block_count * (double)f->redundancy));
+}
+
+static float average_merge_scale(const ps_update_facts *f)
+{
+    (void)f;
+    return 1.0f;
+}
+
+const ps_update ps_update_gradient_average = {
+    .name = "gradient_average",
+    .summary = "each worker's share of the mean gradient over its blocks; servers add",
+    .per_block = false,
+    .block_scale = average_block_scale,
+    .merge_scale = average_merge_scale,
+};
