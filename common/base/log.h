@@ -34,8 +34,14 @@ typedef struct ps_log_field {
     int64_t number;
 } ps_log_field;
 
-#define PS_LOG_STR(k, t) {.key = (k), .text = (t)}
-#define PS_LOG_NUM(k, n) {.key = (k), .number = (int64_t)(n)}
+#define PS_LOG_STR(k, t)                                                                           \
+    {                                                                                              \
+        .key = (k), .text = (t)                                                                    \
+    }
+#define PS_LOG_NUM(k, n)                                                                           \
+    {                                                                                              \
+        .key = (k), .number = (int64_t)(n)                                                         \
+    }
 #define PS_LOG_FIELDS(...) ((const ps_log_field[]){__VA_ARGS__, {.key = NULL}})
 
 /* `service` (static text) names the program. Without it: "psgd", info, text.

@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* files.c - see files.h. */
+#include "common/base/files.h"
+
+#include "common/base/clock.h"
+#include "common/base/strbuf.h"
+#include "common/base/xalloc.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum {
+    FIRST_BYTES = 64 * 1024,
+    TAIL_BYTES = 60,
+    OPEN_DIRS = 16, /* descriptors while removing */
+};
+
+const char *ps_path_tail(const char *path)
+{
+    size_t n = strlen(path);
+
+    if (n > TAIL_BYTES) {
+        path += n - TAIL_BYTES;
+        while (((unsigned char)*path & 0xc0) == 0x80) { /* not inside a character */
+            path++;
+        }
+    }
+    return path;
+}
+
+/* A first guess of the size; a regular file seldom needs a second one. */
+static size_t guess_cap(int fd, size_t max_bytes)
+{
+    struct stat info;
+    size_t cap = FIRST_BYTES;
+
+    if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_size > FIRST_BYTES) {
+        cap = (uintmax_t)info.st_size > max_bytes ? max_bytes : (size_t)info.st_size;
+    }
+    return cap + 2; /* a NUL, and a byte that shows that there is more */
+}
+
+/* On failure *data is still the caller's to free. */
+static ps_status read_all(int fd, size_t max_bytes, char **data, size_t *n)
+{
+    size_t cap = guess_cap(fd, max_bytes), len = 0;
+    ssize_t got;
+
+    *data = malloc(cap);
+    while (*data != NULL) {
+        got = read(fd, *data + len, cap - 1 - len);
+        if (got < 0 && errno != EINTR) {
+            return ps_fail_errno(errno, "read");
+        }
+        len += got < 0 ? 0 : (size_t)got;
+        if (len > max_bytes) {
+            return ps_fail(PS_RESOURCE_EXHAUSTED, "more than %zu bytes", max_bytes);
+        }
+        if (got == 0) {
+            (*data)[len] = '\0';
+            *n = len;
+            return ps_ok();
+        }
+        if (len == cap - 1) {
+            char *larger = realloc(*data, cap * 2);
+
+            if (larger == NULL) {
+                break;
+            }
+            *data = larger;
+            cap *= 2;
+        }
+    }
+    return ps_fail(PS_RESOURCE_EXHAUSTED, "no memory for it");
+}
+
+ps_status ps_file_read(const char *path, size_t max_bytes, char **bytes, size_t *n)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    char *data = NULL;
+    ps_status st;
+
+    if (fd < 0) {
+        return ps_fail_errno(errno, "open %s", ps_path_tail(path));
+    }
+    st = read_all(fd, max_bytes, &data, n);
+    close(fd);
+    if (!ps_is_ok(&st)) {
+        free(data);
+        return ps_wrap(st, "%s", ps_path_tail(path));
+    }
+    *bytes = data;
+    return st;
+}
+
+static int write_all(int fd, const void *bytes, size_t n)
+{
+    const char *p = bytes;
+
+    while (n > 0) {
+        ssize_t done = write(fd, p, n);
+
+        if (done < 0 && errno != EINTR) {
+            return -1;
+        }
+        if (done > 0) {
+            p += done;
+            n -= (size_t)done;
+        }
+    }
+    return 0;
+}
+
+/* "a/b/c" gives "a/b", "c" gives ".", "/c" gives "/". The caller frees it. */
+static char *dir_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    if (slash == NULL) {
+        return ps_xstrdup(".");
+    }
+    return ps_xstrndup(path, slash == path ? 1 : (size_t)(slash - path));
+}
+
+static void forget(ps_file_writer *writer)
+{
+    free(writer->temporary);
+    free(writer->path);
+    *writer = (ps_file_writer){.fd = -1};
+}
+
+/* Starts with a dot: nothing that lists safe names shows it. */
+static char *temporary_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    int n = slash == NULL ? 0 : (int)(slash + 1 - path);
+    ps_strbuf name = {0};
+
+    ps_strbuf_printf(&name, "%.*s.%s.%ld.%lld.tmp", n, path, path + n, (long)getpid(),
+                     (long long)ps_clock_us());
+    return ps_strbuf_take(&name);
+}
+
+ps_status ps_file_writer_open(ps_file_writer *writer, const char *path)
+{
+    *writer = (ps_file_writer){.fd = -1, .path = ps_xstrdup(path)};
+    do { /* a name that exists is another thread's of this microsecond, or a dead process's */
+        free(writer->temporary);
+        writer->temporary = temporary_name(path);
+        writer->fd = open(writer->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    } while (writer->fd < 0 && errno == EEXIST);
+    if (writer->fd < 0) {
+        ps_status st = ps_fail_errno(errno, "make a file beside %s", ps_path_tail(path));
+
+        forget(writer);
+        return st;
+    }
+    return ps_ok();
+}
+
+ps_status ps_file_writer_add(ps_file_writer *writer, const void *bytes, size_t n)
+{
+    if (write_all(writer->fd, bytes, n) != 0) {
+        return ps_fail_errno(errno, "write %s", ps_path_tail(writer->path));
+    }
+    return ps_ok();
+}
+
+static int sync_dir_of(const char *path)
+{
+    char *dir = dir_of(path);
+    int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int rc = -1;
+
+    free(dir);
+    if (fd >= 0) {
+        /* Some file systems cannot, and say so. */
+        rc = fsync(fd) == 0 || errno == EINVAL ? 0 : -1;
+        close(fd);
+    }
+    return rc;
+}
+
+void ps_file_writer_abandon(ps_file_writer *writer)
+{
+    if (writer->temporary != NULL) {
+        close(writer->fd);
+        unlink(writer->temporary);
+        forget(writer);
+    }
+}
+
+ps_status ps_file_writer_commit(ps_file_writer *writer)
+{
+    ps_status st = ps_ok();
+
+    if (fsync(writer->fd) != 0 || rename(writer->temporary, writer->path) != 0) {
+        st = ps_fail_errno(errno, "write %s", ps_path_tail(writer->path));
+        ps_file_writer_abandon(writer);
+        return st;
+    }
+    if (sync_dir_of(writer->path) != 0) {
+        st = ps_fail_errno(errno, "sync the directory of %s", ps_path_tail(writer->path));
+    }
+    close(writer->fd);
+    forget(writer);
+    return st;
+}
+
+ps_status ps_file_write(const char *path, const void *bytes, size_t n)
+{
+    ps_file_writer writer;
+    ps_status st = ps_file_writer_open(&writer, path);
+
+    if (!ps_is_ok(&st)) {
+        return st;
+    }
+    st = ps_file_writer_add(&writer, bytes, n);
+    if (!ps_is_ok(&st)) {
+        ps_file_writer_abandon(&writer);
+        return st;
+    }
+    return ps_file_writer_commit(&writer);
+}
+
+ps_status ps_file_append(const char *path, const void *bytes, size_t n)
+{
+    int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
+    ps_status st = ps_ok();
+
+    if (fd < 0) {
+        return ps_fail_errno(errno, "open %s", ps_path_tail(path));
+    }
+    if (write_all(fd, bytes, n) != 0) {
+        st = ps_fail_errno(errno, "append to %s", ps_path_tail(path));
+    }
+    if (close(fd) != 0 && ps_is_ok(&st)) {
+        st = ps_fail_errno(errno, "append to %s", ps_path_tail(path));
+    }
+    return st;
+}
+
+ps_status ps_dir_make(const char *path)
+{
+    char *copy = ps_xstrdup(path);
+    ps_status st = ps_ok();
+    struct stat info;
+
+    /* Each prefix that ends before a slash, then the whole. */
+    for (char *p = copy + (copy[0] == '/'); ps_is_ok(&st); p++) {
+        char held = *p;
+
+        if (held != '/' && held != '\0') {
+            continue;
+        }
+        *p = '\0';
+        if (mkdir(copy, 0755) != 0 && errno != EEXIST) {
+            st = ps_fail_errno(errno, "make directory %s", ps_path_tail(copy));
+        }
+        *p = held;
+        if (held == '\0') {
+            break;
+        }
+    }
+    free(copy);
+    if (ps_is_ok(&st) && (stat(path, &info) != 0 || !S_ISDIR(info.st_mode))) {
+        st = ps_fail_errno(ENOTDIR, "make directory %s", ps_path_tail(path));
+    }
+    return st;
+}
+
+static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *where)
+{
+    (void)info;
+    (void)where;
+    if (kind == FTW_DNR) {
+        errno = EACCES;
+        return -1;
+    }
+    return remove(path) == 0 || errno == ENOENT ? 0 : -1;
+}
+
+ps_status ps_dir_remove(const char *path)
+{
+    if (nftw(path, remove_one, OPEN_DIRS, FTW_DEPTH | FTW_PHYS | FTW_MOUNT) != 0 &&
+        errno != ENOENT) {
+        return ps_fail_errno(errno, "remove %s", ps_path_tail(path));
+    }
+    return ps_ok();
+}
+
+ps_status ps_path_join(char *out, size_t cap, const char *dir, const char *name)
+{
+    size_t n = strlen(dir);
+    bool needs_slash = n > 0 && dir[n - 1] != '/';
+    int len = snprintf(out, cap, "%s%s%s", dir, needs_slash ? "/" : "", name);
+
+    if (len < 0 || (size_t)len >= cap) {
+        return ps_fail(PS_OUT_OF_RANGE, "path is too long: ...%s", ps_path_tail(name));
+    }
+    return ps_ok();
+}
+
+bool ps_name_is_safe(const char *name)
+{
+    size_t n = strnlen(name, PS_NAME_MAX + 1);
+
+    return n > 0 && n <= PS_NAME_MAX && name[0] != '.' && strstr(name, "..") == NULL &&
+           strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+                        "0123456789._()-") == n;
+}
