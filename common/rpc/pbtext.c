@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pbtext.c - see pbtext.h. */
+#include "common/rpc/pbtext.h"
+
+#include "common/base/xalloc.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <time.h>
+
+/* Seconds of 0001-01-01T00:00:00Z and of 10000-01-01T00:00:00Z. */
+#define TIME_MIN INT64_C(-62135596800)
+#define TIME_END INT64_C(253402300800)
+
+bool ps_pb_time_print(int64_t seconds, int32_t nanos, char text[PS_PB_TIME_BYTES])
+{
+    time_t t = (time_t)seconds;
+    struct tm tm;
+    size_t n;
+
+    if (seconds < TIME_MIN || seconds >= TIME_END || nanos < 0 || nanos > 999999999) {
+        return false;
+    }
+    gmtime_r(&t, &tm);
+    n = (size_t)snprintf(text, PS_PB_TIME_BYTES, "%04d-%02d-%02dT%02d:%02d:%02d", tm.tm_year + 1900,
+                         tm.tm_mon + 1, tm.tm_mday, tm.tm_hour, tm.tm_min, tm.tm_sec);
+    if (nanos == 0) {
+        snprintf(text + n, PS_PB_TIME_BYTES - n, "Z");
+    } else if (nanos % 1000000 == 0) {
+        snprintf(text + n, PS_PB_TIME_BYTES - n, ".%03dZ", nanos / 1000000);
+    } else if (nanos % 1000 == 0) {
+        snprintf(text + n, PS_PB_TIME_BYTES - n, ".%06dZ", nanos / 1000);
+    } else {
+        snprintf(text + n, PS_PB_TIME_BYTES - n, ".%09dZ", nanos);
+    }
+    return true;
+}
+
+/* Takes exactly `digits` digits, then the character `end` unless it is 0. */
+static bool take_number(const char **at, int digits, char end, int *out)
+{
+    int v = 0;
+
+    for (int i = 0; i < digits; i++, (*at)++) {
+        if (!isdigit((unsigned char)**at)) {
+            return false;
+        }
+        v = v * 10 + (**at - '0');
+    }
+    *out = v;
+    if (end != '\0') {
+        return *(*at)++ == end;
+    }
+    return true;
+}
+
+/* ".25" after the seconds, or nothing. */
+static bool take_fraction(const char **at, int32_t *nanos)
+{
+    int32_t v = 0, unit = 100000000;
+
+    *nanos = 0;
+    if (**at != '.') {
+        return true;
+    }
+    ++*at;
+    if (!isdigit((unsigned char)**at)) {
+        return false;
+    }
+    for (; isdigit((unsigned char)**at); ++*at, unit /= 10) {
+        if (unit == 0) {
+            return false;
+        }
+        v += (**at - '0') * unit;
+    }
+    *nanos = v;
+    return true;
+}
+
+/* "Z", or "+01:30" in seconds. */
+static bool take_offset(const char **at, int64_t *offset)
+{
+    int hours, minutes;
+    int64_t sign;
+
+    *offset = 0;
+    if (**at == 'Z' || **at == 'z') {
+        ++*at;
+        return true;
+    }
+    if (**at != '+' && **at != '-') {
+        return false;
+    }
+    sign = **at == '-' ? -1 : 1;
+    ++*at;
+    if (!take_number(at, 2, ':', &hours) || !take_number(at, 2, '\0', &minutes) || hours > 23 ||
+        minutes > 59) {
+        return false;
+    }
+    *offset = sign * (hours * 3600 + minutes * 60);
+    return true;
+}
+
+bool ps_pb_time_parse(const char *text, int64_t *seconds, int32_t *nanos)
+{
+    struct tm tm = {0}, normal;
+    const char *at = text;
+    int64_t offset, t;
+
+    if (!take_number(&at, 4, '-', &tm.tm_year) || !take_number(&at, 2, '-', &tm.tm_mon) ||
+        !take_number(&at, 2, '\0', &tm.tm_mday) || (*at != 'T' && *at != 't' && *at != ' ')) {
+        return false;
+    }
+    at++;
+    if (!take_number(&at, 2, ':', &tm.tm_hour) || !take_number(&at, 2, ':', &tm.tm_min) ||
+        !take_number(&at, 2, '\0', &tm.tm_sec) || !take_fraction(&at, nanos) ||
+        !take_offset(&at, &offset) || *at != '\0') {
+        return false;
+    }
+    tm.tm_year -= 1900;
+    tm.tm_mon--;
+    normal = tm;
+    t = (int64_t)timegm(&normal);
+    /* A day or hour that there is not was moved by timegm. */
+    if (normal.tm_mon != tm.tm_mon || normal.tm_mday != tm.tm_mday ||
+        normal.tm_hour != tm.tm_hour || normal.tm_min != tm.tm_min || normal.tm_sec != tm.tm_sec) {
+        return false;
+    }
+    *seconds = t - offset;
+    return *seconds >= TIME_MIN && *seconds < TIME_END;
+}
+
+char *ps_pb_base64_print(const uint8_t *data, size_t len)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    char *text = ps_xmalloc((len + 2) / 3 * 4 + 1), *at = text;
+
+    for (size_t i = 0; i < len; i += 3) {
+        uint32_t v = (uint32_t)data[i] << 16;
+
+        v |= i + 1 < len ? (uint32_t)data[i + 1] << 8 : 0;
+        v |= i + 2 < len ? (uint32_t)data[i + 2] : 0;
+        *at++ = digits[v >> 18];
+        *at++ = digits[v >> 12 & 63];
+        *at++ = i + 1 < len ? digits[v >> 6 & 63] : '=';
+        *at++ = i + 2 < len ? digits[v & 63] : '=';
+    }
+    *at = '\0';
+    return text;
+}
+
+static int base64_digit(char c)
+{
+    if (c >= 'A' && c <= 'Z') {
+        return c - 'A';
+    }
+    if (c >= 'a' && c <= 'z') {
+        return c - 'a' + 26;
+    }
+    if (c >= '0' && c <= '9') {
+        return c - '0' + 52;
+    }
+    if (c == '+' || c == '-') {
+        return 62;
+    }
+    return c == '/' || c == '_' ? 63 : -1;
+}
+
+bool ps_pb_base64_parse(const char *text, uint8_t **data, size_t *len)
+{
+    size_t n = strlen(text), pad = 0, out = 0;
+    uint32_t bits = 0, held = 0; /* `held` bits of `bits` are not yet written */
+    uint8_t *bytes;
+
+    while (pad < 2 && n > 0 && text[n - 1] == '=') {
+        n--;
+        pad++;
+    }
+    if (n % 4 == 1 || (pad != 0 && (n + pad) % 4 != 0)) {
+        return false;
+    }
+    bytes = ps_xmalloc(n / 4 * 3 + 3);
+    for (size_t i = 0; i < n; i++) {
+        int digit = base64_digit(text[i]);
+
+        if (digit < 0) {
+            free(bytes);
+            return false;
+        }
+        bits = bits << 6 | (uint32_t)digit;
+        held += 6;
+        if (held >= 8) {
+            held -= 8;
+            bytes[out++] = (uint8_t)(bits >> held);
+        }
+    }
+    *data = bytes;
+    *len = out;
+    return true;
+}
+
+/* Length of the prefix of an enum's values: 10 for JobState, JOB_STATE_. 0 if
+ * `name` does not have it. */
+static size_t prefix_length(const char *type_name, const char *name)
+{
+    size_t n = 0;
+
+    for (const char *t = type_name; *t != '\0'; t++) {
+        if (isupper((unsigned char)*t) && t != type_name && name[n++] != '_') {
+            return 0;
+        }
+        if (name[n++] != toupper((unsigned char)*t)) {
+            return 0;
+        }
+    }
+    return name[n] == '_' ? n + 1 : 0;
+}
+
+const ProtobufCEnumValue *ps_pb_enum_find(const ProtobufCEnumDescriptor *type, const char *name)
+{
+    for (unsigned i = 0; i < type->n_values; i++) {
+        const char *own = type->values[i].name;
+        size_t prefix = prefix_length(type->short_name, own);
+
+        if (strcasecmp(own, name) == 0 || strcasecmp(own + prefix, name) == 0) {
+            return &type->values[i];
+        }
+    }
+    return NULL;
+}
+
+const ProtobufCEnumValue *ps_pb_enum_value(const ProtobufCEnumDescriptor *type, int value)
+{
+    for (unsigned i = 0; i < type->n_values; i++) {
+        if (type->values[i].value == value) {
+            return &type->values[i];
+        }
+    }
+    return NULL;
+}
+
+double ps_pb_float_widen(float value)
+{
+    char text[32];
+
+    if (!isfinite(value)) {
+        return (double)value;
+    }
+    for (int digits = 6; digits < 9; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, (double)value);
+        if (strtof(text, NULL) == value) {
+            return strtod(text, NULL);
+        }
+    }
+    return (double)value; /* nine digits would do, all are as good */
+}
