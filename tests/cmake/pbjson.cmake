@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: Apache-2.0
+# JSON of protobuf messages, health, reflection, and the style of the .proto files.
+add_custom_command(
+    OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/kinds.pb-c.c ${CMAKE_CURRENT_BINARY_DIR}/kinds.pb-c.h
+    COMMAND ${PROTOC_C} --c_out=${CMAKE_CURRENT_BINARY_DIR}
+        -I${CMAKE_CURRENT_SOURCE_DIR}/support -I${PROTOBUF_PROTO_DIR} kinds.proto
+    DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/support/kinds.proto
+    VERBATIM)
+add_library(ps_test_kinds STATIC ${CMAKE_CURRENT_BINARY_DIR}/kinds.pb-c.c)
+target_include_directories(ps_test_kinds SYSTEM PUBLIC ${CMAKE_CURRENT_BINARY_DIR})
+target_link_libraries(ps_test_kinds PUBLIC ps_proto)
+
+ps_test(unit test_pbjson ps_rpc ps_test_kinds)
