@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* bare.h - what the kernel alone does: the measure of what gRPC adds.
+ *
+ * A TCP connection over loopback between this thread and a thread of its own.
+ */
+#ifndef PS_TESTS_BENCH_BARE_H
+#define PS_TESTS_BENCH_BARE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Seconds to move `count` messages of `bytes` by blocking send and recv, until
+ * the receiver has them all. */
+double ps_bare_stream(size_t bytes, size_t count);
+
+/* us[i] becomes the round trip in microseconds of echo i of 16 bytes. */
+void ps_bare_echo(double *us, size_t count);
+
+#endif

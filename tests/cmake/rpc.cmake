@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: Apache-2.0
+# The private wire of the rpc tests; generated code is not held to our warnings.
+set(echo_gen ${PROJECT_BINARY_DIR}/gen/tests)
+file(MAKE_DIRECTORY ${echo_gen})
+add_custom_command(
+    OUTPUT ${echo_gen}/echo.pb-c.c ${echo_gen}/echo.pb-c.h
+    COMMAND ${PROTOC_C} --c_out=${echo_gen} -I${CMAKE_CURRENT_SOURCE_DIR}/support echo.proto
+    DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/support/echo.proto
+    VERBATIM)
+add_library(ps_echo_proto STATIC ${echo_gen}/echo.pb-c.c)
+target_include_directories(ps_echo_proto SYSTEM PUBLIC ${echo_gen})
+target_link_libraries(ps_echo_proto PUBLIC PkgConfig::libprotobuf_c)
+
+add_executable(bench_rpc bench/bench_rpc.c bench/bare.c)
+target_link_libraries(bench_rpc PRIVATE ps_rpc ps_echo_proto m)
+set_target_properties(bench_rpc PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bench)
