@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* exchange.c - see exchange.h: the box between trainer and loop, and the lanes' life. */
+#include "services/worker/exchange_impl.h"
+
+#include "common/base/container_of.h"
+#include "common/base/xalloc.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The lanes learn of a new contribution and of variables that became final. */
+static void on_kick(ps_event *self, bool ok)
+{
+    ps_exchange *x = PS_CONTAINER_OF(self, ps_exchange, kick);
+    uint32_t fresh_count = 0, block;
+    uint64_t number, clock;
+    bool is_last;
+
+    pthread_mutex_lock(&x->box.mutex);
+    x->box.kicked = false;
+    number = x->box.number;
+    clock = x->box.clock;
+    block = x->box.block;
+    is_last = x->box.is_last;
+    if (number != x->seen) {
+        x->taken = 0;
+    }
+    while (x->taken < x->box.ready_count) {
+        x->fresh[fresh_count++] = x->box.ready[x->taken++];
+    }
+    pthread_mutex_unlock(&x->box.mutex);
+
+    if (!ok || x->stopping) {
+        ps_exchange_lane_ended(x);
+        return;
+    }
+    if (number != x->seen) {
+        x->seen = number;
+        for (uint32_t i = 0; i < x->lane_count; i++) {
+            ps_lane_contribution(&x->lanes[i], clock, block, is_last);
+        }
+    }
+    for (uint32_t i = 0; i < fresh_count; i++) {
+        uint32_t v = x->fresh[i];
+
+        for (uint32_t s = x->layout->first_slice[v]; s < x->layout->first_slice[v + 1]; s++) {
+            ps_lane_slice_ready(&x->lanes[x->layout->slices[s].server], x->position[s]);
+        }
+    }
+    for (uint32_t i = 0; i < x->lane_count; i++) {
+        ps_lane_pump(&x->lanes[i]);
+    }
+}
+
+static void on_over(ps_event *self, bool ok)
+{
+    ps_exchange *x = PS_CONTAINER_OF(self, ps_exchange, over);
+    ps_event *done = x->done;
+
+    for (uint32_t i = 0; i < x->lane_count; i++) {
+        ps_lane_fini(&x->lanes[i]);
+    }
+    ps_gate_fini(&x->gate);
+    pthread_mutex_destroy(&x->box.mutex);
+    ps_buf_unref(x->grad);
+    free(x->box.ready);
+    free(x->fresh);
+    free(x->position);
+    free(x->lanes);
+    free(x);
+    done->fire(done, ok);
+}
+
+ps_exchange *ps_exchange_create(const ps_exchange_conf *conf)
+{
+    const ps_plan *plan = conf->session->plan;
+    const ps_layout *layout = &plan->layout;
+    ps_exchange *x = ps_xcalloc(1, sizeof *x);
+
+    x->loop = conf->loop;
+    x->session = conf->session;
+    x->plan = plan;
+    x->layout = layout;
+    x->incarnation = conf->incarnation;
+    x->weights = conf->weights;
+    x->grad = ps_buf_ref(conf->grad);
+    x->kick.fire = on_kick;
+    x->over.fire = on_over;
+    pthread_mutex_init(&x->box.mutex, NULL);
+    x->box.ready = ps_xcalloc(layout->variable_count, sizeof *x->box.ready);
+    x->fresh = ps_xcalloc(layout->variable_count, sizeof *x->fresh);
+    x->position = ps_xcalloc(layout->slice_count, sizeof *x->position);
+    for (uint32_t server = 0; server < layout->server_count; server++) {
+        for (uint32_t i = 0; i < layout->owned_count[server]; i++) {
+            x->position[layout->owned[server][i]] = i;
+        }
+    }
+    ps_gate_init(&x->gate, layout, (const char(*)[80])conf->session->server_ids,
+                 (int64_t)plan->spec->timeouts->step_ms * 1000);
+    x->lane_count = layout->server_count;
+    x->lanes = ps_xcalloc(x->lane_count, sizeof *x->lanes);
+    for (uint32_t i = 0; i < x->lane_count; i++) {
+        ps_lane_init(&x->lanes[i], x, i);
+    }
+    return x;
+}
+
+void ps_exchange_start(ps_exchange *x)
+{
+    for (uint32_t i = 0; i < x->lane_count; i++) {
+        ps_lane_open(&x->lanes[i]);
+    }
+}
+
+void ps_exchange_stop(ps_exchange *x, ps_event *done)
+{
+    assert(!x->stopping);
+    x->stopping = true;
+    x->done = done;
+    for (uint32_t i = 0; i < x->lane_count; i++) {
+        ps_lane_stop(&x->lanes[i]);
+    }
+    ps_exchange_lane_ended(x);
+}
+
+void ps_exchange_lane_ended(ps_exchange *x)
+{
+    bool kicked;
+
+    if (!x->stopping || x->over_posted) {
+        return;
+    }
+    pthread_mutex_lock(&x->box.mutex);
+    kicked = x->box.kicked;
+    pthread_mutex_unlock(&x->box.mutex);
+    for (uint32_t i = 0; i < x->lane_count; i++) {
+        if (!ps_lane_is_over(&x->lanes[i])) {
+            return;
+        }
+    }
+    if (!kicked) {
+        x->over_posted = true;
+        ps_loop_post(x->loop, &x->over); /* not from within a lane's callback */
+    }
+}
+
+void ps_exchange_count(ps_exchange *x, ps_lane *lane)
+{
+    uint64_t now[4];
+
+    ps_channel_traffic(lane->channel, &now[0], &now[1], &now[2], &now[3]);
+    atomic_fetch_add(&x->bytes_up, now[0] - lane->counted[0]);
+    atomic_fetch_add(&x->bytes_down, now[1] - lane->counted[1]);
+    atomic_fetch_add(&x->messages_up, now[2] - lane->counted[2]);
+    atomic_fetch_add(&x->messages_down, now[3] - lane->counted[3]);
+    memcpy(lane->counted, now, sizeof now);
+}
+
+ps_gate *ps_exchange_gate(ps_exchange *x)
+{
+    return &x->gate;
+}
+
+bool ps_exchange_begin(ps_exchange *x, uint64_t clock, uint32_t block, bool is_last)
+{
+    if (!ps_gate_wait_acks(&x->gate)) {
+        return false;
+    }
+    ps_gate_owe_acks(&x->gate);
+    pthread_mutex_lock(&x->box.mutex);
+    x->box.number++;
+    x->box.clock = clock;
+    x->box.block = block;
+    x->box.is_last = is_last;
+    x->box.ready_count = 0;
+    pthread_mutex_unlock(&x->box.mutex);
+    return true;
+}
+
+void ps_exchange_ready(ps_exchange *x, uint32_t first_variable, uint32_t count)
+{
+    bool kick;
+
+    pthread_mutex_lock(&x->box.mutex);
+    for (uint32_t v = first_variable; v < first_variable + count; v++) {
+        x->box.ready[x->box.ready_count++] = v;
+    }
+    kick = !x->box.kicked;
+    x->box.kicked = true;
+    pthread_mutex_unlock(&x->box.mutex);
+    if (kick) {
+        ps_loop_post(x->loop, &x->kick);
+    }
+}
+
+ps_exchange_stats ps_exchange_get_stats(ps_exchange *x)
+{
+    return (ps_exchange_stats){
+        .bytes_up = atomic_load(&x->bytes_up),
+        .bytes_down = atomic_load(&x->bytes_down),
+        .bytes_up_float32 = atomic_load(&x->float32_up),
+        .bytes_down_float32 = atomic_load(&x->float32_down),
+        .messages_up = atomic_load(&x->messages_up),
+        .messages_down = atomic_load(&x->messages_down),
+    };
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* exchange_impl.h - what exchange.c and the lanes share; for them only. */
+#ifndef PS_SERVICES_WORKER_EXCHANGE_IMPL_H
+#define PS_SERVICES_WORKER_EXCHANGE_IMPL_H
+
+#include "services/worker/exchange.h"
+#include "services/worker/lane.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+/* What the trainer hands to the loop. */
+typedef struct exchange_box {
+    pthread_mutex_t mutex; /* guards all below */
+    bool kicked;           /* the kick is in flight */
+    uint64_t number;       /* of contributions begun */
+    uint64_t clock;
+    uint32_t block;
+    bool is_last;
+    uint32_t *ready; /* (variables): those that are final, in order of time */
+    uint32_t ready_count;
+} exchange_box;
+
+struct ps_exchange {
+    ps_loop *loop;
+    const ps_session *session;
+    const ps_plan *plan;
+    const ps_layout *layout;
+    uint64_t incarnation;
+    float *weights;
+    ps_buf *grad;
+    ps_gate gate;
+
+    exchange_box box;
+    ps_event kick;
+    uint64_t seen;   /* number of the contribution the lanes work on */
+    uint32_t taken;  /* variables of box.ready that the lanes know */
+    uint32_t *fresh; /* (variables): copied from the box */
+
+    uint32_t *position; /* (slices): index in the lane's owned */
+    uint32_t lane_count;
+    ps_lane *lanes; /* (lane_count), by server; those without slices stay closed */
+
+    bool stopping;
+    ps_event over;
+    bool over_posted;
+    ps_event *done;
+
+    atomic_uint_fast64_t bytes_up, bytes_down, messages_up, messages_down;
+    atomic_uint_fast64_t float32_up, float32_down;
+};
+
+/* A stream of a lane has ended for good. */
+void ps_exchange_lane_ended(ps_exchange *x);
+/* Adds what a lane's channel has carried since the last time. */
+void ps_exchange_count(ps_exchange *x, ps_lane *lane);
+
+/* lane_push.c, lane_pull.c: a stream was opened or may go on. */
+extern const ps_stream_events ps_lane_push_events, ps_lane_pull_events;
+void ps_lane_pull_ask(ps_lane *lane);
+void ps_lane_wish(ps_lane *lane, uint64_t clock);
+/* lane.c: a stream ended; opens it again or fails the exchange. */
+void ps_lane_stream_ended(lane_stream *s, const char *what, const ps_error *error);
+void ps_lane_stream_works(lane_stream *s); /* an answer came: pauses begin anew */
+/* Fills the identity for the first message of a stream. */
+void ps_lane_identity(const ps_lane *lane, Psgd__V1__WorkerIdentity *identity);
+
+#endif

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* gate.c - see gate.h. */
+#include "services/worker/gate.h"
+
+#include "common/base/clock.h"
+#include "common/base/xalloc.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+void ps_gate_init(ps_gate *gate, const ps_layout *layout, const char (*names)[80],
+                  int64_t patience_us)
+{
+    pthread_condattr_t attr;
+
+    memset(gate, 0, sizeof *gate);
+    gate->layout = layout;
+    gate->names = names;
+    gate->lanes = layout->server_count;
+    gate->patience_us = patience_us;
+    gate->arrived = ps_xcalloc(layout->variable_count, sizeof *gate->arrived);
+    gate->owes_weights = ps_xcalloc(gate->lanes, sizeof *gate->owes_weights);
+    gate->owes_ack = ps_xcalloc(gate->lanes, sizeof *gate->owes_ack);
+    pthread_mutex_init(&gate->mutex, NULL);
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&gate->changed, &attr);
+    pthread_condattr_destroy(&attr);
+}
+
+void ps_gate_fini(ps_gate *gate)
+{
+    pthread_cond_destroy(&gate->changed);
+    pthread_mutex_destroy(&gate->mutex);
+    free(gate->arrived);
+    free(gate->owes_weights);
+    free(gate->owes_ack);
+}
+
+static uint32_t slices_of(const ps_layout *layout, uint32_t variable)
+{
+    return layout->first_slice[variable + 1] - layout->first_slice[variable];
+}
+
+/* What a wait is for. */
+typedef struct want {
+    bool acks;
+    uint32_t first, count; /* variables */
+    uint64_t clock;
+} want;
+
+static bool is_there(const ps_gate *gate, const want *w)
+{
+    if (w->acks) {
+        return gate->unacked == 0;
+    }
+    for (uint32_t v = w->first; v < w->first + w->count; v++) {
+        if (gate->arrived[v] < w->clock * slices_of(gate->layout, v)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The servers that owe, as "ps-0, ps-1". Mutex held. */
+static void name_debtors(const ps_gate *gate, char *text, size_t cap)
+{
+    size_t n = 0;
+
+    text[0] = '\0';
+    for (uint32_t i = 0; i < gate->lanes && n < cap; i++) {
+        if (gate->owes_weights[i] || gate->owes_ack[i]) {
+            n += (size_t)snprintf(text + n, cap - n, "%s%s", n > 0 ? ", " : "", gate->names[i]);
+        }
+    }
+}
+
+static void fail_locked(ps_gate *gate, const ps_status *why)
+{
+    if (ps_is_ok(&gate->failure)) {
+        gate->failure = *why;
+    }
+    pthread_cond_broadcast(&gate->changed);
+}
+
+static void give_up(ps_gate *gate, const want *w)
+{
+    char who[72];
+    ps_status st;
+
+    name_debtors(gate, who, sizeof who);
+    st = w->acks
+             ? ps_fail(PS_DEADLINE_EXCEEDED, "no acknowledgement for %lld s from %s",
+                       (long long)(gate->patience_us / 1000000), who)
+             : ps_fail(PS_DEADLINE_EXCEEDED, "step %llu: no weights for %lld s from %s",
+                       (unsigned long long)w->clock, (long long)(gate->patience_us / 1000000), who);
+    fail_locked(gate, &st);
+}
+
+static bool wait_for(ps_gate *gate, const want *w)
+{
+    int64_t began_us, until_us;
+    struct timespec until;
+    bool open;
+
+    pthread_mutex_lock(&gate->mutex);
+    if (!is_there(gate, w) && !gate->stopped && ps_is_ok(&gate->failure)) {
+        began_us = ps_clock_us();
+        until_us = began_us + gate->patience_us;
+        until.tv_sec = (time_t)(until_us / 1000000);
+        until.tv_nsec = (long)(until_us % 1000000 * 1000);
+        gate->waiting = true;
+        while (!is_there(gate, w) && !gate->stopped && ps_is_ok(&gate->failure)) {
+            if (pthread_cond_timedwait(&gate->changed, &gate->mutex, &until) == ETIMEDOUT &&
+                !is_there(gate, w)) {
+                give_up(gate, w);
+            }
+        }
+        gate->waiting = false;
+        gate->waited_us += ps_clock_us() - began_us;
+    }
+    open = !gate->stopped && ps_is_ok(&gate->failure);
+    pthread_mutex_unlock(&gate->mutex);
+    return open;
+}
+
+bool ps_gate_wait_weights(ps_gate *gate, uint32_t first_variable, uint32_t count, uint64_t clock)
+{
+    want w = {.first = first_variable, .count = count, .clock = clock};
+
+    return wait_for(gate, &w);
+}
+
+bool ps_gate_wait_acks(ps_gate *gate)
+{
+    want w = {.acks = true};
+
+    return wait_for(gate, &w);
+}
+
+void ps_gate_owe_acks(ps_gate *gate)
+{
+    pthread_mutex_lock(&gate->mutex);
+    assert(gate->unacked == 0);
+    for (uint32_t i = 0; i < gate->lanes; i++) {
+        if (gate->layout->owned_count[i] > 0) {
+            gate->owes_ack[i] = true;
+            gate->unacked++;
+        }
+    }
+    pthread_mutex_unlock(&gate->mutex);
+}
+
+void ps_gate_lane_asked(ps_gate *gate, uint32_t lane)
+{
+    pthread_mutex_lock(&gate->mutex);
+    gate->owes_weights[lane] = true;
+    pthread_mutex_unlock(&gate->mutex);
+}
+
+void ps_gate_lane_acked(ps_gate *gate, uint32_t lane)
+{
+    pthread_mutex_lock(&gate->mutex);
+    if (gate->owes_ack[lane]) {
+        gate->owes_ack[lane] = false;
+        if (--gate->unacked == 0) {
+            pthread_cond_signal(&gate->changed);
+        }
+    }
+    pthread_mutex_unlock(&gate->mutex);
+}
+
+void ps_gate_lane_brought(ps_gate *gate, uint32_t lane, const uint32_t *slices, uint32_t count,
+                          bool complete)
+{
+    pthread_mutex_lock(&gate->mutex);
+    for (uint32_t i = 0; i < count; i++) {
+        gate->arrived[gate->layout->slices[slices[i]].variable]++;
+    }
+    if (complete) {
+        gate->owes_weights[lane] = false;
+    }
+    pthread_cond_signal(&gate->changed);
+    pthread_mutex_unlock(&gate->mutex);
+}
+
+void ps_gate_fail(ps_gate *gate, const ps_status *why)
+{
+    pthread_mutex_lock(&gate->mutex);
+    fail_locked(gate, why);
+    pthread_mutex_unlock(&gate->mutex);
+}
+
+void ps_gate_stop(ps_gate *gate)
+{
+    pthread_mutex_lock(&gate->mutex);
+    gate->stopped = true;
+    pthread_cond_broadcast(&gate->changed);
+    pthread_mutex_unlock(&gate->mutex);
+}
+
+bool ps_gate_is_open(ps_gate *gate)
+{
+    bool open;
+
+    pthread_mutex_lock(&gate->mutex);
+    open = !gate->stopped && ps_is_ok(&gate->failure);
+    pthread_mutex_unlock(&gate->mutex);
+    return open;
+}
+
+ps_status ps_gate_failure(ps_gate *gate)
+{
+    ps_status st;
+
+    pthread_mutex_lock(&gate->mutex);
+    st = gate->failure;
+    pthread_mutex_unlock(&gate->mutex);
+    return st;
+}
+
+double ps_gate_waited_s(ps_gate *gate, char *whom, size_t cap)
+{
+    double s;
+
+    pthread_mutex_lock(&gate->mutex);
+    s = (double)gate->waited_us * 1e-6;
+    if (gate->waiting) {
+        name_debtors(gate, whom, cap);
+    } else {
+        whom[0] = '\0';
+    }
+    pthread_mutex_unlock(&gate->mutex);
+    return s;
+}

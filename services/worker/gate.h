@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* gate.h - where the training thread waits for the loop's thread.
+ *
+ * The loop tells what has come in (slices of weights, acknowledgements), the
+ * trainer waits until what it needs is there, or the session has failed or was
+ * stopped. Every wait has a deadline and says whom it waits for. A *lane* is
+ * the pair of streams to one parameter server.
+ */
+#ifndef PS_SERVICES_WORKER_GATE_H
+#define PS_SERVICES_WORKER_GATE_H
+
+#include "common/base/status.h"
+#include "common/job/layout.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct ps_gate {
+    const ps_layout *layout; /* kept */
+    const char (*names)[80]; /* (lanes): ids of the servers; kept */
+    uint32_t lanes;
+    int64_t patience_us; /* longest single wait */
+
+    pthread_mutex_t mutex; /* guards all below */
+    pthread_cond_t changed;
+    bool stopped;
+    bool waiting;       /* the trainer is in a wait */
+    ps_status failure;  /* first one */
+    uint64_t *arrived;  /* (variables): slices come in since the start, over all clocks */
+    bool *owes_weights; /* (lanes): a pull is open */
+    bool *owes_ack;     /* (lanes): the contribution in hand is not acknowledged */
+    uint32_t unacked;   /* lanes that owe one */
+    int64_t waited_us;  /* so far */
+} ps_gate;
+
+/* `names` are kept. */
+void ps_gate_init(ps_gate *gate, const ps_layout *layout, const char (*names)[80],
+                  int64_t patience_us);
+void ps_gate_fini(ps_gate *gate);
+
+/* Trainer. Wait for the weights of `clock` of these variables / for all
+ * acknowledgements. False: stopped or failed; go home. */
+bool ps_gate_wait_weights(ps_gate *gate, uint32_t first_variable, uint32_t count, uint64_t clock);
+bool ps_gate_wait_acks(ps_gate *gate);
+
+/* Trainer: a contribution begins; each lane with slices owes an acknowledgement. */
+void ps_gate_owe_acks(ps_gate *gate);
+
+/* Loop. */
+void ps_gate_lane_asked(ps_gate *gate, uint32_t lane); /* a pull is open */
+void ps_gate_lane_acked(ps_gate *gate, uint32_t lane);
+/* `slices` came in on `lane`; `complete`: the pull has been answered whole. */
+void ps_gate_lane_brought(ps_gate *gate, uint32_t lane, const uint32_t *slices, uint32_t count,
+                          bool complete);
+
+/* Any thread. The first failure counts; a stop is none. */
+void ps_gate_fail(ps_gate *gate, const ps_status *why);
+void ps_gate_stop(ps_gate *gate);
+bool ps_gate_is_open(ps_gate *gate); /* neither stopped nor failed */
+ps_status ps_gate_failure(ps_gate *gate);
+
+/* Any thread: seconds waited so far, and whom the trainer waits for now ("" if it does not). */
+double ps_gate_waited_s(ps_gate *gate, char *whom, size_t cap);
+
+#endif

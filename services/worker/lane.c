@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* lane.c - see lane.h: opening, breaking and ending of a lane's two streams. */
+#include "services/worker/exchange_impl.h"
+
+#include "common/base/container_of.h"
+#include "common/base/log.h"
+#include "common/base/xalloc.h"
+
+#include <stdlib.h>
+
+enum { PAUSE_FIRST_US = 50000, PAUSE_LAST_US = 2000000 };
+
+static void on_retry_push(ps_event *self, bool ok);
+static void on_retry_pull(ps_event *self, bool ok);
+
+void ps_lane_init(ps_lane *lane, ps_exchange *x, uint32_t server)
+{
+    lane->x = x;
+    lane->server = server;
+    lane->owned = x->layout->owned[server];
+    lane->owned_count = x->layout->owned_count[server];
+    lane->state = ps_xcalloc(lane->owned_count + 1, sizeof *lane->state);
+    lane->got = ps_xcalloc(lane->owned_count + 1, sizeof *lane->got);
+    lane->push = (lane_stream){.lane = lane, .pause_us = PAUSE_FIRST_US};
+    lane->pull = (lane_stream){.lane = lane, .pause_us = PAUSE_FIRST_US};
+    lane->push.retry.event.fire = on_retry_push;
+    lane->pull.retry.event.fire = on_retry_pull;
+    for (uint32_t i = 0; i < LANE_BATCH; i++) {
+        lane->head_ptrs[i] = &lane->heads[i].msg;
+    }
+}
+
+void ps_lane_fini(ps_lane *lane)
+{
+    ps_channel_destroy(lane->channel);
+    for (size_t i = 0; i < sizeof lane->encoded / sizeof lane->encoded[0]; i++) {
+        ps_buf_unref(lane->encoded[i]);
+    }
+    free(lane->state);
+    free(lane->got);
+}
+
+static void open_stream(lane_stream *s)
+{
+    ps_lane *lane = s->lane;
+    bool is_push = s == &lane->push;
+
+    s->greeted = false;
+    s->stream = ps_stream_open(lane->channel, &psgd__v1__parameter_service__descriptor,
+                               is_push ? "PushGradient" : "PullWeights", PS_NO_TIMEOUT, 0,
+                               is_push ? &ps_lane_push_events : &ps_lane_pull_events, lane);
+    ps_stream_read(s->stream);
+    if (is_push) {
+        ps_lane_pump(lane);
+    } else {
+        ps_lane_pull_ask(lane);
+    }
+}
+
+void ps_lane_open(ps_lane *lane)
+{
+    if (lane->owned_count == 0) {
+        return;
+    }
+    lane->channel = ps_channel_create(lane->x->loop, lane->x->session->servers[lane->server]);
+    open_stream(&lane->push);
+    open_stream(&lane->pull);
+    if (lane->x->plan->policy->asks_early) {
+        ps_lane_wish(lane, 1); /* the weights of clock 0 came with the packages */
+    }
+}
+
+void ps_lane_stop(ps_lane *lane)
+{
+    lane->stopping = true;
+    ps_loop_cancel(lane->x->loop, &lane->push.retry);
+    ps_loop_cancel(lane->x->loop, &lane->pull.retry);
+    if (lane->push.stream != NULL) {
+        ps_stream_cancel(lane->push.stream);
+    }
+    if (lane->pull.stream != NULL) {
+        ps_stream_cancel(lane->pull.stream);
+    }
+}
+
+bool ps_lane_is_over(const ps_lane *lane)
+{
+    return lane->push.stream == NULL && lane->pull.stream == NULL;
+}
+
+void ps_lane_identity(const ps_lane *lane, Psgd__V1__WorkerIdentity *identity)
+{
+    psgd__v1__worker_identity__init(identity);
+    identity->job_id = (char *)lane->x->session->job_id;
+    identity->rank = lane->x->session->rank;
+    identity->incarnation = lane->x->incarnation;
+    identity->layout_hash = lane->x->layout->hash;
+}
+
+/* A connection that broke may be had again; a refusal stands. */
+static bool may_pass(ps_code code)
+{
+    return code == PS_OK || code == PS_UNAVAILABLE || code == PS_CANCELLED || code == PS_UNKNOWN;
+}
+
+void ps_lane_stream_ended(lane_stream *s, const char *what, const ps_error *error)
+{
+    ps_lane *lane = s->lane;
+    const char *who = lane->x->session->server_ids[lane->server];
+
+    s->stream = NULL;
+    if (lane->stopping) {
+        ps_exchange_lane_ended(lane->x);
+        return;
+    }
+    if (!may_pass(error->status.code)) {
+        ps_status st = ps_wrap(error->status, "%s to %s", what, who);
+
+        ps_gate_fail(&lane->x->gate, &st);
+        return;
+    }
+    ps_log(PS_LOG_WARN, "lane", "%s to %s broke (%s), opening again in %lld ms", what, who,
+           error->status.text, (long long)(s->pause_us / 1000));
+    ps_loop_after(lane->x->loop, &s->retry, s->pause_us);
+    s->pause_us = s->pause_us * 2 < PAUSE_LAST_US ? s->pause_us * 2 : PAUSE_LAST_US;
+}
+
+void ps_lane_stream_works(lane_stream *s)
+{
+    s->pause_us = PAUSE_FIRST_US;
+}
+
+static void on_retry_push(ps_event *self, bool ok)
+{
+    lane_stream *s = PS_CONTAINER_OF(self, lane_stream, retry.event);
+    ps_lane *lane = s->lane;
+
+    if (!ok || lane->stopping) {
+        return;
+    }
+    for (uint32_t i = 0; lane->has_contribution && i < lane->owned_count; i++) {
+        if (lane->state[i] == SLICE_SENT) { /* perhaps it never came */
+            lane->state[i] = SLICE_WAITS;
+            lane->unsent++;
+            ps_lane_slice_ready(lane, i);
+        }
+    }
+    open_stream(s);
+}
+
+static void on_retry_pull(ps_event *self, bool ok)
+{
+    lane_stream *s = PS_CONTAINER_OF(self, lane_stream, retry.event);
+
+    if (ok && !s->lane->stopping) {
+        s->lane->wish_sent = false;
+        open_stream(s);
+    }
+}

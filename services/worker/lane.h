@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* lane.h - the push and the pull stream between this worker and one server.
+ *
+ * Loop's thread only. A lane sends what is ready of the contribution in hand,
+ * lower slices first, and keeps one wish (a clock) open for weights. A stream
+ * that breaks is opened again after a pause; what was not acknowledged is sent
+ * again and the wish repeated.
+ */
+#ifndef PS_SERVICES_WORKER_LANE_H
+#define PS_SERVICES_WORKER_LANE_H
+
+#include "services/worker/exchange.h"
+
+#include "psgd/v1/parameter.pb-c.h"
+
+enum {
+    LANE_BATCH = 256,          /* most slices in a message */
+    LANE_SEND_BYTES = 64 << 10 /* less than this waits for more, unless it is the rest */
+};
+
+typedef enum lane_slice_state { SLICE_WAITS, SLICE_READY, SLICE_SENT } lane_slice_state;
+
+typedef struct ps_lane ps_lane;
+
+/* One of a lane's two streams: opened, broken, opened again. */
+typedef struct lane_stream {
+    ps_lane *lane;
+    ps_stream *stream; /* NULL while broken or stopped */
+    bool greeted;      /* the identity has been sent on it */
+    ps_timer retry;
+    int64_t pause_us;
+} lane_stream;
+
+struct ps_lane {
+    ps_exchange *x;
+    uint32_t server;
+    ps_channel *channel;
+    const uint32_t *owned; /* slices, ascending */
+    uint32_t owned_count;
+    lane_stream push, pull;
+    bool stopping;
+
+    /* the contribution in hand */
+    bool has_contribution;
+    uint64_t clock;
+    uint32_t block;
+    bool is_last;
+    uint8_t *state;  /* (owned_count) lane_slice_state */
+    uint32_t unsent; /* slices not SENT */
+    uint32_t ready;  /* slices READY */
+    size_t ready_bytes;
+
+    /* the wish */
+    bool wish_open, wish_sent;
+    uint64_t wish;
+    uint64_t *got; /* (owned_count): newest clock received */
+    uint32_t wish_left;
+
+    /* scratch for one message */
+    ps_encoding heads[LANE_BATCH];
+    Psgd__V1__Encoding *head_ptrs[LANE_BATCH];
+    ps_piece pieces[LANE_BATCH];
+    uint32_t slices[LANE_BATCH];
+    ps_buf *encoded[3];  /* reused when nobody else holds them */
+    uint64_t counted[4]; /* of the channel: bytes out, in, messages out, in */
+};
+
+void ps_lane_init(ps_lane *lane, ps_exchange *x, uint32_t server);
+void ps_lane_fini(ps_lane *lane); /* both streams have ended */
+void ps_lane_open(ps_lane *lane);
+void ps_lane_stop(ps_lane *lane); /* ps_exchange_lane_ended follows when it has */
+bool ps_lane_is_over(const ps_lane *lane);
+
+/* A contribution begins: nothing of it is ready. */
+void ps_lane_contribution(ps_lane *lane, uint64_t clock, uint32_t block, bool is_last);
+void ps_lane_slice_ready(ps_lane *lane, uint32_t position);
+void ps_lane_pump(ps_lane *lane); /* sends what may be sent */
+
+#endif

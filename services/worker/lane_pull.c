@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* lane_pull.c - the pull stream of a lane: wishes out, weights in. */
+#include "services/worker/exchange_impl.h"
+
+#include <string.h>
+
+/* The answer broke the contract: the session cannot go on. */
+static void refuse(ps_lane *lane, ps_status why)
+{
+    why = ps_wrap(why, "weights from %s", lane->x->session->server_ids[lane->server]);
+    ps_gate_fail(&lane->x->gate, &why);
+    ps_stream_cancel(lane->pull.stream);
+}
+
+void ps_lane_pull_ask(ps_lane *lane)
+{
+    Psgd__V1__PullWeightsRequest req = PSGD__V1__PULL_WEIGHTS_REQUEST__INIT;
+    Psgd__V1__WorkerIdentity identity;
+
+    if (lane->stopping || !lane->wish_open || lane->wish_sent || lane->pull.stream == NULL ||
+        !ps_stream_can_send(lane->pull.stream)) {
+        return;
+    }
+    if (!lane->pull.greeted) {
+        lane->pull.greeted = true;
+        ps_lane_identity(lane, &identity);
+        req.worker = &identity;
+    }
+    req.attempt = lane->x->session->attempt;
+    req.clock = lane->wish;
+    lane->wish_sent = true;
+    ps_stream_send(lane->pull.stream, &req.base, NULL, 0);
+}
+
+void ps_lane_wish(ps_lane *lane, uint64_t clock)
+{
+    if (clock > lane->x->plan->total_steps) {
+        return; /* nobody will train on them */
+    }
+    lane->wish = clock;
+    lane->wish_open = true;
+    lane->wish_sent = false;
+    lane->wish_left = lane->owned_count;
+    ps_gate_lane_asked(&lane->x->gate, lane->server);
+    ps_lane_pull_ask(lane);
+}
+
+/* Takes one slice; true if it was new. */
+static ps_status take_slice(ps_lane *lane, const Psgd__V1__Encoding *head, ps_payload *payload,
+                            size_t at, bool *is_new)
+{
+    const ps_exchange *x = lane->x;
+    uint8_t scratch[PS_SLICE_VALUES * sizeof(float)];
+    const ps_slice *slice;
+    const ps_codec *codec;
+    uint32_t position;
+
+    *is_new = false;
+    if (head->slice >= x->layout->slice_count ||
+        x->layout->slices[head->slice].server != lane->server) {
+        return ps_fail(PS_DATA_LOSS, "slice %u is not of this server", head->slice);
+    }
+    if (head->payload_bytes > sizeof scratch ||
+        at + head->payload_bytes > ps_payload_len(payload)) {
+        return ps_fail(PS_DATA_LOSS, "slice %u: %u bytes are not in the message", head->slice,
+                       head->payload_bytes);
+    }
+    slice = &x->layout->slices[head->slice];
+    position = x->position[head->slice];
+    if (lane->got[position] >= lane->wish) {
+        return ps_ok(); /* repeated after a break; the weights may be in use */
+    }
+    codec = x->plan->down[slice->variable].codec;
+    if (codec->is_identity && head->payload_bytes == slice->n * sizeof(float) &&
+        head->codec_case == codec->wire) {
+        float *to = x->weights + slice->at;
+        const uint8_t *from = ps_payload_view(payload, at, head->payload_bytes, to);
+
+        if (from != (const uint8_t *)to) {
+            memcpy(to, from, head->payload_bytes);
+        }
+    } else {
+        ps_status st =
+            ps_codec_decode(codec, head, ps_payload_view(payload, at, head->payload_bytes, scratch),
+                            head->payload_bytes, PS_INTO_SET, x->weights + slice->at, slice->n);
+
+        if (!ps_is_ok(&st)) {
+            return st;
+        }
+    }
+    lane->got[position] = lane->wish;
+    atomic_fetch_add(&lane->x->float32_down, slice->n * sizeof(float));
+    *is_new = true;
+    return ps_ok();
+}
+
+static void on_message(void *arg, const ProtobufCMessage *head, ps_payload *payload)
+{
+    ps_lane *lane = arg;
+    const Psgd__V1__PullWeightsResponse *reply = (const Psgd__V1__PullWeightsResponse *)head;
+    uint32_t count = 0;
+    size_t at = 0;
+
+    ps_lane_stream_works(&lane->pull);
+    ps_exchange_count(lane->x, lane);
+    if (!lane->wish_open || reply->clock != lane->wish || reply->n_slices > LANE_BATCH) {
+        refuse(lane,
+               ps_fail(PS_DATA_LOSS, "an answer for clock %llu with %zu slices, asked for %llu",
+                       (unsigned long long)reply->clock, reply->n_slices,
+                       (unsigned long long)lane->wish));
+        return;
+    }
+    for (size_t i = 0; i < reply->n_slices; i++) {
+        bool is_new;
+        ps_status st = take_slice(lane, reply->slices[i], payload, at, &is_new);
+
+        if (!ps_is_ok(&st)) {
+            refuse(lane, st);
+            return;
+        }
+        at += reply->slices[i]->payload_bytes;
+        if (is_new) {
+            lane->slices[count++] = reply->slices[i]->slice;
+        }
+    }
+    lane->wish_left -= count;
+    lane->wish_open = lane->wish_left > 0;
+    ps_gate_lane_brought(&lane->x->gate, lane->server, lane->slices, count, !lane->wish_open);
+    if (!lane->wish_open && lane->x->plan->policy->asks_early) {
+        ps_lane_wish(lane, lane->wish + 1);
+    }
+    ps_stream_read(lane->pull.stream);
+}
+
+static void on_sent(void *arg)
+{
+    ps_lane_pull_ask(arg);
+}
+
+static void on_end(void *arg, const ps_error *error)
+{
+    ps_lane *lane = arg;
+
+    ps_lane_stream_ended(&lane->pull, "PullWeights", error);
+}
+
+const ps_stream_events ps_lane_pull_events = {
+    .on_message = on_message,
+    .on_sent = on_sent,
+    .on_end = on_end,
+};

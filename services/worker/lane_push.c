@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* lane_push.c - the push stream of a lane: contributions out, acknowledgements in. */
+#include "services/worker/exchange_impl.h"
+
+#include "common/base/draw.h"
+
+#include <string.h>
+
+void ps_lane_contribution(ps_lane *lane, uint64_t clock, uint32_t block, bool is_last)
+{
+    if (lane->owned_count == 0) {
+        return;
+    }
+    lane->has_contribution = true;
+    lane->clock = clock;
+    lane->block = block;
+    lane->is_last = is_last;
+    memset(lane->state, SLICE_WAITS, lane->owned_count);
+    lane->unsent = lane->owned_count;
+    lane->ready = 0;
+    lane->ready_bytes = 0;
+}
+
+static size_t encoded_size(const ps_lane *lane, uint32_t position)
+{
+    const ps_slice *slice = &lane->x->layout->slices[lane->owned[position]];
+    const ps_codec_choice *up = &lane->x->plan->up[slice->variable];
+
+    return up->codec->size(&up->params, slice->n);
+}
+
+void ps_lane_slice_ready(ps_lane *lane, uint32_t position)
+{
+    lane->state[position] = SLICE_READY;
+    lane->ready++;
+    lane->ready_bytes += encoded_size(lane, position);
+}
+
+/* A buffer for an encoded message that nobody holds any more. */
+static ps_buf *encode_buffer(ps_lane *lane)
+{
+    size_t i = 0, last = sizeof lane->encoded / sizeof lane->encoded[0] - 1;
+
+    while (i < last && lane->encoded[i] != NULL && atomic_load(&lane->encoded[i]->refs) > 1) {
+        i++;
+    }
+    if (lane->encoded[i] != NULL && atomic_load(&lane->encoded[i]->refs) > 1) {
+        ps_buf_unref(lane->encoded[i]); /* still on its way: gRPC frees it */
+        lane->encoded[i] = NULL;
+    }
+    if (lane->encoded[i] == NULL) {
+        lane->encoded[i] = ps_buf_create(PS_PAYLOAD_MAX);
+    }
+    lane->encoded[i]->len = 0;
+    return lane->encoded[i];
+}
+
+/* Appends bytes to the message's pieces, joining what lies side by side. */
+static size_t add_piece(ps_piece *pieces, size_t count, ps_buf *buf, const void *data, size_t len)
+{
+    if (count > 0 && pieces[count - 1].buf == buf &&
+        (const uint8_t *)pieces[count - 1].data + pieces[count - 1].len == data) {
+        pieces[count - 1].len += len;
+        return count;
+    }
+    pieces[count] = (ps_piece){.data = data, .len = len, .buf = buf};
+    return count + 1;
+}
+
+/* Writes slice `position` as encoding number `i` of the message. */
+static size_t encode_slice(ps_lane *lane, uint32_t position, size_t i, ps_buf **out,
+                           size_t piece_count)
+{
+    const ps_exchange *x = lane->x;
+    const ps_slice *slice = &x->layout->slices[lane->owned[position]];
+    const ps_codec_choice *up = &x->plan->up[slice->variable];
+    const float *grad = (const float *)(const void *)x->grad->data + slice->at;
+    size_t size = up->codec->size(&up->params, slice->n);
+    uint8_t *at;
+
+    if (up->codec->is_identity) { /* no bytes to write: they are the gradient block's */
+        uint8_t none[1];
+
+        ps_codec_encode(up->codec, &up->params, 0, slice->index, grad, 0, none, &lane->heads[i]);
+        lane->heads[i].msg.payload_bytes = (uint32_t)size;
+        return add_piece(lane->pieces, piece_count, x->grad, grad, size);
+    }
+    if (*out == NULL) {
+        *out = encode_buffer(lane);
+    }
+    at = (*out)->data + (*out)->len;
+    (*out)->len += size;
+    ps_codec_encode(up->codec, &up->params,
+                    ps_draw_key(x->plan->spec->seed, PS_DRAW_UP, slice->index, lane->clock,
+                                x->plan->update->per_block ? lane->block : x->session->rank),
+                    slice->index, grad, slice->n, at, &lane->heads[i]);
+    return add_piece(lane->pieces, piece_count, *out, at, size);
+}
+
+/* One message of ready slices, lowest first. */
+static void send_ready(ps_lane *lane)
+{
+    Psgd__V1__PushGradientRequest req = PSGD__V1__PUSH_GRADIENT_REQUEST__INIT;
+    Psgd__V1__WorkerIdentity identity;
+    size_t bytes = 0, pieces = 0, n = 0, values = 0;
+    ps_buf *out = NULL;
+
+    for (uint32_t i = 0; i < lane->owned_count && n < LANE_BATCH && lane->ready > 0; i++) {
+        size_t size;
+
+        if (lane->state[i] != SLICE_READY) {
+            continue;
+        }
+        size = encoded_size(lane, i);
+        if (bytes + size > PS_PAYLOAD_MAX) {
+            break;
+        }
+        pieces = encode_slice(lane, i, n++, &out, pieces);
+        bytes += size;
+        values += lane->x->layout->slices[lane->owned[i]].n;
+        lane->state[i] = SLICE_SENT;
+        lane->unsent--;
+        lane->ready--;
+        lane->ready_bytes -= size;
+    }
+    if (!lane->push.greeted) {
+        lane->push.greeted = true;
+        ps_lane_identity(lane, &identity);
+        req.worker = &identity;
+    }
+    req.attempt = lane->x->session->attempt;
+    req.clock = lane->clock;
+    req.block = lane->block;
+    req.slices = lane->head_ptrs;
+    req.n_slices = n;
+    ps_stream_send(lane->push.stream, &req.base, lane->pieces, pieces);
+    atomic_fetch_add(&lane->x->float32_up, values * sizeof(float));
+}
+
+void ps_lane_pump(ps_lane *lane)
+{
+    if (lane->stopping || !lane->has_contribution || lane->ready == 0 ||
+        lane->push.stream == NULL || !ps_stream_can_send(lane->push.stream)) {
+        return;
+    }
+    if (lane->ready == lane->unsent || lane->ready_bytes >= LANE_SEND_BYTES) {
+        send_ready(lane);
+    }
+}
+
+static void on_message(void *arg, const ProtobufCMessage *head, ps_payload *payload)
+{
+    ps_lane *lane = arg;
+    const Psgd__V1__PushGradientResponse *ack = (const Psgd__V1__PushGradientResponse *)head;
+
+    (void)payload;
+    ps_lane_stream_works(&lane->push);
+    ps_exchange_count(lane->x, lane);
+    /* One for an earlier contribution is the echo of a repetition. */
+    if (lane->has_contribution && ack->clock == lane->clock && ack->block == lane->block) {
+        lane->has_contribution = false;
+        if (lane->is_last && !lane->x->plan->policy->asks_early) {
+            ps_lane_wish(lane, lane->clock + 1);
+        }
+        ps_gate_lane_acked(&lane->x->gate, lane->server);
+    }
+    if (lane->push.stream != NULL) {
+        ps_stream_read(lane->push.stream);
+    }
+}
+
+static void on_sent(void *arg)
+{
+    ps_lane_pump(arg);
+}
+
+static void on_end(void *arg, const ps_error *error)
+{
+    ps_lane *lane = arg;
+
+    ps_lane_stream_ended(&lane->push, "PushGradient", error);
+}
+
+const ps_stream_events ps_lane_push_events = {
+    .on_message = on_message,
+    .on_sent = on_sent,
+    .on_end = on_end,
+};

@@ -1,0 +1,392 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* trainer.c - see trainer.h. */
+#include "services/worker/trainer.h"
+
+#include "common/artifact/report.h"
+#include "common/artifact/safetensors.h"
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "common/base/xalloc.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { EVAL_BATCH = 250 };
+
+struct ps_trainer {
+    const ps_session *session;
+    const ps_plan *plan;
+    ps_exchange *exchange;
+    ps_gate *gate;
+    ps_loop *loop;
+    ps_event *done;
+    pthread_t thread;
+    bool started;
+    ps_status result;
+
+    ps_model *model;
+    float *weights;     /* (param_count) */
+    ps_buf *grad;       /* param_count floats */
+    float *optim_state; /* (slots, param_count), when the optimizer is here */
+    float *x;           /* (batch, features) */
+    uint32_t *labels;   /* (batch) */
+    uint32_t *order;    /* (train_count) */
+    size_t batch;       /* rows of x */
+
+    ps_report *train_report, *eval_report;
+    int64_t began_us, last_row_us;
+    uint64_t clock;
+    bool sends; /* the block in hand completes a contribution */
+
+    pthread_mutex_t mutex; /* guards progress */
+    ps_trainer_progress progress;
+};
+
+ps_status ps_trainer_create(const ps_session *session, ps_trainer **out)
+{
+    const ps_plan *plan = session->plan;
+    size_t n = plan->layout.param_count;
+    ps_trainer *t = ps_xcalloc(1, sizeof *t);
+    ps_status st;
+
+    t->session = session;
+    t->plan = plan;
+    pthread_mutex_init(&t->mutex, NULL);
+    t->batch = plan->spec->block_size > EVAL_BATCH ? plan->spec->block_size : EVAL_BATCH;
+    st = ps_plan_model(plan, t->batch, &t->model);
+    if (!ps_is_ok(&st)) {
+        ps_trainer_destroy(t);
+        return st;
+    }
+    t->weights = session->weights;
+    t->grad = ps_buf_create(n * sizeof(float));
+    t->grad->len = n * sizeof(float);
+    if (!plan->optim_on_server && plan->optim->slots > 0) {
+        t->optim_state = ps_xcalloc(n * plan->optim->slots, sizeof(float));
+    }
+    t->x = ps_xcalloc(t->batch * plan->data->facts.features, sizeof(float));
+    t->labels = ps_xcalloc(t->batch, sizeof *t->labels);
+    t->order = ps_xcalloc(plan->train_count, sizeof *t->order);
+    *out = t;
+    return ps_ok();
+}
+
+void ps_trainer_destroy(ps_trainer *t)
+{
+    if (t == NULL) {
+        return;
+    }
+    if (t->started) {
+        pthread_join(t->thread, NULL);
+    }
+    ps_model_destroy(t->model);
+    ps_buf_unref(t->grad);
+    free(t->optim_state);
+    free(t->x);
+    free(t->labels);
+    free(t->order);
+    pthread_mutex_destroy(&t->mutex);
+    free(t);
+}
+
+float *ps_trainer_weights(ps_trainer *t)
+{
+    return t->weights;
+}
+
+ps_buf *ps_trainer_grad(ps_trainer *t)
+{
+    return t->grad;
+}
+
+ps_trainer_progress ps_trainer_get_progress(ps_trainer *t)
+{
+    ps_trainer_progress p;
+
+    pthread_mutex_lock(&t->mutex);
+    p = t->progress;
+    pthread_mutex_unlock(&t->mutex);
+    return p;
+}
+
+static float *grad_of(ps_trainer *t)
+{
+    return (float *)(void *)t->grad->data;
+}
+
+static void need(void *arg, uint32_t first_variable, uint32_t count)
+{
+    ps_trainer *t = arg;
+
+    /* When the gate is closed the rest of the block is computed for nothing. */
+    (void)ps_gate_wait_weights(t->gate, first_variable, count, t->clock);
+}
+
+/* Replaces gradients by increments where the optimizer is this worker's. */
+static void turn_to_increments(ps_trainer *t, uint32_t first_variable, uint32_t count)
+{
+    const ps_plan *plan = t->plan;
+
+    for (uint32_t v = first_variable; v < first_variable + count; v++) {
+        const ps_variable *var = &plan->layout.variables[v];
+        float *g = grad_of(t) + var->at;
+
+        /* The state of a variable is (slots, size) of its own. */
+        plan->optim->increment(
+            &plan->optim_params, t->clock + 1, g,
+            t->optim_state == NULL ? NULL : t->optim_state + var->at * plan->optim->slots, g,
+            var->size);
+    }
+}
+
+static void ready(void *arg, uint32_t first_variable, uint32_t count)
+{
+    ps_trainer *t = arg;
+
+    if (!t->sends) {
+        return;
+    }
+    if (!t->plan->optim_on_server) {
+        turn_to_increments(t, first_variable, count);
+    }
+    ps_exchange_ready(t->exchange, first_variable, count);
+}
+
+/* Forward and backward of one block. False: stopped or failed. */
+static bool train_block(ps_trainer *t, uint32_t batch, uint32_t i, ps_score *score)
+{
+    const ps_plan *plan = t->plan;
+    const ps_assignment *a = plan->assignment;
+    uint32_t held = a->held_count[t->session->rank];
+    uint32_t block = a->held[t->session->rank][i];
+    uint32_t size = plan->spec->block_size;
+    const uint32_t *index =
+        t->order + ((size_t)batch * a->block_count + block) * size; /* t B + k S */
+    ps_model_hooks hooks = {.need = need, .ready = ready, .arg = t};
+    bool per_block = plan->update->per_block, last = i + 1 == held;
+
+    ps_dataset_gather(t->session->data, PS_TRAIN, index, 0, size, t->x, t->labels);
+    t->sends = per_block || last;
+    if ((per_block || i == 0) &&
+        !ps_exchange_begin(t->exchange, t->clock, per_block ? block : 0, per_block ? last : true)) {
+        return false;
+    }
+    ps_model_train(t->model, t->weights, t->x, t->labels, size,
+                   plan->update->block_scale(&plan->update_facts), !per_block && i > 0, grad_of(t),
+                   &hooks, score);
+    return ps_gate_is_open(t->gate);
+}
+
+static void report_step(ps_trainer *t, uint32_t epoch, uint32_t batch, const ps_score *score)
+{
+    char whom[8];
+    ps_exchange_stats stats = ps_exchange_get_stats(t->exchange);
+    int64_t now_us = ps_clock_us();
+    ps_train_row row = {
+        .time_s = (double)(now_us - t->began_us) * 1e-6,
+        .epoch = epoch + 1,
+        .batch = (uint64_t)batch + 1,
+        .step = t->clock,
+        .loss = score->loss_sum / (double)score->samples,
+        .accuracy = (double)score->correct / (double)score->samples,
+        .samples_per_s = (double)score->samples * 1e6 / (double)(now_us - t->last_row_us + 1),
+        .bytes_up = stats.bytes_up,
+        .bytes_down = stats.bytes_down,
+        .wait_s = ps_gate_waited_s(t->gate, whom, sizeof whom),
+    };
+
+    t->last_row_us = now_us;
+    ps_report_train(t->train_report, &row);
+    pthread_mutex_lock(&t->mutex);
+    t->progress.step = t->clock;
+    t->progress.epoch = epoch + 1;
+    t->progress.loss = row.loss;
+    t->progress.accuracy = row.accuracy;
+    t->progress.samples += score->samples;
+    pthread_mutex_unlock(&t->mutex);
+}
+
+static bool step(ps_trainer *t, uint32_t epoch, uint32_t batch)
+{
+    uint32_t held = t->plan->assignment->held_count[t->session->rank];
+    ps_score score = {0};
+
+    for (uint32_t i = 0; i < held; i++) {
+        if (!train_block(t, batch, i, &score)) {
+            return false;
+        }
+    }
+    t->clock++;
+    if (!isfinite(score.loss_sum)) {
+        ps_status st =
+            ps_fail(PS_INTERNAL, "step %llu: the loss is not finite", (unsigned long long)t->clock);
+
+        ps_gate_fail(t->gate, &st);
+        return false;
+    }
+    report_step(t, epoch, batch, &score);
+    return true;
+}
+
+/* The whole test set on the weights of the clock that comes next. */
+static bool evaluate(ps_trainer *t, uint32_t epoch)
+{
+    uint32_t count = ps_dataset_count(t->session->data, PS_TEST);
+    ps_score score = {0};
+    ps_eval_row row;
+
+    if (!ps_gate_wait_weights(t->gate, 0, t->plan->layout.variable_count, t->clock)) {
+        return false;
+    }
+    for (uint32_t at = 0; at < count && ps_gate_is_open(t->gate); at += EVAL_BATCH) {
+        uint32_t n = count - at < EVAL_BATCH ? count - at : EVAL_BATCH;
+
+        ps_dataset_gather(t->session->data, PS_TEST, NULL, at, n, t->x, t->labels);
+        ps_model_eval(t->model, t->weights, t->x, t->labels, n, &score);
+    }
+    if (score.samples < count) {
+        return false;
+    }
+    row = (ps_eval_row){
+        .epoch = epoch + 1,
+        .step = t->clock,
+        .loss = score.loss_sum / (double)score.samples,
+        .accuracy = (double)score.correct / (double)score.samples,
+    };
+    ps_report_eval(t->eval_report, &row);
+    ps_log(PS_LOG_INFO, "trainer", "epoch %u of %u: test loss %.4f, accuracy %.4f", row.epoch,
+           t->plan->spec->epochs, row.loss, row.accuracy);
+    pthread_mutex_lock(&t->mutex);
+    t->progress.evaluations++;
+    t->progress.eval_loss = row.loss;
+    t->progress.eval_accuracy = row.accuracy;
+    pthread_mutex_unlock(&t->mutex);
+    return true;
+}
+
+static bool train(ps_trainer *t)
+{
+    for (uint32_t epoch = 0; epoch < t->plan->spec->epochs; epoch++) {
+        ps_epoch_order(t->plan->spec->seed, epoch, t->order, t->plan->train_count);
+        for (uint32_t batch = 0; batch < t->plan->batches_per_epoch; batch++) {
+            if (!step(t, epoch, batch)) {
+                return false;
+            }
+        }
+        if (!evaluate(t, epoch)) {
+            return false;
+        }
+    }
+    return ps_gate_wait_acks(t->gate);
+}
+
+static ps_status path_of(const ps_trainer *t, const char *prefix, const char *suffix, char *path,
+                         size_t cap)
+{
+    char name[160], rank[16];
+
+    snprintf(rank, sizeof rank, "%u", t->session->rank);
+    ps_artifact_name(name, sizeof name, prefix, t->plan->spec->title, rank, suffix);
+    if ((size_t)snprintf(path, cap, "%s/%s", t->session->folder, name) >= cap) {
+        return ps_fail(PS_INVALID_ARGUMENT, "path too long: %s", name);
+    }
+    return ps_ok();
+}
+
+static ps_status open_reports(ps_trainer *t)
+{
+    char path[768];
+    ps_status st = path_of(t, "TR", ".csv", path, sizeof path);
+
+    if (ps_is_ok(&st)) {
+        st = ps_report_open_train(path, &t->train_report);
+    }
+    if (ps_is_ok(&st)) {
+        st = path_of(t, "EV", ".csv", path, sizeof path);
+    }
+    return ps_is_ok(&st) ? ps_report_open_eval(path, &t->eval_report) : st;
+}
+
+static ps_status close_report(ps_report **report)
+{
+    ps_report *r = *report;
+
+    *report = NULL;
+    return r == NULL ? ps_ok() : ps_report_close(r);
+}
+
+static ps_status write_model(ps_trainer *t)
+{
+    const ps_layout *layout = &t->plan->layout;
+    ps_tensor *tensors = ps_xcalloc(layout->variable_count, sizeof *tensors);
+    char path[768], step_text[24];
+    ps_meta meta[] = {
+        {"job", t->session->job_id}, {"step", step_text}, {"title", t->plan->spec->title}};
+    ps_status st = path_of(t, "MODEL", ".safetensors", path, sizeof path);
+
+    snprintf(step_text, sizeof step_text, "%llu", (unsigned long long)t->clock);
+    for (uint32_t v = 0; v < layout->variable_count; v++) {
+        const ps_variable *var = &layout->variables[v];
+
+        tensors[v] =
+            (ps_tensor){.name = var->name, .rank = var->shape.rank, .data = t->weights + var->at};
+        for (uint32_t d = 0; d < var->shape.rank; d++) {
+            tensors[v].dim[d] = var->shape.dim[d];
+        }
+    }
+    if (ps_is_ok(&st)) {
+        st = ps_safetensors_write(path, tensors, layout->variable_count, meta,
+                                  sizeof meta / sizeof meta[0]);
+    }
+    free(tensors);
+    return st;
+}
+
+static void *run(void *arg)
+{
+    ps_trainer *t = arg;
+    ps_status st = open_reports(t), end;
+
+    t->began_us = t->last_row_us = ps_clock_us();
+    if (ps_is_ok(&st)) {
+        if (train(t)) {
+            st = t->session->rank == 0 ? write_model(t) : ps_ok();
+        } else {
+            st = ps_gate_failure(t->gate);
+            if (ps_is_ok(&st)) {
+                st = ps_fail(PS_CANCELLED, "stopped at step %llu", (unsigned long long)t->clock);
+            }
+        }
+    }
+    end = close_report(&t->train_report);
+    st = ps_is_ok(&st) ? end : st;
+    end = close_report(&t->eval_report);
+    t->result = ps_is_ok(&st) ? end : st;
+    ps_loop_post(t->loop, t->done);
+    return NULL;
+}
+
+ps_status ps_trainer_start(ps_trainer *t, ps_exchange *exchange, ps_loop *loop, ps_event *done)
+{
+    int err;
+
+    t->exchange = exchange;
+    t->gate = ps_exchange_gate(exchange);
+    t->loop = loop;
+    t->done = done;
+    err = pthread_create(&t->thread, NULL, run, t);
+    if (err != 0) {
+        t->result = ps_fail_errno(err, "training thread");
+        return t->result;
+    }
+    t->started = true;
+    return ps_ok();
+}
+
+ps_status ps_trainer_result(ps_trainer *t)
+{
+    return t->result;
+}

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* worker.c - see worker.h. A session's life: prepared (trainer made), running
+ * (exchange open, thread on), trained (exchange closing), finished. Release may
+ * come in any of them and ends when thread and streams have ended. */
+#include "services/worker/worker.h"
+
+#include "common/artifact/report.h"
+#include "common/base/container_of.h"
+#include "common/base/xalloc.h"
+#include "services/worker/exchange.h"
+#include "services/worker/trainer.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct ps_worker {
+    ps_loop *loop;
+    ps_node *node;
+    const ps_session *session; /* NULL: idle */
+    ps_trainer *trainer;
+    ps_exchange *exchange;   /* NULL before run and when it has ended */
+    ps_exchange_stats stats; /* of an exchange that has ended */
+    double waited_s;
+    bool is_training; /* the thread runs */
+    bool releasing;
+    ps_event trained, closed;
+    /* what progress() lends to the heartbeat */
+    char whom[160];
+    Psgd__V1__WorkerProgress__MetricsEntry metrics[2], *metric_ptrs[2];
+};
+
+static void finish_release(ps_worker *w)
+{
+    ps_trainer_destroy(w->trainer);
+    w->trainer = NULL;
+    w->session = NULL;
+    w->releasing = false;
+    ps_node_released(w->node);
+}
+
+static void keep(ps_worker *w, const char *prefix, const char *suffix, Psgd__V1__ArtifactKind kind)
+{
+    char name[160], rank[16];
+
+    snprintf(rank, sizeof rank, "%u", w->session->rank);
+    ps_artifact_name(name, sizeof name, prefix, w->session->plan->spec->title, rank, suffix);
+    ps_node_keep(w->node, name, kind);
+}
+
+/* The thread has ended: close the streams, then say so. */
+static void on_trained(ps_event *self, bool ok)
+{
+    ps_worker *w = PS_CONTAINER_OF(self, ps_worker, trained);
+    char whom[8];
+
+    (void)ok;
+    w->is_training = false;
+    w->stats = ps_exchange_get_stats(w->exchange);
+    w->waited_s = ps_gate_waited_s(ps_exchange_gate(w->exchange), whom, sizeof whom);
+    ps_exchange_stop(w->exchange, &w->closed);
+}
+
+static void on_closed(ps_event *self, bool ok)
+{
+    ps_worker *w = PS_CONTAINER_OF(self, ps_worker, closed);
+    ps_status result = ps_trainer_result(w->trainer);
+
+    (void)ok;
+    w->exchange = NULL;
+    if (w->releasing) {
+        finish_release(w);
+        return;
+    }
+    keep(w, "TR", ".csv", PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_REPORT);
+    keep(w, "EV", ".csv", PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_REPORT);
+    if (w->session->rank == 0 && ps_is_ok(&result)) {
+        keep(w, "MODEL", ".safetensors", PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_MODEL);
+    }
+    ps_node_finished(w->node, &result);
+}
+
+ps_worker *ps_worker_create(ps_loop *loop)
+{
+    ps_worker *w = ps_xcalloc(1, sizeof *w);
+
+    w->loop = loop;
+    w->trained.fire = on_trained;
+    w->closed.fire = on_closed;
+    w->metric_ptrs[0] = &w->metrics[0];
+    w->metric_ptrs[1] = &w->metrics[1];
+    return w;
+}
+
+void ps_worker_destroy(ps_worker *worker)
+{
+    free(worker);
+}
+
+void ps_worker_set_node(ps_worker *worker, ps_node *node)
+{
+    worker->node = node;
+}
+
+static ps_status prepare(void *state, ps_session *session)
+{
+    ps_worker *w = state;
+    ps_status st = ps_trainer_create(session, &w->trainer);
+
+    if (ps_is_ok(&st)) {
+        w->session = session;
+        w->stats = (ps_exchange_stats){0};
+        w->waited_s = 0;
+    }
+    return st;
+}
+
+static void run(void *state)
+{
+    ps_worker *w = state;
+    ps_exchange_conf conf = {
+        .loop = w->loop,
+        .session = w->session,
+        .incarnation = ps_node_incarnation(w->node),
+        .weights = ps_trainer_weights(w->trainer),
+        .grad = ps_trainer_grad(w->trainer),
+    };
+    ps_status st;
+
+    w->exchange = ps_exchange_create(&conf);
+    ps_exchange_start(w->exchange);
+    w->is_training = true;
+    st = ps_trainer_start(w->trainer, w->exchange, w->loop, &w->trained);
+    if (!ps_is_ok(&st)) {
+        ps_gate_fail(ps_exchange_gate(w->exchange), &st);
+        ps_loop_post(w->loop, &w->trained);
+    }
+}
+
+static void release(void *state)
+{
+    ps_worker *w = state;
+
+    assert(!w->releasing);
+    if (w->exchange != NULL) { /* on_closed goes on */
+        w->releasing = true;
+        if (w->is_training) {
+            ps_gate_stop(ps_exchange_gate(w->exchange));
+        }
+        return;
+    }
+    finish_release(w);
+}
+
+static void fill_metric(Psgd__V1__WorkerProgress__MetricsEntry *entry, const char *name,
+                        double value)
+{
+    psgd__v1__worker_progress__metrics_entry__init(entry);
+    entry->key = (char *)name;
+    entry->value = value;
+}
+
+static void progress(void *state, Psgd__V1__WorkerProgress *out)
+{
+    ps_worker *w = state;
+    ps_trainer_progress p;
+    ps_exchange_stats stats = w->stats;
+
+    w->whom[0] = '\0';
+    if (w->trainer == NULL) {
+        return;
+    }
+    p = ps_trainer_get_progress(w->trainer);
+    out->seconds_waiting = w->waited_s;
+    if (w->exchange != NULL) {
+        stats = ps_exchange_get_stats(w->exchange);
+        out->seconds_waiting =
+            ps_gate_waited_s(ps_exchange_gate(w->exchange), w->whom, sizeof w->whom);
+    }
+    out->step = p.step;
+    out->total_steps = w->session->plan->total_steps;
+    out->epoch = p.epoch;
+    out->loss = p.loss;
+    out->accuracy = p.accuracy;
+    out->samples = p.samples;
+    out->bytes_up = stats.bytes_up;
+    out->bytes_down = stats.bytes_down;
+    out->bytes_up_float32 = stats.bytes_up_float32;
+    out->bytes_down_float32 = stats.bytes_down_float32;
+    out->messages_up = stats.messages_up;
+    out->messages_down = stats.messages_down;
+    out->waiting_for = w->whom;
+    out->evaluations = p.evaluations;
+    if (p.evaluations > 0) {
+        fill_metric(&w->metrics[0], "loss", p.eval_loss);
+        fill_metric(&w->metrics[1], "accuracy", p.eval_accuracy);
+        out->metrics = w->metric_ptrs;
+        out->n_metrics = 2;
+    }
+}
+
+const ps_role_hooks ps_worker_hooks = {
+    .role = PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER,
+    .service = "psgd-worker",
+    .prepare = prepare,
+    .run = run,
+    .release = release,
+    .progress = progress,
+};
