@@ -1,0 +1,72 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# packages.sh [build] [test] [bench] - installs the Debian packages that are
+# missing, saying which and why; says and does nothing when all are there.
+set -euo pipefail
+
+# group package reason
+table="
+build  gcc                    the compiler
+build  cmake                  the build
+build  ninja-build            the build
+build  pkg-config             finds libraries for the build
+build  libc6-dev              headers of the C library
+build  libgrpc-dev            gRPC, what the services speak
+build  libprotobuf-c-dev      messages in C
+build  protobuf-c-compiler    makes C from the .proto files
+build  protobuf-compiler      describes the .proto files for reflection
+build  libprotobuf-dev        the .proto files of timestamps
+build  libopenblas-dev        matrix products
+build  libjansson-dev         JSON
+build  libyaml-dev            YAML
+build  libsqlite3-dev         the coordinator's registry
+build  libxxhash-dev          checksums
+build  zlib1g-dev             .gz data files and CRC-32
+test   libcmocka-dev          unit tests
+test   sqlite3                looks into the registry
+test   clang                  fuzzers
+test   libclang-rt-14-dev     fuzzers
+test   clang-format           the format of the code
+test   python3-grpcio         a foreign client
+test   python3-grpc-tools     a foreign client
+test   python3-protobuf       a foreign client
+test   nodejs                 a foreign client, and buf
+test   npm                    a foreign client, and buf
+test   iproute2               counts bytes in a network of its own
+bench  python3-torch          the peer in benchmarks
+bench  python3-numpy          the peer in benchmarks
+"
+
+wanted=" ${*:-build} "
+missing=()
+while read -r group package reason; do
+    [ -n "$group" ] || continue
+    case $wanted in *" $group "*) ;; *) continue ;; esac
+    # A node or npm of one's own is as good as Debian's.
+    case $package in nodejs) command -v node >/dev/null && continue ;;
+        npm) command -v npm >/dev/null && continue ;; esac
+    if ! dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'install ok installed'; then
+        [ ${#missing[@]} -gt 0 ] || echo "Installing what is missing:"
+        printf '  %-22s %s\n' "$package" "$reason"
+        missing+=("$package")
+    fi
+done <<<"$table"
+[ ${#missing[@]} -gt 0 ] || exit 0
+
+sudo=
+if [ "$(id -u)" != 0 ]; then
+    command -v sudo >/dev/null || {
+        echo "Run as root: apt-get install ${missing[*]}" >&2
+        exit 1
+    }
+    sudo=sudo
+fi
+export DEBIAN_FRONTEND=noninteractive
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+if ! { $sudo apt-get update && $sudo apt-get install -y --no-install-recommends "${missing[@]}"; } \
+    >"$log" 2>&1; then
+    tail -n 20 "$log" >&2
+    echo "apt-get could not install: ${missing[*]}" >&2
+    exit 1
+fi

@@ -1,0 +1,61 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# check_layers.sh ROOT - fails on what the directory map forbids.
+#
+# First, includes: one line a directory says what its files may include. Then
+# the shape of the code: files beyond 800 lines, control flow hidden in macros,
+# sleeps, work left undone.
+set -u
+cd "$1" || exit 2
+bad=0
+
+while read -r dir allowed; do
+    [ -d "$dir" ] || continue
+    for header in $(grep -rhoE '^#include [<"](common|services|clients|grpc|protobuf-c|psgd|google|cblas)[^>"]*' "$dir" |
+        sed 's/^#include .//' | sort -u); do
+        ok=0
+        for a in $allowed; do
+            case $header in $a*) ok=1 ;; esac
+        done
+        if [ $ok = 0 ]; then
+            echo "$dir may not include $header" >&2
+            grep -rlE "^#include [<\"]$header" "$dir" | sed 's/^/    /' >&2
+            bad=1
+        fi
+    done
+done <<'MAP'
+common/base          common/base/
+common/codec         common/base/ common/codec/ psgd/v1/codec protobuf-c/
+common/optim         common/base/ common/optim/
+common/nn            common/base/ common/nn/ cblas
+common/data          common/base/ common/data/
+common/artifact      common/base/ common/artifact/
+common/consistency   common/base/ common/consistency/
+common/update        common/base/ common/update/
+common/rpc           common/base/ common/rpc/ grpc/ protobuf-c/ google/
+common/job           common/base/ common/codec/ common/optim/ common/nn/ common/data/ common/consistency/ common/update/ common/job/ common/rpc/pbjson common/rpc/error psgd/ protobuf-c/
+common/node          common/ psgd/ protobuf-c/
+services/coordinator common/ services/coordinator/ psgd/ protobuf-c/ google/
+services/pserver     common/ services/pserver/ psgd/ protobuf-c/
+services/worker      common/ services/worker/ psgd/ protobuf-c/
+clients/psgd         common/base/ common/rpc/ clients/psgd/ psgd/ protobuf-c/ google/
+MAP
+
+report() { # what, lines found
+    if [ -n "$2" ]; then
+        printf '%s\n%s\n' "$1" "$2" >&2
+        bad=1
+    fi
+}
+code=$(git ls-files '*.c' '*.h' 2>/dev/null || find . -name '*.[ch]')
+report "longer than 800 lines:" \
+    "$(printf '%s\n' $code | xargs wc -l | awk '$2 != "total" && $1 > 800 {print "    " $2 ": " $1}')"
+report "control flow in a macro:" \
+    "$(grep -nE '^[[:space:]]*#define.*\b(return|goto|break|continue)\b' $code | sed 's/^/    /')"
+report "a sleep:" \
+    "$(grep -nE '\b(u|nano)?sleep\(' $code | sed 's/^/    /')"
+report "work left undone:" \
+    "$(grep -nE '\b(TODO|FIXME|XXX)\b' $code | sed 's/^/    /')"
+report "no licence line:" \
+    "$(grep -LE 'SPDX-License-Identifier: Apache-2.0' $code | sed 's/^/    /')"
+exit $bad

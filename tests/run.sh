@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# run.sh [--sanitize LIST] [--long] [--build DIR] [ctest options] - builds with
+# assertions on and runs all tests.
+#   --sanitize address,undefined | thread    builds with that sanitizer
+#   --long                                   the hour-long variants of fuzzers and cluster tests
+# Data for tests is found through PSGD_DATA; without it ../shared/data is used
+# if it is there, else the tests that need real data say so and are skipped.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+sanitize= build= long=0
+rest=()
+while [ $# -gt 0 ]; do
+    case $1 in
+    --sanitize) sanitize=${2:?--sanitize needs a value}; shift 2 ;;
+    --build) build=${2:?--build needs a folder}; shift 2 ;;
+    --long) long=1; shift ;;
+    -h | --help) sed -n '3,9s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    *) rest+=("$1"); shift ;;
+    esac
+done
+build=${build:-build/test${sanitize:+-${sanitize//,/-}}}
+
+./deploy/packages.sh build test
+if [ -z "${PSGD_DATA:-}" ] && [ -d ../shared/data ]; then
+    PSGD_DATA=$(cd ../shared/data && pwd)
+    export PSGD_DATA
+fi
+export PSGD_TEST_LONG=$long
+# libgrpc is not built for ThreadSanitizer, which without this reports its atomics.
+export TSAN_OPTIONS="ignore_noninstrumented_modules=1 ${TSAN_OPTIONS:-}"
+
+cmake -G Ninja -B "$build" -S . -DCMAKE_BUILD_TYPE="$([ -n "$sanitize" ] && echo Debug || echo Release)" \
+    -DSANITIZE="$sanitize" >/dev/null
+ninja -C "$build" --quiet
+exec ctest --test-dir "$build" --output-on-failure --no-tests=error "${rest[@]}"
