@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* find.h - where on this host is the data set that has this checksum?
+ *
+ * Describing MNIST hashes 55 MB; a cache in the caller's hands makes that once a
+ * process and file, not once a job.
+ */
+#ifndef PS_COMMON_DATA_FIND_H
+#define PS_COMMON_DATA_FIND_H
+
+#include "common/data/dataset.h"
+
+#include <stdbool.h>
+#include <time.h>
+
+enum { PS_DATA_CACHE_FILES = 32 };
+
+/* Descriptions by the identity of a file: one that is written or replaced has
+ * another change time. {0} is an empty cache; it owns nothing. One thread at a time. */
+typedef struct ps_data_cache {
+    struct {
+        uint64_t device, inode, packed_bytes;
+        struct timespec modified, changed;
+        ps_data_file file;
+    } entry[PS_DATA_CACHE_FILES];
+    size_t count; /* ever added; the oldest gives way */
+} ps_data_cache;
+
+/* ps_data_describe with a cache, which may be NULL. */
+PS_MUST_USE ps_status ps_data_describe_cached(ps_data_cache *cache, const ps_data_source *source,
+                                              const char *folder,
+                                              ps_data_file files[PS_DATA_FILES_MAX], size_t *count,
+                                              char sha256[65]);
+
+/* Finds a folder that holds the whole set with this checksum: DATA_PATH/NAME
+ * (plain or .gz files), then CACHE_DIR/SHA256. Either may be NULL or empty:
+ * not looked at. sha256 NULL: whatever set is in DATA_PATH/NAME. A drawn source
+ * is found in folder "" if the checksum is this build's.
+ *
+ * NOT_FOUND says where it was looked for, or what is there instead.
+ * INVALID_ARGUMENT: sha256 is not 64 lower-case hexadecimal digits. */
+PS_MUST_USE ps_status ps_data_find(ps_data_cache *cache, const ps_data_source *source,
+                                   const char *data_path, const char *cache_dir, const char *sha256,
+                                   char *folder, size_t folder_cap);
+
+#endif

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_find.c - data sets are described by content and found by checksum. */
+#include "common/data/find.h"
+
+#include "common/base/sha256.h"
+
+#include "tests/support/temp_dir.h"
+
+#include <string.h>
+#include <zlib.h>
+
+static const char *const file_names[] = {"a", "b", NULL};
+static const ps_data_source pair = {.name = "pair", .files = file_names};
+static const ps_data_source drawn = {.name = "drawn", .version = 3};
+
+static void put(const temp_dir *dir, const char *name, const char *text)
+{
+    ps_status st = ps_file_write(temp_dir_file(dir, name), text, strlen(text));
+
+    assert_string_equal(st.text, "");
+}
+
+/* A folder "pair" with files a = text and b = "two". */
+static temp_dir pair_of(const char *text)
+{
+    temp_dir dir = temp_dir_create();
+    ps_status st = ps_dir_make(temp_dir_file(&dir, "pair"));
+
+    assert_string_equal(st.text, "");
+    put(&dir, "pair/a", text);
+    put(&dir, "pair/b", "two");
+    return dir;
+}
+
+static void checksum_of(const temp_dir *dir, char sha256[65])
+{
+    ps_data_file files[PS_DATA_FILES_MAX];
+    size_t count = 0;
+    ps_status st = ps_data_describe(&pair, temp_dir_file(dir, "pair"), files, &count, sha256);
+
+    assert_string_equal(st.text, "");
+}
+
+static void a_description_is_of_the_unpacked_content(void **state)
+{
+    ps_data_file files[PS_DATA_FILES_MAX];
+    temp_dir dir = pair_of("one");
+    char plain[65], packed[65], lines[512], hashed[65], one[65], two[65];
+    size_t count = 0;
+    gzFile gz;
+    ps_status st;
+
+    (void)state;
+    checksum_of(&dir, plain);
+    ps_sha256_of("one", 3, one);
+    ps_sha256_of("two", 3, two);
+    snprintf(lines, sizeof lines, "a 3 %s\nb 3 %s\n", one, two);
+    ps_sha256_of(lines, strlen(lines), hashed);
+    assert_string_equal(plain, hashed);
+
+    assert_int_equal(remove(temp_dir_file(&dir, "pair/a")), 0);
+    gz = gzopen(temp_dir_file(&dir, "pair/a.gz"), "wb");
+    assert_int_equal(gzwrite(gz, "one", 3), 3);
+    assert_int_equal(gzclose(gz), Z_OK);
+    st = ps_data_describe(&pair, temp_dir_file(&dir, "pair"), files, &count, packed);
+    assert_string_equal(st.text, "");
+    assert_string_equal(plain, packed);
+    assert_int_equal(count, 2);
+    assert_string_equal(files[0].name, "a");
+    assert_int_equal(files[0].size, 3);
+    assert_string_equal(files[0].sha256, one);
+    temp_dir_destroy(&dir);
+}
+
+static void a_drawn_source_is_its_version(void **state)
+{
+    ps_data_file files[PS_DATA_FILES_MAX];
+    char sha256[65], expected[65], folder[16] = "x";
+    size_t count = 9;
+    ps_status st = ps_data_describe(&drawn, NULL, files, &count, sha256);
+
+    (void)state;
+    assert_string_equal(st.text, "");
+    assert_int_equal(count, 0);
+    ps_sha256_of("drawn:3", 7, expected);
+    assert_string_equal(sha256, expected);
+    st = ps_data_find(NULL, &drawn, NULL, NULL, sha256, folder, sizeof folder);
+    assert_string_equal(st.text, "");
+    assert_string_equal(folder, "");
+    sha256[0] = sha256[0] == '0' ? '1' : '0';
+    st = ps_data_find(NULL, &drawn, NULL, NULL, sha256, folder, sizeof folder);
+    assert_int_equal(st.code, PS_NOT_FOUND);
+}
+
+static void the_data_path_is_looked_at_first_then_the_cache(void **state)
+{
+    temp_dir data = pair_of("one"), other = pair_of("another"), cache = temp_dir_create();
+    char sha256[65], folder[256];
+    ps_status st;
+
+    (void)state;
+    checksum_of(&data, sha256);
+    st = ps_data_find(NULL, &pair, data.path, cache.path, sha256, folder, sizeof folder);
+    assert_string_equal(st.text, "");
+    assert_string_equal(folder, temp_dir_file(&data, "pair"));
+
+    st = ps_data_find(NULL, &pair, other.path, cache.path, sha256, folder, sizeof folder);
+    assert_int_equal(st.code, PS_NOT_FOUND);
+    assert_non_null(strstr(st.text, "pair: not in the cache; "));
+
+    assert_int_equal(rename(temp_dir_file(&data, "pair"), temp_dir_file(&cache, sha256)), 0);
+    st = ps_data_find(NULL, &pair, other.path, cache.path, sha256, folder, sizeof folder);
+    assert_string_equal(st.text, "");
+    assert_string_equal(folder, temp_dir_file(&cache, sha256));
+    st = ps_data_find(NULL, &pair, NULL, cache.path, sha256, folder, sizeof folder);
+    assert_string_equal(st.text, "");
+
+    /* Without a checksum: what the user has. */
+    st = ps_data_find(NULL, &pair, other.path, cache.path, NULL, folder, sizeof folder);
+    assert_string_equal(st.text, "");
+    assert_string_equal(folder, temp_dir_file(&other, "pair"));
+    st = ps_data_find(NULL, &pair, cache.path, cache.path, NULL, folder, sizeof folder);
+    assert_int_equal(st.code, PS_NOT_FOUND);
+    st = ps_data_find(NULL, &pair, "", NULL, sha256, folder, sizeof folder);
+    assert_string_equal(st.text, "pair: no data path is set");
+    temp_dir_destroy(&data);
+    temp_dir_destroy(&other);
+    temp_dir_destroy(&cache);
+}
+
+static void a_damaged_copy_in_the_cache_is_not_found(void **state)
+{
+    temp_dir data = pair_of("one"), cache = temp_dir_create();
+    char sha256[65], folder[256], file[128];
+    ps_status st;
+
+    (void)state;
+    checksum_of(&data, sha256);
+    assert_int_equal(rename(temp_dir_file(&data, "pair"), temp_dir_file(&cache, sha256)), 0);
+    snprintf(file, sizeof file, "%s/b", sha256);
+    put(&cache, file, "twO");
+    st = ps_data_find(NULL, &pair, NULL, cache.path, sha256, folder, sizeof folder);
+    assert_int_equal(st.code, PS_NOT_FOUND);
+    temp_dir_destroy(&data);
+    temp_dir_destroy(&cache);
+}
+
+static void a_checksum_that_is_none_never_becomes_a_path(void **state)
+{
+    temp_dir cache = temp_dir_create();
+    char folder[256];
+    ps_status st = ps_data_find(NULL, &pair, NULL, cache.path, "../../etc", folder, sizeof folder);
+
+    (void)state;
+    assert_int_equal(st.code, PS_INVALID_ARGUMENT);
+    temp_dir_destroy(&cache);
+}
+
+static void a_cache_describes_a_file_once_until_it_is_replaced(void **state)
+{
+    ps_data_file files[PS_DATA_FILES_MAX];
+    ps_data_cache *cache = calloc(1, sizeof *cache);
+    temp_dir dir = pair_of("one");
+    char first[65], second[65], folder[256];
+    size_t count = 0;
+    ps_status st;
+
+    (void)state;
+    assert_non_null(cache);
+    snprintf(folder, sizeof folder, "%s/pair", dir.path);
+    st = ps_data_describe_cached(cache, &pair, folder, files, &count, first);
+    assert_string_equal(st.text, "");
+    assert_int_equal(cache->count, 2);
+    st = ps_data_describe_cached(cache, &pair, folder, files, &count, second);
+    assert_string_equal(st.text, "");
+    assert_int_equal(cache->count, 2); /* nothing was read again */
+    assert_string_equal(first, second);
+    assert_string_equal(files[1].name, "b");
+
+    put(&dir, "pair/a", "uno"); /* as long as before */
+    st = ps_data_describe_cached(cache, &pair, folder, files, &count, second);
+    assert_string_equal(st.text, "");
+    assert_int_equal(cache->count, 3);
+    assert_string_not_equal(first, second);
+    for (size_t i = 0; i < PS_DATA_CACHE_FILES; i++) { /* the oldest give way */
+        put(&dir, "pair/b", i % 2 == 0 ? "x" : "y");
+        st = ps_data_describe_cached(cache, &pair, folder, files, &count, second);
+        assert_string_equal(st.text, "");
+    }
+    free(cache);
+    temp_dir_destroy(&dir);
+}
+
+static void check_source(const ps_data_source *source, void *arg)
+{
+    size_t *count = arg;
+    const ps_data_facts *facts = &source->facts;
+
+    assert_ptr_equal(ps_data_source_find(source->name), source);
+    assert_int_equal(facts->features, facts->shape[0] * facts->shape[1] * facts->shape[2]);
+    assert_true(facts->classes > 0 && facts->train_count > 0 && facts->test_count > 0);
+    assert_non_null(source->load);
+    ++*count;
+}
+
+static void sources_are_found_by_name(void **state)
+{
+    size_t count = 0;
+
+    (void)state;
+    ps_data_source_each(check_source, &count);
+    assert_int_equal(count, 2);
+    assert_null(ps_data_source_find("nothing"));
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_description_is_of_the_unpacked_content),
+        cmocka_unit_test(a_drawn_source_is_its_version),
+        cmocka_unit_test(the_data_path_is_looked_at_first_then_the_cache),
+        cmocka_unit_test(a_damaged_copy_in_the_cache_is_not_found),
+        cmocka_unit_test(a_checksum_that_is_none_never_becomes_a_path),
+        cmocka_unit_test(a_cache_describes_a_file_once_until_it_is_replaced),
+        cmocka_unit_test(sources_are_found_by_name),
+    };
+
+    cmocka_set_test_filter(argc > 1 ? argv[1] : NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_idx.c - IDX files load exactly or are refused with the place; the real
+ * set is read where PSGD_DATA says it is. */
+#include "common/data/idx.h"
+
+#include "common/data/mnist.h"
+
+#include "tests/support/temp_dir.h"
+
+#include <math.h>
+#include <string.h>
+#include <zlib.h>
+
+static const char *const names[4] = {"train-images-idx3-ubyte", "train-labels-idx1-ubyte",
+                                     "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"};
+static const ps_data_facts small = {
+    .shape = {1, 2, 2}, .features = 4, .classes = 10, .train_count = 3, .test_count = 2};
+
+/* A set of 3 + 2 samples: pixels count up from 0 and from 100. */
+static const uint8_t train_images[] = {0, 0, 8, 3, 0, 0, 0, 3, 0, 0, 0, 2, 0,  0,
+                                       0, 2, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 255};
+static const uint8_t train_labels[] = {0, 0, 8, 1, 0, 0, 0, 3, 7, 0, 9};
+static const uint8_t test_images[] = {0, 0, 8, 3, 0,   0,   0,   2,   0,   0,   0,   2,
+                                      0, 0, 0, 2, 100, 101, 102, 103, 104, 105, 106, 107};
+static const uint8_t test_labels[] = {0, 0, 8, 1, 0, 0, 0, 2, 5, 6};
+
+static void write_plain(const temp_dir *dir, size_t file, const void *bytes, size_t n)
+{
+    ps_status st = ps_file_write(temp_dir_file(dir, names[file]), bytes, n);
+
+    assert_string_equal(st.text, "");
+}
+
+static void write_packed(const temp_dir *dir, size_t file, const void *bytes, size_t n)
+{
+    char path[256];
+    gzFile gz;
+
+    snprintf(path, sizeof path, "%s/%s.gz", dir->path, names[file]);
+    gz = gzopen(path, "wb");
+    assert_non_null(gz);
+    assert_int_equal(gzwrite(gz, bytes, (unsigned)n), n);
+    assert_int_equal(gzclose(gz), Z_OK);
+}
+
+static temp_dir small_set(void)
+{
+    temp_dir dir = temp_dir_create();
+
+    write_plain(&dir, 0, train_images, sizeof train_images);
+    write_packed(&dir, 1, train_labels, sizeof train_labels);
+    write_packed(&dir, 2, test_images, sizeof test_images);
+    write_plain(&dir, 3, test_labels, sizeof test_labels);
+    return dir;
+}
+
+/* Loads the set, which must fail so. */
+static void expect_failure(const temp_dir *dir, ps_code code, const char *text)
+{
+    ps_dataset *data = NULL;
+    ps_status st = ps_mnist_load(dir->path, &small, &data);
+
+    assert_null(data);
+    if (strstr(st.text, text) == NULL) {
+        print_error("\"%s\" has no \"%s\"\n", st.text, text);
+    }
+    assert_non_null(strstr(st.text, text));
+    assert_int_equal(st.code, code);
+    temp_dir_destroy(dir);
+}
+
+static void plain_and_packed_files_mix(void **state)
+{
+    temp_dir dir = small_set();
+    ps_dataset *data = NULL;
+    ps_status st = ps_mnist_load(dir.path, &small, &data);
+    uint32_t index[2] = {2, 0}, labels[3];
+    float x[12];
+
+    (void)state;
+    assert_string_equal(st.text, "");
+    assert_int_equal(ps_dataset_count(data, PS_TRAIN), 3);
+    assert_int_equal(ps_dataset_count(data, PS_TEST), 2);
+    ps_dataset_gather(data, PS_TRAIN, index, 0, 2, x, labels);
+    assert_int_equal(labels[0], 9);
+    assert_int_equal(labels[1], 7);
+    assert_true(x[3] == 0.5f);  /* 255 */
+    assert_true(x[4] == -0.5f); /* 0 */
+    ps_dataset_gather(data, PS_TEST, NULL, 1, 1, x, labels);
+    assert_int_equal(labels[0], 6);
+    for (size_t i = 0; i < 4; i++) {
+        assert_true(fabs((double)x[i] - ((104.0 + (double)i) / 255 - 0.5)) < 1e-7);
+    }
+    ps_dataset_destroy(data);
+    temp_dir_destroy(&dir);
+}
+
+static void every_byte_becomes_its_value(void **state)
+{
+    ps_data_facts facts = {
+        .shape = {1, 16, 16}, .features = 256, .classes = 10, .train_count = 1, .test_count = 1};
+    uint8_t images[16 + 256] = {0, 0, 8, 3, 0, 0, 0, 1, 0, 0, 0, 16, 0, 0, 0, 16};
+    static const uint8_t one_label[] = {0, 0, 8, 1, 0, 0, 0, 1, 5};
+    temp_dir dir = temp_dir_create();
+    ps_dataset *data = NULL;
+    uint32_t label;
+    float x[256];
+    ps_status st;
+
+    (void)state;
+    for (size_t i = 0; i < 256; i++) {
+        images[16 + i] = (uint8_t)i;
+    }
+    for (size_t f = 0; f < 4; f += 2) {
+        write_plain(&dir, f, images, sizeof images);
+        write_plain(&dir, f + 1, one_label, sizeof one_label);
+    }
+    st = ps_mnist_load(dir.path, &facts, &data);
+    assert_string_equal(st.text, "");
+    ps_dataset_gather(data, PS_TEST, NULL, 0, 1, x, &label);
+    for (size_t i = 0; i < 256; i++) {
+        assert_true(fabs((double)x[i] - ((double)i / 255 - 0.5)) < 1e-7);
+    }
+    ps_dataset_destroy(data);
+    temp_dir_destroy(&dir);
+}
+
+static void a_limit_keeps_the_front(void **state)
+{
+    temp_dir dir = small_set();
+    ps_dataset *data = NULL;
+    ps_status st = ps_mnist_load(dir.path, &small, &data);
+
+    (void)state;
+    assert_string_equal(st.text, "");
+    ps_dataset_limit(data, 0, 0);
+    assert_int_equal(ps_dataset_count(data, PS_TRAIN), 3);
+    ps_dataset_limit(data, 2, 9);
+    assert_int_equal(ps_dataset_count(data, PS_TRAIN), 2);
+    assert_int_equal(ps_dataset_count(data, PS_TEST), 2);
+    ps_dataset_destroy(data);
+    temp_dir_destroy(&dir);
+}
+
+static void a_missing_file_is_named_with_its_folder(void **state)
+{
+    temp_dir dir = small_set();
+
+    (void)state;
+    assert_int_equal(remove(temp_dir_file(&dir, names[3])), 0);
+    expect_failure(&dir, PS_NOT_FOUND, "no t10k-labels-idx1-ubyte (or .gz) in /tmp/psgd-test-");
+}
+
+static void an_empty_file_is_refused(void **state)
+{
+    temp_dir dir = small_set();
+
+    (void)state;
+    write_plain(&dir, 0, "", 0);
+    expect_failure(&dir, PS_INVALID_ARGUMENT,
+                   "train-images-idx3-ubyte: ends at offset 0, expected a header of 16 bytes");
+}
+
+static void a_file_of_another_kind_is_refused(void **state)
+{
+    temp_dir dir = small_set();
+
+    (void)state;
+    write_plain(&dir, 0, train_labels, sizeof train_labels);
+    expect_failure(&dir, PS_INVALID_ARGUMENT, "train-images-idx3-ubyte: ends at offset 11");
+    dir = small_set();
+    write_plain(&dir, 3, test_images, sizeof test_images);
+    expect_failure(&dir, PS_INVALID_ARGUMENT,
+                   "t10k-labels-idx1-ubyte: offset 0: 0x00000803, expected 0x00000801");
+}
+
+static void another_count_or_shape_is_refused(void **state)
+{
+    uint8_t images[sizeof train_images];
+    temp_dir dir = small_set();
+
+    (void)state;
+    memcpy(images, train_images, sizeof images);
+    images[4] = 0xff; /* 4,278,190,083 images: nothing of that size is allocated */
+    write_plain(&dir, 0, images, sizeof images);
+    expect_failure(&dir, PS_INVALID_ARGUMENT,
+                   "train-images-idx3-ubyte: offset 4: dimension 0 is 4278190083, expected 3");
+    dir = small_set();
+    images[4] = 0;
+    images[15] = 3;
+    write_plain(&dir, 0, images, sizeof images);
+    expect_failure(&dir, PS_INVALID_ARGUMENT, "offset 12: dimension 2 is 3, expected 2");
+}
+
+static void a_cut_file_is_refused_wherever_it_is_cut(void **state)
+{
+    (void)state;
+    for (size_t n = 0; n < sizeof train_images; n++) {
+        temp_dir dir = small_set();
+
+        write_plain(&dir, 0, train_images, n);
+        expect_failure(&dir, PS_INVALID_ARGUMENT, "train-images-idx3-ubyte: ends at offset ");
+    }
+}
+
+static void a_file_that_goes_on_is_refused(void **state)
+{
+    uint8_t longer[sizeof train_images + 1] = {0};
+    temp_dir dir = small_set();
+
+    (void)state;
+    memcpy(longer, train_images, sizeof train_images);
+    write_plain(&dir, 0, longer, sizeof longer);
+    expect_failure(&dir, PS_INVALID_ARGUMENT,
+                   "train-images-idx3-ubyte: goes on at offset 28, expected its end");
+}
+
+static void a_label_out_of_range_is_refused_with_its_offset(void **state)
+{
+    uint8_t labels[sizeof train_labels];
+    temp_dir dir = small_set();
+
+    (void)state;
+    memcpy(labels, train_labels, sizeof labels);
+    labels[9] = 10;
+    write_plain(&dir, 1, labels, sizeof labels); /* the plain one comes first */
+    expect_failure(&dir, PS_INVALID_ARGUMENT,
+                   "train-labels-idx1-ubyte: offset 9: label 10, expected 0 to 9");
+}
+
+static void a_damaged_or_cut_gz_is_refused(void **state)
+{
+    char *bytes = NULL;
+    size_t n = 0;
+    ps_status st;
+
+    (void)state;
+    for (size_t damage = 0; damage < 2; damage++) {
+        temp_dir dir = small_set();
+        const char *path = temp_dir_file(&dir, "t10k-images-idx3-ubyte.gz");
+
+        st = ps_file_read(path, 4096, &bytes, &n);
+        assert_string_equal(st.text, "");
+        bytes[n - 5] ^= 1; /* the checksum */
+        st = ps_file_write(path, bytes, damage == 0 ? n : n - 9);
+        assert_string_equal(st.text, "");
+        free(bytes);
+        expect_failure(&dir, PS_DATA_LOSS, "t10k-images-idx3-ubyte.gz: damaged or cut");
+    }
+}
+
+static void a_folder_in_place_of_a_file_is_refused(void **state)
+{
+    temp_dir dir = small_set();
+    ps_status st;
+
+    (void)state;
+    assert_int_equal(remove(temp_dir_file(&dir, names[3])), 0);
+    st = ps_dir_make(temp_dir_file(&dir, names[3]));
+    assert_string_equal(st.text, "");
+    expect_failure(&dir, PS_FAILED_PRECONDITION, "t10k-labels-idx1-ubyte in ");
+}
+
+static void the_real_set_loads(void **state)
+{
+    const char *root = getenv("PSGD_DATA");
+    const ps_data_source *mnist = ps_data_source_find("mnist");
+    /* The first ten labels, and how many of each digit the sets hold. */
+    static const uint32_t front[10] = {5, 0, 4, 1, 9, 2, 1, 3, 1, 4};
+    static const uint32_t test_counts[10] = {980, 1135, 1032, 1010, 982, 892, 958, 1028, 974, 1009};
+    uint32_t counts[10] = {0}, labels[10];
+    char folder[4096];
+    ps_dataset *data = NULL;
+    double sum = 0;
+    float *x;
+    ps_status st;
+
+    (void)state;
+    if (root == NULL || root[0] == '\0') {
+        print_message("PSGD_DATA is not set: the real MNIST is not tested\n");
+        skip();
+    }
+    snprintf(folder, sizeof folder, "%s/mnist", root);
+    st = mnist->load(folder, &data);
+    assert_string_equal(st.text, "");
+    x = malloc(60000 * sizeof(float) * 784 / 100);
+    assert_non_null(x);
+    ps_dataset_gather(data, PS_TRAIN, NULL, 0, 10, x, labels);
+    assert_memory_equal(labels, front, sizeof front);
+    for (uint32_t at = 0; at < 10000; at++) {
+        uint32_t label;
+
+        ps_dataset_gather(data, PS_TEST, NULL, at, 1, x, &label);
+        counts[label]++;
+        for (size_t i = 0; i < 784; i++) {
+            sum += (double)x[i] + 0.5;
+        }
+    }
+    assert_memory_equal(counts, test_counts, sizeof counts);
+    assert_true(fabs(sum / 7840000 - 0.1325) < 0.0001); /* the well-known mean of the test images */
+    free(x);
+    ps_dataset_destroy(data);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(plain_and_packed_files_mix),
+        cmocka_unit_test(every_byte_becomes_its_value),
+        cmocka_unit_test(a_limit_keeps_the_front),
+        cmocka_unit_test(a_missing_file_is_named_with_its_folder),
+        cmocka_unit_test(an_empty_file_is_refused),
+        cmocka_unit_test(a_file_of_another_kind_is_refused),
+        cmocka_unit_test(another_count_or_shape_is_refused),
+        cmocka_unit_test(a_cut_file_is_refused_wherever_it_is_cut),
+        cmocka_unit_test(a_file_that_goes_on_is_refused),
+        cmocka_unit_test(a_label_out_of_range_is_refused_with_its_offset),
+        cmocka_unit_test(a_damaged_or_cut_gz_is_refused),
+        cmocka_unit_test(a_folder_in_place_of_a_file_is_refused),
+        cmocka_unit_test(the_real_set_loads),
+    };
+
+    cmocka_set_test_filter(argc > 1 ? argv[1] : NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
