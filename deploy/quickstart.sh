@@ -1,0 +1,107 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# quickstart.sh [--keep] [--workers N] [--pservers N] [--epochs N] - builds psgd,
+# starts a small cluster on this machine, trains the tutorial network on it and
+# shows what came out.
+#   --keep   leaves the services running and says how to stop them
+# Data: the MNIST files in $PSGD_DATA/mnist if set, else a download, else the
+# digits that psgd draws itself.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+keep=0 workers=2 pservers=2 epochs=2
+usage() { sed -n '3,8s/^# \{0,1\}//p' "$0"; }
+while [ $# -gt 0 ]; do
+    case $1 in
+    --keep) keep=1 ;;
+    --workers) workers=${2:?--workers needs a number}; shift ;;
+    --pservers) pservers=${2:?--pservers needs a number}; shift ;;
+    --epochs) epochs=${2:?--epochs needs a number}; shift ;;
+    -h | --help) usage; exit 0 ;;
+    *) usage >&2; echo "quickstart.sh: unknown option '$1'" >&2; exit 4 ;;
+    esac
+    shift
+done
+
+./deploy/packages.sh build
+echo "Building (build/bin) ..."
+cmake -G Ninja -B build -S . -DCMAKE_BUILD_TYPE=Release -DPSGD_TESTS=OFF >/dev/null
+ninja -C build --quiet
+
+# --- data ---------------------------------------------------------------------
+source deploy/mnist.sh
+data=glyphs
+if [ -n "${PSGD_DATA:-}" ] && mnist_is_there "$PSGD_DATA/mnist"; then
+    data=mnist
+    echo "Data: MNIST from $PSGD_DATA/mnist"
+elif mnist_download "$PWD/build/data/mnist"; then
+    data=mnist
+    export PSGD_DATA=$PWD/build/data
+    echo "Data: MNIST, downloaded to build/data/mnist"
+else
+    echo "Data: glyphs, digits drawn by psgd itself (no MNIST in PSGD_DATA, no network)"
+fi
+
+# --- the cluster --------------------------------------------------------------
+run=$PWD/build/quickstart
+rm -rf "$run"
+mkdir -p "$run"
+pids=()
+stop_all() {
+    trap - INT TERM EXIT
+    [ ${#pids[@]} -eq 0 ] || kill "${pids[@]}" 2>/dev/null || true
+    wait 2>/dev/null || true
+}
+trap stop_all EXIT
+trap 'echo; echo "Stopping."; exit 130' INT TERM
+
+# start NAME PROGRAM OPTIONS... - sets `address` to where it listens.
+start() {
+    local name=$1 program=$2 line=
+    shift 2
+    mkfifo "$run/$name.address"
+    "build/bin/$program" --listen 127.0.0.1:0 --data-dir "$run/$name" "$@" \
+        >"$run/$name.address" 2>"$run/$name.log" &
+    pids+=($!)
+    # The line with the address comes, or the end of the file when it dies.
+    read -r -t 20 line <"$run/$name.address" || {
+        echo "$name did not start:" >&2
+        tail -n 5 "$run/$name.log" >&2
+        exit 1
+    }
+    rm "$run/$name.address"
+    address=${line##* }
+    printf '  %-12s %s\n' "$name" "$address"
+}
+
+echo "Starting one coordinator, $pservers parameter servers and $workers workers:"
+start coordinator psgd-coordinator
+coordinator=$address
+for ((i = 0; i < pservers; i++)); do
+    start "pserver-$i" psgd-pserver --coordinator "$coordinator" --node-id "ps-$i"
+done
+for ((i = 0; i < workers; i++)); do
+    start "worker-$i" psgd-worker --coordinator "$coordinator" --node-id "worker-$i"
+done
+
+# --- the job ------------------------------------------------------------------
+psgd="build/bin/psgd --coordinator $coordinator"
+status=0
+$psgd submit --preset tutorial --data "$data" --workers "$workers" --pservers "$pservers" \
+    --epochs "$epochs" --watch || status=$?
+if [ "$status" = 0 ]; then
+    job=$($psgd list --format json | sed -n 's/.*"id": *"\([^"]*\)".*/\1/p' | head -n 1)
+    $psgd download "$job" --output "$run/artifacts"
+fi
+
+if [ "$keep" = 1 ]; then
+    trap - EXIT INT TERM
+    echo
+    echo "The services go on. Try:"
+    echo "  $psgd nodes"
+    echo "  $psgd submit --preset tutorial --data $data --codec int8 --watch"
+    echo "Stop them with:"
+    echo "  kill ${pids[*]}"
+    disown -a
+fi
+exit "$status"
