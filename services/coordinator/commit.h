@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* commit.h - one attempt of a job, as a state machine.
+ *
+ * Pure: no I/O, no clock. The caller says what happened and when, then takes
+ * the actions that follow with ps_commit_next until there are none:
+ *
+ *   CAN_COMMIT -> PRE_COMMIT -> DO_COMMIT -> RUNNING -> COLLECTING -> the end
+ *
+ * The end is an outcome (DONE, FAILED, CANCELLED, or QUEUED for another try)
+ * with its reason, decided once, and then four stages, each bounded: salvage
+ * what nodes that are over still hold, store the summary, release the nodes,
+ * over. `state` stays what it was until the attempt is over.
+ *
+ * Times are monotonic microseconds. A node is its index in `members`.
+ */
+#ifndef PS_COORDINATOR_COMMIT_H
+#define PS_COORDINATOR_COMMIT_H
+
+#include "common/base/status.h"
+
+#include "psgd/v1/coordinator.pb-c.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    PS_COMMIT_NODE_ID_MAX = 80,
+    PS_COMMIT_ADDRESS_MAX = 160,
+    PS_COMMIT_REASON_MAX = 40,
+    PS_COMMIT_MESSAGE_MAX = 600
+};
+
+typedef struct ps_commit_conf {
+    int64_t can_commit_us; /* to answer CanCommit */
+    int64_t pre_commit_us; /* to take all packages */
+    int64_t ready_us;      /* from DoCommit to the first Ready, and from there to the last */
+    int64_t lease_us;      /* silence after which a node is lost */
+    int64_t collect_us;    /* to collect from all */
+    int64_t abort_us;      /* to release all; those who have not answered are left to their beats */
+    bool survives_loss;    /* goes on while a worker and all servers live */
+    bool busy_is_failure;  /* else a busy node sends the job back to the queue */
+} ps_commit_conf;
+
+/* What the caller shall do. */
+typedef enum ps_commit_action {
+    PS_COMMIT_NOTHING,
+    PS_COMMIT_ASK,     /* CanCommit */
+    PS_COMMIT_PREPARE, /* PreCommit */
+    PS_COMMIT_START,   /* DoCommit */
+    PS_COMMIT_OPEN,    /* answer the node's Ready: go */
+    PS_COMMIT_COLLECT, /* Collect */
+    PS_COMMIT_RELEASE, /* end what runs with the node, refuse its Ready, Abort */
+    PS_COMMIT_CHANGED, /* `state` is another: publish it. Node 0 */
+    PS_COMMIT_STORE,   /* write summary and manifest; answer ps_commit_stored. Node 0 */
+    PS_COMMIT_OVER     /* the last: `state` is final, or QUEUED. Node 0 */
+} ps_commit_action;
+
+typedef enum ps_member_step {
+    PS_MEMBER_NEW,
+    PS_MEMBER_ASKED,
+    PS_MEMBER_RESERVED,
+    PS_MEMBER_PREPARED,
+    PS_MEMBER_WAITING, /* at the barrier */
+    PS_MEMBER_RUNNING,
+    PS_MEMBER_OVER /* finished or failed: has files */
+} ps_member_step;
+
+typedef enum ps_member_files {
+    PS_FILES_NONE,
+    PS_FILES_ASKED,
+    PS_FILES_HERE,
+    PS_FILES_LOST
+} ps_member_files;
+
+typedef struct ps_member {
+    /* The caller's, before ps_commit_begin; id and incarnation may be learnt. */
+    char id[PS_COMMIT_NODE_ID_MAX];
+    char address[PS_COMMIT_ADDRESS_MAX];
+    Psgd__V1__NodeRole role;
+    uint32_t rank;
+    uint64_t incarnation; /* 0: not known yet */
+
+    /* The machine's. */
+    ps_member_step step;
+    ps_member_files files;
+    bool is_lost;        /* dead, or struck off: nobody waits for it */
+    bool is_releasing;   /* told, or about to be */
+    bool is_released;    /* has answered */
+    bool is_blamed;      /* failed because of a peer, it says; see blame_us */
+    unsigned idle_beats; /* in a row, while it should be at work */
+    unsigned beats;      /* since a peer was blamed */
+    int64_t seen_us;     /* last sign of life */
+    unsigned todo;       /* bits: actions not yet taken */
+    ps_status error;     /* what it failed of */
+} ps_member;
+
+typedef enum ps_commit_stage {
+    PS_STAGE_GOING,   /* no outcome yet */
+    PS_STAGE_SALVAGE, /* collecting what is left of a failure */
+    PS_STAGE_STORE,
+    PS_STAGE_RELEASE,
+    PS_STAGE_OVER
+} ps_commit_stage;
+
+typedef struct ps_commit {
+    ps_commit_conf conf;
+    ps_member *members; /* (count), owned */
+    size_t count;
+
+    Psgd__V1__JobState state;
+    Psgd__V1__JobState outcome; /* UNSPECIFIED while going */
+    char reason[PS_COMMIT_REASON_MAX];
+    char message[PS_COMMIT_MESSAGE_MAX];
+
+    ps_commit_stage stage;
+    int64_t deadline_us; /* of the state, or of the stage of the end */
+    int64_t blame_us;    /* when a failure blamed on a peer is the node's own; INT64_MAX: none */
+    bool barrier_begun;  /* the first Ready has come */
+    unsigned todo;
+} ps_commit;
+
+/* Begins with CAN_COMMIT. `members` (count > 0, at least one worker) are copied. */
+void ps_commit_begin(ps_commit *c, const ps_commit_conf *conf, const ps_member *members,
+                     size_t count, int64_t now_us);
+
+/* Goes on with an attempt of an earlier process, in RUNNING or COLLECTING. Its
+ * nodes have lease_us to be heard of. */
+void ps_commit_adopt(ps_commit *c, const ps_commit_conf *conf, const ps_member *members,
+                     size_t count, Psgd__V1__JobState state, int64_t now_us);
+
+/* The outcome was decided and stored by an earlier process: releases the nodes. */
+void ps_commit_adopt_end(ps_commit *c, const ps_commit_conf *conf, const ps_member *members,
+                         size_t count, Psgd__V1__JobState state, Psgd__V1__JobState outcome,
+                         const char *reason, const char *message, int64_t now_us);
+void ps_commit_fini(ps_commit *c);
+
+/* --- events ---------------------------------------------------------------- */
+
+/* CanCommit was answered: reserved. */
+void ps_commit_reserved(ps_commit *c, size_t node, const char *id, uint64_t incarnation,
+                        int64_t now_us);
+/* CanCommit was answered: another job holds it, as `holder` says. */
+void ps_commit_busy(ps_commit *c, size_t node, const char *id, const char *holder, int64_t now_us);
+/* A call of the three phases failed. */
+void ps_commit_refused(ps_commit *c, size_t node, const ps_status *why, int64_t now_us);
+/* The seal of PreCommit was acknowledged. */
+void ps_commit_prepared(ps_commit *c, size_t node, int64_t now_us);
+/* The node stands at the barrier. OK: PS_COMMIT_OPEN or RELEASE will come for
+ * it, now or later. ABORTED: it does not belong there. */
+PS_MUST_USE ps_status ps_commit_ready(ps_commit *c, size_t node, uint64_t incarnation,
+                                      int64_t now_us);
+/* A heartbeat of the node's process. `holds` says whether it is about this very
+ * attempt; `error` is why it FAILED. */
+void ps_commit_beat(ps_commit *c, size_t node, uint64_t incarnation, bool holds,
+                    Psgd__V1__NodePhase phase, const ps_status *error, int64_t now_us);
+/* Anything else that shows that the node lives (a package was acknowledged). */
+void ps_commit_seen(ps_commit *c, size_t node, int64_t now_us);
+/* The node's process is a new one. */
+void ps_commit_restarted(ps_commit *c, size_t node, uint64_t incarnation, int64_t now_us);
+/* Collect is over. */
+void ps_commit_collected(ps_commit *c, size_t node, const ps_status *result, int64_t now_us);
+/* Summary and manifest are written, or could not be. */
+void ps_commit_stored(ps_commit *c, const ps_status *result, int64_t now_us);
+/* Abort was answered or has failed. */
+void ps_commit_released(ps_commit *c, size_t node, int64_t now_us);
+/* Somebody wants it stopped. Does nothing once an end is decided. */
+void ps_commit_cancel(ps_commit *c, const char *why, int64_t now_us);
+/* The coordinator itself cannot go on. */
+void ps_commit_fail(ps_commit *c, const char *reason, const ps_status *why, int64_t now_us);
+void ps_commit_tick(ps_commit *c, int64_t now_us);
+
+/* --- answers --------------------------------------------------------------- */
+
+/* The next action, and for which node; PS_COMMIT_NOTHING: all are taken. */
+ps_commit_action ps_commit_next(ps_commit *c, size_t *node);
+
+/* When ps_commit_tick has something to do; INT64_MAX: not before an event. */
+int64_t ps_commit_deadline(const ps_commit *c);
+
+/* Whom it waits for now, as text into buf[0..cap): "w1, w3"; "" for nobody. */
+void ps_commit_waiting_for(const ps_commit *c, char *buf, size_t cap);
+
+/* Index of the node, or count. */
+size_t ps_commit_find(const ps_commit *c, const char *node_id);
+uint32_t ps_commit_workers_alive(const ps_commit *c);
+
+#endif

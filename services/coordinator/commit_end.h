@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* commit_end.h - how an attempt ends; between commit.c and commit_end.c only. */
+#ifndef PS_COORDINATOR_COMMIT_END_H
+#define PS_COORDINATOR_COMMIT_END_H
+
+#include "services/coordinator/commit.h"
+
+/* "worker w1 (127.0.0.1:15387)". */
+typedef struct ps_member_label {
+    char text[PS_COMMIT_NODE_ID_MAX + PS_COMMIT_ADDRESS_MAX + 24];
+} ps_member_label;
+ps_member_label ps_member_name(const ps_member *m);
+
+void ps_commit_do(ps_commit *c, ps_commit_action action);
+void ps_commit_do_at(ps_commit *c, size_t node, ps_commit_action action);
+
+/* The first outcome stands. */
+PS_PRINTF(5, 6)
+void ps_commit_decide(ps_commit *c, Psgd__V1__JobState outcome, const char *reason, int64_t now_us,
+                      const char *fmt, ...);
+
+/* The node is gone for this attempt: struck off where the job survives that,
+ * else the job FAILED for `reason`. */
+void ps_commit_lose(ps_commit *c, size_t node, const char *reason, const char *why, int64_t now_us);
+
+/* The state's time is over: FAILED, naming those who have not come to `step`. */
+void ps_commit_expire(ps_commit *c, ps_member_step step, const char *reason, const char *what,
+                      int64_t limit_us, int64_t now_us);
+
+/* Goes from stage to stage of the end as far as things are. */
+void ps_commit_settle(ps_commit *c, int64_t now_us);
+
+#endif
