@@ -2,6 +2,9 @@
 /* process.c - see process.h. */
 #include "common/rpc/process.h"
 
+#include "common/base/log.h"
+
+#include <grpc/support/log.h>
 #include <malloc.h>
 
 enum {
@@ -9,10 +12,19 @@ enum {
     MMAP_BYTES = 32 << 20  /* smaller blocks come from the heap; the most that glibc allows */
 };
 
+/* gRPC's errors are of one connection or call, which says more itself. */
+static void write_log(gpr_log_func_args *args)
+{
+    if (args->severity == GPR_LOG_SEVERITY_ERROR) {
+        ps_log(PS_LOG_WARN, "grpc", "%s", args->message);
+    }
+}
+
 void ps_rpc_init_process(void)
 {
     /* Setting one of them fixes the others at their small defaults: set all. */
     mallopt(M_TOP_PAD, KEEP_BYTES);
     mallopt(M_TRIM_THRESHOLD, 2 * KEEP_BYTES);
     mallopt(M_MMAP_THRESHOLD, MMAP_BYTES);
+    gpr_set_log_function(write_log);
 }

@@ -11,6 +11,11 @@ add_library(ps_echo_proto STATIC ${echo_gen}/echo.pb-c.c)
 target_include_directories(ps_echo_proto SYSTEM PUBLIC ${echo_gen})
 target_link_libraries(ps_echo_proto PUBLIC PkgConfig::libprotobuf_c)
 
+add_library(ps_echo_world STATIC support/echo_world.c)
+target_link_libraries(ps_echo_world PUBLIC ps_rpc ps_echo_proto)
+
+ps_test(system test_rpc ps_echo_world)
+
 add_executable(bench_rpc bench/bench_rpc.c bench/bare.c)
 target_link_libraries(bench_rpc PRIVATE ps_rpc ps_echo_proto m)
 set_target_properties(bench_rpc PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bench)
