@@ -16,7 +16,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What a policy may look at. */
+/* What a policy may look at. done is UINT64_MAX for a worker that nobody waits
+ * for: it is lost, or holds no blocks. */
 typedef struct ps_clocks {
     uint32_t workers;
     const uint64_t *done; /* (workers): clocks whose contributions to this slice are all in */
@@ -43,7 +44,8 @@ typedef struct ps_consistency {
     uint64_t (*lead)(const ps_params *params);
     /* May `worker` begin `clock`? Asked when it pulls for it. */
     bool (*admit)(const ps_params *params, const ps_clocks *c, uint32_t worker, uint64_t clock);
-    /* What becomes of a contribution of `worker` to `clock`? */
+    /* What becomes of a contribution of `worker` to `clock`? A policy either
+     * applies or buffers, always the same; either may drop. */
     ps_verdict (*on_push)(const ps_params *params, const ps_clocks *c, uint32_t worker,
                           uint64_t clock, float *scale);
     /* May `worker`, admitted to `clock`, be given the slice as it is? */

@@ -27,7 +27,7 @@
  *
  * Memory: weights, optimizer state and one sum (only with more than one
  * contributor and a buffering policy) of 4 bytes a value each; 8 bytes for each
- * (slice, contributor) and 28 for each (slice, worker); one encoded snapshot a
+ * (slice, contributor) and 20 for each (slice, worker); one encoded snapshot a
  * slice, and those older ones that the caller still references. Parked bytes
  * are at most (contributors - 1) times the encoded size of all slices; buffers
  * are rounded up to powers of two, and the pool keeps what it once needed.
@@ -143,8 +143,9 @@ typedef struct ps_shard_answer {
 } ps_shard_answer;
 
 /* Next slices of the wish that the policy lets go, each once, lowest first, at
- * most `cap` and together at most max_bytes (>= 4 * PS_CODEC_VALUES). count 0:
- * nothing is ready, or there is no wish. Under a deterministic policy all
+ * most `cap` and together at most max_bytes (>= 4 * PS_CODEC_VALUES). count 0
+ * and not is_last: nothing is ready, or there is no wish. A shard without
+ * slices answers at once with none. Under a deterministic policy all
  * pieces of one answer have one version; a version above the clock tells a
  * worker that the step went on without it (redundancy).
  *
@@ -166,7 +167,8 @@ bool ps_shard_is_waiting(const ps_shard *shard, uint32_t worker);
  */
 PS_MUST_USE ps_status ps_shard_lose_worker(ps_shard *shard, uint32_t worker);
 
-/* The oldest clock that is not complete in every slice. */
+/* The oldest clock that is not complete in every slice; UINT64_MAX when there
+ * are no slices or all workers are lost. */
 uint64_t ps_shard_clock(const ps_shard *shard);
 
 /* Workers whose contributions to that clock are missing in some slice, in

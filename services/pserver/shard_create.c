@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* shard_create.c - a shard from its configuration, and its end. */
+#include "services/pserver/shard_state.h"
+
+#include "common/base/xalloc.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+static float *zeros(size_t n)
+{
+    float *x = ps_xaligned_alloc(n * sizeof *x);
+
+    memset(x, 0, n * sizeof *x);
+    return x;
+}
+
+static void create_slices(ps_shard *shard, const ps_shard_conf *conf)
+{
+    shard->slices = ps_xcalloc(conf->slice_count, sizeof *shard->slices);
+    for (uint32_t s = 0; s < conf->slice_count; s++) {
+        const ps_shard_slice *slice = &conf->slices[s];
+
+        assert(slice->n >= 1 && slice->n <= PS_CODEC_VALUES);
+        assert(s == 0 || conf->slices[s - 1].index < slice->index);
+        assert(slice->up != NULL && slice->down != NULL);
+        shard->slices[s].conf = *slice;
+        shard->slices[s].at = shard->value_count;
+        shard->value_count += slice->n;
+    }
+}
+
+static void create_workers(ps_shard *shard, const ps_shard_conf *conf)
+{
+    size_t words = (conf->slice_count + 63) / 64;
+
+    shard->worker = ps_xcalloc(conf->workers, sizeof *shard->worker);
+    for (uint32_t w = 0; w < conf->workers; w++) {
+        shard_worker *worker = &shard->worker[w];
+
+        worker->held_count = conf->held != NULL ? conf->held_count[w] : 1;
+        worker->held = ps_xcalloc(worker->held_count, sizeof *worker->held);
+        for (uint32_t i = 0; i < worker->held_count; i++) {
+            worker->held[i] = conf->held != NULL ? conf->held[w][i] : w;
+            assert(worker->held[i] < conf->contributors);
+        }
+        worker->wish.want = ps_xcalloc(words, sizeof *worker->wish.want);
+        worker->wish.unchecked = ps_xcalloc(words, sizeof *worker->wish.unchecked);
+    }
+}
+
+/* Who holds each contributor: the workers' lists turned over. */
+static void create_holders(ps_shard *shard)
+{
+    uint32_t *at = ps_xcalloc((size_t)shard->contributors + 1, sizeof *at);
+    uint32_t *filled = ps_xcalloc(shard->contributors, sizeof *filled);
+
+    for (uint32_t w = 0; w < shard->workers; w++) {
+        for (uint32_t i = 0; i < shard->worker[w].held_count; i++) {
+            at[shard->worker[w].held[i] + 1]++;
+        }
+    }
+    for (uint32_t k = 0; k < shard->contributors; k++) {
+        assert(at[k + 1] > 0);
+        at[k + 1] += at[k];
+    }
+    shard->holder_at = at;
+    shard->holder = ps_xcalloc(at[shard->contributors], sizeof *shard->holder);
+    for (uint32_t w = 0; w < shard->workers; w++) {
+        for (uint32_t i = 0; i < shard->worker[w].held_count; i++) {
+            uint32_t k = shard->worker[w].held[i];
+
+            shard->holder[at[k] + filled[k]++] = w;
+        }
+    }
+    free(filled);
+}
+
+static void create_clocks(ps_shard *shard)
+{
+    size_t by_worker = (size_t)shard->slice_count * shard->workers;
+
+    shard->next = ps_xcalloc((size_t)shard->contributors * shard->slice_count, sizeof *shard->next);
+    shard->done = ps_xcalloc(by_worker, sizeof *shard->done);
+    shard->pending = ps_xcalloc(by_worker, sizeof *shard->pending);
+    shard->given = ps_xcalloc(by_worker, sizeof *shard->given);
+    shard->whole = ps_xcalloc(shard->contributors, sizeof *shard->whole);
+    shard->left = ps_xcalloc(shard->contributors, sizeof *shard->left);
+    for (uint32_t k = 0; k < shard->contributors; k++) {
+        shard->left[k] = shard->slice_count;
+    }
+    for (size_t i = 0; i < by_worker; i++) {
+        shard->pending[i] = shard->worker[i % shard->workers].held_count;
+    }
+    for (uint32_t w = 0; w < shard->workers; w++) {
+        if (shard->worker[w].held_count == 0) {
+            shard_forget(shard, w);
+        }
+    }
+}
+
+/* Asks the policy whether it applies or buffers; see consistency.h. */
+static bool asks_to_buffer(const ps_shard_conf *conf)
+{
+    uint64_t *done = ps_xcalloc(conf->workers, sizeof *done);
+    ps_clocks clocks = {.workers = conf->workers, .done = done};
+    float scale;
+    ps_verdict verdict = conf->policy->on_push(&conf->policy_params, &clocks, 0, 0, &scale);
+
+    free(done);
+    return verdict == PS_BUFFER;
+}
+
+ps_shard *ps_shard_create(const ps_shard_conf *conf)
+{
+    ps_shard *shard = ps_xcalloc(1, sizeof *shard);
+
+    assert(conf->workers > 0 && conf->contributors > 0);
+    shard->slice_count = conf->slice_count;
+    shard->contributors = conf->contributors;
+    shard->workers = conf->workers;
+    shard->policy = conf->policy;
+    shard->policy_params = conf->policy_params;
+    shard->buffers = asks_to_buffer(conf);
+    shard->optim = conf->optim;
+    shard->optim_params = conf->optim_params;
+    shard->merge_scale = conf->merge_scale;
+    shard->seed = conf->seed;
+    create_slices(shard, conf);
+    create_workers(shard, conf);
+    create_holders(shard);
+    create_clocks(shard);
+    shard->weights = zeros(shard->value_count);
+    if (conf->weights != NULL) {
+        memcpy(shard->weights, conf->weights, shard->value_count * sizeof *shard->weights);
+    }
+    shard->state = zeros(shard->value_count * (conf->optim != NULL ? conf->optim->slots : 0));
+    if (shard->buffers && conf->contributors > 1) {
+        shard->sums = zeros(shard->value_count);
+    }
+    shard->scratch = zeros(PS_CODEC_VALUES);
+    ps_park_init(&shard->park);
+    return shard;
+}
+
+void ps_shard_destroy(ps_shard *shard)
+{
+    if (shard == NULL) {
+        return;
+    }
+    for (uint32_t s = 0; s < shard->slice_count; s++) {
+        while (shard->slices[s].parked != NULL) {
+            ps_park_remove_first(&shard->park, &shard->slices[s].parked);
+        }
+        ps_buf_unref(shard->slices[s].snap);
+    }
+    ps_park_fini(&shard->park);
+    for (uint32_t w = 0; w < shard->workers; w++) {
+        free(shard->worker[w].held);
+        free(shard->worker[w].wish.want);
+        free(shard->worker[w].wish.unchecked);
+    }
+    free(shard->slices);
+    free(shard->worker);
+    free(shard->holder_at);
+    free(shard->holder);
+    free(shard->next);
+    free(shard->done);
+    free(shard->pending);
+    free(shard->given);
+    free(shard->whole);
+    free(shard->left);
+    free(shard->weights);
+    free(shard->state);
+    free(shard->sums);
+    free(shard->scratch);
+    free(shard);
+}

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* shard_state.h - what a shard is made of; for shard*.c only.
+ *
+ * Letters: S slices, K contributors, W workers.
+ */
+#ifndef PS_SERVICES_PSERVER_SHARD_STATE_H
+#define PS_SERVICES_PSERVER_SHARD_STATE_H
+
+#include "services/pserver/park.h"
+#include "services/pserver/shard.h"
+
+typedef struct shard_slice {
+    ps_shard_slice conf;
+    size_t at;        /* first value in weights */
+    uint64_t version; /* updates applied */
+    uint64_t least;   /* smallest of done */
+
+    /* Of a buffering policy: the clock being summed. Contributors below `turn`
+     * are in the sum or dropped; parked ones are all above it, in order. */
+    uint64_t clock;
+    uint32_t turn;
+    bool has_sum;
+    ps_parked *parked;
+
+    /* The weights encoded at snap_version; NULL before the first pull. */
+    ps_buf *snap;
+    uint64_t snap_version;
+    ps_encoding snap_head;
+} shard_slice;
+
+typedef struct shard_wish {
+    uint64_t clock;      /* the last one asked for */
+    bool has_asked;      /* clock is one */
+    bool is_open;        /* not answered yet */
+    uint32_t left;       /* slices not given yet */
+    uint64_t *want;      /* bitmap (S): not given yet */
+    uint64_t *unchecked; /* bitmap (S): may have become ready since looked at */
+} shard_wish;
+
+typedef struct shard_worker {
+    bool is_lost;
+    uint32_t held_count;
+    uint32_t *held; /* (held_count): contributors, ascending */
+    shard_wish wish;
+} shard_worker;
+
+struct ps_shard {
+    uint32_t slice_count, contributors, workers;
+    const ps_consistency *policy;
+    ps_params policy_params;
+    bool buffers; /* what the policy does with contributions */
+    const ps_optim *optim;
+    ps_params optim_params;
+    float merge_scale;
+    uint64_t seed;
+
+    shard_slice *slices;
+    shard_worker *worker;
+    uint32_t *holder_at; /* (K + 1): holders of k are holder[holder_at[k] .. holder_at[k + 1]) */
+    uint32_t *holder;
+
+    /* next: clocks of this contributor that are in. done: least of next over
+     * what the worker holds, UINT64_MAX if nobody waits for it. pending: how
+     * many of those are at done. whole: least of next over the slices; left:
+     * how many are at it. given: version of the slice that the worker has. */
+    uint64_t *next;    /* (K, S) */
+    uint64_t *done;    /* (S, W) */
+    uint32_t *pending; /* (S, W) */
+    uint64_t *given;   /* (S, W) */
+    uint64_t *whole;   /* (K) */
+    uint32_t *left;    /* (K) */
+
+    size_t value_count;
+    float *weights; /* (value_count) */
+    float *state;   /* (value_count * slots), slice by slice */
+    float *sums;    /* (value_count); NULL when no sum outlives a push */
+    float *scratch; /* (PS_CODEC_VALUES) */
+
+    uint32_t waiting; /* open wishes */
+    ps_park park;
+    ps_shard_counters counters;
+};
+
+/* shard_clocks.c */
+
+/* What the policy may see of slice s. */
+ps_clocks shard_clocks_of(const ps_shard *shard, uint32_t s);
+/* The next clock of contributor k is in for slice s. */
+void shard_mark(ps_shard *shard, uint32_t s, uint32_t k);
+/* Nobody waits for worker w any more. */
+void shard_forget(ps_shard *shard, uint32_t w);
+
+/* shard_pull.c */
+
+/* Slice s is not what it was: open wishes look at it again. */
+void shard_changed(ps_shard *shard, uint32_t s);
+
+#endif
