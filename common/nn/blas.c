@@ -6,18 +6,65 @@
 #include <cblas.h>
 #include <limits.h>
 #include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
 
-static void one_thread(void)
+/* OpenBLAS built for many processors chooses its kernels with these when it is
+ * loaded; builds for one processor lack them. */
+extern void gotoblas_dynamic_init(void) __attribute__((weak));
+extern void gotoblas_dynamic_quit(void) __attribute__((weak));
+
+/* The widest vectors of this processor, in OpenBLAS's names; NULL: older ones. */
+static const char *best_kernels(void)
 {
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512cd") &&
+        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+        __builtin_cpu_supports("avx512vl")) {
+        return "SkylakeX";
+    }
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
+        return "Haswell";
+    }
+#endif
+    return NULL;
+}
+
+/* A processor that is younger than the library is taken for a Prescott of 2004:
+ * Debian 12's 0.3.21 does so with Emerald Rapids, and is four times slower
+ * there than it can be. Choosing again takes what OPENBLAS_CORETYPE says. */
+static void choose_kernels(void)
+{
+    static const char variable[] = "OPENBLAS_CORETYPE";
+    const char *best = best_kernels();
+
+    if (best == NULL || strcmp(openblas_get_corename(), "Prescott") != 0 ||
+        getenv(variable) != NULL || gotoblas_dynamic_init == NULL ||
+        gotoblas_dynamic_quit == NULL || setenv(variable, best, 1) != 0) {
+        return;
+    }
+    gotoblas_dynamic_quit();
+    gotoblas_dynamic_init();
+    unsetenv(variable);
+}
+
+static void init_process(void)
+{
+    choose_kernels();
     openblas_set_num_threads(1);
 }
 
 void ps_nn_init_process(void)
 {
-    /* OpenBLAS keeps the number in a variable of the process, not guarded. */
+    /* What it guards is the process's too: variables of OpenBLAS without a lock. */
     static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-    pthread_once(&once, one_thread);
+    pthread_once(&once, init_process);
+}
+
+const char *ps_nn_kernels(void)
+{
+    return openblas_get_corename();
 }
 
 static blasint dim(size_t n)

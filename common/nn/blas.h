@@ -9,9 +9,16 @@
 
 #include <stddef.h>
 
-/* One thread a product: several workers share a host, and sums must not depend
- * on how many cores it has. Done once a process, by ps_model_create. */
+/* Once a process, whoever calls it how often; ps_model_create does. A program
+ * with threads calls it before it starts them, as the environment may be read.
+ *
+ * One thread a product: several workers share a host, and sums must not depend
+ * on how many cores it has. And where the installed OpenBLAS does not know the
+ * processor, its kernels for the widest vectors there are. */
 void ps_nn_init_process(void);
+
+/* Whose kernels are used, as OpenBLAS calls them: "SkylakeX". Static text. */
+const char *ps_nn_kernels(void);
 
 /* c (m, n) = c * keep + a (m, k) b (n, k)^T. keep is 0 or 1. */
 void ps_gemm_nt(size_t m, size_t n, size_t k, const float *a, const float *b, float keep, float *c);

@@ -26,8 +26,8 @@ typedef struct ps_shape {
     uint32_t dim[PS_SHAPE_MAX]; /* outermost first */
 } ps_shape;
 
-size_t
-ps_shape_size(const ps_shape *shape); /* product of the dimensions; SIZE_MAX if that is more */
+/* Product of the dimensions; SIZE_MAX if it is more than that. */
+size_t ps_shape_size(const ps_shape *shape);
 
 /* A variable that a layer asks for. */
 typedef struct ps_layer_var {

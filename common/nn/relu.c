@@ -21,7 +21,9 @@ PS_CLONES static void relu_slopes(const float *y, const float *dy, float *dx, si
 {
 #pragma GCC ivdep
     for (size_t i = 0; i < n; i++) {
-        dx[i] = y[i] > 0.0f ? dy[i] : 0.0f;
+        float slope = dy[i]; /* read in any case: else only masked loads would vectorise */
+
+        dx[i] = y[i] > 0.0f ? slope : 0.0f;
     }
 }
 

@@ -158,6 +158,7 @@ int main(void)
     back = time_of(&at, train);
     adam = time_of(&at, optimise);
     all = time_of(&at, step);
+    printf("kernels             %10s\n", ps_nn_kernels());
     printf("parameters          %10zu\n", at.count);
     printf("forward             %10.3f ms\n", forth);
     printf("forward + backward  %10.3f ms\n", back);
