@@ -7,6 +7,8 @@
  */
 #include "common/rpc/health.h"
 
+#include "common/base/xalloc.h"
+
 #include "grpc/health/v1/health.pb-c.h"
 
 #include <assert.h>
@@ -59,11 +61,8 @@ static entry *find_entry(const ps_health *health, const char *name)
 static void add_entry(ps_health *health, const char *name, int status)
 {
     size_t len = strlen(name) + 1;
-    entry *e = malloc(sizeof *e + len);
+    entry *e = ps_xmalloc(sizeof *e + len);
 
-    if (e == NULL) {
-        abort(); /* names are ours, not a peer's */
-    }
     memcpy(e->name, name, len);
     e->status = status;
     e->next = health->entries;
@@ -72,11 +71,8 @@ static void add_entry(ps_health *health, const char *name, int status)
 
 ps_health *ps_health_create(const ps_service *services, size_t count)
 {
-    ps_health *health = calloc(1, sizeof *health);
+    ps_health *health = ps_xcalloc(1, sizeof *health);
 
-    if (health == NULL) {
-        abort();
-    }
     add_entry(health, "", SERVING);
     for (size_t i = 0; i < count; i++) {
         add_entry(health, services[i].type->name, SERVING);

@@ -8,6 +8,7 @@
  */
 #include "common/rpc/reflection.h"
 
+#include "common/base/xalloc.h"
 #include "proto/descriptors.h"
 
 #include "grpc/reflection/v1/reflection.pb-c.h"
@@ -163,7 +164,7 @@ static bool take_name(span *path, span name)
         return false;
     }
     if (path->len > name.len) {
-        if (path->at[name.len] != '.') {
+        if (path->at[name.len] != '.' || path->len == name.len + 1) {
             return false;
         }
         name.len++;
@@ -426,12 +427,9 @@ static const ps_method reflection_methods[] = {
 
 ps_reflection *ps_reflection_create(const ps_service *services, size_t count)
 {
-    ps_reflection *r = malloc(sizeof *r);
+    ps_reflection *r = ps_xmalloc(sizeof *r);
 
     assert(count + 2 <= NAMES_MAX);
-    if (r == NULL) {
-        abort();
-    }
     r->v1 = (version){r, &grpc__reflection__v1__server_reflection_response__descriptor};
     r->v1alpha = (version){r, &grpc__reflection__v1alpha__server_reflection_response__descriptor};
     for (size_t i = 0; i < count; i++) {

@@ -11,3 +11,9 @@ target_include_directories(ps_test_kinds SYSTEM PUBLIC ${CMAKE_CURRENT_BINARY_DI
 target_link_libraries(ps_test_kinds PUBLIC ps_proto)
 
 ps_test(unit test_pbjson ps_rpc ps_test_kinds)
+
+add_library(ps_kinds_world STATIC support/kinds_world.c)
+target_include_directories(ps_kinds_world SYSTEM PRIVATE ${CMOCKA_INCLUDE_DIR})
+target_link_libraries(ps_kinds_world PUBLIC ps_rpc ps_test_kinds)
+ps_test(system test_health ps_kinds_world)
+ps_test(system test_reflection ps_kinds_world)
