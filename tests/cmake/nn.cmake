@@ -1,3 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
+foreach(name IN ITEMS test_layer test_loss test_model)
+    ps_test(unit ${name} ps_nn)
+endforeach()
+ps_test(unit test_golden ps_nn ps_optim)
+target_compile_definitions(test_golden PRIVATE PS_GOLDEN_DIR="${CMAKE_CURRENT_SOURCE_DIR}/golden")
+
 add_executable(bench_engine bench/bench_engine.c)
 target_link_libraries(bench_engine PRIVATE ps_nn ps_optim)

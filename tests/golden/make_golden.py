@@ -1,0 +1,77 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Writes mlp.txt: what PyTorch makes of a small network, for tests/unit/test_golden.c.
+
+    /usr/bin/python3 make_golden.py > mlp.txt
+
+Made with Debian 12's python3-torch (1.13), in float64 from weights and samples
+that are exact in float32, so that the file holds the true values and both
+programs' rounding lies in the test's tolerance. Lines: the name of a tensor and
+how many values, then the values, row-major, nine digits each.
+"""
+import torch
+import torch.nn.functional as F
+
+SIZES = [12, 9, 7, 5]
+BATCH = 6
+STEPS = 5
+
+
+def show(name, tensor):
+    values = tensor.detach().reshape(-1).tolist()
+    print(name, len(values))
+    for i in range(0, len(values), 6):
+        print(" ".join("%.9g" % v for v in values[i:i + 6]))
+
+
+def exact(*shape, scale):
+    return (torch.randn(*shape, dtype=torch.float64) * scale).float().double()
+
+
+def net(kind, weights, x):
+    for i in range(0, len(weights), 2):
+        x = F.linear(x, weights[i], weights[i + 1])
+        if i + 2 < len(weights):
+            x = getattr(torch, kind)(x)
+    return x
+
+
+def descend(kind, start, x, labels, make):
+    weights = [w.clone().requires_grad_() for w in start]
+    optimizer = make(weights)
+    for _ in range(STEPS):
+        optimizer.zero_grad()
+        F.cross_entropy(net(kind, weights, x), labels).backward()
+        optimizer.step()
+    return weights
+
+
+def main():
+    torch.manual_seed(20240606)
+    x = exact(BATCH, SIZES[0], scale=1)
+    labels = torch.randint(0, SIZES[-1], (BATCH,))
+    start = []
+    for fan_in, fan_out in zip(SIZES, SIZES[1:]):
+        start += [exact(fan_out, fan_in, scale=0.4), exact(fan_out, scale=0.1)]
+    show("x", x)
+    show("labels", labels)
+    show("weights", torch.cat([w.reshape(-1) for w in start]))
+    for kind in ["tanh", "relu", "sigmoid"]:
+        weights = [w.clone().requires_grad_() for w in start]
+        logits = net(kind, weights, x)
+        loss = F.cross_entropy(logits, labels)
+        loss.backward()
+        show(kind + ".logits", logits)
+        show(kind + ".loss", loss)
+        for i, w in enumerate(weights):
+            show("%s.gradient%d" % (kind, i), w.grad)
+        optimizers = {
+            "sgd": lambda w: torch.optim.SGD(w, lr=0.05),
+            "adam": lambda w: torch.optim.Adam(w, lr=0.001, betas=(0.9, 0.999), eps=1e-8),
+        }
+        for name, make in optimizers.items():
+            after = descend(kind, start, x, labels, make)
+            show("%s.%s" % (kind, name), torch.cat([w.reshape(-1) for w in after]))
+
+
+main()

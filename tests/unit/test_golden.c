@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_golden.c - the engine against PyTorch: logits, loss, gradients, and weights after
+ * five steps of each optimizer, as tests/golden/make_golden.py wrote them.
+ */
+#include "common/base/xalloc.h"
+#include "common/nn/model.h"
+#include "common/optim/optim.h"
+
+#include "tests/support/close.h"
+#include "tests/support/cmocka_all.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { IN = 12, CLASSES = 5, BATCH = 6, STEPS = 5, PARAMS = 227, VALUES_MAX = 256 };
+
+typedef struct tensor {
+    size_t n;
+    float v[VALUES_MAX];
+} tensor;
+
+/* The tensor of that name in the golden file. */
+static tensor golden(const char *name)
+{
+    tensor out = {0};
+    char found[64] = "";
+    FILE *file = fopen(PS_GOLDEN_DIR "/mlp.txt", "r");
+
+    assert_non_null(file);
+    while (fscanf(file, "%63s %zu", found, &out.n) == 2) {
+        assert_true(out.n <= VALUES_MAX);
+        for (size_t i = 0; i < out.n; i++) {
+            assert_int_equal(fscanf(file, "%f", &out.v[i]), 1);
+        }
+        if (strcmp(found, name) == 0) {
+            break;
+        }
+    }
+    fclose(file);
+    assert_string_equal(found, name);
+    return out;
+}
+
+static tensor golden_of(const char *kind, const char *what, int index)
+{
+    char name[64];
+
+    if (index < 0) {
+        snprintf(name, sizeof name, "%s.%s", kind, what);
+    } else {
+        snprintf(name, sizeof name, "%s.%s%d", kind, what, index);
+    }
+    return golden(name);
+}
+
+/* 1e-5 relative; of sums that cancel, to a hundredth of the tensor's greatest value. */
+static void compare(const float *got, const tensor *want, const char *what)
+{
+    double greatest = 0;
+
+    for (size_t i = 0; i < want->n; i++) {
+        greatest = fmax(greatest, fabs((double)want->v[i]));
+    }
+    for (size_t i = 0; i < want->n; i++) {
+        double scale = fmax(fabs((double)want->v[i]), greatest / 100);
+
+        assert_true(is_close((double)got[i], (double)want->v[i], 1e-5 * scale, what, i));
+    }
+}
+
+typedef struct world {
+    const char *kind;
+    ps_model *model;
+    tensor x, w;
+    uint32_t labels[BATCH];
+    float g[PARAMS];
+} world;
+
+static ps_layer_spec spec_of(const char *kind, unsigned units)
+{
+    ps_layer_spec spec = {.layer = ps_layer_find(kind)};
+
+    spec.params.v[0] = units;
+    snprintf(spec.name, sizeof spec.name, "%s", kind);
+    return spec;
+}
+
+static void world_init(world *at, const char *kind)
+{
+    ps_layer_spec specs[5] = {spec_of("dense", 9), spec_of(kind, 0), spec_of("dense", 7),
+                              spec_of(kind, 0), spec_of("dense", CLASSES)};
+    tensor labels = golden("labels");
+    ps_status st = ps_model_create(specs, 5, (ps_shape){.rank = 1, .dim = {IN}},
+                                   ps_loss_find("softmax_cross_entropy"), BATCH, &at->model);
+
+    assert_true(ps_is_ok(&st));
+    assert_int_equal(ps_model_param_count(at->model), PARAMS);
+    at->kind = kind;
+    at->x = golden("x");
+    at->w = golden("weights");
+    for (size_t i = 0; i < BATCH; i++) {
+        at->labels[i] = (uint32_t)labels.v[i];
+    }
+}
+
+static ps_score train(world *at)
+{
+    ps_score score = {0};
+
+    ps_model_train(at->model, at->w.v, at->x.v, at->labels, BATCH, 1.0f / BATCH, false, at->g, NULL,
+                   &score);
+    return score;
+}
+
+static void compare_gradients(const char *kind)
+{
+    world at;
+    tensor want;
+    ps_score score;
+
+    world_init(&at, kind);
+    score = train(&at);
+    want = golden_of(kind, "loss", -1);
+    assert_true(is_close(score.loss_sum / BATCH, (double)want.v[0], 1e-6, "loss", 0));
+    want = golden_of(kind, "logits", -1);
+    compare(ps_model_predict(at.model, at.w.v, at.x.v, BATCH), &want, "logits");
+    for (int v = 0; v < 6; v++) {
+        const ps_variable *var = ps_model_variable(at.model, (size_t)v);
+
+        want = golden_of(kind, "gradient", v);
+        assert_int_equal(want.n, var->size);
+        compare(at.g + var->at, &want, var->name);
+    }
+    ps_model_destroy(at.model);
+}
+
+static void compare_steps(const char *kind, const char *optimizer, double rate)
+{
+    const ps_optim *optim = ps_optim_find(optimizer);
+    ps_params params = ps_params_default(optim->params);
+    tensor want = golden_of(kind, optimizer, -1);
+    float *slots = ps_xcalloc((size_t)PARAMS * optim->slots, sizeof *slots);
+    world at;
+
+    params.v[0] = rate;
+    world_init(&at, kind);
+    for (uint64_t t = 1; t <= STEPS; t++) {
+        train(&at);
+        optim->step(&params, t, at.g, slots, at.w.v, PARAMS);
+    }
+    compare(at.w.v, &want, optimizer);
+    free(slots);
+    ps_model_destroy(at.model);
+}
+
+static void every(void (*fn)(const char *kind))
+{
+    fn("tanh");
+    fn("relu");
+    fn("sigmoid");
+}
+
+static void five_of_sgd(const char *kind)
+{
+    compare_steps(kind, "sgd", 0.05);
+}
+
+static void five_of_adam(const char *kind)
+{
+    compare_steps(kind, "adam", 0.001);
+}
+
+static void logits_loss_and_gradients_are_those_of_pytorch(void **state)
+{
+    (void)state;
+    every(compare_gradients);
+}
+
+static void five_steps_of_sgd_end_where_pytorch_ends(void **state)
+{
+    (void)state;
+    every(five_of_sgd);
+}
+
+static void five_steps_of_adam_end_where_pytorch_ends(void **state)
+{
+    (void)state;
+    every(five_of_adam);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(logits_loss_and_gradients_are_those_of_pytorch),
+        cmocka_unit_test(five_steps_of_sgd_end_where_pytorch_ends),
+        cmocka_unit_test(five_steps_of_adam_end_where_pytorch_ends),
+    };
+
+    cmocka_set_test_filter(argc > 1 ? argv[1] : NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
