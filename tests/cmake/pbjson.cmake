@@ -17,3 +17,18 @@ target_include_directories(ps_kinds_world SYSTEM PRIVATE ${CMOCKA_INCLUDE_DIR})
 target_link_libraries(ps_kinds_world PUBLIC ps_rpc ps_test_kinds)
 ps_test(system test_health ps_kinds_world)
 ps_test(system test_reflection ps_kinds_world)
+
+# A client of another language, which knows no .proto file of ours.
+add_executable(serve_kinds interop/serve_kinds.c)
+target_link_libraries(serve_kinds PRIVATE ps_rpc ps_test_kinds)
+set_target_properties(serve_kinds PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+add_test(NAME interop_reflection
+    COMMAND /usr/bin/python3 ${CMAKE_CURRENT_SOURCE_DIR}/interop/reflect.py
+        --test $<TARGET_FILE:serve_kinds>)
+set_tests_properties(interop_reflection PROPERTIES TIMEOUT 120 LABELS interop
+    ENVIRONMENT "TSAN_OPTIONS=ignore_noninstrumented_modules=1")
+
+add_test(NAME check_proto
+    COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/check_proto.sh ${PROJECT_SOURCE_DIR}
+        ${PROJECT_BINARY_DIR}/tools)
+set_tests_properties(check_proto PROPERTIES TIMEOUT 120 LABELS check SKIP_RETURN_CODE 77)
