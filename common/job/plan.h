@@ -19,6 +19,11 @@
 
 #include "psgd/v1/job.pb-c.h"
 
+enum {
+    PS_PSERVERS_MAX = 64,
+    PS_NODE_ADDRESS_MAX = 160 /* bytes of host:port with its NUL */
+};
+
 /* A codec with its numbers. */
 typedef struct ps_codec_choice {
     const ps_codec *codec;
@@ -65,7 +70,7 @@ typedef void ps_violate_fn(void *arg, const char *field, const char *text);
  * that is wrong, impossible combinations included. */
 PS_MUST_USE ps_status ps_plan_create(const Psgd__V1__JobSpec *spec, ps_violate_fn *violate,
                                      void *arg, ps_plan **out);
-void ps_plan_destroy(ps_plan *plan);
+void ps_plan_destroy(ps_plan *plan); /* NULL is allowed */
 
 /* A model of the plan for batches of `batch` samples. */
 PS_MUST_USE ps_status ps_plan_model(const ps_plan *plan, size_t batch, ps_model **out);

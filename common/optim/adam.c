@@ -12,7 +12,11 @@
 enum { RATE, BETA1, BETA2, EPSILON };
 
 static const ps_param adam_params[] = {
-    {.name = "learning_rate", .value = 0.001, .min = 0, .max = 1000, .help = "factor of the step"},
+    {.name = "lr",
+     .value = 0.001,
+     .min = 0,
+     .max = 1000,
+     .help = "learning rate: factor of the step"},
     {.name = "beta1", .value = 0.9, .min = 0, .max = 0.999999, .help = "decay of the mean of g"},
     {.name = "beta2",
      .value = 0.999,
@@ -113,7 +117,7 @@ static void adam_step(const ps_params *params, uint64_t t, const float *g, float
 
 const ps_optim ps_optim_adam = {
     .name = "adam",
-    .summary = "d = learning_rate * mhat / (sqrt(vhat) + epsilon), moments m and v of g and g^2 "
+    .summary = "d = lr * mhat / (sqrt(vhat) + epsilon), moments m and v of g and g^2 "
                "corrected for bias (Kingma and Ba 2015)",
     .params = adam_params,
     .slots = 2,

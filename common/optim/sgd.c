@@ -6,11 +6,7 @@
 enum { RATE };
 
 static const ps_param sgd_params[] = {
-    {.name = "learning_rate",
-     .value = 0.01,
-     .min = 0,
-     .max = 1000,
-     .help = "factor of the gradient"},
+    {.name = "lr", .value = 0.01, .min = 0, .max = 1000, .help = "factor of the gradient"},
     {.name = NULL},
 };
 
@@ -48,7 +44,7 @@ static void sgd_step(const ps_params *params, uint64_t t, const float *g, float 
 
 const ps_optim ps_optim_sgd = {
     .name = "sgd",
-    .summary = "d = learning_rate * g",
+    .summary = "d = lr * g",
     .params = sgd_params,
     .slots = 0,
     .increment = sgd_increment,

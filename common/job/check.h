@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* check.h - fields of a specification, one at a time: checked, defaults filled in.
+ *
+ * For common/job alone. A wrong field is told to the checker and counted;
+ * checking goes on, so that everything wrong is told at once.
+ */
+#ifndef PS_COMMON_JOB_CHECK_H
+#define PS_COMMON_JOB_CHECK_H
+
+#include "common/job/kinds.h"
+#include "common/job/plan.h"
+
+enum { PS_FIELD_MAX = 96 }; /* bytes of a path */
+
+typedef struct ps_check {
+    ps_violate_fn *violate; /* (optional) */
+    void *arg;
+    size_t count;
+    char first[640]; /* "path: text" of the first one */
+} ps_check;
+
+/* `text` says the value and what is allowed: "is 0; 1 to 64 are allowed". */
+PS_PRINTF(3, 4) void ps_check_bad(ps_check *check, const char *field, const char *fmt, ...);
+
+/* 0 becomes the default; must then be within [min, max]. */
+void ps_check_u32(ps_check *check, const char *field, uint32_t *value, uint32_t value_default,
+                  uint32_t min, uint32_t max);
+void ps_check_u64(ps_check *check, const char *field, uint64_t *value, uint64_t value_default,
+                  uint64_t min, uint64_t max);
+
+/* "" becomes the default; must then be a plugin of the kind. */
+bool ps_check_plugin(ps_check *check, const char *field, const ps_kind *kind, char **name,
+                     const char *name_default);
+
+/* As ps_check_plugin, with its numbers: *params in the order of its table, and
+ * those left out are added to the choice. The path of a number is
+ * "field.params.KEY". */
+bool ps_check_choice(ps_check *check, const char *field, const ps_kind *kind,
+                     Psgd__V1__Choice *choice, const char *name_default, ps_params *params);
+
+/* The numbers of a layer, as in ps_check_choice. */
+bool ps_check_layer_params(ps_check *check, const char *field, const ps_layer *layer,
+                           Psgd__V1__LayerSpec *spec, ps_params *params);
+
+/* Model, loss and their layers; fills plan->layers, layer_count and loss.
+ * `facts` is NULL when the data set is not known: then sizes are not checked. */
+bool ps_check_model(ps_check *check, ps_plan *plan, const ps_data_facts *facts);
+
+/* The codecs, exceptions included; after the layout, whose variables they name. */
+void ps_check_codecs(ps_check *check, ps_plan *plan);
+
+#endif

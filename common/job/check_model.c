@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* check_model.c - the network of a job, from a preset or a list of layers. */
+#include "common/base/xalloc.h"
+#include "common/job/check.h"
+#include "common/job/spec.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    WIDTHS_MAX = 64,
+    WIDTH_MAX = 65536,
+    VALUES_MAX = 1 << 28, /* of all parameters: 1 GiB, as one block on every worker */
+    NAME_MAX_BYTES = 63
+};
+static const double activations_max = 4294967296.0; /* bytes for one block: 4 GiB */
+
+/* Activations that mlp takes: layers without numbers of their own. */
+static const char *const activations[] = {"tanh", "relu", "sigmoid"};
+
+static bool is_activation(const char *name)
+{
+    for (size_t i = 0; i < sizeof activations / sizeof activations[0]; i++) {
+        if (strcmp(name, activations[i]) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static ps_layer_spec *add_layer(ps_plan *plan, const ps_layer *layer)
+{
+    ps_layer_spec *spec = &plan->layers[plan->layer_count];
+
+    assert(layer != NULL);
+    spec->layer = layer;
+    spec->params = ps_params_default(layer->params);
+    snprintf(spec->name, sizeof spec->name, "%s%zu", layer->kind, plan->layer_count);
+    plan->layer_count++;
+    return spec;
+}
+
+static void add_dense(ps_plan *plan, uint32_t units)
+{
+    const ps_layer *dense = ps_layer_find("dense");
+    ps_layer_spec *spec = add_layer(plan, dense);
+
+    spec->params.v[ps_param_find(dense->params, "units")] = units;
+}
+
+static bool check_mlp(ps_check *check, ps_plan *plan, const ps_data_facts *facts)
+{
+    Psgd__V1__ModelSpec *model = plan->spec->model;
+    size_t before = check->count;
+
+    if (model->n_widths == 0) {
+        model->widths = ps_xcalloc(2, sizeof *model->widths);
+        model->widths[0] = model->widths[1] = 128;
+        model->n_widths = 2;
+    }
+    if (model->activation[0] == '\0') {
+        ps_spec_set(&model->activation, "tanh");
+    }
+    if (!is_activation(model->activation)) {
+        ps_check_bad(check, "spec.model.activation", "is \"%.64s\"; allowed: tanh, relu, sigmoid",
+                     model->activation);
+    }
+    if (model->n_widths > WIDTHS_MAX) {
+        ps_check_bad(check, "spec.model.widths", "has %zu layers; at most %d are allowed",
+                     model->n_widths, WIDTHS_MAX);
+    }
+    for (size_t i = 0; i < model->n_widths && i < WIDTHS_MAX; i++) {
+        if (model->widths[i] < 1 || model->widths[i] > WIDTH_MAX) {
+            char field[PS_FIELD_MAX];
+
+            snprintf(field, sizeof field, "spec.model.widths[%zu]", i);
+            ps_check_bad(check, field, "is %u; 1 to %d are allowed", model->widths[i], WIDTH_MAX);
+        }
+    }
+    if (check->count > before || facts == NULL) {
+        return false;
+    }
+    plan->layers = ps_xcalloc(2 * model->n_widths + 1, sizeof *plan->layers);
+    for (size_t i = 0; i < model->n_widths; i++) {
+        add_dense(plan, model->widths[i]);
+        (void)add_layer(plan, ps_layer_find(model->activation));
+    }
+    add_dense(plan, facts->classes);
+    return true;
+}
+
+static bool is_layer_name(const char *name)
+{
+    size_t n = strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-");
+
+    return n > 0 && n <= NAME_MAX_BYTES && name[n] == '\0';
+}
+
+static void check_layer(ps_check *check, ps_plan *plan, size_t i)
+{
+    Psgd__V1__LayerSpec *spec = plan->spec->model->layers[i];
+    char field[PS_FIELD_MAX], path[PS_FIELD_MAX + 8];
+    const ps_layer *layer;
+    ps_layer_spec *out;
+
+    snprintf(field, sizeof field, "spec.model.layers[%zu]", i);
+    snprintf(path, sizeof path, "%s.kind", field);
+    if (!ps_check_plugin(check, path, &ps_kind_layer, &spec->kind, "")) {
+        return;
+    }
+    layer = ps_layer_find(spec->kind);
+    out = add_layer(plan, layer);
+    (void)ps_check_layer_params(check, field, layer, spec, &out->params);
+    snprintf(path, sizeof path, "%s.name", field);
+    if (spec->name[0] == '\0') {
+        snprintf(out->name, sizeof out->name, "%s%zu", layer->kind, i);
+        ps_spec_set(&spec->name, out->name);
+    } else if (!is_layer_name(spec->name)) {
+        ps_check_bad(check, path, "is \"%.80s\"; 1 to %d of A-Z a-z 0-9 _ - are allowed",
+                     spec->name, NAME_MAX_BYTES);
+        return;
+    }
+    snprintf(out->name, sizeof out->name, "%s", spec->name);
+    for (size_t k = 0; k + 1 < plan->layer_count; k++) {
+        if (strcmp(plan->layers[k].name, out->name) == 0) {
+            ps_check_bad(check, path, "is \"%s\"; another layer has that name", out->name);
+        }
+    }
+}
+
+static bool check_layers(ps_check *check, ps_plan *plan)
+{
+    Psgd__V1__ModelSpec *model = plan->spec->model;
+    size_t before = check->count;
+
+    if (model->preset[0] != '\0' || model->n_widths > 0 || model->activation[0] != '\0') {
+        ps_check_bad(check, "spec.model.layers",
+                     "is given together with preset, widths or activation; one of them is allowed");
+    }
+    if (model->n_layers > PS_MODEL_LAYERS_MAX) {
+        ps_check_bad(check, "spec.model.layers", "has %zu layers; at most %d are allowed",
+                     model->n_layers, PS_MODEL_LAYERS_MAX);
+        return false;
+    }
+    plan->layers = ps_xcalloc(model->n_layers, sizeof *plan->layers);
+    for (size_t i = 0; i < model->n_layers; i++) {
+        check_layer(check, plan, i);
+    }
+    return check->count == before;
+}
+
+/* Shapes, sizes and memory of the whole; cuts it into slices. */
+static void check_sizes(ps_check *check, ps_plan *plan, const ps_data_facts *facts)
+{
+    ps_model *model = NULL;
+    ps_status st = ps_plan_model(plan, 1, &model);
+    double bytes;
+
+    if (!ps_is_ok(&st)) {
+        ps_check_bad(check, "spec.model", "%s", st.text);
+        return;
+    }
+    bytes = (double)ps_model_memory(model) * plan->spec->block_size;
+    if (ps_model_param_count(model) == 0 || ps_model_param_count(model) > VALUES_MAX) {
+        ps_check_bad(check, "spec.model", "has %zu parameters; 1 to %d are allowed",
+                     ps_model_param_count(model), VALUES_MAX);
+    } else if (ps_model_output_width(model) != facts->classes) {
+        ps_check_bad(check, "spec.model.layers",
+                     "gives %zu values a sample; %s has %u classes, and one each is allowed",
+                     ps_model_output_width(model), plan->data->name, facts->classes);
+    } else if (bytes > activations_max) {
+        ps_check_bad(check, "spec.block_size",
+                     "is %u; the activations of such a block take %.1f GiB, 4 are allowed",
+                     plan->spec->block_size, bytes / 1073741824.0);
+    } else {
+        ps_layout_init(&plan->layout, model, plan->spec->pservers);
+        if (plan->spec->pservers > plan->layout.slice_count) {
+            ps_check_bad(check, "spec.pservers", "is %u; this model has slices for at most %u",
+                         plan->spec->pservers, plan->layout.slice_count);
+        }
+    }
+    ps_model_destroy(model);
+}
+
+bool ps_check_model(ps_check *check, ps_plan *plan, const ps_data_facts *facts)
+{
+    Psgd__V1__ModelSpec *model = plan->spec->model;
+    size_t before = check->count;
+    bool is_good;
+
+    if (model->n_layers > 0) {
+        is_good = check_layers(check, plan);
+    } else {
+        if (model->preset[0] == '\0') {
+            ps_spec_set(&model->preset, "mlp");
+        }
+        if (strcmp(model->preset, "mlp") != 0) {
+            ps_check_bad(check, "spec.model.preset", "is \"%.64s\"; allowed: mlp", model->preset);
+        }
+        is_good = check_mlp(check, plan, facts);
+    }
+    if (ps_check_plugin(check, "spec.model.loss", &ps_kind_loss, &model->loss,
+                        "softmax_cross_entropy")) {
+        plan->loss = ps_loss_find(model->loss);
+    }
+    if (is_good && plan->loss != NULL && facts != NULL && plan->spec->pservers > 0 &&
+        plan->spec->pservers <= PS_PSERVERS_MAX) {
+        check_sizes(check, plan, facts);
+    }
+    return check->count == before;
+}

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* kinds.c - see kinds.h: one adapter a kind. */
+#include "common/job/kinds.h"
+
+#include "common/codec/codec.h"
+#include "common/consistency/consistency.h"
+#include "common/data/assign.h"
+#include "common/data/dataset.h"
+#include "common/nn/layer.h"
+#include "common/nn/loss.h"
+#include "common/optim/optim.h"
+#include "common/update/update.h"
+
+/* Who asked, while a kind's own list is walked. */
+typedef struct caller {
+    ps_plugin_fn *fn;
+    void *arg;
+} caller;
+
+static void pass(const caller *c, const char *name, const char *summary, const ps_param *params)
+{
+    const ps_plugin plugin = {.name = name, .summary = summary, .params = params};
+
+    c->fn(&plugin, c->arg);
+}
+
+static void pass_assignment(const ps_assign *x, void *arg)
+{
+    pass(arg, x->name, x->summary, x->params);
+}
+static void each_assignment(ps_plugin_fn *fn, void *arg)
+{
+    caller c = {fn, arg};
+
+    ps_assign_each(pass_assignment, &c);
+}
+const ps_kind ps_kind_assignment = {.name = "assignment", .each = each_assignment};
+
+static void pass_codec(const ps_codec *x, void *arg)
+{
+    pass(arg, x->name, x->summary, x->params);
+}
+static void each_codec(ps_plugin_fn *fn, void *arg)
+{
+    caller c = {fn, arg};
+
+    ps_codec_each(pass_codec, &c);
+}
+const ps_kind ps_kind_codec = {.name = "codec", .each = each_codec};
+
+static void pass_consistency(const ps_consistency *x, void *arg)
+{
+    pass(arg, x->name, x->summary, x->params);
+}
+static void each_consistency(ps_plugin_fn *fn, void *arg)
+{
+    caller c = {fn, arg};
+
+    ps_consistency_each(pass_consistency, &c);
+}
+const ps_kind ps_kind_consistency = {.name = "consistency", .each = each_consistency};
+
+static void pass_data(const ps_data_source *x, void *arg)
+{
+    pass(arg, x->name, x->summary, NULL);
+}
+static void each_data(ps_plugin_fn *fn, void *arg)
+{
+    caller c = {fn, arg};
+
+    ps_data_source_each(pass_data, &c);
+}
+const ps_kind ps_kind_data = {.name = "data", .each = each_data};
+
+static void pass_layer(const ps_layer *x, void *arg)
+{
+    pass(arg, x->kind, x->summary, x->params);
+}
+static void each_layer(ps_plugin_fn *fn, void *arg)
+{
+    caller c = {fn, arg};
+
+    ps_layer_each(pass_layer, &c);
+}
+const ps_kind ps_kind_layer = {.name = "layer", .each = each_layer};
+
+static void pass_loss(const ps_loss *x, void *arg)
+{
+    pass(arg, x->name, x->summary, NULL);
+}
+static void each_loss(ps_plugin_fn *fn, void *arg)
+{
+    caller c = {fn, arg};
+
+    ps_loss_each(pass_loss, &c);
+}
+const ps_kind ps_kind_loss = {.name = "loss", .each = each_loss};
+
+static void pass_optimizer(const ps_optim *x, void *arg)
+{
+    pass(arg, x->name, x->summary, x->params);
+}
+static void each_optimizer(ps_plugin_fn *fn, void *arg)
+{
+    caller c = {fn, arg};
+
+    ps_optim_each(pass_optimizer, &c);
+}
+const ps_kind ps_kind_optimizer = {.name = "optimizer", .each = each_optimizer};
+
+static void pass_update(const ps_update *x, void *arg)
+{
+    pass(arg, x->name, x->summary, x->params);
+}
+static void each_update(ps_plugin_fn *fn, void *arg)
+{
+    caller c = {fn, arg};
+
+    ps_update_each(pass_update, &c);
+}
+const ps_kind ps_kind_update = {.name = "update", .each = each_update};
+
+const ps_kind *const ps_kinds[] = {
+    &ps_kind_assignment, &ps_kind_codec, &ps_kind_consistency, &ps_kind_data,
+    &ps_kind_layer,      &ps_kind_loss,  &ps_kind_optimizer,   &ps_kind_update,
+};
+const size_t ps_kind_count = sizeof ps_kinds / sizeof ps_kinds[0];

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* kinds.h - every plugin of this build, whatever its kind, in one shape.
+ *
+ * For what treats all kinds alike: the check of a job's choices, and the list
+ * of plugins that a server gives to its clients.
+ */
+#ifndef PS_COMMON_JOB_KINDS_H
+#define PS_COMMON_JOB_KINDS_H
+
+#include "common/base/param.h"
+
+#include <stddef.h>
+
+typedef struct ps_plugin {
+    const char *name;
+    const char *summary;
+    const ps_param *params; /* NULL: takes none */
+} ps_plugin;
+
+typedef void ps_plugin_fn(const ps_plugin *plugin, void *arg);
+
+typedef struct ps_kind {
+    const char *name; /* "codec" */
+    void (*each)(ps_plugin_fn *fn, void *arg);
+} ps_kind;
+
+extern const ps_kind ps_kind_assignment, ps_kind_codec, ps_kind_consistency, ps_kind_data,
+    ps_kind_layer, ps_kind_loss, ps_kind_optimizer, ps_kind_update;
+
+/* All of them, by name. */
+extern const ps_kind *const ps_kinds[];
+extern const size_t ps_kind_count;
+
+#endif

@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* plan.c - see plan.h. */
+#include "common/job/plan.h"
+
+#include "common/base/address.h"
+#include "common/base/strbuf.h"
+#include "common/base/xalloc.h"
+#include "common/job/check.h"
+#include "common/job/preset.h"
+#include "common/job/spec.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    WORKERS_MAX = 256,
+    EPOCHS_MAX = 100000,
+    BLOCK_SIZE_MAX = 65536,
+    TITLE_MAX_BYTES = 64,
+    NODES_MAX = 2048,
+    DAY_MS = 86400000
+};
+static const uint64_t bandwidth_default = 12500000, bandwidth_min = 1000,
+                      bandwidth_max = UINT64_C(1000000000000);
+
+static bool is_title(const char *title)
+{
+    size_t n = strspn(title, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-");
+
+    return n > 0 && n <= TITLE_MAX_BYTES && title[n] == '\0' && title[0] != '.';
+}
+
+static void check_scalars(ps_check *check, ps_plan *plan)
+{
+    Psgd__V1__JobSpec *spec = plan->spec;
+
+    if (spec->title[0] == '\0') {
+        ps_spec_set(&spec->title, "psgd");
+    }
+    if (!is_title(spec->title)) {
+        ps_check_bad(check, "spec.title",
+                     "is \"%.80s\"; 1 to %d of A-Z a-z 0-9 . _ - are allowed, no dot in front",
+                     spec->title, TITLE_MAX_BYTES);
+    }
+    ps_check_u32(check, "spec.workers", &spec->workers, 1, 1, WORKERS_MAX);
+    ps_check_u32(check, "spec.pservers", &spec->pservers, 1, 1, PS_PSERVERS_MAX);
+    ps_check_u32(check, "spec.epochs", &spec->epochs, 2, 1, EPOCHS_MAX);
+    ps_check_u32(check, "spec.block_size", &spec->block_size, 64, 1, BLOCK_SIZE_MAX);
+    ps_check_u64(check, "spec.network_bandwidth", &spec->network_bandwidth, bandwidth_default,
+                 bandwidth_min, bandwidth_max);
+}
+
+static void check_timeouts(ps_check *check, Psgd__V1__TimeoutSpec *t)
+{
+    ps_check_u32(check, "spec.timeouts.can_commit_ms", &t->can_commit_ms, 5000, 100, 600000);
+    ps_check_u32(check, "spec.timeouts.pre_commit_floor_ms", &t->pre_commit_floor_ms, 5000, 100,
+                 600000);
+    ps_check_u32(check, "spec.timeouts.pre_commit_cap_ms", &t->pre_commit_cap_ms, 600000, 100,
+                 DAY_MS);
+    ps_check_u32(check, "spec.timeouts.ready_ms", &t->ready_ms, 10000, 100, 600000);
+    ps_check_u32(check, "spec.timeouts.lease_ms", &t->lease_ms, 10000, 500, 600000);
+    ps_check_u32(check, "spec.timeouts.step_ms", &t->step_ms, 120000, 1000, DAY_MS);
+    ps_check_u32(check, "spec.timeouts.collect_ms", &t->collect_ms, 120000, 1000, DAY_MS);
+    if (t->pre_commit_floor_ms > t->pre_commit_cap_ms) {
+        ps_check_bad(check, "spec.timeouts.pre_commit_floor_ms",
+                     "is %u; at most pre_commit_cap_ms, %u, is allowed", t->pre_commit_floor_ms,
+                     t->pre_commit_cap_ms);
+    }
+}
+
+static void check_limit(ps_check *check, const char *field, uint32_t limit, uint32_t available,
+                        uint32_t *count)
+{
+    *count = limit == 0 ? available : limit;
+    if (limit > available) {
+        ps_check_bad(check, field, "is %u; 1 to %u are allowed, or 0 for all", limit, available);
+        *count = available;
+    }
+}
+
+static void check_data(ps_check *check, ps_plan *plan)
+{
+    Psgd__V1__DataSpec *data = plan->spec->data;
+
+    if (!ps_check_plugin(check, "spec.data.name", &ps_kind_data, &data->name, "glyphs")) {
+        return;
+    }
+    plan->data = ps_data_source_find(data->name);
+    check_limit(check, "spec.data.train_limit", data->train_limit, plan->data->facts.train_count,
+                &plan->train_count);
+    check_limit(check, "spec.data.test_limit", data->test_limit, plan->data->facts.test_count,
+                &plan->test_count);
+}
+
+static void check_assignment(ps_check *check, ps_plan *plan)
+{
+    Psgd__V1__JobSpec *spec = plan->spec;
+    ps_status st;
+
+    if (!ps_check_choice(check, "spec.assignment", &ps_kind_assignment, spec->assignment, "iid",
+                         &plan->assign_params)) {
+        return;
+    }
+    plan->assign = ps_assign_find(spec->assignment->name);
+    if (spec->workers > WORKERS_MAX) {
+        return;
+    }
+    st = plan->assign->make(spec->workers, &plan->assign_params, &plan->assignment);
+    if (!ps_is_ok(&st)) {
+        ps_check_bad(check, "spec.assignment.params.redundancy", "%s", st.text);
+    }
+}
+
+static void check_choices(ps_check *check, ps_plan *plan)
+{
+    Psgd__V1__JobSpec *spec = plan->spec;
+
+    if (ps_check_choice(check, "spec.optimizer.rule", &ps_kind_optimizer, spec->optimizer->rule,
+                        "adam", &plan->optim_params)) {
+        plan->optim = ps_optim_find(spec->optimizer->rule->name);
+    }
+    if (spec->optimizer->side == PSGD__V1__OPTIMIZER_SIDE__OPTIMIZER_SIDE_UNSPECIFIED) {
+        spec->optimizer->side = PSGD__V1__OPTIMIZER_SIDE__OPTIMIZER_SIDE_SERVER;
+    }
+    if (spec->optimizer->side != PSGD__V1__OPTIMIZER_SIDE__OPTIMIZER_SIDE_SERVER &&
+        spec->optimizer->side != PSGD__V1__OPTIMIZER_SIDE__OPTIMIZER_SIDE_WORKER) {
+        ps_check_bad(check, "spec.optimizer.side", "is %d; allowed: SERVER, WORKER",
+                     (int)spec->optimizer->side);
+    }
+    plan->optim_on_server =
+        spec->optimizer->side == PSGD__V1__OPTIMIZER_SIDE__OPTIMIZER_SIDE_SERVER;
+    if (ps_check_choice(check, "spec.update", &ps_kind_update, spec->update, "gradient",
+                        &plan->update_params)) {
+        plan->update = ps_update_find(spec->update->name);
+    }
+    if (ps_check_choice(check, "spec.consistency", &ps_kind_consistency, spec->consistency, "bsp",
+                        &plan->policy_params)) {
+        plan->policy = ps_consistency_find(spec->consistency->name);
+    }
+}
+
+static void check_nodes(ps_check *check, const Psgd__V1__JobSpec *spec)
+{
+    uint32_t workers = 0, pservers = 0;
+    char field[PS_FIELD_MAX];
+
+    if (spec->n_nodes > NODES_MAX) {
+        ps_check_bad(check, "spec.nodes", "has %zu entries; at most %d are allowed", spec->n_nodes,
+                     NODES_MAX);
+        return;
+    }
+    for (size_t i = 0; i < spec->n_nodes; i++) {
+        const Psgd__V1__NodeAddress *node = spec->nodes[i];
+        ps_address address;
+        ps_status st = ps_address_parse(node->address, "", 0, &address);
+
+        workers += node->role == PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER;
+        pservers += node->role == PSGD__V1__NODE_ROLE__NODE_ROLE_PSERVER;
+        snprintf(field, sizeof field, "spec.nodes[%zu].role", i);
+        if (node->role != PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER &&
+            node->role != PSGD__V1__NODE_ROLE__NODE_ROLE_PSERVER) {
+            ps_check_bad(check, field, "is %d; allowed: WORKER, PSERVER", (int)node->role);
+        }
+        snprintf(field, sizeof field, "spec.nodes[%zu].address", i);
+        if (!ps_is_ok(&st) || address.host[0] == '\0' || address.port == 0 ||
+            strlen(node->address) >= PS_NODE_ADDRESS_MAX) {
+            ps_check_bad(check, field, "is \"%.80s\"; host:port is allowed", node->address);
+        }
+        for (size_t k = 0; k < i; k++) {
+            if (strcmp(spec->nodes[k]->address, node->address) == 0) {
+                ps_check_bad(check, field, "is %.80s; nodes[%zu] has it too", node->address, k);
+                break;
+            }
+        }
+    }
+    if (spec->n_nodes > 0 && workers < spec->workers) {
+        ps_check_bad(check, "spec.nodes", "names %u workers; the job needs %u", workers,
+                     spec->workers);
+    }
+    if (spec->n_nodes > 0 && pservers < spec->pservers) {
+        ps_check_bad(check, "spec.nodes", "names %u pservers; the job needs %u", pservers,
+                     spec->pservers);
+    }
+}
+
+/* Choices that are fine alone and cannot work together. */
+static void check_together(ps_check *check, ps_plan *plan)
+{
+    const Psgd__V1__JobSpec *spec = plan->spec;
+    uint32_t r = plan->assignment != NULL ? plan->assignment->redundancy : 1;
+    uint64_t batch;
+
+    if (plan->assignment != NULL && plan->data != NULL && spec->block_size <= BLOCK_SIZE_MAX) {
+        batch = (uint64_t)spec->block_size * plan->assignment->block_count;
+        plan->batches_per_epoch = (uint32_t)(plan->train_count / batch);
+        plan->total_steps = (uint64_t)plan->batches_per_epoch * spec->epochs;
+        if (plan->batches_per_epoch == 0) {
+            ps_check_bad(check, "spec.block_size",
+                         "is %u; with %u blocks a step takes %" PRIu64
+                         " samples, and the training set has %u",
+                         spec->block_size, plan->assignment->block_count, batch, plan->train_count);
+        }
+    }
+    if (r > 1 && plan->update != NULL && plan->update->per_block && plan->policy != NULL &&
+        !plan->policy->is_deterministic) {
+        ps_check_bad(check, "spec.consistency.name",
+                     "is \"%s\"; with redundancy %u and update %s, where a block counts once "
+                     "whoever brings it, only bsp is allowed",
+                     plan->policy->name, r, plan->update->name);
+    }
+    if (r > 1 && plan->optim != NULL && plan->optim->slots > 0 && !plan->optim_on_server) {
+        ps_check_bad(check, "spec.optimizer.side",
+                     "is WORKER; with redundancy %u a rule with state, as %s, would differ "
+                     "between holders of a block: SERVER is allowed",
+                     r, plan->optim->name);
+    }
+}
+
+static void apply_preset(ps_check *check, ps_plan *plan)
+{
+    const char *name = plan->spec->preset;
+    const ps_preset *preset = name[0] == '\0' ? NULL : ps_preset_find(name);
+    Psgd__V1__JobSpec *under;
+
+    if (name[0] != '\0' && preset == NULL) {
+        ps_check_bad(check, "spec.preset", "is \"%.64s\"; allowed: see ListPresets", name);
+    }
+    if (preset != NULL) {
+        under = ps_spec_of_preset(preset->json);
+        ps_spec_underlay(plan->spec, under);
+        ps_spec_free(under);
+    }
+}
+
+ps_status ps_plan_create(const Psgd__V1__JobSpec *spec, ps_violate_fn *violate, void *arg,
+                         ps_plan **out)
+{
+    ps_check check = {.violate = violate, .arg = arg};
+    ps_plan *plan = ps_xcalloc(1, sizeof *plan);
+
+    plan->spec = ps_spec_copy(spec);
+    apply_preset(&check, plan);
+    ps_spec_complete(plan->spec);
+    check_scalars(&check, plan);
+    check_timeouts(&check, plan->spec->timeouts);
+    check_data(&check, plan);
+    (void)ps_check_model(&check, plan, plan->data != NULL ? &plan->data->facts : NULL);
+    check_assignment(&check, plan);
+    check_choices(&check, plan);
+    ps_check_codecs(&check, plan);
+    check_nodes(&check, plan->spec);
+    check_together(&check, plan);
+    if (check.count > 0) {
+        ps_plan_destroy(plan);
+        if (check.count == 1) {
+            return ps_fail(PS_INVALID_ARGUMENT, "%s", check.first);
+        }
+        return ps_fail(PS_INVALID_ARGUMENT, "%zu fields are wrong, first %s", check.count,
+                       check.first);
+    }
+    plan->update_facts = (ps_update_facts){
+        .block_size = plan->spec->block_size,
+        .block_count = plan->assignment->block_count,
+        .redundancy = plan->assignment->redundancy,
+    };
+    *out = plan;
+    return ps_ok();
+}
+
+void ps_plan_destroy(ps_plan *plan)
+{
+    if (plan == NULL) {
+        return;
+    }
+    ps_layout_fini(&plan->layout);
+    if (plan->assignment != NULL) {
+        ps_assignment_destroy(plan->assignment);
+    }
+    free(plan->layers);
+    free(plan->up);
+    free(plan->down);
+    ps_spec_free(plan->spec);
+    free(plan);
+}
+
+ps_status ps_plan_model(const ps_plan *plan, size_t batch, ps_model **out)
+{
+    const ps_data_facts *facts = &plan->data->facts;
+    ps_shape in = {.rank = 3, .dim = {facts->shape[0], facts->shape[1], facts->shape[2]}};
+
+    return ps_model_create(plan->layers, plan->layer_count, in, plan->loss, batch, out);
+}
+
+/* Beside the weights: the spec, a line a node, names and shapes, and the
+ * frames of the messages, all rounded up. */
+enum { FRAME_BYTES = 64, PLACEMENT_BYTES = 256, VARIABLE_BYTES = 384, SLICE_BYTES = 5 };
+
+uint64_t ps_plan_package_bytes(const ps_plan *plan, Psgd__V1__NodeRole role, uint32_t rank)
+{
+    const ps_layout *layout = &plan->layout;
+    uint64_t bytes = psgd__v1__job_spec__get_packed_size(plan->spec) + 8 * FRAME_BYTES;
+    uint64_t values = layout->param_count, slices = layout->slice_count;
+
+    if (role == PSGD__V1__NODE_ROLE__NODE_ROLE_PSERVER) {
+        assert(rank < layout->server_count);
+        values = 0;
+        slices = layout->owned_count[rank];
+        for (uint32_t i = 0; i < layout->owned_count[rank]; i++) {
+            values += layout->slices[layout->owned[rank][i]].n;
+        }
+    }
+    bytes += (uint64_t)PLACEMENT_BYTES * (plan->spec->workers + plan->spec->pservers);
+    bytes += (uint64_t)VARIABLE_BYTES * layout->variable_count;
+    return bytes + slices * SLICE_BYTES + values * sizeof(float) +
+           (values * sizeof(float) / (1 << 20) + 1) * FRAME_BYTES;
+}
+
+int64_t ps_plan_pre_commit_us(const ps_plan *plan, uint64_t bytes)
+{
+    const Psgd__V1__TimeoutSpec *t = plan->spec->timeouts;
+    double us = (double)bytes / (double)plan->spec->network_bandwidth * 2e6 + 1e6;
+    int64_t floor_us = (int64_t)t->pre_commit_floor_ms * 1000;
+    int64_t cap_us = (int64_t)t->pre_commit_cap_ms * 1000;
+
+    if (us >= (double)cap_us) {
+        return cap_us;
+    }
+    return us <= (double)floor_us ? floor_us : (int64_t)us;
+}

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* spec.c - see spec.h. */
+#include "common/job/spec.h"
+
+#include "common/base/xalloc.h"
+#include "common/rpc/pbjson.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+void ps_spec_free(Psgd__V1__JobSpec *spec)
+{
+    if (spec != NULL) {
+        psgd__v1__job_spec__free_unpacked(spec, NULL);
+    }
+}
+
+void ps_choice_free(Psgd__V1__Choice *choice)
+{
+    if (choice != NULL) {
+        psgd__v1__choice__free_unpacked(choice, NULL);
+    }
+}
+
+Psgd__V1__JobSpec *ps_spec_copy(const Psgd__V1__JobSpec *spec)
+{
+    size_t n = psgd__v1__job_spec__get_packed_size(spec);
+    uint8_t *bytes = ps_xmalloc(n);
+    Psgd__V1__JobSpec *copy;
+
+    psgd__v1__job_spec__pack(spec, bytes);
+    copy = psgd__v1__job_spec__unpack(NULL, n, bytes);
+    assert(copy != NULL); /* just packed */
+    free(bytes);
+    return copy;
+}
+
+void ps_spec_set(char **field, const char *text)
+{
+    char *copy = ps_xstrdup(text); /* text may be a part of the old one */
+
+    if (*field != NULL && *field != (char *)protobuf_c_empty_string) {
+        free(*field);
+    }
+    *field = copy;
+}
+
+void ps_choice_set(Psgd__V1__Choice *choice, const char *key, double value)
+{
+    Psgd__V1__Choice__ParamsEntry *entry = NULL;
+
+    for (size_t i = 0; i < choice->n_params; i++) {
+        if (strcmp(choice->params[i]->key, key) == 0) {
+            entry = choice->params[i];
+        }
+    }
+    if (entry == NULL) {
+        choice->params =
+            ps_xrealloc(choice->params, (choice->n_params + 1) * sizeof *choice->params);
+        entry = ps_xmalloc(sizeof *entry);
+        psgd__v1__choice__params_entry__init(entry);
+        ps_spec_set(&entry->key, key);
+        choice->params[choice->n_params++] = entry;
+    }
+    entry->value = value;
+}
+
+void ps_layer_spec_set(Psgd__V1__LayerSpec *layer, const char *key, double value)
+{
+    Psgd__V1__LayerSpec__ParamsEntry *entry = NULL;
+
+    for (size_t i = 0; i < layer->n_params; i++) {
+        if (strcmp(layer->params[i]->key, key) == 0) {
+            entry = layer->params[i];
+        }
+    }
+    if (entry == NULL) {
+        layer->params = ps_xrealloc(layer->params, (layer->n_params + 1) * sizeof *layer->params);
+        entry = ps_xmalloc(sizeof *entry);
+        psgd__v1__layer_spec__params_entry__init(entry);
+        ps_spec_set(&entry->key, key);
+        layer->params[layer->n_params++] = entry;
+    }
+    entry->value = value;
+}
+
+static Psgd__V1__Choice *new_choice(void)
+{
+    Psgd__V1__Choice *choice = ps_xmalloc(sizeof *choice);
+
+    psgd__v1__choice__init(choice);
+    return choice;
+}
+
+static void complete_choice(Psgd__V1__Choice **choice)
+{
+    if (*choice == NULL) {
+        *choice = new_choice();
+    }
+}
+
+void ps_spec_complete(Psgd__V1__JobSpec *spec)
+{
+    if (spec->model == NULL) {
+        spec->model = ps_xmalloc(sizeof *spec->model);
+        psgd__v1__model_spec__init(spec->model);
+    }
+    if (spec->data == NULL) {
+        spec->data = ps_xmalloc(sizeof *spec->data);
+        psgd__v1__data_spec__init(spec->data);
+    }
+    if (spec->optimizer == NULL) {
+        spec->optimizer = ps_xmalloc(sizeof *spec->optimizer);
+        psgd__v1__optimizer_spec__init(spec->optimizer);
+    }
+    if (spec->codec == NULL) {
+        spec->codec = ps_xmalloc(sizeof *spec->codec);
+        psgd__v1__codec_spec__init(spec->codec);
+    }
+    if (spec->timeouts == NULL) {
+        spec->timeouts = ps_xmalloc(sizeof *spec->timeouts);
+        psgd__v1__timeout_spec__init(spec->timeouts);
+    }
+    complete_choice(&spec->assignment);
+    complete_choice(&spec->optimizer->rule);
+    complete_choice(&spec->update);
+    complete_choice(&spec->consistency);
+    complete_choice(&spec->codec->up);
+    complete_choice(&spec->codec->down);
+}
+
+/* Numbers of `under` that `choice` does not give; another plugin's do not fit. */
+static void underlay_choice(Psgd__V1__Choice *choice, const Psgd__V1__Choice *under)
+{
+    if (choice->name[0] == '\0') {
+        ps_spec_set(&choice->name, under->name);
+    } else if (strcmp(choice->name, under->name) != 0) {
+        return;
+    }
+    for (size_t i = 0; i < under->n_params; i++) {
+        bool given = false;
+
+        for (size_t j = 0; j < choice->n_params; j++) {
+            given = given || strcmp(choice->params[j]->key, under->params[i]->key) == 0;
+        }
+        if (!given) {
+            ps_choice_set(choice, under->params[i]->key, under->params[i]->value);
+        }
+    }
+}
+
+/* A model given as layers, or by another preset, is another model. */
+static void underlay_model(Psgd__V1__ModelSpec *model, Psgd__V1__ModelSpec *under)
+{
+    if (model->n_layers == 0 && model->preset[0] == '\0' && model->n_widths == 0 &&
+        under->n_layers > 0) {
+        model->n_layers = under->n_layers;
+        model->layers = under->layers;
+        under->n_layers = 0;
+        under->layers = NULL;
+    }
+    if (model->n_layers == 0) {
+        if (model->preset[0] == '\0') {
+            ps_spec_set(&model->preset, under->preset);
+        }
+        if (model->n_widths == 0) {
+            model->n_widths = under->n_widths;
+            model->widths = under->widths;
+            under->n_widths = 0;
+            under->widths = NULL;
+        }
+        if (model->activation[0] == '\0') {
+            ps_spec_set(&model->activation, under->activation);
+        }
+    }
+    if (model->loss[0] == '\0') {
+        ps_spec_set(&model->loss, under->loss);
+    }
+}
+
+static size_t scalar_bytes(ProtobufCType type)
+{
+    switch (type) {
+    case PROTOBUF_C_TYPE_INT32:
+    case PROTOBUF_C_TYPE_SINT32:
+    case PROTOBUF_C_TYPE_SFIXED32:
+    case PROTOBUF_C_TYPE_UINT32:
+    case PROTOBUF_C_TYPE_FIXED32:
+    case PROTOBUF_C_TYPE_FLOAT:
+    case PROTOBUF_C_TYPE_ENUM:
+        return 4;
+    case PROTOBUF_C_TYPE_INT64:
+    case PROTOBUF_C_TYPE_SINT64:
+    case PROTOBUF_C_TYPE_SFIXED64:
+    case PROTOBUF_C_TYPE_UINT64:
+    case PROTOBUF_C_TYPE_FIXED64:
+    case PROTOBUF_C_TYPE_DOUBLE:
+        return 8;
+    case PROTOBUF_C_TYPE_BOOL:
+        return sizeof(protobuf_c_boolean);
+    case PROTOBUF_C_TYPE_STRING:
+    case PROTOBUF_C_TYPE_BYTES:
+    case PROTOBUF_C_TYPE_MESSAGE:
+        break;
+    }
+    return 0;
+}
+
+static void swap_bytes(void *a, void *b, size_t n)
+{
+    uint8_t spare[16];
+
+    assert(n <= sizeof spare);
+    memcpy(spare, a, n);
+    memcpy(a, b, n);
+    memcpy(b, spare, n);
+}
+
+static void underlay(ProtobufCMessage *over, ProtobufCMessage *under);
+
+static void underlay_message(ProtobufCMessage **over, ProtobufCMessage **under)
+{
+    if (*under == NULL) {
+        return;
+    }
+    if (*over == NULL) {
+        *over = *under;
+        *under = NULL;
+    } else if ((*over)->descriptor == &psgd__v1__choice__descriptor) {
+        underlay_choice((Psgd__V1__Choice *)*over, (const Psgd__V1__Choice *)*under);
+    } else if ((*over)->descriptor == &psgd__v1__model_spec__descriptor) {
+        underlay_model((Psgd__V1__ModelSpec *)*over, (Psgd__V1__ModelSpec *)*under);
+    } else {
+        underlay(*over, *under);
+    }
+}
+
+/* Field by field; what is 0 or empty counts as left out, as proto3 has it. */
+static void underlay(ProtobufCMessage *over, ProtobufCMessage *under)
+{
+    static const uint8_t zero[8];
+
+    for (unsigned i = 0; i < over->descriptor->n_fields; i++) {
+        const ProtobufCFieldDescriptor *field = &over->descriptor->fields[i];
+        uint8_t *o = (uint8_t *)over + field->offset, *u = (uint8_t *)under + field->offset;
+
+        assert((field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF) == 0); /* JobSpec has none */
+        if (field->label == PROTOBUF_C_LABEL_REPEATED) {
+            size_t *n = (size_t *)(void *)((uint8_t *)over + field->quantifier_offset);
+
+            if (*n == 0) {
+                swap_bytes(n, (uint8_t *)under + field->quantifier_offset, sizeof *n);
+                swap_bytes(o, u, sizeof(void *));
+            }
+        } else if (field->type == PROTOBUF_C_TYPE_MESSAGE) {
+            underlay_message((ProtobufCMessage **)(void *)o, (ProtobufCMessage **)(void *)u);
+        } else if (field->type == PROTOBUF_C_TYPE_STRING) {
+            if (**(char **)(void *)o == '\0') {
+                swap_bytes(o, u, sizeof(char *));
+            }
+        } else if (memcmp(o, zero, scalar_bytes(field->type)) == 0) {
+            memcpy(o, u, scalar_bytes(field->type));
+        }
+    }
+}
+
+void ps_spec_underlay(Psgd__V1__JobSpec *spec, Psgd__V1__JobSpec *under)
+{
+    underlay(&spec->base, &under->base);
+}
+
+Psgd__V1__JobSpec *ps_spec_of_preset(const char *json)
+{
+    ProtobufCMessage *message = NULL;
+    ps_error error = {.status = ps_ok()};
+    json_t *tree = json_loads(json, JSON_REJECT_DUPLICATES, NULL);
+    ps_status st;
+
+    assert(tree != NULL);
+    st = ps_pb_from_json(&psgd__v1__job_spec__descriptor, tree, "preset", &error, &message);
+    assert(ps_is_ok(&st));
+    json_decref(tree);
+    return (Psgd__V1__JobSpec *)message;
+}

@@ -1,0 +1,507 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_plan.c - what a job may be, what it is refused for, and what is filled in. */
+#include "common/job/plan.h"
+
+#include "common/job/kinds.h"
+#include "common/rpc/pbjson.h"
+#include "tests/support/cmocka_all.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct found {
+    size_t count;
+    char text[4096]; /* "field: text" a line */
+} found;
+
+static void note(void *arg, const char *field, const char *text)
+{
+    found *f = arg;
+    size_t at = strlen(f->text);
+
+    f->count++;
+    snprintf(f->text + at, sizeof f->text - at, "%s: %s\n", field, text);
+}
+
+static Psgd__V1__JobSpec *spec_of(const char *json)
+{
+    ProtobufCMessage *message = NULL;
+    ps_error error = {.status = ps_ok()};
+    json_t *tree = json_loads(json, 0, NULL);
+    ps_status st;
+
+    assert_non_null(tree);
+    st = ps_pb_from_json(&psgd__v1__job_spec__descriptor, tree, "spec", &error, &message);
+    json_decref(tree);
+    if (!ps_is_ok(&st)) {
+        fail_msg("%s", st.text);
+    }
+    return (Psgd__V1__JobSpec *)message;
+}
+
+static void free_spec(Psgd__V1__JobSpec *spec)
+{
+    psgd__v1__job_spec__free_unpacked(spec, NULL);
+}
+
+static ps_plan *plan_of(const char *json)
+{
+    Psgd__V1__JobSpec *spec = spec_of(json);
+    ps_plan *plan = NULL;
+    found f = {0};
+    ps_status st = ps_plan_create(spec, note, &f, &plan);
+
+    if (!ps_is_ok(&st)) {
+        fail_msg("%s: %s", json, f.text);
+    }
+    free_spec(spec);
+    return plan;
+}
+
+/* The job is refused, with exactly one violation: of `field`, with `words` in it. */
+static void assert_refused(const char *json, const char *field, const char *words)
+{
+    Psgd__V1__JobSpec *spec = spec_of(json);
+    ps_plan *plan = NULL;
+    found f = {0};
+    ps_status st = ps_plan_create(spec, note, &f, &plan);
+    size_t n = strlen(field);
+
+    if (st.code != PS_INVALID_ARGUMENT || f.count != 1 || strncmp(f.text, field, n) != 0 ||
+        f.text[n] != ':' || strstr(f.text, words) == NULL) {
+        fail_msg("%s: wanted %s with \"%s\", got %zu:\n%s", json, field, words, f.count, f.text);
+    }
+    assert_null(plan);
+    free_spec(spec);
+}
+
+static void an_empty_job_gets_every_default(void **state)
+{
+    ps_plan *plan = plan_of("{}");
+    const Psgd__V1__JobSpec *s = plan->spec;
+
+    (void)state;
+    assert_string_equal(s->title, "psgd");
+    assert_int_equal(s->workers, 1);
+    assert_int_equal(s->pservers, 1);
+    assert_int_equal(s->epochs, 2);
+    assert_int_equal(s->block_size, 64);
+    assert_string_equal(s->model->preset, "mlp");
+    assert_int_equal(s->model->n_widths, 2);
+    assert_string_equal(s->model->activation, "tanh");
+    assert_string_equal(s->model->loss, "softmax_cross_entropy");
+    assert_string_equal(s->data->name, "glyphs");
+    assert_string_equal(s->assignment->name, "iid");
+    assert_string_equal(s->assignment->params[0]->key, "redundancy");
+    assert_string_equal(s->optimizer->rule->name, "adam");
+    assert_int_equal(s->optimizer->rule->n_params, 4);
+    assert_int_equal(s->optimizer->side, PSGD__V1__OPTIMIZER_SIDE__OPTIMIZER_SIDE_SERVER);
+    assert_string_equal(s->update->name, "gradient");
+    assert_string_equal(s->consistency->name, "bsp");
+    assert_string_equal(s->codec->up->name, "f32");
+    assert_string_equal(s->codec->down->name, "f32");
+    assert_int_equal(s->network_bandwidth, 12500000);
+    assert_int_equal(s->timeouts->can_commit_ms, 5000);
+    assert_int_equal(s->timeouts->pre_commit_floor_ms, 5000);
+    assert_int_equal(s->timeouts->pre_commit_cap_ms, 600000);
+    assert_int_equal(s->timeouts->ready_ms, 10000);
+    assert_int_equal(s->timeouts->lease_ms, 10000);
+    assert_int_equal(s->timeouts->step_ms, 120000);
+    assert_int_equal(s->timeouts->collect_ms, 120000);
+    assert_ptr_equal(plan->optim, ps_optim_find("adam"));
+    assert_true(plan->optim_on_server);
+    assert_ptr_equal(plan->policy, ps_consistency_find("bsp"));
+    assert_ptr_equal(plan->update, ps_update_find("gradient"));
+    assert_int_equal(plan->layout.param_count, 784 * 128 + 128 + 128 * 128 + 128 + 1280 + 10);
+    assert_int_equal(plan->batches_per_epoch, 60000 / 64);
+    assert_int_equal(plan->total_steps, 2 * (60000 / 64));
+    ps_plan_destroy(plan);
+}
+
+static void the_completed_job_makes_the_same_plan_again(void **state)
+{
+    static const char *const jobs[] = {
+        "{}", "{\"preset\":\"ssp\"}", "{\"preset\":\"int8\",\"workers\":3}",
+        "{\"model\":{\"layers\":[{\"kind\":\"dense\",\"params\":{\"units\":10}}]}}"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof jobs / sizeof jobs[0]; i++) {
+        ps_plan *one = plan_of(jobs[i]), *two = NULL;
+        ps_status st = ps_plan_create(one->spec, NULL, NULL, &two);
+        size_t n = psgd__v1__job_spec__get_packed_size(one->spec);
+        uint8_t *a = malloc(2 * n), *b = a + n;
+
+        assert_true(ps_is_ok(&st));
+        assert_int_equal(psgd__v1__job_spec__get_packed_size(two->spec), n);
+        psgd__v1__job_spec__pack(one->spec, a);
+        psgd__v1__job_spec__pack(two->spec, b);
+        assert_memory_equal(a, b, n);
+        assert_true(one->layout.hash == two->layout.hash);
+        assert_int_equal(one->total_steps, two->total_steps);
+        free(a);
+        ps_plan_destroy(one);
+        ps_plan_destroy(two);
+    }
+}
+
+static void each_wrong_field_is_named_with_what_is_allowed(void **state)
+{
+    (void)state;
+    assert_refused("{\"title\":\".x\"}", "spec.title", "A-Z");
+    assert_refused("{\"title\":\"a/b\"}", "spec.title", "A-Z");
+    assert_refused("{\"preset\":\"nope\"}", "spec.preset", "\"nope\"");
+    assert_refused("{\"workers\":257}", "spec.workers", "is 257; 1 to 256");
+    assert_refused("{\"pservers\":65}", "spec.pservers", "1 to 64");
+    assert_refused("{\"epochs\":100001}", "spec.epochs", "1 to 100000");
+    assert_refused("{\"network_bandwidth\":999}", "spec.network_bandwidth", "1000 to");
+    assert_refused("{\"model\":{\"preset\":\"cnn\"}}", "spec.model.preset", "allowed: mlp");
+    assert_refused("{\"model\":{\"widths\":[70000]}}", "spec.model.widths[0]", "1 to 65536");
+    assert_refused("{\"model\":{\"activation\":\"dense\"}}", "spec.model.activation", "relu");
+    assert_refused("{\"model\":{\"loss\":\"mse\"}}", "spec.model.loss", "softmax_cross_entropy");
+    assert_refused("{\"data\":{\"name\":\"cifar\"}}", "spec.data.name", "glyphs, mnist");
+    assert_refused("{\"data\":{\"train_limit\":60001}}", "spec.data.train_limit", "1 to 60000");
+    assert_refused("{\"data\":{\"test_limit\":10001}}", "spec.data.test_limit", "1 to 10000");
+    assert_refused("{\"assignment\":{\"name\":\"modulo\"}}", "spec.assignment.name", "duplicate");
+    assert_refused("{\"optimizer\":{\"rule\":{\"name\":\"lion\"}}}", "spec.optimizer.rule.name",
+                   "sgd, adam");
+    assert_refused("{\"optimizer\":{\"rule\":{\"name\":\"sgd\",\"params\":{\"beta1\":0.5}}}}",
+                   "spec.optimizer.rule.params.beta1", "allowed: lr");
+    assert_refused("{\"optimizer\":{\"rule\":{\"params\":{\"lr\":-1}}}}",
+                   "spec.optimizer.rule.params.lr", "is -1");
+    assert_refused("{\"optimizer\":{\"rule\":{\"params\":{\"lr\":\"NaN\"}}}}",
+                   "spec.optimizer.rule.params.lr", "nan");
+    assert_refused("{\"update\":{\"name\":\"delta\"}}", "spec.update.name", "gradient_average");
+    assert_refused("{\"consistency\":{\"name\":\"dssp\"}}", "spec.consistency.name",
+                   "bsp, ssp, asp");
+    assert_refused("{\"consistency\":{\"name\":\"ssp\",\"params\":{\"bound\":1.5}}}",
+                   "spec.consistency.params.bound", "whole numbers");
+    assert_refused("{\"codec\":{\"up\":{\"name\":\"zip\"}}}", "spec.codec.up.name",
+                   "f32, f16, int8");
+    assert_refused("{\"codec\":{\"down\":{\"name\":\"zip\"}}}", "spec.codec.down.name", "int8");
+    assert_refused("{\"codec\":{\"variables\":[{\"match\":\"conv*\"}]}}",
+                   "spec.codec.variables[0].match", "dense0.weight");
+    assert_refused("{\"codec\":{\"variables\":[{\"match\":\"d*e\"}]}}",
+                   "spec.codec.variables[0].match", "prefix");
+    assert_refused("{\"codec\":{\"variables\":[{\"match\":\"*\",\"up\":{\"name\":\"zip\"}}]}}",
+                   "spec.codec.variables[0].up.name", "int8");
+    assert_refused("{\"timeouts\":{\"can_commit_ms\":99}}", "spec.timeouts.can_commit_ms", "100");
+    assert_refused("{\"timeouts\":{\"pre_commit_floor_ms\":99}}",
+                   "spec.timeouts.pre_commit_floor_ms", "100 to 600000");
+    assert_refused("{\"timeouts\":{\"pre_commit_cap_ms\":200}}",
+                   "spec.timeouts.pre_commit_floor_ms", "at most");
+    assert_refused("{\"timeouts\":{\"ready_ms\":1}}", "spec.timeouts.ready_ms", "100");
+    assert_refused("{\"timeouts\":{\"lease_ms\":1}}", "spec.timeouts.lease_ms", "500");
+    assert_refused("{\"timeouts\":{\"step_ms\":1}}", "spec.timeouts.step_ms", "1000");
+    assert_refused("{\"timeouts\":{\"collect_ms\":1}}", "spec.timeouts.collect_ms", "1000");
+}
+
+static void a_side_that_is_none_is_refused(void **state)
+{
+    Psgd__V1__JobSpec spec = PSGD__V1__JOB_SPEC__INIT;
+    Psgd__V1__OptimizerSpec optimizer = PSGD__V1__OPTIMIZER_SPEC__INIT;
+    ps_plan *plan = NULL;
+    found f = {0};
+    ps_status st;
+
+    (void)state;
+    optimizer.side = (Psgd__V1__OptimizerSide)7;
+    spec.optimizer = &optimizer;
+    st = ps_plan_create(&spec, note, &f, &plan);
+    assert_int_equal(st.code, PS_INVALID_ARGUMENT);
+    assert_string_equal(f.text, "spec.optimizer.side: is 7; allowed: SERVER, WORKER\n");
+}
+
+static void layers_are_checked_one_by_one(void **state)
+{
+    (void)state;
+    assert_refused("{\"model\":{\"layers\":[{\"kind\":\"conv\"}]}}", "spec.model.layers[0].kind",
+                   "dense, tanh, relu, sigmoid");
+    assert_refused("{\"model\":{\"layers\":[{\"kind\":\"dense\",\"params\":{\"units\":0}}]}}",
+                   "spec.model.layers[0].params.units", "is 0");
+    assert_refused("{\"model\":{\"layers\":[{\"kind\":\"dense\",\"params\":{\"units\":9}}]}}",
+                   "spec.model.layers", "10 classes");
+    assert_refused("{\"model\":{\"preset\":\"mlp\",\"layers\":[{\"kind\":\"dense\","
+                   "\"params\":{\"units\":10}}]}}",
+                   "spec.model.layers", "together with preset");
+    assert_refused("{\"model\":{\"layers\":[{\"kind\":\"relu\",\"name\":\"a b\"},"
+                   "{\"kind\":\"dense\",\"params\":{\"units\":10}}]}}",
+                   "spec.model.layers[0].name", "A-Z");
+    assert_refused("{\"model\":{\"layers\":[{\"kind\":\"relu\",\"name\":\"x\"},"
+                   "{\"kind\":\"dense\",\"name\":\"x\",\"params\":{\"units\":10}}]}}",
+                   "spec.model.layers[1].name", "another layer");
+    assert_refused("{\"model\":{\"layers\":[{\"kind\":\"relu\"}]}}", "spec.model",
+                   "has 0 parameters");
+}
+
+static void a_list_of_layers_is_named_by_kind_and_position(void **state)
+{
+    ps_plan *plan =
+        plan_of("{\"model\":{\"layers\":[{\"kind\":\"dense\",\"params\":{\"units\":20}},"
+                "{\"kind\":\"relu\"},{\"kind\":\"dense\",\"name\":\"head\","
+                "\"params\":{\"units\":10}}]}}");
+
+    (void)state;
+    assert_int_equal(plan->layer_count, 3);
+    assert_string_equal(plan->layout.variables[0].name, "dense0.weight");
+    assert_string_equal(plan->layout.variables[2].name, "head.weight");
+    assert_string_equal(plan->spec->model->layers[1]->name, "relu1");
+    assert_string_equal(plan->spec->model->preset, "");
+    ps_plan_destroy(plan);
+}
+
+static void everything_wrong_is_told_at_once(void **state)
+{
+    Psgd__V1__JobSpec *spec =
+        spec_of("{\"title\":\"?\",\"workers\":1000,\"epochs\":200000,\"data\":{\"name\":\"x\"},"
+                "\"update\":{\"name\":\"y\"},\"codec\":{\"up\":{\"name\":\"z\"}},"
+                "\"timeouts\":{\"step_ms\":1},\"model\":{\"activation\":\"q\"}}");
+    ps_plan *plan = NULL;
+    found f = {0};
+    ps_status st = ps_plan_create(spec, note, &f, &plan), silent;
+
+    (void)state;
+    assert_int_equal(st.code, PS_INVALID_ARGUMENT);
+    if (f.count != 8) {
+        fail_msg("%zu:\n%s", f.count, f.text);
+    }
+    assert_non_null(strstr(st.text, "8 fields are wrong, first spec.title"));
+    silent = ps_plan_create(spec, NULL, NULL, &plan); /* nobody has to listen */
+    assert_int_equal(silent.code, PS_INVALID_ARGUMENT);
+    free_spec(spec);
+}
+
+static void what_cannot_work_together_is_refused(void **state)
+{
+    (void)state;
+    assert_refused("{\"workers\":4,\"assignment\":{\"params\":{\"redundancy\":2}},"
+                   "\"consistency\":{\"name\":\"asp\"}}",
+                   "spec.consistency.name", "only bsp");
+    assert_refused("{\"workers\":4,\"assignment\":{\"params\":{\"redundancy\":2}},"
+                   "\"consistency\":{\"name\":\"ssp\"}}",
+                   "spec.consistency.name", "only bsp");
+    assert_refused("{\"workers\":4,\"assignment\":{\"params\":{\"redundancy\":2}},"
+                   "\"optimizer\":{\"side\":\"WORKER\"}}",
+                   "spec.optimizer.side", "SERVER is allowed");
+    assert_refused("{\"workers\":3,\"assignment\":{\"name\":\"duplicate\","
+                   "\"params\":{\"redundancy\":2}}}",
+                   "spec.assignment.params.redundancy", "multiple");
+    assert_refused("{\"workers\":2,\"assignment\":{\"params\":{\"redundancy\":3}}}",
+                   "spec.assignment.params.redundancy", "redundancy");
+    assert_refused("{\"workers\":4,\"data\":{\"train_limit\":255}}", "spec.block_size",
+                   "256 samples, and the training set has 255");
+    assert_refused("{\"pservers\":13}", "spec.pservers", "at most 12");
+    assert_refused("{\"block_size\":60000,\"model\":{\"widths\":[2048,2048,2048,2048,2048,2048]}}",
+                   "spec.block_size", "GiB");
+    assert_refused("{\"model\":{\"widths\":[65536,8192]}}", "spec.model", "parameters");
+}
+
+static void what_can_work_together_is_allowed(void **state)
+{
+    static const char *const jobs[] = {
+        "{\"workers\":4,\"assignment\":{\"params\":{\"redundancy\":2}},"
+        "\"update\":{\"name\":\"gradient_average\"},\"consistency\":{\"name\":\"asp\"}}",
+        "{\"workers\":4,\"assignment\":{\"params\":{\"redundancy\":2}},"
+        "\"optimizer\":{\"rule\":{\"name\":\"sgd\"},\"side\":\"WORKER\"}}",
+        "{\"workers\":4,\"optimizer\":{\"side\":\"WORKER\"}}",
+        "{\"workers\":4,\"assignment\":{\"name\":\"duplicate\",\"params\":{\"redundancy\":2}}}",
+        "{\"workers\":4,\"data\":{\"train_limit\":256}}",
+        "{\"pservers\":12}",
+        "{\"workers\":256}"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof jobs / sizeof jobs[0]; i++) {
+        ps_plan_destroy(plan_of(jobs[i]));
+    }
+}
+
+static void nodes_must_be_enough_and_reachable_by_name(void **state)
+{
+    ps_plan *plan;
+
+    (void)state;
+    assert_refused("{\"workers\":2,\"nodes\":[{\"role\":\"WORKER\",\"address\":\"a:1\"},"
+                   "{\"role\":\"PSERVER\",\"address\":\"b:1\"}]}",
+                   "spec.nodes", "names 1 workers; the job needs 2");
+    assert_refused("{\"nodes\":[{\"role\":\"WORKER\",\"address\":\"a:1\"}]}", "spec.nodes",
+                   "names 0 pservers");
+    assert_refused("{\"nodes\":[{\"role\":\"WORKER\",\"address\":\"a:1\"},"
+                   "{\"role\":\"PSERVER\",\"address\":\"a:1\"}]}",
+                   "spec.nodes[1].address", "nodes[0] has it too");
+    assert_refused("{\"nodes\":[{\"role\":\"WORKER\",\"address\":\"a\"},"
+                   "{\"role\":\"PSERVER\",\"address\":\"b:1\"}]}",
+                   "spec.nodes[0].address", "host:port");
+    assert_refused("{\"nodes\":[{\"role\":\"WORKER\",\"address\":\"a:1\"},{\"address\":\"c:1\"},"
+                   "{\"role\":\"PSERVER\",\"address\":\"b:1\"}]}",
+                   "spec.nodes[1].role", "WORKER, PSERVER");
+    plan = plan_of("{\"nodes\":[{\"role\":\"WORKER\",\"address\":\"a:1\"},"
+                   "{\"role\":\"PSERVER\",\"address\":\"[::1]:7\"}]}");
+    assert_int_equal(plan->spec->n_nodes, 2);
+    ps_plan_destroy(plan);
+}
+
+static void exceptions_choose_codecs_by_variable(void **state)
+{
+    ps_plan *plan = plan_of(
+        "{\"codec\":{\"up\":{\"name\":\"f16\"},\"variables\":["
+        "{\"match\":\"dense0.bias\",\"up\":{\"name\":\"f32\"}},"
+        "{\"match\":\"dense0.*\",\"up\":{\"name\":\"int8\"},\"down\":{\"name\":\"int8\"}}]}}");
+
+    (void)state;
+    assert_string_equal(plan->layout.variables[0].name, "dense0.weight");
+    assert_string_equal(plan->up[0].codec->name, "int8");
+    assert_string_equal(plan->down[0].codec->name, "int8");
+    assert_string_equal(plan->up[1].codec->name, "f32"); /* the first match counts */
+    assert_string_equal(plan->down[1].codec->name, "f32");
+    assert_string_equal(plan->up[2].codec->name, "f16");
+    assert_string_equal(plan->down[2].codec->name, "f32");
+    ps_plan_destroy(plan);
+}
+
+static void a_preset_fills_what_is_left_out_and_nothing_else(void **state)
+{
+    ps_plan *plan = plan_of("{\"preset\":\"ssp\",\"workers\":3,\"epochs\":1}");
+
+    (void)state;
+    assert_int_equal(plan->spec->workers, 3);
+    assert_int_equal(plan->spec->pservers, 2);
+    assert_int_equal(plan->spec->epochs, 1);
+    assert_string_equal(plan->policy->name, "ssp");
+    assert_int_equal(plan->policy_params.v[0], 3);
+    ps_plan_destroy(plan);
+
+    plan = plan_of("{\"preset\":\"ssp\",\"consistency\":{\"params\":{\"bound\":7}}}");
+    assert_string_equal(plan->policy->name, "ssp");
+    assert_int_equal(plan->policy_params.v[0], 7);
+    ps_plan_destroy(plan);
+
+    /* Another plugin: the preset's numbers are not its. */
+    plan = plan_of("{\"preset\":\"ssp\",\"consistency\":{\"name\":\"bsp\"},"
+                   "\"optimizer\":{\"rule\":{\"name\":\"sgd\"}}}");
+    assert_string_equal(plan->policy->name, "bsp");
+    assert_string_equal(plan->optim->name, "sgd");
+    ps_plan_destroy(plan);
+
+    plan = plan_of("{\"preset\":\"tutorial\",\"data\":{\"name\":\"glyphs\"},\"model\":"
+                   "{\"layers\":[{\"kind\":\"dense\",\"params\":{\"units\":10}}]}}");
+    assert_int_equal(plan->layer_count, 1);
+    ps_plan_destroy(plan);
+
+    plan = plan_of("{\"preset\":\"tutorial\",\"model\":{\"widths\":[32]}}");
+    assert_int_equal(plan->layer_count, 3);
+    assert_string_equal(plan->spec->model->activation, "tanh");
+    ps_plan_destroy(plan);
+}
+
+static void the_last_of_two_values_for_one_number_counts(void **state)
+{
+    Psgd__V1__JobSpec spec = PSGD__V1__JOB_SPEC__INIT;
+    Psgd__V1__OptimizerSpec optimizer = PSGD__V1__OPTIMIZER_SPEC__INIT;
+    Psgd__V1__Choice rule = PSGD__V1__CHOICE__INIT;
+    Psgd__V1__Choice__ParamsEntry one = PSGD__V1__CHOICE__PARAMS_ENTRY__INIT, two = one;
+    Psgd__V1__Choice__ParamsEntry *both[] = {&one, &two};
+    ps_plan *plan = NULL;
+    ps_status st;
+
+    (void)state;
+    one.key = two.key = (char[]){"lr"};
+    one.value = 0.5;
+    two.value = 0.25;
+    rule.n_params = 2;
+    rule.params = both;
+    optimizer.rule = &rule;
+    spec.optimizer = &optimizer;
+    st = ps_plan_create(&spec, NULL, NULL, &plan);
+    assert_true(ps_is_ok(&st));
+    assert_true(plan->optim_params.v[0] == 0.25);
+    ps_plan_destroy(plan);
+}
+
+static void the_deadline_follows_the_bytes_between_floor_and_cap(void **state)
+{
+    ps_plan *plan = plan_of("{\"network_bandwidth\":1000000,\"timeouts\":"
+                            "{\"pre_commit_floor_ms\":2000,\"pre_commit_cap_ms\":30000}}");
+
+    (void)state;
+    assert_int_equal(ps_plan_pre_commit_us(plan, 0), 2000000);
+    assert_int_equal(ps_plan_pre_commit_us(plan, 2000000), 5000000);
+    assert_int_equal(ps_plan_pre_commit_us(plan, UINT64_MAX), 30000000);
+    ps_plan_destroy(plan);
+}
+
+static void packages_are_as_big_as_what_the_node_is_sent(void **state)
+{
+    ps_plan *plan = plan_of("{\"pservers\":3}");
+    uint64_t weights = plan->layout.param_count * sizeof(float), servers = 0;
+    uint64_t worker = ps_plan_package_bytes(plan, PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER, 0);
+
+    (void)state;
+    assert_true(worker > weights && worker < weights + 16384);
+    for (uint32_t r = 0; r < 3; r++) {
+        servers += ps_plan_package_bytes(plan, PSGD__V1__NODE_ROLE__NODE_ROLE_PSERVER, r);
+    }
+    assert_true(servers > weights && servers < weights + 3 * 16384);
+    ps_plan_destroy(plan);
+}
+
+static void a_model_of_the_plan_has_its_parameters(void **state)
+{
+    ps_plan *plan = plan_of("{}");
+    ps_model *model = NULL;
+    ps_status st = ps_plan_model(plan, 64, &model);
+
+    (void)state;
+    assert_true(ps_is_ok(&st));
+    assert_int_equal(ps_model_param_count(model), plan->layout.param_count);
+    assert_int_equal(ps_model_batch(model), 64);
+    ps_model_destroy(model);
+    ps_plan_destroy(plan);
+}
+
+static void count_plugin(const ps_plugin *plugin, void *arg)
+{
+    assert_non_null(plugin->name);
+    assert_true(plugin->summary != NULL && plugin->summary[0] != '\0');
+    ++*(size_t *)arg;
+}
+
+static void every_kind_lists_its_plugins(void **state)
+{
+    (void)state;
+    assert_int_equal(ps_kind_count, 8);
+    for (size_t i = 0; i < ps_kind_count; i++) {
+        size_t count = 0;
+
+        ps_kinds[i]->each(count_plugin, &count);
+        assert_true(count > 0);
+        assert_true(i == 0 || strcmp(ps_kinds[i - 1]->name, ps_kinds[i]->name) < 0);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_empty_job_gets_every_default),
+        cmocka_unit_test(the_completed_job_makes_the_same_plan_again),
+        cmocka_unit_test(each_wrong_field_is_named_with_what_is_allowed),
+        cmocka_unit_test(a_side_that_is_none_is_refused),
+        cmocka_unit_test(layers_are_checked_one_by_one),
+        cmocka_unit_test(a_list_of_layers_is_named_by_kind_and_position),
+        cmocka_unit_test(everything_wrong_is_told_at_once),
+        cmocka_unit_test(what_cannot_work_together_is_refused),
+        cmocka_unit_test(what_can_work_together_is_allowed),
+        cmocka_unit_test(nodes_must_be_enough_and_reachable_by_name),
+        cmocka_unit_test(exceptions_choose_codecs_by_variable),
+        cmocka_unit_test(a_preset_fills_what_is_left_out_and_nothing_else),
+        cmocka_unit_test(the_last_of_two_values_for_one_number_counts),
+        cmocka_unit_test(the_deadline_follows_the_bytes_between_floor_and_cap),
+        cmocka_unit_test(packages_are_as_big_as_what_the_node_is_sent),
+        cmocka_unit_test(a_model_of_the_plan_has_its_parameters),
+        cmocka_unit_test(every_kind_lists_its_plugins),
+    };
+
+    if (argc > 1) {
+        cmocka_set_test_filter(argv[1]);
+    }
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

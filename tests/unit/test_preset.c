@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_preset.c - every preset is a job that is accepted. */
+#include "common/job/preset.h"
+
+#include "common/job/plan.h"
+#include "tests/support/cmocka_all.h"
+
+#include <string.h>
+
+static void try_preset(const ps_preset *preset, void *arg)
+{
+    Psgd__V1__JobSpec spec = PSGD__V1__JOB_SPEC__INIT;
+    ps_plan *plan = NULL;
+    ps_status st;
+
+    spec.preset = (char *)preset->name; // NOLINT: protobuf-c's strings are not const
+    st = ps_plan_create(&spec, NULL, NULL, &plan);
+    if (!ps_is_ok(&st)) {
+        fail_msg("%s: %s", preset->name, st.text);
+    }
+    assert_string_equal(plan->spec->preset, preset->name);
+    assert_string_equal(plan->spec->title, preset->name);
+    assert_true(preset->summary[0] != '\0');
+    assert_ptr_equal(ps_preset_find(preset->name), preset);
+    ps_plan_destroy(plan);
+    ++*(size_t *)arg;
+}
+
+static void every_preset_is_a_job_that_is_accepted(void **state)
+{
+    size_t count = 0;
+
+    (void)state;
+    ps_preset_each(try_preset, &count);
+    assert_true(count >= 5);
+    assert_null(ps_preset_find("no such preset"));
+}
+
+static void the_tutorial_is_what_the_manual_says(void **state)
+{
+    Psgd__V1__JobSpec spec = PSGD__V1__JOB_SPEC__INIT;
+    ps_plan *plan = NULL;
+    ps_status st;
+
+    (void)state;
+    spec.preset = (char[]){"tutorial"};
+    st = ps_plan_create(&spec, NULL, NULL, &plan);
+    assert_true(ps_is_ok(&st));
+    assert_string_equal(plan->data->name, "mnist");
+    assert_string_equal(plan->optim->name, "adam");
+    assert_true(plan->optim_params.v[0] == 0.001);
+    assert_int_equal(plan->layer_count, 5);
+    assert_int_equal(plan->layout.param_count, 118282);
+    assert_int_equal(plan->spec->workers, 2);
+    assert_int_equal(plan->spec->pservers, 2);
+    assert_int_equal(plan->spec->block_size, 64);
+    assert_int_equal(plan->spec->epochs, 2);
+    ps_plan_destroy(plan);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_preset_is_a_job_that_is_accepted),
+        cmocka_unit_test(the_tutorial_is_what_the_manual_says),
+    };
+
+    if (argc > 1) {
+        cmocka_set_test_filter(argv[1]);
+    }
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
