@@ -1,0 +1,310 @@
+# SPDX-License-Identifier: Apache-2.0
+"""harness.py - a cluster of real processes on loopback, for the tests here.
+
+Programs come from $PSGD_BIN (the build's bin folder), messages from the .proto
+files alone. Every wait ends on an event or at a deadline; nothing sleeps to let
+things happen: a poll asks a status call until it says what is waited for.
+"""
+import contextlib
+import hashlib
+import os
+import pathlib
+import re
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+import grpc
+from google.protobuf import json_format
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BIN = pathlib.Path(os.environ.get("PSGD_BIN", ROOT / "build" / "bin"))
+# Sanitizers make everything slower; waits grow with them.
+SLOW = float(os.environ.get("PSGD_TEST_SLOW", "1"))
+
+
+def _messages():
+    """Compiles proto/psgd/v1 into a folder of its own and imports it."""
+    from grpc_tools import protoc
+    import grpc_tools
+
+    out = tempfile.mkdtemp(prefix="psgd-proto-")
+    wkt = pathlib.Path(grpc_tools.__file__).parent / "_proto"
+    if not wkt.exists():
+        wkt = pathlib.Path("/usr/include")
+    files = sorted((ROOT / "proto/psgd/v1").glob("*.proto"))
+    code = protoc.main(
+        ["protoc", f"-I{ROOT / 'proto'}", f"-I{wkt}", f"--python_out={out}", f"--grpc_python_out={out}"]
+        + [str(f) for f in files])
+    if code != 0:
+        raise RuntimeError("protoc failed")
+    sys.path.insert(0, out)
+    import atexit
+
+    atexit.register(shutil.rmtree, out, True)
+
+
+_messages()
+from psgd.v1 import (coordinator_pb2, coordinator_pb2_grpc, job_pb2,  # noqa: E402
+                     node_pb2, node_pb2_grpc)
+
+FINAL = (job_pb2.JOB_STATE_DONE, job_pb2.JOB_STATE_FAILED, job_pb2.JOB_STATE_CANCELLED)
+
+
+def data_path():
+    """Folder with mnist/, or None."""
+    path = os.environ.get("PSGD_DATA")
+    return path if path and os.path.isdir(os.path.join(path, "mnist")) else None
+
+
+class Process:
+    """One service. `address` is where it listens."""
+
+    def __init__(self, program, name, folder, args, env=None, port=0):
+        self.program, self.name, self.folder = program, name, folder
+        self.args, self.env, self.port = list(args), env or {}, port
+        self.process = None
+        self.start()
+
+    def start(self):
+        env = {k: v for k, v in os.environ.items() if not k.startswith("PSGD_")}
+        env.update(self.env)
+        self.log_path = self.folder / f"{self.name}.log"
+        log = open(self.log_path, "ab")
+        self.process = subprocess.Popen(
+            [BIN / self.program, "--listen", f"127.0.0.1:{self.port}", "--data-dir",
+             self.folder / self.name, *map(str, self.args)],
+            stdout=subprocess.PIPE, stderr=log, env=env)
+        log.close()
+        line = self._first_line(20 * SLOW)
+        match = re.search(r"listening on (\S+:(\d+))", line)
+        if not match:
+            raise RuntimeError(f"{self.name} did not start: {line!r}\n{self.log()}")
+        self.address = match.group(1)
+        self.port = int(match.group(2))  # a restart keeps it
+
+    def _first_line(self, seconds):
+        ready, _, _ = select.select([self.process.stdout], [], [], seconds)
+        return self.process.stdout.readline().decode() if ready else ""
+
+    def log(self):
+        return self.log_path.read_text(errors="replace")[-6000:]
+
+    def kill(self):
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+        self.process.stdout.close()
+
+    def freeze(self):
+        self.process.send_signal(signal.SIGSTOP)
+
+    def thaw(self):
+        self.process.send_signal(signal.SIGCONT)
+
+    def stop(self, seconds=20):
+        """SIGTERM; the exit code."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGCONT)
+            self.process.send_signal(signal.SIGTERM)
+        try:
+            return self.process.wait(seconds * SLOW)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise AssertionError(f"{self.name} did not end within {seconds} s of SIGTERM\n{self.log()}")
+        finally:
+            self.process.stdout.close()
+
+
+class Cluster:
+    """A coordinator with its nodes, below a temporary folder."""
+
+    def __init__(self, workers=2, pservers=1, coordinator_args=(), node_args=(), data=None,
+                 node_data=None):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="psgd-cluster-"))
+        self.node_args, self.node_data = list(node_args), node_data
+        self.coordinator = Process(
+            "psgd-coordinator", "coordinator", self.folder,
+            ["--heartbeat", "200ms", "--lease", f"{int(3000 * SLOW)}ms", *coordinator_args],
+            {"PSGD_DATA": data} if data else {})
+        self.pservers = [self.add("pserver", i) for i in range(pservers)]
+        self.workers = [self.add("worker", i) for i in range(workers)]
+        self.connect()
+
+    def connect(self):
+        self.channel = grpc.insecure_channel(self.coordinator.address)
+        self.api = coordinator_pb2_grpc.CoordinatorServiceStub(self.channel)
+
+    def add(self, role, i, extra=(), env=None):
+        merged = {"PSGD_DATA": self.node_data} if self.node_data else {}
+        merged.update(env or {})
+        return Process(f"psgd-{role}", f"{role}-{i}", self.folder,
+                       ["--coordinator", self.coordinator.address, "--node-id", f"{role}-{i}",
+                        *self.node_args, *extra], merged)
+
+    @property
+    def nodes(self):
+        return self.pservers + self.workers
+
+    def restart_coordinator(self):
+        self.channel.close()
+        self.coordinator.start()
+        self.connect()
+
+    def close(self, failed=False):
+        self.channel.close()
+        errors = []
+        for p in [*self.workers, *self.pservers, self.coordinator]:
+            if p.process.poll() is None:
+                try:
+                    p.stop()
+                except AssertionError as e:
+                    errors.append(str(e))
+        sanitizer = [p.log() for p in [*self.nodes, self.coordinator]
+                     if re.search(r"ERROR: \w+Sanitizer|WARNING: ThreadSanitizer|runtime error:", p.log())]
+        if failed or sanitizer:
+            for p in [self.coordinator, *self.nodes]:
+                print(f"--- {p.name}\n{p.log()}", file=sys.stderr)
+        shutil.rmtree(self.folder, ignore_errors=True)
+        if sanitizer:
+            raise AssertionError("a sanitizer reported:\n" + sanitizer[0])
+        if errors:
+            raise AssertionError("\n".join(errors))
+
+    # --- calls ---------------------------------------------------------------
+
+    def submit(self, spec=None, request_id="", **fields):
+        """A JobSpec from a dict in proto's JSON form, answered with the job."""
+        spec = json_format.ParseDict({**(spec or {}), **fields}, job_pb2.JobSpec())
+        return self.api.SubmitJob(coordinator_pb2.SubmitJobRequest(spec=spec, request_id=request_id),
+                                  timeout=10 * SLOW).job
+
+    def get(self, job_id):
+        return self.api.GetJob(coordinator_pb2.GetJobRequest(job_id=job_id), timeout=10 * SLOW).job
+
+    def node_list(self):
+        return self.api.ListNodes(coordinator_pb2.ListNodesRequest(), timeout=10 * SLOW).nodes
+
+    def wait(self, job_id, until=lambda job: job.state in FINAL, seconds=60):
+        """Watches a job until `until(job)` is true; the job then."""
+        deadline = time.monotonic() + seconds * SLOW
+        after = 0
+        job = None
+        while time.monotonic() < deadline:
+            try:
+                stream = self.api.WatchJob(
+                    coordinator_pb2.WatchJobRequest(job_id=job_id, after_sequence=after),
+                    timeout=max(0.1, deadline - time.monotonic()))
+                for event in stream:
+                    after = event.sequence
+                    job = event.job
+                    if until(job):
+                        stream.cancel()
+                        return self.get(job_id)
+                break  # the job is over
+            except grpc.RpcError as e:
+                if e.code() not in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED):
+                    raise
+                self.pause()
+        job = self.get(job_id)
+        if until(job):
+            return job
+        raise AssertionError(f"job {job_id} is {job_pb2.JobState.Name(job.state)} {job.reason} "
+                             f"{job.message} after {seconds} s, step {job.progress.step}")
+
+    def wait_state(self, job_id, state, seconds=60):
+        """Until the job is in `state` or past it."""
+        return self.wait(job_id, lambda job: job.state >= state, seconds)
+
+    @staticmethod
+    def pause():
+        """Between two polls of something that has no event."""
+        select.select([], [], [], 0.05)
+
+    def poll(self, what, ask, seconds=20):
+        """Asks until the answer is true; the answer."""
+        deadline = time.monotonic() + seconds * SLOW
+        while time.monotonic() < deadline:
+            with contextlib.suppress(grpc.RpcError):
+                answer = ask()
+                if answer:
+                    return answer
+            self.pause()
+        raise AssertionError(f"after {seconds} s still not: {what}")
+
+    def wait_nodes(self, count, seconds=20):
+        return self.poll(f"{count} live nodes",
+                         lambda: sum(n.alive for n in self.node_list()) >= count, seconds)
+
+    def wait_idle(self, nodes=None, seconds=20):
+        """Until these processes (default: all that run) say themselves that they are idle."""
+        for p in nodes or [n for n in self.nodes if n.process.poll() is None]:
+            with grpc.insecure_channel(p.address) as channel:
+                stub = node_pb2_grpc.NodeServiceStub(channel)
+                self.poll(f"{p.name} idle",
+                          lambda: stub.GetStatus(node_pb2.GetStatusRequest(), timeout=2).node.phase ==
+                          coordinator_pb2.NODE_PHASE_IDLE, seconds)
+
+    def status(self, process):
+        with grpc.insecure_channel(process.address) as channel:
+            return node_pb2_grpc.NodeServiceStub(channel).GetStatus(
+                node_pb2.GetStatusRequest(), timeout=10 * SLOW)
+
+    def files(self, job_id, **request):
+        """{name: bytes} of ReclaimLogs, chunks and checksums verified."""
+        import zlib
+
+        content, sums = {}, {}
+        for chunk in self.api.ReclaimLogs(
+                coordinator_pb2.ReclaimLogsRequest(job_id=job_id, **request), timeout=60 * SLOW):
+            name = chunk.artifact.name
+            assert len(chunk.payload) <= 1 << 20
+            assert zlib.crc32(chunk.payload) == chunk.crc32, name
+            data = content.setdefault(name, bytearray())
+            assert chunk.offset == len(data) + request.get("offset", 0), name
+            data += chunk.payload
+            sums[name] = chunk.artifact.sha256
+        for name, data in content.items():
+            if sums[name] and not request.get("offset"):
+                assert hashlib.sha256(data).hexdigest() == sums[name], name
+        return {k: bytes(v) for k, v in content.items()}
+
+
+class ClusterTest(unittest.TestCase):
+    """Gives each test clusters that are closed behind it, logs shown on failure."""
+
+    def cluster(self, **options):
+        c = Cluster(**options)
+
+        def close():
+            # Whether the test failed is known only to its outcome.
+            outcome = self._outcome
+            result = getattr(outcome, "result", None)
+            failed = bool(result and (result.failures or result.errors)) or \
+                any(error for _, error in getattr(outcome, "errors", []) if error)
+            c.close(failed)
+
+        self.addCleanup(close)
+        return c
+
+    def need_mnist(self):
+        if not data_path():
+            self.skipTest("PSGD_DATA has no mnist/")
+        return data_path()
+
+
+# A job that ends in about a second: few samples, a small net.
+SMALL = {
+    "title": "small", "model": {"preset": "mlp", "widths": [16]}, "data": {"name": "glyphs",
+    "trainLimit": 2000, "testLimit": 500}, "epochs": 2, "blockSize": 50,
+}
+# One that goes on until it is stopped.
+ENDLESS = {**SMALL, "title": "endless", "epochs": 100000}
+
+
+def main():
+    unittest.main(verbosity=2)

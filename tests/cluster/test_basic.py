@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""test_basic.py - jobs from submission to their files."""
+import csv
+import io
+import json
+
+import grpc
+
+from harness import (ENDLESS, FINAL, SMALL, ClusterTest, coordinator_pb2, job_pb2, main)
+
+
+class Basic(ClusterTest):
+    def test_a_job_runs_to_its_artifacts(self):
+        c = self.cluster(workers=2, pservers=2)
+        job = c.wait(c.submit(SMALL, workers=2, pservers=2).id)
+        self.assertEqual(job.state, job_pb2.JOB_STATE_DONE, job.message)
+        self.assertGreater(job.result["accuracy"], 0.5)
+        files = c.files(job.id)
+        for name in ["TR-small-N(0).csv", "TR-small-N(1).csv", "EV-small-N(0).csv",
+                     "EV-small-N(1).csv", "MODEL-small-N(0).safetensors",
+                     "MODEL-small-N(ps).safetensors", "summary.json", "manifest.json"]:
+            self.assertIn(name, files)
+        self.assertEqual(files["EV-small-N(0).csv"], files["EV-small-N(1).csv"])
+        rows = list(csv.DictReader(io.StringIO(files["TR-small-N(0).csv"].decode())))
+        self.assertEqual(len(rows), job.progress.total_steps)
+        for column in ["time_s", "epoch", "batch", "step", "loss", "accuracy", "samples_per_s",
+                       "bytes_up", "bytes_down", "wait_s"]:
+            self.assertIn(column, rows[0])
+        manifest = json.loads(files["manifest.json"])
+        self.assertEqual({f["name"] for f in manifest["files"]} | {"manifest.json"},
+                         {a.name for a in job.artifacts} | {"manifest.json"})
+        self.assertTrue(any(n.startswith("LOG-") for n in files))
+        c.wait_idle()
+
+    def test_service_after_service_job_after_job(self):
+        c = self.cluster(workers=1, pservers=1)
+        for _ in range(3):
+            self.assertEqual(c.wait(c.submit(SMALL).id).state, job_pb2.JOB_STATE_DONE)
+
+    def test_a_request_id_makes_a_submission_safe(self):
+        c = self.cluster(workers=0, pservers=0)
+        one = c.submit(SMALL, request_id="r-1")
+        self.assertEqual(c.submit(SMALL, request_id="r-1").id, one.id)
+        with self.assertRaises(grpc.RpcError) as e:
+            c.submit({**SMALL, "epochs": 3}, request_id="r-1")
+        self.assertEqual(e.exception.code(), grpc.StatusCode.ALREADY_EXISTS)
+
+    def test_a_bad_specification_is_answered_with_every_violation(self):
+        c = self.cluster(workers=0, pservers=0)
+        with self.assertRaises(grpc.RpcError) as e:
+            c.submit({"workers": 100000, "optimizer": {"rule": {"name": "adma"}},
+                      "codec": {"up": {"name": "int9"}}, "consistency": {"name": "ssp", "params": {"bnd": 1}}})
+        self.assertEqual(e.exception.code(), grpc.StatusCode.INVALID_ARGUMENT)
+        details = dict(e.exception.trailing_metadata())["grpc-status-details-bin"]
+        for field in [b"spec.workers", b"spec.optimizer.rule.name", b"spec.codec.up.name",
+                      b"spec.consistency.params"]:
+            self.assertIn(field, details)
+
+    def test_jobs_queue_with_a_reason_and_run_side_by_side(self):
+        c = self.cluster(workers=2, pservers=2)
+        c.wait_nodes(4)
+        a = c.submit(ENDLESS, title="a")
+        b = c.submit(ENDLESS, title="b")
+        for job in (a, b):
+            c.wait_state(job.id, job_pb2.JOB_STATE_RUNNING)
+        third = c.submit(SMALL, title="third")
+        queued = c.poll("a reason", lambda: (lambda j: j if j.message else None)(c.get(third.id)))
+        self.assertEqual(queued.state, job_pb2.JOB_STATE_QUEUED)
+        self.assertIn("worker", queued.message)
+        self.assertFalse({p.node_id for p in c.get(a.id).placements} &
+                         {p.node_id for p in c.get(b.id).placements})
+        c.api.CancelJob(coordinator_pb2.CancelJobRequest(job_id=a.id))
+        self.assertEqual(c.wait(third.id).state, job_pb2.JOB_STATE_DONE)
+        c.api.CancelJob(coordinator_pb2.CancelJobRequest(job_id=b.id))
+        self.assertEqual(c.wait(b.id).state, job_pb2.JOB_STATE_CANCELLED)
+        c.wait_idle()
+
+    def test_pages(self):
+        c = self.cluster(workers=0, pservers=0)
+        ids = [c.submit(SMALL, title=f"t{i}").id for i in range(5)]
+        seen, token = [], ""
+        while True:
+            page = c.api.ListJobs(coordinator_pb2.ListJobsRequest(page_size=2, page_token=token))
+            seen += [j.id for j in page.jobs]
+            token = page.next_page_token
+            if not token:
+                break
+        self.assertEqual(seen, ids[::-1])
+
+    def test_logs_while_it_runs_and_a_watch_that_resumes(self):
+        c = self.cluster(workers=1, pservers=1)
+        job = c.submit(ENDLESS)
+        c.wait_state(job.id, job_pb2.JOB_STATE_RUNNING)
+        c.poll("a log of a running job", lambda: any(
+            c.files(job.id, kinds=[job_pb2.ARTIFACT_KIND_LOG]).values()))
+        stream = c.api.WatchJob(coordinator_pb2.WatchJobRequest(job_id=job.id), timeout=30)
+        first = [next(stream) for _ in range(3)]
+        stream.cancel()
+        again = next(c.api.WatchJob(coordinator_pb2.WatchJobRequest(
+            job_id=job.id, after_sequence=first[0].sequence), timeout=30))
+        self.assertEqual(again.sequence, first[1].sequence)
+        c.api.CancelJob(coordinator_pb2.CancelJobRequest(job_id=job.id))
+        self.assertEqual(c.wait(job.id).state, job_pb2.JOB_STATE_CANCELLED)
+        c.api.DeleteJob(coordinator_pb2.DeleteJobRequest(job_id=job.id))
+        with self.assertRaises(grpc.RpcError) as e:
+            c.get(job.id)
+        self.assertEqual(e.exception.code(), grpc.StatusCode.NOT_FOUND)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""test_death.py - a process dies or freezes in each phase of a job.
+
+Nodes do it to themselves at a fault point (--fault exit-at:PHASE is SIGKILL,
+stop-at:PHASE is SIGSTOP), so the moment is exact. Within the job's deadlines the
+job is FAILED with a message that names the node; the nodes left are idle and run
+the next job.
+"""
+import time
+
+from harness import ENDLESS, SLOW, SMALL, ClusterTest, coordinator_pb2, job_pb2, main
+
+LIMIT_MS = int(2000 * SLOW)
+LIMITS = {"canCommitMs": LIMIT_MS, "preCommitFloorMs": LIMIT_MS, "preCommitCapMs": LIMIT_MS,
+          "readyMs": LIMIT_MS, "leaseMs": LIMIT_MS, "collectMs": max(1000, LIMIT_MS)}
+# Any one wait, the abort of the others, and the collection of what they have.
+WITHIN_S = 4 * LIMIT_MS / 1000 + 5
+PHASES = ["RESERVED", "PREPARING", "PREPARED", "READY", "RUNNING"]
+
+
+class Death(ClusterTest):
+    def lose(self, role, kind, phase):
+        c = self.cluster(workers=1 if role == "worker" else 2, pservers=1)
+        if role == "worker":
+            victim = c.add("worker", 1, ["--fault", f"{kind}-at:{phase}"])
+            c.workers.append(victim)
+        else:
+            c.pservers[0].stop()
+            c.pservers = []
+            victim = c.add("pserver", 7, ["--fault", f"{kind}-at:{phase}"])
+            c.pservers.append(victim)
+        c.poll("the nodes", lambda: {n.id for n in c.node_list() if n.alive} >=
+               {p.name for p in c.nodes})
+        job = c.submit(ENDLESS, workers=2, timeouts=LIMITS)
+        began = time.monotonic()
+        job = c.wait(job.id, seconds=WITHIN_S / SLOW + 5)
+        took = time.monotonic() - began
+        self.assertEqual(job.state, job_pb2.JOB_STATE_FAILED)
+        self.assertIn(victim.name, job.message)
+        self.assertTrue(job.reason)
+        self.assertLess(took, WITHIN_S)
+        # The others are idle, and the files of a failed job can be had.
+        c.wait_idle([p for p in c.nodes if p is not victim], seconds=10)
+        c.files(job.id)
+        # The next job runs: on the thawed node or on one that took its place.
+        if kind == "stop":
+            victim.thaw()
+            c.wait_idle([victim], seconds=10)
+            victim.stop()
+        else:
+            victim.process.wait()
+        victim.args = victim.args[:victim.args.index("--fault")]
+        victim.start()
+        c.poll("the node again", lambda: {n.id for n in c.node_list() if n.alive and not n.job_id} >=
+               {p.name for p in c.nodes})
+        after = c.wait(c.submit(SMALL, workers=2, title="after").id)
+        self.assertEqual(after.state, job_pb2.JOB_STATE_DONE, after.message)
+
+    def lose_coordinator(self, state):
+        c = self.cluster(workers=2, pservers=1, coordinator_args=["--fault", f"exit-at:{state}"])
+        c.wait_nodes(3)
+        spec = {**SMALL, "workers": 2, "epochs": 6}
+        job_id = None
+        # With so little to do the job may reach the state before the answer is sent.
+        try:
+            job_id = c.submit(spec).id
+        except Exception:
+            pass
+        c.coordinator.process.wait(30 * SLOW)
+        c.coordinator.process.stdout.close()
+        c.coordinator.args = c.coordinator.args[:c.coordinator.args.index("--fault")]
+        c.restart_coordinator()
+        if job_id is None:
+            job_id = c.api.ListJobs(coordinator_pb2.ListJobsRequest()).jobs[0].id
+        # Before the barrier the job begins anew, after it the nodes went on: either way it is done.
+        job = c.wait(job_id, seconds=60)
+        self.assertEqual(job.state, job_pb2.JOB_STATE_DONE, f"{job.reason} {job.message}")
+        self.assertIn("MODEL-small-N(0).safetensors", c.files(job_id))
+        c.wait_idle()
+        self.assertEqual(c.wait(c.submit(SMALL, workers=2).id).state, job_pb2.JOB_STATE_DONE)
+
+    def test_a_restarted_coordinator_has_the_artifacts_of_old_jobs(self):
+        c = self.cluster(workers=1, pservers=1)
+        job = c.wait(c.submit(SMALL).id)
+        before = c.files(job.id)
+        c.coordinator.kill()
+        c.restart_coordinator()
+        again = c.get(job.id)
+        self.assertEqual(again.state, job_pb2.JOB_STATE_DONE)
+        self.assertEqual(again.result, job.result)
+        self.assertEqual(c.files(job.id), before)
+
+    def test_a_frozen_coordinator_goes_on_when_it_thaws(self):
+        c = self.cluster(workers=2, pservers=1)
+        c.wait_nodes(3)
+        job = c.submit({**SMALL, "epochs": 20}, workers=2)
+        c.wait(job.id, lambda j: j.progress.step > 10)
+        c.coordinator.freeze()
+        c.poll("the workers finished by themselves", lambda: all(
+            c.status(w).progress.step == c.status(w).progress.total_steps > 0 for w in c.workers))
+        c.coordinator.thaw()
+        job = c.wait(job.id)
+        self.assertEqual(job.state, job_pb2.JOB_STATE_DONE, job.message)
+        c.wait_idle()
+
+    def test_asp_goes_on_without_a_worker(self):
+        c = self.cluster(workers=2, pservers=1)
+        c.wait_nodes(3)
+        job = c.submit({**SMALL, "epochs": 400}, workers=2, consistency={"name": "asp"},
+                       timeouts=LIMITS)
+        c.wait(job.id, lambda j: j.progress.step > 5)
+        c.workers[1].kill()
+        job = c.wait(job.id, seconds=120)
+        self.assertEqual(job.state, job_pb2.JOB_STATE_DONE, job.message)
+        self.assertEqual(job.progress.workers_alive, 1)
+        self.assertIn("EV-small-N(0).csv", c.files(job.id))
+        c.wait_idle([c.workers[0], *c.pservers])
+
+    def test_cancel_in_every_state(self):
+        for phase in [None, "RESERVED", "PREPARING", "PREPARED", "READY", "RUNNING"]:
+            with self.subTest(phase=phase):
+                fault = ["--fault", f"stop-at:{phase}"] if phase else []
+                c = self.cluster(workers=1, pservers=1 if phase else 0)
+                if phase:
+                    c.workers.append(c.add("worker", 1, fault))
+                    c.wait_nodes(3)
+                job = c.submit(ENDLESS, workers=2)
+                if phase:
+                    c.poll("a frozen worker", lambda: open(
+                        f"/proc/{c.workers[1].process.pid}/stat").read().split()[2] == "T")
+                c.api.CancelJob(coordinator_pb2.CancelJobRequest(job_id=job.id), timeout=10)
+                self.assertEqual(c.wait(job.id, seconds=40).state, job_pb2.JOB_STATE_CANCELLED)
+                if phase:
+                    c.wait_idle([c.workers[0], *c.pservers])
+
+
+def _case(role, kind, phase):
+    def test(self):
+        self.lose(role, kind, phase)
+
+    verb = {"exit": "killed", "stop": "frozen"}[kind]
+    setattr(Death, f"test_a_{role}_{verb}_when_{phase.lower()}", test)
+
+
+for _role in ("worker", "pserver"):
+    for _kind in ("exit", "stop"):
+        for _phase in PHASES:
+            _case(_role, _kind, _phase)
+
+for _state in ("CAN_COMMIT", "PRE_COMMIT", "DO_COMMIT", "RUNNING", "COLLECTING"):
+    setattr(Death, f"test_the_coordinator_killed_in_{_state.lower()}",
+            lambda self, s=_state: self.lose_coordinator(s))
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""test_numbers.py - what training reaches, the same bits again, bytes that are few."""
+import csv
+import io
+import os
+import pathlib
+import re
+import subprocess
+
+from harness import SLOW, SMALL, ClusterTest, job_pb2, main
+
+TUTORIAL = {"preset": "tutorial", "title": "tutorial", "data": {"name": "mnist"}}
+
+
+class Numbers(ClusterTest):
+    def train(self, c, spec, seconds=240, **fields):
+        job = c.wait(c.submit(spec, **fields).id, seconds=seconds)
+        self.assertEqual(job.state, job_pb2.JOB_STATE_DONE, f"{job.reason} {job.message}")
+        return job
+
+    def accuracy(self, workers, pservers, at_least):
+        c = self.cluster(workers=workers, pservers=pservers, data=self.need_mnist(),
+                         node_data=self.need_mnist())
+        job = self.train(c, TUTORIAL, workers=workers, pservers=pservers)
+        print(f"tutorial, {workers} workers, {pservers} pservers: {dict(job.result)}")
+        self.assertGreaterEqual(job.result["accuracy"], at_least)
+
+    def test_tutorial_with_one_worker(self):
+        self.accuracy(1, 1, 0.950)
+
+    def test_tutorial_with_two_workers(self):
+        self.accuracy(2, 1, 0.950)
+
+    def test_tutorial_with_four_workers(self):
+        self.accuracy(4, 2, 0.930)
+
+    def test_glyphs_are_neither_easy_nor_hard(self):
+        c = self.cluster(workers=1, pservers=1)
+        job = self.train(c, TUTORIAL, data={"name": "glyphs"}, workers=1, pservers=1)
+        self.assertGreaterEqual(job.result["accuracy"], 0.93)
+        self.assertLessEqual(job.result["accuracy"], 0.98)
+
+    def model(self, c, job):
+        return {name: data for name, data in c.files(job.id).items() if name.startswith("MODEL")}
+
+    def tensors(self, data):
+        """The bytes behind the header: the header names the job."""
+        return data[8 + int.from_bytes(data[:8], "little"):]
+
+    def test_one_seed_gives_the_same_bits_on_any_number_of_servers(self):
+        c = self.cluster(workers=3, pservers=3)
+        spec = {**SMALL, "model": {"preset": "mlp", "widths": [64, 32]}}
+        models = []
+        for pservers in (1, 1, 2, 3):
+            job = self.train(c, spec, workers=3, pservers=pservers, seed=7)
+            files = c.files(job.id)
+            evals = {files[f"EV-small-N({i}).csv"] for i in range(3)}
+            self.assertEqual(len(evals), 1)
+            models.append(self.tensors(files["MODEL-small-N(0).safetensors"]))
+            self.assertEqual(models[-1], self.tensors(files["MODEL-small-N(ps).safetensors"]))
+        self.assertEqual(len(set(models)), 1)
+        other = self.train(c, spec, workers=3, pservers=1, seed=8)
+        self.assertNotEqual(self.tensors(c.files(other.id)["MODEL-small-N(0).safetensors"]), models[0])
+
+    def test_one_seed_gives_the_same_bits_through_int8(self):
+        c = self.cluster(workers=2, pservers=2)
+        spec = {**SMALL, "codec": {"up": {"name": "int8"}, "down": {"name": "int8"}}}
+        models = {self.tensors(c.files(self.train(c, spec, workers=2, pservers=p).id)
+                               ["MODEL-small-N(ps).safetensors"]) for p in (1, 2, 2)}
+        self.assertEqual(len(models), 1)
+
+    def test_every_choice_trains(self):
+        c = self.cluster(workers=2, pservers=2)
+        for fields in [
+                {"consistency": {"name": "ssp", "params": {"bound": 2}}},
+                {"consistency": {"name": "asp"}},
+                {"update": {"name": "gradient_average"}},
+                {"assignment": {"name": "duplicate", "params": {"redundancy": 2}}},
+                {"assignment": {"name": "iid", "params": {"redundancy": 2}}},
+                {"optimizer": {"rule": {"name": "sgd", "params": {"lr": 0.1}}}},
+                {"optimizer": {"rule": {"name": "adam"}, "side": "OPTIMIZER_SIDE_WORKER"}},
+                {"codec": {"up": {"name": "f16"}, "down": {"name": "f16"}}},
+                {"codec": {"variables": [{"match": "dense0.*", "up": {"name": "int8"}}]}},
+                {"model": {"layers": [{"kind": "dense", "params": {"units": 32}}, {"kind": "relu"},
+                                      {"kind": "dense", "params": {"units": 16}}, {"kind": "sigmoid"},
+                                      {"kind": "dense", "params": {"units": 10}}]}},
+        ]:
+            with self.subTest(**fields):
+                job = self.train(c, {**SMALL, "epochs": 4, **fields}, workers=2, pservers=2)
+                self.assertGreater(job.result["accuracy"], 0.4, fields)
+
+    def test_int8_loses_little_and_sends_a_quarter(self):
+        c = self.cluster(workers=2, pservers=1, data=self.need_mnist(), node_data=self.need_mnist())
+        plain = self.train(c, TUTORIAL, workers=2, pservers=1)
+        small = self.train(c, TUTORIAL, workers=2, pservers=1,
+                           codec={"up": {"name": "int8"}, "down": {"name": "int8"}})
+        ratio_up = small.progress.bytes_up / plain.progress.bytes_up
+        ratio_down = small.progress.bytes_down / plain.progress.bytes_down
+        print(f"int8: accuracy {small.result['accuracy']:.4f} against {plain.result['accuracy']:.4f}, "
+              f"bytes up {ratio_up:.4f}, down {ratio_down:.4f}")
+        self.assertGreaterEqual(small.result["accuracy"], plain.result["accuracy"] - 0.005)
+        self.assertLessEqual(ratio_up, 0.27)
+        self.assertLessEqual(ratio_down, 0.27)
+        # Counted honestly: what is called float32 is what float32 would be.
+        self.assertAlmostEqual(plain.progress.bytes_up / plain.progress.bytes_up_float32, 1, delta=0.01)
+
+    def sockets_of(self, process):
+        """Sum of bytes that the kernel has sent and received on a process's TCP sockets."""
+        text = subprocess.run(["ss", "-tinpH"], capture_output=True, text=True, check=True).stdout
+        sent = received = 0
+        lines = text.splitlines()
+        for i, line in enumerate(lines):
+            if f"pid={process.process.pid}," in line:
+                detail = line + (lines[i + 1] if i + 1 < len(lines) else "")
+                sent += sum(map(int, re.findall(r"bytes_sent:(\d+)", detail)))
+                received += sum(map(int, re.findall(r"bytes_received:(\d+)", detail)))
+        return sent, received
+
+    def test_the_kernel_counts_the_same_bytes(self):
+        c = self.cluster(workers=1, pservers=1)
+        job = c.submit({**SMALL, "epochs": 100000, "model": {"preset": "mlp", "widths": [256]}})
+        c.wait(job.id, lambda j: j.progress.step > 500, seconds=120)
+        # Two readings of both counters around the same stretch of the run.
+        sent0, received0 = self.sockets_of(c.workers[0])
+        ours0 = c.status(c.workers[0]).progress
+        c.poll("more steps", lambda: c.status(c.workers[0]).progress.step > ours0.step + 2000,
+               seconds=120)
+        sent1, received1 = self.sockets_of(c.workers[0])
+        ours1 = c.status(c.workers[0]).progress
+        up = (sent1 - sent0) / (ours1.bytes_up - ours0.bytes_up)
+        down = (received1 - received0) / (ours1.bytes_down - ours0.bytes_down)
+        print(f"kernel's bytes over ours: up {up:.4f}, down {down:.4f}")
+        self.assertAlmostEqual(up, 1, delta=0.03)
+        self.assertAlmostEqual(down, 1, delta=0.03)
+
+
+if __name__ == "__main__":
+    main()
