@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* registry.h - every job there is, kept in SQLite.
+ *
+ * One database (WAL, synchronous FULL) in the data directory, for one process
+ * at a time. What a call has stored survives a crash right after it. Loop
+ * thread. Failures of the disk are INTERNAL, RESOURCE_EXHAUSTED when it is full.
+ */
+#ifndef PS_COORDINATOR_REGISTRY_H
+#define PS_COORDINATOR_REGISTRY_H
+
+#include "common/base/status.h"
+
+#include "psgd/v1/coordinator.pb-c.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    PS_REGISTRY_EVENTS_MAX = 2000, /* kept of one job, the newest */
+    PS_REQUEST_ID_MAX = 64,
+    PS_CONTENT_HASH_BYTES = 65
+};
+
+typedef struct ps_registry ps_registry;
+
+/* A job as it is stored. */
+typedef struct ps_record {
+    uint64_t number;            /* ascending in the order of submission; never used again */
+    Psgd__V1__Job *job;         /* malloc's, for psgd__v1__job__free_unpacked(job, NULL) */
+    Psgd__V1__JobState outcome; /* decided and stored while the state is not final; else 0 */
+    uint64_t sequence;          /* numbers of events up to here may have been given out */
+} ps_record;
+
+void ps_record_fini(ps_record *record);
+
+/* Opens or makes `folder`/jobs.db, bringing an older scheme up to date.
+ * FAILED_PRECONDITION: another process has it open, or a newer program made it. */
+PS_MUST_USE ps_status ps_registry_open(const char *folder, ps_registry **out);
+void ps_registry_close(ps_registry *r); /* NULL is allowed */
+
+/* Stores a new job: gives record->number and record->job->id ("title-xxxxxxxx",
+ * unique for ever). `request_id` may be "". */
+PS_MUST_USE ps_status ps_registry_add(ps_registry *r, ps_record *record, const char *title,
+                                      const char *request_id, const char *content);
+
+/* The job that a request id made, and the hash of its content. NOT_FOUND. */
+PS_MUST_USE ps_status ps_registry_find_request(ps_registry *r, const char *request_id, char *job_id,
+                                               size_t cap, char content[PS_CONTENT_HASH_BYTES]);
+
+/* Stores the job as it is now, and with it, in one transaction, `event` if not
+ * NULL. Spec and id never change. */
+PS_MUST_USE ps_status ps_registry_save(ps_registry *r, const ps_record *record,
+                                       const Psgd__V1__WatchJobResponse *event);
+
+/* NOT_FOUND: no such job. The caller finis *out. */
+PS_MUST_USE ps_status ps_registry_load(ps_registry *r, const char *job_id, ps_record *out);
+
+/* Forgets the job and its events. NOT_FOUND. */
+PS_MUST_USE ps_status ps_registry_remove(ps_registry *r, const char *job_id);
+
+/* Jobs with number < `before` (0: all), newest first, of the states whose bit
+ * (1 << state) is set: calls fn, which takes the record, until it returns false. */
+typedef bool ps_registry_fn(void *arg, ps_record *record);
+PS_MUST_USE ps_status ps_registry_each(ps_registry *r, uint64_t before, uint32_t states,
+                                       ps_registry_fn *fn, void *arg);
+
+/* The first stored event after `sequence`; *out NULL: none. The caller frees it
+ * with psgd__v1__watch_job_response__free_unpacked(*out, NULL). */
+PS_MUST_USE ps_status ps_registry_next_event(ps_registry *r, uint64_t number, uint64_t sequence,
+                                             Psgd__V1__WatchJobResponse **out);
+
+#endif

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* scheduler.c - which nodes a job may have now, or what it waits for. */
+#include "services/coordinator/scheduler.h"
+
+#include "common/base/strbuf.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { NAMES_MAX = 5 }; /* busy nodes named in a message */
+
+static void take(ps_member *m, const ps_node_entry *node, uint32_t rank)
+{
+    *m = (ps_member){.role = node->role, .rank = rank, .incarnation = node->incarnation};
+    snprintf(m->id, sizeof m->id, "%s", node->id);
+    snprintf(m->address, sizeof m->address, "%s", node->address);
+}
+
+static void name_busy(ps_strbuf *text, unsigned *named, const ps_node_entry *node)
+{
+    if ((*named)++ < NAMES_MAX)
+        ps_strbuf_printf(text, "%s%s (job %s)", *named == 1 ? "; busy: " : ", ", node->id,
+                         node->holder[0] ? node->holder : node->job_id);
+}
+
+/* Takes `want` idle nodes of a role, in the order of ids; on shortage appends a
+ * clause to `text`. */
+static bool pick(const ps_nodes *nodes, Psgd__V1__NodeRole role, uint32_t want, int64_t now_us,
+                 ps_member *members, ps_strbuf *text)
+{
+    uint32_t idle = 0, known = 0, silent = 0;
+    ps_strbuf busy = {0};
+    unsigned named = 0;
+
+    for (size_t i = 0; i < nodes->count; i++) {
+        const ps_node_entry *node = nodes->entries[i];
+
+        if (node->role != role)
+            continue;
+        known++;
+        if (!ps_node_is_alive(nodes, node, now_us))
+            silent++;
+        else if (!ps_node_is_idle(node))
+            name_busy(&busy, &named, node);
+        else if (idle++ < want)
+            take(&members[idle - 1], node, idle - 1);
+    }
+    if (idle < want) {
+        ps_strbuf_printf(text, "%sneeds %" PRIu32 " %s%s, %" PRIu32 " idle of %" PRIu32 " known",
+                         text->len ? "; " : "", want, ps_role_name(role), want == 1 ? "" : "s",
+                         idle, known);
+        if (silent > 0)
+            ps_strbuf_printf(text, ", %" PRIu32 " silent", silent);
+        ps_strbuf_puts(text, ps_strbuf_text(&busy));
+        if (named > NAMES_MAX)
+            ps_strbuf_printf(text, " and %u more", named - NAMES_MAX);
+    }
+    ps_strbuf_fini(&busy);
+    return idle >= want;
+}
+
+static const char *holder_of(const char *const *held, const char *address)
+{
+    for (size_t i = 0; held && held[i]; i += 2)
+        if (strcmp(held[i], address) == 0)
+            return held[i + 1];
+    return NULL;
+}
+
+/* One node that the job names. */
+static bool pick_named(const ps_nodes *nodes, const Psgd__V1__NodeAddress *wanted,
+                       const char *const *held, int64_t now_us, ps_member *m, uint32_t rank,
+                       ps_strbuf *text)
+{
+    const ps_node_entry *node = ps_nodes_find_address(nodes, wanted->address, now_us);
+    const char *holder = NULL;
+
+    if (node && node->holder[0] != '\0')
+        holder = node->holder;
+    if (!holder)
+        holder = holder_of(held, wanted->address);
+    if (holder) {
+        ps_strbuf_printf(text, "%s%s %s (job %s)",
+                         text->len ? ", " : "busy: ", ps_role_name(wanted->role),
+                         node ? node->id : wanted->address, holder);
+        return false;
+    }
+    /* A node of the other role is dialled as well, and refuses by name. */
+    *m = (ps_member){.role = wanted->role, .rank = rank};
+    snprintf(m->address, sizeof m->address, "%s", wanted->address);
+    if (node) {
+        snprintf(m->id, sizeof m->id, "%s", node->id);
+        m->incarnation = node->incarnation;
+    }
+    return true;
+}
+
+bool ps_schedule(const ps_nodes *nodes, const Psgd__V1__JobSpec *spec, const char *const *held,
+                 int64_t now_us, ps_member *members, char *message, size_t cap)
+{
+    const Psgd__V1__NodeRole worker = PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER;
+    const Psgd__V1__NodeRole pserver = PSGD__V1__NODE_ROLE__NODE_ROLE_PSERVER;
+    ps_strbuf text = {0};
+    bool fits = true;
+
+    if (spec->n_nodes > 0) {
+        uint32_t ranks[2] = {0, 0};
+
+        for (size_t i = 0; i < spec->n_nodes; i++) {
+            bool is_worker = spec->nodes[i]->role == worker;
+            uint32_t rank = ranks[is_worker]++;
+
+            fits = pick_named(nodes, spec->nodes[i], held, now_us,
+                              &members[is_worker ? rank : spec->workers + rank], rank, &text) &&
+                   fits;
+        }
+    } else {
+        fits = pick(nodes, worker, spec->workers, now_us, members, &text);
+        fits = pick(nodes, pserver, spec->pservers, now_us, members + spec->workers, &text) && fits;
+    }
+    if (!fits)
+        snprintf(message, cap, "%s", ps_strbuf_text(&text));
+    ps_strbuf_fini(&text);
+    return fits;
+}
