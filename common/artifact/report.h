@@ -13,10 +13,10 @@ typedef struct ps_report ps_report;
 /* A row of TR-{title}-N({id}).csv: time_s,epoch,batch,step,loss,accuracy,
  * samples_per_s,bytes_up,bytes_down,wait_s */
 typedef struct ps_train_row {
-    double time_s;   /* since training began */
-    uint32_t epoch;  /* from 1 */
-    uint64_t batch;  /* in the epoch, from 1 */
-    uint64_t step;   /* from 1 */
+    double time_s;  /* since training began */
+    uint32_t epoch; /* from 1 */
+    uint64_t batch; /* in the epoch, from 1 */
+    uint64_t step;  /* from 1 */
     double loss, accuracy, samples_per_s;
     uint64_t bytes_up, bytes_down; /* so far */
     double wait_s;                 /* so far */
@@ -30,6 +30,8 @@ typedef struct ps_eval_row {
     double loss, accuracy;
 } ps_eval_row;
 
+/* An existing file is replaced. One thread at a time. Numbers have nine digits
+ * and a point; lines end in \n. */
 PS_MUST_USE ps_status ps_report_open_train(const char *path, ps_report **out);
 PS_MUST_USE ps_status ps_report_open_eval(const char *path, ps_report **out);
 /* Buffered; a row never stays unwritten for more than a second of rows or until close. */
@@ -38,8 +40,10 @@ void ps_report_eval(ps_report *report, const ps_eval_row *row);
 /* First write error of the whole life; always frees. */
 PS_MUST_USE ps_status ps_report_close(ps_report *report);
 
-/* "TR-{title}-N({id}).csv" and kin into name[0..cap). */
-void ps_artifact_name(char *name, size_t cap, const char *prefix, const char *title,
-                      const char *id, const char *suffix);
+/* "TR-{title}-N({id}).csv" and kin into name[0..cap), cap > PS_NAME_MAX. The
+ * result is a safe name (files.h): other characters of title and id become '_',
+ * and a long title is cut. */
+void ps_artifact_name(char *name, size_t cap, const char *prefix, const char *title, const char *id,
+                      const char *suffix);
 
 #endif

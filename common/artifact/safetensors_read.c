@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* safetensors_read.c - reads with every claim of the file checked.
+ *
+ * First a header of bounded length; only then, when its ranges cover the data
+ * without holes or overlaps, the data, into one aligned block.
+ */
+#include "common/artifact/safetensors.h"
+
+#include "common/base/files.h"
+#include "common/base/xalloc.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the format's byte order is ours");
+
+enum { PREFIX_BYTES = 8 };
+
+static const char meta_key[] = "__metadata__";
+
+struct ps_safetensors {
+    json_t *header; /* owns all names and texts */
+    ps_tensor *tensors;
+    size_t count;
+    float *data;
+};
+
+/* Where a tensor says its bytes are. */
+typedef struct range {
+    uint64_t begin, end;
+    ps_tensor tensor;
+} range;
+
+static ps_status bad(const char *name, const char *why)
+{
+    return ps_fail(PS_INVALID_ARGUMENT, "tensor \"%.40s\": %s", name, why);
+}
+
+static bool as_u64(const json_t *value, uint64_t *out)
+{
+    if (!json_is_integer(value) || json_integer_value(value) < 0) {
+        return false;
+    }
+    *out = (uint64_t)json_integer_value(value);
+    return true;
+}
+
+static ps_status read_shape(const char *name, const json_t *shape, range *out, uint64_t *bytes)
+{
+    uint64_t n = sizeof(float);
+
+    if (!json_is_array(shape) || json_array_size(shape) > PS_TENSOR_RANK_MAX) {
+        return bad(name, "shape is no array of at most 8 numbers");
+    }
+    out->tensor.rank = (uint32_t)json_array_size(shape);
+    for (size_t i = 0; i < out->tensor.rank; i++) {
+        if (!as_u64(json_array_get(shape, i), &out->tensor.dim[i])) {
+            return bad(name, "shape holds what is no whole number of 0 or more");
+        }
+        if (__builtin_mul_overflow(n, out->tensor.dim[i], &n)) {
+            return bad(name, "shape is larger than any memory");
+        }
+    }
+    *bytes = n;
+    return ps_ok();
+}
+
+static ps_status read_range(const char *name, const json_t *entry, uint64_t data_bytes, range *out)
+{
+    const char *dtype = json_string_value(json_object_get(entry, "dtype"));
+    const json_t *offsets = json_object_get(entry, "data_offsets");
+    uint64_t bytes = 0;
+    ps_status st;
+
+    if (!json_is_object(entry) || json_object_size(entry) != 3) {
+        return bad(name, "expected dtype, shape and data_offsets, and nothing else");
+    }
+    if (dtype == NULL || strcmp(dtype, "F32") != 0) {
+        return bad(name, "dtype is not F32, the only one that is read");
+    }
+    st = read_shape(name, json_object_get(entry, "shape"), out, &bytes);
+    if (!ps_is_ok(&st)) {
+        return st;
+    }
+    if (json_array_size(offsets) != 2 || !as_u64(json_array_get(offsets, 0), &out->begin) ||
+        !as_u64(json_array_get(offsets, 1), &out->end)) {
+        return bad(name, "data_offsets are not two whole numbers");
+    }
+    if (out->begin > out->end || out->end > data_bytes) {
+        return bad(name, "data_offsets are beyond the file's data");
+    }
+    if (out->end - out->begin != bytes) {
+        return bad(name, "data_offsets do not fit the shape");
+    }
+    out->tensor.name = name;
+    return ps_ok();
+}
+
+static int by_begin(const void *a, const void *b)
+{
+    const range *x = a, *y = b;
+
+    if (x->begin != y->begin) {
+        return x->begin < y->begin ? -1 : 1;
+    }
+    if (x->end != y->end) {
+        return x->end < y->end ? -1 : 1;
+    }
+    return strcmp(x->tensor.name, y->tensor.name); /* empty ones: any order, but one */
+}
+
+/* ranges [0..count), sorted here, must follow on each other from 0 to data_bytes. */
+static ps_status check_cover(range *ranges, size_t count, uint64_t data_bytes)
+{
+    uint64_t at = 0;
+
+    qsort(ranges, count, sizeof *ranges, by_begin);
+    for (size_t i = 0; i < count; i++) {
+        if (ranges[i].begin != at) {
+            return ps_fail(PS_INVALID_ARGUMENT,
+                           "tensor \"%.40s\": starts at %llu, expected %llu (%s)",
+                           ranges[i].tensor.name, (unsigned long long)ranges[i].begin,
+                           (unsigned long long)at, ranges[i].begin > at ? "a hole" : "an overlap");
+        }
+        at = ranges[i].end;
+    }
+    if (at != data_bytes) {
+        return ps_fail(PS_INVALID_ARGUMENT, "tensors end at %llu of %llu bytes of data",
+                       (unsigned long long)at, (unsigned long long)data_bytes);
+    }
+    return ps_ok();
+}
+
+static ps_status check_meta(json_t *meta)
+{
+    void *it = json_object_iter(meta);
+
+    if (!json_is_object(meta)) {
+        return ps_fail(PS_INVALID_ARGUMENT, "%s is no object", meta_key);
+    }
+    for (; it != NULL; it = json_object_iter_next(meta, it)) {
+        if (!json_is_string(json_object_iter_value(it))) {
+            return ps_fail(PS_INVALID_ARGUMENT, "%s: \"%.40s\" is no text", meta_key,
+                           json_object_iter_key(it));
+        }
+    }
+    return ps_ok();
+}
+
+static ps_status read_entries(ps_safetensors *file, uint64_t data_bytes)
+{
+    size_t room = json_object_size(file->header), count = 0;
+    range *ranges = ps_xcalloc(room + 1, sizeof *ranges);
+    ps_status st = ps_ok();
+
+    for (void *it = json_object_iter(file->header); it != NULL && ps_is_ok(&st);
+         it = json_object_iter_next(file->header, it)) {
+        const char *name = json_object_iter_key(it);
+
+        if (strcmp(name, meta_key) == 0) {
+            st = check_meta(json_object_iter_value(it));
+        } else {
+            st = read_range(name, json_object_iter_value(it), data_bytes, &ranges[count++]);
+        }
+    }
+    if (ps_is_ok(&st)) {
+        st = check_cover(ranges, count, data_bytes);
+    }
+    if (ps_is_ok(&st)) {
+        file->tensors = ps_xcalloc(count + 1, sizeof *file->tensors);
+        file->count = count;
+        for (size_t i = 0; i < count; i++) {
+            file->tensors[i] = ranges[i].tensor;
+        }
+    }
+    free(ranges);
+    return st;
+}
+
+/* The header's n bytes, of a file that has data_bytes behind them. */
+static ps_status read_header(const char *json, size_t n, uint64_t data_bytes, ps_safetensors *file)
+{
+    json_error_t error;
+
+    if (n == 0 || json[0] != '{') {
+        return ps_fail(PS_INVALID_ARGUMENT, "offset 8: the header does not start with {");
+    }
+    file->header = json_loadb(json, n, JSON_REJECT_DUPLICATES, &error);
+    if (file->header == NULL) {
+        return ps_fail(PS_INVALID_ARGUMENT, "offset %zu: %.70s",
+                       PREFIX_BYTES + (size_t)error.position, error.text);
+    }
+    return read_entries(file, data_bytes);
+}
+
+/* They follow on each other, and read_shape has seen that no product overflows. */
+static void place_tensors(ps_safetensors *file)
+{
+    const float *next = file->data;
+
+    for (size_t i = 0; i < file->count; i++) {
+        ps_tensor *tensor = &file->tensors[i];
+        uint64_t n = 1;
+
+        for (uint32_t d = 0; d < tensor->rank; d++) {
+            n *= tensor->dim[d];
+        }
+        tensor->data = next;
+        next += n;
+    }
+}
+
+/* From where the header starts to the end of the file. */
+typedef struct input {
+    ps_status (*read)(void *from, void *bytes, size_t n);
+    void *from;
+    uint64_t file_bytes;
+} input;
+
+static ps_status read_whole(const input *in, ps_safetensors *file)
+{
+    uint64_t header_bytes = 0, data_bytes;
+    char *json = NULL;
+    ps_status st;
+
+    if (in->file_bytes < PREFIX_BYTES) {
+        return ps_fail(PS_INVALID_ARGUMENT, "ends at offset %llu, expected 8 bytes of length",
+                       (unsigned long long)in->file_bytes);
+    }
+    st = in->read(in->from, &header_bytes, PREFIX_BYTES);
+    if (!ps_is_ok(&st)) {
+        return st;
+    }
+    if (header_bytes > PS_SAFETENSORS_HEADER_MAX || header_bytes > in->file_bytes - PREFIX_BYTES) {
+        return ps_fail(PS_INVALID_ARGUMENT, "offset 0: a header of %llu bytes in a file of %llu",
+                       (unsigned long long)header_bytes, (unsigned long long)in->file_bytes);
+    }
+    data_bytes = in->file_bytes - PREFIX_BYTES - header_bytes;
+    json = ps_xmalloc(header_bytes);
+    st = in->read(in->from, json, header_bytes);
+    if (ps_is_ok(&st)) {
+        st = read_header(json, header_bytes, data_bytes, file);
+    }
+    free(json);
+    if (!ps_is_ok(&st)) {
+        return st;
+    }
+    file->data = ps_aligned_alloc(data_bytes); /* as large as the file is, but may be too large */
+    if (file->data == NULL) {
+        return ps_fail(PS_RESOURCE_EXHAUSTED, "no memory for %llu bytes of data",
+                       (unsigned long long)data_bytes);
+    }
+    place_tensors(file);
+    return in->read(in->from, file->data, data_bytes);
+}
+
+static ps_status open_input(const input *in, ps_safetensors **out)
+{
+    ps_safetensors *file = ps_xcalloc(1, sizeof *file);
+    ps_status st = read_whole(in, file);
+
+    if (ps_is_ok(&st)) {
+        *out = file;
+    } else {
+        ps_safetensors_close(file);
+    }
+    return st;
+}
+
+static ps_status read_fd(void *from, void *bytes, size_t n)
+{
+    int fd = *(int *)from;
+    uint8_t *at = bytes;
+
+    while (n > 0) {
+        ssize_t got = read(fd, at, n);
+
+        if (got == 0) {
+            return ps_fail(PS_DATA_LOSS, "became shorter while it was read");
+        }
+        if (got < 0 && errno != EINTR) {
+            return ps_fail_errno(errno, "read");
+        }
+        at += got < 0 ? 0 : got;
+        n -= got < 0 ? 0 : (size_t)got;
+    }
+    return ps_ok();
+}
+
+ps_status ps_safetensors_open(const char *path, ps_safetensors **out)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    struct stat info;
+    ps_status st;
+
+    if (fd < 0) {
+        return ps_fail_errno(errno, "open %s", ps_path_tail(path));
+    }
+    if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
+        st = ps_fail(PS_INVALID_ARGUMENT, "not a file");
+    } else {
+        input in = {.read = read_fd, .from = &fd, .file_bytes = (uint64_t)info.st_size};
+
+        st = open_input(&in, out);
+    }
+    close(fd);
+    return ps_wrap(st, "%s", ps_path_tail(path));
+}
+
+static ps_status read_memory(void *from, void *bytes, size_t n)
+{
+    const uint8_t **at = from;
+
+    memcpy(bytes, *at, n);
+    *at += n;
+    return ps_ok();
+}
+
+ps_status ps_safetensors_parse(const void *bytes, size_t n, ps_safetensors **out)
+{
+    const uint8_t *at = bytes;
+    input in = {.read = read_memory, .from = &at, .file_bytes = n};
+
+    return open_input(&in, out);
+}
+
+size_t ps_safetensors_count(const ps_safetensors *file)
+{
+    return file->count;
+}
+
+const ps_tensor *ps_safetensors_at(const ps_safetensors *file, size_t index)
+{
+    assert(index < file->count);
+    return &file->tensors[index];
+}
+
+const char *ps_safetensors_meta(const ps_safetensors *file, const char *key)
+{
+    return json_string_value(json_object_get(json_object_get(file->header, meta_key), key));
+}
+
+void ps_safetensors_close(ps_safetensors *file)
+{
+    if (file == NULL) {
+        return;
+    }
+    json_decref(file->header);
+    free(file->tensors);
+    free(file->data);
+    free(file);
+}
