@@ -26,6 +26,9 @@ PS_MUST_USE ps_status ps_pb_reader_fini(ps_pb_reader *r);
 /* Notes that the value at the path is wrong. */
 PS_PRINTF(2, 3) void ps_pb_violate(ps_pb_reader *r, const char *fmt, ...);
 
+/* "VALUE is not WANTED", where a long value is cut. */
+void ps_pb_violate_type(ps_pb_reader *r, const json_t *json, const char *wanted);
+
 /* Add a part to the path; give the length to ps_strbuf_truncate before. */
 void ps_pb_enter_name(ps_pb_reader *r, const char *name);
 void ps_pb_enter_index(ps_pb_reader *r, size_t i);

@@ -10,7 +10,12 @@ add_library(ps_test_kinds STATIC ${CMAKE_CURRENT_BINARY_DIR}/kinds.pb-c.c)
 target_include_directories(ps_test_kinds SYSTEM PUBLIC ${CMAKE_CURRENT_BINARY_DIR})
 target_link_libraries(ps_test_kinds PUBLIC ps_proto)
 
-ps_test(unit test_pbjson ps_rpc ps_test_kinds)
+add_library(ps_pb_filler STATIC support/pb_filler.c)
+target_include_directories(ps_pb_filler SYSTEM PRIVATE ${CMOCKA_INCLUDE_DIR})
+target_link_libraries(ps_pb_filler PUBLIC ps_rpc)
+
+ps_test(unit test_pbjson ps_pb_filler ps_test_kinds)
+ps_test(unit test_pbset ps_pb_filler ps_test_kinds)
 
 add_library(ps_kinds_world STATIC support/kinds_world.c)
 target_include_directories(ps_kinds_world SYSTEM PRIVATE ${CMOCKA_INCLUDE_DIR})

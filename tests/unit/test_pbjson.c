@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_pbjson.c - messages as JSON and back, over every type of the wire. */
 #include "tests/support/cmocka_all.h"
+#include "tests/support/pb_filler.h"
 
 #include "common/base/draw.h"
 #include "common/rpc/pbfield.h"
@@ -8,7 +9,6 @@
 
 #include "google/protobuf/timestamp.pb-c.h"
 #include "kinds.pb-c.h"
-#include "psgd/v1/codec.pb-c.h"
 #include "psgd/v1/coordinator.pb-c.h"
 #include "psgd/v1/job.pb-c.h"
 #include "psgd/v1/node.pb-c.h"
@@ -22,191 +22,17 @@
 typedef Psgd__Test__Kinds kinds;
 typedef Psgd__V1__JobSpec job_spec;
 
-/* --- messages filled by iteration over their descriptors ------------------- */
-
-typedef struct filler {
-    uint64_t key, next;
-} filler;
-
-static uint64_t draw(filler *f)
-{
-    return ps_draw_u64(f->key, f->next++);
-}
-
-static void fill_message(filler *f, ProtobufCMessage *message, unsigned depth);
-
-static char *drawn_text(filler *f)
-{
-    static const char *const texts[] = {"a", "dense0.weight", "\"quoted\"\n", "gr\xc3\xbc\xc3\x9f",
-                                        "\xf0\x9f\x99\x82"};
-    char text[64];
-
-    snprintf(text, sizeof text, "%s %u", texts[draw(f) % 5], (unsigned)(draw(f) % 1000000));
-    return strdup(text);
-}
-
-static void fill_bytes(filler *f, void *slot)
-{
-    size_t len = 1 + draw(f) % 9;
-    uint8_t *data = malloc(len);
-
-    for (size_t i = 0; i < len; i++) {
-        data[i] = (uint8_t)draw(f);
-    }
-    ps_pb_put_bytes(slot, data, len);
-}
-
-static void fill_time(filler *f, Google__Protobuf__Timestamp *time)
-{
-    static const int32_t nanos[] = {0, 250000000, 1000, 123456789};
-
-    time->seconds = (int64_t)(draw(f) % 4000000000) - 1000000000;
-    time->nanos = nanos[draw(f) % 4];
-}
-
-/* A value that is not the default; depth bounds types that hold themselves. */
-static void fill_slot(filler *f, const ProtobufCFieldDescriptor *field, void *slot, unsigned depth)
-{
-    const ProtobufCEnumDescriptor *tones = field->descriptor;
-
-    switch (field->type) {
-    case PROTOBUF_C_TYPE_INT32:
-    case PROTOBUF_C_TYPE_SINT32:
-    case PROTOBUF_C_TYPE_SFIXED32:
-    case PROTOBUF_C_TYPE_UINT32:
-    case PROTOBUF_C_TYPE_FIXED32:
-        *(uint32_t *)slot = (uint32_t)draw(f) | 1;
-        break;
-    case PROTOBUF_C_TYPE_INT64:
-    case PROTOBUF_C_TYPE_SINT64:
-    case PROTOBUF_C_TYPE_SFIXED64:
-    case PROTOBUF_C_TYPE_UINT64:
-    case PROTOBUF_C_TYPE_FIXED64:
-        *(uint64_t *)slot = draw(f) | 1; /* the upper half, too */
-        break;
-    case PROTOBUF_C_TYPE_FLOAT:
-        *(float *)slot = (float)ps_draw_normal(f->key, f->next++) * 1e-3f;
-        break;
-    case PROTOBUF_C_TYPE_DOUBLE:
-        *(double *)slot = ps_draw_normal(f->key, f->next++) * 1e6;
-        break;
-    case PROTOBUF_C_TYPE_BOOL:
-        *(protobuf_c_boolean *)slot = 1;
-        break;
-    case PROTOBUF_C_TYPE_ENUM:
-        *(int *)slot = tones->values[draw(f) % tones->n_values].value;
-        if (*(int *)slot == 0) {
-            *(int *)slot = tones->values[tones->n_values - 1].value;
-        }
-        break;
-    case PROTOBUF_C_TYPE_STRING:
-        ps_pb_put_string(field, slot, drawn_text(f));
-        break;
-    case PROTOBUF_C_TYPE_BYTES:
-        fill_bytes(f, slot);
-        break;
-    case PROTOBUF_C_TYPE_MESSAGE:
-        if (ps_pb_is_timestamp(field)) {
-            fill_time(f, (Google__Protobuf__Timestamp *)ps_pb_message_in(field, slot));
-        } else {
-            fill_message(f, ps_pb_message_in(field, slot), depth + 1);
-        }
-        break;
-    }
-}
-
-/* Every field gets a value; of a oneof, one member. */
-static void fill_message(filler *f, ProtobufCMessage *message, unsigned depth)
-{
-    const ProtobufCMessageDescriptor *type = message->descriptor;
-
-    for (unsigned i = 0; i < type->n_fields; i++) {
-        const ProtobufCFieldDescriptor *field = &type->fields[i];
-
-        if (field->type == PROTOBUF_C_TYPE_MESSAGE && depth >= 5) {
-            continue;
-        }
-        if (ps_pb_is_map(field)) {
-            const ProtobufCMessageDescriptor *entry_type = field->descriptor;
-            ProtobufCMessage *entry = ps_pb_create(entry_type);
-
-            *(ProtobufCMessage **)ps_pb_append(message, field) = entry;
-            fill_slot(f, &entry_type->fields[0], ps_pb_slot(entry, &entry_type->fields[0], 0),
-                      depth);
-            fill_slot(f, &entry_type->fields[1], ps_pb_slot(entry, &entry_type->fields[1], 0),
-                      depth + 1);
-        } else if (ps_pb_is_repeated(field)) {
-            for (size_t n = depth < 3 ? 1 + draw(f) % 3 : 1; n > 0; n--) {
-                fill_slot(f, field, ps_pb_append(message, field), depth);
-            }
-        } else if ((field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF) == 0 || draw(f) % 3 == 0) {
-            fill_slot(f, field, ps_pb_select(message, field), depth);
-        }
-    }
-}
-
-static size_t pack(const ProtobufCMessage *message, uint8_t **bytes)
-{
-    *bytes = malloc(protobuf_c_message_get_packed_size(message) + 1);
-    return protobuf_c_message_pack(message, *bytes);
-}
-
-static void assert_same_message(const ProtobufCMessage *a, const ProtobufCMessage *b)
-{
-    uint8_t *bytes_a, *bytes_b;
-    size_t len_a = pack(a, &bytes_a), len_b = pack(b, &bytes_b);
-
-    assert_int_equal(len_a, len_b);
-    assert_memory_equal(bytes_a, bytes_b, len_a);
-    free(bytes_a);
-    free(bytes_b);
-}
-
-/* Message -> JSON -> text -> JSON -> message. */
-static void assert_round_trip(const ProtobufCMessage *message, unsigned flags)
-{
-    json_t *json = ps_pb_to_json(message, flags), *again;
-    char *text = json_dumps(json, JSON_REAL_PRECISION(17));
-    ps_error error = {.status = ps_ok()};
-    ProtobufCMessage *copy = NULL;
-    json_error_t why;
-    ps_status st;
-
-    assert_non_null(text);
-    again = json_loads(text, 0, &why);
-    assert_non_null(again);
-    st = ps_pb_from_json(message->descriptor, again, "", &error, &copy);
-    if (!ps_is_ok(&st)) {
-        print_error("%s: %s\n%s\n", message->descriptor->name, st.text, text);
-    }
-    assert_true(ps_is_ok(&st));
-    assert_same_message(message, copy);
-    protobuf_c_message_free_unpacked(copy, NULL);
-    json_decref(json);
-    json_decref(again);
-    free(text);
-}
-
-static uint64_t test_seed(void)
-{
-    const char *text = getenv("PSGD_TEST_SEED");
-    uint64_t seed = text == NULL ? 20261120 : strtoull(text, NULL, 10);
-
-    print_message("seed %llu\n", (unsigned long long)seed);
-    return seed;
-}
-
 static void assert_type_round_trips(const ProtobufCMessageDescriptor *type, uint64_t seed)
 {
     for (uint64_t round = 0; round < 20; round++) {
-        filler f = {.key = ps_draw_key(seed, PS_DRAW_TEST, round, 0, 0)};
+        pb_filler f = {.key = ps_draw_key(seed, PS_DRAW_TEST, round, 0, 0)};
         ProtobufCMessage *message = ps_pb_create(type);
 
-        assert_round_trip(message, PS_PB_TERSE); /* empty */
-        assert_round_trip(message, PS_PB_DEFAULTS);
-        fill_message(&f, message, 1);
-        assert_round_trip(message, PS_PB_TERSE);
-        assert_round_trip(message, PS_PB_DEFAULTS);
+        pb_assert_round_trip(message, PS_PB_TERSE); /* empty */
+        pb_assert_round_trip(message, PS_PB_DEFAULTS);
+        pb_fill(&f, message, 1);
+        pb_assert_round_trip(message, PS_PB_TERSE);
+        pb_assert_round_trip(message, PS_PB_DEFAULTS);
         protobuf_c_message_free_unpacked(message, NULL);
     }
 }
@@ -218,7 +44,7 @@ static void every_type_of_the_wire_survives_json(void **state)
         &psgd__v1__node_service__descriptor,
         &psgd__v1__parameter_service__descriptor,
     };
-    uint64_t seed = test_seed();
+    uint64_t seed = pb_test_seed();
 
     (void)state;
     for (size_t s = 0; s < sizeof services / sizeof services[0]; s++) {
@@ -234,20 +60,10 @@ static void every_type_of_the_wire_survives_json(void **state)
 static void every_kind_of_field_survives_json(void **state)
 {
     (void)state;
-    assert_type_round_trips(&psgd__test__kinds__descriptor, test_seed());
+    assert_type_round_trips(&psgd__test__kinds__descriptor, pb_test_seed());
 }
 
 /* --- to JSON --------------------------------------------------------------- */
-
-static void assert_json(const ProtobufCMessage *message, unsigned flags, const char *want)
-{
-    json_t *json = ps_pb_to_json(message, flags);
-    char *text = json_dumps(json, JSON_COMPACT | JSON_REAL_PRECISION(17));
-
-    assert_string_equal(text, want);
-    free(text);
-    json_decref(json);
-}
 
 static void json_is_written_as_people_expect(void **state)
 {
@@ -267,13 +83,13 @@ static void json_is_written_as_people_expect(void **state)
     job.create_time = &time;
     job.n_result = 1;
     job.result = result;
-    assert_json(&job.base, PS_PB_TERSE,
-                "{\"id\":\"psgd-1\",\"state\":\"JOB_STATE_RUNNING\","
-                "\"create_time\":\"2026-11-20T11:26:00.250Z\",\"result\":{\"loss\":0.25}}");
-    assert_json(&job.base, PS_PB_DEFAULTS,
-                "{\"id\":\"psgd-1\",\"state\":\"JOB_STATE_RUNNING\",\"reason\":\"\","
-                "\"message\":\"\",\"attempt\":0,\"create_time\":\"2026-11-20T11:26:00.250Z\","
-                "\"result\":{\"loss\":0.25},\"placements\":[],\"artifacts\":[]}");
+    pb_assert_json(&job.base, PS_PB_TERSE,
+                   "{\"id\":\"psgd-1\",\"state\":\"JOB_STATE_RUNNING\","
+                   "\"create_time\":\"2026-11-20T11:26:00.250Z\",\"result\":{\"loss\":0.25}}");
+    pb_assert_json(&job.base, PS_PB_DEFAULTS,
+                   "{\"id\":\"psgd-1\",\"state\":\"JOB_STATE_RUNNING\",\"reason\":\"\","
+                   "\"message\":\"\",\"attempt\":0,\"create_time\":\"2026-11-20T11:26:00.250Z\","
+                   "\"result\":{\"loss\":0.25},\"placements\":[],\"artifacts\":[]}");
 }
 
 static void odd_values_have_a_json(void **state)
@@ -292,10 +108,10 @@ static void odd_values_have_a_json(void **state)
     k.a_string = text;
     k.a_time = &far;
     k.choice_case = PSGD__TEST__KINDS__CHOICE_CHOSEN_UINT32; /* set, though it is 0 */
-    assert_json(&k.base, PS_PB_TERSE,
-                "{\"an_int64\":-9223372036854775808,\"a_uint64\":\"18446744073709551615\","
-                "\"a_float\":0.10000000000000001,\"a_double\":\"NaN\",\"a_tone\":99,"
-                "\"a_string\":\"ab\xef\xbf\xbd\",\"a_time\":null,\"chosen_uint32\":0}");
+    pb_assert_json(&k.base, PS_PB_TERSE,
+                   "{\"an_int64\":-9223372036854775808,\"a_uint64\":\"18446744073709551615\","
+                   "\"a_float\":0.10000000000000001,\"a_double\":\"NaN\",\"a_tone\":99,"
+                   "\"a_string\":\"ab\xef\xbf\xbd\",\"a_time\":null,\"chosen_uint32\":0}");
 }
 
 static void nesting_that_is_too_deep_is_cut(void **state)
@@ -555,144 +371,60 @@ static void merging_replaces_lists_and_keeps_what_is_not_named(void **state)
     assert_true(ps_is_ok(&st));
     st = ps_pb_merge_json(m, more, "", &error);
     assert_true(ps_is_ok(&st));
-    assert_json(m, PS_PB_TERSE,
-                "{\"an_int32\":1,\"inner\":{\"a_uint32\":9,\"a_string\":\"new\"},"
-                "\"many_sint64\":[7],\"numbers\":{\"a\":1.0,\"b\":5.0,\"c\":6.0},"
-                "\"chosen_kinds\":{}}");
+    pb_assert_json(m, PS_PB_TERSE,
+                   "{\"an_int32\":1,\"inner\":{\"a_uint32\":9,\"a_string\":\"new\"},"
+                   "\"many_sint64\":[7],\"numbers\":{\"a\":1.0,\"b\":5.0,\"c\":6.0},"
+                   "\"chosen_kinds\":{}}");
     json_decref(more);
     protobuf_c_message_free_unpacked(m, NULL);
 }
 
-/* --- one field from text --------------------------------------------------- */
+/* --- junk ------------------------------------------------------------------ */
 
-static void fields_are_set_by_path(void **state)
+static void junk_is_read_or_refused_but_harms_nobody(void **state)
 {
-    static const char *const sets[][2] = {
-        {"workers", "4"},
-        {"seed", "18446744073709551615"},
-        {"optimizer.rule.name", "adam"},
-        {"optimizer.rule.params.lr", "0.01"},
-        {"optimizer.rule.params[beta.1]", "0.5"},
-        {"optimizer.rule.params.lr", "0.02"}, /* the last one counts */
-        {"optimizer.side", "WORKER"},
-        {"model.widths", "256, 64"},
-        {"model.widths[2]", "32"},
-        {"model.widths.0", "128"},
-        {"model.layers[0].kind", "dense"},
-        {"model.layers.0.params.units", "10"},
-        {"model.layers[1]", "{\"kind\": \"relu\"}"},
-        {"codec", "{\"up\": {\"name\": \"int8\"}}"},
-        {"codec.variables", "[{\"match\": \"dense0.*\"}]"},
-        {"blockSize", "16"},
-    };
-    ProtobufCMessage *m = ps_pb_create(&psgd__v1__job_spec__descriptor);
-    ps_error error = {.status = ps_ok()};
+    enum { CAP = 16384 };
+    pb_filler f = {.key = ps_draw_key(pb_test_seed(), PS_DRAW_TEST, 99, 0, 0)};
+    ProtobufCMessage *base = ps_pb_create(&psgd__test__kinds__descriptor);
+    char *text = malloc(CAP), *whole;
+    size_t taken = 0, refused = 0;
+    json_t *json;
 
     (void)state;
-    for (size_t i = 0; i < sizeof sets / sizeof sets[0]; i++) {
-        ps_status st = ps_pb_set(m, sets[i][0], sets[i][1], &error);
-
-        if (!ps_is_ok(&st)) {
-            print_error("%s: %s\n", sets[i][0], st.text);
-        }
-        assert_true(ps_is_ok(&st));
-    }
-    assert_json(m, PS_PB_TERSE,
-                "{\"workers\":4,\"block_size\":16,\"seed\":\"18446744073709551615\","
-                "\"model\":{\"widths\":[128,64,32],\"layers\":[{\"kind\":\"dense\","
-                "\"params\":{\"units\":10.0}},{\"kind\":\"relu\"}]},"
-                "\"optimizer\":{\"rule\":{\"name\":\"adam\",\"params\":{\"lr\":0.02,"
-                "\"beta.1\":0.5}},\"side\":\"OPTIMIZER_SIDE_WORKER\"},"
-                "\"codec\":{\"up\":{\"name\":\"int8\"},"
-                "\"variables\":[{\"match\":\"dense0.*\"}]}}");
-    protobuf_c_message_free_unpacked(m, NULL);
-}
-
-static void fields_of_every_kind_are_set_by_path(void **state)
-{
-    static const char *const sets[][2] = {
-        {"an_int32", "-5"},
-        {"a_float", "0.5"},
-        {"a_bool", "true"},
-        {"a_tone", "high"},
-        {"some_bytes", "AAH-"},
-        {"a_time", "2026-11-20T11:26:00Z"},
-        {"many_tones", "low,TONE_KIND_HIGH"},
-        {"many_strings", "a,b c"},
-        {"many_bool", ""},
-        {"many_times[0]", "1970-01-01T00:00:01Z"},
-        {"texts.-3", "minus"},
-        {"tones.true", "low"},
-        {"inners[a.b].inner.a_double", "2.5"},
-        {"inners.key.numbers.x.y", "1"},
-        {"chosen_string", "gone"},
-        {"chosen_kinds.a_uint32", "3"},
-    };
-    ProtobufCMessage *m = ps_pb_create(&psgd__test__kinds__descriptor);
-    ps_error error = {.status = ps_ok()};
-
-    (void)state;
-    for (size_t i = 0; i < sizeof sets / sizeof sets[0]; i++) {
-        ps_status st = ps_pb_set(m, sets[i][0], sets[i][1], &error);
-
-        if (!ps_is_ok(&st)) {
-            print_error("%s: %s\n", sets[i][0], st.text);
-        }
-        assert_true(ps_is_ok(&st));
-    }
-    assert_json(m, PS_PB_TERSE,
-                "{\"an_int32\":-5,\"a_float\":0.5,\"a_bool\":true,\"a_tone\":\"TONE_KIND_HIGH\","
-                "\"some_bytes\":\"AAH+\",\"a_time\":\"2026-11-20T11:26:00Z\","
-                "\"many_tones\":[\"TONE_KIND_LOW\",\"TONE_KIND_HIGH\"],"
-                "\"many_strings\":[\"a\",\"b c\"],\"many_times\":[\"1970-01-01T00:00:01Z\"],"
-                "\"texts\":{\"-3\":\"minus\"},\"tones\":{\"true\":\"TONE_KIND_LOW\"},"
-                "\"inners\":{\"a.b\":{\"inner\":{\"a_double\":2.5}},"
-                "\"key\":{\"numbers\":{\"x.y\":1.0}}},\"chosen_kinds\":{\"a_uint32\":3}}");
-    protobuf_c_message_free_unpacked(m, NULL);
-}
-
-static void wrong_paths_and_texts_are_refused(void **state)
-{
-    static const char *const sets[][2] = {
-        {"", "1"},
-        {"worker", "1"},
-        {"workers", "four"},
-        {"workers", "1e3"},
-        {"workers", ""},
-        {"workers.x", "1"},
-        {"workers[0]", "1"},
-        {"optimizer", "adam"},
-        {"optimizer.", "adam"},
-        {"optimizer.rule.params", "0.1"},
-        {"optimizer.rule.params.", "0.1"},
-        {"optimizer.rule.params.lr", "fast"},
-        {"optimizer.rule.params.lr", "inf"},
-        {"optimizer.rule.params[lr", "0.1"},
-        {"model.widths", "1,two"},
-        {"model.widths[7]", "1"},
-        {"model.widths[-1]", "1"},
-        {"model.widths[]", "1"},
-        {"model.layers", "dense"},
-        {"model.layers[0]", "dense"},
-        {"model.layers[0]x", "dense"},
-        {"codec", "{\"up\": "},
-        {"title", "\xff"},
-    };
-
-    (void)state;
-    for (size_t i = 0; i < sizeof sets / sizeof sets[0]; i++) {
-        ProtobufCMessage *m = ps_pb_create(&psgd__v1__job_spec__descriptor);
+    pb_fill(&f, base, 4);
+    json = ps_pb_to_json(base, PS_PB_TERSE);
+    whole = json_dumps(json, JSON_COMPACT);
+    json_decref(json);
+    assert_true(strlen(whole) < CAP / 2);
+    for (size_t i = 0; i < 20000; i++) {
         ps_error error = {.status = ps_ok()};
-        ps_status st = ps_pb_set(m, sets[i][0], sets[i][1], &error);
+        ProtobufCMessage *m = NULL;
+        ps_status st;
 
-        if (ps_is_ok(&st)) {
-            print_error("taken: %s = %s\n", sets[i][0], sets[i][1]);
+        strcpy(text, whole);
+        pb_mutate(&f, text, CAP);
+        json = json_loads(text, JSON_ALLOW_NUL | JSON_DECODE_ANY, NULL);
+        if (json == NULL) {
+            continue; /* jansson's to refuse */
         }
-        assert_int_equal(st.code, PS_INVALID_ARGUMENT);
-        assert_int_equal(error.violation_count, 1);
-        assert_round_trip(m, PS_PB_TERSE); /* what is left is a valid message */
-        protobuf_c_message_free_unpacked(m, NULL);
+        st = ps_pb_from_json(base->descriptor, json, "", &error, &m);
+        json_decref(json);
+        if (ps_is_ok(&st)) {
+            taken++;
+            if (i % 16 == 0) {
+                pb_assert_round_trip(m, PS_PB_DEFAULTS);
+            }
+            protobuf_c_message_free_unpacked(m, NULL);
+        } else {
+            assert_true(error.violation_count > 0);
+            refused++;
+        }
     }
+    print_message("%zu taken, %zu refused\n", taken, refused);
+    assert_true(taken > 100 && refused > 100);
+    free(whole);
+    free(text);
+    protobuf_c_message_free_unpacked(base, NULL);
 }
 
 int main(int argc, char **argv)
@@ -711,9 +443,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(json_that_is_too_deep_is_refused),
         cmocka_unit_test(more_violations_than_there_is_room_for_are_counted),
         cmocka_unit_test(merging_replaces_lists_and_keeps_what_is_not_named),
-        cmocka_unit_test(fields_are_set_by_path),
-        cmocka_unit_test(fields_of_every_kind_are_set_by_path),
-        cmocka_unit_test(wrong_paths_and_texts_are_refused),
+        cmocka_unit_test(junk_is_read_or_refused_but_harms_nobody),
     };
 
     cmocka_set_test_filter(argc > 1 ? argv[1] : NULL);
