@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* int8.c - a signed byte a value and one scale a slice, stochastically rounded.
  *
- * scale = m / 127, m the largest finite magnitude; v = x / scale is rounded up
- * with the probability of its fraction, so that the mean over keys is v. NaN is
- * written as 0, an infinity as +-127. When the scale is 0 (m is 0, or so small
- * that m / 127 vanishes) all bytes are 0.
+ * scale = m / 127, m the largest finite magnitude; q = floor(v + u), v = x * 127 / m,
+ * u uniform in (0, 1) with 16 bits, so that the mean of q over keys is v to
+ * within 2^-17: what float32 itself rounds at m. NaN is written as 0, an
+ * infinity as +-127. When the scale is 0 (m is 0, or so small that m / 127
+ * vanishes) all bytes are 0.
  */
 #include "common/codec/codec.h"
 #include "common/codec/kernels.h"
@@ -18,22 +19,65 @@ static size_t int8_size(const ps_params *params, size_t n)
     return n;
 }
 
+/* Writes the bytes of finite values with the largest magnitude `most`, which
+ * is neither 0 nor so small that 127 / most overflows. */
+static void quantise(const float *x, size_t n, float most, uint64_t key, uint8_t *out)
+{
+    float inverse = 127.0f / most;
+
+    while (most * inverse > 127.0f) { /* rounded up: one or two steps down */
+        uint32_t bits;
+
+        memcpy(&bits, &inverse, sizeof bits);
+        bits--;
+        memcpy(&inverse, &bits, sizeof bits);
+    }
+    ps_kernels_best()->int8_encode(x, inverse, (uint32_t)(key ^ (key >> 32)), out, n);
+}
+
+/* The rare way round: slices with values that are not finite, or all tiny.
+ * Returns the scale. */
+static float quantise_odd(const float *x, size_t n, uint64_t key, uint8_t *out)
+{
+    float clean[PS_CODEC_VALUES], most = 0, scale, lift;
+
+    for (size_t i = 0; i < n; i++) {
+        float magnitude = fabsf(x[i]);
+
+        most = magnitude > most && isfinite(magnitude) ? magnitude : most;
+    }
+    scale = most / 127.0f;
+    if (scale == 0.0f) {
+        memset(out, 0, n);
+        return scale;
+    }
+    lift = most < 0x1p-64f ? 0x1p64f : 1.0f; /* a power of two: rounds nothing */
+    for (size_t i = 0; i < n; i++) {
+        clean[i] = isnan(x[i]) ? 0.0f : isinf(x[i]) ? copysignf(most, x[i]) : x[i];
+        clean[i] *= lift;
+    }
+    quantise(clean, n, most * lift, key, out);
+    return scale;
+}
+
 static void int8_encode(const ps_params *params, uint64_t key, const float *x, size_t n,
                         uint8_t *out, ps_encoding *head)
 {
-    const ps_kernels *k = ps_kernels_best();
-    float scale = k->finite_max(x, n) / 127.0f;
+    uint32_t bits = ps_kernels_best()->largest(x, n);
+    float most, scale;
 
     (void)params;
+    memcpy(&most, &bits, sizeof most);
+    if (isfinite(most) && most >= 0x1p-64f) {
+        quantise(x, n, most, key, out);
+        scale = most / 127.0f;
+    } else {
+        scale = quantise_odd(x, n, key, out);
+    }
     psgd__v1__int8__init(&head->u.int8);
     head->u.int8.scale = scale;
     head->msg.codec_case = PSGD__V1__ENCODING__CODEC_INT8;
     head->msg.int8 = &head->u.int8;
-    if (scale > 0.0f) {
-        k->int8_encode(x, scale, (uint32_t)(key ^ (key >> 32)), out, n);
-    } else {
-        memset(out, 0, n);
-    }
 }
 
 static ps_status int8_check(const Psgd__V1__Encoding *head, const uint8_t *in, size_t len, size_t n)

@@ -23,12 +23,14 @@ typedef struct ps_kernels {
     void (*f16_set)(const uint8_t *in, float *y, size_t n);
     void (*f16_add)(const uint8_t *in, float *y, size_t n);
 
-    /* The largest finite |x|; 0 when there is none. */
-    float (*finite_max)(const float *x, size_t n);
-    /* out[i] = floor(v) + (u_i < v - floor(v)) for v = x[i] / scale, held
-     * within +-127; NaN gives 0; u_i in [0, 1) is the top 24 bits of
-     * ps_draw_u32(key, i) / 2^24. scale is finite and > 0. */
-    void (*int8_encode)(const float *x, float scale, uint32_t key, uint8_t *out, size_t n);
+    /* The largest of the values' bits without their signs: the bits of max|x|,
+     * or more than those of FLT_MAX when a value is infinite or NaN. */
+    uint32_t (*largest)(const float *x, size_t n);
+    /* out[i] = the integer nearest to x[i] * inverse + u_i - 1/2, ties to even;
+     * u_i = (h + 1/2) / 2^16, h the top 16 bits of ps_draw_u32(key, i). For
+     * finite x with |x[i] * inverse| <= 127: then so is out[i], and an integer
+     * x[i] * inverse is out[i] itself, whatever is drawn. */
+    void (*int8_encode)(const float *x, float inverse, uint32_t key, uint8_t *out, size_t n);
     void (*int8_set)(const uint8_t *in, float scale, float *y, size_t n);
     void (*int8_add)(const uint8_t *in, float scale, float *y, size_t n);
 } ps_kernels;

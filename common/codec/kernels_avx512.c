@@ -51,15 +51,15 @@ ON static void f16_add(const uint8_t *in, float *restrict y, size_t n)
     body_f16_add(in + 2 * i, y + i, n - i);
 }
 
-ON static float finite_max(const float *x, size_t n)
+ON static uint32_t largest(const float *x, size_t n)
 {
-    return body_finite_max(x, n);
+    return body_largest(x, n);
 }
 
-ON static void int8_encode(const float *x, float scale, uint32_t key, uint8_t *restrict out,
+ON static void int8_encode(const float *x, float inverse, uint32_t key, uint8_t *restrict out,
                            size_t n)
 {
-    body_int8_encode(x, scale, key, out, n);
+    body_int8_encode(x, inverse, key, out, n);
 }
 
 ON static void int8_set(const uint8_t *in, float scale, float *restrict y, size_t n)
@@ -78,7 +78,7 @@ const ps_kernels ps_kernels_avx512 = {
     .f16_encode = f16_encode,
     .f16_set = f16_set,
     .f16_add = f16_add,
-    .finite_max = finite_max,
+    .largest = largest,
     .int8_encode = int8_encode,
     .int8_set = int8_set,
     .int8_add = int8_add,

@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: Apache-2.0
+ps_test(unit test_codec ps_codec)
+ps_test(unit test_f16 ps_codec)
+ps_test(unit test_int8 ps_codec)
+
+add_executable(bench_codec bench/bench_codec.c)
+target_link_libraries(bench_codec PRIVATE ps_codec)
+set_target_properties(bench_codec PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bench)
+
+# libFuzzer is clang's; ctest runs it briefly, by hand as long as one likes.
+if(CMAKE_C_COMPILER_ID MATCHES Clang)
+    add_executable(fuzz_codec fuzz/fuzz_codec.c)
+    target_link_libraries(fuzz_codec PRIVATE ps_codec)
+    target_compile_options(fuzz_codec PRIVATE -fsanitize=fuzzer)
+    target_link_options(fuzz_codec PRIVATE -fsanitize=fuzzer)
+    add_test(NAME fuzz_codec COMMAND fuzz_codec -runs=200000 -seed=1)
+endif()
