@@ -4,6 +4,7 @@
  * Letters as in layer.h. W is (O, I), as PyTorch keeps it, so that models can
  * be exchanged; a sample of any shape counts as a row of I values.
  */
+#include "common/base/clones.h"
 #include "common/nn/blas.h"
 #include "common/nn/layer.h"
 
@@ -59,12 +60,11 @@ static void dense_forward(const ps_layer_plan *plan, const float *const *w, cons
 }
 
 /* sum (width) += the sum of the rows of a (n, width), in row order. */
-static void add_rows(const float *a, size_t n, size_t width, float *sum)
+PS_CLONES static void add_rows(const float *restrict a, size_t n, size_t width, float *restrict sum)
 {
     for (size_t i = 0; i < n; i++) {
         const float *row = a + i * width;
 
-#pragma GCC ivdep
         for (size_t j = 0; j < width; j++) {
             sum[j] += row[j];
         }

@@ -6,7 +6,7 @@
  * the Taylor polynomial of e^r - 1 up to r^7: its remainder r^8 / 8! is below
  * 2^-26 of r. No table, no branch, no libm: a loop over them vectorises, and no
  * libm of a host can change a model. Errors are below 4 units in the last place
- * (tests/unit/test_layer.c). NaN stays NaN.
+ * (tests/unit/test_activation.c). NaN stays NaN.
  */
 #ifndef PS_COMMON_NN_MATH32_H
 #define PS_COMMON_NN_MATH32_H

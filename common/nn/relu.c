@@ -9,17 +9,16 @@ static ps_status relu_plan(ps_layer_plan *plan)
     return ps_ok();
 }
 
-PS_CLONES static void relu_values(const float *x, float *y, size_t n)
+PS_CLONES static void relu_values(const float *restrict x, float *restrict y, size_t n)
 {
-#pragma GCC ivdep
     for (size_t i = 0; i < n; i++) {
         y[i] = x[i] < 0.0f ? 0.0f : x[i];
     }
 }
 
-PS_CLONES static void relu_slopes(const float *y, const float *dy, float *dx, size_t n)
+PS_CLONES static void relu_slopes(const float *restrict y, const float *restrict dy,
+                                  float *restrict dx, size_t n)
 {
-#pragma GCC ivdep
     for (size_t i = 0; i < n; i++) {
         float slope = dy[i]; /* read in any case: else only masked loads would vectorise */
 

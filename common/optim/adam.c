@@ -87,17 +87,25 @@ static inline float increment_of(factors f, float g, float *m, float *v)
     return f.rate * mean / (sqrtf(square * f.unbias) + f.epsilon);
 }
 
-PS_CLONES static void increments(factors f, const float *g, float *m, float *v, float *d, size_t n)
+PS_CLONES static void increments(factors f, const float *restrict g, float *restrict m,
+                                 float *restrict v, float *restrict d, size_t n)
 {
-#pragma GCC ivdep
     for (size_t i = 0; i < n; i++) {
         d[i] = increment_of(f, g[i], &m[i], &v[i]);
     }
 }
 
-PS_CLONES static void steps(factors f, const float *g, float *m, float *v, float *w, size_t n)
+PS_CLONES static void increments_in_place(factors f, float *restrict m, float *restrict v,
+                                          float *restrict d, size_t n)
 {
-#pragma GCC ivdep
+    for (size_t i = 0; i < n; i++) {
+        d[i] = increment_of(f, d[i], &m[i], &v[i]);
+    }
+}
+
+PS_CLONES static void steps(factors f, const float *restrict g, float *restrict m,
+                            float *restrict v, float *restrict w, size_t n)
+{
     for (size_t i = 0; i < n; i++) {
         w[i] -= increment_of(f, g[i], &m[i], &v[i]);
     }
@@ -106,7 +114,13 @@ PS_CLONES static void steps(factors f, const float *g, float *m, float *v, float
 static void adam_increment(const ps_params *params, uint64_t t, const float *g, float *state,
                            float *d, size_t n)
 {
-    increments(factors_of(params, t), g, state, state + n, d, n);
+    factors f = factors_of(params, t);
+
+    if (d == g) {
+        increments_in_place(f, state, state + n, d, n);
+    } else {
+        increments(f, g, state, state + n, d, n);
+    }
 }
 
 static void adam_step(const ps_params *params, uint64_t t, const float *g, float *state, float *w,

@@ -10,17 +10,22 @@ static const ps_param sgd_params[] = {
     {.name = NULL},
 };
 
-PS_CLONES static void increments(float rate, const float *g, float *d, size_t n)
+PS_CLONES static void increments(float rate, const float *restrict g, float *restrict d, size_t n)
 {
-#pragma GCC ivdep
     for (size_t i = 0; i < n; i++) {
         d[i] = rate * g[i];
     }
 }
 
-PS_CLONES static void steps(float rate, const float *g, float *w, size_t n)
+PS_CLONES static void increments_in_place(float rate, float *d, size_t n)
 {
-#pragma GCC ivdep
+    for (size_t i = 0; i < n; i++) {
+        d[i] = rate * d[i];
+    }
+}
+
+PS_CLONES static void steps(float rate, const float *restrict g, float *restrict w, size_t n)
+{
     for (size_t i = 0; i < n; i++) {
         w[i] -= rate * g[i];
     }
@@ -29,9 +34,15 @@ PS_CLONES static void steps(float rate, const float *g, float *w, size_t n)
 static void sgd_increment(const ps_params *params, uint64_t t, const float *g, float *state,
                           float *d, size_t n)
 {
+    float rate = (float)params->v[RATE];
+
     (void)t;
     (void)state;
-    increments((float)params->v[RATE], g, d, n);
+    if (d == g) {
+        increments_in_place(rate, d, n);
+    } else {
+        increments(rate, g, d, n);
+    }
 }
 
 static void sgd_step(const ps_params *params, uint64_t t, const float *g, float *state, float *w,

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-foreach(name IN ITEMS test_layer test_loss test_model)
+foreach(name IN ITEMS test_activation test_layer test_loss test_model)
     ps_test(unit ${name} ps_nn)
 endforeach()
+# As in common/nn: the widths that it compares are to be vectors.
+target_compile_options(test_activation PRIVATE -fno-math-errno -fno-trapping-math)
 ps_test(unit test_golden ps_nn ps_optim)
 target_compile_definitions(test_golden PRIVATE PS_GOLDEN_DIR="${CMAKE_CURRENT_SOURCE_DIR}/golden")
 

@@ -359,6 +359,7 @@ static void a_model_without_variables_has_nothing_to_train(void **state)
 static void what_does_not_fit_is_refused_by_name(void **state)
 {
     ps_layer_spec specs[2] = {spec_of("dense", 1 << 20, "wide"), spec_of("dense", 2000, "deep")};
+    ps_layer_spec waist[3] = {specs[0], spec_of("dense", 600, "waist"), specs[0]};
     ps_layer_spec units = spec_of("dense", 0, "none");
     ps_shape one = {.rank = 1, .dim = {1}};
     ps_model *model = NULL;
@@ -367,6 +368,9 @@ static void what_does_not_fit_is_refused_by_name(void **state)
     (void)state;
     assert_int_equal(st.code, PS_INVALID_ARGUMENT);
     assert_non_null(strstr(st.text, "layer 1 (deep)"));
+    st = create(waist, 3, one, 1, &model); /* 630 million weights, and as many again */
+    assert_int_equal(st.code, PS_INVALID_ARGUMENT);
+    assert_non_null(strstr(st.text, "layer 2 (wide)"));
     st = create(specs, 0, one, 1, &model);
     assert_int_equal(st.code, PS_INVALID_ARGUMENT);
     st = create(specs, PS_MODEL_LAYERS_MAX + 1, one, 1, &model);
