@@ -16,9 +16,6 @@ static bool is_name(const char *host)
     size_t label = 0;
     bool only_numbers = true;
 
-    if (strlen(host) > MOST_NAME) {
-        return false;
-    }
     for (const char *p = host; *p != '\0'; p++) {
         unsigned char c = (unsigned char)*p;
 

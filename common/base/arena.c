@@ -53,14 +53,11 @@ void *ps_arena_alloc(ps_arena *arena, size_t bytes)
     size_t rounded;
     void *p;
 
-    if (bytes > room) {
-        return NULL;
-    }
     rounded = (bytes + PS_ARENA_ALIGN_BYTES - 1) / PS_ARENA_ALIGN_BYTES * PS_ARENA_ALIGN_BYTES;
     if (rounded == 0) {
         rounded = PS_ARENA_ALIGN_BYTES; /* pieces of no bytes differ, and are counted */
     }
-    if (rounded < bytes || rounded > room) {
+    if (rounded < bytes || rounded > room) { /* the first: rounding overflowed */
         return NULL;
     }
     if (rounded > arena->left_bytes && add_block(arena, rounded) != 0) {

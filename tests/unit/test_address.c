@@ -75,6 +75,15 @@ static void what_is_no_address_is_refused(void **state)
     }
 }
 
+static void a_bare_ipv6_address_is_told_how_to_be_written(void **state)
+{
+    ps_address address;
+    ps_status st = ps_address_parse("::1", "127.0.0.1", 1, &address);
+
+    (void)state;
+    assert_non_null(strstr(st.text, "[::1]:port"));
+}
+
 static void loopback_and_any_are_told_apart(void **state)
 {
     static const char *const loopback[] = {"127.0.0.1:1", "127.9.9.9", "localhost:5", "[::1]",
@@ -108,6 +117,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_form_is_read_and_written),
         cmocka_unit_test(what_is_no_address_is_refused),
+        cmocka_unit_test(a_bare_ipv6_address_is_told_how_to_be_written),
         cmocka_unit_test(loopback_and_any_are_told_apart),
     };
 

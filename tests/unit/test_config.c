@@ -40,12 +40,13 @@ static const ps_option own_options[] = {
     PS_OPTION_STRING(settings, listen, .name = "listen", .letter = 'l', .env = "PSGD_LISTEN",
                      .value = "127.0.0.1:15387", .metavar = "HOST:PORT",
                      .help = "where to listen; port 0 takes any free one, which is printed"),
-    PS_OPTION_STRING(settings, title, .name = "title", .letter = 't', .help = "a name"),
+    PS_OPTION_STRING(settings, title, .name = "title", .letter = 't',
+                     .help = "a name; these are fifty columns, so it just fits.."),
     PS_OPTION_INT(settings, slots, .name = "slots", .letter = 'n', .env = "PSGD_SLOTS",
                   .value = "1", .min = 1, .max = 64, .help = "jobs at a time"),
     PS_OPTION_DOUBLE(settings, rate, .name = "rate", .value = "0.5", .help = "a rate"),
     PS_OPTION_DURATION(settings, grace_us, .name = "grace", .env = "PSGD_GRACE", .value = "10s",
-                       .min = 0, .max = 3600e6, .help = "time to drain"),
+                       .min = 0, .max = 3600e6, .help = "time to drain.."),
     PS_OPTION_LIST(settings, labels, .name = "label", .env = "PSGD_LABELS", .help = "a label"),
     PS_OPTION_BOOL(settings, quick, .name = "quick", .letter = 'q', .help = "hurry"),
     PS_OPTION_END,
@@ -357,10 +358,11 @@ static void help_shows_every_option_within_80_columns(void **state)
         "Settings:\n"
         "  -l, --listen HOST:PORT      where to listen; port 0 takes any free one, which\n"
         "                              is printed (default 127.0.0.1:15387; PSGD_LISTEN)\n"
-        "  -t, --title TEXT            a name\n"
+        "  -t, --title TEXT            a name; these are fifty columns, so it just fits..\n"
         "  -n, --slots INT             jobs at a time (1 to 64; default 1; PSGD_SLOTS)\n"
         "      --rate NUMBER           a rate (default 0.5)\n"
-        "      --grace DURATION        time to drain (0s to 1h; default 10s; PSGD_GRACE)\n"
+        "      --grace DURATION        time to drain.. (0s to 1h; default 10s;\n"
+        "                              PSGD_GRACE)\n"
         "      --label TEXT            a label (may be repeated; PSGD_LABELS)\n"
         "  -q, --quick                 hurry\n"
         "\n"

@@ -31,6 +31,29 @@ static void known_texts_have_their_digests(void **state)
     }
 }
 
+static void digests_around_the_ends_of_blocks_are_right(void **state)
+{
+    /* Of n letters a, computed by Python's hashlib. */
+    static const struct {
+        size_t n;
+        const char *hex;
+    } vectors[] = {
+        {55, "9f4390f8d30c2dd92ec9f095b65e2b9ae9b0a925a5258e241c9f1e910f734318"},
+        {56, "b35439a4ac6f0948b6d6f9e3c6af0f5f590ce20f1bde7090ef7970686ec6738a"},
+        {63, "7d3e74a05d7db15bce4ad9ec0658ea98e3f06eeecf16b4c6fff2da457ddc2f34"},
+        {64, "ffe054fe7ae0cb6dc65c3af9b61d5209f439851db43d0ba5997337df154668eb"},
+        {119, "31eba51c313a5c08226adf18d4a359cfdfd8d2e816b13f4af952f7ea6584dcfb"},
+    };
+    char letters[128], hex[PS_SHA256_HEX_BYTES];
+
+    (void)state;
+    memset(letters, 'a', sizeof letters);
+    for (size_t i = 0; i < sizeof vectors / sizeof vectors[0]; i++) {
+        ps_sha256_of(letters, vectors[i].n, hex);
+        assert_string_equal(hex, vectors[i].hex);
+    }
+}
+
 static void a_million_letters_have_their_digest(void **state)
 {
     uint8_t digest[PS_SHA256_BYTES];
@@ -109,6 +132,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(known_texts_have_their_digests),
+        cmocka_unit_test(digests_around_the_ends_of_blocks_are_right),
         cmocka_unit_test(a_million_letters_have_their_digest),
         cmocka_unit_test(pieces_of_any_size_give_the_same_digest),
         cmocka_unit_test(a_file_has_the_digest_of_its_bytes),

@@ -54,6 +54,10 @@ static void it_grows_past_any_first_size(void **state)
     assert_int_equal(strlen(ps_strbuf_text(&sb)), 40000);
     assert_memory_equal(ps_strbuf_text(&sb) + 39996, "9999", 4);
     ps_strbuf_fini(&sb);
+    ps_strbuf_puts(&sb, "x");
+    ps_strbuf_pad(&sb, ' ', 100000); /* many doublings at once */
+    assert_true(sb.cap > 100001);
+    ps_strbuf_fini(&sb);
 }
 
 static void lengths_of_utf8_are_known_and_wrong_ones_refused(void **state)
@@ -69,6 +73,7 @@ static void lengths_of_utf8_are_known_and_wrong_ones_refused(void **state)
     assert_int_equal(ps_utf8_length("\xc0\x80", 2), 0);         /* overlong */
     assert_int_equal(ps_utf8_length("\xe0\x80\x80", 3), 0);
     assert_int_equal(ps_utf8_length("\xe2\x82", 2), 0); /* cut */
+    assert_int_equal(ps_utf8_length("\xe2\x82\xac", 2), 0);
     assert_int_equal(ps_utf8_length("\x80", 1), 0);
     assert_int_equal(ps_utf8_length("\xff", 1), 0);
     assert_true(ps_utf8_is_valid("", 0));

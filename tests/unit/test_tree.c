@@ -238,6 +238,7 @@ static void durations_are_read_and_written(void **state)
         {"2d", 172800000000, "2d"},
         {".5s", 500000, "500ms"},
         {"0.3s", 300000, "300ms"},
+        {"1.001s", 1001000, "1s1ms"}, /* its double is just below */
     };
     static const char *const wrong[] = {"",   "10",  "s",      "-1s", "10 s",      "10S",  "1e3s",
                                         "1y", "1s ", "1.2.3s", "1s5", "99999999d", "infs", "1sm"};
