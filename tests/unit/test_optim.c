@@ -41,7 +41,7 @@ static void check_facts(const ps_optim *optim, void *arg)
     assert_ptr_equal(ps_optim_find(optim->name), optim);
     assert_true(strlen(optim->summary) > 0);
     assert_true(optim->slots <= SLOTS_MAX);
-    assert_string_equal(optim->params[0].name, "learning_rate");
+    assert_string_equal(optim->params[0].name, "lr");
     for (const ps_param *p = optim->params; p->name != NULL; p++) {
         assert_true(p->min <= p->value && p->value <= p->max && p->help != NULL);
     }
