@@ -64,7 +64,7 @@ static ps_status bad_kind(const char *text, const char *what)
 
 static ps_status parse(const ps_option *option, const char *text, value *out)
 {
-    double number;
+    double number = 0.0;
 
     switch (option->kind) {
     case PS_KIND_STRING:
@@ -98,9 +98,6 @@ static ps_status parse(const ps_option *option, const char *text, value *out)
         }
         number = (double)out->whole;
         break;
-    default:
-        assert(!"an option has a kind");
-        return ps_ok();
     }
     if (has_range(option) && (number < option->min || number > option->max)) {
         return bad_range(option, text);

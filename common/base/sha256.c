@@ -31,10 +31,23 @@ static uint32_t load_be(const uint8_t *p)
     return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
 }
 
+/* Step t. The eight words are not moved: place p of the standard's a to h is
+ * s[(p - t) & 7]. */
+static inline void step(uint32_t s[8], size_t t, uint32_t w)
+{
+    uint32_t a = s[(0 - t) & 7], b = s[(1 - t) & 7], c = s[(2 - t) & 7];
+    uint32_t e = s[(4 - t) & 7], f = s[(5 - t) & 7], g = s[(6 - t) & 7];
+    uint32_t t1 =
+        s[(7 - t) & 7] + (rotr(e, 6) ^ rotr(e, 11) ^ rotr(e, 25)) + ((e & f) ^ (~e & g)) + k[t] + w;
+
+    s[(3 - t) & 7] += t1;
+    s[(7 - t) & 7] = t1 + (rotr(a, 2) ^ rotr(a, 13) ^ rotr(a, 22)) + ((a & b) ^ (a & c) ^ (b & c));
+}
+
 static void compress(uint32_t h[8], const uint8_t block[64])
 {
     uint32_t w[64];
-    uint32_t s[8]; /* a to h */
+    uint32_t s[8];
 
     for (size_t t = 0; t < 16; t++) {
         w[t] = load_be(block + 4 * t);
@@ -46,16 +59,15 @@ static void compress(uint32_t h[8], const uint8_t block[64])
                (rotr(y, 17) ^ rotr(y, 19) ^ y >> 10);
     }
     memcpy(s, h, sizeof s);
-    for (size_t t = 0; t < 64; t++) {
-        uint32_t a = s[0], e = s[4];
-        uint32_t t1 = s[7] + (rotr(e, 6) ^ rotr(e, 11) ^ rotr(e, 25)) + ((e & s[5]) ^ (~e & s[6])) +
-                      k[t] + w[t];
-        uint32_t t2 =
-            (rotr(a, 2) ^ rotr(a, 13) ^ rotr(a, 22)) + ((a & s[1]) ^ (a & s[2]) ^ (s[1] & s[2]));
-
-        memmove(s + 1, s, 7 * sizeof s[0]);
-        s[4] += t1;
-        s[0] = t1 + t2;
+    for (size_t t = 0; t < 64; t += 8) { /* constant places, so s stays in registers */
+        step(s, t, w[t]);
+        step(s, t + 1, w[t + 1]);
+        step(s, t + 2, w[t + 2]);
+        step(s, t + 3, w[t + 3]);
+        step(s, t + 4, w[t + 4]);
+        step(s, t + 5, w[t + 5]);
+        step(s, t + 6, w[t + 6]);
+        step(s, t + 7, w[t + 7]);
     }
     for (size_t i = 0; i < 8; i++) {
         h[i] += s[i];
