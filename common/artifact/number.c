@@ -8,7 +8,7 @@
 
 /* The library may be used by a program that has called setlocale; then printf
  * writes another mark, of one byte or more, where the point should be. */
-static void put_point(char *text)
+void ps_number_put_point(char *text)
 {
     size_t before = strspn(text, "-0123456789");
     size_t mark = strcspn(text + before, "0123456789e");
@@ -28,6 +28,6 @@ const char *ps_number_text(double value, char out[PS_NUMBER_BYTES])
         return strcpy(out, value < 0 ? "-inf" : "inf");
     }
     snprintf(out, PS_NUMBER_BYTES, "%.9g", value);
-    put_point(out);
+    ps_number_put_point(out);
     return out;
 }

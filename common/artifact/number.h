@@ -9,4 +9,8 @@ enum { PS_NUMBER_BYTES = 32 };
  * locale; "nan", "inf" and "-inf" for the rest. Returns out. */
 const char *ps_number_text(double value, char out[PS_NUMBER_BYTES]);
 
+/* Puts a point where printf in some locale has put another decimal mark, of one
+ * byte or more. A text without one stays. */
+void ps_number_put_point(char *text);
+
 #endif

@@ -2,3 +2,11 @@
 foreach(name IN ITEMS test_assign test_find test_glyphs test_idx test_order)
     ps_test(unit ${name} ps_data PkgConfig::zlib)
 endforeach()
+
+if(CMAKE_C_COMPILER_ID MATCHES Clang) # libFuzzer is clang's
+    add_executable(fuzz_idx fuzz/fuzz_idx.c)
+    target_link_libraries(fuzz_idx PRIVATE ps_data)
+    target_compile_options(fuzz_idx PRIVATE -fsanitize=fuzzer)
+    target_link_options(fuzz_idx PRIVATE -fsanitize=fuzzer)
+    add_test(NAME fuzz_idx COMMAND fuzz_idx -runs=200000 -seed=1)
+endif()
