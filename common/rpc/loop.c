@@ -87,7 +87,9 @@ void ps_loop_destroy(ps_loop *loop)
         ps_loop_run(loop);
     }
     grpc_completion_queue_destroy(loop->cq);
-    grpc_shutdown();
+    /* No grpc_shutdown: gRPC stays up until the process ends. Shutting it down
+     * may wait 10 s for a thread of its own that sleeps in epoll_wait (run_poller
+     * of tcp_posix.cc). */
     pthread_mutex_destroy(&loop->mutex);
     free(loop);
 }

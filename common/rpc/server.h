@@ -74,7 +74,9 @@ void ps_call_fail_error(ps_call *call, const ps_error *why);
 /* --- streams in ------------------------------------------------------------
  * Asks for exactly one further message: on_message comes once, with message
  * NULL when the caller has sent its last. Not asking is the flow control. A
- * message that is too long or malformed ends the call by itself (`gone`). */
+ * message that is too long or malformed ends the call by itself (`gone`). gRPC
+ * cannot tell for certain a last message from a hang-up: where it matters that
+ * all has come, the messages must say how much that is. */
 typedef void ps_call_message_fn(void *arg, const ProtobufCMessage *message, ps_payload *payload,
                                 ps_call *call);
 void ps_call_read(ps_call *call, ps_call_message_fn *on_message, void *arg);

@@ -56,6 +56,7 @@ struct ps_call {
     bool answered;     /* the handler is done with it: it ended the call, or is told it is gone */
     bool headers_sent; /* or in flight */
     bool reading, sending;
+    bool drained; /* there was no further message; asked once more */
 
     grpc_byte_buffer *incoming; /* gRPC's while reading */
     ps_received in;

@@ -32,18 +32,20 @@ static void hand_over(ps_call *call)
     ps_received_drop_payload(&call->in);
 }
 
-/* No message: the caller has sent its last, or hung up. */
-static void on_nothing(ps_call *call, bool ok)
+/* No message: the caller has sent its last, or hung up. gRPC tells both alike
+ * (ok is true), and of the latter `closed` tells besides, right after. Asking
+ * once more goes the same way through gRPC and so comes in behind it. */
+static void on_nothing(ps_call *call)
 {
-    if (!ok) {
-        return; /* hung up: `closed` says so to the handler */
-    }
-    if (call->handed) {
-        call->on_message(call->message_arg, NULL, NULL, call);
-    } else {
+    if (!call->handed) {
         ps_status why = ps_fail(PS_INVALID_ARGUMENT, "%s: no request message", call->route->path);
 
         ps_call_hang_up(call, &why);
+    } else if (!call->drained) {
+        call->drained = true;
+        ps_call_receive(call);
+    } else {
+        call->on_message(call->message_arg, NULL, NULL, call);
     }
 }
 
@@ -52,12 +54,13 @@ void ps_call_on_received(ps_event *self, bool ok)
     ps_call *call = PS_CONTAINER_OF(self, ps_call, received);
     grpc_byte_buffer *buffer = call->incoming;
 
+    (void)ok;
     call->incoming = NULL;
     call->reading = false;
     if (call->answered) {
         grpc_byte_buffer_destroy(buffer);
     } else if (buffer == NULL) {
-        on_nothing(call, ok);
+        on_nothing(call);
     } else {
         ps_status st;
 
