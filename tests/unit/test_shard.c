@@ -1,0 +1,624 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_shard.c - what pushes do to a shard: orders, repetitions, errors, membership. */
+#include "tests/support/cmocka_all.h"
+
+#include "tests/support/shard_world.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static ps_shard_outcome pushed(const world *w, ps_shard *shard, uint32_t worker, uint64_t clock,
+                               uint32_t contributor, uint32_t place)
+{
+    ps_shard_outcome outcome;
+    ps_status st = world_push(w, shard, worker, clock, contributor, place, &outcome);
+
+    if (!ps_is_ok(&st)) {
+        fail_msg("%s", st.text);
+    }
+    return outcome;
+}
+
+static ps_code code_of(const world *w, ps_shard *shard, uint32_t worker, uint64_t clock,
+                       uint32_t contributor, uint32_t place)
+{
+    ps_shard_outcome outcome;
+
+    return world_push(w, shard, worker, clock, contributor, place, &outcome).code;
+}
+
+/* A whole contribution of a worker that brings itself. */
+static void push_all(const world *w, ps_shard *shard, uint32_t worker, uint64_t clock)
+{
+    for (uint32_t s = 0; s < w->conf.slice_count; s++) {
+        (void)pushed(w, shard, worker, clock, worker, s);
+    }
+}
+
+static void same_weights(const ps_shard *a, const ps_shard *b)
+{
+    assert_int_equal(ps_shard_value_count(a), ps_shard_value_count(b));
+    assert_memory_equal(ps_shard_weights(a), ps_shard_weights(b),
+                        ps_shard_value_count(a) * sizeof(float));
+}
+
+/* ---- Sums ---- */
+
+static void every_order_of_arrival_gives_the_same_bits(void **state)
+{
+    static const uint32_t orders[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2},
+                                          {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
+    static const char *const codecs[] = {"f32", "f16", "int8"};
+    world w;
+
+    (void)state;
+    for (size_t c = 0; c < 3; c++) {
+        ps_shard *first = NULL;
+
+        world_init(&w, "bsp", 3, 3);
+        world_codecs(&w, codecs[c], codecs[c]);
+        for (size_t o = 0; o < 36; o++) { /* slices of one clock in different orders */
+            ps_shard *shard = ps_shard_create(&w.conf);
+
+            for (uint64_t clock = 0; clock < 3; clock++) {
+                for (uint32_t i = 0; i < 3; i++) {
+                    (void)pushed(&w, shard, orders[o / 6][i], clock, orders[o / 6][i], 0);
+                    (void)pushed(&w, shard, orders[o % 6][i], clock, orders[o % 6][i], 1);
+                    (void)pushed(&w, shard, orders[o % 6][i], clock, orders[o % 6][i], 2);
+                }
+                assert_int_equal(ps_shard_clock(shard), clock + 1);
+            }
+            if (first == NULL) {
+                first = shard;
+            } else {
+                same_weights(first, shard);
+                ps_shard_destroy(shard);
+            }
+        }
+        ps_shard_destroy(first);
+    }
+}
+
+static void a_step_is_the_rule_on_the_scaled_sum(void **state)
+{
+    float x[3][100];
+    world w;
+    ps_shard *shard;
+
+    (void)state;
+    world_init(&w, "bsp", 3, 1);
+    w.conf.merge_scale = 0.25f;
+    shard = ps_shard_create(&w.conf);
+    for (uint32_t i = 3; i-- > 0;) {
+        world_values(&w.slices[0], 0, i, x[i]);
+        (void)pushed(&w, shard, i, 0, i, 0);
+    }
+    for (size_t i = 0; i < 100; i++) {
+        float sum = x[0][i] + x[1][i];
+
+        sum = sum + x[2][i];
+        assert_true(ps_shard_weights(shard)[i] == 0.0f - 0.5f * (sum * 0.25f));
+    }
+    ps_shard_destroy(shard);
+}
+
+static void without_an_optimizer_increments_are_subtracted(void **state)
+{
+    float x[100], initial[100];
+    world w;
+    ps_shard *shard;
+
+    (void)state;
+    world_init(&w, "bsp", 1, 1);
+    w.conf.optim = NULL;
+    w.conf.weights = initial;
+    for (size_t i = 0; i < 100; i++) {
+        initial[i] = (float)i;
+    }
+    shard = ps_shard_create(&w.conf);
+    world_values(&w.slices[0], 0, 0, x);
+    assert_int_equal(pushed(&w, shard, 0, 0, 0, 0), PS_SHARD_APPLIED);
+    for (size_t i = 0; i < 100; i++) {
+        assert_true(ps_shard_weights(shard)[i] == initial[i] - x[i]);
+    }
+    ps_shard_destroy(shard);
+}
+
+static void the_number_of_servers_changes_no_bit(void **state)
+{
+    float whole[WORLD_SLICES * 1000];
+    size_t at = 0;
+
+    (void)state;
+    for (uint32_t servers = 1; servers <= 3; servers++) {
+        at = 0;
+        for (uint32_t server = 0; server < servers; server++) {
+            world w;
+            ps_shard *shard;
+            uint32_t kept = 0;
+
+            world_init(&w, "bsp", 3, 6);
+            world_codecs(&w, "int8", "int8");
+            w.conf.optim = ps_optim_find("adam");
+            w.conf.optim_params = ps_params_default(w.conf.optim->params);
+            for (uint32_t s = server * 6 / servers; s < (server + 1) * 6 / servers; s++) {
+                w.slices[kept++] = w.slices[s];
+            }
+            w.conf.slice_count = kept;
+            shard = ps_shard_create(&w.conf);
+            for (uint64_t clock = 0; clock < 4; clock++) {
+                for (uint32_t i = 0; i < 3; i++) {
+                    push_all(&w, shard, (i + server + (uint32_t)clock) % 3, clock);
+                }
+            }
+            if (servers == 1) {
+                memcpy(whole, ps_shard_weights(shard), ps_shard_value_count(shard) * sizeof *whole);
+            } else {
+                assert_memory_equal(whole + at, ps_shard_weights(shard),
+                                    ps_shard_value_count(shard) * sizeof *whole);
+            }
+            at += ps_shard_value_count(shard);
+            ps_shard_destroy(shard);
+        }
+    }
+    assert_int_equal(at, 100 + 1 + 37 + 64 + 300 + 16);
+}
+
+/* ---- Repetitions ---- */
+
+static void repetitions_at_every_point_change_nothing(void **state)
+{
+    world w;
+    ps_shard *plain, *repeated;
+
+    (void)state;
+    world_init(&w, "bsp", 3, 2);
+    plain = ps_shard_create(&w.conf);
+    repeated = ps_shard_create(&w.conf);
+    for (uint64_t clock = 0; clock < 3; clock++) {
+        for (uint32_t step = 0; step < 6; step++) {
+            uint32_t worker = 2 - step / 2, place = step % 2; /* last first: all park */
+
+            (void)pushed(&w, plain, worker, clock, worker, place);
+            (void)pushed(&w, repeated, worker, clock, worker, place);
+            for (uint32_t again = 0; again <= step; again++) {
+                uint32_t other = 2 - again / 2;
+
+                assert_int_equal(pushed(&w, repeated, other, clock, other, again % 2),
+                                 PS_SHARD_DUPLICATE);
+            }
+            for (uint64_t old = 0; old < clock; old++) {
+                assert_int_equal(pushed(&w, repeated, worker, old, worker, place),
+                                 PS_SHARD_DUPLICATE);
+            }
+            same_weights(plain, repeated);
+        }
+    }
+    assert_int_equal(ps_shard_counters_of(repeated)->applied, 18);
+    assert_int_equal(ps_shard_counters_of(repeated)->steps, 6);
+    ps_shard_destroy(plain);
+    ps_shard_destroy(repeated);
+}
+
+static void a_retry_after_half_a_push_brings_the_rest(void **state)
+{
+    world w;
+    ps_shard *shard;
+
+    (void)state;
+    world_init(&w, "bsp", 2, 4);
+    shard = ps_shard_create(&w.conf);
+    (void)pushed(&w, shard, 0, 0, 0, 0);
+    (void)pushed(&w, shard, 0, 0, 0, 1);
+    assert_false(ps_shard_is_in(shard, 0, 0));
+    assert_int_equal(pushed(&w, shard, 0, 0, 0, 0), PS_SHARD_DUPLICATE);
+    assert_int_equal(pushed(&w, shard, 0, 0, 0, 1), PS_SHARD_DUPLICATE);
+    assert_int_equal(pushed(&w, shard, 0, 0, 0, 2), PS_SHARD_APPLIED);
+    assert_false(ps_shard_is_in(shard, 0, 0));
+    assert_int_equal(pushed(&w, shard, 0, 0, 0, 3), PS_SHARD_APPLIED);
+    assert_true(ps_shard_is_in(shard, 0, 0));
+    assert_false(ps_shard_is_in(shard, 1, 0));
+    assert_false(ps_shard_is_in(shard, 0, 1));
+    assert_false(ps_shard_is_in(shard, 0, 2)); /* there is no such contributor */
+    ps_shard_destroy(shard);
+}
+
+/* ---- Parking ---- */
+
+static void parked_bytes_are_counted_and_return_to_none(void **state)
+{
+    world w;
+    ps_shard *shard;
+    const ps_shard_counters *c;
+    uint64_t pool = 0;
+
+    (void)state;
+    world_init(&w, "bsp", 3, 2); /* 100 and 1 values */
+    shard = ps_shard_create(&w.conf);
+    c = ps_shard_counters_of(shard);
+    for (uint64_t clock = 0; clock < 5; clock++) {
+        assert_int_equal(pushed(&w, shard, 2, clock, 2, 0), PS_SHARD_PARKED);
+        assert_int_equal(c->parked_bytes_now, 400);
+        assert_int_equal(pushed(&w, shard, 1, clock, 1, 0), PS_SHARD_PARKED);
+        assert_int_equal(pushed(&w, shard, 2, clock, 2, 1), PS_SHARD_PARKED);
+        assert_int_equal(c->parked_bytes_now, 804);
+        assert_int_equal(c->parked_now, 3);
+        assert_int_equal(pushed(&w, shard, 0, clock, 0, 0), PS_SHARD_APPLIED);
+        assert_int_equal(c->parked_bytes_now, 4);
+        assert_int_equal(pushed(&w, shard, 0, clock, 0, 1), PS_SHARD_APPLIED);
+        assert_int_equal(pushed(&w, shard, 1, clock, 1, 1), PS_SHARD_APPLIED);
+        assert_int_equal(c->parked_bytes_now, 0);
+        assert_int_equal(c->parked_now, 0);
+        pool = clock == 0 ? c->pool_bytes : pool;
+        assert_int_equal(c->pool_bytes, pool); /* no more memory after the first clock */
+    }
+    assert_int_equal(c->parked_bytes_peak, 804);
+    assert_int_equal(c->parked_total, 15);
+    ps_shard_destroy(shard);
+}
+
+static void a_shard_may_end_with_parked_pushes(void **state)
+{
+    world w;
+    ps_shard *shard;
+
+    (void)state;
+    world_init(&w, "bsp", 2, 3);
+    shard = ps_shard_create(&w.conf);
+    push_all(&w, shard, 1, 0);
+    ps_shard_destroy(shard); /* a leak is the sanitizer's to see */
+    ps_shard_destroy(NULL);
+}
+
+/* ---- Errors ---- */
+
+static ps_code code_of_gift(ps_shard *shard, uint32_t worker, uint32_t contributor, const gift *g)
+{
+    ps_shard_outcome outcome;
+
+    return ps_shard_push(shard, worker, 0, contributor, &g->head.msg, g->bytes, g->len, &outcome)
+        .code;
+}
+
+static void what_is_wrong_is_refused_and_changes_nothing(void **state)
+{
+    static gift g, other;
+    world w, f16;
+    ps_shard *shard, *clean;
+    uint64_t refused = 0;
+
+    (void)state;
+    world_init(&w, "bsp", 3, 2);
+    world_init(&f16, "bsp", 3, 2);
+    world_codecs(&w, "int8", "int8");
+    world_codecs(&f16, "f16", "f16");
+    shard = ps_shard_create(&w.conf);
+    clean = ps_shard_create(&w.conf);
+    for (uint32_t worker = 3; worker-- > 0;) { /* early ones too: seen before they park */
+        world_gift(&w.slices[0], 0, worker, &g);
+        assert_int_equal(code_of_gift(shard, 3, worker, &g), PS_INVALID_ARGUMENT);
+        assert_int_equal(code_of_gift(shard, worker, 3, &g), PS_INVALID_ARGUMENT);
+        assert_int_equal(code_of_gift(shard, worker, (worker + 1) % 3, &g), PS_PERMISSION_DENIED);
+        g.head.msg.slice = 11; /* between two of ours */
+        assert_int_equal(code_of_gift(shard, worker, worker, &g), PS_INVALID_ARGUMENT);
+        g.head.msg.slice = UINT32_MAX;
+        assert_int_equal(code_of_gift(shard, worker, worker, &g), PS_INVALID_ARGUMENT);
+        g.head.msg.slice = w.slices[1].index; /* whose length is another */
+        assert_int_equal(code_of_gift(shard, worker, worker, &g), PS_DATA_LOSS);
+        g.head.msg.slice = w.slices[0].index;
+        g.len--;
+        assert_int_equal(code_of_gift(shard, worker, worker, &g), PS_DATA_LOSS);
+        g.head.msg.payload_bytes--;
+        assert_int_equal(code_of_gift(shard, worker, worker, &g), PS_DATA_LOSS);
+        g.len++;
+        g.head.msg.payload_bytes++;
+        g.head.u.int8.scale = NAN;
+        assert_int_equal(code_of_gift(shard, worker, worker, &g), PS_DATA_LOSS);
+        g.head.u.int8.scale = INFINITY;
+        assert_int_equal(code_of_gift(shard, worker, worker, &g), PS_DATA_LOSS);
+        world_gift(&f16.slices[0], 0, worker, &other);
+        assert_int_equal(code_of_gift(shard, worker, worker, &other), PS_INVALID_ARGUMENT);
+        assert_int_equal(code_of(&w, shard, worker, 1, worker, 0), PS_OUT_OF_RANGE);
+        assert_int_equal(code_of(&w, shard, worker, UINT64_MAX, worker, 0), PS_OUT_OF_RANGE);
+        refused += 13;
+        assert_int_equal(ps_shard_counters_of(shard)->refused, refused);
+        assert_int_equal(ps_shard_counters_of(shard)->bytes_in,
+                         ps_shard_counters_of(clean)->bytes_in);
+        push_all(&w, shard, worker, 0);
+        push_all(&w, clean, worker, 0);
+        same_weights(shard, clean);
+    }
+    assert_int_equal(ps_shard_clock(shard), 1);
+    ps_shard_destroy(shard);
+    ps_shard_destroy(clean);
+}
+
+/* ---- Policies ---- */
+
+static void ssp_applies_at_once_and_keeps_its_bound(void **state)
+{
+    float x[100];
+    world w;
+    ps_shard *shard;
+
+    (void)state;
+    world_init(&w, "ssp", 2, 1);
+    w.conf.policy_params.v[0] = 2;
+    w.conf.merge_scale = 0.5f;
+    shard = ps_shard_create(&w.conf);
+    assert_int_equal(pushed(&w, shard, 1, 0, 1, 0), PS_SHARD_APPLIED);
+    world_values(&w.slices[0], 0, 1, x);
+    for (size_t i = 0; i < 100; i++) {
+        assert_true(ps_shard_weights(shard)[i] == 0.0f - 0.5f * (x[i] * 0.5f));
+    }
+    assert_int_equal(code_of(&w, shard, 1, 2, 1, 0), PS_OUT_OF_RANGE); /* 1 is next */
+    assert_int_equal(pushed(&w, shard, 1, 1, 1, 0), PS_SHARD_APPLIED);
+    assert_int_equal(pushed(&w, shard, 1, 2, 1, 0), PS_SHARD_APPLIED);
+    assert_int_equal(code_of(&w, shard, 1, 3, 1, 0), PS_OUT_OF_RANGE); /* 3 ahead */
+    assert_int_equal(pushed(&w, shard, 0, 0, 0, 0), PS_SHARD_APPLIED);
+    assert_int_equal(pushed(&w, shard, 1, 3, 1, 0), PS_SHARD_APPLIED);
+    assert_int_equal(pushed(&w, shard, 1, 0, 1, 0), PS_SHARD_DUPLICATE);
+    assert_int_equal(ps_shard_version(shard, 0), 5);
+    ps_shard_destroy(shard);
+}
+
+static void asp_goes_on_without_a_lost_worker_and_others_do_not(void **state)
+{
+    static const char *const names[] = {"bsp", "ssp"};
+    uint32_t waited[2] = {9, 9};
+    world w;
+    ps_shard *shard;
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        world_init(&w, names[i], 2, 1);
+        shard = ps_shard_create(&w.conf);
+        assert_int_equal(ps_shard_lose_worker(shard, 0).code, PS_FAILED_PRECONDITION);
+        assert_int_equal(pushed(&w, shard, 0, 0, 0, 0), PS_SHARD_APPLIED);
+        ps_shard_destroy(shard);
+    }
+    world_init(&w, "asp", 2, 1);
+    shard = ps_shard_create(&w.conf);
+    for (uint64_t clock = 0; clock < 3; clock++) {
+        (void)pushed(&w, shard, 1, clock, 1, 0);
+    }
+    assert_int_equal(ps_shard_clock(shard), 0);
+    assert_int_equal(ps_shard_waits_for(shard, waited, 2), 1);
+    assert_int_equal(waited[0], 0);
+    assert_int_equal(ps_shard_lose_worker(shard, 2).code, PS_INVALID_ARGUMENT);
+    assert_int_equal(ps_shard_lose_worker(shard, 0).code, PS_OK);
+    assert_int_equal(ps_shard_lose_worker(shard, 0).code, PS_OK);
+    assert_int_equal(ps_shard_clock(shard), 3);
+    assert_int_equal(code_of(&w, shard, 0, 0, 0, 0), PS_FAILED_PRECONDITION);
+    assert_int_equal(ps_shard_pull_begin(shard, 0, 0).code, PS_FAILED_PRECONDITION);
+    assert_int_equal(ps_shard_waits_for(shard, waited, 2), 1);
+    assert_int_equal(waited[0], 1);
+    assert_int_equal(ps_shard_lose_worker(shard, 1).code, PS_OK);
+    assert_int_equal(ps_shard_waits_for(shard, waited, 2), 0);
+    ps_shard_destroy(shard);
+}
+
+static void bsp_says_who_is_waited_for(void **state)
+{
+    uint32_t waited[3];
+    world w;
+    ps_shard *shard;
+
+    (void)state;
+    world_init(&w, "bsp", 3, 2);
+    shard = ps_shard_create(&w.conf);
+    assert_int_equal(ps_shard_waits_for(shard, waited, 3), 3);
+    push_all(&w, shard, 1, 0);
+    (void)pushed(&w, shard, 2, 0, 2, 0); /* half of it */
+    assert_int_equal(ps_shard_waits_for(shard, waited, 1), 2);
+    assert_int_equal(ps_shard_waits_for(shard, waited, 3), 2);
+    assert_int_equal(waited[0], 0);
+    assert_int_equal(waited[1], 2);
+    ps_shard_destroy(shard);
+}
+
+/* Four workers, four blocks, each block held by two: k and k + 1. */
+static void redundancy_counts_a_block_once(void **state)
+{
+    world w, alone;
+    ps_shard *shard, *once;
+
+    (void)state;
+    world_init(&w, "bsp", 4, 2);
+    world_blocks(&w, 4);
+    for (uint32_t i = 0; i < 4; i++) {
+        world_hold(&w, i, i < (i + 3) % 4 ? i : (i + 3) % 4);
+        world_hold(&w, i, i < (i + 3) % 4 ? (i + 3) % 4 : i);
+    }
+    world_init(&alone, "bsp", 4, 2);
+    w.conf.merge_scale = alone.conf.merge_scale = 0.25f;
+    shard = ps_shard_create(&w.conf);
+    once = ps_shard_create(&alone.conf);
+    for (uint32_t k = 0; k < 4; k++) {
+        push_all(&alone, once, k, 0);
+    }
+    for (uint32_t s = 0; s < 2; s++) { /* workers 1 and 3 hold everything between them */
+        assert_int_equal(pushed(&w, shard, 1, 0, 1, s), PS_SHARD_PARKED);
+        assert_int_equal(pushed(&w, shard, 2, 0, 1, s), PS_SHARD_DUPLICATE);
+        assert_int_equal(pushed(&w, shard, 1, 0, 0, s), PS_SHARD_APPLIED);
+        assert_int_equal(pushed(&w, shard, 3, 0, 3, s), PS_SHARD_PARKED);
+        assert_int_equal(pushed(&w, shard, 0, 0, 0, s), PS_SHARD_DUPLICATE);
+        assert_int_equal(pushed(&w, shard, 3, 0, 2, s), PS_SHARD_APPLIED);
+        assert_int_equal(pushed(&w, shard, 2, 0, 2, s), PS_SHARD_DUPLICATE);
+        assert_int_equal(code_of(&w, shard, 1, 0, 2, s), PS_PERMISSION_DENIED);
+    }
+    assert_int_equal(ps_shard_clock(shard), 1);
+    assert_true(ps_shard_is_in(shard, 0, 3));
+    same_weights(shard, once);
+    ps_shard_destroy(shard);
+    ps_shard_destroy(once);
+}
+
+static void a_worker_without_blocks_is_not_waited_for(void **state)
+{
+    world w;
+    ps_shard *shard;
+    uint32_t waited[3];
+
+    (void)state;
+    world_init(&w, "bsp", 3, 1);
+    world_blocks(&w, 2);
+    world_hold(&w, 0, 0);
+    world_hold(&w, 2, 1);
+    shard = ps_shard_create(&w.conf);
+    assert_int_equal(ps_shard_waits_for(shard, waited, 3), 2);
+    (void)pushed(&w, shard, 0, 0, 0, 0);
+    (void)pushed(&w, shard, 2, 0, 1, 0);
+    assert_int_equal(ps_shard_clock(shard), 1);
+    ps_shard_destroy(shard);
+}
+
+/* A policy of this test: buffers, and drops what contributor 0 and 2 send. */
+static uint64_t no_lead(const ps_params *params)
+{
+    (void)params;
+    return 0;
+}
+
+static ps_verdict keeps_worker_1(const ps_params *params, const ps_clocks *c, uint32_t worker,
+                                 uint64_t clock, float *scale)
+{
+    (void)params;
+    (void)c;
+    *scale = 1.0f;
+    return clock == 0 || worker == 1 ? PS_BUFFER : PS_DROP;
+}
+
+static void what_a_policy_drops_counts_as_in(void **state)
+{
+    static const uint32_t orders[3][3] = {{0, 1, 2}, {2, 1, 0}, {1, 2, 0}};
+    ps_consistency dropping = *ps_consistency_find("bsp");
+    float x[100], before[100];
+    world w;
+
+    (void)state;
+    dropping.lead = no_lead;
+    dropping.on_push = keeps_worker_1;
+    for (size_t o = 0; o < 3; o++) {
+        ps_shard *shard;
+
+        world_init(&w, "bsp", 3, 1);
+        w.conf.policy = &dropping;
+        shard = ps_shard_create(&w.conf);
+        for (uint64_t clock = 0; clock < 3; clock++) {
+            memcpy(before, ps_shard_weights(shard), sizeof before);
+            for (size_t i = 0; i < 3; i++) {
+                uint32_t worker = orders[o][i];
+                ps_shard_outcome outcome = pushed(&w, shard, worker, clock, worker, 0);
+
+                assert_int_equal(outcome == PS_SHARD_DROPPED, clock > 0 && worker != 1);
+                assert_int_equal(pushed(&w, shard, worker, clock, worker, 0), PS_SHARD_DUPLICATE);
+            }
+            assert_int_equal(ps_shard_clock(shard), clock + 1);
+        }
+        world_values(&w.slices[0], 2, 1, x);
+        for (size_t i = 0; i < 100; i++) {
+            assert_true(ps_shard_weights(shard)[i] == before[i] - 0.5f * x[i]);
+        }
+        assert_int_equal(ps_shard_counters_of(shard)->parked_now, 0);
+        ps_shard_destroy(shard);
+    }
+}
+
+/* ---- Zeros ---- */
+
+static void a_push_without_slices_is_zeros_for_all(void **state)
+{
+    world w;
+    ps_shard *shard, *other;
+
+    (void)state;
+    world_init(&w, "bsp", 2, 3);
+    shard = ps_shard_create(&w.conf);
+    other = ps_shard_create(&w.conf);
+    (void)pushed(&w, shard, 1, 0, 1, 1); /* one slice is there before: it stays */
+    assert_int_equal(ps_shard_push_zeros(shard, 1, 0, 1).code, PS_OK);
+    assert_true(ps_shard_is_in(shard, 0, 1));
+    assert_int_equal(ps_shard_push_zeros(shard, 1, 0, 1).code, PS_OK);
+    assert_int_equal(ps_shard_counters_of(shard)->duplicates, 4);
+    push_all(&w, shard, 0, 0);
+    assert_int_equal(ps_shard_clock(shard), 1);
+    world_init(&w, "bsp", 1, 3);
+    ps_shard_destroy(other);
+    other = ps_shard_create(&w.conf);
+    push_all(&w, other, 0, 0);
+    assert_memory_equal(ps_shard_weights(shard), ps_shard_weights(other), 400);
+    assert_memory_not_equal(ps_shard_weights(shard) + 100, ps_shard_weights(other) + 100, 4);
+    assert_memory_equal(ps_shard_weights(shard) + 101, ps_shard_weights(other) + 101, 37 * 4);
+    ps_shard_destroy(shard);
+    ps_shard_destroy(other);
+}
+
+static void zeros_are_refused_for_all_slices_or_none(void **state)
+{
+    world w;
+    ps_shard *shard;
+
+    (void)state;
+    world_init(&w, "asp", 1, 2);
+    shard = ps_shard_create(&w.conf);
+    (void)pushed(&w, shard, 0, 0, 0, 0);
+    assert_int_equal(ps_shard_push_zeros(shard, 0, 1, 0).code, PS_OUT_OF_RANGE); /* slice 1 */
+    assert_int_equal(ps_shard_version(shard, 0), 1);
+    assert_int_equal(ps_shard_version(shard, 1), 0);
+    assert_int_equal(ps_shard_push_zeros(shard, 1, 0, 0).code, PS_INVALID_ARGUMENT);
+    assert_int_equal(ps_shard_push_zeros(shard, 0, 0, 0).code, PS_OK);
+    assert_int_equal(ps_shard_version(shard, 1), 1);
+    ps_shard_destroy(shard);
+}
+
+static void staleness_is_what_others_did_in_between(void **state)
+{
+    ps_shard_piece piece;
+    ps_shard_answer answer;
+    const ps_shard_counters *c;
+    world w;
+    ps_shard *shard;
+
+    (void)state;
+    world_init(&w, "asp", 2, 1);
+    shard = ps_shard_create(&w.conf);
+    c = ps_shard_counters_of(shard);
+    assert_int_equal(ps_shard_pull_begin(shard, 0, 0).code, PS_OK);
+    ps_shard_pull_next(shard, 0, 1 << 20, &piece, 1, &answer);
+    (void)pushed(&w, shard, 1, 0, 1, 0);
+    (void)pushed(&w, shard, 1, 1, 1, 0); /* without a pull: 1 behind */
+    (void)pushed(&w, shard, 0, 0, 0, 0);
+    assert_int_equal(c->staleness_count, 3);
+    assert_int_equal(c->staleness_max, 2);
+    assert_int_equal(c->staleness_sum, 0 + 1 + 2);
+    ps_shard_destroy(shard);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_order_of_arrival_gives_the_same_bits),
+        cmocka_unit_test(a_step_is_the_rule_on_the_scaled_sum),
+        cmocka_unit_test(without_an_optimizer_increments_are_subtracted),
+        cmocka_unit_test(the_number_of_servers_changes_no_bit),
+        cmocka_unit_test(repetitions_at_every_point_change_nothing),
+        cmocka_unit_test(a_retry_after_half_a_push_brings_the_rest),
+        cmocka_unit_test(parked_bytes_are_counted_and_return_to_none),
+        cmocka_unit_test(a_shard_may_end_with_parked_pushes),
+        cmocka_unit_test(what_is_wrong_is_refused_and_changes_nothing),
+        cmocka_unit_test(ssp_applies_at_once_and_keeps_its_bound),
+        cmocka_unit_test(asp_goes_on_without_a_lost_worker_and_others_do_not),
+        cmocka_unit_test(bsp_says_who_is_waited_for),
+        cmocka_unit_test(redundancy_counts_a_block_once),
+        cmocka_unit_test(a_worker_without_blocks_is_not_waited_for),
+        cmocka_unit_test(what_a_policy_drops_counts_as_in),
+        cmocka_unit_test(a_push_without_slices_is_zeros_for_all),
+        cmocka_unit_test(zeros_are_refused_for_all_slices_or_none),
+        cmocka_unit_test(staleness_is_what_others_did_in_between),
+    };
+
+    cmocka_set_test_filter(argc > 1 ? argv[1] : NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
