@@ -149,10 +149,15 @@ static void a_checksum_that_is_none_never_becomes_a_path(void **state)
 {
     temp_dir cache = temp_dir_create();
     char folder[256];
-    ps_status st = ps_data_find(NULL, &pair, NULL, cache.path, "../../etc", folder, sizeof folder);
+    static const char *const wrong[] = {
+        "../../etc", "", "abc", "ABCDEF0123456789abcdef0123456789abcdef0123456789abcdef0123456789"};
 
     (void)state;
-    assert_int_equal(st.code, PS_INVALID_ARGUMENT);
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        ps_status st = ps_data_find(NULL, &pair, NULL, cache.path, wrong[i], folder, sizeof folder);
+
+        assert_int_equal(st.code, PS_INVALID_ARGUMENT);
+    }
     temp_dir_destroy(&cache);
 }
 
@@ -182,10 +187,16 @@ static void a_cache_describes_a_file_once_until_it_is_replaced(void **state)
     assert_string_equal(st.text, "");
     assert_int_equal(cache->count, 3);
     assert_string_not_equal(first, second);
-    for (size_t i = 0; i < PS_DATA_CACHE_FILES; i++) { /* the oldest give way */
-        put(&dir, "pair/b", i % 2 == 0 ? "x" : "y");
+    for (size_t i = 0; i < 2 * PS_DATA_CACHE_FILES; i++) { /* the oldest give way */
+        char text[2 * PS_DATA_CACHE_FILES + 1] = {0};
+
+        memset(text, 'x', i);
+        put(&dir, "pair/b", text);
         st = ps_data_describe_cached(cache, &pair, folder, files, &count, second);
         assert_string_equal(st.text, "");
+        if (i < PS_DATA_CACHE_FILES - 4) { /* a is still known */
+            assert_int_equal(cache->count, 4 + i);
+        }
     }
     free(cache);
     temp_dir_destroy(&dir);
