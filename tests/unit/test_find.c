@@ -150,7 +150,8 @@ static void a_checksum_that_is_none_never_becomes_a_path(void **state)
     temp_dir cache = temp_dir_create();
     char folder[256];
     static const char *const wrong[] = {
-        "../../etc", "", "abc", "ABCDEF0123456789abcdef0123456789abcdef0123456789abcdef0123456789"};
+        "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef/../../etc", "../../etc",
+        "", "abc", "ABCDEF0123456789abcdef0123456789abcdef0123456789abcdef0123456789"};
 
     (void)state;
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
