@@ -83,6 +83,7 @@ ps_exchange *ps_exchange_create(const ps_exchange_conf *conf)
     x->plan = plan;
     x->layout = layout;
     x->incarnation = conf->incarnation;
+    x->asks_early = plan->policy->asks_early && plan->update_facts.redundancy == 1;
     x->weights = conf->weights;
     x->grad = ps_buf_ref(conf->grad);
     x->kick.fire = on_kick;

@@ -37,6 +37,9 @@ struct ps_exchange {
     uint32_t taken;  /* variables of box.ready that the lanes know */
     uint32_t *fresh; /* (variables): copied from the box */
 
+    /* Wishes go out before the step they wait for: safe only where no answer can
+     * come before this worker's own contribution, that is without redundancy. */
+    bool asks_early;
     uint32_t *position; /* (slices): index in the lane's owned */
     uint32_t lane_count;
     ps_lane *lanes; /* (lane_count), by server; those without slices stay closed */

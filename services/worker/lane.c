@@ -65,7 +65,7 @@ void ps_lane_open(ps_lane *lane)
     lane->channel = ps_channel_create(lane->x->loop, lane->x->session->servers[lane->server]);
     open_stream(&lane->push);
     open_stream(&lane->pull);
-    if (lane->x->plan->policy->asks_early) {
+    if (lane->x->asks_early) {
         ps_lane_wish(lane, 1); /* the weights of clock 0 came with the packages */
     }
 }

@@ -126,7 +126,7 @@ static void on_message(void *arg, const ProtobufCMessage *head, ps_payload *payl
     lane->wish_left -= count;
     lane->wish_open = lane->wish_left > 0;
     ps_gate_lane_brought(&lane->x->gate, lane->server, lane->slices, count, !lane->wish_open);
-    if (!lane->wish_open && lane->x->plan->policy->asks_early) {
+    if (!lane->wish_open && lane->x->asks_early) {
         ps_lane_wish(lane, lane->wish + 1);
     }
     ps_stream_read(lane->pull.stream);

@@ -159,7 +159,7 @@ static void on_message(void *arg, const ProtobufCMessage *head, ps_payload *payl
     /* One for an earlier contribution is the echo of a repetition. */
     if (lane->has_contribution && ack->clock == lane->clock && ack->block == lane->block) {
         lane->has_contribution = false;
-        if (lane->is_last && !lane->x->plan->policy->asks_early) {
+        if (lane->is_last && !lane->x->asks_early) {
             ps_lane_wish(lane, lane->clock + 1);
         }
         ps_gate_lane_acked(&lane->x->gate, lane->server);

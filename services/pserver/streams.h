@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* streams.h - ParameterService: the streams of workers onto one shard.
+ *
+ * Each worker has at most one push and one pull stream; a newer one, of the
+ * same process or of a younger one, takes the place of the older. One message
+ * is in flight each way on a stream: a push is read when the one before has
+ * been taken and acknowledged, an answer is made when the one before is out. So
+ * a worker that does not read costs one message of at most 1 MiB, whatever it
+ * asks for. Loop's thread.
+ */
+#ifndef PS_SERVICES_PSERVER_STREAMS_H
+#define PS_SERVICES_PSERVER_STREAMS_H
+
+#include "common/node/node.h"
+#include "services/pserver/shard.h"
+
+#include "psgd/v1/parameter.pb-c.h"
+
+typedef struct ps_streams ps_streams;
+
+/* `drop_ack`: a fault for tests; the push stream breaks instead of carrying
+ * the Nth acknowledgement. 0: none. */
+ps_streams *ps_streams_create(uint64_t drop_ack);
+void ps_streams_destroy(ps_streams *s); /* closed; NULL is allowed */
+
+/* The service; `s` is its state. Calls are refused until open. */
+ps_service ps_streams_service(ps_streams *s);
+
+/* Serves the shard to the session's workers, until close, which ends every
+ * stream with ABORTED. Both are kept. */
+void ps_streams_open(ps_streams *s, const ps_session *session, ps_shard *shard);
+void ps_streams_close(ps_streams *s, const char *why);
+
+/* A worker is lost and will not be waited for: pulls may go on. */
+void ps_streams_pump(ps_streams *s);
+
+/* Message counts since open, in bytes of messages with their 5-byte prefix. */
+ps_traffic ps_streams_traffic(const ps_streams *s);
+
+#endif
