@@ -31,6 +31,7 @@ struct ps_streams {
     peer *peers;
     uint64_t drop_ack, acks;
     ps_traffic traffic;
+    uint64_t waits;
     uint8_t scratch[PS_CODEC_VALUES * 8];
     ps_shard_piece pieces[BATCH];
     ps_piece out[BATCH];
@@ -53,6 +54,11 @@ void ps_streams_destroy(ps_streams *s)
 ps_traffic ps_streams_traffic(const ps_streams *s)
 {
     return s->traffic;
+}
+
+uint64_t ps_streams_waits(const ps_streams *s)
+{
+    return s->waits;
 }
 
 static void count_in(ps_streams *s, const ProtobufCMessage *head, const ps_payload *payload)
@@ -250,6 +256,9 @@ static void on_pull(void *arg, const ProtobufCMessage *message, ps_payload *payl
     }
     ps_call_read(call, on_pull, p);
     pump(p);
+    if (ps_shard_is_waiting(s->shard, p->rank) && ps_call_can_send(call)) {
+        s->waits++; /* nothing more to send, yet not whole */
+    }
 }
 
 static void handle_pull(void *service, const ProtobufCMessage *request, ps_payload *payload,
@@ -427,6 +436,7 @@ void ps_streams_open(ps_streams *s, const ps_session *session, ps_shard *shard)
     s->peer_count = session->worker_count;
     s->peers = ps_xcalloc(s->peer_count, sizeof *s->peers);
     s->traffic = (ps_traffic){0};
+    s->waits = 0;
     for (uint32_t i = 0; i < s->peer_count; i++) {
         s->peers[i].streams = s;
         s->peers[i].rank = i;

@@ -37,4 +37,7 @@ void ps_streams_pump(ps_streams *s);
 /* Message counts since open, in bytes of messages with their 5-byte prefix. */
 ps_traffic ps_streams_traffic(const ps_streams *s);
 
+/* Pulls since open that could not be answered whole at once. */
+uint64_t ps_streams_waits(const ps_streams *s);
+
 #endif

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pserver.h - the parameter server's role: what a node of this kind does with a job. */
+#ifndef PS_SERVICES_PSERVER_PSERVER_H
+#define PS_SERVICES_PSERVER_PSERVER_H
+
+#include "common/node/node.h"
+
+typedef struct ps_pserver ps_pserver;
+
+/* `drop_ack` as in streams.h. */
+ps_pserver *ps_pserver_create(uint64_t drop_ack);
+void ps_pserver_destroy(ps_pserver *p); /* holds no session */
+
+/* For ps_node_start, with the server as state and its service beside; then
+ * tell it its node. */
+extern const ps_role_hooks ps_pserver_hooks;
+ps_service ps_pserver_service(ps_pserver *p);
+void ps_pserver_set_node(ps_pserver *p, ps_node *node);
+
+#endif
