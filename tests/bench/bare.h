@@ -9,6 +9,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Puts this thread, and those it starts, on processor `side` (modulo what there
+ * is). Both peers on one by chance would save the wake-up across processors
+ * that two real processes pay. The threads of below are on side 1. */
+void ps_bare_place(unsigned side);
+
 /* Seconds to move `count` messages of `bytes` by blocking send and recv, until
  * the receiver has them all. */
 double ps_bare_stream(size_t bytes, size_t count);
