@@ -9,8 +9,10 @@
 #ifndef PS_COMMON_NODE_NODE_H
 #define PS_COMMON_NODE_NODE_H
 
+#include "common/base/buf.h"
 #include "common/job/plan.h"
 #include "common/node/agent.h"
+#include "common/node/fault.h"
 #include "common/rpc/client.h"
 #include "common/rpc/server.h"
 
@@ -36,7 +38,8 @@ typedef struct ps_session {
     char (*servers)[160];
     char (*workers)[160];
     char (*server_ids)[80], (*worker_ids)[80];
-    char folder[512]; /* for the attempt's files; everything in it named by ps_node_keep is collected */
+    char folder[512]; /* for the attempt's files; everything in it named by ps_node_keep is
+                         collected */
 } ps_session;
 
 /* What a role does. All on the loop's thread. */
@@ -47,12 +50,16 @@ typedef struct ps_role_hooks {
     PS_MUST_USE ps_status (*prepare)(void *state, ps_session *session);
     /* The barrier opened: begin. Ends with ps_node_finished, once. */
     void (*run)(void *state);
-    /* Drop everything of the session; may come at any time after prepare.
-     * Must end in ps_node_released, at once or later, and soon (bounded). */
+    /* Drop everything of the session; may come at any time after a prepare that
+     * was OK. Must end in ps_node_released, at once or later, and soon (bounded). */
     void (*release)(void *state);
-    /* Counters for heartbeat and GetStatus; the other role's stays NULL. */
-    void (*progress)(void *state, Psgd__V1__WorkerProgress *progress);   /* (optional) */
-    void (*counters)(void *state, Psgd__V1__ServerCounters *counters);   /* (optional) */
+    /* Collect comes: name what there is with ps_node_keep or ps_node_keep_bytes.
+     * A role that has this hook is also collected from while it runs. (optional) */
+    void (*collect)(void *state);
+    /* Counters for heartbeat and GetStatus, while there is a session; the other
+     * role's stays NULL. Strings and lists are the role's, until the next call. */
+    void (*progress)(void *state, Psgd__V1__WorkerProgress *progress); /* (optional) */
+    void (*counters)(void *state, Psgd__V1__ServerCounters *counters); /* (optional) */
 } ps_role_hooks;
 
 typedef struct ps_node_conf {
@@ -61,12 +68,14 @@ typedef struct ps_node_conf {
     const char *coordinator; /* host:port */
     const char *node_id;     /* NULL: kept in data_dir/node-id, made at first start */
     const char *data_dir;
-    const char *data_path;   /* where data sets lie already; NULL: none */
-} ps_node_conf;
+    const char *data_path; /* where data sets lie already; NULL: none */
+    ps_faults faults;      /* for tests; all 0: none */
+} ps_node_conf;            /* borrowed until ps_node_start returns */
 
 /* Binds, prints "psgd-worker listening on HOST:PORT" to stdout (flushed), and
  * registers for as long as it lives. `extra` are further services (the
- * parameter server's). */
+ * parameter server's), copied. What an earlier process left half done in
+ * data_dir is removed. UNAVAILABLE if the address cannot be had. */
 PS_MUST_USE ps_status ps_node_start(ps_loop *loop, const ps_node_conf *conf,
                                     const ps_role_hooks *hooks, void *state,
                                     const ps_service *extra, size_t extra_count, ps_node **out);
@@ -74,19 +83,28 @@ PS_MUST_USE ps_status ps_node_start(ps_loop *loop, const ps_node_conf *conf,
 uint64_t ps_node_incarnation(const ps_node *node);
 const ps_session *ps_node_session(const ps_node *node); /* NULL when there is none */
 ps_phase ps_node_phase(const ps_node *node);
+const char *ps_node_id(const ps_node *node);
+const char *ps_node_address(const ps_node *node); /* host:port that others are told */
+const ps_server *ps_node_server(const ps_node *node);
 
 /* The role's work ended: files are closed, Collect may come. */
 void ps_node_finished(ps_node *node, const ps_status *result);
 void ps_node_released(ps_node *node);
 
-/* Names a file in session->folder to be collected. */
+/* Names a file in session->folder to be collected; a safe name (files.h). */
 void ps_node_keep(ps_node *node, const char *name, Psgd__V1__ArtifactKind kind);
+
+/* The same with bytes instead of a file; takes the reference. Bytes under the
+ * same name before are replaced. */
+void ps_node_keep_bytes(ps_node *node, const char *name, Psgd__V1__ArtifactKind kind,
+                        ps_buf *bytes);
 
 /* Sends a heartbeat now (new metrics, new phase). */
 void ps_node_hurry(ps_node *node);
 
 /* SIGTERM: deregisters nothing (the lease does), refuses new jobs, lets a
- * running job go on for at most grace_us, then ends it; fires done when all is down. */
+ * running job go on for at most grace_us (until its files are collected), then
+ * ends it; fires done when all is down and the node is freed. */
 void ps_node_stop(ps_node *node, int64_t grace_us, ps_event *done);
 
 #endif

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* datasets.c - see datasets.h. */
+#include "common/node/datasets.h"
+
+#include "common/base/container_of.h"
+#include "common/base/files.h"
+#include "common/base/xalloc.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct entry {
+    struct entry *next; /* used last comes first */
+    ps_data_wish wish;
+    ps_dataset *data;
+    unsigned refs;
+} entry;
+
+struct ps_datasets {
+    ps_helper *helper;
+    char *data_dir, *data_path;
+    entry *entries;
+    unsigned busy; /* requests */
+    void (*idle)(void *arg);
+    void *idle_arg;
+};
+
+struct ps_data_request {
+    ps_task task;
+    ps_datasets *sets;
+    ps_data_wish wish;
+    ps_datasets_fn *fn; /* NULL: cancelled */
+    void *arg;
+    /* The helper's, until done. */
+    ps_status status;
+    ps_dataset *data;
+};
+
+static bool same(const ps_data_wish *a, const ps_data_wish *b)
+{
+    return a->source == b->source && strcmp(a->sha256, b->sha256) == 0 &&
+           a->train_limit == b->train_limit && a->test_limit == b->test_limit;
+}
+
+ps_datasets *ps_datasets_create(ps_helper *helper, const char *data_dir, const char *data_path)
+{
+    ps_datasets *sets = ps_xcalloc(1, sizeof *sets);
+
+    sets->helper = helper;
+    sets->data_dir = ps_xstrdup(data_dir);
+    sets->data_path = data_path != NULL ? ps_xstrdup(data_path) : NULL;
+    return sets;
+}
+
+/* Drops sets that nobody references, but for the one used last. */
+static void trim(ps_datasets *sets, size_t keep)
+{
+    entry **at = &sets->entries;
+    size_t unused = 0;
+
+    while (*at != NULL) {
+        entry *e = *at;
+
+        if (e->refs == 0 && ++unused > keep) {
+            *at = e->next;
+            ps_dataset_destroy(e->data);
+            free(e);
+        } else {
+            at = &e->next;
+        }
+    }
+}
+
+void ps_datasets_destroy(ps_datasets *sets)
+{
+    if (sets == NULL) {
+        return;
+    }
+    assert(sets->busy == 0);
+    trim(sets, 0);
+    assert(sets->entries == NULL);
+    free(sets->data_dir);
+    free(sets->data_path);
+    free(sets);
+}
+
+ps_dataset *ps_datasets_cached(ps_datasets *sets, const ps_data_wish *wish)
+{
+    for (entry **at = &sets->entries; *at != NULL; at = &(*at)->next) {
+        entry *e = *at;
+
+        if (same(&e->wish, wish)) {
+            *at = e->next;
+            e->next = sets->entries;
+            sets->entries = e;
+            e->refs++;
+            return e->data;
+        }
+    }
+    return NULL;
+}
+
+void ps_datasets_put(ps_datasets *sets, ps_dataset *data)
+{
+    if (data == NULL) {
+        return;
+    }
+    for (entry *e = sets->entries; e != NULL; e = e->next) {
+        if (e->data == data) {
+            assert(e->refs > 0);
+            e->refs--;
+            trim(sets, 1);
+            return;
+        }
+    }
+    assert(!"a data set of this cache");
+}
+
+ps_status ps_datasets_folder(const ps_datasets *sets, const char *sha256, char *out, size_t cap)
+{
+    char above[512];
+    ps_status st = ps_path_join(above, sizeof above, sets->data_dir, "datasets");
+
+    return ps_is_ok(&st) ? ps_path_join(out, cap, above, sha256) : st;
+}
+
+/* --- on the helper's thread ------------------------------------------------ */
+
+/* Does the folder hold the set with that checksum? */
+static bool holds(const ps_data_wish *wish, const char *folder)
+{
+    ps_data_file files[PS_DATA_FILES_MAX];
+    size_t count = 0;
+    char sha256[65] = "";
+    ps_status st = ps_data_describe(wish->source, folder, files, &count, sha256);
+
+    return ps_is_ok(&st) && strcmp(sha256, wish->sha256) == 0;
+}
+
+static ps_status locate(const ps_datasets *sets, const ps_data_wish *wish, char *folder, size_t cap)
+{
+    ps_status st = ps_datasets_folder(sets, wish->sha256, folder, cap);
+
+    if (wish->source->files == NULL) { /* drawn: the folder is ignored */
+        return ps_ok();
+    }
+    if (ps_is_ok(&st) && holds(wish, folder)) {
+        return ps_ok();
+    }
+    if (sets->data_path != NULL) {
+        st = ps_path_join(folder, cap, sets->data_path, wish->source->name);
+        if (ps_is_ok(&st) && holds(wish, folder)) {
+            return ps_ok();
+        }
+    }
+    return ps_fail(PS_NOT_FOUND, "no data set %s with checksum %.12s here", wish->source->name,
+                   wish->sha256);
+}
+
+static void find_and_load(ps_task *task)
+{
+    ps_data_request *request = PS_CONTAINER_OF(task, ps_data_request, task);
+    char folder[512];
+
+    request->status = locate(request->sets, &request->wish, folder, sizeof folder);
+    if (ps_is_ok(&request->status)) {
+        request->status = request->wish.source->load(folder, &request->data);
+    }
+    if (ps_is_ok(&request->status)) {
+        ps_dataset_limit(request->data, request->wish.train_limit, request->wish.test_limit);
+    }
+}
+
+/* --- back on the loop's thread --------------------------------------------- */
+
+static void loaded(ps_event *event, bool ok)
+{
+    ps_data_request *request = PS_CONTAINER_OF(event, ps_data_request, task.done);
+    ps_datasets *sets = request->sets;
+    ps_dataset *data = NULL;
+
+    (void)ok;
+    sets->busy--;
+    if (ps_is_ok(&request->status)) {
+        data = ps_datasets_cached(sets, &request->wish);
+        if (data != NULL) { /* somebody was faster */
+            ps_dataset_destroy(request->data);
+        } else {
+            entry *e = ps_xcalloc(1, sizeof *e);
+
+            *e = (entry){sets->entries, request->wish, request->data, 1};
+            sets->entries = e;
+            data = e->data;
+        }
+    }
+    if (request->fn != NULL) {
+        request->fn(request->arg, &request->status, data);
+    } else {
+        ps_datasets_put(sets, data);
+    }
+    free(request);
+    if (sets->busy == 0 && sets->idle != NULL) {
+        sets->idle(sets->idle_arg);
+    }
+}
+
+ps_data_request *ps_datasets_get(ps_datasets *sets, const ps_data_wish *wish, ps_datasets_fn *fn,
+                                 void *arg)
+{
+    ps_data_request *request = ps_xcalloc(1, sizeof *request);
+
+    request->task.work = find_and_load;
+    request->task.done.fire = loaded;
+    request->sets = sets;
+    request->wish = *wish;
+    request->fn = fn;
+    request->arg = arg;
+    sets->busy++;
+    ps_helper_run(sets->helper, &request->task);
+    return request;
+}
+
+void ps_datasets_cancel(ps_data_request *request)
+{
+    if (request != NULL) {
+        request->fn = NULL;
+    }
+}
+
+bool ps_datasets_is_busy(const ps_datasets *sets)
+{
+    return sets->busy > 0;
+}
+
+void ps_datasets_on_idle(ps_datasets *sets, void (*idle)(void *arg), void *arg)
+{
+    sets->idle = idle;
+    sets->idle_arg = arg;
+}

@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* link.c - a node's standing with one coordinator: registered, then a heartbeat
+ * at the rate it was told and at once when something changed.
+ *
+ * One call at a time. A coordinator that is away is asked again for ever, with
+ * a growing pause; only the change from there to away and back is logged.
+ */
+#include "common/base/clock.h"
+#include "common/base/container_of.h"
+#include "common/base/draw.h"
+#include "common/base/log.h"
+#include "common/base/utf8.h"
+#include "common/base/xalloc.h"
+#include "common/node/node_impl.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LOG_PIECE_BYTES = 32 << 10 };
+static const int64_t call_timeout_us = 5000000;
+static const int64_t first_pause_us = 200000, longest_pause_us = 5000000;
+static const int64_t more_log_us = 20000; /* a backlog of log is sent 32 KiB at a time */
+
+struct ps_link {
+    ps_node *node;
+    char address[PS_NODE_ADDRESS_MAX];
+    ps_channel *channel;
+    ps_timer timer;
+    ps_unary *call; /* under way; NULL: none */
+    bool is_registered;
+    bool is_away, is_closed;
+    bool again; /* something changed during the call */
+    uint32_t heartbeat_ms;
+    int64_t pause_us;
+    uint64_t failures;
+    /* Of the attempt that the heartbeat under way is about. */
+    char job_id[PS_JOB_ID_MAX];
+    uint32_t attempt;
+    char *log_piece; /* (LOG_PIECE_BYTES) */
+};
+
+const char *ps_link_address(const ps_link *link)
+{
+    return link->address;
+}
+
+ps_channel *ps_link_channel(const ps_link *link)
+{
+    return link->channel;
+}
+
+static void free_link(ps_link *link)
+{
+    ps_node *node = link->node;
+
+    free(link->log_piece);
+    free(link);
+    ps_node_gone(node);
+}
+
+/* Three quarters to five quarters of `us`: nodes that lost one coordinator at
+ * one time do not all come back in one moment. */
+static int64_t jittered(const ps_link *link, int64_t us)
+{
+    return (int64_t)((double)us *
+                     (0.75 + 0.5 * ps_draw_unit(link->node->incarnation, link->failures)));
+}
+
+static void failed(ps_link *link, const ps_error *error, const char *what)
+{
+    if (!link->is_away) {
+        ps_log(PS_LOG_WARN, "link", "coordinator %s: %s: %s; trying on", link->address, what,
+               error->status.text);
+    }
+    link->is_away = true;
+    link->failures++;
+    ps_loop_after(link->node->loop, &link->timer, jittered(link, link->pause_us));
+    link->pause_us = 2 * link->pause_us < longest_pause_us ? 2 * link->pause_us : longest_pause_us;
+}
+
+static void succeeded(ps_link *link)
+{
+    if (link->is_away) {
+        ps_log(PS_LOG_INFO, "link", "coordinator %s is there again", link->address);
+    }
+    link->is_away = false;
+    link->pause_us = first_pause_us;
+}
+
+static bool is_session_link(const ps_link *link)
+{
+    return link->node->link == link;
+}
+
+/* The attempt that the last heartbeat was about is still the node's. */
+static bool is_same_attempt(const ps_link *link)
+{
+    const ps_agent *shown = ps_node_shown(link->node);
+
+    return link->job_id[0] != '\0' && strcmp(shown->job_id, link->job_id) == 0 &&
+           shown->attempt == link->attempt;
+}
+
+/* --- registration ---------------------------------------------------------- */
+
+static void registered(void *arg, const ps_error *error, const ProtobufCMessage *message)
+{
+    const Psgd__V1__RegisterNodeResponse *reply = (const Psgd__V1__RegisterNodeResponse *)message;
+    ps_link *link = arg;
+
+    link->call = NULL;
+    if (link->is_closed) {
+        free_link(link);
+        return;
+    }
+    if (!ps_is_ok(&error->status)) {
+        failed(link, error, "cannot register");
+        return;
+    }
+    succeeded(link);
+    link->is_registered = true;
+    link->heartbeat_ms = reply->heartbeat_ms < 10      ? 10
+                         : reply->heartbeat_ms > 60000 ? 60000
+                                                       : reply->heartbeat_ms;
+    ps_log(PS_LOG_INFO, "link", "registered with %s as %s", link->address, link->node->node_id);
+    ps_loop_after(link->node->loop, &link->timer, 0);
+}
+
+static void do_register(ps_link *link)
+{
+    Psgd__V1__RegisterNodeRequest request = PSGD__V1__REGISTER_NODE_REQUEST__INIT;
+
+    request.node_id = link->node->node_id;
+    request.incarnation = link->node->incarnation;
+    request.role = link->node->hooks->role;
+    request.address = link->node->address;
+    request.version = (char *)PS_VERSION;
+    link->call = ps_unary_start(link->channel, &psgd__v1__coordinator_service__descriptor,
+                                "RegisterNode", &request.base, call_timeout_us, registered, link);
+}
+
+/* --- heartbeat ------------------------------------------------------------- */
+
+static void obey(ps_link *link, const Psgd__V1__HeartbeatResponse *reply)
+{
+    ps_node *node = link->node;
+
+    node->log_shipped = reply->log_stored;
+    ps_node_heard(node);
+    if (reply->directive == PSGD__V1__NODE_DIRECTIVE__NODE_DIRECTIVE_ABORT && !node->is_releasing) {
+        ps_node_act(node, ps_agent_abort(&node->agent, link->job_id, link->attempt),
+                    "the coordinator no longer has this attempt");
+    }
+}
+
+static void heartbeat_answered(void *arg, const ps_error *error, const ProtobufCMessage *message)
+{
+    const Psgd__V1__HeartbeatResponse *reply = (const Psgd__V1__HeartbeatResponse *)message;
+    ps_link *link = arg;
+    ps_node *node = link->node;
+    bool has_more;
+
+    link->call = NULL;
+    if (link->is_closed) {
+        free_link(link);
+        return;
+    }
+    if (!ps_is_ok(&error->status)) {
+        if (error->status.code == PS_NOT_FOUND) { /* it does not know us (any more) */
+            link->is_registered = false;
+            ps_loop_after(node->loop, &link->timer, 0);
+        } else {
+            failed(link, error, "heartbeat");
+        }
+        return;
+    }
+    succeeded(link);
+    has_more = is_session_link(link) && is_same_attempt(link) && node->log != NULL &&
+               reply->log_stored + LOG_PIECE_BYTES / 2 < ps_joblog_size(node->log);
+    ps_loop_after(node->loop, &link->timer,
+                  link->again ? 0
+                  : has_more  ? more_log_us
+                              : (int64_t)link->heartbeat_ms * 1000);
+    if (is_session_link(link) && is_same_attempt(link)) {
+        obey(link, reply); /* last: may close the link */
+    }
+}
+
+/* What is about the node's attempt: its phase, and to its own coordinator also
+ * progress, the failure and the next piece of the log. */
+static void fill_attempt(ps_link *link, Psgd__V1__HeartbeatRequest *request,
+                         Psgd__V1__WorkerProgress *progress)
+{
+    ps_node *node = link->node;
+    const ps_agent *shown = ps_node_shown(node);
+    size_t n;
+
+    link->job_id[0] = '\0';
+    request->phase = (Psgd__V1__NodePhase)shown->phase;
+    if (shown->phase == PS_PHASE_IDLE) {
+        return;
+    }
+    snprintf(link->job_id, sizeof link->job_id, "%s", shown->job_id);
+    link->attempt = shown->attempt;
+    request->job_id = link->job_id;
+    request->attempt = shown->attempt;
+    if (!is_session_link(link)) {
+        return;
+    }
+    if (shown->phase == PS_PHASE_FAILED) {
+        request->error_code = (uint32_t)shown->error.code;
+        request->error = (char *)shown->error.text;
+        if (!ps_utf8_is_valid(shown->error.text, strlen(shown->error.text))) {
+            request->error = (char *)ps_code_name(shown->error.code);
+        }
+    }
+    if (node->session != NULL && !node->is_releasing && node->hooks->progress != NULL) {
+        node->hooks->progress(node->state, progress);
+        request->progress = progress;
+    }
+    if (node->log != NULL) {
+        n = ps_joblog_read(node->log, node->log_shipped, link->log_piece, LOG_PIECE_BYTES);
+        request->log_offset = node->log_shipped;
+        request->log_bytes = (ProtobufCBinaryData){n, (uint8_t *)link->log_piece};
+    }
+}
+
+static void do_heartbeat(ps_link *link)
+{
+    Psgd__V1__HeartbeatRequest request = PSGD__V1__HEARTBEAT_REQUEST__INIT;
+    Psgd__V1__WorkerProgress progress = PSGD__V1__WORKER_PROGRESS__INIT;
+
+    link->again = false;
+    request.node_id = link->node->node_id;
+    request.incarnation = link->node->incarnation;
+    fill_attempt(link, &request, &progress);
+    link->call =
+        ps_unary_start(link->channel, &psgd__v1__coordinator_service__descriptor, "Heartbeat",
+                       &request.base, call_timeout_us, heartbeat_answered, link);
+}
+
+/* --- life ------------------------------------------------------------------ */
+
+static void its_time(ps_event *event, bool ok)
+{
+    ps_link *link = PS_CONTAINER_OF(event, ps_link, timer.event);
+
+    if (!ok || link->is_closed || link->call != NULL) {
+        return;
+    }
+    if (link->is_registered) {
+        do_heartbeat(link);
+    } else {
+        do_register(link);
+    }
+}
+
+ps_link *ps_link_open(ps_node *node, const char *address)
+{
+    ps_link *link = ps_xcalloc(1, sizeof *link);
+
+    link->node = node;
+    node->alive++;
+    snprintf(link->address, sizeof link->address, "%s", address);
+    link->channel = ps_channel_create(node->loop, address);
+    link->timer.event.fire = its_time;
+    link->pause_us = first_pause_us;
+    link->log_piece = ps_xmalloc(LOG_PIECE_BYTES);
+    ps_loop_after(node->loop, &link->timer, 0);
+    return link;
+}
+
+void ps_link_close(ps_link *link)
+{
+    if (link == NULL) {
+        return;
+    }
+    link->is_closed = true;
+    ps_loop_cancel(link->node->loop, &link->timer);
+    ps_channel_destroy(link->channel);
+    link->channel = NULL;
+    if (link->call != NULL) {
+        ps_unary_cancel(link->call); /* its answer frees the link */
+    } else {
+        free_link(link);
+    }
+}
+
+void ps_link_hurry(ps_link *link)
+{
+    if (link->is_closed || !link->is_registered || link->is_away) {
+        return;
+    }
+    if (link->call != NULL) {
+        link->again = true;
+    } else {
+        ps_loop_after(link->node->loop, &link->timer, 0);
+    }
+}

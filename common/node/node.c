@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* node.c - a node's life: its phases as the agent decides them, and their end.
+ *
+ * Release is the one way out of an attempt, from whatever phase: streams of
+ * PreCommit and Collect are ended, the role drops what it has, and when it has
+ * said so the session goes and the node is idle. Until then the world sees the
+ * phase that is being left, so that nobody counts on a node that is not free.
+ */
+#include "common/node/node_impl.h"
+
+#include "common/base/clock.h"
+#include "common/base/container_of.h"
+#include "common/base/files.h"
+#include "common/base/log.h"
+#include "common/base/xalloc.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const int64_t keep_files_us = 3600 * INT64_C(1000000); /* of a coordinator that is away */
+static const int64_t ready_slack_us = 2000000; /* for the way of Ready and its answer */
+
+uint64_t ps_node_incarnation(const ps_node *node)
+{
+    return node->incarnation;
+}
+
+const ps_session *ps_node_session(const ps_node *node)
+{
+    return node->session;
+}
+
+ps_phase ps_node_phase(const ps_node *node)
+{
+    return node->agent.phase;
+}
+
+const char *ps_node_id(const ps_node *node)
+{
+    return node->node_id;
+}
+
+const char *ps_node_address(const ps_node *node)
+{
+    return node->address;
+}
+
+const ps_server *ps_node_server(const ps_node *node)
+{
+    return node->server;
+}
+
+const ps_agent *ps_node_shown(const ps_node *node)
+{
+    return node->is_releasing ? &node->shown : &node->agent;
+}
+
+void ps_node_hurry(ps_node *node)
+{
+    if (node->home != NULL) {
+        ps_link_hurry(node->home);
+    }
+    if (node->link != NULL && node->link != node->home) {
+        ps_link_hurry(node->link);
+    }
+}
+
+/* --- phases ---------------------------------------------------------------- */
+
+void ps_node_changed(ps_node *node)
+{
+    const ps_agent *shown = ps_node_shown(node);
+    int64_t wait_us = node->agent.deadline_us - ps_clock_us();
+
+    if (node->agent.deadline_us == INT64_MAX) {
+        ps_loop_cancel(node->loop, &node->tick);
+    } else {
+        ps_loop_after(node->loop, &node->tick, wait_us > 0 ? wait_us : 0);
+    }
+    if (!node->is_releasing && node->agent.phase != PS_PHASE_IDLE) {
+        node->shown = node->agent;
+    }
+    if (shown->phase == node->announced) {
+        return;
+    }
+    node->announced = shown->phase;
+    if (shown->phase == PS_PHASE_IDLE) {
+        ps_log(PS_LOG_INFO, "node", "idle");
+    } else {
+        ps_log_with(
+            PS_LOG_INFO, "node",
+            PS_LOG_FIELDS(PS_LOG_STR("job", shown->job_id), PS_LOG_NUM("attempt", shown->attempt)),
+            "%s", ps_phase_name(shown->phase));
+    }
+    ps_faults_at(&node->faults, shown->phase);
+    ps_node_hurry(node);
+}
+
+ps_status ps_node_begin_attempt(ps_node *node, const char *job_id, uint32_t attempt,
+                                const char *coordinator)
+{
+    char path[sizeof node->folder + 16];
+    ps_status st;
+
+    snprintf(node->folder, sizeof node->folder, "%s/sessions/%s-%u", node->data_dir, job_id,
+             attempt);
+    st = ps_dir_make(node->folder);
+    if (ps_is_ok(&st)) {
+        st = ps_path_join(path, sizeof path, node->folder, "log");
+    }
+    if (ps_is_ok(&st)) {
+        st = ps_joblog_open(path, &node->log);
+    }
+    if (!ps_is_ok(&st)) {
+        ps_status removed = ps_dir_remove(node->folder);
+
+        (void)removed; /* the first failure counts */
+        return ps_wrap(st, "begin an attempt");
+    }
+    node->log_shipped = 0;
+    node->link = strcmp(ps_link_address(node->home), coordinator) == 0
+                     ? node->home
+                     : ps_link_open(node, coordinator);
+    return ps_ok();
+}
+
+void ps_session_destroy(ps_session *session, ps_datasets *datasets)
+{
+    if (session == NULL) {
+        return;
+    }
+    ps_datasets_put(datasets, session->data);
+    ps_plan_destroy(session->plan);
+    free(session->weights);
+    free(session->servers);
+    free(session->workers);
+    free(session->server_ids);
+    free(session->worker_ids);
+    free(session);
+}
+
+ps_status ps_node_take_session(ps_node *node, ps_session *session, int64_t wait_us)
+{
+    ps_status st;
+
+    assert(node->session == NULL);
+    snprintf(session->folder, sizeof session->folder, "%s", node->folder);
+    st = node->hooks->prepare(node->state, session);
+    if (ps_is_ok(&st)) {
+        node->session = session;
+        st = ps_agent_sealed(&node->agent, ps_clock_us(), wait_us);
+        assert(ps_is_ok(&st)); /* the caller is the stream that prepares it */
+        ps_node_changed(node);
+    }
+    return st;
+}
+
+/* --- the barrier ----------------------------------------------------------- */
+
+struct ps_ready_call {
+    ps_node *node;
+    ps_unary *call;
+    bool is_over; /* the attempt is */
+};
+
+static void ready_answered(void *arg, const ps_error *error, const ProtobufCMessage *reply)
+{
+    ps_ready_call *ready = arg;
+    ps_node *node = ready->node;
+    bool is_over = ready->is_over, opened = ps_is_ok(&error->status);
+
+    (void)reply;
+    free(ready);
+    if (!is_over) {
+        node->ready = NULL;
+        if (!opened) {
+            ps_log(PS_LOG_WARN, "node", "the barrier did not open: %s", error->status.text);
+        }
+        ps_node_act(node, ps_agent_barrier(&node->agent, opened), "the barrier did not open");
+    }
+    ps_node_gone(node);
+}
+
+int64_t ps_node_ready_us(const ps_node *node)
+{
+    uint32_t ready_ms = node->session != NULL ? node->session->plan->spec->timeouts->ready_ms : 0;
+
+    return 2000 * (int64_t)ready_ms + ready_slack_us;
+}
+
+static void go_ready(ps_node *node)
+{
+    Psgd__V1__ReadyRequest request = PSGD__V1__READY_REQUEST__INIT;
+    ps_ready_call *ready = ps_xcalloc(1, sizeof *ready);
+
+    request.node_id = node->node_id;
+    request.incarnation = node->incarnation;
+    request.job_id = node->agent.job_id;
+    request.attempt = node->agent.attempt;
+    ready->node = node;
+    node->ready = ready;
+    node->alive++;
+    ready->call =
+        ps_unary_start(ps_link_channel(node->link), &psgd__v1__coordinator_service__descriptor,
+                       "Ready", &request.base, ps_node_ready_us(node), ready_answered, ready);
+}
+
+void ps_node_act(ps_node *node, ps_agent_action action, const char *why)
+{
+    switch (action) {
+    case PS_AGENT_NOTHING:
+        break;
+    case PS_AGENT_RELEASE:
+        ps_node_release(node, why);
+        break;
+    case PS_AGENT_GO_READY:
+        go_ready(node);
+        ps_node_changed(node);
+        break;
+    case PS_AGENT_RUN:
+        ps_node_changed(node);
+        node->hooks->run(node->state);
+        break;
+    }
+}
+
+void ps_node_finished(ps_node *node, const ps_status *result)
+{
+    ps_agent_done(&node->agent, result);
+    ps_agent_keep_until(&node->agent, ps_clock_us() + keep_files_us);
+    if (!ps_is_ok(result)) {
+        ps_log(PS_LOG_ERROR, "node", "%s: %s", ps_code_name(result->code), result->text);
+    }
+    ps_node_changed(node);
+}
+
+void ps_node_heard(ps_node *node)
+{
+    ps_agent_keep_until(&node->agent, ps_clock_us() + keep_files_us);
+}
+
+/* --- files ----------------------------------------------------------------- */
+
+static ps_kept *keep(ps_node *node, const char *name)
+{
+    ps_kept *kept = NULL;
+
+    assert(ps_name_is_safe(name));
+    for (size_t i = 0; i < node->kept_count; i++) {
+        if (strcmp(node->kept[i].name, name) == 0) {
+            kept = &node->kept[i];
+        }
+    }
+    if (kept == NULL) {
+        assert(node->kept_count < PS_NODE_KEPT_MAX);
+        kept = &node->kept[node->kept_count++];
+        memset(kept, 0, sizeof *kept);
+        snprintf(kept->name, sizeof kept->name, "%s", name);
+    }
+    return kept;
+}
+
+void ps_node_keep(ps_node *node, const char *name, Psgd__V1__ArtifactKind kind)
+{
+    keep(node, name)->kind = kind;
+}
+
+void ps_node_keep_bytes(ps_node *node, const char *name, Psgd__V1__ArtifactKind kind, ps_buf *bytes)
+{
+    ps_kept *kept = keep(node, name);
+
+    ps_buf_unref(kept->bytes);
+    kept->bytes = bytes;
+    kept->kind = kind;
+}
+
+static void forget_files(ps_node *node)
+{
+    ps_status st;
+
+    for (size_t i = 0; i < node->kept_count; i++) {
+        ps_buf_unref(node->kept[i].bytes);
+    }
+    node->kept_count = 0;
+    ps_joblog_close(node->log);
+    node->log = NULL;
+    st = ps_dir_remove(node->folder);
+    if (!ps_is_ok(&st)) {
+        ps_log(PS_LOG_WARN, "node", "remove the attempt's files: %s", st.text);
+    }
+}
+
+/* --- release --------------------------------------------------------------- */
+
+static void become_idle(ps_node *node)
+{
+    node->is_releasing = false;
+    ps_session_destroy(node->session, node->datasets);
+    node->session = NULL;
+    forget_files(node);
+    if (node->link != node->home) {
+        ps_link_close(node->link);
+    }
+    node->link = NULL;
+    ps_node_changed(node);
+    ps_node_answer_waiting(node);
+    if (node->is_stopping && node->agent.phase == PS_PHASE_IDLE) {
+        ps_node_shut(node);
+    }
+}
+
+void ps_node_released(ps_node *node)
+{
+    assert(node->is_releasing);
+    become_idle(node);
+}
+
+/* The agent is idle already; node->shown is what it was. */
+void ps_node_release(ps_node *node, const char *why)
+{
+    assert(!node->is_releasing && node->log != NULL);
+    node->is_releasing = true;
+    ps_log(PS_LOG_INFO, "node", "release: %s", why);
+    ps_loop_cancel(node->loop, &node->tick);
+    if (node->ready != NULL) {
+        node->ready->is_over = true;
+        ps_unary_cancel(node->ready->call);
+        node->ready = NULL;
+    }
+    if (node->precommit != NULL) {
+        ps_precommit_abort(node->precommit, why);
+    }
+    ps_collect_abort_all(node);
+    if (node->session != NULL) {
+        node->hooks->release(node->state); /* ends in ps_node_released */
+    } else {
+        become_idle(node);
+    }
+}

@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* node_life.c - a node's start and stop. */
+#include "common/base/address.h"
+#include "common/base/clock.h"
+#include "common/base/container_of.h"
+#include "common/base/files.h"
+#include "common/base/log.h"
+#include "common/base/xalloc.h"
+#include "common/node/node_impl.h"
+
+#include <assert.h>
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+static const int64_t server_grace_us = 1000000; /* for answers that are under way at the end */
+
+/* --- start ----------------------------------------------------------------- */
+
+static bool is_node_id(const char *id)
+{
+    size_t n = strspn(id, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-");
+
+    return n >= 1 && n <= 64 && id[n] == '\0';
+}
+
+/* From the settings, or from the file of the first start, or made. */
+static ps_status find_node_id(ps_node *node, const char *given)
+{
+    char path[640], *bytes = NULL;
+    size_t n = 0;
+    uint32_t draw = 0;
+    ps_status st = ps_path_join(path, sizeof path, node->data_dir, "node-id");
+
+    if (given != NULL && given[0] != '\0') {
+        if (!is_node_id(given)) {
+            return ps_fail(PS_INVALID_ARGUMENT,
+                           "node id \"%.64s\"; 1 to 64 of A-Z a-z 0-9 . _ - are allowed", given);
+        }
+        snprintf(node->node_id, sizeof node->node_id, "%s", given);
+        return ps_ok();
+    }
+    if (!ps_is_ok(&st)) {
+        return st;
+    }
+    st = ps_file_read(path, 256, &bytes, &n);
+    if (ps_is_ok(&st)) {
+        bytes[strcspn(bytes, "\r\n")] = '\0';
+        if (is_node_id(bytes)) {
+            snprintf(node->node_id, sizeof node->node_id, "%s", bytes);
+            free(bytes);
+            return ps_ok();
+        }
+        free(bytes);
+    }
+    if (getrandom(&draw, sizeof draw, 0) != (ssize_t)sizeof draw) {
+        return ps_fail(PS_INTERNAL, "no random number for the node's id");
+    }
+    snprintf(node->node_id, sizeof node->node_id, "%s-%08x",
+             node->hooks->role == PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER ? "worker" : "pserver",
+             draw);
+    return ps_file_write(path, node->node_id, strlen(node->node_id));
+}
+
+/* Half-received data sets, whose names have a dot (see data_store.c). */
+static void remove_half_sets(const char *folder)
+{
+    DIR *dir = opendir(folder);
+    struct dirent *at;
+    char path[800];
+
+    while (dir != NULL && (at = readdir(dir)) != NULL) {
+        ps_status st = ps_path_join(path, sizeof path, folder, at->d_name);
+
+        if (at->d_name[0] != '.' && strchr(at->d_name, '.') != NULL && ps_is_ok(&st)) {
+            st = ps_dir_remove(path);
+        }
+        (void)st; /* it only takes room */
+    }
+    if (dir != NULL) {
+        closedir(dir);
+    }
+}
+
+static ps_status prepare_folder(const char *data_dir)
+{
+    char path[640];
+    ps_status st = ps_dir_make(data_dir);
+
+    if (ps_is_ok(&st)) {
+        st = ps_path_join(path, sizeof path, data_dir, "sessions");
+    }
+    if (ps_is_ok(&st)) {
+        st = ps_dir_remove(path); /* of a process that was killed */
+    }
+    if (ps_is_ok(&st)) {
+        st = ps_path_join(path, sizeof path, data_dir, "datasets");
+    }
+    if (ps_is_ok(&st)) {
+        remove_half_sets(path);
+    }
+    return ps_wrap(st, "data directory");
+}
+
+/* Where others reach a server that listens there. */
+static ps_status find_address(ps_node *node, const ps_node_conf *conf)
+{
+    char bound[PS_ADDRESS_TEXT_BYTES], host[PS_ADDRESS_HOST_BYTES];
+    ps_address listen, address;
+    uint16_t port = (uint16_t)ps_server_port(node->server);
+    ps_status st = ps_address_parse(conf->listen, "127.0.0.1", 0, &listen);
+
+    if (!ps_is_ok(&st)) {
+        return st;
+    }
+    listen.port = port;
+    ps_address_format(&listen, bound);
+    address = listen;
+    if (conf->advertise != NULL && conf->advertise[0] != '\0') {
+        st = ps_address_parse(conf->advertise, listen.host, port, &address);
+    } else if (ps_address_is_any(&listen)) {
+        if (gethostname(host, sizeof host) != 0) {
+            return ps_fail(PS_FAILED_PRECONDITION, "this host has no name: set --advertise");
+        }
+        host[sizeof host - 1] = '\0';
+        st = ps_address_parse(host, "", port, &address);
+    }
+    if (ps_is_ok(&st)) {
+        char text[PS_ADDRESS_TEXT_BYTES];
+
+        ps_address_format(&address, text);
+        if (strlen(text) >= sizeof node->address) {
+            return ps_fail(PS_INVALID_ARGUMENT, "address %.60s.. is too long", text);
+        }
+        snprintf(node->address, sizeof node->address, "%.*s", (int)sizeof node->address - 1, text);
+        printf("%s listening on %s\n", node->hooks->service, bound);
+        fflush(stdout);
+        if (!ps_address_is_loopback(&listen)) {
+            ps_log(PS_LOG_WARN, "node",
+                   "listening on %s: the link is not protected, anybody who reaches it can use it",
+                   bound);
+        }
+    }
+    return st;
+}
+
+static void tick(ps_event *event, bool ok)
+{
+    ps_node *node = PS_CONTAINER_OF(event, ps_node, tick.event);
+
+    if (ok) {
+        ps_phase phase = node->agent.phase;
+        char why[64];
+
+        snprintf(why, sizeof why, "the time for %s is over", ps_phase_name(phase));
+        ps_node_act(node, ps_agent_tick(&node->agent, ps_clock_us()), why);
+        if (node->agent.phase == phase && phase != PS_PHASE_IDLE) {
+            ps_node_changed(node); /* too early: armed again */
+        }
+    }
+}
+
+static void start_services(ps_node *node, const ps_service *extra, size_t extra_count)
+{
+    node->service_count = extra_count + 1;
+    node->services = ps_xcalloc(node->service_count, sizeof *node->services);
+    node->services[0] = (ps_service){
+        .type = &psgd__v1__node_service__descriptor,
+        .methods = ps_node_methods,
+        .method_count = ps_node_method_count,
+        .state = node,
+    };
+    for (size_t i = 0; i < extra_count; i++) {
+        node->services[i + 1] = extra[i];
+    }
+}
+
+static void destroy(ps_node *node)
+{
+    ps_datasets_destroy(node->datasets);
+    ps_helper_destroy(node->helper);
+    free(node->services);
+    free(node->data_dir);
+    free(node);
+}
+
+static void try_free(void *arg)
+{
+    ps_node *node = arg;
+    ps_loop *loop = node->loop;
+    ps_event *stopped = node->stopped;
+
+    if (!node->is_closing || node->server != NULL || node->alive > 0 ||
+        ps_datasets_is_busy(node->datasets)) {
+        return;
+    }
+    destroy(node);
+    if (stopped != NULL) {
+        ps_loop_post(loop, stopped);
+    }
+}
+
+static void server_is_down(ps_event *event, bool ok)
+{
+    ps_node *node = PS_CONTAINER_OF(event, ps_node, server_down);
+
+    (void)ok;
+    node->server = NULL;
+    try_free(node);
+}
+
+static void grace_is_over(ps_event *event, bool ok);
+
+ps_status ps_node_start(ps_loop *loop, const ps_node_conf *conf, const ps_role_hooks *hooks,
+                        void *state, const ps_service *extra, size_t extra_count, ps_node **out)
+{
+    ps_node *node = ps_xcalloc(1, sizeof *node);
+    ps_status st;
+
+    node->loop = loop;
+    node->hooks = hooks;
+    node->state = state;
+    node->faults = conf->faults;
+    node->data_dir = ps_xstrdup(conf->data_dir);
+    node->incarnation = (uint64_t)ps_clock_wall_us();
+    node->announced = PS_PHASE_IDLE;
+    node->tick.event.fire = tick;
+    node->grace.event.fire = grace_is_over;
+    node->server_down.fire = server_is_down;
+    ps_agent_init(&node->agent);
+    start_services(node, extra, extra_count);
+
+    st = prepare_folder(node->data_dir);
+    if (ps_is_ok(&st)) {
+        st = find_node_id(node, conf->node_id);
+    }
+    if (ps_is_ok(&st)) {
+        st = ps_helper_create(loop, &node->helper);
+    }
+    if (!ps_is_ok(&st)) {
+        destroy(node);
+        return st;
+    }
+    node->datasets = ps_datasets_create(node->helper, node->data_dir, conf->data_path);
+    ps_datasets_on_idle(node->datasets, try_free, node);
+    st = ps_server_start(loop, node->services, node->service_count, conf->listen, &node->server);
+    if (!ps_is_ok(&st)) {
+        destroy(node);
+        return st;
+    }
+    st = find_address(node, conf);
+    if (!ps_is_ok(&st)) {
+        ps_node_shut(node);
+        return st;
+    }
+    node->home = ps_link_open(node, conf->coordinator);
+    *out = node;
+    return ps_ok();
+}
+
+/* --- stop ------------------------------------------------------------------ */
+
+void ps_node_gone(ps_node *node)
+{
+    assert(node->alive > 0);
+    node->alive--;
+    try_free(node);
+}
+
+void ps_node_shut(ps_node *node)
+{
+    if (node->is_closing) {
+        return;
+    }
+    node->is_closing = true;
+    ps_loop_cancel(node->loop, &node->tick);
+    ps_loop_cancel(node->loop, &node->grace);
+    ps_link_close(node->home);
+    node->home = NULL;
+    ps_server_stop(node->server, server_grace_us, &node->server_down);
+}
+
+static void end_attempt(ps_node *node)
+{
+    if (!node->is_releasing) {
+        ps_node_act(node, ps_agent_abort(&node->agent, node->agent.job_id, node->agent.attempt),
+                    "the node is being stopped");
+    }
+}
+
+static void grace_is_over(ps_event *event, bool ok)
+{
+    ps_node *node = PS_CONTAINER_OF(event, ps_node, grace.event);
+
+    if (ok) {
+        end_attempt(node);
+    }
+}
+
+void ps_node_stop(ps_node *node, int64_t grace_us, ps_event *done)
+{
+    assert(!node->is_stopping);
+    node->is_stopping = true;
+    node->stopped = done;
+    ps_server_set_serving(node->server, "", false);
+    for (size_t i = 0; i < node->service_count; i++) {
+        ps_server_set_serving(node->server, node->services[i].type->name, false);
+    }
+    ps_log(PS_LOG_INFO, "node", "stopping");
+    if (node->agent.phase == PS_PHASE_IDLE) {
+        if (!node->is_releasing) {
+            ps_node_shut(node);
+        }
+    } else if (node->agent.phase >= PS_PHASE_RUNNING && grace_us > 0) {
+        ps_loop_after(node->loop, &node->grace, grace_us);
+    } else {
+        end_attempt(node);
+    }
+}

@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* node_service.c - NodeService: messages into calls of the agent and back. */
+#include "common/base/address.h"
+#include "common/base/clock.h"
+#include "common/base/files.h"
+#include "common/node/node_impl.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { RESERVE_DEFAULT_MS = 10000, RESERVE_MIN_MS = 100, RESERVE_MAX_MS = 600000 };
+
+_Static_assert((int)PS_PHASE_IDLE == (int)PSGD__V1__NODE_PHASE__NODE_PHASE_IDLE &&
+                   (int)PS_PHASE_READY == (int)PSGD__V1__NODE_PHASE__NODE_PHASE_READY &&
+                   (int)PS_PHASE_FAILED == (int)PSGD__V1__NODE_PHASE__NODE_PHASE_FAILED,
+               "phases are numbered as on the wire");
+
+bool ps_job_id_is_good(const char *job_id)
+{
+    return strlen(job_id) < PS_JOB_ID_MAX && ps_name_is_safe(job_id);
+}
+
+void ps_node_fence_error(const ps_node *node, const char *job_id, uint32_t attempt, ps_status st,
+                         ps_error *error)
+{
+    const ps_agent *shown = ps_node_shown(node);
+    ps_status held = ps_agent_check(&node->agent, job_id, attempt);
+    const char *reason = ps_is_ok(&held) ? "WRONG_PHASE" : "NOT_HELD";
+
+    if (st.code == PS_ABORTED) {
+        reason = "STALE_ATTEMPT";
+    }
+    ps_error_init(error, st, reason);
+    ps_error_meta(error, "node", "%s", node->node_id);
+    ps_error_meta(error, "phase", "%s", ps_phase_name(shown->phase));
+    if (shown->phase != PS_PHASE_IDLE) {
+        ps_error_meta(error, "held_by_job", "%s", shown->job_id);
+        ps_error_meta(error, "held_by_attempt", "%u", shown->attempt);
+    }
+}
+
+static void fail_with(ps_call *call, ps_status st, const char *reason)
+{
+    ps_error error;
+
+    ps_error_init(&error, st, reason);
+    ps_call_fail_error(call, &error);
+}
+
+static void fail_fence(const ps_node *node, ps_call *call, const char *job_id, uint32_t attempt,
+                       ps_status st)
+{
+    ps_error error;
+
+    ps_node_fence_error(node, job_id, attempt, st, &error);
+    ps_call_fail_error(call, &error);
+}
+
+static void fail_job_id(ps_call *call)
+{
+    ps_error error;
+
+    ps_error_init(&error, ps_fail(PS_INVALID_ARGUMENT, "job_id is no job's id"), "BAD_JOB_ID");
+    ps_error_violate(&error, "job_id", "1 to %d of A-Z a-z 0-9 . _ - are allowed",
+                     PS_JOB_ID_MAX - 1);
+    ps_call_fail_error(call, &error);
+}
+
+/* --- calls that wait for the end of a release ------------------------------- */
+
+static void forget_waiting(void *arg, ps_call *call)
+{
+    ps_node *node = arg;
+
+    for (size_t i = 0; i < node->waiting_count; i++) {
+        if (node->waiting[i].call == call) {
+            node->waiting[i] = node->waiting[--node->waiting_count];
+            return;
+        }
+    }
+}
+
+static void wait_for_idle(ps_node *node, ps_call *call, const Psgd__V1__CanCommitRequest *request)
+{
+    if (node->waiting_count == PS_NODE_CALLS_MAX) {
+        fail_with(call, ps_fail(PS_RESOURCE_EXHAUSTED, "too many calls wait for this node"), NULL);
+        return;
+    }
+    node->waiting[node->waiting_count++] = (ps_waiting){call, request};
+    ps_call_on_gone(call, forget_waiting, node);
+}
+
+static void answer_can_commit(ps_node *node, ps_call *call,
+                              const Psgd__V1__CanCommitRequest *request);
+
+void ps_node_answer_waiting(ps_node *node)
+{
+    static const Psgd__V1__AbortResponse aborted = PSGD__V1__ABORT_RESPONSE__INIT;
+    ps_waiting waiting[PS_NODE_CALLS_MAX];
+    size_t count = node->waiting_count;
+
+    memcpy(waiting, node->waiting, count * sizeof *waiting);
+    node->waiting_count = 0;
+    for (size_t i = 0; i < count; i++) { /* those who wait for idle see it before it ends */
+        if (waiting[i].can_commit == NULL) {
+            ps_call_reply(waiting[i].call, &aborted.base);
+        }
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (waiting[i].can_commit != NULL) {
+            answer_can_commit(node, waiting[i].call, waiting[i].can_commit);
+        }
+    }
+}
+
+/* --- CanCommit ------------------------------------------------------------- */
+
+/* False after the call was failed. */
+static bool check_can_commit(ps_node *node, ps_call *call,
+                             const Psgd__V1__CanCommitRequest *request)
+{
+    ps_address address;
+    ps_status st = ps_address_parse(request->coordinator, "", 0, &address);
+
+    if (node->is_stopping) {
+        fail_with(call, ps_fail(PS_UNAVAILABLE, "node %s is being stopped", node->node_id),
+                  "STOPPING");
+        return false;
+    }
+    if (!ps_job_id_is_good(request->job_id)) {
+        fail_job_id(call);
+        return false;
+    }
+    if (request->role != node->hooks->role) {
+        fail_with(
+            call,
+            ps_fail(PS_FAILED_PRECONDITION, "node %s is a %s", node->node_id, node->hooks->service),
+            "WRONG_ROLE");
+        return false;
+    }
+    if (!ps_is_ok(&st) || address.host[0] == '\0' || address.port == 0 ||
+        strlen(request->coordinator) >= PS_NODE_ADDRESS_MAX) {
+        fail_with(call,
+                  ps_fail(PS_INVALID_ARGUMENT, "coordinator is \"%.60s\"; host:port is allowed",
+                          request->coordinator),
+                  "BAD_ADDRESS");
+        return false;
+    }
+    return true;
+}
+
+static void reply_can_commit(const ps_node *node, ps_call *call, bool is_ready)
+{
+    Psgd__V1__CanCommitResponse reply = PSGD__V1__CAN_COMMIT_RESPONSE__INIT;
+    const ps_agent *shown = ps_node_shown(node);
+
+    reply.ready = is_ready;
+    if (!is_ready) {
+        reply.held_by_job = (char *)shown->job_id; /* packed before it can change */
+        reply.held_by_attempt = shown->attempt;
+    }
+    reply.phase = (Psgd__V1__NodePhase)shown->phase;
+    reply.node_id = (char *)node->node_id;
+    reply.incarnation = node->incarnation;
+    reply.version = (char *)PS_VERSION;
+    ps_call_reply(call, &reply.base);
+}
+
+static uint32_t clamp(uint32_t x, uint32_t min, uint32_t max)
+{
+    return x < min ? min : x > max ? max : x;
+}
+
+static void answer_can_commit(ps_node *node, ps_call *call,
+                              const Psgd__V1__CanCommitRequest *request)
+{
+    uint32_t reserve_ms = request->reserve_ms == 0
+                              ? RESERVE_DEFAULT_MS
+                              : clamp(request->reserve_ms, RESERVE_MIN_MS, RESERVE_MAX_MS);
+    ps_status st;
+
+    if (!check_can_commit(node, call, request)) {
+        return;
+    }
+    if (!node->is_releasing && strcmp(node->agent.job_id, request->job_id) == 0 &&
+        request->attempt > node->agent.attempt) { /* nobody wants the older one any more */
+        ps_node_act(node, ps_agent_abort(&node->agent, node->agent.job_id, node->agent.attempt),
+                    "a newer attempt of the job has come");
+    }
+    if (node->is_releasing) {
+        wait_for_idle(node, call, request);
+        return;
+    }
+    st = ps_agent_can_commit(&node->agent, request->job_id, request->attempt, ps_clock_us(),
+                             (int64_t)reserve_ms * 1000);
+    if (st.code == PS_UNAVAILABLE) {
+        reply_can_commit(node, call, false);
+        return;
+    }
+    if (!ps_is_ok(&st)) {
+        fail_fence(node, call, request->job_id, request->attempt, st);
+        return;
+    }
+    if (node->log == NULL) {
+        st = ps_node_begin_attempt(node, request->job_id, request->attempt, request->coordinator);
+    }
+    if (!ps_is_ok(&st)) {
+        (void)ps_agent_abort(&node->agent, request->job_id, request->attempt);
+        ps_call_fail(call, st);
+        return;
+    }
+    ps_node_changed(node);
+    reply_can_commit(node, call, true);
+}
+
+static void can_commit(void *service, const ProtobufCMessage *request, ps_payload *payload,
+                       ps_call *call)
+{
+    (void)payload;
+    answer_can_commit(service, call, (const Psgd__V1__CanCommitRequest *)request);
+}
+
+/* --- DoCommit, Abort ------------------------------------------------------- */
+
+static void do_commit(void *service, const ProtobufCMessage *message, ps_payload *payload,
+                      ps_call *call)
+{
+    static const Psgd__V1__DoCommitResponse reply = PSGD__V1__DO_COMMIT_RESPONSE__INIT;
+    const Psgd__V1__DoCommitRequest *request = (const Psgd__V1__DoCommitRequest *)message;
+    ps_node *node = service;
+    ps_agent_action action;
+    ps_status st;
+
+    (void)payload;
+    if (!ps_job_id_is_good(request->job_id)) {
+        fail_job_id(call);
+        return;
+    }
+    st = ps_agent_do_commit(&node->agent, request->job_id, request->attempt, ps_clock_us(),
+                            ps_node_ready_us(node), &action);
+    if (!ps_is_ok(&st)) {
+        fail_fence(node, call, request->job_id, request->attempt, st);
+        return;
+    }
+    ps_call_reply(call, &reply.base);
+    ps_node_act(node, action, "");
+}
+
+static void abort_attempt(void *service, const ProtobufCMessage *message, ps_payload *payload,
+                          ps_call *call)
+{
+    static const Psgd__V1__AbortResponse reply = PSGD__V1__ABORT_RESPONSE__INIT;
+    const Psgd__V1__AbortRequest *request = (const Psgd__V1__AbortRequest *)message;
+    ps_node *node = service;
+    char why[256];
+
+    (void)payload;
+    if (!ps_job_id_is_good(request->job_id)) {
+        fail_job_id(call);
+        return;
+    }
+    snprintf(why, sizeof why, "aborted: %.200s", request->why);
+    ps_node_act(node, ps_agent_abort(&node->agent, request->job_id, request->attempt), why);
+    if (node->is_releasing) {
+        wait_for_idle(node, call, NULL);
+    } else {
+        ps_call_reply(call, &reply.base);
+    }
+}
+
+/* --- what the node is and does ---------------------------------------------- */
+
+void ps_node_describe(const ps_node *node, Psgd__V1__Node *out)
+{
+    const ps_agent *shown = ps_node_shown(node);
+
+    psgd__v1__node__init(out);
+    out->id = (char *)node->node_id;
+    out->role = node->hooks->role;
+    out->address = (char *)node->address;
+    out->version = (char *)PS_VERSION;
+    out->alive = true;
+    out->phase = (Psgd__V1__NodePhase)shown->phase;
+    if (shown->phase != PS_PHASE_IDLE) {
+        out->job_id = (char *)shown->job_id;
+        out->attempt = shown->attempt;
+    }
+}
+
+static void get_status(void *service, const ProtobufCMessage *request, ps_payload *payload,
+                       ps_call *call)
+{
+    Psgd__V1__GetStatusResponse reply = PSGD__V1__GET_STATUS_RESPONSE__INIT;
+    Psgd__V1__WorkerProgress progress = PSGD__V1__WORKER_PROGRESS__INIT;
+    Psgd__V1__ServerCounters counters = PSGD__V1__SERVER_COUNTERS__INIT;
+    Psgd__V1__Node description;
+    ps_node *node = service;
+
+    (void)request;
+    (void)payload;
+    ps_node_describe(node, &description);
+    reply.node = &description;
+    if (node->session != NULL && !node->is_releasing) {
+        if (node->hooks->progress != NULL) {
+            node->hooks->progress(node->state, &progress);
+            reply.progress = &progress;
+        }
+        if (node->hooks->counters != NULL) {
+            node->hooks->counters(node->state, &counters);
+            reply.counters = &counters;
+        }
+    }
+    ps_call_reply(call, &reply.base);
+}
+
+static void describe_node(void *service, const ProtobufCMessage *request, ps_payload *payload,
+                          ps_call *call)
+{
+    Psgd__V1__DescribeNodeResponse reply = PSGD__V1__DESCRIBE_NODE_RESPONSE__INIT;
+    Psgd__V1__Node description;
+
+    (void)request;
+    (void)payload;
+    ps_node_describe(service, &description);
+    reply.node = &description;
+    reply.max_chunk_bytes = PS_PAYLOAD_MAX;
+    ps_call_reply(call, &reply.base);
+}
+
+const ps_method ps_node_methods[] = {
+    {.name = "CanCommit", .handle = can_commit},
+    {.name = "PreCommit",
+     .handle = ps_precommit_handle,
+     .streams_in = true,
+     .streams_out = true,
+     .max_bytes = 1 << 20}, /* a spec with many nodes, a model with many variables */
+    {.name = "DoCommit", .handle = do_commit},
+    {.name = "Abort", .handle = abort_attempt},
+    {.name = "GetStatus", .handle = get_status},
+    {.name = "Collect", .handle = ps_collect_handle, .streams_out = true},
+    {.name = "DescribeNode", .handle = describe_node},
+};
+const size_t ps_node_method_count = sizeof ps_node_methods / sizeof ps_node_methods[0];

@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* packages.c - see packages.h. */
+#include "common/node/packages.h"
+
+#include "common/base/address.h"
+#include "common/base/files.h"
+#include "common/base/sha256.h"
+#include "common/base/strbuf.h"
+#include "common/base/xalloc.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const uint64_t data_max_bytes = UINT64_C(16) << 30; /* of a whole data set */
+
+static bool refuse(ps_error *error, ps_status st, const char *reason)
+{
+    ps_error_init(error, st, reason);
+    return false;
+}
+
+/* --- settings -------------------------------------------------------------- */
+
+static void add_violation(void *arg, const char *field, const char *text)
+{
+    ps_error_violate(arg, field, "%s", text);
+}
+
+static bool is_node_id(const char *id)
+{
+    return id[0] != '\0' && strlen(id) < sizeof(((ps_session *)0)->server_ids[0]) &&
+           ps_name_is_safe(id);
+}
+
+/* Every rank of both roles once, with an address. */
+static bool read_placements(const Psgd__V1__SettingsPackage *package, ps_session *s,
+                            ps_error *error)
+{
+    s->server_count = s->plan->spec->pservers;
+    s->worker_count = s->plan->spec->workers;
+    s->servers = ps_xcalloc(s->server_count, sizeof *s->servers);
+    s->workers = ps_xcalloc(s->worker_count, sizeof *s->workers);
+    s->server_ids = ps_xcalloc(s->server_count, sizeof *s->server_ids);
+    s->worker_ids = ps_xcalloc(s->worker_count, sizeof *s->worker_ids);
+    if (package->n_placements != (size_t)s->server_count + s->worker_count) {
+        return refuse(error,
+                      ps_fail(PS_INVALID_ARGUMENT, "%zu placements for %u workers and %u pservers",
+                              package->n_placements, s->worker_count, s->server_count),
+                      "BAD_PLACEMENTS");
+    }
+    for (size_t i = 0; i < package->n_placements; i++) {
+        const Psgd__V1__Placement *p = package->placements[i];
+        bool is_server = p->role == PSGD__V1__NODE_ROLE__NODE_ROLE_PSERVER;
+        bool is_worker = p->role == PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER;
+        uint32_t count = is_server ? s->server_count : s->worker_count;
+        char(*addresses)[160] = is_server ? s->servers : s->workers;
+        char(*ids)[80] = is_server ? s->server_ids : s->worker_ids;
+        ps_address address;
+        ps_status st = ps_address_parse(p->address, "", 0, &address);
+
+        if ((!is_server && !is_worker) || p->rank >= count || addresses[p->rank][0] != '\0' ||
+            !ps_is_ok(&st) || address.host[0] == '\0' || address.port == 0 ||
+            strlen(p->address) >= sizeof addresses[0] || !is_node_id(p->node_id)) {
+            return refuse(error,
+                          ps_fail(PS_INVALID_ARGUMENT, "placement %zu (%.40s, rank %u) is wrong", i,
+                                  p->node_id, p->rank),
+                          "BAD_PLACEMENTS");
+        }
+        snprintf(addresses[p->rank], sizeof addresses[0], "%s", p->address);
+        snprintf(ids[p->rank], sizeof ids[0], "%s", p->node_id);
+    }
+    return true;
+}
+
+bool ps_package_settings(const Psgd__V1__SettingsPackage *package, Psgd__V1__NodeRole role,
+                         ps_session *session, ps_error *error)
+{
+    static const Psgd__V1__JobSpec nothing = PSGD__V1__JOB_SPEC__INIT;
+    uint32_t count;
+    ps_status st;
+
+    ps_error_init(error, ps_fail(PS_INVALID_ARGUMENT, "a job that cannot be"), "BAD_SPEC");
+    st = ps_plan_create(package->spec != NULL ? package->spec : &nothing, add_violation, error,
+                        &session->plan);
+    if (!ps_is_ok(&st)) {
+        error->status = st;
+        return false;
+    }
+    if (!read_placements(package, session, error)) {
+        return false;
+    }
+    count = role == PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER ? session->worker_count
+                                                          : session->server_count;
+    session->rank = package->rank;
+    if (package->rank >= count) {
+        return refuse(error, ps_fail(PS_INVALID_ARGUMENT, "rank is %u of %u", package->rank, count),
+                      "BAD_PLACEMENTS");
+    }
+    return true;
+}
+
+/* --- model, optimizer, codecs ----------------------------------------------- */
+
+static bool is_same_variable(const Psgd__V1__Variable *a, const ps_variable *b)
+{
+    if (strcmp(a->name, b->name) != 0 || a->n_shape != b->shape.rank) {
+        return false;
+    }
+    for (uint32_t d = 0; d < b->shape.rank; d++) {
+        if (a->shape[d] != b->shape.dim[d]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool ps_package_model(const Psgd__V1__ModelPackage *package, const ps_plan *plan, ps_error *error)
+{
+    const ps_layout *layout = &plan->layout;
+
+    for (uint32_t v = 0; v < layout->variable_count && v < package->n_variables; v++) {
+        if (!is_same_variable(package->variables[v], &layout->variables[v])) {
+            return refuse(error,
+                          ps_fail(PS_FAILED_PRECONDITION,
+                                  "variable %u is %.60s, or of another shape; here it is %s", v,
+                                  package->variables[v]->name, layout->variables[v].name),
+                          "LAYOUT_MISMATCH");
+        }
+    }
+    if (package->n_variables != layout->variable_count || package->layout_hash != layout->hash) {
+        return refuse(error,
+                      ps_fail(PS_FAILED_PRECONDITION,
+                              "%zu variables, layout hash %016" PRIx64 "; here %u, %016" PRIx64,
+                              package->n_variables, package->layout_hash, layout->variable_count,
+                              layout->hash),
+                      "LAYOUT_MISMATCH");
+    }
+    return true;
+}
+
+/* The plugin of that name with exactly these numbers. */
+static bool is_same_choice(const Psgd__V1__Choice *choice, const char *name, const ps_param *table,
+                           const ps_params *params)
+{
+    if (choice == NULL || strcmp(choice->name, name) != 0) {
+        return false;
+    }
+    for (size_t i = 0; i < choice->n_params; i++) {
+        int at = ps_param_find(table, choice->params[i]->key);
+
+        /* Bits, not values: both sides read the same decimal. */
+        if (at < 0 || memcmp(&params->v[at], &choice->params[i]->value, sizeof(double)) != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool ps_package_optimizer(const Psgd__V1__OptimizerPackage *package, const ps_plan *plan,
+                          ps_error *error)
+{
+    const Psgd__V1__OptimizerSpec *spec = package->optimizer;
+
+    if (spec == NULL || spec->side != plan->spec->optimizer->side ||
+        !is_same_choice(spec->rule, plan->optim->name, plan->optim->params, &plan->optim_params)) {
+        return refuse(error,
+                      ps_fail(PS_FAILED_PRECONDITION, "the optimizer is not the one of the job, %s",
+                              plan->optim->name),
+                      "OPTIMIZER_MISMATCH");
+    }
+    return true;
+}
+
+static bool are_same_codecs(Psgd__V1__Choice *const *choices, const ps_codec_choice *own,
+                            uint32_t count, uint32_t *first)
+{
+    for (uint32_t v = 0; v < count; v++) {
+        if (!is_same_choice(choices[v], own[v].codec->name, own[v].codec->params, &own[v].params)) {
+            *first = v;
+            return false;
+        }
+    }
+    return true;
+}
+
+bool ps_package_codecs(const Psgd__V1__CodecPackage *package, const ps_plan *plan, ps_error *error)
+{
+    uint32_t count = plan->layout.variable_count, first = 0;
+
+    if (package->n_up != count || package->n_down != count) {
+        return refuse(error,
+                      ps_fail(PS_FAILED_PRECONDITION, "%zu codecs up, %zu down for %u variables",
+                              package->n_up, package->n_down, count),
+                      "CODEC_MISMATCH");
+    }
+    if (!are_same_codecs(package->up, plan->up, count, &first) ||
+        !are_same_codecs(package->down, plan->down, count, &first)) {
+        return refuse(error,
+                      ps_fail(PS_FAILED_PRECONDITION, "the codecs of %s are not those of the job",
+                              plan->layout.variables[first].name),
+                      "CODEC_MISMATCH");
+    }
+    return true;
+}
+
+/* --- data ------------------------------------------------------------------ */
+
+static bool is_sha256(const char *hex)
+{
+    return strlen(hex) == 64 && strspn(hex, "0123456789abcdef") == 64;
+}
+
+static bool is_file_of(const ps_data_source *source, const char *name)
+{
+    for (size_t i = 0; source->files != NULL && source->files[i] != NULL; i++) {
+        if (strcmp(source->files[i], name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool read_files(const Psgd__V1__DataPackage *package, const ps_data_source *source,
+                       ps_data_file files[PS_DATA_FILES_MAX], ps_error *error)
+{
+    uint64_t total = 0;
+
+    for (size_t i = 0; i < package->n_files; i++) {
+        const Psgd__V1__DataFile *f = package->files[i];
+
+        if (!ps_name_is_safe(f->name) || strlen(f->name) >= sizeof files[i].name ||
+            !is_file_of(source, f->name) || !is_sha256(f->sha256) || f->size == 0 ||
+            f->size > data_max_bytes || (total += f->size) > data_max_bytes) {
+            return refuse(
+                error,
+                ps_fail(PS_INVALID_ARGUMENT,
+                        "file %zu, \"%.40s\", is none of %s, has no sha256, or is too big", i,
+                        f->name, source->name),
+                "BAD_DATA");
+        }
+        for (size_t k = 0; k < i; k++) {
+            if (strcmp(files[k].name, f->name) == 0) {
+                return refuse(error, ps_fail(PS_INVALID_ARGUMENT, "%s comes twice", f->name),
+                              "BAD_DATA");
+            }
+        }
+        memset(&files[i], 0, sizeof files[i]);
+        snprintf(files[i].name, sizeof files[i].name, "%s", f->name);
+        snprintf(files[i].sha256, sizeof files[i].sha256, "%s", f->sha256);
+        files[i].size = f->size;
+    }
+    return true;
+}
+
+/* Of the lines that describe the files, as in dataset.h. */
+static void sum_of(const ps_data_file *files, size_t count, char sha256[PS_SHA256_HEX_BYTES])
+{
+    ps_strbuf lines = {0};
+
+    for (size_t i = 0; i < count; i++) {
+        ps_strbuf_printf(&lines, "%s %" PRIu64 " %s\n", files[i].name, files[i].size,
+                         files[i].sha256);
+    }
+    ps_sha256_of(ps_strbuf_text(&lines), lines.len, sha256);
+    ps_strbuf_fini(&lines);
+}
+
+bool ps_package_data(const Psgd__V1__DataPackage *package, const ps_plan *plan, ps_data_wish *wish,
+                     ps_data_file files[PS_DATA_FILES_MAX], size_t *count, ps_error *error)
+{
+    const Psgd__V1__DataSpec *own = plan->spec->data, *data = package->data;
+    char sha256[PS_SHA256_HEX_BYTES] = "";
+    ps_data_file none[PS_DATA_FILES_MAX];
+
+    if (data == NULL || strcmp(data->name, own->name) != 0 ||
+        data->train_limit != own->train_limit || data->test_limit != own->test_limit) {
+        return refuse(error,
+                      ps_fail(PS_FAILED_PRECONDITION, "the data set is not the one of the job, %s",
+                              own->name),
+                      "DATA_MISMATCH");
+    }
+    if (!is_sha256(package->sha256) || package->n_files > PS_DATA_FILES_MAX ||
+        (package->n_files == 0) != (plan->data->files == NULL)) {
+        return refuse(
+            error, ps_fail(PS_INVALID_ARGUMENT, "no sha256, or not the files of a %s", own->name),
+            "BAD_DATA");
+    }
+    if (!read_files(package, plan->data, files, error)) {
+        return false;
+    }
+    *count = package->n_files;
+    if (plan->data->files == NULL) {
+        ps_status st = ps_data_describe(plan->data, "", none, count, sha256);
+
+        if (!ps_is_ok(&st)) {
+            return refuse(error, st, "BAD_DATA");
+        }
+    } else {
+        sum_of(files, *count, sha256);
+    }
+    if (strcmp(sha256, package->sha256) != 0) {
+        return refuse(error,
+                      ps_fail(PS_FAILED_PRECONDITION, "%s has checksum %.12s.. here, %.12s.. there",
+                              own->name, sha256, package->sha256),
+                      "DATA_MISMATCH");
+    }
+    wish->source = plan->data;
+    snprintf(wish->sha256, sizeof wish->sha256, "%s", package->sha256);
+    wish->train_limit = own->train_limit;
+    wish->test_limit = own->test_limit;
+    return true;
+}
