@@ -8,9 +8,7 @@
 
 #include <immintrin.h>
 
-#define ON                                                                                         \
-    __attribute__((target("avx2,f16c,avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width="      \
-                          "512")))
+#define ON __attribute__((target("avx2,f16c,avx512f,avx512bw,avx512dq,avx512vl")))
 
 ON static void f32_add(const uint8_t *in, float *restrict y, size_t n)
 {

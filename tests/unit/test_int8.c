@@ -190,6 +190,30 @@ static void the_largest_value_is_127_and_none_is_more(void **state)
     }
 }
 
+/* 127 / m is rounded, and may come out so large that m itself would be more
+ * than 127 and, one time in 2^16, be rounded up to 128. */
+static void no_draw_lifts_the_largest_value_to_128(void **state)
+{
+    static float x[PS_CODEC_VALUES];
+    static int8_t q[PS_CODEC_VALUES];
+    float most = 1.0f;
+
+    (void)state;
+    while (most * (127.0f / most) <= 127.0f) {
+        most += 0x1p-10f;
+        assert_true(most < 2.0f);
+    }
+    for (size_t i = 0; i < PS_CODEC_VALUES; i++) {
+        x[i] = most;
+    }
+    for (uint64_t key = 0; key < 60; key++) {
+        (void)encode(x, PS_CODEC_VALUES, ps_draw_key(6, PS_DRAW_TEST, key, 0, 0), q);
+        for (size_t i = 0; i < PS_CODEC_VALUES; i++) {
+            assert_true(q[i] >= 126);
+        }
+    }
+}
+
 static void every_kernel_gives_the_plain_one_s_bytes(void **state)
 {
     const char *given = getenv("PSGD_TEST_SEED");
@@ -207,6 +231,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_slice_of_zeros_has_scale_0_and_bytes_0),
         cmocka_unit_test(what_is_no_number_leaves_the_scale_finite),
         cmocka_unit_test(the_largest_value_is_127_and_none_is_more),
+        cmocka_unit_test(no_draw_lifts_the_largest_value_to_128),
         cmocka_unit_test(tiny_slices_keep_their_shape),
         cmocka_unit_test(values_on_a_step_stay_there),
         cmocka_unit_test(another_key_rounds_otherwise),

@@ -474,7 +474,8 @@ static void a_worker_without_blocks_is_not_waited_for(void **state)
     ps_shard_destroy(shard);
 }
 
-/* A policy of this test: buffers, and drops what contributor 0 and 2 send. */
+/* A policy of this test: buffers, drops what workers 0 and 2 send from clock 1
+ * on, and everything in clock 3. */
 static uint64_t no_lead(const ps_params *params)
 {
     (void)params;
@@ -487,7 +488,7 @@ static ps_verdict keeps_worker_1(const ps_params *params, const ps_clocks *c, ui
     (void)params;
     (void)c;
     *scale = 1.0f;
-    return clock == 0 || worker == 1 ? PS_BUFFER : PS_DROP;
+    return clock == 0 || (worker == 1 && clock != 3) ? PS_BUFFER : PS_DROP;
 }
 
 static void what_a_policy_drops_counts_as_in(void **state)
@@ -522,6 +523,13 @@ static void what_a_policy_drops_counts_as_in(void **state)
             assert_true(ps_shard_weights(shard)[i] == before[i] - 0.5f * x[i]);
         }
         assert_int_equal(ps_shard_counters_of(shard)->parked_now, 0);
+        memcpy(before, ps_shard_weights(shard), sizeof before);
+        for (size_t i = 0; i < 3; i++) { /* nothing is left of clock 3: no step */
+            (void)pushed(&w, shard, orders[o][i], 3, orders[o][i], 0);
+        }
+        assert_int_equal(ps_shard_clock(shard), 4);
+        assert_int_equal(ps_shard_version(shard, 0), 3);
+        assert_memory_equal(before, ps_shard_weights(shard), sizeof before);
         ps_shard_destroy(shard);
     }
 }
