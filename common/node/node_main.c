@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* node_main.c - see node_main.h.
+ *
+ * Several nodes on one host need no settings: a default data directory that
+ * another process has is left for the next one (psgd-worker, psgd-worker-2,
+ * ...), a default port that is taken for any free one.
+ */
+#include "common/node/node_main.h"
+
+#include "common/base/config.h"
+#include "common/base/container_of.h"
+#include "common/base/files.h"
+#include "common/base/log.h"
+#include "common/base/signals.h"
+#include "common/rpc/process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+enum { EXIT_GOOD = 0, EXIT_CANNOT = 1, EXIT_ARGUMENTS = 4, DIRS_MAX = 256 };
+
+typedef struct settings {
+    const char *listen, *advertise, *coordinator, *data_dir, *data_path, *node_id;
+    const char *log_level, *log_format;
+    int64_t grace_us;
+    ps_option_list faults;
+} settings;
+
+typedef struct running {
+    ps_loop *loop;
+    ps_node *node;
+    int64_t grace_us;
+    ps_event stop, stopped;
+} running;
+
+/* --- signals --------------------------------------------------------------- */
+
+static void on_signal(void *arg, int signo)
+{
+    running *r = arg;
+
+    (void)signo;
+    ps_loop_post(r->loop, &r->stop);
+}
+
+static void begin_stop(ps_event *event, bool ok)
+{
+    running *r = PS_CONTAINER_OF(event, running, stop);
+
+    if (ok) {
+        ps_node_stop(r->node, r->grace_us, &r->stopped);
+    }
+}
+
+static void end_loop(ps_event *event, bool ok)
+{
+    (void)ok;
+    ps_loop_stop(PS_CONTAINER_OF(event, running, stopped)->loop);
+}
+
+/* --- the data directory ----------------------------------------------------- */
+
+/* *fd holds the lock until it is closed. UNAVAILABLE: another process has it. */
+static ps_status lock_dir(const char *path, int *fd)
+{
+    char file[640];
+    ps_status st = ps_dir_make(path);
+
+    if (ps_is_ok(&st)) {
+        st = ps_path_join(file, sizeof file, path, "lock");
+    }
+    if (!ps_is_ok(&st)) {
+        return st;
+    }
+    *fd = open(file, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+    if (*fd < 0) {
+        return ps_fail_errno(errno, "open %s", ps_path_tail(file));
+    }
+    if (flock(*fd, LOCK_EX | LOCK_NB) != 0) {
+        st = errno == EWOULDBLOCK
+                 ? ps_fail(PS_UNAVAILABLE, "%s is in use by another process", ps_path_tail(path))
+                 : ps_fail_errno(errno, "lock %s", ps_path_tail(file));
+        close(*fd);
+    }
+    return st;
+}
+
+/* The setting, or the first default that is free. */
+static ps_status take_data_dir(const char *given, const char *name, char *path, size_t cap, int *fd)
+{
+    const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
+    bool has_state = state != NULL && state[0] == '/';
+    ps_status st = ps_ok();
+
+    if (given != NULL) {
+        snprintf(path, cap, "%s", given);
+        return lock_dir(path, fd);
+    }
+    if (!has_state && (home == NULL || home[0] != '/')) {
+        return ps_fail(PS_FAILED_PRECONDITION, "no home directory: set --data-dir");
+    }
+    for (unsigned i = 1; i <= DIRS_MAX; i++) {
+        char number[16] = "";
+
+        if (i > 1) {
+            snprintf(number, sizeof number, "-%u", i);
+        }
+        snprintf(path, cap, "%s%s/psgd/%s%s", has_state ? state : home,
+                 has_state ? "" : "/.local/state", name, number);
+        st = lock_dir(path, fd);
+        if (st.code != PS_UNAVAILABLE) {
+            return st;
+        }
+    }
+    return st;
+}
+
+/* --- the program ------------------------------------------------------------ */
+
+static ps_status start_node(running *r, const ps_node_program *program, void *state,
+                            ps_node_conf *conf, bool any_port)
+{
+    ps_service extra[PS_NODE_SERVICES_MAX];
+    size_t count = program->services != NULL ? program->services(state, extra) : 0;
+    ps_status st = ps_node_start(r->loop, conf, program->hooks, state, extra, count, &r->node);
+
+    if (st.code == PS_UNAVAILABLE && any_port) {
+        conf->listen = "127.0.0.1:0";
+        st = ps_node_start(r->loop, conf, program->hooks, state, extra, count, &r->node);
+    }
+    return st;
+}
+
+static int run(const ps_node_program *program, ps_node_conf *conf, int64_t grace_us, bool any_port)
+{
+    running r = {.grace_us = grace_us, .stop.fire = begin_stop, .stopped.fire = end_loop};
+    ps_signals signals;
+    void *state = NULL;
+    ps_status st = ps_loop_create(&r.loop);
+
+    if (ps_is_ok(&st)) {
+        state = program->create(r.loop, &conf->faults);
+        st = start_node(&r, program, state, conf, any_port);
+    }
+    if (ps_is_ok(&st)) {
+        program->set_node(state, r.node);
+        st = ps_signals_start(&signals, on_signal, &r);
+    }
+    if (!ps_is_ok(&st)) {
+        /* What has begun ends with the process. */
+        fprintf(stderr, "%s: %s\n", program->name, st.text);
+        return EXIT_CANNOT;
+    }
+    ps_loop_run(r.loop);
+    ps_signals_stop(&signals);
+    ps_loop_destroy(r.loop);
+    program->destroy(state);
+    return EXIT_GOOD;
+}
+
+static int complain(const ps_node_program *program, const ps_status *st)
+{
+    fprintf(stderr, "%s: %s\nTry '%s --help'.\n", program->name, st->text, program->name);
+    return EXIT_ARGUMENTS;
+}
+
+static int run_with(const ps_node_program *program, const settings *s, const ps_config *config)
+{
+    ps_node_conf conf = {
+        .listen = s->listen,
+        .advertise = s->advertise,
+        .coordinator = s->coordinator,
+        .node_id = s->node_id,
+        .data_path = s->data_path,
+    };
+    ps_log_level level = PS_LOG_INFO;
+    ps_log_format format = isatty(STDERR_FILENO) ? PS_LOG_TEXT : PS_LOG_JSON;
+    char data_dir[512];
+    int lock = -1, code;
+    ps_status st = ps_ok();
+
+    (void)ps_log_level_find(s->log_level, &level); /* the choices are checked */
+    if (s->log_format != NULL) {
+        (void)ps_log_format_find(s->log_format, &format);
+    }
+    ps_log_init(program->name, level, format);
+    for (size_t i = 0; i < s->faults.n && ps_is_ok(&st); i++) {
+        st = ps_faults_add(&conf.faults, s->faults.items[i]);
+    }
+    if (!ps_is_ok(&st)) {
+        return complain(program, &st);
+    }
+    st = take_data_dir(s->data_dir, program->name, data_dir, sizeof data_dir, &lock);
+    if (!ps_is_ok(&st)) {
+        fprintf(stderr, "%s: %s\n", program->name, st.text);
+        return EXIT_CANNOT;
+    }
+    conf.data_dir = data_dir;
+    code =
+        run(program, &conf, s->grace_us, ps_config_source_of(config, "listen") == PS_FROM_DEFAULT);
+    close(lock);
+    return code;
+}
+
+int ps_node_main(int argc, char **argv, const ps_node_program *program)
+{
+    const ps_option options[] = {
+        PS_OPTION_STRING(settings, listen, .name = "listen", .letter = 'l', .env = "PSGD_LISTEN",
+                         .value = program->listen, .metavar = "HOST:PORT",
+                         .help = "where to listen; port 0 for any. A default port that is taken "
+                                 "gives way to a free one"),
+        PS_OPTION_STRING(settings, advertise, .name = "advertise", .env = "PSGD_ADVERTISE",
+                         .metavar = "HOST[:PORT]",
+                         .help = "where others reach it, if not where it listens"),
+        PS_OPTION_STRING(settings, coordinator, .name = "coordinator", .letter = 'c',
+                         .env = "PSGD_COORDINATOR", .value = "127.0.0.1:15386",
+                         .metavar = "HOST:PORT", .help = "the coordinator to register with"),
+        PS_OPTION_STRING(settings, data_dir, .name = "data-dir", .letter = 'd',
+                         .env = "PSGD_DATA_DIR", .metavar = "DIR",
+                         .help = "for its id, data sets and running jobs; by default a free one "
+                                 "below $XDG_STATE_HOME/psgd or ~/.local/state/psgd"),
+        PS_OPTION_STRING(settings, data_path, .name = "data-path", .env = "PSGD_DATA",
+                         .metavar = "DIR", .help = "where data sets lie already, as DIR/mnist"),
+        PS_OPTION_STRING(settings, node_id, .name = "node-id", .env = "PSGD_NODE_ID",
+                         .metavar = "ID",
+                         .help = "its name; by default drawn at the first start and kept"),
+        PS_OPTION_DURATION(settings, grace_us, .name = "grace", .env = "PSGD_GRACE", .value = "5s",
+                           .min = 0, .max = 86400e6,
+                           .help = "how long a running job may go on after SIGTERM"),
+        PS_OPTION_STRING(settings, log_level, .name = "log-level", .env = "PSGD_LOG_LEVEL",
+                         .value = "info", .choices = "error|warn|info|debug",
+                         .help = "least level of lines that are logged"),
+        PS_OPTION_STRING(settings, log_format, .name = "log-format", .env = "PSGD_LOG_FORMAT",
+                         .choices = "json|text",
+                         .help = "by default text on a terminal, else json"),
+        PS_OPTION_LIST(settings, faults, .name = "fault", .env = "PSGD_FAULT", .metavar = "FAULT",
+                       .help = "for tests, fail on purpose: exit-at:PHASE, stop-at:PHASE or "
+                               "drop-ack:N"),
+        PS_OPTION_END,
+    };
+    const ps_option_table tables[] = {{.options = options}, {.options = NULL}};
+    const ps_command command = {
+        .name = program->name,
+        .summary = program->summary,
+        .tables = tables,
+        .has_file = true,
+        .notes = "SIGTERM and SIGINT drain: no new job is taken, a running one has the time of "
+                 "--grace. A second signal ends the process at once.",
+    };
+    settings s = {0};
+    void *bases[] = {&s};
+    ps_config *config = NULL;
+    ps_strbuf text = {0};
+    ps_status st;
+    int code = EXIT_GOOD;
+
+    ps_signals_block();
+    ps_rpc_init_process();
+    st = ps_config_load(&command, argc, argv, bases, &config);
+    if (!ps_is_ok(&st)) {
+        return complain(program, &st);
+    }
+    if (config->wants_help || config->wants_version) {
+        if (config->wants_help) {
+            ps_config_help(&command, &text);
+        } else {
+            ps_config_version(&command, &text);
+        }
+        fputs(ps_strbuf_text(&text), stdout);
+        ps_strbuf_fini(&text);
+    } else {
+        code = run_with(program, &s, config);
+    }
+    ps_config_destroy(config);
+    return code;
+}

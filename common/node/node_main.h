@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* node_main.h - the main program that worker and parameter server share:
+ * settings, data directory, log, signals, and the loop until the end. */
+#ifndef PS_COMMON_NODE_NODE_MAIN_H
+#define PS_COMMON_NODE_NODE_MAIN_H
+
+#include "common/node/node.h"
+
+enum { PS_NODE_SERVICES_MAX = 4 };
+
+/* What differs. `state` is what create returned. */
+typedef struct ps_node_program {
+    const char *name;    /* "psgd-worker" */
+    const char *summary; /* for --help */
+    const char *listen;  /* default of --listen */
+    const ps_role_hooks *hooks;
+    void *(*create)(ps_loop *loop, const ps_faults *faults);
+    void (*set_node)(void *state, ps_node *node);
+    size_t (*services)(void *state, ps_service out[PS_NODE_SERVICES_MAX]); /* (optional) */
+    void (*destroy)(void *state);
+} ps_node_program;
+
+/* The whole of main. Returns the exit code: 0 stopped as asked, 1 could not
+ * start, 4 wrong arguments. */
+int ps_node_main(int argc, char **argv, const ps_node_program *program);
+
+#endif

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* main.c - psgd-pserver: holds a share of the parameters of one job after the other. */
+#include "common/node/node_main.h"
+#include "services/pserver/pserver.h"
+
+static void *create(ps_loop *loop, const ps_faults *faults)
+{
+    (void)loop;
+    return ps_pserver_create(faults->drop_ack);
+}
+
+static void set_node(void *state, ps_node *node)
+{
+    ps_pserver_set_node(state, node);
+}
+
+static size_t services(void *state, ps_service out[PS_NODE_SERVICES_MAX])
+{
+    out[0] = ps_pserver_service(state);
+    return 1;
+}
+
+static void destroy(void *state)
+{
+    ps_pserver_destroy(state);
+}
+
+int main(int argc, char **argv)
+{
+    static const ps_node_program program = {
+        .name = "psgd-pserver",
+        .summary = "Holds a share of the parameters of a training job, merges the gradients that "
+                   "workers push and serves the weights that they pull.",
+        .listen = "127.0.0.1:15388",
+        .hooks = &ps_pserver_hooks,
+        .create = create,
+        .set_node = set_node,
+        .services = services,
+        .destroy = destroy,
+    };
+
+    return ps_node_main(argc, argv, &program);
+}
