@@ -80,8 +80,8 @@ static ps_status check(const Psgd__V1__RegisterNodeRequest *req)
         return ps_fail(PS_INVALID_ARGUMENT, "role: WORKER or PSERVER, not %d", (int)req->role);
     if (req->incarnation == 0)
         return ps_fail(PS_INVALID_ARGUMENT, "incarnation: not 0");
-    if (strlen(req->address) >= PS_NODE_ADDRESS_MAX)
-        return ps_fail(PS_INVALID_ARGUMENT, "address: at most %d bytes", PS_NODE_ADDRESS_MAX - 1);
+    if (strlen(req->address) >= PS_NODES_ADDRESS_MAX)
+        return ps_fail(PS_INVALID_ARGUMENT, "address: at most %d bytes", PS_NODES_ADDRESS_MAX - 1);
     st = ps_address_parse(req->address, "", 0, &address);
     if (ps_is_ok(&st) && (address.host[0] == '\0' || address.port == 0))
         st = ps_fail(PS_INVALID_ARGUMENT, "host and port are wanted");

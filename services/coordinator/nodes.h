@@ -16,12 +16,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { PS_NODES_MAX = 4096, PS_NODE_ID_MAX = 80, PS_NODE_ADDRESS_MAX = 160 };
+enum { PS_NODES_MAX = 4096, PS_NODES_ID_MAX = 80, PS_NODES_ADDRESS_MAX = 160 };
 
 typedef struct ps_node_entry {
-    char id[PS_NODE_ID_MAX];
+    char id[PS_NODES_ID_MAX];
     Psgd__V1__NodeRole role;
-    char address[PS_NODE_ADDRESS_MAX];
+    char address[PS_NODES_ADDRESS_MAX];
     char version[32];
     uint64_t incarnation;
 

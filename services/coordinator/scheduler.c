@@ -68,32 +68,44 @@ static const char *holder_of(const char *const *held, const char *address)
     return NULL;
 }
 
-/* One node that the job names. */
-static bool pick_named(const ps_nodes *nodes, const Psgd__V1__NodeAddress *wanted,
-                       const char *const *held, int64_t now_us, ps_member *m, uint32_t rank,
-                       ps_strbuf *text)
+/* Takes `want` nodes of a role from those that the job names, in its order. */
+static bool pick_named(const ps_nodes *nodes, const Psgd__V1__JobSpec *spec,
+                       Psgd__V1__NodeRole role, uint32_t want, const char *const *held,
+                       int64_t now_us, ps_member *members, ps_strbuf *text)
 {
-    const ps_node_entry *node = ps_nodes_find_address(nodes, wanted->address, now_us);
-    const char *holder = NULL;
+    uint32_t got = 0, named = 0;
+    ps_strbuf busy = {0};
 
-    if (node && node->holder[0] != '\0')
-        holder = node->holder;
-    if (!holder)
-        holder = holder_of(held, wanted->address);
-    if (holder) {
-        ps_strbuf_printf(text, "%s%s %s (job %s)",
-                         text->len ? ", " : "busy: ", ps_role_name(wanted->role),
-                         node ? node->id : wanted->address, holder);
-        return false;
+    for (size_t i = 0; i < spec->n_nodes && got < want; i++) {
+        const Psgd__V1__NodeAddress *wanted = spec->nodes[i];
+        const ps_node_entry *node;
+        const char *holder;
+
+        if (wanted->role != role)
+            continue;
+        node = ps_nodes_find_address(nodes, wanted->address, now_us);
+        holder = node && node->holder[0] ? node->holder : holder_of(held, wanted->address);
+        if (holder) {
+            if (named++ < NAMES_MAX)
+                ps_strbuf_printf(&busy, "%s%s (job %s)", named == 1 ? "; busy: " : ", ",
+                                 node ? node->id : wanted->address, holder);
+            continue;
+        }
+        /* One of the other role is dialled as well, and refuses by name. */
+        members[got] = (ps_member){.role = role, .rank = got};
+        snprintf(members[got].address, sizeof members[got].address, "%s", wanted->address);
+        if (node) {
+            snprintf(members[got].id, sizeof members[got].id, "%s", node->id);
+            members[got].incarnation = node->incarnation;
+        }
+        got++;
     }
-    /* A node of the other role is dialled as well, and refuses by name. */
-    *m = (ps_member){.role = wanted->role, .rank = rank};
-    snprintf(m->address, sizeof m->address, "%s", wanted->address);
-    if (node) {
-        snprintf(m->id, sizeof m->id, "%s", node->id);
-        m->incarnation = node->incarnation;
-    }
-    return true;
+    if (got < want)
+        ps_strbuf_printf(text, "%sneeds %" PRIu32 " %s%s, %" PRIu32 " free of those named%s",
+                         text->len ? "; " : "", want, ps_role_name(role), want == 1 ? "" : "s", got,
+                         ps_strbuf_text(&busy));
+    ps_strbuf_fini(&busy);
+    return got >= want;
 }
 
 bool ps_schedule(const ps_nodes *nodes, const Psgd__V1__JobSpec *spec, const char *const *held,
@@ -105,16 +117,10 @@ bool ps_schedule(const ps_nodes *nodes, const Psgd__V1__JobSpec *spec, const cha
     bool fits = true;
 
     if (spec->n_nodes > 0) {
-        uint32_t ranks[2] = {0, 0};
-
-        for (size_t i = 0; i < spec->n_nodes; i++) {
-            bool is_worker = spec->nodes[i]->role == worker;
-            uint32_t rank = ranks[is_worker]++;
-
-            fits = pick_named(nodes, spec->nodes[i], held, now_us,
-                              &members[is_worker ? rank : spec->workers + rank], rank, &text) &&
-                   fits;
-        }
+        fits = pick_named(nodes, spec, worker, spec->workers, held, now_us, members, &text);
+        fits = pick_named(nodes, spec, pserver, spec->pservers, held, now_us,
+                          members + spec->workers, &text) &&
+               fits;
     } else {
         fits = pick(nodes, worker, spec->workers, now_us, members, &text);
         fits = pick(nodes, pserver, spec->pservers, now_us, members + spec->workers, &text) && fits;

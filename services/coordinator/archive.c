@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* archive.c - the last files of an attempt, made on the helper thread: the
+ * servers' weights as one model, the summary, the manifest.
+ *
+ * All that the thread reads is copied or immutable: the job as a message, the
+ * plan, the folder. It answers with a list of files.
+ */
+#include "common/artifact/manifest.h"
+#include "common/artifact/report.h"
+#include "common/artifact/safetensors.h"
+#include "common/base/clock.h"
+#include "common/base/container_of.h"
+#include "common/base/log.h"
+#include "common/base/xalloc.h"
+#include "common/rpc/pbjson.h"
+#include "services/coordinator/driver_impl.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FILES_MAX = 4096 };
+
+typedef struct archive {
+    ps_task task;
+    ps_attempt *a;
+    char folder[PS_FOLDER_MAX];
+    Psgd__V1__Job *job;            /* a copy; the thread adds its files to it */
+    ps_plan *plan;                 /* borrowed: the attempt waits for the task */
+    char *summary;                 /* the text of summary.json */
+    bool wants_model;              /* all servers' weights are here */
+    char (*logs)[PS_NAME_MAX + 1]; /* (log_count): names with their nodes */
+    char (*log_nodes)[PS_COMMIT_NODE_ID_MAX];
+    size_t log_count;
+    ps_status status;
+} archive;
+
+static ps_status scatter(const archive *w, float *block)
+{
+    const ps_layout *layout = &w->plan->layout;
+
+    for (uint32_t rank = 0; rank < layout->server_count; rank++) {
+        char name[32], *bytes = NULL, path[PS_FOLDER_MAX + 40];
+        size_t want = 0, n = 0, at = 0;
+        ps_status st;
+
+        for (uint32_t k = 0; k < layout->owned_count[rank]; k++)
+            want += layout->slices[layout->owned[rank][k]].n * sizeof(float);
+        ps_artifacts_part_name(name, rank);
+        snprintf(path, sizeof path, "%s/%s", w->folder, name);
+        st = ps_file_read(path, want + 1, &bytes, &n);
+        if (ps_is_ok(&st) && n != want)
+            st = ps_fail(PS_DATA_LOSS, "weights of server %u have %zu bytes instead of %zu", rank,
+                         n, want);
+        for (uint32_t k = 0; ps_is_ok(&st) && k < layout->owned_count[rank]; k++) {
+            const ps_slice *s = &layout->slices[layout->owned[rank][k]];
+
+            memcpy(block + s->at, bytes + at, s->n * sizeof(float));
+            at += s->n * sizeof(float);
+        }
+        free(bytes);
+        if (!ps_is_ok(&st))
+            return st;
+    }
+    return ps_ok();
+}
+
+static ps_status write_model(archive *w)
+{
+    const ps_layout *layout = &w->plan->layout;
+    float *block = malloc((layout->param_count + 1) * sizeof *block);
+    ps_tensor *tensors = ps_xcalloc(layout->variable_count, sizeof *tensors);
+    char name[PS_NAME_MAX + 1], path[PS_FOLDER_MAX + PS_NAME_MAX + 2], hex[PS_SHA256_HEX_BYTES];
+    ps_meta meta[] = {{"job", w->job->id}, {"producer", "psgd-coordinator " PS_VERSION}};
+    uint64_t size = 0;
+    ps_status st;
+
+    st = block
+             ? scatter(w, block)
+             : ps_fail(PS_RESOURCE_EXHAUSTED, "no memory for %zu parameters", layout->param_count);
+    for (uint32_t v = 0; ps_is_ok(&st) && v < layout->variable_count; v++) {
+        const ps_variable *from = &layout->variables[v];
+
+        tensors[v] = (ps_tensor){.name = from->name, .rank = (uint32_t)from->shape.rank};
+        for (uint32_t d = 0; d < tensors[v].rank; d++)
+            tensors[v].dim[d] = from->shape.dim[d];
+        tensors[v].data = block + from->at;
+    }
+    ps_artifact_name(name, sizeof name, "MODEL", w->plan->spec->title, "ps", "safetensors");
+    snprintf(path, sizeof path, "%s/%s", w->folder, name);
+    if (ps_is_ok(&st))
+        st = ps_safetensors_write(path, tensors, layout->variable_count, meta, 2);
+    if (ps_is_ok(&st))
+        st = ps_sha256_of_file(path, hex, &size);
+    if (ps_is_ok(&st))
+        ps_job_add_artifact(w->job, name, PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_MODEL, size, hex,
+                            "");
+    for (uint32_t rank = 0; ps_is_ok(&st) && rank < layout->server_count; rank++) {
+        char part[32];
+
+        ps_artifacts_part_name(part, rank);
+        snprintf(path, sizeof path, "%s/%s", w->folder, part);
+        st = ps_dir_remove(path);
+    }
+    free(tensors);
+    free(block);
+    return st;
+}
+
+static ps_status list_file(archive *w, const char *name, Psgd__V1__ArtifactKind kind,
+                           const char *node_id)
+{
+    char path[PS_FOLDER_MAX + PS_NAME_MAX + 2], hex[PS_SHA256_HEX_BYTES];
+    uint64_t size = 0;
+    ps_status st;
+
+    snprintf(path, sizeof path, "%s/%s", w->folder, name);
+    st = ps_sha256_of_file(path, hex, &size);
+    if (st.code == PS_NOT_FOUND)
+        return ps_ok(); /* a node that never logged */
+    if (ps_is_ok(&st))
+        ps_job_add_artifact(w->job, name, kind, size, hex, node_id);
+    return st;
+}
+
+static const char *kind_name(Psgd__V1__ArtifactKind kind)
+{
+    switch (kind) {
+    case PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_LOG:
+        return "log";
+    case PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_REPORT:
+        return "report";
+    case PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_MODEL:
+        return "model";
+    default:
+        return "summary";
+    }
+}
+
+static ps_status write_manifest(archive *w)
+{
+    ps_manifest_file *files = ps_xcalloc(w->job->n_artifacts + 1, sizeof *files);
+    char path[PS_FOLDER_MAX + 20];
+    ps_status st;
+
+    for (size_t i = 0; i < w->job->n_artifacts; i++) {
+        const Psgd__V1__Artifact *from = w->job->artifacts[i];
+
+        files[i] = (ps_manifest_file){.name = from->name,
+                                      .kind = kind_name(from->kind),
+                                      .node_id = from->node_id,
+                                      .size = from->size};
+        snprintf(files[i].sha256, sizeof files[i].sha256, "%s", from->sha256);
+    }
+    snprintf(path, sizeof path, "%s/manifest.json", w->folder);
+    st = ps_manifest_write(path, files, w->job->n_artifacts);
+    free(files);
+    return st;
+}
+
+static void run(ps_task *task)
+{
+    archive *w = PS_CONTAINER_OF(task, archive, task);
+    const Psgd__V1__ArtifactKind log = PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_LOG;
+    const Psgd__V1__ArtifactKind summary = PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_SUMMARY;
+    char path[PS_FOLDER_MAX + 20];
+
+    w->status = w->wants_model ? write_model(w) : ps_ok();
+    for (size_t i = 0; ps_is_ok(&w->status) && i < w->log_count; i++)
+        w->status = list_file(w, w->logs[i], log, w->log_nodes[i]);
+    snprintf(path, sizeof path, "%s/summary.json", w->folder);
+    if (ps_is_ok(&w->status))
+        w->status = ps_file_write(path, w->summary, strlen(w->summary));
+    if (ps_is_ok(&w->status))
+        w->status = list_file(w, "summary.json", summary, "");
+    if (ps_is_ok(&w->status))
+        w->status = write_manifest(w);
+    if (ps_is_ok(&w->status))
+        w->status = list_file(w, "manifest.json", summary, "");
+}
+
+/* The outcome is written down before the nodes are told: a process that comes
+ * after this one has only to release them. */
+static void take(archive *w)
+{
+    ps_attempt *a = w->a;
+    Psgd__V1__Job *job = a->job->record.job, *from = w->job;
+
+    for (size_t i = 0; i < from->n_artifacts; i++)
+        ps_job_add_artifact(job, from->artifacts[i]->name, from->artifacts[i]->kind,
+                            from->artifacts[i]->size, from->artifacts[i]->sha256,
+                            from->artifacts[i]->node_id);
+    if (!ps_is_ok(&w->status))
+        ps_log(PS_LOG_ERROR, "job", "%s: files: %s", a->job_id, w->status.text);
+    ps_commit_stored(&a->commit, &w->status, ps_clock_us());
+    a->job->record.outcome = a->commit.outcome;
+    ps_text_set(&job->reason, a->commit.reason);
+    ps_text_set(&job->message, a->commit.message);
+    ps_live_save(a->job);
+}
+
+static void done(ps_task *task)
+{
+    archive *w = PS_CONTAINER_OF(task, archive, task);
+    ps_attempt *a = w->a;
+
+    if (a->job) {
+        take(w);
+        ps_attempt_pump(a);
+    }
+    psgd__v1__job__free_unpacked(w->job, NULL);
+    free(w->summary);
+    free(w->logs);
+    free(w->log_nodes);
+    free(w);
+    ps_attempt_settle(a);
+}
+
+static json_t *nodes_json(const ps_attempt *a)
+{
+    json_t *nodes = json_array();
+
+    for (size_t i = 0; i < a->commit.count; i++) {
+        const ps_member *m = &a->commit.members[i];
+        json_t *node =
+            json_pack("{s:s, s:s, s:s, s:i, s:b}", "node_id", m->id, "address", m->address, "role",
+                      ps_role_name(m->role), "rank", (int)m->rank, "lost", (int)m->is_lost);
+
+        if (a->peers[i].progress)
+            json_object_set_new(node, "progress",
+                                ps_pb_to_json(&a->peers[i].progress->base, PS_PB_DEFAULTS));
+        if (a->peers[i].counters)
+            json_object_set_new(node, "counters",
+                                ps_pb_to_json(&a->peers[i].counters->base, PS_PB_DEFAULTS));
+        json_array_append_new(nodes, node);
+    }
+    return nodes;
+}
+
+/* The job as GetJob shows it, as it will be, and what each node did. */
+static char *make_summary(const ps_attempt *a)
+{
+    Psgd__V1__Job job = *a->job->record.job;
+    Google__Protobuf__Timestamp end = GOOGLE__PROTOBUF__TIMESTAMP__INIT;
+    int64_t wall_us = ps_clock_wall_us();
+    json_t *root;
+    char *text;
+
+    end.seconds = wall_us / 1000000;
+    end.nanos = (int32_t)(wall_us % 1000000) * 1000;
+    job.state = a->commit.outcome;
+    job.reason = (char *)a->commit.reason;
+    job.message = (char *)a->commit.message;
+    job.end_time = &end;
+    job.n_artifacts = 0; /* the manifest has them */
+    job.n_placements = 0;
+    root = ps_pb_to_json(&job.base, PS_PB_TERSE);
+    if (job.start_time)
+        json_object_set_new(root, "seconds",
+                            json_real((double)(end.seconds - job.start_time->seconds) +
+                                      (end.nanos - job.start_time->nanos) / 1e9));
+    json_object_set_new(root, "nodes", nodes_json(a));
+    text = json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(15));
+    json_decref(root);
+    return text ? text : ps_xstrdup("{}");
+}
+
+void ps_archive_start(ps_attempt *a)
+{
+    archive *w = ps_xcalloc(1, sizeof *w);
+
+    w->task.run = run;
+    w->task.done = done;
+    w->a = a;
+    w->plan = a->plan;
+    w->status = ps_fail(PS_CANCELLED, "the coordinator is stopping");
+    snprintf(w->folder, sizeof w->folder, "%s", a->folder);
+    w->job = (Psgd__V1__Job *)ps_message_copy(&a->job->record.job->base);
+    w->summary = make_summary(a);
+    w->logs = ps_xcalloc(a->commit.count, sizeof *w->logs);
+    w->log_nodes = ps_xcalloc(a->commit.count, sizeof *w->log_nodes);
+    w->wants_model = true;
+    for (size_t i = 0; i < a->commit.count; i++) {
+        const ps_member *m = &a->commit.members[i];
+
+        if (m->role == PSGD__V1__NODE_ROLE__NODE_ROLE_PSERVER && m->files != PS_FILES_HERE)
+            w->wants_model = false;
+        if (m->id[0] == '\0')
+            continue;
+        ps_artifacts_log_name(w->logs[w->log_count], a->plan->spec->title, m->id, a->number);
+        snprintf(w->log_nodes[w->log_count++], PS_COMMIT_NODE_ID_MAX, "%s", m->id);
+    }
+    a->pending++;
+    ps_work_submit(a->c->work, &w->task);
+}

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* artifacts.h - the files of jobs, below DATA_DIR/jobs/ID/.
+ *
+ * Logs grow by heartbeats; collected files appear whole or not at all; summary
+ * and manifest come last. What lies in the folder under a safe name is the
+ * truth, the job's record lists what is complete.
+ */
+#ifndef PS_COORDINATOR_ARTIFACTS_H
+#define PS_COORDINATOR_ARTIFACTS_H
+
+#include "common/base/files.h"
+#include "common/base/sha256.h"
+#include "common/base/status.h"
+#include "common/rpc/payload.h"
+
+#include "psgd/v1/node.pb-c.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    PS_FOLDER_MAX = 1024,
+    PS_CHUNK_MAX = 1 << 20,      /* bytes of a file in one message */
+    PS_LOG_BYTES_MAX = 64 << 20, /* of one node; what comes after is not kept */
+    PS_NODE_FILES_MAX = 32       /* that one node may leave */
+};
+
+/* The job's folder; `id` is one that the registry gave. */
+PS_MUST_USE ps_status ps_artifacts_folder(char out[PS_FOLDER_MAX], const char *data_dir,
+                                          const char *job_id);
+
+/* "LOG-title-N(node).jsonl", from the second attempt on ".2.jsonl". */
+void ps_artifacts_log_name(char out[PS_NAME_MAX + 1], const char *title, const char *node_id,
+                           uint32_t attempt);
+
+/* Length of the file, 0 if there is none. */
+uint64_t ps_artifacts_size(const char *folder, const char *name);
+
+/* Adds to a node's log what begins at byte `offset` of it; what is there
+ * already is skipped, a gap changes nothing. *stored becomes the length that is
+ * there. Making the folder is up to the caller. */
+PS_MUST_USE ps_status ps_artifacts_append(const char *folder, const char *name, uint64_t offset,
+                                          const void *bytes, size_t n, uint64_t *stored);
+
+/* Reads up to n bytes at `offset`. NOT_FOUND if the file is gone. */
+PS_MUST_USE ps_status ps_artifacts_read(const char *folder, const char *name, uint64_t offset,
+                                        void *bytes, size_t n, size_t *got);
+
+/* --- what a node hands over ------------------------------------------------- */
+
+typedef struct ps_intake_file {
+    char name[PS_NAME_MAX + 1]; /* as stored */
+    Psgd__V1__ArtifactKind kind;
+    uint64_t size;
+    char sha256[PS_SHA256_HEX_BYTES];
+} ps_intake_file;
+
+/* Receives the chunks of Collect from one node. Disk: at most what the node
+ * sends, one file at a time beside those that are complete. */
+typedef struct ps_intake {
+    char folder[PS_FOLDER_MAX];
+    char log_name[PS_NAME_MAX + 1]; /* under which its log is stored */
+    char part_name[32];             /* under which weights.f32 is stored */
+    ps_file_writer writer;
+    bool is_open;
+    char at[PS_NAME_MAX + 1]; /* the file being received, as the node calls it */
+    uint64_t received;
+    ps_sha256 sha;
+    uint8_t *scratch; /* PS_CHUNK_MAX */
+    ps_intake_file now, files[PS_NODE_FILES_MAX];
+    size_t file_count;
+} ps_intake;
+
+void ps_intake_init(ps_intake *in, const char *folder, const char *log_name, uint32_t rank);
+void ps_intake_fini(ps_intake *in); /* an unfinished file leaves no trace */
+
+/* DATA_LOSS: wrong checksum, or chunks out of order. INVALID_ARGUMENT: a name
+ * or a kind that no node may use. */
+PS_MUST_USE ps_status ps_intake_chunk(ps_intake *in, const Psgd__V1__CollectResponse *head,
+                                      ps_payload *payload);
+/* The stream ended: DATA_LOSS if in the middle of a file. */
+PS_MUST_USE ps_status ps_intake_end(ps_intake *in);
+
+/* Name under which server `rank`'s weights wait to be put together. */
+void ps_artifacts_part_name(char out[32], uint32_t rank);
+
+#endif

@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* coordinator.c - jobs that are not over: taken in, started, taken up again. */
+#include "services/coordinator/coordinator.h"
+
+#include "common/base/clock.h"
+#include "common/base/container_of.h"
+#include "common/base/log.h"
+#include "common/base/sha256.h"
+#include "common/base/xalloc.h"
+#include "services/coordinator/driver.h"
+#include "services/coordinator/message.h"
+#include "services/coordinator/scheduler.h"
+#include "services/coordinator/service.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const int64_t sweep_us = 1000000, soon_us = 2000;
+
+static uint32_t bit(Psgd__V1__JobState state)
+{
+    return 1u << (unsigned)state;
+}
+
+ps_live *ps_coordinator_find(ps_coordinator *c, const char *job_id)
+{
+    for (ps_live *job = c->first; job; job = job->next)
+        if (strcmp(job->record.job->id, job_id) == 0)
+            return job;
+    return NULL;
+}
+
+static void append(ps_coordinator *c, ps_live *job)
+{
+    job->prev = c->last;
+    *(c->last ? &c->last->next : &c->first) = job;
+    c->last = job;
+    c->live_count++;
+}
+
+static void prepend(ps_coordinator *c, ps_live *job)
+{
+    job->next = c->first;
+    *(c->first ? &c->first->prev : &c->last) = job;
+    c->first = job;
+    c->live_count++;
+}
+
+static void take_out(ps_coordinator *c, ps_live *job)
+{
+    *(job->prev ? &job->prev->next : &c->first) = job->next;
+    *(job->next ? &job->next->prev : &c->last) = job->prev;
+    c->live_count--;
+}
+
+/* --- submission -------------------------------------------------------------- */
+
+static void hash_spec(const Psgd__V1__JobSpec *spec, char hex[PS_CONTENT_HASH_BYTES])
+{
+    size_t n = psgd__v1__job_spec__get_packed_size(spec);
+    uint8_t *bytes = ps_xmalloc(n + 1);
+
+    psgd__v1__job_spec__pack(spec, bytes);
+    ps_sha256_of(bytes, n, hex);
+    free(bytes);
+}
+
+ps_status ps_coordinator_submit(ps_coordinator *c, const Psgd__V1__JobSpec *spec,
+                                const char *request_id, char job_id[PS_COORDINATOR_ID_MAX])
+{
+    char content[PS_CONTENT_HASH_BYTES], known[PS_CONTENT_HASH_BYTES];
+    ps_record record = {0};
+    ps_status st;
+
+    hash_spec(spec, content);
+    if (request_id[0] != '\0') {
+        st =
+            ps_registry_find_request(c->registry, request_id, job_id, PS_COORDINATOR_ID_MAX, known);
+        if (ps_is_ok(&st) && strcmp(known, content) != 0)
+            return ps_fail(PS_ALREADY_EXISTS, "request_id %s made job %s, which is another",
+                           request_id, job_id);
+        if (st.code != PS_NOT_FOUND)
+            return st;
+    }
+    if (c->live_count >= PS_LIVE_JOBS_MAX)
+        return ps_fail(PS_RESOURCE_EXHAUSTED, "%d jobs are waiting or running", PS_LIVE_JOBS_MAX);
+    record.job = ps_job_create(spec, ps_clock_wall_us());
+    st = ps_registry_add(c->registry, &record, spec->title, request_id, content);
+    if (!ps_is_ok(&st)) {
+        ps_record_fini(&record);
+        return st;
+    }
+    snprintf(job_id, PS_COORDINATOR_ID_MAX, "%s", record.job->id);
+    append(c, ps_live_create(c, &record));
+    ps_log_with(PS_LOG_INFO, "job", PS_LOG_FIELDS(PS_LOG_STR("job", job_id)), "QUEUED");
+    ps_live_publish(c->last, PSGD__V1__JOB_EVENT_KIND__JOB_EVENT_KIND_STATE);
+    ps_coordinator_schedule(c);
+    return ps_ok();
+}
+
+/* --- the queue ---------------------------------------------------------------- */
+
+/* Addresses that jobs have, registered or not, each with its job. */
+static const char **held_addresses(const ps_coordinator *c)
+{
+    size_t count = 0, at = 0;
+    const char **held;
+
+    for (const ps_live *job = c->first; job; job = job->next)
+        count += job->attempt ? ps_attempt_count(job->attempt) : 0;
+    held = ps_xcalloc(2 * count + 1, sizeof *held);
+    for (const ps_live *job = c->first; job; job = job->next)
+        for (size_t i = 0; job->attempt && i < ps_attempt_count(job->attempt); i++) {
+            held[at++] = ps_attempt_member(job->attempt, i)->address;
+            held[at++] = job->record.job->id;
+        }
+    return held;
+}
+
+static bool try_start(ps_coordinator *c, ps_live *job)
+{
+    const Psgd__V1__JobSpec *spec = job->record.job->spec;
+    size_t count = (size_t)spec->workers + spec->pservers;
+    ps_member *members = ps_xcalloc(count, sizeof *members);
+    const char **held = held_addresses(c);
+    int64_t now_us = ps_clock_us();
+    char message[PS_COMMIT_MESSAGE_MAX];
+    bool fits = ps_schedule(&c->nodes, spec, held, now_us, members, message, sizeof message);
+
+    free(held);
+    if (fits) {
+        ps_attempt_start(job, members, count);
+    } else if (now_us - job->told_us >= sweep_us || job->told_us == 0) {
+        /* Not at every beat of every node: each change is a write. */
+        job->told_us = now_us;
+        ps_live_set_state(job, PSGD__V1__JOB_STATE__JOB_STATE_QUEUED, "WAITING_FOR_NODES", message);
+    }
+    free(members);
+    return fits;
+}
+
+static void schedule_now(ps_coordinator *c)
+{
+    ps_live *next;
+
+    if (!c->is_open || c->is_stopping)
+        return;
+    for (ps_live *job = c->first; job; job = next) {
+        next = job->next;
+        if (!job->attempt)
+            try_start(c, job);
+    }
+}
+
+static void on_soon(ps_event *event, bool ok)
+{
+    if (ok)
+        schedule_now(PS_CONTAINER_OF(event, ps_coordinator, soon.event));
+}
+
+void ps_coordinator_schedule(ps_coordinator *c)
+{
+    if (!c->soon.armed && !c->is_stopping)
+        ps_loop_after(c->loop, &c->soon, soon_us);
+}
+
+static void on_sweep(ps_event *event, bool ok)
+{
+    ps_coordinator *c = PS_CONTAINER_OF(event, ps_coordinator, sweep.event);
+
+    if (!ok)
+        return;
+    ps_nodes_forget(&c->nodes, ps_clock_us());
+    schedule_now(c);
+    ps_loop_after(c->loop, &c->sweep, sweep_us);
+}
+
+void ps_coordinator_job_over(ps_coordinator *c, ps_live *job)
+{
+    if (ps_state_is_final(job->record.job->state)) {
+        uint64_t number = job->record.number;
+
+        take_out(c, job);
+        ps_live_destroy(job);
+        ps_coordinator_wake_watchers(c, number);
+    }
+    ps_coordinator_schedule(c);
+}
+
+void ps_coordinator_wake_watchers(ps_coordinator *c, uint64_t number)
+{
+    ps_watchers_wake(c, number);
+    ps_reclaims_wake(c, number);
+}
+
+/* --- life ---------------------------------------------------------------------- */
+
+static bool take_up(void *arg, ps_record *record)
+{
+    ps_coordinator *c = arg;
+
+    prepend(c, ps_live_create(c, record)); /* newest first: so this keeps the order */
+    return true;
+}
+
+static ps_status load_jobs(ps_coordinator *c)
+{
+    uint32_t states =
+        ~(bit(PSGD__V1__JOB_STATE__JOB_STATE_DONE) | bit(PSGD__V1__JOB_STATE__JOB_STATE_FAILED) |
+          bit(PSGD__V1__JOB_STATE__JOB_STATE_CANCELLED));
+
+    return ps_registry_each(c->registry, 0, states, take_up, c);
+}
+
+ps_status ps_coordinator_create(ps_loop *loop, const ps_coordinator_conf *conf,
+                                ps_coordinator **out)
+{
+    ps_coordinator *c = ps_xcalloc(1, sizeof *c);
+    ps_status st;
+
+    c->loop = loop;
+    c->conf = *conf;
+    c->start_wall_us = ps_clock_wall_us();
+    c->sweep.event.fire = on_sweep;
+    c->soon.event.fire = on_soon;
+    ps_nodes_init(&c->nodes, conf->lease_us);
+    st = ps_registry_open(conf->data_dir, &c->registry);
+    if (ps_is_ok(&st))
+        st = load_jobs(c);
+    if (ps_is_ok(&st))
+        st = ps_work_create(loop, &c->work);
+    if (!ps_is_ok(&st)) {
+        ps_coordinator_destroy(c);
+        return st;
+    }
+    *out = c;
+    return ps_ok();
+}
+
+void ps_coordinator_open(ps_coordinator *c, const char *address)
+{
+    ps_live *next;
+
+    snprintf(c->address, sizeof c->address, "%s", address);
+    c->is_open = true;
+    for (ps_live *job = c->first; job; job = next) {
+        next = job->next;
+        if (job->record.job->state == PSGD__V1__JOB_STATE__JOB_STATE_QUEUED)
+            continue;
+        ps_log_with(PS_LOG_INFO, "job", PS_LOG_FIELDS(PS_LOG_STR("job", job->record.job->id)),
+                    "taken up again in %s", ps_state_name(job->record.job->state));
+        ps_attempt_adopt(job);
+    }
+    ps_loop_after(c->loop, &c->sweep, 0);
+}
+
+void ps_coordinator_drain(ps_coordinator *c)
+{
+    c->is_stopping = true;
+    ps_loop_cancel(c->loop, &c->sweep);
+    ps_loop_cancel(c->loop, &c->soon);
+    ps_watchers_end(c);
+    ps_reclaims_end(c);
+    for (ps_live *job = c->first; job; job = job->next)
+        if (job->attempt)
+            ps_attempt_drop(job->attempt);
+}
+
+void ps_coordinator_stop(ps_coordinator *c)
+{
+    ps_work_destroy(c->work);
+    c->work = NULL;
+}
+
+void ps_coordinator_destroy(ps_coordinator *c)
+{
+    if (!c)
+        return;
+    while (c->first) {
+        ps_live *job = c->first;
+
+        take_out(c, job);
+        ps_live_destroy(job);
+    }
+    ps_work_destroy(c->work);
+    ps_nodes_fini(&c->nodes);
+    ps_registry_close(c->registry);
+    free(c);
+}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* coordinator.h - the whole of it: jobs that are not over, nodes, the store,
+ * and what ties them together. Loop thread.
+ */
+#ifndef PS_COORDINATOR_COORDINATOR_H
+#define PS_COORDINATOR_COORDINATOR_H
+
+#include "common/data/find.h"
+#include "common/rpc/error.h"
+#include "common/rpc/server.h"
+#include "services/coordinator/job.h"
+#include "services/coordinator/nodes.h"
+#include "services/coordinator/registry.h"
+#include "services/coordinator/work.h"
+
+enum {
+    PS_LIVE_JOBS_MAX = 10000, /* queued or running at a time */
+    PS_COORDINATOR_ID_MAX = 96
+};
+
+typedef struct ps_coordinator_conf {
+    const char *data_dir;
+    const char *data_path; /* where data sets lie; NULL: none */
+    int64_t heartbeat_us, lease_us;
+    Psgd__V1__JobState exit_at; /* fault for tests: SIGKILL oneself there; 0: never */
+} ps_coordinator_conf;
+
+typedef struct ps_watcher ps_watcher;
+typedef struct ps_reclaim ps_reclaim;
+
+struct ps_coordinator {
+    ps_loop *loop;
+    ps_coordinator_conf conf;
+    char address[160]; /* told to nodes and users */
+    int64_t start_wall_us;
+    ps_registry *registry;
+    ps_nodes nodes;
+    ps_work *work;
+    ps_data_cache data_cache; /* the helper thread's */
+
+    ps_live *first, *last; /* jobs that are not over, oldest first */
+    size_t live_count;
+    ps_watcher *watchers; /* streams of WatchJob */
+    ps_reclaim *reclaims; /* streams of ReclaimLogs */
+
+    ps_timer sweep; /* once a second: schedule, forget */
+    ps_timer soon;  /* schedule: several reasons at once are one */
+    bool is_open, is_stopping;
+};
+
+/* Opens the store and goes on where the process before it stopped. `conf` is
+ * copied, its texts are kept. */
+PS_MUST_USE ps_status ps_coordinator_create(ps_loop *loop, const ps_coordinator_conf *conf,
+                                            ps_coordinator **out);
+
+/* The address is known: jobs may start. */
+void ps_coordinator_open(ps_coordinator *c, const char *address);
+
+/* The service, for ps_server_start. */
+ps_service ps_coordinator_service(ps_coordinator *c);
+
+/* Nothing starts any more, and all calls are let go of: watchers, barriers,
+ * calls to nodes. Jobs stay as they are stored, nodes go on. */
+void ps_coordinator_drain(ps_coordinator *c);
+
+/* After that, while the loop runs: waits for the helper thread. */
+void ps_coordinator_stop(ps_coordinator *c);
+void ps_coordinator_destroy(ps_coordinator *c); /* after the loop. NULL is allowed */
+
+/* --- for the handlers ------------------------------------------------------- */
+
+ps_live *ps_coordinator_find(ps_coordinator *c, const char *job_id); /* or NULL: over or unknown */
+
+/* Takes in a checked and completed spec: job_id is the new job's, or that of
+ * the same request before. ALREADY_EXISTS. */
+PS_MUST_USE ps_status ps_coordinator_submit(ps_coordinator *c, const Psgd__V1__JobSpec *spec,
+                                            const char *request_id,
+                                            char job_id[PS_COORDINATOR_ID_MAX]);
+
+/* Starts what can start, tells the others what they wait for. */
+void ps_coordinator_schedule(ps_coordinator *c);
+
+/* A job is over, or back in the queue: for job.c. */
+void ps_coordinator_job_over(ps_coordinator *c, ps_live *job);
+void ps_coordinator_wake_watchers(ps_coordinator *c, uint64_t number);
+
+#endif

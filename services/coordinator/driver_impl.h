@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* driver_impl.h - what the files of the driver share; see driver.h. */
+#ifndef PS_COORDINATOR_DRIVER_IMPL_H
+#define PS_COORDINATOR_DRIVER_IMPL_H
+
+#include "common/job/plan.h"
+#include "common/rpc/client.h"
+#include "services/coordinator/artifacts.h"
+#include "services/coordinator/coordinator.h"
+#include "services/coordinator/driver.h"
+#include "services/coordinator/message.h"
+#include "services/coordinator/package.h"
+
+#include "psgd/v1/node.pb-c.h"
+
+typedef struct ps_prepare ps_prepare; /* a running PreCommit; driver_prepare.c */
+typedef struct ps_collect ps_collect; /* a running Collect; driver_collect.c */
+
+/* A member as the driver sees it. */
+typedef struct ps_peer {
+    ps_attempt *a;
+    size_t index; /* in commit.members */
+    ps_channel *channel;
+    ps_unary *asking; /* CanCommit or DoCommit */
+    ps_unary *aborting;
+    ps_prepare *prepare;
+    ps_collect *collect;
+    bool wants_package; /* PreCommit waits for the package */
+    ps_call *ready;     /* stands at the barrier */
+    bool logs_known;    /* log_name is made */
+    char log_name[PS_NAME_MAX + 1];
+    Psgd__V1__WorkerProgress *progress; /* last one told; a worker's */
+    Psgd__V1__ServerCounters *counters; /* at the end; a server's */
+} ps_peer;
+
+struct ps_attempt {
+    ps_live *job; /* NULL: over, or dropped; only calls are left */
+    ps_coordinator *c;
+    ps_commit commit;
+    uint32_t number;
+    char job_id[96];
+    char folder[PS_FOLDER_MAX];
+    ps_plan *plan;
+    ps_package *package;
+    bool package_ready;
+    ps_peer *peers; /* (commit.count) */
+    ps_timer timer; /* commit's deadline */
+    bool is_pumping;
+    size_t pending; /* calls and tasks that will still come back */
+
+    uint32_t evaluations; /* that every live worker has done */
+    struct {
+        int64_t us;
+        uint64_t samples, step;
+    } rate[2]; /* two points, about a second apart */
+};
+
+static inline ps_member *ps_peer_member(const ps_peer *p)
+{
+    return &p->a->commit.members[p->index];
+}
+
+/* Takes the actions that are due, and sets the timer. */
+void ps_attempt_pump(ps_attempt *a);
+
+/* Something that was counted in `pending` has come back. May free the attempt. */
+void ps_attempt_settle(ps_attempt *a);
+
+/* PreCommit with one node: tells the commit prepared or refused, unless stopped. */
+void ps_prepare_start(ps_peer *peer, int64_t timeout_us);
+void ps_prepare_stop(ps_prepare *prepare);
+
+/* GetStatus, then Collect, again and again until it succeeds or is stopped;
+ * tells the commit of success and of failures that no repetition mends. */
+void ps_collect_start(ps_peer *peer);
+void ps_collect_stop(ps_collect *collect);
+
+/* Sums up what workers told: Progress and result of the job, and their events. */
+void ps_progress_take(ps_attempt *a, ps_peer *peer, const Psgd__V1__WorkerProgress *progress,
+                      int64_t now_us);
+
+/* Writes MODEL of the servers, summary and manifest; tells the commit. */
+void ps_archive_start(ps_attempt *a);
+
+#endif

@@ -1,0 +1,415 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* driver_prepare.c - PreCommit with one node: the packages in their order.
+ *
+ * One message is under way at a time; the next is made when it is out. The
+ * only answer that is waited for in between is that to the data set's offer.
+ */
+#include "services/coordinator/driver_impl.h"
+
+#include "common/base/clock.h"
+#include "common/base/xalloc.h"
+#include "common/data/packed.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <xxhash.h>
+
+typedef enum step {
+    SETTINGS,
+    MODEL,
+    OPTIMIZER,
+    CODECS,
+    DATA,
+    OFFERED, /* waits for the answer to DATA */
+    FILES,
+    WEIGHTS,
+    SEAL,
+    SEALED /* waits for the answer to SEAL */
+} step;
+
+enum {
+    SLICES_MAX = 1024, /* of one message */
+    CHUNK_VALUES = PS_CHUNK_MAX / (int)sizeof(float)
+};
+
+struct ps_prepare {
+    ps_peer *peer; /* NULL: stopped */
+    ps_attempt *a;
+    ps_stream *stream;
+    step at;
+    bool prepared;      /* the seal was acknowledged */
+    bool has_failed;    /* and said so */
+    size_t file;        /* index of the data file being sent */
+    ps_packed *open;    /* the file; NULL: not begun */
+    uint64_t file_sent; /* bytes of it */
+    uint32_t slice;     /* next one: in the layout (worker), in owned[rank] (server) */
+    XXH3_state_t *hash; /* over the weights sent */
+    uint8_t *chunk;     /* PS_CHUNK_MAX, for files */
+    ps_piece pieces[SLICES_MAX];
+    uint32_t slices[SLICES_MAX];
+};
+
+static const ps_member *member(const ps_prepare *p)
+{
+    return &p->a->commit.members[p->peer->index];
+}
+
+static bool is_worker(const ps_prepare *p)
+{
+    return member(p)->role == PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER;
+}
+
+static void give_up(ps_prepare *p, ps_status why)
+{
+    p->has_failed = true;
+    ps_commit_refused(&p->a->commit, p->peer->index, &why, ps_clock_us());
+    ps_attempt_pump(p->a); /* may stop this very stream */
+}
+
+static void send(ps_prepare *p, Psgd__V1__PreCommitRequest *q, const ps_piece *pieces, size_t n)
+{
+    q->job_id = p->a->job_id;
+    q->attempt = p->a->number;
+    ps_stream_send(p->stream, &q->base, pieces, n);
+}
+
+static void send_settings(ps_prepare *p)
+{
+    Psgd__V1__PreCommitRequest q = PSGD__V1__PRE_COMMIT_REQUEST__INIT;
+    Psgd__V1__SettingsPackage settings = PSGD__V1__SETTINGS_PACKAGE__INIT;
+    Psgd__V1__Job *job = p->a->job->record.job;
+    int64_t ms = p->a->commit.conf.pre_commit_us / 1000;
+
+    settings.spec = p->a->plan->spec;
+    settings.rank = member(p)->rank;
+    settings.n_placements = job->n_placements;
+    settings.placements = job->placements;
+    settings.deadline_ms = ms > UINT32_MAX ? UINT32_MAX : (uint32_t)ms;
+    q.package_case = PSGD__V1__PRE_COMMIT_REQUEST__PACKAGE_SETTINGS;
+    q.settings = &settings;
+    send(p, &q, NULL, 0);
+}
+
+static void send_model(ps_prepare *p)
+{
+    Psgd__V1__PreCommitRequest q = PSGD__V1__PRE_COMMIT_REQUEST__INIT;
+    Psgd__V1__ModelPackage model = PSGD__V1__MODEL_PACKAGE__INIT;
+    const ps_layout *layout = &p->a->plan->layout;
+    Psgd__V1__Variable *variables = ps_xcalloc(layout->variable_count, sizeof *variables);
+    Psgd__V1__Variable **list = ps_xcalloc(layout->variable_count, sizeof(Psgd__V1__Variable *));
+
+    for (uint32_t v = 0; v < layout->variable_count; v++) {
+        psgd__v1__variable__init(&variables[v]);
+        variables[v].name = layout->variables[v].name;
+        variables[v].n_shape = layout->variables[v].shape.rank;
+        variables[v].shape = layout->variables[v].shape.dim;
+        list[v] = &variables[v];
+    }
+    model.n_variables = layout->variable_count;
+    model.variables = list;
+    model.layout_hash = layout->hash;
+    q.package_case = PSGD__V1__PRE_COMMIT_REQUEST__PACKAGE_MODEL;
+    q.model = &model;
+    send(p, &q, NULL, 0);
+    free(list);
+    free(variables);
+}
+
+static void send_optimizer(ps_prepare *p)
+{
+    Psgd__V1__PreCommitRequest q = PSGD__V1__PRE_COMMIT_REQUEST__INIT;
+    Psgd__V1__OptimizerPackage package = PSGD__V1__OPTIMIZER_PACKAGE__INIT;
+
+    package.optimizer = p->a->plan->spec->optimizer;
+    q.package_case = PSGD__V1__PRE_COMMIT_REQUEST__PACKAGE_OPTIMIZER;
+    q.optimizer = &package;
+    send(p, &q, NULL, 0);
+}
+
+/* A resolved codec as a choice; the memory is `store`'s. */
+typedef struct choice_store {
+    Psgd__V1__Choice choice;
+    Psgd__V1__Choice__ParamsEntry entries[PS_PARAM_MAX];
+    Psgd__V1__Choice__ParamsEntry *list[PS_PARAM_MAX];
+} choice_store;
+
+static void make_choice(choice_store *store, const ps_codec_choice *from)
+{
+    psgd__v1__choice__init(&store->choice);
+    store->choice.name = (char *)from->codec->name;
+    store->choice.params = store->list;
+    for (const ps_param *param = from->codec->params; param && param->name; param++) {
+        size_t i = store->choice.n_params++;
+
+        psgd__v1__choice__params_entry__init(&store->entries[i]);
+        store->entries[i].key = (char *)param->name;
+        store->entries[i].value = from->params.v[i];
+        store->list[i] = &store->entries[i];
+    }
+}
+
+static void send_codecs(ps_prepare *p)
+{
+    Psgd__V1__PreCommitRequest q = PSGD__V1__PRE_COMMIT_REQUEST__INIT;
+    Psgd__V1__CodecPackage package = PSGD__V1__CODEC_PACKAGE__INIT;
+    uint32_t n = p->a->plan->layout.variable_count;
+    choice_store *store = ps_xcalloc(2 * (size_t)n, sizeof *store);
+    Psgd__V1__Choice **list = ps_xcalloc(2 * (size_t)n, sizeof(Psgd__V1__Choice *));
+
+    for (uint32_t v = 0; v < n; v++) {
+        make_choice(&store[v], &p->a->plan->up[v]);
+        make_choice(&store[n + v], &p->a->plan->down[v]);
+        list[v] = &store[v].choice;
+        list[n + v] = &store[n + v].choice;
+    }
+    package.n_up = package.n_down = n;
+    package.up = list;
+    package.down = list + n;
+    q.package_case = PSGD__V1__PRE_COMMIT_REQUEST__PACKAGE_CODECS;
+    q.codecs = &package;
+    send(p, &q, NULL, 0);
+    free(list);
+    free(store);
+}
+
+static void send_data(ps_prepare *p)
+{
+    Psgd__V1__PreCommitRequest q = PSGD__V1__PRE_COMMIT_REQUEST__INIT;
+    Psgd__V1__DataPackage package = PSGD__V1__DATA_PACKAGE__INIT;
+    Psgd__V1__DataFile files[PS_DATA_FILES_MAX], *list[PS_DATA_FILES_MAX];
+    ps_package *from = p->a->package;
+
+    for (size_t i = 0; i < from->file_count; i++) {
+        psgd__v1__data_file__init(&files[i]);
+        files[i].name = from->files[i].name;
+        files[i].size = from->files[i].size;
+        files[i].sha256 = from->files[i].sha256;
+        list[i] = &files[i];
+    }
+    package.data = p->a->plan->spec->data;
+    package.sha256 = from->sha256;
+    package.n_files = from->file_count;
+    package.files = list;
+    q.package_case = PSGD__V1__PRE_COMMIT_REQUEST__PACKAGE_DATA;
+    q.data = &package;
+    send(p, &q, NULL, 0);
+}
+
+/* The next piece of the data files; false: there was none, nothing was sent. */
+static bool send_file_piece(ps_prepare *p)
+{
+    Psgd__V1__PreCommitRequest q = PSGD__V1__PRE_COMMIT_REQUEST__INIT;
+    Psgd__V1__DataChunk chunk = PSGD__V1__DATA_CHUNK__INIT;
+    const ps_package *from = p->a->package;
+    const ps_data_file *file = &from->files[p->file];
+    uint64_t left = file->size - p->file_sent;
+    size_t n = left < PS_CHUNK_MAX ? (size_t)left : PS_CHUNK_MAX, got = 0;
+    ps_status st = ps_ok();
+
+    if (p->file == from->file_count)
+        return false;
+    if (!p->open)
+        st = ps_packed_open(from->folder, file->name, &p->open, NULL);
+    if (ps_is_ok(&st))
+        st = ps_packed_read(p->open, p->chunk, n, &got);
+    if (ps_is_ok(&st) && got < n)
+        st = ps_fail(PS_DATA_LOSS, "%s became shorter", file->name);
+    if (!ps_is_ok(&st)) {
+        give_up(p, ps_wrap(st, "data set %s", p->a->plan->data->name));
+        return true;
+    }
+    chunk.file = (uint32_t)p->file;
+    chunk.offset = p->file_sent;
+    q.package_case = PSGD__V1__PRE_COMMIT_REQUEST__PACKAGE_DATA_CHUNK;
+    q.data_chunk = &chunk;
+    p->file_sent += n;
+    if (p->file_sent == file->size) {
+        ps_packed_close(p->open);
+        p->open = NULL;
+        p->file_sent = 0;
+        p->file++;
+    }
+    send(p, &q, &(ps_piece){.data = p->chunk, .len = n}, 1);
+    return true;
+}
+
+/* The next slices; false: there were none. */
+static bool send_weights(ps_prepare *p)
+{
+    Psgd__V1__PreCommitRequest q = PSGD__V1__PRE_COMMIT_REQUEST__INIT;
+    Psgd__V1__WeightsChunk chunk = PSGD__V1__WEIGHTS_CHUNK__INIT;
+    const ps_layout *layout = &p->a->plan->layout;
+    uint32_t rank = member(p)->rank;
+    uint32_t count = is_worker(p) ? layout->slice_count : layout->owned_count[rank];
+    const float *block = (const void *)p->a->package->weights->data;
+    size_t values = 0, n = 0;
+
+    while (p->slice < count && n < SLICES_MAX) {
+        uint32_t index = is_worker(p) ? p->slice : layout->owned[rank][p->slice];
+        const ps_slice *s = &layout->slices[index];
+
+        if (values + s->n > CHUNK_VALUES)
+            break;
+        p->pieces[n] = (ps_piece){
+            .data = block + s->at, .len = s->n * sizeof(float), .buf = p->a->package->weights};
+        p->slices[n++] = index;
+        values += s->n;
+        XXH3_64bits_update(p->hash, block + s->at, s->n * sizeof(float));
+        p->slice++;
+    }
+    if (n == 0)
+        return false;
+    chunk.n_slices = n;
+    chunk.slices = p->slices;
+    q.package_case = PSGD__V1__PRE_COMMIT_REQUEST__PACKAGE_WEIGHTS;
+    q.weights = &chunk;
+    send(p, &q, p->pieces, n);
+    return true;
+}
+
+static void send_seal(ps_prepare *p)
+{
+    Psgd__V1__PreCommitRequest q = PSGD__V1__PRE_COMMIT_REQUEST__INIT;
+    Psgd__V1__SealPackage seal = PSGD__V1__SEAL_PACKAGE__INIT;
+
+    seal.weights_hash = XXH3_64bits_digest(p->hash);
+    q.package_case = PSGD__V1__PRE_COMMIT_REQUEST__PACKAGE_SEAL;
+    q.seal = &seal;
+    send(p, &q, NULL, 0);
+}
+
+/* Sends what comes next, unless an answer must come first. */
+static void go_on(ps_prepare *p)
+{
+    if (!p->peer || p->has_failed || !ps_stream_can_send(p->stream))
+        return;
+    switch (p->at) {
+    case SETTINGS:
+        p->at = MODEL;
+        send_settings(p);
+        break;
+    case MODEL:
+        p->at = OPTIMIZER;
+        send_model(p);
+        break;
+    case OPTIMIZER:
+        p->at = CODECS;
+        send_optimizer(p);
+        break;
+    case CODECS:
+        p->at = DATA;
+        send_codecs(p);
+        break;
+    case DATA:
+        p->at = OFFERED;
+        send_data(p);
+        break;
+    case FILES:
+        if (send_file_piece(p))
+            break;
+        p->at = WEIGHTS;
+        /* fall through */
+    case WEIGHTS:
+        if (send_weights(p))
+            break;
+        p->at = SEAL;
+        /* fall through */
+    case SEAL:
+        p->at = SEALED;
+        send_seal(p);
+        break;
+    case OFFERED:
+    case SEALED:
+        break;
+    }
+}
+
+static void on_sent(void *arg)
+{
+    ps_prepare *p = arg;
+
+    if (p->peer && p->at == SEALED)
+        ps_stream_half_close(p->stream);
+    go_on(p);
+}
+
+static void on_message(void *arg, const ProtobufCMessage *head, ps_payload *payload)
+{
+    const Psgd__V1__PreCommitResponse *r = (const void *)head;
+    ps_prepare *p = arg;
+    int64_t now_us = ps_clock_us();
+
+    (void)payload;
+    if (!p->peer || p->has_failed)
+        return;
+    ps_commit_seen(&p->a->commit, p->peer->index, now_us);
+    if (r->package == PSGD__V1__PACKAGE_KIND__PACKAGE_KIND_DATA && p->at == OFFERED) {
+        if (r->need_data && p->a->package->file_count == 0) {
+            give_up(p, ps_fail(PS_FAILED_PRECONDITION,
+                               "the node draws data set %s differently: another version",
+                               p->a->plan->data->name));
+            return;
+        }
+        p->at = r->need_data ? FILES : WEIGHTS;
+    }
+    ps_stream_read(p->stream);
+    if (r->package == PSGD__V1__PACKAGE_KIND__PACKAGE_KIND_SEAL && p->at == SEALED) {
+        p->prepared = true;
+        ps_commit_prepared(&p->a->commit, p->peer->index, now_us);
+        ps_attempt_pump(p->a);
+        return;
+    }
+    go_on(p);
+}
+
+static void on_end(void *arg, const ps_error *error)
+{
+    ps_prepare *p = arg;
+    ps_attempt *a = p->a;
+    ps_status st = error->status;
+
+    if (p->peer) {
+        p->peer->prepare = NULL;
+        if (ps_is_ok(&st))
+            st = ps_fail(PS_UNAVAILABLE, "PreCommit ended before the seal was acknowledged");
+        if (!p->prepared && !p->has_failed) {
+            ps_commit_refused(&a->commit, p->peer->index, &st, ps_clock_us());
+            ps_attempt_pump(a);
+        }
+    }
+    ps_packed_close(p->open);
+    XXH3_freeState(p->hash);
+    free(p->chunk);
+    free(p);
+    ps_attempt_settle(a);
+}
+
+void ps_prepare_start(ps_peer *peer, int64_t timeout_us)
+{
+    static const ps_stream_events events = {
+        .on_message = on_message, .on_sent = on_sent, .on_end = on_end};
+    ps_prepare *p = ps_xcalloc(1, sizeof *p);
+
+    assert(!peer->prepare);
+    p->peer = peer;
+    p->a = peer->a;
+    p->hash = XXH3_createState();
+    p->chunk = ps_xmalloc(PS_CHUNK_MAX);
+    XXH3_64bits_reset(p->hash);
+    peer->prepare = p;
+    p->a->pending++;
+    p->stream = ps_stream_open(peer->channel, &psgd__v1__node_service__descriptor, "PreCommit",
+                               timeout_us, 0, &events, p);
+    ps_stream_read(p->stream);
+    go_on(p);
+}
+
+void ps_prepare_stop(ps_prepare *prepare)
+{
+    if (!prepare->peer)
+        return;
+    prepare->peer->prepare = NULL;
+    prepare->peer = NULL;
+    ps_stream_cancel(prepare->stream);
+}

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* job.c - a job that is not over: its record and its events. */
+#include "services/coordinator/job.h"
+
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "common/base/xalloc.h"
+#include "services/coordinator/coordinator.h"
+#include "services/coordinator/message.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+    /* Progress events are not stored, but their numbers must not come twice
+     * after a crash: so many are put aside at a time. */
+    SEQUENCE_BATCH = 1000,
+    PROGRESS_US = 250000
+};
+
+ps_live *ps_live_create(ps_coordinator *c, const ps_record *record)
+{
+    ps_live *job = ps_xcalloc(1, sizeof *job);
+
+    job->c = c;
+    job->record = *record;
+    job->sequence = job->stored_sequence = record->sequence;
+    return job;
+}
+
+void ps_live_destroy(ps_live *job)
+{
+    ps_record_fini(&job->record);
+    free(job);
+}
+
+static void save(ps_live *job, const Psgd__V1__WatchJobResponse *event)
+{
+    ps_status st = ps_registry_save(job->c->registry, &job->record, event);
+
+    if (!ps_is_ok(&st))
+        ps_log_with(PS_LOG_ERROR, "registry", PS_LOG_FIELDS(PS_LOG_STR("job", job->record.job->id)),
+                    "a change is not stored: %s", st.text);
+}
+
+static void give_number(ps_live *job)
+{
+    job->sequence++;
+    if (job->sequence > job->record.sequence)
+        job->record.sequence = job->sequence + SEQUENCE_BATCH;
+}
+
+void ps_live_publish(ps_live *job, Psgd__V1__JobEventKind kind)
+{
+    Psgd__V1__WatchJobResponse event = PSGD__V1__WATCH_JOB_RESPONSE__INIT;
+    Google__Protobuf__Timestamp time = GOOGLE__PROTOBUF__TIMESTAMP__INIT;
+    int64_t wall_us = ps_clock_wall_us();
+
+    give_number(job);
+    time.seconds = wall_us / 1000000;
+    time.nanos = (int32_t)(wall_us % 1000000) * 1000;
+    event.sequence = job->sequence;
+    event.time = &time;
+    event.job = job->record.job;
+    event.kind = kind;
+    job->stored_sequence = job->sequence;
+    job->progress_sequence = 0; /* superseded: this one is newer */
+    save(job, &event);
+    if (kind == PSGD__V1__JOB_EVENT_KIND__JOB_EVENT_KIND_STATE &&
+        job->c->conf.exit_at == job->record.job->state)
+        kill(getpid(), SIGKILL); /* a fault that a test asked for */
+    ps_coordinator_wake_watchers(job->c, job->record.number);
+}
+
+void ps_live_progress(ps_live *job, int64_t now_us)
+{
+    if (now_us - job->progress_us < PROGRESS_US)
+        return;
+    job->progress_us = now_us;
+    if (job->sequence == job->record.sequence) {
+        give_number(job);
+        save(job, NULL);
+    } else {
+        give_number(job);
+    }
+    job->progress_sequence = job->sequence;
+    ps_coordinator_wake_watchers(job->c, job->record.number);
+}
+
+void ps_live_save(ps_live *job)
+{
+    save(job, NULL);
+}
+
+void ps_live_set_state(ps_live *job, Psgd__V1__JobState state, const char *reason,
+                       const char *message)
+{
+    Psgd__V1__Job *msg = job->record.job;
+
+    if (msg->state == state && strcmp(msg->reason, reason) == 0 &&
+        strcmp(msg->message, message) == 0)
+        return;
+    if (msg->state != state)
+        ps_log_with(ps_state_is_final(state) && state == PSGD__V1__JOB_STATE__JOB_STATE_FAILED
+                        ? PS_LOG_WARN
+                        : PS_LOG_INFO,
+                    "job",
+                    PS_LOG_FIELDS(PS_LOG_STR("job", msg->id), PS_LOG_NUM("attempt", msg->attempt),
+                                  PS_LOG_STR("reason", reason)),
+                    "%s%s%s", ps_state_name(state), message[0] ? ": " : "", message);
+    msg->state = state;
+    ps_text_set(&msg->reason, reason);
+    ps_text_set(&msg->message, message);
+    ps_live_publish(job, PSGD__V1__JOB_EVENT_KIND__JOB_EVENT_KIND_STATE);
+}

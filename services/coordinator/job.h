@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* job.h - a job that is not over: its record, its events, its attempt.
+ *
+ * Loop thread. Every change that users can see goes through ps_live_publish,
+ * which stores it before anybody is told.
+ */
+#ifndef PS_COORDINATOR_JOB_H
+#define PS_COORDINATOR_JOB_H
+
+#include "services/coordinator/commit.h"
+#include "services/coordinator/registry.h"
+
+typedef struct ps_coordinator ps_coordinator;
+typedef struct ps_attempt ps_attempt;
+
+typedef struct ps_live ps_live;
+struct ps_live {
+    ps_coordinator *c;
+    ps_record record;
+    uint64_t sequence;          /* last number given to an event */
+    uint64_t stored_sequence;   /* last number of a stored event */
+    uint64_t progress_sequence; /* of the newest progress event; 0: superseded */
+    int64_t progress_us;        /* when it was published */
+    int64_t told_us;            /* when it was last said what it waits for in the queue */
+    ps_attempt *attempt;        /* NULL: QUEUED */
+    ps_live *prev, *next;
+};
+
+/* Takes what the record holds. */
+ps_live *ps_live_create(ps_coordinator *c, const ps_record *record);
+void ps_live_destroy(ps_live *job); /* no attempt */
+
+/* Stores the job and, for STATE and METRICS, the event; tells the watchers.
+ * Failures of the store are logged: the job goes on. */
+void ps_live_publish(ps_live *job, Psgd__V1__JobEventKind kind);
+
+/* Publishes a progress event, at most every 250 ms. */
+void ps_live_progress(ps_live *job, int64_t now_us);
+
+/* State, reason and message at once; publishes if anything is new. */
+void ps_live_set_state(ps_live *job, Psgd__V1__JobState state, const char *reason,
+                       const char *message);
+
+/* Stores without an event. */
+void ps_live_save(ps_live *job);
+
+#endif

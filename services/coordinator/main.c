@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* main.c - psgd-coordinator: settings, then one loop until a signal. */
+#include "common/base/address.h"
+#include "common/base/config.h"
+#include "common/base/container_of.h"
+#include "common/base/log.h"
+#include "common/base/signals.h"
+#include "common/rpc/process.h"
+#include "services/coordinator/coordinator.h"
+#include "services/coordinator/message.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { DEFAULT_PORT = 15386, EXIT_USAGE = 4 };
+
+static const int64_t grace_us = 2000000; /* for calls under way when it is told to stop */
+
+typedef struct settings {
+    const char *listen, *advertise, *data_dir, *data_path, *log_level, *log_format, *fault;
+    int64_t heartbeat_us, lease_us;
+} settings;
+
+static const ps_option options[] = {
+    PS_OPTION_STRING(settings, listen, .name = "listen", .letter = 'l', .env = "PSGD_LISTEN",
+                     .value = "127.0.0.1:15386", .metavar = "HOST:PORT",
+                     .help = "where to listen; port 0 takes any and prints it"),
+    PS_OPTION_STRING(settings, advertise, .name = "advertise", .env = "PSGD_ADVERTISE",
+                     .metavar = "HOST[:PORT]",
+                     .help = "the address that nodes are told; default: where it listens"),
+    PS_OPTION_STRING(settings, data_dir, .name = "data-dir", .letter = 'd', .env = "PSGD_DATA_DIR",
+                     .value = "psgd-data/coordinator", .metavar = "DIR",
+                     .help = "keeps jobs and their files here"),
+    PS_OPTION_STRING(settings, data_path, .name = "data-path", .env = "PSGD_DATA", .metavar = "DIR",
+                     .help = "where data sets lie, as in DIR/mnist"),
+    PS_OPTION_DURATION(settings, heartbeat_us, .name = "heartbeat", .env = "PSGD_HEARTBEAT",
+                       .value = "500ms", .min = 10e3, .max = 60e6,
+                       .help = "how often nodes tell that they live"),
+    PS_OPTION_DURATION(settings, lease_us, .name = "lease", .env = "PSGD_LEASE", .value = "10s",
+                       .min = 50e3, .max = 600e6,
+                       .help = "silence after which an idle node counts as lost; a job has its own "
+                               "(timeouts.lease_ms)"),
+    PS_OPTION_STRING(settings, log_level, .name = "log-level", .env = "PSGD_LOG_LEVEL",
+                     .value = "info", .choices = "error|warn|info|debug",
+                     .help = "how much to say on stderr"),
+    PS_OPTION_STRING(settings, log_format, .name = "log-format", .env = "PSGD_LOG_FORMAT",
+                     .value = "text", .choices = "text|json", .help = "how to say it"),
+    PS_OPTION_STRING(settings, fault, .name = "fault", .metavar = "exit-at:STATE",
+                     .help = "for tests: kills itself when a job enters the state"),
+    PS_OPTION_END,
+};
+
+static const ps_option_table tables[] = {{NULL, options}, {NULL, NULL}};
+
+static const ps_command command = {
+    .name = "psgd-coordinator",
+    .summary = "Takes training jobs, starts them on workers and parameter servers, watches them "
+               "and keeps what they leave behind. It is the one address a user needs.",
+    .tables = tables,
+    .has_file = true,
+    .examples = "psgd-coordinator\n"
+                "psgd-coordinator --listen 0.0.0.0:15386 --advertise coordinator.example:15386\n"
+                "psgd-coordinator --data-path ~/data --log-format json",
+    .notes = "SIGTERM or SIGINT stops it in order: jobs that run go on without it and are taken up "
+             "again when it is started again. A second signal ends it at once.",
+};
+
+/* The process; everything in it belongs to the loop's thread. */
+typedef struct program {
+    ps_loop *loop;
+    ps_coordinator *coordinator;
+    ps_service service;
+    ps_server *server;
+    ps_event stop; /* posted by the first signal */
+    ps_event down; /* the server is */
+    ps_signals signals;
+} program;
+
+static void on_signal(void *arg, int signo)
+{
+    program *p = arg;
+
+    (void)signo;
+    ps_loop_post(p->loop, &p->stop);
+}
+
+static void on_stop(ps_event *event, bool ok)
+{
+    program *p = PS_CONTAINER_OF(event, program, stop);
+
+    if (!ok)
+        return;
+    ps_log(PS_LOG_INFO, "main", "stopping; jobs that run go on without me");
+    ps_coordinator_drain(p->coordinator);
+    ps_server_stop(p->server, grace_us, &p->down);
+}
+
+static void on_down(ps_event *event, bool ok)
+{
+    program *p = PS_CONTAINER_OF(event, program, down);
+
+    (void)ok;
+    p->server = NULL;
+    ps_coordinator_stop(p->coordinator);
+    ps_loop_stop(p->loop);
+}
+
+static ps_status read_fault(const char *text, Psgd__V1__JobState *state)
+{
+    const ProtobufCEnumDescriptor *type = &psgd__v1__job_state__descriptor;
+    char name[64];
+    const ProtobufCEnumValue *value;
+
+    *state = PSGD__V1__JOB_STATE__JOB_STATE_UNSPECIFIED;
+    if (!text)
+        return ps_ok();
+    if (strncmp(text, "exit-at:", 8) != 0)
+        return ps_fail(PS_INVALID_ARGUMENT, "--fault %s: exit-at:STATE is allowed", text);
+    snprintf(name, sizeof name, "JOB_STATE_%.40s", text + 8);
+    value = protobuf_c_enum_descriptor_get_value_by_name(type, name);
+    if (!value || value->value == 0)
+        return ps_fail(PS_INVALID_ARGUMENT, "--fault: %s is no state of a job", text + 8);
+    *state = (Psgd__V1__JobState)value->value;
+    return ps_ok();
+}
+
+/* What nodes and users are told, and what is printed: where it is bound. */
+static ps_status find_address(const settings *s, const ps_address *bound, char *out, size_t cap)
+{
+    char text[PS_ADDRESS_TEXT_BYTES], host[PS_ADDRESS_HOST_BYTES];
+    ps_address address = *bound;
+    ps_status st = ps_ok();
+
+    if (s->advertise && s->advertise[0] != '\0') {
+        st = ps_address_parse(s->advertise, bound->host, bound->port, &address);
+    } else if (ps_address_is_any(bound)) {
+        if (gethostname(host, sizeof host) != 0)
+            return ps_fail(PS_FAILED_PRECONDITION, "this host has no name: set --advertise");
+        host[sizeof host - 1] = '\0';
+        st = ps_address_parse(host, "", bound->port, &address);
+    }
+    if (!ps_is_ok(&st))
+        return ps_wrap(st, "--advertise");
+    ps_address_format(&address, text);
+    if (strlen(text) >= cap)
+        return ps_fail(PS_INVALID_ARGUMENT, "address %.60s.. is too long", text);
+    snprintf(out, cap, "%.*s", (int)cap - 1, text);
+    return ps_ok();
+}
+
+static ps_status serve(program *p, const settings *s)
+{
+    ps_address bound;
+    char listen[PS_ADDRESS_TEXT_BYTES], address[160];
+    ps_status st = ps_address_parse(s->listen, "127.0.0.1", DEFAULT_PORT, &bound);
+
+    if (!ps_is_ok(&st))
+        return ps_wrap(st, "--listen");
+    ps_address_format(&bound, listen);
+    p->service = ps_coordinator_service(p->coordinator);
+    st = ps_server_start(p->loop, &p->service, 1, listen, &p->server);
+    if (!ps_is_ok(&st))
+        return st;
+    bound.port = (uint16_t)ps_server_port(p->server);
+    ps_address_format(&bound, listen);
+    st = find_address(s, &bound, address, sizeof address);
+    if (!ps_is_ok(&st))
+        return st;
+    printf("psgd-coordinator listening on %s\n", listen);
+    fflush(stdout);
+    if (!ps_address_is_loopback(&bound))
+        ps_log(PS_LOG_WARN, "main",
+               "listening on %s: the link is not protected, anybody who reaches it can use it",
+               listen);
+    ps_coordinator_open(p->coordinator, address);
+    return ps_ok();
+}
+
+/* Runs until it is told to stop. */
+static ps_status run(const settings *s)
+{
+    ps_coordinator_conf conf = {.data_dir = s->data_dir,
+                                .data_path = s->data_path,
+                                .heartbeat_us = s->heartbeat_us,
+                                .lease_us = s->lease_us};
+    program p = {.stop.fire = on_stop, .down.fire = on_down};
+    ps_status st = read_fault(s->fault, &conf.exit_at);
+
+    if (ps_is_ok(&st))
+        st = ps_loop_create(&p.loop);
+    if (!ps_is_ok(&st))
+        return st;
+    st = ps_coordinator_create(p.loop, &conf, &p.coordinator);
+    if (ps_is_ok(&st))
+        st = serve(&p, s);
+    if (ps_is_ok(&st))
+        st = ps_signals_start(&p.signals, on_signal, &p);
+    if (ps_is_ok(&st)) {
+        ps_loop_run(p.loop);
+        ps_signals_stop(&p.signals);
+    } else if (p.server) {
+        ps_coordinator_drain(p.coordinator);
+        ps_server_stop(p.server, 0, &p.down);
+        ps_loop_run(p.loop);
+    } else if (p.coordinator) {
+        ps_coordinator_stop(p.coordinator);
+    }
+    ps_coordinator_destroy(p.coordinator);
+    ps_loop_destroy(p.loop);
+    return st;
+}
+
+static void start_log(const settings *s)
+{
+    ps_log_level level = PS_LOG_INFO;
+    ps_log_format format = PS_LOG_TEXT;
+
+    ps_log_level_find(s->log_level, &level); /* the tables allow nothing else */
+    ps_log_format_find(s->log_format, &format);
+    ps_log_init("psgd-coordinator", level, format);
+}
+
+int main(int argc, char **argv)
+{
+    settings s = {0};
+    void *const bases[] = {&s};
+    ps_config *config = NULL;
+    ps_strbuf text = {0};
+    ps_status st;
+    int code = EXIT_SUCCESS;
+
+    ps_signals_block();
+    ps_rpc_init_process();
+    st = ps_config_load(&command, argc, argv, bases, &config);
+    if (!ps_is_ok(&st)) {
+        fprintf(stderr, "psgd-coordinator: %s\n", st.text);
+        return EXIT_USAGE;
+    }
+    if (config->wants_help || config->wants_version) {
+        if (config->wants_help)
+            ps_config_help(&command, &text);
+        else
+            ps_config_version(&command, &text);
+        fputs(ps_strbuf_text(&text), stdout);
+        ps_strbuf_fini(&text);
+    } else {
+        start_log(&s);
+        st = run(&s);
+        if (!ps_is_ok(&st)) {
+            ps_log(PS_LOG_ERROR, "main", "%s", st.text);
+            code = EXIT_FAILURE;
+        }
+    }
+    ps_config_destroy(config);
+    return code;
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* service.h - the handlers of CoordinatorService, by file; one loop's thread. */
+#ifndef PS_COORDINATOR_SERVICE_H
+#define PS_COORDINATOR_SERVICE_H
+
+#include "services/coordinator/coordinator.h"
+
+/* service_jobs.c */
+ps_handler ps_serve_submit_job, ps_serve_get_job, ps_serve_list_jobs, ps_serve_cancel_job,
+    ps_serve_delete_job;
+/* service_watch.c */
+ps_handler ps_serve_watch_job;
+/* service_files.c */
+ps_handler ps_serve_reclaim_logs;
+/* service_nodes.c */
+ps_handler ps_serve_list_nodes, ps_serve_register_node, ps_serve_heartbeat, ps_serve_ready;
+/* service_info.c */
+ps_handler ps_serve_list_presets, ps_serve_get_server_info;
+
+/* Something about the job of that number is new: events, log bytes, its end. */
+void ps_watchers_wake(ps_coordinator *c, uint64_t number);
+void ps_reclaims_wake(ps_coordinator *c, uint64_t number);
+
+/* Ends all of them with UNAVAILABLE. */
+void ps_watchers_end(ps_coordinator *c);
+void ps_reclaims_end(ps_coordinator *c);
+
+/* --- what handlers share (service.c) ------------------------------------------ */
+
+/* Ends the call with a code, a reason and the job's id. */
+PS_PRINTF(5, 6)
+void ps_refuse(ps_call *call, ps_code code, const char *reason, const char *job_id, const char *fmt,
+               ...);
+
+/* The same from a status: reason JOB_NOT_FOUND if that is its code. */
+void ps_refuse_status(ps_call *call, const ps_status *st, const char *job_id);
+
+/* Page sizes: 0 is 50, more than 1000 is 1000. False: negative, refused. */
+bool ps_page_size(ps_call *call, int32_t wanted, size_t *size);
+
+/* A page token says where a list goes on, in hexadecimal with a check sum: it
+ * is not for clients to read. */
+enum { PS_PAGE_TOKEN_MAX = 2 * 80 + 16 };
+void ps_page_token_make(char token[PS_PAGE_TOKEN_MAX], const char *position);
+/* False: not one of ours. "" gives "". */
+bool ps_page_token_read(const char *token, char *position, size_t cap);
+
+#endif
