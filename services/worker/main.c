@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* main.c - psgd-worker: computes gradients for one job after the other. */
+#include "common/nn/blas.h"
+#include "common/node/node_main.h"
+#include "services/worker/worker.h"
+
+static void *create(ps_loop *loop, const ps_faults *faults)
+{
+    (void)faults;
+    return ps_worker_create(loop);
+}
+
+static void set_node(void *state, ps_node *node)
+{
+    ps_worker_set_node(state, node);
+}
+
+static void destroy(void *state)
+{
+    ps_worker_destroy(state);
+}
+
+int main(int argc, char **argv)
+{
+    static const ps_node_program program = {
+        .name = "psgd-worker",
+        .summary = "Computes gradients on its share of a job's data and exchanges them with the "
+                   "parameter servers. Stays up and serves one job after the other.",
+        .listen = "127.0.0.1:15387",
+        .hooks = &ps_worker_hooks,
+        .create = create,
+        .set_node = set_node,
+        .destroy = destroy,
+    };
+
+    ps_nn_init_process(); /* before any thread: it chooses the kernels of the products */
+    return ps_node_main(argc, argv, &program);
+}
