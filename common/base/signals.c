@@ -3,7 +3,9 @@
 #include "common/base/signals.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <signal.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 static void awaited(sigset_t *set)
@@ -13,8 +15,24 @@ static void awaited(sigset_t *set)
     sigaddset(set, SIGTERM);
 }
 
+/* A library's thread may be older than main (OpenBLAS starts its pool when it is
+ * loaded) and so take a signal that everybody else has blocked. It blocks it
+ * from then on and passes it to the process again, where the waiting thread is. */
+static void pass_on(int signo, siginfo_t *info, void *context)
+{
+    ucontext_t *interrupted = context;
+    int saved = errno;
+
+    (void)info;
+    sigaddset(&interrupted->uc_sigmask, SIGINT);
+    sigaddset(&interrupted->uc_sigmask, SIGTERM);
+    (void)kill(getpid(), signo); /* blocked here until the handler returns */
+    errno = saved;
+}
+
 void ps_signals_block(void)
 {
+    struct sigaction action = {.sa_sigaction = pass_on, .sa_flags = SA_SIGINFO | SA_RESTART};
     sigset_t set;
     int rc;
 
@@ -22,6 +40,9 @@ void ps_signals_block(void)
     rc = pthread_sigmask(SIG_BLOCK, &set, NULL);
     assert(rc == 0);
     (void)rc;
+    awaited(&action.sa_mask);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
     signal(SIGPIPE, SIG_IGN);
 }
 

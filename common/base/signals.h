@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* signals.h - SIGTERM and SIGINT as a call on a thread of their own.
  *
- * No handler functions: the signals are blocked in every thread and one thread
- * waits for them. The first asks, the second one ends the process at once.
+ * The signals are blocked in every thread and one thread waits for them, so what
+ * they start runs outside of handler functions. The first asks, the second one
+ * ends the process at once.
  */
 #ifndef PS_COMMON_BASE_SIGNALS_H
 #define PS_COMMON_BASE_SIGNALS_H
@@ -19,8 +20,9 @@ typedef struct ps_signals {
     void *arg;
 } ps_signals;
 
-/* First thing in main, before any thread (grpc_init starts some). SIGPIPE is
- * ignored. Processes started later inherit all of it. */
+/* First thing in main, before any thread (grpc_init starts some); threads that
+ * libraries started before main are taken care of. SIGPIPE is ignored.
+ * Processes started later inherit the blocked signals. */
 void ps_signals_block(void);
 
 /* `fire` is called at the first signal, on the waiting thread; the second one
