@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pserver.c - see pserver.h. The shard exists from prepare to release; a server
- * has no end of its own: its job is over when the coordinator has collected the
- * weights. */
+/* pserver.c - see pserver.h. The shard exists from prepare to release. A server
+ * has finished when the contributions of all steps are in; it goes on serving
+ * pulls, and is collected from whether it has finished or not. */
 #include "services/pserver/pserver.h"
 
 #include "common/base/xalloc.h"
@@ -14,14 +14,26 @@
 struct ps_pserver {
     ps_node *node;
     ps_streams *streams;
-    ps_shard *shard; /* NULL: idle */
+    ps_shard *shard;  /* NULL: idle */
+    bool is_complete; /* all contributions of the session are in */
 };
+
+static void complete(void *arg)
+{
+    ps_pserver *p = arg;
+    ps_status result = ps_ok();
+
+    p->is_complete = true;
+    if (ps_node_phase(p->node) == PS_PHASE_RUNNING) {
+        ps_node_finished(p->node, &result);
+    }
+}
 
 ps_pserver *ps_pserver_create(uint64_t drop_ack)
 {
     ps_pserver *p = ps_xcalloc(1, sizeof *p);
 
-    p->streams = ps_streams_create(drop_ack);
+    p->streams = ps_streams_create(drop_ack, complete, p);
     return p;
 }
 
@@ -87,16 +99,22 @@ static ps_status prepare(void *state, ps_session *session)
         .weights = session->weights,
     };
 
+    p->is_complete = false;
     p->shard = ps_shard_create(&conf);
     free(slices);
     ps_streams_open(p->streams, session, p->shard);
     return ps_ok();
 }
 
-/* Workers may have come already: the streams are open since prepare. */
+/* Workers may have come already, and even have gone: the streams are open since
+ * prepare. */
 static void run(void *state)
 {
-    (void)state;
+    ps_pserver *p = state;
+
+    if (p->is_complete) {
+        complete(p);
+    }
 }
 
 static void release(void *state)

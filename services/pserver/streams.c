@@ -30,6 +30,9 @@ struct ps_streams {
     uint32_t peer_count;
     peer *peers;
     uint64_t drop_ack, acks;
+    void (*complete)(void *arg);
+    void *complete_arg;
+    bool is_complete; /* complete was called */
     ps_traffic traffic;
     uint64_t waits;
     uint8_t scratch[PS_CODEC_VALUES * 8];
@@ -38,11 +41,13 @@ struct ps_streams {
     Psgd__V1__Encoding *heads[BATCH];
 };
 
-ps_streams *ps_streams_create(uint64_t drop_ack)
+ps_streams *ps_streams_create(uint64_t drop_ack, void (*complete)(void *arg), void *arg)
 {
     ps_streams *s = ps_xcalloc(1, sizeof *s);
 
     s->drop_ack = drop_ack;
+    s->complete = complete;
+    s->complete_arg = arg;
     return s;
 }
 
@@ -313,6 +318,15 @@ static ps_status take(ps_streams *s, const peer *p, const Psgd__V1__PushGradient
     return st;
 }
 
+/* After a contribution to the last step. */
+static void check_complete(ps_streams *s)
+{
+    if (!s->is_complete && ps_shard_clock(s->shard) >= s->session->plan->total_steps) {
+        s->is_complete = true;
+        s->complete(s->complete_arg);
+    }
+}
+
 static void on_push(void *arg, const ProtobufCMessage *message, ps_payload *payload, ps_call *call);
 
 static void on_ack_sent(void *arg, ps_call *call)
@@ -361,6 +375,7 @@ static void on_push(void *arg, const ProtobufCMessage *message, ps_payload *payl
     peer *p = arg;
     ps_streams *s = p->streams;
     uint32_t contributor;
+    bool is_last_step;
     ps_status st;
 
     if (req == NULL) { /* the worker is done */
@@ -374,17 +389,24 @@ static void on_push(void *arg, const ProtobufCMessage *message, ps_payload *payl
         return;
     }
     contributor = s->session->plan->update->per_block ? req->block : p->rank;
+    is_last_step = req->clock + 1 >= s->session->plan->total_steps;
     st = take(s, p, req, contributor, payload);
     if (!ps_is_ok(&st)) {
         p->push = NULL;
         refuse(call, reason_of(&st), st);
-    } else if (ps_shard_is_in(s->shard, req->clock, contributor) &&
-               !(p->has_acked && p->acked_clock == req->clock && p->acked_block == req->block)) {
+        ps_streams_pump(s); /* slices before the bad one are in */
+        return;
+    }
+    if (ps_shard_is_in(s->shard, req->clock, contributor) &&
+        !(p->has_acked && p->acked_clock == req->clock && p->acked_block == req->block)) {
         acknowledge(p, req->clock, req->block);
     } else {
-        ps_call_read(call, on_push, p);
+        ps_call_read(call, on_push, p); /* the message is gone now */
     }
     ps_streams_pump(s);
+    if (is_last_step) {
+        check_complete(s);
+    }
 }
 
 static void handle_push(void *service, const ProtobufCMessage *request, ps_payload *payload,
@@ -437,6 +459,7 @@ void ps_streams_open(ps_streams *s, const ps_session *session, ps_shard *shard)
     s->peers = ps_xcalloc(s->peer_count, sizeof *s->peers);
     s->traffic = (ps_traffic){0};
     s->waits = 0;
+    s->is_complete = false;
     for (uint32_t i = 0; i < s->peer_count; i++) {
         s->peers[i].streams = s;
         s->peers[i].rank = i;

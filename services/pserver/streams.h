@@ -19,8 +19,9 @@
 typedef struct ps_streams ps_streams;
 
 /* `drop_ack`: a fault for tests; the push stream breaks instead of carrying
- * the Nth acknowledgement. 0: none. */
-ps_streams *ps_streams_create(uint64_t drop_ack);
+ * the Nth acknowledgement. 0: none. `complete` is called once a session, when
+ * the contributions of all steps are in. */
+ps_streams *ps_streams_create(uint64_t drop_ack, void (*complete)(void *arg), void *arg);
 void ps_streams_destroy(ps_streams *s); /* closed; NULL is allowed */
 
 /* The service; `s` is its state. Calls are refused until open. */
