@@ -1,0 +1,10 @@
+# SPDX-License-Identifier: Apache-2.0
+# Benchmarks between real processes; see tests/bench/README.md. Not run by ctest.
+add_executable(bench_wire bench/bench_wire.c bench/bare.c bench/services.c)
+target_link_libraries(bench_wire PRIVATE ps_worker m)
+foreach(service IN ITEMS psgd-coordinator psgd-pserver)
+    if(TARGET ${service})
+        add_dependencies(bench_wire ${service})
+    endif()
+endforeach()
+set_target_properties(bench_wire PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bench)
