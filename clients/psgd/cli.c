@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cli.c - see cli.h. */
+#include "clients/psgd/cli.h"
+
+#include "common/rpc/pbjson.h"
+
+#include <assert.h>
+#include <stdio.h>
+
+void ps_cli_end(ps_cli *cli, ps_exit code)
+{
+    assert(!cli->ended);
+    cli->ended = true;
+    cli->code = code;
+    ps_channel_destroy(cli->channel);
+    ps_loop_stop(cli->loop);
+}
+
+void ps_cli_call(ps_cli *cli, const char *method, const ProtobufCMessage *request,
+                 ps_reply_fn *on_reply, void *arg)
+{
+    (void)ps_unary_start(cli->channel, &psgd__v1__coordinator_service__descriptor, method, request,
+                         cli->general.timeout_us, on_reply, arg);
+}
+
+static ps_exit exit_of(ps_code code)
+{
+    switch (code) {
+    case PS_OK:
+    case PS_CANCELLED:
+        return PS_EXIT_OK;
+    case PS_UNAVAILABLE:
+        return PS_EXIT_CONNECTION;
+    case PS_DEADLINE_EXCEEDED:
+        return PS_EXIT_TIMEOUT;
+    case PS_INVALID_ARGUMENT:
+        return PS_EXIT_ARGUMENTS;
+    case PS_UNKNOWN:
+    case PS_NOT_FOUND:
+    case PS_ALREADY_EXISTS:
+    case PS_PERMISSION_DENIED:
+    case PS_RESOURCE_EXHAUSTED:
+    case PS_FAILED_PRECONDITION:
+    case PS_ABORTED:
+    case PS_OUT_OF_RANGE:
+    case PS_UNIMPLEMENTED:
+    case PS_INTERNAL:
+    case PS_DATA_LOSS:
+    case PS_UNAUTHENTICATED:
+        break;
+    }
+    return PS_EXIT_SERVER;
+}
+
+ps_exit ps_cli_error(const ps_error *error)
+{
+    fflush(stdout);
+    fprintf(stderr, "psgd: %s\n", error->status.text);
+    for (size_t i = 0; i < error->violation_count; i++) {
+        fprintf(stderr, "  %s: %s\n", error->violations[i].field, error->violations[i].text);
+    }
+    if (error->violations_dropped > 0) {
+        fprintf(stderr, "  and %zu more\n", error->violations_dropped);
+    }
+    return exit_of(error->status.code);
+}
+
+ps_exit ps_cli_status(const ps_status *st)
+{
+    ps_error error;
+
+    ps_error_init(&error, *st, NULL);
+    return ps_cli_error(&error);
+}
+
+void ps_cli_fail(ps_cli *cli, const ps_error *error)
+{
+    ps_cli_end(cli, ps_cli_error(error));
+}
+
+const char *ps_cli_job(const ps_cli *cli)
+{
+    assert(cli->config->n_args == 1);
+    return cli->config->args[0];
+}
+
+void ps_cli_json_value(ps_cli *cli, const json_t *value)
+{
+    size_t flags = JSON_REAL_PRECISION(15);
+
+    flags |= cli->format == PS_FORMAT_JSONL ? JSON_COMPACT : JSON_INDENT(2);
+    json_dumpf(value, stdout, flags);
+    fputc('\n', stdout);
+    fflush(stdout);
+}
+
+void ps_cli_json(ps_cli *cli, const ProtobufCMessage *message)
+{
+    json_t *json = ps_pb_to_json(message, PS_PB_DEFAULTS);
+
+    ps_cli_json_value(cli, json);
+    json_decref(json);
+}
+
+const char *ps_cli_self(const ps_cli *cli, char *text, size_t cap)
+{
+    if (cli->is_default_coordinator) {
+        snprintf(text, cap, "%s", cli->program);
+    } else {
+        snprintf(text, cap, "%s --coordinator %s", cli->program, cli->general.coordinator);
+    }
+    return text;
+}

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* info.c - psgd info [KIND]: what the server is and which plugins it has. */
+#include "clients/psgd/show.h"
+#include "clients/psgd/table.h"
+
+#include "common/base/nearest.h"
+#include "common/rpc/pbjson.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { KINDS_MAX = 32 };
+
+/* "lr 0.001 [0 .. 10]: learning rate" */
+static void describe(const Psgd__V1__PluginParam *p, char *text, size_t cap)
+{
+    snprintf(text, cap, "%s = %g  [%g .. %g]%s  %s", p->name, p->default_value, p->min, p->max,
+             p->integer ? " whole" : "", p->help);
+}
+
+static void show_plugins(const Psgd__V1__GetServerInfoResponse *info, const char *kind)
+{
+    ps_table table = {.n_columns = 3};
+    char text[512];
+
+    ps_table_add(&table, "KIND");
+    ps_table_add(&table, "NAME");
+    ps_table_add(&table, "WHAT IT IS, AND ITS NUMBERS = DEFAULT [RANGE]");
+    for (size_t i = 0; i < info->n_plugins; i++) {
+        const Psgd__V1__Plugin *plugin = info->plugins[i];
+
+        if (kind != NULL && strcmp(kind, plugin->kind) != 0) {
+            continue;
+        }
+        ps_table_add(&table, plugin->kind);
+        ps_table_add(&table, plugin->name);
+        ps_table_add(&table, plugin->summary);
+        for (size_t k = 0; k < plugin->n_params; k++) {
+            describe(plugin->params[k], text, sizeof text);
+            ps_table_add(&table, "");
+            ps_table_add(&table, "");
+            ps_table_add(&table, text);
+        }
+    }
+    ps_table_print(&table);
+    ps_table_fini(&table);
+}
+
+static void show(ps_cli *cli, const Psgd__V1__GetServerInfoResponse *info, const char *kind)
+{
+    char text[PS_SHOW_BYTES];
+    json_t *list;
+
+    if (cli->format == PS_FORMAT_TEXT && kind == NULL) {
+        printf("version     %s\n", info->version);
+        printf("address     %s\n", info->address);
+        printf("started     %s\n", ps_show_time(info->start_time, text));
+        printf("max chunk   %u bytes\n\n", info->max_chunk_bytes);
+    }
+    if (cli->format == PS_FORMAT_TEXT) {
+        show_plugins(info, kind);
+        return;
+    }
+    if (kind == NULL) {
+        ps_cli_json(cli, &info->base);
+        return;
+    }
+    list = json_array();
+    for (size_t i = 0; i < info->n_plugins; i++) {
+        if (strcmp(kind, info->plugins[i]->kind) == 0) {
+            json_array_append_new(list, ps_pb_to_json(&info->plugins[i]->base, PS_PB_DEFAULTS));
+        }
+    }
+    ps_cli_json_value(cli, list);
+    json_decref(list);
+}
+
+/* Says which kinds there are. */
+static void refuse(const Psgd__V1__GetServerInfoResponse *info, const char *kind)
+{
+    const char *kinds[KINDS_MAX] = {NULL}, *nearest;
+    size_t n = 0;
+
+    for (size_t i = 0; i < info->n_plugins && n < KINDS_MAX; i++) {
+        if (n == 0 || strcmp(kinds[n - 1], info->plugins[i]->kind) != 0) {
+            kinds[n++] = info->plugins[i]->kind;
+        }
+    }
+    nearest = ps_nearest(kind, kinds, n);
+    fprintf(stderr, "psgd: unknown kind '%s'", kind);
+    if (nearest != NULL) {
+        fprintf(stderr, "; did you mean '%s'?", nearest);
+    }
+    fputs(" There are:", stderr);
+    for (size_t i = 0; i < n; i++) {
+        fprintf(stderr, " %s", kinds[i]);
+    }
+    fputc('\n', stderr);
+}
+
+static void on_reply(void *arg, const ps_error *error, const ProtobufCMessage *reply)
+{
+    ps_cli *cli = arg;
+    const Psgd__V1__GetServerInfoResponse *info = (const Psgd__V1__GetServerInfoResponse *)reply;
+    const char *kind = cli->config->n_args > 0 ? cli->config->args[0] : NULL;
+    bool is_known = kind == NULL;
+
+    if (!ps_is_ok(&error->status)) {
+        ps_cli_fail(cli, error);
+        return;
+    }
+    for (size_t i = 0; i < info->n_plugins && !is_known; i++) {
+        is_known = strcmp(kind, info->plugins[i]->kind) == 0;
+    }
+    if (!is_known) {
+        refuse(info, kind);
+        ps_cli_end(cli, PS_EXIT_ARGUMENTS);
+        return;
+    }
+    show(cli, info, kind);
+    ps_cli_end(cli, PS_EXIT_OK);
+}
+
+static void start(ps_cli *cli, void *options)
+{
+    Psgd__V1__GetServerInfoRequest request = PSGD__V1__GET_SERVER_INFO_REQUEST__INIT;
+
+    (void)options;
+    ps_cli_call(cli, "GetServerInfo", &request.base, on_reply, cli);
+}
+
+const ps_subcommand ps_subcommand_info = {
+    .command = {.name = "psgd info",
+                .summary = "Shows version and limits of the coordinator and every plugin with its "
+                           "numbers: codecs, optimizers, layers, consistency modes, ...",
+                .usage = "[options] [KIND]",
+                .args_max = 1,
+                .examples = "psgd info\npsgd info codec"},
+    .start = start,
+};

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* list.h - every subcommand, one a line. No include guard: expanded with a
+ * caller's PS_SUBCOMMAND(name). */
+PS_SUBCOMMAND(submit)
+PS_SUBCOMMAND(list)
+PS_SUBCOMMAND(get)
+PS_SUBCOMMAND(watch)
+PS_SUBCOMMAND(cancel)
+PS_SUBCOMMAND(delete)
+PS_SUBCOMMAND(logs)
+PS_SUBCOMMAND(download)
+PS_SUBCOMMAND(nodes)
+PS_SUBCOMMAND(info)
+PS_SUBCOMMAND(presets)

@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* main.c - psgd: finds the subcommand, connects, runs the loop. */
+#include "clients/psgd/cli.h"
+
+#include "common/base/address.h"
+#include "common/base/container_of.h"
+#include "common/base/log.h"
+#include "common/base/nearest.h"
+#include "common/base/signals.h"
+#include "common/base/xalloc.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <poll.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define PS_SUBCOMMAND(name) extern const ps_subcommand ps_subcommand_##name;
+#include "clients/psgd/list.h"
+#undef PS_SUBCOMMAND
+
+static const ps_subcommand *const subcommands[] = {
+#define PS_SUBCOMMAND(name) &ps_subcommand_##name,
+#include "clients/psgd/list.h"
+#undef PS_SUBCOMMAND
+};
+
+enum { SUBCOMMANDS = sizeof subcommands / sizeof subcommands[0], DEFAULT_PORT = 15386 };
+
+static const ps_option general_options[] = {
+    PS_OPTION_STRING(ps_general, coordinator, .name = "coordinator", .letter = 'c',
+                     .env = "PSGD_COORDINATOR", .value = "127.0.0.1:15386", .metavar = "HOST:PORT",
+                     .help = "the coordinator"),
+    PS_OPTION_STRING(ps_general, format, .name = "format", .env = "PSGD_FORMAT", .value = "text",
+                     .choices = "text|json|jsonl",
+                     .help = "json: one document on stdout; jsonl: one a line"),
+    PS_OPTION_DURATION(ps_general, timeout_us, .name = "timeout", .env = "PSGD_TIMEOUT",
+                       .value = "10s", .min = 1e5, .max = 3600e6,
+                       .help = "for an answer of the coordinator"),
+    PS_OPTION_END,
+};
+
+static const ps_option_table general_tables[] = {{"Options", general_options}, {NULL, NULL}};
+
+static ps_status bad(const char *what, const char *text)
+{
+    return ps_fail(PS_INVALID_ARGUMENT, "%s: %s", what, text);
+}
+
+/* Is anybody there? A channel would wait for a coordinator to come; a person
+ * wants to know at once. */
+static ps_status probe(const char *target, int64_t timeout_us)
+{
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *list = NULL;
+    ps_address address;
+    ps_status st = ps_address_parse(target, "127.0.0.1", DEFAULT_PORT, &address);
+    char port[8];
+    int err = ECONNREFUSED, code;
+
+    if (!ps_is_ok(&st)) {
+        return bad("--coordinator", st.text);
+    }
+    snprintf(port, sizeof port, "%u", (unsigned)address.port);
+    code = getaddrinfo(address.host, port, &hints, &list);
+    if (code != 0) {
+        return ps_fail(PS_UNAVAILABLE, "coordinator %s: %s", target, gai_strerror(code));
+    }
+    for (struct addrinfo *a = list; a != NULL && err != 0; a = a->ai_next) {
+        int fd = socket(a->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+        struct pollfd p = {.fd = fd, .events = POLLOUT};
+        socklen_t size = sizeof err;
+
+        if (fd < 0) {
+            continue;
+        }
+        if (connect(fd, a->ai_addr, a->ai_addrlen) == 0) {
+            err = 0;
+        } else if (errno != EINPROGRESS) {
+            err = errno;
+        } else if (poll(&p, 1, (int)(timeout_us / 1000)) != 1) {
+            err = ETIMEDOUT;
+        } else {
+            getsockopt(fd, SOL_SOCKET, SO_ERROR, &err, &size);
+        }
+        close(fd);
+    }
+    freeaddrinfo(list);
+    if (err != 0) {
+        return ps_fail(PS_UNAVAILABLE, "no coordinator at %s: %s (start one, or say --coordinator)",
+                       target, strerror(err));
+    }
+    return ps_ok();
+}
+
+typedef struct interrupt {
+    ps_event event;
+    ps_cli *cli;
+    atomic_bool has_loop; /* the event can be posted */
+} interrupt;
+
+static void on_interrupt(ps_event *self, bool ok)
+{
+    ps_cli *cli = PS_CONTAINER_OF(self, interrupt, event)->cli;
+
+    if (!ok || cli->ended) {
+        return;
+    }
+    if (cli->on_interrupt == NULL) {
+        fflush(stdout);
+        _exit(PS_EXIT_INTERRUPTED);
+    }
+    cli->on_interrupt(cli->arg);
+}
+
+static void on_signal(void *arg, int signo)
+{
+    interrupt *i = arg;
+
+    if (!atomic_load(&i->has_loop)) {
+        _exit(128 + signo);
+    }
+    ps_loop_post(i->cli->loop, &i->event);
+}
+
+/* Connects and runs the subcommand on a loop until it has ended. */
+static ps_exit run(ps_cli *cli, const ps_subcommand *sub, void *options)
+{
+    interrupt i = {.event.fire = on_interrupt, .cli = cli};
+    ps_signals signals;
+    ps_status st = ps_signals_start(&signals, on_signal, &i);
+
+    if (!ps_is_ok(&st)) {
+        ps_cli_status(&st);
+        return PS_EXIT_BUG;
+    }
+    st = probe(cli->general.coordinator, cli->general.timeout_us);
+    if (ps_is_ok(&st)) {
+        st = ps_loop_create(&cli->loop);
+    }
+    if (ps_is_ok(&st)) {
+        atomic_store(&i.has_loop, true);
+        cli->channel = ps_channel_create(cli->loop, cli->general.coordinator);
+        sub->start(cli, options);
+        ps_loop_run(cli->loop);
+        if (fflush(stdout) != 0 && cli->code == PS_EXIT_OK) {
+            fprintf(stderr, "psgd: stdout: %s\n", strerror(errno));
+            cli->code = PS_EXIT_BUG;
+        }
+    } else {
+        cli->code = ps_cli_status(&st);
+    }
+    ps_signals_stop(&signals);
+    ps_loop_destroy(cli->loop);
+    return cli->code;
+}
+
+static void print_help(const ps_command *command)
+{
+    ps_strbuf text = {0};
+
+    ps_config_help(command, &text);
+    fputs(ps_strbuf_text(&text), stdout);
+    ps_strbuf_fini(&text);
+}
+
+/* What stood before the subcommand holds unless it was said again behind it. */
+static void take_general(ps_cli *cli, const ps_general *own)
+{
+    const ps_config *config = cli->config;
+
+    if (ps_config_source_of(config, "coordinator") == PS_FROM_FLAG) {
+        cli->general.coordinator = own->coordinator;
+        cli->is_default_coordinator = false;
+    }
+    if (ps_config_source_of(config, "format") == PS_FROM_FLAG) {
+        cli->general.format = own->format;
+    }
+    if (ps_config_source_of(config, "timeout") == PS_FROM_FLAG) {
+        cli->general.timeout_us = own->timeout_us;
+    }
+    cli->format = strcmp(cli->general.format, "json") == 0    ? PS_FORMAT_JSON
+                  : strcmp(cli->general.format, "jsonl") == 0 ? PS_FORMAT_JSONL
+                                                              : PS_FORMAT_TEXT;
+}
+
+static ps_exit run_subcommand(ps_cli *cli, const ps_subcommand *sub, int argc, char **argv)
+{
+    ps_option_table tables[] = {
+        {"Options", sub->options}, {"General", general_options}, {NULL, NULL}};
+    ps_command command = sub->command;
+    void *options = ps_xcalloc(1, sub->options_size + 1);
+    ps_general own = cli->general;
+    void *bases[] = {options, &own};
+    size_t skipped = sub->options == NULL;
+    ps_config *config = NULL;
+    ps_exit code = PS_EXIT_OK;
+    ps_status st;
+
+    command.tables = tables + skipped;
+    st = ps_config_load(&command, argc, argv, bases + skipped, &config);
+    if (!ps_is_ok(&st)) {
+        fprintf(stderr, "psgd: %s\nSee '%s --help'.\n", st.text, command.name);
+        code = PS_EXIT_ARGUMENTS;
+    } else if (config->wants_help) {
+        print_help(&command);
+    } else if (config->wants_version) {
+        puts("psgd " PS_VERSION);
+    } else {
+        cli->config = config;
+        take_general(cli, &own);
+        code = sub->prepare == NULL || sub->prepare(cli, options) ? run(cli, sub, options)
+                                                                  : PS_EXIT_ARGUMENTS;
+        if (sub->fini != NULL) {
+            sub->fini(options);
+        }
+    }
+    ps_config_destroy(config);
+    free(options);
+    return code;
+}
+
+/* "list" of "psgd list". */
+static const char *name_of(const ps_subcommand *sub)
+{
+    return sub->command.name + strlen("psgd ");
+}
+
+/* Runs the subcommand that the arguments name. */
+static ps_exit dispatch(ps_cli *cli, int argc, char **argv)
+{
+    const char *names[SUBCOMMANDS], *nearest;
+
+    for (size_t i = 0; i < SUBCOMMANDS; i++) {
+        names[i] = name_of(subcommands[i]);
+        if (strcmp(argv[0], names[i]) == 0) {
+            return run_subcommand(cli, subcommands[i], argc, argv);
+        }
+    }
+    nearest = ps_nearest(argv[0], names, SUBCOMMANDS);
+    fprintf(stderr, "psgd: unknown command '%s'", argv[0]);
+    fprintf(stderr, nearest != NULL ? "; did you mean '%s'?\n" : "\n", nearest);
+    fputs("See 'psgd --help'.\n", stderr);
+    return PS_EXIT_ARGUMENTS;
+}
+
+static void put_notes(ps_strbuf *notes)
+{
+    ps_strbuf_puts(notes, "Commands: ");
+    for (size_t i = 0; i < SUBCOMMANDS; i++) {
+        ps_strbuf_printf(notes, "%s%s", i > 0 ? ", " : "", name_of(subcommands[i]));
+    }
+    ps_strbuf_puts(notes, ". 'psgd COMMAND --help' says more. Exit codes: 0 ok, 1 the job failed "
+                          "or the server refused, 2 no connection, 3 time-out, 4 bad arguments, "
+                          "5 a bug of psgd.");
+}
+
+int main(int argc, char **argv)
+{
+    ps_command command = {
+        .name = "psgd",
+        .summary = "Submits training jobs to a psgd coordinator, watches them and fetches what "
+                   "they leave behind.",
+        .usage = "[options] COMMAND [options]",
+        .tables = general_tables,
+        .args_max = 64,
+        .stops_at_argument = true,
+        .examples = "psgd submit --preset tutorial-glyphs --watch\npsgd list\npsgd logs -f JOB\n"
+                    "psgd download JOB",
+    };
+    ps_cli cli = {.program = argv[0]};
+    void *bases[] = {&cli.general};
+    ps_config *config = NULL;
+    ps_strbuf notes = {0};
+    ps_exit code = PS_EXIT_OK;
+    ps_status st;
+
+    ps_signals_block();
+    ps_log_init("psgd", PS_LOG_ERROR, PS_LOG_TEXT);
+    put_notes(&notes);
+    command.notes = ps_strbuf_text(&notes);
+    st = ps_config_load(&command, argc, argv, bases, &config);
+    if (!ps_is_ok(&st)) {
+        fprintf(stderr, "psgd: %s\nSee 'psgd --help'.\n", st.text);
+        code = PS_EXIT_ARGUMENTS;
+    } else if (config->wants_version) {
+        puts("psgd " PS_VERSION);
+    } else if (config->wants_help || config->n_args == 0) {
+        print_help(&command);
+        code = config->wants_help ? PS_EXIT_OK : PS_EXIT_ARGUMENTS;
+    } else {
+        int first = argc - (int)config->n_args;
+
+        cli.is_default_coordinator = ps_config_source_of(config, "coordinator") != PS_FROM_FLAG;
+        code = dispatch(&cli, argc - first, argv + first);
+    }
+    ps_config_destroy(config);
+    ps_strbuf_fini(&notes);
+    return code;
+}

@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* show.c - see show.h. */
+#include "clients/psgd/show.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+const char *ps_show_enum(const ProtobufCEnumDescriptor *type, int value)
+{
+    const ProtobufCEnumValue *v = protobuf_c_enum_descriptor_get_value(type, value);
+    const ProtobufCEnumValue *zero = protobuf_c_enum_descriptor_get_value(type, 0);
+
+    if (v == NULL) {
+        return "?";
+    }
+    /* The zero value is PREFIX_UNSPECIFIED. */
+    return v->name + strlen(zero->name) - strlen("UNSPECIFIED");
+}
+
+const char *ps_show_state(Psgd__V1__JobState state)
+{
+    return ps_show_enum(&psgd__v1__job_state__descriptor, (int)state);
+}
+
+bool ps_show_is_over(Psgd__V1__JobState state)
+{
+    return state == PSGD__V1__JOB_STATE__JOB_STATE_DONE ||
+           state == PSGD__V1__JOB_STATE__JOB_STATE_FAILED ||
+           state == PSGD__V1__JOB_STATE__JOB_STATE_CANCELLED;
+}
+
+void ps_show_state_line(const Psgd__V1__Job *job, char *text, size_t cap)
+{
+    bool has_reason = job->reason[0] != '\0', has_message = job->message[0] != '\0';
+
+    snprintf(text, cap, "%s%s%s%s%s", ps_show_state(job->state), has_reason ? ": " : "",
+             job->reason, has_message ? ": " : "", job->message);
+}
+
+const char *ps_show_size(uint64_t bytes, char text[PS_SHOW_BYTES])
+{
+    static const char *const units[] = {"B", "kB", "MB", "GB", "TB", "PB"};
+    double v = (double)bytes;
+    size_t u = 0;
+
+    while (v >= 1000 && u + 1 < sizeof units / sizeof units[0]) {
+        v /= 1000;
+        u++;
+    }
+    snprintf(text, PS_SHOW_BYTES, u == 0 ? "%.0f %s" : "%.1f %s", v, units[u]);
+    return text;
+}
+
+const char *ps_show_rate(double per_s, char text[PS_SHOW_BYTES])
+{
+    if (per_s >= 1e4) {
+        snprintf(text, PS_SHOW_BYTES, "%.0fk", per_s / 1e3);
+    } else {
+        snprintf(text, PS_SHOW_BYTES, "%.0f", per_s);
+    }
+    return text;
+}
+
+double ps_show_seconds(const Google__Protobuf__Timestamp *time)
+{
+    return time == NULL ? 0 : (double)time->seconds + time->nanos * 1e-9;
+}
+
+const char *ps_show_time(const Google__Protobuf__Timestamp *time, char text[PS_SHOW_BYTES])
+{
+    time_t seconds;
+    struct tm tm;
+
+    if (time == NULL) {
+        return "-";
+    }
+    seconds = (time_t)time->seconds;
+    if (localtime_r(&seconds, &tm) == NULL ||
+        strftime(text, PS_SHOW_BYTES, "%Y-%m-%d %H:%M:%S", &tm) == 0) {
+        return "?";
+    }
+    return text;
+}
+
+void ps_show_result(const Psgd__V1__Job *job, char *text, size_t cap)
+{
+    size_t n = 0;
+
+    text[0] = '\0';
+    for (size_t i = 0; i < job->n_result && n < cap; i++) {
+        n += (size_t)snprintf(text + n, cap - n, "%s%s %.4f", i > 0 ? "  " : "",
+                              job->result[i]->key, job->result[i]->value);
+    }
+}
+
+void ps_show_files(const Psgd__V1__Job *job)
+{
+    char size[PS_SHOW_BYTES];
+
+    if (job->n_artifacts > 0) {
+        puts("files");
+    }
+    for (size_t i = 0; i < job->n_artifacts; i++) {
+        const Psgd__V1__Artifact *a = job->artifacts[i];
+
+        printf("  %-44s %10s  %s\n", a->name, ps_show_size(a->size, size), a->node_id);
+    }
+}
+
+void ps_show_job(const Psgd__V1__Job *job)
+{
+    char text[512], time[PS_SHOW_BYTES];
+
+    printf("job       %s\n", job->id);
+    ps_show_state_line(job, text, sizeof text);
+    printf("state     %s\n", text);
+    printf("created   %s\n", ps_show_time(job->create_time, time));
+    if (job->start_time != NULL && job->end_time != NULL) {
+        printf("took      %.1f s\n",
+               ps_show_seconds(job->end_time) - ps_show_seconds(job->start_time));
+    }
+    if (job->progress != NULL && job->progress->total_steps > 0 &&
+        job->state != PSGD__V1__JOB_STATE__JOB_STATE_DONE) {
+        ps_show_progress(job->progress, 0, text, sizeof text);
+        printf("progress  %s\n", text);
+    }
+    if (job->n_result > 0) {
+        ps_show_result(job, text, sizeof text);
+        printf("result    %s\n", text);
+    }
+    for (size_t i = 0; i < job->n_placements; i++) {
+        const Psgd__V1__Placement *p = job->placements[i];
+
+        printf("%s %s %u: %s at %s\n", i == 0 ? "nodes    " : "         ",
+               p->role == PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER ? "worker" : "pserver", p->rank,
+               p->node_id, p->address);
+    }
+    ps_show_files(job);
+}
+
+static void bar(double share, char *text, size_t width)
+{
+    size_t full = share <= 0 ? 0 : share >= 1 ? width : (size_t)(share * (double)width);
+
+    memset(text, '#', full);
+    memset(text + full, '-', width - full);
+    text[width] = '\0';
+}
+
+/* "up 4.1 MB (4.0x less)": less than as float32. */
+static void carried(const char *way, uint64_t bytes, uint64_t float32, char *text, size_t cap)
+{
+    char size[PS_SHOW_BYTES];
+
+    ps_show_size(bytes, size);
+    if (bytes > 0 && (double)float32 > 1.05 * (double)bytes) {
+        snprintf(text, cap, "%s %s (%.1fx less)", way, size, (double)float32 / (double)bytes);
+    } else {
+        snprintf(text, cap, "%s %s", way, size);
+    }
+}
+
+static void remaining(double seconds, char *text, size_t cap)
+{
+    unsigned long s = (unsigned long)(seconds + 0.5);
+
+    if (seconds > 360000 || s == 0) { /* not known, or no use */
+        text[0] = '\0';
+    } else if (s < 100) {
+        snprintf(text, cap, "ETA %lu s", s);
+    } else if (s < 6000) {
+        snprintf(text, cap, "ETA %lu min", s / 60);
+    } else {
+        snprintf(text, cap, "ETA %lu h %lu min", s / 3600, s / 60 % 60);
+    }
+}
+
+enum { BAR = 16, PART_BYTES = 80 };
+
+typedef enum part {
+    P_BAR,
+    P_STEP,
+    P_LOSS,
+    P_ACC,
+    P_RATE,
+    P_UP,
+    P_DOWN,
+    P_ALIVE,
+    P_ETA,
+    PARTS
+} part;
+
+/* Which of the parts go first when there is no room for all. */
+static const part expendable[] = {P_DOWN, P_UP, P_ALIVE, P_RATE, P_BAR, P_ETA, P_ACC};
+
+static void fill_parts(const Psgd__V1__Progress *p, char parts[PARTS][PART_BYTES])
+{
+    double share = p->total_steps == 0 ? 0 : (double)p->step / (double)p->total_steps;
+    char drawn[BAR + 1], rate[PS_SHOW_BYTES];
+
+    bar(share, drawn, BAR);
+    snprintf(parts[P_BAR], PART_BYTES, "[%s]", drawn);
+    snprintf(parts[P_STEP], PART_BYTES, "%3.0f%% step %llu/%llu", share * 100,
+             (unsigned long long)p->step, (unsigned long long)p->total_steps);
+    snprintf(parts[P_LOSS], PART_BYTES, "loss %.4f", p->loss);
+    snprintf(parts[P_ACC], PART_BYTES, "acc %.3f", p->accuracy);
+    snprintf(parts[P_RATE], PART_BYTES, "%s samples/s", ps_show_rate(p->samples_per_second, rate));
+    carried("up", p->bytes_up, p->bytes_up_float32, parts[P_UP], PART_BYTES);
+    carried("down", p->bytes_down, p->bytes_down_float32, parts[P_DOWN], PART_BYTES);
+    snprintf(parts[P_ALIVE], PART_BYTES, "%u/%u workers", p->workers_alive, p->workers_total);
+    remaining(p->eta_seconds, parts[P_ETA], PART_BYTES);
+}
+
+void ps_show_progress(const Psgd__V1__Progress *progress, size_t width, char *text, size_t cap)
+{
+    char parts[PARTS][PART_BYTES];
+    size_t len = 0, n = 0, drop = 0;
+
+    fill_parts(progress, parts);
+    for (size_t i = 0; i < PARTS; i++) {
+        len += parts[i][0] == '\0' ? 0 : strlen(parts[i]) + 2;
+    }
+    while (width != 0 && len > width + 2 && drop < sizeof expendable / sizeof expendable[0]) {
+        char *gone = parts[expendable[drop++]];
+
+        len -= gone[0] == '\0' ? 0 : strlen(gone) + 2;
+        gone[0] = '\0';
+    }
+    text[0] = '\0';
+    for (size_t i = 0; i < PARTS && n < cap; i++) {
+        if (parts[i][0] != '\0') {
+            /* One space between the bar and the step, two between the others. */
+            n += (size_t)snprintf(text + n, cap - n, "%s%s",
+                                  n == 0        ? ""
+                                  : i == P_STEP ? " "
+                                                : "  ",
+                                  parts[i]);
+        }
+    }
+}
+
+void ps_show_reply(ps_cli *cli, const Psgd__V1__Job *job)
+{
+    if (job == NULL) {
+        fputs("psgd: the answer has no job\n", stderr);
+        ps_cli_end(cli, PS_EXIT_BUG);
+        return;
+    }
+    if (cli->format == PS_FORMAT_TEXT) {
+        ps_show_job(job);
+    } else {
+        ps_cli_json(cli, &job->base);
+    }
+    ps_cli_end(cli, PS_EXIT_OK);
+}

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* spec.c - see spec.h. Flags are lines of a table: where their text is, and
+ * which fields it sets. */
+#include "clients/psgd/spec.h"
+
+#include "clients/psgd/nodes_file.h"
+
+#include "common/base/tree.h"
+#include "common/base/xalloc.h"
+#include "common/rpc/pbjson.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct field {
+    size_t offset; /* of the text in ps_spec_flags */
+    const char *flag;
+    const char *path;
+    const char *choice; /* what the name is of: its numbers go with it; NULL: no name */
+} field;
+
+#define FLAG(member, text, field_path)                                                             \
+    {                                                                                              \
+        .offset = offsetof(ps_spec_flags, member), .flag = (text), .path = (field_path)            \
+    }
+#define NAME(member, text, choice_path)                                                            \
+    {                                                                                              \
+        .offset = offsetof(ps_spec_flags, member), .flag = (text), .path = choice_path ".name",    \
+        .choice = choice_path                                                                      \
+    }
+
+static const field fields[] = {
+    FLAG(title, "--title", "title"),
+    FLAG(preset, "--preset", "preset"),
+    FLAG(pservers, "--pservers", "pservers"),
+    FLAG(epochs, "--epochs", "epochs"),
+    FLAG(block_size, "--block-size", "block_size"),
+    FLAG(seed, "--seed", "seed"),
+    FLAG(model, "--model", "model.preset"),
+    FLAG(widths, "--widths", "model.widths"),
+    FLAG(activation, "--activation", "model.activation"),
+    FLAG(data, "--data", "data.name"),
+    FLAG(train_limit, "--train-limit", "data.train_limit"),
+    FLAG(test_limit, "--test-limit", "data.test_limit"),
+    NAME(assignment, "--assignment", "assignment"),
+    FLAG(redundancy, "--redundancy", "assignment.params.redundancy"),
+    NAME(optimizer, "--optimizer", "optimizer.rule"),
+    FLAG(lr, "--lr", "optimizer.rule.params.lr"),
+    FLAG(optimizer_side, "--optimizer-side", "optimizer.side"),
+    NAME(update, "--update", "update"),
+    NAME(consistency, "--consistency", "consistency"),
+    FLAG(bound, "--bound", "consistency.params.bound"),
+    NAME(codec, "--codec", "codec.up"),
+    NAME(codec, "--codec", "codec.down"),
+    NAME(codec_up, "--codec-up", "codec.up"),
+    NAME(codec_down, "--codec-down", "codec.down"),
+    FLAG(bandwidth, "--bandwidth", "network_bandwidth"),
+};
+
+/* The message at a path of messages, or NULL if it is not set. */
+static ProtobufCMessage *at_path(ProtobufCMessage *message, const char *path)
+{
+    while (message != NULL && *path != '\0') {
+        size_t n = strcspn(path, ".");
+        char *name = ps_xstrndup(path, n);
+        const ProtobufCFieldDescriptor *f =
+            protobuf_c_message_descriptor_get_field_by_name(message->descriptor, name);
+
+        free(name);
+        assert(f != NULL && f->type == PROTOBUF_C_TYPE_MESSAGE);
+        memcpy(&message, (const char *)message + f->offset, sizeof message);
+        path += n + (path[n] == '.');
+    }
+    return message;
+}
+
+/* Another plugin is named: the numbers of the one before are not its own. */
+static void drop_numbers(Psgd__V1__JobSpec *spec, const char *path, const char *name)
+{
+    Psgd__V1__Choice *choice = (Psgd__V1__Choice *)at_path(&spec->base, path);
+
+    if (choice == NULL || strcmp(choice->name, name) == 0) {
+        return;
+    }
+    for (size_t i = 0; i < choice->n_params; i++) {
+        protobuf_c_message_free_unpacked(&choice->params[i]->base, NULL);
+    }
+    free(choice->params);
+    choice->params = NULL;
+    choice->n_params = 0;
+}
+
+/* Sets a field; a failure becomes one violation of the flag. */
+static void set(Psgd__V1__JobSpec *spec, const char *flag, const char *path, const char *text,
+                ps_error *error)
+{
+    ps_error own;
+    ps_status st;
+
+    ps_error_init(&own, ps_ok(), NULL);
+    st = ps_pb_set(&spec->base, path, text, &own);
+    if (!ps_is_ok(&st)) {
+        ps_error_violate(error, flag, "%s",
+                         own.violation_count > 0 ? own.violations[0].text : st.text);
+    }
+}
+
+static void set_fields(Psgd__V1__JobSpec *spec, const ps_spec_flags *flags, ps_error *error)
+{
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
+        const char *text;
+
+        memcpy(&text, (const char *)flags + fields[i].offset, sizeof text);
+        if (text == NULL) {
+            continue;
+        }
+        if (fields[i].choice != NULL) {
+            drop_numbers(spec, fields[i].choice, text);
+        }
+        set(spec, fields[i].flag, fields[i].path, text, error);
+    }
+    for (size_t i = 0; i < flags->set.n; i++) {
+        const char *item = flags->set.items[i], *equals = strchr(item, '=');
+        char *path;
+
+        if (equals == NULL || equals == item) {
+            ps_error_violate(error, "--set", "is '%.60s'; allowed: PATH=VALUE", item);
+            continue;
+        }
+        path = ps_xstrndup(item, (size_t)(equals - item));
+        set(spec, item, path, equals + 1, error);
+        free(path);
+    }
+}
+
+static bool is_number(const char *text)
+{
+    return text[0] != '\0' && text[strspn(text, "0123456789")] == '\0';
+}
+
+/* Reads a count beside a worker.json, where it says how many of its entries to
+ * take; 0 when not given. */
+static uint64_t count_of(const char *flag, const char *text, ps_error *error)
+{
+    if (text == NULL) {
+        return 0;
+    }
+    if (!is_number(text) || strlen(text) > 9 || strtoul(text, NULL, 10) == 0) {
+        ps_error_violate(error, flag, "is '%.40s'; allowed: a whole number from 1 on", text);
+        return 0;
+    }
+    return strtoul(text, NULL, 10);
+}
+
+static void set_workers(Psgd__V1__JobSpec *spec, const ps_spec_flags *flags, ps_error *error)
+{
+    size_t before = error->violation_count;
+    uint64_t workers, pservers;
+    ps_status st;
+
+    if (flags->workers == NULL || is_number(flags->workers)) {
+        if (flags->workers != NULL) {
+            set(spec, "--workers", "workers", flags->workers, error);
+        }
+        if (flags->node_count != NULL) {
+            set(spec, "--node-count", "workers", flags->node_count, error);
+        }
+        return;
+    }
+    workers = count_of("--node-count", flags->node_count, error);
+    pservers = count_of("--pservers", flags->pservers, error);
+    if (error->violation_count > before) {
+        return;
+    }
+    st = ps_nodes_take_file(flags->workers, workers, pservers, spec);
+    if (!ps_is_ok(&st)) {
+        ps_error_violate(error, "--workers", "%s", st.text);
+    }
+}
+
+ps_status ps_spec_build(const char *path, const ps_spec_flags *flags, ps_error *error,
+                        Psgd__V1__JobSpec **out)
+{
+    json_t *json = NULL;
+    ProtobufCMessage *message = NULL;
+    Psgd__V1__JobSpec *spec;
+    ps_status st = ps_ok();
+
+    ps_error_init(error, ps_ok(), NULL);
+    if (path != NULL) {
+        st = ps_tree_parse_file(path, &json);
+    } else {
+        json = json_object();
+    }
+    if (ps_is_ok(&st)) {
+        st = ps_pb_from_json(&psgd__v1__job_spec__descriptor, json, "", error, &message);
+    }
+    json_decref(json);
+    if (!ps_is_ok(&st)) {
+        error->status = path != NULL && error->violation_count > 0
+                            ? ps_fail(PS_INVALID_ARGUMENT, "%.80s is no job", path)
+                            : st;
+        return error->status;
+    }
+    spec = (Psgd__V1__JobSpec *)message;
+    set_fields(spec, flags, error);
+    set_workers(spec, flags, error);
+    if (error->violation_count > 0) {
+        psgd__v1__job_spec__free_unpacked(spec, NULL);
+        error->status = ps_fail(PS_INVALID_ARGUMENT, "not a job:");
+        return error->status;
+    }
+    *out = spec;
+    return ps_ok();
+}

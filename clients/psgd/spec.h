@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* spec.h - a JobSpec from a file and what flags say on top of it. */
+#ifndef PS_CLIENTS_PSGD_SPEC_H
+#define PS_CLIENTS_PSGD_SPEC_H
+
+#include "common/base/option.h"
+#include "common/rpc/error.h"
+
+#include "psgd/v1/job.pb-c.h"
+
+/* What was given, as text; NULL is not given. */
+typedef struct ps_spec_flags {
+    const char *title, *preset;
+    const char *workers; /* a number, or the path of a worker.json */
+    const char *node_count, *pservers;
+    const char *epochs, *block_size, *seed;
+    const char *model, *widths, *activation;
+    const char *data, *train_limit, *test_limit;
+    const char *assignment, *redundancy;
+    const char *optimizer, *lr, *optimizer_side;
+    const char *update, *consistency, *bound;
+    const char *codec, *codec_up, *codec_down;
+    const char *bandwidth;
+    ps_option_list set; /* PATH=VALUE, as ps_pb_set takes them; last of all */
+} ps_spec_flags;
+
+/* A new spec, for psgd__v1__job_spec__free_unpacked(spec, NULL): `path` (NULL:
+ * an empty one; "-": standard input), then the flags. A flag that names another
+ * plugin than the file drops the numbers that the file gave to that one.
+ *
+ * INVALID_ARGUMENT, and errors of the files; each wrong value is a violation
+ * that names its flag or its field in the file. `error` is initialised here. */
+PS_MUST_USE ps_status ps_spec_build(const char *path, const ps_spec_flags *flags, ps_error *error,
+                                    Psgd__V1__JobSpec **out);
+
+#endif

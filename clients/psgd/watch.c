@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* watch.c - see watch.h. */
+#include "clients/psgd/watch.h"
+
+#include "common/base/clock.h"
+#include "common/base/xalloc.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { EVENT_BYTES = 4 << 20, SELF_BYTES = 512 };
+
+static void show_end(const ps_watch *w, const Psgd__V1__Job *job)
+{
+    bool is_done = job->state == PSGD__V1__JOB_STATE__JOB_STATE_DONE;
+    char self[SELF_BYTES], text[512];
+
+    ps_cli_self(w->cli, self, sizeof self);
+    if (job->start_time != NULL && job->end_time != NULL) {
+        printf("took      %.1f s\n",
+               ps_show_seconds(job->end_time) - ps_show_seconds(job->start_time));
+    }
+    if (job->n_result > 0) {
+        ps_show_result(job, text, sizeof text);
+        printf("result    %s\n", text);
+    }
+    ps_show_files(job);
+    puts("Next:");
+    if (!is_done) {
+        printf("  %s logs %s\n", self, w->job_id);
+    }
+    if (job->n_artifacts > 0) {
+        printf("  %s download %s\n", self, w->job_id);
+    }
+    printf("  %s get %s\n", self, w->job_id);
+}
+
+/* The job as it is at the end, or where we leave it. */
+static void on_job(void *arg, const ps_error *error, const ProtobufCMessage *reply)
+{
+    ps_watch *w = arg;
+    const Psgd__V1__GetJobResponse *answer = (const Psgd__V1__GetJobResponse *)reply;
+    const Psgd__V1__Job *job;
+
+    if (!ps_is_ok(&error->status)) {
+        ps_cli_fail(w->cli, error);
+        return;
+    }
+    job = answer->job;
+    if (job == NULL) {
+        fputs("psgd: the answer has no job\n", stderr);
+        ps_cli_end(w->cli, PS_EXIT_BUG);
+        return;
+    }
+    if (w->cli->format == PS_FORMAT_TEXT) {
+        show_end(w, job);
+    } else if (w->cli->format == PS_FORMAT_JSON) {
+        ps_cli_json(w->cli, &job->base);
+    }
+    ps_cli_end(w->cli, w->is_detached || job->state == PSGD__V1__JOB_STATE__JOB_STATE_DONE
+                           ? PS_EXIT_OK
+                           : PS_EXIT_SERVER);
+}
+
+static void ask_for_job(ps_watch *w)
+{
+    Psgd__V1__GetJobRequest request = PSGD__V1__GET_JOB_REQUEST__INIT;
+
+    request.job_id = w->job_id;
+    ps_cli_call(w->cli, "GetJob", &request.base, on_job, w);
+}
+
+static void show_event(ps_watch *w, const Psgd__V1__WatchJobResponse *event)
+{
+    const Psgd__V1__Job *job = event->job;
+    char text[sizeof w->shown];
+
+    ps_show_state_line(job, text, sizeof text);
+    if (event->kind != PSGD__V1__JOB_EVENT_KIND__JOB_EVENT_KIND_PROGRESS &&
+        strcmp(text, w->shown) != 0) {
+        memcpy(w->shown, text, sizeof text);
+        ps_live_line(&w->live, "%s", text);
+    }
+    if (event->kind == PSGD__V1__JOB_EVENT_KIND__JOB_EVENT_KIND_METRICS && job->n_result > 0) {
+        ps_show_result(job, text, sizeof w->evaluated);
+        if (strcmp(text, w->evaluated) != 0) {
+            memcpy(w->evaluated, text, sizeof text);
+            ps_live_line(&w->live, "test set: %s", text);
+        }
+    }
+    if (job->progress != NULL && job->progress->total_steps > 0 &&
+        job->state == PSGD__V1__JOB_STATE__JOB_STATE_RUNNING) {
+        ps_live_progress(&w->live, job->progress, ps_clock_us());
+    }
+}
+
+static void on_event(void *arg, const ProtobufCMessage *head, ps_payload *payload)
+{
+    ps_watch *w = arg;
+    const Psgd__V1__WatchJobResponse *event = (const Psgd__V1__WatchJobResponse *)head;
+
+    (void)payload;
+    w->request.after_sequence = event->sequence;
+    if (w->cli->format == PS_FORMAT_JSONL) {
+        ps_cli_json(w->cli, head);
+    } else if (w->cli->format == PS_FORMAT_TEXT && event->job != NULL) {
+        show_event(w, event);
+    }
+}
+
+static void on_end(void *arg, const ps_error *error)
+{
+    ps_watch *w = arg;
+
+    ps_live_clear(&w->live);
+    if (w->is_detached) {
+        char self[SELF_BYTES];
+
+        ps_cli_self(w->cli, self, sizeof self);
+        fprintf(stderr,
+                "Detached; the job goes on.\n  %s watch %s   to follow it again\n"
+                "  %s cancel %s  to stop it\n",
+                self, w->job_id, self, w->job_id);
+        if (w->cli->format == PS_FORMAT_JSON) {
+            ask_for_job(w);
+        } else {
+            ps_cli_end(w->cli, PS_EXIT_OK);
+        }
+    } else if (ps_is_ok(&error->status)) {
+        ask_for_job(w);
+    } else {
+        ps_cli_fail(w->cli, error);
+    }
+}
+
+static const ProtobufCMessage *on_open(void *arg)
+{
+    return &((ps_watch *)arg)->request.base;
+}
+
+static void on_interrupt(void *arg)
+{
+    ps_watch *w = arg;
+
+    if (!w->is_detached) {
+        w->is_detached = true;
+        ps_reader_cancel(&w->reader);
+    }
+}
+
+void ps_watch_start(ps_watch *watch, ps_cli *cli, const char *job_id)
+{
+    static const ps_reader_events events = {on_open, on_event, on_end};
+
+    *watch = (ps_watch){.cli = cli, .job_id = ps_xstrdup(job_id)};
+    psgd__v1__watch_job_request__init(&watch->request);
+    watch->request.job_id = watch->job_id;
+    ps_live_init(&watch->live);
+    cli->on_interrupt = on_interrupt;
+    cli->arg = watch;
+    ps_reader_open(&watch->reader, cli, "WatchJob", watch->job_id, EVENT_BYTES, &events, watch);
+}
+
+void ps_watch_fini(ps_watch *watch)
+{
+    free(watch->job_id);
+}
+
+/* --- the subcommand ------------------------------------------------------------- */
+
+static void start(ps_cli *cli, void *options)
+{
+    ps_watch_start(options, cli, ps_cli_job(cli));
+}
+
+static void fini(void *options)
+{
+    ps_watch_fini(options);
+}
+
+const ps_subcommand ps_subcommand_watch = {
+    .command = {.name = "psgd watch",
+                .summary = "Follows a job to its end: progress, changes of its state, evaluations. "
+                           "Ctrl-C leaves it; the job goes on. Exit code 1 if it did not end well.",
+                .usage = "[options] JOB",
+                .args_min = 1,
+                .args_max = 1},
+    .options_size = sizeof(ps_watch),
+    .start = start,
+    .fini = fini,
+};

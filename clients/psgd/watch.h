@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* watch.h - follows a job to its end; for `watch` and `submit --watch`. */
+#ifndef PS_CLIENTS_PSGD_WATCH_H
+#define PS_CLIENTS_PSGD_WATCH_H
+
+#include "clients/psgd/live.h"
+#include "clients/psgd/reader.h"
+
+typedef struct ps_watch {
+    ps_cli *cli;
+    char *job_id;
+    ps_reader reader;
+    ps_live live;
+    Psgd__V1__WatchJobRequest request; /* after_sequence: of the last event seen */
+    char shown[512];                   /* the last line about its state */
+    char evaluated[512];               /* the last line about an evaluation */
+    bool is_detached;
+} ps_watch;
+
+/* Follows the job until it is over or somebody presses Ctrl-C, then ends the
+ * program. Copies job_id; `watch` is kept. */
+void ps_watch_start(ps_watch *watch, ps_cli *cli, const char *job_id);
+void ps_watch_fini(ps_watch *watch); /* also of a zeroed one */
+
+#endif
