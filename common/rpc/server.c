@@ -18,10 +18,11 @@
 #include <string.h>
 
 enum {
-    OUTSTANDING = 16,       /* calls asked of gRPC at a time */
-    STREAMS_MAX = 4096,     /* calls at a time on one connection */
-    KEPT_CALL_US = 2000000, /* how long after its end a call may be kept */
-    OWN_SERVICES = 3        /* health, reflection v1, v1alpha */
+    OUTSTANDING = 16,            /* calls asked of gRPC at a time */
+    STREAMS_MAX = 4096,          /* calls at a time on one connection */
+    IN_FLIGHT_BYTES = 256 << 20, /* in gRPC, of all calls: received and not yet read */
+    KEPT_CALL_US = 2000000,      /* how long after its end a call may be kept */
+    OWN_SERVICES = 3             /* health, reflection v1, v1alpha */
 };
 
 static uint32_t hash_path(const uint8_t *path, size_t len)
@@ -199,10 +200,21 @@ static grpc_server *create_grpc(void)
         /* Identity only: else a small message may unpack to gigabytes. */
         {GRPC_COMPRESSION_CHANNEL_ENABLED_ALGORITHMS_BITSET, 1},
     };
-    grpc_arg args[PS_INT_ARGS_MAX];
+    grpc_arg args[PS_INT_ARGS_MAX + 1];
     grpc_channel_args all = ps_int_args(args, table, sizeof table / sizeof table[0]);
+    grpc_resource_quota *quota = grpc_resource_quota_create("server");
+    grpc_server *grpc;
 
-    return grpc_server_create(&all, NULL);
+    /* gRPC looks at the length of a message when it has all of it. This is what
+     * stops the peer that says "4 GiB" and starts to send them. */
+    grpc_resource_quota_resize(quota, (size_t)IN_FLIGHT_BYTES);
+    args[all.num_args++] =
+        (grpc_arg){.type = GRPC_ARG_POINTER,
+                   .key = (char *)GRPC_ARG_RESOURCE_QUOTA,
+                   .value.pointer = {.p = quota, .vtable = grpc_resource_quota_arg_vtable()}};
+    grpc = grpc_server_create(&all, NULL);
+    grpc_resource_quota_unref(quota);
+    return grpc;
 }
 
 ps_status ps_server_start(ps_loop *loop, const ps_service *services, size_t count,

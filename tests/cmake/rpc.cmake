@@ -11,11 +11,12 @@ add_library(ps_echo_proto STATIC ${echo_gen}/echo.pb-c.c)
 target_include_directories(ps_echo_proto SYSTEM PUBLIC ${echo_gen})
 target_link_libraries(ps_echo_proto PUBLIC PkgConfig::libprotobuf_c)
 
-add_library(ps_echo_world STATIC support/echo_world.c)
+add_library(ps_echo_world STATIC support/echo_world.c support/echo_talk.c)
 target_link_libraries(ps_echo_world PUBLIC ps_rpc ps_echo_proto)
 
 ps_test(system test_rpc ps_echo_world)
 ps_test(system test_rpc_stream ps_echo_world)
+ps_test(system test_rpc_flow ps_echo_world)
 
 add_executable(bench_rpc bench/bench_rpc.c bench/bare.c)
 target_link_libraries(bench_rpc PRIVATE ps_rpc ps_echo_proto m)

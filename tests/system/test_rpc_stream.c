@@ -2,153 +2,12 @@
 /* test_rpc_stream.c - streams in, out and both ways, on loopback. */
 #include "tests/support/cmocka_all.h"
 
-#include "common/base/container_of.h"
 #include "common/rpc/process.h"
-#include "tests/support/echo_world.h"
+#include "tests/support/echo_talk.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-typedef Psgd__Test__Block block;
-
-/* The client's side of one stream: sends `to_send` blocks of `size` bytes and
- * reads on, unless told otherwise. */
-typedef struct talk {
-    echo_world *w;
-    ps_stream *stream;
-    ps_buf *buf;
-    size_t size;        /* of a payload; cut in `pieces` of one buffer */
-    size_t pieces;      /* 0: one piece without a buffer, to be copied */
-    uint64_t to_send;   /* blocks; then the stream is half closed */
-    const char *text;   /* of each block */
-    bool in_turn;       /* send the next when the echo is in */
-    bool does_not_read; /* beyond what it was told before */
-    uint64_t cancel_at; /* messages received; 0: never */
-    uint64_t sent, received, bytes, number;
-    unsigned bad_payloads, ends;
-    unsigned turns; /* of on_sent and on_message since the last send, when in_turn */
-    ps_error error;
-} talk;
-
-static void send_block(talk *t)
-{
-    enum { PIECES_MAX = 64 };
-    ps_piece pieces[PIECES_MAX];
-    size_t count = t->pieces == 0 ? 1 : t->pieces, each = t->size / count;
-    block b = PSGD__TEST__BLOCK__INIT;
-
-    for (size_t i = 0; i < count; i++) {
-        pieces[i].data = t->buf->data + i * each;
-        pieces[i].len = i + 1 == count ? t->size - i * each : each;
-        pieces[i].buf = t->pieces == 0 ? NULL : t->buf;
-    }
-    t->turns = 0;
-    b.number = ++t->sent;
-    b.text = (char *)(t->text == NULL ? "" : t->text);
-    ps_stream_send(t->stream, &b.base, pieces, count);
-}
-
-static void go_on(talk *t)
-{
-    if (!ps_stream_can_send(t->stream)) {
-        return;
-    }
-    if (t->sent == t->to_send) {
-        ps_stream_half_close(t->stream);
-    } else {
-        send_block(t);
-    }
-}
-
-static void on_sent(void *arg)
-{
-    talk *t = arg;
-
-    if (!t->in_turn || ++t->turns == 2) {
-        go_on(t);
-    }
-}
-
-static void check_payload(talk *t, ps_payload *payload)
-{
-    enum { STEP = 777 };
-    uint8_t scratch[STEP];
-    size_t len = ps_payload_len(payload);
-
-    t->bytes += len;
-    for (size_t at = 0; at < len; at += STEP) {
-        size_t n = len - at < STEP ? len - at : STEP;
-
-        if (!echo_bytes_match(ps_payload_view(payload, at, n, scratch), at, n)) {
-            t->bad_payloads++;
-            return;
-        }
-    }
-}
-
-static void on_message(void *arg, const ProtobufCMessage *head, ps_payload *payload)
-{
-    talk *t = arg;
-
-    t->received++;
-    if (head->descriptor == &psgd__test__block__descriptor) {
-        t->number = ((const block *)head)->number;
-        check_payload(t, payload);
-    } else {
-        t->number = ((const Psgd__Test__Pong *)head)->number;
-    }
-    if (t->received == t->cancel_at) {
-        ps_stream_cancel(t->stream);
-        return;
-    }
-    ps_stream_read(t->stream);
-    if (t->in_turn && ++t->turns == 2) {
-        go_on(t);
-    }
-}
-
-static void on_end(void *arg, const ps_error *error)
-{
-    talk *t = arg;
-
-    t->ends++;
-    t->error = *error;
-    ps_buf_unref(t->buf);
-    echo_world_one_over(t->w);
-}
-
-static const ps_stream_events events = {on_message, on_sent, on_end};
-
-static void talk_open(talk *t, echo_world *w, const char *method, int64_t timeout_us)
-{
-    t->w = w;
-    t->buf = echo_buf(t->size);
-    w->to_come++;
-    t->stream = ps_stream_open(w->channel, &psgd__test__echo_service__descriptor, method,
-                               timeout_us, 0, &events, t);
-    if (!t->does_not_read) {
-        ps_stream_read(t->stream);
-    }
-}
-
-static void talk_start(talk *t, echo_world *w, const char *method, int64_t timeout_us)
-{
-    talk_open(t, w, method, timeout_us);
-    go_on(t);
-}
-
-static void download_start(talk *t, echo_world *w, uint64_t count, uint32_t size)
-{
-    Psgd__Test__Ping ping = PSGD__TEST__PING__INIT;
-
-    ping.number = count;
-    ping.size = size;
-    talk_open(t, w, "Download", TIMEOUT_US);
-    t->sent = t->to_send = 1;
-    ps_stream_send(t->stream, &ping.base, NULL, 0);
-    ps_stream_half_close(t->stream);
-}
 
 /* --- bytes arrive ---------------------------------------------------------------- */
 
@@ -178,7 +37,7 @@ static void a_download_arrives_whole(void **state)
 
     (void)state;
     echo_world_begin(&w);
-    download_start(&t, &w, 20, PS_PAYLOAD_MAX);
+    talk_download(&t, &w, 20, PS_PAYLOAD_MAX);
     echo_world_end(&w);
     assert_true(ps_is_ok(&t.error.status));
     assert_int_equal(t.received, 20);
@@ -329,7 +188,7 @@ static void a_stream_meets_its_deadline_on_both_sides(void **state)
     (void)state;
     echo_world_begin(&w);
     talk_open(&t, &w, "Upload", 100 * MS);
-    send_block(&t);
+    talk_send(&t);
     t.to_send = 2; /* not half closed */
     t.in_turn = true;
     echo_world_end(&w);
@@ -374,10 +233,10 @@ static void a_channel_may_be_destroyed_before_its_streams_end(void **state)
     t.buf = echo_buf(t.size);
     w.to_come++;
     t.stream = ps_stream_open(other, &psgd__test__echo_service__descriptor, "Chat", TIMEOUT_US, 0,
-                              &events, &t);
+                              &talk_events, &t);
     ps_channel_destroy(other);
     ps_stream_read(t.stream);
-    go_on(&t);
+    talk_go_on(&t);
     echo_world_end(&w);
     assert_true(ps_is_ok(&t.error.status));
     assert_int_equal(t.received, 100);
@@ -434,66 +293,6 @@ static void a_head_that_is_too_long_is_refused(void **state)
     free(bytes);
 }
 
-/* --- flow control -------------------------------------------------------------------- */
-
-typedef struct patience {
-    echo_world w;
-    talk t;
-    ps_timer timer;
-    uint64_t seen; /* messages out when last looked */
-} patience;
-
-/* Nothing went out for a while: the sender is blocked. */
-static void on_look(ps_event *self, bool ok)
-{
-    patience *p = PS_CONTAINER_OF(self, patience, timer.event);
-    uint64_t out = p->t.sent + p->w.sent;
-
-    assert_true(ok);
-    if (out != p->seen) {
-        p->seen = out;
-        ps_loop_after(p->w.loop, &p->timer, 200 * MS);
-    } else {
-        ps_stream_cancel(p->t.stream);
-    }
-}
-
-/* What lies between a sender and a reader that does not read: windows of
- * HTTP/2 and of TCP, one message in flight; never all that is to be sent. */
-enum { BLOCKED_MAX = 32 << 20, MUCH = 4096 };
-
-static void a_server_that_does_not_read_blocks_the_sender(void **state)
-{
-    patience p = {.t = {.size = PS_PAYLOAD_MAX, .to_send = MUCH, .pieces = 1}};
-
-    (void)state;
-    echo_world_begin(&p.w);
-    p.timer.event.fire = on_look;
-    p.t.text = "stop reading";
-    talk_start(&p.t, &p.w, "Upload", PS_NO_TIMEOUT);
-    ps_loop_after(p.w.loop, &p.timer, 200 * MS);
-    echo_world_end(&p.w);
-    assert_int_equal(p.t.error.status.code, PS_CANCELLED);
-    assert_int_equal(p.w.messages, 1);
-    assert_in_range(p.t.sent, 1, BLOCKED_MAX / PS_PAYLOAD_MAX);
-    assert_int_equal(p.w.gone, 1);
-}
-
-static void a_client_that_does_not_read_blocks_the_server(void **state)
-{
-    patience p = {.t = {.does_not_read = true}};
-
-    (void)state;
-    echo_world_begin(&p.w);
-    p.timer.event.fire = on_look;
-    download_start(&p.t, &p.w, MUCH, PS_PAYLOAD_MAX);
-    ps_loop_after(p.w.loop, &p.timer, 200 * MS);
-    echo_world_end(&p.w);
-    assert_int_equal(p.t.received, 0);
-    assert_in_range(p.w.sent, 1, BLOCKED_MAX / PS_PAYLOAD_MAX);
-    assert_int_equal(p.w.gone, 1);
-}
-
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -512,8 +311,6 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_payload_that_is_not_last_is_refused),
         cmocka_unit_test(a_payload_that_is_too_long_is_refused),
         cmocka_unit_test(a_head_that_is_too_long_is_refused),
-        cmocka_unit_test(a_server_that_does_not_read_blocks_the_sender),
-        cmocka_unit_test(a_client_that_does_not_read_blocks_the_server),
     };
 
     ps_rpc_init_process();
