@@ -4,7 +4,7 @@
  *     exit-at:PHASE     ends itself with SIGKILL when it enters the phase
  *     stop-at:PHASE     freezes itself with SIGSTOP when it enters the phase
  *     drop-ack:N        (parameter server) ends a push stream instead of sending
- *                       the Nth acknowledgement, once
+ *                       each Nth acknowledgement, but not twice the same one
  */
 #ifndef PS_COMMON_NODE_FAULT_H
 #define PS_COMMON_NODE_FAULT_H

@@ -10,7 +10,7 @@
 
 enum {
     BATCH = 256,          /* most slices in an answer */
-    HEAD_BYTES = 64 << 10 /* most bytes of a message beside its payload */
+    HEAD_BYTES = 64 << 10 /* most bytes of a message beside its payload of at most 1 MiB */
 };
 
 /* What a server keeps of one worker. */
@@ -22,6 +22,9 @@ typedef struct peer {
     bool has_acked;       /* on this push stream */
     uint64_t acked_clock;
     uint32_t acked_block;
+    bool has_dropped; /* the fault: this acknowledgement */
+    uint64_t dropped_clock;
+    uint32_t dropped_block;
 } peer;
 
 struct ps_streams {
@@ -66,16 +69,28 @@ uint64_t ps_streams_waits(const ps_streams *s)
     return s->waits;
 }
 
+/* Bytes of a message as gRPC carries it: its prefix, the head, and the payload
+ * behind a tag and a length. */
+static size_t message_bytes(const ProtobufCMessage *head, size_t payload)
+{
+    size_t bytes = 5 + protobuf_c_message_get_packed_size(head) + payload;
+
+    for (size_t left = payload; left > 0; left >>= 7) {
+        bytes++;
+    }
+    return payload > 0 ? bytes + 1 : bytes;
+}
+
 static void count_in(ps_streams *s, const ProtobufCMessage *head, const ps_payload *payload)
 {
     s->traffic.messages_in++;
-    s->traffic.bytes_in += protobuf_c_message_get_packed_size(head) + ps_payload_len(payload) + 5;
+    s->traffic.bytes_in += message_bytes(head, ps_payload_len(payload));
 }
 
 static void count_out(ps_streams *s, const ProtobufCMessage *head, size_t payload)
 {
     s->traffic.messages_out++;
-    s->traffic.bytes_out += protobuf_c_message_get_packed_size(head) + payload + 5;
+    s->traffic.bytes_out += message_bytes(head, payload);
 }
 
 /* --- who speaks ------------------------------------------------------------ */
@@ -321,7 +336,8 @@ static ps_status take(ps_streams *s, const peer *p, const Psgd__V1__PushGradient
 /* After a contribution to the last step. */
 static void check_complete(ps_streams *s)
 {
-    if (!s->is_complete && ps_shard_clock(s->shard) >= s->session->plan->total_steps) {
+    if (!s->is_complete && s->complete != NULL &&
+        ps_shard_clock(s->shard) >= s->session->plan->total_steps) {
         s->is_complete = true;
         s->complete(s->complete_arg);
     }
@@ -338,13 +354,28 @@ static void on_ack_sent(void *arg, ps_call *call)
     }
 }
 
+/* The fault: is this one of the acknowledgements that get lost? */
+static bool is_dropped(peer *p, uint64_t clock, uint32_t block)
+{
+    ps_streams *s = p->streams;
+
+    if (s->drop_ack == 0 || ++s->acks % s->drop_ack != 0 ||
+        (p->has_dropped && p->dropped_clock == clock && p->dropped_block == block)) {
+        return false;
+    }
+    p->has_dropped = true;
+    p->dropped_clock = clock;
+    p->dropped_block = block;
+    return true;
+}
+
 static void acknowledge(peer *p, uint64_t clock, uint32_t block)
 {
     Psgd__V1__PushGradientResponse ack = PSGD__V1__PUSH_GRADIENT_RESPONSE__INIT;
     ps_streams *s = p->streams;
     ps_call *call = p->push;
 
-    if (++s->acks == s->drop_ack) {
+    if (is_dropped(p, clock, block)) {
         p->push = NULL;
         ps_log(PS_LOG_WARN, "streams", "fault: acknowledgement %llu dropped",
                (unsigned long long)s->acks);
@@ -433,7 +464,7 @@ static const ps_method methods[] = {
      .handle = handle_push,
      .streams_in = true,
      .streams_out = true,
-     .max_bytes = PS_PAYLOAD_MAX + HEAD_BYTES},
+     .max_bytes = HEAD_BYTES},
     {.name = "PullWeights",
      .handle = handle_pull,
      .streams_in = true,

@@ -19,8 +19,9 @@
 typedef struct ps_streams ps_streams;
 
 /* `drop_ack`: a fault for tests; the push stream breaks instead of carrying
- * the Nth acknowledgement. 0: none. `complete` is called once a session, when
- * the contributions of all steps are in. */
+ * each Nth acknowledgement, but not twice the same one. 0: none. `complete`
+ * (optional) is called once a session, when the contributions of all steps are
+ * in. */
 ps_streams *ps_streams_create(uint64_t drop_ack, void (*complete)(void *arg), void *arg);
 void ps_streams_destroy(ps_streams *s); /* closed; NULL is allowed */
 
@@ -35,7 +36,7 @@ void ps_streams_close(ps_streams *s, const char *why);
 /* A worker is lost and will not be waited for: pulls may go on. */
 void ps_streams_pump(ps_streams *s);
 
-/* Message counts since open, in bytes of messages with their 5-byte prefix. */
+/* Since open; bytes of messages with their 5-byte prefix. */
 ps_traffic ps_streams_traffic(const ps_streams *s);
 
 /* Pulls since open that could not be answered whole at once. */

@@ -9,21 +9,29 @@
 #include <stdlib.h>
 #include <string.h>
 
+static void begin_lanes(ps_exchange *x, const exchange_box *now)
+{
+    x->seen = now->number;
+    for (uint32_t i = 0; i < x->lane_count; i++) {
+        if (now->is_skip) {
+            ps_lane_skip(&x->lanes[i], now->clock);
+        } else {
+            ps_lane_contribution(&x->lanes[i], now->clock, now->block, now->is_last);
+        }
+    }
+}
+
 /* The lanes learn of a new contribution and of variables that became final. */
 static void on_kick(ps_event *self, bool ok)
 {
     ps_exchange *x = PS_CONTAINER_OF(self, ps_exchange, kick);
-    uint32_t fresh_count = 0, block;
-    uint64_t number, clock;
-    bool is_last;
+    uint32_t fresh_count = 0;
+    exchange_box now;
 
     pthread_mutex_lock(&x->box.mutex);
     x->box.kicked = false;
-    number = x->box.number;
-    clock = x->box.clock;
-    block = x->box.block;
-    is_last = x->box.is_last;
-    if (number != x->seen) {
+    now = x->box;
+    if (now.number != x->seen) {
         x->taken = 0;
     }
     while (x->taken < x->box.ready_count) {
@@ -35,11 +43,8 @@ static void on_kick(ps_event *self, bool ok)
         ps_exchange_lane_ended(x);
         return;
     }
-    if (number != x->seen) {
-        x->seen = number;
-        for (uint32_t i = 0; i < x->lane_count; i++) {
-            ps_lane_contribution(&x->lanes[i], clock, block, is_last);
-        }
+    if (now.number != x->seen) {
+        begin_lanes(x, &now);
     }
     for (uint32_t i = 0; i < fresh_count; i++) {
         uint32_t v = x->fresh[i];
@@ -83,7 +88,7 @@ ps_exchange *ps_exchange_create(const ps_exchange_conf *conf)
     x->plan = plan;
     x->layout = layout;
     x->incarnation = conf->incarnation;
-    x->asks_early = plan->policy->asks_early && plan->update_facts.redundancy == 1;
+    x->asks_early = plan->policy->asks_early && !ps_exchange_may_be_overtaken(x);
     x->weights = conf->weights;
     x->grad = ps_buf_ref(conf->grad);
     x->kick.fire = on_kick;
@@ -163,36 +168,65 @@ ps_gate *ps_exchange_gate(ps_exchange *x)
     return &x->gate;
 }
 
+bool ps_exchange_may_be_overtaken(const ps_exchange *x)
+{
+    return x->plan->update->per_block && x->plan->update_facts.redundancy > 1 &&
+           x->plan->policy->is_deterministic;
+}
+
+/* A new thing in the box; the mutex is held from here on. */
+static void begin(ps_exchange *x, uint64_t clock, uint32_t block, bool is_last, bool is_skip)
+{
+    pthread_mutex_lock(&x->box.mutex);
+    x->box.number++;
+    x->box.clock = clock;
+    x->box.block = block;
+    x->box.is_last = is_last;
+    x->box.is_skip = is_skip;
+    x->box.ready_count = 0;
+}
+
+/* Lets go of the mutex and sees to it that the loop looks. */
+static void kick_and_unlock(ps_exchange *x)
+{
+    bool kick = !x->box.kicked;
+
+    x->box.kicked = true;
+    pthread_mutex_unlock(&x->box.mutex);
+    if (kick) {
+        ps_loop_post(x->loop, &x->kick);
+    }
+}
+
 bool ps_exchange_begin(ps_exchange *x, uint64_t clock, uint32_t block, bool is_last)
 {
     if (!ps_gate_wait_acks(&x->gate)) {
         return false;
     }
     ps_gate_owe_acks(&x->gate);
-    pthread_mutex_lock(&x->box.mutex);
-    x->box.number++;
-    x->box.clock = clock;
-    x->box.block = block;
-    x->box.is_last = is_last;
-    x->box.ready_count = 0;
+    begin(x, clock, block, is_last, false);
     pthread_mutex_unlock(&x->box.mutex);
+    return true;
+}
+
+bool ps_exchange_skip(ps_exchange *x, uint64_t clock)
+{
+    if (!ps_gate_wait_acks(&x->gate)) {
+        return false;
+    }
+    begin(x, clock, 0, true, true);
+    kick_and_unlock(x);
     return true;
 }
 
 void ps_exchange_ready(ps_exchange *x, uint32_t first_variable, uint32_t count)
 {
-    bool kick;
-
     pthread_mutex_lock(&x->box.mutex);
     for (uint32_t v = first_variable; v < first_variable + count; v++) {
+        assert(x->box.ready_count < x->layout->variable_count);
         x->box.ready[x->box.ready_count++] = v;
     }
-    kick = !x->box.kicked;
-    x->box.kicked = true;
-    pthread_mutex_unlock(&x->box.mutex);
-    if (kick) {
-        ps_loop_post(x->loop, &x->kick);
-    }
+    kick_and_unlock(x);
 }
 
 ps_exchange_stats ps_exchange_get_stats(ps_exchange *x)

@@ -46,8 +46,18 @@ ps_gate *ps_exchange_gate(ps_exchange *x); /* any thread */
  * not: waits until the gradient block is free. False: go home. */
 bool ps_exchange_begin(ps_exchange *x, uint64_t clock, uint32_t block, bool is_last);
 
-/* Trainer. These variables of the contribution are final. */
+/* Trainer. These variables of the contribution are final, and their weights are
+ * no longer read in this step. */
 void ps_exchange_ready(ps_exchange *x, uint32_t first_variable, uint32_t count);
+
+/* May other workers bring what this one has not brought yet? Then the trainer
+ * waits for all weights before it begins a step, and skips it if the gate says
+ * that it was overtaken. */
+bool ps_exchange_may_be_overtaken(const ps_exchange *x); /* any thread */
+
+/* Trainer, instead of contributions to `clock`: nothing is sent, the weights of
+ * the next clock are asked for. False: go home. */
+bool ps_exchange_skip(ps_exchange *x, uint64_t clock);
 
 /* Any thread. */
 ps_exchange_stats ps_exchange_get_stats(ps_exchange *x);

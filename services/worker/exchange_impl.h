@@ -17,6 +17,7 @@ typedef struct exchange_box {
     uint64_t clock;
     uint32_t block;
     bool is_last;
+    bool is_skip;    /* nothing will be sent for the clock */
     uint32_t *ready; /* (variables): those that are final, in order of time */
     uint32_t ready_count;
 } exchange_box;
@@ -38,7 +39,8 @@ struct ps_exchange {
     uint32_t *fresh; /* (variables): copied from the box */
 
     /* Wishes go out before the step they wait for: safe only where no answer can
-     * come before this worker's own contribution, that is without redundancy. */
+     * come before this worker's own contribution, that is where nobody else may
+     * bring it. */
     bool asks_early;
     uint32_t *position; /* (slices): index in the lane's owned */
     uint32_t lane_count;

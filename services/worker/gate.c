@@ -23,7 +23,7 @@ void ps_gate_init(ps_gate *gate, const ps_layout *layout, const char (*names)[80
     gate->lanes = layout->server_count;
     gate->patience_us = patience_us;
     gate->arrived = ps_xcalloc(layout->variable_count, sizeof *gate->arrived);
-    gate->owes_weights = ps_xcalloc(gate->lanes, sizeof *gate->owes_weights);
+    gate->whole = ps_xcalloc(gate->lanes, sizeof *gate->whole);
     gate->owes_ack = ps_xcalloc(gate->lanes, sizeof *gate->owes_ack);
     pthread_mutex_init(&gate->mutex, NULL);
     pthread_condattr_init(&attr);
@@ -37,7 +37,7 @@ void ps_gate_fini(ps_gate *gate)
     pthread_cond_destroy(&gate->changed);
     pthread_mutex_destroy(&gate->mutex);
     free(gate->arrived);
-    free(gate->owes_weights);
+    free(gate->whole);
     free(gate->owes_ack);
 }
 
@@ -46,14 +46,7 @@ static uint32_t slices_of(const ps_layout *layout, uint32_t variable)
     return layout->first_slice[variable + 1] - layout->first_slice[variable];
 }
 
-/* What a wait is for. */
-typedef struct want {
-    bool acks;
-    uint32_t first, count; /* variables */
-    uint64_t clock;
-} want;
-
-static bool is_there(const ps_gate *gate, const want *w)
+static bool is_there(const ps_gate *gate, const ps_gate_want *w)
 {
     if (w->acks) {
         return gate->unacked == 0;
@@ -66,14 +59,31 @@ static bool is_there(const ps_gate *gate, const want *w)
     return true;
 }
 
+/* Has the lane not brought what it has of these variables? */
+static bool owes(const ps_gate *gate, uint32_t lane, const ps_gate_want *w)
+{
+    const ps_layout *layout = gate->layout;
+
+    if (w->acks) {
+        return gate->owes_ack[lane];
+    }
+    for (uint32_t s = layout->first_slice[w->first];
+         gate->whole[lane] < w->clock && s < layout->first_slice[w->first + w->count]; s++) {
+        if (layout->slices[s].server == lane) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* The servers that owe, as "ps-0, ps-1". Mutex held. */
-static void name_debtors(const ps_gate *gate, char *text, size_t cap)
+static void name_debtors(const ps_gate *gate, const ps_gate_want *w, char *text, size_t cap)
 {
     size_t n = 0;
 
     text[0] = '\0';
     for (uint32_t i = 0; i < gate->lanes && n < cap; i++) {
-        if (gate->owes_weights[i] || gate->owes_ack[i]) {
+        if (owes(gate, i, w)) {
             n += (size_t)snprintf(text + n, cap - n, "%s%s", n > 0 ? ", " : "", gate->names[i]);
         }
     }
@@ -87,12 +97,12 @@ static void fail_locked(ps_gate *gate, const ps_status *why)
     pthread_cond_broadcast(&gate->changed);
 }
 
-static void give_up(ps_gate *gate, const want *w)
+static void give_up(ps_gate *gate, const ps_gate_want *w)
 {
     char who[72];
     ps_status st;
 
-    name_debtors(gate, who, sizeof who);
+    name_debtors(gate, w, who, sizeof who);
     st = w->acks
              ? ps_fail(PS_DEADLINE_EXCEEDED, "no acknowledgement for %lld s from %s",
                        (long long)(gate->patience_us / 1000000), who)
@@ -101,7 +111,7 @@ static void give_up(ps_gate *gate, const want *w)
     fail_locked(gate, &st);
 }
 
-static bool wait_for(ps_gate *gate, const want *w)
+static bool wait_for(ps_gate *gate, const ps_gate_want *w)
 {
     int64_t began_us, until_us;
     struct timespec until;
@@ -114,6 +124,7 @@ static bool wait_for(ps_gate *gate, const want *w)
         until.tv_sec = (time_t)(until_us / 1000000);
         until.tv_nsec = (long)(until_us % 1000000 * 1000);
         gate->waiting = true;
+        gate->want = *w;
         while (!is_there(gate, w) && !gate->stopped && ps_is_ok(&gate->failure)) {
             if (pthread_cond_timedwait(&gate->changed, &gate->mutex, &until) == ETIMEDOUT &&
                 !is_there(gate, w)) {
@@ -130,14 +141,14 @@ static bool wait_for(ps_gate *gate, const want *w)
 
 bool ps_gate_wait_weights(ps_gate *gate, uint32_t first_variable, uint32_t count, uint64_t clock)
 {
-    want w = {.first = first_variable, .count = count, .clock = clock};
+    ps_gate_want w = {.first = first_variable, .count = count, .clock = clock};
 
     return wait_for(gate, &w);
 }
 
 bool ps_gate_wait_acks(ps_gate *gate)
 {
-    want w = {.acks = true};
+    ps_gate_want w = {.acks = true};
 
     return wait_for(gate, &w);
 }
@@ -155,10 +166,20 @@ void ps_gate_owe_acks(ps_gate *gate)
     pthread_mutex_unlock(&gate->mutex);
 }
 
-void ps_gate_lane_asked(ps_gate *gate, uint32_t lane)
+bool ps_gate_is_overtaken(ps_gate *gate, uint64_t clock)
+{
+    bool is;
+
+    pthread_mutex_lock(&gate->mutex);
+    is = gate->overtaken > clock;
+    pthread_mutex_unlock(&gate->mutex);
+    return is;
+}
+
+void ps_gate_overtake(ps_gate *gate, uint64_t clock)
 {
     pthread_mutex_lock(&gate->mutex);
-    gate->owes_weights[lane] = true;
+    gate->overtaken = clock + 1;
     pthread_mutex_unlock(&gate->mutex);
 }
 
@@ -175,14 +196,14 @@ void ps_gate_lane_acked(ps_gate *gate, uint32_t lane)
 }
 
 void ps_gate_lane_brought(ps_gate *gate, uint32_t lane, const uint32_t *slices, uint32_t count,
-                          bool complete)
+                          uint64_t clock, bool whole)
 {
     pthread_mutex_lock(&gate->mutex);
     for (uint32_t i = 0; i < count; i++) {
         gate->arrived[gate->layout->slices[slices[i]].variable]++;
     }
-    if (complete) {
-        gate->owes_weights[lane] = false;
+    if (whole) {
+        gate->whole[lane] = clock;
     }
     pthread_cond_signal(&gate->changed);
     pthread_mutex_unlock(&gate->mutex);
@@ -230,7 +251,7 @@ double ps_gate_waited_s(ps_gate *gate, char *whom, size_t cap)
     pthread_mutex_lock(&gate->mutex);
     s = (double)gate->waited_us * 1e-6;
     if (gate->waiting) {
-        name_debtors(gate, whom, cap);
+        name_debtors(gate, &gate->want, whom, cap);
     } else {
         whom[0] = '\0';
     }

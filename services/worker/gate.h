@@ -16,6 +16,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* What the trainer waits for. */
+typedef struct ps_gate_want {
+    bool acks;             /* all acknowledgements; else weights: */
+    uint32_t first, count; /* variables */
+    uint64_t clock;
+} ps_gate_want;
+
 typedef struct ps_gate {
     const ps_layout *layout; /* kept */
     const char (*names)[80]; /* (lanes): ids of the servers; kept */
@@ -25,12 +32,14 @@ typedef struct ps_gate {
     pthread_mutex_t mutex; /* guards all below */
     pthread_cond_t changed;
     bool stopped;
-    bool waiting;       /* the trainer is in a wait */
+    bool waiting;       /* the trainer is in a wait, */
+    ps_gate_want want;  /* for this */
     ps_status failure;  /* first one */
     uint64_t *arrived;  /* (variables): slices come in since the start, over all clocks */
-    bool *owes_weights; /* (lanes): a pull is open */
+    uint64_t *whole;    /* (lanes): newest clock whose weights have all come */
     bool *owes_ack;     /* (lanes): the contribution in hand is not acknowledged */
     uint32_t unacked;   /* lanes that owe one */
+    uint64_t overtaken; /* 1 + newest clock that was over before its weights came; 0: none */
     int64_t waited_us;  /* so far */
 } ps_gate;
 
@@ -47,12 +56,17 @@ bool ps_gate_wait_acks(ps_gate *gate);
 /* Trainer: a contribution begins; each lane with slices owes an acknowledgement. */
 void ps_gate_owe_acks(ps_gate *gate);
 
+/* Trainer, when the weights of `clock` are there: some of them have seen this
+ * clock already, so it went on without this worker. Gradients on such weights
+ * are of no step and must not be sent. */
+bool ps_gate_is_overtaken(ps_gate *gate, uint64_t clock);
+
 /* Loop. */
-void ps_gate_lane_asked(ps_gate *gate, uint32_t lane); /* a pull is open */
 void ps_gate_lane_acked(ps_gate *gate, uint32_t lane);
-/* `slices` came in on `lane`; `complete`: the pull has been answered whole. */
+/* `slices` of the weights of `clock` came in on `lane`; `whole`: all of them have. */
 void ps_gate_lane_brought(ps_gate *gate, uint32_t lane, const uint32_t *slices, uint32_t count,
-                          bool complete);
+                          uint64_t clock, bool whole);
+void ps_gate_overtake(ps_gate *gate, uint64_t clock); /* before they are brought */
 
 /* Any thread. The first failure counts; a stop is none. */
 void ps_gate_fail(ps_gate *gate, const ps_status *why);

@@ -113,6 +113,9 @@ void ps_lane_stream_ended(lane_stream *s, const char *what, const ps_error *erro
         ps_exchange_lane_ended(lane->x);
         return;
     }
+    if (!ps_gate_is_open(&lane->x->gate)) {
+        return; /* nobody waits for it any more */
+    }
     if (!may_pass(error->status.code)) {
         ps_status st = ps_wrap(error->status, "%s to %s", what, who);
 

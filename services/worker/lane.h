@@ -45,6 +45,7 @@ struct ps_lane {
     uint64_t clock;
     uint32_t block;
     bool is_last;
+    bool wish_due;   /* acknowledged; the next weights may be asked for when all is ready */
     uint8_t *state;  /* (owned_count) lane_slice_state */
     uint32_t unsent; /* slices not SENT */
     uint32_t ready;  /* slices READY */
@@ -74,6 +75,7 @@ bool ps_lane_is_over(const ps_lane *lane);
 /* A contribution begins: nothing of it is ready. */
 void ps_lane_contribution(ps_lane *lane, uint64_t clock, uint32_t block, bool is_last);
 void ps_lane_slice_ready(ps_lane *lane, uint32_t position);
-void ps_lane_pump(ps_lane *lane); /* sends what may be sent */
+void ps_lane_skip(ps_lane *lane, uint64_t clock); /* nothing for the clock: asks for the next */
+void ps_lane_pump(ps_lane *lane);                 /* sends what may be sent */
 
 #endif

@@ -41,7 +41,6 @@ void ps_lane_wish(ps_lane *lane, uint64_t clock)
     lane->wish_open = true;
     lane->wish_sent = false;
     lane->wish_left = lane->owned_count;
-    ps_gate_lane_asked(&lane->x->gate, lane->server);
     ps_lane_pull_ask(lane);
 }
 
@@ -125,7 +124,11 @@ static void on_message(void *arg, const ProtobufCMessage *head, ps_payload *payl
     }
     lane->wish_left -= count;
     lane->wish_open = lane->wish_left > 0;
-    ps_gate_lane_brought(&lane->x->gate, lane->server, lane->slices, count, !lane->wish_open);
+    if (lane->x->plan->policy->is_deterministic && reply->version > reply->clock) {
+        ps_gate_overtake(&lane->x->gate, reply->clock);
+    }
+    ps_gate_lane_brought(&lane->x->gate, lane->server, lane->slices, count, reply->clock,
+                         !lane->wish_open);
     if (!lane->wish_open && lane->x->asks_early) {
         ps_lane_wish(lane, lane->wish + 1);
     }

@@ -19,6 +19,14 @@ void ps_lane_contribution(ps_lane *lane, uint64_t clock, uint32_t block, bool is
     lane->unsent = lane->owned_count;
     lane->ready = 0;
     lane->ready_bytes = 0;
+    lane->wish_due = false;
+}
+
+void ps_lane_skip(ps_lane *lane, uint64_t clock)
+{
+    if (lane->owned_count > 0) {
+        ps_lane_wish(lane, clock + 1);
+    }
 }
 
 static size_t encoded_size(const ps_lane *lane, uint32_t position)
@@ -137,8 +145,19 @@ static void send_ready(ps_lane *lane)
     atomic_fetch_add(&lane->x->float32_up, values * sizeof(float));
 }
 
+/* New weights overwrite the old: not while these are still read. That may be
+ * after the acknowledgement, where another holder of the block was faster. */
+static void ask_if_due(ps_lane *lane)
+{
+    if (lane->wish_due && lane->ready == lane->unsent) {
+        lane->wish_due = false;
+        ps_lane_wish(lane, lane->clock + 1);
+    }
+}
+
 void ps_lane_pump(ps_lane *lane)
 {
+    ask_if_due(lane);
     if (lane->stopping || !lane->has_contribution || lane->ready == 0 ||
         lane->push.stream == NULL || !ps_stream_can_send(lane->push.stream)) {
         return;
@@ -159,9 +178,8 @@ static void on_message(void *arg, const ProtobufCMessage *head, ps_payload *payl
     /* One for an earlier contribution is the echo of a repetition. */
     if (lane->has_contribution && ack->clock == lane->clock && ack->block == lane->block) {
         lane->has_contribution = false;
-        if (lane->is_last && !lane->x->asks_early) {
-            ps_lane_wish(lane, lane->clock + 1);
-        }
+        lane->wish_due = lane->is_last && !lane->x->asks_early;
+        ask_if_due(lane);
         ps_gate_lane_acked(&lane->x->gate, lane->server);
     }
     if (lane->push.stream != NULL) {

@@ -209,11 +209,33 @@ static void report_step(ps_trainer *t, uint32_t epoch, uint32_t batch, const ps_
     pthread_mutex_unlock(&t->mutex);
 }
 
+/* The other holders of this worker's blocks have finished the step without it:
+ * it has nothing to add and catches up. */
+static bool skip_step(ps_trainer *t, uint32_t epoch)
+{
+    bool open = ps_exchange_skip(t->exchange, t->clock);
+
+    t->clock++;
+    pthread_mutex_lock(&t->mutex);
+    t->progress.step = t->clock;
+    t->progress.epoch = epoch + 1;
+    pthread_mutex_unlock(&t->mutex);
+    return open;
+}
+
 static bool step(ps_trainer *t, uint32_t epoch, uint32_t batch)
 {
     uint32_t held = t->plan->assignment->held_count[t->session->rank];
     ps_score score = {0};
 
+    if (ps_exchange_may_be_overtaken(t->exchange)) {
+        if (!ps_gate_wait_weights(t->gate, 0, t->plan->layout.variable_count, t->clock)) {
+            return false;
+        }
+        if (ps_gate_is_overtaken(t->gate, t->clock)) {
+            return skip_step(t, epoch);
+        }
+    }
     for (uint32_t i = 0; i < held; i++) {
         if (!train_block(t, batch, i, &score)) {
             return false;
@@ -241,6 +263,11 @@ static bool evaluate(ps_trainer *t, uint32_t epoch)
     if (!ps_gate_wait_weights(t->gate, 0, t->plan->layout.variable_count, t->clock)) {
         return false;
     }
+    if (ps_gate_is_overtaken(t->gate, t->clock)) {
+        ps_log(PS_LOG_INFO, "trainer", "epoch %u of %u: not evaluated, the others are further",
+               epoch + 1, t->plan->spec->epochs);
+        return true;
+    }
     for (uint32_t at = 0; at < count && ps_gate_is_open(t->gate); at += EVAL_BATCH) {
         uint32_t n = count - at < EVAL_BATCH ? count - at : EVAL_BATCH;
 
@@ -264,6 +291,7 @@ static bool evaluate(ps_trainer *t, uint32_t epoch)
     t->progress.eval_loss = row.loss;
     t->progress.eval_accuracy = row.accuracy;
     pthread_mutex_unlock(&t->mutex);
+    t->last_row_us = ps_clock_us(); /* the next step has not lasted since before */
     return true;
 }
 

@@ -3,7 +3,9 @@
  *
  * For each step it gathers the blocks that the worker holds, runs forward as
  * weights come in and backward as gradients go out, and after each epoch
- * evaluates on the whole test set. It writes the reports and, on rank 0, the
+ * evaluates on the whole test set. A step that was over before its weights came
+ * (with redundancy: others brought the same blocks) is skipped: no row is
+ * written for it, and none for an epoch that ends so. It writes the reports and, on rank 0, the
  * model file into the session's folder.
  */
 #ifndef PS_SERVICES_WORKER_TRAINER_H
