@@ -101,24 +101,22 @@ static void unlink_timer(ps_timer *t)
     t->armed = false;
 }
 
-/* Fires the timers that are due and says when the next one is. */
+/* Fires the timers that are due and says when the next one is. One that arms
+ * itself again waits for a look at the queue in between. */
 static gpr_timespec fire_timers(ps_loop *loop)
 {
-    for (;;) {
-        ps_timer *t = loop->timers.next;
-        int64_t wait_us;
+    int64_t now_us = ps_clock_us();
+    ps_timer *t;
 
-        if (t == &loop->timers) {
-            return gpr_inf_future(GPR_CLOCK_MONOTONIC);
-        }
-        wait_us = t->at_us - ps_clock_us();
-        if (wait_us > 0) {
-            return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
-                                gpr_time_from_micros(wait_us, GPR_TIMESPAN));
-        }
+    while ((t = loop->timers.next) != &loop->timers && t->at_us <= now_us) {
         unlink_timer(t);
         t->event.fire(&t->event, true);
     }
+    if (t == &loop->timers) {
+        return gpr_inf_future(GPR_CLOCK_MONOTONIC);
+    }
+    return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
+                        gpr_time_from_micros(t->at_us - ps_clock_us(), GPR_TIMESPAN));
 }
 
 void ps_loop_run(ps_loop *loop)
@@ -130,7 +128,7 @@ void ps_loop_run(ps_loop *loop)
 
         switch (ev.type) {
         case GRPC_QUEUE_TIMEOUT:
-            break;
+            break; /* a timer is due */
         case GRPC_QUEUE_SHUTDOWN:
             return;
         case GRPC_OP_COMPLETE:

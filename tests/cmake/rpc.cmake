@@ -14,6 +14,8 @@ target_link_libraries(ps_echo_proto PUBLIC PkgConfig::libprotobuf_c)
 add_library(ps_echo_world STATIC support/echo_world.c support/echo_talk.c)
 target_link_libraries(ps_echo_world PUBLIC ps_rpc ps_echo_proto)
 
+ps_test(unit test_wire ps_echo_world)
+ps_test(system test_loop ps_rpc)
 ps_test(system test_rpc ps_echo_world)
 ps_test(system test_rpc_stream ps_echo_world)
 ps_test(system test_rpc_flow ps_echo_world)
