@@ -53,8 +53,7 @@ static const ps_option options[] = {
     PS_OPTION_STRING(download, output, .name = "output", .letter = 'o', .metavar = "DIR",
                      .help = "where to; made if it is not there (default: the job's id)"),
     PS_OPTION_LIST(download, kind_names, .name = "kind", .letter = 'k',
-                   .choices = "log|report|model|summary",
-                   .help = "only files of this kind; may be given several times"),
+                   .choices = "log|report|model|summary", .help = "only files of this kind"),
     PS_OPTION_END,
 };
 

@@ -25,8 +25,8 @@ typedef struct listing {
 
 static const ps_option options[] = {
     PS_OPTION_LIST(listing, states, .name = "state", .letter = 's', .metavar = "STATE",
-                   .help = "only jobs in this state: queued, running, done, ...; several times: "
-                           "in one of these"),
+                   .help =
+                       "only jobs in this state, or in one of these: queued, running, done, ..."),
     PS_OPTION_INT(listing, limit, .name = "limit", .letter = 'n', .value = "50", .min = 0,
                   .max = 1e9, .help = "most jobs to list, newest first; 0: all"),
     PS_OPTION_END,

@@ -191,7 +191,7 @@ static void take_general(ps_cli *cli, const ps_general *own)
 static ps_exit run_subcommand(ps_cli *cli, const ps_subcommand *sub, int argc, char **argv)
 {
     ps_option_table tables[] = {
-        {"Options", sub->options}, {"General", general_options}, {NULL, NULL}};
+        {"Options", sub->options}, {"Connection and output", general_options}, {NULL, NULL}};
     ps_command command = sub->command;
     void *options = ps_xcalloc(1, sub->options_size + 1);
     ps_general own = cli->general;

@@ -74,7 +74,7 @@ static const ps_option options[] = {
                      .help = "a second that a node's link carries; deadlines follow from it"),
     PS_OPTION_LIST(submission, flags.set, .name = "set", .letter = 's', .metavar = "PATH=VALUE",
                    .help = "any field of the job: timeouts.lease_ms=5000, "
-                           "optimizer.rule.params.beta1=0.8; may be given several times"),
+                           "optimizer.rule.params.beta1=0.8"),
     PS_OPTION_STRING(submission, request_id, .name = "request-id", .value = "", .metavar = "ID",
                      .help = "makes it safe to submit again: the same id and job give the same "
                              "job"),

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_spec.c - a job from a file and flags. */
+#include "clients/psgd/spec.h"
+
+#include "common/rpc/pbjson.h"
+#include "tests/support/cmocka_all.h"
+#include "tests/support/temp_dir.h"
+
+#include <string.h>
+
+/* Makes a file if `text` is given, builds, and compares with `want`. */
+static void assert_built(const char *text, const ps_spec_flags *flags, const char *want)
+{
+    temp_dir dir = temp_dir_create();
+    const char *path = temp_dir_file(&dir, "job.yaml");
+    Psgd__V1__JobSpec *spec = NULL;
+    json_t *got, *wanted = json_loads(want, 0, NULL);
+    ps_error error;
+    ps_status st = text == NULL ? ps_ok() : ps_file_write(path, text, strlen(text));
+
+    assert_non_null(wanted);
+    assert_string_equal(st.text, "");
+    st = ps_spec_build(text == NULL ? NULL : path, flags, &error, &spec);
+    if (!ps_is_ok(&st)) {
+        fail_msg("%s %s", st.text, error.violation_count > 0 ? error.violations[0].text : "");
+    }
+    got = ps_pb_to_json(&spec->base, PS_PB_TERSE);
+    if (!json_equal(got, wanted)) {
+        fail_msg("%s", json_dumps(got, 0));
+    }
+    json_decref(got);
+    json_decref(wanted);
+    psgd__v1__job_spec__free_unpacked(spec, NULL);
+    temp_dir_destroy(&dir);
+}
+
+static void nothing_given_is_an_empty_spec(void **state)
+{
+    (void)state;
+    assert_built(NULL, &(ps_spec_flags){0}, "{}");
+}
+
+static void a_file_may_be_yaml_or_json(void **state)
+{
+    const char *want =
+        "{\"title\": \"a\", \"workers\": 3, \"codec\": {\"up\": {\"name\": \"f16\"}}}";
+
+    (void)state;
+    assert_built("title: a\nworkers: 3\ncodec: {up: {name: f16}}\n", &(ps_spec_flags){0}, want);
+    assert_built(want, &(ps_spec_flags){0}, want);
+}
+
+static void flags_lie_on_top_of_the_file(void **state)
+{
+    ps_spec_flags flags = {.workers = "4", .epochs = "9", .codec_down = "int8", .seed = "0"};
+
+    (void)state;
+    assert_built("workers: 3\npservers: 2\nseed: 7\ncodec: {up: {name: f16}}\n", &flags,
+                 "{\"workers\": 4, \"pservers\": 2, \"epochs\": 9,"
+                 " \"codec\": {\"up\": {\"name\": \"f16\"}, \"down\": {\"name\": \"int8\"}}}");
+}
+
+static void every_flag_reaches_its_field(void **state)
+{
+    const char *const sets[] = {"timeouts.lease_ms=5000", "optimizer.rule.params.beta1=0.5"};
+    ps_spec_flags flags = {
+        .title = "t",
+        .preset = "p",
+        .workers = "2",
+        .pservers = "3",
+        .epochs = "4",
+        .block_size = "5",
+        .seed = "6",
+        .model = "mlp",
+        .widths = "7,8",
+        .activation = "relu",
+        .data = "mnist",
+        .train_limit = "9",
+        .test_limit = "10",
+        .assignment = "duplicate",
+        .redundancy = "2",
+        .optimizer = "adam",
+        .lr = "0.5",
+        .optimizer_side = "worker",
+        .update = "gradient",
+        .consistency = "ssp",
+        .bound = "3",
+        .codec = "int8",
+        .codec_down = "f16",
+        .bandwidth = "1000000",
+        .set = {sets, 2},
+    };
+
+    (void)state;
+    assert_built(
+        NULL, &flags,
+        "{\"title\": \"t\", \"preset\": \"p\", \"workers\": 2, \"pservers\": 3, \"epochs\": 4,"
+        " \"block_size\": 5, \"seed\": 6,"
+        " \"model\": {\"preset\": \"mlp\", \"widths\": [7, 8], \"activation\": \"relu\"},"
+        " \"data\": {\"name\": \"mnist\", \"train_limit\": 9, \"test_limit\": 10},"
+        " \"assignment\": {\"name\": \"duplicate\", \"params\": {\"redundancy\": 2.0}},"
+        " \"optimizer\": {\"rule\": {\"name\": \"adam\", \"params\": {\"lr\": 0.5,"
+        " \"beta1\": 0.5}}, \"side\": \"OPTIMIZER_SIDE_WORKER\"},"
+        " \"update\": {\"name\": \"gradient\"},"
+        " \"consistency\": {\"name\": \"ssp\", \"params\": {\"bound\": 3.0}},"
+        " \"codec\": {\"up\": {\"name\": \"int8\"}, \"down\": {\"name\": \"f16\"}},"
+        " \"network_bandwidth\": 1000000, \"timeouts\": {\"lease_ms\": 5000}}");
+}
+
+static void another_plugin_does_not_inherit_the_numbers_of_the_one_before(void **state)
+{
+    const char *file = "optimizer: {rule: {name: adam, params: {lr: 0.1, beta1: 0.5}}}\n";
+
+    (void)state;
+    assert_built(file, &(ps_spec_flags){.optimizer = "sgd", .lr = "0.2"},
+                 "{\"optimizer\": {\"rule\": {\"name\": \"sgd\", \"params\": {\"lr\": 0.2}}}}");
+    assert_built(file, &(ps_spec_flags){.optimizer = "adam", .lr = "0.2"},
+                 "{\"optimizer\": {\"rule\": {\"name\": \"adam\", \"params\": {\"lr\": 0.2,"
+                 " \"beta1\": 0.5}}}}");
+}
+
+static void node_count_is_the_number_of_workers(void **state)
+{
+    (void)state;
+    assert_built(NULL, &(ps_spec_flags){.node_count = "4"}, "{\"workers\": 4}");
+}
+
+static void workers_may_be_a_file_of_addresses(void **state)
+{
+    static const char text[] = "{\"PS\": \"p\", \"Worker\": [\"a\", \"b\", \"c\"]}";
+    temp_dir dir = temp_dir_create();
+    const char *path = temp_dir_file(&dir, "worker.json");
+    ps_status st = ps_file_write(path, text, sizeof text - 1);
+
+    (void)state;
+    assert_string_equal(st.text, "");
+    assert_built("workers: 9\n", &(ps_spec_flags){.workers = path, .node_count = "2"},
+                 "{\"workers\": 2, \"pservers\": 1, \"nodes\": ["
+                 "{\"role\": \"NODE_ROLE_WORKER\", \"address\": \"a:15387\"},"
+                 "{\"role\": \"NODE_ROLE_WORKER\", \"address\": \"b:15387\"},"
+                 "{\"role\": \"NODE_ROLE_PSERVER\", \"address\": \"p:15388\"}]}");
+    temp_dir_destroy(&dir);
+}
+
+static void every_wrong_flag_is_named_at_once(void **state)
+{
+    const char *const sets[] = {"nonsense=1", "epochs"};
+    ps_spec_flags flags = {
+        .epochs = "many", .lr = "fast", .workers = "/nonexistent/worker.json", .set = {sets, 2}};
+    Psgd__V1__JobSpec *spec = NULL;
+    ps_error error;
+    ps_status st = ps_spec_build(NULL, &flags, &error, &spec);
+
+    (void)state;
+    assert_int_equal(st.code, PS_INVALID_ARGUMENT);
+    assert_int_equal(error.violation_count, 5);
+    assert_string_equal(error.violations[0].field, "--epochs");
+    assert_string_equal(error.violations[1].field, "--lr");
+    assert_string_equal(error.violations[2].field, "nonsense=1");
+    assert_string_equal(error.violations[3].field, "--set");
+    assert_string_equal(error.violations[4].field, "--workers");
+    assert_null(spec);
+}
+
+static void wrong_fields_of_a_file_are_violations_with_their_path(void **state)
+{
+    static const char text[] = "epochs: many\nmodel: {widhts: [1]}\n";
+    temp_dir dir = temp_dir_create();
+    const char *path = temp_dir_file(&dir, "job.yaml");
+    Psgd__V1__JobSpec *spec = NULL;
+    ps_error error;
+    ps_status st = ps_file_write(path, text, sizeof text - 1);
+
+    (void)state;
+    assert_string_equal(st.text, "");
+    st = ps_spec_build(path, &(ps_spec_flags){0}, &error, &spec);
+    assert_int_equal(st.code, PS_INVALID_ARGUMENT);
+    assert_non_null(strstr(error.status.text, "job.yaml"));
+    assert_int_equal(error.violation_count, 2);
+    assert_string_equal(error.violations[0].field, "epochs");
+    assert_string_equal(error.violations[1].field, "model.widhts");
+    st = ps_spec_build(temp_dir_file(&dir, "none.yaml"), &(ps_spec_flags){0}, &error, &spec);
+    assert_int_equal(st.code, PS_NOT_FOUND);
+    assert_null(spec);
+    temp_dir_destroy(&dir);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nothing_given_is_an_empty_spec),
+        cmocka_unit_test(a_file_may_be_yaml_or_json),
+        cmocka_unit_test(flags_lie_on_top_of_the_file),
+        cmocka_unit_test(every_flag_reaches_its_field),
+        cmocka_unit_test(another_plugin_does_not_inherit_the_numbers_of_the_one_before),
+        cmocka_unit_test(node_count_is_the_number_of_workers),
+        cmocka_unit_test(workers_may_be_a_file_of_addresses),
+        cmocka_unit_test(every_wrong_flag_is_named_at_once),
+        cmocka_unit_test(wrong_fields_of_a_file_are_violations_with_their_path),
+    };
+
+    cmocka_set_test_filter(argc > 1 ? argv[1] : NULL); /* e.g. 'test_spec a_*' */
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
