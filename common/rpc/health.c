@@ -17,6 +17,7 @@
 
 typedef Grpc__Health__V1__HealthCheckRequest check_request;
 typedef Grpc__Health__V1__HealthCheckResponse check_response;
+typedef Grpc__Health__V1__HealthCheckResponse__ServingStatus serving_status;
 
 /* The values of ServingStatus, short. */
 enum {
@@ -125,7 +126,7 @@ static void tell(watcher *w)
     }
     if (w->told != status) {
         w->told = status;
-        reply.status = status;
+        reply.status = (serving_status)status;
         ps_call_send(w->call, &reply.base, NULL, 0, on_told, w);
     } else if (w->health->stopped) {
         ps_call *call = w->call;
@@ -186,7 +187,7 @@ static void handle_check(void *state, const ProtobufCMessage *request, ps_payloa
         ps_call_fail(call, ps_fail(PS_NOT_FOUND, "no service '%.80s' here", req->service));
         return;
     }
-    reply.status = e->status;
+    reply.status = (serving_status)e->status;
     ps_call_reply(call, &reply.base);
 }
 
