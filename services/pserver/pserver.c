@@ -76,9 +76,8 @@ static ps_shard_slice *slices_of(const ps_plan *plan, uint32_t rank)
     return slices;
 }
 
-static ps_status prepare(void *state, ps_session *session)
+ps_shard *ps_pserver_shard(const ps_session *session)
 {
-    ps_pserver *p = state;
     const ps_plan *plan = session->plan;
     const ps_assignment *a = plan->assignment;
     bool per_block = plan->update->per_block;
@@ -98,10 +97,18 @@ static ps_status prepare(void *state, ps_session *session)
         .slices = slices,
         .weights = session->weights,
     };
+    ps_shard *shard = ps_shard_create(&conf);
+
+    free(slices);
+    return shard;
+}
+
+static ps_status prepare(void *state, ps_session *session)
+{
+    ps_pserver *p = state;
 
     p->is_complete = false;
-    p->shard = ps_shard_create(&conf);
-    free(slices);
+    p->shard = ps_pserver_shard(session);
     ps_streams_open(p->streams, session, p->shard);
     return ps_ok();
 }

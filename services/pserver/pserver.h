@@ -4,6 +4,7 @@
 #define PS_SERVICES_PSERVER_PSERVER_H
 
 #include "common/node/node.h"
+#include "services/pserver/shard.h"
 
 typedef struct ps_pserver ps_pserver;
 
@@ -16,5 +17,8 @@ void ps_pserver_destroy(ps_pserver *p); /* holds no session */
 extern const ps_role_hooks ps_pserver_hooks;
 ps_service ps_pserver_service(ps_pserver *p);
 void ps_pserver_set_node(ps_pserver *p, ps_node *node);
+
+/* The shard that a server makes for a session; the caller's to destroy. */
+ps_shard *ps_pserver_shard(const ps_session *session);
 
 #endif

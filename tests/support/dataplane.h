@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* dataplane.h - a job without a coordinator: plan, sessions, parameter servers.
+ *
+ * A dp_job is a plan from JSON and what the packages of PreCommit would bring.
+ * A dp_server is the real service over a real shard on 127.0.0.1.
+ */
+#ifndef PS_TESTS_SUPPORT_DATAPLANE_H
+#define PS_TESTS_SUPPORT_DATAPLANE_H
+
+#include "common/node/node.h"
+#include "services/pserver/shard.h"
+#include "services/pserver/streams.h"
+#include "tests/support/side.h"
+
+typedef struct dp_job {
+    ps_plan *plan;
+    float *weights;                     /* (param_count), initial */
+    char (*addresses)[160], (*ids)[80]; /* (pservers): "127.0.0.1:40312", "ps-0" */
+} dp_job;
+
+/* From a JobSpec in JSON; data `glyphs` unless it says otherwise. Weights are
+ * the model's own. */
+void dp_job_init(dp_job *job, const char *json);
+void dp_job_fini(dp_job *job);
+
+/* Gathers a server's slices out of the whole block, or puts them back. */
+void dp_gather(const ps_layout *layout, uint32_t server, const float *block, float *slices);
+void dp_scatter(const ps_layout *layout, uint32_t server, const float *slices, float *block);
+
+/* A worker's session: job "job-1", attempt 1, weights of its own, no data. To
+ * be called when the servers' addresses are known. */
+void dp_worker_session(const dp_job *job, uint32_t rank, ps_session *session);
+void dp_session_fini(ps_session *session);
+
+typedef struct dp_server {
+    const dp_job *job;
+    side *on; /* kept */
+    ps_session session;
+    ps_shard *shard;
+    ps_streams *streams;
+    ps_service service;
+    ps_server *server;
+    char address[32];
+} dp_server;
+
+/* Serves rank `rank` of the job and writes its address into it. */
+void dp_server_start(dp_server *s, side *on, dp_job *job, uint32_t rank, uint64_t drop_ack);
+
+/* The connections break, the port is free for a moment, the same shard is
+ * served there again. */
+void dp_server_restart(dp_server *s);
+
+/* Closes the streams and ends. The shard stays until fini. */
+void dp_server_stop(dp_server *s);
+void dp_server_fini(dp_server *s);
+
+/* Copies the shard's weights to their places in a whole block. */
+void dp_server_weights(dp_server *s, float *block);
+
+#endif

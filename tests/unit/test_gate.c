@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_gate.c - what the training thread waits for, and what ends a wait. */
+#include "tests/support/cmocka_all.h"
+
+#include "services/worker/gate.h"
+
+#include "common/base/clock.h"
+
+#include <pthread.h>
+#include <string.h>
+
+enum { VARIABLES = 3, SLICES = 5, LANES = 3, MINUTE_US = 60000000 };
+
+/* Variable 0 is slices 0 and 1, variable 1 is 2, variable 2 is 3 and 4; server
+ * 0 has slices 0, 2 and 4, server 1 has 1 and 3, server 2 none. */
+typedef struct world {
+    ps_layout layout;
+    uint32_t first_slice[VARIABLES + 1];
+    ps_slice slices[SLICES];
+    uint32_t owned_count[LANES];
+    char names[LANES][80];
+    ps_gate gate;
+    pthread_t thread;
+    bool answer; /* of the wait on the thread */
+} world;
+
+static void begin(world *w, int64_t patience_us)
+{
+    static const uint32_t variable[SLICES] = {0, 0, 1, 2, 2}, server[SLICES] = {0, 1, 0, 1, 0};
+
+    *w = (world){
+        .first_slice = {0, 2, 3, 5},
+        .owned_count = {3, 2, 0},
+        .names = {"ps-a", "ps-b", "ps-c"},
+    };
+    for (uint32_t i = 0; i < SLICES; i++) {
+        w->slices[i] = (ps_slice){.index = i, .variable = variable[i], .server = server[i]};
+    }
+    w->layout = (ps_layout){.variable_count = VARIABLES,
+                            .first_slice = w->first_slice,
+                            .slice_count = SLICES,
+                            .slices = w->slices,
+                            .server_count = LANES,
+                            .owned_count = w->owned_count};
+    ps_gate_init(&w->gate, &w->layout, (const char(*)[80])w->names, patience_us);
+}
+
+static void end(world *w)
+{
+    ps_gate_fini(&w->gate);
+}
+
+static void bring(world *w, uint32_t lane, uint64_t clock)
+{
+    static const uint32_t of[2][3] = {{0, 2, 4}, {1, 3}};
+
+    ps_gate_lane_brought(&w->gate, lane, of[lane], lane == 0 ? 3 : 2, clock, true);
+}
+
+/* --- waits on another thread ------------------------------------------------- */
+
+static void *wait_for_all(void *arg)
+{
+    world *w = arg;
+
+    w->answer = ps_gate_wait_weights(&w->gate, 0, VARIABLES, 1);
+    return NULL;
+}
+
+static void *wait_for_acks(void *arg)
+{
+    world *w = arg;
+
+    w->answer = ps_gate_wait_acks(&w->gate);
+    return NULL;
+}
+
+/* Starts it and returns when the thread waits; who it waits for is in `whom`. */
+static void start(world *w, void *(*fn)(void *arg), char *whom, size_t cap)
+{
+    assert_int_equal(pthread_create(&w->thread, NULL, fn, w), 0);
+    do {
+        ps_gate_waited_s(&w->gate, whom, cap);
+    } while (whom[0] == '\0');
+}
+
+static bool finish(world *w)
+{
+    pthread_join(w->thread, NULL);
+    return w->answer;
+}
+
+/* --- tests ------------------------------------------------------------------- */
+
+static void the_weights_of_clock_0_need_not_come(void **state)
+{
+    world w;
+    char whom[32] = "x";
+
+    (void)state;
+    begin(&w, 0);
+    assert_true(ps_gate_wait_weights(&w.gate, 0, VARIABLES, 0));
+    assert_true(ps_gate_wait_acks(&w.gate));
+    assert_true(ps_gate_waited_s(&w.gate, whom, sizeof whom) == 0);
+    assert_string_equal(whom, "");
+    end(&w);
+}
+
+static void a_variable_is_there_when_all_its_slices_are(void **state)
+{
+    world w;
+    uint32_t slice;
+
+    (void)state;
+    begin(&w, 0);
+    slice = 2;
+    ps_gate_lane_brought(&w.gate, 0, &slice, 1, 1, false);
+    assert_true(ps_gate_wait_weights(&w.gate, 1, 1, 1));
+    slice = 4;
+    ps_gate_lane_brought(&w.gate, 0, &slice, 1, 1, false);
+    slice = 3;
+    ps_gate_lane_brought(&w.gate, 1, &slice, 1, 1, false);
+    assert_true(ps_gate_wait_weights(&w.gate, 1, 2, 1));
+    assert_false(ps_gate_wait_weights(&w.gate, 1, 2, 2)); /* patience is 0 */
+    end(&w);
+}
+
+static void a_wait_ends_when_what_is_missing_comes(void **state)
+{
+    world w;
+    char whom[32];
+
+    (void)state;
+    begin(&w, MINUTE_US);
+    start(&w, wait_for_all, whom, sizeof whom);
+    assert_string_equal(whom, "ps-a, ps-b");
+    bring(&w, 0, 1);
+    ps_gate_waited_s(&w.gate, whom, sizeof whom);
+    assert_string_equal(whom, "ps-b");
+    bring(&w, 1, 1);
+    assert_true(finish(&w));
+    assert_true(ps_gate_waited_s(&w.gate, whom, sizeof whom) > 0);
+    assert_string_equal(whom, "");
+    end(&w);
+}
+
+static void only_who_has_slices_owes_an_acknowledgement(void **state)
+{
+    world w;
+    char whom[32];
+
+    (void)state;
+    begin(&w, MINUTE_US);
+    bring(&w, 0, 1); /* that weights are owed is another thing */
+    ps_gate_owe_acks(&w.gate);
+    start(&w, wait_for_acks, whom, sizeof whom);
+    assert_string_equal(whom, "ps-a, ps-b");
+    ps_gate_lane_acked(&w.gate, 0);
+    ps_gate_lane_acked(&w.gate, 0); /* a repetition's */
+    ps_gate_waited_s(&w.gate, whom, sizeof whom);
+    assert_string_equal(whom, "ps-b");
+    ps_gate_lane_acked(&w.gate, 1);
+    assert_true(finish(&w));
+    end(&w);
+}
+
+static void a_wait_for_one_variable_names_only_its_servers(void **state)
+{
+    world w;
+    ps_status st;
+
+    (void)state;
+    begin(&w, 1000);
+    assert_false(ps_gate_wait_weights(&w.gate, 1, 1, 7));
+    st = ps_gate_failure(&w.gate);
+    assert_int_equal(st.code, PS_DEADLINE_EXCEEDED);
+    assert_non_null(strstr(st.text, "step 7"));
+    assert_non_null(strstr(st.text, "from ps-a"));
+    assert_null(strstr(st.text, "ps-b"));
+    end(&w);
+}
+
+static void a_deadline_names_who_did_not_come(void **state)
+{
+    world w;
+    int64_t began_us;
+    ps_status st;
+
+    (void)state;
+    begin(&w, 20000);
+    ps_gate_owe_acks(&w.gate);
+    ps_gate_lane_acked(&w.gate, 0);
+    began_us = ps_clock_us();
+    assert_false(ps_gate_wait_acks(&w.gate));
+    assert_true(ps_clock_us() - began_us >= 20000);
+    st = ps_gate_failure(&w.gate);
+    assert_int_equal(st.code, PS_DEADLINE_EXCEEDED);
+    assert_non_null(strstr(st.text, "ps-b"));
+    assert_null(strstr(st.text, "ps-a"));
+    assert_null(strstr(st.text, "ps-c"));
+    assert_false(ps_gate_is_open(&w.gate));
+    end(&w);
+}
+
+static void a_stop_ends_a_wait_and_is_no_failure(void **state)
+{
+    world w;
+    char whom[32];
+    ps_status st;
+
+    (void)state;
+    begin(&w, MINUTE_US);
+    start(&w, wait_for_all, whom, sizeof whom);
+    ps_gate_stop(&w.gate);
+    assert_false(finish(&w));
+    st = ps_gate_failure(&w.gate);
+    assert_int_equal(st.code, PS_OK);
+    assert_false(ps_gate_is_open(&w.gate));
+    assert_false(ps_gate_wait_weights(&w.gate, 0, 1, 0)); /* also what is there already */
+    end(&w);
+}
+
+static void the_first_failure_counts(void **state)
+{
+    world w;
+    char whom[32];
+    ps_status first = ps_fail(PS_ABORTED, "the first"), second = ps_fail(PS_INTERNAL, "the second");
+    ps_status st;
+
+    (void)state;
+    begin(&w, MINUTE_US);
+    start(&w, wait_for_all, whom, sizeof whom);
+    ps_gate_fail(&w.gate, &first);
+    ps_gate_fail(&w.gate, &second);
+    assert_false(finish(&w));
+    st = ps_gate_failure(&w.gate);
+    assert_int_equal(st.code, PS_ABORTED);
+    assert_string_equal(st.text, "the first");
+    end(&w);
+}
+
+static void a_clock_that_went_on_is_known_as_such(void **state)
+{
+    world w;
+
+    (void)state;
+    begin(&w, 0);
+    assert_false(ps_gate_is_overtaken(&w.gate, 0));
+    ps_gate_overtake(&w.gate, 4);
+    assert_true(ps_gate_is_overtaken(&w.gate, 4));
+    assert_false(ps_gate_is_overtaken(&w.gate, 5));
+    end(&w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_weights_of_clock_0_need_not_come),
+        cmocka_unit_test(a_variable_is_there_when_all_its_slices_are),
+        cmocka_unit_test(a_wait_ends_when_what_is_missing_comes),
+        cmocka_unit_test(only_who_has_slices_owes_an_acknowledgement),
+        cmocka_unit_test(a_wait_for_one_variable_names_only_its_servers),
+        cmocka_unit_test(a_deadline_names_who_did_not_come),
+        cmocka_unit_test(a_stop_ends_a_wait_and_is_no_failure),
+        cmocka_unit_test(the_first_failure_counts),
+        cmocka_unit_test(a_clock_that_went_on_is_known_as_such),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
