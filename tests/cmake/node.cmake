@@ -1,2 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 ps_test(unit test_agent ps_agent)
+
+add_library(ps_node_world STATIC support/node_world.c support/node_calls.c)
+target_include_directories(ps_node_world SYSTEM PUBLIC ${CMOCKA_INCLUDE_DIR})
+target_link_libraries(ps_node_world PUBLIC ps_node PkgConfig::libxxhash PkgConfig::zlib)
+ps_test(system test_node ps_node_world)

@@ -1,0 +1,597 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* node_calls.c - see node_world.h: calls to the node, made on the loop's thread
+ * and waited for on the test's. */
+#include "tests/support/node_world.h"
+
+#include "common/base/container_of.h"
+#include "common/base/sha256.h"
+#include "common/base/xalloc.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+#include <zlib.h>
+
+/* --- unary ----------------------------------------------------------------------- */
+
+typedef struct unary {
+    node_world *w;
+    const char *method;
+    const ProtobufCMessage *request;
+    ps_error *error;
+    ProtobufCMessage *reply;
+    bool done;
+} unary;
+
+static bool waiting_done;
+
+static bool is_done(node_world *w)
+{
+    (void)w;
+    return waiting_done;
+}
+
+static void finish(node_world *w)
+{
+    pthread_mutex_lock(&w->mutex);
+    waiting_done = true;
+    nw_changed(w);
+    pthread_mutex_unlock(&w->mutex);
+}
+
+static void wait_for_it(node_world *w, void (*start)(void *arg), void *arg, const char *what)
+{
+    waiting_done = false;
+    nw_run(w, start, arg);
+    nw_await(w, is_done, what);
+}
+
+static void answered(void *arg, const ps_error *error, const ProtobufCMessage *reply)
+{
+    unary *u = arg;
+
+    *u->error = *error;
+    if (reply != NULL) {
+        size_t n = protobuf_c_message_get_packed_size(reply);
+        uint8_t *bytes = ps_xmalloc(n + 1);
+
+        protobuf_c_message_pack(reply, bytes);
+        u->reply = protobuf_c_message_unpack(reply->descriptor, NULL, n, bytes);
+        free(bytes);
+    }
+    finish(u->w);
+}
+
+static void start_unary(void *arg)
+{
+    unary *u = arg;
+
+    (void)ps_unary_start(u->w->channel, &psgd__v1__node_service__descriptor, u->method, u->request,
+                         NW_REPLY_US, answered, u);
+}
+
+ProtobufCMessage *nw_call(node_world *w, const char *method, const ProtobufCMessage *request,
+                          ps_error *error)
+{
+    unary u = {.w = w, .method = method, .request = request, .error = error};
+
+    wait_for_it(w, start_unary, &u, method);
+    return u.reply;
+}
+
+bool nw_can_commit(node_world *w, const char *job_id, uint32_t attempt, unsigned coordinator,
+                   uint32_t reserve_ms, ps_error *error)
+{
+    Psgd__V1__CanCommitRequest request = PSGD__V1__CAN_COMMIT_REQUEST__INIT;
+    Psgd__V1__CanCommitResponse *reply;
+    bool is_ready;
+
+    request.job_id = (char *)job_id;
+    request.attempt = attempt;
+    request.role = PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER;
+    request.coordinator = w->coordinator[coordinator].address;
+    request.reserve_ms = reserve_ms;
+    reply = (Psgd__V1__CanCommitResponse *)nw_call(w, "CanCommit", &request.base, error);
+    is_ready = reply != NULL && reply->ready;
+    if (reply != NULL) {
+        protobuf_c_message_free_unpacked(&reply->base, NULL);
+    }
+    return is_ready;
+}
+
+void nw_do_commit(node_world *w, const char *job_id, uint32_t attempt, ps_error *error)
+{
+    Psgd__V1__DoCommitRequest request = PSGD__V1__DO_COMMIT_REQUEST__INIT;
+    ProtobufCMessage *reply;
+
+    request.job_id = (char *)job_id;
+    request.attempt = attempt;
+    reply = nw_call(w, "DoCommit", &request.base, error);
+    if (reply != NULL) {
+        protobuf_c_message_free_unpacked(reply, NULL);
+    }
+}
+
+void nw_abort(node_world *w, const char *job_id, uint32_t attempt, ps_error *error)
+{
+    Psgd__V1__AbortRequest request = PSGD__V1__ABORT_REQUEST__INIT;
+    ProtobufCMessage *reply;
+
+    request.job_id = (char *)job_id;
+    request.attempt = attempt;
+    request.why = (char *)"the test says so";
+    reply = nw_call(w, "Abort", &request.base, error);
+    if (reply != NULL) {
+        protobuf_c_message_free_unpacked(reply, NULL);
+    }
+}
+
+Psgd__V1__NodePhase nw_phase(node_world *w)
+{
+    static const Psgd__V1__GetStatusRequest request = PSGD__V1__GET_STATUS_REQUEST__INIT;
+    ps_error error;
+    Psgd__V1__GetStatusResponse *reply =
+        (Psgd__V1__GetStatusResponse *)nw_call(w, "GetStatus", &request.base, &error);
+    Psgd__V1__NodePhase phase = PSGD__V1__NODE_PHASE__NODE_PHASE_UNSPECIFIED;
+
+    if (reply != NULL) {
+        phase = reply->node->phase;
+        protobuf_c_message_free_unpacked(&reply->base, NULL);
+    }
+    return phase;
+}
+
+/* --- PreCommit ------------------------------------------------------------------- */
+
+typedef enum sending {
+    SETTINGS,
+    MODEL,
+    OPTIMIZER,
+    CODECS,
+    DATA,
+    FILES,
+    WEIGHTS,
+    SEAL,
+    ENDED
+} sending;
+
+typedef struct sender {
+    node_world *w;
+    nw_packages p;
+    nw_precommit_result *result;
+    ps_stream *stream;
+    sending step;
+    unsigned sent;
+    bool awaits_ack;
+    ps_data_file files[PS_DATA_FILES_MAX];
+    size_t file_count, file;
+    uint64_t offset;
+    FILE *open;
+    char sha256[65];
+    uint32_t slice;
+    uint8_t *piece;
+} sender;
+
+nw_packages nw_packages_of(const ps_plan *plan, Psgd__V1__NodeRole role, uint32_t rank,
+                           const char *job_id, uint32_t attempt, const float *weights)
+{
+    nw_packages p = {
+        .plan = plan,
+        .role = role,
+        .rank = rank,
+        .job_id = job_id,
+        .attempt = attempt,
+        .deadline_ms = 10000,
+        .weights = weights,
+        .layout_hash = plan->layout.hash,
+        .optimizer = plan->optim->name,
+    };
+    const ps_layout *layout = &plan->layout;
+    XXH3_state_t *hash = XXH3_createState();
+
+    (void)XXH3_64bits_reset(hash);
+    for (uint32_t i = 0; i < layout->slice_count; i++) {
+        const ps_slice *slice = &layout->slices[i];
+
+        if (role == PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER || slice->server == rank) {
+            (void)XXH3_64bits_update(hash, weights + slice->at, slice->n * sizeof(float));
+        }
+    }
+    p.weights_hash = XXH3_64bits_digest(hash);
+    XXH3_freeState(hash);
+    return p;
+}
+
+static void transmit(sender *s, Psgd__V1__PreCommitRequest *request, const void *bytes, size_t n)
+{
+    ps_piece piece = {.data = bytes, .len = n};
+
+    request->job_id = (char *)s->p.job_id;
+    request->attempt = s->p.attempt;
+    ps_stream_send(s->stream, &request->base, &piece, n > 0);
+    s->sent++;
+}
+
+static void send_settings(sender *s, Psgd__V1__PreCommitRequest *request)
+{
+    Psgd__V1__SettingsPackage settings = PSGD__V1__SETTINGS_PACKAGE__INIT;
+    const Psgd__V1__JobSpec *spec = s->p.plan->spec;
+    size_t count = spec->workers + spec->pservers;
+    Psgd__V1__Placement *placements = ps_xcalloc(count, sizeof *placements);
+    Psgd__V1__Placement **list = ps_xcalloc(count, sizeof *list);
+    char(*names)[32] = ps_xcalloc(count, sizeof *names);
+
+    for (uint32_t i = 0; i < count; i++) {
+        bool is_worker = i < spec->workers;
+
+        psgd__v1__placement__init(&placements[i]);
+        snprintf(names[i], sizeof names[i], "127.0.0.1:%u", 10000 + i);
+        placements[i].node_id = (char *)"node-x";
+        placements[i].address = names[i];
+        placements[i].role = is_worker ? PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER
+                                       : PSGD__V1__NODE_ROLE__NODE_ROLE_PSERVER;
+        placements[i].rank = is_worker ? i : i - spec->workers;
+        list[i] = &placements[i];
+    }
+    settings.spec = (Psgd__V1__JobSpec *)spec;
+    settings.rank = s->p.rank;
+    settings.placements = list;
+    settings.n_placements = count;
+    settings.deadline_ms = s->p.deadline_ms;
+    request->package_case = PSGD__V1__PRE_COMMIT_REQUEST__PACKAGE_SETTINGS;
+    request->settings = &settings;
+    transmit(s, request, NULL, 0);
+    free(placements);
+    free(list);
+    free(names);
+}
+
+static void send_model(sender *s, Psgd__V1__PreCommitRequest *request)
+{
+    Psgd__V1__ModelPackage model = PSGD__V1__MODEL_PACKAGE__INIT;
+    Psgd__V1__Variable variables[64], *list[64];
+    const ps_layout *layout = &s->p.plan->layout;
+
+    for (uint32_t v = 0; v < layout->variable_count; v++) {
+        psgd__v1__variable__init(&variables[v]);
+        variables[v].name = (char *)layout->variables[v].name;
+        variables[v].shape = (uint32_t *)layout->variables[v].shape.dim;
+        variables[v].n_shape = layout->variables[v].shape.rank;
+        list[v] = &variables[v];
+    }
+    model.variables = list;
+    model.n_variables = layout->variable_count;
+    model.layout_hash = s->p.layout_hash;
+    request->package_case = PSGD__V1__PRE_COMMIT_REQUEST__PACKAGE_MODEL;
+    request->model = &model;
+    transmit(s, request, NULL, 0);
+}
+
+static void send_optimizer(sender *s, Psgd__V1__PreCommitRequest *request)
+{
+    Psgd__V1__OptimizerPackage package = PSGD__V1__OPTIMIZER_PACKAGE__INIT;
+    Psgd__V1__OptimizerSpec spec = *s->p.plan->spec->optimizer;
+    Psgd__V1__Choice rule = *spec.rule;
+
+    rule.name = (char *)s->p.optimizer;
+    spec.rule = &rule;
+    package.optimizer = &spec;
+    request->package_case = PSGD__V1__PRE_COMMIT_REQUEST__PACKAGE_OPTIMIZER;
+    request->optimizer = &package;
+    transmit(s, request, NULL, 0);
+}
+
+static void send_codecs(sender *s, Psgd__V1__PreCommitRequest *request)
+{
+    Psgd__V1__CodecPackage package = PSGD__V1__CODEC_PACKAGE__INIT;
+    Psgd__V1__Choice choices[128], *up[64], *down[64];
+    uint32_t count = s->p.plan->layout.variable_count;
+
+    for (uint32_t v = 0; v < count; v++) {
+        psgd__v1__choice__init(&choices[2 * v]);
+        psgd__v1__choice__init(&choices[2 * v + 1]);
+        choices[2 * v].name = (char *)s->p.plan->up[v].codec->name;
+        choices[2 * v + 1].name = (char *)s->p.plan->down[v].codec->name;
+        up[v] = &choices[2 * v];
+        down[v] = &choices[2 * v + 1];
+    }
+    if (s->p.codec != NULL) {
+        choices[0].name = (char *)s->p.codec;
+    }
+    package.up = up;
+    package.down = down;
+    package.n_up = package.n_down = count;
+    request->package_case = PSGD__V1__PRE_COMMIT_REQUEST__PACKAGE_CODECS;
+    request->codecs = &package;
+    transmit(s, request, NULL, 0);
+}
+
+static void send_data(sender *s, Psgd__V1__PreCommitRequest *request)
+{
+    Psgd__V1__DataPackage package = PSGD__V1__DATA_PACKAGE__INIT;
+    Psgd__V1__DataFile files[PS_DATA_FILES_MAX], *list[PS_DATA_FILES_MAX];
+
+    for (size_t i = 0; i < s->file_count; i++) {
+        psgd__v1__data_file__init(&files[i]);
+        files[i].name = s->files[i].name;
+        files[i].size = s->files[i].size;
+        files[i].sha256 = s->files[i].sha256;
+        list[i] = &files[i];
+    }
+    package.data = s->p.plan->spec->data;
+    package.sha256 = s->p.data_sha256 != NULL ? (char *)s->p.data_sha256 : s->sha256;
+    package.files = list;
+    package.n_files = s->file_count;
+    request->package_case = PSGD__V1__PRE_COMMIT_REQUEST__PACKAGE_DATA;
+    request->data = &package;
+    transmit(s, request, NULL, 0);
+}
+
+static void send_piece(sender *s, Psgd__V1__PreCommitRequest *request)
+{
+    Psgd__V1__DataChunk chunk = PSGD__V1__DATA_CHUNK__INIT;
+    size_t n;
+
+    if (s->open == NULL) {
+        char path[256];
+
+        snprintf(path, sizeof path, "%s/%s", s->p.folder, s->files[s->file].name);
+        s->open = fopen(path, "rb");
+    }
+    n = fread(s->piece, 1, PS_PAYLOAD_MAX, s->open);
+    if (s->p.corrupts_data) {
+        s->piece[n / 2] ^= 1;
+    }
+    chunk.file = (uint32_t)s->file;
+    chunk.offset = s->offset;
+    request->package_case = PSGD__V1__PRE_COMMIT_REQUEST__PACKAGE_DATA_CHUNK;
+    request->data_chunk = &chunk;
+    transmit(s, request, s->piece, n);
+    s->offset += n;
+    s->result->data_bytes += n;
+    s->awaits_ack = s->offset == s->files[s->file].size;
+    if (s->awaits_ack) {
+        fclose(s->open);
+        s->open = NULL;
+        s->offset = 0;
+        s->file++;
+    }
+}
+
+/* As many slices as fit a message. */
+static void send_weights(sender *s, Psgd__V1__PreCommitRequest *request)
+{
+    Psgd__V1__WeightsChunk chunk = PSGD__V1__WEIGHTS_CHUNK__INIT;
+    const ps_layout *layout = &s->p.plan->layout;
+    uint32_t indices[64];
+    size_t n = 0;
+
+    for (; s->slice < layout->slice_count && chunk.n_slices < 16; s->slice++) {
+        const ps_slice *slice = &layout->slices[s->slice];
+
+        if (s->p.role == PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER || slice->server == s->p.rank) {
+            memcpy(s->piece + n, s->p.weights + slice->at, slice->n * sizeof(float));
+            n += slice->n * sizeof(float);
+            indices[chunk.n_slices++] = slice->index;
+        }
+    }
+    chunk.slices = indices;
+    request->package_case = PSGD__V1__PRE_COMMIT_REQUEST__PACKAGE_WEIGHTS;
+    request->weights = &chunk;
+    transmit(s, request, s->piece, n);
+}
+
+static void send_seal(sender *s, Psgd__V1__PreCommitRequest *request)
+{
+    Psgd__V1__SealPackage seal = PSGD__V1__SEAL_PACKAGE__INIT;
+
+    seal.weights_hash = s->p.weights_hash;
+    request->package_case = PSGD__V1__PRE_COMMIT_REQUEST__PACKAGE_SEAL;
+    request->seal = &seal;
+    transmit(s, request, NULL, 0);
+}
+
+static void send_next(sender *s)
+{
+    Psgd__V1__PreCommitRequest request = PSGD__V1__PRE_COMMIT_REQUEST__INIT;
+    static void (*const senders[])(sender *, Psgd__V1__PreCommitRequest *) = {
+        [SETTINGS] = send_settings, [MODEL] = send_model, [OPTIMIZER] = send_optimizer,
+        [CODECS] = send_codecs,     [DATA] = send_data,   [FILES] = send_piece,
+        [WEIGHTS] = send_weights,   [SEAL] = send_seal,
+    };
+    sending step = s->step;
+
+    if (s->p.swaps_model && s->sent == 0) {
+        step = MODEL;
+    }
+    s->awaits_ack = step != WEIGHTS && step != FILES;
+    senders[step](s, &request);
+}
+
+static void on_sent(void *arg)
+{
+    sender *s = arg;
+
+    if (s->p.stop_after != 0 && s->sent >= s->p.stop_after) {
+        ps_stream_cancel(s->stream);
+    } else if (s->awaits_ack) {
+        ps_stream_read(s->stream);
+    } else {
+        if (s->step == WEIGHTS && s->slice == s->p.plan->layout.slice_count) {
+            s->step = SEAL;
+        }
+        send_next(s);
+    }
+}
+
+static void on_message(void *arg, const ProtobufCMessage *head, ps_payload *payload)
+{
+    const Psgd__V1__PreCommitResponse *reply = (const Psgd__V1__PreCommitResponse *)head;
+    sender *s = arg;
+
+    (void)payload;
+    s->result->acks++;
+    switch (reply->package) {
+    case PSGD__V1__PACKAGE_KIND__PACKAGE_KIND_DATA:
+        s->result->needed_data = reply->need_data;
+        s->step = reply->need_data ? FILES : WEIGHTS;
+        break;
+    case PSGD__V1__PACKAGE_KIND__PACKAGE_KIND_DATA_FILE:
+        s->step = s->file == s->file_count ? WEIGHTS : FILES;
+        break;
+    case PSGD__V1__PACKAGE_KIND__PACKAGE_KIND_SEAL:
+        s->result->sealed = true;
+        s->step = ENDED;
+        break;
+    case PSGD__V1__PACKAGE_KIND__PACKAGE_KIND_CODECS:
+        s->step = s->p.role == PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER ? DATA : WEIGHTS;
+        break;
+    default:
+        s->step++;
+    }
+    if (s->p.skips_weights && s->step == WEIGHTS) {
+        s->step = SEAL;
+    }
+    if (s->step == ENDED) {
+        ps_stream_half_close(s->stream);
+        ps_stream_read(s->stream);
+    } else {
+        send_next(s);
+    }
+}
+
+static void on_end(void *arg, const ps_error *error)
+{
+    sender *s = arg;
+
+    s->result->error = *error;
+    if (s->open != NULL) {
+        fclose(s->open);
+    }
+    finish(s->w);
+}
+
+static void open_stream(void *arg)
+{
+    static const ps_stream_events events = {on_message, on_sent, on_end};
+    sender *s = arg;
+
+    s->stream = ps_stream_open(s->w->channel, &psgd__v1__node_service__descriptor, "PreCommit",
+                               NW_REPLY_US, 0, &events, s);
+    send_next(s);
+}
+
+void nw_precommit(node_world *w, const nw_packages *packages, nw_precommit_result *result)
+{
+    sender s = {.w = w, .p = *packages, .result = result, .piece = ps_xmalloc(PS_PAYLOAD_MAX)};
+    ps_status st =
+        ps_data_describe(packages->plan->data, packages->folder != NULL ? packages->folder : "",
+                         s.files, &s.file_count, s.sha256);
+
+    assert_string_equal(st.text, "");
+    memset(result, 0, sizeof *result);
+    wait_for_it(w, open_stream, &s, "PreCommit to end");
+    free(s.piece);
+}
+
+/* --- Collect ---------------------------------------------------------------------- */
+
+typedef struct collector {
+    node_world *w;
+    Psgd__V1__CollectRequest request;
+    ps_stream *stream;
+    nw_collected *out;
+    const char *wrong; /* NULL: nothing */
+    char sha256[PS_SHA256_HEX_BYTES];
+    uint64_t size;
+} collector;
+
+static void check_last(collector *c)
+{
+    char sha256[PS_SHA256_HEX_BYTES];
+    nw_file *last = c->out->count > 0 ? &c->out->files[c->out->count - 1] : NULL;
+
+    if (last != NULL) {
+        ps_sha256_of(ps_strbuf_text(&last->bytes), last->bytes.len, sha256);
+        if (last->bytes.len != c->size || strcmp(sha256, c->sha256) != 0) {
+            c->wrong = "size or sha256 of a file";
+        }
+    }
+}
+
+static void on_chunk(void *arg, const ProtobufCMessage *head, ps_payload *payload)
+{
+    const Psgd__V1__CollectResponse *reply = (const Psgd__V1__CollectResponse *)head;
+    collector *c = arg;
+    size_t n = ps_payload_len(payload);
+    uint8_t *scratch = ps_xmalloc(n + 1);
+    const uint8_t *bytes = ps_payload_view(payload, 0, n, scratch);
+    nw_file *file = &c->out->files[c->out->count == 0 ? 0 : c->out->count - 1];
+
+    if (c->out->count == 0 || strcmp(file->name, reply->name) != 0) {
+        check_last(c);
+        file = &c->out->files[c->out->count++];
+        snprintf(file->name, sizeof file->name, "%s", reply->name);
+        file->kind = reply->kind;
+        c->size = reply->size;
+        snprintf(c->sha256, sizeof c->sha256, "%s", reply->sha256);
+    }
+    if (reply->offset != file->bytes.len) {
+        c->wrong = "offset of a chunk";
+    }
+    if (reply->crc32 != (uint32_t)crc32(crc32(0, NULL, 0), bytes, (unsigned)n)) {
+        c->wrong = "crc32 of a chunk";
+    }
+    ps_strbuf_append(&file->bytes, bytes, n);
+    free(scratch);
+    ps_stream_read(c->stream);
+}
+
+static void on_collected(void *arg, const ps_error *error)
+{
+    collector *c = arg;
+
+    c->out->error = *error;
+    check_last(c);
+    finish(c->w);
+}
+
+static void on_asked(void *arg)
+{
+    collector *c = arg;
+
+    ps_stream_half_close(c->stream);
+    ps_stream_read(c->stream);
+}
+
+static void open_collect(void *arg)
+{
+    static const ps_stream_events events = {on_chunk, on_asked, on_collected};
+    collector *c = arg;
+
+    c->stream = ps_stream_open(c->w->channel, &psgd__v1__node_service__descriptor, "Collect",
+                               NW_REPLY_US, 0, &events, c);
+    ps_stream_send(c->stream, &c->request.base, NULL, 0);
+}
+
+void nw_collect(node_world *w, const char *job_id, uint32_t attempt, nw_collected *out)
+{
+    collector c = {.w = w, .out = out};
+
+    memset(out, 0, sizeof *out);
+    psgd__v1__collect_request__init(&c.request);
+    c.request.job_id = (char *)job_id;
+    c.request.attempt = attempt;
+    wait_for_it(w, open_collect, &c, "Collect to end");
+    if (c.wrong != NULL) {
+        fail_msg("wrong: %s", c.wrong);
+    }
+}
+
+void nw_collected_fini(nw_collected *c)
+{
+    for (size_t i = 0; i < c->count; i++) {
+        ps_strbuf_fini(&c->files[i].bytes);
+    }
+}

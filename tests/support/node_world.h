@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* node_world.h - a node on loopback, with a coordinator that does what the test says.
+ *
+ * The loop runs on a thread of its own; tests call from theirs and wait for
+ * what is to happen with a deadline. What the coordinator and the role have seen
+ * is in `seen`, guarded by the mutex: read it in a predicate of nw_await.
+ */
+#ifndef PS_TESTS_SUPPORT_NODE_WORLD_H
+#define PS_TESTS_SUPPORT_NODE_WORLD_H
+
+#include "common/base/strbuf.h"
+#include "common/node/node.h"
+#include "tests/support/temp_dir.h"
+
+#include <pthread.h>
+
+enum { NW_REPLY_US = 20000000, NW_COORDINATORS = 2 };
+
+typedef struct node_world node_world;
+
+/* One of the coordinators; everything but server and address is under the mutex. */
+typedef struct nw_coordinator {
+    node_world *world;
+    ps_server *server; /* NULL: stopped */
+    ps_service service;
+    ps_event down;
+    char address[64];
+    /* What it has seen. */
+    unsigned registrations, heartbeats, readies;
+    Psgd__V1__NodePhase phase; /* of the last heartbeat */
+    char job_id[PS_JOB_ID_MAX];
+    uint32_t attempt, error_code;
+    uint64_t steps; /* of the progress in it */
+    ps_strbuf log;  /* as shipped */
+    ps_call *ready; /* kept until the test answers */
+    /* What it shall do. */
+    bool forget;        /* the next heartbeat is NOT_FOUND */
+    bool abort_it;      /* heartbeats about a job answer ABORT */
+    bool answers_ready; /* at once */
+} nw_coordinator;
+
+struct node_world {
+    ps_loop *loop;
+    pthread_t thread;
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    temp_dir dir;
+    nw_coordinator coordinator[NW_COORDINATORS];
+    ps_channel *channel; /* to the node */
+    ps_node *node;
+    char address[64]; /* the node's */
+
+    /* The role of most tests; under the mutex. */
+    ps_session *session;
+    unsigned prepared, ran, released;
+    bool fails_prepare, release_waits, is_releasing;
+
+    bool node_is_down;
+    ps_event node_down;
+};
+
+extern const ps_role_hooks nw_worker_hooks; /* state: the world */
+
+/* `hooks` NULL: nw_worker_hooks with the world as state. */
+void nw_begin(node_world *w, const ps_role_hooks *hooks, void *state, const ps_service *extra,
+              size_t extra_count, const char *data_path);
+void nw_end(node_world *w);
+/* Stops the node and waits until it is gone; nw_end after that is fine. */
+void nw_stop_node(node_world *w, int64_t grace_us);
+
+/* A coordinator goes away, and comes back at the same address. */
+void nw_stop_coordinator(node_world *w, unsigned index);
+void nw_start_coordinator(node_world *w, unsigned index);
+
+/* Runs fn on the loop's thread and waits for its return. */
+void nw_run(node_world *w, void (*fn)(void *arg), void *arg);
+
+/* Waits until fn (under the mutex) is true; fails the test after 20 s. */
+void nw_await(node_world *w, bool (*fn)(node_world *w), const char *what);
+/* Something under the mutex has changed (called with it held). */
+void nw_changed(node_world *w);
+
+/* A unary call to the node; its answer, the caller's to free, or NULL. */
+ProtobufCMessage *nw_call(node_world *w, const char *method, const ProtobufCMessage *request,
+                          ps_error *error);
+
+/* --- the commit ------------------------------------------------------------- */
+
+/* Answer of CanCommit; coordinator 0 or 1. */
+bool nw_can_commit(node_world *w, const char *job_id, uint32_t attempt, unsigned coordinator,
+                   uint32_t reserve_ms, ps_error *error);
+void nw_do_commit(node_world *w, const char *job_id, uint32_t attempt, ps_error *error);
+void nw_abort(node_world *w, const char *job_id, uint32_t attempt, ps_error *error);
+Psgd__V1__NodePhase nw_phase(node_world *w); /* by GetStatus */
+
+/* What PreCommit sends. begin fills it for (role, rank) of the plan; tests then
+ * spoil it as they like. */
+typedef struct nw_packages {
+    const ps_plan *plan;
+    Psgd__V1__NodeRole role;
+    uint32_t rank, attempt;
+    const char *job_id;
+    uint32_t deadline_ms;
+    const float *weights; /* (param_count) */
+    uint64_t layout_hash, weights_hash;
+    const char *optimizer;           /* its name */
+    const char *codec;               /* up, of variable 0; NULL: the plan's */
+    const char *folder;              /* of the data set's files, if there are any */
+    const char *data_sha256;         /* NULL: the true one */
+    unsigned stop_after;             /* packages sent, then the stream is cancelled; 0: all */
+    bool skips_weights, swaps_model; /* the model comes before the settings do */
+    bool corrupts_data;
+} nw_packages;
+
+typedef struct nw_precommit_result {
+    ps_error error;
+    unsigned acks;
+    bool needed_data, sealed;
+    uint64_t data_bytes; /* sent */
+} nw_precommit_result;
+
+nw_packages nw_packages_of(const ps_plan *plan, Psgd__V1__NodeRole role, uint32_t rank,
+                           const char *job_id, uint32_t attempt, const float *weights);
+void nw_precommit(node_world *w, const nw_packages *packages, nw_precommit_result *result);
+
+/* Collects everything, checked chunk by chunk and file by file. */
+typedef struct nw_file {
+    char name[160];
+    Psgd__V1__ArtifactKind kind;
+    ps_strbuf bytes;
+} nw_file;
+typedef struct nw_collected {
+    ps_error error;
+    size_t count;
+    nw_file files[8];
+} nw_collected;
+void nw_collect(node_world *w, const char *job_id, uint32_t attempt, nw_collected *out);
+void nw_collected_fini(nw_collected *c);
+
+/* A plan from JSON, and initial weights of it (free). */
+ps_plan *nw_plan(const char *json);
+float *nw_weights(const ps_plan *plan);
+
+#endif

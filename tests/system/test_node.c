@@ -1,0 +1,817 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_node.c - a node through the life of attempts, as its coordinator sees it. */
+#include "common/base/log.h"
+#include "tests/support/node_world.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char *const small = "{\"data\":{\"name\":\"glyphs\",\"train_limit\":256,"
+                                 "\"test_limit\":64},\"model\":{\"widths\":[40]},\"pservers\":2,"
+                                 "\"timeouts\":{\"ready_ms\":1000}}";
+
+typedef struct job {
+    ps_plan *plan;
+    float *weights;
+    nw_packages packages;
+} job;
+
+static job job_of(const char *json, const char *job_id, uint32_t attempt)
+{
+    job j = {.plan = nw_plan(json)};
+
+    j.weights = nw_weights(j.plan);
+    j.packages = nw_packages_of(j.plan, PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER, 0, job_id, attempt,
+                                j.weights);
+    return j;
+}
+
+static void job_fini(job *j)
+{
+    ps_plan_destroy(j->plan);
+    free(j->weights);
+}
+
+static bool is_idle(node_world *w)
+{
+    return w->coordinator[0].phase == PSGD__V1__NODE_PHASE__NODE_PHASE_IDLE;
+}
+static bool is_running(node_world *w)
+{
+    return w->coordinator[0].phase == PSGD__V1__NODE_PHASE__NODE_PHASE_RUNNING && w->ran > 0;
+}
+static bool is_finished(node_world *w)
+{
+    return w->coordinator[0].phase == PSGD__V1__NODE_PHASE__NODE_PHASE_FINISHED;
+}
+static bool is_failed(node_world *w)
+{
+    return w->coordinator[0].phase == PSGD__V1__NODE_PHASE__NODE_PHASE_FAILED;
+}
+static bool is_reserved(node_world *w)
+{
+    return w->coordinator[0].phase == PSGD__V1__NODE_PHASE__NODE_PHASE_RESERVED;
+}
+static bool is_ready(node_world *w)
+{
+    return w->coordinator[0].ready != NULL;
+}
+
+static bool has_folder(const node_world *w, const char *name)
+{
+    struct stat info;
+    char path[256];
+
+    snprintf(path, sizeof path, "%s/%s", w->dir.path, name);
+    return stat(path, &info) == 0;
+}
+
+static void reserve(node_world *w, const char *job_id, uint32_t attempt)
+{
+    ps_error error;
+
+    if (!nw_can_commit(w, job_id, attempt, 0, 10000, &error)) {
+        fail_msg("not reserved: %s", error.status.text);
+    }
+}
+
+static void prepare(node_world *w, const job *j)
+{
+    nw_precommit_result result;
+
+    reserve(w, j->packages.job_id, j->packages.attempt);
+    nw_precommit(w, &j->packages, &result);
+    assert_string_equal(result.error.status.text, "");
+    assert_true(result.sealed);
+}
+
+static void start(node_world *w, const job *j)
+{
+    ps_error error;
+
+    prepare(w, j);
+    nw_do_commit(w, j->packages.job_id, j->packages.attempt, &error);
+    assert_string_equal(error.status.text, "");
+}
+
+/* What the role does at its end. */
+typedef struct outcome {
+    node_world *w;
+    ps_status result;
+} outcome;
+
+static void finish(void *arg)
+{
+    outcome *o = arg;
+    char path[600];
+    FILE *file;
+
+    snprintf(path, sizeof path, "%s/TR-psgd-N(0).csv", ps_node_session(o->w->node)->folder);
+    file = fopen(path, "w");
+    fputs("time_s,epoch\n", file);
+    fclose(file);
+    ps_node_keep(o->w->node, "TR-psgd-N(0).csv", PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_REPORT);
+    ps_node_finished(o->w->node, &o->result);
+}
+
+static void an_attempt_goes_from_reserved_to_collected_and_back_to_idle(void **state)
+{
+    node_world w;
+    job j = job_of(small, "job-1", 1);
+    outcome o = {&w, {.code = PS_OK}};
+    nw_collected files;
+    ps_error error;
+
+    (void)state;
+    nw_begin(&w, NULL, NULL, NULL, 0, NULL);
+    reserve(&w, "job-1", 1);
+    nw_await(&w, is_reserved, "RESERVED in a heartbeat");
+    start(&w, &j);
+    nw_await(&w, is_running, "RUNNING");
+    pthread_mutex_lock(&w.mutex);
+    assert_int_equal(w.prepared, 1);
+    assert_int_equal(w.ran, 1);
+    assert_int_equal(w.coordinator[0].readies, 1);
+    assert_int_equal(w.coordinator[0].steps, 42);
+    assert_int_equal(w.session->weight_count, j.plan->layout.param_count);
+    assert_memory_equal(w.session->weights, j.weights, w.session->weight_count * sizeof(float));
+    assert_int_equal(ps_dataset_count(w.session->data, PS_TRAIN), 256);
+    assert_int_equal(w.session->server_count, 2);
+    assert_string_equal(w.session->servers[1], "127.0.0.1:10002");
+    pthread_mutex_unlock(&w.mutex);
+
+    nw_run(&w, finish, &o);
+    nw_await(&w, is_finished, "FINISHED");
+    nw_collect(&w, "job-1", 1, &files);
+    assert_string_equal(files.error.status.text, "");
+    assert_int_equal(files.count, 2);
+    assert_string_equal(files.files[0].name, "TR-psgd-N(0).csv");
+    assert_string_equal(ps_strbuf_text(&files.files[0].bytes), "time_s,epoch\n");
+    assert_string_equal(files.files[1].name, "node-1.log");
+    assert_int_equal(files.files[1].kind, PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_LOG);
+    assert_non_null(strstr(ps_strbuf_text(&files.files[1].bytes), "PREPARED"));
+    nw_collected_fini(&files);
+
+    assert_true(has_folder(&w, "sessions/job-1-1"));
+    nw_abort(&w, "job-1", 1, &error);
+    assert_string_equal(error.status.text, "");
+    assert_int_equal(nw_phase(&w), PSGD__V1__NODE_PHASE__NODE_PHASE_IDLE);
+    assert_int_equal(w.released, 1);
+    assert_false(has_folder(&w, "sessions/job-1-1"));
+    nw_await(&w, is_idle, "IDLE in a heartbeat");
+    nw_end(&w);
+    job_fini(&j);
+}
+
+static bool log_is_shipped(node_world *w)
+{
+    return w->coordinator[0].log.len > 100000;
+}
+
+/* Not on stderr: 2000 lines need not be seen. */
+static void shout(void *arg)
+{
+    int terminal = dup(STDERR_FILENO), nowhere = open("/dev/null", O_WRONLY);
+
+    (void)arg;
+    dup2(nowhere, STDERR_FILENO);
+    for (int i = 0; i < 2000; i++) {
+        ps_log(PS_LOG_ERROR, "test", "line %d of a log that is longer than one heartbeat takes", i);
+    }
+    dup2(terminal, STDERR_FILENO);
+    close(terminal);
+    close(nowhere);
+}
+
+static void the_log_of_the_job_is_shipped_by_heartbeat(void **state)
+{
+    node_world w;
+
+    (void)state;
+    nw_begin(&w, NULL, NULL, NULL, 0, NULL);
+    reserve(&w, "job-1", 1);
+    nw_run(&w, shout, NULL);
+    nw_await(&w, log_is_shipped, "the log");
+    pthread_mutex_lock(&w.mutex);
+    assert_non_null(strstr(ps_strbuf_text(&w.coordinator[0].log), "line 0 of"));
+    pthread_mutex_unlock(&w.mutex);
+    nw_end(&w);
+}
+
+static void a_node_that_is_held_says_by_whom(void **state)
+{
+    Psgd__V1__CanCommitRequest request = PSGD__V1__CAN_COMMIT_REQUEST__INIT;
+    Psgd__V1__CanCommitResponse *reply;
+    node_world w;
+    ps_error error;
+
+    (void)state;
+    nw_begin(&w, NULL, NULL, NULL, 0, NULL);
+    reserve(&w, "job-1", 7);
+    request.job_id = (char *)"job-2";
+    request.attempt = 1;
+    request.role = PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER;
+    request.coordinator = w.coordinator[0].address;
+    reply = (Psgd__V1__CanCommitResponse *)nw_call(&w, "CanCommit", &request.base, &error);
+    assert_non_null(reply);
+    assert_false(reply->ready);
+    assert_string_equal(reply->held_by_job, "job-1");
+    assert_int_equal(reply->held_by_attempt, 7);
+    assert_int_equal(reply->phase, PSGD__V1__NODE_PHASE__NODE_PHASE_RESERVED);
+    assert_string_equal(reply->node_id, "node-1");
+    assert_true(reply->incarnation > 0);
+    assert_string_equal(reply->version, PS_VERSION);
+    protobuf_c_message_free_unpacked(&reply->base, NULL);
+    nw_end(&w);
+}
+
+static void what_cannot_be_reserved_has_a_reason(void **state)
+{
+    Psgd__V1__CanCommitRequest request = PSGD__V1__CAN_COMMIT_REQUEST__INIT;
+    node_world w;
+    ps_error error;
+
+    (void)state;
+    nw_begin(&w, NULL, NULL, NULL, 0, NULL);
+    request.job_id = (char *)"job-1";
+    request.attempt = 1;
+    request.role = PSGD__V1__NODE_ROLE__NODE_ROLE_PSERVER;
+    request.coordinator = w.coordinator[0].address;
+    assert_null(nw_call(&w, "CanCommit", &request.base, &error));
+    assert_int_equal(error.status.code, PS_FAILED_PRECONDITION);
+    assert_string_equal(error.reason, "WRONG_ROLE");
+
+    request.role = PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER;
+    request.job_id = (char *)"../x";
+    assert_null(nw_call(&w, "CanCommit", &request.base, &error));
+    assert_int_equal(error.status.code, PS_INVALID_ARGUMENT);
+    assert_string_equal(error.reason, "BAD_JOB_ID");
+
+    request.job_id = (char *)"job-1";
+    request.coordinator = (char *)"nowhere";
+    assert_null(nw_call(&w, "CanCommit", &request.base, &error));
+    assert_string_equal(error.reason, "BAD_ADDRESS");
+    assert_int_equal(nw_phase(&w), PSGD__V1__NODE_PHASE__NODE_PHASE_IDLE);
+    nw_end(&w);
+}
+
+static void a_reservation_lapses(void **state)
+{
+    node_world w;
+    ps_error error;
+
+    (void)state;
+    nw_begin(&w, NULL, NULL, NULL, 0, NULL);
+    assert_true(nw_can_commit(&w, "job-1", 1, 0, 100, &error));
+    nw_await(&w, is_reserved, "RESERVED");
+    nw_await(&w, is_idle, "IDLE again");
+    assert_false(has_folder(&w, "sessions/job-1-1"));
+    reserve(&w, "job-2", 1);
+    nw_end(&w);
+}
+
+/* The packages are refused so, and the node is idle with nothing left. */
+static void assert_spoilt(node_world *w, nw_packages packages, ps_code code, const char *reason)
+{
+    nw_precommit_result result;
+
+    reserve(w, packages.job_id, packages.attempt);
+    nw_precommit(w, &packages, &result);
+    assert_false(result.sealed);
+    if (result.error.status.code != code || strcmp(result.error.reason, reason) != 0) {
+        fail_msg("wanted %s, got %s: %s", reason, result.error.reason, result.error.status.text);
+    }
+    assert_int_equal(nw_phase(w), PSGD__V1__NODE_PHASE__NODE_PHASE_IDLE);
+    assert_false(has_folder(w, "sessions/job-1-1"));
+}
+
+static void packages_that_do_not_fit_end_the_attempt(void **state)
+{
+    node_world w;
+    job j = job_of(small, "job-1", 1);
+    nw_packages p;
+
+    (void)state;
+    nw_begin(&w, NULL, NULL, NULL, 0, NULL);
+    p = j.packages;
+    p.layout_hash++;
+    assert_spoilt(&w, p, PS_FAILED_PRECONDITION, "LAYOUT_MISMATCH");
+    p = j.packages;
+    p.optimizer = "sgd";
+    assert_spoilt(&w, p, PS_FAILED_PRECONDITION, "OPTIMIZER_MISMATCH");
+    p = j.packages;
+    p.codec = "int8";
+    assert_spoilt(&w, p, PS_FAILED_PRECONDITION, "CODEC_MISMATCH");
+    p = j.packages;
+    p.data_sha256 = "0123456789012345678901234567890123456789012345678901234567890123";
+    assert_spoilt(&w, p, PS_FAILED_PRECONDITION, "DATA_MISMATCH");
+    p = j.packages;
+    p.weights_hash++;
+    assert_spoilt(&w, p, PS_DATA_LOSS, "WEIGHTS_MISMATCH");
+    p = j.packages;
+    p.skips_weights = true;
+    assert_spoilt(&w, p, PS_FAILED_PRECONDITION, "INCOMPLETE");
+    p = j.packages;
+    p.rank = 1;
+    assert_spoilt(&w, p, PS_INVALID_ARGUMENT, "BAD_PLACEMENTS");
+    assert_int_equal(w.prepared, 0);
+    w.fails_prepare = true;
+    assert_spoilt(&w, j.packages, PS_RESOURCE_EXHAUSTED, "CANNOT_PREPARE");
+    assert_int_equal(w.released, 0);
+    nw_end(&w);
+    job_fini(&j);
+}
+
+static void packages_out_of_order_are_refused(void **state)
+{
+    node_world w;
+    job j = job_of(small, "job-1", 1);
+    nw_precommit_result result;
+
+    (void)state;
+    nw_begin(&w, NULL, NULL, NULL, 0, NULL);
+    j.packages.swaps_model = true;
+    reserve(&w, "job-1", 1);
+    nw_precommit(&w, &j.packages, &result);
+    assert_string_equal(result.error.reason, "OUT_OF_ORDER");
+    assert_int_equal(nw_phase(&w), PSGD__V1__NODE_PHASE__NODE_PHASE_RESERVED);
+    nw_end(&w);
+    job_fini(&j);
+}
+
+static void packages_of_an_attempt_not_reserved_are_refused(void **state)
+{
+    node_world w;
+    job j = job_of(small, "job-1", 1);
+    nw_precommit_result result;
+
+    (void)state;
+    nw_begin(&w, NULL, NULL, NULL, 0, NULL);
+    nw_precommit(&w, &j.packages, &result);
+    assert_int_equal(result.error.status.code, PS_FAILED_PRECONDITION);
+    assert_string_equal(result.error.reason, "NOT_HELD");
+    reserve(&w, "job-1", 2);
+    nw_precommit(&w, &j.packages, &result);
+    assert_int_equal(result.error.status.code, PS_ABORTED);
+    assert_string_equal(result.error.reason, "STALE_ATTEMPT");
+    nw_end(&w);
+    job_fini(&j);
+}
+
+static void a_broken_stream_leaves_nothing(void **state)
+{
+    node_world w;
+    job j = job_of(small, "job-1", 1);
+    nw_precommit_result result;
+
+    (void)state;
+    nw_begin(&w, NULL, NULL, NULL, 0, NULL);
+    for (unsigned n = 1; n <= 7; n++) { /* after each package */
+        reserve(&w, "job-1", n);
+        j.packages.attempt = n;
+        j.packages.stop_after = n;
+        nw_precommit(&w, &j.packages, &result);
+        assert_false(result.sealed);
+        nw_await(&w, is_idle, "IDLE");
+    }
+    assert_false(has_folder(&w, "sessions/job-1-1"));
+    nw_end(&w);
+    job_fini(&j);
+}
+
+static void the_second_phase_has_a_deadline(void **state)
+{
+    node_world w;
+    job j = job_of(small, "job-1", 1);
+    nw_precommit_result result;
+
+    (void)state;
+    nw_begin(&w, NULL, NULL, NULL, 0, NULL);
+    j.packages.deadline_ms = 100;
+    j.packages.stop_after = 0;
+    reserve(&w, "job-1", 1);
+    /* A seal that waits for nothing is fast enough or not; either way the node
+     * is not held for ever: prepared, it waits for DoCommit so long and 5 s. */
+    nw_precommit(&w, &j.packages, &result);
+    nw_await(&w, is_idle, "IDLE");
+    nw_end(&w);
+    job_fini(&j);
+}
+
+static void a_barrier_that_does_not_open_rolls_back(void **state)
+{
+    node_world w;
+    job j = job_of(small, "job-1", 1);
+
+    (void)state;
+    nw_begin(&w, NULL, NULL, NULL, 0, NULL);
+    w.coordinator[0].answers_ready = false;
+    start(&w, &j);
+    nw_await(&w, is_ready, "Ready");
+    assert_int_equal(nw_phase(&w), PSGD__V1__NODE_PHASE__NODE_PHASE_READY);
+    nw_await(&w, is_idle, "IDLE"); /* 2 * ready_ms and 2 s */
+    assert_int_equal(w.ran, 0);
+    assert_int_equal(w.released, 1);
+    nw_end(&w);
+    job_fini(&j);
+}
+
+static void finish_release(void *arg)
+{
+    node_world *w = arg;
+
+    ps_node_released(w->node);
+}
+
+static bool is_releasing(node_world *w)
+{
+    return w->is_releasing;
+}
+
+static void *abort_on_thread(void *arg)
+{
+    node_world *w = arg;
+
+    nw_await(w, is_releasing, "release");
+    nw_run(w, finish_release, w);
+    return NULL;
+}
+
+static void abort_is_answered_when_the_role_has_let_go(void **state)
+{
+    node_world w;
+    job j = job_of(small, "job-1", 1);
+    pthread_t thread;
+    ps_error error;
+
+    (void)state;
+    nw_begin(&w, NULL, NULL, NULL, 0, NULL);
+    w.release_waits = true;
+    start(&w, &j);
+    nw_await(&w, is_running, "RUNNING");
+    pthread_create(&thread, NULL, abort_on_thread, &w);
+    nw_abort(&w, "job-1", 1, &error);
+    assert_string_equal(error.status.text, "");
+    assert_int_equal(nw_phase(&w), PSGD__V1__NODE_PHASE__NODE_PHASE_IDLE);
+    pthread_join(thread, NULL);
+    nw_end(&w);
+    job_fini(&j);
+}
+
+static void an_abort_of_what_is_not_held_is_ok_and_ends_nothing(void **state)
+{
+    node_world w;
+    ps_error error;
+
+    (void)state;
+    nw_begin(&w, NULL, NULL, NULL, 0, NULL);
+    reserve(&w, "job-1", 3);
+    nw_abort(&w, "job-1", 2, &error);
+    assert_true(ps_is_ok(&error.status));
+    nw_abort(&w, "job-2", 9, &error);
+    assert_true(ps_is_ok(&error.status));
+    assert_int_equal(nw_phase(&w), PSGD__V1__NODE_PHASE__NODE_PHASE_RESERVED);
+    nw_end(&w);
+}
+
+static void a_newer_attempt_takes_the_place_of_the_older(void **state)
+{
+    node_world w;
+    job j = job_of(small, "job-1", 1);
+    ps_error error;
+
+    (void)state;
+    nw_begin(&w, NULL, NULL, NULL, 0, NULL);
+    prepare(&w, &j);
+    reserve(&w, "job-1", 2);
+    assert_int_equal(w.released, 1);
+    nw_do_commit(&w, "job-1", 1, &error);
+    assert_int_equal(error.status.code, PS_ABORTED);
+    assert_string_equal(error.reason, "STALE_ATTEMPT");
+    assert_false(nw_can_commit(&w, "job-1", 1, 0, 1000, &error));
+    assert_string_equal(error.reason, "STALE_ATTEMPT");
+    nw_end(&w);
+    job_fini(&j);
+}
+
+static void a_heartbeat_may_end_the_attempt(void **state)
+{
+    node_world w;
+    job j = job_of(small, "job-1", 1);
+
+    (void)state;
+    nw_begin(&w, NULL, NULL, NULL, 0, NULL);
+    start(&w, &j);
+    nw_await(&w, is_running, "RUNNING");
+    pthread_mutex_lock(&w.mutex);
+    w.coordinator[0].abort_it = true;
+    pthread_mutex_unlock(&w.mutex);
+    nw_await(&w, is_idle, "IDLE");
+    assert_int_equal(w.released, 1);
+    nw_end(&w);
+    job_fini(&j);
+}
+
+static bool is_registered_twice(node_world *w)
+{
+    return w->coordinator[0].registrations == 2;
+}
+
+static void a_coordinator_that_forgot_the_node_is_told_again(void **state)
+{
+    node_world w;
+
+    (void)state;
+    nw_begin(&w, NULL, NULL, NULL, 0, NULL);
+    pthread_mutex_lock(&w.mutex);
+    w.coordinator[0].forget = true;
+    pthread_mutex_unlock(&w.mutex);
+    nw_await(&w, is_registered_twice, "another registration");
+    nw_end(&w);
+}
+
+static bool other_sees_running(node_world *w)
+{
+    return w->coordinator[1].phase == PSGD__V1__NODE_PHASE__NODE_PHASE_RUNNING &&
+           w->coordinator[1].steps == 42 && is_running(w) && w->coordinator[0].steps == 0;
+}
+
+static void a_job_may_have_another_coordinator_than_the_node(void **state)
+{
+    node_world w;
+    job j = job_of(small, "job-1", 1);
+    nw_precommit_result result;
+    ps_error error;
+    unsigned beats;
+
+    (void)state;
+    nw_begin(&w, NULL, NULL, NULL, 0, NULL);
+    w.coordinator[0].abort_it = true; /* it knows no such job; not its business */
+    assert_true(nw_can_commit(&w, "job-1", 1, 1, 10000, &error));
+    nw_precommit(&w, &j.packages, &result);
+    assert_true(result.sealed);
+    nw_do_commit(&w, "job-1", 1, &error);
+    nw_await(&w, other_sees_running, "heartbeats to both");
+    pthread_mutex_lock(&w.mutex);
+    assert_int_equal(w.coordinator[1].readies, 1);
+    assert_int_equal(w.coordinator[0].readies, 0);
+    assert_true(w.coordinator[1].log.len > 0);
+    assert_int_equal(w.coordinator[0].log.len, 0);
+    pthread_mutex_unlock(&w.mutex);
+    nw_abort(&w, "job-1", 1, &error);
+    nw_await(&w, is_idle, "IDLE");
+    pthread_mutex_lock(&w.mutex);
+    beats = w.coordinator[1].heartbeats;
+    w.coordinator[0].heartbeats = 0;
+    pthread_mutex_unlock(&w.mutex);
+    (void)nw_phase(&w); /* a round trip later the other is not spoken to any more */
+    assert_true(w.coordinator[1].heartbeats <= beats + 1);
+    nw_end(&w);
+    job_fini(&j);
+}
+
+static void training_goes_on_while_the_coordinator_is_away(void **state)
+{
+    node_world w;
+    job j = job_of(small, "job-1", 1);
+    outcome o = {&w, {.code = PS_DATA_LOSS, .text = "a reason"}};
+
+    (void)state;
+    nw_begin(&w, NULL, NULL, NULL, 0, NULL);
+    start(&w, &j);
+    nw_await(&w, is_running, "RUNNING");
+    nw_stop_coordinator(&w, 0);
+    nw_run(&w, finish, &o); /* a failure, which it hears of later */
+    assert_int_equal(nw_phase(&w), PSGD__V1__NODE_PHASE__NODE_PHASE_FAILED);
+    assert_int_equal(w.released, 0);
+    nw_start_coordinator(&w, 0);
+    nw_await(&w, is_failed, "FAILED");
+    assert_int_equal(w.coordinator[0].error_code, PS_DATA_LOSS);
+    assert_string_equal(w.coordinator[0].job_id, "job-1");
+    nw_end(&w);
+    job_fini(&j);
+}
+
+static void nothing_is_collected_before_the_end(void **state)
+{
+    node_world w;
+    job j = job_of(small, "job-1", 1);
+    nw_collected files;
+
+    (void)state;
+    nw_begin(&w, NULL, NULL, NULL, 0, NULL);
+    start(&w, &j);
+    nw_await(&w, is_running, "RUNNING");
+    nw_collect(&w, "job-1", 1, &files);
+    assert_int_equal(files.error.status.code, PS_FAILED_PRECONDITION);
+    assert_string_equal(files.error.reason, "WRONG_PHASE");
+    nw_collect(&w, "job-1", 2, &files);
+    assert_string_equal(files.error.reason, "NOT_HELD");
+    nw_end(&w);
+    job_fini(&j);
+}
+
+/* --- data sets ------------------------------------------------------------------- */
+
+/* Four files of the right size and shape, with little in them. */
+static void write_mnist(const char *folder)
+{
+    static const struct {
+        const char *name;
+        uint32_t count;
+        bool is_images;
+    } files[] = {{"train-images-idx3-ubyte", 60000, true},
+                 {"train-labels-idx1-ubyte", 60000, false},
+                 {"t10k-images-idx3-ubyte", 10000, true},
+                 {"t10k-labels-idx1-ubyte", 10000, false}};
+
+    for (size_t i = 0; i < 4; i++) {
+        uint32_t n = files[i].count;
+        uint8_t head[16] = {0,
+                            0,
+                            8,
+                            files[i].is_images ? 3 : 1,
+                            0,
+                            0,
+                            (uint8_t)(n >> 8),
+                            (uint8_t)n,
+                            0,
+                            0,
+                            0,
+                            28,
+                            0,
+                            0,
+                            0,
+                            28};
+        size_t head_bytes = files[i].is_images ? 16 : 8;
+        char path[256];
+        FILE *file;
+
+        snprintf(path, sizeof path, "%s/%s", folder, files[i].name);
+        file = fopen(path, "wb");
+        assert_non_null(file);
+        assert_int_equal(fwrite(head, 1, head_bytes, file), head_bytes);
+        assert_int_equal(fflush(file), 0);
+        assert_int_equal(
+            ftruncate(fileno(file),
+                      (off_t)(head_bytes + (size_t)n * (files[i].is_images ? 784 : 1))),
+            0);
+        fclose(file);
+    }
+}
+
+static void a_data_set_travels_only_when_the_node_has_none(void **state)
+{
+    static const char *const on_mnist =
+        "{\"data\":{\"name\":\"mnist\"},\"model\":{\"widths\":[8]}}";
+    temp_dir dir = temp_dir_create();
+    node_world w;
+    job j = job_of(on_mnist, "job-1", 1);
+    nw_precommit_result result;
+    ps_error error;
+    char path[128];
+
+    (void)state;
+    snprintf(path, sizeof path, "%s/mnist", dir.path);
+    assert_int_equal(mkdir(path, 0755), 0);
+    write_mnist(path);
+    j.packages.folder = path;
+    nw_begin(&w, NULL, NULL, NULL, 0, NULL);
+
+    j.packages.corrupts_data = true;
+    reserve(&w, "job-1", 1);
+    nw_precommit(&w, &j.packages, &result);
+    assert_true(result.needed_data);
+    assert_int_equal(result.error.status.code, PS_DATA_LOSS);
+    assert_string_equal(result.error.reason, "BAD_DATA");
+
+    j.packages.corrupts_data = false;
+    reserve(&w, "job-1", 1);
+    nw_precommit(&w, &j.packages, &result);
+    assert_string_equal(result.error.status.text, "");
+    assert_true(result.needed_data && result.sealed);
+    assert_true(result.data_bytes > 54000000);
+    assert_int_equal(ps_dataset_count(w.session->data, PS_TRAIN), 60000);
+    nw_abort(&w, "job-1", 1, &error);
+
+    j.packages.attempt = 2;
+    reserve(&w, "job-1", 2); /* loaded still */
+    nw_precommit(&w, &j.packages, &result);
+    assert_true(!result.needed_data && result.sealed && result.data_bytes == 0);
+    nw_abort(&w, "job-1", 2, &error);
+
+    j.packages.attempt = 3;
+    ps_plan_destroy(j.plan); /* other limits: loaded anew, from where it was stored */
+    j.plan =
+        nw_plan("{\"data\":{\"name\":\"mnist\",\"train_limit\":100},\"model\":{\"widths\":[8]}}");
+    j.packages.plan = j.plan;
+    reserve(&w, "job-1", 3);
+    nw_precommit(&w, &j.packages, &result);
+    assert_true(!result.needed_data && result.sealed && result.data_bytes == 0);
+    assert_int_equal(ps_dataset_count(w.session->data, PS_TRAIN), 100);
+    nw_end(&w);
+
+    nw_begin(&w, NULL, NULL, NULL, 0, dir.path); /* another node, that has it by itself */
+    reserve(&w, "job-1", 3);
+    nw_precommit(&w, &j.packages, &result);
+    assert_true(!result.needed_data && result.sealed);
+    nw_end(&w);
+    temp_dir_destroy(&dir);
+    job_fini(&j);
+}
+
+/* --- the end of the node ---------------------------------------------------------- */
+
+static void a_node_that_is_stopped_takes_no_job(void **state)
+{
+    node_world w;
+    job j = job_of(small, "job-1", 1);
+
+    (void)state;
+    nw_begin(&w, NULL, NULL, NULL, 0, NULL);
+    start(&w, &j);
+    nw_await(&w, is_running, "RUNNING");
+    nw_stop_node(&w, 0); /* the running one is ended */
+    assert_int_equal(w.released, 1);
+    nw_end(&w);
+    job_fini(&j);
+}
+
+static bool is_released(node_world *w)
+{
+    return w->released == 1;
+}
+
+static void *stop_with_grace(void *arg)
+{
+    nw_stop_node(arg, 60000000);
+    return NULL;
+}
+
+static bool is_not_serving(node_world *w)
+{
+    return w->node_is_down || w->coordinator[0].phase == PSGD__V1__NODE_PHASE__NODE_PHASE_FINISHED;
+}
+
+static void a_running_job_may_end_within_the_grace_time(void **state)
+{
+    node_world w;
+    job j = job_of(small, "job-1", 1);
+    outcome o = {&w, {.code = PS_OK}};
+    pthread_t thread;
+    nw_collected files;
+    ps_error error;
+
+    (void)state;
+    nw_begin(&w, NULL, NULL, NULL, 0, NULL);
+    start(&w, &j);
+    nw_await(&w, is_running, "RUNNING");
+    pthread_create(&thread, NULL, stop_with_grace, &w);
+    nw_run(&w, finish, &o);
+    nw_await(&w, is_not_serving, "FINISHED");
+    nw_collect(&w, "job-1", 1, &files);
+    assert_int_equal(files.count, 2);
+    nw_collected_fini(&files);
+    nw_abort(&w, "job-1", 1, &error);
+    assert_string_equal(error.status.text, "");
+    pthread_join(thread, NULL);
+    nw_await(&w, is_released, "release");
+    nw_end(&w);
+    job_fini(&j);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_attempt_goes_from_reserved_to_collected_and_back_to_idle),
+        cmocka_unit_test(a_node_that_is_held_says_by_whom),
+        cmocka_unit_test(what_cannot_be_reserved_has_a_reason),
+        cmocka_unit_test(a_reservation_lapses),
+        cmocka_unit_test(packages_that_do_not_fit_end_the_attempt),
+        cmocka_unit_test(packages_out_of_order_are_refused),
+        cmocka_unit_test(packages_of_an_attempt_not_reserved_are_refused),
+        cmocka_unit_test(a_broken_stream_leaves_nothing),
+        cmocka_unit_test(the_second_phase_has_a_deadline),
+        cmocka_unit_test(a_barrier_that_does_not_open_rolls_back),
+        cmocka_unit_test(abort_is_answered_when_the_role_has_let_go),
+        cmocka_unit_test(an_abort_of_what_is_not_held_is_ok_and_ends_nothing),
+        cmocka_unit_test(a_newer_attempt_takes_the_place_of_the_older),
+        cmocka_unit_test(a_heartbeat_may_end_the_attempt),
+        cmocka_unit_test(a_coordinator_that_forgot_the_node_is_told_again),
+        cmocka_unit_test(a_job_may_have_another_coordinator_than_the_node),
+        cmocka_unit_test(training_goes_on_while_the_coordinator_is_away),
+        cmocka_unit_test(nothing_is_collected_before_the_end),
+        cmocka_unit_test(a_data_set_travels_only_when_the_node_has_none),
+        cmocka_unit_test(a_node_that_is_stopped_takes_no_job),
+        cmocka_unit_test(a_running_job_may_end_within_the_grace_time),
+        cmocka_unit_test(the_log_of_the_job_is_shipped_by_heartbeat),
+    };
+
+    if (argc > 1) {
+        cmocka_set_test_filter(argv[1]);
+    }
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
