@@ -25,6 +25,9 @@ ps_channel *ps_channel_create(ps_loop *loop, const char *target)
         {GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0}, /* any number */
         {GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1},
         {GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1},
+        /* The filter of retries in gRPC 1.51 loses cancellations: a stream that is
+         * cancelled would at times never end. It would also hold what was sent. */
+        {GRPC_ARG_ENABLE_RETRIES, 0},
         {GRPC_ARG_ENABLE_HTTP_PROXY, 0}, /* or it would obey the environment */
     };
     ps_channel *channel = ps_xcalloc(1, sizeof *channel);
