@@ -86,7 +86,7 @@ static ps_status write_model(archive *w)
             tensors[v].dim[d] = from->shape.dim[d];
         tensors[v].data = block + from->at;
     }
-    ps_artifact_name(name, sizeof name, "MODEL", w->plan->spec->title, "ps", "safetensors");
+    ps_artifact_name(name, sizeof name, "MODEL", w->plan->spec->title, "ps", ".safetensors");
     snprintf(path, sizeof path, "%s/%s", w->folder, name);
     if (ps_is_ok(&st))
         st = ps_safetensors_write(path, tensors, layout->variable_count, meta, 2);
