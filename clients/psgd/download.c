@@ -203,10 +203,20 @@ static void show_files(const download *d)
     printf("%zu file%s in %s\n", d->n_saved, d->n_saved == 1 ? "" : "s", d->output);
 }
 
+static int by_name(const void *a, const void *b)
+{
+    const saved *x = a, *y = b;
+
+    return strcmp(x->name, y->name);
+}
+
 static void show(const download *d)
 {
     json_t *list;
 
+    if (d->n_saved > 0) {
+        qsort(d->saved, d->n_saved, sizeof *d->saved, by_name);
+    }
     if (d->cli->format == PS_FORMAT_TEXT && d->n_saved > 0) {
         show_files(d);
     }

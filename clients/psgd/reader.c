@@ -79,13 +79,13 @@ static void on_answer(void *arg, const ps_error *error, const ProtobufCMessage *
         end(r, ps_fail(PS_CANCELLED, "cancelled"));
     } else if (ps_is_ok(&error->status)) {
         open_stream(r);
-    } else if (error->status.code == PS_UNAVAILABLE) {
+    } else if (error->status.code != PS_UNAVAILABLE && error->status.code != PS_DEADLINE_EXCEEDED) {
+        r->events->on_end(r->arg, error);
+    } else if (ps_clock_us() - r->lost_us < PS_READER_PATIENCE_US) {
         ps_loop_after(r->cli->loop, &r->timer, PAUSE_US);
-    } else if (error->status.code == PS_DEADLINE_EXCEEDED) {
+    } else {
         end(r, ps_fail(PS_UNAVAILABLE, "the coordinator at %.60s did not come back",
                        r->cli->general.coordinator));
-    } else {
-        r->events->on_end(r->arg, error);
     }
 }
 

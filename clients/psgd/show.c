@@ -2,7 +2,10 @@
 /* show.c - see show.h. */
 #include "clients/psgd/show.h"
 
+#include "common/base/xalloc.h"
+
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -94,18 +97,35 @@ void ps_show_result(const Psgd__V1__Job *job, char *text, size_t cap)
     }
 }
 
+static int by_name(const void *a, const void *b)
+{
+    const Psgd__V1__Artifact *const *x = a, *const *y = b;
+
+    return strcmp((*x)->name, (*y)->name);
+}
+
 void ps_show_files(const Psgd__V1__Job *job)
 {
+    const Psgd__V1__Artifact **files;
     char size[PS_SHOW_BYTES];
+    size_t width = 0;
 
-    if (job->n_artifacts > 0) {
-        puts("files");
+    if (job->n_artifacts == 0) {
+        return;
     }
+    files = ps_xcalloc(job->n_artifacts, sizeof *files);
     for (size_t i = 0; i < job->n_artifacts; i++) {
-        const Psgd__V1__Artifact *a = job->artifacts[i];
+        size_t n = strlen(job->artifacts[i]->name);
 
-        printf("  %-44s %10s  %s\n", a->name, ps_show_size(a->size, size), a->node_id);
+        files[i] = job->artifacts[i];
+        width = n > width ? n : width;
     }
+    qsort(files, job->n_artifacts, sizeof *files, by_name);
+    puts("files");
+    for (size_t i = 0; i < job->n_artifacts; i++) {
+        printf("  %-*s  %s\n", (int)width, files[i]->name, ps_show_size(files[i]->size, size));
+    }
+    free(files);
 }
 
 void ps_show_job(const Psgd__V1__Job *job)
