@@ -1,6 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # The data plane between workers and parameter servers, without a coordinator.
-add_library(ps_dataplane_world STATIC support/dataplane.c support/side.c)
+add_library(ps_dataplane_world STATIC
+    support/dataplane.c
+    support/exchange_world.c
+    support/fake_worker.c
+    support/side.c)
+target_include_directories(ps_dataplane_world SYSTEM PRIVATE ${CMOCKA_INCLUDE_DIR})
 target_link_libraries(ps_dataplane_world PUBLIC ps_pserver ps_worker)
 
 ps_test(unit test_gate ps_worker)
+ps_test(system test_exchange ps_dataplane_world)

@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* fake_worker.c - see fake_worker.h. */
+#include "tests/support/fake_worker.h"
+
+#include "common/base/draw.h"
+#include "common/base/xalloc.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --- known gradients --------------------------------------------------------- */
+
+/* Values [at, at + n) of a block's gradient, times `scale`, onto or into g. */
+static void fill(fake_kind kind, uint64_t clock, uint32_t block, const float *w, size_t at,
+                 size_t n, float scale, bool accumulate, float *g)
+{
+    uint32_t key = (uint32_t)ps_draw_key(5, PS_DRAW_TEST, clock, block, 0);
+
+    for (size_t i = at; i < at + n; i++) {
+        uint32_t drawn = ps_draw_u32(key, (uint32_t)i);
+        float x = (float)(drawn % 7) - 3.0f;
+
+        if (kind == FAKE_CHAINED) {
+            x = (float)(int32_t)drawn * 0x1p-31f + 0.25f * w[i];
+        }
+        x *= scale;
+        g[i] = accumulate ? g[i] + x : x;
+    }
+}
+
+/* --- the worker's thread ------------------------------------------------------ */
+
+static void tell(fake_worker *w, uint64_t clock, fake_at at)
+{
+    if (w->hook != NULL) {
+        w->hook(w->hook_arg, w, clock, at);
+    }
+}
+
+static void finished(fake_worker *w, uint64_t clock)
+{
+    pthread_mutex_lock(&w->mutex);
+    w->clock = clock;
+    pthread_cond_broadcast(&w->changed);
+    pthread_mutex_unlock(&w->mutex);
+}
+
+/* Gradients of one block, last variable first, as backpropagation has them. */
+static bool send_block(fake_worker *w, uint64_t clock, uint32_t i)
+{
+    const ps_plan *plan = w->job->plan;
+    const ps_assignment *a = plan->assignment;
+    uint32_t held = a->held_count[w->session.rank], block = a->held[w->session.rank][i];
+    bool per_block = plan->update->per_block, is_last = i + 1 == held;
+
+    if ((per_block || i == 0) &&
+        !ps_exchange_begin(w->exchange, clock, per_block ? block : 0, per_block ? is_last : true)) {
+        return false;
+    }
+    for (uint32_t v = plan->layout.variable_count; v-- > 0;) {
+        const ps_variable *var = &plan->layout.variables[v];
+
+        fill(w->kind, clock, block, w->session.weights, var->at, var->size,
+             w->kind == FAKE_COUNTED ? 1.0f : plan->update->block_scale(&plan->update_facts),
+             !per_block && i > 0, (float *)(void *)w->grad->data);
+        if (per_block || is_last) {
+            ps_exchange_ready(w->exchange, v, 1);
+        }
+        if (v + 1 == plan->layout.variable_count && is_last) {
+            tell(w, clock, FAKE_IN_THE_MIDST);
+        }
+    }
+    return true;
+}
+
+static bool step(fake_worker *w, uint64_t clock)
+{
+    const ps_plan *plan = w->job->plan;
+    ps_gate *gate = ps_exchange_gate(w->exchange);
+
+    tell(w, clock, FAKE_BEGINS);
+    for (uint32_t v = 0; v < plan->layout.variable_count; v++) {
+        if (!ps_gate_wait_weights(gate, v, 1, clock)) {
+            return false;
+        }
+    }
+    if (ps_exchange_may_be_overtaken(w->exchange) && ps_gate_is_overtaken(gate, clock)) {
+        w->skipped++;
+        return ps_exchange_skip(w->exchange, clock);
+    }
+    tell(w, clock, FAKE_HAS_WEIGHTS);
+    for (uint32_t i = 0; i < plan->assignment->held_count[w->session.rank]; i++) {
+        if (!send_block(w, clock, i)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool work(fake_worker *w)
+{
+    ps_gate *gate = ps_exchange_gate(w->exchange);
+
+    for (uint64_t clock = 0; clock < w->steps; clock++) {
+        if (!step(w, clock)) {
+            return false;
+        }
+        finished(w, clock + 1);
+    }
+    return ps_gate_wait_weights(gate, 0, w->job->plan->layout.variable_count, w->steps) &&
+           ps_gate_wait_acks(gate);
+}
+
+static void *run(void *arg)
+{
+    fake_worker *w = arg;
+
+    w->went_home = !work(w);
+    w->failure = ps_gate_failure(ps_exchange_gate(w->exchange));
+    w->stats = ps_exchange_get_stats(w->exchange);
+    finished(w, UINT64_MAX);
+    return NULL;
+}
+
+/* --- its life ------------------------------------------------------------------ */
+
+static void open_exchange(void *arg)
+{
+    fake_worker *w = arg;
+    ps_exchange_conf conf = {
+        .loop = w->on->loop,
+        .session = &w->session,
+        .incarnation = w->incarnation,
+        .weights = w->session.weights,
+        .grad = w->grad,
+    };
+
+    w->exchange = ps_exchange_create(&conf);
+    ps_exchange_start(w->exchange);
+}
+
+void fake_worker_start(fake_worker *w, uint32_t rank)
+{
+    size_t bytes = w->job->plan->layout.param_count * sizeof(float);
+    int err;
+
+    assert(w->steps <= w->job->plan->total_steps);
+    dp_worker_session(w->job, rank, &w->session);
+    w->grad = ps_buf_create(bytes);
+    w->grad->len = bytes;
+    w->failure = ps_ok();
+    pthread_mutex_init(&w->mutex, NULL);
+    pthread_cond_init(&w->changed, NULL);
+    side_run(w->on, open_exchange, w);
+    err = pthread_create(&w->thread, NULL, run, w);
+    assert(err == 0);
+    (void)err;
+}
+
+void fake_worker_wait(fake_worker *w, uint64_t clock)
+{
+    pthread_mutex_lock(&w->mutex);
+    while (w->clock < clock) {
+        pthread_cond_wait(&w->changed, &w->mutex);
+    }
+    pthread_mutex_unlock(&w->mutex);
+}
+
+void fake_worker_stop(fake_worker *w)
+{
+    ps_gate_stop(ps_exchange_gate(w->exchange));
+}
+
+typedef struct closing {
+    fake_worker *w;
+    flag closed;
+} closing;
+
+static void close_exchange(void *arg)
+{
+    closing *c = arg;
+
+    ps_exchange_stop(c->w->exchange, &c->closed.event);
+}
+
+void fake_worker_join(fake_worker *w)
+{
+    closing c = {.w = w};
+
+    pthread_join(w->thread, NULL);
+    flag_init(&c.closed);
+    side_run(w->on, close_exchange, &c);
+    flag_wait(&c.closed);
+    flag_fini(&c.closed);
+    w->exchange = NULL;
+}
+
+void fake_worker_fini(fake_worker *w)
+{
+    ps_buf_unref(w->grad);
+    dp_session_fini(&w->session);
+    pthread_mutex_destroy(&w->mutex);
+    pthread_cond_destroy(&w->changed);
+}
+
+/* --- the twin ------------------------------------------------------------------ */
+
+/* Encodes n values and decodes them again. */
+static void through(const ps_codec_choice *choice, uint64_t key, const float *from, float *to,
+                    size_t n)
+{
+    static uint8_t bytes[PS_SLICE_VALUES * sizeof(float)];
+    ps_encoding head;
+    ps_status st;
+
+    ps_codec_encode(choice->codec, &choice->params, key, 0, from, n, bytes, &head);
+    st = ps_codec_decode(NULL, &head.msg, bytes, choice->codec->size(&choice->params, n),
+                         PS_INTO_SET, to, n);
+    assert(ps_is_ok(&st));
+    (void)st;
+}
+
+/* What contributor k sends for the clock, as the servers decode it. */
+static void contribution(const dp_job *job, fake_kind kind, uint64_t clock, uint32_t k,
+                         const float *w, float *g)
+{
+    const ps_plan *plan = job->plan;
+    const ps_layout *layout = &plan->layout;
+    const ps_assignment *a = plan->assignment;
+    float scale = kind == FAKE_COUNTED ? 1.0f : plan->update->block_scale(&plan->update_facts);
+
+    if (plan->update->per_block) {
+        fill(kind, clock, k, w, 0, layout->param_count, scale, false, g);
+    } else {
+        for (uint32_t i = 0; i < a->held_count[k]; i++) {
+            fill(kind, clock, a->held[k][i], w, 0, layout->param_count, scale, i > 0, g);
+        }
+    }
+    for (uint32_t s = 0; s < layout->slice_count; s++) {
+        const ps_slice *slice = &layout->slices[s];
+
+        through(&plan->up[slice->variable], ps_draw_key(plan->spec->seed, PS_DRAW_UP, s, clock, k),
+                g + slice->at, g + slice->at, slice->n);
+    }
+}
+
+static void twin_step(const dp_job *job, fake_kind kind, uint64_t clock, const float *seen,
+                      float *w, float *state)
+{
+    const ps_plan *plan = job->plan;
+    size_t n = plan->layout.param_count;
+    float *sum = ps_xcalloc(n, sizeof *sum), *g = ps_xcalloc(n, sizeof *g);
+    float scale = plan->update->merge_scale(&plan->update_facts);
+    uint32_t contributors =
+        plan->update->per_block ? plan->assignment->block_count : plan->spec->workers;
+
+    contribution(job, kind, clock, 0, seen, sum);
+    for (uint32_t k = 1; k < contributors; k++) {
+        contribution(job, kind, clock, k, seen, g);
+        for (size_t i = 0; i < n; i++) {
+            sum[i] = sum[i] + g[i];
+        }
+    }
+    for (size_t i = 0; i < n && scale != 1.0f; i++) {
+        sum[i] *= scale;
+    }
+    if (plan->optim_on_server) {
+        plan->optim->step(&plan->optim_params, clock + 1, sum, state, w, n);
+    } else {
+        for (size_t i = 0; i < n; i++) {
+            w[i] -= sum[i];
+        }
+    }
+    free(sum);
+    free(g);
+}
+
+void fake_twin(const dp_job *job, fake_kind kind, uint64_t steps, float *servers, float *workers)
+{
+    const ps_plan *plan = job->plan;
+    const ps_layout *layout = &plan->layout;
+    size_t n = layout->param_count;
+    float *state = ps_xcalloc(n * plan->optim->slots + 1, sizeof *state);
+
+    memcpy(servers, job->weights, n * sizeof *servers);
+    memcpy(workers, job->weights, n * sizeof *workers); /* these come without a codec */
+    for (uint64_t clock = 0; clock < steps; clock++) {
+        twin_step(job, kind, clock, workers, servers, state);
+        for (uint32_t s = 0; s < layout->slice_count; s++) {
+            const ps_slice *slice = &layout->slices[s];
+
+            through(&plan->down[slice->variable],
+                    ps_draw_key(plan->spec->seed, PS_DRAW_DOWN, s, clock + 1, 0),
+                    servers + slice->at, workers + slice->at, slice->n);
+        }
+    }
+    free(state);
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* fake_worker.h - a worker whose gradients are known numbers, and a naive twin
+ * of the whole job.
+ *
+ * The real exchange with the real servers; in the trainer's place is a thread
+ * that fills gradients with a function of (clock, block, weights). The twin
+ * computes in plain loops what weights must come of it, to the bit.
+ */
+#ifndef PS_TESTS_SUPPORT_FAKE_WORKER_H
+#define PS_TESTS_SUPPORT_FAKE_WORKER_H
+
+#include "services/worker/exchange.h"
+#include "tests/support/dataplane.h"
+
+/* How gradients come about. */
+typedef enum fake_kind {
+    FAKE_CHAINED, /* they depend on the weights: every bit goes on */
+    FAKE_COUNTED  /* small whole numbers: sums are exact in any order */
+} fake_kind;
+
+typedef struct fake_worker fake_worker;
+
+/* Told on the worker's thread where it is. Before the weights are waited for:
+ * `weights_there` and `sent` false; after them; after the first variable of the
+ * step's last contribution was handed over. May block. */
+typedef enum fake_at { FAKE_BEGINS, FAKE_HAS_WEIGHTS, FAKE_IN_THE_MIDST } fake_at;
+typedef void fake_hook(void *arg, fake_worker *w, uint64_t clock, fake_at at);
+
+struct fake_worker {
+    const dp_job *job;
+    side *on; /* kept: the exchange's loop */
+    fake_kind kind;
+    uint64_t steps;
+    uint64_t incarnation;
+    fake_hook *hook; /* (optional) */
+    void *hook_arg;
+    ps_session session;
+    ps_buf *grad;
+    ps_exchange *exchange;
+    pthread_t thread;
+    uint64_t skipped; /* steps it was overtaken in */
+    bool went_home;   /* the gate was closed before the end */
+    ps_status failure;
+    ps_exchange_stats stats; /* when its thread had ended */
+
+    pthread_mutex_t mutex; /* guards clock */
+    pthread_cond_t changed;
+    uint64_t clock; /* steps it has finished */
+};
+
+/* Zero it, then set job, on, kind, steps and what else matters; the servers
+ * must have been started. */
+void fake_worker_start(fake_worker *w, uint32_t rank);
+
+/* Waits until it has finished so many steps or has gone home. */
+void fake_worker_wait(fake_worker *w, uint64_t clock);
+
+/* Closes its gate. */
+void fake_worker_stop(fake_worker *w);
+
+/* Waits for the thread's end and closes the exchange. The session's weights are
+ * those of the last step then. */
+void fake_worker_join(fake_worker *w);
+void fake_worker_fini(fake_worker *w);
+
+/* The servers' weights after so many steps of a bsp job, and as workers see
+ * them, decoded; (param_count) each. */
+void fake_twin(const dp_job *job, fake_kind kind, uint64_t steps, float *servers, float *workers);
+
+#endif

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_exchange.c - workers' exchanges against real servers: the bits that come
+ * of it, and what is counted. */
+#include "tests/support/cmocka_all.h"
+
+#include "tests/support/exchange_world.h"
+
+static void train_and_compare(uint32_t workers, uint32_t servers, uint64_t steps, uint64_t drop_ack,
+                              const char *choices)
+{
+    exchange_world w;
+
+    xw_begin(&w, workers, servers, FAKE_CHAINED, steps, drop_ack, choices);
+    xw_start(&w);
+    xw_join(&w);
+    xw_must_be_as_the_twin(&w);
+    xw_end(&w);
+}
+
+/* --- bits -------------------------------------------------------------------- */
+
+static void bsp_gives_the_twin_s_bits_with_any_number_of_workers_and_servers(void **state)
+{
+    (void)state;
+    for (uint32_t workers = 1; workers <= 3; workers++) {
+        for (uint32_t servers = 1; servers <= 3; servers++) {
+            train_and_compare(workers, servers, 12, 0, "");
+        }
+    }
+}
+
+static void messages_of_a_mebibyte_and_many_slices_arrive(void **state)
+{
+    (void)state;
+    train_and_compare(2, 2, 3, 0, ", \"model\": {\"widths\": [700, 300]}");
+    train_and_compare(1, 1, 3, 0, ", \"model\": {\"widths\": [700, 300]}");
+}
+
+static void gradient_average_gives_the_twin_s_bits(void **state)
+{
+    (void)state;
+    train_and_compare(3, 2, 10, 0, ", \"update\": {\"name\": \"gradient_average\"}");
+    train_and_compare(4, 1, 6, 0,
+                      ", \"update\": {\"name\": \"gradient_average\"}, "
+                      "\"assignment\": {\"name\": \"iid\", \"params\": {\"redundancy\": 2}}");
+}
+
+static void codecs_both_ways_give_the_twin_s_bits(void **state)
+{
+    (void)state;
+    train_and_compare(
+        2, 1, 10, 0, ", \"codec\": {\"up\": {\"name\": \"int8\"}, \"down\": {\"name\": \"int8\"}}");
+    train_and_compare(
+        3, 3, 10, 0, ", \"codec\": {\"up\": {\"name\": \"int8\"}, \"down\": {\"name\": \"int8\"}}");
+    train_and_compare(2, 2, 10, 0,
+                      ", \"codec\": {\"up\": {\"name\": \"f16\"}, \"down\": {\"name\": \"f16\"}}");
+    train_and_compare(2, 2, 10, 0,
+                      ", \"codec\": {\"up\": {\"name\": \"int8\"}, \"down\": {\"name\": \"f16\"}, "
+                      "\"variables\": [{\"match\": \"dense2.*\", \"up\": {\"name\": \"f32\"}}]}");
+}
+
+static void increments_of_workers_are_subtracted(void **state)
+{
+    (void)state;
+    train_and_compare(2, 2, 10, 0, ", \"optimizer\": {\"side\": \"OPTIMIZER_SIDE_WORKER\"}");
+}
+
+static void what_was_sent_is_counted_beside_what_float32_would_be(void **state)
+{
+    enum { STEPS = 8 };
+    exchange_world w;
+    const ps_exchange_stats *s;
+    uint64_t plain;
+
+    (void)state;
+    xw_begin(&w, 2, 2, FAKE_CHAINED, STEPS, 0,
+             ", \"codec\": {\"up\": {\"name\": \"int8\"}, \"down\": {\"name\": \"f16\"}}");
+    xw_start(&w);
+    xw_join(&w);
+    plain = STEPS * w.job.plan->layout.param_count * sizeof(float);
+    for (uint32_t i = 0; i < w.worker_count; i++) {
+        s = &w.workers[i].stats;
+        assert_int_equal(s->bytes_up_float32, plain);
+        assert_int_equal(s->bytes_down_float32, plain);
+        assert_in_range(s->bytes_up, plain / 4, plain / 4 + plain / 50);
+        assert_in_range(s->bytes_down, plain / 2, plain / 2 + plain / 50);
+        assert_in_range(s->messages_up, 2 * STEPS, 20 * STEPS);
+    }
+    xw_end(&w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(bsp_gives_the_twin_s_bits_with_any_number_of_workers_and_servers),
+        cmocka_unit_test(messages_of_a_mebibyte_and_many_slices_arrive),
+        cmocka_unit_test(gradient_average_gives_the_twin_s_bits),
+        cmocka_unit_test(codecs_both_ways_give_the_twin_s_bits),
+        cmocka_unit_test(increments_of_workers_are_subtracted),
+        cmocka_unit_test(what_was_sent_is_counted_beside_what_float32_would_be),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
