@@ -21,7 +21,6 @@
 #include "common/base/container_of.h"
 #include "common/base/files.h"
 #include "common/base/log.h"
-#include "common/base/signals.h"
 #include "common/rpc/pbjson.h"
 #include "common/rpc/process.h"
 #include "services/worker/exchange.h"
@@ -31,6 +30,7 @@
 #include "psgd/v1/parameter.pb-c.h"
 
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,7 +40,8 @@ enum {
     PINGS = 3000,
     WARM_CLOCKS = 5,
     BARE_BYTES = 1 << 20, /* of a message of the plain loop */
-    PATIENCE_S = 300      /* for all of it */
+    STEP_MS = 10000,      /* for one clock */
+    PATIENCE_S = 120      /* for all of it */
 };
 
 static const float gradient = 0x1p-8f, rate = 0x1p-10f; /* exact in float32 */
@@ -390,10 +391,11 @@ static void submit(world *w)
     static const char *const titles[JOBS] = {"wire-asp", "wire-bsp", "wire-empty"};
     Psgd__V1__SubmitJobRequest req = PSGD__V1__SUBMIT_JOB_REQUEST__INIT;
     json_t *json = json_pack(
-        "{s:s, s:{s:[i]}, s:{s:s, s:i, s:i}, s:i, s:{s:{s:s, s:{s:f}}}, s:{s:s}}", "title",
+        "{s:s, s:{s:[i]}, s:{s:s, s:i, s:i}, s:i, s:{s:{s:s, s:{s:f}}}, s:{s:s}, s:{s:i}}", "title",
         titles[w->job], "model", "widths", w->job == EMPTY ? 8 : 5276, "data", "name", "glyphs",
         "train_limit", 1000, "test_limit", 100, "epochs", 100000, "optimizer", "rule", "name",
-        "sgd", "params", "lr", (double)rate, "consistency", "name", w->job == BSP ? "bsp" : "asp");
+        "sgd", "params", "lr", (double)rate, "consistency", "name", w->job == BSP ? "bsp" : "asp",
+        "timeouts", "step_ms", STEP_MS);
     ps_error error = {0};
     ProtobufCMessage *spec;
 
@@ -466,7 +468,7 @@ int main(int argc, char **argv)
     char data[128];
     ps_node_conf conf = {.listen = "127.0.0.1:0", .data_dir = data, .node_id = "bench"};
 
-    ps_signals_block();
+    signal(SIGPIPE, SIG_IGN);
     ps_rpc_init_process();
     ps_log_init("bench_wire", PS_LOG_ERROR, PS_LOG_TEXT);
     init(&w, argc, argv);
