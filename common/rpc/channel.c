@@ -16,6 +16,8 @@ ps_channel *ps_channel_create(ps_loop *loop, const char *target)
 {
     static const ps_int_arg table[] = {
         {GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, PS_MESSAGE_MAX},
+        {GRPC_ARG_HTTP2_BDP_PROBE, 0}, /* windows as wire.h says */
+        {GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, PS_WINDOW_BYTES},
         {GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100},
         {GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 2000},
         {GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 5000}, /* in fact: how long one attempt may take */
@@ -140,7 +142,12 @@ void ps_outcome_ops(ps_outcome *o, grpc_op *initial, grpc_op *status)
     status->data.recv_status_on_client.status_details = &o->text;
 }
 
-void ps_outcome_read(const ps_outcome *o, const char *target, ps_error *error)
+static bool is_connected(const ps_channel *channel)
+{
+    return grpc_channel_check_connectivity_state(channel->grpc, 0) == GRPC_CHANNEL_READY;
+}
+
+void ps_outcome_read(const ps_outcome *o, const ps_channel *channel, ps_error *error)
 {
     const char *text = (const char *)GRPC_SLICE_START_PTR(o->text);
     int len = (int)GRPC_SLICE_LENGTH(o->text);
@@ -158,5 +165,12 @@ void ps_outcome_read(const ps_outcome *o, const char *target, ps_error *error)
             return;
         }
     }
-    ps_error_init(error, ps_fail((ps_code)o->code, "%s: %.*s", target, len, text), NULL);
+    if (o->code == GRPC_STATUS_DEADLINE_EXCEEDED && !is_connected(channel)) {
+        ps_error_init(error,
+                      ps_fail(PS_UNAVAILABLE, "%s: cannot be reached within the time allowed",
+                              channel->target),
+                      "UNREACHABLE");
+        return;
+    }
+    ps_error_init(error, ps_fail((ps_code)o->code, "%s: %.*s", channel->target, len, text), NULL);
 }

@@ -42,7 +42,7 @@ void ps_outcome_fini(ps_outcome *o);
 /* Fills the two operations that wait for it. */
 void ps_outcome_ops(ps_outcome *o, grpc_op *initial, grpc_op *status);
 
-/* `target` names the peer where the text is only gRPC's. */
-void ps_outcome_read(const ps_outcome *o, const char *target, ps_error *error);
+/* What client.h promises of errors. */
+void ps_outcome_read(const ps_outcome *o, const ps_channel *channel, ps_error *error);
 
 #endif

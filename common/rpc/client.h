@@ -3,6 +3,11 @@
  *
  * Everything here belongs to the loop's thread. A channel connects by itself
  * and again after a loss; calls made meanwhile wait for it until their deadline.
+ *
+ * A call that fails brings the server's own error, or, where the server had no
+ * part in it, gRPC's, its text beginning with the target. A deadline that
+ * passes without a connection is UNAVAILABLE, reason UNREACHABLE; with one it is
+ * DEADLINE_EXCEEDED.
  */
 #ifndef PS_COMMON_RPC_CLIENT_H
 #define PS_COMMON_RPC_CLIENT_H

@@ -6,17 +6,26 @@
 
 #include <grpc/support/log.h>
 #include <malloc.h>
+#include <string.h>
 
 enum {
     KEEP_BYTES = 64 << 20, /* free memory at the top of the heap that is not given back */
     MMAP_BYTES = 32 << 20  /* smaller blocks come from the heap; the most that glibc allows */
 };
 
-/* gRPC's errors are of one connection or call, which says more itself. */
+/* gRPC's errors are of one connection or call, which says more itself; what
+ * is behind the first brace is for who debugs gRPC. */
 static void write_log(gpr_log_func_args *args)
 {
-    if (args->severity == GPR_LOG_SEVERITY_ERROR) {
-        ps_log(PS_LOG_WARN, "grpc", "%s", args->message);
+    const char *details = strstr(args->message, " {");
+    int len = (int)(details != NULL ? (size_t)(details - args->message) : strlen(args->message));
+
+    if (args->severity != GPR_LOG_SEVERITY_ERROR) {
+        return;
+    }
+    ps_log(PS_LOG_WARN, "grpc", "%.*s", len, args->message);
+    if (details != NULL) {
+        ps_log(PS_LOG_DEBUG, "grpc", "%s", details + 1);
     }
 }
 

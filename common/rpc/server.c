@@ -8,6 +8,7 @@
 #include "common/base/xalloc.h"
 #include "common/rpc/args.h"
 #include "common/rpc/health.h"
+#include "common/rpc/listen.h"
 #include "common/rpc/reflection.h"
 #include "common/rpc/server_call.h"
 
@@ -16,13 +17,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum {
-    OUTSTANDING = 16,            /* calls asked of gRPC at a time */
-    STREAMS_MAX = 4096,          /* calls at a time on one connection */
-    IN_FLIGHT_BYTES = 256 << 20, /* in gRPC, of all calls: received and not yet read */
-    KEPT_CALL_US = 2000000,      /* how long after its end a call may be kept */
-    OWN_SERVICES = 3             /* health, reflection v1, v1alpha */
+    OUTSTANDING = 16,       /* calls asked of gRPC at a time */
+    STREAMS_MAX = 4096,     /* calls at a time on one connection */
+    KEPT_CALL_US = 2000000, /* how long after its end a call may be kept */
+    OWN_SERVICES = 3        /* health, reflection v1, v1alpha */
 };
 
 static uint32_t hash_path(const uint8_t *path, size_t len)
@@ -187,11 +188,26 @@ static void on_grace(ps_event *self, bool ok)
     grpc_server_cancel_all_calls(server->grpc);
 }
 
+/* Most that gRPC may hold for a server, received and not yet read: room for 512
+ * streams that nobody reads, less on a small machine. */
+static size_t in_flight_bytes(void)
+{
+    long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
+    size_t wanted = (size_t)512 * PS_WINDOW_BYTES, quarter = wanted;
+
+    if (pages > 0 && page_bytes > 0) {
+        quarter = (size_t)pages / 4 * (size_t)page_bytes;
+    }
+    return quarter < wanted ? quarter : wanted;
+}
+
 static grpc_server *create_grpc(void)
 {
     static const ps_int_arg table[] = {
         {GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, PS_MESSAGE_MAX},
         {GRPC_ARG_MAX_CONCURRENT_STREAMS, STREAMS_MAX},
+        {GRPC_ARG_HTTP2_BDP_PROBE, 0}, /* windows as wire.h says */
+        {GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, PS_WINDOW_BYTES},
         {GRPC_ARG_ALLOW_REUSEPORT, 0}, /* a second server on one port must fail */
         {GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1},
         {GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 10000},
@@ -207,7 +223,7 @@ static grpc_server *create_grpc(void)
 
     /* gRPC looks at the length of a message when it has all of it. This is what
      * stops the peer that says "4 GiB" and starts to send them. */
-    grpc_resource_quota_resize(quota, (size_t)IN_FLIGHT_BYTES);
+    grpc_resource_quota_resize(quota, in_flight_bytes());
     args[all.num_args++] =
         (grpc_arg){.type = GRPC_ARG_POINTER,
                    .key = (char *)GRPC_ARG_RESOURCE_QUOTA,
@@ -236,7 +252,7 @@ ps_status ps_server_start(ps_loop *loop, const ps_service *services, size_t coun
     creds = grpc_insecure_server_credentials_create();
     server->port = grpc_server_add_http2_port(server->grpc, address, creds);
     if (server->port == 0) {
-        st = ps_fail(PS_UNAVAILABLE, "cannot listen on %s", address);
+        st = ps_listen_failure(address);
         goto out;
     }
     grpc_server_start(server->grpc);

@@ -47,7 +47,7 @@ static void unpend(ps_stream *s)
     }
     assert(s->over);
     if (ps_is_ok(&s->bad)) {
-        ps_outcome_read(&s->outcome, s->channel->target, &error);
+        ps_outcome_read(&s->outcome, s->channel, &error);
     } else {
         ps_error_init(&error, s->bad, ps_wire_reason(&s->bad));
         error.status.code = PS_DATA_LOSS; /* not the caller's argument */

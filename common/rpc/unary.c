@@ -44,7 +44,7 @@ static void on_done(ps_event *self, bool ok)
     assert(ok); /* a batch with RECV_STATUS_ON_CLIENT never fails */
     (void)ok;
     ps_received_init(&in);
-    ps_outcome_read(&u->outcome, u->channel->target, &error);
+    ps_outcome_read(&u->outcome, u->channel, &error);
     if (ps_is_ok(&error.status)) {
         read_reply(u, &in, &error);
     }

@@ -16,6 +16,12 @@
 #include <protobuf-c/protobuf-c.h>
 #include <stdbool.h>
 
+/* What a stream may send ahead of its reader, both ways: the bound on what a
+ * slow reader costs. gRPC's own estimate (BDP probe) lets a fast stream grow it
+ * to tens of MiB, and costs pings; a fixed one this large is as fast on a local
+ * network, and gives 200 MB/s a stream over a round trip of 10 ms. */
+enum { PS_WINDOW_BYTES = 2 << 20 };
+
 enum {
     PS_HEAD_MAX = 64 << 10,        /* bytes of a message beside its payload, unless told */
     PS_MESSAGE_MAX = 4 << 20,      /* bytes of any message: what every client of gRPC allows */
