@@ -9,7 +9,6 @@
 #include "common/node/node_impl.h"
 
 #include "common/base/clock.h"
-#include "common/base/container_of.h"
 #include "common/base/files.h"
 #include "common/base/log.h"
 #include "common/base/xalloc.h"
@@ -20,7 +19,6 @@
 #include <string.h>
 
 static const int64_t keep_files_us = 3600 * INT64_C(1000000); /* of a coordinator that is away */
-static const int64_t ready_slack_us = 2000000; /* for the way of Ready and its answer */
 
 uint64_t ps_node_incarnation(const ps_node *node)
 {
@@ -157,55 +155,7 @@ ps_status ps_node_take_session(ps_node *node, ps_session *session, int64_t wait_
     return st;
 }
 
-/* --- the barrier ----------------------------------------------------------- */
-
-struct ps_ready_call {
-    ps_node *node;
-    ps_unary *call;
-    bool is_over; /* the attempt is */
-};
-
-static void ready_answered(void *arg, const ps_error *error, const ProtobufCMessage *reply)
-{
-    ps_ready_call *ready = arg;
-    ps_node *node = ready->node;
-    bool is_over = ready->is_over, opened = ps_is_ok(&error->status);
-
-    (void)reply;
-    free(ready);
-    if (!is_over) {
-        node->ready = NULL;
-        if (!opened) {
-            ps_log(PS_LOG_WARN, "node", "the barrier did not open: %s", error->status.text);
-        }
-        ps_node_act(node, ps_agent_barrier(&node->agent, opened), "the barrier did not open");
-    }
-    ps_node_gone(node);
-}
-
-int64_t ps_node_ready_us(const ps_node *node)
-{
-    uint32_t ready_ms = node->session != NULL ? node->session->plan->spec->timeouts->ready_ms : 0;
-
-    return 2000 * (int64_t)ready_ms + ready_slack_us;
-}
-
-static void go_ready(ps_node *node)
-{
-    Psgd__V1__ReadyRequest request = PSGD__V1__READY_REQUEST__INIT;
-    ps_ready_call *ready = ps_xcalloc(1, sizeof *ready);
-
-    request.node_id = node->node_id;
-    request.incarnation = node->incarnation;
-    request.job_id = node->agent.job_id;
-    request.attempt = node->agent.attempt;
-    ready->node = node;
-    node->ready = ready;
-    node->alive++;
-    ready->call =
-        ps_unary_start(ps_link_channel(node->link), &psgd__v1__coordinator_service__descriptor,
-                       "Ready", &request.base, ps_node_ready_us(node), ready_answered, ready);
-}
+/* --- what follows ----------------------------------------------------------- */
 
 void ps_node_act(ps_node *node, ps_agent_action action, const char *why)
 {
@@ -216,7 +166,7 @@ void ps_node_act(ps_node *node, ps_agent_action action, const char *why)
         ps_node_release(node, why);
         break;
     case PS_AGENT_GO_READY:
-        go_ready(node);
+        ps_ready_begin(node);
         ps_node_changed(node);
         break;
     case PS_AGENT_RUN:
@@ -325,9 +275,7 @@ void ps_node_release(ps_node *node, const char *why)
     ps_log(PS_LOG_INFO, "node", "release: %s", why);
     ps_loop_cancel(node->loop, &node->tick);
     if (node->ready != NULL) {
-        node->ready->is_over = true;
-        ps_unary_cancel(node->ready->call);
-        node->ready = NULL;
+        ps_ready_cancel(node->ready);
     }
     if (node->precommit != NULL) {
         ps_precommit_abort(node->precommit, why);

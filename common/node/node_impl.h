@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* node_impl.h - what a node is made of; for common/node alone.
  *
- *   node.c          phases, the barrier, release
+ *   node.c          phases, release
+ *   barrier.c       Ready
  *   node_life.c     start and stop
  *   node_service.c  NodeService but for its streams
  *   link.c          registration and heartbeat with one coordinator
@@ -44,7 +45,7 @@ typedef struct ps_waiting {
     const Psgd__V1__CanCommitRequest *can_commit; /* NULL: Abort */
 } ps_waiting;
 
-typedef struct ps_ready_call ps_ready_call;
+typedef struct ps_ready ps_ready;
 
 struct ps_node {
     ps_loop *loop;
@@ -73,7 +74,7 @@ struct ps_node {
     ps_joblog *log;
     uint64_t log_shipped; /* bytes that the coordinator has */
     ps_precommit *precommit;
-    ps_ready_call *ready;
+    ps_ready *ready; /* standing at the barrier */
     ps_session *session;
     size_t kept_count;
     ps_kept kept[PS_NODE_KEPT_MAX];
@@ -110,10 +111,6 @@ void ps_node_changed(ps_node *node);
 PS_MUST_USE ps_status ps_node_take_session(ps_node *node, ps_session *session, int64_t wait_us);
 void ps_session_destroy(ps_session *session, ps_datasets *datasets); /* NULL is allowed */
 
-/* Deadline of Ready: the coordinator may wait ready_ms for the first node and
- * as long again for the last. */
-int64_t ps_node_ready_us(const ps_node *node);
-
 /* The coordinator was heard of. */
 void ps_node_heard(ps_node *node);
 
@@ -143,6 +140,14 @@ void ps_node_fence_error(const ps_node *node, const char *job_id, uint32_t attem
 void ps_node_describe(const ps_node *node, Psgd__V1__Node *out);
 
 bool ps_job_id_is_good(const char *job_id);
+
+/* --- barrier.c ------------------------------------------------------------- */
+
+/* Time for READY: the coordinator may wait ready_ms for the first node and as
+ * long again for the last. */
+int64_t ps_node_ready_us(const ps_node *node);
+void ps_ready_begin(ps_node *node);
+void ps_ready_cancel(ps_ready *ready);
 
 /* --- link.c ---------------------------------------------------------------- */
 

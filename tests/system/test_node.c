@@ -419,6 +419,45 @@ static void a_barrier_that_does_not_open_rolls_back(void **state)
     job_fini(&j);
 }
 
+static void a_coordinator_that_dies_at_the_barrier_is_asked_again(void **state)
+{
+    node_world w;
+    job j = job_of(small, "job-1", 1);
+
+    (void)state;
+    nw_begin(&w, NULL, NULL, NULL, 0, NULL);
+    w.coordinator[0].answers_ready = false;
+    start(&w, &j);
+    nw_await(&w, is_ready, "Ready");
+    nw_stop_coordinator(&w, 0);
+    assert_int_equal(nw_phase(&w), PSGD__V1__NODE_PHASE__NODE_PHASE_READY);
+    w.coordinator[0].answers_ready = true;
+    nw_start_coordinator(&w, 0);
+    nw_await(&w, is_running, "RUNNING");
+    assert_int_equal(w.coordinator[0].readies, 2);
+    nw_end(&w);
+    job_fini(&j);
+}
+
+static void an_abort_may_come_between_two_tries_at_the_barrier(void **state)
+{
+    node_world w;
+    job j = job_of(small, "job-1", 1);
+    ps_error error;
+
+    (void)state;
+    nw_begin(&w, NULL, NULL, NULL, 0, NULL);
+    w.coordinator[0].answers_ready = false;
+    start(&w, &j);
+    nw_await(&w, is_ready, "Ready");
+    nw_stop_coordinator(&w, 0);
+    nw_abort(&w, "job-1", 1, &error);
+    assert_string_equal(error.status.text, "");
+    assert_int_equal(w.ran, 0);
+    nw_end(&w);
+    job_fini(&j);
+}
+
 static void finish_release(void *arg)
 {
     node_world *w = arg;
@@ -796,6 +835,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_broken_stream_leaves_nothing),
         cmocka_unit_test(the_second_phase_has_a_deadline),
         cmocka_unit_test(a_barrier_that_does_not_open_rolls_back),
+        cmocka_unit_test(a_coordinator_that_dies_at_the_barrier_is_asked_again),
+        cmocka_unit_test(an_abort_may_come_between_two_tries_at_the_barrier),
         cmocka_unit_test(abort_is_answered_when_the_role_has_let_go),
         cmocka_unit_test(an_abort_of_what_is_not_held_is_ok_and_ends_nothing),
         cmocka_unit_test(a_newer_attempt_takes_the_place_of_the_older),

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* barrier.c - Ready: said once, answered when all nodes of the attempt stand there.
+ *
+ * A coordinator that dies meanwhile may have opened the barrier or not; only it
+ * knows. So while the time for READY lasts the node asks again, and the
+ * coordinator that comes back answers for the attempt as it stored it.
+ */
+#include "common/base/container_of.h"
+#include "common/base/draw.h"
+#include "common/base/log.h"
+#include "common/base/xalloc.h"
+#include "common/node/node_impl.h"
+
+#include <stdlib.h>
+
+static const int64_t slack_us = 2000000; /* for the way of Ready and of its answer */
+static const int64_t pause_us = 100000;  /* before it is said again, half to one and a half times */
+
+struct ps_ready {
+    ps_node *node;
+    ps_unary *call; /* NULL: between two */
+    ps_timer again;
+    unsigned tries;
+    bool is_over; /* the attempt is */
+};
+
+int64_t ps_node_ready_us(const ps_node *node)
+{
+    uint32_t ready_ms = node->session != NULL ? node->session->plan->spec->timeouts->ready_ms : 0;
+
+    return 2000 * (int64_t)ready_ms + slack_us;
+}
+
+static void end(ps_ready *ready)
+{
+    ps_node *node = ready->node;
+
+    if (!ready->is_over) {
+        node->ready = NULL;
+    }
+    free(ready);
+    ps_node_gone(node);
+}
+
+static void answered(void *arg, const ps_error *error, const ProtobufCMessage *reply)
+{
+    ps_ready *ready = arg;
+    ps_node *node = ready->node;
+    bool is_over = ready->is_over, opened = ps_is_ok(&error->status);
+    double factor;
+
+    (void)reply;
+    ready->call = NULL;
+    if (!is_over && error->status.code == PS_UNAVAILABLE) {
+        if (ready->tries++ == 0) {
+            ps_log(PS_LOG_WARN, "node", "Ready: %s; trying on", error->status.text);
+        }
+        factor = 0.5 + ps_draw_unit(node->incarnation, ready->tries);
+        ps_loop_after(node->loop, &ready->again, (int64_t)((double)pause_us * factor));
+        return;
+    }
+    if (!is_over) {
+        node->ready = NULL;
+        if (!opened) {
+            ps_log(PS_LOG_WARN, "node", "the barrier did not open: %s", error->status.text);
+        }
+        ps_node_act(node, ps_agent_barrier(&node->agent, opened), "the barrier did not open");
+        ready->is_over = true;
+    }
+    end(ready);
+}
+
+static void say(ps_ready *ready)
+{
+    Psgd__V1__ReadyRequest request = PSGD__V1__READY_REQUEST__INIT;
+    ps_node *node = ready->node;
+
+    request.node_id = node->node_id;
+    request.incarnation = node->incarnation;
+    request.job_id = node->agent.job_id;
+    request.attempt = node->agent.attempt;
+    ready->call =
+        ps_unary_start(ps_link_channel(node->link), &psgd__v1__coordinator_service__descriptor,
+                       "Ready", &request.base, ps_node_ready_us(node), answered, ready);
+}
+
+static void say_again(ps_event *event, bool ok)
+{
+    if (ok) {
+        say(PS_CONTAINER_OF(event, ps_ready, again.event));
+    }
+}
+
+void ps_ready_begin(ps_node *node)
+{
+    ps_ready *ready = ps_xcalloc(1, sizeof *ready);
+
+    ready->node = node;
+    ready->again.event.fire = say_again;
+    node->ready = ready;
+    node->alive++;
+    say(ready);
+}
+
+void ps_ready_cancel(ps_ready *ready)
+{
+    ready->is_over = true;
+    ready->node->ready = NULL;
+    if (ready->call != NULL) {
+        ps_unary_cancel(ready->call); /* its answer ends it */
+    } else {
+        ps_loop_cancel(ready->node->loop, &ready->again);
+        end(ready);
+    }
+}
