@@ -26,7 +26,7 @@ done
 ./deploy/packages.sh build
 echo "Building (build/bin) ..."
 cmake -G Ninja -B build -S . -DCMAKE_BUILD_TYPE=Release -DPSGD_TESTS=OFF >/dev/null
-ninja -C build --quiet
+ninja -C build --quiet | sed '/no work to do/d'
 
 # --- data ---------------------------------------------------------------------
 source deploy/mnist.sh
@@ -44,16 +44,29 @@ fi
 
 # --- the cluster --------------------------------------------------------------
 run=$PWD/build/quickstart
+pids=()
+# What an earlier --keep left running must not lose its files.
+if [ -f "$run/pids" ]; then
+    for pid in $(cat "$run/pids"); do
+        case $(readlink "/proc/$pid/exe" || true) in
+        "$PWD"/build/bin/*) pids+=("$pid") ;;
+        esac
+    done
+fi
+if [ ${#pids[@]} -gt 0 ]; then
+    echo "The services of an earlier quickstart.sh --keep still run. Stop them with:" >&2
+    echo "  kill ${pids[*]}" >&2
+    exit 1
+fi
 rm -rf "$run"
 mkdir -p "$run"
-pids=()
 stop_all() {
     trap - INT TERM EXIT
     [ ${#pids[@]} -eq 0 ] || kill "${pids[@]}" 2>/dev/null || true
     wait 2>/dev/null || true
 }
 trap stop_all EXIT
-trap 'echo; echo "Stopping."; exit 130' INT TERM
+trap 'echo; echo "Stopping the services, and the job with them."; exit 130' INT TERM
 
 # start NAME PROGRAM OPTIONS... - sets `address` to where it listens.
 start() {
@@ -87,21 +100,31 @@ done
 # --- the job ------------------------------------------------------------------
 psgd="build/bin/psgd --coordinator $coordinator"
 status=0
+echo
 $psgd submit --preset tutorial --data "$data" --workers "$workers" --pservers "$pservers" \
     --epochs "$epochs" --watch || status=$?
+job=$($psgd list --limit 1 --format json | sed -n 's/.*"id": *"\([^"]*\)".*/\1/p' | head -n 1)
 if [ "$status" = 0 ]; then
-    job=$($psgd list --format json | sed -n 's/.*"id": *"\([^"]*\)".*/\1/p' | head -n 1)
-    $psgd download "$job" --output "$run/artifacts"
+    echo
+    $psgd download "$job" --output "${run#"$PWD"/}/artifacts"
+elif [ -n "$job" ]; then
+    $psgd logs "$job" | tail -n 20
 fi
 
+echo
 if [ "$keep" = 1 ]; then
     trap - EXIT INT TERM
-    echo
+    printf '%s\n' "${pids[@]}" >"$run/pids"
+    disown -a
     echo "The services go on. Try:"
     echo "  $psgd nodes"
     echo "  $psgd submit --preset tutorial --data $data --codec int8 --watch"
+    echo "  $psgd --help"
     echo "Stop them with:"
     echo "  kill ${pids[*]}"
-    disown -a
+else
+    stop_all
+    echo "The services are stopped; the files stay in ${run#"$PWD"/}/artifacts."
+    echo "To leave the services running and try more: ./deploy/quickstart.sh --keep"
 fi
 exit "$status"
