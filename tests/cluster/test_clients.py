@@ -1,0 +1,418 @@
+# SPDX-License-Identifier: Apache-2.0
+"""test_clients.py - psgd, the command line, and the examples in other languages,
+each against a real cluster."""
+import concurrent.futures
+import hashlib
+import json
+import os
+import pathlib
+import pty
+import re
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+
+import grpc
+
+from harness import BIN, ENDLESS, ROOT, SLOW, SMALL, ClusterTest, job_pb2, main
+
+PSGD = BIN / "psgd"
+OK, SERVER, CONNECTION, TIMEOUT, ARGUMENTS = range(5)
+
+
+class Cli:
+    """psgd against one coordinator."""
+
+    def __init__(self, address, folder):
+        self.address, self.folder = address, folder
+        self.env = {k: v for k, v in os.environ.items() if not k.startswith("PSGD_")}
+
+    def command(self, *args):
+        return [str(PSGD), "--coordinator", self.address, *map(str, args)]
+
+    def run(self, *args, seconds=60):
+        """(exit code, stdout, stderr)"""
+        p = subprocess.run(self.command(*args), capture_output=True, text=True, env=self.env,
+                           cwd=self.folder, timeout=seconds * SLOW, stdin=subprocess.DEVNULL)
+        return p.returncode, p.stdout, p.stderr
+
+    def start(self, *args):
+        return subprocess.Popen(self.command(*args), stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, text=True, env=self.env, cwd=self.folder)
+
+
+def read_until(stream, text, seconds=60):
+    """Lines of a process up to the one with `text`."""
+    seen = ""
+    while text not in seen:
+        ready, _, _ = select.select([stream], [], [], seconds * SLOW)
+        line = stream.readline() if ready else ""
+        if not line:
+            raise AssertionError(f"no {text!r} in {seen!r}")
+        seen += line
+    return seen
+
+
+class CliTest(ClusterTest):
+    def cli(self, cluster):
+        return Cli(cluster.coordinator.address, cluster.folder)
+
+    def ok(self, cli, *args, **options):
+        code, out, err = cli.run(*args, **options)
+        self.assertEqual(code, OK, f"{args}: {out}{err}")
+        self.assertEqual(err, "", args)
+        return out
+
+    def document(self, cli, *args):
+        """stdout is one JSON document and nothing else."""
+        return json.loads(self.ok(cli, "--format", "json", *args))
+
+    def job_file(self, cli, spec, name="job.json"):
+        (cli.folder / name).write_text(json.dumps(spec))
+        return name
+
+
+class Commands(CliTest):
+    def test_a_job_from_submission_to_deletion(self):
+        c = self.cluster(workers=2, pservers=1)
+        cli = self.cli(c)
+        out = self.ok(cli, "submit", self.job_file(cli, SMALL), "-n", 2, "--title", "mine", "--watch")
+        job = re.search(r"^job +(mine-\S+)$", out, re.M).group(1)
+        for text in ["RUNNING", "DONE", "accuracy", "test set:", "took", "MODEL-mine-N(0).safetensors",
+                     f"download {job}"]:
+            self.assertIn(text, out)
+        self.assertNotIn("\r", out)  # no terminal
+
+        self.assertIn(job, self.ok(cli, "list"))
+        jobs = self.document(cli, "list", "--limit", 1)
+        self.assertEqual([j["id"] for j in jobs], [job])
+        self.assertEqual(jobs[0]["spec"]["workers"], 2)
+        self.assertEqual(self.document(cli, "list", "--state", "running"), [])
+        self.assertEqual(len(self.document(cli, "list", "--state", "done")), 1)
+
+        self.assertIn("DONE", self.ok(cli, "get", job))
+        got = self.document(cli, "get", job)
+        self.assertEqual(got["state"], "JOB_STATE_DONE")
+        self.assertGreater(got["result"]["accuracy"], 0.5)
+        # A job that is over can still be watched, and says how it ended.
+        self.assertIn("DONE", self.ok(cli, "watch", job))
+        events = [json.loads(line) for line in
+                  self.ok(cli, "watch", job, "--format", "jsonl").splitlines()]
+        self.assertEqual(events[-1]["job"]["state"], "JOB_STATE_DONE")
+        self.assertEqual(sorted(e["sequence"] for e in events), [e["sequence"] for e in events])
+        self.assertEqual(self.document(cli, "watch", job)["id"], job)
+
+        code, out, err = cli.run("cancel", job)
+        self.assertEqual((code, out), (SERVER, ""), err)
+        self.assertIn("deleted", self.ok(cli, "delete", job))
+        code, _, err = cli.run("get", job)
+        self.assertEqual(code, SERVER)
+        self.assertIn(job, err)
+
+    def test_submission_says_what_to_do_next_and_those_commands_work(self):
+        c = self.cluster(workers=1, pservers=1)
+        cli = self.cli(c)
+        out = self.ok(cli, "submit", self.job_file(cli, SMALL))
+        commands = re.findall(r"^  (.*psgd .*)$", out, re.M)
+        self.assertEqual([re.search(r"(watch|get|logs|download|cancel)", line.split("--coordinator")[1])
+                          .group(1) for line in commands],
+                         ["watch", "get", "logs", "download", "cancel"])
+        for line in commands[:4]:
+            p = subprocess.run(line.split(), capture_output=True, text=True, cwd=cli.folder,
+                               env=cli.env, timeout=60 * SLOW)
+            self.assertEqual(p.returncode, OK, f"{line}: {p.stdout}{p.stderr}")
+
+    def test_json_is_one_document_also_with_watch(self):
+        c = self.cluster(workers=1, pservers=1)
+        cli = self.cli(c)
+        job = self.document(cli, "submit", self.job_file(cli, SMALL), "--watch")
+        self.assertEqual(job["state"], "JOB_STATE_DONE")
+        job = self.document(cli, "submit", self.job_file(cli, SMALL), "--request-id", "r1")
+        self.assertEqual(self.document(cli, "submit", "job.json", "--request-id", "r1")["id"], job["id"])
+        code, out, err = cli.run("submit", "job.json", "-E", 3, "--request-id", "r1", "--format", "json")
+        self.assertEqual((code, out), (SERVER, ""))
+        self.assertNotEqual(err, "")
+
+    def test_files_are_downloaded_and_verified(self):
+        c = self.cluster(workers=1, pservers=1)
+        cli = self.cli(c)
+        job = self.document(cli, "submit", self.job_file(cli, SMALL), "--watch")
+        out = self.ok(cli, "download", job["id"], "--output", "here/all")
+        names = {a["name"] for a in job["artifacts"]}
+        self.assertEqual({f.name for f in (cli.folder / "here/all").iterdir()}, names)
+        for a in job["artifacts"]:
+            data = (cli.folder / "here/all" / a["name"]).read_bytes()
+            self.assertEqual(hashlib.sha256(data).hexdigest(), a["sha256"])
+            self.assertIn(a["name"], out)
+        files = self.document(cli, "download", job["id"], "--kind", "model", "--kind", "summary")
+        self.assertTrue(all(re.match(r"MODEL-|summary|manifest", f["name"]) for f in files))
+        self.assertEqual({f["name"] for f in files},
+                         {f.name for f in (cli.folder / job["id"]).iterdir()})
+        one = self.document(cli, "download", job["id"], "summary.json", "-o", "one")
+        self.assertEqual([f["name"] for f in one], ["summary.json"])
+        self.assertTrue(one[0]["verified"])
+        self.assertEqual(cli.run("download", job["id"], "nothing.txt")[0], SERVER)
+
+    def test_nodes_info_and_presets(self):
+        c = self.cluster(workers=1, pservers=1)
+        c.wait_nodes(2)
+        cli = self.cli(c)
+        out = self.ok(cli, "nodes")
+        self.assertIn("worker-0", out)
+        self.assertIn("IDLE", out)
+        self.assertEqual({n["id"] for n in self.document(cli, "nodes")}, {"worker-0", "pserver-0"})
+        info = self.document(cli, "info")
+        self.assertEqual(info["max_chunk_bytes"], 1 << 20)
+        out = self.ok(cli, "info", "codec")
+        self.assertIn("int8", out)
+        self.assertNotIn("adam", out)
+        self.assertEqual({p["kind"] for p in self.document(cli, "info", "optimizer")}, {"optimizer"})
+        code, _, err = cli.run("info", "codex")
+        self.assertEqual(code, ARGUMENTS)
+        self.assertIn("codec", err)
+        self.assertIn("tutorial", self.ok(cli, "presets"))
+        self.assertTrue(all(p["spec"] for p in self.document(cli, "presets")))
+
+    def test_a_worker_json_says_which_nodes(self):
+        c = self.cluster(workers=3, pservers=1)
+        cli = self.cli(c)
+        workers = [w.address for w in c.workers]
+        forms = [{"PS": c.pservers[0].address, "Worker": workers},
+                 [["PS", c.pservers[0].address], *(["Worker", a] for a in workers)],
+                 [*([i, f"u{i}", a] for i, a in enumerate(workers)), [-2, "u", c.pservers[0].address]]]
+        self.job_file(cli, SMALL)
+        for form in forms:
+            self.job_file(cli, form, "worker.json")
+            job = self.document(cli, "submit", "job.json", "--workers", "worker.json", "-n", 2, "--watch")
+            self.assertEqual(job["state"], "JOB_STATE_DONE", job["message"])
+            self.assertEqual([p["address"] for p in sorted(job["placements"], key=lambda p: p["rank"])
+                              if p["role"] == "NODE_ROLE_WORKER"], workers[:2])
+
+
+class Logs(CliTest):
+    def test_logs_follow_until_the_job_is_over(self):
+        c = self.cluster(workers=1, pservers=1)
+        cli = self.cli(c)
+        job = self.document(cli, "submit", self.job_file(cli, ENDLESS))["id"]
+        follow = cli.start("logs", "-f", job)
+        read_until(follow.stdout, "RUNNING")
+        c.wait_state(job, job_pb2.JOB_STATE_RUNNING)
+        c.poll("a log of a running job", lambda: cli.run("logs", job)[1])
+        self.assertIn(job, self.ok(cli, "cancel", job))
+        rest, err = follow.communicate(timeout=60 * SLOW)
+        self.assertEqual(follow.returncode, OK, err)
+        for line in self.ok(cli, "logs", job, "--node", "worker-0", "--format", "jsonl").splitlines():
+            self.assertEqual(json.loads(line)["service"], "psgd-worker")
+        lines = self.document(cli, "logs", job)
+        self.assertEqual({line["node"] for line in lines}, {"worker-0", "pserver-0"})
+        self.assertEqual([line["time"] for line in lines], sorted(line["time"] for line in lines))
+        self.assertEqual(cli.run("logs", job, "--node", "nobody")[0], SERVER)
+        self.assertEqual(cli.run("watch", job)[0], SERVER)  # CANCELLED
+
+
+class Interrupts(CliTest):
+    def test_the_first_ctrl_c_detaches(self):
+        c = self.cluster(workers=1, pservers=1)
+        cli = self.cli(c)
+        p = cli.start("submit", self.job_file(cli, ENDLESS), "--watch")
+        job = re.search(r"(endless-\S+)", read_until(p.stdout, "step")).group(1)
+        p.send_signal(signal.SIGINT)
+        out, err = p.communicate(timeout=20 * SLOW)
+        self.assertEqual(p.returncode, OK, out + err)
+        for text in [f"watch {job}", f"cancel {job}"]:
+            self.assertIn(text, err)
+        self.assertEqual(c.get(job).state, job_pb2.JOB_STATE_RUNNING)
+
+        p = cli.start("watch", job, "--format", "json")
+        c.poll("the watch began", lambda: p.poll() is None)
+        p.send_signal(signal.SIGINT)
+        out, _ = p.communicate(timeout=20 * SLOW)
+        if p.returncode == OK:  # else the signal came before it had connected
+            self.assertEqual(json.loads(out)["id"], job)
+        self.ok(cli, "cancel", job)
+
+    def test_a_terminal_gets_a_live_line(self):
+        c = self.cluster(workers=1, pservers=1)
+        cli = self.cli(c)
+        main_end, terminal = pty.openpty()
+        p = subprocess.Popen(cli.command("submit", self.job_file(cli, ENDLESS), "--watch"),
+                             stdin=terminal, stdout=terminal, stderr=terminal, env=cli.env,
+                             cwd=cli.folder)
+        os.close(terminal)
+        seen = b""
+        while seen.count(b"\r\x1b[K") + seen.count(b"\x1b[K") < 4:
+            ready, _, _ = select.select([main_end], [], [], 60 * SLOW)
+            self.assertTrue(ready, seen)
+            seen += os.read(main_end, 4096)
+        p.send_signal(signal.SIGINT)
+        while True:
+            try:
+                data = os.read(main_end, 4096)
+            except OSError:
+                break
+            if not data:
+                break
+            seen += data
+        self.assertEqual(p.wait(20 * SLOW), OK)
+        os.close(main_end)
+        text = seen.decode()
+        self.assertRegex(text, r"\r\s*\[?.*\d+%.* loss \d")
+        self.assertIn("Detached", text)
+
+    def test_a_watch_outlives_a_restart_of_the_coordinator(self):
+        c = self.cluster(workers=0, pservers=0)
+        cli = self.cli(c)
+        job = self.document(cli, "submit", self.job_file(cli, SMALL))["id"]
+        p = cli.start("watch", job, "--format", "jsonl")
+        first = json.loads(p.stdout.readline())
+        self.assertEqual(first["job"]["state"], "JOB_STATE_QUEUED")
+        c.coordinator.kill()
+        self.assertIn("lost the coordinator", read_until(p.stderr, "lost"))
+        c.restart_coordinator()
+        c.poll("the job is cancelled", lambda: self.ok(cli, "cancel", job))
+        out, err = p.communicate(timeout=60 * SLOW)
+        self.assertEqual(p.returncode, SERVER, err)
+        last = json.loads(out.splitlines()[-1])
+        self.assertEqual(last["job"]["state"], "JOB_STATE_CANCELLED")
+        self.assertNotIn("lost", err)  # said once
+
+
+class ExitCodes(CliTest):
+    def test_arguments(self):
+        c = self.cluster(workers=0, pservers=0)
+        cli = self.cli(c)
+        for args in [(), ("sumbit",), ("list", "--state", "odd"), ("get",), ("get", "a", "b"),
+                     ("submit", "no-such-file.yaml"), ("submit", "--epochs", "many"),
+                     ("submit", "--workers", "no-such-file.json"), ("--format", "xml", "list"),
+                     ("download", "../../etc"), ("submit", "--set", "no.such.field=1"),
+                     ("submit", "--workers", "100000", "--optimizer", "adma")]:
+            code, out, err = cli.run(*args)
+            self.assertEqual(code, ARGUMENTS, f"{args}: {out}{err}")
+            self.assertTrue(err or not args, args)
+        code, out, err = cli.run("submit", "--workers", 100000, "--optimizer", "adma")
+        self.assertIn("spec.workers", err)
+        self.assertIn("spec.optimizer.rule.name", err)
+        self.assertEqual(out, "")
+        for args in [("--help",), ("--version",), ("submit", "--help"), ("list", "--version")]:
+            self.assertEqual(cli.run(*args)[0], OK, args)
+
+    def test_nobody_there(self):
+        cli = Cli("127.0.0.1:1", pathlib.Path(tempfile.gettempdir()))
+        for args in [("list",), ("submit", "--preset", "tutorial"), ("watch", "a")]:
+            code, out, err = cli.run(*args)
+            self.assertEqual((code, out), (CONNECTION, ""))
+            self.assertIn("127.0.0.1:1", err)
+
+    def test_an_answer_that_does_not_come(self):
+        class Silent(grpc.GenericRpcHandler):
+            def service(self, details):
+                return grpc.unary_unary_rpc_method_handler(lambda request, context: over.wait())
+
+        over = threading.Event()
+        server = grpc.server(concurrent.futures.ThreadPoolExecutor(), handlers=[Silent()])
+        port = server.add_insecure_port("127.0.0.1:0")
+        server.start()
+        cli = Cli(f"127.0.0.1:{port}", pathlib.Path(tempfile.gettempdir()))
+        try:
+            code, out, err = cli.run("list", "--timeout", "1s")
+        finally:
+            over.set()
+            server.stop(None)
+        self.assertEqual((code, out), (TIMEOUT, ""), err)
+
+    def test_a_coordinator_that_stands_still(self):
+        c = self.cluster(workers=0, pservers=0)
+        cli = self.cli(c)
+        c.coordinator.freeze()
+        try:
+            code, out, err = cli.run("list", "--timeout", "1s")
+        finally:
+            c.coordinator.thaw()
+        # The kernel takes the connection; gRPC's own handshake does not end.
+        self.assertEqual((code, out), (CONNECTION, ""), err)
+
+    def test_a_job_that_is_not_there(self):
+        c = self.cluster(workers=0, pservers=0)
+        cli = self.cli(c)
+        for args in [("get", "x"), ("watch", "x"), ("cancel", "x"), ("delete", "x"), ("logs", "x"),
+                     ("download", "x")]:
+            code, out, err = cli.run(*args)
+            self.assertEqual((code, out), (SERVER, ""), f"{args} {err}")
+            self.assertNotEqual(err, "")
+
+
+class Foreign(CliTest):
+    SPEC = {"title": "foreign", "epochs": 1, "blockSize": 50, "model": {"preset": "mlp", "widths": [16]},
+            "data": {"name": "glyphs", "trainLimit": 2000, "testLimit": 500}}
+
+    def check_example(self, cluster, command):
+        """The example does a whole job, and says so when it cannot."""
+        folder = cluster.folder
+        (folder / "job.json").write_text(json.dumps(self.SPEC))
+        (folder / "bad.json").write_text(json.dumps({**self.SPEC, "workers": 100000}))
+
+        def run(address, job):
+            return subprocess.run([*command, "--coordinator", address, "--output", "saved", job],
+                                  capture_output=True, text=True, cwd=folder, timeout=90 * SLOW)
+
+        p = run(cluster.coordinator.address, "job.json")
+        self.assertEqual(p.returncode, OK, p.stdout + p.stderr)
+        job_id = re.search(r"job (foreign-\S+)", p.stdout).group(1)
+        for text in ["RUNNING", "DONE", "accuracy"]:
+            self.assertIn(text, p.stdout)
+        job = cluster.get(job_id)
+        self.assertEqual({a.name for a in job.artifacts},
+                         {f.name for f in (folder / "saved").iterdir()})
+        for a in job.artifacts:
+            self.assertEqual(hashlib.sha256((folder / "saved" / a.name).read_bytes()).hexdigest(),
+                             a.sha256, a.name)
+        self.assertEqual(run(cluster.coordinator.address, "bad.json").returncode, ARGUMENTS)
+        self.assertEqual(run(cluster.coordinator.address, "none.json").returncode, ARGUMENTS)
+        self.assertEqual(run("127.0.0.1:1", "job.json").returncode, CONNECTION)
+
+    def test_the_example_in_python(self):
+        c = self.cluster(workers=1, pservers=1)
+        self.check_example(c, [sys.executable, str(ROOT / "clients/examples/python/psgd_client.py")])
+
+    def test_the_example_in_javascript(self):
+        node, npm = shutil.which("node"), shutil.which("npm")
+        if not node or not npm:
+            self.skipTest("no node or npm")
+        # What npm brings stays in the build's folder for the next time.
+        home = BIN.parent / "tests" / "node-example"
+        home.mkdir(parents=True, exist_ok=True)
+        for name in ("package.json", "index.js"):
+            shutil.copy(ROOT / "clients/examples/node" / name, home)
+        if not (home / "node_modules/@grpc/grpc-js").is_dir():
+            p = subprocess.run([npm, "install", "--silent", "--no-audit", "--no-fund",
+                                "--ignore-scripts", "--no-package-lock"], cwd=home,
+                               capture_output=True, text=True, timeout=300)
+            if p.returncode != 0:
+                self.skipTest("npm cannot get @grpc/grpc-js: " + (p.stdout + p.stderr)[-300:])
+        c = self.cluster(workers=1, pservers=1)
+        self.check_example(c, [node, str(home / "index.js"), "--proto", str(ROOT / "proto")])
+
+    def test_a_client_by_reflection_alone(self):
+        c = self.cluster(workers=1, pservers=1)
+        reflect = [sys.executable, str(ROOT / "tests/interop/reflect.py")]
+
+        def ask(*args):
+            p = subprocess.run([*reflect, *args], capture_output=True, text=True, timeout=60 * SLOW)
+            self.assertEqual(p.returncode, 0, p.stderr)
+            return p.stdout
+
+        address = c.coordinator.address
+        self.assertIn("psgd.v1.CoordinatorService", ask(address).splitlines())
+        info = json.loads(ask(address, "psgd.v1.CoordinatorService/GetServerInfo"))
+        self.assertEqual(info["max_chunk_bytes"], 1 << 20)
+        self.assertIn("int8", {p["name"] for p in info["plugins"]})
+        self.assertIn("psgd.v1.NodeService", ask(c.workers[0].address).splitlines())
+        self.assertIn("psgd.v1.ParameterService", ask(c.pservers[0].address).splitlines())
+
+
+if __name__ == "__main__":
+    main()
