@@ -157,6 +157,7 @@ static void on_retry_pull(ps_event *self, bool ok)
 
     if (ok && !s->lane->stopping) {
         s->lane->wish_sent = false;
+        s->lane->wish_left = s->lane->owned_count; /* what came before comes again */
         open_stream(s);
     }
 }

@@ -54,8 +54,8 @@ struct ps_lane {
     /* the wish */
     bool wish_open, wish_sent;
     uint64_t wish;
-    uint64_t *got; /* (owned_count): newest clock received */
-    uint32_t wish_left;
+    uint64_t *got;      /* (owned_count): newest clock received */
+    uint32_t wish_left; /* slices that the server has not sent yet, since it was asked last */
 
     /* scratch for one message */
     ps_encoding heads[LANE_BATCH];

@@ -102,11 +102,12 @@ static void on_message(void *arg, const ProtobufCMessage *head, ps_payload *payl
 
     ps_lane_stream_works(&lane->pull);
     ps_exchange_count(lane->x, lane);
-    if (!lane->wish_open || reply->clock != lane->wish || reply->n_slices > LANE_BATCH) {
-        refuse(lane,
-               ps_fail(PS_DATA_LOSS, "an answer for clock %llu with %zu slices, asked for %llu",
-                       (unsigned long long)reply->clock, reply->n_slices,
-                       (unsigned long long)lane->wish));
+    if (!lane->wish_open || reply->clock != lane->wish || reply->n_slices > LANE_BATCH ||
+        reply->n_slices > lane->wish_left) {
+        refuse(lane, ps_fail(PS_DATA_LOSS,
+                             "an answer for clock %llu with %zu slices, asked for clock %llu of %u",
+                             (unsigned long long)reply->clock, reply->n_slices,
+                             (unsigned long long)lane->wish, lane->wish_left));
         return;
     }
     for (size_t i = 0; i < reply->n_slices; i++) {
@@ -122,7 +123,7 @@ static void on_message(void *arg, const ProtobufCMessage *head, ps_payload *payl
             lane->slices[count++] = reply->slices[i]->slice;
         }
     }
-    lane->wish_left -= count;
+    lane->wish_left -= (uint32_t)reply->n_slices;
     lane->wish_open = lane->wish_left > 0;
     if (lane->x->plan->policy->is_deterministic && reply->version > reply->clock) {
         ps_gate_overtake(&lane->x->gate, reply->clock);

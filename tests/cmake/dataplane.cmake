@@ -10,3 +10,4 @@ target_link_libraries(ps_dataplane_world PUBLIC ps_pserver ps_worker)
 
 ps_test(unit test_gate ps_worker)
 ps_test(system test_exchange ps_dataplane_world)
+ps_test(system test_exchange_life ps_dataplane_world)

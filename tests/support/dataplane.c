@@ -148,6 +148,10 @@ static void begin_end(void *arg)
     if (e->close) {
         ps_streams_close(e->s->streams, "the test is over");
     }
+    if (e->s->server == NULL) {
+        flag_raise(&e->down);
+        return;
+    }
     ps_server_stop(e->s->server, 0, &e->down.event);
     e->s->server = NULL;
 }
@@ -162,9 +166,13 @@ static void end(dp_server *s, bool close)
     flag_fini(&e.down);
 }
 
-void dp_server_restart(dp_server *s)
+void dp_server_break(dp_server *s)
 {
     end(s, false);
+}
+
+void dp_server_resume(dp_server *s)
+{
     side_run(s->on, serve, s);
 }
 

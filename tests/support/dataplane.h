@@ -46,11 +46,12 @@ typedef struct dp_server {
 /* Serves rank `rank` of the job and writes its address into it. */
 void dp_server_start(dp_server *s, side *on, dp_job *job, uint32_t rank, uint64_t drop_ack);
 
-/* The connections break, the port is free for a moment, the same shard is
- * served there again. */
-void dp_server_restart(dp_server *s);
+/* The connections break and nobody listens any more / the same shard is served
+ * at the same port again. */
+void dp_server_break(dp_server *s);
+void dp_server_resume(dp_server *s);
 
-/* Closes the streams and ends. The shard stays until fini. */
+/* Closes the streams and ends; again is allowed. The shard stays until fini. */
 void dp_server_stop(dp_server *s);
 void dp_server_fini(dp_server *s);
 

@@ -17,11 +17,12 @@ void xw_begin(exchange_world *w, uint32_t workers, uint32_t servers, fake_kind k
     memset(w, 0, sizeof *w);
     w->worker_count = workers;
     w->server_count = servers;
-    snprintf(json, sizeof json,
-             "{\"workers\": %u, \"pservers\": %u, \"block_size\": 4, \"seed\": 11, "
-             "\"data\": {\"name\": \"glyphs\"}, \"timeouts\": {\"step_ms\": 60000}%s%s}",
-             workers, servers,
-             strstr(choices, "model") != NULL ? "" : ", \"model\": {\"widths\": [30]}", choices);
+    snprintf(
+        json, sizeof json,
+        "{\"workers\": %u, \"pservers\": %u, \"block_size\": 4, \"seed\": 11, "
+        "\"data\": {\"name\": \"glyphs\"}%s%s%s}",
+        workers, servers, strstr(choices, "model") != NULL ? "" : ", \"model\": {\"widths\": [30]}",
+        strstr(choices, "timeouts") != NULL ? "" : ", \"timeouts\": {\"step_ms\": 60000}", choices);
     dp_job_init(&w->job, json);
     if (kind == FAKE_COUNTED) {
         for (size_t i = 0; i < w->job.plan->layout.param_count; i++) {
@@ -86,6 +87,11 @@ void xw_must_be_as_the_twin(exchange_world *w)
     float *servers = ps_xcalloc(n, sizeof *servers), *workers = ps_xcalloc(n, sizeof *workers);
     float *got = ps_xcalloc(n, sizeof *got);
 
+    for (uint32_t i = 0; i < w->worker_count; i++) {
+        if (w->workers[i].failure.text[0] != '\0') {
+            fprintf(stderr, "worker %u: %s\n", i, w->workers[i].failure.text);
+        }
+    }
     for (uint32_t i = 0; i < w->worker_count; i++) {
         assert_string_equal(w->workers[i].failure.text, "");
         assert_false(w->workers[i].went_home);
