@@ -2,22 +2,40 @@
 /* shard.c - takes contributions, and steps the weights when it is time. */
 #include "services/pserver/shard_state.h"
 
+#include "common/base/xalloc.h"
+
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* ---- Updates of a slice ---- */
 
-/* w -= step(g * scale). g is the shard's to spoil. */
-static void step(ps_shard *shard, shard_slice *slice, float *g, float scale)
+/* The weights of a slice, to be written. Those that are still on their way to a
+ * worker stay as they are: the slice goes on in a copy. */
+static float *weights_to_write(shard_slice *slice)
 {
-    float *w = shard->weights + slice->at;
+    ps_buf *old = slice->weights;
+
+    if (atomic_load_explicit(&old->refs, memory_order_acquire) != 1) {
+        slice->weights = ps_buf_create(old->len);
+        slice->weights->len = old->len;
+        memcpy(slice->weights->data, old->data, old->len);
+        ps_buf_unref(old);
+    }
+    return (float *)(void *)slice->weights->data;
+}
+
+/* w -= step(g * scale). */
+static void step(ps_shard *shard, shard_slice *slice, const float *g, float scale)
+{
+    float *w = weights_to_write(slice);
     size_t n = slice->conf.n;
 
     if (scale != 1.0f) {
         for (size_t i = 0; i < n; i++) {
-            g[i] *= scale;
+            shard->scratch[i] = g[i] * scale;
         }
+        g = shard->scratch;
     }
     if (shard->optim != NULL) {
         shard->optim->step(&shard->optim_params, slice->version + 1, g,
@@ -39,17 +57,28 @@ static void decode(const shard_slice *slice, const Psgd__V1__Encoding *head, con
     assert(ps_is_ok(&st)); /* it was checked when it came */
 }
 
-static float *sum_of(ps_shard *shard, const shard_slice *slice)
+/* The values of a contribution: where they lie, if they are float32 already, or
+ * decoded into scratch. */
+static const float *values_of(const ps_shard *shard, const shard_slice *slice,
+                              const Psgd__V1__Encoding *head, const uint8_t *bytes, size_t len)
 {
-    return shard->sums != NULL ? shard->sums + slice->at : shard->scratch;
+    if (slice->conf.up->is_identity && len > 0 && (uintptr_t)bytes % _Alignof(float) == 0) {
+        return (const float *)(const void *)bytes;
+    }
+    decode(slice, head, bytes, len, PS_INTO_SET, shard->scratch);
+    return shard->scratch;
 }
 
 static void add_to_sum(ps_shard *shard, shard_slice *slice, const Psgd__V1__Encoding *head,
                        const uint8_t *bytes, size_t len)
 {
-    decode(slice, head, bytes, len, slice->has_sum ? PS_INTO_ADD : PS_INTO_SET,
-           sum_of(shard, slice));
-    slice->has_sum = true;
+    if (shard->sums == NULL) { /* of one contributor; the step follows at once */
+        slice->sum = values_of(shard, slice, head, bytes, len);
+    } else {
+        decode(slice, head, bytes, len, slice->sum != NULL ? PS_INTO_ADD : PS_INTO_SET,
+               shard->sums + slice->at);
+        slice->sum = shard->sums + slice->at;
+    }
 }
 
 /* Moves the turn past everybody who is in, and steps when that is all. */
@@ -69,10 +98,10 @@ static void drain(ps_shard *shard, uint32_t s)
     }
     if (slice->turn == shard->contributors) {
         assert(slice->parked == NULL);
-        if (slice->has_sum) {
-            step(shard, slice, sum_of(shard, slice), shard->merge_scale);
+        if (slice->sum != NULL) {
+            step(shard, slice, slice->sum, shard->merge_scale);
         }
-        slice->has_sum = false;
+        slice->sum = NULL;
         slice->turn = 0;
         slice->clock++;
     }
@@ -179,8 +208,7 @@ static ps_shard_outcome take(ps_shard *shard, uint32_t s, uint32_t worker, uint6
     case PS_APPLY:
         assert(!shard->buffers);
         count_staleness(shard, s, worker);
-        decode(slice, head, bytes, len, PS_INTO_SET, shard->scratch);
-        step(shard, slice, shard->scratch, scale * shard->merge_scale);
+        step(shard, slice, values_of(shard, slice, head, bytes, len), scale * shard->merge_scale);
         shard_mark(shard, s, contributor);
         shard->counters.applied++;
         outcome = PS_SHARD_APPLIED;
@@ -315,9 +343,16 @@ size_t ps_shard_value_count(const ps_shard *shard)
     return shard->value_count;
 }
 
-const float *ps_shard_weights(const ps_shard *shard)
+const float *ps_shard_weights(ps_shard *shard)
 {
-    return shard->weights;
+    if (shard->flat == NULL) {
+        shard->flat = ps_xaligned_alloc(shard->value_count * sizeof *shard->flat);
+    }
+    for (uint32_t s = 0; s < shard->slice_count; s++) {
+        memcpy(shard->flat + shard->slices[s].at, shard->slices[s].weights->data,
+               shard->slices[s].weights->len);
+    }
+    return shard->flat;
 }
 
 uint64_t ps_shard_version(const ps_shard *shard, uint32_t place)

@@ -28,7 +28,9 @@
  * Memory: weights, optimizer state and one sum (only with more than one
  * contributor and a buffering policy) of 4 bytes a value each; 8 bytes for each
  * (slice, contributor) and 20 for each (slice, worker); one encoded snapshot a
- * slice, and those older ones that the caller still references. Parked bytes
+ * slice, and those older ones that the caller still references (f32 has none:
+ * the weights themselves are sent, and a step on a slice that is on its way goes
+ * on in a copy). Parked bytes
  * are at most (contributors - 1) times the encoded size of all slices; buffers
  * are rounded up to powers of two, and the pool keeps what it once needed.
  */
@@ -178,9 +180,9 @@ uint32_t ps_shard_waits_for(const ps_shard *shard, uint32_t *workers, uint32_t c
 
 size_t ps_shard_value_count(const ps_shard *shard);
 
-/* The weights of the slices, one after the other: (ps_shard_value_count).
- * Valid until destroy; changes with pushes. */
-const float *ps_shard_weights(const ps_shard *shard);
+/* A copy of the weights of the slices, one after the other:
+ * (ps_shard_value_count). The shard's: valid until the next call of this. */
+const float *ps_shard_weights(ps_shard *shard);
 
 /* Updates that the slice at `place` of conf.slices has seen. */
 uint64_t ps_shard_version(const ps_shard *shard, uint32_t place);

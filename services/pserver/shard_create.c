@@ -16,6 +16,19 @@ static float *zeros(size_t n)
     return x;
 }
 
+static ps_buf *create_weights(const float *initial, size_t n)
+{
+    ps_buf *buf = ps_buf_create(n * sizeof *initial);
+
+    buf->len = n * sizeof *initial;
+    if (initial != NULL) {
+        memcpy(buf->data, initial, buf->len);
+    } else {
+        memset(buf->data, 0, buf->len);
+    }
+    return buf;
+}
+
 static void create_slices(ps_shard *shard, const ps_shard_conf *conf)
 {
     shard->slices = ps_xcalloc(conf->slice_count, sizeof *shard->slices);
@@ -27,6 +40,8 @@ static void create_slices(ps_shard *shard, const ps_shard_conf *conf)
         assert(slice->up != NULL && slice->down != NULL);
         shard->slices[s].conf = *slice;
         shard->slices[s].at = shard->value_count;
+        shard->slices[s].weights = create_weights(
+            conf->weights == NULL ? NULL : conf->weights + shard->value_count, slice->n);
         shard->value_count += slice->n;
     }
 }
@@ -131,10 +146,6 @@ ps_shard *ps_shard_create(const ps_shard_conf *conf)
     create_workers(shard, conf);
     create_holders(shard);
     create_clocks(shard);
-    shard->weights = zeros(shard->value_count);
-    if (conf->weights != NULL) {
-        memcpy(shard->weights, conf->weights, shard->value_count * sizeof *shard->weights);
-    }
     shard->state = zeros(shard->value_count * (conf->optim != NULL ? conf->optim->slots : 0));
     if (shard->buffers && conf->contributors > 1) {
         shard->sums = zeros(shard->value_count);
@@ -153,6 +164,7 @@ void ps_shard_destroy(ps_shard *shard)
         while (shard->slices[s].parked != NULL) {
             ps_park_remove_first(&shard->park, &shard->slices[s].parked);
         }
+        ps_buf_unref(shard->slices[s].weights);
         ps_buf_unref(shard->slices[s].snap);
     }
     ps_park_fini(&shard->park);
@@ -171,7 +183,7 @@ void ps_shard_destroy(ps_shard *shard)
     free(shard->given);
     free(shard->whole);
     free(shard->left);
-    free(shard->weights);
+    free(shard->flat);
     free(shard->state);
     free(shard->sums);
     free(shard->scratch);

@@ -81,16 +81,31 @@ bool ps_shard_is_waiting(const ps_shard *shard, uint32_t worker)
     return worker < shard->workers && shard->worker[worker].wish.is_open;
 }
 
+/* Under a codec that changes nothing the weights are their own snapshot. */
+static ps_buf *share(shard_slice *slice)
+{
+    const ps_shard_slice *conf = &slice->conf;
+    uint8_t none[1];
+
+    ps_codec_encode(conf->down, &conf->down_params, 0, conf->index,
+                    (const float *)(const void *)slice->weights->data, 0, none, &slice->snap_head);
+    slice->snap_head.msg.payload_bytes = (uint32_t)slice->weights->len;
+    return slice->weights;
+}
+
 /* Encodes the slice if it is not what the snapshot holds. The buffer is used
  * again unless somebody still sends the old one. */
-static void refresh(ps_shard *shard, shard_slice *slice)
+static ps_buf *refresh(ps_shard *shard, shard_slice *slice)
 {
     const ps_shard_slice *conf = &slice->conf;
     size_t bytes = conf->down->size(&conf->down_params, conf->n);
     uint64_t key;
 
+    if (conf->down->is_identity) {
+        return share(slice);
+    }
     if (slice->snap != NULL && slice->snap_version == slice->version) {
-        return;
+        return slice->snap;
     }
     if (slice->snap == NULL ||
         atomic_load_explicit(&slice->snap->refs, memory_order_acquire) != 1) {
@@ -98,12 +113,14 @@ static void refresh(ps_shard *shard, shard_slice *slice)
         slice->snap = ps_buf_create(bytes);
     }
     key = ps_draw_key(shard->seed, PS_DRAW_DOWN, conf->index, slice->version, 0);
-    ps_codec_encode(conf->down, &conf->down_params, key, conf->index, shard->weights + slice->at,
-                    conf->n, slice->snap->data, &slice->snap_head);
+    ps_codec_encode(conf->down, &conf->down_params, key, conf->index,
+                    (const float *)(const void *)slice->weights->data, conf->n, slice->snap->data,
+                    &slice->snap_head);
     slice->snap->len = bytes;
     slice->snap_version = slice->version;
     shard->counters.encoded++;
     shard->counters.encoded_bytes += bytes;
+    return slice->snap;
 }
 
 /* The lowest slice that the policy lets go, at or after *from; false if none. */
@@ -134,8 +151,9 @@ static void give(ps_shard *shard, uint32_t worker, uint32_t s, ps_shard_piece *p
 {
     shard_slice *slice = &shard->slices[s];
     shard_wish *wish = &shard->worker[worker].wish;
+    ps_buf *buf = refresh(shard, slice);
 
-    *piece = (ps_shard_piece){&slice->snap_head.msg, slice->snap, 0, slice->snap->len};
+    *piece = (ps_shard_piece){&slice->snap_head.msg, buf, 0, buf->len};
     wish->want[s / 64] &= ~(UINT64_C(1) << (s % 64));
     wish->left--;
     shard->given[(size_t)s * shard->workers + worker] = slice->version;
@@ -171,7 +189,6 @@ void ps_shard_pull_next(ps_shard *shard, uint32_t worker, size_t max_bytes, ps_s
              slice->version != answer->version)) {
             break;
         }
-        refresh(shard, slice);
         give(shard, worker, s, &pieces[answer->count], answer);
     }
     if (wish->left == 0) {

@@ -11,7 +11,7 @@
 
 typedef struct shard_slice {
     ps_shard_slice conf;
-    size_t at;        /* first value in weights */
+    size_t at;        /* first value, in the shard's */
     uint64_t version; /* updates applied */
     uint64_t least;   /* smallest of done */
 
@@ -19,10 +19,13 @@ typedef struct shard_slice {
      * are in the sum or dropped; parked ones are all above it, in order. */
     uint64_t clock;
     uint32_t turn;
-    bool has_sum;
+    const float *sum; /* (n) of those before the turn that were not dropped; NULL: none */
     ps_parked *parked;
 
-    /* The weights encoded at snap_version; NULL before the first pull. */
+    ps_buf *weights; /* (n) float32; while others read them, written nowhere but in a copy */
+
+    /* The weights encoded at snap_version; NULL before the first pull, and
+     * always under a codec that sends them as they are. */
     ps_buf *snap;
     uint64_t snap_version;
     ps_encoding snap_head;
@@ -71,7 +74,7 @@ struct ps_shard {
     uint32_t *left;    /* (K) */
 
     size_t value_count;
-    float *weights; /* (value_count) */
+    float *flat;    /* (value_count): what ps_shard_weights gave; NULL before */
     float *state;   /* (value_count * slots), slice by slice */
     float *sums;    /* (value_count); NULL when no sum outlives a push */
     float *scratch; /* (PS_CODEC_VALUES) */

@@ -36,7 +36,7 @@ static void push_all(const world *w, ps_shard *shard, uint32_t worker, uint64_t 
     }
 }
 
-static void same_weights(const ps_shard *a, const ps_shard *b)
+static void same_weights(ps_shard *a, ps_shard *b)
 {
     assert_int_equal(ps_shard_value_count(a), ps_shard_value_count(b));
     assert_memory_equal(ps_shard_weights(a), ps_shard_weights(b),
