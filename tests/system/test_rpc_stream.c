@@ -158,6 +158,23 @@ static void a_finish_waits_for_what_is_going_out(void **state)
     assert_int_equal(t.bytes, PS_PAYLOAD_MAX);
 }
 
+static void a_half_close_waits_for_what_is_going_out(void **state)
+{
+    talk t = {.size = PS_PAYLOAD_MAX, .to_send = 1, .pieces = 1};
+    echo_world w;
+
+    (void)state;
+    echo_world_begin(&w);
+    talk_open(&t, &w, "Upload", TIMEOUT_US);
+    talk_send(&t);
+    ps_stream_half_close(t.stream);
+    assert_false(ps_stream_can_send(t.stream));
+    echo_world_end(&w);
+    assert_true(ps_is_ok(&t.error.status));
+    assert_int_equal(t.number, 1);
+    assert_int_equal(w.bytes, PS_PAYLOAD_MAX);
+}
+
 static void a_cancelled_stream_is_gone_and_not_half_closed(void **state)
 {
     enum { TIMES = 50 }; /* the order of gRPC's two events is not fixed */
@@ -304,6 +321,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_half_close_without_a_message_is_refused),
         cmocka_unit_test(a_failure_in_mid_stream_reaches_the_sender),
         cmocka_unit_test(a_finish_waits_for_what_is_going_out),
+        cmocka_unit_test(a_half_close_waits_for_what_is_going_out),
         cmocka_unit_test(a_cancelled_stream_is_gone_and_not_half_closed),
         cmocka_unit_test(a_stream_meets_its_deadline_on_both_sides),
         cmocka_unit_test(a_stopping_server_ends_open_streams),

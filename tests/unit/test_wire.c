@@ -3,6 +3,7 @@
 #include "tests/support/cmocka_all.h"
 
 #include "common/base/xalloc.h"
+#include "common/rpc/error_wire.h"
 #include "common/rpc/wire.h"
 #include "tests/support/echo_world.h"
 
@@ -272,6 +273,37 @@ static void whole_leaves_the_payload_in_the_message(void **state)
     free(bytes);
 }
 
+static void the_trailer_of_the_longest_error_stays_small(void **state)
+{
+    ps_error *e = ps_xmalloc(sizeof *e), *back = ps_xmalloc(sizeof *back);
+    char text[200];
+    grpc_slice packed;
+
+    (void)state;
+    memset(text, 'x', sizeof text - 1);
+    text[sizeof text - 1] = '\0';
+    ps_error_init(e, ps_fail(PS_INVALID_ARGUMENT, "%s", text), text);
+    for (size_t i = 0; i < PS_ERROR_META_MAX + 1; i++) {
+        ps_error_meta(e, text, "%s", text);
+    }
+    for (size_t i = 0; i < PS_ERROR_VIOLATIONS_MAX + 3; i++) {
+        ps_error_violate(e, text, "%s", text);
+    }
+    packed = ps_error_pack(e);
+    assert_in_range(GRPC_SLICE_LENGTH(packed), 3000, PS_ERROR_TRAILER_MAX);
+    ps_error_init(back, e->status, NULL);
+    ps_error_unpack(back, GRPC_SLICE_START_PTR(packed), GRPC_SLICE_LENGTH(packed));
+    assert_string_equal(back->reason, e->reason);
+    assert_int_equal(back->meta_count, PS_ERROR_META_MAX);
+    assert_string_equal(back->meta[0].value, e->meta[0].value);
+    assert_string_equal(back->violations[0].field, e->violations[0].field);
+    assert_true(back->violation_count > 5);
+    assert_int_equal(back->violation_count + back->violations_dropped, PS_ERROR_VIOLATIONS_MAX + 3);
+    grpc_slice_unref(packed);
+    free(e);
+    free(back);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -282,6 +314,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(what_is_wrong_with_a_message_is_said),
         cmocka_unit_test(a_message_of_too_many_parts_is_refused),
         cmocka_unit_test(whole_leaves_the_payload_in_the_message),
+        cmocka_unit_test(the_trailer_of_the_longest_error_stays_small),
     };
 
     grpc_init(); /* slices need it */
