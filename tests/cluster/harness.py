@@ -97,7 +97,11 @@ class Process:
 
     def kill(self):
         self.process.send_signal(signal.SIGKILL)
-        self.process.wait()
+        self.wait()
+
+    def wait(self, seconds=30):
+        """For its end by itself."""
+        self.process.wait(seconds * SLOW)
         self.process.stdout.close()
 
     def freeze(self):
@@ -168,7 +172,7 @@ class Cluster:
                      if re.search(r"ERROR: \w+Sanitizer|WARNING: ThreadSanitizer|runtime error:", p.log())]
         if failed or sanitizer:
             for p in [self.coordinator, *self.nodes]:
-                print(f"--- {p.name}\n{p.log()}", file=sys.stderr)
+                print(f"--- {p.name}\n{p.log()[-1500:]}", file=sys.stderr)
         shutil.rmtree(self.folder, ignore_errors=True)
         if sanitizer:
             raise AssertionError("a sanitizer reported:\n" + sanitizer[0])
@@ -300,7 +304,8 @@ class ClusterTest(unittest.TestCase):
 # A job that ends in about a second: few samples, a small net.
 SMALL = {
     "title": "small", "model": {"preset": "mlp", "widths": [16]}, "data": {"name": "glyphs",
-    "trainLimit": 2000, "testLimit": 500}, "epochs": 2, "blockSize": 50,
+    "trainLimit": 2000, "testLimit": 500}, "epochs": 8, "blockSize": 50,
+    "optimizer": {"rule": {"name": "adam", "params": {"lr": 0.002}}},
 }
 # One that goes on until it is stopped.
 ENDLESS = {**SMALL, "title": "endless", "epochs": 100000}

@@ -6,6 +6,7 @@ stop-at:PHASE is SIGSTOP), so the moment is exact. Within the job's deadlines th
 job is FAILED with a message that names the node; the nodes left are idle and run
 the next job.
 """
+import pathlib
 import time
 
 from harness import ENDLESS, SLOW, SMALL, ClusterTest, coordinator_pb2, job_pb2, main
@@ -20,15 +21,10 @@ PHASES = ["RESERVED", "PREPARING", "PREPARED", "READY", "RUNNING"]
 
 class Death(ClusterTest):
     def lose(self, role, kind, phase):
-        c = self.cluster(workers=1 if role == "worker" else 2, pservers=1)
-        if role == "worker":
-            victim = c.add("worker", 1, ["--fault", f"{kind}-at:{phase}"])
-            c.workers.append(victim)
-        else:
-            c.pservers[0].stop()
-            c.pservers = []
-            victim = c.add("pserver", 7, ["--fault", f"{kind}-at:{phase}"])
-            c.pservers.append(victim)
+        is_worker = role == "worker"
+        c = self.cluster(workers=1 if is_worker else 2, pservers=1 if is_worker else 0)
+        victim = c.add(role, 7, ["--fault", f"{kind}-at:{phase}"])
+        (c.workers if is_worker else c.pservers).append(victim)
         c.poll("the nodes", lambda: {n.id for n in c.node_list() if n.alive} >=
                {p.name for p in c.nodes})
         job = c.submit(ENDLESS, workers=2, timeouts=LIMITS)
@@ -48,26 +44,27 @@ class Death(ClusterTest):
             c.wait_idle([victim], seconds=10)
             victim.stop()
         else:
-            victim.process.wait()
+            victim.wait()
         victim.args = victim.args[:victim.args.index("--fault")]
+        restarted = time.time()
         victim.start()
-        c.poll("the node again", lambda: {n.id for n in c.node_list() if n.alive and not n.job_id} >=
-               {p.name for p in c.nodes})
+        c.poll("the node again", lambda: any(
+            n.id == victim.name and n.last_seen.seconds + n.last_seen.nanos * 1e-9 > restarted
+            for n in c.node_list()))
         after = c.wait(c.submit(SMALL, workers=2, title="after").id)
         self.assertEqual(after.state, job_pb2.JOB_STATE_DONE, after.message)
 
     def lose_coordinator(self, state):
         c = self.cluster(workers=2, pservers=1, coordinator_args=["--fault", f"exit-at:{state}"])
         c.wait_nodes(3)
-        spec = {**SMALL, "workers": 2, "epochs": 6}
+        spec = {**SMALL, "workers": 2, "epochs": 12}
         job_id = None
         # With so little to do the job may reach the state before the answer is sent.
         try:
             job_id = c.submit(spec).id
         except Exception:
             pass
-        c.coordinator.process.wait(30 * SLOW)
-        c.coordinator.process.stdout.close()
+        c.coordinator.wait()
         c.coordinator.args = c.coordinator.args[:c.coordinator.args.index("--fault")]
         c.restart_coordinator()
         if job_id is None:
@@ -126,8 +123,8 @@ class Death(ClusterTest):
                     c.wait_nodes(3)
                 job = c.submit(ENDLESS, workers=2)
                 if phase:
-                    c.poll("a frozen worker", lambda: open(
-                        f"/proc/{c.workers[1].process.pid}/stat").read().split()[2] == "T")
+                    stat = pathlib.Path(f"/proc/{c.workers[1].process.pid}/stat")
+                    c.poll("a frozen worker", lambda: stat.read_text().split()[2] == "T")
                 c.api.CancelJob(coordinator_pb2.CancelJobRequest(job_id=job.id), timeout=10)
                 self.assertEqual(c.wait(job.id, seconds=40).state, job_pb2.JOB_STATE_CANCELLED)
                 if phase:

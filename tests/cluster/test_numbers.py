@@ -21,9 +21,12 @@ class Numbers(ClusterTest):
     def accuracy(self, workers, pservers, at_least):
         c = self.cluster(workers=workers, pservers=pservers, data=self.need_mnist(),
                          node_data=self.need_mnist())
-        job = self.train(c, TUTORIAL, workers=workers, pservers=pservers)
-        print(f"tutorial, {workers} workers, {pservers} pservers: {dict(job.result)}")
-        self.assertGreaterEqual(job.result["accuracy"], at_least)
+        # One run says little: seeds differ by half a point, here as in PyTorch.
+        results = [self.train(c, TUTORIAL, workers=workers, pservers=pservers, seed=seed)
+                   .result["accuracy"] for seed in (1, 2, 3)]
+        print(f"tutorial, {workers} workers, {pservers} pservers: "
+              f"{', '.join(f'{r:.4f}' for r in results)}")
+        self.assertGreaterEqual(sum(results) / len(results), at_least)
 
     def test_tutorial_with_one_worker(self):
         self.accuracy(1, 1, 0.950)
@@ -86,7 +89,7 @@ class Numbers(ClusterTest):
                                       {"kind": "dense", "params": {"units": 10}}]}},
         ]:
             with self.subTest(**fields):
-                job = self.train(c, {**SMALL, "epochs": 4, **fields}, workers=2, pservers=2)
+                job = self.train(c, {**SMALL, **fields}, workers=2, pservers=2)
                 self.assertGreater(job.result["accuracy"], 0.4, fields)
 
     def test_int8_loses_little_and_sends_a_quarter(self):
