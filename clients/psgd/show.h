@@ -1,21 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* show.h - jobs, sizes and times for people. */
+/* show.h - jobs and times for people. */
 #ifndef PS_CLIENTS_PSGD_SHOW_H
 #define PS_CLIENTS_PSGD_SHOW_H
 
 #include "clients/psgd/cli.h"
+#include "clients/psgd/show_progress.h"
 
 #include <google/protobuf/timestamp.pb-c.h>
-
-enum { PS_SHOW_BYTES = 32 };
 
 /* "QUEUED", without the prefix of its type; "?" for a value not known. */
 const char *ps_show_enum(const ProtobufCEnumDescriptor *type, int value);
 const char *ps_show_state(Psgd__V1__JobState state);
 bool ps_show_is_over(Psgd__V1__JobState state);
 
-const char *ps_show_size(uint64_t bytes, char text[PS_SHOW_BYTES]); /* "1.2 MB" */
-const char *ps_show_rate(double per_s, char text[PS_SHOW_BYTES]);   /* "41k" */
 const char *ps_show_time(const Google__Protobuf__Timestamp *time, char text[PS_SHOW_BYTES]);
 double ps_show_seconds(const Google__Protobuf__Timestamp *time); /* 0 for NULL */
 
@@ -28,11 +25,6 @@ void ps_show_state_line(const Psgd__V1__Job *job, char *text, size_t cap);
 /* A job whole, to stdout; its files alone. */
 void ps_show_job(const Psgd__V1__Job *job);
 void ps_show_files(const Psgd__V1__Job *job);
-
-/* Progress in a line of at most `width` columns (0: any): bar, step, loss,
- * accuracy, rate, bytes, workers, ETA; the less important ones are left out
- * where the room is short. */
-void ps_show_progress(const Psgd__V1__Progress *progress, size_t width, char *text, size_t cap);
 
 /* The job of an answer, in the format that is wanted; ends the program. NULL:
  * the server's mistake. */

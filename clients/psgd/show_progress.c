@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* show_progress.c - see show_progress.h. */
+#include "clients/psgd/show_progress.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+const char *ps_show_size(uint64_t bytes, char text[PS_SHOW_BYTES])
+{
+    static const char *const units[] = {"B", "kB", "MB", "GB", "TB", "PB"};
+    double v = (double)bytes;
+    size_t u = 0;
+
+    while (v >= 1000 && u + 1 < sizeof units / sizeof units[0]) {
+        v /= 1000;
+        u++;
+    }
+    snprintf(text, PS_SHOW_BYTES, u == 0 ? "%.0f %s" : "%.1f %s", v, units[u]);
+    return text;
+}
+
+const char *ps_show_rate(double per_s, char text[PS_SHOW_BYTES])
+{
+    if (per_s >= 1e4) {
+        snprintf(text, PS_SHOW_BYTES, "%.0fk", per_s / 1e3);
+    } else {
+        snprintf(text, PS_SHOW_BYTES, "%.0f", per_s);
+    }
+    return text;
+}
+
+static void bar(double share, char *text, size_t width)
+{
+    size_t full = share <= 0 ? 0 : share >= 1 ? width : (size_t)(share * (double)width);
+
+    text[0] = '[';
+    memset(text + 1, '#', full);
+    memset(text + 1 + full, '-', width - full);
+    text[width + 1] = ']';
+    text[width + 2] = '\0';
+}
+
+/* "up 4.1 MB (4.0x less)": less than as float32. */
+static void carried(const char *way, uint64_t bytes, uint64_t float32, bool is_short, char *text,
+                    size_t cap)
+{
+    bool is_less = bytes > 0 && (double)float32 > 1.05 * (double)bytes;
+    char size[PS_SHOW_BYTES], less[PS_SHOW_BYTES] = "";
+
+    ps_show_size(bytes, size);
+    if (is_less) {
+        snprintf(less, sizeof less, is_short ? "/%.1fx" : " (%.1fx less)",
+                 (double)float32 / (double)bytes);
+    }
+    snprintf(text, cap, "%s %s%s", way, size, less);
+}
+
+static void remaining(double seconds, char *text, size_t cap)
+{
+    unsigned long s = seconds < 0.5 || seconds > 360000 ? 0 : (unsigned long)(seconds + 0.5);
+
+    if (s == 0) { /* not known, or no use */
+        text[0] = '\0';
+    } else if (s < 100) {
+        snprintf(text, cap, "ETA %lu s", s);
+    } else if (s < 6000) {
+        snprintf(text, cap, "ETA %lu min", s / 60);
+    } else {
+        snprintf(text, cap, "ETA %lu h %lu min", s / 3600, s / 60 % 60);
+    }
+}
+
+enum { BAR = 16, BAR_SHORT = 8, PART_BYTES = 80 };
+
+typedef enum part {
+    P_BAR,
+    P_STEP,
+    P_LOSS,
+    P_ACCURACY,
+    P_RATE,
+    P_UP,
+    P_DOWN,
+    P_WORKERS,
+    P_ETA,
+    PARTS
+} part;
+
+/* Which of the parts go first when there is no room for all even when short. */
+static const part expendable[] = {P_WORKERS, P_BAR, P_RATE, P_DOWN, P_UP, P_ETA, P_ACCURACY};
+
+static void fill_parts(const Psgd__V1__Progress *p, bool is_short, char parts[PARTS][PART_BYTES])
+{
+    double share = p->total_steps == 0 ? 0 : (double)p->step / (double)p->total_steps;
+    char rate[PS_SHOW_BYTES];
+
+    bar(share, parts[P_BAR], is_short ? BAR_SHORT : BAR);
+    snprintf(parts[P_STEP], PART_BYTES, is_short ? "%3.0f%% %llu/%llu" : "%3.0f%% step %llu/%llu",
+             share * 100, (unsigned long long)p->step, (unsigned long long)p->total_steps);
+    snprintf(parts[P_LOSS], PART_BYTES, "loss %.*f", is_short ? 3 : 4, p->loss);
+    snprintf(parts[P_ACCURACY], PART_BYTES, "acc %.3f", p->accuracy);
+    snprintf(parts[P_RATE], PART_BYTES, is_short ? "%s/s" : "%s samples/s",
+             ps_show_rate(p->samples_per_second, rate));
+    carried("up", p->bytes_up, p->bytes_up_float32, is_short, parts[P_UP], PART_BYTES);
+    carried("down", p->bytes_down, p->bytes_down_float32, is_short, parts[P_DOWN], PART_BYTES);
+    snprintf(parts[P_WORKERS], PART_BYTES, is_short ? "%u/%u" : "%u/%u workers", p->workers_alive,
+             p->workers_total);
+    remaining(p->eta_seconds, parts[P_ETA], PART_BYTES);
+}
+
+/* Columns of the line with `gap` spaces between parts. */
+static size_t columns_of(char parts[PARTS][PART_BYTES], size_t gap)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < PARTS; i++) {
+        n += parts[i][0] == '\0' ? 0 : strlen(parts[i]) + (n > 0 ? gap : 0);
+    }
+    return n;
+}
+
+void ps_show_progress(const Psgd__V1__Progress *progress, size_t width, char *text, size_t cap)
+{
+    char parts[PARTS][PART_BYTES];
+    size_t gap = 2, n = 0;
+
+    fill_parts(progress, false, parts);
+    if (width != 0 && columns_of(parts, gap) > width) {
+        gap = 1;
+        fill_parts(progress, true, parts);
+    }
+    for (size_t i = 0; i < sizeof expendable / sizeof expendable[0] && width != 0; i++) {
+        if (columns_of(parts, gap) > width) {
+            parts[expendable[i]][0] = '\0';
+        }
+    }
+    text[0] = '\0';
+    for (size_t i = 0; i < PARTS && n < cap; i++) {
+        if (parts[i][0] != '\0') {
+            n += (size_t)snprintf(text + n, cap - n, "%*s%s", n > 0 ? (int)gap : 0, "", parts[i]);
+        }
+    }
+}

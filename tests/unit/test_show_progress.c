@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_show_progress.c - the line that people watch. */
+#include "clients/psgd/show_progress.h"
+
+#include "tests/support/cmocka_all.h"
+
+#include <string.h>
+
+static Psgd__V1__Progress halfway(void)
+{
+    Psgd__V1__Progress p = PSGD__V1__PROGRESS__INIT;
+
+    p.step = 468;
+    p.total_steps = 936;
+    p.loss = 0.12345;
+    p.accuracy = 0.95678;
+    p.samples_per_second = 41234;
+    p.bytes_up = 110900000;
+    p.bytes_up_float32 = 443000000;
+    p.bytes_down = 443000000;
+    p.bytes_down_float32 = 442900000;
+    p.workers_alive = 2;
+    p.workers_total = 3;
+    p.eta_seconds = 12.4;
+    return p;
+}
+
+static void a_wide_line_says_everything(void **state)
+{
+    Psgd__V1__Progress p = halfway();
+    char text[512];
+
+    (void)state;
+    ps_show_progress(&p, 0, text, sizeof text);
+    assert_string_equal(text, "[########--------]   50% step 468/936  loss 0.1235  acc 0.957  "
+                              "41k samples/s  up 110.9 MB (4.0x less)  down 443.0 MB  "
+                              "2/3 workers  ETA 12 s");
+}
+
+static void a_narrow_line_is_shortened_before_anything_is_left_out(void **state)
+{
+    Psgd__V1__Progress p = halfway();
+    char text[512];
+
+    (void)state;
+    ps_show_progress(&p, 120, text, sizeof text);
+    assert_string_equal(text, "[####----]  50% 468/936 loss 0.123 acc 0.957 41k/s "
+                              "up 110.9 MB/4.0x down 443.0 MB 2/3 ETA 12 s");
+}
+
+static void no_line_is_wider_than_its_terminal_and_step_and_loss_stay(void **state)
+{
+    Psgd__V1__Progress p = halfway();
+
+    (void)state;
+    for (size_t width = 24; width < 200; width++) {
+        char text[512];
+
+        ps_show_progress(&p, width, text, sizeof text);
+        assert_true(strlen(text) <= width);
+        assert_non_null(strstr(text, "468/936"));
+        assert_non_null(strstr(text, "loss 0.12"));
+    }
+}
+
+static void the_bar_fills_from_none_to_all(void **state)
+{
+    Psgd__V1__Progress p = halfway();
+    char text[512];
+
+    (void)state;
+    p.step = 0;
+    ps_show_progress(&p, 0, text, sizeof text);
+    assert_non_null(strstr(text, "[----------------]    0%"));
+    p.step = 935;
+    ps_show_progress(&p, 0, text, sizeof text);
+    assert_non_null(strstr(text, "[###############-]"));
+    p.step = p.total_steps;
+    ps_show_progress(&p, 0, text, sizeof text);
+    assert_non_null(strstr(text, "[################]  100%"));
+    p.total_steps = 0;
+    ps_show_progress(&p, 0, text, sizeof text);
+    assert_non_null(strstr(text, "[----------------]    0%"));
+}
+
+static void an_end_that_is_not_known_is_left_out(void **state)
+{
+    const double useless[] = {0, 0.3, -1, 1e9, 1e300};
+    Psgd__V1__Progress p = halfway();
+    char text[512];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof useless / sizeof useless[0]; i++) {
+        p.eta_seconds = useless[i];
+        ps_show_progress(&p, 0, text, sizeof text);
+        assert_null(strstr(text, "ETA"));
+    }
+    p.eta_seconds = 3725;
+    ps_show_progress(&p, 0, text, sizeof text);
+    assert_non_null(strstr(text, "ETA 62 min"));
+    p.eta_seconds = 9000;
+    ps_show_progress(&p, 0, text, sizeof text);
+    assert_non_null(strstr(text, "ETA 2 h 30 min"));
+}
+
+static void a_line_is_cut_at_the_end_of_its_buffer(void **state)
+{
+    Psgd__V1__Progress p = halfway();
+    char text[64];
+
+    (void)state;
+    memset(text, 'x', sizeof text);
+    ps_show_progress(&p, 0, text, 20);
+    assert_int_equal(strlen(text), 19);
+    assert_int_equal(text[20], 'x');
+}
+
+static void sizes_and_rates_are_short(void **state)
+{
+    char text[PS_SHOW_BYTES];
+
+    (void)state;
+    assert_string_equal(ps_show_size(0, text), "0 B");
+    assert_string_equal(ps_show_size(999, text), "999 B");
+    assert_string_equal(ps_show_size(1000, text), "1.0 kB");
+    assert_string_equal(ps_show_size(473688, text), "473.7 kB");
+    assert_string_equal(ps_show_size(UINT64_MAX, text), "18446.7 PB");
+    assert_string_equal(ps_show_rate(41234, text), "41k");
+    assert_string_equal(ps_show_rate(9876, text), "9876");
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_wide_line_says_everything),
+        cmocka_unit_test(a_narrow_line_is_shortened_before_anything_is_left_out),
+        cmocka_unit_test(no_line_is_wider_than_its_terminal_and_step_and_loss_stay),
+        cmocka_unit_test(the_bar_fills_from_none_to_all),
+        cmocka_unit_test(an_end_that_is_not_known_is_left_out),
+        cmocka_unit_test(a_line_is_cut_at_the_end_of_its_buffer),
+        cmocka_unit_test(sizes_and_rates_are_short),
+    };
+
+    cmocka_set_test_filter(argc > 1 ? argv[1] : NULL); /* e.g. 'test_show_progress a_*' */
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
