@@ -343,6 +343,14 @@ void ps_commit_restarted(ps_commit *c, size_t node, uint64_t incarnation, int64_
     if (m->is_lost || m->incarnation == 0 || m->incarnation == incarnation ||
         m->files == PS_FILES_HERE)
         return;
+    if (is_in(c, PSGD__V1__JOB_STATE__JOB_STATE_CAN_COMMIT) && m->step == PS_MEMBER_ASKED) {
+        /* It was chosen by what its old process said; nothing is begun yet. */
+        m->incarnation = 0;
+        if (!c->conf.busy_is_failure)
+            ps_commit_decide(c, PSGD__V1__JOB_STATE__JOB_STATE_QUEUED, "NODE_RESTARTED", now_us,
+                             "%s was started anew", ps_member_name(m).text);
+        return;
+    }
     ps_commit_lose(c, node, "NODE_LOST", "its process was started anew", now_us);
     finish_run(c, now_us);
     ps_commit_settle(c, now_us);

@@ -225,7 +225,7 @@ ps_status ps_coordinator_create(ps_loop *loop, const ps_coordinator_conf *conf,
     c->start_wall_us = ps_clock_wall_us();
     c->sweep.event.fire = on_sweep;
     c->soon.event.fire = on_soon;
-    ps_nodes_init(&c->nodes, conf->lease_us);
+    ps_nodes_init(&c->nodes, conf->heartbeat_us, conf->lease_us);
     st = ps_registry_open(conf->data_dir, &c->registry);
     if (ps_is_ok(&st))
         st = load_jobs(c);

@@ -107,8 +107,10 @@ void ps_live_set_state(ps_live *job, Psgd__V1__JobState state, const char *reaso
                         ? PS_LOG_WARN
                         : PS_LOG_INFO,
                     "job",
-                    PS_LOG_FIELDS(PS_LOG_STR("job", msg->id), PS_LOG_NUM("attempt", msg->attempt),
-                                  PS_LOG_STR("reason", reason)),
+                    ((const ps_log_field[]){PS_LOG_STR("job", msg->id),
+                                            PS_LOG_NUM("attempt", msg->attempt),
+                                            PS_LOG_STR(reason[0] ? "reason" : NULL, reason),
+                                            {.key = NULL}}),
                     "%s%s%s", ps_state_name(state), message[0] ? ": " : "", message);
     msg->state = state;
     ps_text_set(&msg->reason, reason);

@@ -11,9 +11,9 @@
 
 static const int64_t forget_us = 3600 * INT64_C(1000000);
 
-void ps_nodes_init(ps_nodes *nodes, int64_t lease_us)
+void ps_nodes_init(ps_nodes *nodes, int64_t heartbeat_us, int64_t lease_us)
 {
-    *nodes = (ps_nodes){.lease_us = lease_us};
+    *nodes = (ps_nodes){.heartbeat_us = heartbeat_us, .lease_us = lease_us};
 }
 
 void ps_nodes_fini(ps_nodes *nodes)
@@ -154,6 +154,13 @@ ps_status ps_nodes_beat(ps_nodes *nodes, const Psgd__V1__HeartbeatRequest *req, 
 bool ps_node_is_alive(const ps_nodes *nodes, const ps_node_entry *node, int64_t now_us)
 {
     return now_us - node->seen_us < nodes->lease_us;
+}
+
+unsigned ps_node_missed(const ps_nodes *nodes, const ps_node_entry *node, int64_t now_us)
+{
+    int64_t late_us = now_us - node->seen_us - nodes->heartbeat_us / 2;
+
+    return late_us < nodes->heartbeat_us ? 0 : (unsigned)(late_us / nodes->heartbeat_us);
 }
 
 bool ps_node_is_idle(const ps_node_entry *node)

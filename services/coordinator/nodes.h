@@ -39,10 +39,10 @@ typedef struct ps_node_entry {
 typedef struct ps_nodes {
     ps_node_entry **entries; /* by id; a pointer stays valid until the entry is forgotten */
     size_t count, cap;
-    int64_t lease_us;
+    int64_t heartbeat_us, lease_us;
 } ps_nodes;
 
-void ps_nodes_init(ps_nodes *nodes, int64_t lease_us);
+void ps_nodes_init(ps_nodes *nodes, int64_t heartbeat_us, int64_t lease_us);
 void ps_nodes_fini(ps_nodes *nodes);
 
 /* Checks the request and takes it in; *out is the entry, *is_new says whether
@@ -60,6 +60,10 @@ ps_node_entry *ps_nodes_find_address(const ps_nodes *nodes, const char *address,
 
 bool ps_node_is_alive(const ps_nodes *nodes, const ps_node_entry *node, int64_t now_us);
 bool ps_node_is_idle(const ps_node_entry *node);
+
+/* Heartbeats that it has missed in a row: a node that was just stopped still
+ * has its lease, but should be given no job. */
+unsigned ps_node_missed(const ps_nodes *nodes, const ps_node_entry *node, int64_t now_us);
 
 /* The node answered Abort: what it said before no longer counts. */
 void ps_node_mark_idle(ps_node_entry *node);

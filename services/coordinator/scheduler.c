@@ -8,7 +8,10 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { NAMES_MAX = 5 }; /* busy nodes named in a message */
+enum {
+    NAMES_MAX = 5, /* busy nodes named in a message */
+    MISSED_MAX = 3 /* heartbeats missed by a node that may still be chosen */
+};
 
 static void take(ps_member *m, const ps_node_entry *node, uint32_t rank)
 {
@@ -24,8 +27,8 @@ static void name_busy(ps_strbuf *text, unsigned *named, const ps_node_entry *nod
                          node->holder[0] ? node->holder : node->job_id);
 }
 
-/* Takes `want` idle nodes of a role, in the order of ids; on shortage appends a
- * clause to `text`. */
+/* Takes `want` idle nodes of a role: those first that have missed no heartbeat,
+ * in the order of ids. On shortage appends a clause to `text`. */
 static bool pick(const ps_nodes *nodes, Psgd__V1__NodeRole role, uint32_t want, int64_t now_us,
                  ps_member *members, ps_strbuf *text)
 {
@@ -33,18 +36,26 @@ static bool pick(const ps_nodes *nodes, Psgd__V1__NodeRole role, uint32_t want, 
     ps_strbuf busy = {0};
     unsigned named = 0;
 
+    for (unsigned missed = 0; missed < MISSED_MAX; missed++)
+        for (size_t i = 0; i < nodes->count; i++) {
+            const ps_node_entry *node = nodes->entries[i];
+
+            if (node->role == role && ps_node_is_idle(node) &&
+                ps_node_is_alive(nodes, node, now_us) &&
+                ps_node_missed(nodes, node, now_us) == missed && idle++ < want)
+                take(&members[idle - 1], node, idle - 1);
+        }
     for (size_t i = 0; i < nodes->count; i++) {
         const ps_node_entry *node = nodes->entries[i];
 
         if (node->role != role)
             continue;
         known++;
-        if (!ps_node_is_alive(nodes, node, now_us))
+        if (!ps_node_is_alive(nodes, node, now_us) ||
+            ps_node_missed(nodes, node, now_us) >= MISSED_MAX)
             silent++;
         else if (!ps_node_is_idle(node))
             name_busy(&busy, &named, node);
-        else if (idle++ < want)
-            take(&members[idle - 1], node, idle - 1);
     }
     if (idle < want) {
         ps_strbuf_printf(text, "%sneeds %" PRIu32 " %s%s, %" PRIu32 " idle of %" PRIu32 " known",

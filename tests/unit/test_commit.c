@@ -368,6 +368,25 @@ static void a_restarted_node_is_lost_for_the_attempt(void **state)
     ps_commit_fini(&w.c);
 }
 
+static void a_node_restarted_before_it_answered_sends_the_job_back_to_the_queue(void **state)
+{
+    ps_member known[NODES];
+    world w = {.now = 100 * S};
+
+    (void)state;
+    memcpy(known, nodes, sizeof known);
+    known[W1].incarnation = 8;
+    ps_commit_begin(&w.c, &conf, known, NODES, w.now);
+    ps_commit_reserved(&w.c, W0, "w0", 7, w.now);
+    ps_commit_restarted(&w.c, W1, 99, w.now);
+    take(&w);
+    assert_int_equal(w.c.outcome, STATE(QUEUED));
+    assert_int_equal(w.released[W0], 1);
+    release_all(&w);
+    assert_int_equal(w.c.state, STATE(QUEUED));
+    ps_commit_fini(&w.c);
+}
+
 static void one_idle_beat_may_be_late_two_are_the_truth(void **state)
 {
     world w;
@@ -898,6 +917,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_ready_repeated_after_the_start_is_answered_again),
         cmocka_unit_test(a_silent_node_is_lost_when_its_lease_is_over),
         cmocka_unit_test(a_restarted_node_is_lost_for_the_attempt),
+        cmocka_unit_test(a_node_restarted_before_it_answered_sends_the_job_back_to_the_queue),
         cmocka_unit_test(one_idle_beat_may_be_late_two_are_the_truth),
         cmocka_unit_test(asp_goes_on_without_a_lost_worker),
         cmocka_unit_test(asp_collects_when_the_last_unfinished_worker_is_lost),
