@@ -89,7 +89,7 @@ bool nw_can_commit(node_world *w, const char *job_id, uint32_t attempt, unsigned
 
     request.job_id = (char *)job_id;
     request.attempt = attempt;
-    request.role = PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER;
+    request.role = w->role;
     request.coordinator = w->coordinator[coordinator].address;
     request.reserve_ms = reserve_ms;
     reply = (Psgd__V1__CanCommitResponse *)nw_call(w, "CanCommit", &request.base, error);
@@ -182,7 +182,7 @@ nw_packages nw_packages_of(const ps_plan *plan, Psgd__V1__NodeRole role, uint32_
         .rank = rank,
         .job_id = job_id,
         .attempt = attempt,
-        .deadline_ms = 10000,
+        .deadline_ms = 60000,
         .weights = weights,
         .layout_hash = plan->layout.hash,
         .optimizer = plan->optim->name,

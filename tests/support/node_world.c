@@ -12,7 +12,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { HEARTBEAT_MS = 20, AWAIT_S = 20 };
+enum { HEARTBEAT_MS = 20, AWAIT_S = 90 };
 
 void nw_changed(node_world *w)
 {
@@ -247,6 +247,15 @@ const ps_role_hooks nw_worker_hooks = {
     .progress = progress,
 };
 
+const ps_role_hooks nw_server_hooks = {
+    .role = PSGD__V1__NODE_ROLE__NODE_ROLE_PSERVER,
+    .service = "psgd-pserver",
+    .prepare = prepare,
+    .run = run,
+    .release = release,
+    .progress = progress,
+};
+
 /* --- life ------------------------------------------------------------------------ */
 
 static void *serve(void *arg)
@@ -358,19 +367,15 @@ static bool is_registered(node_world *w)
 void nw_begin(node_world *w, const ps_role_hooks *hooks, void *state, const ps_service *extra,
               size_t extra_count, const char *data_path)
 {
-    beginning b = {w,
-                   hooks != NULL ? hooks : &nw_worker_hooks,
-                   hooks != NULL ? state : w,
-                   extra,
-                   extra_count,
-                   data_path,
-                   {.code = PS_OK}};
+    beginning b = {w,         hooks,          state != NULL ? state : w, extra, extra_count,
+                   data_path, {.code = PS_OK}};
     ps_status st;
 
     ps_rpc_init_process();
     memset(w, 0, sizeof *w);
     pthread_mutex_init(&w->mutex, NULL);
     pthread_cond_init(&w->changed, NULL);
+    w->role = hooks->role;
     w->dir = temp_dir_create();
     w->node_down.fire = node_is_down;
     st = ps_loop_create(&w->loop);

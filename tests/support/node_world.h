@@ -14,7 +14,7 @@
 
 #include <pthread.h>
 
-enum { NW_REPLY_US = 20000000, NW_COORDINATORS = 2 };
+enum { NW_REPLY_US = 80000000, NW_COORDINATORS = 2 };
 
 typedef struct node_world node_world;
 
@@ -48,6 +48,7 @@ struct node_world {
     nw_coordinator coordinator[NW_COORDINATORS];
     ps_channel *channel; /* to the node */
     ps_node *node;
+    Psgd__V1__NodeRole role;
     char address[64]; /* the node's */
 
     /* The role of most tests; under the mutex. */
@@ -59,9 +60,11 @@ struct node_world {
     ps_event node_down;
 };
 
-extern const ps_role_hooks nw_worker_hooks; /* state: the world */
+/* Both for the role in the world. A server needs no data set, so it is prepared
+ * sooner. */
+extern const ps_role_hooks nw_worker_hooks, nw_server_hooks;
 
-/* `hooks` NULL: nw_worker_hooks with the world as state. */
+/* `state` NULL: the world. */
 void nw_begin(node_world *w, const ps_role_hooks *hooks, void *state, const ps_service *extra,
               size_t extra_count, const char *data_path);
 void nw_end(node_world *w);
@@ -75,7 +78,7 @@ void nw_start_coordinator(node_world *w, unsigned index);
 /* Runs fn on the loop's thread and waits for its return. */
 void nw_run(node_world *w, void (*fn)(void *arg), void *arg);
 
-/* Waits until fn (under the mutex) is true; fails the test after 20 s. */
+/* Waits until fn (under the mutex) is true; fails the test after 90 s. */
 void nw_await(node_world *w, bool (*fn)(node_world *w), const char *what);
 /* Something under the mutex has changed (called with it held). */
 void nw_changed(node_world *w);

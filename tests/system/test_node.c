@@ -11,7 +11,7 @@
 
 static const char *const small = "{\"data\":{\"name\":\"glyphs\",\"train_limit\":256,"
                                  "\"test_limit\":64},\"model\":{\"widths\":[40]},\"pservers\":2,"
-                                 "\"timeouts\":{\"ready_ms\":1000}}";
+                                 "\"timeouts\":{\"ready_ms\":500}}";
 
 typedef struct job {
     ps_plan *plan;
@@ -19,14 +19,24 @@ typedef struct job {
     nw_packages packages;
 } job;
 
-static job job_of(const char *json, const char *job_id, uint32_t attempt)
+/* For a worker, or for a server of rank 0. */
+static job job_for(Psgd__V1__NodeRole role, const char *json, const char *job_id, uint32_t attempt)
 {
     job j = {.plan = nw_plan(json)};
 
     j.weights = nw_weights(j.plan);
-    j.packages = nw_packages_of(j.plan, PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER, 0, job_id, attempt,
-                                j.weights);
+    j.packages = nw_packages_of(j.plan, role, 0, job_id, attempt, j.weights);
     return j;
+}
+
+static job job_of(const char *json, const char *job_id, uint32_t attempt)
+{
+    return job_for(PSGD__V1__NODE_ROLE__NODE_ROLE_PSERVER, json, job_id, attempt);
+}
+
+static job worker_job_of(const char *json, const char *job_id, uint32_t attempt)
+{
+    return job_for(PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER, json, job_id, attempt);
 }
 
 static void job_fini(job *j)
@@ -120,13 +130,13 @@ static void finish(void *arg)
 static void an_attempt_goes_from_reserved_to_collected_and_back_to_idle(void **state)
 {
     node_world w;
-    job j = job_of(small, "job-1", 1);
+    job j = worker_job_of(small, "job-1", 1);
     outcome o = {&w, {.code = PS_OK}};
     nw_collected files;
     ps_error error;
 
     (void)state;
-    nw_begin(&w, NULL, NULL, NULL, 0, NULL);
+    nw_begin(&w, &nw_worker_hooks, NULL, NULL, 0, NULL);
     reserve(&w, "job-1", 1);
     nw_await(&w, is_reserved, "RESERVED in a heartbeat");
     start(&w, &j);
@@ -191,7 +201,7 @@ static void the_log_of_the_job_is_shipped_by_heartbeat(void **state)
     node_world w;
 
     (void)state;
-    nw_begin(&w, NULL, NULL, NULL, 0, NULL);
+    nw_begin(&w, &nw_server_hooks, NULL, NULL, 0, NULL);
     reserve(&w, "job-1", 1);
     nw_run(&w, shout, NULL);
     nw_await(&w, log_is_shipped, "the log");
@@ -209,11 +219,11 @@ static void a_node_that_is_held_says_by_whom(void **state)
     ps_error error;
 
     (void)state;
-    nw_begin(&w, NULL, NULL, NULL, 0, NULL);
+    nw_begin(&w, &nw_server_hooks, NULL, NULL, 0, NULL);
     reserve(&w, "job-1", 7);
     request.job_id = (char *)"job-2";
     request.attempt = 1;
-    request.role = PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER;
+    request.role = PSGD__V1__NODE_ROLE__NODE_ROLE_PSERVER;
     request.coordinator = w.coordinator[0].address;
     reply = (Psgd__V1__CanCommitResponse *)nw_call(&w, "CanCommit", &request.base, &error);
     assert_non_null(reply);
@@ -235,16 +245,16 @@ static void what_cannot_be_reserved_has_a_reason(void **state)
     ps_error error;
 
     (void)state;
-    nw_begin(&w, NULL, NULL, NULL, 0, NULL);
+    nw_begin(&w, &nw_server_hooks, NULL, NULL, 0, NULL);
     request.job_id = (char *)"job-1";
     request.attempt = 1;
-    request.role = PSGD__V1__NODE_ROLE__NODE_ROLE_PSERVER;
+    request.role = PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER;
     request.coordinator = w.coordinator[0].address;
     assert_null(nw_call(&w, "CanCommit", &request.base, &error));
     assert_int_equal(error.status.code, PS_FAILED_PRECONDITION);
     assert_string_equal(error.reason, "WRONG_ROLE");
 
-    request.role = PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER;
+    request.role = PSGD__V1__NODE_ROLE__NODE_ROLE_PSERVER;
     request.job_id = (char *)"../x";
     assert_null(nw_call(&w, "CanCommit", &request.base, &error));
     assert_int_equal(error.status.code, PS_INVALID_ARGUMENT);
@@ -264,7 +274,7 @@ static void a_reservation_lapses(void **state)
     ps_error error;
 
     (void)state;
-    nw_begin(&w, NULL, NULL, NULL, 0, NULL);
+    nw_begin(&w, &nw_server_hooks, NULL, NULL, 0, NULL);
     assert_true(nw_can_commit(&w, "job-1", 1, 0, 100, &error));
     nw_await(&w, is_reserved, "RESERVED");
     nw_await(&w, is_idle, "IDLE again");
@@ -291,11 +301,11 @@ static void assert_spoilt(node_world *w, nw_packages packages, ps_code code, con
 static void packages_that_do_not_fit_end_the_attempt(void **state)
 {
     node_world w;
-    job j = job_of(small, "job-1", 1);
+    job j = worker_job_of(small, "job-1", 1);
     nw_packages p;
 
     (void)state;
-    nw_begin(&w, NULL, NULL, NULL, 0, NULL);
+    nw_begin(&w, &nw_worker_hooks, NULL, NULL, 0, NULL);
     p = j.packages;
     p.layout_hash++;
     assert_spoilt(&w, p, PS_FAILED_PRECONDITION, "LAYOUT_MISMATCH");
@@ -332,7 +342,7 @@ static void packages_out_of_order_are_refused(void **state)
     nw_precommit_result result;
 
     (void)state;
-    nw_begin(&w, NULL, NULL, NULL, 0, NULL);
+    nw_begin(&w, &nw_server_hooks, NULL, NULL, 0, NULL);
     j.packages.swaps_model = true;
     reserve(&w, "job-1", 1);
     nw_precommit(&w, &j.packages, &result);
@@ -349,7 +359,7 @@ static void packages_of_an_attempt_not_reserved_are_refused(void **state)
     nw_precommit_result result;
 
     (void)state;
-    nw_begin(&w, NULL, NULL, NULL, 0, NULL);
+    nw_begin(&w, &nw_server_hooks, NULL, NULL, 0, NULL);
     nw_precommit(&w, &j.packages, &result);
     assert_int_equal(result.error.status.code, PS_FAILED_PRECONDITION);
     assert_string_equal(result.error.reason, "NOT_HELD");
@@ -364,11 +374,11 @@ static void packages_of_an_attempt_not_reserved_are_refused(void **state)
 static void a_broken_stream_leaves_nothing(void **state)
 {
     node_world w;
-    job j = job_of(small, "job-1", 1);
+    job j = worker_job_of(small, "job-1", 1);
     nw_precommit_result result;
 
     (void)state;
-    nw_begin(&w, NULL, NULL, NULL, 0, NULL);
+    nw_begin(&w, &nw_worker_hooks, NULL, NULL, 0, NULL);
     for (unsigned n = 1; n <= 7; n++) { /* after each package */
         reserve(&w, "job-1", n);
         j.packages.attempt = n;
@@ -389,7 +399,7 @@ static void the_second_phase_has_a_deadline(void **state)
     nw_precommit_result result;
 
     (void)state;
-    nw_begin(&w, NULL, NULL, NULL, 0, NULL);
+    nw_begin(&w, &nw_server_hooks, NULL, NULL, 0, NULL);
     j.packages.deadline_ms = 100;
     j.packages.stop_after = 0;
     reserve(&w, "job-1", 1);
@@ -407,7 +417,7 @@ static void a_barrier_that_does_not_open_rolls_back(void **state)
     job j = job_of(small, "job-1", 1);
 
     (void)state;
-    nw_begin(&w, NULL, NULL, NULL, 0, NULL);
+    nw_begin(&w, &nw_server_hooks, NULL, NULL, 0, NULL);
     w.coordinator[0].answers_ready = false;
     start(&w, &j);
     nw_await(&w, is_ready, "Ready");
@@ -425,7 +435,7 @@ static void a_coordinator_that_dies_at_the_barrier_is_asked_again(void **state)
     job j = job_of(small, "job-1", 1);
 
     (void)state;
-    nw_begin(&w, NULL, NULL, NULL, 0, NULL);
+    nw_begin(&w, &nw_server_hooks, NULL, NULL, 0, NULL);
     w.coordinator[0].answers_ready = false;
     start(&w, &j);
     nw_await(&w, is_ready, "Ready");
@@ -446,7 +456,7 @@ static void an_abort_may_come_between_two_tries_at_the_barrier(void **state)
     ps_error error;
 
     (void)state;
-    nw_begin(&w, NULL, NULL, NULL, 0, NULL);
+    nw_begin(&w, &nw_server_hooks, NULL, NULL, 0, NULL);
     w.coordinator[0].answers_ready = false;
     start(&w, &j);
     nw_await(&w, is_ready, "Ready");
@@ -487,7 +497,7 @@ static void abort_is_answered_when_the_role_has_let_go(void **state)
     ps_error error;
 
     (void)state;
-    nw_begin(&w, NULL, NULL, NULL, 0, NULL);
+    nw_begin(&w, &nw_server_hooks, NULL, NULL, 0, NULL);
     w.release_waits = true;
     start(&w, &j);
     nw_await(&w, is_running, "RUNNING");
@@ -506,7 +516,7 @@ static void an_abort_of_what_is_not_held_is_ok_and_ends_nothing(void **state)
     ps_error error;
 
     (void)state;
-    nw_begin(&w, NULL, NULL, NULL, 0, NULL);
+    nw_begin(&w, &nw_server_hooks, NULL, NULL, 0, NULL);
     reserve(&w, "job-1", 3);
     nw_abort(&w, "job-1", 2, &error);
     assert_true(ps_is_ok(&error.status));
@@ -523,7 +533,7 @@ static void a_newer_attempt_takes_the_place_of_the_older(void **state)
     ps_error error;
 
     (void)state;
-    nw_begin(&w, NULL, NULL, NULL, 0, NULL);
+    nw_begin(&w, &nw_server_hooks, NULL, NULL, 0, NULL);
     prepare(&w, &j);
     reserve(&w, "job-1", 2);
     assert_int_equal(w.released, 1);
@@ -542,7 +552,7 @@ static void a_heartbeat_may_end_the_attempt(void **state)
     job j = job_of(small, "job-1", 1);
 
     (void)state;
-    nw_begin(&w, NULL, NULL, NULL, 0, NULL);
+    nw_begin(&w, &nw_server_hooks, NULL, NULL, 0, NULL);
     start(&w, &j);
     nw_await(&w, is_running, "RUNNING");
     pthread_mutex_lock(&w.mutex);
@@ -564,7 +574,7 @@ static void a_coordinator_that_forgot_the_node_is_told_again(void **state)
     node_world w;
 
     (void)state;
-    nw_begin(&w, NULL, NULL, NULL, 0, NULL);
+    nw_begin(&w, &nw_server_hooks, NULL, NULL, 0, NULL);
     pthread_mutex_lock(&w.mutex);
     w.coordinator[0].forget = true;
     pthread_mutex_unlock(&w.mutex);
@@ -587,7 +597,7 @@ static void a_job_may_have_another_coordinator_than_the_node(void **state)
     unsigned beats;
 
     (void)state;
-    nw_begin(&w, NULL, NULL, NULL, 0, NULL);
+    nw_begin(&w, &nw_server_hooks, NULL, NULL, 0, NULL);
     w.coordinator[0].abort_it = true; /* it knows no such job; not its business */
     assert_true(nw_can_commit(&w, "job-1", 1, 1, 10000, &error));
     nw_precommit(&w, &j.packages, &result);
@@ -619,7 +629,7 @@ static void training_goes_on_while_the_coordinator_is_away(void **state)
     outcome o = {&w, {.code = PS_DATA_LOSS, .text = "a reason"}};
 
     (void)state;
-    nw_begin(&w, NULL, NULL, NULL, 0, NULL);
+    nw_begin(&w, &nw_server_hooks, NULL, NULL, 0, NULL);
     start(&w, &j);
     nw_await(&w, is_running, "RUNNING");
     nw_stop_coordinator(&w, 0);
@@ -641,7 +651,7 @@ static void nothing_is_collected_before_the_end(void **state)
     nw_collected files;
 
     (void)state;
-    nw_begin(&w, NULL, NULL, NULL, 0, NULL);
+    nw_begin(&w, &nw_server_hooks, NULL, NULL, 0, NULL);
     start(&w, &j);
     nw_await(&w, is_running, "RUNNING");
     nw_collect(&w, "job-1", 1, &files);
@@ -708,7 +718,7 @@ static void a_data_set_travels_only_when_the_node_has_none(void **state)
         "{\"data\":{\"name\":\"mnist\"},\"model\":{\"widths\":[8]}}";
     temp_dir dir = temp_dir_create();
     node_world w;
-    job j = job_of(on_mnist, "job-1", 1);
+    job j = worker_job_of(on_mnist, "job-1", 1);
     nw_precommit_result result;
     ps_error error;
     char path[128];
@@ -718,7 +728,7 @@ static void a_data_set_travels_only_when_the_node_has_none(void **state)
     assert_int_equal(mkdir(path, 0755), 0);
     write_mnist(path);
     j.packages.folder = path;
-    nw_begin(&w, NULL, NULL, NULL, 0, NULL);
+    nw_begin(&w, &nw_worker_hooks, NULL, NULL, 0, NULL);
 
     j.packages.corrupts_data = true;
     reserve(&w, "job-1", 1);
@@ -753,7 +763,8 @@ static void a_data_set_travels_only_when_the_node_has_none(void **state)
     assert_int_equal(ps_dataset_count(w.session->data, PS_TRAIN), 100);
     nw_end(&w);
 
-    nw_begin(&w, NULL, NULL, NULL, 0, dir.path); /* another node, that has it by itself */
+    nw_begin(&w, &nw_worker_hooks, NULL, NULL, 0,
+             dir.path); /* another node, that has it by itself */
     reserve(&w, "job-1", 3);
     nw_precommit(&w, &j.packages, &result);
     assert_true(!result.needed_data && result.sealed);
@@ -770,7 +781,7 @@ static void a_node_that_is_stopped_takes_no_job(void **state)
     job j = job_of(small, "job-1", 1);
 
     (void)state;
-    nw_begin(&w, NULL, NULL, NULL, 0, NULL);
+    nw_begin(&w, &nw_server_hooks, NULL, NULL, 0, NULL);
     start(&w, &j);
     nw_await(&w, is_running, "RUNNING");
     nw_stop_node(&w, 0); /* the running one is ended */
@@ -805,7 +816,7 @@ static void a_running_job_may_end_within_the_grace_time(void **state)
     ps_error error;
 
     (void)state;
-    nw_begin(&w, NULL, NULL, NULL, 0, NULL);
+    nw_begin(&w, &nw_server_hooks, NULL, NULL, 0, NULL);
     start(&w, &j);
     nw_await(&w, is_running, "RUNNING");
     pthread_create(&thread, NULL, stop_with_grace, &w);
