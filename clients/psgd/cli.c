@@ -2,6 +2,8 @@
 /* cli.c - see cli.h. */
 #include "clients/psgd/cli.h"
 
+#include "clients/psgd/show_progress.h"
+
 #include "common/rpc/pbjson.h"
 
 #include <assert.h>
@@ -54,10 +56,17 @@ static ps_exit exit_of(ps_code code)
 
 ps_exit ps_cli_error(const ps_error *error)
 {
+    char text[sizeof error->violations[0].field + sizeof error->violations[0].text + 8];
+
     fflush(stdout);
-    fprintf(stderr, "psgd: %s\n", error->status.text);
+    snprintf(text, sizeof text, "%s", error->status.text);
+    ps_show_plain(text);
+    fprintf(stderr, "psgd: %s\n", text);
     for (size_t i = 0; i < error->violation_count; i++) {
-        fprintf(stderr, "  %s: %s\n", error->violations[i].field, error->violations[i].text);
+        snprintf(text, sizeof text, "%s: %s", error->violations[i].field,
+                 error->violations[i].text);
+        ps_show_plain(text);
+        fprintf(stderr, "  %s\n", text);
     }
     if (error->violations_dropped > 0) {
         fprintf(stderr, "  and %zu more\n", error->violations_dropped);

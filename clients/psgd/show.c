@@ -39,6 +39,7 @@ void ps_show_state_line(const Psgd__V1__Job *job, char *text, size_t cap)
 
     snprintf(text, cap, "%s%s%s%s%s", ps_show_state(job->state), has_reason ? ": " : "",
              job->reason, has_message ? ": " : "", job->message);
+    ps_show_plain(text);
 }
 
 double ps_show_seconds(const Google__Protobuf__Timestamp *time)
@@ -71,6 +72,7 @@ void ps_show_result(const Psgd__V1__Job *job, char *text, size_t cap)
         n += (size_t)snprintf(text + n, cap - n, "%s%s %.4f", i > 0 ? "  " : "",
                               job->result[i]->key, job->result[i]->value);
     }
+    ps_show_plain(text);
 }
 
 static int by_name(const void *a, const void *b)

@@ -30,6 +30,17 @@ const char *ps_show_rate(double per_s, char text[PS_SHOW_BYTES])
     return text;
 }
 
+void ps_show_plain(char *text)
+{
+    for (char *c = text; *c != '\0'; c++) {
+        if ((unsigned char)*c < 0x20 || *c == 0x7f) {
+            *c = '?';
+        } else if ((unsigned char)*c == 0xc2 && (unsigned char)c[1] < 0xa0 && c[1] != '\0') {
+            *c = c[1] = '?'; /* C1, in UTF-8 */
+        }
+    }
+}
+
 static void bar(double share, char *text, size_t width)
 {
     size_t full = share <= 0 ? 0 : share >= 1 ? width : (size_t)(share * (double)width);

@@ -13,6 +13,10 @@ enum { PS_SHOW_BYTES = 32 };
 const char *ps_show_size(uint64_t bytes, char text[PS_SHOW_BYTES]); /* "1.2 MB" */
 const char *ps_show_rate(double per_s, char text[PS_SHOW_BYTES]);   /* "41k" */
 
+/* Makes each byte of a control character a '?': what a peer sent shall not
+ * steer the terminal. */
+void ps_show_plain(char *text);
+
 /* Progress in a line of at most `width` columns (0: any): bar, step, loss,
  * accuracy, rate, bytes, workers, ETA. Where the room is short they are
  * shortened, and then the less important ones left out; step and loss stay. */

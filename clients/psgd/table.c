@@ -2,6 +2,8 @@
 /* table.c - see table.h. */
 #include "clients/psgd/table.h"
 
+#include "clients/psgd/show_progress.h"
+
 #include "common/base/xalloc.h"
 
 #include <assert.h>
@@ -13,11 +15,7 @@ void ps_table_add(ps_table *table, const char *text)
 {
     char *cell = ps_xstrdup(text);
 
-    for (char *c = cell; *c != '\0'; c++) {
-        if ((unsigned char)*c < 0x20 || *c == 0x7f) {
-            *c = '?';
-        }
-    }
+    ps_show_plain(cell);
     if (table->n_cells == table->cap) {
         table->cap = table->cap == 0 ? 64 : table->cap * 2;
         table->cells = ps_xrealloc(table->cells, table->cap * sizeof *table->cells);

@@ -15,10 +15,13 @@ import subprocess
 import sys
 import tempfile
 import threading
+import unittest
+import zlib
 
 import grpc
 
-from harness import BIN, ENDLESS, ROOT, SLOW, SMALL, ClusterTest, job_pb2, main
+from harness import (BIN, ENDLESS, ROOT, SLOW, SMALL, ClusterTest, coordinator_pb2,
+                     coordinator_pb2_grpc, job_pb2, main)
 
 PSGD = BIN / "psgd"
 OK, SERVER, CONNECTION, TIMEOUT, ARGUMENTS = range(5)
@@ -343,6 +346,96 @@ class ExitCodes(CliTest):
             code, out, err = cli.run(*args)
             self.assertEqual((code, out), (SERVER, ""), f"{args} {err}")
             self.assertNotEqual(err, "")
+
+
+class Coordinator(coordinator_pb2_grpc.CoordinatorServiceServicer):
+    """Answers ReclaimLogs with what a test hands it: lists of chunks, one for each
+    call; a status code in a list breaks the stream there."""
+
+    def __init__(self, *calls):
+        self.calls = list(calls)
+
+    def GetJob(self, request, context):
+        return coordinator_pb2.GetJobResponse(job=job_pb2.Job(id=request.job_id))
+
+    def ReclaimLogs(self, request, context):
+        for item in self.calls.pop(0):
+            if isinstance(item, grpc.StatusCode):
+                context.abort(item, "as told")
+            yield item
+
+
+def chunk(name, payload, offset=0, last=True, crc=None, sha=None, size=None, node="n"):
+    artifact = job_pb2.Artifact(name=name, node_id=node, size=len(payload) if size is None else size,
+                                sha256=hashlib.sha256(payload).hexdigest() if sha is None else sha)
+    return coordinator_pb2.ReclaimLogsResponse(
+        artifact=artifact, offset=offset, last=last, payload=payload,
+        crc32=zlib.crc32(payload) if crc is None else crc)
+
+
+class Hostile(unittest.TestCase):
+    """What a damaged or malicious coordinator sends never becomes a file."""
+
+    def run_against(self, *calls, args=("download", "job", "-o", "out")):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="psgd-hostile-"))
+        self.addCleanup(shutil.rmtree, self.folder, True)
+        server = grpc.server(concurrent.futures.ThreadPoolExecutor())
+        coordinator_pb2_grpc.add_CoordinatorServiceServicer_to_server(Coordinator(*calls), server)
+        port = server.add_insecure_port("127.0.0.1:0")
+        server.start()
+        try:
+            return Cli(f"127.0.0.1:{port}", self.folder).run(*args)
+        finally:
+            server.stop(None)
+
+    def files(self):
+        return {str(f.relative_to(self.folder)): f.read_bytes()
+                for f in self.folder.rglob("*") if f.is_file()}
+
+    def test_damaged_and_dangerous_files_are_refused_without_a_trace(self):
+        whole = hashlib.sha256(b"abcdef").hexdigest()
+        for why, chunks in {
+            "wrong CRC-32": [chunk("a", b"abc", crc=1)],
+            "SHA-256": [chunk("a", b"abc", sha=whole)],
+            "announced": [chunk("a", b"abc", size=4)],
+            "missing": [chunk("a", b"abc", last=False, sha=whole), chunk("a", b"ef", offset=4, sha=whole)],
+            "missing ": [chunk("a", b"abc", last=False, sha=whole), chunk("b", b"abc")],
+            "cut off": [chunk("a", b"abc", last=False, sha=whole)],
+            "not safe": [chunk("../a", b"abc")],
+            "not safe ": [chunk("/tmp/a", b"abc")],
+            "not safe  ": [chunk(".bashrc", b"abc")],
+            "not safe   ": [chunk("", b"abc")],
+            "not safe    ": [chunk("a\x1b[2J", b"abc")],
+        }.items():
+            code, out, err = self.run_against(chunks)
+            self.assertEqual((code, out), (SERVER, ""), f"{why}: {err}")
+            self.assertIn(why.strip(), err)
+            self.assertEqual(self.files(), {}, why)
+
+    def test_a_download_goes_on_after_a_loss(self):
+        whole = hashlib.sha256(b"abcdef").hexdigest()
+        parts = [chunk("b", b"abc", last=False, sha=whole, size=6), chunk("b", b"def", 3, sha=whole, size=6)]
+        code, out, err = self.run_against(
+            [chunk("a", b"1"), parts[0], grpc.StatusCode.UNAVAILABLE], [chunk("a", b"1"), *parts])
+        self.assertEqual(code, OK, err)
+        self.assertEqual(self.files(), {"out/a": b"1", "out/b": b"abcdef"})
+        self.assertEqual(err.count("lost the coordinator"), 1)
+
+    def test_the_lines_of_a_log_come_once_after_a_loss(self):
+        text = b'{"time":"2026-01-01T00:00:01Z","level":"info","msg":"one"}\n{"msg":"two"}\nthree'
+        code, out, err = self.run_against(
+            [chunk("l", text[:70], last=False), grpc.StatusCode.UNAVAILABLE],
+            [chunk("l", text[:20], last=False), chunk("l", text[20:], 20)], args=("logs", "-f", "job"))
+        self.assertEqual(code, OK, err)
+        self.assertEqual([line.split()[-1] for line in out.splitlines()], ["one", "two", "three"])
+
+    def test_a_log_cannot_steer_the_terminal(self):
+        text = '{"msg":"\\u001b[2Jx","k":"\\u009b"}\n\x1b]0;t\x07\n\n{"msg":5}\n'.encode() + b"\xff\xfe\n"
+        for args in [("logs", "job"), ("logs", "-f", "job")]:
+            code, out, err = self.run_against([chunk("l", text, node="\x1b[1m")], args=args)
+            self.assertEqual(code, OK, err)
+            self.assertNotRegex(out, "[\x00-\x09\x0b-\x1f\x7f-\x9f]")
+            self.assertEqual(len(out.splitlines()), 4)
 
 
 class Foreign(CliTest):

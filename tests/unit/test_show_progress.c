@@ -129,6 +129,15 @@ static void sizes_and_rates_are_short(void **state)
     assert_string_equal(ps_show_rate(9876, text), "9876");
 }
 
+static void control_characters_become_question_marks(void **state)
+{
+    char text[] = "a\033[2J\r\n\tb\x7f \xc2\x9b \xc3\xa9 \xc2\xb5 \xc2";
+
+    (void)state;
+    ps_show_plain(text);
+    assert_string_equal(text, "a?[2J???b? ?? \xc3\xa9 \xc2\xb5 \xc2");
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -139,6 +148,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(an_end_that_is_not_known_is_left_out),
         cmocka_unit_test(a_line_is_cut_at_the_end_of_its_buffer),
         cmocka_unit_test(sizes_and_rates_are_short),
+        cmocka_unit_test(control_characters_become_question_marks),
     };
 
     cmocka_set_test_filter(argc > 1 ? argv[1] : NULL); /* e.g. 'test_show_progress a_*' */
