@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+ps_test(system test_pserver ps_pserver ps_node_world)
