@@ -305,9 +305,14 @@ static void handle_pull(void *service, const ProtobufCMessage *request, ps_paylo
 static ps_status take(ps_streams *s, const peer *p, const Psgd__V1__PushGradientRequest *req,
                       uint32_t contributor, ps_payload *payload)
 {
+    const ps_plan *plan = s->session->plan;
     size_t at = 0, len = ps_payload_len(payload);
     ps_status st = ps_ok();
 
+    if (plan->update->per_block && req->block >= plan->assignment->block_count) {
+        return ps_fail(PS_PERMISSION_DENIED, "block: %u of %u", req->block,
+                       plan->assignment->block_count);
+    }
     if (req->n_slices == 0 && len == 0) {
         return ps_shard_push_zeros(s->shard, p->rank, req->clock, contributor);
     }

@@ -141,12 +141,19 @@ typedef struct ending {
     bool close;
 } ending;
 
+static void close_streams(void *arg)
+{
+    dp_server *s = arg;
+
+    ps_streams_close(s->streams, "the test is over");
+}
+
 static void begin_end(void *arg)
 {
     ending *e = arg;
 
     if (e->close) {
-        ps_streams_close(e->s->streams, "the test is over");
+        close_streams(e->s);
     }
     if (e->s->server == NULL) {
         flag_raise(&e->down);
@@ -174,6 +181,11 @@ void dp_server_break(dp_server *s)
 void dp_server_resume(dp_server *s)
 {
     side_run(s->on, serve, s);
+}
+
+void dp_server_close(dp_server *s)
+{
+    side_run(s->on, close_streams, s);
 }
 
 void dp_server_stop(dp_server *s)

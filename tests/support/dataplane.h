@@ -51,6 +51,9 @@ void dp_server_start(dp_server *s, side *on, dp_job *job, uint32_t rank, uint64_
 void dp_server_break(dp_server *s);
 void dp_server_resume(dp_server *s);
 
+/* The attempt is over; the server still answers. */
+void dp_server_close(dp_server *s);
+
 /* Closes the streams and ends; again is allowed. The shard stays until fini. */
 void dp_server_stop(dp_server *s);
 void dp_server_fini(dp_server *s);
