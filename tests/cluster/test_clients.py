@@ -349,7 +349,7 @@ class ExitCodes(CliTest):
 
 
 class Coordinator(coordinator_pb2_grpc.CoordinatorServiceServicer):
-    """Answers ReclaimLogs with what a test hands it: lists of chunks, one for each
+    """One in Python. Answers ReclaimLogs with what a test hands it: lists of chunks, one for each
     call; a status code in a list breaks the stream there."""
 
     def __init__(self, *calls):
@@ -357,6 +357,20 @@ class Coordinator(coordinator_pb2_grpc.CoordinatorServiceServicer):
 
     def GetJob(self, request, context):
         return coordinator_pb2.GetJobResponse(job=job_pb2.Job(id=request.job_id))
+
+    def ListJobs(self, request, context):
+        """Seven jobs, three a page however many are asked for."""
+        at = int(request.page_token or 0)
+        n = min(request.page_size, 3)
+        return coordinator_pb2.ListJobsResponse(
+            jobs=[job_pb2.Job(id=f"job-{i}") for i in range(at, min(at + n, 7))],
+            next_page_token=str(at + n) if at + n < 7 else "")
+
+    def ListNodes(self, request, context):
+        at = int(request.page_token or 0)
+        return coordinator_pb2.ListNodesResponse(
+            nodes=[coordinator_pb2.Node(id=f"node-{at}")],
+            next_page_token=str(at + 1) if at < 2 else "")
 
     def ReclaimLogs(self, request, context):
         for item in self.calls.pop(0):
@@ -374,7 +388,7 @@ def chunk(name, payload, offset=0, last=True, crc=None, sha=None, size=None, nod
 
 
 class Hostile(unittest.TestCase):
-    """What a damaged or malicious coordinator sends never becomes a file."""
+    """A coordinator that is odd, damaged or malicious: nothing wrong becomes a file."""
 
     def run_against(self, *calls, args=("download", "job", "-o", "out")):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="psgd-hostile-"))
@@ -412,6 +426,18 @@ class Hostile(unittest.TestCase):
             self.assertIn(why.strip(), err)
             self.assertEqual(self.files(), {}, why)
 
+    def test_lists_go_through_all_pages(self):
+        def ids(*args):
+            code, out, err = self.run_against(args=("--format", "json", *args))
+            self.assertEqual(code, OK, err)
+            return [x["id"] for x in json.loads(out)]
+
+        jobs = [f"job-{i}" for i in range(7)]
+        self.assertEqual(ids("list"), jobs)
+        self.assertEqual(ids("list", "--limit", "0"), jobs)
+        self.assertEqual(ids("list", "--limit", "4"), jobs[:4])
+        self.assertEqual(ids("nodes"), ["node-0", "node-1", "node-2"])
+
     def test_a_download_goes_on_after_a_loss(self):
         whole = hashlib.sha256(b"abcdef").hexdigest()
         parts = [chunk("b", b"abc", last=False, sha=whole, size=6), chunk("b", b"def", 3, sha=whole, size=6)]
@@ -420,6 +446,7 @@ class Hostile(unittest.TestCase):
         self.assertEqual(code, OK, err)
         self.assertEqual(self.files(), {"out/a": b"1", "out/b": b"abcdef"})
         self.assertEqual(err.count("lost the coordinator"), 1)
+        self.assertIn("2 files", out)
 
     def test_the_lines_of_a_log_come_once_after_a_loss(self):
         text = b'{"time":"2026-01-01T00:00:01Z","level":"info","msg":"one"}\n{"msg":"two"}\nthree'
