@@ -13,7 +13,9 @@
  *     asp, small    latency of a push without slices
  *
  * Beside them, in the same rounds, a plain send/recv loop and an echo of 16
- * bytes over bare TCP. Printed are medians of the rounds.
+ * bytes over bare TCP. All of this process is on one processor and the server on
+ * another, as are the two ends of the bare connections. Printed are medians of
+ * the rounds.
  *
  *     bench_wire [rounds [clocks a round]]
  */
@@ -34,6 +36,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum {
     ROUNDS_MAX = 99,
@@ -79,11 +82,12 @@ typedef struct world {
     int64_t begun_us;
     double us[PINGS];
 
-    double rates[RATES][ROUNDS_MAX]; /* GB/s */
+    double rates[RATES][ROUNDS_MAX];                                  /* GB/s */
+    double cpu_here[RATES][ROUNDS_MAX], cpu_there[RATES][ROUNDS_MAX]; /* us for each MiB */
     double bare_us[ROUNDS_MAX], empty_us[ROUNDS_MAX], bare_us99[ROUNDS_MAX], empty_us99[ROUNDS_MAX];
 } world;
 
-static void die(const world *w, const char *what)
+static void die(world *w, const char *what)
 {
     fprintf(stderr, "bench_wire: %s; logs are in %s\n", what, w->folder);
     bench_service_kill(&w->server);
@@ -91,7 +95,7 @@ static void die(const world *w, const char *what)
     exit(1);
 }
 
-static void must(const world *w, ps_status st)
+static void must(world *w, ps_status st)
 {
     if (!ps_is_ok(&st)) {
         die(w, st.text);
@@ -113,12 +117,42 @@ static double quantile(double *v, size_t n, double q)
 
 /* --- goodput: a thread in the trainer's place --------------------------------- */
 
-/* One clock; microseconds until acknowledged, and from then until the weights are there. */
-static bool run_clock(world *w, int64_t *push_us, int64_t *pull_us)
+/* Microseconds gone by, and those of processors in this process and in the server. */
+typedef struct cost {
+    double wall, here, there;
+} cost;
+
+static double clock_of(clockid_t id)
+{
+    struct timespec t;
+
+    return clock_gettime(id, &t) != 0 ? 0 : (double)t.tv_sec * 1e6 + (double)t.tv_nsec * 1e-3;
+}
+
+static cost now(const world *w)
+{
+    clockid_t there;
+    cost c = {.wall = clock_of(CLOCK_MONOTONIC), .here = clock_of(CLOCK_PROCESS_CPUTIME_ID)};
+
+    if (clock_getcpuclockid(w->server.pid, &there) == 0) {
+        c.there = clock_of(there);
+    }
+    return c;
+}
+
+static void add(cost *sum, const cost *from, const cost *to)
+{
+    sum->wall += to->wall - from->wall;
+    sum->here += to->here - from->here;
+    sum->there += to->there - from->there;
+}
+
+/* One clock: until it is acknowledged, and from then until the weights are there. */
+static bool run_clock(world *w, cost *push, cost *pull)
 {
     uint32_t variables = w->session->plan->layout.variable_count;
     ps_gate *gate = ps_exchange_gate(w->exchange);
-    int64_t begun = ps_clock_us(), acked;
+    cost begun = now(w), acked, done;
 
     if (!ps_exchange_begin(w->exchange, w->clock, 0, true)) {
         return false;
@@ -127,35 +161,54 @@ static bool run_clock(world *w, int64_t *push_us, int64_t *pull_us)
     if (!ps_gate_wait_acks(gate)) {
         return false;
     }
-    acked = ps_clock_us();
+    acked = now(w);
     if (!ps_gate_wait_weights(gate, 0, variables, ++w->clock)) {
         return false;
     }
-    *push_us += acked - begun;
-    *pull_us += ps_clock_us() - acked;
+    done = now(w);
+    add(push, &begun, &acked);
+    add(pull, &acked, &done);
     return true;
+}
+
+static void store(world *w, int row, size_t round, double bytes, const cost *sum)
+{
+    w->rates[row][round] = bytes * 1e-3 / sum->wall;
+    w->cpu_here[row][round] = sum->here * (1 << 20) / bytes;
+    w->cpu_there[row][round] = sum->there * (1 << 20) / bytes;
+}
+
+/* The plain loop; its sender is this thread, "there" is its receiver. */
+static void run_bare(world *w, size_t round, size_t count)
+{
+    double sender = clock_of(CLOCK_THREAD_CPUTIME_ID);
+    cost before = now(w), sum;
+
+    sum.wall = ps_bare_stream(BARE_BYTES, count) * 1e6;
+    sum.here = clock_of(CLOCK_THREAD_CPUTIME_ID) - sender;
+    sum.there = now(w).here - before.here - sum.here;
+    store(w, BARE, round, (double)(count * BARE_BYTES), &sum);
 }
 
 static bool run_round(world *w, size_t round)
 {
     double bytes = (double)(w->session->plan->layout.param_count * sizeof(float) * w->clocks);
-    size_t bare_count = (size_t)bytes / BARE_BYTES;
-    int64_t push_us = 0, pull_us = 0;
+    cost push = {0}, pull = {0}, zero = {0};
 
     if (w->job == ASP) {
-        w->rates[BARE][round] =
-            (double)bare_count * BARE_BYTES * 1e-9 / ps_bare_stream(BARE_BYTES, bare_count);
+        run_bare(w, round, (size_t)bytes / BARE_BYTES);
     }
     for (size_t i = 0; i < w->clocks; i++) {
-        if (!run_clock(w, &push_us, &pull_us)) {
+        if (!run_clock(w, &push, &pull)) {
             return false;
         }
     }
     if (w->job == ASP) {
-        w->rates[PUSH][round] = bytes * 1e-3 / (double)push_us;
-        w->rates[PULL][round] = bytes * 1e-3 / (double)pull_us;
+        store(w, PUSH, round, bytes, &push);
+        store(w, PULL, round, bytes, &pull);
     } else {
-        w->rates[CLOCK][round] = 2 * bytes * 1e-3 / (double)(push_us + pull_us);
+        add(&pull, &zero, &push);
+        store(w, CLOCK, round, 2 * bytes, &pull);
     }
     return true;
 }
@@ -175,7 +228,7 @@ static void *measure(void *arg)
     world *w = arg;
     size_t last = w->session->plan->layout.param_count - 1;
     float first[2] = {w->session->weights[0], w->session->weights[last]};
-    int64_t ignored = 0;
+    cost ignored = {0};
     bool fine = true;
 
     for (size_t i = 0; fine && i < WARM_CLOCKS; i++) {
@@ -425,7 +478,9 @@ static void print_rate(world *w, const char *what, int row)
     double bare = quantile(w->rates[BARE], w->rounds, 0.5);
     double rate_of = quantile(w->rates[row], w->rounds, 0.5);
 
-    printf("%-44s %7.2f GB/s  ratio %.2f\n", what, rate_of, rate_of / bare);
+    printf("%-44s %7.2f GB/s  ratio %.2f  (processors: here %.0f, there %.0f us/MiB)\n", what,
+           rate_of, rate_of / bare, quantile(w->cpu_here[row], w->rounds, 0.5),
+           quantile(w->cpu_there[row], w->rounds, 0.5));
 }
 
 static void print_latency(world *w, const char *what, double *p50, double *p99)
@@ -472,9 +527,11 @@ int main(int argc, char **argv)
     ps_rpc_init_process();
     ps_log_init("bench_wire", PS_LOG_ERROR, PS_LOG_TEXT);
     init(&w, argc, argv);
+    ps_bare_place(1);
     bench_service_start(&w.coordinator, "psgd-coordinator", w.folder, (const char *[]){NULL});
     bench_service_start(&w.server, "psgd-pserver", w.folder,
                         (const char *[]){"--coordinator", w.coordinator.address, NULL});
+    ps_bare_place(0);
     snprintf(data, sizeof data, "%s/bench", w.folder);
     conf.coordinator = w.coordinator.address;
     must(&w, ps_loop_create(&w.loop));
@@ -484,8 +541,8 @@ int main(int argc, char **argv)
     submit(&w);
     ps_loop_run(w.loop);
     ps_loop_destroy(w.loop);
-    bench_service_stop(&w.server);
-    bench_service_stop(&w.coordinator);
+    bench_service_kill(&w.server); /* it would wait for a job that nobody ends */
+    bench_service_kill(&w.coordinator);
     must(&w, ps_dir_remove(w.folder));
     print(&w);
     return 0;

@@ -112,21 +112,12 @@ void bench_service_start(bench_service *s, const char *program, const char *fold
     read_address(s);
 }
 
-void bench_service_stop(bench_service *s)
-{
-    int status = 0;
-
-    kill(s->pid, SIGTERM);
-    waitpid(s->pid, &status, 0);
-    close(s->out);
-    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
-        fprintf(stderr, "%s: ended with status %d\n", s->program, status);
-    }
-}
-
-void bench_service_kill(const bench_service *s)
+void bench_service_kill(bench_service *s)
 {
     if (s->pid > 0) {
         kill(s->pid, SIGKILL);
+        waitpid(s->pid, NULL, 0);
+        close(s->out);
+        s->pid = 0;
     }
 }

@@ -21,10 +21,7 @@ typedef struct bench_service {
 void bench_service_start(bench_service *s, const char *program, const char *folder,
                          const char *const *args);
 
-/* SIGTERM, and waits for its end. */
-void bench_service_stop(bench_service *s);
-
-/* At once, when all is lost; one that was not started is allowed. */
-void bench_service_kill(const bench_service *s);
+/* Ends it at once; one that was not started is allowed. */
+void bench_service_kill(bench_service *s);
 
 #endif
