@@ -43,7 +43,8 @@ void ps_live_progress(ps_live *live, const Psgd__V1__Progress *progress, int64_t
         ps_show_progress(progress, width - 1, text, sizeof text);
         printf("\r%.*s\033[K", (int)(width - 1), text);
         live->is_shown = true;
-    } else if (live->last_us == 0 || now_us - live->last_us >= PS_LIVE_PERIOD_US) {
+    } else if (progress->step > 0 &&
+               (live->last_us == 0 || now_us - live->last_us >= PS_LIVE_PERIOD_US)) {
         ps_show_progress(progress, 0, text, sizeof text);
         puts(text);
         live->last_us = now_us;

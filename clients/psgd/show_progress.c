@@ -94,11 +94,13 @@ typedef enum part {
     P_DOWN,
     P_WORKERS,
     P_ETA,
+    P_WAITS,
     PARTS
 } part;
 
 /* Which of the parts go first when there is no room for all even when short. */
-static const part expendable[] = {P_WORKERS, P_BAR, P_RATE, P_DOWN, P_UP, P_ETA, P_ACCURACY};
+static const part expendable[] = {P_WORKERS, P_BAR, P_RATE,     P_DOWN,
+                                  P_UP,      P_ETA, P_ACCURACY, P_WAITS};
 
 static void fill_parts(const Psgd__V1__Progress *p, bool is_short, char parts[PARTS][PART_BYTES])
 {
@@ -117,6 +119,10 @@ static void fill_parts(const Psgd__V1__Progress *p, bool is_short, char parts[PA
     snprintf(parts[P_WORKERS], PART_BYTES, is_short ? "%u/%u" : "%u/%u workers", p->workers_alive,
              p->workers_total);
     remaining(p->eta_seconds, parts[P_ETA], PART_BYTES);
+    parts[P_WAITS][0] = '\0';
+    if (p->waiting_for[0] != '\0' && p->samples_per_second < 1 && p->step < p->total_steps) {
+        snprintf(parts[P_WAITS], PART_BYTES, "waits for %.60s", p->waiting_for);
+    }
 }
 
 /* Columns of the line with `gap` spaces between parts. */

@@ -18,8 +18,9 @@ const char *ps_show_rate(double per_s, char text[PS_SHOW_BYTES]);   /* "41k" */
 void ps_show_plain(char *text);
 
 /* Progress in a line of at most `width` columns (0: any): bar, step, loss,
- * accuracy, rate, bytes, workers, ETA. Where the room is short they are
- * shortened, and then the less important ones left out; step and loss stay. */
+ * accuracy, rate, bytes, workers, ETA, and whom it waits for when it stands
+ * still. Where the room is short they are shortened, and then the less important
+ * ones left out; step and loss stay. */
 void ps_show_progress(const Psgd__V1__Progress *progress, size_t width, char *text, size_t cap);
 
 #endif

@@ -103,6 +103,23 @@ static void an_end_that_is_not_known_is_left_out(void **state)
     assert_non_null(strstr(text, "ETA 2 h 30 min"));
 }
 
+static void a_job_that_stands_still_says_whom_it_waits_for(void **state)
+{
+    Psgd__V1__Progress p = halfway();
+    char text[512], whom[] = "worker-1";
+
+    (void)state;
+    p.waiting_for = whom;
+    ps_show_progress(&p, 0, text, sizeof text);
+    assert_null(strstr(text, "waits"));
+    p.samples_per_second = 0;
+    ps_show_progress(&p, 0, text, sizeof text);
+    assert_non_null(strstr(text, "  waits for worker-1"));
+    p.step = p.total_steps;
+    ps_show_progress(&p, 0, text, sizeof text);
+    assert_null(strstr(text, "waits"));
+}
+
 static void a_line_is_cut_at_the_end_of_its_buffer(void **state)
 {
     Psgd__V1__Progress p = halfway();
@@ -146,6 +163,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(no_line_is_wider_than_its_terminal_and_step_and_loss_stay),
         cmocka_unit_test(the_bar_fills_from_none_to_all),
         cmocka_unit_test(an_end_that_is_not_known_is_left_out),
+        cmocka_unit_test(a_job_that_stands_still_says_whom_it_waits_for),
         cmocka_unit_test(a_line_is_cut_at_the_end_of_its_buffer),
         cmocka_unit_test(sizes_and_rates_are_short),
         cmocka_unit_test(control_characters_become_question_marks),
