@@ -300,5 +300,5 @@ int main(int argc, char **argv)
     }
     ps_config_destroy(config);
     ps_strbuf_fini(&notes);
-    return code;
+    return (int)code;
 }
