@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* coordinator_world.h - a coordinator on loopback, and nodes whose role is a
+ * sham: the library of the node is the true one, but it trains nothing and
+ * finishes when the test says so.
+ *
+ * All of it is on one loop on a thread of its own; tests call from theirs.
+ */
+#ifndef PS_TESTS_SUPPORT_COORDINATOR_WORLD_H
+#define PS_TESTS_SUPPORT_COORDINATOR_WORLD_H
+
+#include "common/node/node.h"
+#include "services/coordinator/coordinator.h"
+#include "tests/support/side.h"
+#include "tests/support/temp_dir.h"
+
+#include "psgd/v1/coordinator.pb-c.h"
+
+enum { CW_NODES_MAX = 4, CW_EVENTS_MAX = 64, CW_CHUNKS_MAX = 64 };
+
+typedef struct coordinator_world coordinator_world;
+
+typedef struct cw_node {
+    coordinator_world *w;
+    ps_node *node; /* NULL: stopped */
+    char id[16];
+    ps_session *session;
+    bool finishes;        /* by itself, as soon as it runs */
+    bool leaves_bad_file; /* to Collect */
+    bool is_running;
+    ps_timer finish;
+    flag down;
+} cw_node;
+
+struct coordinator_world {
+    side s;
+    temp_dir dir;
+    char data_dir[200];
+    ps_coordinator *c;
+    ps_service service;
+    ps_server *server;
+    int port; /* kept over restarts */
+    char address[64];
+    ps_channel *channel;
+    flag down;
+    cw_node nodes[CW_NODES_MAX];
+    size_t node_count;
+};
+
+/* Nodes 0..workers-1 are "w0".., the others "p0"..; all finish by themselves.
+ * Returns when they are registered. */
+void cw_begin(coordinator_world *w, size_t workers, size_t pservers);
+void cw_end(coordinator_world *w);
+
+/* The coordinator goes away and comes back at the same address with the same
+ * folder, as if its process had. */
+void cw_restart(coordinator_world *w);
+void cw_stop_node(coordinator_world *w, size_t index);
+
+/* A unary call; the reply is the caller's to free, or NULL and *error says why. */
+ProtobufCMessage *cw_call(coordinator_world *w, const char *method, const ProtobufCMessage *request,
+                          ps_error *error);
+/* The same to a node. */
+ProtobufCMessage *cw_call_node(coordinator_world *w, size_t index, const char *method,
+                               const ProtobufCMessage *request, ps_error *error);
+
+/* Submits a spec given as JSON; the job's id into id[96]. Fails the test unless OK. */
+void cw_submit(coordinator_world *w, const char *json, char id[96]);
+/* The same, with whatever answer. */
+Psgd__V1__SubmitJobResponse *cw_try_submit(coordinator_world *w, const char *json,
+                                           const char *request_id, ps_error *error);
+Psgd__V1__Job *cw_get(coordinator_world *w, const char *id); /* fails the test unless there */
+
+/* What WatchJob gave after sequence `after`, until the job was in `until` or the
+ * stream ended. */
+typedef struct cw_events {
+    size_t count;
+    Psgd__V1__WatchJobResponse *items[CW_EVENTS_MAX];
+    ps_error error; /* of the end; OK also when stopped at `until` */
+} cw_events;
+void cw_watch(coordinator_world *w, const char *id, uint64_t after, Psgd__V1__JobState until,
+              cw_events *out);
+void cw_events_fini(cw_events *events);
+
+/* Watches until the job is in the state, or over; returns the last state. */
+Psgd__V1__JobState cw_await(coordinator_world *w, const char *id, Psgd__V1__JobState state);
+
+/* What ReclaimLogs gave. */
+typedef struct cw_chunk {
+    Psgd__V1__ReclaimLogsResponse *head;
+    uint8_t *bytes;
+    size_t n;
+} cw_chunk;
+typedef struct cw_reclaimed {
+    size_t count;
+    cw_chunk chunks[CW_CHUNKS_MAX];
+    ps_error error;
+} cw_reclaimed;
+void cw_reclaim(coordinator_world *w, const Psgd__V1__ReclaimLogsRequest *request,
+                cw_reclaimed *out);
+void cw_reclaimed_fini(cw_reclaimed *r);
+
+/* Node `index` runs, or will soon; it ends with this result. */
+void cw_finish(coordinator_world *w, size_t index, ps_status result);
+
+#endif
