@@ -188,12 +188,12 @@ static void on_grace(ps_event *self, bool ok)
     grpc_server_cancel_all_calls(server->grpc);
 }
 
-/* Most that gRPC may hold for a server, received and not yet read: room for 512
- * streams that nobody reads, less on a small machine. */
+/* Most that gRPC may hold for a server, received and not yet read. Windows shrink
+ * as it fills; beyond it streams are refused. */
 static size_t in_flight_bytes(void)
 {
     long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
-    size_t wanted = (size_t)512 * PS_WINDOW_BYTES, quarter = wanted;
+    size_t wanted = (size_t)512 << 20, quarter = wanted;
 
     if (pages > 0 && page_bytes > 0) {
         quarter = (size_t)pages / 4 * (size_t)page_bytes;
@@ -206,7 +206,6 @@ static grpc_server *create_grpc(void)
     static const ps_int_arg table[] = {
         {GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, PS_MESSAGE_MAX},
         {GRPC_ARG_MAX_CONCURRENT_STREAMS, STREAMS_MAX},
-        {GRPC_ARG_HTTP2_BDP_PROBE, 0}, /* windows as wire.h says */
         {GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, PS_WINDOW_BYTES},
         {GRPC_ARG_ALLOW_REUSEPORT, 0}, /* a second server on one port must fail */
         {GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1},

@@ -16,10 +16,9 @@
 #include <protobuf-c/protobuf-c.h>
 #include <stdbool.h>
 
-/* What a stream may send ahead of its reader, both ways: the bound on what a
- * slow reader costs. gRPC's own estimate (BDP probe) lets a fast stream grow it
- * to tens of MiB, and costs pings; a fixed one this large is as fast on a local
- * network, and gives 200 MB/s a stream over a round trip of 10 ms. */
+/* What a stream may send ahead of its reader, both ways, before gRPC has an
+ * estimate of the link of its own (BDP probe; it lets a fast stream have tens of
+ * MiB). Its default of 64 KiB makes messages of that size wait a round trip each. */
 enum { PS_WINDOW_BYTES = 2 << 20 };
 
 enum {
