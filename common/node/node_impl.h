@@ -6,7 +6,7 @@
  *   node_life.c     start and stop
  *   node_service.c  NodeService but for its streams
  *   link.c          registration and heartbeat with one coordinator
- *   precommit.c     the packages of PreCommit, in order
+ *   precommit*.c    the packages of PreCommit, in order
  *   packages.c      what is in each package, against the node's own plan
  *   collect.c       the files of an attempt, in chunks
  *

@@ -9,56 +9,17 @@
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/base/xalloc.h"
-#include "common/node/data_store.h"
-#include "common/node/node_impl.h"
 #include "common/node/packages.h"
+#include "common/node/precommit_impl.h"
 
 #include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <xxhash.h>
-
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "weights travel little-endian");
 
 enum { DEADLINE_DEFAULT_MS = 60000, DEADLINE_MIN_MS = 100, DEADLINE_MAX_MS = 86400000 };
 /* Beside the deadline of the phase: until DoCommit comes. */
 static const int64_t commit_slack_us = 5000000;
-
-/* What may come next. */
-typedef enum step {
-    AT_SETTINGS,
-    AT_MODEL,
-    AT_OPTIMIZER,
-    AT_CODECS,
-    AT_DATA,
-    AT_FILES,
-    AT_WEIGHTS, /* or the seal */
-    AT_END
-} step;
-
-struct ps_precommit {
-    ps_node *node;
-    ps_call *call;
-    step step;
-    char job_id[PS_JOB_ID_MAX];
-    uint32_t attempt;
-    uint32_t deadline_ms;
-    ps_session *session; /* NULL once the node has taken it */
-
-    ps_data_wish wish;
-    ps_data_file files[PS_DATA_FILES_MAX];
-    size_t file_count;
-    ps_data_store store;
-    ps_data_request *request; /* under way */
-    bool is_offer;            /* its answer acknowledges the offer */
-    bool is_sealed;           /* the seal waits for it */
-
-    uint32_t slices_in; /* of those that the node is to get */
-    size_t values_in;
-    XXH3_state_t *hash;
-    void *scratch; /* (PS_PAYLOAD_MAX) for data files */
-};
 
 static void next_message(void *arg, const ProtobufCMessage *message, ps_payload *payload,
                          ps_call *call);
@@ -78,7 +39,7 @@ static void destroy(ps_precommit *pc)
 }
 
 /* The stream and the attempt end. */
-static void give_up(ps_precommit *pc, const ps_error *error)
+void ps_precommit_give_up(ps_precommit *pc, const ps_error *error)
 {
     ps_node *node = pc->node;
     ps_call *call = pc->call;
@@ -89,12 +50,12 @@ static void give_up(ps_precommit *pc, const ps_error *error)
     ps_node_act(node, ps_agent_give_up(&node->agent), "PreCommit failed");
 }
 
-static void give_up_with(ps_precommit *pc, ps_status st, const char *reason)
+void ps_precommit_fail(ps_precommit *pc, ps_status st, const char *reason)
 {
     ps_error error;
 
     ps_error_init(&error, st, reason);
-    give_up(pc, &error);
+    ps_precommit_give_up(pc, &error);
 }
 
 static void gone(void *arg, ps_call *call)
@@ -131,8 +92,8 @@ static void acknowledged(void *arg, ps_call *call)
     }
 }
 
-static void acknowledge(ps_precommit *pc, Psgd__V1__PackageKind package, bool need_data,
-                        uint32_t file)
+void ps_precommit_acknowledge(ps_precommit *pc, Psgd__V1__PackageKind package, bool need_data,
+                              uint32_t file)
 {
     Psgd__V1__PreCommitResponse reply = PSGD__V1__PRE_COMMIT_RESPONSE__INIT;
 
@@ -142,221 +103,52 @@ static void acknowledge(ps_precommit *pc, Psgd__V1__PackageKind package, bool ne
     ps_call_send(pc->call, &reply.base, NULL, 0, acknowledged, pc);
 }
 
+void ps_precommit_read(ps_precommit *pc)
+{
+    ps_call_read(pc->call, next_message, pc);
+}
+
 /* --- the seal -------------------------------------------------------------- */
 
-static void seal(ps_precommit *pc)
+void ps_precommit_seal(ps_precommit *pc)
 {
     int64_t wait_us = (int64_t)pc->deadline_ms * 1000 + commit_slack_us;
     ps_status st = ps_node_take_session(pc->node, pc->session, wait_us);
 
     if (!ps_is_ok(&st)) {
-        give_up_with(pc, ps_wrap(st, "prepare"), "CANNOT_PREPARE");
+        ps_precommit_fail(pc, ps_wrap(st, "prepare"), "CANNOT_PREPARE");
         return;
     }
     pc->session = NULL;
     pc->step = AT_END;
-    acknowledge(pc, PSGD__V1__PACKAGE_KIND__PACKAGE_KIND_SEAL, false, 0);
-}
-
-static bool is_worker(const ps_precommit *pc)
-{
-    return pc->node->hooks->role == PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER;
-}
-
-/* Slices that the node is to get. */
-static uint32_t slice_count(const ps_precommit *pc)
-{
-    const ps_layout *layout = &pc->session->plan->layout;
-
-    return is_worker(pc) ? layout->slice_count : layout->owned_count[pc->session->rank];
-}
-
-static const ps_slice *slice_at(const ps_precommit *pc, uint32_t i)
-{
-    const ps_layout *layout = &pc->session->plan->layout;
-
-    return &layout->slices[is_worker(pc) ? i : layout->owned[pc->session->rank][i]];
+    ps_precommit_acknowledge(pc, PSGD__V1__PACKAGE_KIND__PACKAGE_KIND_SEAL, false, 0);
 }
 
 static void take_seal(ps_precommit *pc, const Psgd__V1__SealPackage *package)
 {
     uint64_t hash = XXH3_64bits_digest(pc->hash);
 
-    if (pc->slices_in != slice_count(pc)) {
-        give_up_with(pc,
-                     ps_fail(PS_FAILED_PRECONDITION, "sealed with %u of %u slices of the weights",
-                             pc->slices_in, slice_count(pc)),
-                     "INCOMPLETE");
+    if (pc->slices_in != ps_precommit_slice_count(pc)) {
+        ps_precommit_fail(pc,
+                          ps_fail(PS_FAILED_PRECONDITION,
+                                  "sealed with %u of %u slices of the weights", pc->slices_in,
+                                  ps_precommit_slice_count(pc)),
+                          "INCOMPLETE");
         return;
     }
     if (hash != package->weights_hash) {
-        give_up_with(pc,
-                     ps_fail(PS_DATA_LOSS,
-                             "the weights have hash %016" PRIx64 ", %016" PRIx64 " was sealed",
-                             hash, package->weights_hash),
-                     "WEIGHTS_MISMATCH");
+        ps_precommit_fail(pc,
+                          ps_fail(PS_DATA_LOSS,
+                                  "the weights have hash %016" PRIx64 ", %016" PRIx64 " was sealed",
+                                  hash, package->weights_hash),
+                          "WEIGHTS_MISMATCH");
         return;
     }
     if (pc->request != NULL) {
         pc->is_sealed = true; /* data_arrived goes on */
         return;
     }
-    seal(pc);
-}
-
-/* --- weights ---------------------------------------------------------------- */
-
-static bool make_room(ps_precommit *pc)
-{
-    ps_session *s = pc->session;
-
-    if (s->weights == NULL) {
-        for (uint32_t i = 0; i < slice_count(pc); i++) {
-            s->weight_count += slice_at(pc, i)->n;
-        }
-        s->weights = ps_aligned_alloc(s->weight_count * sizeof(float));
-    }
-    return s->weights != NULL;
-}
-
-static void take_weights(ps_precommit *pc, const Psgd__V1__WeightsChunk *chunk, ps_payload *payload)
-{
-    size_t values = 0, bytes = ps_payload_len(payload);
-    const uint8_t *from;
-    float *to;
-
-    if (!make_room(pc)) {
-        give_up_with(pc, ps_fail(PS_RESOURCE_EXHAUSTED, "no memory for the weights"), NULL);
-        return;
-    }
-    for (size_t k = 0; k < chunk->n_slices; k++) {
-        if (pc->slices_in + k >= slice_count(pc) ||
-            chunk->slices[k] != slice_at(pc, pc->slices_in + (uint32_t)k)->index) {
-            give_up_with(pc,
-                         ps_fail(PS_INVALID_ARGUMENT, "slice %u of the weights is not the next one",
-                                 chunk->slices[k]),
-                         "BAD_WEIGHTS");
-            return;
-        }
-        values += slice_at(pc, pc->slices_in + (uint32_t)k)->n;
-    }
-    if (values * sizeof(float) != bytes) {
-        give_up_with(
-            pc,
-            ps_fail(PS_INVALID_ARGUMENT, "%zu bytes for %zu values of the weights", bytes, values),
-            "BAD_WEIGHTS");
-        return;
-    }
-    if (bytes > 0) {
-        to = pc->session->weights + pc->values_in;
-        from = ps_payload_view(payload, 0, bytes, to);
-        if ((const void *)from != to) {
-            memcpy(to, from, bytes);
-        }
-        (void)XXH3_64bits_update(pc->hash, to, bytes);
-    }
-    pc->slices_in += (uint32_t)chunk->n_slices;
-    pc->values_in += values;
-    ps_call_read(pc->call, next_message, pc);
-}
-
-/* --- data ------------------------------------------------------------------- */
-
-static ps_status open_store(ps_precommit *pc)
-{
-    char folder[512];
-    ps_status st = ps_datasets_folder(pc->node->datasets, pc->wish.sha256, folder, sizeof folder);
-
-    return ps_is_ok(&st) ? ps_data_store_open(&pc->store, folder, pc->files, pc->file_count) : st;
-}
-
-/* The offer was looked up, or what was sent is loaded. */
-static void data_arrived(void *arg, const ps_status *st, ps_dataset *data)
-{
-    ps_precommit *pc = arg;
-    bool need_files = pc->is_offer && st->code == PS_NOT_FOUND && pc->file_count > 0;
-    ps_status opened;
-
-    pc->request = NULL;
-    if (ps_is_ok(st)) {
-        pc->session->data = data;
-    } else if (!need_files) {
-        give_up_with(pc, ps_wrap(*st, "load the data set"), "BAD_DATA");
-        return;
-    }
-    if (need_files) {
-        opened = open_store(pc);
-        if (!ps_is_ok(&opened)) {
-            give_up_with(pc, opened, NULL);
-            return;
-        }
-        pc->step = AT_FILES;
-    }
-    if (pc->is_offer) {
-        pc->is_offer = false;
-        acknowledge(pc, PSGD__V1__PACKAGE_KIND__PACKAGE_KIND_DATA, need_files, 0);
-    } else if (pc->is_sealed) {
-        seal(pc);
-    }
-}
-
-static void take_offer(ps_precommit *pc, const Psgd__V1__DataPackage *package)
-{
-    ps_error error;
-
-    pc->step = AT_WEIGHTS;
-    if (!is_worker(pc)) { /* it needs none */
-        acknowledge(pc, PSGD__V1__PACKAGE_KIND__PACKAGE_KIND_DATA, false, 0);
-        return;
-    }
-    if (!ps_package_data(package, pc->session->plan, &pc->wish, pc->files, &pc->file_count,
-                         &error)) {
-        give_up(pc, &error);
-        return;
-    }
-    pc->session->data = ps_datasets_cached(pc->node->datasets, &pc->wish);
-    if (pc->session->data != NULL) {
-        acknowledge(pc, PSGD__V1__PACKAGE_KIND__PACKAGE_KIND_DATA, false, 0);
-        return;
-    }
-    pc->is_offer = true;
-    pc->request = ps_datasets_get(pc->node->datasets, &pc->wish, data_arrived, pc);
-}
-
-static void take_data(ps_precommit *pc, const Psgd__V1__DataChunk *chunk, ps_payload *payload)
-{
-    size_t n = ps_payload_len(payload);
-    bool is_complete = false;
-    ps_status st;
-
-    if (n == 0) {
-        give_up_with(pc, ps_fail(PS_INVALID_ARGUMENT, "a piece of a data file without bytes"),
-                     "BAD_DATA");
-        return;
-    }
-    if (pc->scratch == NULL) {
-        pc->scratch = ps_xmalloc(PS_PAYLOAD_MAX);
-    }
-    st = ps_data_store_add(&pc->store, chunk->file, chunk->offset,
-                           ps_payload_view(payload, 0, n, pc->scratch), n, &is_complete);
-    if (ps_is_ok(&st) && ps_data_store_has_all(&pc->store)) {
-        st = ps_data_store_commit(&pc->store);
-        if (ps_is_ok(&st)) {
-            ps_log_with(PS_LOG_INFO, "node",
-                        PS_LOG_FIELDS(PS_LOG_STR("data", pc->wish.source->name),
-                                      PS_LOG_STR("sha256", pc->wish.sha256)),
-                        "data set received");
-            pc->step = AT_WEIGHTS;
-            pc->request = ps_datasets_get(pc->node->datasets, &pc->wish, data_arrived, pc);
-        }
-    }
-    if (!ps_is_ok(&st)) {
-        give_up_with(pc, st, "BAD_DATA");
-    } else if (is_complete) {
-        acknowledge(pc, PSGD__V1__PACKAGE_KIND__PACKAGE_KIND_DATA_FILE, false, chunk->file);
-    } else {
-        ps_call_read(pc->call, next_message, pc);
-    }
+    ps_precommit_seal(pc);
 }
 
 /* --- packages in order ------------------------------------------------------- */
@@ -385,7 +177,7 @@ static bool is_in_order(const ps_precommit *pc, Psgd__V1__PreCommitRequest__Pack
         return pc->step == AT_FILES;
     case PSGD__V1__PRE_COMMIT_REQUEST__PACKAGE_WEIGHTS:
     case PSGD__V1__PRE_COMMIT_REQUEST__PACKAGE_SEAL:
-        return pc->step == AT_WEIGHTS || (pc->step == AT_DATA && !is_worker(pc));
+        return pc->step == AT_WEIGHTS || (pc->step == AT_DATA && !ps_precommit_is_worker(pc));
     case PSGD__V1__PRE_COMMIT_REQUEST__PACKAGE__NOT_SET:
     case _PSGD__V1__PRE_COMMIT_REQUEST__PACKAGE__CASE_IS_INT_SIZE:
         break;
@@ -426,38 +218,38 @@ static void take_checked(ps_precommit *pc, const Psgd__V1__PreCommitRequest *req
         assert(!"a package that is checked against the plan");
     }
     if (!is_good) {
-        give_up(pc, &error);
+        ps_precommit_give_up(pc, &error);
         return;
     }
-    acknowledge(pc, kinds[pc->step++], false, 0);
+    ps_precommit_acknowledge(pc, kinds[pc->step++], false, 0);
 }
 
 static void take(ps_precommit *pc, const Psgd__V1__PreCommitRequest *request, ps_payload *payload)
 {
     if (strcmp(request->job_id, pc->job_id) != 0 || request->attempt != pc->attempt) {
-        give_up_with(pc,
-                     ps_fail(PS_INVALID_ARGUMENT, "a package of attempt %u of job %.60s",
-                             request->attempt, request->job_id),
-                     "WRONG_ATTEMPT");
+        ps_precommit_fail(pc,
+                          ps_fail(PS_INVALID_ARGUMENT, "a package of attempt %u of job %.60s",
+                                  request->attempt, request->job_id),
+                          "WRONG_ATTEMPT");
         return;
     }
     if (!is_in_order(pc, request->package_case)) {
-        give_up_with(pc,
-                     ps_fail(PS_INVALID_ARGUMENT, "package %d out of order: %s expected",
-                             (int)request->package_case, wanted[pc->step]),
-                     "OUT_OF_ORDER");
+        ps_precommit_fail(pc,
+                          ps_fail(PS_INVALID_ARGUMENT, "package %d out of order: %s expected",
+                                  (int)request->package_case, wanted[pc->step]),
+                          "OUT_OF_ORDER");
         return;
     }
     switch (request->package_case) {
     case PSGD__V1__PRE_COMMIT_REQUEST__PACKAGE_DATA:
-        take_offer(pc, request->data);
+        ps_precommit_take_offer(pc, request->data);
         break;
     case PSGD__V1__PRE_COMMIT_REQUEST__PACKAGE_DATA_CHUNK:
-        take_data(pc, request->data_chunk, payload);
+        ps_precommit_take_data(pc, request->data_chunk, payload);
         break;
     case PSGD__V1__PRE_COMMIT_REQUEST__PACKAGE_WEIGHTS:
         pc->step = AT_WEIGHTS;
-        take_weights(pc, request->weights, payload);
+        ps_precommit_take_weights(pc, request->weights, payload);
         break;
     case PSGD__V1__PRE_COMMIT_REQUEST__PACKAGE_SEAL:
         take_seal(pc, request->seal);
@@ -480,10 +272,11 @@ static void next_message(void *arg, const ProtobufCMessage *message, ps_payload 
     if (message == NULL) {
         ps_precommit *pc = arg;
 
-        give_up_with(pc,
-                     ps_fail(PS_FAILED_PRECONDITION,
-                             "the stream ended before the seal: %s expected", wanted[pc->step]),
-                     "INCOMPLETE");
+        ps_precommit_fail(pc,
+                          ps_fail(PS_FAILED_PRECONDITION,
+                                  "the stream ended before the seal: %s expected",
+                                  wanted[pc->step]),
+                          "INCOMPLETE");
         return;
     }
     take(arg, (const Psgd__V1__PreCommitRequest *)message, payload);

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* precommit_bytes.c - the packages of PreCommit that are big: weights into the
+ * session's block, data sets into the cache or the store. */
+#include "common/base/log.h"
+#include "common/base/xalloc.h"
+#include "common/node/packages.h"
+#include "common/node/precommit_impl.h"
+
+#include <string.h>
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "weights travel little-endian");
+
+bool ps_precommit_is_worker(const ps_precommit *pc)
+{
+    return pc->node->hooks->role == PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER;
+}
+
+uint32_t ps_precommit_slice_count(const ps_precommit *pc)
+{
+    const ps_layout *layout = &pc->session->plan->layout;
+
+    return ps_precommit_is_worker(pc) ? layout->slice_count
+                                      : layout->owned_count[pc->session->rank];
+}
+
+static const ps_slice *slice_at(const ps_precommit *pc, uint32_t i)
+{
+    const ps_layout *layout = &pc->session->plan->layout;
+
+    return &layout->slices[ps_precommit_is_worker(pc) ? i : layout->owned[pc->session->rank][i]];
+}
+
+/* --- weights ---------------------------------------------------------------- */
+
+static bool make_room(ps_precommit *pc)
+{
+    ps_session *s = pc->session;
+
+    if (s->weights == NULL) {
+        for (uint32_t i = 0; i < ps_precommit_slice_count(pc); i++) {
+            s->weight_count += slice_at(pc, i)->n;
+        }
+        s->weights = ps_aligned_alloc(s->weight_count * sizeof(float));
+    }
+    return s->weights != NULL;
+}
+
+void ps_precommit_take_weights(ps_precommit *pc, const Psgd__V1__WeightsChunk *chunk,
+                               ps_payload *payload)
+{
+    size_t values = 0, bytes = ps_payload_len(payload);
+    const uint8_t *from;
+    float *to;
+
+    if (!make_room(pc)) {
+        ps_precommit_fail(pc, ps_fail(PS_RESOURCE_EXHAUSTED, "no memory for the weights"), NULL);
+        return;
+    }
+    for (size_t k = 0; k < chunk->n_slices; k++) {
+        if (pc->slices_in + k >= ps_precommit_slice_count(pc) ||
+            chunk->slices[k] != slice_at(pc, pc->slices_in + (uint32_t)k)->index) {
+            ps_precommit_fail(pc,
+                              ps_fail(PS_INVALID_ARGUMENT,
+                                      "slice %u of the weights is not the next one",
+                                      chunk->slices[k]),
+                              "BAD_WEIGHTS");
+            return;
+        }
+        values += slice_at(pc, pc->slices_in + (uint32_t)k)->n;
+    }
+    if (values * sizeof(float) != bytes) {
+        ps_precommit_fail(
+            pc,
+            ps_fail(PS_INVALID_ARGUMENT, "%zu bytes for %zu values of the weights", bytes, values),
+            "BAD_WEIGHTS");
+        return;
+    }
+    if (bytes > 0) {
+        to = pc->session->weights + pc->values_in;
+        from = ps_payload_view(payload, 0, bytes, to);
+        if ((const void *)from != to) {
+            memcpy(to, from, bytes);
+        }
+        (void)XXH3_64bits_update(pc->hash, to, bytes);
+    }
+    pc->slices_in += (uint32_t)chunk->n_slices;
+    pc->values_in += values;
+    ps_precommit_read(pc);
+}
+
+/* --- data ------------------------------------------------------------------- */
+
+static ps_status open_store(ps_precommit *pc)
+{
+    char folder[512];
+    ps_status st = ps_datasets_folder(pc->node->datasets, pc->wish.sha256, folder, sizeof folder);
+
+    return ps_is_ok(&st) ? ps_data_store_open(&pc->store, folder, pc->files, pc->file_count) : st;
+}
+
+/* The offer was looked up, or what was sent is loaded. */
+static void data_arrived(void *arg, const ps_status *st, ps_dataset *data)
+{
+    ps_precommit *pc = arg;
+    bool need_files = pc->is_offer && st->code == PS_NOT_FOUND && pc->file_count > 0;
+    ps_status opened;
+
+    pc->request = NULL;
+    if (ps_is_ok(st)) {
+        pc->session->data = data;
+    } else if (!need_files) {
+        ps_precommit_fail(pc, ps_wrap(*st, "load the data set"), "BAD_DATA");
+        return;
+    }
+    if (need_files) {
+        opened = open_store(pc);
+        if (!ps_is_ok(&opened)) {
+            ps_precommit_fail(pc, opened, NULL);
+            return;
+        }
+        pc->step = AT_FILES;
+    }
+    if (pc->is_offer) {
+        pc->is_offer = false;
+        ps_precommit_acknowledge(pc, PSGD__V1__PACKAGE_KIND__PACKAGE_KIND_DATA, need_files, 0);
+    } else if (pc->is_sealed) {
+        ps_precommit_seal(pc);
+    }
+}
+
+void ps_precommit_take_offer(ps_precommit *pc, const Psgd__V1__DataPackage *package)
+{
+    ps_error error;
+
+    pc->step = AT_WEIGHTS;
+    if (!ps_precommit_is_worker(pc)) { /* it needs none */
+        ps_precommit_acknowledge(pc, PSGD__V1__PACKAGE_KIND__PACKAGE_KIND_DATA, false, 0);
+        return;
+    }
+    if (!ps_package_data(package, pc->session->plan, &pc->wish, pc->files, &pc->file_count,
+                         &error)) {
+        ps_precommit_give_up(pc, &error);
+        return;
+    }
+    pc->session->data = ps_datasets_cached(pc->node->datasets, &pc->wish);
+    if (pc->session->data != NULL) {
+        ps_precommit_acknowledge(pc, PSGD__V1__PACKAGE_KIND__PACKAGE_KIND_DATA, false, 0);
+        return;
+    }
+    pc->is_offer = true;
+    pc->request = ps_datasets_get(pc->node->datasets, &pc->wish, data_arrived, pc);
+}
+
+void ps_precommit_take_data(ps_precommit *pc, const Psgd__V1__DataChunk *chunk, ps_payload *payload)
+{
+    size_t n = ps_payload_len(payload);
+    bool is_complete = false;
+    ps_status st;
+
+    if (n == 0) {
+        ps_precommit_fail(pc, ps_fail(PS_INVALID_ARGUMENT, "a piece of a data file without bytes"),
+                          "BAD_DATA");
+        return;
+    }
+    if (pc->scratch == NULL) {
+        pc->scratch = ps_xmalloc(PS_PAYLOAD_MAX);
+    }
+    st = ps_data_store_add(&pc->store, chunk->file, chunk->offset,
+                           ps_payload_view(payload, 0, n, pc->scratch), n, &is_complete);
+    if (ps_is_ok(&st) && ps_data_store_has_all(&pc->store)) {
+        st = ps_data_store_commit(&pc->store);
+        if (ps_is_ok(&st)) {
+            ps_log_with(PS_LOG_INFO, "node",
+                        PS_LOG_FIELDS(PS_LOG_STR("data", pc->wish.source->name),
+                                      PS_LOG_STR("sha256", pc->wish.sha256)),
+                        "data set received");
+            pc->step = AT_WEIGHTS;
+            pc->request = ps_datasets_get(pc->node->datasets, &pc->wish, data_arrived, pc);
+        }
+    }
+    if (!ps_is_ok(&st)) {
+        ps_precommit_fail(pc, st, "BAD_DATA");
+    } else if (is_complete) {
+        ps_precommit_acknowledge(pc, PSGD__V1__PACKAGE_KIND__PACKAGE_KIND_DATA_FILE, false,
+                                 chunk->file);
+    } else {
+        ps_precommit_read(pc);
+    }
+}
