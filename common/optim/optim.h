@@ -19,11 +19,11 @@ typedef struct ps_optim {
     const ps_param *params; /* the first is the rate */
     unsigned slots;         /* floats of state for each value: sgd 0, adam 2 */
 
-    /* d[i] = the increment for gradient g[i]; d is g or overlaps nothing. t counts
-     * steps from 1. state is (slots, n): slot k begins at state + k * n.
-     * Elementwise, so any split of a vector gives the same bits. */
-    void (*increment)(const ps_params *params, uint64_t t, const float *g, float *state, float *d,
-                      size_t n);
+    /* d[i] = the increment for gradient g[i] at weight w[i]; d is g or overlaps
+     * nothing. t counts steps from 1. state is (slots, n): slot k begins at
+     * state + k * n. Elementwise, so any split of a vector gives the same bits. */
+    void (*increment)(const ps_params *params, uint64_t t, const float *g, const float *w,
+                      float *state, float *d, size_t n);
     /* w[i] -= increment: the same bits as increment followed by subtraction. */
     void (*step)(const ps_params *params, uint64_t t, const float *g, float *state, float *w,
                  size_t n);

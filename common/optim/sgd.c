@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sgd.c - a step down the gradient. */
-#include "common/base/clones.h"
+#include "common/optim/loops.h"
 #include "common/optim/optim.h"
 
 enum { RATE };
@@ -10,39 +10,45 @@ static const ps_param sgd_params[] = {
     {.name = NULL},
 };
 
-PS_CLONES static void increments(float rate, const float *restrict g, float *restrict d, size_t n)
+/* What does not depend on the value, rounded once. */
+typedef struct factors {
+    float rate;
+} factors;
+
+static factors factors_of(const ps_params *params)
 {
+    return (factors){
+        .rate = (float)params->v[RATE],
+    };
+}
+
+static inline float increment_of(factors f, float g)
+{
+    return f.rate * g;
+}
+
+PS_CLONES static void increments(factors f, const float *g, float *d, size_t n)
+{
+    PS_INDEPENDENT
     for (size_t i = 0; i < n; i++) {
-        d[i] = rate * g[i];
+        d[i] = increment_of(f, g[i]);
     }
 }
 
-PS_CLONES static void increments_in_place(float rate, float *d, size_t n)
+PS_CLONES static void steps(factors f, const float *restrict g, float *restrict w, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        d[i] = rate * d[i];
+        w[i] -= increment_of(f, g[i]);
     }
 }
 
-PS_CLONES static void steps(float rate, const float *restrict g, float *restrict w, size_t n)
+static void sgd_increment(const ps_params *params, uint64_t t, const float *g, const float *w,
+                          float *state, float *d, size_t n)
 {
-    for (size_t i = 0; i < n; i++) {
-        w[i] -= rate * g[i];
-    }
-}
-
-static void sgd_increment(const ps_params *params, uint64_t t, const float *g, float *state,
-                          float *d, size_t n)
-{
-    float rate = (float)params->v[RATE];
-
     (void)t;
+    (void)w;
     (void)state;
-    if (d == g) {
-        increments_in_place(rate, d, n);
-    } else {
-        increments(rate, g, d, n);
-    }
+    increments(factors_of(params), g, d, n);
 }
 
 static void sgd_step(const ps_params *params, uint64_t t, const float *g, float *state, float *w,
@@ -50,7 +56,7 @@ static void sgd_step(const ps_params *params, uint64_t t, const float *g, float 
 {
     (void)t;
     (void)state;
-    steps((float)params->v[RATE], g, w, n);
+    steps(factors_of(params), g, w, n);
 }
 
 const ps_optim ps_optim_sgd = {

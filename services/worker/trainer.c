@@ -136,7 +136,7 @@ static void turn_to_increments(ps_trainer *t, uint32_t first_variable, uint32_t 
 
         /* The state of a variable is (slots, size) of its own. */
         plan->optim->increment(
-            &plan->optim_params, t->clock + 1, g,
+            &plan->optim_params, t->clock + 1, g, t->weights + var->at,
             t->optim_state == NULL ? NULL : t->optim_state + var->at * plan->optim->slots, g,
             var->size);
     }

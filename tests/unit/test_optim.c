@@ -53,8 +53,8 @@ static void every_optimizer_is_found_by_its_name_and_starts_with_its_rate(void *
 
     (void)state;
     ps_optim_each(check_facts, &count);
-    assert_int_equal(count, 2);
-    assert_null(ps_optim_find("adamw"));
+    assert_int_equal(count, 9);
+    assert_null(ps_optim_find("adamax"));
 }
 
 static void check_step(const ps_optim *optim, void *arg)
@@ -71,9 +71,9 @@ static void check_step(const ps_optim *optim, void *arg)
         optim->step(&params, t, stepped.g, stepped.state, stepped.w, N);
         draw_gradient(t, counted.g);
         if (t % 2 == 0) {
-            optim->increment(&params, t, counted.g, counted.state, d, N);
+            optim->increment(&params, t, counted.g, counted.w, counted.state, d, N);
         } else { /* in place */
-            optim->increment(&params, t, counted.g, counted.state, counted.g, N);
+            optim->increment(&params, t, counted.g, counted.w, counted.state, counted.g, N);
             memcpy(d, counted.g, sizeof d);
         }
         for (size_t i = 0; i < N; i++) {
@@ -138,8 +138,12 @@ static void check_zero(const ps_optim *optim, void *arg)
 {
     static world at, before;
     ps_params params = ps_params_default(optim->params);
+    int decay = ps_param_find(optim->params, "weight_decay");
 
     (void)arg;
+    if (decay >= 0) { /* would move weights without any gradient */
+        params.v[decay] = 0;
+    }
     start(&at);
     start(&before);
     for (uint64_t t = 1; t <= 3; t++) {
@@ -152,6 +156,50 @@ static void a_gradient_of_zero_moves_nothing(void **state)
 {
     (void)state;
     ps_optim_each(check_zero, NULL);
+}
+
+static void check_direction(const ps_optim *optim, void *arg)
+{
+    ps_params params = ps_params_default(optim->params);
+    float g[2] = {0.5f, -0.5f}, w[2] = {0}, slots[2 * SLOTS_MAX] = {0};
+
+    (void)arg;
+    for (uint64_t t = 1; t <= 3; t++) {
+        float before = w[0];
+
+        optim->step(&params, t, g, slots, w, 2);
+        assert_true(w[0] < before && w[1] == -w[0]);
+    }
+}
+
+static void every_step_is_against_the_gradient_and_odd_in_it(void **state)
+{
+    (void)state;
+    ps_optim_each(check_direction, NULL);
+}
+
+static void check_starved(const ps_optim *optim, void *arg)
+{
+    ps_params params = ps_params_default(optim->params);
+    float g[2] = {1e-4f, 1e-18f}, d[2], w[2] = {0}, slots[2 * SLOTS_MAX] = {0};
+    uint64_t t = 1;
+
+    (void)arg;
+    optim->increment(&params, t++, g, w, slots, d, 2);
+    g[0] = g[1] = 0.0f;
+    for (; t < 50000; t++) {
+        optim->increment(&params, t, g, w, slots, d, 2);
+        for (size_t i = 0; i < 2 * optim->slots; i++) {
+            assert_true(slots[i] == 0.0f || fabsf(slots[i]) >= FLT_MIN);
+        }
+        assert_true(isfinite(d[0]) && isfinite(d[1]));
+    }
+}
+
+static void no_state_becomes_subnormal(void **state)
+{
+    (void)state;
+    ps_optim_each(check_starved, NULL);
 }
 
 static void sgd_goes_down_the_gradient(void **state)
@@ -204,7 +252,7 @@ static void adam_s_first_step_is_the_rate_whatever_the_scale(void **state)
     float g[4] = {1e3f, -1.0f, 1e-3f, -1e-5f}, d[4], slots[8] = {0};
 
     (void)state;
-    adam->increment(&params, 1, g, slots, d, 4);
+    adam->increment(&params, 1, g, NULL, slots, d, 4);
     for (size_t i = 0; i < 4; i++) {
         double want = 0.001 * (double)g[i] / (fabs((double)g[i]) + 1e-8);
 
@@ -220,10 +268,10 @@ static void adam_s_moments_die_out_instead_of_becoming_subnormal(void **state)
     uint64_t t = 1;
 
     (void)state;
-    adam->increment(&params, t++, g, slots, d, 2);
+    adam->increment(&params, t++, g, NULL, slots, d, 2);
     g[0] = g[1] = 0.0f;
     for (; t < 200000; t++) {
-        adam->increment(&params, t, g, slots, d, 2);
+        adam->increment(&params, t, g, NULL, slots, d, 2);
         for (size_t i = 0; i < 4; i++) {
             assert_true(slots[i] == 0.0f || fabsf(slots[i]) >= FLT_MIN);
         }
@@ -239,6 +287,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(every_step_has_the_bits_of_an_increment_and_a_subtraction),
         cmocka_unit_test(any_split_of_a_vector_gives_the_same_bits),
         cmocka_unit_test(a_gradient_of_zero_moves_nothing),
+        cmocka_unit_test(every_step_is_against_the_gradient_and_odd_in_it),
+        cmocka_unit_test(no_state_becomes_subnormal),
         cmocka_unit_test(sgd_goes_down_the_gradient),
         cmocka_unit_test(adam_follows_its_paper_in_double),
         cmocka_unit_test(adam_s_first_step_is_the_rate_whatever_the_scale),
