@@ -47,8 +47,10 @@ ps_unary *ps_unary_start(ps_channel *channel, const ProtobufCServiceDescriptor *
 void ps_unary_cancel(ps_unary *call);
 
 /* --- streams ---------------------------------------------------------------
- * One message may be in flight each way: the next send after `on_sent`, and a
- * message is received only after ps_stream_read. */
+ * One message may be in flight each way: the next send after `on_sent`, which may
+ * come after the server's answer to it, and a message is received only after
+ * ps_stream_read. The end of a stream stands behind its messages: who does not
+ * read does not see it, unless the stream is cancelled or cut off. */
 
 typedef struct ps_stream ps_stream;
 

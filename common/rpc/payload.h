@@ -33,7 +33,7 @@ size_t ps_payload_len(const ps_payload *payload); /* NULL: 0 */
 
 /* The bytes [at, at + len) as one run: a pointer into what was received where
  * they lie in one piece, else into scratch (>= len bytes), where they are
- * gathered. Reading in ascending order of `at` is O(1) a call.
+ * gathered; aligned to nothing. Reading in ascending order of `at` is O(1) a call.
  * at + len <= ps_payload_len, or it aborts: check lengths first. */
 const uint8_t *ps_payload_view(ps_payload *payload, size_t at, size_t len, void *scratch);
 

@@ -24,7 +24,8 @@ typedef struct ps_call ps_call; /* one call being answered, unary or streaming *
 /* Called when a call and its (first) request message are there. The message
  * lives until the call ends (unary, server stream) or until the next
  * ps_call_read (streams in). `payload` is NULL if the type has none, and is
- * borrowed for this callback. The call ends with exactly one of ps_call_reply
+ * borrowed for this callback. A stream that ends before its first message is
+ * refused without asking the handler. The call ends with exactly one of ps_call_reply
  * (unary), ps_call_finish (stream out) and ps_call_fail, now or later. A
  * handler that keeps the call must call ps_call_on_gone before it returns. */
 typedef void ps_handler(void *service, const ProtobufCMessage *request, ps_payload *payload,
@@ -34,7 +35,9 @@ typedef struct ps_method {
     const char *name; /* as in the .proto file */
     ps_handler *handle;
     bool streams_in, streams_out; /* protobuf-c's descriptors do not say */
-    size_t max_bytes; /* a longer message is RESOURCE_EXHAUSTED; 0: 64 KiB */
+    /* Of a request beside its payload (payload.h); longer is RESOURCE_EXHAUSTED.
+     * 0: 64 KiB. At most 4 MiB come through at all. */
+    size_t max_bytes;
 } ps_method;
 
 typedef struct ps_service {
@@ -83,7 +86,9 @@ void ps_call_read(ps_call *call, ps_call_message_fn *on_message, void *arg);
 
 /* --- streams out -----------------------------------------------------------
  * Sends one message; `head` is packed before this returns. One message may be
- * in flight: the next after `on_sent`. on_sent is not called after `gone`. */
+ * in flight: the next after `on_sent`, which comes when flow control has let it
+ * out, and may come after the peer's answer to it. on_sent is not called after
+ * `gone`, nor when the call was ended meanwhile: the end waits for the message. */
 void ps_call_send(ps_call *call, const ProtobufCMessage *head, const ps_piece *pieces,
                   size_t piece_count, void (*on_sent)(void *arg, ps_call *call), void *arg);
 bool ps_call_can_send(const ps_call *call); /* nothing in flight */
