@@ -1,13 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """test_numbers.py - what training reaches, the same bits again, bytes that are few."""
-import csv
-import io
-import os
-import pathlib
 import re
 import subprocess
 
-from harness import SLOW, SMALL, ClusterTest, job_pb2, main
+from harness import SMALL, ClusterTest, coordinator_pb2, job_pb2, main
 
 TUTORIAL = {"preset": "tutorial", "title": "tutorial", "data": {"name": "mnist"}}
 
@@ -119,22 +115,39 @@ class Numbers(ClusterTest):
                 received += sum(map(int, re.findall(r"bytes_received:(\d+)", detail)))
         return sent, received
 
+    def bytes_a_step(self, c, codec):
+        """(kernel's up, kernel's down, our up, our down) of a worker's step, over many steps."""
+        job = c.submit({**SMALL, "epochs": 100000, "model": {"preset": "mlp", "widths": [256]},
+                        "codec": {"up": {"name": codec}, "down": {"name": codec}}})
+        c.wait(job.id, lambda j: j.progress.step > 200, seconds=120)
+        readings = []
+        for _ in range(2):
+            # The counters go on between two readings: ours stands between two of the kernel's.
+            before = self.sockets_of(c.workers[0])
+            ours = c.status(c.workers[0]).progress
+            after = self.sockets_of(c.workers[0])
+            readings.append(((before[0] + after[0]) / 2, (before[1] + after[1]) / 2,
+                             ours.bytes_up, ours.bytes_down, ours.step))
+            if len(readings) == 1:
+                c.poll("more steps", lambda: c.status(c.workers[0]).progress.step > ours.step + 3000,
+                       seconds=120)
+        c.api.CancelJob(coordinator_pb2.CancelJobRequest(job_id=job.id))
+        c.wait(job.id)
+        first, last = readings
+        return [(b - a) / (last[4] - first[4]) for a, b in zip(first[:4], last[:4])]
+
     def test_the_kernel_counts_the_same_bytes(self):
         c = self.cluster(workers=1, pservers=1)
-        job = c.submit({**SMALL, "epochs": 100000, "model": {"preset": "mlp", "widths": [256]}})
-        c.wait(job.id, lambda j: j.progress.step > 500, seconds=120)
-        # Two readings of both counters around the same stretch of the run.
-        sent0, received0 = self.sockets_of(c.workers[0])
-        ours0 = c.status(c.workers[0]).progress
-        c.poll("more steps", lambda: c.status(c.workers[0]).progress.step > ours0.step + 2000,
-               seconds=120)
-        sent1, received1 = self.sockets_of(c.workers[0])
-        ours1 = c.status(c.workers[0]).progress
-        up = (sent1 - sent0) / (ours1.bytes_up - ours0.bytes_up)
-        down = (received1 - received0) / (ours1.bytes_down - ours0.bytes_down)
-        print(f"kernel's bytes over ours: up {up:.4f}, down {down:.4f}")
-        self.assertAlmostEqual(up, 1, delta=0.03)
-        self.assertAlmostEqual(down, 1, delta=0.03)
+        plain = self.bytes_a_step(c, "f32")
+        small = self.bytes_a_step(c, "int8")
+        for name, (up, down, our_up, our_down) in (("f32", plain), ("int8", small)):
+            print(f"{name}: kernel's bytes over ours: up {up / our_up:.4f}, down {down / our_down:.4f}")
+            self.assertAlmostEqual(up / our_up, 1, delta=0.03)
+            self.assertAlmostEqual(down / our_down, 1, delta=0.03)
+        print(f"int8 over f32 by the kernel's count: up {small[0] / plain[0]:.4f}, "
+              f"down {small[1] / plain[1]:.4f}")
+        self.assertLessEqual(small[0], 0.27 * plain[0])
+        self.assertLessEqual(small[1], 0.27 * plain[1])
 
 
 if __name__ == "__main__":
