@@ -44,14 +44,16 @@ static ps_status scatter(const archive *w, float *block)
         size_t want = 0, n = 0, at = 0;
         ps_status st;
 
-        for (uint32_t k = 0; k < layout->owned_count[rank]; k++)
+        for (uint32_t k = 0; k < layout->owned_count[rank]; k++) {
             want += layout->slices[layout->owned[rank][k]].n * sizeof(float);
+        }
         ps_artifacts_part_name(name, rank);
         snprintf(path, sizeof path, "%s/%s", w->folder, name);
         st = ps_file_read(path, want + 1, &bytes, &n);
-        if (ps_is_ok(&st) && n != want)
+        if (ps_is_ok(&st) && n != want) {
             st = ps_fail(PS_DATA_LOSS, "weights of server %u have %zu bytes instead of %zu", rank,
                          n, want);
+        }
         for (uint32_t k = 0; ps_is_ok(&st) && k < layout->owned_count[rank]; k++) {
             const ps_slice *s = &layout->slices[layout->owned[rank][k]];
 
@@ -59,8 +61,9 @@ static ps_status scatter(const archive *w, float *block)
             at += s->n * sizeof(float);
         }
         free(bytes);
-        if (!ps_is_ok(&st))
+        if (!ps_is_ok(&st)) {
             return st;
+        }
     }
     return ps_ok();
 }
@@ -82,19 +85,23 @@ static ps_status write_model(archive *w)
         const ps_variable *from = &layout->variables[v];
 
         tensors[v] = (ps_tensor){.name = from->name, .rank = (uint32_t)from->shape.rank};
-        for (uint32_t d = 0; d < tensors[v].rank; d++)
+        for (uint32_t d = 0; d < tensors[v].rank; d++) {
             tensors[v].dim[d] = from->shape.dim[d];
+        }
         tensors[v].data = block + from->at;
     }
     ps_artifact_name(name, sizeof name, "MODEL", w->plan->spec->title, "ps", ".safetensors");
     snprintf(path, sizeof path, "%s/%s", w->folder, name);
-    if (ps_is_ok(&st))
+    if (ps_is_ok(&st)) {
         st = ps_safetensors_write(path, tensors, layout->variable_count, meta, 2);
-    if (ps_is_ok(&st))
+    }
+    if (ps_is_ok(&st)) {
         st = ps_sha256_of_file(path, hex, &size);
-    if (ps_is_ok(&st))
+    }
+    if (ps_is_ok(&st)) {
         ps_job_add_artifact(w->job, name, PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_MODEL, size, hex,
                             "");
+    }
     for (uint32_t rank = 0; ps_is_ok(&st) && rank < layout->server_count; rank++) {
         char part[32];
 
@@ -116,10 +123,12 @@ static ps_status list_file(archive *w, const char *name, Psgd__V1__ArtifactKind 
 
     snprintf(path, sizeof path, "%s/%s", w->folder, name);
     st = ps_sha256_of_file(path, hex, &size);
-    if (st.code == PS_NOT_FOUND)
+    if (st.code == PS_NOT_FOUND) {
         return ps_ok(); /* a node that never logged */
-    if (ps_is_ok(&st))
+    }
+    if (ps_is_ok(&st)) {
         ps_job_add_artifact(w->job, name, kind, size, hex, node_id);
+    }
     return st;
 }
 
@@ -166,17 +175,22 @@ static void run(ps_task *task)
     char path[PS_FOLDER_MAX + 20];
 
     w->status = w->wants_model ? write_model(w) : ps_ok();
-    for (size_t i = 0; ps_is_ok(&w->status) && i < w->log_count; i++)
+    for (size_t i = 0; ps_is_ok(&w->status) && i < w->log_count; i++) {
         w->status = list_file(w, w->logs[i], log, w->log_nodes[i]);
+    }
     snprintf(path, sizeof path, "%s/summary.json", w->folder);
-    if (ps_is_ok(&w->status))
+    if (ps_is_ok(&w->status)) {
         w->status = ps_file_write(path, w->summary, strlen(w->summary));
-    if (ps_is_ok(&w->status))
+    }
+    if (ps_is_ok(&w->status)) {
         w->status = list_file(w, "summary.json", summary, "");
-    if (ps_is_ok(&w->status))
+    }
+    if (ps_is_ok(&w->status)) {
         w->status = write_manifest(w);
-    if (ps_is_ok(&w->status))
+    }
+    if (ps_is_ok(&w->status)) {
         w->status = list_file(w, "manifest.json", summary, "");
+    }
 }
 
 /* The outcome is written down before the nodes are told: a process that comes
@@ -186,12 +200,14 @@ static void take(archive *w)
     ps_attempt *a = w->a;
     Psgd__V1__Job *job = a->job->record.job, *from = w->job;
 
-    for (size_t i = 0; i < from->n_artifacts; i++)
+    for (size_t i = 0; i < from->n_artifacts; i++) {
         ps_job_add_artifact(job, from->artifacts[i]->name, from->artifacts[i]->kind,
                             from->artifacts[i]->size, from->artifacts[i]->sha256,
                             from->artifacts[i]->node_id);
-    if (!ps_is_ok(&w->status))
+    }
+    if (!ps_is_ok(&w->status)) {
         ps_log(PS_LOG_ERROR, "job", "%s: files: %s", a->job_id, w->status.text);
+    }
     ps_commit_stored(&a->commit, &w->status, ps_clock_us());
     a->job->record.outcome = a->commit.outcome;
     ps_text_set(&job->reason, a->commit.reason);
@@ -226,12 +242,14 @@ static json_t *nodes_json(const ps_attempt *a)
             json_pack("{s:s, s:s, s:s, s:i, s:b}", "node_id", m->id, "address", m->address, "role",
                       ps_role_name(m->role), "rank", (int)m->rank, "lost", (int)m->is_lost);
 
-        if (a->peers[i].progress)
+        if (a->peers[i].progress) {
             json_object_set_new(node, "progress",
                                 ps_pb_to_json(&a->peers[i].progress->base, PS_PB_DEFAULTS));
-        if (a->peers[i].counters)
+        }
+        if (a->peers[i].counters) {
             json_object_set_new(node, "counters",
                                 ps_pb_to_json(&a->peers[i].counters->base, PS_PB_DEFAULTS));
+        }
         json_array_append_new(nodes, node);
     }
     return nodes;
@@ -255,10 +273,11 @@ static char *make_summary(const ps_attempt *a)
     job.n_artifacts = 0; /* the manifest has them */
     job.n_placements = 0;
     root = ps_pb_to_json(&job.base, PS_PB_TERSE);
-    if (job.start_time)
+    if (job.start_time) {
         json_object_set_new(root, "seconds",
                             json_real((double)(end.seconds - job.start_time->seconds) +
                                       (end.nanos - job.start_time->nanos) / 1e9));
+    }
     json_object_set_new(root, "nodes", nodes_json(a));
     text = json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(15));
     json_decref(root);
@@ -283,10 +302,12 @@ void ps_archive_start(ps_attempt *a)
     for (size_t i = 0; i < a->commit.count; i++) {
         const ps_member *m = &a->commit.members[i];
 
-        if (m->role == PSGD__V1__NODE_ROLE__NODE_ROLE_PSERVER && m->files != PS_FILES_HERE)
+        if (m->role == PSGD__V1__NODE_ROLE__NODE_ROLE_PSERVER && m->files != PS_FILES_HERE) {
             w->wants_model = false;
-        if (m->id[0] == '\0')
+        }
+        if (m->id[0] == '\0') {
             continue;
+        }
         ps_artifacts_log_name(w->logs[w->log_count], a->plan->spec->title, m->id, a->number);
         snprintf(w->log_nodes[w->log_count++], PS_COMMIT_NODE_ID_MAX, "%s", m->id);
     }

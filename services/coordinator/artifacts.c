@@ -17,18 +17,20 @@ ps_status ps_artifacts_folder(char out[PS_FOLDER_MAX], const char *data_dir, con
 {
     int n = snprintf(out, PS_FOLDER_MAX, "%s/jobs/%s", data_dir, job_id);
 
-    if (n < 0 || n >= PS_FOLDER_MAX)
+    if (n < 0 || n >= PS_FOLDER_MAX) {
         return ps_fail(PS_OUT_OF_RANGE, "the data directory's path is too long");
+    }
     return ps_ok();
 }
 
 void ps_artifacts_log_name(char out[PS_NAME_MAX + 1], const char *title, const char *node_id,
                            uint32_t attempt)
 {
-    if (attempt > 1)
+    if (attempt > 1) {
         snprintf(out, PS_NAME_MAX + 1, "LOG-%.36s-N(%.64s).%u.jsonl", title, node_id, attempt);
-    else
+    } else {
         snprintf(out, PS_NAME_MAX + 1, "LOG-%.36s-N(%.64s).jsonl", title, node_id);
+    }
 }
 
 void ps_artifacts_part_name(char out[32], uint32_t rank)
@@ -61,8 +63,9 @@ ps_status ps_artifacts_append(const char *folder, const char *name, uint64_t off
     size_t skip;
 
     *stored = have;
-    if (offset > have || offset + n <= have)
+    if (offset > have || offset + n <= have) {
         return ps_ok();
+    }
     if (have >= PS_LOG_BYTES_MAX) {
         *stored = offset + n; /* enough: taken, not kept */
         return ps_ok();
@@ -70,8 +73,9 @@ ps_status ps_artifacts_append(const char *folder, const char *name, uint64_t off
     skip = (size_t)(have - offset);
     path_of(path, folder, name);
     st = ps_file_append(path, (const char *)bytes + skip, n - skip);
-    if (ps_is_ok(&st))
+    if (ps_is_ok(&st)) {
         *stored = offset + n;
+    }
     return st;
 }
 
@@ -85,17 +89,21 @@ ps_status ps_artifacts_read(const char *folder, const char *name, uint64_t offse
     path_of(path, folder, name);
     *got = 0;
     fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    if (fd < 0)
+    if (fd < 0) {
         return ps_fail_errno(errno, "open %s", ps_path_tail(path));
+    }
     while (*got < n) {
         ssize_t r = pread(fd, (char *)bytes + *got, n - *got, (off_t)(offset + *got));
 
-        if (r < 0 && errno == EINTR)
+        if (r < 0 && errno == EINTR) {
             continue;
-        if (r < 0)
+        }
+        if (r < 0) {
             st = ps_fail_errno(errno, "read %s", ps_path_tail(path));
-        if (r <= 0)
+        }
+        if (r <= 0) {
             break;
+        }
         *got += (size_t)r;
     }
     close(fd);
@@ -114,8 +122,9 @@ void ps_intake_init(ps_intake *in, const char *folder, const char *log_name, uin
 
 void ps_intake_fini(ps_intake *in)
 {
-    if (in->is_open)
+    if (in->is_open) {
         ps_file_writer_abandon(&in->writer);
+    }
     in->is_open = false;
     free(in->scratch);
     in->scratch = NULL;
@@ -135,8 +144,9 @@ static bool stored_name(const ps_intake *in, const Psgd__V1__CollectResponse *he
     }
     snprintf(out, PS_NAME_MAX + 1, "%.*s", PS_NAME_MAX, head->name);
     /* Prefixes keep a node from writing over logs and the coordinator's own. */
-    if (head->kind == PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_REPORT)
+    if (head->kind == PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_REPORT) {
         return strncmp(out, "TR-", 3) == 0 || strncmp(out, "EV-", 3) == 0;
+    }
     return head->kind == PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_MODEL &&
            strncmp(out, "MODEL-", 6) == 0;
 }
@@ -146,20 +156,25 @@ static ps_status begin_file(ps_intake *in, const Psgd__V1__CollectResponse *head
     char path[PS_FOLDER_MAX + PS_NAME_MAX + 2];
     ps_status st;
 
-    if (!ps_name_is_safe(head->name) || !stored_name(in, head, in->now.name))
+    if (!ps_name_is_safe(head->name) || !stored_name(in, head, in->now.name)) {
         return ps_fail(PS_INVALID_ARGUMENT, "no node may leave a file %.60s of kind %d", head->name,
                        (int)head->kind);
-    if (head->offset != 0)
+    }
+    if (head->offset != 0) {
         return ps_fail(PS_DATA_LOSS, "%.60s begins at byte %llu", head->name,
                        (unsigned long long)head->offset);
-    if (in->file_count == PS_NODE_FILES_MAX)
+    }
+    if (in->file_count == PS_NODE_FILES_MAX) {
         return ps_fail(PS_RESOURCE_EXHAUSTED, "more than %d files of one node", PS_NODE_FILES_MAX);
-    if (strlen(head->sha256) != PS_SHA256_HEX_BYTES - 1)
+    }
+    if (strlen(head->sha256) != PS_SHA256_HEX_BYTES - 1) {
         return ps_fail(PS_INVALID_ARGUMENT, "%.60s: sha256 is not 64 digits", head->name);
+    }
     path_of(path, in->folder, in->now.name);
     st = ps_file_writer_open(&in->writer, path);
-    if (!ps_is_ok(&st))
+    if (!ps_is_ok(&st)) {
         return st;
+    }
     in->is_open = true;
     snprintf(in->at, sizeof in->at, "%s", head->name);
     in->now.kind = head->kind;
@@ -178,12 +193,14 @@ static ps_status end_file(ps_intake *in)
 
     ps_sha256_finish(&in->sha, digest);
     ps_sha256_hex(digest, hex);
-    if (strcmp(hex, in->now.sha256) != 0)
+    if (strcmp(hex, in->now.sha256) != 0) {
         return ps_fail(PS_DATA_LOSS, "%.60s: wrong SHA-256", in->at);
+    }
     in->is_open = false;
     st = ps_file_writer_commit(&in->writer);
-    if (ps_is_ok(&st))
+    if (ps_is_ok(&st)) {
         in->files[in->file_count++] = in->now;
+    }
     return st;
 }
 
@@ -195,21 +212,26 @@ ps_status ps_intake_chunk(ps_intake *in, const Psgd__V1__CollectResponse *head, 
 
     if (!in->is_open) {
         st = begin_file(in, head);
-        if (!ps_is_ok(&st))
+        if (!ps_is_ok(&st)) {
             return st;
+        }
     }
-    if (n > PS_CHUNK_MAX)
+    if (n > PS_CHUNK_MAX) {
         return ps_fail(PS_RESOURCE_EXHAUSTED, "a chunk of more than 1 MiB");
+    }
     if (strcmp(in->at, head->name) != 0 || head->offset != in->received ||
-        head->size != in->now.size || n > in->now.size - in->received)
+        head->size != in->now.size || n > in->now.size - in->received) {
         return ps_fail(PS_DATA_LOSS, "chunks of %.60s are out of order", in->at);
+    }
     bytes = ps_payload_view(payload, 0, n, in->scratch);
-    if ((uint32_t)crc32_z(0, bytes, n) != head->crc32)
+    if ((uint32_t)crc32_z(0, bytes, n) != head->crc32) {
         return ps_fail(PS_DATA_LOSS, "%.60s: wrong CRC-32 at byte %llu", in->at,
                        (unsigned long long)head->offset);
+    }
     st = ps_file_writer_add(&in->writer, bytes, n);
-    if (!ps_is_ok(&st))
+    if (!ps_is_ok(&st)) {
         return st;
+    }
     ps_sha256_add(&in->sha, bytes, n);
     in->received += n;
     return in->received == in->now.size ? end_file(in) : ps_ok();
@@ -217,8 +239,9 @@ ps_status ps_intake_chunk(ps_intake *in, const Psgd__V1__CollectResponse *head, 
 
 ps_status ps_intake_end(ps_intake *in)
 {
-    if (in->is_open)
+    if (in->is_open) {
         return ps_fail(PS_DATA_LOSS, "%.60s ended after %llu of %llu bytes", in->at,
                        (unsigned long long)in->received, (unsigned long long)in->now.size);
+    }
     return ps_ok();
 }

@@ -57,8 +57,9 @@ static void collect_all(ps_commit *c, int64_t now_us)
     for (size_t i = 0; i < c->count; i++) {
         ps_member *m = &c->members[i];
 
-        if (m->is_lost)
+        if (m->is_lost) {
             continue;
+        }
         m->step = PS_MEMBER_OVER;
         m->files = PS_FILES_ASKED;
         ps_commit_do_at(c, i, PS_COMMIT_COLLECT);
@@ -69,12 +70,14 @@ void ps_commit_adopt(ps_commit *c, const ps_commit_conf *conf, const ps_member *
                      size_t count, Psgd__V1__JobState state, int64_t now_us)
 {
     start(c, conf, members, count, now_us);
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
         c->members[i].step = PS_MEMBER_RUNNING;
-    if (state == PSGD__V1__JOB_STATE__JOB_STATE_COLLECTING)
+    }
+    if (state == PSGD__V1__JOB_STATE__JOB_STATE_COLLECTING) {
         collect_all(c, now_us);
-    else
+    } else {
         enter(c, PSGD__V1__JOB_STATE__JOB_STATE_RUNNING, INT64_MAX);
+    }
 }
 
 void ps_commit_adopt_end(ps_commit *c, const ps_commit_conf *conf, const ps_member *members,
@@ -82,8 +85,9 @@ void ps_commit_adopt_end(ps_commit *c, const ps_commit_conf *conf, const ps_memb
                          const char *reason, const char *message, int64_t now_us)
 {
     start(c, conf, members, count, now_us);
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
         c->members[i].step = PS_MEMBER_OVER;
+    }
     c->state = state;
     c->outcome = outcome;
     snprintf(c->reason, sizeof c->reason, "%s", reason);
@@ -102,9 +106,11 @@ void ps_commit_fini(ps_commit *c)
 /* Whether all members that count have come as far as `step`. */
 static bool all_at(const ps_commit *c, ps_member_step step)
 {
-    for (size_t i = 0; i < c->count; i++)
-        if (!c->members[i].is_lost && c->members[i].step < step)
+    for (size_t i = 0; i < c->count; i++) {
+        if (!c->members[i].is_lost && c->members[i].step < step) {
             return false;
+        }
+    }
     return true;
 }
 
@@ -118,12 +124,13 @@ void ps_commit_reserved(ps_commit *c, size_t node, const char *id, uint64_t inca
 {
     ps_member *m = &c->members[node];
 
-    if (!is_in(c, PSGD__V1__JOB_STATE__JOB_STATE_CAN_COMMIT) || m->step != PS_MEMBER_ASKED)
+    if (!is_in(c, PSGD__V1__JOB_STATE__JOB_STATE_CAN_COMMIT) || m->step != PS_MEMBER_ASKED) {
         return;
+    }
     snprintf(m->id, sizeof m->id, "%s", id);
     m->incarnation = incarnation;
     m->seen_us = now_us;
-    for (size_t i = 0; i < c->count; i++)
+    for (size_t i = 0; i < c->count; i++) {
         if (i != node && c->members[i].step == PS_MEMBER_RESERVED &&
             strcmp(c->members[i].id, id) == 0) {
             ps_commit_decide(c, PSGD__V1__JOB_STATE__JOB_STATE_FAILED, "NODE_TWICE", now_us,
@@ -131,9 +138,11 @@ void ps_commit_reserved(ps_commit *c, size_t node, const char *id, uint64_t inca
                              id);
             return;
         }
+    }
     m->step = PS_MEMBER_RESERVED;
-    if (!all_at(c, PS_MEMBER_RESERVED))
+    if (!all_at(c, PS_MEMBER_RESERVED)) {
         return;
+    }
     enter(c, PSGD__V1__JOB_STATE__JOB_STATE_PRE_COMMIT, now_us + c->conf.pre_commit_us);
     for (size_t i = 0; i < c->count; i++) {
         c->members[i].seen_us = now_us;
@@ -145,10 +154,12 @@ void ps_commit_busy(ps_commit *c, size_t node, const char *id, const char *holde
 {
     ps_member *m = &c->members[node];
 
-    if (!is_in(c, PSGD__V1__JOB_STATE__JOB_STATE_CAN_COMMIT) || m->step != PS_MEMBER_ASKED)
+    if (!is_in(c, PSGD__V1__JOB_STATE__JOB_STATE_CAN_COMMIT) || m->step != PS_MEMBER_ASKED) {
         return;
-    if (id[0] != '\0')
+    }
+    if (id[0] != '\0') {
         snprintf(m->id, sizeof m->id, "%s", id);
+    }
     m->is_releasing = m->is_released = true; /* holds nothing of ours */
     ps_commit_decide(c,
                      c->conf.busy_is_failure ? PSGD__V1__JOB_STATE__JOB_STATE_FAILED
@@ -161,8 +172,9 @@ void ps_commit_refused(ps_commit *c, size_t node, const ps_status *why, int64_t 
     ps_member *m = &c->members[node];
     const char *reason = "PRE_COMMIT_FAILED";
 
-    if (c->stage != PS_STAGE_GOING || c->state > PSGD__V1__JOB_STATE__JOB_STATE_DO_COMMIT)
+    if (c->stage != PS_STAGE_GOING || c->state > PSGD__V1__JOB_STATE__JOB_STATE_DO_COMMIT) {
         return; /* once it runs, heartbeats tell */
+    }
     if (why->code == PS_UNAVAILABLE || why->code == PS_DEADLINE_EXCEEDED) {
         m->is_lost = true;
         reason = "NODE_UNREACHABLE";
@@ -179,40 +191,47 @@ void ps_commit_prepared(ps_commit *c, size_t node, int64_t now_us)
 {
     ps_member *m = &c->members[node];
 
-    if (!is_in(c, PSGD__V1__JOB_STATE__JOB_STATE_PRE_COMMIT) || m->step != PS_MEMBER_RESERVED)
+    if (!is_in(c, PSGD__V1__JOB_STATE__JOB_STATE_PRE_COMMIT) || m->step != PS_MEMBER_RESERVED) {
         return;
+    }
     m->seen_us = now_us;
     m->step = PS_MEMBER_PREPARED;
-    if (!all_at(c, PS_MEMBER_PREPARED))
+    if (!all_at(c, PS_MEMBER_PREPARED)) {
         return;
+    }
     enter(c, PSGD__V1__JOB_STATE__JOB_STATE_DO_COMMIT, now_us + c->conf.ready_us);
-    for (size_t i = 0; i < c->count; i++)
+    for (size_t i = 0; i < c->count; i++) {
         ps_commit_do_at(c, i, PS_COMMIT_START);
+    }
 }
 
 ps_status ps_commit_ready(ps_commit *c, size_t node, uint64_t incarnation, int64_t now_us)
 {
     ps_member *m = &c->members[node];
 
-    if (c->stage != PS_STAGE_GOING || m->is_lost)
+    if (c->stage != PS_STAGE_GOING || m->is_lost) {
         return ps_fail(PS_ABORTED, "the attempt is over");
-    if (m->incarnation != 0 && incarnation != m->incarnation)
+    }
+    if (m->incarnation != 0 && incarnation != m->incarnation) {
         return ps_fail(PS_ABORTED, "another process of this node was asked");
+    }
     m->seen_us = now_us;
     if (c->state == PSGD__V1__JOB_STATE__JOB_STATE_RUNNING && m->step >= PS_MEMBER_RUNNING) {
         m->incarnation = incarnation;
         ps_commit_do_at(c, node, PS_COMMIT_OPEN); /* the answer was lost */
         return ps_ok();
     }
-    if (c->state != PSGD__V1__JOB_STATE__JOB_STATE_DO_COMMIT)
+    if (c->state != PSGD__V1__JOB_STATE__JOB_STATE_DO_COMMIT) {
         return ps_fail(PS_ABORTED, "there is no barrier to stand at");
+    }
     if (!c->barrier_begun) {
         c->barrier_begun = true;
         c->deadline_us = now_us + c->conf.ready_us;
     }
     m->step = PS_MEMBER_WAITING;
-    if (!all_at(c, PS_MEMBER_WAITING))
+    if (!all_at(c, PS_MEMBER_WAITING)) {
         return ps_ok();
+    }
     enter(c, PSGD__V1__JOB_STATE__JOB_STATE_RUNNING, INT64_MAX);
     for (size_t i = 0; i < c->count; i++) {
         c->members[i].step = PS_MEMBER_RUNNING;
@@ -225,16 +244,19 @@ ps_status ps_commit_ready(ps_commit *c, size_t node, uint64_t incarnation, int64
 /* All workers that are left have finished: time to collect. */
 static void finish_run(ps_commit *c, int64_t now_us)
 {
-    if (!is_in(c, PSGD__V1__JOB_STATE__JOB_STATE_RUNNING))
+    if (!is_in(c, PSGD__V1__JOB_STATE__JOB_STATE_RUNNING)) {
         return;
+    }
     for (size_t i = 0; i < c->count; i++) {
         const ps_member *m = &c->members[i];
 
-        if (m->is_lost)
+        if (m->is_lost) {
             continue;
+        }
         if (m->is_blamed ||
-            (m->role == PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER && m->step != PS_MEMBER_OVER))
+            (m->role == PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER && m->step != PS_MEMBER_OVER)) {
             return;
+        }
     }
     collect_all(c, now_us);
 }
@@ -252,8 +274,9 @@ static void take_failure(ps_commit *c, ps_member *m, const ps_status *error, int
         m->is_blamed = true;
         if (c->blame_us == INT64_MAX) {
             c->blame_us = now_us + c->conf.lease_us;
-            for (size_t i = 0; i < c->count; i++)
+            for (size_t i = 0; i < c->count; i++) {
                 c->members[i].beats = 0;
+            }
         }
         return;
     }
@@ -265,19 +288,24 @@ static void settle_blame(ps_commit *c, int64_t now_us)
 {
     bool all_alive = true;
 
-    if (c->blame_us == INT64_MAX || c->stage != PS_STAGE_GOING)
+    if (c->blame_us == INT64_MAX || c->stage != PS_STAGE_GOING) {
         return;
-    for (size_t i = 0; i < c->count; i++)
-        if (!c->members[i].is_lost && !c->members[i].is_blamed && c->members[i].beats < 2)
+    }
+    for (size_t i = 0; i < c->count; i++) {
+        if (!c->members[i].is_lost && !c->members[i].is_blamed && c->members[i].beats < 2) {
             all_alive = false;
-    if (!all_alive && now_us < c->blame_us)
+        }
+    }
+    if (!all_alive && now_us < c->blame_us) {
         return;
+    }
     c->blame_us = INT64_MAX;
     for (size_t i = 0; i < c->count && c->stage == PS_STAGE_GOING; i++) {
         ps_member *m = &c->members[i];
 
-        if (!m->is_blamed || m->is_lost)
+        if (!m->is_blamed || m->is_lost) {
             continue;
+        }
         m->is_blamed = false;
         ps_commit_lose(c, i, "NODE_FAILED", m->error.text, now_us);
     }
@@ -290,10 +318,12 @@ static void take_idle(ps_commit *c, size_t node, int64_t now_us)
     ps_member *m = &c->members[node];
 
     if (c->stage != PS_STAGE_GOING || c->state < PSGD__V1__JOB_STATE__JOB_STATE_DO_COMMIT ||
-        m->files == PS_FILES_HERE)
+        m->files == PS_FILES_HERE) {
         return;
-    if (++m->idle_beats >= 2)
+    }
+    if (++m->idle_beats >= 2) {
         ps_commit_lose(c, node, "NODE_LOST", "it no longer holds the job", now_us);
+    }
 }
 
 void ps_commit_beat(ps_commit *c, size_t node, uint64_t incarnation, bool holds,
@@ -301,8 +331,9 @@ void ps_commit_beat(ps_commit *c, size_t node, uint64_t incarnation, bool holds,
 {
     ps_member *m = &c->members[node];
 
-    if (c->stage == PS_STAGE_OVER || m->is_lost)
+    if (c->stage == PS_STAGE_OVER || m->is_lost) {
         return;
+    }
     if (m->incarnation != 0 && incarnation != m->incarnation) {
         ps_commit_restarted(c, node, incarnation, now_us);
         return;
@@ -341,14 +372,16 @@ void ps_commit_restarted(ps_commit *c, size_t node, uint64_t incarnation, int64_
     ps_member *m = &c->members[node];
 
     if (m->is_lost || m->incarnation == 0 || m->incarnation == incarnation ||
-        m->files == PS_FILES_HERE)
+        m->files == PS_FILES_HERE) {
         return;
+    }
     if (is_in(c, PSGD__V1__JOB_STATE__JOB_STATE_CAN_COMMIT) && m->step == PS_MEMBER_ASKED) {
         /* It was chosen by what its old process said; nothing is begun yet. */
         m->incarnation = 0;
-        if (!c->conf.busy_is_failure)
+        if (!c->conf.busy_is_failure) {
             ps_commit_decide(c, PSGD__V1__JOB_STATE__JOB_STATE_QUEUED, "NODE_RESTARTED", now_us,
                              "%s was started anew", ps_member_name(m).text);
+        }
         return;
     }
     ps_commit_lose(c, node, "NODE_LOST", "its process was started anew", now_us);
@@ -360,15 +393,17 @@ void ps_commit_collected(ps_commit *c, size_t node, const ps_status *result, int
 {
     ps_member *m = &c->members[node];
 
-    if (m->files != PS_FILES_ASKED || c->stage >= PS_STAGE_STORE)
+    if (m->files != PS_FILES_ASKED || c->stage >= PS_STAGE_STORE) {
         return;
+    }
     m->seen_us = now_us;
     if (ps_is_ok(result)) {
         m->files = PS_FILES_HERE;
     } else {
         m->files = PS_FILES_LOST;
-        if (c->stage == PS_STAGE_GOING)
+        if (c->stage == PS_STAGE_GOING) {
             ps_commit_lose(c, node, "COLLECT_FAILED", result->text, now_us);
+        }
     }
     ps_commit_settle(c, now_us);
 }
@@ -405,16 +440,18 @@ void ps_commit_tick(ps_commit *c, int64_t now_us)
     char why[80];
 
     for (size_t i = 0; i < c->count; i++) {
-        if (!lease_runs(c, &c->members[i]) || now_us - c->members[i].seen_us < c->conf.lease_us)
+        if (!lease_runs(c, &c->members[i]) || now_us - c->members[i].seen_us < c->conf.lease_us) {
             continue;
+        }
         snprintf(why, sizeof why, "no heartbeat for %.1f s",
                  (double)(now_us - c->members[i].seen_us) / 1e6);
         ps_commit_lose(c, i, "NODE_LOST", why, now_us);
     }
     settle_blame(c, now_us);
     finish_run(c, now_us);
-    if (c->stage == PS_STAGE_GOING && now_us >= c->deadline_us)
+    if (c->stage == PS_STAGE_GOING && now_us >= c->deadline_us) {
         expire(c, now_us);
+    }
     ps_commit_settle(c, now_us);
 }
 
@@ -422,12 +459,16 @@ int64_t ps_commit_deadline(const ps_commit *c)
 {
     int64_t soonest = c->deadline_us;
 
-    if (c->stage == PS_STAGE_OVER || c->stage == PS_STAGE_STORE)
+    if (c->stage == PS_STAGE_OVER || c->stage == PS_STAGE_STORE) {
         return INT64_MAX;
-    if (c->stage == PS_STAGE_GOING && c->blame_us < soonest)
+    }
+    if (c->stage == PS_STAGE_GOING && c->blame_us < soonest) {
         soonest = c->blame_us;
-    for (size_t i = 0; i < c->count; i++)
-        if (lease_runs(c, &c->members[i]) && c->members[i].seen_us + c->conf.lease_us < soonest)
+    }
+    for (size_t i = 0; i < c->count; i++) {
+        if (lease_runs(c, &c->members[i]) && c->members[i].seen_us + c->conf.lease_us < soonest) {
             soonest = c->members[i].seen_us + c->conf.lease_us;
+        }
+    }
     return soonest;
 }

@@ -19,10 +19,11 @@ ps_member_label ps_member_name(const ps_member *m)
     const char *role =
         m->role == PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER ? "worker" : "parameter server";
 
-    if (m->id[0] != '\0')
+    if (m->id[0] != '\0') {
         snprintf(label.text, sizeof label.text, "%s %s (%s)", role, m->id, m->address);
-    else
+    } else {
         snprintf(label.text, sizeof label.text, "%s %s", role, m->address);
+    }
     return label;
 }
 
@@ -49,19 +50,22 @@ ps_commit_action ps_commit_next(ps_commit *c, size_t *node)
     for (size_t i = 0; i < c->count; i++) {
         ps_member *m = &c->members[i];
 
-        if (m->todo == 0)
+        if (m->todo == 0) {
             continue;
+        }
         for (size_t k = 0; k < sizeof order / sizeof *order; k++) {
-            if (!(m->todo & 1u << order[k]))
+            if (!(m->todo & 1u << order[k])) {
                 continue;
+            }
             m->todo &= ~(1u << order[k]);
             *node = i;
             return order[k];
         }
     }
     for (unsigned a = PS_COMMIT_STORE; a <= PS_COMMIT_OVER; a++) {
-        if (!(c->todo & 1u << a))
+        if (!(c->todo & 1u << a)) {
             continue;
+        }
         c->todo &= ~(1u << a);
         return (ps_commit_action)a;
     }
@@ -72,8 +76,9 @@ static void release(ps_commit *c, size_t node)
 {
     ps_member *m = &c->members[node];
 
-    if (m->is_releasing)
+    if (m->is_releasing) {
         return;
+    }
     m->is_releasing = true;
     m->todo = 1u << PS_COMMIT_RELEASE; /* whatever else was to be done with it */
 }
@@ -123,8 +128,9 @@ void ps_commit_decide(ps_commit *c, Psgd__V1__JobState outcome, const char *reas
 {
     va_list ap;
 
-    if (c->stage != PS_STAGE_GOING)
+    if (c->stage != PS_STAGE_GOING) {
         return;
+    }
     c->outcome = outcome;
     snprintf(c->reason, sizeof c->reason, "%s", reason);
     va_start(ap, fmt);
@@ -143,14 +149,16 @@ static size_t name_members(const ps_commit *c, bool (*wants)(const ps_member *m,
     for (size_t i = 0; i < c->count; i++) {
         int n;
 
-        if (!wants(&c->members[i], arg) || count++ >= NAMES_MAX)
+        if (!wants(&c->members[i], arg) || count++ >= NAMES_MAX) {
             continue;
+        }
         n = snprintf(buf + len, cap - len, "%s%s", named++ ? ", " : "",
                      ps_member_name(&c->members[i]).text);
         len = n > 0 && len + (size_t)n < cap ? len + (size_t)n : cap - 1;
     }
-    if (count > NAMES_MAX)
+    if (count > NAMES_MAX) {
         snprintf(buf + len, cap - len, " and %zu more", count - NAMES_MAX);
+    }
     return count;
 }
 
@@ -171,45 +179,54 @@ void ps_commit_expire(ps_commit *c, ps_member_step step, const char *reason, con
     char names[PS_COMMIT_MESSAGE_MAX - 100];
 
     name_members(c, is_short_of, step, names, sizeof names);
-    for (size_t i = 0; i < c->count; i++)
-        if (is_short_of(&c->members[i], step))
+    for (size_t i = 0; i < c->count; i++) {
+        if (is_short_of(&c->members[i], step)) {
             c->members[i].is_lost = true; /* released, but not waited for again */
-    ps_commit_decide(c, PSGD__V1__JOB_STATE__JOB_STATE_FAILED, reason, now_us,
-                     "did not %s within %.1f s: %s", what, (double)limit_us / 1e6, names);
+            ps_commit_decide(c, PSGD__V1__JOB_STATE__JOB_STATE_FAILED, reason, now_us,
+                             "did not %s within %.1f s: %s", what, (double)limit_us / 1e6, names);
+        }
+    }
 }
 
 static size_t live_workers(const ps_commit *c)
 {
     size_t live = 0;
 
-    for (size_t i = 0; i < c->count; i++)
+    for (size_t i = 0; i < c->count; i++) {
         live +=
             c->members[i].role == PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER && !c->members[i].is_lost;
+    }
     return live;
+}
+
+/* A failed node lives, and may have files; so does one whose files are bad. */
+static const char *verb_of(const char *reason)
+{
+    if (strcmp(reason, "NODE_FAILED") == 0) {
+        return "failed";
+    }
+    return strcmp(reason, "COLLECT_FAILED") == 0 ? "gave bad files" : "is lost";
 }
 
 void ps_commit_lose(ps_commit *c, size_t node, const char *reason, const char *why, int64_t now_us)
 {
     ps_member *m = &c->members[node];
-    /* A failed node lives, and has files; a lost one has neither. */
-    bool failed = strcmp(reason, "NODE_FAILED") == 0;
+    bool survives = c->stage == PS_STAGE_GOING && c->conf.survives_loss &&
+                    c->state >= PSGD__V1__JOB_STATE__JOB_STATE_RUNNING &&
+                    m->role == PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER && live_workers(c) > 1;
 
-    if (c->stage == PS_STAGE_GOING && c->conf.survives_loss &&
-        c->state >= PSGD__V1__JOB_STATE__JOB_STATE_RUNNING &&
-        m->role == PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER && live_workers(c) > 1) {
+    if (survives || strcmp(reason, "NODE_LOST") == 0) {
         m->is_lost = true;
-        if (m->files == PS_FILES_ASKED)
+        if (m->files == PS_FILES_ASKED) {
             m->files = PS_FILES_LOST;
+        }
+    }
+    if (survives) {
         release(c, node);
         return;
     }
-    if (!failed) {
-        m->is_lost = true;
-        if (m->files == PS_FILES_ASKED)
-            m->files = PS_FILES_LOST;
-    }
     ps_commit_decide(c, PSGD__V1__JOB_STATE__JOB_STATE_FAILED, reason, now_us, "%s %s: %s",
-                     ps_member_name(m).text, failed ? "failed" : "is lost", why);
+                     ps_member_name(m).text, verb_of(reason), why);
     ps_commit_settle(c, now_us);
 }
 
@@ -225,8 +242,9 @@ void ps_commit_fail(ps_commit *c, const char *reason, const ps_status *why, int6
 
 void ps_commit_stored(ps_commit *c, const ps_status *result, int64_t now_us)
 {
-    if (c->stage != PS_STAGE_STORE)
+    if (c->stage != PS_STAGE_STORE) {
         return;
+    }
     if (!ps_is_ok(result) && c->outcome == PSGD__V1__JOB_STATE__JOB_STATE_DONE) {
         c->outcome = PSGD__V1__JOB_STATE__JOB_STATE_FAILED;
         snprintf(c->reason, sizeof c->reason, "STORE_FAILED");
@@ -234,8 +252,9 @@ void ps_commit_stored(ps_commit *c, const ps_status *result, int64_t now_us)
     }
     c->stage = PS_STAGE_RELEASE;
     c->deadline_us = now_us + c->conf.abort_us;
-    for (size_t i = 0; i < c->count; i++)
+    for (size_t i = 0; i < c->count; i++) {
         release(c, i);
+    }
     ps_commit_settle(c, now_us);
 }
 
@@ -255,13 +274,15 @@ static void settle_collecting(ps_commit *c, int64_t now_us)
         ps_commit_decide(c, PSGD__V1__JOB_STATE__JOB_STATE_DONE, "", now_us, "%s", "");
         return;
     }
-    if (now_us < c->deadline_us)
+    if (now_us < c->deadline_us) {
         return;
-    for (size_t i = 0; i < c->count; i++)
+    }
+    for (size_t i = 0; i < c->count; i++) {
         if (is_uncollected(&c->members[i], 0)) {
             c->members[i].files = PS_FILES_LOST;
             c->members[i].is_lost = true;
         }
+    }
     ps_commit_decide(c, PSGD__V1__JOB_STATE__JOB_STATE_FAILED, "COLLECT_TIMEOUT", now_us,
                      "files were not collected within %.1f s from %s",
                      (double)c->conf.collect_us / 1e6, names);
@@ -269,28 +290,34 @@ static void settle_collecting(ps_commit *c, int64_t now_us)
 
 static bool is_held(const ps_commit *c)
 {
-    for (size_t i = 0; i < c->count; i++)
-        if (!c->members[i].is_lost && !c->members[i].is_released)
+    for (size_t i = 0; i < c->count; i++) {
+        if (!c->members[i].is_lost && !c->members[i].is_released) {
             return true;
+        }
+    }
     return false;
 }
 
 void ps_commit_settle(ps_commit *c, int64_t now_us)
 {
     if (c->stage == PS_STAGE_GOING) {
-        if (c->state == PSGD__V1__JOB_STATE__JOB_STATE_COLLECTING)
+        if (c->state == PSGD__V1__JOB_STATE__JOB_STATE_COLLECTING) {
             settle_collecting(c, now_us);
+        }
         return;
     }
     if (c->stage == PS_STAGE_SALVAGE) {
-        for (size_t i = 0; i < c->count; i++)
-            if (is_uncollected(&c->members[i], 0) && now_us < c->deadline_us)
+        for (size_t i = 0; i < c->count; i++) {
+            if (is_uncollected(&c->members[i], 0) && now_us < c->deadline_us) {
                 return;
+            }
+        }
         c->stage = PS_STAGE_STORE;
-        if (c->outcome == PSGD__V1__JOB_STATE__JOB_STATE_QUEUED)
+        if (c->outcome == PSGD__V1__JOB_STATE__JOB_STATE_QUEUED) {
             ps_commit_stored(c, &(ps_status){.code = PS_OK}, now_us); /* nothing to store */
-        else
+        } else {
             ps_commit_do(c, PS_COMMIT_STORE);
+        }
         return;
     }
     if (c->stage == PS_STAGE_RELEASE && (!is_held(c) || now_us >= c->deadline_us)) {
@@ -324,11 +351,13 @@ void ps_commit_waiting_for(const ps_commit *c, char *buf, size_t cap)
         int n;
 
         if (c->stage == PS_STAGE_RELEASE ? m->is_lost || m->is_released
-                                         : !is_short_of(m, step) && !is_uncollected(m, 0))
+                                         : !is_short_of(m, step) && !is_uncollected(m, 0)) {
             continue;
+        }
         n = snprintf(buf + len, cap - len, "%s%s", len ? ", " : "", m->id[0] ? m->id : m->address);
-        if (n < 0 || len + (size_t)n >= cap)
+        if (n < 0 || len + (size_t)n >= cap) {
             return;
+        }
         len += (size_t)n;
     }
 }
@@ -337,8 +366,9 @@ size_t ps_commit_find(const ps_commit *c, const char *node_id)
 {
     size_t i = 0;
 
-    while (i < c->count && strcmp(c->members[i].id, node_id) != 0)
+    while (i < c->count && strcmp(c->members[i].id, node_id) != 0) {
         i++;
+    }
     return i;
 }
 

@@ -26,9 +26,11 @@ static uint32_t bit(Psgd__V1__JobState state)
 
 ps_live *ps_coordinator_find(ps_coordinator *c, const char *job_id)
 {
-    for (ps_live *job = c->first; job; job = job->next)
-        if (strcmp(job->record.job->id, job_id) == 0)
+    for (ps_live *job = c->first; job; job = job->next) {
+        if (strcmp(job->record.job->id, job_id) == 0) {
             return job;
+        }
+    }
     return NULL;
 }
 
@@ -78,14 +80,17 @@ ps_status ps_coordinator_submit(ps_coordinator *c, const Psgd__V1__JobSpec *spec
     if (request_id[0] != '\0') {
         st =
             ps_registry_find_request(c->registry, request_id, job_id, PS_COORDINATOR_ID_MAX, known);
-        if (ps_is_ok(&st) && strcmp(known, content) != 0)
+        if (ps_is_ok(&st) && strcmp(known, content) != 0) {
             return ps_fail(PS_ALREADY_EXISTS, "request_id %s made job %s, which is another",
                            request_id, job_id);
-        if (st.code != PS_NOT_FOUND)
+        }
+        if (st.code != PS_NOT_FOUND) {
             return st;
+        }
     }
-    if (c->live_count >= PS_LIVE_JOBS_MAX)
+    if (c->live_count >= PS_LIVE_JOBS_MAX) {
         return ps_fail(PS_RESOURCE_EXHAUSTED, "%d jobs are waiting or running", PS_LIVE_JOBS_MAX);
+    }
     record.job = ps_job_create(spec, ps_clock_wall_us());
     st = ps_registry_add(c->registry, &record, spec->title, request_id, content);
     if (!ps_is_ok(&st)) {
@@ -108,14 +113,16 @@ static const char **held_addresses(const ps_coordinator *c)
     size_t count = 0, at = 0;
     const char **held;
 
-    for (const ps_live *job = c->first; job; job = job->next)
+    for (const ps_live *job = c->first; job; job = job->next) {
         count += job->attempt ? ps_attempt_count(job->attempt) : 0;
+    }
     held = ps_xcalloc(2 * count + 1, sizeof *held);
-    for (const ps_live *job = c->first; job; job = job->next)
+    for (const ps_live *job = c->first; job; job = job->next) {
         for (size_t i = 0; job->attempt && i < ps_attempt_count(job->attempt); i++) {
             held[at++] = ps_attempt_member(job->attempt, i)->address;
             held[at++] = job->record.job->id;
         }
+    }
     return held;
 }
 
@@ -145,33 +152,38 @@ static void schedule_now(ps_coordinator *c)
 {
     ps_live *next;
 
-    if (!c->is_open || c->is_stopping)
+    if (!c->is_open || c->is_stopping) {
         return;
+    }
     for (ps_live *job = c->first; job; job = next) {
         next = job->next;
-        if (!job->attempt)
+        if (!job->attempt) {
             try_start(c, job);
+        }
     }
 }
 
 static void on_soon(ps_event *event, bool ok)
 {
-    if (ok)
+    if (ok) {
         schedule_now(PS_CONTAINER_OF(event, ps_coordinator, soon.event));
+    }
 }
 
 void ps_coordinator_schedule(ps_coordinator *c)
 {
-    if (!c->soon.armed && !c->is_stopping)
+    if (!c->soon.armed && !c->is_stopping) {
         ps_loop_after(c->loop, &c->soon, soon_us);
+    }
 }
 
 static void on_sweep(ps_event *event, bool ok)
 {
     ps_coordinator *c = PS_CONTAINER_OF(event, ps_coordinator, sweep.event);
 
-    if (!ok)
+    if (!ok) {
         return;
+    }
     ps_nodes_forget(&c->nodes, ps_clock_us());
     schedule_now(c);
     ps_loop_after(c->loop, &c->sweep, sweep_us);
@@ -227,10 +239,12 @@ ps_status ps_coordinator_create(ps_loop *loop, const ps_coordinator_conf *conf,
     c->soon.event.fire = on_soon;
     ps_nodes_init(&c->nodes, conf->heartbeat_us, conf->lease_us);
     st = ps_registry_open(conf->data_dir, &c->registry);
-    if (ps_is_ok(&st))
+    if (ps_is_ok(&st)) {
         st = load_jobs(c);
-    if (ps_is_ok(&st))
+    }
+    if (ps_is_ok(&st)) {
         st = ps_work_create(loop, &c->work);
+    }
     if (!ps_is_ok(&st)) {
         ps_coordinator_destroy(c);
         return st;
@@ -247,8 +261,9 @@ void ps_coordinator_open(ps_coordinator *c, const char *address)
     c->is_open = true;
     for (ps_live *job = c->first; job; job = next) {
         next = job->next;
-        if (job->record.job->state == PSGD__V1__JOB_STATE__JOB_STATE_QUEUED)
+        if (job->record.job->state == PSGD__V1__JOB_STATE__JOB_STATE_QUEUED) {
             continue;
+        }
         ps_log_with(PS_LOG_INFO, "job", PS_LOG_FIELDS(PS_LOG_STR("job", job->record.job->id)),
                     "taken up again in %s", ps_state_name(job->record.job->state));
         ps_attempt_adopt(job);
@@ -263,9 +278,11 @@ void ps_coordinator_drain(ps_coordinator *c)
     ps_loop_cancel(c->loop, &c->soon);
     ps_watchers_end(c);
     ps_reclaims_end(c);
-    for (ps_live *job = c->first; job; job = job->next)
-        if (job->attempt)
+    for (ps_live *job = c->first; job; job = job->next) {
+        if (job->attempt) {
             ps_attempt_drop(job->attempt);
+        }
+    }
 }
 
 void ps_coordinator_stop(ps_coordinator *c)
@@ -276,8 +293,9 @@ void ps_coordinator_stop(ps_coordinator *c)
 
 void ps_coordinator_destroy(ps_coordinator *c)
 {
-    if (!c)
+    if (!c) {
         return;
+    }
     while (c->first) {
         ps_live *job = c->first;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* driver.c - does what commit.h decides: the short calls, the barrier, the end. */
+/* driver.c - does what commit.h decides: an attempt's life, and what its nodes tell. */
 #include "services/coordinator/driver_impl.h"
 
 #include "common/base/clock.h"
@@ -14,8 +14,6 @@
 
 enum { ABORT_US = 5000000, SLACK_US = 1000000 };
 
-static const ProtobufCServiceDescriptor *const node_service = &psgd__v1__node_service__descriptor;
-
 static int64_t us_of_ms(uint32_t ms)
 {
     return (int64_t)ms * 1000;
@@ -25,8 +23,9 @@ static void on_timer(ps_event *event, bool ok)
 {
     ps_attempt *a = PS_CONTAINER_OF(event, ps_attempt, timer.event);
 
-    if (!ok || !a->job)
+    if (!ok || !a->job) {
         return;
+    }
     ps_commit_tick(&a->commit, ps_clock_us());
     ps_attempt_pump(a);
 }
@@ -52,8 +51,9 @@ static void conf_of(const ps_attempt *a, ps_commit_conf *conf)
     /* Everything leaves through the coordinator's own link. */
     bytes += workers * (ps_plan_package_bytes(a->plan, PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER, 0) +
                         ps_package_data_bytes(a->plan));
-    for (uint32_t rank = 0; rank < a->plan->spec->pservers; rank++)
+    for (uint32_t rank = 0; rank < a->plan->spec->pservers; rank++) {
         bytes += ps_plan_package_bytes(a->plan, PSGD__V1__NODE_ROLE__NODE_ROLE_PSERVER, rank);
+    }
     *conf = (ps_commit_conf){
         .can_commit_us = us_of_ms(t->can_commit_ms),
         .pre_commit_us = ps_plan_pre_commit_us(a->plan, bytes),
@@ -64,8 +64,9 @@ static void conf_of(const ps_attempt *a, ps_commit_conf *conf)
         .survives_loss = a->plan->policy->survives_loss,
         .busy_is_failure = a->plan->spec->n_nodes > 0,
     };
-    if (conf->lease_us < beats_us)
+    if (conf->lease_us < beats_us) {
         conf->lease_us = beats_us; /* less than that no living node can keep */
+    }
 }
 
 static ps_attempt *create(ps_live *job)
@@ -79,10 +80,12 @@ static ps_attempt *create(ps_live *job)
     snprintf(a->job_id, sizeof a->job_id, "%s", job->record.job->id);
     a->timer.event.fire = on_timer;
     st = ps_artifacts_folder(a->folder, a->c->conf.data_dir, a->job_id);
-    if (ps_is_ok(&st))
+    if (ps_is_ok(&st)) {
         st = ps_dir_make(a->folder);
-    if (!ps_is_ok(&st))
+    }
+    if (!ps_is_ok(&st)) {
         ps_log(PS_LOG_ERROR, "job", "%s: %s", a->job_id, st.text);
+    }
     st = ps_plan_create(job->record.job->spec, NULL, NULL, &a->plan);
     if (!ps_is_ok(&st)) {
         /* It was checked when it was submitted; an older program may have. */
@@ -106,8 +109,9 @@ static void make_peers(ps_attempt *a)
         p->a = a;
         p->index = i;
         p->channel = ps_channel_create(a->c->loop, m->address);
-        if (node)
+        if (node) {
             snprintf(node->holder, sizeof node->holder, "%s", a->job_id);
+        }
     }
 }
 
@@ -121,14 +125,16 @@ static void package_ready(void *arg, ps_package *package)
                        package->status.code == PS_NOT_FOUND ? "DATA_MISSING" : "PACKAGE_FAILED",
                        &package->status, ps_clock_us());
     } else if (a->job) {
-        for (size_t i = 0; i < a->commit.count; i++)
+        for (size_t i = 0; i < a->commit.count; i++) {
             if (a->peers[i].wants_package) {
                 a->peers[i].wants_package = false;
                 ps_prepare_start(&a->peers[i], a->commit.conf.pre_commit_us + SLACK_US);
             }
+        }
     }
-    if (a->job)
+    if (a->job) {
         ps_attempt_pump(a);
+    }
     ps_attempt_settle(a);
 }
 
@@ -177,169 +183,19 @@ void ps_attempt_adopt(ps_live *job)
         return;
     }
     conf_of(a, &conf);
-    if (job->record.outcome != 0)
+    if (job->record.outcome != 0) {
         ps_commit_adopt_end(&a->commit, &conf, members, count, msg->state, job->record.outcome,
                             msg->reason, msg->message, now_us);
-    else if (msg->state < PSGD__V1__JOB_STATE__JOB_STATE_RUNNING)
+    } else if (msg->state < PSGD__V1__JOB_STATE__JOB_STATE_RUNNING) {
         ps_commit_adopt_end(&a->commit, &conf, members, count, msg->state, queued,
                             "COORDINATOR_RESTARTED",
                             "the coordinator was started anew before training began", now_us);
-    else
+    } else {
         ps_commit_adopt(&a->commit, &conf, members, count, msg->state, now_us);
+    }
     free(members);
     make_peers(a);
     ps_attempt_pump(a);
-}
-
-/* --- calls ------------------------------------------------------------------ */
-
-/* Until it says otherwise the scheduler shall leave it alone. */
-static void mark_busy(ps_attempt *a, const Psgd__V1__CanCommitResponse *r)
-{
-    ps_node_entry *node = ps_nodes_find(&a->c->nodes, r->node_id);
-
-    if (!node)
-        return;
-    node->phase = r->phase;
-    node->attempt = r->held_by_attempt;
-    snprintf(node->job_id, sizeof node->job_id, "%.95s", r->held_by_job);
-}
-
-static void on_can_commit(void *arg, const ps_error *error, const ProtobufCMessage *reply)
-{
-    const Psgd__V1__CanCommitResponse *r = (const void *)reply;
-    ps_peer *p = arg;
-    ps_attempt *a = p->a;
-    int64_t now_us = ps_clock_us();
-    char holder[200];
-
-    p->asking = NULL;
-    if (!a->job) {
-        ps_attempt_settle(a);
-        return;
-    }
-    if (!ps_is_ok(&error->status)) {
-        ps_commit_refused(&a->commit, p->index, &error->status, now_us);
-    } else if (r->ready) {
-        ps_node_entry *node = ps_nodes_find(&a->c->nodes, r->node_id);
-
-        if (node)
-            snprintf(node->holder, sizeof node->holder, "%s", a->job_id);
-        ps_commit_reserved(&a->commit, p->index, r->node_id, r->incarnation, now_us);
-    } else {
-        snprintf(holder, sizeof holder, "job %.96s (attempt %u, %s)", r->held_by_job,
-                 r->held_by_attempt, ps_phase_text(r->phase));
-        mark_busy(a, r);
-        ps_commit_busy(&a->commit, p->index, r->node_id, holder, now_us);
-    }
-    ps_attempt_pump(a);
-    ps_attempt_settle(a);
-}
-
-static void ask(ps_peer *p)
-{
-    Psgd__V1__CanCommitRequest q = PSGD__V1__CAN_COMMIT_REQUEST__INIT;
-    int64_t timeout_us = p->a->commit.conf.can_commit_us + SLACK_US;
-
-    q.job_id = p->a->job_id;
-    q.attempt = p->a->number;
-    q.role = ps_peer_member(p)->role;
-    q.coordinator = p->a->c->address;
-    /* Until the slowest of the others has answered, and the package is made. */
-    q.reserve_ms =
-        (uint32_t)(p->a->commit.conf.can_commit_us / 1000 + p->a->commit.conf.pre_commit_us / 1000);
-    p->a->pending++;
-    p->asking = ps_unary_start(p->channel, node_service, "CanCommit", &q.base, timeout_us,
-                               on_can_commit, p);
-}
-
-static void on_do_commit(void *arg, const ps_error *error, const ProtobufCMessage *reply)
-{
-    ps_peer *p = arg;
-    ps_attempt *a = p->a;
-
-    (void)reply; /* Ready tells of success */
-    p->asking = NULL;
-    if (a->job && !ps_is_ok(&error->status)) {
-        ps_commit_refused(&a->commit, p->index, &error->status, ps_clock_us());
-        ps_attempt_pump(a);
-    }
-    ps_attempt_settle(a);
-}
-
-static void start(ps_peer *p)
-{
-    Psgd__V1__DoCommitRequest q = PSGD__V1__DO_COMMIT_REQUEST__INIT;
-
-    q.job_id = p->a->job_id;
-    q.attempt = p->a->number;
-    p->a->pending++;
-    p->asking = ps_unary_start(p->channel, node_service, "DoCommit", &q.base,
-                               p->a->commit.conf.ready_us + SLACK_US, on_do_commit, p);
-}
-
-static void on_abort(void *arg, const ps_error *error, const ProtobufCMessage *reply)
-{
-    ps_peer *p = arg;
-    ps_attempt *a = p->a;
-
-    (void)reply;
-    p->aborting = NULL;
-    if (ps_is_ok(&error->status)) {
-        ps_node_entry *node = ps_nodes_find(&a->c->nodes, ps_peer_member(p)->id);
-
-        if (node && strcmp(node->job_id, a->job_id) == 0)
-            ps_node_mark_idle(node);
-    }
-    if (a->job) {
-        ps_commit_released(&a->commit, p->index, ps_clock_us());
-        ps_attempt_pump(a);
-    }
-    ps_attempt_settle(a);
-}
-
-static void answer_ready(ps_peer *p, const ps_status *why_not)
-{
-    Psgd__V1__ReadyResponse reply = PSGD__V1__READY_RESPONSE__INIT;
-    ps_call *call = p->ready;
-
-    if (!call)
-        return;
-    p->ready = NULL;
-    if (why_not)
-        ps_call_fail(call, *why_not);
-    else
-        ps_call_reply(call, &reply.base);
-}
-
-/* Stops whatever runs with the node, but for its Abort. */
-static void let_go(ps_peer *p, const char *why)
-{
-    ps_status st = ps_fail(PS_ABORTED, "%s", why[0] ? why : "the attempt is over");
-
-    p->wants_package = false;
-    if (p->asking)
-        ps_unary_cancel(p->asking);
-    if (p->prepare)
-        ps_prepare_stop(p->prepare);
-    if (p->collect)
-        ps_collect_stop(p->collect);
-    answer_ready(p, &st);
-}
-
-static void release(ps_peer *p)
-{
-    Psgd__V1__AbortRequest q = PSGD__V1__ABORT_REQUEST__INIT;
-    const ps_commit *c = &p->a->commit;
-    char why[PS_COMMIT_MESSAGE_MAX];
-
-    snprintf(why, sizeof why, "%s", c->message[0] ? c->message : "the job is over");
-    let_go(p, why);
-    q.job_id = p->a->job_id;
-    q.attempt = p->a->number;
-    q.why = why;
-    p->a->pending++;
-    p->aborting = ps_unary_start(p->channel, node_service, "Abort", &q.base, ABORT_US, on_abort, p);
 }
 
 /* --- the pump ---------------------------------------------------------------- */
@@ -355,8 +211,9 @@ static void changed(ps_attempt *a)
         ps_job_place(msg, a->commit.members, a->commit.count); /* all ids are known now */
         break;
     case PSGD__V1__JOB_STATE__JOB_STATE_RUNNING:
-        if (!msg->start_time)
+        if (!msg->start_time) {
             ps_time_set(&msg->start_time, ps_clock_wall_us());
+        }
         break;
     case PSGD__V1__JOB_STATE__JOB_STATE_COLLECTING:
         message = a->commit.message; /* of a failure, whose files are being saved */
@@ -378,18 +235,21 @@ static void over(ps_attempt *a)
     for (size_t i = 0; i < a->commit.count; i++) {
         ps_node_entry *node = ps_nodes_find(&a->c->nodes, a->commit.members[i].id);
 
-        if (node && strcmp(node->holder, a->job_id) == 0)
+        if (node && strcmp(node->holder, a->job_id) == 0) {
             node->holder[0] = '\0';
-        let_go(&a->peers[i], a->commit.message);
+        }
+        ps_peer_let_go(&a->peers[i], a->commit.message);
     }
     a->job = NULL;
     job->attempt = NULL;
     ps_loop_cancel(a->c->loop, &a->timer);
     job->record.outcome = 0;
-    if (a->commit.outcome != queued)
+    if (a->commit.outcome != queued) {
         ps_time_set(&msg->end_time, ps_clock_wall_us());
-    if (msg->progress)
+    }
+    if (msg->progress) {
         ps_text_set(&msg->progress->waiting_for, "");
+    }
     ps_live_set_state(job, a->commit.outcome, a->commit.reason, a->commit.message);
     ps_coordinator_job_over(a->c, job);
 }
@@ -398,26 +258,27 @@ static void act(ps_attempt *a, ps_commit_action action, ps_peer *p)
 {
     switch (action) {
     case PS_COMMIT_ASK:
-        ask(p);
+        ps_peer_ask(p);
         break;
     case PS_COMMIT_PREPARE:
-        if (a->package_ready)
+        if (a->package_ready) {
             ps_prepare_start(p, a->commit.conf.pre_commit_us + SLACK_US);
-        else
+        } else {
             p->wants_package = true;
+        }
         break;
     case PS_COMMIT_START:
-        start(p);
+        ps_peer_start(p);
         break;
     case PS_COMMIT_OPEN:
-        answer_ready(p, NULL);
+        ps_peer_answer_ready(p, NULL);
         break;
     case PS_COMMIT_COLLECT:
         log_name(p);
         ps_collect_start(p);
         break;
     case PS_COMMIT_RELEASE:
-        release(p);
+        ps_peer_release(p);
         break;
     case PS_COMMIT_CHANGED:
         changed(a);
@@ -437,8 +298,9 @@ void ps_attempt_pump(ps_attempt *a)
     int64_t deadline_us, now_us;
     size_t index;
 
-    if (a->is_pumping || !a->job)
+    if (a->is_pumping || !a->job) {
         return;
+    }
     a->is_pumping = true;
     a->pending++; /* an end within must not free it under our feet */
     while ((action = ps_commit_next(&a->commit, &index)) != PS_COMMIT_NOTHING) {
@@ -452,10 +314,11 @@ void ps_attempt_pump(ps_attempt *a)
     if (a->job) {
         deadline_us = ps_commit_deadline(&a->commit);
         now_us = ps_clock_us();
-        if (deadline_us == INT64_MAX)
+        if (deadline_us == INT64_MAX) {
             ps_loop_cancel(a->c->loop, &a->timer);
-        else
+        } else {
             ps_loop_after(a->c->loop, &a->timer, deadline_us > now_us ? deadline_us - now_us : 0);
+        }
     }
     ps_attempt_settle(a);
 }
@@ -463,14 +326,17 @@ void ps_attempt_pump(ps_attempt *a)
 void ps_attempt_settle(ps_attempt *a)
 {
     assert(a->pending > 0);
-    if (--a->pending > 0 || a->job)
+    if (--a->pending > 0 || a->job) {
         return;
+    }
     for (size_t i = 0; i < a->commit.count; i++) {
         ps_channel_destroy(a->peers[i].channel);
-        if (a->peers[i].progress)
+        if (a->peers[i].progress) {
             psgd__v1__worker_progress__free_unpacked(a->peers[i].progress, NULL);
-        if (a->peers[i].counters)
+        }
+        if (a->peers[i].counters) {
             psgd__v1__server_counters__free_unpacked(a->peers[i].counters, NULL);
+        }
     }
     free(a->peers);
     ps_commit_fini(&a->commit);
@@ -486,9 +352,10 @@ void ps_attempt_drop(ps_attempt *a)
     a->job = NULL;
     ps_loop_cancel(a->c->loop, &a->timer);
     for (size_t i = 0; i < a->commit.count; i++) {
-        let_go(&a->peers[i], "the coordinator is stopping");
-        if (a->peers[i].aborting)
+        ps_peer_let_go(&a->peers[i], "the coordinator is stopping");
+        if (a->peers[i].aborting) {
             ps_unary_cancel(a->peers[i].aborting);
+        }
     }
     ps_attempt_settle(a);
 }
@@ -503,10 +370,11 @@ static void take_log(ps_peer *p, const Psgd__V1__HeartbeatRequest *beat,
         ps_artifacts_append(a->folder, log_name(p), beat->log_offset, beat->log_bytes.data,
                             beat->log_bytes.len, &answer->log_stored);
 
-    if (!ps_is_ok(&st))
+    if (!ps_is_ok(&st)) {
         ps_log(PS_LOG_ERROR, "job", "%s: log of %s: %s", a->job_id, beat->node_id, st.text);
-    else if (beat->log_bytes.len > 0)
+    } else if (beat->log_bytes.len > 0) {
         ps_coordinator_wake_watchers(a->c, a->job->record.number);
+    }
 }
 
 void ps_attempt_beat(ps_attempt *a, const Psgd__V1__HeartbeatRequest *beat,
@@ -517,8 +385,9 @@ void ps_attempt_beat(ps_attempt *a, const Psgd__V1__HeartbeatRequest *beat,
     int64_t now_us = ps_clock_us();
     ps_status error = ps_ok();
 
-    if (i == a->commit.count)
+    if (i == a->commit.count) {
         return;
+    }
     if (beat->phase == PSGD__V1__NODE_PHASE__NODE_PHASE_FAILED) {
         ps_code code = beat->error_code >= 1 && beat->error_code <= 16 ? (ps_code)beat->error_code
                                                                        : PS_UNKNOWN;
@@ -527,10 +396,11 @@ void ps_attempt_beat(ps_attempt *a, const Psgd__V1__HeartbeatRequest *beat,
     }
     if (holds) {
         take_log(&a->peers[i], beat, answer);
-        if (a->commit.members[i].is_lost || a->commit.members[i].is_releasing)
+        if (a->commit.members[i].is_lost || a->commit.members[i].is_releasing) {
             answer->directive = PSGD__V1__NODE_DIRECTIVE__NODE_DIRECTIVE_ABORT;
-        else if (beat->progress)
+        } else if (beat->progress) {
             ps_progress_take(a, &a->peers[i], beat->progress, now_us);
+        }
     }
     ps_commit_beat(&a->commit, i, beat->incarnation, holds, beat->phase, &error, now_us);
     ps_attempt_pump(a);
@@ -540,8 +410,9 @@ void ps_attempt_registered(ps_attempt *a, const ps_node_entry *node)
 {
     size_t i = ps_commit_find(&a->commit, node->id);
 
-    if (i == a->commit.count)
+    if (i == a->commit.count) {
         return;
+    }
     ps_commit_restarted(&a->commit, i, node->incarnation, ps_clock_us());
     ps_attempt_pump(a);
 }
@@ -550,8 +421,9 @@ static void ready_gone(void *arg, ps_call *call)
 {
     ps_peer *p = arg;
 
-    if (p->ready == call)
+    if (p->ready == call) {
         p->ready = NULL;
+    }
 }
 
 void ps_attempt_ready(ps_attempt *a, const Psgd__V1__ReadyRequest *request, ps_call *call)
@@ -560,13 +432,14 @@ void ps_attempt_ready(ps_attempt *a, const Psgd__V1__ReadyRequest *request, ps_c
     ps_status st = ps_fail(PS_ABORTED, "attempt %u does not have this node", request->attempt);
     ps_status again = ps_fail(PS_ABORTED, "another Ready of this node came");
 
-    if (i < a->commit.count)
+    if (i < a->commit.count) {
         st = ps_commit_ready(&a->commit, i, request->incarnation, ps_clock_us());
+    }
     if (!ps_is_ok(&st)) {
         ps_call_fail(call, st);
         return;
     }
-    answer_ready(&a->peers[i], &again);
+    ps_peer_answer_ready(&a->peers[i], &again);
     a->peers[i].ready = call;
     ps_call_on_gone(call, ready_gone, &a->peers[i]);
     ps_attempt_pump(a);

@@ -33,8 +33,9 @@ static void drop(ps_collect *c)
 {
     ps_attempt *a = c->a;
 
-    if (c->has_intake)
+    if (c->has_intake) {
         ps_intake_fini(&c->intake);
+    }
     free(c);
     ps_attempt_settle(a);
 }
@@ -54,25 +55,28 @@ static void on_retry(ps_event *event, bool ok)
 {
     ps_collect *c = PS_CONTAINER_OF(event, ps_collect, retry.event);
 
-    if (!ok || !c->peer)
+    if (!ok || !c->peer) {
         drop(c);
-    else
+    } else {
         open_stream(c);
+    }
 }
 
 static void on_message(void *arg, const ProtobufCMessage *head, ps_payload *payload)
 {
     ps_collect *c = arg;
 
-    if (!c->peer || !ps_is_ok(&c->failure))
+    if (!c->peer || !ps_is_ok(&c->failure)) {
         return;
+    }
     ps_commit_seen(&c->a->commit, c->peer->index, ps_clock_us());
     c->failure =
         ps_intake_chunk(&c->intake, (const Psgd__V1__CollectResponse *)(const void *)head, payload);
-    if (ps_is_ok(&c->failure))
+    if (ps_is_ok(&c->failure)) {
         ps_stream_read(c->stream);
-    else
+    } else {
         ps_stream_cancel(c->stream);
+    }
 }
 
 /* The files are the job's from now on. */
@@ -83,8 +87,9 @@ static void list_files(ps_collect *c)
     for (size_t i = 0; i < c->intake.file_count; i++) {
         const ps_intake_file *f = &c->intake.files[i];
 
-        if (f->name[0] != '.')
+        if (f->name[0] != '.') {
             ps_job_add_artifact(c->a->job->record.job, f->name, f->kind, f->size, f->sha256, m->id);
+        }
     }
 }
 
@@ -98,8 +103,9 @@ static void on_end(void *arg, const ps_error *error)
         drop(c);
         return;
     }
-    if (ps_is_ok(&st))
+    if (ps_is_ok(&st)) {
         st = ps_intake_end(&c->intake);
+    }
     if (!ps_is_ok(&c->failure)) {
         st = c->failure;
     } else if (st.code == PS_UNAVAILABLE || st.code == PS_FAILED_PRECONDITION ||
@@ -110,8 +116,9 @@ static void on_end(void *arg, const ps_error *error)
         ps_loop_after(c->a->c->loop, &c->retry, RETRY_US);
         return;
     }
-    if (ps_is_ok(&st))
+    if (ps_is_ok(&st)) {
         list_files(c);
+    }
     conclude(c, &st);
 }
 
@@ -120,8 +127,9 @@ static void open_stream(ps_collect *c)
     static const ps_stream_events events = {.on_message = on_message, .on_end = on_end};
     Psgd__V1__CollectRequest q = PSGD__V1__COLLECT_REQUEST__INIT;
 
-    if (c->has_intake)
+    if (c->has_intake) {
         ps_intake_fini(&c->intake);
+    }
     ps_intake_init(&c->intake, c->a->folder, c->peer->log_name, ps_peer_member(c->peer)->rank);
     c->has_intake = true;
     c->failure = ps_ok();
@@ -144,11 +152,13 @@ static void on_status(void *arg, const ps_error *error, const ProtobufCMessage *
         drop(c);
         return;
     }
-    if (ps_is_ok(&error->status) && r->progress)
+    if (ps_is_ok(&error->status) && r->progress) {
         ps_progress_take(c->a, c->peer, r->progress, ps_clock_us());
+    }
     if (ps_is_ok(&error->status) && r->counters) {
-        if (c->peer->counters)
+        if (c->peer->counters) {
             psgd__v1__server_counters__free_unpacked(c->peer->counters, NULL);
+        }
         c->peer->counters = (void *)ps_message_copy(&r->counters->base);
     }
     open_stream(c);
@@ -173,10 +183,11 @@ void ps_collect_stop(ps_collect *collect)
 
     c->peer->collect = NULL;
     c->peer = NULL;
-    if (c->status_call)
+    if (c->status_call) {
         ps_unary_cancel(c->status_call);
-    else if (c->stream)
+    } else if (c->stream) {
         ps_stream_cancel(c->stream);
-    else
+    } else {
         ps_loop_after(c->a->c->loop, &c->retry, 0); /* it ends at its retry */
+    }
 }

@@ -66,6 +66,17 @@ void ps_attempt_pump(ps_attempt *a);
 /* Something that was counted in `pending` has come back. May free the attempt. */
 void ps_attempt_settle(ps_attempt *a);
 
+/* The short calls; their answers go to the commit. */
+void ps_peer_ask(ps_peer *p);     /* CanCommit */
+void ps_peer_start(ps_peer *p);   /* DoCommit */
+void ps_peer_release(ps_peer *p); /* lets go, then Abort */
+
+/* Answers its Ready, if it waits: goes, or fails with *why_not. */
+void ps_peer_answer_ready(ps_peer *p, const ps_status *why_not);
+
+/* Stops whatever runs with the node, but for its Abort. */
+void ps_peer_let_go(ps_peer *p, const char *why);
+
 /* PreCommit with one node: tells the commit prepared or refused, unless stopped. */
 void ps_prepare_start(ps_peer *peer, int64_t timeout_us);
 void ps_prepare_stop(ps_prepare *prepare);

@@ -207,14 +207,18 @@ static bool send_file_piece(ps_prepare *p)
     size_t n = left < PS_CHUNK_MAX ? (size_t)left : PS_CHUNK_MAX, got = 0;
     ps_status st = ps_ok();
 
-    if (p->file == from->file_count)
+    if (p->file == from->file_count) {
         return false;
-    if (!p->open)
+    }
+    if (!p->open) {
         st = ps_packed_open(from->folder, file->name, &p->open, NULL);
-    if (ps_is_ok(&st))
+    }
+    if (ps_is_ok(&st)) {
         st = ps_packed_read(p->open, p->chunk, n, &got);
-    if (ps_is_ok(&st) && got < n)
+    }
+    if (ps_is_ok(&st) && got < n) {
         st = ps_fail(PS_DATA_LOSS, "%s became shorter", file->name);
+    }
     if (!ps_is_ok(&st)) {
         give_up(p, ps_wrap(st, "data set %s", p->a->plan->data->name));
         return true;
@@ -249,8 +253,9 @@ static bool send_weights(ps_prepare *p)
         uint32_t index = is_worker(p) ? p->slice : layout->owned[rank][p->slice];
         const ps_slice *s = &layout->slices[index];
 
-        if (values + s->n > CHUNK_VALUES)
+        if (values + s->n > CHUNK_VALUES) {
             break;
+        }
         p->pieces[n] = (ps_piece){
             .data = block + s->at, .len = s->n * sizeof(float), .buf = p->a->package->weights};
         p->slices[n++] = index;
@@ -258,8 +263,9 @@ static bool send_weights(ps_prepare *p)
         XXH3_64bits_update(p->hash, block + s->at, s->n * sizeof(float));
         p->slice++;
     }
-    if (n == 0)
+    if (n == 0) {
         return false;
+    }
     chunk.n_slices = n;
     chunk.slices = p->slices;
     q.package_case = PSGD__V1__PRE_COMMIT_REQUEST__PACKAGE_WEIGHTS;
@@ -282,8 +288,9 @@ static void send_seal(ps_prepare *p)
 /* Sends what comes next, unless an answer must come first. */
 static void go_on(ps_prepare *p)
 {
-    if (!p->peer || p->has_failed || !ps_stream_can_send(p->stream))
+    if (!p->peer || p->has_failed || !ps_stream_can_send(p->stream)) {
         return;
+    }
     switch (p->at) {
     case SETTINGS:
         p->at = MODEL;
@@ -306,13 +313,15 @@ static void go_on(ps_prepare *p)
         send_data(p);
         break;
     case FILES:
-        if (send_file_piece(p))
+        if (send_file_piece(p)) {
             break;
+        }
         p->at = WEIGHTS;
         /* fall through */
     case WEIGHTS:
-        if (send_weights(p))
+        if (send_weights(p)) {
             break;
+        }
         p->at = SEAL;
         /* fall through */
     case SEAL:
@@ -329,8 +338,9 @@ static void on_sent(void *arg)
 {
     ps_prepare *p = arg;
 
-    if (p->peer && p->at == SEALED)
+    if (p->peer && p->at == SEALED) {
         ps_stream_half_close(p->stream);
+    }
     go_on(p);
 }
 
@@ -341,8 +351,9 @@ static void on_message(void *arg, const ProtobufCMessage *head, ps_payload *payl
     int64_t now_us = ps_clock_us();
 
     (void)payload;
-    if (!p->peer || p->has_failed)
+    if (!p->peer || p->has_failed) {
         return;
+    }
     ps_commit_seen(&p->a->commit, p->peer->index, now_us);
     if (r->package == PSGD__V1__PACKAGE_KIND__PACKAGE_KIND_DATA && p->at == OFFERED) {
         if (r->need_data && p->a->package->file_count == 0) {
@@ -371,8 +382,9 @@ static void on_end(void *arg, const ps_error *error)
 
     if (p->peer) {
         p->peer->prepare = NULL;
-        if (ps_is_ok(&st))
+        if (ps_is_ok(&st)) {
             st = ps_fail(PS_UNAVAILABLE, "PreCommit ended before the seal was acknowledged");
+        }
         if (!p->prepared && !p->has_failed) {
             ps_commit_refused(&a->commit, p->peer->index, &st, ps_clock_us());
             ps_attempt_pump(a);
@@ -407,8 +419,9 @@ void ps_prepare_start(ps_peer *peer, int64_t timeout_us)
 
 void ps_prepare_stop(ps_prepare *prepare)
 {
-    if (!prepare->peer)
+    if (!prepare->peer) {
         return;
+    }
     prepare->peer->prepare = NULL;
     prepare->peer = NULL;
     ps_stream_cancel(prepare->stream);

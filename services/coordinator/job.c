@@ -40,16 +40,18 @@ static void save(ps_live *job, const Psgd__V1__WatchJobResponse *event)
 {
     ps_status st = ps_registry_save(job->c->registry, &job->record, event);
 
-    if (!ps_is_ok(&st))
+    if (!ps_is_ok(&st)) {
         ps_log_with(PS_LOG_ERROR, "registry", PS_LOG_FIELDS(PS_LOG_STR("job", job->record.job->id)),
                     "a change is not stored: %s", st.text);
+    }
 }
 
 static void give_number(ps_live *job)
 {
     job->sequence++;
-    if (job->sequence > job->record.sequence)
+    if (job->sequence > job->record.sequence) {
         job->record.sequence = job->sequence + SEQUENCE_BATCH;
+    }
 }
 
 void ps_live_publish(ps_live *job, Psgd__V1__JobEventKind kind)
@@ -69,15 +71,17 @@ void ps_live_publish(ps_live *job, Psgd__V1__JobEventKind kind)
     job->progress_sequence = 0; /* superseded: this one is newer */
     save(job, &event);
     if (kind == PSGD__V1__JOB_EVENT_KIND__JOB_EVENT_KIND_STATE &&
-        job->c->conf.exit_at == job->record.job->state)
+        job->c->conf.exit_at == job->record.job->state) {
         kill(getpid(), SIGKILL); /* a fault that a test asked for */
+    }
     ps_coordinator_wake_watchers(job->c, job->record.number);
 }
 
 void ps_live_progress(ps_live *job, int64_t now_us)
 {
-    if (now_us - job->progress_us < PROGRESS_US)
+    if (now_us - job->progress_us < PROGRESS_US) {
         return;
+    }
     job->progress_us = now_us;
     if (job->sequence == job->record.sequence) {
         give_number(job);
@@ -100,9 +104,10 @@ void ps_live_set_state(ps_live *job, Psgd__V1__JobState state, const char *reaso
     Psgd__V1__Job *msg = job->record.job;
 
     if (msg->state == state && strcmp(msg->reason, reason) == 0 &&
-        strcmp(msg->message, message) == 0)
+        strcmp(msg->message, message) == 0) {
         return;
-    if (msg->state != state)
+    }
+    if (msg->state != state) {
         ps_log_with(ps_state_is_final(state) && state == PSGD__V1__JOB_STATE__JOB_STATE_FAILED
                         ? PS_LOG_WARN
                         : PS_LOG_INFO,
@@ -112,6 +117,7 @@ void ps_live_set_state(ps_live *job, Psgd__V1__JobState state, const char *reaso
                                             PS_LOG_STR(reason[0] ? "reason" : NULL, reason),
                                             {.key = NULL}}),
                     "%s%s%s", ps_state_name(state), message[0] ? ": " : "", message);
+    }
     msg->state = state;
     ps_text_set(&msg->reason, reason);
     ps_text_set(&msg->message, message);

@@ -90,8 +90,9 @@ static void on_stop(ps_event *event, bool ok)
 {
     program *p = PS_CONTAINER_OF(event, program, stop);
 
-    if (!ok)
+    if (!ok) {
         return;
+    }
     ps_log(PS_LOG_INFO, "main", "stopping; jobs that run go on without me");
     ps_coordinator_drain(p->coordinator);
     ps_server_stop(p->server, grace_us, &p->down);
@@ -114,14 +115,17 @@ static ps_status read_fault(const char *text, Psgd__V1__JobState *state)
     const ProtobufCEnumValue *value;
 
     *state = PSGD__V1__JOB_STATE__JOB_STATE_UNSPECIFIED;
-    if (!text)
+    if (!text) {
         return ps_ok();
-    if (strncmp(text, "exit-at:", 8) != 0)
+    }
+    if (strncmp(text, "exit-at:", 8) != 0) {
         return ps_fail(PS_INVALID_ARGUMENT, "--fault %s: exit-at:STATE is allowed", text);
+    }
     snprintf(name, sizeof name, "JOB_STATE_%.40s", text + 8);
     value = protobuf_c_enum_descriptor_get_value_by_name(type, name);
-    if (!value || value->value == 0)
+    if (!value || value->value == 0) {
         return ps_fail(PS_INVALID_ARGUMENT, "--fault: %s is no state of a job", text + 8);
+    }
     *state = (Psgd__V1__JobState)value->value;
     return ps_ok();
 }
@@ -136,16 +140,19 @@ static ps_status find_address(const settings *s, const ps_address *bound, char *
     if (s->advertise && s->advertise[0] != '\0') {
         st = ps_address_parse(s->advertise, bound->host, bound->port, &address);
     } else if (ps_address_is_any(bound)) {
-        if (gethostname(host, sizeof host) != 0)
+        if (gethostname(host, sizeof host) != 0) {
             return ps_fail(PS_FAILED_PRECONDITION, "this host has no name: set --advertise");
+        }
         host[sizeof host - 1] = '\0';
         st = ps_address_parse(host, "", bound->port, &address);
     }
-    if (!ps_is_ok(&st))
+    if (!ps_is_ok(&st)) {
         return ps_wrap(st, "--advertise");
+    }
     ps_address_format(&address, text);
-    if (strlen(text) >= cap)
+    if (strlen(text) >= cap) {
         return ps_fail(PS_INVALID_ARGUMENT, "address %.60s.. is too long", text);
+    }
     snprintf(out, cap, "%.*s", (int)cap - 1, text);
     return ps_ok();
 }
@@ -156,47 +163,77 @@ static ps_status serve(program *p, const settings *s)
     char listen[PS_ADDRESS_TEXT_BYTES], address[160];
     ps_status st = ps_address_parse(s->listen, "127.0.0.1", DEFAULT_PORT, &bound);
 
-    if (!ps_is_ok(&st))
+    if (!ps_is_ok(&st)) {
         return ps_wrap(st, "--listen");
+    }
     ps_address_format(&bound, listen);
     p->service = ps_coordinator_service(p->coordinator);
     st = ps_server_start(p->loop, &p->service, 1, listen, &p->server);
-    if (!ps_is_ok(&st))
+    if (!ps_is_ok(&st)) {
         return st;
+    }
     bound.port = (uint16_t)ps_server_port(p->server);
     ps_address_format(&bound, listen);
     st = find_address(s, &bound, address, sizeof address);
-    if (!ps_is_ok(&st))
+    if (!ps_is_ok(&st)) {
         return st;
+    }
     printf("psgd-coordinator listening on %s\n", listen);
     fflush(stdout);
-    if (!ps_address_is_loopback(&bound))
+    if (!ps_address_is_loopback(&bound)) {
         ps_log(PS_LOG_WARN, "main",
                "listening on %s: the link is not protected, anybody who reaches it can use it",
                listen);
+    }
     ps_coordinator_open(p->coordinator, address);
     return ps_ok();
+}
+
+static ps_status find_data_dir(const settings *s, char *out, size_t cap)
+{
+    const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
+    int n;
+
+    if (s->data_dir && s->data_dir[0] != '\0') {
+        n = snprintf(out, cap, "%s", s->data_dir);
+    } else if (state && state[0] == '/') {
+        n = snprintf(out, cap, "%s/psgd/psgd-coordinator", state);
+    } else if (home && home[0] == '/') {
+        n = snprintf(out, cap, "%s/.local/state/psgd/psgd-coordinator", home);
+    } else {
+        return ps_fail(PS_FAILED_PRECONDITION, "no home directory: set --data-dir");
+    }
+    return n > 0 && (size_t)n < cap ? ps_ok()
+                                    : ps_fail(PS_INVALID_ARGUMENT, "--data-dir is too long");
 }
 
 /* Runs until it is told to stop. */
 static ps_status run(const settings *s)
 {
-    ps_coordinator_conf conf = {.data_dir = s->data_dir,
+    char data_dir[800];
+    ps_coordinator_conf conf = {.data_dir = data_dir,
                                 .data_path = s->data_path,
                                 .heartbeat_us = s->heartbeat_us,
                                 .lease_us = s->lease_us};
     program p = {.stop.fire = on_stop, .down.fire = on_down};
     ps_status st = read_fault(s->fault, &conf.exit_at);
 
-    if (ps_is_ok(&st))
+    if (ps_is_ok(&st)) {
+        st = find_data_dir(s, data_dir, sizeof data_dir);
+    }
+    if (ps_is_ok(&st)) {
         st = ps_loop_create(&p.loop);
-    if (!ps_is_ok(&st))
+    }
+    if (!ps_is_ok(&st)) {
         return st;
+    }
     st = ps_coordinator_create(p.loop, &conf, &p.coordinator);
-    if (ps_is_ok(&st))
+    if (ps_is_ok(&st)) {
         st = serve(&p, s);
-    if (ps_is_ok(&st))
+    }
+    if (ps_is_ok(&st)) {
         st = ps_signals_start(&p.signals, on_signal, &p);
+    }
     if (ps_is_ok(&st)) {
         ps_loop_run(p.loop);
         ps_signals_stop(&p.signals);
@@ -239,10 +276,11 @@ int main(int argc, char **argv)
         return EXIT_USAGE;
     }
     if (config->wants_help || config->wants_version) {
-        if (config->wants_help)
+        if (config->wants_help) {
             ps_config_help(&command, &text);
-        else
+        } else {
             ps_config_version(&command, &text);
+        }
         fputs(ps_strbuf_text(&text), stdout);
         ps_strbuf_fini(&text);
     } else {

@@ -14,8 +14,9 @@ void ps_text_set(char **member, const char *text)
     char *old = *member;
 
     *member = text[0] != '\0' ? ps_xstrdup(text) : (char *)protobuf_c_empty_string;
-    if (old != protobuf_c_empty_string)
+    if (old != protobuf_c_empty_string) {
         free(old);
+    }
 }
 
 void ps_time_set(Google__Protobuf__Timestamp **member, int64_t wall_us)
@@ -54,8 +55,9 @@ Psgd__V1__Job *ps_job_create(const Psgd__V1__JobSpec *spec, int64_t wall_us)
 
 void ps_job_place(Psgd__V1__Job *job, const ps_member *members, size_t count)
 {
-    for (size_t i = 0; i < job->n_placements; i++)
+    for (size_t i = 0; i < job->n_placements; i++) {
         psgd__v1__placement__free_unpacked(job->placements[i], NULL);
+    }
     free(job->placements);
     job->n_placements = count;
     job->placements = ps_xmalloc(count * sizeof *job->placements);
@@ -75,11 +77,12 @@ void ps_job_set_result(Psgd__V1__Job *job, const char *metric, double value)
 {
     Psgd__V1__Job__ResultEntry *entry;
 
-    for (size_t i = 0; i < job->n_result; i++)
+    for (size_t i = 0; i < job->n_result; i++) {
         if (strcmp(job->result[i]->key, metric) == 0) {
             job->result[i]->value = value;
             return;
         }
+    }
     entry = ps_xmalloc(sizeof *entry);
     psgd__v1__job__result_entry__init(entry);
     ps_text_set(&entry->key, metric);
@@ -93,9 +96,11 @@ void ps_job_add_artifact(Psgd__V1__Job *job, const char *name, Psgd__V1__Artifac
 {
     Psgd__V1__Artifact *a = NULL;
 
-    for (size_t i = 0; i < job->n_artifacts && !a; i++)
-        if (strcmp(job->artifacts[i]->name, name) == 0)
+    for (size_t i = 0; i < job->n_artifacts && !a; i++) {
+        if (strcmp(job->artifacts[i]->name, name) == 0) {
             a = job->artifacts[i];
+        }
+    }
     if (!a) {
         a = ps_xmalloc(sizeof *a);
         psgd__v1__artifact__init(a);

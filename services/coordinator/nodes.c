@@ -18,8 +18,9 @@ void ps_nodes_init(ps_nodes *nodes, int64_t heartbeat_us, int64_t lease_us)
 
 void ps_nodes_fini(ps_nodes *nodes)
 {
-    for (size_t i = 0; i < nodes->count; i++)
+    for (size_t i = 0; i < nodes->count; i++) {
         free(nodes->entries[i]);
+    }
     free(nodes->entries);
     *nodes = (ps_nodes){0};
 }
@@ -37,10 +38,11 @@ static size_t place_of(const ps_nodes *nodes, const char *id)
     while (low < high) {
         size_t mid = low + (high - low) / 2;
 
-        if (strcmp(nodes->entries[mid]->id, id) < 0)
+        if (strcmp(nodes->entries[mid]->id, id) < 0) {
             low = mid + 1;
-        else
+        } else {
             high = mid;
+        }
     }
     return low;
 }
@@ -54,10 +56,12 @@ ps_node_entry *ps_nodes_find(const ps_nodes *nodes, const char *id)
 
 ps_node_entry *ps_nodes_find_address(const ps_nodes *nodes, const char *address, int64_t now_us)
 {
-    for (size_t i = 0; i < nodes->count; i++)
+    for (size_t i = 0; i < nodes->count; i++) {
         if (strcmp(nodes->entries[i]->address, address) == 0 &&
-            ps_node_is_alive(nodes, nodes->entries[i], now_us))
+            ps_node_is_alive(nodes, nodes->entries[i], now_us)) {
             return nodes->entries[i];
+        }
+    }
     return NULL;
 }
 
@@ -73,18 +77,23 @@ static ps_status check(const Psgd__V1__RegisterNodeRequest *req)
     ps_address address;
     ps_status st;
 
-    if (!is_id(req->node_id))
+    if (!is_id(req->node_id)) {
         return ps_fail(PS_INVALID_ARGUMENT, "node_id: 1 to 64 of A-Z a-z 0-9 . _ -");
+    }
     if (req->role != PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER &&
-        req->role != PSGD__V1__NODE_ROLE__NODE_ROLE_PSERVER)
+        req->role != PSGD__V1__NODE_ROLE__NODE_ROLE_PSERVER) {
         return ps_fail(PS_INVALID_ARGUMENT, "role: WORKER or PSERVER, not %d", (int)req->role);
-    if (req->incarnation == 0)
+    }
+    if (req->incarnation == 0) {
         return ps_fail(PS_INVALID_ARGUMENT, "incarnation: not 0");
-    if (strlen(req->address) >= PS_NODES_ADDRESS_MAX)
+    }
+    if (strlen(req->address) >= PS_NODES_ADDRESS_MAX) {
         return ps_fail(PS_INVALID_ARGUMENT, "address: at most %d bytes", PS_NODES_ADDRESS_MAX - 1);
+    }
     st = ps_address_parse(req->address, "", 0, &address);
-    if (ps_is_ok(&st) && (address.host[0] == '\0' || address.port == 0))
+    if (ps_is_ok(&st) && (address.host[0] == '\0' || address.port == 0)) {
         st = ps_fail(PS_INVALID_ARGUMENT, "host and port are wanted");
+    }
     return ps_wrap(st, "address");
 }
 
@@ -92,8 +101,9 @@ static ps_status insert(ps_nodes *nodes, const char *id, ps_node_entry **out)
 {
     size_t at = place_of(nodes, id);
 
-    if (nodes->count == PS_NODES_MAX)
+    if (nodes->count == PS_NODES_MAX) {
         return ps_fail(PS_RESOURCE_EXHAUSTED, "%d nodes are known already", PS_NODES_MAX);
+    }
     if (nodes->count == nodes->cap) {
         nodes->cap = nodes->cap ? nodes->cap * 2 : 16;
         nodes->entries = ps_xrealloc(nodes->entries, nodes->cap * sizeof(ps_node_entry *));
@@ -112,17 +122,20 @@ ps_status ps_nodes_register(ps_nodes *nodes, const Psgd__V1__RegisterNodeRequest
     ps_status st = check(req);
     ps_node_entry *node;
 
-    if (!ps_is_ok(&st))
+    if (!ps_is_ok(&st)) {
         return st;
+    }
     node = ps_nodes_find(nodes, req->node_id);
     if (!node) {
         st = insert(nodes, req->node_id, &node);
-        if (!ps_is_ok(&st))
+        if (!ps_is_ok(&st)) {
             return st;
+        }
     }
     *is_new = node->incarnation != req->incarnation;
-    if (*is_new)
+    if (*is_new) {
         ps_node_mark_idle(node);
+    }
     node->incarnation = req->incarnation;
     node->role = req->role;
     snprintf(node->address, sizeof node->address, "%s", req->address);
@@ -138,10 +151,12 @@ ps_status ps_nodes_beat(ps_nodes *nodes, const Psgd__V1__HeartbeatRequest *req, 
 {
     ps_node_entry *node = ps_nodes_find(nodes, req->node_id);
 
-    if (!node || node->incarnation != req->incarnation)
+    if (!node || node->incarnation != req->incarnation) {
         return ps_fail(PS_NOT_FOUND, "node %.64s has to register", req->node_id);
-    if (strlen(req->job_id) >= sizeof node->job_id)
+    }
+    if (strlen(req->job_id) >= sizeof node->job_id) {
         return ps_fail(PS_INVALID_ARGUMENT, "job_id is too long");
+    }
     node->seen_us = now_us;
     node->seen_wall_us = wall_us;
     node->phase = req->phase;
@@ -183,10 +198,11 @@ void ps_nodes_forget(ps_nodes *nodes, int64_t now_us)
     for (size_t i = 0; i < nodes->count; i++) {
         ps_node_entry *node = nodes->entries[i];
 
-        if (node->holder[0] == '\0' && now_us - node->seen_us > forget_us)
+        if (node->holder[0] == '\0' && now_us - node->seen_us > forget_us) {
             free(node);
-        else
+        } else {
             nodes->entries[kept++] = node;
+        }
     }
     nodes->count = kept;
 }

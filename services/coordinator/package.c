@@ -15,8 +15,9 @@ uint64_t ps_package_data_bytes(const ps_plan *plan)
 {
     const ps_data_facts *facts = &plan->data->facts;
 
-    if (!plan->data->files)
+    if (!plan->data->files) {
         return 0;
+    }
     return ((uint64_t)facts->train_count + facts->test_count) * (facts->features + 1) + 64;
 }
 
@@ -26,12 +27,14 @@ static ps_status draw_weights(ps_package *p)
     ps_model *model = NULL;
     ps_status st;
 
-    if (count > values_max)
+    if (count > values_max) {
         return ps_fail(PS_RESOURCE_EXHAUSTED, "the model has %zu parameters; %zu are allowed",
                        count, values_max);
+    }
     st = ps_plan_model(p->plan, 1, &model);
-    if (!ps_is_ok(&st))
+    if (!ps_is_ok(&st)) {
         return st;
+    }
     p->weights = ps_buf_create(count * sizeof(float));
     ps_model_init(model, p->plan->spec->seed, (float *)(void *)p->weights->data);
     p->weights->len = count * sizeof(float);
@@ -45,19 +48,22 @@ static void run(ps_task *task)
 
     p->status = ps_ok();
     if (p->plan->data->files) {
-        if (!p->data_path || p->data_path[0] == '\0')
+        if (!p->data_path || p->data_path[0] == '\0') {
             p->status =
                 ps_fail(PS_NOT_FOUND, "data set %s: the coordinator has no --data-path (PSGD_DATA)",
                         p->plan->data->name);
-        else
+        } else {
             snprintf(p->folder, sizeof p->folder, "%.900s/%.60s", p->data_path,
                      p->plan->data->name);
+        }
     }
-    if (ps_is_ok(&p->status))
+    if (ps_is_ok(&p->status)) {
         p->status = ps_data_describe_cached(p->cache, p->plan->data, p->folder, p->files,
                                             &p->file_count, p->sha256);
-    if (ps_is_ok(&p->status))
+    }
+    if (ps_is_ok(&p->status)) {
         p->status = draw_weights(p);
+    }
 }
 
 static void done(ps_task *task)
@@ -87,8 +93,9 @@ ps_package *ps_package_create(ps_work *work, ps_data_cache *cache, const char *d
 
 void ps_package_destroy(ps_package *package)
 {
-    if (!package)
+    if (!package) {
         return;
+    }
     ps_buf_unref(package->weights);
     free(package);
 }

@@ -93,8 +93,9 @@ struct ps_registry {
 
 void ps_record_fini(ps_record *record)
 {
-    if (record->job)
+    if (record->job) {
         psgd__v1__job__free_unpacked(record->job, NULL);
+    }
     record->job = NULL;
 }
 
@@ -135,14 +136,16 @@ static ps_status end(ps_registry *r, ps_status st)
 {
     if (ps_is_ok(&st)) {
         st = run(r, statement(r, SQL_COMMIT), "commit");
-        if (ps_is_ok(&st))
+        if (ps_is_ok(&st)) {
             return st;
+        }
     }
     if (!sqlite3_get_autocommit(r->db)) {
         ps_status back = run(r, statement(r, SQL_ROLLBACK), "roll back");
 
-        if (!ps_is_ok(&back))
+        if (!ps_is_ok(&back)) {
             return ps_wrap(back, "%s; then", st.text);
+        }
     }
     return st;
 }
@@ -152,15 +155,19 @@ static ps_status take_lock(ps_registry *r, const char *folder)
     char path[4096];
     ps_status st = ps_path_join(path, sizeof path, folder, "lock");
 
-    if (!ps_is_ok(&st))
+    if (!ps_is_ok(&st)) {
         return st;
+    }
     r->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-    if (r->lock_fd < 0)
+    if (r->lock_fd < 0) {
         return ps_fail_errno(errno, "open %s", ps_path_tail(path));
-    if (flock(r->lock_fd, LOCK_EX | LOCK_NB) == 0)
+    }
+    if (flock(r->lock_fd, LOCK_EX | LOCK_NB) == 0) {
         return ps_ok();
-    if (errno == EWOULDBLOCK)
+    }
+    if (errno == EWOULDBLOCK) {
         return ps_fail(PS_FAILED_PRECONDITION, "another coordinator uses %s", ps_path_tail(folder));
+    }
     return ps_fail_errno(errno, "lock %s", ps_path_tail(path));
 }
 
@@ -184,25 +191,31 @@ static ps_status migrate(ps_registry *r)
     }
     version = sqlite3_column_int(s, 0);
     sqlite3_finalize(s);
-    if (version > SCHEME)
+    if (version > SCHEME) {
         return ps_fail(PS_FAILED_PRECONDITION, "jobs.db has scheme %d, this program knows up to %d",
                        version, SCHEME);
-    if (version == SCHEME)
+    }
+    if (version == SCHEME) {
         return ps_ok();
+    }
     st = exec(r, "BEGIN IMMEDIATE", "begin");
-    if (ps_is_ok(&st))
+    if (ps_is_ok(&st)) {
         st = exec(r, scheme_sql, "make tables");
-    if (ps_is_ok(&st))
+    }
+    if (ps_is_ok(&st)) {
         st = exec(r, "PRAGMA user_version = 1; COMMIT", "make tables");
+    }
     return st;
 }
 
 static ps_status prepare_all(ps_registry *r)
 {
-    for (int i = 0; i < SQL_COUNT; i++)
+    for (int i = 0; i < SQL_COUNT; i++) {
         if (sqlite3_prepare_v3(r->db, statement_sql[i], -1, SQLITE_PREPARE_PERSISTENT,
-                               &r->statements[i], NULL) != SQLITE_OK)
+                               &r->statements[i], NULL) != SQLITE_OK) {
             return sql_failed(r, statement_sql[i]);
+        }
+    }
     return ps_ok();
 }
 
@@ -219,8 +232,9 @@ static ps_status load_key(ps_registry *r)
         return ps_ok();
     }
     sqlite3_reset(s);
-    if (getrandom(&key, sizeof key, 0) != sizeof key)
+    if (getrandom(&key, sizeof key, 0) != sizeof key) {
         return ps_fail_errno(errno, "draw a key");
+    }
     s = statement(r, SQL_META_PUT);
     sqlite3_bind_text(s, 1, "id_key", -1, SQLITE_STATIC);
     sqlite3_bind_int64(s, 2, (sqlite3_int64)key);
@@ -236,12 +250,15 @@ ps_status ps_registry_open(const char *folder, ps_registry **out)
 
     r->lock_fd = -1;
     st = ps_dir_make(folder);
-    if (ps_is_ok(&st))
+    if (ps_is_ok(&st)) {
         st = take_lock(r, folder);
-    if (ps_is_ok(&st))
+    }
+    if (ps_is_ok(&st)) {
         st = ps_path_join(path, sizeof path, folder, "jobs.db");
-    if (!ps_is_ok(&st))
+    }
+    if (!ps_is_ok(&st)) {
         goto out;
+    }
     if (sqlite3_open_v2(path, &r->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL) !=
         SQLITE_OK) {
         st = sql_failed(r, ps_path_tail(path));
@@ -251,12 +268,15 @@ ps_status ps_registry_open(const char *folder, ps_registry **out)
               "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;"
               "PRAGMA busy_timeout = 5000; PRAGMA trusted_schema = OFF",
               "open jobs.db");
-    if (ps_is_ok(&st))
+    if (ps_is_ok(&st)) {
         st = migrate(r);
-    if (ps_is_ok(&st))
+    }
+    if (ps_is_ok(&st)) {
         st = prepare_all(r);
-    if (ps_is_ok(&st))
+    }
+    if (ps_is_ok(&st)) {
         st = load_key(r);
+    }
     if (ps_is_ok(&st)) {
         *out = r;
         r = NULL;
@@ -268,13 +288,16 @@ out:
 
 void ps_registry_close(ps_registry *r)
 {
-    if (!r)
+    if (!r) {
         return;
-    for (int i = 0; i < SQL_COUNT; i++)
+    }
+    for (int i = 0; i < SQL_COUNT; i++) {
         sqlite3_finalize(r->statements[i]);
+    }
     sqlite3_close(r->db);
-    if (r->lock_fd >= 0)
+    if (r->lock_fd >= 0) {
         close(r->lock_fd);
+    }
     free(r);
 }
 
@@ -295,8 +318,9 @@ static void scramble(uint64_t key, uint64_t number, char out[9])
         right = next;
     }
     bits = (uint64_t)left << 20 | right;
-    for (unsigned i = 0; i < 8; i++)
+    for (unsigned i = 0; i < 8; i++) {
         out[i] = letters[bits >> (35 - 5 * i) & 31];
+    }
     out[8] = '\0';
 }
 
@@ -332,19 +356,22 @@ static ps_status insert(ps_registry *r, ps_record *record, const char *title,
     size_t len;
 
     record->number = 1;
-    if (sqlite3_step(s) == SQLITE_ROW)
+    if (sqlite3_step(s) == SQLITE_ROW) {
         record->number = (uint64_t)sqlite3_column_int64(s, 0) + 1;
+    }
     sqlite3_reset(s);
     scramble(r->id_key, record->number, scrambled);
     snprintf(id, sizeof id, "%s-%s", title, scrambled);
-    if (job->id != protobuf_c_empty_string)
+    if (job->id != protobuf_c_empty_string) {
         free(job->id);
+    }
     job->id = ps_xstrdup(id);
     s = statement(r, SQL_ADD);
     sqlite3_bind_int64(s, 1, (sqlite3_int64)record->number);
     sqlite3_bind_text(s, 2, id, -1, SQLITE_TRANSIENT);
-    if (request_id[0] != '\0')
+    if (request_id[0] != '\0') {
         sqlite3_bind_text(s, 3, request_id, -1, SQLITE_TRANSIENT);
+    }
     sqlite3_bind_text(s, 4, content, -1, SQLITE_TRANSIENT);
     sqlite3_bind_int(s, 5, (int)job->state);
     sqlite3_bind_int64(s, 6, (sqlite3_int64)record->sequence);
@@ -413,8 +440,9 @@ static ps_status add_event(ps_registry *r, uint64_t number, const Psgd__V1__Watc
     bytes = pack(&event->base, &len);
     bind_blob(s, 5, bytes, len);
     st = run(r, s, "store the event");
-    if (!ps_is_ok(&st))
+    if (!ps_is_ok(&st)) {
         return st;
+    }
     s = statement(r, SQL_TRIM_EVENTS);
     sqlite3_bind_int64(s, 1, (sqlite3_int64)number);
     sqlite3_bind_int(s, 2, PS_REGISTRY_EVENTS_MAX);
@@ -426,11 +454,13 @@ ps_status ps_registry_save(ps_registry *r, const ps_record *record,
 {
     ps_status st = begin(r);
 
-    if (!ps_is_ok(&st))
+    if (!ps_is_ok(&st)) {
         return st;
+    }
     st = update(r, record);
-    if (ps_is_ok(&st) && event)
+    if (ps_is_ok(&st) && event) {
         st = add_event(r, record->number, event);
+    }
     return end(r, st);
 }
 
@@ -446,8 +476,9 @@ static ps_status read_row(sqlite3_stmt *s, ps_record *out)
 
     record.job = psgd__v1__job__unpack(NULL, len, sqlite3_column_blob(s, 4));
     if (!spec || !record.job) {
-        if (spec)
+        if (spec) {
             psgd__v1__job_spec__free_unpacked(spec, NULL);
+        }
         ps_record_fini(&record);
         return ps_fail(PS_DATA_LOSS, "job number %llu in jobs.db is damaged",
                        (unsigned long long)record.number);
@@ -465,12 +496,13 @@ ps_status ps_registry_load(ps_registry *r, const char *job_id, ps_record *out)
 
     sqlite3_bind_text(s, 1, job_id, -1, SQLITE_TRANSIENT);
     code = sqlite3_step(s);
-    if (code == SQLITE_ROW)
+    if (code == SQLITE_ROW) {
         st = read_row(s, out);
-    else if (code == SQLITE_DONE)
+    } else if (code == SQLITE_DONE) {
         st = ps_fail(PS_NOT_FOUND, "there is no job %.64s", job_id);
-    else
+    } else {
         st = sql_failed(r, "load the job");
+    }
     sqlite3_reset(s);
     return st;
 }
@@ -482,8 +514,9 @@ ps_status ps_registry_remove(ps_registry *r, const char *job_id)
 
     sqlite3_bind_text(s, 1, job_id, -1, SQLITE_TRANSIENT);
     st = run(r, s, "remove the job");
-    if (ps_is_ok(&st) && sqlite3_changes(r->db) == 0)
+    if (ps_is_ok(&st) && sqlite3_changes(r->db) == 0) {
         st = ps_fail(PS_NOT_FOUND, "there is no job %.64s", job_id);
+    }
     return st;
 }
 
@@ -500,11 +533,13 @@ ps_status ps_registry_each(ps_registry *r, uint64_t before, uint32_t states, ps_
         ps_record record;
 
         st = read_row(s, &record);
-        if (!ps_is_ok(&st) || !fn(arg, &record))
+        if (!ps_is_ok(&st) || !fn(arg, &record)) {
             break;
+        }
     }
-    if (code != SQLITE_ROW && code != SQLITE_DONE)
+    if (code != SQLITE_ROW && code != SQLITE_DONE) {
         st = sql_failed(r, "list jobs");
+    }
     sqlite3_reset(s);
     return st;
 }
@@ -523,8 +558,9 @@ ps_status ps_registry_next_event(ps_registry *r, uint64_t number, uint64_t seque
     if (code == SQLITE_ROW) {
         *out = psgd__v1__watch_job_response__unpack(NULL, (size_t)sqlite3_column_bytes(s, 0),
                                                     sqlite3_column_blob(s, 0));
-        if (!*out)
+        if (!*out) {
             st = ps_fail(PS_DATA_LOSS, "an event in jobs.db is damaged");
+        }
     } else if (code != SQLITE_DONE) {
         st = sql_failed(r, "read events");
     }

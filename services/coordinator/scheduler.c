@@ -22,9 +22,10 @@ static void take(ps_member *m, const ps_node_entry *node, uint32_t rank)
 
 static void name_busy(ps_strbuf *text, unsigned *named, const ps_node_entry *node)
 {
-    if ((*named)++ < NAMES_MAX)
+    if ((*named)++ < NAMES_MAX) {
         ps_strbuf_printf(text, "%s%s (job %s)", *named == 1 ? "; busy: " : ", ", node->id,
                          node->holder[0] ? node->holder : node->job_id);
+    }
 }
 
 /* Takes `want` idle nodes of a role: those first that have missed no heartbeat,
@@ -36,36 +37,42 @@ static bool pick(const ps_nodes *nodes, Psgd__V1__NodeRole role, uint32_t want, 
     ps_strbuf busy = {0};
     unsigned named = 0;
 
-    for (unsigned missed = 0; missed < MISSED_MAX; missed++)
+    for (unsigned missed = 0; missed < MISSED_MAX; missed++) {
         for (size_t i = 0; i < nodes->count; i++) {
             const ps_node_entry *node = nodes->entries[i];
 
             if (node->role == role && ps_node_is_idle(node) &&
                 ps_node_is_alive(nodes, node, now_us) &&
-                ps_node_missed(nodes, node, now_us) == missed && idle++ < want)
+                ps_node_missed(nodes, node, now_us) == missed && idle++ < want) {
                 take(&members[idle - 1], node, idle - 1);
+            }
         }
+    }
     for (size_t i = 0; i < nodes->count; i++) {
         const ps_node_entry *node = nodes->entries[i];
 
-        if (node->role != role)
+        if (node->role != role) {
             continue;
+        }
         known++;
         if (!ps_node_is_alive(nodes, node, now_us) ||
-            ps_node_missed(nodes, node, now_us) >= MISSED_MAX)
+            ps_node_missed(nodes, node, now_us) >= MISSED_MAX) {
             silent++;
-        else if (!ps_node_is_idle(node))
+        } else if (!ps_node_is_idle(node)) {
             name_busy(&busy, &named, node);
+        }
     }
     if (idle < want) {
         ps_strbuf_printf(text, "%sneeds %" PRIu32 " %s%s, %" PRIu32 " idle of %" PRIu32 " known",
                          text->len ? "; " : "", want, ps_role_name(role), want == 1 ? "" : "s",
                          idle, known);
-        if (silent > 0)
+        if (silent > 0) {
             ps_strbuf_printf(text, ", %" PRIu32 " silent", silent);
+        }
         ps_strbuf_puts(text, ps_strbuf_text(&busy));
-        if (named > NAMES_MAX)
+        if (named > NAMES_MAX) {
             ps_strbuf_printf(text, " and %u more", named - NAMES_MAX);
+        }
     }
     ps_strbuf_fini(&busy);
     return idle >= want;
@@ -73,9 +80,11 @@ static bool pick(const ps_nodes *nodes, Psgd__V1__NodeRole role, uint32_t want, 
 
 static const char *holder_of(const char *const *held, const char *address)
 {
-    for (size_t i = 0; held && held[i]; i += 2)
-        if (strcmp(held[i], address) == 0)
+    for (size_t i = 0; held && held[i]; i += 2) {
+        if (strcmp(held[i], address) == 0) {
             return held[i + 1];
+        }
+    }
     return NULL;
 }
 
@@ -92,14 +101,16 @@ static bool pick_named(const ps_nodes *nodes, const Psgd__V1__JobSpec *spec,
         const ps_node_entry *node;
         const char *holder;
 
-        if (wanted->role != role)
+        if (wanted->role != role) {
             continue;
+        }
         node = ps_nodes_find_address(nodes, wanted->address, now_us);
         holder = node && node->holder[0] ? node->holder : holder_of(held, wanted->address);
         if (holder) {
-            if (named++ < NAMES_MAX)
+            if (named++ < NAMES_MAX) {
                 ps_strbuf_printf(&busy, "%s%s (job %s)", named == 1 ? "; busy: " : ", ",
                                  node ? node->id : wanted->address, holder);
+            }
             continue;
         }
         /* One of the other role is dialled as well, and refuses by name. */
@@ -111,10 +122,11 @@ static bool pick_named(const ps_nodes *nodes, const Psgd__V1__JobSpec *spec,
         }
         got++;
     }
-    if (got < want)
+    if (got < want) {
         ps_strbuf_printf(text, "%sneeds %" PRIu32 " %s%s, %" PRIu32 " free of those named%s",
                          text->len ? "; " : "", want, ps_role_name(role), want == 1 ? "" : "s", got,
                          ps_strbuf_text(&busy));
+    }
     ps_strbuf_fini(&busy);
     return got >= want;
 }
@@ -136,8 +148,9 @@ bool ps_schedule(const ps_nodes *nodes, const Psgd__V1__JobSpec *spec, const cha
         fits = pick(nodes, worker, spec->workers, now_us, members, &text);
         fits = pick(nodes, pserver, spec->pservers, now_us, members + spec->workers, &text) && fits;
     }
-    if (!fits)
+    if (!fits) {
         snprintf(message, cap, "%s", ps_strbuf_text(&text));
+    }
     ps_strbuf_fini(&text);
     return fits;
 }

@@ -45,8 +45,9 @@ void ps_refuse(ps_call *call, ps_code code, const char *reason, const char *job_
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
     ps_error_init(&error, ps_fail(code, "%s", text), reason);
-    if (job_id && job_id[0] != '\0')
+    if (job_id && job_id[0] != '\0') {
         ps_error_meta(&error, "job_id", "%.90s", job_id);
+    }
     ps_call_fail_error(call, &error);
 }
 
@@ -78,8 +79,9 @@ void ps_page_token_make(char token[PS_PAGE_TOKEN_MAX], const char *position)
 
     assert(2 * n + 9 <= PS_PAGE_TOKEN_MAX);
     snprintf(token, 9, "%08x", checksum(position, n));
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
         snprintf(token + 8 + 2 * i, 3, "%02x", (unsigned)(unsigned char)position[i]);
+    }
 }
 
 bool ps_page_token_read(const char *token, char *position, size_t cap)
@@ -88,14 +90,17 @@ bool ps_page_token_read(const char *token, char *position, size_t cap)
     unsigned sum, byte;
 
     position[0] = '\0';
-    if (n == 0)
+    if (n == 0) {
         return true;
+    }
     if (n < 10 || n % 2 != 0 || (n - 8) / 2 >= cap || strspn(token, "0123456789abcdef") != n ||
-        sscanf(token, "%8x", &sum) != 1)
+        sscanf(token, "%8x", &sum) != 1) {
         return false;
+    }
     for (size_t i = 0; i < (n - 8) / 2; i++) {
-        if (sscanf(token + 8 + 2 * i, "%2x", &byte) != 1)
+        if (sscanf(token + 8 + 2 * i, "%2x", &byte) != 1) {
             return false;
+        }
         position[i] = (char)byte;
     }
     position[(n - 8) / 2] = '\0';

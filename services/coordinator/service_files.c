@@ -47,10 +47,12 @@ static void pump(ps_reclaim *r);
 static void forget(ps_reclaim *r)
 {
     *(r->prev ? &r->prev->next : &r->c->reclaims) = r->next;
-    if (r->next)
+    if (r->next) {
         r->next->prev = r->prev;
-    for (size_t i = 0; i < r->count; i++)
+    }
+    for (size_t i = 0; i < r->count; i++) {
         psgd__v1__artifact__free_unpacked(r->items[i].artifact, NULL);
+    }
     free(r->items);
     free(r);
 }
@@ -78,11 +80,14 @@ static void put_item(ps_reclaim *r, const Psgd__V1__Artifact *artifact, bool gro
 {
     item *it = NULL;
 
-    if (!wants(r, artifact->name, artifact->kind))
+    if (!wants(r, artifact->name, artifact->kind)) {
         return;
-    for (size_t i = 0; i < r->count && !it; i++)
-        if (strcmp(r->items[i].artifact->name, artifact->name) == 0)
+    }
+    for (size_t i = 0; i < r->count && !it; i++) {
+        if (strcmp(r->items[i].artifact->name, artifact->name) == 0) {
             it = &r->items[i];
+        }
+    }
     if (!it) {
         r->items = ps_xrealloc(r->items, (r->count + 1) * sizeof *r->items);
         it = &r->items[r->count++];
@@ -102,15 +107,17 @@ static void put_growing(ps_reclaim *r, const ps_live *live)
     char name[PS_NAME_MAX + 1];
 
     for (size_t i = 0; i < job->n_placements; i++) {
-        if (job->placements[i]->node_id[0] == '\0')
+        if (job->placements[i]->node_id[0] == '\0') {
             continue;
+        }
         ps_artifacts_log_name(name, job->spec->title, job->placements[i]->node_id, job->attempt);
         artifact.name = name;
         artifact.kind = PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_LOG;
         artifact.size = ps_artifacts_size(r->folder, name);
         artifact.node_id = job->placements[i]->node_id;
-        if (artifact.size > 0)
+        if (artifact.size > 0) {
             put_item(r, &artifact, true);
+        }
     }
 }
 
@@ -127,15 +134,19 @@ static ps_status list(ps_reclaim *r)
     } else {
         ps_status st = ps_registry_load(r->c->registry, r->job_id, &record);
 
-        if (!ps_is_ok(&st))
+        if (!ps_is_ok(&st)) {
             return st;
+        }
         job = record.job;
     }
-    if (live)
+    if (live) {
         put_growing(r, live);
-    for (size_t i = 0; i < job->n_artifacts; i++)
-        if (!live || job->artifacts[i]->kind != PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_LOG)
+    }
+    for (size_t i = 0; i < job->n_artifacts; i++) {
+        if (!live || job->artifacts[i]->kind != PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_LOG) {
             put_item(r, job->artifacts[i], false);
+        }
+    }
     r->is_over = !live;
     ps_record_fini(&record);
     return ps_ok();
@@ -151,13 +162,15 @@ static bool send_chunk(ps_reclaim *r, item *it)
     ps_buf *buf;
     ps_status st;
 
-    if (it->is_sent || (n == 0 && may_grow))
+    if (it->is_sent || (n == 0 && may_grow)) {
         return false;
+    }
     buf = ps_buf_create(n + 1);
     st = n > 0 ? ps_artifacts_read(r->folder, it->artifact->name, it->offset, buf->data, n, &got)
                : ps_ok();
-    if (ps_is_ok(&st) && got < n)
+    if (ps_is_ok(&st) && got < n) {
         st = ps_fail(PS_DATA_LOSS, "%.60s has become shorter", it->artifact->name);
+    }
     if (!ps_is_ok(&st)) {
         ps_refuse(r->call, st.code, "FILE_LOST", r->job_id, "%s", st.text);
         ps_buf_unref(buf);
@@ -181,14 +194,18 @@ static void pump(ps_reclaim *r)
 {
     ps_status st;
 
-    if (!ps_call_can_send(r->call))
+    if (!ps_call_can_send(r->call)) {
         return;
+    }
     for (unsigned round = 0; round < 2; round++) {
-        for (size_t i = 0; i < r->count; i++)
-            if (send_chunk(r, &r->items[i]))
+        for (size_t i = 0; i < r->count; i++) {
+            if (send_chunk(r, &r->items[i])) {
                 return;
-        if (r->is_over || !r->follows || round > 0)
+            }
+        }
+        if (r->is_over || !r->follows || round > 0) {
             break;
+        }
         st = list(r); /* what has come since */
         if (!ps_is_ok(&st)) {
             ps_refuse_status(r->call, &st, r->job_id);
@@ -205,13 +222,16 @@ static void pump(ps_reclaim *r)
 /* False after it has refused. */
 static bool read_request(ps_reclaim *r, const Psgd__V1__ReclaimLogsRequest *q)
 {
-    for (size_t i = 0; i < q->n_kinds; i++)
-        if (q->kinds[i] > 0 && q->kinds[i] < 32)
+    for (size_t i = 0; i < q->n_kinds; i++) {
+        if (q->kinds[i] > 0 && q->kinds[i] < 32) {
             r->kinds |= 1u << (unsigned)q->kinds[i];
-        else if (q->kinds[i] == 0)
+        } else if (q->kinds[i] == 0) {
             r->kinds = UINT32_MAX;
-    if (q->n_kinds == 0)
+        }
+    }
+    if (q->n_kinds == 0) {
         r->kinds = UINT32_MAX;
+    }
     if (q->name[0] == '\0' && q->offset > 0) {
         ps_refuse(r->call, PS_INVALID_ARGUMENT, "OFFSET_WITHOUT_NAME", r->job_id,
                   "offset needs the name of a file");
@@ -229,9 +249,11 @@ static bool read_request(ps_reclaim *r, const Psgd__V1__ReclaimLogsRequest *q)
 
 static bool is_offset_good(const ps_reclaim *r)
 {
-    for (size_t i = 0; i < r->count; i++)
-        if (r->offset > r->items[i].artifact->size)
+    for (size_t i = 0; i < r->count; i++) {
+        if (r->offset > r->items[i].artifact->size) {
             return false;
+        }
+    }
     return true;
 }
 
@@ -245,26 +267,31 @@ void ps_serve_reclaim_logs(void *service, const ProtobufCMessage *request, ps_pa
     ps_status st;
 
     (void)payload;
-    for (const ps_reclaim *other = c->reclaims; other; other = other->next)
+    for (const ps_reclaim *other = c->reclaims; other; other = other->next) {
         count++;
+    }
     r->c = c;
     r->call = call;
     r->next = c->reclaims;
-    if (r->next)
+    if (r->next) {
         r->next->prev = r;
+    }
     c->reclaims = r;
     snprintf(r->job_id, sizeof r->job_id, "%.95s", q->job_id);
     st = ps_artifacts_folder(r->folder, c->conf.data_dir, r->job_id);
-    if (ps_is_ok(&st) && count >= RECLAIMS_MAX)
+    if (ps_is_ok(&st) && count >= RECLAIMS_MAX) {
         st = ps_fail(PS_RESOURCE_EXHAUSTED, "too many downloads");
-    if (ps_is_ok(&st) && c->is_stopping)
+    }
+    if (ps_is_ok(&st) && c->is_stopping) {
         st = ps_fail(PS_UNAVAILABLE, "the coordinator is stopping");
+    }
     if (ps_is_ok(&st) && !read_request(r, q)) {
         forget(r);
         return;
     }
-    if (ps_is_ok(&st))
+    if (ps_is_ok(&st)) {
         st = list(r);
+    }
     if (!ps_is_ok(&st)) {
         ps_refuse_status(call, &st, q->job_id);
         forget(r);
@@ -292,8 +319,9 @@ void ps_reclaims_wake(ps_coordinator *c, uint64_t number)
 
     for (ps_reclaim *r = c->reclaims; r; r = next) {
         next = r->next;
-        if (r->number == number)
+        if (r->number == number) {
             pump(r);
+        }
     }
 }
 

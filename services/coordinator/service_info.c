@@ -32,10 +32,12 @@ static void add_preset(const ps_preset *from, void *arg)
     ps_text_set(&preset->name, from->name);
     ps_text_set(&preset->summary, from->summary);
     st = ps_tree_parse(from->json, strlen(from->json), &json);
-    if (ps_is_ok(&st))
+    if (ps_is_ok(&st)) {
         st = ps_pb_from_json(&psgd__v1__job_spec__descriptor, json, "spec", &error, &spec);
-    if (!ps_is_ok(&st))
+    }
+    if (!ps_is_ok(&st)) {
         ps_log(PS_LOG_ERROR, "info", "preset %s: %s", from->name, st.text);
+    }
     preset->spec = (Psgd__V1__JobSpec *)spec;
     json_decref(json);
     list->items = ps_xrealloc(list->items, (list->count + 1) * sizeof *list->items);
@@ -55,8 +57,9 @@ void ps_serve_list_presets(void *service, const ProtobufCMessage *request, ps_pa
     reply.n_presets = list.count;
     reply.presets = list.items;
     ps_call_reply(call, &reply.base);
-    for (size_t i = 0; i < list.count; i++)
+    for (size_t i = 0; i < list.count; i++) {
         psgd__v1__preset__free_unpacked(list.items[i], NULL);
+    }
     free(list.items);
 }
 
@@ -92,8 +95,9 @@ static void add_plugin(const ps_plugin *from, void *arg)
     ps_text_set(&plugin->name, from->name);
     ps_text_set(&plugin->summary, from->summary ? from->summary : "");
     plugin->params = ps_xcalloc(PS_PARAM_MAX, sizeof *plugin->params);
-    for (const ps_param *p = from->params; p && p->name; p++)
+    for (const ps_param *p = from->params; p && p->name; p++) {
         plugin->params[plugin->n_params++] = make_param(p);
+    }
     if (plugin->n_params == 0) {
         free(plugin->params);
         plugin->params = NULL;
@@ -123,7 +127,8 @@ void ps_serve_get_server_info(void *service, const ProtobufCMessage *request, ps
     reply.plugins = list.items;
     ps_call_reply(call, &reply.base);
     google__protobuf__timestamp__free_unpacked(reply.start_time, NULL);
-    for (size_t i = 0; i < list.count; i++)
+    for (size_t i = 0; i < list.count; i++) {
         psgd__v1__plugin__free_unpacked(list.items[i], NULL);
+    }
     free(list.items);
 }

@@ -33,8 +33,9 @@ static ps_status look_up(ps_coordinator *c, const char *job_id, ps_record *loade
         return ps_ok();
     }
     st = ps_registry_load(c->registry, job_id, loaded);
-    if (ps_is_ok(&st))
+    if (ps_is_ok(&st)) {
         *job = loaded->job;
+    }
     return st;
 }
 
@@ -47,10 +48,11 @@ void ps_serve_get_job(void *service, const ProtobufCMessage *request, ps_payload
     ps_status st = look_up(service, q->job_id, &loaded, &reply.job);
 
     (void)payload;
-    if (ps_is_ok(&st))
+    if (ps_is_ok(&st)) {
         ps_call_reply(call, &reply.base);
-    else
+    } else {
         ps_refuse_status(call, &st, q->job_id);
+    }
     ps_record_fini(&loaded);
 }
 
@@ -65,9 +67,11 @@ static bool is_request_id(const char *id)
 {
     size_t n = strlen(id);
 
-    for (size_t i = 0; i < n; i++)
-        if (id[i] < 0x20 || id[i] > 0x7e)
+    for (size_t i = 0; i < n; i++) {
+        if (id[i] < 0x20 || id[i] > 0x7e) {
             return false;
+        }
+    }
     return n <= PS_REQUEST_ID_MAX;
 }
 
@@ -90,9 +94,10 @@ void ps_serve_submit_job(void *service, const ProtobufCMessage *request, ps_payl
     if (!is_request_id(q->request_id)) {
         ps_error_violate(&error, "request_id", "at most %d printable ASCII characters",
                          PS_REQUEST_ID_MAX);
-        if (ps_is_ok(&st))
+        if (ps_is_ok(&st)) {
             st = ps_fail(PS_INVALID_ARGUMENT, "request_id: at most %d printable ASCII characters",
                          PS_REQUEST_ID_MAX);
+        }
     }
     if (!ps_is_ok(&st)) {
         error.status = st;
@@ -102,14 +107,16 @@ void ps_serve_submit_job(void *service, const ProtobufCMessage *request, ps_payl
     }
     st = ps_coordinator_submit(c, plan->spec, q->request_id, job_id);
     ps_plan_destroy(plan);
-    if (ps_is_ok(&st))
+    if (ps_is_ok(&st)) {
         st = look_up(c, job_id, &loaded, &reply.job);
-    if (ps_is_ok(&st))
+    }
+    if (ps_is_ok(&st)) {
         ps_call_reply(call, &reply.base);
-    else if (st.code == PS_ALREADY_EXISTS)
+    } else if (st.code == PS_ALREADY_EXISTS) {
         ps_refuse(call, st.code, "REQUEST_ID_USED", job_id, "%s", st.text);
-    else
+    } else {
         ps_refuse_status(call, &st, job_id);
+    }
     ps_record_fini(&loaded);
 }
 
@@ -154,8 +161,9 @@ void ps_serve_list_jobs(void *service, const ProtobufCMessage *request, ps_paylo
     ps_status st;
 
     (void)payload;
-    if (!ps_page_size(call, q->page_size, &p.size))
+    if (!ps_page_size(call, q->page_size, &p.size)) {
         return;
+    }
     if (!ps_page_token_read(q->page_token, position, sizeof position) ||
         (position[0] && sscanf(position, "j%" SCNu64, &before) != 1)) {
         ps_refuse(call, PS_INVALID_ARGUMENT, "BAD_PAGE_TOKEN", NULL,
@@ -184,8 +192,9 @@ void ps_serve_list_jobs(void *service, const ProtobufCMessage *request, ps_paylo
     } else {
         ps_refuse_status(call, &st, NULL);
     }
-    for (size_t i = 0; i < p.count; i++)
+    for (size_t i = 0; i < p.count; i++) {
         ps_record_fini(&p.records[i]);
+    }
     free(p.records);
     free(p.jobs);
 }
@@ -214,19 +223,21 @@ void ps_serve_cancel_job(void *service, const ProtobufCMessage *request, ps_payl
         live = NULL;
     } else {
         st = ps_registry_load(c->registry, q->job_id, &loaded);
-        if (ps_is_ok(&st))
+        if (ps_is_ok(&st)) {
             ps_refuse(call, PS_FAILED_PRECONDITION, "JOB_IS_OVER", q->job_id,
                       "job %.70s is %s already", q->job_id, ps_state_name(loaded.job->state));
-        else
+        } else {
             ps_refuse_status(call, &st, q->job_id);
+        }
         ps_record_fini(&loaded);
         return;
     }
     st = look_up(c, q->job_id, &loaded, &reply.job);
-    if (ps_is_ok(&st))
+    if (ps_is_ok(&st)) {
         ps_call_reply(call, &reply.base);
-    else
+    } else {
         ps_refuse_status(call, &st, q->job_id);
+    }
     ps_record_fini(&loaded);
 }
 
@@ -249,8 +260,9 @@ static void removed(ps_task *task)
 {
     removal *r = PS_CONTAINER_OF(task, removal, task);
 
-    if (!ps_is_ok(&r->status))
+    if (!ps_is_ok(&r->status)) {
         ps_log(PS_LOG_WARN, "job", "%s", r->status.text);
+    }
     free(r);
 }
 
@@ -280,9 +292,10 @@ void ps_serve_delete_job(void *service, const ProtobufCMessage *request, ps_payl
     r->task.run = remove_files;
     r->task.done = removed;
     st = ps_artifacts_folder(r->folder, c->conf.data_dir, q->job_id);
-    if (ps_is_ok(&st))
+    if (ps_is_ok(&st)) {
         ps_work_submit(c->work, &r->task);
-    else
+    } else {
         free(r);
+    }
     ps_call_reply(call, &reply.base);
 }

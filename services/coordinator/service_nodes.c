@@ -42,8 +42,9 @@ void ps_serve_list_nodes(void *service, const ProtobufCMessage *request, ps_payl
     size_t size, count = 0;
 
     (void)payload;
-    if (!ps_page_size(call, q->page_size, &size))
+    if (!ps_page_size(call, q->page_size, &size)) {
         return;
+    }
     if (!ps_page_token_read(q->page_token, after, sizeof after)) {
         ps_refuse(call, PS_INVALID_ARGUMENT, "BAD_PAGE_TOKEN", NULL,
                   "page_token is not one that ListNodes gave");
@@ -53,8 +54,9 @@ void ps_serve_list_nodes(void *service, const ProtobufCMessage *request, ps_payl
     list = ps_xcalloc(size, sizeof(Psgd__V1__Node *));
     seen = ps_xcalloc(size, sizeof *seen);
     for (size_t i = 0; i < c->nodes.count; i++) {
-        if (strcmp(c->nodes.entries[i]->id, after) <= 0)
+        if (strcmp(c->nodes.entries[i]->id, after) <= 0) {
             continue;
+        }
         if (count == size) {
             ps_page_token_make(token, list[count - 1]->id);
             reply.next_page_token = token;
@@ -75,9 +77,11 @@ void ps_serve_list_nodes(void *service, const ProtobufCMessage *request, ps_payl
 /* The job that has the node, or should have it by its placements. */
 static ps_live *job_of(ps_coordinator *c, const char *node_id)
 {
-    for (ps_live *job = c->first; job; job = job->next)
-        if (job->attempt && ps_attempt_has(job->attempt, node_id))
+    for (ps_live *job = c->first; job; job = job->next) {
+        if (job->attempt && ps_attempt_has(job->attempt, node_id)) {
             return job;
+        }
+    }
     return NULL;
 }
 
@@ -98,11 +102,12 @@ void ps_serve_register_node(void *service, const ProtobufCMessage *request, ps_p
         ps_call_fail(call, st);
         return;
     }
-    if (is_new)
+    if (is_new) {
         ps_log_with(
             PS_LOG_INFO, "nodes",
             PS_LOG_FIELDS(PS_LOG_STR("node", node->id), PS_LOG_STR("address", node->address)),
             "%s registered", ps_role_name(node->role));
+    }
     job = job_of(c, node->id);
     if (job) {
         snprintf(node->holder, sizeof node->holder, "%s", job->record.job->id);
@@ -140,12 +145,14 @@ void ps_serve_heartbeat(void *service, const ProtobufCMessage *request, ps_paylo
         reply.log_stored = q->log_offset + q->log_bytes.len; /* nobody wants it */
     }
     having = job_of(c, q->node_id);
-    if (having)
+    if (having) {
         ps_attempt_beat(having->attempt, q, &reply);
+    }
     ps_call_reply(call, &reply.base);
     node = ps_nodes_find(&c->nodes, q->node_id);
-    if (node && ps_node_is_idle(node) && !was_idle)
+    if (node && ps_node_is_idle(node) && !was_idle) {
         ps_coordinator_schedule(c);
+    }
 }
 
 void ps_serve_ready(void *service, const ProtobufCMessage *request, ps_payload *payload,

@@ -29,8 +29,9 @@ static void pump(ps_watcher *w);
 static void forget(ps_watcher *w)
 {
     *(w->prev ? &w->prev->next : &w->c->watchers) = w->next;
-    if (w->next)
+    if (w->next) {
         w->next->prev = w->prev;
+    }
     free(w);
 }
 
@@ -76,10 +77,12 @@ static void pump(ps_watcher *w)
     Psgd__V1__WatchJobResponse *event = NULL;
     ps_status st = ps_ok();
 
-    if (!ps_call_can_send(w->call))
+    if (!ps_call_can_send(w->call)) {
         return;
-    if (!live || live->stored_sequence > w->cursor)
+    }
+    if (!live || live->stored_sequence > w->cursor) {
         st = ps_registry_next_event(w->c->registry, w->number, w->cursor, &event);
+    }
     if (!ps_is_ok(&st)) {
         ps_refuse_status(w->call, &st, w->job_id);
         forget(w);
@@ -116,8 +119,9 @@ void ps_serve_watch_job(void *service, const ProtobufCMessage *request, ps_paylo
         number = record.number;
         ps_record_fini(&record);
     }
-    for (w = c->watchers; w; w = w->next)
+    for (w = c->watchers; w; w = w->next) {
         count++;
+    }
     if (c->is_stopping || count >= WATCHERS_MAX) {
         ps_refuse(call, c->is_stopping ? PS_UNAVAILABLE : PS_RESOURCE_EXHAUSTED, NULL, q->job_id,
                   "%s", c->is_stopping ? "the coordinator is stopping" : "too many watchers");
@@ -130,8 +134,9 @@ void ps_serve_watch_job(void *service, const ProtobufCMessage *request, ps_paylo
     w->cursor = q->after_sequence;
     snprintf(w->job_id, sizeof w->job_id, "%s", q->job_id);
     w->next = c->watchers;
-    if (w->next)
+    if (w->next) {
         w->next->prev = w;
+    }
     c->watchers = w;
     ps_call_on_gone(call, on_gone, w);
     pump(w);
@@ -143,8 +148,9 @@ void ps_watchers_wake(ps_coordinator *c, uint64_t number)
 
     for (ps_watcher *w = c->watchers; w; w = next) {
         next = w->next;
-        if (w->number == number)
+        if (w->number == number) {
             pump(w);
+        }
     }
 }
 

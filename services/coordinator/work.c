@@ -34,18 +34,22 @@ static void *serve(void *arg)
         ps_task *task;
         bool runs;
 
-        while (!work->first && !work->is_stopping)
+        while (!work->first && !work->is_stopping) {
             pthread_cond_wait(&work->wake, &work->lock);
+        }
         task = work->first;
-        if (!task)
+        if (!task) {
             break;
+        }
         work->first = task->next;
-        if (!work->first)
+        if (!work->first) {
             work->last = NULL;
+        }
         runs = !work->is_stopping;
         pthread_mutex_unlock(&work->lock);
-        if (runs)
+        if (runs) {
             task->run(task);
+        }
         ps_loop_post(work->loop, &task->event);
         pthread_mutex_lock(&work->lock);
     }
@@ -75,10 +79,11 @@ void ps_work_submit(ps_work *work, ps_task *task)
     task->event = (ps_event){.fire = finish};
     task->next = NULL;
     pthread_mutex_lock(&work->lock);
-    if (work->last)
+    if (work->last) {
         work->last->next = task;
-    else
+    } else {
         work->first = task;
+    }
     work->last = task;
     pthread_cond_signal(&work->wake);
     pthread_mutex_unlock(&work->lock);
@@ -86,8 +91,9 @@ void ps_work_submit(ps_work *work, ps_task *task)
 
 void ps_work_destroy(ps_work *work)
 {
-    if (!work)
+    if (!work) {
         return;
+    }
     pthread_mutex_lock(&work->lock);
     work->is_stopping = true;
     pthread_cond_signal(&work->wake);

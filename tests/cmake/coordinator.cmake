@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-ps_test(unit test_commit ps_commit)
+add_library(ps_commit_world STATIC support/commit_world.c)
+target_include_directories(ps_commit_world SYSTEM PUBLIC ${CMOCKA_INCLUDE_DIR})
+target_link_libraries(ps_commit_world PUBLIC ps_commit)
+foreach(name IN ITEMS test_commit test_commit_walk)
+    ps_test(unit ${name} ps_commit_world)
+endforeach()
 ps_test(unit test_nodes ps_commit)
 ps_test(unit test_scheduler ps_commit)
 ps_test(unit test_registry ps_registry ps_commit PkgConfig::sqlite3)

@@ -31,8 +31,9 @@ static void finish_now(ps_event *event, bool ok)
     cw_node *n = PS_CONTAINER_OF(event, cw_node, finish.event);
     ps_status st = ps_ok();
 
-    if (!ok || !n->is_running)
+    if (!ok || !n->is_running) {
         return;
+    }
     n->is_running = false;
     ps_node_finished(n->node, &st);
 }
@@ -42,8 +43,9 @@ static void run(void *state)
     cw_node *n = state;
 
     n->is_running = true;
-    if (n->finishes)
+    if (n->finishes) {
         ps_loop_after(n->w->s.loop, &n->finish, 0);
+    }
 }
 
 static void release(void *state)
@@ -75,8 +77,9 @@ static void collect(void *state)
         ps_buf *buf = ps_buf_create(n->session->weight_count * sizeof(float) + 1);
         float *values = (float *)(void *)buf->data;
 
-        for (size_t i = 0; i < n->session->weight_count; i++)
+        for (size_t i = 0; i < n->session->weight_count; i++) {
             values[i] = n->session->weights[i] + 1;
+        }
         buf->len = n->session->weight_count * sizeof(float);
         ps_node_keep_bytes(n->node, "weights.f32", PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_MODEL,
                            buf);
@@ -87,9 +90,10 @@ static void collect(void *state)
     snprintf(text, sizeof text, "step,loss\n1,0.%u\n", n->session->rank);
     ps_node_keep_bytes(n->node, name, PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_REPORT,
                        text_buf(text));
-    if (n->leaves_bad_file)
+    if (n->leaves_bad_file) {
         ps_node_keep_bytes(n->node, "summary.json", PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_REPORT,
                            text_buf("{}"));
+    }
 }
 
 static void progress(void *state, Psgd__V1__WorkerProgress *p)
@@ -216,8 +220,9 @@ void cw_stop_node(coordinator_world *w, size_t index)
 {
     cw_node *n = &w->nodes[index];
 
-    if (!n->node)
+    if (!n->node) {
         return;
+    }
     side_run(&w->s, stop_node, n);
     flag_wait(&n->down);
     n->node = NULL;
@@ -308,8 +313,9 @@ static void on_reply(void *arg, const ps_error *error, const ProtobufCMessage *r
 
     *e->error = *error;
     e->reply = reply ? ps_message_copy(reply) : NULL;
-    if (e->address)
+    if (e->address) {
         ps_channel_destroy(e->channel);
+    }
     flag_raise(&e->done);
 }
 
@@ -317,8 +323,9 @@ static void start_call(void *arg)
 {
     errand *e = arg;
 
-    if (e->address)
+    if (e->address) {
         e->channel = ps_channel_create(e->loop, e->address);
+    }
     ps_unary_start(e->channel, e->type, e->method, e->request, reply_us, on_reply, e);
 }
 
@@ -365,10 +372,12 @@ Psgd__V1__SubmitJobResponse *cw_try_submit(coordinator_world *w, const char *jso
     json_t *tree = NULL;
     ps_status st = ps_tree_parse(json, strlen(json), &tree);
 
-    if (ps_is_ok(&st))
+    if (ps_is_ok(&st)) {
         st = ps_pb_from_json(&psgd__v1__job_spec__descriptor, tree, "spec", &bad, &spec);
-    if (!ps_is_ok(&st))
+    }
+    if (!ps_is_ok(&st)) {
         fail_msg("the test's spec: %s", st.text);
+    }
     json_decref(tree);
     q.spec = (Psgd__V1__JobSpec *)spec;
     q.request_id = (char *)request_id;
@@ -382,8 +391,9 @@ void cw_submit(coordinator_world *w, const char *json, char id[96])
     ps_error error;
     Psgd__V1__SubmitJobResponse *r = cw_try_submit(w, json, "", &error);
 
-    if (!r)
+    if (!r) {
         fail_msg("submit: %s", error.status.text);
+    }
     snprintf(id, 96, "%s", r->job->id);
     psgd__v1__submit_job_response__free_unpacked(r, NULL);
 }
@@ -397,8 +407,9 @@ Psgd__V1__Job *cw_get(coordinator_world *w, const char *id)
 
     q.job_id = (char *)id;
     r = (Psgd__V1__GetJobResponse *)cw_call(w, "GetJob", &q.base, &error);
-    if (!r)
+    if (!r) {
         fail_msg("get %s: %s", id, error.status.text);
+    }
     job = r->job;
     r->job = NULL;
     psgd__v1__get_job_response__free_unpacked(r, NULL);
@@ -440,8 +451,9 @@ static void on_chunk(watch *s, const ProtobufCMessage *head, ps_payload *payload
     c->n = ps_payload_len(payload);
     c->bytes = ps_xmalloc(c->n);
     bytes = ps_payload_view(payload, 0, c->n, c->bytes);
-    if (bytes != c->bytes && c->n > 0)
+    if (bytes != c->bytes && c->n > 0) {
         memcpy(c->bytes, bytes, c->n);
+    }
     s->stopped = s->files->count == CW_CHUNKS_MAX;
 }
 
@@ -449,16 +461,19 @@ static void on_message(void *arg, const ProtobufCMessage *head, ps_payload *payl
 {
     watch *s = arg;
 
-    if (s->stopped)
+    if (s->stopped) {
         return;
-    if (s->events)
+    }
+    if (s->events) {
         on_event(s, head);
-    else
+    } else {
         on_chunk(s, head, payload);
-    if (s->stopped)
+    }
+    if (s->stopped) {
         ps_stream_cancel(s->stream);
-    else
+    } else {
         ps_stream_read(s->stream);
+    }
 }
 
 static void on_end(void *arg, const ps_error *error)
@@ -466,8 +481,9 @@ static void on_end(void *arg, const ps_error *error)
     watch *s = arg;
 
     *(s->events ? &s->events->error : &s->files->error) = *error;
-    if (s->stopped)
+    if (s->stopped) {
         (s->events ? &s->events->error : &s->files->error)->status = ps_ok();
+    }
     flag_raise(&s->done);
 }
 
@@ -505,8 +521,9 @@ void cw_watch(coordinator_world *w, const char *id, uint64_t after, Psgd__V1__Jo
 
 void cw_events_fini(cw_events *events)
 {
-    for (size_t i = 0; i < events->count; i++)
+    for (size_t i = 0; i < events->count; i++) {
         psgd__v1__watch_job_response__free_unpacked(events->items[i], NULL);
+    }
     events->count = 0;
 }
 
@@ -516,8 +533,9 @@ Psgd__V1__JobState cw_await(coordinator_world *w, const char *id, Psgd__V1__JobS
     cw_events events;
 
     cw_watch(w, id, 0, state, &events);
-    if (events.count > 0)
+    if (events.count > 0) {
         last = events.items[events.count - 1]->job->state;
+    }
     cw_events_fini(&events);
     return last;
 }
@@ -551,8 +569,9 @@ static void end_run(void *arg)
     ending *e = arg;
 
     e->was_running = e->n->is_running;
-    if (!e->was_running)
+    if (!e->was_running) {
         return;
+    }
     e->n->is_running = false;
     ps_node_finished(e->n->node, &e->result);
 }
@@ -561,6 +580,7 @@ void cw_finish(coordinator_world *w, size_t index, ps_status result)
 {
     ending e = {.n = &w->nodes[index], .result = result};
 
-    while (!e.was_running) /* the job runs: so it will, in a turn or two of the loop */
+    while (!e.was_running) { /* the job runs: so it will, in a turn or two of the loop */
         side_run(&w->s, end_run, &e);
+    }
 }

@@ -13,16 +13,20 @@
 #define STATE(name) PSGD__V1__JOB_STATE__JOB_STATE_##name
 #define KIND(name) PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_##name
 
-/* Small enough that its packages are nothing, and its data set is not drawn. */
-#define SMALL                                                                                      \
+/* Small, but for the data set: workers draw it, which takes long on a busy host. */
+#define TIMEOUTS(more) ",\"timeouts\":{\"pre_commit_floor_ms\":60000" more "}"
+#define PLAIN                                                                                      \
     "\"model\":{\"widths\":[8]},\"data\":{\"train_limit\":128,\"test_limit\":10},\"epochs\":1"
+#define SMALL PLAIN TIMEOUTS("")
 #define PAIR "{\"title\":\"pair\",\"workers\":1,\"pservers\":1," SMALL "}"
 
 static const Psgd__V1__Artifact *artifact(const Psgd__V1__Job *job, const char *name)
 {
-    for (size_t i = 0; i < job->n_artifacts; i++)
-        if (strcmp(job->artifacts[i]->name, name) == 0)
+    for (size_t i = 0; i < job->n_artifacts; i++) {
+        if (strcmp(job->artifacts[i]->name, name) == 0) {
             return job->artifacts[i];
+        }
+    }
     return NULL;
 }
 
@@ -46,8 +50,9 @@ static void a_job_goes_through_all_states_and_leaves_its_files(void **state)
     for (size_t i = 0; i < events.count; i++) {
         assert_true(events.items[i]->sequence > sequence);
         sequence = events.items[i]->sequence;
-        if (seen < 7 && events.items[i]->job->state == want[seen])
+        if (seen < 7 && events.items[i]->job->state == want[seen]) {
             seen++;
+        }
     }
     assert_int_equal(seen, 7);
     job = cw_get(&w, id);
@@ -94,7 +99,7 @@ static void the_servers_weights_become_one_model(void **state)
     cw_submit(&w,
               "{\"title\":\"m\",\"workers\":1,\"pservers\":3,\"seed\":7,"
               "\"model\":{\"widths\":[64,16]},"
-              "\"data\":{\"train_limit\":128,\"test_limit\":10},\"epochs\":1}",
+              "\"data\":{\"train_limit\":128,\"test_limit\":10},\"epochs\":1" TIMEOUTS("") "}",
               id);
     assert_int_equal(cw_await(&w, id, STATE(DONE)), STATE(DONE));
     job = cw_get(&w, id);
@@ -114,8 +119,9 @@ static void the_servers_weights_become_one_model(void **state)
         const ps_tensor *tensor = ps_safetensors_at(file, v);
 
         assert_string_equal(tensor->name, variable->name);
-        for (size_t i = 0; i < variable->size; i++)
+        for (size_t i = 0; i < variable->size; i++) {
             assert_true(tensor->data[i] == block[variable->at + i] + 1);
+        }
     }
     ps_safetensors_close(file);
     free(block);
@@ -198,9 +204,10 @@ static void reclaims_that_make_no_sense_are_refused(void **state)
         q.name = (char *)cases[i].name;
         q.offset = cases[i].offset;
         cw_reclaim(&w, &q, &r);
-        if (r.error.status.code != cases[i].want)
+        if (r.error.status.code != cases[i].want) {
             fail_msg("case %zu: %s (%s)", i, ps_code_name(r.error.status.code),
                      r.error.status.text);
+        }
         assert_int_equal(r.count, 0);
         cw_reclaimed_fini(&r);
     }
@@ -335,8 +342,9 @@ static ps_code cancel(coordinator_world *w, const char *id)
 
     q.job_id = (char *)id;
     r = cw_call(w, "CancelJob", &q.base, &error);
-    if (r)
+    if (r) {
         protobuf_c_message_free_unpacked(r, NULL);
+    }
     return error.status.code;
 }
 
@@ -348,8 +356,9 @@ static ps_code forget(coordinator_world *w, const char *id)
 
     q.job_id = (char *)id;
     r = cw_call(w, "DeleteJob", &q.base, &error);
-    if (r)
+    if (r) {
         protobuf_c_message_free_unpacked(r, NULL);
+    }
     return error.status.code;
 }
 
@@ -388,8 +397,9 @@ static void a_failed_node_fails_the_job_and_leaves_its_report(void **state)
 
     (void)state;
     cw_begin(&w, 2, 1);
-    for (size_t i = 0; i < 3; i++)
+    for (size_t i = 0; i < 3; i++) {
         w.nodes[i].finishes = false;
+    }
     cw_submit(&w, "{\"title\":\"f\",\"workers\":2,\"pservers\":1," SMALL "}", id);
     assert_int_equal(cw_await(&w, id, STATE(RUNNING)), STATE(RUNNING));
     cw_finish(&w, 1, ps_fail(PS_DATA_LOSS, "loss is not finite"));
@@ -466,11 +476,14 @@ static void a_node_that_nobody_knows_is_dialled_by_its_address(void **state)
 
     (void)state;
     cw_begin(&w, 0, 1);
-    cw_submit(&w,
-              "{\"workers\":1,\"pservers\":1," SMALL ",\"timeouts\":{\"can_commit_ms\":200},"
-              "\"nodes\":[{\"role\":\"WORKER\",\"address\":\"127.0.0.1:9\"},"
-              "{\"role\":\"PSERVER\",\"address\":\"127.0.0.1:9999\"}]}",
-              id);
+    cw_submit(
+        &w,
+        "{\"workers\":1,\"pservers\":1," PLAIN TIMEOUTS(
+            ",\"can_commit_ms\":200") ","
+                                      "\"nodes\":[{\"role\":\"WORKER\",\"address\":\"127.0.0.1:9\"}"
+                                      ","
+                                      "{\"role\":\"PSERVER\",\"address\":\"127.0.0.1:9999\"}]}",
+        id);
     assert_int_equal(cw_await(&w, id, STATE(FAILED)), STATE(FAILED));
     job = cw_get(&w, id);
     assert_string_equal(job->reason, "CAN_COMMIT_TIMEOUT");
@@ -488,7 +501,7 @@ static void a_lost_node_is_named(void **state)
     (void)state;
     cw_begin(&w, 1, 1);
     w.nodes[0].finishes = w.nodes[1].finishes = false;
-    cw_submit(&w, "{\"workers\":1,\"pservers\":1," SMALL ",\"timeouts\":{\"lease_ms\":500}}", id);
+    cw_submit(&w, "{\"workers\":1,\"pservers\":1," PLAIN TIMEOUTS(",\"lease_ms\":500") "}", id);
     assert_int_equal(cw_await(&w, id, STATE(RUNNING)), STATE(RUNNING));
     cw_stop_node(&w, 1);
     assert_int_equal(cw_await(&w, id, STATE(FAILED)), STATE(FAILED));
@@ -548,8 +561,9 @@ static void events_are_resumed_from_a_sequence_number(void **state)
     assert_true(all.count >= 7);
     cw_watch(&w, id, all.items[3]->sequence, STATE(UNSPECIFIED), &rest);
     assert_int_equal(rest.count, all.count - 4);
-    for (size_t i = 0; i < rest.count; i++)
+    for (size_t i = 0; i < rest.count; i++) {
         assert_int_equal(rest.items[i]->sequence, all.items[i + 4]->sequence);
+    }
     cw_events_fini(&rest);
     cw_watch(&w, id, UINT64_MAX, STATE(UNSPECIFIED), &rest);
     assert_int_equal(rest.count, 0);
@@ -607,8 +621,9 @@ static void lists_come_in_pages(void **state)
 
     (void)state;
     cw_begin(&w, 0, 0);
-    for (size_t i = 0; i < 5; i++)
+    for (size_t i = 0; i < 5; i++) {
         cw_submit(&w, "{}", ids[i]);
+    }
     q.page_size = 2;
     do {
         Psgd__V1__ListJobsResponse *r;
@@ -617,8 +632,9 @@ static void lists_come_in_pages(void **state)
         r = (Psgd__V1__ListJobsResponse *)cw_call(&w, "ListJobs", &q.base, &error);
         assert_non_null(r);
         assert_true(r->n_jobs <= 2);
-        for (size_t i = 0; i < r->n_jobs; i++)
+        for (size_t i = 0; i < r->n_jobs; i++) {
             assert_string_equal(r->jobs[i]->id, ids[--at]);
+        }
         snprintf(token, sizeof token, "%s", r->next_page_token);
         psgd__v1__list_jobs_response__free_unpacked(r, NULL);
     } while (token[0] != '\0');
@@ -652,17 +668,20 @@ static void the_server_says_what_it_can_do(void **state)
     assert_non_null(info);
     assert_string_equal(info->version, PS_VERSION);
     assert_string_equal(info->address, w.address);
-    for (size_t i = 0; i < info->n_plugins; i++)
+    for (size_t i = 0; i < info->n_plugins; i++) {
         if (strcmp(info->plugins[i]->kind, "optimizer") == 0 &&
-            strcmp(info->plugins[i]->name, "adam") == 0)
+            strcmp(info->plugins[i]->name, "adam") == 0) {
             has_lr = strcmp(info->plugins[i]->params[0]->name, "lr") == 0;
+        }
+    }
     assert_true(has_lr);
     psgd__v1__get_server_info_response__free_unpacked(info, NULL);
     presets = (Psgd__V1__ListPresetsResponse *)cw_call(&w, "ListPresets", &p.base, &error);
     assert_non_null(presets);
     assert_true(presets->n_presets > 0);
-    for (size_t i = 0; i < presets->n_presets; i++)
+    for (size_t i = 0; i < presets->n_presets; i++) {
         assert_non_null(presets->presets[i]->spec);
+    }
     psgd__v1__list_presets_response__free_unpacked(presets, NULL);
     cw_end(&w);
 }
@@ -692,7 +711,8 @@ int main(int argc, char **argv)
     };
 
     ps_rpc_init_process();
-    if (argc > 1)
+    if (argc > 1) {
         cmocka_set_test_filter(argv[1]);
+    }
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

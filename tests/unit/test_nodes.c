@@ -51,8 +51,9 @@ static void nodes_are_kept_by_id(void **state)
         assert_int_equal(st.code, PS_OK);
         assert_true(is_new);
     }
-    for (size_t i = 1; i < nodes.count; i++)
+    for (size_t i = 1; i < nodes.count; i++) {
         assert_true(strcmp(nodes.entries[i - 1]->id, nodes.entries[i]->id) < 0);
+    }
     assert_string_equal(ps_nodes_find(&nodes, "q")->id, "q");
     assert_null(ps_nodes_find(&nodes, "r"));
     ps_nodes_fini(&nodes);
@@ -171,8 +172,9 @@ static void bad_registrations_are_refused(void **state)
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         ps_status st = present(&nodes, bad[i].id, bad[i].incarnation, bad[i].address, S, &is_new);
 
-        if (st.code != PS_INVALID_ARGUMENT)
+        if (st.code != PS_INVALID_ARGUMENT) {
             fail_msg("registration %zu was answered with %s", i, ps_code_name(st.code));
+        }
     }
     assert_int_equal(nodes.count, 0);
     ps_nodes_fini(&nodes);
@@ -231,7 +233,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(there_is_an_end_to_nodes),
     };
 
-    if (argc > 1)
+    if (argc > 1) {
         cmocka_set_test_filter(argv[1]);
+    }
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

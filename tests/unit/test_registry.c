@@ -27,8 +27,9 @@ static void open_again(world *w)
     ps_registry_close(w->r);
     w->r = NULL;
     st = ps_registry_open(w->dir.path, &w->r);
-    if (!ps_is_ok(&st))
+    if (!ps_is_ok(&st)) {
         fail_msg("open: %s", st.text);
+    }
 }
 
 static int begin(void **state)
@@ -61,8 +62,9 @@ static ps_record add(world *w, const char *title, const char *request_id, const 
     spec.seed = 42;
     record.job = ps_job_create(&spec, 1234567890123456);
     st = ps_registry_add(w->r, &record, title, request_id, content);
-    if (!ps_is_ok(&st))
+    if (!ps_is_ok(&st)) {
         fail_msg("add: %s", st.text);
+    }
     return record;
 }
 
@@ -126,16 +128,18 @@ static void ids_are_title_and_eight_letters_and_never_come_twice(void **state)
         snprintf(ids[i], sizeof ids[i], "%s", record.job->id);
         assert_int_equal(strlen(ids[i]), 10);
         assert_memory_equal(ids[i], "t-", 2);
-        for (size_t k = 0; k < i; k++)
+        for (size_t k = 0; k < i; k++) {
             assert_string_not_equal(ids[i], ids[k]);
+        }
         ps_record_fini(&record);
         if (i % 3 == 0) { /* not even those of jobs that are forgotten */
             ps_status st = ps_registry_remove(w->r, ids[i]);
 
             assert_int_equal(st.code, PS_OK);
         }
-        if (i % 100 == 50)
+        if (i % 100 == 50) {
             open_again(w);
+        }
     }
 }
 
@@ -200,8 +204,9 @@ static void lists_are_newest_first_from_a_number_on_by_state(void **state)
     st = ps_registry_each(w->r, 0, UINT32_MAX, note, &l);
     assert_int_equal(st.code, PS_OK);
     assert_int_equal(l.count, 6);
-    for (size_t i = 0; i < 6; i++)
+    for (size_t i = 0; i < 6; i++) {
         assert_int_equal(l.numbers[i], 6 - i);
+    }
     l = (listing){.want = 2};
     st = ps_registry_each(w->r, 5, UINT32_MAX, note, &l);
     assert_int_equal(st.code, PS_OK);
@@ -270,8 +275,9 @@ static void old_events_give_way(void **state)
     Psgd__V1__WatchJobResponse *event;
     ps_status st;
 
-    for (uint64_t i = 1; i <= PS_REGISTRY_EVENTS_MAX + 5; i++)
+    for (uint64_t i = 1; i <= PS_REGISTRY_EVENTS_MAX + 5; i++) {
         put_event(w, &record, i);
+    }
     st = ps_registry_next_event(w->r, record.number, 0, &event);
     assert_int_equal(st.code, PS_OK);
     assert_int_equal(event->sequence, 6);
@@ -324,7 +330,8 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(a_newer_scheme_is_left_alone, begin, end),
     };
 
-    if (argc > 1)
+    if (argc > 1) {
         cmocka_set_test_filter(argv[1]);
+    }
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

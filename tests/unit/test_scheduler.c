@@ -219,7 +219,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_named_node_of_another_job_is_waited_for),
     };
 
-    if (argc > 1)
+    if (argc > 1) {
         cmocka_set_test_filter(argv[1]);
+    }
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

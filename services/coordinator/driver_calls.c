@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* driver_calls.c - the short calls to one node: CanCommit, DoCommit, Abort, and
+ * the answer to its Ready. */
+#include "services/coordinator/driver_impl.h"
+
+#include "common/base/clock.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { SLACK_US = 1000000 }; /* the commit's own deadline comes first */
+
+static const ProtobufCServiceDescriptor *const node_service = &psgd__v1__node_service__descriptor;
+
+/* Until it says otherwise the scheduler shall leave it alone. */
+static void mark_busy(ps_attempt *a, const Psgd__V1__CanCommitResponse *r)
+{
+    ps_node_entry *node = ps_nodes_find(&a->c->nodes, r->node_id);
+
+    if (!node) {
+        return;
+    }
+    node->phase = r->phase;
+    node->attempt = r->held_by_attempt;
+    snprintf(node->job_id, sizeof node->job_id, "%.95s", r->held_by_job);
+}
+
+static void on_can_commit(void *arg, const ps_error *error, const ProtobufCMessage *reply)
+{
+    const Psgd__V1__CanCommitResponse *r = (const void *)reply;
+    ps_peer *p = arg;
+    ps_attempt *a = p->a;
+    int64_t now_us = ps_clock_us();
+    char holder[200];
+
+    p->asking = NULL;
+    if (!a->job) {
+        ps_attempt_settle(a);
+        return;
+    }
+    if (!ps_is_ok(&error->status)) {
+        ps_commit_refused(&a->commit, p->index, &error->status, now_us);
+    } else if (r->ready) {
+        ps_node_entry *node = ps_nodes_find(&a->c->nodes, r->node_id);
+
+        if (node) {
+            snprintf(node->holder, sizeof node->holder, "%s", a->job_id);
+        }
+        ps_commit_reserved(&a->commit, p->index, r->node_id, r->incarnation, now_us);
+    } else {
+        snprintf(holder, sizeof holder, "job %.96s (attempt %u, %s)", r->held_by_job,
+                 r->held_by_attempt, ps_phase_text(r->phase));
+        mark_busy(a, r);
+        ps_commit_busy(&a->commit, p->index, r->node_id, holder, now_us);
+    }
+    ps_attempt_pump(a);
+    ps_attempt_settle(a);
+}
+
+void ps_peer_ask(ps_peer *p)
+{
+    Psgd__V1__CanCommitRequest q = PSGD__V1__CAN_COMMIT_REQUEST__INIT;
+    int64_t timeout_us = p->a->commit.conf.can_commit_us + SLACK_US;
+
+    q.job_id = p->a->job_id;
+    q.attempt = p->a->number;
+    q.role = ps_peer_member(p)->role;
+    q.coordinator = p->a->c->address;
+    /* Until the slowest of the others has answered, and the package is made. */
+    q.reserve_ms =
+        (uint32_t)(p->a->commit.conf.can_commit_us / 1000 + p->a->commit.conf.pre_commit_us / 1000);
+    p->a->pending++;
+    p->asking = ps_unary_start(p->channel, node_service, "CanCommit", &q.base, timeout_us,
+                               on_can_commit, p);
+}
+
+static void on_do_commit(void *arg, const ps_error *error, const ProtobufCMessage *reply)
+{
+    ps_peer *p = arg;
+    ps_attempt *a = p->a;
+
+    (void)reply; /* Ready tells of success */
+    p->asking = NULL;
+    if (a->job && !ps_is_ok(&error->status)) {
+        ps_commit_refused(&a->commit, p->index, &error->status, ps_clock_us());
+        ps_attempt_pump(a);
+    }
+    ps_attempt_settle(a);
+}
+
+void ps_peer_start(ps_peer *p)
+{
+    Psgd__V1__DoCommitRequest q = PSGD__V1__DO_COMMIT_REQUEST__INIT;
+
+    q.job_id = p->a->job_id;
+    q.attempt = p->a->number;
+    p->a->pending++;
+    p->asking = ps_unary_start(p->channel, node_service, "DoCommit", &q.base,
+                               p->a->commit.conf.ready_us + SLACK_US, on_do_commit, p);
+}
+
+static void on_abort(void *arg, const ps_error *error, const ProtobufCMessage *reply)
+{
+    ps_peer *p = arg;
+    ps_attempt *a = p->a;
+
+    (void)reply;
+    p->aborting = NULL;
+    if (ps_is_ok(&error->status)) {
+        ps_node_entry *node = ps_nodes_find(&a->c->nodes, ps_peer_member(p)->id);
+
+        if (node && strcmp(node->job_id, a->job_id) == 0) {
+            ps_node_mark_idle(node);
+        }
+    }
+    if (a->job) {
+        ps_commit_released(&a->commit, p->index, ps_clock_us());
+        ps_attempt_pump(a);
+    }
+    ps_attempt_settle(a);
+}
+
+void ps_peer_answer_ready(ps_peer *p, const ps_status *why_not)
+{
+    Psgd__V1__ReadyResponse reply = PSGD__V1__READY_RESPONSE__INIT;
+    ps_call *call = p->ready;
+
+    if (!call) {
+        return;
+    }
+    p->ready = NULL;
+    if (why_not) {
+        ps_call_fail(call, *why_not);
+    } else {
+        ps_call_reply(call, &reply.base);
+    }
+}
+
+/* Stops whatever runs with the node, but for its Abort. */
+void ps_peer_let_go(ps_peer *p, const char *why)
+{
+    ps_status st = ps_fail(PS_ABORTED, "%s", why[0] ? why : "the attempt is over");
+
+    p->wants_package = false;
+    if (p->asking) {
+        ps_unary_cancel(p->asking);
+    }
+    if (p->prepare) {
+        ps_prepare_stop(p->prepare);
+    }
+    if (p->collect) {
+        ps_collect_stop(p->collect);
+    }
+    ps_peer_answer_ready(p, &st);
+}
+
+void ps_peer_release(ps_peer *p)
+{
+    Psgd__V1__AbortRequest q = PSGD__V1__ABORT_REQUEST__INIT;
+    const ps_commit *c = &p->a->commit;
+    char why[PS_COMMIT_MESSAGE_MAX];
+
+    snprintf(why, sizeof why, "%s", c->message[0] ? c->message : "the job is over");
+    ps_peer_let_go(p, why);
+    q.job_id = p->a->job_id;
+    q.attempt = p->a->number;
+    q.why = why;
+    p->a->pending++;
+    p->aborting = ps_unary_start(p->channel, node_service, "Abort", &q.base,
+                                 p->a->commit.conf.abort_us, on_abort, p);
+}

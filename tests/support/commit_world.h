@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* commit_world.h - the commit of a job on two workers and a server, driven by hand. */
+#ifndef PS_TESTS_SUPPORT_COMMIT_WORLD_H
+#define PS_TESTS_SUPPORT_COMMIT_WORLD_H
+
+#include "services/coordinator/commit.h"
+#include "tests/support/cmocka_all.h"
+
+#define STATE(name) PSGD__V1__JOB_STATE__JOB_STATE_##name
+#define PHASE(name) PSGD__V1__NODE_PHASE__NODE_PHASE_##name
+#define WORKER PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER
+#define PSERVER PSGD__V1__NODE_ROLE__NODE_ROLE_PSERVER
+
+enum { NODES = 3, W0 = 0, W1 = 1, PS0 = 2, S = 1000000 };
+
+extern const ps_commit_conf cm_conf;
+extern const ps_member cm_nodes[NODES];
+extern const ps_status cm_ok;
+
+/* A machine, and what it wanted. */
+typedef struct cm_world {
+    ps_commit c;
+    int64_t now;
+    unsigned asked[NODES], prepared[NODES], started[NODES], opened[NODES], collected[NODES],
+        released[NODES];
+    unsigned changed, stored, over;
+} cm_world;
+
+/* Takes all actions that are due, counting them; the caller answers them. All
+ * below do so at their end. */
+void cm_take(cm_world *w);
+void cm_begin(cm_world *w, const ps_commit_conf *with);
+void cm_reserve_all(cm_world *w);
+void cm_prepare_all(cm_world *w);
+void cm_ready_one(cm_world *w, size_t i);
+void cm_beat(cm_world *w, size_t i, Psgd__V1__NodePhase phase);
+void cm_run(cm_world *w, const ps_commit_conf *with);
+void cm_finish_workers(cm_world *w);
+void cm_collect_all(cm_world *w);
+void cm_store(cm_world *w);
+void cm_release_all(cm_world *w);
+void cm_tick(cm_world *w, int64_t us);
+
+#endif
