@@ -68,7 +68,7 @@ static bool send_block(fake_worker *w, uint64_t clock, uint32_t i)
         if (per_block || is_last) {
             ps_exchange_ready(w->exchange, v, 1);
         }
-        if (v + 1 == plan->layout.variable_count && is_last) {
+        if (v == plan->layout.variable_count / 2 && is_last) {
             tell(w, clock, FAKE_IN_THE_MIDST);
         }
     }
@@ -216,8 +216,7 @@ static void through(const ps_codec_choice *choice, uint64_t key, const float *fr
     ps_status st;
 
     ps_codec_encode(choice->codec, &choice->params, key, 0, from, n, bytes, &head);
-    st = ps_codec_decode(NULL, &head.msg, bytes, choice->codec->size(&choice->params, n),
-                         PS_INTO_SET, to, n);
+    st = ps_codec_decode(NULL, &head.msg, bytes, head.msg.payload_bytes, PS_INTO_SET, to, n);
     assert(ps_is_ok(&st));
     (void)st;
 }

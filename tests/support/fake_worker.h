@@ -20,9 +20,9 @@ typedef enum fake_kind {
 
 typedef struct fake_worker fake_worker;
 
-/* Told on the worker's thread where it is. Before the weights are waited for:
- * `weights_there` and `sent` false; after them; after the first variable of the
- * step's last contribution was handed over. May block. */
+/* Told on the worker's thread where it is: before the weights are waited for,
+ * after they came, and when half of the variables of the step's last
+ * contribution have been handed over. May block. */
 typedef enum fake_at { FAKE_BEGINS, FAKE_HAS_WEIGHTS, FAKE_IN_THE_MIDST } fake_at;
 typedef void fake_hook(void *arg, fake_worker *w, uint64_t clock, fake_at at);
 
