@@ -48,7 +48,8 @@ typedef struct ps_data_source {
      * NOT_FOUND          a file is not there
      * INVALID_ARGUMENT   not what it should be: file, offset, expected
      * DATA_LOSS          a .gz is damaged or cut */
-    PS_MUST_USE ps_status (*load)(const char *folder, ps_dataset **out);
+    PS_MUST_USE ps_status (*load)(const char *folder, uint32_t train_limit, uint32_t test_limit,
+                                  ps_dataset **out);
 } ps_data_source;
 
 const ps_data_source *ps_data_source_find(const char *name); /* NULL if there is none */

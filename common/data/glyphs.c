@@ -216,7 +216,8 @@ static void draw_split(const ps_glyph_book *book, ps_split split, uint32_t count
         .x = x, .labels = labels, .x_memory = x, .label_memory = labels, .count = count};
 }
 
-static ps_status load(const char *folder, ps_dataset **out);
+static ps_status load(const char *folder, uint32_t train_limit, uint32_t test_limit,
+                      ps_dataset **out);
 
 const ps_data_source ps_data_source_glyphs = {
     .name = "glyphs",
@@ -230,15 +231,21 @@ const ps_data_source ps_data_source_glyphs = {
     .load = load,
 };
 
-static ps_status load(const char *folder, ps_dataset **out)
+static uint32_t limited(uint32_t count, uint32_t limit)
+{
+    return limit != 0 && limit < count ? limit : count;
+}
+
+static ps_status load(const char *folder, uint32_t train_limit, uint32_t test_limit,
+                      ps_dataset **out)
 {
     const ps_data_facts *facts = &ps_data_source_glyphs.facts;
     ps_glyph_book *book = ps_glyph_book_create();
     ps_dataset *data = ps_dataset_create(facts);
 
     (void)folder; /* there are no files */
-    draw_split(book, PS_TRAIN, facts->train_count, &data->split[PS_TRAIN]);
-    draw_split(book, PS_TEST, facts->test_count, &data->split[PS_TEST]);
+    draw_split(book, PS_TRAIN, limited(facts->train_count, train_limit), &data->split[PS_TRAIN]);
+    draw_split(book, PS_TEST, limited(facts->test_count, test_limit), &data->split[PS_TEST]);
     ps_glyph_book_destroy(book);
     *out = data;
     return ps_ok();

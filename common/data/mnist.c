@@ -65,7 +65,8 @@ ps_status ps_mnist_load(const char *folder, const ps_data_facts *facts, ps_datas
     return ps_ok();
 }
 
-static ps_status load(const char *folder, ps_dataset **out);
+static ps_status load(const char *folder, uint32_t train_limit, uint32_t test_limit,
+                      ps_dataset **out);
 
 const ps_data_source ps_data_source_mnist = {
     .name = "mnist",
@@ -79,7 +80,13 @@ const ps_data_source ps_data_source_mnist = {
     .load = load,
 };
 
-static ps_status load(const char *folder, ps_dataset **out)
+static ps_status load(const char *folder, uint32_t train_limit, uint32_t test_limit,
+                      ps_dataset **out)
 {
-    return ps_mnist_load(folder, &ps_data_source_mnist.facts, out);
+    ps_status st = ps_mnist_load(folder, &ps_data_source_mnist.facts, out);
+
+    if (ps_is_ok(&st)) {
+        ps_dataset_limit(*out, train_limit, test_limit);
+    }
+    return st;
 }

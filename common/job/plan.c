@@ -56,7 +56,7 @@ static void check_scalars(ps_check *check, ps_plan *plan)
 static void check_timeouts(ps_check *check, Psgd__V1__TimeoutSpec *t)
 {
     ps_check_u32(check, "spec.timeouts.can_commit_ms", &t->can_commit_ms, 5000, 100, 600000);
-    ps_check_u32(check, "spec.timeouts.pre_commit_floor_ms", &t->pre_commit_floor_ms, 5000, 100,
+    ps_check_u32(check, "spec.timeouts.pre_commit_floor_ms", &t->pre_commit_floor_ms, 30000, 100,
                  600000);
     ps_check_u32(check, "spec.timeouts.pre_commit_cap_ms", &t->pre_commit_cap_ms, 600000, 100,
                  DAY_MS);

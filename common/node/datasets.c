@@ -165,10 +165,8 @@ static void find_and_load(ps_task *task)
 
     request->status = locate(request->sets, &request->wish, folder, sizeof folder);
     if (ps_is_ok(&request->status)) {
-        request->status = request->wish.source->load(folder, &request->data);
-    }
-    if (ps_is_ok(&request->status)) {
-        ps_dataset_limit(request->data, request->wish.train_limit, request->wish.test_limit);
+        request->status = request->wish.source->load(folder, request->wish.train_limit,
+                                                     request->wish.test_limit, &request->data);
     }
 }
 

@@ -406,7 +406,7 @@ static void a_folder_that_cannot_be_written_is_the_reason(void **state)
 
 static int draw_glyphs(void **state)
 {
-    ps_status st = ps_data_source_find("glyphs")->load(NULL, &glyphs);
+    ps_status st = ps_data_source_find("glyphs")->load(NULL, 0, 0, &glyphs);
 
     (void)state;
     if (!ps_is_ok(&st)) {

@@ -161,6 +161,18 @@ static void digits_can_be_told_but_not_trivially(void **state)
     ps_glyph_book_destroy(book);
 }
 
+static void no_more_is_drawn_than_asked_for(void **state)
+{
+    ps_dataset *data = NULL;
+    ps_status st = ps_data_source_find("glyphs")->load(NULL, 30, 20, &data);
+
+    (void)state;
+    assert_string_equal(st.text, "");
+    assert_int_equal(ps_dataset_count(data, PS_TRAIN), 30);
+    assert_int_equal(ps_dataset_count(data, PS_TEST), 20);
+    ps_dataset_destroy(data);
+}
+
 static void the_source_loads_whole(void **state)
 {
     const ps_data_source *glyphs = ps_data_source_find("glyphs");
@@ -170,7 +182,7 @@ static void the_source_loads_whole(void **state)
     float x[PS_GLYPH_PIXELS];
     uint32_t label, index = 59999;
     int64_t started_us = ps_clock_us();
-    ps_status st = glyphs->load(NULL, &data);
+    ps_status st = glyphs->load(NULL, 0, 0, &data);
 
     (void)state;
     print_message("drawn in %.2f s\n", (double)(ps_clock_us() - started_us) * 1e-6);
@@ -195,6 +207,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(sine_and_cosine_are_close_to_libm_s),
         cmocka_unit_test(digits_are_even_and_inked),
         cmocka_unit_test(digits_can_be_told_but_not_trivially),
+        cmocka_unit_test(no_more_is_drawn_than_asked_for),
         cmocka_unit_test(the_source_loads_whole),
     };
 

@@ -281,7 +281,7 @@ static void the_real_set_loads(void **state)
         skip();
     }
     snprintf(folder, sizeof folder, "%s/mnist", root);
-    st = mnist->load(folder, &data);
+    st = mnist->load(folder, 0, 0, &data);
     assert_string_equal(st.text, "");
     x = malloc(60000 * sizeof(float) * 784 / 100);
     assert_non_null(x);

@@ -103,7 +103,7 @@ static void an_empty_job_gets_every_default(void **state)
     assert_string_equal(s->codec->down->name, "f32");
     assert_int_equal(s->network_bandwidth, 12500000);
     assert_int_equal(s->timeouts->can_commit_ms, 5000);
-    assert_int_equal(s->timeouts->pre_commit_floor_ms, 5000);
+    assert_int_equal(s->timeouts->pre_commit_floor_ms, 30000);
     assert_int_equal(s->timeouts->pre_commit_cap_ms, 600000);
     assert_int_equal(s->timeouts->ready_ms, 10000);
     assert_int_equal(s->timeouts->lease_ms, 10000);
@@ -422,7 +422,7 @@ static void the_deadline_follows_the_bytes_between_floor_and_cap(void **state)
 
     (void)state;
     assert_int_equal(ps_plan_pre_commit_us(plan, 0), 2000000);
-    assert_int_equal(ps_plan_pre_commit_us(plan, 2000000), 5000000);
+    assert_int_equal(ps_plan_pre_commit_us(plan, 2000000), 30000000);
     assert_int_equal(ps_plan_pre_commit_us(plan, UINT64_MAX), 30000000);
     ps_plan_destroy(plan);
 }
