@@ -44,7 +44,8 @@ typedef struct ps_data_source {
     const char *const *files;
     uint32_t version; /* of a drawn source: another one when a sample changes */
 
-    /* Loads from `folder`; *out is the caller's to destroy. Any thread.
+    /* Loads from `folder` at most so many samples of each split, from the front,
+     * 0 for all; *out is the caller's to destroy. Any thread.
      * NOT_FOUND          a file is not there
      * INVALID_ARGUMENT   not what it should be: file, offset, expected
      * DATA_LOSS          a .gz is damaged or cut */
