@@ -6,16 +6,25 @@
 #include <assert.h>
 #include <stdlib.h>
 
-ps_buf *ps_buf_create(size_t cap)
+static ps_buf *init(ps_buf *buf, size_t cap)
 {
-    ps_buf *buf;
-
-    assert(cap <= SIZE_MAX / 2);
-    buf = ps_xaligned_alloc(sizeof *buf + cap);
     atomic_init(&buf->refs, 1);
     buf->len = 0;
     buf->cap = cap;
     return buf;
+}
+
+ps_buf *ps_buf_create(size_t cap)
+{
+    assert(cap <= SIZE_MAX / 2);
+    return init(ps_xaligned_alloc(sizeof(ps_buf) + cap), cap);
+}
+
+ps_buf *ps_buf_try_create(size_t cap)
+{
+    ps_buf *buf = cap <= SIZE_MAX / 2 ? ps_aligned_alloc(sizeof *buf + cap) : NULL;
+
+    return buf == NULL ? NULL : init(buf, cap);
 }
 
 ps_buf *ps_buf_ref(ps_buf *buf)

@@ -20,6 +20,7 @@ typedef struct ps_buf {
 
 /* One reference, len 0. Aborts when memory runs out: cap is ours, never a peer's. */
 ps_buf *ps_buf_create(size_t cap);
+ps_buf *ps_buf_try_create(size_t cap); /* for a size that a job chooses: may be NULL */
 ps_buf *ps_buf_ref(ps_buf *buf);
 void ps_buf_unref(ps_buf *buf); /* NULL is allowed */
 

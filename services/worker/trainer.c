@@ -45,10 +45,33 @@ struct ps_trainer {
     ps_trainer_progress progress;
 };
 
+/* The job chooses all these sizes. */
+static ps_status take_memory(ps_trainer *t)
+{
+    const ps_plan *plan = t->plan;
+    size_t n = plan->layout.param_count, features = plan->data->facts.features;
+    bool has_state = !plan->optim_on_server && plan->optim->slots > 0;
+
+    t->grad = ps_buf_try_create(n * sizeof(float));
+    t->x = calloc(t->batch * features, sizeof(float));
+    t->labels = calloc(t->batch, sizeof *t->labels);
+    t->order = calloc(plan->train_count, sizeof *t->order);
+    if (has_state) {
+        t->optim_state = calloc(n * plan->optim->slots, sizeof(float));
+    }
+    if (t->grad == NULL || t->x == NULL || t->labels == NULL || t->order == NULL ||
+        (has_state && t->optim_state == NULL)) {
+        return ps_fail(PS_RESOURCE_EXHAUSTED,
+                       "no memory for %zu parameters and blocks of %u samples of %zu values", n,
+                       plan->spec->block_size, features);
+    }
+    t->grad->len = n * sizeof(float);
+    return ps_ok();
+}
+
 ps_status ps_trainer_create(const ps_session *session, ps_trainer **out)
 {
     const ps_plan *plan = session->plan;
-    size_t n = plan->layout.param_count;
     ps_trainer *t = ps_xcalloc(1, sizeof *t);
     ps_status st;
 
@@ -57,19 +80,14 @@ ps_status ps_trainer_create(const ps_session *session, ps_trainer **out)
     pthread_mutex_init(&t->mutex, NULL);
     t->batch = plan->spec->block_size > EVAL_BATCH ? plan->spec->block_size : EVAL_BATCH;
     st = ps_plan_model(plan, t->batch, &t->model);
+    if (ps_is_ok(&st)) {
+        st = take_memory(t);
+    }
     if (!ps_is_ok(&st)) {
         ps_trainer_destroy(t);
         return st;
     }
     t->weights = session->weights;
-    t->grad = ps_buf_create(n * sizeof(float));
-    t->grad->len = n * sizeof(float);
-    if (!plan->optim_on_server && plan->optim->slots > 0) {
-        t->optim_state = ps_xcalloc(n * plan->optim->slots, sizeof(float));
-    }
-    t->x = ps_xcalloc(t->batch * plan->data->facts.features, sizeof(float));
-    t->labels = ps_xcalloc(t->batch, sizeof *t->labels);
-    t->order = ps_xcalloc(plan->train_count, sizeof *t->order);
     *out = t;
     return ps_ok();
 }

@@ -25,7 +25,8 @@ typedef struct ps_trainer_progress {
     double eval_loss, eval_accuracy;
 } ps_trainer_progress;
 
-/* Takes all memory it will need. The session is kept. */
+/* Takes all memory it will need, RESOURCE_EXHAUSTED if there is too little. The
+ * session is kept. */
 PS_MUST_USE ps_status ps_trainer_create(const ps_session *session, ps_trainer **out);
 
 /* Initial weights in place; also where an exchange writes later ones. */

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct ps_worker {
     ps_loop *loop;
@@ -40,13 +41,17 @@ static void finish_release(ps_worker *w)
     ps_node_released(w->node);
 }
 
+/* Names a file of the trainer's, if it came to that. */
 static void keep(ps_worker *w, const char *prefix, const char *suffix, Psgd__V1__ArtifactKind kind)
 {
-    char name[160], rank[16];
+    char name[160], path[sizeof w->session->folder + sizeof name + 2], rank[16];
 
     snprintf(rank, sizeof rank, "%u", w->session->rank);
     ps_artifact_name(name, sizeof name, prefix, w->session->plan->spec->title, rank, suffix);
-    ps_node_keep(w->node, name, kind);
+    snprintf(path, sizeof path, "%s/%s", w->session->folder, name);
+    if (access(path, F_OK) == 0) {
+        ps_node_keep(w->node, name, kind);
+    }
 }
 
 /* The thread has ended: close the streams, then say so. */
