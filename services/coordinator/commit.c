@@ -82,7 +82,7 @@ void ps_commit_adopt(ps_commit *c, const ps_commit_conf *conf, const ps_member *
 
 void ps_commit_adopt_end(ps_commit *c, const ps_commit_conf *conf, const ps_member *members,
                          size_t count, Psgd__V1__JobState state, Psgd__V1__JobState outcome,
-                         const char *reason, const char *message, int64_t now_us)
+                         const char *reason, const char *message, bool is_stored, int64_t now_us)
 {
     start(c, conf, members, count, now_us);
     for (size_t i = 0; i < count; i++) {
@@ -93,7 +93,11 @@ void ps_commit_adopt_end(ps_commit *c, const ps_commit_conf *conf, const ps_memb
     snprintf(c->reason, sizeof c->reason, "%s", reason);
     snprintf(c->message, sizeof c->message, "%s", message);
     c->stage = PS_STAGE_STORE;
-    ps_commit_stored(c, &(ps_status){.code = PS_OK}, now_us);
+    if (is_stored || outcome == PSGD__V1__JOB_STATE__JOB_STATE_QUEUED) {
+        ps_commit_stored(c, &(ps_status){.code = PS_OK}, now_us);
+    } else {
+        ps_commit_do(c, PS_COMMIT_STORE);
+    }
 }
 
 void ps_commit_fini(ps_commit *c)

@@ -128,10 +128,11 @@ void ps_commit_begin(ps_commit *c, const ps_commit_conf *conf, const ps_member *
 void ps_commit_adopt(ps_commit *c, const ps_commit_conf *conf, const ps_member *members,
                      size_t count, Psgd__V1__JobState state, int64_t now_us);
 
-/* The outcome was decided and stored by an earlier process: releases the nodes. */
+/* An earlier process had decided the outcome: stores it, unless that is done, and
+ * releases the nodes. */
 void ps_commit_adopt_end(ps_commit *c, const ps_commit_conf *conf, const ps_member *members,
                          size_t count, Psgd__V1__JobState state, Psgd__V1__JobState outcome,
-                         const char *reason, const char *message, int64_t now_us);
+                         const char *reason, const char *message, bool is_stored, int64_t now_us);
 void ps_commit_fini(ps_commit *c);
 
 /* --- events ---------------------------------------------------------------- */

@@ -185,11 +185,12 @@ void ps_attempt_adopt(ps_live *job)
     conf_of(a, &conf);
     if (job->record.outcome != 0) {
         ps_commit_adopt_end(&a->commit, &conf, members, count, msg->state, job->record.outcome,
-                            msg->reason, msg->message, now_us);
+                            msg->reason, msg->message,
+                            ps_artifacts_size(a->folder, "manifest.json") > 0, now_us);
     } else if (msg->state < PSGD__V1__JOB_STATE__JOB_STATE_RUNNING) {
-        ps_commit_adopt_end(&a->commit, &conf, members, count, msg->state, queued,
-                            "COORDINATOR_RESTARTED",
-                            "the coordinator was started anew before training began", now_us);
+        ps_commit_adopt_end(
+            &a->commit, &conf, members, count, msg->state, queued, "COORDINATOR_RESTARTED",
+            "the coordinator was started anew before training began", false, now_us);
     } else {
         ps_commit_adopt(&a->commit, &conf, members, count, msg->state, now_us);
     }
@@ -204,7 +205,6 @@ void ps_attempt_adopt(ps_live *job)
 static void changed(ps_attempt *a)
 {
     Psgd__V1__Job *msg = a->job->record.job;
-    const char *message = "";
 
     switch (a->commit.state) {
     case PSGD__V1__JOB_STATE__JOB_STATE_PRE_COMMIT:
@@ -215,13 +215,26 @@ static void changed(ps_attempt *a)
             ps_time_set(&msg->start_time, ps_clock_wall_us());
         }
         break;
-    case PSGD__V1__JOB_STATE__JOB_STATE_COLLECTING:
-        message = a->commit.message; /* of a failure, whose files are being saved */
-        break;
     default:
         break;
     }
-    ps_live_set_state(a->job, a->commit.state, a->commit.reason, message);
+    ps_live_set_state(a->job, a->commit.state, a->commit.reason, a->commit.message);
+}
+
+/* An end that nothing can change any more is written down before it is acted
+ * upon: a process that comes after this one must not begin the job anew. DONE is
+ * so only when its files are stored (archive.c). */
+static void note_outcome(ps_attempt *a)
+{
+    Psgd__V1__JobState outcome = a->commit.outcome;
+
+    if ((outcome != PSGD__V1__JOB_STATE__JOB_STATE_FAILED &&
+         outcome != PSGD__V1__JOB_STATE__JOB_STATE_CANCELLED) ||
+        a->job->record.outcome == outcome) {
+        return;
+    }
+    a->job->record.outcome = outcome;
+    ps_live_set_state(a->job, a->job->record.job->state, a->commit.reason, a->commit.message);
 }
 
 /* Nodes are free again, the job goes its way, this attempt is only remembered
@@ -301,6 +314,7 @@ void ps_attempt_pump(ps_attempt *a)
     if (a->is_pumping || !a->job) {
         return;
     }
+    note_outcome(a);
     a->is_pumping = true;
     a->pending++; /* an end within must not free it under our feet */
     while ((action = ps_commit_next(&a->commit, &index)) != PS_COMMIT_NOTHING) {

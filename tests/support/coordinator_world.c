@@ -406,7 +406,9 @@ Psgd__V1__Job *cw_get(coordinator_world *w, const char *id)
     ps_error error;
 
     q.job_id = (char *)id;
-    r = (Psgd__V1__GetJobResponse *)cw_call(w, "GetJob", &q.base, &error);
+    do { /* a connection that ends with the coordinator's restart may still be tried */
+        r = (Psgd__V1__GetJobResponse *)cw_call(w, "GetJob", &q.base, &error);
+    } while (!r && error.status.code == PS_UNAVAILABLE);
     if (!r) {
         fail_msg("get %s: %s", id, error.status.text);
     }

@@ -446,12 +446,28 @@ static void an_adopted_end_only_releases(void **state)
 
     (void)state;
     ps_commit_adopt_end(&w.c, &cm_conf, cm_nodes, NODES, STATE(COLLECTING), STATE(DONE), "", "",
-                        w.now);
+                        true, w.now);
     cm_take(&w);
     assert_int_equal(w.stored, 0);
     assert_int_equal(w.released[W1], 1);
     cm_release_all(&w);
     assert_int_equal(w.c.state, STATE(DONE));
+    ps_commit_fini(&w.c);
+}
+
+static void an_adopted_end_that_was_not_stored_is(void **state)
+{
+    cm_world w = {.now = 5 * S};
+
+    (void)state;
+    ps_commit_adopt_end(&w.c, &cm_conf, cm_nodes, NODES, STATE(RUNNING), STATE(FAILED), "R", "m",
+                        false, w.now);
+    cm_take(&w);
+    assert_int_equal(w.stored, 1);
+    cm_store(&w);
+    cm_release_all(&w);
+    assert_int_equal(w.c.state, STATE(FAILED));
+    assert_string_equal(w.c.reason, "R");
     ps_commit_fini(&w.c);
 }
 
@@ -495,6 +511,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(an_adopted_run_goes_on_when_its_nodes_are_heard_of),
         cmocka_unit_test(an_adopted_run_fails_when_a_node_stays_silent),
         cmocka_unit_test(an_adopted_end_only_releases),
+        cmocka_unit_test(an_adopted_end_that_was_not_stored_is),
         cmocka_unit_test(it_says_who_is_waited_for),
     };
 
