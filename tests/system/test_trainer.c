@@ -406,14 +406,10 @@ static void a_folder_that_cannot_be_written_is_the_reason(void **state)
 
 static int draw_glyphs(void **state)
 {
-    ps_status st = ps_data_source_find("glyphs")->load(NULL, 0, 0, &glyphs);
+    ps_status st = ps_data_source_find("glyphs")->load(NULL, TRAIN, TEST, &glyphs);
 
     (void)state;
-    if (!ps_is_ok(&st)) {
-        return -1;
-    }
-    ps_dataset_limit(glyphs, TRAIN, TEST);
-    return 0;
+    return ps_is_ok(&st) ? 0 : -1;
 }
 
 static int drop_glyphs(void **state)
