@@ -20,7 +20,8 @@ typedef enum ps_purpose {
     PS_DRAW_UP = 3,     /* rounding of pushes: (slice, clock, contributor) */
     PS_DRAW_DOWN = 4,   /* rounding of pulls: (slice, clock) */
     PS_DRAW_GLYPHS = 5, /* the glyphs data set: (split) */
-    PS_DRAW_TEST = 6    /* tests and benchmarks */
+    PS_DRAW_TEST = 6,   /* tests and benchmarks */
+    PS_DRAW_DROPOUT = 7 /* what dropout leaves out: (clock, block) */
 } ps_purpose;
 
 /* Names a stream. */

@@ -8,10 +8,10 @@
 #include "common/nn/blas.h"
 #include "common/nn/layer.h"
 
-#include <math.h>
 #include <string.h>
 
 enum { WEIGHT, BIAS };
+enum { UNITS, INIT, INIT_SCALE };
 
 static const ps_param dense_params[] = {
     {.name = "units",
@@ -20,13 +20,14 @@ static const ps_param dense_params[] = {
      .max = 1 << 20,
      .is_integer = true,
      .help = "values that come out for each sample"},
+    PS_INIT_PARAM_LINES,
     {.name = NULL},
 };
 
 static ps_status dense_plan(ps_layer_plan *plan)
 {
     size_t in = ps_shape_size(&plan->in);
-    uint32_t units = (uint32_t)plan->params.v[0];
+    uint32_t units = (uint32_t)plan->params.v[UNITS];
 
     if (in == 0 || in > PS_TENSOR_MAX) {
         return ps_fail(PS_INVALID_ARGUMENT, "dense: %zu values go in, 1 to %d are allowed", in,
@@ -41,17 +42,23 @@ static ps_status dense_plan(ps_layer_plan *plan)
     plan->vars[WEIGHT] = (ps_layer_var){
         .name = "weight",
         .shape = {.rank = 2, .dim = {units, (uint32_t)in}},
-        .init_limit = (float)sqrt(6.0 / ((double)in + units)),
+        .init =
+            ps_init_of_weight(plan->params.v[INIT], plan->params.v[INIT_SCALE], (double)in, units),
     };
-    plan->vars[BIAS] = (ps_layer_var){.name = "bias", .shape = {.rank = 1, .dim = {units}}};
+    plan->vars[BIAS] = (ps_layer_var){
+        .name = "bias",
+        .shape = {.rank = 1, .dim = {units}},
+        .init = ps_init_of_bias(plan->params.v[INIT], (double)in),
+    };
     return ps_ok();
 }
 
-static void dense_forward(const ps_layer_plan *plan, const float *const *w, const float *x,
-                          float *y, float *tape, size_t n)
+static void dense_forward(const ps_layer_plan *plan, const ps_pass *pass, const float *const *w,
+                          const float *x, float *y, float *tape, size_t n)
 {
     size_t in = ps_shape_size(&plan->in), out = ps_shape_size(&plan->out);
 
+    (void)pass;
     (void)tape;
     for (size_t i = 0; i < n; i++) {
         memcpy(y + i * out, w[BIAS], out * sizeof *y);
@@ -71,12 +78,13 @@ PS_CLONES static void add_rows(const float *restrict a, size_t n, size_t width, 
     }
 }
 
-static void dense_backward(const ps_layer_plan *plan, const float *const *w, const float *x,
-                           const float *y, const float *tape, const float *dy, float *const *dw,
-                           float *dx, size_t n)
+static void dense_backward(const ps_layer_plan *plan, const ps_pass *pass, const float *const *w,
+                           const float *x, const float *y, float *tape, const float *dy,
+                           float *const *dw, float *dx, size_t n)
 {
     size_t in = ps_shape_size(&plan->in), out = ps_shape_size(&plan->out);
 
+    (void)pass;
     (void)y;
     (void)tape;
     ps_gemm_tn(out, in, n, dy, x, 1.0f, dw[WEIGHT]);
@@ -88,7 +96,7 @@ static void dense_backward(const ps_layer_plan *plan, const float *const *w, con
 
 const ps_layer ps_layer_dense = {
     .kind = "dense",
-    .summary = "y = x W^T + b; W (units, in) starts uniform within sqrt(6 / (in + units)), b at 0",
+    .summary = "y = x W^T + b; W (units, in)",
     .params = dense_params,
     .plan = dense_plan,
     .forward = dense_forward,

@@ -46,3 +46,14 @@ void ps_layer_each(void (*fn)(const ps_layer *layer, void *arg), void *arg)
         fn(layers[i], arg);
     }
 }
+
+ps_status ps_layer_image(const ps_layer_plan *plan, const char *kind, uint32_t chw[3])
+{
+    if (plan->in.rank != 3) {
+        return ps_fail(PS_INVALID_ARGUMENT,
+                       "%s: the input has rank %u; images (channels, rows, columns) are allowed",
+                       kind, plan->in.rank);
+    }
+    memcpy(chw, plan->in.dim, 3 * sizeof *chw);
+    return ps_ok();
+}

@@ -2,8 +2,9 @@
 /* layer.h - one kind of layer: its shapes, its variables, forward and backward.
  *
  * Letters: B samples of a batch, I values of a sample that go in, O that come
- * out. Everything is float32, row-major; a sample is a row. A layer is planned
- * once and never allocates afterwards. To add one: common/nn/NAME.c, a line in
+ * out; C channels, H rows and W columns of an image, (C, H, W). Everything is
+ * float32, row-major; a sample is a row. A layer is planned once and never
+ * allocates afterwards. To add one: common/nn/NAME.c, a line in
  * list.h, a line in CMakeLists.txt.
  */
 #ifndef PS_COMMON_NN_LAYER_H
@@ -11,7 +12,9 @@
 
 #include "common/base/param.h"
 #include "common/base/status.h"
+#include "common/nn/init.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -29,12 +32,27 @@ typedef struct ps_shape {
 /* Product of the dimensions; SIZE_MAX if it is more than that. */
 size_t ps_shape_size(const ps_shape *shape);
 
-/* A variable that a layer asks for. */
+/* A variable that a layer asks for.
+ *
+ * Beside what is trained there is *state*: values that the layer itself moves
+ * while training, as the running statistics of batch_norm. It lies in the same
+ * block, is exchanged, saved and checksummed like everything there, but has no
+ * gradient: what backward adds in its place is the decrement by which it is to
+ * move, so that w -= merged decrements makes it the mean over all blocks. No
+ * optimizer may see it. docs/engine.md has the reasons. */
 typedef struct ps_layer_var {
     const char *name; /* "weight", "bias" */
     ps_shape shape;
-    float init_limit; /* initial values are uniform in [-limit, limit]; 0: zeros */
+    ps_init init;  /* initial values; left out: zeros */
+    bool is_state; /* moved by the layer, not by the optimizer */
 } ps_layer_var;
+
+/* One forward and backward of a batch. */
+typedef struct ps_pass {
+    bool is_training; /* else draws and statistics of the batch are left out */
+    uint64_t key;     /* names the layer's draws: the same key, the same draws */
+    float scale;      /* dy is the gradient of scale * sum of losses; unused in forward */
+} ps_pass;
 
 typedef struct ps_layer_plan {
     ps_shape in, out; /* of one sample */
@@ -54,19 +72,26 @@ typedef struct ps_layer {
      * INVALID_ARGUMENT if the input's shape does not fit. */
     PS_MUST_USE ps_status (*plan)(ps_layer_plan *plan);
 
-    /* y (n, O) from x (n, I), n <= B. w: the layer's variables, one pointer each. */
-    void (*forward)(const ps_layer_plan *plan, const float *const *w, const float *x, float *y,
-                    float *tape, size_t n);
+    /* y (n, O) from x (n, I), n <= B. w: the layer's variables, one pointer
+     * each. NULL, as backward: a view; y is x in another shape, nothing moves. */
+    void (*forward)(const ps_layer_plan *plan, const ps_pass *pass, const float *const *w,
+                    const float *x, float *y, float *tape, size_t n);
 
-    /* dx (n, I) from dy (n, O), NULL if nobody wants it; dw[v] += the
-     * gradient of variable v summed over the n samples. x, y, tape as forward
-     * left them. dx may not alias dy. Bits do not depend on where tensors lie. */
-    void (*backward)(const ps_layer_plan *plan, const float *const *w, const float *x,
-                     const float *y, const float *tape, const float *dy, float *const *dw,
+    /* dx (n, I) from dy (n, O), NULL if nobody wants it; dw[v] += the gradient
+     * of variable v summed over the n samples, or for state scale * n * its
+     * decrement. pass is forward's, in training; x, y as forward left them, and
+     * tape, which backward may overwrite. dx may not alias dy. Bits do not
+     * depend on where tensors lie. */
+    void (*backward)(const ps_layer_plan *plan, const ps_pass *pass, const float *const *w,
+                     const float *x, const float *y, float *tape, const float *dy, float *const *dw,
                      float *dx, size_t n);
 } ps_layer;
 
 const ps_layer *ps_layer_find(const char *kind); /* NULL if there is none */
 void ps_layer_each(void (*fn)(const ps_layer *layer, void *arg), void *arg);
+
+/* For the layers of this directory: the input as an image, INVALID_ARGUMENT
+ * that names `kind` if it is none. */
+PS_MUST_USE ps_status ps_layer_image(const ps_layer_plan *plan, const char *kind, uint32_t chw[3]);
 
 #endif

@@ -3,7 +3,7 @@
  *
  * One block holds all activations: the output and the tape of each layer, then
  * two tensors as wide as the widest output, between which gradients go to and
- * fro on the way back. Letters as in layer.h.
+ * fro on the way back. A view has no output of its own. Letters as in layer.h.
  */
 #include "common/nn/model.h"
 
@@ -23,6 +23,7 @@ typedef struct placed {
     ps_layer_plan plan;
     uint32_t first_variable;
     size_t y_at, tape_at; /* floats, in the block of activations */
+    const float *y;       /* output of the last forward; a view's is its input */
 } placed;
 
 struct ps_model {
@@ -34,6 +35,7 @@ struct ps_model {
     size_t param_count;
     const ps_loss *loss;
     size_t batch;
+    uint64_t draws;     /* key of the passes to come */
     size_t spare_at[2]; /* two gradients, in the block */
     float *block;
     size_t block_floats;
@@ -63,7 +65,8 @@ static ps_status add_variables(ps_model *model, uint32_t index, const char *laye
         var->at = model->param_count;
         var->size = ps_shape_size(&asked->shape);
         var->layer = index;
-        var->init_limit = asked->init_limit;
+        var->init = asked->init;
+        var->is_state = asked->is_state;
         model->param_count += var->size;
     }
     if (model->param_count > PS_TENSOR_MAX) {
@@ -102,6 +105,10 @@ static ps_status add_layer(ps_model *model, uint32_t index, const ps_layer_spec 
     }
     if (!ps_is_ok(&st)) {
         return ps_wrap(st, "layer %u (%.*s)", index, (int)sizeof spec->name, spec->name);
+    }
+    if (spec->layer->forward == NULL) {
+        assert(spec->layer->backward == NULL && ps_shape_size(&at->plan.out) == ps_shape_size(&in));
+        return ps_ok();
     }
     at->y_at = reserve(model, model->batch * ps_shape_size(&at->plan.out));
     at->tape_at = reserve(model, at->plan.tape_floats);
@@ -219,14 +226,20 @@ void ps_model_init(const ps_model *model, uint64_t seed, float *block)
 {
     for (size_t v = 0; v < model->var_count; v++) {
         const ps_variable *var = &model->vars[v];
-        uint64_t key = ps_draw_key(seed, PS_DRAW_INIT, v, 0, 0);
-        double limit = (double)var->init_limit;
 
-        for (size_t i = 0; i < var->size; i++) {
-            block[var->at + i] =
-                limit == 0.0 ? 0.0f : (float)((2.0 * ps_draw_unit(key, i) - 1.0) * limit);
-        }
+        ps_init_fill(&var->init, seed, v, block + var->at, var->size);
     }
+}
+
+void ps_model_set_draws(ps_model *model, uint64_t key)
+{
+    model->draws = key;
+}
+
+static ps_pass pass_of(const ps_model *model, size_t index, bool is_training, float scale)
+{
+    return (ps_pass){
+        .is_training = is_training, .key = ps_draw_u64(model->draws, index), .scale = scale};
 }
 
 /* Where the variables of a layer are in a block of parameters. */
@@ -239,20 +252,25 @@ static void locate(const ps_model *model, const placed *at, const float *block, 
 
 /* The output of the last layer. */
 static const float *forward(ps_model *model, const float *weights, const float *x, size_t n,
-                            const ps_model_hooks *hooks)
+                            bool is_training, const ps_model_hooks *hooks)
 {
     assert(n <= model->batch);
     for (size_t i = 0; i < model->layer_count; i++) {
-        const placed *at = &model->layers[i];
+        placed *at = &model->layers[i];
         const float *w[PS_LAYER_VARS_MAX] = {NULL};
+        ps_pass pass = pass_of(model, i, is_training, 0.0f);
         float *y = model->block + at->y_at;
 
+        at->y = x;
+        if (at->layer->forward == NULL) {
+            continue;
+        }
         if (hooks != NULL && hooks->need != NULL && at->plan.var_count > 0) {
             hooks->need(hooks->arg, at->first_variable, at->plan.var_count);
         }
         locate(model, at, weights, w);
-        at->layer->forward(&at->plan, w, x, y, model->block + at->tape_at, n);
-        x = y;
+        at->layer->forward(&at->plan, &pass, w, x, y, model->block + at->tape_at, n);
+        at->y = x = y;
     }
     return x;
 }
@@ -268,27 +286,36 @@ static void clear_gradient(const ps_model *model, const placed *at, float *grad)
     }
 }
 
-static void backward_layer(ps_model *model, size_t index, const float *weights, const float *x,
-                           size_t n, const float *dy, float *grad, float *dx)
+typedef struct step {
+    const float *weights, *x;
+    size_t n;
+    float scale;
+    float *grad;
+} step;
+
+static void backward_layer(ps_model *model, size_t index, const step *of, const float *dy,
+                           float *dx)
 {
     const placed *at = &model->layers[index];
-    const float *in = index == 0 ? x : model->block + model->layers[index - 1].y_at;
+    const float *in = index == 0 ? of->x : model->layers[index - 1].y;
     const float *w[PS_LAYER_VARS_MAX] = {NULL};
     float *dw[PS_LAYER_VARS_MAX] = {NULL};
+    ps_pass pass = pass_of(model, index, true, of->scale);
 
-    locate(model, at, weights, w);
+    locate(model, at, of->weights, w);
     for (unsigned v = 0; v < at->plan.var_count; v++) {
-        dw[v] = grad + model->vars[at->first_variable + v].at;
+        dw[v] = of->grad + model->vars[at->first_variable + v].at;
     }
-    at->layer->backward(&at->plan, w, in, model->block + at->y_at, model->block + at->tape_at, dy,
-                        dw, dx, n);
+    at->layer->backward(&at->plan, &pass, w, in, at->y, model->block + at->tape_at, dy, dw, dx,
+                        of->n);
 }
 
 void ps_model_train(ps_model *model, const float *weights, const float *x, const uint32_t *labels,
                     size_t n, float scale, bool accumulate, float *grad,
                     const ps_model_hooks *hooks, ps_score *score)
 {
-    const float *y = forward(model, weights, x, n, hooks);
+    const float *y = forward(model, weights, x, n, true, hooks);
+    const step of = {.weights = weights, .x = x, .n = n, .scale = scale, .grad = grad};
     float *dy = model->block + model->spare_at[0];
     float *dx = model->block + model->spare_at[1];
 
@@ -297,10 +324,13 @@ void ps_model_train(ps_model *model, const float *weights, const float *x, const
         const placed *at = &model->layers[i];
         float *held = dy;
 
+        if (at->layer->backward == NULL) {
+            continue;
+        }
         if (!accumulate) {
             clear_gradient(model, at, grad);
         }
-        backward_layer(model, i, weights, x, n, dy, grad, i == model->first_trained ? NULL : dx);
+        backward_layer(model, i, &of, dy, i == model->first_trained ? NULL : dx);
         if (hooks != NULL && hooks->ready != NULL && at->plan.var_count > 0) {
             hooks->ready(hooks->arg, at->first_variable, at->plan.var_count);
         }
@@ -312,12 +342,12 @@ void ps_model_train(ps_model *model, const float *weights, const float *x, const
 void ps_model_eval(ps_model *model, const float *weights, const float *x, const uint32_t *labels,
                    size_t n, ps_score *score)
 {
-    const float *y = forward(model, weights, x, n, NULL);
+    const float *y = forward(model, weights, x, n, false, NULL);
 
     model->loss->eval(y, labels, n, ps_model_output_width(model), 1.0f, NULL, score);
 }
 
 const float *ps_model_predict(ps_model *model, const float *weights, const float *x, size_t n)
 {
-    return forward(model, weights, x, n, NULL);
+    return forward(model, weights, x, n, false, NULL);
 }

@@ -24,7 +24,8 @@ typedef struct ps_variable {
     ps_shape shape;
     size_t at, size; /* values, in the block */
     uint32_t layer;  /* whose it is */
-    float init_limit;
+    ps_init init;
+    bool is_state; /* of its layer: what stands for its gradient is a decrement */
 } ps_variable;
 
 typedef struct ps_model ps_model;
@@ -46,8 +47,7 @@ size_t ps_model_batch(const ps_model *model);
 /* Bytes of activations and scratch. */
 size_t ps_model_memory(const ps_model *model);
 
-/* Initial weights: variable v, value i is ps_draw_unit of the key (seed,
- * PS_DRAW_INIT, v) at i, mapped to [-limit, limit]. */
+/* Initial weights, each by the ps_init of its variable. */
 void ps_model_init(const ps_model *model, uint64_t seed, float *block);
 
 /* Asked before a layer's weights are read; may block until they are there.
@@ -63,18 +63,24 @@ typedef struct ps_model_hooks {
     void *arg;
 } ps_model_hooks;
 
+/* Names the draws (dropout) of the ps_model_train that follow; 0 at first. The
+ * same key draws the same, so whoever trains a block derives it from what names
+ * the block: ps_draw_key(seed, PS_DRAW_DROPOUT, clock, block, 0). */
+void ps_model_set_draws(ps_model *model, uint64_t key);
+
 /* Forward and backward over n <= batch samples: x (n, I), labels (n). grad
  * (param_count) is overwritten if accumulate is false, else added to, with
- * scale * the gradient of the summed loss. Adds to *score. */
+ * scale * the gradient of the summed loss; in place of state's gradient is
+ * scale * n * the decrement of it. Adds to *score. */
 void ps_model_train(ps_model *model, const float *weights, const float *x, const uint32_t *labels,
                     size_t n, float scale, bool accumulate, float *grad,
                     const ps_model_hooks *hooks, ps_score *score);
 
-/* Forward only; adds to *score. */
+/* Forward only, not in training; adds to *score. */
 void ps_model_eval(ps_model *model, const float *weights, const float *x, const uint32_t *labels,
                    size_t n, ps_score *score);
 
-/* Forward only; logits (n, output_width) stay valid until the next call. */
+/* Forward only, not in training; logits (n, output_width) stay valid until the next call. */
 const float *ps_model_predict(ps_model *model, const float *weights, const float *x, size_t n);
 
 #endif

@@ -26,18 +26,20 @@ PS_CLONES static void relu_slopes(const float *restrict y, const float *restrict
     }
 }
 
-static void relu_forward(const ps_layer_plan *plan, const float *const *w, const float *x, float *y,
-                         float *tape, size_t n)
+static void relu_forward(const ps_layer_plan *plan, const ps_pass *pass, const float *const *w,
+                         const float *x, float *y, float *tape, size_t n)
 {
+    (void)pass;
     (void)w;
     (void)tape;
     relu_values(x, y, n * ps_shape_size(&plan->in));
 }
 
-static void relu_backward(const ps_layer_plan *plan, const float *const *w, const float *x,
-                          const float *y, const float *tape, const float *dy, float *const *dw,
-                          float *dx, size_t n)
+static void relu_backward(const ps_layer_plan *plan, const ps_pass *pass, const float *const *w,
+                          const float *x, const float *y, float *tape, const float *dy,
+                          float *const *dw, float *dx, size_t n)
 {
+    (void)pass;
     (void)w;
     (void)x;
     (void)tape;

@@ -5,30 +5,18 @@
  * sum of the numerators; loss = log s - (y_label - m), which stays exact where
  * p_label itself would vanish; its gradient is p - onehot(label).
  */
+#include "common/nn/argmax.h"
 #include "common/nn/loss.h"
 #include "common/nn/math32.h"
 
 #include <assert.h>
-
-/* The first of the greatest. */
-static size_t index_of_max(const float *y, size_t width)
-{
-    size_t best = 0;
-
-    for (size_t j = 1; j < width; j++) {
-        if (y[j] > y[best]) {
-            best = j;
-        }
-    }
-    return best;
-}
 
 static void softmax_cross_entropy_eval(const float *y, const uint32_t *label, size_t n,
                                        size_t width, float scale, float *dy, ps_score *score)
 {
     for (size_t i = 0; i < n; i++) {
         const float *row = y + i * width;
-        size_t best = index_of_max(row, width);
+        size_t best = ps_index_of_max(row, width);
         float max = row[best];
         double sum = 0.0;
 

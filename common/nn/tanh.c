@@ -25,18 +25,20 @@ PS_CLONES static void tanh_slopes(const float *restrict y, const float *restrict
     }
 }
 
-static void tanh_forward(const ps_layer_plan *plan, const float *const *w, const float *x, float *y,
-                         float *tape, size_t n)
+static void tanh_forward(const ps_layer_plan *plan, const ps_pass *pass, const float *const *w,
+                         const float *x, float *y, float *tape, size_t n)
 {
+    (void)pass;
     (void)w;
     (void)tape;
     tanh_values(x, y, n * ps_shape_size(&plan->in));
 }
 
-static void tanh_backward(const ps_layer_plan *plan, const float *const *w, const float *x,
-                          const float *y, const float *tape, const float *dy, float *const *dw,
-                          float *dx, size_t n)
+static void tanh_backward(const ps_layer_plan *plan, const ps_pass *pass, const float *const *w,
+                          const float *x, const float *y, float *tape, const float *dy,
+                          float *const *dw, float *dx, size_t n)
 {
+    (void)pass;
     (void)w;
     (void)x;
     (void)tape;

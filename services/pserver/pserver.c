@@ -71,6 +71,7 @@ static ps_shard_slice *slices_of(const ps_plan *plan, uint32_t rank)
             .up_params = plan->up[slice->variable].params,
             .down = plan->down[slice->variable].codec,
             .down_params = plan->down[slice->variable].params,
+            .is_state = plan->layout.variables[slice->variable].is_state,
         };
     }
     return slices;

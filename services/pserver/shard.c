@@ -37,7 +37,7 @@ static void step(ps_shard *shard, shard_slice *slice, const float *g, float scal
         }
         g = shard->scratch;
     }
-    if (shard->optim != NULL) {
+    if (shard->optim != NULL && !slice->conf.is_state) {
         shard->optim->step(&shard->optim_params, slice->version + 1, g,
                            shard->state + slice->at * shard->optim->slots, w, n);
     } else {

@@ -52,6 +52,7 @@ typedef struct ps_shard_slice {
     uint32_t n;     /* values, 1..PS_CODEC_VALUES */
     const ps_codec *up, *down;
     ps_params up_params, down_params;
+    bool is_state; /* what is pushed are decrements, whoever has the optimizer: w -= merged */
 } ps_shard_slice;
 
 /* All pointers are borrowed until create returns; plugins are const tables. */

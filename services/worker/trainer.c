@@ -5,6 +5,7 @@
 #include "common/artifact/report.h"
 #include "common/artifact/safetensors.h"
 #include "common/base/clock.h"
+#include "common/base/draw.h"
 #include "common/base/log.h"
 #include "common/base/xalloc.h"
 
@@ -143,7 +144,8 @@ static void need(void *arg, uint32_t first_variable, uint32_t count)
     (void)ps_gate_wait_weights(t->gate, first_variable, count, t->clock);
 }
 
-/* Replaces gradients by increments where the optimizer is this worker's. */
+/* Replaces gradients by increments where the optimizer is this worker's; in place of a
+ * gradient of state there is one already. */
 static void turn_to_increments(ps_trainer *t, uint32_t first_variable, uint32_t count)
 {
     const ps_plan *plan = t->plan;
@@ -152,6 +154,9 @@ static void turn_to_increments(ps_trainer *t, uint32_t first_variable, uint32_t 
         const ps_variable *var = &plan->layout.variables[v];
         float *g = grad_of(t) + var->at;
 
+        if (var->is_state) {
+            continue;
+        }
         /* The state of a variable is (slots, size) of its own. */
         plan->optim->increment(
             &plan->optim_params, t->clock + 1, g, t->weights + var->at,
@@ -192,6 +197,8 @@ static bool train_block(ps_trainer *t, uint32_t batch, uint32_t i, ps_score *sco
         !ps_exchange_begin(t->exchange, t->clock, per_block ? block : 0, per_block ? last : true)) {
         return false;
     }
+    ps_model_set_draws(t->model,
+                       ps_draw_key(plan->spec->seed, PS_DRAW_DROPOUT, t->clock, block, 0));
     ps_model_train(t->model, t->weights, t->x, t->labels, size,
                    plan->update->block_scale(&plan->update_facts), !per_block && i > 0, grad_of(t),
                    &hooks, score);

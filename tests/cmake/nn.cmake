@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-foreach(name IN ITEMS test_activation test_layer test_loss test_model)
+foreach(name IN ITEMS test_activation test_image test_layer test_loss test_model)
     ps_test(unit ${name} ps_nn)
+endforeach()
+foreach(name IN ITEMS test_image test_layer)
+    target_sources(${name} PRIVATE support/layer_rig.c)
 endforeach()
 # As in common/nn: the widths that it compares are to be vectors.
 target_compile_options(test_activation PRIVATE -fno-math-errno -fno-trapping-math)

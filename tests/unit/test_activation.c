@@ -10,6 +10,7 @@
 
 #include <stdlib.h>
 
+static const ps_pass in_training = {.is_training = true, .scale = 1.0f};
 static const uint64_t seed = 20240602;
 
 static float value_of(const char *kind, float x)
@@ -17,7 +18,7 @@ static float value_of(const char *kind, float x)
     ps_layer_plan plan = {.in = {.rank = 1, .dim = {1}}, .batch = 1};
     float y = 0;
 
-    ps_layer_find(kind)->forward(&plan, NULL, &x, &y, NULL, 1);
+    ps_layer_find(kind)->forward(&plan, &in_training, NULL, &x, &y, NULL, 1);
     return y;
 }
 
@@ -36,7 +37,7 @@ static void compare_with_libm(const char *kind, double (*twin)(double), double r
 
             x[i] = (float)(pass == 0 ? u * range : ldexp(u, -(int)(i % 100)));
         }
-        ps_layer_find(kind)->forward(&plan, NULL, x, y, NULL, 1);
+        ps_layer_find(kind)->forward(&plan, &in_training, NULL, x, y, NULL, 1);
         for (size_t i = 0; i < N; i++) {
             double want = twin((double)x[i]);
             double error = fabs((double)y[i] - want) / ldexp(1.0, ilogb(want) - 23);
@@ -94,12 +95,12 @@ static void activations_of_one_value_and_of_many_have_the_same_bits(void **state
     for (size_t k = 0; k < 3; k++) {
         const ps_layer *layer = ps_layer_find(kinds[k]);
 
-        layer->forward(&all, NULL, x, y, NULL, 1);
-        layer->backward(&all, NULL, x, y, NULL, dy, NULL, dx, 1);
+        layer->forward(&all, &in_training, NULL, x, y, NULL, 1);
+        layer->backward(&all, &in_training, NULL, x, y, NULL, dy, NULL, dx, 1);
         for (size_t i = 0; i < N; i++) {
             float value = value_of(kinds[k], x[i]), slope;
 
-            layer->backward(&one, NULL, &x[i], &value, NULL, &dy[i], NULL, &slope, 1);
+            layer->backward(&one, &in_training, NULL, &x[i], &value, NULL, &dy[i], NULL, &slope, 1);
             assert_memory_equal(&value, &y[i], sizeof value);
             assert_memory_equal(&slope, &dx[i], sizeof slope);
         }

@@ -104,6 +104,7 @@ static void variables_lie_side_by_side_in_layer_order(void **state)
         assert_string_equal(var->name, names[v]);
         assert_int_equal(var->size, sizes[v]);
         assert_int_equal(var->size, ps_shape_size(&var->shape));
+        assert_false(var->is_state);
         assert_int_equal(var->at, next);
         assert_int_equal(var->layer, layers[v]);
         next += var->size;
@@ -129,7 +130,7 @@ static void initial_weights_are_the_draws_that_the_header_says(void **state)
     for (size_t v = 0; v < ps_model_variable_count(at.model); v++) {
         const ps_variable *var = ps_model_variable(at.model, v);
         uint64_t key = ps_draw_key(seed, PS_DRAW_INIT, v, 0, 0);
-        double limit = (double)var->init_limit, squares = 0;
+        double limit = (double)var->init.scale, squares = 0;
 
         for (size_t i = 0; i < var->size; i++) {
             double want = (2.0 * ps_draw_unit(key, i) - 1.0) * limit;

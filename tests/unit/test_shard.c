@@ -125,6 +125,27 @@ static void without_an_optimizer_increments_are_subtracted(void **state)
     ps_shard_destroy(shard);
 }
 
+static void decrements_of_state_are_subtracted_whatever_the_optimizer(void **state)
+{
+    float x[100], y[1000];
+    world w;
+    ps_shard *shard;
+
+    (void)state;
+    world_init(&w, "bsp", 1, 2);
+    w.slices[0].is_state = true;
+    shard = ps_shard_create(&w.conf);
+    world_values(&w.slices[0], 0, 0, x);
+    world_values(&w.slices[1], 0, 0, y);
+    assert_int_equal(pushed(&w, shard, 0, 0, 0, 0), PS_SHARD_APPLIED);
+    assert_int_equal(pushed(&w, shard, 0, 0, 0, 1), PS_SHARD_APPLIED);
+    for (size_t i = 0; i < 100; i++) {
+        assert_true(ps_shard_weights(shard)[i] == 0.0f - x[i]);
+    }
+    assert_true(ps_shard_weights(shard)[100] == 0.0f - 0.5f * y[0]);
+    ps_shard_destroy(shard);
+}
+
 static void the_number_of_servers_changes_no_bit(void **state)
 {
     float whole[WORLD_SLICES * 1000];
@@ -610,6 +631,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(every_order_of_arrival_gives_the_same_bits),
         cmocka_unit_test(a_step_is_the_rule_on_the_scaled_sum),
         cmocka_unit_test(without_an_optimizer_increments_are_subtracted),
+        cmocka_unit_test(decrements_of_state_are_subtracted_whatever_the_optimizer),
         cmocka_unit_test(the_number_of_servers_changes_no_bit),
         cmocka_unit_test(repetitions_at_every_point_change_nothing),
         cmocka_unit_test(a_retry_after_half_a_push_brings_the_rest),

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* init.h - what the values of a variable are at first.
+ *
+ * A layer with weights takes two numbers, `init` and `init_scale`: which of the
+ * usual rules, by fan-in and fan-out (values that go into an output, outputs
+ * that a value goes into).
+ */
+#ifndef PS_COMMON_NN_INIT_H
+#define PS_COMMON_NN_INIT_H
+
+#include "common/base/param.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef enum ps_init_kind {
+    PS_INIT_CONSTANT, /* all are `scale` */
+    PS_INIT_UNIFORM,  /* in [-scale, scale] */
+    PS_INIT_NORMAL    /* mean 0, standard deviation `scale` */
+} ps_init_kind;
+
+typedef struct ps_init {
+    ps_init_kind kind;
+    float scale;
+} ps_init;
+
+/* The rules, by the number in a job. Never renumber. */
+typedef enum ps_init_rule {
+    PS_INIT_RULE_GLOROT,   /* weights uniform within sqrt(6 / (in + out)) (Glorot, Bengio 2010) */
+    PS_INIT_RULE_HE,       /* weights normal, sqrt(2 / in) (He et al. 2015) */
+    PS_INIT_RULE_PYTORCH,  /* weights and biases uniform within 1 / sqrt(in) */
+    PS_INIT_RULE_NORMAL,   /* weights normal, init_scale */
+    PS_INIT_RULE_CONSTANT, /* weights init_scale */
+    PS_INIT_RULES
+} ps_init_rule;
+
+/* The two numbers, for the table of a layer's parameters. */
+#define PS_INIT_PARAM_LINES                                                                        \
+    {.name = "init",                                                                               \
+     .value = PS_INIT_RULE_GLOROT,                                                                 \
+     .min = 0,                                                                                     \
+     .max = PS_INIT_RULES - 1,                                                                     \
+     .is_integer = true,                                                                           \
+     .help = "first weights: 0 glorot_uniform, 1 he, 2 pytorch_uniform, 3 normal, 4 constant"},    \
+    {                                                                                              \
+        .name = "init_scale", .value = 0.01, .min = -1000, .max = 1000,                            \
+        .help = "deviation of normal, value of constant; biases are 0 but in pytorch_uniform"      \
+    }
+
+/* `rule` and `scale` are the two numbers. */
+ps_init ps_init_of_weight(double rule, double scale, double fan_in, double fan_out);
+ps_init ps_init_of_bias(double rule, double fan_in);
+
+/* The n values of variable number `variable` of a model: value i is draw number
+ * i of the key (seed, PS_DRAW_INIT, variable). */
+void ps_init_fill(const ps_init *init, uint64_t seed, size_t variable, float *values, size_t n);
+
+#endif

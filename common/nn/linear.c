@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* linear.c - what comes in, as it is: where a list of layers wants an activation. A view: nothing
+ * moves. */
+#include "common/nn/layer.h"
+
+static ps_status linear_plan(ps_layer_plan *plan)
+{
+    plan->out = plan->in;
+    return ps_ok();
+}
+
+const ps_layer ps_layer_linear = {
+    .kind = "linear",
+    .summary = "y = x",
+    .plan = linear_plan,
+};
