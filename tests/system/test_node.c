@@ -1,111 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_node.c - a node through the life of attempts, as its coordinator sees it. */
 #include "common/base/log.h"
-#include "tests/support/node_world.h"
+#include "tests/support/node_job.h"
 
 #include <fcntl.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
-
-static const char *const small = "{\"data\":{\"name\":\"glyphs\",\"train_limit\":256,"
-                                 "\"test_limit\":64},\"model\":{\"widths\":[40]},\"pservers\":2,"
-                                 "\"timeouts\":{\"ready_ms\":500}}";
-
-typedef struct job {
-    ps_plan *plan;
-    float *weights;
-    nw_packages packages;
-} job;
-
-/* For a worker, or for a server of rank 0. */
-static job job_for(Psgd__V1__NodeRole role, const char *json, const char *job_id, uint32_t attempt)
-{
-    job j = {.plan = nw_plan(json)};
-
-    j.weights = nw_weights(j.plan);
-    j.packages = nw_packages_of(j.plan, role, 0, job_id, attempt, j.weights);
-    return j;
-}
-
-static job job_of(const char *json, const char *job_id, uint32_t attempt)
-{
-    return job_for(PSGD__V1__NODE_ROLE__NODE_ROLE_PSERVER, json, job_id, attempt);
-}
-
-static job worker_job_of(const char *json, const char *job_id, uint32_t attempt)
-{
-    return job_for(PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER, json, job_id, attempt);
-}
-
-static void job_fini(job *j)
-{
-    ps_plan_destroy(j->plan);
-    free(j->weights);
-}
-
-static bool is_idle(node_world *w)
-{
-    return w->coordinator[0].phase == PSGD__V1__NODE_PHASE__NODE_PHASE_IDLE;
-}
-static bool is_running(node_world *w)
-{
-    return w->coordinator[0].phase == PSGD__V1__NODE_PHASE__NODE_PHASE_RUNNING && w->ran > 0;
-}
-static bool is_finished(node_world *w)
-{
-    return w->coordinator[0].phase == PSGD__V1__NODE_PHASE__NODE_PHASE_FINISHED;
-}
-static bool is_failed(node_world *w)
-{
-    return w->coordinator[0].phase == PSGD__V1__NODE_PHASE__NODE_PHASE_FAILED;
-}
-static bool is_reserved(node_world *w)
-{
-    return w->coordinator[0].phase == PSGD__V1__NODE_PHASE__NODE_PHASE_RESERVED;
-}
-static bool is_ready(node_world *w)
-{
-    return w->coordinator[0].ready != NULL;
-}
-
-static bool has_folder(const node_world *w, const char *name)
-{
-    struct stat info;
-    char path[256];
-
-    snprintf(path, sizeof path, "%s/%s", w->dir.path, name);
-    return stat(path, &info) == 0;
-}
-
-static void reserve(node_world *w, const char *job_id, uint32_t attempt)
-{
-    ps_error error;
-
-    if (!nw_can_commit(w, job_id, attempt, 0, 10000, &error)) {
-        fail_msg("not reserved: %s", error.status.text);
-    }
-}
-
-static void prepare(node_world *w, const job *j)
-{
-    nw_precommit_result result;
-
-    reserve(w, j->packages.job_id, j->packages.attempt);
-    nw_precommit(w, &j->packages, &result);
-    assert_string_equal(result.error.status.text, "");
-    assert_true(result.sealed);
-}
-
-static void start(node_world *w, const job *j)
-{
-    ps_error error;
-
-    prepare(w, j);
-    nw_do_commit(w, j->packages.job_id, j->packages.attempt, &error);
-    assert_string_equal(error.status.text, "");
-}
 
 /* What the role does at its end. */
 typedef struct outcome {
@@ -130,7 +30,7 @@ static void finish(void *arg)
 static void an_attempt_goes_from_reserved_to_collected_and_back_to_idle(void **state)
 {
     node_world w;
-    job j = worker_job_of(small, "job-1", 1);
+    job j = worker_job_of(small_job, "job-1", 1);
     outcome o = {&w, {.code = PS_OK}};
     nw_collected files;
     ps_error error;
@@ -283,119 +183,10 @@ static void a_reservation_lapses(void **state)
     nw_end(&w);
 }
 
-/* The packages are refused so, and the node is idle with nothing left. */
-static void assert_spoilt(node_world *w, nw_packages packages, ps_code code, const char *reason)
-{
-    nw_precommit_result result;
-
-    reserve(w, packages.job_id, packages.attempt);
-    nw_precommit(w, &packages, &result);
-    assert_false(result.sealed);
-    if (result.error.status.code != code || strcmp(result.error.reason, reason) != 0) {
-        fail_msg("wanted %s, got %s: %s", reason, result.error.reason, result.error.status.text);
-    }
-    assert_int_equal(nw_phase(w), PSGD__V1__NODE_PHASE__NODE_PHASE_IDLE);
-    assert_false(has_folder(w, "sessions/job-1-1"));
-}
-
-static void packages_that_do_not_fit_end_the_attempt(void **state)
-{
-    node_world w;
-    job j = worker_job_of(small, "job-1", 1);
-    nw_packages p;
-
-    (void)state;
-    nw_begin(&w, &nw_worker_hooks, NULL, NULL, 0, NULL);
-    p = j.packages;
-    p.layout_hash++;
-    assert_spoilt(&w, p, PS_FAILED_PRECONDITION, "LAYOUT_MISMATCH");
-    p = j.packages;
-    p.optimizer = "sgd";
-    assert_spoilt(&w, p, PS_FAILED_PRECONDITION, "OPTIMIZER_MISMATCH");
-    p = j.packages;
-    p.codec = "int8";
-    assert_spoilt(&w, p, PS_FAILED_PRECONDITION, "CODEC_MISMATCH");
-    p = j.packages;
-    p.data_sha256 = "0123456789012345678901234567890123456789012345678901234567890123";
-    assert_spoilt(&w, p, PS_FAILED_PRECONDITION, "DATA_MISMATCH");
-    p = j.packages;
-    p.weights_hash++;
-    assert_spoilt(&w, p, PS_DATA_LOSS, "WEIGHTS_MISMATCH");
-    p = j.packages;
-    p.skips_weights = true;
-    assert_spoilt(&w, p, PS_FAILED_PRECONDITION, "INCOMPLETE");
-    p = j.packages;
-    p.rank = 1;
-    assert_spoilt(&w, p, PS_INVALID_ARGUMENT, "BAD_PLACEMENTS");
-    assert_int_equal(w.prepared, 0);
-    w.fails_prepare = true;
-    assert_spoilt(&w, j.packages, PS_RESOURCE_EXHAUSTED, "CANNOT_PREPARE");
-    assert_int_equal(w.released, 0);
-    nw_end(&w);
-    job_fini(&j);
-}
-
-static void packages_out_of_order_are_refused(void **state)
-{
-    node_world w;
-    job j = job_of(small, "job-1", 1);
-    nw_precommit_result result;
-
-    (void)state;
-    nw_begin(&w, &nw_server_hooks, NULL, NULL, 0, NULL);
-    j.packages.swaps_model = true;
-    reserve(&w, "job-1", 1);
-    nw_precommit(&w, &j.packages, &result);
-    assert_string_equal(result.error.reason, "OUT_OF_ORDER");
-    assert_int_equal(nw_phase(&w), PSGD__V1__NODE_PHASE__NODE_PHASE_RESERVED);
-    nw_end(&w);
-    job_fini(&j);
-}
-
-static void packages_of_an_attempt_not_reserved_are_refused(void **state)
-{
-    node_world w;
-    job j = job_of(small, "job-1", 1);
-    nw_precommit_result result;
-
-    (void)state;
-    nw_begin(&w, &nw_server_hooks, NULL, NULL, 0, NULL);
-    nw_precommit(&w, &j.packages, &result);
-    assert_int_equal(result.error.status.code, PS_FAILED_PRECONDITION);
-    assert_string_equal(result.error.reason, "NOT_HELD");
-    reserve(&w, "job-1", 2);
-    nw_precommit(&w, &j.packages, &result);
-    assert_int_equal(result.error.status.code, PS_ABORTED);
-    assert_string_equal(result.error.reason, "STALE_ATTEMPT");
-    nw_end(&w);
-    job_fini(&j);
-}
-
-static void a_broken_stream_leaves_nothing(void **state)
-{
-    node_world w;
-    job j = worker_job_of(small, "job-1", 1);
-    nw_precommit_result result;
-
-    (void)state;
-    nw_begin(&w, &nw_worker_hooks, NULL, NULL, 0, NULL);
-    for (unsigned n = 1; n <= 7; n++) { /* after each package */
-        reserve(&w, "job-1", n);
-        j.packages.attempt = n;
-        j.packages.stop_after = n;
-        nw_precommit(&w, &j.packages, &result);
-        assert_false(result.sealed);
-        nw_await(&w, is_idle, "IDLE");
-    }
-    assert_false(has_folder(&w, "sessions/job-1-1"));
-    nw_end(&w);
-    job_fini(&j);
-}
-
 static void the_second_phase_has_a_deadline(void **state)
 {
     node_world w;
-    job j = job_of(small, "job-1", 1);
+    job j = job_of(small_job, "job-1", 1);
     nw_precommit_result result;
 
     (void)state;
@@ -414,7 +205,7 @@ static void the_second_phase_has_a_deadline(void **state)
 static void a_barrier_that_does_not_open_rolls_back(void **state)
 {
     node_world w;
-    job j = job_of(small, "job-1", 1);
+    job j = job_of(small_job, "job-1", 1);
 
     (void)state;
     nw_begin(&w, &nw_server_hooks, NULL, NULL, 0, NULL);
@@ -432,7 +223,7 @@ static void a_barrier_that_does_not_open_rolls_back(void **state)
 static void a_coordinator_that_dies_at_the_barrier_is_asked_again(void **state)
 {
     node_world w;
-    job j = job_of(small, "job-1", 1);
+    job j = job_of(small_job, "job-1", 1);
 
     (void)state;
     nw_begin(&w, &nw_server_hooks, NULL, NULL, 0, NULL);
@@ -452,7 +243,7 @@ static void a_coordinator_that_dies_at_the_barrier_is_asked_again(void **state)
 static void an_abort_may_come_between_two_tries_at_the_barrier(void **state)
 {
     node_world w;
-    job j = job_of(small, "job-1", 1);
+    job j = job_of(small_job, "job-1", 1);
     ps_error error;
 
     (void)state;
@@ -492,7 +283,7 @@ static void *abort_on_thread(void *arg)
 static void abort_is_answered_when_the_role_has_let_go(void **state)
 {
     node_world w;
-    job j = job_of(small, "job-1", 1);
+    job j = job_of(small_job, "job-1", 1);
     pthread_t thread;
     ps_error error;
 
@@ -529,7 +320,7 @@ static void an_abort_of_what_is_not_held_is_ok_and_ends_nothing(void **state)
 static void a_newer_attempt_takes_the_place_of_the_older(void **state)
 {
     node_world w;
-    job j = job_of(small, "job-1", 1);
+    job j = job_of(small_job, "job-1", 1);
     ps_error error;
 
     (void)state;
@@ -549,7 +340,7 @@ static void a_newer_attempt_takes_the_place_of_the_older(void **state)
 static void a_heartbeat_may_end_the_attempt(void **state)
 {
     node_world w;
-    job j = job_of(small, "job-1", 1);
+    job j = job_of(small_job, "job-1", 1);
 
     (void)state;
     nw_begin(&w, &nw_server_hooks, NULL, NULL, 0, NULL);
@@ -591,7 +382,7 @@ static bool other_sees_running(node_world *w)
 static void a_job_may_have_another_coordinator_than_the_node(void **state)
 {
     node_world w;
-    job j = job_of(small, "job-1", 1);
+    job j = job_of(small_job, "job-1", 1);
     nw_precommit_result result;
     ps_error error;
     unsigned beats;
@@ -625,7 +416,7 @@ static void a_job_may_have_another_coordinator_than_the_node(void **state)
 static void training_goes_on_while_the_coordinator_is_away(void **state)
 {
     node_world w;
-    job j = job_of(small, "job-1", 1);
+    job j = job_of(small_job, "job-1", 1);
     outcome o = {&w, {.code = PS_DATA_LOSS, .text = "a reason"}};
 
     (void)state;
@@ -647,7 +438,7 @@ static void training_goes_on_while_the_coordinator_is_away(void **state)
 static void nothing_is_collected_before_the_end(void **state)
 {
     node_world w;
-    job j = job_of(small, "job-1", 1);
+    job j = job_of(small_job, "job-1", 1);
     nw_collected files;
 
     (void)state;
@@ -663,122 +454,12 @@ static void nothing_is_collected_before_the_end(void **state)
     job_fini(&j);
 }
 
-/* --- data sets ------------------------------------------------------------------- */
-
-/* Four files of the right size and shape, with little in them. */
-static void write_mnist(const char *folder)
-{
-    static const struct {
-        const char *name;
-        uint32_t count;
-        bool is_images;
-    } files[] = {{"train-images-idx3-ubyte", 60000, true},
-                 {"train-labels-idx1-ubyte", 60000, false},
-                 {"t10k-images-idx3-ubyte", 10000, true},
-                 {"t10k-labels-idx1-ubyte", 10000, false}};
-
-    for (size_t i = 0; i < 4; i++) {
-        uint32_t n = files[i].count;
-        uint8_t head[16] = {0,
-                            0,
-                            8,
-                            files[i].is_images ? 3 : 1,
-                            0,
-                            0,
-                            (uint8_t)(n >> 8),
-                            (uint8_t)n,
-                            0,
-                            0,
-                            0,
-                            28,
-                            0,
-                            0,
-                            0,
-                            28};
-        size_t head_bytes = files[i].is_images ? 16 : 8;
-        char path[256];
-        FILE *file;
-
-        snprintf(path, sizeof path, "%s/%s", folder, files[i].name);
-        file = fopen(path, "wb");
-        assert_non_null(file);
-        assert_int_equal(fwrite(head, 1, head_bytes, file), head_bytes);
-        assert_int_equal(fflush(file), 0);
-        assert_int_equal(
-            ftruncate(fileno(file),
-                      (off_t)(head_bytes + (size_t)n * (files[i].is_images ? 784 : 1))),
-            0);
-        fclose(file);
-    }
-}
-
-static void a_data_set_travels_only_when_the_node_has_none(void **state)
-{
-    static const char *const on_mnist =
-        "{\"data\":{\"name\":\"mnist\"},\"model\":{\"widths\":[8]}}";
-    temp_dir dir = temp_dir_create();
-    node_world w;
-    job j = worker_job_of(on_mnist, "job-1", 1);
-    nw_precommit_result result;
-    ps_error error;
-    char path[128];
-
-    (void)state;
-    snprintf(path, sizeof path, "%s/mnist", dir.path);
-    assert_int_equal(mkdir(path, 0755), 0);
-    write_mnist(path);
-    j.packages.folder = path;
-    nw_begin(&w, &nw_worker_hooks, NULL, NULL, 0, NULL);
-
-    j.packages.corrupts_data = true;
-    reserve(&w, "job-1", 1);
-    nw_precommit(&w, &j.packages, &result);
-    assert_true(result.needed_data);
-    assert_int_equal(result.error.status.code, PS_DATA_LOSS);
-    assert_string_equal(result.error.reason, "BAD_DATA");
-
-    j.packages.corrupts_data = false;
-    reserve(&w, "job-1", 1);
-    nw_precommit(&w, &j.packages, &result);
-    assert_string_equal(result.error.status.text, "");
-    assert_true(result.needed_data && result.sealed);
-    assert_true(result.data_bytes > 54000000);
-    assert_int_equal(ps_dataset_count(w.session->data, PS_TRAIN), 60000);
-    nw_abort(&w, "job-1", 1, &error);
-
-    j.packages.attempt = 2;
-    reserve(&w, "job-1", 2); /* loaded still */
-    nw_precommit(&w, &j.packages, &result);
-    assert_true(!result.needed_data && result.sealed && result.data_bytes == 0);
-    nw_abort(&w, "job-1", 2, &error);
-
-    j.packages.attempt = 3;
-    ps_plan_destroy(j.plan); /* other limits: loaded anew, from where it was stored */
-    j.plan =
-        nw_plan("{\"data\":{\"name\":\"mnist\",\"train_limit\":100},\"model\":{\"widths\":[8]}}");
-    j.packages.plan = j.plan;
-    reserve(&w, "job-1", 3);
-    nw_precommit(&w, &j.packages, &result);
-    assert_true(!result.needed_data && result.sealed && result.data_bytes == 0);
-    assert_int_equal(ps_dataset_count(w.session->data, PS_TRAIN), 100);
-    nw_end(&w);
-
-    nw_begin(&w, &nw_worker_hooks, NULL, NULL, 0,
-             dir.path); /* another node, that has it by itself */
-    reserve(&w, "job-1", 3);
-    nw_precommit(&w, &j.packages, &result);
-    assert_true(!result.needed_data && result.sealed);
-    nw_end(&w);
-    temp_dir_destroy(&dir);
-    job_fini(&j);
-}
-
 /* --- the end of the node ---------------------------------------------------------- */
 
 static void a_node_that_is_stopped_takes_no_job(void **state)
 {
     node_world w;
-    job j = job_of(small, "job-1", 1);
+    job j = job_of(small_job, "job-1", 1);
 
     (void)state;
     nw_begin(&w, &nw_server_hooks, NULL, NULL, 0, NULL);
@@ -809,7 +490,7 @@ static bool is_not_serving(node_world *w)
 static void a_running_job_may_end_within_the_grace_time(void **state)
 {
     node_world w;
-    job j = job_of(small, "job-1", 1);
+    job j = job_of(small_job, "job-1", 1);
     outcome o = {&w, {.code = PS_OK}};
     pthread_t thread;
     nw_collected files;
@@ -840,10 +521,6 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_node_that_is_held_says_by_whom),
         cmocka_unit_test(what_cannot_be_reserved_has_a_reason),
         cmocka_unit_test(a_reservation_lapses),
-        cmocka_unit_test(packages_that_do_not_fit_end_the_attempt),
-        cmocka_unit_test(packages_out_of_order_are_refused),
-        cmocka_unit_test(packages_of_an_attempt_not_reserved_are_refused),
-        cmocka_unit_test(a_broken_stream_leaves_nothing),
         cmocka_unit_test(the_second_phase_has_a_deadline),
         cmocka_unit_test(a_barrier_that_does_not_open_rolls_back),
         cmocka_unit_test(a_coordinator_that_dies_at_the_barrier_is_asked_again),
@@ -856,7 +533,6 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_job_may_have_another_coordinator_than_the_node),
         cmocka_unit_test(training_goes_on_while_the_coordinator_is_away),
         cmocka_unit_test(nothing_is_collected_before_the_end),
-        cmocka_unit_test(a_data_set_travels_only_when_the_node_has_none),
         cmocka_unit_test(a_node_that_is_stopped_takes_no_job),
         cmocka_unit_test(a_running_job_may_end_within_the_grace_time),
         cmocka_unit_test(the_log_of_the_job_is_shipped_by_heartbeat),
