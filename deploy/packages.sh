@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# packages.sh [build] [test] [bench] - installs the Debian packages that are
+# packages.sh [build] [test] [fuzz] [bench] - installs the Debian packages that are
 # missing, saying which and why; says and does nothing when all are there.
 set -euo pipefail
 
@@ -24,15 +24,14 @@ build  libxxhash-dev          checksums
 build  zlib1g-dev             .gz data files and CRC-32
 test   libcmocka-dev          unit tests
 test   sqlite3                looks into the registry
-test   clang                  fuzzers
-test   libclang-rt-14-dev     fuzzers
-test   clang-format           the format of the code
 test   python3-grpcio         a foreign client
 test   python3-grpc-tools     a foreign client
 test   python3-protobuf       a foreign client
 test   nodejs                 a foreign client, and buf
 test   npm                    a foreign client, and buf
 test   iproute2               counts bytes in a network of its own
+fuzz   clang                  the fuzzers' compiler
+fuzz   libclang-rt-14-dev     the fuzzers' runtime
 bench  python3-torch          the peer in benchmarks
 bench  python3-numpy          the peer in benchmarks
 "

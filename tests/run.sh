@@ -3,7 +3,7 @@
 # run.sh [--sanitize LIST] [--long] [--build DIR] [ctest options] - builds with
 # assertions on and runs all tests.
 #   --sanitize address,undefined | thread    builds with that sanitizer
-#   --long                                   the hour-long variants of fuzzers and cluster tests
+#   --long                                   junk for 60 s, then each fuzzer for 60 s (clang)
 # Data for tests is found through PSGD_DATA; without it ../shared/data is used
 # if it is there, else the tests that need real data say so and are skipped.
 set -euo pipefail
@@ -34,4 +34,16 @@ export TSAN_OPTIONS="ignore_noninstrumented_modules=1 ${TSAN_OPTIONS:-}"
 cmake -G Ninja -B "$build" -S . -DCMAKE_BUILD_TYPE="$([ -n "$sanitize" ] && echo Debug || echo Release)" \
     -DSANITIZE="$sanitize" >/dev/null
 ninja -C "$build" --quiet
-exec ctest --test-dir "$build" --output-on-failure --no-tests=error "${rest[@]}"
+ctest --test-dir "$build" --output-on-failure --no-tests=error "${rest[@]}"
+[ "$long" = 1 ] || exit 0
+
+./deploy/packages.sh fuzz
+cmake -G Ninja -B build/fuzz -S . -DCMAKE_C_COMPILER=clang -DCMAKE_BUILD_TYPE=Debug \
+    -DSANITIZE=address,undefined,fuzzer-no-link >/dev/null
+for source in tests/fuzz/fuzz_*.c; do
+    name=$(basename "$source" .c)
+    ninja -C build/fuzz --quiet "$name"
+    mkdir -p "build/fuzz/corpus/$name"
+    echo "$name, 60 s"
+    "build/fuzz/bin/$name" -max_total_time=60 -verbosity=0 "build/fuzz/corpus/$name"
+done
