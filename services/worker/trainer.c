@@ -1,50 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* trainer.c - see trainer.h. */
-#include "services/worker/trainer.h"
+#include "services/worker/trainer_impl.h"
 
-#include "common/artifact/report.h"
-#include "common/artifact/safetensors.h"
 #include "common/base/clock.h"
 #include "common/base/draw.h"
 #include "common/base/log.h"
 #include "common/base/xalloc.h"
 
 #include <math.h>
-#include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { EVAL_BATCH = 250 };
-
-struct ps_trainer {
-    const ps_session *session;
-    const ps_plan *plan;
-    ps_exchange *exchange;
-    ps_gate *gate;
-    ps_loop *loop;
-    ps_event *done;
-    pthread_t thread;
-    bool started;
-    ps_status result;
-
-    ps_model *model;
-    float *weights;     /* (param_count) */
-    ps_buf *grad;       /* param_count floats */
-    float *optim_state; /* (slots, param_count), when the optimizer is here */
-    float *x;           /* (batch, features) */
-    uint32_t *labels;   /* (batch) */
-    uint32_t *order;    /* (train_count) */
-    size_t batch;       /* rows of x */
-
-    ps_report *train_report, *eval_report;
-    int64_t began_us, last_row_us;
-    uint64_t clock;
-    bool sends; /* the block in hand completes a contribution */
-
-    pthread_mutex_t mutex; /* guards progress */
-    ps_trainer_progress progress;
-};
 
 /* The job chooses all these sizes. */
 static ps_status take_memory(ps_trainer *t)
@@ -336,77 +303,15 @@ static bool train(ps_trainer *t)
     return ps_gate_wait_acks(t->gate);
 }
 
-static ps_status path_of(const ps_trainer *t, const char *prefix, const char *suffix, char *path,
-                         size_t cap)
-{
-    char name[160], rank[16];
-
-    snprintf(rank, sizeof rank, "%u", t->session->rank);
-    ps_artifact_name(name, sizeof name, prefix, t->plan->spec->title, rank, suffix);
-    if ((size_t)snprintf(path, cap, "%s/%s", t->session->folder, name) >= cap) {
-        return ps_fail(PS_INVALID_ARGUMENT, "path too long: %s", name);
-    }
-    return ps_ok();
-}
-
-static ps_status open_reports(ps_trainer *t)
-{
-    char path[768];
-    ps_status st = path_of(t, "TR", ".csv", path, sizeof path);
-
-    if (ps_is_ok(&st)) {
-        st = ps_report_open_train(path, &t->train_report);
-    }
-    if (ps_is_ok(&st)) {
-        st = path_of(t, "EV", ".csv", path, sizeof path);
-    }
-    return ps_is_ok(&st) ? ps_report_open_eval(path, &t->eval_report) : st;
-}
-
-static ps_status close_report(ps_report **report)
-{
-    ps_report *r = *report;
-
-    *report = NULL;
-    return r == NULL ? ps_ok() : ps_report_close(r);
-}
-
-static ps_status write_model(ps_trainer *t)
-{
-    const ps_layout *layout = &t->plan->layout;
-    ps_tensor *tensors = ps_xcalloc(layout->variable_count, sizeof *tensors);
-    char path[768], step_text[24];
-    ps_meta meta[] = {
-        {"job", t->session->job_id}, {"step", step_text}, {"title", t->plan->spec->title}};
-    ps_status st = path_of(t, "MODEL", ".safetensors", path, sizeof path);
-
-    snprintf(step_text, sizeof step_text, "%llu", (unsigned long long)t->clock);
-    for (uint32_t v = 0; v < layout->variable_count; v++) {
-        const ps_variable *var = &layout->variables[v];
-
-        tensors[v] =
-            (ps_tensor){.name = var->name, .rank = var->shape.rank, .data = t->weights + var->at};
-        for (uint32_t d = 0; d < var->shape.rank; d++) {
-            tensors[v].dim[d] = var->shape.dim[d];
-        }
-    }
-    if (ps_is_ok(&st)) {
-        st = ps_safetensors_write(path, tensors, layout->variable_count, meta,
-                                  sizeof meta / sizeof meta[0]);
-    }
-    free(tensors);
-    return st;
-}
-
 static void *run(void *arg)
 {
     ps_trainer *t = arg;
-    ps_status st = open_reports(t), end;
+    ps_status st = ps_trainer_open_reports(t), end;
 
     t->began_us = t->last_row_us = ps_clock_us();
     if (ps_is_ok(&st)) {
         if (train(t)) {
-            st = t->session->rank == 0 ? write_model(t) : ps_ok();
+            st = t->session->rank == 0 ? ps_trainer_write_model(t) : ps_ok();
         } else {
             st = ps_gate_failure(t->gate);
             if (ps_is_ok(&st)) {
@@ -414,9 +319,7 @@ static void *run(void *arg)
             }
         }
     }
-    end = close_report(&t->train_report);
-    st = ps_is_ok(&st) ? end : st;
-    end = close_report(&t->eval_report);
+    end = ps_trainer_close_reports(t);
     t->result = ps_is_ok(&st) ? end : st;
     ps_loop_post(t->loop, t->done);
     return NULL;

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* streams_impl.h - what streams.c shares with streams_push.c and streams_pull.c;
+ * for them only. */
+#ifndef PS_SERVICES_PSERVER_STREAMS_IMPL_H
+#define PS_SERVICES_PSERVER_STREAMS_IMPL_H
+
+#include "services/pserver/streams.h"
+
+enum {
+    STREAMS_BATCH = 256,          /* most slices in an answer */
+    STREAMS_HEAD_BYTES = 64 << 10 /* most bytes of a message beside its payload of at most 1 MiB */
+};
+
+/* What a server keeps of one worker. */
+typedef struct streams_peer {
+    ps_streams *streams;
+    uint32_t rank;
+    uint64_t incarnation; /* youngest seen */
+    ps_call *push, *pull; /* NULL: none open */
+    bool has_acked;       /* on this push stream */
+    uint64_t acked_clock;
+    uint32_t acked_block;
+    bool has_dropped; /* the fault: this acknowledgement */
+    uint64_t dropped_clock;
+    uint32_t dropped_block;
+} streams_peer;
+
+struct ps_streams {
+    const ps_session *session; /* NULL: closed */
+    ps_shard *shard;
+    uint32_t peer_count;
+    streams_peer *peers;
+    uint64_t drop_ack, acks;
+    void (*complete)(void *arg);
+    void *complete_arg;
+    bool is_complete; /* complete was called */
+    ps_traffic traffic;
+    uint64_t waits;
+    uint8_t scratch[PS_CODEC_VALUES * 8];
+    ps_shard_piece pieces[STREAMS_BATCH];
+    ps_piece out[STREAMS_BATCH];
+    Psgd__V1__Encoding *heads[STREAMS_BATCH];
+};
+
+ps_handler ps_streams_handle_push, ps_streams_handle_pull;
+
+/* The peer that opens a stream, or NULL with the call failed. */
+streams_peer *ps_streams_identify(ps_streams *s, ps_call *call, const Psgd__V1__WorkerIdentity *who,
+                                  uint32_t attempt);
+/* False with the call failed, when it is not of the attempt that is held. */
+bool ps_streams_check_attempt(const ps_streams *s, ps_call *call, uint32_t attempt);
+/* Ends the stream in `slot`, if any, as one that a newer one replaces. */
+void ps_streams_replace(ps_call **slot);
+
+void ps_streams_refuse(ps_call *call, const char *reason, ps_status why);
+const char *ps_streams_reason(const ps_status *st); /* of what the shard refuses */
+
+void ps_streams_count_in(ps_streams *s, const ProtobufCMessage *head, const ps_payload *payload);
+void ps_streams_count_out(ps_streams *s, const ProtobufCMessage *head, size_t payload);
+
+#endif

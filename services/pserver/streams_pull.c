@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* streams_pull.c - see streams.h: wishes in, weights out. */
+#include "services/pserver/streams_impl.h"
+
+static void pump(streams_peer *p);
+
+static void on_answer_sent(void *arg, ps_call *call)
+{
+    (void)call;
+    pump(arg);
+}
+
+/* Sends the next message of a pull's answer if there is one and room for it. */
+static void pump(streams_peer *p)
+{
+    Psgd__V1__PullWeightsResponse head = PSGD__V1__PULL_WEIGHTS_RESPONSE__INIT;
+    ps_streams *s = p->streams;
+    ps_shard_answer answer;
+    size_t pieces = 0;
+
+    if (p->pull == NULL || !ps_call_can_send(p->pull)) {
+        return;
+    }
+    ps_shard_pull_next(s->shard, p->rank, PS_PAYLOAD_MAX, s->pieces, STREAMS_BATCH, &answer);
+    if (answer.count == 0 && !answer.is_last) {
+        return;
+    }
+    for (size_t i = 0; i < answer.count; i++) {
+        const ps_shard_piece *from = &s->pieces[i];
+
+        s->heads[i] = (Psgd__V1__Encoding *)from->head;
+        if (from->len > 0) {
+            s->out[pieces++] =
+                (ps_piece){.data = from->buf->data + from->at, .len = from->len, .buf = from->buf};
+        }
+    }
+    head.clock = answer.clock;
+    head.version = answer.version;
+    head.slices = s->heads;
+    head.n_slices = answer.count;
+    ps_streams_count_out(s, &head.base, answer.bytes);
+    ps_call_send(p->pull, &head.base, s->out, pieces, on_answer_sent, p);
+}
+
+void ps_streams_pump(ps_streams *s)
+{
+    for (uint32_t i = 0; i < s->peer_count; i++) {
+        pump(&s->peers[i]);
+    }
+}
+
+static void pull_gone(void *arg, ps_call *call)
+{
+    streams_peer *p = arg;
+
+    if (p->pull == call) {
+        p->pull = NULL;
+        ps_shard_pull_cancel(p->streams->shard, p->rank);
+    }
+}
+
+static void on_pull(void *arg, const ProtobufCMessage *message, ps_payload *payload, ps_call *call)
+{
+    const Psgd__V1__PullWeightsRequest *req = (const Psgd__V1__PullWeightsRequest *)message;
+    streams_peer *p = arg;
+    ps_streams *s = p->streams;
+    ps_status st;
+
+    (void)payload;
+    if (req == NULL) { /* the worker is done */
+        p->pull = NULL;
+        ps_shard_pull_cancel(s->shard, p->rank);
+        ps_call_finish(call);
+        return;
+    }
+    ps_streams_count_in(s, message, NULL);
+    if (!ps_streams_check_attempt(s, call, req->attempt)) {
+        p->pull = NULL;
+        return;
+    }
+    st = ps_shard_pull_begin(s->shard, p->rank, req->clock);
+    if (!ps_is_ok(&st)) {
+        p->pull = NULL;
+        ps_shard_pull_cancel(s->shard, p->rank);
+        ps_streams_refuse(call, ps_streams_reason(&st), st);
+        return;
+    }
+    ps_call_read(call, on_pull, p);
+    pump(p);
+    if (ps_shard_is_waiting(s->shard, p->rank) && ps_call_can_send(call)) {
+        s->waits++; /* nothing more to send, yet not whole */
+    }
+}
+
+void ps_streams_handle_pull(void *service, const ProtobufCMessage *request, ps_payload *payload,
+                            ps_call *call)
+{
+    const Psgd__V1__PullWeightsRequest *req = (const Psgd__V1__PullWeightsRequest *)request;
+    ps_streams *s = service;
+    streams_peer *p = ps_streams_identify(s, call, req->worker, req->attempt);
+
+    if (p == NULL) {
+        return;
+    }
+    ps_streams_replace(&p->pull);
+    ps_shard_pull_cancel(s->shard, p->rank);
+    p->pull = call;
+    ps_call_on_gone(call, pull_gone, p);
+    on_pull(p, request, payload, call);
+}

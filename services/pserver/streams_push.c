@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* streams_push.c - see streams.h: contributions in, acknowledgements out. */
+#include "services/pserver/streams_impl.h"
+
+#include "common/base/log.h"
+
+/* Takes the slices of one message. On failure those before the bad one are in,
+ * which a repetition does not mind. */
+static ps_status take(ps_streams *s, const streams_peer *p,
+                      const Psgd__V1__PushGradientRequest *req, uint32_t contributor,
+                      ps_payload *payload)
+{
+    const ps_plan *plan = s->session->plan;
+    size_t at = 0, len = ps_payload_len(payload);
+    ps_status st = ps_ok();
+
+    if (plan->update->per_block && req->block >= plan->assignment->block_count) {
+        return ps_fail(PS_PERMISSION_DENIED, "block: %u of %u", req->block,
+                       plan->assignment->block_count);
+    }
+    if (req->n_slices == 0 && len == 0) {
+        return ps_shard_push_zeros(s->shard, p->rank, req->clock, contributor);
+    }
+    for (size_t i = 0; i < req->n_slices && ps_is_ok(&st); i++) {
+        const Psgd__V1__Encoding *head = req->slices[i];
+        ps_shard_outcome outcome;
+
+        if (head->payload_bytes > len - at || head->payload_bytes > sizeof s->scratch) {
+            return ps_fail(PS_DATA_LOSS,
+                           "slices[%zu].payload_bytes: %u, %zu bytes are left in the payload", i,
+                           head->payload_bytes, len - at);
+        }
+        st = ps_shard_push(s->shard, p->rank, req->clock, contributor, head,
+                           head->payload_bytes == 0
+                               ? NULL
+                               : ps_payload_view(payload, at, head->payload_bytes, s->scratch),
+                           head->payload_bytes, &outcome);
+        at += head->payload_bytes;
+    }
+    if (ps_is_ok(&st) && at != len) {
+        return ps_fail(PS_DATA_LOSS, "payload: %zu bytes that belong to no slice", len - at);
+    }
+    return st;
+}
+
+/* After a contribution to the last step. */
+static void check_complete(ps_streams *s)
+{
+    if (!s->is_complete && s->complete != NULL &&
+        ps_shard_clock(s->shard) >= s->session->plan->total_steps) {
+        s->is_complete = true;
+        s->complete(s->complete_arg);
+    }
+}
+
+static void on_push(void *arg, const ProtobufCMessage *message, ps_payload *payload, ps_call *call);
+
+static void on_ack_sent(void *arg, ps_call *call)
+{
+    streams_peer *p = arg;
+
+    if (p->push == call) {
+        ps_call_read(call, on_push, p);
+    }
+}
+
+/* The fault: is this one of the acknowledgements that get lost? */
+static bool is_dropped(streams_peer *p, uint64_t clock, uint32_t block)
+{
+    ps_streams *s = p->streams;
+
+    if (s->drop_ack == 0 || ++s->acks % s->drop_ack != 0 ||
+        (p->has_dropped && p->dropped_clock == clock && p->dropped_block == block)) {
+        return false;
+    }
+    p->has_dropped = true;
+    p->dropped_clock = clock;
+    p->dropped_block = block;
+    return true;
+}
+
+static void acknowledge(streams_peer *p, uint64_t clock, uint32_t block)
+{
+    Psgd__V1__PushGradientResponse ack = PSGD__V1__PUSH_GRADIENT_RESPONSE__INIT;
+    ps_streams *s = p->streams;
+    ps_call *call = p->push;
+
+    if (is_dropped(p, clock, block)) {
+        p->push = NULL;
+        ps_log(PS_LOG_WARN, "streams", "fault: acknowledgement %llu dropped",
+               (unsigned long long)s->acks);
+        ps_call_fail(call, ps_fail(PS_UNAVAILABLE, "fault: acknowledgement dropped"));
+        return;
+    }
+    p->has_acked = true;
+    p->acked_clock = clock;
+    p->acked_block = block;
+    ack.clock = clock;
+    ack.block = block;
+    ps_streams_count_out(s, &ack.base, 0);
+    ps_call_send(call, &ack.base, NULL, 0, on_ack_sent, p);
+}
+
+static void push_gone(void *arg, ps_call *call)
+{
+    streams_peer *p = arg;
+
+    if (p->push == call) {
+        p->push = NULL;
+    }
+}
+
+static void on_push(void *arg, const ProtobufCMessage *message, ps_payload *payload, ps_call *call)
+{
+    const Psgd__V1__PushGradientRequest *req = (const Psgd__V1__PushGradientRequest *)message;
+    streams_peer *p = arg;
+    ps_streams *s = p->streams;
+    uint32_t contributor;
+    bool is_last_step;
+    ps_status st;
+
+    if (req == NULL) { /* the worker is done */
+        p->push = NULL;
+        ps_call_finish(call);
+        return;
+    }
+    ps_streams_count_in(s, message, payload);
+    if (!ps_streams_check_attempt(s, call, req->attempt)) {
+        p->push = NULL;
+        return;
+    }
+    contributor = s->session->plan->update->per_block ? req->block : p->rank;
+    is_last_step = req->clock + 1 >= s->session->plan->total_steps;
+    st = take(s, p, req, contributor, payload);
+    if (!ps_is_ok(&st)) {
+        p->push = NULL;
+        ps_streams_refuse(call, ps_streams_reason(&st), st);
+        ps_streams_pump(s); /* slices before the bad one are in */
+        return;
+    }
+    if (ps_shard_is_in(s->shard, req->clock, contributor) &&
+        !(p->has_acked && p->acked_clock == req->clock && p->acked_block == req->block)) {
+        acknowledge(p, req->clock, req->block);
+    } else {
+        ps_call_read(call, on_push, p); /* the message is gone now */
+    }
+    ps_streams_pump(s);
+    if (is_last_step) {
+        check_complete(s);
+    }
+}
+
+void ps_streams_handle_push(void *service, const ProtobufCMessage *request, ps_payload *payload,
+                            ps_call *call)
+{
+    const Psgd__V1__PushGradientRequest *req = (const Psgd__V1__PushGradientRequest *)request;
+    ps_streams *s = service;
+    streams_peer *p = ps_streams_identify(s, call, req->worker, req->attempt);
+
+    if (p == NULL) {
+        return;
+    }
+    ps_streams_replace(&p->push);
+    p->push = call;
+    p->has_acked = false;
+    ps_call_on_gone(call, push_gone, p);
+    on_push(p, request, payload, call);
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* trainer_impl.h - what trainer.c and trainer_files.c share; for them only. */
+#ifndef PS_SERVICES_WORKER_TRAINER_IMPL_H
+#define PS_SERVICES_WORKER_TRAINER_IMPL_H
+
+#include "services/worker/trainer.h"
+
+#include "common/artifact/report.h"
+
+#include <pthread.h>
+
+struct ps_trainer {
+    const ps_session *session;
+    const ps_plan *plan;
+    ps_exchange *exchange;
+    ps_gate *gate;
+    ps_loop *loop;
+    ps_event *done;
+    pthread_t thread;
+    bool started;
+    ps_status result;
+
+    ps_model *model;
+    float *weights;     /* (param_count) */
+    ps_buf *grad;       /* param_count floats */
+    float *optim_state; /* (slots, param_count), when the optimizer is here */
+    float *x;           /* (batch, features) */
+    uint32_t *labels;   /* (batch) */
+    uint32_t *order;    /* (train_count) */
+    size_t batch;       /* rows of x */
+
+    ps_report *train_report, *eval_report;
+    int64_t began_us, last_row_us;
+    uint64_t clock;
+    bool sends; /* the block in hand completes a contribution */
+
+    pthread_mutex_t mutex; /* guards progress */
+    ps_trainer_progress progress;
+};
+
+/* The files of a worker in the session's folder. Trainer's thread. */
+PS_MUST_USE ps_status ps_trainer_open_reports(ps_trainer *t);
+PS_MUST_USE ps_status ps_trainer_close_reports(ps_trainer *t); /* those that are open */
+PS_MUST_USE ps_status ps_trainer_write_model(ps_trainer *t);
+
+#endif
