@@ -5,7 +5,8 @@ add_library(ps_dataplane_world STATIC
     support/exchange_world.c
     support/fake_worker.c
     support/raw_stream.c
-    support/side.c)
+    support/side.c
+    support/streams_world.c)
 target_include_directories(ps_dataplane_world SYSTEM PRIVATE ${CMOCKA_INCLUDE_DIR})
 target_link_libraries(ps_dataplane_world PUBLIC ps_pserver ps_worker)
 
@@ -13,4 +14,5 @@ ps_test(unit test_gate ps_worker)
 ps_test(system test_exchange ps_dataplane_world)
 ps_test(system test_exchange_life ps_dataplane_world)
 ps_test(system test_streams ps_dataplane_world)
+ps_test(system test_streams_refused ps_dataplane_world)
 ps_test(system test_trainer ps_dataplane_world)
