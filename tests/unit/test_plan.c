@@ -422,7 +422,7 @@ static void the_deadline_follows_the_bytes_between_floor_and_cap(void **state)
 
     (void)state;
     assert_int_equal(ps_plan_pre_commit_us(plan, 0), 2000000);
-    assert_int_equal(ps_plan_pre_commit_us(plan, 2000000), 30000000);
+    assert_int_equal(ps_plan_pre_commit_us(plan, 2000000), 5000000);
     assert_int_equal(ps_plan_pre_commit_us(plan, UINT64_MAX), 30000000);
     ps_plan_destroy(plan);
 }
