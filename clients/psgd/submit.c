@@ -37,7 +37,7 @@ static const ps_option options[] = {
     PS_OPTION_STRING(submission, flags.seed, .name = "seed", .metavar = "N",
                      .help = "everything drawn at random follows from it"),
     PS_OPTION_STRING(submission, flags.model, .name = "model", .letter = 'm', .metavar = "NAME",
-                     .help = "preset of a network: mlp"),
+                     .help = "preset of a network: mlp, cnn or alexnet"),
     PS_OPTION_STRING(submission, flags.widths, .name = "widths", .metavar = "N,N,...",
                      .help = "units of its hidden layers"),
     PS_OPTION_STRING(submission, flags.activation, .name = "activation", .metavar = "NAME",

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* check_model.c - the network of a job, from a preset or a list of layers. */
+#include "common/base/strbuf.h"
 #include "common/base/xalloc.h"
 #include "common/job/check.h"
 #include "common/job/spec.h"
+#include "common/nn/network.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -89,6 +91,50 @@ static bool check_mlp(ps_check *check, ps_plan *plan, const ps_data_facts *facts
     }
     add_dense(plan, facts->classes);
     return true;
+}
+
+/* One of common/nn/network.h. */
+static bool check_network(ps_check *check, ps_plan *plan, const ps_network *network,
+                          const ps_data_facts *facts)
+{
+    Psgd__V1__ModelSpec *model = plan->spec->model;
+
+    if (model->n_widths > 0 || model->activation[0] != '\0') {
+        ps_check_bad(check, model->n_widths > 0 ? "spec.model.widths" : "spec.model.activation",
+                     "is given together with preset %s; only mlp takes it", network->name);
+        return false;
+    }
+    if (facts == NULL) {
+        return false;
+    }
+    plan->layers = ps_xcalloc(network->count, sizeof *plan->layers);
+    plan->layer_count = network->count;
+    ps_network_specs(network, facts->classes, plan->layers);
+    return true;
+}
+
+static void name_network(const ps_network *network, void *arg)
+{
+    ps_strbuf_printf(arg, ", %s", network->name);
+}
+
+static bool check_preset(ps_check *check, ps_plan *plan, const ps_data_facts *facts)
+{
+    const char *name = plan->spec->model->preset;
+    const ps_network *network = ps_network_find(name);
+    ps_strbuf names = {0};
+
+    if (network != NULL) {
+        return check_network(check, plan, network, facts);
+    }
+    if (strcmp(name, "mlp") == 0) {
+        return check_mlp(check, plan, facts);
+    }
+    ps_strbuf_printf(&names, "mlp");
+    ps_network_each(name_network, &names);
+    ps_check_bad(check, "spec.model.preset", "is \"%.64s\"; allowed: %s", name, names.data);
+    ps_strbuf_fini(&names);
+    return false;
 }
 
 static bool is_layer_name(const char *name)
@@ -196,10 +242,7 @@ bool ps_check_model(ps_check *check, ps_plan *plan, const ps_data_facts *facts)
         if (model->preset[0] == '\0') {
             ps_spec_set(&model->preset, "mlp");
         }
-        if (strcmp(model->preset, "mlp") != 0) {
-            ps_check_bad(check, "spec.model.preset", "is \"%.64s\"; allowed: mlp", model->preset);
-        }
-        is_good = check_mlp(check, plan, facts);
+        is_good = check_preset(check, plan, facts);
     }
     if (ps_check_plugin(check, "spec.model.loss", &ps_kind_loss, &model->loss,
                         "softmax_cross_entropy")) {

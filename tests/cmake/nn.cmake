@@ -8,7 +8,11 @@ endforeach()
 # As in common/nn: the widths that it compares are to be vectors.
 target_compile_options(test_activation PRIVATE -fno-math-errno -fno-trapping-math)
 ps_test(unit test_golden ps_nn ps_optim)
-target_compile_definitions(test_golden PRIVATE PS_GOLDEN_DIR="${CMAKE_CURRENT_SOURCE_DIR}/golden")
+ps_test(unit test_golden_networks ps_nn)
+foreach(name IN ITEMS test_golden test_golden_networks)
+    target_sources(${name} PRIVATE support/golden.c)
+    target_compile_definitions(${name} PRIVATE PS_GOLDEN_DIR="${CMAKE_CURRENT_SOURCE_DIR}/golden")
+endforeach()
 
 add_executable(bench_engine bench/bench_engine.c)
 target_link_libraries(bench_engine PRIVATE ps_nn ps_optim)

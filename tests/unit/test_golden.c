@@ -8,40 +8,23 @@
 
 #include "tests/support/close.h"
 #include "tests/support/cmocka_all.h"
+#include "tests/support/golden.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { IN = 12, CLASSES = 5, BATCH = 6, STEPS = 5, PARAMS = 227, VALUES_MAX = 256 };
+/* Of a tensor's greatest value, as sums cancel. */
+static const double share = 0.01;
 
-typedef struct tensor {
-    size_t n;
-    float v[VALUES_MAX];
-} tensor;
+enum { IN = 12, CLASSES = 5, BATCH = 6, STEPS = 5, PARAMS = 227 };
 
-/* The tensor of that name in the golden file. */
-static tensor golden(const char *name)
+/* The golden_tensor of that name in the golden file. */
+static golden_tensor golden(const char *name)
 {
-    tensor out = {0};
-    char found[64] = "";
-    FILE *file = fopen(PS_GOLDEN_DIR "/mlp.txt", "r");
-
-    assert_non_null(file);
-    while (fscanf(file, "%63s %zu", found, &out.n) == 2) {
-        assert_true(out.n <= VALUES_MAX);
-        for (size_t i = 0; i < out.n; i++) {
-            assert_int_equal(fscanf(file, "%f", &out.v[i]), 1);
-        }
-        if (strcmp(found, name) == 0) {
-            break;
-        }
-    }
-    fclose(file);
-    assert_string_equal(found, name);
-    return out;
+    return golden_read("mlp", name);
 }
 
-static tensor golden_of(const char *kind, const char *what, int index)
+static golden_tensor golden_of(const char *kind, const char *what, int index)
 {
     char name[64];
 
@@ -53,25 +36,10 @@ static tensor golden_of(const char *kind, const char *what, int index)
     return golden(name);
 }
 
-/* 1e-5 relative; of sums that cancel, to a hundredth of the tensor's greatest value. */
-static void compare(const float *got, const tensor *want, const char *what)
-{
-    double greatest = 0;
-
-    for (size_t i = 0; i < want->n; i++) {
-        greatest = fmax(greatest, fabs((double)want->v[i]));
-    }
-    for (size_t i = 0; i < want->n; i++) {
-        double scale = fmax(fabs((double)want->v[i]), greatest / 100);
-
-        assert_true(is_close((double)got[i], (double)want->v[i], 1e-5 * scale, what, i));
-    }
-}
-
 typedef struct world {
     const char *kind;
     ps_model *model;
-    tensor x, w;
+    golden_tensor x, w;
     uint32_t labels[BATCH];
     float g[PARAMS];
 } world;
@@ -89,7 +57,7 @@ static void world_init(world *at, const char *kind)
 {
     ps_layer_spec specs[5] = {spec_of("dense", 9), spec_of(kind, 0), spec_of("dense", 7),
                               spec_of(kind, 0), spec_of("dense", CLASSES)};
-    tensor labels = golden("labels");
+    golden_tensor labels = golden("labels");
     ps_status st = ps_model_create(specs, 5, (ps_shape){.rank = 1, .dim = {IN}},
                                    ps_loss_find("softmax_cross_entropy"), BATCH, &at->model);
 
@@ -115,7 +83,7 @@ static ps_score train(world *at)
 static void compare_gradients(const char *kind)
 {
     world at;
-    tensor want;
+    golden_tensor want;
     ps_score score;
 
     world_init(&at, kind);
@@ -123,13 +91,13 @@ static void compare_gradients(const char *kind)
     want = golden_of(kind, "loss", -1);
     assert_true(is_close(score.loss_sum / BATCH, (double)want.v[0], 1e-6, "loss", 0));
     want = golden_of(kind, "logits", -1);
-    compare(ps_model_predict(at.model, at.w.v, at.x.v, BATCH), &want, "logits");
+    golden_compare(ps_model_predict(at.model, at.w.v, at.x.v, BATCH), &want, share, "logits");
     for (int v = 0; v < 6; v++) {
         const ps_variable *var = ps_model_variable(at.model, (size_t)v);
 
         want = golden_of(kind, "gradient", v);
         assert_int_equal(want.n, var->size);
-        compare(at.g + var->at, &want, var->name);
+        golden_compare(at.g + var->at, &want, share, var->name);
     }
     ps_model_destroy(at.model);
 }
@@ -138,7 +106,7 @@ static void compare_steps(const char *kind, const char *optimizer, double rate)
 {
     const ps_optim *optim = ps_optim_find(optimizer);
     ps_params params = ps_params_default(optim->params);
-    tensor want = golden_of(kind, optimizer, -1);
+    golden_tensor want = golden_of(kind, optimizer, -1);
     float *slots = ps_xcalloc((size_t)PARAMS * optim->slots, sizeof *slots);
     world at;
 
@@ -148,7 +116,7 @@ static void compare_steps(const char *kind, const char *optimizer, double rate)
         train(&at);
         optim->step(&params, t, at.g, slots, at.w.v, PARAMS);
     }
-    compare(at.w.v, &want, optimizer);
+    golden_compare(at.w.v, &want, share, optimizer);
     free(slots);
     ps_model_destroy(at.model);
 }

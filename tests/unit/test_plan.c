@@ -155,7 +155,12 @@ static void each_wrong_field_is_named_with_what_is_allowed(void **state)
     assert_refused("{\"pservers\":65}", "spec.pservers", "1 to 64");
     assert_refused("{\"epochs\":100001}", "spec.epochs", "1 to 100000");
     assert_refused("{\"network_bandwidth\":999}", "spec.network_bandwidth", "1000 to");
-    assert_refused("{\"model\":{\"preset\":\"cnn\"}}", "spec.model.preset", "allowed: mlp");
+    assert_refused("{\"model\":{\"preset\":\"vgg\"}}", "spec.model.preset",
+                   "allowed: mlp, cnn, alexnet");
+    assert_refused("{\"model\":{\"preset\":\"cnn\",\"widths\":[3]}}", "spec.model.widths",
+                   "only mlp takes it");
+    assert_refused("{\"model\":{\"preset\":\"cnn\",\"activation\":\"relu\"}}",
+                   "spec.model.activation", "only mlp takes it");
     assert_refused("{\"model\":{\"widths\":[70000]}}", "spec.model.widths[0]", "1 to 65536");
     assert_refused("{\"model\":{\"activation\":\"dense\"}}", "spec.model.activation", "relu");
     assert_refused("{\"model\":{\"loss\":\"hinge\"}}", "spec.model.loss", "softmax_cross_entropy");
@@ -230,6 +235,17 @@ static void layers_are_checked_one_by_one(void **state)
                    "spec.model.layers[1].name", "another layer");
     assert_refused("{\"model\":{\"layers\":[{\"kind\":\"relu\"}]}}", "spec.model",
                    "has 0 parameters");
+}
+
+static void a_network_is_resolved_by_its_name(void **state)
+{
+    ps_plan *plan = plan_of("{\"model\":{\"preset\":\"cnn\"}}");
+
+    (void)state;
+    assert_int_equal(plan->layout.param_count, 1199882);
+    assert_string_equal(plan->layout.variables[0].name, "conv1.weight");
+    assert_string_equal(plan->layout.variables[7].name, "fc2.bias");
+    ps_plan_destroy(plan);
 }
 
 static void a_list_of_layers_is_named_by_kind_and_position(void **state)
@@ -484,6 +500,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(each_wrong_field_is_named_with_what_is_allowed),
         cmocka_unit_test(a_side_that_is_none_is_refused),
         cmocka_unit_test(layers_are_checked_one_by_one),
+        cmocka_unit_test(a_network_is_resolved_by_its_name),
         cmocka_unit_test(a_list_of_layers_is_named_by_kind_and_position),
         cmocka_unit_test(everything_wrong_is_told_at_once),
         cmocka_unit_test(what_cannot_work_together_is_refused),
