@@ -102,16 +102,24 @@ static ps_status write_model(archive *w)
         ps_job_add_artifact(w->job, name, PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_MODEL, size, hex,
                             "");
     }
-    for (uint32_t rank = 0; ps_is_ok(&st) && rank < layout->server_count; rank++) {
-        char part[32];
+    free(tensors);
+    free(block);
+    return st;
+}
+
+/* Without all of them, or with the model made, they are of no use. */
+static void remove_parts(const archive *w)
+{
+    char path[PS_FOLDER_MAX + 40], part[32];
+
+    for (uint32_t rank = 0; rank < w->plan->layout.server_count; rank++) {
+        ps_status st;
 
         ps_artifacts_part_name(part, rank);
         snprintf(path, sizeof path, "%s/%s", w->folder, part);
         st = ps_dir_remove(path);
+        (void)st; /* it only takes room */
     }
-    free(tensors);
-    free(block);
-    return st;
 }
 
 static ps_status list_file(archive *w, const char *name, Psgd__V1__ArtifactKind kind,
@@ -175,6 +183,7 @@ static void run(ps_task *task)
     char path[PS_FOLDER_MAX + 20];
 
     w->status = w->wants_model ? write_model(w) : ps_ok();
+    remove_parts(w);
     for (size_t i = 0; ps_is_ok(&w->status) && i < w->log_count; i++) {
         w->status = list_file(w, w->logs[i], log, w->log_nodes[i]);
     }

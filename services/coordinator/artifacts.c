@@ -4,6 +4,7 @@
 
 #include "common/base/xalloc.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -21,6 +22,67 @@ ps_status ps_artifacts_folder(char out[PS_FOLDER_MAX], const char *data_dir, con
         return ps_fail(PS_OUT_OF_RANGE, "the data directory's path is too long");
     }
     return ps_ok();
+}
+
+static void drop(const char *folder, const char *name)
+{
+    char path[PS_FOLDER_MAX + PS_NAME_MAX + 2];
+    ps_status st = ps_path_join(path, sizeof path, folder, name);
+
+    if (ps_is_ok(&st)) {
+        st = ps_dir_remove(path);
+    }
+    (void)st; /* it only takes room */
+}
+
+/* As ps_file_writer names what it has not finished. */
+static bool is_temporary(const char *name)
+{
+    size_t n = strlen(name);
+
+    return name[0] == '.' && n > 4 && strcmp(name + n - 4, ".tmp") == 0;
+}
+
+static void sweep_job(const char *folder)
+{
+    DIR *dir = opendir(folder);
+    const struct dirent *at;
+
+    while (dir && (at = readdir(dir)) != NULL) {
+        if (is_temporary(at->d_name)) {
+            drop(folder, at->d_name);
+        }
+    }
+    if (dir) {
+        closedir(dir);
+    }
+}
+
+void ps_artifacts_sweep(const char *data_dir, bool (*keeps)(void *arg, const char *job_id),
+                        void *arg)
+{
+    char jobs[PS_FOLDER_MAX], folder[PS_FOLDER_MAX];
+    const struct dirent *at;
+    ps_status st = ps_path_join(jobs, sizeof jobs, data_dir, "jobs");
+    DIR *dir = ps_is_ok(&st) ? opendir(jobs) : NULL;
+
+    while (dir && (at = readdir(dir)) != NULL) {
+        if (strcmp(at->d_name, ".") == 0 || strcmp(at->d_name, "..") == 0) {
+            continue;
+        }
+        st = ps_path_join(folder, sizeof folder, jobs, at->d_name);
+        if (!ps_is_ok(&st)) {
+            continue;
+        }
+        if (keeps(arg, at->d_name)) {
+            sweep_job(folder);
+        } else {
+            drop(jobs, at->d_name);
+        }
+    }
+    if (dir) {
+        closedir(dir);
+    }
 }
 
 void ps_artifacts_log_name(char out[PS_NAME_MAX + 1], const char *title, const char *node_id,

@@ -30,6 +30,11 @@ enum {
 PS_MUST_USE ps_status ps_artifacts_folder(char out[PS_FOLDER_MAX], const char *data_dir,
                                           const char *job_id);
 
+/* Removes what a crash may have left below DATA_DIR/jobs: folders of jobs that
+ * `keeps` does not know, and half-written files in the others. */
+void ps_artifacts_sweep(const char *data_dir, bool (*keeps)(void *arg, const char *job_id),
+                        void *arg);
+
 /* "LOG-title-N(node).jsonl", from the second attempt on ".2.jsonl". */
 void ps_artifacts_log_name(char out[PS_NAME_MAX + 1], const char *title, const char *node_id,
                            uint32_t attempt);

@@ -7,6 +7,7 @@
 #include "common/base/log.h"
 #include "common/base/sha256.h"
 #include "common/base/xalloc.h"
+#include "services/coordinator/artifacts.h"
 #include "services/coordinator/driver.h"
 #include "services/coordinator/message.h"
 #include "services/coordinator/scheduler.h"
@@ -226,6 +227,16 @@ static ps_status load_jobs(ps_coordinator *c)
     return ps_registry_each(c->registry, 0, states, take_up, c);
 }
 
+static bool is_known(void *arg, const char *job_id)
+{
+    ps_coordinator *c = arg;
+    ps_record record = {0};
+    ps_status st = ps_registry_load(c->registry, job_id, &record);
+
+    ps_record_fini(&record);
+    return st.code != PS_NOT_FOUND; /* a failure of the store removes nothing */
+}
+
 ps_status ps_coordinator_create(ps_loop *loop, const ps_coordinator_conf *conf,
                                 ps_coordinator **out)
 {
@@ -243,6 +254,7 @@ ps_status ps_coordinator_create(ps_loop *loop, const ps_coordinator_conf *conf,
         st = load_jobs(c);
     }
     if (ps_is_ok(&st)) {
+        ps_artifacts_sweep(conf->data_dir, is_known, c);
         st = ps_work_create(loop, &c->work);
     }
     if (!ps_is_ok(&st)) {

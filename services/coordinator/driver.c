@@ -467,7 +467,9 @@ void ps_attempt_cancel(ps_attempt *a, const char *why)
 
 bool ps_attempt_has(const ps_attempt *a, const char *node_id)
 {
-    return ps_commit_find(&a->commit, node_id) < a->commit.count;
+    size_t i = ps_commit_find(&a->commit, node_id);
+
+    return i < a->commit.count && !a->commit.members[i].is_lost;
 }
 
 uint32_t ps_attempt_number(const ps_attempt *a)

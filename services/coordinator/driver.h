@@ -31,7 +31,7 @@ void ps_attempt_registered(ps_attempt *a, const ps_node_entry *node);
 void ps_attempt_ready(ps_attempt *a, const Psgd__V1__ReadyRequest *request, ps_call *call);
 void ps_attempt_cancel(ps_attempt *a, const char *why);
 
-/* Is the node in this attempt (by id; or by address while the id is unknown)? */
+/* Is the node in this attempt, and not lost for it? */
 bool ps_attempt_has(const ps_attempt *a, const char *node_id);
 uint32_t ps_attempt_number(const ps_attempt *a);
 

@@ -12,6 +12,20 @@ enum { SLACK_US = 1000000 }; /* the commit's own deadline comes first */
 
 static const ProtobufCServiceDescriptor *const node_service = &psgd__v1__node_service__descriptor;
 
+/* The node is this job's; one that was thought to be at its address is not. */
+static void give_to_job(ps_peer *p, const char *node_id)
+{
+    ps_node_entry *thought = ps_nodes_find(&p->a->c->nodes, ps_peer_member(p)->id);
+    ps_node_entry *node = ps_nodes_find(&p->a->c->nodes, node_id);
+
+    if (thought && thought != node) {
+        thought->holder[0] = '\0';
+    }
+    if (node) {
+        snprintf(node->holder, sizeof node->holder, "%s", p->a->job_id);
+    }
+}
+
 /* Until it says otherwise the scheduler shall leave it alone. */
 static void mark_busy(ps_attempt *a, const Psgd__V1__CanCommitResponse *r)
 {
@@ -41,11 +55,7 @@ static void on_can_commit(void *arg, const ps_error *error, const ProtobufCMessa
     if (!ps_is_ok(&error->status)) {
         ps_commit_refused(&a->commit, p->index, &error->status, now_us);
     } else if (r->ready) {
-        ps_node_entry *node = ps_nodes_find(&a->c->nodes, r->node_id);
-
-        if (node) {
-            snprintf(node->holder, sizeof node->holder, "%s", a->job_id);
-        }
+        give_to_job(p, r->node_id);
         ps_commit_reserved(&a->commit, p->index, r->node_id, r->incarnation, now_us);
     } else {
         snprintf(holder, sizeof holder, "job %.96s (attempt %u, %s)", r->held_by_job,
@@ -162,6 +172,13 @@ void ps_peer_release(ps_peer *p)
 
     snprintf(why, sizeof why, "%s", c->message[0] ? c->message : "the job is over");
     ps_peer_let_go(p, why);
+    if (c->stage == PS_STAGE_GOING) { /* struck off: free for other jobs while this one goes on */
+        ps_node_entry *node = ps_nodes_find(&p->a->c->nodes, ps_peer_member(p)->id);
+
+        if (node && strcmp(node->holder, p->a->job_id) == 0) {
+            node->holder[0] = '\0';
+        }
+    }
     q.job_id = p->a->job_id;
     q.attempt = p->a->number;
     q.why = why;

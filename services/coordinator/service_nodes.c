@@ -74,17 +74,6 @@ void ps_serve_list_nodes(void *service, const ProtobufCMessage *request, ps_payl
     free(seen);
 }
 
-/* The job that has the node, or should have it by its placements. */
-static ps_live *job_of(ps_coordinator *c, const char *node_id)
-{
-    for (ps_live *job = c->first; job; job = job->next) {
-        if (job->attempt && ps_attempt_has(job->attempt, node_id)) {
-            return job;
-        }
-    }
-    return NULL;
-}
-
 void ps_serve_register_node(void *service, const ProtobufCMessage *request, ps_payload *payload,
                             ps_call *call)
 {
@@ -95,7 +84,7 @@ void ps_serve_register_node(void *service, const ProtobufCMessage *request, ps_p
     bool is_new = false;
     ps_status st =
         ps_nodes_register(&c->nodes, q, ps_clock_us(), ps_clock_wall_us(), &node, &is_new);
-    ps_live *job;
+    ps_live *next;
 
     (void)payload;
     if (!ps_is_ok(&st)) {
@@ -108,10 +97,12 @@ void ps_serve_register_node(void *service, const ProtobufCMessage *request, ps_p
             PS_LOG_FIELDS(PS_LOG_STR("node", node->id), PS_LOG_STR("address", node->address)),
             "%s registered", ps_role_name(node->role));
     }
-    job = job_of(c, node->id);
-    if (job) {
-        snprintf(node->holder, sizeof node->holder, "%s", job->record.job->id);
-        ps_attempt_registered(job->attempt, node);
+    for (ps_live *job = c->first; job; job = next) {
+        next = job->next;
+        if (job->attempt && ps_attempt_has(job->attempt, node->id)) {
+            snprintf(node->holder, sizeof node->holder, "%s", job->record.job->id);
+            ps_attempt_registered(job->attempt, node);
+        }
     }
     reply.heartbeat_ms = (uint32_t)(c->conf.heartbeat_us / 1000);
     reply.lease_ms = (uint32_t)(c->conf.lease_us / 1000);
@@ -127,7 +118,7 @@ void ps_serve_heartbeat(void *service, const ProtobufCMessage *request, ps_paylo
     ps_coordinator *c = service;
     ps_node_entry *node = ps_nodes_find(&c->nodes, q->node_id);
     bool was_idle = node && ps_node_is_idle(node);
-    ps_live *told, *having;
+    ps_live *told, *next;
     ps_status st;
 
     (void)payload;
@@ -144,9 +135,11 @@ void ps_serve_heartbeat(void *service, const ProtobufCMessage *request, ps_paylo
         reply.directive = PSGD__V1__NODE_DIRECTIVE__NODE_DIRECTIVE_ABORT;
         reply.log_stored = q->log_offset + q->log_bytes.len; /* nobody wants it */
     }
-    having = job_of(c, q->node_id);
-    if (having) {
-        ps_attempt_beat(having->attempt, q, &reply);
+    for (ps_live *job = c->first; job; job = next) {
+        next = job->next;
+        if (job->attempt && ps_attempt_has(job->attempt, q->node_id)) {
+            ps_attempt_beat(job->attempt, q, &reply);
+        }
     }
     ps_call_reply(call, &reply.base);
     node = ps_nodes_find(&c->nodes, q->node_id);

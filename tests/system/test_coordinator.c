@@ -8,6 +8,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 #include <zlib.h>
 
 #define STATE(name) PSGD__V1__JOB_STATE__JOB_STATE_##name
@@ -547,6 +548,34 @@ static void a_restarted_coordinator_takes_up_what_runs(void **state)
     cw_end(&w);
 }
 
+static void a_crash_leaves_no_litter(void **state)
+{
+    coordinator_world w;
+    Psgd__V1__Job *job;
+    char id[96], path[400], half[400];
+    ps_status st;
+
+    (void)state;
+    cw_begin(&w, 1, 1);
+    cw_submit(&w, PAIR, id);
+    assert_int_equal(cw_await(&w, id, STATE(DONE)), STATE(DONE));
+    snprintf(path, sizeof path, "%s/jobs/gone-aaaaaaaa", w.data_dir);
+    snprintf(half, sizeof half, "%s/jobs/%s/.MODEL-x.1.2.tmp", w.data_dir, id);
+    st = ps_dir_make(path);
+    assert_int_equal(st.code, PS_OK);
+    st = ps_file_write(half, "x", 1);
+    assert_int_equal(st.code, PS_OK);
+    cw_restart(&w);
+    assert_int_equal(access(path, F_OK), -1);
+    assert_int_equal(access(half, F_OK), -1);
+    snprintf(path, sizeof path, "%s/jobs/%s/manifest.json", w.data_dir, id);
+    assert_int_equal(access(path, F_OK), 0);
+    job = cw_get(&w, id);
+    assert_int_equal(job->state, STATE(DONE));
+    psgd__v1__job__free_unpacked(job, NULL);
+    cw_end(&w);
+}
+
 static void events_are_resumed_from_a_sequence_number(void **state)
 {
     coordinator_world w;
@@ -704,6 +733,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_node_that_nobody_knows_is_dialled_by_its_address),
         cmocka_unit_test(a_lost_node_is_named),
         cmocka_unit_test(a_restarted_coordinator_takes_up_what_runs),
+        cmocka_unit_test(a_crash_leaves_no_litter),
         cmocka_unit_test(events_are_resumed_from_a_sequence_number),
         cmocka_unit_test(stale_nodes_are_told_so),
         cmocka_unit_test(lists_come_in_pages),
