@@ -373,7 +373,7 @@ static void a_server_that_ends_the_attempt_is_named(void **state)
     xw_begin(&w, 2, 2, FAKE_CHAINED, 10000, 0, "");
     xw_start(&w);
     fake_worker_wait(&w.workers[0], 5);
-    dp_server_stop(&w.servers[1]);
+    dp_server_close(&w.servers[1]);
     xw_join(&w);
     for (uint32_t i = 0; i < 2; i++) {
         assert_true(w.workers[i].went_home);
