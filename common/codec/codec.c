@@ -63,15 +63,24 @@ void ps_encoding_copy(ps_encoding *dst, const Psgd__V1__Encoding *src)
     }
 }
 
-void ps_codec_encode(const ps_codec *codec, const ps_params *params, uint64_t key, uint32_t slice,
-                     const float *x, size_t n, uint8_t *out, ps_encoding *head)
+double ps_codec_bits(const ps_codec *codec, const ps_params *params)
 {
+    return (double)codec->size(params, PS_CODEC_VALUES) * 8 / PS_CODEC_VALUES;
+}
+
+size_t ps_codec_encode(const ps_codec *codec, const ps_params *params, uint64_t key, uint32_t slice,
+                       const float *x, size_t n, uint8_t *out, ps_encoding *head)
+{
+    size_t bytes;
+
     assert(n <= PS_CODEC_VALUES);
     psgd__v1__encoding__init(&head->msg);
-    codec->encode(params, key, x, n, out, head);
+    bytes = codec->encode(params, key, x, n, out, head);
+    assert(bytes <= codec->size(params, n));
     assert(head->msg.codec_case == codec->wire);
     head->msg.slice = slice;
-    head->msg.payload_bytes = (uint32_t)codec->size(params, n);
+    head->msg.payload_bytes = (uint32_t)bytes;
+    return bytes;
 }
 
 /* The codec to decode with, or NULL for zeros. */

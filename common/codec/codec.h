@@ -23,6 +23,20 @@
 
 enum { PS_CODEC_VALUES = 16384 }; /* most values of one slice */
 
+/* What a codec with these numbers keeps of the values. */
+typedef struct ps_codec_facts {
+    bool is_unbiased; /* the mean over keys of decode(encode(x)) is x */
+    bool is_summable; /* under one key and head the bytes' numbers may be added undecoded */
+    bool is_sparse;   /* most values come back as 0: for increments, not for weights */
+    bool keeps_zeros; /* 0 comes back as 0 */
+
+    /* Largest |decoded - x| as a multiple of |x| plus a multiple of max|x| of
+     * the slice, for finite x in binary32's normal range (f16: from 2^-14 to
+     * 65504). Codecs with a scale take a slice whose max|x| is below 2^-100
+     * for zeros (int8: below 127 * 2^-126 it counts as outside). */
+    double error_of_value, error_of_max;
+} ps_codec_facts;
+
 /* An Encoding with room for what any codec's message holds; no heap. It points
  * into itself: copy one with ps_encoding_copy, never by assignment. */
 typedef struct ps_encoding {
@@ -45,26 +59,24 @@ typedef struct ps_codec {
     const char *summary;                /* one line with the formula */
     const ps_param *params;             /* (optional) */
     Psgd__V1__Encoding__CodecCase wire; /* its member of the oneof */
-    double bits_per_value;              /* beside the header */
-    bool unbiased;                      /* the mean over draws of decode(encode(x)) is x */
     bool is_identity; /* bytes are the float32 values in memory order, little-endian */
 
-    /* Largest |decoded - x| as a multiple of |x| plus a multiple of max|x| of
-     * the slice, for finite x in binary32's normal range (f16: from 2^-14 to
-     * 65504). A max|x| below 127 * 2^-126 counts as outside for int8. */
-    double error_of_value, error_of_max;
+    ps_codec_facts (*facts)(const ps_params *params);
 
-    /* Exact number of bytes that encode writes for n values. */
+    /* Most bytes that encode writes for n values, and exactly how many unless
+     * depends_on_data. At most 4 n + 8, and 4 * PS_CODEC_VALUES for any n. */
+    bool depends_on_data;
     size_t (*size)(const ps_params *params, size_t n);
 
-    /* Writes x[0..n) to out[0..size(n)) and fills `head` (codec case and
-     * member; not slice nor payload_bytes). `key` seeds rounding: the same key
-     * and values give the same bytes on every processor. Values that are not
-     * finite are encoded as the codec can (f32, f16: as they are; int8: NaN as
-     * 0, an infinity as the largest finite magnitude of the slice); decode of
-     * the result never fails. */
-    void (*encode)(const ps_params *params, uint64_t key, const float *x, size_t n, uint8_t *out,
-                   ps_encoding *head);
+    /* Writes x[0..n) to out[0..size(n)), returns how many bytes that were, and
+     * fills `head` (codec case and member; not slice nor payload_bytes). No
+     * bytes stand for all zeros. `key` seeds rounding: the same key and values
+     * give the same bytes on every processor. Values that are not finite are
+     * encoded as the codec can (those that send floats: as they are; those with
+     * a scale: NaN as 0, an infinity as the largest finite magnitude of the
+     * slice); decode of the result never fails. */
+    size_t (*encode)(const ps_params *params, uint64_t key, const float *x, size_t n, uint8_t *out,
+                     ps_encoding *head);
 
     /* Whether decode will take these bytes: OK, or DATA_LOSS with the reason.
      * Reads no more of `in` than it must; for who keeps bytes for later. */
@@ -85,9 +97,14 @@ const ps_codec *ps_codec_of_wire(Psgd__V1__Encoding__CodecCase wire);
 /* Calls fn once per codec, in the order of common/codec/list.h. */
 void ps_codec_each(void (*fn)(const ps_codec *codec, void *arg), void *arg);
 
-/* encode with the head prepared: init, slice and payload_bytes filled in. */
-void ps_codec_encode(const ps_codec *codec, const ps_params *params, uint64_t key, uint32_t slice,
-                     const float *x, size_t n, uint8_t *out, ps_encoding *head);
+/* Bits a value of a full slice, beside the head; at most that if the size
+ * depends_on_data. */
+double ps_codec_bits(const ps_codec *codec, const ps_params *params);
+
+/* encode with the head prepared: init, slice and payload_bytes filled in.
+ * Returns payload_bytes. */
+size_t ps_codec_encode(const ps_codec *codec, const ps_params *params, uint64_t key, uint32_t slice,
+                       const float *x, size_t n, uint8_t *out, ps_encoding *head);
 
 /* Copies a head with what its codec needs, from a received message or another
  * ps_encoding. Keeps no pointer into src; unknown fields are left behind. */

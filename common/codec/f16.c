@@ -6,7 +6,19 @@
  * infinities and NaN stay what they are.
  */
 #include "common/codec/codec.h"
+#include "common/codec/feedback.h"
 #include "common/codec/kernels.h"
+
+static const ps_param f16_params[] = {
+    PS_FEEDBACK_PARAM,
+    {0},
+};
+
+static ps_codec_facts f16_facts(const ps_params *params)
+{
+    (void)params;
+    return (ps_codec_facts){.keeps_zeros = true, .error_of_value = 0x1p-11};
+}
 
 static size_t f16_size(const ps_params *params, size_t n)
 {
@@ -14,8 +26,8 @@ static size_t f16_size(const ps_params *params, size_t n)
     return n * 2;
 }
 
-static void f16_encode(const ps_params *params, uint64_t key, const float *x, size_t n,
-                       uint8_t *out, ps_encoding *head)
+static size_t f16_encode(const ps_params *params, uint64_t key, const float *x, size_t n,
+                         uint8_t *out, ps_encoding *head)
 {
     (void)params;
     (void)key;
@@ -23,6 +35,7 @@ static void f16_encode(const ps_params *params, uint64_t key, const float *x, si
     head->msg.codec_case = PSGD__V1__ENCODING__CODEC_F16;
     head->msg.f16 = &head->u.f16;
     ps_kernels_best()->f16_encode(x, out, n);
+    return n * 2;
 }
 
 static ps_status f16_check(const Psgd__V1__Encoding *head, const uint8_t *in, size_t len, size_t n)
@@ -54,12 +67,9 @@ static ps_status f16_decode(const Psgd__V1__Encoding *head, const uint8_t *in, s
 const ps_codec ps_codec_f16 = {
     .name = "f16",
     .summary = "IEEE 754 binary16, rounded to nearest even",
+    .params = f16_params,
     .wire = PSGD__V1__ENCODING__CODEC_F16,
-    .bits_per_value = 16,
-    .unbiased = false,
-    .is_identity = false,
-    .error_of_value = 0x1p-11,
-    .error_of_max = 0,
+    .facts = f16_facts,
     .size = f16_size,
     .encode = f16_encode,
     .check = f16_check,

@@ -5,14 +5,20 @@
 
 #include <string.h>
 
+static ps_codec_facts f32_facts(const ps_params *params)
+{
+    (void)params;
+    return (ps_codec_facts){.is_unbiased = true, .is_summable = true, .keeps_zeros = true};
+}
+
 static size_t f32_size(const ps_params *params, size_t n)
 {
     (void)params;
     return n * sizeof(float);
 }
 
-static void f32_encode(const ps_params *params, uint64_t key, const float *x, size_t n,
-                       uint8_t *out, ps_encoding *head)
+static size_t f32_encode(const ps_params *params, uint64_t key, const float *x, size_t n,
+                         uint8_t *out, ps_encoding *head)
 {
     (void)params;
     (void)key;
@@ -20,6 +26,7 @@ static void f32_encode(const ps_params *params, uint64_t key, const float *x, si
     head->msg.codec_case = PSGD__V1__ENCODING__CODEC_F32;
     head->msg.f32 = &head->u.f32;
     memcpy(out, x, n * sizeof *x);
+    return n * sizeof *x;
 }
 
 static ps_status f32_check(const Psgd__V1__Encoding *head, const uint8_t *in, size_t len, size_t n)
@@ -52,11 +59,8 @@ const ps_codec ps_codec_f32 = {
     .name = "f32",
     .summary = "IEEE 754 binary32 as it is: exact",
     .wire = PSGD__V1__ENCODING__CODEC_F32,
-    .bits_per_value = 32,
-    .unbiased = true,
     .is_identity = true,
-    .error_of_value = 0,
-    .error_of_max = 0,
+    .facts = f32_facts,
     .size = f32_size,
     .encode = f32_encode,
     .check = f32_check,

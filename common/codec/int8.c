@@ -8,10 +8,27 @@
  * vanishes) all bytes are 0.
  */
 #include "common/codec/codec.h"
+#include "common/codec/feedback.h"
 #include "common/codec/kernels.h"
 
 #include <math.h>
 #include <string.h>
+
+static const ps_param int8_params[] = {
+    PS_FEEDBACK_PARAM,
+    {0},
+};
+
+static ps_codec_facts int8_facts(const ps_params *params)
+{
+    (void)params;
+    return (ps_codec_facts){
+        .is_unbiased = true,
+        .keeps_zeros = true,
+        .error_of_value = 0x1p-22, /* scale, quotient and product are rounded */
+        .error_of_max = 1.0 / 127 + 0x1p-22,
+    };
+}
 
 static size_t int8_size(const ps_params *params, size_t n)
 {
@@ -60,8 +77,8 @@ static float quantise_odd(const float *x, size_t n, uint64_t key, uint8_t *out)
     return scale;
 }
 
-static void int8_encode(const ps_params *params, uint64_t key, const float *x, size_t n,
-                        uint8_t *out, ps_encoding *head)
+static size_t int8_encode(const ps_params *params, uint64_t key, const float *x, size_t n,
+                          uint8_t *out, ps_encoding *head)
 {
     uint32_t bits = ps_kernels_best()->largest(x, n);
     float most, scale;
@@ -78,6 +95,7 @@ static void int8_encode(const ps_params *params, uint64_t key, const float *x, s
     head->u.int8.scale = scale;
     head->msg.codec_case = PSGD__V1__ENCODING__CODEC_INT8;
     head->msg.int8 = &head->u.int8;
+    return n;
 }
 
 static ps_status int8_check(const Psgd__V1__Encoding *head, const uint8_t *in, size_t len, size_t n)
@@ -114,12 +132,9 @@ static ps_status int8_decode(const Psgd__V1__Encoding *head, const uint8_t *in, 
 const ps_codec ps_codec_int8 = {
     .name = "int8",
     .summary = "q * max|x| / 127 with q in -127..127, stochastically rounded",
+    .params = int8_params,
     .wire = PSGD__V1__ENCODING__CODEC_INT8,
-    .bits_per_value = 8,
-    .unbiased = true,
-    .is_identity = false,
-    .error_of_value = 0x1p-22, /* scale, quotient and product are rounded */
-    .error_of_max = 1.0 / 127 + 0x1p-22,
+    .facts = int8_facts,
     .size = int8_size,
     .encode = int8_encode,
     .check = int8_check,

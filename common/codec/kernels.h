@@ -11,6 +11,7 @@
 #ifndef PS_COMMON_CODEC_KERNELS_H
 #define PS_COMMON_CODEC_KERNELS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -33,6 +34,55 @@ typedef struct ps_kernels {
     void (*int8_encode)(const float *x, float inverse, uint32_t key, uint8_t *out, size_t n);
     void (*int8_set)(const uint8_t *in, float scale, float *y, size_t n);
     void (*int8_add)(const uint8_t *in, float scale, float *y, size_t n);
+
+    /* binary32's upper half, nearest even. */
+    void (*bf16_encode)(const float *x, uint8_t *out, size_t n);
+    void (*bf16_set)(const uint8_t *in, float *y, size_t n);
+    void (*bf16_add)(const uint8_t *in, float *y, size_t n);
+
+    /* Sums over finite values, in double and in one order: of |x|, of x * x, and
+     * of |x| over those with the sign bit. */
+    double (*sum_abs)(const float *x, size_t n);
+    double (*sum_square)(const float *x, size_t n);
+    double (*sum_negative)(const float *x, size_t n);
+
+    /* Bit i % 8 of out[i / 8] is x[i]'s sign bit; bits behind the last are 0. */
+    void (*signs_pack)(const float *x, uint8_t *out, size_t n);
+    /* Bit set: minus, else plus. */
+    void (*signs_set)(const uint8_t *in, float plus, float minus, float *y, size_t n);
+    void (*signs_add)(const uint8_t *in, float plus, float minus, float *y, size_t n);
+
+    /* codes[i] = q + limit, q the integer nearest to x[i] * inverse + u - 1/2 and
+     * within +-limit; u drawn as in int8_encode, as number first + i. For finite
+     * products. 8 and 16 are the widths of codes: limit is at most 127, 32767.
+     * nearest*: without a draw, ties to even. */
+    void (*levels8)(const float *x, float inverse, uint32_t limit, uint32_t key, size_t first,
+                    uint8_t *codes, size_t n);
+    void (*nearest8)(const float *x, float inverse, uint32_t limit, uint8_t *codes, size_t n);
+    /* y = (code - limit) * scale */
+    void (*values8_set)(const uint8_t *codes, uint32_t limit, float scale, float *y, size_t n);
+    void (*values8_add)(const uint8_t *codes, uint32_t limit, float scale, float *y, size_t n);
+    void (*levels16)(const float *x, float inverse, uint32_t limit, uint32_t key, size_t first,
+                     uint16_t *codes, size_t n);
+    void (*nearest16)(const float *x, float inverse, uint32_t limit, uint16_t *codes, size_t n);
+    void (*values16_set)(const uint16_t *codes, uint32_t limit, float scale, float *y, size_t n);
+    void (*values16_add)(const uint16_t *codes, uint32_t limit, float scale, float *y, size_t n);
+
+    /* A sign above bits - 1 bits of level (2 <= bits <= 8): 0 stands for 0, c for
+     * 2^(lowest - 127 + c - 1). A magnitude between two levels becomes the upper
+     * one as often as it is near to it; above the highest it becomes that. */
+    void (*powers)(const float *x, uint32_t lowest, unsigned bits, uint32_t key, uint8_t *codes,
+                   size_t n);
+    void (*power_set)(const uint8_t *codes, uint32_t lowest, unsigned bits, float *y, size_t n);
+    void (*power_add)(const uint8_t *codes, uint32_t lowest, unsigned bits, float *y, size_t n);
+
+    /* Five codes of 0..2 a byte: byte i holds codes i, i + m, ... i + 4 m. */
+    void (*trits_pack)(const uint8_t *codes, uint8_t *out, size_t m); /* 5 m codes */
+    void (*trits_unpack)(const uint8_t *in, uint8_t *codes, size_t m);
+
+    /* The positions, ascending, of the values whose bits without sign are at
+     * least `least` (1 to 2^31 - 1); returns how many. n <= 65536. positions: (n). */
+    size_t (*above)(const float *x, uint32_t least, uint16_t *positions, size_t n);
 } ps_kernels;
 
 /* The fastest that this processor runs. Any thread; costs a load and a test. */

@@ -4,11 +4,10 @@
 
 #if defined(__x86_64__)
 
-#include "common/codec/kernels_body.h"
-
 #include <immintrin.h>
 
 #define ON __attribute__((target("avx2,f16c")))
+#include "common/codec/kernels_wrap.h"
 
 ON static void f32_add(const uint8_t *in, float *restrict y, size_t n)
 {
@@ -70,6 +69,36 @@ ON static void int8_add(const uint8_t *in, float scale, float *restrict y, size_
     body_int8_add(in, scale, y, n);
 }
 
+ON static void signs_pack(const float *x, uint8_t *restrict out, size_t n)
+{
+    size_t i = 0;
+
+    for (; i + 8 <= n; i += 8) {
+        out[i / 8] = (uint8_t)_mm256_movemask_ps(_mm256_loadu_ps(x + i));
+    }
+    body_signs_pack(x + i, out + i / 8, n - i);
+}
+
+ON static size_t above(const float *x, uint32_t least, uint16_t *restrict positions, size_t n)
+{
+    const __m256i without_sign = _mm256_set1_epi32(0x7fffffff);
+    const __m256i below = _mm256_set1_epi32((int)(least - 1));
+    size_t i = 0, count = 0;
+
+    for (; i + 32 <= n; i += 32) {
+        uint32_t mask = 0;
+
+        for (unsigned j = 0; j < 4; j++) {
+            __m256i u = _mm256_loadu_si256((const void *)(x + i + 8 * j));
+            __m256i over = _mm256_cmpgt_epi32(_mm256_and_si256(u, without_sign), below);
+
+            mask |= (uint32_t)_mm256_movemask_ps(_mm256_castsi256_ps(over)) << 8 * j;
+        }
+        count = spell(mask, i, positions, count);
+    }
+    return body_above(x, least, positions, i, count, n);
+}
+
 const ps_kernels ps_kernels_avx2 = {
     .name = "avx2",
     .f32_add = f32_add,
@@ -80,6 +109,7 @@ const ps_kernels ps_kernels_avx2 = {
     .int8_encode = int8_encode,
     .int8_set = int8_set,
     .int8_add = int8_add,
+    PS_KERNELS_MORE,
 };
 
 #else

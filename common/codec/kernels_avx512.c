@@ -4,11 +4,10 @@
 
 #if defined(__x86_64__)
 
-#include "common/codec/kernels_body.h"
-
 #include <immintrin.h>
 
 #define ON __attribute__((target("avx2,f16c,avx512f,avx512bw,avx512dq,avx512vl")))
+#include "common/codec/kernels_wrap.h"
 
 ON static void f32_add(const uint8_t *in, float *restrict y, size_t n)
 {
@@ -70,6 +69,34 @@ ON static void int8_add(const uint8_t *in, float scale, float *restrict y, size_
     body_int8_add(in, scale, y, n);
 }
 
+ON static void signs_pack(const float *x, uint8_t *restrict out, size_t n)
+{
+    size_t i = 0;
+
+    for (; i + 16 <= n; i += 16) {
+        __mmask16 signs = _mm512_movepi32_mask(_mm512_castps_si512(_mm512_loadu_ps(x + i)));
+
+        memcpy(out + i / 8, &signs, sizeof signs);
+    }
+    body_signs_pack(x + i, out + i / 8, n - i);
+}
+
+ON static size_t above(const float *x, uint32_t least, uint16_t *restrict positions, size_t n)
+{
+    const __m512i without_sign = _mm512_set1_epi32(0x7fffffff);
+    const __m512i at_least = _mm512_set1_epi32((int)least);
+    size_t i = 0, count = 0;
+
+    for (; i + 32 <= n; i += 32) {
+        __m512i a = _mm512_loadu_si512(x + i), b = _mm512_loadu_si512(x + i + 16);
+        uint32_t low = _mm512_cmpge_epi32_mask(_mm512_and_si512(a, without_sign), at_least);
+        uint32_t high = _mm512_cmpge_epi32_mask(_mm512_and_si512(b, without_sign), at_least);
+
+        count = spell(low | high << 16, i, positions, count);
+    }
+    return body_above(x, least, positions, i, count, n);
+}
+
 const ps_kernels ps_kernels_avx512 = {
     .name = "avx512",
     .f32_add = f32_add,
@@ -80,6 +107,7 @@ const ps_kernels ps_kernels_avx512 = {
     .int8_encode = int8_encode,
     .int8_set = int8_set,
     .int8_add = int8_add,
+    PS_KERNELS_MORE,
 };
 
 #else

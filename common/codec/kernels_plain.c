@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kernels_plain.c - the kernels as any processor runs them. */
 #include "common/codec/kernels.h"
-#include "common/codec/kernels_body.h"
+#define ON /* any processor */
+#include "common/codec/kernels_wrap.h"
 
 static void f32_add(const uint8_t *in, float *restrict y, size_t n)
 {
@@ -44,6 +45,16 @@ static void int8_add(const uint8_t *in, float scale, float *restrict y, size_t n
     body_int8_add(in, scale, y, n);
 }
 
+static void signs_pack(const float *x, uint8_t *restrict out, size_t n)
+{
+    body_signs_pack(x, out, n);
+}
+
+static size_t above(const float *x, uint32_t least, uint16_t *restrict positions, size_t n)
+{
+    return body_above(x, least, positions, 0, 0, n);
+}
+
 const ps_kernels ps_kernels_plain = {
     .name = "plain",
     .f32_add = f32_add,
@@ -54,4 +65,5 @@ const ps_kernels ps_kernels_plain = {
     .int8_encode = int8_encode,
     .int8_set = int8_set,
     .int8_add = int8_add,
+    PS_KERNELS_MORE,
 };

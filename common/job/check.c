@@ -4,6 +4,7 @@
 
 #include "common/base/strbuf.h"
 #include "common/base/xalloc.h"
+#include "common/codec/feedback.h"
 #include "common/job/spec.h"
 
 #include <inttypes.h>
@@ -224,6 +225,34 @@ static void check_exception(ps_check *check, const char *field, Psgd__V1__Choice
     }
 }
 
+/* What a codec cannot be used for. Each variable's choices are looked at once. */
+static void check_uses(ps_check *check, const char *field, const ps_plan *plan,
+                       const ps_codec_choice *up, const ps_codec_choice *down)
+{
+    char path[PS_FIELD_MAX];
+    uint32_t r = plan->assignment != NULL ? plan->assignment->redundancy : 1;
+
+    if (down->codec != NULL && down->codec->facts(&down->params).is_sparse) {
+        snprintf(path, sizeof path, "%s.down.name", field);
+        ps_check_bad(check, path,
+                     "is \"%s\", which leaves most values 0: for gradients, not for "
+                     "weights",
+                     down->codec->name);
+    }
+    if (down->codec != NULL && ps_feedback_is_on(down->codec, &down->params)) {
+        snprintf(path, sizeof path, "%s.down.params.error_feedback", field);
+        ps_check_bad(check, path, "is 1; for weights only 0 is allowed");
+    }
+    if (up->codec != NULL && ps_feedback_is_on(up->codec, &up->params) && r > 1 &&
+        plan->update != NULL && plan->update->per_block) {
+        snprintf(path, sizeof path, "%s.up.params.error_feedback", field);
+        ps_check_bad(check, path,
+                     "is 1; with redundancy %u and update %s, where a block counts "
+                     "once whoever brings it, copies would differ: 0 is allowed",
+                     r, plan->update->name);
+    }
+}
+
 enum { EXCEPTIONS_MAX = 256 };
 
 void ps_check_codecs(ps_check *check, ps_plan *plan)
@@ -241,6 +270,7 @@ void ps_check_codecs(ps_check *check, ps_plan *plan)
                         &down.params)) {
         down.codec = ps_codec_find(spec->down->name);
     }
+    check_uses(check, "spec.codec", plan, &up, &down);
     plan->up = ps_xcalloc(layout->variable_count, sizeof *plan->up);
     plan->down = ps_xcalloc(layout->variable_count, sizeof *plan->down);
     for (uint32_t v = 0; v < layout->variable_count; v++) {
@@ -261,6 +291,13 @@ void ps_check_codecs(ps_check *check, ps_plan *plan)
         check_exception(check, field, &x->up, &x_up);
         snprintf(field, sizeof field, "spec.codec.variables[%zu].down", i);
         check_exception(check, field, &x->down, &x_down);
+        if (x->up != NULL || x->down != NULL) {
+            const ps_codec_choice none = {0};
+
+            snprintf(field, sizeof field, "spec.codec.variables[%zu]", i);
+            check_uses(check, field, plan, x->up != NULL ? &x_up : &none,
+                       x->down != NULL ? &x_down : &none);
+        }
         for (uint32_t v = 0; v < layout->variable_count; v++) {
             if (!is_excepted[v] && matches(x->match, layout->variables[v].name)) {
                 is_excepted[v] = true;

@@ -11,6 +11,8 @@
 #include "common/optim/optim.h"
 #include "common/update/update.h"
 
+#include <stdio.h>
+
 /* Who asked, while a kind's own list is walked. */
 typedef struct caller {
     ps_plugin_fn *fn;
@@ -36,9 +38,19 @@ static void each_assignment(ps_plugin_fn *fn, void *arg)
 }
 const ps_kind ps_kind_assignment = {.name = "assignment", .each = each_assignment};
 
+/* With the facts of the defaults: bits beside the head, what it costs. */
 static void pass_codec(const ps_codec *x, void *arg)
 {
-    pass(arg, x->name, x->summary, x->params);
+    ps_params params = ps_params_default(x->params);
+    ps_codec_facts facts = x->facts(&params);
+    char text[256];
+
+    snprintf(text, sizeof text, "%s; %s%.4g bits a value, %s, %s%s", x->summary,
+             x->depends_on_data ? "at most " : "", ps_codec_bits(x, &params),
+             facts.is_unbiased ? "unbiased" : "biased",
+             facts.is_summable ? "summable" : "not summable",
+             facts.is_sparse ? ", for gradients only" : "");
+    pass(arg, x->name, text, x->params);
 }
 static void each_codec(ps_plugin_fn *fn, void *arg)
 {

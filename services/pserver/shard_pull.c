@@ -98,7 +98,6 @@ static ps_buf *share(shard_slice *slice)
 static ps_buf *refresh(ps_shard *shard, shard_slice *slice)
 {
     const ps_shard_slice *conf = &slice->conf;
-    size_t bytes = conf->down->size(&conf->down_params, conf->n);
     uint64_t key;
 
     if (conf->down->is_identity) {
@@ -110,16 +109,15 @@ static ps_buf *refresh(ps_shard *shard, shard_slice *slice)
     if (slice->snap == NULL ||
         atomic_load_explicit(&slice->snap->refs, memory_order_acquire) != 1) {
         ps_buf_unref(slice->snap);
-        slice->snap = ps_buf_create(bytes);
+        slice->snap = ps_buf_create(conf->down->size(&conf->down_params, conf->n));
     }
     key = ps_draw_key(shard->seed, PS_DRAW_DOWN, conf->index, slice->version, 0);
-    ps_codec_encode(conf->down, &conf->down_params, key, conf->index,
-                    (const float *)(const void *)slice->weights->data, conf->n, slice->snap->data,
-                    &slice->snap_head);
-    slice->snap->len = bytes;
+    slice->snap->len = ps_codec_encode(conf->down, &conf->down_params, key, conf->index,
+                                       (const float *)(const void *)slice->weights->data, conf->n,
+                                       slice->snap->data, &slice->snap_head);
     slice->snap_version = slice->version;
     shard->counters.encoded++;
-    shard->counters.encoded_bytes += bytes;
+    shard->counters.encoded_bytes += slice->snap->len;
     return slice->snap;
 }
 

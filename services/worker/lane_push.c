@@ -3,6 +3,7 @@
 #include "services/worker/exchange_impl.h"
 
 #include "common/base/draw.h"
+#include "common/codec/feedback.h"
 
 #include <string.h>
 
@@ -16,6 +17,7 @@ void ps_lane_contribution(ps_lane *lane, uint64_t clock, uint32_t block, bool is
     lane->block = block;
     lane->is_last = is_last;
     memset(lane->state, SLICE_WAITS, lane->owned_count);
+    memset(lane->is_carried, 0, lane->owned_count);
     lane->unsent = lane->owned_count;
     lane->ready = 0;
     lane->ready_bytes = 0;
@@ -29,6 +31,12 @@ void ps_lane_skip(ps_lane *lane, uint64_t clock)
     }
 }
 
+static float *gradient_of(const ps_lane *lane, const ps_slice *slice)
+{
+    return (float *)(void *)lane->x->grad->data + slice->at;
+}
+
+/* Most bytes that the slice takes. */
 static size_t encoded_size(const ps_lane *lane, uint32_t position)
 {
     const ps_slice *slice = &lane->x->layout->slices[lane->owned[position]];
@@ -42,6 +50,12 @@ void ps_lane_slice_ready(ps_lane *lane, uint32_t position)
     lane->state[position] = SLICE_READY;
     lane->ready++;
     lane->ready_bytes += encoded_size(lane, position);
+    if (lane->lost_of[position] != NULL && !lane->is_carried[position]) {
+        const ps_slice *slice = &lane->x->layout->slices[lane->owned[position]];
+
+        ps_feedback_carry(gradient_of(lane, slice), lane->lost_of[position], slice->n);
+        lane->is_carried[position] = true; /* not again when it is sent again */
+    }
 }
 
 /* A buffer for an encoded message that nobody holds any more. */
@@ -75,15 +89,16 @@ static size_t add_piece(ps_piece *pieces, size_t count, ps_buf *buf, const void 
     return count + 1;
 }
 
-/* Writes slice `position` as encoding number `i` of the message. */
+/* Writes slice `position` as encoding number `i` of the message; its bytes are
+ * in the head. */
 static size_t encode_slice(ps_lane *lane, uint32_t position, size_t i, ps_buf **out,
                            size_t piece_count)
 {
     const ps_exchange *x = lane->x;
     const ps_slice *slice = &x->layout->slices[lane->owned[position]];
     const ps_codec_choice *up = &x->plan->up[slice->variable];
-    const float *grad = (const float *)(const void *)x->grad->data + slice->at;
-    size_t size = up->codec->size(&up->params, slice->n);
+    const float *grad = gradient_of(lane, slice);
+    size_t size = slice->n * sizeof(float);
     uint8_t *at;
 
     if (up->codec->is_identity) { /* no bytes to write: they are the gradient block's */
@@ -97,12 +112,15 @@ static size_t encode_slice(ps_lane *lane, uint32_t position, size_t i, ps_buf **
         *out = encode_buffer(lane);
     }
     at = (*out)->data + (*out)->len;
+    size = ps_codec_encode(up->codec, &up->params,
+                           ps_draw_key(x->plan->spec->seed, PS_DRAW_UP, slice->index, lane->clock,
+                                       x->plan->update->per_block ? lane->block : x->session->rank),
+                           slice->index, grad, slice->n, at, &lane->heads[i]);
     (*out)->len += size;
-    ps_codec_encode(up->codec, &up->params,
-                    ps_draw_key(x->plan->spec->seed, PS_DRAW_UP, slice->index, lane->clock,
-                                x->plan->update->per_block ? lane->block : x->session->rank),
-                    slice->index, grad, slice->n, at, &lane->heads[i]);
-    return add_piece(lane->pieces, piece_count, *out, at, size);
+    if (lane->lost_of[position] != NULL) {
+        ps_feedback_keep(&lane->heads[i].msg, at, grad, lane->lost_of[position], slice->n);
+    }
+    return size > 0 ? add_piece(lane->pieces, piece_count, *out, at, size) : piece_count;
 }
 
 /* One message of ready slices, lowest first. */
@@ -123,8 +141,8 @@ static void send_ready(ps_lane *lane)
         if (bytes + size > PS_PAYLOAD_MAX) {
             break;
         }
-        pieces = encode_slice(lane, i, n++, &out, pieces);
-        bytes += size;
+        pieces = encode_slice(lane, i, n, &out, pieces);
+        bytes += lane->heads[n++].msg.payload_bytes;
         values += lane->x->layout->slices[lane->owned[i]].n;
         lane->state[i] = SLICE_SENT;
         lane->unsent--;

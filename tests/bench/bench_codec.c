@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { VALUES = 4 << 20, SLICES = VALUES / PS_CODEC_VALUES, PASSES = 5, CODECS_MOST = 16 };
+enum { VALUES = 4 << 20, SLICES = VALUES / PS_CODEC_VALUES, PASSES = 5, CODECS_MOST = 32 };
 
 typedef struct world {
     float *x, *y;
@@ -34,7 +34,8 @@ static void best(double *gbps, int64_t start_us)
 static void decode_all(const ps_codec *codec, world *w, ps_into into, size_t bytes)
 {
     for (size_t s = 0; s < SLICES; s++) {
-        ps_status st = ps_codec_decode(codec, &w->heads[s].msg, w->bytes + s * bytes, bytes, into,
+        const Psgd__V1__Encoding *head = &w->heads[s].msg;
+        ps_status st = ps_codec_decode(codec, head, w->bytes + s * bytes, head->payload_bytes, into,
                                        w->y + s * PS_CODEC_VALUES, PS_CODEC_VALUES);
 
         if (!ps_is_ok(&st)) {
@@ -69,7 +70,8 @@ static void print(const ps_codec *codec, void *arg)
 {
     world *w = arg;
 
-    printf("%-8s %8.1f %8.1f %8.1f\n", codec->name, w->encode[w->at], w->set[w->at], w->add[w->at]);
+    printf("%-10s %8.1f %8.1f %8.1f\n", codec->name, w->encode[w->at], w->set[w->at],
+           w->add[w->at]);
     w->at++;
 }
 
@@ -94,7 +96,7 @@ int main(void)
         ps_codec_each(measure, w);
     }
     printf("kernels %s; GB/s of float32; memcpy %.1f\n", ps_kernels_best()->name, w->copy);
-    printf("%-8s %8s %8s %8s\n", "codec", "encode", "set", "add");
+    printf("%-10s %8s %8s %8s\n", "codec", "encode", "set", "add");
     w->at = 0;
     ps_codec_each(print, w);
     free(w->x);

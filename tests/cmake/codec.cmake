@@ -2,6 +2,11 @@
 ps_test(unit test_codec ps_codec)
 ps_test(unit test_f16 ps_codec)
 ps_test(unit test_int8 ps_codec)
+ps_test(unit test_kernels ps_codec)
+ps_test(unit test_pack ps_codec)
+ps_test(unit test_codec_golden ps_codec)
+target_compile_definitions(test_codec_golden PRIVATE
+    PS_GOLDEN_DIR="${CMAKE_CURRENT_SOURCE_DIR}/golden")
 
 add_executable(bench_codec bench/bench_codec.c)
 target_link_libraries(bench_codec PRIVATE ps_codec)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_codec.c - any head and any bytes into every codec (libFuzzer).
  *
- * Input: a byte with the number of values, a byte with the length of the head,
- * the head as a packed Encoding, the payload.
+ * Input: a byte with the number of values, a byte with the length of the head (and
+ * 128 if its payload_bytes is to stay as it is, not made true), the head as a
+ * packed Encoding, the payload.
  */
 #include "common/codec/codec.h"
 
@@ -19,16 +20,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     size_t n, head_len;
     uint8_t *bytes;
 
-    if (size < 2 || size - 2 < data[1]) {
+    if (size < 2 || size - 2 < (data[1] & 127u)) {
         return 0;
     }
     n = data[0];
-    head_len = data[1];
+    head_len = data[1] & 127u;
     head = psgd__v1__encoding__unpack(NULL, head_len, data + 2);
     if (head == NULL) {
         return 0;
     }
     size -= 2 + head_len;
+    if (data[1] < 128) {
+        head->payload_bytes = (uint32_t)size;
+    }
     bytes = malloc(size + 1); /* exact but for empty ones */
     assert(bytes != NULL);
     memcpy(bytes, data + 2 + head_len, size);

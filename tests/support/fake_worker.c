@@ -4,6 +4,7 @@
 
 #include "common/base/draw.h"
 #include "common/base/xalloc.h"
+#include "common/codec/feedback.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -221,15 +222,35 @@ static void through(const ps_codec_choice *choice, uint64_t key, const float *fr
     (void)st;
 }
 
-/* What contributor k sends for the clock, as the servers decode it. */
+/* Encodes g, with what was lost before if the codec has error feedback, and decodes
+ * it in place. */
+static void sent(const ps_codec_choice *choice, uint64_t key, float *g, float *lost, size_t n)
+{
+    float *p = ps_xcalloc(n, sizeof *p);
+    bool feeds_back = ps_feedback_is_on(choice->codec, &choice->params);
+
+    for (size_t i = 0; i < n; i++) {
+        p[i] = feeds_back ? g[i] + lost[i] : g[i];
+    }
+    through(choice, key, p, g, n);
+    for (size_t i = 0; i < n; i++) {
+        lost[i] = p[i] - g[i];
+    }
+    free(p);
+}
+
+/* What contributor k sends for the clock, as the servers decode it. lost:
+ * (workers, param_count). */
 static void contribution(const dp_job *job, fake_kind kind, uint64_t clock, uint32_t k,
-                         const float *w, float *g)
+                         const float *w, float *lost, float *g)
 {
     const ps_plan *plan = job->plan;
     const ps_layout *layout = &plan->layout;
     const ps_assignment *a = plan->assignment;
     float scale = kind == FAKE_COUNTED ? 1.0f : plan->update->block_scale(&plan->update_facts);
+    uint32_t worker = plan->update->per_block ? a->holders[(size_t)k * a->redundancy] : k;
 
+    lost += (size_t)worker * layout->param_count;
     if (plan->update->per_block) {
         fill(kind, clock, k, w, 0, layout->param_count, scale, false, g);
     } else {
@@ -240,13 +261,13 @@ static void contribution(const dp_job *job, fake_kind kind, uint64_t clock, uint
     for (uint32_t s = 0; s < layout->slice_count; s++) {
         const ps_slice *slice = &layout->slices[s];
 
-        through(&plan->up[slice->variable], ps_draw_key(plan->spec->seed, PS_DRAW_UP, s, clock, k),
-                g + slice->at, g + slice->at, slice->n);
+        sent(&plan->up[slice->variable], ps_draw_key(plan->spec->seed, PS_DRAW_UP, s, clock, k),
+             g + slice->at, lost + slice->at, slice->n);
     }
 }
 
 static void twin_step(const dp_job *job, fake_kind kind, uint64_t clock, const float *seen,
-                      float *w, float *state)
+                      float *w, float *state, float *lost)
 {
     const ps_plan *plan = job->plan;
     size_t n = plan->layout.param_count;
@@ -255,9 +276,9 @@ static void twin_step(const dp_job *job, fake_kind kind, uint64_t clock, const f
     uint32_t contributors =
         plan->update->per_block ? plan->assignment->block_count : plan->spec->workers;
 
-    contribution(job, kind, clock, 0, seen, sum);
+    contribution(job, kind, clock, 0, seen, lost, sum);
     for (uint32_t k = 1; k < contributors; k++) {
-        contribution(job, kind, clock, k, seen, g);
+        contribution(job, kind, clock, k, seen, lost, g);
         for (size_t i = 0; i < n; i++) {
             sum[i] = sum[i] + g[i];
         }
@@ -282,11 +303,12 @@ void fake_twin(const dp_job *job, fake_kind kind, uint64_t steps, float *servers
     const ps_layout *layout = &plan->layout;
     size_t n = layout->param_count;
     float *state = ps_xcalloc(n * plan->optim->slots + 1, sizeof *state);
+    float *lost = ps_xcalloc(n * plan->spec->workers, sizeof *lost);
 
     memcpy(servers, job->weights, n * sizeof *servers);
     memcpy(workers, job->weights, n * sizeof *workers); /* these come without a codec */
     for (uint64_t clock = 0; clock < steps; clock++) {
-        twin_step(job, kind, clock, workers, servers, state);
+        twin_step(job, kind, clock, workers, servers, state, lost);
         for (uint32_t s = 0; s < layout->slice_count; s++) {
             const ps_slice *slice = &layout->slices[s];
 
@@ -296,4 +318,5 @@ void fake_twin(const dp_job *job, fake_kind kind, uint64_t steps, float *servers
         }
     }
     free(state);
+    free(lost);
 }

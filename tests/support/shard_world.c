@@ -70,10 +70,9 @@ void world_gift(const ps_shard_slice *slice, uint64_t clock, uint32_t contributo
     static _Thread_local float x[PS_CODEC_VALUES];
 
     world_values(slice, clock, contributor, x);
-    out->len = slice->up->size(&slice->up_params, slice->n);
-    ps_codec_encode(slice->up, &slice->up_params,
-                    ps_draw_key(3, PS_DRAW_UP, slice->index, clock, contributor), slice->index, x,
-                    slice->n, out->bytes, &out->head);
+    out->len = ps_codec_encode(slice->up, &slice->up_params,
+                               ps_draw_key(3, PS_DRAW_UP, slice->index, clock, contributor),
+                               slice->index, x, slice->n, out->bytes, &out->head);
 }
 
 ps_status world_push(const world *w, ps_shard *shard, uint32_t worker, uint64_t clock,

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_codec.c - what every codec must do; runs on all of common/codec/list.h. */
+/* test_codec.c - what every codec must do; runs on all of common/codec/list.h, with the
+ * defaults and with each parameter at its least and its most.
+ */
 #include "tests/support/cmocka_all.h"
 
 #include "common/base/draw.h"
 #include "common/codec/codec.h"
+#include "common/codec/feedback.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -15,14 +18,22 @@ typedef void on_codec(const ps_codec *c, const ps_params *params);
 
 static void call(const ps_codec *c, void *arg)
 {
+    on_codec *fn = *(on_codec **)arg;
     ps_params params = ps_params_default(c->params);
 
-    ((on_codec *)(uintptr_t)arg)(c, &params);
+    fn(c, &params);
+    for (size_t i = 0; c->params != NULL && c->params[i].name != NULL; i++) {
+        params = ps_params_default(c->params);
+        params.v[i] = c->params[i].min;
+        fn(c, &params);
+        params.v[i] = c->params[i].max;
+        fn(c, &params);
+    }
 }
 
 static void each(on_codec *fn)
 {
-    ps_codec_each(call, (void *)(uintptr_t)fn);
+    ps_codec_each(call, &fn);
 }
 
 /* Magnitudes over many powers of two, all normal in binary16. */
@@ -36,16 +47,40 @@ static void fill(float *x, size_t n)
     }
 }
 
+static void fill_normal(float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        x[i] = (float)ps_draw_normal(9, i);
+        x[i] = fabsf(x[i]) < 0x1p-14f ? 0.0f : x[i];
+    }
+}
+
+static void fill_equal(float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        x[i] = i % 3 == 0 ? -0.125f : 0.125f;
+    }
+}
+
+static void fill_few(float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        x[i] = i % 97 == 5 ? 1.0f + (float)ps_draw_unit(10, i) : 0.0f;
+    }
+}
+
 static uint8_t *encoded(const ps_codec *c, const ps_params *params, uint64_t key, const float *x,
                         size_t n, ps_encoding *head)
 {
     /* Exact, so that ASan sees one byte too many. */
-    uint8_t *out = malloc(c->size(params, n) + (n == 0));
+    size_t room = c->size(params, n), len;
+    uint8_t *out = malloc(room + (room == 0));
 
     assert_non_null(out);
-    ps_codec_encode(c, params, key, 3, x, n, out, head);
+    len = ps_codec_encode(c, params, key, 3, x, n, out, head);
     assert_int_equal(head->msg.slice, 3);
-    assert_int_equal(head->msg.payload_bytes, c->size(params, n));
+    assert_int_equal(head->msg.payload_bytes, len);
+    assert_true(c->depends_on_data ? len <= room : len == room);
     return out;
 }
 
@@ -59,31 +94,56 @@ static void decoded(const ps_codec *c, const ps_encoding *head, const uint8_t *i
     }
 }
 
+static double bound_of(const ps_codec *c, const ps_params *params, double x, double most)
+{
+    ps_codec_facts facts = c->facts(params);
+
+    return facts.error_of_value * fabs(x) + facts.error_of_max * most;
+}
+
+static void trip(const ps_codec *c, const ps_params *params, const float *x, size_t n)
+{
+    static float y[PS_CODEC_VALUES];
+    float most = 0;
+    ps_encoding head;
+    uint8_t *bytes = encoded(c, params, 1, x, n, &head);
+
+    memset(y, 0xff, sizeof y);
+    decoded(c, &head, bytes, PS_INTO_SET, y, n);
+    for (size_t i = 0; i < n; i++) {
+        most = fabsf(x[i]) > most ? fabsf(x[i]) : most;
+    }
+    for (size_t i = 0; i < n; i++) {
+        double bound = bound_of(c, params, (double)x[i], (double)most);
+
+        if (!(fabs((double)y[i] - (double)x[i]) <= bound)) {
+            fail_msg("%s: %zu of %zu: %a became %a", c->name, i, n, (double)x[i], (double)y[i]);
+        }
+    }
+    free(bytes);
+}
+
 static void round_trip(const ps_codec *c, const ps_params *params)
 {
+    static void (*const fills[])(float *, size_t) = {fill, fill_normal, fill_equal, fill_few};
     static const size_t lengths[] = {0, 1, 2, 7, 8, 15, 16, 17, 31, 33, 63, 65, N, PS_CODEC_VALUES};
-    static float x[PS_CODEC_VALUES], y[PS_CODEC_VALUES];
+    static float x[PS_CODEC_VALUES];
 
-    fill(x, PS_CODEC_VALUES);
-    for (size_t l = 0; l < sizeof lengths / sizeof lengths[0]; l++) {
-        size_t n = lengths[l];
-        float most = 0;
-        ps_encoding head;
-        uint8_t *bytes = encoded(c, params, 1, x, n, &head);
-
-        memset(y, 0xff, sizeof y);
-        decoded(c, &head, bytes, PS_INTO_SET, y, n);
-        for (size_t i = 0; i < n; i++) {
-            most = fabsf(x[i]) > most ? fabsf(x[i]) : most;
+    for (size_t f = 0; f < sizeof fills / sizeof fills[0]; f++) {
+        fills[f](x, PS_CODEC_VALUES);
+        for (size_t l = 0; l < sizeof lengths / sizeof lengths[0]; l++) {
+            trip(c, params, x, lengths[l]);
         }
-        for (size_t i = 0; i < n; i++) {
-            double bound = c->error_of_value * fabs((double)x[i]) + c->error_of_max * (double)most;
+    }
+}
 
-            if (!(fabs((double)y[i] - (double)x[i]) <= bound)) {
-                fail_msg("%s: %zu of %zu: %a became %a", c->name, i, n, (double)x[i], (double)y[i]);
-            }
-        }
-        free(bytes);
+static void keeps_to_its_size(const ps_codec *c, const ps_params *params)
+{
+    for (size_t n = 0; n <= PS_CODEC_VALUES; n++) {
+        size_t bytes = c->size(params, n);
+
+        assert_true(bytes <= 4 * n + 8 && bytes <= 4 * (size_t)PS_CODEC_VALUES);
+        assert_true(n > 0 || bytes == 0);
     }
 }
 
@@ -123,11 +183,11 @@ static void repeats(const ps_codec *c, const ps_params *params)
 /* A codec that calls itself unbiased has the value as its mean over keys. */
 static void mean_is_value(const ps_codec *c, const ps_params *params)
 {
-    enum { SOME = 40, DRAWS = 4000 };
+    enum { SOME = 40, DRAWS = 10000 };
     float x[SOME], y[SOME];
-    double sum[SOME] = {0}, sigma;
+    double sum[SOME] = {0};
 
-    if (!c->unbiased) {
+    if (!c->facts(params).is_unbiased) {
         return;
     }
     for (size_t i = 0; i < SOME; i++) {
@@ -145,15 +205,46 @@ static void mean_is_value(const ps_codec *c, const ps_params *params)
             sum[i] += (double)y[i];
         }
     }
-    /* One draw lies between two steps: its deviation is at most half a step. */
-    sigma = c->error_of_max / 2 / sqrt((double)DRAWS);
     for (size_t i = 0; i < SOME; i++) {
+        /* One draw lies between two steps, no further apart than the error is
+         * large: its deviation is at most half of that. */
+        double sigma = bound_of(c, params, (double)x[i], 1) / 2 / sqrt((double)DRAWS);
         double off = fabs(sum[i] / DRAWS - (double)x[i]);
 
-        if (off > 5 * sigma + c->error_of_value) {
+        if (off > 5 * sigma + 0x1p-22) {
             fail_msg("%s: mean %g for %g", c->name, sum[i] / DRAWS, (double)x[i]);
         }
     }
+}
+
+/* Bytes of one key are floats that may be added as they are. */
+static void sum_is_sum(const ps_codec *c, const ps_params *params)
+{
+    float a[N], b[N], sum[N], parts[N];
+    ps_encoding head;
+    uint8_t *first, *second;
+
+    if (!c->facts(params).is_summable) {
+        return;
+    }
+    fill(a, N);
+    fill_normal(b, N);
+    first = encoded(c, params, 5, a, N, &head);
+    decoded(c, &head, first, PS_INTO_SET, parts, N);
+    second = encoded(c, params, 5, b, N, &head);
+    decoded(c, &head, second, PS_INTO_ADD, parts, N);
+    for (size_t at = 0; at + sizeof(float) <= head.msg.payload_bytes; at += sizeof(float)) {
+        float v, w;
+
+        memcpy(&v, first + at, sizeof v);
+        memcpy(&w, second + at, sizeof w);
+        v += w;
+        memcpy(second + at, &v, sizeof v);
+    }
+    decoded(c, &head, second, PS_INTO_SET, sum, N);
+    assert_memory_equal(sum, parts, sizeof sum);
+    free(first);
+    free(second);
 }
 
 static void takes_odd_values(const ps_codec *c, const ps_params *params)
@@ -173,10 +264,33 @@ static void takes_odd_values(const ps_codec *c, const ps_params *params)
             bytes = encoded(c, params, 9, x, n, &head);
             decoded(c, &head, bytes, PS_INTO_SET, y, n);
             for (size_t i = 0; i < n; i++) {
-                assert_true(x[i] != 0.0f || y[i] == 0.0f);
+                assert_true(!c->facts(params).keeps_zeros || x[i] != 0.0f || y[i] == 0.0f);
             }
             free(bytes);
         }
+    }
+}
+
+/* All values so small, or so large, that a careless scale is 0 or infinite. */
+static void takes_extremes(const ps_codec *c, const ps_params *params)
+{
+    static const float extremes[] = {0x1p-149f, 0x1p-127f, 0x1p-126f, 0x1p-101f,
+                                     0x1p-99f,  0x1p64f,   0x1p127f,  0x1.fffffep127f};
+
+    for (size_t e = 0; e < sizeof extremes / sizeof extremes[0]; e++) {
+        float x[N], y[N];
+        ps_encoding head;
+        uint8_t *bytes;
+
+        for (size_t i = 0; i < N; i++) {
+            x[i] = i % 2 == 0 ? extremes[e] : -extremes[e];
+        }
+        bytes = encoded(c, params, 2, x, N, &head);
+        decoded(c, &head, bytes, PS_INTO_SET, y, N);
+        for (size_t i = 0; i < N; i++) {
+            assert_true(!isnan(y[i]));
+        }
+        free(bytes);
     }
 }
 
@@ -185,14 +299,19 @@ static void refuses(const ps_codec *c, const ps_params *params)
     float x[N], y[N], before[N];
     ps_encoding head;
     uint8_t *bytes;
-    size_t len = c->size(params, N);
     ps_status st;
+    size_t len;
 
     fill(x, N);
     fill(y, N);
     memcpy(before, y, sizeof y);
     bytes = encoded(c, params, 1, x, N, &head);
-    for (size_t cut = 1; cut < 9; cut++) { /* shorter than n values take */
+    len = head.msg.payload_bytes;
+    if (len == 0) {
+        free(bytes);
+        return;
+    }
+    for (size_t cut = 1; cut < 9 && cut < len; cut++) { /* shorter than n values take */
         head.msg.payload_bytes = (uint32_t)(len - cut);
         st = ps_codec_decode(c, &head.msg, bytes, len - cut, PS_INTO_SET, y, N);
         assert_int_equal(st.code, PS_DATA_LOSS);
@@ -200,8 +319,10 @@ static void refuses(const ps_codec *c, const ps_params *params)
         assert_int_equal(st.code, PS_DATA_LOSS);
     }
     head.msg.payload_bytes = (uint32_t)len;
-    st = ps_codec_decode(c, &head.msg, bytes, len, PS_INTO_SET, y, N - 1);
-    assert_int_equal(st.code, PS_DATA_LOSS);
+    if (!c->facts(params).is_sparse) { /* those say in the head how many they send */
+        st = ps_codec_decode(c, &head.msg, bytes, len, PS_INTO_SET, y, N / 2);
+        assert_int_equal(st.code, PS_DATA_LOSS);
+    }
     st = ps_codec_decode(c, &head.msg, bytes, len - 1, PS_INTO_SET, y, N);
     assert_int_equal(st.code, PS_DATA_LOSS); /* the head says otherwise */
     head.msg.codec_case = PSGD__V1__ENCODING__CODEC__NOT_SET;
@@ -216,7 +337,46 @@ static void knows_its_names(const ps_codec *c, const ps_params *params)
     assert_ptr_equal(ps_codec_find(c->name), c);
     assert_ptr_equal(ps_codec_of_wire(c->wire), c);
     assert_true(c->summary != NULL && c->summary[0] != '\0');
-    assert_true((double)c->size(params, 8000) * 8 / 8000 == c->bits_per_value);
+    (void)params;
+}
+
+static void count_one(const ps_codec *c, void *arg)
+{
+    (void)c;
+    ++*(size_t *)arg;
+}
+
+/* What docs/codecs.md says. */
+static const struct {
+    const char *name;
+    double bits;
+} documented[] = {
+    {"f32", 32},    {"f16", 16},       {"int8", 8},       {"bf16", 16},     {"intn", 4},
+    {"natural", 8}, {"sign", 1},       {"onebit", 1},     {"ternary", 1.6}, {"qsgd", 4.0625},
+    {"topk", 0.46}, {"randomk", 0.32}, {"threshold", 32}, {"threelc", 1.6},
+};
+
+static void has_its_bits(const ps_codec *c, void *arg)
+{
+    ps_params params = ps_params_default(c->params);
+    size_t *count = arg;
+
+    for (size_t i = 0; i < sizeof documented / sizeof documented[0]; i++) {
+        if (strcmp(documented[i].name, c->name) == 0) {
+            assert_true(fabs(ps_codec_bits(c, &params) - documented[i].bits) < 0.001);
+            (*count)++;
+        }
+    }
+}
+
+static void every_codec_takes_the_documented_bits(void **state)
+{
+    size_t codecs = 0, checked = 0;
+
+    (void)state;
+    ps_codec_each(has_its_bits, &checked);
+    ps_codec_each(count_one, &codecs);
+    assert_int_equal(checked, codecs);
 }
 
 static void survives_the_wire(const ps_codec *c, const ps_params *params)
@@ -238,6 +398,70 @@ static void survives_the_wire(const ps_codec *c, const ps_params *params)
     psgd__v1__encoding__free_unpacked(received, NULL); /* the copy needs nothing of it */
     decoded(c, &copy, bytes, PS_INTO_SET, z, N);
     assert_memory_equal(y, z, sizeof y);
+    free(bytes);
+}
+
+/* Sum of what was sent, and what is lost yet, is the sum of what was given. */
+static void telescopes(const ps_codec *c, const ps_params *params)
+{
+    enum { ROUNDS = 60 };
+    static float x[N], lost[N], sent[N];
+    double sum[N] = {0};
+
+    memset(lost, 0, sizeof lost);
+    memset(sent, 0, sizeof sent);
+    for (uint64_t round = 0; round < ROUNDS; round++) {
+        ps_encoding head;
+        uint8_t *bytes;
+
+        for (size_t i = 0; i < N; i++) {
+            x[i] = (float)ps_draw_normal(round, i);
+            sum[i] += (double)x[i];
+        }
+        ps_feedback_carry(x, lost, N);
+        bytes = encoded(c, params, round, x, N, &head);
+        ps_feedback_keep(&head.msg, bytes, x, lost, N);
+        decoded(c, &head, bytes, PS_INTO_ADD, sent, N);
+        free(bytes);
+    }
+    for (size_t i = 0; i < N; i++) {
+        double size = 1 + fabs((double)sent[i]) + fabs((double)lost[i]);
+
+        assert_true(fabs((double)sent[i] + (double)lost[i] - sum[i]) < 1e-4 * size);
+    }
+}
+
+static void error_feedback_loses_nothing_over_time(void **state)
+{
+    (void)state;
+    each(telescopes);
+}
+
+static void error_feedback_is_a_parameter_of_all_that_lose(void **state)
+{
+    const ps_codec *f16 = ps_codec_find("f16"), *f32 = ps_codec_find("f32");
+    ps_params params = ps_params_default(f16->params);
+    int at = ps_param_find(f16->params, "error_feedback");
+
+    (void)state;
+    assert_true(at >= 0);
+    assert_false(ps_feedback_is_on(f16, &params));
+    params.v[at] = 1;
+    assert_true(ps_feedback_is_on(f16, &params));
+    assert_false(ps_feedback_is_on(f32, &params));
+}
+
+static void error_feedback_forgets_what_is_no_number(void **state)
+{
+    const ps_codec *f16 = ps_codec_find("f16");
+    ps_params params = ps_params_default(f16->params);
+    float x[3] = {INFINITY, NAN, 1.0f + 0x1p-20f}, lost[3] = {7, 7, 7};
+    ps_encoding head;
+    uint8_t *bytes = encoded(f16, &params, 1, x, 3, &head);
+
+    (void)state;
+    ps_feedback_keep(&head.msg, bytes, x, lost, 3);
+    assert_true(lost[0] == 0.0f && lost[1] == 0.0f && lost[2] == 0x1p-20f);
     free(bytes);
 }
 
@@ -269,6 +493,24 @@ static void every_codec_takes_values_that_are_no_numbers(void **state)
 {
     (void)state;
     each(takes_odd_values);
+}
+
+static void no_codec_makes_nan_of_the_smallest_and_the_largest(void **state)
+{
+    (void)state;
+    each(takes_extremes);
+}
+
+static void every_codec_keeps_to_its_size(void **state)
+{
+    (void)state;
+    each(keeps_to_its_size);
+}
+
+static void bytes_of_a_summable_codec_add_up(void **state)
+{
+    (void)state;
+    each(sum_is_sum);
 }
 
 static void every_codec_refuses_other_lengths_and_changes_nothing(void **state)
@@ -332,6 +574,13 @@ int main(int argc, char **argv)
         cmocka_unit_test(every_codec_gives_the_same_bytes_for_the_same_key),
         cmocka_unit_test(an_unbiased_codec_is_right_on_average),
         cmocka_unit_test(every_codec_takes_values_that_are_no_numbers),
+        cmocka_unit_test(no_codec_makes_nan_of_the_smallest_and_the_largest),
+        cmocka_unit_test(every_codec_keeps_to_its_size),
+        cmocka_unit_test(bytes_of_a_summable_codec_add_up),
+        cmocka_unit_test(every_codec_takes_the_documented_bits),
+        cmocka_unit_test(error_feedback_loses_nothing_over_time),
+        cmocka_unit_test(error_feedback_is_a_parameter_of_all_that_lose),
+        cmocka_unit_test(error_feedback_forgets_what_is_no_number),
         cmocka_unit_test(every_codec_refuses_other_lengths_and_changes_nothing),
         cmocka_unit_test(every_codec_is_found_by_name_and_by_wire),
         cmocka_unit_test(a_head_survives_the_wire),

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* kernels_wrap.h - kernels_more.h compiled for one kind of processor: ON says
+ * which. No include guard: each table's file includes it once.
+ */
+#include "common/codec/kernels_more.h"
+
+ON static void bf16_encode(const float *x, uint8_t *restrict out, size_t n)
+{
+    body_bf16_encode(x, out, n);
+}
+
+ON static void bf16_set(const uint8_t *in, float *restrict y, size_t n)
+{
+    body_bf16_set(in, y, n);
+}
+
+ON static void bf16_add(const uint8_t *in, float *restrict y, size_t n)
+{
+    body_bf16_add(in, y, n);
+}
+
+ON static double sum_abs(const float *x, size_t n)
+{
+    return body_sum(SUM_ABS, x, n);
+}
+
+ON static double sum_square(const float *x, size_t n)
+{
+    return body_sum(SUM_SQUARE, x, n);
+}
+
+ON static double sum_negative(const float *x, size_t n)
+{
+    return body_sum(SUM_NEGATIVE, x, n);
+}
+
+ON static void signs_set(const uint8_t *in, float plus, float minus, float *restrict y, size_t n)
+{
+    body_signs_set(in, plus, minus, y, n);
+}
+
+ON static void signs_add(const uint8_t *in, float plus, float minus, float *restrict y, size_t n)
+{
+    body_signs_add(in, plus, minus, y, n);
+}
+
+ON static void levels8(const float *x, float inverse, uint32_t limit, uint32_t key, size_t first,
+                       uint8_t *restrict codes, size_t n)
+{
+    body_levels8(x, inverse, limit, true, key, first, codes, n);
+}
+
+ON static void nearest8(const float *x, float inverse, uint32_t limit, uint8_t *restrict codes,
+                        size_t n)
+{
+    body_levels8(x, inverse, limit, false, 0, 0, codes, n);
+}
+
+ON static void values8_set(const uint8_t *codes, uint32_t limit, float scale, float *restrict y,
+                           size_t n)
+{
+    body_values8(codes, limit, scale, false, y, n);
+}
+
+ON static void values8_add(const uint8_t *codes, uint32_t limit, float scale, float *restrict y,
+                           size_t n)
+{
+    body_values8(codes, limit, scale, true, y, n);
+}
+
+ON static void levels16(const float *x, float inverse, uint32_t limit, uint32_t key, size_t first,
+                        uint16_t *restrict codes, size_t n)
+{
+    body_levels16(x, inverse, limit, true, key, first, codes, n);
+}
+
+ON static void nearest16(const float *x, float inverse, uint32_t limit, uint16_t *restrict codes,
+                         size_t n)
+{
+    body_levels16(x, inverse, limit, false, 0, 0, codes, n);
+}
+
+ON static void values16_set(const uint16_t *codes, uint32_t limit, float scale, float *restrict y,
+                            size_t n)
+{
+    body_values16(codes, limit, scale, false, y, n);
+}
+
+ON static void values16_add(const uint16_t *codes, uint32_t limit, float scale, float *restrict y,
+                            size_t n)
+{
+    body_values16(codes, limit, scale, true, y, n);
+}
+
+ON static void powers(const float *x, uint32_t lowest, unsigned bits, uint32_t key,
+                      uint8_t *restrict codes, size_t n)
+{
+    body_powers(x, lowest, bits, key, codes, n);
+}
+
+ON static void power_set(const uint8_t *codes, uint32_t lowest, unsigned bits, float *restrict y,
+                         size_t n)
+{
+    body_power_values(codes, lowest, bits, false, y, n);
+}
+
+ON static void power_add(const uint8_t *codes, uint32_t lowest, unsigned bits, float *restrict y,
+                         size_t n)
+{
+    body_power_values(codes, lowest, bits, true, y, n);
+}
+
+ON static void trits_pack(const uint8_t *codes, uint8_t *restrict out, size_t m)
+{
+    body_trits_pack(codes, out, m);
+}
+
+ON static void trits_unpack(const uint8_t *in, uint8_t *restrict codes, size_t m)
+{
+    body_trits_unpack(in, codes, m);
+}
+
+/* clang-format off */
+#define PS_KERNELS_MORE \
+    .bf16_encode = bf16_encode, .bf16_set = bf16_set, .bf16_add = bf16_add, \
+    .sum_abs = sum_abs, .sum_square = sum_square, .sum_negative = sum_negative, \
+    .signs_pack = signs_pack, .signs_set = signs_set, .signs_add = signs_add, \
+    .levels8 = levels8, .nearest8 = nearest8, \
+    .values8_set = values8_set, .values8_add = values8_add, \
+    .levels16 = levels16, .nearest16 = nearest16, \
+    .values16_set = values16_set, .values16_add = values16_add, \
+    .powers = powers, .power_set = power_set, .power_add = power_add, \
+    .trits_pack = trits_pack, .trits_unpack = trits_unpack, .above = above
+/* clang-format on */

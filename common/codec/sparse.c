@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sparse.c - see sparse.h. */
+#include "common/codec/sparse.h"
+
+#include "common/codec/pack.h"
+
+#include <string.h>
+
+/* Bits of a position among n > 1. */
+static unsigned position_bits(size_t n)
+{
+    return n < 2 ? 0 : 32 - (unsigned)__builtin_clz((unsigned)(n - 1));
+}
+
+static bool is_packed(size_t n, size_t k)
+{
+    return ps_pack_bytes(k, position_bits(n)) <= (n + 7) / 8;
+}
+
+static size_t position_bytes(size_t n, size_t k)
+{
+    if (k == 0 || k == n) {
+        return 0;
+    }
+    return is_packed(n, k) ? ps_pack_bytes(k, position_bits(n)) : (n + 7) / 8;
+}
+
+size_t ps_sparse_bytes(size_t n, size_t k)
+{
+    return position_bytes(n, k) + k * sizeof(float);
+}
+
+size_t ps_sparse_write(const float *x, size_t n, const uint16_t *positions, size_t k, uint8_t *out)
+{
+    uint8_t *values = out + position_bytes(n, k);
+
+    if (values > out && is_packed(n, k)) {
+        ps_pack16(positions, k, position_bits(n), out);
+    } else if (values > out) {
+        memset(out, 0, (n + 7) / 8);
+        for (size_t j = 0; j < k; j++) {
+            out[positions[j] / 8] = (uint8_t)(out[positions[j] / 8] | 1u << positions[j] % 8);
+        }
+    }
+    for (size_t j = 0; j < k; j++) {
+        memcpy(values + j * sizeof(float), &x[positions[j]], sizeof(float));
+    }
+    return ps_sparse_bytes(n, k);
+}
+
+/* The positions of set bits; returns how many there are, or SIZE_MAX if one is not
+ * below n. */
+static size_t read_bitmap(const uint8_t *in, size_t n, uint16_t *positions)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < (n + 7) / 8; i++) {
+        for (unsigned byte = in[i]; byte != 0; byte &= byte - 1) {
+            size_t at = 8 * i + (unsigned)__builtin_ctz(byte);
+
+            if (at >= n) {
+                return SIZE_MAX;
+            }
+            positions[count++] = (uint16_t)at;
+        }
+    }
+    return count;
+}
+
+static bool read_positions(const uint8_t *in, size_t n, size_t k, uint16_t *positions)
+{
+    if (k == 0 || k == n) {
+        for (size_t j = 0; j < k; j++) {
+            positions[j] = (uint16_t)j;
+        }
+        return true;
+    }
+    if (!is_packed(n, k)) {
+        return read_bitmap(in, n, positions) == k;
+    }
+    ps_unpack16(in, k, position_bits(n), positions);
+    for (size_t j = 1; j < k; j++) {
+        if (positions[j] <= positions[j - 1]) {
+            return false;
+        }
+    }
+    return positions[k - 1] < n;
+}
+
+ps_status ps_sparse_check(const char *name, uint32_t slice, const uint8_t *in, size_t len, size_t n,
+                          size_t k, uint16_t *positions)
+{
+    uint16_t own[PS_CODEC_VALUES];
+
+    if (k > n || len != ps_sparse_bytes(n, k)) {
+        return ps_fail(PS_DATA_LOSS, "slice %u: %s: %zu bytes for %zu of %zu values", slice, name,
+                       len, k, n);
+    }
+    if (!read_positions(in, n, k, positions != NULL ? positions : own)) {
+        return ps_fail(PS_DATA_LOSS, "slice %u: %s: positions are not %zu ascending ones below %zu",
+                       slice, name, k, n);
+    }
+    return ps_ok();
+}
+
+ps_status ps_sparse_decode(const char *name, uint32_t slice, const uint8_t *in, size_t len,
+                           size_t n, size_t k, ps_into into, float *y)
+{
+    uint16_t positions[PS_CODEC_VALUES];
+    ps_status st = ps_sparse_check(name, slice, in, len, n, k, positions);
+
+    if (!ps_is_ok(&st)) {
+        return st;
+    }
+    in += position_bytes(n, k);
+    if (into == PS_INTO_SET) {
+        memset(y, 0, n * sizeof *y);
+    }
+    for (size_t j = 0; j < k; j++) {
+        float v;
+
+        memcpy(&v, in + j * sizeof v, sizeof v);
+        y[positions[j]] = into == PS_INTO_SET ? v : y[positions[j]] + v;
+    }
+    return st;
+}
