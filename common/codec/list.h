@@ -4,3 +4,4 @@
 PS_CODEC(f32)
 PS_CODEC(f16)
 PS_CODEC(int8)
+PS_CODEC(bf16)
