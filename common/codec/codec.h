@@ -46,6 +46,7 @@ typedef struct ps_encoding {
         Psgd__V1__F16 f16;
         Psgd__V1__Int8 int8;
         Psgd__V1__Bf16 bf16;
+        Psgd__V1__Intn intn;
     } u;
 } ps_encoding;
 

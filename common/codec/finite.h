@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* finite.h - what the codecs with a scale do before they look for it. Private to
+ * common/codec. */
+#ifndef PS_COMMON_CODEC_FINITE_H
+#define PS_COMMON_CODEC_FINITE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* x[0..n) itself if all values are finite; else a copy in room (n values) with NaN
+ * as 0 and an infinity as the largest finite magnitude of the slice. *most is
+ * that magnitude, or 0 below 2^-100: then the slice counts as zeros and no
+ * quotient by *most overflows. */
+const float *ps_finite(const float *x, size_t n, float *room, float *most);
+
+/* A codec's key for 32-bit draws. */
+static inline uint32_t ps_key32(uint64_t key)
+{
+    return (uint32_t)(key ^ (key >> 32));
+}
+
+#endif
