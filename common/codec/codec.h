@@ -47,6 +47,7 @@ typedef struct ps_encoding {
         Psgd__V1__Int8 int8;
         Psgd__V1__Bf16 bf16;
         Psgd__V1__Intn intn;
+        Psgd__V1__Natural natural;
     } u;
 } ps_encoding;
 
