@@ -48,6 +48,7 @@ typedef struct ps_encoding {
         Psgd__V1__Bf16 bf16;
         Psgd__V1__Intn intn;
         Psgd__V1__Natural natural;
+        Psgd__V1__Sign sign;
     } u;
 } ps_encoding;
 
