@@ -49,6 +49,7 @@ typedef struct ps_encoding {
         Psgd__V1__Intn intn;
         Psgd__V1__Natural natural;
         Psgd__V1__Sign sign;
+        Psgd__V1__Onebit onebit;
     } u;
 } ps_encoding;
 
