@@ -50,6 +50,7 @@ typedef struct ps_encoding {
         Psgd__V1__Natural natural;
         Psgd__V1__Sign sign;
         Psgd__V1__Onebit onebit;
+        Psgd__V1__Ternary ternary;
     } u;
 } ps_encoding;
 

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ternary.c - minus, nothing or plus one scale (TernGrad, Wen et al. 2017).
+ *
+ * With a clip c, values beyond c times the root mean square of the slice are cut
+ * to that first; scale is the largest magnitude left, and a value becomes its
+ * sign times scale with probability |x| / scale, else 0. Five values a byte.
+ */
+#include "common/codec/codec.h"
+#include "common/codec/feedback.h"
+#include "common/codec/finite.h"
+#include "common/codec/kernels.h"
+#include "common/codec/trits.h"
+
+#include <math.h>
+
+static const ps_param ternary_params[] = {
+    {"clip", 2.5, 0, 100, false, "values are cut to so many root mean squares; 0: not cut"},
+    PS_FEEDBACK_PARAM,
+    {0},
+};
+
+static ps_codec_facts ternary_facts(const ps_params *params)
+{
+    return (ps_codec_facts){
+        .is_unbiased = params->v[0] == 0,
+        .keeps_zeros = true,
+        .error_of_value = 0x1p-22,
+        .error_of_max = 1.0 + 0x1p-22,
+    };
+}
+
+static size_t ternary_size(const ps_params *params, size_t n)
+{
+    (void)params;
+    return ps_trits_bytes(n);
+}
+
+static size_t ternary_encode(const ps_params *params, uint64_t key, const float *x, size_t n,
+                             uint8_t *out, ps_encoding *head)
+{
+    float room[PS_CODEC_VALUES], scale;
+
+    x = ps_finite(x, n, room, &scale);
+    if (scale > 0.0f && params->v[0] > 0) {
+        double cut = params->v[0] * sqrt(ps_kernels_best()->sum_square(x, n) / (double)n);
+
+        scale = cut < (double)scale ? (float)cut : scale;
+        scale = scale < 0x1p-100f ? 0.0f : scale;
+    }
+    ps_trits_write(x, n, scale > 0.0f ? 1.0f / scale : 0.0f, scale > 0.0f, ps_key32(key), out);
+    psgd__v1__ternary__init(&head->u.ternary);
+    head->u.ternary.scale = scale;
+    head->msg.codec_case = PSGD__V1__ENCODING__CODEC_TERNARY;
+    head->msg.ternary = &head->u.ternary;
+    return ps_trits_bytes(n);
+}
+
+static ps_status ternary_check(const Psgd__V1__Encoding *head, const uint8_t *in, size_t len,
+                               size_t n)
+{
+    float scale = head->ternary->scale;
+
+    if (len != ps_trits_bytes(n)) {
+        return ps_fail(PS_DATA_LOSS, "slice %u: ternary: %zu bytes for %zu values", head->slice,
+                       len, n);
+    }
+    if (!isfinite(scale) || scale < 0.0f) {
+        return ps_fail(PS_DATA_LOSS, "slice %u: ternary: scale %g", head->slice, (double)scale);
+    }
+    if (!ps_trits_are_sound(in, len)) {
+        return ps_fail(PS_DATA_LOSS, "slice %u: ternary: a byte above %d", head->slice,
+                       PS_TRITS_TOP);
+    }
+    return ps_ok();
+}
+
+static ps_status ternary_decode(const Psgd__V1__Encoding *head, const uint8_t *in, size_t len,
+                                ps_into into, float *y, size_t n)
+{
+    ps_status st = ternary_check(head, in, len, n);
+
+    if (ps_is_ok(&st)) {
+        ps_trits_read(in, n, head->ternary->scale, into, y);
+    }
+    return st;
+}
+
+const ps_codec ps_codec_ternary = {
+    .name = "ternary",
+    .summary = "q * scale with q in -1, 0, 1 by draw; scale = max|x| after clipping",
+    .params = ternary_params,
+    .wire = PSGD__V1__ENCODING__CODEC_TERNARY,
+    .facts = ternary_facts,
+    .size = ternary_size,
+    .encode = ternary_encode,
+    .check = ternary_check,
+    .decode = ternary_decode,
+};

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* trits.h - values of three levels, five a byte: what ternary and threelc share.
+ * Private to common/codec.
+ *
+ * With m = ceil(n / 5), byte i holds values i, i + m, i + 2 m, i + 3 m, i + 4 m as
+ * digits of base 3, the first the lowest; a digit is q + 1, and 1 behind the last
+ * value. So a byte is at most 242, and 121 is five zeros.
+ */
+#ifndef PS_COMMON_CODEC_TRITS_H
+#define PS_COMMON_CODEC_TRITS_H
+
+#include "common/codec/codec.h"
+
+#include <stdbool.h>
+
+enum {
+    PS_TRITS_BYTES = (PS_CODEC_VALUES + 4) / 5, /* most of one slice */
+    PS_TRITS_TOP = 242,                         /* the highest byte */
+    PS_TRITS_ZEROS = 121
+};
+
+static inline size_t ps_trits_bytes(size_t n)
+{
+    return (n + 4) / 5;
+}
+
+/* q is x * inverse rounded to -1, 0 or 1: by draws so that it is that on average
+ * (between -1 and 1), or to the nearest. */
+void ps_trits_write(const float *x, size_t n, float inverse, bool draws, uint32_t key,
+                    uint8_t *out);
+
+/* Whether all bytes are at most PS_TRITS_TOP. */
+bool ps_trits_are_sound(const uint8_t *in, size_t len);
+
+/* y = q * scale, from sound bytes. */
+void ps_trits_read(const uint8_t *in, size_t n, float scale, ps_into into, float *y);
+
+#endif
