@@ -51,6 +51,7 @@ typedef struct ps_encoding {
         Psgd__V1__Sign sign;
         Psgd__V1__Onebit onebit;
         Psgd__V1__Ternary ternary;
+        Psgd__V1__Qsgd qsgd;
     } u;
 } ps_encoding;
 
