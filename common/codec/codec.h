@@ -52,6 +52,7 @@ typedef struct ps_encoding {
         Psgd__V1__Onebit onebit;
         Psgd__V1__Ternary ternary;
         Psgd__V1__Qsgd qsgd;
+        Psgd__V1__Topk topk;
     } u;
 } ps_encoding;
 

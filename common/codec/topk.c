@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* topk.c - the largest values of a slice as they are, the others as 0.
+ *
+ * k = ceil(fraction * n). Equal magnitudes are taken from the front; infinities
+ * and NaN count as the largest.
+ */
+#include "common/codec/codec.h"
+#include "common/codec/feedback.h"
+#include "common/codec/kernels.h"
+#include "common/codec/sparse.h"
+
+#include <math.h>
+#include <string.h>
+
+static const ps_param topk_params[] = {
+    {"fraction", 0.01, 0.0001, 0.5, false, "share of the values that is sent"},
+    PS_FEEDBACK_PARAM,
+    {0},
+};
+
+static size_t count_of(const ps_params *params, size_t n)
+{
+    return (size_t)ceil(params->v[0] * (double)n);
+}
+
+static ps_codec_facts topk_facts(const ps_params *params)
+{
+    (void)params;
+    return (ps_codec_facts){.is_sparse = true, .keeps_zeros = true, .error_of_value = 1.0};
+}
+
+static size_t topk_size(const ps_params *params, size_t n)
+{
+    return ps_sparse_bytes(n, count_of(params, n));
+}
+
+static uint32_t magnitude(float x)
+{
+    uint32_t bits;
+
+    memcpy(&bits, &x, sizeof bits);
+    return bits & 0x7fffffffu;
+}
+
+/* Which digit of the magnitude is looked at: 11, 10 and 10 bits. */
+static const struct {
+    unsigned shift, count;
+} digits[] = {{20, 1u << 11}, {10, 1u << 10}, {0, 1u << 10}};
+
+enum { DIGITS = sizeof digits / sizeof digits[0] };
+
+static uint32_t digit_of(uint32_t magnitude, int d)
+{
+    return magnitude >> digits[d].shift & (digits[d].count - 1);
+}
+
+/* The digit of the k-th largest of m magnitudes; k becomes its rank among those
+ * that share the digit. */
+static uint32_t find_digit(const uint32_t *of, size_t m, int d, size_t *k)
+{
+    uint16_t counts[1u << 11] = {0};
+    uint32_t digit = digits[d].count - 1;
+
+    for (size_t i = 0; i < m; i++) {
+        counts[digit_of(of[i], d)]++;
+    }
+    for (; counts[digit] < *k; digit--) {
+        *k -= counts[digit];
+    }
+    return digit;
+}
+
+/* The k-th largest of m magnitudes, 1 <= k <= m; *ties is how many equal to it are
+ * among the k largest. `of` is used up. */
+static uint32_t kth_largest(uint32_t *of, size_t m, size_t k, size_t *ties)
+{
+    uint32_t value = 0;
+
+    for (int d = 0; d < DIGITS; d++) {
+        uint32_t digit = find_digit(of, m, d, &k);
+        size_t kept = 0;
+
+        for (size_t i = 0; i < m; i++) {
+            uint32_t mag = of[i];
+
+            of[kept] = mag;
+            kept += digit_of(mag, d) == digit;
+        }
+        m = kept;
+        value |= digit << digits[d].shift;
+    }
+    *ties = k;
+    return value;
+}
+
+/* A magnitude that probably k values reach, and not many more: one value in EVERY
+ * is looked at, for half as many again as there should be. 0: no guess. */
+static uint32_t guess(const float *x, size_t n, size_t k)
+{
+    enum { EVERY = 16 };
+    uint32_t some[PS_CODEC_VALUES / EVERY + 1];
+    size_t m = 0, rank = k * 3 / 2 / EVERY + 8, ties;
+
+    for (size_t i = 0; i < n; i += EVERY) {
+        some[m++] = magnitude(x[i]);
+    }
+    return rank < m ? kth_largest(some, m, rank, &ties) : 0;
+}
+
+/* The positions of the k largest, ascending. */
+static void choose(const float *x, size_t n, size_t k, uint16_t *positions)
+{
+    uint32_t of[PS_CODEC_VALUES], least = guess(x, n, k);
+    size_t ties, count = 0, m = 0;
+
+    if (least > 0) {
+        m = ps_kernels_best()->above(x, least, positions, n);
+    }
+    if (m < k) { /* the guess was too high, or there was none */
+        for (m = 0; m < n; m++) {
+            positions[m] = (uint16_t)m;
+        }
+    }
+    for (size_t i = 0; i < m; i++) {
+        of[i] = magnitude(x[positions[i]]);
+    }
+    least = kth_largest(of, m, k, &ties);
+    for (size_t i = 0; i < m; i++) {
+        uint32_t mag = magnitude(x[positions[i]]);
+        bool is_tie = mag == least && ties > 0;
+
+        positions[count] = positions[i];
+        count += mag > least || is_tie;
+        ties -= is_tie;
+    }
+}
+
+static size_t topk_encode(const ps_params *params, uint64_t key, const float *x, size_t n,
+                          uint8_t *out, ps_encoding *head)
+{
+    size_t k = count_of(params, n);
+    uint16_t positions[PS_CODEC_VALUES];
+
+    (void)key;
+    if (k > 0) {
+        choose(x, n, k, positions);
+    }
+    psgd__v1__topk__init(&head->u.topk);
+    head->u.topk.count = (uint32_t)k;
+    head->msg.codec_case = PSGD__V1__ENCODING__CODEC_TOPK;
+    head->msg.topk = &head->u.topk;
+    return ps_sparse_write(x, n, positions, k, out);
+}
+
+static ps_status topk_check(const Psgd__V1__Encoding *head, const uint8_t *in, size_t len, size_t n)
+{
+    return ps_sparse_check("topk", head->slice, in, len, n, head->topk->count, NULL);
+}
+
+static ps_status topk_decode(const Psgd__V1__Encoding *head, const uint8_t *in, size_t len,
+                             ps_into into, float *y, size_t n)
+{
+    return ps_sparse_decode("topk", head->slice, in, len, n, head->topk->count, into, y);
+}
+
+const ps_codec ps_codec_topk = {
+    .name = "topk",
+    .summary = "the largest values of the slice as float32 with their positions, others 0",
+    .params = topk_params,
+    .wire = PSGD__V1__ENCODING__CODEC_TOPK,
+    .facts = topk_facts,
+    .size = topk_size,
+    .encode = topk_encode,
+    .check = topk_check,
+    .decode = topk_decode,
+};
