@@ -53,6 +53,7 @@ typedef struct ps_encoding {
         Psgd__V1__Ternary ternary;
         Psgd__V1__Qsgd qsgd;
         Psgd__V1__Topk topk;
+        Psgd__V1__Randomk randomk;
     } u;
 } ps_encoding;
 
