@@ -54,6 +54,7 @@ typedef struct ps_encoding {
         Psgd__V1__Qsgd qsgd;
         Psgd__V1__Topk topk;
         Psgd__V1__Randomk randomk;
+        Psgd__V1__Threshold threshold;
     } u;
 } ps_encoding;
 
