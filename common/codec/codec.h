@@ -55,6 +55,7 @@ typedef struct ps_encoding {
         Psgd__V1__Topk topk;
         Psgd__V1__Randomk randomk;
         Psgd__V1__Threshold threshold;
+        Psgd__V1__Threelc threelc;
     } u;
 } ps_encoding;
 
