@@ -59,6 +59,42 @@ static void codecs_both_ways_give_the_twin_s_bits(void **state)
                       "\"variables\": [{\"match\": \"dense2.*\", \"up\": {\"name\": \"f32\"}}]}");
 }
 
+#define TOPK_UP                                                                                    \
+    ", \"codec\": {\"up\": {\"name\": \"topk\", \"params\": {\"fraction\": 0.1, "                  \
+    "\"error_feedback\": 1}}}"
+
+static void what_an_encoding_lost_is_in_the_next_one(void **state)
+{
+    (void)state;
+    train_and_compare(2, 1, 10, 0, TOPK_UP);
+    train_and_compare(
+        3, 2, 10, 0,
+        ", \"codec\": {\"up\": {\"name\": \"sign\", \"params\": {\"error_feedback\": 1}}, "
+        "\"variables\": [{\"match\": \"dense2.*\", \"up\": {\"name\": \"f32\"}}]}");
+    train_and_compare(2, 2, 10, 0, TOPK_UP ", \"update\": {\"name\": \"gradient_average\"}");
+}
+
+/* A contribution that is sent again carries the same, and loses the same. */
+static void what_was_lost_is_added_once_however_often_it_is_sent(void **state)
+{
+    (void)state;
+    train_and_compare(2, 2, 10, 3, TOPK_UP);
+    train_and_compare(2, 1, 10, 2,
+                      ", \"codec\": {\"up\": {\"name\": \"threelc\", "
+                      "\"params\": {\"error_feedback\": 1}}}");
+}
+
+static void encodings_whose_size_depends_on_the_data_arrive(void **state)
+{
+    (void)state;
+    train_and_compare(
+        2, 2, 10, 0,
+        ", \"codec\": {\"up\": {\"name\": \"threshold\"}, \"down\": {\"name\": \"intn\"}}");
+    train_and_compare(2, 2, 3, 0,
+                      ", \"codec\": {\"up\": {\"name\": \"threelc\"}}, "
+                      "\"model\": {\"widths\": [700, 300]}");
+}
+
 static void increments_of_workers_are_subtracted(void **state)
 {
     (void)state;
@@ -96,6 +132,9 @@ int main(void)
         cmocka_unit_test(messages_of_a_mebibyte_and_many_slices_arrive),
         cmocka_unit_test(gradient_average_gives_the_twin_s_bits),
         cmocka_unit_test(codecs_both_ways_give_the_twin_s_bits),
+        cmocka_unit_test(what_an_encoding_lost_is_in_the_next_one),
+        cmocka_unit_test(what_was_lost_is_added_once_however_often_it_is_sent),
+        cmocka_unit_test(encodings_whose_size_depends_on_the_data_arrive),
         cmocka_unit_test(increments_of_workers_are_subtracted),
         cmocka_unit_test(what_was_sent_is_counted_beside_what_float32_would_be),
     };

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_codec_uses.c - which codecs a job may use for what, and what clients are told
+ * about them. */
+#include "common/job/kinds.h"
+#include "common/job/plan.h"
+#include "common/rpc/pbjson.h"
+#include "tests/support/cmocka_all.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* What is wrong with the job, "" if nothing is. */
+static const char *wrong(const char *json)
+{
+    static char text[1024];
+    ProtobufCMessage *message = NULL;
+    ps_error error = {.status = ps_ok()};
+    json_t *tree = json_loads(json, 0, NULL);
+    ps_plan *plan = NULL;
+    ps_status st;
+
+    assert_non_null(tree);
+    st = ps_pb_from_json(&psgd__v1__job_spec__descriptor, tree, "spec", &error, &message);
+    json_decref(tree);
+    assert_int_equal(st.code, PS_OK);
+    st = ps_plan_create((Psgd__V1__JobSpec *)message, NULL, NULL, &plan);
+    snprintf(text, sizeof text, "%s", st.text);
+    psgd__v1__job_spec__free_unpacked((Psgd__V1__JobSpec *)message, NULL);
+    ps_plan_destroy(plan);
+    return text;
+}
+
+static void must_be_wrong(const char *json, const char *field)
+{
+    const char *text = wrong(json);
+
+    if (strncmp(text, field, strlen(field)) != 0) {
+        fail_msg("%s: \"%s\"", json, text);
+    }
+}
+
+#define FED "{\"name\":\"sign\",\"params\":{\"error_feedback\":1}}"
+#define TWICE "\"workers\":2,\"assignment\":{\"name\":\"iid\",\"params\":{\"redundancy\":2}}"
+
+static void weights_need_a_codec_that_keeps_them(void **state)
+{
+    (void)state;
+    assert_string_equal(wrong("{\"codec\":{\"up\":{\"name\":\"topk\"}}}"), "");
+    must_be_wrong("{\"codec\":{\"down\":{\"name\":\"topk\"}}}", "spec.codec.down.name");
+    must_be_wrong("{\"codec\":{\"down\":{\"name\":\"randomk\"}}}", "spec.codec.down.name");
+    must_be_wrong("{\"codec\":{\"variables\":[{\"match\":\"*\",\"down\":{\"name\":\"threelc\"}}]}}",
+                  "spec.codec.variables[0].down.name");
+    assert_string_equal(wrong("{\"codec\":{\"down\":{\"name\":\"intn\"}}}"), "");
+}
+
+static void error_feedback_is_for_pushes(void **state)
+{
+    (void)state;
+    assert_string_equal(wrong("{\"codec\":{\"up\":" FED "}}"), "");
+    must_be_wrong("{\"codec\":{\"down\":" FED "}}", "spec.codec.down.params.error_feedback");
+    must_be_wrong("{\"codec\":{\"variables\":[{\"match\":\"*\",\"down\":" FED "}]}}",
+                  "spec.codec.variables[0].down.params.error_feedback");
+}
+
+static void error_feedback_is_not_for_blocks_that_several_bring(void **state)
+{
+    (void)state;
+    must_be_wrong("{" TWICE ",\"codec\":{\"up\":" FED "}}", "spec.codec.up.params.error_feedback");
+    must_be_wrong("{" TWICE ",\"codec\":{\"variables\":[{\"match\":\"*\",\"up\":" FED "}]}}",
+                  "spec.codec.variables[0].up.params.error_feedback");
+    assert_string_equal(wrong("{" TWICE ",\"update\":{\"name\":\"gradient_average\"},"
+                              "\"codec\":{\"up\":" FED "}}"),
+                        "");
+}
+
+static void look(const ps_plugin *plugin, void *arg)
+{
+    size_t *found = arg;
+
+    assert_true(strlen(plugin->summary) < 250); /* whole */
+    if (strcmp(plugin->name, "intn") == 0) {
+        assert_non_null(strstr(plugin->summary, "; 4 bits a value, unbiased, not summable"));
+        ++*found;
+    }
+    if (strcmp(plugin->name, "threshold") == 0) {
+        assert_non_null(strstr(plugin->summary, "; at most 32 bits a value, biased"));
+        assert_non_null(strstr(plugin->summary, "for gradients only"));
+        ++*found;
+    }
+}
+
+static void a_codec_s_summary_ends_with_its_facts(void **state)
+{
+    size_t found = 0;
+
+    (void)state;
+    ps_kind_codec.each(look, &found);
+    assert_int_equal(found, 2);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(weights_need_a_codec_that_keeps_them),
+        cmocka_unit_test(error_feedback_is_for_pushes),
+        cmocka_unit_test(error_feedback_is_not_for_blocks_that_several_bring),
+        cmocka_unit_test(a_codec_s_summary_ends_with_its_facts),
+    };
+
+    cmocka_set_test_filter(argc > 1 ? argv[1] : NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
