@@ -104,7 +104,8 @@ void ps_node_hurry(ps_node *node);
 
 /* SIGTERM: deregisters nothing (the lease does), refuses new jobs, lets a
  * running job go on for at most grace_us (until its files are collected), then
- * ends it; fires done when all is down and the node is freed. */
+ * tells its coordinator and ends it; fires done when all is down and the node
+ * is freed. */
 void ps_node_stop(ps_node *node, int64_t grace_us, ps_event *done);
 
 #endif

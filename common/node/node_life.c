@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 static const int64_t server_grace_us = 1000000; /* for answers that are under way at the end */
+static const int64_t farewell_us = 1000000;     /* for the coordinator to hear why, and collect */
 
 /* --- start ----------------------------------------------------------------- */
 
@@ -291,12 +292,25 @@ static void end_attempt(ps_node *node)
     }
 }
 
+/* A running job is failed aloud before it is ended: the coordinator need not
+ * wait for the lease, nor call a node lost that was stopped. */
+static void give_up(ps_node *node)
+{
+    ps_status st;
+
+    if (node->agent.phase != PS_PHASE_RUNNING) {
+        end_attempt(node);
+        return;
+    }
+    st = ps_fail(PS_CANCELLED, "it was told to stop, and the job did not end within its --grace");
+    ps_node_finished(node, &st);
+    ps_loop_after(node->loop, &node->grace, farewell_us);
+}
+
 static void grace_is_over(ps_event *event, bool ok)
 {
-    ps_node *node = PS_CONTAINER_OF(event, ps_node, grace.event);
-
     if (ok) {
-        end_attempt(node);
+        give_up(PS_CONTAINER_OF(event, ps_node, grace.event));
     }
 }
 
@@ -317,6 +331,6 @@ void ps_node_stop(ps_node *node, int64_t grace_us, ps_event *done)
     } else if (node->agent.phase >= PS_PHASE_RUNNING && grace_us > 0) {
         ps_loop_after(node->loop, &node->grace, grace_us);
     } else {
-        end_attempt(node);
+        give_up(node);
     }
 }

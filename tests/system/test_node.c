@@ -514,6 +514,23 @@ static void a_running_job_may_end_within_the_grace_time(void **state)
     job_fini(&j);
 }
 
+static void a_job_that_outlives_the_grace_time_is_failed_aloud(void **state)
+{
+    node_world w;
+    job j = job_of(small_job, "job-1", 1);
+
+    (void)state;
+    nw_begin(&w, &nw_server_hooks, NULL, NULL, 0, NULL);
+    start(&w, &j);
+    nw_await(&w, is_running, "RUNNING");
+    nw_stop_node(&w, 1000);
+    assert_int_equal(w.coordinator[0].phase, PSGD__V1__NODE_PHASE__NODE_PHASE_FAILED);
+    assert_int_equal(w.coordinator[0].error_code, PS_CANCELLED);
+    assert_int_equal(w.released, 1);
+    nw_end(&w);
+    job_fini(&j);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -535,6 +552,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(nothing_is_collected_before_the_end),
         cmocka_unit_test(a_node_that_is_stopped_takes_no_job),
         cmocka_unit_test(a_running_job_may_end_within_the_grace_time),
+        cmocka_unit_test(a_job_that_outlives_the_grace_time_is_failed_aloud),
         cmocka_unit_test(the_log_of_the_job_is_shipped_by_heartbeat),
     };
 
