@@ -3,22 +3,22 @@
  * everywhere (cross-correlation, as PyTorch has it).
  *
  * Letters as in layer.h, and F filters, K rows and columns of the window, P =
- * OH OW places of it. W is (F, C, K, K), so a matrix (F, C K K); the windows of
- * some samples side by side are a matrix col (C K K, places), and y = W col. So
- * many samples are taken at once that a product has PLACES columns or more: it
- * is what keeps products of small images fast. col is made again on the way
- * back, which costs less than to keep it for the whole batch.
+ * OH OW places of it. W is (F, C, K, K), so a matrix (F, C K K); the windows of S
+ * samples are a matrix col (C K K, P S), and y = W col is (F, P S). Samples with
+ * few places are taken together, so many that a product has PLACES columns or
+ * more and a copy at least RUN values; they are turned round first, samples
+ * innermost, and y is turned back. col is made again on the way back, which
+ * costs less than to keep it for the whole batch.
  */
+#include "common/base/clones.h"
 #include "common/nn/blas.h"
 #include "common/nn/im2col.h"
 #include "common/nn/layer.h"
 #include "common/nn/sums.h"
 
-#include <string.h>
-
 enum { WEIGHT, BIAS };
 enum { FILTERS, KERNEL, STRIDE, PADDING, WITH_BIAS, INIT, INIT_SCALE };
-enum { PLACES = 512 };
+enum { PLACES = 512, RUN = 16 };
 
 static const ps_param conv2d_params[] = {
     {.name = "filters",
@@ -60,8 +60,15 @@ typedef struct shape {
     ps_window window;
     size_t filters, places, depth; /* F, P, C K K */
     size_t in, out;                /* values of a sample */
-    size_t group;                  /* samples in one product */
+    size_t group;                  /* samples in one product, S */
 } shape;
+
+/* The tape, for one group. */
+typedef struct scratch {
+    float *col;    /* (C K K, P, S) */
+    float *rows;   /* (F, P, S): y or dy */
+    float *turned; /* (C, H, W, S): x or dx */
+} scratch;
 
 static shape shape_of(const ps_layer_plan *plan)
 {
@@ -82,8 +89,17 @@ static shape shape_of(const ps_layer_plan *plan)
 
     at.depth = at.window.channels * at.window.kernel * at.window.kernel;
     at.group = (PLACES + at.places - 1) / at.places;
+    at.group = at.group > 1 && at.group < RUN ? RUN : at.group;
     at.group = at.group > plan->batch ? plan->batch : at.group;
     return at;
+}
+
+static scratch scratch_of(const shape *at, float *tape)
+{
+    scratch of = {.col = tape, .rows = tape + at->depth * at->places * at->group};
+
+    of.turned = of.rows + at->out * at->group;
+    return of;
 }
 
 static ps_status check_size(const ps_layer_plan *plan)
@@ -91,9 +107,9 @@ static ps_status check_size(const ps_layer_plan *plan)
     double kernel = plan->params.v[KERNEL], filters = plan->params.v[FILTERS];
     double depth = (double)plan->in.dim[0] * kernel * kernel;
     double places = (double)plan->out.dim[1] * (double)plan->out.dim[2];
-    double columns = places > PLACES ? places : places + PLACES;
+    double columns = places > PLACES ? places : (RUN + 1.0) * PLACES;
 
-    if (depth * filters > PS_TENSOR_MAX || (depth + filters) * columns > PS_TENSOR_MAX) {
+    if (depth * filters > PS_TENSOR_MAX || (2 * depth + filters) * columns > PS_TENSOR_MAX) {
         return ps_fail(
             PS_INVALID_ARGUMENT,
             "conv2d: %.0f filters of %.0f values at %.0f places; products of two of them "
@@ -132,7 +148,12 @@ static ps_status conv2d_plan(ps_layer_plan *plan)
     at = shape_of(plan);
     fan_in = (double)at.depth;
     fan_out = (double)filters * kernel * kernel;
-    plan->tape_floats = (at.depth + at.filters) * at.places * at.group;
+    /* One sample at a time is not turned round. */
+    plan->tape_floats = (at.depth * at.places + (at.group > 1 ? at.out + at.in : 0)) * at.group;
+    if (plan->tape_floats > PS_TENSOR_MAX) {
+        return ps_fail(PS_INVALID_ARGUMENT, "conv2d: scratch of %zu values, %d are allowed",
+                       plan->tape_floats, PS_TENSOR_MAX);
+    }
     plan->var_count = plan->params.v[WITH_BIAS] != 0.0 ? 2 : 1;
     plan->vars[WEIGHT] = (ps_layer_var){
         .name = "weight",
@@ -148,33 +169,19 @@ static ps_status conv2d_plan(ps_layer_plan *plan)
     return ps_ok();
 }
 
-static void gather(const shape *at, const float *x, size_t count, float *col)
+static void gather(const shape *at, const scratch *of, const float *x, size_t count)
 {
-    for (size_t s = 0; s < count; s++) {
-        ps_im2col(&at->window, x + s * at->in, col + s * at->places, count * at->places);
+    if (at->group > 1) {
+        ps_transpose(x, count, at->in, of->turned);
+        x = of->turned;
     }
+    ps_im2col(&at->window, x, count, of->col);
 }
 
-static void fill(float *y, float value, size_t n)
+PS_CLONES static void add_value(float value, float *y, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        y[i] = value;
-    }
-}
-
-/* y (count, F, P) = rows (F, count, P) + bias. */
-static void deal_out(const shape *at, const float *rows, const float *bias, size_t count, float *y)
-{
-    for (size_t s = 0; s < count; s++) {
-        for (size_t f = 0; f < at->filters; f++) {
-            const float *from = rows + (f * count + s) * at->places;
-            float *to = y + s * at->out + f * at->places;
-            float add = bias == NULL ? 0.0f : bias[f];
-
-            for (size_t p = 0; p < at->places; p++) {
-                to[p] = from[p] + add;
-            }
-        }
+        y[i] += value;
     }
 }
 
@@ -182,40 +189,22 @@ static void conv2d_forward(const ps_layer_plan *plan, const ps_pass *pass, const
                            const float *x, float *y, float *tape, size_t n)
 {
     shape at = shape_of(plan);
-    float *col = tape, *rows = tape + at.depth * at.places * at.group;
-    const float *bias = plan->var_count > BIAS ? w[BIAS] : NULL;
+    scratch of = scratch_of(&at, tape);
 
     (void)pass;
     for (size_t i = 0; i < n; i += at.group) {
-        size_t count = n - i < at.group ? n - i : at.group;
+        size_t count = n - i < at.group ? n - i : at.group, columns = at.places * count;
+        float *rows = at.group > 1 ? of.rows : y + i * at.out;
 
-        gather(&at, x + i * at.in, count, col);
+        gather(&at, &of, x + i * at.in, count);
+        ps_gemm_nn(at.filters, columns, at.depth, w[WEIGHT], of.col, 0.0f, rows);
+        for (size_t f = 0; plan->var_count > BIAS && f < at.filters; f++) {
+            add_value(w[BIAS][f], rows + f * columns, columns);
+        }
         if (at.group > 1) {
-            ps_gemm_nn(at.filters, count * at.places, at.depth, w[WEIGHT], col, 0.0f, rows);
-            deal_out(&at, rows, bias, count, y + i * at.out);
-            continue;
-        }
-        for (size_t f = 0; bias != NULL && f < at.filters; f++) {
-            fill(y + i * at.out + f * at.places, bias[f], at.places);
-        }
-        ps_gemm_nn(at.filters, at.places, at.depth, w[WEIGHT], col, bias != NULL ? 1.0f : 0.0f,
-                   y + i * at.out);
-    }
-}
-
-/* dy (count, F, P) as a matrix (F, count P): in `rows`, or where it lies. */
-static const float *collect(const shape *at, const float *dy, size_t count, float *rows)
-{
-    if (at->group == 1) {
-        return dy;
-    }
-    for (size_t s = 0; s < count; s++) {
-        for (size_t f = 0; f < at->filters; f++) {
-            memcpy(rows + (f * count + s) * at->places, dy + s * at->out + f * at->places,
-                   at->places * sizeof *rows);
+            ps_transpose(rows, at.out, count, y + i * at.out);
         }
     }
-    return rows;
 }
 
 static void conv2d_backward(const ps_layer_plan *plan, const ps_pass *pass, const float *const *w,
@@ -223,25 +212,30 @@ static void conv2d_backward(const ps_layer_plan *plan, const ps_pass *pass, cons
                             float *const *dw, float *dx, size_t n)
 {
     shape at = shape_of(plan);
-    float *col = tape, *rows = tape + at.depth * at.places * at.group;
+    scratch of = scratch_of(&at, tape);
 
     (void)pass;
     (void)y;
     for (size_t i = 0; i < n; i += at.group) {
-        size_t count = n - i < at.group ? n - i : at.group, columns = count * at.places;
-        const float *slope = collect(&at, dy + i * at.out, count, rows);
+        size_t count = n - i < at.group ? n - i : at.group, columns = at.places * count;
+        const float *slope = dy + i * at.out;
 
+        if (at.group > 1) {
+            ps_transpose(slope, count, at.out, of.rows);
+            slope = of.rows;
+        }
         for (size_t f = 0; plan->var_count > BIAS && f < at.filters; f++) {
             dw[BIAS][f] += ps_sum_f32(slope + f * columns, columns);
         }
-        gather(&at, x + i * at.in, count, col);
-        ps_gemm_nt(at.filters, at.depth, columns, slope, col, 1.0f, dw[WEIGHT]);
+        gather(&at, &of, x + i * at.in, count);
+        ps_gemm_nt(at.filters, at.depth, columns, slope, of.col, 1.0f, dw[WEIGHT]);
         if (dx == NULL) {
             continue;
         }
-        ps_gemm_tn(at.depth, columns, at.filters, w[WEIGHT], slope, 0.0f, col);
-        for (size_t s = 0; s < count; s++) {
-            ps_col2im(&at.window, col + s * at.places, columns, dx + (i + s) * at.in);
+        ps_gemm_tn(at.depth, columns, at.filters, w[WEIGHT], slope, 0.0f, of.col);
+        ps_col2im(&at.window, of.col, count, at.group > 1 ? of.turned : dx + i * at.in);
+        if (at.group > 1) {
+            ps_transpose(of.turned, at.in, count, dx + i * at.in);
         }
     }
 }

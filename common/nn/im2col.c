@@ -4,6 +4,7 @@
 
 #include "common/base/clones.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 /* Places [from, to) of the window for which its value `offset` from the edge is
@@ -27,95 +28,130 @@ static span span_of(size_t offset, size_t size, size_t stride, size_t padding, s
     return out;
 }
 
-/* One row of col from one plane of the image. */
-PS_CLONES static void gather_row(const ps_window *at, const float *restrict plane, span down,
-                                 span across, size_t i, size_t j, float *restrict col)
-{
-    size_t width = at->out_columns, stride = at->stride;
+/* Value (i, j) of the window, where it lies within the image. */
+typedef struct part {
+    size_t i, j;
+    span down, across;
+} part;
 
-    memset(col, 0, down.from * width * sizeof *col);
-    for (size_t r = down.from; r < down.to; r++) {
-        const float *from = plane + (r * stride + i - at->padding) * at->columns +
-                            across.from * stride + j - at->padding;
+/* Where in a plane the first value of a row of places stands. */
+static size_t first_of(const ps_window *at, const part *of, size_t row)
+{
+    return (row * at->stride + of->i - at->padding) * at->columns + of->across.from * at->stride +
+           of->j - at->padding;
+}
+
+/* One row of col from one plane of the images. */
+static void gather_row(const ps_window *at, const part *of, const float *plane, size_t s,
+                       float *col)
+{
+    size_t width = at->out_columns * s, n = of->across.to - of->across.from;
+    size_t before = of->across.from * s, behind = (at->out_columns - of->across.to) * s;
+
+    memset(col, 0, of->down.from * width * sizeof *col);
+    for (size_t r = of->down.from; r < of->down.to; r++) {
+        const float *from = plane + first_of(at, of, r) * s;
         float *to = col + r * width;
-        size_t n = across.to - across.from;
 
-        for (size_t c = 0; c < across.from; c++) {
-            to[c] = 0.0f;
-        }
-        if (stride == 1) {
-            for (size_t c = 0; c < n; c++) {
-                to[across.from + c] = from[c];
-            }
+        memset(to, 0, before * sizeof *to);
+        if (at->stride == 1) {
+            memcpy(to + before, from, n * s * sizeof *to);
         } else {
             for (size_t c = 0; c < n; c++) {
-                to[across.from + c] = from[c * stride];
+                memcpy(to + before + c * s, from + c * at->stride * s, s * sizeof *to);
             }
         }
-        for (size_t c = across.to; c < width; c++) {
-            to[c] = 0.0f;
-        }
+        memset(to + width - behind, 0, behind * sizeof *to);
     }
-    memset(col + down.to * width, 0, (at->out_rows - down.to) * width * sizeof *col);
+    memset(col + of->down.to * width, 0, (at->out_rows - of->down.to) * width * sizeof *col);
 }
 
-/* Adds one row of col to one plane of the image. */
-PS_CLONES static void scatter_row(const ps_window *at, const float *restrict col, span down,
-                                  span across, size_t i, size_t j, float *restrict plane)
+PS_CLONES static void add(const float *restrict from, float *restrict to, size_t n)
 {
-    size_t stride = at->stride, n = across.to - across.from;
+    for (size_t i = 0; i < n; i++) {
+        to[i] += from[i];
+    }
+}
 
-    for (size_t r = down.from; r < down.to; r++) {
-        float *to = plane + (r * stride + i - at->padding) * at->columns + across.from * stride +
-                    j - at->padding;
-        const float *from = col + r * at->out_columns + across.from;
+/* Adds one row of col to one plane of the images. */
+static void scatter_row(const ps_window *at, const part *of, const float *col, size_t s,
+                        float *plane)
+{
+    size_t n = of->across.to - of->across.from;
 
-        if (stride == 1) {
-            for (size_t c = 0; c < n; c++) {
-                to[c] += from[c];
-            }
+    for (size_t r = of->down.from; r < of->down.to; r++) {
+        float *to = plane + first_of(at, of, r) * s;
+        const float *from = col + (r * at->out_columns + of->across.from) * s;
+
+        if (at->stride == 1) {
+            add(from, to, n * s);
         } else {
             for (size_t c = 0; c < n; c++) {
-                to[c * stride] += from[c];
+                add(from + c * s, to + c * at->stride * s, s);
             }
         }
     }
 }
 
-void ps_im2col(const ps_window *at, const float *image, float *col, size_t ld)
+static part part_of(const ps_window *at, size_t i, size_t j)
 {
-    for (size_t c = 0; c < at->channels; c++, image += at->rows * at->columns) {
-        for (size_t i = 0; i < at->kernel; i++) {
-            span down = span_of(i, at->rows, at->stride, at->padding, at->out_rows);
+    return (part){
+        .i = i,
+        .j = j,
+        .down = span_of(i, at->rows, at->stride, at->padding, at->out_rows),
+        .across = span_of(j, at->columns, at->stride, at->padding, at->out_columns),
+    };
+}
 
-            for (size_t j = 0; j < at->kernel; j++, col += ld) {
-                span across = span_of(j, at->columns, at->stride, at->padding, at->out_columns);
+static bool is_empty(const part *of)
+{
+    return of->down.from == of->down.to || of->across.from == of->across.to;
+}
 
-                if (across.from == across.to || down.from == down.to) {
-                    memset(col, 0, at->out_rows * at->out_columns * sizeof *col);
-                } else {
-                    gather_row(at, image, down, across, i, j, col);
-                }
+void ps_im2col(const ps_window *at, const float *images, size_t s, float *col)
+{
+    size_t plane = at->rows * at->columns * s, places = at->out_rows * at->out_columns * s;
+
+    for (size_t k = 0; k < at->kernel * at->kernel; k++) {
+        part of = part_of(at, k / at->kernel, k % at->kernel);
+        float *to = col + k * places;
+
+        for (size_t c = 0; c < at->channels; c++, to += at->kernel * at->kernel * places) {
+            if (is_empty(&of)) {
+                memset(to, 0, places * sizeof *to);
+            } else {
+                gather_row(at, &of, images + c * plane, s, to);
             }
         }
     }
 }
 
-void ps_col2im(const ps_window *at, const float *col, size_t ld, float *image)
+void ps_col2im(const ps_window *at, const float *col, size_t s, float *images)
 {
-    size_t plane = at->rows * at->columns;
+    size_t plane = at->rows * at->columns * s, places = at->out_rows * at->out_columns * s;
 
-    memset(image, 0, at->channels * plane * sizeof *image);
-    for (size_t c = 0; c < at->channels; c++, image += plane) {
-        for (size_t i = 0; i < at->kernel; i++) {
-            span down = span_of(i, at->rows, at->stride, at->padding, at->out_rows);
+    memset(images, 0, at->channels * plane * sizeof *images);
+    for (size_t k = 0; k < at->kernel * at->kernel; k++) {
+        part of = part_of(at, k / at->kernel, k % at->kernel);
+        const float *from = col + k * places;
 
-            for (size_t j = 0; j < at->kernel; j++, col += ld) {
-                span across = span_of(j, at->columns, at->stride, at->padding, at->out_columns);
+        for (size_t c = 0; !is_empty(&of) && c < at->channels;
+             c++, from += at->kernel * at->kernel * places) {
+            scatter_row(at, &of, from, s, images + c * plane);
+        }
+    }
+}
 
-                if (across.from < across.to && down.from < down.to) {
-                    scatter_row(at, col, down, across, i, j, image);
-                }
+enum { TILE = 16 };
+
+void ps_transpose(const float *in, size_t rows, size_t columns, float *out)
+{
+    for (size_t c = 0; c < columns; c += TILE) {
+        size_t to = columns - c < TILE ? columns : c + TILE;
+
+        for (size_t r = 0; r < rows; r++) {
+            for (size_t j = c; j < to; j++) {
+                out[j * rows + r] = in[r * columns + j];
             }
         }
     }

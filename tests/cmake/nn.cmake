@@ -16,3 +16,5 @@ endforeach()
 
 add_executable(bench_engine bench/bench_engine.c)
 target_link_libraries(bench_engine PRIVATE ps_nn ps_optim)
+add_executable(bench_network bench/bench_network.c)
+target_link_libraries(bench_network PRIVATE ps_nn ps_optim)
