@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_codec.c - any head and any bytes into every codec (libFuzzer).
  *
- * Input: a byte with the number of values, a byte with the length of the head (and
- * 128 if its payload_bytes is to stay as it is, not made true), the head as a
- * packed Encoding, the payload.
+ * Input: a byte with the number of values, a byte that says which codec, the
+ * numbers of its head with four bytes each, the payload. Or, if that second byte
+ * is 128 or more: less 128 it is the length of the head, which follows as a
+ * packed Encoding, then the payload.
  */
 #include "common/codec/codec.h"
 
@@ -13,41 +14,110 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+/* Bytes and a place in them. */
+typedef struct input {
+    const uint8_t *data;
+    size_t left;
+} input;
+
+static void take(input *in, void *to, size_t len)
+{
+    size_t n = len < in->left ? len : in->left;
+
+    memset(to, 0, len);
+    memcpy(to, in->data, n);
+    in->data += n;
+    in->left -= n;
+}
+
+static void decode(const Psgd__V1__Encoding *head, const uint8_t *bytes, size_t len, size_t n)
 {
     float y[255], before[255];
-    Psgd__V1__Encoding *head;
-    size_t n, head_len;
-    uint8_t *bytes;
 
-    if (size < 2 || size - 2 < (data[1] & 127u)) {
-        return 0;
-    }
-    n = data[0];
-    head_len = data[1] & 127u;
-    head = psgd__v1__encoding__unpack(NULL, head_len, data + 2);
-    if (head == NULL) {
-        return 0;
-    }
-    size -= 2 + head_len;
-    if (data[1] < 128) {
-        head->payload_bytes = (uint32_t)size;
-    }
-    bytes = malloc(size + 1); /* exact but for empty ones */
-    assert(bytes != NULL);
-    memcpy(bytes, data + 2 + head_len, size);
     memset(y, 0, sizeof y);
     for (int into = PS_INTO_SET; into <= PS_INTO_ADD; into++) {
-        ps_status checked = ps_codec_check(NULL, head, bytes, size, n), st;
+        ps_status checked = ps_codec_check(NULL, head, bytes, len, n), st;
         ps_encoding copy;
 
         memcpy(before, y, sizeof y);
         ps_encoding_copy(&copy, head);
-        st = ps_codec_decode(NULL, &copy.msg, bytes, size, (ps_into)into, y, n);
+        st = ps_codec_decode(NULL, &copy.msg, bytes, len, (ps_into)into, y, n);
         assert(st.code == checked.code);
         assert(ps_is_ok(&st) || memcmp(before, y, sizeof y) == 0);
     }
+}
+
+/* Where the walk over the list is, and which codec it is to stop at. */
+typedef struct choice {
+    size_t at, wanted;
+    const ps_codec *codec;
+} choice;
+
+static void choose(const ps_codec *codec, void *arg)
+{
+    choice *c = arg;
+
+    if (c->at++ == c->wanted) {
+        c->codec = codec;
+    }
+}
+
+/* A head as that codec makes it, its numbers replaced by the input's. */
+static bool make_head(input *in, size_t wanted, ps_encoding *head)
+{
+    choice c = {.wanted = wanted};
+    const ProtobufCMessageDescriptor *type;
+    ps_params params;
+    uint8_t out[16];
+    float x[1] = {1};
+
+    ps_codec_each(choose, &c);
+    if (c.codec == NULL) {
+        return false;
+    }
+    params = ps_params_default(c.codec->params);
+    (void)ps_codec_encode(c.codec, &params, 1, 0, x, 1, out, head);
+    type = head->u.f32.base.descriptor;
+    for (unsigned i = 0; i < type->n_fields; i++) { /* 32-bit numbers, all of them */
+        take(in, (uint8_t *)&head->u + type->fields[i].offset, 4);
+    }
+    return true;
+}
+
+/* Bytes of exactly that length, so that ASan sees one read too many. */
+static void decode_rest(const Psgd__V1__Encoding *head, const input *in, size_t n)
+{
+    uint8_t *bytes = malloc(in->left + (in->left == 0));
+
+    assert(bytes != NULL);
+    memcpy(bytes, in->data, in->left);
+    decode(head, bytes, in->left, n);
     free(bytes);
-    psgd__v1__encoding__free_unpacked(head, NULL);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    input in = {data, size};
+    uint8_t n, which;
+
+    take(&in, &n, 1);
+    take(&in, &which, 1);
+    if (which < 128) {
+        ps_encoding head;
+
+        if (make_head(&in, which, &head)) {
+            head.msg.payload_bytes = (uint32_t)in.left;
+            decode_rest(&head.msg, &in, n);
+        }
+    } else if ((which & 127u) <= in.left) {
+        Psgd__V1__Encoding *head = psgd__v1__encoding__unpack(NULL, which & 127u, in.data);
+
+        if (head != NULL) {
+            in.data += which & 127u;
+            in.left -= which & 127u;
+            decode_rest(head, &in, n);
+            psgd__v1__encoding__free_unpacked(head, NULL);
+        }
+    }
     return 0;
 }
