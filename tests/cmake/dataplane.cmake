@@ -16,3 +16,8 @@ ps_test(system test_exchange_life ps_dataplane_world)
 ps_test(system test_streams ps_dataplane_world)
 ps_test(system test_streams_refused ps_dataplane_world)
 ps_test(system test_trainer ps_dataplane_world)
+
+if(SANITIZE) # minutes, on a busy machine
+    set_tests_properties(test_exchange test_exchange_life test_streams test_trainer
+        PROPERTIES TIMEOUT 400)
+endif()
