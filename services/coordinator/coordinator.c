@@ -18,6 +18,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { NEWS_MAX = 50 }; /* queued jobs told in one round what they wait for */
+
 static const int64_t sweep_us = 1000000, soon_us = 2000;
 
 static uint32_t bit(Psgd__V1__JobState state)
@@ -92,16 +94,30 @@ ps_status ps_coordinator_submit(ps_coordinator *c, const Psgd__V1__JobSpec *spec
     if (c->live_count >= PS_LIVE_JOBS_MAX) {
         return ps_fail(PS_RESOURCE_EXHAUSTED, "%d jobs are waiting or running", PS_LIVE_JOBS_MAX);
     }
+    st = ps_registry_begin(c->registry);
+    if (!ps_is_ok(&st)) {
+        return st;
+    }
     record.job = ps_job_create(spec, ps_clock_wall_us());
     st = ps_registry_add(c->registry, &record, spec->title, request_id, content);
     if (!ps_is_ok(&st)) {
+        ps_status first = ps_registry_end(c->registry);
+
         ps_record_fini(&record);
-        return st;
+        return ps_is_ok(&first) ? st : first;
     }
     snprintf(job_id, PS_COORDINATOR_ID_MAX, "%s", record.job->id);
     append(c, ps_live_create(c, &record));
-    ps_log_with(PS_LOG_INFO, "job", PS_LOG_FIELDS(PS_LOG_STR("job", job_id)), "QUEUED");
     ps_live_publish(c->last, PSGD__V1__JOB_EVENT_KIND__JOB_EVENT_KIND_STATE);
+    st = ps_registry_end(c->registry);
+    if (!ps_is_ok(&st)) {
+        ps_live *job = c->last;
+
+        take_out(c, job);
+        ps_live_destroy(job);
+        return st;
+    }
+    ps_log_with(PS_LOG_INFO, "job", PS_LOG_FIELDS(PS_LOG_STR("job", job_id)), "QUEUED");
     ps_coordinator_schedule(c);
     return ps_ok();
 }
@@ -127,7 +143,8 @@ static const char **held_addresses(const ps_coordinator *c)
     return held;
 }
 
-static bool try_start(ps_coordinator *c, ps_live *job)
+/* Starts the job, or tells what it waits for as long as there are *news to tell. */
+static void try_start(ps_coordinator *c, ps_live *job, unsigned *news)
 {
     const Psgd__V1__JobSpec *spec = job->record.job->spec;
     size_t count = (size_t)spec->workers + spec->pservers;
@@ -140,17 +157,16 @@ static bool try_start(ps_coordinator *c, ps_live *job)
     free(held);
     if (fits) {
         ps_attempt_start(job, members, count);
-    } else if (now_us - job->told_us >= sweep_us || job->told_us == 0) {
-        /* Not at every beat of every node: each change is a write. */
-        job->told_us = now_us;
-        ps_live_set_state(job, PSGD__V1__JOB_STATE__JOB_STATE_QUEUED, "WAITING_FOR_NODES", message);
+    } else if (*news > 0 && (now_us - job->told_us >= sweep_us || job->told_us == 0)) {
+        job->told_us = now_us; /* not at every beat of every node: each change is a write */
+        *news -= ps_live_set_waiting(job, message) ? 1 : 0;
     }
     free(members);
-    return fits;
 }
 
 static void schedule_now(ps_coordinator *c)
 {
+    unsigned news = NEWS_MAX;
     ps_live *next;
 
     if (!c->is_open || c->is_stopping) {
@@ -159,7 +175,7 @@ static void schedule_now(ps_coordinator *c)
     for (ps_live *job = c->first; job; job = next) {
         next = job->next;
         if (!job->attempt) {
-            try_start(c, job);
+            try_start(c, job, &news);
         }
     }
 }

@@ -123,3 +123,13 @@ void ps_live_set_state(ps_live *job, Psgd__V1__JobState state, const char *reaso
     ps_text_set(&msg->message, message);
     ps_live_publish(job, PSGD__V1__JOB_EVENT_KIND__JOB_EVENT_KIND_STATE);
 }
+
+bool ps_live_set_waiting(ps_live *job, const char *message)
+{
+    uint64_t before = job->stored_sequence;
+
+    ps_registry_relax(job->c->registry, true);
+    ps_live_set_state(job, PSGD__V1__JOB_STATE__JOB_STATE_QUEUED, "WAITING_FOR_NODES", message);
+    ps_registry_relax(job->c->registry, false);
+    return job->stored_sequence != before;
+}

@@ -41,6 +41,10 @@ void ps_live_progress(ps_live *job, int64_t now_us);
 void ps_live_set_state(ps_live *job, Psgd__V1__JobState state, const char *reason,
                        const char *message);
 
+/* What a QUEUED job waits for; as ps_live_set_state, but cheap: no wait for the
+ * disk. True if it was news. */
+bool ps_live_set_waiting(ps_live *job, const char *message);
+
 /* Stores without an event. */
 void ps_live_save(ps_live *job);
 

@@ -54,7 +54,7 @@ static void run(ps_task *task)
                         p->plan->data->name);
         } else {
             snprintf(p->folder, sizeof p->folder, "%.900s/%.60s", p->data_path,
-                     p->plan->data->name);
+                     ps_data_folder(p->plan->data));
         }
     }
     if (ps_is_ok(&p->status)) {

@@ -89,6 +89,8 @@ struct ps_registry {
     sqlite3_stmt *statements[SQL_COUNT];
     int lock_fd;
     uint64_t id_key;
+    unsigned depth;   /* of begin */
+    ps_status failed; /* the first failure within the outermost begin */
 };
 
 void ps_record_fini(ps_record *record)
@@ -128,19 +130,33 @@ static ps_status run(ps_registry *r, sqlite3_stmt *s, const char *what)
 
 static ps_status begin(ps_registry *r)
 {
-    return run(r, statement(r, SQL_BEGIN), "begin");
+    ps_status st = ps_ok();
+
+    if (r->depth == 0) {
+        r->failed = ps_ok();
+        st = run(r, statement(r, SQL_BEGIN), "begin");
+    }
+    if (ps_is_ok(&st)) {
+        r->depth++;
+    }
+    return st;
 }
 
-/* Commits if `st` is a success, else rolls back; returns the first failure. */
+/* Ends what begin began; the outermost commits if all was well, else rolls back.
+ * Returns the first failure. */
 static ps_status end(ps_registry *r, ps_status st)
 {
+    if (ps_is_ok(&r->failed)) {
+        r->failed = st;
+    }
+    if (--r->depth > 0) {
+        return st;
+    }
+    st = r->failed;
     if (ps_is_ok(&st)) {
         st = run(r, statement(r, SQL_COMMIT), "commit");
-        if (ps_is_ok(&st)) {
-            return st;
-        }
     }
-    if (!sqlite3_get_autocommit(r->db)) {
+    if (!ps_is_ok(&st) && !sqlite3_get_autocommit(r->db)) {
         ps_status back = run(r, statement(r, SQL_ROLLBACK), "roll back");
 
         if (!ps_is_ok(&back)) {
@@ -148,6 +164,26 @@ static ps_status end(ps_registry *r, ps_status st)
         }
     }
     return st;
+}
+
+ps_status ps_registry_begin(ps_registry *r)
+{
+    return begin(r);
+}
+
+ps_status ps_registry_end(ps_registry *r)
+{
+    return end(r, ps_ok());
+}
+
+void ps_registry_relax(ps_registry *r, bool relaxed)
+{
+    int code =
+        sqlite3_exec(r->db, relaxed ? "PRAGMA synchronous = NORMAL" : "PRAGMA synchronous = FULL",
+                     NULL, NULL, NULL);
+
+    assert(code == SQLITE_OK || r->depth > 0); /* it cannot fail but within a transaction */
+    (void)code;
 }
 
 static ps_status take_lock(ps_registry *r, const char *folder)

@@ -39,6 +39,15 @@ void ps_record_fini(ps_record *record);
 PS_MUST_USE ps_status ps_registry_open(const char *folder, ps_registry **out);
 void ps_registry_close(ps_registry *r); /* NULL is allowed */
 
+/* What is between becomes one transaction, which `end` commits, or drops if
+ * anything in it has failed. */
+PS_MUST_USE ps_status ps_registry_begin(ps_registry *r);
+PS_MUST_USE ps_status ps_registry_end(ps_registry *r);
+
+/* While relaxed, what is stored survives a crash of the process, but the last of
+ * it not one of the host: for what is worth no wait for the disk. */
+void ps_registry_relax(ps_registry *r, bool relaxed);
+
 /* Stores a new job: gives record->number and record->job->id ("title-xxxxxxxx",
  * unique for ever). `request_id` may be "". */
 PS_MUST_USE ps_status ps_registry_add(ps_registry *r, ps_record *record, const char *title,

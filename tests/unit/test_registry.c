@@ -285,6 +285,31 @@ static void old_events_give_way(void **state)
     ps_record_fini(&record);
 }
 
+static void a_batch_is_stored_whole_or_not_at_all(void **state)
+{
+    Psgd__V1__JobSpec spec = PSGD__V1__JOB_SPEC__INIT;
+    world *w = *state;
+    ps_record first, second = {0}, loaded;
+    ps_status st = ps_registry_begin(w->r);
+
+    assert_int_equal(st.code, PS_OK);
+    first = add(w, "a", "same", "c");
+    second.job = ps_job_create(&spec, 0);
+    st = ps_registry_add(w->r, &second, "b", "same", "c"); /* the request id is taken */
+    assert_int_not_equal(st.code, PS_OK);
+    st = ps_registry_end(w->r);
+    assert_int_not_equal(st.code, PS_OK);
+    st = ps_registry_load(w->r, first.job->id, &loaded);
+    assert_int_equal(st.code, PS_NOT_FOUND);
+    ps_record_fini(&first);
+    first = add(w, "a", "same", "c"); /* it goes on as if nothing had been */
+    st = ps_registry_load(w->r, first.job->id, &loaded);
+    assert_int_equal(st.code, PS_OK);
+    ps_record_fini(&loaded);
+    ps_record_fini(&first);
+    ps_record_fini(&second);
+}
+
 static void a_folder_has_one_process_at_a_time(void **state)
 {
     world *w = *state;
@@ -326,6 +351,7 @@ int main(int argc, char **argv)
                                         end),
         cmocka_unit_test_setup_teardown(events_come_in_order_from_a_number_on, begin, end),
         cmocka_unit_test_setup_teardown(old_events_give_way, begin, end),
+        cmocka_unit_test_setup_teardown(a_batch_is_stored_whole_or_not_at_all, begin, end),
         cmocka_unit_test_setup_teardown(a_folder_has_one_process_at_a_time, begin, end),
         cmocka_unit_test_setup_teardown(a_newer_scheme_is_left_alone, begin, end),
     };
