@@ -10,6 +10,7 @@
 
 #include "common/base/status.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -42,7 +43,9 @@ typedef struct ps_data_source {
     /* Files it consists of (NULL-terminated names, plain or with .gz beside
      * them); NULL: the program draws it and load ignores `folder`. */
     const char *const *files;
-    uint32_t version; /* of a drawn source: another one when a sample changes */
+    const char *folder;      /* (optional) below the data path; NULL: `name` */
+    bool some_files_suffice; /* a set may lack files; load says what it misses */
+    uint32_t version;        /* of a drawn source: another one when a sample changes */
 
     /* Loads from `folder` at most so many samples of each split, from the front,
      * 0 for all; *out is the caller's to destroy. Any thread.
@@ -53,10 +56,13 @@ typedef struct ps_data_source {
                                   ps_dataset **out);
 } ps_data_source;
 
+/* Its folder below a data path. */
+const char *ps_data_folder(const ps_data_source *source);
+
 const ps_data_source *ps_data_source_find(const char *name); /* NULL if there is none */
 void ps_data_source_each(void (*fn)(const ps_data_source *source, void *arg), void *arg);
 
-/* Describes the files of `source` in `folder` (unpacked sizes and SHA-256) and
+/* Describes the files of `source` that are in `folder` (unpacked sizes and SHA-256) and
  * the checksum of the whole: SHA-256 over the lines "name size sha256\n". For a drawn
  * source: no files, SHA-256 of "name:version". NOT_FOUND names the first
  * missing file and where it was looked for. */

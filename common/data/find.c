@@ -107,20 +107,29 @@ ps_status ps_data_describe_cached(ps_data_cache *cache, const ps_data_source *so
                                   size_t *count, char sha256[65])
 {
     ps_strbuf lines = {0};
-    ps_status st = ps_ok();
+    ps_status st = ps_ok(), missing = ps_ok();
     size_t n = 0;
 
     if (source->files == NULL) {
         ps_strbuf_printf(&lines, "%s:%u", source->name, source->version);
     }
-    while (source->files != NULL && source->files[n] != NULL && ps_is_ok(&st)) {
-        assert(n < PS_DATA_FILES_MAX);
-        st = describe_file(cache, folder, source->files[n], &files[n]);
-        if (ps_is_ok(&st)) {
+    for (size_t i = 0; source->files != NULL && source->files[i] != NULL && ps_is_ok(&st); i++) {
+        ps_status one;
+
+        assert(i < PS_DATA_FILES_MAX);
+        one = describe_file(cache, folder, source->files[i], &files[n]);
+        if (one.code == PS_NOT_FOUND && source->some_files_suffice) {
+            missing = one;
+        } else if (ps_is_ok(&one)) {
             ps_strbuf_printf(&lines, "%s %llu %s\n", files[n].name,
                              (unsigned long long)files[n].size, files[n].sha256);
             n++;
+        } else {
+            st = one;
         }
+    }
+    if (source->files != NULL && n == 0 && ps_is_ok(&st)) {
+        st = missing;
     }
     if (ps_is_ok(&st)) {
         ps_sha256_of(lines.data, lines.len, sha256);
@@ -202,7 +211,7 @@ ps_status ps_data_find(ps_data_cache *cache, const ps_data_source *source, const
         return find_drawn(source, sha256, folder);
     }
     given = is_given(data_path)
-                ? look(cache, source, data_path, source->name, sha256, folder, folder_cap)
+                ? look(cache, source, data_path, ps_data_folder(source), sha256, folder, folder_cap)
                 : ps_fail(PS_NOT_FOUND, "no data path is set");
     if (ps_is_ok(&given) || sha256 == NULL || !is_given(cache_dir)) {
         return ps_wrap(given, "%s", source->name);

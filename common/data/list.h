@@ -4,6 +4,7 @@
 #ifdef PS_DATA_SOURCE
 PS_DATA_SOURCE(glyphs)
 PS_DATA_SOURCE(mnist)
+PS_DATA_SOURCE(cifar10)
 #endif
 #ifdef PS_ASSIGN
 PS_ASSIGN(iid)

@@ -30,3 +30,8 @@ const ps_data_source *ps_data_source_find(const char *name)
     }
     return NULL;
 }
+
+const char *ps_data_folder(const ps_data_source *source)
+{
+    return source->folder != NULL ? source->folder : source->name;
+}

@@ -149,7 +149,7 @@ static ps_status locate(const ps_datasets *sets, const ps_data_wish *wish, char 
         return ps_ok();
     }
     if (sets->data_path != NULL) {
-        st = ps_path_join(folder, cap, sets->data_path, wish->source->name);
+        st = ps_path_join(folder, cap, sets->data_path, ps_data_folder(wish->source));
         if (ps_is_ok(&st) && holds(wish, folder)) {
             return ps_ok();
         }

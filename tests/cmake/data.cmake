@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-foreach(name IN ITEMS test_assign test_find test_glyphs test_idx test_order)
+foreach(name IN ITEMS test_assign test_cifar10 test_find test_glyphs test_idx test_order)
     ps_test(unit ${name} ps_data PkgConfig::zlib)
 endforeach()
 

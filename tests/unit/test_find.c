@@ -221,7 +221,7 @@ static void sources_are_found_by_name(void **state)
 
     (void)state;
     ps_data_source_each(check_source, &count);
-    assert_int_equal(count, 2);
+    assert_int_equal(count, 3);
     assert_null(ps_data_source_find("nothing"));
 }
 
