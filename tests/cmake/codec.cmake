@@ -4,6 +4,7 @@ ps_test(unit test_f16 ps_codec)
 ps_test(unit test_int8 ps_codec)
 ps_test(unit test_kernels ps_codec)
 ps_test(unit test_pack ps_codec)
+ps_test(unit test_codec_each ps_codec)
 ps_test(unit test_codec_uses ps_job ps_rpc)
 ps_test(unit test_codec_golden ps_codec)
 target_compile_definitions(test_codec_golden PRIVATE

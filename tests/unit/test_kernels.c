@@ -47,6 +47,11 @@ static void draw(uint64_t seed, uint64_t round, input *in)
         in->small[i] = (float)ps_draw_normal(key, 1000 + i);
         in->trits[i] = (uint8_t)ps_draw_below(key, 2000 + i, 3);
     }
+    if (round % 2 == 0) { /* one of them exactly */
+        memcpy(&in->least, &in->x[ps_draw_below(key, 9, in->n)], sizeof in->least);
+        in->least &= 0x7fffffffu;
+        in->least += in->least == 0;
+    }
     for (size_t i = 0; i < sizeof in->bytes; i++) {
         in->bytes[i] = (uint8_t)ps_draw_u64(key, 3000 + i);
     }

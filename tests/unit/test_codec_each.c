@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_codec_each.c - what each codec alone promises, on values worked out by hand. */
+#include "tests/support/cmocka_all.h"
+
+#include "common/base/draw.h"
+#include "common/codec/codec.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Encodes and decodes x with a codec and up to two of its numbers, NULL for none.
+ * Returns the bytes that were sent. */
+static size_t through(const char *name, const char *one, double first, const char *two,
+                      double second, const float *x, float *y, size_t n)
+{
+    static uint8_t bytes[4 * PS_CODEC_VALUES];
+    const ps_codec *c = ps_codec_find(name);
+    ps_params params = ps_params_default(c->params);
+    ps_encoding head;
+    ps_status st;
+    size_t len;
+
+    if (one != NULL) {
+        params.v[ps_param_find(c->params, one)] = first;
+    }
+    if (two != NULL) {
+        params.v[ps_param_find(c->params, two)] = second;
+    }
+    len = ps_codec_encode(c, &params, 77, 0, x, n, bytes, &head);
+    st = ps_codec_decode(c, &head.msg, bytes, len, PS_INTO_SET, y, n);
+    assert_int_equal(st.code, PS_OK);
+    return len;
+}
+
+static void is(const float *y, const float *expected, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (!(fabsf(y[i] - expected[i]) <= 1e-6f * fabsf(expected[i]))) {
+            fail_msg("value %zu is %g, not %g", i, (double)y[i], (double)expected[i]);
+        }
+    }
+}
+
+static void topk_takes_the_largest_and_of_equals_the_first(void **state)
+{
+    static const float x[] = {1, -1, 1, -5, 1, 3}, expected[] = {1, 0, 0, -5, 0, 3};
+    float y[6];
+
+    (void)state;
+    through("topk", "fraction", 0.5, NULL, 0, x, y, 6);
+    is(y, expected, 6);
+}
+
+static int by_size(const void *a, const void *b)
+{
+    float x = fabsf(*(const float *)a), y = fabsf(*(const float *)b);
+
+    return (x < y) - (x > y);
+}
+
+static void topk_is_what_sorting_gives(void **state)
+{
+    enum { N = 5000 };
+    static const double fractions[] = {0.0001, 0.01, 0.1, 0.5};
+    static float x[N], y[N], sorted[N];
+
+    (void)state;
+    for (uint64_t round = 0; round < 40; round++) {
+        size_t n = round < 4 ? N : (size_t)ps_draw_below(1, round, N) + 1;
+        double fraction = fractions[round % 4];
+        size_t k = (size_t)ceil(fraction * (double)n), sent = 0;
+
+        for (size_t i = 0; i < n; i++) { /* odd rounds: few different values, long ties */
+            double v = ps_draw_normal(round, i);
+
+            x[i] = (float)(round % 2 == 0 ? v : nearbyint(2 * v));
+            /* large ones where one in sixteen is looked at, and elsewhere */
+            x[i] *= round % 5 == 0 && i % 16 == 0 ? 10.0f : round % 5 == 1 && i % 16 ? 10.0f : 1.0f;
+        }
+        memcpy(sorted, x, n * sizeof *x);
+        qsort(sorted, n, sizeof *sorted, by_size);
+        through("topk", "fraction", fraction, NULL, 0, x, y, n);
+        for (size_t i = 0; i < n; i++) {
+            float least = fabsf(sorted[k - 1]);
+
+            assert_true(y[i] == x[i] || (y[i] == 0.0f && fabsf(x[i]) <= least));
+            sent += y[i] != 0.0f;
+        }
+        assert_true(sent == k || sorted[k - 1] == 0.0f);
+    }
+}
+
+static void threshold_sends_what_is_above_it(void **state)
+{
+    const float x[] = {0.5f, -0.5f, nextafterf(0.5f, 1), -0.75f, INFINITY, 0, 0.1f, 0.2f};
+    const float expected[] = {0, 0, x[2], x[3], 0, 0, 0, 0};
+    float y[8];
+
+    (void)state;
+    /* One byte of bitmap and three floats; three positions of 3 bits would be two. */
+    assert_int_equal(through("threshold", "magnitude", 0.5, NULL, 0, x, y, 8), 13);
+    assert_true(isinf(y[4]));
+    y[4] = 0;
+    is(y, expected, 8);
+    assert_int_equal(through("threshold", "magnitude", 1e30, NULL, 0, x, y, 4), 0);
+    assert_int_equal(through("threshold", "magnitude", 0, NULL, 0, x, y, 4), 16);
+}
+
+static void infinity_counts_as_the_largest_and_nan_as_nothing(void **state)
+{
+    static const float x[] = {INFINITY, 1, -INFINITY, NAN}, expected[] = {1, 1, -1, 0};
+    float y[4];
+
+    (void)state;
+    through("intn", "bits", 8, NULL, 0, x, y, 4);
+    is(y, expected, 4);
+    through("intn", "bits", 12, "stochastic", 0, x, y, 4);
+    is(y, expected, 4);
+    through("natural", NULL, 0, NULL, 0, x, y, 4);
+    is(y, expected, 4);
+    through("ternary", "clip", 0, NULL, 0, x, y, 4);
+    is(y, expected, 4);
+    through("threelc", NULL, 0, NULL, 0, x, y, 4);
+    is(y, expected, 4);
+}
+
+static void sign_has_the_mean_or_the_deviation(void **state)
+{
+    static const float x[] = {1, 3, -2, -4}, mean[] = {2.5f, 2.5f, -2.5f, -2.5f};
+    const float d = sqrtf(7.25f), deviation[] = {d, d, -d, -d};
+    float y[4];
+
+    (void)state;
+    assert_int_equal(through("sign", NULL, 0, NULL, 0, x, y, 4), 1);
+    is(y, mean, 4);
+    through("sign", "scale", 1, NULL, 0, x, y, 4);
+    is(y, deviation, 4);
+}
+
+static void onebit_has_a_mean_for_each_sign(void **state)
+{
+    static const float x[] = {1, 3, -2, -4}, expected[] = {2, 2, -3, -3};
+    static const float up[] = {1, 2, 3}, mean[] = {2, 2, 2};
+    float y[4];
+
+    (void)state;
+    through("onebit", NULL, 0, NULL, 0, x, y, 4);
+    is(y, expected, 4);
+    through("onebit", NULL, 0, NULL, 0, up, y, 3);
+    is(y, mean, 3);
+}
+
+static void ternary_cuts_at_so_many_root_mean_squares(void **state)
+{
+    float x[100] = {[0] = 100}, y[100], scale = 25.0f; /* rms 10 */
+
+    (void)state;
+    through("ternary", NULL, 0, NULL, 0, x, y, 100);
+    is(y, &scale, 1);
+    through("ternary", "clip", 0, NULL, 0, x, y, 100);
+    is(y, x, 100);
+}
+
+static void qsgd_has_a_norm_for_each_bucket(void **state)
+{
+    float x[128] = {[3] = 4, [64] = -0.5f}, y[128];
+
+    (void)state;
+    /* A lone value is its bucket's norm, whatever is drawn. */
+    assert_int_equal(through("qsgd", "bucket", 64, "levels", 1, x, y, 128), 8 + 32);
+    is(y, x, 128);
+}
+
+static void randomk_takes_one_of_each_run(void **state)
+{
+    static const float x[] = {1, 2, 3, 4, 5, 6, 7};
+    size_t ends[] = {2, 4, 7}, at = 0; /* 0.4 of 7 is 3: runs of 2, 2, 3 */
+    float y[7], raw[7];
+
+    (void)state;
+    assert_int_equal(through("randomk", "fraction", 0.4, NULL, 0, x, y, 7), 12);
+    through("randomk", "fraction", 0.4, "scaled", 0, x, raw, 7);
+    for (size_t r = 0; r < 3; r++) {
+        size_t start = at, sent = 0;
+
+        for (; at < ends[r]; at++) {
+            assert_true(y[at] == 0.0f || y[at] == x[at] * (float)(ends[r] - start));
+            assert_true(raw[at] == (y[at] == 0.0f ? 0.0f : x[at]));
+            sent += y[at] != 0.0f;
+        }
+        assert_int_equal(sent, 1);
+    }
+}
+
+static void natural_draws_between_two_powers(void **state)
+{
+    static const float x[] = {1, -2, 3, 0.75f, 0};
+    float y[5];
+
+    (void)state;
+    through("natural", NULL, 0, NULL, 0, x, y, 5);
+    assert_true(y[0] == 1.0f && y[1] == -2.0f && y[4] == 0.0f);
+    assert_true(y[2] == 2.0f || y[2] == 4.0f);
+    assert_true(y[3] == 0.5f || y[3] == 1.0f);
+}
+
+static void threelc_shortens_runs_of_zeros(void **state)
+{
+    static float x[1000], y[1000];
+    const float expected[] = {0, 0, 2.4f};
+
+    (void)state;
+    memset(x, 0, sizeof x);
+    x[0] = 1.0f;
+    /* One byte with the value, 199 of zeros: 14 runs of 14 and one of 3. */
+    assert_int_equal(through("threelc", NULL, 0, NULL, 0, x, y, 1000), 1 + 14 + 1);
+    is(y, x, 1000);
+    x[0] = 0.5f;
+    x[1] = 1.0f;
+    x[2] = 1.6f; /* times 1.5: below 1.2 is 0 */
+    through("threelc", "sparsity", 1.5, NULL, 0, x, y, 1000);
+    is(y, expected, 3);
+}
+
+static void intn_rounds_to_the_nearest_step(void **state)
+{
+    static const float x[] = {7, 3.4f, -3.6f, 0.4f, -7}, expected[] = {7, 3, -4, 0, -7};
+    float y[5];
+
+    (void)state;
+    assert_int_equal(through("intn", "stochastic", 0, NULL, 0, x, y, 5), 3); /* 5 x 4 bits */
+    is(y, expected, 5);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(topk_takes_the_largest_and_of_equals_the_first),
+        cmocka_unit_test(topk_is_what_sorting_gives),
+        cmocka_unit_test(threshold_sends_what_is_above_it),
+        cmocka_unit_test(infinity_counts_as_the_largest_and_nan_as_nothing),
+        cmocka_unit_test(sign_has_the_mean_or_the_deviation),
+        cmocka_unit_test(onebit_has_a_mean_for_each_sign),
+        cmocka_unit_test(ternary_cuts_at_so_many_root_mean_squares),
+        cmocka_unit_test(qsgd_has_a_norm_for_each_bucket),
+        cmocka_unit_test(randomk_takes_one_of_each_run),
+        cmocka_unit_test(natural_draws_between_two_powers),
+        cmocka_unit_test(threelc_shortens_runs_of_zeros),
+        cmocka_unit_test(intn_rounds_to_the_nearest_step),
+    };
+
+    cmocka_set_test_filter(argc > 1 ? argv[1] : NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
