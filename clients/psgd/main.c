@@ -47,24 +47,20 @@ static const ps_option general_options[] = {
 
 static const ps_option_table general_tables[] = {{"Options", general_options}, {NULL, NULL}};
 
-static ps_status bad(const char *what, const char *text)
-{
-    return ps_fail(PS_INVALID_ARGUMENT, "%s: %s", what, text);
-}
-
 /* Is anybody there? A channel would wait for a coordinator to come; a person
- * wants to know at once. */
-static ps_status probe(const char *target, int64_t timeout_us)
+ * wants to know at once. `target` is what was said, written out whole. */
+static ps_status probe(const char *said, int64_t timeout_us, char target[PS_ADDRESS_TEXT_BYTES])
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *list = NULL;
     ps_address address;
-    ps_status st = ps_address_parse(target, "127.0.0.1", DEFAULT_PORT, &address);
+    ps_status st = ps_address_parse(said, "127.0.0.1", DEFAULT_PORT, &address);
     char port[8];
     int err = ECONNREFUSED, code;
 
     if (!ps_is_ok(&st)) {
-        return bad("--coordinator", st.text);
+        return ps_wrap(st, "--coordinator");
     }
+    ps_address_format(&address, target);
     snprintf(port, sizeof port, "%u", (unsigned)address.port);
     code = getaddrinfo(address.host, port, &hints, &list);
     if (code != 0) {
@@ -131,6 +127,7 @@ static void on_signal(void *arg, int signo)
 static ps_exit run(ps_cli *cli, const ps_subcommand *sub, void *options)
 {
     interrupt i = {.event.fire = on_interrupt, .cli = cli};
+    char coordinator[PS_ADDRESS_TEXT_BYTES];
     ps_signals signals;
     ps_status st = ps_signals_start(&signals, on_signal, &i);
 
@@ -138,13 +135,13 @@ static ps_exit run(ps_cli *cli, const ps_subcommand *sub, void *options)
         ps_cli_status(&st);
         return PS_EXIT_BUG;
     }
-    st = probe(cli->general.coordinator, cli->general.timeout_us);
+    st = probe(cli->general.coordinator, cli->general.timeout_us, coordinator);
     if (ps_is_ok(&st)) {
         st = ps_loop_create(&cli->loop);
     }
     if (ps_is_ok(&st)) {
         atomic_store(&i.has_loop, true);
-        cli->channel = ps_channel_create(cli->loop, cli->general.coordinator);
+        cli->channel = ps_channel_create(cli->loop, coordinator);
         sub->start(cli, options);
         ps_loop_run(cli->loop);
         if (fflush(stdout) != 0 && cli->code == PS_EXIT_OK) {

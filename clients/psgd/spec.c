@@ -19,11 +19,17 @@ typedef struct field {
     const char *flag;
     const char *path;
     const char *choice; /* what the name is of: its numbers go with it; NULL: no name */
+    bool zero_is_unset; /* on the wire; who says 0 does not mean the default */
 } field;
 
 #define FLAG(member, text, field_path)                                                             \
     {                                                                                              \
         .offset = offsetof(ps_spec_flags, member), .flag = (text), .path = (field_path)            \
+    }
+#define COUNT(member, text, field_path)                                                            \
+    {                                                                                              \
+        .offset = offsetof(ps_spec_flags, member), .flag = (text), .path = (field_path),           \
+        .zero_is_unset = true                                                                      \
     }
 #define NAME(member, text, choice_path)                                                            \
     {                                                                                              \
@@ -34,9 +40,9 @@ typedef struct field {
 static const field fields[] = {
     FLAG(title, "--title", "title"),
     FLAG(preset, "--preset", "preset"),
-    FLAG(pservers, "--pservers", "pservers"),
-    FLAG(epochs, "--epochs", "epochs"),
-    FLAG(block_size, "--block-size", "block_size"),
+    COUNT(pservers, "--pservers", "pservers"),
+    COUNT(epochs, "--epochs", "epochs"),
+    COUNT(block_size, "--block-size", "block_size"),
     FLAG(seed, "--seed", "seed"),
     FLAG(model, "--model", "model.preset"),
     FLAG(widths, "--widths", "model.widths"),
@@ -56,7 +62,7 @@ static const field fields[] = {
     NAME(codec, "--codec", "codec.down"),
     NAME(codec_up, "--codec-up", "codec.up"),
     NAME(codec_down, "--codec-down", "codec.down"),
-    FLAG(bandwidth, "--bandwidth", "network_bandwidth"),
+    COUNT(bandwidth, "--bandwidth", "network_bandwidth"),
 };
 
 /* The message at a path of messages, or NULL if it is not set. */
@@ -107,6 +113,11 @@ static void set(Psgd__V1__JobSpec *spec, const char *flag, const char *path, con
     }
 }
 
+static bool is_zero(const char *text)
+{
+    return text[0] != '\0' && text[strspn(text, "0")] == '\0';
+}
+
 static void set_fields(Psgd__V1__JobSpec *spec, const ps_spec_flags *flags, ps_error *error)
 {
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
@@ -114,6 +125,11 @@ static void set_fields(Psgd__V1__JobSpec *spec, const ps_spec_flags *flags, ps_e
 
         memcpy(&text, (const char *)flags + fields[i].offset, sizeof text);
         if (text == NULL) {
+            continue;
+        }
+        if (fields[i].zero_is_unset && is_zero(text)) {
+            ps_error_violate(error, fields[i].flag, "is '%.40s'; allowed: a whole number from 1 on",
+                             text);
             continue;
         }
         if (fields[i].choice != NULL) {
@@ -161,11 +177,16 @@ static void set_workers(Psgd__V1__JobSpec *spec, const ps_spec_flags *flags, ps_
     ps_status st;
 
     if (flags->workers == NULL || is_number(flags->workers)) {
-        if (flags->workers != NULL) {
-            set(spec, "--workers", "workers", flags->workers, error);
-        }
-        if (flags->node_count != NULL) {
-            set(spec, "--node-count", "workers", flags->node_count, error);
+        const char *names[] = {"--workers", "--node-count"};
+        const char *texts[] = {flags->workers, flags->node_count};
+
+        for (size_t i = 0; i < 2; i++) {
+            if (texts[i] != NULL && is_zero(texts[i])) {
+                ps_error_violate(error, names[i], "is '%.40s'; allowed: a whole number from 1 on",
+                                 texts[i]);
+            } else if (texts[i] != NULL) {
+                set(spec, names[i], "workers", texts[i], error);
+            }
         }
         return;
     }

@@ -134,7 +134,7 @@ ps_status ps_address_parse(const char *text, const char *default_host, uint16_t 
         result.is_v6 = is_v6(default_host, &v6);
     }
     if (!result.is_v6 && !is_v4(result.host) && !is_name(result.host)) {
-        return bad(text, "the host is neither a name nor an IP address");
+        return bad(text, "the host is neither a name nor an IP address; write host:port");
     }
     *out = result;
     return ps_ok();
@@ -144,6 +144,19 @@ void ps_address_format(const ps_address *address, char out[PS_ADDRESS_TEXT_BYTES
 {
     snprintf(out, PS_ADDRESS_TEXT_BYTES, address->is_v6 ? "[%s]:%u" : "%s:%u", address->host,
              (unsigned)address->port);
+}
+
+ps_status ps_address_complete(const char *flag, const char *text, const char *default_host,
+                              uint16_t default_port, char out[PS_ADDRESS_TEXT_BYTES])
+{
+    ps_address address;
+    ps_status st = ps_address_parse(text, default_host, default_port, &address);
+
+    if (!ps_is_ok(&st)) {
+        return ps_wrap(st, "%s", flag);
+    }
+    ps_address_format(&address, out);
+    return ps_ok();
 }
 
 bool ps_address_is_loopback(const ps_address *address)

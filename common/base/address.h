@@ -24,6 +24,11 @@ typedef struct ps_address {
 PS_MUST_USE ps_status ps_address_parse(const char *text, const char *default_host,
                                        uint16_t default_port, ps_address *out);
 
+/* The same, written out whole. Errors begin with `flag` where the text is from. */
+PS_MUST_USE ps_status ps_address_complete(const char *flag, const char *text,
+                                          const char *default_host, uint16_t default_port,
+                                          char out[PS_ADDRESS_TEXT_BYTES]);
+
 /* "host:port" or "[v6]:port", always with the port. */
 void ps_address_format(const ps_address *address, char out[PS_ADDRESS_TEXT_BYTES]);
 

@@ -72,6 +72,9 @@ typedef struct ps_node_conf {
     ps_faults faults;      /* for tests; all 0: none */
 } ps_node_conf;            /* borrowed until ps_node_start returns */
 
+/* 1 to 64 of A-Z a-z 0-9 . _ -. */
+bool ps_node_id_is_valid(const char *id);
+
 /* Binds, prints "psgd-worker listening on HOST:PORT" to stdout (flushed), and
  * registers for as long as it lives. `extra` are further services (the
  * parameter server's), copied. What an earlier process left half done in

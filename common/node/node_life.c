@@ -21,7 +21,7 @@ static const int64_t farewell_us = 1000000;     /* for the coordinator to hear w
 
 /* --- start ----------------------------------------------------------------- */
 
-static bool is_node_id(const char *id)
+bool ps_node_id_is_valid(const char *id)
 {
     size_t n = strspn(id, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-");
 
@@ -37,7 +37,7 @@ static ps_status find_node_id(ps_node *node, const char *given)
     ps_status st = ps_path_join(path, sizeof path, node->data_dir, "node-id");
 
     if (given != NULL && given[0] != '\0') {
-        if (!is_node_id(given)) {
+        if (!ps_node_id_is_valid(given)) {
             return ps_fail(PS_INVALID_ARGUMENT,
                            "node id \"%.64s\"; 1 to 64 of A-Z a-z 0-9 . _ - are allowed", given);
         }
@@ -50,7 +50,7 @@ static ps_status find_node_id(ps_node *node, const char *given)
     st = ps_file_read(path, 256, &bytes, &n);
     if (ps_is_ok(&st)) {
         bytes[strcspn(bytes, "\r\n")] = '\0';
-        if (is_node_id(bytes)) {
+        if (ps_node_id_is_valid(bytes)) {
             snprintf(node->node_id, sizeof node->node_id, "%s", bytes);
             free(bytes);
             return ps_ok();

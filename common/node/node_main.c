@@ -7,6 +7,7 @@
  */
 #include "common/node/node_main.h"
 
+#include "common/base/address.h"
 #include "common/base/config.h"
 #include "common/base/container_of.h"
 #include "common/base/files.h"
@@ -22,7 +23,13 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-enum { EXIT_GOOD = 0, EXIT_CANNOT = 1, EXIT_ARGUMENTS = 4, DIRS_MAX = 256 };
+enum {
+    EXIT_GOOD = 0,
+    EXIT_CANNOT = 1,
+    EXIT_ARGUMENTS = 4,
+    DIRS_MAX = 256,
+    COORDINATOR_PORT = 15386
+};
 
 typedef struct settings {
     const char *listen, *advertise, *coordinator, *data_dir, *data_path, *node_id;
@@ -30,6 +37,12 @@ typedef struct settings {
     int64_t grace_us;
     ps_option_list faults;
 } settings;
+
+/* Settings as the node takes them. */
+typedef struct chosen {
+    ps_node_conf conf;
+    char listen[PS_ADDRESS_TEXT_BYTES], coordinator[PS_ADDRESS_TEXT_BYTES];
+} chosen;
 
 typedef struct running {
     ps_loop *loop;
@@ -98,6 +111,9 @@ static ps_status take_data_dir(const char *given, const char *name, char *path, 
     ps_status st = ps_ok();
 
     if (given != NULL) {
+        if (strlen(given) >= cap) {
+            return ps_fail(PS_INVALID_ARGUMENT, "--data-dir is too long");
+        }
         snprintf(path, cap, "%s", given);
         return lock_dir(path, fd);
     }
@@ -170,40 +186,72 @@ static int complain(const ps_node_program *program, const ps_status *st)
     return EXIT_ARGUMENTS;
 }
 
-static int run_with(const ps_node_program *program, const settings *s, const ps_config *config)
+static void start_log(const ps_node_program *program, const settings *s)
 {
-    ps_node_conf conf = {
-        .listen = s->listen,
-        .advertise = s->advertise,
-        .coordinator = s->coordinator,
-        .node_id = s->node_id,
-        .data_path = s->data_path,
-    };
     ps_log_level level = PS_LOG_INFO;
     ps_log_format format = isatty(STDERR_FILENO) ? PS_LOG_TEXT : PS_LOG_JSON;
-    char data_dir[512];
-    int lock = -1, code;
-    ps_status st = ps_ok();
 
     (void)ps_log_level_find(s->log_level, &level); /* the choices are checked */
     if (s->log_format != NULL) {
         (void)ps_log_format_find(s->log_format, &format);
     }
     ps_log_init(program->name, level, format);
-    for (size_t i = 0; i < s->faults.n && ps_is_ok(&st); i++) {
-        st = ps_faults_add(&conf.faults, s->faults.items[i]);
+}
+
+/* What the option table does not check. */
+static ps_status take_settings(const ps_node_program *program, const settings *s, chosen *out)
+{
+    ps_address listen;
+    char advertise[PS_ADDRESS_TEXT_BYTES];
+    ps_status st = ps_address_parse(program->listen, "", 0, &listen);
+
+    if (ps_is_ok(&st)) {
+        st = ps_address_complete("--listen", s->listen, listen.host, listen.port, out->listen);
     }
+    if (ps_is_ok(&st)) {
+        st = ps_address_complete("--coordinator", s->coordinator, "127.0.0.1", COORDINATOR_PORT,
+                                 out->coordinator);
+    }
+    if (ps_is_ok(&st) && s->advertise != NULL && s->advertise[0] != '\0') {
+        st = ps_address_complete("--advertise", s->advertise, listen.host, listen.port, advertise);
+    }
+    if (ps_is_ok(&st) && s->node_id != NULL && s->node_id[0] != '\0' &&
+        !ps_node_id_is_valid(s->node_id)) {
+        st = ps_fail(PS_INVALID_ARGUMENT,
+                     "--node-id: \"%.80s\": 1 to 64 of A-Z a-z 0-9 . _ - are allowed", s->node_id);
+    }
+    out->conf = (ps_node_conf){
+        .listen = out->listen,
+        .advertise = s->advertise,
+        .coordinator = out->coordinator,
+        .node_id = s->node_id,
+        .data_path = s->data_path,
+    };
+    for (size_t i = 0; i < s->faults.n && ps_is_ok(&st); i++) {
+        st = ps_faults_add(&out->conf.faults, s->faults.items[i]);
+    }
+    return st;
+}
+
+static int run_with(const ps_node_program *program, const settings *s, const ps_config *config)
+{
+    chosen c;
+    char data_dir[512];
+    int lock = -1, code;
+    ps_status st = take_settings(program, s, &c);
+
     if (!ps_is_ok(&st)) {
         return complain(program, &st);
     }
+    start_log(program, s);
     st = take_data_dir(s->data_dir, program->name, data_dir, sizeof data_dir, &lock);
     if (!ps_is_ok(&st)) {
         fprintf(stderr, "%s: %s\n", program->name, st.text);
         return EXIT_CANNOT;
     }
-    conf.data_dir = data_dir;
-    code =
-        run(program, &conf, s->grace_us, ps_config_source_of(config, "listen") == PS_FROM_DEFAULT);
+    c.conf.data_dir = data_dir;
+    code = run(program, &c.conf, s->grace_us,
+               ps_config_source_of(config, "listen") == PS_FROM_DEFAULT);
     close(lock);
     return code;
 }

@@ -288,7 +288,7 @@ int main(int argc, char **argv)
         st = run(&s);
         if (!ps_is_ok(&st)) {
             ps_log(PS_LOG_ERROR, "main", "%s", st.text);
-            code = EXIT_FAILURE;
+            code = st.code == PS_INVALID_ARGUMENT ? EXIT_USAGE : EXIT_FAILURE;
         }
     }
     ps_config_destroy(config);

@@ -303,6 +303,21 @@ class ExitCodes(CliTest):
         for args in [("--help",), ("--version",), ("submit", "--help"), ("list", "--version")]:
             self.assertEqual(cli.run(*args)[0], OK, args)
 
+    def test_a_service_names_the_flag_that_is_wrong(self):
+        for program, args in [("psgd-worker", ("--listen", "15387")),
+                              ("psgd-pserver", ("--listen", "127.0.0.1:99999")),
+                              ("psgd-worker", ("--coordinator", "a b")),
+                              ("psgd-pserver", ("--advertise", "::1")),
+                              ("psgd-worker", ("--node-id", "a/b")),
+                              ("psgd-coordinator", ("--listen", "15386")),
+                              ("psgd-coordinator", ("--log-level", "loud"))]:
+            with tempfile.TemporaryDirectory() as folder:
+                done = subprocess.run([BIN / program, "--data-dir", folder, *args],
+                                      capture_output=True, text=True, timeout=20)
+            self.assertEqual(done.returncode, ARGUMENTS, done.stderr)
+            self.assertIn(args[0], done.stderr)
+            self.assertIn(args[1], done.stderr)
+
     def test_nobody_there(self):
         cli = Cli("127.0.0.1:1", pathlib.Path(tempfile.gettempdir()))
         for args in [("list",), ("submit", "--preset", "tutorial"), ("watch", "a")]:

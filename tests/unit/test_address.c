@@ -40,6 +40,21 @@ static void every_form_is_read_and_written(void **state)
     }
 }
 
+static void an_address_is_completed_or_its_flag_named(void **state)
+{
+    char text[PS_ADDRESS_TEXT_BYTES];
+    ps_status st = ps_address_complete("--listen", "node-1", "127.0.0.1", 15387, text);
+
+    (void)state;
+    assert_string_equal(st.text, "");
+    assert_string_equal(text, "node-1:15387");
+    st = ps_address_complete("--listen", "15387", "127.0.0.1", 15387, text);
+    assert_int_equal(st.code, PS_INVALID_ARGUMENT);
+    assert_string_equal(st.text,
+                        "--listen: address \"15387\": the host is neither a name nor an IP "
+                        "address; write host:port");
+}
+
 static void what_is_no_address_is_refused(void **state)
 {
     static const char *const texts[] = {
@@ -116,6 +131,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_form_is_read_and_written),
+        cmocka_unit_test(an_address_is_completed_or_its_flag_named),
         cmocka_unit_test(what_is_no_address_is_refused),
         cmocka_unit_test(a_bare_ipv6_address_is_told_how_to_be_written),
         cmocka_unit_test(loopback_and_any_are_told_apart),

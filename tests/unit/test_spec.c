@@ -162,6 +162,22 @@ static void every_wrong_flag_is_named_at_once(void **state)
     assert_null(spec);
 }
 
+static void who_says_none_does_not_get_the_default(void **state)
+{
+    ps_spec_flags flags = {
+        .workers = "0", .pservers = "00", .epochs = "0", .block_size = "0", .seed = "0"};
+    Psgd__V1__JobSpec *spec = NULL;
+    ps_error error;
+    ps_status st = ps_spec_build(NULL, &flags, &error, &spec);
+
+    (void)state;
+    assert_int_equal(st.code, PS_INVALID_ARGUMENT);
+    assert_int_equal(error.violation_count, 4);
+    assert_string_equal(error.violations[0].field, "--pservers");
+    assert_string_equal(error.violations[3].field, "--workers");
+    assert_string_equal(error.violations[3].text, "is '0'; allowed: a whole number from 1 on");
+}
+
 static void wrong_fields_of_a_file_are_violations_with_their_path(void **state)
 {
     static const char text[] = "epochs: many\nmodel: {widhts: [1]}\n";
@@ -196,6 +212,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(node_count_is_the_number_of_workers),
         cmocka_unit_test(workers_may_be_a_file_of_addresses),
         cmocka_unit_test(every_wrong_flag_is_named_at_once),
+        cmocka_unit_test(who_says_none_does_not_get_the_default),
         cmocka_unit_test(wrong_fields_of_a_file_are_violations_with_their_path),
     };
 
