@@ -17,6 +17,7 @@ function(ps_cluster_test name seconds)
 endfunction()
 
 ps_cluster_test(basic 120)
+ps_cluster_test(codecs 240)
 ps_cluster_test(data 240)
 ps_cluster_test(death 600)
 ps_cluster_test(networks 240)
