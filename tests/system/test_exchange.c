@@ -95,6 +95,17 @@ static void encodings_whose_size_depends_on_the_data_arrive(void **state)
                       "\"model\": {\"widths\": [700, 300]}");
 }
 
+/* Slices without bytes, alone in a message or beside others. */
+static void encodings_of_nothing_stand_for_zeros(void **state)
+{
+    (void)state;
+    for (uint32_t servers = 1; servers <= 3; servers++) {
+        train_and_compare(2, servers, 6, 0,
+                          ", \"codec\": {\"variables\": [{\"match\": \"dense0.*\", \"up\": "
+                          "{\"name\": \"threshold\", \"params\": {\"magnitude\": 1e30}}}]}");
+    }
+}
+
 static void increments_of_workers_are_subtracted(void **state)
 {
     (void)state;
@@ -135,6 +146,7 @@ int main(void)
         cmocka_unit_test(what_an_encoding_lost_is_in_the_next_one),
         cmocka_unit_test(what_was_lost_is_added_once_however_often_it_is_sent),
         cmocka_unit_test(encodings_whose_size_depends_on_the_data_arrive),
+        cmocka_unit_test(encodings_of_nothing_stand_for_zeros),
         cmocka_unit_test(increments_of_workers_are_subtracted),
         cmocka_unit_test(what_was_sent_is_counted_beside_what_float32_would_be),
     };
