@@ -2,6 +2,8 @@
 /* blas.c - see blas.h. The only file that sees <cblas.h>. */
 #include "common/nn/blas.h"
 
+#include "common/nn/gemm.h"
+
 #include <assert.h>
 #include <cblas.h>
 #include <limits.h>
@@ -67,6 +69,20 @@ const char *ps_nn_kernels(void)
     return openblas_get_corename();
 }
 
+/* How to do without packing, or NULL: too large, or no vectors for it. Not under
+ * a sanitizer, which would look at each access. */
+static const ps_gemm *unpacked(size_t m, size_t n, size_t k)
+{
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    (void)m;
+    (void)n;
+    (void)k;
+    return NULL;
+#else
+    return ps_gemm_fits(m, n, k) ? ps_gemm_at(0) : NULL;
+#endif
+}
+
 static blasint dim(size_t n)
 {
     assert(n <= INT_MAX);
@@ -81,18 +97,37 @@ static blasint lead(size_t n)
 
 void ps_gemm_nt(size_t m, size_t n, size_t k, const float *a, const float *b, float keep, float *c)
 {
+    enum { LEAST_DOT = 256 }; /* below, adding up the lanes costs more than packing */
+    const ps_gemm *g = k >= LEAST_DOT ? unpacked(m, n, k) : NULL;
+
+    if (g != NULL) {
+        g->by_columns(m, n, k, a, b, keep != 0.0f, c);
+        return;
+    }
     cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, dim(m), dim(n), dim(k), 1.0f, a, lead(k),
                 b, lead(k), keep, c, lead(n));
 }
 
 void ps_gemm_nn(size_t m, size_t n, size_t k, const float *a, const float *b, float keep, float *c)
 {
+    const ps_gemm *g = unpacked(m, n, k);
+
+    if (g != NULL) {
+        g->by_rows(m, n, k, a, k, 1, b, keep != 0.0f, c);
+        return;
+    }
     cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, dim(m), dim(n), dim(k), 1.0f, a, lead(k),
                 b, lead(n), keep, c, lead(n));
 }
 
 void ps_gemm_tn(size_t m, size_t n, size_t k, const float *a, const float *b, float keep, float *c)
 {
+    const ps_gemm *g = unpacked(m, n, k);
+
+    if (g != NULL) {
+        g->by_rows(m, n, k, a, 1, m, b, keep != 0.0f, c);
+        return;
+    }
     cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, dim(m), dim(n), dim(k), 1.0f, a, lead(m),
                 b, lead(n), keep, c, lead(n));
 }

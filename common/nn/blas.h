@@ -17,7 +17,8 @@
  * processor, its kernels for the widest vectors there are. */
 void ps_nn_init_process(void);
 
-/* Whose kernels are used, as OpenBLAS calls them: "SkylakeX". Static text. */
+/* Whose kernels large products use, as OpenBLAS calls them: "SkylakeX". Static
+ * text. Those whose operands stay in a core's cache have their own: gemm.h. */
 const char *ps_nn_kernels(void);
 
 /* c (m, n) = c * keep + a (m, k) b (n, k)^T. keep is 0 or 1. */

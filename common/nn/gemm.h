@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* gemm.h - products of matrices that fit in a core's cache, once a kind of processor.
+ *
+ * For blas.c and its test. A general product packs its operands so that large
+ * ones are read in order; for those of a dense layer and a block of samples the
+ * packing costs up to a third of the time, and the cache has them anyway.
+ *
+ * Float32, row-major. c (m, n) = c * keep + a (m, k) b; keep false: what c held
+ * does not matter, not even a NaN. The same arguments give the same bits under
+ * one table; c must not overlap a and b. Any thread.
+ */
+#ifndef PS_COMMON_NN_GEMM_H
+#define PS_COMMON_NN_GEMM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef struct ps_gemm {
+    const char *name; /* "avx2", "avx512" */
+
+    /* b (k, n); a's element (i, p) lies at a[i * ai + p * ap]. */
+    void (*by_rows)(size_t m, size_t n, size_t k, const float *a, size_t ai, size_t ap,
+                    const float *b, bool keep, float *c);
+    /* b is given as its transpose (n, k), and a (m, k) in rows of k. */
+    void (*by_columns)(size_t m, size_t n, size_t k, const float *a, const float *b, bool keep,
+                       float *c);
+} ps_gemm;
+
+/* The tables that this processor can run, widest vectors first; NULL at the end. */
+const ps_gemm *ps_gemm_at(size_t i);
+
+/* Whether the operands of such a product are few enough to stay in a cache of 2 MiB. */
+static inline bool ps_gemm_fits(size_t m, size_t n, size_t k)
+{
+    const size_t most = ((size_t)3 << 19) / sizeof(float);
+
+    return m <= most && n <= most && k <= most && m * n <= most && n * k <= most &&
+           m * n + n * k + m * k <= most;
+}
+
+#if defined(__x86_64__)
+extern const ps_gemm ps_gemm_avx2, ps_gemm_avx512;
+#endif
+
+#endif

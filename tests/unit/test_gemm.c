@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_gemm.c - the products without packing beside naive ones in double. */
+#include "common/nn/gemm.h"
+
+#include "common/base/draw.h"
+#include "common/base/xalloc.h"
+
+#include "tests/support/cmocka_all.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { SEED = 11 };
+
+static float *fill(size_t n, uint32_t which)
+{
+    uint32_t key = (uint32_t)ps_draw_key(SEED, PS_DRAW_TEST, which, 0, 0);
+    float *x = ps_xmalloc(n * sizeof *x); /* exactly: a sanitizer sees the byte behind */
+
+    for (size_t i = 0; i < n; i++) {
+        x[i] = (float)ps_draw_u32(key, (uint32_t)i) * 0x1p-31f - 1.0f;
+    }
+    return x;
+}
+
+/* By rows with a as it is (0) and transposed (1), and by columns (2). */
+static void check(const ps_gemm *g, size_t m, size_t n, size_t k, unsigned kind, bool keep)
+{
+    float *a = fill(m * k, 1), *b = fill(k * n, 2), *before = fill(m * n, 3), *c = fill(m * n, 3);
+
+    if (!keep) {
+        for (size_t i = 0; i < m * n; i++) {
+            c[i] = NAN;
+        }
+    }
+    if (kind == 2) {
+        g->by_columns(m, n, k, a, b, keep, c);
+    } else {
+        g->by_rows(m, n, k, a, kind == 0 ? k : 1, kind == 0 ? 1 : m, b, keep, c);
+    }
+    for (size_t i = 0; i < m; i++) {
+        for (size_t j = 0; j < n; j++) {
+            double want = keep ? (double)before[i * n + j] : 0.0;
+
+            for (size_t p = 0; p < k; p++) {
+                want += (double)(kind == 1 ? a[p * m + i] : a[i * k + p]) *
+                        (double)(kind == 2 ? b[j * k + p] : b[p * n + j]);
+            }
+            /* k roundings of terms below 1, and of their sum. */
+            if (!(fabs((double)c[i * n + j] - want) <= 1e-7 * (double)(k + 2) * 2)) {
+                fail_msg("%s, kind %u, (%zu, %zu, %zu), keep %d: c(%zu, %zu) is %g, not %g",
+                         g->name, kind, m, n, k, keep, i, j, (double)c[i * n + j], want);
+            }
+        }
+    }
+    free(a);
+    free(b);
+    free(before);
+    free(c);
+}
+
+static void every_shape_gives_the_product(void **state)
+{
+    static const size_t sizes[] = {1, 2, 3, 5, 6, 7, 8, 15, 16, 17, 33, 64, 67, 130};
+    const size_t count = sizeof sizes / sizeof sizes[0];
+
+    (void)state;
+    for (size_t t = 0; ps_gemm_at(t) != NULL; t++) {
+        for (size_t i = 0; i < count * count * count; i++) {
+            size_t m = sizes[i % count], n = sizes[i / count % count], k = sizes[i / count / count];
+
+            for (unsigned kind = 0; kind < 3; kind++) {
+                check(ps_gemm_at(t), m, n, k, kind, (i + kind) % 2 == 0);
+            }
+        }
+    }
+}
+
+static void nothing_times_nothing_is_zero(void **state)
+{
+    (void)state;
+    for (size_t t = 0; ps_gemm_at(t) != NULL; t++) {
+        for (unsigned kind = 0; kind < 3; kind++) {
+            check(ps_gemm_at(t), 7, 9, 0, kind, false);
+            check(ps_gemm_at(t), 7, 9, 0, kind, true);
+        }
+    }
+}
+
+static void only_what_fits_a_cache_fits(void **state)
+{
+    (void)state;
+    assert_true(ps_gemm_fits(64, 128, 784));
+    assert_true(ps_gemm_fits(0, 0, 0));
+    assert_false(ps_gemm_fits(512, 512, 512));
+    assert_false(ps_gemm_fits((size_t)1 << 33, (size_t)1 << 31, 1)); /* the product overflows */
+    assert_false(ps_gemm_fits(1, 1, SIZE_MAX));
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_shape_gives_the_product),
+        cmocka_unit_test(nothing_times_nothing_is_zero),
+        cmocka_unit_test(only_what_fits_a_cache_fits),
+    };
+
+    if (argc > 1) {
+        cmocka_set_test_filter(argv[1]);
+    }
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
