@@ -144,14 +144,46 @@ void ps_col2im(const ps_window *at, const float *col, size_t s, float *images)
 
 enum { TILE = 16 };
 
+/* A whole tile, over a small copy: else reads or writes jump by a row of the
+ * matrix, often a power of two, and fall on one another in the cache. */
+PS_CLONES static void turn_tile(const float *restrict in, size_t rows, size_t columns,
+                                float *restrict out)
+{
+    float tile[TILE][TILE];
+
+    for (size_t r = 0; r < TILE; r++) {
+        for (size_t c = 0; c < TILE; c++) {
+            tile[r][c] = in[r * columns + c];
+        }
+    }
+    for (size_t c = 0; c < TILE; c++) {
+        for (size_t r = 0; r < TILE; r++) {
+            out[c * rows + r] = tile[r][c];
+        }
+    }
+}
+
+static void turn_rest(const float *in, size_t rows, size_t columns, size_t from_row,
+                      size_t from_column, float *out)
+{
+    size_t to_row = from_row + TILE < rows ? from_row + TILE : rows;
+    size_t to_column = from_column + TILE < columns ? from_column + TILE : columns;
+
+    for (size_t c = from_column; c < to_column; c++) {
+        for (size_t r = from_row; r < to_row; r++) {
+            out[c * rows + r] = in[r * columns + c];
+        }
+    }
+}
+
 void ps_transpose(const float *in, size_t rows, size_t columns, float *out)
 {
     for (size_t c = 0; c < columns; c += TILE) {
-        size_t to = columns - c < TILE ? columns : c + TILE;
-
-        for (size_t r = 0; r < rows; r++) {
-            for (size_t j = c; j < to; j++) {
-                out[j * rows + r] = in[r * columns + j];
+        for (size_t r = 0; r < rows; r += TILE) {
+            if (c + TILE <= columns && r + TILE <= rows) {
+                turn_tile(in + r * columns + c, rows, columns, out + c * rows + r);
+            } else {
+                turn_rest(in, rows, columns, r, c, out);
             }
         }
     }

@@ -3,13 +3,17 @@
  * tests/bench/networks.py that is ours.
  *
  *     bench_network NAME BATCH STEPS
+ *     bench_network kernels
  *
  * NAME is mlp (784-128-128-10, tanh) or one of common/nn/network.h. Each line on
  * standard input runs so many steps, forward, backward and Adam, on one thread,
  * and prints the processor's milliseconds a step: others may use the machine too.
+ * `kernels` prints whose kernels OpenBLAS is told to use, so that the peer can be
+ * told as well.
  */
 #include "common/base/draw.h"
 #include "common/base/xalloc.h"
+#include "common/nn/blas.h"
 #include "common/nn/network.h"
 #include "common/optim/optim.h"
 
@@ -120,8 +124,13 @@ int main(int argc, char **argv)
     long steps = argc == 4 ? strtol(argv[3], NULL, 10) : 0;
     world at = {0};
 
+    if (argc == 2 && strcmp(argv[1], "kernels") == 0) {
+        ps_nn_init_process();
+        puts(ps_nn_kernels());
+        return 0;
+    }
     if (batch <= 0 || steps <= 0) {
-        fprintf(stderr, "usage: bench_network NAME BATCH STEPS\n");
+        fprintf(stderr, "usage: bench_network NAME BATCH STEPS, or bench_network kernels\n");
         return 2;
     }
     world_init(&at, argv[1], (size_t)batch);

@@ -14,8 +14,14 @@ import statistics
 import subprocess
 import time
 
-import torch
-import torch.nn.functional as F
+PROGRAM = os.path.join(os.environ.get("PSGD_BIN", "build/bin"), "bench_network")
+# A processor that is younger than OpenBLAS gets its oldest kernels; the peer
+# reads this when it is loaded, and is as well off as we are.
+os.environ["OPENBLAS_CORETYPE"] = subprocess.run([PROGRAM, "kernels"], check=True, text=True,
+                                                 capture_output=True).stdout.strip()
+
+import torch  # noqa: E402
+import torch.nn.functional as F  # noqa: E402
 
 nn = torch.nn
 NETWORKS = {
@@ -58,8 +64,7 @@ class Peer:
 class Ours:
     def __init__(self, name):
         batch, steps, _, _ = NETWORKS[name]
-        program = os.path.join(os.environ.get("PSGD_BIN", "build/bin"), "bench_network")
-        self.process = subprocess.Popen([program, name, str(batch), str(steps)], text=True,
+        self.process = subprocess.Popen([PROGRAM, name, str(batch), str(steps)], text=True,
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
     def round(self):
