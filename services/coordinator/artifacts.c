@@ -279,7 +279,7 @@ ps_status ps_intake_chunk(ps_intake *in, const Psgd__V1__CollectResponse *head, 
         }
     }
     if (n > PS_CHUNK_MAX) {
-        return ps_fail(PS_RESOURCE_EXHAUSTED, "a chunk of more than 1 MiB");
+        return ps_fail(PS_INVALID_ARGUMENT, "a chunk of more than 1 MiB");
     }
     if (strcmp(in->at, head->name) != 0 || head->offset != in->received ||
         head->size != in->now.size || n > in->now.size - in->received) {

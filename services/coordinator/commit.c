@@ -406,7 +406,10 @@ void ps_commit_collected(ps_commit *c, size_t node, const ps_status *result, int
     } else {
         m->files = PS_FILES_LOST;
         if (c->stage == PS_STAGE_GOING) {
-            ps_commit_lose(c, node, "COLLECT_FAILED", result->text, now_us);
+            /* A full disk here is not the node's fault. */
+            ps_commit_lose(
+                c, node, result->code == PS_RESOURCE_EXHAUSTED ? "STORE_FAILED" : "COLLECT_FAILED",
+                result->text, now_us);
         }
     }
     ps_commit_settle(c, now_us);

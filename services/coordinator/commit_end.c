@@ -205,6 +205,9 @@ static const char *verb_of(const char *reason)
     if (strcmp(reason, "NODE_FAILED") == 0) {
         return "failed";
     }
+    if (strcmp(reason, "STORE_FAILED") == 0) {
+        return "has files that the coordinator cannot keep";
+    }
     return strcmp(reason, "COLLECT_FAILED") == 0 ? "gave bad files" : "is lost";
 }
 

@@ -126,6 +126,12 @@ ps_status ps_nodes_register(ps_nodes *nodes, const Psgd__V1__RegisterNodeRequest
         return st;
     }
     node = ps_nodes_find(nodes, req->node_id);
+    /* Two processes with one id would take it from each other for ever. */
+    if (node && req->incarnation < node->incarnation && ps_node_is_alive(nodes, node, now_us)) {
+        return ps_fail(PS_FAILED_PRECONDITION,
+                       "%s has the node id %.64s and was started later; --node-id gives another",
+                       node->address, req->node_id);
+    }
     if (!node) {
         st = insert(nodes, req->node_id, &node);
         if (!ps_is_ok(&st)) {

@@ -46,7 +46,8 @@ void ps_nodes_init(ps_nodes *nodes, int64_t heartbeat_us, int64_t lease_us);
 void ps_nodes_fini(ps_nodes *nodes);
 
 /* Checks the request and takes it in; *out is the entry, *is_new says whether
- * the process is another than before. INVALID_ARGUMENT; RESOURCE_EXHAUSTED. */
+ * the process is another than before. INVALID_ARGUMENT; RESOURCE_EXHAUSTED;
+ * FAILED_PRECONDITION when a live process that was started later has the id. */
 PS_MUST_USE ps_status ps_nodes_register(ps_nodes *nodes, const Psgd__V1__RegisterNodeRequest *req,
                                         int64_t now_us, int64_t wall_us, ps_node_entry **out,
                                         bool *is_new);

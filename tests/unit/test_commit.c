@@ -308,6 +308,30 @@ static void asp_fails_without_workers_and_without_a_server(void **state)
     ps_commit_fini(&w.c);
 }
 
+static void files_that_cannot_be_kept_are_not_their_node_s_fault(void **state)
+{
+    ps_status full = ps_fail(PS_RESOURCE_EXHAUSTED, "write x: No space left on device");
+    ps_status bad = ps_fail(PS_INVALID_ARGUMENT, "y is no file's name");
+    cm_world w;
+
+    (void)state;
+    cm_run(&w, &cm_conf);
+    cm_beat(&w, W0, PHASE(FINISHED));
+    cm_beat(&w, W1, PHASE(FINISHED));
+    ps_commit_collected(&w.c, W0, &full, w.now);
+    assert_string_equal(w.c.reason, "STORE_FAILED");
+    assert_string_equal(w.c.message, "worker w0 (h:1) has files that the coordinator cannot keep: "
+                                     "write x: No space left on device");
+    ps_commit_fini(&w.c);
+
+    cm_run(&w, &cm_conf);
+    cm_beat(&w, W0, PHASE(FINISHED));
+    cm_beat(&w, W1, PHASE(FINISHED));
+    ps_commit_collected(&w.c, W0, &bad, w.now);
+    assert_string_equal(w.c.reason, "COLLECT_FAILED");
+    ps_commit_fini(&w.c);
+}
+
 static void a_node_s_own_failure_ends_the_job_and_its_files_are_saved(void **state)
 {
     ps_status nan = ps_fail(PS_DATA_LOSS, "loss is not finite at step 12");
@@ -512,6 +536,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(an_adopted_run_fails_when_a_node_stays_silent),
         cmocka_unit_test(an_adopted_end_only_releases),
         cmocka_unit_test(an_adopted_end_that_was_not_stored_is),
+        cmocka_unit_test(files_that_cannot_be_kept_are_not_their_node_s_fault),
         cmocka_unit_test(it_says_who_is_waited_for),
     };
 

@@ -59,6 +59,27 @@ static void nodes_are_kept_by_id(void **state)
     ps_nodes_fini(&nodes);
 }
 
+static void of_two_processes_with_one_id_the_later_has_it(void **state)
+{
+    ps_nodes nodes;
+    ps_status st;
+    bool is_new;
+
+    (void)state;
+    ps_nodes_init(&nodes, BEAT, LEASE);
+    st = present(&nodes, "w1", 7, "h:1", S, &is_new);
+    assert_int_equal(st.code, PS_OK);
+    st = present(&nodes, "w1", 8, "h:2", S, &is_new); /* started anew, or a second one */
+    assert_int_equal(st.code, PS_OK);
+    st = present(&nodes, "w1", 7, "h:1", S + 1, &is_new);
+    assert_int_equal(st.code, PS_FAILED_PRECONDITION);
+    assert_non_null(strstr(st.text, "h:2 has the node id w1"));
+    assert_string_equal(ps_nodes_find(&nodes, "w1")->address, "h:2");
+    st = present(&nodes, "w1", 7, "h:1", S + LEASE, &is_new);
+    assert_int_equal(st.code, PS_OK);
+    ps_nodes_fini(&nodes);
+}
+
 static void a_lease_ends_with_silence_and_comes_back_with_a_beat(void **state)
 {
     ps_nodes nodes;
@@ -224,6 +245,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nodes_are_kept_by_id),
+        cmocka_unit_test(of_two_processes_with_one_id_the_later_has_it),
         cmocka_unit_test(a_lease_ends_with_silence_and_comes_back_with_a_beat),
         cmocka_unit_test(missed_heartbeats_are_counted),
         cmocka_unit_test(an_unknown_node_and_an_older_process_have_to_register),
