@@ -5,7 +5,9 @@
  * in proto/psgd/v1/codec.proto with its line in Encoding's oneof, the file
  * common/codec/NAME.c which defines `const ps_codec ps_codec_NAME`, a line in
  * common/codec/list.h and one in CMakeLists.txt. Tests, `psgd info` and the
- * fuzzer iterate over the list.
+ * fuzzer iterate over the list; its golden bytes are written once, with
+ * PSGD_WRITE_GOLDEN=1 test_codec_golden, and its bits stand in test_codec.c as in
+ * docs/codecs.md.
  *
  * All functions may be called from any thread; n is at most PS_CODEC_VALUES,
  * so that lengths fit everywhere and one slice never fills a message.
