@@ -150,7 +150,8 @@ static void the_first_of_equals_is_the_greatest_and_a_nan_is_greater(void **stat
 {
     window_case of = {1, 1, {1, 2, 4}, {2, 2, 0}};
     rig at = window_rig("maxpool2d", &of, 0, 0);
-    const float x[8] = {1, 1, 0, NAN, 1, 1, 5, 7};
+    window_case wide = {1, 1, {1, 3, 3}, {3, 3, 0}};
+    const float x[8] = {1, 1, 0, NAN, 1, 1, 5, 7}, y[9] = {1, 2, 3, 4, NAN, 5, 6, 7, 8};
 
     (void)state;
     memcpy(at.x.v, x, sizeof x);
@@ -159,6 +160,12 @@ static void the_first_of_equals_is_the_greatest_and_a_nan_is_greater(void **stat
     assert_true(at.y.v[0] == 1.0f && isnan(at.y.v[1]));
     assert_true(at.dx.v[0] == at.dy.v[0] && at.dx.v[1] == 0.0f && at.dx.v[4] == 0.0f);
     assert_true(at.dx.v[3] == at.dy.v[1] && at.dx.v[7] == 0.0f);
+    rig_drop(&at);
+    at = window_rig("maxpool2d", &wide, 0, 0); /* and of windows that are not 2 x 2 */
+    memcpy(at.x.v, y, sizeof y);
+    rig_forward(&at);
+    rig_backward(&at, at.dx.v);
+    assert_true(isnan(at.y.v[0]) && at.dx.v[4] == at.dy.v[0] && at.dx.v[8] == 0.0f);
     rig_drop(&at);
 }
 
