@@ -14,8 +14,9 @@
 #include "psgd/v1/parameter.pb-c.h"
 
 enum {
-    LANE_BATCH = 256,          /* most slices in a message */
-    LANE_SEND_BYTES = 64 << 10 /* less than this waits for more, unless it is the rest */
+    LANE_BATCH = 256,           /* most slices in a message */
+    LANE_SEND_BYTES = 512 << 10 /* less than this waits for more, unless it is the rest: a message
+                                 * costs as much as 100 KiB of its bytes */
 };
 
 typedef enum lane_slice_state { SLICE_WAITS, SLICE_READY, SLICE_SENT } lane_slice_state;

@@ -216,7 +216,7 @@ static void weights_do_not_change_under_a_computation(void **state)
     xw_begin(&w, 4, 1, FAKE_CHAINED, 14, 0,
              IID_2 ", \"model\": {\"layers\": ["
                    "{\"kind\": \"dense\", \"params\": {\"units\": 2}}, "
-                   "{\"kind\": \"dense\", \"params\": {\"units\": 2000}}, "
+                   "{\"kind\": \"dense\", \"params\": {\"units\": 16000}}, "
                    "{\"kind\": \"dense\", \"params\": {\"units\": 10}}]}");
     w.workers[SLOW_RANK].hook = linger;
     w.workers[SLOW_RANK].hook_arg = &m;
