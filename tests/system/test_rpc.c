@@ -291,7 +291,7 @@ static void an_address_that_is_none_is_a_status_not_a_crash(void **state)
     (void)state;
     start_fails(&service, "256.0.0.1:1", PS_UNAVAILABLE,
                 "cannot listen on 256.0.0.1:1: address \"256.0.0.1:1\": the host is neither a "
-                "name nor an IP address");
+                "name nor an IP address; write host:port");
 }
 
 static void a_second_server_on_one_port_is_refused(void **state)
