@@ -215,6 +215,10 @@ ps_status ps_spec_build(const char *path, const ps_spec_flags *flags, ps_error *
     } else {
         json = json_object();
     }
+    if (ps_is_ok(&st) && !json_is_object(json)) {
+        st = ps_fail(PS_INVALID_ARGUMENT, "%.80s: a job is a mapping of fields, as title: mnist",
+                     path);
+    }
     if (ps_is_ok(&st)) {
         st = ps_pb_from_json(&psgd__v1__job_spec__descriptor, json, "", error, &message);
     }

@@ -219,6 +219,13 @@ static void check_together(ps_check *check, ps_plan *plan)
     }
 }
 
+static void add_name(const ps_preset *preset, void *arg)
+{
+    ps_strbuf *names = arg;
+
+    ps_strbuf_printf(names, "%s%s", names->len == 0 ? "" : ", ", preset->name);
+}
+
 static void apply_preset(ps_check *check, ps_plan *plan)
 {
     const char *name = plan->spec->preset;
@@ -226,7 +233,12 @@ static void apply_preset(ps_check *check, ps_plan *plan)
     Psgd__V1__JobSpec *under;
 
     if (name[0] != '\0' && preset == NULL) {
-        ps_check_bad(check, "spec.preset", "is \"%.64s\"; allowed: see ListPresets", name);
+        ps_strbuf names = {0};
+
+        ps_preset_each(add_name, &names);
+        ps_check_bad(check, "spec.preset", "is \"%.64s\"; allowed: %s", name,
+                     ps_strbuf_text(&names));
+        ps_strbuf_fini(&names);
     }
     if (preset != NULL) {
         under = ps_spec_of_preset(preset->json);

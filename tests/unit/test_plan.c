@@ -150,7 +150,8 @@ static void each_wrong_field_is_named_with_what_is_allowed(void **state)
     (void)state;
     assert_refused("{\"title\":\".x\"}", "spec.title", "A-Z");
     assert_refused("{\"title\":\"a/b\"}", "spec.title", "A-Z");
-    assert_refused("{\"preset\":\"nope\"}", "spec.preset", "\"nope\"");
+    assert_refused("{\"preset\":\"nope\"}", "spec.preset", "\"nope\"; allowed: ");
+    assert_refused("{\"preset\":\"nope\"}", "spec.preset", "tutorial");
     assert_refused("{\"workers\":257}", "spec.workers", "is 257; 1 to 256");
     assert_refused("{\"pservers\":65}", "spec.pservers", "1 to 64");
     assert_refused("{\"epochs\":100001}", "spec.epochs", "1 to 100000");

@@ -201,6 +201,23 @@ static void wrong_fields_of_a_file_are_violations_with_their_path(void **state)
     temp_dir_destroy(&dir);
 }
 
+static void an_empty_file_is_told_what_it_lacks(void **state)
+{
+    temp_dir dir = temp_dir_create();
+    const char *path = temp_dir_file(&dir, "job.yaml");
+    Psgd__V1__JobSpec *spec = NULL;
+    ps_error error;
+    ps_status st = ps_file_write(path, "", 0);
+
+    (void)state;
+    assert_string_equal(st.text, "");
+    st = ps_spec_build(path, &(ps_spec_flags){0}, &error, &spec);
+    assert_int_equal(st.code, PS_INVALID_ARGUMENT);
+    assert_non_null(strstr(st.text, "job.yaml: a job is a mapping"));
+    assert_int_equal(error.violation_count, 0);
+    temp_dir_destroy(&dir);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -214,6 +231,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(every_wrong_flag_is_named_at_once),
         cmocka_unit_test(who_says_none_does_not_get_the_default),
         cmocka_unit_test(wrong_fields_of_a_file_are_violations_with_their_path),
+        cmocka_unit_test(an_empty_file_is_told_what_it_lacks),
     };
 
     cmocka_set_test_filter(argc > 1 ? argv[1] : NULL); /* e.g. 'test_spec a_*' */
