@@ -18,6 +18,7 @@ import re
 import sys
 import threading
 import time
+import traceback
 
 import grpc
 
@@ -134,9 +135,17 @@ class Junk(ClusterTest):
 
     def one_part(self, part, end):
         pool = self.facts()
-        threads = [threading.Thread(target=self.send_junk, args=(SEED + part * 100 + i, pool, end))
+        failures = []
+
+        def guard(send, *args):
+            try:
+                send(*args)
+            except Exception:  # of the test itself: services only make calls fail
+                failures.append(traceback.format_exc())
+
+        threads = [threading.Thread(target=guard, args=(self.send_junk, SEED + part * 100 + i, pool, end))
                    for i in range(THREADS)]
-        threads.append(threading.Thread(target=self.send_garbage, args=(SEED + part * 100 + 99, end)))
+        threads.append(threading.Thread(target=guard, args=(self.send_garbage, SEED + part * 100 + 99, end)))
         for t in threads:
             t.start()
         try:
@@ -146,6 +155,7 @@ class Junk(ClusterTest):
         finally:
             for t in threads:
                 t.join()
+        self.assertEqual(failures, [])
 
     def honest_calls(self):
         for p in [self.c.coordinator, *self.c.nodes]:

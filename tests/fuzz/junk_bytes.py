@@ -10,8 +10,11 @@ from psgd.v1 import job_pb2
 EDGES = [0, 1, 2, 127, 128, 255, 256, 65535, 65536, (1 << 31) - 1, 1 << 31, (1 << 32) - 1, 1 << 32,
          (1 << 63) - 1, 1 << 63, (1 << 64) - 1]
 REALS = [0.0, -0.0, 1.0, -1.0, 1e-300, 1e300, float("inf"), float("-inf"), float("nan"), 0.5]
-RANGES = {F.TYPE_INT32: (-(1 << 31), 31), F.TYPE_SINT32: (-(1 << 31), 31),
-          F.TYPE_INT64: (-(1 << 63), 63), F.TYPE_UINT32: (0, 32), F.TYPE_UINT64: (0, 64)}
+RANGES = {kind: (low, bits) for low, bits, kinds in [
+    (-(1 << 31), 31, [F.TYPE_INT32, F.TYPE_SINT32, F.TYPE_SFIXED32]),
+    (-(1 << 63), 63, [F.TYPE_INT64, F.TYPE_SINT64, F.TYPE_SFIXED64]),
+    (0, 32, [F.TYPE_UINT32, F.TYPE_FIXED32]),
+    (0, 64, [F.TYPE_UINT64, F.TYPE_FIXED64])] for kind in kinds}
 
 
 class Pool:

@@ -73,8 +73,8 @@ def something(r):
 
 
 def attack(r, address, open_ones):
-    with contextlib.suppress(OSError):
-        s = socket.create_connection(address, timeout=2)
+    with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
+        s = stack.enter_context(socket.create_connection(address, timeout=2))
         s.settimeout(0.2)
         s.sendall(something(r))
         end = r.randrange(4)
@@ -82,9 +82,8 @@ def attack(r, address, open_ones):
             s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # a reset
         elif end == 1:
             s.recv(10000)
-        elif end == 2:
+        elif end == 2:  # left hanging
+            stack.pop_all()
             open_ones.append(s)
             if len(open_ones) > OPEN_MAX:
                 open_ones.pop(0).close()
-            return
-        s.close()
