@@ -43,7 +43,8 @@ class Networks(ClusterTest):
             files = c.files(job.id)
             worker = self.tensors(files["MODEL-small-N(0).safetensors"])
             self.assertEqual(worker, self.tensors(files["MODEL-small-N(ps).safetensors"]))
-            self.assertEqual(files["EV-small-N(0).csv"], files["EV-small-N(1).csv"])
+            if "assignment" not in fields:  # whoever is overtaken by another holder leaves rows out
+                self.assertEqual(files["EV-small-N(0).csv"], files["EV-small-N(1).csv"])
             self.assertGreater(job.result["accuracy"], 0.6)
             # They have left where they began, and no optimizer has moved them.
             self.assertTrue(all(0 < v < 2 and v != 1 for v in worker["norm.running_var"]))

@@ -202,7 +202,7 @@ static void a_mixed_network_with_running_statistics_is_that_of_pytorch(void **st
     static const mixed_layer layers[] = {
         {"conv2d", {6, 3, 2, 1, 0}, 5}, {"batch_norm", {0}, 0},
         {"leaky_relu", {0}, 0},         {"avgpool2d", {3, 2, 1}, 3},
-        {"conv2d", {9, 2, 1, 2, 0}, 5},    {"maxpool2d", {3, 2, 1}, 3},
+        {"conv2d", {9, 2, 1, 2, 0}, 5}, {"maxpool2d", {3, 2, 1}, 3},
         {"hard_tanh", {0}, 0},          {"batch_norm", {0}, 0},
         {"global_avgpool", {0}, 0},     {"flatten", {0}, 0},
         {"dense", {CLASSES}, 1},
