@@ -41,15 +41,15 @@ class Networks(ClusterTest):
                        {"pservers": 2, "assignment": {"name": "duplicate", "params": {"redundancy": 2}}}):
             job = self.train(c, spec, workers=2, **fields)
             files = c.files(job.id)
-            worker = self.tensors(files["MODEL-small-N(0).safetensors"])
-            self.assertEqual(worker, self.tensors(files["MODEL-small-N(ps).safetensors"]))
-            if "assignment" not in fields:  # whoever is overtaken by another holder leaves rows out
+            model = self.tensors(files["MODEL-small-N(ps).safetensors"])
+            if "assignment" not in fields:  # a worker may be overtaken by another holder of its blocks
+                self.assertEqual(model, self.tensors(files["MODEL-small-N(0).safetensors"]))
                 self.assertEqual(files["EV-small-N(0).csv"], files["EV-small-N(1).csv"])
             self.assertGreater(job.result["accuracy"], 0.6)
             # They have left where they began, and no optimizer has moved them.
-            self.assertTrue(all(0 < v < 2 and v != 1 for v in worker["norm.running_var"]))
-            self.assertTrue(all(m != 0 for m in worker["norm.running_mean"]))
-            models.append(worker)
+            self.assertTrue(all(0 < v < 2 and v != 1 for v in model["norm.running_var"]))
+            self.assertTrue(all(m != 0 for m in model["norm.running_mean"]))
+            models.append(model)
         self.assertEqual(models[0], models[1])
 
     def test_a_network_by_name_trains(self):
