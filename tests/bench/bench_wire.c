@@ -444,11 +444,12 @@ static void submit(world *w)
     static const char *const titles[JOBS] = {"wire-asp", "wire-bsp", "wire-empty"};
     Psgd__V1__SubmitJobRequest req = PSGD__V1__SUBMIT_JOB_REQUEST__INIT;
     json_t *json = json_pack(
-        "{s:s, s:{s:[i]}, s:{s:s, s:i, s:i}, s:i, s:{s:{s:s, s:{s:f}}}, s:{s:s}, s:{s:i}}", "title",
-        titles[w->job], "model", "widths", w->job == EMPTY ? 8 : 5276, "data", "name", "glyphs",
-        "train_limit", 1000, "test_limit", 100, "epochs", 100000, "optimizer", "rule", "name",
-        "sgd", "params", "lr", (double)rate, "consistency", "name", w->job == BSP ? "bsp" : "asp",
-        "timeouts", "step_ms", STEP_MS);
+        "{s:s, s:{s:[i]}, s:{s:s, s:i, s:i}, s:i, s:{s:{s:s, s:{s:f}}}, s:{s:s}, s:{s:i, s:i}}",
+        "title", titles[w->job], "model", "widths", w->job == EMPTY ? 8 : 5276, "data", "name",
+        "glyphs", "train_limit", 1000, "test_limit", 100, "epochs", 100000, "optimizer", "rule",
+        "name", "sgd", "params", "lr", (double)rate, "consistency", "name",
+        w->job == BSP ? "bsp" : "asp", "timeouts", "step_ms", STEP_MS, "lease_ms",
+        PATIENCE_S * 1000);
     ps_error error = {0};
     ProtobufCMessage *spec;
 
