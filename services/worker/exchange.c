@@ -184,6 +184,7 @@ static void begin(ps_exchange *x, uint64_t clock, uint32_t block, bool is_last, 
     x->box.is_last = is_last;
     x->box.is_skip = is_skip;
     x->box.ready_count = 0;
+    x->box.unseen_bytes = 0;
 }
 
 /* Lets go of the mutex and sees to it that the loop looks. */
@@ -192,6 +193,7 @@ static void kick_and_unlock(ps_exchange *x)
     bool kick = !x->box.kicked;
 
     x->box.kicked = true;
+    x->box.unseen_bytes = 0;
     pthread_mutex_unlock(&x->box.mutex);
     if (kick) {
         ps_loop_post(x->loop, &x->kick);
@@ -225,8 +227,15 @@ void ps_exchange_ready(ps_exchange *x, uint32_t first_variable, uint32_t count)
     for (uint32_t v = first_variable; v < first_variable + count; v++) {
         assert(x->box.ready_count < x->layout->variable_count);
         x->box.ready[x->box.ready_count++] = v;
+        x->box.unseen_bytes += x->layout->variables[v].size * sizeof(float);
     }
-    kick_and_unlock(x);
+    /* Waking the loop costs a switch of threads: not for what would not be sent yet. */
+    if (x->box.unseen_bytes >= LANE_SEND_BYTES ||
+        x->box.ready_count == x->layout->variable_count) {
+        kick_and_unlock(x);
+    } else {
+        pthread_mutex_unlock(&x->box.mutex);
+    }
 }
 
 ps_exchange_stats ps_exchange_get_stats(ps_exchange *x)

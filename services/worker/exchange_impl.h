@@ -20,6 +20,7 @@ typedef struct exchange_box {
     bool is_skip;    /* nothing will be sent for the clock */
     uint32_t *ready; /* (variables): those that are final, in order of time */
     uint32_t ready_count;
+    size_t unseen_bytes; /* of those that became ready since the last kick, as float32 */
 } exchange_box;
 
 struct ps_exchange {
