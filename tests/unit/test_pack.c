@@ -23,7 +23,7 @@ static uint8_t *room(size_t bytes)
 
 static unsigned bit(const uint8_t *bytes, size_t at)
 {
-    return bytes[at / 8] >> at % 8 & 1u;
+    return (unsigned)bytes[at / 8] >> at % 8 & 1u;
 }
 
 static void check_bits(const uint8_t *bytes, const uint16_t *codes, size_t n, unsigned bits)
