@@ -493,7 +493,7 @@ static void a_node_that_nobody_knows_is_dialled_by_its_address(void **state)
     cw_end(&w);
 }
 
-static void a_lost_node_is_named(void **state)
+static void a_stopped_node_is_named(void **state)
 {
     coordinator_world w;
     Psgd__V1__Job *job;
@@ -507,7 +507,7 @@ static void a_lost_node_is_named(void **state)
     cw_stop_node(&w, 1);
     assert_int_equal(cw_await(&w, id, STATE(FAILED)), STATE(FAILED));
     job = cw_get(&w, id);
-    assert_string_equal(job->reason, "NODE_LOST");
+    assert_string_equal(job->reason, "NODE_FAILED");
     assert_non_null(strstr(job->message, "parameter server p0"));
     psgd__v1__job__free_unpacked(job, NULL);
     cw_end(&w);
@@ -731,7 +731,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_node_may_not_write_over_the_coordinator_s_files),
         cmocka_unit_test(a_named_node_that_is_held_by_somebody_else_is_busy),
         cmocka_unit_test(a_node_that_nobody_knows_is_dialled_by_its_address),
-        cmocka_unit_test(a_lost_node_is_named),
+        cmocka_unit_test(a_stopped_node_is_named),
         cmocka_unit_test(a_restarted_coordinator_takes_up_what_runs),
         cmocka_unit_test(a_crash_leaves_no_litter),
         cmocka_unit_test(events_are_resumed_from_a_sequence_number),
