@@ -507,7 +507,9 @@ static void a_stopped_node_is_named(void **state)
     cw_stop_node(&w, 1);
     assert_int_equal(cw_await(&w, id, STATE(FAILED)), STATE(FAILED));
     job = cw_get(&w, id);
-    assert_string_equal(job->reason, "NODE_FAILED");
+    /* It says so itself if it had begun to run; if it had not heard yet that the
+     * barrier opened, it just leaves. */
+    assert_true(strcmp(job->reason, "NODE_FAILED") == 0 || strcmp(job->reason, "NODE_LOST") == 0);
     assert_non_null(strstr(job->message, "parameter server p0"));
     psgd__v1__job__free_unpacked(job, NULL);
     cw_end(&w);
