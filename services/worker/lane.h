@@ -15,8 +15,7 @@
 
 enum {
     LANE_BATCH = 256,           /* most slices in a message */
-    LANE_SEND_BYTES = 512 << 10 /* less than this waits for more, unless it is the rest: a message
-                                 * costs as much as 100 KiB of its bytes */
+    LANE_SEND_BYTES = 512 << 10 /* less than this waits for more, unless it is the rest */
 };
 
 typedef enum lane_slice_state { SLICE_WAITS, SLICE_READY, SLICE_SENT } lane_slice_state;
