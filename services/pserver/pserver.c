@@ -5,7 +5,7 @@
 #include "services/pserver/pserver.h"
 
 #include "common/base/xalloc.h"
-#include "services/pserver/shard.h"
+#include "common/shard/shard.h"
 #include "services/pserver/streams.h"
 
 #include <stdlib.h>

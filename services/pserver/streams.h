@@ -12,7 +12,7 @@
 #define PS_SERVICES_PSERVER_STREAMS_H
 
 #include "common/node/node.h"
-#include "services/pserver/shard.h"
+#include "common/shard/shard.h"
 
 #include "psgd/v1/parameter.pb-c.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* lane.c - see lane.h: opening, breaking and ending of a lane's two streams. */
-#include "services/worker/exchange_impl.h"
+#include "services/worker/server_exchange_impl.h"
 
 #include "common/base/container_of.h"
 #include "common/base/log.h"
@@ -41,7 +41,7 @@ static void init_feedback(ps_lane *lane)
     }
 }
 
-void ps_lane_init(ps_lane *lane, ps_exchange *x, uint32_t server)
+void ps_lane_init(ps_lane *lane, ps_server_exchange *x, uint32_t server)
 {
     lane->x = x;
     lane->server = server;
@@ -142,7 +142,7 @@ void ps_lane_stream_ended(lane_stream *s, const char *what, const ps_error *erro
 
     s->stream = NULL;
     if (lane->stopping) {
-        ps_exchange_lane_ended(lane->x);
+        ps_server_exchange_lane_ended(lane->x);
         return;
     }
     if (!ps_gate_is_open(&lane->x->gate)) {

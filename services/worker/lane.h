@@ -9,7 +9,7 @@
 #ifndef PS_SERVICES_WORKER_LANE_H
 #define PS_SERVICES_WORKER_LANE_H
 
-#include "services/worker/exchange.h"
+#include "services/worker/server_exchange.h"
 
 #include "psgd/v1/parameter.pb-c.h"
 
@@ -21,6 +21,7 @@ enum {
 typedef enum lane_slice_state { SLICE_WAITS, SLICE_READY, SLICE_SENT } lane_slice_state;
 
 typedef struct ps_lane ps_lane;
+typedef struct ps_server_exchange ps_server_exchange;
 
 /* One of a lane's two streams: opened, broken, opened again. */
 typedef struct lane_stream {
@@ -32,7 +33,7 @@ typedef struct lane_stream {
 } lane_stream;
 
 struct ps_lane {
-    ps_exchange *x;
+    ps_server_exchange *x;
     uint32_t server;
     ps_channel *channel;
     const uint32_t *owned; /* slices, ascending */
@@ -71,10 +72,10 @@ struct ps_lane {
     uint64_t counted[4]; /* of the channel: bytes out, in, messages out, in */
 };
 
-void ps_lane_init(ps_lane *lane, ps_exchange *x, uint32_t server);
+void ps_lane_init(ps_lane *lane, ps_server_exchange *x, uint32_t server);
 void ps_lane_fini(ps_lane *lane); /* both streams have ended */
 void ps_lane_open(ps_lane *lane);
-void ps_lane_stop(ps_lane *lane); /* ps_exchange_lane_ended follows when it has */
+void ps_lane_stop(ps_lane *lane); /* ps_server_exchange_lane_ended follows when it has */
 bool ps_lane_is_over(const ps_lane *lane);
 
 /* A contribution begins: nothing of it is ready. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* lane_pull.c - the pull stream of a lane: wishes out, weights in. */
-#include "services/worker/exchange_impl.h"
+#include "services/worker/server_exchange_impl.h"
 
 #include <string.h>
 
@@ -48,7 +48,7 @@ void ps_lane_wish(ps_lane *lane, uint64_t clock)
 static ps_status take_slice(ps_lane *lane, const Psgd__V1__Encoding *head, ps_payload *payload,
                             size_t at, bool *is_new)
 {
-    const ps_exchange *x = lane->x;
+    const ps_server_exchange *x = lane->x;
     uint8_t scratch[PS_SLICE_VALUES * sizeof(float)];
     const ps_slice *slice;
     const ps_codec *codec;
@@ -101,7 +101,7 @@ static void on_message(void *arg, const ProtobufCMessage *head, ps_payload *payl
     size_t at = 0;
 
     ps_lane_stream_works(&lane->pull);
-    ps_exchange_count(lane->x, lane);
+    ps_server_exchange_count(lane->x, lane);
     if (!lane->wish_open || reply->clock != lane->wish || reply->n_slices > LANE_BATCH ||
         reply->n_slices > lane->wish_left) {
         refuse(lane, ps_fail(PS_DATA_LOSS,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* lane_push.c - the push stream of a lane: contributions out, acknowledgements in. */
-#include "services/worker/exchange_impl.h"
+#include "services/worker/server_exchange_impl.h"
 
 #include "common/base/draw.h"
 #include "common/codec/feedback.h"
@@ -94,7 +94,7 @@ static size_t add_piece(ps_piece *pieces, size_t count, ps_buf *buf, const void 
 static size_t encode_slice(ps_lane *lane, uint32_t position, size_t i, ps_buf **out,
                            size_t piece_count)
 {
-    const ps_exchange *x = lane->x;
+    const ps_server_exchange *x = lane->x;
     const ps_slice *slice = &x->layout->slices[lane->owned[position]];
     const ps_codec_choice *up = &x->plan->up[slice->variable];
     const float *grad = gradient_of(lane, slice);
@@ -192,7 +192,7 @@ static void on_message(void *arg, const ProtobufCMessage *head, ps_payload *payl
 
     (void)payload;
     ps_lane_stream_works(&lane->push);
-    ps_exchange_count(lane->x, lane);
+    ps_server_exchange_count(lane->x, lane);
     /* One for an earlier contribution is the echo of a repetition. */
     if (lane->has_contribution && ack->clock == lane->clock && ack->block == lane->block) {
         lane->has_contribution = false;

@@ -7,8 +7,8 @@
 #include "common/artifact/report.h"
 #include "common/base/container_of.h"
 #include "common/base/xalloc.h"
-#include "services/worker/exchange.h"
-#include "services/worker/trainer.h"
+#include "common/train/trainer.h"
+#include "services/worker/server_exchange.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -64,7 +64,7 @@ static void on_trained(ps_event *self, bool ok)
     w->is_training = false;
     w->stats = ps_exchange_get_stats(w->exchange);
     w->waited_s = ps_gate_waited_s(ps_exchange_gate(w->exchange), whom, sizeof whom);
-    ps_exchange_stop(w->exchange, &w->closed);
+    ps_server_exchange_stop(w->exchange, &w->closed);
 }
 
 static void on_closed(ps_event *self, bool ok)
@@ -111,7 +111,15 @@ void ps_worker_set_node(ps_worker *worker, ps_node *node)
 static ps_status prepare(void *state, ps_session *session)
 {
     ps_worker *w = state;
-    ps_status st = ps_trainer_create(session, &w->trainer);
+    ps_trainer_conf conf = {
+        .job_id = session->job_id,
+        .folder = session->folder,
+        .rank = session->rank,
+        .plan = session->plan,
+        .data = session->data,
+        .weights = session->weights,
+    };
+    ps_status st = ps_trainer_create(&conf, &w->trainer);
 
     if (ps_is_ok(&st)) {
         w->session = session;
@@ -121,22 +129,30 @@ static ps_status prepare(void *state, ps_session *session)
     return st;
 }
 
+/* On the trainer's thread. */
+static void post_trained(void *arg)
+{
+    ps_worker *w = arg;
+
+    ps_loop_post(w->loop, &w->trained);
+}
+
 static void run(void *state)
 {
     ps_worker *w = state;
-    ps_exchange_conf conf = {
+    ps_server_exchange_conf conf = {
         .loop = w->loop,
         .session = w->session,
         .incarnation = ps_node_incarnation(w->node),
-        .weights = ps_trainer_weights(w->trainer),
+        .weights = w->session->weights,
         .grad = ps_trainer_grad(w->trainer),
     };
     ps_status st;
 
-    w->exchange = ps_exchange_create(&conf);
-    ps_exchange_start(w->exchange);
+    w->exchange = ps_server_exchange_create(&conf);
+    ps_server_exchange_start(w->exchange);
     w->is_training = true;
-    st = ps_trainer_start(w->trainer, w->exchange, w->loop, &w->trained);
+    st = ps_trainer_start(w->trainer, w->exchange, post_trained, w);
     if (!ps_is_ok(&st)) {
         ps_gate_fail(ps_exchange_gate(w->exchange), &st);
         ps_loop_post(w->loop, &w->trained);

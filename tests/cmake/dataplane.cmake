@@ -10,7 +10,7 @@ add_library(ps_dataplane_world STATIC
 target_include_directories(ps_dataplane_world SYSTEM PRIVATE ${CMOCKA_INCLUDE_DIR})
 target_link_libraries(ps_dataplane_world PUBLIC ps_pserver ps_worker)
 
-ps_test(unit test_gate ps_worker)
+ps_test(unit test_gate ps_train)
 ps_test(system test_exchange ps_dataplane_world)
 ps_test(system test_exchange_life ps_dataplane_world)
 ps_test(system test_streams ps_dataplane_world)

@@ -130,7 +130,7 @@ static void *run(void *arg)
 static void open_exchange(void *arg)
 {
     fake_worker *w = arg;
-    ps_exchange_conf conf = {
+    ps_server_exchange_conf conf = {
         .loop = w->on->loop,
         .session = &w->session,
         .incarnation = w->incarnation,
@@ -138,8 +138,8 @@ static void open_exchange(void *arg)
         .grad = w->grad,
     };
 
-    w->exchange = ps_exchange_create(&conf);
-    ps_exchange_start(w->exchange);
+    w->exchange = ps_server_exchange_create(&conf);
+    ps_server_exchange_start(w->exchange);
 }
 
 void fake_worker_start(fake_worker *w, uint32_t rank)
@@ -183,7 +183,7 @@ static void close_exchange(void *arg)
 {
     closing *c = arg;
 
-    ps_exchange_stop(c->w->exchange, &c->closed.event);
+    ps_server_exchange_stop(c->w->exchange, &c->closed.event);
 }
 
 void fake_worker_join(fake_worker *w)

@@ -9,7 +9,7 @@
 #ifndef PS_TESTS_SUPPORT_FAKE_WORKER_H
 #define PS_TESTS_SUPPORT_FAKE_WORKER_H
 
-#include "services/worker/exchange.h"
+#include "services/worker/server_exchange.h"
 #include "tests/support/dataplane.h"
 
 /* How gradients come about. */

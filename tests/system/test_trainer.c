@@ -9,7 +9,8 @@
 #include "common/artifact/safetensors.h"
 #include "common/base/xalloc.h"
 #include "common/nn/blas.h"
-#include "services/worker/trainer.h"
+#include "common/train/trainer.h"
+#include "services/worker/server_exchange.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -20,6 +21,7 @@ enum { WORKERS_MAX = 4, SERVERS_MAX = 3, TRAIN = 2000, TEST = 500 };
 
 typedef struct trainee {
     ps_session session;
+    ps_loop *loop;
     ps_trainer *trainer;
     ps_exchange *exchange;
     flag done, closed;
@@ -76,7 +78,13 @@ static void begin(world *w, uint32_t workers, uint32_t servers, const char *choi
         dp_worker_session(&w->job, i, &t->session);
         t->session.data = glyphs;
         snprintf(t->session.folder, sizeof t->session.folder, "%s", w->folder.path);
-        st = ps_trainer_create(&t->session, &t->trainer);
+        st = ps_trainer_create(&(ps_trainer_conf){.job_id = t->session.job_id,
+                                                  .folder = t->session.folder,
+                                                  .rank = i,
+                                                  .plan = t->session.plan,
+                                                  .data = glyphs,
+                                                  .weights = t->session.weights},
+                               &t->trainer);
         assert_string_equal(st.text, "");
     }
 }
@@ -86,21 +94,29 @@ typedef struct opening {
     trainee *t;
 } opening;
 
+static void post_done(void *arg)
+{
+    trainee *t = arg;
+
+    ps_loop_post(t->loop, &t->done.event);
+}
+
 static void open_worker(void *arg)
 {
     const opening *o = arg;
-    ps_exchange_conf conf = {
+    ps_server_exchange_conf conf = {
         .loop = o->w->working.loop,
         .session = &o->t->session,
         .incarnation = 1,
-        .weights = ps_trainer_weights(o->t->trainer),
+        .weights = o->t->session.weights,
         .grad = ps_trainer_grad(o->t->trainer),
     };
     ps_status st;
 
-    o->t->exchange = ps_exchange_create(&conf);
-    ps_exchange_start(o->t->exchange);
-    st = ps_trainer_start(o->t->trainer, o->t->exchange, o->w->working.loop, &o->t->done.event);
+    o->t->exchange = ps_server_exchange_create(&conf);
+    ps_server_exchange_start(o->t->exchange);
+    o->t->loop = o->w->working.loop;
+    st = ps_trainer_start(o->t->trainer, o->t->exchange, post_done, o->t);
     if (!ps_is_ok(&st)) {
         abort();
     }
@@ -119,7 +135,7 @@ static void close_worker(void *arg)
 {
     trainee *t = arg;
 
-    ps_exchange_stop(t->exchange, &t->closed.event);
+    ps_server_exchange_stop(t->exchange, &t->closed.event);
 }
 
 static void join(world *w)

@@ -2,7 +2,7 @@
 /* test_gate.c - what the training thread waits for, and what ends a wait. */
 #include "tests/support/cmocka_all.h"
 
-#include "services/worker/gate.h"
+#include "common/train/gate.h"
 
 #include "common/base/clock.h"
 

@@ -34,8 +34,8 @@
  * are at most (contributors - 1) times the encoded size of all slices; buffers
  * are rounded up to powers of two, and the pool keeps what it once needed.
  */
-#ifndef PS_SERVICES_PSERVER_SHARD_H
-#define PS_SERVICES_PSERVER_SHARD_H
+#ifndef PS_COMMON_SHARD_SHARD_H
+#define PS_COMMON_SHARD_SHARD_H
 
 #include "common/base/buf.h"
 #include "common/base/status.h"

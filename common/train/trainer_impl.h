@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* trainer_impl.h - what trainer.c and trainer_files.c share; for them only. */
-#ifndef PS_SERVICES_WORKER_TRAINER_IMPL_H
-#define PS_SERVICES_WORKER_TRAINER_IMPL_H
+#ifndef PS_COMMON_TRAIN_TRAINER_IMPL_H
+#define PS_COMMON_TRAIN_TRAINER_IMPL_H
 
-#include "services/worker/trainer.h"
+#include "common/train/trainer.h"
 
 #include "common/artifact/report.h"
 
 #include <pthread.h>
 
 struct ps_trainer {
-    const ps_session *session;
+    ps_trainer_conf conf;
     const ps_plan *plan;
     ps_exchange *exchange;
     ps_gate *gate;
-    ps_loop *loop;
-    ps_event *done;
+    void (*done)(void *arg);
+    void *done_arg;
     pthread_t thread;
     bool started;
     ps_status result;
@@ -38,7 +38,7 @@ struct ps_trainer {
     ps_trainer_progress progress;
 };
 
-/* The files of a worker in the session's folder. Trainer's thread. */
+/* The files of a worker in the job's folder. Trainer's thread. */
 PS_MUST_USE ps_status ps_trainer_open_reports(ps_trainer *t);
 PS_MUST_USE ps_status ps_trainer_close_reports(ps_trainer *t); /* those that are open */
 PS_MUST_USE ps_status ps_trainer_write_model(ps_trainer *t);

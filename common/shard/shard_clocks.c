@@ -4,7 +4,7 @@
  * Minima are kept with the number of those who are at them, so that a push
  * costs a count and only the last one of a clock looks at the others.
  */
-#include "services/pserver/shard_state.h"
+#include "common/shard/shard_state.h"
 
 #include <assert.h>
 

@@ -6,8 +6,8 @@
  * stopped. Every wait has a deadline and says whom it waits for. A *lane* is
  * the pair of streams to one parameter server.
  */
-#ifndef PS_SERVICES_WORKER_GATE_H
-#define PS_SERVICES_WORKER_GATE_H
+#ifndef PS_COMMON_TRAIN_GATE_H
+#define PS_COMMON_TRAIN_GATE_H
 
 #include "common/base/status.h"
 #include "common/job/layout.h"

@@ -4,8 +4,8 @@
  * Buffers come in powers of two and go back to lists by size, so that a shard
  * in its stride never calls malloc. Private to the shard.
  */
-#ifndef PS_SERVICES_PSERVER_PARK_H
-#define PS_SERVICES_PSERVER_PARK_H
+#ifndef PS_COMMON_SHARD_PARK_H
+#define PS_COMMON_SHARD_PARK_H
 
 #include "common/codec/codec.h"
 

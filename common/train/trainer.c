@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* trainer.c - see trainer.h. */
-#include "services/worker/trainer_impl.h"
+#include "common/train/trainer_impl.h"
 
 #include "common/base/clock.h"
 #include "common/base/draw.h"
@@ -37,13 +37,13 @@ static ps_status take_memory(ps_trainer *t)
     return ps_ok();
 }
 
-ps_status ps_trainer_create(const ps_session *session, ps_trainer **out)
+ps_status ps_trainer_create(const ps_trainer_conf *conf, ps_trainer **out)
 {
-    const ps_plan *plan = session->plan;
+    const ps_plan *plan = conf->plan;
     ps_trainer *t = ps_xcalloc(1, sizeof *t);
     ps_status st;
 
-    t->session = session;
+    t->conf = *conf;
     t->plan = plan;
     pthread_mutex_init(&t->mutex, NULL);
     t->batch = plan->spec->block_size > EVAL_BATCH ? plan->spec->block_size : EVAL_BATCH;
@@ -55,7 +55,7 @@ ps_status ps_trainer_create(const ps_session *session, ps_trainer **out)
         ps_trainer_destroy(t);
         return st;
     }
-    t->weights = session->weights;
+    t->weights = conf->weights;
     *out = t;
     return ps_ok();
 }
@@ -76,11 +76,6 @@ void ps_trainer_destroy(ps_trainer *t)
     free(t->order);
     pthread_mutex_destroy(&t->mutex);
     free(t);
-}
-
-float *ps_trainer_weights(ps_trainer *t)
-{
-    return t->weights;
 }
 
 ps_buf *ps_trainer_grad(ps_trainer *t)
@@ -150,15 +145,15 @@ static bool train_block(ps_trainer *t, uint32_t batch, uint32_t i, ps_score *sco
 {
     const ps_plan *plan = t->plan;
     const ps_assignment *a = plan->assignment;
-    uint32_t held = a->held_count[t->session->rank];
-    uint32_t block = a->held[t->session->rank][i];
+    uint32_t held = a->held_count[t->conf.rank];
+    uint32_t block = a->held[t->conf.rank][i];
     uint32_t size = plan->spec->block_size;
     const uint32_t *index =
         t->order + ((size_t)batch * a->block_count + block) * size; /* t B + k S */
     ps_model_hooks hooks = {.need = need, .ready = ready, .arg = t};
     bool per_block = plan->update->per_block, last = i + 1 == held;
 
-    ps_dataset_gather(t->session->data, PS_TRAIN, index, 0, size, t->x, t->labels);
+    ps_dataset_gather(t->conf.data, PS_TRAIN, index, 0, size, t->x, t->labels);
     t->sends = per_block || last;
     if ((per_block || i == 0) &&
         !ps_exchange_begin(t->exchange, t->clock, per_block ? block : 0, per_block ? last : true)) {
@@ -217,7 +212,7 @@ static bool skip_step(ps_trainer *t, uint32_t epoch)
 
 static bool step(ps_trainer *t, uint32_t epoch, uint32_t batch)
 {
-    uint32_t held = t->plan->assignment->held_count[t->session->rank];
+    uint32_t held = t->plan->assignment->held_count[t->conf.rank];
     ps_score score = {0};
 
     if (ps_exchange_may_be_overtaken(t->exchange)) {
@@ -248,7 +243,7 @@ static bool step(ps_trainer *t, uint32_t epoch, uint32_t batch)
 /* The whole test set on the weights of the clock that comes next. */
 static bool evaluate(ps_trainer *t, uint32_t epoch)
 {
-    uint32_t count = ps_dataset_count(t->session->data, PS_TEST);
+    uint32_t count = ps_dataset_count(t->conf.data, PS_TEST);
     ps_score score = {0};
     ps_eval_row row;
 
@@ -263,7 +258,7 @@ static bool evaluate(ps_trainer *t, uint32_t epoch)
     for (uint32_t at = 0; at < count && ps_gate_is_open(t->gate); at += EVAL_BATCH) {
         uint32_t n = count - at < EVAL_BATCH ? count - at : EVAL_BATCH;
 
-        ps_dataset_gather(t->session->data, PS_TEST, NULL, at, n, t->x, t->labels);
+        ps_dataset_gather(t->conf.data, PS_TEST, NULL, at, n, t->x, t->labels);
         ps_model_eval(t->model, t->weights, t->x, t->labels, n, &score);
     }
     if (score.samples < count) {
@@ -311,7 +306,7 @@ static void *run(void *arg)
     t->began_us = t->last_row_us = ps_clock_us();
     if (ps_is_ok(&st)) {
         if (train(t)) {
-            st = t->session->rank == 0 ? ps_trainer_write_model(t) : ps_ok();
+            st = t->conf.rank == 0 ? ps_trainer_write_model(t) : ps_ok();
         } else {
             st = ps_gate_failure(t->gate);
             if (ps_is_ok(&st)) {
@@ -321,18 +316,18 @@ static void *run(void *arg)
     }
     end = ps_trainer_close_reports(t);
     t->result = ps_is_ok(&st) ? end : st;
-    ps_loop_post(t->loop, t->done);
+    t->done(t->done_arg);
     return NULL;
 }
 
-ps_status ps_trainer_start(ps_trainer *t, ps_exchange *exchange, ps_loop *loop, ps_event *done)
+ps_status ps_trainer_start(ps_trainer *t, ps_exchange *exchange, void (*done)(void *arg), void *arg)
 {
     int err;
 
     t->exchange = exchange;
     t->gate = ps_exchange_gate(exchange);
-    t->loop = loop;
     t->done = done;
+    t->done_arg = arg;
     err = pthread_create(&t->thread, NULL, run, t);
     if (err != 0) {
         t->result = ps_fail_errno(err, "training thread");

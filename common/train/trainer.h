@@ -6,12 +6,15 @@
  * evaluates on the whole test set. A step that was over before its weights came
  * (with redundancy: others brought the same blocks) is skipped: no row is
  * written for it, and none for an epoch that ends so. It writes the reports and, on rank 0, the
- * model file into the session's folder.
+ * model file into the job's folder.
  */
-#ifndef PS_SERVICES_WORKER_TRAINER_H
-#define PS_SERVICES_WORKER_TRAINER_H
+#ifndef PS_COMMON_TRAIN_TRAINER_H
+#define PS_COMMON_TRAIN_TRAINER_H
 
-#include "services/worker/exchange.h"
+#include "common/base/buf.h"
+#include "common/data/dataset.h"
+#include "common/job/plan.h"
+#include "common/train/exchange.h"
 
 typedef struct ps_trainer ps_trainer;
 
@@ -25,18 +28,25 @@ typedef struct ps_trainer_progress {
     double eval_loss, eval_accuracy;
 } ps_trainer_progress;
 
-/* Takes all memory it will need, RESOURCE_EXHAUSTED if there is too little. The
- * session is kept. */
-PS_MUST_USE ps_status ps_trainer_create(const ps_session *session, ps_trainer **out);
+/* Whose share of what. All pointers are kept. */
+typedef struct ps_trainer_conf {
+    const char *job_id;
+    const char *folder; /* for its files */
+    uint32_t rank;
+    const ps_plan *plan;
+    const ps_dataset *data;
+    float *weights; /* (param_count) initial; also where an exchange writes later ones */
+} ps_trainer_conf;
 
-/* Initial weights in place; also where an exchange writes later ones. */
-float *ps_trainer_weights(ps_trainer *t);
-ps_buf *ps_trainer_grad(ps_trainer *t);
+/* Takes all memory it will need, RESOURCE_EXHAUSTED if there is too little. */
+PS_MUST_USE ps_status ps_trainer_create(const ps_trainer_conf *conf, ps_trainer **out);
 
-/* Starts the thread; `done` is posted to `loop` when it has ended, by itself or
- * because the exchange's gate was closed. */
-PS_MUST_USE ps_status ps_trainer_start(ps_trainer *t, ps_exchange *exchange, ps_loop *loop,
-                                       ps_event *done);
+ps_buf *ps_trainer_grad(ps_trainer *t); /* the gradient block, for the exchange */
+
+/* Starts the thread. Its last act, having ended by itself or because the
+ * exchange's gate was closed, is done(arg). */
+PS_MUST_USE ps_status ps_trainer_start(ps_trainer *t, ps_exchange *exchange,
+                                       void (*done)(void *arg), void *arg);
 
 /* After `done`: how it ended. CANCELLED if it was stopped. */
 ps_status ps_trainer_result(ps_trainer *t);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* shard_create.c - a shard from its configuration, and its end. */
-#include "services/pserver/shard_state.h"
+#include "common/shard/shard_state.h"
 
 #include "common/base/xalloc.h"
 

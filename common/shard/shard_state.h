@@ -3,11 +3,11 @@
  *
  * Letters: S slices, K contributors, W workers.
  */
-#ifndef PS_SERVICES_PSERVER_SHARD_STATE_H
-#define PS_SERVICES_PSERVER_SHARD_STATE_H
+#ifndef PS_COMMON_SHARD_SHARD_STATE_H
+#define PS_COMMON_SHARD_SHARD_STATE_H
 
-#include "services/pserver/park.h"
-#include "services/pserver/shard.h"
+#include "common/shard/park.h"
+#include "common/shard/shard.h"
 
 typedef struct shard_slice {
     ps_shard_slice conf;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* exchange_impl.h - what exchange.c and the lanes share; for them only. */
-#ifndef PS_SERVICES_WORKER_EXCHANGE_IMPL_H
-#define PS_SERVICES_WORKER_EXCHANGE_IMPL_H
+/* server_exchange_impl.h - what server_exchange.c and the lanes share; for them only. */
+#ifndef PS_SERVICES_WORKER_SERVER_EXCHANGE_IMPL_H
+#define PS_SERVICES_WORKER_SERVER_EXCHANGE_IMPL_H
 
-#include "services/worker/exchange.h"
 #include "services/worker/lane.h"
+#include "services/worker/server_exchange.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -23,7 +23,8 @@ typedef struct exchange_box {
     size_t unseen_bytes; /* of those that became ready since the last kick, as float32 */
 } exchange_box;
 
-struct ps_exchange {
+struct ps_server_exchange {
+    ps_exchange base;
     ps_loop *loop;
     const ps_session *session;
     const ps_plan *plan;
@@ -57,9 +58,9 @@ struct ps_exchange {
 };
 
 /* A stream of a lane has ended for good. */
-void ps_exchange_lane_ended(ps_exchange *x);
+void ps_server_exchange_lane_ended(ps_server_exchange *x);
 /* Adds what a lane's channel has carried since the last time. */
-void ps_exchange_count(ps_exchange *x, ps_lane *lane);
+void ps_server_exchange_count(ps_server_exchange *x, ps_lane *lane);
 
 /* lane_push.c, lane_pull.c: a stream was opened or may go on. */
 extern const ps_stream_events ps_lane_push_events, ps_lane_pull_events;

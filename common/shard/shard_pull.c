@@ -5,7 +5,7 @@
  * become ready since the policy was last asked about them. So a call after
  * which nothing is ready costs a look at S / 64 words.
  */
-#include "services/pserver/shard_state.h"
+#include "common/shard/shard_state.h"
 
 #include "common/base/draw.h"
 

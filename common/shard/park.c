@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* park.c - see park.h. */
-#include "services/pserver/park.h"
+#include "common/shard/park.h"
 #include "common/base/xalloc.h"
 
 #include <assert.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gate.c - see gate.h. */
-#include "services/worker/gate.h"
+#include "common/train/gate.h"
 
 #include "common/base/clock.h"
 #include "common/base/xalloc.h"

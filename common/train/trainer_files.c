@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* trainer_files.c - see trainer.h: reports and the model file. */
-#include "services/worker/trainer_impl.h"
+#include "common/train/trainer_impl.h"
 
 #include "common/artifact/safetensors.h"
 #include "common/base/xalloc.h"
@@ -13,9 +13,9 @@ static ps_status path_of(const ps_trainer *t, const char *prefix, const char *su
 {
     char name[160], rank[16];
 
-    snprintf(rank, sizeof rank, "%u", t->session->rank);
+    snprintf(rank, sizeof rank, "%u", t->conf.rank);
     ps_artifact_name(name, sizeof name, prefix, t->plan->spec->title, rank, suffix);
-    if ((size_t)snprintf(path, cap, "%s/%s", t->session->folder, name) >= cap) {
+    if ((size_t)snprintf(path, cap, "%s/%s", t->conf.folder, name) >= cap) {
         return ps_fail(PS_INVALID_ARGUMENT, "path too long: %s", name);
     }
     return ps_ok();
@@ -56,7 +56,7 @@ ps_status ps_trainer_write_model(ps_trainer *t)
     ps_tensor *tensors = ps_xcalloc(layout->variable_count, sizeof *tensors);
     char path[768], step_text[24];
     ps_meta meta[] = {
-        {"job", t->session->job_id}, {"step", step_text}, {"title", t->plan->spec->title}};
+        {"job", t->conf.job_id}, {"step", step_text}, {"title", t->plan->spec->title}};
     ps_status st = path_of(t, "MODEL", ".safetensors", path, sizeof path);
 
     snprintf(step_text, sizeof step_text, "%llu", (unsigned long long)t->clock);

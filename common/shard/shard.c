@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* shard.c - takes contributions, and steps the weights when it is time. */
-#include "services/pserver/shard_state.h"
+#include "common/shard/shard_state.h"
 
 #include "common/base/xalloc.h"
 

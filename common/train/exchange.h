@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* exchange.h - how a worker's contributions become everybody's weights, seen by the trainer.
+ *
+ * The trainer says which gradients are final; whatever is behind the table
+ * merges them with the other workers' and writes new weights into the block
+ * that the trainer reads. It may be parameter servers over the network
+ * (services/worker/server_exchange.h) or anything else that keeps these
+ * promises:
+ *
+ *   a contribution is in the gradient block, which is the exchange's from
+ *   `ready` until the gate has all acknowledgements;
+ *   weights are in place when the gate says so, and stay as they are until the
+ *   variable is `ready` in the last contribution of the clock.
+ *
+ * All functions are for the one training thread, if nothing else is said.
+ */
+#ifndef PS_COMMON_TRAIN_EXCHANGE_H
+#define PS_COMMON_TRAIN_EXCHANGE_H
+
+#include "common/train/gate.h"
+
+/* What has crossed the wire, and what it would have been as plain float32. */
+typedef struct ps_exchange_stats {
+    uint64_t bytes_up, bytes_down, bytes_up_float32, bytes_down_float32;
+    uint64_t messages_up, messages_down;
+} ps_exchange_stats;
+
+typedef struct ps_exchange ps_exchange;
+
+typedef struct ps_exchange_ops {
+    /* Begins the contribution (clock, block), the last of its clock or not:
+     * waits until the gradient block is free. False: go home. */
+    bool (*begin)(ps_exchange *x, uint64_t clock, uint32_t block, bool is_last);
+
+    /* These variables of the contribution are final, and their weights are no
+     * longer read in this step. */
+    void (*ready)(ps_exchange *x, uint32_t first_variable, uint32_t count);
+
+    /* May other workers bring what this one has not brought yet? Then the
+     * trainer waits for all weights before it begins a step, and skips it if
+     * the gate says that it was overtaken. Any thread. */
+    bool (*may_be_overtaken)(const ps_exchange *x);
+
+    /* Instead of contributions to `clock`: nothing is sent, the weights of the
+     * next clock are asked for. False: go home. */
+    bool (*leave_out)(ps_exchange *x, uint64_t clock);
+
+    /* Any thread. */
+    ps_exchange_stats (*stats)(ps_exchange *x);
+} ps_exchange_ops;
+
+/* The first member of whatever implements it. */
+struct ps_exchange {
+    const ps_exchange_ops *ops;
+    ps_gate *gate;
+};
+
+static inline ps_gate *ps_exchange_gate(ps_exchange *x)
+{
+    return x->gate;
+}
+
+static inline bool ps_exchange_begin(ps_exchange *x, uint64_t clock, uint32_t block, bool is_last)
+{
+    return x->ops->begin(x, clock, block, is_last);
+}
+
+static inline void ps_exchange_ready(ps_exchange *x, uint32_t first_variable, uint32_t count)
+{
+    x->ops->ready(x, first_variable, count);
+}
+
+static inline bool ps_exchange_may_be_overtaken(const ps_exchange *x)
+{
+    return x->ops->may_be_overtaken(x);
+}
+
+static inline bool ps_exchange_skip(ps_exchange *x, uint64_t clock)
+{
+    return x->ops->leave_out(x, clock);
+}
+
+static inline ps_exchange_stats ps_exchange_get_stats(ps_exchange *x)
+{
+    return x->ops->stats(x);
+}
+
+#endif

@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* server_exchange.c - see server_exchange.h: the box between trainer and loop, and the lanes' life.
+ */
+#include "services/worker/server_exchange_impl.h"
+
+#include "common/base/container_of.h"
+#include "common/base/xalloc.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+static ps_server_exchange *of(ps_exchange *exchange)
+{
+    return PS_CONTAINER_OF(exchange, ps_server_exchange, base);
+}
+
+static void begin_lanes(ps_server_exchange *x, const exchange_box *now)
+{
+    x->seen = now->number;
+    for (uint32_t i = 0; i < x->lane_count; i++) {
+        if (now->is_skip) {
+            ps_lane_skip(&x->lanes[i], now->clock);
+        } else {
+            ps_lane_contribution(&x->lanes[i], now->clock, now->block, now->is_last);
+        }
+    }
+}
+
+/* The lanes learn of a new contribution and of variables that became final. */
+static void on_kick(ps_event *self, bool ok)
+{
+    ps_server_exchange *x = PS_CONTAINER_OF(self, ps_server_exchange, kick);
+    uint32_t fresh_count = 0;
+    exchange_box now;
+
+    pthread_mutex_lock(&x->box.mutex);
+    x->box.kicked = false;
+    now = x->box;
+    if (now.number != x->seen) {
+        x->taken = 0;
+    }
+    while (x->taken < x->box.ready_count) {
+        x->fresh[fresh_count++] = x->box.ready[x->taken++];
+    }
+    pthread_mutex_unlock(&x->box.mutex);
+
+    if (!ok || x->stopping) {
+        ps_server_exchange_lane_ended(x);
+        return;
+    }
+    if (now.number != x->seen) {
+        begin_lanes(x, &now);
+    }
+    for (uint32_t i = 0; i < fresh_count; i++) {
+        uint32_t v = x->fresh[i];
+
+        for (uint32_t s = x->layout->first_slice[v]; s < x->layout->first_slice[v + 1]; s++) {
+            ps_lane_slice_ready(&x->lanes[x->layout->slices[s].server], x->position[s]);
+        }
+    }
+    for (uint32_t i = 0; i < x->lane_count; i++) {
+        ps_lane_pump(&x->lanes[i]);
+    }
+}
+
+static void on_over(ps_event *self, bool ok)
+{
+    ps_server_exchange *x = PS_CONTAINER_OF(self, ps_server_exchange, over);
+    ps_event *done = x->done;
+
+    for (uint32_t i = 0; i < x->lane_count; i++) {
+        ps_lane_fini(&x->lanes[i]);
+    }
+    ps_gate_fini(&x->gate);
+    pthread_mutex_destroy(&x->box.mutex);
+    ps_buf_unref(x->grad);
+    free(x->box.ready);
+    free(x->fresh);
+    free(x->position);
+    free(x->lanes);
+    free(x);
+    done->fire(done, ok);
+}
+
+static bool may_be_overtaken(const ps_exchange *exchange)
+{
+    const ps_server_exchange *x = PS_CONTAINER_OF(exchange, const ps_server_exchange, base);
+
+    return x->plan->update->per_block && x->plan->update_facts.redundancy > 1 &&
+           x->plan->policy->is_deterministic;
+}
+
+/* A new thing in the box; the mutex is held from here on. */
+static void open_box(ps_server_exchange *x, uint64_t clock, uint32_t block, bool is_last,
+                     bool is_skip)
+{
+    pthread_mutex_lock(&x->box.mutex);
+    x->box.number++;
+    x->box.clock = clock;
+    x->box.block = block;
+    x->box.is_last = is_last;
+    x->box.is_skip = is_skip;
+    x->box.ready_count = 0;
+    x->box.unseen_bytes = 0;
+}
+
+/* Lets go of the mutex and sees to it that the loop looks. */
+static void kick_and_unlock(ps_server_exchange *x)
+{
+    bool kick = !x->box.kicked;
+
+    x->box.kicked = true;
+    x->box.unseen_bytes = 0;
+    pthread_mutex_unlock(&x->box.mutex);
+    if (kick) {
+        ps_loop_post(x->loop, &x->kick);
+    }
+}
+
+static bool begin(ps_exchange *exchange, uint64_t clock, uint32_t block, bool is_last)
+{
+    ps_server_exchange *x = of(exchange);
+
+    if (!ps_gate_wait_acks(&x->gate)) {
+        return false;
+    }
+    ps_gate_owe_acks(&x->gate);
+    open_box(x, clock, block, is_last, false);
+    pthread_mutex_unlock(&x->box.mutex);
+    return true;
+}
+
+static bool leave_out(ps_exchange *exchange, uint64_t clock)
+{
+    ps_server_exchange *x = of(exchange);
+
+    if (!ps_gate_wait_acks(&x->gate)) {
+        return false;
+    }
+    open_box(x, clock, 0, true, true);
+    kick_and_unlock(x);
+    return true;
+}
+
+static void ready(ps_exchange *exchange, uint32_t first_variable, uint32_t count)
+{
+    ps_server_exchange *x = of(exchange);
+
+    pthread_mutex_lock(&x->box.mutex);
+    for (uint32_t v = first_variable; v < first_variable + count; v++) {
+        assert(x->box.ready_count < x->layout->variable_count);
+        x->box.ready[x->box.ready_count++] = v;
+        x->box.unseen_bytes += x->layout->variables[v].size * sizeof(float);
+    }
+    /* Waking the loop costs a switch of threads: not for what would not be sent yet. */
+    if (x->box.unseen_bytes >= LANE_SEND_BYTES || x->box.ready_count == x->layout->variable_count) {
+        kick_and_unlock(x);
+    } else {
+        pthread_mutex_unlock(&x->box.mutex);
+    }
+}
+
+static ps_exchange_stats stats(ps_exchange *exchange)
+{
+    ps_server_exchange *x = of(exchange);
+
+    return (ps_exchange_stats){
+        .bytes_up = atomic_load(&x->bytes_up),
+        .bytes_down = atomic_load(&x->bytes_down),
+        .bytes_up_float32 = atomic_load(&x->float32_up),
+        .bytes_down_float32 = atomic_load(&x->float32_down),
+        .messages_up = atomic_load(&x->messages_up),
+        .messages_down = atomic_load(&x->messages_down),
+    };
+}
+
+static const ps_exchange_ops ops = {
+    .begin = begin,
+    .ready = ready,
+    .may_be_overtaken = may_be_overtaken,
+    .leave_out = leave_out,
+    .stats = stats,
+};
+
+ps_exchange *ps_server_exchange_create(const ps_server_exchange_conf *conf)
+{
+    const ps_plan *plan = conf->session->plan;
+    const ps_layout *layout = &plan->layout;
+    ps_server_exchange *x = ps_xcalloc(1, sizeof *x);
+
+    x->base.ops = &ops;
+    x->base.gate = &x->gate;
+    x->loop = conf->loop;
+    x->session = conf->session;
+    x->plan = plan;
+    x->layout = layout;
+    x->incarnation = conf->incarnation;
+    x->asks_early = plan->policy->asks_early && !may_be_overtaken(&x->base);
+    x->weights = conf->weights;
+    x->grad = ps_buf_ref(conf->grad);
+    x->kick.fire = on_kick;
+    x->over.fire = on_over;
+    pthread_mutex_init(&x->box.mutex, NULL);
+    x->box.ready = ps_xcalloc(layout->variable_count, sizeof *x->box.ready);
+    x->fresh = ps_xcalloc(layout->variable_count, sizeof *x->fresh);
+    x->position = ps_xcalloc(layout->slice_count, sizeof *x->position);
+    for (uint32_t server = 0; server < layout->server_count; server++) {
+        for (uint32_t i = 0; i < layout->owned_count[server]; i++) {
+            x->position[layout->owned[server][i]] = i;
+        }
+    }
+    ps_gate_init(&x->gate, layout, (const char(*)[80])conf->session->server_ids,
+                 (int64_t)plan->spec->timeouts->step_ms * 1000);
+    x->lane_count = layout->server_count;
+    x->lanes = ps_xcalloc(x->lane_count, sizeof *x->lanes);
+    for (uint32_t i = 0; i < x->lane_count; i++) {
+        ps_lane_init(&x->lanes[i], x, i);
+    }
+    return &x->base;
+}
+
+void ps_server_exchange_start(ps_exchange *exchange)
+{
+    ps_server_exchange *x = of(exchange);
+
+    for (uint32_t i = 0; i < x->lane_count; i++) {
+        ps_lane_open(&x->lanes[i]);
+    }
+}
+
+void ps_server_exchange_stop(ps_exchange *exchange, ps_event *done)
+{
+    ps_server_exchange *x = of(exchange);
+
+    assert(!x->stopping);
+    x->stopping = true;
+    x->done = done;
+    for (uint32_t i = 0; i < x->lane_count; i++) {
+        ps_lane_stop(&x->lanes[i]);
+    }
+    ps_server_exchange_lane_ended(x);
+}
+
+void ps_server_exchange_lane_ended(ps_server_exchange *x)
+{
+    bool kicked;
+
+    if (!x->stopping || x->over_posted) {
+        return;
+    }
+    pthread_mutex_lock(&x->box.mutex);
+    kicked = x->box.kicked;
+    pthread_mutex_unlock(&x->box.mutex);
+    for (uint32_t i = 0; i < x->lane_count; i++) {
+        if (!ps_lane_is_over(&x->lanes[i])) {
+            return;
+        }
+    }
+    if (!kicked) {
+        x->over_posted = true;
+        ps_loop_post(x->loop, &x->over); /* not from within a lane's callback */
+    }
+}
+
+void ps_server_exchange_count(ps_server_exchange *x, ps_lane *lane)
+{
+    uint64_t now[4];
+
+    ps_channel_traffic(lane->channel, &now[0], &now[1], &now[2], &now[3]);
+    atomic_fetch_add(&x->bytes_up, now[0] - lane->counted[0]);
+    atomic_fetch_add(&x->bytes_down, now[1] - lane->counted[1]);
+    atomic_fetch_add(&x->messages_up, now[2] - lane->counted[2]);
+    atomic_fetch_add(&x->messages_down, now[3] - lane->counted[3]);
+    memcpy(lane->counted, now, sizeof now);
+}
