@@ -27,8 +27,9 @@ typedef struct factors {
     float rate, keep, take, epsilon;
 } factors;
 
-static factors factors_of(const ps_params *params)
+static factors factors_of(const ps_params *params, uint64_t t)
 {
+    (void)t;
     return (factors){
         .rate = (float)params->v[RATE],
         .keep = (float)params->v[RHO],
@@ -37,54 +38,23 @@ static factors factors_of(const ps_params *params)
     };
 }
 
-static inline float increment_of(factors f, float g, float *mean, float *moved)
+static inline float increment_of(factors f, ps_point x)
 {
-    float square = ps_or_zero(f.keep * *mean + f.take * (g * g));
-    float u = sqrtf(*moved + f.epsilon) / sqrtf(square + f.epsilon) * g;
+    float square = ps_or_zero(f.keep * *x.a + f.take * (x.g * x.g));
+    float u = sqrtf(*x.b + f.epsilon) / sqrtf(square + f.epsilon) * x.g;
 
-    *mean = square;
-    *moved = ps_or_zero(f.keep * *moved + f.take * (u * u));
+    *x.a = square;
+    *x.b = ps_or_zero(f.keep * *x.b + f.take * (u * u));
     return f.rate * u;
 }
 
-PS_CLONES static void increments(factors f, const float *g, float *restrict r, float *restrict s,
-                                 float *d, size_t n)
-{
-    PS_INDEPENDENT
-    for (size_t i = 0; i < n; i++) {
-        d[i] = increment_of(f, g[i], &r[i], &s[i]);
-    }
-}
-
-PS_CLONES static void steps(factors f, const float *restrict g, float *restrict r,
-                            float *restrict s, float *restrict w, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        w[i] -= increment_of(f, g[i], &r[i], &s[i]);
-    }
-}
-
-static void adadelta_increment(const ps_params *params, uint64_t t, const float *g, const float *w,
-                               float *state, float *d, size_t n)
-{
-    (void)t;
-    (void)w;
-    increments(factors_of(params), g, state, state + n, d, n);
-}
-
-static void adadelta_step(const ps_params *params, uint64_t t, const float *g, float *state,
-                          float *w, size_t n)
-{
-    (void)t;
-    steps(factors_of(params), g, state, state + n, w, n);
-}
+#define PS_RULE_SLOTS 2
+#include "common/optim/body.h"
 
 const ps_optim ps_optim_adadelta = {
     .name = "adadelta",
     .summary = "r = rho * r + (1 - rho) * g^2; u = g * sqrt(x + epsilon) / sqrt(r + epsilon); "
                "x = rho * x + (1 - rho) * u^2; d = lr * u (Zeiler 2012)",
     .params = adadelta_params,
-    .slots = 2,
-    .increment = adadelta_increment,
-    .step = adadelta_step,
+    PS_RULE_FORMS,
 };

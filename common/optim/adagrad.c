@@ -24,58 +24,30 @@ typedef struct factors {
     float rate, epsilon;
 } factors;
 
-static factors factors_of(const ps_params *params)
+static factors factors_of(const ps_params *params, uint64_t t)
 {
+    (void)t;
     return (factors){
         .rate = (float)params->v[RATE],
         .epsilon = (float)params->v[EPSILON],
     };
 }
 
-static inline float increment_of(factors f, float g, float *sum)
+static inline float increment_of(factors f, ps_point x)
 {
-    float square = ps_or_zero(*sum + g * g);
+    float square = ps_or_zero(*x.a + x.g * x.g);
 
-    *sum = square;
-    return f.rate * g / (sqrtf(square) + f.epsilon);
+    *x.a = square;
+    return f.rate * x.g / (sqrtf(square) + f.epsilon);
 }
 
-PS_CLONES static void increments(factors f, const float *g, float *restrict r, float *d, size_t n)
-{
-    PS_INDEPENDENT
-    for (size_t i = 0; i < n; i++) {
-        d[i] = increment_of(f, g[i], &r[i]);
-    }
-}
-
-PS_CLONES static void steps(factors f, const float *restrict g, float *restrict r,
-                            float *restrict w, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        w[i] -= increment_of(f, g[i], &r[i]);
-    }
-}
-
-static void adagrad_increment(const ps_params *params, uint64_t t, const float *g, const float *w,
-                              float *state, float *d, size_t n)
-{
-    (void)t;
-    (void)w;
-    increments(factors_of(params), g, state, d, n);
-}
-
-static void adagrad_step(const ps_params *params, uint64_t t, const float *g, float *state,
-                         float *w, size_t n)
-{
-    (void)t;
-    steps(factors_of(params), g, state, w, n);
-}
+#define PS_RULE_SLOTS 1
+#include "common/optim/body.h"
 
 const ps_optim ps_optim_adagrad = {
     .name = "adagrad",
     .summary = "r = r + g^2; d = lr * g / (sqrt(r) + epsilon) (Duchi, Hazan, Singer 2011)",
     .params = adagrad_params,
-    .slots = 1,
-    .increment = adagrad_increment,
-    .step = adagrad_step,
+    .rests_at_zero = true,
+    PS_RULE_FORMS,
 };

@@ -9,42 +9,25 @@ static const ps_param adam_params[] = {
     {.name = NULL},
 };
 
-PS_CLONES static void increments(ps_adam_factors f, const float *g, float *restrict r,
-                                 float *restrict s, float *d, size_t n)
+typedef ps_adam_factors factors;
+
+static factors factors_of(const ps_params *params, uint64_t t)
 {
-    PS_INDEPENDENT
-    for (size_t i = 0; i < n; i++) {
-        d[i] = ps_adam_increment_of(f, g[i], &r[i], &s[i]);
-    }
+    return ps_adam_factors_of(params, t);
 }
 
-PS_CLONES static void steps(ps_adam_factors f, const float *restrict g, float *restrict r,
-                            float *restrict s, float *restrict w, size_t n)
+static inline float increment_of(factors f, ps_point x)
 {
-    for (size_t i = 0; i < n; i++) {
-        w[i] -= ps_adam_increment_of(f, g[i], &r[i], &s[i]);
-    }
+    return ps_adam_increment_of(f, x.g, x.a, x.b);
 }
 
-static void adam_increment(const ps_params *params, uint64_t t, const float *g, const float *w,
-                           float *state, float *d, size_t n)
-{
-    (void)w;
-    increments(ps_adam_factors_of(params, t), g, state, state + n, d, n);
-}
-
-static void adam_step(const ps_params *params, uint64_t t, const float *g, float *state, float *w,
-                      size_t n)
-{
-    steps(ps_adam_factors_of(params, t), g, state, state + n, w, n);
-}
+#define PS_RULE_SLOTS 2
+#include "common/optim/body.h"
 
 const ps_optim ps_optim_adam = {
     .name = "adam",
     .summary = "d = lr * mhat / (sqrt(vhat) + epsilon), moments m and v of g and g^2 "
                "corrected for bias (Kingma and Ba 2015)",
     .params = adam_params,
-    .slots = 2,
-    .increment = adam_increment,
-    .step = adam_step,
+    PS_RULE_FORMS,
 };

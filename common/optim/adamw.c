@@ -29,45 +29,17 @@ static factors factors_of(const ps_params *params, uint64_t t)
     };
 }
 
-static inline float increment_of(factors f, float g, float w, float *m, float *v)
+static inline float increment_of(factors f, ps_point x)
 {
-    return f.decay * w + ps_adam_increment_of(f.adam, g, m, v);
+    return f.decay * x.w + ps_adam_increment_of(f.adam, x.g, x.a, x.b);
 }
 
-PS_CLONES static void increments(factors f, const float *g, const float *w, float *restrict r,
-                                 float *restrict s, float *d, size_t n)
-{
-    PS_INDEPENDENT
-    for (size_t i = 0; i < n; i++) {
-        d[i] = increment_of(f, g[i], w[i], &r[i], &s[i]);
-    }
-}
-
-PS_CLONES static void steps(factors f, const float *restrict g, float *restrict r,
-                            float *restrict s, float *restrict w, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        w[i] -= increment_of(f, g[i], w[i], &r[i], &s[i]);
-    }
-}
-
-static void adamw_increment(const ps_params *params, uint64_t t, const float *g, const float *w,
-                            float *state, float *d, size_t n)
-{
-    increments(factors_of(params, t), g, w, state, state + n, d, n);
-}
-
-static void adamw_step(const ps_params *params, uint64_t t, const float *g, float *state, float *w,
-                       size_t n)
-{
-    steps(factors_of(params, t), g, state, state + n, w, n);
-}
+#define PS_RULE_SLOTS 2
+#include "common/optim/body.h"
 
 const ps_optim ps_optim_adamw = {
     .name = "adamw",
     .summary = "d = lr * weight_decay * w + the increment of adam (Loshchilov and Hutter 2019)",
     .params = adamw_params,
-    .slots = 2,
-    .increment = adamw_increment,
-    .step = adamw_step,
+    PS_RULE_FORMS,
 };

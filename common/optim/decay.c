@@ -26,46 +26,18 @@ static factors factors_of(const ps_params *params, uint64_t t)
     };
 }
 
-static inline float increment_of(factors f, float g)
+static inline float increment_of(factors f, ps_point x)
 {
-    return f.rate * g;
+    return f.rate * x.g;
 }
 
-PS_CLONES static void increments(factors f, const float *g, float *d, size_t n)
-{
-    PS_INDEPENDENT
-    for (size_t i = 0; i < n; i++) {
-        d[i] = increment_of(f, g[i]);
-    }
-}
-
-PS_CLONES static void steps(factors f, const float *restrict g, float *restrict w, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        w[i] -= increment_of(f, g[i]);
-    }
-}
-
-static void decay_increment(const ps_params *params, uint64_t t, const float *g, const float *w,
-                            float *state, float *d, size_t n)
-{
-    (void)w;
-    (void)state;
-    increments(factors_of(params, t), g, d, n);
-}
-
-static void decay_step(const ps_params *params, uint64_t t, const float *g, float *state, float *w,
-                       size_t n)
-{
-    (void)state;
-    steps(factors_of(params, t), g, w, n);
-}
+#define PS_RULE_SLOTS 0
+#include "common/optim/body.h"
 
 const ps_optim ps_optim_decay = {
     .name = "decay",
     .summary = "d = lr * g / sqrt(t)",
     .params = decay_params,
-    .slots = 0,
-    .increment = decay_increment,
-    .step = decay_step,
+    .rests_at_zero = true,
+    PS_RULE_FORMS,
 };

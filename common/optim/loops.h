@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* loops.h - what the rules of this directory share.
  *
- * A rule is an inline function of one value; its file has two loops over it, for
- * increments and for steps. For common/optim alone.
+ * A rule is an inline function of one point; body.h has the loops over it. For
+ * common/optim alone.
  */
 #ifndef PS_COMMON_OPTIM_LOOPS_H
 #define PS_COMMON_OPTIM_LOOPS_H
@@ -12,6 +12,12 @@
 #include <float.h>
 #include <math.h>
 #include <stdint.h>
+
+/* One value of a variable. */
+typedef struct ps_point {
+    float g, w;   /* gradient, weight */
+    float *a, *b; /* its state; NULL: the rule has none, or only one */
+} ps_point;
 
 /* Before a loop whose pointers are equal or overlap nothing: no turn of it
  * reads what another one writes. */

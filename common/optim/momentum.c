@@ -24,58 +24,29 @@ typedef struct factors {
     float rate, keep;
 } factors;
 
-static factors factors_of(const ps_params *params)
+static factors factors_of(const ps_params *params, uint64_t t)
 {
+    (void)t;
     return (factors){
         .rate = (float)params->v[RATE],
         .keep = (float)params->v[MOMENTUM],
     };
 }
 
-static inline float increment_of(factors f, float g, float *sum)
+static inline float increment_of(factors f, ps_point x)
 {
-    float u = ps_or_zero(f.keep * *sum + g);
+    float u = ps_or_zero(f.keep * *x.a + x.g);
 
-    *sum = u;
+    *x.a = u;
     return f.rate * u;
 }
 
-PS_CLONES static void increments(factors f, const float *g, float *restrict r, float *d, size_t n)
-{
-    PS_INDEPENDENT
-    for (size_t i = 0; i < n; i++) {
-        d[i] = increment_of(f, g[i], &r[i]);
-    }
-}
-
-PS_CLONES static void steps(factors f, const float *restrict g, float *restrict r,
-                            float *restrict w, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        w[i] -= increment_of(f, g[i], &r[i]);
-    }
-}
-
-static void momentum_increment(const ps_params *params, uint64_t t, const float *g, const float *w,
-                               float *state, float *d, size_t n)
-{
-    (void)t;
-    (void)w;
-    increments(factors_of(params), g, state, d, n);
-}
-
-static void momentum_step(const ps_params *params, uint64_t t, const float *g, float *state,
-                          float *w, size_t n)
-{
-    (void)t;
-    steps(factors_of(params), g, state, w, n);
-}
+#define PS_RULE_SLOTS 1
+#include "common/optim/body.h"
 
 const ps_optim ps_optim_momentum = {
     .name = "momentum",
     .summary = "u = momentum * u + g; d = lr * u (Polyak 1964)",
     .params = momentum_params,
-    .slots = 1,
-    .increment = momentum_increment,
-    .step = momentum_step,
+    PS_RULE_FORMS,
 };

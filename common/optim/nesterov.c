@@ -26,58 +26,29 @@ typedef struct factors {
     float rate, keep;
 } factors;
 
-static factors factors_of(const ps_params *params)
+static factors factors_of(const ps_params *params, uint64_t t)
 {
+    (void)t;
     return (factors){
         .rate = (float)params->v[RATE],
         .keep = (float)params->v[MOMENTUM],
     };
 }
 
-static inline float increment_of(factors f, float g, float *sum)
+static inline float increment_of(factors f, ps_point x)
 {
-    float u = ps_or_zero(f.keep * *sum + g);
+    float u = ps_or_zero(f.keep * *x.a + x.g);
 
-    *sum = u;
-    return f.rate * (f.keep * u + g);
+    *x.a = u;
+    return f.rate * (f.keep * u + x.g);
 }
 
-PS_CLONES static void increments(factors f, const float *g, float *restrict r, float *d, size_t n)
-{
-    PS_INDEPENDENT
-    for (size_t i = 0; i < n; i++) {
-        d[i] = increment_of(f, g[i], &r[i]);
-    }
-}
-
-PS_CLONES static void steps(factors f, const float *restrict g, float *restrict r,
-                            float *restrict w, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        w[i] -= increment_of(f, g[i], &r[i]);
-    }
-}
-
-static void nesterov_increment(const ps_params *params, uint64_t t, const float *g, const float *w,
-                               float *state, float *d, size_t n)
-{
-    (void)t;
-    (void)w;
-    increments(factors_of(params), g, state, d, n);
-}
-
-static void nesterov_step(const ps_params *params, uint64_t t, const float *g, float *state,
-                          float *w, size_t n)
-{
-    (void)t;
-    steps(factors_of(params), g, state, w, n);
-}
+#define PS_RULE_SLOTS 1
+#include "common/optim/body.h"
 
 const ps_optim ps_optim_nesterov = {
     .name = "nesterov",
     .summary = "u = momentum * u + g; d = lr * (g + momentum * u) (Nesterov 1983)",
     .params = nesterov_params,
-    .slots = 1,
-    .increment = nesterov_increment,
-    .step = nesterov_step,
+    PS_RULE_FORMS,
 };

@@ -27,8 +27,9 @@ typedef struct factors {
     float rate, keep, take, epsilon;
 } factors;
 
-static factors factors_of(const ps_params *params)
+static factors factors_of(const ps_params *params, uint64_t t)
 {
+    (void)t;
     return (factors){
         .rate = (float)params->v[RATE],
         .keep = (float)params->v[RHO],
@@ -37,50 +38,20 @@ static factors factors_of(const ps_params *params)
     };
 }
 
-static inline float increment_of(factors f, float g, float *mean)
+static inline float increment_of(factors f, ps_point x)
 {
-    float square = ps_or_zero(f.keep * *mean + f.take * (g * g));
+    float square = ps_or_zero(f.keep * *x.a + f.take * (x.g * x.g));
 
-    *mean = square;
-    return f.rate * g / (sqrtf(square) + f.epsilon);
+    *x.a = square;
+    return f.rate * x.g / (sqrtf(square) + f.epsilon);
 }
 
-PS_CLONES static void increments(factors f, const float *g, float *restrict r, float *d, size_t n)
-{
-    PS_INDEPENDENT
-    for (size_t i = 0; i < n; i++) {
-        d[i] = increment_of(f, g[i], &r[i]);
-    }
-}
-
-PS_CLONES static void steps(factors f, const float *restrict g, float *restrict r,
-                            float *restrict w, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        w[i] -= increment_of(f, g[i], &r[i]);
-    }
-}
-
-static void rmsprop_increment(const ps_params *params, uint64_t t, const float *g, const float *w,
-                              float *state, float *d, size_t n)
-{
-    (void)t;
-    (void)w;
-    increments(factors_of(params), g, state, d, n);
-}
-
-static void rmsprop_step(const ps_params *params, uint64_t t, const float *g, float *state,
-                         float *w, size_t n)
-{
-    (void)t;
-    steps(factors_of(params), g, state, w, n);
-}
+#define PS_RULE_SLOTS 1
+#include "common/optim/body.h"
 
 const ps_optim ps_optim_rmsprop = {
     .name = "rmsprop",
     .summary = "r = rho * r + (1 - rho) * g^2; d = lr * g / (sqrt(r) + epsilon) (Hinton 2012)",
     .params = rmsprop_params,
-    .slots = 1,
-    .increment = rmsprop_increment,
-    .step = rmsprop_step,
+    PS_RULE_FORMS,
 };

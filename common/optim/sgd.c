@@ -15,55 +15,26 @@ typedef struct factors {
     float rate;
 } factors;
 
-static factors factors_of(const ps_params *params)
+static factors factors_of(const ps_params *params, uint64_t t)
 {
+    (void)t;
     return (factors){
         .rate = (float)params->v[RATE],
     };
 }
 
-static inline float increment_of(factors f, float g)
+static inline float increment_of(factors f, ps_point x)
 {
-    return f.rate * g;
+    return f.rate * x.g;
 }
 
-PS_CLONES static void increments(factors f, const float *g, float *d, size_t n)
-{
-    PS_INDEPENDENT
-    for (size_t i = 0; i < n; i++) {
-        d[i] = increment_of(f, g[i]);
-    }
-}
-
-PS_CLONES static void steps(factors f, const float *restrict g, float *restrict w, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        w[i] -= increment_of(f, g[i]);
-    }
-}
-
-static void sgd_increment(const ps_params *params, uint64_t t, const float *g, const float *w,
-                          float *state, float *d, size_t n)
-{
-    (void)t;
-    (void)w;
-    (void)state;
-    increments(factors_of(params), g, d, n);
-}
-
-static void sgd_step(const ps_params *params, uint64_t t, const float *g, float *state, float *w,
-                     size_t n)
-{
-    (void)t;
-    (void)state;
-    steps(factors_of(params), g, w, n);
-}
+#define PS_RULE_SLOTS 0
+#include "common/optim/body.h"
 
 const ps_optim ps_optim_sgd = {
     .name = "sgd",
     .summary = "d = lr * g",
     .params = sgd_params,
-    .slots = 0,
-    .increment = sgd_increment,
-    .step = sgd_step,
+    .rests_at_zero = true,
+    PS_RULE_FORMS,
 };

@@ -249,10 +249,10 @@ static void adam_s_first_step_is_the_rate_whatever_the_scale(void **state)
 {
     const ps_optim *adam = ps_optim_find("adam");
     ps_params params = ps_params_default(adam->params);
-    float g[4] = {1e3f, -1.0f, 1e-3f, -1e-5f}, d[4], slots[8] = {0};
+    float g[4] = {1e3f, -1.0f, 1e-3f, -1e-5f}, d[4], w[4] = {0}, slots[8] = {0};
 
     (void)state;
-    adam->increment(&params, 1, g, NULL, slots, d, 4);
+    adam->increment(&params, 1, g, w, slots, d, 4);
     for (size_t i = 0; i < 4; i++) {
         double want = 0.001 * (double)g[i] / (fabs((double)g[i]) + 1e-8);
 
@@ -264,14 +264,14 @@ static void adam_s_moments_die_out_instead_of_becoming_subnormal(void **state)
 {
     const ps_optim *adam = ps_optim_find("adam");
     ps_params params = ps_params_default(adam->params);
-    float g[2] = {1e-4f, 1e-18f}, d[2], slots[4] = {0};
+    float g[2] = {1e-4f, 1e-18f}, d[2], w[2] = {0}, slots[4] = {0};
     uint64_t t = 1;
 
     (void)state;
-    adam->increment(&params, t++, g, NULL, slots, d, 2);
+    adam->increment(&params, t++, g, w, slots, d, 2);
     g[0] = g[1] = 0.0f;
     for (; t < 200000; t++) {
-        adam->increment(&params, t, g, NULL, slots, d, 2);
+        adam->increment(&params, t, g, w, slots, d, 2);
         for (size_t i = 0; i < 4; i++) {
             assert_true(slots[i] == 0.0f || fabsf(slots[i]) >= FLT_MIN);
         }

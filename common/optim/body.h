@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* body.h - every form of a rule, made of its step of one value. At the end of its file.
+ *
+ * Before it stand: PS_RULE_SLOTS, the floats of state a value (0 to 2); `factors`,
+ * what does not depend on the value; factors_of(params, t); and
+ * increment_of(factors, point), which also moves the state of the point. No
+ * include guard: one rule a file. Letters as in optim.h.
+ */
+#include "common/optim/loops.h"
+#include "common/optim/optim.h"
+#include "common/optim/rows.h"
+
+static inline float *slot_at(float *slot, int k, size_t i)
+{
+    return k < PS_RULE_SLOTS ? slot + i : NULL;
+}
+
+static inline ps_point point_of(const float *g, const float *w, float *a, float *b, size_t i)
+{
+    return (ps_point){.g = g[i], .w = w[i], .a = slot_at(a, 0, i), .b = slot_at(b, 1, i)};
+}
+
+PS_CLONES static void increments(factors f, const float *g, const float *w, float *restrict a,
+                                 float *restrict b, float *d, size_t n)
+{
+    PS_INDEPENDENT
+    for (size_t i = 0; i < n; i++) {
+        d[i] = increment_of(f, point_of(g, w, a, b, i));
+    }
+}
+
+PS_CLONES static void steps(factors f, const float *restrict g, float *restrict a,
+                            float *restrict b, float *restrict w, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        w[i] -= increment_of(f, point_of(g, w, a, b, i));
+    }
+}
+
+static void increment(const ps_params *params, uint64_t t, const float *g, const float *w,
+                      float *state, float *d, size_t n)
+{
+    increments(factors_of(params, t), g, w, slot_at(state, 0, 0), slot_at(state, 1, n), d, n);
+}
+
+static void step(const ps_params *params, uint64_t t, const float *g, float *state, float *w,
+                 size_t n)
+{
+    steps(factors_of(params, t), g, slot_at(state, 0, 0), slot_at(state, 1, n), w, n);
+}
+
+static void increment_rows(const ps_params *params, uint64_t t, const ps_rows *rows, const float *g,
+                           const float *w, float *state, float *d, size_t n)
+{
+    factors f = factors_of(params, t);
+
+    for (size_t r = 0; r < rows->count; r++) {
+        ps_row_part p = ps_row_part_of(rows, r, n);
+
+        increments(f, g + p.from, w + p.at, slot_at(state, 0, p.at), slot_at(state, 1, n + p.at),
+                   d + p.from, p.n);
+    }
+}
+
+static void step_rows(const ps_params *params, uint64_t t, const ps_rows *rows, const float *g,
+                      float *state, float *w, size_t n)
+{
+    factors f = factors_of(params, t);
+
+    for (size_t r = 0; r < rows->count; r++) {
+        ps_row_part p = ps_row_part_of(rows, r, n);
+
+        steps(f, g + p.from, slot_at(state, 0, p.at), slot_at(state, 1, n + p.at), w + p.at, p.n);
+    }
+}
+
+/* The functions of the rule's table. */
+#define PS_RULE_FORMS                                                                              \
+    .slots = PS_RULE_SLOTS, .increment = increment, .step = step,                                  \
+    .increment_rows = increment_rows, .step_rows = step_rows
