@@ -118,6 +118,7 @@ const ps_data_source ps_data_source_cifar10 = {
     .facts = {.shape = {3, 32, 32},
               .features = FEATURES,
               .classes = CLASSES,
+              .target_width = 1,
               .train_count = TRAIN_COUNT,
               .test_count = TEST_COUNT},
     .folder = "cifar-10-batches-bin",

@@ -72,7 +72,7 @@ static void prefetch(const uint8_t *bytes, size_t n)
 }
 
 void ps_dataset_gather(const ps_dataset *data, ps_split split, const uint32_t *index,
-                       uint32_t first, uint32_t n, float *x, uint32_t *labels)
+                       uint32_t first, uint32_t n, float *x, float *targets)
 {
     const ps_samples *from = &data->split[split];
     size_t features = data->features;
@@ -87,6 +87,6 @@ void ps_dataset_gather(const ps_dataset *data, ps_split split, const uint32_t *i
             prefetch(from->x + index[i + AHEAD] * features, features);
         }
         scale(from->x + at * features, x + i * features, features);
-        labels[i] = from->labels[at];
+        targets[i] = (float)from->labels[at];
     }
 }

@@ -20,9 +20,10 @@ typedef enum ps_split { PS_TRAIN, PS_TEST } ps_split;
 
 /* What a source needs no files for: shapes are known before any data is. */
 typedef struct ps_data_facts {
-    uint32_t shape[3]; /* of a sample: (channels, height, width) */
-    uint32_t features; /* their product */
-    uint32_t classes;
+    uint32_t shape[3];     /* of a sample: (channels, height, width) */
+    uint32_t features;     /* their product */
+    uint32_t classes;      /* 0: targets are values */
+    uint32_t target_width; /* values a sample is to be; 1, its index, for a class */
     uint32_t train_count, test_count;
 } ps_data_facts;
 
@@ -75,9 +76,10 @@ void ps_dataset_limit(ps_dataset *data, uint32_t train, uint32_t test);
 uint32_t ps_dataset_count(const ps_dataset *data, ps_split split);
 void ps_dataset_destroy(ps_dataset *data);
 
-/* Gathers samples: x (n, features) in [-0.5, 0.5] (x / 255 - 0.5), labels (n).
- * index NULL: samples first..first+n-1, else index[0..n). All within the count. */
+/* Gathers samples: x (n, features) in [-0.5, 0.5] (x / 255 - 0.5), targets (n,
+ * target_width): for a class its index. index NULL: samples first..first+n-1, else index[0..n). All
+ * within the count. */
 void ps_dataset_gather(const ps_dataset *data, ps_split split, const uint32_t *index,
-                       uint32_t first, uint32_t n, float *x, uint32_t *labels);
+                       uint32_t first, uint32_t n, float *x, float *targets);
 
 #endif

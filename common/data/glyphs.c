@@ -225,6 +225,7 @@ const ps_data_source ps_data_source_glyphs = {
     .facts = {.shape = {1, PS_GLYPH_SIDE, PS_GLYPH_SIDE},
               .features = PS_GLYPH_PIXELS,
               .classes = PS_GLYPH_DIGITS,
+              .target_width = 1,
               .train_count = 60000,
               .test_count = 10000},
     .version = GLYPHS_VERSION,

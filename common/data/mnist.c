@@ -74,6 +74,7 @@ const ps_data_source ps_data_source_mnist = {
     .facts = {.shape = {1, 28, 28},
               .features = 784,
               .classes = 10,
+              .target_width = 1,
               .train_count = 60000,
               .test_count = 10000},
     .files = files,

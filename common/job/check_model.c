@@ -44,6 +44,12 @@ static ps_layer_spec *add_layer(ps_plan *plan, const ps_layer *layer)
     return spec;
 }
 
+/* Of the last layer of a preset. */
+static uint32_t outputs_of(const ps_data_facts *facts)
+{
+    return facts->classes > 0 ? facts->classes : facts->target_width;
+}
+
 static void add_dense(ps_plan *plan, uint32_t units)
 {
     const ps_layer *dense = ps_layer_find("dense");
@@ -89,7 +95,7 @@ static bool check_mlp(ps_check *check, ps_plan *plan, const ps_data_facts *facts
         add_dense(plan, model->widths[i]);
         (void)add_layer(plan, ps_layer_find(model->activation));
     }
-    add_dense(plan, facts->classes);
+    add_dense(plan, outputs_of(facts));
     return true;
 }
 
@@ -109,7 +115,7 @@ static bool check_network(ps_check *check, ps_plan *plan, const ps_network *netw
     }
     plan->layers = ps_xcalloc(network->count, sizeof *plan->layers);
     plan->layer_count = network->count;
-    ps_network_specs(network, facts->classes, plan->layers);
+    ps_network_specs(network, outputs_of(facts), plan->layers);
     return true;
 }
 
@@ -197,6 +203,22 @@ static bool check_layers(ps_check *check, ps_plan *plan)
     return check->count == before;
 }
 
+/* What the layers give against what the data set's samples are to be. */
+static bool check_targets(ps_check *check, const ps_plan *plan, const ps_data_facts *facts,
+                          size_t outputs)
+{
+    ps_status st = ps_loss_fits(plan->loss, facts->classes, facts->target_width, outputs);
+
+    if (ps_is_ok(&st)) {
+        return true;
+    }
+    ps_check_bad(check,
+                 facts->classes == 0 && !plan->loss->takes_values ? "spec.model.loss"
+                                                                  : "spec.model.layers",
+                 "does not fit the data set %s: %s", plan->data->name, st.text);
+    return false;
+}
+
 /* Shapes, sizes and memory of the whole; cuts it into slices. */
 static void check_sizes(ps_check *check, ps_plan *plan, const ps_data_facts *facts)
 {
@@ -212,10 +234,7 @@ static void check_sizes(ps_check *check, ps_plan *plan, const ps_data_facts *fac
     if (ps_model_param_count(model) == 0 || ps_model_param_count(model) > VALUES_MAX) {
         ps_check_bad(check, "spec.model", "has %zu parameters; 1 to %d are allowed",
                      ps_model_param_count(model), VALUES_MAX);
-    } else if (ps_model_output_width(model) != facts->classes) {
-        ps_check_bad(check, "spec.model.layers",
-                     "gives %zu values a sample; %s has %u classes, and one each is allowed",
-                     ps_model_output_width(model), plan->data->name, facts->classes);
+    } else if (!check_targets(check, plan, facts, ps_model_output_width(model))) {
     } else if (bytes > activations_max) {
         ps_check_bad(check, "spec.block_size",
                      "is %u; the activations of such a block take %.1f GiB, 4 are allowed",

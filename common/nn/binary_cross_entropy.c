@@ -1,26 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* binary_cross_entropy.c - each output by itself as the logit of its class, against 1 for
- * the label and 0 for the others; summed over outputs.
+ * the sample's class and 0 for the others, or against values from 0 to 1; summed over
+ * outputs. With two classes one output can do: the logit of class 1.
  *
  * With p = 1 / (1 + e^-y): -t log p - (1 - t) log(1 - p) = max(y, 0) - t y +
  * log(1 + e^-|y|), which neither tail of p spoils; its gradient is p - t.
  */
-#include "common/nn/argmax.h"
+#include "common/nn/answer.h"
 #include "common/nn/loss.h"
 #include "common/nn/math32.h"
 
-#include <assert.h>
-
-static void binary_cross_entropy_eval(const float *y, const uint32_t *label, size_t n, size_t width,
+static void binary_cross_entropy_eval(const float *y, ps_targets targets, size_t n, size_t width,
                                       float scale, float *dy, ps_score *score)
 {
     for (size_t i = 0; i < n; i++) {
         const float *row = y + i * width;
         double sum = 0.0;
 
-        assert(label[i] < width);
         for (size_t j = 0; j < width; j++) {
-            float t = j == label[i] ? 1.0f : 0.0f;
+            float t = ps_targets_of(&targets, i, j, width);
             double z = (double)row[j];
 
             sum += (z > 0.0 ? z : 0.0) - (double)t * z + log1p((double)ps_exp_f32(-fabsf(row[j])));
@@ -29,13 +27,16 @@ static void binary_cross_entropy_eval(const float *y, const uint32_t *label, siz
             }
         }
         score->loss_sum += sum;
-        score->correct += ps_index_of_max(row, width) == label[i] && !isnan(sum);
+        score->correct += !isnan(sum) && ps_answers(row, width, 0.0f, &targets, i);
     }
     score->samples += n;
 }
 
 const ps_loss ps_loss_binary_cross_entropy = {
     .name = "binary_cross_entropy",
-    .summary = "sum of -t log p - (1 - t) log(1 - p), p = sigmoid(y), t = onehot(label)",
+    .summary =
+        "sum of -t log p - (1 - t) log(1 - p), p = sigmoid(y), t = onehot(class), class or values",
+    .takes_values = true,
+    .takes_one_output = true,
     .eval = binary_cross_entropy_eval,
 };

@@ -32,3 +32,24 @@ void ps_loss_each(void (*fn)(const ps_loss *loss, void *arg), void *arg)
         fn(losses[i], arg);
     }
 }
+
+ps_status ps_loss_fits(const ps_loss *loss, uint32_t classes, size_t width, size_t outputs)
+{
+    if (classes == 0) {
+        if (!loss->takes_values) {
+            return ps_fail(PS_INVALID_ARGUMENT,
+                           "%s needs classes, and the targets are %zu values a sample", loss->name,
+                           width);
+        }
+        return outputs == width ? ps_ok()
+                                : ps_fail(PS_INVALID_ARGUMENT,
+                                          "%zu outputs, and the targets are %zu values a sample",
+                                          outputs, width);
+    }
+    if (outputs == classes || (outputs == 1 && classes == 2 && loss->takes_one_output)) {
+        return ps_ok();
+    }
+    return ps_fail(PS_INVALID_ARGUMENT, "%zu outputs, and %s over %u classes needs one each%s",
+                   outputs, loss->name, classes,
+                   classes == 2 && loss->takes_one_output ? ", or one for both" : "");
+}

@@ -310,7 +310,7 @@ static void backward_layer(ps_model *model, size_t index, const step *of, const 
                         of->n);
 }
 
-void ps_model_train(ps_model *model, const float *weights, const float *x, const uint32_t *labels,
+void ps_model_train(ps_model *model, const float *weights, const float *x, ps_targets targets,
                     size_t n, float scale, bool accumulate, float *grad,
                     const ps_model_hooks *hooks, ps_score *score)
 {
@@ -319,7 +319,7 @@ void ps_model_train(ps_model *model, const float *weights, const float *x, const
     float *dy = model->block + model->spare_at[0];
     float *dx = model->block + model->spare_at[1];
 
-    model->loss->eval(y, labels, n, ps_model_output_width(model), scale, dy, score);
+    model->loss->eval(y, targets, n, ps_model_output_width(model), scale, dy, score);
     for (size_t i = model->layer_count; i-- > model->first_trained;) {
         const placed *at = &model->layers[i];
         float *held = dy;
@@ -339,12 +339,12 @@ void ps_model_train(ps_model *model, const float *weights, const float *x, const
     }
 }
 
-void ps_model_eval(ps_model *model, const float *weights, const float *x, const uint32_t *labels,
+void ps_model_eval(ps_model *model, const float *weights, const float *x, ps_targets targets,
                    size_t n, ps_score *score)
 {
     const float *y = forward(model, weights, x, n, false, NULL);
 
-    model->loss->eval(y, labels, n, ps_model_output_width(model), 1.0f, NULL, score);
+    model->loss->eval(y, targets, n, ps_model_output_width(model), 1.0f, NULL, score);
 }
 
 const float *ps_model_predict(ps_model *model, const float *weights, const float *x, size_t n)

@@ -68,16 +68,16 @@ typedef struct ps_model_hooks {
  * the block: ps_draw_key(seed, PS_DRAW_DROPOUT, clock, block, 0). */
 void ps_model_set_draws(ps_model *model, uint64_t key);
 
-/* Forward and backward over n <= batch samples: x (n, I), labels (n). grad
+/* Forward and backward over n <= batch samples: x (n, I), targets of each. grad
  * (param_count) is overwritten if accumulate is false, else added to, with
  * scale * the gradient of the summed loss; in place of state's gradient is
  * scale * n * the decrement of it. Adds to *score. */
-void ps_model_train(ps_model *model, const float *weights, const float *x, const uint32_t *labels,
+void ps_model_train(ps_model *model, const float *weights, const float *x, ps_targets targets,
                     size_t n, float scale, bool accumulate, float *grad,
                     const ps_model_hooks *hooks, ps_score *score);
 
 /* Forward only, not in training; adds to *score. */
-void ps_model_eval(ps_model *model, const float *weights, const float *x, const uint32_t *labels,
+void ps_model_eval(ps_model *model, const float *weights, const float *x, ps_targets targets,
                    size_t n, ps_score *score);
 
 /* Forward only, not in training; logits (n, output_width) stay valid until the next call. */

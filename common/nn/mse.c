@@ -1,23 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mse.c - the mean over outputs of the squared distance from 1 for the label's and 0 for
- * the others.
+/* mse.c - the mean over outputs of the squared distance from the target: a value, or 1 for
+ * the class's output and 0 for the others.
  */
-#include "common/nn/argmax.h"
+#include "common/nn/answer.h"
 #include "common/nn/loss.h"
 #include "common/nn/math32.h"
 
-#include <assert.h>
-
-static void mse_eval(const float *y, const uint32_t *label, size_t n, size_t width, float scale,
+static void mse_eval(const float *y, ps_targets targets, size_t n, size_t width, float scale,
                      float *dy, ps_score *score)
 {
     for (size_t i = 0; i < n; i++) {
         const float *row = y + i * width;
         double sum = 0.0;
 
-        assert(label[i] < width);
         for (size_t j = 0; j < width; j++) {
-            float t = j == label[i] ? 1.0f : 0.0f;
+            float t = ps_targets_of(&targets, i, j, width);
             float d = row[j] - t;
 
             sum += (double)d * (double)d;
@@ -26,13 +23,15 @@ static void mse_eval(const float *y, const uint32_t *label, size_t n, size_t wid
             }
         }
         score->loss_sum += sum / (double)width;
-        score->correct += ps_index_of_max(row, width) == label[i] && !isnan(sum);
+        score->correct += !isnan(sum) && ps_answers(row, width, 0.5f, &targets, i);
     }
     score->samples += n;
 }
 
 const ps_loss ps_loss_mse = {
     .name = "mse",
-    .summary = "mean of (y - t)^2, t = onehot(label)",
+    .summary = "mean of (y - t)^2, t = onehot(class) or values",
+    .takes_values = true,
+    .takes_one_output = true,
     .eval = mse_eval,
 };

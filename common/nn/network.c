@@ -15,7 +15,7 @@ struct ps_network_layer {
     const char *name; /* NULL: kind and position */
     struct {
         const char *name; /* NULL ends them */
-        double value;     /* 0 units: the classes */
+        double value;     /* 0 units: the outputs */
     } numbers[NUMBERS_MAX];
 };
 
@@ -100,7 +100,7 @@ static void set(ps_layer_spec *spec, const char *name, double value)
     spec->params.v[at] = value;
 }
 
-void ps_network_specs(const ps_network *network, uint32_t classes, ps_layer_spec *specs)
+void ps_network_specs(const ps_network *network, uint32_t outputs, ps_layer_spec *specs)
 {
     for (size_t i = 0; i < network->count; i++) {
         const ps_network_layer *from = &network->layers[i];
@@ -115,7 +115,7 @@ void ps_network_specs(const ps_network *network, uint32_t classes, ps_layer_spec
         for (size_t k = 0; k < NUMBERS_MAX && from->numbers[k].name != NULL; k++) {
             bool is_open = from->numbers[k].value == 0.0;
 
-            set(to, from->numbers[k].name, is_open ? (double)classes : from->numbers[k].value);
+            set(to, from->numbers[k].name, is_open ? (double)outputs : from->numbers[k].value);
         }
         if (from->name != NULL) {
             snprintf(to->name, sizeof to->name, "%s", from->name);

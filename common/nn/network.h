@@ -20,7 +20,7 @@ typedef struct ps_network {
 const ps_network *ps_network_find(const char *name); /* NULL if there is none */
 void ps_network_each(void (*fn)(const ps_network *network, void *arg), void *arg);
 
-/* specs (network->count), the last layer with one output a class. */
-void ps_network_specs(const ps_network *network, uint32_t classes, ps_layer_spec *specs);
+/* specs (network->count), the last layer with so many outputs. */
+void ps_network_specs(const ps_network *network, uint32_t outputs, ps_layer_spec *specs);
 
 #endif

@@ -2,30 +2,27 @@
 /* softmax_cross_entropy.c - minus the logarithm of the probability of the right class.
  *
  * For a row y of O logits with greatest value m: p_j = e^(y_j - m) / s, s the
- * sum of the numerators; loss = log s - (y_label - m), which stays exact where
- * p_label itself would vanish; its gradient is p - onehot(label).
+ * sum of the numerators; loss = log s - (y_class - m), which stays exact where
+ * p_class itself would vanish; its gradient is p - onehot(class).
  */
 #include "common/nn/argmax.h"
 #include "common/nn/loss.h"
 #include "common/nn/math32.h"
 
-#include <assert.h>
-
-static void softmax_cross_entropy_eval(const float *y, const uint32_t *label, size_t n,
-                                       size_t width, float scale, float *dy, ps_score *score)
+static void softmax_cross_entropy_eval(const float *y, ps_targets targets, size_t n, size_t width,
+                                       float scale, float *dy, ps_score *score)
 {
     for (size_t i = 0; i < n; i++) {
         const float *row = y + i * width;
-        size_t best = ps_index_of_max(row, width);
+        size_t best = ps_index_of_max(row, width), label = ps_targets_class(&targets, i, width);
         float max = row[best];
         double sum = 0.0;
 
-        assert(label[i] < width);
         for (size_t j = 0; j < width; j++) {
             sum += (double)ps_exp_f32(row[j] - max);
         }
-        score->loss_sum += log(sum) - ((double)row[label[i]] - (double)max);
-        score->correct += best == label[i] && !isnan(sum);
+        score->loss_sum += log(sum) - ((double)row[label] - (double)max);
+        score->correct += best == label && !isnan(sum);
         if (dy != NULL) {
             float *drow = dy + i * width;
             float factor = (float)((double)scale / sum);
@@ -33,7 +30,7 @@ static void softmax_cross_entropy_eval(const float *y, const uint32_t *label, si
             for (size_t j = 0; j < width; j++) {
                 drow[j] = ps_exp_f32(row[j] - max) * factor;
             }
-            drow[label[i]] -= scale;
+            drow[label] -= scale;
         }
     }
     score->samples += n;
@@ -41,6 +38,6 @@ static void softmax_cross_entropy_eval(const float *y, const uint32_t *label, si
 
 const ps_loss ps_loss_softmax_cross_entropy = {
     .name = "softmax_cross_entropy",
-    .summary = "-log p[label], p = softmax(y); natural logarithm",
+    .summary = "-log p[class], p = softmax(y); natural logarithm",
     .eval = softmax_cross_entropy_eval,
 };

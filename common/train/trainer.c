@@ -22,12 +22,12 @@ static ps_status take_memory(ps_trainer *t)
 
     t->grad = ps_buf_try_create(n * sizeof(float));
     t->x = calloc(t->batch * features, sizeof(float));
-    t->labels = calloc(t->batch, sizeof *t->labels);
+    t->targets = calloc(t->batch * plan->data->facts.target_width, sizeof *t->targets);
     t->order = calloc(plan->train_count, sizeof *t->order);
     if (has_state) {
         t->optim_state = calloc(n * plan->optim->slots, sizeof(float));
     }
-    if (t->grad == NULL || t->x == NULL || t->labels == NULL || t->order == NULL ||
+    if (t->grad == NULL || t->x == NULL || t->targets == NULL || t->order == NULL ||
         (has_state && t->optim_state == NULL)) {
         return ps_fail(PS_RESOURCE_EXHAUSTED,
                        "no memory for %zu parameters and blocks of %u samples of %zu values", n,
@@ -72,7 +72,7 @@ void ps_trainer_destroy(ps_trainer *t)
     ps_buf_unref(t->grad);
     free(t->optim_state);
     free(t->x);
-    free(t->labels);
+    free(t->targets);
     free(t->order);
     pthread_mutex_destroy(&t->mutex);
     free(t);
@@ -140,6 +140,15 @@ static void ready(void *arg, uint32_t first_variable, uint32_t count)
     ps_exchange_ready(t->exchange, first_variable, count);
 }
 
+/* What the samples gathered last are to be. */
+static ps_targets targets_of(const ps_trainer *t)
+{
+    const ps_data_facts *facts = &t->plan->data->facts;
+
+    return facts->classes > 0 ? ps_targets_classes(t->targets)
+                              : ps_targets_values(t->targets, facts->target_width);
+}
+
 /* Forward and backward of one block. False: stopped or failed. */
 static bool train_block(ps_trainer *t, uint32_t batch, uint32_t i, ps_score *score)
 {
@@ -153,7 +162,7 @@ static bool train_block(ps_trainer *t, uint32_t batch, uint32_t i, ps_score *sco
     ps_model_hooks hooks = {.need = need, .ready = ready, .arg = t};
     bool per_block = plan->update->per_block, last = i + 1 == held;
 
-    ps_dataset_gather(t->conf.data, PS_TRAIN, index, 0, size, t->x, t->labels);
+    ps_dataset_gather(t->conf.data, PS_TRAIN, index, 0, size, t->x, t->targets);
     t->sends = per_block || last;
     if ((per_block || i == 0) &&
         !ps_exchange_begin(t->exchange, t->clock, per_block ? block : 0, per_block ? last : true)) {
@@ -161,7 +170,7 @@ static bool train_block(ps_trainer *t, uint32_t batch, uint32_t i, ps_score *sco
     }
     ps_model_set_draws(t->model,
                        ps_draw_key(plan->spec->seed, PS_DRAW_DROPOUT, t->clock, block, 0));
-    ps_model_train(t->model, t->weights, t->x, t->labels, size,
+    ps_model_train(t->model, t->weights, t->x, targets_of(t), size,
                    plan->update->block_scale(&plan->update_facts), !per_block && i > 0, grad_of(t),
                    &hooks, score);
     return ps_gate_is_open(t->gate);
@@ -258,8 +267,8 @@ static bool evaluate(ps_trainer *t, uint32_t epoch)
     for (uint32_t at = 0; at < count && ps_gate_is_open(t->gate); at += EVAL_BATCH) {
         uint32_t n = count - at < EVAL_BATCH ? count - at : EVAL_BATCH;
 
-        ps_dataset_gather(t->conf.data, PS_TEST, NULL, at, n, t->x, t->labels);
-        ps_model_eval(t->model, t->weights, t->x, t->labels, n, &score);
+        ps_dataset_gather(t->conf.data, PS_TEST, NULL, at, n, t->x, t->targets);
+        ps_model_eval(t->model, t->weights, t->x, targets_of(t), n, &score);
     }
     if (score.samples < count) {
         return false;

@@ -25,7 +25,7 @@ struct ps_trainer {
     ps_buf *grad;       /* param_count floats */
     float *optim_state; /* (slots, param_count), when the optimizer is here */
     float *x;           /* (batch, features) */
-    uint32_t *labels;   /* (batch) */
+    float *targets;     /* (batch, target_width) */
     uint32_t *order;    /* (train_count) */
     size_t batch;       /* rows of x */
 

@@ -24,7 +24,7 @@ typedef struct world {
     ps_params params;
     size_t count; /* parameters */
     float *w, *g, *state, *x;
-    uint32_t labels[BATCH];
+    float classes[BATCH];
     ps_score score;
 } world;
 
@@ -66,7 +66,7 @@ static void world_init(world *at)
         at->x[i] = u < 0.8 ? 0.0f : (float)(5.0 * (u - 0.8));
     }
     for (size_t i = 0; i < BATCH; i++) {
-        at->labels[i] = (uint32_t)(i % CLASSES);
+        at->classes[i] = (float)(i % CLASSES);
     }
     ps_model_init(at->model, 1, at->w);
 }
@@ -83,8 +83,8 @@ static void world_fini(world *at)
 static void train(world *at, uint64_t t)
 {
     (void)t;
-    ps_model_train(at->model, at->w, at->x, at->labels, BATCH, 1.0f / BATCH, false, at->g, NULL,
-                   &at->score);
+    ps_model_train(at->model, at->w, at->x, ps_targets_classes(at->classes), BATCH, 1.0f / BATCH,
+                   false, at->g, NULL, &at->score);
 }
 
 static void predict(world *at, uint64_t t)

@@ -30,7 +30,7 @@ typedef struct world {
     ps_params params;
     size_t batch, count;
     float *w, *g, *state, *x;
-    uint32_t *labels;
+    float *classes;
     uint64_t t;
 } world;
 
@@ -78,19 +78,19 @@ static void world_init(world *at, const char *name, size_t batch)
     at->g = ps_xaligned_alloc(at->count * sizeof(float));
     at->state = ps_xcalloc(at->count * at->optim->slots, sizeof(float));
     at->x = ps_xaligned_alloc(batch * ps_shape_size(&in) * sizeof(float));
-    at->labels = ps_xcalloc(batch, sizeof *at->labels);
+    at->classes = ps_xcalloc(batch, sizeof *at->classes);
     for (size_t i = 0; i < batch * ps_shape_size(&in); i++) {
         at->x[i] = (float)(ps_draw_unit(1, i) - 0.5);
     }
     for (size_t i = 0; i < batch; i++) {
-        at->labels[i] = (uint32_t)(i % CLASSES);
+        at->classes[i] = (float)(i % CLASSES);
     }
     ps_model_init(at->model, 1, at->w);
 }
 
 static void world_fini(world *at)
 {
-    free(at->labels);
+    free(at->classes);
     free(at->x);
     free(at->state);
     free(at->g);
@@ -104,8 +104,8 @@ static void step(world *at)
 
     at->t++;
     ps_model_set_draws(at->model, at->t);
-    ps_model_train(at->model, at->w, at->x, at->labels, at->batch, 1.0f / (float)at->batch, false,
-                   at->g, NULL, &score);
+    ps_model_train(at->model, at->w, at->x, ps_targets_classes(at->classes), at->batch,
+                   1.0f / (float)at->batch, false, at->g, NULL, &score);
     at->optim->step(&at->params, at->t, at->g, at->state, at->w, at->count);
 }
 

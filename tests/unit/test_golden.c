@@ -40,7 +40,7 @@ typedef struct world {
     const char *kind;
     ps_model *model;
     golden_tensor x, w;
-    uint32_t labels[BATCH];
+    float classes[BATCH];
     float g[PARAMS];
 } world;
 
@@ -67,7 +67,7 @@ static void world_init(world *at, const char *kind)
     at->x = golden("x");
     at->w = golden("weights");
     for (size_t i = 0; i < BATCH; i++) {
-        at->labels[i] = (uint32_t)labels.v[i];
+        at->classes[i] = (float)labels.v[i];
     }
 }
 
@@ -75,8 +75,8 @@ static ps_score train(world *at)
 {
     ps_score score = {0};
 
-    ps_model_train(at->model, at->w.v, at->x.v, at->labels, BATCH, 1.0f / BATCH, false, at->g, NULL,
-                   &score);
+    ps_model_train(at->model, at->w.v, at->x.v, ps_targets_classes(at->classes), BATCH,
+                   1.0f / BATCH, false, at->g, NULL, &score);
     return score;
 }
 

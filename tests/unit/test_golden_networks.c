@@ -23,7 +23,7 @@ typedef struct world {
     ps_model *model;
     size_t count;
     float *w, *g, *x;
-    uint32_t labels[SAMPLES];
+    float classes[SAMPLES];
 } world;
 
 static void draw_uniform(uint64_t key, float limit, float *values, size_t n)
@@ -78,7 +78,7 @@ static void world_init(world *at, const char *name, const ps_layer_spec *specs, 
     draw_weights(at);
     draw_uniform(ps_draw_key(1, PS_DRAW_TEST, 0, 0, 0), 0.5f, at->x, SAMPLES * size);
     for (uint32_t i = 0; i < SAMPLES; i++) {
-        at->labels[i] = i * 3 % CLASSES;
+        at->classes[i] = (float)(i * 3 % CLASSES);
     }
 }
 
@@ -144,8 +144,8 @@ static void compare_with_pytorch(const char *name, const ps_layer_spec *specs, s
     world at;
 
     world_init(&at, name, specs, count, in);
-    ps_model_train(at.model, at.w, at.x, at.labels, SAMPLES, 1.0f / SAMPLES, false, at.g, NULL,
-                   &score);
+    ps_model_train(at.model, at.w, at.x, ps_targets_classes(at.classes), SAMPLES, 1.0f / SAMPLES,
+                   false, at.g, NULL, &score);
     assert_true(is_close(score.loss_sum / SAMPLES, (double)loss.v[0], 1e-6, "loss", 0));
     for (size_t v = 0; v < ps_model_variable_count(at.model); v++) {
         const ps_variable *var = ps_model_variable(at.model, v);

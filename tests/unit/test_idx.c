@@ -74,20 +74,19 @@ static void plain_and_packed_files_mix(void **state)
     temp_dir dir = small_set();
     ps_dataset *data = NULL;
     ps_status st = ps_mnist_load(dir.path, &small, &data);
-    uint32_t index[2] = {2, 0}, labels[3];
-    float x[12];
+    uint32_t index[2] = {2, 0};
+    float x[12], labels[3];
 
     (void)state;
     assert_string_equal(st.text, "");
     assert_int_equal(ps_dataset_count(data, PS_TRAIN), 3);
     assert_int_equal(ps_dataset_count(data, PS_TEST), 2);
     ps_dataset_gather(data, PS_TRAIN, index, 0, 2, x, labels);
-    assert_int_equal(labels[0], 9);
-    assert_int_equal(labels[1], 7);
+    assert_true(labels[0] == 9.0f && labels[1] == 7.0f);
     assert_true(x[3] == 0.5f);  /* 255 */
     assert_true(x[4] == -0.5f); /* 0 */
     ps_dataset_gather(data, PS_TEST, NULL, 1, 1, x, labels);
-    assert_int_equal(labels[0], 6);
+    assert_true(labels[0] == 6.0f);
     for (size_t i = 0; i < 4; i++) {
         assert_true(fabs((double)x[i] - ((104.0 + (double)i) / 255 - 0.5)) < 1e-7);
     }
@@ -103,8 +102,7 @@ static void every_byte_becomes_its_value(void **state)
     static const uint8_t one_label[] = {0, 0, 8, 1, 0, 0, 0, 1, 5};
     temp_dir dir = temp_dir_create();
     ps_dataset *data = NULL;
-    uint32_t label;
-    float x[256];
+    float x[256], label;
     ps_status st;
 
     (void)state;
@@ -266,9 +264,10 @@ static void the_real_set_loads(void **state)
     const char *root = getenv("PSGD_DATA");
     const ps_data_source *mnist = ps_data_source_find("mnist");
     /* The first ten labels, and how many of each digit the sets hold. */
-    static const uint32_t front[10] = {5, 0, 4, 1, 9, 2, 1, 3, 1, 4};
+    static const float front[10] = {5, 0, 4, 1, 9, 2, 1, 3, 1, 4};
     static const uint32_t test_counts[10] = {980, 1135, 1032, 1010, 982, 892, 958, 1028, 974, 1009};
-    uint32_t counts[10] = {0}, labels[10];
+    uint32_t counts[10] = {0};
+    float labels[10];
     char folder[4096];
     ps_dataset *data = NULL;
     double sum = 0;
@@ -288,10 +287,10 @@ static void the_real_set_loads(void **state)
     ps_dataset_gather(data, PS_TRAIN, NULL, 0, 10, x, labels);
     assert_memory_equal(labels, front, sizeof front);
     for (uint32_t at = 0; at < 10000; at++) {
-        uint32_t label;
+        float label;
 
         ps_dataset_gather(data, PS_TEST, NULL, at, 1, x, &label);
-        counts[label]++;
+        counts[(size_t)label]++;
         for (size_t i = 0; i < 784; i++) {
             sum += (double)x[i] + 0.5;
         }

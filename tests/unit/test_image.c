@@ -297,7 +297,7 @@ static void views_move_nothing_and_lead_gradients_through(void **state)
     ps_shape in = {.rank = 1, .dim = {IN}};
     ps_model *a = NULL, *b = NULL;
     float x[N * IN], w[COUNT], ga[COUNT], gb[COUNT];
-    const uint32_t labels[N] = {0, 2};
+    const float classes[N] = {0, 2};
     ps_score sa = {0}, sb = {0};
     ps_status st;
 
@@ -312,8 +312,8 @@ static void views_move_nothing_and_lead_gradients_through(void **state)
         x[i] = (float)ps_draw_normal(rig_seed, i);
     }
     ps_model_init(a, 1, w);
-    ps_model_train(a, w, x, labels, N, 0.5f, false, ga, NULL, &sa);
-    ps_model_train(b, w, x, labels, N, 0.5f, false, gb, NULL, &sb);
+    ps_model_train(a, w, x, ps_targets_classes(classes), N, 0.5f, false, ga, NULL, &sa);
+    ps_model_train(b, w, x, ps_targets_classes(classes), N, 0.5f, false, gb, NULL, &sb);
     assert_memory_equal(ga, gb, sizeof ga);
     assert_memory_equal(&sa, &sb, sizeof sa);
     assert_memory_equal(ps_model_predict(a, w, x, N), ps_model_predict(b, w, x, N),
@@ -347,7 +347,7 @@ static void models_draw_by_their_key_in_training_and_not_else(void **state)
     ps_shape in = {.rank = 1, .dim = {IN}};
     ps_model *model = NULL;
     float x[N * IN], w[(IN + 1) * 4], first[(IN + 1) * 4], g[(IN + 1) * 4];
-    const uint32_t labels[N] = {0, 1, 2};
+    const float classes[N] = {0, 1, 2};
     ps_score one = {0}, two = {0};
     ps_status st = ps_model_create(specs, 2, in, ps_loss_find("softmax_cross_entropy"), N, &model);
 
@@ -358,16 +358,16 @@ static void models_draw_by_their_key_in_training_and_not_else(void **state)
     }
     ps_model_init(model, 1, w);
     ps_model_set_draws(model, 7);
-    ps_model_train(model, w, x, labels, N, 1.0f, false, first, NULL, &one);
-    ps_model_train(model, w, x, labels, N, 1.0f, false, g, NULL, &two);
+    ps_model_train(model, w, x, ps_targets_classes(classes), N, 1.0f, false, first, NULL, &one);
+    ps_model_train(model, w, x, ps_targets_classes(classes), N, 1.0f, false, g, NULL, &two);
     assert_memory_equal(first, g, sizeof g);
     ps_model_set_draws(model, 8);
-    ps_model_train(model, w, x, labels, N, 1.0f, false, g, NULL, &two);
+    ps_model_train(model, w, x, ps_targets_classes(classes), N, 1.0f, false, g, NULL, &two);
     assert_memory_not_equal(first, g, sizeof g);
     one = two = (ps_score){0};
-    ps_model_eval(model, w, x, labels, N, &one);
+    ps_model_eval(model, w, x, ps_targets_classes(classes), N, &one);
     ps_model_set_draws(model, 9);
-    ps_model_eval(model, w, x, labels, N, &two);
+    ps_model_eval(model, w, x, ps_targets_classes(classes), N, &two);
     assert_memory_equal(&one, &two, sizeof one);
     ps_model_destroy(model);
 }

@@ -36,7 +36,7 @@ typedef struct world {
     ps_model *model;
     size_t count; /* parameters */
     float *w, *g, *x;
-    uint32_t labels[BATCH];
+    float classes[BATCH];
     /* what the hooks saw: variables needed count up from 0, ready down from -1 */
     int events[EVENTS_MAX];
     size_t event_count;
@@ -64,7 +64,7 @@ static void world_init(world *at)
         at->x[i] = (float)(4.0 * ps_draw_unit(key, i) - 2.0);
     }
     for (size_t i = 0; i < BATCH; i++) {
-        at->labels[i] = (uint32_t)ps_draw_below(key, i, CLASSES);
+        at->classes[i] = (float)ps_draw_below(key, i, CLASSES);
     }
     ps_model_init(at->model, seed, at->w);
 }
@@ -82,7 +82,8 @@ static ps_score train(world *at, size_t n, bool accumulate, const ps_model_hooks
 {
     ps_score score = {0};
 
-    ps_model_train(at->model, at->w, at->x, at->labels, n, 0.5f, accumulate, at->g, hooks, &score);
+    ps_model_train(at->model, at->w, at->x, ps_targets_classes(at->classes), n, 0.5f, accumulate,
+                   at->g, hooks, &score);
     return score;
 }
 
@@ -156,7 +157,7 @@ static double loss_at(world *at, float *value, float w)
     ps_score score = {0};
 
     *value = w;
-    ps_model_eval(at->model, at->w, at->x, at->labels, BATCH, &score);
+    ps_model_eval(at->model, at->w, at->x, ps_targets_classes(at->classes), BATCH, &score);
     *value = held;
     return 0.5 * score.loss_sum;
 }
@@ -243,10 +244,10 @@ static void predicting_gives_the_logits_that_evaluating_scores(void **state)
     (void)state;
     world_init(&at);
     of_training = train(&at, BATCH, false, NULL);
-    ps_model_eval(at.model, at.w, at.x, at.labels, BATCH, &of_eval);
+    ps_model_eval(at.model, at.w, at.x, ps_targets_classes(at.classes), BATCH, &of_eval);
     logits = ps_model_predict(at.model, at.w, at.x, BATCH);
     ps_loss_find("softmax_cross_entropy")
-        ->eval(logits, at.labels, BATCH, CLASSES, 1.0f, NULL, &of_logits);
+        ->eval(logits, ps_targets_classes(at.classes), BATCH, CLASSES, 1.0f, NULL, &of_logits);
     assert_memory_equal(&of_eval, &of_logits, sizeof of_eval);
     assert_memory_equal(&of_eval, &of_training, sizeof of_eval);
     assert_int_equal(of_eval.samples, BATCH);
@@ -343,14 +344,14 @@ static void a_model_without_variables_has_nothing_to_train(void **state)
     ps_model *model = NULL;
     ps_status st = create(specs, 2, (ps_shape){.rank = 1, .dim = {CLASSES}}, 2, &model);
     float x[2 * CLASSES] = {1, 0, 0, 0, 0, 0, 1, 0, 0, 0};
-    uint32_t labels[2] = {0, 2};
+    float classes[2] = {0, 2};
     ps_score score = {0};
 
     (void)state;
     assert_true(ps_is_ok(&st));
     assert_int_equal(ps_model_param_count(model), 0);
     ps_model_init(model, 1, NULL);
-    ps_model_train(model, NULL, x, labels, 2, 1.0f, false, NULL, NULL, &score);
+    ps_model_train(model, NULL, x, ps_targets_classes(classes), 2, 1.0f, false, NULL, NULL, &score);
     assert_int_equal(score.samples, 2);
     assert_int_equal(score.correct, 1);
     ps_model_destroy(model);

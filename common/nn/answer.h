@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* answer.h - which class a row of outputs says. For the losses of common/nn alone. */
+#ifndef PS_COMMON_NN_ANSWER_H
+#define PS_COMMON_NN_ANSWER_H
+
+#include "common/nn/argmax.h"
+#include "common/nn/targets.h"
+
+/* Whether sample i was answered rightly by its row of outputs: the first of the greatest
+ * is its class; of one output, that it is above the middle. Values have no right answer. */
+static inline bool ps_answers(const float *row, size_t width, float middle,
+                              const ps_targets *targets, size_t i)
+{
+    if (!targets->is_class) {
+        return false;
+    }
+    if (width == 1) {
+        return (row[0] > middle) == (ps_targets_class(targets, i, 2) == 1);
+    }
+    return ps_index_of_max(row, width) == ps_targets_class(targets, i, width);
+}
+
+#endif
