@@ -53,7 +53,7 @@ static const ps_option options[] = {
     PS_OPTION_STRING(download, output, .name = "output", .letter = 'o', .metavar = "DIR",
                      .help = "where to; made if it is not there (default: the job's id)"),
     PS_OPTION_LIST(download, kind_names, .name = "kind", .letter = 'k',
-                   .choices = "log|report|model|summary", .help = "only files of this kind"),
+                   .choices = "log|report|model|summary|events", .help = "only files of this kind"),
     PS_OPTION_END,
 };
 
@@ -92,6 +92,9 @@ static ps_status begin(download *d, const Psgd__V1__Artifact *artifact)
     char path[PATH_BYTES];
     ps_status st = ps_path_join(path, sizeof path, d->output, artifact->name);
 
+    if (ps_is_ok(&st)) {
+        st = ps_dir_make_for(path);
+    }
     if (ps_is_ok(&st)) {
         st = ps_file_writer_open(&d->writer, path);
     }
@@ -144,7 +147,7 @@ static ps_status take_chunk(download *d, const Psgd__V1__ReclaimLogsResponse *ch
     const uint8_t *bytes;
     ps_status st = ps_ok();
 
-    if (artifact == NULL || !ps_name_is_safe(artifact->name)) {
+    if (artifact == NULL || !ps_file_name_is_safe(artifact->name)) {
         return ps_fail(PS_DATA_LOSS, "the name '%.60s' is not safe for a file",
                        artifact == NULL ? "" : artifact->name);
     }
@@ -307,6 +310,7 @@ static Psgd__V1__ArtifactKind kind_of(const char *name)
     return strcmp(name, "log") == 0      ? PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_LOG
            : strcmp(name, "report") == 0 ? PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_REPORT
            : strcmp(name, "model") == 0  ? PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_MODEL
+           : strcmp(name, "events") == 0 ? PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_EVENTS
                                          : PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_SUMMARY;
 }
 

@@ -41,7 +41,7 @@ void ps_report_eval(ps_report *report, const ps_eval_row *row);
 PS_MUST_USE ps_status ps_report_close(ps_report *report);
 
 /* "TR-{title}-N({id}).csv" and kin into name[0..cap), cap > PS_NAME_MAX. The
- * result is a safe name (files.h): other characters of title and id become '_',
+ * result is a safe file name (files.h): other characters of title and id become '_',
  * and a long title is cut. */
 void ps_artifact_name(char *name, size_t cap, const char *prefix, const char *title, const char *id,
                       const char *suffix);

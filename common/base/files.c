@@ -276,6 +276,15 @@ ps_status ps_dir_make(const char *path)
     return st;
 }
 
+ps_status ps_dir_make_for(const char *path)
+{
+    char *dir = dir_of(path);
+    ps_status st = ps_dir_make(dir);
+
+    free(dir);
+    return st;
+}
+
 static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *where)
 {
     (void)info;
@@ -315,4 +324,19 @@ bool ps_name_is_safe(const char *name)
     return n > 0 && n <= PS_NAME_MAX && name[0] != '.' && strstr(name, "..") == NULL &&
            strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
                         "0123456789._()-") == n;
+}
+
+bool ps_file_name_is_safe(const char *name)
+{
+    const char *slash = strchr(name, '/');
+    char folder[PS_NAME_MAX + 1];
+
+    if (slash == NULL) {
+        return ps_name_is_safe(name);
+    }
+    if (strnlen(name, PS_NAME_MAX + 1) > PS_NAME_MAX) {
+        return false;
+    }
+    snprintf(folder, sizeof folder, "%.*s", (int)(slash - name), name);
+    return ps_name_is_safe(folder) && ps_name_is_safe(slash + 1);
 }

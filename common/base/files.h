@@ -43,6 +43,9 @@ PS_MUST_USE ps_status ps_file_append(const char *path, const void *bytes, size_t
  * is there. */
 PS_MUST_USE ps_status ps_dir_make(const char *path);
 
+/* Makes the directory that the file of this path lies in, as ps_dir_make. */
+PS_MUST_USE ps_status ps_dir_make_for(const char *path);
+
 /* Removes a file or a directory with all that is in it; symbolic links are
  * removed, not followed, and other file systems not entered. OK when there is
  * nothing. */
@@ -55,6 +58,10 @@ PS_MUST_USE ps_status ps_path_join(char *out, size_t cap, const char *dir, const
 /* Can a peer's text be the name of a file? 1 to 128 of [A-Za-z0-9._()-], no
  * leading dot, no "..". */
 bool ps_name_is_safe(const char *name);
+
+/* The same of a file that may lie in a folder: a safe name, or two with a slash
+ * between them, 128 characters together. */
+bool ps_file_name_is_safe(const char *name);
 
 /* The last 60 bytes at most, for messages: their end says why, and must fit. */
 const char *ps_path_tail(const char *path);

@@ -197,7 +197,7 @@ static ps_kept *keep(ps_node *node, const char *name)
 {
     ps_kept *kept = NULL;
 
-    assert(ps_name_is_safe(name));
+    assert(ps_file_name_is_safe(name));
     for (size_t i = 0; i < node->kept_count; i++) {
         if (strcmp(node->kept[i].name, name) == 0) {
             kept = &node->kept[i];

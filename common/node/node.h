@@ -94,7 +94,7 @@ const ps_server *ps_node_server(const ps_node *node);
 void ps_node_finished(ps_node *node, const ps_status *result);
 void ps_node_released(ps_node *node);
 
-/* Names a file in session->folder to be collected; a safe name (files.h). */
+/* Names a file in session->folder to be collected; a safe file name (files.h). */
 void ps_node_keep(ps_node *node, const char *name, Psgd__V1__ArtifactKind kind);
 
 /* The same with bytes instead of a file; takes the reference. Bytes under the

@@ -195,7 +195,7 @@ static void report_step(ps_trainer *t, uint32_t epoch, uint32_t batch, const ps_
     };
 
     t->last_row_us = now_us;
-    ps_report_train(t->train_report, &row);
+    ps_trainer_put_train(t, &row);
     pthread_mutex_lock(&t->mutex);
     t->progress.step = t->clock;
     t->progress.epoch = epoch + 1;
@@ -279,7 +279,7 @@ static bool evaluate(ps_trainer *t, uint32_t epoch)
         .loss = score.loss_sum / (double)score.samples,
         .accuracy = (double)score.correct / (double)score.samples,
     };
-    ps_report_eval(t->eval_report, &row);
+    ps_trainer_put_eval(t, &row);
     ps_log(PS_LOG_INFO, "trainer", "epoch %u of %u: test loss %.4f, accuracy %.4f", row.epoch,
            t->plan->spec->epochs, row.loss, row.accuracy);
     pthread_mutex_lock(&t->mutex);

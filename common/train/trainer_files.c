@@ -1,12 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* trainer_files.c - see trainer.h: reports and the model file. */
+/* trainer_files.c - see trainer.h: reports, curves and the model file. */
 #include "common/train/trainer_impl.h"
 
 #include "common/artifact/safetensors.h"
+#include "common/base/clock.h"
+#include "common/base/files.h"
 #include "common/base/xalloc.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+
+static double wall_s(void)
+{
+    return (double)ps_clock_wall_us() * 1e-6;
+}
 
 static ps_status path_of(const ps_trainer *t, const char *prefix, const char *suffix, char *path,
                          size_t cap)
@@ -21,6 +28,18 @@ static ps_status path_of(const ps_trainer *t, const char *prefix, const char *su
     return ps_ok();
 }
 
+/* A folder of its own: for viewers that is what a run is. */
+static ps_status open_events(ps_trainer *t)
+{
+    char path[768];
+    ps_status st = path_of(t, "TB", "/" PS_EVENTS_NAME, path, sizeof path);
+
+    if (ps_is_ok(&st)) {
+        st = ps_dir_make_for(path);
+    }
+    return ps_is_ok(&st) ? ps_events_open(path, wall_s(), &t->events) : st;
+}
+
 ps_status ps_trainer_open_reports(ps_trainer *t)
 {
     char path[768];
@@ -32,7 +51,33 @@ ps_status ps_trainer_open_reports(ps_trainer *t)
     if (ps_is_ok(&st)) {
         st = path_of(t, "EV", ".csv", path, sizeof path);
     }
-    return ps_is_ok(&st) ? ps_report_open_eval(path, &t->eval_report) : st;
+    if (ps_is_ok(&st)) {
+        st = ps_report_open_eval(path, &t->eval_report);
+    }
+    return ps_is_ok(&st) ? open_events(t) : st;
+}
+
+void ps_trainer_put_train(ps_trainer *t, const ps_train_row *row)
+{
+    const ps_scalar curves[] = {
+        {"train/loss", row->loss},
+        {"train/accuracy", row->accuracy},
+        {"speed/samples_per_s", row->samples_per_s},
+        {"speed/wait_s", row->wait_s},
+        {"wire/bytes_up", (double)row->bytes_up},
+        {"wire/bytes_down", (double)row->bytes_down},
+    };
+
+    ps_report_train(t->train_report, row);
+    ps_events_add(t->events, wall_s(), row->step, curves, sizeof curves / sizeof curves[0]);
+}
+
+void ps_trainer_put_eval(ps_trainer *t, const ps_eval_row *row)
+{
+    const ps_scalar curves[] = {{"test/loss", row->loss}, {"test/accuracy", row->accuracy}};
+
+    ps_report_eval(t->eval_report, row);
+    ps_events_add(t->events, wall_s(), row->step, curves, sizeof curves / sizeof curves[0]);
 }
 
 static ps_status close_report(ps_report **report)
@@ -46,8 +91,13 @@ static ps_status close_report(ps_report **report)
 ps_status ps_trainer_close_reports(ps_trainer *t)
 {
     ps_status train = close_report(&t->train_report), eval = close_report(&t->eval_report);
+    ps_status events = t->events == NULL ? ps_ok() : ps_events_close(t->events);
 
-    return ps_is_ok(&train) ? eval : train;
+    t->events = NULL;
+    if (!ps_is_ok(&train)) {
+        return train;
+    }
+    return ps_is_ok(&eval) ? events : eval;
 }
 
 ps_status ps_trainer_write_model(ps_trainer *t)

@@ -5,6 +5,7 @@
 
 #include "common/train/trainer.h"
 
+#include "common/artifact/events.h"
 #include "common/artifact/report.h"
 
 #include <pthread.h>
@@ -30,6 +31,7 @@ struct ps_trainer {
     size_t batch;       /* rows of x */
 
     ps_report *train_report, *eval_report;
+    ps_events *events; /* the same for viewers of curves */
     int64_t began_us, last_row_us;
     uint64_t clock;
     bool sends; /* the block in hand completes a contribution */
@@ -41,6 +43,8 @@ struct ps_trainer {
 /* The files of a worker in the job's folder. Trainer's thread. */
 PS_MUST_USE ps_status ps_trainer_open_reports(ps_trainer *t);
 PS_MUST_USE ps_status ps_trainer_close_reports(ps_trainer *t); /* those that are open */
+void ps_trainer_put_train(ps_trainer *t, const ps_train_row *row);
+void ps_trainer_put_eval(ps_trainer *t, const ps_eval_row *row);
 PS_MUST_USE ps_status ps_trainer_write_model(ps_trainer *t);
 
 #endif

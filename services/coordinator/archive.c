@@ -149,6 +149,8 @@ static const char *kind_name(Psgd__V1__ArtifactKind kind)
         return "report";
     case PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_MODEL:
         return "model";
+    case PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_EVENTS:
+        return "events";
     default:
         return "summary";
     }

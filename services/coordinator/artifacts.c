@@ -43,14 +43,23 @@ static bool is_temporary(const char *name)
     return name[0] == '.' && n > 4 && strcmp(name + n - 4, ".tmp") == 0;
 }
 
-static void sweep_job(const char *folder)
+/* Half-written files in the folder; `deeper`: also in the folders in it. */
+static void sweep_job(const char *folder, bool deeper)
 {
     DIR *dir = opendir(folder);
     const struct dirent *at;
 
     while (dir && (at = readdir(dir)) != NULL) {
+        char inner[PS_FOLDER_MAX];
+
         if (is_temporary(at->d_name)) {
             drop(folder, at->d_name);
+        } else if (deeper && at->d_name[0] != '.') {
+            ps_status st = ps_path_join(inner, sizeof inner, folder, at->d_name);
+
+            if (ps_is_ok(&st)) {
+                sweep_job(inner, false);
+            }
         }
     }
     if (dir) {
@@ -75,7 +84,7 @@ void ps_artifacts_sweep(const char *data_dir, bool (*keeps)(void *arg, const cha
             continue;
         }
         if (keeps(arg, at->d_name)) {
-            sweep_job(folder);
+            sweep_job(folder, true);
         } else {
             drop(jobs, at->d_name);
         }
@@ -205,7 +214,14 @@ static bool stored_name(const ps_intake *in, const Psgd__V1__CollectResponse *he
         return true;
     }
     snprintf(out, PS_NAME_MAX + 1, "%.*s", PS_NAME_MAX, head->name);
-    /* Prefixes keep a node from writing over logs and the coordinator's own. */
+    /* Prefixes keep a node from writing over logs and the coordinator's own; folders
+     * are for events alone. */
+    if (head->kind == PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_EVENTS) {
+        return strncmp(out, "TB-", 3) == 0 && strstr(out, "/events.out.tfevents.") != NULL;
+    }
+    if (strchr(out, '/') != NULL) {
+        return false;
+    }
     if (head->kind == PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_REPORT) {
         return strncmp(out, "TR-", 3) == 0 || strncmp(out, "EV-", 3) == 0;
     }
@@ -218,7 +234,7 @@ static ps_status begin_file(ps_intake *in, const Psgd__V1__CollectResponse *head
     char path[PS_FOLDER_MAX + PS_NAME_MAX + 2];
     ps_status st;
 
-    if (!ps_name_is_safe(head->name) || !stored_name(in, head, in->now.name)) {
+    if (!ps_file_name_is_safe(head->name) || !stored_name(in, head, in->now.name)) {
         return ps_fail(PS_INVALID_ARGUMENT, "no node may leave a file %.60s of kind %d", head->name,
                        (int)head->kind);
     }
@@ -233,6 +249,10 @@ static ps_status begin_file(ps_intake *in, const Psgd__V1__CollectResponse *head
         return ps_fail(PS_INVALID_ARGUMENT, "%.60s: sha256 is not 64 digits", head->name);
     }
     path_of(path, in->folder, in->now.name);
+    st = ps_dir_make_for(path);
+    if (!ps_is_ok(&st)) {
+        return st;
+    }
     st = ps_file_writer_open(&in->writer, path);
     if (!ps_is_ok(&st)) {
         return st;

@@ -2,7 +2,7 @@
 /* artifacts.h - the files of jobs, below DATA_DIR/jobs/ID/.
  *
  * Logs grow by heartbeats; collected files appear whole or not at all; summary
- * and manifest come last. What lies in the folder under a safe name is the
+ * and manifest come last. What lies in the folder under a safe file name is the
  * truth, the job's record lists what is complete.
  */
 #ifndef PS_COORDINATOR_ARTIFACTS_H

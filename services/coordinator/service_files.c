@@ -237,7 +237,7 @@ static bool read_request(ps_reclaim *r, const Psgd__V1__ReclaimLogsRequest *q)
                   "offset needs the name of a file");
         return false;
     }
-    if (q->name[0] != '\0' && !ps_name_is_safe(q->name)) {
+    if (q->name[0] != '\0' && !ps_file_name_is_safe(q->name)) {
         ps_refuse(r->call, PS_INVALID_ARGUMENT, "BAD_NAME", r->job_id, "name is no file's name");
         return false;
     }

@@ -4,6 +4,7 @@
  * come in any of them and ends when thread and streams have ended. */
 #include "services/worker/worker.h"
 
+#include "common/artifact/events.h"
 #include "common/artifact/report.h"
 #include "common/base/container_of.h"
 #include "common/base/xalloc.h"
@@ -80,6 +81,7 @@ static void on_closed(ps_event *self, bool ok)
     }
     keep(w, "TR", ".csv", PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_REPORT);
     keep(w, "EV", ".csv", PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_REPORT);
+    keep(w, "TB", "/" PS_EVENTS_NAME, PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_EVENTS);
     if (w->session->rank == 0 && ps_is_ok(&result)) {
         keep(w, "MODEL", ".safetensors", PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_MODEL);
     }

@@ -3,8 +3,13 @@
 import csv
 import io
 import json
+import pathlib
+import sys
 
 import grpc
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "interop"))
+import read_events
 
 from harness import (ENDLESS, FINAL, SMALL, ClusterTest, coordinator_pb2, job_pb2, main)
 
@@ -31,6 +36,36 @@ class Basic(ClusterTest):
                          {a.name for a in job.artifacts} | {"manifest.json"})
         self.assertTrue(any(n.startswith("LOG-") for n in files))
         c.wait_idle()
+
+    def test_every_worker_leaves_a_run_for_tensorboard(self):
+        c = self.cluster(workers=2, pservers=1)
+        job = c.wait(c.submit(SMALL, workers=2).id)
+        self.assertEqual(job.state, job_pb2.JOB_STATE_DONE, job.message)
+        files = c.files(job.id, kinds=[job_pb2.ARTIFACT_KIND_EVENTS])
+        self.assertEqual(sorted(files), [f"TB-small-N({rank})/events.out.tfevents.psgd"
+                                         for rank in range(2)])
+        for rank in range(2):
+            path = c.folder / f"events-{rank}"
+            path.write_bytes(files[f"TB-small-N({rank})/events.out.tfevents.psgd"])
+            points = read_events.read(path)
+            reports = c.files(job.id, kinds=[job_pb2.ARTIFACT_KIND_REPORT])
+            for report, curves in (("TR", {"train/loss": "loss", "train/accuracy": "accuracy",
+                                           "speed/samples_per_s": "samples_per_s",
+                                           "speed/wait_s": "wait_s",
+                                           "wire/bytes_up": "bytes_up",
+                                           "wire/bytes_down": "bytes_down"}),
+                                   ("EV", {"test/loss": "loss", "test/accuracy": "accuracy"})):
+                text = reports[f"{report}-small-N({rank}).csv"].decode()
+                rows = list(csv.DictReader(io.StringIO(text)))
+                self.assertGreater(len(rows), 0)
+                for tag, column in curves.items():
+                    curve = [p for p in points if p[2] == tag]
+                    self.assertEqual([p[1] for p in curve], [int(row["step"]) for row in rows], tag)
+                    for point, row in zip(curve, rows):
+                        value = float(row[column])  # nine digits here, float32 there
+                        self.assertAlmostEqual(point[3], value, delta=1.2e-7 * abs(value), msg=tag)
+            start, end = job.start_time.seconds, job.end_time.seconds
+            self.assertTrue(all(start - 1 <= p[0] <= end + 1 for p in points))
 
     def test_service_after_service_job_after_job(self):
         c = self.cluster(workers=1, pservers=1)

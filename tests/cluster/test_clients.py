@@ -48,6 +48,10 @@ class Cli:
                                 stderr=subprocess.PIPE, text=True, env=self.env, cwd=self.folder)
 
 
+def files_below(folder):
+    return {str(f.relative_to(folder)) for f in folder.rglob("*") if f.is_file()}
+
+
 def read_until(stream, text, seconds=60):
     """Lines of a process up to the one with `text`."""
     seen = ""
@@ -146,7 +150,7 @@ class Commands(CliTest):
         job = self.document(cli, "submit", self.job_file(cli, SMALL), "--watch")
         out = self.ok(cli, "download", job["id"], "--output", "here/all")
         names = {a["name"] for a in job["artifacts"]}
-        self.assertEqual({f.name for f in (cli.folder / "here/all").iterdir()}, names)
+        self.assertEqual(files_below(cli.folder / "here/all"), names)
         for a in job["artifacts"]:
             data = (cli.folder / "here/all" / a["name"]).read_bytes()
             self.assertEqual(hashlib.sha256(data).hexdigest(), a["sha256"])
@@ -501,7 +505,7 @@ class Foreign(CliTest):
             self.assertIn(text, p.stdout)
         job = cluster.get(job_id)
         self.assertEqual({a.name for a in job.artifacts},
-                         {f.name for f in (folder / "saved").iterdir()})
+                         files_below(folder / "saved"))
         for a in job.artifacts:
             self.assertEqual(hashlib.sha256((folder / "saved" / a.name).read_bytes()).hexdigest(),
                              a.sha256, a.name)

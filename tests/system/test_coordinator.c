@@ -554,7 +554,7 @@ static void a_crash_leaves_no_litter(void **state)
 {
     coordinator_world w;
     Psgd__V1__Job *job;
-    char id[96], path[400], half[400];
+    char id[96], path[400], half[400], inner[400];
     ps_status st;
 
     (void)state;
@@ -562,6 +562,11 @@ static void a_crash_leaves_no_litter(void **state)
     cw_submit(&w, PAIR, id);
     assert_int_equal(cw_await(&w, id, STATE(DONE)), STATE(DONE));
     snprintf(path, sizeof path, "%s/jobs/gone-aaaaaaaa", w.data_dir);
+    snprintf(inner, sizeof inner, "%s/jobs/%s/TB-x/.events.1.2.tmp", w.data_dir, id);
+    st = ps_dir_make_for(inner);
+    assert_int_equal(st.code, PS_OK);
+    st = ps_file_write(inner, "x", 1);
+    assert_int_equal(st.code, PS_OK);
     snprintf(half, sizeof half, "%s/jobs/%s/.MODEL-x.1.2.tmp", w.data_dir, id);
     st = ps_dir_make(path);
     assert_int_equal(st.code, PS_OK);
@@ -570,6 +575,7 @@ static void a_crash_leaves_no_litter(void **state)
     cw_restart(&w);
     assert_int_equal(access(path, F_OK), -1);
     assert_int_equal(access(half, F_OK), -1);
+    assert_int_equal(access(inner, F_OK), -1);
     snprintf(path, sizeof path, "%s/jobs/%s/manifest.json", w.data_dir, id);
     assert_int_equal(access(path, F_OK), 0);
     job = cw_get(&w, id);

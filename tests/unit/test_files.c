@@ -233,6 +233,39 @@ static void only_plain_names_are_safe(void **state)
     assert_false(ps_name_is_safe(longest));
 }
 
+static void a_file_name_may_have_one_folder(void **state)
+{
+    static const char *const safe[] = {"a", "TB-tutorial-N(4)/events.out.tfevents.psgd", "a/b"};
+    static const char *const unsafe[] = {"",     "/",    "/a",     "a/",   "a//b", "a/b/c",
+                                         "../a", "a/..", "a/../b", ".a/b", "a/.b", "a b/c"};
+    char longest[PS_NAME_MAX + 2];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof safe / sizeof safe[0]; i++) {
+        assert_true(ps_file_name_is_safe(safe[i]));
+    }
+    for (size_t i = 0; i < sizeof unsafe / sizeof unsafe[0]; i++) {
+        assert_false(ps_file_name_is_safe(unsafe[i]));
+    }
+    memset(longest, 'a', sizeof longest);
+    longest[10] = '/';
+    longest[PS_NAME_MAX] = '\0';
+    assert_true(ps_file_name_is_safe(longest));
+    longest[PS_NAME_MAX] = 'a';
+    longest[PS_NAME_MAX + 1] = '\0';
+    assert_false(ps_file_name_is_safe(longest));
+}
+
+static void the_folder_of_a_file_is_made(void **state)
+{
+    (void)state;
+    assert_ok(ps_dir_make_for("kept/in/f"));
+    assert_ok(ps_file_write("kept/in/f", "x", 1));
+    assert_ok(ps_dir_make_for("kept/in/f"));
+    assert_ok(ps_dir_make_for("f"));
+    assert_holds("kept/in/f", "x");
+}
+
 static void a_long_path_leaves_room_for_the_reason(void **state)
 {
     char path[300];
@@ -267,6 +300,8 @@ int main(int argc, char **argv)
                                         clear_room),
         cmocka_unit_test_setup_teardown(paths_are_joined_within_bounds, make_room, clear_room),
         cmocka_unit_test_setup_teardown(only_plain_names_are_safe, make_room, clear_room),
+        cmocka_unit_test(a_file_name_may_have_one_folder),
+        cmocka_unit_test_setup_teardown(the_folder_of_a_file_is_made, make_room, clear_room),
         cmocka_unit_test_setup_teardown(a_long_path_leaves_room_for_the_reason, make_room,
                                         clear_room),
     };

@@ -93,7 +93,7 @@ async function saveFiles(api, jobId, folder) {
   let size = 0;
   for await (const chunk of api.ReclaimLogs({ jobId })) {
     const { name, sha256 } = chunk.artifact;
-    if (!/^[A-Za-z0-9_()-][A-Za-z0-9._()-]*$/.test(name)) {
+    if (!/^([A-Za-z0-9_()-][A-Za-z0-9._()-]*\/)?[A-Za-z0-9_()-][A-Za-z0-9._()-]*$/.test(name) || name.includes('..')) {
       throw new Error(`not a name for a file: ${JSON.stringify(name)}`);
     }
     if (chunk.offset !== size || crc32(chunk.payload) !== chunk.crc32) {
@@ -105,6 +105,7 @@ async function saveFiles(api, jobId, folder) {
       const data = Buffer.concat(chunks);
       const digest = crypto.createHash('sha256').update(data).digest('hex');
       if (sha256 !== '' && sha256 !== digest) throw new Error(`${name}: wrong SHA-256`);
+      fs.mkdirSync(path.dirname(path.join(folder, name)), { recursive: true });
       fs.writeFileSync(path.join(folder, name), data);
       console.log(`saved ${path.join(folder, name)} (${size} bytes)`);
       chunks = [];

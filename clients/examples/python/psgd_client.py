@@ -71,7 +71,7 @@ def save_files(api, pb, job_id, folder):
     data = bytearray()
     for chunk in api.ReclaimLogs(pb.ReclaimLogsRequest(job_id=job_id)):
         name = chunk.artifact.name
-        if not re.fullmatch(r"[A-Za-z0-9_()-][A-Za-z0-9._()-]*", name):
+        if not re.fullmatch(r"([A-Za-z0-9_()-][A-Za-z0-9._()-]*/)?[A-Za-z0-9_()-][A-Za-z0-9._()-]*", name) or ".." in name:
             raise ValueError(f"not a name for a file: {name!r}")
         if chunk.offset != len(data) or zlib.crc32(chunk.payload) != chunk.crc32:
             raise ValueError(f"{name}: a chunk is missing or damaged")
@@ -79,6 +79,7 @@ def save_files(api, pb, job_id, folder):
         if chunk.last:
             if chunk.artifact.sha256 not in ("", hashlib.sha256(data).hexdigest()):
                 raise ValueError(f"{name}: wrong SHA-256")
+            (folder / name).parent.mkdir(exist_ok=True)
             (folder / name).write_bytes(data)
             print(f"saved {folder / name} ({len(data)} bytes)", flush=True)
             data = bytearray()
