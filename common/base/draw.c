@@ -7,6 +7,8 @@
  */
 #include "common/base/draw.h"
 
+#include "common/base/steady.h"
+
 #include <assert.h>
 #include <math.h>
 
@@ -40,26 +42,6 @@ uint64_t ps_draw_below(uint64_t key, uint64_t index, uint64_t n)
 {
     assert(n > 0);
     return (uint64_t)(((wide)ps_draw_u64(key, index) * n) >> 64);
-}
-
-/* Natural logarithm of x, normal and positive, to about 2^-52 relative. */
-static double log_exact_ops(double x)
-{
-    int exponent;
-    double m = frexp(x, &exponent); /* [0.5, 1), no rounding */
-    double s, s2, sum = 0.0;
-
-    if (m < 0x1.6a09e667f3bcdp-1) { /* sqrt(1/2) */
-        m *= 2.0;
-        exponent--;
-    }
-    /* ln m = 2 artanh s; |s| < 0.1716, so the next term would be below 2^-57. */
-    s = (m - 1.0) / (m + 1.0);
-    s2 = s * s;
-    for (int k = 21; k >= 1; k -= 2) {
-        sum = sum * s2 + 1.0 / k;
-    }
-    return 2.0 * s * sum + exponent * 0x1.62e42fefa39efp-1; /* ln 2 */
 }
 
 /* p and q have 8 coefficients, highest power first. */
@@ -107,7 +89,7 @@ static double normal_of_unit(double p)
     if (q >= -0.425 && q <= 0.425) {
         return q * ratio(centre_up, centre_down, 0.180625 - q * q);
     }
-    r = sqrt(-log_exact_ops(q < 0 ? p : 1.0 - p));
+    r = sqrt(-ps_steady_log(q < 0 ? p : 1.0 - p));
     x = r <= 5.0 ? ratio(side_up, side_down, r - 1.6) : ratio(tail_up, tail_down, r - 5.0);
     return q < 0 ? -x : x;
 }

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* descent.c - see descent.h. */
+#include "common/optim/descent.h"
+
+#include "common/base/clones.h"
+
+static const unsigned rate_at = 0; /* the first number of every rule */
+
+static double factor_of(const ps_descent *descent, uint64_t step)
+{
+    return descent->schedule == NULL
+               ? 1.0
+               : ps_schedule_factor(descent->schedule, &descent->schedule_params, step,
+                                    descent->total_steps);
+}
+
+double ps_descent_rate(const ps_descent *descent, uint64_t step)
+{
+    return descent->params.v[rate_at] * factor_of(descent, step);
+}
+
+static ps_params params_at(const ps_descent *descent, uint64_t step)
+{
+    ps_params params = descent->params;
+
+    params.v[rate_at] = ps_descent_rate(descent, step);
+    return params;
+}
+
+static bool has_penalty(const ps_descent *descent)
+{
+    return descent->l1 != 0.0 || descent->l2 != 0.0;
+}
+
+/* out = g + l2 w + l1 sign(w); out may be g. */
+PS_CLONES static void penalise(float l1, float l2, const float *g, const float *restrict w,
+                               float *out, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        float sign = w[i] > 0.0f ? 1.0f : w[i] < 0.0f ? -1.0f : 0.0f;
+
+        out[i] = g[i] + (l2 * w[i] + l1 * sign);
+    }
+}
+
+static void penalise_all(const ps_descent *descent, ps_moment at, const float *g, const float *w,
+                         float *out, size_t n)
+{
+    penalise((float)(descent->l1 * at.share), (float)(descent->l2 * at.share), g, w, out, n);
+}
+
+static void penalise_rows(const ps_descent *descent, ps_moment at, const ps_rows *rows,
+                          const float *g, const float *w, float *out, size_t n)
+{
+    for (size_t r = 0; r < rows->count; r++) {
+        ps_row_part p = ps_row_part_of(rows, r, n);
+
+        penalise_all(descent, at, g + p.from, w + p.at, out + p.from, p.n);
+    }
+}
+
+void ps_descent_increment(const ps_descent *descent, ps_moment at, const float *g, const float *w,
+                          float *state, float *d, size_t n)
+{
+    ps_params params = params_at(descent, at.step);
+
+    if (has_penalty(descent)) {
+        penalise_all(descent, at, g, w, d, n);
+        g = d;
+    }
+    descent->optim->increment(&params, at.t, g, w, state, d, n);
+}
+
+void ps_descent_step(const ps_descent *descent, ps_moment at, const float *g, float *scratch,
+                     float *state, float *w, size_t n)
+{
+    ps_params params = params_at(descent, at.step);
+
+    if (has_penalty(descent)) {
+        penalise_all(descent, at, g, w, scratch, n);
+        g = scratch;
+    }
+    descent->optim->step(&params, at.t, g, state, w, n);
+}
+
+void ps_descent_increment_rows(const ps_descent *descent, ps_moment at, const ps_rows *rows,
+                               const float *g, const float *w, float *state, float *d, size_t n)
+{
+    ps_params params = params_at(descent, at.step);
+
+    if (has_penalty(descent)) {
+        penalise_rows(descent, at, rows, g, w, d, n);
+        g = d;
+    }
+    descent->optim->increment_rows(&params, at.t, rows, g, w, state, d, n);
+}
+
+void ps_descent_step_rows(const ps_descent *descent, ps_moment at, const ps_rows *rows,
+                          const float *g, float *scratch, float *state, float *w, size_t n)
+{
+    ps_params params = params_at(descent, at.step);
+
+    if (has_penalty(descent)) {
+        penalise_rows(descent, at, rows, g, w, scratch, n);
+        g = scratch;
+    }
+    descent->optim->step_rows(&params, at.t, rows, g, state, w, n);
+}
