@@ -22,6 +22,8 @@ build  libyaml-dev            YAML
 build  libsqlite3-dev         the coordinator's registry
 build  libxxhash-dev          checksums
 build  zlib1g-dev             .gz data files and CRC-32
+build  liblz4-dev             compressed gradients
+build  libzstd-dev            compressed gradients
 test   libcmocka-dev          unit tests
 test   sqlite3                looks into the registry
 test   python3-grpcio         a foreign client

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { PS_PARAM_MAX = 8 }; /* most parameters of one plugin */
+enum { PS_PARAM_MAX = 12 }; /* most parameters of one plugin */
 
 typedef struct ps_param {
     const char *name; /* NULL ends a table */

@@ -2,6 +2,9 @@
 /* codec.c - the registry: a const array made of common/codec/list.h. */
 #include "common/codec/codec.h"
 
+#include "common/codec/stages.h"
+#include "common/codec/wrap.h"
+
 #include <assert.h>
 #include <string.h>
 
@@ -49,6 +52,10 @@ void ps_encoding_copy(ps_encoding *dst, const Psgd__V1__Encoding *src)
     psgd__v1__encoding__init(&dst->msg);
     dst->msg.slice = src->slice;
     dst->msg.payload_bytes = src->payload_bytes;
+    dst->msg.lossless = src->lossless;
+    dst->msg.raw_bytes = src->raw_bytes;
+    dst->msg.row_width = src->row_width;
+    dst->msg.row_count = src->row_count;
     dst->msg.codec_case = src->codec_case;
     if (src->codec_case != PSGD__V1__ENCODING__CODEC__NOT_SET) {
         /* Members of the oneof are pointers to messages, in one union. */
@@ -63,6 +70,41 @@ void ps_encoding_copy(ps_encoding *dst, const Psgd__V1__Encoding *src)
     }
 }
 
+/* Compressed, or with rows left out: more than the codec's bytes. */
+static bool is_staged(const Psgd__V1__Encoding *head)
+{
+    return head->lossless != PSGD__V1__LOSSLESS__LOSSLESS_UNSPECIFIED || head->row_width > 0;
+}
+
+static bool stages(const ps_codec *codec, const ps_params *params)
+{
+    return ps_wrap_of(codec, params, PS_WRAP_LOSSLESS) != 0 ||
+           ps_wrap_of(codec, params, PS_WRAP_ROWS) != 0;
+}
+
+ps_codec_facts ps_codec_facts_of(const ps_codec *codec, const ps_params *params)
+{
+    ps_codec_facts facts = codec->facts(params);
+
+    facts.is_summable &= !stages(codec, params);
+    return facts;
+}
+
+bool ps_codec_depends_on_data(const ps_codec *codec, const ps_params *params)
+{
+    return codec->depends_on_data || stages(codec, params);
+}
+
+bool ps_codec_is_plain(const ps_codec *codec, const ps_params *params)
+{
+    return codec->is_identity && !stages(codec, params);
+}
+
+bool ps_encoding_is_plain(const Psgd__V1__Encoding *head)
+{
+    return head->codec_case == PSGD__V1__ENCODING__CODEC_F32 && !is_staged(head);
+}
+
 double ps_codec_bits(const ps_codec *codec, const ps_params *params)
 {
     return (double)codec->size(params, PS_CODEC_VALUES) * 8 / PS_CODEC_VALUES;
@@ -75,7 +117,8 @@ size_t ps_codec_encode(const ps_codec *codec, const ps_params *params, uint64_t 
 
     assert(n <= PS_CODEC_VALUES);
     psgd__v1__encoding__init(&head->msg);
-    bytes = codec->encode(params, key, x, n, out, head);
+    bytes = stages(codec, params) ? ps_stages_encode(codec, params, NULL, key, x, n, out, head)
+                                  : codec->encode(params, key, x, n, out, head);
     assert(bytes <= codec->size(params, n));
     assert(head->msg.codec_case == codec->wire);
     head->msg.slice = slice;
@@ -119,7 +162,8 @@ ps_status ps_codec_check(const ps_codec *expected, const Psgd__V1__Encoding *hea
     if (!ps_is_ok(&st) || codec == NULL) {
         return st;
     }
-    return codec->check(head, in, len, n);
+    return is_staged(head) ? ps_stages_check(codec, head, in, len, n)
+                           : codec->check(head, in, len, n);
 }
 
 ps_status ps_codec_decode(const ps_codec *expected, const Psgd__V1__Encoding *head,
@@ -137,5 +181,6 @@ ps_status ps_codec_decode(const ps_codec *expected, const Psgd__V1__Encoding *he
         }
         return st;
     }
-    return codec->decode(head, in, len, into, y, n);
+    return is_staged(head) ? ps_stages_decode(codec, head, in, len, into, y, n)
+                           : codec->decode(head, in, len, into, y, n);
 }

@@ -70,14 +70,15 @@ typedef enum ps_into {
 typedef struct ps_codec {
     const char *name;                   /* in jobs and documents; never changes */
     const char *summary;                /* one line with the formula */
-    const ps_param *params;             /* (optional) */
+    const ps_param *params;             /* its own, then wrap.h's */
+    size_t own;                         /* of its own */
     Psgd__V1__Encoding__CodecCase wire; /* its member of the oneof */
     bool is_identity; /* bytes are the float32 values in memory order, little-endian */
 
     ps_codec_facts (*facts)(const ps_params *params);
 
     /* Most bytes that encode writes for n values, and exactly how many unless
-     * depends_on_data. At most 4 n + 8, and 4 * PS_CODEC_VALUES for any n. */
+     * ps_codec_depends_on_data. At most 4 n + 8, and 4 * PS_CODEC_VALUES for any n. */
     bool depends_on_data;
     size_t (*size)(const ps_params *params, size_t n);
 
@@ -110,12 +111,25 @@ const ps_codec *ps_codec_of_wire(Psgd__V1__Encoding__CodecCase wire);
 /* Calls fn once per codec, in the order of common/codec/list.h. */
 void ps_codec_each(void (*fn)(const ps_codec *codec, void *arg), void *arg);
 
-/* Bits a value of a full slice, beside the head; at most that if the size
- * depends_on_data. */
+/* Its facts; compressed or of some rows only, encodings are not summable. */
+ps_codec_facts ps_codec_facts_of(const ps_codec *codec, const ps_params *params);
+
+/* Whether encodings may be shorter than size says: the codec's own, or those that
+ * are compressed or leave out rows. */
+bool ps_codec_depends_on_data(const ps_codec *codec, const ps_params *params);
+
+/* Whether all encodings are the float32 values as they lie in memory; and whether
+ * one is. */
+bool ps_codec_is_plain(const ps_codec *codec, const ps_params *params);
+bool ps_encoding_is_plain(const Psgd__V1__Encoding *head);
+
+/* Bits a value of a full slice, beside the head; at most that if the size depends
+ * on data. */
 double ps_codec_bits(const ps_codec *codec, const ps_params *params);
 
-/* encode with the head prepared: init, slice and payload_bytes filled in.
- * Returns payload_bytes. */
+/* encode with the head prepared (init, slice and payload_bytes filled in), rows of
+ * zeros left out and bytes compressed as `params` say. Returns payload_bytes, at
+ * most size(n). */
 size_t ps_codec_encode(const ps_codec *codec, const ps_params *params, uint64_t key, uint32_t slice,
                        const float *x, size_t n, uint8_t *out, ps_encoding *head);
 
@@ -127,7 +141,9 @@ void ps_encoding_copy(ps_encoding *dst, const Psgd__V1__Encoding *src);
  *
  * INVALID_ARGUMENT  no codec, one this build does not know, or another than
  *                   `expected` (NULL: any)
- * DATA_LOSS         len is not payload_bytes, or the codec's check fails */
+ * DATA_LOSS         len is not payload_bytes, bytes that cannot be decompressed or
+ *                   are more than n values can take, rows that are none, or the
+ *                   codec's check fails */
 PS_MUST_USE ps_status ps_codec_check(const ps_codec *expected, const Psgd__V1__Encoding *head,
                                      const uint8_t *in, size_t len, size_t n);
 

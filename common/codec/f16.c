@@ -6,11 +6,11 @@
  * infinities and NaN stay what they are.
  */
 #include "common/codec/codec.h"
-#include "common/codec/feedback.h"
 #include "common/codec/kernels.h"
+#include "common/codec/wrap.h"
 
 static const ps_param f16_params[] = {
-    PS_FEEDBACK_PARAM,
+    PS_WRAP_PARAMS,
     {0},
 };
 

@@ -2,8 +2,14 @@
 /* f32.c - the identity codec: IEEE 754 binary32, little-endian. */
 #include "common/codec/codec.h"
 #include "common/codec/kernels.h"
+#include "common/codec/wrap.h"
 
 #include <string.h>
+
+static const ps_param f32_params[] = {
+    PS_WRAP_PARAMS,
+    {0},
+};
 
 static ps_codec_facts f32_facts(const ps_params *params)
 {
@@ -58,6 +64,7 @@ static ps_status f32_decode(const Psgd__V1__Encoding *head, const uint8_t *in, s
 const ps_codec ps_codec_f32 = {
     .name = "f32",
     .summary = "IEEE 754 binary32 as it is: exact",
+    .params = f32_params,
     .wire = PSGD__V1__ENCODING__CODEC_F32,
     .is_identity = true,
     .facts = f32_facts,

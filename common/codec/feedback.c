@@ -2,14 +2,14 @@
 /* feedback.c - see feedback.h. */
 #include "common/codec/feedback.h"
 
+#include "common/codec/wrap.h"
+
 #include <assert.h>
 #include <math.h>
 
 bool ps_feedback_is_on(const ps_codec *codec, const ps_params *params)
 {
-    int at = codec->params != NULL ? ps_param_find(codec->params, "error_feedback") : -1;
-
-    return at >= 0 && params->v[at] != 0;
+    return !codec->is_identity && ps_wrap_of(codec, params, PS_WRAP_FEEDBACK) != 0;
 }
 
 void ps_feedback_carry(float *x, const float *lost, size_t n)

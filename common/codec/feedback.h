@@ -5,7 +5,7 @@
  * With p the values and e what was lost (zeros at first), send C(p + e), and e
  * becomes p + e - C(p + e): over time all of every p is sent (Seide et al. 2014;
  * Karimireddy et al. 2019). The state is one float a value, the caller's, one run
- * for each slice. A job asks for it with the parameter of PS_FEEDBACK_PARAM.
+ * for each slice. A job asks for it with error_feedback (wrap.h).
  */
 #ifndef PS_COMMON_CODEC_FEEDBACK_H
 #define PS_COMMON_CODEC_FEEDBACK_H
@@ -14,12 +14,7 @@
 
 #include <stdbool.h>
 
-/* A line of the params table of every codec that loses something. */
-/* clang-format off */
-#define PS_FEEDBACK_PARAM \
-    {"error_feedback", 0, 0, 1, true, "1: what was lost is added to the next push; not for pulls"}
-/* clang-format on */
-
+/* False for a codec that loses nothing. */
 bool ps_feedback_is_on(const ps_codec *codec, const ps_params *params);
 
 /* x += lost, once for each contribution, before it is encoded. */

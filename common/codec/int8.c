@@ -8,14 +8,14 @@
  * vanishes) all bytes are 0.
  */
 #include "common/codec/codec.h"
-#include "common/codec/feedback.h"
 #include "common/codec/kernels.h"
+#include "common/codec/wrap.h"
 
 #include <math.h>
 #include <string.h>
 
 static const ps_param int8_params[] = {
-    PS_FEEDBACK_PARAM,
+    PS_WRAP_PARAMS,
     {0},
 };
 

@@ -6,10 +6,10 @@
  * that its mean is x / scale, or to the nearest one.
  */
 #include "common/codec/codec.h"
-#include "common/codec/feedback.h"
 #include "common/codec/finite.h"
 #include "common/codec/levels.h"
 #include "common/codec/pack.h"
+#include "common/codec/wrap.h"
 
 #include <math.h>
 #include <string.h>
@@ -19,7 +19,7 @@ enum { BITS, STOCHASTIC };
 static const ps_param intn_params[] = {
     [BITS] = {"bits", 4, 2, 16, true, "bits a value"},
     [STOCHASTIC] = {"stochastic", 1, 0, 1, true, "1: round by draw, unbiased; 0: to the nearest"},
-    PS_FEEDBACK_PARAM,
+    PS_WRAP_PARAMS,
     {0},
 };
 
@@ -98,6 +98,7 @@ const ps_codec ps_codec_intn = {
     .name = "intn",
     .summary = "q * max|x| / L with q in -L..L, L = 2^(bits-1) - 1, packed",
     .params = intn_params,
+    .own = 2,
     .wire = PSGD__V1__ENCODING__CODEC_INTN,
     .facts = intn_facts,
     .size = intn_size,

@@ -8,10 +8,10 @@
  * where there is no next power, is that not so: there it becomes 2^127.
  */
 #include "common/codec/codec.h"
-#include "common/codec/feedback.h"
 #include "common/codec/finite.h"
 #include "common/codec/kernels.h"
 #include "common/codec/pack.h"
+#include "common/codec/wrap.h"
 
 #include <string.h>
 
@@ -19,7 +19,7 @@ enum { RUN = 1024, TOP_EXPONENT = 254 };
 
 static const ps_param natural_params[] = {
     {"bits", 8, 3, 8, true, "bits a value: the sign and which of 2^(bits-1) - 1 powers"},
-    PS_FEEDBACK_PARAM,
+    PS_WRAP_PARAMS,
     {0},
 };
 
@@ -124,6 +124,7 @@ const ps_codec ps_codec_natural = {
     .name = "natural",
     .summary = "sign and power of two, stochastically rounded",
     .params = natural_params,
+    .own = 1,
     .wire = PSGD__V1__ENCODING__CODEC_NATURAL,
     .facts = natural_facts,
     .size = natural_size,

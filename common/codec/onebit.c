@@ -5,15 +5,15 @@
  * the others. NaN counts as 0.
  */
 #include "common/codec/codec.h"
-#include "common/codec/feedback.h"
 #include "common/codec/finite.h"
 #include "common/codec/kernels.h"
 #include "common/codec/pack.h"
+#include "common/codec/wrap.h"
 
 #include <math.h>
 
 static const ps_param onebit_params[] = {
-    PS_FEEDBACK_PARAM,
+    PS_WRAP_PARAMS,
     {0},
 };
 

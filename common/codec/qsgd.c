@@ -6,11 +6,11 @@
  * average. The payload holds the norms as binary32, then the q + s packed.
  */
 #include "common/codec/codec.h"
-#include "common/codec/feedback.h"
 #include "common/codec/finite.h"
 #include "common/codec/kernels.h"
 #include "common/codec/levels.h"
 #include "common/codec/pack.h"
+#include "common/codec/wrap.h"
 
 #include <float.h>
 #include <math.h>
@@ -23,7 +23,7 @@ static const ps_param qsgd_params[] = {
     [LEVELS] = {"levels", 7, 1, LEVELS_MAX, true, "s: steps from 0 to the norm"},
     [BUCKET] = {"bucket", 512, 64, PS_CODEC_VALUES, true,
                 "values with one norm; rounded up to a multiple of 8"},
-    PS_FEEDBACK_PARAM,
+    PS_WRAP_PARAMS,
     {0},
 };
 
@@ -156,6 +156,7 @@ const ps_codec ps_codec_qsgd = {
     .name = "qsgd",
     .summary = "q * |bucket|_2 / s with q in -s..s, stochastically rounded, packed",
     .params = qsgd_params,
+    .own = 2,
     .wire = PSGD__V1__ENCODING__CODEC_QSGD,
     .facts = qsgd_facts,
     .size = qsgd_size,

@@ -9,8 +9,8 @@
 #include "common/codec/codec.h"
 
 #include "common/base/draw.h"
-#include "common/codec/feedback.h"
 #include "common/codec/finite.h"
+#include "common/codec/wrap.h"
 
 #include <math.h>
 #include <string.h>
@@ -20,7 +20,7 @@ enum { FRACTION, SCALED };
 static const ps_param randomk_params[] = {
     [FRACTION] = {"fraction", 0.01, 0.0001, 0.5, false, "share of the values that is sent"},
     [SCALED] = {"scaled", 1, 0, 1, true, "1: times 1 / share, unbiased; 0: as they are"},
-    PS_FEEDBACK_PARAM,
+    PS_WRAP_PARAMS,
     {0},
 };
 
@@ -117,6 +117,7 @@ const ps_codec ps_codec_randomk = {
     .name = "randomk",
     .summary = "values at positions drawn from a key, one in each run of n / k, others 0",
     .params = randomk_params,
+    .own = 2,
     .wire = PSGD__V1__ENCODING__CODEC_RANDOMK,
     .facts = randomk_facts,
     .size = randomk_size,

@@ -6,16 +6,16 @@
  * of 0 is its sign bit; of NaN it is +.
  */
 #include "common/codec/codec.h"
-#include "common/codec/feedback.h"
 #include "common/codec/finite.h"
 #include "common/codec/kernels.h"
 #include "common/codec/pack.h"
+#include "common/codec/wrap.h"
 
 #include <math.h>
 
 static const ps_param sign_params[] = {
     {"scale", 0, 0, 1, true, "0: mean of |x|; 1: standard deviation of x"},
-    PS_FEEDBACK_PARAM,
+    PS_WRAP_PARAMS,
     {0},
 };
 
@@ -90,6 +90,7 @@ const ps_codec ps_codec_sign = {
     .name = "sign",
     .summary = "+-scale by the sign of x; scale is mean|x| or the standard deviation",
     .params = sign_params,
+    .own = 1,
     .wire = PSGD__V1__ENCODING__CODEC_SIGN,
     .facts = sign_facts,
     .size = sign_size,

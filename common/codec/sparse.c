@@ -17,7 +17,7 @@ static bool is_packed(size_t n, size_t k)
     return ps_pack_bytes(k, position_bits(n)) <= (n + 7) / 8;
 }
 
-static size_t position_bytes(size_t n, size_t k)
+size_t ps_positions_bytes(size_t n, size_t k)
 {
     if (k == 0 || k == n) {
         return 0;
@@ -27,21 +27,28 @@ static size_t position_bytes(size_t n, size_t k)
 
 size_t ps_sparse_bytes(size_t n, size_t k)
 {
-    return position_bytes(n, k) + k * sizeof(float);
+    return ps_positions_bytes(n, k) + k * sizeof(float);
 }
 
-size_t ps_sparse_write(const float *x, size_t n, const uint16_t *positions, size_t k, uint8_t *out)
+size_t ps_positions_write(const uint16_t *positions, size_t n, size_t k, uint8_t *out)
 {
-    uint8_t *values = out + position_bytes(n, k);
+    size_t bytes = ps_positions_bytes(n, k);
 
-    if (values > out && is_packed(n, k)) {
+    if (bytes > 0 && is_packed(n, k)) {
         ps_pack16(positions, k, position_bits(n), out);
-    } else if (values > out) {
-        memset(out, 0, (n + 7) / 8);
+    } else if (bytes > 0) {
+        memset(out, 0, bytes);
         for (size_t j = 0; j < k; j++) {
             out[positions[j] / 8] = (uint8_t)(out[positions[j] / 8] | 1u << positions[j] % 8);
         }
     }
+    return bytes;
+}
+
+size_t ps_sparse_write(const float *x, size_t n, const uint16_t *positions, size_t k, uint8_t *out)
+{
+    uint8_t *values = out + ps_positions_write(positions, n, k, out);
+
     for (size_t j = 0; j < k; j++) {
         memcpy(values + j * sizeof(float), &x[positions[j]], sizeof(float));
     }
@@ -67,7 +74,7 @@ static size_t read_bitmap(const uint8_t *in, size_t n, uint16_t *positions)
     return count;
 }
 
-static bool read_positions(const uint8_t *in, size_t n, size_t k, uint16_t *positions)
+bool ps_positions_read(const uint8_t *in, size_t n, size_t k, uint16_t *positions)
 {
     if (k == 0 || k == n) {
         for (size_t j = 0; j < k; j++) {
@@ -96,7 +103,7 @@ ps_status ps_sparse_check(const char *name, uint32_t slice, const uint8_t *in, s
         return ps_fail(PS_DATA_LOSS, "slice %u: %s: %zu bytes for %zu of %zu values", slice, name,
                        len, k, n);
     }
-    if (!read_positions(in, n, k, positions != NULL ? positions : own)) {
+    if (!ps_positions_read(in, n, k, positions != NULL ? positions : own)) {
         return ps_fail(PS_DATA_LOSS, "slice %u: %s: positions are not %zu ascending ones below %zu",
                        slice, name, k, n);
     }
@@ -112,7 +119,7 @@ ps_status ps_sparse_decode(const char *name, uint32_t slice, const uint8_t *in, 
     if (!ps_is_ok(&st)) {
         return st;
     }
-    in += position_bytes(n, k);
+    in += ps_positions_bytes(n, k);
     if (into == PS_INTO_SET) {
         memset(y, 0, n * sizeof *y);
     }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sparse.h - k of the n values of a slice, with their positions: what topk and
- * threshold share. Private to common/codec and its tests.
+ * threshold share; rows (stages.h) have positions too. Private to common/codec and
+ * its tests.
  *
  * The bytes: the positions, ascending, then the values as binary32. Positions are
  * nothing when k is 0 or n; else either packed with as many bits as n - 1 has
@@ -11,6 +12,15 @@
 #define PS_COMMON_CODEC_SPARSE_H
 
 #include "common/codec/codec.h"
+
+#include <stdbool.h>
+
+/* Positions alone: k ascending ones below n <= 65536, k <= n. */
+size_t ps_positions_bytes(size_t n, size_t k);
+size_t ps_positions_write(const uint16_t *positions, size_t n, size_t k, uint8_t *out);
+/* Whether they are that. Reads ps_positions_bytes(n, k); positions: (n), scratch
+ * behind the first k. */
+bool ps_positions_read(const uint8_t *in, size_t n, size_t k, uint16_t *positions);
 
 /* Bytes of k values of n, k <= n. */
 size_t ps_sparse_bytes(size_t n, size_t k);

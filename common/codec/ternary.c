@@ -6,16 +6,16 @@
  * sign times scale with probability |x| / scale, else 0. Five values a byte.
  */
 #include "common/codec/codec.h"
-#include "common/codec/feedback.h"
 #include "common/codec/finite.h"
 #include "common/codec/kernels.h"
 #include "common/codec/trits.h"
+#include "common/codec/wrap.h"
 
 #include <math.h>
 
 static const ps_param ternary_params[] = {
     {"clip", 2.5, 0, 100, false, "values are cut to so many root mean squares; 0: not cut"},
-    PS_FEEDBACK_PARAM,
+    PS_WRAP_PARAMS,
     {0},
 };
 
@@ -89,6 +89,7 @@ const ps_codec ps_codec_ternary = {
     .name = "ternary",
     .summary = "q * scale with q in -1, 0, 1 by draw; scale = max|x| after clipping",
     .params = ternary_params,
+    .own = 1,
     .wire = PSGD__V1__ENCODING__CODEC_TERNARY,
     .facts = ternary_facts,
     .size = ternary_size,

@@ -6,9 +6,9 @@
  * byte: 243 for two, 255 for fourteen. How long that is depends on the data.
  */
 #include "common/codec/codec.h"
-#include "common/codec/feedback.h"
 #include "common/codec/finite.h"
 #include "common/codec/trits.h"
+#include "common/codec/wrap.h"
 
 #include <float.h>
 #include <math.h>
@@ -18,7 +18,7 @@ enum { RUN_LEAST = 2, RUN_MOST = 14, RUN_CODE = PS_TRITS_TOP + 1 };
 
 static const ps_param threelc_params[] = {
     {"sparsity", 1, 1, 1.99, false, "values below half of it times max|x| become 0"},
-    PS_FEEDBACK_PARAM,
+    PS_WRAP_PARAMS,
     {0},
 };
 
@@ -124,6 +124,7 @@ const ps_codec ps_codec_threelc = {
     .name = "threelc",
     .summary = "q * sparsity * max|x| with q the nearest of -1, 0, 1; runs of zeros shortened",
     .params = threelc_params,
+    .own = 1,
     .wire = PSGD__V1__ENCODING__CODEC_THREELC,
     .facts = threelc_facts,
     .depends_on_data = true,

@@ -5,15 +5,15 @@
  * as much as the slice itself, all of its values are sent.
  */
 #include "common/codec/codec.h"
-#include "common/codec/feedback.h"
 #include "common/codec/kernels.h"
 #include "common/codec/sparse.h"
+#include "common/codec/wrap.h"
 
 #include <string.h>
 
 static const ps_param threshold_params[] = {
     {"magnitude", 0.001, 0, 1e30, false, "values above it are sent; NaN always is"},
-    PS_FEEDBACK_PARAM,
+    PS_WRAP_PARAMS,
     {0},
 };
 
@@ -68,6 +68,7 @@ const ps_codec ps_codec_threshold = {
     .name = "threshold",
     .summary = "values above a magnitude as float32 with their positions, others 0",
     .params = threshold_params,
+    .own = 1,
     .wire = PSGD__V1__ENCODING__CODEC_THRESHOLD,
     .facts = threshold_facts,
     .depends_on_data = true,

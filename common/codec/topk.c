@@ -5,16 +5,16 @@
  * and NaN count as the largest.
  */
 #include "common/codec/codec.h"
-#include "common/codec/feedback.h"
 #include "common/codec/kernels.h"
 #include "common/codec/sparse.h"
+#include "common/codec/wrap.h"
 
 #include <math.h>
 #include <string.h>
 
 static const ps_param topk_params[] = {
     {"fraction", 0.01, 0.0001, 0.5, false, "share of the values that is sent"},
-    PS_FEEDBACK_PARAM,
+    PS_WRAP_PARAMS,
     {0},
 };
 
@@ -167,6 +167,7 @@ const ps_codec ps_codec_topk = {
     .name = "topk",
     .summary = "the largest values of the slice as float32 with their positions, others 0",
     .params = topk_params,
+    .own = 1,
     .wire = PSGD__V1__ENCODING__CODEC_TOPK,
     .facts = topk_facts,
     .size = topk_size,

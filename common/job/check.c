@@ -5,6 +5,7 @@
 #include "common/base/strbuf.h"
 #include "common/base/xalloc.h"
 #include "common/codec/feedback.h"
+#include "common/codec/wrap.h"
 #include "common/job/spec.h"
 
 #include <inttypes.h>
@@ -232,7 +233,7 @@ static void check_uses(ps_check *check, const char *field, const ps_plan *plan,
     char path[PS_FIELD_MAX];
     uint32_t r = plan->assignment != NULL ? plan->assignment->redundancy : 1;
 
-    if (down->codec != NULL && down->codec->facts(&down->params).is_sparse) {
+    if (down->codec != NULL && ps_codec_facts_of(down->codec, &down->params).is_sparse) {
         snprintf(path, sizeof path, "%s.down.name", field);
         ps_check_bad(check, path,
                      "is \"%s\", which leaves most values 0: for gradients, not for "
@@ -250,6 +251,23 @@ static void check_uses(ps_check *check, const char *field, const ps_plan *plan,
                      "is 1; with redundancy %u and update %s, where a block counts "
                      "once whoever brings it, copies would differ: 0 is allowed",
                      r, plan->update->name);
+    }
+}
+
+/* What a codec takes from the variable's shape: rows 1 stands for its own rows. */
+static void fit_to(ps_codec_choice *choice, const ps_variable *variable)
+{
+    const ps_shape *shape = &variable->shape;
+    double *rows;
+
+    if (choice->codec == NULL) {
+        return;
+    }
+    rows = &choice->params.v[choice->codec->own + PS_WRAP_ROWS];
+    if (*rows == 1) {
+        *rows = shape->rank < 2 || shape->dim[shape->rank - 1] > PS_CODEC_VALUES
+                    ? 0
+                    : (double)shape->dim[shape->rank - 1];
     }
 }
 
@@ -305,6 +323,10 @@ void ps_check_codecs(ps_check *check, ps_plan *plan)
                 plan->down[v] = x_down;
             }
         }
+    }
+    for (uint32_t v = 0; v < layout->variable_count; v++) {
+        fit_to(&plan->up[v], &layout->variables[v]);
+        fit_to(&plan->down[v], &layout->variables[v]);
     }
     free(is_excepted);
 }

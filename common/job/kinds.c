@@ -42,11 +42,11 @@ const ps_kind ps_kind_assignment = {.name = "assignment", .each = each_assignmen
 static void pass_codec(const ps_codec *x, void *arg)
 {
     ps_params params = ps_params_default(x->params);
-    ps_codec_facts facts = x->facts(&params);
+    ps_codec_facts facts = ps_codec_facts_of(x, &params);
     char text[256];
 
     snprintf(text, sizeof text, "%s; %s%.4g bits a value, %s, %s%s", x->summary,
-             x->depends_on_data ? "at most " : "", ps_codec_bits(x, &params),
+             ps_codec_depends_on_data(x, &params) ? "at most " : "", ps_codec_bits(x, &params),
              facts.is_unbiased ? "unbiased" : "biased",
              facts.is_summable ? "summable" : "not summable",
              facts.is_sparse ? ", for gradients only" : "");

@@ -62,7 +62,7 @@ static void decode(const shard_slice *slice, const Psgd__V1__Encoding *head, con
 static const float *values_of(const ps_shard *shard, const shard_slice *slice,
                               const Psgd__V1__Encoding *head, const uint8_t *bytes, size_t len)
 {
-    if (slice->conf.up->is_identity && len > 0 && (uintptr_t)bytes % _Alignof(float) == 0) {
+    if (ps_encoding_is_plain(head) && len > 0 && (uintptr_t)bytes % _Alignof(float) == 0) {
         return (const float *)(const void *)bytes;
     }
     decode(slice, head, bytes, len, PS_INTO_SET, shard->scratch);

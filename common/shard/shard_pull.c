@@ -100,7 +100,7 @@ static ps_buf *refresh(ps_shard *shard, shard_slice *slice)
     const ps_shard_slice *conf = &slice->conf;
     uint64_t key;
 
-    if (conf->down->is_identity) {
+    if (ps_codec_is_plain(conf->down, &conf->down_params)) {
         return share(slice);
     }
     if (slice->snap != NULL && slice->snap_version == slice->version) {

@@ -70,8 +70,8 @@ static ps_status take_slice(ps_lane *lane, const Psgd__V1__Encoding *head, ps_pa
         return ps_ok(); /* repeated after a break; the weights may be in use */
     }
     codec = x->plan->down[slice->variable].codec;
-    if (codec->is_identity && head->payload_bytes == slice->n * sizeof(float) &&
-        head->codec_case == codec->wire) {
+    if (codec->is_identity && ps_encoding_is_plain(head) &&
+        head->payload_bytes == slice->n * sizeof(float)) {
         float *to = x->weights + slice->at;
         const uint8_t *from = ps_payload_view(payload, at, head->payload_bytes, to);
 

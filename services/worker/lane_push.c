@@ -101,7 +101,7 @@ static size_t encode_slice(ps_lane *lane, uint32_t position, size_t i, ps_buf **
     size_t size = slice->n * sizeof(float);
     uint8_t *at;
 
-    if (up->codec->is_identity) { /* no bytes to write: they are the gradient block's */
+    if (ps_codec_is_plain(up->codec, &up->params)) { /* no bytes to write: they are the gradient block's */
         uint8_t none[1];
 
         ps_codec_encode(up->codec, &up->params, 0, slice->index, grad, 0, none, &lane->heads[i]);

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_codec.c - any head and any bytes into every codec (libFuzzer).
  *
- * Input: a byte with the number of values, a byte that says which codec, the
- * numbers of its head with four bytes each, the payload. Or, if that second byte
+ * Input: a byte with the number of values, a byte that says which codec, a byte
+ * with what it went through (1: compressed, 2: rows) and, if it did, four bytes for
+ * each number of that, the numbers of the codec's head with four bytes each, the
+ * payload. Or, if that second byte
  * is 128 or more: less 128 it is the length of the head, which follows as a
  * packed Encoding, then the payload.
  */
@@ -62,6 +64,25 @@ static void choose(const ps_codec *codec, void *arg)
     }
 }
 
+/* Small numbers, mostly: others are refused at once. */
+static void make_stages(input *in, Psgd__V1__Encoding *head)
+{
+    uint8_t which;
+
+    take(in, &which, 1);
+    if ((which & 1) != 0) {
+        head->lossless = (Psgd__V1__Lossless)(1 + (which >> 2) % 3);
+        take(in, &head->raw_bytes, 4);
+        head->raw_bytes &= 0x3ff;
+    }
+    if ((which & 2) != 0) {
+        take(in, &head->row_width, 4);
+        take(in, &head->row_count, 4);
+        head->row_width &= 0x1f;
+        head->row_count &= 0x1f;
+    }
+}
+
 /* A head as that codec makes it, its numbers replaced by the input's. */
 static bool make_head(input *in, size_t wanted, ps_encoding *head)
 {
@@ -77,6 +98,7 @@ static bool make_head(input *in, size_t wanted, ps_encoding *head)
     }
     params = ps_params_default(c.codec->params);
     (void)ps_codec_encode(c.codec, &params, 1, 0, x, 1, out, head);
+    make_stages(in, &head->msg);
     type = head->u.f32.base.descriptor;
     for (unsigned i = 0; i < type->n_fields; i++) { /* 32-bit numbers, all of them */
         take(in, (uint8_t *)&head->u + type->fields[i].offset, 4);

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_codec.c - what every codec must do; runs on all of common/codec/list.h, with the
- * defaults and with each parameter at its least and its most.
+ * defaults, with each parameter at its least and its most (all values of those that
+ * have few), and with rows of 7.
  */
 #include "tests/support/cmocka_all.h"
 
 #include "common/base/draw.h"
 #include "common/codec/codec.h"
 #include "common/codec/feedback.h"
+#include "common/codec/wrap.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -16,19 +18,32 @@ enum { N = 1000 };
 
 typedef void on_codec(const ps_codec *c, const ps_params *params);
 
+static void with(const ps_codec *c, on_codec *fn, size_t at, double value)
+{
+    ps_params params = ps_params_default(c->params);
+
+    params.v[at] = value;
+    fn(c, &params);
+}
+
 static void call(const ps_codec *c, void *arg)
 {
     on_codec *fn = *(on_codec **)arg;
     ps_params params = ps_params_default(c->params);
 
     fn(c, &params);
-    for (size_t i = 0; c->params != NULL && c->params[i].name != NULL; i++) {
-        params = ps_params_default(c->params);
-        params.v[i] = c->params[i].min;
-        fn(c, &params);
-        params.v[i] = c->params[i].max;
-        fn(c, &params);
+    for (size_t i = 0; i < c->own + PS_WRAP_COUNT; i++) {
+        double min = c->params[i].min, max = c->params[i].max;
+        bool few = c->params[i].is_integer && max - min < 4;
+
+        for (double v = min; few && v <= max; v++) {
+            with(c, fn, i, v);
+        }
+        for (double v = min; !few && v <= max; v += max - min) {
+            with(c, fn, i, v);
+        }
     }
+    with(c, fn, c->own + PS_WRAP_ROWS, 7);
 }
 
 static void each(on_codec *fn)
@@ -80,7 +95,7 @@ static uint8_t *encoded(const ps_codec *c, const ps_params *params, uint64_t key
     len = ps_codec_encode(c, params, key, 3, x, n, out, head);
     assert_int_equal(head->msg.slice, 3);
     assert_int_equal(head->msg.payload_bytes, len);
-    assert_true(c->depends_on_data ? len <= room : len == room);
+    assert_true(ps_codec_depends_on_data(c, params) ? len <= room : len == room);
     return out;
 }
 
@@ -224,7 +239,7 @@ static void sum_is_sum(const ps_codec *c, const ps_params *params)
     ps_encoding head;
     uint8_t *first, *second;
 
-    if (!c->facts(params).is_summable) {
+    if (!ps_codec_facts_of(c, params).is_summable) {
         return;
     }
     fill(a, N);
@@ -338,6 +353,12 @@ static void knows_its_names(const ps_codec *c, const ps_params *params)
     assert_ptr_equal(ps_codec_of_wire(c->wire), c);
     assert_true(c->summary != NULL && c->summary[0] != '\0');
     (void)params;
+    for (size_t i = 0; i < PS_WRAP_COUNT; i++) {
+        static const char *const wraps[] = {"lossless", "rows", "error_feedback"};
+
+        assert_string_equal(c->params[c->own + i].name, wraps[i]);
+    }
+    assert_null(c->params[c->own + PS_WRAP_COUNT].name);
 }
 
 static void count_one(const ps_codec *c, void *arg)
@@ -448,6 +469,7 @@ static void error_feedback_is_a_parameter_of_all_that_lose(void **state)
     assert_false(ps_feedback_is_on(f16, &params));
     params.v[at] = 1;
     assert_true(ps_feedback_is_on(f16, &params));
+    params.v[f32->own + PS_WRAP_FEEDBACK] = 1;
     assert_false(ps_feedback_is_on(f32, &params));
 }
 

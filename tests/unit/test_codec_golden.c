@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_codec_golden.c - the bytes of every codec are what tests/golden/codec keeps.
  *
- * A file a codec: a line with its parameters, the head and the payload in hex,
- * for the defaults and for each parameter at its least and its most. Bytes on the
+ * A file a codec: a line with its own parameters, the head and the payload in hex,
+ * for the defaults and for each of them at its least and its most. Bytes on the
  * wire do not change; a new codec's file is written once:
  * PSGD_WRITE_GOLDEN=1 test_codec_golden.
  */
@@ -36,7 +36,7 @@ static void describe(const ps_codec *c, const ps_params *params, char *line)
     for (size_t i = 0; i < N; i++) { /* sums and products only: the same on any host */
         x[i] = (float)(ps_draw_normal(31, i) * 0.01);
     }
-    for (size_t i = 0; c->params != NULL && c->params[i].name != NULL; i++) {
+    for (size_t i = 0; i < c->own; i++) {
         at +=
             (size_t)snprintf(line + at, LINE_BYTES - at, "%s=%g ", c->params[i].name, params->v[i]);
     }
@@ -54,7 +54,7 @@ static size_t describe_all(const ps_codec *c, char lines[LINES][LINE_BYTES])
     size_t count = 0;
 
     describe(c, &params, lines[count++]);
-    for (size_t i = 0; c->params != NULL && c->params[i].name != NULL; i++) {
+    for (size_t i = 0; i < c->own; i++) {
         params = ps_params_default(c->params);
         params.v[i] = c->params[i].min;
         describe(c, &params, lines[count++]);

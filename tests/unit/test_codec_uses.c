@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_codec_uses.c - which codecs a job may use for what, and what clients are told
  * about them. */
+#include "common/codec/wrap.h"
 #include "common/job/kinds.h"
 #include "common/job/plan.h"
 #include "common/rpc/pbjson.h"
@@ -9,23 +10,30 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What is wrong with the job, "" if nothing is. */
-static const char *wrong(const char *json)
+static ps_status planned(const char *json, ps_plan **plan)
 {
-    static char text[1024];
     ProtobufCMessage *message = NULL;
     ps_error error = {.status = ps_ok()};
     json_t *tree = json_loads(json, 0, NULL);
-    ps_plan *plan = NULL;
     ps_status st;
 
     assert_non_null(tree);
     st = ps_pb_from_json(&psgd__v1__job_spec__descriptor, tree, "spec", &error, &message);
     json_decref(tree);
     assert_int_equal(st.code, PS_OK);
-    st = ps_plan_create((Psgd__V1__JobSpec *)message, NULL, NULL, &plan);
-    snprintf(text, sizeof text, "%s", st.text);
+    st = ps_plan_create((Psgd__V1__JobSpec *)message, NULL, NULL, plan);
     psgd__v1__job_spec__free_unpacked((Psgd__V1__JobSpec *)message, NULL);
+    return st;
+}
+
+/* What is wrong with the job, "" if nothing is. */
+static const char *wrong(const char *json)
+{
+    static char text[1024];
+    ps_plan *plan = NULL;
+    ps_status st = planned(json, &plan);
+
+    snprintf(text, sizeof text, "%s", st.text);
     ps_plan_destroy(plan);
     return text;
 }
@@ -73,6 +81,25 @@ static void error_feedback_is_not_for_blocks_that_several_bring(void **state)
                         "");
 }
 
+static void rows_of_1_are_the_variable_s_own(void **state)
+{
+    ps_plan *plan = NULL;
+    ps_status st = planned("{\"codec\":{\"up\":{\"name\":\"int8\",\"params\":{\"rows\":1}},"
+                           "\"down\":{\"name\":\"f32\",\"params\":{\"rows\":5}}}}",
+                           &plan);
+
+    (void)state;
+    assert_int_equal(st.code, PS_OK);
+    for (uint32_t v = 0; v < plan->layout.variable_count; v++) {
+        const ps_shape *shape = &plan->layout.variables[v].shape;
+        double own = shape->rank > 1 ? (double)shape->dim[shape->rank - 1] : 0;
+
+        assert_true(ps_wrap_of(plan->up[v].codec, &plan->up[v].params, PS_WRAP_ROWS) == own);
+        assert_true(ps_wrap_of(plan->down[v].codec, &plan->down[v].params, PS_WRAP_ROWS) == 5);
+    }
+    ps_plan_destroy(plan);
+}
+
 static void look(const ps_plugin *plugin, void *arg)
 {
     size_t *found = arg;
@@ -104,6 +131,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(weights_need_a_codec_that_keeps_them),
         cmocka_unit_test(error_feedback_is_for_pushes),
         cmocka_unit_test(error_feedback_is_not_for_blocks_that_several_bring),
+        cmocka_unit_test(rows_of_1_are_the_variable_s_own),
         cmocka_unit_test(a_codec_s_summary_ends_with_its_facts),
     };
 
