@@ -17,6 +17,7 @@ ps_channel *ps_channel_create(ps_loop *loop, const char *target)
     static const ps_int_arg table[] = {
         {GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, PS_MESSAGE_MAX},
         {GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, PS_WINDOW_BYTES},
+        {GRPC_ARG_HTTP2_MAX_FRAME_SIZE, PS_FRAME_BYTES},
         {GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100},
         {GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 2000},
         {GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 5000}, /* in fact: how long one attempt may take */

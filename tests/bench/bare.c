@@ -9,6 +9,7 @@
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -90,18 +91,30 @@ static int recv_all(int fd, uint8_t *bytes, size_t n)
 
 typedef struct peer {
     int fd;
-    size_t bytes, count;
+    size_t of, bytes, count;
 } peer;
+
+/* Every page of its own: what calloc gives would all be one page of zeros. */
+static uint8_t *block_of(size_t bytes)
+{
+    uint8_t *block = malloc(bytes);
+
+    check(block == NULL ? -1 : 0, "malloc");
+    memset(block, 0x3e, bytes);
+    return block;
+}
 
 static void *receive(void *arg)
 {
     const peer *p = arg;
-    uint8_t *buffer = malloc(p->bytes);
+    uint8_t *block = block_of(p->of);
+    size_t at = 0;
 
     ps_bare_place(1);
-    for (size_t i = 0; buffer != NULL && i < p->count && recv_all(p->fd, buffer, p->bytes); i++) {
+    for (size_t i = 0; i < p->count && recv_all(p->fd, block + at, p->bytes); i++) {
+        at = (at + p->bytes) % p->of;
     }
-    free(buffer);
+    free(block);
     return NULL;
 }
 
@@ -117,26 +130,28 @@ static void *echo(void *arg)
     return NULL;
 }
 
-double ps_bare_stream(size_t bytes, size_t count)
+double ps_bare_stream(size_t of, size_t bytes, size_t count)
 {
-    uint8_t *buffer = calloc(1, bytes);
+    uint8_t *block = block_of(of);
+    size_t at = 0;
     pthread_t thread;
     double begin;
     int pair[2];
     peer p;
 
     connect_pair(pair);
-    p = (peer){pair[1], bytes, count};
+    p = (peer){pair[1], of, bytes, count};
     pthread_create(&thread, NULL, receive, &p);
     begin = now();
-    for (size_t i = 0; buffer != NULL && i < count; i++) {
-        send_all(pair[0], buffer, bytes);
+    for (size_t i = 0; i < count; i++) {
+        send_all(pair[0], block + at, bytes);
+        at = (at + bytes) % of;
     }
     pthread_join(thread, NULL);
     begin = now() - begin;
     close(pair[0]);
     close(pair[1]);
-    free(buffer);
+    free(block);
     return begin;
 }
 

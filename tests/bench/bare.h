@@ -15,8 +15,10 @@
 void ps_bare_place(unsigned side);
 
 /* Seconds to move `count` messages of `bytes` by blocking send and recv, until
- * the receiver has them all. */
-double ps_bare_stream(size_t bytes, size_t count);
+ * the receiver has them all. They come from and go to a block of `of` bytes (a
+ * multiple of `bytes`) each, from its front to its end and again: what is in the
+ * caches is then the same as for the parameters that it is compared with. */
+double ps_bare_stream(size_t of, size_t bytes, size_t count);
 
 /* us[i] becomes the round trip in microseconds of echo i of 16 bytes. */
 void ps_bare_echo(double *us, size_t count);

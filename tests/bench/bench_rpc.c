@@ -510,7 +510,7 @@ int main(int argc, char **argv)
             if (i != BARE && strstr(rows[i].name, only) == NULL) {
                 continue;
             }
-            s = i == BARE                        ? ps_bare_stream(rows[i].size, count)
+            s = i == BARE                        ? ps_bare_stream(rows[i].size, rows[i].size, count)
                 : i == PULL_1M || i == PULL_512K ? pull_seconds(&h, rows[i].size, count)
                                                  : push_seconds(&h, rows[i].size, count);
 

@@ -12,9 +12,9 @@
  *                   comes back as soon as its step is done
  *     asp, small    latency of a push without slices
  *
- * Beside them, in the same rounds, a plain send/recv loop and an echo of 16
- * bytes over bare TCP. All of this process is on one processor and the server on
- * another, as are the two ends of the bare connections. Printed are medians of
+ * Beside them, in the same rounds, a plain send/recv loop from one block of 16
+ * MiB to another, and an echo of 16 bytes over bare TCP. All of this process is on one processor
+ * and the server on another, as are the two ends of the bare connections. Printed are medians of
  * the rounds.
  *
  *     bench_wire [rounds [clocks a round]]
@@ -42,9 +42,10 @@ enum {
     ROUNDS_MAX = 99,
     PINGS = 3000,
     WARM_CLOCKS = 5,
-    BARE_BYTES = 1 << 20, /* of a message of the plain loop */
-    STEP_MS = 10000,      /* for one clock */
-    PATIENCE_S = 120      /* for all of it */
+    BARE_BYTES = 1 << 20,  /* of a message of the plain loop, */
+    BARE_BLOCK = 16 << 20, /* which come from and go to blocks of this size */
+    STEP_MS = 10000,       /* for one clock */
+    PATIENCE_S = 120       /* for all of it */
 };
 
 static const float gradient = 0x1p-8f, rate = 0x1p-10f; /* exact in float32 */
@@ -184,7 +185,7 @@ static void run_bare(world *w, size_t round, size_t count)
     double sender = clock_of(CLOCK_THREAD_CPUTIME_ID);
     cost before = now(w), sum;
 
-    sum.wall = ps_bare_stream(BARE_BYTES, count) * 1e6;
+    sum.wall = ps_bare_stream(BARE_BLOCK, BARE_BYTES, count) * 1e6;
     sum.here = clock_of(CLOCK_THREAD_CPUTIME_ID) - sender;
     sum.there = now(w).here - before.here - sum.here;
     store(w, BARE, round, (double)(count * BARE_BYTES), &sum);
@@ -494,7 +495,7 @@ static void print_latency(world *w, const char *what, double *p50, double *p99)
 
 static void print(world *w)
 {
-    print_rate(w, "plain send/recv, messages of 1 MiB", BARE);
+    print_rate(w, "plain send/recv, 16 MiB, 1 MiB a call", BARE);
     print_rate(w, "PushGradient, f32, 16 MiB, decoded, stepped", PUSH);
     print_rate(w, "PullWeights, f32, 16 MiB, encoded, decoded", PULL);
     print_rate(w, "both overlapped (bsp), both ways together", CLOCK);
