@@ -5,7 +5,7 @@
 #include "services/pserver/pserver.h"
 
 #include "common/base/xalloc.h"
-#include "common/shard/shard.h"
+#include "common/train/merge.h"
 #include "services/pserver/streams.h"
 
 #include <stdlib.h>
@@ -55,53 +55,12 @@ void ps_pserver_set_node(ps_pserver *p, ps_node *node)
     p->node = node;
 }
 
-/* The slices of this server, as the shard wants them. */
-static ps_shard_slice *slices_of(const ps_plan *plan, uint32_t rank)
-{
-    uint32_t count = plan->layout.owned_count[rank];
-    ps_shard_slice *slices = ps_xcalloc((size_t)count + 1, sizeof *slices);
-
-    for (uint32_t i = 0; i < count; i++) {
-        const ps_slice *slice = &plan->layout.slices[plan->layout.owned[rank][i]];
-
-        slices[i] = (ps_shard_slice){
-            .index = slice->index,
-            .n = slice->n,
-            .up = plan->up[slice->variable].codec,
-            .up_params = plan->up[slice->variable].params,
-            .down = plan->down[slice->variable].codec,
-            .down_params = plan->down[slice->variable].params,
-            .is_state = plan->layout.variables[slice->variable].is_state,
-        };
-    }
-    return slices;
-}
-
 ps_shard *ps_pserver_shard(const ps_session *session)
 {
-    const ps_plan *plan = session->plan;
-    const ps_assignment *a = plan->assignment;
-    bool per_block = plan->update->per_block;
-    ps_shard_slice *slices = slices_of(plan, session->rank);
-    ps_shard_conf conf = {
-        .workers = session->worker_count,
-        .contributors = per_block ? a->block_count : session->worker_count,
-        .held_count = per_block ? a->held_count : NULL,
-        .held = per_block ? (const uint32_t *const *)a->held : NULL,
-        .policy = plan->policy,
-        .policy_params = plan->policy_params,
-        .optim = plan->optim_on_server ? plan->optim : NULL,
-        .optim_params = plan->optim_params,
-        .merge_scale = plan->update->merge_scale(&plan->update_facts),
-        .seed = plan->spec->seed,
-        .slice_count = plan->layout.owned_count[session->rank],
-        .slices = slices,
-        .weights = session->weights,
-    };
-    ps_shard *shard = ps_shard_create(&conf);
+    const ps_layout *layout = &session->plan->layout;
 
-    free(slices);
-    return shard;
+    return ps_merge_shard(session->plan, layout->owned[session->rank],
+                          layout->owned_count[session->rank], session->weights);
 }
 
 static ps_status prepare(void *state, ps_session *session)

@@ -5,7 +5,6 @@
 #include "common/base/container_of.h"
 #include "common/base/log.h"
 #include "common/base/xalloc.h"
-#include "common/codec/feedback.h"
 
 #include <stdlib.h>
 
@@ -13,33 +12,6 @@ enum { PAUSE_FIRST_US = 50000, PAUSE_LAST_US = 2000000 };
 
 static void on_retry_push(ps_event *self, bool ok);
 static void on_retry_pull(ps_event *self, bool ok);
-
-static void init_feedback(ps_lane *lane)
-{
-    const ps_layout *layout = lane->x->layout;
-    const ps_codec_choice *up = lane->x->plan->up;
-    size_t values = 0;
-
-    lane->lost_of = ps_xcalloc(lane->owned_count + 1, sizeof *lane->lost_of);
-    lane->is_carried = ps_xcalloc(lane->owned_count + 1, sizeof *lane->is_carried);
-    for (uint32_t i = 0; i < lane->owned_count; i++) {
-        const ps_slice *slice = &layout->slices[lane->owned[i]];
-
-        if (ps_feedback_is_on(up[slice->variable].codec, &up[slice->variable].params)) {
-            values += slice->n;
-        }
-    }
-    lane->lost = values > 0 ? ps_xcalloc(values, sizeof *lane->lost) : NULL;
-    values = 0;
-    for (uint32_t i = 0; i < lane->owned_count && lane->lost != NULL; i++) {
-        const ps_slice *slice = &layout->slices[lane->owned[i]];
-
-        if (ps_feedback_is_on(up[slice->variable].codec, &up[slice->variable].params)) {
-            lane->lost_of[i] = lane->lost + values;
-            values += slice->n;
-        }
-    }
-}
 
 void ps_lane_init(ps_lane *lane, ps_server_exchange *x, uint32_t server)
 {
@@ -49,7 +21,6 @@ void ps_lane_init(ps_lane *lane, ps_server_exchange *x, uint32_t server)
     lane->owned_count = x->layout->owned_count[server];
     lane->state = ps_xcalloc(lane->owned_count + 1, sizeof *lane->state);
     lane->got = ps_xcalloc(lane->owned_count + 1, sizeof *lane->got);
-    init_feedback(lane);
     lane->push = (lane_stream){.lane = lane, .pause_us = PAUSE_FIRST_US};
     lane->pull = (lane_stream){.lane = lane, .pause_us = PAUSE_FIRST_US};
     lane->push.retry.event.fire = on_retry_push;
@@ -67,9 +38,6 @@ void ps_lane_fini(ps_lane *lane)
     }
     free(lane->state);
     free(lane->got);
-    free(lane->lost);
-    free(lane->lost_of);
-    free(lane->is_carried);
 }
 
 static void open_stream(lane_stream *s)

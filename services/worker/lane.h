@@ -52,11 +52,6 @@ struct ps_lane {
     uint32_t ready;  /* slices READY */
     size_t ready_bytes;
 
-    /* error feedback: what the encodings of slices that have it left out */
-    float *lost;         /* (values of those slices); NULL: none has it */
-    float **lost_of;     /* (owned_count), into lost; NULL: without */
-    uint8_t *is_carried; /* (owned_count): lost is in the gradient of the contribution in hand */
-
     /* the wish */
     bool wish_open, wish_sent;
     uint64_t wish;

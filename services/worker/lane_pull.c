@@ -51,8 +51,10 @@ static ps_status take_slice(ps_lane *lane, const Psgd__V1__Encoding *head, ps_pa
     const ps_server_exchange *x = lane->x;
     uint8_t scratch[PS_SLICE_VALUES * sizeof(float)];
     const ps_slice *slice;
-    const ps_codec *codec;
+    const uint8_t *from;
     uint32_t position;
+    ps_status st;
+    float *to;
 
     *is_new = false;
     if (head->slice >= x->layout->slice_count ||
@@ -69,23 +71,14 @@ static ps_status take_slice(ps_lane *lane, const Psgd__V1__Encoding *head, ps_pa
     if (lane->got[position] >= lane->wish) {
         return ps_ok(); /* repeated after a break; the weights may be in use */
     }
-    codec = x->plan->down[slice->variable].codec;
-    if (codec->is_identity && ps_encoding_is_plain(head) &&
-        head->payload_bytes == slice->n * sizeof(float)) {
-        float *to = x->weights + slice->at;
-        const uint8_t *from = ps_payload_view(payload, at, head->payload_bytes, to);
-
-        if (from != (const uint8_t *)to) {
-            memcpy(to, from, head->payload_bytes);
-        }
-    } else {
-        ps_status st =
-            ps_codec_decode(codec, head, ps_payload_view(payload, at, head->payload_bytes, scratch),
-                            head->payload_bytes, PS_INTO_SET, x->weights + slice->at, slice->n);
-
-        if (!ps_is_ok(&st)) {
-            return st;
-        }
+    to = x->weights + slice->at;
+    /* Plain float32 is copied once only, from the message into the block. */
+    from =
+        ps_payload_view(payload, at, head->payload_bytes,
+                        ps_coder_brings_plain(x->plan, head, head->slice) ? (void *)to : scratch);
+    st = ps_coder_decode(x->plan, head, head->slice, from, to);
+    if (!ps_is_ok(&st)) {
+        return st;
     }
     lane->got[position] = lane->wish;
     atomic_fetch_add(&lane->x->float32_down, slice->n * sizeof(float));

@@ -2,9 +2,6 @@
 /* lane_push.c - the push stream of a lane: contributions out, acknowledgements in. */
 #include "services/worker/server_exchange_impl.h"
 
-#include "common/base/draw.h"
-#include "common/codec/feedback.h"
-
 #include <string.h>
 
 void ps_lane_contribution(ps_lane *lane, uint64_t clock, uint32_t block, bool is_last)
@@ -17,7 +14,6 @@ void ps_lane_contribution(ps_lane *lane, uint64_t clock, uint32_t block, bool is
     lane->block = block;
     lane->is_last = is_last;
     memset(lane->state, SLICE_WAITS, lane->owned_count);
-    memset(lane->is_carried, 0, lane->owned_count);
     lane->unsent = lane->owned_count;
     lane->ready = 0;
     lane->ready_bytes = 0;
@@ -36,26 +32,14 @@ static float *gradient_of(const ps_lane *lane, const ps_slice *slice)
     return (float *)(void *)lane->x->grad->data + slice->at;
 }
 
-/* Most bytes that the slice takes. */
-static size_t encoded_size(const ps_lane *lane, uint32_t position)
-{
-    const ps_slice *slice = &lane->x->layout->slices[lane->owned[position]];
-    const ps_codec_choice *up = &lane->x->plan->up[slice->variable];
-
-    return up->codec->size(&up->params, slice->n);
-}
-
 void ps_lane_slice_ready(ps_lane *lane, uint32_t position)
 {
+    const ps_slice *slice = &lane->x->layout->slices[lane->owned[position]];
+
     lane->state[position] = SLICE_READY;
     lane->ready++;
-    lane->ready_bytes += encoded_size(lane, position);
-    if (lane->lost_of[position] != NULL && !lane->is_carried[position]) {
-        const ps_slice *slice = &lane->x->layout->slices[lane->owned[position]];
-
-        ps_feedback_carry(gradient_of(lane, slice), lane->lost_of[position], slice->n);
-        lane->is_carried[position] = true; /* not again when it is sent again */
-    }
+    lane->ready_bytes += ps_coder_size(&lane->x->coder, slice->index);
+    ps_coder_carry(&lane->x->coder, slice->index, gradient_of(lane, slice));
 }
 
 /* A buffer for an encoded message that nobody holds any more. */
@@ -94,32 +78,24 @@ static size_t add_piece(ps_piece *pieces, size_t count, ps_buf *buf, const void 
 static size_t encode_slice(ps_lane *lane, uint32_t position, size_t i, ps_buf **out,
                            size_t piece_count)
 {
-    const ps_server_exchange *x = lane->x;
+    ps_server_exchange *x = lane->x;
     const ps_slice *slice = &x->layout->slices[lane->owned[position]];
-    const ps_codec_choice *up = &x->plan->up[slice->variable];
     const float *grad = gradient_of(lane, slice);
-    size_t size = slice->n * sizeof(float);
     uint8_t *at;
+    size_t size;
 
-    if (ps_codec_is_plain(up->codec, &up->params)) { /* no bytes to write: they are the gradient block's */
-        uint8_t none[1];
-
-        ps_codec_encode(up->codec, &up->params, 0, slice->index, grad, 0, none, &lane->heads[i]);
-        lane->heads[i].msg.payload_bytes = (uint32_t)size;
+    if (ps_coder_is_plain(&x->coder, slice->index)) { /* its bytes are the gradient block's */
+        size = ps_coder_encode(&x->coder, slice->index, lane->clock, lane->block, grad, NULL,
+                               &lane->heads[i]);
         return add_piece(lane->pieces, piece_count, x->grad, grad, size);
     }
     if (*out == NULL) {
         *out = encode_buffer(lane);
     }
     at = (*out)->data + (*out)->len;
-    size = ps_codec_encode(up->codec, &up->params,
-                           ps_draw_key(x->plan->spec->seed, PS_DRAW_UP, slice->index, lane->clock,
-                                       x->plan->update->per_block ? lane->block : x->session->rank),
-                           slice->index, grad, slice->n, at, &lane->heads[i]);
+    size = ps_coder_encode(&x->coder, slice->index, lane->clock, lane->block, grad, at,
+                           &lane->heads[i]);
     (*out)->len += size;
-    if (lane->lost_of[position] != NULL) {
-        ps_feedback_keep(&lane->heads[i].msg, at, grad, lane->lost_of[position], slice->n);
-    }
     return size > 0 ? add_piece(lane->pieces, piece_count, *out, at, size) : piece_count;
 }
 
@@ -137,7 +113,7 @@ static void send_ready(ps_lane *lane)
         if (lane->state[i] != SLICE_READY) {
             continue;
         }
-        size = encoded_size(lane, i);
+        size = ps_coder_size(&lane->x->coder, lane->owned[i]);
         if (bytes + size > PS_PAYLOAD_MAX) {
             break;
         }

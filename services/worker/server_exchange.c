@@ -5,6 +5,7 @@
 
 #include "common/base/container_of.h"
 #include "common/base/xalloc.h"
+#include "common/train/merge.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -18,6 +19,7 @@ static ps_server_exchange *of(ps_exchange *exchange)
 static void begin_lanes(ps_server_exchange *x, const exchange_box *now)
 {
     x->seen = now->number;
+    ps_coder_begin(&x->coder);
     for (uint32_t i = 0; i < x->lane_count; i++) {
         if (now->is_skip) {
             ps_lane_skip(&x->lanes[i], now->clock);
@@ -73,6 +75,7 @@ static void on_over(ps_event *self, bool ok)
         ps_lane_fini(&x->lanes[i]);
     }
     ps_gate_fini(&x->gate);
+    ps_coder_fini(&x->coder);
     pthread_mutex_destroy(&x->box.mutex);
     ps_buf_unref(x->grad);
     free(x->box.ready);
@@ -87,8 +90,7 @@ static bool may_be_overtaken(const ps_exchange *exchange)
 {
     const ps_server_exchange *x = PS_CONTAINER_OF(exchange, const ps_server_exchange, base);
 
-    return x->plan->update->per_block && x->plan->update_facts.redundancy > 1 &&
-           x->plan->policy->is_deterministic;
+    return ps_merge_may_overtake(x->plan);
 }
 
 /* A new thing in the box; the mutex is held from here on. */
@@ -196,6 +198,7 @@ ps_exchange *ps_server_exchange_create(const ps_server_exchange_conf *conf)
     x->plan = plan;
     x->layout = layout;
     x->incarnation = conf->incarnation;
+    ps_coder_init(&x->coder, plan, conf->session->rank);
     x->asks_early = plan->policy->asks_early && !may_be_overtaken(&x->base);
     x->weights = conf->weights;
     x->grad = ps_buf_ref(conf->grad);

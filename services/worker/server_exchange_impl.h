@@ -6,6 +6,8 @@
 #include "services/worker/lane.h"
 #include "services/worker/server_exchange.h"
 
+#include "common/train/coder.h"
+
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -33,6 +35,7 @@ struct ps_server_exchange {
     float *weights;
     ps_buf *grad;
     ps_gate gate;
+    ps_coder coder; /* the lanes share it: a slice is one lane's */
 
     exchange_box box;
     ps_event kick;

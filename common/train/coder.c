@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* coder.c - see coder.h. */
+#include "common/train/coder.h"
+
+#include "common/base/draw.h"
+#include "common/base/xalloc.h"
+#include "common/codec/feedback.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const ps_codec_choice *up_of(const ps_plan *plan, uint32_t slice)
+{
+    return &plan->up[plan->layout.slices[slice].variable];
+}
+
+void ps_coder_init(ps_coder *coder, const ps_plan *plan, uint32_t rank)
+{
+    uint32_t count = plan->layout.slice_count;
+    size_t values = 0;
+
+    *coder = (ps_coder){.plan = plan, .rank = rank};
+    coder->lost_of = ps_xcalloc(count + 1, sizeof *coder->lost_of);
+    coder->is_carried = ps_xcalloc(count + 1, sizeof *coder->is_carried);
+    for (uint32_t s = 0; s < count; s++) {
+        if (ps_feedback_is_on(up_of(plan, s)->codec, &up_of(plan, s)->params)) {
+            values += plan->layout.slices[s].n;
+        }
+    }
+    coder->lost = values > 0 ? ps_xcalloc(values, sizeof *coder->lost) : NULL;
+    values = 0;
+    for (uint32_t s = 0; s < count && coder->lost != NULL; s++) {
+        if (ps_feedback_is_on(up_of(plan, s)->codec, &up_of(plan, s)->params)) {
+            coder->lost_of[s] = coder->lost + values;
+            values += plan->layout.slices[s].n;
+        }
+    }
+}
+
+void ps_coder_fini(ps_coder *coder)
+{
+    free(coder->lost);
+    free(coder->lost_of);
+    free(coder->is_carried);
+}
+
+void ps_coder_begin(ps_coder *coder)
+{
+    memset(coder->is_carried, 0, coder->plan->layout.slice_count);
+}
+
+void ps_coder_carry(ps_coder *coder, uint32_t slice, float *x)
+{
+    if (coder->lost_of[slice] != NULL && !coder->is_carried[slice]) {
+        ps_feedback_carry(x, coder->lost_of[slice], coder->plan->layout.slices[slice].n);
+        coder->is_carried[slice] = true; /* not again when it is sent again */
+    }
+}
+
+bool ps_coder_is_plain(const ps_coder *coder, uint32_t slice)
+{
+    const ps_codec_choice *up = up_of(coder->plan, slice);
+
+    return ps_codec_is_plain(up->codec, &up->params);
+}
+
+size_t ps_coder_size(const ps_coder *coder, uint32_t slice)
+{
+    const ps_codec_choice *up = up_of(coder->plan, slice);
+
+    return up->codec->size(&up->params, coder->plan->layout.slices[slice].n);
+}
+
+size_t ps_coder_encode(ps_coder *coder, uint32_t slice, uint64_t clock, uint32_t block,
+                       const float *x, uint8_t *out, ps_encoding *head)
+{
+    const ps_plan *plan = coder->plan;
+    const ps_codec_choice *up = up_of(plan, slice);
+    size_t n = plan->layout.slices[slice].n, size;
+    uint8_t none[1];
+
+    if (out == NULL) {
+        ps_codec_encode(up->codec, &up->params, 0, slice, x, 0, none, head);
+        head->msg.payload_bytes = (uint32_t)(n * sizeof *x);
+        return n * sizeof *x;
+    }
+    size = ps_codec_encode(up->codec, &up->params,
+                           ps_draw_key(plan->spec->seed, PS_DRAW_UP, slice, clock,
+                                       plan->update->per_block ? block : coder->rank),
+                           slice, x, n, out, head);
+    if (coder->lost_of[slice] != NULL) {
+        ps_feedback_keep(&head->msg, out, x, coder->lost_of[slice], n);
+    }
+    return size;
+}
+
+bool ps_coder_brings_plain(const ps_plan *plan, const Psgd__V1__Encoding *head, uint32_t slice)
+{
+    const ps_slice *at = &plan->layout.slices[slice];
+    const ps_codec *codec = plan->down[at->variable].codec;
+
+    return codec->is_identity && ps_encoding_is_plain(head) &&
+           head->payload_bytes == at->n * sizeof(float);
+}
+
+ps_status ps_coder_decode(const ps_plan *plan, const Psgd__V1__Encoding *head, uint32_t slice,
+                          const uint8_t *in, float *y)
+{
+    const ps_slice *at = &plan->layout.slices[slice];
+
+    if (ps_coder_brings_plain(plan, head, slice)) {
+        if (in != (const uint8_t *)y) {
+            memcpy(y, in, head->payload_bytes);
+        }
+        return ps_ok();
+    }
+    return ps_codec_decode(plan->down[at->variable].codec, head, in, head->payload_bytes,
+                           PS_INTO_SET, y, at->n);
+}

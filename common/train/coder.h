@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* coder.h - a worker's slices on their way to the servers and back: error
+ * feedback, encoding of what is pushed, decoding of what is pulled.
+ *
+ * The state is what encodings have left out: one float a value of each variable
+ * whose codec has error feedback, none of the others. The order of a
+ * contribution: begin; for each slice carry, once its gradient is final; encode,
+ * as often as it is sent. One thread at a time.
+ */
+#ifndef PS_COMMON_TRAIN_CODER_H
+#define PS_COMMON_TRAIN_CODER_H
+
+#include "common/job/plan.h"
+
+#include <stdbool.h>
+
+typedef struct ps_coder {
+    const ps_plan *plan; /* kept */
+    uint32_t rank;       /* the worker's */
+    float *lost;         /* what the encodings left out; NULL: no slice has feedback */
+    float **lost_of;     /* (slice_count), into lost; NULL: without */
+    uint8_t *is_carried; /* (slice_count): lost is in the gradient of the contribution in hand */
+} ps_coder;
+
+void ps_coder_init(ps_coder *coder, const ps_plan *plan, uint32_t rank);
+void ps_coder_fini(ps_coder *coder);
+
+/* A contribution begins: nothing is carried. */
+void ps_coder_begin(ps_coder *coder);
+
+/* Adds what was lost before to the slice's gradient x (n), once a contribution;
+ * again changes nothing. */
+void ps_coder_carry(ps_coder *coder, uint32_t slice, float *x);
+
+/* The bytes of the slice are x itself: only a head is needed. */
+bool ps_coder_is_plain(const ps_coder *coder, uint32_t slice);
+
+/* Most bytes that encoding the slice takes. */
+size_t ps_coder_size(const ps_coder *coder, uint32_t slice);
+
+/* Writes x (n) to out[0..size) and fills the head, slice and payload_bytes too;
+ * keeps what is lost. The draws are those of (slice, clock, contributor): again
+ * gives the same bytes. Returns how many there are. Of a plain slice `out` may
+ * be NULL: the head alone is made. */
+size_t ps_coder_encode(ps_coder *coder, uint32_t slice, uint64_t clock, uint32_t block,
+                       const float *x, uint8_t *out, ps_encoding *head);
+
+/* The bytes of the answer are the slice's weights themselves. */
+bool ps_coder_brings_plain(const ps_plan *plan, const Psgd__V1__Encoding *head, uint32_t slice);
+
+/* Weights of a slice out of an answer, into y (n). Nothing is known of head and
+ * bytes: DATA_LOSS or INVALID_ARGUMENT as of ps_codec_decode, y is then as it
+ * was. `in` may be y, if it brings them plain. Any thread. */
+PS_MUST_USE ps_status ps_coder_decode(const ps_plan *plan, const Psgd__V1__Encoding *head,
+                                      uint32_t slice, const uint8_t *in, float *y);
+
+#endif

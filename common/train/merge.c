@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* merge.c - see merge.h. */
+#include "common/train/merge.h"
+
+#include "common/base/xalloc.h"
+
+#include <stdlib.h>
+
+ps_shard *ps_merge_shard(const ps_plan *plan, const uint32_t *slices, uint32_t count,
+                         const float *weights)
+{
+    const ps_assignment *a = plan->assignment;
+    bool per_block = plan->update->per_block;
+    ps_shard_slice *list = ps_xcalloc((size_t)count + 1, sizeof *list);
+    ps_shard_conf conf = {
+        .workers = plan->spec->workers,
+        .contributors = per_block ? a->block_count : plan->spec->workers,
+        .held_count = per_block ? a->held_count : NULL,
+        .held = per_block ? (const uint32_t *const *)a->held : NULL,
+        .policy = plan->policy,
+        .policy_params = plan->policy_params,
+        .optim = plan->optim_on_server ? plan->optim : NULL,
+        .optim_params = plan->optim_params,
+        .merge_scale = plan->update->merge_scale(&plan->update_facts),
+        .seed = plan->spec->seed,
+        .slice_count = count,
+        .slices = list,
+        .weights = weights,
+    };
+    ps_shard *shard;
+
+    for (uint32_t i = 0; i < count; i++) {
+        const ps_slice *slice = &plan->layout.slices[slices[i]];
+
+        list[i] = (ps_shard_slice){
+            .index = slice->index,
+            .n = slice->n,
+            .up = plan->up[slice->variable].codec,
+            .up_params = plan->up[slice->variable].params,
+            .down = plan->down[slice->variable].codec,
+            .down_params = plan->down[slice->variable].params,
+            .is_state = plan->layout.variables[slice->variable].is_state,
+        };
+    }
+    shard = ps_shard_create(&conf);
+    free(list);
+    return shard;
+}
+
+bool ps_merge_may_overtake(const ps_plan *plan)
+{
+    return plan->update->per_block && plan->update_facts.redundancy > 1 &&
+           plan->policy->is_deterministic;
+}
