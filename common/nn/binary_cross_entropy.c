@@ -36,6 +36,7 @@ const ps_loss ps_loss_binary_cross_entropy = {
     .name = "binary_cross_entropy",
     .summary =
         "sum of -t log p - (1 - t) log(1 - p), p = sigmoid(y), t = onehot(class), class or values",
+    .link = PS_LINK_SIGMOID,
     .takes_values = true,
     .takes_one_output = true,
     .eval = binary_cross_entropy_eval,

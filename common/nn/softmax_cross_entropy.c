@@ -39,5 +39,6 @@ static void softmax_cross_entropy_eval(const float *y, ps_targets targets, size_
 const ps_loss ps_loss_softmax_cross_entropy = {
     .name = "softmax_cross_entropy",
     .summary = "-log p[class], p = softmax(y); natural logarithm",
+    .link = PS_LINK_SOFTMAX,
     .eval = softmax_cross_entropy_eval,
 };
