@@ -29,7 +29,7 @@ common/codec         common/base/ common/codec/ psgd/v1/codec protobuf-c/
 common/optim         common/base/ common/optim/
 common/nn            common/base/ common/nn/ cblas
 common/data          common/base/ common/data/
-common/artifact      common/base/ common/artifact/
+common/artifact      common/base/ common/nn/ common/artifact/
 common/consistency   common/base/ common/consistency/
 common/update        common/base/ common/update/
 common/rpc           common/base/ common/rpc/ grpc/ protobuf-c/ google/

@@ -14,7 +14,7 @@ typedef struct ps_tensor {
     const char *name;
     uint32_t rank;
     uint64_t dim[PS_TENSOR_RANK_MAX];
-    const float *data; /* product of dim */
+    const float *data; /* product of dim; NULL: the shape alone */
 } ps_tensor;
 
 typedef struct ps_meta {
@@ -39,7 +39,11 @@ typedef struct ps_safetensors ps_safetensors;
  * else                errno's, of open and read */
 PS_MUST_USE ps_status ps_safetensors_open(const char *path, ps_safetensors **out);
 
-/* The same of bytes in memory, which are copied. */
+/* The names and shapes alone: every tensor's data is NULL. Reads no more than the
+ * header. Errors as before. */
+PS_MUST_USE ps_status ps_safetensors_open_shapes(const char *path, ps_safetensors **out);
+
+/* As ps_safetensors_open, of bytes in memory, which are copied. */
 PS_MUST_USE ps_status ps_safetensors_parse(const void *bytes, size_t n, ps_safetensors **out);
 size_t ps_safetensors_count(const ps_safetensors *file);
 const ps_tensor *ps_safetensors_at(const ps_safetensors *file, size_t index);

@@ -222,6 +222,7 @@ typedef struct input {
     ps_status (*read)(void *from, void *bytes, size_t n);
     void *from;
     uint64_t file_bytes;
+    bool shapes_only;
 } input;
 
 static ps_status read_whole(const input *in, ps_safetensors *file)
@@ -249,7 +250,7 @@ static ps_status read_whole(const input *in, ps_safetensors *file)
         st = read_header(json, header_bytes, data_bytes, file);
     }
     free(json);
-    if (!ps_is_ok(&st)) {
+    if (!ps_is_ok(&st) || in->shapes_only) {
         return st;
     }
     file->data = ps_aligned_alloc(data_bytes); /* as large as the file is, but may be too large */
@@ -294,7 +295,7 @@ static ps_status read_fd(void *from, void *bytes, size_t n)
     return ps_ok();
 }
 
-ps_status ps_safetensors_open(const char *path, ps_safetensors **out)
+static ps_status open_path(const char *path, bool shapes_only, ps_safetensors **out)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     struct stat info;
@@ -306,12 +307,25 @@ ps_status ps_safetensors_open(const char *path, ps_safetensors **out)
     if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
         st = ps_fail(PS_INVALID_ARGUMENT, "not a file");
     } else {
-        input in = {.read = read_fd, .from = &fd, .file_bytes = (uint64_t)info.st_size};
+        input in = {.read = read_fd,
+                    .from = &fd,
+                    .file_bytes = (uint64_t)info.st_size,
+                    .shapes_only = shapes_only};
 
         st = open_input(&in, out);
     }
     close(fd);
     return ps_wrap(st, "%s", ps_path_tail(path));
+}
+
+ps_status ps_safetensors_open(const char *path, ps_safetensors **out)
+{
+    return open_path(path, false, out);
+}
+
+ps_status ps_safetensors_open_shapes(const char *path, ps_safetensors **out)
+{
+    return open_path(path, true, out);
 }
 
 static ps_status read_memory(void *from, void *bytes, size_t n)

@@ -6,6 +6,7 @@
 #include "common/base/strbuf.h"
 #include "common/base/xalloc.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
@@ -20,6 +21,7 @@ enum {
     FIRST_BYTES = 64 * 1024,
     TAIL_BYTES = 60,
     OPEN_DIRS = 16, /* descriptors while removing */
+    PATH_NAMES_MAX = 8,
 };
 
 const char *ps_path_tail(const char *path)
@@ -326,17 +328,68 @@ bool ps_name_is_safe(const char *name)
                         "0123456789._()-") == n;
 }
 
+/* Safe names with slashes between them: how many; 0 if one is not safe. */
+static size_t count_names(const char *path)
+{
+    size_t count = 0;
+
+    for (;;) {
+        char name[PS_NAME_MAX + 1];
+        size_t n = strcspn(path, "/");
+
+        if (n > PS_NAME_MAX) {
+            return 0;
+        }
+        memcpy(name, path, n);
+        name[n] = '\0';
+        if (!ps_name_is_safe(name)) {
+            return 0;
+        }
+        count++;
+        if (path[n] == '\0') {
+            return count;
+        }
+        path += n + 1;
+    }
+}
+
 bool ps_file_name_is_safe(const char *name)
 {
-    const char *slash = strchr(name, '/');
-    char folder[PS_NAME_MAX + 1];
+    size_t count = strnlen(name, PS_NAME_MAX + 1) > PS_NAME_MAX ? 0 : count_names(name);
 
-    if (slash == NULL) {
-        return ps_name_is_safe(name);
+    return count == 1 || count == 2;
+}
+
+bool ps_path_is_safe(const char *path)
+{
+    size_t count = strnlen(path, PS_PATH_MAX + 1) > PS_PATH_MAX ? 0 : count_names(path);
+
+    return count >= 1 && count <= PATH_NAMES_MAX;
+}
+
+ps_status ps_path_below(char *out, size_t cap, const char *dir, const char *path)
+{
+    char *top = realpath(dir, NULL), *real = NULL;
+    ps_strbuf joined = {0};
+    ps_status st = ps_ok();
+    size_t n;
+
+    assert(ps_path_is_safe(path));
+    if (top == NULL) {
+        return ps_fail_errno(errno, "open %s", ps_path_tail(dir));
     }
-    if (strnlen(name, PS_NAME_MAX + 1) > PS_NAME_MAX) {
-        return false;
+    n = strcmp(top, "/") == 0 ? 0 : strlen(top);
+    ps_strbuf_printf(&joined, "%s/%s", n == 0 ? "" : top, path);
+    real = realpath(joined.data, NULL);
+    if (real == NULL) {
+        st = ps_fail_errno(errno, "open %s", ps_path_tail(path));
+    } else if (strncmp(real, top, n) != 0 || real[n] != '/') {
+        st = ps_fail(PS_INVALID_ARGUMENT, "%s leads out of its folder", ps_path_tail(path));
+    } else {
+        st = ps_path_join(out, cap, "", real);
     }
-    snprintf(folder, sizeof folder, "%.*s", (int)(slash - name), name);
-    return ps_name_is_safe(folder) && ps_name_is_safe(slash + 1);
+    ps_strbuf_fini(&joined);
+    free(real);
+    free(top);
+    return st;
 }

@@ -12,7 +12,10 @@
 
 #include "common/base/status.h"
 
-enum { PS_NAME_MAX = 128 }; /* longest safe name */
+enum {
+    PS_NAME_MAX = 128, /* longest safe name */
+    PS_PATH_MAX = 512  /* longest safe path */
+};
 
 /* Reads a file of at most max_bytes, RESOURCE_EXHAUSTED beyond. *bytes is the
  * caller's to free() and ends with a NUL that *n does not count. */
@@ -62,6 +65,14 @@ bool ps_name_is_safe(const char *name);
 /* The same of a file that may lie in a folder: a safe name, or two with a slash
  * between them, 128 characters together. */
 bool ps_file_name_is_safe(const char *name);
+
+/* The same of a path: up to 8 safe names with slashes between them, 512
+ * characters together. */
+bool ps_path_is_safe(const char *path);
+
+/* Where the file `path`, a safe path, is below `dir`. INVALID_ARGUMENT if links lead
+ * out of dir; NOT_FOUND and others as of opening it. */
+PS_MUST_USE ps_status ps_path_below(char *out, size_t cap, const char *dir, const char *path);
 
 /* The last 60 bytes at most, for messages: their end says why, and must fit. */
 const char *ps_path_tail(const char *path);

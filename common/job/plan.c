@@ -3,6 +3,7 @@
 #include "common/job/plan.h"
 
 #include "common/base/address.h"
+#include "common/base/files.h"
 #include "common/base/strbuf.h"
 #include "common/base/xalloc.h"
 #include "common/job/check.h"
@@ -20,6 +21,7 @@ enum {
     EPOCHS_MAX = 100000,
     BLOCK_SIZE_MAX = 65536,
     TITLE_MAX_BYTES = 64,
+    JOB_ID_BYTES = 96,
     NODES_MAX = 2048,
     DAY_MS = 86400000
 };
@@ -51,6 +53,30 @@ static void check_scalars(ps_check *check, ps_plan *plan)
     ps_check_u32(check, "spec.block_size", &spec->block_size, 64, 1, BLOCK_SIZE_MAX);
     ps_check_u64(check, "spec.network_bandwidth", &spec->network_bandwidth, bandwidth_default,
                  bandwidth_min, bandwidth_max);
+}
+
+const char *ps_init_from_job(const char *init_from)
+{
+    return strncmp(init_from, "job:", 4) == 0 ? init_from + 4 : NULL;
+}
+
+static bool is_job_id(const char *id)
+{
+    size_t n = strspn(id, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-");
+
+    return n > 0 && n < JOB_ID_BYTES && id[n] == '\0';
+}
+
+static void check_init_from(ps_check *check, const char *init_from)
+{
+    const char *job = ps_init_from_job(init_from);
+
+    if (init_from[0] != '\0' && !(job != NULL ? is_job_id(job) : ps_path_is_safe(init_from))) {
+        ps_check_bad(check, "spec.init_from",
+                     "is \"%.80s\"; \"job:ID\" is allowed, or a path below the data path of "
+                     "letters, digits and . _ ( ) - with / between names",
+                     init_from);
+    }
 }
 
 static void check_timeouts(ps_check *check, Psgd__V1__TimeoutSpec *t)
@@ -264,6 +290,7 @@ ps_status ps_plan_create(const Psgd__V1__JobSpec *spec, ps_violate_fn *violate, 
     check_choices(&check, plan);
     ps_check_codecs(&check, plan);
     check_nodes(&check, plan->spec);
+    check_init_from(&check, plan->spec->init_from);
     check_together(&check, plan);
     if (check.count > 0) {
         ps_plan_destroy(plan);

@@ -62,6 +62,9 @@ typedef struct ps_plan {
     uint64_t total_steps;       /* batches_per_epoch * epochs */
 } ps_plan;
 
+/* What a spec's init_from names: the job of "job:ID", or NULL if it is a path. */
+const char *ps_init_from_job(const char *init_from);
+
 /* Told of each wrong field: path from "spec", value and what is allowed. */
 typedef void ps_violate_fn(void *arg, const char *field, const char *text);
 

@@ -2,13 +2,11 @@
 /* trainer_files.c - see trainer.h: reports, curves and the model file. */
 #include "common/train/trainer_impl.h"
 
-#include "common/artifact/safetensors.h"
+#include "common/artifact/weights.h"
 #include "common/base/clock.h"
 #include "common/base/files.h"
-#include "common/base/xalloc.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 static double wall_s(void)
 {
@@ -103,26 +101,15 @@ ps_status ps_trainer_close_reports(ps_trainer *t)
 ps_status ps_trainer_write_model(ps_trainer *t)
 {
     const ps_layout *layout = &t->plan->layout;
-    ps_tensor *tensors = ps_xcalloc(layout->variable_count, sizeof *tensors);
     char path[768], step_text[24];
-    ps_meta meta[] = {
+    const ps_meta meta[] = {
         {"job", t->conf.job_id}, {"step", step_text}, {"title", t->plan->spec->title}};
     ps_status st = path_of(t, "MODEL", ".safetensors", path, sizeof path);
 
     snprintf(step_text, sizeof step_text, "%llu", (unsigned long long)t->clock);
-    for (uint32_t v = 0; v < layout->variable_count; v++) {
-        const ps_variable *var = &layout->variables[v];
-
-        tensors[v] =
-            (ps_tensor){.name = var->name, .rank = var->shape.rank, .data = t->weights + var->at};
-        for (uint32_t d = 0; d < var->shape.rank; d++) {
-            tensors[v].dim[d] = var->shape.dim[d];
-        }
-    }
     if (ps_is_ok(&st)) {
-        st = ps_safetensors_write(path, tensors, layout->variable_count, meta,
-                                  sizeof meta / sizeof meta[0]);
+        st = ps_weights_write(path, layout->variables, layout->variable_count, t->weights, meta,
+                              sizeof meta / sizeof meta[0]);
     }
-    free(tensors);
     return st;
 }

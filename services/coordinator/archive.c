@@ -7,7 +7,7 @@
  */
 #include "common/artifact/manifest.h"
 #include "common/artifact/report.h"
-#include "common/artifact/safetensors.h"
+#include "common/artifact/weights.h"
 #include "common/base/clock.h"
 #include "common/base/container_of.h"
 #include "common/base/log.h"
@@ -72,7 +72,6 @@ static ps_status write_model(archive *w)
 {
     const ps_layout *layout = &w->plan->layout;
     float *block = malloc((layout->param_count + 1) * sizeof *block);
-    ps_tensor *tensors = ps_xcalloc(layout->variable_count, sizeof *tensors);
     char name[PS_NAME_MAX + 1], path[PS_FOLDER_MAX + PS_NAME_MAX + 2], hex[PS_SHA256_HEX_BYTES];
     ps_meta meta[] = {{"job", w->job->id}, {"producer", "psgd-coordinator " PS_VERSION}};
     uint64_t size = 0;
@@ -81,19 +80,10 @@ static ps_status write_model(archive *w)
     st = block
              ? scatter(w, block)
              : ps_fail(PS_RESOURCE_EXHAUSTED, "no memory for %zu parameters", layout->param_count);
-    for (uint32_t v = 0; ps_is_ok(&st) && v < layout->variable_count; v++) {
-        const ps_variable *from = &layout->variables[v];
-
-        tensors[v] = (ps_tensor){.name = from->name, .rank = (uint32_t)from->shape.rank};
-        for (uint32_t d = 0; d < tensors[v].rank; d++) {
-            tensors[v].dim[d] = from->shape.dim[d];
-        }
-        tensors[v].data = block + from->at;
-    }
     ps_artifact_name(name, sizeof name, "MODEL", w->plan->spec->title, "ps", ".safetensors");
     snprintf(path, sizeof path, "%s/%s", w->folder, name);
     if (ps_is_ok(&st)) {
-        st = ps_safetensors_write(path, tensors, layout->variable_count, meta, 2);
+        st = ps_weights_write(path, layout->variables, layout->variable_count, block, meta, 2);
     }
     if (ps_is_ok(&st)) {
         st = ps_sha256_of_file(path, hex, &size);
@@ -102,7 +92,6 @@ static ps_status write_model(archive *w)
         ps_job_add_artifact(w->job, name, PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_MODEL, size, hex,
                             "");
     }
-    free(tensors);
     free(block);
     return st;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* driver.c - does what commit.h decides: an attempt's life, and what its nodes tell. */
 #include "services/coordinator/driver_impl.h"
+#include "services/coordinator/init.h"
 
 #include "common/base/clock.h"
 #include "common/base/container_of.h"
@@ -121,9 +122,7 @@ static void package_ready(void *arg, ps_package *package)
 
     a->package_ready = true;
     if (a->job && !ps_is_ok(&package->status)) {
-        ps_commit_fail(&a->commit,
-                       package->status.code == PS_NOT_FOUND ? "DATA_MISSING" : "PACKAGE_FAILED",
-                       &package->status, ps_clock_us());
+        ps_commit_fail(&a->commit, package->reason, &package->status, ps_clock_us());
     } else if (a->job) {
         for (size_t i = 0; i < a->commit.count; i++) {
             if (a->peers[i].wants_package) {
@@ -136,6 +135,27 @@ static void package_ready(void *arg, ps_package *package)
         ps_attempt_pump(a);
     }
     ps_attempt_settle(a);
+}
+
+/* The coordinator's own part; it is ready later. */
+static void begin_package(ps_attempt *a)
+{
+    char init_path[PS_INIT_PATH_MAX];
+    ps_package_conf conf = {.plan = a->plan,
+                            .data_path = a->c->conf.data_path,
+                            .init_path = init_path,
+                            .cache = &a->c->data_cache,
+                            .ready = package_ready,
+                            .arg = a};
+    ps_status st = ps_init_find(a->c, a->plan, init_path);
+
+    if (!ps_is_ok(&st)) {
+        st = ps_wrap(st, "init_from");
+        ps_commit_fail(&a->commit, "INIT_REFUSED", &st, ps_clock_us());
+        return;
+    }
+    a->pending++;
+    a->package = ps_package_create(a->c->work, &conf);
 }
 
 void ps_attempt_start(ps_live *job, const ps_member *members, size_t count)
@@ -154,9 +174,7 @@ void ps_attempt_start(ps_live *job, const ps_member *members, size_t count)
     ps_commit_begin(&a->commit, &conf, members, count, ps_clock_us());
     make_peers(a);
     ps_job_place(msg, a->commit.members, count);
-    a->pending++;
-    a->package = ps_package_create(a->c->work, &a->c->data_cache, a->c->conf.data_path, a->plan,
-                                   package_ready, a);
+    begin_package(a);
     ps_attempt_pump(a);
 }
 

@@ -2,6 +2,7 @@
 /* package.c - what PreCommit brings, made on the helper thread. */
 #include "services/coordinator/package.h"
 
+#include "common/artifact/weights.h"
 #include "common/base/container_of.h"
 #include "common/base/xalloc.h"
 
@@ -21,48 +22,64 @@ uint64_t ps_package_data_bytes(const ps_plan *plan)
     return ((uint64_t)facts->train_count + facts->test_count) * (facts->features + 1) + 64;
 }
 
-static ps_status draw_weights(ps_package *p)
+static ps_status make_weights(ps_package *p)
 {
-    size_t count = p->plan->layout.param_count;
+    const ps_layout *layout = &p->conf.plan->layout;
+    size_t count = layout->param_count;
     ps_model *model = NULL;
+    float *block;
     ps_status st;
 
+    p->reason = "PACKAGE_FAILED";
     if (count > values_max) {
         return ps_fail(PS_RESOURCE_EXHAUSTED, "the model has %zu parameters; %zu are allowed",
                        count, values_max);
     }
-    st = ps_plan_model(p->plan, 1, &model);
-    if (!ps_is_ok(&st)) {
-        return st;
-    }
     p->weights = ps_buf_create(count * sizeof(float));
-    ps_model_init(model, p->plan->spec->seed, (float *)(void *)p->weights->data);
     p->weights->len = count * sizeof(float);
+    block = (float *)(void *)p->weights->data;
+    if (p->init_path[0] != '\0') {
+        p->reason = "INIT_REFUSED";
+        return ps_weights_read(p->init_path, layout->variables, layout->variable_count, block);
+    }
+    st = ps_plan_model(p->conf.plan, 1, &model);
+    if (ps_is_ok(&st)) {
+        ps_model_init(model, p->conf.plan->spec->seed, block);
+    }
     ps_model_destroy(model);
-    return ps_ok();
+    return st;
+}
+
+static ps_status describe_data(ps_package *p)
+{
+    const ps_data_source *data = p->conf.plan->data;
+    ps_status st;
+
+    p->reason = "DATA_MISSING";
+    if (data->files) {
+        if (!p->conf.data_path || p->conf.data_path[0] == '\0') {
+            return ps_fail(PS_NOT_FOUND,
+                           "data set %s: the coordinator has no --data-path (PSGD_DATA)",
+                           data->name);
+        }
+        snprintf(p->folder, sizeof p->folder, "%.900s/%.60s", p->conf.data_path,
+                 ps_data_folder(data));
+    }
+    st = ps_data_describe_cached(p->conf.cache, data, p->folder, p->files, &p->file_count,
+                                 p->sha256);
+    if (st.code != PS_NOT_FOUND) {
+        p->reason = "PACKAGE_FAILED";
+    }
+    return st;
 }
 
 static void run(ps_task *task)
 {
     ps_package *p = PS_CONTAINER_OF(task, ps_package, task);
 
-    p->status = ps_ok();
-    if (p->plan->data->files) {
-        if (!p->data_path || p->data_path[0] == '\0') {
-            p->status =
-                ps_fail(PS_NOT_FOUND, "data set %s: the coordinator has no --data-path (PSGD_DATA)",
-                        p->plan->data->name);
-        } else {
-            snprintf(p->folder, sizeof p->folder, "%.900s/%.60s", p->data_path,
-                     ps_data_folder(p->plan->data));
-        }
-    }
+    p->status = describe_data(p);
     if (ps_is_ok(&p->status)) {
-        p->status = ps_data_describe_cached(p->cache, p->plan->data, p->folder, p->files,
-                                            &p->file_count, p->sha256);
-    }
-    if (ps_is_ok(&p->status)) {
-        p->status = draw_weights(p);
+        p->status = make_weights(p);
     }
 }
 
@@ -70,23 +87,19 @@ static void done(ps_task *task)
 {
     ps_package *p = PS_CONTAINER_OF(task, ps_package, task);
 
-    p->ready(p->arg, p);
+    p->conf.ready(p->conf.arg, p);
 }
 
-ps_package *ps_package_create(ps_work *work, ps_data_cache *cache, const char *data_path,
-                              const ps_plan *plan, void (*ready)(void *arg, ps_package *package),
-                              void *arg)
+ps_package *ps_package_create(ps_work *work, const ps_package_conf *conf)
 {
     ps_package *p = ps_xcalloc(1, sizeof *p);
 
     p->task.run = run;
     p->task.done = done;
-    p->plan = plan;
-    p->data_path = data_path;
-    p->cache = cache;
+    p->conf = *conf;
+    p->conf.init_path = p->init_path = ps_xstrdup(conf->init_path);
     p->status = ps_fail(PS_CANCELLED, "the coordinator is stopping");
-    p->ready = ready;
-    p->arg = arg;
+    p->reason = "STOPPING";
     ps_work_submit(work, &p->task);
     return p;
 }
@@ -97,5 +110,6 @@ void ps_package_destroy(ps_package *package)
         return;
     }
     ps_buf_unref(package->weights);
+    free(package->init_path);
     free(package);
 }

@@ -11,28 +11,33 @@
 #include "services/coordinator/work.h"
 
 typedef struct ps_package ps_package;
+
+typedef struct ps_package_conf {
+    const ps_plan *plan;                           /* borrowed until ready */
+    const char *data_path;                         /* kept; or NULL */
+    const char *init_path;                         /* of the model to start from; "": drawn */
+    ps_data_cache *cache;                          /* the helper thread's */
+    void (*ready)(void *arg, ps_package *package); /* loop thread */
+    void *arg;
+} ps_package_conf;
+
 struct ps_package {
     ps_task task;
-    const ps_plan *plan;   /* borrowed until done */
-    const char *data_path; /* or NULL */
-    ps_data_cache *cache;  /* the helper thread's */
+    ps_package_conf conf;
+    char *init_path; /* conf's, a copy */
 
     /* The result; status says whether the rest is there. */
-    ps_status status;  /* NOT_FOUND: the data set is not here */
-    ps_buf *weights;   /* the whole block, float32 */
-    char folder[1024]; /* of the data set's files */
+    ps_status status;
+    const char *reason; /* why not, for machines: "DATA_MISSING" */
+    ps_buf *weights;    /* the whole block, float32 */
+    char folder[1024];  /* of the data set's files */
     ps_data_file files[PS_DATA_FILES_MAX];
     size_t file_count;
     char sha256[65];
-
-    void (*ready)(void *arg, ps_package *package); /* loop thread */
-    void *arg;
 };
 
-/* `ready` is called once, later. */
-ps_package *ps_package_create(ps_work *work, ps_data_cache *cache, const char *data_path,
-                              const ps_plan *plan, void (*ready)(void *arg, ps_package *package),
-                              void *arg);
+/* conf->ready is called once, later. */
+ps_package *ps_package_create(ps_work *work, const ps_package_conf *conf);
 void ps_package_destroy(ps_package *package); /* after ready; NULL is allowed */
 
 /* What the files of a data set will weigh at most, before they are looked at. */

@@ -8,6 +8,7 @@
 #include "common/job/plan.h"
 #include "services/coordinator/artifacts.h"
 #include "services/coordinator/driver.h"
+#include "services/coordinator/init.h"
 #include "services/coordinator/message.h"
 #include "services/coordinator/service.h"
 
@@ -75,6 +76,18 @@ static bool is_request_id(const char *id)
     return n <= PS_REQUEST_ID_MAX;
 }
 
+/* Whatever is wrong with the model to start from is the field's fault. */
+static ps_status check_init(ps_coordinator *c, const ps_plan *plan, ps_error *error)
+{
+    ps_status st = ps_init_check(c, plan);
+
+    if (ps_is_ok(&st)) {
+        return st;
+    }
+    ps_error_violate(error, "spec.init_from", "%s", st.text);
+    return ps_fail(PS_INVALID_ARGUMENT, "spec.init_from: %s", st.text);
+}
+
 void ps_serve_submit_job(void *service, const ProtobufCMessage *request, ps_payload *payload,
                          ps_call *call)
 {
@@ -91,6 +104,9 @@ void ps_serve_submit_job(void *service, const ProtobufCMessage *request, ps_payl
     (void)payload;
     ps_error_init(&error, ps_fail(PS_INVALID_ARGUMENT, "wrong fields"), "BAD_JOB_SPEC");
     st = ps_plan_create(q->spec ? q->spec : &nothing, note_violation, &error, &plan);
+    if (ps_is_ok(&st)) {
+        st = check_init(c, plan, &error);
+    }
     if (!is_request_id(q->request_id)) {
         ps_error_violate(&error, "request_id", "at most %d printable ASCII characters",
                          PS_REQUEST_ID_MAX);

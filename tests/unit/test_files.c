@@ -256,6 +256,39 @@ static void a_file_name_may_have_one_folder(void **state)
     assert_false(ps_file_name_is_safe(longest));
 }
 
+static void a_path_below_a_folder_stays_there(void **state)
+{
+    static const char *const unsafe[] = {"",       "/a",  "a/",        "../a", "a/../b",
+                                         "a//b/c", "./a", "a/.hidden", "a/b c"};
+    char out[400], *here = realpath(".", NULL), expected[400];
+    ps_status st;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof unsafe / sizeof unsafe[0]; i++) {
+        assert_false(ps_path_is_safe(unsafe[i]));
+    }
+    assert_true(ps_path_is_safe("1/2/3/4/5/6/7/8"));
+    assert_false(ps_path_is_safe("1/2/3/4/5/6/7/8/9"));
+    assert_ok(ps_dir_make("top/in"));
+    assert_ok(ps_dir_make("topless"));
+    assert_ok(ps_file_write("top/in/f", "x", 1));
+    assert_ok(ps_file_write("topless/f", "x", 1));
+    assert_int_equal(symlink("../topless", "top/out"), 0);
+    assert_int_equal(symlink("in", "top/same"), 0);
+    assert_ok(ps_path_below(out, sizeof out, "top", "in/f"));
+    snprintf(expected, sizeof expected, "%s/top/in/f", here);
+    assert_string_equal(out, expected);
+    assert_ok(ps_path_below(out, sizeof out, "top", "same/f"));
+    assert_string_equal(out, expected);
+    st = ps_path_below(out, sizeof out, "top", "out/f");
+    assert_int_equal(st.code, PS_INVALID_ARGUMENT);
+    st = ps_path_below(out, sizeof out, "top", "in/g");
+    assert_int_equal(st.code, PS_NOT_FOUND);
+    st = ps_path_below(out, sizeof out, "nowhere", "in/g");
+    assert_int_equal(st.code, PS_NOT_FOUND);
+    free(here);
+}
+
 static void the_folder_of_a_file_is_made(void **state)
 {
     (void)state;
@@ -301,6 +334,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(paths_are_joined_within_bounds, make_room, clear_room),
         cmocka_unit_test_setup_teardown(only_plain_names_are_safe, make_room, clear_room),
         cmocka_unit_test(a_file_name_may_have_one_folder),
+        cmocka_unit_test_setup_teardown(a_path_below_a_folder_stays_there, make_room, clear_room),
         cmocka_unit_test_setup_teardown(the_folder_of_a_file_is_made, make_room, clear_room),
         cmocka_unit_test_setup_teardown(a_long_path_leaves_room_for_the_reason, make_room,
                                         clear_room),

@@ -493,6 +493,31 @@ static void every_kind_lists_its_plugins(void **state)
     }
 }
 
+static void the_model_to_start_from_is_a_job_or_a_path_below(void **state)
+{
+    static const char *const good[] = {"job:mnist-1a2b3c4d", "job:a..b-12345678",
+                                       "models/mnist.safetensors", "m"};
+    static const char *const bad[] = {"job:",   "job:a/b", "job:../x", "/etc/passwd", "../m",
+                                      "a/../b", "a//b",    "a/",       ".m",          "a b"};
+    char json[128];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+        ps_plan *plan;
+
+        snprintf(json, sizeof json, "{\"initFrom\":\"%s\"}", good[i]);
+        plan = plan_of(json);
+        assert_string_equal(plan->spec->init_from, good[i]);
+        ps_plan_destroy(plan);
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        snprintf(json, sizeof json, "{\"initFrom\":\"%s\"}", bad[i]);
+        assert_refused(json, "spec.init_from", bad[i]);
+    }
+    assert_string_equal(ps_init_from_job("job:a-1"), "a-1");
+    assert_null(ps_init_from_job("jobs/a"));
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -514,6 +539,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(packages_are_as_big_as_what_the_node_is_sent),
         cmocka_unit_test(a_model_of_the_plan_has_its_parameters),
         cmocka_unit_test(every_kind_lists_its_plugins),
+        cmocka_unit_test(the_model_to_start_from_is_a_job_or_a_path_below),
     };
 
     if (argc > 1) {

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* weights.c - see weights.h. */
+#include "common/artifact/weights.h"
+
+#include "common/base/xalloc.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+_Static_assert((int)PS_SHAPE_MAX <= (int)PS_TENSOR_RANK_MAX, "every variable is a tensor");
+
+enum { SHAPE_TEXT = 48 };
+
+static ps_tensor tensor_of(const ps_variable *variable, const float *block)
+{
+    ps_tensor tensor = {
+        .name = variable->name, .rank = variable->shape.rank, .data = block + variable->at};
+
+    for (uint32_t d = 0; d < tensor.rank; d++) {
+        tensor.dim[d] = variable->shape.dim[d];
+    }
+    return tensor;
+}
+
+ps_status ps_weights_write(const char *path, const ps_variable *variables, size_t count,
+                           const float *block, const ps_meta *meta, size_t meta_count)
+{
+    ps_tensor *tensors = ps_xcalloc(count + 1, sizeof *tensors);
+    ps_status st;
+
+    for (size_t v = 0; v < count; v++) {
+        tensors[v] = tensor_of(&variables[v], block);
+    }
+    st = ps_safetensors_write(path, tensors, count, meta, meta_count);
+    free(tensors);
+    return st;
+}
+
+/* "[3, 5]", cut where the room ends. Returns out. */
+static const char *shape_text(const ps_tensor *tensor, char out[SHAPE_TEXT])
+{
+    size_t n = (size_t)snprintf(out, SHAPE_TEXT, "[");
+
+    for (uint32_t d = 0; d < tensor->rank && n < SHAPE_TEXT; d++) {
+        n += (size_t)snprintf(out + n, SHAPE_TEXT - n, "%s%llu", d == 0 ? "" : ", ",
+                              (unsigned long long)tensor->dim[d]);
+    }
+    if (n < SHAPE_TEXT) {
+        snprintf(out + n, SHAPE_TEXT - n, "]");
+    }
+    return out;
+}
+
+static bool is_same_shape(const ps_tensor *a, const ps_tensor *b)
+{
+    return a->rank == b->rank && memcmp(a->dim, b->dim, a->rank * sizeof a->dim[0]) == 0;
+}
+
+/* NULL, where shapes alone were read, is fine. */
+static ps_status check_values(const ps_tensor *tensor, size_t size)
+{
+    for (size_t i = 0; tensor->data != NULL && i < size; i++) {
+        if (!isfinite(tensor->data[i])) {
+            return ps_fail(PS_INVALID_ARGUMENT,
+                           "tensor \"%.40s\": value %zu is %g, expected a finite number",
+                           tensor->name, i, (double)tensor->data[i]);
+        }
+    }
+    return ps_ok();
+}
+
+/* Both are sorted by name: the names that only one of them has are met on the way. */
+static int by_name(const void *a, const void *b)
+{
+    const ps_tensor *x = a, *y = b;
+
+    return strcmp(x->name, y->name);
+}
+
+static ps_tensor *sorted_of_file(const ps_safetensors *file)
+{
+    size_t count = ps_safetensors_count(file);
+    ps_tensor *sorted = ps_xcalloc(count + 1, sizeof *sorted);
+
+    for (size_t i = 0; i < count; i++) {
+        sorted[i] = *ps_safetensors_at(file, i);
+    }
+    qsort(sorted, count, sizeof *sorted, by_name);
+    return sorted;
+}
+
+static const ps_tensor *find(const ps_tensor *sorted, size_t count, const char *name)
+{
+    const ps_tensor key = {.name = name};
+
+    return count == 0 ? NULL : bsearch(&key, sorted, count, sizeof *sorted, by_name);
+}
+
+/* One variable; in the file it is *found. */
+static ps_status check_one(const ps_variable *variable, const ps_tensor *found)
+{
+    ps_tensor expected = tensor_of(variable, NULL);
+    char want[SHAPE_TEXT], have[SHAPE_TEXT];
+
+    if (found == NULL) {
+        return ps_fail(PS_INVALID_ARGUMENT,
+                       "tensor \"%.40s\": expected %s, found none of that name", variable->name,
+                       shape_text(&expected, want));
+    }
+    if (!is_same_shape(&expected, found)) {
+        return ps_fail(PS_INVALID_ARGUMENT, "tensor \"%.40s\": expected %s, found %s",
+                       variable->name, shape_text(&expected, want), shape_text(found, have));
+    }
+    return check_values(found, variable->size);
+}
+
+/* With all variables found, what is left over in the file is named. */
+static ps_status check_surplus(const ps_safetensors *file, const ps_variable *variables,
+                               size_t count)
+{
+    for (size_t i = 0; i < ps_safetensors_count(file); i++) {
+        const ps_tensor *tensor = ps_safetensors_at(file, i);
+        bool is_known = false;
+        char have[SHAPE_TEXT];
+
+        for (size_t v = 0; v < count && !is_known; v++) {
+            is_known = strcmp(variables[v].name, tensor->name) == 0;
+        }
+        if (!is_known) {
+            return ps_fail(PS_INVALID_ARGUMENT,
+                           "tensor \"%.40s\": expected none of that name, found %s", tensor->name,
+                           shape_text(tensor, have));
+        }
+    }
+    return ps_ok();
+}
+
+/* The end of the file's name: the reason behind it must fit too. */
+static const char *short_name(const char *path)
+{
+    const char *slash = strrchr(path, '/'), *name = slash == NULL ? path : slash + 1;
+    size_t n = strlen(name);
+
+    return n > 32 ? name + n - 32 : name;
+}
+
+/* sorted is of the file. */
+static ps_status check(const ps_safetensors *file, const ps_tensor *sorted,
+                       const ps_variable *variables, size_t count)
+{
+    size_t in_file = ps_safetensors_count(file);
+    ps_status st = ps_ok();
+
+    for (size_t v = 0; v < count && ps_is_ok(&st); v++) {
+        st = check_one(&variables[v], find(sorted, in_file, variables[v].name));
+    }
+    if (ps_is_ok(&st) && in_file != count) {
+        st = check_surplus(file, variables, count);
+    }
+    return st;
+}
+
+ps_status ps_weights_check(const char *path, const ps_variable *variables, size_t count)
+{
+    ps_safetensors *file = NULL;
+    ps_tensor *sorted;
+    ps_status st = ps_safetensors_open_shapes(path, &file);
+
+    if (!ps_is_ok(&st)) {
+        return st;
+    }
+    sorted = sorted_of_file(file);
+    st = check(file, sorted, variables, count);
+    free(sorted);
+    ps_safetensors_close(file);
+    return ps_wrap(st, "%s", short_name(path));
+}
+
+ps_status ps_weights_read(const char *path, const ps_variable *variables, size_t count,
+                          float *block)
+{
+    ps_safetensors *file = NULL;
+    ps_tensor *sorted;
+    ps_status st = ps_safetensors_open(path, &file);
+
+    if (!ps_is_ok(&st)) {
+        return st;
+    }
+    sorted = sorted_of_file(file);
+    st = check(file, sorted, variables, count);
+    for (size_t v = 0; v < count && ps_is_ok(&st); v++) {
+        const ps_tensor *from = find(sorted, count, variables[v].name);
+
+        memcpy(block + variables[v].at, from->data, variables[v].size * sizeof *block);
+    }
+    free(sorted);
+    ps_safetensors_close(file);
+    return ps_wrap(st, "%s", short_name(path));
+}
