@@ -14,11 +14,11 @@
 enum { PS_CLASSES_MAX = 1 << 24 };
 
 /* What a loss reads outputs as. */
-typedef enum ps_link {
+typedef enum ps_output_link {
     PS_LINK_IDENTITY, /* the values themselves */
     PS_LINK_SIGMOID,  /* logits, each of a probability of its own */
     PS_LINK_SOFTMAX   /* logits of probabilities that add up to 1 */
-} ps_link;
+} ps_output_link;
 
 typedef struct ps_targets {
     const float *at; /* (n, width), borrowed */
