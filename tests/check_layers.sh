@@ -28,6 +28,7 @@ common/base          common/base/
 common/codec         common/base/ common/codec/ psgd/v1/codec protobuf-c/
 common/optim         common/base/ common/optim/
 common/nn            common/base/ common/nn/ cblas
+common/metric        common/base/ common/metric/ common/nn/targets
 common/data          common/base/ common/data/
 common/artifact      common/base/ common/nn/ common/artifact/
 common/consistency   common/base/ common/consistency/

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* errors.c - how far outputs are from values: mse, rmse, mae, relative_error.
+ *
+ * p the outputs as the loss reads them, t values, or 1 for the class's output and 0 for
+ * the others. Each sample's part is worked out in double, parts are summed exactly.
+ */
+#include "common/metric/outputs.h"
+#include "common/metric/tally.h"
+
+#include <math.h>
+
+static void square_add(ps_tally *tally, const float *y, ps_targets t, size_t n)
+{
+    size_t width = tally->facts.outputs;
+
+    for (size_t i = 0; i < n; i++) {
+        double sum = 0.0;
+
+        ps_outputs_read(tally->facts.link, y + i * width, width, tally->p);
+        for (size_t j = 0; j < width; j++) {
+            double d = tally->p[j] - (double)ps_targets_of(&t, i, j, width);
+
+            sum += d * d;
+        }
+        ps_exact_sum_add(&tally->sum[0], sum);
+    }
+}
+
+/* Of |p - t|, and of |t|. */
+static void distance_add(ps_tally *tally, const float *y, ps_targets t, size_t n)
+{
+    size_t width = tally->facts.outputs;
+
+    for (size_t i = 0; i < n; i++) {
+        double sum = 0.0, size = 0.0;
+
+        ps_outputs_read(tally->facts.link, y + i * width, width, tally->p);
+        for (size_t j = 0; j < width; j++) {
+            double want = (double)ps_targets_of(&t, i, j, width);
+
+            sum += fabs(tally->p[j] - want);
+            size += fabs(want);
+        }
+        ps_exact_sum_add(&tally->sum[0], sum);
+        ps_exact_sum_add(&tally->sum[1], size);
+    }
+}
+
+static double mean_value(const ps_tally *tally)
+{
+    return ps_exact_sum_value(&tally->sum[0]) /
+           ((double)tally->samples * (double)tally->facts.outputs);
+}
+
+static double root_value(const ps_tally *tally)
+{
+    return sqrt(mean_value(tally));
+}
+
+static double relative_value(const ps_tally *tally)
+{
+    double size = ps_exact_sum_value(&tally->sum[1]);
+
+    return size == 0.0 ? (double)NAN : ps_exact_sum_value(&tally->sum[0]) / size;
+}
+
+const ps_metric ps_metric_mse = {
+    .name = "mse",
+    .summary = "mean of (p - t)^2 over samples and outputs",
+    .targets = PS_TARGETS_ANY,
+    .sums = 1,
+    .add = square_add,
+    .value = mean_value,
+};
+
+const ps_metric ps_metric_rmse = {
+    .name = "rmse",
+    .summary = "root of the mean of (p - t)^2 over samples and outputs",
+    .targets = PS_TARGETS_ANY,
+    .sums = 1,
+    .add = square_add,
+    .value = root_value,
+};
+
+const ps_metric ps_metric_mae = {
+    .name = "mae",
+    .summary = "mean of |p - t| over samples and outputs",
+    .targets = PS_TARGETS_ANY,
+    .sums = 2,
+    .add = distance_add,
+    .value = mean_value,
+};
+
+const ps_metric ps_metric_relative_error = {
+    .name = "relative_error",
+    .summary = "sum of |p - t| / sum of |t|, over samples and outputs",
+    .targets = PS_TARGETS_ANY,
+    .sums = 2,
+    .add = distance_add,
+    .value = relative_value,
+};

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* list.h - every metric of this build, one a line. No include guard. */
+PS_METRIC(accuracy)
+PS_METRIC(binary_accuracy)
+PS_METRIC(top_k)
+PS_METRIC(mse)
+PS_METRIC(rmse)
+PS_METRIC(mae)
+PS_METRIC(relative_error)
+PS_METRIC(auc)
+PS_METRIC(eer)
+PS_METRIC(true_positives)
+PS_METRIC(false_positives)
+PS_METRIC(true_negatives)
+PS_METRIC(false_negatives)
+PS_METRIC(perplexity)
+PS_METRIC(binary_sum_cross_entropy)
