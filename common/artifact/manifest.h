@@ -29,10 +29,10 @@ PS_MUST_USE ps_status ps_manifest_write(const char *path, const ps_manifest_file
                                         size_t count);
 
 /* A number of the summary. What is not finite is written as null. */
-typedef struct ps_metric {
+typedef struct ps_result {
     const char *name;
     double value;
-} ps_metric;
+} ps_result;
 
 typedef struct ps_summary {
     const char *job_id, *title;
@@ -42,7 +42,7 @@ typedef struct ps_summary {
     uint64_t steps;
     uint64_t bytes_up, bytes_down; /* of all workers together */
     uint32_t workers, pservers;
-    const ps_metric *metrics; /* "loss", "accuracy", ... */
+    const ps_result *metrics; /* "loss", "accuracy", ... */
     size_t metric_count;
 } ps_summary;
 

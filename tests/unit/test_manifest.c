@@ -80,7 +80,7 @@ static void a_missing_file_cannot_be_measured(void **state)
 
 static void a_summary_is_json_with_the_metrics(void **state)
 {
-    const ps_metric metrics[] = {{"loss", 0.125}, {"accuracy", 0.95}, {"diverged", NAN}};
+    const ps_result metrics[] = {{"loss", 0.125}, {"accuracy", 0.95}, {"diverged", NAN}};
     const ps_summary summary = {.job_id = "j1",
                                 .title = "a \"title\"",
                                 .state = "DONE",
