@@ -17,6 +17,7 @@ enum {
     VALUES_MAX = 1 << 28, /* of all parameters: 1 GiB, as one block on every worker */
     NAME_MAX_BYTES = 63
 };
+static const char input_name[] = "input"; /* of the model, where a layer names what it reads */
 static const double activations_max = 4294967296.0; /* bytes for one block: 4 GiB */
 
 /* Activations that mlp takes: layers without numbers of their own. */
@@ -150,6 +151,43 @@ static bool is_layer_name(const char *name)
     return n > 0 && n <= NAME_MAX_BYTES && name[n] == '\0';
 }
 
+/* The number of what is called so, among the `count` first layers: 0 the model's input,
+ * else from 1. False: there is none. */
+static bool find_input(const ps_plan *plan, size_t count, const char *name, uint32_t *number)
+{
+    size_t i = 0;
+
+    while (i < count && strcmp(plan->layers[i].name, name) != 0) {
+        i++;
+    }
+    *number = strcmp(name, input_name) == 0 ? 0 : (uint32_t)i + 1;
+    return i < count || *number == 0;
+}
+
+/* Whose outputs a layer reads. */
+static void check_inputs(ps_check *check, const ps_plan *plan, const char *field,
+                         const Psgd__V1__LayerSpec *spec, ps_layer_spec *out)
+{
+    size_t most = out->layer->inputs_max > 0 ? out->layer->inputs_max : 1;
+    char path[PS_FIELD_MAX + 32];
+
+    if (spec->n_inputs > most) {
+        snprintf(path, sizeof path, "%s.inputs", field);
+        ps_check_bad(check, path, "has %zu names; %s reads at most %zu", spec->n_inputs,
+                     out->layer->kind, most);
+        return;
+    }
+    out->input_count = (uint32_t)spec->n_inputs;
+    for (size_t k = 0; k < spec->n_inputs; k++) {
+        if (!find_input(plan, (size_t)(out - plan->layers), spec->inputs[k], &out->inputs[k])) {
+            snprintf(path, sizeof path, "%s.inputs[%zu]", field, k);
+            ps_check_bad(check, path,
+                         "is \"%.64s\"; names of layers before it and \"input\" are allowed",
+                         spec->inputs[k]);
+        }
+    }
+}
+
 static void check_layer(ps_check *check, ps_plan *plan, size_t i)
 {
     Psgd__V1__LayerSpec *spec = plan->spec->model->layers[i];
@@ -175,6 +213,10 @@ static void check_layer(ps_check *check, ps_plan *plan, size_t i)
         return;
     }
     snprintf(out->name, sizeof out->name, "%s", spec->name);
+    if (strcmp(out->name, input_name) == 0) {
+        ps_check_bad(check, path, "is \"input\", which is what the model's input is called");
+    }
+    check_inputs(check, plan, field, spec, out);
     for (size_t k = 0; k + 1 < plan->layer_count; k++) {
         if (strcmp(plan->layers[k].name, out->name) == 0) {
             ps_check_bad(check, path, "is \"%s\"; another layer has that name", out->name);

@@ -328,7 +328,12 @@ void ps_plan_destroy(ps_plan *plan)
 ps_status ps_plan_model(const ps_plan *plan, size_t batch, ps_model **out)
 {
     const ps_data_facts *facts = &plan->data->facts;
+    bool is_row = facts->shape[1] == 1 && (facts->shape[0] == 1 || facts->shape[2] == 1);
     ps_shape in = {.rank = 3, .dim = {facts->shape[0], facts->shape[1], facts->shape[2]}};
+
+    if (is_row) {
+        in = (ps_shape){.rank = 1, .dim = {facts->features}};
+    }
 
     return ps_model_create(plan->layers, plan->layer_count, in, plan->loss, batch, out);
 }

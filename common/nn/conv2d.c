@@ -150,6 +150,7 @@ static ps_status conv2d_plan(ps_layer_plan *plan)
     fan_out = (double)filters * kernel * kernel;
     /* One sample at a time is not turned round. */
     plan->tape_floats = (at.depth * at.places + (at.group > 1 ? at.out + at.in : 0)) * at.group;
+    plan->tape_is_scratch = true;
     if (plan->tape_floats > PS_TENSOR_MAX) {
         return ps_fail(PS_INVALID_ARGUMENT, "conv2d: scratch of %zu values, %d are allowed",
                        plan->tape_floats, PS_TENSOR_MAX);

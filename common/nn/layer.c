@@ -30,6 +30,11 @@ size_t ps_shape_size(const ps_shape *shape)
     return size;
 }
 
+bool ps_shape_equal(const ps_shape *a, const ps_shape *b)
+{
+    return a->rank == b->rank && memcmp(a->dim, b->dim, a->rank * sizeof a->dim[0]) == 0;
+}
+
 const ps_layer *ps_layer_find(const char *kind)
 {
     for (size_t i = 0; i < LAYER_COUNT; i++) {

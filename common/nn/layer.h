@@ -21,6 +21,7 @@
 enum {
     PS_SHAPE_MAX = 4,
     PS_LAYER_VARS_MAX = 4,
+    PS_LAYER_INPUTS_MAX = 16,
     PS_TENSOR_MAX = 1 << 30, /* values of one tensor: 4 GiB, and what BLAS can index */
 };
 
@@ -31,6 +32,7 @@ typedef struct ps_shape {
 
 /* Product of the dimensions; SIZE_MAX if it is more than that. */
 size_t ps_shape_size(const ps_shape *shape);
+bool ps_shape_equal(const ps_shape *a, const ps_shape *b);
 
 /* A variable that a layer asks for.
  *
@@ -55,21 +57,26 @@ typedef struct ps_pass {
 } ps_pass;
 
 typedef struct ps_layer_plan {
-    ps_shape in, out; /* of one sample */
-    size_t batch;     /* B, the most samples at once */
+    ps_shape in, out; /* of one sample; in is the first input's */
+    uint32_t input_count;
+    ps_shape ins[PS_LAYER_INPUTS_MAX]; /* of a layer that takes several */
+    size_t batch;                      /* B, the most samples at once */
     ps_params params;
     unsigned var_count;
     ps_layer_var vars[PS_LAYER_VARS_MAX];
-    size_t tape_floats; /* scratch from forward to backward, for a batch */
+    size_t tape_floats;   /* from forward to backward, for a batch */
+    bool tape_is_scratch; /* needed only while forward or backward runs; layers share it */
 } ps_layer_plan;
 
 typedef struct ps_layer {
     const char *kind;
     const char *summary;    /* one line with the formula */
     const ps_param *params; /* (optional) */
+    uint32_t inputs_max;    /* 0: takes one input; else up to so many */
+    bool passes_slope;      /* of several inputs: dx of each is dy, and backward_many NULL */
 
-    /* Fills plan->out, vars and tape_floats from in, batch and params.
-     * INVALID_ARGUMENT if the input's shape does not fit. */
+    /* Fills plan->out, vars and tape_floats from in (ins and input_count, where it takes
+     * several), batch and params. INVALID_ARGUMENT if the input's shape does not fit. */
     PS_MUST_USE ps_status (*plan)(ps_layer_plan *plan);
 
     /* y (n, O) from x (n, I), n <= B. w: the layer's variables, one pointer
@@ -85,6 +92,13 @@ typedef struct ps_layer {
     void (*backward)(const ps_layer_plan *plan, const ps_pass *pass, const float *const *w,
                      const float *x, const float *y, float *tape, const float *dy, float *const *dw,
                      float *dx, size_t n);
+
+    /* In place of the two, where inputs_max > 0; no variables, no tape. x[k] (n, ins[k]),
+     * dx[k] likewise, NULL if nobody wants it; two inputs may be the same tensor, but no
+     * two of dx are. */
+    void (*forward_many)(const ps_layer_plan *plan, const float *const *x, float *y, size_t n);
+    void (*backward_many)(const ps_layer_plan *plan, const float *const *x, const float *dy,
+                          float *const *dx, size_t n);
 } ps_layer;
 
 const ps_layer *ps_layer_find(const char *kind); /* NULL if there is none */

@@ -19,7 +19,7 @@ typedef struct ps_score {
 typedef struct ps_loss {
     const char *name;
     const char *summary;
-    ps_output_link link;          /* what it reads outputs as */
+    ps_output_link link;   /* what it reads outputs as */
     bool takes_values;     /* targets may be values, one for each output */
     bool takes_one_output; /* one output can stand for two classes */
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* model.h - layers in a row over one block of parameters.
+/* model.h - layers over one block of parameters.
+ *
+ * Layers are a list; each reads the outputs of earlier ones, by default of the one
+ * before it, and the last one's output is the model's.
  *
  * All variables lie in one contiguous float32 block in layer order; the model
  * knows their places and owns activations, nothing else: weights and gradients
@@ -17,6 +20,10 @@ typedef struct ps_layer_spec {
     const ps_layer *layer;
     ps_params params;
     char name[64]; /* "dense0" */
+    /* Whose outputs it reads: the number of an earlier layer in the list, from 1; 0 is the
+     * model's input. None: the layer before, or the input. */
+    uint32_t input_count;
+    uint32_t inputs[PS_LAYER_INPUTS_MAX];
 } ps_layer_spec;
 
 typedef struct ps_variable {
@@ -31,7 +38,8 @@ typedef struct ps_variable {
 typedef struct ps_model ps_model;
 
 /* `in` is the shape of one sample, batch the most samples at once. The specs
- * are copied, loss is kept. INVALID_ARGUMENT names the layer that does not fit;
+ * are copied, loss is kept. INVALID_ARGUMENT names the layer that does not fit,
+ * or whose output nobody reads;
  * RESOURCE_EXHAUSTED when there is no memory for the activations. Sets the
  * threads of BLAS to one, for the whole process. */
 PS_MUST_USE ps_status ps_model_create(const ps_layer_spec *layers, size_t count, ps_shape in,

@@ -39,6 +39,20 @@ static void drop(tensor *at)
     free(at->block);
 }
 
+static ps_layer_plan plan_of(const ps_layer *layer, ps_shape in, size_t batch,
+                             const ps_params *params)
+{
+    ps_layer_plan plan = {.in = in, .batch = batch, .params = *params, .input_count = 1};
+
+    if (layer->inputs_max > 0) {
+        plan.input_count = layer->inputs_max > RIG_MORE + 1 ? RIG_MORE + 1 : layer->inputs_max;
+    }
+    for (uint32_t k = 0; k < plan.input_count; k++) {
+        plan.ins[k] = in;
+    }
+    return plan;
+}
+
 rig rig_of(const ps_layer *layer, size_t n, size_t batch, ps_shape in, const ps_params *params,
            size_t shift)
 {
@@ -46,9 +60,13 @@ rig rig_of(const ps_layer *layer, size_t n, size_t batch, ps_shape in, const ps_
     ps_status st;
 
     at.pass = (ps_pass){.is_training = true, .key = rig_seed, .scale = 1.0f};
-    at.plan = (ps_layer_plan){.in = in, .batch = batch, .params = *params};
+    at.plan = plan_of(layer, in, batch, params);
     st = layer->plan(&at.plan);
     assert_true(ps_is_ok(&st));
+    for (uint32_t k = 1; k < at.plan.input_count; k++) {
+        at.more_x[k - 1] = make(n * at.in, shift, 20 + k);
+        at.more_dx[k - 1] = make(n * at.in, shift, 30 + k);
+    }
     at.out = ps_shape_size(&at.plan.out);
     at.x = make(n * at.in, shift, 0);
     at.y = make(n * at.out, shift, 1);
@@ -64,7 +82,7 @@ rig rig_of(const ps_layer *layer, size_t n, size_t batch, ps_shape in, const ps_
 
 static bool takes(const ps_layer *layer, ps_shape in, const ps_params *params)
 {
-    ps_layer_plan plan = {.in = in, .batch = 1, .params = *params};
+    ps_layer_plan plan = plan_of(layer, in, 1, params);
     ps_status st = layer->plan(&plan);
 
     return ps_is_ok(&st);
@@ -94,6 +112,10 @@ void rig_drop(rig *at)
     drop(&at->dx);
     drop(&at->dy);
     drop(&at->tape);
+    for (uint32_t k = 1; k < at->plan.input_count; k++) {
+        drop(&at->more_x[k - 1]);
+        drop(&at->more_dx[k - 1]);
+    }
     for (unsigned v = 0; v < at->plan.var_count; v++) {
         drop(&at->w[v]);
         drop(&at->dw[v]);
@@ -111,6 +133,12 @@ void rig_forward(rig *at)
 {
     const float *w[PS_LAYER_VARS_MAX] = {at->w[0].v, at->w[1].v, at->w[2].v, at->w[3].v};
 
+    if (at->layer->forward_many != NULL) {
+        const float *x[1 + RIG_MORE] = {at->x.v, at->more_x[0].v, at->more_x[1].v};
+
+        at->layer->forward_many(&at->plan, x, at->y.v, at->n);
+        return;
+    }
     if (at->layer->forward == NULL) { /* a view */
         memcpy(at->y.v, at->x.v, at->y.n * sizeof(float));
         return;
@@ -118,11 +146,32 @@ void rig_forward(rig *at)
     at->layer->forward(&at->plan, &at->pass, w, at->x.v, at->y.v, at->tape.v, at->n);
 }
 
+static void rig_backward_many(rig *at, float *dx)
+{
+    const float *x[1 + RIG_MORE] = {at->x.v, at->more_x[0].v, at->more_x[1].v};
+    float *to[1 + RIG_MORE] = {dx, at->more_dx[0].v, at->more_dx[1].v};
+
+    if (!at->layer->passes_slope) {
+        at->layer->backward_many(&at->plan, x, at->dy.v, to, at->n);
+        return;
+    }
+    assert_null(at->layer->backward_many);
+    for (uint32_t k = 0; k < at->plan.input_count; k++) {
+        if (to[k] != NULL) {
+            memcpy(to[k], at->dy.v, at->dy.n * sizeof(float));
+        }
+    }
+}
+
 void rig_backward(rig *at, float *dx)
 {
     const float *w[PS_LAYER_VARS_MAX] = {at->w[0].v, at->w[1].v, at->w[2].v, at->w[3].v};
     float *dw[PS_LAYER_VARS_MAX] = {at->dw[0].v, at->dw[1].v, at->dw[2].v, at->dw[3].v};
 
+    if (at->layer->forward_many != NULL) {
+        rig_backward_many(at, dx);
+        return;
+    }
     if (at->layer->backward == NULL) {
         assert_null(at->layer->forward);
         if (dx != NULL) {
@@ -208,6 +257,9 @@ void rig_check(rig *at)
     rig_forward(at);
     rig_backward(at, at->dx.v);
     compare_with_differences(at, &at->x, &at->dx, at->layer->kind);
+    for (uint32_t k = 1; k < at->plan.input_count; k++) {
+        compare_with_differences(at, &at->more_x[k - 1], &at->more_dx[k - 1], at->layer->kind);
+    }
     for (unsigned v = 0; v < at->plan.var_count; v++) {
         if (!at->plan.vars[v].is_state) {
             compare_with_differences(at, &at->w[v], &at->dw[v], at->plan.vars[v].name);

@@ -7,7 +7,10 @@
 
 static const uint64_t rig_seed = 20240602;
 
-enum { RIG_GUARD = 16 }; /* floats before and behind each tensor that nobody may write */
+enum {
+    RIG_GUARD = 16, /* floats before and behind each tensor that nobody may write */
+    RIG_MORE = 2    /* inputs beside the first, of a layer that takes several */
+};
 
 typedef struct tensor {
     float *block; /* guard, shift, values, guard */
@@ -22,17 +25,19 @@ typedef struct rig {
     ps_layer_plan plan;
     size_t n, in, out; /* samples, values of a sample */
     tensor x, y, dx, dy, tape;
+    tensor more_x[RIG_MORE], more_dx[RIG_MORE];
     tensor w[PS_LAYER_VARS_MAX], dw[PS_LAYER_VARS_MAX];
     ps_pass pass;
 } rig;
 
-/* n of `batch` samples of the shape; every tensor is `shift` floats off its alignment. */
+/* n of `batch` samples of the shape, for each input; every tensor is `shift` floats off its
+ * alignment. */
 rig rig_of(const ps_layer *layer, size_t n, size_t batch, ps_shape in, const ps_params *params,
            size_t shift);
 
 /* The layer as it is by default, with `units` units or filters, over rows of
  * `in` values, or images of 3 channels, 3 + in / 3 rows and 5 columns if it takes
- * nothing else. */
+ * nothing else. One that takes several inputs has three. */
 rig rig_make(const ps_layer *layer, size_t n, size_t batch, uint32_t in, uint32_t units,
              size_t shift);
 void rig_drop(rig *at); /* asserts that nobody wrote beside a tensor */

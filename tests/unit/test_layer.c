@@ -74,6 +74,10 @@ static void check_bits(const ps_layer *layer, void *arg)
         rig_backward(&again, again.dx.v);
         assert_memory_equal(first.y.v, again.y.v, first.y.n * sizeof(float));
         assert_memory_equal(first.dx.v, again.dx.v, first.dx.n * sizeof(float));
+        for (uint32_t k = 1; k < first.plan.input_count; k++) {
+            assert_memory_equal(first.more_dx[k - 1].v, again.more_dx[k - 1].v,
+                                first.more_dx[k - 1].n * sizeof(float));
+        }
         for (unsigned v = 0; v < first.plan.var_count; v++) {
             assert_memory_equal(first.dw[v].v, again.dw[v].v, first.dw[v].n * sizeof(float));
         }
@@ -104,7 +108,7 @@ static void every_layer_is_found_by_its_kind(void **state)
 
     (void)state;
     ps_layer_each(check_facts, &count);
-    assert_int_equal(count, 17);
+    assert_int_equal(count, 20);
     assert_null(ps_layer_find("dens"));
 }
 

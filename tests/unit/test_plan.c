@@ -238,6 +238,41 @@ static void layers_are_checked_one_by_one(void **state)
                    "has 0 parameters");
 }
 
+static void layers_name_what_they_read(void **state)
+{
+    static const char layers[] =
+        "{\"model\":{\"layers\":[{\"kind\":\"dense\",\"name\":\"a\",\"params\":{\"units\":10}},"
+        "{\"kind\":\"tanh\",\"name\":\"b\"},"
+        "{\"kind\":\"%s\",\"name\":\"%s\",\"inputs\":[%s]}]}}";
+    static const struct {
+        const char *kind, *name, *inputs, *field, *text;
+    } wrong[] = {
+        {"add", "c", "\"a\",\"d\"", "spec.model.layers[2].inputs[1]",
+         "is \"d\"; names of layers before it and \"input\" are allowed"},
+        {"add", "c", "\"a\",\"c\"", "spec.model.layers[2].inputs[1]", "is \"c\"; names of"},
+        {"tanh", "c", "\"a\",\"b\"", "spec.model.layers[2].inputs",
+         "has 2 names; tanh reads at most 1"},
+        {"add", "input", "\"a\",\"b\"", "spec.model.layers[2].name", "is \"input\", which is"},
+        {"add", "c", "\"a\",\"input\"", "spec.model", "add: input 1 has another shape"},
+        {"tanh", "c", "\"a\"", "spec.model", "layer 1 (b): no layer behind it reads its output"},
+    };
+    char text[512];
+    ps_plan *plan;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        snprintf(text, sizeof text, layers, wrong[i].kind, wrong[i].name, wrong[i].inputs);
+        assert_refused(text, wrong[i].field, wrong[i].text);
+    }
+    snprintf(text, sizeof text, layers, "add", "c", "\"b\",\"a\"");
+    plan = plan_of(text);
+    assert_int_equal(plan->layers[0].input_count, 0);
+    assert_int_equal(plan->layers[2].input_count, 2);
+    assert_int_equal(plan->layers[2].inputs[0], 2);
+    assert_int_equal(plan->layers[2].inputs[1], 1);
+    ps_plan_destroy(plan);
+}
+
 static void a_network_is_resolved_by_its_name(void **state)
 {
     ps_plan *plan = plan_of("{\"model\":{\"preset\":\"cnn\"}}");
@@ -526,6 +561,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(each_wrong_field_is_named_with_what_is_allowed),
         cmocka_unit_test(a_side_that_is_none_is_refused),
         cmocka_unit_test(layers_are_checked_one_by_one),
+        cmocka_unit_test(layers_name_what_they_read),
         cmocka_unit_test(a_network_is_resolved_by_its_name),
         cmocka_unit_test(a_list_of_layers_is_named_by_kind_and_position),
         cmocka_unit_test(everything_wrong_is_told_at_once),

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* model_impl.h - what model.c, model_plan.c and model_slopes.c share; for them only.
+ *
+ * One block holds everything that a pass needs. Forward: an output for each layer
+ * that is no view, tapes, and one scratch for all layers that need it only while
+ * they run. Backward: slots, each for the gradient of one output at a time (or of
+ * several that have the same one), planned as registers are: layers are met in
+ * reverse, a gradient begins with the last layer that reads the output and ends
+ * with the layer that made it.
+ */
+#ifndef PS_COMMON_NN_MODEL_IMPL_H
+#define PS_COMMON_NN_MODEL_IMPL_H
+
+#include "common/nn/model.h"
+
+/* In place of a layer's index: the model's input. */
+#define PS_MODEL_INPUT UINT32_MAX
+
+/* How an input's share of the gradient comes about. Offsets are floats in the block. */
+typedef enum ps_slope_way {
+    PS_SLOPE_NONE,  /* nobody wants it */
+    PS_SLOPE_WRITE, /* the layer writes it to `to` */
+    PS_SLOPE_ADD,   /* the layer writes it to `to`, then what is at `old` is added */
+    PS_SLOPE_SAME,  /* it is the output's gradient, which stays where it is */
+    PS_SLOPE_SUM    /* `to` becomes the output's gradient and what is at `old` */
+} ps_slope_way;
+
+typedef struct ps_placed_input {
+    uint32_t from; /* layer whose output it is, never a view; or PS_MODEL_INPUT */
+    ps_slope_way way;
+    size_t to, old;
+} ps_placed_input;
+
+typedef struct ps_placed {
+    const ps_layer *layer;
+    ps_layer_plan plan;
+    char name[64];
+    uint32_t first_variable;
+    uint32_t root;  /* itself; a view's is the layer whose output it shows, or PS_MODEL_INPUT */
+    bool is_read;   /* by a layer behind it */
+    bool has_slope; /* its output depends on a variable, so it takes part in backward */
+    uint32_t input_count;
+    ps_placed_input inputs[PS_LAYER_INPUTS_MAX];
+    size_t y_at, tape_at; /* floats, in the block */
+    size_t dy_at;         /* gradient of the output, when backward meets the layer */
+} ps_placed;
+
+struct ps_model {
+    ps_placed *layers;
+    size_t layer_count;
+    ps_variable *vars;
+    size_t var_count;
+    size_t param_count;
+    const ps_loss *loss;
+    size_t batch;
+    uint64_t draws;    /* key of the passes to come */
+    size_t scratch_at; /* for layers whose tape is scratch */
+    size_t dy_at;      /* where the loss leaves its gradient */
+    float *block;
+    size_t block_floats;
+};
+
+/* Takes `floats` of the block being planned. */
+size_t ps_model_reserve(ps_model *model, size_t floats);
+
+/* Fills model's layers and variables and sizes its block. Errors as of ps_model_create. */
+PS_MUST_USE ps_status ps_model_plan(ps_model *model, const ps_layer_spec *specs, ps_shape in);
+
+/* Slots for the gradients of a planned model; fills in where they are. */
+void ps_model_plan_slopes(ps_model *model);
+
+#endif

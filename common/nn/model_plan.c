@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* model_plan.c - from a list of layers to shapes, variables and places in one block. */
+#include "common/nn/model_impl.h"
+
+#include "common/base/xalloc.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ALIGN_FLOATS = PS_ALIGN_BYTES / sizeof(float) };
+
+size_t ps_model_reserve(ps_model *model, size_t floats)
+{
+    size_t at = model->block_floats;
+
+    model->block_floats += (floats + ALIGN_FLOATS - 1) / ALIGN_FLOATS * ALIGN_FLOATS;
+    return at;
+}
+
+static ps_status check_tensor(const ps_shape *shape, size_t batch, const char *what)
+{
+    size_t size = ps_shape_size(shape), values;
+
+    if (shape->rank == 0 || size == 0 || __builtin_mul_overflow(size, batch, &values) ||
+        values > PS_TENSOR_MAX) {
+        return ps_fail(PS_INVALID_ARGUMENT, "%s: %zu samples of %zu values, 1 to %d in all", what,
+                       batch, size, PS_TENSOR_MAX);
+    }
+    return ps_ok();
+}
+
+static ps_status add_variables(ps_model *model, uint32_t index)
+{
+    ps_placed *at = &model->layers[index];
+
+    at->first_variable = (uint32_t)model->var_count;
+    for (unsigned v = 0; v < at->plan.var_count; v++) {
+        const ps_layer_var *asked = &at->plan.vars[v];
+        ps_variable *var = &model->vars[model->var_count++];
+        int length = snprintf(var->name, sizeof var->name, "%s.%s", at->name, asked->name);
+
+        assert(length > 0 && (size_t)length < sizeof var->name);
+        var->shape = asked->shape;
+        var->at = model->param_count;
+        var->size = ps_shape_size(&asked->shape);
+        var->layer = index;
+        var->init = asked->init;
+        var->is_state = asked->is_state;
+        model->param_count += var->size;
+    }
+    if (model->param_count > PS_TENSOR_MAX) {
+        return ps_fail(PS_INVALID_ARGUMENT, "%zu parameters up to here, %d are allowed",
+                       model->param_count, PS_TENSOR_MAX);
+    }
+    return ps_ok();
+}
+
+/* Whose outputs a layer reads, and their shapes. */
+static ps_status find_inputs(ps_model *model, uint32_t index, const ps_layer_spec *spec,
+                             const ps_shape *in)
+{
+    ps_placed *at = &model->layers[index];
+    uint32_t most = spec->layer->inputs_max > 0 ? spec->layer->inputs_max : 1;
+
+    at->input_count = spec->input_count > 0 ? spec->input_count : 1;
+    if (at->input_count > most || at->input_count > PS_LAYER_INPUTS_MAX) {
+        return ps_fail(PS_INVALID_ARGUMENT, "%s takes at most %u inputs, not %u", spec->layer->kind,
+                       most, at->input_count);
+    }
+    for (uint32_t k = 0; k < at->input_count; k++) {
+        uint32_t from = spec->input_count > 0 ? spec->inputs[k] : index;
+
+        if (from > index) {
+            return ps_fail(PS_INVALID_ARGUMENT,
+                           "input %u is layer %u, which is not before it in the list", k, from - 1);
+        }
+        at->plan.ins[k] = from == 0 ? *in : model->layers[from - 1].plan.out;
+        at->inputs[k].from = from == 0 ? PS_MODEL_INPUT : model->layers[from - 1].root;
+        if (from > 0) {
+            model->layers[from - 1].is_read = true;
+        }
+        at->has_slope = at->has_slope || (at->inputs[k].from != PS_MODEL_INPUT &&
+                                          model->layers[at->inputs[k].from].has_slope);
+    }
+    at->plan.input_count = at->input_count;
+    at->plan.in = at->plan.ins[0];
+    return ps_ok();
+}
+
+static void place_layer(ps_model *model, uint32_t index, size_t *scratch)
+{
+    ps_placed *at = &model->layers[index];
+    size_t tape = at->plan.tape_floats;
+
+    assert(tape <= PS_TENSOR_MAX);
+    at->root = index;
+    if (at->layer->forward == NULL && at->layer->forward_many == NULL) {
+        assert(at->layer->backward == NULL &&
+               ps_shape_size(&at->plan.out) == ps_shape_size(&at->plan.in));
+        at->root = at->inputs[0].from;
+        return;
+    }
+    at->has_slope = at->has_slope || at->plan.var_count > 0;
+    at->y_at = ps_model_reserve(model, model->batch * ps_shape_size(&at->plan.out));
+    if (!at->plan.tape_is_scratch) {
+        at->tape_at = ps_model_reserve(model, tape);
+    } else if (tape > *scratch) {
+        *scratch = tape;
+    }
+}
+
+static ps_status add_layer(ps_model *model, uint32_t index, const ps_layer_spec *spec,
+                           const ps_shape *in, size_t *scratch)
+{
+    ps_placed *at = &model->layers[index];
+    ps_status st;
+
+    at->layer = spec->layer;
+    snprintf(at->name, sizeof at->name, "%s", spec->name);
+    at->plan = (ps_layer_plan){.batch = model->batch, .params = spec->params};
+    st = find_inputs(model, index, spec, in);
+    if (ps_is_ok(&st)) {
+        st = spec->layer->plan(&at->plan);
+    }
+    if (ps_is_ok(&st)) {
+        st = check_tensor(&at->plan.out, model->batch, "output");
+    }
+    if (ps_is_ok(&st)) {
+        st = add_variables(model, index);
+    }
+    if (!ps_is_ok(&st)) {
+        return ps_wrap(st, "layer %u (%.*s)", index, (int)sizeof spec->name, spec->name);
+    }
+    place_layer(model, index, scratch);
+    return ps_ok();
+}
+
+ps_status ps_model_plan(ps_model *model, const ps_layer_spec *specs, ps_shape in)
+{
+    size_t scratch = 0;
+    ps_status st = check_tensor(&in, model->batch, "input");
+
+    for (uint32_t i = 0; ps_is_ok(&st) && i < model->layer_count; i++) {
+        st = add_layer(model, i, &specs[i], &in, &scratch);
+    }
+    if (!ps_is_ok(&st)) {
+        return st;
+    }
+    for (uint32_t i = 0; i + 1 < model->layer_count; i++) {
+        if (!model->layers[i].is_read) {
+            return ps_fail(PS_INVALID_ARGUMENT,
+                           "layer %u (%s): no layer behind it reads its output", i,
+                           model->layers[i].name);
+        }
+    }
+    model->scratch_at = ps_model_reserve(model, scratch);
+    for (uint32_t i = 0; i < model->layer_count; i++) {
+        if (model->layers[i].plan.tape_is_scratch) {
+            model->layers[i].tape_at = model->scratch_at;
+        }
+    }
+    ps_model_plan_slopes(model);
+    return ps_ok();
+}
