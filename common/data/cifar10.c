@@ -2,12 +2,13 @@
 /* cifar10.c - small colour photographs in CIFAR-10's binary form: records of a label and
  * 3 x 32 x 32 values, five files of 10,000 for training and one for tests.
  *
- * A folder may hold some of the training files only, and files may be shorter;
- * then a job says with its limits how many samples there are for it.
+ * A folder may hold some of the training files only, and files may be shorter: the
+ * set is what is there.
  */
 #include "common/base/xalloc.h"
 #include "common/data/packed.h"
 #include "common/data/samples.h"
+#include "common/data/spill.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -30,9 +31,9 @@ static const char *const files[] = {"data_batch_1.bin",
                                     "test_batch.bin",
                                     NULL};
 
-/* Where the records of a split go. */
+/* Where the records of a split go; nowhere, only counted, without a spill. */
 typedef struct sink {
-    uint8_t *x, *labels;
+    ps_spill *spill;
     uint32_t count, want;
 } sink;
 
@@ -51,10 +52,8 @@ static ps_status take(sink *to, const char *name, size_t index, const uint8_t *r
         return ps_fail(PS_INVALID_ARGUMENT, "%s: offset %zu: label %u, expected 0 to %d", name,
                        index * RECORD_BYTES, record[0], CLASSES - 1);
     }
-    to->labels[to->count] = record[0];
-    memcpy(to->x + (size_t)to->count * FEATURES, record + 1, FEATURES);
     to->count++;
-    return ps_ok();
+    return to->spill != NULL ? ps_spill_add(to->spill, record, RECORD_BYTES) : ps_ok();
 }
 
 /* The records of a file, from the front, as far as they are wanted. */
@@ -62,10 +61,10 @@ static ps_status read_file(const char *folder, const char *name, sink *to)
 {
     ps_packed *file = NULL;
     uint8_t record[RECORD_BYTES];
-    size_t got = RECORD_BYTES;
+    size_t got = RECORD_BYTES, i;
     ps_status st = ps_packed_open(folder, name, &file, NULL);
 
-    for (size_t i = 0; ps_is_ok(&st) && to->count < to->want; i++) {
+    for (i = 0; ps_is_ok(&st) && to->count < to->want; i++) {
         st = ps_packed_read(file, record, RECORD_BYTES, &got);
         if (ps_is_ok(&st) && got == 0) {
             break;
@@ -74,73 +73,94 @@ static ps_status read_file(const char *folder, const char *name, sink *to)
             st = take(to, name, i, record, got);
         }
     }
+    if (ps_is_ok(&st) && i == 0 && to->count < to->want) {
+        st = ps_fail(PS_INVALID_ARGUMENT, "%s: is empty, expected records of %d bytes", name,
+                     RECORD_BYTES);
+    }
     ps_packed_close(file);
     return st;
 }
 
-static ps_status load_split(const char *folder, ps_split split, uint32_t want, ps_samples *samples)
+/* Those of a split that are there; NOT_FOUND when none is. */
+static ps_status read_split(const char *folder, ps_split split, sink *to)
 {
     const char *const *names = split == PS_TRAIN ? files : files + TRAIN_FILES;
     size_t name_count = split == PS_TRAIN ? TRAIN_FILES : 1, missing = 0;
-    sink to = {.want = want};
     ps_status st = ps_ok();
 
-    to.x = ps_xmalloc((size_t)want * FEATURES);
-    to.labels = ps_xmalloc(want);
-    samples->x_memory = to.x;
-    samples->label_memory = to.labels;
     for (size_t i = 0; i < name_count && ps_is_ok(&st); i++) {
-        st = read_file(folder, names[i], &to);
+        st = read_file(folder, names[i], to);
         if (st.code == PS_NOT_FOUND && ++missing < name_count) {
             st = ps_ok();
         }
     }
-    if (ps_is_ok(&st) && to.count < want) {
-        st =
-            ps_fail(PS_INVALID_ARGUMENT,
-                    "cifar10: %u %s samples are there, expected %u; a job may set %s to %u at most",
-                    to.count, split == PS_TRAIN ? "training" : "test", want,
-                    split == PS_TRAIN ? "train_limit" : "test_limit", to.count);
-    }
-    samples->x = to.x;
-    samples->labels = to.labels;
-    samples->count = to.count;
     return st;
 }
 
-static ps_status load(const char *folder, uint32_t train_limit, uint32_t test_limit,
-                      ps_dataset **out);
-
-const ps_data_source ps_data_source_cifar10 = {
-    .name = "cifar10",
-    .summary = "32x32 colour photographs of 10 kinds, 50,000 train and 10,000 test, from binary "
-               "batches; with fewer of them set train_limit and test_limit",
-    .facts = {.shape = {3, 32, 32},
-              .features = FEATURES,
-              .classes = CLASSES,
-              .target_width = 1,
-              .train_count = TRAIN_COUNT,
-              .test_count = TEST_COUNT},
-    .folder = "cifar-10-batches-bin",
-    .files = files,
-    .some_files_suffice = true,
-    .load = load,
-};
-
-static uint32_t at_most(uint32_t limit, uint32_t count)
+static ps_status look(const char *folder, ps_data_conf *conf)
 {
-    return limit == 0 || limit > count ? count : limit;
-}
-
-static ps_status load(const char *folder, uint32_t train_limit, uint32_t test_limit,
-                      ps_dataset **out)
-{
-    ps_dataset *data = ps_dataset_create(&ps_data_source_cifar10.facts);
-    ps_status st =
-        load_split(folder, PS_TRAIN, at_most(train_limit, TRAIN_COUNT), &data->split[PS_TRAIN]);
+    sink train = {.want = UINT32_MAX}, test = {.want = UINT32_MAX};
+    ps_status st = read_split(folder, PS_TRAIN, &train);
 
     if (ps_is_ok(&st)) {
-        st = load_split(folder, PS_TEST, at_most(test_limit, TEST_COUNT), &data->split[PS_TEST]);
+        st = read_split(folder, PS_TEST, &test);
+    }
+    return ps_is_ok(&st) ? ps_data_found_counts(conf, train.count, test.count) : st;
+}
+
+static ps_status cifar10_facts(const ps_data_conf *conf, ps_data_facts *facts)
+{
+    (void)conf; /* the whole set: which of it is there the limits say */
+    *facts = (ps_data_facts){.shape = {3, 32, 32},
+                             .features = FEATURES,
+                             .classes = CLASSES,
+                             .target_width = 1,
+                             .train_count = TRAIN_COUNT,
+                             .test_count = TEST_COUNT};
+    return ps_ok();
+}
+
+static ps_status load_split(const char *folder, const char *scratch, ps_split split, uint32_t want,
+                            ps_samples **out)
+{
+    sink to = {.want = want};
+    ps_status st;
+
+    to.spill = ps_spill_create(scratch, PS_SPILL_MEMORY_BYTES);
+    st = read_split(folder, split, &to);
+    if (ps_is_ok(&st) && to.count < want) {
+        st = ps_fail(PS_INVALID_ARGUMENT,
+                     "cifar10: %u %s samples are there, expected %u; a job may set %s to %u at "
+                     "most",
+                     to.count, split == PS_TRAIN ? "training" : "test", want,
+                     split == PS_TRAIN ? "train_limit" : "test_limit", to.count);
+    }
+    if (ps_is_ok(&st)) {
+        st = ps_spill_end(to.spill);
+    }
+    if (!ps_is_ok(&st)) {
+        ps_spill_destroy(to.spill);
+        return st;
+    }
+    *out = ps_records_create(FEATURES, to.spill);
+    return st;
+}
+
+static ps_status load(const ps_data_conf *conf, const char *folder, const char *scratch,
+                      ps_dataset **out)
+{
+    ps_data_facts facts;
+    ps_dataset *data;
+    ps_status st = cifar10_facts(conf, &facts);
+
+    facts.train_count = ps_data_limited(facts.train_count, conf->train_limit);
+    facts.test_count = ps_data_limited(facts.test_count, conf->test_limit);
+    data = ps_dataset_create(&facts);
+    if (ps_is_ok(&st)) {
+        st = load_split(folder, scratch, PS_TRAIN, facts.train_count, &data->split[PS_TRAIN]);
+    }
+    if (ps_is_ok(&st)) {
+        st = load_split(folder, scratch, PS_TEST, facts.test_count, &data->split[PS_TEST]);
     }
     if (!ps_is_ok(&st)) {
         ps_dataset_destroy(data);
@@ -149,3 +169,15 @@ static ps_status load(const char *folder, uint32_t train_limit, uint32_t test_li
     *out = data;
     return ps_ok();
 }
+
+const ps_data_source ps_data_source_cifar10 = {
+    .name = "cifar10",
+    .summary = "32x32 colour photographs of 10 kinds, up to 50,000 train and 10,000 test, from "
+               "whichever binary batches are there",
+    .folder = "cifar-10-batches-bin",
+    .files = files,
+    .some_files_suffice = true,
+    .facts = cifar10_facts,
+    .look = look,
+    .load = load,
+};

@@ -1,23 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dataset.c - samples as bytes in memory, gathered as floats.
- *
- * Bytes, because 60,000 images are 47 MB so and 188 MB as floats, and several
- * workers share a host.
- */
+/* dataset.c - see dataset.h and samples.h: what all forms of samples share. */
 #include "common/data/dataset.h"
 
+#include "common/base/draw.h"
 #include "common/base/xalloc.h"
 #include "common/data/samples.h"
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 ps_dataset *ps_dataset_create(const ps_data_facts *facts)
 {
     ps_dataset *data = ps_xcalloc(1, sizeof *data);
 
-    data->features = facts->features;
-    data->classes = facts->classes;
+    data->facts = *facts;
     return data;
 }
 
@@ -27,66 +24,139 @@ void ps_dataset_destroy(ps_dataset *data)
         return;
     }
     for (size_t s = 0; s < 2; s++) {
-        free(data->split[s].x_memory);
-        free(data->split[s].label_memory);
+        if (data->split[s] != NULL) {
+            data->split[s]->destroy(data->split[s]);
+        }
     }
     free(data);
 }
 
-static void limit_split(ps_samples *samples, uint32_t count)
+uint32_t ps_data_limited(uint32_t count, uint32_t limit)
 {
-    if (count != 0 && count < samples->count) {
-        samples->count = count;
-    }
+    return limit != 0 && limit < count ? limit : count;
 }
 
 void ps_dataset_limit(ps_dataset *data, uint32_t train, uint32_t test)
 {
-    limit_split(&data->split[PS_TRAIN], train);
-    limit_split(&data->split[PS_TEST], test);
+    data->facts.train_count = ps_data_limited(data->facts.train_count, train);
+    data->facts.test_count = ps_data_limited(data->facts.test_count, test);
+}
+
+const ps_data_facts *ps_dataset_facts(const ps_dataset *data)
+{
+    return &data->facts;
 }
 
 uint32_t ps_dataset_count(const ps_dataset *data, ps_split split)
 {
-    return data->split[split].count;
+    return split == PS_TRAIN ? data->facts.train_count : data->facts.test_count;
 }
 
-/* Without branches or calls, so that it vectorises. The product is exact at
- * both ends: 0 becomes -0.5 and 255 becomes 0.5. */
-static void scale(const uint8_t *restrict bytes, float *restrict x, size_t n)
+uint64_t ps_sample_key(uint64_t seed, uint64_t pass, ps_split split, uint32_t at)
 {
-    const float step = 1.0f / 255.0f;
-
-    for (size_t i = 0; i < n; i++) {
-        x[i] = (float)bytes[i] * step - 0.5f;
-    }
+    return ps_draw_key(seed, PS_DRAW_SAMPLE, pass, split, at);
 }
 
-/* Rows of a shuffled batch lie anywhere in 47 MB: asked for two rows ahead, they
- * are there when their turn comes. */
-static void prefetch(const uint8_t *bytes, size_t n)
+void ps_dataset_gather_pass(const ps_dataset *data, uint64_t seed, uint64_t pass, ps_split split,
+                            const uint32_t *index, uint32_t first, uint32_t n, float *x,
+                            float *targets, size_t target_pitch)
 {
-    for (size_t at = 0; at < n; at += 64) {
-        __builtin_prefetch(bytes + at);
+    const ps_samples *from = data->split[split];
+    uint32_t count = ps_dataset_count(data, split);
+    size_t features = data->facts.features, width = data->facts.target_width;
+    enum { AHEAD = 2 };
+
+    assert(index != NULL || (first <= count && n <= count - first));
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t at = index != NULL ? index[i] : first + i;
+
+        assert(at < count);
+        if (index != NULL && from->ask != NULL && i + AHEAD < n && index[i + AHEAD] < count) {
+            from->ask(from, index[i + AHEAD]);
+        }
+        if (!from->row(from, ps_sample_key(seed, pass, split, at), at, x + i * features,
+                       targets + i * target_pitch)) {
+            memset(x + i * features, 0, features * sizeof *x);
+            memset(targets + i * target_pitch, 0, width * sizeof *targets);
+            /* Only that it happened is told, whoever may see it. */
+            atomic_store(&((ps_dataset *)data)->is_lost, true);
+        }
     }
 }
 
 void ps_dataset_gather(const ps_dataset *data, ps_split split, const uint32_t *index,
                        uint32_t first, uint32_t n, float *x, float *targets)
 {
-    const ps_samples *from = &data->split[split];
-    size_t features = data->features;
-    enum { AHEAD = 2 };
+    ps_dataset_gather_pass(data, 0, 0, split, index, first, n, x, targets,
+                           data->facts.target_width);
+}
 
-    assert(index != NULL || (first <= from->count && n <= from->count - first));
-    for (uint32_t i = 0; i < n; i++) {
-        size_t at = index != NULL ? index[i] : first + i;
-
-        assert(at < from->count);
-        if (index != NULL && i + AHEAD < n && index[i + AHEAD] < from->count) {
-            prefetch(from->x + index[i + AHEAD] * features, features);
-        }
-        scale(from->x + at * features, x + i * features, features);
-        targets[i] = (float)from->labels[at];
+ps_status ps_dataset_status(const ps_dataset *data)
+{
+    if (atomic_load(&data->is_lost)) {
+        return ps_fail(PS_DATA_LOSS, "a sample of the data set could not be read back");
     }
+    return ps_ok();
+}
+
+uint32_t ps_dataset_file_number(const ps_dataset *data, uint32_t at)
+{
+    uint32_t i = data->file_count;
+
+    assert(i > 0);
+    while (i > 1 && data->file_first[i - 1] > at) {
+        i--;
+    }
+    return data->file_number[i - 1];
+}
+
+/* --- for the sources -------------------------------------------------------- */
+
+ps_status ps_data_known_counts(const ps_data_conf *conf, ps_data_facts *facts)
+{
+    if (conf->train_limit == 0 || conf->test_limit == 0) {
+        return ps_fail(PS_FAILED_PRECONDITION,
+                       "how many samples a set of %s has is only known from its files",
+                       conf->source->name);
+    }
+    facts->train_count = conf->train_limit;
+    facts->test_count = conf->test_limit;
+    return ps_ok();
+}
+
+static ps_status found_count(const ps_data_conf *conf, const char *what, uint64_t count,
+                             uint32_t *limit)
+{
+    if (count == 0 || count > UINT32_MAX - 1) {
+        return ps_fail(PS_INVALID_ARGUMENT, "%s: the files have %llu %s samples, expected 1 to %u",
+                       conf->source->name, (unsigned long long)count, what, UINT32_MAX - 1);
+    }
+    if (*limit > count) {
+        return ps_fail(PS_INVALID_ARGUMENT,
+                       "%s: %llu %s samples are there, expected %u; a job may set %s_limit to "
+                       "%llu at most",
+                       conf->source->name, (unsigned long long)count, what, *limit,
+                       limit == &conf->train_limit ? "train" : "test", (unsigned long long)count);
+    }
+    *limit = *limit == 0 ? (uint32_t)count : *limit;
+    return ps_ok();
+}
+
+ps_status ps_data_found_counts(ps_data_conf *conf, uint64_t train, uint64_t test)
+{
+    ps_status st = found_count(conf, "training", train, &conf->train_limit);
+
+    return ps_is_ok(&st) ? found_count(conf, "test", test, &conf->test_limit) : st;
+}
+
+ps_status ps_data_found(ps_data_conf *conf, const char *name, uint64_t value)
+{
+    double known = ps_data_number(conf, name);
+
+    if (known != 0 && known != (double)value) {
+        return ps_fail(PS_INVALID_ARGUMENT, "%s: %s is %.15g, and the files have %llu",
+                       conf->source->name, name, known, (unsigned long long)value);
+    }
+    ps_data_set(conf, name, (double)value);
+    return ps_ok();
 }

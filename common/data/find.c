@@ -102,23 +102,21 @@ static ps_status describe_file(ps_data_cache *cache, const char *folder, const c
     return st;
 }
 
-ps_status ps_data_describe_cached(ps_data_cache *cache, const ps_data_source *source,
+ps_status ps_data_describe_cached(ps_data_cache *cache, const ps_data_conf *conf,
                                   const char *folder, ps_data_file files[PS_DATA_FILES_MAX],
                                   size_t *count, char sha256[65])
 {
     ps_strbuf lines = {0};
     ps_status st = ps_ok(), missing = ps_ok();
-    size_t n = 0;
+    size_t n = 0, names = ps_data_file_count(conf);
 
-    if (source->files == NULL) {
-        ps_strbuf_printf(&lines, "%s:%u", source->name, source->version);
+    if (names == 0) {
+        ps_strbuf_printf(&lines, "%s:%u", conf->source->name, conf->source->version);
     }
-    for (size_t i = 0; source->files != NULL && source->files[i] != NULL && ps_is_ok(&st); i++) {
-        ps_status one;
+    for (size_t i = 0; i < names && ps_is_ok(&st); i++) {
+        ps_status one = describe_file(cache, folder, ps_data_file_name(conf, i), &files[n]);
 
-        assert(i < PS_DATA_FILES_MAX);
-        one = describe_file(cache, folder, source->files[i], &files[n]);
-        if (one.code == PS_NOT_FOUND && source->some_files_suffice) {
+        if (one.code == PS_NOT_FOUND && conf->source->some_files_suffice) {
             missing = one;
         } else if (ps_is_ok(&one)) {
             ps_strbuf_printf(&lines, "%s %llu %s\n", files[n].name,
@@ -128,7 +126,7 @@ ps_status ps_data_describe_cached(ps_data_cache *cache, const ps_data_source *so
             st = one;
         }
     }
-    if (source->files != NULL && n == 0 && ps_is_ok(&st)) {
+    if (names > 0 && n == 0 && ps_is_ok(&st)) {
         st = missing;
     }
     if (ps_is_ok(&st)) {
@@ -139,14 +137,24 @@ ps_status ps_data_describe_cached(ps_data_cache *cache, const ps_data_source *so
     return st;
 }
 
-ps_status ps_data_describe(const ps_data_source *source, const char *folder,
+ps_status ps_data_describe(const ps_data_conf *conf, const char *folder,
                            ps_data_file files[PS_DATA_FILES_MAX], size_t *count, char sha256[65])
 {
-    return ps_data_describe_cached(NULL, source, folder, files, count, sha256);
+    return ps_data_describe_cached(NULL, conf, folder, files, count, sha256);
+}
+
+uint64_t ps_data_bytes(const ps_data_conf *conf, const char *folder)
+{
+    uint64_t bytes = 0;
+
+    for (size_t i = 0; i < ps_data_file_count(conf); i++) {
+        bytes += ps_packed_bytes(folder, ps_data_file_name(conf, i));
+    }
+    return bytes;
 }
 
 /* Is the set with this checksum in parent/name? *folder then says so. */
-static ps_status look(ps_data_cache *cache, const ps_data_source *source, const char *parent,
+static ps_status look(ps_data_cache *cache, const ps_data_conf *conf, const char *parent,
                       const char *name, const char *sha256, char *folder, size_t folder_cap)
 {
     ps_data_file files[PS_DATA_FILES_MAX];
@@ -155,7 +163,7 @@ static ps_status look(ps_data_cache *cache, const ps_data_source *source, const 
     ps_status st = ps_path_join(path, sizeof path, parent, name);
 
     if (ps_is_ok(&st)) {
-        st = ps_data_describe_cached(cache, source, path, files, &count, found);
+        st = ps_data_describe_cached(cache, conf, path, files, &count, found);
     }
     if (!ps_is_ok(&st)) {
         return st;
@@ -182,22 +190,22 @@ static bool is_given(const char *path)
     return path != NULL && path[0] != '\0';
 }
 
-static ps_status find_drawn(const ps_data_source *source, const char *sha256, char *folder)
+static ps_status find_drawn(const ps_data_conf *conf, const char *sha256, char *folder)
 {
     ps_data_file files[PS_DATA_FILES_MAX];
     char drawn[65];
     size_t count = 0;
-    ps_status st = ps_data_describe(source, "", files, &count, drawn);
+    ps_status st = ps_data_describe(conf, "", files, &count, drawn);
 
     if (ps_is_ok(&st) && sha256 != NULL && strcmp(sha256, drawn) != 0) {
-        return ps_fail(PS_NOT_FOUND, "%s: this build draws %.12s..., not %.12s...", source->name,
-                       drawn, sha256);
+        return ps_fail(PS_NOT_FOUND, "%s: this build draws %.12s..., not %.12s...",
+                       conf->source->name, drawn, sha256);
     }
     folder[0] = '\0';
     return st;
 }
 
-ps_status ps_data_find(ps_data_cache *cache, const ps_data_source *source, const char *data_path,
+ps_status ps_data_find(ps_data_cache *cache, const ps_data_conf *conf, const char *data_path,
                        const char *cache_dir, const char *sha256, char *folder, size_t folder_cap)
 {
     ps_status given, kept;
@@ -205,21 +213,21 @@ ps_status ps_data_find(ps_data_cache *cache, const ps_data_source *source, const
     assert(folder_cap > 0);
     if (sha256 != NULL && !is_checksum(sha256)) {
         return ps_fail(PS_INVALID_ARGUMENT, "%s: \"%.64s\" is no SHA-256 in lower-case hexadecimal",
-                       source->name, sha256);
+                       conf->source->name, sha256);
     }
-    if (source->files == NULL) {
-        return find_drawn(source, sha256, folder);
+    if (ps_data_file_count(conf) == 0) {
+        return find_drawn(conf, sha256, folder);
     }
     given = is_given(data_path)
-                ? look(cache, source, data_path, ps_data_folder(source), sha256, folder, folder_cap)
+                ? look(cache, conf, data_path, ps_data_folder(conf), sha256, folder, folder_cap)
                 : ps_fail(PS_NOT_FOUND, "no data path is set");
     if (ps_is_ok(&given) || sha256 == NULL || !is_given(cache_dir)) {
-        return ps_wrap(given, "%s", source->name);
+        return ps_wrap(given, "%s", conf->source->name);
     }
-    kept = look(cache, source, cache_dir, sha256, sha256, folder, folder_cap);
+    kept = look(cache, conf, cache_dir, sha256, sha256, folder, folder_cap);
     if (ps_is_ok(&kept)) {
         return kept;
     }
     /* What is in the user's own folder is what the user can mend. */
-    return ps_fail(PS_NOT_FOUND, "%s: not in the cache; %s", source->name, given.text);
+    return ps_fail(PS_NOT_FOUND, "%s: not in the cache; %s", conf->source->name, given.text);
 }

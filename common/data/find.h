@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <time.h>
 
-enum { PS_DATA_CACHE_FILES = 32 };
+enum { PS_DATA_CACHE_FILES = 256 };
 
 /* Descriptions by the identity of a file: one that is written or replaced has
  * another change time. {0} is an empty cache; it owns nothing. One thread at a time. */
@@ -26,19 +26,23 @@ typedef struct ps_data_cache {
 } ps_data_cache;
 
 /* ps_data_describe with a cache, which may be NULL. */
-PS_MUST_USE ps_status ps_data_describe_cached(ps_data_cache *cache, const ps_data_source *source,
+PS_MUST_USE ps_status ps_data_describe_cached(ps_data_cache *cache, const ps_data_conf *conf,
                                               const char *folder,
                                               ps_data_file files[PS_DATA_FILES_MAX], size_t *count,
                                               char sha256[65]);
 
-/* Finds a folder that holds the whole set with this checksum: DATA_PATH/NAME
+/* Bytes that the files of a conf in `folder` have unpacked, as their sizes and the ends of packed
+ * ones say; what is not there counts nothing. For estimates: nothing is read. */
+uint64_t ps_data_bytes(const ps_data_conf *conf, const char *folder);
+
+/* Finds a folder that holds the whole set with this checksum: DATA_PATH/FOLDER
  * (plain or .gz files), then CACHE_DIR/SHA256. Either may be NULL or empty:
- * not looked at. sha256 NULL: whatever set is in DATA_PATH/NAME. A drawn source
+ * not looked at. sha256 NULL: whatever set is in DATA_PATH/FOLDER. A drawn source
  * is found in folder "" if the checksum is this build's.
  *
  * NOT_FOUND says where it was looked for, or what is there instead.
  * INVALID_ARGUMENT: sha256 is not 64 lower-case hexadecimal digits. */
-PS_MUST_USE ps_status ps_data_find(ps_data_cache *cache, const ps_data_source *source,
+PS_MUST_USE ps_status ps_data_find(ps_data_cache *cache, const ps_data_conf *conf,
                                    const char *data_path, const char *cache_dir, const char *sha256,
                                    char *folder, size_t folder_cap);
 

@@ -203,8 +203,7 @@ uint8_t ps_glyph_draw(const ps_glyph_book *book, ps_split split, uint32_t index,
     return (uint8_t)digit;
 }
 
-static void draw_split(const ps_glyph_book *book, ps_split split, uint32_t count,
-                       ps_samples *samples)
+static ps_samples *draw_split(const ps_glyph_book *book, ps_split split, uint32_t count)
 {
     uint8_t *x = ps_xaligned_alloc((size_t)count * PS_GLYPH_PIXELS);
     uint8_t *labels = ps_xmalloc(count);
@@ -212,42 +211,49 @@ static void draw_split(const ps_glyph_book *book, ps_split split, uint32_t count
     for (uint32_t i = 0; i < count; i++) {
         labels[i] = ps_glyph_draw(book, split, i, x + (size_t)i * PS_GLYPH_PIXELS);
     }
-    *samples = (ps_samples){
-        .x = x, .labels = labels, .x_memory = x, .label_memory = labels, .count = count};
+    return ps_bytes_create(PS_GLYPH_PIXELS, x, 0, labels, 0);
 }
 
-static ps_status load(const char *folder, uint32_t train_limit, uint32_t test_limit,
-                      ps_dataset **out);
-
-const ps_data_source ps_data_source_glyphs = {
-    .name = "glyphs",
-    .summary = "28x28 digits drawn by the program, 60,000 train and 10,000 test, no files",
-    .facts = {.shape = {1, PS_GLYPH_SIDE, PS_GLYPH_SIDE},
-              .features = PS_GLYPH_PIXELS,
-              .classes = PS_GLYPH_DIGITS,
-              .target_width = 1,
-              .train_count = 60000,
-              .test_count = 10000},
-    .version = GLYPHS_VERSION,
-    .load = load,
-};
-
-static uint32_t limited(uint32_t count, uint32_t limit)
+static ps_status glyphs_facts(const ps_data_conf *conf, ps_data_facts *facts)
 {
-    return limit != 0 && limit < count ? limit : count;
+    (void)conf; /* there is one set of glyphs */
+    *facts = (ps_data_facts){.shape = {1, PS_GLYPH_SIDE, PS_GLYPH_SIDE},
+                             .features = PS_GLYPH_PIXELS,
+                             .classes = PS_GLYPH_DIGITS,
+                             .target_width = 1,
+                             .train_count = 60000,
+                             .test_count = 10000};
+    return ps_ok();
 }
 
-static ps_status load(const char *folder, uint32_t train_limit, uint32_t test_limit,
+static ps_status load(const ps_data_conf *conf, const char *folder, const char *scratch,
                       ps_dataset **out)
 {
-    const ps_data_facts *facts = &ps_data_source_glyphs.facts;
-    ps_glyph_book *book = ps_glyph_book_create();
-    ps_dataset *data = ps_dataset_create(facts);
+    ps_data_facts facts;
+    ps_status st = glyphs_facts(conf, &facts);
+    ps_glyph_book *book;
+    ps_dataset *data;
 
     (void)folder; /* there are no files */
-    draw_split(book, PS_TRAIN, limited(facts->train_count, train_limit), &data->split[PS_TRAIN]);
-    draw_split(book, PS_TEST, limited(facts->test_count, test_limit), &data->split[PS_TEST]);
+    (void)scratch;
+    if (!ps_is_ok(&st)) {
+        return st;
+    }
+    facts.train_count = ps_data_limited(facts.train_count, conf->train_limit);
+    facts.test_count = ps_data_limited(facts.test_count, conf->test_limit);
+    book = ps_glyph_book_create();
+    data = ps_dataset_create(&facts);
+    data->split[PS_TRAIN] = draw_split(book, PS_TRAIN, facts.train_count);
+    data->split[PS_TEST] = draw_split(book, PS_TEST, facts.test_count);
     ps_glyph_book_destroy(book);
     *out = data;
     return ps_ok();
 }
+
+const ps_data_source ps_data_source_glyphs = {
+    .name = "glyphs",
+    .summary = "28x28 digits drawn by the program, 60,000 train and 10,000 test, no files",
+    .version = GLYPHS_VERSION,
+    .facts = glyphs_facts,
+    .load = load,
+};

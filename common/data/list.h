@@ -5,6 +5,7 @@
 PS_DATA_SOURCE(glyphs)
 PS_DATA_SOURCE(mnist)
 PS_DATA_SOURCE(cifar10)
+PS_DATA_SOURCE(simlin)
 #endif
 #ifdef PS_ASSIGN
 PS_ASSIGN(iid)

@@ -24,28 +24,26 @@ static ps_status check_labels(const char *name, const uint8_t *labels, uint32_t 
 }
 
 static ps_status load_split(const char *folder, const ps_data_facts *facts, ps_split split,
-                            ps_samples *samples)
+                            ps_samples **out)
 {
     const char *const *names = &files[2 * split];
     uint32_t count = split == PS_TRAIN ? facts->train_count : facts->test_count;
     uint32_t dim[3] = {count, facts->shape[1], facts->shape[2]};
-    uint8_t *bytes = NULL;
-    ps_status st = ps_idx_read(folder, names[1], 1, dim, &bytes);
+    uint8_t *x = NULL, *labels = NULL;
+    ps_status st = ps_idx_read(folder, names[1], 1, dim, &labels);
 
+    if (ps_is_ok(&st)) {
+        st = check_labels(names[1], labels + ps_idx_header_bytes(1), count, facts->classes);
+    }
+    if (ps_is_ok(&st)) {
+        st = ps_idx_read(folder, names[0], 3, dim, &x);
+    }
     if (!ps_is_ok(&st)) {
+        free(labels);
         return st;
     }
-    samples->label_memory = bytes;
-    samples->labels = bytes + ps_idx_header_bytes(1);
-    samples->count = count;
-    st = check_labels(names[1], samples->labels, count, facts->classes);
-    if (ps_is_ok(&st)) {
-        st = ps_idx_read(folder, names[0], 3, dim, &bytes);
-    }
-    if (ps_is_ok(&st)) {
-        samples->x_memory = bytes;
-        samples->x = bytes + ps_idx_header_bytes(3);
-    }
+    *out =
+        ps_bytes_create(facts->features, x, ps_idx_header_bytes(3), labels, ps_idx_header_bytes(1));
     return st;
 }
 
@@ -65,29 +63,38 @@ ps_status ps_mnist_load(const char *folder, const ps_data_facts *facts, ps_datas
     return ps_ok();
 }
 
-static ps_status load(const char *folder, uint32_t train_limit, uint32_t test_limit,
-                      ps_dataset **out);
+static ps_status mnist_facts(const ps_data_conf *conf, ps_data_facts *facts)
+{
+    (void)conf; /* there is one MNIST */
+    *facts = (ps_data_facts){.shape = {1, 28, 28},
+                             .features = 784,
+                             .classes = 10,
+                             .target_width = 1,
+                             .train_count = 60000,
+                             .test_count = 10000};
+    return ps_ok();
+}
+
+static ps_status load(const ps_data_conf *conf, const char *folder, const char *scratch,
+                      ps_dataset **out)
+{
+    ps_data_facts facts;
+    ps_status st = mnist_facts(conf, &facts);
+
+    (void)scratch; /* 55 MB, in memory */
+    if (ps_is_ok(&st)) {
+        st = ps_mnist_load(folder, &facts, out);
+    }
+    if (ps_is_ok(&st)) {
+        ps_dataset_limit(*out, conf->train_limit, conf->test_limit);
+    }
+    return st;
+}
 
 const ps_data_source ps_data_source_mnist = {
     .name = "mnist",
     .summary = "28x28 handwritten digits, 60,000 train and 10,000 test, from IDX files",
-    .facts = {.shape = {1, 28, 28},
-              .features = 784,
-              .classes = 10,
-              .target_width = 1,
-              .train_count = 60000,
-              .test_count = 10000},
     .files = files,
+    .facts = mnist_facts,
     .load = load,
 };
-
-static ps_status load(const char *folder, uint32_t train_limit, uint32_t test_limit,
-                      ps_dataset **out)
-{
-    ps_status st = ps_mnist_load(folder, &ps_data_source_mnist.facts, out);
-
-    if (ps_is_ok(&st)) {
-        ps_dataset_limit(*out, train_limit, test_limit);
-    }
-    return st;
-}

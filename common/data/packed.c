@@ -67,6 +67,28 @@ ps_status ps_packed_open(const char *folder, const char *name, ps_packed **out, 
     return ps_ok();
 }
 
+uint64_t ps_packed_bytes(const char *folder, const char *name)
+{
+    uint8_t magic[2], end[4];
+    struct stat held;
+    uint64_t bytes = 0;
+    int fd = open_either(folder, name);
+
+    if (fd < 0) {
+        return 0;
+    }
+    if (fstat(fd, &held) == 0 && S_ISREG(held.st_mode)) {
+        bytes = (uint64_t)held.st_size;
+        if (held.st_size > 18 && pread(fd, magic, 2, 0) == 2 && magic[0] == 0x1f &&
+            magic[1] == 0x8b && pread(fd, end, 4, held.st_size - 4) == 4) {
+            bytes = (uint64_t)end[0] | (uint64_t)end[1] << 8 | (uint64_t)end[2] << 16 |
+                    (uint64_t)end[3] << 24;
+        }
+    }
+    close(fd);
+    return bytes;
+}
+
 /* gzread counts in int. */
 enum { READ_BYTES_MAX = 1 << 30 };
 

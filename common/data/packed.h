@@ -20,6 +20,10 @@ typedef struct ps_packed ps_packed;
 PS_MUST_USE ps_status ps_packed_open(const char *folder, const char *name, ps_packed **out,
                                      struct stat *facts);
 
+/* Bytes of its unpacked content, of a .gz as its last four bytes say it (modulo 4 GiB);
+ * 0 when it is not there. For estimates. */
+uint64_t ps_packed_bytes(const char *folder, const char *name);
+
 /* Reads n bytes, fewer only at the end of the content. DATA_LOSS when the
  * packing is damaged or ends early; the text names file and offset. */
 PS_MUST_USE ps_status ps_packed_read(ps_packed *file, void *bytes, size_t n, size_t *got);

@@ -31,7 +31,19 @@ const ps_data_source *ps_data_source_find(const char *name)
     return NULL;
 }
 
-const char *ps_data_folder(const ps_data_source *source)
+ps_status ps_data_get_facts(const ps_data_conf *conf, ps_data_facts *facts)
 {
-    return source->folder != NULL ? source->folder : source->name;
+    *facts = (ps_data_facts){.features = 0};
+    return conf->source->facts(conf, facts);
+}
+
+ps_status ps_data_look(const char *folder, ps_data_conf *conf)
+{
+    return conf->source->look != NULL ? conf->source->look(folder, conf) : ps_ok();
+}
+
+ps_status ps_data_load(const ps_data_conf *conf, const char *folder, const char *scratch,
+                       ps_dataset **out)
+{
+    return conf->source->load(conf, folder, scratch, out);
 }

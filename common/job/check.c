@@ -107,9 +107,8 @@ static void names_of(const ps_param *table, ps_strbuf *out)
     }
 }
 
-/* One number; true and set when it is what the table allows. */
-static bool check_param(ps_check *check, const char *field, const ps_param *table, const char *key,
-                        double value, ps_params *params)
+bool ps_check_number(ps_check *check, const char *field, const ps_param *table, const char *key,
+                     double value, ps_params *params)
 {
     char path[PS_FIELD_MAX];
     int at = ps_param_find(table, key);
@@ -152,8 +151,8 @@ bool ps_check_choice(ps_check *check, const char *field, const ps_kind *kind,
     }
     *params = ps_params_default(plugin.params);
     for (size_t i = 0; i < choice->n_params; i++) {
-        is_good &= check_param(check, field, plugin.params, choice->params[i]->key,
-                               choice->params[i]->value, params);
+        is_good &= ps_check_number(check, field, plugin.params, choice->params[i]->key,
+                                   choice->params[i]->value, params);
     }
     for (size_t i = 0; is_good && plugin.params != NULL && plugin.params[i].name != NULL; i++) {
         ps_choice_set(choice, plugin.params[i].name, params->v[i]);
@@ -168,8 +167,8 @@ bool ps_check_layer_params(ps_check *check, const char *field, const ps_layer *l
 
     *params = ps_params_default(layer->params);
     for (size_t i = 0; i < spec->n_params; i++) {
-        is_good &= check_param(check, field, layer->params, spec->params[i]->key,
-                               spec->params[i]->value, params);
+        is_good &= ps_check_number(check, field, layer->params, spec->params[i]->key,
+                                   spec->params[i]->value, params);
     }
     for (size_t i = 0; is_good && layer->params != NULL && layer->params[i].name != NULL; i++) {
         ps_layer_spec_set(spec, layer->params[i].name, params->v[i]);

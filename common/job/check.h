@@ -42,6 +42,16 @@ bool ps_check_choice(ps_check *check, const char *field, const ps_kind *kind,
 bool ps_check_layer_params(ps_check *check, const char *field, const ps_layer *layer,
                            Psgd__V1__LayerSpec *spec, ps_params *params);
 
+/* One number of a plugin: into *params if its table allows it. */
+bool ps_check_number(ps_check *check, const char *field, const ps_param *table, const char *key,
+                     double value, ps_params *params);
+
+/* The data set: names resolved, numbers and files checked, defaults filled in. */
+bool ps_check_data_conf(ps_check *check, Psgd__V1__DataSpec *spec, ps_data_conf *conf);
+
+/* Its shapes, and the limits; fills plan->data_conf, data, facts and the counts. */
+bool ps_check_data(ps_check *check, ps_plan *plan);
+
 /* Model, loss and their layers; fills plan->layers, layer_count and loss.
  * `facts` is NULL when the data set is not known: then sizes are not checked. */
 bool ps_check_model(ps_check *check, ps_plan *plan, const ps_data_facts *facts);

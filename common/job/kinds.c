@@ -74,7 +74,7 @@ const ps_kind ps_kind_consistency = {.name = "consistency", .each = each_consist
 
 static void pass_data(const ps_data_source *x, void *arg)
 {
-    pass(arg, x->name, x->summary, NULL);
+    pass(arg, x->name, x->summary, x->params);
 }
 static void each_data(ps_plugin_fn *fn, void *arg)
 {

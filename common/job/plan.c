@@ -97,30 +97,6 @@ static void check_timeouts(ps_check *check, Psgd__V1__TimeoutSpec *t)
     }
 }
 
-static void check_limit(ps_check *check, const char *field, uint32_t limit, uint32_t available,
-                        uint32_t *count)
-{
-    *count = limit == 0 ? available : limit;
-    if (limit > available) {
-        ps_check_bad(check, field, "is %u; 1 to %u are allowed, or 0 for all", limit, available);
-        *count = available;
-    }
-}
-
-static void check_data(ps_check *check, ps_plan *plan)
-{
-    Psgd__V1__DataSpec *data = plan->spec->data;
-
-    if (!ps_check_plugin(check, "spec.data.name", &ps_kind_data, &data->name, "glyphs")) {
-        return;
-    }
-    plan->data = ps_data_source_find(data->name);
-    check_limit(check, "spec.data.train_limit", data->train_limit, plan->data->facts.train_count,
-                &plan->train_count);
-    check_limit(check, "spec.data.test_limit", data->test_limit, plan->data->facts.test_count,
-                &plan->test_count);
-}
-
 static void check_assignment(ps_check *check, ps_plan *plan)
 {
     Psgd__V1__JobSpec *spec = plan->spec;
@@ -255,10 +231,8 @@ static void add_name(const ps_preset *preset, void *arg)
 static void apply_preset(ps_check *check, ps_plan *plan)
 {
     const char *name = plan->spec->preset;
-    const ps_preset *preset = name[0] == '\0' ? NULL : ps_preset_find(name);
-    Psgd__V1__JobSpec *under;
 
-    if (name[0] != '\0' && preset == NULL) {
+    if (name[0] != '\0' && ps_preset_find(name) == NULL) {
         ps_strbuf names = {0};
 
         ps_preset_each(add_name, &names);
@@ -266,11 +240,7 @@ static void apply_preset(ps_check *check, ps_plan *plan)
                      ps_strbuf_text(&names));
         ps_strbuf_fini(&names);
     }
-    if (preset != NULL) {
-        under = ps_spec_of_preset(preset->json);
-        ps_spec_underlay(plan->spec, under);
-        ps_spec_free(under);
-    }
+    ps_spec_apply_preset(plan->spec);
 }
 
 ps_status ps_plan_create(const Psgd__V1__JobSpec *spec, ps_violate_fn *violate, void *arg,
@@ -284,8 +254,8 @@ ps_status ps_plan_create(const Psgd__V1__JobSpec *spec, ps_violate_fn *violate, 
     ps_spec_complete(plan->spec);
     check_scalars(&check, plan);
     check_timeouts(&check, plan->spec->timeouts);
-    check_data(&check, plan);
-    (void)ps_check_model(&check, plan, plan->data != NULL ? &plan->data->facts : NULL);
+    (void)ps_check_data(&check, plan);
+    (void)ps_check_model(&check, plan, plan->data != NULL ? &plan->facts : NULL);
     check_assignment(&check, plan);
     check_choices(&check, plan);
     ps_check_codecs(&check, plan);
@@ -325,9 +295,29 @@ void ps_plan_destroy(ps_plan *plan)
     free(plan);
 }
 
+bool ps_plan_is_data(const ps_plan *plan, const Psgd__V1__DataSpec *data)
+{
+    const Psgd__V1__DataSpec *own = plan->spec->data;
+    size_t n = psgd__v1__data_spec__get_packed_size(own);
+    uint8_t *a, *b;
+    bool is_same;
+
+    if (psgd__v1__data_spec__get_packed_size(data) != n) {
+        return false;
+    }
+    a = ps_xmalloc(n);
+    b = ps_xmalloc(n);
+    psgd__v1__data_spec__pack(own, a);
+    psgd__v1__data_spec__pack(data, b);
+    is_same = memcmp(a, b, n) == 0;
+    free(a);
+    free(b);
+    return is_same;
+}
+
 ps_status ps_plan_model(const ps_plan *plan, size_t batch, ps_model **out)
 {
-    const ps_data_facts *facts = &plan->data->facts;
+    const ps_data_facts *facts = &plan->facts;
     bool is_row = facts->shape[1] == 1 && (facts->shape[0] == 1 || facts->shape[2] == 1);
     ps_shape in = {.rank = 3, .dim = {facts->shape[0], facts->shape[1], facts->shape[2]}};
 

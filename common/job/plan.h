@@ -33,7 +33,9 @@ typedef struct ps_codec_choice {
 typedef struct ps_plan {
     Psgd__V1__JobSpec *spec; /* every default filled in */
 
-    const ps_data_source *data;
+    ps_data_conf data_conf;
+    const ps_data_source *data;       /* the conf's */
+    ps_data_facts facts;              /* of its samples; counts before the limits */
     uint32_t train_count, test_count; /* after the limits */
 
     ps_layer_spec *layers; /* (layer_count) */
@@ -74,6 +76,9 @@ typedef void ps_violate_fn(void *arg, const char *field, const char *text);
 PS_MUST_USE ps_status ps_plan_create(const Psgd__V1__JobSpec *spec, ps_violate_fn *violate,
                                      void *arg, ps_plan **out);
 void ps_plan_destroy(ps_plan *plan); /* NULL is allowed */
+
+/* Is it the data set of the plan, number by number? */
+bool ps_plan_is_data(const ps_plan *plan, const Psgd__V1__DataSpec *data);
 
 /* A model of the plan for batches of `batch` samples. */
 PS_MUST_USE ps_status ps_plan_model(const ps_plan *plan, size_t batch, ps_model **out);

@@ -3,6 +3,7 @@
 #include "common/job/spec.h"
 
 #include "common/base/xalloc.h"
+#include "common/job/preset.h"
 #include "common/rpc/pbjson.h"
 
 #include <assert.h>
@@ -81,6 +82,25 @@ void ps_layer_spec_set(Psgd__V1__LayerSpec *layer, const char *key, double value
         psgd__v1__layer_spec__params_entry__init(entry);
         ps_spec_set(&entry->key, key);
         layer->params[layer->n_params++] = entry;
+    }
+    entry->value = value;
+}
+
+void ps_data_spec_set(Psgd__V1__DataSpec *data, const char *key, double value)
+{
+    Psgd__V1__DataSpec__ParamsEntry *entry = NULL;
+
+    for (size_t i = 0; i < data->n_params; i++) {
+        if (strcmp(data->params[i]->key, key) == 0) {
+            entry = data->params[i];
+        }
+    }
+    if (entry == NULL) {
+        data->params = ps_xrealloc(data->params, (data->n_params + 1) * sizeof *data->params);
+        entry = ps_xmalloc(sizeof *entry);
+        psgd__v1__data_spec__params_entry__init(entry);
+        ps_spec_set(&entry->key, key);
+        data->params[data->n_params++] = entry;
     }
     entry->value = value;
 }
@@ -219,6 +239,15 @@ static void swap_bytes(void *a, void *b, size_t n)
 
 static void underlay(ProtobufCMessage *over, ProtobufCMessage *under);
 
+/* Numbers, files and limits of one data set do not fit another. */
+static bool is_another_set(const ProtobufCMessage *over, const ProtobufCMessage *under)
+{
+    const Psgd__V1__DataSpec *data = (const Psgd__V1__DataSpec *)over;
+
+    return over->descriptor == &psgd__v1__data_spec__descriptor && data->name[0] != '\0' &&
+           strcmp(data->name, ((const Psgd__V1__DataSpec *)under)->name) != 0;
+}
+
 static void underlay_message(ProtobufCMessage **over, ProtobufCMessage **under)
 {
     if (*under == NULL) {
@@ -231,6 +260,8 @@ static void underlay_message(ProtobufCMessage **over, ProtobufCMessage **under)
         underlay_choice((Psgd__V1__Choice *)*over, (const Psgd__V1__Choice *)*under);
     } else if ((*over)->descriptor == &psgd__v1__model_spec__descriptor) {
         underlay_model((Psgd__V1__ModelSpec *)*over, (Psgd__V1__ModelSpec *)*under);
+    } else if (is_another_set(*over, *under)) {
+        return;
     } else {
         underlay(*over, *under);
     }
@@ -268,6 +299,18 @@ static void underlay(ProtobufCMessage *over, ProtobufCMessage *under)
 void ps_spec_underlay(Psgd__V1__JobSpec *spec, Psgd__V1__JobSpec *under)
 {
     underlay(&spec->base, &under->base);
+}
+
+void ps_spec_apply_preset(Psgd__V1__JobSpec *spec)
+{
+    const ps_preset *preset = spec->preset[0] == '\0' ? NULL : ps_preset_find(spec->preset);
+    Psgd__V1__JobSpec *under;
+
+    if (preset != NULL) {
+        under = ps_spec_of_preset(preset->json);
+        ps_spec_underlay(spec, under);
+        ps_spec_free(under);
+    }
 }
 
 Psgd__V1__JobSpec *ps_spec_of_preset(const char *json)

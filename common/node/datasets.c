@@ -39,8 +39,7 @@ struct ps_data_request {
 
 static bool same(const ps_data_wish *a, const ps_data_wish *b)
 {
-    return a->source == b->source && strcmp(a->sha256, b->sha256) == 0 &&
-           a->train_limit == b->train_limit && a->test_limit == b->test_limit;
+    return strcmp(a->sha256, b->sha256) == 0 && ps_data_conf_same(&a->conf, &b->conf);
 }
 
 ps_datasets *ps_datasets_create(ps_helper *helper, const char *data_dir, const char *data_path)
@@ -133,7 +132,7 @@ static bool holds(const ps_data_wish *wish, const char *folder)
     ps_data_file files[PS_DATA_FILES_MAX];
     size_t count = 0;
     char sha256[65] = "";
-    ps_status st = ps_data_describe(wish->source, folder, files, &count, sha256);
+    ps_status st = ps_data_describe(&wish->conf, folder, files, &count, sha256);
 
     return ps_is_ok(&st) && strcmp(sha256, wish->sha256) == 0;
 }
@@ -142,19 +141,19 @@ static ps_status locate(const ps_datasets *sets, const ps_data_wish *wish, char 
 {
     ps_status st = ps_datasets_folder(sets, wish->sha256, folder, cap);
 
-    if (wish->source->files == NULL) { /* drawn: the folder is ignored */
+    if (ps_data_file_count(&wish->conf) == 0) { /* drawn: the folder is ignored */
         return ps_ok();
     }
     if (ps_is_ok(&st) && holds(wish, folder)) {
         return ps_ok();
     }
     if (sets->data_path != NULL) {
-        st = ps_path_join(folder, cap, sets->data_path, ps_data_folder(wish->source));
+        st = ps_path_join(folder, cap, sets->data_path, ps_data_folder(&wish->conf));
         if (ps_is_ok(&st) && holds(wish, folder)) {
             return ps_ok();
         }
     }
-    return ps_fail(PS_NOT_FOUND, "no data set %s with checksum %.12s here", wish->source->name,
+    return ps_fail(PS_NOT_FOUND, "no data set %s with checksum %.12s here", wish->conf.source->name,
                    wish->sha256);
 }
 
@@ -165,8 +164,8 @@ static void find_and_load(ps_task *task)
 
     request->status = locate(request->sets, &request->wish, folder, sizeof folder);
     if (ps_is_ok(&request->status)) {
-        request->status = request->wish.source->load(folder, request->wish.train_limit,
-                                                     request->wish.test_limit, &request->data);
+        request->status =
+            ps_data_load(&request->wish.conf, folder, request->sets->data_dir, &request->data);
     }
 }
 

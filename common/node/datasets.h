@@ -2,7 +2,7 @@
 /* datasets.h - data sets of a node: found, checked, loaded, kept for the next job.
  *
  * A set that a coordinator has sent lies under data_dir/datasets/<sha256>; a
- * set that is under data_path/<name> already is used where it is, if it has the
+ * set that is under data_path/<folder> already is used where it is, if it has the
  * checksum asked for. Hashing and loading happen on the helper. Loop thread.
  */
 #ifndef PS_COMMON_NODE_DATASETS_H
@@ -15,9 +15,8 @@ typedef struct ps_datasets ps_datasets;
 
 /* What a job wants. */
 typedef struct ps_data_wish {
-    const ps_data_source *source;
+    ps_data_conf conf;
     char sha256[65];
-    uint32_t train_limit, test_limit; /* 0: all */
 } ps_data_wish;
 
 /* `data` is NULL unless st is OK, else one reference for ps_datasets_put.

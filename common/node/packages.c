@@ -212,17 +212,17 @@ static bool is_sha256(const char *hex)
     return strlen(hex) == 64 && strspn(hex, "0123456789abcdef") == 64;
 }
 
-static bool is_file_of(const ps_data_source *source, const char *name)
+static bool is_file_of(const ps_data_conf *conf, const char *name)
 {
-    for (size_t i = 0; source->files != NULL && source->files[i] != NULL; i++) {
-        if (strcmp(source->files[i], name) == 0) {
+    for (size_t i = 0; i < ps_data_file_count(conf); i++) {
+        if (strcmp(ps_data_file_name(conf, i), name) == 0) {
             return true;
         }
     }
     return false;
 }
 
-static bool read_files(const Psgd__V1__DataPackage *package, const ps_data_source *source,
+static bool read_files(const Psgd__V1__DataPackage *package, const ps_data_conf *conf,
                        ps_data_file files[PS_DATA_FILES_MAX], ps_error *error)
 {
     uint64_t total = 0;
@@ -231,13 +231,13 @@ static bool read_files(const Psgd__V1__DataPackage *package, const ps_data_sourc
         const Psgd__V1__DataFile *f = package->files[i];
 
         if (!ps_name_is_safe(f->name) || strlen(f->name) >= sizeof files[i].name ||
-            !is_file_of(source, f->name) || !is_sha256(f->sha256) || f->size == 0 ||
+            !is_file_of(conf, f->name) || !is_sha256(f->sha256) || f->size == 0 ||
             f->size > data_max_bytes || (total += f->size) > data_max_bytes) {
             return refuse(
                 error,
                 ps_fail(PS_INVALID_ARGUMENT,
                         "file %zu, \"%.40s\", is none of %s, has no sha256, or is too big", i,
-                        f->name, source->name),
+                        f->name, conf->source->name),
                 "BAD_DATA");
         }
         for (size_t k = 0; k < i; k++) {
@@ -274,25 +274,24 @@ bool ps_package_data(const Psgd__V1__DataPackage *package, const ps_plan *plan, 
     char sha256[PS_SHA256_HEX_BYTES] = "";
     ps_data_file none[PS_DATA_FILES_MAX];
 
-    if (data == NULL || strcmp(data->name, own->name) != 0 ||
-        data->train_limit != own->train_limit || data->test_limit != own->test_limit) {
+    if (data == NULL || !ps_plan_is_data(plan, data)) {
         return refuse(error,
                       ps_fail(PS_FAILED_PRECONDITION, "the data set is not the one of the job, %s",
                               own->name),
                       "DATA_MISMATCH");
     }
     if (!is_sha256(package->sha256) || package->n_files > PS_DATA_FILES_MAX ||
-        (package->n_files == 0) != (plan->data->files == NULL)) {
+        (package->n_files == 0) != (ps_data_file_count(&plan->data_conf) == 0)) {
         return refuse(
             error, ps_fail(PS_INVALID_ARGUMENT, "no sha256, or not the files of a %s", own->name),
             "BAD_DATA");
     }
-    if (!read_files(package, plan->data, files, error)) {
+    if (!read_files(package, &plan->data_conf, files, error)) {
         return false;
     }
     *count = package->n_files;
-    if (plan->data->files == NULL) {
-        ps_status st = ps_data_describe(plan->data, "", none, count, sha256);
+    if (*count == 0) {
+        ps_status st = ps_data_describe(&plan->data_conf, "", none, count, sha256);
 
         if (!ps_is_ok(&st)) {
             return refuse(error, st, "BAD_DATA");
@@ -306,9 +305,7 @@ bool ps_package_data(const Psgd__V1__DataPackage *package, const ps_plan *plan, 
                               own->name, sha256, package->sha256),
                       "DATA_MISMATCH");
     }
-    wish->source = plan->data;
+    wish->conf = plan->data_conf;
     snprintf(wish->sha256, sizeof wish->sha256, "%s", package->sha256);
-    wish->train_limit = own->train_limit;
-    wish->test_limit = own->test_limit;
     return true;
 }

@@ -171,7 +171,7 @@ void ps_precommit_take_data(ps_precommit *pc, const Psgd__V1__DataChunk *chunk, 
         st = ps_data_store_commit(&pc->store);
         if (ps_is_ok(&st)) {
             ps_log_with(PS_LOG_INFO, "node",
-                        PS_LOG_FIELDS(PS_LOG_STR("data", pc->wish.source->name),
+                        PS_LOG_FIELDS(PS_LOG_STR("data", pc->wish.conf.source->name),
                                       PS_LOG_STR("sha256", pc->wish.sha256)),
                         "data set received");
             pc->step = AT_WEIGHTS;

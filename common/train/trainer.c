@@ -17,12 +17,12 @@ enum { EVAL_BATCH = 250 };
 static ps_status take_memory(ps_trainer *t)
 {
     const ps_plan *plan = t->plan;
-    size_t n = plan->layout.param_count, features = plan->data->facts.features;
+    size_t n = plan->layout.param_count, features = plan->facts.features;
     bool has_state = !plan->optim_on_server && plan->optim->slots > 0;
 
     t->grad = ps_buf_try_create(n * sizeof(float));
     t->x = calloc(t->batch * features, sizeof(float));
-    t->targets = calloc(t->batch * plan->data->facts.target_width, sizeof *t->targets);
+    t->targets = calloc(t->batch * plan->facts.target_width, sizeof *t->targets);
     t->order = calloc(plan->train_count, sizeof *t->order);
     if (has_state) {
         t->optim_state = calloc(n * plan->optim->slots, sizeof(float));
@@ -143,7 +143,7 @@ static void ready(void *arg, uint32_t first_variable, uint32_t count)
 /* What the samples gathered last are to be. */
 static ps_targets targets_of(const ps_trainer *t)
 {
-    const ps_data_facts *facts = &t->plan->data->facts;
+    const ps_data_facts *facts = &t->plan->facts;
 
     return facts->classes > 0 ? ps_targets_classes(t->targets)
                               : ps_targets_values(t->targets, facts->target_width);

@@ -51,7 +51,7 @@ static void conf_of(const ps_attempt *a, ps_commit_conf *conf)
 
     /* Everything leaves through the coordinator's own link. */
     bytes += workers * (ps_plan_package_bytes(a->plan, PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER, 0) +
-                        ps_package_data_bytes(a->plan));
+                        ps_package_data_bytes(a->plan, a->c->conf.data_path));
     for (uint32_t rank = 0; rank < a->plan->spec->pservers; rank++) {
         bytes += ps_plan_package_bytes(a->plan, PSGD__V1__NODE_ROLE__NODE_ROLE_PSERVER, rank);
     }

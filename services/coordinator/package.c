@@ -4,22 +4,34 @@
 
 #include "common/artifact/weights.h"
 #include "common/base/container_of.h"
+#include "common/base/files.h"
 #include "common/base/xalloc.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 /* Values of a block that the coordinator draws in its own memory: 2 GiB. */
 static const size_t values_max = (size_t)1 << 29;
 
-uint64_t ps_package_data_bytes(const ps_plan *plan)
+/* Where its files are; NOT_FOUND without a data path. */
+static ps_status find_folder(const ps_plan *plan, const char *data_path, char *folder, size_t cap)
 {
-    const ps_data_facts *facts = &plan->data->facts;
-
-    if (!plan->data->files) {
-        return 0;
+    if (ps_data_file_count(&plan->data_conf) == 0) {
+        folder[0] = '\0';
+        return ps_ok();
     }
-    return ((uint64_t)facts->train_count + facts->test_count) * (facts->features + 1) + 64;
+    if (!data_path || data_path[0] == '\0') {
+        return ps_fail(PS_NOT_FOUND, "data set %s: the coordinator has no --data-path (PSGD_DATA)",
+                       plan->data->name);
+    }
+    return ps_path_join(folder, cap, data_path, ps_data_folder(&plan->data_conf));
+}
+
+uint64_t ps_package_data_bytes(const ps_plan *plan, const char *data_path)
+{
+    char folder[1024];
+    ps_status st = find_folder(plan, data_path, folder, sizeof folder);
+
+    return ps_is_ok(&st) ? ps_data_bytes(&plan->data_conf, folder) : 0;
 }
 
 static ps_status make_weights(ps_package *p)
@@ -52,24 +64,13 @@ static ps_status make_weights(ps_package *p)
 
 static ps_status describe_data(ps_package *p)
 {
-    const ps_data_source *data = p->conf.plan->data;
-    ps_status st;
+    ps_status st = find_folder(p->conf.plan, p->conf.data_path, p->folder, sizeof p->folder);
 
-    p->reason = "DATA_MISSING";
-    if (data->files) {
-        if (!p->conf.data_path || p->conf.data_path[0] == '\0') {
-            return ps_fail(PS_NOT_FOUND,
-                           "data set %s: the coordinator has no --data-path (PSGD_DATA)",
-                           data->name);
-        }
-        snprintf(p->folder, sizeof p->folder, "%.900s/%.60s", p->conf.data_path,
-                 ps_data_folder(data));
+    if (ps_is_ok(&st)) {
+        st = ps_data_describe_cached(p->conf.cache, &p->conf.plan->data_conf, p->folder, p->files,
+                                     &p->file_count, p->sha256);
     }
-    st = ps_data_describe_cached(p->conf.cache, data, p->folder, p->files, &p->file_count,
-                                 p->sha256);
-    if (st.code != PS_NOT_FOUND) {
-        p->reason = "PACKAGE_FAILED";
-    }
+    p->reason = st.code == PS_NOT_FOUND ? "DATA_MISSING" : "PACKAGE_FAILED";
     return st;
 }
 

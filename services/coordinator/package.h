@@ -40,7 +40,7 @@ struct ps_package {
 ps_package *ps_package_create(ps_work *work, const ps_package_conf *conf);
 void ps_package_destroy(ps_package *package); /* after ready; NULL is allowed */
 
-/* What the files of a data set will weigh at most, before they are looked at. */
-uint64_t ps_package_data_bytes(const ps_plan *plan);
+/* What the files of a data set weigh, as far as their sizes tell; data_path may be NULL. */
+uint64_t ps_package_data_bytes(const ps_plan *plan, const char *data_path);
 
 #endif

@@ -5,12 +5,14 @@
 #include "common/base/files.h"
 #include "common/base/log.h"
 #include "common/base/xalloc.h"
+#include "common/job/look.h"
 #include "common/job/plan.h"
 #include "services/coordinator/artifacts.h"
 #include "services/coordinator/driver.h"
 #include "services/coordinator/init.h"
 #include "services/coordinator/message.h"
 #include "services/coordinator/service.h"
+#include "services/coordinator/work.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -88,26 +90,23 @@ static ps_status check_init(ps_coordinator *c, const ps_plan *plan, ps_error *er
     return ps_fail(PS_INVALID_ARGUMENT, "spec.init_from: %s", st.text);
 }
 
-void ps_serve_submit_job(void *service, const ProtobufCMessage *request, ps_payload *payload,
-                         ps_call *call)
+/* Accepts a job whose data set was looked at, or needs no look. */
+static void submit(ps_coordinator *c, const Psgd__V1__JobSpec *spec, const char *request_id,
+                   ps_call *call)
 {
-    static const Psgd__V1__JobSpec nothing = PSGD__V1__JOB_SPEC__INIT;
-    const Psgd__V1__SubmitJobRequest *q = (const void *)request;
     Psgd__V1__SubmitJobResponse reply = PSGD__V1__SUBMIT_JOB_RESPONSE__INIT;
-    ps_coordinator *c = service;
     char job_id[PS_COORDINATOR_ID_MAX] = "";
     ps_record loaded = {0};
     ps_plan *plan = NULL;
     ps_error error;
     ps_status st;
 
-    (void)payload;
     ps_error_init(&error, ps_fail(PS_INVALID_ARGUMENT, "wrong fields"), "BAD_JOB_SPEC");
-    st = ps_plan_create(q->spec ? q->spec : &nothing, note_violation, &error, &plan);
+    st = ps_plan_create(spec, note_violation, &error, &plan);
     if (ps_is_ok(&st)) {
         st = check_init(c, plan, &error);
     }
-    if (!is_request_id(q->request_id)) {
+    if (!is_request_id(request_id)) {
         ps_error_violate(&error, "request_id", "at most %d printable ASCII characters",
                          PS_REQUEST_ID_MAX);
         if (ps_is_ok(&st)) {
@@ -121,7 +120,7 @@ void ps_serve_submit_job(void *service, const ProtobufCMessage *request, ps_payl
         ps_plan_destroy(plan);
         return;
     }
-    st = ps_coordinator_submit(c, plan->spec, q->request_id, job_id);
+    st = ps_coordinator_submit(c, plan->spec, request_id, job_id);
     ps_plan_destroy(plan);
     if (ps_is_ok(&st)) {
         st = look_up(c, job_id, &loaded, &reply.job);
@@ -134,6 +133,77 @@ void ps_serve_submit_job(void *service, const ProtobufCMessage *request, ps_payl
         ps_refuse_status(call, &st, job_id);
     }
     ps_record_fini(&loaded);
+}
+
+/* A job whose data set's files are being read on the helper thread. */
+typedef struct looking {
+    ps_task task;
+    ps_coordinator *c;
+    ps_call *call; /* NULL: the caller has gone, and the job with it */
+    char *request_id;
+    Psgd__V1__JobSpec *spec, *full; /* as submitted; with what the files say */
+    ps_status status;
+} looking;
+
+static void run_look(ps_task *task)
+{
+    looking *l = PS_CONTAINER_OF(task, looking, task);
+
+    l->status = ps_look(l->spec, l->c->conf.data_path, &l->full);
+}
+
+static void look_done(ps_task *task)
+{
+    looking *l = PS_CONTAINER_OF(task, looking, task);
+
+    if (l->call && ps_is_ok(&l->status)) {
+        submit(l->c, l->full, l->request_id, l->call);
+    } else if (l->call) {
+        ps_error error;
+
+        ps_error_init(&error, l->status, "BAD_DATA");
+        ps_error_violate(&error, "spec.data", "%s", l->status.text);
+        ps_call_fail_error(l->call, &error);
+    }
+    if (l->full) {
+        psgd__v1__job_spec__free_unpacked(l->full, NULL);
+    }
+    psgd__v1__job_spec__free_unpacked(l->spec, NULL);
+    free(l->request_id);
+    free(l);
+}
+
+static void look_gone(void *arg, ps_call *call)
+{
+    looking *l = arg;
+
+    (void)call;
+    l->call = NULL;
+}
+
+void ps_serve_submit_job(void *service, const ProtobufCMessage *request, ps_payload *payload,
+                         ps_call *call)
+{
+    static const Psgd__V1__JobSpec nothing = PSGD__V1__JOB_SPEC__INIT;
+    const Psgd__V1__SubmitJobRequest *q = (const void *)request;
+    const Psgd__V1__JobSpec *spec = q->spec ? q->spec : &nothing;
+    looking *l;
+
+    (void)payload;
+    if (!ps_look_is_needed(spec)) {
+        submit(service, spec, q->request_id, call);
+        return;
+    }
+    l = ps_xcalloc(1, sizeof *l);
+    l->task.run = run_look;
+    l->task.done = look_done;
+    l->c = service;
+    l->call = call;
+    l->request_id = ps_xstrdup(q->request_id);
+    l->spec = (Psgd__V1__JobSpec *)ps_message_copy(&spec->base);
+    l->status = ps_fail(PS_UNAVAILABLE, "the coordinator is stopping");
+    ps_call_on_gone(call, look_gone, l);
+    ps_work_submit(l->c->work, &l->task);
 }
 
 /* --- ListJobs ----------------------------------------------------------------- */

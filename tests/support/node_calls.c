@@ -485,9 +485,9 @@ static void open_stream(void *arg)
 void nw_precommit(node_world *w, const nw_packages *packages, nw_precommit_result *result)
 {
     sender s = {.w = w, .p = *packages, .result = result, .piece = ps_xmalloc(PS_PAYLOAD_MAX)};
-    ps_status st =
-        ps_data_describe(packages->plan->data, packages->folder != NULL ? packages->folder : "",
-                         s.files, &s.file_count, s.sha256);
+    ps_status st = ps_data_describe(&packages->plan->data_conf,
+                                    packages->folder != NULL ? packages->folder : "", s.files,
+                                    &s.file_count, s.sha256);
 
     assert_string_equal(st.text, "");
     memset(result, 0, sizeof *result);

@@ -2,6 +2,7 @@
 /* test_trainer.c - real training of small jobs: trainers, exchanges and servers
  * in one process; what they learn, write, and stop for. */
 #include "tests/support/cmocka_all.h"
+#include "tests/support/data_rig.h"
 
 #include "tests/support/dataplane.h"
 #include "tests/support/temp_dir.h"
@@ -422,7 +423,7 @@ static void a_folder_that_cannot_be_written_is_the_reason(void **state)
 
 static int draw_glyphs(void **state)
 {
-    ps_status st = ps_data_source_find("glyphs")->load(NULL, TRAIN, TEST, &glyphs);
+    ps_status st = data_rig_load("glyphs", NULL, TRAIN, TEST, &glyphs);
 
     (void)state;
     return ps_is_ok(&st) ? 0 : -1;

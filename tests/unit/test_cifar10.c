@@ -5,6 +5,7 @@
 
 #include "tests/support/close.h"
 #include "tests/support/cmocka_all.h"
+#include "tests/support/data_rig.h"
 #include "tests/support/temp_dir.h"
 
 #include <stdio.h>
@@ -67,7 +68,7 @@ static temp_dir small_set(void)
 
 static ps_status load(const temp_dir *dir, uint32_t train, uint32_t test, ps_dataset **out)
 {
-    return ps_data_source_find("cifar10")->load(dir->path, train, test, out);
+    return data_rig_load("cifar10", dir->path, train, test, out);
 }
 
 static void refused(const temp_dir *dir, uint32_t train, ps_code code, const char *text)
@@ -131,7 +132,7 @@ static void damaged_batches_are_refused_by_file_and_offset(void **state)
     put(&dir, "data_batch_1.bin", bytes, 10001 * (size_t)RECORD);
     refused(&dir, 10013, PS_INVALID_ARGUMENT, "data_batch_1.bin: goes on at offset 30730000");
     put(&dir, "data_batch_1.bin", bytes, 0);
-    refused(&dir, 13, PS_INVALID_ARGUMENT, "12 training samples are there");
+    refused(&dir, 13, PS_INVALID_ARGUMENT, "data_batch_1.bin: is empty");
     free(bytes);
     temp_dir_destroy(&dir);
 }
@@ -153,14 +154,35 @@ static void a_set_without_tests_or_training_is_not_found(void **state)
     temp_dir_destroy(&dir);
 }
 
+static void a_look_counts_what_is_there(void **state)
+{
+    temp_dir dir = small_set();
+    ps_data_conf conf = ps_data_conf_of(ps_data_source_find("cifar10"));
+    ps_status st = ps_data_look(dir.path, &conf);
+
+    (void)state;
+    assert_string_equal(st.text, "");
+    assert_int_equal(conf.train_limit, 12);
+    assert_int_equal(conf.test_limit, 3);
+    conf.train_limit = 5; /* what a job asks for stays */
+    st = ps_data_look(dir.path, &conf);
+    assert_string_equal(st.text, "");
+    assert_int_equal(conf.train_limit, 5);
+    conf.test_limit = 4;
+    st = ps_data_look(dir.path, &conf);
+    assert_int_equal(st.code, PS_INVALID_ARGUMENT);
+    assert_non_null(strstr(st.text, "3 test samples are there, expected 4"));
+    temp_dir_destroy(&dir);
+}
+
 static void it_is_described_by_the_files_that_are_there(void **state)
 {
-    const ps_data_source *source = ps_data_source_find("cifar10");
+    ps_data_conf conf = ps_data_conf_of(ps_data_source_find("cifar10"));
     temp_dir dir = small_set(), empty = temp_dir_create();
     ps_data_file files[PS_DATA_FILES_MAX];
     char sha256[65];
     size_t count = 0;
-    ps_status st = ps_data_describe(source, dir.path, files, &count, sha256);
+    ps_status st = ps_data_describe(&conf, dir.path, files, &count, sha256);
 
     (void)state;
     assert_string_equal(st.text, "");
@@ -169,10 +191,11 @@ static void it_is_described_by_the_files_that_are_there(void **state)
     assert_int_equal(files[0].size, 7 * RECORD);
     assert_string_equal(files[1].name, "data_batch_4.bin");
     assert_string_equal(files[2].name, "test_batch.bin");
-    st = ps_data_describe(source, empty.path, files, &count, sha256);
+    st = ps_data_describe(&conf, empty.path, files, &count, sha256);
     assert_int_equal(st.code, PS_NOT_FOUND);
-    assert_string_equal(ps_data_folder(source), "cifar-10-batches-bin");
-    assert_string_equal(ps_data_folder(ps_data_source_find("mnist")), "mnist");
+    assert_string_equal(ps_data_folder(&conf), "cifar-10-batches-bin");
+    conf = ps_data_conf_of(ps_data_source_find("mnist"));
+    assert_string_equal(ps_data_folder(&conf), "mnist");
     temp_dir_destroy(&dir);
     temp_dir_destroy(&empty);
 }
@@ -180,7 +203,7 @@ static void it_is_described_by_the_files_that_are_there(void **state)
 static void the_real_batches_load(void **state)
 {
     const char *root = getenv("PSGD_DATA");
-    const ps_data_source *source = ps_data_source_find("cifar10");
+    ps_data_conf conf = ps_data_conf_of(ps_data_source_find("cifar10"));
     char folder[4096];
     uint32_t counts[10] = {0};
     ps_dataset *data = NULL;
@@ -193,7 +216,11 @@ static void the_real_batches_load(void **state)
         skip();
     }
     snprintf(folder, sizeof folder, "%s/cifar-10-batches-bin", root);
-    st = source->load(folder, 10000, 2000, &data);
+    st = ps_data_look(folder, &conf);
+    assert_string_equal(st.text, "");
+    assert_int_equal(conf.train_limit, 10000);
+    assert_int_equal(conf.test_limit, 2000);
+    st = ps_data_load(&conf, folder, NULL, &data);
     assert_string_equal(st.text, "");
     for (uint32_t i = 0; i < 10000; i++) {
         float label;
@@ -214,6 +241,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_job_that_wants_more_is_told_how_many_there_are),
         cmocka_unit_test(damaged_batches_are_refused_by_file_and_offset),
         cmocka_unit_test(a_set_without_tests_or_training_is_not_found),
+        cmocka_unit_test(a_look_counts_what_is_there),
         cmocka_unit_test(it_is_described_by_the_files_that_are_there),
         cmocka_unit_test(the_real_batches_load),
     };

@@ -7,6 +7,7 @@
 #include "common/data/glyph_shapes.h"
 
 #include "tests/support/cmocka_all.h"
+#include "tests/support/data_rig.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -164,7 +165,7 @@ static void digits_can_be_told_but_not_trivially(void **state)
 static void no_more_is_drawn_than_asked_for(void **state)
 {
     ps_dataset *data = NULL;
-    ps_status st = ps_data_source_find("glyphs")->load(NULL, 30, 20, &data);
+    ps_status st = data_rig_load("glyphs", NULL, 30, 20, &data);
 
     (void)state;
     assert_string_equal(st.text, "");
@@ -175,7 +176,6 @@ static void no_more_is_drawn_than_asked_for(void **state)
 
 static void the_source_loads_whole(void **state)
 {
-    const ps_data_source *glyphs = ps_data_source_find("glyphs");
     ps_glyph_book *book = ps_glyph_book_create();
     ps_dataset *data = NULL;
     uint8_t pixels[PS_GLYPH_PIXELS];
@@ -183,7 +183,7 @@ static void the_source_loads_whole(void **state)
     uint32_t index = 59999;
     float label;
     int64_t started_us = ps_clock_us();
-    ps_status st = glyphs->load(NULL, 0, 0, &data);
+    ps_status st = data_rig_load("glyphs", NULL, 0, 0, &data);
 
     (void)state;
     print_message("drawn in %.2f s\n", (double)(ps_clock_us() - started_us) * 1e-6);

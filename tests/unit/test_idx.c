@@ -5,6 +5,7 @@
 
 #include "common/data/mnist.h"
 
+#include "tests/support/data_rig.h"
 #include "tests/support/temp_dir.h"
 
 #include <math.h>
@@ -13,8 +14,12 @@
 
 static const char *const names[4] = {"train-images-idx3-ubyte", "train-labels-idx1-ubyte",
                                      "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"};
-static const ps_data_facts small = {
-    .shape = {1, 2, 2}, .features = 4, .classes = 10, .train_count = 3, .test_count = 2};
+static const ps_data_facts small = {.shape = {1, 2, 2},
+                                    .features = 4,
+                                    .classes = 10,
+                                    .target_width = 1,
+                                    .train_count = 3,
+                                    .test_count = 2};
 
 /* A set of 3 + 2 samples: pixels count up from 0 and from 100. */
 static const uint8_t train_images[] = {0, 0, 8, 3, 0, 0, 0, 3, 0, 0, 0, 2, 0,  0,
@@ -96,8 +101,12 @@ static void plain_and_packed_files_mix(void **state)
 
 static void every_byte_becomes_its_value(void **state)
 {
-    ps_data_facts facts = {
-        .shape = {1, 16, 16}, .features = 256, .classes = 10, .train_count = 1, .test_count = 1};
+    ps_data_facts facts = {.shape = {1, 16, 16},
+                           .features = 256,
+                           .classes = 10,
+                           .target_width = 1,
+                           .train_count = 1,
+                           .test_count = 1};
     uint8_t images[16 + 256] = {0, 0, 8, 3, 0, 0, 0, 1, 0, 0, 0, 16, 0, 0, 0, 16};
     static const uint8_t one_label[] = {0, 0, 8, 1, 0, 0, 0, 1, 5};
     temp_dir dir = temp_dir_create();
@@ -262,7 +271,6 @@ static void a_folder_in_place_of_a_file_is_refused(void **state)
 static void the_real_set_loads(void **state)
 {
     const char *root = getenv("PSGD_DATA");
-    const ps_data_source *mnist = ps_data_source_find("mnist");
     /* The first ten labels, and how many of each digit the sets hold. */
     static const float front[10] = {5, 0, 4, 1, 9, 2, 1, 3, 1, 4};
     static const uint32_t test_counts[10] = {980, 1135, 1032, 1010, 982, 892, 958, 1028, 974, 1009};
@@ -280,7 +288,7 @@ static void the_real_set_loads(void **state)
         skip();
     }
     snprintf(folder, sizeof folder, "%s/mnist", root);
-    st = mnist->load(folder, 0, 0, &data);
+    st = data_rig_load("mnist", folder, 0, 0, &data);
     assert_string_equal(st.text, "");
     x = malloc(60000 * sizeof(float) * 784 / 100);
     assert_non_null(x);

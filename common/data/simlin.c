@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* simlin.c - synthetic linear data, drawn sample by sample: y = W x + b + noise.
+ *
+ * The values of the older system: x uniform in [0, 10), W uniform in [0, 1 / (in out)), b
+ * normal with deviation 0.1, no noise; but by counter, so that every node has the same W
+ * and the same samples. Nothing is kept but W and b.
+ */
+#include "common/base/container_of.h"
+#include "common/base/draw.h"
+#include "common/base/xalloc.h"
+#include "common/data/samples.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* To be raised whenever a sample changes. */
+enum { SIMLIN_VERSION = 1, VALUES_MAX = 1 << 24 };
+
+enum { FEATURES, OUTPUTS, TRAIN, TEST, NOISE, DRAW };
+
+static const ps_param params[] = {
+    [FEATURES] = {.name = "features",
+                  .value = 1024,
+                  .min = 1,
+                  .max = PS_DATA_FEATURES_MAX,
+                  .is_integer = true,
+                  .help = "values of a sample"},
+    [OUTPUTS] = {.name = "outputs",
+                 .value = 1,
+                 .min = 1,
+                 .max = 4096,
+                 .is_integer = true,
+                 .help = "values that a sample is to be"},
+    [TRAIN] = {.name = "train",
+               .value = 50000,
+               .min = 1,
+               .max = 1 << 30,
+               .is_integer = true,
+               .help = "training samples"},
+    [TEST] = {.name = "test",
+              .value = 10000,
+              .min = 1,
+              .max = 1 << 30,
+              .is_integer = true,
+              .help = "test samples"},
+    [NOISE] = {.name = "noise",
+               .value = 0,
+               .min = 0,
+               .max = 1e6,
+               .help = "deviation of the normal noise on the targets"},
+    [DRAW] = {.name = "draw",
+              .value = 0,
+              .min = 0,
+              .max = 4294967295.0,
+              .is_integer = true,
+              .help = "which of the sets: another one has other weights and samples"},
+    {.name = NULL},
+};
+
+typedef struct simlin {
+    ps_samples samples;
+    uint32_t features, outputs;
+    uint64_t draw;
+    ps_split split;
+    float noise;
+    float *w; /* (outputs, features) */
+    float *b; /* (outputs) */
+} simlin;
+
+static bool simlin_row(const ps_samples *samples, uint64_t key, uint32_t at, float *restrict x,
+                       float *targets)
+{
+    const simlin *s = PS_CONTAINER_OF(samples, const simlin, samples);
+    uint64_t own = ps_draw_key(s->draw, PS_DRAW_SIMLIN, s->split, at, 0);
+    uint32_t fast = (uint32_t)ps_draw_u64(own, 0);
+
+    (void)key; /* the same in each pass */
+    for (uint32_t i = 0; i < s->features; i++) {
+        x[i] = (float)(ps_draw_u32(fast, i) >> 8) * (10.0f / 16777216.0f);
+    }
+    for (uint32_t o = 0; o < s->outputs; o++) {
+        const float *w = s->w + (size_t)o * s->features;
+        double y = (double)s->b[o];
+
+        for (uint32_t i = 0; i < s->features; i++) {
+            y += (double)(w[i] * x[i]);
+        }
+        if (s->noise > 0) {
+            y += (double)s->noise * ps_draw_normal(own, 1 + (uint64_t)o);
+        }
+        targets[o] = (float)y;
+    }
+    return true;
+}
+
+static void simlin_destroy(ps_samples *samples)
+{
+    simlin *s = PS_CONTAINER_OF(samples, simlin, samples);
+
+    free(s->w);
+    free(s->b);
+    free(s);
+}
+
+static ps_status simlin_facts(const ps_data_conf *conf, ps_data_facts *facts)
+{
+    uint32_t features = ps_data_count(conf, "features"), outputs = ps_data_count(conf, "outputs");
+
+    if ((uint64_t)features * outputs > VALUES_MAX) {
+        return ps_fail(PS_INVALID_ARGUMENT,
+                       "simlin: features %u times outputs %u: %d weights at most are allowed",
+                       features, outputs, VALUES_MAX);
+    }
+    facts->shape[0] = facts->shape[1] = 1;
+    facts->shape[2] = facts->features = features;
+    facts->target_width = outputs;
+    facts->train_count = ps_data_count(conf, "train");
+    facts->test_count = ps_data_count(conf, "test");
+    return ps_ok();
+}
+
+static ps_samples *create(const ps_data_conf *conf, const ps_data_facts *facts, ps_split split)
+{
+    simlin *s = ps_xcalloc(1, sizeof *s);
+    size_t n = (size_t)facts->features * facts->target_width;
+    uint64_t key;
+
+    s->samples = (ps_samples){.row = simlin_row, .destroy = simlin_destroy};
+    s->features = facts->features;
+    s->outputs = facts->target_width;
+    s->draw = ps_data_count(conf, "draw");
+    s->split = split;
+    s->noise = (float)ps_data_number(conf, "noise");
+    s->w = ps_xmalloc(n * sizeof *s->w);
+    s->b = ps_xmalloc(s->outputs * sizeof *s->b);
+    key = ps_draw_key(s->draw, PS_DRAW_SIMLIN, 2, 0, 0); /* no split's */
+    for (size_t i = 0; i < n; i++) {
+        s->w[i] = (float)(ps_draw_unit(key, i) / (double)n);
+    }
+    key = ps_draw_key(s->draw, PS_DRAW_SIMLIN, 3, 0, 0);
+    for (uint32_t o = 0; o < s->outputs; o++) {
+        s->b[o] = (float)(0.1 * ps_draw_normal(key, o));
+    }
+    return &s->samples;
+}
+
+static ps_status load(const ps_data_conf *conf, const char *folder, const char *scratch,
+                      ps_dataset **out)
+{
+    ps_data_facts facts = {.features = 0};
+    ps_status st = simlin_facts(conf, &facts);
+
+    (void)folder; /* there are no files */
+    (void)scratch;
+    if (!ps_is_ok(&st)) {
+        return st;
+    }
+    facts.train_count = ps_data_limited(facts.train_count, conf->train_limit);
+    facts.test_count = ps_data_limited(facts.test_count, conf->test_limit);
+    *out = ps_dataset_create(&facts);
+    (*out)->split[PS_TRAIN] = create(conf, &facts, PS_TRAIN);
+    (*out)->split[PS_TEST] = create(conf, &facts, PS_TEST);
+    return ps_ok();
+}
+
+const ps_data_source ps_data_source_simlin = {
+    .name = "simlin",
+    .summary = "synthetic linear data y = W x + b, drawn by the program, values as targets",
+    .params = params,
+    .version = SIMLIN_VERSION,
+    .facts = simlin_facts,
+    .load = load,
+};

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* check_data.c - the data set of a job: source, numbers, files. */
+#include "common/base/files.h"
+#include "common/job/check.h"
+#include "common/job/spec.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static void check_params(ps_check *check, Psgd__V1__DataSpec *spec, ps_data_conf *conf)
+{
+    const ps_param *table = conf->source->params;
+    size_t before = check->count;
+
+    for (size_t i = 0; i < spec->n_params; i++) {
+        (void)ps_check_number(check, "spec.data", table, spec->params[i]->key,
+                              spec->params[i]->value, &conf->params);
+    }
+    for (size_t i = 0; check->count == before && table != NULL && table[i].name != NULL; i++) {
+        ps_data_spec_set(spec, table[i].name, conf->params.v[i]);
+    }
+}
+
+static void check_folder(ps_check *check, const Psgd__V1__DataSpec *spec, ps_data_conf *conf)
+{
+    if (spec->folder[0] == '\0') {
+        return;
+    }
+    if (!conf->source->takes_files && conf->source->files == NULL) {
+        ps_check_bad(check, "spec.data.folder", "is given, and %s has no files",
+                     conf->source->name);
+    } else if (!ps_data_folder_is_safe(spec->folder)) {
+        ps_check_bad(check, "spec.data.folder",
+                     "is \"%.80s\"; names of A-Z a-z 0-9 . _ ( ) - without a dot in front are "
+                     "allowed, with / between them, %d bytes in all",
+                     spec->folder, PS_DATA_FOLDER_MAX - 1);
+    } else {
+        snprintf(conf->folder, sizeof conf->folder, "%s", spec->folder);
+    }
+}
+
+/* Adds the names of one list behind those that conf has. */
+static uint32_t check_names(ps_check *check, const char *list, char *const *names, size_t count,
+                            ps_data_conf *conf, uint32_t held)
+{
+    char field[PS_FIELD_MAX];
+
+    for (size_t i = 0; i < count; i++) {
+        snprintf(field, sizeof field, "spec.data.%s[%zu]", list, i);
+        if (!ps_name_is_safe(names[i]) || strlen(names[i]) >= PS_DATA_NAME_MAX) {
+            ps_check_bad(check, field,
+                         "is \"%.80s\"; 1 to %d of A-Z a-z 0-9 . _ ( ) - are allowed, no dot in "
+                         "front",
+                         names[i], PS_DATA_NAME_MAX - 1);
+            continue;
+        }
+        for (uint32_t k = 0; k < held; k++) {
+            if (strcmp(conf->files[k], names[i]) == 0) {
+                ps_check_bad(check, field, "is \"%.63s\"; another entry has that name", names[i]);
+                break;
+            }
+        }
+        snprintf(conf->files[held++], PS_DATA_NAME_MAX, "%s", names[i]);
+    }
+    return held;
+}
+
+static void check_files(ps_check *check, const Psgd__V1__DataSpec *spec, ps_data_conf *conf)
+{
+    if (!conf->source->takes_files) {
+        if (spec->n_files > 0 || spec->n_test_files > 0) {
+            ps_check_bad(check, spec->n_files > 0 ? "spec.data.files" : "spec.data.test_files",
+                         "is given, and %s takes none", conf->source->name);
+        }
+        return;
+    }
+    if (spec->n_files == 0 || spec->n_files > PS_DATA_FILES_MAX ||
+        spec->n_test_files > PS_DATA_FILES_MAX - spec->n_files) {
+        ps_check_bad(check, "spec.data.files",
+                     "has %zu names, test_files %zu; at least one training file and %d in all are "
+                     "allowed",
+                     spec->n_files, spec->n_test_files, PS_DATA_FILES_MAX);
+        return;
+    }
+    conf->train_files = check_names(check, "files", spec->files, spec->n_files, conf, 0);
+    conf->test_files = check_names(check, "test_files", spec->test_files, spec->n_test_files, conf,
+                                   conf->train_files) -
+                       conf->train_files;
+}
+
+bool ps_check_data_conf(ps_check *check, Psgd__V1__DataSpec *spec, ps_data_conf *conf)
+{
+    size_t before = check->count;
+
+    if (!ps_check_plugin(check, "spec.data.name", &ps_kind_data, &spec->name, "glyphs")) {
+        return false;
+    }
+    *conf = ps_data_conf_of(ps_data_source_find(spec->name));
+    conf->train_limit = spec->train_limit;
+    conf->test_limit = spec->test_limit;
+    check_params(check, spec, conf);
+    check_folder(check, spec, conf);
+    check_files(check, spec, conf);
+    return check->count == before;
+}
+
+static void check_limit(ps_check *check, const char *field, uint32_t limit, uint32_t available,
+                        uint32_t *count)
+{
+    *count = limit == 0 ? available : limit;
+    if (limit > available) {
+        ps_check_bad(check, field, "is %u; 1 to %u are allowed, or 0 for all", limit, available);
+        *count = available;
+    }
+}
+
+bool ps_check_data(ps_check *check, ps_plan *plan)
+{
+    Psgd__V1__DataSpec *spec = plan->spec->data;
+    size_t before = check->count;
+    ps_data_facts facts;
+    ps_status st;
+
+    if (!ps_check_data_conf(check, spec, &plan->data_conf)) {
+        return false;
+    }
+    st = ps_data_get_facts(&plan->data_conf, &facts);
+    if (!ps_is_ok(&st)) {
+        ps_check_bad(check, "spec.data", "%s", st.text);
+        return false;
+    }
+    check_limit(check, "spec.data.train_limit", spec->train_limit, facts.train_count,
+                &plan->train_count);
+    check_limit(check, "spec.data.test_limit", spec->test_limit, facts.test_count,
+                &plan->test_count);
+    plan->data = plan->data_conf.source;
+    plan->facts = facts;
+    return check->count == before;
+}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* look.c - see look.h. */
+#include "common/job/look.h"
+
+#include "common/base/files.h"
+#include "common/base/xalloc.h"
+#include "common/job/check.h"
+#include "common/job/spec.h"
+
+#include <limits.h>
+#include <stdlib.h>
+
+/* The spec with its preset applied, and the conf of its data set; false when that is wrong
+ * or needs no look. */
+static bool resolve(Psgd__V1__JobSpec *spec, ps_data_conf *conf)
+{
+    ps_check check = {.count = 0};
+
+    ps_spec_apply_preset(spec);
+    ps_spec_complete(spec);
+    return ps_check_data_conf(&check, spec->data, conf) && conf->source->look != NULL;
+}
+
+bool ps_look_is_needed(const Psgd__V1__JobSpec *spec)
+{
+    Psgd__V1__JobSpec *copy = ps_spec_copy(spec);
+    ps_data_conf *conf = ps_xmalloc(sizeof *conf);
+    bool is_needed = resolve(copy, conf);
+
+    free(conf);
+    ps_spec_free(copy);
+    return is_needed;
+}
+
+/* What was found becomes part of the job. */
+static void keep(Psgd__V1__DataSpec *spec, const ps_data_conf *conf)
+{
+    const ps_param *table = conf->source->params;
+
+    spec->train_limit = conf->train_limit;
+    spec->test_limit = conf->test_limit;
+    for (size_t i = 0; table != NULL && table[i].name != NULL; i++) {
+        ps_data_spec_set(spec, table[i].name, conf->params.v[i]);
+    }
+}
+
+static ps_status look(const char *data_path, Psgd__V1__DataSpec *spec, ps_data_conf *conf)
+{
+    char folder[PATH_MAX];
+    ps_status st;
+
+    if (data_path == NULL || data_path[0] == '\0') {
+        return ps_fail(PS_NOT_FOUND, "data set %s: there is no --data-path (PSGD_DATA)",
+                       conf->source->name);
+    }
+    st = ps_path_join(folder, sizeof folder, data_path, ps_data_folder(conf));
+    if (ps_is_ok(&st)) {
+        st = ps_data_look(folder, conf);
+    }
+    if (ps_is_ok(&st)) {
+        keep(spec, conf);
+    }
+    return st;
+}
+
+ps_status ps_look(const Psgd__V1__JobSpec *spec, const char *data_path, Psgd__V1__JobSpec **out)
+{
+    Psgd__V1__JobSpec *copy = ps_spec_copy(spec), *full = ps_spec_copy(spec);
+    ps_data_conf *conf = ps_xmalloc(sizeof *conf);
+    ps_status st = ps_ok();
+
+    if (resolve(full, conf)) {
+        st = look(data_path, full->data, conf);
+    } else { /* ps_plan_create is to see what the user wrote */
+        ps_spec_free(full);
+        full = copy;
+        copy = NULL;
+    }
+    free(conf);
+    ps_spec_free(copy);
+    if (!ps_is_ok(&st)) {
+        ps_spec_free(full);
+        return st;
+    }
+    *out = full;
+    return ps_ok();
+}
