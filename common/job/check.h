@@ -56,6 +56,14 @@ bool ps_check_data(ps_check *check, ps_plan *plan);
  * `facts` is NULL when the data set is not known: then sizes are not checked. */
 bool ps_check_model(ps_check *check, ps_plan *plan, const ps_data_facts *facts);
 
+/* The update, its rule for local steps, and what it makes of the defaults of
+ * the optimizer; before the optimizer. */
+void ps_check_update(ps_check *check, ps_plan *plan);
+
+/* What an update with local steps cannot go together with; after everything
+ * else. Sets total_clocks, for all updates. */
+void ps_check_local(ps_check *check, ps_plan *plan);
+
 /* The codecs, exceptions included; after the layout, whose variables they name. */
 void ps_check_codecs(ps_check *check, ps_plan *plan);
 

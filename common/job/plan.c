@@ -120,6 +120,7 @@ static void check_choices(ps_check *check, ps_plan *plan)
 {
     Psgd__V1__JobSpec *spec = plan->spec;
 
+    ps_check_update(check, plan);
     if (ps_check_choice(check, "spec.optimizer.rule", &ps_kind_optimizer, spec->optimizer->rule,
                         "adam", &plan->optim_params)) {
         plan->optim = ps_optim_find(spec->optimizer->rule->name);
@@ -134,10 +135,6 @@ static void check_choices(ps_check *check, ps_plan *plan)
     }
     plan->optim_on_server =
         spec->optimizer->side == PSGD__V1__OPTIMIZER_SIDE__OPTIMIZER_SIDE_SERVER;
-    if (ps_check_choice(check, "spec.update", &ps_kind_update, spec->update, "gradient",
-                        &plan->update_params)) {
-        plan->update = ps_update_find(spec->update->name);
-    }
     if (ps_check_choice(check, "spec.consistency", &ps_kind_consistency, spec->consistency, "bsp",
                         &plan->policy_params)) {
         plan->policy = ps_consistency_find(spec->consistency->name);
@@ -262,6 +259,7 @@ ps_status ps_plan_create(const Psgd__V1__JobSpec *spec, ps_violate_fn *violate, 
     check_nodes(&check, plan->spec);
     check_init_from(&check, plan->spec->init_from);
     check_together(&check, plan);
+    ps_check_local(&check, plan);
     if (check.count > 0) {
         ps_plan_destroy(plan);
         if (check.count == 1) {
@@ -271,6 +269,7 @@ ps_status ps_plan_create(const Psgd__V1__JobSpec *spec, ps_violate_fn *violate, 
                        check.first);
     }
     plan->update_facts = (ps_update_facts){
+        .workers = plan->spec->workers,
         .block_size = plan->spec->block_size,
         .block_count = plan->assignment->block_count,
         .redundancy = plan->assignment->redundancy,

@@ -55,6 +55,10 @@ typedef struct ps_plan {
     ps_params update_params;
     ps_update_facts update_facts;
 
+    /* Of an update that has a `local`; the optimizer above is the servers' then. */
+    const ps_optim *local_optim; /* NULL: it has none */
+    ps_params local_params;
+
     const ps_consistency *policy;
     ps_params policy_params;
 
@@ -62,6 +66,7 @@ typedef struct ps_plan {
 
     uint32_t batches_per_epoch; /* train_count / (block_size * block_count), >= 1 */
     uint64_t total_steps;       /* batches_per_epoch * epochs */
+    uint64_t total_clocks;      /* exchanges: the steps, or the rounds they make */
 } ps_plan;
 
 /* What a spec's init_from names: the job of "job:ID", or NULL if it is a path. */

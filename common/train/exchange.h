@@ -45,6 +45,10 @@ typedef struct ps_exchange_ops {
      * next clock are asked for. False: go home. */
     bool (*leave_out)(ps_exchange *x, uint64_t clock);
 
+    /* (optional) The whole contribution to `clock` is zeros, and none are
+     * carried. NULL: they are. False: go home. */
+    bool (*nothing)(ps_exchange *x, uint64_t clock);
+
     /* Any thread. */
     ps_exchange_stats (*stats)(ps_exchange *x);
 } ps_exchange_ops;

@@ -3,7 +3,6 @@
 #include "common/train/trainer_impl.h"
 
 #include "common/base/clock.h"
-#include "common/base/draw.h"
 #include "common/base/log.h"
 #include "common/base/xalloc.h"
 
@@ -19,7 +18,11 @@ static ps_status take_memory(ps_trainer *t)
     const ps_plan *plan = t->plan;
     size_t n = plan->layout.param_count, features = plan->facts.features;
     bool has_state = !plan->optim_on_server && plan->optim->slots > 0;
+    ps_status st = ps_trainer_init_rounds(t);
 
+    if (!ps_is_ok(&st)) {
+        return st;
+    }
     t->grad = ps_buf_try_create(n * sizeof(float));
     t->x = calloc(t->batch * features, sizeof(float));
     t->targets = calloc(t->batch * plan->facts.target_width, sizeof *t->targets);
@@ -69,6 +72,7 @@ void ps_trainer_destroy(ps_trainer *t)
         pthread_join(t->thread, NULL);
     }
     ps_model_destroy(t->model);
+    ps_trainer_fini_rounds(t);
     ps_buf_unref(t->grad);
     free(t->optim_state);
     free(t->x);
@@ -93,55 +97,7 @@ ps_trainer_progress ps_trainer_get_progress(ps_trainer *t)
     return p;
 }
 
-static float *grad_of(ps_trainer *t)
-{
-    return (float *)(void *)t->grad->data;
-}
-
-static void need(void *arg, uint32_t first_variable, uint32_t count)
-{
-    ps_trainer *t = arg;
-
-    /* When the gate is closed the rest of the block is computed for nothing. */
-    (void)ps_gate_wait_weights(t->gate, first_variable, count, t->clock);
-}
-
-/* Replaces gradients by increments where the optimizer is this worker's; in place of a
- * gradient of state there is one already. */
-static void turn_to_increments(ps_trainer *t, uint32_t first_variable, uint32_t count)
-{
-    const ps_plan *plan = t->plan;
-
-    for (uint32_t v = first_variable; v < first_variable + count; v++) {
-        const ps_variable *var = &plan->layout.variables[v];
-        float *g = grad_of(t) + var->at;
-
-        if (var->is_state) {
-            continue;
-        }
-        /* The state of a variable is (slots, size) of its own. */
-        plan->optim->increment(
-            &plan->optim_params, t->clock + 1, g, t->weights + var->at,
-            t->optim_state == NULL ? NULL : t->optim_state + var->at * plan->optim->slots, g,
-            var->size);
-    }
-}
-
-static void ready(void *arg, uint32_t first_variable, uint32_t count)
-{
-    ps_trainer *t = arg;
-
-    if (!t->sends) {
-        return;
-    }
-    if (!t->plan->optim_on_server) {
-        turn_to_increments(t, first_variable, count);
-    }
-    ps_exchange_ready(t->exchange, first_variable, count);
-}
-
-/* What the samples gathered last are to be. */
-static ps_targets targets_of(const ps_trainer *t)
+ps_targets ps_trainer_targets(const ps_trainer *t)
 {
     const ps_data_facts *facts = &t->plan->facts;
 
@@ -149,34 +105,7 @@ static ps_targets targets_of(const ps_trainer *t)
                               : ps_targets_values(t->targets, facts->target_width);
 }
 
-/* Forward and backward of one block. False: stopped or failed. */
-static bool train_block(ps_trainer *t, uint32_t batch, uint32_t i, ps_score *score)
-{
-    const ps_plan *plan = t->plan;
-    const ps_assignment *a = plan->assignment;
-    uint32_t held = a->held_count[t->conf.rank];
-    uint32_t block = a->held[t->conf.rank][i];
-    uint32_t size = plan->spec->block_size;
-    const uint32_t *index =
-        t->order + ((size_t)batch * a->block_count + block) * size; /* t B + k S */
-    ps_model_hooks hooks = {.need = need, .ready = ready, .arg = t};
-    bool per_block = plan->update->per_block, last = i + 1 == held;
-
-    ps_dataset_gather(t->conf.data, PS_TRAIN, index, 0, size, t->x, t->targets);
-    t->sends = per_block || last;
-    if ((per_block || i == 0) &&
-        !ps_exchange_begin(t->exchange, t->clock, per_block ? block : 0, per_block ? last : true)) {
-        return false;
-    }
-    ps_model_set_draws(t->model,
-                       ps_draw_key(plan->spec->seed, PS_DRAW_DROPOUT, t->clock, block, 0));
-    ps_model_train(t->model, t->weights, t->x, targets_of(t), size,
-                   plan->update->block_scale(&plan->update_facts), !per_block && i > 0, grad_of(t),
-                   &hooks, score);
-    return ps_gate_is_open(t->gate);
-}
-
-static void report_step(ps_trainer *t, uint32_t epoch, uint32_t batch, const ps_score *score)
+void ps_trainer_report_step(ps_trainer *t, uint32_t epoch, uint32_t batch, const ps_score *score)
 {
     char whom[8];
     ps_exchange_stats stats = ps_exchange_get_stats(t->exchange);
@@ -185,7 +114,7 @@ static void report_step(ps_trainer *t, uint32_t epoch, uint32_t batch, const ps_
         .time_s = (double)(now_us - t->began_us) * 1e-6,
         .epoch = epoch + 1,
         .batch = (uint64_t)batch + 1,
-        .step = t->clock,
+        .step = t->step,
         .loss = score->loss_sum / (double)score->samples,
         .accuracy = (double)score->correct / (double)score->samples,
         .samples_per_s = (double)score->samples * 1e6 / (double)(now_us - t->last_row_us + 1),
@@ -197,7 +126,7 @@ static void report_step(ps_trainer *t, uint32_t epoch, uint32_t batch, const ps_
     t->last_row_us = now_us;
     ps_trainer_put_train(t, &row);
     pthread_mutex_lock(&t->mutex);
-    t->progress.step = t->clock;
+    t->progress.step = t->step;
     t->progress.epoch = epoch + 1;
     t->progress.loss = row.loss;
     t->progress.accuracy = row.accuracy;
@@ -205,52 +134,29 @@ static void report_step(ps_trainer *t, uint32_t epoch, uint32_t batch, const ps_
     pthread_mutex_unlock(&t->mutex);
 }
 
-/* The other holders of this worker's blocks have finished the step without it:
- * it has nothing to add and catches up. */
-static bool skip_step(ps_trainer *t, uint32_t epoch)
+bool ps_trainer_is_finite(ps_trainer *t, const ps_score *score)
 {
-    bool open = ps_exchange_skip(t->exchange, t->clock);
+    ps_status st;
 
-    t->clock++;
-    pthread_mutex_lock(&t->mutex);
-    t->progress.step = t->clock;
-    t->progress.epoch = epoch + 1;
-    pthread_mutex_unlock(&t->mutex);
-    return open;
+    if (isfinite(score->loss_sum)) {
+        return true;
+    }
+    st = ps_fail(PS_INTERNAL, "step %llu: the loss is not finite", (unsigned long long)t->step);
+    ps_gate_fail(t->gate, &st);
+    return false;
 }
 
-static bool step(ps_trainer *t, uint32_t epoch, uint32_t batch)
+void ps_trainer_order(ps_trainer *t, uint32_t epoch)
 {
-    uint32_t held = t->plan->assignment->held_count[t->conf.rank];
-    ps_score score = {0};
-
-    if (ps_exchange_may_be_overtaken(t->exchange)) {
-        if (!ps_gate_wait_weights(t->gate, 0, t->plan->layout.variable_count, t->clock)) {
-            return false;
-        }
-        if (ps_gate_is_overtaken(t->gate, t->clock)) {
-            return skip_step(t, epoch);
-        }
+    if (!t->has_order || t->order_epoch != epoch) {
+        ps_epoch_order(t->plan->spec->seed, epoch, t->order, t->plan->train_count);
+        t->has_order = true;
+        t->order_epoch = epoch;
     }
-    for (uint32_t i = 0; i < held; i++) {
-        if (!train_block(t, batch, i, &score)) {
-            return false;
-        }
-    }
-    t->clock++;
-    if (!isfinite(score.loss_sum)) {
-        ps_status st =
-            ps_fail(PS_INTERNAL, "step %llu: the loss is not finite", (unsigned long long)t->clock);
-
-        ps_gate_fail(t->gate, &st);
-        return false;
-    }
-    report_step(t, epoch, batch, &score);
-    return true;
 }
 
 /* The whole test set on the weights of the clock that comes next. */
-static bool evaluate(ps_trainer *t, uint32_t epoch)
+bool ps_trainer_evaluate(ps_trainer *t, uint32_t epoch)
 {
     uint32_t count = ps_dataset_count(t->conf.data, PS_TEST);
     ps_score score = {0};
@@ -268,14 +174,14 @@ static bool evaluate(ps_trainer *t, uint32_t epoch)
         uint32_t n = count - at < EVAL_BATCH ? count - at : EVAL_BATCH;
 
         ps_dataset_gather(t->conf.data, PS_TEST, NULL, at, n, t->x, t->targets);
-        ps_model_eval(t->model, t->weights, t->x, targets_of(t), n, &score);
+        ps_model_eval(t->model, t->weights, t->x, ps_trainer_targets(t), n, &score);
     }
     if (score.samples < count) {
         return false;
     }
     row = (ps_eval_row){
         .epoch = epoch + 1,
-        .step = t->clock,
+        .step = t->step,
         .loss = score.loss_sum / (double)score.samples,
         .accuracy = (double)score.correct / (double)score.samples,
     };
@@ -293,18 +199,7 @@ static bool evaluate(ps_trainer *t, uint32_t epoch)
 
 static bool train(ps_trainer *t)
 {
-    for (uint32_t epoch = 0; epoch < t->plan->spec->epochs; epoch++) {
-        ps_epoch_order(t->plan->spec->seed, epoch, t->order, t->plan->train_count);
-        for (uint32_t batch = 0; batch < t->plan->batches_per_epoch; batch++) {
-            if (!step(t, epoch, batch)) {
-                return false;
-            }
-        }
-        if (!evaluate(t, epoch)) {
-            return false;
-        }
-    }
-    return ps_gate_wait_acks(t->gate);
+    return t->plan->update->local != NULL ? ps_trainer_train_rounds(t) : ps_trainer_train_steps(t);
 }
 
 static void *run(void *arg)
@@ -319,7 +214,7 @@ static void *run(void *arg)
         } else {
             st = ps_gate_failure(t->gate);
             if (ps_is_ok(&st)) {
-                st = ps_fail(PS_CANCELLED, "stopped at step %llu", (unsigned long long)t->clock);
+                st = ps_fail(PS_CANCELLED, "stopped at step %llu", (unsigned long long)t->step);
             }
         }
     }

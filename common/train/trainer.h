@@ -3,10 +3,11 @@
  *
  * For each step it gathers the blocks that the worker holds, runs forward as
  * weights come in and backward as gradients go out, and after each epoch
- * evaluates on the whole test set. A step that was over before its weights came
- * (with redundancy: others brought the same blocks) is skipped: no row is
- * written for it, and none for an epoch that ends so. It writes the reports and, on rank 0, the
- * model file into the job's folder.
+ * evaluates on the whole test set. Under an update with local steps (common/update/local.h) it
+ * trains on a replica, in rounds, and evaluates the shared weights after each round that ended an
+ * epoch. A step that was over before its weights came (with redundancy: others brought the same
+ * blocks) is skipped: no row is written for it, and none for an epoch that ends so. It writes the
+ * reports and, on rank 0, the model file into the job's folder.
  */
 #ifndef PS_COMMON_TRAIN_TRAINER_H
 #define PS_COMMON_TRAIN_TRAINER_H
@@ -20,7 +21,7 @@ typedef struct ps_trainer ps_trainer;
 
 /* Where it is; a copy. */
 typedef struct ps_trainer_progress {
-    uint64_t step;         /* clocks finished */
+    uint64_t step;         /* finished */
     uint32_t epoch;        /* from 1 */
     double loss, accuracy; /* of the last step's blocks */
     uint64_t samples;

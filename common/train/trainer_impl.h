@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* trainer_impl.h - what trainer.c and trainer_files.c share; for them only. */
+/* trainer_impl.h - what the files trainer*.c share; for them only. */
 #ifndef PS_COMMON_TRAIN_TRAINER_IMPL_H
 #define PS_COMMON_TRAIN_TRAINER_IMPL_H
 
@@ -9,6 +9,20 @@
 #include "common/artifact/report.h"
 
 #include <pthread.h>
+
+/* Of an update with local steps; see common/update/local.h. A variable's slots
+ * lie together: (slots, size) at slots * its place. */
+typedef struct trainer_rounds {
+    const ps_local *local; /* NULL: none of this is used */
+    float *replica;        /* (param_count) x */
+    float *grad;           /* (param_count) g; NULL: in the exchange's block */
+    float *slots;          /* (slots, param_count) of the method */
+    float *rule_state;     /* (slots, param_count) of the local rule */
+    bool *is_in;           /* (workers) take part in this round */
+    ps_round now;
+    uint64_t own_steps;                                /* taken by this worker */
+    bool is_adopting, completes_step, completes_round; /* of the block in hand */
+} trainer_rounds;
 
 struct ps_trainer {
     ps_trainer_conf conf;
@@ -33,12 +47,37 @@ struct ps_trainer {
     ps_report *train_report, *eval_report;
     ps_events *events; /* the same for viewers of curves */
     int64_t began_us, last_row_us;
-    uint64_t clock;
-    bool sends; /* the block in hand completes a contribution */
+    uint64_t clock; /* exchanges finished */
+    uint64_t step;  /* steps finished; the clock where every step is one */
+    bool sends;     /* the block in hand completes a contribution */
+    bool has_order;
+    uint32_t order_epoch; /* that `order` is of */
+    trainer_rounds rounds;
 
     pthread_mutex_t mutex; /* guards progress */
     ps_trainer_progress progress;
 };
+
+static inline float *ps_trainer_gradients(ps_trainer *t)
+{
+    return (float *)(void *)t->grad->data;
+}
+
+/* The trainer's thread, all of these; false: stopped or failed, go home. */
+
+ps_targets ps_trainer_targets(const ps_trainer *t); /* of the samples gathered last */
+void ps_trainer_order(ps_trainer *t, uint32_t epoch);
+void ps_trainer_report_step(ps_trainer *t, uint32_t epoch, uint32_t batch, const ps_score *score);
+bool ps_trainer_is_finite(ps_trainer *t, const ps_score *score);
+/* The whole test set on the weights of the clock that comes next. */
+bool ps_trainer_evaluate(ps_trainer *t, uint32_t epoch);
+bool ps_trainer_train_steps(ps_trainer *t);
+bool ps_trainer_train_rounds(ps_trainer *t);
+void ps_trainer_turn_to_increments(ps_trainer *t, uint32_t first_variable, uint32_t count);
+
+/* RESOURCE_EXHAUSTED if there is too little memory. */
+PS_MUST_USE ps_status ps_trainer_init_rounds(ps_trainer *t);
+void ps_trainer_fini_rounds(ps_trainer *t);
 
 /* The files of a worker in the job's folder. Trainer's thread. */
 PS_MUST_USE ps_status ps_trainer_open_reports(ps_trainer *t);

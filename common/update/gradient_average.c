@@ -9,16 +9,10 @@ static float average_block_scale(const ps_update_facts *f)
     return (float)(1.0 / ((double)f->block_size * (double)f->block_count * (double)f->redundancy));
 }
 
-static float average_merge_scale(const ps_update_facts *f)
-{
-    (void)f;
-    return 1.0f;
-}
-
 const ps_update ps_update_gradient_average = {
     .name = "gradient_average",
     .summary = "each worker's share of the mean gradient over its blocks; servers add",
     .per_block = false,
     .block_scale = average_block_scale,
-    .merge_scale = average_merge_scale,
+    .merge_scale = ps_update_merge_sum,
 };

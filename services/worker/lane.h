@@ -46,6 +46,7 @@ struct ps_lane {
     uint64_t clock;
     uint32_t block;
     bool is_last;
+    bool is_nothing; /* goes as a message without slices */
     bool wish_due;   /* acknowledged; the next weights may be asked for when all is ready */
     uint8_t *state;  /* (owned_count) lane_slice_state */
     uint32_t unsent; /* slices not SENT */
@@ -73,8 +74,9 @@ void ps_lane_open(ps_lane *lane);
 void ps_lane_stop(ps_lane *lane); /* ps_server_exchange_lane_ended follows when it has */
 bool ps_lane_is_over(const ps_lane *lane);
 
-/* A contribution begins: nothing of it is ready. */
-void ps_lane_contribution(ps_lane *lane, uint64_t clock, uint32_t block, bool is_last);
+/* A contribution begins: nothing of it is ready, or it is zeros and to be told so. */
+void ps_lane_contribution(ps_lane *lane, uint64_t clock, uint32_t block, bool is_last,
+                          bool is_nothing);
 void ps_lane_slice_ready(ps_lane *lane, uint32_t position);
 void ps_lane_skip(ps_lane *lane, uint64_t clock); /* nothing for the clock: asks for the next */
 void ps_lane_pump(ps_lane *lane);                 /* sends what may be sent */

@@ -34,7 +34,7 @@ void ps_lane_pull_ask(ps_lane *lane)
 
 void ps_lane_wish(ps_lane *lane, uint64_t clock)
 {
-    if (clock > lane->x->plan->total_steps) {
+    if (clock > lane->x->plan->total_clocks) {
         return; /* nobody will train on them */
     }
     lane->wish = clock;

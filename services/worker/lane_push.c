@@ -4,7 +4,8 @@
 
 #include <string.h>
 
-void ps_lane_contribution(ps_lane *lane, uint64_t clock, uint32_t block, bool is_last)
+void ps_lane_contribution(ps_lane *lane, uint64_t clock, uint32_t block, bool is_last,
+                          bool is_nothing)
 {
     if (lane->owned_count == 0) {
         return;
@@ -13,9 +14,10 @@ void ps_lane_contribution(ps_lane *lane, uint64_t clock, uint32_t block, bool is
     lane->clock = clock;
     lane->block = block;
     lane->is_last = is_last;
-    memset(lane->state, SLICE_WAITS, lane->owned_count);
+    lane->is_nothing = is_nothing;
+    memset(lane->state, is_nothing ? SLICE_READY : SLICE_WAITS, lane->owned_count);
     lane->unsent = lane->owned_count;
-    lane->ready = 0;
+    lane->ready = is_nothing ? lane->owned_count : 0;
     lane->ready_bytes = 0;
     lane->wish_due = false;
 }
@@ -38,6 +40,9 @@ void ps_lane_slice_ready(ps_lane *lane, uint32_t position)
 
     lane->state[position] = SLICE_READY;
     lane->ready++;
+    if (lane->is_nothing) {
+        return; /* sent again; what feedback has left out waits for the next */
+    }
     lane->ready_bytes += ps_coder_size(&lane->x->coder, slice->index);
     ps_coder_carry(&lane->x->coder, slice->index, gradient_of(lane, slice));
 }
@@ -99,11 +104,37 @@ static size_t encode_slice(ps_lane *lane, uint32_t position, size_t i, ps_buf **
     return size > 0 ? add_piece(lane->pieces, piece_count, *out, at, size) : piece_count;
 }
 
-/* One message of ready slices, lowest first. */
-static void send_ready(ps_lane *lane)
+/* The head that every message of a contribution has. */
+static void send_message(ps_lane *lane, size_t slices, size_t pieces)
 {
     Psgd__V1__PushGradientRequest req = PSGD__V1__PUSH_GRADIENT_REQUEST__INIT;
     Psgd__V1__WorkerIdentity identity;
+
+    if (!lane->push.greeted) {
+        lane->push.greeted = true;
+        ps_lane_identity(lane, &identity);
+        req.worker = &identity;
+    }
+    req.attempt = lane->x->session->attempt;
+    req.clock = lane->clock;
+    req.block = lane->block;
+    req.slices = lane->head_ptrs;
+    req.n_slices = slices;
+    ps_stream_send(lane->push.stream, &req.base, lane->pieces, pieces);
+}
+
+/* No slices stand for zeros in all of them. */
+static void send_nothing(ps_lane *lane)
+{
+    memset(lane->state, SLICE_SENT, lane->owned_count);
+    lane->unsent = 0;
+    lane->ready = 0;
+    send_message(lane, 0, 0);
+}
+
+/* One message of ready slices, lowest first. */
+static void send_ready(ps_lane *lane)
+{
     size_t bytes = 0, pieces = 0, n = 0, values = 0;
     ps_buf *out = NULL;
 
@@ -125,17 +156,7 @@ static void send_ready(ps_lane *lane)
         lane->ready--;
         lane->ready_bytes -= size;
     }
-    if (!lane->push.greeted) {
-        lane->push.greeted = true;
-        ps_lane_identity(lane, &identity);
-        req.worker = &identity;
-    }
-    req.attempt = lane->x->session->attempt;
-    req.clock = lane->clock;
-    req.block = lane->block;
-    req.slices = lane->head_ptrs;
-    req.n_slices = n;
-    ps_stream_send(lane->push.stream, &req.base, lane->pieces, pieces);
+    send_message(lane, n, pieces);
     atomic_fetch_add(&lane->x->float32_up, values * sizeof(float));
 }
 
@@ -156,7 +177,9 @@ void ps_lane_pump(ps_lane *lane)
         lane->push.stream == NULL || !ps_stream_can_send(lane->push.stream)) {
         return;
     }
-    if (lane->ready == lane->unsent || lane->ready_bytes >= LANE_SEND_BYTES) {
+    if (lane->is_nothing) {
+        send_nothing(lane);
+    } else if (lane->ready == lane->unsent || lane->ready_bytes >= LANE_SEND_BYTES) {
         send_ready(lane);
     }
 }

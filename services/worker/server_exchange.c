@@ -24,7 +24,8 @@ static void begin_lanes(ps_server_exchange *x, const exchange_box *now)
         if (now->is_skip) {
             ps_lane_skip(&x->lanes[i], now->clock);
         } else {
-            ps_lane_contribution(&x->lanes[i], now->clock, now->block, now->is_last);
+            ps_lane_contribution(&x->lanes[i], now->clock, now->block, now->is_last,
+                                 now->is_nothing);
         }
     }
 }
@@ -93,16 +94,16 @@ static bool may_be_overtaken(const ps_exchange *exchange)
     return ps_merge_may_overtake(x->plan);
 }
 
-/* A new thing in the box; the mutex is held from here on. */
-static void open_box(ps_server_exchange *x, uint64_t clock, uint32_t block, bool is_last,
-                     bool is_skip)
+/* A new contribution, or none, in the box; the mutex is held from here on. */
+static void open_box(ps_server_exchange *x, uint64_t clock, uint32_t block, bool is_last)
 {
     pthread_mutex_lock(&x->box.mutex);
     x->box.number++;
     x->box.clock = clock;
     x->box.block = block;
     x->box.is_last = is_last;
-    x->box.is_skip = is_skip;
+    x->box.is_skip = false;
+    x->box.is_nothing = false;
     x->box.ready_count = 0;
     x->box.unseen_bytes = 0;
 }
@@ -128,7 +129,7 @@ static bool begin(ps_exchange *exchange, uint64_t clock, uint32_t block, bool is
         return false;
     }
     ps_gate_owe_acks(&x->gate);
-    open_box(x, clock, block, is_last, false);
+    open_box(x, clock, block, is_last);
     pthread_mutex_unlock(&x->box.mutex);
     return true;
 }
@@ -140,7 +141,22 @@ static bool leave_out(ps_exchange *exchange, uint64_t clock)
     if (!ps_gate_wait_acks(&x->gate)) {
         return false;
     }
-    open_box(x, clock, 0, true, true);
+    open_box(x, clock, 0, true);
+    x->box.is_skip = true;
+    kick_and_unlock(x);
+    return true;
+}
+
+static bool nothing(ps_exchange *exchange, uint64_t clock)
+{
+    ps_server_exchange *x = of(exchange);
+
+    if (!ps_gate_wait_acks(&x->gate)) {
+        return false;
+    }
+    ps_gate_owe_acks(&x->gate);
+    open_box(x, clock, 0, true);
+    x->box.is_nothing = true;
     kick_and_unlock(x);
     return true;
 }
@@ -182,6 +198,7 @@ static const ps_exchange_ops ops = {
     .ready = ready,
     .may_be_overtaken = may_be_overtaken,
     .leave_out = leave_out,
+    .nothing = nothing,
     .stats = stats,
 };
 

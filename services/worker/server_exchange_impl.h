@@ -20,6 +20,7 @@ typedef struct exchange_box {
     uint32_t block;
     bool is_last;
     bool is_skip;    /* nothing will be sent for the clock */
+    bool is_nothing; /* the contribution is zeros, which are not carried */
     uint32_t *ready; /* (variables): those that are final, in order of time */
     uint32_t ready_count;
     size_t unseen_bytes; /* of those that became ready since the last kick, as float32 */

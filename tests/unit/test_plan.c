@@ -177,7 +177,7 @@ static void each_wrong_field_is_named_with_what_is_allowed(void **state)
                    "spec.optimizer.rule.params.lr", "is -1");
     assert_refused("{\"optimizer\":{\"rule\":{\"params\":{\"lr\":\"NaN\"}}}}",
                    "spec.optimizer.rule.params.lr", "nan");
-    assert_refused("{\"update\":{\"name\":\"delta\"}}", "spec.update.name", "gradient_average");
+    assert_refused("{\"update\":{\"name\":\"median\"}}", "spec.update.name", "gradient_average");
     assert_refused("{\"consistency\":{\"name\":\"dssp\"}}", "spec.consistency.name", "ssp");
     assert_refused("{\"consistency\":{\"name\":\"ssp\",\"params\":{\"bound\":1.5}}}",
                    "spec.consistency.params.bound", "whole numbers");

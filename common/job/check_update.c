@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* check_update.c - the update of a job, and what goes together with local steps. */
+#include "common/job/check.h"
+
+#include "common/base/xalloc.h"
+#include "common/job/spec.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* A choice left out becomes the rule that the update wants. */
+static void underlay_rule(Psgd__V1__Choice *choice, const ps_local_rule *rule)
+{
+    if (choice->name[0] != '\0' && strcmp(choice->name, rule->name) != 0) {
+        return;
+    }
+    ps_spec_set(&choice->name, rule->name);
+    for (size_t k = 0; k < 2 && rule->number[k].key != NULL; k++) {
+        bool given = false;
+
+        for (size_t i = 0; i < choice->n_params; i++) {
+            given = given || strcmp(choice->params[i]->key, rule->number[k].key) == 0;
+        }
+        if (!given) {
+            ps_choice_set(choice, rule->number[k].key, rule->number[k].value);
+        }
+    }
+}
+
+static void check_only(ps_check *check, const char *field, const char *name, const char *only,
+                       const char *update)
+{
+    if (only != NULL && strcmp(name, only) != 0) {
+        ps_check_bad(check, field, "is \"%.64s\"; update %s works with %s alone", name, update,
+                     only);
+    }
+}
+
+void ps_check_update(ps_check *check, ps_plan *plan)
+{
+    Psgd__V1__JobSpec *spec = plan->spec;
+    Psgd__V1__OptimizerSpec *optimizer = spec->optimizer;
+    const ps_local *local;
+
+    if (!ps_check_choice(check, "spec.update", &ps_kind_update, spec->update, "gradient",
+                         &plan->update_params)) {
+        return;
+    }
+    plan->update = ps_update_find(spec->update->name);
+    local = plan->update->local;
+    if (local == NULL || local->sends_gradients) {
+        if (optimizer->local != NULL &&
+            (optimizer->local->name[0] != '\0' || optimizer->local->n_params > 0)) {
+            ps_check_bad(check, "spec.optimizer.local",
+                         "is given; workers of update %s take no steps of their own",
+                         plan->update->name);
+        }
+        return;
+    }
+    if (optimizer->local == NULL) {
+        optimizer->local = ps_xmalloc(sizeof *optimizer->local);
+        psgd__v1__choice__init(optimizer->local);
+    }
+    underlay_rule(optimizer->local, &local->inner);
+    underlay_rule(optimizer->rule, &local->outer);
+    if (ps_check_choice(check, "spec.optimizer.local", &ps_kind_optimizer, optimizer->local,
+                        local->inner.name, &plan->local_params)) {
+        plan->local_optim = ps_optim_find(optimizer->local->name);
+    }
+    check_only(check, "spec.optimizer.local.name", optimizer->local->name, local->only_inner,
+               plan->update->name);
+    check_only(check, "spec.optimizer.rule.name", optimizer->rule->name, local->only_outer,
+               plan->update->name);
+}
+
+void ps_check_local(ps_check *check, ps_plan *plan)
+{
+    const ps_local *local = plan->update != NULL ? plan->update->local : NULL;
+
+    plan->total_clocks = plan->total_steps;
+    if (local == NULL) {
+        return;
+    }
+    plan->total_clocks = ps_local_clocks(local, &plan->update_params, plan->total_steps);
+    if (plan->assignment != NULL && plan->assignment->redundancy > 1) {
+        ps_check_bad(check, "spec.assignment.params.redundancy",
+                     "is %" PRIu32 "; replicas of update %s differ, so copies of a block are "
+                     "no copies: 1 is allowed",
+                     plan->assignment->redundancy, plan->update->name);
+    }
+    if (!plan->optim_on_server && !local->sends_gradients) {
+        ps_check_bad(check, "spec.optimizer.side",
+                     "is WORKER; workers of update %s step by optimizer.local, the rule is the "
+                     "servers': SERVER is allowed",
+                     plan->update->name);
+    }
+    if (local->needs_bsp && plan->policy != NULL && !plan->policy->is_deterministic) {
+        ps_check_bad(check, "spec.consistency.name",
+                     "is \"%s\"; update %s counts on the contributions of all workers to each "
+                     "round: bsp is allowed",
+                     plan->policy->name, plan->update->name);
+    }
+    for (uint32_t w = 0; plan->assignment != NULL && w < plan->assignment->workers; w++) {
+        if (plan->assignment->held_count[w] == 0) {
+            ps_check_bad(check, "spec.assignment", "gives worker %" PRIu32 " no block", w);
+        }
+    }
+}

@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* trainer_rounds.c - training in rounds of local steps on a replica; see
+ * common/update/local.h.
+ *
+ * A round that is not overlapped takes each layer's weights when they are there
+ * and hands each layer's contribution over as the last backward pass leaves it.
+ * In one that is, the loop's thread carries the contribution and writes weights
+ * into their block while this thread trains on the replica with gradients in a
+ * block of its own: the two meet once a round, in exchange_round.
+ */
+#include "common/train/trainer_impl.h"
+
+#include "common/base/draw.h"
+#include "common/base/xalloc.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+ps_status ps_trainer_init_rounds(ps_trainer *t)
+{
+    const ps_plan *plan = t->plan;
+    const ps_local *local = plan->update->local;
+    trainer_rounds *r = &t->rounds;
+    size_t n = plan->layout.param_count;
+    unsigned rule_slots = plan->local_optim != NULL ? plan->local_optim->slots : 0;
+
+    if (local == NULL) {
+        return ps_ok();
+    }
+    r->local = local;
+    r->is_in = ps_xcalloc(plan->spec->workers, sizeof *r->is_in);
+    r->replica = calloc(n, sizeof *r->replica);
+    r->grad = local->is_overlapped ? calloc(n, sizeof *r->grad) : NULL;
+    r->slots = local->slots > 0 ? calloc(n * local->slots, sizeof *r->slots) : NULL;
+    r->rule_state = rule_slots > 0 ? calloc(n * rule_slots, sizeof *r->rule_state) : NULL;
+    if (r->replica == NULL || (local->is_overlapped && r->grad == NULL) ||
+        (local->slots > 0 && r->slots == NULL) || (rule_slots > 0 && r->rule_state == NULL)) {
+        return ps_fail(PS_RESOURCE_EXHAUSTED,
+                       "no memory for a replica of %zu parameters and the state of update %s", n,
+                       plan->update->name);
+    }
+    return ps_ok();
+}
+
+void ps_trainer_fini_rounds(ps_trainer *t)
+{
+    free(t->rounds.is_in);
+    free(t->rounds.replica);
+    free(t->rounds.grad);
+    free(t->rounds.slots);
+    free(t->rounds.rule_state);
+}
+
+static float *gradients_of(ps_trainer *t)
+{
+    return t->rounds.grad != NULL ? t->rounds.grad : ps_trainer_gradients(t);
+}
+
+static ps_stretch stretch_of(ps_trainer *t, uint32_t v)
+{
+    const ps_variable *var = &t->plan->layout.variables[v];
+    trainer_rounds *r = &t->rounds;
+
+    return (ps_stretch){
+        .n = var->size,
+        .is_state = var->is_state,
+        .w = t->weights + var->at,
+        .x = r->replica + var->at,
+        .g = gradients_of(t) + var->at,
+        .p = ps_trainer_gradients(t) + var->at,
+        .slots = r->slots == NULL ? NULL : r->slots + var->at * r->local->slots,
+    };
+}
+
+/* ---- One local step ---- */
+
+static void adopt(ps_trainer *t, uint32_t first_variable, uint32_t count)
+{
+    for (uint32_t v = first_variable; v < first_variable + count; v++) {
+        ps_stretch s = stretch_of(t, v);
+
+        ps_local_adopt(t->rounds.local, &t->rounds.now, &s);
+    }
+}
+
+static void need(void *arg, uint32_t first_variable, uint32_t count)
+{
+    ps_trainer *t = arg;
+
+    if (t->rounds.is_adopting && ps_gate_wait_weights(t->gate, first_variable, count, t->clock)) {
+        adopt(t, first_variable, count);
+    }
+}
+
+/* x -= increment of g. */
+static void step_variable(ps_trainer *t, uint32_t v)
+{
+    const ps_plan *plan = t->plan;
+    trainer_rounds *r = &t->rounds;
+    ps_stretch s = stretch_of(t, v);
+    float *state = NULL;
+
+    if (r->local->sends_gradients) {
+        return;
+    }
+    if (s.is_state) {
+        for (size_t i = 0; i < s.n; i++) {
+            s.x[i] -= s.g[i];
+        }
+        return;
+    }
+    if (r->local->adjust != NULL) {
+        r->local->adjust(&r->now, &s);
+    }
+    if (r->rule_state != NULL) {
+        state = r->rule_state + plan->layout.variables[v].at * plan->local_optim->slots;
+    }
+    plan->local_optim->step(&plan->local_params, r->own_steps + 1, s.g, state, s.x, s.n);
+}
+
+static void ready(void *arg, uint32_t first_variable, uint32_t count)
+{
+    ps_trainer *t = arg;
+    trainer_rounds *r = &t->rounds;
+
+    for (uint32_t v = first_variable; r->completes_step && v < first_variable + count; v++) {
+        step_variable(t, v);
+        if (r->completes_round && !r->local->is_overlapped) {
+            ps_stretch s = stretch_of(t, v);
+
+            r->local->contribute(&r->now, &s);
+        }
+    }
+    if (r->completes_round && !r->local->is_overlapped) {
+        ps_exchange_ready(t->exchange, first_variable, count);
+    }
+}
+
+/* A step on all blocks held: the mean over their samples. */
+static bool local_step(ps_trainer *t, bool is_first, bool is_last)
+{
+    const ps_plan *plan = t->plan;
+    const ps_assignment *a = plan->assignment;
+    trainer_rounds *r = &t->rounds;
+    uint32_t epoch = (uint32_t)(t->step / plan->batches_per_epoch);
+    uint32_t batch = (uint32_t)(t->step % plan->batches_per_epoch);
+    uint32_t held = a->held_count[t->conf.rank], size = plan->spec->block_size;
+    float scale = (float)(1.0 / ((double)size * (double)held));
+    ps_model_hooks hooks = {.need = need, .ready = ready, .arg = t};
+    ps_score score = {0};
+
+    ps_trainer_order(t, epoch);
+    for (uint32_t i = 0; i < held; i++) {
+        uint32_t block = a->held[t->conf.rank][i];
+        const uint32_t *index = t->order + ((size_t)batch * a->block_count + block) * size;
+
+        ps_dataset_gather(t->conf.data, PS_TRAIN, index, 0, size, t->x, t->targets);
+        r->is_adopting = is_first && i == 0;
+        r->completes_step = i + 1 == held;
+        r->completes_round = is_last && r->completes_step;
+        ps_model_set_draws(t->model,
+                           ps_draw_key(plan->spec->seed, PS_DRAW_DROPOUT, t->step, block, 0));
+        ps_model_train(t->model, r->replica, t->x, ps_trainer_targets(t), size, scale, i > 0,
+                       gradients_of(t), &hooks, &score);
+        if (!ps_gate_is_open(t->gate)) {
+            return false;
+        }
+    }
+    t->step++;
+    r->own_steps++;
+    if (!ps_trainer_is_finite(t, &score)) {
+        return false;
+    }
+    ps_trainer_report_step(t, epoch, batch, &score);
+    return true;
+}
+
+/* ---- Rounds ---- */
+
+static void begin_round(ps_trainer *t, uint32_t steps)
+{
+    const ps_plan *plan = t->plan;
+    trainer_rounds *r = &t->rounds;
+    double samples = 0, mine = plan->assignment->held_count[t->conf.rank];
+    bool by_samples = r->local->by_samples == NULL || r->local->by_samples(&plan->update_params);
+
+    r->now.params = &plan->update_params;
+    r->now.outer = &plan->optim_params;
+    r->now.workers = plan->spec->workers;
+    r->now.clock = t->clock;
+    r->now.taken = ps_local_sample(r->local, &plan->update_params, plan->spec->seed, t->clock,
+                                   plan->spec->workers, r->is_in);
+    for (uint32_t w = 0; w < plan->spec->workers; w++) {
+        samples += r->is_in[w] ? plan->assignment->held_count[w] : 0;
+    }
+    r->now.share = by_samples ? mine / samples : 1.0 / (double)r->now.taken;
+    r->now.last_rate_sum = r->now.rate_sum;
+    r->now.rate_sum = steps * plan->local_params.v[0]; /* a rule's first number is its rate */
+}
+
+/* Who is not drawn learns what the others have made of the weights, and adds nothing. */
+static bool sit_out(ps_trainer *t, uint32_t steps)
+{
+    uint32_t variables = t->plan->layout.variable_count;
+    bool open = ps_gate_wait_weights(t->gate, 0, variables, t->clock);
+
+    assert(!t->rounds.local->is_overlapped);
+    if (open) {
+        adopt(t, 0, variables);
+    }
+    if (open && t->exchange->ops->nothing != NULL) {
+        open = t->exchange->ops->nothing(t->exchange, t->clock);
+    } else if (open) {
+        open = ps_exchange_begin(t->exchange, t->clock, 0, true);
+        if (open) {
+            memset(t->grad->data, 0, t->grad->len);
+            ps_exchange_ready(t->exchange, 0, variables);
+        }
+    }
+    t->step += steps;
+    pthread_mutex_lock(&t->mutex);
+    t->progress.step = t->step;
+    pthread_mutex_unlock(&t->mutex);
+    return open;
+}
+
+/* The exchange before is over; this one begins. */
+static bool exchange_round(ps_trainer *t)
+{
+    const ps_plan *plan = t->plan;
+    trainer_rounds *r = &t->rounds;
+
+    if (!ps_gate_wait_weights(t->gate, 0, plan->layout.variable_count, t->clock) ||
+        !ps_exchange_begin(t->exchange, t->clock, 0, true)) {
+        return false;
+    }
+    for (uint32_t v = 0; v < plan->layout.variable_count; v++) {
+        ps_stretch s = stretch_of(t, v);
+
+        r->local->contribute(&r->now, &s);
+        if (r->local->sends_gradients && !plan->optim_on_server) {
+            ps_trainer_turn_to_increments(t, v, 1);
+        }
+        ps_exchange_ready(t->exchange, v, 1);
+    }
+    return true;
+}
+
+static bool train_round(ps_trainer *t)
+{
+    const ps_plan *plan = t->plan;
+    trainer_rounds *r = &t->rounds;
+    uint64_t left = plan->total_steps - t->step;
+    uint32_t steps = r->local->steps(&plan->update_params, t->clock);
+    bool is_overlapped = r->local->is_overlapped;
+
+    steps = steps < left ? steps : (uint32_t)left;
+    begin_round(t, steps);
+    if (!r->is_in[t->conf.rank]) {
+        if (!sit_out(t, steps)) {
+            return false;
+        }
+    } else {
+        if (!is_overlapped && !ps_exchange_begin(t->exchange, t->clock, 0, true)) {
+            return false;
+        }
+        for (uint32_t k = 0; k < steps; k++) {
+            bool adopts = k == 0 && (!is_overlapped || t->clock == 0);
+
+            if (!local_step(t, adopts, k + 1 == steps)) {
+                return false;
+            }
+        }
+        if (is_overlapped && !exchange_round(t)) {
+            return false;
+        }
+    }
+    t->clock++;
+    return true;
+}
+
+bool ps_trainer_train_rounds(ps_trainer *t)
+{
+    uint32_t per_epoch = t->plan->batches_per_epoch;
+
+    while (t->step < t->plan->total_steps) {
+        uint64_t epoch = t->step / per_epoch;
+
+        if (!train_round(t)) {
+            return false;
+        }
+        if (t->step / per_epoch > epoch &&
+            !ps_trainer_evaluate(t, (uint32_t)(t->step / per_epoch) - 1)) {
+            return false;
+        }
+    }
+    return ps_gate_wait_acks(t->gate);
+}

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* trainer_steps.c - training in which every step is a clock: forward as weights
+ * come in, backward as gradients go out. */
+#include "common/train/trainer_impl.h"
+
+#include "common/base/draw.h"
+
+static void need(void *arg, uint32_t first_variable, uint32_t count)
+{
+    ps_trainer *t = arg;
+
+    /* When the gate is closed the rest of the block is computed for nothing. */
+    (void)ps_gate_wait_weights(t->gate, first_variable, count, t->clock);
+}
+
+/* Replaces gradients by increments where the optimizer is this worker's; in place of a
+ * gradient of state there is one already. */
+void ps_trainer_turn_to_increments(ps_trainer *t, uint32_t first_variable, uint32_t count)
+{
+    const ps_plan *plan = t->plan;
+
+    for (uint32_t v = first_variable; v < first_variable + count; v++) {
+        const ps_variable *var = &plan->layout.variables[v];
+        float *g = ps_trainer_gradients(t) + var->at;
+
+        if (var->is_state) {
+            continue;
+        }
+        /* The state of a variable is (slots, size) of its own. */
+        plan->optim->increment(
+            &plan->optim_params, t->clock + 1, g, t->weights + var->at,
+            t->optim_state == NULL ? NULL : t->optim_state + var->at * plan->optim->slots, g,
+            var->size);
+    }
+}
+
+static void ready(void *arg, uint32_t first_variable, uint32_t count)
+{
+    ps_trainer *t = arg;
+
+    if (!t->sends) {
+        return;
+    }
+    if (!t->plan->optim_on_server) {
+        ps_trainer_turn_to_increments(t, first_variable, count);
+    }
+    ps_exchange_ready(t->exchange, first_variable, count);
+}
+
+/* Forward and backward of one block. False: stopped or failed. */
+static bool train_block(ps_trainer *t, uint32_t batch, uint32_t i, ps_score *score)
+{
+    const ps_plan *plan = t->plan;
+    const ps_assignment *a = plan->assignment;
+    uint32_t held = a->held_count[t->conf.rank];
+    uint32_t block = a->held[t->conf.rank][i];
+    uint32_t size = plan->spec->block_size;
+    const uint32_t *index =
+        t->order + ((size_t)batch * a->block_count + block) * size; /* t B + k S */
+    ps_model_hooks hooks = {.need = need, .ready = ready, .arg = t};
+    bool per_block = plan->update->per_block, last = i + 1 == held;
+
+    ps_dataset_gather(t->conf.data, PS_TRAIN, index, 0, size, t->x, t->targets);
+    t->sends = per_block || last;
+    if ((per_block || i == 0) &&
+        !ps_exchange_begin(t->exchange, t->clock, per_block ? block : 0, per_block ? last : true)) {
+        return false;
+    }
+    ps_model_set_draws(t->model,
+                       ps_draw_key(plan->spec->seed, PS_DRAW_DROPOUT, t->clock, block, 0));
+    ps_model_train(t->model, t->weights, t->x, ps_trainer_targets(t), size,
+                   plan->update->block_scale(&plan->update_facts), !per_block && i > 0,
+                   ps_trainer_gradients(t), &hooks, score);
+    return ps_gate_is_open(t->gate);
+}
+
+/* The other holders of this worker's blocks have finished the step without it:
+ * it has nothing to add and catches up. */
+static bool skip_step(ps_trainer *t, uint32_t epoch)
+{
+    bool open = ps_exchange_skip(t->exchange, t->clock);
+
+    t->step = ++t->clock;
+    pthread_mutex_lock(&t->mutex);
+    t->progress.step = t->step;
+    t->progress.epoch = epoch + 1;
+    pthread_mutex_unlock(&t->mutex);
+    return open;
+}
+
+static bool step(ps_trainer *t, uint32_t epoch, uint32_t batch)
+{
+    uint32_t held = t->plan->assignment->held_count[t->conf.rank];
+    ps_score score = {0};
+
+    if (ps_exchange_may_be_overtaken(t->exchange)) {
+        if (!ps_gate_wait_weights(t->gate, 0, t->plan->layout.variable_count, t->clock)) {
+            return false;
+        }
+        if (ps_gate_is_overtaken(t->gate, t->clock)) {
+            return skip_step(t, epoch);
+        }
+    }
+    for (uint32_t i = 0; i < held; i++) {
+        if (!train_block(t, batch, i, &score)) {
+            return false;
+        }
+    }
+    t->step = ++t->clock;
+    if (!ps_trainer_is_finite(t, &score)) {
+        return false;
+    }
+    ps_trainer_report_step(t, epoch, batch, &score);
+    return true;
+}
+
+bool ps_trainer_train_steps(ps_trainer *t)
+{
+    for (uint32_t epoch = 0; epoch < t->plan->spec->epochs; epoch++) {
+        ps_trainer_order(t, epoch);
+        for (uint32_t batch = 0; batch < t->plan->batches_per_epoch; batch++) {
+            if (!step(t, epoch, batch)) {
+                return false;
+            }
+        }
+        if (!ps_trainer_evaluate(t, epoch)) {
+            return false;
+        }
+    }
+    return ps_gate_wait_acks(t->gate);
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* delta.c - the servers add up what each worker's own rule made of its gradients:
+ * w -= sum_i (w - x_i). N workers move N times as far as one; with asp each moves
+ * as it comes. State of layers is averaged: a sum of running means is none. */
+#include "common/update/update.h"
+
+static const ps_param delta_params[] = {
+    PS_LOCAL_STEPS_PARAM(1),
+    {.name = NULL},
+};
+
+static void delta_contribute(const ps_round *round, const ps_stretch *v)
+{
+    if (v->is_state) {
+        ps_local_contribute_mean(round, v);
+        return;
+    }
+    for (size_t i = 0; i < v->n; i++) {
+        v->p[i] = v->w[i] - v->x[i];
+    }
+}
+
+static const ps_local delta_local = {
+    .inner = {"sgd"},
+    .outer = PS_LOCAL_OUTER_PLAIN,
+    .steps = ps_local_steps,
+    .contribute = delta_contribute,
+};
+
+const ps_update ps_update_delta = {
+    .name = "delta",
+    .summary = "the sum of the increments that each worker's own rule made",
+    .params = delta_params,
+    .merge_scale = ps_update_merge_sum,
+    .local = &delta_local,
+};

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* local.c - what local methods share; see local.h. */
+#include "common/update/local.h"
+
+#include "common/base/draw.h"
+#include "common/base/xalloc.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+uint32_t ps_local_steps(const ps_params *params, uint64_t clock)
+{
+    (void)clock;
+    return (uint32_t)params->v[0];
+}
+
+void ps_local_adopt(const ps_local *local, const ps_round *round, const ps_stretch *v)
+{
+    if (local->adopt != NULL) {
+        local->adopt(round, v);
+    } else {
+        memcpy(v->x, v->w, v->n * sizeof *v->x);
+    }
+}
+
+void ps_local_contribute_mean(const ps_round *round, const ps_stretch *v)
+{
+    float share = (float)round->share;
+
+    for (size_t i = 0; i < v->n; i++) {
+        v->p[i] = share * (v->w[i] - v->x[i]);
+    }
+}
+
+uint32_t ps_local_sample(const ps_local *local, const ps_params *params, uint64_t seed,
+                         uint64_t clock, uint32_t workers, bool *is_in)
+{
+    double fraction = local->fraction != NULL ? local->fraction(params) : 1.0;
+    uint32_t taken = (uint32_t)ceil(fraction * (double)workers), *order;
+
+    taken = taken < 1 ? 1 : taken > workers ? workers : taken;
+    for (uint32_t i = 0; i < workers; i++) {
+        is_in[i] = taken == workers;
+    }
+    if (taken < workers) {
+        order = ps_xcalloc(workers, sizeof *order);
+        ps_draw_permutation(ps_draw_key(seed, PS_DRAW_WORKERS, clock, 0, 0), order, workers);
+        for (uint32_t i = 0; i < taken; i++) {
+            is_in[order[i]] = true;
+        }
+        free(order);
+    }
+    return taken;
+}
+
+uint64_t ps_local_clocks(const ps_local *local, const ps_params *params, uint64_t steps)
+{
+    uint64_t clock = 0;
+
+    for (uint64_t done = 0; done < steps; clock++) {
+        done += local->steps(params, clock);
+    }
+    return clock;
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* localsgd.c - K steps alone, then the mean of all replicas: w = sum a_i x_i
+ * (Stich 2019; seed JSAC2020's localSGD in the order it was meant in: the round
+ * begins on the weights that hold the round before). */
+#include "common/update/update.h"
+
+static const ps_param localsgd_params[] = {
+    PS_LOCAL_STEPS_PARAM(16),
+    {.name = NULL},
+};
+
+static const ps_local localsgd_local = {
+    .inner = {"sgd"},
+    .outer = PS_LOCAL_OUTER_PLAIN,
+    .steps = ps_local_steps,
+    .contribute = ps_local_contribute_mean,
+};
+
+const ps_update ps_update_localsgd = {
+    .name = "localsgd",
+    .summary = "`steps` steps alone, then the mean of all replicas (local SGD)",
+    .params = localsgd_params,
+    .merge_scale = ps_update_merge_sum,
+    .local = &localsgd_local,
+};

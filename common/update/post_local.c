@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* post_local.c - post-local SGD: rounds of one step, which are a synchronous
+ * mean, for the first `start` steps; then rounds of K (Lin et al. 2020). */
+#include "common/update/update.h"
+
+enum { STEPS, START };
+
+static const ps_param post_local_params[] = {
+    PS_LOCAL_STEPS_PARAM(16),
+    {.name = "start",
+     .value = 100,
+     .min = 0,
+     .max = 1e9,
+     .is_integer = true,
+     .help = "steps in step with all before rounds of `steps` begin"},
+    {.name = NULL},
+};
+
+static uint32_t post_local_steps(const ps_params *params, uint64_t clock)
+{
+    return (double)clock < params->v[START] ? 1 : (uint32_t)params->v[STEPS];
+}
+
+static const ps_local post_local_local = {
+    .inner = {"sgd"},
+    .outer = PS_LOCAL_OUTER_PLAIN,
+    .steps = post_local_steps,
+    .contribute = ps_local_contribute_mean,
+};
+
+const ps_update ps_update_post_local = {
+    .name = "post_local",
+    .summary = "in step for `start` steps, then local SGD with rounds of `steps`",
+    .params = post_local_params,
+    .merge_scale = ps_update_merge_sum,
+    .local = &post_local_local,
+};

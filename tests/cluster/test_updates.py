@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""test_updates.py - every update of the build trains, between real processes."""
+import csv
+import io
+
+from harness import SMALL, ClusterTest, coordinator_pb2, job_pb2, main
+
+# Local rules want rates of their own; the servers' rule is the update's default.
+LOCAL = {"name": "sgd", "params": {"lr": 0.1}}
+JOB = {k: v for k, v in SMALL.items() if k != "optimizer"}
+GRADIENTS = {"rule": {"name": "adam", "params": {"lr": 0.002}}}
+# Of updates that need others than these.
+OPTIMIZERS = {"delta": {"local": {"name": "sgd", "params": {"lr": 0.03}}}}
+PARAMS = {"post_local": {"start": 20, "steps": 4}}
+POLICIES = {}
+
+
+class Updates(ClusterTest):
+    def plugins(self, c):
+        info = c.api.GetServerInfo(coordinator_pb2.GetServerInfoRequest(), timeout=10)
+        return [p for p in info.plugins if p.kind == "update"]
+
+    def train(self, c, update, optimizer, workers=2, **more):
+        job = c.wait(c.submit({**JOB, "title": update["name"]}, workers=workers, pservers=2,
+                              update=update, optimizer=optimizer, **more).id, seconds=120)
+        self.assertEqual(job.state, job_pb2.JOB_STATE_DONE, f"{job.reason} {job.message}")
+        return job
+
+    def choices(self, plugin):
+        names = {p.name for p in plugin.params}
+        params = dict(PARAMS.get(plugin.name, {}))
+        if "steps" in names:
+            params.setdefault("steps", 4)
+        default = {"local": LOCAL} if "steps" in names else GRADIENTS
+        return {"name": plugin.name, "params": params}, OPTIMIZERS.get(plugin.name, default)
+
+    def test_every_update_trains(self):
+        c = self.cluster(workers=2, pservers=2)
+        for plugin in self.plugins(c):
+            with self.subTest(update=plugin.name):
+                update, optimizer = self.choices(plugin)
+                job = self.train(c, update, optimizer, **POLICIES.get(plugin.name, {}))
+                p = job.progress
+                print(f"{plugin.name}: accuracy {job.result['accuracy']:.3f}, "
+                      f"{p.bytes_up >> 10} KiB up, {p.bytes_down >> 10} KiB down, "
+                      f"{p.seconds_waiting:.2f} s waited")
+                self.assertEqual(p.step, p.total_steps)
+                self.assertGreater(job.result["accuracy"], 0.3)
+
+    def test_rounds_of_eight_steps_send_an_eighth(self):
+        c = self.cluster(workers=2, pservers=2)
+        each = self.train(c, {"name": "parameter_average", "params": {"steps": 1}}, {"local": LOCAL})
+        eight = self.train(c, {"name": "localsgd", "params": {"steps": 8}}, {"local": LOCAL})
+        for way in ("bytes_up_float32", "bytes_down_float32"):
+            self.assertEqual(getattr(each.progress, way), 8 * getattr(eight.progress, way))
+        rows = list(csv.DictReader(io.StringIO(
+            c.files(eight.id)["TR-localsgd-N(0).csv"].decode())))
+        self.assertEqual([int(r["step"]) for r in rows], list(range(1, eight.progress.total_steps + 1)))
+
+    def test_workers_that_are_not_drawn_send_nothing(self):
+        c = self.cluster(workers=2, pservers=2)
+        params = {"steps": 4, "fraction": 0.5}
+        job = self.train(c, {"name": "fedavg", "params": params}, {"local": LOCAL})
+        every = self.train(c, {"name": "fedavg", "params": {"steps": 4}}, {"local": LOCAL})
+        self.assertEqual(job.progress.bytes_up_float32 * 2, every.progress.bytes_up_float32)
+        self.assertGreater(job.result["accuracy"], 0.3)
+
+
+if __name__ == "__main__":
+    main()
