@@ -8,8 +8,9 @@
  *
  * The end is an outcome (DONE, FAILED, CANCELLED, or QUEUED for another try)
  * with its reason, decided once, and then four stages, each bounded: salvage
- * what nodes that are over still hold, store the summary, release the nodes,
- * over. `state` stays what it was until the attempt is over.
+ * what is held by nodes that are over and by workers that still run, store the
+ * summary, release the nodes, over. `state` stays what it was until the attempt
+ * is over.
  *
  * Times are monotonic microseconds. A node is its index in `members`.
  */

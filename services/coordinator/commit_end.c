@@ -83,11 +83,18 @@ static void release(ps_commit *c, size_t node)
     m->todo = 1u << PS_COMMIT_RELEASE; /* whatever else was to be done with it */
 }
 
+/* Has it files that are worth having? A worker's reports are, as far as they go. */
+static bool has_files(const ps_member *m)
+{
+    return m->step == PS_MEMBER_OVER ||
+           (m->step == PS_MEMBER_RUNNING && m->role == PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER);
+}
+
 static bool may_salvage(const ps_commit *c, const ps_member *m)
 {
     return c->outcome == PSGD__V1__JOB_STATE__JOB_STATE_FAILED &&
-           c->state >= PSGD__V1__JOB_STATE__JOB_STATE_RUNNING && !m->is_lost &&
-           m->step == PS_MEMBER_OVER && m->files != PS_FILES_LOST && !m->is_releasing;
+           c->state >= PSGD__V1__JOB_STATE__JOB_STATE_RUNNING && !m->is_lost && has_files(m) &&
+           m->files != PS_FILES_LOST && !m->is_releasing;
 }
 
 /* An outcome is there: everybody is released whose files are not wanted. */

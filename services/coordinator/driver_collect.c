@@ -45,6 +45,10 @@ static void conclude(ps_collect *c, const ps_status *result)
 {
     ps_attempt *a = c->a;
 
+    if (!ps_is_ok(result)) {
+        ps_log(PS_LOG_WARN, "job", "%s: the files of %s could not be had: %s", a->job_id,
+               ps_peer_member(c->peer)->id, result->text);
+    }
     c->peer->collect = NULL;
     ps_commit_collected(&a->commit, c->peer->index, result, ps_clock_us());
     ps_attempt_pump(a);

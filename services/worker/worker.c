@@ -55,6 +55,13 @@ static void keep(ps_worker *w, const char *prefix, const char *suffix, Psgd__V1_
     }
 }
 
+static void keep_curves(ps_worker *w)
+{
+    keep(w, "TR", ".csv", PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_REPORT);
+    keep(w, "EV", ".csv", PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_REPORT);
+    keep(w, "TB", "/" PS_EVENTS_NAME, PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_EVENTS);
+}
+
 /* The thread has ended: close the streams, then say so. */
 static void on_trained(ps_event *self, bool ok)
 {
@@ -79,9 +86,7 @@ static void on_closed(ps_event *self, bool ok)
         finish_release(w);
         return;
     }
-    keep(w, "TR", ".csv", PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_REPORT);
-    keep(w, "EV", ".csv", PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_REPORT);
-    keep(w, "TB", "/" PS_EVENTS_NAME, PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_EVENTS);
+    keep_curves(w);
     if (w->session->rank == 0 && ps_is_ok(&result)) {
         keep(w, "MODEL", ".safetensors", PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_MODEL);
     }
@@ -176,6 +181,16 @@ static void release(void *state)
     finish_release(w);
 }
 
+/* The curves as far as they go: files grow by whole rows. */
+static void collect(void *state)
+{
+    ps_worker *w = state;
+
+    if (w->session != NULL) {
+        keep_curves(w);
+    }
+}
+
 static void fill_metric(Psgd__V1__WorkerProgress__MetricsEntry *entry, const char *name,
                         double value)
 {
@@ -229,5 +244,6 @@ const ps_role_hooks ps_worker_hooks = {
     .prepare = prepare,
     .run = run,
     .release = release,
+    .collect = collect,
     .progress = progress,
 };

@@ -37,7 +37,10 @@ class Death(ClusterTest):
         self.assertLess(took, WITHIN_S)
         # The others are idle, and the files of a failed job can be had.
         c.wait_idle([p for p in c.nodes if p is not victim], seconds=10)
-        c.files(job.id)
+        files = c.files(job.id)
+        if phase == "RUNNING":
+            left = [w for w in c.workers if w is not victim]
+            self.assertEqual(sum(name.startswith("TR-") for name in files), len(left), sorted(files))
         # The next job runs: on the thawed node or on one that took its place.
         if kind == "stop":
             victim.thaw()
