@@ -29,8 +29,9 @@ test   sqlite3                looks into the registry
 test   python3-grpcio         a foreign client
 test   python3-grpc-tools     a foreign client
 test   python3-protobuf       a foreign client
-test   nodejs                 a foreign client, and buf
-test   npm                    a foreign client, and buf
+test   python3-onnx           checks ONNX files
+test   nodejs                 a foreign client, buf, and onnxruntime
+test   npm                    a foreign client, buf, and onnxruntime
 test   iproute2               counts bytes in a network of its own
 fuzz   clang                  the fuzzers' compiler
 fuzz   libclang-rt-14-dev     the fuzzers' runtime

@@ -75,6 +75,23 @@ const ps_variable *ps_model_variable(const ps_model *model, size_t index)
     return &model->vars[index];
 }
 
+size_t ps_model_layer_count(const ps_model *model)
+{
+    return model->layer_count;
+}
+
+ps_model_layer ps_model_layer_at(const ps_model *model, size_t index)
+{
+    const ps_placed *at = &model->layers[index];
+
+    assert(index < model->layer_count);
+    return (ps_model_layer){.layer = at->layer,
+                            .plan = &at->plan,
+                            .name = at->name,
+                            .variables = model->vars + at->first_variable,
+                            .inputs = at->reads};
+}
+
 size_t ps_model_output_width(const ps_model *model)
 {
     return ps_shape_size(&model->layers[model->layer_count - 1].plan.out);

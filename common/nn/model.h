@@ -52,6 +52,18 @@ const ps_variable *ps_model_variable(const ps_model *model, size_t index);
 size_t ps_model_output_width(const ps_model *model);
 size_t ps_model_batch(const ps_model *model);
 
+/* A layer as it was planned, for who writes the model down in another form. */
+typedef struct ps_model_layer {
+    const ps_layer *layer;
+    const ps_layer_plan *plan;
+    const char *name;
+    const ps_variable *variables; /* (plan->var_count) */
+    const uint32_t *inputs; /* (plan->input_count) earlier layers, from 1; 0: the model's input */
+} ps_model_layer;
+
+size_t ps_model_layer_count(const ps_model *model);
+ps_model_layer ps_model_layer_at(const ps_model *model, size_t index);
+
 /* Bytes of activations and scratch. */
 size_t ps_model_memory(const ps_model *model);
 

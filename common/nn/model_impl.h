@@ -40,6 +40,7 @@ typedef struct ps_placed {
     bool is_read;   /* by a layer behind it */
     bool has_slope; /* its output depends on a variable, so it takes part in backward */
     uint32_t input_count;
+    uint32_t reads[PS_LAYER_INPUTS_MAX]; /* as ps_layer_spec.inputs, views and all */
     ps_placed_input inputs[PS_LAYER_INPUTS_MAX];
     size_t y_at, tape_at; /* floats, in the block */
     size_t dy_at;         /* gradient of the output, when backward meets the layer */

@@ -76,6 +76,7 @@ static ps_status find_inputs(ps_model *model, uint32_t index, const ps_layer_spe
             return ps_fail(PS_INVALID_ARGUMENT,
                            "input %u is layer %u, which is not before it in the list", k, from - 1);
         }
+        at->reads[k] = from;
         at->plan.ins[k] = from == 0 ? *in : model->layers[from - 1].plan.out;
         at->inputs[k].from = from == 0 ? PS_MODEL_INPUT : model->layers[from - 1].root;
         if (from > 0) {

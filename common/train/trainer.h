@@ -7,7 +7,7 @@
  * trains on a replica, in rounds, and evaluates the shared weights after each round that ended an
  * epoch. A step that was over before its weights came (with redundancy: others brought the same
  * blocks) is skipped: no row is written for it, and none for an epoch that ends so. It writes the
- * reports and, on rank 0, the model file into the job's folder.
+ * reports and, on rank 0, the model files into the job's folder.
  */
 #ifndef PS_COMMON_TRAIN_TRAINER_H
 #define PS_COMMON_TRAIN_TRAINER_H

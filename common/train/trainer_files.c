@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* trainer_files.c - see trainer.h: reports, curves and the model file. */
+/* trainer_files.c - see trainer.h: reports, curves and the model files. */
 #include "common/train/trainer_impl.h"
 
+#include "common/artifact/onnx.h"
 #include "common/artifact/weights.h"
 #include "common/base/clock.h"
 #include "common/base/files.h"
+#include "common/base/log.h"
 
 #include <stdio.h>
 
@@ -98,18 +100,36 @@ ps_status ps_trainer_close_reports(ps_trainer *t)
     return ps_is_ok(&eval) ? events : eval;
 }
 
+/* For other programs, beside the file that is ours: that there is no ONNX for a
+ * model is no failure of the job. */
+static ps_status write_onnx(const ps_trainer *t, const ps_meta *meta, size_t meta_count)
+{
+    char path[768];
+    ps_status st = path_of(t, "MODEL", ".onnx", path, sizeof path);
+
+    if (ps_is_ok(&st)) {
+        st = ps_onnx_write(path, t->model, t->weights, t->plan->spec->title, meta, meta_count);
+    }
+    if (st.code == PS_FAILED_PRECONDITION || st.code == PS_OUT_OF_RANGE) {
+        ps_log(PS_LOG_WARN, "trainer", "no ONNX file: %s", st.text);
+        return ps_ok();
+    }
+    return st;
+}
+
 ps_status ps_trainer_write_model(ps_trainer *t)
 {
     const ps_layout *layout = &t->plan->layout;
     char path[768], step_text[24];
     const ps_meta meta[] = {
         {"job", t->conf.job_id}, {"step", step_text}, {"title", t->plan->spec->title}};
+    const size_t meta_count = sizeof meta / sizeof meta[0];
     ps_status st = path_of(t, "MODEL", ".safetensors", path, sizeof path);
 
     snprintf(step_text, sizeof step_text, "%llu", (unsigned long long)t->clock);
     if (ps_is_ok(&st)) {
         st = ps_weights_write(path, layout->variables, layout->variable_count, t->weights, meta,
-                              sizeof meta / sizeof meta[0]);
+                              meta_count);
     }
-    return st;
+    return ps_is_ok(&st) ? write_onnx(t, meta, meta_count) : st;
 }

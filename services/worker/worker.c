@@ -89,6 +89,7 @@ static void on_closed(ps_event *self, bool ok)
     keep_curves(w);
     if (w->session->rank == 0 && ps_is_ok(&result)) {
         keep(w, "MODEL", ".safetensors", PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_MODEL);
+        keep(w, "MODEL", ".onnx", PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_MODEL);
     }
     ps_node_finished(w->node, &result);
 }

@@ -22,7 +22,7 @@ class Basic(ClusterTest):
         self.assertGreater(job.result["accuracy"], 0.5)
         files = c.files(job.id)
         for name in ["TR-small-N(0).csv", "TR-small-N(1).csv", "EV-small-N(0).csv",
-                     "EV-small-N(1).csv", "MODEL-small-N(0).safetensors",
+                     "EV-small-N(1).csv", "MODEL-small-N(0).safetensors", "MODEL-small-N(0).onnx",
                      "MODEL-small-N(ps).safetensors", "summary.json", "manifest.json"]:
             self.assertIn(name, files)
         self.assertEqual(files["EV-small-N(0).csv"], files["EV-small-N(1).csv"])
@@ -36,6 +36,29 @@ class Basic(ClusterTest):
                          {a.name for a in job.artifacts} | {"manifest.json"})
         self.assertTrue(any(n.startswith("LOG-") for n in files))
         c.wait_idle()
+
+    def test_the_onnx_file_has_the_same_weights(self):
+        c = self.cluster(workers=1, pservers=1)
+        job = c.wait(c.submit(SMALL, epochs=1).id)
+        self.assertEqual(job.state, job_pb2.JOB_STATE_DONE, job.message)
+        files = c.files(job.id, kinds=[job_pb2.ARTIFACT_KIND_MODEL])
+        raw = files["MODEL-small-N(0).safetensors"]
+        start = 8 + int.from_bytes(raw[:8], "little")
+        header = json.loads(raw[8:start])
+        meta = header.pop("__metadata__")
+        expected = {name: raw[start + e["data_offsets"][0]:start + e["data_offsets"][1]]
+                    for name, e in header.items()}
+        # ModelProto: graph = 7, metadata_props = 14; GraphProto: initializer = 5;
+        # TensorProto: name = 8, raw_data = 9.
+        model = list(read_events.fields(files["MODEL-small-N(0).onnx"]))
+        graph, = [value for number, value in model if number == 7]
+        tensors = [dict(read_events.fields(value)) for number, value in read_events.fields(graph)
+                   if number == 5]
+        self.assertEqual({t[8].decode(): t[9] for t in tensors}, expected)
+        entries = [dict(read_events.fields(value)) for number, value in model if number == 14]
+        self.assertEqual({e[1].decode(): e[2].decode() for e in entries}, meta)
+        self.assertEqual(meta, {"job": job.id, "title": "small",
+                                "step": str(job.progress.total_steps)})
 
     def test_every_worker_leaves_a_run_for_tensorboard(self):
         c = self.cluster(workers=2, pservers=1)

@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* onnx_layers.c - each kind of layer as nodes of ONNX.
+ *
+ * A value of ONNX has the batch as its first dimension, then the shape of a
+ * sample. Where a layer of ours takes a sample of any shape as a row, a Flatten
+ * comes first.
+ */
+#include "common/artifact/onnx_impl.h"
+
+#include <assert.h>
+#include <string.h>
+
+/* A number of the layer. */
+static double number(const ps_onnx_layer *l, const char *name)
+{
+    int at = ps_param_find(l->layer->params, name);
+
+    assert(at >= 0);
+    return l->plan->params.v[at];
+}
+
+/* The one input as rows: itself, or flattened under a name of its own in `room`. */
+static const char *as_rows(ps_onnx_graph *g, const ps_onnx_layer *l, char room[PS_ONNX_NAME_MAX])
+{
+    if (l->plan->in.rank == 1) {
+        return l->in[0];
+    }
+    ps_onnx_begin(g, "Flatten", ps_onnx_name(l, "rows", room));
+    ps_onnx_in(g, l->in[0]);
+    ps_onnx_int(g, "axis", 1);
+    ps_onnx_end(g);
+    return room;
+}
+
+/* A value in the shape of the layer's output; 0 stands for the batch as it is. */
+static void put_reshape(ps_onnx_graph *g, const ps_onnx_layer *l, const char *value)
+{
+    int64_t shape[PS_SHAPE_MAX + 1] = {0};
+    char name[PS_ONNX_NAME_MAX];
+
+    for (uint32_t d = 0; d < l->plan->out.rank; d++) {
+        shape[d + 1] = l->plan->out.dim[d];
+    }
+    ps_onnx_const_ints(g, ps_onnx_name(l, "shape", name), shape, l->plan->out.rank + 1);
+    ps_onnx_begin(g, "Reshape", l->out);
+    ps_onnx_in(g, value);
+    ps_onnx_in(g, name);
+    ps_onnx_end(g);
+}
+
+static void put_variables(ps_onnx_graph *g, const ps_onnx_layer *l)
+{
+    for (unsigned v = 0; v < l->plan->var_count; v++) {
+        ps_onnx_in(g, l->variables[v].name);
+    }
+}
+
+/* An operator of one input and no attributes. */
+static void put_plain(ps_onnx_graph *g, const ps_onnx_layer *l, const char *operator_name)
+{
+    ps_onnx_begin(g, operator_name, l->out);
+    ps_onnx_in(g, l->in[0]);
+    ps_onnx_end(g);
+}
+
+static void write_relu(ps_onnx_graph *g, const ps_onnx_layer *l)
+{
+    put_plain(g, l, "Relu");
+}
+
+static void write_tanh(ps_onnx_graph *g, const ps_onnx_layer *l)
+{
+    put_plain(g, l, "Tanh");
+}
+
+static void write_sigmoid(ps_onnx_graph *g, const ps_onnx_layer *l)
+{
+    put_plain(g, l, "Sigmoid");
+}
+
+static void write_leaky_relu(ps_onnx_graph *g, const ps_onnx_layer *l)
+{
+    ps_onnx_begin(g, "LeakyRelu", l->out);
+    ps_onnx_in(g, l->in[0]);
+    ps_onnx_float(g, "alpha", (float)number(l, "slope"));
+    ps_onnx_end(g);
+}
+
+static void write_hard_tanh(ps_onnx_graph *g, const ps_onnx_layer *l)
+{
+    char low[PS_ONNX_NAME_MAX], high[PS_ONNX_NAME_MAX];
+
+    ps_onnx_const_float(g, ps_onnx_name(l, "low", low), -1.0f);
+    ps_onnx_const_float(g, ps_onnx_name(l, "high", high), 1.0f);
+    ps_onnx_begin(g, "Clip", l->out);
+    ps_onnx_in(g, l->in[0]);
+    ps_onnx_in(g, low);
+    ps_onnx_in(g, high);
+    ps_onnx_end(g);
+}
+
+/* Over all values of a sample. */
+static void write_softmax(ps_onnx_graph *g, const ps_onnx_layer *l)
+{
+    char rows[PS_ONNX_NAME_MAX], flat[PS_ONNX_NAME_MAX];
+    bool is_row = l->plan->in.rank == 1;
+    const char *in = as_rows(g, l, rows);
+
+    ps_onnx_begin(g, "Softmax", is_row ? l->out : ps_onnx_name(l, "flat", flat));
+    ps_onnx_in(g, in);
+    ps_onnx_int(g, "axis", 1);
+    ps_onnx_end(g);
+    if (!is_row) {
+        put_reshape(g, l, flat);
+    }
+}
+
+static void write_flatten(ps_onnx_graph *g, const ps_onnx_layer *l)
+{
+    ps_onnx_begin(g, "Flatten", l->out);
+    ps_onnx_in(g, l->in[0]);
+    ps_onnx_int(g, "axis", 1);
+    ps_onnx_end(g);
+}
+
+static void write_reshape(ps_onnx_graph *g, const ps_onnx_layer *l)
+{
+    put_reshape(g, l, l->in[0]);
+}
+
+/* x W' + b with W (O, I). */
+static void write_dense(ps_onnx_graph *g, const ps_onnx_layer *l)
+{
+    char rows[PS_ONNX_NAME_MAX];
+    const char *in = as_rows(g, l, rows);
+
+    ps_onnx_begin(g, "Gemm", l->out);
+    ps_onnx_in(g, in);
+    put_variables(g, l);
+    ps_onnx_int(g, "transB", 1);
+    ps_onnx_end(g);
+}
+
+static void put_inputs(ps_onnx_graph *g, const ps_onnx_layer *l)
+{
+    for (uint32_t k = 0; k < l->plan->input_count; k++) {
+        ps_onnx_in(g, l->in[k]);
+    }
+}
+
+static void write_add(ps_onnx_graph *g, const ps_onnx_layer *l)
+{
+    ps_onnx_begin(g, "Sum", l->out);
+    put_inputs(g, l);
+    ps_onnx_end(g);
+}
+
+/* The first dimension of a sample is the second of a batch. */
+static void write_concat(ps_onnx_graph *g, const ps_onnx_layer *l)
+{
+    ps_onnx_begin(g, "Concat", l->out);
+    put_inputs(g, l);
+    ps_onnx_int(g, "axis", 1);
+    ps_onnx_end(g);
+}
+
+static void write_slice(ps_onnx_graph *g, const ps_onnx_layer *l)
+{
+    static const int64_t axis = 1;
+    int64_t first = (int64_t)number(l, "first"), end = first + l->plan->out.dim[0];
+    char from[PS_ONNX_NAME_MAX], to[PS_ONNX_NAME_MAX], along[PS_ONNX_NAME_MAX];
+
+    ps_onnx_const_ints(g, ps_onnx_name(l, "from", from), &first, 1);
+    ps_onnx_const_ints(g, ps_onnx_name(l, "to", to), &end, 1);
+    ps_onnx_const_ints(g, ps_onnx_name(l, "along", along), &axis, 1);
+    ps_onnx_begin(g, "Slice", l->out);
+    ps_onnx_in(g, l->in[0]);
+    ps_onnx_in(g, from);
+    ps_onnx_in(g, to);
+    ps_onnx_in(g, along);
+    ps_onnx_end(g);
+}
+
+static void put_window(ps_onnx_graph *g, int64_t kernel, int64_t stride, int64_t padding)
+{
+    ps_onnx_ints(g, "kernel_shape", (const int64_t[]){kernel, kernel}, 2);
+    ps_onnx_ints(g, "strides", (const int64_t[]){stride, stride}, 2);
+    ps_onnx_ints(g, "pads", (const int64_t[]){padding, padding, padding, padding}, 4);
+}
+
+/* W (F, C, K, K) is ONNX's too; without a bias there is one variable less. */
+static void write_conv2d(ps_onnx_graph *g, const ps_onnx_layer *l)
+{
+    ps_onnx_begin(g, "Conv", l->out);
+    ps_onnx_in(g, l->in[0]);
+    put_variables(g, l);
+    put_window(g, (int64_t)number(l, "kernel"), (int64_t)number(l, "stride"),
+               (int64_t)number(l, "padding"));
+    ps_onnx_end(g);
+}
+
+/* Leaves the node open for more attributes. */
+static void begin_pool(ps_onnx_graph *g, const ps_onnx_layer *l, const char *operator_name)
+{
+    int64_t kernel = (int64_t)number(l, "kernel");
+    int64_t stride = (int64_t)number(l, "stride");
+
+    ps_onnx_begin(g, operator_name, l->out);
+    ps_onnx_in(g, l->in[0]);
+    put_window(g, kernel, stride == 0 ? kernel : stride, (int64_t)number(l, "padding"));
+}
+
+static void write_maxpool2d(ps_onnx_graph *g, const ps_onnx_layer *l)
+{
+    begin_pool(g, l, "MaxPool");
+    ps_onnx_end(g);
+}
+
+static void write_avgpool2d(ps_onnx_graph *g, const ps_onnx_layer *l)
+{
+    begin_pool(g, l, "AveragePool");
+    ps_onnx_int(g, "count_include_pad", 1);
+    ps_onnx_end(g);
+}
+
+/* ONNX keeps the two dimensions, each 1. */
+static void write_global_avgpool(ps_onnx_graph *g, const ps_onnx_layer *l)
+{
+    char means[PS_ONNX_NAME_MAX];
+
+    ps_onnx_begin(g, "GlobalAveragePool", ps_onnx_name(l, "means", means));
+    ps_onnx_in(g, l->in[0]);
+    ps_onnx_end(g);
+    ps_onnx_begin(g, "Flatten", l->out);
+    ps_onnx_in(g, means);
+    ps_onnx_int(g, "axis", 1);
+    ps_onnx_end(g);
+}
+
+/* Variables stand in ONNX's order: scale, shift, running mean and variance. */
+static void write_batch_norm(ps_onnx_graph *g, const ps_onnx_layer *l)
+{
+    ps_onnx_begin(g, "BatchNormalization", l->out);
+    ps_onnx_in(g, l->in[0]);
+    put_variables(g, l);
+    ps_onnx_float(g, "epsilon", (float)number(l, "epsilon"));
+    ps_onnx_end(g);
+}
+
+static const ps_onnx_kind kinds[] = {
+    {"add", write_add},
+    {"avgpool2d", write_avgpool2d},
+    {"batch_norm", write_batch_norm},
+    {"channel_dropout", NULL},
+    {"concat", write_concat},
+    {"conv2d", write_conv2d},
+    {"dense", write_dense},
+    {"dropout", NULL},
+    {"flatten", write_flatten},
+    {"global_avgpool", write_global_avgpool},
+    {"hard_tanh", write_hard_tanh},
+    {"leaky_relu", write_leaky_relu},
+    {"linear", NULL},
+    {"maxpool2d", write_maxpool2d},
+    {"relu", write_relu},
+    {"reshape", write_reshape},
+    {"sigmoid", write_sigmoid},
+    {"slice", write_slice},
+    {"softmax", write_softmax},
+    {"tanh", write_tanh},
+};
+
+const ps_onnx_kind *ps_onnx_kind_find(const char *kind)
+{
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        if (strcmp(kinds[i].kind, kind) == 0) {
+            return &kinds[i];
+        }
+    }
+    return NULL;
+}
