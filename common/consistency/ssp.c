@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ssp.c - stale synchronous: contributions are applied as they come, and the
- * fastest worker is at most `bound` clocks ahead of the slowest. A worker that
- * begins clock c sees every contribution to the clocks before c - bound, and
- * its own to all clocks before c. */
-#include "common/consistency/consistency.h"
+/* ssp.c - stale synchronous (Ho et al. 2013): contributions are applied as they
+ * come, and the fastest worker is at most `bound` clocks ahead of the slowest. A
+ * worker that begins clock c sees every contribution to the clocks before
+ * c - bound, and its own to all clocks before c. */
+#include "common/consistency/rounds.h"
+
+enum { BOUND };
 
 static const ps_param ssp_params[] = {
     {.name = "bound",
@@ -17,7 +19,7 @@ static const ps_param ssp_params[] = {
 
 static uint64_t ssp_lead(const ps_params *params)
 {
-    return (uint64_t)params->v[0];
+    return (uint64_t)params->v[BOUND];
 }
 
 static bool ssp_admit(const ps_params *params, const ps_clocks *c, uint32_t worker, uint64_t clock)
@@ -26,35 +28,23 @@ static bool ssp_admit(const ps_params *params, const ps_clocks *c, uint32_t work
     return clock <= c->least || clock - c->least <= ssp_lead(params);
 }
 
-static ps_verdict ssp_on_push(const ps_params *params, const ps_clocks *c, uint32_t worker,
-                              uint64_t clock, float *scale)
+static ps_verdict ssp_on_push(const ps_params *params, const ps_clocks *c, const ps_arrival *a,
+                              float *scale)
 {
     (void)params;
     (void)c;
-    (void)worker;
-    (void)clock;
-    *scale = 1.0f;
+    (void)a;
+    (void)scale;
     return PS_APPLY;
-}
-
-/* Pushes and pulls travel on streams of their own: a pull that overtakes its
- * worker's last push waits for it. */
-static bool ssp_on_pull(const ps_params *params, const ps_clocks *c, uint32_t worker,
-                        uint64_t clock)
-{
-    (void)params;
-    return clock <= c->done[worker];
 }
 
 const ps_consistency ps_consistency_ssp = {
     .name = "ssp",
     .summary = "applied on arrival; nobody is more than `bound` clocks ahead of the slowest",
     .params = ssp_params,
-    .is_deterministic = false,
-    .survives_loss = false,
-    .asks_early = false,
+    .survives_loss = true,
     .lead = ssp_lead,
     .admit = ssp_admit,
     .on_push = ssp_on_push,
-    .on_pull = ssp_on_pull,
+    .on_pull = has_own_pushes,
 };

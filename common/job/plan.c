@@ -141,6 +141,23 @@ static void check_choices(ps_check *check, ps_plan *plan)
     }
 }
 
+/* The policy's numbers beside how many contribute to a step. */
+static void check_policy(ps_check *check, const ps_plan *plan)
+{
+    ps_status st = ps_ok();
+
+    if (plan->policy == NULL || plan->policy->check == NULL || plan->assignment == NULL ||
+        plan->update == NULL) {
+        return;
+    }
+    st = plan->policy->check(&plan->policy_params, plan->update->per_block
+                                                       ? plan->assignment->block_count
+                                                       : plan->spec->workers);
+    if (!ps_is_ok(&st)) {
+        ps_check_bad(check, "spec.consistency.params", "do not fit: %s", st.text);
+    }
+}
+
 static void check_nodes(ps_check *check, const Psgd__V1__JobSpec *spec)
 {
     uint32_t workers = 0, pservers = 0;
@@ -210,6 +227,7 @@ static void check_together(ps_check *check, ps_plan *plan)
                      "whoever brings it, only bsp is allowed",
                      plan->policy->name, r, plan->update->name);
     }
+    check_policy(check, plan);
     if (r > 1 && plan->optim != NULL && plan->optim->slots > 0 && !plan->optim_on_server) {
         ps_check_bad(check, "spec.optimizer.side",
                      "is WORKER; with redundancy %u a rule with state, as %s, would differ "

@@ -148,6 +148,12 @@ static void obey(ps_link *link, const Psgd__V1__HeartbeatResponse *reply)
 
     node->log_shipped = reply->log_stored;
     ps_node_heard(node);
+    for (size_t i = 0; i < reply->n_lost_workers && node->hooks->lose != NULL; i++) {
+        if (node->session != NULL && !node->is_releasing &&
+            reply->lost_workers[i] < node->session->worker_count) {
+            node->hooks->lose(node->state, reply->lost_workers[i]);
+        }
+    }
     if (reply->directive == PSGD__V1__NODE_DIRECTIVE__NODE_DIRECTIVE_ABORT && !node->is_releasing) {
         ps_node_act(node, ps_agent_abort(&node->agent, link->job_id, link->attempt),
                     "the coordinator no longer has this attempt");

@@ -56,6 +56,8 @@ typedef struct ps_role_hooks {
     /* Collect comes: name what there is with ps_node_keep or ps_node_keep_bytes.
      * A role that has this hook is also collected from while it runs. (optional) */
     void (*collect)(void *state);
+    /* The job goes on without this worker; told again and again. (optional) */
+    void (*lose)(void *state, uint32_t worker);
     /* Counters for heartbeat and GetStatus, while there is a session; the other
      * role's stays NULL. Strings and lists are the role's, until the next call. */
     void (*progress)(void *state, Psgd__V1__WorkerProgress *progress); /* (optional) */

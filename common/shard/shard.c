@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shard.c - takes contributions, and steps the weights when it is time. */
+/* shard.c - takes contributions: who brings what, and whether it is due. */
 #include "common/shard/shard_state.h"
 
 #include "common/base/xalloc.h"
@@ -7,105 +7,6 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* ---- Updates of a slice ---- */
-
-/* The weights of a slice, to be written. Those that are still on their way to a
- * worker stay as they are: the slice goes on in a copy. */
-static float *weights_to_write(shard_slice *slice)
-{
-    ps_buf *old = slice->weights;
-
-    if (atomic_load_explicit(&old->refs, memory_order_acquire) != 1) {
-        slice->weights = ps_buf_create(old->len);
-        slice->weights->len = old->len;
-        memcpy(slice->weights->data, old->data, old->len);
-        ps_buf_unref(old);
-    }
-    return (float *)(void *)slice->weights->data;
-}
-
-/* w -= step(g * scale). */
-static void step(ps_shard *shard, shard_slice *slice, const float *g, float scale)
-{
-    float *w = weights_to_write(slice);
-    size_t n = slice->conf.n;
-
-    if (scale != 1.0f) {
-        for (size_t i = 0; i < n; i++) {
-            shard->scratch[i] = g[i] * scale;
-        }
-        g = shard->scratch;
-    }
-    if (shard->optim != NULL && !slice->conf.is_state) {
-        shard->optim->step(&shard->optim_params, slice->version + 1, g,
-                           shard->state + slice->at * shard->optim->slots, w, n);
-    } else {
-        for (size_t i = 0; i < n; i++) {
-            w[i] -= g[i];
-        }
-    }
-    slice->version++;
-    shard->counters.steps++;
-}
-
-static void decode(const shard_slice *slice, const Psgd__V1__Encoding *head, const uint8_t *bytes,
-                   size_t len, ps_into into, float *y)
-{
-    ps_status st = ps_codec_decode(slice->conf.up, head, bytes, len, into, y, slice->conf.n);
-
-    assert(ps_is_ok(&st)); /* it was checked when it came */
-}
-
-/* The values of a contribution: where they lie, if they are float32 already, or
- * decoded into scratch. */
-static const float *values_of(const ps_shard *shard, const shard_slice *slice,
-                              const Psgd__V1__Encoding *head, const uint8_t *bytes, size_t len)
-{
-    if (ps_encoding_is_plain(head) && len > 0 && (uintptr_t)bytes % _Alignof(float) == 0) {
-        return (const float *)(const void *)bytes;
-    }
-    decode(slice, head, bytes, len, PS_INTO_SET, shard->scratch);
-    return shard->scratch;
-}
-
-static void add_to_sum(ps_shard *shard, shard_slice *slice, const Psgd__V1__Encoding *head,
-                       const uint8_t *bytes, size_t len)
-{
-    if (shard->sums == NULL) { /* of one contributor; the step follows at once */
-        slice->sum = values_of(shard, slice, head, bytes, len);
-    } else {
-        decode(slice, head, bytes, len, slice->sum != NULL ? PS_INTO_ADD : PS_INTO_SET,
-               shard->sums + slice->at);
-        slice->sum = shard->sums + slice->at;
-    }
-}
-
-/* Moves the turn past everybody who is in, and steps when that is all. */
-static void drain(ps_shard *shard, uint32_t s)
-{
-    shard_slice *slice = &shard->slices[s];
-
-    while (slice->turn < shard->contributors &&
-           shard->next[(size_t)slice->turn * shard->slice_count + s] > slice->clock) {
-        const ps_parked *first = slice->parked;
-
-        if (first != NULL && first->contributor == slice->turn) {
-            add_to_sum(shard, slice, &first->head.msg, first->bytes, first->len);
-            ps_park_remove_first(&shard->park, &slice->parked);
-        }
-        slice->turn++;
-    }
-    if (slice->turn == shard->contributors) {
-        assert(slice->parked == NULL);
-        if (slice->sum != NULL) {
-            step(shard, slice, slice->sum, shard->merge_scale);
-        }
-        slice->sum = NULL;
-        slice->turn = 0;
-        slice->clock++;
-    }
-}
 
 /* ---- Pushes ---- */
 
@@ -130,103 +31,84 @@ static ps_status check_worker(const ps_shard *shard, uint32_t worker, uint32_t c
                    contributor);
 }
 
-/* May contributor k bring `clock` of slice s now, or is it in already? */
+/* May contributor k bring `clock` of slice s now, or is it in already? Where
+ * there are rounds, clocks that are closed may be left out. */
 static ps_status check_clock(const ps_shard *shard, uint32_t s, uint32_t k, uint64_t clock,
                              bool *is_in)
 {
     const shard_slice *slice = &shard->slices[s];
     uint64_t next = shard->next[(size_t)k * shard->slice_count + s];
+    uint64_t base = shard->policy->has_rounds ? slice->clock : slice->least;
 
     *is_in = clock < next;
     if (*is_in) {
         return ps_ok();
     }
-    if (clock > next) {
+    if (clock > next && !(shard->policy->has_rounds && clock <= slice->clock)) {
         return ps_fail(PS_OUT_OF_RANGE, "slice %u: clock %llu of contributor %u, %llu is next",
                        slice->conf.index, (unsigned long long)clock, k, (unsigned long long)next);
     }
-    if ((clock > slice->least &&
-         clock - slice->least > shard->policy->lead(&shard->policy_params)) ||
-        (shard->buffers && clock != slice->clock)) {
-        return ps_fail(
-            PS_OUT_OF_RANGE, "slice %u: clock %llu is too far ahead, clock %llu is not complete",
-            slice->conf.index, (unsigned long long)clock, (unsigned long long)slice->least);
+    if (clock > base && clock - base > shard->policy->lead(&shard->policy_params)) {
+        return ps_fail(PS_OUT_OF_RANGE,
+                       "slice %u: clock %llu is too far ahead, clock %llu is not complete",
+                       slice->conf.index, (unsigned long long)clock, (unsigned long long)base);
     }
     return ps_ok();
 }
 
-static void count_staleness(ps_shard *shard, uint32_t s, uint32_t worker)
+/* Bin 0 is for 0, bin i for 2^(i - 1) to 2^i - 1. */
+static size_t bin_of(uint64_t staleness)
+{
+    size_t bin = staleness == 0 ? 0 : 64 - (size_t)__builtin_clzll(staleness);
+
+    return bin < PS_SHARD_BINS ? bin : PS_SHARD_BINS - 1;
+}
+
+static void count_applied(ps_shard *shard, const ps_arrival *a, bool is_late)
 {
     ps_shard_counters *c = &shard->counters;
-    uint64_t stale = shard->slices[s].version - shard->given[(size_t)s * shard->workers + worker];
 
-    c->staleness_max = stale > c->staleness_max ? stale : c->staleness_max;
-    c->staleness_sum += stale;
+    c->applied++;
+    c->late += is_late;
+    c->staleness_max = a->staleness > c->staleness_max ? a->staleness : c->staleness_max;
+    c->staleness_sum += a->staleness;
     c->staleness_count++;
-}
-
-static void count_parked(ps_shard *shard)
-{
-    ps_shard_counters *c = &shard->counters;
-
-    c->parked_now = shard->park.now;
-    c->parked_bytes_now = shard->park.bytes_now;
-    c->parked_total = shard->park.total;
-    c->parked_bytes_peak = shard->park.bytes_peak;
-    c->pool_bytes = shard->park.pool_bytes;
-}
-
-static ps_shard_outcome take_buffered(ps_shard *shard, uint32_t s, uint32_t contributor,
-                                      const Psgd__V1__Encoding *head, const uint8_t *bytes,
-                                      size_t len)
-{
-    shard_slice *slice = &shard->slices[s];
-    bool is_turn = contributor == slice->turn;
-
-    if (is_turn) {
-        add_to_sum(shard, slice, head, bytes, len);
-    } else {
-        ps_park_add(&shard->park, &slice->parked, contributor, head, bytes, len);
-    }
-    shard_mark(shard, s, contributor);
-    drain(shard, s);
-    count_parked(shard);
-    return is_turn ? PS_SHARD_APPLIED : PS_SHARD_PARKED;
+    c->staleness_bins[bin_of(a->staleness)]++;
+    shard->worker[a->worker].counters.applied++;
 }
 
 /* A contribution that was checked and is not in yet. */
-static ps_shard_outcome take(ps_shard *shard, uint32_t s, uint32_t worker, uint64_t clock,
-                             uint32_t contributor, const Psgd__V1__Encoding *head,
-                             const uint8_t *bytes, size_t len)
+static ps_shard_outcome take(ps_shard *shard, uint32_t s, const ps_arrival *a,
+                             const Psgd__V1__Encoding *head, const uint8_t *bytes, size_t len)
 {
-    shard_slice *slice = &shard->slices[s];
+    uint64_t next = shard->next[(size_t)a->contributor * shard->slice_count + s];
     ps_clocks clocks = shard_clocks_of(shard, s);
-    ps_shard_outcome outcome = PS_SHARD_DROPPED;
+    ps_shard_outcome outcome = PS_SHARD_APPLIED;
     float scale = 1.0f;
 
-    switch (shard->policy->on_push(&shard->policy_params, &clocks, worker, clock, &scale)) {
+    switch (shard->policy->on_push(&shard->policy_params, &clocks, a, &scale)) {
     case PS_APPLY:
         assert(!shard->buffers);
-        count_staleness(shard, s, worker);
-        step(shard, slice, values_of(shard, slice, head, bytes, len), scale * shard->merge_scale);
-        shard_mark(shard, s, contributor);
-        shard->counters.applied++;
-        outcome = PS_SHARD_APPLIED;
+        count_applied(shard, a, false);
+        shard_apply(shard, s, head, bytes, len, scale);
         break;
     case PS_BUFFER:
         assert(shard->buffers);
-        count_staleness(shard, s, worker);
-        outcome = take_buffered(shard, s, contributor, head, bytes, len);
-        shard->counters.applied++;
+        count_applied(shard, a, shard->policy->has_rounds && a->clock < clocks.clock);
+        outcome = shard_buffer(shard, s, a->contributor, head, bytes, len) ? PS_SHARD_APPLIED
+                                                                           : PS_SHARD_PARKED;
         break;
     case PS_DROP:
-        shard_mark(shard, s, contributor);
-        if (shard->buffers) {
-            drain(shard, s);
-            count_parked(shard);
-        }
         shard->counters.dropped++;
+        shard->worker[a->worker].counters.dropped++;
+        outcome = PS_SHARD_DROPPED;
         break;
+    }
+    shard->counters.left_out += a->clock - next;
+    shard->worker[a->worker].counters.left_out += a->clock - next;
+    shard_mark(shard, s, a->contributor, a->clock + 1);
+    if (shard->buffers) {
+        shard_close(shard, s);
     }
     shard_changed(shard, s);
     return outcome;
@@ -280,7 +162,14 @@ static ps_status push(ps_shard *shard, uint32_t worker, uint64_t clock, uint32_t
         shard->counters.duplicates++;
         *outcome = PS_SHARD_DUPLICATE;
     } else {
-        *outcome = take(shard, s, worker, clock, contributor, head, bytes, len);
+        ps_arrival a = {
+            .worker = worker,
+            .contributor = contributor,
+            .clock = clock,
+            .staleness = slice->version - shard->given[(size_t)s * shard->workers + worker],
+        };
+
+        *outcome = take(shard, s, &a, head, bytes, len);
     }
     return ps_ok();
 }
@@ -334,8 +223,37 @@ ps_status ps_shard_lose_worker(ps_shard *shard, uint32_t worker)
         shard->worker[worker].is_lost = true;
         ps_shard_pull_cancel(shard, worker);
         shard_forget(shard, worker);
+        for (uint32_t s = 0; shard->buffers && s < shard->slice_count; s++) {
+            shard_close(shard, s);
+        }
     }
     return ps_ok();
+}
+
+bool ps_shard_is_lost(const ps_shard *shard, uint32_t worker)
+{
+    return worker < shard->workers && shard->worker[worker].is_lost;
+}
+
+void shard_leave_out(ps_shard *shard, uint32_t worker, uint64_t clock)
+{
+    const shard_worker *who = &shard->worker[worker];
+
+    for (uint32_t i = 0; i < who->held_count; i++) {
+        uint32_t k = who->held[i];
+
+        for (uint32_t s = 0; shard->whole[k] < clock && s < shard->slice_count; s++) {
+            uint64_t next = shard->next[(size_t)k * shard->slice_count + s];
+
+            if (next < clock) {
+                shard->counters.left_out += clock - next;
+                shard->worker[worker].counters.left_out += clock - next;
+                shard_mark(shard, s, k, clock);
+                shard_close(shard, s);
+                shard_changed(shard, s);
+            }
+        }
+    }
 }
 
 size_t ps_shard_value_count(const ps_shard *shard)
@@ -364,4 +282,10 @@ uint64_t ps_shard_version(const ps_shard *shard, uint32_t place)
 const ps_shard_counters *ps_shard_counters_of(const ps_shard *shard)
 {
     return &shard->counters;
+}
+
+const ps_shard_worker_counters *ps_shard_worker_counters_of(const ps_shard *shard, uint32_t worker)
+{
+    assert(worker < shard->workers);
+    return &shard->worker[worker].counters;
 }

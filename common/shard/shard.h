@@ -17,22 +17,34 @@
  * repeated at any point, whole or in part, and a call that fails has changed
  * nothing.
  *
- * Policies that buffer (bsp): the sum over a clock is formed in the order of
- * contributors, whatever the order of arrival, so that the bits of the weights
- * depend on neither the network nor the number of servers. A contribution that
- * is early waits encoded in a pooled buffer; when all are in,
- * w -= step(sum * merge_scale). Policies that apply (ssp, asp): each
- * contribution is a step of its own, w -= step(x * scale * merge_scale), in the
- * order of arrival; those of one contributor in the order of their clocks.
+ * Policies that buffer (bsp, backup, quorum, half_async) add contributions to
+ * an open sum; when it closes, w -= step(sum * scale * merge_scale). Under a
+ * deterministic one (bsp) the sum is formed in the order of contributors,
+ * whatever the order of arrival, so that the bits of the weights depend on
+ * neither the network nor the number of servers: a contribution that is early
+ * waits encoded in a pooled buffer. Others add on arrival. Policies that apply
+ * (ssp, asp and others): each contribution is a step of its own,
+ * w -= scale * step(x * merge_scale), in the order of arrival; those of one
+ * contributor in the order of their clocks.
  *
- * Memory: weights, optimizer state and one sum (only with more than one
- * contributor and a buffering policy) of 4 bytes a value each; 8 bytes for each
- * (slice, contributor) and 20 for each (slice, worker); one encoded snapshot a
+ * Rounds. Where a policy closes clocks without waiting for everybody, what comes
+ * for a closed clock is late: dropped and counted, or added to the open sum and
+ * counted, as the policy says. A worker may leave clocks out that are closed; a
+ * wish for clock c says that it brings nothing more to those before c. What
+ * never came is counted as left out.
+ *
+ * Time is told (ps_shard_tick). Policies that look at it see the time of the
+ * last telling; a shard that is never told it closes nothing by time.
+ *
+ * Memory: weights, optimizer state and one sum (only of a buffering policy, and
+ * none of bsp with one contributor) of 4 bytes a value each; 8 bytes for each
+ * (slice, contributor) and 20 for each (slice, worker); the policy's words for
+ * each slice; one encoded snapshot a
  * slice, and those older ones that the caller still references (f32 has none:
  * the weights themselves are sent, and a step on a slice that is on its way goes
- * on in a copy). Parked bytes
- * are at most (contributors - 1) times the encoded size of all slices; buffers
- * are rounded up to powers of two, and the pool keeps what it once needed.
+ * on in a copy). Only a deterministic policy parks; parked bytes are at most (contributors - 1)
+ * times the encoded size of all slices; buffers are rounded up to powers of two, and the pool keeps
+ * what it once needed.
  */
 #ifndef PS_COMMON_SHARD_SHARD_H
 #define PS_COMMON_SHARD_SHARD_H
@@ -86,7 +98,7 @@ typedef enum ps_shard_outcome {
     PS_SHARD_APPLIED,   /* in the sum, or in the weights */
     PS_SHARD_PARKED,    /* kept encoded until its turn */
     PS_SHARD_DUPLICATE, /* was in already; nothing changed */
-    PS_SHARD_DROPPED    /* the policy forgets it; it counts as in */
+    PS_SHARD_DROPPED    /* the policy forgets it; it is counted, and counts as in */
 } ps_shard_outcome;
 
 /* One slice of a contribution. head and bytes come from the network; both are
@@ -96,7 +108,8 @@ typedef enum ps_shard_outcome {
  *                      does not own, or not the slice's codec
  * PERMISSION_DENIED    a contributor that the worker does not hold
  * OUT_OF_RANGE         WRONG_CLOCK: a clock further ahead than the policy
- *                      allows, or not the next one of this contributor
+ *                      allows, or not the next one of this contributor (with
+                      rounds: nor one up to the open round)
  * DATA_LOSS            len is not payload_bytes or not what n values take, or
  *                      the codec's numbers are wrong (an int8 scale that is
  *                      negative or not finite)
@@ -121,7 +134,8 @@ bool ps_shard_is_in(const ps_shard *shard, uint64_t clock, uint32_t contributor)
  * starts the answer anew (a reply was lost).
  *
  * INVALID_ARGUMENT     no such worker
- * OUT_OF_RANGE         WRONG_CLOCK: earlier than one asked for before
+ * OUT_OF_RANGE         WRONG_CLOCK: earlier than one asked for before, or, where
+ *                      rounds leave workers behind, more than one after the open round
  * FAILED_PRECONDITION  the worker is lost, or a wish for an earlier clock is
  *                      not answered yet (ps_shard_pull_cancel takes it back)
  */
@@ -160,6 +174,15 @@ void ps_shard_pull_next(ps_shard *shard, uint32_t worker, size_t max_bytes, ps_s
 /* A wish is not answered yet. */
 bool ps_shard_is_waiting(const ps_shard *shard, uint32_t worker);
 
+/* ---- Time ---- */
+
+/* It is now_us (monotonic): closes what is due. To be called before pushes and
+ * when ps_shard_deadline has come; then pulls may go on. */
+void ps_shard_tick(ps_shard *shard, int64_t now_us);
+
+/* When the next tick is due even if nothing else happens; INT64_MAX: never. */
+int64_t ps_shard_deadline(const ps_shard *shard);
+
 /* ---- Membership, status, results ---- */
 
 /* Goes on without a worker: nobody waits for its clocks, its wish is gone and
@@ -170,11 +193,14 @@ bool ps_shard_is_waiting(const ps_shard *shard, uint32_t worker);
  */
 PS_MUST_USE ps_status ps_shard_lose_worker(ps_shard *shard, uint32_t worker);
 
-/* The oldest clock that is not complete in every slice; UINT64_MAX when there
+bool ps_shard_is_lost(const ps_shard *shard, uint32_t worker);
+
+/* The oldest clock that is not complete in every slice (with rounds: closed, with
+ * whatever it got); UINT64_MAX when there
  * are no slices or all workers are lost. */
 uint64_t ps_shard_clock(const ps_shard *shard);
 
-/* Workers whose contributions to that clock are missing in some slice, in
+/* Workers whose contributions to that clock are missing in some slice that waits, in
  * order, lost ones left out; at most `cap` are written. Returns how many there
  * are. Looks at every slice. */
 uint32_t ps_shard_waits_for(const ps_shard *shard, uint32_t *workers, uint32_t cap);
@@ -189,11 +215,15 @@ const float *ps_shard_weights(ps_shard *shard);
 uint64_t ps_shard_version(const ps_shard *shard, uint32_t place);
 
 /* Since create, counted by slice. */
+enum { PS_SHARD_BINS = 20 };
+
 typedef struct ps_shard_counters {
     uint64_t applied, duplicates, dropped, refused; /* contributions */
-    uint64_t steps;                                 /* updates of a slice */
-    uint64_t bytes_in;                              /* encoded, of all but refused ones */
-    uint64_t f32_bytes_in;                          /* the same as float32 */
+    uint64_t late;         /* of the applied: those that joined the sum of a later clock */
+    uint64_t left_out;     /* that will never come: their workers went on without them */
+    uint64_t steps;        /* updates of a slice */
+    uint64_t bytes_in;     /* encoded, of all but refused ones */
+    uint64_t f32_bytes_in; /* the same as float32 */
     uint64_t parked_now, parked_bytes_now, parked_total, parked_bytes_peak;
     uint64_t pool_bytes;             /* held for parking, in use or not */
     uint64_t encoded, encoded_bytes; /* snapshots made */
@@ -202,8 +232,18 @@ typedef struct ps_shard_counters {
     /* Staleness of a contribution: updates that its slice has seen between
      * being given to the worker and the contribution's own; 0 under bsp. */
     uint64_t staleness_max, staleness_sum, staleness_count;
+    uint64_t staleness_bins[PS_SHARD_BINS]; /* 0, 1, 2-3, 4-7, ...; the last has no end */
 } ps_shard_counters;
 
+/* The same of what one worker brought. */
+typedef struct ps_shard_worker_counters {
+    uint64_t applied, dropped, left_out;
+} ps_shard_worker_counters;
+
 const ps_shard_counters *ps_shard_counters_of(const ps_shard *shard);
+const ps_shard_worker_counters *ps_shard_worker_counters_of(const ps_shard *shard, uint32_t worker);
+
+/* Slice contributions in open sums, which no step has seen yet. */
+uint64_t ps_shard_open(const ps_shard *shard);
 
 #endif

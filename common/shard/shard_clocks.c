@@ -10,11 +10,20 @@
 
 ps_clocks shard_clocks_of(const ps_shard *shard, uint32_t s)
 {
+    const shard_slice *slice = &shard->slices[s];
+
     return (ps_clocks){
         .workers = shard->workers,
+        .contributors = shard->contributors,
+        .live = shard->live,
         .done = shard->done + (size_t)s * shard->workers,
-        .least = shard->slices[s].least,
-        .version = shard->slices[s].version,
+        .least = slice->least,
+        .clock = shard->policy->has_rounds ? slice->clock : slice->least,
+        .version = slice->version,
+        .in = slice->in,
+        .now_us = shard->now_us,
+        .first_us = slice->first_us,
+        .state = slice->state,
     };
 }
 
@@ -41,20 +50,28 @@ static void mark_worker(ps_shard *shard, uint32_t s, uint32_t w)
     if (--*pending > 0) {
         return;
     }
-    ++*done;
+    *done = UINT64_MAX;
     for (uint32_t i = 0; i < worker->held_count; i++) {
-        *pending += shard->next[(size_t)worker->held[i] * shard->slice_count + s] == *done;
+        uint64_t next = shard->next[(size_t)worker->held[i] * shard->slice_count + s];
+
+        if (next < *done) {
+            *done = next;
+            *pending = 0;
+        }
+        *pending += next == *done;
     }
     if (was_least) {
         find_least(shard, s);
     }
 }
 
-void shard_mark(ps_shard *shard, uint32_t s, uint32_t k)
+void shard_mark(ps_shard *shard, uint32_t s, uint32_t k, uint64_t to)
 {
     uint64_t *next = shard->next + (size_t)k * shard->slice_count;
-    uint64_t clock = next[s]++;
+    uint64_t clock = next[s];
 
+    assert(to > clock);
+    next[s] = to;
     for (uint32_t i = shard->holder_at[k]; i < shard->holder_at[k + 1]; i++) {
         uint32_t w = shard->holder[i];
 
@@ -63,15 +80,34 @@ void shard_mark(ps_shard *shard, uint32_t s, uint32_t k)
         }
     }
     if (clock == shard->whole[k] && --shard->left[k] == 0) {
-        shard->whole[k]++;
+        shard->whole[k] = UINT64_MAX;
         for (uint32_t i = 0; i < shard->slice_count; i++) {
+            if (next[i] < shard->whole[k]) {
+                shard->whole[k] = next[i];
+                shard->left[k] = 0;
+            }
             shard->left[k] += next[i] == shard->whole[k];
         }
     }
 }
 
+/* Is contributor k of somebody who is not lost? */
+static bool is_live(const ps_shard *shard, uint32_t k)
+{
+    for (uint32_t i = shard->holder_at[k]; i < shard->holder_at[k + 1]; i++) {
+        if (!shard->worker[shard->holder[i]].is_lost) {
+            return true;
+        }
+    }
+    return false;
+}
+
 void shard_forget(ps_shard *shard, uint32_t w)
 {
+    shard->live = 0;
+    for (uint32_t k = 0; k < shard->contributors; k++) {
+        shard->live += is_live(shard, k);
+    }
     for (uint32_t s = 0; s < shard->slice_count; s++) {
         shard->done[(size_t)s * shard->workers + w] = UINT64_MAX;
         find_least(shard, s);
@@ -79,12 +115,22 @@ void shard_forget(ps_shard *shard, uint32_t w)
     }
 }
 
+/* The clock of slice s that is not complete. */
+static uint64_t clock_of(const ps_shard *shard, uint32_t s)
+{
+    const shard_slice *slice = &shard->slices[s];
+
+    return shard->policy->has_rounds && slice->least != UINT64_MAX ? slice->clock : slice->least;
+}
+
 uint64_t ps_shard_clock(const ps_shard *shard)
 {
     uint64_t least = UINT64_MAX;
 
     for (uint32_t s = 0; s < shard->slice_count; s++) {
-        least = shard->slices[s].least < least ? shard->slices[s].least : least;
+        uint64_t clock = clock_of(shard, s);
+
+        least = clock < least ? clock : least;
     }
     return least;
 }
@@ -92,7 +138,7 @@ uint64_t ps_shard_clock(const ps_shard *shard)
 static bool is_missing(const ps_shard *shard, uint32_t w, uint64_t clock)
 {
     for (uint32_t s = 0; s < shard->slice_count; s++) {
-        if (shard->done[(size_t)s * shard->workers + w] == clock) {
+        if (clock_of(shard, s) == clock && shard->done[(size_t)s * shard->workers + w] <= clock) {
             return true;
         }
     }

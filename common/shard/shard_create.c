@@ -115,16 +115,29 @@ static void create_clocks(ps_shard *shard)
     }
 }
 
-/* Asks the policy whether it applies or buffers; see consistency.h. */
-static bool asks_to_buffer(const ps_shard_conf *conf)
+static void create_policy(ps_shard *shard, const ps_shard_conf *conf)
 {
-    uint64_t *done = ps_xcalloc(conf->workers, sizeof *done);
-    ps_clocks clocks = {.workers = conf->workers, .done = done};
-    float scale;
-    ps_verdict verdict = conf->policy->on_push(&conf->policy_params, &clocks, 0, 0, &scale);
+    const ps_consistency *policy = conf->policy;
+    size_t words = policy->words == NULL ? 0 : policy->words(conf->workers, conf->contributors);
 
-    free(done);
-    return verdict == PS_BUFFER;
+    assert(!policy->has_rounds || policy->closes != NULL);
+    assert(!policy->leaves_behind || policy->has_rounds);
+    assert(!policy->is_deterministic || !policy->survives_loss); /* a turn would never come */
+    shard->policy = policy;
+    shard->policy_params = conf->policy_params;
+    shard->buffers = policy->closes != NULL;
+    shard->in_order = shard->buffers && policy->is_deterministic;
+    shard->words = ps_xcalloc(words * conf->slice_count, sizeof *shard->words);
+    for (uint32_t s = 0; s < conf->slice_count && words > 0; s++) {
+        shard->slices[s].state = shard->words + words * s;
+    }
+    for (uint32_t k = 0; policy->leaves_behind && k < conf->contributors; k++) {
+        assert(shard->holder_at[k + 1] - shard->holder_at[k] == 1);
+    }
+    /* One contributor's sum is what it sent, if the step follows at once. */
+    if (shard->buffers && (conf->contributors > 1 || !shard->in_order)) {
+        shard->sums = zeros(shard->value_count);
+    }
 }
 
 ps_shard *ps_shard_create(const ps_shard_conf *conf)
@@ -135,9 +148,8 @@ ps_shard *ps_shard_create(const ps_shard_conf *conf)
     shard->slice_count = conf->slice_count;
     shard->contributors = conf->contributors;
     shard->workers = conf->workers;
+    shard->live = conf->contributors;
     shard->policy = conf->policy;
-    shard->policy_params = conf->policy_params;
-    shard->buffers = asks_to_buffer(conf);
     shard->optim = conf->optim;
     shard->optim_params = conf->optim_params;
     shard->merge_scale = conf->merge_scale;
@@ -146,10 +158,8 @@ ps_shard *ps_shard_create(const ps_shard_conf *conf)
     create_workers(shard, conf);
     create_holders(shard);
     create_clocks(shard);
+    create_policy(shard, conf);
     shard->state = zeros(shard->value_count * (conf->optim != NULL ? conf->optim->slots : 0));
-    if (shard->buffers && conf->contributors > 1) {
-        shard->sums = zeros(shard->value_count);
-    }
     shard->scratch = zeros(PS_CODEC_VALUES);
     ps_park_init(&shard->park);
     return shard;
@@ -177,6 +187,7 @@ void ps_shard_destroy(ps_shard *shard)
     free(shard->worker);
     free(shard->holder_at);
     free(shard->holder);
+    free(shard->words);
     free(shard->next);
     free(shard->done);
     free(shard->pending);

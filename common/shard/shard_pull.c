@@ -29,6 +29,17 @@ void shard_changed(ps_shard *shard, uint32_t s)
     }
 }
 
+/* Nobody can be due for more than the round after the open one. */
+static bool is_too_early(const ps_shard *shard, uint64_t clock)
+{
+    for (uint32_t s = 0; shard->policy->leaves_behind && s < shard->slice_count; s++) {
+        if (clock > shard->slices[s].clock + 1) {
+            return true;
+        }
+    }
+    return false;
+}
+
 ps_status ps_shard_pull_begin(ps_shard *shard, uint32_t worker, uint64_t clock)
 {
     shard_wish *wish;
@@ -48,6 +59,10 @@ ps_status ps_shard_pull_begin(ps_shard *shard, uint32_t worker, uint64_t clock)
         return ps_fail(PS_FAILED_PRECONDITION, "clock %llu asked for, %llu is not answered yet",
                        (unsigned long long)clock, (unsigned long long)wish->clock);
     }
+    if (is_too_early(shard, clock)) {
+        return ps_fail(PS_OUT_OF_RANGE, "clock %llu asked for, %llu is not complete",
+                       (unsigned long long)clock, (unsigned long long)ps_shard_clock(shard));
+    }
     shard->waiting += wish->is_open ? 0 : 1;
     wish->clock = clock;
     wish->has_asked = true;
@@ -57,6 +72,9 @@ ps_status ps_shard_pull_begin(ps_shard *shard, uint32_t worker, uint64_t clock)
     memset(wish->unchecked, 0xff, word_count(shard) * sizeof *wish->unchecked);
     if (shard->slice_count % 64 != 0) {
         wish->want[word_count(shard) - 1] = (UINT64_C(1) << (shard->slice_count % 64)) - 1;
+    }
+    if (shard->policy->leaves_behind) {
+        shard_leave_out(shard, worker, clock);
     }
     return ps_ok();
 }

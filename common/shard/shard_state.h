@@ -15,12 +15,17 @@ typedef struct shard_slice {
     uint64_t version; /* updates applied */
     uint64_t least;   /* smallest of done */
 
-    /* Of a buffering policy: the clock being summed. Contributors below `turn`
-     * are in the sum or dropped; parked ones are all above it, in order. */
+    /* Of a buffering policy: rounds closed, and the open sum. Where sums are
+     * formed in order, contributors below `turn` are in it or dropped, and
+     * parked ones are all above it, in order. */
     uint64_t clock;
     uint32_t turn;
-    const float *sum; /* (n) of those before the turn that were not dropped; NULL: none */
+    uint32_t in;      /* contributions in the sum, or parked for it */
+    int64_t first_us; /* when the first of them came */
+    const float *sum; /* (n) of those that are not parked; NULL: none */
     ps_parked *parked;
+
+    uint64_t *state; /* the policy's words */
 
     ps_buf *weights; /* (n) float32; while others read them, written nowhere but in a copy */
 
@@ -42,6 +47,7 @@ typedef struct shard_wish {
 
 typedef struct shard_worker {
     bool is_lost;
+    ps_shard_worker_counters counters;
     uint32_t held_count;
     uint32_t *held; /* (held_count): contributors, ascending */
     shard_wish wish;
@@ -51,7 +57,10 @@ struct ps_shard {
     uint32_t slice_count, contributors, workers;
     const ps_consistency *policy;
     ps_params policy_params;
-    bool buffers; /* what the policy does with contributions */
+    bool buffers;   /* the policy does, and steps when a sum closes */
+    bool in_order;  /* sums are formed in the order of contributors */
+    int64_t now_us; /* as far as it was told */
+    uint32_t live;  /* contributors that somebody who is not lost holds */
     const ps_optim *optim;
     ps_params optim_params;
     float merge_scale;
@@ -62,10 +71,11 @@ struct ps_shard {
     uint32_t *holder_at; /* (K + 1): holders of k are holder[holder_at[k] .. holder_at[k + 1]) */
     uint32_t *holder;
 
-    /* next: clocks of this contributor that are in. done: least of next over
-     * what the worker holds, UINT64_MAX if nobody waits for it. pending: how
-     * many of those are at done. whole: least of next over the slices; left:
-     * how many are at it. given: version of the slice that the worker has. */
+    /* next: the first clock of this contributor that is not in and may still come. done: least of
+     * next over what the worker holds, UINT64_MAX if nobody waits for it. pending: how many of
+     * those are at done. whole: least of next over the slices; left: how many are at it. given:
+     * version of the slice that the worker has. */
+    uint64_t *words;   /* (S, words): the policy's */
     uint64_t *next;    /* (K, S) */
     uint64_t *done;    /* (S, W) */
     uint32_t *pending; /* (S, W) */
@@ -88,10 +98,30 @@ struct ps_shard {
 
 /* What the policy may see of slice s. */
 ps_clocks shard_clocks_of(const ps_shard *shard, uint32_t s);
-/* The next clock of contributor k is in for slice s. */
-void shard_mark(ps_shard *shard, uint32_t s, uint32_t k);
+/* Nothing more will come of contributor k to slice s for clocks before `to`,
+ * which is above its next. */
+void shard_mark(ps_shard *shard, uint32_t s, uint32_t k, uint64_t to);
 /* Nobody waits for worker w any more. */
 void shard_forget(ps_shard *shard, uint32_t w);
+
+/* shard_step.c */
+
+/* Steps slice s on one contribution: w -= scale * step(x * merge_scale). */
+void shard_apply(ps_shard *shard, uint32_t s, const Psgd__V1__Encoding *head, const uint8_t *bytes,
+                 size_t len, float scale);
+/* Adds a contribution of k, whose clock was checked, to the open sum of slice s,
+ * or parks it for its turn: then false. */
+bool shard_buffer(ps_shard *shard, uint32_t s, uint32_t k, const Psgd__V1__Encoding *head,
+                  const uint8_t *bytes, size_t len);
+/* Closes what is whole by now of slice s. After every change of a buffering
+ * shard's clocks. */
+void shard_close(ps_shard *shard, uint32_t s);
+
+/* shard.c */
+
+/* Worker brings nothing more to clocks before `clock`, which is at most one above
+ * the open round. Under a policy that leaves behind. */
+void shard_leave_out(ps_shard *shard, uint32_t worker, uint64_t clock);
 
 /* shard_pull.c */
 

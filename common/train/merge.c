@@ -49,6 +49,7 @@ ps_shard *ps_merge_shard(const ps_plan *plan, const uint32_t *slices, uint32_t c
 
 bool ps_merge_may_overtake(const ps_plan *plan)
 {
-    return plan->update->per_block && plan->update_facts.redundancy > 1 &&
-           plan->policy->is_deterministic;
+    return plan->policy->leaves_behind ||
+           (plan->update->per_block && plan->update_facts.redundancy > 1 &&
+            plan->policy->is_deterministic);
 }

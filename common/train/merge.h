@@ -11,8 +11,8 @@
 ps_shard *ps_merge_shard(const ps_plan *plan, const uint32_t *slices, uint32_t count,
                          const float *weights);
 
-/* May a worker find that others brought its part of a step and went on? Only
- * with redundancy, where one holder of a block is enough. */
+/* May a worker find that a step went on without it? With redundancy, where one
+ * holder of a block is enough, and under policies that leave workers behind. */
 bool ps_merge_may_overtake(const ps_plan *plan);
 
 #endif

@@ -409,6 +409,18 @@ static void take_log(ps_peer *p, const Psgd__V1__HeartbeatRequest *beat,
     }
 }
 
+/* Tells a server which workers it need not wait for. */
+static void name_lost(const ps_attempt *a, Psgd__V1__HeartbeatResponse *answer)
+{
+    for (size_t i = 0; i < a->commit.count && answer->n_lost_workers < PS_LOST_MAX; i++) {
+        const ps_member *m = &a->commit.members[i];
+
+        if (m->role == PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER && m->is_lost) {
+            answer->lost_workers[answer->n_lost_workers++] = m->rank;
+        }
+    }
+}
+
 void ps_attempt_beat(ps_attempt *a, const Psgd__V1__HeartbeatRequest *beat,
                      Psgd__V1__HeartbeatResponse *answer)
 {
@@ -428,6 +440,9 @@ void ps_attempt_beat(ps_attempt *a, const Psgd__V1__HeartbeatRequest *beat,
     }
     if (holds) {
         take_log(&a->peers[i], beat, answer);
+        if (a->commit.members[i].role == PSGD__V1__NODE_ROLE__NODE_ROLE_PSERVER) {
+            name_lost(a, answer);
+        }
         if (a->commit.members[i].is_lost || a->commit.members[i].is_releasing) {
             answer->directive = PSGD__V1__NODE_DIRECTIVE__NODE_DIRECTIVE_ABORT;
         } else if (beat->progress) {

@@ -22,7 +22,10 @@ void ps_attempt_adopt(ps_live *job);
  * stays as it is stored. */
 void ps_attempt_drop(ps_attempt *a);
 
-/* A heartbeat of a member's process, whether it is about this attempt or not. */
+enum { PS_LOST_MAX = 256 }; /* as many workers as a job may have */
+
+/* A heartbeat of a member's process, whether it is about this attempt or not.
+ * answer->lost_workers is (PS_LOST_MAX). */
 void ps_attempt_beat(ps_attempt *a, const Psgd__V1__HeartbeatRequest *beat,
                      Psgd__V1__HeartbeatResponse *answer);
 /* A member registered; another incarnation is another process. */

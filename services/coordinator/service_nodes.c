@@ -115,6 +115,7 @@ void ps_serve_heartbeat(void *service, const ProtobufCMessage *request, ps_paylo
 {
     const Psgd__V1__HeartbeatRequest *q = (const void *)request;
     Psgd__V1__HeartbeatResponse reply = PSGD__V1__HEARTBEAT_RESPONSE__INIT;
+    uint32_t lost[PS_LOST_MAX];
     ps_coordinator *c = service;
     ps_node_entry *node = ps_nodes_find(&c->nodes, q->node_id);
     bool was_idle = node && ps_node_is_idle(node);
@@ -128,6 +129,7 @@ void ps_serve_heartbeat(void *service, const ProtobufCMessage *request, ps_paylo
                   st.text);
         return;
     }
+    reply.lost_workers = lost;
     told = q->job_id[0] ? ps_coordinator_find(c, q->job_id) : NULL;
     if (q->job_id[0] != '\0' &&
         (!told || !told->attempt || ps_attempt_number(told->attempt) != q->attempt ||

@@ -5,8 +5,7 @@
 
 static void *create(ps_loop *loop, const ps_faults *faults)
 {
-    (void)loop;
-    return ps_pserver_create(faults->drop_ack);
+    return ps_pserver_create(loop, faults->drop_ack);
 }
 
 static void set_node(void *state, ps_node *node)

@@ -4,6 +4,7 @@
  * pulls, and is collected from whether it has finished or not. */
 #include "services/pserver/pserver.h"
 
+#include "common/base/log.h"
 #include "common/base/xalloc.h"
 #include "common/train/merge.h"
 #include "services/pserver/streams.h"
@@ -16,6 +17,9 @@ struct ps_pserver {
     ps_streams *streams;
     ps_shard *shard;  /* NULL: idle */
     bool is_complete; /* all contributions of the session are in */
+    /* what counters() lends to an answer */
+    uint64_t bins[PS_SHARD_BINS];
+    Psgd__V1__WorkerShare *shares, **share_ptrs; /* (worker_count) */
 };
 
 static void complete(void *arg)
@@ -29,11 +33,11 @@ static void complete(void *arg)
     }
 }
 
-ps_pserver *ps_pserver_create(uint64_t drop_ack)
+ps_pserver *ps_pserver_create(ps_loop *loop, uint64_t drop_ack)
 {
     ps_pserver *p = ps_xcalloc(1, sizeof *p);
 
-    p->streams = ps_streams_create(drop_ack, complete, p);
+    p->streams = ps_streams_create(loop, drop_ack, complete, p);
     return p;
 }
 
@@ -41,6 +45,8 @@ void ps_pserver_destroy(ps_pserver *p)
 {
     if (p != NULL) {
         ps_streams_destroy(p->streams);
+        free(p->shares);
+        free(p->share_ptrs);
         free(p);
     }
 }
@@ -69,6 +75,10 @@ static ps_status prepare(void *state, ps_session *session)
 
     p->is_complete = false;
     p->shard = ps_pserver_shard(session);
+    free(p->shares);
+    free(p->share_ptrs);
+    p->shares = ps_xcalloc(session->worker_count, sizeof *p->shares);
+    p->share_ptrs = ps_xcalloc(session->worker_count, sizeof *p->share_ptrs);
     ps_streams_open(p->streams, session, p->shard);
     return ps_ok();
 }
@@ -106,9 +116,47 @@ static void collect(void *state)
                        weights);
 }
 
+static void lose(void *state, uint32_t worker)
+{
+    ps_pserver *p = state;
+    ps_status st;
+
+    if (p->shard == NULL || ps_shard_is_lost(p->shard, worker)) {
+        return;
+    }
+    st = ps_streams_lose(p->streams, worker);
+    if (ps_is_ok(&st)) {
+        ps_log(PS_LOG_WARN, "pserver", "worker %u is lost, going on without it", worker);
+    } else { /* the job ends, the coordinator says so next */
+        ps_log(PS_LOG_WARN, "pserver", "%s", st.text);
+    }
+}
+
+/* What each worker brought, and how stale it was. */
+static void fill_shares(ps_pserver *p, Psgd__V1__ServerCounters *out)
+{
+    uint32_t count = ps_node_session(p->node)->worker_count;
+
+    memcpy(p->bins, ps_shard_counters_of(p->shard)->staleness_bins, sizeof p->bins);
+    for (uint32_t w = 0; w < count; w++) {
+        const ps_shard_worker_counters *c = ps_shard_worker_counters_of(p->shard, w);
+
+        psgd__v1__worker_share__init(&p->shares[w]);
+        p->shares[w].applied = c->applied;
+        p->shares[w].dropped = c->dropped;
+        p->shares[w].left_out = c->left_out;
+        p->shares[w].lost = ps_shard_is_lost(p->shard, w);
+        p->share_ptrs[w] = &p->shares[w];
+    }
+    out->staleness_bins = p->bins;
+    out->n_staleness_bins = PS_SHARD_BINS;
+    out->workers = p->share_ptrs;
+    out->n_workers = count;
+}
+
 static void counters(void *state, Psgd__V1__ServerCounters *out)
 {
-    const ps_pserver *p = state;
+    ps_pserver *p = state;
     const ps_shard_counters *c;
     ps_traffic traffic;
 
@@ -129,6 +177,11 @@ static void counters(void *state, Psgd__V1__ServerCounters *out)
     out->version = ps_shard_value_count(p->shard) > 0 ? ps_shard_clock(p->shard) : 0;
     out->staleness_max = c->staleness_max;
     out->staleness_sum = c->staleness_sum;
+    out->dropped = c->dropped;
+    out->late = c->late;
+    out->left_out = c->left_out;
+    out->open = ps_shard_open(p->shard);
+    fill_shares(p, out);
 }
 
 const ps_role_hooks ps_pserver_hooks = {
@@ -138,5 +191,6 @@ const ps_role_hooks ps_pserver_hooks = {
     .run = run,
     .release = release,
     .collect = collect,
+    .lose = lose,
     .counters = counters,
 };

@@ -8,8 +8,8 @@
 
 typedef struct ps_pserver ps_pserver;
 
-/* `drop_ack` as in streams.h. */
-ps_pserver *ps_pserver_create(uint64_t drop_ack);
+/* `loop` and `drop_ack` as in streams.h. */
+ps_pserver *ps_pserver_create(ps_loop *loop, uint64_t drop_ack);
 void ps_pserver_destroy(ps_pserver *p); /* holds no session */
 
 /* For ps_node_start, with the server as state and its service beside; then

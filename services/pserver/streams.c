@@ -2,14 +2,31 @@
 /* streams.c - see streams.h: who speaks, what is counted, life and end. */
 #include "services/pserver/streams_impl.h"
 
+#include "common/base/clock.h"
+#include "common/base/container_of.h"
 #include "common/base/xalloc.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-ps_streams *ps_streams_create(uint64_t drop_ack, void (*complete)(void *arg), void *arg)
+static void on_due(ps_event *self, bool ok)
+{
+    ps_streams *s = PS_CONTAINER_OF(self, ps_streams, due.event);
+
+    if (ok && s->shard != NULL) {
+        ps_shard_tick(s->shard, ps_clock_us());
+        ps_streams_pump(s);
+        ps_streams_changed(s);
+    }
+}
+
+ps_streams *ps_streams_create(ps_loop *loop, uint64_t drop_ack, void (*complete)(void *arg),
+                              void *arg)
 {
     ps_streams *s = ps_xcalloc(1, sizeof *s);
+
+    s->loop = loop;
+    s->due.event.fire = on_due;
 
     s->drop_ack = drop_ack;
     s->complete = complete;
@@ -54,6 +71,48 @@ void ps_streams_count_out(ps_streams *s, const ProtobufCMessage *head, size_t pa
 {
     s->traffic.messages_out++;
     s->traffic.bytes_out += message_bytes(head, payload);
+}
+
+/* --- the shard ------------------------------------------------------------- */
+
+void ps_streams_changed(ps_streams *s)
+{
+    int64_t at_us = ps_shard_deadline(s->shard), now_us;
+
+    if (at_us != INT64_MAX && s->loop != NULL) {
+        now_us = ps_clock_us();
+        ps_loop_after(s->loop, &s->due, at_us > now_us ? at_us - now_us : 0);
+    }
+    if (!s->is_complete && s->complete != NULL &&
+        ps_shard_clock(s->shard) >= s->session->plan->total_steps) {
+        s->is_complete = true;
+        s->complete(s->complete_arg);
+    }
+}
+
+ps_status ps_streams_lose(ps_streams *s, uint32_t worker)
+{
+    ps_status st = ps_shard_lose_worker(s->shard, worker);
+    streams_peer *p;
+    ps_call *push, *pull;
+
+    if (!ps_is_ok(&st)) {
+        return st;
+    }
+    p = &s->peers[worker];
+    push = p->push;
+    pull = p->pull;
+    p->push = p->pull = NULL;
+    st = ps_fail(PS_ABORTED, "worker %u counts as lost", worker);
+    if (push != NULL) {
+        ps_streams_refuse(push, "WORKER_LOST", st);
+    }
+    if (pull != NULL) {
+        ps_streams_refuse(pull, "WORKER_LOST", st);
+    }
+    ps_streams_pump(s);
+    ps_streams_changed(s);
+    return ps_ok();
 }
 
 /* --- who speaks ------------------------------------------------------------ */
@@ -205,6 +264,9 @@ void ps_streams_close(ps_streams *s, const char *why)
                 ps_streams_refuse(calls[c], "ATTEMPT_OVER", ps_fail(PS_ABORTED, "%s", why));
             }
         }
+    }
+    if (s->loop != NULL) {
+        ps_loop_cancel(s->loop, &s->due);
     }
     free(s->peers);
     s->peers = NULL;

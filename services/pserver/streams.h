@@ -18,11 +18,13 @@
 
 typedef struct ps_streams ps_streams;
 
-/* `drop_ack`: a fault for tests; the push stream breaks instead of carrying
+/* `loop` tells the time to policies that have deadlines; NULL: they close nothing
+ * by time. `drop_ack`: a fault for tests; the push stream breaks instead of carrying
  * each Nth acknowledgement, but not twice the same one. 0: none. `complete`
  * (optional) is called once a session, when the contributions of all steps are
  * in. */
-ps_streams *ps_streams_create(uint64_t drop_ack, void (*complete)(void *arg), void *arg);
+ps_streams *ps_streams_create(ps_loop *loop, uint64_t drop_ack, void (*complete)(void *arg),
+                              void *arg);
 void ps_streams_destroy(ps_streams *s); /* closed; NULL is allowed */
 
 /* The service; `s` is its state. Calls are refused until open. */
@@ -33,8 +35,9 @@ ps_service ps_streams_service(ps_streams *s);
 void ps_streams_open(ps_streams *s, const ps_session *session, ps_shard *shard);
 void ps_streams_close(ps_streams *s, const char *why);
 
-/* A worker is lost and will not be waited for: pulls may go on. */
-void ps_streams_pump(ps_streams *s);
+/* A worker is lost: its streams end, and nobody waits for it any more. Again is
+ * OK; FAILED_PRECONDITION if the policy does not go on without it. */
+PS_MUST_USE ps_status ps_streams_lose(ps_streams *s, uint32_t worker);
 
 /* Since open; bytes of messages with their 5-byte prefix. */
 ps_traffic ps_streams_traffic(const ps_streams *s);

@@ -26,6 +26,7 @@ typedef struct streams_peer {
 } streams_peer;
 
 struct ps_streams {
+    ps_loop *loop;             /* NULL: no timer */
     const ps_session *session; /* NULL: closed */
     ps_shard *shard;
     uint32_t peer_count;
@@ -34,6 +35,7 @@ struct ps_streams {
     void (*complete)(void *arg);
     void *complete_arg;
     bool is_complete; /* complete was called */
+    ps_timer due;     /* the shard's deadline */
     ps_traffic traffic;
     uint64_t waits;
     uint8_t scratch[PS_CODEC_VALUES * 8];
@@ -54,6 +56,11 @@ void ps_streams_replace(ps_call **slot);
 
 void ps_streams_refuse(ps_call *call, const char *reason, ps_status why);
 const char *ps_streams_reason(const ps_status *st); /* of what the shard refuses */
+
+/* Sends what may be sent of all answers. */
+void ps_streams_pump(ps_streams *s);
+/* The shard was changed: arms its deadline, and says so if all steps are complete. */
+void ps_streams_changed(ps_streams *s);
 
 void ps_streams_count_in(ps_streams *s, const ProtobufCMessage *head, const ps_payload *payload);
 void ps_streams_count_out(ps_streams *s, const ProtobufCMessage *head, size_t payload);

@@ -86,7 +86,12 @@ static void on_pull(void *arg, const ProtobufCMessage *message, ps_payload *payl
         return;
     }
     ps_call_read(call, on_pull, p);
-    pump(p);
+    if (s->session->plan->policy->leaves_behind) { /* a wish may close what waited for it */
+        ps_streams_pump(s);
+        ps_streams_changed(s);
+    } else {
+        pump(p);
+    }
     if (ps_shard_is_waiting(s->shard, p->rank) && ps_call_can_send(call)) {
         s->waits++; /* nothing more to send, yet not whole */
     }

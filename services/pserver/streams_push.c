@@ -2,6 +2,7 @@
 /* streams_push.c - see streams.h: contributions in, acknowledgements out. */
 #include "services/pserver/streams_impl.h"
 
+#include "common/base/clock.h"
 #include "common/base/log.h"
 
 /* Takes the slices of one message. On failure those before the bad one are in,
@@ -41,16 +42,6 @@ static ps_status take(ps_streams *s, const streams_peer *p,
         return ps_fail(PS_DATA_LOSS, "payload: %zu bytes that belong to no slice", len - at);
     }
     return st;
-}
-
-/* After a contribution to the last step. */
-static void check_complete(ps_streams *s)
-{
-    if (!s->is_complete && s->complete != NULL &&
-        ps_shard_clock(s->shard) >= s->session->plan->total_steps) {
-        s->is_complete = true;
-        s->complete(s->complete_arg);
-    }
 }
 
 static void on_push(void *arg, const ProtobufCMessage *message, ps_payload *payload, ps_call *call);
@@ -116,7 +107,7 @@ static void on_push(void *arg, const ProtobufCMessage *message, ps_payload *payl
     streams_peer *p = arg;
     ps_streams *s = p->streams;
     uint32_t contributor;
-    bool is_last_step;
+    bool may_complete;
     ps_status st;
 
     if (req == NULL) { /* the worker is done */
@@ -130,7 +121,8 @@ static void on_push(void *arg, const ProtobufCMessage *message, ps_payload *payl
         return;
     }
     contributor = s->session->plan->update->per_block ? req->block : p->rank;
-    is_last_step = req->clock + 1 >= s->session->plan->total_steps;
+    may_complete = req->clock + 1 >= s->session->plan->total_steps;
+    ps_shard_tick(s->shard, ps_clock_us());
     st = take(s, p, req, contributor, payload);
     if (!ps_is_ok(&st)) {
         p->push = NULL;
@@ -145,8 +137,8 @@ static void on_push(void *arg, const ProtobufCMessage *message, ps_payload *payl
         ps_call_read(call, on_push, p); /* the message is gone now */
     }
     ps_streams_pump(s);
-    if (is_last_step) {
-        check_complete(s);
+    if (may_complete || s->session->plan->policy->closes_at != NULL) {
+        ps_streams_changed(s);
     }
 }
 

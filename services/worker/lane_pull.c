@@ -2,6 +2,8 @@
 /* lane_pull.c - the pull stream of a lane: wishes out, weights in. */
 #include "services/worker/server_exchange_impl.h"
 
+#include "common/train/merge.h"
+
 #include <string.h>
 
 /* The answer broke the contract: the session cannot go on. */
@@ -118,7 +120,7 @@ static void on_message(void *arg, const ProtobufCMessage *head, ps_payload *payl
     }
     lane->wish_left -= (uint32_t)reply->n_slices;
     lane->wish_open = lane->wish_left > 0;
-    if (lane->x->plan->policy->is_deterministic && reply->version > reply->clock) {
+    if (ps_merge_may_overtake(lane->x->plan) && reply->version > reply->clock) {
         ps_gate_overtake(&lane->x->gate, reply->clock);
     }
     ps_gate_lane_brought(&lane->x->gate, lane->server, lane->slices, count, reply->clock,

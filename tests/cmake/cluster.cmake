@@ -18,6 +18,7 @@ endfunction()
 
 ps_cluster_test(basic 120)
 ps_cluster_test(codecs 240)
+ps_cluster_test(consistency 600)
 ps_cluster_test(data 240)
 ps_cluster_test(death 600)
 ps_cluster_test(init 240)

@@ -3,6 +3,7 @@ add_library(ps_shard_world STATIC support/shard_world.c)
 target_link_libraries(ps_shard_world PUBLIC ps_shard)
 ps_test(unit test_shard ps_shard_world)
 ps_test(unit test_shard_pull ps_shard_world)
+ps_test(unit test_shard_policies ps_shard_world)
 ps_test(unit test_shard_model ps_shard_world)
 
 add_executable(bench_shard bench/bench_shard.c)

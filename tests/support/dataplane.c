@@ -129,7 +129,7 @@ void dp_server_start(dp_server *s, side *on, dp_job *job, uint32_t rank, uint64_
     session_init(job, rank, &s->session);
     dp_gather(&job->plan->layout, rank, job->weights, s->session.weights);
     s->shard = ps_pserver_shard(&s->session);
-    s->streams = ps_streams_create(drop_ack, NULL, NULL);
+    s->streams = ps_streams_create(on->loop, drop_ack, NULL, NULL);
     s->service = ps_streams_service(s->streams);
     side_run(on, open_streams, s);
     snprintf(job->addresses[rank], sizeof job->addresses[rank], "%s", s->address);

@@ -36,7 +36,7 @@ static void server_begin(server *s, const char *json, uint64_t drop_ack)
     ps_service service;
 
     memset(s, 0, sizeof *s);
-    s->pserver = ps_pserver_create(drop_ack);
+    s->pserver = ps_pserver_create(NULL, drop_ack);
     service = ps_pserver_service(s->pserver);
     nw_begin(&s->w, &ps_pserver_hooks, s->pserver, &service, 1, NULL);
     nw_run(&s->w, tell_node, s);

@@ -178,7 +178,15 @@ static void each_wrong_field_is_named_with_what_is_allowed(void **state)
     assert_refused("{\"optimizer\":{\"rule\":{\"params\":{\"lr\":\"NaN\"}}}}",
                    "spec.optimizer.rule.params.lr", "nan");
     assert_refused("{\"update\":{\"name\":\"median\"}}", "spec.update.name", "gradient_average");
-    assert_refused("{\"consistency\":{\"name\":\"dssp\"}}", "spec.consistency.name", "ssp");
+    assert_refused("{\"consistency\":{\"name\":\"essp\"}}", "spec.consistency.name", "ssp");
+    assert_refused("{\"workers\":2,\"consistency\":{\"name\":\"backup\",\"params\":"
+                   "{\"backups\":2}}}",
+                   "spec.consistency.params", "fewer than the 2");
+    assert_refused("{\"workers\":2,\"consistency\":{\"name\":\"quorum\",\"params\":"
+                   "{\"quorum\":3}}}",
+                   "spec.consistency.params", "at most the 2");
+    assert_refused("{\"consistency\":{\"name\":\"dssp\",\"params\":{\"lower\":16}}}",
+                   "spec.consistency.params", "lower = 16 to");
     assert_refused("{\"consistency\":{\"name\":\"ssp\",\"params\":{\"bound\":1.5}}}",
                    "spec.consistency.params.bound", "whole numbers");
     assert_refused("{\"codec\":{\"up\":{\"name\":\"zip\"}}}", "spec.codec.up.name", "int8");

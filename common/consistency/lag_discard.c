@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* lag_discard.c - asynchronous, but a contribution that lags too far is dropped
+ * (async_lagged_grad_discard_ratio of PaddlePaddle's v2 parameter server).
+ *
+ *   S += 1              for each contribution, also those that are dropped
+ *   lag = S - mark[k];  mark[k] = S
+ *   dropped if lag >= floor(contributors * ratio)
+ *
+ * A ratio of 1 or less counts as 1.5, as there. With contributors of one speed
+ * the lag is their number. There, S and the marks were forgotten whenever
+ * statistics were printed; here never.
+ *
+ * Kept: S, and the mark of each contributor. */
+#include "common/consistency/rounds.h"
+
+#include <math.h>
+
+enum { RATIO };
+enum { SEEN, MARKS };
+
+static const double least_ratio = 1.0, usual_ratio = 1.5;
+
+static const ps_param lag_discard_params[] = {
+    {.name = "ratio",
+     .value = 1.5,
+     .min = 0,
+     .max = 1000000,
+     .help = "a contribution is dropped when so many times the number of contributors have come "
+             "since the last one of the same contributor; 1 or less counts as 1.5"},
+    {.name = NULL},
+};
+
+static size_t lag_discard_words(uint32_t workers, uint32_t contributors)
+{
+    (void)workers;
+    return (size_t)contributors + MARKS;
+}
+
+static ps_verdict lag_discard_on_push(const ps_params *params, const ps_clocks *c,
+                                      const ps_arrival *a, float *scale)
+{
+    double ratio = params->v[RATIO] <= least_ratio ? usual_ratio : params->v[RATIO];
+    uint64_t *mark = &c->state[MARKS + a->contributor];
+    uint64_t lag = ++c->state[SEEN] - *mark;
+
+    (void)scale;
+    *mark = c->state[SEEN];
+    return lag >= (uint64_t)floor(c->contributors * ratio) ? PS_DROP : PS_APPLY;
+}
+
+const ps_consistency ps_consistency_lag_discard = {
+    .name = "lag_discard",
+    .summary = "applied on arrival; dropped if `ratio` times the usual number came in between",
+    .params = lag_discard_params,
+    .survives_loss = true,
+    .words = lag_discard_words,
+    .lead = any_lead,
+    .admit = always,
+    .on_push = lag_discard_on_push,
+    .on_pull = always,
+};

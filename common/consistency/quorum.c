@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* quorum.c - synchronous with a deadline (partial collectives of Li et al. 2020,
+ * arXiv 1908.04207; time windows of Bonawitz et al. 2019): a step takes the mean
+ * of what is there when all have come, or when wait_ms have passed since the
+ * first and at least `quorum` are there. What comes later is added to the step
+ * that is open then, so nothing is lost. With wait_ms 0 the quorum alone
+ * decides, with quorum 1 the deadline. */
+#include "common/consistency/rounds.h"
+
+enum { QUORUM, WAIT_MS };
+
+static const ps_param quorum_params[] = {
+    {.name = "quorum",
+     .value = 1,
+     .min = 1,
+     .max = 65536,
+     .is_integer = true,
+     .help = "fewest contributions of a step that goes on without the others"},
+    {.name = "wait_ms",
+     .value = 1000,
+     .min = 0,
+     .max = 3600000,
+     .help = "milliseconds from the first contribution of a step until it does not wait for all"},
+    {.name = NULL},
+};
+
+static ps_status quorum_check(const ps_params *params, uint32_t contributors)
+{
+    if (params->v[QUORUM] > contributors) {
+        return ps_fail(PS_INVALID_ARGUMENT,
+                       "quorum is %.0f; at most the %u contributions of a step are allowed",
+                       params->v[QUORUM], contributors);
+    }
+    return ps_ok();
+}
+
+static ps_verdict quorum_on_push(const ps_params *params, const ps_clocks *c, const ps_arrival *a,
+                                 float *scale)
+{
+    (void)params;
+    (void)c;
+    (void)a;
+    (void)scale;
+    return PS_BUFFER;
+}
+
+static int64_t quorum_closes_at(const ps_params *params, const ps_clocks *c)
+{
+    return c->in >= (uint32_t)params->v[QUORUM] ? c->first_us + us_of_ms(params->v[WAIT_MS])
+                                                : INT64_MAX;
+}
+
+static bool quorum_closes(const ps_params *params, const ps_clocks *c, float *scale)
+{
+    *scale = mean_scale(c);
+    return all_are_in(c) || c->now_us >= quorum_closes_at(params, c);
+}
+
+const ps_consistency ps_consistency_quorum = {
+    .name = "quorum",
+    .summary = "a step waits for all, but after `wait_ms` for no more than `quorum`; late "
+               "contributions join the next step",
+    .params = quorum_params,
+    .survives_loss = true,
+    .has_rounds = true,
+    .leaves_behind = true,
+    .check = quorum_check,
+    .lead = no_lead,
+    .admit = is_its_round,
+    .on_push = quorum_on_push,
+    .on_pull = is_its_round,
+    .closes = quorum_closes,
+    .closes_at = quorum_closes_at,
+};

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* stale_scaled.c - asynchronous with steps that shrink with staleness (Zhang et
+ * al. 2016, arXiv 1511.05950; the polynomial form of Xie et al. 2019, arXiv
+ * 1903.03934): the step of a contribution is multiplied by
+ *
+ *   1 / (1 + max(0, tau - free))^power
+ *
+ * tau is the number of updates that the slice has seen since it was given to the
+ * worker. It is the step that is scaled and not the gradient, so that adam and
+ * its like, which are blind to the scale of gradients, step shorter too. */
+#include "common/consistency/rounds.h"
+
+#include <math.h>
+
+enum { POWER, FREE };
+
+static const ps_param stale_scaled_params[] = {
+    {.name = "power",
+     .value = 1,
+     .min = 0,
+     .max = 8,
+     .help = "exponent; 0: no scaling, 0.5: square root"},
+    {.name = "free",
+     .value = 0,
+     .min = 0,
+     .max = 1000000,
+     .is_integer = true,
+     .help = "staleness that costs nothing; workers - 1 is what workers of one speed have"},
+    {.name = NULL},
+};
+
+static ps_verdict stale_scaled_on_push(const ps_params *params, const ps_clocks *c,
+                                       const ps_arrival *a, float *scale)
+{
+    double tau = (double)a->staleness - params->v[FREE];
+
+    (void)c;
+    *scale = (float)(1.0 / pow(1.0 + (tau > 0 ? tau : 0), params->v[POWER]));
+    return PS_APPLY;
+}
+
+const ps_consistency ps_consistency_stale_scaled = {
+    .name = "stale_scaled",
+    .summary = "applied on arrival, the step divided by (1 + staleness)^`power`; nobody waits",
+    .params = stale_scaled_params,
+    .survives_loss = true,
+    .lead = any_lead,
+    .admit = always,
+    .on_push = stale_scaled_on_push,
+    .on_pull = always,
+};

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""test_consistency.py - every policy over the wire, and what becomes of a job that
+loses a worker under it."""
+import json
+
+from harness import ENDLESS, SLOW, SMALL, ClusterTest, coordinator_pb2, job_pb2, main
+
+LIMIT_MS = int(2000 * SLOW)
+LIMITS = {"leaseMs": LIMIT_MS}
+# Three workers; the numbers make each policy do what only it does.
+POLICIES = {
+    "bsp": {},
+    "ssp": {"bound": 2},
+    "asp": {},
+    "dssp": {"lower": 1, "upper": 6},
+    "backup": {"backups": 1},
+    "quorum": {"quorum": 2, "wait_ms": 5},
+    "half_async": {"merge": 2, "wait_ms": 5},
+    "lag_discard": {"ratio": 1.5},
+    "stale_scaled": {"power": 0.5, "free": 2},
+}
+
+
+class Consistency(ClusterTest):
+    def counters(self, c, job):
+        """Of each server, as the summary has them."""
+        summary = json.loads(c.files(job.id)["summary.json"])
+        return [n["counters"] for n in summary["nodes"] if "counters" in n]
+
+    def check_counts(self, servers, policy):
+        for server in servers:
+            shares = server["workers"]
+            self.assertEqual(len(shares), 3)
+            for key in ("applied", "dropped", "left_out"):
+                self.assertEqual(int(server[key]), sum(int(w[key]) for w in shares), key)
+            self.assertEqual(int(server["applied"]), sum(map(int, server["staleness_bins"])))
+            if policy not in ("backup", "lag_discard"):
+                self.assertEqual(int(server["dropped"]), 0)
+            if policy != "quorum":
+                self.assertEqual(int(server["late"]), 0)
+            if policy not in ("backup", "quorum"):
+                self.assertEqual(int(server["left_out"]), 0)
+                self.assertEqual(int(server["open"]), 0)
+
+    def train(self, policy):
+        c = self.cluster(workers=3, pservers=2)
+        c.wait_nodes(5)
+        job = c.wait(c.submit({**SMALL, "epochs": 4}, workers=3, pservers=2, consistency={
+            "name": policy, "params": POLICIES[policy]}).id)
+        self.assertEqual(job.state, job_pb2.JOB_STATE_DONE, job.message)
+        self.assertEqual(job.progress.workers_alive, 3)
+        self.assertLess(job.result["loss"], 2.2)
+        self.check_counts(self.counters(c, job), policy)
+
+    def lose(self, policy):
+        c = self.cluster(workers=3, pservers=1)
+        c.wait_nodes(4)
+        job = c.submit(ENDLESS, workers=3, timeouts=LIMITS, consistency={
+            "name": policy, "params": POLICIES[policy]})
+        c.wait(job.id, lambda j: j.progress.step > 5)
+        c.workers[1].kill()
+        if policy == "bsp":
+            job = c.wait(job.id)
+            self.assertEqual(job.state, job_pb2.JOB_STATE_FAILED)
+            self.assertEqual(job.reason, "NODE_LOST")
+            return
+        c.poll("the server knows", lambda: sum(
+            w.lost for w in c.status(c.pservers[0]).counters.workers) == 1)
+        at = c.status(c.workers[0]).progress.step
+        c.poll("the others go on",
+               lambda: all(c.status(w).progress.step > at + 50 for w in (c.workers[0], c.workers[2])))
+        self.assertEqual(c.get(job.id).progress.workers_alive, 2)
+        self.assertIn("is lost, going on without it", c.pservers[0].log())
+        c.api.CancelJob(coordinator_pb2.CancelJobRequest(job_id=job.id), timeout=10)
+        self.assertEqual(c.wait(job.id).state, job_pb2.JOB_STATE_CANCELLED)
+        c.wait_idle([c.workers[0], c.workers[2], *c.pservers])
+
+    def end_without(self, policy):
+        c = self.cluster(workers=3, pservers=2)
+        c.wait_nodes(5)
+        job = c.submit({**SMALL, "epochs": 200}, workers=3, pservers=2, timeouts=LIMITS,
+                       consistency={"name": policy, "params": POLICIES[policy]})
+        c.wait(job.id, lambda j: j.progress.step > 5)
+        c.workers[1].kill()
+        job = c.wait(job.id, seconds=150)
+        self.assertEqual(job.state, job_pb2.JOB_STATE_DONE, job.message)
+        self.assertEqual(job.progress.workers_alive, 2)
+        self.assertEqual(job.progress.step, job.progress.total_steps)
+        self.check_counts(self.counters(c, job), policy)
+        self.assertLess(job.result["loss"], 1)
+
+    def test_an_ssp_job_ends_without_a_lost_worker(self):
+        self.end_without("ssp")
+
+    def test_a_backup_job_ends_without_a_lost_worker(self):
+        self.end_without("backup")
+
+
+for _policy in POLICIES:
+    setattr(Consistency, f"test_{_policy}_trains", lambda self, p=_policy: self.train(p))
+    setattr(Consistency, f"test_{_policy}_when_a_worker_is_lost",
+            lambda self, p=_policy: self.lose(p))
+
+if __name__ == "__main__":
+    main()
