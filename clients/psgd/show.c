@@ -4,6 +4,7 @@
 
 #include "common/base/xalloc.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -69,8 +70,11 @@ void ps_show_result(const Psgd__V1__Job *job, char *text, size_t cap)
 
     text[0] = '\0';
     for (size_t i = 0; i < job->n_result && n < cap; i++) {
-        n += (size_t)snprintf(text + n, cap - n, "%s%s %.4f", i > 0 ? "  " : "",
-                              job->result[i]->key, job->result[i]->value);
+        double value = job->result[i]->value;
+        bool is_count = value >= 2.0 && floor(value) == value;
+
+        n += (size_t)snprintf(text + n, cap - n, "%s%s %.*f", i > 0 ? "  " : "",
+                              job->result[i]->key, is_count ? 0 : 4, value);
     }
     ps_show_plain(text);
 }

@@ -14,6 +14,7 @@
 
 struct ps_report {
     ps_outlet out;
+    size_t value_count; /* metrics of an evaluation */
 };
 
 static ps_status open_report(const char *path, const char *header, ps_report **out)
@@ -39,9 +40,23 @@ ps_status ps_report_open_train(const char *path, ps_report **out)
                        out);
 }
 
-ps_status ps_report_open_eval(const char *path, ps_report **out)
+ps_status ps_report_open_eval(const char *path, const char *const *metrics, size_t metric_count,
+                              ps_report **out)
 {
-    return open_report(path, "epoch,step,loss,accuracy\n", out);
+    ps_strbuf header = {0};
+    ps_status st;
+
+    ps_strbuf_puts(&header, "epoch,step,loss");
+    for (size_t i = 0; i < metric_count; i++) {
+        ps_strbuf_printf(&header, ",%s", metrics[i]);
+    }
+    ps_strbuf_putc(&header, '\n');
+    st = open_report(path, header.data, out);
+    if (ps_is_ok(&st)) {
+        (*out)->value_count = metric_count;
+    }
+    ps_strbuf_fini(&header);
+    return st;
 }
 
 void ps_report_train(ps_report *report, const ps_train_row *row)
@@ -60,11 +75,15 @@ void ps_report_train(ps_report *report, const ps_train_row *row)
 
 void ps_report_eval(ps_report *report, const ps_eval_row *row)
 {
-    char loss[PS_NUMBER_BYTES], accuracy[PS_NUMBER_BYTES];
+    ps_strbuf *rows = &report->out.rows;
+    char number[PS_NUMBER_BYTES];
 
-    ps_strbuf_printf(&report->out.rows, "%u,%llu,%s,%s\n", row->epoch,
-                     (unsigned long long)row->step, ps_number_text(row->loss, loss),
-                     ps_number_text(row->accuracy, accuracy));
+    ps_strbuf_printf(rows, "%u,%llu,%s", row->epoch, (unsigned long long)row->step,
+                     ps_number_text(row->loss, number));
+    for (size_t i = 0; i < report->value_count; i++) {
+        ps_strbuf_printf(rows, ",%s", ps_number_text(row->values[i], number));
+    }
+    ps_strbuf_putc(rows, '\n');
     ps_outlet_flush(&report->out); /* one an epoch */
 }
 

@@ -22,18 +22,20 @@ typedef struct ps_train_row {
     double wait_s;                 /* so far */
 } ps_train_row;
 
-/* A row of EV-{title}-N({id}).csv: epoch,step,loss,accuracy. No times, so that
- * the files of all workers of a synchronous job are equal. */
+/* A row of EV-{title}-N({id}).csv: epoch,step,loss and the job's metrics by their
+ * names. No times, so that the files of all workers of a synchronous job are equal. */
 typedef struct ps_eval_row {
     uint32_t epoch;
     uint64_t step;
-    double loss, accuracy;
+    double loss;
+    const double *values; /* of the metrics, as many as the file was opened with */
 } ps_eval_row;
 
 /* An existing file is replaced. One thread at a time. Numbers have nine digits
  * and a point; lines end in \n. */
 PS_MUST_USE ps_status ps_report_open_train(const char *path, ps_report **out);
-PS_MUST_USE ps_status ps_report_open_eval(const char *path, ps_report **out);
+PS_MUST_USE ps_status ps_report_open_eval(const char *path, const char *const *metrics,
+                                          size_t metric_count, ps_report **out);
 /* Buffered; a row never stays unwritten for more than a second of rows or until close. */
 void ps_report_train(ps_report *report, const ps_train_row *row);
 void ps_report_eval(ps_report *report, const ps_eval_row *row);

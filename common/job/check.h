@@ -56,6 +56,9 @@ bool ps_check_data(ps_check *check, ps_plan *plan);
  * `facts` is NULL when the data set is not known: then sizes are not checked. */
 bool ps_check_model(ps_check *check, ps_plan *plan, const ps_data_facts *facts);
 
+/* The metrics, after the model. */
+void ps_check_metrics(ps_check *check, ps_plan *plan, const ps_data_facts *facts);
+
 /* The update, its rule for local steps, and what it makes of the defaults of
  * the optimizer; before the optimizer. */
 void ps_check_update(ps_check *check, ps_plan *plan);

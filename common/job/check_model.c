@@ -272,11 +272,13 @@ static void check_sizes(ps_check *check, ps_plan *plan, const ps_data_facts *fac
         ps_check_bad(check, "spec.model", "%s", st.text);
         return;
     }
+    plan->outputs = ps_model_output_width(model);
     bytes = (double)ps_model_memory(model) * plan->spec->block_size;
     if (ps_model_param_count(model) == 0 || ps_model_param_count(model) > VALUES_MAX) {
         ps_check_bad(check, "spec.model", "has %zu parameters; 1 to %d are allowed",
                      ps_model_param_count(model), VALUES_MAX);
     } else if (!check_targets(check, plan, facts, ps_model_output_width(model))) {
+        plan->outputs = 0;
     } else if (bytes > activations_max) {
         ps_check_bad(check, "spec.block_size",
                      "is %u; the activations of such a block take %.1f GiB, 4 are allowed",

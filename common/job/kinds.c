@@ -6,6 +6,7 @@
 #include "common/consistency/consistency.h"
 #include "common/data/assign.h"
 #include "common/data/dataset.h"
+#include "common/metric/metric.h"
 #include "common/nn/layer.h"
 #include "common/nn/loss.h"
 #include "common/optim/optim.h"
@@ -108,6 +109,18 @@ static void each_loss(ps_plugin_fn *fn, void *arg)
 }
 const ps_kind ps_kind_loss = {.name = "loss", .each = each_loss};
 
+static void pass_metric(const ps_metric *x, void *arg)
+{
+    pass(arg, x->name, x->summary, x->params);
+}
+static void each_metric(ps_plugin_fn *fn, void *arg)
+{
+    caller c = {fn, arg};
+
+    ps_metric_each(pass_metric, &c);
+}
+const ps_kind ps_kind_metric = {.name = "metric", .each = each_metric};
+
 static void pass_optimizer(const ps_optim *x, void *arg)
 {
     pass(arg, x->name, x->summary, x->params);
@@ -133,7 +146,7 @@ static void each_update(ps_plugin_fn *fn, void *arg)
 const ps_kind ps_kind_update = {.name = "update", .each = each_update};
 
 const ps_kind *const ps_kinds[] = {
-    &ps_kind_assignment, &ps_kind_codec, &ps_kind_consistency, &ps_kind_data,
-    &ps_kind_layer,      &ps_kind_loss,  &ps_kind_optimizer,   &ps_kind_update,
+    &ps_kind_assignment, &ps_kind_codec,  &ps_kind_consistency, &ps_kind_data,   &ps_kind_layer,
+    &ps_kind_loss,       &ps_kind_metric, &ps_kind_optimizer,   &ps_kind_update,
 };
 const size_t ps_kind_count = sizeof ps_kinds / sizeof ps_kinds[0];

@@ -271,6 +271,7 @@ ps_status ps_plan_create(const Psgd__V1__JobSpec *spec, ps_violate_fn *violate, 
     check_timeouts(&check, plan->spec->timeouts);
     (void)ps_check_data(&check, plan);
     (void)ps_check_model(&check, plan, plan->data != NULL ? &plan->facts : NULL);
+    ps_check_metrics(&check, plan, plan->data != NULL ? &plan->facts : NULL);
     check_assignment(&check, plan);
     check_choices(&check, plan);
     ps_check_codecs(&check, plan);

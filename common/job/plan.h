@@ -13,6 +13,7 @@
 #include "common/data/assign.h"
 #include "common/data/dataset.h"
 #include "common/job/layout.h"
+#include "common/metric/metric.h"
 #include "common/nn/model.h"
 #include "common/optim/optim.h"
 #include "common/update/update.h"
@@ -21,6 +22,7 @@
 
 enum {
     PS_PSERVERS_MAX = 64,
+    PS_METRICS_MAX = 16,
     PS_NODE_ADDRESS_MAX = 160 /* bytes of host:port with its NUL */
 };
 
@@ -29,6 +31,12 @@ typedef struct ps_codec_choice {
     const ps_codec *codec;
     ps_params params;
 } ps_codec_choice;
+
+/* A metric with its numbers. */
+typedef struct ps_metric_choice {
+    const ps_metric *metric;
+    ps_params params;
+} ps_metric_choice;
 
 typedef struct ps_plan {
     Psgd__V1__JobSpec *spec; /* every default filled in */
@@ -41,7 +49,12 @@ typedef struct ps_plan {
     ps_layer_spec *layers; /* (layer_count) */
     size_t layer_count;
     const ps_loss *loss;
+    size_t outputs; /* values of the last layer */
     ps_layout layout;
+
+    ps_metric_choice metrics[PS_METRICS_MAX]; /* (metric_count), each once */
+    size_t metric_count;
+    ps_metric_facts metric_facts; /* what they compare */
 
     const ps_assign *assign;
     ps_params assign_params;

@@ -10,8 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { EVAL_BATCH = 250 };
-
 /* The job chooses all these sizes. */
 static ps_status take_memory(ps_trainer *t)
 {
@@ -49,7 +47,9 @@ ps_status ps_trainer_create(const ps_trainer_conf *conf, ps_trainer **out)
     t->conf = *conf;
     t->plan = plan;
     pthread_mutex_init(&t->mutex, NULL);
-    t->batch = plan->spec->block_size > EVAL_BATCH ? plan->spec->block_size : EVAL_BATCH;
+    t->batch =
+        plan->spec->block_size > PS_EVALUATION_BATCH ? plan->spec->block_size : PS_EVALUATION_BATCH;
+    ps_evaluation_init(&t->evaluation, plan);
     st = ps_plan_model(plan, t->batch, &t->model);
     if (ps_is_ok(&st)) {
         st = take_memory(t);
@@ -71,6 +71,7 @@ void ps_trainer_destroy(ps_trainer *t)
     if (t->started) {
         pthread_join(t->thread, NULL);
     }
+    ps_evaluation_fini(&t->evaluation);
     ps_model_destroy(t->model);
     ps_trainer_fini_rounds(t);
     ps_buf_unref(t->grad);
@@ -155,12 +156,31 @@ void ps_trainer_order(ps_trainer *t, uint32_t epoch)
     }
 }
 
+/* Told of what was evaluated. */
+static void report_evaluation(ps_trainer *t, uint32_t epoch)
+{
+    double values[PS_METRICS_MAX];
+    ps_eval_row row = {
+        .epoch = epoch + 1,
+        .step = t->step,
+        .loss = ps_evaluation_loss(&t->evaluation),
+        .values = values,
+    };
+
+    ps_evaluation_values(&t->evaluation, values);
+    ps_trainer_put_eval(t, &row);
+    pthread_mutex_lock(&t->mutex);
+    t->progress.evaluations++;
+    t->progress.eval_loss = row.loss;
+    memcpy(t->progress.eval_values, values, t->plan->metric_count * sizeof *values);
+    pthread_mutex_unlock(&t->mutex);
+    t->last_row_us = ps_clock_us(); /* the next step has not lasted since before */
+}
+
 /* The whole test set on the weights of the clock that comes next. */
 bool ps_trainer_evaluate(ps_trainer *t, uint32_t epoch)
 {
     uint32_t count = ps_dataset_count(t->conf.data, PS_TEST);
-    ps_score score = {0};
-    ps_eval_row row;
 
     if (!ps_gate_wait_weights(t->gate, 0, t->plan->layout.variable_count, t->clock)) {
         return false;
@@ -170,30 +190,17 @@ bool ps_trainer_evaluate(ps_trainer *t, uint32_t epoch)
                epoch + 1, t->plan->spec->epochs);
         return true;
     }
-    for (uint32_t at = 0; at < count && ps_gate_is_open(t->gate); at += EVAL_BATCH) {
-        uint32_t n = count - at < EVAL_BATCH ? count - at : EVAL_BATCH;
+    ps_evaluation_clear(&t->evaluation);
+    for (uint32_t at = 0; at < count && ps_gate_is_open(t->gate); at += PS_EVALUATION_BATCH) {
+        uint32_t n = count - at < PS_EVALUATION_BATCH ? count - at : PS_EVALUATION_BATCH;
 
         ps_dataset_gather(t->conf.data, PS_TEST, NULL, at, n, t->x, t->targets);
-        ps_model_eval(t->model, t->weights, t->x, ps_trainer_targets(t), n, &score);
+        ps_evaluation_add(&t->evaluation, t->model, t->weights, t->x, ps_trainer_targets(t), n);
     }
-    if (score.samples < count) {
+    if (t->evaluation.samples < count) {
         return false;
     }
-    row = (ps_eval_row){
-        .epoch = epoch + 1,
-        .step = t->step,
-        .loss = score.loss_sum / (double)score.samples,
-        .accuracy = (double)score.correct / (double)score.samples,
-    };
-    ps_trainer_put_eval(t, &row);
-    ps_log(PS_LOG_INFO, "trainer", "epoch %u of %u: test loss %.4f, accuracy %.4f", row.epoch,
-           t->plan->spec->epochs, row.loss, row.accuracy);
-    pthread_mutex_lock(&t->mutex);
-    t->progress.evaluations++;
-    t->progress.eval_loss = row.loss;
-    t->progress.eval_accuracy = row.accuracy;
-    pthread_mutex_unlock(&t->mutex);
-    t->last_row_us = ps_clock_us(); /* the next step has not lasted since before */
+    report_evaluation(t, epoch);
     return true;
 }
 

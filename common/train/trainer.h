@@ -26,7 +26,7 @@ typedef struct ps_trainer_progress {
     double loss, accuracy; /* of the last step's blocks */
     uint64_t samples;
     uint32_t evaluations;
-    double eval_loss, eval_accuracy;
+    double eval_loss, eval_values[PS_METRICS_MAX]; /* the last one's; the plan's metrics */
 } ps_trainer_progress;
 
 /* Whose share of what. All pointers are kept. */

@@ -7,6 +7,7 @@
 #include "common/base/clock.h"
 #include "common/base/files.h"
 #include "common/base/log.h"
+#include "common/base/strbuf.h"
 
 #include <stdio.h>
 
@@ -40,6 +41,13 @@ static ps_status open_events(ps_trainer *t)
     return ps_is_ok(&st) ? ps_events_open(path, wall_s(), &t->events) : st;
 }
 
+static void names_of(const ps_plan *plan, const char *names[PS_METRICS_MAX])
+{
+    for (size_t i = 0; i < plan->metric_count; i++) {
+        names[i] = plan->metrics[i].metric->name;
+    }
+}
+
 ps_status ps_trainer_open_reports(ps_trainer *t)
 {
     char path[768];
@@ -52,7 +60,10 @@ ps_status ps_trainer_open_reports(ps_trainer *t)
         st = path_of(t, "EV", ".csv", path, sizeof path);
     }
     if (ps_is_ok(&st)) {
-        st = ps_report_open_eval(path, &t->eval_report);
+        const char *names[PS_METRICS_MAX];
+
+        names_of(t->plan, names);
+        st = ps_report_open_eval(path, names, t->plan->metric_count, &t->eval_report);
     }
     return ps_is_ok(&st) ? open_events(t) : st;
 }
@@ -74,10 +85,23 @@ void ps_trainer_put_train(ps_trainer *t, const ps_train_row *row)
 
 void ps_trainer_put_eval(ps_trainer *t, const ps_eval_row *row)
 {
-    const ps_scalar curves[] = {{"test/loss", row->loss}, {"test/accuracy", row->accuracy}};
+    const ps_plan *plan = t->plan;
+    ps_scalar curves[1 + PS_METRICS_MAX] = {{"test/loss", row->loss}};
+    char tags[PS_METRICS_MAX][64];
+    ps_strbuf said = {0};
 
+    for (size_t i = 0; i < plan->metric_count; i++) {
+        const char *name = plan->metrics[i].metric->name;
+
+        snprintf(tags[i], sizeof tags[i], "test/%s", name);
+        curves[1 + i] = (ps_scalar){tags[i], row->values[i]};
+        ps_strbuf_printf(&said, ", %s %.4f", name, row->values[i]);
+    }
     ps_report_eval(t->eval_report, row);
-    ps_events_add(t->events, wall_s(), row->step, curves, sizeof curves / sizeof curves[0]);
+    ps_events_add(t->events, wall_s(), row->step, curves, 1 + plan->metric_count);
+    ps_log(PS_LOG_INFO, "trainer", "epoch %u of %u: test loss %.4f%s", row->epoch,
+           plan->spec->epochs, row->loss, ps_strbuf_text(&said));
+    ps_strbuf_fini(&said);
 }
 
 static ps_status close_report(ps_report **report)

@@ -7,6 +7,7 @@
 
 #include "common/artifact/events.h"
 #include "common/artifact/report.h"
+#include "common/train/evaluation.h"
 
 #include <pthread.h>
 
@@ -43,6 +44,7 @@ struct ps_trainer {
     float *targets;     /* (batch, target_width) */
     uint32_t *order;    /* (train_count) */
     size_t batch;       /* rows of x */
+    ps_evaluation evaluation;
 
     ps_report *train_report, *eval_report;
     ps_events *events; /* the same for viewers of curves */

@@ -30,7 +30,8 @@ struct ps_worker {
     ps_event trained, closed;
     /* what progress() lends to the heartbeat */
     char whom[160];
-    Psgd__V1__WorkerProgress__MetricsEntry metrics[2], *metric_ptrs[2];
+    Psgd__V1__WorkerProgress__MetricsEntry metrics[1 + PS_METRICS_MAX],
+        *metric_ptrs[1 + PS_METRICS_MAX];
 };
 
 static void finish_release(ps_worker *w)
@@ -101,8 +102,9 @@ ps_worker *ps_worker_create(ps_loop *loop)
     w->loop = loop;
     w->trained.fire = on_trained;
     w->closed.fire = on_closed;
-    w->metric_ptrs[0] = &w->metrics[0];
-    w->metric_ptrs[1] = &w->metrics[1];
+    for (size_t i = 0; i < 1 + PS_METRICS_MAX; i++) {
+        w->metric_ptrs[i] = &w->metrics[i];
+    }
     return w;
 }
 
@@ -232,10 +234,14 @@ static void progress(void *state, Psgd__V1__WorkerProgress *out)
     out->waiting_for = w->whom;
     out->evaluations = p.evaluations;
     if (p.evaluations > 0) {
+        const ps_plan *plan = w->session->plan;
+
         fill_metric(&w->metrics[0], "loss", p.eval_loss);
-        fill_metric(&w->metrics[1], "accuracy", p.eval_accuracy);
+        for (size_t i = 0; i < plan->metric_count; i++) {
+            fill_metric(&w->metrics[1 + i], plan->metrics[i].metric->name, p.eval_values[i]);
+        }
         out->metrics = w->metric_ptrs;
-        out->n_metrics = 2;
+        out->n_metrics = 1 + plan->metric_count;
     }
 }
 

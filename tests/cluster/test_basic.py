@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import math
 import pathlib
 import sys
 
@@ -59,6 +60,26 @@ class Basic(ClusterTest):
         self.assertEqual({e[1].decode(): e[2].decode() for e in entries}, meta)
         self.assertEqual(meta, {"job": job.id, "title": "small",
                                 "step": str(job.progress.total_steps)})
+
+    def test_evaluations_say_what_the_job_asks_for(self):
+        c = self.cluster(workers=2, pservers=1)
+        metrics = [{"name": "accuracy"}, {"name": "perplexity"}, {"name": "true_positives"},
+                   {"name": "binary_sum_cross_entropy"}, {"name": "top_k", "params": {"k": 3}},
+                   {"name": "auc", "params": {"positive": 4}}]
+        job = c.wait(c.submit(SMALL, workers=2, metrics=metrics).id)
+        self.assertEqual(job.state, job_pb2.JOB_STATE_DONE, job.message)
+        names = [metric["name"] for metric in metrics]
+        self.assertEqual(set(job.result), {"loss", *names})
+        files = c.files(job.id)
+        self.assertEqual(files["EV-small-N(0).csv"], files["EV-small-N(1).csv"])
+        rows = list(csv.DictReader(io.StringIO(files["EV-small-N(0).csv"].decode())))
+        self.assertEqual(list(rows[0]), ["epoch", "step", "loss", *names])
+        for name in ["loss", *names]:
+            self.assertAlmostEqual(float(rows[-1][name]), job.result[name], delta=1e-6)
+        self.assertAlmostEqual(math.log(job.result["perplexity"]), job.result["loss"], delta=1e-5)
+        self.assertGreater(job.result["top_k"], job.result["accuracy"])
+        self.assertGreater(job.result["auc"], 0.5)
+        self.assertEqual(set(json.loads(files["summary.json"])["result"]), {"loss", *names})
 
     def test_every_worker_leaves_a_run_for_tensorboard(self):
         c = self.cluster(workers=2, pservers=1)

@@ -252,7 +252,7 @@ static void two_workers_learn_and_write_what_they_did(void **state)
         assert_int_equal(p->evaluations, 3);
         assert_int_equal(p->samples, STEPS * 20);
         assert_true(p->loss < 2.0);
-        assert_true(p->eval_loss < 1.3 && p->eval_accuracy > 0.55);
+        assert_true(p->eval_loss < 1.3 && p->eval_values[0] > 0.55);
     }
     train = content(&w, "TR-t-N(0).csv");
     assert_non_null(train);
@@ -345,7 +345,7 @@ static void other_policies_learn_too(void **state)
         join(&w);
         must_be_done(&w);
         for (uint32_t k = 0; k < 2; k++) {
-            assert_true(w.workers[k].progress.eval_accuracy > 0.3);
+            assert_true(w.workers[k].progress.eval_values[0] > 0.3);
         }
         end(&w);
     }

@@ -101,6 +101,8 @@ static void an_empty_job_gets_every_default(void **state)
     assert_string_equal(s->consistency->name, "bsp");
     assert_string_equal(s->codec->up->name, "f32");
     assert_string_equal(s->codec->down->name, "f32");
+    assert_int_equal(s->n_metrics, 1);
+    assert_string_equal(s->metrics[0]->name, "accuracy");
     assert_int_equal(s->network_bandwidth, 12500000);
     assert_int_equal(s->timeouts->can_commit_ms, 5000);
     assert_int_equal(s->timeouts->pre_commit_floor_ms, 30000);
@@ -526,7 +528,7 @@ static void count_plugin(const ps_plugin *plugin, void *arg)
 static void every_kind_lists_its_plugins(void **state)
 {
     (void)state;
-    assert_int_equal(ps_kind_count, 8);
+    assert_int_equal(ps_kind_count, 9);
     for (size_t i = 0; i < ps_kind_count; i++) {
         size_t count = 0;
 
@@ -534,6 +536,36 @@ static void every_kind_lists_its_plugins(void **state)
         assert_true(count > 0);
         assert_true(i == 0 || strcmp(ps_kinds[i - 1]->name, ps_kinds[i]->name) < 0);
     }
+}
+
+static void metrics_are_those_that_fit_each_once(void **state)
+{
+    ps_plan *plan = plan_of("{\"metrics\":[{\"name\":\"top_k\",\"params\":{\"k\":3}},"
+                            "{\"name\":\"auc\",\"params\":{\"positive\":9}},{}]}");
+
+    (void)state;
+    assert_int_equal(plan->metric_count, 3);
+    assert_ptr_equal(plan->metrics[0].metric, ps_metric_find("top_k"));
+    assert_true(plan->metrics[0].params.v[0] == 3);
+    assert_true(plan->metrics[1].params.v[PS_METRIC_POSITIVE] == 9);
+    assert_ptr_equal(plan->metrics[2].metric, ps_metric_find("accuracy"));
+    assert_int_equal(plan->metric_facts.outputs, 10);
+    assert_int_equal(plan->metric_facts.classes, 10);
+    assert_int_equal(plan->metric_facts.link, PS_LINK_SOFTMAX);
+    ps_plan_destroy(plan);
+    assert_refused("{\"metrics\":[{\"name\":\"f1\"}]}", "spec.metrics[0].name",
+                   "is \"f1\"; allowed: accuracy");
+    assert_refused("{\"metrics\":[{},{\"name\":\"mse\"},{\"name\":\"accuracy\"}]}",
+                   "spec.metrics[2].name", "is \"accuracy\"; spec.metrics[0] is it already");
+    assert_refused("{\"metrics\":[{\"name\":\"top_k\",\"params\":{\"k\":0}}]}",
+                   "spec.metrics[0].params.k", "is 0");
+    assert_refused("{\"metrics\":[{\"name\":\"top_k\",\"params\":{\"k\":11}}]}", "spec.metrics[0]",
+                   "of 10 outputs");
+    assert_refused("{\"metrics\":[{\"name\":\"perplexity\"}],"
+                   "\"model\":{\"loss\":\"mse\"}}",
+                   "spec.metrics[0]", "needs the loss softmax_cross_entropy");
+    assert_refused("{\"metrics\":[{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}]}",
+                   "spec.metrics", "has 17 entries; at most 16 are allowed");
 }
 
 static void the_model_to_start_from_is_a_job_or_a_path_below(void **state)
@@ -583,6 +615,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(packages_are_as_big_as_what_the_node_is_sent),
         cmocka_unit_test(a_model_of_the_plan_has_its_parameters),
         cmocka_unit_test(every_kind_lists_its_plugins),
+        cmocka_unit_test(metrics_are_those_that_fit_each_once),
         cmocka_unit_test(the_model_to_start_from_is_a_job_or_a_path_below),
     };
 

@@ -106,15 +106,17 @@ static void many_rows_of_one_second_are_all_there(void **state)
 
 static void an_evaluation_is_there_at_once(void **state)
 {
-    const ps_eval_row eval = {.epoch = 2, .step = 1874, .loss = 0.2, .accuracy = 0.95};
+    static const char *const metrics[] = {"accuracy", "auc"};
+    const double values[] = {0.95, (double)NAN};
+    const ps_eval_row eval = {.epoch = 2, .step = 1874, .loss = 0.2, .values = values};
     temp_dir dir = temp_dir_create();
     const char *path = temp_dir_file(&dir, "EV.csv");
     ps_report *report = NULL;
 
     (void)state;
-    expect_ok(ps_report_open_eval(path, &report));
+    expect_ok(ps_report_open_eval(path, metrics, 2, &report));
     ps_report_eval(report, &eval);
-    expect_content(path, "epoch,step,loss,accuracy\n2,1874,0.2,0.95\n");
+    expect_content(path, "epoch,step,loss,accuracy,auc\n2,1874,0.2,0.95,nan\n");
     expect_ok(ps_report_close(report));
     temp_dir_destroy(&dir);
 }

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* check_metrics.c - see check.h: what an evaluation says. */
+#include "common/job/check.h"
+
+#include "common/base/xalloc.h"
+#include "common/job/spec.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A ranking takes up to 32 bytes a sample. */
+enum { RANKED_MAX = 100000000 };
+
+static void add_default(Psgd__V1__JobSpec *spec, const char *name)
+{
+    Psgd__V1__Choice *choice = ps_xmalloc(sizeof *choice);
+
+    psgd__v1__choice__init(choice);
+    ps_spec_set(&choice->name, name);
+    spec->metrics = ps_xmalloc(sizeof *spec->metrics);
+    spec->metrics[0] = choice;
+    spec->n_metrics = 1;
+}
+
+/* Whether it is no metric that was named before. */
+static bool is_new(ps_check *check, const char *field, const ps_plan *plan, const ps_metric *metric)
+{
+    for (size_t i = 0; i < plan->metric_count; i++) {
+        if (plan->metrics[i].metric == metric) {
+            ps_check_bad(check, field, "is \"%s\"; spec.metrics[%zu] is it already", metric->name,
+                         i);
+            return false;
+        }
+    }
+    return true;
+}
+
+static void check_metric(ps_check *check, ps_plan *plan, size_t i, const char *name_default)
+{
+    ps_metric_choice found = {0};
+    char field[PS_FIELD_MAX / 2], path[PS_FIELD_MAX];
+    ps_status st = ps_ok();
+
+    snprintf(field, sizeof field, "spec.metrics[%zu]", i);
+    if (!ps_check_choice(check, field, &ps_kind_metric, plan->spec->metrics[i], name_default,
+                         &found.params)) {
+        return;
+    }
+    found.metric = ps_metric_find(plan->spec->metrics[i]->name);
+    snprintf(path, sizeof path, "%s.name", field);
+    if (!is_new(check, path, plan, found.metric)) {
+        return;
+    }
+    if (plan->outputs > 0) {
+        st = ps_metric_fits(found.metric, &found.params, &plan->metric_facts);
+    }
+    if (!ps_is_ok(&st)) {
+        ps_check_bad(check, field, "does not fit the model and the data set: %s", st.text);
+    } else if (found.metric->ranks && plan->test_count > RANKED_MAX) {
+        ps_check_bad(check, path, "is \"%s\" over %u test samples; at most %d are allowed for it",
+                     found.metric->name, plan->test_count, RANKED_MAX);
+    } else {
+        plan->metrics[plan->metric_count++] = found;
+    }
+}
+
+void ps_check_metrics(ps_check *check, ps_plan *plan, const ps_data_facts *facts)
+{
+    Psgd__V1__JobSpec *spec = plan->spec;
+    const char *name_default = facts == NULL || facts->classes > 0 ? "accuracy" : "mse";
+
+    if (spec->n_metrics == 0) {
+        add_default(spec, name_default);
+    }
+    if (spec->n_metrics > PS_METRICS_MAX) {
+        ps_check_bad(check, "spec.metrics", "has %zu entries; at most %d are allowed",
+                     spec->n_metrics, PS_METRICS_MAX);
+        return;
+    }
+    if (plan->outputs > 0) {
+        plan->metric_facts = (ps_metric_facts){.outputs = plan->outputs,
+                                               .classes = facts->classes,
+                                               .target_width = facts->target_width,
+                                               .link = plan->loss->link};
+    }
+    for (size_t i = 0; i < spec->n_metrics; i++) {
+        check_metric(check, plan, i, name_default);
+    }
+}
