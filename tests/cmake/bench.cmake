@@ -8,3 +8,8 @@ foreach(service IN ITEMS psgd-coordinator psgd-pserver)
     endif()
 endforeach()
 set_target_properties(bench_wire PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bench)
+
+# What compare.py gives to PyTorch.
+add_executable(dump_job bench/compare/dump_job.c)
+target_link_libraries(dump_job PRIVATE ps_job PkgConfig::jansson)
+set_target_properties(dump_job PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bench)
