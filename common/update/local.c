@@ -33,6 +33,40 @@ void ps_local_contribute_mean(const ps_round *round, const ps_stretch *v)
     }
 }
 
+void ps_local_adopt_ahead(const ps_round *round, const ps_stretch *v)
+{
+    (void)round;
+    memcpy(v->x, v->w, v->n * sizeof *v->x);
+    memcpy(v->slots, v->w, v->n * sizeof *v->slots);
+}
+
+void ps_local_contribute_ahead(const ps_round *round, const ps_stretch *v, float compensation)
+{
+    float share = (float)round->share, part = v->is_state ? 1.0f : compensation;
+    float *begun = v->slots;
+
+    for (size_t i = 0; i < v->n; i++) {
+        float increment = begun[i] - v->x[i];
+
+        v->p[i] = share * increment;
+        v->x[i] = v->w[i] - part * increment;
+        begun[i] = v->x[i];
+    }
+}
+
+void ps_local_contribute_forward(const ps_round *round, const ps_stretch *v)
+{
+    float share = (float)round->share, *begun = v->slots;
+
+    for (size_t i = 0; i < v->n; i++) {
+        float x = v->x[i] + (v->w[i] - begun[i]);
+
+        v->p[i] = share * (v->w[i] - x);
+        v->x[i] = x;
+        begun[i] = x;
+    }
+}
+
 uint32_t ps_local_sample(const ps_local *local, const ps_params *params, uint64_t seed,
                          uint64_t clock, uint32_t workers, bool *is_in)
 {

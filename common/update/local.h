@@ -62,16 +62,11 @@ typedef struct ps_local_rule {
     } number[2];
 } ps_local_rule;
 
-/* w -= p. */
-#define PS_LOCAL_OUTER_PLAIN                                                                       \
-    {                                                                                              \
-        "sgd",                                                                                     \
-        {                                                                                          \
-            {                                                                                      \
-                "lr", 1.0                                                                          \
-            }                                                                                      \
-        }                                                                                          \
-    }
+/* Outer rules: w -= p, and Nesterov's as DiLoCo has it. */
+/* clang-format off */
+#define PS_LOCAL_OUTER_PLAIN {"sgd", {{"lr", 1.0}}}
+#define PS_LOCAL_OUTER_NESTEROV {"nesterov", {{"lr", 0.7}, {"momentum", 0.9}}}
+/* clang-format on */
 
 typedef void ps_local_fn(const ps_round *round, const ps_stretch *v);
 
@@ -110,8 +105,21 @@ uint32_t ps_local_steps(const ps_params *params, uint64_t clock);
 
 /* The rest of the trainer's questions, with what NULL stands for. */
 void ps_local_adopt(const ps_local *local, const ps_round *round, const ps_stretch *v);
-/* p = a_i (w - x), for all variables alike: the mean of replicas. */
+
+/* ---- What methods have in common ---- */
+
+/* p = a_i (w - x): the mean of replicas. */
 void ps_local_contribute_mean(const ps_round *round, const ps_stretch *v);
+
+/* The next three keep in their first slot where x was when the round began.
+ * x = w, which is kept. */
+ps_local_fn ps_local_adopt_ahead;
+/* p = a_i P, P the increments of the round; x = w - compensation * P, which is
+ * kept. State is always compensated by all of P: a mean that is followed with a
+ * round's delay, and not from where its worker has come to, would swing. */
+void ps_local_contribute_ahead(const ps_round *round, const ps_stretch *v, float compensation);
+/* x += w - where it was; p = a_i (w - x); x is kept. */
+ps_local_fn ps_local_contribute_forward;
 
 /* Who takes part in a round, the same on every worker: is_in (workers) is
  * written; returns M = max(1, fraction * N rounded up). */

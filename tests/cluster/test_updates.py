@@ -10,8 +10,12 @@ LOCAL = {"name": "sgd", "params": {"lr": 0.1}}
 JOB = {k: v for k, v in SMALL.items() if k != "optimizer"}
 GRADIENTS = {"rule": {"name": "adam", "params": {"lr": 0.002}}}
 # Of updates that need others than these.
-OPTIMIZERS = {"delta": {"local": {"name": "sgd", "params": {"lr": 0.03}}}}
-PARAMS = {"post_local": {"start": 20, "steps": 4}}
+ADAMW = {"local": {"name": "adamw", "params": {"lr": 0.002}},
+         "rule": {"name": "nesterov", "params": {"lr": 0.3, "momentum": 0.5}}}
+SLOW = {"local": {"name": "sgd", "params": {"lr": 0.05}}}
+OPTIMIZERS = {"double_buffering": GRADIENTS, "diloco": ADAMW, "diloco_overlapped": ADAMW,
+              "delta": SLOW, "osp": SLOW}
+PARAMS = {"post_local": {"start": 20, "steps": 4}, "osp": {"steps": 2}, "delta": {"steps": 2}}
 POLICIES = {}
 
 

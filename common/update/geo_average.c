@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* geo_average.c - geo that averages: a worker sends its share of what it did since
+ * it sent last, takes the servers' changes into its own weights while it trains
+ * on, and keeps of its own what it did meanwhile:
+ *     receive: x += w - sent
+ *     send:    d = a (x - w); sent = x; w += d at the servers.
+ * T workers move as far as one. */
+#include "common/update/update.h"
+
+static const ps_param geo_average_params[] = {
+    PS_LOCAL_STEPS_PARAM(25),
+    {.name = NULL},
+};
+
+static const ps_local geo_average_local = {
+    .is_overlapped = true,
+    .slots = 1,
+    .inner = {"sgd"},
+    .outer = PS_LOCAL_OUTER_PLAIN,
+    .steps = ps_local_steps,
+    .adopt = ps_local_adopt_ahead,
+    .contribute = ps_local_contribute_forward,
+};
+
+const ps_update ps_update_geo_average = {
+    .name = "geo_average",
+    .summary = "sends its share of what it did, and goes on from all changes plus its own since",
+    .params = geo_average_params,
+    .merge_scale = ps_update_merge_sum,
+    .local = &geo_average_local,
+};

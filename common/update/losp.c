@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* losp.c - OSP with local compensation (Wang et al., IEEE JSAC 39(8) 2021): the
+ * worker goes on from V - gamma G_i, G_i the sum of its gradients of the round that
+ * travels. With local sgd of rate eta its increments are P_i = eta G_i, so
+ *     w = w - mean P_i, x_i = V - (gamma / eta) P_i,
+ * which holds for any local rule. gamma / eta is `compensation`. Published is 1.5 (0.0006 /
+ * 0.0004), for steps so small that a round is a small part of the way: above 1 it
+ * goes beyond where the worker had come to, and swings when a round is most of the
+ * way there. */
+#include "common/update/update.h"
+
+enum { STEPS, COMPENSATION };
+
+static const ps_param losp_params[] = {
+    PS_LOCAL_STEPS_PARAM(16),
+    {.name = "compensation",
+     .value = 1,
+     .min = 0,
+     .max = 100,
+     .help = "factor of the worker's own increments that it goes on from: gamma / eta"},
+    {.name = NULL},
+};
+
+static void losp_contribute(const ps_round *round, const ps_stretch *v)
+{
+    ps_local_contribute_ahead(round, v, (float)round->params->v[COMPENSATION]);
+}
+
+static const ps_local losp_local = {
+    .is_overlapped = true,
+    .slots = 1,
+    .inner = {"sgd"},
+    .outer = PS_LOCAL_OUTER_PLAIN,
+    .steps = ps_local_steps,
+    .adopt = ps_local_adopt_ahead,
+    .contribute = losp_contribute,
+};
+
+const ps_update ps_update_losp = {
+    .name = "losp",
+    .summary = "as osp, and the worker goes on from its own part of the round (LOSP)",
+    .params = losp_params,
+    .merge_scale = ps_update_merge_sum,
+    .local = &losp_local,
+};

@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_update_overlap.c - methods that train on while a round is exchanged against
+ * their formulas as they are published, as test_update_local.c. */
+#include "tests/support/cmocka_all.h"
+
+#include "tests/support/local_sim.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- Overlapped: OSP and LOSP ---- */
+
+/* As published, with sums of gradients: T1 steps and adds up, T2 takes V, swaps the
+ * sum out and sets the worker to V - gamma P. */
+static void osp_and_losp_go_on_from_what_they_were_given(void **state)
+{
+    static const struct {
+        const char *name;
+        double gamma;
+    } cases[] = {{"osp", 0.0}, {"losp", 1.5 * 0.05}, {"losp", 0.4 * 0.05}};
+
+    (void)state;
+    for (size_t m = 0; m < sizeof cases / sizeof cases[0]; m++) {
+        double x[W][N], sum[W][N], w[N];
+        sim s;
+
+        sim_init(&s, cases[m].name);
+        sim_set(&s, "steps", 6);
+        if (m > 0) {
+            sim_set(&s, "compensation", cases[m].gamma / sim_rate);
+        }
+        sim_start_at(w);
+        for (uint32_t i = 0; i < W; i++) {
+            sim_start_at(x[i]);
+        }
+        for (int t = 0; t < ROUNDS; t++) {
+            double mean[N] = {0};
+
+            for (uint32_t i = 0; i < W; i++) {
+                memset(sum[i], 0, sizeof sum[i]);
+                for (int j = 0; j < 6; j++) {
+                    for (size_t k = 0; k < STATE; k++) {
+                        double g = sim_gradient(i, k, x[i][k]);
+
+                        sum[i][k] += g;
+                        x[i][k] -= sim_rate * g;
+                    }
+                }
+                for (size_t k = 0; k < STATE; k++) {
+                    x[i][k] = w[k] - cases[m].gamma * sum[i][k];
+                    mean[k] += sum[i][k] / W;
+                }
+            }
+            for (size_t k = 0; k < STATE; k++) {
+                w[k] -= sim_rate * mean[k];
+            }
+            sim_round(&s);
+            sim_weights_must_be(&s, w, cases[m].name);
+            for (uint32_t i = 0; i < W; i++) {
+                for (size_t k = 0; k < STATE; k++) {
+                    assert_true(fabs((double)s.workers[i].x[k] - x[i][k]) < 1e-4);
+                }
+            }
+        }
+    }
+}
+
+/* ---- Geo ---- */
+
+/* Each of four workers moves by d once: what the servers have after each exchange. */
+static void geo_lands_what_workers_did_as_a_sum_with_lag(void **state)
+{
+    static const double so_far[] = {1.00, 1.75, 2.3125, 2.734375};
+    const float d = 0.5f;
+    sim s;
+    ps_round round = {.workers = W, .share = 1.0 / W};
+
+    (void)state;
+    sim_init(&s, "geo_sum_lag");
+    round.params = &s.params;
+    for (uint32_t i = 0; i < W; i++) {
+        sim_each_part(&s, i, &round, true);
+        s.workers[i].x[0] += d;
+    }
+    for (uint64_t t = 0; t < 60; t++) {
+        float sum = 0;
+        double want = (double)d * W * (1.0 - pow(1.0 - 1.0 / W, (double)t + 1));
+
+        round.clock = t;
+        for (uint32_t i = 0; i < W; i++) {
+            sim_each_part(&s, i, &round, false);
+            sum += s.workers[i].p[0];
+        }
+        s.w[0] -= sum;
+        if (t < 4) {
+            assert_true(fabs(((double)s.w[0] - 1.0) / (double)d - so_far[t]) < 1e-6);
+        }
+        assert_true(fabs((double)s.w[0] - 1.0 - want) < 1e-5);
+    }
+    assert_true(fabs((double)s.w[0] - 1.0 - 4.0 * (double)d) < 1e-5);
+}
+
+static void geo_that_averages_lands_the_mean_at_once(void **state)
+{
+    sim s;
+    ps_round round = {.workers = W, .share = 1.0 / W};
+
+    (void)state;
+    sim_init(&s, "geo_average");
+    round.params = &s.params;
+    for (uint32_t i = 0; i < W; i++) {
+        sim_each_part(&s, i, &round, true);
+        s.workers[i].x[0] += (float)(i + 1); /* mean 2.5 */
+    }
+    for (uint64_t t = 0; t < 5; t++) {
+        float sum = 0;
+
+        round.clock = t;
+        for (uint32_t i = 0; i < W; i++) {
+            sim_each_part(&s, i, &round, false);
+            sum += s.workers[i].p[0];
+        }
+        s.w[0] -= sum;
+        assert_true(fabs((double)s.w[0] - 3.5) < 1e-6);
+    }
+}
+
+/* Fleet's cycle over what its worker keeps: latest and old. */
+static void geo_trains_as_fleet_does(void **state)
+{
+    double latest[W][N], old[W][N], w[N];
+    sim s;
+
+    (void)state;
+    sim_init(&s, "geo_sum_lag");
+    sim_set(&s, "steps", 3);
+    sim_start_at(w);
+    for (uint32_t i = 0; i < W; i++) {
+        sim_start_at(latest[i]);
+        sim_start_at(old[i]);
+    }
+    for (int t = 0; t < ROUNDS; t++) {
+        double d[W][N];
+
+        for (uint32_t i = 0; i < W; i++) {
+            sim_descend(i, latest[i], 3);
+            for (size_t k = 0; k < STATE; k++) {
+                latest[i][k] += w[k] - old[i][k]; /* recv */
+                old[i][k] = w[k];
+                d[i][k] = (latest[i][k] - old[i][k]) / W; /* send */
+                old[i][k] += d[i][k];
+            }
+        }
+        for (size_t k = 0; k < STATE; k++) {
+            for (uint32_t i = 0; i < W; i++) {
+                w[k] += d[i][k];
+            }
+        }
+        sim_round(&s);
+        sim_weights_must_be(&s, w, "geo_sum_lag");
+    }
+}
+
+static void elastic_averaging_pulls_both_ways(void **state)
+{
+    const double alpha = 0.8 / W;
+    double x[W][N], w[N];
+    sim s;
+
+    (void)state;
+    sim_init(&s, "easgd");
+    sim_set(&s, "steps", 3);
+    sim_set(&s, "beta", 0.8);
+    sim_start_at(w);
+    for (uint32_t i = 0; i < W; i++) {
+        sim_start_at(x[i]);
+    }
+    for (int t = 0; t < ROUNDS; t++) {
+        double next[N];
+
+        memcpy(next, w, sizeof next);
+        for (uint32_t i = 0; i < W; i++) {
+            sim_descend(i, x[i], 3);
+            for (size_t k = 0; k < STATE; k++) {
+                next[k] += alpha * (x[i][k] - w[k]);
+                x[i][k] -= alpha * (x[i][k] - w[k]);
+            }
+        }
+        memcpy(w, next, sizeof w);
+        sim_round(&s);
+        sim_weights_must_be(&s, w, "easgd");
+    }
+}
+
+/* ---- DiLoCo ---- */
+
+static void nesterov(double *w, double *u, const double *mean, double lr, double m)
+{
+    for (size_t k = 0; k < STATE; k++) {
+        u[k] = m * u[k] + mean[k];
+        w[k] -= lr * (mean[k] + m * u[k]);
+    }
+}
+
+static void diloco_steps_by_nesterov_outside(void **state)
+{
+    double w[N], u[N] = {0};
+    sim s;
+
+    (void)state;
+    sim_init(&s, "diloco");
+    sim_set(&s, "steps", 4);
+    sim_start_at(w);
+    for (int t = 0; t < ROUNDS; t++) {
+        double mean[N] = {0};
+
+        for (uint32_t i = 0; i < W; i++) {
+            double x[N];
+
+            memcpy(x, w, sizeof x);
+            sim_descend(i, x, 4);
+            for (size_t k = 0; k < STATE; k++) {
+                mean[k] += (w[k] - x[k]) / W;
+            }
+        }
+        nesterov(w, u, mean, 0.7, 0.9);
+        sim_round(&s);
+        sim_weights_must_be(&s, w, "diloco");
+    }
+}
+
+/* Eager updates with the mean and the momentum known, not derived. */
+static void overlapped_diloco_goes_on_from_an_eager_estimate(void **state)
+{
+    const double lr = 0.5, m = 0.8;
+    double w[N], u[N] = {0}, x[W][N], begun[W][N], last[W][N], mean[N] = {0};
+    sim s;
+
+    (void)state;
+    sim_init(&s, "diloco_overlapped");
+    sim_set(&s, "steps", 4);
+    s.outer_params.v[0] = lr;
+    s.outer_params.v[1] = m;
+    sim_start_at(w);
+    for (uint32_t i = 0; i < W; i++) {
+        sim_start_at(x[i]);
+        sim_start_at(begun[i]);
+    }
+    for (int t = 0; t < ROUNDS; t++) {
+        double next[N] = {0};
+
+        for (uint32_t i = 0; i < W; i++) {
+            double eager[N], to[N], u_to[N];
+
+            sim_descend(i, x[i], 4);
+            for (size_t k = 0; k < STATE; k++) {
+                double p = begun[i][k] - x[i][k];
+
+                eager[k] = t == 0 ? p : mean[k] + (p - last[i][k]) / W;
+                last[i][k] = p;
+                next[k] += p / W;
+            }
+            memcpy(to, w, sizeof to);
+            memcpy(u_to, u, sizeof u_to);
+            nesterov(to, u_to, eager, lr, m);
+            memcpy(x[i], to, sizeof to);
+            memcpy(begun[i], to, sizeof to);
+        }
+        memcpy(mean, next, sizeof mean);
+        nesterov(w, u, mean, lr, m);
+        sim_round(&s);
+        sim_weights_must_be(&s, w, "diloco_overlapped");
+    }
+}
+
+static void double_buffering_steps_on_weights_one_step_older(void **state)
+{
+    double w[N], before[N];
+    sim s;
+
+    (void)state;
+    sim_init(&s, "double_buffering");
+    s.outer_params.v[0] = 0.1;
+    sim_start_at(w);
+    sim_start_at(before);
+    for (int t = 0; t < 3 * ROUNDS; t++) {
+        double next[N];
+
+        for (size_t k = 0; k < STATE; k++) {
+            double sum = 0;
+
+            for (uint32_t i = 0; i < W; i++) {
+                sum += sim_gradient(i, k, before[k]);
+            }
+            next[k] = w[k] - 0.1 * sum / W;
+        }
+        memcpy(before, w, sizeof before);
+        memcpy(w, next, sizeof w);
+        sim_round(&s);
+        sim_weights_must_be(&s, w, "double_buffering");
+    }
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(osp_and_losp_go_on_from_what_they_were_given),
+        cmocka_unit_test(geo_lands_what_workers_did_as_a_sum_with_lag),
+        cmocka_unit_test(geo_that_averages_lands_the_mean_at_once),
+        cmocka_unit_test(geo_trains_as_fleet_does),
+        cmocka_unit_test(elastic_averaging_pulls_both_ways),
+        cmocka_unit_test(diloco_steps_by_nesterov_outside),
+        cmocka_unit_test(overlapped_diloco_goes_on_from_an_eager_estimate),
+        cmocka_unit_test(double_buffering_steps_on_weights_one_step_older),
+    };
+
+    cmocka_set_test_filter(argc > 1 ? argv[1] : NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
