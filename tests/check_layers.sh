@@ -32,9 +32,10 @@ common/metric        common/base/ common/metric/ common/nn/targets
 common/data          common/base/ common/data/
 common/artifact      common/base/ common/nn/ common/artifact/
 common/consistency   common/base/ common/consistency/
+common/straggler     common/base/ common/straggler/
 common/update        common/base/ common/update/
 common/rpc           common/base/ common/rpc/ grpc/ protobuf-c/ google/
-common/job           common/base/ common/codec/ common/optim/ common/nn/ common/metric/ common/data/ common/consistency/ common/update/ common/job/ common/rpc/pbjson common/rpc/error psgd/ protobuf-c/
+common/job           common/base/ common/codec/ common/optim/ common/nn/ common/metric/ common/data/ common/consistency/ common/straggler/ common/update/ common/job/ common/rpc/pbjson common/rpc/error psgd/ protobuf-c/
 common/shard         common/base/ common/codec/ common/optim/ common/consistency/ common/shard/ psgd/v1/codec protobuf-c/
 common/train         common/base/ common/nn/ common/metric/ common/data/ common/artifact/ common/optim/ common/update/ common/codec/ common/consistency/ common/shard/ common/job/ common/train/ psgd/ protobuf-c/
 common/node          common/ psgd/ protobuf-c/

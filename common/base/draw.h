@@ -26,6 +26,8 @@ typedef enum ps_purpose {
     PS_DRAW_SPLIT = 9,    /* which rows are of the test set */
     PS_DRAW_SAMPLE = 10,  /* what is drawn anew for a sample: (epoch, split, sample) */
     PS_DRAW_ARRANGE = 11, /* who gets which samples, and in what order: (what, epoch) */
+    PS_DRAW_STRAGGLER = 12, /* who is held up: (worker, step) */
+    PS_DRAW_ROWS = 13,      /* first values and admission of a table's rows: (table, what) */
     PS_DRAW_WORKERS = 20  /* which workers take part in a round: (clock) */
 } ps_purpose;
 

@@ -10,6 +10,7 @@
 #include "common/nn/layer.h"
 #include "common/nn/loss.h"
 #include "common/optim/optim.h"
+#include "common/straggler/straggler.h"
 #include "common/update/update.h"
 
 #include <stdio.h>
@@ -133,6 +134,18 @@ static void each_optimizer(ps_plugin_fn *fn, void *arg)
 }
 const ps_kind ps_kind_optimizer = {.name = "optimizer", .each = each_optimizer};
 
+static void pass_straggler(const ps_straggler *x, void *arg)
+{
+    pass(arg, x->name, x->summary, x->params);
+}
+static void each_straggler(ps_plugin_fn *fn, void *arg)
+{
+    caller c = {fn, arg};
+
+    ps_straggler_each(pass_straggler, &c);
+}
+const ps_kind ps_kind_straggler = {.name = "straggler", .each = each_straggler};
+
 static void pass_update(const ps_update *x, void *arg)
 {
     pass(arg, x->name, x->summary, x->params);
@@ -146,7 +159,7 @@ static void each_update(ps_plugin_fn *fn, void *arg)
 const ps_kind ps_kind_update = {.name = "update", .each = each_update};
 
 const ps_kind *const ps_kinds[] = {
-    &ps_kind_assignment, &ps_kind_codec,  &ps_kind_consistency, &ps_kind_data,   &ps_kind_layer,
-    &ps_kind_loss,       &ps_kind_metric, &ps_kind_optimizer,   &ps_kind_update,
+    &ps_kind_assignment, &ps_kind_codec,  &ps_kind_consistency, &ps_kind_data,      &ps_kind_layer,
+    &ps_kind_loss,       &ps_kind_metric, &ps_kind_optimizer,   &ps_kind_straggler, &ps_kind_update,
 };
 const size_t ps_kind_count = sizeof ps_kinds / sizeof ps_kinds[0];

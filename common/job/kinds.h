@@ -25,7 +25,8 @@ typedef struct ps_kind {
 } ps_kind;
 
 extern const ps_kind ps_kind_assignment, ps_kind_codec, ps_kind_consistency, ps_kind_data,
-    ps_kind_layer, ps_kind_loss, ps_kind_metric, ps_kind_optimizer, ps_kind_update;
+    ps_kind_layer, ps_kind_loss, ps_kind_metric, ps_kind_optimizer, ps_kind_straggler,
+    ps_kind_update;
 
 /* All of them, by name. */
 extern const ps_kind *const ps_kinds[];

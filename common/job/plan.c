@@ -139,12 +139,23 @@ static void check_choices(ps_check *check, ps_plan *plan)
                         &plan->policy_params)) {
         plan->policy = ps_consistency_find(spec->consistency->name);
     }
+    if (ps_check_choice(check, "spec.straggler", &ps_kind_straggler, spec->straggler, "none",
+                        &plan->straggler_params)) {
+        plan->straggler = ps_straggler_find(spec->straggler->name);
+    }
 }
 
-/* The policy's numbers beside how many contribute to a step. */
-static void check_policy(ps_check *check, const ps_plan *plan)
+/* Numbers beside how many workers there are, and how many contribute to a step. */
+static void check_counts(ps_check *check, const ps_plan *plan)
 {
     ps_status st = ps_ok();
+
+    if (plan->straggler != NULL && plan->straggler->check != NULL) {
+        st = plan->straggler->check(&plan->straggler_params, plan->spec->workers);
+    }
+    if (!ps_is_ok(&st)) {
+        ps_check_bad(check, "spec.straggler.params", "do not fit: %s", st.text);
+    }
 
     if (plan->policy == NULL || plan->policy->check == NULL || plan->assignment == NULL ||
         plan->update == NULL) {
@@ -227,7 +238,7 @@ static void check_together(ps_check *check, ps_plan *plan)
                      "whoever brings it, only bsp is allowed",
                      plan->policy->name, r, plan->update->name);
     }
-    check_policy(check, plan);
+    check_counts(check, plan);
     if (r > 1 && plan->optim != NULL && plan->optim->slots > 0 && !plan->optim_on_server) {
         ps_check_bad(check, "spec.optimizer.side",
                      "is WORKER; with redundancy %u a rule with state, as %s, would differ "

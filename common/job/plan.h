@@ -16,6 +16,7 @@
 #include "common/metric/metric.h"
 #include "common/nn/model.h"
 #include "common/optim/optim.h"
+#include "common/straggler/straggler.h"
 #include "common/update/update.h"
 
 #include "psgd/v1/job.pb-c.h"
@@ -74,6 +75,9 @@ typedef struct ps_plan {
 
     const ps_consistency *policy;
     ps_params policy_params;
+
+    const ps_straggler *straggler; /* who is held up, for experiments */
+    ps_params straggler_params;
 
     ps_codec_choice *up, *down; /* (variable_count) */
 

@@ -111,18 +111,22 @@ static void give_up(ps_gate *gate, const ps_gate_want *w)
     fail_locked(gate, &st);
 }
 
+static struct timespec timespec_of(int64_t us)
+{
+    return (struct timespec){.tv_sec = (time_t)(us / 1000000),
+                             .tv_nsec = (long)(us % 1000000 * 1000)};
+}
+
 static bool wait_for(ps_gate *gate, const ps_gate_want *w)
 {
-    int64_t began_us, until_us;
     struct timespec until;
+    int64_t began_us;
     bool open;
 
     pthread_mutex_lock(&gate->mutex);
     if (!is_there(gate, w) && !gate->stopped && ps_is_ok(&gate->failure)) {
         began_us = ps_clock_us();
-        until_us = began_us + gate->patience_us;
-        until.tv_sec = (time_t)(until_us / 1000000);
-        until.tv_nsec = (long)(until_us % 1000000 * 1000);
+        until = timespec_of(began_us + gate->patience_us);
         gate->waiting = true;
         gate->want = *w;
         while (!is_there(gate, w) && !gate->stopped && ps_is_ok(&gate->failure)) {
@@ -137,6 +141,34 @@ static bool wait_for(ps_gate *gate, const ps_gate_want *w)
     open = !gate->stopped && ps_is_ok(&gate->failure);
     pthread_mutex_unlock(&gate->mutex);
     return open;
+}
+
+bool ps_gate_pause(ps_gate *gate, int64_t us)
+{
+    struct timespec until = timespec_of(ps_clock_us() + us);
+    bool open = true;
+    int err = 0;
+
+    pthread_mutex_lock(&gate->mutex);
+    while (open && err != ETIMEDOUT) {
+        open = !gate->stopped && ps_is_ok(&gate->failure);
+        if (open) {
+            err = pthread_cond_timedwait(&gate->changed, &gate->mutex, &until);
+        }
+    }
+    open = !gate->stopped && ps_is_ok(&gate->failure);
+    pthread_mutex_unlock(&gate->mutex);
+    return open;
+}
+
+int64_t ps_gate_waited_us(ps_gate *gate)
+{
+    int64_t us;
+
+    pthread_mutex_lock(&gate->mutex);
+    us = gate->waited_us;
+    pthread_mutex_unlock(&gate->mutex);
+    return us;
 }
 
 bool ps_gate_wait_weights(ps_gate *gate, uint32_t first_variable, uint32_t count, uint64_t clock)

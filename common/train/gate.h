@@ -53,6 +53,10 @@ void ps_gate_fini(ps_gate *gate);
 bool ps_gate_wait_weights(ps_gate *gate, uint32_t first_variable, uint32_t count, uint64_t clock);
 bool ps_gate_wait_acks(ps_gate *gate);
 
+/* Trainer: waits so long, whatever comes in. False: stopped or failed. Not
+ * counted as waited. */
+bool ps_gate_pause(ps_gate *gate, int64_t us);
+
 /* Trainer: a contribution begins; each lane with slices owes an acknowledgement. */
 void ps_gate_owe_acks(ps_gate *gate);
 
@@ -74,7 +78,10 @@ void ps_gate_stop(ps_gate *gate);
 bool ps_gate_is_open(ps_gate *gate); /* neither stopped nor failed */
 ps_status ps_gate_failure(ps_gate *gate);
 
-/* Any thread: seconds waited so far, and whom the trainer waits for now ("" if it does not). */
+/* Any thread: how long the trainer has waited for others so far. */
+int64_t ps_gate_waited_us(ps_gate *gate);
+
+/* Any thread: the same in seconds, and whom the trainer waits for now ("" if it does not). */
 double ps_gate_waited_s(ps_gate *gate, char *whom, size_t cap);
 
 #endif

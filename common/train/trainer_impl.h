@@ -7,6 +7,7 @@
 
 #include "common/artifact/events.h"
 #include "common/artifact/report.h"
+#include "common/train/straggler.h"
 #include "common/train/evaluation.h"
 
 #include <pthread.h>
@@ -55,6 +56,7 @@ struct ps_trainer {
     bool has_order;
     uint32_t order_epoch; /* that `order` is of */
     trainer_rounds rounds;
+    ps_holdup holdup; /* what the job's straggler does to this worker */
 
     pthread_mutex_t mutex; /* guards progress */
     ps_trainer_progress progress;

@@ -124,6 +124,7 @@ static void ready(void *arg, uint32_t first_variable, uint32_t count)
     ps_trainer *t = arg;
     trainer_rounds *r = &t->rounds;
 
+    (void)ps_holdup_wait(&t->holdup, t->plan, t->conf.rank, t->step, t->gate);
     for (uint32_t v = first_variable; r->completes_step && v < first_variable + count; v++) {
         step_variable(t, v);
         if (r->completes_round && !r->local->is_overlapped) {

@@ -41,6 +41,7 @@ static void ready(void *arg, uint32_t first_variable, uint32_t count)
     if (!t->sends) {
         return;
     }
+    (void)ps_holdup_wait(&t->holdup, t->plan, t->conf.rank, t->step, t->gate);
     if (!t->plan->optim_on_server) {
         ps_trainer_turn_to_increments(t, first_variable, count);
     }

@@ -84,7 +84,7 @@ void ps_streams_changed(ps_streams *s)
         ps_loop_after(s->loop, &s->due, at_us > now_us ? at_us - now_us : 0);
     }
     if (!s->is_complete && s->complete != NULL &&
-        ps_shard_clock(s->shard) >= s->session->plan->total_steps) {
+        ps_shard_clock(s->shard) >= s->session->plan->total_clocks) {
         s->is_complete = true;
         s->complete(s->complete_arg);
     }

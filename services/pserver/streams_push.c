@@ -121,7 +121,7 @@ static void on_push(void *arg, const ProtobufCMessage *message, ps_payload *payl
         return;
     }
     contributor = s->session->plan->update->per_block ? req->block : p->rank;
-    may_complete = req->clock + 1 >= s->session->plan->total_steps;
+    may_complete = req->clock + 1 >= s->session->plan->total_clocks;
     ps_shard_tick(s->shard, ps_clock_us());
     st = take(s, p, req, contributor, payload);
     if (!ps_is_ok(&st)) {

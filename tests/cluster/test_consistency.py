@@ -89,6 +89,27 @@ class Consistency(ClusterTest):
         self.check_counts(self.counters(c, job), policy)
         self.assertLess(job.result["loss"], 1)
 
+    def test_a_slow_worker_is_left_behind_by_backup_and_held_to_by_bsp(self):
+        slow = {"name": "fixed", "params": {"rank": 2, "ms": 20}}
+        steps = {}
+        for policy in ("bsp", "backup"):
+            c = self.cluster(workers=3, pservers=1)
+            c.wait_nodes(4)
+            job = c.wait(c.submit({**SMALL, "epochs": 6}, workers=3, straggler=slow, consistency={
+                "name": policy, "params": POLICIES[policy]}).id)
+            self.assertEqual(job.state, job_pb2.JOB_STATE_DONE, job.message)
+            files = c.files(job.id)
+            steps[policy] = [len(files[f"TR-small-N({w}).csv"].splitlines()) - 1 for w in range(3)]
+            if policy == "bsp":  # the others waited for it
+                rows = files["TR-small-N(0).csv"].decode().splitlines()
+                column = rows[0].split(",").index("wait_s")
+                self.assertGreater(float(rows[-1].split(",")[column]), 0.020 * steps["bsp"][0] / 2)
+            else:
+                server, = self.counters(c, job)
+                self.assertGreater(int(server["workers"][2]["left_out"]), 0)
+        self.assertEqual(len(set(steps["bsp"])), 1)
+        self.assertLess(steps["backup"][2], steps["backup"][0])
+
     def test_an_ssp_job_ends_without_a_lost_worker(self):
         self.end_without("ssp")
 

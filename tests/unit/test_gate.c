@@ -75,6 +75,14 @@ static void *wait_for_acks(void *arg)
     return NULL;
 }
 
+static void *pause_for_a_minute(void *arg)
+{
+    world *w = arg;
+
+    w->answer = ps_gate_pause(&w->gate, MINUTE_US);
+    return NULL;
+}
+
 /* Starts it and returns when the thread waits; who it waits for is in `whom`. */
 static void start(world *w, void *(*fn)(void *arg), char *whom, size_t cap)
 {
@@ -104,6 +112,39 @@ static void the_weights_of_clock_0_need_not_come(void **state)
     assert_true(ps_gate_waited_s(&w.gate, whom, sizeof whom) == 0);
     assert_string_equal(whom, "");
     end(&w);
+}
+
+static void a_pause_lasts_and_is_no_wait(void **state)
+{
+    int64_t began_us = ps_clock_us();
+    world w;
+
+    (void)state;
+    begin(&w, 0);
+    assert_true(ps_gate_pause(&w.gate, 2000));
+    assert_true(ps_clock_us() - began_us >= 2000);
+    assert_int_equal(ps_gate_waited_us(&w.gate), 0);
+    end(&w);
+}
+
+static void a_pause_ends_when_the_gate_closes(void **state)
+{
+    ps_status why = ps_fail(PS_INTERNAL, "over");
+    world w;
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        begin(&w, 0);
+        assert_int_equal(pthread_create(&w.thread, NULL, pause_for_a_minute, &w), 0);
+        bring(&w, 0, 1); /* does not end it */
+        if (i == 0) {
+            ps_gate_stop(&w.gate);
+        } else {
+            ps_gate_fail(&w.gate, &why);
+        }
+        assert_false(finish(&w));
+        end(&w);
+    }
 }
 
 static void a_variable_is_there_when_all_its_slices_are(void **state)
@@ -256,6 +297,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_weights_of_clock_0_need_not_come),
+        cmocka_unit_test(a_pause_lasts_and_is_no_wait),
+        cmocka_unit_test(a_pause_ends_when_the_gate_closes),
         cmocka_unit_test(a_variable_is_there_when_all_its_slices_are),
         cmocka_unit_test(a_wait_ends_when_what_is_missing_comes),
         cmocka_unit_test(only_who_has_slices_owes_an_acknowledgement),

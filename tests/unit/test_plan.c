@@ -184,6 +184,9 @@ static void each_wrong_field_is_named_with_what_is_allowed(void **state)
     assert_refused("{\"workers\":2,\"consistency\":{\"name\":\"backup\",\"params\":"
                    "{\"backups\":2}}}",
                    "spec.consistency.params", "fewer than the 2");
+    assert_refused("{\"straggler\":{\"name\":\"lazy\"}}", "spec.straggler.name", "slow");
+    assert_refused("{\"workers\":2,\"straggler\":{\"name\":\"slow\",\"params\":{\"rank\":2}}}",
+                   "spec.straggler.params", "-1 (all) to 1");
     assert_refused("{\"workers\":2,\"consistency\":{\"name\":\"quorum\",\"params\":"
                    "{\"quorum\":3}}}",
                    "spec.consistency.params", "at most the 2");
@@ -528,7 +531,7 @@ static void count_plugin(const ps_plugin *plugin, void *arg)
 static void every_kind_lists_its_plugins(void **state)
 {
     (void)state;
-    assert_int_equal(ps_kind_count, 9);
+    assert_int_equal(ps_kind_count, 10);
     for (size_t i = 0; i < ps_kind_count; i++) {
         size_t count = 0;
 
