@@ -6,6 +6,12 @@ PS_DATA_SOURCE(glyphs)
 PS_DATA_SOURCE(mnist)
 PS_DATA_SOURCE(cifar10)
 PS_DATA_SOURCE(simlin)
+PS_DATA_SOURCE(csv)
+PS_DATA_SOURCE(libsvm)
+PS_DATA_SOURCE(criteo)
+PS_DATA_SOURCE(slots)
+PS_DATA_SOURCE(ngram)
+PS_DATA_SOURCE(skipgram)
 #endif
 #ifdef PS_ASSIGN
 PS_ASSIGN(iid)

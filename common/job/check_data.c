@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* check_data.c - the data set of a job: source, numbers, files. */
 #include "common/base/files.h"
+#include "common/data/columns.h"
 #include "common/job/check.h"
 #include "common/job/spec.h"
 
@@ -88,6 +89,63 @@ static void check_files(ps_check *check, const Psgd__V1__DataSpec *spec, ps_data
                        conf->train_files;
 }
 
+static void check_column(ps_check *check, const char *field, Psgd__V1__ColumnSpec *spec,
+                         ps_data_column *column)
+{
+    char path[PS_FIELD_MAX + 8];
+    const ps_param *table;
+    size_t before = check->count;
+
+    snprintf(path, sizeof path, "%s.name", field);
+    if (spec->name[0] == '\0' || strlen(spec->name) >= PS_DATA_NAME_MAX) {
+        ps_check_bad(check, path, "is \"%.80s\"; 1 to %d bytes are allowed", spec->name,
+                     PS_DATA_NAME_MAX - 1);
+    }
+    snprintf(column->name, sizeof column->name, "%s", spec->name);
+    snprintf(path, sizeof path, "%s.kind", field);
+    if (!ps_check_plugin(check, path, &ps_kind_column, &spec->kind, "numeric")) {
+        return;
+    }
+    column->kind = ps_column_find(spec->kind);
+    table = column->kind->params;
+    column->params = ps_params_default(table);
+    for (size_t i = 0; i < spec->n_params; i++) {
+        (void)ps_check_number(check, field, table, spec->params[i]->key, spec->params[i]->value,
+                              &column->params);
+    }
+    for (size_t i = 0; check->count == before && table[i].name != NULL; i++) {
+        ps_column_spec_set(spec, table[i].name, column->params.v[i]);
+    }
+}
+
+static void check_columns(ps_check *check, Psgd__V1__DataSpec *spec, ps_data_conf *conf)
+{
+    char field[PS_FIELD_MAX], path[PS_FIELD_MAX + 8];
+
+    if (!conf->source->takes_columns || spec->n_columns == 0 ||
+        spec->n_columns > PS_DATA_COLUMNS_MAX) {
+        if (conf->source->takes_columns || spec->n_columns > 0) {
+            ps_check_bad(check, "spec.data.columns", "has %zu entries; %s takes %s",
+                         spec->n_columns, conf->source->name,
+                         conf->source->takes_columns ? "1 to 128" : "none");
+        }
+        return;
+    }
+    for (size_t i = 0; i < spec->n_columns; i++) {
+        snprintf(field, sizeof field, "spec.data.columns[%zu]", i);
+        check_column(check, field, spec->columns[i], &conf->columns[i]);
+        for (size_t k = 0; k < i; k++) {
+            if (strcmp(conf->columns[k].name, conf->columns[i].name) == 0) {
+                snprintf(path, sizeof path, "%s.name", field);
+                ps_check_bad(check, path, "is \"%.63s\"; another entry has that name",
+                             conf->columns[i].name);
+                break;
+            }
+        }
+    }
+    conf->column_count = (uint32_t)spec->n_columns;
+}
+
 bool ps_check_data_conf(ps_check *check, Psgd__V1__DataSpec *spec, ps_data_conf *conf)
 {
     size_t before = check->count;
@@ -101,6 +159,7 @@ bool ps_check_data_conf(ps_check *check, Psgd__V1__DataSpec *spec, ps_data_conf 
     check_params(check, spec, conf);
     check_folder(check, spec, conf);
     check_files(check, spec, conf);
+    check_columns(check, spec, conf);
     return check->count == before;
 }
 

@@ -5,6 +5,7 @@
 #include "common/codec/codec.h"
 #include "common/consistency/consistency.h"
 #include "common/data/assign.h"
+#include "common/data/columns.h"
 #include "common/data/dataset.h"
 #include "common/metric/metric.h"
 #include "common/nn/layer.h"
@@ -61,6 +62,18 @@ static void each_codec(ps_plugin_fn *fn, void *arg)
     ps_codec_each(pass_codec, &c);
 }
 const ps_kind ps_kind_codec = {.name = "codec", .each = each_codec};
+
+static void pass_column(const ps_column *x, void *arg)
+{
+    pass(arg, x->name, x->summary, x->params);
+}
+static void each_column(ps_plugin_fn *fn, void *arg)
+{
+    caller c = {fn, arg};
+
+    ps_column_each(pass_column, &c);
+}
+const ps_kind ps_kind_column = {.name = "column", .each = each_column};
 
 static void pass_consistency(const ps_consistency *x, void *arg)
 {
@@ -158,8 +171,19 @@ static void each_update(ps_plugin_fn *fn, void *arg)
 }
 const ps_kind ps_kind_update = {.name = "update", .each = each_update};
 
+// clang-format off
 const ps_kind *const ps_kinds[] = {
-    &ps_kind_assignment, &ps_kind_codec,  &ps_kind_consistency, &ps_kind_data,      &ps_kind_layer,
-    &ps_kind_loss,       &ps_kind_metric, &ps_kind_optimizer,   &ps_kind_straggler, &ps_kind_update,
+    &ps_kind_assignment,
+    &ps_kind_codec,
+    &ps_kind_column,
+    &ps_kind_consistency,
+    &ps_kind_data,
+    &ps_kind_layer,
+    &ps_kind_loss,
+    &ps_kind_metric,
+    &ps_kind_optimizer,
+    &ps_kind_straggler,
+    &ps_kind_update,
 };
+// clang-format on
 const size_t ps_kind_count = sizeof ps_kinds / sizeof ps_kinds[0];

@@ -24,9 +24,17 @@ typedef struct ps_kind {
     void (*each)(ps_plugin_fn *fn, void *arg);
 } ps_kind;
 
-extern const ps_kind ps_kind_assignment, ps_kind_codec, ps_kind_consistency, ps_kind_data,
-    ps_kind_layer, ps_kind_loss, ps_kind_metric, ps_kind_optimizer, ps_kind_straggler,
-    ps_kind_update;
+extern const ps_kind ps_kind_assignment;
+extern const ps_kind ps_kind_codec;
+extern const ps_kind ps_kind_column;
+extern const ps_kind ps_kind_consistency;
+extern const ps_kind ps_kind_data;
+extern const ps_kind ps_kind_layer;
+extern const ps_kind ps_kind_loss;
+extern const ps_kind ps_kind_metric;
+extern const ps_kind ps_kind_optimizer;
+extern const ps_kind ps_kind_straggler;
+extern const ps_kind ps_kind_update;
 
 /* All of them, by name. */
 extern const ps_kind *const ps_kinds[];

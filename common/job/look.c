@@ -4,6 +4,7 @@
 
 #include "common/base/files.h"
 #include "common/base/xalloc.h"
+#include "common/data/columns.h"
 #include "common/job/check.h"
 #include "common/job/spec.h"
 
@@ -41,6 +42,13 @@ static void keep(Psgd__V1__DataSpec *spec, const ps_data_conf *conf)
     spec->test_limit = conf->test_limit;
     for (size_t i = 0; table != NULL && table[i].name != NULL; i++) {
         ps_data_spec_set(spec, table[i].name, conf->params.v[i]);
+    }
+    for (uint32_t c = 0; c < conf->column_count; c++) {
+        const ps_data_column *column = &conf->columns[c];
+
+        for (size_t i = 0; column->kind->params[i].name != NULL; i++) {
+            ps_column_spec_set(spec->columns[c], column->kind->params[i].name, column->params.v[i]);
+        }
     }
 }
 

@@ -105,6 +105,26 @@ void ps_data_spec_set(Psgd__V1__DataSpec *data, const char *key, double value)
     entry->value = value;
 }
 
+void ps_column_spec_set(Psgd__V1__ColumnSpec *column, const char *key, double value)
+{
+    Psgd__V1__ColumnSpec__ParamsEntry *entry = NULL;
+
+    for (size_t i = 0; i < column->n_params; i++) {
+        if (strcmp(column->params[i]->key, key) == 0) {
+            entry = column->params[i];
+        }
+    }
+    if (entry == NULL) {
+        column->params =
+            ps_xrealloc(column->params, (column->n_params + 1) * sizeof *column->params);
+        entry = ps_xmalloc(sizeof *entry);
+        psgd__v1__column_spec__params_entry__init(entry);
+        ps_spec_set(&entry->key, key);
+        column->params[column->n_params++] = entry;
+    }
+    entry->value = value;
+}
+
 static Psgd__V1__Choice *new_choice(void)
 {
     Psgd__V1__Choice *choice = ps_xmalloc(sizeof *choice);

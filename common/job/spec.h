@@ -28,6 +28,7 @@ void ps_spec_set(char **field, const char *text);
 void ps_choice_set(Psgd__V1__Choice *choice, const char *key, double value);
 void ps_layer_spec_set(Psgd__V1__LayerSpec *layer, const char *key, double value);
 void ps_data_spec_set(Psgd__V1__DataSpec *data, const char *key, double value);
+void ps_column_spec_set(Psgd__V1__ColumnSpec *column, const char *key, double value);
 
 /* What a preset's JSON gives is laid under the spec; without a preset of that
  * name nothing happens. */

@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* lines.c - see lines.h. */
+#include "common/data/lines.h"
+
+#include "common/base/draw.h"
+#include "common/base/strbuf.h"
+#include "common/base/xalloc.h"
+#include "common/data/packed.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CHUNK_BYTES = 64 * 1024 };
+
+/* A file being read. */
+typedef struct reader {
+    const char *name;
+    ps_packed *file;
+    char *buffer; /* (cap) */
+    size_t at, end, cap;
+    uint64_t number; /* lines given */
+    bool is_over;    /* the file has no more than is in the buffer */
+} reader;
+
+bool ps_row_is_test(uint64_t row, double share)
+{
+    return ps_draw_unit(ps_draw_key(0, PS_DRAW_SPLIT, 0, 0, 0), row) < share;
+}
+
+ps_status ps_line_bad(const ps_line *line, const char *fmt, ...)
+{
+    char text[PS_STATUS_TEXT_BYTES];
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    return ps_fail(PS_INVALID_ARGUMENT, "%.48s: line %llu: %s", line->file,
+                   (unsigned long long)line->number, text);
+}
+
+bool ps_text_number(const char *text, size_t len, double *value)
+{
+    char copy[64], *end = NULL;
+    double v;
+
+    while (len > 0 && *text == ' ') {
+        text++;
+        len--;
+    }
+    while (len > 0 && text[len - 1] == ' ') {
+        len--;
+    }
+    /* Of what strtod takes only decimal numbers: no nan, inf or 0x. */
+    if (len == 0 || len >= sizeof copy || strspn(text, "0123456789+-.eE") < len) {
+        return false;
+    }
+    memcpy(copy, text, len);
+    copy[len] = '\0';
+    v = strtod(copy, &end);
+    if (*end != '\0' || end == copy || !isfinite(v)) {
+        return false;
+    }
+    *value = v;
+    return true;
+}
+
+bool ps_text_float(const char *text, size_t len, float *value)
+{
+    double number;
+
+    if (!ps_text_number(text, len, &number) || fabs(number) > (double)FLT_MAX) {
+        return false;
+    }
+    *value = (float)number;
+    return true;
+}
+
+/* More of the file behind what is not given yet. */
+static ps_status fill(reader *r)
+{
+    size_t held = r->end - r->at, got = 0;
+    ps_status st;
+
+    memmove(r->buffer, r->buffer + r->at, held);
+    r->at = 0;
+    r->end = held;
+    if (held + CHUNK_BYTES + 1 > r->cap) {
+        if (held > PS_LINE_BYTES_MAX) {
+            return ps_fail(PS_INVALID_ARGUMENT,
+                           "%.48s: line %llu: longer than %d bytes, expected lines of text",
+                           r->name, (unsigned long long)r->number + 1, PS_LINE_BYTES_MAX);
+        }
+        r->cap = held + 2 * CHUNK_BYTES + 1;
+        r->buffer = ps_xrealloc(r->buffer, r->cap);
+    }
+    st = ps_packed_read(r->file, r->buffer + r->end, CHUNK_BYTES, &got);
+    if (ps_is_ok(&st)) {
+        r->end += got;
+        r->is_over = got < CHUNK_BYTES;
+    }
+    return st;
+}
+
+/* The next line as the file has it; NULL at the end. */
+static ps_status next_line(reader *r, char **line, size_t *len)
+{
+    ps_status st = ps_ok();
+    char *newline = NULL;
+    size_t seen = 0, n;
+
+    for (;;) {
+        newline = memchr(r->buffer + r->at + seen, '\n', r->end - r->at - seen);
+        if (newline != NULL || r->is_over) {
+            break;
+        }
+        seen = r->end - r->at;
+        st = fill(r);
+        if (!ps_is_ok(&st)) {
+            return st;
+        }
+    }
+    *line = NULL;
+    *len = 0;
+    if (newline == NULL && r->at == r->end) {
+        return ps_ok();
+    }
+    *line = r->buffer + r->at;
+    n = newline != NULL ? (size_t)(newline - *line) : r->end - r->at;
+    r->at += n + (newline != NULL);
+    r->number++;
+    if (n > 0 && (*line)[n - 1] == '\r') {
+        n--;
+    }
+    (*line)[n] = '\0'; /* the buffer has a byte more than is read into it */
+    if (n > PS_LINE_BYTES_MAX || memchr(*line, '\0', n) != NULL) {
+        return ps_fail(PS_INVALID_ARGUMENT, "%.48s: line %llu: %s, expected lines of text", r->name,
+                       (unsigned long long)r->number,
+                       n > PS_LINE_BYTES_MAX ? "longer than a MiB" : "holds a byte 0");
+    }
+    *len = n;
+    return ps_ok();
+}
+
+static bool is_blank(const char *text, size_t len)
+{
+    return strspn(text, " \t") == len;
+}
+
+/* Everything that goes on in the next line is put together in `joined`. */
+static ps_status join(reader *r, const ps_line_rule *rule, ps_line *line, ps_strbuf *joined)
+{
+    ps_status st = ps_ok();
+    bool is_open = true;
+
+    if (rule->goes_on == NULL || !rule->goes_on(line->text, line->len)) {
+        return st;
+    }
+    ps_strbuf_clear(joined);
+    ps_strbuf_append(joined, line->text, line->len);
+    do {
+        char *text;
+        size_t len;
+
+        st = next_line(r, &text, &len);
+        if (!ps_is_ok(&st)) {
+            return st;
+        }
+        if (text == NULL || joined->len + len > PS_LINE_BYTES_MAX) {
+            return ps_line_bad(line, "a quote that does not end%s, expected its end",
+                               text == NULL ? "" : " within a MiB");
+        }
+        ps_strbuf_putc(joined, '\n');
+        ps_strbuf_append(joined, text, len);
+        is_open ^= rule->goes_on(text, len);
+    } while (is_open);
+    line->text = joined->data;
+    line->len = joined->len;
+    return st;
+}
+
+typedef struct walk {
+    const ps_line_rule *rule;
+    ps_line_fn *fn;
+    void *arg;
+    double test_share; /* 0 when there are test files */
+    ps_strbuf joined;
+} walk;
+
+static ps_status read_file(walk *w, reader *r, ps_line *line)
+{
+    static const char mark[] = "\xef\xbb\xbf"; /* how some programs begin UTF-8 */
+    ps_split split = line->split;
+    ps_status st = ps_ok();
+    bool is_first = true;
+
+    for (;;) {
+        st = next_line(r, &line->text, &line->len);
+        if (!ps_is_ok(&st) || line->text == NULL) {
+            break;
+        }
+        line->number = r->number;
+        if (r->number == 1 && strncmp(line->text, mark, 3) == 0) {
+            line->text += 3;
+            line->len -= 3;
+        }
+        if (!w->rule->keeps_blank && is_blank(line->text, line->len)) {
+            continue;
+        }
+        st = join(r, w->rule, line, &w->joined);
+        if (!ps_is_ok(&st)) {
+            break;
+        }
+        line->is_header = is_first && w->rule->has_header;
+        is_first = false;
+        line->split =
+            split == PS_TRAIN && !line->is_header && ps_row_is_test(line->row, w->test_share)
+                ? PS_TEST
+                : split;
+        st = w->fn(w->arg, line);
+        if (!ps_is_ok(&st)) {
+            break;
+        }
+        line->row += !line->is_header;
+    }
+    if (ps_is_ok(&st) && is_first) {
+        st = ps_fail(PS_INVALID_ARGUMENT, "%.48s: is empty, expected lines of text", r->name);
+    }
+    return st;
+}
+
+ps_status ps_lines_walk(const ps_data_conf *conf, const char *folder, const ps_line_rule *rule,
+                        ps_line_fn *fn, void *arg)
+{
+    walk w = {.rule = rule, .fn = fn, .arg = arg};
+    reader r = {.cap = 2 * CHUNK_BYTES + 1};
+    ps_line line = {.row = 0};
+    ps_status st = ps_ok();
+
+    w.test_share = conf->test_files > 0 ? 0 : ps_data_number(conf, "test_share");
+    r.buffer = ps_xmalloc(r.cap);
+    for (uint32_t i = 0; i < conf->train_files + conf->test_files && ps_is_ok(&st); i++) {
+        if (i == conf->train_files) {
+            line.row = 0;
+        }
+        r = (reader){.name = conf->files[i], .buffer = r.buffer, .cap = r.cap};
+        line.file = conf->files[i];
+        line.split = i < conf->train_files ? PS_TRAIN : PS_TEST;
+        line.file_index = line.split == PS_TRAIN ? i : i - conf->train_files;
+        st = ps_packed_open(folder, r.name, &r.file, NULL);
+        if (ps_is_ok(&st)) {
+            st = read_file(&w, &r, &line);
+            line.split = PS_TRAIN;
+        }
+        ps_packed_close(r.file);
+    }
+    free(r.buffer);
+    ps_strbuf_fini(&w.joined);
+    return st;
+}

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ngram.c - text as n-grams: the ids of n - 1 words, and the next word as the class.
+ *
+ * The rules of Paddle's imikolov data set: a line is a sentence <s> ... <e>, both counted
+ * once a line; words that come more than `cutoff` (50) times are numbered by falling count,
+ * then bytes; all others are <unk>, the last number. Every n words in a row of a line are a
+ * sample; lines shorter than n give none.
+ */
+#include "common/base/xalloc.h"
+#include "common/data/sink.h"
+#include "common/data/text.h"
+
+#include <stdlib.h>
+
+enum { N_MAX = 16 };
+
+static const ps_param params[] = {
+    {.name = "n",
+     .value = 5,
+     .min = 2,
+     .max = N_MAX,
+     .is_integer = true,
+     .help = "words of a sample: n - 1, and the one that follows"},
+    PS_TEXT_PARAMS(50){.name = NULL},
+};
+
+static ps_status ngram_facts(const ps_data_conf *conf, ps_data_facts *facts)
+{
+    uint32_t words = ps_data_count(conf, "words");
+
+    if (words == 0) {
+        return ps_fail(PS_FAILED_PRECONDITION,
+                       "how many words a text has is only known from its files");
+    }
+    facts->shape[0] = facts->shape[1] = 1;
+    facts->shape[2] = facts->features = facts->ids = ps_data_count(conf, "n") - 1;
+    facts->vocabulary = facts->classes = words;
+    facts->target_width = 1;
+    return ps_data_known_counts(conf, facts);
+}
+
+typedef struct counts {
+    uint32_t n;
+    uint64_t samples[2];
+} counts;
+
+static void count_samples(void *arg, ps_split split, uint32_t words)
+{
+    counts *c = arg;
+
+    c->samples[split] += words >= c->n ? words - c->n + 1 : 0;
+}
+
+static ps_status look(const char *folder, ps_data_conf *conf)
+{
+    counts c = {.n = ps_data_count(conf, "n")};
+    ps_text text;
+    ps_status st = ps_text_open(&text, conf, folder, true, count_samples, &c);
+
+    if (ps_is_ok(&st)) {
+        st = ps_data_found(conf, "words", (uint64_t)text.unknown + 1);
+    }
+    if (ps_is_ok(&st)) {
+        st = ps_data_found_counts(conf, c.samples[PS_TRAIN], c.samples[PS_TEST]);
+    }
+    ps_text_close(&text);
+    return st;
+}
+
+typedef struct loading {
+    ps_text text;
+    ps_sink sink;
+    uint32_t n;
+} loading;
+
+static ps_status add_line(void *arg, ps_line *line)
+{
+    loading *l = arg;
+    float row[N_MAX]; /* the class, then the words before it */
+    ps_status st = ps_text_read(&l->text, line);
+
+    for (uint32_t end = l->n; ps_is_ok(&st) && end <= l->text.count; end++) {
+        row[0] = (float)l->text.ids[end - 1];
+        for (uint32_t i = 0; i + 1 < l->n; i++) {
+            row[1 + i] = (float)l->text.ids[end - l->n + i];
+        }
+        st = ps_sink_add(&l->sink, line, row, l->n * sizeof *row);
+    }
+    return st;
+}
+
+static ps_status load(const ps_data_conf *conf, const char *folder, const char *scratch,
+                      ps_dataset **out)
+{
+    loading *l = ps_xcalloc(1, sizeof *l);
+    ps_data_conf found = *conf;
+    ps_status st;
+
+    l->n = ps_data_count(conf, "n");
+    ps_sink_init(&l->sink, conf, scratch, true);
+    st = ps_text_open(&l->text, conf, folder, true, NULL, NULL);
+    if (ps_is_ok(&st)) {
+        st = ps_data_found(&found, "words", (uint64_t)l->text.unknown + 1);
+    }
+    if (ps_is_ok(&st)) {
+        st = ps_lines_walk(conf, folder, &ps_text_rule, add_line, l);
+    }
+    if (ps_is_ok(&st)) {
+        st = ps_sink_end(&l->sink, &found);
+    }
+    if (ps_is_ok(&st)) {
+        st = ps_sink_dataset(&l->sink, &found, out);
+    }
+    if (ps_is_ok(&st)) {
+        for (size_t s = 0; s < 2; s++) {
+            (*out)->split[s] = ps_rows_create(1, l->n - 1, NULL, ps_sink_take(&l->sink, s));
+        }
+    }
+    ps_text_close(&l->text);
+    ps_sink_fini(&l->sink);
+    free(l);
+    return st;
+}
+
+const ps_data_source ps_data_source_ngram = {
+    .name = "ngram",
+    .summary = "text files as n-grams: ids of n - 1 words, and the word that follows as the class",
+    .params = params,
+    .takes_files = true,
+    .folder = "text",
+    .facts = ngram_facts,
+    .look = look,
+    .load = load,
+};

@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* skipgram.c - text as pairs of words near each other, with negative sampling.
+ *
+ * A sample is the ids of a word, of one at most `window` words from it in its line, and of
+ * `negatives` words drawn for it: (centre, context, noise, ..., noise); its targets are
+ * 1 for the context and 0 for each noise word, so that the loss of Mikolov et al. 2013
+ * (arXiv 1310.4546, equation 4) is binary cross-entropy on the dot products. Noise is drawn
+ * with probability proportional to count^0.75, anew for each sample and epoch by counter,
+ * and is not the context (eight tries).
+ */
+#include "common/base/container_of.h"
+#include "common/base/draw.h"
+#include "common/base/xalloc.h"
+#include "common/data/sink.h"
+#include "common/data/text.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { WINDOW_MAX = 64, NEGATIVES_MAX = 64, TRIES = 8 };
+
+static const ps_param params[] = {
+    {.name = "window",
+     .value = 5,
+     .min = 1,
+     .max = WINDOW_MAX,
+     .is_integer = true,
+     .help = "words to each side that are context"},
+    {.name = "negatives",
+     .value = 5,
+     .min = 1,
+     .max = NEGATIVES_MAX,
+     .is_integer = true,
+     .help = "noise words of a sample"},
+    PS_TEXT_PARAMS(4){.name = NULL},
+};
+
+static ps_status skipgram_facts(const ps_data_conf *conf, ps_data_facts *facts)
+{
+    uint32_t words = ps_data_count(conf, "words"), negatives = ps_data_count(conf, "negatives");
+
+    if (words == 0) {
+        return ps_fail(PS_FAILED_PRECONDITION,
+                       "how many words a text has is only known from its files");
+    }
+    facts->shape[0] = facts->shape[1] = 1;
+    facts->shape[2] = facts->features = facts->ids = 2 + negatives;
+    facts->vocabulary = words;
+    facts->target_width = 1 + negatives;
+    return ps_data_known_counts(conf, facts);
+}
+
+/* --- samples ---------------------------------------------------------------- */
+
+/* Which words noise is: drawn below the sum, found by halving. */
+typedef struct noise {
+    unsigned users; /* the splits of a set */
+    uint32_t words;
+    uint64_t *below; /* (words): sum of the weights up to and with a word */
+} noise;
+
+static noise *noise_create(const ps_text *text)
+{
+    noise *n = ps_xcalloc(1, sizeof *n);
+    uint64_t sum = 0;
+
+    n->users = 2;
+    n->words = text->unknown + 1;
+    n->below = ps_xcalloc(n->words, sizeof *n->below);
+    for (uint32_t i = 0; i < n->words; i++) {
+        /* count^(3/4) by square roots, which every host rounds alike. */
+        double root = sqrt((double)ps_text_times(text, i));
+
+        sum += (uint64_t)(root * sqrt(root) * 1024.0);
+        n->below[i] = sum;
+    }
+    if (sum == 0) { /* nothing was counted: all words are <unk> as it stands in the text */
+        n->below[n->words - 1] = 1;
+    }
+    return n;
+}
+
+static uint32_t draw_noise(const noise *n, uint64_t key, uint64_t index)
+{
+    uint64_t at = ps_draw_below(key, index, n->below[n->words - 1]);
+    uint32_t low = 0, high = n->words - 1;
+
+    while (low < high) { /* the first word whose sum is above */
+        uint32_t middle = low + (high - low) / 2;
+
+        if (n->below[middle] > at) {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    return low;
+}
+
+typedef struct skipgrams {
+    ps_samples samples;
+    uint32_t negatives;
+    noise *noise;
+    ps_spill *pairs; /* (count, 2) of uint32_t: centre, context */
+} skipgrams;
+
+static bool skipgram_row(const ps_samples *samples, uint64_t key, uint32_t at, float *x,
+                         float *targets)
+{
+    const skipgrams *s = PS_CONTAINER_OF(samples, const skipgrams, samples);
+    uint32_t pair[2];
+
+    if (!ps_spill_read(s->pairs, (uint64_t)at * sizeof pair, sizeof pair, pair)) {
+        return false;
+    }
+    x[0] = (float)pair[0];
+    x[1] = (float)pair[1];
+    targets[0] = 1.0f;
+    for (uint32_t i = 0; i < s->negatives; i++) {
+        uint32_t word = pair[1];
+
+        for (uint32_t k = 0; k < TRIES && word == pair[1]; k++) {
+            word = draw_noise(s->noise, key, (uint64_t)i * TRIES + k);
+        }
+        x[2 + i] = (float)word;
+        targets[1 + i] = 0.0f;
+    }
+    return true;
+}
+
+static void skipgram_destroy(ps_samples *samples)
+{
+    skipgrams *s = PS_CONTAINER_OF(samples, skipgrams, samples);
+
+    if (--s->noise->users == 0) {
+        free(s->noise->below);
+        free(s->noise);
+    }
+    ps_spill_destroy(s->pairs);
+    free(s);
+}
+
+static ps_samples *create(uint32_t negatives, noise *n, ps_spill *pairs)
+{
+    skipgrams *s = ps_xcalloc(1, sizeof *s);
+
+    s->samples = (ps_samples){.row = skipgram_row, .destroy = skipgram_destroy};
+    s->negatives = negatives;
+    s->noise = n;
+    s->pairs = pairs;
+    return &s->samples;
+}
+
+/* --- from files -------------------------------------------------------------- */
+
+/* Contexts of word i of so many: [*from, *to), itself among them. */
+static void context_of(uint32_t i, uint32_t words, uint32_t window, uint32_t *from, uint32_t *to)
+{
+    *from = i < window ? 0 : i - window;
+    *to = words - i <= window ? words : i + window + 1;
+}
+
+typedef struct counts {
+    uint32_t window;
+    uint64_t samples[2];
+} counts;
+
+static void count_samples(void *arg, ps_split split, uint32_t words)
+{
+    counts *c = arg;
+
+    for (uint32_t i = 0; i < words; i++) {
+        uint32_t from, to;
+
+        context_of(i, words, c->window, &from, &to);
+        c->samples[split] += to - from - 1;
+    }
+}
+
+static ps_status look(const char *folder, ps_data_conf *conf)
+{
+    counts c = {.window = ps_data_count(conf, "window")};
+    ps_text text;
+    ps_status st = ps_text_open(&text, conf, folder, false, count_samples, &c);
+
+    if (ps_is_ok(&st)) {
+        st = ps_data_found(conf, "words", (uint64_t)text.unknown + 1);
+    }
+    if (ps_is_ok(&st)) {
+        st = ps_data_found_counts(conf, c.samples[PS_TRAIN], c.samples[PS_TEST]);
+    }
+    ps_text_close(&text);
+    return st;
+}
+
+typedef struct loading {
+    ps_text text;
+    ps_sink sink;
+    uint32_t window;
+} loading;
+
+static ps_status add_line(void *arg, ps_line *line)
+{
+    loading *l = arg;
+    ps_status st = ps_text_read(&l->text, line);
+
+    for (uint32_t i = 0; i < l->text.count && ps_is_ok(&st); i++) {
+        uint32_t from, to;
+
+        context_of(i, l->text.count, l->window, &from, &to);
+        for (uint32_t j = from; j < to && ps_is_ok(&st); j++) {
+            uint32_t pair[2] = {l->text.ids[i], l->text.ids[j]};
+
+            if (j != i) {
+                st = ps_sink_add(&l->sink, line, pair, sizeof pair);
+            }
+        }
+    }
+    return st;
+}
+
+static ps_status load(const ps_data_conf *conf, const char *folder, const char *scratch,
+                      ps_dataset **out)
+{
+    loading *l = ps_xcalloc(1, sizeof *l);
+    ps_data_conf found = *conf;
+    ps_status st;
+
+    l->window = ps_data_count(conf, "window");
+    ps_sink_init(&l->sink, conf, scratch, true);
+    st = ps_text_open(&l->text, conf, folder, false, NULL, NULL);
+    if (ps_is_ok(&st)) {
+        st = ps_data_found(&found, "words", (uint64_t)l->text.unknown + 1);
+    }
+    if (ps_is_ok(&st)) {
+        st = ps_lines_walk(conf, folder, &ps_text_rule, add_line, l);
+    }
+    if (ps_is_ok(&st)) {
+        st = ps_sink_end(&l->sink, &found);
+    }
+    if (ps_is_ok(&st)) {
+        st = ps_sink_dataset(&l->sink, &found, out);
+    }
+    if (ps_is_ok(&st)) {
+        noise *n = noise_create(&l->text);
+
+        for (size_t s = 0; s < 2; s++) {
+            (*out)->split[s] =
+                create(ps_data_count(conf, "negatives"), n, ps_sink_take(&l->sink, s));
+        }
+    }
+    ps_text_close(&l->text);
+    ps_sink_fini(&l->sink);
+    free(l);
+    return st;
+}
+
+const ps_data_source ps_data_source_skipgram = {
+    .name = "skipgram",
+    .summary = "text files as pairs of near words with noise words: ids (centre, context, noise "
+               "...), targets (1, 0 ...)",
+    .params = params,
+    .takes_files = true,
+    .folder = "text",
+    .facts = skipgram_facts,
+    .look = look,
+    .load = load,
+};

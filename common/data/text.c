@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* text.c - see text.h. */
+#include "common/data/text.h"
+
+#include "common/base/xalloc.h"
+#include "common/data/samples.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char blanks[] = " \t\v\f\r";
+static const char unknown_word[] = "<unk>";
+
+/* A blank line is a sentence of no words, as imikolov counts it. */
+const ps_line_rule ps_text_rule = {.keeps_blank = true};
+
+static void lower(char *text, size_t len)
+{
+    for (size_t i = 0; i < len; i++) {
+        if (text[i] >= 'A' && text[i] <= 'Z') {
+            text[i] = (char)(text[i] - 'A' + 'a');
+        }
+    }
+}
+
+/* The next word from *at on; false when there is none. */
+static bool next_word(const char **at, const char **word, size_t *len)
+{
+    *word = *at + strspn(*at, blanks);
+    *len = strcspn(*word, blanks);
+    *at = *word + *len;
+    return *len > 0;
+}
+
+typedef struct counting {
+    ps_text *text;
+    void (*each)(void *arg, ps_split split, uint32_t words);
+    void *arg;
+} counting;
+
+static ps_status count_line(void *arg, ps_line *line)
+{
+    counting *c = arg;
+    const char *at = line->text, *word;
+    uint32_t n = 0;
+    size_t len;
+    ps_status st = ps_ok();
+
+    if (c->text->lowers) {
+        lower(line->text, line->len);
+    }
+    while (ps_is_ok(&st) && next_word(&at, &word, &len)) {
+        n++;
+        if (len != strlen(unknown_word) || memcmp(word, unknown_word, len) != 0) {
+            st = ps_vocabulary_count(c->text->words, word, len, 1);
+        }
+    }
+    if (ps_is_ok(&st) && c->text->has_marks) {
+        n += 2;
+        st = ps_vocabulary_count(c->text->words, "<s>", 3, 1);
+        if (ps_is_ok(&st)) {
+            st = ps_vocabulary_count(c->text->words, "<e>", 3, 1);
+        }
+    }
+    if (!ps_is_ok(&st)) {
+        return ps_wrap(st, "%.48s: line %llu", line->file, (unsigned long long)line->number);
+    }
+    if (c->each != NULL) {
+        c->each(c->arg, line->split, n);
+    }
+    return st;
+}
+
+ps_status ps_text_open(ps_text *text, const ps_data_conf *conf, const char *folder, bool has_marks,
+                       void (*each)(void *arg, ps_split split, uint32_t words), void *arg)
+{
+    counting c = {.text = text, .each = each, .arg = arg};
+    uint32_t most = ps_data_count(conf, "most");
+    ps_status st;
+
+    *text = (ps_text){.conf = conf, .has_marks = has_marks, .words = ps_vocabulary_create()};
+    text->lowers = ps_data_count(conf, "lower") == 1;
+    st = ps_lines_walk(conf, folder, &ps_text_rule, count_line, &c);
+    if (ps_is_ok(&st)) {
+        text->unknown = ps_vocabulary_order(text->words, PS_BY_COUNT, ps_data_count(conf, "cutoff"),
+                                            most > 1 ? most - 1 : most);
+    }
+    return st;
+}
+
+void ps_text_close(ps_text *text)
+{
+    ps_vocabulary_destroy(text->words);
+    free(text->ids);
+}
+
+static void add(ps_text *text, const char *word, size_t len)
+{
+    uint32_t id = ps_vocabulary_id(text->words, word, len);
+
+    if (text->count == text->cap) {
+        text->cap = text->cap == 0 ? 256 : 2 * text->cap;
+        text->ids = ps_xrealloc(text->ids, text->cap * sizeof *text->ids);
+    }
+    text->ids[text->count++] = id == PS_NO_WORD ? text->unknown : id;
+}
+
+ps_status ps_text_read(ps_text *text, ps_line *line)
+{
+    const char *at = line->text, *word;
+    size_t len;
+
+    text->count = 0;
+    if (text->lowers) {
+        lower(line->text, line->len);
+    }
+    if (text->has_marks) {
+        add(text, "<s>", 3);
+    }
+    while (next_word(&at, &word, &len)) {
+        add(text, word, len);
+    }
+    if (text->has_marks) {
+        add(text, "<e>", 3);
+    }
+    return ps_ok();
+}
+
+uint64_t ps_text_times(const ps_text *text, uint32_t id)
+{
+    uint64_t known = 0;
+
+    if (id < text->unknown) {
+        return ps_vocabulary_times(text->words, id);
+    }
+    for (uint32_t i = 0; i < text->unknown; i++) {
+        known += ps_vocabulary_times(text->words, i);
+    }
+    return ps_vocabulary_total(text->words) - known;
+}

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_look.c - the data set of a job: what it may say, and what its files add to that. */
+#include "common/job/look.h"
+
+#include "common/job/plan.h"
+#include "common/rpc/pbjson.h"
+
+#include "tests/support/data_rig.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static Psgd__V1__JobSpec *spec_of(const char *json)
+{
+    ProtobufCMessage *message = NULL;
+    ps_error error = {.status = ps_ok()};
+    json_t *tree = json_loads(json, 0, NULL);
+    ps_status st;
+
+    assert_non_null(tree);
+    st = ps_pb_from_json(&psgd__v1__job_spec__descriptor, tree, "spec", &error, &message);
+    json_decref(tree);
+    assert_string_equal(st.text, "");
+    return (Psgd__V1__JobSpec *)message;
+}
+
+static void free_spec(Psgd__V1__JobSpec *spec)
+{
+    psgd__v1__job_spec__free_unpacked(spec, NULL);
+}
+
+typedef struct found {
+    size_t count;
+    char text[4096]; /* "field: text" a line */
+} found;
+
+static void note(void *arg, const char *field, const char *text)
+{
+    found *f = arg;
+    size_t at = strlen(f->text);
+
+    f->count++;
+    snprintf(f->text + at, sizeof f->text - at, "%s: %s\n", field, text);
+}
+
+/* The data set is refused with one violation, of `field`, with `words` in it. */
+static void assert_refused(const char *data, const char *field, const char *words)
+{
+    char json[2048];
+    Psgd__V1__JobSpec *spec;
+    ps_plan *plan = NULL;
+    found f = {0};
+    ps_status st;
+
+    snprintf(json, sizeof json, "{\"data\": %s}", data);
+    spec = spec_of(json);
+    st = ps_plan_create(spec, note, &f, &plan);
+    if (st.code != PS_INVALID_ARGUMENT || f.count != 1 ||
+        strncmp(f.text, field, strlen(field)) != 0 || strstr(f.text, words) == NULL) {
+        fail_msg("%s: wanted %s with \"%s\", got %zu:\n%s", json, field, words, f.count, f.text);
+    }
+    free_spec(spec);
+}
+
+static void wrong_data_specs_are_refused_by_field(void **state)
+{
+    (void)state;
+    assert_refused("{\"name\": \"simlin\", \"params\": {\"features\": 0}}",
+                   "spec.data.params.features", "1 to 1048576");
+    assert_refused("{\"name\": \"mnist\", \"params\": {\"x\": 1}}", "spec.data.params.x",
+                   "is not one of its numbers");
+    assert_refused("{\"name\": \"glyphs\", \"folder\": \"x\"}", "spec.data.folder",
+                   "glyphs has no files");
+    assert_refused("{\"name\": \"mnist\", \"folder\": \"../x\"}", "spec.data.folder",
+                   "\"../x\"; names");
+    assert_refused("{\"name\": \"mnist\", \"files\": [\"x\"]}", "spec.data.files", "takes none");
+    assert_refused("{\"name\": \"ngram\"}", "spec.data.files", "has 0 names");
+    assert_refused("{\"name\": \"ngram\", \"files\": [\"a/b\"]}", "spec.data.files[0]", "\"a/b\"");
+    assert_refused("{\"name\": \"ngram\", \"files\": [\"a\"], \"test_files\": [\"a\"]}",
+                   "spec.data.test_files[0]", "another entry has that name");
+    assert_refused("{\"name\": \"ngram\", \"files\": [\"a\"], \"columns\": [{\"name\": \"x\"}]}",
+                   "spec.data.columns", "ngram takes none");
+    assert_refused("{\"name\": \"csv\", \"files\": [\"a\"]}", "spec.data.columns",
+                   "csv takes 1 to 128");
+    assert_refused("{\"name\": \"csv\", \"files\": [\"a\"], \"columns\": [{\"name\": \"x\", "
+                   "\"kind\": \"colour\"}]}",
+                   "spec.data.columns[0].kind", "allowed: numeric, hashed, vocabulary, label");
+    assert_refused("{\"name\": \"csv\", \"files\": [\"a\"], \"columns\": [{\"name\": \"x\"}, "
+                   "{\"name\": \"x\", \"kind\": \"label\"}]}",
+                   "spec.data.columns[1].name", "another entry has that name");
+    assert_refused("{\"name\": \"csv\", \"files\": [\"a\"], \"columns\": [{\"name\": \"x\", "
+                   "\"params\": {\"scale\": 3}}]}",
+                   "spec.data.columns[0].params.scale", "0 to 2");
+    assert_refused("{\"name\": \"ngram\", \"files\": [\"a\"]}", "spec.data",
+                   "only known from its files");
+}
+
+static void a_look_makes_a_job_whole(void **state)
+{
+    temp_dir dir = temp_dir_create();
+    Psgd__V1__JobSpec *spec = spec_of(
+        "{\"block_size\": 2, \"data\": {\"name\": \"csv\", \"folder\": \"a/b\", \"files\": "
+        "[\"t.csv\"], \"test_files\": [\"u.csv\"], \"columns\": [{\"name\": \"n\"}, {\"name\": "
+        "\"c\", \"kind\": \"vocabulary\"}, {\"name\": \"l\", \"kind\": \"label\"}]}}");
+    Psgd__V1__JobSpec *full = NULL;
+    ps_plan *plan = NULL;
+    ps_status st;
+
+    (void)state;
+    assert_true(ps_look_is_needed(spec));
+    st = ps_look(spec, NULL, &full);
+    assert_int_equal(st.code, PS_NOT_FOUND);
+    assert_non_null(strstr(st.text, "--data-path"));
+    st = ps_dir_make(temp_dir_file(&dir, "a/b"));
+    assert_string_equal(st.text, "");
+    data_rig_write(&dir, "a/b/t.csv", "n,c,l\n1,x,A\n2,y,B\n3,z,C\n4,x,A\n");
+    st = ps_look(spec, dir.path, &full);
+    assert_int_equal(st.code, PS_NOT_FOUND);
+    assert_non_null(strstr(st.text, "u.csv"));
+    data_rig_write(&dir, "a/b/u.csv", "n,c,l\n1,x,A\n");
+    st = ps_look(spec, dir.path, &full);
+    assert_string_equal(st.text, "");
+    assert_int_equal(full->data->train_limit, 4);
+    assert_int_equal(full->data->test_limit, 1);
+    st = ps_plan_create(full, NULL, NULL, &plan);
+    assert_string_equal(st.text, "");
+    assert_int_equal(plan->facts.classes, 3);
+    assert_int_equal(plan->facts.vocabulary, 4);
+    assert_int_equal(plan->facts.features, 2);
+    assert_int_equal(plan->batches_per_epoch, 2);
+    { /* what a plan says is whole: another plan of it is the same, without files */
+        ps_plan *again = NULL;
+
+        st = ps_plan_create(plan->spec, NULL, NULL, &again);
+        assert_string_equal(st.text, "");
+        assert_true(ps_plan_is_data(again, plan->spec->data));
+        assert_true(ps_data_conf_same(&again->data_conf, &plan->data_conf));
+        again->spec->data->train_limit--;
+        assert_false(ps_plan_is_data(plan, again->spec->data));
+        ps_plan_destroy(again);
+    }
+    ps_plan_destroy(plan);
+    free_spec(full);
+    free_spec(spec);
+    temp_dir_destroy(&dir);
+}
+
+static void what_needs_no_look_is_only_copied(void **state)
+{
+    Psgd__V1__JobSpec *drawn = spec_of("{\"data\": {\"name\": \"glyphs\"}}");
+    Psgd__V1__JobSpec *wrong = spec_of("{\"data\": {\"name\": \"ngram\"}}"), *copy = NULL;
+    ps_status st;
+
+    (void)state;
+    assert_false(ps_look_is_needed(drawn));
+    assert_false(ps_look_is_needed(wrong)); /* the plan says what is missing */
+    st = ps_look(drawn, NULL, &copy);
+    assert_string_equal(st.text, "");
+    assert_string_equal(copy->data->name, "glyphs");
+    assert_int_equal(copy->data->train_limit, 0);
+    free_spec(copy);
+    free_spec(drawn);
+    free_spec(wrong);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(wrong_data_specs_are_refused_by_field),
+        cmocka_unit_test(a_look_makes_a_job_whole),
+        cmocka_unit_test(what_needs_no_look_is_only_copied),
+    };
+
+    cmocka_set_test_filter(argc > 1 ? argv[1] : NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
