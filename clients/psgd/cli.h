@@ -61,6 +61,7 @@ typedef struct ps_subcommand {
     ps_command command; /* without tables */
     const ps_option *options;
     size_t options_size;
+    bool is_local; /* needs no coordinator: there is a loop, but no channel */
     /* (optional) Reads the arguments, before there is a connection. False: they
      * are wrong, and it has said so. */
     bool (*prepare)(ps_cli *cli, void *options);

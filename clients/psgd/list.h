@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* list.h - every subcommand, one a line. No include guard: expanded with a
  * caller's PS_SUBCOMMAND(name). */
+PS_SUBCOMMAND(train)
 PS_SUBCOMMAND(submit)
 PS_SUBCOMMAND(list)
 PS_SUBCOMMAND(get)

@@ -135,13 +135,15 @@ static ps_exit run(ps_cli *cli, const ps_subcommand *sub, void *options)
         ps_cli_status(&st);
         return PS_EXIT_BUG;
     }
-    st = probe(cli->general.coordinator, cli->general.timeout_us, coordinator);
+    if (!sub->is_local) {
+        st = probe(cli->general.coordinator, cli->general.timeout_us, coordinator);
+    }
     if (ps_is_ok(&st)) {
         st = ps_loop_create(&cli->loop);
     }
     if (ps_is_ok(&st)) {
         atomic_store(&i.has_loop, true);
-        cli->channel = ps_channel_create(cli->loop, coordinator);
+        cli->channel = sub->is_local ? NULL : ps_channel_create(cli->loop, coordinator);
         sub->start(cli, options);
         ps_loop_run(cli->loop);
         if (fflush(stdout) != 0 && cli->code == PS_EXIT_OK) {
@@ -260,13 +262,13 @@ int main(int argc, char **argv)
 {
     ps_command command = {
         .name = "psgd",
-        .summary = "Submits training jobs to a psgd coordinator, watches them and fetches what "
-                   "they leave behind.",
+        .summary = "Trains here, or submits training jobs to a psgd coordinator, watches them and "
+                   "fetches what they leave behind.",
         .usage = "[options] COMMAND [options]",
         .tables = general_tables,
         .args_max = 64,
         .stops_at_argument = true,
-        .examples = "psgd submit --preset tutorial-glyphs --watch\npsgd list\npsgd logs -f JOB\n"
+        .examples = "psgd train --preset tutorial-glyphs\npsgd submit --preset tutorial-glyphs --watch\npsgd list\npsgd logs -f JOB\n"
                     "psgd download JOB",
     };
     ps_cli cli = {.program = argv[0]};

@@ -25,6 +25,7 @@ static struct {
     ps_log_format format;
     atomic_int level;
     atomic_bool has_sink; /* spares the lock when there is none */
+    atomic_bool is_quiet; /* nothing on stderr while there is a sink */
     pthread_mutex_t lock; /* guards sink and arg, and is held while it runs */
     ps_log_sink sink;
     void *arg;
@@ -57,6 +58,11 @@ void ps_log_set_sink(ps_log_sink sink, void *arg)
     the_log.arg = arg;
     atomic_store(&the_log.has_sink, sink != NULL);
     pthread_mutex_unlock(&the_log.lock);
+}
+
+void ps_log_set_quiet(bool is_quiet)
+{
+    atomic_store(&the_log.is_quiet, is_quiet);
 }
 
 const char *ps_log_level_name(ps_log_level level)
@@ -221,8 +227,10 @@ static void log_line(ps_log_level level, const char *room, const ps_log_field *f
         put_text_line(&line, level, room, fields, message);
     }
     give_to_sink(level, ps_strbuf_text(&line));
-    ps_strbuf_putc(&line, '\n');
-    write_line(line.data, line.len);
+    if (!atomic_load(&the_log.is_quiet) || !atomic_load(&the_log.has_sink)) {
+        ps_strbuf_putc(&line, '\n');
+        write_line(line.data, line.len);
+    }
     ps_strbuf_fini(&line);
     errno = held_errno;
 }

@@ -68,9 +68,13 @@ void ps_log_with(ps_log_level level, const char *room, const ps_log_field *field
  * `sink`: a job's log. NULL ends that; when this returns the sink before is
  * running no more. One line at a time, on the thread that logs and under a lock
  * of the log: so `sink` must be a leaf, waiting for nothing that logs. Lines
- * that it logs itself go to stderr only. */
+ * that it logs itself go to stderr only, if the log is not quiet. */
 typedef void (*ps_log_sink)(void *arg, ps_log_level level, const char *line);
 void ps_log_set_sink(ps_log_sink sink, void *arg);
+
+/* Lines that a sink takes go to it alone, and not to stderr: for programs that
+ * talk to a person there. */
+void ps_log_set_quiet(bool is_quiet);
 
 const char *ps_log_level_name(ps_log_level level);
 

@@ -44,6 +44,17 @@ void ps_coder_fini(ps_coder *coder)
     free(coder->is_carried);
 }
 
+size_t ps_coder_memory(const ps_coder *coder)
+{
+    const ps_layout *layout = &coder->plan->layout;
+    size_t bytes = 0;
+
+    for (uint32_t s = 0; s < layout->slice_count; s++) {
+        bytes += coder->lost_of[s] != NULL ? layout->slices[s].n * sizeof(float) : 0;
+    }
+    return bytes;
+}
+
 void ps_coder_begin(ps_coder *coder)
 {
     memset(coder->is_carried, 0, coder->plan->layout.slice_count);

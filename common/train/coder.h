@@ -25,6 +25,8 @@ typedef struct ps_coder {
 void ps_coder_init(ps_coder *coder, const ps_plan *plan, uint32_t rank);
 void ps_coder_fini(ps_coder *coder);
 
+size_t ps_coder_memory(const ps_coder *coder); /* bytes of what was lost */
+
 /* A contribution begins: nothing is carried. */
 void ps_coder_begin(ps_coder *coder);
 

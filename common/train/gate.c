@@ -111,27 +111,107 @@ static void give_up(ps_gate *gate, const ps_gate_want *w)
     fail_locked(gate, &st);
 }
 
+void ps_gate_set_hooks(ps_gate *gate, const ps_gate_hooks *hooks)
+{
+    gate->hooks = *hooks;
+}
+
+/* The trainer says that it sleeps and then looks for nudges; here it is the other
+ * way round, so one of the two sees the other. */
+void ps_gate_nudge(ps_gate *gate)
+{
+    atomic_fetch_add(&gate->nudges, 1);
+    if (atomic_load(&gate->sleeping)) {
+        pthread_mutex_lock(&gate->mutex);
+        pthread_cond_signal(&gate->changed);
+        pthread_mutex_unlock(&gate->mutex);
+    }
+}
+
+static bool is_over(const ps_gate *gate, const ps_gate_want *w)
+{
+    return is_there(gate, w) || gate->stopped || !ps_is_ok(&gate->failure);
+}
+
+/* Awake, but without the mutex, until a nudge after `seen` or for some time. */
+static void spin(ps_gate *gate, uint64_t seen, int64_t until_us)
+{
+    while (atomic_load_explicit(&gate->nudges, memory_order_acquire) == seen &&
+           ps_clock_us() < until_us) {
+    }
+}
+
+/* The trainer brings what it can itself, and rests when there is no more. Mutex
+ * held, but not while it does. Afterwards `sleeping` is set, and a nudge since
+ * the number returned wakes it; *again_us is when to look anyway. */
+static uint64_t help_yourself(ps_gate *gate, const ps_gate_want *w, int64_t *again_us)
+{
+    int64_t until_us = ps_clock_us() + gate->hooks.spin_us;
+    bool is_thorough = false;
+    uint64_t seen = 0;
+
+    while (!is_thorough && !is_over(gate, w)) {
+        is_thorough = ps_clock_us() >= until_us;
+        pthread_mutex_unlock(&gate->mutex);
+        atomic_store(&gate->sleeping, is_thorough);
+        seen = atomic_load(&gate->nudges);
+        *again_us = gate->hooks.fetch(gate->hooks.arg, w->clock, is_thorough);
+        pthread_mutex_lock(&gate->mutex);
+        if (!is_thorough && !is_over(gate, w)) {
+            pthread_mutex_unlock(&gate->mutex);
+            spin(gate, seen, until_us);
+            pthread_mutex_lock(&gate->mutex);
+        }
+    }
+    if (!is_over(gate, w)) {
+        pthread_mutex_unlock(&gate->mutex);
+        gate->hooks.rest(gate->hooks.arg);
+        pthread_mutex_lock(&gate->mutex);
+    }
+    return seen;
+}
+
 static struct timespec timespec_of(int64_t us)
 {
     return (struct timespec){.tv_sec = (time_t)(us / 1000000),
                              .tv_nsec = (long)(us % 1000000 * 1000)};
 }
 
+/* Waits for a change. False: until_us has come without one. */
+static bool sleep_until(ps_gate *gate, const ps_gate_want *w, int64_t until_us)
+{
+    struct timespec until = timespec_of(until_us);
+    int64_t again_us = INT64_MAX;
+    bool in_time = true;
+    uint64_t seen;
+
+    if (gate->hooks.fetch == NULL || w->acks) {
+        return pthread_cond_timedwait(&gate->changed, &gate->mutex, &until) != ETIMEDOUT;
+    }
+    seen = help_yourself(gate, w, &again_us);
+    if (again_us < until_us) {
+        until = timespec_of(again_us);
+    }
+    while (!is_over(gate, w) && atomic_load(&gate->nudges) == seen && in_time) {
+        in_time = pthread_cond_timedwait(&gate->changed, &gate->mutex, &until) != ETIMEDOUT;
+    }
+    atomic_store(&gate->sleeping, false);
+    return in_time || again_us < until_us;
+}
+
 static bool wait_for(ps_gate *gate, const ps_gate_want *w)
 {
-    struct timespec until;
-    int64_t began_us;
+    int64_t began_us, until_us;
     bool open;
 
     pthread_mutex_lock(&gate->mutex);
-    if (!is_there(gate, w) && !gate->stopped && ps_is_ok(&gate->failure)) {
+    if (!is_over(gate, w)) {
         began_us = ps_clock_us();
-        until = timespec_of(began_us + gate->patience_us);
+        until_us = began_us + gate->patience_us;
         gate->waiting = true;
         gate->want = *w;
-        while (!is_there(gate, w) && !gate->stopped && ps_is_ok(&gate->failure)) {
-            if (pthread_cond_timedwait(&gate->changed, &gate->mutex, &until) == ETIMEDOUT &&
-                !is_there(gate, w)) {
+        while (!is_over(gate, w)) {
+            if (!sleep_until(gate, w, until_us) && !is_there(gate, w)) {
                 give_up(gate, w);
             }
         }
@@ -149,6 +229,9 @@ bool ps_gate_pause(ps_gate *gate, int64_t us)
     bool open = true;
     int err = 0;
 
+    if (gate->hooks.rest != NULL) {
+        gate->hooks.rest(gate->hooks.arg);
+    }
     pthread_mutex_lock(&gate->mutex);
     while (open && err != ETIMEDOUT) {
         open = !gate->stopped && ps_is_ok(&gate->failure);
@@ -158,6 +241,9 @@ bool ps_gate_pause(ps_gate *gate, int64_t us)
     }
     open = !gate->stopped && ps_is_ok(&gate->failure);
     pthread_mutex_unlock(&gate->mutex);
+    if (gate->hooks.wake != NULL) {
+        gate->hooks.wake(gate->hooks.arg);
+    }
     return open;
 }
 

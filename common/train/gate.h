@@ -13,6 +13,7 @@
 #include "common/job/layout.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -23,11 +24,25 @@ typedef struct ps_gate_want {
     uint64_t clock;
 } ps_gate_want;
 
+/* Of an exchange without a thread of its own: what the trainer does in a wait. */
+typedef struct ps_gate_hooks {
+    /* Brings what there is of the weights of `clock`: at the beginning of a wait,
+     * and when it was nudged. Not thorough: what is locked just now may be left
+     * for later; it is asked thoroughly before the trainer sleeps. Gives the time
+     * when it is to be asked again whatever happens; INT64_MAX: never. */
+    int64_t (*fetch)(void *arg, uint64_t clock, bool is_thorough);
+    void (*rest)(void *arg); /* there is no more: the trainer will sleep, or pause */
+    void (*wake)(void *arg); /* after a pause; a sleep ends with fetch */
+    void *arg;
+    int64_t spin_us; /* so long it waits awake before that */
+} ps_gate_hooks;
+
 typedef struct ps_gate {
     const ps_layout *layout; /* kept */
     const char (*names)[80]; /* (lanes): ids of the servers; kept */
     uint32_t lanes;
     int64_t patience_us; /* longest single wait */
+    ps_gate_hooks hooks; /* (optional) */
 
     pthread_mutex_t mutex; /* guards all below */
     pthread_cond_t changed;
@@ -41,6 +56,9 @@ typedef struct ps_gate {
     uint32_t unacked;   /* lanes that owe one */
     uint64_t overtaken; /* 1 + newest clock that was over before its weights came; 0: none */
     int64_t waited_us;  /* so far */
+
+    atomic_uint_fast64_t nudges; /* so far */
+    atomic_bool sleeping;        /* the trainer has to be woken by a nudge */
 } ps_gate;
 
 /* `names` are kept. */
@@ -64,6 +82,12 @@ void ps_gate_owe_acks(ps_gate *gate);
  * clock already, so it went on without this worker. Gradients on such weights
  * are of no step and must not be sent. */
 bool ps_gate_is_overtaken(ps_gate *gate, uint64_t clock);
+
+/* (optional) Before the trainer starts. The hooks are called on its thread,
+ * without the gate's mutex. */
+void ps_gate_set_hooks(ps_gate *gate, const ps_gate_hooks *hooks);
+/* Any thread: fetch may have more to bring. */
+void ps_gate_nudge(ps_gate *gate);
 
 /* Loop. */
 void ps_gate_lane_acked(ps_gate *gate, uint32_t lane);

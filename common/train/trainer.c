@@ -83,6 +83,22 @@ void ps_trainer_destroy(ps_trainer *t)
     free(t);
 }
 
+ps_train_memory ps_trainer_memory(const ps_trainer *t)
+{
+    const ps_data_facts *facts = &t->plan->facts;
+    size_t n = t->plan->layout.param_count;
+
+    return (ps_train_memory){
+        .weights = n * sizeof(float),
+        .gradients = n * sizeof(float),
+        .optimizer = t->optim_state == NULL ? 0 : n * t->plan->optim->slots * sizeof(float),
+        .activations = ps_model_memory(t->model),
+        .samples = t->batch * ((size_t)facts->features + facts->target_width) * sizeof(float) +
+                   t->plan->train_count * sizeof *t->order,
+        .rounds = ps_trainer_rounds_memory(t),
+    };
+}
+
 ps_buf *ps_trainer_grad(ps_trainer *t)
 {
     return t->grad;

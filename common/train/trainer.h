@@ -42,6 +42,17 @@ typedef struct ps_trainer_conf {
 /* Takes all memory it will need, RESOURCE_EXHAUSTED if there is too little. */
 PS_MUST_USE ps_status ps_trainer_create(const ps_trainer_conf *conf, ps_trainer **out);
 
+/* Bytes of what training holds as long as it lasts, beside the data set. */
+typedef struct ps_train_memory {
+    size_t weights, gradients;
+    size_t optimizer;   /* its state, where this worker has it */
+    size_t activations; /* of a block or of a batch of the test set, and scratch */
+    size_t samples;     /* gathered, and the order of all */
+    size_t rounds;      /* of local steps: the replica and what the method keeps */
+} ps_train_memory;
+
+ps_train_memory ps_trainer_memory(const ps_trainer *t);
+
 ps_buf *ps_trainer_grad(ps_trainer *t); /* the gradient block, for the exchange */
 
 /* Starts the thread. Its last act, having ended by itself or because the

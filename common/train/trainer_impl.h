@@ -82,6 +82,7 @@ void ps_trainer_turn_to_increments(ps_trainer *t, uint32_t first_variable, uint3
 /* RESOURCE_EXHAUSTED if there is too little memory. */
 PS_MUST_USE ps_status ps_trainer_init_rounds(ps_trainer *t);
 void ps_trainer_fini_rounds(ps_trainer *t);
+size_t ps_trainer_rounds_memory(const ps_trainer *t);
 
 /* The files of a worker in the job's folder. Trainer's thread. */
 PS_MUST_USE ps_status ps_trainer_open_reports(ps_trainer *t);

@@ -52,6 +52,17 @@ void ps_trainer_fini_rounds(ps_trainer *t)
     free(t->rounds.rule_state);
 }
 
+size_t ps_trainer_rounds_memory(const ps_trainer *t)
+{
+    const ps_plan *plan = t->plan;
+    const trainer_rounds *r = &t->rounds;
+    size_t blocks = (r->replica != NULL ? 1u : 0u) + (r->grad != NULL ? 1u : 0u);
+
+    blocks += r->slots != NULL ? r->local->slots : 0;
+    blocks += r->rule_state != NULL ? plan->local_optim->slots : 0;
+    return blocks * plan->layout.param_count * sizeof(float);
+}
+
 static float *gradients_of(ps_trainer *t)
 {
     return t->rounds.grad != NULL ? t->rounds.grad : ps_trainer_gradients(t);

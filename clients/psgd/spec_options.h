@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* spec_options.h - the flags that describe a job, for every subcommand that takes one. */
+#ifndef PS_CLIENTS_PSGD_SPEC_OPTIONS_H
+#define PS_CLIENTS_PSGD_SPEC_OPTIONS_H
+
+#include "clients/psgd/spec.h"
+
+/* Lines of an option table of `type`, whose `member` is a ps_spec_flags. */
+/* clang-format off */
+#define PS_SPEC_OPTIONS(type, member)                                                              \
+    PS_OPTION_STRING(type, member.title, .name = "title", .letter = 't',                           \
+                     .help = "name in the job's id and in its files"),                             \
+    PS_OPTION_STRING(type, member.preset, .name = "preset", .letter = 'p', .metavar = "NAME",      \
+                     .help = "fills the fields left out; see 'psgd presets'"),                     \
+    PS_OPTION_STRING(type, member.workers, .name = "workers", .letter = 'W',                       \
+                     .metavar = "N|FILE",                                                          \
+                     .help = "how many, or a worker.json that says which (\"PS\" and \"Worker\")"),\
+    PS_OPTION_STRING(type, member.node_count, .name = "node-count", .letter = 'n',                 \
+                     .metavar = "N", .help = "workers; of a worker.json the first N"),             \
+    PS_OPTION_STRING(type, member.pservers, .name = "pservers", .letter = 'P', .metavar = "N",     \
+                     .help = "parameter servers"),                                                 \
+    PS_OPTION_STRING(type, member.epochs, .name = "epochs", .letter = 'E', .metavar = "N",         \
+                     .help = "passes over the training set"),                                      \
+    PS_OPTION_STRING(type, member.block_size, .name = "block-size", .letter = 'b',                 \
+                     .metavar = "N", .help = "samples a block"),                                   \
+    PS_OPTION_STRING(type, member.seed, .name = "seed", .metavar = "N",                            \
+                     .help = "everything drawn at random follows from it"),                        \
+    PS_OPTION_STRING(type, member.model, .name = "model", .letter = 'm', .metavar = "NAME",        \
+                     .help = "preset of a network: mlp, cnn or alexnet"),                          \
+    PS_OPTION_STRING(type, member.widths, .name = "widths", .metavar = "N,N,...",                  \
+                     .help = "units of its hidden layers"),                                        \
+    PS_OPTION_STRING(type, member.activation, .name = "activation", .metavar = "NAME",             \
+                     .help = "between its layers: tanh, relu, sigmoid"),                           \
+    PS_OPTION_STRING(type, member.data, .name = "data", .letter = 'D', .metavar = "NAME",          \
+                     .help = "data set: mnist, glyphs"),                                           \
+    PS_OPTION_STRING(type, member.train_limit, .name = "train-limit", .metavar = "N",              \
+                     .help = "training samples to use; 0: all"),                                   \
+    PS_OPTION_STRING(type, member.test_limit, .name = "test-limit", .metavar = "N",                \
+                     .help = "test samples to use; 0: all"),                                       \
+    PS_OPTION_STRING(type, member.assignment, .name = "assignment", .metavar = "NAME",             \
+                     .help = "which worker holds which blocks: iid, duplicate"),                   \
+    PS_OPTION_STRING(type, member.redundancy, .name = "redundancy", .letter = 'r',                 \
+                     .metavar = "N", .help = "workers that hold each block"),                      \
+    PS_OPTION_STRING(type, member.optimizer, .name = "optimizer", .letter = 'O',                   \
+                     .metavar = "NAME", .help = "adam, sgd"),                                      \
+    PS_OPTION_STRING(type, member.lr, .name = "lr", .metavar = "X",                                \
+                     .help = "learning rate of the optimizer"),                                    \
+    PS_OPTION_STRING(type, member.optimizer_side, .name = "optimizer-side",                        \
+                     .choices = "server|worker", .help = "where the optimizer runs"),              \
+    PS_OPTION_STRING(type, member.update, .name = "update", .metavar = "NAME",                     \
+                     .help = "what workers send: gradient, gradient_average"),                     \
+    PS_OPTION_STRING(type, member.consistency, .name = "consistency", .metavar = "NAME",           \
+                     .help = "bsp (in step), ssp (bounded staleness), asp (no waiting)"),          \
+    PS_OPTION_STRING(type, member.bound, .name = "bound", .metavar = "N",                          \
+                     .help = "of ssp: steps that a worker may be ahead"),                          \
+    PS_OPTION_STRING(type, member.codec, .name = "codec", .metavar = "NAME",                       \
+                     .help = "bytes on the wire both ways: f32, f16, int8"),                       \
+    PS_OPTION_STRING(type, member.codec_up, .name = "codec-up", .metavar = "NAME",                 \
+                     .help = "of what workers send"),                                              \
+    PS_OPTION_STRING(type, member.codec_down, .name = "codec-down", .metavar = "NAME",             \
+                     .help = "of what servers send"),                                              \
+    PS_OPTION_STRING(type, member.bandwidth, .name = "bandwidth", .metavar = "BYTES",              \
+                     .help = "a second that a node's link carries; deadlines follow from it"),     \
+    PS_OPTION_LIST(type, member.set, .name = "set", .letter = 's', .metavar = "PATH=VALUE",        \
+                   .help = "any field of the job: timeouts.lease_ms=5000, "                        \
+                           "optimizer.rule.params.beta1=0.8")
+/* clang-format on */
+
+#endif

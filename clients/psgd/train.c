@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* train.c - psgd train [FILE] [flags]: a job in this process, without services. */
+#include "clients/psgd/live.h"
+#include "clients/psgd/spec_options.h"
+
+#include "common/base/clock.h"
+#include "common/base/container_of.h"
+#include "common/base/log.h"
+#include "common/base/xalloc.h"
+#include "common/job/look.h"
+#include "common/local/local.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { TICK_US = 200000, TEXT_BYTES = 512, ID_BYTES = 128 };
+
+typedef struct training {
+    ps_spec_flags flags;
+    int64_t threads;
+    const char *out, *data_path, *job_id;
+    bool plan_only;
+    ps_cli *cli;
+    ps_plan *plan;
+    ps_local_job *local;
+    ps_live live;
+    ps_timer tick;
+    ps_event over;
+    uint64_t sequence; /* of events */
+    char id[ID_BYTES];
+    char evaluated[TEXT_BYTES]; /* the last line about an evaluation */
+} training;
+
+static const ps_option options[] = {
+    PS_OPTION_INT(training, threads, .name = "threads", .letter = 'T', .value = "0", .min = 0,
+                  .max = 1024, .metavar = "N",
+                  .help = "workers that compute at the same time; 0: as many as there are "
+                          "processors"),
+    PS_OPTION_STRING(training, out, .name = "out", .letter = 'o', .metavar = "DIR",
+                     .help = "where the files go; made if it is not there (default: the job's id)"),
+    PS_OPTION_STRING(training, data_path, .name = "data-path", .env = "PSGD_DATA", .metavar = "DIR",
+                     .help = "where data sets are, as DIR/mnist"),
+    PS_OPTION_STRING(training, job_id, .name = "job-id", .metavar = "ID",
+                     .help = "the job's id in its files (default: TITLE-local)"),
+    PS_OPTION_BOOL(training, plan_only, .name = "plan",
+                   .help = "say what would be done and what memory it takes, and end"),
+    PS_SPEC_OPTIONS(training, flags),
+    PS_OPTION_END,
+};
+
+/* --- before ------------------------------------------------------------------- */
+
+static void note_violation(void *arg, const char *field, const char *text)
+{
+    ps_error_violate(arg, field, "%s", text);
+}
+
+static bool make_plan(training *t, const char *path)
+{
+    Psgd__V1__JobSpec *spec = NULL, *full = NULL;
+    ps_error error;
+    ps_status st = ps_spec_build(path, &t->flags, &error, &spec);
+
+    if (ps_is_ok(&st) && ps_look_is_needed(spec)) {
+        st = error.status = ps_look(spec, t->data_path, &full);
+        if (!ps_is_ok(&st)) {
+            ps_error_violate(&error, "spec.data", "%s", st.text);
+        }
+    }
+    if (ps_is_ok(&st)) {
+        st = error.status =
+            ps_plan_create(full != NULL ? full : spec, note_violation, &error, &t->plan);
+    }
+    if (full != NULL) {
+        psgd__v1__job_spec__free_unpacked(full, NULL);
+    }
+    if (spec != NULL) {
+        psgd__v1__job_spec__free_unpacked(spec, NULL);
+    }
+    if (!ps_is_ok(&st)) {
+        ps_cli_error(&error);
+        return false;
+    }
+    return true;
+}
+
+static bool prepare(ps_cli *cli, void *arg)
+{
+    training *t = arg;
+    const char *path = cli->config->n_args > 0 ? cli->config->args[0] : NULL;
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+
+    t->cli = cli;
+    if (!make_plan(t, path)) {
+        return false;
+    }
+    if (t->threads == 0) {
+        t->threads = processors > 0 ? processors : 1;
+    }
+    if (t->threads > t->plan->spec->workers) {
+        t->threads = t->plan->spec->workers;
+    }
+    snprintf(t->id, sizeof t->id, "%s-local", t->plan->spec->title);
+    if (t->job_id == NULL) {
+        t->job_id = t->id;
+    }
+    if (t->out == NULL) {
+        t->out = t->job_id;
+    }
+    ps_log_init("psgd", PS_LOG_INFO, PS_LOG_JSON); /* of the job: a file, not the terminal */
+    ps_log_set_quiet(true);
+    return true;
+}
+
+static void show_plan(const training *t)
+{
+    const ps_plan *plan = t->plan;
+    ps_local_job_memory m = ps_local_job_get_memory(t->local);
+    const ps_train_memory *w = &m.workers;
+    size_t all = w->weights + w->gradients + w->optimizer + w->activations + w->samples +
+                 w->rounds + m.servers + m.feedback;
+    char text[9][PS_SHOW_BYTES];
+
+    printf("job       %s\n", t->job_id);
+    printf("plan      %u worker%s on %lld thread%s, %u server%s, %zu parameters, %llu steps of "
+           "%llu samples\n",
+           plan->spec->workers, plan->spec->workers == 1 ? "" : "s", (long long)t->threads,
+           t->threads == 1 ? "" : "s", plan->spec->pservers, plan->spec->pservers == 1 ? "" : "s",
+           plan->layout.param_count, (unsigned long long)plan->total_steps,
+           (unsigned long long)plan->spec->block_size * plan->assignment->block_count);
+    printf("memory    %s: weights %s, gradients %s, optimizer %s, activations %s, samples %s, "
+           "rounds %s, servers %s, feedback %s\n",
+           ps_show_size(all, text[0]), ps_show_size(w->weights, text[1]),
+           ps_show_size(w->gradients, text[2]), ps_show_size(w->optimizer, text[3]),
+           ps_show_size(w->activations, text[4]), ps_show_size(w->samples, text[5]),
+           ps_show_size(w->rounds, text[8]), ps_show_size(m.servers, text[6]),
+           ps_show_size(m.feedback, text[7]));
+    fflush(stdout);
+}
+
+static void print_plan(const training *t)
+{
+    ps_local_job_memory m = ps_local_job_get_memory(t->local);
+    json_t *json;
+
+    if (t->cli->format == PS_FORMAT_TEXT) {
+        show_plan(t);
+        return;
+    }
+    json = json_pack("{s:s, s:I, s:I, s:I, s:I, s:{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}}",
+                     "job_id", t->job_id, "parameters", (json_int_t)t->plan->layout.param_count,
+                     "workers", (json_int_t)t->plan->spec->workers, "threads",
+                     (json_int_t)t->threads, "steps", (json_int_t)t->plan->total_steps, "memory",
+                     "weights", (json_int_t)m.workers.weights, "gradients",
+                     (json_int_t)m.workers.gradients, "optimizer", (json_int_t)m.workers.optimizer,
+                     "activations", (json_int_t)m.workers.activations, "samples",
+                     (json_int_t)m.workers.samples, "rounds", (json_int_t)m.workers.rounds,
+                     "servers", (json_int_t)m.servers, "feedback", (json_int_t)m.feedback);
+    ps_cli_json_value(t->cli, json);
+    json_decref(json);
+}
+
+/* --- meanwhile ---------------------------------------------------------------- */
+
+static void tell(training *t, const Psgd__V1__Job *job, Psgd__V1__JobEventKind kind)
+{
+    Psgd__V1__WatchJobResponse event = PSGD__V1__WATCH_JOB_RESPONSE__INIT;
+    Psgd__V1__Job short_job = *job;
+
+    if (kind != PSGD__V1__JOB_EVENT_KIND__JOB_EVENT_KIND_STATE) {
+        short_job.spec = NULL;
+        short_job.n_artifacts = 0;
+    }
+    event.sequence = ++t->sequence;
+    event.kind = kind;
+    event.job = &short_job;
+    ps_cli_json(t->cli, &event.base);
+}
+
+static void show_now(training *t)
+{
+    const Psgd__V1__Job *job = ps_local_job_now(t->local);
+    char text[sizeof t->evaluated];
+    bool is_new = false;
+
+    if (job->n_result > 0) {
+        ps_show_result(job, text, sizeof text);
+        is_new = strcmp(text, t->evaluated) != 0;
+        memcpy(t->evaluated, text, sizeof text);
+    }
+    if (t->cli->format == PS_FORMAT_JSONL) {
+        tell(t, job,
+             is_new ? PSGD__V1__JOB_EVENT_KIND__JOB_EVENT_KIND_METRICS
+                    : PSGD__V1__JOB_EVENT_KIND__JOB_EVENT_KIND_PROGRESS);
+    } else if (t->cli->format == PS_FORMAT_TEXT) {
+        if (is_new) {
+            ps_live_line(&t->live, "test set: %s", text);
+        }
+        ps_live_progress(&t->live, job->progress, ps_clock_us());
+    }
+}
+
+static void on_tick(ps_event *self, bool ok)
+{
+    training *t = PS_CONTAINER_OF(self, training, tick.event);
+
+    if (ok && !t->cli->ended) {
+        show_now(t);
+        ps_loop_after(t->cli->loop, &t->tick, TICK_US);
+    }
+}
+
+static void on_interrupt(void *arg)
+{
+    training *t = arg;
+
+    ps_local_job_stop(t->local);
+}
+
+/* --- after -------------------------------------------------------------------- */
+
+static void show_end(const training *t, const Psgd__V1__Job *job)
+{
+    char text[TEXT_BYTES], rate[PS_SHOW_BYTES], peak[PS_SHOW_BYTES];
+
+    printf("took      %.1f s, %s samples/s, %s of memory at most\n",
+           ps_show_seconds(job->end_time) - ps_show_seconds(job->start_time),
+           ps_show_rate(job->progress->samples_per_second, rate),
+           ps_show_size(ps_local_job_peak_bytes(), peak));
+    if (job->n_result > 0) {
+        ps_show_result(job, text, sizeof text);
+        printf("result    %s\n", text);
+    }
+    ps_show_files(job);
+    printf("in        %s\n", t->out);
+}
+
+static void on_over(ps_event *self, bool ok)
+{
+    training *t = PS_CONTAINER_OF(self, training, over);
+    ps_cli *cli = t->cli;
+    const Psgd__V1__Job *job;
+    ps_exit code = PS_EXIT_OK;
+    ps_status st;
+
+    (void)ok;
+    ps_loop_cancel(cli->loop, &t->tick);
+    show_now(t);
+    ps_live_clear(&t->live);
+    st = ps_local_job_finish(t->local);
+    job = ps_local_job_now(t->local);
+    if (cli->format == PS_FORMAT_TEXT) {
+        show_end(t, job);
+    } else if (cli->format == PS_FORMAT_JSONL) {
+        tell(t, job, PSGD__V1__JOB_EVENT_KIND__JOB_EVENT_KIND_STATE);
+    } else {
+        ps_cli_json(cli, &job->base);
+    }
+    if (!ps_is_ok(&st)) {
+        ps_cli_status(&st);
+        code = st.code == PS_CANCELLED ? PS_EXIT_INTERRUPTED : PS_EXIT_SERVER;
+    }
+    ps_cli_end(cli, code);
+}
+
+/* On a worker's thread. */
+static void post_over(void *arg)
+{
+    training *t = arg;
+
+    ps_loop_post(t->cli->loop, &t->over);
+}
+
+static void start(ps_cli *cli, void *arg)
+{
+    training *t = arg;
+    ps_local_job_conf conf = {
+        .plan = t->plan,
+        .job_id = t->job_id,
+        .folder = t->out,
+        .data_path = t->data_path,
+        .threads = (uint32_t)t->threads,
+        .done = post_over,
+        .arg = t,
+    };
+    ps_status st = ps_local_job_create(&conf, &t->local);
+
+    if (ps_is_ok(&st) && (cli->format == PS_FORMAT_TEXT || t->plan_only)) {
+        print_plan(t);
+    }
+    if (!ps_is_ok(&st) || t->plan_only) {
+        ps_cli_end(cli, ps_is_ok(&st) ? PS_EXIT_OK : ps_cli_status(&st));
+        return;
+    }
+    t->over.fire = on_over;
+    t->tick.event.fire = on_tick;
+    ps_live_init(&t->live);
+    cli->on_interrupt = on_interrupt;
+    cli->arg = t;
+    st = ps_local_job_start(t->local);
+    if (!ps_is_ok(&st)) {
+        ps_cli_end(cli, ps_cli_status(&st));
+        return;
+    }
+    ps_loop_after(cli->loop, &t->tick, TICK_US);
+}
+
+static void fini(void *arg)
+{
+    training *t = arg;
+
+    ps_local_job_destroy(t->local);
+    ps_plan_destroy(t->plan);
+}
+
+const ps_subcommand ps_subcommand_train = {
+    .command = {.name = "psgd train",
+                .summary =
+                    "Runs a job in this process, without services: its workers are threads, its "
+                    "servers are shards between them, codecs and all. In step (bsp) it leaves the "
+                    "same model as a cluster, bit for bit, on however many threads. Files go into "
+                    "--out; Ctrl-C ends it, with the reports so far.",
+                .usage = "[options] [FILE]",
+                .args_max = 1,
+                .examples = "psgd train --preset tutorial-glyphs\n"
+                            "psgd train job.yaml --threads 2 --out run1\n"
+                            "psgd train --preset tutorial --data-path /srv/data --codec int8\n"
+                            "psgd train job.yaml --plan"},
+    .options = options,
+    .options_size = sizeof(training),
+    .is_local = true,
+    .prepare = prepare,
+    .start = start,
+    .fini = fini,
+};

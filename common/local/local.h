@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* local.h - a whole job in one process, without services: its workers are
+ * threads, its parameter servers are shards between them.
+ *
+ * All the rest is what nodes run: the plan, trainers, codecs with error feedback,
+ * shards, the policy, the files. Under a policy that is deterministic every file
+ * of weights is bit for bit that of the same job on a cluster, on however many
+ * threads. The process's log goes into the job's folder meanwhile
+ * (ps_log_init says in which format).
+ */
+#ifndef PS_COMMON_LOCAL_LOCAL_H
+#define PS_COMMON_LOCAL_LOCAL_H
+
+#include "common/job/plan.h"
+#include "common/train/trainer.h"
+
+/* All texts are kept. */
+typedef struct ps_local_job_conf {
+    const ps_plan *plan;     /* kept */
+    const char *job_id;      /* in files */
+    const char *folder;      /* for them; made if it is not there */
+    const char *data_path;   /* where data sets are; NULL: nowhere */
+    uint32_t threads;        /* workers that compute at the same time; >= 1 */
+    void (*done)(void *arg); /* the last worker's last act; on its thread */
+    void *arg;
+} ps_local_job_conf;
+
+typedef struct ps_local_job ps_local_job;
+
+/* Loads the data, draws the weights, takes all memory. NOT_FOUND: the data set
+ * is not there; RESOURCE_EXHAUSTED; errors of files. */
+PS_MUST_USE ps_status ps_local_job_create(const ps_local_job_conf *conf, ps_local_job **out);
+
+/* Only when nothing runs. NULL is allowed. */
+void ps_local_job_destroy(ps_local_job *local);
+
+/* What the workers hold together, and the servers: weights, optimizer state,
+ * sums; what error feedback keeps; the data set's own memory is not in it. */
+typedef struct ps_local_job_memory {
+    ps_train_memory workers;
+    size_t servers, feedback;
+} ps_local_job_memory;
+
+ps_local_job_memory ps_local_job_get_memory(const ps_local_job *local);
+
+/* Most memory that this process has had at once, in bytes; 0 if the system does not say. */
+uint64_t ps_local_job_peak_bytes(void);
+
+/* `done` follows, unless it fails. */
+PS_MUST_USE ps_status ps_local_job_start(ps_local_job *local);
+void ps_local_job_stop(ps_local_job *local); /* any thread; `done` follows soon */
+
+/* After `done`: joins, writes the last files (the servers' model if all is well,
+ * summary.json, manifest.json). How it ended: the first failure, CANCELLED if it
+ * was stopped. */
+PS_MUST_USE ps_status ps_local_job_finish(ps_local_job *local);
+
+/* The job as it is now: state, progress, result, after finish also its files.
+ * The local's own, until the next call. One thread at a time. */
+const Psgd__V1__Job *ps_local_job_now(ps_local_job *local);
+
+#endif

@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* local_exchange.c - see local_exchange.h. */
+#include "common/local/local_exchange.h"
+
+#include "common/base/clock.h"
+#include "common/base/container_of.h"
+#include "common/base/xalloc.h"
+#include "common/train/coder.h"
+#include "common/train/merge.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+
+/* While all workers compute, weights are a few microseconds away: less than it
+ * takes to fall asleep and be woken. */
+enum { SPIN_US = 100 };
+
+enum { PIECES = 64, ANSWER_BYTES = PIECES * 8 * PS_CODEC_VALUES };
+
+typedef struct local_exchange {
+    ps_exchange base;
+    ps_gate gate;
+    const ps_plan *plan;
+    uint32_t rank;
+    ps_local_servers *servers;
+    ps_turns *turns;
+    bool has_turn;
+    float *weights;
+    ps_buf *grad;
+    ps_coder coder;
+    uint8_t *bytes; /* (4 * PS_CODEC_VALUES): an encoded slice */
+
+    uint64_t clock; /* of the contribution in hand */
+    uint32_t block;
+    bool has_begun; /* a contribution to `clock` */
+    uint64_t wish;  /* newest clock whose weights were asked for */
+    uint32_t left;  /* slices that have not come yet */
+
+    /* of one answer */
+    ps_encoding heads[PIECES];
+    ps_buf *bufs[PIECES];
+    size_t at[PIECES];
+    uint32_t slices[PIECES];
+
+    atomic_uint_fast64_t bytes_up, bytes_down, float32_up, float32_down, slices_up, slices_down;
+} local_exchange;
+
+static local_exchange *of(ps_exchange *exchange)
+{
+    return PS_CONTAINER_OF(exchange, local_exchange, base);
+}
+
+static void take_turn(local_exchange *x)
+{
+    if (x->turns != NULL && !x->has_turn) {
+        ps_turns_take(x->turns);
+    }
+    x->has_turn = true;
+}
+
+static void give_turn(local_exchange *x)
+{
+    if (x->turns != NULL && x->has_turn) {
+        ps_turns_give(x->turns);
+    }
+    x->has_turn = false;
+}
+
+/* Each step is a chance for the others, whom nothing else may ever stop for. */
+static void pass_turn(local_exchange *x)
+{
+    if (x->turns != NULL && x->has_turn) {
+        ps_turns_pass(x->turns);
+    }
+    take_turn(x);
+}
+
+static uint64_t bytes_of(const Psgd__V1__Encoding *head)
+{
+    return head->payload_bytes + psgd__v1__encoding__get_packed_size(head);
+}
+
+/* --- up ----------------------------------------------------------------------- */
+
+static bool begin(ps_exchange *exchange, uint64_t clock, uint32_t block, bool is_last)
+{
+    local_exchange *x = of(exchange);
+
+    (void)is_last;
+    if (!x->has_begun || x->clock != clock) {
+        pass_turn(x);
+    }
+    x->has_begun = true;
+    x->clock = clock;
+    x->block = block;
+    ps_coder_begin(&x->coder);
+    return ps_gate_is_open(&x->gate);
+}
+
+static void push(local_exchange *x, uint32_t slice)
+{
+    const ps_slice *at = &x->plan->layout.slices[slice];
+    float *grad = (float *)(void *)x->grad->data + at->at;
+    bool is_plain = ps_coder_is_plain(&x->coder, slice);
+    ps_encoding head;
+    ps_status st;
+
+    ps_coder_carry(&x->coder, slice, grad);
+    ps_coder_encode(&x->coder, slice, x->clock, x->block, grad, is_plain ? NULL : x->bytes, &head);
+    st = ps_local_servers_push(x->servers, x->rank, x->clock,
+                               x->plan->update->per_block ? x->block : x->rank, &head.msg,
+                               is_plain ? (const uint8_t *)grad : x->bytes);
+    if (!ps_is_ok(&st)) {
+        st = ps_wrap(st, "worker %u, step %llu", x->rank, (unsigned long long)x->clock);
+        ps_gate_fail(&x->gate, &st);
+        return;
+    }
+    atomic_fetch_add_explicit(&x->bytes_up, bytes_of(&head.msg), memory_order_relaxed);
+    atomic_fetch_add_explicit(&x->float32_up, at->n * sizeof(float), memory_order_relaxed);
+    atomic_fetch_add_explicit(&x->slices_up, 1, memory_order_relaxed);
+}
+
+static void ready(ps_exchange *exchange, uint32_t first_variable, uint32_t count)
+{
+    local_exchange *x = of(exchange);
+    const uint32_t *first_slice = x->plan->layout.first_slice;
+    uint32_t first = first_slice[first_variable];
+    uint32_t n = first_slice[first_variable + count] - first;
+    /* Whoever brings a slice last also steps it: each worker begins elsewhere, so
+     * that this work is shared. */
+    uint32_t begin_at = (uint32_t)((uint64_t)x->rank * n / x->plan->spec->workers);
+
+    for (uint32_t i = 0; i < n && ps_gate_is_open(&x->gate); i++) {
+        push(x, first + (begin_at + i) % n);
+    }
+}
+
+static bool may_be_overtaken(const ps_exchange *exchange)
+{
+    return ps_merge_may_overtake(PS_CONTAINER_OF(exchange, const local_exchange, base)->plan);
+}
+
+static bool leave_out(ps_exchange *exchange, uint64_t clock)
+{
+    local_exchange *x = of(exchange);
+
+    (void)clock;
+    return ps_gate_is_open(&x->gate);
+}
+
+static bool nothing(ps_exchange *exchange, uint64_t clock)
+{
+    local_exchange *x = of(exchange);
+    ps_status st = ps_local_servers_push_zeros(x->servers, x->rank, clock, x->rank);
+
+    pass_turn(x);
+    if (!ps_is_ok(&st)) {
+        ps_gate_fail(&x->gate, &st);
+    }
+    return ps_gate_is_open(&x->gate);
+}
+
+/* --- down --------------------------------------------------------------------- */
+
+/* Slices of a shard that this worker may have now, with references to their
+ * bytes; 0 if there are none, or another is at it and `waits` is false. */
+static size_t take_pieces(local_exchange *x, ps_local_shard *from, bool waits, uint64_t *clock,
+                          uint64_t *version, int64_t *again_us)
+{
+    ps_shard_piece pieces[PIECES];
+    ps_shard_answer answer;
+    int64_t deadline_us;
+
+    if (waits) {
+        pthread_mutex_lock(&from->mutex);
+    } else if (pthread_mutex_trylock(&from->mutex) != 0) {
+        return 0;
+    }
+    ps_shard_tick(from->shard, ps_clock_us());
+    ps_shard_pull_next(from->shard, x->rank, ANSWER_BYTES, pieces, PIECES, &answer);
+    for (size_t i = 0; i < answer.count; i++) {
+        ps_encoding_copy(&x->heads[i], pieces[i].head);
+        x->bufs[i] = ps_buf_ref(pieces[i].buf);
+        x->at[i] = pieces[i].at;
+    }
+    deadline_us = ps_shard_deadline(from->shard);
+    pthread_mutex_unlock(&from->mutex);
+    *again_us = deadline_us < *again_us ? deadline_us : *again_us;
+    *clock = answer.clock;
+    *version = answer.version;
+    return answer.count;
+}
+
+/* Decodes what was taken; false: it cannot be, and the gate has failed. */
+static bool put_pieces(local_exchange *x, size_t count)
+{
+    bool is_good = true;
+
+    for (size_t i = 0; i < count; i++) {
+        const Psgd__V1__Encoding *head = &x->heads[i].msg;
+        const ps_slice *slice = &x->plan->layout.slices[head->slice];
+        ps_status st = ps_coder_decode(x->plan, head, head->slice, x->bufs[i]->data + x->at[i],
+                                       x->weights + slice->at);
+
+        ps_buf_unref(x->bufs[i]);
+        x->slices[i] = head->slice;
+        if (!ps_is_ok(&st) && is_good) {
+            is_good = false;
+            ps_gate_fail(&x->gate, &st);
+        }
+        atomic_fetch_add_explicit(&x->bytes_down, bytes_of(head), memory_order_relaxed);
+        atomic_fetch_add_explicit(&x->float32_down, slice->n * sizeof(float), memory_order_relaxed);
+        atomic_fetch_add_explicit(&x->slices_down, 1, memory_order_relaxed);
+    }
+    return is_good;
+}
+
+static bool ask(local_exchange *x, uint64_t clock)
+{
+    for (uint32_t i = 0; i < x->servers->count; i++) {
+        ps_local_shard *shard = &x->servers->shards[i];
+        ps_status st;
+
+        pthread_mutex_lock(&shard->mutex);
+        st = ps_shard_pull_begin(shard->shard, x->rank, clock);
+        pthread_mutex_unlock(&shard->mutex);
+        if (!ps_is_ok(&st)) {
+            ps_gate_fail(&x->gate, &st);
+            return false;
+        }
+    }
+    x->wish = clock;
+    x->left = x->plan->layout.slice_count;
+    return true;
+}
+
+/* For the gate: in a wait for the weights of a clock. */
+static int64_t fetch(void *arg, uint64_t clock, bool is_thorough)
+{
+    local_exchange *x = arg;
+    int64_t again_us = INT64_MAX;
+
+    take_turn(x);
+    if (clock > x->wish && !ask(x, clock)) {
+        return again_us;
+    }
+    for (uint32_t i = 0; i < x->servers->count && x->left > 0; i++) {
+        ps_local_shard *shard = &x->servers->shards[i];
+        uint64_t version, of_clock;
+        size_t count;
+
+        while ((count = take_pieces(x, shard, is_thorough, &of_clock, &version, &again_us)) > 0) {
+            if (!put_pieces(x, count)) {
+                return again_us;
+            }
+            x->left -= (uint32_t)count;
+            if (ps_merge_may_overtake(x->plan) && version > of_clock) {
+                ps_gate_overtake(&x->gate, of_clock);
+            }
+            ps_gate_lane_brought(&x->gate, shard->server, x->slices, (uint32_t)count, of_clock,
+                                 x->left == 0);
+        }
+    }
+    return again_us;
+}
+
+static void rest(void *arg)
+{
+    give_turn(arg);
+}
+
+static void wake(void *arg)
+{
+    take_turn(arg);
+}
+
+/* --- life --------------------------------------------------------------------- */
+
+static ps_exchange_stats stats(ps_exchange *exchange)
+{
+    local_exchange *x = of(exchange);
+
+    return (ps_exchange_stats){
+        .bytes_up = atomic_load(&x->bytes_up),
+        .bytes_down = atomic_load(&x->bytes_down),
+        .bytes_up_float32 = atomic_load(&x->float32_up),
+        .bytes_down_float32 = atomic_load(&x->float32_down),
+        .messages_up = atomic_load(&x->slices_up),
+        .messages_down = atomic_load(&x->slices_down),
+    };
+}
+
+static const ps_exchange_ops ops = {
+    .begin = begin,
+    .ready = ready,
+    .may_be_overtaken = may_be_overtaken,
+    .leave_out = leave_out,
+    .nothing = nothing,
+    .stats = stats,
+};
+
+ps_exchange *ps_local_exchange_create(const ps_local_exchange_conf *conf)
+{
+    const ps_plan *plan = conf->plan;
+    local_exchange *x = ps_xcalloc(1, sizeof *x);
+    ps_gate_hooks hooks = {.fetch = fetch,
+                           .rest = rest,
+                           .wake = wake,
+                           .arg = x,
+                           .spin_us = conf->turns == NULL ? SPIN_US : 0};
+
+    x->base.ops = &ops;
+    x->base.gate = &x->gate;
+    x->plan = plan;
+    x->rank = conf->rank;
+    x->servers = conf->servers;
+    x->turns = conf->turns;
+    x->weights = conf->weights;
+    x->grad = ps_buf_ref(conf->grad);
+    x->bytes = ps_xmalloc(4 * PS_CODEC_VALUES);
+    ps_coder_init(&x->coder, plan, conf->rank);
+    /* All may have to wait for one thread. */
+    ps_gate_init(&x->gate, &plan->layout, conf->names,
+                 (int64_t)plan->spec->timeouts->step_ms * 1000 * plan->spec->workers);
+    ps_gate_set_hooks(&x->gate, &hooks);
+    ps_local_servers_attend(conf->servers, conf->rank, &x->gate);
+    return &x->base;
+}
+
+void ps_local_exchange_destroy(ps_exchange *exchange)
+{
+    local_exchange *x;
+
+    if (exchange == NULL) {
+        return;
+    }
+    x = of(exchange);
+    ps_local_servers_attend(x->servers, x->rank, NULL);
+    ps_gate_fini(&x->gate);
+    ps_coder_fini(&x->coder);
+    ps_buf_unref(x->grad);
+    free(x->bytes);
+    free(x);
+}
+
+size_t ps_local_exchange_feedback(const ps_exchange *exchange)
+{
+    return ps_coder_memory(&PS_CONTAINER_OF(exchange, const local_exchange, base)->coder);
+}
+
+void ps_local_exchange_leave(ps_exchange *exchange)
+{
+    give_turn(of(exchange));
+}

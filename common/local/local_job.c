@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* local_job.c - see local.h: the job as users see it, summed up over the workers. */
+#include "common/local/local_impl.h"
+
+#include "common/base/clock.h"
+
+enum { RATE_US = 1000000 };
+
+static void sum_up(ps_local_job *local, Psgd__V1__Progress *sum, uint64_t *samples)
+{
+    psgd__v1__progress__init(sum);
+    *samples = 0;
+    local->whom[0] = '\0';
+    for (uint32_t i = 0; i < local->worker_count; i++) {
+        local_worker *w = &local->workers[i];
+        ps_trainer_progress p = ps_trainer_get_progress(w->trainer);
+        ps_exchange_stats stats = ps_exchange_get_stats(w->exchange);
+        char whom[sizeof local->whom];
+
+        sum->bytes_up += stats.bytes_up;
+        sum->bytes_down += stats.bytes_down;
+        sum->bytes_up_float32 += stats.bytes_up_float32;
+        sum->bytes_down_float32 += stats.bytes_down_float32;
+        sum->step = i == 0 || p.step < sum->step ? p.step : sum->step;
+        sum->epoch = i == 0 || p.epoch < sum->epoch ? p.epoch : sum->epoch;
+        sum->loss += p.loss / local->worker_count;
+        sum->accuracy += p.accuracy / local->worker_count;
+        sum->seconds_waiting += ps_gate_waited_s(ps_exchange_gate(w->exchange), whom, sizeof whom) /
+                                local->worker_count;
+        *samples += p.samples;
+    }
+    sum->total_steps = local->plan->total_steps;
+    sum->workers_alive = sum->workers_total = local->worker_count;
+    sum->waiting_for = local->whom;
+}
+
+static void measure_rate(ps_local_job *local, Psgd__V1__Progress *sum, uint64_t samples)
+{
+    int64_t now_us = ps_clock_us();
+    double seconds;
+
+    if (now_us - local->rate[1].us >= RATE_US) {
+        local->rate[0] = local->rate[1];
+        local->rate[1].us = now_us;
+        local->rate[1].samples = samples;
+        local->rate[1].step = sum->step;
+    }
+    seconds = (double)(now_us - local->rate[0].us) * 1e-6;
+    if (seconds <= 0) {
+        return;
+    }
+    sum->samples_per_second = (double)(samples - local->rate[0].samples) / seconds;
+    if (sum->step > local->rate[0].step) {
+        sum->eta_seconds = (double)(sum->total_steps - sum->step) * seconds /
+                           (double)(sum->step - local->rate[0].step);
+    }
+}
+
+static void put_result(ps_local_job *local, const char *name, double value)
+{
+    Psgd__V1__Job__ResultEntry *entry = &local->results[local->job.n_result];
+
+    psgd__v1__job__result_entry__init(entry);
+    entry->key = (char *)name;
+    entry->value = value;
+    local->result_ptrs[local->job.n_result++] = entry;
+}
+
+/* Means over the workers' last evaluations, when all have done one. */
+static void take_results(ps_local_job *local)
+{
+    const ps_plan *plan = local->plan;
+    double loss = 0, values[PS_METRICS_MAX] = {0};
+
+    for (uint32_t i = 0; i < local->worker_count; i++) {
+        ps_trainer_progress p = ps_trainer_get_progress(local->workers[i].trainer);
+
+        if (p.evaluations == 0) {
+            return;
+        }
+        loss += p.eval_loss / local->worker_count;
+        for (size_t m = 0; m < plan->metric_count; m++) {
+            values[m] += p.eval_values[m] / local->worker_count;
+        }
+    }
+    put_result(local, "loss", loss);
+    for (size_t m = 0; m < plan->metric_count; m++) {
+        put_result(local, plan->metrics[m].metric->name, values[m]);
+    }
+}
+
+static void set_time(Google__Protobuf__Timestamp *time, int64_t wall_us)
+{
+    google__protobuf__timestamp__init(time);
+    time->seconds = wall_us / 1000000;
+    time->nanos = (int32_t)(wall_us % 1000000) * 1000;
+}
+
+/* Not getrusage: that also counts what the process was before its exec. */
+uint64_t ps_local_job_peak_bytes(void)
+{
+    FILE *status = fopen("/proc/self/status", "re");
+    unsigned long long kib = 0;
+    char line[128];
+
+    while (status != NULL && fgets(line, sizeof line, status) != NULL &&
+           sscanf(line, "VmHWM: %llu kB", &kib) != 1) {
+    }
+    if (status != NULL) {
+        fclose(status);
+    }
+    return kib * 1024;
+}
+
+const Psgd__V1__Job *ps_local_job_now(ps_local_job *local)
+{
+    Psgd__V1__Job *job = &local->job;
+    uint64_t samples;
+
+    psgd__v1__job__init(job);
+    job->id = (char *)local->conf.job_id;
+    job->spec = local->plan->spec;
+    job->state = local->state;
+    job->attempt = 1;
+    if (!ps_is_ok(&local->result)) {
+        job->reason = (char *)(local->result.code == PS_CANCELLED ? "CANCELLED" : "FAILED");
+        job->message = local->result.text;
+    }
+    sum_up(local, &local->progress, &samples);
+    if (local->state == PSGD__V1__JOB_STATE__JOB_STATE_RUNNING) {
+        measure_rate(local, &local->progress, samples);
+    }
+    job->progress = &local->progress;
+    if (local->began_wall_us != 0) {
+        set_time(&local->began, local->began_wall_us);
+        job->create_time = job->start_time = &local->began;
+    }
+    if (local->ended_wall_us != 0) {
+        set_time(&local->ended, local->ended_wall_us);
+        job->end_time = &local->ended;
+        local->progress.samples_per_second =
+            (double)samples * 1e6 / (double)(local->ended_wall_us - local->began_wall_us + 1);
+    }
+    job->result = local->result_ptrs;
+    take_results(local);
+    job->artifacts = local->file_ptrs;
+    job->n_artifacts = local->file_count;
+    return job;
+}

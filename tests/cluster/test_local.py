@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""test_local.py - psgd train: the bits of a cluster without one, and how it
+behaves on the command line."""
+import hashlib
+import itertools
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import tempfile
+import unittest
+
+from harness import BIN, ENDLESS, SLOW, SMALL, ClusterTest, data_path, job_pb2, main
+
+PSGD = BIN / "psgd"
+OK, SERVER, ARGUMENTS, INTERRUPTED = 0, 1, 4, 130
+
+
+class Folder:
+    """Where a test trains."""
+
+    def __init__(self, test):
+        self.path = pathlib.Path(tempfile.mkdtemp(prefix="psgd-local-"))
+        test.addCleanup(shutil.rmtree, self.path, True)
+        self.env = {k: v for k, v in os.environ.items() if not k.startswith("PSGD_")}
+        self.runs = 0
+
+    def spec(self, spec):
+        self.runs += 1
+        path = self.path / f"{self.runs}.json"
+        path.write_text(json.dumps(spec))
+        return path
+
+    def command(self, *args):
+        return [str(PSGD), *map(str, args)]
+
+    def run(self, *args, seconds=120):
+        """(exit code, stdout, stderr)"""
+        p = subprocess.run(self.command(*args), capture_output=True, text=True, env=self.env,
+                           cwd=self.path, timeout=seconds * SLOW, stdin=subprocess.DEVNULL)
+        return p.returncode, p.stdout, p.stderr
+
+
+class SameBits(ClusterTest):
+    def test_the_model_of_a_cluster(self):
+        c = self.cluster(workers=2, pservers=2)
+        f = Folder(self)
+        codecs = {"f32": {}, "int8": {"codec": {"up": {"name": "int8"}, "down": {"name": "int8"}}},
+                  "sign": {"codec": {"up": {"name": "sign", "params": {"error_feedback": 1}}}}}
+        cases = itertools.product(codecs, (1, 2), (1, 2))
+        for codec, workers, servers in cases:
+            with self.subTest(codec=codec, workers=workers, servers=servers):
+                spec = {**SMALL, "epochs": 2, "workers": workers, "pservers": servers,
+                        **codecs[codec]}
+                job = c.wait(c.submit(spec).id)
+                self.assertEqual(job.state, job_pb2.JOB_STATE_DONE, job.message)
+                files = c.files(job.id)
+                code, out, err = f.run("train", f.spec(spec), "--out", job.id, "--job-id", job.id)
+                self.assertEqual(code, OK, out + err)
+                for name in ("MODEL-small-N(0).safetensors", "EV-small-N(0).csv"):
+                    mine = (f.path / job.id / name).read_bytes()
+                    self.assertEqual(hashlib.sha256(mine).hexdigest(),
+                                     hashlib.sha256(files[name]).hexdigest(), name)
+
+
+class Command(unittest.TestCase):
+    def test_it_says_what_it_does_and_leaves_what_it_lists(self):
+        f = Folder(self)
+        code, out, err = f.run("train", f.spec({**SMALL, "workers": 2}))
+        self.assertEqual((code, err), (OK, ""))
+        for words in ("2 workers", "memory", "test set: loss", "160 steps", "result"):
+            self.assertIn(words, out)
+        folder = f.path / "small-local"
+        manifest = json.loads((folder / "manifest.json").read_text())
+        for entry in manifest["files"]:
+            data = (folder / entry["name"]).read_bytes()
+            self.assertEqual(hashlib.sha256(data).hexdigest(), entry["sha256"])
+            self.assertIn(entry["name"], out)
+        summary = json.loads((folder / "summary.json").read_text())
+        self.assertEqual(summary["state"], "JOB_STATE_DONE")
+        self.assertGreater(summary["result"]["accuracy"], 0.5)
+
+    def test_json_is_the_job_and_jsonl_its_events(self):
+        f = Folder(self)
+        code, out, _ = f.run("--format", "json", "train", f.spec(SMALL))
+        self.assertEqual(code, OK)
+        job = json.loads(out)
+        self.assertEqual(job["state"], "JOB_STATE_DONE")
+        self.assertEqual(int(job["progress"]["step"]), 320)
+        code, out, _ = f.run("--format", "jsonl", "train", f.spec(SMALL))
+        self.assertEqual(code, OK)
+        events = [json.loads(line) for line in out.splitlines()]
+        self.assertEqual(events[-1]["kind"], "JOB_EVENT_KIND_STATE")
+        self.assertEqual(events[-1]["job"]["state"], "JOB_STATE_DONE")
+
+    def test_every_wrong_field_is_named(self):
+        f = Folder(self)
+        code, out, err = f.run("train", f.spec({
+            "workers": 100000, "optimizer": {"rule": {"name": "adma"}},
+            "codec": {"up": {"name": "int9"}},
+            "consistency": {"name": "ssp", "params": {"bnd": 1}}}))
+        self.assertEqual((code, out), (ARGUMENTS, ""))
+        for field in ("spec.workers", "spec.optimizer.rule.name", "spec.codec.up.name",
+                      "spec.consistency.params"):
+            self.assertIn(field, err)
+        code, _, err = f.run("train", f.spec({"epohcs": 2}))
+        self.assertEqual(code, ARGUMENTS)
+        self.assertIn("epohcs", err)
+        code, _, err = f.run("train", "--data", "mnist")
+        self.assertEqual(code, SERVER)
+        self.assertIn("--data-path", err)
+        code, _, err = f.run("train", "--threads", "-1")
+        self.assertEqual(code, ARGUMENTS)
+
+    def test_ctrl_c_ends_it_cleanly(self):
+        f = Folder(self)
+        p = subprocess.Popen(f.command("--format", "jsonl", "train", f.spec({**ENDLESS, "workers": 2}),
+                                       "--out", "out"),
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=f.env,
+                             cwd=f.path)
+        line = p.stdout.readline()
+        while int(json.loads(line)["job"]["progress"]["step"]) == 0:
+            line = p.stdout.readline()
+        p.send_signal(signal.SIGINT)
+        out, err = p.communicate(timeout=30 * SLOW)
+        self.assertEqual(p.returncode, INTERRUPTED, out + err)
+        self.assertEqual(json.loads(out.splitlines()[-1])["job"]["state"], "JOB_STATE_CANCELLED")
+        summary = json.loads((f.path / "out/summary.json").read_text())
+        self.assertEqual(summary["state"], "JOB_STATE_CANCELLED")
+        rows = (f.path / "out/TR-endless-N(1).csv").read_text().splitlines()
+        self.assertGreater(len(rows), 1)
+        self.assertFalse((f.path / "out/MODEL-endless-N(0).safetensors").exists())
+
+    def test_the_plan_alone_trains_nothing(self):
+        f = Folder(self)
+        code, out, err = f.run("--format", "json", "train", "--plan", f.spec(SMALL), "--out", "out")
+        self.assertEqual((code, err), (OK, ""))
+        plan = json.loads(out)
+        self.assertEqual(plan["steps"], 320)
+        # 784 * 16 + 16 + 16 * 10 + 10 values of 4 bytes
+        self.assertEqual(plan["memory"]["weights"], 4 * plan["parameters"])
+        self.assertEqual(plan["parameters"], 12730)
+        self.assertFalse((f.path / "out/summary.json").exists())
+
+
+# What a process has beside what the plan names: program, libraries, data set.
+SLACK = 64 << 20
+
+
+class Memory(unittest.TestCase):
+    def plan(self, f, *args):
+        code, out, err = f.run("--format", "json", "train", "--plan", *args)
+        self.assertEqual(code, OK, err)
+        return json.loads(out)["memory"]
+
+    def check(self, f, what, spec, data_bytes=0):
+        path = f.spec(spec)
+        memory = self.plan(f, path)
+        code, _, err = f.run("train", path, "--out", "out")
+        self.assertEqual(code, OK, err)
+        peak = json.loads((f.path / "out/summary.json").read_text())["peak_memory_bytes"]
+        planned = sum(memory.values()) + data_bytes
+        print(f"{what}: peak {peak / 2**20:.1f} MiB, planned {planned / 2**20:.1f} MiB, "
+              f"beside it {(peak - planned) / 2**20:.1f} MiB")
+        self.assertLess(peak, planned + SLACK, what)
+
+    @unittest.skipIf(SLOW > 1, "sanitizers keep memory of their own")
+    def test_a_process_takes_what_the_plan_says(self):
+        f = Folder(self)
+        job = {"data": {"name": "glyphs", "trainLimit": 1000, "testLimit": 300}, "epochs": 1,
+               "blockSize": 32, "workers": 1}
+        self.check(f, "mlp", {**job, "model": {"preset": "mlp"}})
+        self.check(f, "wide mlp", {**job, "model": {"preset": "mlp", "widths": [3000, 3000]}})
+        self.check(f, "cnn", {**job, "model": {"preset": "cnn"}})
+        self.check(f, "four workers", {**job, "workers": 4, "pservers": 2,
+                                       "codec": {"up": {"name": "int8",
+                                                        "params": {"error_feedback": 1}}}})
+        self.check(f, "adam at the worker", {**job, "model": {"widths": [3000, 1000]},
+                                             "optimizer": {"side": "OPTIMIZER_SIDE_WORKER"}})
+
+    @unittest.skipIf(SLOW > 1 or not data_path(), "no data, or sanitizers")
+    def test_real_data_is_within_it(self):
+        f = Folder(self)
+        f.env["PSGD_DATA"] = data_path()
+        self.check(f, "mnist", {"data": {"name": "mnist"}, "epochs": 1, "workers": 1},
+                   data_bytes=70000 * 785)
+
+
+if __name__ == "__main__":
+    main()
