@@ -110,15 +110,34 @@ double ps_codec_bits(const ps_codec *codec, const ps_params *params)
     return (double)codec->size(params, PS_CODEC_VALUES) * 8 / PS_CODEC_VALUES;
 }
 
+size_t ps_codec_state_floats(const ps_codec *codec, const ps_params *params, size_t n)
+{
+    return codec->state != NULL && ps_wrap_of(codec, params, PS_WRAP_ROWS) == 0
+               ? codec->state(params, n)
+               : 0;
+}
+
 size_t ps_codec_encode(const ps_codec *codec, const ps_params *params, uint64_t key, uint32_t slice,
                        const float *x, size_t n, uint8_t *out, ps_encoding *head)
+{
+    return ps_codec_encode_with(codec, params, NULL, key, slice, x, n, out, head);
+}
+
+size_t ps_codec_encode_with(const ps_codec *codec, const ps_params *params, float *state,
+                            uint64_t key, uint32_t slice, const float *x, size_t n, uint8_t *out,
+                            ps_encoding *head)
 {
     size_t bytes;
 
     assert(n <= PS_CODEC_VALUES);
     psgd__v1__encoding__init(&head->msg);
-    bytes = stages(codec, params) ? ps_stages_encode(codec, params, NULL, key, x, n, out, head)
-                                  : codec->encode(params, key, x, n, out, head);
+    if (stages(codec, params)) {
+        bytes = ps_stages_encode(codec, params, state, key, x, n, out, head);
+    } else if (codec->encode_with != NULL && state != NULL) {
+        bytes = codec->encode_with(params, key, state, x, n, out, head);
+    } else {
+        bytes = codec->encode(params, key, x, n, out, head);
+    }
     assert(bytes <= codec->size(params, n));
     assert(head->msg.codec_case == codec->wire);
     head->msg.slice = slice;

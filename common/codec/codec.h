@@ -58,6 +58,10 @@ typedef struct ps_encoding {
         Psgd__V1__Randomk randomk;
         Psgd__V1__Threshold threshold;
         Psgd__V1__Threelc threelc;
+        Psgd__V1__Cot cot;
+        Psgd__V1__Tqn tqn;
+        Psgd__V1__Laq laq;
+        Psgd__V1__Norm norm;
     } u;
 } ps_encoding;
 
@@ -91,6 +95,14 @@ typedef struct ps_codec {
      * slice); decode of the result never fails. */
     size_t (*encode)(const ps_params *params, uint64_t key, const float *x, size_t n, uint8_t *out,
                      ps_encoding *head);
+
+    /* (optional pair) What a sender keeps between two encodings of one slice: so many
+     * floats, zeros at first, and encode that uses and moves them. The key of the
+     * encoding before means that again: the same bytes, and nothing moves. Without
+     * them encode does what it can. */
+    size_t (*state)(const ps_params *params, size_t n);
+    size_t (*encode_with)(const ps_params *params, uint64_t key, float *state, const float *x,
+                          size_t n, uint8_t *out, ps_encoding *head);
 
     /* Whether decode will take these bytes: OK, or DATA_LOSS with the reason.
      * Reads no more of `in` than it must; for who keeps bytes for later. */
@@ -132,6 +144,13 @@ double ps_codec_bits(const ps_codec *codec, const ps_params *params);
  * most size(n). */
 size_t ps_codec_encode(const ps_codec *codec, const ps_params *params, uint64_t key, uint32_t slice,
                        const float *x, size_t n, uint8_t *out, ps_encoding *head);
+
+/* The same with the slice's state, at least ps_codec_state_floats, or NULL. Of
+ * encodings that may leave out rows no state is kept. */
+size_t ps_codec_state_floats(const ps_codec *codec, const ps_params *params, size_t n);
+size_t ps_codec_encode_with(const ps_codec *codec, const ps_params *params, float *state,
+                            uint64_t key, uint32_t slice, const float *x, size_t n, uint8_t *out,
+                            ps_encoding *head);
 
 /* Copies a head with what its codec needs, from a received message or another
  * ps_encoding. Keeps no pointer into src; unknown fields are left behind. */

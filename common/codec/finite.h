@@ -13,6 +13,12 @@
  * quotient by *most overflows. */
 const float *ps_finite(const float *x, size_t n, float *room, float *most);
 
+/* How far apart the runs of 64 are that a fit looks at: a quarter of a long slice. */
+static inline size_t ps_fit_stride(size_t n)
+{
+    return n < 4096 ? 64 : 256;
+}
+
 /* A codec's key for 32-bit draws. */
 static inline uint32_t ps_key32(uint64_t key)
 {

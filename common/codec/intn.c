@@ -11,9 +11,6 @@
 #include "common/codec/pack.h"
 #include "common/codec/wrap.h"
 
-#include <math.h>
-#include <string.h>
-
 enum { BITS, STOCHASTIC };
 
 static const ps_param intn_params[] = {
@@ -66,20 +63,8 @@ static size_t intn_encode(const ps_params *params, uint64_t key, const float *x,
 
 static ps_status intn_check(const Psgd__V1__Encoding *head, const uint8_t *in, size_t len, size_t n)
 {
-    const Psgd__V1__Intn *intn = head->intn;
-
     (void)in;
-    if (intn->bits < 2 || intn->bits > 16) {
-        return ps_fail(PS_DATA_LOSS, "slice %u: intn: %u bits", head->slice, intn->bits);
-    }
-    if (len != ps_pack_bytes(n, intn->bits)) {
-        return ps_fail(PS_DATA_LOSS, "slice %u: intn: %zu bytes for %zu values of %u bits",
-                       head->slice, len, n, intn->bits);
-    }
-    if (!isfinite(intn->scale) || intn->scale < 0.0f) {
-        return ps_fail(PS_DATA_LOSS, "slice %u: intn: scale %g", head->slice, (double)intn->scale);
-    }
-    return ps_ok();
+    return ps_levels_check("intn", head->slice, head->intn->bits, head->intn->scale, len, n);
 }
 
 static ps_status intn_decode(const Psgd__V1__Encoding *head, const uint8_t *in, size_t len,

@@ -80,6 +80,26 @@ typedef struct ps_kernels {
     void (*trits_pack)(const uint8_t *codes, uint8_t *out, size_t m); /* 5 m codes */
     void (*trits_unpack)(const uint8_t *in, uint8_t *codes, size_t m);
 
+    /* out[0] = sum of w |x| b and out[1] = sum of w b b, b the nearest whole number to
+     * |x| * inverse, at most `limit`; w the weights, or 1 (NULL). soft: b is
+     * |x| * inverse itself, at most 1, and out[1] = sum of b. In one order, over runs
+     * of 64 values that begin `stride` values apart, a multiple of 64. */
+    void (*fit)(const float *x, const float *weights, float inverse, float limit, size_t stride,
+                double *out, size_t n);
+    void (*soft_fit)(const float *x, float inverse, size_t stride, double *out, size_t n);
+
+    /* Levels level[0] = 0 to level[top], top <= 127, ascending, and level[top] once
+     * more; edges[k] is between level[k - 1] and level[k]. codes[i] = top +- c by
+     * x's sign: level[c] is nearest to |x| * inverse, or drawn from its neighbours
+     * so that it is that on average; above the highest it is the highest. */
+    void (*grid_nearest)(const float *x, float inverse, const float *edges, uint32_t top,
+                         uint8_t *codes, size_t n);
+    void (*grid_drawn)(const float *x, float inverse, const float *level, uint32_t top,
+                       uint32_t key, uint8_t *codes, size_t n);
+    /* As fit, b the nearest level, without weights. */
+    void (*grid_fit)(const float *x, float inverse, const float *edges, const float *level,
+                     uint32_t top, size_t stride, double *out, size_t n);
+
     /* The positions, ascending, of the values whose bits without sign are at
      * least `least` (1 to 2^31 - 1); returns how many. n <= 65536. positions: (n). */
     size_t (*above)(const float *x, uint32_t least, uint16_t *positions, size_t n);

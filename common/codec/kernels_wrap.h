@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kernels_wrap.h - kernels_more.h compiled for one kind of processor: ON says
+/* kernels_wrap.h - kernels_more.h and kernels_fit.h compiled for one kind of processor: ON says
  * which. No include guard: each table's file includes it once.
  */
-#include "common/codec/kernels_more.h"
+#include "common/codec/kernels_fit.h"
 
 ON static void bf16_encode(const float *x, uint8_t *restrict out, size_t n)
 {
@@ -120,6 +120,39 @@ ON static void trits_unpack(const uint8_t *in, uint8_t *restrict codes, size_t m
     body_trits_unpack(in, codes, m);
 }
 
+ON static void fit(const float *x, const float *weights, float inverse, float limit, size_t stride,
+                   double *out, size_t n)
+{
+    if (weights != NULL) {
+        body_fit(x, weights, inverse, limit, false, stride, out, n);
+    } else {
+        body_fit(x, NULL, inverse, limit, false, stride, out, n);
+    }
+}
+
+ON static void soft_fit(const float *x, float inverse, size_t stride, double *out, size_t n)
+{
+    body_fit(x, NULL, inverse, 1.0f, true, stride, out, n);
+}
+
+ON static void grid_nearest(const float *x, float inverse, const float *edges, uint32_t top,
+                            uint8_t *restrict codes, size_t n)
+{
+    body_grid(x, inverse, edges, NULL, top, false, 0, codes, n);
+}
+
+ON static void grid_drawn(const float *x, float inverse, const float *level, uint32_t top,
+                          uint32_t key, uint8_t *restrict codes, size_t n)
+{
+    body_grid(x, inverse, NULL, level, top, true, key, codes, n);
+}
+
+ON static void grid_fit(const float *x, float inverse, const float *edges, const float *level,
+                        uint32_t top, size_t stride, double *out, size_t n)
+{
+    body_grid_fit(x, inverse, edges, level, top, stride, out, n);
+}
+
 /* clang-format off */
 #define PS_KERNELS_MORE \
     .bf16_encode = bf16_encode, .bf16_set = bf16_set, .bf16_add = bf16_add, \
@@ -130,5 +163,7 @@ ON static void trits_unpack(const uint8_t *in, uint8_t *restrict codes, size_t m
     .levels16 = levels16, .nearest16 = nearest16, \
     .values16_set = values16_set, .values16_add = values16_add, \
     .powers = powers, .power_set = power_set, .power_add = power_add, \
-    .trits_pack = trits_pack, .trits_unpack = trits_unpack, .above = above
+    .trits_pack = trits_pack, .trits_unpack = trits_unpack, .above = above, \
+    .fit = fit, .soft_fit = soft_fit, \
+    .grid_nearest = grid_nearest, .grid_drawn = grid_drawn, .grid_fit = grid_fit
 /* clang-format on */

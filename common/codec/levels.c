@@ -5,6 +5,8 @@
 #include "common/codec/kernels.h"
 #include "common/codec/pack.h"
 
+#include <math.h>
+
 enum { RUN = 1024 }; /* values at a time; a multiple of 8, so runs end with a byte */
 
 static size_t run_at(size_t i, size_t n)
@@ -56,6 +58,22 @@ void ps_levels_write(const float *x, size_t n, float inverse, uint32_t limit, un
     } else {
         write16(x, n, inverse, limit, bits, draws, key, first, out);
     }
+}
+
+ps_status ps_levels_check(const char *name, uint32_t slice, uint32_t bits, float scale, size_t len,
+                          size_t n)
+{
+    if (bits < 2 || bits > 16) {
+        return ps_fail(PS_DATA_LOSS, "slice %u: %s: %u bits", slice, name, bits);
+    }
+    if (len != ps_pack_bytes(n, bits)) {
+        return ps_fail(PS_DATA_LOSS, "slice %u: %s: %zu bytes for %zu values of %u bits", slice,
+                       name, len, n, bits);
+    }
+    if (!isfinite(scale) || scale < 0.0f) {
+        return ps_fail(PS_DATA_LOSS, "slice %u: %s: scale %g", slice, name, (double)scale);
+    }
+    return ps_ok();
 }
 
 static void read8(const uint8_t *in, size_t n, uint32_t limit, unsigned bits, float scale,

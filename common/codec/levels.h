@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* levels.h - whole numbers times a step, packed: what intn and qsgd share.
+/* levels.h - whole numbers times a step, packed: what intn, laq, norm and qsgd
+ * share.
  * Private to common/codec. */
 #ifndef PS_COMMON_CODEC_LEVELS_H
 #define PS_COMMON_CODEC_LEVELS_H
@@ -13,6 +14,11 @@
  * nearest8 (does not). `first` is the number of the first draw. */
 void ps_levels_write(const float *x, size_t n, float inverse, uint32_t limit, unsigned bits,
                      bool draws, uint32_t key, size_t first, uint8_t *out);
+
+/* DATA_LOSS unless bits is 2 to 16, the scale finite and >= 0, and len what n values
+ * take; `name` is the codec's. */
+PS_MUST_USE ps_status ps_levels_check(const char *name, uint32_t slice, uint32_t bits, float scale,
+                                      size_t len, size_t n);
 
 /* y = q * scale. A code above 2 * limit stands for a q above the limit. */
 void ps_levels_read(const uint8_t *in, size_t n, uint32_t limit, unsigned bits, float scale,

@@ -143,7 +143,6 @@ size_t ps_stages_encode(const ps_codec *codec, const ps_params *params, float *s
     Psgd__V1__Lossless how = (Psgd__V1__Lossless)ps_wrap_of(codec, params, PS_WRAP_LOSSLESS);
     uint16_t rows[PS_CODEC_VALUES];
 
-    (void)state;
     if (width > 0 && n > 0) {
         size_t all = row_count(n, width), count = find_rows(x, n, width, rows);
         size_t most =
@@ -157,7 +156,9 @@ size_t ps_stages_encode(const ps_codec *codec, const ps_params *params, float *s
         }
     }
     if (bytes == SIZE_MAX) {
-        bytes = codec->encode(params, key, x, n, out, head);
+        bytes = width == 0 && state != NULL && codec->encode_with != NULL
+                    ? codec->encode_with(params, key, state, x, n, out, head)
+                    : codec->encode(params, key, x, n, out, head);
     }
     return how != PSGD__V1__LOSSLESS__LOSSLESS_UNSPECIFIED ? shorten(how, out, bytes, head) : bytes;
 }

@@ -58,20 +58,7 @@ static size_t ternary_encode(const ps_params *params, uint64_t key, const float 
 static ps_status ternary_check(const Psgd__V1__Encoding *head, const uint8_t *in, size_t len,
                                size_t n)
 {
-    float scale = head->ternary->scale;
-
-    if (len != ps_trits_bytes(n)) {
-        return ps_fail(PS_DATA_LOSS, "slice %u: ternary: %zu bytes for %zu values", head->slice,
-                       len, n);
-    }
-    if (!isfinite(scale) || scale < 0.0f) {
-        return ps_fail(PS_DATA_LOSS, "slice %u: ternary: scale %g", head->slice, (double)scale);
-    }
-    if (!ps_trits_are_sound(in, len)) {
-        return ps_fail(PS_DATA_LOSS, "slice %u: ternary: a byte above %d", head->slice,
-                       PS_TRITS_TOP);
-    }
-    return ps_ok();
+    return ps_trits_check("ternary", head->slice, head->ternary->scale, in, len, n);
 }
 
 static ps_status ternary_decode(const Psgd__V1__Encoding *head, const uint8_t *in, size_t len,

@@ -4,6 +4,7 @@
 
 #include "common/codec/kernels.h"
 
+#include <math.h>
 #include <string.h>
 
 void ps_trits_write(const float *x, size_t n, float inverse, bool draws, uint32_t key, uint8_t *out)
@@ -29,6 +30,21 @@ bool ps_trits_are_sound(const uint8_t *in, size_t len)
         most = in[i] > most ? in[i] : most;
     }
     return most <= PS_TRITS_TOP;
+}
+
+ps_status ps_trits_check(const char *name, uint32_t slice, float scale, const uint8_t *in,
+                         size_t len, size_t n)
+{
+    if (len != ps_trits_bytes(n)) {
+        return ps_fail(PS_DATA_LOSS, "slice %u: %s: %zu bytes for %zu values", slice, name, len, n);
+    }
+    if (!isfinite(scale) || scale < 0.0f) {
+        return ps_fail(PS_DATA_LOSS, "slice %u: %s: scale %g", slice, name, (double)scale);
+    }
+    if (!ps_trits_are_sound(in, len)) {
+        return ps_fail(PS_DATA_LOSS, "slice %u: %s: a byte above %d", slice, name, PS_TRITS_TOP);
+    }
+    return ps_ok();
 }
 
 void ps_trits_read(const uint8_t *in, size_t n, float scale, ps_into into, float *y)

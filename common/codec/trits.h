@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* trits.h - values of three levels, five a byte: what ternary and threelc share.
+/* trits.h - values of three levels, five a byte: what ternary, tqn and threelc share.
  * Private to common/codec.
  *
  * With m = ceil(n / 5), byte i holds values i, i + m, i + 2 m, i + 3 m, i + 4 m as
@@ -28,6 +28,11 @@ static inline size_t ps_trits_bytes(size_t n)
  * (between -1 and 1), or to the nearest. */
 void ps_trits_write(const float *x, size_t n, float inverse, bool draws, uint32_t key,
                     uint8_t *out);
+
+/* DATA_LOSS unless len is what n values take, the scale finite and >= 0, and the
+ * bytes are sound; `name` is the codec's. */
+PS_MUST_USE ps_status ps_trits_check(const char *name, uint32_t slice, float scale,
+                                     const uint8_t *in, size_t len, size_t n);
 
 /* Whether all bytes are at most PS_TRITS_TOP. */
 bool ps_trits_are_sound(const uint8_t *in, size_t len);

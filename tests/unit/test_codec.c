@@ -374,7 +374,8 @@ static const struct {
 } documented[] = {
     {"f32", 32},    {"f16", 16},       {"int8", 8},       {"bf16", 16},     {"intn", 4},
     {"natural", 8}, {"sign", 1},       {"onebit", 1},     {"ternary", 1.6}, {"qsgd", 4.0625},
-    {"topk", 0.46}, {"randomk", 0.32}, {"threshold", 32}, {"threelc", 1.6},
+    {"topk", 0.46}, {"randomk", 0.32}, {"threshold", 32}, {"threelc", 1.6}, {"cot", 4},
+    {"tqn", 1.6},   {"laq", 4},        {"norm", 16},
 };
 
 static void has_its_bits(const ps_codec *c, void *arg)

@@ -233,6 +233,103 @@ static void intn_rounds_to_the_nearest_step(void **state)
     is(y, expected, 5);
 }
 
+/* Levels 0, +-1, +-1.7321 and +-3.7321 times a, which a fit leaves at 1. */
+static void cot_has_the_levels_of_its_grid(void **state)
+{
+    static const float x[] = {1, -1.7321f, 3.7321f, 0, -3.7321f, 1.7321f};
+    static const float off[] = {1.2f, -1.5f, 3.4f, 0.3f, -4.2f, 0};
+    const float levels[] = {1, 1.7321f, 3.7321f, 0, 3.7321f, 0};
+    float y[6];
+
+    (void)state;
+    through("cot", "bits", 3, "stochastic", 0, x, y, 6);
+    is(y, x, 6);
+    through("cot", "bits", 3, "stochastic", 1, x, y, 6); /* nothing to draw */
+    is(y, x, 6);
+    through("cot", "bits", 3, "stochastic", 0, off, y, 6);
+    for (size_t i = 0; i < 6; i++) { /* of one scale, that of the first */
+        assert_true(fabsf(fabsf(y[i]) - levels[i] * y[0]) < 1e-5f);
+        assert_true(y[i] * off[i] >= 0.0f);
+    }
+}
+
+static void cot_takes_fewer_bits_for_fewer_levels(void **state)
+{
+    static float x[4096], y[4096];
+    size_t packed, coded;
+
+    (void)state;
+    for (size_t i = 0; i < 4096; i++) {
+        x[i] = (float)(ps_draw_normal(1, i) * ps_draw_normal(2, i)); /* long tails */
+    }
+    packed = through("cot", "entropy", 0, NULL, 0, x, y, 4096);
+    coded = through("cot", "entropy", 1, NULL, 0, x, y, 4096);
+    assert_int_equal(packed, 2048);
+    if (coded >= packed * 9 / 10) {
+        fail_msg("%zu bytes of %zu", coded, packed);
+    }
+}
+
+static void tqn_s_scale_is_the_mean_of_what_it_draws(void **state)
+{
+    /* rms 1, so 0.7 at first: p = 1, 1, 1, 1 for all. */
+    static const float even[] = {1, -1, 1, -1};
+    /* rms 5, 3.5 at first: p = 1 and 3 times 0. */
+    static const float one[] = {0, 10, 0, 0};
+    float y[4];
+
+    (void)state;
+    through("tqn", NULL, 0, NULL, 0, even, y, 4);
+    is(y, even, 4);
+    through("tqn", NULL, 0, NULL, 0, one, y, 4);
+    is(y, one, 4);
+}
+
+/* With two bits all but 0 are one step: its weighted mean. */
+static void laq_fits_its_scale_where_the_weights_are(void **state)
+{
+    static const float x[] = {1, 1, 1, 1, 1, 1, 1, 3};
+    const ps_codec *laq = ps_codec_find("laq");
+    ps_params params = ps_params_default(laq->params);
+    float state_of[10] = {0}, y[8];
+    uint8_t bytes[8], again[8];
+    ps_encoding head;
+
+    (void)state;
+    params.v[0] = 2;
+    through("laq", "bits", 2, NULL, 0, x, y, 8); /* weights |x|: (7 + 9) / (7 + 3) */
+    assert_true(fabsf(y[0] - 1.6f) < 1e-5f && y[7] == y[0]);
+    assert_true(ps_codec_state_floats(laq, &params, 8) == 10);
+    for (size_t i = 0; i < 8; i++) { /* a history of large ones, but not the last */
+        state_of[2 + i] = i < 7 ? 1e8f : 0;
+    }
+    ps_codec_encode_with(laq, &params, state_of, 5, 0, x, 8, bytes, &head);
+    assert_true(fabsf(head.msg.laq->scale - 1) < 1e-3f);
+    memcpy(y, state_of, sizeof y);
+    ps_codec_encode_with(laq, &params, state_of, 5, 0, x, 8, again, &head);
+    assert_memory_equal(y, state_of, sizeof y); /* the same key: the same again */
+    assert_memory_equal(bytes, again, 2);
+    ps_codec_encode_with(laq, &params, state_of, 6, 0, x, 8, again, &head);
+    assert_true(state_of[2] < 1e8f);
+}
+
+static void norm_has_zero_among_its_levels_and_does_not_wrap(void **state)
+{
+    static const float one[] = {2.5f}, zeros[] = {0, 0, 0}, x[] = {3, -4, 0.1f};
+    float y[3], cut[3];
+
+    (void)state;
+    through("norm", NULL, 0, NULL, 0, one, y, 1);
+    is(y, one, 1);
+    through("norm", NULL, 0, NULL, 0, zeros, y, 3);
+    is(y, zeros, 3);
+    through("norm", "bits", 2, NULL, 0, x, y, 3); /* the norm is 5.001, and the only step */
+    assert_true(fabsf(y[0] - 5.001f) < 1e-3f && fabsf(y[1] + 5.001f) < 1e-3f && y[2] == 0.0f);
+    through("norm", "range", 0.2, NULL, 0, x, cut, 3);
+    assert_true(fabsf(cut[0] - 1.0002f) < 1e-3f && fabsf(cut[1] + 1.0002f) < 1e-3f);
+    assert_true(fabsf(cut[2] - 0.1f) < 1e-4f);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -248,6 +345,11 @@ int main(int argc, char **argv)
         cmocka_unit_test(natural_draws_between_two_powers),
         cmocka_unit_test(threelc_shortens_runs_of_zeros),
         cmocka_unit_test(intn_rounds_to_the_nearest_step),
+        cmocka_unit_test(cot_has_the_levels_of_its_grid),
+        cmocka_unit_test(cot_takes_fewer_bits_for_fewer_levels),
+        cmocka_unit_test(tqn_s_scale_is_the_mean_of_what_it_draws),
+        cmocka_unit_test(laq_fits_its_scale_where_the_weights_are),
+        cmocka_unit_test(norm_has_zero_among_its_levels_and_does_not_wrap),
     };
 
     cmocka_set_test_filter(argc > 1 ? argv[1] : NULL);

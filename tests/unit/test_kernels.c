@@ -18,7 +18,8 @@ typedef struct input {
     size_t n, m; /* m = n / 5 */
     float x[MOST], small[MOST];
     uint8_t bytes[4 * MOST], trits[MOST];
-    uint32_t key, limit8, limit16, lowest, least;
+    float level[MOST], edges[MOST]; /* of a grid */
+    uint32_t top, key, limit8, limit16, lowest, least;
     unsigned bits;
     float inverse, scale;
 } input;
@@ -47,6 +48,13 @@ static void draw(uint64_t seed, uint64_t round, input *in)
         in->small[i] = (float)ps_draw_normal(key, 1000 + i);
         in->trits[i] = (uint8_t)ps_draw_below(key, 2000 + i, 3);
     }
+    in->top = (uint32_t)ps_draw_below(key, 10, 127) + 1;
+    in->level[0] = 0;
+    for (size_t k = 1; k <= in->top; k++) {
+        in->level[k] = in->level[k - 1] + (float)ps_draw_unit(key, 4000 + k);
+        in->edges[k] = (in->level[k - 1] + in->level[k]) / 2;
+    }
+    in->level[in->top + 1] = in->level[in->top];
     if (round % 2 == 0) { /* one of them exactly */
         memcpy(&in->least, &in->x[ps_draw_below(key, 9, in->n)], sizeof in->least);
         in->least &= 0x7fffffffu;
@@ -61,9 +69,9 @@ static void draw(uint64_t seed, uint64_t round, input *in)
 typedef struct output {
     uint8_t bf16[2 * MOST], signs[MOST], levels[MOST], nearest[MOST], powers[MOST];
     uint16_t levels16[MOST], nearest16[MOST], above[MOST];
-    uint8_t trits[MOST], digits[5 * MOST];
+    uint8_t trits[MOST], digits[5 * MOST], grid_nearest[MOST], grid_drawn[MOST];
     size_t count;
-    double sums[3];
+    double sums[3], fits[8];
     float y[10][MOST];
 } output;
 
@@ -97,6 +105,12 @@ static void run(const ps_kernels *k, const input *in, output *out)
     k->powers(in->x, in->lowest, in->bits, in->key, out->powers, n);
     k->power_set(out->powers, in->lowest, in->bits, out->y[8], n);
     k->power_add(out->powers, in->lowest, in->bits, out->y[9], n);
+    k->fit(in->small, NULL, in->inverse, (float)in->limit8, 64, out->fits, n);
+    k->fit(in->small, in->edges + 1, in->inverse, (float)in->limit16, 128, out->fits + 2, n);
+    k->soft_fit(in->small, in->inverse, 64, out->fits + 4, n);
+    k->grid_fit(in->small, in->inverse, in->edges, in->level, in->top, 64, out->fits + 6, n);
+    k->grid_nearest(in->small, in->inverse, in->edges, in->top, out->grid_nearest, n);
+    k->grid_drawn(in->small, in->inverse, in->level, in->top, in->key, out->grid_drawn, n);
     k->trits_pack(in->trits, out->trits, in->m);
     k->trits_unpack(out->trits, out->digits, in->m);
     out->count = k->above(in->x, in->least, out->above, n);
