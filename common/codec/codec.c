@@ -79,14 +79,14 @@ static bool is_staged(const Psgd__V1__Encoding *head)
 static bool stages(const ps_codec *codec, const ps_params *params)
 {
     return ps_wrap_of(codec, params, PS_WRAP_LOSSLESS) != 0 ||
-           ps_wrap_of(codec, params, PS_WRAP_ROWS) != 0;
+           (ps_wrap_of(codec, params, PS_WRAP_ROWS) != 0 && codec->sum_add == NULL);
 }
 
 ps_codec_facts ps_codec_facts_of(const ps_codec *codec, const ps_params *params)
 {
     ps_codec_facts facts = codec->facts(params);
 
-    facts.is_summable &= !stages(codec, params);
+    facts.is_summable &= codec->sum_add != NULL || !stages(codec, params);
     return facts;
 }
 
@@ -97,7 +97,8 @@ bool ps_codec_depends_on_data(const ps_codec *codec, const ps_params *params)
 
 bool ps_codec_is_plain(const ps_codec *codec, const ps_params *params)
 {
-    return codec->is_identity && !stages(codec, params);
+    return codec->is_identity && !stages(codec, params) &&
+           ps_wrap_of(codec, params, PS_WRAP_DIFFERENCE) == 0;
 }
 
 bool ps_encoding_is_plain(const Psgd__V1__Encoding *head)
@@ -164,6 +165,10 @@ static ps_status resolve(const ps_codec *expected, const Psgd__V1__Encoding *hea
         return ps_fail(PS_INVALID_ARGUMENT, "slice %u: no codec that this build knows",
                        head->slice);
     }
+    if (head->row_width > 0 && codec->sum_add != NULL) {
+        return ps_fail(PS_DATA_LOSS, "slice %u: rows of %s, which has all values", head->slice,
+                       codec->name);
+    }
     if (expected != NULL && codec != expected) {
         return ps_fail(PS_INVALID_ARGUMENT, "slice %u: codec %s, the job says %s", head->slice,
                        codec->name, expected->name);
@@ -202,4 +207,20 @@ ps_status ps_codec_decode(const ps_codec *expected, const Psgd__V1__Encoding *he
     }
     return is_staged(head) ? ps_stages_decode(codec, head, in, len, into, y, n)
                            : codec->decode(head, in, len, into, y, n);
+}
+
+ps_status ps_codec_sum_add(const ps_codec *codec, const Psgd__V1__Encoding *head, const uint8_t *in,
+                           size_t len, void *sum, size_t n)
+{
+    uint8_t room[PS_STAGES_RAW_MAX];
+    ps_status st = ps_codec_check(codec, head, in, len, n);
+
+    if (!ps_is_ok(&st) || len == 0) {
+        return st;
+    }
+    st = ps_stages_raw(head, &in, &len, n, room);
+    if (ps_is_ok(&st)) {
+        codec->sum_add(head, in, len, sum, n);
+    }
+    return st;
 }

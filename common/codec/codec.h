@@ -28,7 +28,8 @@ enum { PS_CODEC_VALUES = 16384 }; /* most values of one slice */
 /* What a codec with these numbers keeps of the values. */
 typedef struct ps_codec_facts {
     bool is_unbiased; /* the mean over keys of decode(encode(x)) is x */
-    bool is_summable; /* under one key and head the bytes' numbers may be added undecoded */
+    bool is_summable; /* under one key and head the bytes' numbers may be added undecoded, or
+                       * sum_add adds any */
     bool is_sparse;   /* most values come back as 0: for increments, not for weights */
     bool keeps_zeros; /* 0 comes back as 0 */
 
@@ -62,6 +63,8 @@ typedef struct ps_encoding {
         Psgd__V1__Tqn tqn;
         Psgd__V1__Laq laq;
         Psgd__V1__Norm norm;
+        Psgd__V1__Vote vote;
+        Psgd__V1__Intsum intsum;
     } u;
 } ps_encoding;
 
@@ -104,6 +107,14 @@ typedef struct ps_codec {
     size_t (*encode_with)(const ps_params *params, uint64_t key, float *state, const float *x,
                           size_t n, uint8_t *out, ps_encoding *head);
 
+    /* (optional, all or none) How a receiver merges contributions without decoding
+     * them: memory of sum_bytes (zeros at first, aligned as malloc's); sum_add adds
+     * bytes that check took; sum_value is what they stand for together. */
+    size_t (*sum_bytes)(size_t n);
+    void (*sum_add)(const Psgd__V1__Encoding *head, const uint8_t *in, size_t len, void *sum,
+                    size_t n);
+    void (*sum_value)(const void *sum, float *y, size_t n);
+
     /* Whether decode will take these bytes: OK, or DATA_LOSS with the reason.
      * Reads no more of `in` than it must; for who keeps bytes for later. */
     PS_MUST_USE ps_status (*check)(const Psgd__V1__Encoding *head, const uint8_t *in, size_t len,
@@ -130,8 +141,8 @@ ps_codec_facts ps_codec_facts_of(const ps_codec *codec, const ps_params *params)
  * are compressed or leave out rows. */
 bool ps_codec_depends_on_data(const ps_codec *codec, const ps_params *params);
 
-/* Whether all encodings are the float32 values as they lie in memory; and whether
- * one is. */
+/* Whether all encodings are the float32 values as they lie in memory, none of them
+ * left out; and whether one is. */
 bool ps_codec_is_plain(const ps_codec *codec, const ps_params *params);
 bool ps_encoding_is_plain(const Psgd__V1__Encoding *head);
 
@@ -171,5 +182,10 @@ PS_MUST_USE ps_status ps_codec_check(const ps_codec *expected, const Psgd__V1__E
 PS_MUST_USE ps_status ps_codec_decode(const ps_codec *expected, const Psgd__V1__Encoding *head,
                                       const uint8_t *in, size_t len, ps_into into, float *y,
                                       size_t n);
+
+/* sum_add of an encoding of `codec`, which has one, by its head: payload_bytes 0 adds
+ * nothing. Fails as ps_codec_decode does; the sum is then as it was. */
+PS_MUST_USE ps_status ps_codec_sum_add(const ps_codec *codec, const Psgd__V1__Encoding *head,
+                                       const uint8_t *in, size_t len, void *sum, size_t n);
 
 #endif

@@ -6,28 +6,163 @@
 
 #include <assert.h>
 #include <math.h>
+#include <string.h>
 
 bool ps_feedback_is_on(const ps_codec *codec, const ps_params *params)
 {
     return !codec->is_identity && ps_wrap_of(codec, params, PS_WRAP_FEEDBACK) != 0;
 }
 
-void ps_feedback_carry(float *x, const float *lost, size_t n)
+bool ps_feedback_differs(const ps_codec *codec, const ps_params *params)
 {
+    return ps_wrap_of(codec, params, PS_WRAP_DIFFERENCE) != 0;
+}
+
+bool ps_feedback_has_momentum(const ps_codec *codec, const ps_params *params)
+{
+    return ps_wrap_of(codec, params, PS_WRAP_MOMENTUM) != 0;
+}
+
+/* The parts of a slice's state; NULL those that it has not. */
+typedef struct parts {
+    float *lost;     /* (n) error feedback */
+    float *velocity; /* (n) momentum */
+    float *standing; /* (n) difference: what the receiver had before the contribution in hand */
+    float *change;   /* (n) difference: and what that adds */
+    float *skips;    /* (2) lazy: skipped in a row; 1 when this one is */
+    float *own;      /* the codec's */
+} parts;
+
+/* With state NULL the pointers mean nothing but which there are. */
+static size_t cut(const ps_codec *codec, const ps_params *params, float *state, size_t n,
+                  parts *out)
+{
+    size_t at = 0, own = ps_codec_state_floats(codec, params, n);
+
+    *out = (parts){0};
+    if (ps_feedback_has_momentum(codec, params)) {
+        out->velocity = state != NULL ? state + at : NULL;
+        at += n;
+    }
+    if (ps_feedback_differs(codec, params)) {
+        out->standing = state != NULL ? state + at : NULL;
+        out->change = state != NULL ? state + at + n : NULL;
+        out->skips = state != NULL ? state + at + 2 * n : NULL;
+        at += 2 * n + 2;
+    } else if (ps_feedback_is_on(codec, params)) {
+        out->lost = state != NULL ? state + at : NULL;
+        at += n;
+    }
+    if (own > 0) {
+        out->own = state != NULL ? state + at : NULL;
+        at += own;
+    }
+    return at;
+}
+
+size_t ps_feedback_floats(const ps_codec *codec, const ps_params *params, size_t n)
+{
+    parts unused;
+
+    return cut(codec, params, NULL, n, &unused);
+}
+
+static float kept(float x)
+{
+    return isfinite(x) ? x : 0.0f;
+}
+
+/* x becomes p - h; and is it to be left out? */
+static void differ(const parts *s, double lazy, float *x, size_t n)
+{
+    double of_change = 0, of_value = 0;
+
     for (size_t i = 0; i < n; i++) {
-        x[i] += lost[i];
+        float change;
+
+        s->standing[i] = kept(s->standing[i] + s->change[i]);
+        s->change[i] = 0.0f;
+        change = x[i] - s->standing[i];
+        of_value += (double)x[i] * (double)x[i];
+        of_change += (double)change * (double)change;
+        x[i] = change;
+    }
+    s->skips[1] = of_change < lazy * of_value && s->skips[0] < PS_FEEDBACK_SKIPS;
+    s->skips[0] = s->skips[1] != 0.0f ? s->skips[0] + 1.0f : 0.0f;
+}
+
+void ps_feedback_carry(const ps_codec *codec, const ps_params *params, float *state, float *x,
+                       size_t n)
+{
+    parts s;
+
+    if (state == NULL) {
+        return;
+    }
+    cut(codec, params, state, n, &s);
+    if (s.velocity != NULL) {
+        float momentum = (float)ps_wrap_of(codec, params, PS_WRAP_MOMENTUM);
+
+        for (size_t i = 0; i < n; i++) {
+            x[i] += momentum * s.velocity[i];
+            s.velocity[i] = kept(x[i]);
+        }
+    }
+    if (s.standing != NULL) {
+        differ(&s, ps_wrap_of(codec, params, PS_WRAP_LAZY), x, n);
+    }
+    if (s.lost != NULL) {
+        for (size_t i = 0; i < n; i++) {
+            x[i] += s.lost[i];
+        }
     }
 }
 
-void ps_feedback_keep(const Psgd__V1__Encoding *head, const uint8_t *in, const float *x,
-                      float *lost, size_t n)
+/* Nothing, which stands for zeros. */
+static size_t leave_out(const ps_codec *codec, const ps_params *params, uint64_t key,
+                        uint32_t slice, const float *x, ps_encoding *head)
 {
-    ps_status st = ps_codec_decode(NULL, head, in, head->payload_bytes, PS_INTO_SET, lost, n);
+    uint8_t none[1];
+
+    return ps_codec_encode(codec, params, key, slice, x, 0, none, head);
+}
+
+static void decode(const ps_encoding *head, const uint8_t *in, float *y, size_t n)
+{
+    ps_status st =
+        ps_codec_decode(NULL, &head->msg, in, head->msg.payload_bytes, PS_INTO_SET, y, n);
 
     assert(ps_is_ok(&st)); /* it was encoded here */
-    for (size_t i = 0; i < n; i++) {
-        float left = x[i] - lost[i];
+}
 
-        lost[i] = isfinite(left) ? left : 0.0f;
+size_t ps_feedback_encode(const ps_codec *codec, const ps_params *params, float *state,
+                          uint64_t key, uint32_t slice, const float *x, size_t n, uint8_t *out,
+                          ps_encoding *head)
+{
+    bool masks;
+    float sent[PS_CODEC_VALUES], *y;
+    size_t bytes;
+    parts s;
+
+    if (state == NULL) {
+        return ps_codec_encode(codec, params, key, slice, x, n, out, head);
     }
+    cut(codec, params, state, n, &s);
+    if (s.skips != NULL && s.skips[1] != 0.0f) {
+        return leave_out(codec, params, key, slice, x, head);
+    }
+    bytes = ps_codec_encode_with(codec, params, s.own, key, slice, x, n, out, head);
+    masks = s.velocity != NULL && ps_codec_facts_of(codec, params).is_sparse;
+    if (s.lost == NULL && s.change == NULL && !masks) {
+        return bytes;
+    }
+    y = s.lost != NULL ? s.lost : s.change != NULL ? s.change : sent;
+    decode(head, out, y, n);
+    for (size_t i = 0; masks && i < n; i++) {
+        s.velocity[i] = y[i] != 0.0f ? 0.0f : s.velocity[i];
+    }
+    for (size_t i = 0; s.lost != NULL && i < n; i++) {
+        s.lost[i] = kept(x[i] - s.lost[i]);
+    }
+    return bytes;
 }

@@ -139,7 +139,8 @@ static size_t encode_rows(const ps_codec *codec, const ps_params *params, uint64
 size_t ps_stages_encode(const ps_codec *codec, const ps_params *params, float *state, uint64_t key,
                         const float *x, size_t n, uint8_t *out, ps_encoding *head)
 {
-    size_t width = (size_t)ps_wrap_of(codec, params, PS_WRAP_ROWS), bytes = SIZE_MAX;
+    size_t width = codec->sum_add == NULL ? (size_t)ps_wrap_of(codec, params, PS_WRAP_ROWS) : 0;
+    size_t bytes = SIZE_MAX;
     Psgd__V1__Lossless how = (Psgd__V1__Lossless)ps_wrap_of(codec, params, PS_WRAP_LOSSLESS);
     uint16_t rows[PS_CODEC_VALUES];
 

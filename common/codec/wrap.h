@@ -10,14 +10,34 @@
 
 #include "common/codec/codec.h"
 
-enum { PS_WRAP_LOSSLESS, PS_WRAP_ROWS, PS_WRAP_FEEDBACK, PS_WRAP_COUNT };
+enum {
+    PS_WRAP_LOSSLESS,
+    PS_WRAP_ROWS,
+    PS_WRAP_FEEDBACK,
+    PS_WRAP_DIFFERENCE,
+    PS_WRAP_MOMENTUM,
+    PS_WRAP_LAZY,
+    PS_WRAP_COUNT
+};
 
 /* clang-format off */
-#define PS_WRAP_PARAMS \
+#define PS_WRAP_PARAMS PS_WRAP_STAGES, PS_WRAP_SENDER(0, 0)
+
+/* What an encoding goes through. */
+#define PS_WRAP_STAGES \
     {"lossless", 0, 0, 2, true, "bytes are compressed where it makes them shorter: 1 LZ4, 2 Zstandard"}, \
     {"rows", 0, 0, PS_CODEC_VALUES, true, \
-     "values of a row; rows of zeros are left out. 1: the variable's own rows; 0: no rows"}, \
-    {"error_feedback", 0, 0, 1, true, "1: what was lost is added to the next push; not for pulls"}
+     "values of a row; rows of zeros are left out. 1: the variable's own rows; 0: no rows"}
+
+/* What the sender keeps, with a codec's own defaults. */
+#define PS_WRAP_SENDER(error_feedback, momentum) \
+    {"error_feedback", error_feedback, 0, 1, true, "1: what was lost is added to the next one"}, \
+    {"difference", 0, 0, 1, true, \
+     "1: the change since the last push is sent (EF21); not with error_feedback, not for pulls"}, \
+    {"momentum", momentum, 0, 0.9999, false, \
+     "of the sender: pushes are momentum times the last one's plus the gradient; not for pulls"}, \
+    {"lazy", 0, 0, 0.9999, false, \
+     "with difference: not sent while its square is below so much of the gradient's"}
 /* clang-format on */
 
 static inline double ps_wrap_of(const ps_codec *codec, const ps_params *params, int which)

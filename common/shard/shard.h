@@ -36,6 +36,10 @@
  * Time is told (ps_shard_tick). Policies that look at it see the time of the
  * last telling; a shard that is never told it closes nothing by time.
  *
+ * Codecs may ask for more (common/codec): sums of their own kind that are not
+ * decoded; a step on the standing sum of all that was ever sent, where contributions
+ * are differences; weights whose encoding makes up for what the one before left out.
+ *
  * Memory: weights, optimizer state and one sum (only of a buffering policy, and
  * none of bsp with one contributor) of 4 bytes a value each; 8 bytes for each
  * (slice, contributor) and 20 for each (slice, worker); the policy's words for

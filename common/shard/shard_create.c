@@ -161,6 +161,9 @@ ps_shard *ps_shard_create(const ps_shard_conf *conf)
     create_policy(shard, conf);
     shard->state = zeros(shard->value_count * (conf->optim != NULL ? conf->optim->slots : 0));
     shard->scratch = zeros(PS_CODEC_VALUES);
+    for (uint32_t s = 0; s < shard->slice_count; s++) {
+        shard_merge_init(shard, &shard->slices[s]);
+    }
     ps_park_init(&shard->park);
     return shard;
 }
@@ -176,6 +179,7 @@ void ps_shard_destroy(ps_shard *shard)
         }
         ps_buf_unref(shard->slices[s].weights);
         ps_buf_unref(shard->slices[s].snap);
+        shard_merge_fini(&shard->slices[s]);
     }
     ps_park_fini(&shard->park);
     for (uint32_t w = 0; w < shard->workers; w++) {

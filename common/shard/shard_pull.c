@@ -130,9 +130,7 @@ static ps_buf *refresh(ps_shard *shard, shard_slice *slice)
         slice->snap = ps_buf_create(conf->down->size(&conf->down_params, conf->n));
     }
     key = ps_draw_key(shard->seed, PS_DRAW_DOWN, conf->index, slice->version, 0);
-    slice->snap->len = ps_codec_encode(conf->down, &conf->down_params, key, conf->index,
-                                       (const float *)(const void *)slice->weights->data, conf->n,
-                                       slice->snap->data, &slice->snap_head);
+    slice->snap->len = shard_encode_weights(shard, slice, key, slice->snap->data);
     slice->snap_version = slice->version;
     shard->counters.encoded++;
     shard->counters.encoded_bytes += slice->snap->len;

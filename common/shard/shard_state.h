@@ -27,6 +27,11 @@ typedef struct shard_slice {
 
     uint64_t *state; /* the policy's words */
 
+    /* What the slice's codecs ask for beside that; each NULL without (shard_merge.c). */
+    void *undecoded; /* the open sum, as the codec adds it: then `sum` says that there is one */
+    float *standing; /* (n) of all that was ever sent, where differences are */
+    float *kept;     /* of the codec of weights (common/codec/feedback.h) */
+
     ps_buf *weights; /* (n) float32; while others read them, written nowhere but in a copy */
 
     /* The weights encoded at snap_version; NULL before the first pull, and
@@ -116,6 +121,20 @@ bool shard_buffer(ps_shard *shard, uint32_t s, uint32_t k, const Psgd__V1__Encod
 /* Closes what is whole by now of slice s. After every change of a buffering
  * shard's clocks. */
 void shard_close(ps_shard *shard, uint32_t s);
+
+/* shard_merge.c */
+
+/* After the shard's sums are there. */
+void shard_merge_init(const ps_shard *shard, shard_slice *slice);
+void shard_merge_fini(shard_slice *slice);
+/* Adds a contribution to the open sum without decoding it; false: it has to be. */
+bool shard_add_undecoded(ps_shard *shard, shard_slice *slice, const Psgd__V1__Encoding *head,
+                         const uint8_t *bytes, size_t len);
+/* What the slice steps on when the open sum closes: (n), may be the shard's scratch; NULL:
+ * nothing. Once a sum. */
+const float *shard_merged(ps_shard *shard, shard_slice *slice);
+/* The slice's weights through its codec, and its snap_head. Uses the scratch. */
+size_t shard_encode_weights(ps_shard *shard, shard_slice *slice, uint64_t key, uint8_t *out);
 
 /* shard.c */
 

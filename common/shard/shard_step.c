@@ -96,6 +96,9 @@ void shard_apply(ps_shard *shard, uint32_t s, const Psgd__V1__Encoding *head, co
 static void add_to_sum(ps_shard *shard, shard_slice *slice, const Psgd__V1__Encoding *head,
                        const uint8_t *bytes, size_t len)
 {
+    if (shard_add_undecoded(shard, slice, head, bytes, len)) {
+        return;
+    }
     if (shard->sums == NULL) { /* of one contributor; the step follows at once */
         slice->sum = values_of(shard, slice, head, bytes, len);
     } else {
@@ -171,9 +174,11 @@ void shard_close(ps_shard *shard, uint32_t s)
         take_turns(shard, s);
     }
     while (is_whole(shard, s, &scale)) {
+        const float *sum = shard_merged(shard, slice);
+
         assert(slice->parked == NULL);
-        if (slice->sum != NULL) {
-            step(shard, slice, slice->sum, shard->merge_scale * scale, 1.0f);
+        if (sum != NULL) {
+            step(shard, slice, sum, shard->merge_scale * scale, 1.0f);
         }
         slice->sum = NULL;
         slice->in = 0;

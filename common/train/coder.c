@@ -14,33 +14,38 @@ static const ps_codec_choice *up_of(const ps_plan *plan, uint32_t slice)
     return &plan->up[plan->layout.slices[slice].variable];
 }
 
+static size_t floats_of(const ps_plan *plan, uint32_t slice)
+{
+    const ps_codec_choice *up = up_of(plan, slice);
+
+    return ps_feedback_floats(up->codec, &up->params, plan->layout.slices[slice].n);
+}
+
 void ps_coder_init(ps_coder *coder, const ps_plan *plan, uint32_t rank)
 {
     uint32_t count = plan->layout.slice_count;
-    size_t values = 0;
+    size_t floats = 0;
 
     *coder = (ps_coder){.plan = plan, .rank = rank};
-    coder->lost_of = ps_xcalloc(count + 1, sizeof *coder->lost_of);
+    coder->kept_of = ps_xcalloc(count + 1, sizeof *coder->kept_of);
     coder->is_carried = ps_xcalloc(count + 1, sizeof *coder->is_carried);
     for (uint32_t s = 0; s < count; s++) {
-        if (ps_feedback_is_on(up_of(plan, s)->codec, &up_of(plan, s)->params)) {
-            values += plan->layout.slices[s].n;
-        }
+        floats += floats_of(plan, s);
     }
-    coder->lost = values > 0 ? ps_xcalloc(values, sizeof *coder->lost) : NULL;
-    values = 0;
-    for (uint32_t s = 0; s < count && coder->lost != NULL; s++) {
-        if (ps_feedback_is_on(up_of(plan, s)->codec, &up_of(plan, s)->params)) {
-            coder->lost_of[s] = coder->lost + values;
-            values += plan->layout.slices[s].n;
-        }
+    coder->kept = floats > 0 ? ps_xcalloc(floats, sizeof *coder->kept) : NULL;
+    floats = 0;
+    for (uint32_t s = 0; s < count && coder->kept != NULL; s++) {
+        size_t n = floats_of(plan, s);
+
+        coder->kept_of[s] = n > 0 ? coder->kept + floats : NULL;
+        floats += n;
     }
 }
 
 void ps_coder_fini(ps_coder *coder)
 {
-    free(coder->lost);
-    free(coder->lost_of);
+    free(coder->kept);
+    free(coder->kept_of);
     free(coder->is_carried);
 }
 
@@ -62,8 +67,11 @@ void ps_coder_begin(ps_coder *coder)
 
 void ps_coder_carry(ps_coder *coder, uint32_t slice, float *x)
 {
-    if (coder->lost_of[slice] != NULL && !coder->is_carried[slice]) {
-        ps_feedback_carry(x, coder->lost_of[slice], coder->plan->layout.slices[slice].n);
+    if (coder->kept_of[slice] != NULL && !coder->is_carried[slice]) {
+        const ps_codec_choice *up = up_of(coder->plan, slice);
+
+        ps_feedback_carry(up->codec, &up->params, coder->kept_of[slice], x,
+                          coder->plan->layout.slices[slice].n);
         coder->is_carried[slice] = true; /* not again when it is sent again */
     }
 }
@@ -87,7 +95,8 @@ size_t ps_coder_encode(ps_coder *coder, uint32_t slice, uint64_t clock, uint32_t
 {
     const ps_plan *plan = coder->plan;
     const ps_codec_choice *up = up_of(plan, slice);
-    size_t n = plan->layout.slices[slice].n, size;
+    size_t n = plan->layout.slices[slice].n;
+    uint64_t key;
     uint8_t none[1];
 
     if (out == NULL) {
@@ -95,14 +104,10 @@ size_t ps_coder_encode(ps_coder *coder, uint32_t slice, uint64_t clock, uint32_t
         head->msg.payload_bytes = (uint32_t)(n * sizeof *x);
         return n * sizeof *x;
     }
-    size = ps_codec_encode(up->codec, &up->params,
-                           ps_draw_key(plan->spec->seed, PS_DRAW_UP, slice, clock,
-                                       plan->update->per_block ? block : coder->rank),
-                           slice, x, n, out, head);
-    if (coder->lost_of[slice] != NULL) {
-        ps_feedback_keep(&head->msg, out, x, coder->lost_of[slice], n);
-    }
-    return size;
+    key = ps_draw_key(plan->spec->seed, PS_DRAW_UP, slice, clock,
+                      plan->update->per_block ? block : coder->rank);
+    return ps_feedback_encode(up->codec, &up->params, coder->kept_of[slice], key, slice, x, n, out,
+                              head);
 }
 
 bool ps_coder_brings_plain(const ps_plan *plan, const Psgd__V1__Encoding *head, uint32_t slice)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* coder.h - a worker's slices on their way to the servers and back: error
- * feedback, encoding of what is pushed, decoding of what is pulled.
+/* coder.h - a worker's slices on their way to the servers and back: what is kept from
+ * one push to the next (common/codec/feedback.h), encoding of what is pushed, decoding
+ * of what is pulled.
  *
- * The state is what encodings have left out: one float a value of each variable
- * whose codec has error feedback, none of the others. The order of a
+ * The state is what feedback.h says: with error feedback one float a value, without
+ * any of its numbers mostly none. The order of a
  * contribution: begin; for each slice carry, once its gradient is final; encode,
  * as often as it is sent. One thread at a time.
  */
@@ -17,9 +18,9 @@
 typedef struct ps_coder {
     const ps_plan *plan; /* kept */
     uint32_t rank;       /* the worker's */
-    float *lost;         /* what the encodings left out; NULL: no slice has feedback */
-    float **lost_of;     /* (slice_count), into lost; NULL: without */
-    uint8_t *is_carried; /* (slice_count): lost is in the gradient of the contribution in hand */
+    float *kept;         /* from one contribution to the next; NULL: no slice keeps anything */
+    float **kept_of;     /* (slice_count), into kept; NULL: nothing */
+    uint8_t *is_carried; /* (slice_count): it is in the gradient of the contribution in hand */
 } ps_coder;
 
 void ps_coder_init(ps_coder *coder, const ps_plan *plan, uint32_t rank);
@@ -30,7 +31,7 @@ size_t ps_coder_memory(const ps_coder *coder); /* bytes of what was lost */
 /* A contribution begins: nothing is carried. */
 void ps_coder_begin(ps_coder *coder);
 
-/* Adds what was lost before to the slice's gradient x (n), once a contribution;
+/* Makes of the slice's gradient x (n) what is to be encoded, once a contribution;
  * again changes nothing. */
 void ps_coder_carry(ps_coder *coder, uint32_t slice, float *x);
 
@@ -41,7 +42,7 @@ bool ps_coder_is_plain(const ps_coder *coder, uint32_t slice);
 size_t ps_coder_size(const ps_coder *coder, uint32_t slice);
 
 /* Writes x (n) to out[0..size) and fills the head, slice and payload_bytes too;
- * keeps what is lost. The draws are those of (slice, clock, contributor): again
+ * remembers what was sent. The draws are those of (slice, clock, contributor): again
  * gives the same bytes. Returns how many there are. Of a plain slice `out` may
  * be NULL: the head alone is made. */
 size_t ps_coder_encode(ps_coder *coder, uint32_t slice, uint64_t clock, uint32_t block,

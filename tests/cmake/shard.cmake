@@ -4,6 +4,7 @@ target_link_libraries(ps_shard_world PUBLIC ps_shard)
 ps_test(unit test_shard ps_shard_world)
 ps_test(unit test_shard_pull ps_shard_world)
 ps_test(unit test_shard_policies ps_shard_world)
+ps_test(unit test_shard_merge ps_shard_world)
 ps_test(unit test_shard_model ps_shard_world)
 
 add_executable(bench_shard bench/bench_shard.c)

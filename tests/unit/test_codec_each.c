@@ -330,6 +330,63 @@ static void norm_has_zero_among_its_levels_and_does_not_wrap(void **state)
     assert_true(fabsf(cut[2] - 0.1f) < 1e-4f);
 }
 
+static void vote_goes_with_the_majority(void **state)
+{
+    static const float x[3][4] = {{1, 1, 1, -1}, {2, 2, -2, -2}, {6, -6, -6, 6}};
+    static const float all[] = {9, 9, -9, -9}, two[] = {3, 3, 0, -3};
+    const ps_codec *vote = ps_codec_find("vote");
+    ps_params params = ps_params_default(vote->params);
+    void *sum = calloc(1, vote->sum_bytes(4));
+    float y[4];
+
+    (void)state;
+    assert_non_null(sum);
+    for (size_t k = 0; k < 3; k++) {
+        uint8_t byte;
+        ps_encoding head;
+        ps_status st;
+
+        assert_int_equal(ps_codec_encode(vote, &params, 1, 0, x[k], 4, &byte, &head), 1);
+        st = ps_codec_sum_add(vote, &head.msg, &byte, 1, sum, 4);
+        assert_int_equal(st.code, PS_OK);
+        vote->sum_value(sum, y, 4);
+        if (k == 1) {
+            is(y, two, 4);
+        }
+    }
+    is(y, all, 4);
+    free(sum);
+}
+
+/* Of scales 2^40 apart the smaller is rounded, and nothing runs over. */
+static void intsum_adds_what_is_far_apart(void **state)
+{
+    static const float large[] = {0x1p60f, -0x1p60f, 0}, small[] = {0x1p20f, 0x1p20f, 0x1p20f};
+    const ps_codec *intsum = ps_codec_find("intsum");
+    ps_params params = ps_params_default(intsum->params);
+
+    (void)state;
+    for (int first = 0; first < 2; first++) {
+        void *sum = calloc(1, intsum->sum_bytes(3));
+        float y[3];
+
+        assert_non_null(sum);
+        for (int k = 0; k < 2; k++) {
+            uint8_t bytes[3];
+            ps_encoding head;
+            ps_status st;
+            size_t len =
+                ps_codec_encode(intsum, &params, 1, 0, k == first ? large : small, 3, bytes, &head);
+
+            st = ps_codec_sum_add(intsum, &head.msg, bytes, len, sum, 3);
+            assert_int_equal(st.code, PS_OK);
+        }
+        intsum->sum_value(sum, y, 3);
+        assert_true(y[0] == 0x1p60f && y[1] == -0x1p60f && fabsf(y[2]) < 0x1p32f);
+        free(sum);
+    }
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -349,6 +406,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(cot_takes_fewer_bits_for_fewer_levels),
         cmocka_unit_test(tqn_s_scale_is_the_mean_of_what_it_draws),
         cmocka_unit_test(laq_fits_its_scale_where_the_weights_are),
+        cmocka_unit_test(vote_goes_with_the_majority),
+        cmocka_unit_test(intsum_adds_what_is_far_apart),
         cmocka_unit_test(norm_has_zero_among_its_levels_and_does_not_wrap),
     };
 

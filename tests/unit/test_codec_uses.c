@@ -61,13 +61,13 @@ static void weights_need_a_codec_that_keeps_them(void **state)
     assert_string_equal(wrong("{\"codec\":{\"down\":{\"name\":\"intn\"}}}"), "");
 }
 
-static void error_feedback_is_for_pushes(void **state)
+static void error_feedback_is_for_both_ways(void **state)
 {
     (void)state;
     assert_string_equal(wrong("{\"codec\":{\"up\":" FED "}}"), "");
-    must_be_wrong("{\"codec\":{\"down\":" FED "}}", "spec.codec.down.params.error_feedback");
-    must_be_wrong("{\"codec\":{\"variables\":[{\"match\":\"*\",\"down\":" FED "}]}}",
-                  "spec.codec.variables[0].down.params.error_feedback");
+    assert_string_equal(wrong("{\"codec\":{\"down\":" FED "}}"), "");
+    must_be_wrong("{\"codec\":{\"down\":{\"name\":\"topk\",\"params\":{\"error_feedback\":1}}}}",
+                  "spec.codec.down.name");
 }
 
 static void error_feedback_is_not_for_blocks_that_several_bring(void **state)
@@ -100,6 +100,68 @@ static void rows_of_1_are_the_variable_s_own(void **state)
     ps_plan_destroy(plan);
 }
 
+#define NORMALISED                                                                                 \
+    "{\"model\":{\"layers\":[{\"kind\":\"dense\",\"params\":{\"units\":20}},"                      \
+    "{\"kind\":\"batch_norm\"},{\"kind\":\"dense\",\"params\":{\"units\":10}}]},\"codec\":"
+
+/* What the codecs of a plan's state are called, those of its first variable beside
+ * them: "up down, up down". */
+static void codecs_are(const char *codec, const char *expected)
+{
+    char json[1024], text[128] = "";
+    ps_plan *plan = NULL;
+    ps_status st;
+    uint32_t states = 0;
+
+    snprintf(json, sizeof json, NORMALISED "%s}", codec);
+    st = planned(json, &plan);
+    if (!ps_is_ok(&st)) {
+        fail_msg("%s", st.text);
+    }
+    for (uint32_t v = 0; v < plan->layout.variable_count; v++) {
+        if (!plan->layout.variables[v].is_state) {
+            continue;
+        }
+        states++;
+        snprintf(text, sizeof text, "%s %s, %s %s", plan->up[v].codec->name,
+                 plan->down[v].codec->name, plan->up[0].codec->name, plan->down[0].codec->name);
+        assert_string_equal(text, expected);
+    }
+    assert_int_equal(states, 2);
+    ps_plan_destroy(plan);
+}
+
+static void state_is_spared_what_would_bend_it(void **state)
+{
+    (void)state;
+    codecs_are("{\"up\":{\"name\":\"sign\"}}", "f32 f32, sign f32");
+    codecs_are("{\"up\":{\"name\":\"randomk\"},\"down\":{\"name\":\"bf16\"}}",
+               "f32 f32, randomk bf16");
+    codecs_are("{\"up\":{\"name\":\"int8\"},\"down\":{\"name\":\"intn\"}}", "int8 intn, int8 intn");
+    codecs_are("{\"up\":{\"name\":\"int8\",\"params\":{\"momentum\":0.9}}}", "f32 f32, int8 f32");
+    codecs_are("{\"up\":{\"name\":\"sign\"},\"variables\":[{\"match\":\"batch_norm1.*\","
+               "\"up\":{\"name\":\"topk\"}}]}",
+               "topk f32, sign f32");
+}
+
+static void what_is_standing_needs_every_contribution_once(void **state)
+{
+    (void)state;
+#define DIFFERS(more) "{\"name\":\"sign\",\"params\":{\"difference\":1" more "}}"
+    assert_string_equal(wrong("{\"codec\":{\"up\":" DIFFERS("") "}}"), "");
+    assert_string_equal(wrong("{\"codec\":{\"up\":" DIFFERS(",\"lazy\":0.1") "}}"), "");
+    must_be_wrong("{\"codec\":{\"up\":" DIFFERS(",\"error_feedback\":1") "}}",
+                  "spec.codec.up.params.difference");
+    must_be_wrong("{\"consistency\":{\"name\":\"asp\"},\"codec\":{\"up\":" DIFFERS("") "}}",
+                  "spec.codec.up.params.difference");
+    must_be_wrong("{" TWICE ",\"codec\":{\"up\":" DIFFERS("") "}}",
+                  "spec.codec.up.params.difference");
+    must_be_wrong("{\"codec\":{\"up\":{\"name\":\"sign\",\"params\":{\"lazy\":0.1}}}}",
+                  "spec.codec.up.params.lazy");
+    must_be_wrong("{\"codec\":{\"down\":{\"name\":\"int8\",\"params\":{\"momentum\":0.9}}}}",
+                  "spec.codec.down.params.momentum");
+}
+
 static void look(const ps_plugin *plugin, void *arg)
 {
     size_t *found = arg;
@@ -129,9 +191,11 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(weights_need_a_codec_that_keeps_them),
-        cmocka_unit_test(error_feedback_is_for_pushes),
+        cmocka_unit_test(error_feedback_is_for_both_ways),
         cmocka_unit_test(error_feedback_is_not_for_blocks_that_several_bring),
         cmocka_unit_test(rows_of_1_are_the_variable_s_own),
+        cmocka_unit_test(state_is_spared_what_would_bend_it),
+        cmocka_unit_test(what_is_standing_needs_every_contribution_once),
         cmocka_unit_test(a_codec_s_summary_ends_with_its_facts),
     };
 

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* check_codec.c - a job's codecs: which there are for each variable, and what they cannot
+ * be used for. */
+#include "common/job/check.h"
+
+#include "common/base/xalloc.h"
+#include "common/codec/feedback.h"
+#include "common/codec/wrap.h"
+#include "common/job/spec.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool matches(const char *pattern, const char *name)
+{
+    size_t n = strlen(pattern);
+
+    if (n > 0 && pattern[n - 1] == '*') {
+        return strncmp(pattern, name, n - 1) == 0;
+    }
+    return strcmp(pattern, name) == 0;
+}
+
+static void check_match(ps_check *check, const char *field, const char *match,
+                        const ps_layout *layout)
+{
+    const char *star = strchr(match, '*');
+
+    if (match[0] == '\0' || (star != NULL && star[1] != '\0')) {
+        ps_check_bad(check, field,
+                     "is \"%.80s\"; a variable's name is allowed, or a prefix of names and '*'",
+                     match);
+        return;
+    }
+    for (uint32_t v = 0; v < layout->variable_count; v++) {
+        if (matches(match, layout->variables[v].name)) {
+            return;
+        }
+    }
+    if (layout->variable_count > 0) {
+        ps_check_bad(check, field, "\"%.80s\" matches none of the %u variables, %s to %s", match,
+                     layout->variable_count, layout->variables[0].name,
+                     layout->variables[layout->variable_count - 1].name);
+    }
+}
+
+/* An exception's choice; one without a name is none. */
+static void check_exception(ps_check *check, const char *field, Psgd__V1__Choice **choice,
+                            ps_codec_choice *out)
+{
+    if (*choice != NULL && (*choice)->name[0] == '\0' && (*choice)->n_params == 0) {
+        ps_choice_free(*choice);
+        *choice = NULL;
+    }
+    if (*choice != NULL &&
+        ps_check_choice(check, field, &ps_kind_codec, *choice, "f32", &out->params)) {
+        out->codec = ps_codec_find((*choice)->name);
+    }
+}
+
+/* Does a worker bring several contributions to a clock, or do several bring one? */
+static bool brings_several(const ps_plan *plan)
+{
+    const ps_assignment *a = plan->assignment;
+
+    if (a == NULL || plan->update == NULL || !plan->update->per_block) {
+        return false;
+    }
+    for (uint32_t w = 0; w < plan->spec->workers; w++) {
+        if (a->held_count[w] > 1) {
+            return true;
+        }
+    }
+    return a->redundancy > 1;
+}
+
+/* The receiver has to add every difference exactly once, and to know whose change
+ * it is. */
+static void check_difference(ps_check *check, const char *field, const ps_plan *plan,
+                             const ps_codec_choice *up)
+{
+    char path[PS_FIELD_MAX];
+    bool differs = ps_feedback_differs(up->codec, &up->params);
+
+    snprintf(path, sizeof path, "%s.up.params.difference", field);
+    if (differs && ps_wrap_of(up->codec, &up->params, PS_WRAP_FEEDBACK) != 0) {
+        ps_check_bad(check, path, "is 1 as error_feedback is; one of them is allowed");
+    }
+    if (differs && plan->policy != NULL && !plan->policy->is_deterministic) {
+        ps_check_bad(check, path,
+                     "is 1; with consistency %s, where not every contribution is in every "
+                     "sum, 0 is allowed",
+                     plan->policy->name);
+    }
+    if (differs && brings_several(plan)) {
+        ps_check_bad(check, path,
+                     "is 1; with update %s, where a worker brings several blocks a step or "
+                     "several bring one, 0 is allowed",
+                     plan->update->name);
+    }
+    if (!differs && ps_wrap_of(up->codec, &up->params, PS_WRAP_LAZY) != 0) {
+        snprintf(path, sizeof path, "%s.up.params.lazy", field);
+        ps_check_bad(check, path, "is %g; without difference only 0 is allowed",
+                     ps_wrap_of(up->codec, &up->params, PS_WRAP_LAZY));
+    }
+}
+
+/* Merged without decoding, all values of a slice are there. */
+static void check_rows(ps_check *check, const char *field, const char *way,
+                       const ps_codec_choice *choice)
+{
+    char path[PS_FIELD_MAX];
+
+    if (choice->codec != NULL && choice->codec->sum_add != NULL &&
+        ps_wrap_of(choice->codec, &choice->params, PS_WRAP_ROWS) != 0) {
+        snprintf(path, sizeof path, "%s.%s.params.rows", field, way);
+        ps_check_bad(check, path, "is %g; with codec %s, which servers do not decode, 0 is allowed",
+                     ps_wrap_of(choice->codec, &choice->params, PS_WRAP_ROWS), choice->codec->name);
+    }
+}
+
+/* What a codec cannot be used for. Each variable's choices are looked at once. */
+static void check_uses(ps_check *check, const char *field, const ps_plan *plan,
+                       const ps_codec_choice *up, const ps_codec_choice *down)
+{
+    char path[PS_FIELD_MAX];
+    uint32_t r = plan->assignment != NULL ? plan->assignment->redundancy : 1;
+
+    if (down->codec != NULL && ps_codec_facts_of(down->codec, &down->params).is_sparse) {
+        snprintf(path, sizeof path, "%s.down.name", field);
+        ps_check_bad(check, path,
+                     "is \"%s\", which leaves most values 0: for gradients, not for "
+                     "weights",
+                     down->codec->name);
+    }
+    if (down->codec != NULL) {
+        static const int ups[] = {PS_WRAP_DIFFERENCE, PS_WRAP_MOMENTUM, PS_WRAP_LAZY};
+
+        for (size_t i = 0; i < sizeof ups / sizeof ups[0]; i++) {
+            if (ps_wrap_of(down->codec, &down->params, ups[i]) != 0) {
+                snprintf(path, sizeof path, "%s.down.params.%s", field,
+                         down->codec->params[down->codec->own + (size_t)ups[i]].name);
+                ps_check_bad(check, path, "is %g; for weights only 0 is allowed",
+                             ps_wrap_of(down->codec, &down->params, ups[i]));
+            }
+        }
+    }
+    if (up->codec != NULL) {
+        check_difference(check, field, plan, up);
+    }
+    check_rows(check, field, "up", up);
+    check_rows(check, field, "down", down);
+    if (up->codec != NULL && ps_feedback_is_on(up->codec, &up->params) && r > 1 &&
+        plan->update != NULL && plan->update->per_block) {
+        snprintf(path, sizeof path, "%s.up.params.error_feedback", field);
+        ps_check_bad(check, path,
+                     "is 1; with redundancy %u and update %s, where a block counts "
+                     "once whoever brings it, copies would differ: 0 is allowed",
+                     r, plan->update->name);
+    }
+}
+
+/* What a codec takes from the variable's shape: rows 1 stands for its own rows. */
+static void fit_to(ps_codec_choice *choice, const ps_variable *variable)
+{
+    const ps_shape *shape = &variable->shape;
+    double *rows;
+
+    if (choice->codec == NULL) {
+        return;
+    }
+    rows = &choice->params.v[choice->codec->own + PS_WRAP_ROWS];
+    if (*rows == 1) {
+        *rows = shape->rank < 2 || shape->dim[shape->rank - 1] > PS_CODEC_VALUES
+                    ? 0
+                    : (double)shape->dim[shape->rank - 1];
+    }
+}
+
+/* May state go through it? What a layer keeps there, running means and variances,
+ * has no gradient that would mend what a codec makes of it. */
+static bool suits_state(const ps_codec_choice *choice)
+{
+    ps_codec_facts facts = ps_codec_facts_of(choice->codec, &choice->params);
+
+    return facts.is_unbiased && !facts.is_sparse &&
+           !ps_feedback_has_momentum(choice->codec, &choice->params) &&
+           !ps_feedback_differs(choice->codec, &choice->params);
+}
+
+static void spare_state(ps_codec_choice *choice)
+{
+    if (choice->codec != NULL && !suits_state(choice)) {
+        choice->codec = ps_codec_find("f32");
+        choice->params = ps_params_default(choice->codec->params);
+    }
+}
+
+enum { EXCEPTIONS_MAX = 256 };
+
+void ps_check_codecs(ps_check *check, ps_plan *plan)
+{
+    Psgd__V1__CodecSpec *spec = plan->spec->codec;
+    const ps_layout *layout = &plan->layout;
+    ps_codec_choice up = {0}, down = {0};
+    char field[PS_FIELD_MAX];
+    bool *is_excepted = ps_xcalloc(layout->variable_count, sizeof *is_excepted);
+
+    if (ps_check_choice(check, "spec.codec.up", &ps_kind_codec, spec->up, "f32", &up.params)) {
+        up.codec = ps_codec_find(spec->up->name);
+    }
+    if (ps_check_choice(check, "spec.codec.down", &ps_kind_codec, spec->down, "f32",
+                        &down.params)) {
+        down.codec = ps_codec_find(spec->down->name);
+    }
+    check_uses(check, "spec.codec", plan, &up, &down);
+    plan->up = ps_xcalloc(layout->variable_count, sizeof *plan->up);
+    plan->down = ps_xcalloc(layout->variable_count, sizeof *plan->down);
+    for (uint32_t v = 0; v < layout->variable_count; v++) {
+        plan->up[v] = up;
+        plan->down[v] = down;
+    }
+    if (spec->n_variables > EXCEPTIONS_MAX) {
+        ps_check_bad(check, "spec.codec.variables", "has %zu entries; at most %d are allowed",
+                     spec->n_variables, EXCEPTIONS_MAX);
+    }
+    for (size_t i = 0; i < spec->n_variables && i < EXCEPTIONS_MAX; i++) {
+        Psgd__V1__VariableCodec *x = spec->variables[i];
+        ps_codec_choice x_up = up, x_down = down;
+
+        snprintf(field, sizeof field, "spec.codec.variables[%zu].match", i);
+        check_match(check, field, x->match, layout);
+        snprintf(field, sizeof field, "spec.codec.variables[%zu].up", i);
+        check_exception(check, field, &x->up, &x_up);
+        snprintf(field, sizeof field, "spec.codec.variables[%zu].down", i);
+        check_exception(check, field, &x->down, &x_down);
+        if (x->up != NULL || x->down != NULL) {
+            const ps_codec_choice none = {0};
+
+            snprintf(field, sizeof field, "spec.codec.variables[%zu]", i);
+            check_uses(check, field, plan, x->up != NULL ? &x_up : &none,
+                       x->down != NULL ? &x_down : &none);
+        }
+        for (uint32_t v = 0; v < layout->variable_count; v++) {
+            if (!is_excepted[v] && matches(x->match, layout->variables[v].name)) {
+                is_excepted[v] = true;
+                plan->up[v] = x_up;
+                plan->down[v] = x_down;
+            }
+        }
+    }
+    for (uint32_t v = 0; v < layout->variable_count; v++) {
+        if (layout->variables[v].is_state && !is_excepted[v]) {
+            spare_state(&plan->up[v]);
+            spare_state(&plan->down[v]);
+        }
+        fit_to(&plan->up[v], &layout->variables[v]);
+        fit_to(&plan->down[v], &layout->variables[v]);
+    }
+    free(is_excepted);
+}
