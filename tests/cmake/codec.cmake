@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-ps_test(unit test_codec ps_codec)
+add_library(ps_codec_cases STATIC support/codec_cases.c)
+target_include_directories(ps_codec_cases SYSTEM PRIVATE ${CMOCKA_INCLUDE_DIR})
+target_link_libraries(ps_codec_cases PUBLIC ps_codec)
+ps_test(unit test_codec ps_codec_cases)
+ps_test(unit test_codec_feedback ps_codec_cases)
 ps_test(unit test_f16 ps_codec)
 ps_test(unit test_int8 ps_codec)
 ps_test(unit test_kernels ps_codec)
