@@ -40,9 +40,10 @@ typedef struct ps_clocks {
     uint64_t least;       /* smallest of done */
     uint64_t clock;       /* with rounds: those that are closed; else least */
     uint64_t version;     /* updates applied to this slice */
-    uint32_t in;          /* contributions in the open sum */
+    uint32_t in;          /* contributions in the open sum, */
+    uint32_t due;         /* and those of them that are not late */
     int64_t now_us;       /* monotonic */
-    int64_t first_us;     /* when the first of those came */
+    int64_t first_us;     /* when the first that was not late came */
     uint64_t *state;      /* (words): this slice's; NULL without words */
 } ps_clocks;
 

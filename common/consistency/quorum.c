@@ -3,8 +3,8 @@
  * arXiv 1908.04207; time windows of Bonawitz et al. 2019): a step takes the mean
  * of what is there when all have come, or when wait_ms have passed since the
  * first and at least `quorum` are there. What comes later is added to the step
- * that is open then, so nothing is lost. With wait_ms 0 the quorum alone
- * decides, with quorum 1 the deadline. */
+ * that is open then, so nothing is lost, but is not counted there for its quorum. With wait_ms 0
+ * the quorum alone decides, with quorum 1 the deadline. */
 #include "common/consistency/rounds.h"
 
 enum { QUORUM, WAIT_MS };
@@ -46,8 +46,8 @@ static ps_verdict quorum_on_push(const ps_params *params, const ps_clocks *c, co
 
 static int64_t quorum_closes_at(const ps_params *params, const ps_clocks *c)
 {
-    return c->in >= (uint32_t)params->v[QUORUM] ? c->first_us + us_of_ms(params->v[WAIT_MS])
-                                                : INT64_MAX;
+    return c->due >= (uint32_t)params->v[QUORUM] ? c->first_us + us_of_ms(params->v[WAIT_MS])
+                                                 : INT64_MAX;
 }
 
 static bool quorum_closes(const ps_params *params, const ps_clocks *c, float *scale)

@@ -85,6 +85,7 @@ static ps_shard_outcome take(ps_shard *shard, uint32_t s, const ps_arrival *a,
     ps_clocks clocks = shard_clocks_of(shard, s);
     ps_shard_outcome outcome = PS_SHARD_APPLIED;
     float scale = 1.0f;
+    bool is_late;
 
     switch (shard->policy->on_push(&shard->policy_params, &clocks, a, &scale)) {
     case PS_APPLY:
@@ -94,9 +95,11 @@ static ps_shard_outcome take(ps_shard *shard, uint32_t s, const ps_arrival *a,
         break;
     case PS_BUFFER:
         assert(shard->buffers);
-        count_applied(shard, a, shard->policy->has_rounds && a->clock < clocks.clock);
-        outcome = shard_buffer(shard, s, a->contributor, head, bytes, len) ? PS_SHARD_APPLIED
-                                                                           : PS_SHARD_PARKED;
+        is_late = shard->policy->has_rounds && a->clock < clocks.clock;
+        count_applied(shard, a, is_late);
+        outcome = shard_buffer(shard, s, a->contributor, is_late, head, bytes, len)
+                      ? PS_SHARD_APPLIED
+                      : PS_SHARD_PARKED;
         break;
     case PS_DROP:
         shard->counters.dropped++;

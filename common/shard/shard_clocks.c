@@ -21,6 +21,7 @@ ps_clocks shard_clocks_of(const ps_shard *shard, uint32_t s)
         .clock = shard->policy->has_rounds ? slice->clock : slice->least,
         .version = slice->version,
         .in = slice->in,
+        .due = slice->due,
         .now_us = shard->now_us,
         .first_us = slice->first_us,
         .state = slice->state,

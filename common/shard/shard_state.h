@@ -20,8 +20,9 @@ typedef struct shard_slice {
      * parked ones are all above it, in order. */
     uint64_t clock;
     uint32_t turn;
-    uint32_t in;      /* contributions in the sum, or parked for it */
-    int64_t first_us; /* when the first of them came */
+    uint32_t in;      /* contributions in the sum, or parked for it, */
+    uint32_t due;     /* and those of them that are not late */
+    int64_t first_us; /* when the first that was not late came */
     const float *sum; /* (n) of those that are not parked; NULL: none */
     ps_parked *parked;
 
@@ -116,8 +117,8 @@ void shard_apply(ps_shard *shard, uint32_t s, const Psgd__V1__Encoding *head, co
                  size_t len, float scale);
 /* Adds a contribution of k, whose clock was checked, to the open sum of slice s,
  * or parks it for its turn: then false. */
-bool shard_buffer(ps_shard *shard, uint32_t s, uint32_t k, const Psgd__V1__Encoding *head,
-                  const uint8_t *bytes, size_t len);
+bool shard_buffer(ps_shard *shard, uint32_t s, uint32_t k, bool is_late,
+                  const Psgd__V1__Encoding *head, const uint8_t *bytes, size_t len);
 /* Closes what is whole by now of slice s. After every change of a buffering
  * shard's clocks. */
 void shard_close(ps_shard *shard, uint32_t s);

@@ -108,8 +108,8 @@ static void add_to_sum(ps_shard *shard, shard_slice *slice, const Psgd__V1__Enco
     }
 }
 
-bool shard_buffer(ps_shard *shard, uint32_t s, uint32_t k, const Psgd__V1__Encoding *head,
-                  const uint8_t *bytes, size_t len)
+bool shard_buffer(ps_shard *shard, uint32_t s, uint32_t k, bool is_late,
+                  const Psgd__V1__Encoding *head, const uint8_t *bytes, size_t len)
 {
     shard_slice *slice = &shard->slices[s];
     bool is_added = !shard->in_order || k == slice->turn;
@@ -119,7 +119,8 @@ bool shard_buffer(ps_shard *shard, uint32_t s, uint32_t k, const Psgd__V1__Encod
     } else {
         ps_park_add(&shard->park, &slice->parked, k, head, bytes, len);
     }
-    if (slice->in++ == 0) {
+    slice->in++;
+    if (!is_late && slice->due++ == 0) {
         slice->first_us = shard->now_us;
     }
     return is_added;
@@ -182,6 +183,7 @@ void shard_close(ps_shard *shard, uint32_t s)
         }
         slice->sum = NULL;
         slice->in = 0;
+        slice->due = 0;
         slice->turn = 0;
         slice->clock++;
         shard_changed(shard, s);

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fixed.c - every step of a worker, or of all, takes so much longer. */
+/* fixed.c - every step of a worker, or of all, takes so much longer. With others_ms
+ * the delays are all that counts, so that an experiment does not depend on what
+ * else its machine does. */
 #include "common/straggler/straggler.h"
 
-enum { RANK, MS };
+enum { RANK, MS, OTHERS_MS };
 
 static const ps_param fixed_params[] = {
     {.name = "rank",
@@ -16,6 +18,11 @@ static const ps_param fixed_params[] = {
      .min = 0,
      .max = PS_STRAGGLER_MAX_MS,
      .help = "milliseconds a step"},
+    {.name = "others_ms",
+     .value = 0,
+     .min = 0,
+     .max = PS_STRAGGLER_MAX_MS,
+     .help = "milliseconds a step of the other workers"},
     {.name = NULL},
 };
 
@@ -25,7 +32,7 @@ static int64_t fixed_delay_us(const ps_params *params, uint64_t seed, uint32_t r
     (void)seed;
     (void)step;
     (void)busy_us;
-    return ps_straggler_is_rank(params, rank) ? (int64_t)(params->v[MS] * 1000.0) : 0;
+    return (int64_t)(params->v[ps_straggler_is_rank(params, rank) ? MS : OTHERS_MS] * 1000.0);
 }
 
 const ps_straggler ps_straggler_fixed = {

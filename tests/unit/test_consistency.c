@@ -252,6 +252,7 @@ static void rounds_close_on_so_many(void **state)
     (void)state;
     c.first_us = 1000;
     for (c.in = 1; c.in <= W; c.in++) {
+        c.due = c.in;
         assert_int_equal(backup->closes(&(ps_params){{1}}, &c, &scale), c.in >= 2);
         assert_true(backup->closes(&two, &c, &scale));
         assert_float_equal(scale, 3.0f / (float)c.in, 1e-7);
@@ -261,6 +262,8 @@ static void rounds_close_on_so_many(void **state)
         }
         assert_true(quorum->closes_at(&quick, &c) == (c.in >= 2 ? 4000 : INT64_MAX));
     }
+    c.due = 1; /* late ones do not make a quorum */
+    assert_false(quorum->closes(&quick, &c, &scale));
     assert_int_equal(backup->check(&two, 2).code, PS_INVALID_ARGUMENT);
     assert_int_equal(backup->check(&two, 3).code, PS_OK);
     assert_int_equal(quorum->check(&two, 1).code, PS_INVALID_ARGUMENT);

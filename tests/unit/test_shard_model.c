@@ -24,7 +24,7 @@ enum { SUM = 64, WORDS = 64 }; /* most contributions in an open sum, words of a 
 typedef struct twin_sum {
     size_t count;
     uint64_t clock[SUM];
-    uint32_t k[SUM];
+    uint32_t k[SUM], due;
 } twin_sum;
 
 typedef struct twin {
@@ -89,6 +89,7 @@ static ps_clocks clocks_of(const twin *t, uint32_t s, uint64_t *done)
     c.clock = conf->policy->has_rounds ? t->closed[s] : c.least;
     c.version = t->version[s];
     c.in = (uint32_t)t->sum[s].count;
+    c.due = t->sum[s].due;
     c.now_us = t->now_us;
     c.first_us = t->first_us[s];
     c.state = (uint64_t *)t->words[s];
@@ -162,7 +163,7 @@ static void step_on_sum(twin *t, uint32_t s, float scale)
     if (in->count > 0) {
         step(t, s, sum, t->w.conf.merge_scale * scale, 1.0f);
     }
-    in->count = 0;
+    in->count = in->due = 0;
 }
 
 static void twin_close(twin *t, uint32_t s)
@@ -203,7 +204,10 @@ static ps_verdict twin_take(twin *t, uint32_t s, uint32_t worker, uint64_t clock
         twin_sum *sum = &t->sum[s];
 
         assert_true(sum->count < SUM);
-        t->first_us[s] = sum->count == 0 ? t->now_us : t->first_us[s];
+        if (!policy->has_rounds || clock == t->closed[s]) {
+            t->first_us[s] = sum->due == 0 ? t->now_us : t->first_us[s];
+            sum->due++;
+        }
         sum->clock[sum->count] = clock;
         sum->k[sum->count++] = k;
         t->late += policy->has_rounds && clock < t->closed[s];

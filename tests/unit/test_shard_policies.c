@@ -204,9 +204,11 @@ static void what_comes_after_the_quorum_joins_the_next_step(void **state)
     assert_int_equal(pushed(&w, shard, 2, 0, 0), PS_SHARD_APPLIED);
     assert_int_equal(ps_shard_counters_of(shard)->late, 1);
     assert_int_equal(ps_shard_open(shard), 1);
-    (void)pushed(&w, shard, 1, 1, 0); /* with the late one that is a quorum */
+    (void)pushed(&w, shard, 1, 1, 0);
+    assert_int_equal(ps_shard_clock(shard), 1); /* the late one counts for no quorum */
+    (void)pushed(&w, shard, 0, 1, 0);
     assert_int_equal(ps_shard_clock(shard), 2);
-    expect_step(&w, before, shard, 3.0f / 2, 2, (given[]){{0, 2}, {1, 1}});
+    expect_step(&w, before, shard, 3.0f / 3, 3, (given[]){{0, 2}, {1, 1}, {1, 0}});
     assert_int_equal(ps_shard_counters_of(shard)->dropped, 0);
     ps_shard_destroy(shard);
 }

@@ -24,11 +24,12 @@ static void nobody_is_held_up_by_default(void **state)
 
 static void fixed_holds_up_one_or_all(void **state)
 {
-    ps_params one = {{2, 1.5}}, all = {{-1, 20}};
+    ps_params one = {{2, 1.5}}, all = {{-1, 20}}, both = {{2, 1.5, 0.25}};
 
     (void)state;
     for (uint32_t rank = 0; rank < 5; rank++) {
         assert_int_equal(ask("fixed", &one, rank, rank, 99), rank == 2 ? 1500 : 0);
+        assert_int_equal(ask("fixed", &both, rank, rank, 99), rank == 2 ? 1500 : 250);
         assert_int_equal(ask("fixed", &all, rank, rank, 99), 20000);
     }
 }
