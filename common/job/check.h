@@ -63,6 +63,10 @@ void ps_check_metrics(ps_check *check, ps_plan *plan, const ps_data_facts *facts
  * the optimizer; before the optimizer. */
 void ps_check_update(ps_check *check, ps_plan *plan);
 
+/* Schedule, penalties and clipping; after ps_check_local. Fills plan->descent,
+ * local_descent, clip and clip_params. */
+void ps_check_descent(ps_check *check, ps_plan *plan);
+
 /* What an update with local steps cannot go together with; after everything
  * else. Sets total_clocks, for all updates. */
 void ps_check_local(ps_check *check, ps_plan *plan);

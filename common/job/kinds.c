@@ -10,7 +10,9 @@
 #include "common/metric/metric.h"
 #include "common/nn/layer.h"
 #include "common/nn/loss.h"
+#include "common/optim/clip.h"
 #include "common/optim/optim.h"
+#include "common/optim/schedule.h"
 #include "common/straggler/straggler.h"
 #include "common/update/update.h"
 
@@ -40,6 +42,18 @@ static void each_assignment(ps_plugin_fn *fn, void *arg)
     ps_assign_each(pass_assignment, &c);
 }
 const ps_kind ps_kind_assignment = {.name = "assignment", .each = each_assignment};
+
+static void pass_clip(const ps_clip *x, void *arg)
+{
+    pass(arg, x->name, x->summary, x->params);
+}
+static void each_clip(ps_plugin_fn *fn, void *arg)
+{
+    caller c = {fn, arg};
+
+    ps_clip_each(pass_clip, &c);
+}
+const ps_kind ps_kind_clip = {.name = "clip", .each = each_clip};
 
 /* With the facts of the defaults: bits beside the head, what it costs. */
 static void pass_codec(const ps_codec *x, void *arg)
@@ -147,6 +161,18 @@ static void each_optimizer(ps_plugin_fn *fn, void *arg)
 }
 const ps_kind ps_kind_optimizer = {.name = "optimizer", .each = each_optimizer};
 
+static void pass_schedule(const ps_schedule *x, void *arg)
+{
+    pass(arg, x->name, x->summary, x->params);
+}
+static void each_schedule(ps_plugin_fn *fn, void *arg)
+{
+    caller c = {fn, arg};
+
+    ps_schedule_each(pass_schedule, &c);
+}
+const ps_kind ps_kind_schedule = {.name = "schedule", .each = each_schedule};
+
 static void pass_straggler(const ps_straggler *x, void *arg)
 {
     pass(arg, x->name, x->summary, x->params);
@@ -174,6 +200,7 @@ const ps_kind ps_kind_update = {.name = "update", .each = each_update};
 // clang-format off
 const ps_kind *const ps_kinds[] = {
     &ps_kind_assignment,
+    &ps_kind_clip,
     &ps_kind_codec,
     &ps_kind_column,
     &ps_kind_consistency,
@@ -182,6 +209,7 @@ const ps_kind *const ps_kinds[] = {
     &ps_kind_loss,
     &ps_kind_metric,
     &ps_kind_optimizer,
+    &ps_kind_schedule,
     &ps_kind_straggler,
     &ps_kind_update,
 };

@@ -25,6 +25,7 @@ typedef struct ps_kind {
 } ps_kind;
 
 extern const ps_kind ps_kind_assignment;
+extern const ps_kind ps_kind_clip;
 extern const ps_kind ps_kind_codec;
 extern const ps_kind ps_kind_column;
 extern const ps_kind ps_kind_consistency;
@@ -33,6 +34,7 @@ extern const ps_kind ps_kind_layer;
 extern const ps_kind ps_kind_loss;
 extern const ps_kind ps_kind_metric;
 extern const ps_kind ps_kind_optimizer;
+extern const ps_kind ps_kind_schedule;
 extern const ps_kind ps_kind_straggler;
 extern const ps_kind ps_kind_update;
 

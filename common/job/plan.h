@@ -15,6 +15,8 @@
 #include "common/job/layout.h"
 #include "common/metric/metric.h"
 #include "common/nn/model.h"
+#include "common/optim/clip.h"
+#include "common/optim/descent.h"
 #include "common/optim/optim.h"
 #include "common/straggler/straggler.h"
 #include "common/update/update.h"
@@ -72,6 +74,11 @@ typedef struct ps_plan {
     /* Of an update that has a `local`; the optimizer above is the servers' then. */
     const ps_optim *local_optim; /* NULL: it has none */
     ps_params local_params;
+
+    /* The two with schedule and penalties, which are the local one's where there is one. */
+    ps_descent descent, local_descent;
+    const ps_clip *clip;
+    ps_params clip_params;
 
     const ps_consistency *policy;
     ps_params policy_params;

@@ -158,13 +158,24 @@ static bool is_same_choice(const Psgd__V1__Choice *choice, const char *name, con
     return true;
 }
 
+static bool is_own_schedule(const Psgd__V1__Choice *choice, const ps_plan *plan)
+{
+    const ps_descent *own = plan->local_optim != NULL ? &plan->local_descent : &plan->descent;
+
+    return is_same_choice(choice, own->schedule->name, own->schedule->params,
+                          &own->schedule_params);
+}
+
 bool ps_package_optimizer(const Psgd__V1__OptimizerPackage *package, const ps_plan *plan,
                           ps_error *error)
 {
     const Psgd__V1__OptimizerSpec *spec = package->optimizer;
 
     if (spec == NULL || spec->side != plan->spec->optimizer->side ||
-        !is_same_choice(spec->rule, plan->optim->name, plan->optim->params, &plan->optim_params)) {
+        spec->l1 != plan->spec->optimizer->l1 || spec->l2 != plan->spec->optimizer->l2 ||
+        !is_same_choice(spec->rule, plan->optim->name, plan->optim->params, &plan->optim_params) ||
+        !is_own_schedule(spec->schedule, plan) ||
+        !is_same_choice(spec->clip, plan->clip->name, plan->clip->params, &plan->clip_params)) {
         return refuse(error,
                       ps_fail(PS_FAILED_PRECONDITION, "the optimizer is not the one of the job, %s",
                               plan->optim->name),

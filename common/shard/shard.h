@@ -57,7 +57,7 @@
 #include "common/base/status.h"
 #include "common/codec/codec.h"
 #include "common/consistency/consistency.h"
-#include "common/optim/optim.h"
+#include "common/optim/descent.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -80,10 +80,9 @@ typedef struct ps_shard_conf {
                                   * for both: worker w brings contributor w */
     const ps_consistency *policy;
     ps_params policy_params;
-    const ps_optim *optim; /* (optional) NULL: workers send increments, w -= merged */
-    ps_params optim_params;
-    float merge_scale; /* of the update */
-    uint64_t seed;     /* of the job; rounding of snapshots */
+    ps_descent descent; /* its optim may be NULL: workers send increments, w -= merged */
+    float merge_scale;  /* of the update */
+    uint64_t seed;      /* of the job; rounding of snapshots */
     uint32_t slice_count;
     const ps_shard_slice *slices; /* (slice_count); none is allowed */
     const float *weights;         /* initial, of these slices one after the other; NULL: zeros */

@@ -150,8 +150,7 @@ ps_shard *ps_shard_create(const ps_shard_conf *conf)
     shard->workers = conf->workers;
     shard->live = conf->contributors;
     shard->policy = conf->policy;
-    shard->optim = conf->optim;
-    shard->optim_params = conf->optim_params;
+    shard->descent = conf->descent;
     shard->merge_scale = conf->merge_scale;
     shard->seed = conf->seed;
     create_slices(shard, conf);
@@ -159,7 +158,8 @@ ps_shard *ps_shard_create(const ps_shard_conf *conf)
     create_holders(shard);
     create_clocks(shard);
     create_policy(shard, conf);
-    shard->state = zeros(shard->value_count * (conf->optim != NULL ? conf->optim->slots : 0));
+    shard->state =
+        zeros(shard->value_count * (conf->descent.optim != NULL ? conf->descent.optim->slots : 0));
     shard->scratch = zeros(PS_CODEC_VALUES);
     for (uint32_t s = 0; s < shard->slice_count; s++) {
         shard_merge_init(shard, &shard->slices[s]);

@@ -67,8 +67,7 @@ struct ps_shard {
     bool in_order;  /* sums are formed in the order of contributors */
     int64_t now_us; /* as far as it was told */
     uint32_t live;  /* contributors that somebody who is not lost holds */
-    const ps_optim *optim;
-    ps_params optim_params;
+    ps_descent descent;
     float merge_scale;
     uint64_t seed;
 
@@ -112,9 +111,9 @@ void shard_forget(ps_shard *shard, uint32_t w);
 
 /* shard_step.c */
 
-/* Steps slice s on one contribution: w -= scale * step(x * merge_scale). */
-void shard_apply(ps_shard *shard, uint32_t s, const Psgd__V1__Encoding *head, const uint8_t *bytes,
-                 size_t len, float scale);
+/* Steps slice s on one contribution to `clock`: w -= scale * step(x * merge_scale). */
+void shard_apply(ps_shard *shard, uint32_t s, uint64_t clock, const Psgd__V1__Encoding *head,
+                 const uint8_t *bytes, size_t len, float scale);
 /* Adds a contribution of k, whose clock was checked, to the open sum of slice s,
  * or parks it for its turn: then false. */
 bool shard_buffer(ps_shard *shard, uint32_t s, uint32_t k, bool is_late,

@@ -20,25 +20,38 @@ static float *weights_to_write(shard_slice *slice)
     return (float *)(void *)slice->weights->data;
 }
 
+static bool is_descending(const ps_shard *shard, const shard_slice *slice)
+{
+    return shard->descent.optim != NULL && !slice->conf.is_state;
+}
+
+static float *state_of(const ps_shard *shard, const shard_slice *slice)
+{
+    return shard->state + slice->at * shard->descent.optim->slots;
+}
+
 /* d = step(g); d is the shard's scratch, and so may g be. */
-static void find_increment(ps_shard *shard, shard_slice *slice, const float *g, const float *w)
+static void find_increment(ps_shard *shard, shard_slice *slice, ps_moment at, const float *g,
+                           const float *w)
 {
     float *d = shard->scratch;
     size_t n = slice->conf.n;
 
-    if (shard->optim != NULL && !slice->conf.is_state) {
-        shard->optim->increment(&shard->optim_params, slice->version + 1, g, w,
-                                shard->state + slice->at * shard->optim->slots, d, n);
+    if (is_descending(shard, slice)) {
+        ps_descent_increment(&shard->descent, at, g, w, state_of(shard, slice), d, n);
     } else if (g != d) {
         memcpy(d, g, n * sizeof *d);
     }
 }
 
-/* w -= scale * step(g * merge). */
-static void step(ps_shard *shard, shard_slice *slice, const float *g, float merge, float scale)
+/* w -= scale * step(g * merge), at `clock` of the job; g * merge stands for `share` of a
+ * whole gradient. */
+static void step(ps_shard *shard, shard_slice *slice, uint64_t clock, double share, const float *g,
+                 float merge, float scale)
 {
     float *w = weights_to_write(slice);
     size_t n = slice->conf.n;
+    ps_moment at = {.t = slice->version + 1, .step = clock, .share = share};
 
     if (merge != 1.0f) {
         for (size_t i = 0; i < n; i++) {
@@ -47,13 +60,12 @@ static void step(ps_shard *shard, shard_slice *slice, const float *g, float merg
         g = shard->scratch;
     }
     if (scale != 1.0f) {
-        find_increment(shard, slice, g, w);
+        find_increment(shard, slice, at, g, w);
         for (size_t i = 0; i < n; i++) {
             w[i] -= shard->scratch[i] * scale;
         }
-    } else if (shard->optim != NULL && !slice->conf.is_state) {
-        shard->optim->step(&shard->optim_params, slice->version + 1, g,
-                           shard->state + slice->at * shard->optim->slots, w, n);
+    } else if (is_descending(shard, slice)) {
+        ps_descent_step(&shard->descent, at, g, shard->scratch, state_of(shard, slice), w, n);
     } else {
         for (size_t i = 0; i < n; i++) {
             w[i] -= g[i];
@@ -83,12 +95,13 @@ static const float *values_of(const ps_shard *shard, const shard_slice *slice,
     return shard->scratch;
 }
 
-void shard_apply(ps_shard *shard, uint32_t s, const Psgd__V1__Encoding *head, const uint8_t *bytes,
-                 size_t len, float scale)
+void shard_apply(ps_shard *shard, uint32_t s, uint64_t clock, const Psgd__V1__Encoding *head,
+                 const uint8_t *bytes, size_t len, float scale)
 {
     shard_slice *slice = &shard->slices[s];
 
-    step(shard, slice, values_of(shard, slice, head, bytes, len), shard->merge_scale, scale);
+    step(shard, slice, clock, 1.0 / shard->contributors, values_of(shard, slice, head, bytes, len),
+         shard->merge_scale, scale);
 }
 
 /* ---- Sums ---- */
@@ -179,7 +192,9 @@ void shard_close(ps_shard *shard, uint32_t s)
 
         assert(slice->parked == NULL);
         if (sum != NULL) {
-            step(shard, slice, sum, shard->merge_scale * scale, 1.0f);
+            step(shard, slice, shard_clocks_of(shard, s).clock,
+                 (double)slice->in * (double)scale / shard->contributors, sum,
+                 shard->merge_scale * scale, 1.0f);
         }
         slice->sum = NULL;
         slice->in = 0;

@@ -84,6 +84,14 @@ PS_MUST_USE ps_status ps_trainer_init_rounds(ps_trainer *t);
 void ps_trainer_fini_rounds(ps_trainer *t);
 size_t ps_trainer_rounds_memory(const ps_trainer *t);
 
+/* Clips the final gradients of these variables in the block g, which stands for `share` of a
+ * mean gradient, unless all are clipped together. Trainer's thread, as below. */
+void ps_trainer_clip(ps_trainer *t, float *g, uint32_t first_variable, uint32_t count,
+                     double share);
+/* Clips all variables together when backward is through, then tells of each layer's, last
+ * layer first. */
+void ps_trainer_clip_all(ps_trainer *t, float *g, double share, ps_model_ready_fn *ready);
+
 /* The files of a worker in the job's folder. Trainer's thread. */
 PS_MUST_USE ps_status ps_trainer_open_reports(ps_trainer *t);
 PS_MUST_USE ps_status ps_trainer_close_reports(ps_trainer *t); /* those that are open */

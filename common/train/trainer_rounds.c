@@ -111,6 +111,7 @@ static void step_variable(ps_trainer *t, uint32_t v)
     trainer_rounds *r = &t->rounds;
     ps_stretch s = stretch_of(t, v);
     float *state = NULL;
+    ps_moment at;
 
     if (r->local->sends_gradients) {
         return;
@@ -127,7 +128,8 @@ static void step_variable(ps_trainer *t, uint32_t v)
     if (r->rule_state != NULL) {
         state = r->rule_state + plan->layout.variables[v].at * plan->local_optim->slots;
     }
-    plan->local_optim->step(&plan->local_params, r->own_steps + 1, s.g, state, s.x, s.n);
+    at = (ps_moment){.t = r->own_steps + 1, .step = t->step, .share = 1.0};
+    ps_descent_step(&plan->local_descent, at, s.g, s.g, state, s.x, s.n);
 }
 
 static void ready(void *arg, uint32_t first_variable, uint32_t count)
@@ -136,6 +138,9 @@ static void ready(void *arg, uint32_t first_variable, uint32_t count)
     trainer_rounds *r = &t->rounds;
 
     (void)ps_holdup_wait(&t->holdup, t->plan, t->conf.rank, t->step, t->gate);
+    if (r->completes_step) {
+        ps_trainer_clip(t, gradients_of(t), first_variable, count, 1.0);
+    }
     for (uint32_t v = first_variable; r->completes_step && v < first_variable + count; v++) {
         step_variable(t, v);
         if (r->completes_round && !r->local->is_overlapped) {
@@ -159,7 +164,8 @@ static bool local_step(ps_trainer *t, bool is_first, bool is_last)
     uint32_t batch = (uint32_t)(t->step % plan->batches_per_epoch);
     uint32_t held = a->held_count[t->conf.rank], size = plan->spec->block_size;
     float scale = (float)(1.0 / ((double)size * (double)held));
-    ps_model_hooks hooks = {.need = need, .ready = ready, .arg = t};
+    bool by_all = plan->clip->unit == PS_CLIP_ALL;
+    ps_model_hooks hooks = {.need = need, .ready = by_all ? NULL : ready, .arg = t};
     ps_score score = {0};
 
     ps_trainer_order(t, epoch);
@@ -175,6 +181,9 @@ static bool local_step(ps_trainer *t, bool is_first, bool is_last)
                            ps_draw_key(plan->spec->seed, PS_DRAW_DROPOUT, t->step, block, 0));
         ps_model_train(t->model, r->replica, t->x, ps_trainer_targets(t), size, scale, i > 0,
                        gradients_of(t), &hooks, &score);
+        if (by_all && r->completes_step) {
+            ps_trainer_clip_all(t, gradients_of(t), 1.0, ready);
+        }
         if (!ps_gate_is_open(t->gate)) {
             return false;
         }
@@ -208,7 +217,10 @@ static void begin_round(ps_trainer *t, uint32_t steps)
     }
     r->now.share = by_samples ? mine / samples : 1.0 / (double)r->now.taken;
     r->now.last_rate_sum = r->now.rate_sum;
-    r->now.rate_sum = steps * plan->local_params.v[0]; /* a rule's first number is its rate */
+    r->now.rate_sum = 0;
+    for (uint32_t i = 0; i < steps && plan->local_optim != NULL; i++) {
+        r->now.rate_sum += ps_descent_rate(&plan->local_descent, t->step + i);
+    }
 }
 
 /* Who is not drawn learns what the others have made of the weights, and adds nothing. */

@@ -13,11 +13,22 @@ static void need(void *arg, uint32_t first_variable, uint32_t count)
     (void)ps_gate_wait_weights(t->gate, first_variable, count, t->clock);
 }
 
+/* How much of a step's whole gradient a contribution is: of a block all, as those are
+ * averaged; of a worker its part, as those are added. */
+static double share_of(const ps_trainer *t)
+{
+    const ps_plan *plan = t->plan;
+    double block = (double)plan->update->block_scale(&plan->update_facts) * plan->spec->block_size;
+
+    return plan->update->per_block ? block : block * plan->assignment->held_count[t->conf.rank];
+}
+
 /* Replaces gradients by increments where the optimizer is this worker's; in place of a
  * gradient of state there is one already. */
 void ps_trainer_turn_to_increments(ps_trainer *t, uint32_t first_variable, uint32_t count)
 {
     const ps_plan *plan = t->plan;
+    ps_moment at = {.t = t->clock + 1, .step = t->clock, .share = share_of(t)};
 
     for (uint32_t v = first_variable; v < first_variable + count; v++) {
         const ps_variable *var = &plan->layout.variables[v];
@@ -27,10 +38,10 @@ void ps_trainer_turn_to_increments(ps_trainer *t, uint32_t first_variable, uint3
             continue;
         }
         /* The state of a variable is (slots, size) of its own. */
-        plan->optim->increment(
-            &plan->optim_params, t->clock + 1, g, t->weights + var->at,
-            t->optim_state == NULL ? NULL : t->optim_state + var->at * plan->optim->slots, g,
-            var->size);
+        ps_descent_increment(&plan->descent, at, g, t->weights + var->at,
+                             t->optim_state == NULL ? NULL
+                                                    : t->optim_state + var->at * plan->optim->slots,
+                             g, var->size);
     }
 }
 
@@ -42,6 +53,7 @@ static void ready(void *arg, uint32_t first_variable, uint32_t count)
         return;
     }
     (void)ps_holdup_wait(&t->holdup, t->plan, t->conf.rank, t->step, t->gate);
+    ps_trainer_clip(t, ps_trainer_gradients(t), first_variable, count, share_of(t));
     if (!t->plan->optim_on_server) {
         ps_trainer_turn_to_increments(t, first_variable, count);
     }
@@ -58,7 +70,8 @@ static bool train_block(ps_trainer *t, uint32_t batch, uint32_t i, ps_score *sco
     uint32_t size = plan->spec->block_size;
     const uint32_t *index =
         t->order + ((size_t)batch * a->block_count + block) * size; /* t B + k S */
-    ps_model_hooks hooks = {.need = need, .ready = ready, .arg = t};
+    bool by_all = plan->clip->unit == PS_CLIP_ALL;
+    ps_model_hooks hooks = {.need = need, .ready = by_all ? NULL : ready, .arg = t};
     bool per_block = plan->update->per_block, last = i + 1 == held;
 
     ps_dataset_gather(t->conf.data, PS_TRAIN, index, 0, size, t->x, t->targets);
@@ -72,6 +85,9 @@ static bool train_block(ps_trainer *t, uint32_t batch, uint32_t i, ps_score *sco
     ps_model_train(t->model, t->weights, t->x, ps_trainer_targets(t), size,
                    plan->update->block_scale(&plan->update_facts), !per_block && i > 0,
                    ps_trainer_gradients(t), &hooks, score);
+    if (by_all && t->sends) {
+        ps_trainer_clip_all(t, ps_trainer_gradients(t), share_of(t), ready);
+    }
     return ps_gate_is_open(t->gate);
 }
 

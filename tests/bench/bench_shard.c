@@ -41,12 +41,12 @@ static ps_shard *create(world *w, const ps_codec *codec, const char *optim, uint
     ps_shard_conf conf = {.workers = workers,
                           .contributors = workers,
                           .policy = ps_consistency_find("bsp"),
-                          .optim = ps_optim_find(optim),
+                          .descent.optim = ps_optim_find(optim),
                           .merge_scale = 1.0f,
                           .slice_count = SLICES,
                           .slices = w->slices};
 
-    conf.optim_params = ps_params_default(conf.optim->params);
+    conf.descent.params = ps_params_default(conf.descent.optim->params);
     for (uint32_t s = 0; s < SLICES; s++) {
         w->slices[s] =
             (ps_shard_slice){.index = s, .n = PS_CODEC_VALUES, .up = codec, .down = codec};

@@ -16,9 +16,9 @@ void world_init(world *w, const char *policy, uint32_t workers, uint32_t slice_c
     w->conf.contributors = workers;
     w->conf.policy = ps_consistency_find(policy);
     w->conf.policy_params = ps_params_default(w->conf.policy->params);
-    w->conf.optim = ps_optim_find("sgd");
-    w->conf.optim_params = ps_params_default(w->conf.optim->params);
-    w->conf.optim_params.v[0] = 0.5;
+    w->conf.descent.optim = ps_optim_find("sgd");
+    w->conf.descent.params = ps_params_default(w->conf.descent.optim->params);
+    w->conf.descent.params.v[0] = 0.5;
     w->conf.merge_scale = 1.0f;
     w->conf.seed = 1;
     w->conf.slice_count = slice_count;

@@ -436,9 +436,166 @@ static int drop_glyphs(void **state)
     return 0;
 }
 
+/* --- a twin ------------------------------------------------------------------------ */
+
+typedef struct twin {
+    const ps_plan *plan;
+    ps_model *model;
+    float *w, *g, *sum, *state[3]; /* of workers 0 and 1, and of the servers */
+    float *x, *t;
+} twin;
+
+static void twin_init(twin *at, const ps_plan *plan)
+{
+    size_t n = plan->layout.param_count, batch = plan->spec->block_size;
+    ps_status st = ps_plan_model(plan, batch, &at->model);
+
+    assert_string_equal(st.text, "");
+    at->plan = plan;
+    at->w = ps_xcalloc(n, sizeof(float));
+    at->g = ps_xcalloc(n, sizeof(float));
+    at->sum = ps_xcalloc(n, sizeof(float));
+    for (size_t i = 0; i < 3; i++) {
+        at->state[i] = ps_xcalloc(n * plan->optim->slots, sizeof(float));
+    }
+    at->x = ps_xcalloc(batch * plan->facts.features, sizeof(float));
+    at->t = ps_xcalloc(batch, sizeof(float));
+    ps_model_init(at->model, plan->spec->seed, at->w);
+}
+
+static void twin_fini(twin *at)
+{
+    ps_model_destroy(at->model);
+    free(at->w);
+    free(at->g);
+    free(at->sum);
+    for (size_t i = 0; i < 3; i++) {
+        free(at->state[i]);
+    }
+    free(at->x);
+    free(at->t);
+}
+
+/* As the job has it, of a gradient that is `share` of a mean one. */
+static void twin_clip(twin *at, double share)
+{
+    const ps_plan *plan = at->plan;
+    double limit = plan->clip_params.v[PS_CLIP_LIMIT] * share, all = 0;
+
+    for (uint32_t v = 0; v < plan->layout.variable_count; v++) {
+        const ps_variable *var = &plan->layout.variables[v];
+
+        all += ps_clip_square_sum(at->g + var->at, var->size);
+        if (plan->clip->unit == PS_CLIP_VALUE) {
+            ps_clip_values(at->g + var->at, var->size, (float)limit);
+        } else if (plan->clip->unit == PS_CLIP_VARIABLE) {
+            ps_clip_to_norm(at->g + var->at, var->size,
+                            ps_clip_square_sum(at->g + var->at, var->size), limit);
+        }
+    }
+    if (plan->clip->unit == PS_CLIP_ALL) {
+        ps_clip_to_norm(at->g, plan->layout.param_count, all, limit);
+    }
+}
+
+/* What worker k sends at a clock, added to the sum. */
+static void twin_worker(twin *at, const uint32_t *order, uint64_t clock, uint32_t k, double share)
+{
+    const ps_plan *plan = at->plan;
+    uint32_t size = plan->spec->block_size;
+    size_t n = plan->layout.param_count;
+    ps_moment moment = {.t = clock + 1, .step = clock, .share = share};
+    ps_score score = {0};
+
+    ps_dataset_gather(glyphs, PS_TRAIN, order + (size_t)k * size, 0, size, at->x, at->t);
+    ps_model_train(at->model, at->w, at->x, ps_targets_classes(at->t), size,
+                   plan->update->block_scale(&plan->update_facts), false, at->g, NULL, &score);
+    twin_clip(at, share);
+    if (!plan->optim_on_server) {
+        ps_descent_increment(&plan->descent, moment, at->g, at->w, at->state[k], at->g, n);
+    }
+    for (size_t i = 0; i < n; i++) {
+        at->sum[i] = k == 0 ? at->g[i] : at->sum[i] + at->g[i];
+    }
+}
+
+/* The job by hand, for two workers of one block each. */
+static void twin_run(twin *at, double share)
+{
+    const ps_plan *plan = at->plan;
+    size_t n = plan->layout.param_count;
+    float merge = plan->update->merge_scale(&plan->update_facts);
+    uint32_t *order = ps_xcalloc(plan->train_count, sizeof *order);
+
+    for (uint64_t clock = 0; clock < plan->total_steps; clock++) {
+        uint32_t batch = (uint32_t)(clock % plan->batches_per_epoch);
+        ps_moment moment = {.t = clock + 1, .step = clock, .share = 1};
+
+        ps_epoch_order(plan->spec->seed, (uint32_t)(clock / plan->batches_per_epoch), order,
+                       plan->train_count);
+        for (uint32_t k = 0; k < 2; k++) {
+            twin_worker(at, order + (size_t)batch * 2 * plan->spec->block_size, clock, k, share);
+        }
+        for (size_t i = 0; i < n; i++) {
+            at->sum[i] *= merge;
+            at->w[i] -= plan->optim_on_server ? 0.0f : at->sum[i];
+        }
+        if (plan->optim_on_server) {
+            ps_descent_step(&plan->descent, moment, at->sum, at->sum, at->state[2], at->w, n);
+        }
+    }
+    free(order);
+}
+
+static void run_beside_twin(const char *where, const char *update, const char *clip, double limit,
+                            double share)
+{
+    char choices[512];
+    float *weights;
+    world w;
+    twin by_hand;
+
+    snprintf(
+        choices, sizeof choices,
+        ", \"epochs\": 1, \"update\": {\"name\": \"%s\"}, \"optimizer\": {\"side\": "
+        "\"OPTIMIZER_SIDE_%s\", \"rule\": {\"name\": \"momentum\", \"params\": {\"lr\": 0.05}}, "
+        "\"schedule\": {\"name\": \"cosine\", \"params\": {\"warmup\": 4}}, \"l1\": 0.001, "
+        "\"l2\": 0.01, \"clip\": {\"name\": \"%s\", \"params\": {\"limit\": %g}}}",
+        update, where, clip, limit);
+    begin(&w, 2, 2, choices);
+    twin_init(&by_hand, w.job.plan);
+    start(&w);
+    twin_run(&by_hand, share);
+    join(&w);
+    must_be_done(&w);
+    weights = served(&w);
+    for (size_t i = 0; i < w.job.plan->layout.param_count; i++) {
+        if (weights[i] != by_hand.w[i]) {
+            fail_msg("%s, %s, %s: weight %zu is %.9g, by hand %.9g", where, update, clip, i,
+                     (double)weights[i], (double)by_hand.w[i]);
+        }
+    }
+    free(weights);
+    twin_fini(&by_hand);
+    end(&w);
+}
+
+static void schedule_penalties_and_clipping_are_those_of_a_loop_by_hand(void **state)
+{
+    double part = (double)(float)(1.0 / 40) * 20; /* of two workers, as block_scale has it */
+    double whole = (double)(float)(1.0 / 20) * 20;
+
+    (void)state;
+    run_beside_twin("SERVER", "gradient", "global_norm", 0.5, whole);
+    run_beside_twin("WORKER", "gradient", "norm", 0.25, whole);
+    run_beside_twin("WORKER", "gradient_average", "value", 0.01, part);
+    run_beside_twin("SERVER", "gradient_average", "global_norm", 0.5, part);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(schedule_penalties_and_clipping_are_those_of_a_loop_by_hand),
         cmocka_unit_test(two_workers_learn_and_write_what_they_did),
         cmocka_unit_test(one_seed_gives_one_model_on_any_number_of_servers),
         cmocka_unit_test(the_optimizer_on_the_worker_gives_the_bits_of_the_one_on_the_server),

@@ -531,7 +531,7 @@ static void count_plugin(const ps_plugin *plugin, void *arg)
 static void every_kind_lists_its_plugins(void **state)
 {
     (void)state;
-    assert_int_equal(ps_kind_count, 11);
+    assert_int_equal(ps_kind_count, 13);
     for (size_t i = 0; i < ps_kind_count; i++) {
         size_t count = 0;
 
@@ -539,6 +539,51 @@ static void every_kind_lists_its_plugins(void **state)
         assert_true(count > 0);
         assert_true(i == 0 || strcmp(ps_kinds[i - 1]->name, ps_kinds[i]->name) < 0);
     }
+}
+
+static void the_optimizer_has_a_schedule_penalties_and_clipping(void **state)
+{
+    ps_plan *plan =
+        plan_of("{\"optimizer\":{\"schedule\":{\"name\":\"cosine\",\"params\":{\"warmup\":9}},"
+                "\"l1\":0.5,\"l2\":0.25,\"clip\":{\"name\":\"norm\",\"params\":{\"limit\":2}}}}");
+
+    (void)state;
+    assert_ptr_equal(plan->descent.optim, plan->optim);
+    assert_ptr_equal(plan->descent.schedule, ps_schedule_find("cosine"));
+    assert_true(plan->descent.schedule_params.v[PS_WARMUP] == 9);
+    assert_int_equal(plan->descent.total_steps, plan->total_steps);
+    assert_true(plan->descent.l1 == 0.5 && plan->descent.l2 == 0.25);
+    assert_ptr_equal(plan->clip, ps_clip_find("norm"));
+    assert_true(plan->clip_params.v[PS_CLIP_LIMIT] == 2);
+    ps_plan_destroy(plan);
+    plan = plan_of("{}");
+    assert_string_equal(plan->spec->optimizer->schedule->name, "constant");
+    assert_string_equal(plan->spec->optimizer->clip->name, "none");
+    assert_true(ps_descent_rate(&plan->descent, 17) == 0.001);
+    ps_plan_destroy(plan);
+    assert_refused("{\"optimizer\":{\"schedule\":{\"name\":\"linear\"}}}",
+                   "spec.optimizer.schedule.name", "is \"linear\"; allowed: constant, step");
+    assert_refused("{\"optimizer\":{\"schedule\":{\"params\":{\"warmup\":100000}}}}",
+                   "spec.optimizer.schedule.params.warmup", "is 100000; the job has");
+    assert_refused("{\"optimizer\":{\"clip\":{\"name\":\"value\",\"params\":{\"limit\":0}}}}",
+                   "spec.optimizer.clip.params.limit", "is 0");
+    assert_refused("{\"optimizer\":{\"l1\":-1}}", "spec.optimizer.l1", "is -1; 0 to 1000");
+    assert_refused("{\"optimizer\":{\"l2\":\"NaN\"}}", "spec.optimizer.l2", "is nan; 0 to 1000");
+}
+
+static void where_workers_step_themselves_the_schedule_is_of_those_steps(void **state)
+{
+    ps_plan *plan = plan_of("{\"update\":{\"name\":\"localsgd\"},\"optimizer\":{\"l2\":0.25,"
+                            "\"schedule\":{\"name\":\"cosine\"}}}");
+
+    (void)state;
+    assert_null(plan->descent.schedule);
+    assert_true(plan->descent.l2 == 0);
+    assert_ptr_equal(plan->local_descent.optim, plan->local_optim);
+    assert_ptr_equal(plan->local_descent.schedule, ps_schedule_find("cosine"));
+    assert_int_equal(plan->local_descent.total_steps, plan->total_steps);
+    assert_true(plan->local_descent.l2 == 0.25);
+    ps_plan_destroy(plan);
 }
 
 static void metrics_are_those_that_fit_each_once(void **state)
@@ -618,6 +663,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(packages_are_as_big_as_what_the_node_is_sent),
         cmocka_unit_test(a_model_of_the_plan_has_its_parameters),
         cmocka_unit_test(every_kind_lists_its_plugins),
+        cmocka_unit_test(the_optimizer_has_a_schedule_penalties_and_clipping),
+        cmocka_unit_test(where_workers_step_themselves_the_schedule_is_of_those_steps),
         cmocka_unit_test(metrics_are_those_that_fit_each_once),
         cmocka_unit_test(the_model_to_start_from_is_a_job_or_a_path_below),
     };

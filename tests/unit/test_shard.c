@@ -111,7 +111,7 @@ static void without_an_optimizer_increments_are_subtracted(void **state)
 
     (void)state;
     world_init(&w, "bsp", 1, 1);
-    w.conf.optim = NULL;
+    w.conf.descent.optim = NULL;
     w.conf.weights = initial;
     for (size_t i = 0; i < 100; i++) {
         initial[i] = (float)i;
@@ -146,6 +146,104 @@ static void decrements_of_state_are_subtracted_whatever_the_optimizer(void **sta
     ps_shard_destroy(shard);
 }
 
+/* Half the rate each clock, and an L2 penalty. */
+static void penalised(world *w, const char *policy, float initial[100])
+{
+    world_init(w, policy, 2, 1);
+    w->conf.merge_scale = 0.5f;
+    w->conf.weights = initial;
+    w->conf.descent.schedule = ps_schedule_find("step");
+    w->conf.descent.schedule_params = ps_params_default(w->conf.descent.schedule->params);
+    w->conf.descent.schedule_params.v[PS_WARMUP_PARAMS] = 0.5;   /* gamma */
+    w->conf.descent.schedule_params.v[PS_WARMUP_PARAMS + 1] = 1; /* every */
+    w->conf.descent.l2 = 0.25;
+    for (size_t i = 0; i < 100; i++) {
+        initial[i] = 1.0f + (float)i;
+    }
+}
+
+static void a_round_steps_at_its_clock_with_the_whole_penalty(void **state)
+{
+    float x[2][100], initial[100];
+    world w;
+    ps_shard *shard;
+
+    (void)state;
+    penalised(&w, "bsp", initial);
+    shard = ps_shard_create(&w.conf);
+    for (uint64_t clock = 0; clock < 3; clock++) {
+        for (uint32_t k = 2; k-- > 0;) {
+            world_values(&w.slices[0], clock, k, x[k]);
+            (void)pushed(&w, shard, k, clock, k, 0);
+        }
+        for (size_t i = 0; i < 100; i++) {
+            float g = (x[0][i] + x[1][i]) * 0.5f + 0.25f * initial[i];
+
+            initial[i] -= 0.5f / (float)(1 << clock) * g;
+            assert_true(ps_shard_weights(shard)[i] == initial[i]);
+        }
+    }
+    ps_shard_destroy(shard);
+}
+
+static void a_contribution_steps_at_its_own_clock_with_its_share_of_the_penalty(void **state)
+{
+    static const struct {
+        uint32_t worker;
+        uint64_t clock;
+    } pushes[] = {{0, 0}, {0, 1}, {1, 0}, {0, 2}, {1, 1}};
+    float x[100], initial[100];
+    world w;
+    ps_shard *shard;
+
+    (void)state;
+    penalised(&w, "asp", initial);
+    shard = ps_shard_create(&w.conf);
+    for (size_t p = 0; p < sizeof pushes / sizeof pushes[0]; p++) {
+        uint32_t k = pushes[p].worker;
+        uint64_t clock = pushes[p].clock;
+
+        world_values(&w.slices[0], clock, k, x);
+        assert_int_equal(pushed(&w, shard, k, clock, k, 0), PS_SHARD_APPLIED);
+        for (size_t i = 0; i < 100; i++) {
+            initial[i] -= 0.5f / (float)(1 << clock) * (x[i] * 0.5f + 0.125f * initial[i]);
+            assert_true(ps_shard_weights(shard)[i] == initial[i]);
+        }
+    }
+    ps_shard_destroy(shard);
+}
+
+/* Steps of one contribution each; a schedule goes by the clocks that all have done, not by
+ * the number of steps. */
+static void a_sum_without_rounds_steps_at_the_least_clock(void **state)
+{
+    static const struct {
+        uint32_t worker;
+        uint64_t clock, least;
+    } pushes[] = {{0, 0, 0}, {1, 0, 1}, {0, 1, 1}, {1, 1, 2}};
+    float x[100], initial[100];
+    world w;
+    ps_shard *shard;
+
+    (void)state;
+    penalised(&w, "half_async", initial);
+    w.conf.policy_params.v[0] = 1; /* contributions of a step */
+    shard = ps_shard_create(&w.conf);
+    for (size_t p = 0; p < sizeof pushes / sizeof pushes[0]; p++) {
+        uint32_t k = pushes[p].worker;
+
+        world_values(&w.slices[0], pushes[p].clock, k, x);
+        assert_int_equal(pushed(&w, shard, k, pushes[p].clock, k, 0), PS_SHARD_APPLIED);
+        for (size_t i = 0; i < 100; i++) {
+            float rate = 0.5f / (float)(1 << pushes[p].least);
+
+            initial[i] -= rate * (x[i] * 0.5f + 0.125f * initial[i]);
+            assert_true(ps_shard_weights(shard)[i] == initial[i]);
+        }
+    }
+    ps_shard_destroy(shard);
+}
+
 static void the_number_of_servers_changes_no_bit(void **state)
 {
     float whole[WORLD_SLICES * 1000];
@@ -161,8 +259,8 @@ static void the_number_of_servers_changes_no_bit(void **state)
 
             world_init(&w, "bsp", 3, 6);
             world_codecs(&w, "int8", "int8");
-            w.conf.optim = ps_optim_find("adam");
-            w.conf.optim_params = ps_params_default(w.conf.optim->params);
+            w.conf.descent.optim = ps_optim_find("adam");
+            w.conf.descent.params = ps_params_default(w.conf.descent.optim->params);
             for (uint32_t s = server * 6 / servers; s < (server + 1) * 6 / servers; s++) {
                 w.slices[kept++] = w.slices[s];
             }
@@ -629,6 +727,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_step_is_the_rule_on_the_scaled_sum),
         cmocka_unit_test(without_an_optimizer_increments_are_subtracted),
         cmocka_unit_test(decrements_of_state_are_subtracted_whatever_the_optimizer),
+        cmocka_unit_test(a_round_steps_at_its_clock_with_the_whole_penalty),
+        cmocka_unit_test(a_contribution_steps_at_its_own_clock_with_its_share_of_the_penalty),
+        cmocka_unit_test(a_sum_without_rounds_steps_at_the_least_clock),
         cmocka_unit_test(the_number_of_servers_changes_no_bit),
         cmocka_unit_test(repetitions_at_every_point_change_nothing),
         cmocka_unit_test(a_retry_after_half_a_push_brings_the_rest),

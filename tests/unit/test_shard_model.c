@@ -107,13 +107,14 @@ static void step(twin *t, uint32_t s, float *g, float merge, float scale)
         }
     }
     t->version[s]++;
-    if (conf->optim != NULL && scale == 1.0f) {
-        conf->optim->step(&conf->optim_params, t->version[s], g, t->state[s], t->weights[s], n);
+    if (conf->descent.optim != NULL && scale == 1.0f) {
+        conf->descent.optim->step(&conf->descent.params, t->version[s], g, t->state[s],
+                                  t->weights[s], n);
         return;
     }
-    if (conf->optim != NULL) {
-        conf->optim->increment(&conf->optim_params, t->version[s], g, t->weights[s], t->state[s], g,
-                               n);
+    if (conf->descent.optim != NULL) {
+        conf->descent.optim->increment(&conf->descent.params, t->version[s], g, t->weights[s],
+                                       t->state[s], g, n);
     }
     for (uint32_t i = 0; i < n; i++) {
         t->weights[s][i] -= g[i] * scale;
@@ -566,10 +567,10 @@ static void begin_life(twin *t, const ps_consistency *policy, uint64_t seed)
     world_init(&t->w, policy->name, workers, (uint32_t)draw(t, S) + 1);
     world_codecs(&t->w, codecs[draw(t, 3)], codecs[draw(t, 3)]);
     if (draw(t, 3) > 0) {
-        t->w.conf.optim = ps_optim_find(optims[draw(t, 2)]);
-        t->w.conf.optim_params = ps_params_default(t->w.conf.optim->params);
+        t->w.conf.descent.optim = ps_optim_find(optims[draw(t, 2)]);
+        t->w.conf.descent.params = ps_params_default(t->w.conf.descent.optim->params);
     } else {
-        t->w.conf.optim = NULL;
+        t->w.conf.descent.optim = NULL;
     }
     t->w.conf.merge_scale = draw(t, 2) == 0 ? 1.0f : 0.3f;
     blocks = draw(t, 2) == 0 ? 0 : (uint32_t)draw(t, K) + 1;

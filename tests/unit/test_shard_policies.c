@@ -275,8 +275,8 @@ static void stale_step(const char *optim, uint64_t stale, double power, float *d
 
     world_init(&w, "stale_scaled", 2, 1);
     w.conf.policy_params = (ps_params){{power, 1}}; /* one is free */
-    w.conf.optim = ps_optim_find(optim);
-    w.conf.optim_params = ps_params_default(w.conf.optim->params);
+    w.conf.descent.optim = ps_optim_find(optim);
+    w.conf.descent.params = ps_params_default(w.conf.descent.optim->params);
     shard = ps_shard_create(&w.conf);
     for (uint64_t clock = 0; clock < 8; clock++) {
         (void)is_given(shard, 0, clock);

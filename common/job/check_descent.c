@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* check_descent.c - see check.h: schedule, penalties and clipping of a job's optimizer. */
+#include "common/job/check.h"
+
+#include <inttypes.h>
+
+static const double penalty_max = 1000.0;
+
+static void check_penalty(ps_check *check, const char *field, double value)
+{
+    if (!(value >= 0.0 && value <= penalty_max)) {
+        ps_check_bad(check, field, "is %.15g; 0 to %.15g are allowed", value, penalty_max);
+    }
+}
+
+/* Sets what both optimizers are; the one whose gradients are those of the loss has
+ * schedule and penalties. */
+static void fill(ps_plan *plan, const ps_schedule *schedule, const ps_params *params)
+{
+    const Psgd__V1__OptimizerSpec *spec = plan->spec->optimizer;
+    ps_descent *own = plan->local_optim != NULL ? &plan->local_descent : &plan->descent;
+
+    plan->descent = (ps_descent){
+        .optim = plan->optim, .params = plan->optim_params, .total_steps = plan->total_clocks};
+    plan->local_descent = (ps_descent){
+        .optim = plan->local_optim, .params = plan->local_params, .total_steps = plan->total_steps};
+    own->schedule = schedule;
+    own->schedule_params = *params;
+    own->l1 = spec->l1;
+    own->l2 = spec->l2;
+}
+
+void ps_check_descent(ps_check *check, ps_plan *plan)
+{
+    Psgd__V1__OptimizerSpec *spec = plan->spec->optimizer;
+    const ps_schedule *schedule = NULL;
+    ps_params params = {{0}};
+    uint64_t steps = plan->local_optim != NULL ? plan->total_steps : plan->total_clocks;
+
+    if (ps_check_choice(check, "spec.optimizer.schedule", &ps_kind_schedule, spec->schedule,
+                        "constant", &params)) {
+        schedule = ps_schedule_find(spec->schedule->name);
+        if (steps > 0 && params.v[PS_WARMUP] >= (double)steps) {
+            ps_check_bad(check, "spec.optimizer.schedule.params.warmup",
+                         "is %.0f; the job has %" PRIu64 " steps: fewer are allowed",
+                         params.v[PS_WARMUP], steps);
+        }
+    }
+    if (ps_check_choice(check, "spec.optimizer.clip", &ps_kind_clip, spec->clip, "none",
+                        &plan->clip_params)) {
+        plan->clip = ps_clip_find(spec->clip->name);
+    }
+    check_penalty(check, "spec.optimizer.l1", spec->l1);
+    check_penalty(check, "spec.optimizer.l2", spec->l2);
+    fill(plan, schedule, &params);
+}
