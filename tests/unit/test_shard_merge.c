@@ -35,7 +35,7 @@ static void votes_are_counted_and_the_majority_steps(void **state)
     (void)state;
     world_init(&w, "bsp", WORKERS, 1);
     world_codecs(&w, "vote", "f32");
-    w.conf.optim = NULL;
+    w.conf.descent.optim = NULL;
     w.conf.merge_scale = 0.5f;
     shard = ps_shard_create(&w.conf);
     for (uint64_t clock = 0; clock < 4; clock++) {
@@ -72,7 +72,7 @@ static void whole_numbers_are_added_and_give_the_sum(void **state)
     (void)state;
     world_init(&w, "bsp", WORKERS, 1);
     world_codecs(&w, "intsum", "f32");
-    w.conf.optim = NULL;
+    w.conf.descent.optim = NULL;
     undecoded = ps_shard_create(&w.conf);
     for (uint64_t clock = 0; clock < 3; clock++) {
         for (uint32_t k = 0; k < WORKERS; k++) {
@@ -105,7 +105,7 @@ static void differences_step_on_the_standing_sum(void **state)
 
     (void)state;
     world_init(&w, "bsp", WORKERS, 1);
-    w.conf.optim = NULL;
+    w.conf.descent.optim = NULL;
     w.slices[0].up_params.v[w.slices[0].up->own + PS_WRAP_DIFFERENCE] = 1;
     shard = ps_shard_create(&w.conf);
     for (uint64_t clock = 0; clock < 4; clock++) {
@@ -139,7 +139,7 @@ static void who_leaves_out_a_difference_stands_by_the_last(void **state)
 
     (void)state;
     world_init(&w, "bsp", WORKERS, 1);
-    w.conf.optim = NULL;
+    w.conf.descent.optim = NULL;
     w.slices[0].up_params.v[w.slices[0].up->own + PS_WRAP_DIFFERENCE] = 1;
     shard = ps_shard_create(&w.conf);
     push_clock(&w, shard, 0);
