@@ -6,7 +6,7 @@ import random
 import struct
 import tempfile
 
-from harness import SMALL, ClusterTest, job_pb2, main
+from harness import SLOW, SMALL, ClusterTest, job_pb2, main
 
 
 def write_mnist(folder, seed=1):
@@ -27,7 +27,8 @@ class Data(ClusterTest):
         with tempfile.TemporaryDirectory() as folder:
             write_mnist(f"{folder}/mnist")
             c = self.cluster(workers=1, pservers=1, data=folder)
-            spec = {**SMALL, "data": {"name": "mnist", "trainLimit": 2000, "testLimit": 500}}
+            spec = {**SMALL, "data": {"name": "mnist", "trainLimit": 2000, "testLimit": 500},
+                    "timeouts": {"preCommitFloorMs": int(30000 * SLOW)}}
             for _ in range(2):
                 job = c.wait(c.submit(spec).id, seconds=120)
                 self.assertEqual(job.state, job_pb2.JOB_STATE_DONE, job.message)
