@@ -51,11 +51,11 @@ void ps_coder_fini(ps_coder *coder)
 
 size_t ps_coder_memory(const ps_coder *coder)
 {
-    const ps_layout *layout = &coder->plan->layout;
+    uint32_t count = coder->plan->layout.slice_count;
     size_t bytes = 0;
 
-    for (uint32_t s = 0; s < layout->slice_count; s++) {
-        bytes += coder->lost_of[s] != NULL ? layout->slices[s].n * sizeof(float) : 0;
+    for (uint32_t s = 0; s < count; s++) {
+        bytes += floats_of(coder->plan, s) * sizeof(float);
     }
     return bytes;
 }
