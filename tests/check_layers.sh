@@ -43,7 +43,7 @@ common/node          common/ psgd/ protobuf-c/
 services/coordinator common/ services/coordinator/ psgd/ protobuf-c/ google/
 services/pserver     common/ services/pserver/ psgd/ protobuf-c/
 services/worker      common/ services/worker/ psgd/ protobuf-c/
-clients/psgd         common/base/ common/rpc/ common/job/look common/local/local.h clients/psgd/ psgd/ protobuf-c/ google/
+clients/psgd         common/base/ common/rpc/ common/artifact/weights common/job/ common/train/evaluation common/local/local.h clients/psgd/ psgd/ protobuf-c/ google/
 MAP
 
 report() { # what, lines found

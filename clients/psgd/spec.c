@@ -201,32 +201,23 @@ static void set_workers(Psgd__V1__JobSpec *spec, const ps_spec_flags *flags, ps_
     }
 }
 
-ps_status ps_spec_build(const char *path, const ps_spec_flags *flags, ps_error *error,
-                        Psgd__V1__JobSpec **out)
+ps_status ps_spec_build_json(const json_t *json, const char *what, const ps_spec_flags *flags,
+                             ps_error *error, Psgd__V1__JobSpec **out)
 {
-    json_t *json = NULL;
     ProtobufCMessage *message = NULL;
     Psgd__V1__JobSpec *spec;
     ps_status st = ps_ok();
 
     ps_error_init(error, ps_ok(), NULL);
-    if (path != NULL) {
-        st = ps_tree_parse_file(path, &json);
-    } else {
-        json = json_object();
-    }
-    if (ps_is_ok(&st) && !json_is_object(json)) {
+    if (!json_is_object(json)) {
         st = ps_fail(PS_INVALID_ARGUMENT, "%.80s: a job is a mapping of fields, as title: mnist",
-                     path);
-    }
-    if (ps_is_ok(&st)) {
+                     what);
+    } else {
         st = ps_pb_from_json(&psgd__v1__job_spec__descriptor, json, "", error, &message);
     }
-    json_decref(json);
     if (!ps_is_ok(&st)) {
-        error->status = path != NULL && error->violation_count > 0
-                            ? ps_fail(PS_INVALID_ARGUMENT, "%.80s is no job", path)
-                            : st;
+        error->status =
+            error->violation_count > 0 ? ps_fail(PS_INVALID_ARGUMENT, "%.80s is no job", what) : st;
         return error->status;
     }
     spec = (Psgd__V1__JobSpec *)message;
@@ -239,4 +230,24 @@ ps_status ps_spec_build(const char *path, const ps_spec_flags *flags, ps_error *
     }
     *out = spec;
     return ps_ok();
+}
+
+ps_status ps_spec_build(const char *path, const ps_spec_flags *flags, ps_error *error,
+                        Psgd__V1__JobSpec **out)
+{
+    json_t *json = NULL;
+    ps_status st = ps_ok();
+
+    if (path != NULL) {
+        st = ps_tree_parse_file(path, &json);
+    } else {
+        json = json_object();
+    }
+    if (ps_is_ok(&st)) {
+        st = ps_spec_build_json(json, path != NULL ? path : "", flags, error, out);
+    } else {
+        ps_error_init(error, st, NULL);
+    }
+    json_decref(json);
+    return st;
 }

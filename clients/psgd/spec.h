@@ -8,6 +8,8 @@
 
 #include "psgd/v1/job.pb-c.h"
 
+#include <jansson.h>
+
 /* What was given, as text; NULL is not given. */
 typedef struct ps_spec_flags {
     const char *title, *preset;
@@ -32,5 +34,10 @@ typedef struct ps_spec_flags {
  * that names its flag or its field in the file. `error` is initialised here. */
 PS_MUST_USE ps_status ps_spec_build(const char *path, const ps_spec_flags *flags, ps_error *error,
                                     Psgd__V1__JobSpec **out);
+
+/* The same of a mapping that was read already; `what` names where from. */
+PS_MUST_USE ps_status ps_spec_build_json(const json_t *json, const char *what,
+                                         const ps_spec_flags *flags, ps_error *error,
+                                         Psgd__V1__JobSpec **out);
 
 #endif

@@ -10,6 +10,7 @@
 #include "common/base/files.h"
 #include "common/base/log.h"
 #include "common/base/xalloc.h"
+#include "common/job/describe.h"
 #include "common/rpc/pbjson.h"
 
 #include <assert.h>
@@ -141,8 +142,11 @@ static ps_status write_model(ps_local_job *local)
 {
     const ps_layout *layout = &local->plan->layout;
     float *block = local->workers[0].weights;
-    ps_meta meta[] = {{"job", local->conf.job_id}, {"producer", "psgd " PS_VERSION}};
-    char name[LOCAL_NAME_BYTES], path[PATH_BYTES];
+    char name[LOCAL_NAME_BYTES], path[PATH_BYTES], *spec = ps_plan_describe(local->plan);
+    const ps_meta meta[] = {{"job", local->conf.job_id},
+                            {"title", local->plan->spec->title},
+                            {"producer", "psgd " PS_VERSION},
+                            {PS_DESCRIPTION_KEY, spec}};
     ps_status st;
 
     ps_local_servers_take_weights(&local->servers, block);
@@ -152,6 +156,7 @@ static ps_status write_model(ps_local_job *local)
         st = ps_weights_write(path, layout->variables, layout->variable_count, block, meta,
                               sizeof meta / sizeof meta[0]);
     }
+    free(spec);
     return ps_is_ok(&st) ? list(local, name, MODEL, "") : st;
 }
 

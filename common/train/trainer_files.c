@@ -8,8 +8,10 @@
 #include "common/base/files.h"
 #include "common/base/log.h"
 #include "common/base/strbuf.h"
+#include "common/job/describe.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 static double wall_s(void)
 {
@@ -144,9 +146,11 @@ static ps_status write_onnx(const ps_trainer *t, const ps_meta *meta, size_t met
 ps_status ps_trainer_write_model(ps_trainer *t)
 {
     const ps_layout *layout = &t->plan->layout;
-    char path[768], step_text[24];
-    const ps_meta meta[] = {
-        {"job", t->conf.job_id}, {"step", step_text}, {"title", t->plan->spec->title}};
+    char path[768], step_text[24], *spec = ps_plan_describe(t->plan);
+    const ps_meta meta[] = {{"job", t->conf.job_id},
+                            {"step", step_text},
+                            {"title", t->plan->spec->title},
+                            {PS_DESCRIPTION_KEY, spec}};
     const size_t meta_count = sizeof meta / sizeof meta[0];
     ps_status st = path_of(t, "MODEL", ".safetensors", path, sizeof path);
 
@@ -155,5 +159,9 @@ ps_status ps_trainer_write_model(ps_trainer *t)
         st = ps_weights_write(path, layout->variables, layout->variable_count, t->weights, meta,
                               meta_count);
     }
-    return ps_is_ok(&st) ? write_onnx(t, meta, meta_count) : st;
+    if (ps_is_ok(&st)) {
+        st = write_onnx(t, meta, meta_count);
+    }
+    free(spec);
+    return st;
 }

@@ -12,6 +12,7 @@
 #include "common/base/container_of.h"
 #include "common/base/log.h"
 #include "common/base/xalloc.h"
+#include "common/job/describe.h"
 #include "common/rpc/pbjson.h"
 #include "services/coordinator/driver_impl.h"
 
@@ -73,7 +74,11 @@ static ps_status write_model(archive *w)
     const ps_layout *layout = &w->plan->layout;
     float *block = malloc((layout->param_count + 1) * sizeof *block);
     char name[PS_NAME_MAX + 1], path[PS_FOLDER_MAX + PS_NAME_MAX + 2], hex[PS_SHA256_HEX_BYTES];
-    ps_meta meta[] = {{"job", w->job->id}, {"producer", "psgd-coordinator " PS_VERSION}};
+    char *spec = ps_plan_describe(w->plan);
+    const ps_meta meta[] = {{"job", w->job->id},
+                            {"title", w->plan->spec->title},
+                            {"producer", "psgd-coordinator " PS_VERSION},
+                            {PS_DESCRIPTION_KEY, spec}};
     uint64_t size = 0;
     ps_status st;
 
@@ -83,7 +88,8 @@ static ps_status write_model(archive *w)
     ps_artifact_name(name, sizeof name, "MODEL", w->plan->spec->title, "ps", ".safetensors");
     snprintf(path, sizeof path, "%s/%s", w->folder, name);
     if (ps_is_ok(&st)) {
-        st = ps_weights_write(path, layout->variables, layout->variable_count, block, meta, 2);
+        st = ps_weights_write(path, layout->variables, layout->variable_count, block, meta,
+                              sizeof meta / sizeof meta[0]);
     }
     if (ps_is_ok(&st)) {
         st = ps_sha256_of_file(path, hex, &size);
@@ -92,6 +98,7 @@ static ps_status write_model(archive *w)
         ps_job_add_artifact(w->job, name, PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_MODEL, size, hex,
                             "");
     }
+    free(spec);
     free(block);
     return st;
 }

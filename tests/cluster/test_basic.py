@@ -58,8 +58,11 @@ class Basic(ClusterTest):
         self.assertEqual({t[8].decode(): t[9] for t in tensors}, expected)
         entries = [dict(read_events.fields(value)) for number, value in model if number == 14]
         self.assertEqual({e[1].decode(): e[2].decode() for e in entries}, meta)
+        spec = json.loads(meta.pop("spec"))
         self.assertEqual(meta, {"job": job.id, "title": "small",
                                 "step": str(job.progress.total_steps)})
+        self.assertEqual(set(spec), {"model", "data", "metrics"})
+        self.assertEqual((spec["model"]["widths"], spec["data"]["name"]), ([16], "glyphs"))
 
     def test_evaluations_say_what_the_job_asks_for(self):
         c = self.cluster(workers=2, pservers=1)

@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* eval.c - psgd eval --model FILE: a model on a data set, here, by the code that
+ * workers evaluate with.
+ *
+ * A model file of ours says what network it is of and what it was trained on; a
+ * job file, or flags, say otherwise.
+ */
+#include "clients/psgd/cli.h"
+#include "clients/psgd/spec.h"
+
+#include "common/artifact/weights.h"
+#include "common/base/container_of.h"
+#include "common/base/files.h"
+#include "common/base/xalloc.h"
+#include "common/job/describe.h"
+#include "common/job/look.h"
+#include "common/rpc/pbjson.h"
+#include "common/train/evaluation.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PATH_BYTES = 4096 };
+
+typedef struct evaluation {
+    const char *model_path, *job_path, *data_path, *split_name;
+    ps_spec_flags flags;
+    ps_option_list metric_names;
+    /* While it runs. */
+    ps_cli *cli;
+    char *job_id, *step; /* as the model file says; "" */
+    ps_plan *plan;
+    ps_model *model;
+    float *weights; /* (param_count) */
+    ps_dataset *data;
+    ps_evaluation said;
+    float *x, *targets; /* of a batch */
+    ps_event next;
+} evaluation;
+
+static const ps_option options[] = {
+    PS_OPTION_STRING(evaluation, model_path, .name = "model", .letter = 'm', .metavar = "FILE",
+                     .help = "the model, safetensors"),
+    PS_OPTION_STRING(evaluation, job_path, .name = "job", .letter = 'j', .metavar = "FILE",
+                     .help = "job file with its network and data (default: as the model file "
+                             "says)"),
+    PS_OPTION_STRING(evaluation, flags.data, .name = "data", .letter = 'D', .metavar = "NAME",
+                     .help = "another data set"),
+    PS_OPTION_STRING(evaluation, data_path, .name = "data-path", .env = "PSGD_DATA",
+                     .metavar = "DIR", .help = "folder that holds data sets, as mnist/"),
+    PS_OPTION_STRING(evaluation, split_name, .name = "split", .choices = "test|train",
+                     .value = "test", .help = "which samples"),
+    PS_OPTION_STRING(evaluation, flags.train_limit, .name = "train-limit", .metavar = "N",
+                     .help = "training samples to use; 0: all"),
+    PS_OPTION_STRING(evaluation, flags.test_limit, .name = "test-limit", .metavar = "N",
+                     .help = "test samples to use; 0: all"),
+    PS_OPTION_LIST(evaluation, metric_names, .name = "metric", .letter = 'M', .metavar = "NAME",
+                   .help = "what to say beside the loss (default: the metrics of the job)"),
+    PS_OPTION_LIST(evaluation, flags.set, .name = "set", .letter = 's', .metavar = "PATH=VALUE",
+                   .help = "any field of the job: model.loss=mse"),
+    PS_OPTION_END,
+};
+
+/* --- the job ------------------------------------------------------------------- */
+
+/* What the model file says of itself, as JSON. */
+static ps_status read_description(evaluation *e, json_t **out)
+{
+    ps_safetensors *file = NULL;
+    ps_status st = ps_safetensors_open_shapes(e->model_path, &file);
+    const char *text, *job_id, *step;
+
+    if (!ps_is_ok(&st)) {
+        return st;
+    }
+    text = ps_safetensors_meta(file, PS_DESCRIPTION_KEY);
+    job_id = ps_safetensors_meta(file, "job");
+    step = ps_safetensors_meta(file, "step");
+    e->job_id = ps_xstrdup(job_id != NULL ? job_id : "");
+    e->step = ps_xstrdup(step != NULL ? step : "");
+    if (e->job_path != NULL) {
+        *out = NULL;
+    } else if (text == NULL) {
+        st = ps_fail(PS_INVALID_ARGUMENT,
+                     "%s does not say what network it is of: name the job file with --job",
+                     ps_path_tail(e->model_path));
+    } else {
+        json_error_t why;
+
+        *out = json_loads(text, JSON_REJECT_DUPLICATES, &why);
+        if (!json_is_object(*out)) {
+            json_decref(*out);
+            st = ps_fail(PS_INVALID_ARGUMENT, "%s: \"%s\" of its metadata is no JSON object",
+                         ps_path_tail(e->model_path), PS_DESCRIPTION_KEY);
+        }
+    }
+    ps_safetensors_close(file);
+    return st;
+}
+
+/* Files, columns and counts are of the data set that they were made for. */
+static void forget_other_data(const evaluation *e, json_t *json)
+{
+    const char *name = json_string_value(json_object_get(json_object_get(json, "data"), "name"));
+
+    if (e->flags.data != NULL && (name == NULL || strcmp(name, e->flags.data) != 0)) {
+        json_object_del(json, "data");
+    }
+}
+
+static ps_status read_spec(evaluation *e, ps_error *error, Psgd__V1__JobSpec **out)
+{
+    json_t *json = NULL;
+    ps_status st = read_description(e, &json);
+
+    if (!ps_is_ok(&st)) {
+        ps_error_init(error, st, NULL);
+        return st;
+    }
+    if (json == NULL) {
+        return ps_spec_build(e->job_path, &e->flags, error, out);
+    }
+    forget_other_data(e, json);
+    st = ps_spec_build_json(json, e->model_path, &e->flags, error, out);
+    json_decref(json);
+    return st;
+}
+
+static void note_violation(void *arg, const char *field, const char *text)
+{
+    ps_error_violate(arg, field, "%s", text);
+}
+
+/* Metrics that were named take the place of the job's. */
+static ps_status name_metrics(const evaluation *e, Psgd__V1__JobSpec *spec, ps_error *error)
+{
+    ps_status st = ps_ok();
+
+    for (size_t i = 0; e->metric_names.n > 0 && i < spec->n_metrics; i++) {
+        psgd__v1__choice__free_unpacked(spec->metrics[i], NULL);
+    }
+    spec->n_metrics = e->metric_names.n > 0 ? 0 : spec->n_metrics;
+    for (size_t i = 0; i < e->metric_names.n && ps_is_ok(&st); i++) {
+        char path[48];
+
+        snprintf(path, sizeof path, "metrics[%zu].name", i);
+        st = ps_pb_set(&spec->base, path, e->metric_names.items[i], error);
+    }
+    return st;
+}
+
+/* From what was said to a plan; what is wrong is in *error. */
+static ps_status make_plan(evaluation *e, ps_error *error)
+{
+    Psgd__V1__JobSpec *spec = NULL, *full = NULL;
+    ps_status st = read_spec(e, error, &spec);
+
+    if (!ps_is_ok(&st)) {
+        return st;
+    }
+    ps_error_init(error, ps_ok(), NULL);
+    st = name_metrics(e, spec, error);
+    if (ps_is_ok(&st)) {
+        st = ps_look(spec, e->data_path, &full);
+    }
+    if (ps_is_ok(&st)) {
+        st = ps_plan_create(full, note_violation, error, &e->plan);
+        psgd__v1__job_spec__free_unpacked(full, NULL);
+    }
+    error->status = st;
+    psgd__v1__job_spec__free_unpacked(spec, NULL);
+    return st;
+}
+
+/* --- model and data ------------------------------------------------------------ */
+
+static ps_status load_model(evaluation *e)
+{
+    const ps_layout *layout = &e->plan->layout;
+    ps_status st = ps_plan_model(e->plan, PS_EVALUATION_BATCH, &e->model);
+
+    if (!ps_is_ok(&st)) {
+        return st;
+    }
+    e->weights = calloc(layout->param_count, sizeof *e->weights);
+    if (e->weights == NULL) {
+        return ps_fail(PS_RESOURCE_EXHAUSTED, "no memory for %zu parameters", layout->param_count);
+    }
+    return ps_weights_read(e->model_path, layout->variables, layout->variable_count, e->weights);
+}
+
+static ps_status load_data(evaluation *e)
+{
+    const ps_data_conf *conf = &e->plan->data_conf;
+    char folder[PATH_BYTES] = "";
+    ps_status st = ps_ok();
+
+    if (ps_data_file_count(conf) > 0) {
+        if (e->data_path == NULL || e->data_path[0] == '\0') {
+            return ps_fail(PS_NOT_FOUND, "data set %s: there is no --data-path (PSGD_DATA)",
+                           conf->source->name);
+        }
+        st = ps_path_join(folder, sizeof folder, e->data_path, ps_data_folder(conf));
+    }
+    return ps_is_ok(&st) ? ps_data_load(conf, folder, NULL, &e->data) : st;
+}
+
+/* --- the work ------------------------------------------------------------------ */
+
+static ps_split split_of(const evaluation *e)
+{
+    return strcmp(e->split_name, "train") == 0 ? PS_TRAIN : PS_TEST;
+}
+
+static void fail(evaluation *e, const ps_status *st)
+{
+    ps_cli_status(st);
+    ps_cli_end(e->cli, PS_EXIT_ARGUMENTS);
+}
+
+static void show_text(evaluation *e)
+{
+    double values[PS_METRICS_MAX];
+
+    ps_evaluation_values(&e->said, values);
+    printf("model     %s\n", e->model_path);
+    if (e->job_id[0] != '\0') {
+        printf("of        job %s%s%s\n", e->job_id, e->step[0] != '\0' ? ", step " : "", e->step);
+    }
+    printf("data      %s, %s set, %llu samples\n", e->plan->data->name, e->split_name,
+           (unsigned long long)e->said.samples);
+    printf("%-9s %.6g\n", "loss", ps_evaluation_loss(&e->said));
+    for (size_t m = 0; m < e->plan->metric_count; m++) {
+        printf("%-9s %.6g\n", e->plan->metrics[m].metric->name, values[m]);
+    }
+}
+
+/* null for what is no number. */
+static void put_number(json_t *metrics, const char *name, double value)
+{
+    json_object_set_new(metrics, name, isfinite(value) ? json_real(value) : json_null());
+}
+
+/* Left out where it is not UTF-8. */
+static void put_text(json_t *all, const char *name, const char *text)
+{
+    json_object_set_new(all, name, json_string(text));
+}
+
+static void show_json(evaluation *e)
+{
+    json_t *metrics = json_object(), *all = json_object();
+    double values[PS_METRICS_MAX];
+
+    ps_evaluation_values(&e->said, values);
+
+    put_number(metrics, "loss", ps_evaluation_loss(&e->said));
+    for (size_t m = 0; m < e->plan->metric_count; m++) {
+        put_number(metrics, e->plan->metrics[m].metric->name, values[m]);
+    }
+    put_text(all, "model", e->model_path);
+    put_text(all, "job", e->job_id);
+    put_text(all, "step", e->step);
+    put_text(all, "data", e->plan->data->name);
+    put_text(all, "split", e->split_name);
+    json_object_set_new(all, "samples", json_integer((json_int_t)e->said.samples));
+    json_object_set_new(all, "metrics", metrics);
+    ps_cli_json_value(e->cli, all);
+    json_decref(all);
+}
+
+static void end(evaluation *e)
+{
+    ps_status st = ps_dataset_status(e->data);
+
+    if (!ps_is_ok(&st)) {
+        fail(e, &st);
+        return;
+    }
+    if (e->cli->format == PS_FORMAT_TEXT) {
+        show_text(e);
+    } else {
+        show_json(e);
+    }
+    ps_cli_end(e->cli, PS_EXIT_OK);
+}
+
+/* One batch; the loop sees to Ctrl-C in between. */
+static void on_next(ps_event *self, bool ok)
+{
+    evaluation *e = PS_CONTAINER_OF(self, evaluation, next);
+    const ps_data_facts *facts = &e->plan->facts;
+    uint32_t done = (uint32_t)e->said.samples;
+    uint32_t left = ps_dataset_count(e->data, split_of(e)) - done;
+    uint32_t n = left < PS_EVALUATION_BATCH ? left : PS_EVALUATION_BATCH;
+
+    if (!ok) {
+        return;
+    }
+    ps_dataset_gather(e->data, split_of(e), NULL, done, n, e->x, e->targets);
+    ps_evaluation_add(&e->said, e->model, e->weights, e->x,
+                      facts->classes > 0 ? ps_targets_classes(e->targets)
+                                         : ps_targets_values(e->targets, facts->target_width),
+                      n);
+    if (n < left) {
+        ps_loop_post(e->cli->loop, &e->next);
+    } else {
+        end(e);
+    }
+}
+
+static void start(ps_cli *cli, void *arg)
+{
+    evaluation *e = arg;
+    ps_status st = load_model(e);
+
+    if (ps_is_ok(&st)) {
+        st = load_data(e);
+    }
+    if (ps_is_ok(&st) && ps_dataset_count(e->data, split_of(e)) == 0) {
+        st = ps_fail(PS_FAILED_PRECONDITION, "data set %s has no %s samples", e->plan->data->name,
+                     e->split_name);
+    }
+    if (!ps_is_ok(&st)) {
+        fail(e, &st);
+        return;
+    }
+    e->x = ps_xcalloc((size_t)PS_EVALUATION_BATCH * e->plan->facts.features, sizeof *e->x);
+    e->targets =
+        ps_xcalloc((size_t)PS_EVALUATION_BATCH * e->plan->facts.target_width, sizeof *e->targets);
+    ps_evaluation_init(&e->said, e->plan);
+    e->next.fire = on_next;
+    ps_loop_post(cli->loop, &e->next);
+}
+
+static bool prepare(ps_cli *cli, void *arg)
+{
+    evaluation *e = arg;
+    ps_error error;
+    ps_status st;
+
+    e->cli = cli;
+    if (e->model_path == NULL) {
+        fputs("psgd: --model FILE is needed: what is to be evaluated\n", stderr);
+        return false;
+    }
+    st = make_plan(e, &error);
+    if (!ps_is_ok(&st)) {
+        ps_cli_error(&error);
+    }
+    return ps_is_ok(&st);
+}
+
+static void fini(void *arg)
+{
+    evaluation *e = arg;
+
+    ps_evaluation_fini(&e->said);
+    free(e->x);
+    free(e->targets);
+    ps_dataset_destroy(e->data);
+    free(e->weights);
+    ps_model_destroy(e->model);
+    ps_plan_destroy(e->plan);
+    free(e->job_id);
+    free(e->step);
+}
+
+const ps_subcommand ps_subcommand_eval = {
+    .command = {.name = "psgd eval",
+                .summary =
+                    "Evaluates a model on a data set, here and without a coordinator: its "
+                    "loss and the metrics of its job, as a worker would say them. Network and "
+                    "data are those that the model file names, or a job file, or flags.",
+                .usage = "[options] --model FILE",
+                .examples = "psgd eval --model MODEL-mnist-N(0).safetensors --data-path /srv/data\n"
+                            "psgd eval -m m.safetensors --job job.yaml --split train\n"
+                            "psgd eval -m m.safetensors -M accuracy -M top_k --format json"},
+    .options = options,
+    .options_size = sizeof(evaluation),
+    .is_local = true,
+    .prepare = prepare,
+    .start = start,
+    .fini = fini,
+};
