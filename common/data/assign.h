@@ -11,6 +11,7 @@
 #include "common/base/param.h"
 #include "common/base/status.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -24,12 +25,14 @@ typedef struct ps_assignment {
     uint32_t *holders;    /* (block_count, redundancy), ascending */
     uint32_t *held_count; /* (workers) */
     uint32_t **held;      /* (workers)(held_count), ascending block ids */
+    bool is_by_file;      /* block k takes the samples of files whose number modulo block_count
+                           * is k, instead of its place in the epoch's order */
 } ps_assignment;
 
 typedef struct ps_assign {
     const char *name;
     const char *summary;
-    const ps_param *params; /* "redundancy" is the first */
+    const ps_param *params; /* (optional) "redundancy", where it is one, is the first */
     /* *out is the caller's to destroy. INVALID_ARGUMENT says why n and the
      * parameters do not go together. Any thread. */
     PS_MUST_USE ps_status (*make)(uint32_t workers, const ps_params *params, ps_assignment **out);

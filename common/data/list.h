@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* list.h - every data source and assignment of this build, one a line. No
- * include guard: define PS_DATA_SOURCE(name) or PS_ASSIGN(name), or both. */
+/* list.h - every data source, assignment and transform of this build, one a line. No
+ * include guard: define PS_DATA_SOURCE(name), PS_ASSIGN(name) or PS_TRANSFORM(name). */
 #ifdef PS_DATA_SOURCE
 PS_DATA_SOURCE(glyphs)
 PS_DATA_SOURCE(mnist)
@@ -16,4 +16,16 @@ PS_DATA_SOURCE(skipgram)
 #ifdef PS_ASSIGN
 PS_ASSIGN(iid)
 PS_ASSIGN(duplicate)
+PS_ASSIGN(uneven)
+PS_ASSIGN(modulo)
+#endif
+#ifdef PS_TRANSFORM
+PS_TRANSFORM(normalise)
+PS_TRANSFORM(one_hot)
+PS_TRANSFORM(crop)
+PS_TRANSFORM(flip)
+PS_TRANSFORM(shuffle)
+PS_TRANSFORM(in_order)
+PS_TRANSFORM(non_iid)
+PS_TRANSFORM(dirichlet)
 #endif

@@ -52,6 +52,10 @@ bool ps_check_data_conf(ps_check *check, Psgd__V1__DataSpec *spec, ps_data_conf 
 /* Its shapes, and the limits; fills plan->data_conf, data, facts and the counts. */
 bool ps_check_data(ps_check *check, ps_plan *plan);
 
+/* The transforms, and whether they go with the assignment, which is resolved; fills
+ * plan->feed_conf and, as some change what samples are, plan->facts. */
+bool ps_check_transforms(ps_check *check, ps_plan *plan);
+
 /* Model, loss and their layers; fills plan->layers, layer_count and loss.
  * `facts` is NULL when the data set is not known: then sizes are not checked. */
 bool ps_check_model(ps_check *check, ps_plan *plan, const ps_data_facts *facts);

@@ -196,3 +196,97 @@ bool ps_check_data(ps_check *check, ps_plan *plan)
     plan->facts = facts;
     return check->count == before;
 }
+
+static bool check_choices(ps_check *check, ps_plan *plan)
+{
+    Psgd__V1__DataSpec *spec = plan->spec->data;
+    char field[PS_FIELD_MAX];
+    size_t before = check->count;
+
+    if (spec->n_transforms > PS_TRANSFORMS_MAX) {
+        ps_check_bad(check, "spec.data.transforms", "has %zu entries; at most %d are allowed",
+                     spec->n_transforms, PS_TRANSFORMS_MAX);
+        return false;
+    }
+    for (uint32_t i = 0; i < spec->n_transforms; i++) {
+        ps_transform_choice *choice = &plan->feed_conf.transforms[i];
+
+        snprintf(field, sizeof field, "spec.data.transforms[%u]", i);
+        if (ps_check_choice(check, field, &ps_kind_transform, spec->transforms[i], "",
+                            &choice->params)) {
+            choice->transform = ps_transform_find(spec->transforms[i]->name);
+        }
+    }
+    plan->feed_conf.transform_count = (uint32_t)spec->n_transforms;
+    return check->count == before;
+}
+
+/* Has one of the training files a number that is so modulo the workers? */
+static bool has_file(const ps_data_conf *conf, uint32_t worker, uint32_t workers)
+{
+    uint32_t number = 0;
+
+    for (uint32_t i = 0; i < conf->train_files; i++) {
+        if (ps_data_file_number(conf->files[i], &number) && number % workers == worker) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Every file is a worker's, every worker has one. */
+static void check_by_file(ps_check *check, const ps_plan *plan)
+{
+    const ps_data_conf *conf = &plan->data_conf;
+    uint32_t number = 0, workers = plan->assignment->workers;
+
+    if (!conf->source->takes_files) {
+        ps_check_bad(check, "spec.assignment.name", "is \"modulo\"; %s does not read files by name",
+                     conf->source->name);
+        return;
+    }
+    for (uint32_t i = 0; i < conf->train_files; i++) {
+        if (!ps_data_file_number(conf->files[i], &number)) {
+            char field[PS_FIELD_MAX];
+
+            snprintf(field, sizeof field, "spec.data.files[%u]", i);
+            ps_check_bad(check, field,
+                         "is \"%s\"; with assignment modulo a name ends in a number, as "
+                         "part-00007.csv",
+                         conf->files[i]);
+            return;
+        }
+    }
+    for (uint32_t w = 0; w < workers; w++) {
+        if (!has_file(conf, w, workers)) {
+            ps_check_bad(check, "spec.data.files",
+                         "has none for worker %u: a number that is %u modulo %u", w, w, workers);
+            return;
+        }
+    }
+}
+
+bool ps_check_transforms(ps_check *check, ps_plan *plan)
+{
+    size_t before = check->count;
+    uint32_t place = 0;
+    ps_status st;
+
+    if (!check_choices(check, plan) || plan->data == NULL || plan->assignment == NULL) {
+        return check->count == before;
+    }
+    plan->feed_conf.seed = plan->spec->seed;
+    plan->feed_conf.block_size = plan->spec->block_size;
+    plan->feed_conf.assignment = plan->assignment;
+    if (plan->assignment->is_by_file) {
+        check_by_file(check, plan);
+    }
+    st = ps_feed_facts(&plan->feed_conf, &plan->facts, &place);
+    if (!ps_is_ok(&st)) {
+        char field[PS_FIELD_MAX];
+
+        snprintf(field, sizeof field, "spec.data.transforms[%u]", place);
+        ps_check_bad(check, field, "does not go with %s: %s", plan->data->name, st.text);
+    }
+    return check->count == before;
+}

@@ -7,6 +7,7 @@
 #include "common/data/assign.h"
 #include "common/data/columns.h"
 #include "common/data/dataset.h"
+#include "common/data/transform.h"
 #include "common/metric/metric.h"
 #include "common/nn/layer.h"
 #include "common/nn/loss.h"
@@ -185,6 +186,18 @@ static void each_straggler(ps_plugin_fn *fn, void *arg)
 }
 const ps_kind ps_kind_straggler = {.name = "straggler", .each = each_straggler};
 
+static void pass_transform(const ps_transform *x, void *arg)
+{
+    pass(arg, x->name, x->summary, x->params);
+}
+static void each_transform(ps_plugin_fn *fn, void *arg)
+{
+    caller c = {fn, arg};
+
+    ps_transform_each(pass_transform, &c);
+}
+const ps_kind ps_kind_transform = {.name = "transform", .each = each_transform};
+
 static void pass_update(const ps_update *x, void *arg)
 {
     pass(arg, x->name, x->summary, x->params);
@@ -211,6 +224,7 @@ const ps_kind *const ps_kinds[] = {
     &ps_kind_optimizer,
     &ps_kind_schedule,
     &ps_kind_straggler,
+    &ps_kind_transform,
     &ps_kind_update,
 };
 // clang-format on

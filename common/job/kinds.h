@@ -36,6 +36,7 @@ extern const ps_kind ps_kind_metric;
 extern const ps_kind ps_kind_optimizer;
 extern const ps_kind ps_kind_schedule;
 extern const ps_kind ps_kind_straggler;
+extern const ps_kind ps_kind_transform;
 extern const ps_kind ps_kind_update;
 
 /* All of them, by name. */

@@ -281,9 +281,10 @@ ps_status ps_plan_create(const Psgd__V1__JobSpec *spec, ps_violate_fn *violate, 
     check_scalars(&check, plan);
     check_timeouts(&check, plan->spec->timeouts);
     (void)ps_check_data(&check, plan);
+    check_assignment(&check, plan);
+    (void)ps_check_transforms(&check, plan);
     (void)ps_check_model(&check, plan, plan->data != NULL ? &plan->facts : NULL);
     ps_check_metrics(&check, plan, plan->data != NULL ? &plan->facts : NULL);
-    check_assignment(&check, plan);
     check_choices(&check, plan);
     ps_check_codecs(&check, plan);
     check_nodes(&check, plan->spec);
@@ -343,6 +344,11 @@ bool ps_plan_is_data(const ps_plan *plan, const Psgd__V1__DataSpec *data)
     free(a);
     free(b);
     return is_same;
+}
+
+ps_status ps_plan_feed(const ps_plan *plan, const ps_dataset *data, ps_feed **out)
+{
+    return ps_feed_create(data, &plan->feed_conf, out);
 }
 
 ps_status ps_plan_model(const ps_plan *plan, size_t batch, ps_model **out)

@@ -12,6 +12,7 @@
 #include "common/consistency/consistency.h"
 #include "common/data/assign.h"
 #include "common/data/dataset.h"
+#include "common/data/feed.h"
 #include "common/job/layout.h"
 #include "common/metric/metric.h"
 #include "common/nn/model.h"
@@ -45,8 +46,9 @@ typedef struct ps_plan {
     Psgd__V1__JobSpec *spec; /* every default filled in */
 
     ps_data_conf data_conf;
-    const ps_data_source *data;       /* the conf's */
-    ps_data_facts facts;              /* of its samples; counts before the limits */
+    const ps_data_source *data; /* the conf's */
+    ps_data_facts facts;        /* of its samples, transformed; counts before the limits */
+    ps_feed_conf feed_conf;
     uint32_t train_count, test_count; /* after the limits */
 
     ps_layer_spec *layers; /* (layer_count) */
@@ -108,6 +110,10 @@ void ps_plan_destroy(ps_plan *plan); /* NULL is allowed */
 
 /* Is it the data set of the plan, number by number? */
 bool ps_plan_is_data(const ps_plan *plan, const Psgd__V1__DataSpec *data);
+
+/* A loaded data set as the plan's job sees it; `data` and the plan are kept. Errors as of
+ * ps_feed_create. */
+PS_MUST_USE ps_status ps_plan_feed(const ps_plan *plan, const ps_dataset *data, ps_feed **out);
 
 /* A model of the plan for batches of `batch` samples. */
 PS_MUST_USE ps_status ps_plan_model(const ps_plan *plan, size_t batch, ps_model **out);

@@ -54,6 +54,9 @@ ps_status ps_trainer_create(const ps_trainer_conf *conf, ps_trainer **out)
     if (ps_is_ok(&st)) {
         st = take_memory(t);
     }
+    if (ps_is_ok(&st)) {
+        st = ps_plan_feed(plan, conf->data, &t->feed);
+    }
     if (!ps_is_ok(&st)) {
         ps_trainer_destroy(t);
         return st;
@@ -79,6 +82,7 @@ void ps_trainer_destroy(ps_trainer *t)
     free(t->x);
     free(t->targets);
     free(t->order);
+    ps_feed_destroy(t->feed);
     pthread_mutex_destroy(&t->mutex);
     free(t);
 }
@@ -151,12 +155,23 @@ void ps_trainer_report_step(ps_trainer *t, uint32_t epoch, uint32_t batch, const
     pthread_mutex_unlock(&t->mutex);
 }
 
+/* No sample was lost on its way from the disk. */
+static bool data_is_whole(ps_trainer *t)
+{
+    ps_status st = ps_feed_status(t->feed);
+
+    if (!ps_is_ok(&st)) {
+        ps_gate_fail(t->gate, &st);
+    }
+    return ps_is_ok(&st);
+}
+
 bool ps_trainer_is_finite(ps_trainer *t, const ps_score *score)
 {
     ps_status st;
 
     if (isfinite(score->loss_sum)) {
-        return true;
+        return data_is_whole(t);
     }
     st = ps_fail(PS_INTERNAL, "step %llu: the loss is not finite", (unsigned long long)t->step);
     ps_gate_fail(t->gate, &st);
@@ -166,7 +181,7 @@ bool ps_trainer_is_finite(ps_trainer *t, const ps_score *score)
 void ps_trainer_order(ps_trainer *t, uint32_t epoch)
 {
     if (!t->has_order || t->order_epoch != epoch) {
-        ps_epoch_order(t->plan->spec->seed, epoch, t->order, t->plan->train_count);
+        ps_feed_order(t->feed, epoch, t->order);
         t->has_order = true;
         t->order_epoch = epoch;
     }
@@ -210,10 +225,10 @@ bool ps_trainer_evaluate(ps_trainer *t, uint32_t epoch)
     for (uint32_t at = 0; at < count && ps_gate_is_open(t->gate); at += PS_EVALUATION_BATCH) {
         uint32_t n = count - at < PS_EVALUATION_BATCH ? count - at : PS_EVALUATION_BATCH;
 
-        ps_dataset_gather(t->conf.data, PS_TEST, NULL, at, n, t->x, t->targets);
+        ps_feed_gather(t->feed, epoch, PS_TEST, NULL, at, n, t->x, t->targets);
         ps_evaluation_add(&t->evaluation, t->model, t->weights, t->x, ps_trainer_targets(t), n);
     }
-    if (t->evaluation.samples < count) {
+    if (t->evaluation.samples < count || !data_is_whole(t)) {
         return false;
     }
     report_evaluation(t, epoch);

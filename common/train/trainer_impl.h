@@ -7,8 +7,8 @@
 
 #include "common/artifact/events.h"
 #include "common/artifact/report.h"
-#include "common/train/straggler.h"
 #include "common/train/evaluation.h"
+#include "common/train/straggler.h"
 
 #include <pthread.h>
 
@@ -43,8 +43,9 @@ struct ps_trainer {
     float *optim_state; /* (slots, param_count), when the optimizer is here */
     float *x;           /* (batch, features) */
     float *targets;     /* (batch, target_width) */
-    uint32_t *order;    /* (train_count) */
-    size_t batch;       /* rows of x */
+    ps_feed *feed;
+    uint32_t *order; /* (train_count) */
+    size_t batch;    /* rows of x */
     ps_evaluation evaluation;
 
     ps_report *train_report, *eval_report;

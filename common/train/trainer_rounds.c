@@ -173,7 +173,7 @@ static bool local_step(ps_trainer *t, bool is_first, bool is_last)
         uint32_t block = a->held[t->conf.rank][i];
         const uint32_t *index = t->order + ((size_t)batch * a->block_count + block) * size;
 
-        ps_dataset_gather(t->conf.data, PS_TRAIN, index, 0, size, t->x, t->targets);
+        ps_feed_gather(t->feed, epoch, PS_TRAIN, index, 0, size, t->x, t->targets);
         r->is_adopting = is_first && i == 0;
         r->completes_step = i + 1 == held;
         r->completes_round = is_last && r->completes_step;

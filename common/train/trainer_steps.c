@@ -61,7 +61,7 @@ static void ready(void *arg, uint32_t first_variable, uint32_t count)
 }
 
 /* Forward and backward of one block. False: stopped or failed. */
-static bool train_block(ps_trainer *t, uint32_t batch, uint32_t i, ps_score *score)
+static bool train_block(ps_trainer *t, uint32_t epoch, uint32_t batch, uint32_t i, ps_score *score)
 {
     const ps_plan *plan = t->plan;
     const ps_assignment *a = plan->assignment;
@@ -74,7 +74,7 @@ static bool train_block(ps_trainer *t, uint32_t batch, uint32_t i, ps_score *sco
     ps_model_hooks hooks = {.need = need, .ready = by_all ? NULL : ready, .arg = t};
     bool per_block = plan->update->per_block, last = i + 1 == held;
 
-    ps_dataset_gather(t->conf.data, PS_TRAIN, index, 0, size, t->x, t->targets);
+    ps_feed_gather(t->feed, epoch, PS_TRAIN, index, 0, size, t->x, t->targets);
     t->sends = per_block || last;
     if ((per_block || i == 0) &&
         !ps_exchange_begin(t->exchange, t->clock, per_block ? block : 0, per_block ? last : true)) {
@@ -119,7 +119,7 @@ static bool step(ps_trainer *t, uint32_t epoch, uint32_t batch)
         }
     }
     for (uint32_t i = 0; i < held; i++) {
-        if (!train_block(t, batch, i, &score)) {
+        if (!train_block(t, epoch, batch, i, &score)) {
             return false;
         }
     }

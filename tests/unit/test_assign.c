@@ -75,7 +75,6 @@ static void one_copy_gives_each_worker_its_own_block(const ps_assign *assign, vo
     ps_status st = assign->make(5, &params, &a);
 
     (void)arg;
-    assert_string_equal(assign->params[0].name, "redundancy");
     assert_string_equal(st.text, "");
     assert_int_equal(a->block_count, 5);
     for (uint32_t w = 0; w < 5; w++) {
@@ -89,6 +88,55 @@ static void the_default_is_one_block_a_worker(void **state)
 {
     (void)state;
     ps_assign_each(one_copy_gives_each_worker_its_own_block, NULL);
+}
+
+static void check_consistent(const ps_assignment *a);
+
+static void uneven_workers_hold_their_ratio(void **state)
+{
+    static const uint32_t held[5] = {3, 1, 2, 3, 1};
+    const ps_assign *assign = ps_assign_find("uneven");
+    ps_params params = ps_params_default(assign->params);
+    ps_assignment *a = NULL;
+    ps_status st;
+
+    (void)state;
+    params.v[0] = 3;
+    params.v[1] = 1;
+    params.v[2] = 2;
+    st = assign->make(5, &params, &a);
+    assert_string_equal(st.text, "");
+    assert_int_equal(a->block_count, 10);
+    assert_int_equal(a->redundancy, 1);
+    assert_false(a->is_by_file);
+    for (uint32_t w = 0; w < 5; w++) {
+        assert_int_equal(a->held_count[w], held[w]);
+    }
+    check_consistent(a);
+    ps_assignment_destroy(a);
+    a = NULL;
+    params.v[1] = 0;
+    st = assign->make(5, &params, &a);
+    assert_string_equal(st.text, "uneven: ratio_3 is given and ratio_2 is not");
+    params.v[0] = params.v[2] = 0;
+    st = assign->make(5, &params, &a);
+    assert_string_equal(st.text, "uneven: 5 workers and 0 ratios, expected some");
+    params.v[0] = 64;
+    st = assign->make(1025, &params, &a);
+    assert_string_equal(st.text, "uneven: 1025 workers have 65600 blocks, more than 65536");
+    assert_null(a);
+}
+
+static void modulo_deals_by_file(void **state)
+{
+    ps_assignment *a = make("modulo", 3, 0);
+
+    (void)state;
+    assert_true(a->is_by_file);
+    assert_int_equal(a->block_count, 3);
+    check_consistent(a);
+    ps_assignment_destroy(a);
+    refuse("modulo", 0, 0, "modulo: 0 workers, allowed are 1 to 65536");
 }
 
 static void check_consistent(const ps_assignment *a)
@@ -182,6 +230,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(iid_of_four_with_two_copies_is_the_known_table),
         cmocka_unit_test(duplicate_of_four_with_two_copies_is_the_known_table),
         cmocka_unit_test(the_default_is_one_block_a_worker),
+        cmocka_unit_test(uneven_workers_hold_their_ratio),
+        cmocka_unit_test(modulo_deals_by_file),
         cmocka_unit_test(holders_and_held_blocks_say_the_same),
         cmocka_unit_test(the_largest_iid_fits),
         cmocka_unit_test(impossible_combinations_say_why),

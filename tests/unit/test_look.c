@@ -44,23 +44,27 @@ static void note(void *arg, const char *field, const char *text)
     snprintf(f->text + at, sizeof f->text - at, "%s: %s\n", field, text);
 }
 
-/* The data set is refused with one violation, of `field`, with `words` in it. */
-static void assert_refused(const char *data, const char *field, const char *words)
+/* The job is refused with one violation, of `field`, with `words` in it. */
+static void assert_job_refused(const char *json, const char *field, const char *words)
 {
-    char json[2048];
-    Psgd__V1__JobSpec *spec;
+    Psgd__V1__JobSpec *spec = spec_of(json);
     ps_plan *plan = NULL;
     found f = {0};
-    ps_status st;
+    ps_status st = ps_plan_create(spec, note, &f, &plan);
 
-    snprintf(json, sizeof json, "{\"data\": %s}", data);
-    spec = spec_of(json);
-    st = ps_plan_create(spec, note, &f, &plan);
     if (st.code != PS_INVALID_ARGUMENT || f.count != 1 ||
         strncmp(f.text, field, strlen(field)) != 0 || strstr(f.text, words) == NULL) {
         fail_msg("%s: wanted %s with \"%s\", got %zu:\n%s", json, field, words, f.count, f.text);
     }
     free_spec(spec);
+}
+
+static void assert_refused(const char *data, const char *field, const char *words)
+{
+    char json[2048];
+
+    snprintf(json, sizeof json, "{\"data\": %s}", data);
+    assert_job_refused(json, field, words);
 }
 
 static void wrong_data_specs_are_refused_by_field(void **state)
@@ -94,6 +98,25 @@ static void wrong_data_specs_are_refused_by_field(void **state)
                    "spec.data.columns[0].params.scale", "0 to 2");
     assert_refused("{\"name\": \"ngram\", \"files\": [\"a\"]}", "spec.data",
                    "only known from its files");
+}
+
+static void transforms_and_files_have_to_go_together(void **state)
+{
+    (void)state;
+    assert_job_refused("{\"data\": {\"transforms\": [{\"name\": \"blur\"}]}}",
+                       "spec.data.transforms[0].name", "allowed: normalise");
+    assert_job_refused("{\"data\": {\"name\": \"simlin\", \"transforms\": [{\"name\": "
+                       "\"normalise\"}, {\"name\": \"crop\"}]}, \"model\": {\"loss\": \"mse\"}}",
+                       "spec.data.transforms[1]", "does not go with simlin: crop: samples are");
+    assert_job_refused("{\"assignment\": {\"name\": \"modulo\"}}", "spec.assignment.name",
+                       "glyphs does not read files by name");
+    assert_job_refused("{\"data\": {\"name\": \"slots\", \"train_limit\": 100, \"test_limit\": 1, "
+                       "\"files\": [\"a1\", \"b\"]}, \"assignment\": {\"name\": \"modulo\"}}",
+                       "spec.data.files[1]", "is \"b\"; with assignment modulo");
+    assert_job_refused("{\"data\": {\"name\": \"slots\", \"train_limit\": 999, \"test_limit\": 1, "
+                       "\"files\": [\"a1\", \"a3\"]}, \"workers\": 2, \"assignment\": {\"name\": "
+                       "\"modulo\"}}",
+                       "spec.data.files", "has none for worker 0: a number that is 0 modulo 2");
 }
 
 static void a_look_makes_a_job_whole(void **state)
@@ -168,6 +191,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(wrong_data_specs_are_refused_by_field),
+        cmocka_unit_test(transforms_and_files_have_to_go_together),
         cmocka_unit_test(a_look_makes_a_job_whole),
         cmocka_unit_test(what_needs_no_look_is_only_copied),
     };

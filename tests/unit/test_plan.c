@@ -170,7 +170,7 @@ static void each_wrong_field_is_named_with_what_is_allowed(void **state)
     assert_refused("{\"data\":{\"name\":\"cifar\"}}", "spec.data.name", "mnist");
     assert_refused("{\"data\":{\"train_limit\":60001}}", "spec.data.train_limit", "1 to 60000");
     assert_refused("{\"data\":{\"test_limit\":10001}}", "spec.data.test_limit", "1 to 10000");
-    assert_refused("{\"assignment\":{\"name\":\"modulo\"}}", "spec.assignment.name", "duplicate");
+    assert_refused("{\"assignment\":{\"name\":\"nobody\"}}", "spec.assignment.name", "duplicate");
     assert_refused("{\"optimizer\":{\"rule\":{\"name\":\"lion\"}}}", "spec.optimizer.rule.name",
                    "adam");
     assert_refused("{\"optimizer\":{\"rule\":{\"name\":\"sgd\",\"params\":{\"beta1\":0.5}}}}",
@@ -531,7 +531,7 @@ static void count_plugin(const ps_plugin *plugin, void *arg)
 static void every_kind_lists_its_plugins(void **state)
 {
     (void)state;
-    assert_int_equal(ps_kind_count, 13);
+    assert_int_equal(ps_kind_count, 14);
     for (size_t i = 0; i < ps_kind_count; i++) {
         size_t count = 0;
 

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* feed.c - see feed.h. */
+#include "common/data/feed.h"
+
+#include "common/base/draw.h"
+#include "common/base/xalloc.h"
+#include "common/data/samples.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct ps_feed {
+    const ps_dataset *data;
+    ps_feed_conf conf;
+    ps_data_facts facts; /* after all transforms */
+    ps_transforming steps[PS_TRANSFORMS_MAX];
+    bool is_shuffled; /* before the first transform of the order */
+    bool changes_samples;
+    uint16_t *file_pool; /* (train_count) block of each sample, when files are assigned */
+};
+
+static ps_status plan_one(const ps_transform_choice *choice, ps_data_facts *facts)
+{
+    ps_status st =
+        choice->transform->plan != NULL ? choice->transform->plan(&choice->params, facts) : ps_ok();
+
+    return ps_wrap(st, "%s", choice->transform->name);
+}
+
+ps_status ps_feed_facts(const ps_feed_conf *conf, ps_data_facts *facts, uint32_t *place)
+{
+    ps_status st = ps_ok();
+    bool has_pools = conf->assignment != NULL && conf->assignment->is_by_file;
+
+    for (uint32_t i = 0; i < conf->transform_count && ps_is_ok(&st); i++) {
+        const ps_transform *transform = conf->transforms[i].transform;
+
+        *place = i;
+        st = plan_one(&conf->transforms[i], facts);
+        if (ps_is_ok(&st) && transform->makes_pools && has_pools) {
+            st = ps_fail(PS_INVALID_ARGUMENT,
+                         "%s: blocks have samples of their own already, by another transform or "
+                         "the assignment",
+                         transform->name);
+        }
+        has_pools = has_pools || transform->makes_pools;
+    }
+    return st;
+}
+
+static ps_status begin_step(ps_feed *feed, uint32_t i, ps_data_facts *facts)
+{
+    const ps_transform_choice *choice = &feed->conf.transforms[i];
+    ps_transforming *at = &feed->steps[i];
+    ps_status st;
+
+    *at = (ps_transforming){.transform = choice->transform,
+                            .params = &choice->params,
+                            .place = i,
+                            .facts = *facts,
+                            .conf = &feed->conf,
+                            .data = feed->data};
+    st = plan_one(choice, facts);
+    if (ps_is_ok(&st) && choice->transform->learn != NULL) {
+        st = choice->transform->learn(at);
+    }
+    feed->is_shuffled = feed->is_shuffled && !choice->transform->begins_order;
+    feed->changes_samples = feed->changes_samples || choice->transform->sample != NULL;
+    return st;
+}
+
+/* Whose samples are whose: file number modulo workers. */
+static ps_status assign_files(ps_feed *feed)
+{
+    uint32_t count = ps_dataset_count(feed->data, PS_TRAIN);
+
+    if (feed->data->file_count == 0) {
+        return ps_fail(PS_INVALID_ARGUMENT,
+                       "the data set is not of files whose names end in numbers");
+    }
+    feed->file_pool = ps_xcalloc(count, sizeof *feed->file_pool);
+    for (uint32_t i = 0; i < count; i++) {
+        feed->file_pool[i] =
+            (uint16_t)(ps_dataset_file_number(feed->data, i) % feed->conf.assignment->block_count);
+    }
+    return ps_pools_check(&feed->conf, "modulo", feed->file_pool, count);
+}
+
+ps_status ps_feed_create(const ps_dataset *data, const ps_feed_conf *conf, ps_feed **out)
+{
+    ps_feed *feed = ps_xcalloc(1, sizeof *feed);
+    ps_data_facts facts = *ps_dataset_facts(data), checked = facts;
+    uint32_t place = 0;
+    ps_status st = ps_feed_facts(conf, &checked, &place);
+
+    feed->data = data;
+    feed->conf = *conf;
+    feed->is_shuffled = true;
+    for (uint32_t i = 0; i < conf->transform_count && ps_is_ok(&st); i++) {
+        st = begin_step(feed, i, &facts);
+    }
+    feed->facts = facts;
+    if (ps_is_ok(&st) && conf->assignment->is_by_file) {
+        st = assign_files(feed);
+    }
+    if (ps_is_ok(&st)) {
+        st = ps_dataset_status(data);
+    }
+    if (!ps_is_ok(&st)) {
+        ps_feed_destroy(feed);
+        return st;
+    }
+    *out = feed;
+    return st;
+}
+
+void ps_feed_destroy(ps_feed *feed)
+{
+    if (feed == NULL) {
+        return;
+    }
+    for (uint32_t i = 0; i < PS_TRANSFORMS_MAX; i++) {
+        free(feed->steps[i].state);
+    }
+    free(feed->file_pool);
+    free(feed);
+}
+
+void ps_feed_order(const ps_feed *feed, uint64_t epoch, uint32_t *order)
+{
+    uint32_t count = ps_dataset_count(feed->data, PS_TRAIN);
+
+    if (feed->is_shuffled) {
+        ps_epoch_order(feed->conf.seed, epoch, order, count);
+    } else {
+        for (uint32_t i = 0; i < count; i++) {
+            order[i] = i;
+        }
+    }
+    for (uint32_t i = 0; i < feed->conf.transform_count; i++) {
+        if (feed->steps[i].transform->arrange != NULL) {
+            feed->steps[i].transform->arrange(&feed->steps[i], epoch, order, count);
+        }
+    }
+    if (feed->file_pool != NULL) {
+        ps_pools_arrange(&feed->conf, feed->file_pool, order, count);
+    }
+}
+
+void ps_feed_gather(const ps_feed *feed, uint64_t epoch, ps_split split, const uint32_t *index,
+                    uint32_t first, uint32_t n, float *x, float *targets)
+{
+    size_t features = feed->facts.features, width = feed->facts.target_width;
+    uint64_t pass = split == PS_TEST ? 0 : epoch;
+
+    ps_dataset_gather_pass(feed->data, feed->conf.seed, pass, split, index, first, n, x, targets,
+                           width);
+    for (uint32_t i = 0; feed->changes_samples && i < n; i++) {
+        uint32_t at = index != NULL ? index[i] : first + i;
+        uint64_t key = ps_sample_key(feed->conf.seed, pass, split, at);
+
+        for (uint32_t k = 0; k < feed->conf.transform_count; k++) {
+            const ps_transforming *step = &feed->steps[k];
+
+            if (step->transform->sample != NULL) {
+                step->transform->sample(step, split, ps_draw_key(key, PS_DRAW_SAMPLE, 1, k, 0),
+                                        x + i * features, targets + i * width);
+            }
+        }
+    }
+}
+
+ps_status ps_feed_status(const ps_feed *feed)
+{
+    return ps_dataset_status(feed->data);
+}

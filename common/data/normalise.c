@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* normalise.c - x becomes (x - mean) / deviation, both given or measured on the training
+ * samples as the source gives them, by channel or by feature. Ids stay as they are. */
+#include "common/data/transform.h"
+
+#include "common/base/xalloc.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { PER, MEAN, DEVIATION };
+enum { GIVEN, BY_CHANNEL, BY_FEATURE };
+
+static const ps_param params[] = {
+    [PER] = {.name = "per",
+             .value = BY_CHANNEL,
+             .min = GIVEN,
+             .max = BY_FEATURE,
+             .is_integer = true,
+             .help = "0: `mean` and `deviation` as given; 1: measured by channel; 2: by feature"},
+    [MEAN] =
+        {.name = "mean", .value = 0, .min = -1e30, .max = 1e30, .help = "subtracted, with per 0"},
+    [DEVIATION] = {.name = "deviation",
+                   .value = 1,
+                   .min = 1e-30,
+                   .max = 1e30,
+                   .help = "divided by, with per 0"},
+    {.name = NULL},
+};
+
+/* For each feature that is a number. */
+typedef struct scale {
+    float mean, inverse;
+} scale;
+
+static ps_status plan(const ps_params *unused, ps_data_facts *facts)
+{
+    (void)unused;
+    if (facts->ids == facts->features) {
+        return ps_fail(PS_INVALID_ARGUMENT, "all features are ids, none is a number");
+    }
+    return ps_ok();
+}
+
+typedef struct moments {
+    double mean, squares;
+    uint64_t count;
+} moments;
+
+static scale scale_of(const moments *m)
+{
+    double deviation = sqrt(m->squares / (double)m->count);
+
+    return (scale){(float)m->mean, deviation > 0 ? (float)(1 / deviation) : 1.0f};
+}
+
+/* Welford 1962, a group of `width` features at a time. */
+static void measure(const ps_transforming *at, uint32_t numbers, uint32_t width, scale *scales)
+{
+    uint32_t count = ps_dataset_count(at->data, PS_TRAIN);
+    const ps_data_facts *facts = ps_dataset_facts(at->data);
+    moments *m = ps_xcalloc(numbers / width, sizeof *m);
+    float *x = ps_xcalloc(facts->features, sizeof *x);
+    float *targets = ps_xcalloc(facts->target_width, sizeof *targets);
+
+    for (uint32_t i = 0; i < count; i++) {
+        ps_dataset_gather(at->data, PS_TRAIN, NULL, i, 1, x, targets);
+        for (uint32_t k = 0; k < numbers; k++) {
+            moments *of = &m[k / width];
+            double step = (double)x[k] - of->mean;
+
+            of->count++;
+            of->mean += step / (double)of->count;
+            of->squares += step * ((double)x[k] - of->mean);
+        }
+    }
+    for (uint32_t k = 0; k < numbers; k++) {
+        scales[k] = scale_of(&m[k / width]);
+    }
+    free(m);
+    free(x);
+    free(targets);
+}
+
+static ps_status learn(ps_transforming *at)
+{
+    uint32_t numbers = at->facts.features - at->facts.ids;
+    scale *scales = ps_xcalloc(numbers, sizeof *scales);
+
+    at->state = scales;
+    if (at->params->v[PER] == GIVEN) {
+        for (uint32_t k = 0; k < numbers; k++) {
+            scales[k] = (scale){(float)at->params->v[MEAN], (float)(1 / at->params->v[DEVIATION])};
+        }
+    } else {
+        measure(at, numbers,
+                at->params->v[PER] == BY_CHANNEL && at->facts.ids == 0
+                    ? numbers / at->facts.shape[0]
+                    : 1,
+                scales);
+    }
+    return ps_ok();
+}
+
+static void sample(const ps_transforming *at, ps_split split, uint64_t key, float *x,
+                   float *targets)
+{
+    const scale *scales = at->state;
+    uint32_t numbers = at->facts.features - at->facts.ids;
+
+    (void)split;
+    (void)key;
+    (void)targets;
+    for (uint32_t k = 0; k < numbers; k++) {
+        x[k] = (x[k] - scales[k].mean) * scales[k].inverse;
+    }
+}
+
+const ps_transform ps_transform_normalise = {
+    .name = "normalise",
+    .summary = "numbers less their mean, by their deviation",
+    .params = params,
+    .plan = plan,
+    .learn = learn,
+    .sample = sample,
+};
