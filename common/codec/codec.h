@@ -65,6 +65,8 @@ typedef struct ps_encoding {
         Psgd__V1__Norm norm;
         Psgd__V1__Vote vote;
         Psgd__V1__Intsum intsum;
+        Psgd__V1__Dgc dgc;
+        Psgd__V1__Powersgd powersgd;
     } u;
 } ps_encoding;
 

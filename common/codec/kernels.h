@@ -100,6 +100,16 @@ typedef struct ps_kernels {
     void (*grid_fit)(const float *x, float inverse, const float *edges, const float *level,
                      uint32_t top, size_t stride, double *out, size_t n);
 
+    /* Thin products, stride a multiple of 16: p (rank, rows) = q (rank, stride) times m
+     * (rows, stride) transposed; q = p m; row (stride) = that of p^T q whose numbers
+     * in p begin at p and are `rows` apart. */
+    void (*rank_rows)(const float *m, size_t rows, size_t stride, const float *q, size_t rank,
+                      float *p);
+    void (*rank_columns)(const float *m, size_t rows, size_t stride, const float *p, size_t rank,
+                         float *q);
+    void (*rank_product)(const float *p, size_t rows, const float *q, size_t stride, size_t rank,
+                         float *row);
+
     /* The positions, ascending, of the values whose bits without sign are at
      * least `least` (1 to 2^31 - 1); returns how many. n <= 65536. positions: (n). */
     size_t (*above)(const float *x, uint32_t least, uint16_t *positions, size_t n);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kernels_wrap.h - kernels_more.h and kernels_fit.h compiled for one kind of processor: ON says
- * which. No include guard: each table's file includes it once.
+/* kernels_wrap.h - kernels_more.h, kernels_fit.h and kernels_rank.h compiled for one kind of
+ * processor: ON says which. No include guard: each table's file includes it once.
  */
 #include "common/codec/kernels_fit.h"
+#include "common/codec/kernels_rank.h"
 
 ON static void bf16_encode(const float *x, uint8_t *restrict out, size_t n)
 {
@@ -153,6 +154,24 @@ ON static void grid_fit(const float *x, float inverse, const float *edges, const
     body_grid_fit(x, inverse, edges, level, top, stride, out, n);
 }
 
+ON static void rank_rows(const float *m, size_t rows, size_t stride, const float *q, size_t rank,
+                         float *restrict p)
+{
+    body_rank_rows(m, rows, stride, q, rank, p);
+}
+
+ON static void rank_columns(const float *m, size_t rows, size_t stride, const float *p, size_t rank,
+                            float *restrict q)
+{
+    body_rank_columns(m, rows, stride, p, rank, q);
+}
+
+ON static void rank_product(const float *p, size_t rows, const float *q, size_t stride, size_t rank,
+                            float *restrict row)
+{
+    body_rank_product(p, rows, q, stride, rank, row);
+}
+
 /* clang-format off */
 #define PS_KERNELS_MORE \
     .bf16_encode = bf16_encode, .bf16_set = bf16_set, .bf16_add = bf16_add, \
@@ -165,5 +184,6 @@ ON static void grid_fit(const float *x, float inverse, const float *edges, const
     .powers = powers, .power_set = power_set, .power_add = power_add, \
     .trits_pack = trits_pack, .trits_unpack = trits_unpack, .above = above, \
     .fit = fit, .soft_fit = soft_fit, \
-    .grid_nearest = grid_nearest, .grid_drawn = grid_drawn, .grid_fit = grid_fit
+    .grid_nearest = grid_nearest, .grid_drawn = grid_drawn, .grid_fit = grid_fit, \
+    .rank_rows = rank_rows, .rank_columns = rank_columns, .rank_product = rank_product
 /* clang-format on */

@@ -30,6 +30,14 @@ size_t ps_sparse_bytes(size_t n, size_t k)
     return ps_positions_bytes(n, k) + k * sizeof(float);
 }
 
+size_t ps_sparse_most(size_t n, size_t k)
+{
+    size_t all_but_one = n > 0 && k == n ? ps_sparse_bytes(n, n - 1) : 0;
+    size_t bytes = ps_sparse_bytes(n, k); /* grows with k, but n need no positions */
+
+    return all_but_one > bytes ? all_but_one : bytes;
+}
+
 size_t ps_positions_write(const uint16_t *positions, size_t n, size_t k, uint8_t *out)
 {
     size_t bytes = ps_positions_bytes(n, k);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sparse.h - k of the n values of a slice, with their positions: what topk and
- * threshold share; rows (stages.h) have positions too. Private to common/codec and
+/* sparse.h - k of the n values of a slice, with their positions: what topk, dgc
+ * and threshold share; rows (stages.h) have positions too. Private to common/codec and
  * its tests.
  *
  * The bytes: the positions, ascending, then the values as binary32. Positions are
@@ -24,6 +24,9 @@ bool ps_positions_read(const uint8_t *in, size_t n, size_t k, uint16_t *position
 
 /* Bytes of k values of n, k <= n. */
 size_t ps_sparse_bytes(size_t n, size_t k);
+
+/* The most bytes of any count up to k. */
+size_t ps_sparse_most(size_t n, size_t k);
 
 /* positions: (k), ascending, below n. Returns ps_sparse_bytes(n, k). */
 size_t ps_sparse_write(const float *x, size_t n, const uint16_t *positions, size_t k, uint8_t *out);

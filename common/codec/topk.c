@@ -6,11 +6,11 @@
  */
 #include "common/codec/codec.h"
 #include "common/codec/kernels.h"
+#include "common/codec/largest.h"
 #include "common/codec/sparse.h"
 #include "common/codec/wrap.h"
 
 #include <math.h>
-#include <string.h>
 
 static const ps_param topk_params[] = {
     {"fraction", 0.01, 0.0001, 0.5, false, "share of the values that is sent"},
@@ -34,65 +34,6 @@ static size_t topk_size(const ps_params *params, size_t n)
     return ps_sparse_bytes(n, count_of(params, n));
 }
 
-static uint32_t magnitude(float x)
-{
-    uint32_t bits;
-
-    memcpy(&bits, &x, sizeof bits);
-    return bits & 0x7fffffffu;
-}
-
-/* Which digit of the magnitude is looked at: 11, 10 and 10 bits. */
-static const struct {
-    unsigned shift, count;
-} digits[] = {{20, 1u << 11}, {10, 1u << 10}, {0, 1u << 10}};
-
-enum { DIGITS = sizeof digits / sizeof digits[0] };
-
-static uint32_t digit_of(uint32_t magnitude, int d)
-{
-    return magnitude >> digits[d].shift & (digits[d].count - 1);
-}
-
-/* The digit of the k-th largest of m magnitudes; k becomes its rank among those
- * that share the digit. */
-static uint32_t find_digit(const uint32_t *of, size_t m, int d, size_t *k)
-{
-    uint16_t counts[1u << 11] = {0};
-    uint32_t digit = digits[d].count - 1;
-
-    for (size_t i = 0; i < m; i++) {
-        counts[digit_of(of[i], d)]++;
-    }
-    for (; counts[digit] < *k; digit--) {
-        *k -= counts[digit];
-    }
-    return digit;
-}
-
-/* The k-th largest of m magnitudes, 1 <= k <= m; *ties is how many equal to it are
- * among the k largest. `of` is used up. */
-static uint32_t kth_largest(uint32_t *of, size_t m, size_t k, size_t *ties)
-{
-    uint32_t value = 0;
-
-    for (int d = 0; d < DIGITS; d++) {
-        uint32_t digit = find_digit(of, m, d, &k);
-        size_t kept = 0;
-
-        for (size_t i = 0; i < m; i++) {
-            uint32_t mag = of[i];
-
-            of[kept] = mag;
-            kept += digit_of(mag, d) == digit;
-        }
-        m = kept;
-        value |= digit << digits[d].shift;
-    }
-    *ties = k;
-    return value;
-}
-
 /* A magnitude that probably k values reach, and not many more: one value in EVERY
  * is looked at, for half as many again as there should be. 0: no guess. */
 static uint32_t guess(const float *x, size_t n, size_t k)
@@ -102,16 +43,16 @@ static uint32_t guess(const float *x, size_t n, size_t k)
     size_t m = 0, rank = k * 3 / 2 / EVERY + 8, ties;
 
     for (size_t i = 0; i < n; i += EVERY) {
-        some[m++] = magnitude(x[i]);
+        some[m++] = ps_magnitude_bits(x[i]);
     }
-    return rank < m ? kth_largest(some, m, rank, &ties) : 0;
+    return rank < m ? ps_kth_largest(some, m, rank, &ties) : 0;
 }
 
 /* The positions of the k largest, ascending. */
 static void choose(const float *x, size_t n, size_t k, uint16_t *positions)
 {
-    uint32_t of[PS_CODEC_VALUES], least = guess(x, n, k);
-    size_t ties, count = 0, m = 0;
+    uint32_t least = guess(x, n, k);
+    size_t m = 0;
 
     if (least > 0) {
         m = ps_kernels_best()->above(x, least, positions, n);
@@ -121,18 +62,7 @@ static void choose(const float *x, size_t n, size_t k, uint16_t *positions)
             positions[m] = (uint16_t)m;
         }
     }
-    for (size_t i = 0; i < m; i++) {
-        of[i] = magnitude(x[positions[i]]);
-    }
-    least = kth_largest(of, m, k, &ties);
-    for (size_t i = 0; i < m; i++) {
-        uint32_t mag = magnitude(x[positions[i]]);
-        bool is_tie = mag == least && ties > 0;
-
-        positions[count] = positions[i];
-        count += mag > least || is_tie;
-        ties -= is_tie;
-    }
+    (void)ps_keep_largest(x, positions, m, k);
 }
 
 static size_t topk_encode(const ps_params *params, uint64_t key, const float *x, size_t n,

@@ -36,7 +36,7 @@ enum {
      "1: the change since the last push is sent (EF21); not with error_feedback, not for pulls"}, \
     {"momentum", momentum, 0, 0.9999, false, \
      "of the sender: pushes are momentum times the last one's plus the gradient; not for pulls"}, \
-    {"lazy", 0, 0, 0.9999, false, \
+    {"lazy", 0, 0, 10, false, \
      "with difference: not sent while its square is below so much of the gradient's"}
 /* clang-format on */
 

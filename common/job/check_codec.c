@@ -161,20 +161,25 @@ static void check_uses(ps_check *check, const char *field, const ps_plan *plan,
     }
 }
 
-/* What a codec takes from the variable's shape: rows 1 stands for its own rows. */
+/* What a codec takes from the variable's shape: rows 1, and columns 0, stand for its
+ * own rows. */
 static void fit_to(ps_codec_choice *choice, const ps_variable *variable)
 {
     const ps_shape *shape = &variable->shape;
-    double *rows;
+    bool has_rows = shape->rank > 1 && shape->dim[shape->rank - 1] <= PS_CODEC_VALUES;
+    double own = has_rows ? (double)shape->dim[shape->rank - 1] : 0, *rows;
+    int columns;
 
     if (choice->codec == NULL) {
         return;
     }
     rows = &choice->params.v[choice->codec->own + PS_WRAP_ROWS];
     if (*rows == 1) {
-        *rows = shape->rank < 2 || shape->dim[shape->rank - 1] > PS_CODEC_VALUES
-                    ? 0
-                    : (double)shape->dim[shape->rank - 1];
+        *rows = own;
+    }
+    columns = ps_param_find(choice->codec->params, "columns");
+    if (columns >= 0 && choice->params.v[columns] == 0) {
+        choice->params.v[columns] = own;
     }
 }
 

@@ -332,6 +332,7 @@ static const struct {
     {"natural", 8}, {"sign", 1},       {"onebit", 1},     {"ternary", 1.6}, {"qsgd", 4.0625},
     {"topk", 0.46}, {"randomk", 0.32}, {"threshold", 32}, {"threelc", 1.6}, {"cot", 4},
     {"tqn", 1.6},   {"laq", 4},        {"norm", 16},      {"vote", 1},      {"intsum", 8},
+    {"dgc", 0.5757},  {"powersgd", 2},
 };
 
 static void has_its_bits(const ps_codec *c, void *arg)

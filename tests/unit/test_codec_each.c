@@ -387,6 +387,162 @@ static void intsum_adds_what_is_far_apart(void **state)
     }
 }
 
+/* How many of n are sent with these parameters and state. */
+static size_t count_sent(const ps_params *params, float *state, uint64_t key, const float *x,
+                         size_t n)
+{
+    static uint8_t bytes[4 * PS_CODEC_VALUES];
+    ps_encoding head;
+
+    ps_codec_encode_with(ps_codec_find("dgc"), params, state, key, 0, x, n, bytes, &head);
+    return head.msg.dgc->count;
+}
+
+static void dgc_sends_about_its_share_and_never_a_quarter_more(void **state)
+{
+    enum { N = 16384, ROUNDS = 50 };
+    const ps_codec *dgc = ps_codec_find("dgc");
+    ps_params params = ps_params_default(dgc->params);
+    static float x[N];
+    size_t sum = 0;
+
+    (void)state;
+    for (uint64_t round = 0; round < ROUNDS; round++) {
+        size_t count;
+
+        for (size_t i = 0; i < N; i++) { /* some rounds with few different values */
+            double v = ps_draw_normal(round, i);
+
+            x[i] = (float)(round % 5 == 0 ? nearbyint(v) : v);
+        }
+        count = count_sent(&params, NULL, round, x, N);
+        assert_true(count <= 164 + 41);
+        sum += count;
+    }
+    assert_true(sum > ROUNDS * 164 / 2 && sum < ROUNDS * 164 * 5 / 4);
+}
+
+static void dgc_sends_the_largest(void **state)
+{
+    static float x[1000], y[1000];
+
+    (void)state;
+    for (size_t i = 0; i < 1000; i++) {
+        x[i] = i % 100 == 7 ? 5.0f + (float)i : 0.001f * (float)ps_draw_unit(1, i);
+    }
+    /* Ten of 1000; the sample sees a few of them at most, so more may come. */
+    through("dgc", "fraction", 0.02, NULL, 0, x, y, 1000);
+    for (size_t i = 7; i < 1000; i += 100) {
+        assert_true(y[i] == x[i]);
+    }
+}
+
+static void dgc_s_share_falls_while_it_warms_up(void **state)
+{
+    enum { N = 16384 };
+    const ps_codec *dgc = ps_codec_find("dgc");
+    ps_params params = ps_params_default(dgc->params);
+    static float x[N];
+    float kept[3] = {0};
+    size_t last = N;
+
+    (void)state;
+    params.v[ps_param_find(dgc->params, "warmup")] = 4;
+    assert_int_equal(ps_codec_state_floats(dgc, &params, N), 3);
+    for (size_t i = 0; i < N; i++) {
+        x[i] = (float)ps_draw_normal(3, i);
+    }
+    for (uint64_t step = 0; step < 6; step++) {
+        double share = step < 4 ? 0.25 * pow(0.01 / 0.25, (double)step / 4) : 0.01;
+        size_t count = count_sent(&params, kept, step, x, N);
+
+        assert_int_equal(count_sent(&params, kept, step, x, N), count); /* sent again */
+        assert_true((double)count < share * N * 1.26 && (double)count > share * N / 2.5);
+        assert_true(step > 4 || count < last);
+        last = count;
+    }
+}
+
+/* Square error of a slice through powersgd, as a share of its square. */
+static double lost_by(const ps_params *params, float *state, uint64_t key, const float *x, size_t n)
+{
+    static uint8_t bytes[4 * PS_CODEC_VALUES];
+    static float y[PS_CODEC_VALUES];
+    ps_encoding head;
+    double off = 0, square = 0;
+    size_t len =
+        ps_codec_encode_with(ps_codec_find("powersgd"), params, state, key, 0, x, n, bytes, &head);
+    ps_status st = ps_codec_decode(NULL, &head.msg, bytes, len, PS_INTO_SET, y, n);
+
+    assert_int_equal(st.code, PS_OK);
+    for (size_t i = 0; i < n; i++) {
+        off += ((double)y[i] - (double)x[i]) * ((double)y[i] - (double)x[i]);
+        square += (double)x[i] * (double)x[i];
+    }
+    return off / square;
+}
+
+static void powersgd_keeps_what_has_its_rank(void **state)
+{
+    enum { ROWS = 50, COLUMNS = 40 };
+    const ps_codec *powersgd = ps_codec_find("powersgd");
+    ps_params params = ps_params_default(powersgd->params);
+    static float x[ROWS * COLUMNS];
+
+    (void)state;
+    params.v[ps_param_find(powersgd->params, "columns")] = COLUMNS;
+    for (size_t i = 0; i < ROWS * COLUMNS; i++) { /* a sum of two products */
+        x[i] = (float)(ps_draw_normal(1, i / COLUMNS) * ps_draw_normal(2, i % COLUMNS) +
+                       3 * ps_draw_normal(3, i / COLUMNS) * ps_draw_normal(4, i % COLUMNS));
+    }
+    params.v[0] = 1;
+    assert_true(lost_by(&params, NULL, 1, x, ROWS * COLUMNS) > 0.001);
+    params.v[0] = 2;
+    assert_true(lost_by(&params, NULL, 1, x, ROWS * COLUMNS) < 1e-10);
+    params.v[0] = 4; /* two more than there are */
+    assert_true(lost_by(&params, NULL, 1, x, ROWS * COLUMNS) < 1e-10);
+    assert_true(lost_by(&params, NULL, 1, x, ROWS * COLUMNS - 7) < 1e-10); /* a short row */
+}
+
+static void powersgd_gets_better_with_what_it_keeps(void **state)
+{
+    enum { N = 4096 };
+    const ps_codec *powersgd = ps_codec_find("powersgd");
+    ps_params params = ps_params_default(powersgd->params);
+    static float x[N], kept[2 + 2 * 4 * 64];
+    double first, last = 1;
+
+    (void)state;
+    assert_int_equal(ps_codec_state_floats(powersgd, &params, N), 2 + 2 * 4 * 64);
+    for (size_t i = 0; i < N; i++) { /* singular values that fall slowly, and noise */
+        x[i] = (float)(0.3 * ps_draw_normal(9, i));
+        for (uint64_t k = 0; k < 8; k++) {
+            x[i] += (float)(ps_draw_normal(10 + k, i / 64) * ps_draw_normal(20 + k, i % 64) *
+                            exp2(-(double)k / 4));
+        }
+    }
+    first = lost_by(&params, kept, 0, x, N);
+    assert_true(lost_by(&params, kept, 0, x, N) == first); /* sent again */
+    for (uint64_t step = 1; step < 10; step++) {
+        last = lost_by(&params, kept, step, x, N);
+    }
+    if (!(last < 0.8 * first)) {
+        fail_msg("%g at first, then %g", first, last);
+    }
+}
+
+static void powersgd_leaves_small_slices_as_they_are(void **state)
+{
+    static float x[40], y[40];
+
+    (void)state;
+    for (size_t i = 0; i < 40; i++) {
+        x[i] = (float)ps_draw_normal(1, i);
+    }
+    assert_int_equal(through("powersgd", NULL, 0, NULL, 0, x, y, 40), 160);
+    assert_memory_equal(x, y, sizeof x);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -406,6 +562,12 @@ int main(int argc, char **argv)
         cmocka_unit_test(cot_takes_fewer_bits_for_fewer_levels),
         cmocka_unit_test(tqn_s_scale_is_the_mean_of_what_it_draws),
         cmocka_unit_test(laq_fits_its_scale_where_the_weights_are),
+        cmocka_unit_test(dgc_sends_about_its_share_and_never_a_quarter_more),
+        cmocka_unit_test(dgc_sends_the_largest),
+        cmocka_unit_test(dgc_s_share_falls_while_it_warms_up),
+        cmocka_unit_test(powersgd_keeps_what_has_its_rank),
+        cmocka_unit_test(powersgd_gets_better_with_what_it_keeps),
+        cmocka_unit_test(powersgd_leaves_small_slices_as_they_are),
         cmocka_unit_test(vote_goes_with_the_majority),
         cmocka_unit_test(intsum_adds_what_is_far_apart),
         cmocka_unit_test(norm_has_zero_among_its_levels_and_does_not_wrap),

@@ -19,6 +19,8 @@ typedef struct input {
     float x[MOST], small[MOST];
     uint8_t bytes[4 * MOST], trits[MOST];
     float level[MOST], edges[MOST]; /* of a grid */
+    float x_small[8 * 32];
+    size_t rank; /* 1 to 8 */
     uint32_t top, key, limit8, limit16, lowest, least;
     unsigned bits;
     float inverse, scale;
@@ -48,6 +50,10 @@ static void draw(uint64_t seed, uint64_t round, input *in)
         in->small[i] = (float)ps_draw_normal(key, 1000 + i);
         in->trits[i] = (uint8_t)ps_draw_below(key, 2000 + i, 3);
     }
+    in->rank = (size_t)ps_draw_below(key, 11, 8) + 1;
+    for (size_t i = 0; i < 8 * 32; i++) {
+        in->x_small[i] = (float)ps_draw_normal(key, 5000 + i);
+    }
     in->top = (uint32_t)ps_draw_below(key, 10, 127) + 1;
     in->level[0] = 0;
     for (size_t k = 1; k <= in->top; k++) {
@@ -72,6 +78,7 @@ typedef struct output {
     uint8_t trits[MOST], digits[5 * MOST], grid_nearest[MOST], grid_drawn[MOST];
     size_t count;
     double sums[3], fits[8];
+    float p[MOST], q[MOST], rows[MOST];
     float y[10][MOST];
 } output;
 
@@ -111,6 +118,11 @@ static void run(const ps_kernels *k, const input *in, output *out)
     k->grid_fit(in->small, in->inverse, in->edges, in->level, in->top, 64, out->fits + 6, n);
     k->grid_nearest(in->small, in->inverse, in->edges, in->top, out->grid_nearest, n);
     k->grid_drawn(in->small, in->inverse, in->level, in->top, in->key, out->grid_drawn, n);
+    k->rank_rows(in->small, 3, 32, in->x_small, in->rank, out->p);
+    k->rank_columns(in->small, 3, 16, out->p, in->rank, out->q);
+    for (size_t i = 0; i < 3; i++) {
+        k->rank_product(out->p + i, 3, out->q, 16, in->rank, out->rows + 16 * i);
+    }
     k->trits_pack(in->trits, out->trits, in->m);
     k->trits_unpack(out->trits, out->digits, in->m);
     out->count = k->above(in->x, in->least, out->above, n);

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* largest.c - see largest.h: a selection by digits, the highest first. */
+#include "common/codec/largest.h"
+
+#include "common/codec/codec.h"
+
+/* Which digit of the magnitude is looked at: 11, 10 and 10 bits. */
+static const struct {
+    unsigned shift, count;
+} digits[] = {{20, 1u << 11}, {10, 1u << 10}, {0, 1u << 10}};
+
+enum { DIGITS = sizeof digits / sizeof digits[0] };
+
+static uint32_t digit_of(uint32_t magnitude, int d)
+{
+    return magnitude >> digits[d].shift & (digits[d].count - 1);
+}
+
+/* The digit of the k-th largest of m magnitudes; k becomes its rank among those
+ * that share the digit. */
+static uint32_t find_digit(const uint32_t *of, size_t m, int d, size_t *k)
+{
+    uint16_t counts[1u << 11] = {0};
+    uint32_t digit = digits[d].count - 1;
+
+    for (size_t i = 0; i < m; i++) {
+        counts[digit_of(of[i], d)]++;
+    }
+    for (; counts[digit] < *k; digit--) {
+        *k -= counts[digit];
+    }
+    return digit;
+}
+
+uint32_t ps_kth_largest(uint32_t *of, size_t m, size_t k, size_t *ties)
+{
+    uint32_t value = 0;
+
+    for (int d = 0; d < DIGITS; d++) {
+        uint32_t digit = find_digit(of, m, d, &k);
+        size_t kept = 0;
+
+        for (size_t i = 0; i < m; i++) {
+            uint32_t mag = of[i];
+
+            of[kept] = mag;
+            kept += digit_of(mag, d) == digit;
+        }
+        m = kept;
+        value |= digit << digits[d].shift;
+    }
+    *ties = k;
+    return value;
+}
+
+size_t ps_keep_largest(const float *x, uint16_t *positions, size_t m, size_t k)
+{
+    uint32_t of[PS_CODEC_VALUES], least;
+    size_t ties, count = 0;
+
+    for (size_t i = 0; i < m; i++) {
+        of[i] = ps_magnitude_bits(x[positions[i]]);
+    }
+    least = ps_kth_largest(of, m, k, &ties);
+    for (size_t i = 0; i < m; i++) {
+        uint32_t mag = ps_magnitude_bits(x[positions[i]]);
+        bool is_tie = mag == least && ties > 0;
+
+        positions[count] = positions[i];
+        count += mag > least || is_tie;
+        ties -= is_tie;
+    }
+    return count;
+}
