@@ -126,8 +126,10 @@ static void check_uses(ps_check *check, const char *field, const ps_plan *plan,
 {
     char path[PS_FIELD_MAX];
     uint32_t r = plan->assignment != NULL ? plan->assignment->redundancy : 1;
+    bool changes = plan->update != NULL && plan->update->broadcasts; /* no weights go down */
 
-    if (down->codec != NULL && ps_codec_facts_of(down->codec, &down->params).is_sparse) {
+    if (!changes && down->codec != NULL &&
+        ps_codec_facts_of(down->codec, &down->params).is_sparse) {
         snprintf(path, sizeof path, "%s.down.name", field);
         ps_check_bad(check, path,
                      "is \"%s\", which leaves most values 0: for gradients, not for "

@@ -83,6 +83,8 @@ typedef struct ps_shard_conf {
     ps_descent descent; /* its optim may be NULL: workers send increments, w -= merged */
     float merge_scale;  /* of the update */
     uint64_t seed;      /* of the job; rounding of snapshots */
+    bool broadcasts;    /* workers keep replicas: they are sent what a step changed (replica.h),
+                         * by the codec for the way down */
     uint32_t slice_count;
     const ps_shard_slice *slices; /* (slice_count); none is allowed */
     const float *weights;         /* initial, of these slices one after the other; NULL: zeros */
@@ -144,6 +146,10 @@ bool ps_shard_is_in(const ps_shard *shard, uint64_t clock, uint32_t contributor)
  */
 PS_MUST_USE ps_status ps_shard_pull_begin(ps_shard *shard, uint32_t worker, uint64_t clock);
 
+/* After pull_begin, of a shard that broadcasts: the answer shall bring the weights,
+ * as float32, and no changes. */
+void ps_shard_pull_whole(ps_shard *shard, uint32_t worker);
+
 /* The stream is gone: forgets the wish. */
 void ps_shard_pull_cancel(ps_shard *shard, uint32_t worker);
 
@@ -152,11 +158,13 @@ typedef struct ps_shard_piece {
     const Psgd__V1__Encoding *head; /* the shard's: until the next call that changes the shard */
     ps_buf *buf;                    /* likewise; take a reference to keep the bytes */
     size_t at, len;                 /* bytes of buf */
+    uint64_t checksum;              /* of the weights (replica.h), if the shard broadcasts */
 } ps_shard_piece;
 
 typedef struct ps_shard_answer {
     uint64_t clock;   /* the one wished for */
     uint64_t version; /* updates that the slices have seen, the least of them */
+    bool is_change;   /* the pieces are changes from version - 1; else weights */
     size_t count;     /* pieces written */
     size_t bytes;     /* their sum of len */
     bool is_last;     /* the wish is answered with these */

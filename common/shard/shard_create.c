@@ -153,6 +153,9 @@ ps_shard *ps_shard_create(const ps_shard_conf *conf)
     shard->descent = conf->descent;
     shard->merge_scale = conf->merge_scale;
     shard->seed = conf->seed;
+    shard->broadcasts = conf->broadcasts;
+    shard->plain = ps_codec_find("f32");
+    shard->plain_params = ps_params_default(shard->plain->params);
     create_slices(shard, conf);
     create_workers(shard, conf);
     create_holders(shard);
@@ -161,6 +164,7 @@ ps_shard *ps_shard_create(const ps_shard_conf *conf)
     shard->state =
         zeros(shard->value_count * (conf->descent.optim != NULL ? conf->descent.optim->slots : 0));
     shard->scratch = zeros(PS_CODEC_VALUES);
+    shard->change = conf->broadcasts ? zeros(PS_CODEC_VALUES) : NULL;
     for (uint32_t s = 0; s < shard->slice_count; s++) {
         shard_merge_init(shard, &shard->slices[s]);
     }
@@ -202,5 +206,6 @@ void ps_shard_destroy(ps_shard *shard)
     free(shard->state);
     free(shard->sums);
     free(shard->scratch);
+    free(shard->change);
     free(shard);
 }

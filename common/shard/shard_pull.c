@@ -66,6 +66,7 @@ ps_status ps_shard_pull_begin(ps_shard *shard, uint32_t worker, uint64_t clock)
     shard->waiting += wish->is_open ? 0 : 1;
     wish->clock = clock;
     wish->has_asked = true;
+    wish->is_whole = false;
     wish->is_open = true;
     wish->left = shard->slice_count;
     memset(wish->want, 0xff, word_count(shard) * sizeof *wish->want);
@@ -77,6 +78,12 @@ ps_status ps_shard_pull_begin(ps_shard *shard, uint32_t worker, uint64_t clock)
         shard_leave_out(shard, worker, clock);
     }
     return ps_ok();
+}
+
+void ps_shard_pull_whole(ps_shard *shard, uint32_t worker)
+{
+    assert(worker < shard->workers && shard->worker[worker].wish.is_open);
+    shard->worker[worker].wish.is_whole = true;
 }
 
 static void close_wish(ps_shard *shard, shard_wish *wish)
@@ -111,6 +118,17 @@ static ps_buf *share(shard_slice *slice)
     return slice->weights;
 }
 
+void shard_renew_snap(shard_slice *slice)
+{
+    const ps_shard_slice *conf = &slice->conf;
+
+    if (slice->snap == NULL ||
+        atomic_load_explicit(&slice->snap->refs, memory_order_acquire) != 1) {
+        ps_buf_unref(slice->snap);
+        slice->snap = ps_buf_create(conf->down->size(&conf->down_params, conf->n));
+    }
+}
+
 /* Encodes the slice if it is not what the snapshot holds. The buffer is used
  * again unless somebody still sends the old one. */
 static ps_buf *refresh(ps_shard *shard, shard_slice *slice)
@@ -124,11 +142,7 @@ static ps_buf *refresh(ps_shard *shard, shard_slice *slice)
     if (slice->snap != NULL && slice->snap_version == slice->version) {
         return slice->snap;
     }
-    if (slice->snap == NULL ||
-        atomic_load_explicit(&slice->snap->refs, memory_order_acquire) != 1) {
-        ps_buf_unref(slice->snap);
-        slice->snap = ps_buf_create(conf->down->size(&conf->down_params, conf->n));
-    }
+    shard_renew_snap(slice);
     key = ps_draw_key(shard->seed, PS_DRAW_DOWN, conf->index, slice->version, 0);
     slice->snap->len = shard_encode_weights(shard, slice, key, slice->snap->data);
     slice->snap_version = slice->version;
@@ -165,9 +179,19 @@ static void give(ps_shard *shard, uint32_t worker, uint32_t s, ps_shard_piece *p
 {
     shard_slice *slice = &shard->slices[s];
     shard_wish *wish = &shard->worker[worker].wish;
-    ps_buf *buf = refresh(shard, slice);
+    bool is_change = shard_gives_change(shard, worker, s),
+         is_whole = shard->broadcasts && !is_change;
+    ps_buf *buf = is_change  ? slice->snap
+                  : is_whole ? shard_whole(shard, slice)
+                             : refresh(shard, slice);
 
-    *piece = (ps_shard_piece){&slice->snap_head.msg, buf, 0, buf->len};
+    *piece = (ps_shard_piece){
+        .head = is_whole ? &slice->whole_head.msg : &slice->snap_head.msg,
+        .buf = buf,
+        .len = buf->len,
+        .checksum = shard->broadcasts ? shard_checksum(slice) : 0,
+    };
+    answer->is_change = is_change;
     wish->want[s / 64] &= ~(UINT64_C(1) << (s % 64));
     wish->left--;
     shard->given[(size_t)s * shard->workers + worker] = slice->version;
@@ -197,8 +221,12 @@ void ps_shard_pull_next(ps_shard *shard, uint32_t worker, size_t max_bytes, ps_s
         shard_slice *slice = &shard->slices[s];
         size_t bytes = slice->conf.down->size(&slice->conf.down_params, slice->conf.n);
 
+        if (shard->broadcasts && bytes < slice->weights->len) {
+            bytes = slice->weights->len; /* it may be those */
+        }
         assert(bytes <= max_bytes);
         if (answer->bytes + bytes > max_bytes ||
+            (answer->count > 0 && answer->is_change != shard_gives_change(shard, worker, s)) ||
             (shard->policy->is_deterministic && answer->count > 0 &&
              slice->version != answer->version)) {
             break;

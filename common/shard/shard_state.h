@@ -40,12 +40,18 @@ typedef struct shard_slice {
     ps_buf *snap;
     uint64_t snap_version;
     ps_encoding snap_head;
+
+    /* Of a shard that broadcasts: snap is the change that made snap_version. */
+    ps_encoding whole_head; /* of the weights as they are */
+    bool has_checksum;
+    uint64_t checksum, checksum_version;
 } shard_slice;
 
 typedef struct shard_wish {
     uint64_t clock;      /* the last one asked for */
     bool has_asked;      /* clock is one */
     bool is_open;        /* not answered yet */
+    bool is_whole;       /* no changes: the worker has lost its replica */
     uint32_t left;       /* slices not given yet */
     uint64_t *want;      /* bitmap (S): not given yet */
     uint64_t *unchecked; /* bitmap (S): may have become ready since looked at */
@@ -70,6 +76,9 @@ struct ps_shard {
     ps_descent descent;
     float merge_scale;
     uint64_t seed;
+    bool broadcasts;
+    const ps_codec *plain; /* f32 */
+    ps_params plain_params;
 
     shard_slice *slices;
     shard_worker *worker;
@@ -93,6 +102,7 @@ struct ps_shard {
     float *state;   /* (value_count * slots), slice by slice */
     float *sums;    /* (value_count); NULL when no sum outlives a push */
     float *scratch; /* (PS_CODEC_VALUES) */
+    float *change;  /* (PS_CODEC_VALUES); NULL: does not broadcast */
 
     uint32_t waiting; /* open wishes */
     ps_park park;
@@ -142,7 +152,19 @@ size_t shard_encode_weights(ps_shard *shard, shard_slice *slice, uint64_t key, u
  * the open round. Under a policy that leaves behind. */
 void shard_leave_out(ps_shard *shard, uint32_t worker, uint64_t clock);
 
+/* shard_broadcast.c */
+
+/* w -= what the change in scratch is after encoding; the encoding is kept. */
+void shard_broadcast(ps_shard *shard, shard_slice *slice, float *w);
+/* Is the worker to be given the last change, not the weights? */
+bool shard_gives_change(const ps_shard *shard, uint32_t worker, uint32_t s);
+ps_buf *shard_whole(const ps_shard *shard, shard_slice *slice);
+uint64_t shard_checksum(shard_slice *slice);
+
 /* shard_pull.c */
+
+/* The snapshot's buffer becomes one that nobody reads. */
+void shard_renew_snap(shard_slice *slice);
 
 /* Slice s is not what it was: open wishes look at it again. */
 void shard_changed(ps_shard *shard, uint32_t s);

@@ -59,7 +59,11 @@ static void step(ps_shard *shard, shard_slice *slice, uint64_t clock, double sha
         }
         g = shard->scratch;
     }
-    if (scale != 1.0f) {
+    if (shard->broadcasts) {
+        assert(scale == 1.0f); /* of a policy that sums */
+        find_increment(shard, slice, at, g, w);
+        shard_broadcast(shard, slice, w);
+    } else if (scale != 1.0f) {
         find_increment(shard, slice, at, g, w);
         for (size_t i = 0; i < n; i++) {
             w[i] -= shard->scratch[i] * scale;

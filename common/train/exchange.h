@@ -23,6 +23,8 @@
 typedef struct ps_exchange_stats {
     uint64_t bytes_up, bytes_down, bytes_up_float32, bytes_down_float32;
     uint64_t messages_up, messages_down;
+    uint64_t verified; /* slices of a replica that had the servers' checksum */
+    uint64_t resyncs;  /* answers that left a replica wrong, so that the weights were asked for */
 } ps_exchange_stats;
 
 typedef struct ps_exchange ps_exchange;

@@ -22,6 +22,7 @@ ps_shard *ps_merge_shard(const ps_plan *plan, const uint32_t *slices, uint32_t c
         .descent = plan->optim_on_server ? plan->descent : (ps_descent){0},
         .merge_scale = plan->update->merge_scale(&plan->update_facts),
         .seed = plan->spec->seed,
+        .broadcasts = plan->update->broadcasts,
         .slice_count = count,
         .slices = list,
         .weights = weights,

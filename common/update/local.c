@@ -54,6 +54,11 @@ void ps_local_contribute_ahead(const ps_round *round, const ps_stretch *v, float
     }
 }
 
+void ps_local_contribute_compensated(const ps_round *round, const ps_stretch *v)
+{
+    ps_local_contribute_ahead(round, v, (float)round->params->v[1]);
+}
+
 void ps_local_contribute_forward(const ps_round *round, const ps_stretch *v)
 {
     float share = (float)round->share, *begun = v->slots;

@@ -118,6 +118,13 @@ ps_local_fn ps_local_adopt_ahead;
  * kept. State is always compensated by all of P: a mean that is followed with a
  * round's delay, and not from where its worker has come to, would swing. */
 void ps_local_contribute_ahead(const ps_round *round, const ps_stretch *v, float compensation);
+/* With the number `compensation`, the second in the table. */
+#define PS_LOCAL_COMPENSATION_PARAM                                                                \
+    {                                                                                              \
+        .name = "compensation", .value = 1, .min = 0, .max = 100,                                  \
+        .help = "factor of the worker's own increments that it goes on from: gamma / eta"          \
+    }
+ps_local_fn ps_local_contribute_compensated;
 /* x += w - where it was; p = a_i (w - x); x is kept. */
 ps_local_fn ps_local_contribute_forward;
 

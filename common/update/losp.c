@@ -9,22 +9,11 @@
  * way there. */
 #include "common/update/update.h"
 
-enum { STEPS, COMPENSATION };
-
 static const ps_param losp_params[] = {
     PS_LOCAL_STEPS_PARAM(16),
-    {.name = "compensation",
-     .value = 1,
-     .min = 0,
-     .max = 100,
-     .help = "factor of the worker's own increments that it goes on from: gamma / eta"},
+    PS_LOCAL_COMPENSATION_PARAM,
     {.name = NULL},
 };
-
-static void losp_contribute(const ps_round *round, const ps_stretch *v)
-{
-    ps_local_contribute_ahead(round, v, (float)round->params->v[COMPENSATION]);
-}
 
 static const ps_local losp_local = {
     .is_overlapped = true,
@@ -33,7 +22,7 @@ static const ps_local losp_local = {
     .outer = PS_LOCAL_OUTER_PLAIN,
     .steps = ps_local_steps,
     .adopt = ps_local_adopt_ahead,
-    .contribute = losp_contribute,
+    .contribute = ps_local_contribute_compensated,
 };
 
 const ps_update ps_update_losp = {

@@ -36,6 +36,11 @@ typedef struct ps_update {
     float (*block_scale)(const ps_update_facts *f); /* gradient: 1/S; NULL where local is not */
     float (*merge_scale)(const ps_update_facts *f); /* gradient: 1/K */
 
+    /* Servers send what the weights changed by, encoded once for all, and step by
+     * that themselves; workers keep replicas of the same bits (common/shard/replica.h).
+     * For policies that sum over all workers. */
+    bool broadcasts;
+
     const ps_local *local; /* (optional) NULL: a clock is a step, and what is sent are gradients */
 } ps_update;
 

@@ -29,6 +29,7 @@ static void pump(streams_peer *p)
         const ps_shard_piece *from = &s->pieces[i];
 
         s->heads[i] = (Psgd__V1__Encoding *)from->head;
+        s->checksums[i] = from->checksum;
         if (from->len > 0) {
             s->out[pieces++] =
                 (ps_piece){.data = from->buf->data + from->at, .len = from->len, .buf = from->buf};
@@ -38,6 +39,11 @@ static void pump(streams_peer *p)
     head.version = answer.version;
     head.slices = s->heads;
     head.n_slices = answer.count;
+    if (s->session->plan->update->broadcasts) {
+        head.is_change = answer.is_change;
+        head.checksums = s->checksums;
+        head.n_checksums = answer.count;
+    }
     ps_streams_count_out(s, &head.base, answer.bytes);
     ps_call_send(p->pull, &head.base, s->out, pieces, on_answer_sent, p);
 }
@@ -84,6 +90,9 @@ static void on_pull(void *arg, const ProtobufCMessage *message, ps_payload *payl
         ps_shard_pull_cancel(s->shard, p->rank);
         ps_streams_refuse(call, ps_streams_reason(&st), st);
         return;
+    }
+    if (req->whole) {
+        ps_shard_pull_whole(s->shard, p->rank);
     }
     ps_call_read(call, on_pull, p);
     if (s->session->plan->policy->leaves_behind) { /* a wish may close what waited for it */

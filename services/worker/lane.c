@@ -21,6 +21,7 @@ void ps_lane_init(ps_lane *lane, ps_server_exchange *x, uint32_t server)
     lane->owned_count = x->layout->owned_count[server];
     lane->state = ps_xcalloc(lane->owned_count + 1, sizeof *lane->state);
     lane->got = ps_xcalloc(lane->owned_count + 1, sizeof *lane->got);
+    lane->version = ps_xcalloc(lane->owned_count + 1, sizeof *lane->version);
     lane->push = (lane_stream){.lane = lane, .pause_us = PAUSE_FIRST_US};
     lane->pull = (lane_stream){.lane = lane, .pause_us = PAUSE_FIRST_US};
     lane->push.retry.event.fire = on_retry_push;
@@ -38,6 +39,7 @@ void ps_lane_fini(ps_lane *lane)
     }
     free(lane->state);
     free(lane->got);
+    free(lane->version);
 }
 
 static void open_stream(lane_stream *s)

@@ -55,6 +55,9 @@ struct ps_lane {
 
     /* the wish */
     bool wish_open, wish_sent;
+    bool wish_whole;   /* of a replica that is not what it should be */
+    uint32_t wish_bad; /* slices of the answer that did not make it what it should be */
+    uint64_t *version; /* (owned_count): of the replica, where changes are broadcast */
     uint64_t wish;
     uint64_t *got;      /* (owned_count): newest clock received */
     uint32_t wish_left; /* slices that the server has not sent yet, since it was asked last */

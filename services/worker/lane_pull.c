@@ -2,6 +2,8 @@
 /* lane_pull.c - the pull stream of a lane: wishes out, weights in. */
 #include "services/worker/server_exchange_impl.h"
 
+#include "common/base/log.h"
+
 #include "common/train/merge.h"
 
 #include <string.h>
@@ -30,6 +32,8 @@ void ps_lane_pull_ask(ps_lane *lane)
     }
     req.attempt = lane->x->session->attempt;
     req.clock = lane->wish;
+    req.whole = lane->wish_whole;
+    lane->wish_bad = 0;
     lane->wish_sent = true;
     ps_stream_send(lane->pull.stream, &req.base, NULL, 0);
 }
@@ -42,15 +46,32 @@ void ps_lane_wish(ps_lane *lane, uint64_t clock)
     lane->wish = clock;
     lane->wish_open = true;
     lane->wish_sent = false;
+    lane->wish_whole = false;
+    lane->wish_left = lane->owned_count;
+    ps_lane_pull_ask(lane);
+}
+
+/* An answer is in that left the replica wrong: all of it again, whole. */
+static void resync(ps_lane *lane)
+{
+    atomic_fetch_add(&lane->x->resyncs, 1);
+    ps_log(PS_LOG_WARN, "lane",
+           "clock %llu: %u slices of the replica are not what %s has; asking for the weights",
+           (unsigned long long)lane->wish, lane->wish_bad,
+           lane->x->session->server_ids[lane->server]);
+    lane->wish_open = true;
+    lane->wish_sent = false;
+    lane->wish_whole = true;
     lane->wish_left = lane->owned_count;
     ps_lane_pull_ask(lane);
 }
 
 /* Takes one slice; true if it was new. */
-static ps_status take_slice(ps_lane *lane, const Psgd__V1__Encoding *head, ps_payload *payload,
-                            size_t at, bool *is_new)
+static ps_status take_slice(ps_lane *lane, const Psgd__V1__PullWeightsResponse *reply, size_t i,
+                            ps_payload *payload, size_t at, bool *is_new)
 {
     const ps_server_exchange *x = lane->x;
+    const Psgd__V1__Encoding *head = reply->slices[i];
     uint8_t scratch[PS_SLICE_VALUES * sizeof(float)];
     const ps_slice *slice;
     const uint8_t *from;
@@ -72,6 +93,10 @@ static ps_status take_slice(ps_lane *lane, const Psgd__V1__Encoding *head, ps_pa
     position = x->position[head->slice];
     if (lane->got[position] >= lane->wish) {
         return ps_ok(); /* repeated after a break; the weights may be in use */
+    }
+    if (x->plan->update->broadcasts) {
+        return ps_lane_take_change(
+            lane, reply, i, ps_payload_view(payload, at, head->payload_bytes, scratch), is_new);
     }
     to = x->weights + slice->at;
     /* Plain float32 is copied once only, from the message into the block. */
@@ -107,7 +132,7 @@ static void on_message(void *arg, const ProtobufCMessage *head, ps_payload *payl
     }
     for (size_t i = 0; i < reply->n_slices; i++) {
         bool is_new;
-        ps_status st = take_slice(lane, reply->slices[i], payload, at, &is_new);
+        ps_status st = take_slice(lane, reply, i, payload, at, &is_new);
 
         if (!ps_is_ok(&st)) {
             refuse(lane, st);
@@ -119,7 +144,7 @@ static void on_message(void *arg, const ProtobufCMessage *head, ps_payload *payl
         }
     }
     lane->wish_left -= (uint32_t)reply->n_slices;
-    lane->wish_open = lane->wish_left > 0;
+    lane->wish_open = lane->wish_left > 0 || lane->wish_bad > 0;
     if (ps_merge_may_overtake(lane->x->plan) && reply->version > reply->clock) {
         ps_gate_overtake(&lane->x->gate, reply->clock);
     }
@@ -127,6 +152,8 @@ static void on_message(void *arg, const ProtobufCMessage *head, ps_payload *payl
                          !lane->wish_open);
     if (!lane->wish_open && lane->x->asks_early) {
         ps_lane_wish(lane, lane->wish + 1);
+    } else if (lane->wish_left == 0 && lane->wish_bad > 0) {
+        resync(lane);
     }
     ps_stream_read(lane->pull.stream);
 }

@@ -190,6 +190,8 @@ static ps_exchange_stats stats(ps_exchange *exchange)
         .bytes_down_float32 = atomic_load(&x->float32_down),
         .messages_up = atomic_load(&x->messages_up),
         .messages_down = atomic_load(&x->messages_down),
+        .verified = atomic_load(&x->verified),
+        .resyncs = atomic_load(&x->resyncs),
     };
 }
 

@@ -59,6 +59,7 @@ struct ps_server_exchange {
 
     atomic_uint_fast64_t bytes_up, bytes_down, messages_up, messages_down;
     atomic_uint_fast64_t float32_up, float32_down;
+    atomic_uint_fast64_t verified, resyncs;
 };
 
 /* A stream of a lane has ended for good. */
@@ -70,6 +71,10 @@ void ps_server_exchange_count(ps_server_exchange *x, ps_lane *lane);
 extern const ps_stream_events ps_lane_push_events, ps_lane_pull_events;
 void ps_lane_pull_ask(ps_lane *lane);
 void ps_lane_wish(ps_lane *lane, uint64_t clock);
+/* lane_replica.c: one slice of an answer where changes are broadcast. *is_new: it
+ * makes the replica what it should be; else, if it should have, wish_bad counts it. */
+PS_MUST_USE ps_status ps_lane_take_change(ps_lane *lane, const Psgd__V1__PullWeightsResponse *reply,
+                                          size_t i, const uint8_t *bytes, bool *is_new);
 /* lane.c: a stream ended; opens it again or fails the exchange. */
 void ps_lane_stream_ended(lane_stream *s, const char *what, const ps_error *error);
 void ps_lane_stream_works(lane_stream *s); /* an answer came: pauses begin anew */

@@ -16,7 +16,8 @@ SLOW = {"local": {"name": "sgd", "params": {"lr": 0.05}}}
 OPTIMIZERS = {"double_buffering": GRADIENTS, "diloco": ADAMW, "diloco_overlapped": ADAMW,
               "delta": SLOW, "osp": SLOW}
 PARAMS = {"post_local": {"start": 20, "steps": 4}, "osp": {"steps": 2}, "delta": {"steps": 2}}
-POLICIES = {}
+INT4 = {"name": "intn", "params": {"bits": 4, "error_feedback": 1}}
+MORE = {"dqlosp": {"codec": {"up": INT4, "down": INT4}}}
 
 
 class Updates(ClusterTest):
@@ -43,7 +44,7 @@ class Updates(ClusterTest):
         for plugin in self.plugins(c):
             with self.subTest(update=plugin.name):
                 update, optimizer = self.choices(plugin)
-                job = self.train(c, update, optimizer, **POLICIES.get(plugin.name, {}))
+                job = self.train(c, update, optimizer, **MORE.get(plugin.name, {}))
                 p = job.progress
                 print(f"{plugin.name}: accuracy {job.result['accuracy']:.3f}, "
                       f"{p.bytes_up >> 10} KiB up, {p.bytes_down >> 10} KiB down, "
@@ -60,6 +61,17 @@ class Updates(ClusterTest):
         rows = list(csv.DictReader(io.StringIO(
             c.files(eight.id)["TR-localsgd-N(0).csv"].decode())))
         self.assertEqual([int(r["step"]) for r in rows], list(range(1, eight.progress.total_steps + 1)))
+
+    def test_changes_go_down_as_small_as_they_go_up(self):
+        c = self.cluster(workers=2, pservers=2)
+        codec = {"up": INT4, "down": INT4}
+        with self.assertRaisesRegex(Exception, "not for weights"):
+            c.submit({**JOB, "update": {"name": "losp"}}, codec={"down": {"name": "topk"}})
+        p = self.train(c, {"name": "dqlosp", "params": {"steps": 4}}, {"local": LOCAL},
+                       codec=codec).progress
+        for way in ("up", "down"):
+            bits = 32 * getattr(p, f"bytes_{way}") / getattr(p, f"bytes_{way}_float32")
+            self.assertLess(bits, 4.6)
 
     def test_workers_that_are_not_drawn_send_nothing(self):
         c = self.cluster(workers=2, pservers=2)

@@ -6,7 +6,8 @@ add_library(ps_dataplane_world STATIC
     support/fake_worker.c
     support/raw_stream.c
     support/side.c
-    support/streams_world.c)
+    support/streams_world.c
+    support/train_world.c)
 target_include_directories(ps_dataplane_world SYSTEM PRIVATE ${CMOCKA_INCLUDE_DIR})
 target_link_libraries(ps_dataplane_world PUBLIC ps_pserver ps_worker)
 
@@ -15,9 +16,11 @@ ps_test(system test_exchange ps_dataplane_world)
 ps_test(system test_exchange_life ps_dataplane_world)
 ps_test(system test_streams ps_dataplane_world)
 ps_test(system test_streams_refused ps_dataplane_world)
+ps_test(system test_rounds ps_dataplane_world)
+ps_test(system test_replica ps_dataplane_world)
 ps_test(system test_trainer ps_dataplane_world)
 
 if(SANITIZE) # minutes, on a busy machine
-    set_tests_properties(test_exchange test_exchange_life test_streams test_trainer
+    set_tests_properties(test_exchange test_exchange_life test_streams test_trainer test_rounds test_replica
         PROPERTIES TIMEOUT 400)
 endif()

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* dqlosp.c - LOSP quantised both ways. Every worker has a replica R of the servers'
+ * weights W; enc is the job's codecs, up and down:
+ *     worker: U_i = enc(P_i), x_i = R - (gamma / eta) P_i
+ *     servers: M = enc(mean of dec(U_i), in the order of ranks), W = W - dec(M)
+ *     worker: R = R - dec(M)
+ * M is encoded once and sent to all, so that W and every R keep the same bits, state
+ * of layers included; a checksum of each slice goes with it. Named in the seed
+ * JSAC2020, which never finished it. */
+#include "common/update/update.h"
+
+static const ps_param dqlosp_params[] = {
+    PS_LOCAL_STEPS_PARAM(16),
+    PS_LOCAL_COMPENSATION_PARAM,
+    {.name = NULL},
+};
+
+static const ps_local dqlosp_local = {
+    .is_overlapped = true,
+    .needs_bsp = true,
+    .slots = 1,
+    .inner = {"sgd"},
+    .outer = PS_LOCAL_OUTER_PLAIN,
+    .steps = ps_local_steps,
+    .adopt = ps_local_adopt_ahead,
+    .contribute = ps_local_contribute_compensated,
+};
+
+const ps_update ps_update_dqlosp = {
+    .name = "dqlosp",
+    .summary = "losp quantised both ways: codecs encode changes, replicas are proved (DQLOSP)",
+    .params = dqlosp_params,
+    .merge_scale = ps_update_merge_sum,
+    .broadcasts = true,
+    .local = &dqlosp_local,
+};

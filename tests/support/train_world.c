@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* train_world.c - see train_world.h. */
+#include "tests/support/train_world.h"
+
+#include "common/base/xalloc.h"
+#include "tests/support/cmocka_all.h"
+#include "tests/support/data_rig.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+ps_dataset *tw_glyphs;
+
+static const char *unless(const char *choices, const char *name, const char *text)
+{
+    return strstr(choices, name) != NULL ? "" : text;
+}
+
+void tw_begin(train_world *w, uint32_t workers, uint32_t servers, const char *choices)
+{
+    char json[1024];
+
+    memset(w, 0, sizeof *w);
+    w->worker_count = workers;
+    w->server_count = servers;
+    w->folder = temp_dir_create();
+    snprintf(
+        json, sizeof json,
+        "{\"title\": \"t\", \"workers\": %u, \"pservers\": %u, \"seed\": 1, "
+        "\"data\": {\"name\": \"glyphs\", \"train_limit\": %d, \"test_limit\": %d}%s%s%s%s%s}",
+        workers, servers, TW_TRAIN, TW_TEST, unless(choices, "epochs", ", \"epochs\": 3"),
+        unless(choices, "model", ", \"model\": {\"widths\": [32]}"),
+        unless(choices, "optimizer",
+               ", \"optimizer\": {\"rule\": {\"name\": \"adam\", \"params\": {\"lr\": 0.003}}}"),
+        unless(choices, "block_size", ", \"block_size\": 20"), choices);
+    dp_job_init(&w->job, json);
+    side_start(&w->serving);
+    side_start(&w->working);
+    for (uint32_t i = 0; i < servers; i++) {
+        dp_server_start(&w->servers[i], &w->serving, &w->job, i, 0);
+    }
+    for (uint32_t i = 0; i < workers; i++) {
+        trainee *t = &w->workers[i];
+        ps_status st;
+
+        flag_init(&t->done);
+        flag_init(&t->closed);
+        dp_worker_session(&w->job, i, &t->session);
+        t->session.data = tw_glyphs;
+        snprintf(t->session.folder, sizeof t->session.folder, "%s", w->folder.path);
+        st = ps_trainer_create(&(ps_trainer_conf){.job_id = t->session.job_id,
+                                                  .folder = t->session.folder,
+                                                  .rank = i,
+                                                  .plan = t->session.plan,
+                                                  .data = tw_glyphs,
+                                                  .weights = t->session.weights},
+                               &t->trainer);
+        assert_string_equal(st.text, "");
+    }
+}
+
+typedef struct opening {
+    train_world *w;
+    trainee *t;
+} opening;
+
+static void post_done(void *arg)
+{
+    trainee *t = arg;
+
+    ps_loop_post(t->loop, &t->done.event);
+}
+
+static void open_worker(void *arg)
+{
+    const opening *o = arg;
+    ps_server_exchange_conf conf = {
+        .loop = o->w->working.loop,
+        .session = &o->t->session,
+        .incarnation = 1,
+        .weights = o->t->session.weights,
+        .grad = ps_trainer_grad(o->t->trainer),
+    };
+    ps_status st;
+
+    o->t->exchange = ps_server_exchange_create(&conf);
+    ps_server_exchange_start(o->t->exchange);
+    o->t->loop = o->w->working.loop;
+    st = ps_trainer_start(o->t->trainer, o->t->exchange, post_done, o->t);
+    if (!ps_is_ok(&st)) {
+        abort();
+    }
+}
+
+void tw_start(train_world *w)
+{
+    for (uint32_t i = 0; i < w->worker_count; i++) {
+        opening o = {w, &w->workers[i]};
+
+        side_run(&w->working, open_worker, &o);
+    }
+}
+
+static void close_worker(void *arg)
+{
+    trainee *t = arg;
+
+    ps_server_exchange_stop(t->exchange, &t->closed.event);
+}
+
+void tw_join(train_world *w)
+{
+    for (uint32_t i = 0; i < w->worker_count; i++) {
+        trainee *t = &w->workers[i];
+
+        flag_wait(&t->done);
+        t->stats = ps_exchange_get_stats(t->exchange);
+        side_run(&w->working, close_worker, t);
+        flag_wait(&t->closed);
+        t->result = ps_trainer_result(t->trainer);
+        t->progress = ps_trainer_get_progress(t->trainer);
+    }
+}
+
+void tw_end(train_world *w)
+{
+    for (uint32_t i = 0; i < w->worker_count; i++) {
+        ps_trainer_destroy(w->workers[i].trainer);
+        dp_session_fini(&w->workers[i].session);
+        flag_fini(&w->workers[i].done);
+        flag_fini(&w->workers[i].closed);
+    }
+    for (uint32_t i = 0; i < w->server_count; i++) {
+        dp_server_stop(&w->servers[i]);
+        dp_server_fini(&w->servers[i]);
+    }
+    side_stop(&w->serving);
+    side_stop(&w->working);
+    dp_job_fini(&w->job);
+    temp_dir_destroy(&w->folder);
+}
+
+void tw_must_be_done(const train_world *w)
+{
+    for (uint32_t i = 0; i < w->worker_count; i++) {
+        assert_string_equal(w->workers[i].result.text, "");
+    }
+}
+
+/* The servers' weights. */
+float *tw_served(train_world *w)
+{
+    float *block = ps_xcalloc(w->job.plan->layout.param_count, sizeof *block);
+
+    for (uint32_t i = 0; i < w->server_count; i++) {
+        dp_server_weights(&w->servers[i], block);
+    }
+    return block;
+}
+
+/* Trains and returns the servers' weights, to be freed. */
+float *tw_train_once(uint32_t workers, uint32_t servers, const char *choices, size_t *n)
+{
+    train_world w;
+    float *weights;
+
+    tw_begin(&w, workers, servers, choices);
+    tw_start(&w);
+    tw_join(&w);
+    tw_must_be_done(&w);
+    weights = tw_served(&w);
+    *n = w.job.plan->layout.param_count * sizeof *weights;
+    tw_end(&w);
+    return weights;
+}
+
+void tw_must_train_alike(const char *one, uint32_t one_servers, const char *other,
+                         uint32_t other_servers, uint32_t workers)
+{
+    size_t n, m;
+    float *a = tw_train_once(workers, one_servers, one, &n);
+    float *b = tw_train_once(workers, other_servers, other, &m);
+
+    assert_int_equal(n, m);
+    assert_memory_equal(a, b, n);
+    free(a);
+    free(b);
+}
+
+int tw_draw_glyphs(void **state)
+{
+    ps_status st = data_rig_load("glyphs", NULL, TW_TRAIN, TW_TEST, &tw_glyphs);
+
+    (void)state;
+    return ps_is_ok(&st) ? 0 : -1;
+}
+
+int tw_drop_glyphs(void **state)
+{
+    (void)state;
+    ps_dataset_destroy(tw_glyphs);
+    return 0;
+}
