@@ -45,7 +45,7 @@ def job_of(task, seed, steps):
 
 def ours(task, job_file, folder):
     """psgd: the rows of its two reports."""
-    done = subprocess.run([BIN / "psgd", "train", job_file, "--data", DATA, "--out", folder],
+    done = subprocess.run([BIN / "psgd", "train", job_file, "--data-path", DATA, "--out", folder],
                           capture_output=True, text=True)
     if done.returncode != 0:
         sys.exit(f"psgd train: {done.stdout}{done.stderr}")
