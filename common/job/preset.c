@@ -21,16 +21,41 @@ static const ps_preset presets[] = {
         .json = "{\"title\":\"asp\"," TUTORIAL ON_GLYPHS ",\"consistency\":{\"name\":\"asp\"}}",
     },
     {
+        .name = "async",
+        .summary = "PaddlePaddle Fleet's a_sync with k_steps 0, on glyphs: asp",
+        .json = "{\"title\":\"async\"," TUTORIAL ON_GLYPHS ",\"consistency\":{\"name\":\"asp\"}}",
+    },
+    {
+        .name = "half_async",
+        .summary = "PaddlePaddle's half-async, on glyphs: a step on whatever has come",
+        .json = "{\"title\":\"half_async\"," TUTORIAL ON_GLYPHS
+                ",\"consistency\":{\"name\":\"half_async\"}}",
+    },
+    {
         .name = "int8",
         .summary = "the tutorial on glyphs, a byte a value both ways: a quarter of the traffic",
         .json = "{\"title\":\"int8\"," TUTORIAL ON_GLYPHS
                 ",\"codec\":{\"up\":{\"name\":\"int8\"},\"down\":{\"name\":\"int8\"}}}",
     },
     {
+        .name = "paddle_v2_async",
+        .summary =
+            "PaddlePaddle v2's is_async with its lagged-gradient discard ratio 1.5, on glyphs: "
+            "lag_discard",
+        .json = "{\"title\":\"paddle_v2_async\"," TUTORIAL ON_GLYPHS
+                ",\"consistency\":{\"name\":\"lag_discard\",\"params\":{\"ratio\":1.5}}}",
+    },
+    {
         .name = "ssp",
         .summary = "the tutorial on glyphs, stale synchronous: nobody more than 3 steps ahead",
         .json = "{\"title\":\"ssp\"," TUTORIAL ON_GLYPHS
                 ",\"consistency\":{\"name\":\"ssp\",\"params\":{\"bound\":3}}}",
+    },
+    {
+        .name = "sync",
+        .summary =
+            "PaddlePaddle's synchronous mode (a_sync off; v2 without is_async), on glyphs: bsp",
+        .json = "{\"title\":\"sync\"," TUTORIAL ON_GLYPHS ",\"consistency\":{\"name\":\"bsp\"}}",
     },
     {
         .name = "tutorial",
