@@ -62,6 +62,8 @@ bool ps_check_model(ps_check *check, ps_plan *plan, const ps_data_facts *facts);
 
 /* The metrics, after the model. */
 void ps_check_metrics(ps_check *check, ps_plan *plan, const ps_data_facts *facts);
+/* Whether evaluations can be split as the spec wants; after everything else. */
+void ps_check_split(ps_check *check, const ps_plan *plan);
 
 /* The update, its rule for local steps, and what it makes of the defaults of
  * the optimizer; before the optimizer. */

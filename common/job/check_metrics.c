@@ -5,6 +5,7 @@
 #include "common/base/xalloc.h"
 #include "common/job/spec.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -86,5 +87,44 @@ void ps_check_metrics(ps_check *check, ps_plan *plan, const ps_data_facts *facts
     }
     for (size_t i = 0; i < spec->n_metrics; i++) {
         check_metric(check, plan, i, name_default);
+    }
+}
+
+/* Bytes of what a worker finds in its share: at most 1 KiB beside 20 a score. */
+static uint64_t part_bytes(const ps_plan *plan)
+{
+    uint64_t batches = ((uint64_t)plan->test_count + PS_EVALUATION_BATCH - 1) / PS_EVALUATION_BATCH;
+    uint64_t share = (batches + plan->spec->workers - 1) / plan->spec->workers;
+    uint64_t bytes = 1024;
+
+    for (size_t i = 0; i < plan->metric_count; i++) {
+        bytes += 1024 + (plan->metrics[i].metric->ranks ? 20 * share * PS_EVALUATION_BATCH : 0);
+    }
+    return bytes;
+}
+
+void ps_check_split(ps_check *check, const ps_plan *plan)
+{
+    const char *field = "spec.split_evaluation";
+
+    if (!plan->spec->split_evaluation || check->count > 0) {
+        return;
+    }
+    if (!plan->policy->is_deterministic) {
+        ps_check_bad(check, field,
+                     "is true; with %s each worker has weights of its own: only with bsp",
+                     plan->policy->name);
+    }
+    if (plan->assignment->redundancy > 1) {
+        ps_check_bad(check, field,
+                     "is true; with redundancy %u a worker may be overtaken and leave its share "
+                     "out: only with 1",
+                     plan->assignment->redundancy);
+    }
+    if (part_bytes(plan) > PS_EVALUATION_PART_MAX) {
+        ps_check_bad(check, field,
+                     "is true; a worker's part takes %" PRIu64 " bytes, with every score of its "
+                     "share: %d are allowed",
+                     part_bytes(plan), PS_EVALUATION_PART_MAX);
     }
 }

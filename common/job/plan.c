@@ -292,6 +292,7 @@ ps_status ps_plan_create(const Psgd__V1__JobSpec *spec, ps_violate_fn *violate, 
     check_together(&check, plan);
     ps_check_local(&check, plan);
     ps_check_descent(&check, plan);
+    ps_check_split(&check, plan);
     if (check.count > 0) {
         ps_plan_destroy(plan);
         if (check.count == 1) {

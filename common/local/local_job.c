@@ -3,6 +3,7 @@
 #include "common/local/local_impl.h"
 
 #include "common/base/clock.h"
+#include "common/train/evaluation.h"
 
 enum { RATE_US = 1000000 };
 
@@ -66,11 +67,50 @@ static void put_result(ps_local_job *local, const char *name, double value)
     local->result_ptrs[local->job.n_result++] = entry;
 }
 
+static void put_results(ps_local_job *local, double loss, const double *values)
+{
+    const ps_plan *plan = local->plan;
+
+    put_result(local, "loss", loss);
+    for (size_t m = 0; m < plan->metric_count; m++) {
+        put_result(local, plan->metrics[m].metric->name, values[m]);
+    }
+}
+
+/* One evaluation of the workers' shares of the last one, when all have done it. */
+static void take_parts(ps_local_job *local)
+{
+    double values[PS_METRICS_MAX];
+    ps_evaluation whole;
+    bool is_whole = true;
+
+    ps_evaluation_init(&whole, local->plan);
+    for (uint32_t i = 0; i < local->worker_count && is_whole; i++) {
+        uint32_t evaluation;
+        ps_buf *part = ps_trainer_get_part(local->workers[i].trainer, &evaluation);
+        ps_status st = part == NULL ? ps_fail(PS_NOT_FOUND, "no evaluation")
+                                    : ps_evaluation_merge_part(&whole, part->data, part->len);
+
+        is_whole = ps_is_ok(&st);
+        ps_buf_unref(part);
+    }
+    if (is_whole && whole.samples == local->plan->test_count) {
+        ps_evaluation_values(&whole, values);
+        put_results(local, ps_evaluation_loss(&whole), values);
+    }
+    ps_evaluation_fini(&whole);
+}
+
 /* Means over the workers' last evaluations, when all have done one. */
 static void take_results(ps_local_job *local)
 {
     const ps_plan *plan = local->plan;
     double loss = 0, values[PS_METRICS_MAX] = {0};
+
+    if (plan->spec->split_evaluation) {
+        take_parts(local);
+        return;
+    }
 
     for (uint32_t i = 0; i < local->worker_count; i++) {
         ps_trainer_progress p = ps_trainer_get_progress(local->workers[i].trainer);
@@ -83,10 +123,7 @@ static void take_results(ps_local_job *local)
             values[m] += p.eval_values[m] / local->worker_count;
         }
     }
-    put_result(local, "loss", loss);
-    for (size_t m = 0; m < plan->metric_count; m++) {
-        put_result(local, plan->metrics[m].metric->name, values[m]);
-    }
+    put_results(local, loss, values);
 }
 
 static void set_time(Google__Protobuf__Timestamp *time, int64_t wall_us)

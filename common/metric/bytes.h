@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bytes.h - numbers of written states, little-endian on every host. For common/metric alone. */
+/* bytes.h - numbers of written states, little-endian on every host. For common/metric and those who pack tallies. */
 #ifndef PS_COMMON_METRIC_BYTES_H
 #define PS_COMMON_METRIC_BYTES_H
 

@@ -2,6 +2,10 @@
 /* evaluation.c - see evaluation.h. */
 #include "common/train/evaluation.h"
 
+#include "common/metric/bytes.h"
+
+#include <assert.h>
+#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
@@ -55,4 +59,103 @@ void ps_evaluation_values(ps_evaluation *e, double *values)
     for (size_t i = 0; i < e->plan->metric_count; i++) {
         values[i] = ps_tally_value(&e->tallies[i]);
     }
+}
+
+/* ---- Parts ---- */
+
+bool ps_evaluation_has(const ps_plan *plan, uint32_t rank, uint32_t batch)
+{
+    return !plan->spec->split_evaluation || batch % plan->spec->workers == rank;
+}
+
+void ps_evaluation_merge(ps_evaluation *e, const ps_evaluation *other)
+{
+    assert(e->plan == other->plan);
+    ps_exact_sum_merge(&e->loss, &other->loss);
+    e->samples += other->samples;
+    for (size_t i = 0; i < e->plan->metric_count; i++) {
+        ps_tally_merge(&e->tallies[i], &other->tallies[i]);
+    }
+}
+
+enum { HEAD_BYTES = PS_SUM_BYTES + 8 };
+
+size_t ps_evaluation_bytes(ps_evaluation *e)
+{
+    size_t bytes = HEAD_BYTES;
+
+    for (size_t i = 0; i < e->plan->metric_count; i++) {
+        bytes += 8 + ps_tally_bytes(&e->tallies[i]);
+    }
+    return bytes;
+}
+
+void ps_evaluation_write(ps_evaluation *e, uint8_t *bytes)
+{
+    ps_exact_sum_write(&e->loss, bytes);
+    ps_put_u64(bytes + PS_SUM_BYTES, e->samples);
+    bytes += HEAD_BYTES;
+    for (size_t i = 0; i < e->plan->metric_count; i++) {
+        size_t len = ps_tally_bytes(&e->tallies[i]);
+
+        ps_put_u64(bytes, len);
+        ps_tally_write(&e->tallies[i], bytes + 8);
+        bytes += 8 + len;
+    }
+}
+
+/* One tally at the front of bytes[0..*len), which are moved past it. */
+static ps_status read_tally(ps_evaluation *e, size_t i, const uint8_t **bytes, size_t *len)
+{
+    const char *name = e->plan->metrics[i].metric->name;
+    uint64_t n = *len < 8 ? UINT64_MAX : ps_get_u64(*bytes);
+    ps_status st;
+
+    if (*len < 8 || n > *len - 8) {
+        return ps_fail(PS_DATA_LOSS, "an evaluation ends within %s", name);
+    }
+    st = ps_tally_read(&e->tallies[i], *bytes + 8, (size_t)n);
+    if (ps_is_ok(&st) && e->tallies[i].samples != e->samples) {
+        st = ps_fail(PS_DATA_LOSS, "an evaluation of %" PRIu64 " samples, %" PRIu64 " in %s",
+                     e->samples, e->tallies[i].samples, name);
+    }
+    *bytes += 8 + n;
+    *len -= 8 + n;
+    return st;
+}
+
+static ps_status read_all(ps_evaluation *e, const uint8_t *bytes, size_t len)
+{
+    ps_status st;
+
+    if (len < HEAD_BYTES) {
+        return ps_fail(PS_DATA_LOSS, "an evaluation of %zu bytes", len);
+    }
+    st = ps_exact_sum_read(&e->loss, bytes);
+    e->samples = ps_get_u64(bytes + PS_SUM_BYTES);
+    bytes += HEAD_BYTES;
+    len -= HEAD_BYTES;
+    for (size_t i = 0; i < e->plan->metric_count && ps_is_ok(&st); i++) {
+        st = read_tally(e, i, &bytes, &len);
+    }
+    if (ps_is_ok(&st) && (len > 0 || e->samples > e->plan->test_count)) {
+        st = ps_fail(PS_DATA_LOSS,
+                     "an evaluation of %" PRIu64 " samples of %" PRIu32 " and with %zu bytes more",
+                     e->samples, e->plan->test_count, len);
+    }
+    return st;
+}
+
+ps_status ps_evaluation_merge_part(ps_evaluation *e, const uint8_t *bytes, size_t len)
+{
+    ps_evaluation part;
+    ps_status st;
+
+    ps_evaluation_init(&part, e->plan);
+    st = read_all(&part, bytes, len);
+    if (ps_is_ok(&st)) {
+        ps_evaluation_merge(e, &part);
+    }
+    ps_evaluation_fini(&part);
+    return st;
 }

@@ -12,8 +12,6 @@
 #include "common/job/plan.h"
 #include "common/metric/tally.h"
 
-enum { PS_EVALUATION_BATCH = 250 }; /* samples at once */
-
 typedef struct ps_evaluation {
     const ps_plan *plan; /* kept */
     ps_exact_sum loss;
@@ -28,6 +26,21 @@ void ps_evaluation_clear(ps_evaluation *e);
 /* n <= the model's batch samples: x (n, features) and their targets. */
 void ps_evaluation_add(ps_evaluation *e, ps_model *model, const float *weights, const float *x,
                        ps_targets targets, size_t n);
+
+/* Whether batch number `batch` of the test set is in the share of that worker. */
+bool ps_evaluation_has(const ps_plan *plan, uint32_t rank, uint32_t batch);
+
+/* As if other's samples had been added; of the same plan. */
+void ps_evaluation_merge(ps_evaluation *e, const ps_evaluation *other);
+
+/* The one form of what was seen: the loss (exact_sum.h), samples, then for each metric
+ * the length of its tally and the tally (tally.h); lengths and counts of 8 bytes,
+ * little-endian. */
+size_t ps_evaluation_bytes(ps_evaluation *e);
+void ps_evaluation_write(ps_evaluation *e, uint8_t *bytes);
+/* Merges what an evaluation of the same plan wrote. DATA_LOSS when it is no such form; e is
+ * unchanged then. */
+PS_MUST_USE ps_status ps_evaluation_merge_part(ps_evaluation *e, const uint8_t *bytes, size_t len);
 
 /* Means over the samples; NaN without any. values is (plan->metric_count). */
 double ps_evaluation_loss(const ps_evaluation *e);

@@ -75,6 +75,7 @@ void ps_trainer_destroy(ps_trainer *t)
         pthread_join(t->thread, NULL);
     }
     ps_evaluation_fini(&t->evaluation);
+    ps_buf_unref(t->part);
     ps_model_destroy(t->model);
     ps_trainer_fini_rounds(t);
     ps_buf_unref(t->grad);
@@ -187,10 +188,31 @@ void ps_trainer_order(ps_trainer *t, uint32_t epoch)
     }
 }
 
+ps_buf *ps_trainer_get_part(ps_trainer *t, uint32_t *evaluation)
+{
+    ps_buf *part;
+
+    pthread_mutex_lock(&t->mutex);
+    part = t->part == NULL ? NULL : ps_buf_ref(t->part);
+    *evaluation = t->progress.evaluations;
+    pthread_mutex_unlock(&t->mutex);
+    return part;
+}
+
+static ps_buf *written(ps_evaluation *e)
+{
+    ps_buf *part = ps_buf_create(ps_evaluation_bytes(e));
+
+    ps_evaluation_write(e, part->data);
+    part->len = part->cap;
+    return part;
+}
+
 /* Told of what was evaluated. */
 static void report_evaluation(ps_trainer *t, uint32_t epoch)
 {
     double values[PS_METRICS_MAX];
+    ps_buf *part;
     ps_eval_row row = {
         .epoch = epoch + 1,
         .step = t->step,
@@ -200,7 +222,10 @@ static void report_evaluation(ps_trainer *t, uint32_t epoch)
 
     ps_evaluation_values(&t->evaluation, values);
     ps_trainer_put_eval(t, &row);
+    part = t->plan->spec->split_evaluation ? written(&t->evaluation) : NULL;
     pthread_mutex_lock(&t->mutex);
+    ps_buf_unref(t->part);
+    t->part = part;
     t->progress.evaluations++;
     t->progress.eval_loss = row.loss;
     memcpy(t->progress.eval_values, values, t->plan->metric_count * sizeof *values);
@@ -208,10 +233,11 @@ static void report_evaluation(ps_trainer *t, uint32_t epoch)
     t->last_row_us = ps_clock_us(); /* the next step has not lasted since before */
 }
 
-/* The whole test set on the weights of the clock that comes next. */
+/* This worker's share of the test set, mostly all of it, on the weights of the clock that comes
+ * next. */
 bool ps_trainer_evaluate(ps_trainer *t, uint32_t epoch)
 {
-    uint32_t count = ps_dataset_count(t->conf.data, PS_TEST);
+    uint32_t count = ps_dataset_count(t->conf.data, PS_TEST), at = 0;
 
     if (!ps_gate_wait_weights(t->gate, 0, t->plan->layout.variable_count, t->clock)) {
         return false;
@@ -222,13 +248,15 @@ bool ps_trainer_evaluate(ps_trainer *t, uint32_t epoch)
         return true;
     }
     ps_evaluation_clear(&t->evaluation);
-    for (uint32_t at = 0; at < count && ps_gate_is_open(t->gate); at += PS_EVALUATION_BATCH) {
-        uint32_t n = count - at < PS_EVALUATION_BATCH ? count - at : PS_EVALUATION_BATCH;
-
+    for (uint32_t n; at < count && ps_gate_is_open(t->gate); at += n) {
+        n = count - at < PS_EVALUATION_BATCH ? count - at : PS_EVALUATION_BATCH;
+        if (!ps_evaluation_has(t->plan, t->conf.rank, at / PS_EVALUATION_BATCH)) {
+            continue;
+        }
         ps_feed_gather(t->feed, epoch, PS_TEST, NULL, at, n, t->x, t->targets);
         ps_evaluation_add(&t->evaluation, t->model, t->weights, t->x, ps_trainer_targets(t), n);
     }
-    if (t->evaluation.samples < count || !data_is_whole(t)) {
+    if (at < count || !data_is_whole(t)) {
         return false;
     }
     report_evaluation(t, epoch);

@@ -69,4 +69,9 @@ void ps_trainer_destroy(ps_trainer *t);
 /* Any thread. */
 ps_trainer_progress ps_trainer_get_progress(ps_trainer *t);
 
+/* Where the job splits evaluations: what this worker found in its share in the last
+ * one, as ps_evaluation_write makes it, and the number of that, from 1; a reference, the
+ * caller's. NULL before the first. Any thread. */
+ps_buf *ps_trainer_get_part(ps_trainer *t, uint32_t *evaluation);
+
 #endif

@@ -59,8 +59,9 @@ struct ps_trainer {
     trainer_rounds rounds;
     ps_holdup holdup; /* what the job's straggler does to this worker */
 
-    pthread_mutex_t mutex; /* guards progress */
+    pthread_mutex_t mutex; /* guards progress and part */
     ps_trainer_progress progress;
+    ps_buf *part; /* of the last evaluation; NULL: none, or they are not split */
 };
 
 static inline float *ps_trainer_gradients(ps_trainer *t)

@@ -366,6 +366,9 @@ void ps_attempt_settle(ps_attempt *a)
         if (a->peers[i].progress) {
             psgd__v1__worker_progress__free_unpacked(a->peers[i].progress, NULL);
         }
+        if (a->peers[i].part) {
+            psgd__v1__evaluation_part__free_unpacked(a->peers[i].part, NULL);
+        }
         if (a->peers[i].counters) {
             psgd__v1__server_counters__free_unpacked(a->peers[i].counters, NULL);
         }

@@ -29,7 +29,8 @@ typedef struct ps_peer {
     ps_call *ready;     /* stands at the barrier */
     bool logs_known;    /* log_name is made */
     char log_name[PS_NAME_MAX + 1];
-    Psgd__V1__WorkerProgress *progress; /* last one told; a worker's */
+    Psgd__V1__WorkerProgress *progress; /* last one told; a worker's, without its part */
+    Psgd__V1__EvaluationPart *part;     /* last one told */
     Psgd__V1__ServerCounters *counters; /* at the end; a server's */
 } ps_peer;
 
@@ -89,6 +90,11 @@ void ps_collect_stop(ps_collect *collect);
 /* Sums up what workers told: Progress and result of the job, and their events. */
 void ps_progress_take(ps_attempt *a, ps_peer *peer, const Psgd__V1__WorkerProgress *progress,
                       int64_t now_us);
+
+/* Makes the job's result of what the workers found in their shares of that
+ * evaluation. False while not everybody's part is of it. A part that is none
+ * is logged, and the result stays as it was. */
+bool ps_evaluation_parts_merge(ps_attempt *a, uint32_t evaluation);
 
 /* Writes MODEL of the servers, summary and manifest; tells the commit. */
 void ps_archive_start(ps_attempt *a);

@@ -99,8 +99,8 @@ static void find_waited_for(ps_attempt *a, Psgd__V1__Progress *sum)
     ps_text_set(&sum->waiting_for, text);
 }
 
-/* The result is the mean over the workers' last evaluations; true when all have
- * done one more. */
+/* The result is the mean over the workers' last evaluations, or what their parts of one
+ * make together; true when all have done one more. */
 static bool take_metrics(ps_attempt *a)
 {
     Psgd__V1__Job *job = a->job->record.job;
@@ -120,6 +120,13 @@ static bool take_metrics(ps_attempt *a)
     }
     if (least == UINT32_MAX || least <= a->evaluations) {
         return false;
+    }
+    if (a->plan->spec->split_evaluation) {
+        if (!ps_evaluation_parts_merge(a, least)) {
+            return false;
+        }
+        a->evaluations = least;
+        return true;
     }
     a->evaluations = least;
     for (size_t i = 0; i < a->commit.count; i++) {
@@ -160,6 +167,13 @@ void ps_progress_take(ps_attempt *a, ps_peer *peer, const Psgd__V1__WorkerProgre
         psgd__v1__worker_progress__free_unpacked(peer->progress, NULL);
     }
     peer->progress = (void *)ps_message_copy(&progress->base);
+    if (peer->progress->part) {
+        if (peer->part) {
+            psgd__v1__evaluation_part__free_unpacked(peer->part, NULL);
+        }
+        peer->part = peer->progress->part;
+        peer->progress->part = NULL;
+    }
     sum_up(a, sum);
     measure_rate(a, sum, now_us);
     find_waited_for(a, sum);

@@ -32,10 +32,14 @@ struct ps_worker {
     char whom[160];
     Psgd__V1__WorkerProgress__MetricsEntry metrics[1 + PS_METRICS_MAX],
         *metric_ptrs[1 + PS_METRICS_MAX];
+    Psgd__V1__EvaluationPart part;
+    ps_buf *part_buf; /* what it says */
 };
 
 static void finish_release(ps_worker *w)
 {
+    ps_buf_unref(w->part_buf);
+    w->part_buf = NULL;
     ps_trainer_destroy(w->trainer);
     w->trainer = NULL;
     w->session = NULL;
@@ -202,6 +206,19 @@ static void fill_metric(Psgd__V1__WorkerProgress__MetricsEntry *entry, const cha
     entry->value = value;
 }
 
+/* What was found in this worker's share, lent until the next call. */
+static Psgd__V1__EvaluationPart *lend_part(ps_worker *w)
+{
+    ps_buf_unref(w->part_buf);
+    psgd__v1__evaluation_part__init(&w->part);
+    w->part_buf = ps_trainer_get_part(w->trainer, &w->part.evaluation);
+    if (w->part_buf == NULL) {
+        return NULL;
+    }
+    w->part.state = (ProtobufCBinaryData){.len = w->part_buf->len, .data = w->part_buf->data};
+    return &w->part;
+}
+
 static void progress(void *state, Psgd__V1__WorkerProgress *out)
 {
     ps_worker *w = state;
@@ -242,6 +259,7 @@ static void progress(void *state, Psgd__V1__WorkerProgress *out)
         }
         out->metrics = w->metric_ptrs;
         out->n_metrics = 1 + plan->metric_count;
+        out->part = lend_part(w);
     }
 }
 

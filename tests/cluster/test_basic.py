@@ -83,6 +83,12 @@ class Basic(ClusterTest):
         self.assertGreater(job.result["top_k"], job.result["accuracy"])
         self.assertGreater(job.result["auc"], 0.5)
         self.assertEqual(set(json.loads(files["summary.json"])["result"]), {"loss", *names})
+        # Each worker half of the test set: the result has the same bits.
+        split = c.wait(c.submit(SMALL, workers=2, metrics=metrics, split_evaluation=True).id)
+        self.assertEqual(split.state, job_pb2.JOB_STATE_DONE, split.message)
+        self.assertEqual(dict(split.result), dict(job.result))
+        files = c.files(split.id)
+        self.assertNotEqual(files["EV-small-N(0).csv"], files["EV-small-N(1).csv"])
 
     def test_every_worker_leaves_a_run_for_tensorboard(self):
         c = self.cluster(workers=2, pservers=1)

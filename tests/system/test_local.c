@@ -10,6 +10,7 @@
 #include "common/local/local.h"
 #include "common/local/turns.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -191,6 +192,36 @@ static void other_policies_learn_on_any_number_of_threads(void **state)
             assert_true(r.job->result[1]->value > 0.3);
             end(&r);
         }
+    }
+}
+
+/* Two batches of the test set: with three workers one has no share. */
+static void shares_of_an_evaluation_make_the_result_of_the_whole(void **state)
+{
+    (void)state;
+    for (uint32_t workers = 2; workers <= 3; workers++) {
+        char whole[256], split[320];
+        run one, two;
+
+        snprintf(whole, sizeof whole,
+                 ", \"workers\": %u, \"metrics\": [{\"name\": \"accuracy\"}, {\"name\": \"auc\"}, "
+                 "{\"name\": \"perplexity\"}]",
+                 workers);
+        snprintf(split, sizeof split, "%s, \"split_evaluation\": true", whole);
+        train(&one, whole, 2);
+        train(&two, split, 2);
+        assert_string_equal(two.result.text, "");
+        assert_int_equal(one.job->n_result, 4);
+        assert_int_equal(two.job->n_result, 4);
+        for (size_t i = 0; i < 4; i++) {
+            double a = one.job->result[i]->value, b = two.job->result[i]->value;
+
+            assert_string_equal(one.job->result[i]->key, two.job->result[i]->key);
+            /* The one is a mean over workers: of two of them without rounding. */
+            assert_true(workers == 2 ? a == b : fabs(a - b) < 1e-12);
+        }
+        end(&one);
+        end(&two);
     }
 }
 
@@ -389,6 +420,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(the_number_of_servers_changes_no_bit),
         cmocka_unit_test(holders_of_one_block_leave_one_model),
         cmocka_unit_test(other_policies_learn_on_any_number_of_threads),
+        cmocka_unit_test(shares_of_an_evaluation_make_the_result_of_the_whole),
         cmocka_unit_test(the_files_are_those_of_a_job),
         cmocka_unit_test(bytes_are_those_of_the_encodings),
         cmocka_unit_test(a_stop_ends_it_with_the_rows_so_far),

@@ -612,6 +612,13 @@ static void metrics_are_those_that_fit_each_once(void **state)
     assert_refused("{\"metrics\":[{\"name\":\"perplexity\"}],"
                    "\"model\":{\"loss\":\"mse\"}}",
                    "spec.metrics[0]", "needs the loss softmax_cross_entropy");
+    assert_refused("{\"split_evaluation\":true,\"workers\":2,\"consistency\":{\"name\":\"asp\"}}",
+                   "spec.split_evaluation", "with asp each worker has weights of its own");
+    assert_refused("{\"split_evaluation\":true,\"workers\":2,"
+                   "\"assignment\":{\"params\":{\"redundancy\":2}}}",
+                   "spec.split_evaluation", "with redundancy 2");
+    ps_plan_destroy(plan_of("{\"split_evaluation\":true,\"workers\":4,"
+                            "\"metrics\":[{\"name\":\"auc\"}]}"));
     assert_refused("{\"metrics\":[{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}]}",
                    "spec.metrics", "has 17 entries; at most 16 are allowed");
 }
