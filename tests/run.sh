@@ -45,5 +45,7 @@ for source in tests/fuzz/fuzz_*.c; do
     ninja -C build/fuzz --quiet "$name"
     mkdir -p "build/fuzz/corpus/$name"
     echo "$name, 60 s"
-    "build/fuzz/bin/$name" -max_total_time=60 -verbosity=0 "build/fuzz/corpus/$name"
+    seeds=tests/fuzz/corpus/$name # what is known to get far; new finds go to the build's own
+    [ -d "$seeds" ] || seeds=
+    "build/fuzz/bin/$name" -max_total_time=60 -verbosity=0 "build/fuzz/corpus/$name" ${seeds:+"$seeds"}
 done

@@ -35,6 +35,7 @@ typedef struct evaluation {
     ps_model *model;
     float *weights; /* (param_count) */
     ps_dataset *data;
+    ps_feed *feed; /* data, through the transforms of the job */
     ps_evaluation said;
     float *x, *targets; /* of a batch */
     ps_event next;
@@ -204,7 +205,10 @@ static ps_status load_data(evaluation *e)
         }
         st = ps_path_join(folder, sizeof folder, e->data_path, ps_data_folder(conf));
     }
-    return ps_is_ok(&st) ? ps_data_load(conf, folder, NULL, &e->data) : st;
+    if (ps_is_ok(&st)) {
+        st = ps_data_load(conf, folder, NULL, &e->data);
+    }
+    return ps_is_ok(&st) ? ps_plan_feed(e->plan, e->data, &e->feed) : st;
 }
 
 /* --- the work ------------------------------------------------------------------ */
@@ -273,7 +277,7 @@ static void show_json(evaluation *e)
 
 static void end(evaluation *e)
 {
-    ps_status st = ps_dataset_status(e->data);
+    ps_status st = ps_feed_status(e->feed);
 
     if (!ps_is_ok(&st)) {
         fail(e, &st);
@@ -299,7 +303,7 @@ static void on_next(ps_event *self, bool ok)
     if (!ok) {
         return;
     }
-    ps_dataset_gather(e->data, split_of(e), NULL, done, n, e->x, e->targets);
+    ps_feed_gather(e->feed, 0, split_of(e), NULL, done, n, e->x, e->targets);
     ps_evaluation_add(&e->said, e->model, e->weights, e->x,
                       facts->classes > 0 ? ps_targets_classes(e->targets)
                                          : ps_targets_values(e->targets, facts->target_width),
@@ -360,6 +364,7 @@ static void fini(void *arg)
     ps_evaluation_fini(&e->said);
     free(e->x);
     free(e->targets);
+    ps_feed_destroy(e->feed);
     ps_dataset_destroy(e->data);
     free(e->weights);
     ps_model_destroy(e->model);

@@ -28,10 +28,7 @@ static const ps_param params[] = {
     {.name = NULL},
 };
 
-/* For each feature that is a number. */
-typedef struct scale {
-    float mean, inverse;
-} scale;
+/* state: for the features that are numbers, their means, then 1 / deviation of each. */
 
 static ps_status plan(const ps_params *unused, ps_data_facts *facts)
 {
@@ -47,15 +44,15 @@ typedef struct moments {
     uint64_t count;
 } moments;
 
-static scale scale_of(const moments *m)
+static float inverse_of(const moments *m)
 {
     double deviation = sqrt(m->squares / (double)m->count);
 
-    return (scale){(float)m->mean, deviation > 0 ? (float)(1 / deviation) : 1.0f};
+    return deviation > 0 ? (float)(1 / deviation) : 1.0f;
 }
 
 /* Welford 1962, a group of `width` features at a time. */
-static void measure(const ps_transforming *at, uint32_t numbers, uint32_t width, scale *scales)
+static void measure(const ps_transforming *at, uint32_t numbers, uint32_t width, float *means)
 {
     uint32_t count = ps_dataset_count(at->data, PS_TRAIN);
     const ps_data_facts *facts = ps_dataset_facts(at->data);
@@ -75,7 +72,8 @@ static void measure(const ps_transforming *at, uint32_t numbers, uint32_t width,
         }
     }
     for (uint32_t k = 0; k < numbers; k++) {
-        scales[k] = scale_of(&m[k / width]);
+        means[k] = (float)m[k / width].mean;
+        means[numbers + k] = inverse_of(&m[k / width]);
     }
     free(m);
     free(x);
@@ -85,19 +83,20 @@ static void measure(const ps_transforming *at, uint32_t numbers, uint32_t width,
 static ps_status learn(ps_transforming *at)
 {
     uint32_t numbers = at->facts.features - at->facts.ids;
-    scale *scales = ps_xcalloc(numbers, sizeof *scales);
+    float *means = ps_xcalloc(2 * (size_t)numbers, sizeof *means);
 
-    at->state = scales;
+    at->state = means;
     if (at->params->v[PER] == GIVEN) {
         for (uint32_t k = 0; k < numbers; k++) {
-            scales[k] = (scale){(float)at->params->v[MEAN], (float)(1 / at->params->v[DEVIATION])};
+            means[k] = (float)at->params->v[MEAN];
+            means[numbers + k] = (float)(1 / at->params->v[DEVIATION]);
         }
     } else {
         measure(at, numbers,
                 at->params->v[PER] == BY_CHANNEL && at->facts.ids == 0
                     ? numbers / at->facts.shape[0]
                     : 1,
-                scales);
+                means);
     }
     return ps_ok();
 }
@@ -105,14 +104,15 @@ static ps_status learn(ps_transforming *at)
 static void sample(const ps_transforming *at, ps_split split, uint64_t key, float *x,
                    float *targets)
 {
-    const scale *scales = at->state;
     uint32_t numbers = at->facts.features - at->facts.ids;
+    const float *restrict mean = at->state, *restrict inverse = mean + numbers;
+    float *restrict to = x;
 
     (void)split;
     (void)key;
     (void)targets;
     for (uint32_t k = 0; k < numbers; k++) {
-        x[k] = (x[k] - scales[k].mean) * scales[k].inverse;
+        to[k] = (to[k] - mean[k]) * inverse[k];
     }
 }
 

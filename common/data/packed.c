@@ -13,6 +13,8 @@
 #include <unistd.h>
 #include <zlib.h>
 
+enum { BUFFER_BYTES_MIN = 8 * 1024, BUFFER_BYTES_MAX = 256 * 1024 };
+
 struct ps_packed {
     const char *name;
     gzFile gz;
@@ -58,7 +60,9 @@ ps_status ps_packed_open(const char *folder, const char *name, ps_packed **out, 
         close(fd);
         return ps_fail(PS_RESOURCE_EXHAUSTED, "%s: no memory to unpack it", name);
     }
-    gzbuffer(gz, 256 * 1024);
+    gzbuffer(gz, held.st_size < BUFFER_BYTES_MIN   ? BUFFER_BYTES_MIN
+                 : held.st_size < BUFFER_BYTES_MAX ? (unsigned)held.st_size
+                                                   : BUFFER_BYTES_MAX);
     *out = ps_xcalloc(1, sizeof **out);
     **out = (ps_packed){.name = name, .gz = gz};
     if (facts != NULL) {

@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WINDOW_MAX = 64, NEGATIVES_MAX = 64, TRIES = 8 };
+enum { WINDOW_MAX = 64, NEGATIVES_MAX = 64, TRIES = 8, GUIDES = 4096 };
 
 static const ps_param params[] = {
     {.name = "window",
@@ -57,7 +57,9 @@ static ps_status skipgram_facts(const ps_data_conf *conf, ps_data_facts *facts)
 typedef struct noise {
     unsigned users; /* the splits of a set */
     uint32_t words;
-    uint64_t *below; /* (words): sum of the weights up to and with a word */
+    uint64_t *below;            /* (words): sum of the weights up to and with a word */
+    uint64_t part;              /* the sum of all, cut into GUIDES parts, rounded up */
+    uint32_t guide[GUIDES + 1]; /* the first word whose sum is above so many parts */
 } noise;
 
 static noise *noise_create(const ps_text *text)
@@ -78,13 +80,20 @@ static noise *noise_create(const ps_text *text)
     if (sum == 0) { /* nothing was counted: all words are <unk> as it stands in the text */
         n->below[n->words - 1] = 1;
     }
+    n->part = n->below[n->words - 1] / GUIDES + 1;
+    for (uint32_t g = 0, i = 0; g <= GUIDES; g++) {
+        while (i + 1 < n->words && n->below[i] <= g * n->part) {
+            i++;
+        }
+        n->guide[g] = i;
+    }
     return n;
 }
 
 static uint32_t draw_noise(const noise *n, uint64_t key, uint64_t index)
 {
     uint64_t at = ps_draw_below(key, index, n->below[n->words - 1]);
-    uint32_t low = 0, high = n->words - 1;
+    uint32_t low = n->guide[at / n->part], high = n->guide[at / n->part + 1];
 
     while (low < high) { /* the first word whose sum is above */
         uint32_t middle = low + (high - low) / 2;

@@ -5,9 +5,11 @@ foreach(name IN ITEMS test_assign test_cifar10 test_data_conf test_find test_gly
 endforeach()
 
 if(CMAKE_C_COMPILER_ID MATCHES Clang) # libFuzzer is clang's
-    add_executable(fuzz_idx fuzz/fuzz_idx.c)
-    target_link_libraries(fuzz_idx PRIVATE ps_data)
-    target_compile_options(fuzz_idx PRIVATE -fsanitize=fuzzer)
-    target_link_options(fuzz_idx PRIVATE -fsanitize=fuzzer)
-    add_test(NAME fuzz_idx COMMAND fuzz_idx -runs=200000 -seed=1)
+    foreach(name IN ITEMS cifar10 criteo csv idx libsvm ngram skipgram slots)
+        add_executable(fuzz_${name} fuzz/fuzz_${name}.c)
+        target_link_libraries(fuzz_${name} PRIVATE ps_data)
+        target_compile_options(fuzz_${name} PRIVATE -fsanitize=fuzzer)
+        target_link_options(fuzz_${name} PRIVATE -fsanitize=fuzzer)
+        add_test(NAME fuzz_${name} COMMAND fuzz_${name} -runs=20000 -seed=1)
+    endforeach()
 endif()
