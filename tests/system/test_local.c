@@ -175,8 +175,10 @@ static void holders_of_one_block_leave_one_model(void **state)
 static void other_policies_learn_on_any_number_of_threads(void **state)
 {
     static const char *const policies[] = {
-        ", \"workers\": 4, \"epochs\": 10, \"consistency\": {\"name\": \"asp\"}",
-        ", \"workers\": 4, \"epochs\": 10, \"consistency\": {\"name\": \"ssp\", \"params\": "
+        ", \"workers\": 4, \"epochs\": 10, \"model\": {\"widths\": [16]}, \"consistency\": "
+        "{\"name\": \"asp\"}",
+        ", \"workers\": 4, \"epochs\": 10, \"model\": {\"widths\": [16]}, \"consistency\": "
+        "{\"name\": \"ssp\", \"params\": "
         "{\"bound\": 2}}"};
 
     (void)state;

@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* blocks.c - see blocks.h. */
+#include "common/exchange/blocks.h"
+
+#include "common/base/xalloc.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static blocks_state *state_of(const ps_mesh_node *node)
+{
+    return node->state;
+}
+
+/* Cells of [from, to), written from `at` on; how many. */
+static uint32_t cut(blocks_cell *cells, size_t from, size_t to, uint32_t segment)
+{
+    uint32_t count = 0;
+
+    for (size_t at = from; at < to; at += PS_CODEC_VALUES) {
+        size_t n = to - at < PS_CODEC_VALUES ? to - at : PS_CODEC_VALUES;
+
+        if (cells != NULL) {
+            cells[count] = (blocks_cell){.at = at, .n = (uint32_t)n, .segment = segment};
+        }
+        count++;
+    }
+    return count;
+}
+
+static uint32_t cut_all(const ps_mesh_node *node, bool is_split, blocks_cell *cells)
+{
+    uint32_t parts = is_split ? node->conf.assignment->redundancy : 1, count = 0;
+    size_t n = node->conf.n;
+
+    for (uint32_t p = 0; p < parts; p++) {
+        count += cut(cells != NULL ? cells + count : NULL, n * p / parts, n * (p + 1) / parts, p);
+    }
+    return count;
+}
+
+void blocks_init(ps_mesh_node *node, bool is_split)
+{
+    const ps_assignment *a = node->conf.assignment;
+    blocks_state *s = state_of(node);
+
+    s->is_split = is_split;
+    s->cell_count = cut_all(node, is_split, NULL);
+    s->cells = ps_xcalloc(s->cell_count, sizeof *s->cells);
+    cut_all(node, is_split, s->cells);
+    s->own = ps_xcalloc(a->block_count, sizeof *s->own);
+    for (uint32_t b = 0; b < a->block_count; b++) {
+        s->own[b] = -1;
+    }
+    for (uint32_t i = 0; i < a->held_count[node->conf.self]; i++) {
+        s->own[a->held[node->conf.self][i]] = (int32_t)i;
+    }
+    s->sum = ps_xcalloc(node->conf.n, sizeof *s->sum);
+    s->turn = ps_xcalloc(s->cell_count, sizeof *s->turn);
+    s->is_heard = ps_xcalloc(node->nodes, sizeof *s->is_heard);
+    s->parked = ps_xcalloc((size_t)a->block_count * s->cell_count, sizeof(ps_packet *));
+}
+
+static void drop_parked(ps_mesh_node *node)
+{
+    blocks_state *s = state_of(node);
+    size_t count = (size_t)node->conf.assignment->block_count * s->cell_count;
+
+    for (size_t i = 0; i < count; i++) {
+        ps_packet_unref(s->parked[i]);
+        s->parked[i] = NULL;
+    }
+}
+
+void blocks_fini(ps_mesh_node *node)
+{
+    blocks_state *s = state_of(node);
+
+    drop_parked(node);
+    free(s->cells);
+    free(s->own);
+    free(s->sum);
+    free(s->turn);
+    free(s->is_heard);
+    free(s->parked);
+}
+
+static ps_packet **slot_of(const ps_mesh_node *node, uint32_t block, uint32_t cell)
+{
+    blocks_state *s = state_of(node);
+
+    return &s->parked[(size_t)block * s->cell_count + cell];
+}
+
+/* Adds what has its turn. Packets were checked when they came. */
+static ps_status advance(ps_mesh_node *node, uint32_t cell)
+{
+    blocks_state *s = state_of(node);
+    const blocks_cell *c = &s->cells[cell];
+    uint32_t blocks = node->conf.assignment->block_count, before = s->turn[cell];
+
+    while (s->turn[cell] < blocks) {
+        ps_packet **slot = slot_of(node, s->turn[cell], cell);
+        ps_status st;
+
+        if (*slot == NULL) {
+            break;
+        }
+        st = mesh_decode(node, *slot, PS_INTO_ADD, s->sum + c->at, c->n);
+        if (!ps_is_ok(&st)) {
+            return st;
+        }
+        ps_packet_unref(*slot);
+        *slot = NULL;
+        s->turn[cell]++;
+    }
+    s->whole += before < blocks && s->turn[cell] == blocks;
+    return ps_ok();
+}
+
+/* Says a cell to all that do not hold its block. */
+static void say(ps_mesh_node *node, uint32_t block, ps_packet *packet)
+{
+    uint32_t *targets = ps_xcalloc(node->nodes, sizeof *targets), count = 0;
+
+    for (uint32_t i = 0; i < node->nodes; i++) {
+        if (mesh_place(node, block, i) < 0) {
+            targets[count++] = i;
+        }
+    }
+    mesh_say(node, packet, targets, count);
+    free(targets);
+}
+
+/* Is it this node that says the cell? */
+static bool speaks(const ps_mesh_node *node, uint32_t block, uint32_t cell)
+{
+    const blocks_state *s = state_of(node);
+
+    return s->is_split ? mesh_place(node, block, node->conf.self) == (int)s->cells[cell].segment
+                       : mesh_speaker(node, block) == node->conf.self;
+}
+
+static ps_packet *encode(ps_mesh_node *node, uint32_t block, uint32_t cell)
+{
+    const blocks_state *s = state_of(node);
+    const blocks_cell *c = &s->cells[cell];
+
+    return mesh_encode(node, block, cell, cell, block, node->blocks[s->own[block]] + c->at, c->n);
+}
+
+/* To those to whom none of its packets goes. */
+static void say_here(ps_mesh_node *node)
+{
+    const ps_assignment *a = node->conf.assignment;
+    uint32_t *targets = ps_xcalloc(node->nodes, sizeof *targets), count = 0;
+
+    for (uint32_t to = 0; to < node->nodes && a->redundancy < node->nodes; to++) {
+        bool is_told = to == node->conf.self;
+
+        for (uint32_t i = 0; i < a->held_count[node->conf.self] && !is_told; i++) {
+            uint32_t block = a->held[node->conf.self][i];
+
+            for (uint32_t cell = 0; cell < state_of(node)->cell_count && !is_told; cell++) {
+                is_told = speaks(node, block, cell) && mesh_place(node, block, to) < 0;
+            }
+        }
+        if (!is_told) {
+            targets[count++] = to;
+        }
+    }
+    mesh_say(node, mesh_packet(node, a->block_count, 0, 0), targets, count);
+    free(targets);
+}
+
+static void hear(ps_mesh_node *node, uint32_t from)
+{
+    blocks_state *s = state_of(node);
+
+    s->unheard -= !s->is_heard[from];
+    s->is_heard[from] = true;
+}
+
+ps_status blocks_start(ps_mesh_node *node)
+{
+    const ps_assignment *a = node->conf.assignment;
+    blocks_state *s = state_of(node);
+    ps_status st = ps_ok();
+
+    drop_parked(node);
+    memset(s->sum, 0, node->conf.n * sizeof *s->sum);
+    memset(s->turn, 0, s->cell_count * sizeof *s->turn);
+    s->whole = 0;
+    memset(s->is_heard, 0, node->nodes * sizeof *s->is_heard);
+    s->unheard = a->redundancy < node->nodes ? node->nodes - 1 : 0;
+    say_here(node);
+    for (uint32_t i = 0; i < a->held_count[node->conf.self]; i++) {
+        uint32_t block = a->held[node->conf.self][i];
+
+        for (uint32_t cell = 0; cell < s->cell_count && ps_is_ok(&st); cell++) {
+            ps_packet *packet = encode(node, block, cell);
+
+            /* Its own as the others will have it. */
+            *slot_of(node, block, cell) = ps_packet_ref(packet);
+            if (speaks(node, block, cell)) {
+                say(node, block, ps_packet_ref(packet));
+            }
+            ps_packet_unref(packet);
+            st = advance(node, cell);
+        }
+    }
+    return st;
+}
+
+ps_status blocks_take(ps_mesh_node *node, ps_packet *packet)
+{
+    blocks_state *s = state_of(node);
+    uint32_t block = packet->what, cell = packet->piece;
+    ps_packet **slot;
+    ps_status st;
+
+    if (block == node->conf.assignment->block_count && cell == 0 && packet->len == 0) {
+        node->counters.duplicates += s->is_heard[packet->from];
+        hear(node, packet->from);
+        return ps_ok();
+    }
+    if (block >= node->conf.assignment->block_count || cell >= s->cell_count) {
+        return ps_fail(PS_INVALID_ARGUMENT, "block %u of %u, part %u of %u", block,
+                       node->conf.assignment->block_count, cell, s->cell_count);
+    }
+    if (mesh_place(node, block, packet->from) < 0 || s->own[block] >= 0) {
+        return ps_fail(PS_INVALID_ARGUMENT, "block %u from worker %u to worker %u", block,
+                       packet->from, node->conf.self);
+    }
+    slot = slot_of(node, block, cell);
+    if (block < s->turn[cell] || *slot != NULL) {
+        node->counters.duplicates++;
+        hear(node, packet->from);
+        return ps_ok();
+    }
+    st = ps_codec_check(node->conf.codec, &packet->head.msg, packet->bytes, packet->len,
+                        s->cells[cell].n);
+    if (!ps_is_ok(&st)) {
+        return st;
+    }
+    *slot = ps_packet_ref(packet);
+    hear(node, packet->from);
+    return advance(node, cell);
+}
+
+bool blocks_is_done(const ps_mesh_node *node)
+{
+    const blocks_state *s = state_of(node);
+
+    return s->whole == s->cell_count && (s->unheard == 0 || node->is_rescued);
+}
+
+void blocks_finish(ps_mesh_node *node, float *sum)
+{
+    memcpy(sum, state_of(node)->sum, node->conf.n * sizeof *sum);
+}
+
+/* Whoever should have said it may be gone: every holder says all of its blocks. */
+void blocks_rescue(ps_mesh_node *node)
+{
+    const ps_assignment *a = node->conf.assignment;
+    blocks_state *s = state_of(node);
+
+    for (uint32_t i = 0; i < a->held_count[node->conf.self]; i++) {
+        uint32_t block = a->held[node->conf.self][i];
+
+        for (uint32_t cell = 0; cell < s->cell_count; cell++) {
+            if (!speaks(node, block, cell)) {
+                say(node, block, encode(node, block, cell));
+            }
+        }
+    }
+}
+
+void blocks_missing(const ps_mesh_node *node, bool *peers)
+{
+    const ps_assignment *a = node->conf.assignment;
+    const blocks_state *s = state_of(node);
+
+    for (uint32_t block = 0; block < a->block_count; block++) {
+        for (uint32_t cell = 0; cell < s->cell_count; cell++) {
+            if (block < s->turn[cell] || *slot_of(node, block, cell) != NULL) {
+                continue;
+            }
+            for (uint32_t i = 0; i < a->redundancy; i++) { /* any of them could have */
+                peers[mesh_holders(node, block)[i]] = true;
+            }
+        }
+    }
+}

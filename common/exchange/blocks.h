@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* blocks.h - every block goes whole from its holders to those that do not hold
+ * it; for plain.c and ndc.c, which differ in who says which part.
+ *
+ * A block is cut into segments, one or as many as it has holders, and those into
+ * cells of at most PS_CODEC_VALUES values. A cell of a block is a packet, encoded
+ * alike by all holders: `what` is the block, `piece` the cell. Sums are formed in
+ * the order of blocks, whatever the order of arrival: a cell that is early waits
+ * as it came.
+ *
+ * A node that has nothing to say to another says that it is here, and a step ends
+ * when all have been heard: so nobody gets further ahead than one step, which
+ * blocks alone would not see to where holders share them. After a rescue those who
+ * are silent are not waited for, as long as others have said their blocks.
+ */
+#ifndef PS_COMMON_EXCHANGE_BLOCKS_H
+#define PS_COMMON_EXCHANGE_BLOCKS_H
+
+#include "common/exchange/mesh_impl.h"
+
+typedef struct blocks_cell {
+    size_t at;
+    uint32_t n, segment;
+} blocks_cell;
+
+typedef struct blocks_state {
+    bool is_split; /* each holder says its own segment; else one holder says all */
+    uint32_t cell_count;
+    blocks_cell *cells;
+    int32_t *own;       /* (K): index among the held ones; -1: not held */
+    float *sum;         /* (n): of the blocks before the turn */
+    uint32_t *turn;     /* (cell_count): the next block to be added */
+    ps_packet **parked; /* (K, cell_count) */
+    uint32_t whole;     /* cells whose sum is complete */
+    bool *is_heard;     /* (nodes) */
+    uint32_t unheard;   /* of the others */
+} blocks_state;
+
+void blocks_init(ps_mesh_node *node, bool is_split);
+void blocks_fini(ps_mesh_node *node);
+PS_MUST_USE ps_status blocks_start(ps_mesh_node *node);
+PS_MUST_USE ps_status blocks_take(ps_mesh_node *node, ps_packet *packet);
+bool blocks_is_done(const ps_mesh_node *node);
+void blocks_finish(ps_mesh_node *node, float *sum);
+void blocks_rescue(ps_mesh_node *node); /* says all that it holds */
+void blocks_missing(const ps_mesh_node *node, bool *peers);
+
+#endif

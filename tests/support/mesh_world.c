@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* mesh_world.c - see mesh_world.h. */
+#include "tests/support/mesh_world.h"
+
+#include "common/base/draw.h"
+#include "common/base/xalloc.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+static uint64_t draw(mesh_world *w)
+{
+    return ps_draw_u64(ps_draw_key(w->seed, PS_DRAW_TEST, 1, 0, 0), w->draws++);
+}
+
+static double unit(mesh_world *w)
+{
+    return (double)(draw(w) >> 11) * 0x1p-53;
+}
+
+static ps_status make_assignment(mesh_world *w, const char *name, uint32_t nodes,
+                                 uint32_t redundancy)
+{
+    ps_params params = {.v = {redundancy}};
+
+    return ps_assign_find(name)->make(nodes, &params, &w->assignment);
+}
+
+static void fill_params(const ps_codec *codec, ps_params *params)
+{
+    for (const ps_param *p = codec->params; p != NULL && p->name != NULL; p++) {
+        params->v[p - codec->params] = p->value;
+    }
+}
+
+/* The tests' numbers: smaller than 1, a few zeros among them. */
+static void make_blocks(mesh_world *w)
+{
+    const ps_assignment *a = w->assignment;
+
+    w->block = ps_xcalloc(a->block_count, sizeof(float *));
+    for (uint32_t b = 0; b < a->block_count; b++) {
+        uint64_t key = ps_draw_key(w->seed, PS_DRAW_TEST, 2, b, 0);
+
+        w->block[b] = ps_xcalloc(w->n, sizeof(float));
+        for (size_t i = 0; i < w->n; i++) {
+            w->block[b][i] = i % 7 == 3 ? 0.0f : (float)(ps_draw_normal(key, i) * 0.1);
+        }
+    }
+    for (uint32_t i = 0; i < w->nodes; i++) {
+        w->held[i] = ps_xcalloc(a->held_count[i] + 1, sizeof(float *));
+        for (uint32_t k = 0; k < a->held_count[i]; k++) {
+            w->held[i][k] = w->block[a->held[i][k]];
+        }
+        w->sum[i] = ps_xcalloc(w->n, sizeof(float));
+    }
+}
+
+ps_status mesh_world_init(mesh_world *w, const char *mesh, const char *assign, uint32_t nodes,
+                          uint32_t redundancy, size_t n, const char *codec, uint64_t seed)
+{
+    ps_mesh_conf conf = {.mesh = ps_mesh_find(mesh),
+                         .n = n,
+                         .codec = ps_codec_find(codec),
+                         .seed = seed,
+                         .window_us = MESH_WINDOW_US};
+    ps_status st;
+
+    *w = (mesh_world){.nodes = nodes, .n = n, .seed = seed};
+    assert(conf.mesh != NULL && conf.codec != NULL && nodes <= MESH_NODES_MAX);
+    st = make_assignment(w, assign, nodes, redundancy);
+    assert(ps_is_ok(&st));
+    fill_params(conf.codec, &conf.params);
+    conf.assignment = w->assignment;
+    for (uint32_t i = 0; i < nodes && ps_is_ok(&st); i++) {
+        conf.self = i;
+        st = ps_mesh_create(&conf, &w->node[i]);
+    }
+    if (ps_is_ok(&st)) {
+        make_blocks(w);
+    }
+    return st;
+}
+
+void mesh_world_fini(mesh_world *w)
+{
+    for (uint32_t b = 0; w->block != NULL && b < w->assignment->block_count; b++) {
+        free(w->block[b]);
+    }
+    for (uint32_t i = 0; i < w->nodes; i++) {
+        ps_mesh_destroy(w->node[i]);
+        free(w->held[i]);
+        free(w->sum[i]);
+    }
+    for (size_t i = 0; i < w->wire_count; i++) {
+        ps_packet_unref(w->wire[i].packet);
+    }
+    free(w->wire);
+    free(w->block);
+    ps_assignment_destroy(w->assignment);
+}
+
+static void put_on_wire(mesh_world *w, ps_packet *packet, uint32_t to)
+{
+    if (w->wire_count == w->wire_cap) {
+        w->wire_cap = w->wire_cap * 2 + 64;
+        w->wire = ps_xrealloc(w->wire, w->wire_cap * sizeof *w->wire);
+    }
+    w->wire[w->wire_count++] = (mesh_copy_on_wire){ps_packet_ref(packet), to};
+}
+
+static void collect(mesh_world *w, uint32_t i)
+{
+    ps_mesh_out out;
+
+    while (ps_mesh_next(w->node[i], &out)) {
+        for (uint32_t t = 0; t < out.count && !w->is_dead[i]; t++) {
+            if (unit(w) >= w->loss) {
+                put_on_wire(w, out.packet, out.targets[t]);
+            }
+            if (w->comes_twice) {
+                put_on_wire(w, out.packet, out.targets[t]);
+            }
+        }
+        ps_packet_unref(out.packet);
+    }
+}
+
+static void note(mesh_world *w, uint32_t i, ps_status st)
+{
+    if (!ps_is_ok(&st) && ps_is_ok(&w->failure[i])) {
+        w->failure[i] = st;
+    }
+}
+
+static void look(mesh_world *w, uint32_t i)
+{
+    collect(w, i);
+    if (w->has_begun[i] && ps_mesh_is_done(w->node[i])) {
+        ps_mesh_sum(w->node[i], w->sum[i]);
+        w->has_begun[i] = false;
+        w->step[i]++;
+    }
+}
+
+static void begin(mesh_world *w, uint32_t i)
+{
+    w->has_begun[i] = true;
+    note(w, i, ps_mesh_begin(w->node[i], w->step[i], w->held[i], w->now_us));
+    look(w, i);
+}
+
+/* One copy, drawn from those under way, arrives. */
+static void deliver(mesh_world *w)
+{
+    size_t at = draw(w) % w->wire_count;
+    mesh_copy_on_wire copy = w->wire[at];
+
+    w->wire[at] = w->wire[--w->wire_count];
+    if (!w->is_dead[copy.to]) {
+        note(w, copy.to, ps_mesh_take(w->node[copy.to], copy.packet));
+        look(w, copy.to);
+    }
+    ps_packet_unref(copy.packet);
+}
+
+static void pass_time(mesh_world *w)
+{
+    w->now_us += MESH_WINDOW_US;
+    w->loss = 0;
+    for (uint32_t i = 0; i < w->nodes; i++) {
+        if (!w->is_dead[i]) {
+            note(w, i, ps_mesh_tick(w->node[i], w->now_us));
+            look(w, i);
+        }
+    }
+}
+
+/* Has everybody who can ended so many steps? */
+static bool is_over(const mesh_world *w, uint64_t steps)
+{
+    for (uint32_t i = 0; i < w->nodes; i++) {
+        if (!w->is_dead[i] && ps_is_ok(&w->failure[i]) && w->step[i] < steps) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void mesh_world_run_many(mesh_world *w, uint64_t steps)
+{
+    while (!is_over(w, steps)) {
+        bool someone_began = false;
+
+        for (uint32_t k = 0; k < w->nodes; k++) {
+            uint32_t i = (uint32_t)(draw(w) % w->nodes);
+
+            if (!w->is_dead[i] && !w->has_begun[i] && ps_is_ok(&w->failure[i]) &&
+                w->step[i] < steps) {
+                begin(w, i);
+                someone_began = true;
+            }
+        }
+        if (w->wire_count > 0) {
+            deliver(w);
+        } else if (!someone_began && !is_over(w, steps)) {
+            bool all_begun = true;
+
+            for (uint32_t i = 0; i < w->nodes; i++) {
+                all_begun = all_begun && (w->is_dead[i] || w->has_begun[i] || w->step[i] >= steps ||
+                                          !ps_is_ok(&w->failure[i]));
+            }
+            if (all_begun) {
+                pass_time(w);
+            }
+        }
+    }
+}
+
+void mesh_world_run(mesh_world *w, uint64_t clock)
+{
+    mesh_world_run_many(w, clock + 1);
+}
+
+double mesh_world_true(const mesh_world *w, size_t i)
+{
+    double sum = 0;
+
+    for (uint32_t b = 0; b < w->assignment->block_count; b++) {
+        sum += (double)w->block[b][i];
+    }
+    return sum;
+}
+
+ps_mesh_counters mesh_world_counters(const mesh_world *w)
+{
+    ps_mesh_counters sum = {0};
+
+    for (uint32_t i = 0; i < w->nodes; i++) {
+        const ps_mesh_counters *c = ps_mesh_counters_of(w->node[i]);
+
+        sum.packets += c->packets;
+        sum.copies += c->copies;
+        sum.bytes += c->bytes;
+        sum.bytes_copied += c->bytes_copied;
+        sum.duplicates += c->duplicates;
+        sum.rescues += c->rescues;
+    }
+    return sum;
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* mesh_world.h - n nodes of an exchange and the network between them: packets
+ * arrive in an order drawn at random, get lost or come twice as one likes. */
+#ifndef PS_TESTS_SUPPORT_MESH_WORLD_H
+#define PS_TESTS_SUPPORT_MESH_WORLD_H
+
+#include "common/exchange/mesh.h"
+
+enum { MESH_NODES_MAX = 16, MESH_WINDOW_US = 1000000 };
+
+/* A copy of a packet under way. */
+typedef struct mesh_copy_on_wire {
+    ps_packet *packet;
+    uint32_t to;
+} mesh_copy_on_wire;
+
+typedef struct mesh_world {
+    ps_assignment *assignment;
+    uint32_t nodes;
+    size_t n;
+    uint64_t seed, draws;
+    ps_mesh_node *node[MESH_NODES_MAX];
+    uint64_t step[MESH_NODES_MAX]; /* steps that the node has ended */
+    bool is_dead[MESH_NODES_MAX];  /* says nothing and hears nothing */
+    bool has_begun[MESH_NODES_MAX];
+    ps_status failure[MESH_NODES_MAX]; /* the first of the node */
+    float **block;                     /* (K)(n): gradients, the same in every step */
+    const float **held[MESH_NODES_MAX];
+    float *sum[MESH_NODES_MAX]; /* (n): of the last step that it ended */
+    mesh_copy_on_wire *wire;
+    size_t wire_count, wire_cap;
+    double loss;      /* share of the copies that get lost, until time passes */
+    bool comes_twice; /* each copy */
+    int64_t now_us;
+} mesh_world;
+
+/* `assign` by name; INVALID_ARGUMENT if the exchange refuses it. */
+PS_MUST_USE ps_status mesh_world_init(mesh_world *w, const char *mesh, const char *assign,
+                                      uint32_t nodes, uint32_t redundancy, size_t n,
+                                      const char *codec, uint64_t seed);
+void mesh_world_fini(mesh_world *w);
+
+/* Every live node ends step `clock` or fails; with MESH_WINDOW_US passing
+ * whenever nothing is under way any more. */
+void mesh_world_run(mesh_world *w, uint64_t clock);
+
+/* The same until each has ended that many steps, some a step ahead of others. */
+void mesh_world_run_many(mesh_world *w, uint64_t steps);
+
+/* The sum over all blocks as double. */
+double mesh_world_true(const mesh_world *w, size_t i);
+
+ps_mesh_counters mesh_world_counters(const mesh_world *w); /* of all nodes */
+
+#endif
