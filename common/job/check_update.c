@@ -73,11 +73,31 @@ void ps_check_update(ps_check *check, ps_plan *plan)
                plan->update->name);
 }
 
+/* What corrects delays needs some, and on the servers. */
+static void check_delay(ps_check *check, const ps_plan *plan)
+{
+    if (plan->policy != NULL && plan->policy->closes != NULL) {
+        ps_check_bad(check, "spec.consistency.name",
+                     "is \"%s\", which sums before it steps; update %s corrects each contribution "
+                     "by itself: asp or ssp are allowed",
+                     plan->policy->name, plan->update->name);
+    }
+    if (!plan->optim_on_server) {
+        ps_check_bad(check, "spec.optimizer.side",
+                     "is WORKER; update %s corrects gradients, and increments are none: SERVER is "
+                     "allowed",
+                     plan->update->name);
+    }
+}
+
 void ps_check_local(ps_check *check, ps_plan *plan)
 {
     const ps_local *local = plan->update != NULL ? plan->update->local : NULL;
 
     plan->total_clocks = plan->total_steps;
+    if (plan->update != NULL && plan->update->delay != NULL) {
+        check_delay(check, plan);
+    }
     if (local == NULL) {
         return;
     }
@@ -94,7 +114,12 @@ void ps_check_local(ps_check *check, ps_plan *plan)
                      "servers': SERVER is allowed",
                      plan->update->name);
     }
-    if (local->needs_bsp && plan->policy != NULL && !plan->policy->is_deterministic) {
+    if (plan->policy != NULL && plan->policy->leaves_behind) {
+        ps_check_bad(check, "spec.consistency.name",
+                     "is \"%s\"; what a worker of update %s did in a round that closes without it "
+                     "would be lost: bsp, ssp or asp are allowed",
+                     plan->policy->name, plan->update->name);
+    } else if (local->needs_bsp && plan->policy != NULL && !plan->policy->is_deterministic) {
         ps_check_bad(check, "spec.consistency.name",
                      "is \"%s\"; update %s counts on the contributions of all workers to each "
                      "round: bsp is allowed",

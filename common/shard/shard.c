@@ -91,7 +91,7 @@ static ps_shard_outcome take(ps_shard *shard, uint32_t s, const ps_arrival *a,
     case PS_APPLY:
         assert(!shard->buffers);
         count_applied(shard, a, false);
-        shard_apply(shard, s, a->clock, head, bytes, len, scale);
+        shard_apply(shard, s, a->worker, a->clock, head, bytes, len, scale);
         break;
     case PS_BUFFER:
         assert(shard->buffers);

@@ -49,6 +49,8 @@
  * on in a copy). Only a deterministic policy parks; parked bytes are at most (contributors - 1)
  * times the encoded size of all slices; buffers are rounded up to powers of two, and the pool keeps
  * what it once needed.
+ * Corrected delays take 4 bytes for each (value, worker) more, and 4 a value when they
+ * adapt; a shard that broadcasts one snapshot of any codec, and 64 KiB.
  */
 #ifndef PS_COMMON_SHARD_SHARD_H
 #define PS_COMMON_SHARD_SHARD_H
@@ -58,6 +60,7 @@
 #include "common/codec/codec.h"
 #include "common/consistency/consistency.h"
 #include "common/optim/descent.h"
+#include "common/shard/delay.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -83,6 +86,7 @@ typedef struct ps_shard_conf {
     ps_descent descent; /* its optim may be NULL: workers send increments, w -= merged */
     float merge_scale;  /* of the update */
     uint64_t seed;      /* of the job; rounding of snapshots */
+    ps_delay delay;     /* with a policy that applies: gradients are corrected (delay.h) */
     bool broadcasts;    /* workers keep replicas: they are sent what a step changed (replica.h),
                          * by the codec for the way down */
     uint32_t slice_count;

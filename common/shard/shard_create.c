@@ -164,6 +164,8 @@ ps_shard *ps_shard_create(const ps_shard_conf *conf)
     shard->state =
         zeros(shard->value_count * (conf->descent.optim != NULL ? conf->descent.optim->slots : 0));
     shard->scratch = zeros(PS_CODEC_VALUES);
+    shard->delay = conf->delay;
+    shard_delay_init(shard);
     shard->change = conf->broadcasts ? zeros(PS_CODEC_VALUES) : NULL;
     for (uint32_t s = 0; s < shard->slice_count; s++) {
         shard_merge_init(shard, &shard->slices[s]);
@@ -207,5 +209,6 @@ void ps_shard_destroy(ps_shard *shard)
     free(shard->sums);
     free(shard->scratch);
     free(shard->change);
+    shard_delay_fini(shard);
     free(shard);
 }

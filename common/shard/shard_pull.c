@@ -192,6 +192,7 @@ static void give(ps_shard *shard, uint32_t worker, uint32_t s, ps_shard_piece *p
         .checksum = shard->broadcasts ? shard_checksum(slice) : 0,
     };
     answer->is_change = is_change;
+    shard_delay_gave(shard, worker, s, piece);
     wish->want[s / 64] &= ~(UINT64_C(1) << (s % 64));
     wish->left--;
     shard->given[(size_t)s * shard->workers + worker] = slice->version;

@@ -102,7 +102,10 @@ struct ps_shard {
     float *state;   /* (value_count * slots), slice by slice */
     float *sums;    /* (value_count); NULL when no sum outlives a push */
     float *scratch; /* (PS_CODEC_VALUES) */
-    float *change;  /* (PS_CODEC_VALUES); NULL: does not broadcast */
+    ps_delay delay;
+    float *had; /* (W, value_count) what each worker was given; NULL: nothing is corrected */
+    float *mean_square; /* (value_count) of gradients; NULL: not asked for */
+    float *change;      /* (PS_CODEC_VALUES); NULL: does not broadcast */
 
     uint32_t waiting; /* open wishes */
     ps_park park;
@@ -121,9 +124,10 @@ void shard_forget(ps_shard *shard, uint32_t w);
 
 /* shard_step.c */
 
-/* Steps slice s on one contribution to `clock`: w -= scale * step(x * merge_scale). */
-void shard_apply(ps_shard *shard, uint32_t s, uint64_t clock, const Psgd__V1__Encoding *head,
-                 const uint8_t *bytes, size_t len, float scale);
+/* Steps slice s on one contribution to `clock`: w -= scale * step(x * merge_scale), x
+ * corrected for the worker's delay if the job asks for it. */
+void shard_apply(ps_shard *shard, uint32_t s, uint32_t worker, uint64_t clock,
+                 const Psgd__V1__Encoding *head, const uint8_t *bytes, size_t len, float scale);
 /* Adds a contribution of k, whose clock was checked, to the open sum of slice s,
  * or parks it for its turn: then false. */
 bool shard_buffer(ps_shard *shard, uint32_t s, uint32_t k, bool is_late,
@@ -151,6 +155,14 @@ size_t shard_encode_weights(ps_shard *shard, shard_slice *slice, uint64_t key, u
 /* Worker brings nothing more to clocks before `clock`, which is at most one above
  * the open round. Under a policy that leaves behind. */
 void shard_leave_out(ps_shard *shard, uint32_t worker, uint64_t clock);
+
+/* shard_delay.c: nothing happens where delays are not corrected. */
+
+void shard_delay_init(ps_shard *shard);
+void shard_delay_fini(ps_shard *shard);
+void shard_delay_gave(ps_shard *shard, uint32_t worker, uint32_t s, const ps_shard_piece *piece);
+/* g, or what it becomes in scratch, where g may be. */
+const float *shard_delay_correct(ps_shard *shard, uint32_t worker, uint32_t s, const float *g);
 
 /* shard_broadcast.c */
 

@@ -99,13 +99,14 @@ static const float *values_of(const ps_shard *shard, const shard_slice *slice,
     return shard->scratch;
 }
 
-void shard_apply(ps_shard *shard, uint32_t s, uint64_t clock, const Psgd__V1__Encoding *head,
-                 const uint8_t *bytes, size_t len, float scale)
+void shard_apply(ps_shard *shard, uint32_t s, uint32_t worker, uint64_t clock,
+                 const Psgd__V1__Encoding *head, const uint8_t *bytes, size_t len, float scale)
 {
     shard_slice *slice = &shard->slices[s];
+    const float *x =
+        shard_delay_correct(shard, worker, s, values_of(shard, slice, head, bytes, len));
 
-    step(shard, slice, clock, 1.0 / shard->contributors, values_of(shard, slice, head, bytes, len),
-         shard->merge_scale, scale);
+    step(shard, slice, clock, 1.0 / shard->contributors, x, shard->merge_scale, scale);
 }
 
 /* ---- Sums ---- */

@@ -6,6 +6,16 @@
 
 #include <stdlib.h>
 
+static ps_delay delay_of(const ps_plan *plan)
+{
+    ps_delay delay = {0};
+
+    if (plan->update->delay != NULL) {
+        plan->update->delay(&plan->update_params, &delay.lambda, &delay.decay);
+    }
+    return delay;
+}
+
 ps_shard *ps_merge_shard(const ps_plan *plan, const uint32_t *slices, uint32_t count,
                          const float *weights)
 {
@@ -22,6 +32,7 @@ ps_shard *ps_merge_shard(const ps_plan *plan, const uint32_t *slices, uint32_t c
         .descent = plan->optim_on_server ? plan->descent : (ps_descent){0},
         .merge_scale = plan->update->merge_scale(&plan->update_facts),
         .seed = plan->spec->seed,
+        .delay = delay_of(plan),
         .broadcasts = plan->update->broadcasts,
         .slice_count = count,
         .slices = list,

@@ -2,6 +2,7 @@
 /* list.h - every update of this build, one a line. No include guard. */
 PS_UPDATE(gradient)
 PS_UPDATE(gradient_average)
+PS_UPDATE(dc_asgd)
 PS_UPDATE(parameter_average)
 PS_UPDATE(delta)
 PS_UPDATE(localsgd)

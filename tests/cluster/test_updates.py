@@ -17,7 +17,8 @@ OPTIMIZERS = {"double_buffering": GRADIENTS, "diloco": ADAMW, "diloco_overlapped
               "delta": SLOW, "osp": SLOW}
 PARAMS = {"post_local": {"start": 20, "steps": 4}, "osp": {"steps": 2}, "delta": {"steps": 2}}
 INT4 = {"name": "intn", "params": {"bits": 4, "error_feedback": 1}}
-MORE = {"dqlosp": {"codec": {"up": INT4, "down": INT4}}}
+MORE = {"dc_asgd": {"consistency": {"name": "asp"}},
+        "dqlosp": {"codec": {"up": INT4, "down": INT4}}}
 
 
 class Updates(ClusterTest):

@@ -85,6 +85,15 @@ static void what_local_steps_do_not_go_with_is_refused(void **state)
     assert_refused("{\"update\":{\"name\":\"localsgd\"},\"optimizer\":"
                    "{\"side\":\"OPTIMIZER_SIDE_WORKER\"}}",
                    "spec.optimizer.side", "SERVER is allowed");
+    assert_refused("{\"update\":{\"name\":\"dc_asgd\"}}", "spec.consistency.name", "asp");
+    assert_refused("{\"update\":{\"name\":\"scaffold\"},\"consistency\":{\"name\":\"asp\"}}",
+                   "spec.consistency.name", "bsp is allowed");
+    assert_refused("{\"update\":{\"name\":\"scaffold\"},\"optimizer\":{\"local\":"
+                   "{\"name\":\"adam\"}}}",
+                   "spec.optimizer.local.name", "sgd alone");
+    assert_refused("{\"workers\":4,\"update\":{\"name\":\"localsgd\"},\"consistency\":"
+                   "{\"name\":\"quorum\"}}",
+                   "spec.consistency.name", "would be lost");
     assert_refused("{\"optimizer\":{\"local\":{\"name\":\"sgd\"}}}", "spec.optimizer.local",
                    "no steps of their own");
     assert_refused("{\"update\":{\"name\":\"localsgd\"},\"optimizer\":{\"local\":"

@@ -7,10 +7,10 @@
 #include <math.h>
 
 static const ps_update_facts facts[] = {
-    {.block_size = 64, .block_count = 1, .redundancy = 1},
-    {.block_size = 16, .block_count = 4, .redundancy = 1},
-    {.block_size = 16, .block_count = 4, .redundancy = 2},
-    {.block_size = 7, .block_count = 6, .redundancy = 3},
+    {.workers = 1, .block_size = 64, .block_count = 1, .redundancy = 1},
+    {.workers = 4, .block_size = 16, .block_count = 4, .redundancy = 1},
+    {.workers = 4, .block_size = 16, .block_count = 4, .redundancy = 2},
+    {.workers = 4, .block_size = 7, .block_count = 6, .redundancy = 3},
 };
 
 enum { FACTS = sizeof facts / sizeof facts[0] };
