@@ -181,6 +181,77 @@ static void write_slice(ps_onnx_graph *g, const ps_onnx_layer *l)
     ps_onnx_end(g);
 }
 
+/* Every stride-th value, and zeros behind the channels there are. */
+static void write_shortcut(ps_onnx_graph *g, const ps_onnx_layer *l)
+{
+    int64_t stride = (int64_t)number(l, "stride");
+    const int64_t from[2] = {0, 0}, to[2] = {l->plan->in.dim[1], l->plan->in.dim[2]};
+    const int64_t along[2] = {2, 3}, steps[2] = {stride, stride};
+    /* Before and behind, of batch, channels, rows and columns. */
+    const int64_t zeros[8] = {0, 0, 0, 0, 0, l->plan->out.dim[0] - (int64_t)l->plan->in.dim[0],
+                              0, 0};
+    char name[PS_ONNX_NAME_MAX], taken[PS_ONNX_NAME_MAX];
+
+    ps_onnx_const_ints(g, ps_onnx_name(l, "from", name), from, 2);
+    ps_onnx_const_ints(g, ps_onnx_name(l, "to", name), to, 2);
+    ps_onnx_const_ints(g, ps_onnx_name(l, "along", name), along, 2);
+    ps_onnx_const_ints(g, ps_onnx_name(l, "steps", name), steps, 2);
+    ps_onnx_const_ints(g, ps_onnx_name(l, "zeros", name), zeros, 8);
+    ps_onnx_begin(g, "Slice", ps_onnx_name(l, "taken", taken));
+    ps_onnx_in(g, l->in[0]);
+    ps_onnx_in(g, ps_onnx_name(l, "from", name));
+    ps_onnx_in(g, ps_onnx_name(l, "to", name));
+    ps_onnx_in(g, ps_onnx_name(l, "along", name));
+    ps_onnx_in(g, ps_onnx_name(l, "steps", name));
+    ps_onnx_end(g);
+    ps_onnx_begin(g, "Pad", l->out);
+    ps_onnx_in(g, taken);
+    ps_onnx_in(g, ps_onnx_name(l, "zeros", name));
+    ps_onnx_end(g);
+}
+
+/* Ids come as float32 like all inputs. */
+static void write_embedding(ps_onnx_graph *g, const ps_onnx_layer *l)
+{
+    enum { INT64 = 7 }; /* TensorProto.DataType */
+    char ids[PS_ONNX_NAME_MAX], rows[PS_ONNX_NAME_MAX];
+    const char *in = as_rows(g, l, rows);
+
+    ps_onnx_begin(g, "Cast", ps_onnx_name(l, "ids", ids));
+    ps_onnx_in(g, in);
+    ps_onnx_int(g, "to", INT64);
+    ps_onnx_end(g);
+    ps_onnx_begin(g, "Gather", l->out);
+    put_variables(g, l);
+    ps_onnx_in(g, ids);
+    ps_onnx_int(g, "axis", 0);
+    ps_onnx_end(g);
+}
+
+/* (N, K, E) times (N, 1, E), summed over E. */
+static void write_dots(ps_onnx_graph *g, const ps_onnx_layer *l)
+{
+    static const int64_t last = 2;
+    const int64_t shape[3] = {0, 1, l->plan->ins[1].dim[1]};
+    char one[PS_ONNX_NAME_MAX], products[PS_ONNX_NAME_MAX], name[PS_ONNX_NAME_MAX];
+
+    ps_onnx_const_ints(g, ps_onnx_name(l, "shape", name), shape, 3);
+    ps_onnx_begin(g, "Reshape", ps_onnx_name(l, "one", one));
+    ps_onnx_in(g, l->in[0]);
+    ps_onnx_in(g, name);
+    ps_onnx_end(g);
+    ps_onnx_begin(g, "Mul", ps_onnx_name(l, "products", products));
+    ps_onnx_in(g, l->in[1]);
+    ps_onnx_in(g, one);
+    ps_onnx_end(g);
+    ps_onnx_const_ints(g, ps_onnx_name(l, "along", name), &last, 1);
+    ps_onnx_begin(g, "ReduceSum", l->out);
+    ps_onnx_in(g, products);
+    ps_onnx_in(g, name);
+    ps_onnx_int(g, "keepdims", 0);
+    ps_onnx_end(g);
+}
+
 static void put_window(ps_onnx_graph *g, int64_t kernel, int64_t stride, int64_t padding)
 {
     ps_onnx_ints(g, "kernel_shape", (const int64_t[]){kernel, kernel}, 2);
@@ -255,7 +326,9 @@ static const ps_onnx_kind kinds[] = {
     {"concat", write_concat},
     {"conv2d", write_conv2d},
     {"dense", write_dense},
+    {"dots", write_dots},
     {"dropout", NULL},
+    {"embedding", write_embedding},
     {"flatten", write_flatten},
     {"global_avgpool", write_global_avgpool},
     {"hard_tanh", write_hard_tanh},
@@ -264,6 +337,7 @@ static const ps_onnx_kind kinds[] = {
     {"maxpool2d", write_maxpool2d},
     {"relu", write_relu},
     {"reshape", write_reshape},
+    {"shortcut", write_shortcut},
     {"sigmoid", write_sigmoid},
     {"slice", write_slice},
     {"softmax", write_softmax},

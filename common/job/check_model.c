@@ -100,23 +100,55 @@ static bool check_mlp(ps_check *check, ps_plan *plan, const ps_data_facts *facts
     return true;
 }
 
+/* The numbers of a network, all of them in the spec afterwards. */
+static bool check_numbers(ps_check *check, const ps_network *network, Psgd__V1__ModelSpec *model,
+                          ps_params *params)
+{
+    bool is_good = true;
+
+    *params = ps_params_default(network->params);
+    for (size_t i = 0; i < model->n_params; i++) {
+        is_good &= ps_check_number(check, "spec.model", network->params, model->params[i]->key,
+                                   model->params[i]->value, params);
+    }
+    for (const ps_param *p = network->params; is_good && p != NULL && p->name != NULL; p++) {
+        ps_model_spec_set(model, p->name, params->v[p - network->params]);
+    }
+    return is_good;
+}
+
 /* One of common/nn/network.h. */
 static bool check_network(ps_check *check, ps_plan *plan, const ps_network *network,
                           const ps_data_facts *facts)
 {
     Psgd__V1__ModelSpec *model = plan->spec->model;
+    ps_params params;
+    ps_status st;
 
     if (model->n_widths > 0 || model->activation[0] != '\0') {
         ps_check_bad(check, model->n_widths > 0 ? "spec.model.widths" : "spec.model.activation",
                      "is given together with preset %s; only mlp takes it", network->name);
         return false;
     }
-    if (facts == NULL) {
+    if (!check_numbers(check, network, model, &params) || facts == NULL) {
         return false;
     }
-    plan->layers = ps_xcalloc(network->count, sizeof *plan->layers);
-    plan->layer_count = network->count;
-    ps_network_specs(network, outputs_of(facts), plan->layers);
+    if (model->loss[0] == '\0' && network->loss != NULL) {
+        ps_spec_set(&model->loss, network->loss);
+    }
+    plan->layers = ps_xcalloc(PS_MODEL_LAYERS_MAX, sizeof *plan->layers);
+    st = ps_network_specs(network,
+                          &(ps_network_facts){.features = facts->features,
+                                              .ids = facts->ids,
+                                              .vocabulary = facts->vocabulary,
+                                              .classes = facts->classes,
+                                              .outputs = outputs_of(facts)},
+                          &params, plan->layers, &plan->layer_count);
+    if (!ps_is_ok(&st)) {
+        ps_check_bad(check, "spec.model.preset", "does not fit the data set %s: %s",
+                     plan->data->name, st.text);
+        return false;
+    }
     return true;
 }
 
@@ -133,6 +165,11 @@ static bool check_preset(ps_check *check, ps_plan *plan, const ps_data_facts *fa
 
     if (network != NULL) {
         return check_network(check, plan, network, facts);
+    }
+    if (strcmp(name, "mlp") == 0 && plan->spec->model->n_params > 0) {
+        ps_check_bad(check, "spec.model.params",
+                     "is given together with preset mlp, which has none");
+        return false;
     }
     if (strcmp(name, "mlp") == 0) {
         return check_mlp(check, plan, facts);
@@ -229,9 +266,11 @@ static bool check_layers(ps_check *check, ps_plan *plan)
     Psgd__V1__ModelSpec *model = plan->spec->model;
     size_t before = check->count;
 
-    if (model->preset[0] != '\0' || model->n_widths > 0 || model->activation[0] != '\0') {
+    if (model->preset[0] != '\0' || model->n_widths > 0 || model->activation[0] != '\0' ||
+        model->n_params > 0) {
         ps_check_bad(check, "spec.model.layers",
-                     "is given together with preset, widths or activation; one of them is allowed");
+                     "is given together with preset, params, widths or activation; one of them is "
+                     "allowed");
     }
     if (model->n_layers > PS_MODEL_LAYERS_MAX) {
         ps_check_bad(check, "spec.model.layers", "has %zu layers; at most %d are allowed",
@@ -273,7 +312,7 @@ static void check_sizes(ps_check *check, ps_plan *plan, const ps_data_facts *fac
         return;
     }
     plan->outputs = ps_model_output_width(model);
-    bytes = (double)ps_model_memory(model) * plan->spec->block_size;
+    bytes = (double)ps_model_activations(model) * plan->spec->block_size;
     if (ps_model_param_count(model) == 0 || ps_model_param_count(model) > VALUES_MAX) {
         ps_check_bad(check, "spec.model", "has %zu parameters; 1 to %d are allowed",
                      ps_model_param_count(model), VALUES_MAX);
@@ -308,7 +347,7 @@ bool ps_check_model(ps_check *check, ps_plan *plan, const ps_data_facts *facts)
         is_good = check_preset(check, plan, facts);
     }
     if (ps_check_plugin(check, "spec.model.loss", &ps_kind_loss, &model->loss,
-                        "softmax_cross_entropy")) {
+                        facts != NULL && facts->classes == 0 ? "mse" : "softmax_cross_entropy")) {
         plan->loss = ps_loss_find(model->loss);
     }
     if (is_good && plan->loss != NULL && facts != NULL && plan->spec->pservers > 0 &&

@@ -11,6 +11,7 @@
 #include "common/metric/metric.h"
 #include "common/nn/layer.h"
 #include "common/nn/loss.h"
+#include "common/nn/network.h"
 #include "common/optim/clip.h"
 #include "common/optim/optim.h"
 #include "common/optim/schedule.h"
@@ -150,6 +151,18 @@ static void each_metric(ps_plugin_fn *fn, void *arg)
 }
 const ps_kind ps_kind_metric = {.name = "metric", .each = each_metric};
 
+static void pass_network(const ps_network *x, void *arg)
+{
+    pass(arg, x->name, x->summary, x->params);
+}
+static void each_network(ps_plugin_fn *fn, void *arg)
+{
+    caller c = {fn, arg};
+
+    ps_network_each(pass_network, &c);
+}
+const ps_kind ps_kind_network = {.name = "network", .each = each_network};
+
 static void pass_optimizer(const ps_optim *x, void *arg)
 {
     pass(arg, x->name, x->summary, x->params);
@@ -221,6 +234,7 @@ const ps_kind *const ps_kinds[] = {
     &ps_kind_layer,
     &ps_kind_loss,
     &ps_kind_metric,
+    &ps_kind_network,
     &ps_kind_optimizer,
     &ps_kind_schedule,
     &ps_kind_straggler,

@@ -33,6 +33,7 @@ extern const ps_kind ps_kind_data;
 extern const ps_kind ps_kind_layer;
 extern const ps_kind ps_kind_loss;
 extern const ps_kind ps_kind_metric;
+extern const ps_kind ps_kind_network;
 extern const ps_kind ps_kind_optimizer;
 extern const ps_kind ps_kind_schedule;
 extern const ps_kind ps_kind_straggler;

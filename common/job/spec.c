@@ -86,6 +86,25 @@ void ps_layer_spec_set(Psgd__V1__LayerSpec *layer, const char *key, double value
     entry->value = value;
 }
 
+void ps_model_spec_set(Psgd__V1__ModelSpec *model, const char *key, double value)
+{
+    Psgd__V1__ModelSpec__ParamsEntry *entry = NULL;
+
+    for (size_t i = 0; i < model->n_params; i++) {
+        if (strcmp(model->params[i]->key, key) == 0) {
+            entry = model->params[i];
+        }
+    }
+    if (entry == NULL) {
+        model->params = ps_xrealloc(model->params, (model->n_params + 1) * sizeof *model->params);
+        entry = ps_xmalloc(sizeof *entry);
+        psgd__v1__model_spec__params_entry__init(entry);
+        ps_spec_set(&entry->key, key);
+        model->params[model->n_params++] = entry;
+    }
+    entry->value = value;
+}
+
 void ps_data_spec_set(Psgd__V1__DataSpec *data, const char *key, double value)
 {
     Psgd__V1__DataSpec__ParamsEntry *entry = NULL;
@@ -193,6 +212,21 @@ static void underlay_choice(Psgd__V1__Choice *choice, const Psgd__V1__Choice *un
     }
 }
 
+/* Numbers of the same preset that `model` does not give. */
+static void underlay_model_params(Psgd__V1__ModelSpec *model, const Psgd__V1__ModelSpec *under)
+{
+    for (size_t i = 0; strcmp(model->preset, under->preset) == 0 && i < under->n_params; i++) {
+        bool given = false;
+
+        for (size_t j = 0; j < model->n_params; j++) {
+            given = given || strcmp(model->params[j]->key, under->params[i]->key) == 0;
+        }
+        if (!given) {
+            ps_model_spec_set(model, under->params[i]->key, under->params[i]->value);
+        }
+    }
+}
+
 /* A model given as layers, or by another preset, is another model. */
 static void underlay_model(Psgd__V1__ModelSpec *model, Psgd__V1__ModelSpec *under)
 {
@@ -207,6 +241,7 @@ static void underlay_model(Psgd__V1__ModelSpec *model, Psgd__V1__ModelSpec *unde
         if (model->preset[0] == '\0') {
             ps_spec_set(&model->preset, under->preset);
         }
+        underlay_model_params(model, under);
         if (model->n_widths == 0) {
             model->n_widths = under->n_widths;
             model->widths = under->widths;

@@ -27,6 +27,7 @@ void ps_spec_set(char **field, const char *text);
 /* Sets one number, replacing or adding. */
 void ps_choice_set(Psgd__V1__Choice *choice, const char *key, double value);
 void ps_layer_spec_set(Psgd__V1__LayerSpec *layer, const char *key, double value);
+void ps_model_spec_set(Psgd__V1__ModelSpec *model, const char *key, double value);
 void ps_data_spec_set(Psgd__V1__DataSpec *data, const char *key, double value);
 void ps_column_spec_set(Psgd__V1__ColumnSpec *column, const char *key, double value);
 

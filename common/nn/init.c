@@ -17,6 +17,8 @@ ps_init ps_init_of_weight(double rule, double scale, double fan_in, double fan_o
         return (ps_init){PS_INIT_NORMAL, (float)fabs(scale)};
     case PS_INIT_RULE_CONSTANT:
         return (ps_init){PS_INIT_CONSTANT, (float)scale};
+    case PS_INIT_RULE_UNIFORM:
+        return (ps_init){PS_INIT_UNIFORM, (float)fabs(scale)};
     case PS_INIT_RULE_GLOROT:
     case PS_INIT_RULES:
         break;

@@ -31,6 +31,7 @@ typedef enum ps_init_rule {
     PS_INIT_RULE_PYTORCH,  /* weights and biases uniform within 1 / sqrt(in) */
     PS_INIT_RULE_NORMAL,   /* weights normal, init_scale */
     PS_INIT_RULE_CONSTANT, /* weights init_scale */
+    PS_INIT_RULE_UNIFORM,  /* weights uniform within init_scale */
     PS_INIT_RULES
 } ps_init_rule;
 
@@ -41,10 +42,12 @@ typedef enum ps_init_rule {
      .min = 0,                                                                                     \
      .max = PS_INIT_RULES - 1,                                                                     \
      .is_integer = true,                                                                           \
-     .help = "first weights: 0 glorot_uniform, 1 he, 2 pytorch_uniform, 3 normal, 4 constant"},    \
+     .help = "first weights: 0 glorot_uniform, 1 he, 2 pytorch_uniform, 3 normal, 4 constant, 5 "  \
+             "uniform"},                                                                           \
     {                                                                                              \
         .name = "init_scale", .value = 0.01, .min = -1000, .max = 1000,                            \
-        .help = "deviation of normal, value of constant; biases are 0 but in pytorch_uniform"      \
+        .help = "deviation of normal, value of constant, bound of uniform; biases are 0 but in "   \
+                "pytorch_uniform"                                                                  \
     }
 
 /* `rule` and `scale` are the two numbers. */

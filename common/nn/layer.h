@@ -11,6 +11,7 @@
 #define PS_COMMON_NN_LAYER_H
 
 #include "common/base/param.h"
+#include "common/base/rowset.h"
 #include "common/base/status.h"
 #include "common/nn/init.h"
 
@@ -45,8 +46,9 @@ bool ps_shape_equal(const ps_shape *a, const ps_shape *b);
 typedef struct ps_layer_var {
     const char *name; /* "weight", "bias" */
     ps_shape shape;
-    ps_init init;  /* initial values; left out: zeros */
-    bool is_state; /* moved by the layer, not by the optimizer */
+    ps_init init;   /* initial values; left out: zeros */
+    bool is_state;  /* moved by the layer, not by the optimizer */
+    bool is_sparse; /* (rows, width): of its gradient only the rows of `touch` are not 0 */
 } ps_layer_var;
 
 /* One forward and backward of a batch. */
@@ -92,6 +94,13 @@ typedef struct ps_layer {
     void (*backward)(const ps_layer_plan *plan, const ps_pass *pass, const float *const *w,
                      const float *x, const float *y, float *tape, const float *dy, float *const *dw,
                      float *dx, size_t n);
+
+    /* (optional) Adds to `rows` those of variable 0, a sparse one, that x (n, I) touches. */
+    void (*touch)(const ps_layer_plan *plan, const float *x, size_t n, ps_rowset *rows);
+
+    /* (optional) INVALID_ARGUMENT for an x (n, I) that the layer cannot take, of which forward
+     * makes NaN: sample, value, what is allowed. For the report of a failure. */
+    PS_MUST_USE ps_status (*check)(const ps_layer_plan *plan, const float *x, size_t n);
 
     /* In place of the two, where inputs_max > 0; no variables, no tape. x[k] (n, ins[k]),
      * dx[k] likewise, NULL if nobody wants it; two inputs may be the same tensor, but no

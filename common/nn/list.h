@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* list.h - every layer and loss of this build, one a line. No include guard:
- * define PS_LAYER(kind) or PS_LOSS(name), or both. */
+/* list.h - every layer, loss and network of this build, one a line. No include guard:
+ * define PS_LAYER(kind), PS_LOSS(name) or PS_NETWORK(name). */
 #ifdef PS_LAYER
 PS_LAYER(dense)
 PS_LAYER(tanh)
@@ -19,6 +19,9 @@ PS_LAYER(softmax)
 PS_LAYER(add)
 PS_LAYER(concat)
 PS_LAYER(slice)
+PS_LAYER(shortcut)
+PS_LAYER(embedding)
+PS_LAYER(dots)
 PS_LAYER(batch_norm)
 PS_LAYER(dropout)
 PS_LAYER(channel_dropout)
@@ -28,4 +31,16 @@ PS_LOSS(softmax_cross_entropy)
 PS_LOSS(binary_cross_entropy)
 PS_LOSS(mse)
 PS_LOSS(tanh_error)
+#endif
+#ifdef PS_NETWORK
+PS_NETWORK(cnn)
+PS_NETWORK(alexnet)
+PS_NETWORK(alexnet227)
+PS_NETWORK(resnet)
+PS_NETWORK(resnet14)
+PS_NETWORK(resnet18)
+PS_NETWORK(resnet20)
+PS_NETWORK(ngram)
+PS_NETWORK(skipgram)
+PS_NETWORK(wide_deep)
 #endif

@@ -11,6 +11,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+static ps_status add_rows(ps_model *model)
+{
+    model->rows = ps_xcalloc(model->var_count + 1, sizeof(ps_rowset *));
+    for (size_t v = 0; v < model->var_count; v++) {
+        const ps_variable *var = &model->vars[v];
+
+        if (!var->is_sparse) {
+            continue;
+        }
+        model->rows[v] = ps_rowset_create(var->shape.dim[0]);
+        if (model->rows[v] == NULL) {
+            return ps_fail(PS_RESOURCE_EXHAUSTED, "no memory for the rows of %s", var->name);
+        }
+    }
+    return ps_ok();
+}
+
 ps_status ps_model_create(const ps_layer_spec *layers, size_t count, ps_shape in,
                           const ps_loss *loss, size_t batch, ps_model **out)
 {
@@ -41,8 +58,11 @@ ps_status ps_model_create(const ps_layer_spec *layers, size_t count, ps_shape in
                      model->block_floats * sizeof *model->block);
         goto out;
     }
-    *out = model;
-    model = NULL;
+    st = add_rows(model);
+    if (ps_is_ok(&st)) {
+        *out = model;
+        model = NULL;
+    }
 out:
     ps_model_destroy(model);
     return st;
@@ -53,6 +73,10 @@ void ps_model_destroy(ps_model *model)
     if (model == NULL) {
         return;
     }
+    for (size_t v = 0; model->rows != NULL && v < model->var_count; v++) {
+        ps_rowset_destroy(model->rows[v]);
+    }
+    free(model->rows);
     free(model->block);
     free(model->vars);
     free(model->layers);
@@ -92,6 +116,11 @@ ps_model_layer ps_model_layer_at(const ps_model *model, size_t index)
                             .inputs = at->reads};
 }
 
+ps_shape ps_model_in(const ps_model *model)
+{
+    return model->in;
+}
+
 size_t ps_model_output_width(const ps_model *model)
 {
     return ps_shape_size(&model->layers[model->layer_count - 1].plan.out);
@@ -102,11 +131,21 @@ size_t ps_model_batch(const ps_model *model)
     return model->batch;
 }
 
+size_t ps_model_activations(const ps_model *model)
+{
+    return model->block_floats * sizeof *model->block;
+}
+
 size_t ps_model_memory(const ps_model *model)
 {
-    return sizeof *model + model->layer_count * sizeof *model->layers +
-           model->layer_count * PS_LAYER_VARS_MAX * sizeof *model->vars +
-           model->block_floats * sizeof *model->block;
+    size_t bytes = sizeof *model + model->layer_count * sizeof *model->layers +
+                   model->layer_count * PS_LAYER_VARS_MAX * sizeof *model->vars +
+                   ps_model_activations(model);
+
+    for (size_t v = 0; v < model->var_count; v++) {
+        bytes += model->vars[v].is_sparse ? ps_rowset_bytes(model->vars[v].shape.dim[0]) : 0;
+    }
+    return bytes;
 }
 
 void ps_model_init(const ps_model *model, uint64_t seed, float *block)
@@ -137,16 +176,10 @@ static void locate(const ps_model *model, const ps_placed *at, const float *bloc
     }
 }
 
-/* The output of a layer that is no view, or the model's input. */
-static const float *output_of(const ps_model *model, uint32_t root, const float *x)
-{
-    return root == PS_MODEL_INPUT ? x : model->block + model->layers[root].y_at;
-}
-
 static void inputs_of(const ps_model *model, const ps_placed *at, const float *x, const float **in)
 {
     for (uint32_t k = 0; k < at->input_count; k++) {
-        in[k] = output_of(model, at->inputs[k].from, x);
+        in[k] = ps_model_output_of(model, at->inputs[k].from, x);
     }
 }
 
@@ -175,18 +208,48 @@ static const float *forward(ps_model *model, const float *weights, const float *
         locate(model, at, weights, w);
         at->layer->forward(&at->plan, &pass, w, in[0], y, model->block + at->tape_at, n);
     }
-    return output_of(model, model->layers[model->layer_count - 1].root, x);
+    return ps_model_output_of(model, model->layers[model->layer_count - 1].root, x);
 }
 
-/* Variables of a layer lie side by side. */
+/* Of a sparse variable what the last pass left. */
+static void clear_rows(const ps_model *model, size_t variable, float *grad)
+{
+    const ps_variable *var = &model->vars[variable];
+    size_t count, width = var->shape.dim[1];
+    const uint32_t *row = ps_rowset_list(model->rows[variable], &count);
+
+    for (size_t i = 0; i < count; i++) {
+        memset(grad + var->at + row[i] * width, 0, width * sizeof *grad);
+    }
+}
+
+/* Before a layer adds to the gradients of its variables. */
 static void clear_gradient(const ps_model *model, const ps_placed *at, float *grad)
 {
-    if (at->plan.var_count > 0) {
-        const ps_variable *first = &model->vars[at->first_variable];
-        const ps_variable *last = first + at->plan.var_count - 1;
+    for (size_t v = at->first_variable; v < at->first_variable + at->plan.var_count; v++) {
+        const ps_variable *var = &model->vars[v];
 
-        memset(grad + first->at, 0, (last->at + last->size - first->at) * sizeof *grad);
+        if (var->is_sparse && model->keeps_rows) {
+            clear_rows(model, v, grad);
+        } else {
+            memset(grad + var->at, 0, var->size * sizeof *grad);
+        }
+        if (var->is_sparse) {
+            ps_rowset_clear(model->rows[v]);
+        }
     }
+}
+
+const uint32_t *ps_model_rows(ps_model *model, size_t variable, size_t *count)
+{
+    assert(variable < model->var_count);
+    *count = 0;
+    return model->rows[variable] == NULL ? NULL : ps_rowset_list(model->rows[variable], count);
+}
+
+void ps_model_keep_rows(ps_model *model, bool is_kept)
+{
+    model->keeps_rows = is_kept;
 }
 
 /* sum[i] += a[i]. */
@@ -233,6 +296,9 @@ static void backward_layer(ps_model *model, size_t index, const step *of)
     if (at->layer->backward_many != NULL) {
         at->layer->backward_many(&at->plan, in, dy, dx, of->n);
         return;
+    }
+    if (at->layer->touch != NULL) {
+        at->layer->touch(&at->plan, in[0], of->n, model->rows[at->first_variable]);
     }
     locate(model, at, of->weights, w);
     for (unsigned v = 0; v < at->plan.var_count; v++) {

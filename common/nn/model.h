@@ -32,7 +32,8 @@ typedef struct ps_variable {
     size_t at, size; /* values, in the block */
     uint32_t layer;  /* whose it is */
     ps_init init;
-    bool is_state; /* of its layer: what stands for its gradient is a decrement */
+    bool is_state;  /* of its layer: what stands for its gradient is a decrement */
+    bool is_sparse; /* (rows, width): ps_model_rows tells which of its gradient are not 0 */
 } ps_variable;
 
 typedef struct ps_model ps_model;
@@ -49,6 +50,7 @@ void ps_model_destroy(ps_model *model);
 size_t ps_model_param_count(const ps_model *model); /* values in the block */
 size_t ps_model_variable_count(const ps_model *model);
 const ps_variable *ps_model_variable(const ps_model *model, size_t index);
+ps_shape ps_model_in(const ps_model *model); /* of a sample */
 size_t ps_model_output_width(const ps_model *model);
 size_t ps_model_batch(const ps_model *model);
 
@@ -64,8 +66,10 @@ typedef struct ps_model_layer {
 size_t ps_model_layer_count(const ps_model *model);
 ps_model_layer ps_model_layer_at(const ps_model *model, size_t index);
 
-/* Bytes of activations and scratch. */
+/* Bytes of all that the model owns, and of them those of activations and scratch, which
+ * grow with the batch. */
 size_t ps_model_memory(const ps_model *model);
+size_t ps_model_activations(const ps_model *model);
 
 /* Initial weights, each by the ps_init of its variable. */
 void ps_model_init(const ps_model *model, uint64_t seed, float *block);
@@ -95,6 +99,27 @@ void ps_model_set_draws(ps_model *model, uint64_t key);
 void ps_model_train(ps_model *model, const float *weights, const float *x, ps_targets targets,
                     size_t n, float scale, bool accumulate, float *grad,
                     const ps_model_hooks *hooks, ps_score *score);
+
+/* Sparse gradients, as of an embedding: a batch touches few rows of a large table, and
+ * only they need be cleared, stepped and sent. Whoever ignores it has a dense gradient,
+ * zero in the other rows.
+ *
+ * Rows of a sparse variable that were touched since the last ps_model_train that did not
+ * accumulate, with it: ascending, each once; complete from `ready` of the variable on and
+ * valid until the next train. NULL: the variable is not sparse. */
+const uint32_t *ps_model_rows(ps_model *model, size_t variable, size_t *count);
+
+/* The caller promises that between calls of ps_model_train nobody changes rows of `grad`
+ * that ps_model_rows does not tell, that it is the same `grad`, and that it is 0 at first.
+ * Then only touched rows of sparse variables are cleared. Not at first. */
+void ps_model_keep_rows(ps_model *model, bool is_kept);
+
+/* Where in the last forward pass, over x (n, I), something was first no finite number:
+ * INTERNAL names the sample of the input, the variable or the layer whose output it is;
+ * INVALID_ARGUMENT an id that is none of an embedding's. OK: everything was finite.
+ * weights NULL: they are somebody else's by now; the first output they spoiled is named. */
+PS_MUST_USE ps_status ps_model_find_nonfinite(const ps_model *model, const float *weights,
+                                              const float *x, size_t n);
 
 /* Forward only, not in training; adds to *score. */
 void ps_model_eval(ps_model *model, const float *weights, const float *x, ps_targets targets,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* model_impl.h - what model.c, model_plan.c and model_slopes.c share; for them only.
+/* model_impl.h - what model.c, model_plan.c and model_slopes.c share; for them and
+ * model_finite.c only.
  *
  * One block holds everything that a pass needs. Forward: an output for each layer
  * that is no view, tapes, and one scratch for all layers that need it only while
@@ -54,12 +55,21 @@ struct ps_model {
     size_t param_count;
     const ps_loss *loss;
     size_t batch;
+    ps_shape in;       /* of a sample */
     uint64_t draws;    /* key of the passes to come */
     size_t scratch_at; /* for layers whose tape is scratch */
     size_t dy_at;      /* where the loss leaves its gradient */
     float *block;
     size_t block_floats;
+    ps_rowset **rows; /* (var_count): of a sparse variable, else NULL */
+    bool keeps_rows;  /* as of ps_model_keep_rows */
 };
+
+/* The output of a layer that is no view, or the model's input. */
+static inline const float *ps_model_output_of(const ps_model *model, uint32_t root, const float *x)
+{
+    return root == PS_MODEL_INPUT ? x : model->block + model->layers[root].y_at;
+}
 
 /* Takes `floats` of the block being planned. */
 size_t ps_model_reserve(ps_model *model, size_t floats);

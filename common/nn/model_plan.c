@@ -48,6 +48,8 @@ static ps_status add_variables(ps_model *model, uint32_t index)
         var->layer = index;
         var->init = asked->init;
         var->is_state = asked->is_state;
+        var->is_sparse = asked->is_sparse;
+        assert(!var->is_sparse || (v == 0 && var->shape.rank == 2 && at->layer->touch != NULL));
         model->param_count += var->size;
     }
     if (model->param_count > PS_TENSOR_MAX) {
@@ -143,6 +145,7 @@ ps_status ps_model_plan(ps_model *model, const ps_layer_spec *specs, ps_shape in
     size_t scratch = 0;
     ps_status st = check_tensor(&in, model->batch, "input");
 
+    model->in = in;
     for (uint32_t i = 0; ps_is_ok(&st) && i < model->layer_count; i++) {
         st = add_layer(model, i, &specs[i], &in, &scratch);
     }

@@ -102,3 +102,30 @@ void ps_sum_pair_f32(const float *dy, const float *x, float mean, size_t n, floa
     *of_dy = fold(a);
     *of_product = fold(b);
 }
+
+PS_CLONES static void product_lanes(const float *restrict a, const float *restrict b, size_t n,
+                                    float *restrict lane)
+{
+    float sum[LANES] = {0};
+    size_t i = 0;
+
+    for (; i + LANES <= n; i += LANES) {
+        for (size_t l = 0; l < LANES; l++) {
+            sum[l] += a[i + l] * b[i + l];
+        }
+    }
+    for (size_t l = 0; i < n; i++, l++) {
+        sum[l] += a[i] * b[i];
+    }
+    for (size_t l = 0; l < LANES; l++) {
+        lane[l] = sum[l];
+    }
+}
+
+float ps_sum_product_f32(const float *a, const float *b, size_t n)
+{
+    float lane[LANES];
+
+    product_lanes(a, b, n, lane);
+    return fold(lane);
+}

@@ -35,8 +35,8 @@ void ps_evaluation_clear(ps_evaluation *e)
     }
 }
 
-void ps_evaluation_add(ps_evaluation *e, ps_model *model, const float *weights, const float *x,
-                       ps_targets targets, size_t n)
+double ps_evaluation_add(ps_evaluation *e, ps_model *model, const float *weights, const float *x,
+                         ps_targets targets, size_t n)
 {
     const float *y = ps_model_predict(model, weights, x, n);
     ps_score score = {0};
@@ -47,6 +47,7 @@ void ps_evaluation_add(ps_evaluation *e, ps_model *model, const float *weights, 
     for (size_t i = 0; i < e->plan->metric_count; i++) {
         ps_tally_add(&e->tallies[i], y, targets, n);
     }
+    return score.loss_sum;
 }
 
 double ps_evaluation_loss(const ps_evaluation *e)

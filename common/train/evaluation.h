@@ -23,9 +23,9 @@ void ps_evaluation_init(ps_evaluation *e, const ps_plan *plan); /* empty */
 void ps_evaluation_fini(ps_evaluation *e);                      /* of zeros too */
 void ps_evaluation_clear(ps_evaluation *e);
 
-/* n <= the model's batch samples: x (n, features) and their targets. */
-void ps_evaluation_add(ps_evaluation *e, ps_model *model, const float *weights, const float *x,
-                       ps_targets targets, size_t n);
+/* n <= the model's batch samples: x (n, features) and their targets. Their summed loss. */
+double ps_evaluation_add(ps_evaluation *e, ps_model *model, const float *weights, const float *x,
+                         ps_targets targets, size_t n);
 
 /* Whether batch number `batch` of the test set is in the share of that worker. */
 bool ps_evaluation_has(const ps_plan *plan, uint32_t rank, uint32_t batch);

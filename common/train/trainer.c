@@ -167,14 +167,18 @@ static bool data_is_whole(ps_trainer *t)
     return ps_is_ok(&st);
 }
 
-bool ps_trainer_is_finite(ps_trainer *t, const ps_score *score)
+bool ps_trainer_is_finite(ps_trainer *t, uint64_t step, double loss, size_t n)
 {
     ps_status st;
 
-    if (isfinite(score->loss_sum)) {
+    if (isfinite(loss)) {
         return data_is_whole(t);
     }
-    st = ps_fail(PS_INTERNAL, "step %llu: the loss is not finite", (unsigned long long)t->step);
+    st = ps_model_find_nonfinite(t->model, NULL, t->x, n);
+    if (ps_is_ok(&st)) {
+        st = ps_fail(PS_INTERNAL, "all outputs are finite");
+    }
+    st = ps_wrap(st, "step %llu: the loss is not finite", (unsigned long long)step);
     ps_gate_fail(t->gate, &st);
     return false;
 }
@@ -238,6 +242,7 @@ static void report_evaluation(ps_trainer *t, uint32_t epoch)
 bool ps_trainer_evaluate(ps_trainer *t, uint32_t epoch)
 {
     uint32_t count = ps_dataset_count(t->conf.data, PS_TEST), at = 0;
+    double loss;
 
     if (!ps_gate_wait_weights(t->gate, 0, t->plan->layout.variable_count, t->clock)) {
         return false;
@@ -254,7 +259,11 @@ bool ps_trainer_evaluate(ps_trainer *t, uint32_t epoch)
             continue;
         }
         ps_feed_gather(t->feed, epoch, PS_TEST, NULL, at, n, t->x, t->targets);
-        ps_evaluation_add(&t->evaluation, t->model, t->weights, t->x, ps_trainer_targets(t), n);
+        loss =
+            ps_evaluation_add(&t->evaluation, t->model, t->weights, t->x, ps_trainer_targets(t), n);
+        if (!ps_trainer_is_finite(t, t->step, loss, n)) {
+            return false;
+        }
     }
     if (at < count || !data_is_whole(t)) {
         return false;

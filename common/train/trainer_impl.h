@@ -74,7 +74,10 @@ static inline float *ps_trainer_gradients(ps_trainer *t)
 ps_targets ps_trainer_targets(const ps_trainer *t); /* of the samples gathered last */
 void ps_trainer_order(ps_trainer *t, uint32_t epoch);
 void ps_trainer_report_step(ps_trainer *t, uint32_t epoch, uint32_t batch, const ps_score *score);
-bool ps_trainer_is_finite(ps_trainer *t, const ps_score *score);
+/* After the model was trained on, or shown, n samples gathered, in a step counted from 1. If
+ * the loss is not finite the job fails with the step and the layer where something was first
+ * not so; weights are the exchange's again by then, and not looked at. */
+bool ps_trainer_is_finite(ps_trainer *t, uint64_t step, double loss, size_t n);
 /* The whole test set on the weights of the clock that comes next. */
 bool ps_trainer_evaluate(ps_trainer *t, uint32_t epoch);
 bool ps_trainer_train_steps(ps_trainer *t);

@@ -184,15 +184,13 @@ static bool local_step(ps_trainer *t, bool is_first, bool is_last)
         if (by_all && r->completes_step) {
             ps_trainer_clip_all(t, gradients_of(t), 1.0, ready);
         }
-        if (!ps_gate_is_open(t->gate)) {
+        if (!ps_gate_is_open(t->gate) ||
+            !ps_trainer_is_finite(t, t->step + 1, score.loss_sum, size)) {
             return false;
         }
     }
     t->step++;
     r->own_steps++;
-    if (!ps_trainer_is_finite(t, &score)) {
-        return false;
-    }
     ps_trainer_report_step(t, epoch, batch, &score);
     return true;
 }

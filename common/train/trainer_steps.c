@@ -88,7 +88,7 @@ static bool train_block(ps_trainer *t, uint32_t epoch, uint32_t batch, uint32_t 
     if (by_all && t->sends) {
         ps_trainer_clip_all(t, ps_trainer_gradients(t), share_of(t), ready);
     }
-    return ps_gate_is_open(t->gate);
+    return ps_gate_is_open(t->gate) && ps_trainer_is_finite(t, t->step + 1, score->loss_sum, size);
 }
 
 /* The other holders of this worker's blocks have finished the step without it:
@@ -124,9 +124,6 @@ static bool step(ps_trainer *t, uint32_t epoch, uint32_t batch)
         }
     }
     t->step = ++t->clock;
-    if (!ps_trainer_is_finite(t, &score)) {
-        return false;
-    }
     ps_trainer_report_step(t, epoch, batch, &score);
     return true;
 }

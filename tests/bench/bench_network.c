@@ -6,10 +6,10 @@
  *     bench_network kernels
  *
  * NAME is mlp (784-128-128-10, tanh) or one of common/nn/network.h. Each line on
- * standard input runs so many steps, forward, backward and Adam, on one thread,
- * and prints the processor's milliseconds a step: others may use the machine too.
- * `kernels` prints whose kernels OpenBLAS is told to use, so that the peer can be
- * told as well.
+ * standard input runs so many steps, forward, backward and Adam, or over ids AdaGrad on the
+ * rows that were touched, on one thread, and prints the processor's milliseconds a step: others may
+ * use the machine too. `kernels` prints whose kernels OpenBLAS is told to use, so that the peer can
+ * be told as well.
  */
 #include "common/base/draw.h"
 #include "common/base/xalloc.h"
@@ -22,14 +22,30 @@
 #include <string.h>
 #include <time.h>
 
-enum { CLASSES = 10, LAYERS_MAX = 32, MLP_LAYERS = 5 };
+enum { MLP_LAYERS = 5 };
+
+/* Samples of each network: numbers, then ids. */
+typedef struct facts {
+    const char *name;
+    ps_shape in;
+    uint32_t ids, vocabulary, classes;
+} facts;
+
+static const facts sets[] = {
+    {"mlp", {3, {1, 28, 28}}, 0, 0, 10},      {"cnn", {3, {1, 28, 28}}, 0, 0, 10},
+    {"alexnet", {3, {3, 32, 32}}, 0, 0, 10},  {"alexnet227", {3, {3, 227, 227}}, 0, 0, 10},
+    {"resnet", {3, {3, 32, 32}}, 0, 0, 10},   {"resnet14", {3, {3, 32, 32}}, 0, 0, 10},
+    {"resnet18", {3, {3, 32, 32}}, 0, 0, 10}, {"resnet20", {3, {3, 32, 32}}, 0, 0, 10},
+    {"ngram", {1, {4}}, 4, 2074, 2074},       {"skipgram", {1, {7}}, 7, 2074, 6},
+    {"wide_deep", {1, {39}}, 26, 1000001, 2},
+};
 
 typedef struct world {
     ps_model *model;
     const ps_optim *optim;
     ps_params params;
     size_t batch, count;
-    float *w, *g, *state, *x;
+    float *w, *g, *state, *x, *packed; /* packed: rows of a sparse gradient */
     float *classes;
     uint64_t t;
 } world;
@@ -43,48 +59,83 @@ static size_t mlp_specs(ps_layer_spec *specs)
         specs[i].params = ps_params_default(specs[i].layer->params);
         snprintf(specs[i].name, sizeof specs[i].name, "%s%zu", kinds[i], i);
     }
-    specs[MLP_LAYERS - 1].params.v[0] = CLASSES;
+    specs[MLP_LAYERS - 1].params.v[0] = 10;
     return MLP_LAYERS;
+}
+
+static const facts *find_facts(const char *name)
+{
+    for (size_t i = 0; i < sizeof sets / sizeof sets[0]; i++) {
+        if (strcmp(sets[i].name, name) == 0) {
+            return &sets[i];
+        }
+    }
+    fprintf(stderr, "bench_network: no %s\n", name);
+    exit(1);
+}
+
+static ps_status make_model(world *at, const facts *of)
+{
+    const ps_network *network = ps_network_find(of->name);
+    ps_layer_spec *specs = ps_xcalloc(PS_MODEL_LAYERS_MAX, sizeof *specs);
+    const char *loss =
+        network != NULL && network->loss != NULL ? network->loss : "softmax_cross_entropy";
+    ps_network_facts given = {.features = (uint32_t)ps_shape_size(&of->in),
+                              .ids = of->ids,
+                              .vocabulary = of->vocabulary,
+                              .classes = of->classes,
+                              .outputs = of->classes};
+    ps_params params = ps_params_default(network == NULL ? NULL : network->params);
+    ps_status st = ps_ok();
+    size_t count = 0;
+
+    if (network == NULL) {
+        count = mlp_specs(specs);
+    } else {
+        st = ps_network_specs(network, &given, &params, specs, &count);
+    }
+    if (ps_is_ok(&st)) {
+        st = ps_model_create(specs, count, of->in, ps_loss_find(loss), at->batch, &at->model);
+    }
+    free(specs);
+    return st;
+}
+
+static void draw_samples(world *at, const facts *of)
+{
+    size_t size = ps_shape_size(&of->in), numbers = size - of->ids;
+
+    at->x = ps_xaligned_alloc(at->batch * size * sizeof(float));
+    at->classes = ps_xcalloc(at->batch, sizeof *at->classes);
+    for (size_t i = 0; i < at->batch * size; i++) {
+        at->x[i] = i % size < numbers ? (float)(ps_draw_unit(1, i) - 0.5)
+                                      : (float)ps_draw_below(1, i, of->vocabulary);
+    }
+    for (size_t i = 0; i < at->batch; i++) {
+        at->classes[i] = (float)(i % of->classes);
+    }
 }
 
 static void world_init(world *at, const char *name, size_t batch)
 {
-    const ps_network *network = ps_network_find(name);
-    ps_shape in = {.rank = 3, .dim = {1, 28, 28}};
-    ps_layer_spec specs[LAYERS_MAX] = {{0}};
-    size_t count = 0;
+    const facts *of = find_facts(name);
     ps_status st;
 
-    if (network != NULL && network->count <= LAYERS_MAX) {
-        count = network->count;
-        ps_network_specs(network, CLASSES, specs);
-    } else if (strcmp(name, "mlp") == 0) {
-        count = mlp_specs(specs);
-    }
-    if (strcmp(name, "alexnet") == 0) {
-        in = (ps_shape){.rank = 3, .dim = {3, 32, 32}};
-    }
-    st =
-        ps_model_create(specs, count, in, ps_loss_find("softmax_cross_entropy"), batch, &at->model);
+    at->batch = batch;
+    st = make_model(at, of);
     if (!ps_is_ok(&st)) {
         fprintf(stderr, "bench_network: %s: %s\n", name, st.text);
         exit(1);
     }
-    at->optim = ps_optim_find("adam");
+    at->optim = ps_optim_find(of->ids > 0 ? "adagrad" : "adam");
     at->params = ps_params_default(at->optim->params);
-    at->batch = batch;
     at->count = ps_model_param_count(at->model);
     at->w = ps_xaligned_alloc(at->count * sizeof(float));
-    at->g = ps_xaligned_alloc(at->count * sizeof(float));
+    at->g = ps_xcalloc(at->count, sizeof(float));
+    at->packed = ps_xcalloc(at->count, sizeof(float));
     at->state = ps_xcalloc(at->count * at->optim->slots, sizeof(float));
-    at->x = ps_xaligned_alloc(batch * ps_shape_size(&in) * sizeof(float));
-    at->classes = ps_xcalloc(batch, sizeof *at->classes);
-    for (size_t i = 0; i < batch * ps_shape_size(&in); i++) {
-        at->x[i] = (float)(ps_draw_unit(1, i) - 0.5);
-    }
-    for (size_t i = 0; i < batch; i++) {
-        at->classes[i] = (float)(i % CLASSES);
-    }
+    ps_model_keep_rows(at->model, true);
+    draw_samples(at, of);
     ps_model_init(at->model, 1, at->w);
 }
 
@@ -93,9 +144,23 @@ static void world_fini(world *at)
     free(at->classes);
     free(at->x);
     free(at->state);
+    free(at->packed);
     free(at->g);
     free(at->w);
     ps_model_destroy(at->model);
+}
+
+/* A step of the touched rows, packed. */
+static void step_rows(world *at, const ps_variable *var, const uint32_t *row, size_t count)
+{
+    size_t width = var->shape.dim[1];
+    ps_rows rows = {.id = row, .count = count, .width = width};
+
+    for (size_t i = 0; i < count; i++) {
+        memcpy(at->packed + i * width, at->g + var->at + row[i] * width, width * sizeof(float));
+    }
+    at->optim->step_rows(&at->params, at->t, &rows, at->packed,
+                         at->state + var->at * at->optim->slots, at->w + var->at, var->size);
 }
 
 static void step(world *at)
@@ -106,7 +171,18 @@ static void step(world *at)
     ps_model_set_draws(at->model, at->t);
     ps_model_train(at->model, at->w, at->x, ps_targets_classes(at->classes), at->batch,
                    1.0f / (float)at->batch, false, at->g, NULL, &score);
-    at->optim->step(&at->params, at->t, at->g, at->state, at->w, at->count);
+    for (size_t v = 0; v < ps_model_variable_count(at->model); v++) {
+        const ps_variable *var = ps_model_variable(at->model, v);
+        size_t count;
+        const uint32_t *row = ps_model_rows(at->model, v, &count);
+
+        if (row != NULL) {
+            step_rows(at, var, row, count);
+        } else {
+            at->optim->step(&at->params, at->t, at->g + var->at,
+                            at->state + var->at * at->optim->slots, at->w + var->at, var->size);
+        }
+    }
 }
 
 static double processor_ms(void)

@@ -4,7 +4,8 @@
 
     PSGD_BIN=build/bin /usr/bin/python3 tests/bench/networks.py [--rounds N] [NAME...]
 
-Forward, backward and Adam with dropout, batch 64 (mlp) and 32 (the others). Prints
+Forward, backward and Adam with dropout, batch 64 (mlp) and 32 (the others); over ids
+AdaGrad, rows that were touched alone on both sides. Prints
 the best and the median round of both, in ms of the processor a step, and the ratio of
 each: what else runs on the machine then disturbs less.
 """
@@ -12,6 +13,7 @@ import argparse
 import os
 import statistics
 import subprocess
+import sys
 import time
 
 PROGRAM = os.path.join(os.environ.get("PSGD_BIN", "build/bin"), "bench_network")
@@ -23,47 +25,55 @@ os.environ["OPENBLAS_CORETYPE"] = subprocess.run([PROGRAM, "kernels"], check=Tru
 import torch  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
 
-nn = torch.nn
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "golden"))
+import peers  # noqa: E402
+
+# Batch, steps a round, numbers of a sample, ids, vocabulary, classes; how it is made.
 NETWORKS = {
-    "mlp": (64, 200, (1, 28, 28), lambda: nn.Sequential(
-        nn.Flatten(), nn.Linear(784, 128), nn.Tanh(), nn.Linear(128, 128), nn.Tanh(),
-        nn.Linear(128, 10))),
-    "cnn": (32, 5, (1, 28, 28), lambda: nn.Sequential(
-        nn.Conv2d(1, 32, 3), nn.ReLU(), nn.Conv2d(32, 64, 3), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Dropout2d(0.25), nn.Flatten(), nn.Linear(9216, 128), nn.ReLU(), nn.Dropout(0.5),
-        nn.Linear(128, 10))),
-    "alexnet": (32, 5, (3, 32, 32), lambda: nn.Sequential(
-        nn.Conv2d(3, 64, 11, 4, 5), nn.Dropout2d(0.3), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Conv2d(64, 192, 5, 1, 2), nn.Dropout2d(0.3), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Conv2d(192, 384, 3, 1, 1), nn.Dropout2d(0.3), nn.ReLU(),
-        nn.Conv2d(384, 256, 3, 1, 1), nn.Dropout2d(0.3), nn.ReLU(),
-        nn.Conv2d(256, 256, 3, 1, 1), nn.Dropout2d(0.3), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Flatten(), nn.Linear(256, 10))),
+    "mlp": (64, 200, peers.DIGIT, 0, 0, 10, lambda sparse: peers.mlp(True)),
+    "cnn": (32, 5, peers.DIGIT, 0, 0, 10, lambda sparse: peers.cnn(True)),
+    "alexnet": (32, 5, peers.IMAGE, 0, 0, 10, lambda sparse: peers.alexnet(True)),
+    "resnet": (32, 3, peers.IMAGE, 0, 0, 10, lambda sparse: peers.resnet(16, 3, 2, 3)),
+    "ngram": (32, 50, (0,), 4, 2074, 2074, lambda sparse: peers.Ngram(2074, 4, True, sparse)),
+    "skipgram": (32, 100, (0,), 7, 2074, 6, lambda sparse: peers.Skipgram(2074, sparse)),
+    "wide_deep": (32, 20, (13,), 26, 1000001, 2,
+                  lambda sparse: peers.WideDeep(1000001, 13, 26, sparse)),
+}
+MORE = {
+    "resnet18": (32, 1, peers.IMAGE, 0, 0, 10, lambda sparse: peers.resnet(64, 4, 2, 1)),
+    "resnet20": (32, 3, peers.IMAGE, 0, 0, 10, lambda sparse: peers.resnet(16, 3, 3, 0)),
 }
 
 
 class Peer:
-    """PyTorch's steps."""
+    """PyTorch's steps, tables with sparse gradients."""
 
     def __init__(self, name):
-        batch, self.steps, shape, make = NETWORKS[name]
-        self.model = make()
+        batch, self.steps, shape, ids, vocabulary, classes, make = {**NETWORKS, **MORE}[name]
+        self.model = make(True)
         self.x = torch.rand((batch,) + shape) - 0.5
-        self.labels = torch.arange(batch) % 10
-        self.optimizer = torch.optim.Adam(self.model.parameters(), lr=0.001)
+        if ids:
+            self.x = torch.cat([self.x, torch.randint(vocabulary, (batch, ids))], 1)
+        self.labels = torch.arange(batch) % classes
+        one_hot = name in ("skipgram", "wide_deep")
+        self.loss = peers.one_hot_cross_entropy if one_hot else F.cross_entropy
+        if ids:
+            self.optimizer = torch.optim.Adagrad(self.model.parameters(), lr=0.01)
+        else:
+            self.optimizer = torch.optim.Adam(self.model.parameters(), lr=0.001)
 
     def round(self):
         start = time.process_time()
         for _ in range(self.steps):
             self.optimizer.zero_grad()
-            F.cross_entropy(self.model(self.x), self.labels).backward()
+            self.loss(self.model(self.x), self.labels).backward()
             self.optimizer.step()
         return (time.process_time() - start) * 1e3 / self.steps
 
 
 class Ours:
     def __init__(self, name):
-        batch, steps, _, _ = NETWORKS[name]
+        batch, steps = {**NETWORKS, **MORE}[name][:2]
         self.process = subprocess.Popen([PROGRAM, name, str(batch), str(steps)], text=True,
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 

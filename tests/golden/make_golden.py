@@ -1,35 +1,25 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes what PyTorch makes of some networks, for tests/unit/test_golden.c,
-test_golden_descent.c and test_golden_networks.c.
+"""Writes what PyTorch makes of a small network and of optimizers, for
+tests/unit/test_golden.c and test_golden_descent.c.
 
-    for n in mlp descent cnn alexnet mixed; do /usr/bin/python3 make_golden.py $n > $n.txt; done
+    for n in mlp descent; do /usr/bin/python3 make_golden.py $n > $n.txt; done
 
 Made with Debian 12's python3-torch (1.13), in float64 from weights and samples
 that are exact in float32, so that the file holds the true values and both
 programs' rounding lies in the test's tolerance. Lines: the name of a tensor and
 how many values, then the values, row-major, nine digits each.
-
-Weights and samples of the larger networks are draws by counter (draw.h), so that
-both programs make them; of each gradient the file has the norm, a dot product with
-draws, and some values evenly spread.
 """
 import sys
 
-import numpy
 import torch
 import torch.nn.functional as F
+
+from draws import show
 
 SIZES = [12, 9, 7, 5]
 BATCH = 6
 STEPS = 5
-
-
-def show(name, tensor):
-    values = tensor.detach().reshape(-1).tolist()
-    print(name, len(values))
-    for i in range(0, len(values), 6):
-        print(" ".join("%.9g" % v for v in values[i:i + 6]))
 
 
 def exact(*shape, scale):
@@ -167,102 +157,7 @@ def descent():
         show(name, torch.cat([w.reshape(-1) for w in weights]))
 
 
-MASK = (1 << 64) - 1
-GOLDEN = 0x9E3779B97F4A7C15
-
-
-def mix(z):
-    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & MASK
-    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & MASK
-    return z ^ (z >> 31)
-
-
-def draw_key(seed, *parts):
-    key = mix(seed)
-    for part in parts:
-        key = mix(((key ^ part) + GOLDEN) & MASK)
-    return key
-
-
-def draw_unit(key, n):
-    """n draws of common/base/draw.h, ps_draw_unit."""
-    z = (numpy.arange(1, n + 1, dtype=numpy.uint64) * numpy.uint64(GOLDEN)) + numpy.uint64(key)
-    z = (z ^ (z >> numpy.uint64(30))) * numpy.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> numpy.uint64(27))) * numpy.uint64(0x94D049BB133111EB)
-    z = z ^ (z >> numpy.uint64(31))
-    return (z >> numpy.uint64(11)).astype(numpy.float64) * 2.0 ** -53
-
-
-INIT, TEST = 1, 6  # purposes of draws
-
-
-def uniform(key, shape, limit):
-    """In [-limit, limit], exact in float32."""
-    n = int(numpy.prod(shape))
-    limit = float(numpy.float32(limit))
-    values = ((2.0 * draw_unit(key, n) - 1.0) * limit).astype(numpy.float32)
-    return torch.from_numpy(values.astype(numpy.float64)).reshape(shape)
-
-
-nn = torch.nn
-NETWORKS = {
-    "cnn": (lambda: nn.Sequential(
-        nn.Conv2d(1, 32, 3), nn.ReLU(), nn.Conv2d(32, 64, 3), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Flatten(), nn.Linear(9216, 128), nn.ReLU(), nn.Linear(128, 10)), (1, 28, 28)),
-    "alexnet": (lambda: nn.Sequential(
-        nn.Conv2d(3, 64, 11, 4, 5), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Conv2d(64, 192, 5, 1, 2), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Conv2d(192, 384, 3, 1, 1), nn.ReLU(), nn.Conv2d(384, 256, 3, 1, 1), nn.ReLU(),
-        nn.Conv2d(256, 256, 3, 1, 1), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Flatten(), nn.Linear(256, 10)), (3, 32, 32)),
-    "mixed": (lambda: nn.Sequential(
-        nn.Conv2d(3, 6, 3, 2, 1, bias=False), nn.BatchNorm2d(6), nn.LeakyReLU(0.01),
-        nn.AvgPool2d(3, 2, 1), nn.Conv2d(6, 9, 2, 1, 2, bias=False),
-        nn.MaxPool2d(3, 2, 1), nn.Hardtanh(),
-        nn.BatchNorm2d(9), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(9, 10)), (3, 15, 13)),
-}
-SPREAD = 24  # values of a gradient in the file
-SAMPLES = 5
-
-
-def show_some(name, tensor, index):
-    values = tensor.detach().reshape(-1).numpy()
-    dots = 2.0 * draw_unit(draw_key(2, TEST, index, 0, 0), values.size) - 1.0
-    step = max(1, values.size // SPREAD)
-    show(name + ".norm", torch.tensor([numpy.sqrt((values * values).sum())]))
-    show(name + ".dot", torch.tensor([(values * dots).sum()]))
-    show(name + ".spread", torch.from_numpy(values[::step].copy()))
-
-
-def network(name):
-    make, shape = NETWORKS[name]
-    model = make().double()
-    model.train()
-    fan_in = 1
-    for index, (_, w) in enumerate(model.named_parameters()):
-        if w.dim() > 1:  # the vectors behind it have its limit
-            fan_in = int(numpy.prod(w.shape[1:]))
-        w.data = uniform(draw_key(1, INIT, index, 0, 0), tuple(w.shape), fan_in ** -0.5)
-    x = uniform(draw_key(1, TEST, 0, 0, 0), (SAMPLES,) + shape, 0.5)
-    labels = torch.arange(SAMPLES) * 3 % 10
-    logits = model(x)
-    loss = F.cross_entropy(logits, labels)
-    loss.backward()
-    show("parameters", torch.tensor([sum(w.numel() for w in model.parameters())]))
-    show("logits", logits)
-    show("loss", loss)
-    for index, (_, w) in enumerate(model.named_parameters()):
-        show_some("gradient%d" % index, w.grad, index)
-    for key, value in model.named_buffers():
-        if "running" in key:
-            show(key.split(".", 1)[1] + key.split(".", 1)[0], value)
-    model.eval()
-    show("eval", model(x))
-
-
 if sys.argv[1] == "mlp":
     mlp()
-elif sys.argv[1] == "descent":
-    descent()
 else:
-    network(sys.argv[1])
+    descent()

@@ -24,6 +24,21 @@ static const char *const cases[][2] = {
     {"cnn", "{\"model\":{\"preset\":\"cnn\"}}"},
     {"alexnet", "{\"model\":{\"preset\":\"alexnet\"},"
                 "\"data\":{\"name\":\"cifar10\",\"trainLimit\":1000,\"testLimit\":1000}}"},
+    {"resnet14", "{\"model\":{\"preset\":\"resnet14\"},"
+                 "\"data\":{\"name\":\"cifar10\",\"trainLimit\":1000,\"testLimit\":1000}}"},
+    {"resnet18", "{\"model\":{\"preset\":\"resnet18\"},"
+                 "\"data\":{\"name\":\"cifar10\",\"trainLimit\":1000,\"testLimit\":1000}}"},
+    {"resnet20", "{\"model\":{\"preset\":\"resnet20\"},"
+                 "\"data\":{\"name\":\"cifar10\",\"trainLimit\":1000,\"testLimit\":1000}}"},
+    {"ngram", "{\"model\":{\"preset\":\"ngram\"},\"data\":{\"name\":\"ngram\",\"files\":[\"a.txt\"]"
+              ",\"testFiles\":[\"b.txt\"],\"trainLimit\":1000,"
+              "\"testLimit\":1000,\"params\":{\"words\":70}}}"},
+    {"skipgram", "{\"model\":{\"preset\":\"skipgram\"},\"data\":{\"name\":\"skipgram\",\"files\":["
+                 "\"a.txt\"],\"testFiles\":[\"b.txt\"],"
+                 "\"trainLimit\":1000,\"testLimit\":1000,\"params\":{\"words\":70}}}"},
+    {"wide_deep", "{\"model\":{\"preset\":\"wide_deep\"},\"data\":{\"name\":\"criteo\",\"files\":["
+                  "\"a.txt\"],\"testFiles\":[\"b.txt\"],"
+                  "\"trainLimit\":1000,\"testLimit\":1000,\"params\":{\"buckets\":90}}}"},
     {"windows", "{\"model\":{\"layers\":["
                 "{\"kind\":\"conv2d\",\"params\":{\"filters\":5,\"kernel\":5,\"stride\":2,"
                 "\"padding\":1,\"bias\":0}},"
@@ -93,8 +108,9 @@ static float *weights_of(const ps_model *model)
     for (size_t v = 0; v < ps_model_variable_count(model); v++) {
         const ps_variable *variable = ps_model_variable(model, v);
         uint64_t key = ps_draw_key(SEED, PS_DRAW_TEST, 1 + v, 0, 0);
+        bool is_moved = variable->shape.rank == 1 || variable->init.kind == PS_INIT_CONSTANT;
 
-        for (size_t i = 0; variable->shape.rank == 1 && i < variable->size; i++) {
+        for (size_t i = 0; is_moved && i < variable->size; i++) {
             block[variable->at + i] += 0.5f * (float)ps_draw_unit(key, i);
         }
     }
@@ -134,28 +150,33 @@ static json_t *make_case(const char *folder, const char *name, const char *json)
     const ps_meta meta[] = {{"job", "onnx-12345678"}, {"step", "7"}};
     ps_plan *plan = plan_of(json);
     ps_model *model = NULL;
-    ps_model_layer first, last;
+    ps_model_layer last;
+    ps_shape in;
     char path[512];
     float *block, *x;
     json_t *entry;
     size_t features, width;
 
     check(ps_plan_model(plan, BATCH, &model));
-    first = ps_model_layer_at(model, 0);
     last = ps_model_layer_at(model, ps_model_layer_count(model) - 1);
-    features = ps_shape_size(&first.plan->in);
+    features = plan->facts.features;
+    in = ps_model_in(model);
     width = ps_shape_size(&last.plan->out);
     block = weights_of(model);
     x = ps_xcalloc(BATCH * features, sizeof *x);
     for (size_t i = 0; i < BATCH * features; i++) {
-        x[i] = 2.0f * (float)ps_draw_unit(ps_draw_key(SEED, PS_DRAW_TEST, 0, 0, 0), i) - 1.0f;
+        uint64_t key = ps_draw_key(SEED, PS_DRAW_TEST, 0, 0, 0);
+        bool is_id = i % features >= features - plan->facts.ids;
+
+        x[i] = is_id ? (float)ps_draw_below(key, i, plan->facts.vocabulary)
+                     : 2.0f * (float)ps_draw_unit(key, i) - 1.0f;
     }
     snprintf(path, sizeof path, "%s/%s.onnx", folder, name);
     check(ps_onnx_write(path, model, block, name, meta, 2));
     write_values(folder, name, "input", x, BATCH * features);
     write_values(folder, name, "logits", ps_model_predict(model, block, x, BATCH), BATCH * width);
-    entry = json_pack("{s:s, s:o, s:o, s:I}", "name", name, "input", shape_json(&first.plan->in),
-                      "logits", shape_json(&last.plan->out), "parameters",
+    entry = json_pack("{s:s, s:o, s:o, s:I}", "name", name, "input", shape_json(&in), "logits",
+                      shape_json(&last.plan->out), "parameters",
                       (json_int_t)ps_model_param_count(model));
     free(x);
     free(block);

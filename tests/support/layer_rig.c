@@ -50,7 +50,26 @@ static ps_layer_plan plan_of(const ps_layer *layer, ps_shape in, size_t batch,
     for (uint32_t k = 0; k < plan.input_count; k++) {
         plan.ins[k] = in;
     }
+    if (strcmp(layer->kind, "dots") == 0) {
+        plan.ins[1] = (ps_shape){.rank = 2, .dim = {3, in.dim[0]}};
+    }
     return plan;
+}
+
+/* Such a layer has no slope by its input. */
+static bool reads_ids(const ps_layer *layer)
+{
+    return layer->touch != NULL;
+}
+
+/* Rows of the table, some of them often. */
+static void draw_ids(rig *at)
+{
+    uint64_t key = ps_draw_key(rig_seed, PS_DRAW_TEST, 40, 0, 0);
+
+    for (size_t i = 0; i < at->x.n; i++) {
+        at->x.v[i] = (float)ps_draw_below(key, i, at->plan.vars[0].shape.dim[0]);
+    }
 }
 
 rig rig_of(const ps_layer *layer, size_t n, size_t batch, ps_shape in, const ps_params *params,
@@ -64,8 +83,10 @@ rig rig_of(const ps_layer *layer, size_t n, size_t batch, ps_shape in, const ps_
     st = layer->plan(&at.plan);
     assert_true(ps_is_ok(&st));
     for (uint32_t k = 1; k < at.plan.input_count; k++) {
-        at.more_x[k - 1] = make(n * at.in, shift, 20 + k);
-        at.more_dx[k - 1] = make(n * at.in, shift, 30 + k);
+        size_t size = ps_shape_size(&at.plan.ins[k]);
+
+        at.more_x[k - 1] = make(n * size, shift, 20 + k);
+        at.more_dx[k - 1] = make(n * size, shift, 30 + k);
     }
     at.out = ps_shape_size(&at.plan.out);
     at.x = make(n * at.in, shift, 0);
@@ -76,6 +97,9 @@ rig rig_of(const ps_layer *layer, size_t n, size_t batch, ps_shape in, const ps_
     for (unsigned v = 0; v < at.plan.var_count; v++) {
         at.w[v] = make(ps_shape_size(&at.plan.vars[v].shape), shift, 5 + v);
         at.dw[v] = make(at.w[v].n, shift, 10 + v);
+    }
+    if (reads_ids(layer)) {
+        draw_ids(&at);
     }
     return at;
 }
@@ -101,6 +125,10 @@ rig rig_make(const ps_layer *layer, size_t n, size_t batch, uint32_t in, uint32_
     }
     if (deep >= 0) {
         params.v[deep] = units;
+    }
+    if (reads_ids(layer)) {
+        params.v[ps_param_find(layer->params, "rows")] = in;
+        params.v[ps_param_find(layer->params, "width")] = units;
     }
     return rig_of(layer, n, batch, takes(layer, row, &params) ? row : image, &params, shift);
 }
@@ -256,7 +284,12 @@ void rig_check(rig *at)
     rig_clear(at);
     rig_forward(at);
     rig_backward(at, at->dx.v);
-    compare_with_differences(at, &at->x, &at->dx, at->layer->kind);
+    if (!reads_ids(at->layer)) {
+        compare_with_differences(at, &at->x, &at->dx, at->layer->kind);
+    }
+    for (size_t i = 0; reads_ids(at->layer) && i < at->dx.n; i++) {
+        assert_true(at->dx.v[i] == 0.0f);
+    }
     for (uint32_t k = 1; k < at->plan.input_count; k++) {
         compare_with_differences(at, &at->more_x[k - 1], &at->more_dx[k - 1], at->layer->kind);
     }

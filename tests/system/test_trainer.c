@@ -150,7 +150,7 @@ static void other_policies_learn_too(void **state)
     }
 }
 
-static void a_loss_that_is_not_finite_stops_with_the_step_named(void **state)
+static void a_loss_that_is_not_finite_stops_with_the_step_and_the_layer_named(void **state)
 {
     train_world w;
 
@@ -160,7 +160,8 @@ static void a_loss_that_is_not_finite_stops_with_the_step_named(void **state)
     tw_start(&w);
     tw_join(&w);
     assert_int_equal(w.workers[0].result.code, PS_INTERNAL);
-    assert_string_equal(w.workers[0].result.text, "step 1: the loss is not finite");
+    assert_string_equal(w.workers[0].result.text, "step 1: the loss is not finite: layer 0 "
+                                                  "(dense0): output 0 of sample 0 is nan");
     assert_int_equal(w.workers[0].progress.step, 0);
     assert_null(content(&w, "MODEL-t-N(0).safetensors"));
     tw_end(&w);
@@ -385,7 +386,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(the_optimizer_on_the_worker_gives_the_bits_of_the_one_on_the_server),
         cmocka_unit_test(blocks_on_two_holders_give_one_model),
         cmocka_unit_test(other_policies_learn_too),
-        cmocka_unit_test(a_loss_that_is_not_finite_stops_with_the_step_named),
+        cmocka_unit_test(a_loss_that_is_not_finite_stops_with_the_step_and_the_layer_named),
         cmocka_unit_test(a_stop_is_told_with_the_step_and_the_rows_so_far_are_there),
         cmocka_unit_test(a_server_that_ends_the_attempt_is_the_reason),
         cmocka_unit_test(a_folder_that_cannot_be_written_is_the_reason),

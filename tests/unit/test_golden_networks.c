@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_golden_networks.c - networks of convolutions against PyTorch: outputs, loss, all
- * gradients and running statistics, as tests/golden/make_golden.py wrote them.
+/* test_golden_networks.c - the networks by name against PyTorch: outputs, loss, all
+ * gradients, running statistics, and weights after five steps, as
+ * tests/golden/make_networks.py wrote them.
  */
 #include "common/base/draw.h"
 #include "common/base/xalloc.h"
@@ -16,7 +17,15 @@
 /* Sums of a gradient run over thousands of terms that cancel: relative to the greatest. */
 static const double share = 1.0;
 
-enum { SAMPLES = 5, CLASSES = 10, SPREAD = 24, LAYERS_MAX = 32 };
+enum { SAMPLES = 5, SPREAD = 24, STEPS = 5 };
+static const float rate = 0.05f; /* of the steps */
+
+/* Samples and targets as in the script: numbers, then ids. */
+typedef struct facts {
+    ps_shape in;
+    uint32_t ids, vocabulary, classes;
+    uint64_t seed; /* of the draws */
+} facts;
 
 typedef struct world {
     const char *name; /* of the file */
@@ -35,7 +44,7 @@ static void draw_uniform(uint64_t key, float limit, float *values, size_t n)
 
 /* As the script: uniform within 1 / sqrt(fan-in), vectors as the matrix before them;
  * state as it begins. */
-static void draw_weights(world *at)
+static void draw_weights(world *at, uint64_t seed)
 {
     float limit = 0.0f;
     uint64_t trained = 0;
@@ -50,20 +59,39 @@ static void draw_weights(world *at)
         if (var->shape.rank > 1) {
             limit = (float)(1.0 / sqrt((double)(var->size / var->shape.dim[0])));
         }
-        draw_uniform(ps_draw_key(1, PS_DRAW_INIT, trained++, 0, 0), limit, at->w + var->at,
+        draw_uniform(ps_draw_key(seed, PS_DRAW_INIT, trained++, 0, 0), limit, at->w + var->at,
                      var->size);
     }
 }
 
+static void draw_samples(world *at, const facts *of)
+{
+    size_t size = ps_shape_size(&of->in), numbers = size - of->ids;
+    uint64_t key = ps_draw_key(of->seed, PS_DRAW_TEST, 0, 0, 0);
+    uint64_t ids = ps_draw_key(of->seed, PS_DRAW_TEST, 1, 0, 0);
+
+    for (size_t i = 0; i < SAMPLES; i++) {
+        for (size_t j = 0; j < numbers; j++) {
+            at->x[i * size + j] = (float)((2.0 * ps_draw_unit(key, i * numbers + j) - 1.0) * 0.5);
+        }
+        for (size_t j = 0; j < of->ids; j++) {
+            at->x[i * size + numbers + j] =
+                (float)floor(ps_draw_unit(ids, i * of->ids + j) * of->vocabulary);
+        }
+        at->classes[i] = (float)(i * 3 % of->classes);
+    }
+}
+
 static void world_init(world *at, const char *name, const ps_layer_spec *specs, size_t count,
-                       ps_shape in)
+                       const char *loss, const facts *of)
 {
     golden_tensor parameters = golden_read(name, "parameters");
-    size_t size = ps_shape_size(&in), trained = 0;
-    ps_status st = ps_model_create(specs, count, in, ps_loss_find("softmax_cross_entropy"), SAMPLES,
-                                   &at->model);
+    size_t trained = 0;
+    ps_status st = ps_model_create(specs, count, of->in, ps_loss_find(loss), SAMPLES, &at->model);
 
-    assert_true(ps_is_ok(&st));
+    if (!ps_is_ok(&st)) {
+        fail_msg("%s: %s", name, st.text);
+    }
     at->name = name;
     at->count = ps_model_param_count(at->model);
     for (size_t v = 0; v < ps_model_variable_count(at->model); v++) {
@@ -74,12 +102,9 @@ static void world_init(world *at, const char *name, const ps_layer_spec *specs, 
     assert_int_equal(trained, (size_t)parameters.v[0]);
     at->w = ps_xcalloc(at->count, sizeof *at->w);
     at->g = ps_xcalloc(at->count, sizeof *at->g);
-    at->x = ps_xcalloc(SAMPLES * size, sizeof *at->x);
-    draw_weights(at);
-    draw_uniform(ps_draw_key(1, PS_DRAW_TEST, 0, 0, 0), 0.5f, at->x, SAMPLES * size);
-    for (uint32_t i = 0; i < SAMPLES; i++) {
-        at->classes[i] = (float)(i * 3 % CLASSES);
-    }
+    at->x = ps_xcalloc(SAMPLES * ps_shape_size(&of->in), sizeof *at->x);
+    draw_weights(at, of->seed);
+    draw_samples(at, of);
 }
 
 static void world_fini(world *at)
@@ -99,95 +124,196 @@ static golden_tensor golden_of(const world *at, const char *what, size_t index, 
 }
 
 /* Norm and a dot product with draws, to 1e-5 of the norm; some values, to 1e-5. */
-static void compare_gradient(const world *at, const ps_variable *var, size_t index)
+static void compare_some(const world *at, const float *values, const ps_variable *var,
+                         const char *what, size_t index)
 {
-    golden_tensor norm = golden_of(at, "gradient", index, ".norm");
-    golden_tensor dot = golden_of(at, "gradient", index, ".dot");
-    golden_tensor spread = golden_of(at, "gradient", index, ".spread");
+    golden_tensor norm = golden_of(at, what, index, ".norm");
+    golden_tensor dot = golden_of(at, what, index, ".dot");
+    golden_tensor spread = golden_of(at, what, index, ".spread");
     uint64_t key = ps_draw_key(2, PS_DRAW_TEST, index, 0, 0);
     size_t step = var->size / SPREAD > 1 ? var->size / SPREAD : 1;
-    const float *g = at->g + var->at;
     float some[GOLDEN_VALUES_MAX];
     double squares = 0, sum = 0, size = (double)norm.v[0];
 
     for (size_t i = 0; i < var->size; i++) {
-        squares += (double)g[i] * (double)g[i];
-        sum += (double)g[i] * (2.0 * ps_draw_unit(key, i) - 1.0);
+        squares += (double)values[i] * (double)values[i];
+        sum += (double)values[i] * (2.0 * ps_draw_unit(key, i) - 1.0);
     }
-    assert_true(is_close(sqrt(squares), size, 1e-5 * size, "norm", index));
-    assert_true(is_close(sum, (double)dot.v[0], 1e-5 * size, "dot", index));
+    assert_true(is_close(sqrt(squares), size, 1e-5 * size, what, index));
+    assert_true(is_close(sum, (double)dot.v[0], 1e-5 * size, what, index));
     assert_int_equal(spread.n, (var->size + step - 1) / step);
     for (size_t i = 0; i < spread.n; i++) {
-        some[i] = g[i * step];
+        some[i] = values[i * step];
     }
     golden_compare(some, &spread, share, var->name);
 }
 
-/* w -= decrement for the state of layer `var->layer`, which then is PyTorch's. */
-static void move_state(const world *at, const ps_variable *var)
+static ps_score train(const world *at)
 {
-    bool is_mean = strstr(var->name, "running_mean") != NULL;
-    golden_tensor want = golden_of(at, is_mean ? "running_mean" : "running_var", var->layer, "");
+    ps_score score = {0};
 
-    for (size_t i = 0; i < var->size; i++) {
-        at->w[var->at + i] -= at->g[var->at + i];
+    ps_model_train(at->model, at->w, at->x, ps_targets_classes(at->classes), SAMPLES,
+                   1.0f / SAMPLES, false, at->g, NULL, &score);
+    return score;
+}
+
+/* w -= by * gradient, and state by its decrement. */
+static void descend(const world *at, float by)
+{
+    for (size_t v = 0; v < ps_model_variable_count(at->model); v++) {
+        const ps_variable *var = ps_model_variable(at->model, v);
+        float factor = var->is_state ? 1.0f : by;
+
+        for (size_t i = var->at; i < var->at + var->size; i++) {
+            at->w[i] -= factor * at->g[i];
+        }
     }
-    golden_compare(at->w + var->at, &want, share, var->name);
+}
+
+/* All trained variables by one name, and state by another. */
+static void compare_all(const world *at, const float *block, const char *trained_name,
+                        const char *state_name)
+{
+    size_t trained = 0, state = 0;
+
+    for (size_t v = 0; v < ps_model_variable_count(at->model); v++) {
+        const ps_variable *var = ps_model_variable(at->model, v);
+
+        if (!var->is_state && trained_name != NULL) {
+            compare_some(at, block + var->at, var, trained_name, trained);
+        } else if (var->is_state && state_name != NULL) {
+            compare_some(at, block + var->at, var, state_name, state);
+        }
+        trained += !var->is_state;
+        state += var->is_state;
+    }
 }
 
 static void compare_with_pytorch(const char *name, const ps_layer_spec *specs, size_t count,
-                                 ps_shape in)
+                                 const char *loss, const facts *of)
 {
-    golden_tensor loss = golden_read(name, "loss"), eval = golden_read(name, "eval");
-    ps_score score = {0};
-    size_t trained = 0;
+    golden_tensor want = golden_read(name, "loss"), eval = golden_read(name, "eval");
+    ps_score score;
     world at;
 
-    world_init(&at, name, specs, count, in);
-    ps_model_train(at.model, at.w, at.x, ps_targets_classes(at.classes), SAMPLES, 1.0f / SAMPLES,
-                   false, at.g, NULL, &score);
-    assert_true(is_close(score.loss_sum / SAMPLES, (double)loss.v[0], 1e-6, "loss", 0));
-    for (size_t v = 0; v < ps_model_variable_count(at.model); v++) {
-        const ps_variable *var = ps_model_variable(at.model, v);
-
-        if (var->is_state) {
-            move_state(&at, var);
-        } else {
-            compare_gradient(&at, var, trained++);
-        }
-    }
+    world_init(&at, name, specs, count, loss, of);
+    score = train(&at);
+    assert_true(is_close(score.loss_sum / SAMPLES, (double)want.v[0], 1e-6, "loss", 0));
+    compare_all(&at, at.g, "gradient", NULL);
+    descend(&at, 0.0f); /* state alone moves */
+    compare_all(&at, at.w, NULL, "state");
+    assert_int_equal(eval.n, SAMPLES * ps_model_output_width(at.model));
     golden_compare(ps_model_predict(at.model, at.w, at.x, SAMPLES), &eval, share, "eval");
+    for (size_t i = 0; i < STEPS; i++) {
+        train(&at);
+        descend(&at, rate);
+    }
+    compare_all(&at, at.w, "after", "state_after");
     world_fini(&at);
 }
 
-static void compare_network(const char *name, ps_shape in)
+static void compare_network(const char *name, facts of)
 {
     const ps_network *network = ps_network_find(name);
-    ps_layer_spec specs[LAYERS_MAX] = {{0}};
+    ps_layer_spec *specs = ps_xcalloc(PS_MODEL_LAYERS_MAX, sizeof *specs);
+    ps_network_facts given = {.features = (uint32_t)ps_shape_size(&of.in),
+                              .ids = of.ids,
+                              .vocabulary = of.vocabulary,
+                              .classes = of.classes,
+                              .outputs = of.classes};
+    ps_params params;
+    size_t count;
+    ps_status st;
 
     assert_non_null(network);
-    assert_true(network->count <= LAYERS_MAX);
-    ps_network_specs(network, CLASSES, specs);
-    for (size_t i = 0; i < network->count; i++) {
-        int rate = ps_param_find(specs[i].layer->params, "rate");
+    params = ps_params_default(network->params);
+    st = ps_network_specs(network, &given, &params, specs, &count);
+    assert_true(ps_is_ok(&st));
+    for (size_t i = 0; i < count; i++) {
+        int drops = ps_param_find(specs[i].layer->params, "rate");
 
-        if (rate >= 0) { /* no draws of PyTorch's can be made here */
-            specs[i].params.v[rate] = 0;
+        if (drops >= 0) { /* no draws of PyTorch's can be made here */
+            specs[i].params.v[drops] = 0;
         }
     }
-    compare_with_pytorch(name, specs, network->count, in);
+    compare_with_pytorch(name, specs, count,
+                         network->loss != NULL ? network->loss : "softmax_cross_entropy", &of);
+    free(specs);
 }
+
+static const facts digit = {.in = {.rank = 3, .dim = {1, 28, 28}}, .classes = 10, .seed = 1};
+static const facts image = {.in = {.rank = 3, .dim = {3, 32, 32}}, .classes = 10, .seed = 1};
 
 static void cnn_is_that_of_pytorch(void **state)
 {
     (void)state;
-    compare_network("cnn", (ps_shape){.rank = 3, .dim = {1, 28, 28}});
+    compare_network("cnn", digit);
 }
 
 static void alexnet_is_that_of_pytorch(void **state)
 {
     (void)state;
-    compare_network("alexnet", (ps_shape){.rank = 3, .dim = {3, 32, 32}});
+    compare_network("alexnet", image);
+}
+
+static void residual_networks_are_those_of_pytorch(void **state)
+{
+    facts other = image;
+
+    (void)state;
+    other.seed = 4;
+    compare_network("resnet14", image);
+    compare_network("resnet18", image);
+    compare_network("resnet20", other);
+}
+
+static void networks_over_ids_are_those_of_pytorch(void **state)
+{
+    (void)state;
+    compare_network("ngram",
+                    (facts){.in = {1, {4}}, .ids = 4, .vocabulary = 50, .classes = 50, .seed = 1});
+    compare_network("skipgram",
+                    (facts){.in = {1, {7}}, .ids = 7, .vocabulary = 60, .classes = 6, .seed = 1});
+    compare_network(
+        "wide_deep",
+        (facts){.in = {1, {39}}, .ids = 26, .vocabulary = 200, .classes = 2, .seed = 1});
+}
+
+/* 62 million parameters: built, and a step made that makes the loss of its sample less. */
+static void the_large_alexnet_steps(void **state)
+{
+    const ps_network *network = ps_network_find("alexnet227");
+    const ps_network_facts given = {.features = 154587, .classes = 10, .outputs = 10};
+    ps_params params = {{0}};
+    ps_layer_spec *specs = ps_xcalloc(PS_MODEL_LAYERS_MAX, sizeof *specs);
+    size_t count;
+    ps_score before, after;
+    world at;
+    ps_status st = ps_network_specs(network, &given, &params, specs, &count);
+
+    (void)state;
+    assert_true(ps_is_ok(&st));
+    st = ps_model_create(specs, count, (ps_shape){.rank = 3, .dim = {3, 227, 227}},
+                         ps_loss_find("softmax_cross_entropy"), SAMPLES, &at.model);
+    assert_true(ps_is_ok(&st));
+    at.count = ps_model_param_count(at.model);
+    assert_int_equal(at.count, 62388354);
+    at.w = ps_xcalloc(at.count, sizeof *at.w);
+    at.g = ps_xcalloc(at.count, sizeof *at.g);
+    at.x = ps_xcalloc(SAMPLES * given.features, sizeof *at.x);
+    ps_model_init(at.model, 1, at.w);
+    draw_uniform(1, 0.5f, at.x, given.features);
+    at.classes[0] = 7;
+    before = (ps_score){0};
+    after = (ps_score){0};
+    ps_model_train(at.model, at.w, at.x, ps_targets_classes(at.classes), 1, 1.0f, false, at.g, NULL,
+                   &before);
+    descend(&at, rate);
+    ps_model_eval(at.model, at.w, at.x, ps_targets_classes(at.classes), 1, &after);
+    assert_true(is_close(before.loss_sum, log(10.0), 0.2, "loss", 0));
+    assert_true(after.loss_sum < before.loss_sum);
+    world_fini(&at);
+    free(specs);
 }
 
 typedef struct mixed_layer {
@@ -196,16 +322,20 @@ typedef struct mixed_layer {
     size_t count;
 } mixed_layer;
 
-/* Positions as in the script: state is found by that of its layer. */
 static void a_mixed_network_with_running_statistics_is_that_of_pytorch(void **state)
 {
     static const mixed_layer layers[] = {
-        {"conv2d", {6, 3, 2, 1, 0}, 5}, {"batch_norm", {0}, 0},
-        {"leaky_relu", {0}, 0},         {"avgpool2d", {3, 2, 1}, 3},
-        {"conv2d", {9, 2, 1, 2, 0}, 5}, {"maxpool2d", {3, 2, 1}, 3},
-        {"hard_tanh", {0}, 0},          {"batch_norm", {0}, 0},
-        {"global_avgpool", {0}, 0},     {"flatten", {0}, 0},
-        {"dense", {CLASSES}, 1},
+        {"conv2d", {6, 3, 2, 1, 0}, 5},
+        {"batch_norm", {0}, 0},
+        {"leaky_relu", {0}, 0},
+        {"avgpool2d", {3, 2, 1}, 3},
+        {"conv2d", {9, 2, 1, 2, 0}, 5},
+        {"maxpool2d", {3, 2, 1}, 3},
+        {"hard_tanh", {0}, 0},
+        {"batch_norm", {0}, 0},
+        {"global_avgpool", {0}, 0},
+        {"flatten", {0}, 0},
+        {"dense", {10}, 1},
     };
     enum { COUNT = sizeof layers / sizeof layers[0] };
     ps_layer_spec specs[COUNT] = {{0}};
@@ -217,14 +347,21 @@ static void a_mixed_network_with_running_statistics_is_that_of_pytorch(void **st
         memcpy(specs[i].params.v, layers[i].first, layers[i].count * sizeof(double));
         snprintf(specs[i].name, sizeof specs[i].name, "layer%zu", i);
     }
-    compare_with_pytorch("mixed", specs, COUNT, (ps_shape){.rank = 3, .dim = {3, 15, 13}});
+    compare_with_pytorch("mixed", specs, COUNT, "softmax_cross_entropy",
+                         &(facts){.in = {.rank = 3, .dim = {3, 15, 13}}, .classes = 10, .seed = 1});
 }
 
-static void count_network(const ps_network *network, void *arg)
+/* With a golden file, under this name or, where it is but another name, that one. */
+static void has_golden(const ps_network *network, void *arg)
 {
     (*(size_t *)arg)++;
     assert_ptr_equal(ps_network_find(network->name), network);
     assert_true(strlen(network->summary) > 0);
+    if (strcmp(network->name, "resnet") == 0) {
+        assert_ptr_equal(network->build, ps_network_find("resnet14")->build);
+    } else if (strcmp(network->name, "alexnet227") != 0) { /* it has a test of its own */
+        assert_int_equal(golden_read(network->name, "parameters").n, 1);
+    }
 }
 
 static void every_network_is_compared(void **state)
@@ -232,8 +369,8 @@ static void every_network_is_compared(void **state)
     size_t count = 0;
 
     (void)state;
-    ps_network_each(count_network, &count);
-    assert_int_equal(count, 2);
+    ps_network_each(has_golden, &count);
+    assert_int_equal(count, 10);
     assert_null(ps_network_find("vgg"));
 }
 
@@ -243,6 +380,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(every_network_is_compared),
         cmocka_unit_test(cnn_is_that_of_pytorch),
         cmocka_unit_test(alexnet_is_that_of_pytorch),
+        cmocka_unit_test(the_large_alexnet_steps),
+        cmocka_unit_test(residual_networks_are_those_of_pytorch),
+        cmocka_unit_test(networks_over_ids_are_those_of_pytorch),
         cmocka_unit_test(a_mixed_network_with_running_statistics_is_that_of_pytorch),
     };
 

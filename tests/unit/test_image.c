@@ -376,11 +376,10 @@ static void initial_values_have_the_spread_of_their_rule(void **state)
 {
     enum { N = 20000 };
     /* rule and the variance for fan-in 50 and fan-out 100; init_scale 0.5 */
-    static const double rules[5][2] = {{PS_INIT_RULE_GLOROT, 2.0 / 150},
-                                       {PS_INIT_RULE_HE, 2.0 / 50},
-                                       {PS_INIT_RULE_PYTORCH, 1.0 / 150},
-                                       {PS_INIT_RULE_NORMAL, 0.25},
-                                       {PS_INIT_RULE_CONSTANT, 0.25}};
+    static const double rules[PS_INIT_RULES][2] = {
+        {PS_INIT_RULE_GLOROT, 2.0 / 150},  {PS_INIT_RULE_HE, 2.0 / 50},
+        {PS_INIT_RULE_PYTORCH, 1.0 / 150}, {PS_INIT_RULE_NORMAL, 0.25},
+        {PS_INIT_RULE_CONSTANT, 0.25},     {PS_INIT_RULE_UNIFORM, 0.25 / 3}};
     static float values[N];
 
     (void)state;

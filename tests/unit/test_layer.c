@@ -108,7 +108,7 @@ static void every_layer_is_found_by_its_kind(void **state)
 
     (void)state;
     ps_layer_each(check_facts, &count);
-    assert_int_equal(count, 20);
+    assert_int_equal(count, 23);
     assert_null(ps_layer_find("dens"));
 }
 

@@ -251,6 +251,37 @@ static void layers_are_checked_one_by_one(void **state)
                    "has 0 parameters");
 }
 
+static void networks_take_their_numbers_and_the_loss_they_are_made_for(void **state)
+{
+    ps_plan *plan = plan_of("{\"model\":{\"preset\":\"resnet20\"},\"data\":{\"name\":\"cifar10\","
+                            "\"train_limit\":1000,\"test_limit\":100}}");
+
+    (void)state;
+    assert_string_equal(plan->spec->model->loss, "softmax_cross_entropy");
+    assert_int_equal(plan->spec->model->n_params, 0);
+    ps_plan_destroy(plan);
+    plan = plan_of("{\"data\":{\"name\":\"simlin\"},\"model\":{\"widths\":[4]}}");
+    assert_string_equal(plan->spec->model->loss, "mse"); /* its targets are values */
+    ps_plan_destroy(plan);
+    assert_refused(
+        "{\"data\":{\"name\":\"simlin\"},\"model\":{\"loss\":\"softmax_cross_entropy\"}}",
+        "spec.model.loss", "softmax_cross_entropy needs classes");
+    assert_refused("{\"model\":{\"preset\":\"ngram\"}}", "spec.model.preset",
+                   "does not fit the data set glyphs: ngram: needs ids");
+    assert_refused("{\"model\":{\"preset\":\"wide_deep\",\"params\":{\"depth\":3}}}",
+                   "spec.model.params.depth", "allowed: width, hidden, layers, rows");
+    assert_refused("{\"model\":{\"preset\":\"skipgram\",\"params\":{\"width\":0}}}",
+                   "spec.model.params.width", "whole numbers 1 to 4096");
+    assert_refused("{\"model\":{\"preset\":\"mlp\",\"params\":{\"width\":3}}}", "spec.model.params",
+                   "mlp, which has none");
+    assert_refused("{\"model\":{\"params\":{\"width\":3},\"layers\":[{\"kind\":\"dense\","
+                   "\"params\":{\"units\":10}}]}}",
+                   "spec.model.layers", "together with preset, params");
+    assert_refused("{\"model\":{\"layers\":[{\"kind\":\"embedding\",\"params\":{\"width\":2000}},"
+                   "{\"kind\":\"dense\",\"params\":{\"units\":1000000}}]}}",
+                   "spec.model", "layer 1");
+}
+
 static void layers_name_what_they_read(void **state)
 {
     static const char layers[] =
@@ -531,7 +562,7 @@ static void count_plugin(const ps_plugin *plugin, void *arg)
 static void every_kind_lists_its_plugins(void **state)
 {
     (void)state;
-    assert_int_equal(ps_kind_count, 14);
+    assert_int_equal(ps_kind_count, 15);
     for (size_t i = 0; i < ps_kind_count; i++) {
         size_t count = 0;
 
@@ -657,6 +688,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_side_that_is_none_is_refused),
         cmocka_unit_test(layers_are_checked_one_by_one),
         cmocka_unit_test(layers_name_what_they_read),
+        cmocka_unit_test(networks_take_their_numbers_and_the_loss_they_are_made_for),
         cmocka_unit_test(a_network_is_resolved_by_its_name),
         cmocka_unit_test(a_list_of_layers_is_named_by_kind_and_position),
         cmocka_unit_test(everything_wrong_is_told_at_once),

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* model_finite.c - where something was first no finite number. */
+#include "common/nn/model_impl.h"
+
+#include <math.h>
+
+/* The first of n values that is not finite; n if there is none. */
+static size_t first_nonfinite(const float *x, size_t n)
+{
+    size_t i = 0;
+
+    while (i < n && isfinite(x[i])) {
+        i++;
+    }
+    return i;
+}
+
+static ps_status check_variables(const ps_model *model, const ps_placed *at, const float *weights)
+{
+    for (size_t v = at->first_variable; v < at->first_variable + at->plan.var_count; v++) {
+        const ps_variable *var = &model->vars[v];
+        size_t i = first_nonfinite(weights + var->at, var->size);
+
+        if (i < var->size) {
+            return ps_fail(PS_INTERNAL, "value %zu of %s is %g", i, var->name,
+                           (double)weights[var->at + i]);
+        }
+    }
+    return ps_ok();
+}
+
+static ps_status check_layer(const ps_model *model, uint32_t index, const float *x, size_t n)
+{
+    const ps_placed *at = &model->layers[index];
+    const float *y = ps_model_output_of(model, index, x);
+    size_t size = ps_shape_size(&at->plan.out), i;
+    ps_status st = ps_ok();
+
+    if (at->layer->check != NULL) {
+        st = at->layer->check(&at->plan, ps_model_output_of(model, at->inputs[0].from, x), n);
+    }
+    i = first_nonfinite(y, n * size);
+    if (ps_is_ok(&st) && i < n * size) {
+        st = ps_fail(PS_INTERNAL, "output %zu of sample %zu is %g", i % size, i / size,
+                     (double)y[i]);
+    }
+    return ps_is_ok(&st) ? st : ps_wrap(st, "layer %u (%s)", index, at->name);
+}
+
+ps_status ps_model_find_nonfinite(const ps_model *model, const float *weights, const float *x,
+                                  size_t n)
+{
+    size_t in = ps_shape_size(&model->in), i = first_nonfinite(x, n * in);
+    ps_status st = ps_ok();
+
+    if (i < n * in) {
+        return ps_fail(PS_INTERNAL, "value %zu of sample %zu of the input is %g", i % in, i / in,
+                       (double)x[i]);
+    }
+    for (uint32_t k = 0; ps_is_ok(&st) && k < model->layer_count; k++) {
+        if (model->layers[k].root != k) {
+            continue;
+        }
+        if (weights != NULL) {
+            st = check_variables(model, &model->layers[k], weights);
+        }
+        if (ps_is_ok(&st)) {
+            st = check_layer(model, k, x, n);
+        }
+    }
+    return st;
+}
