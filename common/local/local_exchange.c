@@ -5,6 +5,7 @@
 #include "common/base/clock.h"
 #include "common/base/container_of.h"
 #include "common/base/xalloc.h"
+#include "common/shard/replica.h"
 #include "common/train/coder.h"
 #include "common/train/merge.h"
 
@@ -40,9 +41,12 @@ typedef struct local_exchange {
     ps_encoding heads[PIECES];
     ps_buf *bufs[PIECES];
     size_t at[PIECES];
+    uint64_t checksums[PIECES]; /* where weights are a replica */
+    bool is_change;
     uint32_t slices[PIECES];
 
     atomic_uint_fast64_t bytes_up, bytes_down, float32_up, float32_down, slices_up, slices_down;
+    atomic_uint_fast64_t verified;
 } local_exchange;
 
 static local_exchange *of(ps_exchange *exchange)
@@ -182,13 +186,37 @@ static size_t take_pieces(local_exchange *x, ps_local_shard *from, bool waits, u
         ps_encoding_copy(&x->heads[i], pieces[i].head);
         x->bufs[i] = ps_buf_ref(pieces[i].buf);
         x->at[i] = pieces[i].at;
+        x->checksums[i] = pieces[i].checksum;
     }
+    x->is_change = answer.is_change;
     deadline_us = ps_shard_deadline(from->shard);
     pthread_mutex_unlock(&from->mutex);
     *again_us = deadline_us < *again_us ? deadline_us : *again_us;
     *clock = answer.clock;
     *version = answer.version;
     return answer.count;
+}
+
+/* A piece into the worker's block. Where that is a replica no change is ever missed
+ * here, so a checksum that is not the servers' can only be a mistake. */
+static ps_status put_piece(local_exchange *x, size_t i)
+{
+    const Psgd__V1__Encoding *head = &x->heads[i].msg;
+    const ps_slice *slice = &x->plan->layout.slices[head->slice];
+    const uint8_t *bytes = x->bufs[i]->data + x->at[i];
+    float *to = x->weights + slice->at;
+    ps_status st;
+
+    if (!x->plan->update->broadcasts) {
+        return ps_coder_decode(x->plan, head, head->slice, bytes, to);
+    }
+    st = ps_coder_decode_replica(x->plan, head, head->slice, x->is_change, bytes, to);
+    if (ps_is_ok(&st) && ps_replica_checksum(to, slice->n) != x->checksums[i]) {
+        return ps_fail(PS_DATA_LOSS, "slice %u of worker %u's replica is not what the servers have",
+                       head->slice, x->rank);
+    }
+    atomic_fetch_add_explicit(&x->verified, 1, memory_order_relaxed);
+    return st;
 }
 
 /* Decodes what was taken; false: it cannot be, and the gate has failed. */
@@ -199,8 +227,7 @@ static bool put_pieces(local_exchange *x, size_t count)
     for (size_t i = 0; i < count; i++) {
         const Psgd__V1__Encoding *head = &x->heads[i].msg;
         const ps_slice *slice = &x->plan->layout.slices[head->slice];
-        ps_status st = ps_coder_decode(x->plan, head, head->slice, x->bufs[i]->data + x->at[i],
-                                       x->weights + slice->at);
+        ps_status st = put_piece(x, i);
 
         ps_buf_unref(x->bufs[i]);
         x->slices[i] = head->slice;
@@ -287,6 +314,7 @@ static ps_exchange_stats stats(ps_exchange *exchange)
         .bytes_down_float32 = atomic_load(&x->float32_down),
         .messages_up = atomic_load(&x->slices_up),
         .messages_down = atomic_load(&x->slices_down),
+        .verified = atomic_load(&x->verified),
     };
 }
 

@@ -5,6 +5,7 @@
 #include "common/base/draw.h"
 #include "common/base/xalloc.h"
 #include "common/codec/feedback.h"
+#include "common/shard/replica.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -132,4 +133,33 @@ ps_status ps_coder_decode(const ps_plan *plan, const Psgd__V1__Encoding *head, u
     }
     return ps_codec_decode(plan->down[at->variable].codec, head, in, head->payload_bytes,
                            PS_INTO_SET, y, at->n);
+}
+
+static ps_status take_whole(const Psgd__V1__Encoding *head, const ps_slice *slice,
+                            const uint8_t *bytes, float *y)
+{
+    if (!ps_encoding_is_plain(head) || head->payload_bytes != slice->n * sizeof *y) {
+        return ps_fail(PS_DATA_LOSS, "slice %u: %u bytes that are not its %u weights as float32",
+                       head->slice, head->payload_bytes, slice->n);
+    }
+    memcpy(y, bytes, head->payload_bytes);
+    return ps_ok();
+}
+
+ps_status ps_coder_decode_replica(const ps_plan *plan, const Psgd__V1__Encoding *head,
+                                  uint32_t slice, bool is_change, const uint8_t *in, float *y)
+{
+    const ps_slice *at = &plan->layout.slices[slice];
+    float change[PS_SLICE_VALUES];
+    ps_status st;
+
+    if (!is_change) {
+        return take_whole(head, at, in, y);
+    }
+    st = ps_codec_decode(plan->down[at->variable].codec, head, in, head->payload_bytes, PS_INTO_SET,
+                         change, at->n);
+    if (ps_is_ok(&st)) {
+        ps_replica_step(y, change, at->n);
+    }
+    return st;
 }

@@ -5,34 +5,6 @@
 
 #include "common/shard/replica.h"
 
-#include <string.h>
-
-/* The slice's weights themselves. */
-static ps_status take_whole(const Psgd__V1__Encoding *head, const ps_slice *slice,
-                            const uint8_t *bytes, float *to)
-{
-    if (!ps_encoding_is_plain(head) || head->payload_bytes != slice->n * sizeof *to) {
-        return ps_fail(PS_DATA_LOSS, "slice %u: %u bytes that are not its %u weights as float32",
-                       head->slice, head->payload_bytes, slice->n);
-    }
-    memcpy(to, bytes, head->payload_bytes);
-    return ps_ok();
-}
-
-/* What the last update took from them. */
-static ps_status take_off(const ps_lane *lane, const Psgd__V1__Encoding *head,
-                          const ps_slice *slice, const uint8_t *bytes, float *to)
-{
-    float change[PS_SLICE_VALUES];
-    ps_status st = ps_codec_decode(lane->x->plan->down[slice->variable].codec, head, bytes,
-                                   head->payload_bytes, PS_INTO_SET, change, slice->n);
-
-    if (ps_is_ok(&st)) {
-        ps_replica_step(to, change, slice->n);
-    }
-    return st;
-}
-
 ps_status ps_lane_take_change(ps_lane *lane, const Psgd__V1__PullWeightsResponse *reply, size_t i,
                               const uint8_t *bytes, bool *is_new)
 {
@@ -55,8 +27,7 @@ ps_status ps_lane_take_change(ps_lane *lane, const Psgd__V1__PullWeightsResponse
         lane->wish_bad++; /* an update was missed */
         return ps_ok();
     }
-    st = reply->is_change ? take_off(lane, head, slice, bytes, to)
-                          : take_whole(head, slice, bytes, to);
+    st = ps_coder_decode_replica(x->plan, head, head->slice, reply->is_change, bytes, to);
     if (!ps_is_ok(&st)) {
         return st;
     }

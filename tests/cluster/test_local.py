@@ -48,7 +48,9 @@ class SameBits(ClusterTest):
         c = self.cluster(workers=2, pservers=2)
         f = Folder(self)
         codecs = {"f32": {}, "int8": {"codec": {"up": {"name": "int8"}, "down": {"name": "int8"}}},
-                  "sign": {"codec": {"up": {"name": "sign", "params": {"error_feedback": 1}}}}}
+                  "sign": {"codec": {"up": {"name": "sign", "params": {"error_feedback": 1}}}},
+                  "localsgd": {"update": {"name": "localsgd"}},
+                  "dqlosp": {"update": {"name": "dqlosp"}, "optimizer": {"rule": {"name": "sgd"}}}}
         cases = itertools.product(codecs, (1, 2), (1, 2))
         for codec, workers, servers in cases:
             with self.subTest(codec=codec, workers=workers, servers=servers):
