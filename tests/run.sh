@@ -3,7 +3,7 @@
 # run.sh [--sanitize LIST] [--long] [--build DIR] [ctest options] - builds with
 # assertions on and runs all tests.
 #   --sanitize address,undefined | thread    builds with that sanitizer
-#   --long                                   junk for 60 s, then each fuzzer for 60 s (clang)
+#   --long                                   junk for 60 s, then each fuzzer, and each codec, for 60 s (clang)
 # Data for tests is found through PSGD_DATA; without it ../shared/data is used
 # if it is there, else the tests that need real data say so and are skipped.
 set -euo pipefail
@@ -48,4 +48,11 @@ for source in tests/fuzz/fuzz_*.c; do
     seeds=tests/fuzz/corpus/$name # what is known to get far; new finds go to the build's own
     [ -d "$seeds" ] || seeds=
     "build/fuzz/bin/$name" -max_total_time=60 -verbosity=0 "build/fuzz/corpus/$name" ${seeds:+"$seeds"}
+    [ "$name" = fuzz_codec ] || continue
+    for codec in $(sed -n 's/^PS_CODEC(\(.*\))$/\1/p' common/codec/list.h); do
+        mkdir -p "build/fuzz/corpus/$name-$codec"
+        echo "$name, $codec, 60 s"
+        PSGD_FUZZ_CODEC=$codec "build/fuzz/bin/$name" -max_total_time=60 -verbosity=0 \
+            "build/fuzz/corpus/$name-$codec"
+    done
 done

@@ -75,6 +75,14 @@ static void show(ps_cli *cli, const Psgd__V1__GetServerInfoResponse *info, const
     json_decref(list);
 }
 
+/* By its name or, as one says it of many, with an s. */
+static bool is_named(const char *kind, const char *word)
+{
+    size_t n = strlen(kind);
+
+    return strncmp(word, kind, n) == 0 && (word[n] == '\0' || strcmp(word + n, "s") == 0);
+}
+
 /* Says which kinds there are. */
 static void refuse(const Psgd__V1__GetServerInfoResponse *info, const char *kind)
 {
@@ -110,7 +118,8 @@ static void on_reply(void *arg, const ps_error *error, const ProtobufCMessage *r
         return;
     }
     for (size_t i = 0; i < info->n_plugins && !is_known; i++) {
-        is_known = strcmp(kind, info->plugins[i]->kind) == 0;
+        is_known = is_named(info->plugins[i]->kind, kind);
+        kind = is_known ? info->plugins[i]->kind : kind;
     }
     if (!is_known) {
         refuse(info, kind);
@@ -135,6 +144,6 @@ const ps_subcommand ps_subcommand_info = {
                            "numbers: codecs, optimizers, layers, consistency modes, ...",
                 .usage = "[options] [KIND]",
                 .args_max = 1,
-                .examples = "psgd info\npsgd info codec"},
+                .examples = "psgd info\npsgd info codecs"},
     .start = start,
 };

@@ -3,6 +3,7 @@
 #include "common/job/kinds.h"
 
 #include "common/codec/codec.h"
+#include "common/codec/feedback.h"
 #include "common/consistency/consistency.h"
 #include "common/data/assign.h"
 #include "common/data/columns.h"
@@ -57,17 +58,23 @@ static void each_clip(ps_plugin_fn *fn, void *arg)
 }
 const ps_kind ps_kind_clip = {.name = "clip", .each = each_clip};
 
-/* With the facts of the defaults: bits beside the head, what it costs. */
+/* With the facts of the defaults: bits beside the head, what it costs, what its sender
+ * keeps. */
 static void pass_codec(const ps_codec *x, void *arg)
 {
     ps_params params = ps_params_default(x->params);
     ps_codec_facts facts = ps_codec_facts_of(x, &params);
-    char text[256];
+    size_t floats = ps_feedback_floats(x, &params, PS_CODEC_VALUES);
+    char text[256], state[64] = "no state";
 
-    snprintf(text, sizeof text, "%s; %s%.4g bits a value, %s, %s%s", x->summary,
+    if (floats > 0) {
+        snprintf(state, sizeof state, "state %.3g floats a value",
+                 (double)floats / PS_CODEC_VALUES);
+    }
+    snprintf(text, sizeof text, "%s; %s%.4g bits a value, %s, %s, %s%s", x->summary,
              ps_codec_depends_on_data(x, &params) ? "at most " : "", ps_codec_bits(x, &params),
              facts.is_unbiased ? "unbiased" : "biased",
-             facts.is_summable ? "summable" : "not summable",
+             facts.is_summable ? "summable" : "not summable", state,
              facts.is_sparse ? ", for gradients only" : "");
     pass(arg, x->name, text, x->params);
 }

@@ -95,6 +95,7 @@ static void decompression_ends_with_the_slice(void **state)
     const ps_codec *f32 = ps_codec_find("f32");
     const size_t bomb_bytes = 100 << 20;
     ps_params params = ps_params_default(f32->params);
+    const float nothing = 0;
     uint8_t none[1], *bomb = calloc(bomb_bytes, 1), *packed = malloc(bomb_bytes);
     ps_encoding head;
     size_t len;
@@ -103,7 +104,7 @@ static void decompression_ends_with_the_slice(void **state)
     assert_true(bomb != NULL && packed != NULL);
     len = ZSTD_compress(packed, bomb_bytes, bomb, bomb_bytes, 1);
     assert_true(!ZSTD_isError(len) && len < 4 * N);
-    encode(f32, &params, NULL, 0, none, &head);
+    encode(f32, &params, &nothing, 0, none, &head);
     head.msg.lossless = PSGD__V1__LOSSLESS__LOSSLESS_ZSTD;
     head.msg.payload_bytes = (uint32_t)len;
     head.msg.raw_bytes = 4 * N;

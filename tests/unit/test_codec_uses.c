@@ -168,12 +168,21 @@ static void look(const ps_plugin *plugin, void *arg)
 
     assert_true(strlen(plugin->summary) < 250); /* whole */
     if (strcmp(plugin->name, "intn") == 0) {
-        assert_non_null(strstr(plugin->summary, "; 4 bits a value, unbiased, not summable"));
+        assert_non_null(
+            strstr(plugin->summary, "; 4 bits a value, unbiased, not summable, no state"));
         ++*found;
     }
     if (strcmp(plugin->name, "threshold") == 0) {
         assert_non_null(strstr(plugin->summary, "; at most 32 bits a value, biased"));
         assert_non_null(strstr(plugin->summary, "for gradients only"));
+        ++*found;
+    }
+    if (strcmp(plugin->name, "dgc") == 0) { /* of error feedback and of momentum */
+        assert_non_null(strstr(plugin->summary, ", state 2 floats a value, for gradients only"));
+        ++*found;
+    }
+    if (strcmp(plugin->name, "vote") == 0) {
+        assert_non_null(strstr(plugin->summary, "; 1 bits a value, biased, summable, no state"));
         ++*found;
     }
 }
@@ -184,7 +193,7 @@ static void a_codec_s_summary_ends_with_its_facts(void **state)
 
     (void)state;
     ps_kind_codec.each(look, &found);
-    assert_int_equal(found, 2);
+    assert_int_equal(found, 4);
 }
 
 int main(int argc, char **argv)
