@@ -21,7 +21,7 @@ static void delta_contribute(const ps_round *round, const ps_stretch *v)
 }
 
 static const ps_local delta_local = {
-    .inner = {"sgd"},
+    .inner = {.name = "sgd"},
     .outer = PS_LOCAL_OUTER_PLAIN,
     .steps = ps_local_steps,
     .contribute = delta_contribute,

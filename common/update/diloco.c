@@ -10,7 +10,7 @@ static const ps_param diloco_params[] = {
 };
 
 static const ps_local diloco_local = {
-    .inner = {"adamw"},
+    .inner = {.name = "adamw"},
     .outer = PS_LOCAL_OUTER_NESTEROV,
     .steps = ps_local_steps,
     .contribute = ps_local_contribute_mean,

@@ -48,7 +48,7 @@ static const ps_local diloco_overlapped_local = {
     .is_overlapped = true,
     .needs_bsp = true,
     .slots = 4,
-    .inner = {"adamw"},
+    .inner = {.name = "adamw"},
     .outer = PS_LOCAL_OUTER_NESTEROV,
     .only_outer = "nesterov",
     .steps = ps_local_steps,

@@ -25,7 +25,7 @@ static void double_buffering_contribute(const ps_round *round, const ps_stretch 
 static const ps_local double_buffering_local = {
     .is_overlapped = true,
     .sends_gradients = true,
-    .inner = {"sgd"},
+    .inner = {.name = "sgd"},
     .outer = PS_LOCAL_OUTER_PLAIN,
     .steps = double_buffering_steps,
     .contribute = double_buffering_contribute,

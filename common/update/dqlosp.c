@@ -19,7 +19,7 @@ static const ps_local dqlosp_local = {
     .is_overlapped = true,
     .needs_bsp = true,
     .slots = 1,
-    .inner = {"sgd"},
+    .inner = {.name = "sgd"},
     .outer = PS_LOCAL_OUTER_PLAIN,
     .steps = ps_local_steps,
     .adopt = ps_local_adopt_ahead,

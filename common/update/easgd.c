@@ -31,7 +31,7 @@ static void easgd_contribute(const ps_round *round, const ps_stretch *v)
 
 static const ps_local easgd_local = {
     .is_overlapped = true,
-    .inner = {"sgd"},
+    .inner = {.name = "sgd"},
     .outer = PS_LOCAL_OUTER_PLAIN,
     .steps = ps_local_steps,
     .contribute = easgd_contribute,

@@ -34,7 +34,7 @@ static bool fedavg_by_samples(const ps_params *params)
 }
 
 static const ps_local fedavg_local = {
-    .inner = {"sgd"},
+    .inner = {.name = "sgd"},
     .outer = PS_LOCAL_OUTER_PLAIN,
     .steps = ps_local_steps,
     .fraction = fedavg_fraction,

@@ -35,7 +35,7 @@ static void fedprox_adjust(const ps_round *round, const ps_stretch *v)
 }
 
 static const ps_local fedprox_local = {
-    .inner = {"sgd"},
+    .inner = {.name = "sgd"},
     .outer = PS_LOCAL_OUTER_PLAIN,
     .steps = ps_local_steps,
     .fraction = fedprox_fraction,

@@ -15,7 +15,7 @@ static const ps_param geo_average_params[] = {
 static const ps_local geo_average_local = {
     .is_overlapped = true,
     .slots = 1,
-    .inner = {"sgd"},
+    .inner = {.name = "sgd"},
     .outer = PS_LOCAL_OUTER_PLAIN,
     .steps = ps_local_steps,
     .adopt = ps_local_adopt_ahead,

@@ -10,7 +10,7 @@ static const ps_param localsgd_params[] = {
 };
 
 static const ps_local localsgd_local = {
-    .inner = {"sgd"},
+    .inner = {.name = "sgd"},
     .outer = PS_LOCAL_OUTER_PLAIN,
     .steps = ps_local_steps,
     .contribute = ps_local_contribute_mean,

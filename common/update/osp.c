@@ -19,7 +19,7 @@ static void osp_contribute(const ps_round *round, const ps_stretch *v)
 static const ps_local osp_local = {
     .is_overlapped = true,
     .slots = 1,
-    .inner = {"sgd"},
+    .inner = {.name = "sgd"},
     .outer = PS_LOCAL_OUTER_PLAIN,
     .steps = ps_local_steps,
     .adopt = ps_local_adopt_ahead,

@@ -11,7 +11,7 @@ static const ps_param parameter_average_params[] = {
 };
 
 static const ps_local parameter_average_local = {
-    .inner = {"adam"},
+    .inner = {.name = "adam"},
     .outer = PS_LOCAL_OUTER_PLAIN,
     .steps = ps_local_steps,
     .contribute = ps_local_contribute_mean,

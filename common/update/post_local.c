@@ -22,7 +22,7 @@ static uint32_t post_local_steps(const ps_params *params, uint64_t clock)
 }
 
 static const ps_local post_local_local = {
-    .inner = {"sgd"},
+    .inner = {.name = "sgd"},
     .outer = PS_LOCAL_OUTER_PLAIN,
     .steps = post_local_steps,
     .contribute = ps_local_contribute_mean,

@@ -75,7 +75,7 @@ static void scaffold_contribute(const ps_round *round, const ps_stretch *v)
 static const ps_local scaffold_local = {
     .needs_bsp = true,
     .slots = 3,
-    .inner = {"sgd"},
+    .inner = {.name = "sgd"},
     .only_inner = "sgd",
     .outer = PS_LOCAL_OUTER_PLAIN,
     .only_outer = "sgd",

@@ -45,5 +45,8 @@ if(CMAKE_C_COMPILER_ID MATCHES Clang) # libFuzzer is clang's
     target_link_libraries(fuzz_safetensors PRIVATE ps_artifact)
     target_compile_options(fuzz_safetensors PRIVATE -fsanitize=fuzzer)
     target_link_options(fuzz_safetensors PRIVATE -fsanitize=fuzzer)
-    add_test(NAME fuzz_safetensors COMMAND fuzz_safetensors -runs=200000 -seed=1)
+    file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/corpus/fuzz_safetensors)
+    add_test(NAME fuzz_safetensors COMMAND fuzz_safetensors -runs=200000 -seed=1
+        ${PROJECT_BINARY_DIR}/corpus/fuzz_safetensors
+        ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/corpus/fuzz_safetensors)
 endif()
