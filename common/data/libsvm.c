@@ -159,7 +159,7 @@ static ps_status read_entry(loading *l, const ps_line *line, const char *text, s
     double index = 0;
 
     if (colon == NULL || !ps_text_number(text, (size_t)(colon - text), &index) ||
-        index != (double)(uint32_t)index || index <= *last || index > PS_DATA_FEATURES_MAX ||
+        index <= *last || index > PS_DATA_FEATURES_MAX || index != (double)(uint32_t)index ||
         !ps_text_float(colon + 1, len - (size_t)(colon + 1 - text), &e->value)) {
         return ps_line_bad(line,
                            "\"%.*s\", expected index:value with a finite value and an index above "

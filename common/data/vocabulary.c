@@ -36,6 +36,8 @@ ps_vocabulary *ps_vocabulary_create(void)
 
     v->slot_count = SLOTS_FIRST;
     v->slots = ps_xcalloc(v->slot_count, sizeof *v->slots);
+    v->text_cap = 64;
+    v->texts = ps_xmalloc(v->text_cap); /* also where all words are "" */
     return v;
 }
 

@@ -6,6 +6,8 @@ import random
 import struct
 import tempfile
 
+import grpc
+
 from harness import SLOW, SMALL, ClusterTest, job_pb2, main
 
 
@@ -48,6 +50,49 @@ class Data(ClusterTest):
         job = c.wait(c.submit({**SMALL, "data": {"name": "mnist"}}).id)
         self.assertEqual(job.state, job_pb2.JOB_STATE_FAILED)
         self.assertIn("mnist", job.message)
+
+    def table(self, folder, rows=1200, bad=None):
+        """Two files of rows whose label follows from a number and a word."""
+        rng = random.Random(5)
+        os.makedirs(f"{folder}/t")
+        for part in range(2):
+            with open(f"{folder}/t/part-{part}.csv", "w") as f:
+                f.write("size,colour,unread,good\n")
+                for i in range(rows):
+                    size, colour = rng.gauss(40, 9), rng.choice(("red", "green", "a, b"))
+                    good = "yes" if (size > 40) != (colour == "green") else "no"
+                    f.write(f'{"x" if (part, i) == bad else size},"{colour}",{i},{good}\n')
+        return {**SMALL, "workers": 2, "pservers": 1, "epochs": 6, "blockSize": 32,
+                "model": {"widths": [16], "activation": "relu"}, "assignment": {"name": "modulo"},
+                "optimizer": {"rule": {"name": "adam", "params": {"lr": 0.01}}},
+                "data": {"name": "csv", "folder": "t", "files": ["part-0.csv", "part-1.csv"],
+                         "columns": [{"name": "size"},
+                                     {"name": "colour", "kind": "vocabulary",
+                                      "params": {"one_hot": 1}},
+                                     {"name": "good", "kind": "label"}],
+                         "transforms": [{"name": "normalise", "params": {"per": 2}}]}}
+
+    def test_a_table_of_the_user_s_trains_by_file(self):
+        with tempfile.TemporaryDirectory() as folder:
+            spec = self.table(folder)
+            c = self.cluster(workers=2, pservers=1, data=folder)
+            job = c.wait(c.submit(spec).id, seconds=120)
+            self.assertEqual(job.state, job_pb2.JOB_STATE_DONE, job.message)
+            self.assertGreater(job.result["accuracy"], 0.95)
+            data = job.spec.data
+            self.assertEqual(data.train_limit + data.test_limit, 2400)
+            self.assertEqual(data.columns[1].params["size"], 4)  # and one for the unknown
+            self.assertEqual(data.columns[2].params["classes"], 2)
+
+    def test_a_damaged_table_is_refused_when_it_is_submitted(self):
+        with tempfile.TemporaryDirectory() as folder:
+            spec = self.table(folder, rows=50, bad=(1, 7))
+            c = self.cluster(workers=2, pservers=1, data=folder)
+            with self.assertRaises(grpc.RpcError) as refused:
+                c.submit(spec)
+            self.assertEqual(refused.exception.code(), grpc.StatusCode.INVALID_ARGUMENT)
+            self.assertIn('part-1.csv: line 9: column size: "x", expected a finite number',
+                          refused.exception.details())
 
 
 if __name__ == "__main__":

@@ -185,6 +185,8 @@ static void damaged_sparse_rows_are_refused_by_line(void **state)
         {"1 1:nan", "\"1:nan\", expected index:value"},
         {"1 1048577:1", "expected index:value"},
         {"1 1.5:1", "expected index:value"},
+        {"1 -1:1", "expected index:value"},
+        {"1 1e300:1", "expected index:value"},
         {"1 3:1 2:1", "\"2:1\", expected index:value with a finite value and an index above 3"},
         {"x 1:1", "train: line 2: label \"x\", expected a finite number"},
         {"1 qid", "\"qid\", expected index:value"},
