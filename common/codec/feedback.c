@@ -2,9 +2,11 @@
 /* feedback.c - see feedback.h. */
 #include "common/codec/feedback.h"
 
+#include "common/base/clones.h"
 #include "common/codec/wrap.h"
 
 #include <assert.h>
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -67,9 +69,40 @@ size_t ps_feedback_floats(const ps_codec *codec, const ps_params *params, size_t
     return cut(codec, params, NULL, n, &unused);
 }
 
-static float kept(float x)
+static inline float kept(float x)
 {
-    return isfinite(x) ? x : 0.0f;
+    return fabsf(x) <= FLT_MAX ? x : 0.0f; /* not NaN either */
+}
+
+PS_CLONES static void gather_momentum(float momentum, float *restrict velocity, float *restrict x,
+                                      size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        x[i] += momentum * velocity[i];
+        velocity[i] = kept(x[i]);
+    }
+}
+
+PS_CLONES static void add_lost(const float *restrict lost, float *restrict x, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        x[i] += lost[i];
+    }
+}
+
+/* lost is what was sent, and becomes what was not. */
+PS_CLONES static void keep_lost(const float *restrict x, float *restrict lost, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        lost[i] = kept(x[i] - lost[i]);
+    }
+}
+
+PS_CLONES static void mask(const float *restrict sent, float *restrict velocity, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        velocity[i] = sent[i] != 0.0f ? 0.0f : velocity[i];
+    }
 }
 
 /* x becomes p - h; and is it to be left out? */
@@ -101,20 +134,13 @@ void ps_feedback_carry(const ps_codec *codec, const ps_params *params, float *st
     }
     cut(codec, params, state, n, &s);
     if (s.velocity != NULL) {
-        float momentum = (float)ps_wrap_of(codec, params, PS_WRAP_MOMENTUM);
-
-        for (size_t i = 0; i < n; i++) {
-            x[i] += momentum * s.velocity[i];
-            s.velocity[i] = kept(x[i]);
-        }
+        gather_momentum((float)ps_wrap_of(codec, params, PS_WRAP_MOMENTUM), s.velocity, x, n);
     }
     if (s.standing != NULL) {
         differ(&s, ps_wrap_of(codec, params, PS_WRAP_LAZY), x, n);
     }
     if (s.lost != NULL) {
-        for (size_t i = 0; i < n; i++) {
-            x[i] += s.lost[i];
-        }
+        add_lost(s.lost, x, n);
     }
 }
 
@@ -158,11 +184,11 @@ size_t ps_feedback_encode(const ps_codec *codec, const ps_params *params, float 
     }
     y = s.lost != NULL ? s.lost : s.change != NULL ? s.change : sent;
     decode(head, out, y, n);
-    for (size_t i = 0; masks && i < n; i++) {
-        s.velocity[i] = y[i] != 0.0f ? 0.0f : s.velocity[i];
+    if (masks) {
+        mask(y, s.velocity, n);
     }
-    for (size_t i = 0; s.lost != NULL && i < n; i++) {
-        s.lost[i] = kept(x[i] - s.lost[i]);
+    if (s.lost != NULL) {
+        keep_lost(x, s.lost, n);
     }
     return bytes;
 }

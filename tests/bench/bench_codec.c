@@ -2,26 +2,45 @@
 /* bench_codec.c - how fast codecs are beside memcpy, on one core.
  *
  * 16 MiB of float32 in slices of 16,384 values; GB/s counts float32 bytes, also
- * for memcpy; the best of five passes each, interleaved.
+ * for memcpy; the best of five passes each, interleaved. Each codec with its defaults,
+ * what its sender keeps included (error feedback, momentum, own state), then some
+ * with other numbers.
  */
 #include "common/base/clock.h"
 #include "common/base/draw.h"
 #include "common/base/xalloc.h"
-#include "common/codec/codec.h"
+#include "common/codec/feedback.h"
 #include "common/codec/kernels.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { VALUES = 4 << 20, SLICES = VALUES / PS_CODEC_VALUES, PASSES = 5, CODECS_MOST = 32 };
+enum { VALUES = 4 << 20, SLICES = VALUES / PS_CODEC_VALUES, PASSES = 5, CASES_MOST = 48 };
+
+static const struct {
+    const char *codec, *param;
+    double value;
+} others[] = {
+    {"int8", "lossless", 1},   {"int8", "lossless", 2},       {"f32", "rows", 64},
+    {"intn", "bits", 8},       {"sign", "error_feedback", 1}, {"topk", "error_feedback", 1},
+    {"intn", "difference", 1},
+};
+
+typedef struct bench_case {
+    const ps_codec *codec;
+    const char *param; /* that is not at its default; NULL: none */
+    ps_params params;
+    double encode, set, add; /* GB/s, best */
+} bench_case;
 
 typedef struct world {
-    float *x, *y;
+    float *x, *g, *y; /* the values; those that a sender works on; decoded ones */
     uint8_t *bytes;
     ps_encoding heads[SLICES];
-    double copy, encode[CODECS_MOST], set[CODECS_MOST], add[CODECS_MOST]; /* GB/s, best */
-    size_t at;
+    bench_case cases[CASES_MOST];
+    size_t count;
+    double copy;
 } world;
 
 static void best(double *gbps, int64_t start_us)
@@ -31,12 +50,23 @@ static void best(double *gbps, int64_t start_us)
     *gbps = now > *gbps ? now : *gbps;
 }
 
-static void decode_all(const ps_codec *codec, world *w, ps_into into, size_t bytes)
+static void encode_all(const bench_case *c, world *w, float *state, size_t floats, size_t bytes)
+{
+    for (size_t s = 0; s < SLICES; s++) {
+        float *g = w->g + s * PS_CODEC_VALUES, *kept = state != NULL ? state + s * floats : NULL;
+
+        ps_feedback_carry(c->codec, &c->params, kept, g, PS_CODEC_VALUES);
+        ps_feedback_encode(c->codec, &c->params, kept, s, (uint32_t)s, g, PS_CODEC_VALUES,
+                           w->bytes + s * bytes, &w->heads[s]);
+    }
+}
+
+static void decode_all(const bench_case *c, world *w, ps_into into, size_t bytes)
 {
     for (size_t s = 0; s < SLICES; s++) {
         const Psgd__V1__Encoding *head = &w->heads[s].msg;
-        ps_status st = ps_codec_decode(codec, head, w->bytes + s * bytes, head->payload_bytes, into,
-                                       w->y + s * PS_CODEC_VALUES, PS_CODEC_VALUES);
+        ps_status st = ps_codec_decode(c->codec, head, w->bytes + s * bytes, head->payload_bytes,
+                                       into, w->y + s * PS_CODEC_VALUES, PS_CODEC_VALUES);
 
         if (!ps_is_ok(&st)) {
             fprintf(stderr, "%s\n", st.text);
@@ -45,34 +75,58 @@ static void decode_all(const ps_codec *codec, world *w, ps_into into, size_t byt
     }
 }
 
-static void measure(const ps_codec *codec, void *arg)
+static void measure(bench_case *c, world *w)
 {
-    world *w = arg;
-    ps_params params = ps_params_default(codec->params);
-    size_t bytes = codec->size(&params, PS_CODEC_VALUES);
-    int64_t start = ps_clock_us();
+    size_t bytes = c->codec->size(&c->params, PS_CODEC_VALUES);
+    size_t floats = ps_feedback_floats(c->codec, &c->params, PS_CODEC_VALUES);
+    float *state = floats > 0 ? ps_xcalloc(floats * SLICES, sizeof *state) : NULL;
+    int64_t start;
 
-    for (size_t s = 0; s < SLICES; s++) {
-        ps_codec_encode(codec, &params, s, (uint32_t)s, w->x + s * PS_CODEC_VALUES, PS_CODEC_VALUES,
-                        w->bytes + s * bytes, &w->heads[s]);
+    memcpy(w->g, w->x, VALUES * sizeof *w->x);
+    if (state != NULL) { /* pages there, history too */
+        encode_all(c, w, state, floats, bytes);
+        memcpy(w->g, w->x, VALUES * sizeof *w->x);
     }
-    best(&w->encode[w->at], start);
     start = ps_clock_us();
-    decode_all(codec, w, PS_INTO_SET, bytes);
-    best(&w->set[w->at], start);
+    encode_all(c, w, state, floats, bytes);
+    best(&c->encode, start);
     start = ps_clock_us();
-    decode_all(codec, w, PS_INTO_ADD, bytes);
-    best(&w->add[w->at], start);
-    w->at++;
+    decode_all(c, w, PS_INTO_SET, bytes);
+    best(&c->set, start);
+    start = ps_clock_us();
+    decode_all(c, w, PS_INTO_ADD, bytes);
+    best(&c->add, start);
+    free(state);
 }
 
-static void print(const ps_codec *codec, void *arg)
+static void add_case(const ps_codec *codec, void *arg)
 {
     world *w = arg;
 
-    printf("%-10s %8.1f %8.1f %8.1f\n", codec->name, w->encode[w->at], w->set[w->at],
-           w->add[w->at]);
-    w->at++;
+    w->cases[w->count++] = (bench_case){.codec = codec, .params = ps_params_default(codec->params)};
+}
+
+static void add_others(world *w)
+{
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        bench_case *c = &w->cases[w->count];
+
+        add_case(ps_codec_find(others[i].codec), w);
+        c->param = others[i].param;
+        c->params.v[ps_param_find(c->codec->params, c->param)] = others[i].value;
+    }
+}
+
+static void print(const bench_case *c)
+{
+    char name[64];
+
+    snprintf(name, sizeof name, "%s", c->codec->name);
+    if (c->param != NULL) {
+        snprintf(name, sizeof name, "%s %s=%g", c->codec->name, c->param,
+                 c->params.v[ps_param_find(c->codec->params, c->param)]);
+    }
+    printf("%-24s %8.1f %8.1f %8.1f\n", name, c->encode, c->set, c->add);
 }
 
 int main(void)
@@ -80,6 +134,7 @@ int main(void)
     world *w = ps_xcalloc(1, sizeof *w);
 
     w->x = ps_xaligned_alloc(VALUES * sizeof *w->x);
+    w->g = ps_xaligned_alloc(VALUES * sizeof *w->g);
     w->y = ps_xaligned_alloc(VALUES * sizeof *w->y);
     w->bytes = ps_xaligned_alloc(VALUES * sizeof *w->x);
     for (size_t i = 0; i < VALUES; i++) {
@@ -87,19 +142,24 @@ int main(void)
     }
     memset(w->y, 0, VALUES * sizeof *w->y);
     memset(w->bytes, 0, VALUES * sizeof *w->x);
+    ps_codec_each(add_case, w);
+    add_others(w);
     for (int pass = 0; pass < PASSES; pass++) {
         int64_t start = ps_clock_us();
 
         memcpy(w->bytes, w->x, VALUES * sizeof *w->x);
         best(&w->copy, start);
-        w->at = 0;
-        ps_codec_each(measure, w);
+        for (size_t i = 0; i < w->count; i++) {
+            measure(&w->cases[i], w);
+        }
     }
     printf("kernels %s; GB/s of float32; memcpy %.1f\n", ps_kernels_best()->name, w->copy);
-    printf("%-10s %8s %8s %8s\n", "codec", "encode", "set", "add");
-    w->at = 0;
-    ps_codec_each(print, w);
+    printf("%-24s %8s %8s %8s\n", "codec", "encode", "set", "add");
+    for (size_t i = 0; i < w->count; i++) {
+        print(&w->cases[i]);
+    }
     free(w->x);
+    free(w->g);
     free(w->y);
     free(w->bytes);
     free(w);
