@@ -281,8 +281,8 @@ static int64_t fetch(void *arg, uint64_t clock, bool is_thorough)
                 return again_us;
             }
             x->left -= (uint32_t)count;
-            if (ps_merge_may_overtake(x->plan) && version > of_clock) {
-                ps_gate_overtake(&x->gate, of_clock);
+            if (ps_merge_may_overtake(x->plan)) {
+                ps_gate_overtake(&x->gate, of_clock, version);
             }
             ps_gate_lane_brought(&x->gate, shard->server, x->slices, (uint32_t)count, of_clock,
                                  x->left == 0);

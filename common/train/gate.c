@@ -294,10 +294,40 @@ bool ps_gate_is_overtaken(ps_gate *gate, uint64_t clock)
     return is;
 }
 
-void ps_gate_overtake(ps_gate *gate, uint64_t clock)
+uint64_t ps_gate_reached(ps_gate *gate, uint64_t clock)
+{
+    uint64_t reached = clock;
+
+    pthread_mutex_lock(&gate->mutex);
+    if (gate->told == clock + 1 && gate->version > clock) {
+        reached = gate->version;
+    }
+    pthread_mutex_unlock(&gate->mutex);
+    return reached;
+}
+
+void ps_gate_jump(ps_gate *gate, uint64_t from, uint64_t to)
 {
     pthread_mutex_lock(&gate->mutex);
-    gate->overtaken = clock + 1;
+    for (uint32_t v = 0; v < gate->layout->variable_count; v++) {
+        gate->arrived[v] += (to - from) * slices_of(gate->layout, v);
+    }
+    for (uint32_t i = 0; i < gate->lanes; i++) {
+        gate->whole[i] = to;
+    }
+    pthread_mutex_unlock(&gate->mutex);
+}
+
+void ps_gate_overtake(ps_gate *gate, uint64_t clock, uint64_t version)
+{
+    pthread_mutex_lock(&gate->mutex);
+    if (version > clock) {
+        gate->overtaken = clock + 1;
+    }
+    if (gate->told != clock + 1 || version < gate->version) {
+        gate->told = clock + 1;
+        gate->version = version;
+    }
     pthread_mutex_unlock(&gate->mutex);
 }
 

@@ -55,6 +55,8 @@ typedef struct ps_gate {
     bool *owes_ack;     /* (lanes): the contribution in hand is not acknowledged */
     uint32_t unacked;   /* lanes that owe one */
     uint64_t overtaken; /* 1 + newest clock that was over before its weights came; 0: none */
+    uint64_t told;      /* 1 + clock that `version` is about; 0: none */
+    uint64_t version;   /* least of the weights of that clock that came so far */
     int64_t waited_us;  /* so far */
 
     atomic_uint_fast64_t nudges; /* so far */
@@ -83,6 +85,11 @@ void ps_gate_owe_acks(ps_gate *gate);
  * are of no step and must not be sent. */
 bool ps_gate_is_overtaken(ps_gate *gate, uint64_t clock);
 
+/* Trainer, then: the newest clock that all of them are good for, at least `clock`. */
+uint64_t ps_gate_reached(ps_gate *gate, uint64_t clock);
+/* Trainer, then: it goes on with clock `to`; these weights count as that one's. */
+void ps_gate_jump(ps_gate *gate, uint64_t from, uint64_t to);
+
 /* (optional) Before the trainer starts. The hooks are called on its thread,
  * without the gate's mutex. */
 void ps_gate_set_hooks(ps_gate *gate, const ps_gate_hooks *hooks);
@@ -94,7 +101,9 @@ void ps_gate_lane_acked(ps_gate *gate, uint32_t lane);
 /* `slices` of the weights of `clock` came in on `lane`; `whole`: all of them have. */
 void ps_gate_lane_brought(ps_gate *gate, uint32_t lane, const uint32_t *slices, uint32_t count,
                           uint64_t clock, bool whole);
-void ps_gate_overtake(ps_gate *gate, uint64_t clock); /* before they are brought */
+/* Before they are brought: the weights asked for at `clock` have seen `version`
+ * clocks, more than `clock` or not. */
+void ps_gate_overtake(ps_gate *gate, uint64_t clock, uint64_t version);
 
 /* Any thread. The first failure counts; a stop is none. */
 void ps_gate_fail(ps_gate *gate, const ps_status *why);

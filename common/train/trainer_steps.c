@@ -105,8 +105,23 @@ static bool skip_step(ps_trainer *t, uint32_t epoch)
     return open;
 }
 
-static bool step(ps_trainer *t, uint32_t epoch, uint32_t batch)
+/* Under a policy that leaves workers behind: the weights that came may be those of a
+ * later clock, whose gradient is worth more than that of one that is closed. */
+static void catch_up(ps_trainer *t)
 {
+    uint64_t to = ps_gate_reached(t->gate, t->clock);
+
+    to = to < t->plan->total_clocks ? to : t->plan->total_clocks;
+    if (to > t->clock) {
+        ps_gate_jump(t->gate, t->clock, to);
+        t->step = t->clock = to;
+    }
+}
+
+/* The next step of the epoch; none if others have begun the next epoch already. */
+static bool step(ps_trainer *t, uint32_t epoch)
+{
+    uint32_t per_epoch = t->plan->batches_per_epoch, batch;
     uint32_t held = t->plan->assignment->held_count[t->conf.rank];
     ps_score score = {0};
 
@@ -114,10 +129,16 @@ static bool step(ps_trainer *t, uint32_t epoch, uint32_t batch)
         if (!ps_gate_wait_weights(t->gate, 0, t->plan->layout.variable_count, t->clock)) {
             return false;
         }
-        if (ps_gate_is_overtaken(t->gate, t->clock)) {
+        if (t->plan->policy->leaves_behind) {
+            catch_up(t);
+        } else if (ps_gate_is_overtaken(t->gate, t->clock)) {
             return skip_step(t, epoch);
         }
     }
+    if (t->clock >= (uint64_t)per_epoch * (epoch + 1)) {
+        return true;
+    }
+    batch = (uint32_t)(t->clock % per_epoch);
     for (uint32_t i = 0; i < held; i++) {
         if (!train_block(t, epoch, batch, i, &score)) {
             return false;
@@ -131,13 +152,18 @@ static bool step(ps_trainer *t, uint32_t epoch, uint32_t batch)
 bool ps_trainer_train_steps(ps_trainer *t)
 {
     for (uint32_t epoch = 0; epoch < t->plan->spec->epochs; epoch++) {
+        uint64_t end = (uint64_t)t->plan->batches_per_epoch * (epoch + 1);
+
+        if (t->clock >= end) {
+            continue; /* it was left behind for a whole epoch */
+        }
         ps_trainer_order(t, epoch);
-        for (uint32_t batch = 0; batch < t->plan->batches_per_epoch; batch++) {
-            if (!step(t, epoch, batch)) {
+        while (t->clock < end) {
+            if (!step(t, epoch)) {
                 return false;
             }
         }
-        if (!ps_trainer_evaluate(t, epoch)) {
+        if (t->clock == end && !ps_trainer_evaluate(t, epoch)) {
             return false;
         }
     }

@@ -145,8 +145,8 @@ static void on_message(void *arg, const ProtobufCMessage *head, ps_payload *payl
     }
     lane->wish_left -= (uint32_t)reply->n_slices;
     lane->wish_open = lane->wish_left > 0 || lane->wish_bad > 0;
-    if (ps_merge_may_overtake(lane->x->plan) && reply->version > reply->clock) {
-        ps_gate_overtake(&lane->x->gate, reply->clock);
+    if (ps_merge_may_overtake(lane->x->plan) && reply->n_slices > 0) {
+        ps_gate_overtake(&lane->x->gate, reply->clock, reply->version);
     }
     ps_gate_lane_brought(&lane->x->gate, lane->server, lane->slices, count, reply->clock,
                          !lane->wish_open);

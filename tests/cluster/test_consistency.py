@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """test_consistency.py - every policy over the wire, and what becomes of a job that
 loses a worker under it."""
+import csv
+import io
 import json
 
 from harness import ENDLESS, SLOW, SMALL, ClusterTest, coordinator_pb2, job_pb2, main
@@ -107,6 +109,12 @@ class Consistency(ClusterTest):
             else:
                 server, = self.counters(c, job)
                 self.assertGreater(int(server["workers"][2]["left_out"]), 0)
+                # It pulls once for each step that it takes, not for those that it leaves out.
+                down = []
+                for w in (0, 2):
+                    rows = list(csv.DictReader(io.StringIO(files[f"TR-small-N({w}).csv"].decode())))
+                    down.append(int(rows[-1]["bytes_down"]) / len(rows))
+                self.assertLess(down[1], 1.2 * down[0])
         self.assertEqual(len(set(steps["bsp"])), 1)
         self.assertLess(steps["backup"][2], steps["backup"][0])
 

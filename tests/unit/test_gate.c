@@ -114,6 +114,33 @@ static void the_weights_of_clock_0_need_not_come(void **state)
     end(&w);
 }
 
+static void weights_of_a_later_clock_count_as_its(void **state)
+{
+    world w;
+
+    (void)state;
+    begin(&w, 0);
+    assert_int_equal(ps_gate_reached(&w.gate, 0), 0);
+    ps_gate_overtake(&w.gate, 1, 7);
+    bring(&w, 0, 1);
+    ps_gate_overtake(&w.gate, 1, 5);
+    bring(&w, 1, 1);
+    ps_gate_overtake(&w.gate, 1, 6);
+    assert_true(ps_gate_wait_weights(&w.gate, 0, VARIABLES, 1));
+    assert_int_equal(ps_gate_reached(&w.gate, 1), 5); /* the least of them */
+    assert_int_equal(ps_gate_reached(&w.gate, 2), 2);
+    ps_gate_jump(&w.gate, 1, 5);
+    assert_true(ps_gate_wait_weights(&w.gate, 0, VARIABLES, 5));
+    assert_false(ps_gate_wait_weights(&w.gate, 0, VARIABLES, 6)); /* no patience, no weights */
+    assert_int_equal(ps_gate_failure(&w.gate).code, PS_DEADLINE_EXCEEDED);
+    end(&w);
+    begin(&w, 0);
+    ps_gate_overtake(&w.gate, 3, 9);
+    ps_gate_overtake(&w.gate, 4, 2); /* a round may close without a step */
+    assert_int_equal(ps_gate_reached(&w.gate, 4), 4);
+    end(&w);
+}
+
 static void a_pause_lasts_and_is_no_wait(void **state)
 {
     int64_t began_us = ps_clock_us();
@@ -287,7 +314,9 @@ static void a_clock_that_went_on_is_known_as_such(void **state)
     (void)state;
     begin(&w, 0);
     assert_false(ps_gate_is_overtaken(&w.gate, 0));
-    ps_gate_overtake(&w.gate, 4);
+    ps_gate_overtake(&w.gate, 4, 4); /* they are just those of the clock */
+    assert_false(ps_gate_is_overtaken(&w.gate, 4));
+    ps_gate_overtake(&w.gate, 4, 5);
     assert_true(ps_gate_is_overtaken(&w.gate, 4));
     assert_false(ps_gate_is_overtaken(&w.gate, 5));
     end(&w);
@@ -297,6 +326,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_weights_of_clock_0_need_not_come),
+        cmocka_unit_test(weights_of_a_later_clock_count_as_its),
         cmocka_unit_test(a_pause_lasts_and_is_no_wait),
         cmocka_unit_test(a_pause_ends_when_the_gate_closes),
         cmocka_unit_test(a_variable_is_there_when_all_its_slices_are),

@@ -184,6 +184,9 @@ static void each_wrong_field_is_named_with_what_is_allowed(void **state)
     assert_refused("{\"workers\":2,\"consistency\":{\"name\":\"backup\",\"params\":"
                    "{\"backups\":2}}}",
                    "spec.consistency.params", "fewer than the 2");
+    assert_refused("{\"workers\":2,\"update\":{\"name\":\"localsgd\"},\"consistency\":{\"name\":"
+                   "\"backup\"}}",
+                   "spec.consistency.name", "would be lost");
     assert_refused("{\"straggler\":{\"name\":\"lazy\"}}", "spec.straggler.name", "slow");
     assert_refused("{\"workers\":2,\"straggler\":{\"name\":\"slow\",\"params\":{\"rank\":2}}}",
                    "spec.straggler.params", "-1 (all) to 1");
