@@ -2,6 +2,7 @@
 /* show_progress.c - see show_progress.h. */
 #include "clients/psgd/show_progress.h"
 
+#include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -111,7 +112,10 @@ static void fill_parts(const Psgd__V1__Progress *p, bool is_short, char parts[PA
     snprintf(parts[P_STEP], PART_BYTES, is_short ? "%3.0f%% %llu/%llu" : "%3.0f%% step %llu/%llu",
              share * 100, (unsigned long long)p->step, (unsigned long long)p->total_steps);
     snprintf(parts[P_LOSS], PART_BYTES, "loss %.*f", is_short ? 3 : 4, p->loss);
-    snprintf(parts[P_ACCURACY], PART_BYTES, "acc %.3f", p->accuracy);
+    parts[P_ACCURACY][0] = '\0';
+    if (!isnan(p->accuracy)) { /* of classes */
+        snprintf(parts[P_ACCURACY], PART_BYTES, "acc %.3f", p->accuracy);
+    }
     snprintf(parts[P_RATE], PART_BYTES, is_short ? "%s/s" : "%s samples/s",
              ps_show_rate(p->samples_per_second, rate));
     carried("up", p->bytes_up, p->bytes_up_float32, is_short, parts[P_UP], PART_BYTES);

@@ -17,7 +17,9 @@ typedef struct ps_train_row {
     uint32_t epoch; /* from 1 */
     uint64_t batch; /* in the epoch, from 1 */
     uint64_t step;  /* from 1 */
-    double loss, accuracy, samples_per_s;
+    double loss;
+    double accuracy; /* NaN where targets are values */
+    double samples_per_s;
     uint64_t bytes_up, bytes_down; /* so far */
     double wait_s;                 /* so far */
 } ps_train_row;

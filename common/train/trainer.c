@@ -138,7 +138,8 @@ void ps_trainer_report_step(ps_trainer *t, uint32_t epoch, uint32_t batch, const
         .batch = (uint64_t)batch + 1,
         .step = t->step,
         .loss = score->loss_sum / (double)score->samples,
-        .accuracy = (double)score->correct / (double)score->samples,
+        .accuracy = t->plan->facts.classes == 0 ? (double)NAN /* values have no right answer */
+                                                : (double)score->correct / (double)score->samples,
         .samples_per_s = (double)score->samples * 1e6 / (double)(now_us - t->last_row_us + 1),
         .bytes_up = stats.bytes_up,
         .bytes_down = stats.bytes_down,

@@ -10,6 +10,7 @@
 #include "common/base/strbuf.h"
 #include "common/job/describe.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -74,15 +75,16 @@ void ps_trainer_put_train(ps_trainer *t, const ps_train_row *row)
 {
     const ps_scalar curves[] = {
         {"train/loss", row->loss},
-        {"train/accuracy", row->accuracy},
         {"speed/samples_per_s", row->samples_per_s},
         {"speed/wait_s", row->wait_s},
         {"wire/bytes_up", (double)row->bytes_up},
         {"wire/bytes_down", (double)row->bytes_down},
+        {"train/accuracy", row->accuracy}, /* last: left out where there is none */
     };
+    size_t count = sizeof curves / sizeof curves[0] - (isnan(row->accuracy) ? 1 : 0);
 
     ps_report_train(t->train_report, row);
-    ps_events_add(t->events, wall_s(), row->step, curves, sizeof curves / sizeof curves[0]);
+    ps_events_add(t->events, wall_s(), row->step, curves, count);
 }
 
 void ps_trainer_put_eval(ps_trainer *t, const ps_eval_row *row)

@@ -4,6 +4,7 @@
 
 #include "tests/support/cmocka_all.h"
 
+#include <math.h>
 #include <string.h>
 
 static Psgd__V1__Progress halfway(void)
@@ -33,6 +34,19 @@ static void a_wide_line_says_everything(void **state)
     (void)state;
     ps_show_progress(&p, 0, text, sizeof text);
     assert_string_equal(text, "[########--------]   50% step 468/936  loss 0.1235  acc 0.957  "
+                              "41k samples/s  up 110.9 MB (4.0x less)  down 443.0 MB  "
+                              "2/3 workers  ETA 12 s");
+}
+
+static void there_is_no_accuracy_of_values(void **state)
+{
+    Psgd__V1__Progress p = halfway();
+    char text[512];
+
+    (void)state;
+    p.accuracy = (double)NAN;
+    ps_show_progress(&p, 0, text, sizeof text);
+    assert_string_equal(text, "[########--------]   50% step 468/936  loss 0.1235  "
                               "41k samples/s  up 110.9 MB (4.0x less)  down 443.0 MB  "
                               "2/3 workers  ETA 12 s");
 }
@@ -159,6 +173,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_wide_line_says_everything),
+        cmocka_unit_test(there_is_no_accuracy_of_values),
         cmocka_unit_test(a_narrow_line_is_shortened_before_anything_is_left_out),
         cmocka_unit_test(no_line_is_wider_than_its_terminal_and_step_and_loss_stay),
         cmocka_unit_test(the_bar_fills_from_none_to_all),
