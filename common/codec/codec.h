@@ -3,7 +3,8 @@
  *
  * A codec is a const table of functions without state. To add one: a message
  * in proto/psgd/v1/codec.proto with its line in Encoding's oneof, the file
- * common/codec/NAME.c which defines `const ps_codec ps_codec_NAME`, a line in
+ * common/codec/NAME.c which defines `const ps_codec ps_codec_NAME` with a table of
+ * parameters that ends with PS_WRAP_PARAMS (wrap.h), a line in
  * common/codec/list.h and one in CMakeLists.txt. Tests, `psgd info` and the
  * fuzzer iterate over the list; its golden bytes are written once, with
  * PSGD_WRITE_GOLDEN=1 test_codec_golden, and its bits stand in test_codec.c as in
@@ -30,7 +31,8 @@ typedef struct ps_codec_facts {
     bool is_unbiased; /* the mean over keys of decode(encode(x)) is x */
     bool is_summable; /* under one key and head the bytes' numbers may be added undecoded, or
                        * sum_add adds any */
-    bool is_sparse;   /* most values come back as 0: for increments, not for weights */
+    bool is_sparse;   /* most of a slice is left out, values that come back as 0 (if it
+                       * keeps_zeros) or a part: for increments, not for weights */
     bool keeps_zeros; /* 0 comes back as 0 */
 
     /* Largest |decoded - x| as a multiple of |x| plus a multiple of max|x| of

@@ -178,7 +178,8 @@ size_t ps_feedback_encode(const ps_codec *codec, const ps_params *params, float 
         return leave_out(codec, params, key, slice, x, head);
     }
     bytes = ps_codec_encode_with(codec, params, s.own, key, slice, x, n, out, head);
-    masks = s.velocity != NULL && ps_codec_facts_of(codec, params).is_sparse;
+    masks =
+        s.velocity != NULL && codec->facts(params).is_sparse && codec->facts(params).keeps_zeros;
     if (s.lost == NULL && s.change == NULL && !masks) {
         return bytes;
     }

@@ -82,7 +82,8 @@ static ps_codec_facts powersgd_facts(const ps_params *params)
 {
     (void)params;
     /* A projection: what a column loses is no longer than the column. */
-    return (ps_codec_facts){.error_of_max = 1.01 * sqrt((double)PS_CODEC_VALUES)};
+    return (ps_codec_facts){.is_sparse = true,
+                            .error_of_max = 1.01 * sqrt((double)PS_CODEC_VALUES)};
 }
 
 static size_t powersgd_size(const ps_params *params, size_t n)

@@ -132,7 +132,7 @@ static void check_uses(ps_check *check, const char *field, const ps_plan *plan,
         ps_codec_facts_of(down->codec, &down->params).is_sparse) {
         snprintf(path, sizeof path, "%s.down.name", field);
         ps_check_bad(check, path,
-                     "is \"%s\", which leaves most values 0: for gradients, not for "
+                     "is \"%s\", which leaves out most of a slice: for gradients, not for "
                      "weights",
                      down->codec->name);
     }
