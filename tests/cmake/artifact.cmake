@@ -38,7 +38,7 @@ set_tests_properties(interop_onnxruntime_get PROPERTIES FIXTURES_SETUP onnxrunti
 set_tests_properties(interop_onnxruntime PROPERTIES FIXTURES_REQUIRED "onnx_cases;onnxruntime"
     ENVIRONMENT "PSGD_ONNXRUNTIME=${onnxruntime}")
 set_tests_properties(interop_onnx_check interop_onnxruntime_get interop_onnxruntime
-    PROPERTIES TIMEOUT 300 LABELS interop)
+    PROPERTIES TIMEOUT 900 LABELS interop) # one file has 250 MB
 
 if(CMAKE_C_COMPILER_ID MATCHES Clang) # libFuzzer is clang's
     add_executable(fuzz_safetensors fuzz/fuzz_safetensors.c)

@@ -7,13 +7,16 @@
 #include "common/base/files.h"
 #include "common/base/xalloc.h"
 #include "common/job/plan.h"
+#include "common/nn/network.h"
 #include "common/rpc/pbjson.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { BATCH = 3, SEED = 20 };
+enum { BATCH = 3, SEED = 20, LARGE_CHANNELS = 3, LARGE_SIDE = 227 };
+
+static const char large[] = "alexnet227";
 
 /* Every network there is, then lists that have every other kind of layer, in shapes
  * where a wrong attribute shows. */
@@ -24,6 +27,8 @@ static const char *const cases[][2] = {
     {"cnn", "{\"model\":{\"preset\":\"cnn\"}}"},
     {"alexnet", "{\"model\":{\"preset\":\"alexnet\"},"
                 "\"data\":{\"name\":\"cifar10\",\"trainLimit\":1000,\"testLimit\":1000}}"},
+    {"resnet", "{\"model\":{\"preset\":\"resnet\"},"
+               "\"data\":{\"name\":\"cifar10\",\"trainLimit\":1000,\"testLimit\":1000}}"},
     {"resnet14", "{\"model\":{\"preset\":\"resnet14\"},"
                  "\"data\":{\"name\":\"cifar10\",\"trainLimit\":1000,\"testLimit\":1000}}"},
     {"resnet18", "{\"model\":{\"preset\":\"resnet18\"},"
@@ -145,44 +150,98 @@ static json_t *shape_json(const ps_shape *shape)
     return list;
 }
 
-static json_t *make_case(const char *folder, const char *name, const char *json)
+/* What goes in: values in [-1, 1), ids below the vocabulary. */
+static float *input_of(const ps_data_facts *facts)
 {
-    const ps_meta meta[] = {{"job", "onnx-12345678"}, {"step", "7"}};
-    ps_plan *plan = plan_of(json);
-    ps_model *model = NULL;
-    ps_model_layer last;
-    ps_shape in;
-    char path[512];
-    float *block, *x;
-    json_t *entry;
-    size_t features, width;
+    uint64_t key = ps_draw_key(SEED, PS_DRAW_TEST, 0, 0, 0);
+    float *x = ps_xcalloc((size_t)BATCH * facts->features, sizeof *x);
 
-    check(ps_plan_model(plan, BATCH, &model));
-    last = ps_model_layer_at(model, ps_model_layer_count(model) - 1);
-    features = plan->facts.features;
-    in = ps_model_in(model);
-    width = ps_shape_size(&last.plan->out);
-    block = weights_of(model);
-    x = ps_xcalloc(BATCH * features, sizeof *x);
-    for (size_t i = 0; i < BATCH * features; i++) {
-        uint64_t key = ps_draw_key(SEED, PS_DRAW_TEST, 0, 0, 0);
-        bool is_id = i % features >= features - plan->facts.ids;
+    for (size_t i = 0; i < (size_t)BATCH * facts->features; i++) {
+        bool is_id = i % facts->features >= facts->features - facts->ids;
 
-        x[i] = is_id ? (float)ps_draw_below(key, i, plan->facts.vocabulary)
+        x[i] = is_id ? (float)ps_draw_below(key, i, facts->vocabulary)
                      : 2.0f * (float)ps_draw_unit(key, i) - 1.0f;
     }
+    return x;
+}
+
+/* The files of a case, and its entry in the list. */
+static json_t *write_case(const char *folder, const char *name, ps_model *model,
+                          const ps_data_facts *facts)
+{
+    const ps_meta meta[] = {{"job", "onnx-12345678"}, {"step", "7"}};
+    ps_model_layer last = ps_model_layer_at(model, ps_model_layer_count(model) - 1);
+    size_t width = ps_shape_size(&last.plan->out);
+    ps_shape in = ps_model_in(model);
+    float *block = weights_of(model), *x = input_of(facts);
+    char path[512];
+
     snprintf(path, sizeof path, "%s/%s.onnx", folder, name);
     check(ps_onnx_write(path, model, block, name, meta, 2));
-    write_values(folder, name, "input", x, BATCH * features);
+    write_values(folder, name, "input", x, (size_t)BATCH * facts->features);
     write_values(folder, name, "logits", ps_model_predict(model, block, x, BATCH), BATCH * width);
-    entry = json_pack("{s:s, s:o, s:o, s:I}", "name", name, "input", shape_json(&in), "logits",
-                      shape_json(&last.plan->out), "parameters",
-                      (json_int_t)ps_model_param_count(model));
     free(x);
     free(block);
+    return json_pack("{s:s, s:o, s:o, s:I}", "name", name, "input", shape_json(&in), "logits",
+                     shape_json(&last.plan->out), "parameters",
+                     (json_int_t)ps_model_param_count(model));
+}
+
+static json_t *make_case(const char *folder, const char *name, const char *json)
+{
+    ps_plan *plan = plan_of(json);
+    ps_model *model = NULL;
+    json_t *entry;
+
+    check(ps_plan_model(plan, BATCH, &model));
+    entry = write_case(folder, name, model, &plan->facts);
     ps_model_destroy(model);
     ps_plan_destroy(plan);
     return entry;
+}
+
+/* A network for images that no data set here has. */
+static json_t *make_large(const char *folder)
+{
+    const ps_data_facts facts = {.features = LARGE_CHANNELS * LARGE_SIDE * LARGE_SIDE};
+    const ps_network_facts fit = {.features = facts.features, .classes = 10, .outputs = 10};
+    const ps_network *network = ps_network_find(large);
+    ps_layer_spec *specs = ps_xcalloc(PS_MODEL_LAYERS_MAX, sizeof *specs);
+    ps_params params = ps_params_default(network->params);
+    ps_model *model = NULL;
+    json_t *entry;
+    size_t count = 0;
+
+    check(ps_network_specs(network, &fit, &params, specs, &count));
+    check(ps_model_create(specs, count, (ps_shape){3, {LARGE_CHANNELS, LARGE_SIDE, LARGE_SIDE}},
+                          ps_loss_find("softmax_cross_entropy"), BATCH, &model));
+    entry = write_case(folder, large, model, &facts);
+    ps_model_destroy(model);
+    free(specs);
+    return entry;
+}
+
+/* Fails where something that has a name is in no case: `needle` is how a case names it. */
+static void expect_case(const char *what, const char *name, const char *needle)
+{
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        if (strstr(cases[i][1], needle) != NULL) {
+            return;
+        }
+    }
+    fprintf(stderr, "make_onnx: no case has the %s %s; add one\n", what, name);
+    exit(1);
+}
+
+static void expect_network(const ps_network *network, void *arg)
+{
+    char needle[128];
+
+    (void)arg;
+    snprintf(needle, sizeof needle, "\"preset\":\"%s\"", network->name);
+    if (strcmp(network->name, large) != 0) {
+        expect_case("network", network->name, needle);
+    }
 }
 
 int main(int argc, char **argv)
@@ -194,9 +253,11 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: make_onnx FOLDER\n");
         return 2;
     }
+    ps_network_each(expect_network, NULL);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         json_array_append_new(list, make_case(argv[1], cases[i][0], cases[i][1]));
     }
+    json_array_append_new(list, make_large(argv[1]));
     snprintf(path, sizeof path, "%s/cases.json", argv[1]);
     text = json_dumps(list, JSON_INDENT(1));
     check(ps_file_write(path, text, strlen(text)));
