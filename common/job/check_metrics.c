@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A ranking takes up to 32 bytes a sample. */
-enum { RANKED_MAX = 100000000 };
+/* A ranking takes up to 100 bytes a sample while it is sorted. */
+enum { RANKED_MAX = 10000000 };
 
 static void add_default(Psgd__V1__JobSpec *spec, const char *name)
 {

@@ -3,8 +3,9 @@
  *
  * What area and equal error rate are worked out of: for each score that there
  * was, how many negatives and positives had it. Its form depends on what was
- * added, not on the order. Memory: 24 bytes for each different score, and
- * up to 8 a sample for those not yet sorted in. One thread at a time.
+ * added, not on the order. Memory: 24 bytes for each different score and up to
+ * 16 a sample for those not yet sorted in; less than 100 a sample while they
+ * are. One thread at a time.
  */
 #ifndef PS_COMMON_METRIC_RANKING_H
 #define PS_COMMON_METRIC_RANKING_H
