@@ -415,6 +415,29 @@ static void no_more_have_a_turn_than_may(void **state)
     ps_turns_fini(&turns);
 }
 
+static void train_under(const ps_consistency *policy, void *arg)
+{
+    char choices[400];
+    run r;
+
+    (void)arg;
+    snprintf(choices, sizeof choices,
+             ", \"workers\": 3, \"consistency\": {\"name\": \"%s\"}, \"straggler\": {\"name\": "
+             "\"fixed\", \"params\": {\"rank\": 2, \"ms\": 3}}",
+             policy->name);
+    train(&r, choices, 1);
+    assert_string_equal(r.result.text, "");
+    assert_int_equal(access(temp_dir_file(&r.folder, "MODEL-t-N(ps).safetensors"), F_OK), 0);
+    end(&r);
+}
+
+/* Who is held up gives its turn away, and rounds that close by time are looked after. */
+static void every_policy_trains_with_somebody_slow_on_one_thread(void **state)
+{
+    (void)state;
+    ps_consistency_each(train_under, NULL);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -429,6 +452,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_worker_that_fails_ends_the_job_with_its_reason),
         cmocka_unit_test(data_that_is_not_there_is_named),
         cmocka_unit_test(it_goes_on_from_a_model),
+        cmocka_unit_test(every_policy_trains_with_somebody_slow_on_one_thread),
         cmocka_unit_test(no_more_have_a_turn_than_may),
     };
 
