@@ -14,11 +14,16 @@ static void need(void *arg, uint32_t first_variable, uint32_t count)
 }
 
 /* How much of a step's whole gradient a contribution is: of a block all, as those are
- * averaged; of a worker its part, as those are added. */
+ * averaged; of a worker its part, as those are added; in rounds what the round says. */
 static double share_of(const ps_trainer *t)
 {
     const ps_plan *plan = t->plan;
-    double block = (double)plan->update->block_scale(&plan->update_facts) * plan->spec->block_size;
+    double block;
+
+    if (plan->update->local != NULL) {
+        return t->rounds.now.share;
+    }
+    block = (double)plan->update->block_scale(&plan->update_facts) * plan->spec->block_size;
 
     return plan->update->per_block ? block : block * plan->assignment->held_count[t->conf.rank];
 }

@@ -197,6 +197,26 @@ static void other_policies_learn_on_any_number_of_threads(void **state)
     }
 }
 
+/* Of sgd the increments of parts add up to the increment of the sum. */
+static void gradients_of_rounds_are_stepped_on_either_side(void **state)
+{
+    static const char job[] = ", \"workers\": 2, \"update\": {\"name\": \"double_buffering\"}, "
+                              "\"optimizer\": {\"side\": \"%s\", \"l2\": 0.01, \"rule\": "
+                              "{\"name\": \"sgd\", \"params\": {\"lr\": 0.1}}}";
+    char choices[2][320];
+    run on[2];
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        snprintf(choices[i], sizeof choices[i], job, i == 0 ? "SERVER" : "WORKER");
+        train(&on[i], choices[i], 2);
+        assert_string_equal(on[i].result.text, "");
+    }
+    assert_true(fabs(on[0].job->result[0]->value - on[1].job->result[0]->value) < 1e-4);
+    end(&on[0]);
+    end(&on[1]);
+}
+
 /* Two batches of the test set: with three workers one has no share. */
 static void shares_of_an_evaluation_make_the_result_of_the_whole(void **state)
 {
@@ -445,6 +465,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(the_number_of_servers_changes_no_bit),
         cmocka_unit_test(holders_of_one_block_leave_one_model),
         cmocka_unit_test(other_policies_learn_on_any_number_of_threads),
+        cmocka_unit_test(gradients_of_rounds_are_stepped_on_either_side),
         cmocka_unit_test(shares_of_an_evaluation_make_the_result_of_the_whole),
         cmocka_unit_test(the_files_are_those_of_a_job),
         cmocka_unit_test(bytes_are_those_of_the_encodings),
