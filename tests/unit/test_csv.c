@@ -30,7 +30,7 @@ static void columns_become_numbers_then_ids(void **state)
                    "colour,age,skipped,size,label\r\n"
                    "red,10,!,1,yes\n"
                    "\"blue\", 20 ,\"a,b\",3,no\n"
-                   "red,30,\"two\nlines\",5,yes\n"
+                   "red,30,\"two\nlines\nand a third\",5,yes\n"
                    "\n"
                    "green,20,\"say \"\"x\"\"\",3,no\n");
     data_rig_write(&dir, "test", "label,size,colour,age\nno,4,black,40\n");
