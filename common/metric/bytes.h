@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bytes.h - numbers of written states, little-endian on every host. For common/metric and those who pack tallies. */
+/* bytes.h - numbers of written states, little-endian on every host. For common/metric and those who
+ * pack tallies. */
 #ifndef PS_COMMON_METRIC_BYTES_H
 #define PS_COMMON_METRIC_BYTES_H
 
