@@ -83,7 +83,8 @@ static ps_status read_range(const char *name, const json_t *entry, uint64_t data
         return bad(name, "expected dtype, shape and data_offsets, and nothing else");
     }
     if (dtype == NULL || strcmp(dtype, "F32") != 0) {
-        return bad(name, "dtype is not F32, the only one that is read");
+        return ps_fail(PS_INVALID_ARGUMENT, "tensor \"%.40s\": dtype is %.20s, expected F32", name,
+                       dtype == NULL ? "no text" : dtype);
     }
     st = read_shape(name, json_object_get(entry, "shape"), out, &bytes);
     if (!ps_is_ok(&st)) {
@@ -94,10 +95,16 @@ static ps_status read_range(const char *name, const json_t *entry, uint64_t data
         return bad(name, "data_offsets are not two whole numbers");
     }
     if (out->begin > out->end || out->end > data_bytes) {
-        return bad(name, "data_offsets are beyond the file's data");
+        return ps_fail(PS_INVALID_ARGUMENT,
+                       "tensor \"%.40s\": data_offsets %llu, %llu, expected within 0 to %llu", name,
+                       (unsigned long long)out->begin, (unsigned long long)out->end,
+                       (unsigned long long)data_bytes);
     }
     if (out->end - out->begin != bytes) {
-        return bad(name, "data_offsets do not fit the shape");
+        return ps_fail(PS_INVALID_ARGUMENT,
+                       "tensor \"%.40s\": data_offsets hold %llu bytes, expected %llu of its shape",
+                       name, (unsigned long long)(out->end - out->begin),
+                       (unsigned long long)bytes);
     }
     out->tensor.name = name;
     return ps_ok();
@@ -132,7 +139,7 @@ static ps_status check_cover(range *ranges, size_t count, uint64_t data_bytes)
         at = ranges[i].end;
     }
     if (at != data_bytes) {
-        return ps_fail(PS_INVALID_ARGUMENT, "tensors end at %llu of %llu bytes of data",
+        return ps_fail(PS_INVALID_ARGUMENT, "tensors end at %llu, expected at %llu, the data's end",
                        (unsigned long long)at, (unsigned long long)data_bytes);
     }
     return ps_ok();
@@ -227,7 +234,7 @@ typedef struct input {
 
 static ps_status read_whole(const input *in, ps_safetensors *file)
 {
-    uint64_t header_bytes = 0, data_bytes;
+    uint64_t header_bytes = 0, data_bytes, most;
     char *json = NULL;
     ps_status st;
 
@@ -239,9 +246,13 @@ static ps_status read_whole(const input *in, ps_safetensors *file)
     if (!ps_is_ok(&st)) {
         return st;
     }
-    if (header_bytes > PS_SAFETENSORS_HEADER_MAX || header_bytes > in->file_bytes - PREFIX_BYTES) {
-        return ps_fail(PS_INVALID_ARGUMENT, "offset 0: a header of %llu bytes in a file of %llu",
-                       (unsigned long long)header_bytes, (unsigned long long)in->file_bytes);
+    most = in->file_bytes - PREFIX_BYTES;
+    most = most < PS_SAFETENSORS_HEADER_MAX ? most : PS_SAFETENSORS_HEADER_MAX;
+    if (header_bytes > most) {
+        return ps_fail(PS_INVALID_ARGUMENT,
+                       "offset 0: a header of %llu bytes in a file of %llu, expected at most %llu",
+                       (unsigned long long)header_bytes, (unsigned long long)in->file_bytes,
+                       (unsigned long long)most);
     }
     data_bytes = in->file_bytes - PREFIX_BYTES - header_bytes;
     json = ps_xmalloc(header_bytes);

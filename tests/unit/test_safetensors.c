@@ -197,7 +197,8 @@ static void a_header_longer_than_the_file_is_refused_before_it_is_read(void **st
 
     (void)state;
     refuse_bytes(huge, sizeof huge, "offset 0: a header of 9223372036854775807 bytes");
-    refuse_bytes(one_more, sizeof one_more, "offset 0: a header of 3 bytes in a file of 10");
+    refuse_bytes(one_more, sizeof one_more,
+                 "offset 0: a header of 3 bytes in a file of 10, expected at most 2");
     refuse_bytes(none, sizeof none, "offset 8: the header does not start with {");
 }
 
@@ -222,10 +223,13 @@ static void headers_that_are_not_strict_json_are_refused(void **state)
 static void tensors_that_are_not_what_they_say_are_refused(void **state)
 {
     (void)state;
-    refuse(ENTRY("F64", "[1]", "0", "8"), 8, "tensor \"t\": dtype is not F32");
-    refuse(ENTRY("F32", "[1]", "0", "8"), 8, "tensor \"t\": data_offsets do not fit the shape");
-    refuse(ENTRY("F32", "[2]", "0", "8"), 4, "tensor \"t\": data_offsets are beyond");
-    refuse(ENTRY("F32", "[1]", "4", "0"), 4, "tensor \"t\": data_offsets are beyond");
+    refuse(ENTRY("F64", "[1]", "0", "8"), 8, "tensor \"t\": dtype is F64, expected F32");
+    refuse(ENTRY("F32", "[1]", "0", "8"), 8,
+           "tensor \"t\": data_offsets hold 8 bytes, expected 4 of its shape");
+    refuse(ENTRY("F32", "[2]", "0", "8"), 4,
+           "tensor \"t\": data_offsets 0, 8, expected within 0 to 4");
+    refuse(ENTRY("F32", "[1]", "4", "0"), 4,
+           "tensor \"t\": data_offsets 4, 0, expected within 0 to 4");
     refuse(ENTRY("F32", "[-1]", "0", "4"), 4, "tensor \"t\": shape holds");
     refuse(ENTRY("F32", "[1.0]", "0", "4"), 4, "tensor \"t\": shape holds");
     refuse(ENTRY("F32", "1", "0", "4"), 4, "tensor \"t\": shape is no array");
@@ -249,8 +253,8 @@ static void holes_overlaps_and_leftovers_are_refused(void **state)
     refuse("{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},"
            "\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}",
            8, "tensor \"b\": starts at 4, expected 8 (an overlap)");
-    refuse(ENTRY("F32", "[1]", "0", "4"), 8, "tensors end at 4 of 8 bytes of data");
-    refuse("{}", 1, "tensors end at 0 of 1 bytes of data");
+    refuse(ENTRY("F32", "[1]", "0", "4"), 8, "tensors end at 4, expected at 8, the data's end");
+    refuse("{}", 1, "tensors end at 0, expected at 1, the data's end");
 }
 
 static void metadata_is_texts_only(void **state)
