@@ -216,9 +216,11 @@ static void mix(const ps_mesh_node *node, uint32_t held, uint32_t segment, uint3
     const ccdc_state *s = state_of(node);
     const int32_t *from = s->own + (size_t)held * node->conf.n;
     size_t at = segment * s->length + (size_t)piece * WORDS;
-    uint32_t count = words_of(s, piece);
+    size_t left = at < node->conf.n ? node->conf.n - at : 0;
+    size_t count = words_of(s, piece);
 
-    for (uint32_t i = 0; i < count && at + i < node->conf.n; i++) {
+    count = left < count ? left : count;
+    for (size_t i = 0; i < count; i++) {
         words[i] ^= (uint32_t)from[at + i];
     }
 }
@@ -236,6 +238,27 @@ static void mix_all(const ps_mesh_node *node, const uint32_t *group, uint32_t k,
     }
 }
 
+/* The first value that does not fit; n: all do. */
+static size_t fix(const float *x, size_t n, int32_t *q, int64_t *sum)
+{
+    const double magic = 0x1.8p52; /* added and taken off: rounds to nearest even below 2^51 */
+    bool is_good = true;
+    size_t bad = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        double v = (double)x[i] * scale;
+
+        is_good &= fabs(v) < 2147483647.0; /* not NaN either */
+        v = (v + magic) - magic;
+        q[i] = fabs(v) < 2147483647.0 ? (int32_t)v : 0;
+        sum[i] += q[i];
+    }
+    while (!is_good && fabs((double)x[bad] * scale) < 2147483647.0) {
+        bad++;
+    }
+    return is_good ? n : bad;
+}
+
 static ps_status to_fixed(ps_mesh_node *node)
 {
     const ps_assignment *a = node->conf.assignment;
@@ -243,17 +266,13 @@ static ps_status to_fixed(ps_mesh_node *node)
     size_t n = node->conf.n;
 
     for (uint32_t b = 0; b < a->held_count[node->conf.self]; b++) {
-        for (size_t i = 0; i < n; i++) {
-            double q = rint((double)node->blocks[b][i] * scale);
+        const float *x = node->blocks[b];
+        size_t bad = fix(x, n, s->own + b * n, s->sum);
 
-            if (!(q >= -2147483648.0 && q <= 2147483647.0)) { /* NaN as well */
-                return ps_fail(PS_OUT_OF_RANGE,
-                               "value %zu of block %u is %g; ccdc's fixed point says -21.47 to "
-                               "21.47",
-                               i, a->held[node->conf.self][b], (double)node->blocks[b][i]);
-            }
-            s->own[b * n + i] = (int32_t)q;
-            s->sum[i] += (int32_t)q;
+        if (bad < n) {
+            return ps_fail(PS_OUT_OF_RANGE,
+                           "value %zu of block %u is %g; ccdc's fixed point says -21.47 to 21.47",
+                           bad, a->held[node->conf.self][b], (double)x[bad]);
         }
     }
     return ps_ok();
