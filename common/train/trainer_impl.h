@@ -20,6 +20,7 @@ typedef struct trainer_rounds {
     float *grad;           /* (param_count) g; NULL: in the exchange's block */
     float *slots;          /* (slots, param_count) of the method */
     float *rule_state;     /* (slots, param_count) of the local rule */
+    uint64_t **touched;    /* (variables) of sparse ones, where they are tracked: see ps_stretch */
     bool *is_in;           /* (workers) take part in this round */
     ps_round now;
     uint64_t own_steps;                                /* taken by this worker */

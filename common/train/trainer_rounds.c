@@ -34,6 +34,14 @@ ps_status ps_trainer_init_rounds(ps_trainer *t)
     r->grad = local->is_overlapped ? calloc(n, sizeof *r->grad) : NULL;
     r->slots = local->slots > 0 ? calloc(n * local->slots, sizeof *r->slots) : NULL;
     r->rule_state = rule_slots > 0 ? calloc(n * rule_slots, sizeof *r->rule_state) : NULL;
+    r->touched = ps_xcalloc(plan->layout.variable_count, sizeof *r->touched);
+    for (uint32_t v = 0; local->tracks_rows && v < plan->layout.variable_count; v++) {
+        const ps_variable *var = &plan->layout.variables[v];
+
+        if (var->is_sparse) { /* (rows, width) */
+            r->touched[v] = ps_xcalloc(var->shape.dim[0], sizeof **r->touched);
+        }
+    }
     if (r->replica == NULL || (local->is_overlapped && r->grad == NULL) ||
         (local->slots > 0 && r->slots == NULL) || (rule_slots > 0 && r->rule_state == NULL)) {
         return ps_fail(PS_RESOURCE_EXHAUSTED,
@@ -50,6 +58,10 @@ void ps_trainer_fini_rounds(ps_trainer *t)
     free(t->rounds.grad);
     free(t->rounds.slots);
     free(t->rounds.rule_state);
+    for (uint32_t v = 0; t->rounds.touched != NULL && v < t->plan->layout.variable_count; v++) {
+        free(t->rounds.touched[v]);
+    }
+    free(t->rounds.touched);
 }
 
 size_t ps_trainer_rounds_memory(const ps_trainer *t)
@@ -81,6 +93,8 @@ static ps_stretch stretch_of(ps_trainer *t, uint32_t v)
         .g = gradients_of(t) + var->at,
         .p = ps_trainer_gradients(t) + var->at,
         .slots = r->slots == NULL ? NULL : r->slots + var->at * r->local->slots,
+        .row = r->touched[v] != NULL ? var->shape.dim[1] : 0,
+        .touched = r->touched[v],
     };
 }
 
@@ -105,6 +119,24 @@ static void need(void *arg, uint32_t first_variable, uint32_t count)
 }
 
 /* x -= increment of g. */
+/* The same where only some rows have a gradient: the others rest, as in the sparse
+ * forms of all rules. */
+static void step_rows(ps_trainer *t, uint32_t v, const ps_stretch *s, ps_moment at, float *state)
+{
+    size_t count, width = t->plan->layout.variables[v].shape.dim[1];
+    const uint32_t *ids = ps_model_rows(t->model, v, &count);
+
+    for (size_t i = 0; i < count; i++) {
+        ps_rows row = {.id = &ids[i], .count = 1, .width = width};
+        float *g = s->g + ids[i] * width;
+
+        ps_descent_step_rows(&t->plan->local_descent, at, &row, g, g, state, s->x, s->n);
+        if (s->touched != NULL) {
+            s->touched[ids[i]] = t->clock + 1;
+        }
+    }
+}
+
 static void step_variable(ps_trainer *t, uint32_t v)
 {
     const ps_plan *plan = t->plan;
@@ -129,7 +161,11 @@ static void step_variable(ps_trainer *t, uint32_t v)
         state = r->rule_state + plan->layout.variables[v].at * plan->local_optim->slots;
     }
     at = (ps_moment){.t = r->own_steps + 1, .step = t->step, .share = 1.0};
-    ps_descent_step(&plan->local_descent, at, s.g, s.g, state, s.x, s.n);
+    if (plan->layout.variables[v].is_sparse && r->local->adjust == NULL) {
+        step_rows(t, v, &s, at, state);
+    } else {
+        ps_descent_step(&plan->local_descent, at, s.g, s.g, state, s.x, s.n);
+    }
 }
 
 static void ready(void *arg, uint32_t first_variable, uint32_t count)
@@ -208,6 +244,7 @@ static void begin_round(ps_trainer *t, uint32_t steps)
     r->now.outer = &plan->optim_params;
     r->now.workers = plan->spec->workers;
     r->now.clock = t->clock;
+    r->now.is_last = t->clock + 1 == plan->total_clocks;
     r->now.taken = ps_local_sample(r->local, &plan->update_params, plan->spec->seed, t->clock,
                                    plan->spec->workers, r->is_in);
     for (uint32_t w = 0; w < plan->spec->workers; w++) {

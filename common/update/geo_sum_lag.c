@@ -6,14 +6,62 @@
  * geometrically with the factor 1 - 1/T.
  *     receive: x += w - old; old = w
  *     send:    d = (x - old) / T; old += d; w += d at the servers
- * Dense variables send all of what is left in every round, so no row is left
- * behind; of layers' state the mean is taken, as in geo_average. */
+ * Dense variables send of all that is left in every round. Of sparse ones Fleet sends
+ * the rows that this worker touched in the round, so what is left of a rare row waits
+ * until it is touched again, and the servers' model lacks it. Here a row that was
+ * not touched for `idle_rounds` rounds sends all of what is left, once, and so do all
+ * that wait when the training ends. Rows that are not sent are zeros, which a codec
+ * with rows (docs/codecs.md) does not carry. Of layers' state the mean is taken, as in
+ * geo_average. */
 #include "common/update/update.h"
+
+enum { STEPS, IDLE_ROUNDS };
 
 static const ps_param geo_sum_lag_params[] = {
     PS_LOCAL_STEPS_PARAM(25),
+    {.name = "idle_rounds",
+     .value = 8,
+     .min = 0,
+     .max = 1e9,
+     .is_integer = true,
+     .help = "rounds after which an idle row of an embedding sends what is left; 0: never"},
     {.name = NULL},
 };
+
+/* How much of what is left of a row is sent; 0 and done with: nothing is left. */
+static float part_of(const ps_round *round, uint64_t *touched, float part)
+{
+    uint64_t idle = round->clock + 1 - *touched;
+    bool flushes = round->params->v[IDLE_ROUNDS] > 0;
+
+    if (*touched == 0 || idle == 0) {
+        return *touched == 0 ? 0.0f : part;
+    }
+    if (flushes && (round->is_last || (double)idle >= round->params->v[IDLE_ROUNDS])) {
+        *touched = 0;
+        return 1.0f;
+    }
+    return 0.0f;
+}
+
+static void contribute_rows(const ps_round *round, const ps_stretch *v)
+{
+    float share = (float)(1.0 / (double)round->workers), *old = v->slots;
+
+    for (size_t row = 0; row < v->n / v->row; row++) {
+        bool is_ahead = v->touched[row] > 0;
+        float part = part_of(round, &v->touched[row], share);
+
+        for (size_t i = row * v->row; i < (row + 1) * v->row; i++) {
+            float x = is_ahead ? v->x[i] + (v->w[i] - old[i]) : v->w[i];
+            float d = part * (x - v->w[i]);
+
+            v->x[i] = x;
+            v->p[i] = -d;
+            old[i] = v->w[i] + d;
+        }
+    }
+}
 
 static void geo_sum_lag_contribute(const ps_round *round, const ps_stretch *v)
 {
@@ -21,6 +69,10 @@ static void geo_sum_lag_contribute(const ps_round *round, const ps_stretch *v)
 
     if (v->is_state) {
         ps_local_contribute_forward(round, v);
+        return;
+    }
+    if (v->row > 0) {
+        contribute_rows(round, v);
         return;
     }
     for (size_t i = 0; i < v->n; i++) {
@@ -34,6 +86,7 @@ static void geo_sum_lag_contribute(const ps_round *round, const ps_stretch *v)
 
 static const ps_local geo_sum_lag_local = {
     .is_overlapped = true,
+    .tracks_rows = true,
     .slots = 1,
     .inner = {.name = "sgd"},
     .outer = PS_LOCAL_OUTER_PLAIN,

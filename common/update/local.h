@@ -36,6 +36,7 @@ typedef struct ps_round {
     const ps_params *params; /* of the update */
     uint32_t workers, taken; /* N, M */
     uint64_t clock;          /* number of the round, from 0 */
+    bool is_last;            /* no round follows */
     double share;            /* a_i */
     double rate_sum;         /* of the local rule's rates over the steps of the round */
     double last_rate_sum;    /* of the round before; 0 in the first */
@@ -51,6 +52,12 @@ typedef struct ps_stretch {
     float *g;
     float *p;
     float *slots; /* (slots, n): the method's own, zeros at first */
+
+    /* Of a sparse variable (embedding), for a method that tracks rows: values a row, and
+     * for each row 1 + the last round whose steps touched it; 0: none since the
+     * method forgot it. Else 0 and NULL. */
+    size_t row;
+    uint64_t *touched; /* (n / row) */
 } ps_stretch;
 
 /* A rule by name, with a number of it that is not at its default. */
@@ -73,6 +80,7 @@ typedef void ps_local_fn(const ps_round *round, const ps_stretch *v);
 typedef struct ps_local {
     bool is_overlapped;
     bool sends_gradients; /* x is not stepped: the round is one gradient, on x */
+    bool tracks_rows;     /* wants to know which rows of sparse variables were touched */
     bool needs_bsp;       /* what it computes is right under bsp alone */
     unsigned slots;       /* floats of state for each value, on each worker */
 

@@ -100,6 +100,62 @@ static void geo_lands_what_workers_did_as_a_sum_with_lag(void **state)
     assert_true(fabs((double)s.w[0] - 1.0 - 4.0 * (double)d) < 1e-5);
 }
 
+/* Two rows of two values: row 0 is touched in every round, row 1 in the first alone.
+ * Returns what the servers have of row 1 after `rounds`, of what four workers did. */
+static double landed(double idle_rounds, uint64_t rounds, bool is_end)
+{
+    const float d = 0.5f;
+    uint64_t touched[W][2] = {{0}};
+    float w[4] = {1, 2, 3, 4}, x[W][4], p[W][4], slots[W][4];
+    sim s;
+    ps_round round = {.workers = W, .share = 1.0 / W};
+
+    sim_init(&s, "geo_sum_lag");
+    sim_set(&s, "idle_rounds", idle_rounds);
+    round.params = &s.params;
+    for (uint64_t t = 0; t < rounds; t++) {
+        round.clock = t;
+        round.is_last = is_end && t + 1 == rounds;
+        for (uint32_t i = 0; i < W; i++) {
+            ps_stretch v = {.n = 4,
+                            .row = 2,
+                            .w = w,
+                            .x = x[i],
+                            .p = p[i],
+                            .slots = slots[i],
+                            .touched = touched[i]};
+
+            if (t == 0) {
+                ps_local_adopt(s.local, &round, &v);
+            }
+            for (size_t row = 0; row < (t == 0 ? 2u : 1u); row++) {
+                x[i][2 * row + 1] += d;
+                touched[i][row] = t + 1;
+            }
+            s.local->contribute(&round, &v);
+        }
+        for (uint32_t i = 0; i < W; i++) {
+            for (size_t k = 0; k < 4; k++) {
+                w[k] -= p[i][k];
+            }
+        }
+    }
+    assert_true(fabs((double)w[0] - 1) < 1e-6 && fabs((double)w[2] - 3) < 1e-6);
+    return ((double)w[3] - 4) / (double)d;
+}
+
+/* Of a row that is touched once Fleet lands 1 / T of what each worker did, and no
+ * more: of 4 the servers have 1. */
+static void rows_that_are_idle_are_flushed(void **state)
+{
+    (void)state;
+    assert_true(fabs(landed(0, 30, false) - 1.0) < 1e-5);
+    assert_true(fabs(landed(5, 5, false) - 1.0) < 1e-5);
+    assert_true(fabs(landed(5, 6, false) - 4.0) < 1e-5);
+    assert_true(fabs(landed(5, 30, false) - 4.0) < 1e-5);  /* once */
+    assert_true(fabs(landed(1000, 3, true) - 4.0) < 1e-5); /* at the end of the job */
+}
+
 static void geo_that_averages_lands_the_mean_at_once(void **state)
 {
     sim s;
@@ -306,6 +362,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(osp_and_losp_go_on_from_what_they_were_given),
         cmocka_unit_test(geo_lands_what_workers_did_as_a_sum_with_lag),
+        cmocka_unit_test(rows_that_are_idle_are_flushed),
         cmocka_unit_test(geo_that_averages_lands_the_mean_at_once),
         cmocka_unit_test(geo_trains_as_fleet_does),
         cmocka_unit_test(elastic_averaging_pulls_both_ways),
