@@ -6,7 +6,7 @@ ps_test(unit test_shard_pull ps_shard_world)
 ps_test(unit test_shard_policies ps_shard_world)
 ps_test(unit test_shard_merge ps_shard_world)
 ps_test(unit test_shard_model ps_shard_world)
-ps_test(unit test_table ps_shard)
+ps_test(unit test_table ps_shard PkgConfig::libxxhash)
 
 add_executable(bench_shard bench/bench_shard.c)
 target_link_libraries(bench_shard PRIVATE ps_shard)

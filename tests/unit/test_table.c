@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 
 enum { KEYS = 120, WIDTH = 5, WORKERS = 3, EVENTS = 300, FILE_MAX = 1 << 20 };
 
@@ -366,6 +367,79 @@ static void a_damaged_file_changes_nothing(void **state)
     free(f.bytes);
 }
 
+/* Makes every checksum right again, as far as the sections can be followed. */
+static void forge(file *f, size_t row_bytes)
+{
+    uint64_t sum = XXH3_64bits(f->bytes, 32);
+    size_t at = 40;
+
+    memcpy(f->bytes + 32, &sum, sizeof sum);
+    while (f->len - at >= 24) {
+        uint32_t head[4];
+        uint64_t bytes;
+
+        memcpy(head, f->bytes + at, sizeof head);
+        bytes = 16 + head[1] * (uint64_t)row_bytes + head[2] * UINT64_C(8) + head[3] * UINT64_C(16);
+        if (bytes + 8 > f->len - at) {
+            return;
+        }
+        sum = XXH3_64bits(f->bytes + at, (size_t)bytes);
+        memcpy(f->bytes + at + bytes, &sum, sizeof sum);
+        at += (size_t)bytes + 8;
+    }
+}
+
+static void a_forged_file_is_refused_or_taken_whole(void **state)
+{
+    ps_table_conf conf = small("adam");
+    file good, forged = {.bytes = malloc(FILE_MAX)};
+    uint64_t seed = 9, drawn = 0, taken = 0, refused = 0;
+    ps_table *t;
+
+    (void)state;
+    print_message("seed %" PRIu64 "\n", seed);
+    assert_non_null(forged.bytes);
+    conf.admission = PS_ADMIT_COUNT;
+    conf.admit_count = 2;
+    conf.unseen_max = 5;
+    t = ps_table_create(&conf);
+    for (uint64_t i = 0; i < 60; i++) { /* rows of 0 to 29, candidates of the others */
+        push_one(t, i, i < 30 ? i : i % 45, 1, 1, 0);
+    }
+    (void)ps_table_shrink(t);
+    good = file_of(t, PS_TABLE_WHOLE);
+    ps_table_destroy(t);
+    for (int round = 0; round < 20000; round++) {
+        ps_status st;
+
+        memcpy(forged.bytes, good.bytes, good.len);
+        forged.len = good.len;
+        for (uint64_t k = 0; k <= ps_draw_below(seed, drawn, 3); k++) {
+            forged.bytes[ps_draw_below(seed, drawn + 1 + 2 * k, good.len)] =
+                (uint8_t)ps_draw_below(seed, drawn + 2 + 2 * k, 256);
+        }
+        drawn += 10;
+        forge(&forged, 32 + 3 * WIDTH * sizeof(float));
+        t = ps_table_create(&conf);
+        push_one(t, 0, 1000, 1, 1, 0);
+        st = ps_table_load(t, forged.bytes, forged.len);
+        if (ps_is_ok(&st)) {
+            taken++;
+            push_one(t, 1, 1000, 1, 1, 0);
+            (void)ps_table_shrink(t);
+        } else {
+            refused++;
+            assert_true(st.code == PS_DATA_LOSS || st.code == PS_FAILED_PRECONDITION);
+            assert_int_equal(ps_table_count(t).rows, 0);
+            assert_int_equal(ps_table_count(t).candidates, 1);
+        }
+        ps_table_destroy(t);
+    }
+    assert_true(taken > 1000 && refused > 1000);
+    free(good.bytes);
+    free(forged.bytes);
+}
+
 static void changes_are_what_changed_since_a_save_that_worked(void **state)
 {
     ps_table_conf conf = small("sgd");
@@ -591,7 +665,8 @@ static void live(uint64_t seed)
     t->conf.unseen_max = 1 + (uint32_t)draw(t, 6);
     t->conf.decay = 0.75f;
     for (size_t k = 0; k < KEYS; k++) { /* ascending, near and far */
-        t->rows[k].key = k == 0 ? draw(t, 3) : t->rows[k - 1].key + 1 + draw(t, UINT64_C(1) << (k % 40));
+        t->rows[k].key =
+            k == 0 ? draw(t, 3) : t->rows[k - 1].key + 1 + draw(t, UINT64_C(1) << (k % 40));
     }
     t->table = ps_table_create(&t->conf);
     t->follower = ps_table_create(&t->conf);
@@ -639,6 +714,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(occurrences_become_keys_and_back),
         cmocka_unit_test(servers_of_another_number_load_what_others_saved),
         cmocka_unit_test(a_damaged_file_changes_nothing),
+        cmocka_unit_test(a_forged_file_is_refused_or_taken_whole),
         cmocka_unit_test(changes_are_what_changed_since_a_save_that_worked),
         cmocka_unit_test(a_table_lives_as_its_naive_twin),
     };
