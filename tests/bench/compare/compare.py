@@ -25,7 +25,7 @@ import time
 
 import numpy
 
-import peers
+import tasks
 
 BIN = pathlib.Path(os.environ.get("PSGD_BIN", "build/bin"))
 DATA = os.environ.get("PSGD_DATA", "../shared/data")
@@ -36,7 +36,7 @@ def job_of(task, seed, steps):
     """The job of a task, as a JobSpec in JSON."""
     job = {"title": task.name, "workers": 1, "pservers": 1, "seed": seed, "blockSize": task.batch,
            "data": dict(task.data), "model": task.model(steps is None), "epochs": task.epochs,
-           "optimizer": {"rule": task.rule}, **task.more}
+           "optimizer": {"rule": task.rule}, "metrics": [{"name": m} for m in task.metrics]}
     if steps is not None:
         job["epochs"] = 1
         job["data"]["trainLimit"] = steps * task.batch
@@ -86,20 +86,20 @@ def run(task, seed, steps):
         began = time.monotonic()
         if steps is not None:
             losses = [float(row["loss"]) for row in train]
-            peer = peers.train(task, facts, dropout=False)
+            peer = tasks.train(task, facts, drops=False)
             result = [sum(x[-WINDOW:]) / WINDOW for x in (losses, peer)]
             if len(losses) != steps or len(peer) != steps:
                 sys.exit(f"{task.name}: {len(losses)} and {len(peer)} steps instead of {steps}")
         else:
             result = [float(evaluations[-1][task.metric]),
-                      peers.train_and_evaluate(task, facts, seed)]
+                      tasks.train_and_evaluate(task, facts, seed)]
         return result, took + [time.monotonic() - began]
 
 
 def compare_steps(names):
     wrong = 0
     for name in names:
-        (a, b), _ = run(peers.TASKS[name], 1, STEPS)
+        (a, b), _ = run(tasks.TASKS[name], 1, STEPS)
         off = abs(a - b) / b
         wrong += off > 0.01
         print(f"{name:<12} loss of steps {STEPS - WINDOW + 1} to {STEPS}: psgd {a:.5f}  "
@@ -109,7 +109,7 @@ def compare_steps(names):
 
 def compare_real(names, seeds):
     for name in names:
-        task = peers.TASKS[name]
+        task = tasks.TASKS[name]
         both = []
         for seed in seeds:
             (a, b), took = run(task, seed, None)
@@ -127,10 +127,10 @@ def main():
     p.add_argument("names", nargs="*", metavar="NAME")
     p.add_argument("--seeds", default="1", type=lambda text: [int(s) for s in text.split(",")])
     args = p.parse_args()
-    names = args.names or list(peers.TASKS)
+    names = args.names or list(tasks.TASKS)
     for name in names:
-        if name not in peers.TASKS:
-            p.error(f"NAME: {name}: there are {', '.join(peers.TASKS)}")
+        if name not in tasks.TASKS:
+            p.error(f"NAME: {name}: there are {', '.join(tasks.TASKS)}")
     if args.what == "steps":
         return 1 if compare_steps(names) else 0
     compare_real(names, args.seeds)

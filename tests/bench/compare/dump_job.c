@@ -8,14 +8,15 @@
  *     facts.json    shapes, counts, and the variables with their places
  *     weights.f32   the initial block
  *     {train,test}.x.f32, {train,test}.y.f32
- *                   samples (count, features) and targets (count, target_width)
+ *                   samples (count, features) and targets (count, target_width),
+ *                   as transforms leave them in the first epoch
  *     order.u32     the samples of each epoch (epochs, train_count)
  *
  * So compare.py lets PyTorch see what psgd sees, number by number.
  */
 #include "common/base/files.h"
 #include "common/base/xalloc.h"
-#include "common/data/assign.h"
+#include "common/data/feed.h"
 #include "common/job/look.h"
 #include "common/job/plan.h"
 #include "common/rpc/error.h"
@@ -94,13 +95,14 @@ static Psgd__V1__JobSpec *read_spec(const char *path, const char *data_path)
 static void dump_facts(const ps_plan *plan, const char *folder)
 {
     json_t *variables = json_array();
-    json_t *facts = json_pack(
-        "{s:i, s:[i,i,i], s:i, s:i, s:i, s:i, s:i, s:i, s:I}", "features",
-        (int)plan->facts.features, "shape", (int)plan->facts.shape[0], (int)plan->facts.shape[1],
-        (int)plan->facts.shape[2], "classes", (int)plan->facts.classes, "target_width",
-        (int)plan->facts.target_width, "vocabulary", (int)plan->facts.vocabulary, "train_count",
-        (int)plan->train_count, "test_count", (int)plan->test_count, "batches_per_epoch",
-        (int)plan->batches_per_epoch, "parameters", (json_int_t)plan->layout.param_count);
+    json_t *facts =
+        json_pack("{s:i, s:[i,i,i], s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:I}", "features",
+                  (int)plan->facts.features, "shape", (int)plan->facts.shape[0],
+                  (int)plan->facts.shape[1], (int)plan->facts.shape[2], "classes",
+                  (int)plan->facts.classes, "target_width", (int)plan->facts.target_width, "ids",
+                  (int)plan->facts.ids, "vocabulary", (int)plan->facts.vocabulary, "train_count",
+                  (int)plan->train_count, "test_count", (int)plan->test_count, "batches_per_epoch",
+                  (int)plan->batches_per_epoch, "parameters", (json_int_t)plan->layout.param_count);
     FILE *file = create(folder, "facts.json");
 
     for (uint32_t v = 0; v < plan->layout.variable_count; v++) {
@@ -110,9 +112,9 @@ static void dump_facts(const ps_plan *plan, const char *folder)
         for (uint32_t d = 0; d < var->shape.rank; d++) {
             json_array_append_new(shape, json_integer(var->shape.dim[d]));
         }
-        json_array_append_new(variables, json_pack("{s:s, s:o, s:I, s:b}", "name", var->name,
-                                                   "shape", shape, "at", (json_int_t)var->at,
-                                                   "is_state", (int)var->is_state));
+        json_array_append_new(variables,
+                              json_pack("{s:s, s:o, s:I, s:b}", "name", var->name, "shape", shape,
+                                        "at", (json_int_t)var->at, "is_state", (int)var->is_state));
     }
     json_object_set_new(facts, "variables", variables);
     if (json_dumpf(facts, file, JSON_INDENT(1)) != 0) {
@@ -123,7 +125,7 @@ static void dump_facts(const ps_plan *plan, const char *folder)
     json_decref(facts);
 }
 
-static void dump_samples(const ps_plan *plan, const ps_dataset *data, ps_split split,
+static void dump_samples(const ps_plan *plan, const ps_feed *feed, ps_split split,
                          const char *folder)
 {
     bool is_train = split == PS_TRAIN;
@@ -131,29 +133,29 @@ static void dump_samples(const ps_plan *plan, const ps_dataset *data, ps_split s
     FILE *ys = create(folder, is_train ? "train.y.f32" : "test.y.f32");
     size_t features = plan->facts.features, width = plan->facts.target_width;
     float *x = ps_xcalloc(CHUNK * features, sizeof *x), *y = ps_xcalloc(CHUNK * width, sizeof *y);
-    uint32_t count = ps_dataset_count(data, split);
+    uint32_t count = is_train ? plan->train_count : plan->test_count;
 
     for (uint32_t at = 0; at < count; at += CHUNK) {
         uint32_t n = count - at < CHUNK ? count - at : CHUNK;
 
-        ps_dataset_gather(data, split, NULL, at, n, x, y);
+        ps_feed_gather(feed, 0, split, NULL, at, n, x, y);
         put(xs, x, n * features * sizeof *x);
         put(ys, y, n * width * sizeof *y);
     }
-    must(ps_dataset_status(data));
+    must(ps_feed_status(feed));
     finish(xs);
     finish(ys);
     free(x);
     free(y);
 }
 
-static void dump_orders(const ps_plan *plan, const char *folder)
+static void dump_orders(const ps_plan *plan, const ps_feed *feed, const char *folder)
 {
     uint32_t *order = ps_xcalloc(plan->train_count, sizeof *order);
     FILE *file = create(folder, "order.u32");
 
     for (uint32_t epoch = 0; epoch < plan->spec->epochs; epoch++) {
-        ps_epoch_order(plan->spec->seed, epoch, order, plan->train_count);
+        ps_feed_order(feed, epoch, order);
         put(file, order, plan->train_count * sizeof *order);
     }
     finish(file);
@@ -178,6 +180,7 @@ int main(int argc, char **argv)
 {
     Psgd__V1__JobSpec *spec;
     ps_dataset *data = NULL;
+    ps_feed *feed = NULL;
     ps_plan *plan = NULL;
     char folder[1024];
 
@@ -190,11 +193,13 @@ int main(int argc, char **argv)
     psgd__v1__job_spec__free_unpacked(spec, NULL);
     must(ps_path_join(folder, sizeof folder, argv[2], ps_data_folder(&plan->data_conf)));
     must(ps_data_load(&plan->data_conf, folder, argv[3], &data));
+    must(ps_plan_feed(plan, data, &feed));
     dump_facts(plan, argv[3]);
-    dump_samples(plan, data, PS_TRAIN, argv[3]);
-    dump_samples(plan, data, PS_TEST, argv[3]);
-    dump_orders(plan, argv[3]);
+    dump_samples(plan, feed, PS_TRAIN, argv[3]);
+    dump_samples(plan, feed, PS_TEST, argv[3]);
+    dump_orders(plan, feed, argv[3]);
     dump_weights(plan, argv[3]);
+    ps_feed_destroy(feed);
     ps_dataset_destroy(data);
     ps_plan_destroy(plan);
     return 0;
