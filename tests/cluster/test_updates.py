@@ -2,6 +2,9 @@
 """test_updates.py - every update of the build trains, between real processes."""
 import csv
 import io
+import pathlib
+import shutil
+import tempfile
 
 from harness import SMALL, ClusterTest, coordinator_pb2, job_pb2, main
 
@@ -73,6 +76,31 @@ class Updates(ClusterTest):
         for way in ("up", "down"):
             bits = 32 * getattr(p, f"bytes_{way}") / getattr(p, f"bytes_{way}_float32")
             self.assertLess(bits, 4.6)
+
+    def test_geo_sends_the_rows_that_were_touched(self):
+        folder = pathlib.Path(tempfile.mkdtemp(prefix="psgd-text-"))
+        self.addCleanup(shutil.rmtree, folder, True)
+        (folder / "text").mkdir()
+        with open(folder / "text" / "lines.txt", "w") as out:
+            for i in range(1500):  # walks through 3000 words; some are met often, most seldom
+                at = (i * i) % 997 * (i * 7 % 3 + 1)
+                out.write(" ".join(f"w{(at + 7 * j) % 3000}" for j in range(8)) + "\n")
+        c = self.cluster(workers=2, pservers=2, data=str(folder))
+        job = {"title": "geo", "epochs": 2, "blockSize": 50,
+               "model": {"preset": "ngram", "params": {"width": 16, "hidden": 8, "dropout": 0}},
+               "data": {"name": "ngram", "folder": "text", "files": ["lines.txt"], "params": {"cutoff": 0}},
+               "consistency": {"name": "asp"}, "optimizer": {"local": {"name": "sgd", "params": {"lr": 0.5}}},
+               "update": {"name": "geo_sum_lag", "params": {"steps": 5, "idle_rounds": 4}}}
+        up = {}
+        for rows in (0, 1):
+            codec = {"variables": [{"match": "words.*",
+                                    "up": {"name": "f32", "params": {"rows": rows}}}]}
+            done = c.wait(c.submit(job, workers=2, pservers=2, codec=codec).id, seconds=120)
+            self.assertEqual(done.state, job_pb2.JOB_STATE_DONE, f"{done.reason} {done.message}")
+            up[rows] = done.progress.bytes_up
+            self.assertLess(done.result["loss"], 7.9)  # 8.0 when nothing is learnt
+        print(f"geo on text: {up[0] >> 10} KiB up, {up[1] >> 10} with rows alone")
+        self.assertLess(up[1], 0.9 * up[0])
 
     def test_workers_that_are_not_drawn_send_nothing(self):
         c = self.cluster(workers=2, pservers=2)

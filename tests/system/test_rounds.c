@@ -210,6 +210,43 @@ static void rounds_end_in_the_same_bits_on_any_number_of_servers(void **state)
     ps_update_each(trains_alike, NULL);
 }
 
+static void trains_out_of_step(const ps_update *u, void *arg)
+{
+    static const char *const policies[] = {"asp", "ssp"};
+    uint32_t *count = arg;
+
+    if (u->local == NULL || u->local->needs_bsp) {
+        return;
+    }
+    for (size_t i = 0; i < sizeof policies / sizeof policies[0]; i++) {
+        char json[512];
+        train_world w;
+
+        snprintf(json, sizeof json,
+                 ", \"epochs\": 1, \"optimizer\": {}, \"consistency\": {\"name\": \"%s\"}, "
+                 "\"codec\": {\"down\": {\"name\": \"bf16\"}}, \"update\": {\"name\": \"%s\"}",
+                 policies[i], u->name);
+        tw_begin(&w, 3, 2, json);
+        tw_start(&w);
+        tw_join(&w);
+        tw_must_be_done(&w);
+        for (uint32_t k = 0; k < 3; k++) {
+            assert_int_equal(w.workers[k].progress.step, w.job.plan->total_steps);
+        }
+        tw_end(&w);
+        ++*count;
+    }
+}
+
+static void rounds_need_not_be_in_step(void **state)
+{
+    uint32_t count = 0;
+
+    (void)state;
+    ps_update_each(trains_out_of_step, &count);
+    assert_true(count >= 20);
+}
+
 /* One worker that takes one plain step a round is plain descent. */
 static void a_round_of_one_step_by_one_worker_is_a_step(void **state)
 {
@@ -263,6 +300,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_overlapped_update_trains_while_its_exchange_is_under_way),
         cmocka_unit_test(rounds_end_in_the_same_bits_on_any_number_of_servers),
+        cmocka_unit_test(rounds_need_not_be_in_step),
         cmocka_unit_test(a_round_of_one_step_by_one_worker_is_a_step),
         cmocka_unit_test(rounds_that_cross_epochs_are_evaluated_once_each),
     };
