@@ -8,10 +8,12 @@
  * few places are taken together, so many that a product has PLACES columns or
  * more and a copy at least RUN values; they are turned round first, samples
  * innermost, and y is turned back. col is made again on the way back, which
- * costs less than to keep it for the whole batch.
+ * costs less than to keep it for the whole batch. Where the output is as large as the
+ * input and the images are small there is no col: conv_same.h.
  */
 #include "common/base/clones.h"
 #include "common/nn/blas.h"
+#include "common/nn/conv_same.h"
 #include "common/nn/im2col.h"
 #include "common/nn/layer.h"
 #include "common/nn/sums.h"
@@ -125,6 +127,7 @@ static ps_status conv2d_plan(ps_layer_plan *plan)
     uint32_t stride = (uint32_t)plan->params.v[STRIDE], padding = (uint32_t)plan->params.v[PADDING];
     double fan_in, fan_out;
     uint32_t chw[3];
+    ps_conv_same same;
     shape at;
     ps_status st = ps_layer_image(plan, "conv2d", chw);
 
@@ -150,6 +153,9 @@ static ps_status conv2d_plan(ps_layer_plan *plan)
     fan_out = (double)filters * kernel * kernel;
     /* One sample at a time is not turned round. */
     plan->tape_floats = (at.depth * at.places + (at.group > 1 ? at.out + at.in : 0)) * at.group;
+    if (ps_conv_same_fits(&at.window, at.filters, plan->batch, &same)) {
+        plan->tape_floats = ps_conv_same_scratch(&same);
+    }
     plan->tape_is_scratch = true;
     if (plan->tape_floats > PS_TENSOR_MAX) {
         return ps_fail(PS_INVALID_ARGUMENT, "conv2d: scratch of %zu values, %d are allowed",
@@ -191,8 +197,14 @@ static void conv2d_forward(const ps_layer_plan *plan, const ps_pass *pass, const
 {
     shape at = shape_of(plan);
     scratch of = scratch_of(&at, tape);
+    ps_conv_same same;
 
     (void)pass;
+    if (ps_conv_same_fits(&at.window, at.filters, plan->batch, &same)) {
+        ps_conv_same_forward(&same, w[WEIGHT], plan->var_count > BIAS ? w[BIAS] : NULL, x, y, tape,
+                             n);
+        return;
+    }
     for (size_t i = 0; i < n; i += at.group) {
         size_t count = n - i < at.group ? n - i : at.group, columns = at.places * count;
         float *rows = at.group > 1 ? of.rows : y + i * at.out;
@@ -214,9 +226,15 @@ static void conv2d_backward(const ps_layer_plan *plan, const ps_pass *pass, cons
 {
     shape at = shape_of(plan);
     scratch of = scratch_of(&at, tape);
+    ps_conv_same same;
 
     (void)pass;
     (void)y;
+    if (ps_conv_same_fits(&at.window, at.filters, plan->batch, &same)) {
+        ps_conv_same_backward(&same, w[WEIGHT], x, dy, dw[WEIGHT],
+                              plan->var_count > BIAS ? dw[BIAS] : NULL, dx, tape, n);
+        return;
+    }
     for (size_t i = 0; i < n; i += at.group) {
         size_t count = n - i < at.group ? n - i : at.group, columns = at.places * count;
         const float *slope = dy + i * at.out;

@@ -14,6 +14,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 typedef struct ps_gemm {
     const char *name; /* "avx2", "avx512" */
@@ -24,6 +25,15 @@ typedef struct ps_gemm {
     /* b is given as its transpose (n, k), and a (m, k) in rows of k. */
     void (*by_columns)(size_t m, size_t n, size_t k, const float *a, const float *b, bool keep,
                        float *c);
+
+    /* Rows of b may overlap, as those of a convolution do, whose rows are one image moved:
+     * row p has n values from b + at[p] on. c (m, n) = a (m, k) b. */
+    void (*by_windows)(size_t m, size_t n, size_t k, const float *a, const float *b,
+                       const uint32_t *at, float *c);
+    /* b is given as its transpose, whose row j has k values from b + at[j] on; rows of a are
+     * ai apart. c (m, n) += a b. */
+    void (*onto_windows)(size_t m, size_t n, size_t k, const float *a, size_t ai, const float *b,
+                         const uint32_t *at, float *c);
 } ps_gemm;
 
 /* The tables that this processor can run, widest vectors first; NULL at the end. */

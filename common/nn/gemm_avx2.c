@@ -40,6 +40,10 @@ ON static inline __m256i mask_of(size_t count)
 
 #include "common/nn/gemm_body.h"
 
-const ps_gemm ps_gemm_avx2 = {.name = "avx2", .by_rows = by_rows, .by_columns = by_columns};
+const ps_gemm ps_gemm_avx2 = {.name = "avx2",
+                              .by_rows = by_rows,
+                              .by_columns = by_columns,
+                              .by_windows = by_windows,
+                              .onto_windows = onto_windows};
 
 #endif

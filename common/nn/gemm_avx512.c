@@ -26,6 +26,10 @@ enum { LANES = 16, ROWS = 6, VECTORS = 4, DOT_ROWS = 4, DOT_COLUMNS = 6 };
 
 #include "common/nn/gemm_body.h"
 
-const ps_gemm ps_gemm_avx512 = {.name = "avx512", .by_rows = by_rows, .by_columns = by_columns};
+const ps_gemm ps_gemm_avx512 = {.name = "avx512",
+                                .by_rows = by_rows,
+                                .by_columns = by_columns,
+                                .by_windows = by_windows,
+                                .onto_windows = onto_windows};
 
 #endif

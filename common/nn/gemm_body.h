@@ -13,11 +13,12 @@
  *     DOT_ROWS, DOT_COLUMNS     the tile of products by columns
  */
 
-/* c (rows, vectors * LANES) = c * keep + a b; a(i, p) lies at a[i * ai + p * ap]. The last
- * vector counts only in the lanes of `last`. */
+/* c (rows, vectors * LANES) = c * keep + a b; a(i, p) lies at a[i * ai + p * ap], row p of b at
+ * b + at[p], or, if that is NULL, at b + p * n; rows of c are n apart. The last vector counts
+ * only in the lanes of `last`. */
 ON static inline __attribute__((always_inline)) void
 tile(unsigned rows, unsigned vectors, mask last, bool is_whole, size_t n, size_t k, const float *a,
-     size_t ai, size_t ap, const float *b, bool keep, float *c)
+     size_t ai, size_t ap, const float *b, const uint32_t *at, bool keep, float *c)
 {
     vec sum[ROWS][VECTORS];
 
@@ -30,9 +31,9 @@ tile(unsigned rows, unsigned vectors, mask last, bool is_whole, size_t n, size_t
         vec row[VECTORS];
 
         for (unsigned j = 0; j < vectors; j++) {
-            const float *at = b + p * n + j * LANES;
+            const float *from = b + (at == NULL ? p * n : at[p]) + j * LANES;
 
-            row[j] = is_whole || j + 1 < vectors ? LOAD(at) : LOAD_MASKED(at, last);
+            row[j] = is_whole || j + 1 < vectors ? LOAD(from) : LOAD_MASKED(from, last);
         }
         for (unsigned i = 0; i < rows; i++) {
             vec x = SET1(a[i * ai + p * ap]);
@@ -44,12 +45,12 @@ tile(unsigned rows, unsigned vectors, mask last, bool is_whole, size_t n, size_t
     }
     for (unsigned i = 0; i < rows; i++) {
         for (unsigned j = 0; j < vectors; j++) {
-            float *at = c + i * n + j * LANES;
+            float *to = c + i * n + j * LANES;
 
             if (is_whole || j + 1 < vectors) {
-                STORE(at, keep ? ADD(LOAD(at), sum[i][j]) : sum[i][j]);
+                STORE(to, keep ? ADD(LOAD(to), sum[i][j]) : sum[i][j]);
             } else {
-                STORE_MASKED(at, last, keep ? ADD(LOAD_MASKED(at, last), sum[i][j]) : sum[i][j]);
+                STORE_MASKED(to, last, keep ? ADD(LOAD_MASKED(to, last), sum[i][j]) : sum[i][j]);
             }
         }
     }
@@ -58,18 +59,36 @@ tile(unsigned rows, unsigned vectors, mask last, bool is_whole, size_t n, size_t
 /* All rows of c, `vectors` wide from its first column on. */
 ON static inline __attribute__((always_inline)) void
 stripe(unsigned vectors, mask last, bool is_whole, size_t m, size_t n, size_t k, const float *a,
-       size_t ai, size_t ap, const float *b, bool keep, float *c)
+       size_t ai, size_t ap, const float *b, const uint32_t *at, bool keep, float *c)
 {
     size_t i = 0;
 
     for (; i + ROWS <= m; i += ROWS) {
-        tile(ROWS, vectors, last, is_whole, n, k, a + i * ai, ai, ap, b, keep, c + i * n);
+        tile(ROWS, vectors, last, is_whole, n, k, a + i * ai, ai, ap, b, at, keep, c + i * n);
     }
     for (; i + 2 <= m; i += 2) {
-        tile(2, vectors, last, is_whole, n, k, a + i * ai, ai, ap, b, keep, c + i * n);
+        tile(2, vectors, last, is_whole, n, k, a + i * ai, ai, ap, b, at, keep, c + i * n);
     }
     if (i < m) {
-        tile(1, vectors, last, is_whole, n, k, a + i * ai, ai, ap, b, keep, c + i * n);
+        tile(1, vectors, last, is_whole, n, k, a + i * ai, ai, ap, b, at, keep, c + i * n);
+    }
+}
+
+ON static inline __attribute__((always_inline)) void stripes(size_t m, size_t n, size_t k,
+                                                             const float *a, size_t ai, size_t ap,
+                                                             const float *b, const uint32_t *at,
+                                                             bool keep, float *c)
+{
+    size_t j = 0;
+
+    for (; j + VECTORS * LANES <= n; j += VECTORS * LANES) {
+        stripe(VECTORS, MASK(0), true, m, n, k, a, ai, ap, b + j, at, keep, c + j);
+    }
+    for (; j + LANES <= n; j += LANES) {
+        stripe(1, MASK(0), true, m, n, k, a, ai, ap, b + j, at, keep, c + j);
+    }
+    if (j < n) {
+        stripe(1, MASK(n - j), false, m, n, k, a, ai, ap, b + j, at, keep, c + j);
     }
 }
 
@@ -77,22 +96,20 @@ stripe(unsigned vectors, mask last, bool is_whole, size_t m, size_t n, size_t k,
 ON static void by_rows(size_t m, size_t n, size_t k, const float *a, size_t ai, size_t ap,
                        const float *b, bool keep, float *c)
 {
-    size_t j = 0;
-
-    for (; j + VECTORS * LANES <= n; j += VECTORS * LANES) {
-        stripe(VECTORS, MASK(0), true, m, n, k, a, ai, ap, b + j, keep, c + j);
-    }
-    for (; j + LANES <= n; j += LANES) {
-        stripe(1, MASK(0), true, m, n, k, a, ai, ap, b + j, keep, c + j);
-    }
-    if (j < n) {
-        stripe(1, MASK(n - j), false, m, n, k, a, ai, ap, b + j, keep, c + j);
-    }
+    stripes(m, n, k, a, ai, ap, b, NULL, keep, c);
 }
 
-/* c (rows, columns) = c * keep + a b^T, both with k values in a row. */
+ON static void by_windows(size_t m, size_t n, size_t k, const float *a, const float *b,
+                          const uint32_t *at, float *c)
+{
+    stripes(m, n, k, a, k, 1, b, at, false, c);
+}
+
+/* c (rows, columns) = c * keep + a b^T, both with k values in a row; rows of a are ai apart, row
+ * j of b lies at b + at[j], or, if that is NULL, at b + j * k. */
 ON static inline __attribute__((always_inline)) void dots(unsigned rows, unsigned columns, size_t n,
-                                                          size_t k, const float *a, const float *b,
+                                                          size_t k, const float *a, size_t ai,
+                                                          const float *b, const uint32_t *at,
                                                           bool keep, float *c)
 {
     vec sum[DOT_ROWS][DOT_COLUMNS], x[DOT_ROWS];
@@ -105,10 +122,10 @@ ON static inline __attribute__((always_inline)) void dots(unsigned rows, unsigne
     }
     for (; p + LANES <= k; p += LANES) {
         for (unsigned i = 0; i < rows; i++) {
-            x[i] = LOAD(a + i * k + p);
+            x[i] = LOAD(a + i * ai + p);
         }
         for (unsigned j = 0; j < columns; j++) {
-            vec y = LOAD(b + j * k + p);
+            vec y = LOAD(b + (at == NULL ? j * k : at[j]) + p);
 
             for (unsigned i = 0; i < rows; i++) {
                 sum[i][j] = FMA(x[i], y, sum[i][j]);
@@ -119,10 +136,10 @@ ON static inline __attribute__((always_inline)) void dots(unsigned rows, unsigne
         mask rest = MASK(k - p);
 
         for (unsigned i = 0; i < rows; i++) {
-            x[i] = LOAD_MASKED(a + i * k + p, rest);
+            x[i] = LOAD_MASKED(a + i * ai + p, rest);
         }
         for (unsigned j = 0; j < columns; j++) {
-            vec y = LOAD_MASKED(b + j * k + p, rest);
+            vec y = LOAD_MASKED(b + (at == NULL ? j * k : at[j]) + p, rest);
 
             for (unsigned i = 0; i < rows; i++) {
                 sum[i][j] = FMA(x[i], y, sum[i][j]);
@@ -131,24 +148,46 @@ ON static inline __attribute__((always_inline)) void dots(unsigned rows, unsigne
     }
     for (unsigned i = 0; i < rows; i++) {
         for (unsigned j = 0; j < columns; j++) {
-            float *at = c + i * n + j;
+            float *to = c + i * n + j;
 
-            *at = (keep ? *at : 0.0f) + SUM(sum[i][j]);
+            *to = (keep ? *to : 0.0f) + SUM(sum[i][j]);
         }
     }
 }
 
 ON static inline __attribute__((always_inline)) void strand(unsigned columns, size_t m, size_t n,
-                                                            size_t k, const float *a,
-                                                            const float *b, bool keep, float *c)
+                                                            size_t k, const float *a, size_t ai,
+                                                            const float *b, const uint32_t *at,
+                                                            bool keep, float *c)
 {
     size_t i = 0;
 
     for (; i + DOT_ROWS <= m; i += DOT_ROWS) {
-        dots(DOT_ROWS, columns, n, k, a + i * k, b, keep, c + i * n);
+        dots(DOT_ROWS, columns, n, k, a + i * ai, ai, b, at, keep, c + i * n);
     }
     for (; i < m; i++) {
-        dots(1, columns, n, k, a + i * k, b, keep, c + i * n);
+        dots(1, columns, n, k, a + i * ai, ai, b, at, keep, c + i * n);
+    }
+}
+
+ON static inline __attribute__((always_inline)) void strands(size_t m, size_t n, size_t k,
+                                                             const float *a, size_t ai,
+                                                             const float *b, const uint32_t *at,
+                                                             bool keep, float *c)
+{
+    size_t j = 0;
+
+    for (; j + DOT_COLUMNS <= n; j += DOT_COLUMNS) {
+        strand(DOT_COLUMNS, m, n, k, a, ai, at == NULL ? b + j * k : b, at == NULL ? NULL : at + j,
+               keep, c + j);
+    }
+    for (; j + 2 <= n; j += 2) {
+        strand(2, m, n, k, a, ai, at == NULL ? b + j * k : b, at == NULL ? NULL : at + j, keep,
+               c + j);
+    }
+    if (j < n) {
+        strand(1, m, n, k, a, ai, at == NULL ? b + j * k : b, at == NULL ? NULL : at + j, keep,
+               c + j);
     }
 }
 
@@ -156,15 +195,11 @@ ON static inline __attribute__((always_inline)) void strand(unsigned columns, si
 ON static void by_columns(size_t m, size_t n, size_t k, const float *a, const float *b, bool keep,
                           float *c)
 {
-    size_t j = 0;
+    strands(m, n, k, a, k, b, NULL, keep, c);
+}
 
-    for (; j + DOT_COLUMNS <= n; j += DOT_COLUMNS) {
-        strand(DOT_COLUMNS, m, n, k, a, b + j * k, keep, c + j);
-    }
-    for (; j + 2 <= n; j += 2) {
-        strand(2, m, n, k, a, b + j * k, keep, c + j);
-    }
-    if (j < n) {
-        strand(1, m, n, k, a, b + j * k, keep, c + j);
-    }
+ON static void onto_windows(size_t m, size_t n, size_t k, const float *a, size_t ai, const float *b,
+                            const uint32_t *at, float *c)
+{
+    strands(m, n, k, a, ai, b, at, true, c);
 }

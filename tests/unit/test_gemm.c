@@ -59,6 +59,51 @@ static void check(const ps_gemm *g, size_t m, size_t n, size_t k, unsigned kind,
     free(c);
 }
 
+/* By windows: rows of b begin anywhere in a strip of values, and a's rows are apart. */
+static void check_windows(const ps_gemm *g, size_t m, size_t n, size_t k)
+{
+    size_t strip = 3 * (n > k ? n : k) + 5, ai = k + 3;
+    float *a = fill(m * ai, 1), *b = fill(strip, 2), *before = fill(m * n, 3), *c = fill(m * n, 3);
+    uint32_t *at = ps_xcalloc(n + k, sizeof *at);
+
+    for (size_t p = 0; p < k; p++) { /* the last one ends with the strip */
+        at[p] = p + 1 == k ? (uint32_t)(strip - n) : (uint32_t)ps_draw_below(7, p, strip - n);
+    }
+    g->by_windows(m, n, k, a, b, at, c);
+    for (size_t i = 0; i < m * n; i++) {
+        double want = 0;
+
+        for (size_t p = 0; p < k; p++) {
+            want += (double)a[i / n * k + p] * (double)b[at[p] + i % n];
+        }
+        if (!(fabs((double)c[i] - want) <= 1e-7 * (double)(k + 2) * 2)) {
+            fail_msg("%s, by windows (%zu, %zu, %zu): c(%zu) is %g, not %g", g->name, m, n, k, i,
+                     (double)c[i], want);
+        }
+        c[i] = before[i];
+    }
+    for (size_t j = 0; j < n; j++) {
+        at[j] = j + 1 == n ? (uint32_t)(strip - k) : (uint32_t)ps_draw_below(8, j, strip - k);
+    }
+    g->onto_windows(m, n, k, a, ai, b, at, c);
+    for (size_t i = 0; i < m * n; i++) {
+        double want = (double)before[i];
+
+        for (size_t p = 0; p < k; p++) {
+            want += (double)a[i / n * ai + p] * (double)b[at[i % n] + p];
+        }
+        if (!(fabs((double)c[i] - want) <= 1e-7 * (double)(k + 2) * 2)) {
+            fail_msg("%s, onto windows (%zu, %zu, %zu): c(%zu) is %g, not %g", g->name, m, n, k, i,
+                     (double)c[i], want);
+        }
+    }
+    free(a);
+    free(b);
+    free(before);
+    free(c);
+    free(at);
+}
+
 static void every_shape_gives_the_product(void **state)
 {
     static const size_t sizes[] = {1, 2, 3, 5, 6, 7, 8, 15, 16, 17, 33, 64, 67, 130};
@@ -72,6 +117,7 @@ static void every_shape_gives_the_product(void **state)
             for (unsigned kind = 0; kind < 3; kind++) {
                 check(ps_gemm_at(t), m, n, k, kind, (i + kind) % 2 == 0);
             }
+            check_windows(ps_gemm_at(t), m, n, k);
         }
     }
 }
