@@ -7,6 +7,7 @@
 #include "common/base/clock.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 
 enum { VARIABLES = 3, SLICES = 5, LANES = 3, MINUTE_US = 60000000 };
@@ -322,6 +323,125 @@ static void a_clock_that_went_on_is_known_as_such(void **state)
     end(&w);
 }
 
+/* --- who fetches for itself ---------------------------------------------------- */
+
+/* Two lanes' weights that are there to be fetched, one after the other. */
+typedef struct larder {
+    world w;
+    atomic_uint stock; /* lanes whose weights are there */
+    uint32_t brought;  /* of those */
+    uint32_t thorough; /* fetches */
+    uint32_t rests, wakes;
+    int64_t again_us;  /* after the last fetch */
+    bool fills_itself; /* one more at every thorough fetch */
+} larder;
+
+static int64_t fetch(void *arg, uint64_t clock, bool is_thorough)
+{
+    larder *l = arg;
+
+    l->thorough += is_thorough;
+    if (l->fills_itself && is_thorough) {
+        atomic_fetch_add(&l->stock, 1);
+    }
+    while (l->brought < atomic_load(&l->stock) && l->brought < 2) {
+        bring(&l->w, l->brought++, clock);
+    }
+    return l->again_us == INT64_MAX ? INT64_MAX : ps_clock_us() + l->again_us;
+}
+
+static void rest(void *arg)
+{
+    ((larder *)arg)->rests++;
+}
+
+static void wake(void *arg)
+{
+    ((larder *)arg)->wakes++;
+}
+
+static void begin_larder(larder *l, int64_t patience_us, int64_t spin_us)
+{
+    ps_gate_hooks hooks = {
+        .fetch = fetch, .rest = rest, .wake = wake, .arg = l, .spin_us = spin_us};
+
+    *l = (larder){.again_us = INT64_MAX};
+    begin(&l->w, patience_us);
+    ps_gate_set_hooks(&l->w.gate, &hooks);
+}
+
+static void what_is_there_is_fetched_without_a_rest(void **state)
+{
+    larder l;
+
+    (void)state;
+    begin_larder(&l, MINUTE_US, 0);
+    l.stock = 2;
+    assert_true(ps_gate_wait_weights(&l.w.gate, 0, VARIABLES, 1));
+    assert_int_equal(l.brought, 2);
+    assert_int_equal(l.rests, 0);
+    end(&l.w);
+}
+
+static void a_nudge_wakes_who_rests(void **state)
+{
+    char whom[32];
+    larder l;
+
+    (void)state;
+    for (int64_t spin_us = 0; spin_us <= 1000; spin_us += 1000) {
+        begin_larder(&l, MINUTE_US, spin_us);
+        start(&l.w, wait_for_all, whom, sizeof whom);
+        atomic_fetch_add(&l.stock, 1);
+        ps_gate_nudge(&l.w.gate);
+        atomic_fetch_add(&l.stock, 1);
+        ps_gate_nudge(&l.w.gate);
+        assert_true(finish(&l.w));
+        assert_int_equal(l.brought, 2);
+        end(&l.w);
+    }
+}
+
+static void it_looks_again_when_it_was_told_to(void **state)
+{
+    larder l;
+
+    (void)state;
+    begin_larder(&l, MINUTE_US, 0);
+    l.again_us = 1000;
+    l.fills_itself = true; /* nobody nudges */
+    assert_true(ps_gate_wait_weights(&l.w.gate, 0, VARIABLES, 1));
+    assert_int_equal(l.thorough, 2);
+    assert_int_equal(l.rests, 1);
+    end(&l.w);
+}
+
+static void a_deadline_comes_to_who_fetches_too(void **state)
+{
+    larder l;
+    ps_status st;
+
+    (void)state;
+    begin_larder(&l, 1000, 0);
+    l.again_us = 100;
+    assert_false(ps_gate_wait_weights(&l.w.gate, 0, VARIABLES, 1));
+    st = ps_gate_failure(&l.w.gate);
+    assert_int_equal(st.code, PS_DEADLINE_EXCEEDED);
+    end(&l.w);
+}
+
+static void a_pause_is_a_rest_and_ends_with_waking(void **state)
+{
+    larder l;
+
+    (void)state;
+    begin_larder(&l, MINUTE_US, 0);
+    assert_true(ps_gate_pause(&l.w.gate, 100));
+    assert_int_equal(l.rests, 1);
+    assert_int_equal(l.wakes, 1);
+    end(&l.w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -337,6 +457,11 @@ int main(void)
         cmocka_unit_test(a_stop_ends_a_wait_and_is_no_failure),
         cmocka_unit_test(the_first_failure_counts),
         cmocka_unit_test(a_clock_that_went_on_is_known_as_such),
+        cmocka_unit_test(what_is_there_is_fetched_without_a_rest),
+        cmocka_unit_test(a_nudge_wakes_who_rests),
+        cmocka_unit_test(it_looks_again_when_it_was_told_to),
+        cmocka_unit_test(a_deadline_comes_to_who_fetches_too),
+        cmocka_unit_test(a_pause_is_a_rest_and_ends_with_waking),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -191,6 +191,32 @@ static void stderr_gets_the_line_of_the_sink_and_a_newline(void **state)
     close(held);
 }
 
+static void a_quiet_log_goes_to_the_sink_alone(void **state)
+{
+    int pipes[2], held = dup(STDERR_FILENO);
+    char got[512] = "";
+    seen s = {.n = 0};
+
+    (void)state;
+    assert_int_equal(pipe(pipes), 0);
+    ps_log_init("test", PS_LOG_INFO, PS_LOG_TEXT);
+    ps_log_set_quiet(true);
+    ps_log_set_sink(remember, &s);
+    dup2(pipes[1], STDERR_FILENO);
+    ps_log(PS_LOG_INFO, "r", "to the sink");
+    ps_log_set_sink(NULL, NULL);
+    ps_log(PS_LOG_INFO, "r", "to nobody else than stderr");
+    dup2(held, STDERR_FILENO);
+    ps_log_set_quiet(false);
+    assert_true(read(pipes[0], got, sizeof got - 1) > 1);
+    assert_int_equal(s.n, 1);
+    assert_null(strstr(got, "to the sink"));
+    assert_non_null(strstr(got, "to nobody else"));
+    close(pipes[0]);
+    close(pipes[1]);
+    close(held);
+}
+
 static void log_again(void *arg, ps_log_level level, const char *line)
 {
     remember(arg, level, line);
@@ -319,6 +345,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_teardown(levels_above_the_set_one_are_silent, end_log),
         cmocka_unit_test_teardown(names_of_levels_and_formats_are_found, end_log),
         cmocka_unit_test_teardown(stderr_gets_the_line_of_the_sink_and_a_newline, end_log),
+        cmocka_unit_test_teardown(a_quiet_log_goes_to_the_sink_alone, end_log),
         cmocka_unit_test_teardown(a_sink_that_logs_does_not_come_back_to_itself, end_log),
         cmocka_unit_test_teardown(threads_log_while_sinks_come_and_go, end_log),
         cmocka_unit_test(the_first_signal_is_a_call),
