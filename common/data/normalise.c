@@ -101,19 +101,38 @@ static ps_status learn(ps_transforming *at)
     return ps_ok();
 }
 
+/* Every width gives the same bits. */
+static inline __attribute__((always_inline)) void
+apply_body(float *restrict x, const float *restrict mean, const float *restrict inverse, uint32_t n)
+{
+    for (uint32_t k = 0; k < n; k++) {
+        x[k] = (x[k] - mean[k]) * inverse[k];
+    }
+}
+
+#ifdef __x86_64__
+__attribute__((target("avx2"))) static void apply_avx2(float *x, const float *means, uint32_t n)
+{
+    apply_body(x, means, means + n, n);
+}
+#endif
+
 static void sample(const ps_transforming *at, ps_split split, uint64_t key, float *x,
                    float *targets)
 {
     uint32_t numbers = at->facts.features - at->facts.ids;
-    const float *restrict mean = at->state, *restrict inverse = mean + numbers;
-    float *restrict to = x;
+    const float *means = at->state;
 
     (void)split;
     (void)key;
     (void)targets;
-    for (uint32_t k = 0; k < numbers; k++) {
-        to[k] = (to[k] - mean[k]) * inverse[k];
+#ifdef __x86_64__
+    if (__builtin_cpu_supports("avx2")) {
+        apply_avx2(x, means, numbers);
+        return;
     }
+#endif
+    apply_body(x, means, means + numbers, numbers);
 }
 
 const ps_transform ps_transform_normalise = {

@@ -33,17 +33,18 @@ static const job jobs[] = {
     {"cifar10, alexnet, crop and flip",
      "{\"data\": {\"name\": \"cifar10\", \"transforms\": [{\"name\": \"crop\"}, {\"name\": "
      "\"flip\"}]}, \"model\": {\"preset\": \"alexnet\"}, \"block_size\": 32}"},
-    /* The hidden layer of the 5-gram network on the ids themselves: less work than with its
-     * embedding, so the share is more. */
-    {"text 5-grams, 256",
+    {"text, ngram",
      "{\"data\": {\"name\": \"ngram\", \"files\": [\"tinyshakespeare.txt\"]}, \"model\": "
-     "{\"widths\": [256], \"activation\": \"sigmoid\"}, \"block_size\": 32}"},
-    {"adult.csv, mlp 400 x 3",
+     "{\"preset\": \"ngram\"}, \"block_size\": 32}"},
+    {"text, skipgram",
+     "{\"data\": {\"name\": \"skipgram\", \"files\": [\"tinyshakespeare.txt\"]}, \"model\": "
+     "{\"preset\": \"skipgram\"}, \"block_size\": 32}"},
+    {"adult.csv, wide_deep",
      "{\"data\": {\"name\": \"csv\", \"folder\": \"ctr\", \"files\": [\"adult.csv\"], \"columns\": "
      "[{\"name\": \"age\"}, {\"name\": \"hr_per_week\"}, {\"name\": \"education\", \"kind\": "
      "\"vocabulary\"}, {\"name\": \"occupation\", \"kind\": \"vocabulary\"}, {\"name\": "
      "\"country\", \"kind\": \"hashed\"}, {\"name\": \"income\", \"kind\": \"label\"}]}, "
-     "\"model\": {\"widths\": [400, 400, 400], \"activation\": \"relu\"}, \"block_size\": 64}"},
+     "\"model\": {\"preset\": \"wide_deep\"}, \"block_size\": 32}"},
 };
 
 typedef struct world {

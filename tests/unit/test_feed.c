@@ -507,8 +507,9 @@ static void images_are_asked_for_where_there_are_none(void **state)
 /* Every transform of the build: found by name, and the same bits a second time. */
 static void check_again(const ps_transform *transform, void *arg)
 {
-    size_t *count = arg;
-    float x[2][3 * 32], y[2][3 * CLASSES];
+    enum { ROWS = 20 };
+    size_t *count = arg, width;
+    float x[2][ROWS * 32], y[2][ROWS * CLASSES];
     uint32_t order[2][TRAIN];
     rig r;
 
@@ -519,7 +520,11 @@ static void check_again(const ps_transform *transform, void *arg)
         add(&r, transform->name, NULL, 0);
         start(&r);
         ps_feed_order(r.feed, 1, order[i]);
-        ps_feed_gather(r.feed, 1, PS_TRAIN, order[i], 0, 3, x[i], y[i]);
+        width = strcmp(transform->name, "one_hot") == 0 ? CLASSES : 1;
+        for (uint32_t k = 0; k < ROWS; k += i == 0 ? ROWS : 1) { /* at once, then one by one */
+            ps_feed_gather(r.feed, 1, PS_TRAIN, order[i] + k, 0, i == 0 ? ROWS : 1, x[i] + k * 32,
+                           y[i] + k * width);
+        }
         end(&r);
     }
     assert_memory_equal(order[0], order[1], sizeof order[0]);
