@@ -95,10 +95,11 @@ uint32_t ps_local_sample(const ps_local *local, const ps_params *params, uint64_
 
 uint64_t ps_local_clocks(const ps_local *local, const ps_params *params, uint64_t steps)
 {
-    uint64_t clock = 0;
+    uint64_t clock = 0, done = 0, settled = local->settles != NULL ? local->settles(params) : 0;
+    uint32_t each = local->steps(params, settled);
 
-    for (uint64_t done = 0; done < steps; clock++) {
+    for (; done < steps && clock < settled; clock++) {
         done += local->steps(params, clock);
     }
-    return clock;
+    return done < steps ? clock + (steps - done + each - 1) / each : clock;
 }

@@ -89,6 +89,8 @@ typedef struct ps_local {
 
     /* Steps of round t, >= 1. */
     uint32_t (*steps)(const ps_params *params, uint64_t clock);
+    /* (optional) The round from which on all have as many, at most a million; NULL: 0. */
+    uint64_t (*settles)(const ps_params *params);
     /* (optional) Share of the workers that a round takes, in (0, 1]; NULL: 1. */
     double (*fraction)(const ps_params *params);
     /* (optional) Are means over samples, not over workers? NULL: over samples. */

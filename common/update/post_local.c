@@ -10,7 +10,7 @@ static const ps_param post_local_params[] = {
     {.name = "start",
      .value = 100,
      .min = 0,
-     .max = 1e9,
+     .max = 1e6,
      .is_integer = true,
      .help = "steps in step with all before rounds of `steps` begin"},
     {.name = NULL},
@@ -21,10 +21,16 @@ static uint32_t post_local_steps(const ps_params *params, uint64_t clock)
     return (double)clock < params->v[START] ? 1 : (uint32_t)params->v[STEPS];
 }
 
+static uint64_t post_local_settles(const ps_params *params)
+{
+    return (uint64_t)params->v[START];
+}
+
 static const ps_local post_local_local = {
     .inner = {.name = "sgd"},
     .outer = PS_LOCAL_OUTER_PLAIN,
     .steps = post_local_steps,
+    .settles = post_local_settles,
     .contribute = ps_local_contribute_mean,
 };
 

@@ -75,6 +75,10 @@ static void post_local_sgd_is_in_step_first(void **state)
     assert_int_equal(ps_local_clocks(s.local, &s.params, 4), 4);
     assert_int_equal(ps_local_clocks(s.local, &s.params, 13), 5);
     assert_int_equal(ps_local_clocks(s.local, &s.params, 14), 6);
+    assert_int_equal(ps_local_clocks(s.local, &s.params, 2), 2);
+    /* Jobs of any length are planned at once. */
+    assert_true(ps_local_clocks(s.local, &s.params, UINT64_C(5000000000003)) ==
+                UINT64_C(1000000000003));
 }
 
 static void fedavg_weighs_by_samples_and_draws_its_workers(void **state)
