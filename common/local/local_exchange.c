@@ -14,7 +14,7 @@
 
 /* While all workers compute, weights are a few microseconds away: less than it
  * takes to fall asleep and be woken. */
-enum { SPIN_US = 100 };
+enum { SPIN_US = 200 };
 
 enum { PIECES = 64, ANSWER_BYTES = PIECES * 8 * PS_CODEC_VALUES };
 
