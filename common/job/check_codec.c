@@ -99,6 +99,13 @@ static void check_difference(ps_check *check, const char *field, const ps_plan *
                      "several bring one, 0 is allowed",
                      plan->update->name);
     }
+    if (ps_feedback_has_momentum(up->codec, &up->params) && brings_several(plan)) {
+        snprintf(path, sizeof path, "%s.up.params.momentum", field);
+        ps_check_bad(check, path,
+                     "is %g; with update %s, where a worker brings several blocks a step or "
+                     "several bring one, 0 is allowed",
+                     ps_wrap_of(up->codec, &up->params, PS_WRAP_MOMENTUM), plan->update->name);
+    }
     if (!differs && ps_wrap_of(up->codec, &up->params, PS_WRAP_LAZY) != 0) {
         snprintf(path, sizeof path, "%s.up.params.lazy", field);
         ps_check_bad(check, path, "is %g; without difference only 0 is allowed",

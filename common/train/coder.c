@@ -19,6 +19,9 @@ static size_t floats_of(const ps_plan *plan, uint32_t slice)
 {
     const ps_codec_choice *up = up_of(plan, slice);
 
+    if (plan->update->per_block && plan->update_facts.redundancy > 1) {
+        return 0; /* whoever brings a block first, its bytes are the same */
+    }
     return ps_feedback_floats(up->codec, &up->params, plan->layout.slices[slice].n);
 }
 

@@ -4,7 +4,8 @@
  * of what is pulled.
  *
  * The state is what feedback.h says: with error feedback one float a value, without
- * any of its numbers mostly none. The order of a
+ * any of its numbers mostly none; none at all where several workers bring a block and
+ * the first one counts. The order of a
  * contribution: begin; for each slice carry, once its gradient is final; encode,
  * as often as it is sent. One thread at a time.
  */

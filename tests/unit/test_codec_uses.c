@@ -5,6 +5,7 @@
 #include "common/job/kinds.h"
 #include "common/job/plan.h"
 #include "common/rpc/pbjson.h"
+#include "common/train/coder.h"
 #include "tests/support/cmocka_all.h"
 
 #include <stdio.h>
@@ -158,8 +159,33 @@ static void what_is_standing_needs_every_contribution_once(void **state)
                   "spec.codec.up.params.difference");
     must_be_wrong("{\"codec\":{\"up\":{\"name\":\"sign\",\"params\":{\"lazy\":0.1}}}}",
                   "spec.codec.up.params.lazy");
+    must_be_wrong("{" TWICE
+                  ",\"codec\":{\"up\":{\"name\":\"int8\",\"params\":{\"momentum\":0.9}}}}",
+                  "spec.codec.up.params.momentum");
     must_be_wrong("{\"codec\":{\"down\":{\"name\":\"int8\",\"params\":{\"momentum\":0.9}}}}",
                   "spec.codec.down.params.momentum");
+}
+
+/* Whoever brings a block first, its bytes are the same: no history of one's own. */
+static void no_state_is_kept_of_blocks_that_several_bring(void **state)
+{
+    static const char *const jobs[] = {
+        "{\"workers\":2,\"codec\":{\"up\":{\"name\":\"laq\"}}}",
+        "{" TWICE ",\"codec\":{\"up\":{\"name\":\"laq\"}}}",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        ps_plan *plan = NULL;
+        ps_status st = planned(jobs[i], &plan);
+        ps_coder coder;
+
+        assert_int_equal(st.code, PS_OK);
+        ps_coder_init(&coder, plan, 0);
+        assert_true((coder.kept != NULL) == (i == 0));
+        ps_coder_fini(&coder);
+        ps_plan_destroy(plan);
+    }
 }
 
 static void look(const ps_plugin *plugin, void *arg)
@@ -205,6 +231,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(rows_of_1_are_the_variable_s_own),
         cmocka_unit_test(state_is_spared_what_would_bend_it),
         cmocka_unit_test(what_is_standing_needs_every_contribution_once),
+        cmocka_unit_test(no_state_is_kept_of_blocks_that_several_bring),
         cmocka_unit_test(a_codec_s_summary_ends_with_its_facts),
     };
 
