@@ -5,7 +5,8 @@
  * out; C channels, H rows and W columns of an image, (C, H, W). Everything is
  * float32, row-major; a sample is a row. A layer is planned once and never
  * allocates afterwards. To add one: common/nn/NAME.c, a line in
- * list.h, a line in CMakeLists.txt.
+ * list.h, a line in CMakeLists.txt, and its form for others in
+ * common/artifact/onnx_layers.c.
  */
 #ifndef PS_COMMON_NN_LAYER_H
 #define PS_COMMON_NN_LAYER_H
