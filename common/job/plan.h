@@ -27,7 +27,7 @@
 enum {
     PS_PSERVERS_MAX = 64,
     PS_METRICS_MAX = 16,
-    PS_EVALUATION_BATCH = 250,        /* samples at once */
+    PS_EVALUATION_BATCH = 64,         /* samples at once: enough for products, little memory */
     PS_EVALUATION_PART_MAX = 1 << 20, /* bytes of one worker's part */
     PS_NODE_ADDRESS_MAX = 160         /* bytes of host:port with its NUL */
 };
