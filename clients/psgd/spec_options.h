@@ -26,7 +26,7 @@
     PS_OPTION_STRING(type, member.seed, .name = "seed", .metavar = "N",                            \
                      .help = "everything drawn at random follows from it"),                        \
     PS_OPTION_STRING(type, member.model, .name = "model", .letter = 'm', .metavar = "NAME",        \
-                     .help = "preset of a network: mlp, cnn or alexnet"),                          \
+                     .help = "preset of a network: mlp, cnn, resnet20, ngram and others"),         \
     PS_OPTION_STRING(type, member.widths, .name = "widths", .metavar = "N,N,...",                  \
                      .help = "units of its hidden layers"),                                        \
     PS_OPTION_STRING(type, member.activation, .name = "activation", .metavar = "NAME",             \
