@@ -4,11 +4,11 @@
  *
  * The share that is sent falls from `first` to `fraction` over the first `warmup`
  * encodings of a slice, by the same factor each time; k = ceil(share * n). About 512
- * values at drawn places (all of a short slice) say where the k-th largest is about; what reaches
- * that is sent. If that is more than k and a quarter, the largest k of it are chosen exactly, as
- * DGC's hierarchical selection does, so there is a bound. Momentum correction, factor masking and
- * the memory of what was not sent are feedback.h's: here both are on unless a job says otherwise.
- * Infinities and NaN count as the largest.
+ * values at drawn places (all of a short slice) say where the k-th largest is about;
+ * what reaches that is sent. If that is more than k and a quarter, the largest k of it
+ * are chosen exactly, as DGC's hierarchical selection does, so there is a bound. The
+ * memory of what was not sent, momentum correction and factor masking are feedback.h's;
+ * the first is on unless a job says otherwise. Infinities and NaN count as the largest.
  */
 #include "common/codec/codec.h"
 
@@ -31,7 +31,7 @@ static const ps_param dgc_params[] = {
     [WARMUP] = {"warmup", 0, 0, 1e6, true, "encodings of a slice until the share is that"},
     [FIRST] = {"first", 0.25, 0.0001, 0.4, false, "share of the first one"},
     PS_WRAP_STAGES,
-    PS_WRAP_SENDER(1, 0.9),
+    PS_WRAP_SENDER(1),
     {0},
 };
 

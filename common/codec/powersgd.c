@@ -42,7 +42,7 @@ static const ps_param powersgd_params[] = {
         {"columns", 0, 0, PS_CODEC_VALUES, true,
          "values of a row; 0: the variable's own rows, else the root of the slice's length"},
     PS_WRAP_STAGES,
-    PS_WRAP_SENDER(1, 0),
+    PS_WRAP_SENDER(1),
     {0},
 };
 

@@ -21,7 +21,7 @@ enum {
 };
 
 /* clang-format off */
-#define PS_WRAP_PARAMS PS_WRAP_STAGES, PS_WRAP_SENDER(0, 0)
+#define PS_WRAP_PARAMS PS_WRAP_STAGES, PS_WRAP_SENDER(0)
 
 /* What an encoding goes through. */
 #define PS_WRAP_STAGES \
@@ -30,11 +30,11 @@ enum {
      "values of a row; rows of zeros are left out. 1: the variable's own rows; 0: no rows"}
 
 /* What the sender keeps, with a codec's own defaults. */
-#define PS_WRAP_SENDER(error_feedback, momentum) \
+#define PS_WRAP_SENDER(error_feedback) \
     {"error_feedback", error_feedback, 0, 1, true, "1: what was lost is added to the next one"}, \
     {"difference", 0, 0, 1, true, \
      "1: the change since the last push is sent (EF21); not with error_feedback, not for pulls"}, \
-    {"momentum", momentum, 0, 0.9999, false, \
+    {"momentum", 0, 0, 0.9999, false, \
      "of the sender: pushes are momentum times the last one's plus the gradient; not for pulls"}, \
     {"lazy", 0, 0, 10, false, \
      "with difference: not sent while its square is below so much of the gradient's"}

@@ -24,7 +24,7 @@ static const struct {
 } others[] = {
     {"int8", "lossless", 1},   {"int8", "lossless", 2},       {"f32", "rows", 64},
     {"intn", "bits", 8},       {"sign", "error_feedback", 1}, {"topk", "error_feedback", 1},
-    {"intn", "difference", 1},
+    {"intn", "difference", 1}, {"dgc", "momentum", 0.9},
 };
 
 typedef struct bench_case {

@@ -203,8 +203,8 @@ static void look(const ps_plugin *plugin, void *arg)
         assert_non_null(strstr(plugin->summary, "for gradients only"));
         ++*found;
     }
-    if (strcmp(plugin->name, "dgc") == 0) { /* of error feedback and of momentum */
-        assert_non_null(strstr(plugin->summary, ", state 2 floats a value, for gradients only"));
+    if (strcmp(plugin->name, "dgc") == 0) { /* of error feedback */
+        assert_non_null(strstr(plugin->summary, ", state 1 floats a value, for gradients only"));
         ++*found;
     }
     if (strcmp(plugin->name, "vote") == 0) {
