@@ -7,8 +7,9 @@ import struct
 import tempfile
 
 import grpc
+from google.protobuf import json_format
 
-from harness import SLOW, SMALL, ClusterTest, job_pb2, main
+from harness import SLOW, SMALL, ClusterTest, coordinator_pb2, job_pb2, main
 
 
 def write_mnist(folder, seed=1):
@@ -93,6 +94,19 @@ class Data(ClusterTest):
             self.assertEqual(refused.exception.code(), grpc.StatusCode.INVALID_ARGUMENT)
             self.assertIn('part-1.csv: line 9: column size: "x", expected a finite number',
                           refused.exception.details())
+
+    def test_who_hangs_up_while_files_are_read_has_submitted_nothing(self):
+        with tempfile.TemporaryDirectory() as folder:
+            spec = self.table(folder, rows=60000)
+            c = self.cluster(workers=2, pservers=1, data=folder)
+            message = json_format.ParseDict({**spec, "title": "gone"}, job_pb2.JobSpec())
+            call = c.api.SubmitJob.future(coordinator_pb2.SubmitJobRequest(spec=message))
+            call.cancel()
+            # Files are read for one job after the other: when this is answered, that is over.
+            kept = c.submit({**spec, "epochs": 1})
+            jobs = c.api.ListJobs(coordinator_pb2.ListJobsRequest()).jobs
+            self.assertEqual([job.id for job in jobs], [kept.id])
+            self.assertEqual(c.wait(kept.id, seconds=240).state, job_pb2.JOB_STATE_DONE)
 
 
 if __name__ == "__main__":
