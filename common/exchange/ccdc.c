@@ -238,22 +238,33 @@ static void mix_all(const ps_mesh_node *node, const uint32_t *group, uint32_t k,
     }
 }
 
+/* A whole number, if it is one that fits. */
+static double fixed_of(float x)
+{
+    const double magic = 0x1.8p52; /* added and taken off: rounds to nearest even below 2^51 */
+
+    return ((double)x * scale + magic) - magic;
+}
+
+static bool fits(double q)
+{
+    return fabs(q) <= 2147483647.0; /* not NaN either */
+}
+
 /* The first value that does not fit; n: all do. */
 static size_t fix(const float *x, size_t n, int32_t *q, int64_t *sum)
 {
-    const double magic = 0x1.8p52; /* added and taken off: rounds to nearest even below 2^51 */
     bool is_good = true;
     size_t bad = 0;
 
     for (size_t i = 0; i < n; i++) {
-        double v = (double)x[i] * scale;
+        double v = fixed_of(x[i]);
 
-        is_good &= fabs(v) < 2147483647.0; /* not NaN either */
-        v = (v + magic) - magic;
-        q[i] = fabs(v) < 2147483647.0 ? (int32_t)v : 0;
+        is_good &= fits(v);
+        q[i] = fits(v) ? (int32_t)v : 0;
         sum[i] += q[i];
     }
-    while (!is_good && fabs((double)x[bad] * scale) < 2147483647.0) {
+    while (!is_good && fits(fixed_of(x[bad]))) {
         bad++;
     }
     return is_good ? n : bad;
