@@ -7,6 +7,7 @@
 #ifndef PS_TESTS_FUZZ_DATA_FUZZ_H
 #define PS_TESTS_FUZZ_DATA_FUZZ_H
 
+#include "common/base/files.h"
 #include "common/data/columns.h"
 #include "common/data/dataset.h"
 
@@ -16,7 +17,9 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A folder of this process, in memory where the system has such. */
+static inline void data_fuzz_end(void);
+
+/* A folder of this process, in memory where the system has such; goes with it. */
 static inline const char *data_fuzz_folder(void)
 {
     static char path[64];
@@ -24,11 +27,20 @@ static inline const char *data_fuzz_folder(void)
     if (path[0] == '\0') {
         strcpy(path, access("/dev/shm", W_OK) == 0 ? "/dev/shm/psgd-fuzz-XXXXXX"
                                                    : "/tmp/psgd-fuzz-XXXXXX");
-        if (mkdtemp(path) == NULL) {
+        if (mkdtemp(path) == NULL || atexit(data_fuzz_end) != 0) {
             abort();
         }
     }
     return path;
+}
+
+static inline void data_fuzz_end(void)
+{
+    ps_status st = ps_dir_remove(data_fuzz_folder());
+
+    if (!ps_is_ok(&st)) {
+        fprintf(stderr, "%s\n", st.text);
+    }
 }
 
 static inline void data_fuzz_write(const char *name, const uint8_t *bytes, size_t n)
