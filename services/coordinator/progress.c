@@ -16,6 +16,7 @@ static void sum_up(ps_attempt *a, Psgd__V1__Progress *sum)
     sum->step = sum->total_steps = 0;
     sum->epoch = 0;
     sum->loss = sum->accuracy = sum->seconds_waiting = 0;
+    sum->resyncs = 0;
     sum->bytes_up = sum->bytes_down = sum->bytes_up_float32 = sum->bytes_down_float32 = 0;
     for (size_t i = 0; i < a->commit.count; i++) {
         const Psgd__V1__WorkerProgress *p = a->peers[i].progress;
@@ -23,6 +24,7 @@ static void sum_up(ps_attempt *a, Psgd__V1__Progress *sum)
         if (!p) {
             continue;
         }
+        sum->resyncs += p->resyncs;
         sum->bytes_up += p->bytes_up;
         sum->bytes_down += p->bytes_down;
         sum->bytes_up_float32 += p->bytes_up_float32;

@@ -248,6 +248,7 @@ static void progress(void *state, Psgd__V1__WorkerProgress *out)
     out->bytes_down_float32 = stats.bytes_down_float32;
     out->messages_up = stats.messages_up;
     out->messages_down = stats.messages_down;
+    out->resyncs = stats.resyncs;
     out->waiting_for = w->whom;
     out->evaluations = p.evaluations;
     if (p.evaluations > 0) {

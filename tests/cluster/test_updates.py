@@ -73,6 +73,7 @@ class Updates(ClusterTest):
             c.submit({**JOB, "update": {"name": "losp"}}, codec={"down": {"name": "topk"}})
         p = self.train(c, {"name": "dqlosp", "params": {"steps": 4}}, {"local": LOCAL},
                        codec=codec).progress
+        self.assertEqual(p.resyncs, 0)
         for way in ("up", "down"):
             bits = 32 * getattr(p, f"bytes_{way}") / getattr(p, f"bytes_{way}_float32")
             self.assertLess(bits, 4.6)
