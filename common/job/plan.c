@@ -17,6 +17,7 @@
 #include <string.h>
 
 enum {
+    NAMES_SHOWN = 40, /* bytes of the presets that an error lists */
     WORKERS_MAX = 256,
     EPOCHS_MAX = 100000,
     BLOCK_SIZE_MAX = 65536,
@@ -251,7 +252,9 @@ static void add_name(const ps_preset *preset, void *arg)
 {
     ps_strbuf *names = arg;
 
-    ps_strbuf_printf(names, "%s%s", names->len == 0 ? "" : ", ", preset->name);
+    if (names->len < NAMES_SHOWN) {
+        ps_strbuf_printf(names, "%s%s", names->len == 0 ? "" : ", ", preset->name);
+    }
 }
 
 static void apply_preset(ps_check *check, ps_plan *plan)
@@ -262,7 +265,8 @@ static void apply_preset(ps_check *check, ps_plan *plan)
         ps_strbuf names = {0};
 
         ps_preset_each(add_name, &names);
-        ps_check_bad(check, "spec.preset", "is \"%.64s\"; allowed: %s", name,
+        ps_check_bad(check, "spec.preset",
+                     "is \"%.64s\"; allowed: %s and others, psgd presets lists all", name,
                      ps_strbuf_text(&names));
         ps_strbuf_fini(&names);
     }

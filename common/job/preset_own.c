@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* preset_own.c - presets that stand for no older system. */
+#include "common/job/preset_parts.h"
+
+static const ps_preset presets[] = {
+    {
+        .name = "tutorial",
+        .summary = "784-128-128-10 tanh on mnist, Adam 0.001, blocks of 64, 2 epochs, "
+                   "2 workers and 2 servers in step: about 0.955 right",
+        .json = "{\"title\":\"tutorial\",\"seed\":1," PS_NETWORK PS_ON("mnist") PS_ADAM "}",
+    },
+    {
+        .name = "tutorial-glyphs",
+        .summary = "the tutorial on digits that the program draws itself: needs no download",
+        .json = PS_JOB("tutorial-glyphs", PS_ADAM),
+    },
+    {
+        .name = "asp",
+        .summary = "the tutorial on glyphs, asynchronous: nobody waits for anybody",
+        .json = PS_JOB("asp", PS_ADAM PS_ASP),
+    },
+    {
+        .name = "bsp",
+        .summary = "the tutorial on glyphs, in step: what all others are compared with",
+        .json = PS_JOB("bsp", PS_ADAM PS_BSP),
+    },
+    {
+        .name = "ssp",
+        .summary = "the tutorial on glyphs, stale synchronous: nobody more than 3 steps ahead",
+        .json = PS_JOB("ssp", PS_ADAM PS_CONSISTENCY(PS_WITH("ssp", "\"bound\":3"))),
+    },
+    {
+        .name = "int8",
+        .summary = "the tutorial on glyphs, a byte a value both ways: a quarter of the traffic",
+        .json = PS_JOB("int8", PS_ADAM PS_BOTH(PS_PICK("int8"), PS_PICK("int8"))),
+    },
+};
+
+const ps_presets ps_presets_own = {presets, sizeof presets / sizeof presets[0]};

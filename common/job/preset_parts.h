@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* preset_parts.h - what presets are put together from, and their tables: one for
+ * each system whose names they are. For preset*.c alone.
+ *
+ * A preset's JSON is PS_JOB(title, choices...): the tutorial's network on glyphs, and
+ * each choice begins with its comma.
+ */
+#ifndef PS_COMMON_JOB_PRESET_PARTS_H
+#define PS_COMMON_JOB_PRESET_PARTS_H
+
+#include "common/job/preset.h"
+
+typedef struct ps_presets {
+    const ps_preset *at; /* (count) */
+    size_t count;
+} ps_presets;
+
+extern const ps_presets ps_presets_own;          /* tutorials, and a few choices by name */
+extern const ps_presets ps_presets_parallel_sgd; /* Parallel-SGD, all its generations */
+extern const ps_presets ps_presets_losp;         /* JSAC2020 and its companion of ICPP 2019 */
+extern const ps_presets ps_presets_paddle;       /* PaddlePaddle v2 and Fleet */
+
+/* clang-format off */
+#define PS_NETWORK                                                                                 \
+    "\"workers\":2,\"pservers\":2,\"epochs\":2,\"block_size\":64,"                                 \
+    "\"model\":{\"preset\":\"mlp\",\"widths\":[128,128],\"activation\":\"tanh\","                  \
+    "\"loss\":\"softmax_cross_entropy\"}"
+#define PS_ON(data) ",\"data\":{\"name\":\"" data "\"}"
+#define PS_JOB(title, choices)                                                                     \
+    "{\"title\":\"" title "\"," PS_NETWORK PS_ON("glyphs") choices "}"
+
+/* A choice by name, and one with numbers: PS_WITH("intn", "\"bits\":8"). */
+#define PS_PICK(name) "{\"name\":\"" name "\"}"
+#define PS_WITH(name, numbers) "{\"name\":\"" name "\",\"params\":{" numbers "}}"
+
+#define PS_UPDATE(choice) ",\"update\":" choice
+#define PS_CONSISTENCY(choice) ",\"consistency\":" choice
+#define PS_ASP PS_CONSISTENCY(PS_PICK("asp"))
+#define PS_BSP PS_CONSISTENCY(PS_PICK("bsp"))
+#define PS_UP(choice) ",\"codec\":{\"up\":" choice "}"
+#define PS_DOWN(choice) ",\"codec\":{\"down\":" choice "}"
+#define PS_BOTH(up, down) ",\"codec\":{\"up\":" up ",\"down\":" down "}"
+
+/* The servers' rule, and that of workers who step by themselves. */
+#define PS_RULE(rule, rate)                                                                        \
+    ",\"optimizer\":{\"rule\":" PS_WITH(rule, "\"lr\":" rate)                                      \
+    ",\"side\":\"OPTIMIZER_SIDE_SERVER\"}"
+#define PS_LOCAL(rule, rate) ",\"optimizer\":{\"local\":" PS_WITH(rule, "\"lr\":" rate) "}"
+#define PS_ADAM PS_RULE("adam", "0.001")
+#define PS_WARM_UP(steps)                                                                          \
+    ",\"schedule\":" PS_WITH("constant", "\"warmup\":" steps)
+/* clang-format on */
+
+#endif
