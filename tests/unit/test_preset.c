@@ -3,8 +3,10 @@
 #include "common/job/preset.h"
 
 #include "common/job/plan.h"
+#include "common/job/spec.h"
 #include "tests/support/cmocka_all.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static void try_preset(const ps_preset *preset, void *arg)
@@ -83,11 +85,38 @@ static void the_tutorial_is_what_the_manual_says(void **state)
     ps_plan_destroy(plan);
 }
 
+/* Its widths, activation and loss are those of another network. */
+static void a_job_may_name_another_network_than_the_preset(void **state)
+{
+    static const char *const names[] = {"cnn", "resnet14"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        char json[256];
+        Psgd__V1__JobSpec *spec;
+        ps_plan *plan = NULL;
+        ps_status st;
+
+        snprintf(json, sizeof json,
+                 "{\"preset\":\"losp\",\"model\":{\"preset\":\"%s\"},\"data\":{\"name\":\"%s\"}}",
+                 names[i], i == 0 ? "mnist" : "cifar10");
+        spec = ps_spec_of_preset(json);
+        st = ps_plan_create(spec, NULL, NULL, &plan);
+        assert_string_equal(st.text, "");
+        assert_string_equal(plan->spec->model->preset, names[i]);
+        assert_int_equal(plan->spec->model->n_widths, 0);
+        assert_string_equal(plan->update->name, "losp");
+        ps_plan_destroy(plan);
+        psgd__v1__job_spec__free_unpacked(spec, NULL);
+    }
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_preset_is_a_job_that_is_accepted),
         cmocka_unit_test(names_of_the_older_systems_are_presets),
+        cmocka_unit_test(a_job_may_name_another_network_than_the_preset),
         cmocka_unit_test(the_tutorial_is_what_the_manual_says),
     };
 
