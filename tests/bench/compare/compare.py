@@ -126,7 +126,7 @@ def main():
     p.add_argument("what", choices=["steps", "real"])
     p.add_argument("names", nargs="*", metavar="NAME")
     p.add_argument("--seeds", default="1", type=lambda text: [int(s) for s in text.split(",")])
-    args = p.parse_args()
+    args = p.parse_intermixed_args()
     names = args.names or list(tasks.TASKS)
     for name in names:
         if name not in tasks.TASKS:
