@@ -84,7 +84,7 @@ static inline void reserve(node_world *w, const char *job_id, uint32_t attempt)
 {
     ps_error error;
 
-    if (!nw_can_commit(w, job_id, attempt, 0, 10000, &error)) {
+    if (!nw_can_commit(w, job_id, attempt, 0, 60000, &error)) {
         fail_msg("not reserved: %s", error.status.text);
     }
 }
