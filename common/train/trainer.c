@@ -238,6 +238,13 @@ static void report_evaluation(ps_trainer *t, uint32_t epoch)
     t->last_row_us = ps_clock_us(); /* the next step has not lasted since before */
 }
 
+bool ps_trainer_is_due(const ps_trainer *t, uint64_t before)
+{
+    uint32_t every = t->plan->spec->eval_every_steps;
+
+    return every > 0 && t->step / every > before / every;
+}
+
 /* This worker's share of the test set, mostly all of it, on the weights of the clock that comes
  * next. */
 bool ps_trainer_evaluate(ps_trainer *t, uint32_t epoch)

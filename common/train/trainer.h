@@ -2,12 +2,13 @@
 /* trainer.h - the thread that computes a worker's share of a job.
  *
  * For each step it gathers the blocks that the worker holds, runs forward as
- * weights come in and backward as gradients go out, and after each epoch
- * evaluates on the whole test set. Under an update with local steps (common/update/local.h) it
- * trains on a replica, in rounds, and evaluates the shared weights after each round that ended an
- * epoch. A step that was over before its weights came (with redundancy: others brought the same
- * blocks) is skipped: no row is written for it, and none for an epoch that ends so. It writes the
- * reports and, on rank 0, the model files into the job's folder.
+ * weights come in and backward as gradients go out, and after each epoch, and as often
+ * in between as the job wants, evaluates on the test set. Under an update with local steps
+ * (common/update/local.h) it trains on a replica, in rounds, and evaluates the shared weights
+ * after each round in which an evaluation was due. A step that was over before its weights came
+ * (with redundancy: others brought the same blocks) is skipped: no row is written for it, and none
+ * for an epoch that ends so. It writes the reports and, on rank 0, the model files into the job's
+ * folder.
  */
 #ifndef PS_COMMON_TRAIN_TRAINER_H
 #define PS_COMMON_TRAIN_TRAINER_H

@@ -81,6 +81,8 @@ void ps_trainer_report_step(ps_trainer *t, uint32_t epoch, uint32_t batch, const
 bool ps_trainer_is_finite(ps_trainer *t, uint64_t step, double loss, size_t n);
 /* The whole test set on the weights of the clock that comes next. */
 bool ps_trainer_evaluate(ps_trainer *t, uint32_t epoch);
+/* Whether steps from `before` to now have reached a multiple of the job's eval_every_steps. */
+bool ps_trainer_is_due(const ps_trainer *t, uint64_t before);
 bool ps_trainer_train_steps(ps_trainer *t);
 bool ps_trainer_train_rounds(ps_trainer *t);
 void ps_trainer_turn_to_increments(ps_trainer *t, uint32_t first_variable, uint32_t count);

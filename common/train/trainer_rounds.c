@@ -344,13 +344,16 @@ bool ps_trainer_train_rounds(ps_trainer *t)
     uint32_t per_epoch = t->plan->batches_per_epoch;
 
     while (t->step < t->plan->total_steps) {
-        uint64_t epoch = t->step / per_epoch;
+        uint64_t before = t->step, epoch;
+        bool ended;
 
         if (!train_round(t)) {
             return false;
         }
-        if (t->step / per_epoch > epoch &&
-            !ps_trainer_evaluate(t, (uint32_t)(t->step / per_epoch) - 1)) {
+        epoch = t->step / per_epoch;
+        ended = epoch > before / per_epoch;
+        if ((ended || ps_trainer_is_due(t, before)) &&
+            !ps_trainer_evaluate(t, (uint32_t)(ended ? epoch - 1 : epoch))) {
             return false;
         }
     }

@@ -164,7 +164,10 @@ bool ps_trainer_train_steps(ps_trainer *t)
         }
         ps_trainer_order(t, epoch);
         while (t->clock < end) {
-            if (!step(t, epoch)) {
+            uint64_t before = t->step;
+
+            if (!step(t, epoch) || (t->clock < end && ps_trainer_is_due(t, before) &&
+                                    !ps_trainer_evaluate(t, epoch))) {
                 return false;
             }
         }

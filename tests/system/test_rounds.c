@@ -295,6 +295,28 @@ static void rounds_that_cross_epochs_are_evaluated_once_each(void **state)
     tw_end(&w);
 }
 
+static void rounds_are_evaluated_when_they_reach_what_is_due(void **state)
+{
+    train_world w;
+
+    (void)state;
+    /* 50 steps an epoch, rounds of 8: 20 is reached at 24, 40 at 40, the epoch and 60 at 56
+     * and 64, 80 at 80, both 100s at 104, 120 at 120, 140 at 144, 150 at 150. */
+    tw_begin(&w, 2, 1,
+             ", \"eval_every_steps\": 20, \"update\": {\"name\": \"losp\", \"params\": "
+             "{\"steps\": 8}}, \"optimizer\": {\"local\": {\"name\": \"sgd\", \"params\": "
+             "{\"lr\": 0.05}}}");
+    assert_int_equal(w.job.plan->batches_per_epoch, 50);
+    tw_start(&w);
+    tw_join(&w);
+    tw_must_be_done(&w);
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_int_equal(w.workers[i].progress.step, 150);
+        assert_int_equal(w.workers[i].progress.evaluations, 9);
+    }
+    tw_end(&w);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -303,6 +325,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(rounds_need_not_be_in_step),
         cmocka_unit_test(a_round_of_one_step_by_one_worker_is_a_step),
         cmocka_unit_test(rounds_that_cross_epochs_are_evaluated_once_each),
+        cmocka_unit_test(rounds_are_evaluated_when_they_reach_what_is_due),
     };
 
     ps_nn_init_process();

@@ -102,6 +102,37 @@ static void two_workers_learn_and_write_what_they_did(void **state)
     tw_end(&w);
 }
 
+static void evaluations_within_epochs_change_no_weight(void **state)
+{
+    static const char every[] = ", \"eval_every_steps\": 20";
+    train_world w;
+    char *eval, *row;
+    int step = 0, epoch = 0, expected[][2] = {{1, 20},  {1, 40},  {1, 50},  {2, 60}, {2, 80},
+                                              {2, 100}, {3, 120}, {3, 140}, {3, 150}};
+    size_t count = sizeof expected / sizeof expected[0];
+
+    (void)state;
+    tw_begin(&w, 2, 1, every);
+    assert_int_equal(w.job.plan->batches_per_epoch, 50);
+    tw_start(&w);
+    tw_join(&w);
+    tw_must_be_done(&w);
+    assert_int_equal(w.workers[0].progress.evaluations, count);
+    eval = content(&w, "EV-t-N(1).csv");
+    assert_non_null(eval);
+    assert_int_equal(line_count(eval), 1 + count);
+    row = strchr(eval, '\n') + 1;
+    for (size_t i = 0; i < count; i++) {
+        assert_int_equal(sscanf(row, "%d,%d,", &epoch, &step), 2);
+        assert_int_equal(epoch, expected[i][0]);
+        assert_int_equal(step, expected[i][1]);
+        row = strchr(row, '\n') + 1;
+    }
+    free(eval);
+    tw_end(&w);
+    tw_must_train_alike(every, 1, "", 1, 2);
+}
+
 static void one_seed_gives_one_model_on_any_number_of_servers(void **state)
 {
     (void)state;
@@ -382,6 +413,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(schedule_penalties_and_clipping_are_those_of_a_loop_by_hand),
         cmocka_unit_test(two_workers_learn_and_write_what_they_did),
+        cmocka_unit_test(evaluations_within_epochs_change_no_weight),
         cmocka_unit_test(one_seed_gives_one_model_on_any_number_of_servers),
         cmocka_unit_test(the_optimizer_on_the_worker_gives_the_bits_of_the_one_on_the_server),
         cmocka_unit_test(blocks_on_two_holders_give_one_model),
