@@ -244,6 +244,7 @@ ps_status blocks_take(ps_mesh_node *node, ps_packet *packet)
         return st;
     }
     *slot = ps_packet_ref(packet);
+    node->counters.values_taken += s->cells[cell].n;
     hear(node, packet->from);
     return advance(node, cell);
 }

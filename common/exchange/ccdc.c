@@ -317,6 +317,7 @@ static ps_status start(ps_mesh_node *node)
             mix_all(node, group, self, self, piece, words);
             memcpy(packet->bytes, words, bytes);
             packet->len = bytes;
+            packet->n = words_of(s, piece);
             mesh_say(node, packet, targets, count);
         }
     }
@@ -382,6 +383,7 @@ static ps_status take(ps_mesh_node *node, ps_packet *packet)
     for (uint32_t i = 0; i < count && first + i < node->conf.n; i++) {
         s->sum[first + i] += (int32_t)words[i];
     }
+    node->counters.values_taken += count;
     *have = 1;
     s->left--;
     return ps_ok();

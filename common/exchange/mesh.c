@@ -29,6 +29,17 @@ enum {
 /* `what` of a packet that asks for those of its step again. */
 static const uint32_t again = UINT32_MAX;
 
+const ps_param ps_mesh_params[] = {
+    {.name = "window_ms",
+     .value = 0,
+     .min = 0,
+     .max = 43200000,
+     .is_integer = true,
+     .help = "time of a step until workers say things again, and once more until it fails; 0: half "
+             "of timeouts.step_ms"},
+    {0},
+};
+
 const ps_mesh *ps_mesh_find(const char *name)
 {
     for (size_t i = 0; i < MESHES; i++) {
@@ -50,22 +61,26 @@ void ps_mesh_each(void (*fn)(const ps_mesh *mesh, void *arg), void *arg)
 
 ps_packet *ps_packet_create(size_t cap)
 {
-    ps_packet *packet = ps_xcalloc(1, sizeof *packet + cap);
+    ps_packet *packet = ps_xcalloc(1, sizeof *packet);
 
-    packet->refs = 1;
+    atomic_init(&packet->refs, 1);
     psgd__v1__encoding__init(&packet->head.msg);
+    packet->buf = ps_buf_create(cap);
+    packet->bytes = packet->buf->data;
     return packet;
 }
 
 ps_packet *ps_packet_ref(ps_packet *packet)
 {
-    packet->refs++;
+    atomic_fetch_add_explicit(&packet->refs, 1, memory_order_relaxed);
     return packet;
 }
 
 void ps_packet_unref(ps_packet *packet)
 {
-    if (packet != NULL && --packet->refs == 0) {
+    if (packet != NULL &&
+        atomic_fetch_sub_explicit(&packet->refs, 1, memory_order_acq_rel) == 1) {
+        ps_buf_unref(packet->buf);
         free(packet);
     }
 }
@@ -87,6 +102,7 @@ ps_packet *mesh_encode(ps_mesh_node *node, uint32_t what, uint32_t piece, uint32
     const ps_mesh_conf *conf = &node->conf;
     ps_packet *packet = mesh_packet(node, what, piece, conf->codec->size(&conf->params, count));
 
+    packet->n = (uint32_t)count;
     packet->len =
         ps_codec_encode(conf->codec, &conf->params,
                         ps_draw_key(conf->seed, PS_DRAW_UP, slice, node->clock, contributor), slice,
@@ -94,13 +110,16 @@ ps_packet *mesh_encode(ps_mesh_node *node, uint32_t what, uint32_t piece, uint32
     return packet;
 }
 
-ps_packet *mesh_copy(ps_mesh_node *node, const ps_packet *packet)
+ps_packet *mesh_copy(ps_mesh_node *node, const ps_packet *packet, size_t n)
 {
-    ps_packet *copy = mesh_packet(node, packet->what, packet->piece, packet->len);
+    ps_packet *copy = mesh_packet(node, packet->what, packet->piece, 0);
 
     ps_encoding_copy(&copy->head, &packet->head.msg);
-    memcpy(copy->bytes, packet->bytes, packet->len);
+    ps_buf_unref(copy->buf);
+    copy->buf = ps_buf_ref(packet->buf);
+    copy->bytes = packet->bytes;
     copy->len = packet->len;
+    copy->n = (uint32_t)n;
     return copy;
 }
 
@@ -170,6 +189,7 @@ static bool next_of(ps_mesh_node *node, mesh_step *step, ps_mesh_out *out)
     node->counters.copies += said->count;
     node->counters.bytes += said->packet->len;
     node->counters.bytes_copied += said->packet->len * said->count;
+    node->counters.values_copied += (uint64_t)said->packet->n * said->count;
     return true;
 }
 
@@ -371,11 +391,19 @@ static void answer(ps_mesh_node *node, const ps_packet *packet)
     }
 }
 
+void ps_mesh_missing(const ps_mesh_node *node, bool *peers)
+{
+    memset(peers, 0, node->nodes * sizeof *peers);
+    if (node->is_running) {
+        node->conf.mesh->missing(node, peers);
+    }
+}
+
 static void ask_again(ps_mesh_node *node)
 {
     bool *peers = ps_xcalloc(node->nodes, sizeof *peers);
 
-    node->conf.mesh->missing(node, peers);
+    ps_mesh_missing(node, peers);
     for (uint32_t i = 0; i < node->nodes; i++) {
         if (peers[i]) {
             mesh_say_to(node, mesh_packet(node, again, 0, 0), i);
@@ -422,7 +450,7 @@ static void name_missing(const ps_mesh_node *node, char *text, size_t cap)
     size_t n = 0;
 
     text[0] = '\0';
-    node->conf.mesh->missing(node, peers);
+    ps_mesh_missing(node, peers);
     for (uint32_t i = 0; i < node->nodes && n < cap; i++) {
         if (peers[i]) {
             n += (size_t)snprintf(text + n, cap - n, "%sworker %u", n > 0 ? ", " : "", i);

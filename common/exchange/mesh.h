@@ -25,24 +25,28 @@
 #ifndef PS_COMMON_EXCHANGE_MESH_H
 #define PS_COMMON_EXCHANGE_MESH_H
 
+#include "common/base/buf.h"
 #include "common/base/status.h"
 #include "common/codec/codec.h"
 #include "common/data/assign.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-/* A message between nodes, or what came of one. Shared by counting; immutable
- * once it is out. One thread at a time. */
+/* A message between nodes, or what came of one. Shared by counting, also among
+ * threads; immutable once it is out. */
 typedef struct ps_packet {
-    uint32_t refs;
+    atomic_uint refs;
     uint64_t clock;
     uint32_t from;
     uint32_t what, piece; /* which piece of the step; the exchange knows */
+    uint32_t n;           /* values that it stands for, where this node has said it */
     ps_encoding head;     /* not of ccdc, whose bytes are coded otherwise */
+    ps_buf *buf;          /* the packet's; others may hold it too */
     size_t len;
-    uint8_t bytes[]; /* (len) */
+    uint8_t *bytes; /* (len), in buf */
 } ps_packet;
 
 /* Room for `cap` bytes, len 0, one reference. A size that the job chooses. */
@@ -83,6 +87,10 @@ struct ps_mesh {
     void (*rescue)(ps_mesh_node *node);             /* (optional) says what others have not said */
     void (*missing)(const ps_mesh_node *node, bool *peers); /* (nodes): sets those owing */
 };
+
+/* The numbers that every exchange takes in a job; ends with a name of NULL. */
+enum { PS_MESH_WINDOW_MS };
+extern const ps_param ps_mesh_params[];
 
 const ps_mesh *ps_mesh_find(const char *name); /* NULL if there is none */
 void ps_mesh_each(void (*fn)(const ps_mesh *mesh, void *arg), void *arg);
@@ -125,10 +133,15 @@ bool ps_mesh_next(ps_mesh_node *node, ps_mesh_out *out);
 bool ps_mesh_is_done(const ps_mesh_node *node);
 void ps_mesh_sum(ps_mesh_node *node, float *sum);
 
+/* From which nodes is something of the step that runs missing? peers is (nodes),
+ * written; nobody when none runs. */
+void ps_mesh_missing(const ps_mesh_node *node, bool *peers);
+
 /* Since create. A multicast is one packet, and as many copies as it has targets;
- * bytes are those of packets. */
+ * bytes are those of packets, values what they stand for. */
 typedef struct ps_mesh_counters {
     uint64_t packets, copies, bytes, bytes_copied;
+    uint64_t values_copied, values_taken; /* said to each; taken, each packet once */
     uint64_t duplicates, rescues;
 } ps_mesh_counters;
 

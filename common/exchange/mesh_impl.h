@@ -48,8 +48,8 @@ ps_packet *mesh_encode(ps_mesh_node *node, uint32_t what, uint32_t piece, uint32
 PS_MUST_USE ps_status mesh_decode(const ps_mesh_node *node, const ps_packet *packet, ps_into into,
                                   float *y, size_t count);
 
-/* The same bytes, said by this node. */
-ps_packet *mesh_copy(ps_mesh_node *node, const ps_packet *packet);
+/* The same bytes, of n values, said by this node. */
+ps_packet *mesh_copy(ps_mesh_node *node, const ps_packet *packet, size_t n);
 
 /* Says it to these nodes; the reference is taken. */
 void mesh_say(ps_mesh_node *node, ps_packet *packet, const uint32_t *targets, uint32_t count);

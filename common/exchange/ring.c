@@ -158,7 +158,7 @@ static ps_status take_gather(ps_mesh_node *node, const ps_packet *packet, uint32
     }
     s->whole++;
     if (next_of(node) != end_of(node, shard)) {
-        mesh_say_to(node, mesh_copy(node, packet), next_of(node));
+        mesh_say_to(node, mesh_copy(node, packet, n), next_of(node));
     }
     return ps_ok();
 }
@@ -171,6 +171,7 @@ static ps_status take(ps_mesh_node *node, ps_packet *packet)
     uint32_t begins = w == REDUCE ? shard : end_of(node, shard);
     uint8_t *have;
     ps_status st;
+    size_t n;
 
     /* Nobody hears of a shard what it has said first itself. */
     if (w >= WAYS || packet->piece >= pieces || begins == node->conf.self ||
@@ -185,6 +186,10 @@ static ps_status take(ps_mesh_node *node, ps_packet *packet)
     }
     st = w == REDUCE ? take_reduce(node, packet, shard) : take_gather(node, packet, shard);
     *have = ps_is_ok(&st);
+    if (*have) {
+        (void)chunk_at(node, shard, packet->piece, &n);
+        node->counters.values_taken += n;
+    }
     return st;
 }
 

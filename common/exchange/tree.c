@@ -133,7 +133,10 @@ static ps_status add(ps_mesh_node *node, const ps_packet *packet, tree_chunk *c)
     ps_status st = mesh_decode(node, packet, PS_INTO_ADD, sum_of(node, packet->piece),
                                values_of(node, packet->piece));
 
-    c->added += ps_is_ok(&st);
+    if (ps_is_ok(&st)) {
+        c->added++;
+        node->counters.values_taken += values_of(node, packet->piece);
+    }
     return st;
 }
 
@@ -185,7 +188,9 @@ static ps_status take(ps_mesh_node *node, ps_packet *packet)
             node->counters.duplicates++;
             return ps_ok();
         }
-        return come_down(node, mesh_copy(node, packet), packet->piece);
+        node->counters.values_taken += values_of(node, packet->piece);
+        return come_down(node, mesh_copy(node, packet, values_of(node, packet->piece)),
+                         packet->piece);
     }
     return ps_fail(PS_INVALID_ARGUMENT, "%s, chunk %u of %u from worker %u to worker %u",
                    packet->what == UP     ? "up"

@@ -106,4 +106,8 @@ typedef struct ps_traffic {
 } ps_traffic;
 ps_traffic ps_server_traffic(const ps_server *server);
 
+/* The same for who counts some calls only: one message, its payload of so many bytes. */
+void ps_traffic_count_in(ps_traffic *traffic, const ProtobufCMessage *head, size_t payload);
+void ps_traffic_count_out(ps_traffic *traffic, const ProtobufCMessage *head, size_t payload);
+
 #endif

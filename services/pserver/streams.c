@@ -49,30 +49,6 @@ uint64_t ps_streams_waits(const ps_streams *s)
     return s->waits;
 }
 
-/* Bytes of a message as gRPC carries it: its prefix, the head, and the payload
- * behind a tag and a length. */
-static size_t message_bytes(const ProtobufCMessage *head, size_t payload)
-{
-    size_t bytes = 5 + protobuf_c_message_get_packed_size(head) + payload;
-
-    for (size_t left = payload; left > 0; left >>= 7) {
-        bytes++;
-    }
-    return payload > 0 ? bytes + 1 : bytes;
-}
-
-void ps_streams_count_in(ps_streams *s, const ProtobufCMessage *head, const ps_payload *payload)
-{
-    s->traffic.messages_in++;
-    s->traffic.bytes_in += message_bytes(head, ps_payload_len(payload));
-}
-
-void ps_streams_count_out(ps_streams *s, const ProtobufCMessage *head, size_t payload)
-{
-    s->traffic.messages_out++;
-    s->traffic.bytes_out += message_bytes(head, payload);
-}
-
 /* --- the shard ------------------------------------------------------------- */
 
 void ps_streams_changed(ps_streams *s)
@@ -105,10 +81,10 @@ ps_status ps_streams_lose(ps_streams *s, uint32_t worker)
     p->push = p->pull = NULL;
     st = ps_fail(PS_ABORTED, "worker %u counts as lost", worker);
     if (push != NULL) {
-        ps_streams_refuse(push, "WORKER_LOST", st);
+        ps_identity_refuse(push, "WORKER_LOST", st);
     }
     if (pull != NULL) {
-        ps_streams_refuse(pull, "WORKER_LOST", st);
+        ps_identity_refuse(pull, "WORKER_LOST", st);
     }
     ps_streams_pump(s);
     ps_streams_changed(s);
@@ -132,28 +108,9 @@ const char *ps_streams_reason(const ps_status *st)
     }
 }
 
-void ps_streams_refuse(ps_call *call, const char *reason, ps_status why)
-{
-    ps_error error;
-
-    ps_error_init(&error, why, reason);
-    ps_call_fail_error(call, &error);
-}
-
 bool ps_streams_check_attempt(const ps_streams *s, ps_call *call, uint32_t attempt)
 {
-    if (s->session == NULL) {
-        ps_streams_refuse(call, "NO_JOB",
-                          ps_fail(PS_FAILED_PRECONDITION, "this server holds no job"));
-        return false;
-    }
-    if (attempt != s->session->attempt) {
-        ps_streams_refuse(call, "WRONG_ATTEMPT",
-                          ps_fail(PS_ABORTED, "attempt %u of %s; this server holds attempt %u",
-                                  attempt, s->session->job_id, s->session->attempt));
-        return false;
-    }
-    return true;
+    return ps_identity_check_attempt(s->session, call, attempt);
 }
 
 streams_peer *ps_streams_identify(ps_streams *s, ps_call *call, const Psgd__V1__WorkerIdentity *who,
@@ -161,56 +118,11 @@ streams_peer *ps_streams_identify(ps_streams *s, ps_call *call, const Psgd__V1__
 {
     streams_peer *p;
 
-    if (who == NULL) {
-        ps_streams_refuse(
-            call, "NO_IDENTITY",
-            ps_fail(PS_INVALID_ARGUMENT, "worker: missing in the first message of the stream"));
-        return NULL;
-    }
-    if (s->session != NULL && strcmp(who->job_id, s->session->job_id) != 0) {
-        ps_streams_refuse(call, "WRONG_JOB",
-                          ps_fail(PS_FAILED_PRECONDITION, "worker.job_id: this server holds %s",
-                                  s->session->job_id));
-        return NULL;
-    }
-    if (!ps_streams_check_attempt(s, call, attempt)) {
-        return NULL;
-    }
-    if (who->layout_hash != s->session->plan->layout.hash) {
-        ps_streams_refuse(
-            call, "WRONG_MODEL",
-            ps_fail(PS_FAILED_PRECONDITION,
-                    "worker.layout_hash: %016llx; this server holds a model of %016llx",
-                    (unsigned long long)who->layout_hash,
-                    (unsigned long long)s->session->plan->layout.hash));
-        return NULL;
-    }
-    if (who->rank >= s->peer_count) {
-        ps_streams_refuse(call, "WRONG_RANK",
-                          ps_fail(PS_INVALID_ARGUMENT, "worker.rank: %u of %u workers", who->rank,
-                                  s->peer_count));
+    if (!ps_identity_check(s->session, call, who, attempt)) {
         return NULL;
     }
     p = &s->peers[who->rank];
-    if (who->incarnation < p->incarnation) {
-        ps_streams_refuse(
-            call, "OLD_INCARNATION",
-            ps_fail(PS_ABORTED, "worker.incarnation: a younger process is worker %u", who->rank));
-        return NULL;
-    }
-    p->incarnation = who->incarnation;
-    return p;
-}
-
-void ps_streams_replace(ps_call **slot)
-{
-    ps_call *old = *slot;
-
-    *slot = NULL;
-    if (old != NULL) {
-        ps_streams_refuse(old, "REPLACED",
-                          ps_fail(PS_ABORTED, "the worker has opened a newer stream"));
-    }
+    return ps_identity_is_newest(call, who, &p->incarnation) ? p : NULL;
 }
 
 /* --- life ------------------------------------------------------------------ */
@@ -261,7 +173,7 @@ void ps_streams_close(ps_streams *s, const char *why)
         s->peers[i].push = s->peers[i].pull = NULL;
         for (size_t c = 0; c < 2; c++) {
             if (calls[c] != NULL) {
-                ps_streams_refuse(calls[c], "ATTEMPT_OVER", ps_fail(PS_ABORTED, "%s", why));
+                ps_identity_refuse(calls[c], "ATTEMPT_OVER", ps_fail(PS_ABORTED, "%s", why));
             }
         }
     }

@@ -6,6 +6,8 @@
 
 #include "services/pserver/streams.h"
 
+#include "common/node/identity.h"
+
 enum {
     STREAMS_BATCH = 256,          /* most slices in an answer */
     STREAMS_HEAD_BYTES = 64 << 10 /* most bytes of a message beside its payload of at most 1 MiB */
@@ -52,18 +54,11 @@ streams_peer *ps_streams_identify(ps_streams *s, ps_call *call, const Psgd__V1__
                                   uint32_t attempt);
 /* False with the call failed, when it is not of the attempt that is held. */
 bool ps_streams_check_attempt(const ps_streams *s, ps_call *call, uint32_t attempt);
-/* Ends the stream in `slot`, if any, as one that a newer one replaces. */
-void ps_streams_replace(ps_call **slot);
-
-void ps_streams_refuse(ps_call *call, const char *reason, ps_status why);
 const char *ps_streams_reason(const ps_status *st); /* of what the shard refuses */
 
 /* Sends what may be sent of all answers. */
 void ps_streams_pump(ps_streams *s);
 /* The shard was changed: arms its deadline, and says so if all steps are complete. */
 void ps_streams_changed(ps_streams *s);
-
-void ps_streams_count_in(ps_streams *s, const ProtobufCMessage *head, const ps_payload *payload);
-void ps_streams_count_out(ps_streams *s, const ProtobufCMessage *head, size_t payload);
 
 #endif

@@ -44,7 +44,7 @@ static void pump(streams_peer *p)
         head.checksums = s->checksums;
         head.n_checksums = answer.count;
     }
-    ps_streams_count_out(s, &head.base, answer.bytes);
+    ps_traffic_count_out(&s->traffic, &head.base, answer.bytes);
     ps_call_send(p->pull, &head.base, s->out, pieces, on_answer_sent, p);
 }
 
@@ -79,7 +79,7 @@ static void on_pull(void *arg, const ProtobufCMessage *message, ps_payload *payl
         ps_call_finish(call);
         return;
     }
-    ps_streams_count_in(s, message, NULL);
+    ps_traffic_count_in(&s->traffic, message, 0);
     if (!ps_streams_check_attempt(s, call, req->attempt)) {
         p->pull = NULL;
         return;
@@ -88,7 +88,7 @@ static void on_pull(void *arg, const ProtobufCMessage *message, ps_payload *payl
     if (!ps_is_ok(&st)) {
         p->pull = NULL;
         ps_shard_pull_cancel(s->shard, p->rank);
-        ps_streams_refuse(call, ps_streams_reason(&st), st);
+        ps_identity_refuse(call, ps_streams_reason(&st), st);
         return;
     }
     if (req->whole) {
@@ -116,7 +116,7 @@ void ps_streams_handle_pull(void *service, const ProtobufCMessage *request, ps_p
     if (p == NULL) {
         return;
     }
-    ps_streams_replace(&p->pull);
+    ps_identity_replace(&p->pull);
     ps_shard_pull_cancel(s->shard, p->rank);
     p->pull = call;
     ps_call_on_gone(call, pull_gone, p);

@@ -88,7 +88,7 @@ static void acknowledge(streams_peer *p, uint64_t clock, uint32_t block)
     p->acked_block = block;
     ack.clock = clock;
     ack.block = block;
-    ps_streams_count_out(s, &ack.base, 0);
+    ps_traffic_count_out(&s->traffic, &ack.base, 0);
     ps_call_send(call, &ack.base, NULL, 0, on_ack_sent, p);
 }
 
@@ -115,7 +115,7 @@ static void on_push(void *arg, const ProtobufCMessage *message, ps_payload *payl
         ps_call_finish(call);
         return;
     }
-    ps_streams_count_in(s, message, payload);
+    ps_traffic_count_in(&s->traffic, message, ps_payload_len(payload));
     if (!ps_streams_check_attempt(s, call, req->attempt)) {
         p->push = NULL;
         return;
@@ -126,7 +126,7 @@ static void on_push(void *arg, const ProtobufCMessage *message, ps_payload *payl
     st = take(s, p, req, contributor, payload);
     if (!ps_is_ok(&st)) {
         p->push = NULL;
-        ps_streams_refuse(call, ps_streams_reason(&st), st);
+        ps_identity_refuse(call, ps_streams_reason(&st), st);
         ps_streams_pump(s); /* slices before the bad one are in */
         return;
     }
@@ -152,7 +152,7 @@ void ps_streams_handle_push(void *service, const ProtobufCMessage *request, ps_p
     if (p == NULL) {
         return;
     }
-    ps_streams_replace(&p->push);
+    ps_identity_replace(&p->push);
     p->push = call;
     p->has_acked = false;
     ps_call_on_gone(call, push_gone, p);

@@ -3,12 +3,9 @@
 #include "services/worker/server_exchange_impl.h"
 
 #include "common/base/container_of.h"
-#include "common/base/log.h"
 #include "common/base/xalloc.h"
 
 #include <stdlib.h>
-
-enum { PAUSE_FIRST_US = 50000, PAUSE_LAST_US = 2000000 };
 
 static void on_retry_push(ps_event *self, bool ok);
 static void on_retry_pull(ps_event *self, bool ok);
@@ -22,10 +19,10 @@ void ps_lane_init(ps_lane *lane, ps_server_exchange *x, uint32_t server)
     lane->state = ps_xcalloc(lane->owned_count + 1, sizeof *lane->state);
     lane->got = ps_xcalloc(lane->owned_count + 1, sizeof *lane->got);
     lane->version = ps_xcalloc(lane->owned_count + 1, sizeof *lane->version);
-    lane->push = (lane_stream){.lane = lane, .pause_us = PAUSE_FIRST_US};
-    lane->pull = (lane_stream){.lane = lane, .pause_us = PAUSE_FIRST_US};
-    lane->push.retry.event.fire = on_retry_push;
-    lane->pull.retry.event.fire = on_retry_pull;
+    lane->push = (lane_stream){.lane = lane};
+    lane->pull = (lane_stream){.lane = lane};
+    ps_redial_init(&lane->push.redial, x->loop, &x->gate, on_retry_push);
+    ps_redial_init(&lane->pull.redial, x->loop, &x->gate, on_retry_pull);
     for (uint32_t i = 0; i < LANE_BATCH; i++) {
         lane->head_ptrs[i] = &lane->heads[i].msg;
     }
@@ -75,8 +72,8 @@ void ps_lane_open(ps_lane *lane)
 void ps_lane_stop(ps_lane *lane)
 {
     lane->stopping = true;
-    ps_loop_cancel(lane->x->loop, &lane->push.retry);
-    ps_loop_cancel(lane->x->loop, &lane->pull.retry);
+    ps_redial_stop(&lane->push.redial);
+    ps_redial_stop(&lane->pull.redial);
     if (lane->push.stream != NULL) {
         ps_stream_cancel(lane->push.stream);
     }
@@ -90,21 +87,6 @@ bool ps_lane_is_over(const ps_lane *lane)
     return lane->push.stream == NULL && lane->pull.stream == NULL;
 }
 
-void ps_lane_identity(const ps_lane *lane, Psgd__V1__WorkerIdentity *identity)
-{
-    psgd__v1__worker_identity__init(identity);
-    identity->job_id = (char *)lane->x->session->job_id;
-    identity->rank = lane->x->session->rank;
-    identity->incarnation = lane->x->incarnation;
-    identity->layout_hash = lane->x->layout->hash;
-}
-
-/* A connection that broke may be had again; a refusal stands. */
-static bool may_pass(ps_code code)
-{
-    return code == PS_OK || code == PS_UNAVAILABLE || code == PS_CANCELLED || code == PS_UNKNOWN;
-}
-
 void ps_lane_stream_ended(lane_stream *s, const char *what, const ps_error *error)
 {
     ps_lane *lane = s->lane;
@@ -115,29 +97,12 @@ void ps_lane_stream_ended(lane_stream *s, const char *what, const ps_error *erro
         ps_server_exchange_lane_ended(lane->x);
         return;
     }
-    if (!ps_gate_is_open(&lane->x->gate)) {
-        return; /* nobody waits for it any more */
-    }
-    if (!may_pass(error->status.code)) {
-        ps_status st = ps_wrap(error->status, "%s to %s", what, who);
-
-        ps_gate_fail(&lane->x->gate, &st);
-        return;
-    }
-    ps_log(PS_LOG_WARN, "lane", "%s to %s broke (%s), opening again in %lld ms", what, who,
-           error->status.text, (long long)(s->pause_us / 1000));
-    ps_loop_after(lane->x->loop, &s->retry, s->pause_us);
-    s->pause_us = s->pause_us * 2 < PAUSE_LAST_US ? s->pause_us * 2 : PAUSE_LAST_US;
-}
-
-void ps_lane_stream_works(lane_stream *s)
-{
-    s->pause_us = PAUSE_FIRST_US;
+    ps_redial_ended(&s->redial, what, who, error);
 }
 
 static void on_retry_push(ps_event *self, bool ok)
 {
-    lane_stream *s = PS_CONTAINER_OF(self, lane_stream, retry.event);
+    lane_stream *s = PS_CONTAINER_OF(self, lane_stream, redial.retry.event);
     ps_lane *lane = s->lane;
 
     if (!ok || lane->stopping) {
@@ -155,7 +120,7 @@ static void on_retry_push(ps_event *self, bool ok)
 
 static void on_retry_pull(ps_event *self, bool ok)
 {
-    lane_stream *s = PS_CONTAINER_OF(self, lane_stream, retry.event);
+    lane_stream *s = PS_CONTAINER_OF(self, lane_stream, redial.retry.event);
 
     if (ok && !s->lane->stopping) {
         s->lane->wish_sent = false;

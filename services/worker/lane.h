@@ -9,6 +9,7 @@
 #ifndef PS_SERVICES_WORKER_LANE_H
 #define PS_SERVICES_WORKER_LANE_H
 
+#include "services/worker/redial.h"
 #include "services/worker/server_exchange.h"
 
 #include "psgd/v1/parameter.pb-c.h"
@@ -28,8 +29,7 @@ typedef struct lane_stream {
     ps_lane *lane;
     ps_stream *stream; /* NULL while broken or stopped */
     bool greeted;      /* the identity has been sent on it */
-    ps_timer retry;
-    int64_t pause_us;
+    ps_redial redial;
 } lane_stream;
 
 struct ps_lane {

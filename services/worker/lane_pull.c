@@ -2,6 +2,8 @@
 /* lane_pull.c - the pull stream of a lane: wishes out, weights in. */
 #include "services/worker/server_exchange_impl.h"
 
+#include "common/node/identity.h"
+
 #include "common/base/log.h"
 
 #include "common/train/merge.h"
@@ -27,7 +29,7 @@ void ps_lane_pull_ask(ps_lane *lane)
     }
     if (!lane->pull.greeted) {
         lane->pull.greeted = true;
-        ps_lane_identity(lane, &identity);
+        ps_identity_fill(&identity, lane->x->session, lane->x->incarnation);
         req.worker = &identity;
     }
     req.attempt = lane->x->session->attempt;
@@ -120,7 +122,7 @@ static void on_message(void *arg, const ProtobufCMessage *head, ps_payload *payl
     uint32_t count = 0;
     size_t at = 0;
 
-    ps_lane_stream_works(&lane->pull);
+    ps_redial_works(&lane->pull.redial);
     ps_server_exchange_count(lane->x, lane);
     if (!lane->wish_open || reply->clock != lane->wish || reply->n_slices > LANE_BATCH ||
         reply->n_slices > lane->wish_left) {

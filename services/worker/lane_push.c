@@ -2,6 +2,8 @@
 /* lane_push.c - the push stream of a lane: contributions out, acknowledgements in. */
 #include "services/worker/server_exchange_impl.h"
 
+#include "common/node/identity.h"
+
 #include <string.h>
 
 void ps_lane_contribution(ps_lane *lane, uint64_t clock, uint32_t block, bool is_last,
@@ -112,7 +114,7 @@ static void send_message(ps_lane *lane, size_t slices, size_t pieces)
 
     if (!lane->push.greeted) {
         lane->push.greeted = true;
-        ps_lane_identity(lane, &identity);
+        ps_identity_fill(&identity, lane->x->session, lane->x->incarnation);
         req.worker = &identity;
     }
     req.attempt = lane->x->session->attempt;
@@ -190,7 +192,7 @@ static void on_message(void *arg, const ProtobufCMessage *head, ps_payload *payl
     const Psgd__V1__PushGradientResponse *ack = (const Psgd__V1__PushGradientResponse *)head;
 
     (void)payload;
-    ps_lane_stream_works(&lane->push);
+    ps_redial_works(&lane->push.redial);
     ps_server_exchange_count(lane->x, lane);
     /* One for an earlier contribution is the echo of a repetition. */
     if (lane->has_contribution && ack->clock == lane->clock && ack->block == lane->block) {

@@ -77,8 +77,5 @@ PS_MUST_USE ps_status ps_lane_take_change(ps_lane *lane, const Psgd__V1__PullWei
                                           size_t i, const uint8_t *bytes, bool *is_new);
 /* lane.c: a stream ended; opens it again or fails the exchange. */
 void ps_lane_stream_ended(lane_stream *s, const char *what, const ps_error *error);
-void ps_lane_stream_works(lane_stream *s); /* an answer came: pauses begin anew */
-/* Fills the identity for the first message of a stream. */
-void ps_lane_identity(const ps_lane *lane, Psgd__V1__WorkerIdentity *identity);
 
 #endif
