@@ -44,6 +44,7 @@ typedef struct ps_cli {
     const ps_config *config; /* of the subcommand */
     const char *program;     /* as it was called, for hints: "build/bin/psgd" */
     bool is_default_coordinator;
+    bool is_coordinator_named; /* by a flag or the environment */
     ps_loop *loop;
     ps_channel *channel;
     ps_exit code;
@@ -66,7 +67,9 @@ typedef struct ps_subcommand {
      * are wrong, and it has said so. */
     bool (*prepare)(ps_cli *cli, void *options);
     void (*start)(ps_cli *cli, void *options); /* starts the work */
-    void (*fini)(void *options);               /* (optional) always, at the end */
+    /* (optional) In place of start, when no coordinator was named and none answers. */
+    void (*start_alone)(ps_cli *cli, void *options);
+    void (*fini)(void *options); /* (optional) always, at the end */
 } ps_subcommand;
 
 /* Ends the program; once. No call may be running but the one whose last

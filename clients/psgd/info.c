@@ -4,6 +4,7 @@
 #include "clients/psgd/table.h"
 
 #include "common/base/nearest.h"
+#include "common/job/catalogue.h"
 #include "common/rpc/pbjson.h"
 
 #include <stdio.h>
@@ -53,9 +54,12 @@ static void show(ps_cli *cli, const Psgd__V1__GetServerInfoResponse *info, const
 
     if (cli->format == PS_FORMAT_TEXT && kind == NULL) {
         printf("version     %s\n", info->version);
-        printf("address     %s\n", info->address);
-        printf("started     %s\n", ps_show_time(info->start_time, text));
-        printf("max chunk   %u bytes\n\n", info->max_chunk_bytes);
+        if (info->start_time != NULL) { /* of a server, not of psgd itself */
+            printf("address     %s\n", info->address);
+            printf("started     %s\n", ps_show_time(info->start_time, text));
+            printf("max chunk   %u bytes\n", info->max_chunk_bytes);
+        }
+        putchar('\n');
     }
     if (cli->format == PS_FORMAT_TEXT) {
         show_plugins(info, kind);
@@ -106,28 +110,32 @@ static void refuse(const Psgd__V1__GetServerInfoResponse *info, const char *kind
     fputc('\n', stderr);
 }
 
-static void on_reply(void *arg, const ps_error *error, const ProtobufCMessage *reply)
+static ps_exit answer(ps_cli *cli, const Psgd__V1__GetServerInfoResponse *info)
 {
-    ps_cli *cli = arg;
-    const Psgd__V1__GetServerInfoResponse *info = (const Psgd__V1__GetServerInfoResponse *)reply;
     const char *kind = cli->config->n_args > 0 ? cli->config->args[0] : NULL;
     bool is_known = kind == NULL;
 
-    if (!ps_is_ok(&error->status)) {
-        ps_cli_fail(cli, error);
-        return;
-    }
     for (size_t i = 0; i < info->n_plugins && !is_known; i++) {
         is_known = is_named(info->plugins[i]->kind, kind);
         kind = is_known ? info->plugins[i]->kind : kind;
     }
     if (!is_known) {
         refuse(info, kind);
-        ps_cli_end(cli, PS_EXIT_ARGUMENTS);
-        return;
+        return PS_EXIT_ARGUMENTS;
     }
     show(cli, info, kind);
-    ps_cli_end(cli, PS_EXIT_OK);
+    return PS_EXIT_OK;
+}
+
+static void on_reply(void *arg, const ps_error *error, const ProtobufCMessage *reply)
+{
+    ps_cli *cli = arg;
+
+    if (!ps_is_ok(&error->status)) {
+        ps_cli_fail(cli, error);
+        return;
+    }
+    ps_cli_end(cli, answer(cli, (const Psgd__V1__GetServerInfoResponse *)reply));
 }
 
 static void start(ps_cli *cli, void *options)
@@ -138,12 +146,24 @@ static void start(ps_cli *cli, void *options)
     ps_cli_call(cli, "GetServerInfo", &request.base, on_reply, cli);
 }
 
+static void start_alone(ps_cli *cli, void *options)
+{
+    Psgd__V1__GetServerInfoResponse *info = ps_catalogue_info();
+    ps_exit code = answer(cli, info);
+
+    (void)options;
+    psgd__v1__get_server_info_response__free_unpacked(info, NULL);
+    ps_cli_end(cli, code);
+}
+
 const ps_subcommand ps_subcommand_info = {
     .command = {.name = "psgd info",
                 .summary = "Shows version and limits of the coordinator and every plugin with its "
-                           "numbers: codecs, optimizers, layers, consistency modes, ...",
+                           "numbers: codecs, optimizers, layers, consistency modes, ... Without a "
+                           "coordinator, what is built into psgd.",
                 .usage = "[options] [KIND]",
                 .args_max = 1,
                 .examples = "psgd info\npsgd info codecs"},
     .start = start,
+    .start_alone = start_alone,
 };

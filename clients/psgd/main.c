@@ -127,6 +127,7 @@ static void on_signal(void *arg, int signo)
 static ps_exit run(ps_cli *cli, const ps_subcommand *sub, void *options)
 {
     interrupt i = {.event.fire = on_interrupt, .cli = cli};
+    void (*begin)(ps_cli *, void *) = sub->start;
     char coordinator[PS_ADDRESS_TEXT_BYTES];
     ps_signals signals;
     ps_status st = ps_signals_start(&signals, on_signal, &i);
@@ -138,13 +139,20 @@ static ps_exit run(ps_cli *cli, const ps_subcommand *sub, void *options)
     if (!sub->is_local) {
         st = probe(cli->general.coordinator, cli->general.timeout_us, coordinator);
     }
+    if (!ps_is_ok(&st) && sub->start_alone != NULL && !cli->is_coordinator_named) {
+        fprintf(stderr, "psgd: %s; this is what psgd " PS_VERSION " itself has\n", st.text);
+        begin = sub->start_alone;
+        st = ps_ok();
+    }
     if (ps_is_ok(&st)) {
         st = ps_loop_create(&cli->loop);
     }
     if (ps_is_ok(&st)) {
         atomic_store(&i.has_loop, true);
-        cli->channel = sub->is_local ? NULL : ps_channel_create(cli->loop, coordinator);
-        sub->start(cli, options);
+        cli->channel = sub->is_local || begin == sub->start_alone
+                           ? NULL
+                           : ps_channel_create(cli->loop, coordinator);
+        begin(cli, options);
         ps_loop_run(cli->loop);
         if (fflush(stdout) != 0 && cli->code == PS_EXIT_OK) {
             fprintf(stderr, "psgd: stdout: %s\n", strerror(errno));
@@ -175,6 +183,7 @@ static void take_general(ps_cli *cli, const ps_general *own)
     if (ps_config_source_of(config, "coordinator") == PS_FROM_FLAG) {
         cli->general.coordinator = own->coordinator;
         cli->is_default_coordinator = false;
+        cli->is_coordinator_named = true;
     }
     if (ps_config_source_of(config, "format") == PS_FROM_FLAG) {
         cli->general.format = own->format;
@@ -268,7 +277,8 @@ int main(int argc, char **argv)
         .tables = general_tables,
         .args_max = 64,
         .stops_at_argument = true,
-        .examples = "psgd train --preset tutorial-glyphs\npsgd submit --preset tutorial-glyphs --watch\npsgd list\npsgd logs -f JOB\n"
+        .examples = "psgd train --preset tutorial-glyphs\npsgd submit --preset tutorial-glyphs "
+                    "--watch\npsgd list\npsgd logs -f JOB\n"
                     "psgd download JOB",
     };
     ps_cli cli = {.program = argv[0]};
@@ -295,6 +305,7 @@ int main(int argc, char **argv)
         int first = argc - (int)config->n_args;
 
         cli.is_default_coordinator = ps_config_source_of(config, "coordinator") != PS_FROM_FLAG;
+        cli.is_coordinator_named = ps_config_source_of(config, "coordinator") != PS_FROM_DEFAULT;
         code = dispatch(&cli, argc - first, argv + first);
     }
     ps_config_destroy(config);

@@ -3,6 +3,7 @@
 #include "clients/psgd/cli.h"
 #include "clients/psgd/table.h"
 
+#include "common/job/catalogue.h"
 #include "common/rpc/pbjson.h"
 
 static void show(ps_cli *cli, const Psgd__V1__ListPresetsResponse *answer)
@@ -51,10 +52,22 @@ static void start(ps_cli *cli, void *options)
     ps_cli_call(cli, "ListPresets", &request.base, on_reply, cli);
 }
 
+static void start_alone(ps_cli *cli, void *options)
+{
+    Psgd__V1__ListPresetsResponse *list = ps_catalogue_presets();
+
+    (void)options;
+    show(cli, list);
+    psgd__v1__list_presets_response__free_unpacked(list, NULL);
+    ps_cli_end(cli, PS_EXIT_OK);
+}
+
 const ps_subcommand ps_subcommand_presets = {
     .command = {.name = "psgd presets",
                 .summary = "Lists the presets: named sets of choices for 'psgd submit --preset'. "
-                           "With --format json also the fields that each sets.",
+                           "With --format json also the fields that each sets. Without a "
+                           "coordinator, those that are built into psgd.",
                 .examples = "psgd presets\npsgd submit --preset int8 --epochs 1 --watch"},
     .start = start,
+    .start_alone = start_alone,
 };

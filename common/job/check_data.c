@@ -150,6 +150,13 @@ bool ps_check_data_conf(ps_check *check, Psgd__V1__DataSpec *spec, ps_data_conf 
 {
     size_t before = check->count;
 
+    if (strchr(spec->name, '/') != NULL) {
+        ps_check_bad(check, "spec.data.name",
+                     "is \"%.40s\", a path: that is for --data-path or PSGD_DATA; allowed here are "
+                     "names as 'psgd info data' lists them",
+                     spec->name);
+        return false;
+    }
     if (!ps_check_plugin(check, "spec.data.name", &ps_kind_data, &spec->name, "glyphs")) {
         return false;
     }

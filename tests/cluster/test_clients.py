@@ -329,6 +329,22 @@ class ExitCodes(CliTest):
             self.assertEqual((code, out), (CONNECTION, ""))
             self.assertIn("127.0.0.1:1", err)
 
+    def test_what_is_built_in_needs_nobody(self):
+        folder = pathlib.Path(tempfile.gettempdir())
+        named = Cli("127.0.0.1:1", folder)
+
+        def alone(*args):
+            p = subprocess.run([str(PSGD), *args], capture_output=True, text=True, env=named.env,
+                               cwd=folder, timeout=60 * SLOW)
+            self.assertEqual(p.returncode, OK, p.stderr)
+            return p.stdout
+        self.assertIn("tutorial", alone("presets"))
+        self.assertTrue(all(p["spec"] for p in json.loads(alone("--format", "json", "presets"))))
+        self.assertIn("int8", alone("info", "codecs"))
+        self.assertIn("codec", {p["kind"] for p in json.loads(alone("--format", "json", "info"))["plugins"]})
+        for args in [("presets",), ("info", "codecs")]:  # whom one names has to answer
+            self.assertEqual(named.run(*args)[:2], (CONNECTION, ""))
+
     def test_an_answer_that_does_not_come(self):
         class Silent(grpc.GenericRpcHandler):
             def service(self, details):

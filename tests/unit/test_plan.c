@@ -168,6 +168,7 @@ static void each_wrong_field_is_named_with_what_is_allowed(void **state)
     assert_refused("{\"model\":{\"activation\":\"dense\"}}", "spec.model.activation", "relu");
     assert_refused("{\"model\":{\"loss\":\"hinge\"}}", "spec.model.loss", "softmax_cross_entropy");
     assert_refused("{\"data\":{\"name\":\"cifar\"}}", "spec.data.name", "mnist");
+    assert_refused("{\"data\":{\"name\":\"/srv/data\"}}", "spec.data.name", "--data-path");
     assert_refused("{\"data\":{\"train_limit\":60001}}", "spec.data.train_limit", "1 to 60000");
     assert_refused("{\"data\":{\"test_limit\":10001}}", "spec.data.test_limit", "1 to 10000");
     assert_refused("{\"assignment\":{\"name\":\"nobody\"}}", "spec.assignment.name", "duplicate");
