@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* manifest.h - what a job left behind, for programs: manifest.json says which
- * files there are, summary.json how it went.
- *
- * The manifest is written last: where it is, everything that it names is whole.
+ * files there are. It is written last: where it is, everything that it names is whole.
  */
 #ifndef PS_COMMON_ARTIFACT_MANIFEST_H
 #define PS_COMMON_ARTIFACT_MANIFEST_H
@@ -27,27 +25,5 @@ PS_MUST_USE ps_status ps_manifest_measure(const char *dir, ps_manifest_file *fil
 /* {"files":[{"name","kind","size","sha256","node_id"}, ...]}, atomically. */
 PS_MUST_USE ps_status ps_manifest_write(const char *path, const ps_manifest_file *files,
                                         size_t count);
-
-/* A number of the summary. What is not finite is written as null. */
-typedef struct ps_result {
-    const char *name;
-    double value;
-} ps_result;
-
-typedef struct ps_summary {
-    const char *job_id, *title;
-    const char *state;   /* "DONE", "FAILED", "CANCELLED" */
-    const char *message; /* why, when not DONE; "" */
-    double elapsed_s;
-    uint64_t steps;
-    uint64_t bytes_up, bytes_down; /* of all workers together */
-    uint32_t workers, pservers;
-    const ps_result *metrics; /* "loss", "accuracy", ... */
-    size_t metric_count;
-} ps_summary;
-
-/* {"job_id","title","state","message","elapsed_s","steps","bytes_up",
- * "bytes_down","workers","pservers","metrics":{...}}, atomically. */
-PS_MUST_USE ps_status ps_summary_write(const char *path, const ps_summary *summary);
 
 #endif

@@ -7,7 +7,6 @@
  * sample; lines shorter than n give none.
  */
 #include "common/base/xalloc.h"
-#include "common/data/sink.h"
 #include "common/data/text.h"
 
 #include <stdlib.h>
@@ -54,17 +53,8 @@ static void count_samples(void *arg, ps_split split, uint32_t words)
 static ps_status look(const char *folder, ps_data_conf *conf)
 {
     counts c = {.n = ps_data_count(conf, "n")};
-    ps_text text;
-    ps_status st = ps_text_open(&text, conf, folder, true, count_samples, &c);
 
-    if (ps_is_ok(&st)) {
-        st = ps_data_found(conf, "words", (uint64_t)text.unknown + 1);
-    }
-    if (ps_is_ok(&st)) {
-        st = ps_data_found_counts(conf, c.samples[PS_TRAIN], c.samples[PS_TEST]);
-    }
-    ps_text_close(&text);
-    return st;
+    return ps_text_look(conf, folder, true, count_samples, &c, c.samples);
 }
 
 typedef struct loading {
@@ -93,24 +83,10 @@ static ps_status load(const ps_data_conf *conf, const char *folder, const char *
                       ps_dataset **out)
 {
     loading *l = ps_xcalloc(1, sizeof *l);
-    ps_data_conf found = *conf;
     ps_status st;
 
     l->n = ps_data_count(conf, "n");
-    ps_sink_init(&l->sink, conf, scratch, true);
-    st = ps_text_open(&l->text, conf, folder, true, NULL, NULL);
-    if (ps_is_ok(&st)) {
-        st = ps_data_found(&found, "words", (uint64_t)l->text.unknown + 1);
-    }
-    if (ps_is_ok(&st)) {
-        st = ps_lines_walk(conf, folder, &ps_text_rule, add_line, l);
-    }
-    if (ps_is_ok(&st)) {
-        st = ps_sink_end(&l->sink, &found);
-    }
-    if (ps_is_ok(&st)) {
-        st = ps_sink_dataset(&l->sink, &found, out);
-    }
+    st = ps_text_load(&l->text, &l->sink, conf, folder, scratch, true, add_line, l, out);
     if (ps_is_ok(&st)) {
         for (size_t s = 0; s < 2; s++) {
             (*out)->split[s] = ps_rows_create(1, l->n - 1, NULL, ps_sink_take(&l->sink, s));

@@ -11,7 +11,6 @@
 #include "common/base/container_of.h"
 #include "common/base/draw.h"
 #include "common/base/xalloc.h"
-#include "common/data/sink.h"
 #include "common/data/text.h"
 
 #include <math.h>
@@ -190,17 +189,8 @@ static void count_samples(void *arg, ps_split split, uint32_t words)
 static ps_status look(const char *folder, ps_data_conf *conf)
 {
     counts c = {.window = ps_data_count(conf, "window")};
-    ps_text text;
-    ps_status st = ps_text_open(&text, conf, folder, false, count_samples, &c);
 
-    if (ps_is_ok(&st)) {
-        st = ps_data_found(conf, "words", (uint64_t)text.unknown + 1);
-    }
-    if (ps_is_ok(&st)) {
-        st = ps_data_found_counts(conf, c.samples[PS_TRAIN], c.samples[PS_TEST]);
-    }
-    ps_text_close(&text);
-    return st;
+    return ps_text_look(conf, folder, false, count_samples, &c, c.samples);
 }
 
 typedef struct loading {
@@ -233,24 +223,10 @@ static ps_status load(const ps_data_conf *conf, const char *folder, const char *
                       ps_dataset **out)
 {
     loading *l = ps_xcalloc(1, sizeof *l);
-    ps_data_conf found = *conf;
     ps_status st;
 
     l->window = ps_data_count(conf, "window");
-    ps_sink_init(&l->sink, conf, scratch, true);
-    st = ps_text_open(&l->text, conf, folder, false, NULL, NULL);
-    if (ps_is_ok(&st)) {
-        st = ps_data_found(&found, "words", (uint64_t)l->text.unknown + 1);
-    }
-    if (ps_is_ok(&st)) {
-        st = ps_lines_walk(conf, folder, &ps_text_rule, add_line, l);
-    }
-    if (ps_is_ok(&st)) {
-        st = ps_sink_end(&l->sink, &found);
-    }
-    if (ps_is_ok(&st)) {
-        st = ps_sink_dataset(&l->sink, &found, out);
-    }
+    st = ps_text_load(&l->text, &l->sink, conf, folder, scratch, false, add_line, l, out);
     if (ps_is_ok(&st)) {
         noise *n = noise_create(&l->text);
 

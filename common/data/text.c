@@ -138,3 +138,41 @@ uint64_t ps_text_times(const ps_text *text, uint32_t id)
     }
     return ps_vocabulary_total(text->words) - known;
 }
+
+ps_status ps_text_look(ps_data_conf *conf, const char *folder, bool has_marks,
+                       void (*each)(void *arg, ps_split split, uint32_t words), void *arg,
+                       const uint64_t samples[2])
+{
+    ps_text text;
+    ps_status st = ps_text_open(&text, conf, folder, has_marks, each, arg);
+
+    if (ps_is_ok(&st)) {
+        st = ps_data_found(conf, "words", (uint64_t)text.unknown + 1);
+    }
+    if (ps_is_ok(&st)) {
+        st = ps_data_found_counts(conf, samples[PS_TRAIN], samples[PS_TEST]);
+    }
+    ps_text_close(&text);
+    return st;
+}
+
+ps_status ps_text_load(ps_text *text, ps_sink *sink, const ps_data_conf *conf, const char *folder,
+                       const char *scratch, bool has_marks,
+                       ps_status (*add_line)(void *arg, ps_line *line), void *arg, ps_dataset **out)
+{
+    ps_data_conf found = *conf;
+    ps_status st;
+
+    ps_sink_init(sink, conf, scratch, true);
+    st = ps_text_open(text, conf, folder, has_marks, NULL, NULL);
+    if (ps_is_ok(&st)) {
+        st = ps_data_found(&found, "words", (uint64_t)text->unknown + 1);
+    }
+    if (ps_is_ok(&st)) {
+        st = ps_lines_walk(conf, folder, &ps_text_rule, add_line, arg);
+    }
+    if (ps_is_ok(&st)) {
+        st = ps_sink_end(sink, &found);
+    }
+    return ps_is_ok(&st) ? ps_sink_dataset(sink, &found, out) : st;
+}

@@ -9,6 +9,7 @@
 #define PS_COMMON_DATA_TEXT_H
 
 #include "common/data/lines.h"
+#include "common/data/sink.h"
 #include "common/data/vocabulary.h"
 
 typedef struct ps_text {
@@ -35,6 +36,22 @@ void ps_text_close(ps_text *text);
 
 /* Numbers of the words of a line, into text->ids. */
 PS_MUST_USE ps_status ps_text_read(ps_text *text, ps_line *line);
+
+/* ---- The two halves of a source of text: what differs is how a line makes samples ---- */
+
+/* Fills in the conf's words and counts. `each` is ps_text_open's; it adds to `samples`
+ * (train, test) how many a line makes. */
+PS_MUST_USE ps_status ps_text_look(ps_data_conf *conf, const char *folder, bool has_marks,
+                                   void (*each)(void *arg, ps_split split, uint32_t words),
+                                   void *arg, const uint64_t samples[2]);
+
+/* Opens the text and has every line made into rows of the sink, by add_line(arg, line), which
+ * reads it with ps_text_read. *out is then a set whose splits are the caller's to fill
+ * from the sink. Text and sink are the caller's to close, however it ends. */
+PS_MUST_USE ps_status ps_text_load(ps_text *text, ps_sink *sink, const ps_data_conf *conf,
+                                   const char *folder, const char *scratch, bool has_marks,
+                                   ps_status (*add_line)(void *arg, ps_line *line), void *arg,
+                                   ps_dataset **out);
 
 /* How often the word of that number was counted; for the unknown: all those without one. */
 uint64_t ps_text_times(const ps_text *text, uint32_t id);

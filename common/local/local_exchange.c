@@ -44,9 +44,6 @@ typedef struct local_exchange {
     uint64_t checksums[PIECES]; /* where weights are a replica */
     bool is_change;
     uint32_t slices[PIECES];
-
-    atomic_uint_fast64_t bytes_up, bytes_down, float32_up, float32_down, slices_up, slices_down;
-    atomic_uint_fast64_t verified;
 } local_exchange;
 
 static local_exchange *of(ps_exchange *exchange)
@@ -119,9 +116,10 @@ static void push(local_exchange *x, uint32_t slice)
         ps_gate_fail(&x->gate, &st);
         return;
     }
-    atomic_fetch_add_explicit(&x->bytes_up, bytes_of(&head.msg), memory_order_relaxed);
-    atomic_fetch_add_explicit(&x->float32_up, at->n * sizeof(float), memory_order_relaxed);
-    atomic_fetch_add_explicit(&x->slices_up, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&x->base.count.bytes_up, bytes_of(&head.msg), memory_order_relaxed);
+    atomic_fetch_add_explicit(&x->base.count.float32_up, at->n * sizeof(float),
+                              memory_order_relaxed);
+    atomic_fetch_add_explicit(&x->base.count.messages_up, 1, memory_order_relaxed);
 }
 
 static void ready(ps_exchange *exchange, uint32_t first_variable, uint32_t count)
@@ -215,7 +213,7 @@ static ps_status put_piece(local_exchange *x, size_t i)
         return ps_fail(PS_DATA_LOSS, "slice %u of worker %u's replica is not what the servers have",
                        head->slice, x->rank);
     }
-    atomic_fetch_add_explicit(&x->verified, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&x->base.count.verified, 1, memory_order_relaxed);
     return st;
 }
 
@@ -235,9 +233,10 @@ static bool put_pieces(local_exchange *x, size_t count)
             is_good = false;
             ps_gate_fail(&x->gate, &st);
         }
-        atomic_fetch_add_explicit(&x->bytes_down, bytes_of(head), memory_order_relaxed);
-        atomic_fetch_add_explicit(&x->float32_down, slice->n * sizeof(float), memory_order_relaxed);
-        atomic_fetch_add_explicit(&x->slices_down, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&x->base.count.bytes_down, bytes_of(head), memory_order_relaxed);
+        atomic_fetch_add_explicit(&x->base.count.float32_down, slice->n * sizeof(float),
+                                  memory_order_relaxed);
+        atomic_fetch_add_explicit(&x->base.count.messages_down, 1, memory_order_relaxed);
     }
     return is_good;
 }
@@ -303,28 +302,12 @@ static void wake(void *arg)
 
 /* --- life --------------------------------------------------------------------- */
 
-static ps_exchange_stats stats(ps_exchange *exchange)
-{
-    local_exchange *x = of(exchange);
-
-    return (ps_exchange_stats){
-        .bytes_up = atomic_load(&x->bytes_up),
-        .bytes_down = atomic_load(&x->bytes_down),
-        .bytes_up_float32 = atomic_load(&x->float32_up),
-        .bytes_down_float32 = atomic_load(&x->float32_down),
-        .messages_up = atomic_load(&x->slices_up),
-        .messages_down = atomic_load(&x->slices_down),
-        .verified = atomic_load(&x->verified),
-    };
-}
-
 static const ps_exchange_ops ops = {
     .begin = begin,
     .ready = ready,
     .may_be_overtaken = may_be_overtaken,
     .leave_out = leave_out,
     .nothing = nothing,
-    .stats = stats,
 };
 
 ps_exchange *ps_local_exchange_create(const ps_local_exchange_conf *conf)

@@ -35,19 +35,9 @@ ps_phase ps_node_phase(const ps_node *node)
     return node->agent.phase;
 }
 
-const char *ps_node_id(const ps_node *node)
-{
-    return node->node_id;
-}
-
 const char *ps_node_address(const ps_node *node)
 {
     return node->address;
-}
-
-const ps_server *ps_node_server(const ps_node *node)
-{
-    return node->server;
 }
 
 const ps_agent *ps_node_shown(const ps_node *node)

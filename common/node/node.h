@@ -88,9 +88,7 @@ PS_MUST_USE ps_status ps_node_start(ps_loop *loop, const ps_node_conf *conf,
 uint64_t ps_node_incarnation(const ps_node *node);
 const ps_session *ps_node_session(const ps_node *node); /* NULL when there is none */
 ps_phase ps_node_phase(const ps_node *node);
-const char *ps_node_id(const ps_node *node);
 const char *ps_node_address(const ps_node *node); /* host:port that others are told */
-const ps_server *ps_node_server(const ps_node *node);
 
 /* The role's work ended: files are closed, Collect may come. */
 void ps_node_finished(ps_node *node, const ps_status *result);

@@ -62,11 +62,6 @@ void ps_channel_destroy(ps_channel *channel)
     }
 }
 
-const char *ps_channel_target(const ps_channel *channel)
-{
-    return channel->target;
-}
-
 void ps_channel_traffic(const ps_channel *channel, uint64_t *bytes_out, uint64_t *bytes_in,
                         uint64_t *messages_out, uint64_t *messages_in)
 {

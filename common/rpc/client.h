@@ -26,7 +26,6 @@ ps_channel *ps_channel_create(ps_loop *loop, const char *target);
 
 /* No new calls afterwards; those running go on and end by themselves. */
 void ps_channel_destroy(ps_channel *channel);
-const char *ps_channel_target(const ps_channel *channel);
 
 /* --- unary ----------------------------------------------------------------- */
 

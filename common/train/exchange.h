@@ -19,7 +19,10 @@
 
 #include "common/train/gate.h"
 
-/* What has crossed the wire, and what it would have been as plain float32. */
+#include <stdatomic.h>
+
+/* What has crossed the wire, and what it would have been as plain float32. Where there
+ * is no wire, a message is a slice. */
 typedef struct ps_exchange_stats {
     uint64_t bytes_up, bytes_down, bytes_up_float32, bytes_down_float32;
     uint64_t messages_up, messages_down;
@@ -50,15 +53,16 @@ typedef struct ps_exchange_ops {
     /* (optional) The whole contribution to `clock` is zeros, and none are
      * carried. NULL: they are. False: go home. */
     bool (*nothing)(ps_exchange *x, uint64_t clock);
-
-    /* Any thread. */
-    ps_exchange_stats (*stats)(ps_exchange *x);
 } ps_exchange_ops;
 
 /* The first member of whatever implements it. */
 struct ps_exchange {
     const ps_exchange_ops *ops;
     ps_gate *gate;
+    struct {
+        atomic_uint_fast64_t bytes_up, bytes_down, float32_up, float32_down;
+        atomic_uint_fast64_t messages_up, messages_down, verified, resyncs;
+    } count; /* any thread */
 };
 
 static inline ps_gate *ps_exchange_gate(ps_exchange *x)
@@ -86,9 +90,19 @@ static inline bool ps_exchange_skip(ps_exchange *x, uint64_t clock)
     return x->ops->leave_out(x, clock);
 }
 
+/* Any thread. */
 static inline ps_exchange_stats ps_exchange_get_stats(ps_exchange *x)
 {
-    return x->ops->stats(x);
+    return (ps_exchange_stats){
+        .bytes_up = atomic_load(&x->count.bytes_up),
+        .bytes_down = atomic_load(&x->count.bytes_down),
+        .bytes_up_float32 = atomic_load(&x->count.float32_up),
+        .bytes_down_float32 = atomic_load(&x->count.float32_down),
+        .messages_up = atomic_load(&x->count.messages_up),
+        .messages_down = atomic_load(&x->count.messages_down),
+        .verified = atomic_load(&x->count.verified),
+        .resyncs = atomic_load(&x->count.resyncs),
+    };
 }
 
 #endif

@@ -56,7 +56,7 @@ void ps_lane_wish(ps_lane *lane, uint64_t clock)
 /* An answer is in that left the replica wrong: all of it again, whole. */
 static void resync(ps_lane *lane)
 {
-    atomic_fetch_add(&lane->x->resyncs, 1);
+    atomic_fetch_add(&lane->x->base.count.resyncs, 1);
     ps_log(PS_LOG_WARN, "lane",
            "clock %llu: %u slices of the replica are not what %s has; asking for the weights",
            (unsigned long long)lane->wish, lane->wish_bad,
@@ -110,7 +110,7 @@ static ps_status take_slice(ps_lane *lane, const Psgd__V1__PullWeightsResponse *
         return st;
     }
     lane->got[position] = lane->wish;
-    atomic_fetch_add(&lane->x->float32_down, slice->n * sizeof(float));
+    atomic_fetch_add(&lane->x->base.count.float32_down, slice->n * sizeof(float));
     *is_new = true;
     return ps_ok();
 }

@@ -159,7 +159,7 @@ static void send_ready(ps_lane *lane)
         lane->ready_bytes -= size;
     }
     send_message(lane, n, pieces);
-    atomic_fetch_add(&lane->x->float32_up, values * sizeof(float));
+    atomic_fetch_add(&lane->x->base.count.float32_up, values * sizeof(float));
 }
 
 /* New weights overwrite the old: not while these are still read. That may be

@@ -41,8 +41,8 @@ ps_status ps_lane_take_change(ps_lane *lane, const Psgd__V1__PullWeightsResponse
         lane->version[position] = UINT64_MAX - 1; /* of no version: no change applies to it */
         return ps_ok();
     }
-    atomic_fetch_add(&x->verified, 1);
-    atomic_fetch_add(&x->float32_down, slice->n * sizeof(float));
+    atomic_fetch_add(&x->base.count.verified, 1);
+    atomic_fetch_add(&x->base.count.float32_down, slice->n * sizeof(float));
     lane->got[position] = lane->wish;
     *is_new = true;
     return ps_ok();

@@ -179,29 +179,12 @@ static void ready(ps_exchange *exchange, uint32_t first_variable, uint32_t count
     }
 }
 
-static ps_exchange_stats stats(ps_exchange *exchange)
-{
-    ps_server_exchange *x = of(exchange);
-
-    return (ps_exchange_stats){
-        .bytes_up = atomic_load(&x->bytes_up),
-        .bytes_down = atomic_load(&x->bytes_down),
-        .bytes_up_float32 = atomic_load(&x->float32_up),
-        .bytes_down_float32 = atomic_load(&x->float32_down),
-        .messages_up = atomic_load(&x->messages_up),
-        .messages_down = atomic_load(&x->messages_down),
-        .verified = atomic_load(&x->verified),
-        .resyncs = atomic_load(&x->resyncs),
-    };
-}
-
 static const ps_exchange_ops ops = {
     .begin = begin,
     .ready = ready,
     .may_be_overtaken = may_be_overtaken,
     .leave_out = leave_out,
     .nothing = nothing,
-    .stats = stats,
 };
 
 ps_exchange *ps_server_exchange_create(const ps_server_exchange_conf *conf)
@@ -290,9 +273,9 @@ void ps_server_exchange_count(ps_server_exchange *x, ps_lane *lane)
     uint64_t now[4];
 
     ps_channel_traffic(lane->channel, &now[0], &now[1], &now[2], &now[3]);
-    atomic_fetch_add(&x->bytes_up, now[0] - lane->counted[0]);
-    atomic_fetch_add(&x->bytes_down, now[1] - lane->counted[1]);
-    atomic_fetch_add(&x->messages_up, now[2] - lane->counted[2]);
-    atomic_fetch_add(&x->messages_down, now[3] - lane->counted[3]);
+    atomic_fetch_add(&x->base.count.bytes_up, now[0] - lane->counted[0]);
+    atomic_fetch_add(&x->base.count.bytes_down, now[1] - lane->counted[1]);
+    atomic_fetch_add(&x->base.count.messages_up, now[2] - lane->counted[2]);
+    atomic_fetch_add(&x->base.count.messages_down, now[3] - lane->counted[3]);
     memcpy(lane->counted, now, sizeof now);
 }

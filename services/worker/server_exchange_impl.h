@@ -9,7 +9,6 @@
 #include "common/train/coder.h"
 
 #include <pthread.h>
-#include <stdatomic.h>
 
 /* What the trainer hands to the loop. */
 typedef struct exchange_box {
@@ -56,10 +55,6 @@ struct ps_server_exchange {
     ps_event over;
     bool over_posted;
     ps_event *done;
-
-    atomic_uint_fast64_t bytes_up, bytes_down, messages_up, messages_down;
-    atomic_uint_fast64_t float32_up, float32_down;
-    atomic_uint_fast64_t verified, resyncs;
 };
 
 /* A stream of a lane has ended for good. */

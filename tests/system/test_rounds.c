@@ -58,17 +58,10 @@ static bool slow_may_be_overtaken(const ps_exchange *exchange)
     return false;
 }
 
-static ps_exchange_stats slow_stats(ps_exchange *exchange)
-{
-    (void)exchange;
-    return (ps_exchange_stats){0};
-}
-
 static const ps_exchange_ops slow_ops = {
     .begin = slow_begin,
     .ready = slow_ready,
     .may_be_overtaken = slow_may_be_overtaken,
-    .stats = slow_stats,
 };
 
 static void slow_init(slow_exchange *x, const ps_plan *plan, float *weights, ps_buf *grad)

@@ -2,121 +2,74 @@
 /* test_look.c - the data set of a job: what it may say, and what its files add to that. */
 #include "common/job/look.h"
 
-#include "common/job/plan.h"
-#include "common/rpc/pbjson.h"
-
 #include "tests/support/data_rig.h"
+#include "tests/support/plan_rig.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static Psgd__V1__JobSpec *spec_of(const char *json)
-{
-    ProtobufCMessage *message = NULL;
-    ps_error error = {.status = ps_ok()};
-    json_t *tree = json_loads(json, 0, NULL);
-    ps_status st;
-
-    assert_non_null(tree);
-    st = ps_pb_from_json(&psgd__v1__job_spec__descriptor, tree, "spec", &error, &message);
-    json_decref(tree);
-    assert_string_equal(st.text, "");
-    return (Psgd__V1__JobSpec *)message;
-}
-
-static void free_spec(Psgd__V1__JobSpec *spec)
-{
-    psgd__v1__job_spec__free_unpacked(spec, NULL);
-}
-
-typedef struct found {
-    size_t count;
-    char text[4096]; /* "field: text" a line */
-} found;
-
-static void note(void *arg, const char *field, const char *text)
-{
-    found *f = arg;
-    size_t at = strlen(f->text);
-
-    f->count++;
-    snprintf(f->text + at, sizeof f->text - at, "%s: %s\n", field, text);
-}
-
-/* The job is refused with one violation, of `field`, with `words` in it. */
-static void assert_job_refused(const char *json, const char *field, const char *words)
-{
-    Psgd__V1__JobSpec *spec = spec_of(json);
-    ps_plan *plan = NULL;
-    found f = {0};
-    ps_status st = ps_plan_create(spec, note, &f, &plan);
-
-    if (st.code != PS_INVALID_ARGUMENT || f.count != 1 ||
-        strncmp(f.text, field, strlen(field)) != 0 || strstr(f.text, words) == NULL) {
-        fail_msg("%s: wanted %s with \"%s\", got %zu:\n%s", json, field, words, f.count, f.text);
-    }
-    free_spec(spec);
-}
-
-static void assert_refused(const char *data, const char *field, const char *words)
+static void assert_data_refused(const char *data, const char *field, const char *words)
 {
     char json[2048];
 
     snprintf(json, sizeof json, "{\"data\": %s}", data);
-    assert_job_refused(json, field, words);
+    assert_refused(json, field, words);
 }
 
 static void wrong_data_specs_are_refused_by_field(void **state)
 {
     (void)state;
-    assert_refused("{\"name\": \"simlin\", \"params\": {\"features\": 0}}",
-                   "spec.data.params.features", "1 to 1048576");
-    assert_refused("{\"name\": \"mnist\", \"params\": {\"x\": 1}}", "spec.data.params.x",
-                   "is not one of its numbers");
-    assert_refused("{\"name\": \"glyphs\", \"folder\": \"x\"}", "spec.data.folder",
-                   "glyphs has no files");
-    assert_refused("{\"name\": \"mnist\", \"folder\": \"../x\"}", "spec.data.folder",
-                   "\"../x\"; names");
-    assert_refused("{\"name\": \"mnist\", \"files\": [\"x\"]}", "spec.data.files", "takes none");
-    assert_refused("{\"name\": \"ngram\"}", "spec.data.files", "has 0 names");
-    assert_refused("{\"name\": \"ngram\", \"files\": [\"a/b\"]}", "spec.data.files[0]", "\"a/b\"");
-    assert_refused("{\"name\": \"ngram\", \"files\": [\"a\"], \"test_files\": [\"a\"]}",
-                   "spec.data.test_files[0]", "another entry has that name");
-    assert_refused("{\"name\": \"ngram\", \"files\": [\"a\"], \"columns\": [{\"name\": \"x\"}]}",
-                   "spec.data.columns", "ngram takes none");
-    assert_refused("{\"name\": \"csv\", \"files\": [\"a\"]}", "spec.data.columns",
-                   "csv takes 1 to 128");
-    assert_refused("{\"name\": \"csv\", \"files\": [\"a\"], \"columns\": [{\"name\": \"x\", "
-                   "\"kind\": \"colour\"}]}",
-                   "spec.data.columns[0].kind", "allowed: numeric, hashed, vocabulary, label");
-    assert_refused("{\"name\": \"csv\", \"files\": [\"a\"], \"columns\": [{\"name\": \"x\"}, "
-                   "{\"name\": \"x\", \"kind\": \"label\"}]}",
-                   "spec.data.columns[1].name", "another entry has that name");
-    assert_refused("{\"name\": \"csv\", \"files\": [\"a\"], \"columns\": [{\"name\": \"x\", "
-                   "\"params\": {\"scale\": 3}}]}",
-                   "spec.data.columns[0].params.scale", "0 to 2");
-    assert_refused("{\"name\": \"ngram\", \"files\": [\"a\"]}", "spec.data",
-                   "only known from its files");
+    assert_data_refused("{\"name\": \"simlin\", \"params\": {\"features\": 0}}",
+                        "spec.data.params.features", "1 to 1048576");
+    assert_data_refused("{\"name\": \"mnist\", \"params\": {\"x\": 1}}", "spec.data.params.x",
+                        "is not one of its numbers");
+    assert_data_refused("{\"name\": \"glyphs\", \"folder\": \"x\"}", "spec.data.folder",
+                        "glyphs has no files");
+    assert_data_refused("{\"name\": \"mnist\", \"folder\": \"../x\"}", "spec.data.folder",
+                        "\"../x\"; names");
+    assert_data_refused("{\"name\": \"mnist\", \"files\": [\"x\"]}", "spec.data.files",
+                        "takes none");
+    assert_data_refused("{\"name\": \"ngram\"}", "spec.data.files", "has 0 names");
+    assert_data_refused("{\"name\": \"ngram\", \"files\": [\"a/b\"]}", "spec.data.files[0]",
+                        "\"a/b\"");
+    assert_data_refused("{\"name\": \"ngram\", \"files\": [\"a\"], \"test_files\": [\"a\"]}",
+                        "spec.data.test_files[0]", "another entry has that name");
+    assert_data_refused(
+        "{\"name\": \"ngram\", \"files\": [\"a\"], \"columns\": [{\"name\": \"x\"}]}",
+        "spec.data.columns", "ngram takes none");
+    assert_data_refused("{\"name\": \"csv\", \"files\": [\"a\"]}", "spec.data.columns",
+                        "csv takes 1 to 128");
+    assert_data_refused("{\"name\": \"csv\", \"files\": [\"a\"], \"columns\": [{\"name\": \"x\", "
+                        "\"kind\": \"colour\"}]}",
+                        "spec.data.columns[0].kind", "allowed: numeric, hashed, vocabulary, label");
+    assert_data_refused("{\"name\": \"csv\", \"files\": [\"a\"], \"columns\": [{\"name\": \"x\"}, "
+                        "{\"name\": \"x\", \"kind\": \"label\"}]}",
+                        "spec.data.columns[1].name", "another entry has that name");
+    assert_data_refused("{\"name\": \"csv\", \"files\": [\"a\"], \"columns\": [{\"name\": \"x\", "
+                        "\"params\": {\"scale\": 3}}]}",
+                        "spec.data.columns[0].params.scale", "0 to 2");
+    assert_data_refused("{\"name\": \"ngram\", \"files\": [\"a\"]}", "spec.data",
+                        "only known from its files");
 }
 
 static void transforms_and_files_have_to_go_together(void **state)
 {
     (void)state;
-    assert_job_refused("{\"data\": {\"transforms\": [{\"name\": \"blur\"}]}}",
-                       "spec.data.transforms[0].name", "allowed: normalise");
-    assert_job_refused("{\"data\": {\"name\": \"simlin\", \"transforms\": [{\"name\": "
-                       "\"normalise\"}, {\"name\": \"crop\"}]}, \"model\": {\"loss\": \"mse\"}}",
-                       "spec.data.transforms[1]", "does not go with simlin: crop: samples are");
-    assert_job_refused("{\"assignment\": {\"name\": \"modulo\"}}", "spec.assignment.name",
-                       "glyphs does not read files by name");
-    assert_job_refused("{\"data\": {\"name\": \"slots\", \"train_limit\": 100, \"test_limit\": 1, "
-                       "\"files\": [\"a1\", \"b\"]}, \"assignment\": {\"name\": \"modulo\"}}",
-                       "spec.data.files[1]", "is \"b\"; with assignment modulo");
-    assert_job_refused("{\"data\": {\"name\": \"slots\", \"train_limit\": 999, \"test_limit\": 1, "
-                       "\"files\": [\"a1\", \"a3\"]}, \"workers\": 2, \"assignment\": {\"name\": "
-                       "\"modulo\"}}",
-                       "spec.data.files", "has none for worker 0: a number that is 0 modulo 2");
+    assert_refused("{\"data\": {\"transforms\": [{\"name\": \"blur\"}]}}",
+                   "spec.data.transforms[0].name", "allowed: normalise");
+    assert_refused("{\"data\": {\"name\": \"simlin\", \"transforms\": [{\"name\": "
+                   "\"normalise\"}, {\"name\": \"crop\"}]}, \"model\": {\"loss\": \"mse\"}}",
+                   "spec.data.transforms[1]", "does not go with simlin: crop: samples are");
+    assert_refused("{\"assignment\": {\"name\": \"modulo\"}}", "spec.assignment.name",
+                   "glyphs does not read files by name");
+    assert_refused("{\"data\": {\"name\": \"slots\", \"train_limit\": 100, \"test_limit\": 1, "
+                   "\"files\": [\"a1\", \"b\"]}, \"assignment\": {\"name\": \"modulo\"}}",
+                   "spec.data.files[1]", "is \"b\"; with assignment modulo");
+    assert_refused("{\"data\": {\"name\": \"slots\", \"train_limit\": 999, \"test_limit\": 1, "
+                   "\"files\": [\"a1\", \"a3\"]}, \"workers\": 2, \"assignment\": {\"name\": "
+                   "\"modulo\"}}",
+                   "spec.data.files", "has none for worker 0: a number that is 0 modulo 2");
 }
 
 static void a_look_makes_a_job_whole(void **state)

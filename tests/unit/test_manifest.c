@@ -78,48 +78,12 @@ static void a_missing_file_cannot_be_measured(void **state)
     temp_dir_destroy(&dir);
 }
 
-static void a_summary_is_json_with_the_metrics(void **state)
-{
-    const ps_result metrics[] = {{"loss", 0.125}, {"accuracy", 0.95}, {"diverged", NAN}};
-    const ps_summary summary = {.job_id = "j1",
-                                .title = "a \"title\"",
-                                .state = "DONE",
-                                .message = "",
-                                .elapsed_s = 12.5,
-                                .steps = 1874,
-                                .bytes_up = 5000000000,
-                                .bytes_down = 7,
-                                .workers = 2,
-                                .pservers = 1,
-                                .metrics = metrics,
-                                .metric_count = 3};
-    temp_dir dir = temp_dir_create();
-    const char *path = temp_dir_file(&dir, "summary.json");
-    json_t *root, *found;
-
-    (void)state;
-    expect_ok(ps_summary_write(path, &summary));
-    root = load(path);
-    assert_int_equal(json_object_size(root), 11);
-    assert_string_equal(json_string_value(json_object_get(root, "title")), "a \"title\"");
-    assert_string_equal(json_string_value(json_object_get(root, "state")), "DONE");
-    assert_true(json_integer_value(json_object_get(root, "bytes_up")) == 5000000000);
-    assert_true(json_real_value(json_object_get(root, "elapsed_s")) == 12.5);
-    found = json_object_get(root, "metrics");
-    assert_true(json_number_value(json_object_get(found, "loss")) == 0.125);
-    assert_true(json_number_value(json_object_get(found, "accuracy")) == 0.95);
-    assert_true(json_is_null(json_object_get(found, "diverged")));
-    json_decref(root);
-    temp_dir_destroy(&dir);
-}
-
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_manifest_names_files_with_size_and_checksum),
         cmocka_unit_test(an_empty_manifest_is_a_manifest),
         cmocka_unit_test(a_missing_file_cannot_be_measured),
-        cmocka_unit_test(a_summary_is_json_with_the_metrics),
     };
 
     cmocka_set_test_filter(argc > 1 ? argv[1] : NULL);
