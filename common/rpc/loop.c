@@ -56,8 +56,21 @@ static void on_bell(ps_event *self, bool ok)
     fire_posted(loop, !loop->stopping);
 }
 
+/* Two switches of gRPC 1.51 that are off by default (its experiments.cc): the
+ * socket knows how much of an HTTP/2 frame is still to come, reads it into memory
+ * of that size, and wakes its thread when nearly all of it is there (SO_RCVLOWAT),
+ * not once for each piece of 64 KiB. With frames of PS_FRAME_BYTES that is the
+ * largest saving on the way of a tensor: tests/bench/README.md. Who sets the
+ * variable keeps what they set. */
+static void start_grpc(void)
+{
+    setenv("GRPC_EXPERIMENTS", "tcp_frame_size_tuning,tcp_rcv_lowat", 0);
+    grpc_init();
+}
+
 ps_status ps_loop_create(ps_loop **out)
 {
+    static pthread_once_t started = PTHREAD_ONCE_INIT;
     ps_loop *loop = calloc(1, sizeof *loop);
 
     if (loop == NULL) {
@@ -67,7 +80,7 @@ ps_status ps_loop_create(ps_loop **out)
     loop->posted_tail = &loop->posted;
     loop->bell.fire = on_bell;
     pthread_mutex_init(&loop->mutex, NULL);
-    grpc_init();
+    pthread_once(&started, start_grpc);
     loop->cq = grpc_completion_queue_create_for_next(NULL);
     loop->lame = grpc_lame_client_channel_create(NULL, GRPC_STATUS_UNAVAILABLE, "doorbell");
     loop->doorbell = grpc_channel_create_call(loop->lame, NULL, 0, loop->cq,

@@ -21,9 +21,10 @@
  * MiB). Its default of 64 KiB makes messages of that size wait a round trip each. */
 enum { PS_WINDOW_BYTES = 2 << 20 };
 
-/* Frames of HTTP/2 that each side may send to the other: a payload then comes in
- * one or two of them, not in 64, each with its header to be parsed and cut out. */
-enum { PS_FRAME_BYTES = 1 << 20 };
+/* Frames of HTTP/2 that each side may send to the other: room for a whole message of
+ * the data plane, payload and head. Its payload then lies in one piece where it was
+ * received, and nothing has to be gathered. */
+enum { PS_FRAME_BYTES = PS_PAYLOAD_MAX + (64 << 10) };
 
 enum {
     PS_HEAD_MAX = 64 << 10,        /* bytes of a message beside its payload, unless told */
