@@ -49,6 +49,8 @@ extern const ps_presets ps_presets_paddle;       /* PaddlePaddle v2 and Fleet */
 #define PS_ADAM PS_RULE("adam", "0.001")
 #define PS_WARM_UP(steps)                                                                          \
     ",\"schedule\":" PS_WITH("constant", "\"warmup\":" steps)
+#define PS_FALLING(steps)                                                                          \
+    ",\"schedule\":" PS_WITH("polynomial", "\"warmup\":" steps)
 /* clang-format on */
 
 #endif

@@ -3,6 +3,10 @@
  * increments P_i travel, the worker trains on from the weights V that it has just
  * been given, which lack its own P_i and everybody's of that round:
  *     w = w - mean P_i, x_i = V.
+ * Where a round goes a part c of the way to its optimum w*, P = c (w of the round before
+ * - w*), so a distance d becomes d_(t+1) = d_t - c d_(t-1): from c = 1/4 on it swings, and
+ * shrinks by sqrt(c) a round; rounds that get there (c = 1) swing for ever, six of them a
+ * period. So few steps, and a rate that falls.
  * Means over layers' state count the worker's own part in, see local.h. */
 #include "common/update/update.h"
 

@@ -11,9 +11,8 @@ beside the same exchanges in float32 and beside those of `bsp` (float32, in step
 0.001); the last column is the difference in accuracy to that, in points.
 
 A job is `exact` if all that workers contribute arrives as float32 and is applied,
-`error-fed` if what codecs leave out is kept and sent later, both ways, else `lossy`, and so
-is osp, which trains on from weights without a worker's last round; read off the
-completed job. The program fails if an exact or error-fed one is
+`error-fed` if what codecs leave out is kept and sent later, both ways, else `lossy`; read
+off the completed job. The program fails if an exact or error-fed one is
 more than --within points below `bsp`.
 """
 import argparse
@@ -31,7 +30,7 @@ sys.path.insert(0, str(ROOT / "tests" / "cluster"))
 from harness import BIN  # noqa: E402
 
 REFERENCE = "bsp"
-DROPPING = ("lag_discard", "backup", "quorum", "osp")  # policies, and an update
+DROPPING = {"lag_discard", "backup", "quorum"}
 NAMES = ("title", "data")  # what same jobs may differ in
 
 
@@ -82,7 +81,7 @@ def kind_of(spec):
         if codec["name"] != "f32":
             fed = any(codec["params"].get(key) for key in ("error_feedback", "difference"))
             kinds.add("error-fed" if fed else "lossy")
-    if "lossy" in kinds or {spec["consistency"]["name"], spec["update"]["name"]} & set(DROPPING):
+    if "lossy" in kinds or spec["consistency"]["name"] in DROPPING:
         return "lossy"
     return "error-fed" if kinds else "exact"
 

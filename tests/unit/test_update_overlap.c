@@ -65,6 +65,33 @@ static void osp_and_losp_go_on_from_what_they_were_given(void **state)
     }
 }
 
+/* |w - its limit| of value 0 after so many rounds of `steps`, all as in osp.c. */
+static double swing(uint32_t steps, uint64_t rounds)
+{
+    double limit = 0;
+    sim s;
+
+    sim_init(&s, "osp");
+    sim_set(&s, "steps", (double)steps);
+    for (uint32_t i = 0; i < W; i++) {
+        limit += sim_centre(i, 0) / W;
+    }
+    for (uint64_t t = 0; t < rounds; t++) {
+        sim_round(&s);
+    }
+    return (double)s.w[0] - limit;
+}
+
+static void osp_swings_where_a_round_reaches_its_optimum(void **state)
+{
+    (void)state;
+    for (uint64_t t = 1; t <= 12; t++) { /* d_(t+3) = -d_t */
+        assert_true(fabs(swing(2000, t) + swing(2000, t + 3)) < 1e-3);
+        assert_true(fabs(swing(2000, t) - swing(2000, t + 6)) < 1e-3);
+    }
+    assert_true(fabs(swing(2000, 30)) > 1.0 || fabs(swing(2000, 31)) > 1.0);
+}
+
 /* ---- Geo ---- */
 
 /* Each of four workers moves by d once: what the servers have after each exchange. */
@@ -361,6 +388,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(osp_and_losp_go_on_from_what_they_were_given),
+        cmocka_unit_test(osp_swings_where_a_round_reaches_its_optimum),
         cmocka_unit_test(geo_lands_what_workers_did_as_a_sum_with_lag),
         cmocka_unit_test(rows_that_are_idle_are_flushed),
         cmocka_unit_test(geo_that_averages_lands_the_mean_at_once),
