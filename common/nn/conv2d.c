@@ -8,15 +8,17 @@
  * few places are taken together, so many that a product has PLACES columns or
  * more and a copy at least RUN values; they are turned round first, samples
  * innermost, and y is turned back. col is made again on the way back, which
- * costs less than to keep it for the whole batch. Where the output is as large as the
- * input and the images are small there is no col: conv_same.h.
+ * costs less than to keep it for the whole batch. Two kinds of convolutions go other ways:
+ * those of 3 x 3 at stride 1 with many channels, winograd.h, and those of small images whose rows
+ * are long enough, conv_strips.h.
  */
 #include "common/base/clones.h"
 #include "common/nn/blas.h"
-#include "common/nn/conv_same.h"
+#include "common/nn/conv_strips.h"
 #include "common/nn/im2col.h"
 #include "common/nn/layer.h"
 #include "common/nn/sums.h"
+#include "common/nn/winograd.h"
 
 enum { WEIGHT, BIAS };
 enum { FILTERS, KERNEL, STRIDE, PADDING, WITH_BIAS, INIT, INIT_SCALE };
@@ -127,7 +129,8 @@ static ps_status conv2d_plan(ps_layer_plan *plan)
     uint32_t stride = (uint32_t)plan->params.v[STRIDE], padding = (uint32_t)plan->params.v[PADDING];
     double fan_in, fan_out;
     uint32_t chw[3];
-    ps_conv_same same;
+    ps_conv_strips strips;
+    ps_winograd winograd;
     shape at;
     ps_status st = ps_layer_image(plan, "conv2d", chw);
 
@@ -153,8 +156,10 @@ static ps_status conv2d_plan(ps_layer_plan *plan)
     fan_out = (double)filters * kernel * kernel;
     /* One sample at a time is not turned round. */
     plan->tape_floats = (at.depth * at.places + (at.group > 1 ? at.out + at.in : 0)) * at.group;
-    if (ps_conv_same_fits(&at.window, at.filters, plan->batch, &same)) {
-        plan->tape_floats = ps_conv_same_scratch(&same);
+    if (ps_winograd_fits(&at.window, at.filters, &winograd)) {
+        plan->tape_floats = ps_winograd_scratch(&winograd);
+    } else if (ps_conv_strips_fits(&at.window, at.filters, plan->batch, &strips)) {
+        plan->tape_floats = ps_conv_strips_scratch(&strips);
     }
     plan->tape_is_scratch = true;
     if (plan->tape_floats > PS_TENSOR_MAX) {
@@ -197,12 +202,18 @@ static void conv2d_forward(const ps_layer_plan *plan, const ps_pass *pass, const
 {
     shape at = shape_of(plan);
     scratch of = scratch_of(&at, tape);
-    ps_conv_same same;
+    ps_conv_strips strips;
+    ps_winograd winograd;
 
     (void)pass;
-    if (ps_conv_same_fits(&at.window, at.filters, plan->batch, &same)) {
-        ps_conv_same_forward(&same, w[WEIGHT], plan->var_count > BIAS ? w[BIAS] : NULL, x, y, tape,
-                             n);
+    if (ps_winograd_fits(&at.window, at.filters, &winograd)) {
+        ps_winograd_forward(&winograd, w[WEIGHT], plan->var_count > BIAS ? w[BIAS] : NULL, x, y,
+                            tape, n);
+        return;
+    }
+    if (ps_conv_strips_fits(&at.window, at.filters, plan->batch, &strips)) {
+        ps_conv_strips_forward(&strips, w[WEIGHT], plan->var_count > BIAS ? w[BIAS] : NULL, x, y,
+                               tape, n);
         return;
     }
     for (size_t i = 0; i < n; i += at.group) {
@@ -220,19 +231,35 @@ static void conv2d_forward(const ps_layer_plan *plan, const ps_pass *pass, const
     }
 }
 
+/* Of one sample after the other. */
+static void add_bias_slopes(const ps_layer_plan *plan, const float *dy, float *const *dw, size_t n)
+{
+    size_t filters = plan->out.dim[0], places = (size_t)plan->out.dim[1] * plan->out.dim[2];
+
+    for (size_t i = 0; plan->var_count > BIAS && i < n * filters; i++) {
+        dw[BIAS][i % filters] += ps_sum_f32(dy + i * places, places);
+    }
+}
+
 static void conv2d_backward(const ps_layer_plan *plan, const ps_pass *pass, const float *const *w,
                             const float *x, const float *y, float *tape, const float *dy,
                             float *const *dw, float *dx, size_t n)
 {
     shape at = shape_of(plan);
     scratch of = scratch_of(&at, tape);
-    ps_conv_same same;
+    ps_conv_strips strips;
+    ps_winograd winograd;
 
     (void)pass;
     (void)y;
-    if (ps_conv_same_fits(&at.window, at.filters, plan->batch, &same)) {
-        ps_conv_same_backward(&same, w[WEIGHT], x, dy, dw[WEIGHT],
-                              plan->var_count > BIAS ? dw[BIAS] : NULL, dx, tape, n);
+    if (ps_winograd_fits(&at.window, at.filters, &winograd)) {
+        add_bias_slopes(plan, dy, dw, n);
+        ps_winograd_backward(&winograd, w[WEIGHT], x, dy, dw[WEIGHT], dx, tape, n);
+        return;
+    }
+    if (ps_conv_strips_fits(&at.window, at.filters, plan->batch, &strips)) {
+        add_bias_slopes(plan, dy, dw, n);
+        ps_conv_strips_backward(&strips, w[WEIGHT], x, dy, dw[WEIGHT], dx, tape, n);
         return;
     }
     for (size_t i = 0; i < n; i += at.group) {

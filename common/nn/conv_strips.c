@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* conv_strips.c - see conv_strips.h. Letters as in layer.h, F filters, K rows and columns of
+ * the window, s its stride, G samples of a group, L values of a strip.
+ *
+ * Strips of a group are (C, s, s, G, L); dy's are (F, G, L), its values where those of x are that
+ * the last values of the window meet, so that there are zeros before each row. The gradient by
+ * x is, for each of its s * s strips, a convolution of dy with those values of the
+ * window that meet it, turned round, channels and filters exchanged; that by the weights is a sum
+ * over all places, and as dy's strips are zero between the places, over all values.
+ */
+#include "common/nn/conv_strips.h"
+
+#include "common/base/clones.h"
+#include "common/nn/copy_row.h"
+
+#include <string.h>
+
+enum {
+    COLUMNS_MIN = 8,       /* below, zeros outweigh the image */
+    GROUP_VALUES = 1024,   /* of one channel, so that sums over them are worth their end */
+    WEIGHTS_MAX = 1 << 18, /* values: 1 MiB, beside which strips still fit a core's cache */
+    ALIGN = 16,            /* values: 64 bytes */
+    STRIP_MAX = 1 << 12    /* values of one: else im2col's long rows do as well */
+};
+
+static size_t round_up(size_t n)
+{
+    return (n + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+bool ps_conv_strips_fits(const ps_window *window, size_t filters, size_t batch, ps_conv_strips *out)
+{
+    size_t taps = window->kernel * window->kernel;
+    ps_conv_strips at = {.gemm = ps_gemm_at(0), .window = *window, .filters = filters};
+
+    if (at.gemm == NULL || window->out_columns < COLUMNS_MIN || window->out_rows > STRIP_MAX ||
+        window->out_columns > STRIP_MAX || window->channels > WEIGHTS_MAX ||
+        filters > WEIGHTS_MAX / (window->channels * taps)) {
+        return false;
+    }
+    at.margin = (window->kernel - 1) / window->stride;
+    at.pitch = window->out_columns + at.margin;
+    at.strip = (window->out_rows + at.margin) * at.pitch;
+    at.places = (window->out_rows - 1) * at.pitch + window->out_columns;
+    if (at.strip > STRIP_MAX) {
+        return false;
+    }
+    at.group = (GROUP_VALUES + at.strip - 1) / at.strip;
+    at.group = at.group > batch ? batch : at.group;
+    at.reach = round_up(window->stride * window->stride * at.group * at.strip);
+    at.slopes = round_up(at.group * at.strip);
+    *out = at;
+    return true;
+}
+
+/* The parts of the scratch. */
+typedef struct parts {
+    float *x;       /* (C, s, s, G, L) */
+    float *dy;      /* (F, G, L), and zeros for a window behind the last */
+    float *product; /* (F, places), or (C, L) */
+    float *turned;  /* (s, s, C, F, some of K K): the weights for the way back */
+    uint32_t *at;   /* (C or F, K, K): where rows begin */
+} parts;
+
+static size_t most_of(const ps_conv_strips *at)
+{
+    return at->window.channels > at->filters ? at->window.channels : at->filters;
+}
+
+/* Of dy's strip, the first place. */
+static size_t first_of(const ps_conv_strips *at)
+{
+    return at->margin * (at->pitch + 1);
+}
+
+static size_t slopes_of(const ps_conv_strips *at)
+{
+    return at->filters * at->slopes + first_of(at) + ALIGN;
+}
+
+size_t ps_conv_strips_scratch(const ps_conv_strips *at)
+{
+    size_t taps = at->window.kernel * at->window.kernel, channels = at->window.channels;
+
+    return channels * at->reach + slopes_of(at) + most_of(at) * at->strip +
+           channels * at->filters * taps + most_of(at) * taps;
+}
+
+static parts parts_of(const ps_conv_strips *at, float *scratch)
+{
+    size_t taps = at->window.kernel * at->window.kernel, channels = at->window.channels;
+    parts of = {.x = scratch};
+
+    of.dy = of.x + channels * at->reach;
+    of.product = of.dy + slopes_of(at);
+    of.dy += ALIGN - first_of(at) % ALIGN; /* the first place on a boundary */
+    of.turned = of.product + most_of(at) * at->strip;
+    of.at = (uint32_t *)(void *)(of.turned + channels * at->filters * taps);
+    return of;
+}
+
+/* Where the rows of (C, K, K) begin in x's strips. */
+static void locate(const ps_conv_strips *at, uint32_t *row)
+{
+    size_t stride = at->window.stride;
+
+    for (size_t c = 0; c < at->window.channels; c++) {
+        for (size_t i = 0; i < at->window.kernel; i++) {
+            for (size_t j = 0; j < at->window.kernel; j++) {
+                size_t which = i % stride * stride + j % stride;
+
+                *row++ = (uint32_t)(c * at->reach + which * at->group * at->strip +
+                                    i / stride * at->pitch + j / stride);
+            }
+        }
+    }
+}
+
+/* Every other value. */
+PS_CLONES static void take_second(const float *restrict from, float *restrict to, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        to[i] = from[2 * i];
+    }
+}
+
+static void take_each(const float *from, size_t stride, float *to, size_t n)
+{
+    if (stride == 1) {
+        ps_copy_row(from, to, n);
+    } else if (stride == 2 && n > 0) {
+        take_second(from, to, n - 1); /* the value behind the last one may be nobody's */
+        to[n - 1] = from[2 * (n - 1)];
+    } else {
+        for (size_t i = 0; i < n; i++) {
+            to[i] = from[i * stride];
+        }
+    }
+}
+
+/* Values [from, to) of a row or column of strip `phase` that are within an image of `size`. */
+typedef struct span {
+    size_t from, to;
+    size_t first; /* value of the image that stands at `from` */
+} span;
+
+static span span_of(const ps_conv_strips *at, size_t phase, size_t size, size_t places)
+{
+    size_t stride = at->window.stride, padding = at->window.padding, length = places + at->margin;
+    span out = {.from = phase < padding ? (padding - phase + stride - 1) / stride : 0};
+
+    if (size + padding > phase) {
+        out.to = (size + padding - phase - 1) / stride + 1;
+    }
+    out.to = out.to > length ? length : out.to;
+    out.from = out.from > out.to ? out.to : out.from;
+    out.first = out.from * stride + phase - padding;
+    return out;
+}
+
+static span rows_of(const ps_conv_strips *at, size_t phase)
+{
+    return span_of(at, phase, at->window.rows, at->window.out_rows);
+}
+
+static span columns_of(const ps_conv_strips *at, size_t phase)
+{
+    return span_of(at, phase, at->window.columns, at->window.out_columns);
+}
+
+/* Images (count, C, H, W) into strips, the zeros around being there. */
+static void lay(const ps_conv_strips *at, const float *images, size_t count, float *strips)
+{
+    const ps_window *w = &at->window;
+    size_t plane = w->rows * w->columns;
+
+    for (size_t k = 0; k < w->stride * w->stride; k++) {
+        span down = rows_of(at, k / w->stride), across = columns_of(at, k % w->stride);
+
+        for (size_t i = 0; i < count * w->channels; i++) {
+            float *to = strips + i % w->channels * at->reach +
+                        (k * at->group + i / w->channels) * at->strip + across.from;
+
+            for (size_t r = down.from; across.to > across.from && r < down.to; r++) {
+                size_t row = down.first + (r - down.from) * w->stride;
+
+                take_each(images + i * plane + row * w->columns + across.first, w->stride,
+                          to + r * at->pitch, across.to - across.from);
+            }
+        }
+    }
+}
+
+/* dy (count, F, OH, OW) into strips. */
+static void lay_slopes(const ps_conv_strips *at, const float *dy, size_t count, float *strips)
+{
+    for (size_t i = 0; i < count * at->filters; i++) {
+        float *to =
+            strips + i % at->filters * at->slopes + i / at->filters * at->strip + first_of(at);
+
+        for (size_t r = 0; r < at->window.out_rows; r++) {
+            ps_copy_row(dy, to + r * at->pitch, at->window.out_columns);
+            dy += at->window.out_columns;
+        }
+    }
+}
+
+PS_CLONES static void add_value(const float *restrict from, float value, float *restrict to,
+                                size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        to[i] = from[i] + value;
+    }
+}
+
+/* The places of a product (F, places), + bias if there is one. */
+static void take_places(const ps_conv_strips *at, const float *product, const float *bias, float *y)
+{
+    size_t columns = at->window.out_columns;
+
+    for (size_t f = 0; f < at->filters; f++) {
+        for (size_t r = 0; r < at->window.out_rows; r++) {
+            const float *from = product + f * at->places + r * at->pitch;
+
+            if (bias != NULL) {
+                add_value(from, bias[f], y, columns);
+            } else {
+                ps_copy_row(from, y, columns);
+            }
+            y += columns;
+        }
+    }
+}
+
+void ps_conv_strips_forward(const ps_conv_strips *at, const float *w, const float *bias,
+                            const float *x, float *y, float *scratch, size_t n)
+{
+    const ps_window *window = &at->window;
+    size_t in = window->channels * window->rows * window->columns;
+    size_t out = at->filters * window->out_rows * window->out_columns;
+    size_t depth = window->channels * window->kernel * window->kernel;
+    parts of = parts_of(at, scratch);
+
+    locate(at, of.at);
+    memset(of.x, 0, window->channels * at->reach * sizeof *of.x);
+    for (size_t i = 0; i < n; i++) {
+        lay(at, x + i * in, 1, of.x);
+        at->gemm->by_windows(at->filters, at->places, depth, w, of.x, of.at, of.product);
+        take_places(at, of.product, bias, y + i * out);
+    }
+}
+
+/* Of the window's K rows those that meet strip `phase`. */
+static size_t taps_of(const ps_conv_strips *at, size_t phase)
+{
+    return phase < at->window.kernel ? (at->window.kernel - phase - 1) / at->window.stride + 1 : 0;
+}
+
+/* (s, s, C, F, taps of both ways) from (F, C, K, K). */
+static void turn(const ps_conv_strips *at, const float *w, float *turned)
+{
+    size_t stride = at->window.stride, kernel = at->window.kernel, channels = at->window.channels;
+
+    for (size_t k = 0; k < stride * stride; k++) {
+        for (size_t p = 0; p < channels * at->filters; p++) {
+            size_t c = p / at->filters, f = p % at->filters;
+            const float *from = w + (f * channels + c) * kernel * kernel;
+
+            for (size_t i = k / stride; i < kernel; i += stride) {
+                for (size_t j = k % stride; j < kernel; j += stride) {
+                    *turned++ = from[i * kernel + j];
+                }
+            }
+        }
+    }
+}
+
+/* Where the rows of (F, taps of both ways) begin in dy's strips, for the value of x's strip
+ * (a, b) at (row, column). */
+static void locate_slopes(const ps_conv_strips *at, size_t a, size_t b, size_t row, size_t column,
+                          uint32_t *rows)
+{
+    for (size_t f = 0; f < at->filters; f++) {
+        for (size_t i = 0; i < taps_of(at, a); i++) {
+            for (size_t j = 0; j < taps_of(at, b); j++) {
+                *rows++ = (uint32_t)(f * at->slopes + (at->margin + row - i) * at->pitch +
+                                     at->margin + column - j);
+            }
+        }
+    }
+}
+
+/* A product (C, size), a value for each of one strip, to where they stand in images. */
+static void spread(const ps_conv_strips *at, const float *product, size_t size, const span *down,
+                   const span *across, float *images)
+{
+    const ps_window *w = &at->window;
+    size_t n = across->to - across->from;
+
+    for (size_t c = 0; c < w->channels; c++) {
+        for (size_t r = 0; r < down->to - down->from; r++) {
+            const float *from = product + c * size + r * at->pitch;
+            float *to =
+                images + (c * w->rows + down->first + r * w->stride) * w->columns + across->first;
+
+            if (w->stride == 1) {
+                ps_copy_row(from, to, n);
+                continue;
+            }
+            for (size_t i = 0; i < n; i++) {
+                to[i * w->stride] = from[i];
+            }
+        }
+    }
+}
+
+/* dx of `count` samples from the strips of their dy. */
+static void back_to_x(const ps_conv_strips *at, const parts *of, size_t count, float *dx)
+{
+    const ps_window *w = &at->window;
+    size_t size = w->channels * w->rows * w->columns;
+    const float *weights = of->turned;
+
+    memset(dx, 0, count * size * sizeof *dx);
+    for (size_t k = 0; k < w->stride * w->stride; k++) {
+        size_t a = k / w->stride, b = k % w->stride;
+        size_t depth = at->filters * taps_of(at, a) * taps_of(at, b);
+        span down = rows_of(at, a), across = columns_of(at, b);
+        size_t values = (down.to - down.from - 1) * at->pitch + across.to - across.from;
+
+        if (depth > 0 && down.to > down.from && across.to > across.from) {
+            locate_slopes(at, a, b, down.from, across.from, of->at);
+            for (size_t s = 0; s < count; s++) {
+                at->gemm->by_windows(w->channels, values, depth, weights, of->dy + s * at->strip,
+                                     of->at, of->product);
+                spread(at, of->product, values, &down, &across, dx + s * size);
+            }
+        }
+        weights += w->channels * depth;
+    }
+}
+
+void ps_conv_strips_backward(const ps_conv_strips *at, const float *w, const float *x,
+                             const float *dy, float *dw, float *dx, float *scratch, size_t n)
+{
+    const ps_window *window = &at->window;
+    size_t in = window->channels * window->rows * window->columns;
+    size_t out = at->filters * window->out_rows * window->out_columns;
+    size_t depth = window->channels * window->kernel * window->kernel;
+    parts of = parts_of(at, scratch);
+
+    memset(of.x, 0, (size_t)(of.product - of.x) * sizeof *of.x);
+    if (dx != NULL) {
+        turn(at, w, of.turned);
+    }
+    for (size_t i = 0; i < n; i += at->group) {
+        size_t count = n - i < at->group ? n - i : at->group;
+
+        lay(at, x + i * in, count, of.x);
+        lay_slopes(at, dy + i * out, count, of.dy);
+        locate(at, of.at);
+        at->gemm->onto_windows(at->filters, depth, (count - 1) * at->strip + at->places,
+                               of.dy + first_of(at), at->slopes, of.x, of.at, dw);
+        if (dx != NULL) {
+            back_to_x(at, &of, count, dx + i * in);
+        }
+    }
+}

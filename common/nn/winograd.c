@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* winograd.c - see winograd.h. Letters as in layer.h, F filters, T tiles of a block.
+ *
+ * Numbers of an image's tiles are (16, C, T), of its filters' likewise; of the weights
+ * (16, F, C). A block is as large as a core's cache allows. The window turned round, with which
+ * dy is read on the way back, has the weights' numbers in another order: G, reversed,
+ * is G with its first and last rows exchanged.
+ */
+#include "common/nn/winograd.h"
+
+#include "common/base/clones.h"
+#include "common/nn/copy_row.h"
+
+enum {
+    NUMBERS = PS_TILE_NUMBERS,
+    WINDOW = 9,
+    SIDE = 3,
+    LEAST_CHANNELS = 8, /* below, turning costs more than it saves */
+    LEAST_ACROSS = 4,
+    WEIGHTS_MAX = 1 << 16,  /* pairs of channel and filter */
+    BLOCK_VALUES = 1 << 18, /* of all numbers of a block: 1 MiB */
+    BLOCK_TILES = 512,
+    SPARE = 16 /* values behind each of the 16 matrices; see winograd_tiles.h */
+};
+
+const ps_winograd_tiles *ps_winograd_tiles_here(void)
+{
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx512f")) {
+        return &ps_winograd_tiles_avx512;
+    }
+#endif
+    return NULL;
+}
+
+/* Cuts a convolution into blocks. */
+static void cut(ps_winograd_way *way)
+{
+    size_t most = BLOCK_VALUES / (NUMBERS * (way->channels + way->filters)), whole;
+
+    most = most > BLOCK_TILES ? BLOCK_TILES : most;
+    way->down = (way->out_rows + 1) / 2;
+    way->across = (way->out_columns + 1) / 2;
+    whole = way->down * way->across;
+    way->images = most / whole > 0 ? most / whole : 1;
+    way->band = most / way->across > 0 ? most / way->across : 1;
+    way->band = way->band > way->down ? way->down : way->band;
+    way->tiles = way->images * way->band * way->across;
+    way->pitch = 2 * way->across + 2;
+    way->plane = (2 * way->band + 2 + PS_TILE_SPARE_ROWS) * way->pitch + PS_TILE_SPARE_VALUES;
+}
+
+bool ps_winograd_fits(const ps_window *window, size_t filters, ps_winograd *out)
+{
+    ps_winograd at = {
+        .gemm = ps_gemm_at(0),
+        .tiles = ps_winograd_tiles_here(),
+        .forward = {.channels = window->channels,
+                    .rows = window->rows,
+                    .columns = window->columns,
+                    .padding = window->padding,
+                    .filters = filters,
+                    .out_rows = window->out_rows,
+                    .out_columns = window->out_columns},
+    };
+
+    if (at.gemm == NULL || at.tiles == NULL || window->kernel != SIDE || window->stride != 1 ||
+        window->padding >= SIDE || window->channels < LEAST_CHANNELS || filters < LEAST_CHANNELS ||
+        window->channels > WEIGHTS_MAX || filters > WEIGHTS_MAX / window->channels) {
+        return false;
+    }
+    at.back = (ps_winograd_way){.channels = filters,
+                                .rows = window->out_rows,
+                                .columns = window->out_columns,
+                                .padding = SIDE - 1 - window->padding,
+                                .filters = window->channels,
+                                .out_rows = window->rows,
+                                .out_columns = window->columns};
+    cut(&at.forward);
+    cut(&at.back);
+    *out = at;
+    return at.forward.across >= LEAST_ACROSS;
+}
+
+/* The parts of the scratch. */
+typedef struct matrices {
+    float *w;        /* (16, F, C): the weights' numbers, or of their gradient */
+    float *turned;   /* (9, F, C) */
+    float *between;  /* (12, F, C) */
+    float *in, *out; /* (16, C, T) and (16, F, T), each of the 16 followed by spare values */
+    float *plane;    /* a padded image */
+} matrices;
+
+static size_t numbers_of(size_t channels, size_t tiles)
+{
+    return NUMBERS * (channels * tiles + SPARE);
+}
+
+static size_t most(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+static matrices matrices_of(const ps_winograd *at, float *scratch, size_t *floats)
+{
+    const ps_winograd_way *f = &at->forward, *b = &at->back;
+    size_t pairs = f->channels * f->filters;
+    matrices of = {.w = scratch};
+
+    of.turned = of.w + NUMBERS * pairs;
+    of.between = of.turned + WINDOW * pairs;
+    of.in = of.between + 4 * SIDE * pairs;
+    of.out = of.in + most(numbers_of(f->channels, f->tiles), numbers_of(b->channels, b->tiles));
+    of.plane = of.out + most(numbers_of(f->filters, f->tiles), numbers_of(b->filters, b->tiles));
+    *floats = (size_t)(of.plane - scratch) + most(f->plane, b->plane);
+    return of;
+}
+
+size_t ps_winograd_scratch(const ps_winograd *at)
+{
+    static float nothing[1]; /* to count from */
+    size_t floats;
+
+    (void)matrices_of(at, nothing, &floats);
+    return floats;
+}
+
+/* G g: three vectors of n values become four, `apart` values from one to the next. */
+PS_CLONES static void spread(const float *restrict g0, const float *restrict g1,
+                             const float *restrict g2, float *restrict to, size_t apart, size_t n)
+{
+    float *restrict u1 = to + apart, *restrict u2 = to + 2 * apart, *restrict u3 = to + 3 * apart;
+
+    for (size_t i = 0; i < n; i++) {
+        float ends = 0.5f * (g0[i] + g2[i]), middle = 0.5f * g1[i];
+
+        to[i] = g0[i];
+        u1[i] = ends + middle;
+        u2[i] = ends - middle;
+        u3[i] = g2[i];
+    }
+}
+
+/* G^T u: back. */
+PS_CLONES static void collect(const float *restrict u, size_t apart, float *restrict g0,
+                              float *restrict g1, float *restrict g2, size_t n)
+{
+    const float *restrict u1 = u + apart, *restrict u2 = u + 2 * apart;
+    const float *restrict u3 = u + 3 * apart;
+
+    for (size_t i = 0; i < n; i++) {
+        float sum = 0.5f * (u1[i] + u2[i]);
+
+        g0[i] = u[i] + sum;
+        g1[i] = 0.5f * (u1[i] - u2[i]);
+        g2[i] = u3[i] + sum;
+    }
+}
+
+/* of->w = G g G^T of each window. */
+static void turn_weights(const float *w, size_t pairs, const matrices *of)
+{
+    ps_transpose(w, pairs, WINDOW, of->turned);
+    for (size_t j = 0; j < SIDE; j++) {
+        const float *g = of->turned + j * pairs;
+
+        spread(g, g + SIDE * pairs, g + 2 * SIDE * pairs, of->between + j * pairs, SIDE * pairs,
+               pairs);
+    }
+    for (size_t i = 0; i < SIDE + 1; i++) {
+        const float *g = of->between + i * SIDE * pairs;
+
+        spread(g, g + pairs, g + 2 * pairs, of->w + i * (SIDE + 1) * pairs, pairs, pairs);
+    }
+}
+
+/* dw += G^T u G of each window's numbers, which are in of->w. */
+static void turn_back(const matrices *of, size_t pairs, float *dw)
+{
+    for (size_t i = 0; i < SIDE + 1; i++) {
+        float *g = of->between + i * SIDE * pairs;
+
+        collect(of->w + i * (SIDE + 1) * pairs, pairs, g, g + pairs, g + 2 * pairs, pairs);
+    }
+    for (size_t j = 0; j < SIDE; j++) {
+        float *g = of->turned + j * pairs;
+
+        collect(of->between + j * pairs, SIDE * pairs, g, g + SIDE * pairs, g + 2 * SIDE * pairs,
+                pairs);
+    }
+    for (size_t p = 0; p < pairs; p++) {
+        for (size_t k = 0; k < WINDOW; k++) {
+            dw[p * WINDOW + k] += of->turned[k * pairs + p];
+        }
+    }
+}
+
+/* So many images from `image` on, of each so many rows of tiles from `row` on. */
+typedef struct block {
+    size_t image, images, row, band, tiles;
+} block;
+
+/* The block behind one that ended with (image, row); false: there is none. */
+static bool next_block(const ps_winograd_way *way, size_t n, block *at)
+{
+    if (at->row + at->band < way->down) {
+        at->row += at->band;
+    } else {
+        at->image += at->images;
+        at->row = 0;
+    }
+    at->band = way->down - at->row < way->band ? way->down - at->row : way->band;
+    at->images = n - at->image < way->images ? n - at->image : way->images;
+    at->tiles = at->images * at->band * way->across;
+    return at->image < n;
+}
+
+/* The rows of an image (rows, columns) that tiles [row, row + band) read, with zeros around:
+ * those in columns are there. */
+static void pad(const float *image, size_t rows, size_t columns, size_t padding, size_t pitch,
+                const block *at, float *plane)
+{
+    for (size_t r = 0; r < 2 * at->band + 2; r++) {
+        size_t row = 2 * at->row + r;
+        float *to = plane + r * pitch + padding;
+
+        if (row < padding || row - padding >= rows) {
+            memset(to, 0, columns * sizeof *to);
+        } else {
+            ps_copy_row(image + (row - padding) * columns, to, columns);
+        }
+    }
+}
+
+typedef void turn_fn(const ps_tile_band *band, const float *image, float *to, size_t apart);
+
+/* The numbers of a block of images (channels, rows, columns); `padding` zeros around, tiles of
+ * `way`. */
+static void turn_images(const ps_winograd_way *way, turn_fn *turn, const float *x, size_t channels,
+                        size_t rows, size_t columns, size_t padding, const block *at, float *plane,
+                        float *to)
+{
+    ps_tile_band band = {.down = at->band, .across = way->across, .pitch = way->pitch};
+
+    memset(plane, 0, way->plane * sizeof *plane);
+    for (size_t c = 0; c < channels; c++) {
+        for (size_t i = 0; i < at->images; i++) {
+            pad(x + ((at->image + i) * channels + c) * rows * columns, rows, columns, padding,
+                way->pitch, at, plane);
+            turn(&band, plane, to, channels * at->tiles + SPARE);
+            to += at->band * way->across;
+        }
+    }
+}
+
+static void read_images(const ps_winograd *of, const ps_winograd_way *way, const float *x,
+                        const block *at, const matrices *parts)
+{
+    turn_images(way, of->tiles->from_input, x, way->channels, way->rows, way->columns, way->padding,
+                at, parts->plane, parts->in);
+}
+
+static void write_images(const ps_winograd *of, const ps_winograd_way *way, const block *at,
+                         const matrices *parts, const float *bias, float *y)
+{
+    ps_tile_band band = {.down = at->band, .across = way->across};
+    size_t size = way->out_rows * way->out_columns, from = 2 * at->row;
+    const float *numbers = parts->out;
+
+    for (size_t f = 0; f < way->filters; f++) {
+        for (size_t i = 0; i < at->images; i++) {
+            of->tiles->to_output(
+                &band, numbers, way->filters * at->tiles + SPARE, bias == NULL ? 0.0f : bias[f],
+                y + ((at->image + i) * way->filters + f) * size + from * way->out_columns,
+                way->out_rows - from, way->out_columns);
+            numbers += at->band * way->across;
+        }
+    }
+}
+
+void ps_winograd_forward(const ps_winograd *at, const float *w, const float *bias, const float *x,
+                         float *y, float *scratch, size_t n)
+{
+    const ps_winograd_way *way = &at->forward;
+    size_t pairs = way->channels * way->filters, floats;
+    matrices of = matrices_of(at, scratch, &floats);
+    block here = {0};
+
+    turn_weights(w, pairs, &of);
+    while (next_block(way, n, &here)) {
+        read_images(at, way, x, &here, &of);
+        for (size_t k = 0; k < NUMBERS; k++) {
+            at->gemm->by_rows(way->filters, here.tiles, way->channels, of.w + k * pairs,
+                              way->channels, 1, of.in + k * (way->channels * here.tiles + SPARE),
+                              false, of.out + k * (way->filters * here.tiles + SPARE));
+        }
+        write_images(at, way, &here, &of, bias, y);
+    }
+}
+
+static void back_to_x(const ps_winograd *at, const float *w, const float *dy, float *dx,
+                      const matrices *of, size_t n)
+{
+    static const unsigned char turned[SIDE + 1] = {3, 1, 2, 0};
+    const ps_winograd_way *way = &at->back;
+    size_t pairs = way->channels * way->filters;
+    block here = {0};
+
+    turn_weights(w, pairs, of);
+    while (next_block(way, n, &here)) {
+        read_images(at, way, dy, &here, of);
+        for (size_t k = 0; k < NUMBERS; k++) {
+            size_t window = (size_t)turned[k / 4] * 4 + turned[k % 4];
+
+            at->gemm->by_rows(way->filters, here.tiles, way->channels, of->w + window * pairs, 1,
+                              way->filters, of->in + k * (way->channels * here.tiles + SPARE),
+                              false, of->out + k * (way->filters * here.tiles + SPARE));
+        }
+        write_images(at, way, &here, of, NULL, dx);
+    }
+}
+
+void ps_winograd_backward(const ps_winograd *at, const float *w, const float *x, const float *dy,
+                          float *dw, float *dx, float *scratch, size_t n)
+{
+    const ps_winograd_way *way = &at->forward;
+    size_t pairs = way->channels * way->filters, floats;
+    matrices of = matrices_of(at, scratch, &floats);
+    block here = {0};
+
+    memset(of.w, 0, NUMBERS * pairs * sizeof *of.w);
+    while (next_block(way, n, &here)) {
+        read_images(at, way, x, &here, &of);
+        turn_images(way, at->tiles->from_slope, dy, way->filters, way->out_rows, way->out_columns,
+                    0, &here, of.plane, of.out);
+        for (size_t k = 0; k < NUMBERS; k++) {
+            at->gemm->by_columns(way->filters, way->channels, here.tiles,
+                                 of.out + k * (way->filters * here.tiles + SPARE),
+                                 of.in + k * (way->channels * here.tiles + SPARE), true,
+                                 of.w + k * pairs);
+        }
+    }
+    turn_back(&of, pairs, dw);
+    if (dx != NULL) {
+        back_to_x(at, w, dy, dx, &of, n);
+    }
+}
