@@ -126,7 +126,7 @@ static ps_status load_split(const char *folder, const char *scratch, ps_split sp
     sink to = {.want = want};
     ps_status st;
 
-    to.spill = ps_spill_create(scratch, PS_SPILL_MEMORY_BYTES);
+    to.spill = ps_spill_create(scratch, ps_split_memory(split));
     st = read_split(folder, split, &to);
     if (ps_is_ok(&st) && to.count < want) {
         st = ps_fail(PS_INVALID_ARGUMENT,

@@ -196,7 +196,7 @@ static ps_status look(const char *folder, ps_data_conf *conf)
 {
     clicks c;
 
-    ps_sink_init(&c.sink, conf, NULL, false);
+    ps_sink_init(&c.sink, conf, NULL, 0);
     return walk(&c, conf, folder);
 }
 
@@ -207,7 +207,7 @@ static ps_status load(const ps_data_conf *conf, const char *folder, const char *
     clicks c;
     ps_status st;
 
-    ps_sink_init(&c.sink, conf, scratch, true);
+    ps_sink_init(&c.sink, conf, scratch, 1);
     st = walk(&c, &found, folder);
     if (ps_is_ok(&st)) {
         st = ps_sink_dataset(&c.sink, &found, out);

@@ -341,7 +341,7 @@ static ps_status look(const char *folder, ps_data_conf *conf)
     ps_data_facts facts = {.features = 0};
     ps_status st;
 
-    ps_sink_init(&t->sink, conf, NULL, false);
+    ps_sink_init(&t->sink, conf, NULL, 0);
     st = learn(t, conf, folder);
     if (ps_is_ok(&st)) {
         st = read_rows(t, conf, folder);
@@ -360,7 +360,7 @@ static ps_status load(const ps_data_conf *conf, const char *folder, const char *
     ps_data_conf found = *conf;
     ps_status st;
 
-    ps_sink_init(&t->sink, conf, scratch, true);
+    ps_sink_init(&t->sink, conf, scratch, 1);
     st = learn(t, &found, folder);
     if (ps_is_ok(&st)) {
         st = read_rows(t, &found, folder);

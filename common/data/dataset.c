@@ -52,6 +52,13 @@ uint32_t ps_dataset_count(const ps_dataset *data, ps_split split)
     return split == PS_TRAIN ? data->facts.train_count : data->facts.test_count;
 }
 
+size_t ps_split_memory(ps_split split)
+{
+    enum { TRAIN_BYTES = 32 << 20, TEST_BYTES = 8 << 20 };
+
+    return split == PS_TRAIN ? TRAIN_BYTES : TEST_BYTES;
+}
+
 uint64_t ps_sample_key(uint64_t seed, uint64_t pass, ps_split split, uint32_t at)
 {
     return ps_draw_key(seed, PS_DRAW_SAMPLE, pass, split, at);

@@ -203,15 +203,25 @@ uint8_t ps_glyph_draw(const ps_glyph_book *book, ps_split split, uint32_t index,
     return (uint8_t)digit;
 }
 
-static ps_samples *draw_split(const ps_glyph_book *book, ps_split split, uint32_t count)
+static ps_status draw_split(const ps_glyph_book *book, ps_split split, uint32_t count,
+                            const char *scratch, ps_samples **out)
 {
-    uint8_t *x = ps_xaligned_alloc((size_t)count * PS_GLYPH_PIXELS);
-    uint8_t *labels = ps_xmalloc(count);
+    ps_nonzero *images = ps_nonzero_create(PS_GLYPH_PIXELS, scratch, ps_split_memory(split));
+    uint8_t pixels[PS_GLYPH_PIXELS];
+    ps_status st = ps_ok();
 
-    for (uint32_t i = 0; i < count; i++) {
-        labels[i] = ps_glyph_draw(book, split, i, x + (size_t)i * PS_GLYPH_PIXELS);
+    for (uint32_t i = 0; i < count && ps_is_ok(&st); i++) {
+        uint8_t digit = ps_glyph_draw(book, split, i, pixels);
+
+        st = ps_nonzero_add(images, pixels, digit);
     }
-    return ps_bytes_create(PS_GLYPH_PIXELS, x, 0, labels, 0);
+    if (ps_is_ok(&st)) {
+        st = ps_nonzero_end(images, out);
+    }
+    if (!ps_is_ok(&st)) {
+        ps_nonzero_destroy(images);
+    }
+    return st;
 }
 
 static ps_status glyphs_facts(const ps_data_conf *conf, ps_data_facts *facts)
@@ -235,7 +245,6 @@ static ps_status load(const ps_data_conf *conf, const char *folder, const char *
     ps_dataset *data;
 
     (void)folder; /* there are no files */
-    (void)scratch;
     if (!ps_is_ok(&st)) {
         return st;
     }
@@ -243,9 +252,15 @@ static ps_status load(const ps_data_conf *conf, const char *folder, const char *
     facts.test_count = ps_data_limited(facts.test_count, conf->test_limit);
     book = ps_glyph_book_create();
     data = ps_dataset_create(&facts);
-    data->split[PS_TRAIN] = draw_split(book, PS_TRAIN, facts.train_count);
-    data->split[PS_TEST] = draw_split(book, PS_TEST, facts.test_count);
+    st = draw_split(book, PS_TRAIN, facts.train_count, scratch, &data->split[PS_TRAIN]);
+    if (ps_is_ok(&st)) {
+        st = draw_split(book, PS_TEST, facts.test_count, scratch, &data->split[PS_TEST]);
+    }
     ps_glyph_book_destroy(book);
+    if (!ps_is_ok(&st)) {
+        ps_dataset_destroy(data);
+        return st;
+    }
     *out = data;
     return ps_ok();
 }

@@ -158,8 +158,8 @@ static ps_status read_entry(loading *l, const ps_line *line, const char *text, s
     const char *colon = memchr(text, ':', len);
     double index = 0;
 
-    if (colon == NULL || !ps_text_number(text, (size_t)(colon - text), &index) ||
-        index <= *last || index > PS_DATA_FEATURES_MAX || index != (double)(uint32_t)index ||
+    if (colon == NULL || !ps_text_number(text, (size_t)(colon - text), &index) || index <= *last ||
+        index > PS_DATA_FEATURES_MAX || index != (double)(uint32_t)index ||
         !ps_text_float(colon + 1, len - (size_t)(colon + 1 - text), &e->value)) {
         return ps_line_bad(line,
                            "\"%.*s\", expected index:value with a finite value and an index above "
@@ -282,7 +282,7 @@ static ps_status look(const char *folder, ps_data_conf *conf)
     loading *l = ps_xcalloc(1, sizeof *l);
     ps_status st;
 
-    ps_sink_init(&l->sink, conf, NULL, false);
+    ps_sink_init(&l->sink, conf, NULL, 0);
     st = read_all(l, conf, folder);
     ps_vocabulary_destroy(l->labels);
     free(l);
@@ -296,9 +296,9 @@ static ps_status load(const ps_data_conf *conf, const char *folder, const char *
     ps_data_conf found = *conf;
     ps_status st;
 
-    ps_sink_init(&l->sink, conf, scratch, true);
+    ps_sink_init(&l->sink, conf, scratch, 2);
     for (size_t s = 0; s < 2; s++) {
-        l->entries[s] = ps_spill_create(scratch, PS_SPILL_MEMORY_BYTES);
+        l->entries[s] = ps_spill_create(scratch, ps_split_memory((ps_split)s) / 2);
     }
     st = read_all(l, &found, folder);
     for (size_t s = 0; s < 2 && ps_is_ok(&st); s++) {

@@ -51,15 +51,35 @@ PS_MUST_USE ps_status ps_data_found_counts(ps_data_conf *conf, uint64_t train, u
 /* A number that only the files know: kept if 0 stood in the conf, else compared. */
 PS_MUST_USE ps_status ps_data_found(ps_data_conf *conf, const char *name, uint64_t value);
 
+/* What the samples of a split may keep in memory; more goes to a file. Both, the program and its
+ * libraries fit 64 MiB. */
+size_t ps_split_memory(ps_split split);
+
 /* --- bytes.c: images as bytes, x / 255 - 0.5 -------------------------------- */
 
-/* x (count, features) and labels (count), the first after what is before it in the
- * memory; takes both memories. */
-ps_samples *ps_bytes_create(uint32_t features, void *x_memory, size_t x_at, void *label_memory,
-                            size_t label_at);
+/* Every width of vector gives the same bits. */
+void ps_bytes_scale(const uint8_t *restrict from, float *restrict x, size_t n);
+
+/* Rows of a shuffled batch lie anywhere: asked for before their turn, they are near when it
+ * comes. */
+void ps_bytes_ask(const uint8_t *from, size_t n);
 
 /* Records of a label and `features` bytes; takes the spill, which has ended. */
 struct ps_spill;
 ps_samples *ps_records_create(uint32_t features, struct ps_spill *records);
+
+/* --- nonzero.c: images as their bytes that are not zero, x / 255 - 0.5 ------- */
+
+typedef struct ps_nonzero ps_nonzero;
+
+/* `scratch` and memory_max as of spill.h. */
+ps_nonzero *ps_nonzero_create(uint32_t features, const char *scratch, size_t memory_max);
+void ps_nonzero_destroy(ps_nonzero *z); /* NULL is allowed; not after ps_nonzero_end */
+
+/* One sample: x (features). Errors of the disk, RESOURCE_EXHAUSTED. */
+PS_MUST_USE ps_status ps_nonzero_add(ps_nonzero *z, const uint8_t *x, uint8_t label);
+
+/* When it succeeds the samples take z. Once, before the first read. */
+PS_MUST_USE ps_status ps_nonzero_end(ps_nonzero *z, ps_samples **out);
 
 #endif

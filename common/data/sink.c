@@ -4,13 +4,13 @@
 
 #include <string.h>
 
-void ps_sink_init(ps_sink *sink, const ps_data_conf *conf, const char *scratch, bool keeps)
+void ps_sink_init(ps_sink *sink, const ps_data_conf *conf, const char *scratch, unsigned parts)
 {
     memset(sink, 0, sizeof *sink);
     sink->limit[PS_TRAIN] = conf->train_limit;
     sink->limit[PS_TEST] = conf->test_limit;
-    for (size_t s = 0; keeps && s < 2; s++) {
-        sink->spill[s] = ps_spill_create(scratch, PS_SPILL_MEMORY_BYTES);
+    for (size_t s = 0; parts > 0 && s < 2; s++) {
+        sink->spill[s] = ps_spill_create(scratch, ps_split_memory((ps_split)s) / parts);
     }
 }
 

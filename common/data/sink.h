@@ -16,8 +16,9 @@ typedef struct ps_sink {
     uint32_t file_first[PS_DATA_FILES_MAX], files_seen;
 } ps_sink;
 
-/* To count with, or, with spills, to keep. */
-void ps_sink_init(ps_sink *sink, const ps_data_conf *conf, const char *scratch, bool keeps);
+/* To count with (parts 0), or, with spills, to keep: each of them one of so many parts of what a
+ * split may have in memory. */
+void ps_sink_init(ps_sink *sink, const ps_data_conf *conf, const char *scratch, unsigned parts);
 void ps_sink_fini(ps_sink *sink); /* frees what was not taken */
 
 /* Is the next sample of the split to be kept? */

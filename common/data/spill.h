@@ -15,8 +15,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { PS_SPILL_MEMORY_BYTES = 32 << 20 };
-
 typedef struct ps_spill ps_spill;
 
 /* `scratch`: folder for the file, kept; NULL: /var/tmp, which is on a disk. */

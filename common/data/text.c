@@ -163,7 +163,7 @@ ps_status ps_text_load(ps_text *text, ps_sink *sink, const ps_data_conf *conf, c
     ps_data_conf found = *conf;
     ps_status st;
 
-    ps_sink_init(sink, conf, scratch, true);
+    ps_sink_init(sink, conf, scratch, 1);
     st = ps_text_open(text, conf, folder, has_marks, NULL, NULL);
     if (ps_is_ok(&st)) {
         st = ps_data_found(&found, "words", (uint64_t)text->unknown + 1);

@@ -76,10 +76,14 @@ ps_status ps_look(const Psgd__V1__JobSpec *spec, const char *data_path, Psgd__V1
     Psgd__V1__JobSpec *copy = ps_spec_copy(spec), *full = ps_spec_copy(spec);
     ps_data_conf *conf = ps_xmalloc(sizeof *conf);
     ps_status st = ps_ok();
+    bool is_whole = false;
 
     if (resolve(full, conf)) {
         st = look(data_path, full->data, conf);
-    } else { /* ps_plan_create is to see what the user wrote */
+        is_whole = st.code != PS_NOT_FOUND || !conf->source->is_usual_unseen;
+    }
+    if (!is_whole) {
+        st = ps_ok(); /* ps_plan_create is to see what the user wrote */
         ps_spec_free(full);
         full = copy;
         copy = NULL;

@@ -20,7 +20,8 @@ bool ps_look_is_needed(const Psgd__V1__JobSpec *spec);
 
 /* A copy of the spec, preset applied, whose DataSpec says all; the caller's to free with
  * psgd__v1__job_spec__free_unpacked. Reads all files of the set, so not on a loop's thread.
- * A spec that needs no look is copied.
+ * A spec that needs no look is copied, and so is one whose files are not here but that is
+ * `is_usual_unseen` (dataset.h).
  * NOT_FOUND: no data path (NULL or empty), or not its files; else as ps_data_look. */
 PS_MUST_USE ps_status ps_look(const Psgd__V1__JobSpec *spec, const char *data_path,
                               Psgd__V1__JobSpec **out);

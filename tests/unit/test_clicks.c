@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_clicks.c - lines of click logs, and sparse rows. */
-#include "common/data/spill.h"
+#include "common/data/samples.h"
 
 #include "tests/support/data_rig.h"
 
@@ -222,7 +222,7 @@ static void a_set_larger_than_its_memory_is_read_from_the_disk(void **state)
     char line[1024];
 
     (void)state;
-    assert_true((size_t)LINES * ROW_BYTES > PS_SPILL_MEMORY_BYTES);
+    assert_true((size_t)LINES * ROW_BYTES > ps_split_memory(PS_TRAIN));
     assert_non_null(file);
     for (int i = 0; i < LINES; i++) {
         fprintf(file, "click:%d %s 1:%d\n", i % 2, dense, i);

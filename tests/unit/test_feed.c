@@ -26,15 +26,19 @@ static ps_dataset *images(void)
 
     for (size_t s = 0; s < 2; s++) {
         size_t count = s == PS_TRAIN ? TRAIN : TEST;
-        uint8_t *x = ps_xmalloc(count * facts.features), *labels = ps_xmalloc(count);
+        ps_nonzero *images = ps_nonzero_create(facts.features, NULL, ps_split_memory((ps_split)s));
+        uint8_t x[2 * SIDE * SIDE];
+        ps_status st;
 
         for (size_t i = 0; i < count; i++) {
-            labels[i] = (uint8_t)(i % CLASSES);
             for (size_t k = 0; k < facts.features; k++) {
-                x[i * facts.features + k] = (uint8_t)(i + 16 * k);
+                x[k] = (uint8_t)(i + 16 * k);
             }
+            st = ps_nonzero_add(images, x, (uint8_t)(i % CLASSES));
+            assert_string_equal(st.text, "");
         }
-        data->split[s] = ps_bytes_create(facts.features, x, 0, labels, 0);
+        st = ps_nonzero_end(images, &data->split[s]);
+        assert_string_equal(st.text, "");
     }
     return data;
 }

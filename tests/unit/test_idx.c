@@ -3,23 +3,19 @@
  * set is read where PSGD_DATA says it is. */
 #include "common/data/idx.h"
 
-#include "common/data/mnist.h"
+#include "common/base/draw.h"
+#include "common/data/samples.h"
 
 #include "tests/support/data_rig.h"
 #include "tests/support/temp_dir.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
 
 static const char *const names[4] = {"train-images-idx3-ubyte", "train-labels-idx1-ubyte",
                                      "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"};
-static const ps_data_facts small = {.shape = {1, 2, 2},
-                                    .features = 4,
-                                    .classes = 10,
-                                    .target_width = 1,
-                                    .train_count = 3,
-                                    .test_count = 2};
 
 /* A set of 3 + 2 samples: pixels count up from 0 and from 100. */
 static const uint8_t train_images[] = {0, 0, 8, 3, 0, 0, 0, 3, 0, 0, 0, 2, 0,  0,
@@ -59,31 +55,43 @@ static temp_dir small_set(void)
     return dir;
 }
 
-/* Loads the set, which must fail so. */
+/* The small set as a job that knows it names it. */
+static ps_data_conf small_conf(void)
+{
+    ps_data_conf conf = ps_data_conf_of(ps_data_source_find("mnist"));
+
+    ps_data_set(&conf, "rows", 2);
+    ps_data_set(&conf, "columns", 2);
+    ps_data_set(&conf, "classes", 10);
+    conf.train_limit = 3;
+    conf.test_limit = 2;
+    return conf;
+}
+
+/* A look at the set and a load must fail so. */
+static void expect_refusal(const temp_dir *dir, const ps_data_conf *conf, ps_code code,
+                           const char *text)
+{
+    data_rig_refused(dir, conf, code, text);
+    temp_dir_destroy(dir);
+}
+
 static void expect_failure(const temp_dir *dir, ps_code code, const char *text)
 {
-    ps_dataset *data = NULL;
-    ps_status st = ps_mnist_load(dir->path, &small, &data);
+    ps_data_conf conf = small_conf();
 
-    assert_null(data);
-    if (strstr(st.text, text) == NULL) {
-        print_error("\"%s\" has no \"%s\"\n", st.text, text);
-    }
-    assert_non_null(strstr(st.text, text));
-    assert_int_equal(st.code, code);
-    temp_dir_destroy(dir);
+    expect_refusal(dir, &conf, code, text);
 }
 
 static void plain_and_packed_files_mix(void **state)
 {
     temp_dir dir = small_set();
-    ps_dataset *data = NULL;
-    ps_status st = ps_mnist_load(dir.path, &small, &data);
+    ps_data_conf conf = small_conf();
+    ps_dataset *data = data_rig_open(&dir, &conf);
     uint32_t index[2] = {2, 0};
     float x[12], labels[3];
 
     (void)state;
-    assert_string_equal(st.text, "");
     assert_int_equal(ps_dataset_count(data, PS_TRAIN), 3);
     assert_int_equal(ps_dataset_count(data, PS_TEST), 2);
     ps_dataset_gather(data, PS_TRAIN, index, 0, 2, x, labels);
@@ -101,18 +109,12 @@ static void plain_and_packed_files_mix(void **state)
 
 static void every_byte_becomes_its_value(void **state)
 {
-    ps_data_facts facts = {.shape = {1, 16, 16},
-                           .features = 256,
-                           .classes = 10,
-                           .target_width = 1,
-                           .train_count = 1,
-                           .test_count = 1};
     uint8_t images[16 + 256] = {0, 0, 8, 3, 0, 0, 0, 1, 0, 0, 0, 16, 0, 0, 0, 16};
     static const uint8_t one_label[] = {0, 0, 8, 1, 0, 0, 0, 1, 5};
     temp_dir dir = temp_dir_create();
-    ps_dataset *data = NULL;
+    ps_data_conf conf = ps_data_conf_of(ps_data_source_find("mnist"));
+    ps_dataset *data;
     float x[256], label;
-    ps_status st;
 
     (void)state;
     for (size_t i = 0; i < 256; i++) {
@@ -122,8 +124,7 @@ static void every_byte_becomes_its_value(void **state)
         write_plain(&dir, f, images, sizeof images);
         write_plain(&dir, f + 1, one_label, sizeof one_label);
     }
-    st = ps_mnist_load(dir.path, &facts, &data);
-    assert_string_equal(st.text, "");
+    data = data_rig_open(&dir, &conf);
     ps_dataset_gather(data, PS_TEST, NULL, 0, 1, x, &label);
     for (size_t i = 0; i < 256; i++) {
         assert_true(fabs((double)x[i] - ((double)i / 255 - 0.5)) < 1e-7);
@@ -135,18 +136,47 @@ static void every_byte_becomes_its_value(void **state)
 static void a_limit_keeps_the_front(void **state)
 {
     temp_dir dir = small_set();
-    ps_dataset *data = NULL;
-    ps_status st = ps_mnist_load(dir.path, &small, &data);
+    ps_data_conf conf = small_conf();
+    ps_dataset *data;
+    float x[4], label;
+
+    (void)state;
+    conf.train_limit = 2;
+    conf.test_limit = 0;
+    data = data_rig_open(&dir, &conf);
+    assert_int_equal(ps_dataset_count(data, PS_TRAIN), 2);
+    assert_int_equal(ps_dataset_count(data, PS_TEST), 2);
+    ps_dataset_gather(data, PS_TRAIN, NULL, 1, 1, x, &label);
+    assert_true(label == 0.0f && fabs((double)x[3] - (7.0 / 255 - 0.5)) < 1e-7);
+    ps_dataset_destroy(data);
+    conf.train_limit = 4;
+    expect_refusal(&dir, &conf, PS_INVALID_ARGUMENT, "3");
+}
+
+static void a_set_says_how_large_it_is(void **state)
+{
+    temp_dir dir = small_set();
+    ps_data_conf conf = ps_data_conf_of(ps_data_source_find("mnist"));
+    ps_data_facts facts;
+    ps_status st = ps_data_get_facts(&conf, &facts); /* without files: MNIST */
 
     (void)state;
     assert_string_equal(st.text, "");
-    ps_dataset_limit(data, 0, 0);
-    assert_int_equal(ps_dataset_count(data, PS_TRAIN), 3);
-    ps_dataset_limit(data, 2, 9);
-    assert_int_equal(ps_dataset_count(data, PS_TRAIN), 2);
-    assert_int_equal(ps_dataset_count(data, PS_TEST), 2);
-    ps_dataset_destroy(data);
-    temp_dir_destroy(&dir);
+    assert_true(facts.train_count == 60000 && facts.features == 784 && facts.classes == 10);
+    st = ps_data_look(dir.path, &conf);
+    assert_string_equal(st.text, "");
+    st = ps_data_get_facts(&conf, &facts);
+    assert_string_equal(st.text, "");
+    assert_int_equal(facts.train_count, 3);
+    assert_int_equal(facts.test_count, 2);
+    assert_int_equal(facts.shape[1], 2);
+    assert_int_equal(facts.shape[2], 2);
+    assert_int_equal(facts.classes, 10); /* the greatest label is 9 */
+    conf = ps_data_conf_of(ps_data_source_find("mnist"));
+    ps_data_set(&conf, "rows", 2);
+    ps_data_set(&conf, "columns", 28);
+    expect_refusal(&dir, &conf, PS_INVALID_ARGUMENT,
+                   "train-images-idx3-ubyte: offset 12: dimension 2 is 2, expected 28");
 }
 
 static void a_missing_file_is_named_with_its_folder(void **state)
@@ -181,22 +211,110 @@ static void a_file_of_another_kind_is_refused(void **state)
                    "t10k-labels-idx1-ubyte: offset 0: 0x00000803, expected 0x00000801");
 }
 
-static void another_count_or_shape_is_refused(void **state)
+/* The small set with one byte of a file's header another. */
+static void expect_header_refused(size_t file, size_t at, uint8_t byte, const char *text)
 {
-    uint8_t images[sizeof train_images];
+    uint8_t images[sizeof train_images], tests[sizeof test_images], labels[sizeof train_labels];
     temp_dir dir = small_set();
 
-    (void)state;
     memcpy(images, train_images, sizeof images);
-    images[4] = 0xff; /* 4,278,190,083 images: nothing of that size is allocated */
-    write_plain(&dir, 0, images, sizeof images);
-    expect_failure(&dir, PS_INVALID_ARGUMENT,
-                   "train-images-idx3-ubyte: offset 4: dimension 0 is 4278190083, expected 3");
-    dir = small_set();
-    images[4] = 0;
-    images[15] = 3;
-    write_plain(&dir, 0, images, sizeof images);
-    expect_failure(&dir, PS_INVALID_ARGUMENT, "offset 12: dimension 2 is 3, expected 2");
+    memcpy(tests, test_images, sizeof tests);
+    memcpy(labels, train_labels, sizeof labels);
+    (file == 0 ? images : file == 1 ? labels : tests)[at] = byte;
+    write_plain(&dir, 0, images, sizeof images); /* the plain ones come first */
+    write_plain(&dir, 1, labels, sizeof labels);
+    write_plain(&dir, 2, tests, sizeof tests);
+    expect_failure(&dir, PS_INVALID_ARGUMENT, text);
+}
+
+static void another_count_or_shape_is_refused(void **state)
+{
+    (void)state;
+    /* 4,278,190,083 images: nothing of that size is allocated */
+    expect_header_refused(
+        0, 4, 0xff, "train-images-idx3-ubyte: offset 4: dimension 0 is 4278190083, expected 3");
+    expect_header_refused(0, 15, 3,
+                          "train-images-idx3-ubyte: offset 12: dimension 2 is 3, expected 2");
+    expect_header_refused(2, 11, 3,
+                          "t10k-images-idx3-ubyte: offset 8: dimension 1 is 3, expected 2");
+    expect_header_refused(1, 7, 4,
+                          "train-images-idx3-ubyte: offset 4: dimension 0 is 3, expected 4");
+    expect_header_refused(0, 11, 0,
+                          "train-images-idx3-ubyte: offset 8: dimension 1 is 0, expected 1 at "
+                          "least");
+    expect_header_refused(0, 10, 0xff,
+                          "train-images-idx3-ubyte: offset 8: dimension 1 is 65282, expected 1024 "
+                          "at most");
+}
+
+static void a_header_cannot_promise_more_than_there_can_be(void **state)
+{
+    static const uint8_t head[] = {0,    0,    8,    4,    0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
+                                   0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0,    0,    0,    1};
+    temp_dir dir = temp_dir_create();
+    ps_idx idx;
+    ps_status st;
+
+    (void)state;
+    write_plain(&dir, 0, head, sizeof head);
+    st = ps_idx_open(&idx, dir.path, names[0], 4);
+    assert_int_equal(st.code, PS_INVALID_ARGUMENT);
+    assert_non_null(strstr(st.text, "offset 8: dimension 1 is 4294967295, expected less than"));
+    ps_idx_close(&idx); /* nothing is open */
+    temp_dir_destroy(&dir);
+}
+
+/* Images of so many bytes each, zeros in all places, kept in so much memory. */
+static void check_nonzero(uint32_t features, size_t memory)
+{
+    enum { COUNT = 300, FEATURES_MAX = 5003 };
+    temp_dir dir = temp_dir_create();
+    ps_nonzero *images = ps_nonzero_create(features, dir.path, memory);
+    uint8_t *bytes = calloc(COUNT, features);
+    ps_samples *samples = NULL;
+    float x[FEATURES_MAX + 1], want[FEATURES_MAX], label;
+    ps_status st;
+
+    assert_non_null(bytes);
+    assert_true(features <= FEATURES_MAX);
+    for (uint32_t i = 0; i < COUNT; i++) {
+        uint8_t *image = bytes + (size_t)i * features;
+
+        for (uint32_t k = 0; k < features; k++) {
+            bool is_ink = ps_draw_u32(i, k) % COUNT < i; /* the first are empty, the last full */
+
+            image[k] = is_ink ? (uint8_t)(1 + ps_draw_u32(i + COUNT, k) % 255) : 0;
+        }
+        st = ps_nonzero_add(images, image, (uint8_t)i);
+        assert_string_equal(st.text, "");
+    }
+    st = ps_nonzero_end(images, &samples);
+    assert_string_equal(st.text, "");
+    x[features] = 7;
+    for (uint32_t i = 0; i < COUNT; i++) {
+        uint32_t at = (i * 7) % COUNT;
+
+        samples->ask(samples, at);
+        assert_true(samples->row(samples, 0, at, x, &label));
+        ps_bytes_scale(bytes + (size_t)at * features, want, features);
+        assert_memory_equal(x, want, features * sizeof *x);
+        assert_true(label == (float)(uint8_t)at);
+        assert_true(x[features] == 7); /* nothing is written behind */
+    }
+    samples->destroy(samples);
+    free(bytes);
+    temp_dir_destroy(&dir);
+}
+
+static void images_come_back_as_they_were_from_memory_and_disk(void **state)
+{
+    static const uint32_t sizes[] = {1, 7, 8, 9, 784, 5003};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        check_nonzero(sizes[i], 32 << 20);
+        check_nonzero(sizes[i], 100);
+    }
 }
 
 static void a_cut_file_is_refused_wherever_it_is_cut(void **state)
@@ -318,7 +436,10 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_missing_file_is_named_with_its_folder),
         cmocka_unit_test(an_empty_file_is_refused),
         cmocka_unit_test(a_file_of_another_kind_is_refused),
+        cmocka_unit_test(a_set_says_how_large_it_is),
         cmocka_unit_test(another_count_or_shape_is_refused),
+        cmocka_unit_test(a_header_cannot_promise_more_than_there_can_be),
+        cmocka_unit_test(images_come_back_as_they_were_from_memory_and_disk),
         cmocka_unit_test(a_cut_file_is_refused_wherever_it_is_cut),
         cmocka_unit_test(a_file_that_goes_on_is_refused),
         cmocka_unit_test(a_label_out_of_range_is_refused_with_its_offset),

@@ -140,6 +140,46 @@ static void what_needs_no_look_is_only_copied(void **state)
     free_spec(wrong);
 }
 
+static void a_usual_set_that_is_not_here_is_taken_for_granted(void **state)
+{
+    static const uint8_t images[] = {0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 1, 5, 6};
+    static const uint8_t labels[] = {0, 0, 8, 1, 0, 0, 0, 2, 3, 1};
+    Psgd__V1__JobSpec *spec = spec_of("{\"data\": {\"name\": \"mnist\"}, \"block_size\": 1}");
+    Psgd__V1__JobSpec *full = NULL;
+    temp_dir dir = temp_dir_create();
+    ps_plan *plan = NULL;
+    ps_status st = ps_look(spec, NULL, &full);
+
+    (void)state;
+    assert_string_equal(st.text, "");
+    st = ps_plan_create(full, NULL, NULL, &plan);
+    assert_string_equal(st.text, "");
+    assert_true(plan->train_count == 60000 && plan->facts.features == 784);
+    ps_plan_destroy(plan);
+    free_spec(full);
+
+    st = ps_dir_make(temp_dir_file(&dir, "mnist"));
+    assert_string_equal(st.text, "");
+    for (size_t i = 0; i < 4; i++) {
+        static const char *const names[] = {
+            "mnist/train-images-idx3-ubyte", "mnist/train-labels-idx1-ubyte",
+            "mnist/t10k-images-idx3-ubyte", "mnist/t10k-labels-idx1-ubyte"};
+
+        st = i % 2 == 0 ? ps_file_write(temp_dir_file(&dir, names[i]), images, sizeof images)
+                        : ps_file_write(temp_dir_file(&dir, names[i]), labels, sizeof labels);
+        assert_string_equal(st.text, "");
+    }
+    st = ps_look(spec, dir.path, &full);
+    assert_string_equal(st.text, "");
+    st = ps_plan_create(full, NULL, NULL, &plan);
+    assert_string_equal(st.text, "");
+    assert_true(plan->train_count == 2 && plan->facts.features == 1 && plan->facts.classes == 4);
+    ps_plan_destroy(plan);
+    free_spec(full);
+    free_spec(spec);
+    temp_dir_destroy(&dir);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -147,6 +187,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(transforms_and_files_have_to_go_together),
         cmocka_unit_test(a_look_makes_a_job_whole),
         cmocka_unit_test(what_needs_no_look_is_only_copied),
+        cmocka_unit_test(a_usual_set_that_is_not_here_is_taken_for_granted),
     };
 
     cmocka_set_test_filter(argc > 1 ? argv[1] : NULL);
