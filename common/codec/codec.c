@@ -56,6 +56,7 @@ void ps_encoding_copy(ps_encoding *dst, const Psgd__V1__Encoding *src)
     dst->msg.raw_bytes = src->raw_bytes;
     dst->msg.row_width = src->row_width;
     dst->msg.row_count = src->row_count;
+    dst->msg.others_stay = src->others_stay;
     dst->msg.codec_case = src->codec_case;
     if (src->codec_case != PSGD__V1__ENCODING__CODEC__NOT_SET) {
         /* Members of the oneof are pointers to messages, in one union. */
@@ -124,6 +125,12 @@ size_t ps_codec_encode(const ps_codec *codec, const ps_params *params, uint64_t 
     return ps_codec_encode_with(codec, params, NULL, key, slice, x, n, out, head);
 }
 
+static void finish(ps_encoding *head, uint32_t slice, size_t bytes)
+{
+    head->msg.slice = slice;
+    head->msg.payload_bytes = (uint32_t)bytes;
+}
+
 size_t ps_codec_encode_with(const ps_codec *codec, const ps_params *params, float *state,
                             uint64_t key, uint32_t slice, const float *x, size_t n, uint8_t *out,
                             ps_encoding *head)
@@ -141,8 +148,35 @@ size_t ps_codec_encode_with(const ps_codec *codec, const ps_params *params, floa
     }
     assert(bytes <= codec->size(params, n));
     assert(head->msg.codec_case == codec->wire);
-    head->msg.slice = slice;
-    head->msg.payload_bytes = (uint32_t)bytes;
+    finish(head, slice, bytes);
+    return bytes;
+}
+
+size_t ps_codec_encode_rows(const ps_codec *codec, const ps_params *params, uint64_t key,
+                            uint32_t slice, const float *x, size_t n, uint16_t *rows, size_t count,
+                            uint8_t *out, ps_encoding *head)
+{
+    size_t bytes;
+
+    assert(n <= PS_CODEC_VALUES && codec->sum_add == NULL);
+    psgd__v1__encoding__init(&head->msg);
+    bytes = ps_stages_encode_among(codec, params, key, x, n, rows, count, out, head);
+    assert(bytes <= codec->size(params, n));
+    finish(head, slice, bytes);
+    return bytes;
+}
+
+size_t ps_codec_encode_changed(const ps_codec *codec, const ps_params *params, uint32_t slice,
+                               const float *x, size_t n, size_t width, const uint16_t *rows,
+                               size_t count, uint8_t *out, ps_encoding *head)
+{
+    size_t bytes;
+
+    assert(n <= PS_CODEC_VALUES && codec->is_identity);
+    psgd__v1__encoding__init(&head->msg);
+    bytes = ps_stages_encode_changed(codec, params, x, n, width, rows, count, out, head);
+    assert(bytes <= codec->size(params, n));
+    finish(head, slice, bytes);
     return bytes;
 }
 
@@ -200,13 +234,27 @@ ps_status ps_codec_decode(const ps_codec *expected, const Psgd__V1__Encoding *he
         return st;
     }
     if (codec == NULL) {
-        if (into == PS_INTO_SET) {
+        if (into == PS_INTO_SET && !head->others_stay) {
             memset(y, 0, n * sizeof *y);
         }
         return st;
     }
     return is_staged(head) ? ps_stages_decode(codec, head, in, len, into, y, n)
                            : codec->decode(head, in, len, into, y, n);
+}
+
+ps_status ps_codec_unpack(const ps_codec *expected, const Psgd__V1__Encoding *head,
+                          const uint8_t *in, size_t len, size_t n, size_t width, uint16_t *rows,
+                          size_t *count, float *packed)
+{
+    const ps_codec *codec;
+    ps_status st = resolve(expected, head, len, &codec);
+
+    *count = 0;
+    if (!ps_is_ok(&st) || codec == NULL) {
+        return st;
+    }
+    return ps_stages_unpack(codec, head, in, len, n, width, rows, count, packed);
 }
 
 ps_status ps_codec_sum_add(const ps_codec *codec, const Psgd__V1__Encoding *head, const uint8_t *in,

@@ -167,6 +167,25 @@ size_t ps_codec_encode_with(const ps_codec *codec, const ps_params *params, floa
                             uint64_t key, uint32_t slice, const float *x, size_t n, uint8_t *out,
                             ps_encoding *head);
 
+/* A slice of rows of `width` values (n is a multiple), most of which nobody has touched.
+ * What these do goes by the rows that are named, not by n.
+ *
+ * encode_rows: as ps_codec_encode where `params` say rows of that width, of a slice that is
+ * zeros but perhaps in rows[0..count), ascending; and where they are too many to be sent so,
+ * all of x is read. `rows` is scratch afterwards. Of a codec without sum_add. */
+size_t ps_codec_encode_rows(const ps_codec *codec, const ps_params *params, uint64_t key,
+                            uint32_t slice, const float *x, size_t n, uint16_t *rows, size_t count,
+                            uint8_t *out, ps_encoding *head);
+/* encode_changed: these rows as they are, zeros too; the others stay. Of an identity. */
+size_t ps_codec_encode_changed(const ps_codec *codec, const ps_params *params, uint32_t slice,
+                               const float *x, size_t n, size_t width, const uint16_t *rows,
+                               size_t count, uint8_t *out, ps_encoding *head);
+/* unpack: decodes to the rows that are not zeros, ascending, into rows (n / width), and their
+ * values one after the other into packed (n). Fails as ps_codec_check does. */
+PS_MUST_USE ps_status ps_codec_unpack(const ps_codec *expected, const Psgd__V1__Encoding *head,
+                                      const uint8_t *in, size_t len, size_t n, size_t width,
+                                      uint16_t *rows, size_t *count, float *packed);
+
 /* Copies a head with what its codec needs, from a received message or another
  * ps_encoding. Keeps no pointer into src; unknown fields are left behind. */
 void ps_encoding_copy(ps_encoding *dst, const Psgd__V1__Encoding *src);
@@ -182,7 +201,8 @@ PS_MUST_USE ps_status ps_codec_check(const ps_codec *expected, const Psgd__V1__E
                                      const uint8_t *in, size_t len, size_t n);
 
 /* Decodes by the head's codec; payload_bytes 0 means zeros, of any codec or of
- * none. Fails as ps_codec_check does; y is then as it was. */
+ * none. Set with a head whose others_stay: rows that are not sent stay as y has them. Fails as
+ * ps_codec_check does; y is then as it was. */
 PS_MUST_USE ps_status ps_codec_decode(const ps_codec *expected, const Psgd__V1__Encoding *head,
                                       const uint8_t *in, size_t len, ps_into into, float *y,
                                       size_t n);

@@ -5,6 +5,7 @@
 #include "common/codec/sparse.h"
 #include "common/codec/wrap.h"
 
+#include <assert.h>
 #include <lz4.h>
 #include <string.h>
 #include <zstd.h>
@@ -106,16 +107,25 @@ static bool is_zero(const float *x, size_t n)
     return any == 0;
 }
 
-/* The rows that are not zeros. */
-static size_t find_rows(const float *x, size_t n, size_t width, uint16_t *rows)
+/* Of `count` rows those that are not zeros; how many. */
+static size_t sift_rows(const float *x, size_t n, size_t width, uint16_t *rows, size_t count)
 {
-    size_t count = 0;
+    size_t some = 0;
 
-    for (size_t r = 0; r < row_count(n, width); r++) {
-        rows[count] = (uint16_t)r;
-        count += !is_zero(x + r * width, row_length(n, width, r));
+    for (size_t j = 0; j < count; j++) {
+        size_t r = rows[j];
+
+        rows[some] = (uint16_t)r;
+        some += !is_zero(x + r * width, row_length(n, width, r));
     }
-    return count;
+    return some;
+}
+
+static void name_rows(uint16_t *rows, size_t count)
+{
+    for (size_t r = 0; r < count; r++) {
+        rows[r] = (uint16_t)r;
+    }
 }
 
 static size_t encode_rows(const ps_codec *codec, const ps_params *params, uint64_t key,
@@ -136,32 +146,83 @@ static size_t encode_rows(const ps_codec *codec, const ps_params *params, uint64
     return at + codec->encode(params, key, some, values, out + at, head);
 }
 
+/* Those of `count` rows that are not zeros, all others being zeros; SIZE_MAX: nothing was
+ * written, as it would not be shorter. */
+static size_t encode_some(const ps_codec *codec, const ps_params *params, uint64_t key,
+                          const float *x, size_t n, size_t width, uint16_t *rows, size_t count,
+                          uint8_t *out, ps_encoding *head)
+{
+    size_t all = row_count(n, width), most;
+
+    count = sift_rows(x, n, width, rows, count);
+    most = ps_positions_bytes(all, count) + codec->size(params, values_of(n, width, rows, count));
+    if (count == 0) {
+        (void)codec->encode(params, key, x, 0, out, head); /* its name */
+        return 0;
+    }
+    return count < all && most <= codec->size(params, n)
+               ? encode_rows(codec, params, key, x, n, width, rows, count, out, head)
+               : SIZE_MAX;
+}
+
+static size_t shorten_as(const ps_codec *codec, const ps_params *params, uint8_t *out, size_t bytes,
+                         ps_encoding *head)
+{
+    Psgd__V1__Lossless how = (Psgd__V1__Lossless)ps_wrap_of(codec, params, PS_WRAP_LOSSLESS);
+
+    return how != PSGD__V1__LOSSLESS__LOSSLESS_UNSPECIFIED ? shorten(how, out, bytes, head) : bytes;
+}
+
 size_t ps_stages_encode(const ps_codec *codec, const ps_params *params, float *state, uint64_t key,
                         const float *x, size_t n, uint8_t *out, ps_encoding *head)
 {
     size_t width = codec->sum_add == NULL ? (size_t)ps_wrap_of(codec, params, PS_WRAP_ROWS) : 0;
     size_t bytes = SIZE_MAX;
-    Psgd__V1__Lossless how = (Psgd__V1__Lossless)ps_wrap_of(codec, params, PS_WRAP_LOSSLESS);
     uint16_t rows[PS_CODEC_VALUES];
 
     if (width > 0 && n > 0) {
-        size_t all = row_count(n, width), count = find_rows(x, n, width, rows);
-        size_t most =
-            ps_positions_bytes(all, count) + codec->size(params, values_of(n, width, rows, count));
-
-        if (count == 0) {
-            bytes = 0;
-            (void)codec->encode(params, key, x, 0, out, head); /* its name */
-        } else if (count < all && most <= codec->size(params, n)) {
-            bytes = encode_rows(codec, params, key, x, n, width, rows, count, out, head);
-        }
+        name_rows(rows, row_count(n, width));
+        bytes = encode_some(codec, params, key, x, n, width, rows, row_count(n, width), out, head);
     }
     if (bytes == SIZE_MAX) {
         bytes = width == 0 && state != NULL && codec->encode_with != NULL
                     ? codec->encode_with(params, key, state, x, n, out, head)
                     : codec->encode(params, key, x, n, out, head);
     }
-    return how != PSGD__V1__LOSSLESS__LOSSLESS_UNSPECIFIED ? shorten(how, out, bytes, head) : bytes;
+    return shorten_as(codec, params, out, bytes, head);
+}
+
+size_t ps_stages_encode_among(const ps_codec *codec, const ps_params *params, uint64_t key,
+                              const float *x, size_t n, uint16_t *rows, size_t count, uint8_t *out,
+                              ps_encoding *head)
+{
+    size_t width = (size_t)ps_wrap_of(codec, params, PS_WRAP_ROWS);
+    size_t bytes = encode_some(codec, params, key, x, n, width, rows, count, out, head);
+
+    if (bytes == SIZE_MAX) {
+        bytes = codec->encode(params, key, x, n, out, head);
+    }
+    return shorten_as(codec, params, out, bytes, head);
+}
+
+size_t ps_stages_encode_changed(const ps_codec *codec, const ps_params *params, const float *x,
+                                size_t n, size_t width, const uint16_t *rows, size_t count,
+                                uint8_t *out, ps_encoding *head)
+{
+    size_t all = row_count(n, width);
+    size_t most =
+        ps_positions_bytes(all, count) + codec->size(params, values_of(n, width, rows, count));
+
+    head->msg.others_stay = true;
+    if (count == 0) {
+        (void)codec->encode(params, 0, x, 0, out, head);
+        return 0;
+    }
+    if (count < all && most <= codec->size(params, n)) {
+        return encode_rows(codec, params, 0, x, n, width, rows, count, out, head);
+    }
+    head->msg.others_stay = false;
+    return codec->encode(params, 0, x, n, out, head);
 }
 
 /* What is sent of a slice, by its head and raw bytes. */
@@ -214,7 +275,7 @@ static ps_status decode_rows(const ps_codec *codec, const Psgd__V1__Encoding *he
     if (!ps_is_ok(&st)) {
         return st;
     }
-    if (into == PS_INTO_SET) {
+    if (into == PS_INTO_SET && !head->others_stay) {
         memset(y, 0, n * sizeof *y);
     }
     for (size_t j = 0; j < head->row_count; j++) {
@@ -225,6 +286,49 @@ static ps_status decode_rows(const ps_codec *codec, const Psgd__V1__Encoding *he
             to[i] = into == PS_INTO_SET ? from[i] : to[i] + from[i];
         }
         from += length;
+    }
+    return st;
+}
+
+/* All of packed (n) to its rows that are not zeros. */
+static size_t pack_rows(float *packed, size_t n, size_t width, uint16_t *rows)
+{
+    size_t count;
+
+    name_rows(rows, row_count(n, width));
+    count = sift_rows(packed, n, width, rows, row_count(n, width));
+    for (size_t j = 0; j < count; j++) {
+        memmove(packed + j * width, packed + rows[j] * width, width * sizeof *packed);
+    }
+    return count;
+}
+
+ps_status ps_stages_unpack(const ps_codec *codec, const Psgd__V1__Encoding *head, const uint8_t *in,
+                           size_t len, size_t n, size_t width, uint16_t *rows, size_t *count,
+                           float *packed)
+{
+    uint8_t room[PS_STAGES_RAW_MAX];
+    ps_status st = ps_stages_raw(head, &in, &len, n, room);
+    sent s;
+
+    assert(n % width == 0);
+    if (ps_is_ok(&st) && head->row_width == width) {
+        st = read_rows(head, in, len, n, &s);
+        if (ps_is_ok(&st)) {
+            st = codec->decode(head, s.in, s.len, PS_INTO_SET, packed, s.values);
+        }
+        if (ps_is_ok(&st)) {
+            memcpy(rows, s.rows, head->row_count * sizeof *rows);
+            *count = head->row_count;
+        }
+        return st;
+    }
+    if (ps_is_ok(&st)) {
+        st = head->row_width > 0 ? decode_rows(codec, head, in, len, PS_INTO_SET, packed, n)
+                                 : codec->decode(head, in, len, PS_INTO_SET, packed, n);
+    }
+    if (ps_is_ok(&st)) {
+        *count = pack_rows(packed, n, width, rows);
     }
     return st;
 }

@@ -15,6 +15,18 @@
 size_t ps_stages_encode(const ps_codec *codec, const ps_params *params, float *state, uint64_t key,
                         const float *x, size_t n, uint8_t *out, ps_encoding *head);
 
+/* As ps_codec_encode_rows, ps_codec_encode_changed and ps_codec_unpack, the heads' slice and
+ * payload_bytes left out. */
+size_t ps_stages_encode_among(const ps_codec *codec, const ps_params *params, uint64_t key,
+                              const float *x, size_t n, uint16_t *rows, size_t count, uint8_t *out,
+                              ps_encoding *head);
+size_t ps_stages_encode_changed(const ps_codec *codec, const ps_params *params, const float *x,
+                                size_t n, size_t width, const uint16_t *rows, size_t count,
+                                uint8_t *out, ps_encoding *head);
+PS_MUST_USE ps_status ps_stages_unpack(const ps_codec *codec, const Psgd__V1__Encoding *head,
+                                       const uint8_t *in, size_t len, size_t n, size_t width,
+                                       uint16_t *rows, size_t *count, float *packed);
+
 /* As ps_codec's check and decode. */
 PS_MUST_USE ps_status ps_stages_check(const ps_codec *codec, const Psgd__V1__Encoding *head,
                                       const uint8_t *in, size_t len, size_t n);

@@ -211,6 +211,26 @@ static void spare_state(ps_codec_choice *choice)
     }
 }
 
+/* May the gradients of a sparse variable go by rows? Not where all values of it are added up
+ * or kept by somebody; and a codec that the job gives numbers to leaves rows out only if one of
+ * them says so. */
+static bool goes_by_rows(const ps_plan *plan, uint32_t v)
+{
+    const ps_variable *var = &plan->layout.variables[v];
+    ps_codec_choice *up = &plan->up[v];
+
+    if (!var->is_sparse || var->shape.dim[1] > PS_SLICE_VALUES || plan->update == NULL ||
+        up->codec == NULL || plan->update->local != NULL || plan->update->broadcasts ||
+        plan->update->delay != NULL || up->codec->sum_add != NULL ||
+        ps_feedback_floats(up->codec, &up->params, PS_SLICE_VALUES) > 0) {
+        return false;
+    }
+    if (ps_codec_is_plain(up->codec, &up->params)) {
+        up->params.v[up->codec->own + PS_WRAP_ROWS] = var->shape.dim[1];
+    }
+    return ps_wrap_of(up->codec, &up->params, PS_WRAP_ROWS) == var->shape.dim[1];
+}
+
 enum { EXCEPTIONS_MAX = 256 };
 
 void ps_check_codecs(ps_check *check, ps_plan *plan)
@@ -231,6 +251,7 @@ void ps_check_codecs(ps_check *check, ps_plan *plan)
     check_uses(check, "spec.codec", plan, &up, &down);
     plan->up = ps_xcalloc(layout->variable_count, sizeof *plan->up);
     plan->down = ps_xcalloc(layout->variable_count, sizeof *plan->down);
+    plan->by_rows = ps_xcalloc(layout->variable_count, sizeof *plan->by_rows);
     for (uint32_t v = 0; v < layout->variable_count; v++) {
         plan->up[v] = up;
         plan->down[v] = down;
@@ -271,6 +292,7 @@ void ps_check_codecs(ps_check *check, ps_plan *plan)
         }
         fit_to(&plan->up[v], &layout->variables[v]);
         fit_to(&plan->down[v], &layout->variables[v]);
+        plan->by_rows[v] = goes_by_rows(plan, v);
     }
     free(is_excepted);
 }

@@ -37,8 +37,17 @@ static void hash_u32(XXH3_state_t *state, uint32_t x)
     (void)XXH3_64bits_update(state, bytes, sizeof bytes);
 }
 
-/* Over name with its NUL, rank and dimensions of each variable, then the size
- * of a slice; numbers as 4 bytes, little-endian. */
+/* Values of all slices of the variable but perhaps the last: of rows that come and go alone
+ * none is cut in two. */
+static uint32_t slice_values(const ps_variable *var)
+{
+    uint32_t width = var->is_sparse ? var->shape.dim[1] : 1;
+
+    return width <= PS_SLICE_VALUES ? PS_SLICE_VALUES / width * width : PS_SLICE_VALUES;
+}
+
+/* Over name with its NUL, rank and dimensions of each variable, of a sparse one the
+ * values of a slice, then the most of them; numbers as 4 bytes, little-endian. */
 static uint64_t hash_of(const ps_layout *layout)
 {
     XXH3_state_t *state = XXH3_createState();
@@ -54,6 +63,9 @@ static uint64_t hash_of(const ps_layout *layout)
         for (uint32_t d = 0; d < var->shape.rank; d++) {
             hash_u32(state, var->shape.dim[d]);
         }
+        if (var->is_sparse) {
+            hash_u32(state, slice_values(var));
+        }
     }
     hash_u32(state, PS_SLICE_VALUES);
     hash = XXH3_64bits_digest(state);
@@ -67,23 +79,26 @@ static void cut(ps_layout *layout)
 
     layout->first_slice = ps_xcalloc(layout->variable_count + 1u, sizeof(uint32_t));
     for (uint32_t v = 0; v < layout->variable_count; v++) {
+        size_t most = slice_values(&layout->variables[v]);
+
         layout->first_slice[v] = count;
-        count += (uint32_t)((layout->variables[v].size + PS_SLICE_VALUES - 1) / PS_SLICE_VALUES);
+        count += (uint32_t)((layout->variables[v].size + most - 1) / most);
     }
     layout->first_slice[layout->variable_count] = count;
     layout->slice_count = count;
     layout->slices = ps_xcalloc(count, sizeof *layout->slices);
     for (uint32_t v = 0; v < layout->variable_count; v++) {
         const ps_variable *var = &layout->variables[v];
+        size_t most = slice_values(var);
 
         for (uint32_t i = layout->first_slice[v]; i < layout->first_slice[v + 1]; i++) {
-            size_t skip = (size_t)(i - layout->first_slice[v]) * PS_SLICE_VALUES;
+            size_t skip = (size_t)(i - layout->first_slice[v]) * most;
             size_t left = var->size - skip;
 
             layout->slices[i] = (ps_slice){
                 .index = i,
                 .variable = v,
-                .n = (uint32_t)(left < PS_SLICE_VALUES ? left : PS_SLICE_VALUES),
+                .n = (uint32_t)(left < most ? left : most),
                 .shard = i % PS_SHARDS,
                 .at = var->at + skip,
             };

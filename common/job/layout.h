@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* layout.h - how a model's parameter block is cut and who holds which piece.
  *
- * A variable is cut into slices of at most PS_SLICE_VALUES. Slice i belongs to
+ * A variable is cut into slices of at most PS_SLICE_VALUES, a sparse one between rows
+ * (where a row is not longer than that). Slice i belongs to
  * virtual shard i % PS_SHARDS; shards are given to servers by size, largest
  * first, to the server that holds least so far (lowest number of equals). Every
  * node computes the same table from the variables alone; the hash proves it.

@@ -327,6 +327,7 @@ void ps_plan_destroy(ps_plan *plan)
     free(plan->layers);
     free(plan->up);
     free(plan->down);
+    free(plan->by_rows);
     ps_spec_free(plan->spec);
     free(plan);
 }

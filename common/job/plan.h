@@ -91,6 +91,8 @@ typedef struct ps_plan {
     ps_params straggler_params;
 
     ps_codec_choice *up, *down; /* (variable_count) */
+    bool *by_rows; /* (variable_count): gradients, steps and what travels are of touched rows
+                    * (docs/engine.md); up has `rows` then */
 
     uint32_t batches_per_epoch; /* train_count / (block_size * block_count), >= 1 */
     uint64_t total_steps;       /* batches_per_epoch * epochs */

@@ -6,6 +6,7 @@
 #include "common/base/clock.h"
 #include "common/base/files.h"
 #include "common/base/log.h"
+#include "common/base/rowset.h"
 #include "common/base/xalloc.h"
 
 #include <assert.h>
@@ -207,6 +208,26 @@ void ps_local_job_destroy(ps_local_job *local)
     free(local);
 }
 
+/* Of the servers, beside weights, state and sums of a clock: what common/shard/shard.h says of
+ * rows, and the sum that is kept of them with one worker too. */
+static size_t memory_of_rows(const ps_plan *plan)
+{
+    size_t bytes = 0;
+
+    for (uint32_t v = 0; v < plan->layout.variable_count; v++) {
+        const ps_variable *var = &plan->layout.variables[v];
+
+        if (plan->by_rows[v]) {
+            bytes += (size_t)var->shape.dim[0] * 12;
+            bytes += plan->policy->closes == NULL
+                         ? 0
+                         : ps_rowset_bytes(var->shape.dim[0]) +
+                               (plan->spec->workers > 1 ? 0 : var->size * sizeof(float));
+        }
+    }
+    return bytes;
+}
+
 ps_local_job_memory ps_local_job_get_memory(const ps_local_job *local)
 {
     const ps_plan *plan = local->plan;
@@ -226,7 +247,7 @@ ps_local_job_memory ps_local_job_get_memory(const ps_local_job *local)
     }
     kept += plan->optim_on_server ? plan->optim->slots : 0;
     kept += plan->policy->closes != NULL && local->worker_count > 1; /* the sum of a clock */
-    sum.servers = kept * block;
+    sum.servers = kept * block + memory_of_rows(plan);
     return sum;
 }
 

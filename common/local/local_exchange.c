@@ -76,9 +76,10 @@ static void pass_turn(local_exchange *x)
     take_turn(x);
 }
 
-static uint64_t bytes_of(const Psgd__V1__Encoding *head)
+/* A slice of which nothing goes takes no head either (parameter.proto). */
+static uint64_t bytes_of(const Psgd__V1__Encoding *head, bool is_left_out)
 {
-    return head->payload_bytes + psgd__v1__encoding__get_packed_size(head);
+    return is_left_out ? 0 : head->payload_bytes + psgd__v1__encoding__get_packed_size(head);
 }
 
 /* --- up ----------------------------------------------------------------------- */
@@ -116,10 +117,17 @@ static void push(local_exchange *x, uint32_t slice)
         ps_gate_fail(&x->gate, &st);
         return;
     }
-    atomic_fetch_add_explicit(&x->base.count.bytes_up, bytes_of(&head.msg), memory_order_relaxed);
+    atomic_fetch_add_explicit(&x->base.count.bytes_up,
+                              bytes_of(&head.msg, ps_coder_is_zeros(&x->coder, slice)),
+                              memory_order_relaxed);
     atomic_fetch_add_explicit(&x->base.count.float32_up, at->n * sizeof(float),
                               memory_order_relaxed);
     atomic_fetch_add_explicit(&x->base.count.messages_up, 1, memory_order_relaxed);
+}
+
+static void touched(ps_exchange *exchange, uint32_t variable, const uint32_t *rows, size_t count)
+{
+    ps_coder_touched(&of(exchange)->coder, variable, rows, count);
 }
 
 static void ready(ps_exchange *exchange, uint32_t first_variable, uint32_t count)
@@ -233,7 +241,9 @@ static bool put_pieces(local_exchange *x, size_t count)
             is_good = false;
             ps_gate_fail(&x->gate, &st);
         }
-        atomic_fetch_add_explicit(&x->base.count.bytes_down, bytes_of(head), memory_order_relaxed);
+        atomic_fetch_add_explicit(&x->base.count.bytes_down,
+                                  bytes_of(head, head->others_stay && head->payload_bytes == 0),
+                                  memory_order_relaxed);
         atomic_fetch_add_explicit(&x->base.count.float32_down, slice->n * sizeof(float),
                                   memory_order_relaxed);
         atomic_fetch_add_explicit(&x->base.count.messages_down, 1, memory_order_relaxed);
@@ -304,6 +314,7 @@ static void wake(void *arg)
 
 static const ps_exchange_ops ops = {
     .begin = begin,
+    .touched = touched,
     .ready = ready,
     .may_be_overtaken = may_be_overtaken,
     .leave_out = leave_out,

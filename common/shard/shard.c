@@ -152,7 +152,9 @@ static ps_status push(ps_shard *shard, uint32_t worker, uint64_t clock, uint32_t
         return ps_fail(PS_INVALID_ARGUMENT, "slice %u is not of this server", head->slice);
     }
     slice = &shard->slices[s];
-    st = ps_codec_check(slice->conf.up, head, bytes, len, slice->conf.n);
+    st = head->others_stay
+             ? ps_fail(PS_DATA_LOSS, "slice %u: others_stay, which is of weights", head->slice)
+             : ps_codec_check(slice->conf.up, head, bytes, len, slice->conf.n);
     if (ps_is_ok(&st)) {
         st = check_clock(shard, s, contributor, clock, &is_in);
     }
@@ -187,15 +189,22 @@ ps_status ps_shard_push(ps_shard *shard, uint32_t worker, uint64_t clock, uint32
     return st;
 }
 
+static bool is_brought(const ps_shard *shard, uint32_t s, uint32_t k, uint64_t clock)
+{
+    return clock < shard->next[(size_t)k * shard->slice_count + s];
+}
+
 ps_status ps_shard_push_zeros(ps_shard *shard, uint32_t worker, uint64_t clock,
                               uint32_t contributor)
 {
     ps_status st = check_worker(shard, worker, contributor);
     Psgd__V1__Encoding zeros = PSGD__V1__ENCODING__INIT;
+    uint32_t in = 0;
     bool is_in;
 
     for (uint32_t s = 0; s < shard->slice_count && ps_is_ok(&st); s++) {
         st = check_clock(shard, s, contributor, clock, &is_in);
+        in += is_in;
     }
     if (!ps_is_ok(&st)) {
         shard->counters.refused++;
@@ -204,6 +213,9 @@ ps_status ps_shard_push_zeros(ps_shard *shard, uint32_t worker, uint64_t clock,
     for (uint32_t s = 0; s < shard->slice_count; s++) {
         ps_shard_outcome outcome;
 
+        if (in < shard->slice_count && is_brought(shard, s, contributor, clock)) {
+            continue; /* these are the others */
+        }
         zeros.slice = shard->slices[s].conf.index;
         st = push(shard, worker, clock, contributor, &zeros, NULL, 0, &outcome);
         assert(ps_is_ok(&st));

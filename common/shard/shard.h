@@ -36,6 +36,10 @@
  * Time is told (ps_shard_tick). Policies that look at it see the time of the
  * last telling; a shard that is never told it closes nothing by time.
  *
+ * Rows. Slices of an embedding's table may go by rows (ps_shard_slice.row): what a push, a
+ * step or an answer costs is then that of the rows it is about. Wishing for a later clock
+ * says that all of the answer before has come.
+ *
  * Codecs may ask for more (common/codec): sums of their own kind that are not
  * decoded; a step on the standing sum of all that was ever sent, where contributions
  * are differences; weights whose encoding makes up for what the one before left out.
@@ -50,7 +54,9 @@
  * times the encoded size of all slices; buffers are rounded up to powers of two, and the pool keeps
  * what it once needed.
  * Corrected delays take 4 bytes for each (value, worker) more, and 4 a value when they
- * adapt; a shard that broadcasts one snapshot of any codec, and 64 KiB.
+ * adapt; a shard that broadcasts one snapshot of any codec, and 64 KiB. Slices by rows
+ * take 12 bytes a row, 4 more of a buffering policy and the sum also with one contributor, 16
+ * for each (slice, worker), and snapshots as long as the rows they hold.
  */
 #ifndef PS_COMMON_SHARD_SHARD_H
 #define PS_COMMON_SHARD_SHARD_H
@@ -72,6 +78,12 @@ typedef struct ps_shard_slice {
     const ps_codec *up, *down;
     ps_params up_params, down_params;
     bool is_state; /* what is pushed are decrements, whoever has the optimizer: w -= merged */
+    /* Of an embedding's table: values of a row, of which n is a multiple. Steps are those of
+     * the rows that are not zeros in what was pushed, the others rest (common/optim/rows.h).
+     * 0: of all values. Not where the shard broadcasts or corrects delays. */
+    uint32_t row;
+    bool gives_rows; /* with row, and down an identity: answers bring the rows that have changed
+                      * since the worker's last answer (Encoding.others_stay) */
 } ps_shard_slice;
 
 /* All pointers are borrowed until create returns; plugins are const tables. */
@@ -129,7 +141,8 @@ PS_MUST_USE ps_status ps_shard_push(ps_shard *shard, uint32_t worker, uint64_t c
                                     const uint8_t *bytes, size_t len, ps_shard_outcome *outcome);
 
 /* A push without slices: every slice of this contribution that is not in yet
- * is zeros. Fails as ps_shard_push does, for all slices or for none. */
+ * is zeros; if all are in it is a repetition. Fails as ps_shard_push does, for all slices or for
+ * none. */
 PS_MUST_USE ps_status ps_shard_push_zeros(ps_shard *shard, uint32_t worker, uint64_t clock,
                                           uint32_t contributor);
 

@@ -169,6 +169,7 @@ ps_shard *ps_shard_create(const ps_shard_conf *conf)
     shard->change = conf->broadcasts ? zeros(PS_CODEC_VALUES) : NULL;
     for (uint32_t s = 0; s < shard->slice_count; s++) {
         shard_merge_init(shard, &shard->slices[s]);
+        shard_rows_init(shard, &shard->slices[s]);
     }
     ps_park_init(&shard->park);
     return shard;
@@ -186,6 +187,7 @@ void ps_shard_destroy(ps_shard *shard)
         ps_buf_unref(shard->slices[s].weights);
         ps_buf_unref(shard->slices[s].snap);
         shard_merge_fini(&shard->slices[s]);
+        shard_rows_fini(&shard->slices[s]);
     }
     ps_park_fini(&shard->park);
     for (uint32_t w = 0; w < shard->workers; w++) {
@@ -210,5 +212,6 @@ void ps_shard_destroy(ps_shard *shard)
     free(shard->scratch);
     free(shard->change);
     shard_delay_fini(shard);
+    shard_rows_room_fini(shard);
     free(shard);
 }

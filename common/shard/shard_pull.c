@@ -63,6 +63,9 @@ ps_status ps_shard_pull_begin(ps_shard *shard, uint32_t worker, uint64_t clock)
         return ps_fail(PS_OUT_OF_RANGE, "clock %llu asked for, %llu is not complete",
                        (unsigned long long)clock, (unsigned long long)ps_shard_clock(shard));
     }
+    if (wish->has_asked && clock > wish->clock) {
+        shard_rows_asked(shard, worker);
+    }
     shard->waiting += wish->is_open ? 0 : 1;
     wish->clock = clock;
     wish->has_asked = true;
@@ -181,12 +184,14 @@ static void give(ps_shard *shard, uint32_t worker, uint32_t s, ps_shard_piece *p
     shard_wish *wish = &shard->worker[worker].wish;
     bool is_change = shard_gives_change(shard, worker, s),
          is_whole = shard->broadcasts && !is_change;
-    ps_buf *buf = is_change  ? slice->snap
-                  : is_whole ? shard_whole(shard, slice)
-                             : refresh(shard, slice);
+    const Psgd__V1__Encoding *head = is_whole ? &slice->whole_head.msg : &slice->snap_head.msg;
+    ps_buf *buf = is_change                ? slice->snap
+                  : is_whole               ? shard_whole(shard, slice)
+                  : slice->conf.gives_rows ? shard_rows_give(shard, slice, worker, &head)
+                                           : refresh(shard, slice);
 
     *piece = (ps_shard_piece){
-        .head = is_whole ? &slice->whole_head.msg : &slice->snap_head.msg,
+        .head = head,
         .buf = buf,
         .len = buf->len,
         .checksum = shard->broadcasts ? shard_checksum(slice) : 0,

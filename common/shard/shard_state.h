@@ -9,8 +9,12 @@
 #include "common/shard/park.h"
 #include "common/shard/shard.h"
 
+typedef struct shard_rows shard_rows; /* shard_rows.c */
+typedef struct shard_rows_room shard_rows_room;
+
 typedef struct shard_slice {
     ps_shard_slice conf;
+    shard_rows *rows; /* NULL: steps are of all values */
     size_t at;        /* first value, in the shard's */
     uint64_t version; /* updates applied */
     uint64_t least;   /* smallest of done */
@@ -42,7 +46,7 @@ typedef struct shard_slice {
     ps_encoding snap_head;
 
     /* Of a shard that broadcasts: snap is the change that made snap_version. */
-    ps_encoding whole_head; /* of the weights as they are */
+    ps_encoding whole_head; /* of the weights as they are; by rows, of no change */
     bool has_checksum;
     uint64_t checksum, checksum_version;
 } shard_slice;
@@ -104,8 +108,9 @@ struct ps_shard {
     float *scratch; /* (PS_CODEC_VALUES) */
     ps_delay delay;
     float *had; /* (W, value_count) what each worker was given; NULL: nothing is corrected */
-    float *mean_square; /* (value_count) of gradients; NULL: not asked for */
-    float *change;      /* (PS_CODEC_VALUES); NULL: does not broadcast */
+    float *mean_square;         /* (value_count) of gradients; NULL: not asked for */
+    float *change;              /* (PS_CODEC_VALUES); NULL: does not broadcast */
+    shard_rows_room *rows_room; /* scratch; NULL: no slice goes by rows */
 
     uint32_t waiting; /* open wishes */
     ps_park park;
@@ -135,6 +140,30 @@ bool shard_buffer(ps_shard *shard, uint32_t s, uint32_t k, bool is_late,
 /* Closes what is whole by now of slice s. After every change of a buffering
  * shard's clocks. */
 void shard_close(ps_shard *shard, uint32_t s);
+
+/* The weights of a slice, to be written: what is on its way stays as it is. */
+float *shard_weights_to_write(shard_slice *slice);
+bool shard_is_descending(const ps_shard *shard, const shard_slice *slice); /* by an optimizer */
+float *shard_state_of(const ps_shard *shard, const shard_slice *slice);
+
+/* shard_rows.c: of slices that go by rows. */
+
+/* After the shard's sums are there; nothing of other slices. */
+void shard_rows_init(ps_shard *shard, shard_slice *slice);
+void shard_rows_fini(shard_slice *slice);
+void shard_rows_room_fini(ps_shard *shard);
+/* As shard_apply; adds a contribution to the open sum; steps on that, and it is empty. */
+void shard_rows_apply(ps_shard *shard, shard_slice *slice, uint64_t clock,
+                      const Psgd__V1__Encoding *head, const uint8_t *bytes, size_t len,
+                      float scale);
+void shard_rows_add(ps_shard *shard, shard_slice *slice, const Psgd__V1__Encoding *head,
+                    const uint8_t *bytes, size_t len);
+void shard_rows_close(ps_shard *shard, shard_slice *slice, ps_moment at, float merge);
+/* The worker wishes for another clock than before: it has what it was given. */
+void shard_rows_asked(ps_shard *shard, uint32_t worker);
+/* What has changed since then, encoded. */
+ps_buf *shard_rows_give(ps_shard *shard, shard_slice *slice, uint32_t worker,
+                        const Psgd__V1__Encoding **head);
 
 /* shard_merge.c */
 

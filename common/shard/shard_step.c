@@ -5,9 +5,8 @@
 #include <assert.h>
 #include <string.h>
 
-/* The weights of a slice, to be written. Those that are still on their way to a
- * worker stay as they are: the slice goes on in a copy. */
-static float *weights_to_write(shard_slice *slice)
+/* Where they are still on their way to a worker the slice goes on in a copy. */
+float *shard_weights_to_write(shard_slice *slice)
 {
     ps_buf *old = slice->weights;
 
@@ -20,12 +19,12 @@ static float *weights_to_write(shard_slice *slice)
     return (float *)(void *)slice->weights->data;
 }
 
-static bool is_descending(const ps_shard *shard, const shard_slice *slice)
+bool shard_is_descending(const ps_shard *shard, const shard_slice *slice)
 {
     return shard->descent.optim != NULL && !slice->conf.is_state;
 }
 
-static float *state_of(const ps_shard *shard, const shard_slice *slice)
+float *shard_state_of(const ps_shard *shard, const shard_slice *slice)
 {
     return shard->state + slice->at * shard->descent.optim->slots;
 }
@@ -37,8 +36,8 @@ static void find_increment(ps_shard *shard, shard_slice *slice, ps_moment at, co
     float *d = shard->scratch;
     size_t n = slice->conf.n;
 
-    if (is_descending(shard, slice)) {
-        ps_descent_increment(&shard->descent, at, g, w, state_of(shard, slice), d, n);
+    if (shard_is_descending(shard, slice)) {
+        ps_descent_increment(&shard->descent, at, g, w, shard_state_of(shard, slice), d, n);
     } else if (g != d) {
         memcpy(d, g, n * sizeof *d);
     }
@@ -49,7 +48,7 @@ static void find_increment(ps_shard *shard, shard_slice *slice, ps_moment at, co
 static void step(ps_shard *shard, shard_slice *slice, uint64_t clock, double share, const float *g,
                  float merge, float scale)
 {
-    float *w = weights_to_write(slice);
+    float *w = shard_weights_to_write(slice);
     size_t n = slice->conf.n;
     ps_moment at = {.t = slice->version + 1, .step = clock, .share = share};
 
@@ -68,8 +67,8 @@ static void step(ps_shard *shard, shard_slice *slice, uint64_t clock, double sha
         for (size_t i = 0; i < n; i++) {
             w[i] -= shard->scratch[i] * scale;
         }
-    } else if (is_descending(shard, slice)) {
-        ps_descent_step(&shard->descent, at, g, shard->scratch, state_of(shard, slice), w, n);
+    } else if (shard_is_descending(shard, slice)) {
+        ps_descent_step(&shard->descent, at, g, shard->scratch, shard_state_of(shard, slice), w, n);
     } else {
         for (size_t i = 0; i < n; i++) {
             w[i] -= g[i];
@@ -103,9 +102,13 @@ void shard_apply(ps_shard *shard, uint32_t s, uint32_t worker, uint64_t clock,
                  const Psgd__V1__Encoding *head, const uint8_t *bytes, size_t len, float scale)
 {
     shard_slice *slice = &shard->slices[s];
-    const float *x =
-        shard_delay_correct(shard, worker, s, values_of(shard, slice, head, bytes, len));
+    const float *x;
 
+    if (slice->rows != NULL) {
+        shard_rows_apply(shard, slice, clock, head, bytes, len, scale);
+        return;
+    }
+    x = shard_delay_correct(shard, worker, s, values_of(shard, slice, head, bytes, len));
     step(shard, slice, clock, 1.0 / shard->contributors, x, shard->merge_scale, scale);
 }
 
@@ -114,6 +117,10 @@ void shard_apply(ps_shard *shard, uint32_t s, uint32_t worker, uint64_t clock,
 static void add_to_sum(ps_shard *shard, shard_slice *slice, const Psgd__V1__Encoding *head,
                        const uint8_t *bytes, size_t len)
 {
+    if (slice->rows != NULL) {
+        shard_rows_add(shard, slice, head, bytes, len);
+        return;
+    }
     if (shard_add_undecoded(shard, slice, head, bytes, len)) {
         return;
     }
@@ -184,6 +191,27 @@ static bool is_whole(const ps_shard *shard, uint32_t s, float *scale)
     return shard->policy->closes(&shard->policy_params, &clocks, scale);
 }
 
+/* The step on the open sum, if anything is in it. */
+static void step_on_sum(ps_shard *shard, shard_slice *slice, uint64_t clock, float scale)
+{
+    double share = (double)slice->in * (double)scale / shard->contributors;
+    float merge = shard->merge_scale * scale;
+    const float *sum;
+
+    if (slice->rows != NULL) {
+        ps_moment at = {.t = slice->version + 1, .step = clock, .share = share};
+
+        if (slice->sum != NULL) {
+            shard_rows_close(shard, slice, at, merge);
+        }
+        return;
+    }
+    sum = shard_merged(shard, slice);
+    if (sum != NULL) {
+        step(shard, slice, clock, share, sum, merge, 1.0f);
+    }
+}
+
 void shard_close(ps_shard *shard, uint32_t s)
 {
     shard_slice *slice = &shard->slices[s];
@@ -193,14 +221,8 @@ void shard_close(ps_shard *shard, uint32_t s)
         take_turns(shard, s);
     }
     while (is_whole(shard, s, &scale)) {
-        const float *sum = shard_merged(shard, slice);
-
         assert(slice->parked == NULL);
-        if (sum != NULL) {
-            step(shard, slice, shard_clocks_of(shard, s).clock,
-                 (double)slice->in * (double)scale / shard->contributors, sum,
-                 shard->merge_scale * scale, 1.0f);
-        }
+        step_on_sum(shard, slice, shard_clocks_of(shard, s).clock, scale);
         slice->sum = NULL;
         slice->in = 0;
         slice->due = 0;

@@ -13,6 +13,7 @@
 #define PS_COMMON_TRAIN_CODER_H
 
 #include "common/job/plan.h"
+#include "common/optim/rows.h"
 
 #include <stdbool.h>
 
@@ -22,6 +23,7 @@ typedef struct ps_coder {
     float *kept;         /* from one contribution to the next; NULL: no slice keeps anything */
     float **kept_of;     /* (slice_count), into kept; NULL: nothing */
     uint8_t *is_carried; /* (slice_count): it is in the gradient of the contribution in hand */
+    ps_rows *rows;       /* (variable_count) that are not zeros; id NULL: not told */
 } ps_coder;
 
 void ps_coder_init(ps_coder *coder, const ps_plan *plan, uint32_t rank);
@@ -31,6 +33,13 @@ size_t ps_coder_memory(const ps_coder *coder); /* bytes of what was lost */
 
 /* A contribution begins: nothing is carried. */
 void ps_coder_begin(ps_coder *coder);
+
+/* Of a variable that goes by rows: all but these of the contribution in hand are zeros. The
+ * list is borrowed until the next one begins. */
+void ps_coder_touched(ps_coder *coder, uint32_t variable, const uint32_t *rows, size_t count);
+
+/* The slice is known to be all zeros. */
+bool ps_coder_is_zeros(const ps_coder *coder, uint32_t slice);
 
 /* Makes of the slice's gradient x (n) what is to be encoded, once a contribution;
  * again changes nothing. */

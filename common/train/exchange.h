@@ -37,6 +37,11 @@ typedef struct ps_exchange_ops {
      * waits until the gradient block is free. False: go home. */
     bool (*begin)(ps_exchange *x, uint64_t clock, uint32_t block, bool is_last);
 
+    /* (optional) Before `ready` of a variable that goes by rows (ps_plan.by_rows): its gradient
+     * is zeros but in these rows, ascending. They are the exchange's as long as the gradient
+     * block is. Not told: any row may be something. */
+    void (*touched)(ps_exchange *x, uint32_t variable, const uint32_t *rows, size_t count);
+
     /* These variables of the contribution are final, and their weights are no
      * longer read in this step. */
     void (*ready)(ps_exchange *x, uint32_t first_variable, uint32_t count);

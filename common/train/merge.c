@@ -42,15 +42,20 @@ ps_shard *ps_merge_shard(const ps_plan *plan, const uint32_t *slices, uint32_t c
 
     for (uint32_t i = 0; i < count; i++) {
         const ps_slice *slice = &plan->layout.slices[slices[i]];
+        const ps_variable *var = &plan->layout.variables[slice->variable];
+        const ps_codec_choice *down = &plan->down[slice->variable];
+        bool by_rows = plan->by_rows[slice->variable];
 
         list[i] = (ps_shard_slice){
             .index = slice->index,
             .n = slice->n,
             .up = plan->up[slice->variable].codec,
             .up_params = plan->up[slice->variable].params,
-            .down = plan->down[slice->variable].codec,
-            .down_params = plan->down[slice->variable].params,
-            .is_state = plan->layout.variables[slice->variable].is_state,
+            .down = down->codec,
+            .down_params = down->params,
+            .is_state = var->is_state,
+            .row = by_rows ? var->shape.dim[1] : 0,
+            .gives_rows = by_rows && ps_codec_is_plain(down->codec, &down->params),
         };
     }
     shard = ps_shard_create(&conf);

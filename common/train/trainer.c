@@ -38,6 +38,24 @@ static ps_status take_memory(ps_trainer *t)
     return ps_ok();
 }
 
+/* Where all sparse variables go by rows nothing but their touched rows is ever written. */
+static void keep_rows(ps_trainer *t)
+{
+    const ps_layout *layout = &t->plan->layout;
+    bool is_kept = false;
+
+    for (uint32_t v = 0; v < layout->variable_count; v++) {
+        if (layout->variables[v].is_sparse && !t->plan->by_rows[v]) {
+            return;
+        }
+        is_kept = is_kept || t->plan->by_rows[v];
+    }
+    if (is_kept) {
+        memset(t->grad->data, 0, t->grad->len);
+        ps_model_keep_rows(t->model, true);
+    }
+}
+
 ps_status ps_trainer_create(const ps_trainer_conf *conf, ps_trainer **out)
 {
     const ps_plan *plan = conf->plan;
@@ -61,6 +79,7 @@ ps_status ps_trainer_create(const ps_trainer_conf *conf, ps_trainer **out)
         ps_trainer_destroy(t);
         return st;
     }
+    keep_rows(t);
     t->weights = conf->weights;
     *out = t;
     return ps_ok();

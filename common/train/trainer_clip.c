@@ -7,15 +7,73 @@ static double limit_of(const ps_plan *plan, double share)
     return plan->clip_params.v[PS_CLIP_LIMIT] * share;
 }
 
+/* What of a variable is not zeros: all of it, or its touched rows. */
+typedef struct stretch {
+    float *x;
+    size_t n;
+} stretch;
+
+static size_t stretch_count(ps_trainer *t, uint32_t v, const uint32_t **ids)
+{
+    size_t count = 1;
+
+    *ids = t->plan->by_rows[v] ? ps_model_rows(t->model, v, &count) : NULL;
+    return count;
+}
+
+static stretch stretch_at(const ps_trainer *t, float *g, uint32_t v, const uint32_t *ids, size_t i)
+{
+    const ps_variable *var = &t->plan->layout.variables[v];
+
+    return ids == NULL
+               ? (stretch){g + var->at, var->size}
+               : (stretch){g + var->at + (size_t)ids[i] * var->shape.dim[1], var->shape.dim[1]};
+}
+
+static double square_sum(ps_trainer *t, float *g, uint32_t v)
+{
+    const uint32_t *ids;
+    size_t count = stretch_count(t, v, &ids);
+    double sum = 0.0;
+
+    for (size_t i = 0; i < count; i++) {
+        stretch s = stretch_at(t, g, v, ids, i);
+
+        sum += ps_clip_square_sum(s.x, s.n);
+    }
+    return sum;
+}
+
+static void clip_values(ps_trainer *t, float *g, uint32_t v, float limit)
+{
+    const uint32_t *ids;
+    size_t count = stretch_count(t, v, &ids);
+
+    for (size_t i = 0; i < count; i++) {
+        stretch s = stretch_at(t, g, v, ids, i);
+
+        ps_clip_values(s.x, s.n, limit);
+    }
+}
+
+static void clip_to_norm(ps_trainer *t, float *g, uint32_t v, double sum, double limit)
+{
+    const uint32_t *ids;
+    size_t count = stretch_count(t, v, &ids);
+
+    for (size_t i = 0; i < count; i++) {
+        stretch s = stretch_at(t, g, v, ids, i);
+
+        ps_clip_to_norm(s.x, s.n, sum, limit);
+    }
+}
+
 void ps_trainer_clip(ps_trainer *t, float *g, uint32_t first_variable, uint32_t count, double share)
 {
     const ps_plan *plan = t->plan;
 
     for (uint32_t v = first_variable; v < first_variable + count; v++) {
-        const ps_variable *var = &plan->layout.variables[v];
-        float *x = g + var->at;
-
-        if (var->is_state) {
+        if (plan->layout.variables[v].is_state) {
             continue;
         }
         switch (plan->clip->unit) {
@@ -23,10 +81,10 @@ void ps_trainer_clip(ps_trainer *t, float *g, uint32_t first_variable, uint32_t 
         case PS_CLIP_ALL:
             return;
         case PS_CLIP_VALUE:
-            ps_clip_values(x, var->size, (float)limit_of(plan, share));
+            clip_values(t, g, v, (float)limit_of(plan, share));
             break;
         case PS_CLIP_VARIABLE:
-            ps_clip_to_norm(x, var->size, ps_clip_square_sum(x, var->size), limit_of(plan, share));
+            clip_to_norm(t, g, v, square_sum(t, g, v), limit_of(plan, share));
             break;
         }
     }
@@ -39,11 +97,11 @@ void ps_trainer_clip_all(ps_trainer *t, float *g, double share, ps_model_ready_f
     double sum = 0.0;
 
     for (uint32_t v = 0; v < layout->variable_count; v++) {
-        sum += var[v].is_state ? 0.0 : ps_clip_square_sum(g + var[v].at, var[v].size);
+        sum += var[v].is_state ? 0.0 : square_sum(t, g, v);
     }
     for (uint32_t v = 0; v < layout->variable_count; v++) {
         if (!var[v].is_state) {
-            ps_clip_to_norm(g + var[v].at, var[v].size, sum, limit_of(t->plan, share));
+            clip_to_norm(t, g, v, sum, limit_of(t->plan, share));
         }
     }
     for (uint32_t end = layout->variable_count, v = end; v > 0; v--) {

@@ -28,6 +28,37 @@ static double share_of(const ps_trainer *t)
     return plan->update->per_block ? block : block * plan->assignment->held_count[t->conf.rank];
 }
 
+/* A row that nobody touched: none of its values is anything. */
+static bool is_zeros(const float *g, size_t n)
+{
+    size_t i = 0;
+
+    while (i < n && g[i] == 0.0f) {
+        i++;
+    }
+    return i == n;
+}
+
+/* The increments of a variable that goes by rows: of those that are not zeros, as servers
+ * see it. */
+static void turn_rows(ps_trainer *t, uint32_t v, ps_moment at, float *g, float *state)
+{
+    const ps_plan *plan = t->plan;
+    const ps_variable *var = &plan->layout.variables[v];
+    size_t count, width = var->shape.dim[1];
+    const uint32_t *ids = ps_model_rows(t->model, v, &count);
+
+    for (size_t i = 0; i < count; i++) {
+        ps_rows row = {.id = &ids[i], .count = 1, .width = width};
+        float *of_row = g + ids[i] * width;
+
+        if (!is_zeros(of_row, width)) {
+            ps_descent_increment_rows(&plan->descent, at, &row, of_row, t->weights + var->at, state,
+                                      of_row, var->size);
+        }
+    }
+}
+
 /* Replaces gradients by increments where the optimizer is this worker's; in place of a
  * gradient of state there is one already. */
 void ps_trainer_turn_to_increments(ps_trainer *t, uint32_t first_variable, uint32_t count)
@@ -38,15 +69,14 @@ void ps_trainer_turn_to_increments(ps_trainer *t, uint32_t first_variable, uint3
     for (uint32_t v = first_variable; v < first_variable + count; v++) {
         const ps_variable *var = &plan->layout.variables[v];
         float *g = ps_trainer_gradients(t) + var->at;
+        float *state = t->optim_state == NULL ? NULL /* (slots, size) of the variable's own */
+                                              : t->optim_state + var->at * plan->optim->slots;
 
-        if (var->is_state) {
-            continue;
+        if (plan->by_rows[v]) {
+            turn_rows(t, v, at, g, state);
+        } else if (!var->is_state) {
+            ps_descent_increment(&plan->descent, at, g, t->weights + var->at, state, g, var->size);
         }
-        /* The state of a variable is (slots, size) of its own. */
-        ps_descent_increment(&plan->descent, at, g, t->weights + var->at,
-                             t->optim_state == NULL ? NULL
-                                                    : t->optim_state + var->at * plan->optim->slots,
-                             g, var->size);
     }
 }
 
@@ -61,6 +91,14 @@ static void ready(void *arg, uint32_t first_variable, uint32_t count)
     ps_trainer_clip(t, ps_trainer_gradients(t), first_variable, count, share_of(t));
     if (!t->plan->optim_on_server) {
         ps_trainer_turn_to_increments(t, first_variable, count);
+    }
+    for (uint32_t v = first_variable; v < first_variable + count; v++) {
+        if (t->plan->by_rows[v] && t->exchange->ops->touched != NULL) {
+            size_t rows;
+            const uint32_t *ids = ps_model_rows(t->model, v, &rows);
+
+            t->exchange->ops->touched(t->exchange, v, ids, rows);
+        }
     }
     ps_exchange_ready(t->exchange, first_variable, count);
 }

@@ -45,6 +45,7 @@ struct ps_streams {
     ps_piece out[STREAMS_BATCH];
     Psgd__V1__Encoding *heads[STREAMS_BATCH];
     uint64_t checksums[STREAMS_BATCH];
+    uint32_t same[2 * STREAMS_BATCH];
 };
 
 ps_handler ps_streams_handle_push, ps_streams_handle_pull;

@@ -10,13 +10,25 @@ static void on_answer_sent(void *arg, ps_call *call)
     pump(arg);
 }
 
+/* One more slice that is as it was, at the end of the ranges; how many numbers they are. */
+static size_t add_same(uint32_t *same, size_t n, uint32_t slice)
+{
+    if (n > 0 && same[n - 2] + same[n - 1] == slice) {
+        same[n - 1]++;
+        return n;
+    }
+    same[n] = slice;
+    same[n + 1] = 1;
+    return n + 2;
+}
+
 /* Sends the next message of a pull's answer if there is one and room for it. */
 static void pump(streams_peer *p)
 {
     Psgd__V1__PullWeightsResponse head = PSGD__V1__PULL_WEIGHTS_RESPONSE__INIT;
     ps_streams *s = p->streams;
     ps_shard_answer answer;
-    size_t pieces = 0;
+    size_t pieces = 0, heads = 0, same = 0;
 
     if (p->pull == NULL || !ps_call_can_send(p->pull)) {
         return;
@@ -28,8 +40,12 @@ static void pump(streams_peer *p)
     for (size_t i = 0; i < answer.count; i++) {
         const ps_shard_piece *from = &s->pieces[i];
 
-        s->heads[i] = (Psgd__V1__Encoding *)from->head;
-        s->checksums[i] = from->checksum;
+        if (from->len == 0 && from->head->others_stay) {
+            same = add_same(s->same, same, from->head->slice);
+            continue;
+        }
+        s->heads[heads] = (Psgd__V1__Encoding *)from->head;
+        s->checksums[heads++] = from->checksum;
         if (from->len > 0) {
             s->out[pieces++] =
                 (ps_piece){.data = from->buf->data + from->at, .len = from->len, .buf = from->buf};
@@ -38,11 +54,13 @@ static void pump(streams_peer *p)
     head.clock = answer.clock;
     head.version = answer.version;
     head.slices = s->heads;
-    head.n_slices = answer.count;
+    head.n_slices = heads;
+    head.same = s->same;
+    head.n_same = same;
     if (s->session->plan->update->broadcasts) {
         head.is_change = answer.is_change;
         head.checksums = s->checksums;
-        head.n_checksums = answer.count;
+        head.n_checksums = heads;
     }
     ps_traffic_count_out(&s->traffic, &head.base, answer.bytes);
     ps_call_send(p->pull, &head.base, s->out, pieces, on_answer_sent, p);

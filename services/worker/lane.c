@@ -17,6 +17,7 @@ void ps_lane_init(ps_lane *lane, ps_server_exchange *x, uint32_t server)
     lane->owned = x->layout->owned[server];
     lane->owned_count = x->layout->owned_count[server];
     lane->state = ps_xcalloc(lane->owned_count + 1, sizeof *lane->state);
+    lane->slices = ps_xcalloc(lane->owned_count + 1, sizeof *lane->slices);
     lane->got = ps_xcalloc(lane->owned_count + 1, sizeof *lane->got);
     lane->version = ps_xcalloc(lane->owned_count + 1, sizeof *lane->version);
     lane->push = (lane_stream){.lane = lane};
@@ -35,6 +36,7 @@ void ps_lane_fini(ps_lane *lane)
         ps_buf_unref(lane->encoded[i]);
     }
     free(lane->state);
+    free(lane->slices);
     free(lane->got);
     free(lane->version);
 }

@@ -15,11 +15,17 @@
 #include "psgd/v1/parameter.pb-c.h"
 
 enum {
-    LANE_BATCH = 256,           /* most slices in a message */
-    LANE_SEND_BYTES = 512 << 10 /* less than this waits for more, unless it is the rest */
+    LANE_BATCH = 256,            /* most slices in a message */
+    LANE_SEND_BYTES = 512 << 10, /* less than this waits for more, unless it is the rest */
+    LANE_ZEROS = 16 /* more slices of zeros than these go as a message of none, at the end */
 };
 
-typedef enum lane_slice_state { SLICE_WAITS, SLICE_READY, SLICE_SENT } lane_slice_state;
+typedef enum lane_slice_state {
+    SLICE_WAITS,
+    SLICE_READY,
+    SLICE_ZEROS, /* ready, and known to be zeros */
+    SLICE_SENT
+} lane_slice_state;
 
 typedef struct ps_lane ps_lane;
 typedef struct ps_server_exchange ps_server_exchange;
@@ -50,7 +56,8 @@ struct ps_lane {
     bool wish_due;   /* acknowledged; the next weights may be asked for when all is ready */
     uint8_t *state;  /* (owned_count) lane_slice_state */
     uint32_t unsent; /* slices not SENT */
-    uint32_t ready;  /* slices READY */
+    uint32_t ready;  /* slices READY or ZEROS */
+    uint32_t zeros;  /* slices ZEROS */
     size_t ready_bytes;
 
     /* the wish */
@@ -66,7 +73,7 @@ struct ps_lane {
     ps_encoding heads[LANE_BATCH];
     Psgd__V1__Encoding *head_ptrs[LANE_BATCH];
     ps_piece pieces[LANE_BATCH];
-    uint32_t slices[LANE_BATCH];
+    uint32_t *slices;    /* (owned_count): of an answer */
     ps_buf *encoded[3];  /* reused when nobody else holds them */
     uint64_t counted[4]; /* of the channel: bytes out, in, messages out, in */
 };

@@ -115,12 +115,46 @@ static ps_status take_slice(ps_lane *lane, const Psgd__V1__PullWeightsResponse *
     return ps_ok();
 }
 
+/* Slices of an answer that are as they were: those that are new into lane->slices from
+ * *count on. *all: how many there are. */
+static ps_status take_same(ps_lane *lane, const Psgd__V1__PullWeightsResponse *reply,
+                           uint32_t *count, uint32_t *all)
+{
+    const ps_server_exchange *x = lane->x;
+
+    *all = 0;
+    for (size_t i = 0; i + 1 < reply->n_same; i += 2) {
+        uint32_t first = reply->same[i], n = reply->same[i + 1];
+
+        if (first >= x->layout->slice_count || n > x->layout->slice_count - first ||
+            n > lane->wish_left - (uint32_t)reply->n_slices - *all) {
+            return ps_fail(PS_DATA_LOSS, "same: %u slices from %u on, of %u; %u are wanted", n,
+                           first, x->layout->slice_count, lane->wish_left);
+        }
+        for (uint32_t s = first; s < first + n; s++) {
+            if (x->layout->slices[s].server != lane->server ||
+                !x->plan->by_rows[x->layout->slices[s].variable]) {
+                return ps_fail(PS_DATA_LOSS, "same: slice %u is not one that goes by rows here", s);
+            }
+            if (lane->got[x->position[s]] < lane->wish) {
+                lane->got[x->position[s]] = lane->wish;
+                lane->slices[(*count)++] = s;
+                atomic_fetch_add(&lane->x->base.count.float32_down,
+                                 x->layout->slices[s].n * sizeof(float));
+            }
+        }
+        *all += n;
+    }
+    return ps_ok();
+}
+
 static void on_message(void *arg, const ProtobufCMessage *head, ps_payload *payload)
 {
     ps_lane *lane = arg;
     const Psgd__V1__PullWeightsResponse *reply = (const Psgd__V1__PullWeightsResponse *)head;
-    uint32_t count = 0;
+    uint32_t count = 0, same;
     size_t at = 0;
+    ps_status st;
 
     ps_redial_works(&lane->pull.redial);
     ps_server_exchange_count(lane->x, lane);
@@ -134,7 +168,8 @@ static void on_message(void *arg, const ProtobufCMessage *head, ps_payload *payl
     }
     for (size_t i = 0; i < reply->n_slices; i++) {
         bool is_new;
-        ps_status st = take_slice(lane, reply, i, payload, at, &is_new);
+
+        st = take_slice(lane, reply, i, payload, at, &is_new);
 
         if (!ps_is_ok(&st)) {
             refuse(lane, st);
@@ -145,9 +180,14 @@ static void on_message(void *arg, const ProtobufCMessage *head, ps_payload *payl
             lane->slices[count++] = reply->slices[i]->slice;
         }
     }
-    lane->wish_left -= (uint32_t)reply->n_slices;
+    st = take_same(lane, reply, &count, &same);
+    if (!ps_is_ok(&st)) {
+        refuse(lane, st);
+        return;
+    }
+    lane->wish_left -= (uint32_t)reply->n_slices + same;
     lane->wish_open = lane->wish_left > 0 || lane->wish_bad > 0;
-    if (ps_merge_may_overtake(lane->x->plan) && reply->n_slices > 0) {
+    if (ps_merge_may_overtake(lane->x->plan) && reply->n_slices + same > 0) {
         ps_gate_overtake(&lane->x->gate, reply->clock, reply->version);
     }
     ps_gate_lane_brought(&lane->x->gate, lane->server, lane->slices, count, reply->clock,

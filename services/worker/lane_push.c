@@ -20,6 +20,7 @@ void ps_lane_contribution(ps_lane *lane, uint64_t clock, uint32_t block, bool is
     memset(lane->state, is_nothing ? SLICE_READY : SLICE_WAITS, lane->owned_count);
     lane->unsent = lane->owned_count;
     lane->ready = is_nothing ? lane->owned_count : 0;
+    lane->zeros = 0;
     lane->ready_bytes = 0;
     lane->wish_due = false;
 }
@@ -44,6 +45,11 @@ void ps_lane_slice_ready(ps_lane *lane, uint32_t position)
     lane->ready++;
     if (lane->is_nothing) {
         return; /* sent again; what feedback has left out waits for the next */
+    }
+    if (ps_coder_is_zeros(&lane->x->coder, slice->index)) {
+        lane->state[position] = SLICE_ZEROS;
+        lane->zeros++;
+        return;
     }
     lane->ready_bytes += ps_coder_size(&lane->x->coder, slice->index);
     ps_coder_carry(&lane->x->coder, slice->index, gradient_of(lane, slice));
@@ -125,25 +131,41 @@ static void send_message(ps_lane *lane, size_t slices, size_t pieces)
     ps_stream_send(lane->push.stream, &req.base, lane->pieces, pieces);
 }
 
-/* No slices stand for zeros in all of them. */
+/* No slices stand for zeros in all of them that were not sent. */
 static void send_nothing(ps_lane *lane)
 {
+    size_t values = 0;
+
+    for (uint32_t i = 0; !lane->is_nothing && i < lane->owned_count; i++) {
+        values += lane->state[i] == SLICE_ZEROS ? lane->x->layout->slices[lane->owned[i]].n : 0;
+    }
+    atomic_fetch_add(&lane->x->base.count.float32_up, values * sizeof(float));
     memset(lane->state, SLICE_SENT, lane->owned_count);
     lane->unsent = 0;
     lane->ready = 0;
+    lane->zeros = 0;
     send_message(lane, 0, 0);
+}
+
+/* Is it to be in the next message? */
+static bool is_to_send(const ps_lane *lane, uint32_t position, bool has_few_zeros)
+{
+    return lane->state[position] == SLICE_READY ||
+           (lane->state[position] == SLICE_ZEROS && has_few_zeros);
 }
 
 /* One message of ready slices, lowest first. */
 static void send_ready(ps_lane *lane)
 {
     size_t bytes = 0, pieces = 0, n = 0, values = 0;
+    bool has_few_zeros = lane->zeros <= LANE_ZEROS;
     ps_buf *out = NULL;
 
     for (uint32_t i = 0; i < lane->owned_count && n < LANE_BATCH && lane->ready > 0; i++) {
+        bool is_zeros = lane->state[i] == SLICE_ZEROS;
         size_t size;
 
-        if (lane->state[i] != SLICE_READY) {
+        if (!is_to_send(lane, i, has_few_zeros)) {
             continue;
         }
         size = ps_coder_size(&lane->x->coder, lane->owned[i]);
@@ -156,7 +178,8 @@ static void send_ready(ps_lane *lane)
         lane->state[i] = SLICE_SENT;
         lane->unsent--;
         lane->ready--;
-        lane->ready_bytes -= size;
+        lane->zeros -= is_zeros;
+        lane->ready_bytes -= is_zeros ? 0 : size;
     }
     send_message(lane, n, pieces);
     atomic_fetch_add(&lane->x->base.count.float32_up, values * sizeof(float));
@@ -179,8 +202,10 @@ void ps_lane_pump(ps_lane *lane)
         lane->push.stream == NULL || !ps_stream_can_send(lane->push.stream)) {
         return;
     }
-    if (lane->is_nothing) {
+    if (lane->is_nothing || (lane->zeros > LANE_ZEROS && lane->zeros == lane->unsent)) {
         send_nothing(lane);
+    } else if (lane->ready == lane->zeros && lane->zeros > LANE_ZEROS) {
+        return; /* with the rest */
     } else if (lane->ready == lane->unsent || lane->ready_bytes >= LANE_SEND_BYTES) {
         send_ready(lane);
     }

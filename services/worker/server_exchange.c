@@ -44,7 +44,10 @@ static void on_kick(ps_event *self, bool ok)
         x->taken = 0;
     }
     while (x->taken < x->box.ready_count) {
-        x->fresh[fresh_count++] = x->box.ready[x->taken++];
+        uint32_t v = x->box.ready[x->taken++];
+
+        x->fresh_rows[fresh_count] = x->box.rows[v];
+        x->fresh[fresh_count++] = v;
     }
     pthread_mutex_unlock(&x->box.mutex);
 
@@ -58,6 +61,9 @@ static void on_kick(ps_event *self, bool ok)
     for (uint32_t i = 0; i < fresh_count; i++) {
         uint32_t v = x->fresh[i];
 
+        if (x->fresh_rows[i].id != NULL) {
+            ps_coder_touched(&x->coder, v, x->fresh_rows[i].id, x->fresh_rows[i].count);
+        }
         for (uint32_t s = x->layout->first_slice[v]; s < x->layout->first_slice[v + 1]; s++) {
             ps_lane_slice_ready(&x->lanes[x->layout->slices[s].server], x->position[s]);
         }
@@ -80,7 +86,9 @@ static void on_over(ps_event *self, bool ok)
     pthread_mutex_destroy(&x->box.mutex);
     ps_buf_unref(x->grad);
     free(x->box.ready);
+    free(x->box.rows);
     free(x->fresh);
+    free(x->fresh_rows);
     free(x->position);
     free(x->lanes);
     free(x);
@@ -105,6 +113,7 @@ static void open_box(ps_server_exchange *x, uint64_t clock, uint32_t block, bool
     x->box.is_skip = false;
     x->box.is_nothing = false;
     x->box.ready_count = 0;
+    memset(x->box.rows, 0, x->layout->variable_count * sizeof *x->box.rows);
     x->box.unseen_bytes = 0;
 }
 
@@ -161,6 +170,24 @@ static bool nothing(ps_exchange *exchange, uint64_t clock)
     return true;
 }
 
+static void touched(ps_exchange *exchange, uint32_t variable, const uint32_t *rows, size_t count)
+{
+    ps_server_exchange *x = of(exchange);
+
+    pthread_mutex_lock(&x->box.mutex);
+    x->box.rows[variable] = (ps_rows){.id = rows, .count = count};
+    pthread_mutex_unlock(&x->box.mutex);
+}
+
+/* What it comes to on the wire, more or less. */
+static size_t bytes_of(const ps_server_exchange *x, uint32_t v)
+{
+    const ps_variable *var = &x->layout->variables[v];
+    const ps_rows *rows = &x->box.rows[v];
+
+    return (rows->id != NULL ? rows->count * var->shape.dim[1] : var->size) * sizeof(float);
+}
+
 static void ready(ps_exchange *exchange, uint32_t first_variable, uint32_t count)
 {
     ps_server_exchange *x = of(exchange);
@@ -169,7 +196,7 @@ static void ready(ps_exchange *exchange, uint32_t first_variable, uint32_t count
     for (uint32_t v = first_variable; v < first_variable + count; v++) {
         assert(x->box.ready_count < x->layout->variable_count);
         x->box.ready[x->box.ready_count++] = v;
-        x->box.unseen_bytes += x->layout->variables[v].size * sizeof(float);
+        x->box.unseen_bytes += bytes_of(x, v);
     }
     /* Waking the loop costs a switch of threads: not for what would not be sent yet. */
     if (x->box.unseen_bytes >= LANE_SEND_BYTES || x->box.ready_count == x->layout->variable_count) {
@@ -181,6 +208,7 @@ static void ready(ps_exchange *exchange, uint32_t first_variable, uint32_t count
 
 static const ps_exchange_ops ops = {
     .begin = begin,
+    .touched = touched,
     .ready = ready,
     .may_be_overtaken = may_be_overtaken,
     .leave_out = leave_out,
@@ -208,7 +236,9 @@ ps_exchange *ps_server_exchange_create(const ps_server_exchange_conf *conf)
     x->over.fire = on_over;
     pthread_mutex_init(&x->box.mutex, NULL);
     x->box.ready = ps_xcalloc(layout->variable_count, sizeof *x->box.ready);
+    x->box.rows = ps_xcalloc(layout->variable_count, sizeof *x->box.rows);
     x->fresh = ps_xcalloc(layout->variable_count, sizeof *x->fresh);
+    x->fresh_rows = ps_xcalloc(layout->variable_count, sizeof *x->fresh_rows);
     x->position = ps_xcalloc(layout->slice_count, sizeof *x->position);
     for (uint32_t server = 0; server < layout->server_count; server++) {
         for (uint32_t i = 0; i < layout->owned_count[server]; i++) {

@@ -21,6 +21,7 @@ typedef struct exchange_box {
     bool is_skip;    /* nothing will be sent for the clock */
     bool is_nothing; /* the contribution is zeros, which are not carried */
     uint32_t *ready; /* (variables): those that are final, in order of time */
+    ps_rows *rows;   /* (variables): touched ones of those that go by rows; id NULL: not told */
     uint32_t ready_count;
     size_t unseen_bytes; /* of those that became ready since the last kick, as float32 */
 } exchange_box;
@@ -39,9 +40,10 @@ struct ps_server_exchange {
 
     exchange_box box;
     ps_event kick;
-    uint64_t seen;   /* number of the contribution the lanes work on */
-    uint32_t taken;  /* variables of box.ready that the lanes know */
-    uint32_t *fresh; /* (variables): copied from the box */
+    uint64_t seen;       /* number of the contribution the lanes work on */
+    uint32_t taken;      /* variables of box.ready that the lanes know */
+    uint32_t *fresh;     /* (variables): copied from the box */
+    ps_rows *fresh_rows; /* (variables): theirs */
 
     /* Wishes go out before the step they wait for: safe only where no answer can
      * come before this worker's own contribution, that is where nobody else may

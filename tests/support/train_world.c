@@ -11,6 +11,7 @@
 #include <string.h>
 
 ps_dataset *tw_glyphs;
+ps_dataset *tw_other;
 
 static const char *unless(const char *choices, const char *name, const char *text)
 {
@@ -19,17 +20,20 @@ static const char *unless(const char *choices, const char *name, const char *tex
 
 void tw_begin(train_world *w, uint32_t workers, uint32_t servers, const char *choices)
 {
-    char json[1024];
+    char json[2048], glyphs[128];
+    ps_dataset *data = strstr(choices, "\"data\"") != NULL ? tw_other : tw_glyphs;
 
     memset(w, 0, sizeof *w);
     w->worker_count = workers;
     w->server_count = servers;
     w->folder = temp_dir_create();
+    snprintf(glyphs, sizeof glyphs,
+             ", \"data\": {\"name\": \"glyphs\", \"train_limit\": %d, \"test_limit\": %d}",
+             TW_TRAIN, TW_TEST);
     snprintf(
         json, sizeof json,
-        "{\"title\": \"t\", \"workers\": %u, \"pservers\": %u, \"seed\": 1, "
-        "\"data\": {\"name\": \"glyphs\", \"train_limit\": %d, \"test_limit\": %d}%s%s%s%s%s}",
-        workers, servers, TW_TRAIN, TW_TEST, unless(choices, "epochs", ", \"epochs\": 3"),
+        "{\"title\": \"t\", \"workers\": %u, \"pservers\": %u, \"seed\": 1%s%s%s%s%s%s}", workers,
+        servers, unless(choices, "\"data\"", glyphs), unless(choices, "epochs", ", \"epochs\": 3"),
         unless(choices, "model", ", \"model\": {\"widths\": [32]}"),
         unless(choices, "optimizer",
                ", \"optimizer\": {\"rule\": {\"name\": \"adam\", \"params\": {\"lr\": 0.003}}}"),
@@ -47,13 +51,13 @@ void tw_begin(train_world *w, uint32_t workers, uint32_t servers, const char *ch
         flag_init(&t->done);
         flag_init(&t->closed);
         dp_worker_session(&w->job, i, &t->session);
-        t->session.data = tw_glyphs;
+        t->session.data = data;
         snprintf(t->session.folder, sizeof t->session.folder, "%s", w->folder.path);
         st = ps_trainer_create(&(ps_trainer_conf){.job_id = t->session.job_id,
                                                   .folder = t->session.folder,
                                                   .rank = i,
                                                   .plan = t->session.plan,
-                                                  .data = tw_glyphs,
+                                                  .data = data,
                                                   .weights = t->session.weights},
                                &t->trainer);
         assert_string_equal(st.text, "");

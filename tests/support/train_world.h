@@ -33,6 +33,7 @@ typedef struct train_world {
 
 /* Group setup and teardown: the data set is drawn once. */
 extern ps_dataset *tw_glyphs;
+extern ps_dataset *tw_other; /* of jobs whose choices name `data` */
 int tw_draw_glyphs(void **state);
 int tw_drop_glyphs(void **state);
 

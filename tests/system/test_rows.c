@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_rows.c - embeddings that go by rows, over real streams: the bits of training on whole
+ * tables, at a cost that is that of the rows. */
+#include "tests/support/cmocka_all.h"
+
+#include "tests/support/data_rig.h"
+#include "tests/support/train_world.h"
+
+#include "common/base/draw.h"
+#include "common/base/xalloc.h"
+#include "common/nn/blas.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LINES = 300, WORDS = 900, ROWS = 40000 };
+
+static temp_dir folder;
+static uint32_t words, train_count, test_count;
+
+/* Lines of words, some often and most seldom. */
+static int write_text(void **state)
+{
+    static char text[LINES * 100];
+    char *to = text;
+    ps_data_conf conf;
+    ps_data_facts facts;
+    ps_status st;
+
+    (void)state;
+    folder = temp_dir_create();
+    for (uint32_t i = 0; i < LINES; i++) {
+        for (uint32_t j = 0; j < 9; j++) {
+            double at = ps_draw_unit(ps_draw_key(3, PS_DRAW_TEST, i, 0, 0), j);
+
+            to += sprintf(to, "w%u%c", (unsigned)(at * at * WORDS), j == 8 ? '\n' : ' ');
+        }
+    }
+    conf = data_rig_conf("ngram");
+    conf.params.v[ps_param_find(conf.source->params, "cutoff")] = 0;
+    conf.params.v[ps_param_find(conf.source->params, "n")] = 3;
+    data_rig_write(&folder, "train", text);
+    data_rig_write(&folder, "test", text);
+    tw_other = data_rig_open(&folder, &conf);
+    st = conf.source->facts(&conf, &facts);
+    words = facts.vocabulary;
+    train_count = ps_dataset_count(tw_other, PS_TRAIN);
+    test_count = ps_dataset_count(tw_other, PS_TEST);
+    return ps_is_ok(&st) ? 0 : -1;
+}
+
+static int drop_text(void **state)
+{
+    (void)state;
+    ps_dataset_destroy(tw_other);
+    temp_dir_destroy(&folder);
+    return 0;
+}
+
+/* A network over the text, with a table of `rows` rows, and what the test chooses. */
+static const char *job(uint32_t rows, const char *choices)
+{
+    static char json[1024];
+
+    snprintf(
+        json, sizeof json,
+        ", \"data\": {\"name\": \"ngram\", \"files\": [\"train\"], \"test_files\": [\"test\"], "
+        "\"train_limit\": %u, \"test_limit\": %u, "
+        "\"params\": {\"n\": 3, \"cutoff\": 0, \"words\": %u}}, "
+        "\"epochs\": 1, \"model\": {\"preset\": \"ngram\", "
+        "\"params\": {\"rows\": %u, \"width\": 10, \"hidden\": 8, \"dropout\": 0}}%s",
+        train_count, test_count, words, rows, choices);
+    return json;
+}
+
+typedef struct outcome {
+    float *weights; /* (bytes) of the servers, to be freed */
+    size_t bytes;
+    ps_exchange_stats stats; /* of worker 0 */
+} outcome;
+
+static outcome train(uint32_t workers, uint32_t servers, uint32_t rows, const char *choices)
+{
+    train_world w;
+    outcome o;
+
+    tw_begin(&w, workers, servers, job(rows, choices));
+    tw_start(&w);
+    tw_join(&w);
+    tw_must_be_done(&w);
+    o = (outcome){.weights = tw_served(&w),
+                  .bytes = w.job.plan->layout.param_count * sizeof(float),
+                  .stats = w.workers[0].stats};
+    tw_end(&w);
+    return o;
+}
+
+/* A codec with a number is taken as it is: f32, every value of every slice. */
+#define DENSE ", \"codec\": {\"up\": {\"name\": \"f32\", \"params\": {\"lossless\": 1}}}"
+#define SGD ", \"optimizer\": {\"rule\": {\"name\": \"sgd\", \"params\": {\"lr\": 0.3}}"
+
+static void must_be_alike(const outcome *a, const outcome *b)
+{
+    assert_int_equal(a->bytes, b->bytes);
+    assert_memory_equal(a->weights, b->weights, a->bytes);
+}
+
+static void the_bits_are_those_of_whole_tables(void **state)
+{
+    static const char *const choices[] = {
+        SGD "}",
+        SGD ", \"side\": \"OPTIMIZER_SIDE_WORKER\"}",
+        ", \"optimizer\": {\"rule\": {\"name\": \"adagrad\"}}",
+        SGD "}, \"update\": {\"name\": \"gradient_average\"}",
+        SGD ", \"clip\": {\"name\": \"value\", \"params\": {\"limit\": 0.01}}}",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof choices / sizeof choices[0]; i++) {
+        char dense[512];
+        outcome a = train(2, 2, ROWS, choices[i]), b;
+
+        snprintf(dense, sizeof dense, "%s" DENSE, choices[i]);
+        b = train(2, 1, ROWS, dense);
+        must_be_alike(&a, &b);
+        free(a.weights);
+        free(b.weights);
+    }
+}
+
+static void a_lazy_rule_gives_one_model_on_either_side(void **state)
+{
+    outcome a = train(1, 2, ROWS, ", \"optimizer\": {\"rule\": {\"name\": \"adam\"}}");
+    outcome b = train(1, 1, ROWS,
+                      ", \"optimizer\": {\"rule\": {\"name\": \"adam\"}, \"side\": "
+                      "\"OPTIMIZER_SIDE_WORKER\"}");
+
+    (void)state;
+    must_be_alike(&a, &b);
+    free(a.weights);
+    free(b.weights);
+}
+
+static void what_travels_is_that_of_the_rows_met(void **state)
+{
+    outcome small = train(2, 2, 2000, SGD "}");
+    outcome large = train(2, 2, 20 * ROWS, SGD "}");
+    outcome dense = train(2, 2, ROWS, SGD "}" DENSE);
+
+    (void)state;
+    /* 400 times the table: a message more, and positions of more bits. */
+    assert_true(large.stats.bytes_up < 1.3 * (double)small.stats.bytes_up);
+    assert_true(large.stats.bytes_down < 1.3 * (double)small.stats.bytes_down);
+    assert_true(large.stats.bytes_down * 10 < dense.stats.bytes_down);
+    /* What it would have been is told of all of it. */
+    assert_true(large.stats.bytes_up_float32 > 15 * dense.stats.bytes_up_float32);
+    free(small.weights);
+    free(large.weights);
+    free(dense.weights);
+}
+
+static void broken_streams_leave_no_row_behind(void **state)
+{
+    outcome a = train(2, 2, ROWS, SGD "}"), b;
+    train_world w;
+
+    (void)state;
+    tw_begin(&w, 2, 2, job(ROWS, SGD "}"));
+    tw_start(&w);
+    for (uint32_t i = 0; i < 6; i++) {
+        dp_server_break(&w.servers[i % 2]);
+        dp_server_resume(&w.servers[i % 2]);
+    }
+    tw_join(&w);
+    tw_must_be_done(&w);
+    b = (outcome){.weights = tw_served(&w), .bytes = a.bytes};
+    must_be_alike(&a, &b);
+    for (uint32_t i = 0; i < 2; i++) { /* and the workers have what the servers have */
+        assert_memory_equal(w.workers[i].session.weights, b.weights, b.bytes);
+    }
+    tw_end(&w);
+    free(a.weights);
+    free(b.weights);
+}
+
+static void policies_that_apply_give_a_worker_what_servers_have(void **state)
+{
+    static const char *const names[] = {"asp", "ssp", "stale_scaled"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        char choices[256];
+        train_world w;
+        float *served;
+
+        snprintf(choices, sizeof choices, SGD "}, \"consistency\": {\"name\": \"%s\"}", names[i]);
+        tw_begin(&w, 1, 2, job(ROWS, choices));
+        tw_start(&w);
+        tw_join(&w);
+        tw_must_be_done(&w);
+        served = tw_served(&w);
+        assert_memory_equal(w.workers[0].session.weights, served,
+                            w.job.plan->layout.param_count * sizeof(float));
+        free(served);
+        tw_end(&w);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_bits_are_those_of_whole_tables),
+        cmocka_unit_test(a_lazy_rule_gives_one_model_on_either_side),
+        cmocka_unit_test(what_travels_is_that_of_the_rows_met),
+        cmocka_unit_test(broken_streams_leave_no_row_behind),
+        cmocka_unit_test(policies_that_apply_give_a_worker_what_servers_have),
+    };
+
+    ps_nn_init_process();
+    if (argc > 1) {
+        cmocka_set_test_filter(argv[1]);
+    }
+    return cmocka_run_group_tests(tests, write_text, drop_text);
+}
