@@ -6,6 +6,7 @@
 #include "common/base/container_of.h"
 #include "common/base/sha256.h"
 #include "common/base/xalloc.h"
+#include "tests/support/patience.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -182,7 +183,7 @@ nw_packages nw_packages_of(const ps_plan *plan, Psgd__V1__NodeRole role, uint32_
         .rank = rank,
         .job_id = job_id,
         .attempt = attempt,
-        .deadline_ms = 60000,
+        .deadline_ms = PS_TEST_PATIENCE_S * 1000,
         .weights = weights,
         .layout_hash = plan->layout.hash,
         .optimizer = plan->optim->name,

@@ -4,6 +4,7 @@
 #define PS_TESTS_SUPPORT_NODE_JOB_H
 
 #include "tests/support/node_world.h"
+#include "tests/support/patience.h"
 
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -84,7 +85,7 @@ static inline void reserve(node_world *w, const char *job_id, uint32_t attempt)
 {
     ps_error error;
 
-    if (!nw_can_commit(w, job_id, attempt, 0, 60000, &error)) {
+    if (!nw_can_commit(w, job_id, attempt, 0, PS_TEST_PATIENCE_S * 1000, &error)) {
         fail_msg("not reserved: %s", error.status.text);
     }
 }

@@ -2,6 +2,8 @@
 /* raw_stream.c - see raw_stream.h. */
 #include "tests/support/raw_stream.h"
 
+#include "tests/support/patience.h"
+
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -129,7 +131,7 @@ static void wait_for_change(raw_stream *s)
     struct timespec until;
 
     clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += 60;
+    until.tv_sec += PS_TEST_PATIENCE_S;
     if (pthread_cond_timedwait(&s->changed, &s->mutex, &until) != 0) {
         fprintf(stderr, "%s: nothing came for a minute\n", s->method);
         abort();

@@ -3,6 +3,7 @@
 #include "tests/support/side.h"
 
 #include "common/base/container_of.h"
+#include "tests/support/patience.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -37,7 +38,7 @@ void flag_wait(flag *f)
     struct timespec until;
 
     clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += 60;
+    until.tv_sec += PS_TEST_PATIENCE_S;
     pthread_mutex_lock(&f->mutex);
     while (!f->is_up) {
         if (pthread_cond_timedwait(&f->changed, &f->mutex, &until) != 0) {

@@ -31,7 +31,7 @@ typedef struct flag {
 
 void flag_init(flag *f);
 void flag_raise(flag *f);
-void flag_wait(flag *f); /* and lowers it; aborts after a minute */
+void flag_wait(flag *f); /* and lowers it; aborts when patience.h says so */
 void flag_fini(flag *f);
 
 #endif

@@ -11,8 +11,9 @@
 
 enum {
     /* What lies between a sender and a reader that does not read: windows of
-     * HTTP/2, buffers of TCP, one message in flight. */
-    BLOCKED_MAX = 16 << 20,
+     * HTTP/2, buffers of TCP (net.ipv4.tcp_rmem's, too), one message in flight.
+     * The bounds are those of docs/wire.md. */
+    BLOCKED_MAX = 40 << 20,
     FAST_BLOCKED_MAX = 80 << 20, /* a fast stream has larger windows */
     STREAMS = 64
 };

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* patience.h - how long a test waits for what must come, before it calls it lost. */
+#ifndef PS_TESTS_SUPPORT_PATIENCE_H
+#define PS_TESTS_SUPPORT_PATIENCE_H
+
+#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
+enum { PS_TEST_PATIENCE_S = 300 }; /* a sanitizer on a machine with other work */
+#else
+enum { PS_TEST_PATIENCE_S = 60 };
+#endif
+
+#endif
