@@ -233,7 +233,7 @@ static ps_buf *written(ps_evaluation *e)
 }
 
 /* Told of what was evaluated. */
-static void report_evaluation(ps_trainer *t, uint32_t epoch)
+static void report_evaluation(ps_trainer *t, uint32_t epoch, int64_t began_us)
 {
     double values[PS_METRICS_MAX];
     ps_buf *part;
@@ -245,7 +245,7 @@ static void report_evaluation(ps_trainer *t, uint32_t epoch)
     };
 
     ps_evaluation_values(&t->evaluation, values);
-    ps_trainer_put_eval(t, &row);
+    ps_trainer_put_eval(t, &row, began_us);
     part = t->plan->spec->split_evaluation ? written(&t->evaluation) : NULL;
     pthread_mutex_lock(&t->mutex);
     ps_buf_unref(t->part);
@@ -269,6 +269,7 @@ bool ps_trainer_is_due(const ps_trainer *t, uint64_t before)
 bool ps_trainer_evaluate(ps_trainer *t, uint32_t epoch)
 {
     uint32_t count = ps_dataset_count(t->conf.data, PS_TEST), at = 0;
+    int64_t began_us;
     double loss;
 
     if (!ps_gate_wait_weights(t->gate, 0, t->plan->layout.variable_count, t->clock)) {
@@ -279,6 +280,7 @@ bool ps_trainer_evaluate(ps_trainer *t, uint32_t epoch)
                epoch + 1, t->plan->spec->epochs);
         return true;
     }
+    began_us = ps_clock_us();
     ps_evaluation_clear(&t->evaluation);
     for (uint32_t n; at < count && ps_gate_is_open(t->gate); at += n) {
         n = count - at < PS_EVALUATION_BATCH ? count - at : PS_EVALUATION_BATCH;
@@ -295,7 +297,7 @@ bool ps_trainer_evaluate(ps_trainer *t, uint32_t epoch)
     if (at < count || !data_is_whole(t)) {
         return false;
     }
-    report_evaluation(t, epoch);
+    report_evaluation(t, epoch, began_us);
     return true;
 }
 

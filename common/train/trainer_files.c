@@ -87,7 +87,7 @@ void ps_trainer_put_train(ps_trainer *t, const ps_train_row *row)
     ps_events_add(t->events, wall_s(), row->step, curves, count);
 }
 
-void ps_trainer_put_eval(ps_trainer *t, const ps_eval_row *row)
+void ps_trainer_put_eval(ps_trainer *t, const ps_eval_row *row, int64_t began_us)
 {
     const ps_plan *plan = t->plan;
     ps_scalar curves[1 + PS_METRICS_MAX] = {{"test/loss", row->loss}};
@@ -103,8 +103,11 @@ void ps_trainer_put_eval(ps_trainer *t, const ps_eval_row *row)
     }
     ps_report_eval(t->eval_report, row);
     ps_events_add(t->events, wall_s(), row->step, curves, 1 + plan->metric_count);
-    ps_log(PS_LOG_INFO, "trainer", "epoch %u of %u: test loss %.4f%s", row->epoch,
-           plan->spec->epochs, row->loss, ps_strbuf_text(&said));
+    ps_log(PS_LOG_INFO, "trainer",
+           "epoch %u of %u, step %llu: test loss %.4f%s; evaluated from %.3f s to %.3f s",
+           row->epoch, plan->spec->epochs, (unsigned long long)row->step, row->loss,
+           ps_strbuf_text(&said), (double)(began_us - t->began_us) * 1e-6,
+           (double)(ps_clock_us() - t->began_us) * 1e-6);
     ps_strbuf_fini(&said);
 }
 

@@ -104,7 +104,8 @@ void ps_trainer_clip_all(ps_trainer *t, float *g, double share, ps_model_ready_f
 PS_MUST_USE ps_status ps_trainer_open_reports(ps_trainer *t);
 PS_MUST_USE ps_status ps_trainer_close_reports(ps_trainer *t); /* those that are open */
 void ps_trainer_put_train(ps_trainer *t, const ps_train_row *row);
-void ps_trainer_put_eval(ps_trainer *t, const ps_eval_row *row);
+/* The log also says when the evaluation began and ended, in seconds of training. */
+void ps_trainer_put_eval(ps_trainer *t, const ps_eval_row *row, int64_t began_us);
 PS_MUST_USE ps_status ps_trainer_write_model(ps_trainer *t);
 
 #endif

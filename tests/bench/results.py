@@ -60,6 +60,7 @@ def together(listed):
 def train(names, o):
     with tempfile.TemporaryDirectory(prefix="psgd-results-") as folder:
         more = ["--model", o.network] if o.network != "tutorial" else []
+        more += ["--block-size", o.block_size, "--train-limit", o.samples]
         more += ["--threads", o.threads] if o.threads else []
         job = run("--format", "json", "train", "--preset", names[0], "--data", "mnist",
                   "--workers", 4, "--pservers", 2, "--epochs", o.epochs, "--seed", o.seed,
@@ -119,6 +120,8 @@ def main():
     options.add_argument("names", nargs="*", help="presets; default all")
     options.add_argument("--network", default="tutorial")
     options.add_argument("--epochs", type=int, default=2)
+    options.add_argument("--samples", type=int, default=0, help="training samples; 0: all")
+    options.add_argument("--block-size", type=int, default=64)
     options.add_argument("--seed", type=int, default=1)
     options.add_argument("--threads", type=int, default=0)
     options.add_argument("--at-once", type=int, default=1, help="trainings at the same time")
@@ -130,13 +133,15 @@ def main():
     wanted = [names for names in together(presets())
               if not o.names or REFERENCE in names or set(names) & set(o.names)]
     with concurrent.futures.ThreadPoolExecutor(o.at_once) as pool:
-        rows = list(pool.map(lambda names: train(names, o), wanted))
-    reference = next(row for row in rows if REFERENCE in row["names"])
-    print("| preset | update, consistency, rule, codecs up / down | kind | accuracy % | points | "
-          "up | of f32 | of bsp | down | of f32 | of bsp | s |")
-    print("| --- " * 12 + "|")
-    for row in rows:
-        print(line(row, reference))
+        wanted.sort(key=lambda names: REFERENCE not in names)  # what lines are beside comes first
+        print("| preset | update, consistency, rule, codecs up / down | kind | accuracy % | "
+              "points | up | of f32 | of bsp | down | of f32 | of bsp | s |")
+        print("| --- " * 12 + "|", flush=True)
+        rows = []
+        for row in pool.map(lambda names: train(names, o), wanted):
+            rows.append(row)
+            print(line(row, rows[0]), flush=True)
+    reference = rows[0]
     bad = [row for row in rows if kind_of(row["spec"]) != "lossy"
            and row["accuracy"] < reference["accuracy"] - o.within]
     for row in bad:

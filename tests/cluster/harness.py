@@ -63,11 +63,12 @@ def data_path():
 
 
 class Process:
-    """One service. `address` is where it listens."""
+    """One service. `address` is where it listens; `within`: a command that runs it elsewhere."""
 
-    def __init__(self, program, name, folder, args, env=None, port=0):
+    def __init__(self, program, name, folder, args, env=None, port=0, host="127.0.0.1", within=()):
         self.program, self.name, self.folder = program, name, folder
         self.args, self.env, self.port = list(args), env or {}, port
+        self.host, self.within = host, list(within)
         self.process = None
         self.start()
 
@@ -77,7 +78,7 @@ class Process:
         self.log_path = self.folder / f"{self.name}.log"
         log = open(self.log_path, "ab")
         self.process = subprocess.Popen(
-            [BIN / self.program, "--listen", f"127.0.0.1:{self.port}", "--data-dir",
+            [*self.within, BIN / self.program, "--listen", f"{self.host}:{self.port}", "--data-dir",
              self.folder / self.name, *map(str, self.args)],
             stdout=subprocess.PIPE, stderr=log, env=env)
         log.close()
@@ -125,16 +126,18 @@ class Process:
 
 
 class Cluster:
-    """A coordinator with its nodes, below a temporary folder."""
+    """A coordinator with its nodes, below a temporary folder; `place(name)` says with what
+    further arguments of Process each is made, if it is not to be on loopback."""
 
     def __init__(self, workers=2, pservers=1, coordinator_args=(), node_args=(), data=None,
-                 node_data=None):
+                 node_data=None, place=lambda name: {}):
+        self.place = place
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="psgd-cluster-"))
         self.node_args, self.node_data = list(node_args), node_data
         self.coordinator = Process(
             "psgd-coordinator", "coordinator", self.folder,
             ["--heartbeat", "200ms", "--lease", f"{int(3000 * SLOW)}ms", *coordinator_args],
-            {"PSGD_DATA": data} if data else {})
+            {"PSGD_DATA": data} if data else {}, **place("coordinator"))
         self.pservers = [self.add("pserver", i) for i in range(pservers)]
         self.workers = [self.add("worker", i) for i in range(workers)]
         self.connect()
@@ -148,7 +151,7 @@ class Cluster:
         merged.update(env or {})
         return Process(f"psgd-{role}", f"{role}-{i}", self.folder,
                        ["--coordinator", self.coordinator.address, "--node-id", f"{role}-{i}",
-                        *self.node_args, *extra], merged)
+                        *self.node_args, *extra], merged, **self.place(f"{role}-{i}"))
 
     @property
     def nodes(self):
