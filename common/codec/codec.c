@@ -211,6 +211,31 @@ static ps_status resolve(const ps_codec *expected, const Psgd__V1__Encoding *hea
     return ps_ok();
 }
 
+ps_status ps_codec_decompress(const ps_codec *expected, const Psgd__V1__Encoding **head,
+                              const uint8_t **in, size_t *len, size_t n, Psgd__V1__Encoding *plain,
+                              uint8_t *room)
+{
+    const ps_codec *codec;
+    ps_status st;
+
+    if ((*head)->lossless == PSGD__V1__LOSSLESS__LOSSLESS_UNSPECIFIED) {
+        return ps_ok();
+    }
+    st = resolve(expected, *head, *len, &codec);
+    if (ps_is_ok(&st) && codec != NULL) {
+        st = ps_stages_raw(*head, in, len, n, room);
+    }
+    if (!ps_is_ok(&st)) {
+        return st;
+    }
+    *plain = **head;
+    plain->lossless = PSGD__V1__LOSSLESS__LOSSLESS_UNSPECIFIED;
+    plain->payload_bytes = (uint32_t)*len;
+    plain->raw_bytes = 0;
+    *head = plain;
+    return st;
+}
+
 ps_status ps_codec_check(const ps_codec *expected, const Psgd__V1__Encoding *head,
                          const uint8_t *in, size_t len, size_t n)
 {

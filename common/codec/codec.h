@@ -200,6 +200,15 @@ void ps_encoding_copy(ps_encoding *dst, const Psgd__V1__Encoding *src);
 PS_MUST_USE ps_status ps_codec_check(const ps_codec *expected, const Psgd__V1__Encoding *head,
                                      const uint8_t *in, size_t len, size_t n);
 
+/* For who checks what comes and decodes it later: *head, *in and *len become an encoding of
+ * the same values without compression, in `plain` and `room`; they stay what they are
+ * where there is none. *head has to outlive it. Fails as ps_codec_check does, but for what the
+ * codec says of its bytes, which is still to be asked. */
+enum { PS_CODEC_ROOM = 4 * PS_CODEC_VALUES };
+PS_MUST_USE ps_status ps_codec_decompress(const ps_codec *expected, const Psgd__V1__Encoding **head,
+                                          const uint8_t **in, size_t *len, size_t n,
+                                          Psgd__V1__Encoding *plain, uint8_t *room);
+
 /* Decodes by the head's codec; payload_bytes 0 means zeros, of any codec or of
  * none. Set with a head whose others_stay: rows that are not sent stay as y has them. Fails as
  * ps_codec_check does; y is then as it was. */

@@ -34,7 +34,7 @@ PS_MUST_USE ps_status ps_stages_decode(const ps_codec *codec, const Psgd__V1__En
                                        const uint8_t *in, size_t len, ps_into into, float *y,
                                        size_t n);
 
-enum { PS_STAGES_RAW_MAX = 4 * PS_CODEC_VALUES };
+enum { PS_STAGES_RAW_MAX = PS_CODEC_ROOM };
 
 /* The codec's bytes: `in` itself, or decompressed to room (PS_STAGES_RAW_MAX).
  * *len becomes their number. */

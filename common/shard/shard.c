@@ -141,6 +141,9 @@ static ps_status push(ps_shard *shard, uint32_t worker, uint64_t clock, uint32_t
 {
     ps_status st = check_worker(shard, worker, contributor);
     const shard_slice *slice;
+    Psgd__V1__Encoding plain;
+    uint8_t room[PS_CODEC_ROOM];
+    size_t came = len;
     uint32_t s;
     bool is_in = false;
 
@@ -152,16 +155,19 @@ static ps_status push(ps_shard *shard, uint32_t worker, uint64_t clock, uint32_t
         return ps_fail(PS_INVALID_ARGUMENT, "slice %u is not of this server", head->slice);
     }
     slice = &shard->slices[s];
-    st = head->others_stay
-             ? ps_fail(PS_DATA_LOSS, "slice %u: others_stay, which is of weights", head->slice)
-             : ps_codec_check(slice->conf.up, head, bytes, len, slice->conf.n);
+    st = ps_codec_decompress(slice->conf.up, &head, &bytes, &len, slice->conf.n, &plain, room);
+    if (ps_is_ok(&st)) {
+        st = head->others_stay
+                 ? ps_fail(PS_DATA_LOSS, "slice %u: others_stay, which is of weights", head->slice)
+                 : ps_codec_check(slice->conf.up, head, bytes, len, slice->conf.n);
+    }
     if (ps_is_ok(&st)) {
         st = check_clock(shard, s, contributor, clock, &is_in);
     }
     if (!ps_is_ok(&st)) {
         return st;
     }
-    shard->counters.bytes_in += len;
+    shard->counters.bytes_in += came;
     shard->counters.f32_bytes_in += slice->conf.n * sizeof(float);
     if (is_in) {
         shard->counters.duplicates++;

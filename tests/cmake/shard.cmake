@@ -6,6 +6,8 @@ ps_test(unit test_shard_pull ps_shard_world)
 ps_test(unit test_shard_policies ps_shard_world)
 ps_test(unit test_shard_rows ps_shard_world)
 ps_test(unit test_shard_merge ps_shard_world)
+target_link_options(test_shard_merge PRIVATE # decompressions are counted
+    -Wl,--wrap=LZ4_decompress_safe -Wl,--wrap=ZSTD_decompress)
 ps_test(unit test_shard_model ps_shard_world)
 ps_test(unit test_table ps_shard PkgConfig::libxxhash)
 

@@ -201,6 +201,77 @@ static void weights_given_make_up_for_what_was_left_out(void **state)
     assert_true(off[1] < off[0] / 5);
 }
 
+/* The linker puts these in the place of the two libraries'. */
+static size_t decompressions;
+int __real_LZ4_decompress_safe(const char *in, char *out, int len, int cap);    // NOLINT
+int __wrap_LZ4_decompress_safe(const char *in, char *out, int len, int cap);    // NOLINT
+size_t __real_ZSTD_decompress(void *out, size_t cap, const void *in, size_t n); // NOLINT
+size_t __wrap_ZSTD_decompress(void *out, size_t cap, const void *in, size_t n); // NOLINT
+
+int __wrap_LZ4_decompress_safe(const char *in, char *out, int len, int cap) // NOLINT
+{
+    decompressions++;
+    return __real_LZ4_decompress_safe(in, out, len, cap);
+}
+
+size_t __wrap_ZSTD_decompress(void *out, size_t cap, const void *in, size_t n) // NOLINT
+{
+    decompressions++;
+    return __real_ZSTD_decompress(out, cap, in, n);
+}
+
+/* Of pushes of few different values, that of worker 0 last, so that others are parked. */
+static void push_compressed(const char *codec, double lossless, float *weights)
+{
+    uint64_t bytes = 0;
+    world w;
+    ps_shard *shard;
+
+    world_init(&w, "bsp", WORKERS, 1);
+    world_codecs(&w, codec, "f32");
+    w.conf.descent.optim = NULL;
+    w.slices[0].up_params.v[w.slices[0].up->own + PS_WRAP_LOSSLESS] = lossless;
+    shard = ps_shard_create(&w.conf);
+    for (uint32_t worker = WORKERS; worker-- > 0;) {
+        float x[VALUES];
+        static gift g;
+        ps_shard_outcome outcome;
+        ps_status st;
+
+        for (size_t i = 0; i < VALUES; i++) {
+            x[i] = (float)(1 + worker) * (i < VALUES / 2 ? 1.0f : -0.5f);
+        }
+        g.len = ps_codec_encode(w.slices[0].up, &w.slices[0].up_params, worker, w.slices[0].index,
+                                x, VALUES, g.bytes, &g.head);
+        assert_int_equal(g.head.msg.lossless, (int)lossless);
+        bytes += g.len;
+        st = ps_shard_push(shard, worker, 0, worker, &g.head.msg, g.bytes, g.len, &outcome);
+        assert_int_equal(st.code, PS_OK);
+    }
+    assert_int_equal(ps_shard_clock(shard), 1);
+    assert_int_equal(ps_shard_counters_of(shard)->bytes_in, bytes);
+    memcpy(weights, ps_shard_weights(shard), VALUES * sizeof *weights);
+    ps_shard_destroy(shard);
+}
+
+static void what_is_compressed_is_decompressed_once(void **state)
+{
+    static const char *const codecs[] = {"f32", "int8", "intsum", "bf16"};
+
+    (void)state;
+    for (size_t c = 0; c < sizeof codecs / sizeof codecs[0]; c++) {
+        float plain[VALUES], compressed[VALUES];
+
+        push_compressed(codecs[c], 0, plain);
+        for (int lossless = 1; lossless <= 2; lossless++) {
+            decompressions = 0;
+            push_compressed(codecs[c], lossless, compressed);
+            assert_int_equal(decompressions, WORKERS);
+            assert_memory_equal(plain, compressed, sizeof plain);
+        }
+    }
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -209,6 +280,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(differences_step_on_the_standing_sum),
         cmocka_unit_test(who_leaves_out_a_difference_stands_by_the_last),
         cmocka_unit_test(weights_given_make_up_for_what_was_left_out),
+        cmocka_unit_test(what_is_compressed_is_decompressed_once),
     };
 
     cmocka_set_test_filter(argc > 1 ? argv[1] : NULL);
