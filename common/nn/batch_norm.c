@@ -7,6 +7,9 @@
  * running ones towards them, the variance as M / (M - 1) of the batch's, as
  * PyTorch does; otherwise the running ones are taken. They are state (layer.h):
  * backward adds momentum * (running - batch) in place of a gradient.
+ *
+ * Images wait for memory here: forward reads x twice and backward x and dy twice each, and a relu
+ * behind, with an addition or not, is done on the way (layer.h, with_relu).
  */
 #include "common/base/clones.h"
 #include "common/nn/layer.h"
@@ -45,25 +48,101 @@ static ps_status batch_norm_plan(ps_layer_plan *plan)
     return ps_ok();
 }
 
-PS_CLONES static void normalise(const float *restrict x, float mean, float scale, float shift,
-                                float *restrict y, size_t n)
+/* A channel's numbers: y = (x - mean) * scale + shift. */
+typedef struct line {
+    float mean, scale, shift;
+} line;
+
+static inline __attribute__((always_inline)) float value_at(line of, float x)
+{
+    return (x - of.mean) * of.scale + of.shift;
+}
+
+PS_CLONES static void normalise(const float *restrict x, line of, float *restrict y, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        y[i] = (x[i] - mean) * scale + shift;
+        y[i] = value_at(of, x[i]);
+    }
+}
+
+PS_CLONES static void normalise_relu(const float *restrict x, line of, float *restrict y, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        float v = value_at(of, x[i]);
+
+        y[i] = v < 0.0f ? 0.0f : v;
+    }
+}
+
+PS_CLONES static void normalise_sum_relu(const float *restrict x, line of,
+                                         const float *restrict added, float *restrict y, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        float v = value_at(of, x[i]) + added[i];
+
+        y[i] = v < 0.0f ? 0.0f : v;
+    }
+}
+
+/* What comes through a relu, to which x went. */
+PS_CLONES static void gate(const float *restrict x, line of, const float *restrict dy,
+                           float *restrict to, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        float slope = dy[i]; /* read in any case: else only masked loads would vectorise */
+
+        to[i] = value_at(of, x[i]) > 0.0f ? slope : 0.0f;
+    }
+}
+
+/* The same where y came out of it. */
+PS_CLONES static void gate_by_result(const float *restrict y, const float *restrict dy,
+                                     float *restrict to, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        float slope = dy[i];
+
+        to[i] = y[i] > 0.0f ? slope : 0.0f;
+    }
+}
+
+PS_CLONES static void gate_in_place(const float *restrict y, float *restrict dy, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        float slope = dy[i];
+
+        dy[i] = y[i] > 0.0f ? slope : 0.0f;
     }
 }
 
 /* dx = a dy - b - c (x - mean). */
-PS_CLONES static void slopes(const float *restrict x, const float *restrict dy, float mean, float a,
-                             float b, float c, float *restrict dx, size_t n)
+typedef struct way_back {
+    float mean, a, b, c;
+} way_back;
+
+PS_CLONES static void slopes(const float *restrict x, const float *restrict dy, way_back of,
+                             float *restrict dx, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        dx[i] = a * dy[i] - b - c * (x[i] - mean);
+        dx[i] = of.a * dy[i] - of.b - of.c * (x[i] - of.mean);
     }
 }
 
-/* A channel's pieces lie far apart, and each ends before the processor has seen that it is
- * read in order: the next one is asked for while one is summed up. */
+PS_CLONES static void slopes_in_place(const float *restrict x, way_back of, float *restrict dx,
+                                      size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        dx[i] = of.a * dx[i] - of.b - of.c * (x[i] - of.mean);
+    }
+}
+
+enum {
+    CHANNELS = 64, /* at once: a sample's values of so many lie in a row */
+    PIECE = 1024   /* values of a slope behind the relu that are kept at once */
+};
+
+/* A channel's plane ends before the processor has seen that it is read in order: the next one is
+ * asked for while one is summed up. */
 static void prefetch(const float *x, size_t n)
 {
     for (size_t i = 0; i < n; i += 16) {
@@ -71,96 +150,280 @@ static void prefetch(const float *x, size_t n)
     }
 }
 
-/* Mean and variance of one channel: n pieces of `plane` values, `size` apart. */
-static void measure(const float *x, size_t n, size_t plane, size_t size, float *mean,
-                    float *variance)
+/* Mean and sum of squared distances from it, of each channel: those of n planes, put together
+ * one by one (Chan, Golub and LeVeque 1979). x is read once; the last sample first, as it
+ * was the last to be written. */
+static void measure(const float *x, size_t n, size_t channels, size_t plane, size_t size,
+                    double *mean, double *squares)
 {
-    double sum = 0.0, squares = 0.0, count = (double)n * (double)plane;
+    for (size_t c = 0; c < channels; c++) {
+        mean[c] = squares[c] = 0.0;
+    }
+    for (size_t seen = 0; seen < n; seen++) {
+        double share = 1.0 / ((double)seen + 1.0);
+        double weight = (double)plane * (double)seen * share;
 
-    for (size_t i = 0; i < n; i++) {
-        if (i + 1 < n) {
-            prefetch(x + (i + 1) * size, plane);
+        for (size_t c = 0; c < channels; c++) {
+            const float *at = x + (n - 1 - seen) * size + c * plane;
+            double of_plane = (double)ps_sum_f32(at, plane) / (double)plane;
+            double away = of_plane - mean[c];
+
+            if (c + 1 < channels) {
+                prefetch(at + plane, plane);
+            }
+            mean[c] += away * share;
+            squares[c] += away * away * weight;
+            if (plane > 1) {
+                squares[c] += (double)ps_sum_squares_f32(at, (float)of_plane, plane);
+            }
         }
-        sum += (double)ps_sum_f32(x + i * size, plane);
     }
-    *mean = (float)(sum / count);
-    for (size_t i = 0; i < n; i++) {
-        squares += (double)ps_sum_squares_f32(x + i * size, *mean, plane);
+}
+
+/* A running variance that was sent rounded may be below zero. */
+static line line_of(const ps_layer_plan *plan, const float *const *w, size_t c, float mean,
+                    float variance)
+{
+    double root = sqrt(fmax((double)variance, 0.0) + plan->params.v[EPSILON]);
+
+    return (line){.mean = mean, .scale = (float)((double)w[GAMMA][c] / root), .shift = w[BETA][c]};
+}
+
+typedef void finish_fn(const ps_pass *pass, const float *x, line of, size_t at, float *y, size_t n);
+
+static void forward(const ps_layer_plan *plan, const ps_pass *pass, const float *const *w,
+                    const float *x, float *y, float *tape, size_t n, finish_fn *finish)
+{
+    size_t size = ps_shape_size(&plan->in), channels = plan->in.dim[0], plane = size / channels;
+    double means[CHANNELS], squares[CHANNELS], count = (double)n * (double)plane;
+    line lines[CHANNELS];
+
+    for (size_t first = 0; n > 0 && first < channels; first += CHANNELS) {
+        size_t some = channels - first < CHANNELS ? channels - first : CHANNELS;
+
+        if (pass->is_training) {
+            measure(x + first * plane, n, some, plane, size, means, squares);
+        }
+        for (size_t k = 0; k < some; k++) {
+            float *mean = &tape[first + k], *variance = &tape[channels + first + k];
+
+            if (pass->is_training) {
+                *mean = (float)means[k];
+                *variance = (float)(squares[k] / count);
+            }
+            lines[k] = line_of(plan, w, first + k, pass->is_training ? *mean : w[MEAN][first + k],
+                               pass->is_training ? *variance : w[VARIANCE][first + k]);
+        }
+        for (size_t i = 0; i < n * some; i++) {
+            size_t at = i / some * size + (first + i % some) * plane;
+
+            finish(pass, x, lines[i % some], at, y, plane);
+        }
     }
-    *variance = (float)(squares / count);
+}
+
+static void finish_bare(const ps_pass *pass, const float *x, line of, size_t at, float *y, size_t n)
+{
+    (void)pass;
+    normalise(x + at, of, y + at, n);
+}
+
+static void finish_relu(const ps_pass *pass, const float *x, line of, size_t at, float *y, size_t n)
+{
+    if (pass->added != NULL) {
+        normalise_sum_relu(x + at, of, pass->added + at, y + at, n);
+    } else {
+        normalise_relu(x + at, of, y + at, n);
+    }
 }
 
 static void batch_norm_forward(const ps_layer_plan *plan, const ps_pass *pass,
                                const float *const *w, const float *x, float *y, float *tape,
                                size_t n)
 {
-    size_t size = ps_shape_size(&plan->in), channels = plan->in.dim[0], plane = size / channels;
-    float *batch_mean = tape, *batch_variance = tape + channels;
-    double epsilon = plan->params.v[EPSILON];
+    forward(plan, pass, w, x, y, tape, n, finish_bare);
+}
 
-    for (size_t c = 0; n > 0 && c < channels; c++) {
-        float mean = w[MEAN][c], variance = w[VARIANCE][c], scale;
+static void relu_forward(const ps_layer_plan *plan, const ps_pass *pass, const float *const *w,
+                         const float *x, float *y, float *tape, size_t n)
+{
+    forward(plan, pass, w, x, y, tape, n, finish_relu);
+}
 
-        if (pass->is_training) {
-            measure(x + c * plane, n, plane, size, &mean, &variance);
-            batch_mean[c] = mean;
-            batch_variance[c] = variance;
-        }
-        /* A running variance that was sent rounded may be below zero. */
-        scale = (float)((double)w[GAMMA][c] / sqrt(fmax((double)variance, 0.0) + epsilon));
-        for (size_t i = 0; i < n; i++) {
-            size_t at = i * size + c * plane;
+/* A batch on its way back. */
+typedef struct step {
+    const ps_pass *pass;
+    bool has_relu;
+    const float *x, *y, *dy;
+    float *dx;
+    size_t n, channels, plane, size;
+} step;
 
-            normalise(x + at, mean, scale, w[BETA][c], y + at, plane);
+/* Slopes of n values from `at` on in front of the relu: dy, or in `kept` (PIECE). In the first
+ * of two passes over dy what is added gets its slopes, and they are read there in the second. */
+static const float *slopes_at(const step *of, line along, size_t at, size_t n, bool is_first,
+                              float *kept)
+{
+    float *dadded = of->pass->dadded;
+
+    if (!of->has_relu) {
+        return of->dy + at;
+    }
+    if (of->pass->added == NULL) {
+        gate(of->x + at, along, of->dy + at, kept, n);
+        return kept;
+    }
+    if (dadded == NULL) {
+        gate_by_result(of->y + at, of->dy + at, kept, n);
+        return kept;
+    }
+    if (is_first && dadded == of->dy) {
+        gate_in_place(of->y + at, dadded + at, n);
+    } else if (is_first) {
+        gate_by_result(of->y + at, of->dy + at, dadded + at, n);
+    }
+    return dadded + at;
+}
+
+/* Of each channel the sums of its slopes s and of s (x - mean); the last sample first. */
+static void sum_slopes(const step *of, size_t first, size_t some, const line *lines, double *sum,
+                       double *product)
+{
+    float kept[PIECE];
+
+    for (size_t k = 0; k < some; k++) {
+        sum[k] = product[k] = 0.0;
+    }
+    for (size_t i = 0; i < of->n * some; i++) {
+        size_t k = i % some, at = (of->n - 1 - i / some) * of->size + (first + k) * of->plane;
+
+        for (size_t p = 0; p < of->plane; p += PIECE) {
+            size_t n = of->plane - p < PIECE ? of->plane - p : PIECE;
+            const float *s;
+            float a, b;
+
+            if (k + 1 < some) {
+                prefetch(of->x + at + p + of->plane, n);
+                prefetch(of->dy + at + p + of->plane, n);
+            }
+            s = slopes_at(of, lines[k], at + p, n, true, kept);
+            ps_sum_pair_f32(s, of->x + at + p, lines[k].mean, n, &a, &b);
+            sum[k] += (double)a;
+            product[k] += (double)b;
         }
     }
+}
+
+static void write_slopes(const step *of, size_t first, size_t some, const line *lines,
+                         const way_back *back)
+{
+    float kept[PIECE];
+
+    for (size_t i = 0; i < of->n * some; i++) {
+        size_t k = i % some, from = i / some * of->size + (first + k) * of->plane;
+
+        for (size_t p = 0; p < of->plane; p += PIECE) {
+            size_t n = of->plane - p < PIECE ? of->plane - p : PIECE, at = from + p;
+            const float *s = slopes_at(of, lines[k], at, n, false, kept);
+
+            if (s == of->dx + at) {
+                slopes_in_place(of->x + at, back[k], of->dx + at, n);
+            } else {
+                slopes(of->x + at, s, back[k], of->dx + at, n);
+            }
+        }
+    }
+}
+
+static void backward(const ps_layer_plan *plan, const float *const *w, const float *tape,
+                     float *const *dw, const step *of)
+{
+    double count = (double)of->n * (double)of->plane;
+    double unbias = count > 1.0 ? count / (count - 1.0) : 1.0;
+    double move = plan->params.v[MOMENTUM] * (double)of->pass->scale * (double)of->n;
+    double sum[CHANNELS], product[CHANNELS];
+    line lines[CHANNELS];
+    way_back back[CHANNELS];
+
+    for (size_t first = 0; of->n > 0 && first < of->channels; first += CHANNELS) {
+        size_t some = of->channels - first < CHANNELS ? of->channels - first : CHANNELS;
+
+        for (size_t k = 0, c = first; k < some; k++, c++) {
+            lines[k] = line_of(plan, w, c, tape[c], tape[of->channels + c]);
+        }
+        sum_slopes(of, first, some, lines, sum, product);
+        for (size_t k = 0, c = first; k < some; k++, c++) {
+            double mean = (double)tape[c], variance = (double)tape[of->channels + c];
+            double inverse = 1.0 / sqrt(variance + plan->params.v[EPSILON]);
+            double a = (double)w[GAMMA][c] * inverse;
+
+            dw[GAMMA][c] += (float)(product[k] * inverse);
+            dw[BETA][c] += (float)sum[k];
+            dw[MEAN][c] += (float)(move * ((double)w[MEAN][c] - mean));
+            dw[VARIANCE][c] += (float)(move * ((double)w[VARIANCE][c] - unbias * variance));
+            back[k] = (way_back){.mean = tape[c],
+                                 .a = (float)a,
+                                 .b = (float)(a * sum[k] / count),
+                                 .c = (float)(a * product[k] * inverse * inverse / count)};
+        }
+        if (of->dx != NULL) {
+            write_slopes(of, first, some, lines, back);
+        }
+    }
+}
+
+static step step_of(const ps_layer_plan *plan, const ps_pass *pass, const float *x, const float *y,
+                    const float *dy, float *dx, size_t n)
+{
+    size_t size = ps_shape_size(&plan->in), channels = plan->in.dim[0];
+
+    return (step){.pass = pass,
+                  .x = x,
+                  .y = y,
+                  .dy = dy,
+                  .dx = dx,
+                  .n = n,
+                  .channels = channels,
+                  .plane = size / channels,
+                  .size = size};
 }
 
 static void batch_norm_backward(const ps_layer_plan *plan, const ps_pass *pass,
                                 const float *const *w, const float *x, const float *y, float *tape,
                                 const float *dy, float *const *dw, float *dx, size_t n)
 {
-    size_t size = ps_shape_size(&plan->in), channels = plan->in.dim[0], plane = size / channels;
-    double count = (double)n * (double)plane;
-    double unbias = count > 1.0 ? count / (count - 1.0) : 1.0;
-    double move = plan->params.v[MOMENTUM] * (double)pass->scale * (double)n;
+    step of = step_of(plan, pass, x, y, dy, dx, n);
 
-    (void)y;
-    for (size_t c = 0; n > 0 && c < channels; c++) {
-        float mean = tape[c], variance = tape[channels + c];
-        double inverse = 1.0 / sqrt((double)variance + plan->params.v[EPSILON]);
-        double of_dy = 0.0, of_product = 0.0, a = (double)w[GAMMA][c] * inverse;
-
-        for (size_t i = 0; i < n; i++) {
-            size_t at = i * size + c * plane;
-            float part, product;
-
-            if (i + 1 < n) {
-                prefetch(dy + at + size, plane);
-                prefetch(x + at + size, plane);
-            }
-            ps_sum_pair_f32(dy + at, x + at, mean, plane, &part, &product);
-            of_dy += (double)part;
-            of_product += (double)product;
-        }
-        dw[GAMMA][c] += (float)(of_product * inverse);
-        dw[BETA][c] += (float)of_dy;
-        dw[MEAN][c] += (float)(move * ((double)w[MEAN][c] - (double)mean));
-        dw[VARIANCE][c] += (float)(move * ((double)w[VARIANCE][c] - unbias * (double)variance));
-        for (size_t i = 0; dx != NULL && i < n; i++) {
-            size_t at = i * size + c * plane;
-
-            slopes(x + at, dy + at, mean, (float)a, (float)(a * of_dy / count),
-                   (float)(a * of_product * inverse * inverse / count), dx + at, plane);
-        }
-    }
+    backward(plan, w, tape, dw, &of);
 }
+
+static void relu_backward(const ps_layer_plan *plan, const ps_pass *pass, const float *const *w,
+                          const float *x, const float *y, float *tape, const float *dy,
+                          float *const *dw, float *dx, size_t n)
+{
+    step of = step_of(plan, pass, x, y, dy, dx, n);
+
+    of.has_relu = true;
+    backward(plan, w, tape, dw, &of);
+}
+
+static const ps_layer with_relu = {
+    .kind = "batch_norm",
+    .summary = "batch_norm, what is added to it, and relu",
+    .params = batch_norm_params,
+    .slope_in_place = true,
+    .plan = batch_norm_plan,
+    .forward = relu_forward,
+    .backward = relu_backward,
+};
 
 const ps_layer ps_layer_batch_norm = {
     .kind = "batch_norm",
     .summary = "y = (x - mean) / sqrt(variance + epsilon) * weight + bias for each channel; the "
                "batch's mean and variance in training, running ones else",
     .params = batch_norm_params,
+    .slope_in_place = true,
+    .with_relu = &with_relu,
     .plan = batch_norm_plan,
     .forward = batch_norm_forward,
     .backward = batch_norm_backward,

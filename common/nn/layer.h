@@ -57,6 +57,12 @@ typedef struct ps_pass {
     bool is_training; /* else draws and statistics of the batch are left out */
     uint64_t key;     /* names the layer's draws: the same key, the same draws */
     float scale;      /* dy is the gradient of scale * sum of losses; unused in forward */
+
+    /* For a layer that ends with a relu (ps_layer.with_relu), all of y's shape: what is added
+     * before the relu, NULL: nothing; in backward also where the gradient of it goes, NULL if
+     * nobody wants it, perhaps dy itself. */
+    const float *added;
+    float *dadded;
 } ps_pass;
 
 typedef struct ps_layer_plan {
@@ -71,12 +77,19 @@ typedef struct ps_layer_plan {
     bool tape_is_scratch; /* needed only while forward or backward runs; layers share it */
 } ps_layer_plan;
 
-typedef struct ps_layer {
+typedef struct ps_layer ps_layer;
+struct ps_layer {
     const char *kind;
     const char *summary;    /* one line with the formula */
     const ps_param *params; /* (optional) */
     uint32_t inputs_max;    /* 0: takes one input; else up to so many */
     bool passes_slope;      /* of several inputs: dx of each is dy, and backward_many NULL */
+    bool slope_in_place;    /* backward may be given dy itself as dx */
+
+    /* (optional) The same with y = max(0, y + pass->added) at its end, in the same passes over
+     * memory: its plan, variables and tape are this layer's, and its y is all that is kept. In no
+     * list: models take it where a relu, or an addition and a relu, follow the layer. */
+    const ps_layer *with_relu;
 
     /* Fills plan->out, vars and tape_floats from in (ins and input_count, where it takes
      * several), batch and params. INVALID_ARGUMENT if the input's shape does not fit. */
@@ -90,7 +103,7 @@ typedef struct ps_layer {
     /* dx (n, I) from dy (n, O), NULL if nobody wants it; dw[v] += the gradient
      * of variable v summed over the n samples, or for state scale * n * its
      * decrement. pass is forward's, in training; x, y as forward left them, and
-     * tape, which backward may overwrite. dx may not alias dy. Bits do not
+     * tape, which backward may overwrite. dx may not alias dy, but for slope_in_place. Bits do not
      * depend on where tensors lie. */
     void (*backward)(const ps_layer_plan *plan, const ps_pass *pass, const float *const *w,
                      const float *x, const float *y, float *tape, const float *dy, float *const *dw,
@@ -109,7 +122,7 @@ typedef struct ps_layer {
     void (*forward_many)(const ps_layer_plan *plan, const float *const *x, float *y, size_t n);
     void (*backward_many)(const ps_layer_plan *plan, const float *const *x, const float *dy,
                           float *const *dx, size_t n);
-} ps_layer;
+};
 
 const ps_layer *ps_layer_find(const char *kind); /* NULL if there is none */
 void ps_layer_each(void (*fn)(const ps_layer *layer, void *arg), void *arg);

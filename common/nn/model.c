@@ -201,12 +201,13 @@ static const float *forward(ps_model *model, const float *weights, const float *
             hooks->need(hooks->arg, at->first_variable, at->plan.var_count);
         }
         inputs_of(model, at, x, in);
-        if (at->layer->forward_many != NULL) {
-            at->layer->forward_many(&at->plan, in, y, n);
+        if (at->runs->forward_many != NULL) {
+            at->runs->forward_many(&at->plan, in, y, n);
             continue;
         }
         locate(model, at, weights, w);
-        at->layer->forward(&at->plan, &pass, w, in[0], y, model->block + at->tape_at, n);
+        pass.added = at->input_count > at->plan.input_count ? in[at->plan.input_count] : NULL;
+        at->runs->forward(&at->plan, &pass, w, in[0], y, model->block + at->tape_at, n);
     }
     return ps_model_output_of(model, model->layers[model->layer_count - 1].root, x);
 }
@@ -280,21 +281,21 @@ static void backward_layer(ps_model *model, size_t index, const step *of)
 {
     const ps_placed *at = &model->layers[index];
     const float *w[PS_LAYER_VARS_MAX] = {NULL}, *in[PS_LAYER_INPUTS_MAX];
-    const float *dy = model->block + at->dy_at;
+    float *dy = model->block + at->dy_at;
     float *dw[PS_LAYER_VARS_MAX] = {NULL}, *dx[PS_LAYER_INPUTS_MAX] = {NULL};
     ps_pass pass = pass_of(model, index, true, of->scale);
 
-    if (at->layer->passes_slope) {
+    if (at->runs->passes_slope) {
         return;
     }
     inputs_of(model, at, of->x, in);
     for (uint32_t k = 0; k < at->input_count; k++) {
         if (at->inputs[k].way != PS_SLOPE_NONE) {
-            dx[k] = model->block + at->inputs[k].to;
+            dx[k] = at->inputs[k].way == PS_SLOPE_OVER ? dy : model->block + at->inputs[k].to;
         }
     }
-    if (at->layer->backward_many != NULL) {
-        at->layer->backward_many(&at->plan, in, dy, dx, of->n);
+    if (at->runs->backward_many != NULL) {
+        at->runs->backward_many(&at->plan, in, dy, dx, of->n);
         return;
     }
     if (at->layer->touch != NULL) {
@@ -304,8 +305,12 @@ static void backward_layer(ps_model *model, size_t index, const step *of)
     for (unsigned v = 0; v < at->plan.var_count; v++) {
         dw[v] = of->grad + model->vars[at->first_variable + v].at;
     }
-    at->layer->backward(&at->plan, &pass, w, in[0], model->block + at->y_at,
-                        model->block + at->tape_at, dy, dw, dx[0], of->n);
+    if (at->input_count > at->plan.input_count) {
+        pass.added = in[at->plan.input_count];
+        pass.dadded = dx[at->plan.input_count];
+    }
+    at->runs->backward(&at->plan, &pass, w, in[0], model->block + at->y_at,
+                       model->block + at->tape_at, dy, dw, dx[0], of->n);
 }
 
 /* Adds what other layers, further on, have left of the inputs' gradients. */

@@ -115,7 +115,8 @@ const uint32_t *ps_model_rows(ps_model *model, size_t variable, size_t *count);
 void ps_model_keep_rows(ps_model *model, bool is_kept);
 
 /* Where in the last forward pass, over x (n, I), something was first no finite number:
- * INTERNAL names the sample of the input, the variable or the layer whose output it is;
+ * INTERNAL names the sample of the input, the variable or the layer whose output it is (of a
+ * relu that the norm before it does, the norm);
  * INVALID_ARGUMENT an id that is none of an embedding's. OK: everything was finite.
  * weights NULL: they are somebody else's by now; the first output they spoiled is named. */
 PS_MUST_USE ps_status ps_model_find_nonfinite(const ps_model *model, const float *weights,

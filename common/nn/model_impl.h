@@ -23,6 +23,7 @@ typedef enum ps_slope_way {
     PS_SLOPE_WRITE, /* the layer writes it to `to` */
     PS_SLOPE_ADD,   /* the layer writes it to `to`, then what is at `old` is added */
     PS_SLOPE_SAME,  /* it is the output's gradient, which stays where it is */
+    PS_SLOPE_OVER,  /* the layer writes it over the output's gradient */
     PS_SLOPE_SUM    /* `to` becomes the output's gradient and what is at `old` */
 } ps_slope_way;
 
@@ -34,13 +35,15 @@ typedef struct ps_placed_input {
 
 typedef struct ps_placed {
     const ps_layer *layer;
+    const ps_layer *runs; /* the same, or with the relu behind it, which then is a view of it */
     ps_layer_plan plan;
     char name[64];
     uint32_t first_variable;
     uint32_t root;  /* itself; a view's is the layer whose output it shows, or PS_MODEL_INPUT */
     bool is_read;   /* by a layer behind it */
+    bool is_done;   /* by an earlier layer, its root */
     bool has_slope; /* its output depends on a variable, so it takes part in backward */
-    uint32_t input_count;
+    uint32_t input_count; /* what is added before its relu is one more than in the plan */
     uint32_t reads[PS_LAYER_INPUTS_MAX]; /* as ps_layer_spec.inputs, views and all */
     ps_placed_input inputs[PS_LAYER_INPUTS_MAX];
     size_t y_at, tape_at; /* floats, in the block */

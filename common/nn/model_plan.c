@@ -92,6 +92,75 @@ static ps_status find_inputs(ps_model *model, uint32_t index, const ps_layer_spe
     return ps_ok();
 }
 
+/* The only layer that reads the output of layer `index`; NULL: none or several do. */
+static const ps_layer_spec *only_reader(const ps_layer_spec *specs, size_t count, uint32_t index)
+{
+    const ps_layer_spec *found = NULL;
+
+    for (size_t i = index + 1; i < count; i++) {
+        uint32_t inputs = specs[i].input_count;
+
+        if (inputs == 0 && i == index + 1) {
+            found = &specs[i];
+        }
+        for (uint32_t k = 0; k < inputs && k < PS_LAYER_INPUTS_MAX; k++) {
+            if (specs[i].inputs[k] != index + 1) {
+                continue;
+            }
+            if (found != NULL) {
+                return NULL;
+            }
+            found = &specs[i];
+        }
+    }
+    return found;
+}
+
+/* Of an addition of two, the one that is not the output of layer `index`, if it comes before that;
+ * UINT32_MAX: it does not. Numbered as in ps_layer_spec. */
+static uint32_t other_input(const ps_layer_spec *sum, uint32_t index)
+{
+    uint32_t other;
+
+    if (sum->input_count != 2) {
+        return UINT32_MAX;
+    }
+    other = sum->inputs[0] == index + 1 ? sum->inputs[1] : sum->inputs[0];
+    return other <= index ? other : UINT32_MAX;
+}
+
+/* Lets a layer do the relu behind it, and an addition between them. */
+static void take_relu(ps_model *model, uint32_t index, const ps_layer_spec *specs)
+{
+    ps_placed *at = &model->layers[index];
+    const ps_layer_spec *next = only_reader(specs, model->layer_count, index), *sum = NULL;
+    uint32_t added = UINT32_MAX;
+
+    if (at->layer->with_relu == NULL || next == NULL) {
+        return;
+    }
+    if (next->layer == ps_layer_find("add")) {
+        sum = next;
+        added = other_input(sum, index);
+        next = only_reader(specs, model->layer_count, (uint32_t)(sum - specs));
+    }
+    if (next == NULL || next->layer != ps_layer_find("relu") ||
+        (sum != NULL && added == UINT32_MAX)) {
+        return;
+    }
+    at->runs = at->layer->with_relu;
+    model->layers[next - specs].is_done = true;
+    if (sum != NULL) {
+        ps_placed_input *input = &at->inputs[at->input_count];
+
+        model->layers[sum - specs].is_done = true;
+        at->plan.ins[at->input_count++] = at->plan.out;
+        input->from = added == 0 ? PS_MODEL_INPUT : model->layers[added - 1].root;
+        at->has_slope = at->has_slope ||
+                        (input->from != PS_MODEL_INPUT && model->layers[input->from].has_slope);
+    }
+}
+
 static void place_layer(ps_model *model, uint32_t index, size_t *scratch)
 {
     ps_placed *at = &model->layers[index];
@@ -99,6 +168,18 @@ static void place_layer(ps_model *model, uint32_t index, size_t *scratch)
 
     assert(tape <= PS_TENSOR_MAX);
     at->root = index;
+    if (at->is_done) {
+        /* Of an addition, the later input is the layer that does it. */
+        at->root = at->inputs[0].from;
+        for (uint32_t k = 1; k < at->input_count; k++) {
+            uint32_t from = at->inputs[k].from;
+
+            at->root = from != PS_MODEL_INPUT && (at->root == PS_MODEL_INPUT || from > at->root)
+                           ? from
+                           : at->root;
+        }
+        return;
+    }
     if (at->layer->forward == NULL && at->layer->forward_many == NULL) {
         assert(at->layer->backward == NULL &&
                ps_shape_size(&at->plan.out) == ps_shape_size(&at->plan.in));
@@ -114,13 +195,14 @@ static void place_layer(ps_model *model, uint32_t index, size_t *scratch)
     }
 }
 
-static ps_status add_layer(ps_model *model, uint32_t index, const ps_layer_spec *spec,
+static ps_status add_layer(ps_model *model, uint32_t index, const ps_layer_spec *specs,
                            const ps_shape *in, size_t *scratch)
 {
     ps_placed *at = &model->layers[index];
+    const ps_layer_spec *spec = &specs[index];
     ps_status st;
 
-    at->layer = spec->layer;
+    at->layer = at->runs = spec->layer;
     snprintf(at->name, sizeof at->name, "%s", spec->name);
     at->plan = (ps_layer_plan){.batch = model->batch, .params = spec->params};
     st = find_inputs(model, index, spec, in);
@@ -136,6 +218,7 @@ static ps_status add_layer(ps_model *model, uint32_t index, const ps_layer_spec 
     if (!ps_is_ok(&st)) {
         return ps_wrap(st, "layer %u (%.*s)", index, (int)sizeof spec->name, spec->name);
     }
+    take_relu(model, index, specs);
     place_layer(model, index, scratch);
     return ps_ok();
 }
@@ -147,7 +230,7 @@ ps_status ps_model_plan(ps_model *model, const ps_layer_spec *specs, ps_shape in
 
     model->in = in;
     for (uint32_t i = 0; ps_is_ok(&st) && i < model->layer_count; i++) {
-        st = add_layer(model, i, &specs[i], &in, &scratch);
+        st = add_layer(model, i, specs, &in, &scratch);
     }
     if (!ps_is_ok(&st)) {
         return st;

@@ -58,10 +58,18 @@ static void leave(planner *p, int held)
     p->slots[held].users--;
 }
 
+/* Whether input k's gradient can take the place of the output's, which nobody else needs:
+ * what is added before a relu comes first, as the layer reads there what it adds to. */
+static bool goes_over(const planner *p, const ps_placed *at, uint32_t k, int dy)
+{
+    return at->runs->slope_in_place && p->slots[dy].users == 1 && k + 1 == at->input_count;
+}
+
 /* Offsets hold the number of a slot until the slots have places. */
 static void plan_input(planner *p, const ps_placed *at, int dy, ps_placed_input *input)
 {
-    bool passes = at->layer->passes_slope;
+    bool passes = at->runs->passes_slope;
+    bool over = goes_over(p, at, (uint32_t)(input - at->inputs), dy);
     int held, next;
 
     input->way = PS_SLOPE_NONE;
@@ -69,10 +77,10 @@ static void plan_input(planner *p, const ps_placed *at, int dy, ps_placed_input 
         return;
     }
     held = p->of[input->from];
-    if (held == NO_SLOT && passes) {
+    if (held == NO_SLOT && (passes || over)) {
         p->slots[dy].users++;
         p->of[input->from] = dy;
-        input->way = PS_SLOPE_SAME;
+        input->way = passes ? PS_SLOPE_SAME : PS_SLOPE_OVER;
         return;
     }
     next = take(p, ps_shape_size(&p->model->layers[input->from].plan.out));

@@ -4,10 +4,15 @@
 
 #include "common/base/clones.h"
 
-#include <stdint.h>
+#include <string.h>
 
 enum { LANES = 16 };
 
+/* Told to the compiler as one vector, or as many as the processor needs for it: loops over
+ * arrays of lanes it turned inside out. */
+typedef float lanes __attribute__((vector_size(LANES * sizeof(float))));
+
+/* Sums from their lanes. */
 static float fold(float lane[LANES])
 {
     for (size_t half = LANES / 2; half > 0; half /= 2) {
@@ -20,19 +25,16 @@ static float fold(float lane[LANES])
 
 PS_CLONES static void sum_lanes(const float *restrict x, size_t n, float *restrict lane)
 {
-    float sum[LANES] = {0};
+    lanes sum = {0}, v;
     size_t i = 0;
 
     for (; i + LANES <= n; i += LANES) {
-        for (size_t l = 0; l < LANES; l++) {
-            sum[l] += x[i + l];
-        }
+        memcpy(&v, x + i, sizeof v);
+        sum += v;
     }
+    memcpy(lane, &sum, sizeof sum);
     for (size_t l = 0; i < n; i++, l++) {
-        sum[l] += x[i];
-    }
-    for (size_t l = 0; l < LANES; l++) {
-        lane[l] = sum[l];
+        lane[l] += x[i];
     }
 }
 
@@ -47,19 +49,17 @@ float ps_sum_f32(const float *x, size_t n)
 PS_CLONES static void square_lanes(const float *restrict x, float mean, size_t n,
                                    float *restrict lane)
 {
-    float sum[LANES] = {0};
+    lanes sum = {0}, v;
     size_t i = 0;
 
     for (; i + LANES <= n; i += LANES) {
-        for (size_t l = 0; l < LANES; l++) {
-            sum[l] += (x[i + l] - mean) * (x[i + l] - mean);
-        }
+        memcpy(&v, x + i, sizeof v);
+        v -= mean;
+        sum += v * v;
     }
+    memcpy(lane, &sum, sizeof sum);
     for (size_t l = 0; i < n; i++, l++) {
-        sum[l] += (x[i] - mean) * (x[i] - mean);
-    }
-    for (size_t l = 0; l < LANES; l++) {
-        lane[l] = sum[l];
+        lane[l] += (x[i] - mean) * (x[i] - mean);
     }
 }
 
@@ -74,22 +74,20 @@ float ps_sum_squares_f32(const float *x, float mean, size_t n)
 PS_CLONES static void pair_lanes(const float *restrict dy, const float *restrict x, float mean,
                                  size_t n, float *restrict a, float *restrict b)
 {
-    float sum[LANES] = {0}, product[LANES] = {0};
+    lanes sum = {0}, product = {0}, slope, v;
     size_t i = 0;
 
     for (; i + LANES <= n; i += LANES) {
-        for (size_t l = 0; l < LANES; l++) {
-            sum[l] += dy[i + l];
-            product[l] += dy[i + l] * (x[i + l] - mean);
-        }
+        memcpy(&slope, dy + i, sizeof slope);
+        memcpy(&v, x + i, sizeof v);
+        sum += slope;
+        product += slope * (v - mean);
     }
+    memcpy(a, &sum, sizeof sum);
+    memcpy(b, &product, sizeof product);
     for (size_t l = 0; i < n; i++, l++) {
-        sum[l] += dy[i];
-        product[l] += dy[i] * (x[i] - mean);
-    }
-    for (size_t l = 0; l < LANES; l++) {
-        a[l] = sum[l];
-        b[l] = product[l];
+        a[l] += dy[i];
+        b[l] += dy[i] * (x[i] - mean);
     }
 }
 
@@ -106,19 +104,17 @@ void ps_sum_pair_f32(const float *dy, const float *x, float mean, size_t n, floa
 PS_CLONES static void product_lanes(const float *restrict a, const float *restrict b, size_t n,
                                     float *restrict lane)
 {
-    float sum[LANES] = {0};
+    lanes sum = {0}, v, w;
     size_t i = 0;
 
     for (; i + LANES <= n; i += LANES) {
-        for (size_t l = 0; l < LANES; l++) {
-            sum[l] += a[i + l] * b[i + l];
-        }
+        memcpy(&v, a + i, sizeof v);
+        memcpy(&w, b + i, sizeof w);
+        sum += v * w;
     }
+    memcpy(lane, &sum, sizeof sum);
     for (size_t l = 0; i < n; i++, l++) {
-        sum[l] += a[i] * b[i];
-    }
-    for (size_t l = 0; l < LANES; l++) {
-        lane[l] = sum[l];
+        lane[l] += a[i] * b[i];
     }
 }
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-foreach(name IN ITEMS test_activation test_conv test_gemm test_graph test_image test_layer test_loss test_model test_sparse)
+foreach(name IN ITEMS test_activation test_conv test_fused test_gemm test_graph test_image test_layer test_loss test_model test_sparse)
     ps_test(unit ${name} ps_nn)
 endforeach()
-foreach(name IN ITEMS test_conv test_image test_layer)
+foreach(name IN ITEMS test_conv test_fused test_image test_layer)
     target_sources(${name} PRIVATE support/layer_rig.c)
 endforeach()
 # As in common/nn: the widths that it compares are to be vectors.
