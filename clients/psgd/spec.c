@@ -56,6 +56,7 @@ static const field fields[] = {
     FLAG(lr, "--lr", "optimizer.rule.params.lr"),
     FLAG(optimizer_side, "--optimizer-side", "optimizer.side"),
     NAME(update, "--update", "update"),
+    NAME(exchange, "--exchange", "exchange"),
     NAME(consistency, "--consistency", "consistency"),
     FLAG(bound, "--bound", "consistency.params.bound"),
     NAME(codec, "--codec", "codec.up"),

@@ -20,7 +20,7 @@ typedef struct ps_spec_flags {
     const char *data, *train_limit, *test_limit;
     const char *assignment, *redundancy;
     const char *optimizer, *lr, *optimizer_side;
-    const char *update, *consistency, *bound;
+    const char *update, *exchange, *consistency, *bound;
     const char *codec, *codec_up, *codec_down;
     const char *bandwidth;
     ps_option_list set; /* PATH=VALUE, as ps_pb_set takes them; last of all */

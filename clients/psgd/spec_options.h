@@ -49,6 +49,8 @@
                      .choices = "server|worker", .help = "where the optimizer runs"),              \
     PS_OPTION_STRING(type, member.update, .name = "update", .metavar = "NAME",                     \
                      .help = "what workers send: gradient, gradient_average"),                     \
+    PS_OPTION_STRING(type, member.exchange, .name = "exchange", .metavar = "NAME",                 \
+                     .help = "pserver, or among workers: plain, ndc, ccdc, ring, tree"),           \
     PS_OPTION_STRING(type, member.consistency, .name = "consistency", .metavar = "NAME",           \
                      .help = "bsp (in step), ssp (bounded staleness), asp (no waiting)"),          \
     PS_OPTION_STRING(type, member.bound, .name = "bound", .metavar = "N",                          \

@@ -293,4 +293,7 @@ void blocks_missing(const ps_mesh_node *node, bool *peers)
             }
         }
     }
+    for (uint32_t i = 0; s->unheard > 0 && !node->is_rescued && i < node->nodes; i++) {
+        peers[i] |= i != node->conf.self && !s->is_heard[i];
+    }
 }

@@ -93,19 +93,19 @@ static ps_status check(const ps_mesh_conf *conf)
 
     if (!ps_codec_is_plain(conf->codec, &conf->params)) {
         return ps_fail(PS_INVALID_ARGUMENT,
-                       "ccdc says fixed-point numbers of its own, which no codec encodes: codec "
-                       "%s cannot be used, f32 is allowed",
+                       "its words are fixed-point numbers of its own: codec %s cannot be used, f32 "
+                       "is allowed",
                        conf->codec->name);
     }
     if (!are_all_subsets(a)) {
         return ps_fail(PS_INVALID_ARGUMENT,
-                       "ccdc needs a block for every %u of the %u workers: assignment iid is "
+                       "it needs a block for every %u of the %u workers: assignment iid is "
                        "allowed",
                        a->redundancy, a->workers);
     }
     if (groups * (a->redundancy + 1) > GROUPS_MAX) {
         return ps_fail(PS_INVALID_ARGUMENT,
-                       "ccdc: %u workers with redundancy %u say more than %d multicasts",
+                       "%u workers with redundancy %u would say more than %d multicasts",
                        a->workers, a->redundancy, GROUPS_MAX);
     }
     return ps_ok();

@@ -239,10 +239,9 @@ ps_status mesh_check_sums(const ps_mesh_conf *conf)
 
     if (facts.is_sparse || (facts.error_of_max > 0 && !facts.is_unbiased)) {
         return ps_fail(PS_INVALID_ARGUMENT,
-                       "%s encodes sums at every hop, and codec %s would lose part of them each "
-                       "time: allowed are codecs that are not sparse and are unbiased or err "
-                       "by a share of each value",
-                       conf->mesh->name, conf->codec->name);
+                       "sums are encoded at every hop; %s bends them: f32, f16, bf16 and unbiased, "
+                       "not sparse codecs are allowed",
+                       conf->codec->name);
     }
     return ps_ok();
 }

@@ -77,6 +77,12 @@ void ps_check_descent(ps_check *check, ps_plan *plan);
  * else. Sets total_clocks, for all updates. */
 void ps_check_local(ps_check *check, ps_plan *plan);
 
+/* The exchange by name, before all else: it says whether there are servers. Fills plan->mesh and
+ * mesh_params. */
+void ps_check_exchange(ps_check *check, ps_plan *plan);
+/* What an exchange among workers cannot go together with; after everything else. */
+void ps_check_mesh(ps_check *check, ps_plan *plan);
+
 /* The codecs, exceptions included; after the layout, whose variables they name. */
 void ps_check_codecs(ps_check *check, ps_plan *plan);
 

@@ -212,16 +212,16 @@ static void spare_state(ps_codec_choice *choice)
 }
 
 /* May the gradients of a sparse variable go by rows? Not where all values of it are added up
- * or kept by somebody; and a codec that the job gives numbers to leaves rows out only if one of
- * them says so. */
+ * or kept by somebody, nor among workers, whose packets do not know variables; and a codec that the
+ * job gives numbers to leaves rows out only if one of them says so. */
 static bool goes_by_rows(const ps_plan *plan, uint32_t v)
 {
     const ps_variable *var = &plan->layout.variables[v];
     ps_codec_choice *up = &plan->up[v];
 
-    if (!var->is_sparse || var->shape.dim[1] > PS_SLICE_VALUES || plan->update == NULL ||
-        up->codec == NULL || plan->update->local != NULL || plan->update->broadcasts ||
-        plan->update->delay != NULL || up->codec->sum_add != NULL ||
+    if (!var->is_sparse || var->shape.dim[1] > PS_SLICE_VALUES || plan->mesh != NULL ||
+        plan->update == NULL || up->codec == NULL || plan->update->local != NULL ||
+        plan->update->broadcasts || plan->update->delay != NULL || up->codec->sum_add != NULL ||
         ps_feedback_floats(up->codec, &up->params, PS_SLICE_VALUES) > 0) {
         return false;
     }

@@ -350,8 +350,9 @@ bool ps_check_model(ps_check *check, ps_plan *plan, const ps_data_facts *facts)
                         facts != NULL && facts->classes == 0 ? "mse" : "softmax_cross_entropy")) {
         plan->loss = ps_loss_find(model->loss);
     }
-    if (is_good && plan->loss != NULL && facts != NULL && plan->spec->pservers > 0 &&
-        plan->spec->pservers <= PS_PSERVERS_MAX) {
+    if (is_good && plan->loss != NULL && facts != NULL &&
+        plan->spec->pservers <= PS_PSERVERS_MAX &&
+        (plan->spec->pservers > 0 || plan->mesh != NULL)) {
         check_sizes(check, plan, facts);
     }
     return check->count == before;

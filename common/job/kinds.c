@@ -9,6 +9,7 @@
 #include "common/data/columns.h"
 #include "common/data/dataset.h"
 #include "common/data/transform.h"
+#include "common/exchange/mesh.h"
 #include "common/metric/metric.h"
 #include "common/nn/layer.h"
 #include "common/nn/loss.h"
@@ -121,6 +122,20 @@ static void each_data(ps_plugin_fn *fn, void *arg)
     ps_data_source_each(pass_data, &c);
 }
 const ps_kind ps_kind_data = {.name = "data", .each = each_data};
+
+/* That through servers is no machine of common/exchange. */
+static void pass_mesh(const ps_mesh *x, void *arg)
+{
+    pass(arg, x->name, x->summary, ps_mesh_params);
+}
+static void each_exchange(ps_plugin_fn *fn, void *arg)
+{
+    caller c = {fn, arg};
+
+    pass(&c, "pserver", "through parameter servers: workers push to them and pull from them", NULL);
+    ps_mesh_each(pass_mesh, &c);
+}
+const ps_kind ps_kind_exchange = {.name = "exchange", .each = each_exchange};
 
 static void pass_layer(const ps_layer *x, void *arg)
 {
@@ -238,6 +253,7 @@ const ps_kind *const ps_kinds[] = {
     &ps_kind_column,
     &ps_kind_consistency,
     &ps_kind_data,
+    &ps_kind_exchange,
     &ps_kind_layer,
     &ps_kind_loss,
     &ps_kind_metric,

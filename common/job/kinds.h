@@ -30,6 +30,7 @@ extern const ps_kind ps_kind_codec;
 extern const ps_kind ps_kind_column;
 extern const ps_kind ps_kind_consistency;
 extern const ps_kind ps_kind_data;
+extern const ps_kind ps_kind_exchange;
 extern const ps_kind ps_kind_layer;
 extern const ps_kind ps_kind_loss;
 extern const ps_kind ps_kind_metric;

@@ -159,7 +159,6 @@ static void deal(ps_layout *layout)
 
 void ps_layout_init(ps_layout *layout, const ps_model *model, uint32_t servers)
 {
-    assert(servers > 0);
     memset(layout, 0, sizeof *layout);
     layout->param_count = ps_model_param_count(model);
     layout->variable_count = (uint32_t)ps_model_variable_count(model);
@@ -169,7 +168,9 @@ void ps_layout_init(ps_layout *layout, const ps_model *model, uint32_t servers)
     }
     layout->server_count = servers;
     cut(layout);
-    deal(layout);
+    if (servers > 0) {
+        deal(layout);
+    }
     layout->hash = hash_of(layout);
 }
 

@@ -31,13 +31,13 @@ typedef struct ps_layout {
     uint32_t slice_count;
     ps_slice *slices; /* ascending `at` */
     uint32_t server_count;
-    uint32_t *owned_count; /* (server_count) */
+    uint32_t *owned_count; /* (server_count); NULL without servers */
     uint32_t **owned;      /* (server_count)(owned_count): slice indices, ascending */
     uint64_t hash;         /* XXH3-64 over names, shapes and slice size */
 } ps_layout;
 
-/* From a model's variables; servers >= 1. With fewer slices than servers some
- * servers own none. */
+/* From a model's variables. With fewer slices than servers some servers own none;
+ * without servers nobody owns any, and `server` is 0. */
 void ps_layout_init(ps_layout *layout, const ps_model *model, uint32_t servers);
 void ps_layout_fini(ps_layout *layout); /* a zeroed one is allowed */
 

@@ -49,7 +49,11 @@ static void check_scalars(ps_check *check, ps_plan *plan)
                      spec->title, TITLE_MAX_BYTES);
     }
     ps_check_u32(check, "spec.workers", &spec->workers, 1, 1, WORKERS_MAX);
-    ps_check_u32(check, "spec.pservers", &spec->pservers, 1, 1, PS_PSERVERS_MAX);
+    if (plan->mesh != NULL) {
+        spec->pservers = 0;
+    } else {
+        ps_check_u32(check, "spec.pservers", &spec->pservers, 1, 1, PS_PSERVERS_MAX);
+    }
     ps_check_u32(check, "spec.epochs", &spec->epochs, 2, 1, EPOCHS_MAX);
     ps_check_u32(check, "spec.block_size", &spec->block_size, 64, 1, BLOCK_SIZE_MAX);
     ps_check_u64(check, "spec.network_bandwidth", &spec->network_bandwidth, bandwidth_default,
@@ -282,6 +286,7 @@ ps_status ps_plan_create(const Psgd__V1__JobSpec *spec, ps_violate_fn *violate, 
     plan->spec = ps_spec_copy(spec);
     apply_preset(&check, plan);
     ps_spec_complete(plan->spec);
+    ps_check_exchange(&check, plan);
     check_scalars(&check, plan);
     check_timeouts(&check, plan->spec->timeouts);
     (void)ps_check_data(&check, plan);
@@ -295,6 +300,7 @@ ps_status ps_plan_create(const Psgd__V1__JobSpec *spec, ps_violate_fn *violate, 
     check_init_from(&check, plan->spec->init_from);
     check_together(&check, plan);
     ps_check_local(&check, plan);
+    ps_check_mesh(&check, plan);
     ps_check_descent(&check, plan);
     ps_check_split(&check, plan);
     if (check.count > 0) {
@@ -323,6 +329,9 @@ void ps_plan_destroy(ps_plan *plan)
     ps_layout_fini(&plan->layout);
     if (plan->assignment != NULL) {
         ps_assignment_destroy(plan->assignment);
+    }
+    if (plan->by_worker != NULL) {
+        ps_assignment_destroy(plan->by_worker);
     }
     free(plan->layers);
     free(plan->up);

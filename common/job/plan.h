@@ -13,6 +13,7 @@
 #include "common/data/assign.h"
 #include "common/data/dataset.h"
 #include "common/data/feed.h"
+#include "common/exchange/mesh.h"
 #include "common/job/layout.h"
 #include "common/metric/metric.h"
 #include "common/nn/model.h"
@@ -94,6 +95,11 @@ typedef struct ps_plan {
     bool *by_rows; /* (variable_count): gradients, steps and what travels are of touched rows
                     * (docs/engine.md); up has `rows` then */
 
+    const ps_mesh *mesh; /* NULL: the exchange is through parameter servers */
+    ps_params mesh_params;
+    ps_assignment *by_worker; /* for a mesh, where workers contribute and not blocks: worker i
+                               * brings block i; else NULL */
+
     uint32_t batches_per_epoch; /* train_count / (block_size * block_count), >= 1 */
     uint64_t total_steps;       /* batches_per_epoch * epochs */
     uint64_t total_clocks;      /* exchanges: the steps, or the rounds they make */
@@ -121,6 +127,10 @@ PS_MUST_USE ps_status ps_plan_feed(const ps_plan *plan, const ps_dataset *data, 
 
 /* A model of the plan for batches of `batch` samples. */
 PS_MUST_USE ps_status ps_plan_model(const ps_plan *plan, size_t batch, ps_model **out);
+
+/* What the machine of worker `self` is made of, where the exchange is among workers; the plan
+ * is kept. */
+ps_mesh_conf ps_plan_mesh(const ps_plan *plan, uint32_t self);
 
 /* Bytes of PreCommit to one node beside the data set, for its deadline. */
 uint64_t ps_plan_package_bytes(const ps_plan *plan, Psgd__V1__NodeRole role, uint32_t rank);

@@ -188,6 +188,7 @@ void ps_spec_complete(Psgd__V1__JobSpec *spec)
     complete_choice(&spec->update);
     complete_choice(&spec->consistency);
     complete_choice(&spec->straggler);
+    complete_choice(&spec->exchange);
     complete_choice(&spec->codec->up);
     complete_choice(&spec->codec->down);
 }

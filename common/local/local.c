@@ -161,6 +161,12 @@ ps_status ps_local_job_create(const ps_local_job_conf *conf, ps_local_job **out)
     ps_status st = ps_dir_make(conf->folder);
 
     assert(conf->threads >= 1);
+    if (conf->plan->mesh != NULL) {
+        return ps_fail(PS_INVALID_ARGUMENT,
+                       "spec.exchange.name: is \"%s\", which is between processes; within one "
+                       "pserver is allowed",
+                       conf->plan->mesh->name);
+    }
     local->conf = *conf;
     local->plan = conf->plan;
     local->state = PSGD__V1__JOB_STATE__JOB_STATE_PRE_COMMIT;

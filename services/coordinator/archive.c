@@ -29,7 +29,7 @@ typedef struct archive {
     Psgd__V1__Job *job;            /* a copy; the thread adds its files to it */
     ps_plan *plan;                 /* borrowed: the attempt waits for the task */
     char *summary;                 /* the text of summary.json */
-    bool wants_model;              /* all servers' weights are here */
+    bool wants_model;              /* there are servers, and all their weights are here */
     char (*logs)[PS_NAME_MAX + 1]; /* (log_count): names with their nodes */
     char (*log_nodes)[PS_COMMIT_NODE_ID_MAX];
     size_t log_count;
@@ -305,7 +305,7 @@ void ps_archive_start(ps_attempt *a)
     w->summary = make_summary(a);
     w->logs = ps_xcalloc(a->commit.count, sizeof *w->logs);
     w->log_nodes = ps_xcalloc(a->commit.count, sizeof *w->log_nodes);
-    w->wants_model = true;
+    w->wants_model = a->plan->mesh == NULL; /* else worker 0 brings the only one */
     for (size_t i = 0; i < a->commit.count; i++) {
         const ps_member *m = &a->commit.members[i];
 

@@ -15,6 +15,12 @@ static void set_node(void *state, ps_node *node)
     ps_worker_set_node(state, node);
 }
 
+static size_t services(void *state, ps_service out[PS_NODE_SERVICES_MAX])
+{
+    out[0] = ps_worker_service(state);
+    return 1;
+}
+
 static void destroy(void *state)
 {
     ps_worker_destroy(state);
@@ -24,12 +30,14 @@ int main(int argc, char **argv)
 {
     static const ps_node_program program = {
         .name = "psgd-worker",
-        .summary = "Computes gradients on its share of a job's data and exchanges them with the "
-                   "parameter servers. Stays up and serves one job after the other.",
+        .summary =
+            "Computes gradients on its share of a job's data and exchanges them with the "
+            "parameter servers or with other workers. Stays up and serves one job after the other.",
         .listen = "127.0.0.1:15387",
         .hooks = &ps_worker_hooks,
         .create = create,
         .set_node = set_node,
+        .services = services,
         .destroy = destroy,
     };
 

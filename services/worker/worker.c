@@ -9,6 +9,7 @@
 #include "common/base/container_of.h"
 #include "common/base/xalloc.h"
 #include "common/train/trainer.h"
+#include "services/worker/peer_service.h"
 #include "services/worker/server_exchange.h"
 
 #include <assert.h>
@@ -23,6 +24,8 @@ struct ps_worker {
     const ps_session *session; /* NULL: idle */
     ps_trainer *trainer;
     ps_exchange *exchange;   /* NULL before run and when it has ended */
+    ps_peers *peers;         /* streams of other workers */
+    ps_peer_exchange *mesh;  /* from prepare to release; NULL: the job has servers */
     ps_exchange_stats stats; /* of an exchange that has ended */
     double waited_s;
     bool is_training; /* the thread runs */
@@ -40,6 +43,11 @@ static void finish_release(ps_worker *w)
 {
     ps_buf_unref(w->part_buf);
     w->part_buf = NULL;
+    if (w->mesh != NULL) {
+        ps_peers_close(w->peers, "the attempt is over");
+        ps_peer_exchange_destroy(w->mesh);
+        w->mesh = NULL;
+    }
     ps_trainer_destroy(w->trainer);
     w->trainer = NULL;
     w->session = NULL;
@@ -77,7 +85,11 @@ static void on_trained(ps_event *self, bool ok)
     w->is_training = false;
     w->stats = ps_exchange_get_stats(w->exchange);
     w->waited_s = ps_gate_waited_s(ps_exchange_gate(w->exchange), whom, sizeof whom);
-    ps_server_exchange_stop(w->exchange, &w->closed);
+    if (w->mesh != NULL) {
+        ps_peer_exchange_stop(w->mesh, &w->closed);
+    } else {
+        ps_server_exchange_stop(w->exchange, &w->closed);
+    }
 }
 
 static void on_closed(ps_event *self, bool ok)
@@ -86,6 +98,9 @@ static void on_closed(ps_event *self, bool ok)
     ps_status result = ps_trainer_result(w->trainer);
 
     (void)ok;
+    if (w->mesh != NULL) { /* what the others still needed is in it */
+        w->stats = ps_exchange_get_stats(w->exchange);
+    }
     w->exchange = NULL;
     if (w->releasing) {
         finish_release(w);
@@ -104,6 +119,7 @@ ps_worker *ps_worker_create(ps_loop *loop)
     ps_worker *w = ps_xcalloc(1, sizeof *w);
 
     w->loop = loop;
+    w->peers = ps_peers_create();
     w->trained.fire = on_trained;
     w->closed.fire = on_closed;
     for (size_t i = 0; i < 1 + PS_METRICS_MAX; i++) {
@@ -114,12 +130,38 @@ ps_worker *ps_worker_create(ps_loop *loop)
 
 void ps_worker_destroy(ps_worker *worker)
 {
+    ps_peers_destroy(worker->peers);
     free(worker);
+}
+
+ps_service ps_worker_service(ps_worker *worker)
+{
+    return ps_peers_service(worker->peers);
 }
 
 void ps_worker_set_node(ps_worker *worker, ps_node *node)
 {
     worker->node = node;
+}
+
+/* Others may have begun before this one: their messages are taken from now on. */
+static ps_status prepare_mesh(ps_worker *w, const ps_session *session)
+{
+    ps_peer_exchange_conf conf = {
+        .loop = w->loop,
+        .session = session,
+        .incarnation = ps_node_incarnation(w->node),
+        .weights = session->weights,
+        .grad = ps_trainer_grad(w->trainer),
+        .taken = ps_peers_taken,
+        .arg = w->peers,
+    };
+    ps_status st = ps_peer_exchange_create(&conf, &w->mesh);
+
+    if (ps_is_ok(&st)) {
+        ps_peers_open(w->peers, session, w->mesh);
+    }
+    return st;
 }
 
 static ps_status prepare(void *state, ps_session *session)
@@ -135,6 +177,13 @@ static ps_status prepare(void *state, ps_session *session)
     };
     ps_status st = ps_trainer_create(&conf, &w->trainer);
 
+    if (ps_is_ok(&st) && session->plan->mesh != NULL) {
+        st = prepare_mesh(w, session);
+        if (!ps_is_ok(&st)) {
+            ps_trainer_destroy(w->trainer);
+            w->trainer = NULL;
+        }
+    }
     if (ps_is_ok(&st)) {
         w->session = session;
         w->stats = (ps_exchange_stats){0};
@@ -151,9 +200,8 @@ static void post_trained(void *arg)
     ps_loop_post(w->loop, &w->trained);
 }
 
-static void run(void *state)
+static void open_exchange(ps_worker *w)
 {
-    ps_worker *w = state;
     ps_server_exchange_conf conf = {
         .loop = w->loop,
         .session = w->session,
@@ -161,10 +209,21 @@ static void run(void *state)
         .weights = w->session->weights,
         .grad = ps_trainer_grad(w->trainer),
     };
-    ps_status st;
 
+    if (w->mesh != NULL) {
+        w->exchange = ps_peer_exchange_base(w->mesh);
+        return;
+    }
     w->exchange = ps_server_exchange_create(&conf);
     ps_server_exchange_start(w->exchange);
+}
+
+static void run(void *state)
+{
+    ps_worker *w = state;
+    ps_status st;
+
+    open_exchange(w);
     w->is_training = true;
     st = ps_trainer_start(w->trainer, w->exchange, post_trained, w);
     if (!ps_is_ok(&st)) {
@@ -182,6 +241,8 @@ static void release(void *state)
         w->releasing = true;
         if (w->is_training) {
             ps_gate_stop(ps_exchange_gate(w->exchange));
+        } else if (w->mesh != NULL) {
+            ps_peer_exchange_cut(w->mesh);
         }
         return;
     }
@@ -235,6 +296,9 @@ static void progress(void *state, Psgd__V1__WorkerProgress *out)
         stats = ps_exchange_get_stats(w->exchange);
         out->seconds_waiting =
             ps_gate_waited_s(ps_exchange_gate(w->exchange), w->whom, sizeof w->whom);
+        if (w->mesh != NULL && w->whom[0] != '\0') {
+            ps_peer_exchange_name_missing(w->mesh, w->whom, sizeof w->whom);
+        }
     }
     out->step = p.step;
     out->total_steps = w->session->plan->total_steps;

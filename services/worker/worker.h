@@ -12,6 +12,7 @@ void ps_worker_destroy(ps_worker *worker); /* holds no session */
 
 /* For ps_node_start, with the worker as state; then tell it its node. */
 extern const ps_role_hooks ps_worker_hooks;
+ps_service ps_worker_service(ps_worker *worker); /* what other workers call */
 void ps_worker_set_node(ps_worker *worker, ps_node *node);
 
 #endif

@@ -14,6 +14,8 @@ target_link_libraries(ps_dataplane_world PUBLIC ps_pserver ps_worker)
 ps_test(unit test_gate ps_train)
 ps_test(system test_exchange ps_dataplane_world)
 ps_test(system test_exchange_life ps_dataplane_world)
+ps_test(system test_peers ps_dataplane_world)
+ps_test(system test_peers_refused ps_dataplane_world)
 ps_test(system test_streams ps_dataplane_world)
 ps_test(system test_streams_policy ps_dataplane_world)
 ps_test(system test_streams_refused ps_dataplane_world)
@@ -23,6 +25,7 @@ ps_test(system test_rows ps_dataplane_world)
 ps_test(system test_trainer ps_dataplane_world)
 
 if(SANITIZE) # minutes, on a busy machine
-    set_tests_properties(test_exchange test_exchange_life test_streams test_trainer test_rounds test_replica test_rows
+    set_tests_properties(test_exchange test_exchange_life test_peers test_peers_refused test_streams test_trainer test_rounds
+        test_replica test_rows
         PROPERTIES TIMEOUT 400)
 endif()

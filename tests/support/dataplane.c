@@ -48,6 +48,11 @@ void dp_job_init(dp_job *job, const char *json)
     for (uint32_t i = 0; i < job->plan->layout.server_count; i++) {
         snprintf(job->ids[i], sizeof job->ids[i], "ps-%u", i);
     }
+    job->worker_addresses = ps_xcalloc(job->plan->spec->workers, sizeof *job->worker_addresses);
+    job->worker_ids = ps_xcalloc(job->plan->spec->workers, sizeof *job->worker_ids);
+    for (uint32_t i = 0; i < job->plan->spec->workers; i++) {
+        snprintf(job->worker_ids[i], sizeof job->worker_ids[i], "worker-%u", i);
+    }
 }
 
 void dp_job_fini(dp_job *job)
@@ -56,6 +61,8 @@ void dp_job_fini(dp_job *job)
     free(job->weights);
     free(job->addresses);
     free(job->ids);
+    free(job->worker_addresses);
+    free(job->worker_ids);
 }
 
 void dp_gather(const ps_layout *layout, uint32_t server, const float *block, float *slices)
@@ -89,6 +96,8 @@ static void session_init(const dp_job *job, uint32_t rank, ps_session *session)
         .worker_count = job->plan->spec->workers,
         .servers = job->addresses,
         .server_ids = job->ids,
+        .workers = job->worker_addresses,
+        .worker_ids = job->worker_ids,
     };
     session->weight_count = job->plan->layout.param_count;
     session->weights = ps_xcalloc(session->weight_count, sizeof *session->weights);

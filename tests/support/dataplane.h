@@ -14,8 +14,9 @@
 
 typedef struct dp_job {
     ps_plan *plan;
-    float *weights;                     /* (param_count), initial */
-    char (*addresses)[160], (*ids)[80]; /* (pservers): "127.0.0.1:40312", "ps-0" */
+    float *weights;                                   /* (param_count), initial */
+    char (*addresses)[160], (*ids)[80];               /* (pservers): "127.0.0.1:40312", "ps-0" */
+    char (*worker_addresses)[160], (*worker_ids)[80]; /* (workers): likewise, "worker-0" */
 } dp_job;
 
 /* From a JobSpec in JSON; data `glyphs` unless it says otherwise. Weights are

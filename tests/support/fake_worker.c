@@ -127,6 +127,90 @@ static void *run(void *arg)
 
 /* --- its life ------------------------------------------------------------------ */
 
+static void describe(fake_worker *w, uint32_t rank)
+{
+    size_t bytes = w->job->plan->layout.param_count * sizeof(float);
+
+    assert(w->steps <= w->job->plan->total_steps);
+    dp_worker_session(w->job, rank, &w->session);
+    w->grad = ps_buf_create(bytes);
+    w->grad->len = bytes;
+    w->failure = ps_ok();
+}
+
+static void serve(void *arg)
+{
+    fake_worker *w = arg;
+    ps_status st = ps_server_start(w->on->loop, &w->service, 1, w->address, &w->server);
+
+    assert(ps_is_ok(&st));
+    (void)st;
+    snprintf(w->address, sizeof w->address, "127.0.0.1:%d", ps_server_port(w->server));
+}
+
+static void listen_to_peers(void *arg)
+{
+    fake_worker *w = arg;
+    ps_peer_exchange_conf conf = {
+        .loop = w->on->loop,
+        .session = &w->session,
+        .incarnation = w->incarnation,
+        .weights = w->session.weights,
+        .grad = w->grad,
+        .taken = ps_peers_taken,
+        .arg = w->peers,
+    };
+    ps_status st = ps_peer_exchange_create(&conf, &w->mesh);
+
+    assert(ps_is_ok(&st));
+    (void)st;
+    ps_peers_open(w->peers, &w->session, w->mesh);
+    serve(w);
+}
+
+void fake_worker_listen(fake_worker *w, uint32_t rank)
+{
+    describe(w, rank);
+    w->peers = ps_peers_create();
+    w->service = ps_peers_service(w->peers);
+    snprintf(w->address, sizeof w->address, "127.0.0.1:0");
+    side_run(w->on, listen_to_peers, w);
+    snprintf(w->job->worker_addresses[rank], sizeof w->job->worker_addresses[rank], "%s",
+             w->address);
+}
+
+typedef struct closing {
+    fake_worker *w;
+    flag closed;
+} closing;
+
+static void stop_server(void *arg)
+{
+    closing *c = arg;
+
+    ps_server_stop(c->w->server, 0, &c->closed.event);
+}
+
+static void run_closing(fake_worker *w, void (*fn)(void *arg))
+{
+    closing c = {.w = w};
+
+    flag_init(&c.closed);
+    side_run(w->on, fn, &c);
+    flag_wait(&c.closed);
+    flag_fini(&c.closed);
+}
+
+void fake_worker_break(fake_worker *w)
+{
+    run_closing(w, stop_server);
+}
+
+void fake_worker_resume(fake_worker *w)
+{
+    side_run(w->on, serve, w);
+}
+
 static void open_exchange(void *arg)
 {
     fake_worker *w = arg;
@@ -144,17 +228,16 @@ static void open_exchange(void *arg)
 
 void fake_worker_start(fake_worker *w, uint32_t rank)
 {
-    size_t bytes = w->job->plan->layout.param_count * sizeof(float);
     int err;
 
-    assert(w->steps <= w->job->plan->total_steps);
-    dp_worker_session(w->job, rank, &w->session);
-    w->grad = ps_buf_create(bytes);
-    w->grad->len = bytes;
-    w->failure = ps_ok();
     pthread_mutex_init(&w->mutex, NULL);
     pthread_cond_init(&w->changed, NULL);
-    side_run(w->on, open_exchange, w);
+    if (w->peers != NULL) {
+        w->exchange = ps_peer_exchange_base(w->mesh);
+    } else {
+        describe(w, rank);
+        side_run(w->on, open_exchange, w);
+    }
     err = pthread_create(&w->thread, NULL, run, w);
     assert(err == 0);
     (void)err;
@@ -174,32 +257,49 @@ void fake_worker_stop(fake_worker *w)
     ps_gate_stop(ps_exchange_gate(w->exchange));
 }
 
-typedef struct closing {
-    fake_worker *w;
-    flag closed;
-} closing;
-
 static void close_exchange(void *arg)
 {
     closing *c = arg;
 
-    ps_server_exchange_stop(c->w->exchange, &c->closed.event);
+    if (c->w->mesh != NULL) {
+        ps_peer_exchange_stop(c->w->mesh, &c->closed.event);
+    } else {
+        ps_server_exchange_stop(c->w->exchange, &c->closed.event);
+    }
 }
 
 void fake_worker_join(fake_worker *w)
 {
-    closing c = {.w = w};
-
     pthread_join(w->thread, NULL);
-    flag_init(&c.closed);
-    side_run(w->on, close_exchange, &c);
-    flag_wait(&c.closed);
-    flag_fini(&c.closed);
+    run_closing(w, close_exchange);
+    if (w->mesh != NULL) {
+        w->stats = ps_exchange_get_stats(w->exchange); /* with what the others still needed */
+    }
     w->exchange = NULL;
+}
+
+static void close_peers(void *arg)
+{
+    closing *c = arg;
+
+    ps_peers_close(c->w->peers, "the test is over");
+    stop_server(c);
+}
+
+static void drop_mesh(void *arg)
+{
+    fake_worker *w = arg;
+
+    ps_peer_exchange_destroy(w->mesh);
 }
 
 void fake_worker_fini(fake_worker *w)
 {
+    if (w->peers != NULL) {
+        run_closing(w, close_peers);
+        side_run(w->on, drop_mesh, w);
+        ps_peers_destroy(w->peers);
+    }
     ps_buf_unref(w->grad);
     dp_session_fini(&w->session);
     pthread_mutex_destroy(&w->mutex);

@@ -2,13 +2,15 @@
 /* fake_worker.h - a worker whose gradients are known numbers, and a naive twin
  * of the whole job.
  *
- * The real exchange with the real servers; in the trainer's place is a thread
+ * The real exchange with the real servers, or with the other workers where the job
+ * has none; in the trainer's place is a thread
  * that fills gradients with a function of (clock, block, weights). The twin
  * computes in plain loops what weights must come of it, to the bit.
  */
 #ifndef PS_TESTS_SUPPORT_FAKE_WORKER_H
 #define PS_TESTS_SUPPORT_FAKE_WORKER_H
 
+#include "services/worker/peer_service.h"
 #include "services/worker/server_exchange.h"
 #include "tests/support/dataplane.h"
 
@@ -27,7 +29,7 @@ typedef enum fake_at { FAKE_BEGINS, FAKE_HAS_WEIGHTS, FAKE_IN_THE_MIDST } fake_a
 typedef void fake_hook(void *arg, fake_worker *w, uint64_t clock, fake_at at);
 
 struct fake_worker {
-    const dp_job *job;
+    dp_job *job;
     side *on; /* kept: the exchange's loop */
     fake_kind kind;
     uint64_t steps;
@@ -37,6 +39,11 @@ struct fake_worker {
     ps_session session;
     ps_buf *grad;
     ps_exchange *exchange;
+    ps_peers *peers; /* NULL: the exchange is through servers */
+    ps_peer_exchange *mesh;
+    ps_service service;
+    ps_server *server;
+    char address[32];
     pthread_t thread;
     uint64_t skipped; /* steps it was overtaken in */
     bool went_home;   /* the gate was closed before the end */
@@ -48,8 +55,15 @@ struct fake_worker {
     uint64_t clock; /* steps it has finished */
 };
 
+/* Of a job without servers: it listens, its exchange takes what comes, and its address is in
+ * the job. First of all, for each worker. */
+void fake_worker_listen(fake_worker *w, uint32_t rank);
+/* The connections break and nobody listens any more / it listens at the same port again. */
+void fake_worker_break(fake_worker *w);
+void fake_worker_resume(fake_worker *w);
+
 /* Zero it, then set job, on, kind, steps and what else matters; the servers
- * must have been started. */
+ * must have been started, or each worker listen. */
 void fake_worker_start(fake_worker *w, uint32_t rank);
 
 /* Waits until it has finished so many steps or has gone home. */

@@ -7,6 +7,7 @@
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 /* --- on the loop's thread ----------------------------------------------------- */
@@ -22,6 +23,8 @@ static void on_message(void *arg, const ProtobufCMessage *head, ps_payload *payl
         m.clock = r->clock;
         m.version = r->version;
         m.slices = r->n_slices;
+    } else if (head->descriptor == &psgd__v1__exchange_response__descriptor) {
+        m.taken = ((const Psgd__V1__ExchangeResponse *)head)->taken;
     } else {
         const Psgd__V1__PushGradientResponse *r = (const Psgd__V1__PushGradientResponse *)head;
 
@@ -68,8 +71,7 @@ static void do_open(void *arg)
     raw_stream *s = arg;
 
     s->channel = ps_channel_create(s->on->loop, s->address);
-    s->stream = ps_stream_open(s->channel, &psgd__v1__parameter_service__descriptor, s->method,
-                               PS_NO_TIMEOUT, 0, &events, s);
+    s->stream = ps_stream_open(s->channel, s->service, s->method, PS_NO_TIMEOUT, 0, &events, s);
     if (s->is_reading) {
         ps_stream_read(s->stream);
     }
@@ -119,8 +121,17 @@ static void do_close(void *arg)
 
 void raw_open(raw_stream *s, side *on, const char *address, const char *method, bool is_reading)
 {
+    bool is_peer = strcmp(method, "Exchange") == 0;
+
     *s = (raw_stream){
-        .on = on, .address = address, .method = method, .is_reading = is_reading, .can_send = true};
+        .on = on,
+        .address = address,
+        .method = method,
+        .service = is_peer ? &psgd__v1__peer_service__descriptor
+                           : &psgd__v1__parameter_service__descriptor,
+        .is_reading = is_reading,
+        .can_send = true,
+    };
     pthread_mutex_init(&s->mutex, NULL);
     pthread_cond_init(&s->changed, NULL);
     side_run(on, do_open, s);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* raw_stream.h - a stream of ParameterService by hand: what a client sends that
+/* raw_stream.h - a stream of ParameterService or PeerService by hand: what a client sends that
  * is not our worker. Everything is called from the test's thread. */
 #ifndef PS_TESTS_SUPPORT_RAW_STREAM_H
 #define PS_TESTS_SUPPORT_RAW_STREAM_H
@@ -8,11 +8,13 @@
 #include "tests/support/side.h"
 
 #include "psgd/v1/parameter.pb-c.h"
+#include "psgd/v1/peer.pb-c.h"
 
 enum { RAW_MESSAGES_MAX = 64 };
 
-/* What was received: of both types of response. */
+/* What was received: of all types of response. */
 typedef struct raw_message {
+    uint64_t taken;
     uint64_t clock, version;
     uint32_t block;
     size_t slices, bytes;
@@ -21,6 +23,7 @@ typedef struct raw_message {
 typedef struct raw_stream {
     side *on;
     const char *address, *method;
+    const ProtobufCServiceDescriptor *service;
     bool is_reading; /* asks for message after message by itself */
     ps_channel *channel;
     ps_stream *stream; /* loop's */
@@ -34,7 +37,7 @@ typedef struct raw_stream {
     uint64_t traffic[4]; /* when ended: bytes out, in, messages out, in */
 } raw_stream;
 
-/* `method`: "PushGradient" or "PullWeights". */
+/* `method`: "PushGradient", "PullWeights" or "Exchange". */
 void raw_open(raw_stream *s, side *on, const char *address, const char *method, bool is_reading);
 
 /* Waits until the message before is out. False: the stream has ended. */

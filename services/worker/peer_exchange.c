@@ -1,0 +1,420 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* peer_exchange.c - see peer_exchange.h: the trainer's side, steps, and the end. */
+#include "services/worker/peer_exchange_impl.h"
+
+#include "common/base/clock.h"
+#include "common/base/container_of.h"
+#include "common/base/log.h"
+#include "common/base/xalloc.h"
+#include "common/shard/replica.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { STEPS_KEPT = 2, GATE_SPARE_US = 10000000 };
+
+static ps_peer_exchange *of(ps_exchange *exchange)
+{
+    return PS_CONTAINER_OF(exchange, ps_peer_exchange, base);
+}
+
+/* --- the trainer's side ------------------------------------------------------- */
+
+/* Which of the contributions that this worker brings to a step. */
+static uint32_t index_of(const ps_peer_exchange *x, uint32_t block)
+{
+    const ps_assignment *a = x->plan->assignment;
+    uint32_t i = 0;
+
+    while (x->plan->update->per_block && a->held[x->self][i] != block) {
+        i++;
+    }
+    assert(i < x->held);
+    return i;
+}
+
+static bool begin(ps_exchange *exchange, uint64_t clock, uint32_t block, bool is_last)
+{
+    ps_peer_exchange *x = of(exchange);
+
+    if (!x->has_begun || x->clock != clock) {
+        if (!ps_gate_wait_acks(&x->gate)) {
+            return false;
+        }
+        ps_gate_owe_acks(&x->gate);
+        x->has_begun = true;
+        x->clock = clock;
+    }
+    x->in_hand = index_of(x, block);
+    x->is_last = is_last;
+    x->ready = 0;
+    return ps_gate_is_open(&x->gate);
+}
+
+static void ready(ps_exchange *exchange, uint32_t first_variable, uint32_t count)
+{
+    ps_peer_exchange *x = of(exchange);
+    const float *grad = (const float *)(const void *)x->conf.grad->data;
+
+    for (uint32_t v = first_variable; v < first_variable + count && x->copies != NULL; v++) {
+        const ps_variable *var = &x->plan->layout.variables[v];
+
+        memcpy(x->blocks[x->in_hand] + var->at, grad + var->at, var->size * sizeof *grad);
+    }
+    x->ready += count;
+    if (x->is_last && x->ready == x->plan->layout.variable_count) {
+        ps_loop_post(x->conf.loop, &x->kick);
+    }
+}
+
+/* A step ends when all have been heard, or a rescue has brought their blocks: nobody is ahead
+ * of one that has not begun. */
+static bool may_be_overtaken(const ps_exchange *exchange)
+{
+    (void)exchange;
+    return false;
+}
+
+static bool leave_out(ps_exchange *exchange, uint64_t clock)
+{
+    (void)clock;
+    return ps_gate_is_open(&of(exchange)->gate);
+}
+
+static const ps_exchange_ops ops = {
+    .begin = begin,
+    .ready = ready,
+    .may_be_overtaken = may_be_overtaken,
+    .leave_out = leave_out,
+};
+
+/* --- steps -------------------------------------------------------------------- */
+
+void peer_publish(ps_peer_exchange *x)
+{
+    const ps_mesh_counters *c = ps_mesh_counters_of(x->mesh);
+    uint64_t sum[4];
+
+    memcpy(sum, x->served, sizeof sum);
+    for (uint32_t i = 0; i < x->peers; i++) {
+        for (size_t k = 0; k < 4; k++) {
+            sum[k] += x->lanes[i].counted[k];
+        }
+    }
+    atomic_store(&x->base.count.bytes_up, sum[0]);
+    atomic_store(&x->base.count.bytes_down, sum[1]);
+    atomic_store(&x->base.count.messages_up, sum[2]);
+    atomic_store(&x->base.count.messages_down, sum[3]);
+    atomic_store(&x->base.count.float32_up, c->values_copied * sizeof(float));
+    atomic_store(&x->base.count.float32_down, c->values_taken * sizeof(float));
+}
+
+void ps_peer_exchange_served(ps_peer_exchange *x, const ps_traffic *traffic)
+{
+    x->served[0] = traffic->bytes_out;
+    x->served[1] = traffic->bytes_in;
+    x->served[2] = traffic->messages_out;
+    x->served[3] = traffic->messages_in;
+    peer_publish(x);
+}
+
+void peer_fail(ps_peer_exchange *x, const ps_status *why)
+{
+    x->has_failed = true;
+    ps_loop_cancel(x->conf.loop, &x->due);
+    ps_gate_fail(&x->gate, why);
+}
+
+/* What the machine has to say, to the lanes. */
+static void hand_out(ps_peer_exchange *x)
+{
+    ps_mesh_out out;
+
+    while (ps_mesh_next(x->mesh, &out)) {
+        for (uint32_t i = 0; i < out.count; i++) {
+            peer_lane_say(&x->lanes[out.targets[i]], out.packet);
+        }
+        ps_packet_unref(out.packet);
+    }
+}
+
+/* The sum is there: the weights of the next clock. */
+static void finish_step(ps_peer_exchange *x)
+{
+    ps_mesh_sum(x->mesh, x->sum);
+    ps_stepper_step(&x->stepper, x->next, x->sum, x->conf.weights);
+    x->is_running = false;
+    x->next++;
+    for (uint32_t i = 0; i < x->peers; i++) {
+        x->inboxes[i].early_bytes = 0;
+    }
+    peer_publish(x);
+    ps_gate_lane_brought(&x->gate, 0, x->all, x->one.slice_count, x->next, true);
+    ps_gate_lane_acked(&x->gate, 0);
+}
+
+static void arm(ps_peer_exchange *x)
+{
+    int64_t at_us = ps_mesh_deadline(x->mesh), now_us = ps_clock_us();
+
+    if (at_us == INT64_MAX || x->stopping) {
+        ps_loop_cancel(x->conf.loop, &x->due);
+    } else {
+        ps_loop_after(x->conf.loop, &x->due, at_us > now_us ? at_us - now_us : 0);
+    }
+}
+
+void peer_settle(ps_peer_exchange *x)
+{
+    bool again = true;
+
+    while (again && !x->has_failed) {
+        hand_out(x);
+        again = peer_take_inboxes(x);
+        hand_out(x);
+        if (x->is_running && ps_mesh_is_done(x->mesh)) {
+            finish_step(x);
+            again = true;
+        }
+    }
+    if (x->has_failed) {
+        return;
+    }
+    for (uint32_t i = 0; i < x->peers; i++) {
+        peer_lane_pump(&x->lanes[i]);
+    }
+    arm(x);
+}
+
+static void on_kick(ps_event *self, bool ok)
+{
+    ps_peer_exchange *x = PS_CONTAINER_OF(self, ps_peer_exchange, kick);
+    ps_status st;
+
+    if (!ok || x->stopping || x->has_failed) {
+        return;
+    }
+    assert(x->clock == x->next && !x->is_running);
+    for (uint32_t i = 0; i < x->peers && x->clock > STEPS_KEPT; i++) {
+        peer_lane_thin(&x->lanes[i], x->clock - STEPS_KEPT);
+    }
+    x->is_running = true;
+    st = ps_mesh_begin(x->mesh, x->clock, (const float *const *)x->blocks, ps_clock_us());
+    if (!ps_is_ok(&st)) {
+        st = ps_wrap(st, "step %llu", (unsigned long long)x->clock);
+        peer_fail(x, &st);
+        return;
+    }
+    peer_settle(x);
+}
+
+static void on_due(ps_event *self, bool ok)
+{
+    ps_peer_exchange *x = PS_CONTAINER_OF(self, ps_peer_exchange, due.event);
+    uint64_t rescues = ps_mesh_counters_of(x->mesh)->rescues;
+    char whom[160];
+    ps_status st;
+
+    if (!ok || x->has_failed || x->stopping) {
+        return;
+    }
+    ps_peer_exchange_name_missing(x, whom, sizeof whom);
+    st = ps_mesh_tick(x->mesh, ps_clock_us());
+    if (!ps_is_ok(&st)) {
+        peer_fail(x, &st);
+        return;
+    }
+    if (ps_mesh_counters_of(x->mesh)->rescues > rescues) {
+        ps_log(PS_LOG_WARN, "peers", "step %llu is late for want of %s: all is said again",
+               (unsigned long long)x->next, whom);
+    }
+    peer_settle(x);
+}
+
+void ps_peer_exchange_name_missing(const ps_peer_exchange *x, char *text, size_t cap)
+{
+    bool *missing = ps_xcalloc(x->peers, sizeof *missing);
+    size_t n = 0;
+
+    text[0] = '\0';
+    ps_mesh_missing(x->mesh, missing);
+    for (uint32_t i = 0; i < x->peers && n < cap; i++) {
+        if (missing[i]) {
+            n += (size_t)snprintf(text + n, cap - n, "%s%s", n > 0 ? ", " : "",
+                                  x->conf.session->worker_ids[i]);
+        }
+    }
+    free(missing);
+}
+
+/* --- life --------------------------------------------------------------------- */
+
+static void on_patience(ps_event *self, bool ok)
+{
+    ps_peer_exchange *x = PS_CONTAINER_OF(self, ps_peer_exchange, patience.event);
+
+    if (ok && !x->is_over) {
+        ps_log(PS_LOG_WARN, "peers", "not all of the last steps was acknowledged in time");
+        ps_peer_exchange_cut(x);
+    }
+}
+
+static void on_over(ps_event *self, bool ok)
+{
+    ps_peer_exchange *x = PS_CONTAINER_OF(self, ps_peer_exchange, over);
+    const ps_mesh_counters *c = ps_mesh_counters_of(x->mesh);
+
+    ps_log(PS_LOG_INFO, "peers",
+           "exchange %s: %llu packets said, %llu copies of them, %llu bytes without heads; "
+           "%llu came twice, %llu rescues",
+           x->plan->mesh->name, (unsigned long long)c->packets, (unsigned long long)c->copies,
+           (unsigned long long)c->bytes_copied, (unsigned long long)c->duplicates,
+           (unsigned long long)c->rescues);
+    ps_log(PS_LOG_INFO, "peers", "after %llu exchanges the checksum of the weights is %016llx",
+           (unsigned long long)x->next,
+           (unsigned long long)ps_replica_checksum(x->conf.weights, x->plan->layout.param_count));
+    x->done->fire(x->done, ok);
+}
+
+void peer_lane_over(ps_peer_exchange *x)
+{
+    for (uint32_t i = 0; i < x->peers; i++) {
+        if (!peer_lane_is_over(&x->lanes[i])) {
+            return;
+        }
+    }
+    if (!x->is_over) {
+        x->is_over = true;
+        ps_loop_cancel(x->conf.loop, &x->patience);
+        ps_loop_post(x->conf.loop, &x->over); /* not from within a lane's callback */
+    }
+}
+
+void ps_peer_exchange_stop(ps_peer_exchange *x, ps_event *done)
+{
+    assert(!x->stopping);
+    x->stopping = true;
+    x->done = done;
+    ps_loop_cancel(x->conf.loop, &x->due);
+    if (!ps_gate_is_open(&x->gate)) {
+        ps_peer_exchange_cut(x);
+        return;
+    }
+    ps_loop_after(x->conf.loop, &x->patience, (int64_t)x->plan->spec->timeouts->step_ms * 1000);
+    for (uint32_t i = 0; i < x->peers; i++) {
+        peer_lane_pump(&x->lanes[i]);
+    }
+    peer_lane_over(x);
+}
+
+void ps_peer_exchange_cut(ps_peer_exchange *x)
+{
+    if (!x->is_cut) {
+        x->is_cut = true;
+        for (uint32_t i = 0; i < x->peers; i++) {
+            peer_lane_cut(&x->lanes[i]);
+        }
+    }
+    peer_lane_over(x);
+}
+
+/* One lane brings all slices. */
+static void init_gate(ps_peer_exchange *x, int64_t window_us)
+{
+    x->one = x->plan->layout;
+    x->all = ps_xcalloc(x->one.slice_count, sizeof *x->all);
+    for (uint32_t i = 0; i < x->one.slice_count; i++) {
+        x->all[i] = i;
+    }
+    x->one.server_count = 1;
+    x->one.owned_count = &x->one.slice_count;
+    x->one.owned = &x->all;
+    snprintf(x->whom, sizeof x->whom, "the other workers");
+    /* The machine's own time ends first, and its error says who is missing. */
+    ps_gate_init(&x->gate, &x->one, (const char(*)[80])x->whom, 2 * window_us + GATE_SPARE_US);
+}
+
+/* The job chooses how much. */
+static ps_status take_memory(ps_peer_exchange *x)
+{
+    size_t n = x->plan->layout.param_count;
+
+    x->sum = calloc(n, sizeof *x->sum);
+    x->copies = x->held > 1 ? calloc(n * x->held, sizeof *x->copies) : NULL;
+    if (x->sum == NULL || (x->held > 1 && x->copies == NULL)) {
+        return ps_fail(PS_RESOURCE_EXHAUSTED, "no memory for %u blocks of %zu parameters",
+                       x->held + 1, n);
+    }
+    x->blocks = ps_xcalloc(x->held, sizeof *x->blocks);
+    for (uint32_t i = 0; i < x->held; i++) {
+        x->blocks[i] = x->copies != NULL ? x->copies + i * n : (float *)(void *)x->conf.grad->data;
+    }
+    return ps_stepper_init(&x->stepper, x->plan);
+}
+
+ps_status ps_peer_exchange_create(const ps_peer_exchange_conf *conf, ps_peer_exchange **out)
+{
+    const ps_plan *plan = conf->session->plan;
+    ps_mesh_conf mesh = ps_plan_mesh(plan, conf->session->rank);
+    ps_peer_exchange *x = ps_xcalloc(1, sizeof *x);
+    ps_status st;
+
+    x->base.ops = &ops;
+    x->base.gate = &x->gate;
+    x->conf = *conf;
+    x->plan = plan;
+    x->self = conf->session->rank;
+    x->peers = conf->session->worker_count;
+    x->held = mesh.assignment->held_count[x->self];
+    x->kick.fire = on_kick;
+    x->due.event.fire = on_due;
+    x->patience.event.fire = on_patience;
+    x->over.fire = on_over;
+    ps_buf_ref(conf->grad);
+    init_gate(x, mesh.window_us);
+    x->lanes = ps_xcalloc(x->peers, sizeof *x->lanes);
+    x->inboxes = ps_xcalloc(x->peers, sizeof *x->inboxes);
+    for (uint32_t i = 0; i < x->peers; i++) {
+        peer_lane_init(&x->lanes[i], x, i);
+    }
+    st = take_memory(x);
+    if (ps_is_ok(&st)) {
+        st = ps_mesh_create(&mesh, &x->mesh);
+    }
+    if (!ps_is_ok(&st)) {
+        ps_peer_exchange_destroy(x);
+        return st;
+    }
+    *out = x;
+    return ps_ok();
+}
+
+void ps_peer_exchange_destroy(ps_peer_exchange *x)
+{
+    if (x == NULL) {
+        return;
+    }
+    assert(!x->has_begun || x->is_over);
+    peer_forget_inboxes(x);
+    for (uint32_t i = 0; i < x->peers; i++) {
+        peer_lane_fini(&x->lanes[i]);
+    }
+    ps_mesh_destroy(x->mesh);
+    ps_stepper_fini(&x->stepper);
+    ps_gate_fini(&x->gate);
+    ps_buf_unref(x->conf.grad);
+    free(x->lanes);
+    free(x->inboxes);
+    free(x->all);
+    free(x->sum);
+    free(x->copies);
+    free(x->blocks);
+    free(x);
+}
+
+ps_exchange *ps_peer_exchange_base(ps_peer_exchange *x)
+{
+    return &x->base;
+}

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* peer_exchange_impl.h - what peer_exchange.c, peer_inbox.c and peer_lane.c share; for them only.
+ */
+#ifndef PS_SERVICES_WORKER_PEER_EXCHANGE_IMPL_H
+#define PS_SERVICES_WORKER_PEER_EXCHANGE_IMPL_H
+
+#include "services/worker/peer_exchange.h"
+#include "services/worker/redial.h"
+
+#include "common/train/stepper.h"
+
+#include "psgd/v1/peer.pb-c.h"
+
+/* The stream to one worker. Its queue is [first, sent), not acknowledged yet, and
+ * [sent, end), not sent on this stream. */
+typedef struct peer_lane {
+    ps_peer_exchange *x;
+    uint32_t to;
+    ps_channel *channel; /* NULL: nothing was ever to be said */
+    ps_stream *stream;   /* NULL while broken or over */
+    bool is_greeted;     /* the identity has been sent on it */
+    bool is_closed;      /* by this side: all has been acknowledged */
+    ps_redial redial;
+    ps_packet **queue; /* (cap) */
+    size_t first, sent, end, cap;
+    size_t bytes;        /* of what is queued */
+    uint64_t acked;      /* packets of this stream */
+    uint64_t counted[4]; /* of the channel: bytes out, in, messages out, in */
+} peer_lane;
+
+/* One message of a worker, as far as the machine has not taken it. */
+typedef struct peer_inbox {
+    ps_packet *packets[PEER_BATCH];
+    size_t at, count;   /* [at, count) are there */
+    size_t early_bytes; /* taken of the step that has not begun */
+} peer_inbox;
+
+struct ps_peer_exchange {
+    ps_exchange base;
+    ps_peer_exchange_conf conf;
+    const ps_plan *plan;
+    uint32_t self, peers; /* workers, this one too */
+    ps_gate gate;
+    ps_layout one; /* the plan's, as if one lane brought all slices */
+    uint32_t *all; /* (slice_count): those slices */
+    char whom[80]; /* that lane's name */
+    ps_mesh_node *mesh;
+    ps_stepper stepper;
+    float *sum;     /* (param_count) */
+    uint32_t held;  /* contributions a step */
+    float *copies;  /* (held, param_count); NULL: one, and it stays in the gradient block */
+    float **blocks; /* (held) */
+
+    /* the trainer's, and between a kick and the end of its step the loop's */
+    uint64_t clock;
+    bool has_begun; /* a contribution to it */
+    bool is_last;
+    uint32_t in_hand; /* which of the held ones */
+    uint32_t ready;   /* variables of it */
+    ps_event kick;    /* all contributions of the step are there */
+
+    /* the loop's */
+    uint64_t next; /* the step that runs, or the one to begin */
+    bool is_running, has_failed;
+    ps_timer due;
+    peer_lane *lanes;    /* (peers) */
+    peer_inbox *inboxes; /* (peers) */
+    bool stopping, is_cut, is_over;
+    ps_timer patience; /* of what is still to be sent */
+    ps_event over;
+    ps_event *done;
+    uint64_t served[4]; /* bytes out, in, messages out, in */
+
+    /* scratch for one message */
+    Psgd__V1__PeerPacket heads[PEER_BATCH], *head_ptrs[PEER_BATCH];
+    ps_piece pieces[PEER_BATCH];
+};
+
+/* peer_exchange.c: the machine may have something to say, or be done. */
+void peer_settle(ps_peer_exchange *x);
+void peer_fail(ps_peer_exchange *x, const ps_status *why);
+void peer_lane_over(ps_peer_exchange *x); /* a lane may have ended for good */
+void peer_publish(ps_peer_exchange *x);   /* what was counted */
+
+/* peer_inbox.c: gives the machine what it may take of all messages. Has anything been taken? */
+bool peer_take_inboxes(ps_peer_exchange *x);
+void peer_forget_inboxes(ps_peer_exchange *x);
+
+/* peer_lane.c */
+void peer_lane_init(peer_lane *lane, ps_peer_exchange *x, uint32_t to);
+void peer_lane_fini(peer_lane *lane);
+void peer_lane_say(peer_lane *lane, ps_packet *packet); /* keeps a reference */
+/* Of a worker that is so far behind that the lane is full, packets of steps before `clock`
+ * that have not been sent are not any more. */
+void peer_lane_thin(peer_lane *lane, uint64_t clock);
+void peer_lane_pump(peer_lane *lane); /* sends what may be sent */
+void peer_lane_cut(peer_lane *lane);
+bool peer_lane_is_over(const peer_lane *lane);
+
+#endif

@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* peer_service.c - see peer_service.h. */
+#include "services/worker/peer_service.h"
+
+#include "common/base/xalloc.h"
+#include "common/node/identity.h"
+
+#include "psgd/v1/peer.pb-c.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { HEAD_BYTES = 64 << 10, PACKET_BYTES_MAX = 4 * PS_CODEC_VALUES };
+
+/* What comes from one worker. */
+typedef struct peer_in {
+    ps_peers *peers;
+    uint32_t rank;
+    uint64_t newest; /* process seen */
+    ps_call *call;   /* NULL: none open */
+    uint64_t taken;  /* packets of this stream */
+    uint64_t told;   /* of those, acknowledged */
+    size_t given;    /* packets of the message that the exchange has; 0: none */
+} peer_in;
+
+struct ps_peers {
+    const ps_session *session; /* NULL: closed */
+    ps_peer_exchange *exchange;
+    peer_in *in; /* (worker_count of the session) */
+    ps_traffic traffic;
+};
+
+/* --- messages ----------------------------------------------------------------- */
+
+static ps_status bytes_of(const Psgd__V1__PeerPacket *head, size_t left, size_t i, size_t *len)
+{
+    *len = head->encoding != NULL ? head->encoding->payload_bytes : head->word_bytes;
+    if (*len > PACKET_BYTES_MAX || *len > left) {
+        return ps_fail(PS_DATA_LOSS,
+                       "packets[%zu]: %zu bytes; %d are allowed, %zu are left in the payload", i,
+                       *len, PACKET_BYTES_MAX, left);
+    }
+    return ps_ok();
+}
+
+/* One packet out of a message; its clock is one of the job's. */
+static ps_status read_packet(const peer_in *p, const Psgd__V1__PeerPacket *head,
+                             ps_payload *payload, size_t at, size_t len, ps_packet **out)
+{
+    uint64_t clocks = p->peers->session->plan->total_clocks;
+    ps_packet *packet;
+    const uint8_t *view;
+
+    if (head->clock >= clocks) {
+        return ps_fail(PS_OUT_OF_RANGE, "clock: %llu of %llu", (unsigned long long)head->clock,
+                       (unsigned long long)clocks);
+    }
+    packet = ps_packet_create(len);
+    packet->clock = head->clock;
+    packet->from = p->rank;
+    packet->what = head->what;
+    packet->piece = head->piece;
+    packet->len = len;
+    if (head->encoding != NULL) {
+        ps_encoding_copy(&packet->head, head->encoding);
+    }
+    if (len > 0) {
+        view = ps_payload_view(payload, at, len, packet->bytes);
+        if (view != packet->bytes) {
+            memcpy(packet->bytes, view, len);
+        }
+    }
+    *out = packet;
+    return ps_ok();
+}
+
+/* All packets of a message, or none. */
+static ps_status read_all(const peer_in *p, const Psgd__V1__ExchangeRequest *req,
+                          ps_payload *payload, ps_packet *packets[PEER_BATCH])
+{
+    size_t at = 0, n = 0, bytes = ps_payload_len(payload);
+    ps_status st = ps_ok();
+
+    if (req->n_packets == 0 || req->n_packets > PEER_BATCH) {
+        return ps_fail(PS_INVALID_ARGUMENT, "packets: %zu; 1 to %d are allowed", req->n_packets,
+                       PEER_BATCH);
+    }
+    while (n < req->n_packets && ps_is_ok(&st)) {
+        size_t len;
+
+        st = bytes_of(req->packets[n], bytes - at, n, &len);
+        if (ps_is_ok(&st)) {
+            st = read_packet(p, req->packets[n], payload, at, len, &packets[n]);
+        }
+        if (ps_is_ok(&st)) {
+            n++;
+            at += len;
+        }
+    }
+    if (ps_is_ok(&st) && at != bytes) {
+        st = ps_fail(PS_DATA_LOSS, "payload: %zu bytes that belong to no packet", bytes - at);
+    }
+    while (!ps_is_ok(&st) && n > 0) {
+        ps_packet_unref(packets[--n]);
+    }
+    return st;
+}
+
+static void refuse(peer_in *p, ps_status why)
+{
+    ps_call *call = p->call;
+
+    p->call = NULL;
+    ps_identity_refuse(call, why.code == PS_OUT_OF_RANGE ? "WRONG_CLOCK" : "BAD_PACKET", why);
+}
+
+static void on_message(void *arg, const ProtobufCMessage *message, ps_payload *payload,
+                       ps_call *call)
+{
+    const Psgd__V1__ExchangeRequest *req = (const Psgd__V1__ExchangeRequest *)message;
+    ps_packet *packets[PEER_BATCH];
+    peer_in *p = arg;
+    ps_peers *peers = p->peers;
+    ps_status st;
+
+    if (req == NULL) { /* the worker has said all */
+        p->call = NULL;
+        ps_call_finish(call);
+        return;
+    }
+    ps_traffic_count_in(&peers->traffic, message, ps_payload_len(payload));
+    ps_peer_exchange_served(peers->exchange, &peers->traffic);
+    if (!ps_identity_check_attempt(peers->session, call, req->attempt)) {
+        p->call = NULL;
+        return;
+    }
+    st = read_all(p, req, payload, packets);
+    if (!ps_is_ok(&st)) {
+        refuse(p, st);
+        return;
+    }
+    p->given = req->n_packets;
+    ps_peer_exchange_give(peers->exchange, p->rank, packets, req->n_packets);
+}
+
+/* --- acknowledgements ---------------------------------------------------------- */
+
+static void tell(void *arg, ps_call *call)
+{
+    Psgd__V1__ExchangeResponse ack = PSGD__V1__EXCHANGE_RESPONSE__INIT;
+    peer_in *p = arg;
+
+    if (p->call != call || p->told == p->taken || !ps_call_can_send(call)) {
+        return;
+    }
+    p->told = p->taken;
+    ack.taken = p->taken;
+    ps_traffic_count_out(&p->peers->traffic, &ack.base, 0);
+    ps_peer_exchange_served(p->peers->exchange, &p->peers->traffic);
+    ps_call_send(call, &ack.base, NULL, 0, tell, p);
+}
+
+void ps_peers_taken(void *arg, uint32_t from, const ps_status *st)
+{
+    ps_peers *peers = arg;
+    peer_in *p = &peers->in[from];
+    size_t given = p->given;
+
+    p->given = 0;
+    if (p->call == NULL) {
+        return;
+    }
+    if (!ps_is_ok(st)) {
+        refuse(p, *st);
+        return;
+    }
+    p->taken += given;
+    tell(p, p->call);
+    ps_call_read(p->call, on_message, p);
+}
+
+/* --- life ---------------------------------------------------------------------- */
+
+static void on_gone(void *arg, ps_call *call)
+{
+    peer_in *p = arg;
+
+    if (p->call == call) {
+        p->call = NULL;
+    }
+}
+
+static void handle_exchange(void *service, const ProtobufCMessage *request, ps_payload *payload,
+                            ps_call *call)
+{
+    const Psgd__V1__ExchangeRequest *req = (const Psgd__V1__ExchangeRequest *)request;
+    ps_peers *peers = service;
+    peer_in *p;
+
+    if (!ps_identity_check(peers->session, call, req->worker, req->attempt)) {
+        return;
+    }
+    if (req->worker->rank == peers->session->rank) {
+        ps_identity_refuse(call, "WRONG_RANK",
+                           ps_fail(PS_INVALID_ARGUMENT, "worker.rank: %u is this worker's own",
+                                   req->worker->rank));
+        return;
+    }
+    p = &peers->in[req->worker->rank];
+    if (!ps_identity_is_newest(call, req->worker, &p->newest)) {
+        return;
+    }
+    ps_identity_replace(&p->call);
+    ps_peer_exchange_forget(peers->exchange, p->rank);
+    p->call = call;
+    p->taken = p->told = p->given = 0;
+    ps_call_on_gone(call, on_gone, p);
+    on_message(p, request, payload, call);
+}
+
+static const ps_method methods[] = {
+    {.name = "Exchange",
+     .handle = handle_exchange,
+     .streams_in = true,
+     .streams_out = true,
+     .max_bytes = HEAD_BYTES},
+};
+
+ps_peers *ps_peers_create(void)
+{
+    return ps_xcalloc(1, sizeof(ps_peers));
+}
+
+void ps_peers_destroy(ps_peers *peers)
+{
+    free(peers);
+}
+
+ps_service ps_peers_service(ps_peers *peers)
+{
+    return (ps_service){
+        .type = &psgd__v1__peer_service__descriptor,
+        .methods = methods,
+        .method_count = sizeof methods / sizeof methods[0],
+        .state = peers,
+    };
+}
+
+void ps_peers_open(ps_peers *peers, const ps_session *session, ps_peer_exchange *exchange)
+{
+    peers->session = session;
+    peers->exchange = exchange;
+    peers->traffic = (ps_traffic){0};
+    peers->in = ps_xcalloc(session->worker_count, sizeof *peers->in);
+    for (uint32_t i = 0; i < session->worker_count; i++) {
+        peers->in[i].peers = peers;
+        peers->in[i].rank = i;
+    }
+}
+
+void ps_peers_close(ps_peers *peers, const char *why)
+{
+    uint32_t count = peers->session != NULL ? peers->session->worker_count : 0;
+
+    for (uint32_t i = 0; i < count; i++) {
+        ps_call *call = peers->in[i].call;
+
+        peers->in[i].call = NULL;
+        if (call != NULL) {
+            ps_identity_refuse(call, "ATTEMPT_OVER", ps_fail(PS_ABORTED, "%s", why));
+        }
+    }
+    free(peers->in);
+    peers->in = NULL;
+    peers->session = NULL;
+    peers->exchange = NULL;
+}

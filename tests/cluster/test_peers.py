@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""test_peers.py - exchanges among workers, between real processes and without a server:
+the same bits on all workers, bytes as the exchange says, and ends with a reason."""
+import math
+import re
+import struct
+
+import grpc
+
+from harness import ENDLESS, SMALL, ClusterTest, job_pb2, main
+
+WORKERS = 4
+JOB = {**SMALL, "workers": WORKERS}
+STEP = {"rule": {"name": "sgd", "params": {"lr": 1}}}
+
+
+def shape(exchange, redundancy=1, assignment="iid", **params):
+    return {"exchange": {"name": exchange, "params": params},
+            "assignment": {"name": assignment, "params": {"redundancy": redundancy}}}
+
+
+def codec(name, **params):
+    return {"codec": {"up": {"name": name, "params": params}}}
+
+
+def tensors(safetensors):
+    """The values of a model file, as bytes."""
+    (n,) = struct.unpack("<Q", safetensors[:8])
+    return bytes(safetensors[8 + n:])
+
+
+def floats(raw):
+    return struct.unpack(f"<{len(raw) // 4}f", raw)
+
+
+class Peers(ClusterTest):
+    def train(self, c, **fields):
+        job = c.wait(c.submit({**JOB, **fields}).id, seconds=120)
+        self.assertEqual(job.state, job_pb2.JOB_STATE_DONE, f"{job.reason} {job.message}")
+        return job
+
+    def logs(self, files):
+        return "".join(text.decode() for name, text in files.items() if name.endswith(".jsonl"))
+
+    def must_be_alike(self, c, job):
+        """EV of all workers the same text, weights the same bits; all files."""
+        files = c.files(job.id)
+        evaluations = {bytes(files[f"EV-{job.spec.title}-N({i}).csv"]) for i in range(WORKERS)}
+        self.assertEqual(len(evaluations), 1)
+        sums = re.findall(r"checksum of the weights is ([0-9a-f]{16})", self.logs(files))
+        self.assertEqual(len(sums), WORKERS)
+        self.assertEqual(len(set(sums)), 1)
+        return files
+
+    def weights(self, files, job):
+        return tensors(files[f"MODEL-{job.spec.title}-N(0).safetensors"])
+
+    def test_every_exchange_gives_all_workers_the_same_bits(self):
+        c = self.cluster(workers=WORKERS, pservers=0)
+        for name, fields in {
+            "plain": shape("plain"),
+            "plain, copies": shape("plain", 2, "duplicate"),
+            "plain, top-k": {**shape("plain"), **codec("topk", fraction=0.1, error_feedback=0)},
+            "ndc": shape("ndc", 2),
+            "ndc, int8": {**shape("ndc", 3), **codec("int8")},
+            "ccdc": shape("ccdc", 2),
+            "ccdc, 3": shape("ccdc", 3),
+            "ring": shape("ring"),
+            "ring, int8": {**shape("ring"), **codec("int8")},
+            "tree": shape("tree"),
+            "tree, f16": {**shape("tree", 2), **codec("f16")},
+            "plain, workers step": {**shape("plain"), "optimizer": {
+                "side": "OPTIMIZER_SIDE_WORKER", "rule": SMALL["optimizer"]["rule"]}},
+            "ring, gradient_average": {**shape("ring"), "update": {"name": "gradient_average"}},
+        }.items():
+            with self.subTest(exchange=name):
+                job = self.train(c, **fields)
+                self.must_be_alike(c, job)
+                p = job.progress
+                print(f"{name}: accuracy {job.result['accuracy']:.3f}, {p.bytes_up >> 10} KiB said, "
+                      f"{p.seconds_waiting:.2f} s waited")
+                self.assertEqual(p.step, p.total_steps)
+                self.assertGreater(job.result["accuracy"], 0.5)
+
+    def test_methods_with_local_steps_exchange_once_a_round(self):
+        c = self.cluster(workers=WORKERS, pservers=0)
+        local = {"local": {"name": "sgd", "params": {"lr": 0.1}}}
+        each = self.train(c, **shape("ring"), update={"name": "parameter_average",
+                                                      "params": {"steps": 1}}, optimizer=local)
+        for name in ("localsgd", "losp", "scaffold", "easgd", "geo_average"):
+            with self.subTest(update=name):
+                job = self.train(c, **shape("ring"),
+                                 update={"name": name, "params": {"steps": 8}}, optimizer=local)
+                self.must_be_alike(c, job)
+                self.assertEqual(8 * job.progress.bytes_up_float32, each.progress.bytes_up_float32)
+
+    def test_plain_and_ndc_have_the_bits_of_a_parameter_server(self):
+        c = self.cluster(workers=WORKERS, pservers=1)
+        for fields in (shape("plain"), shape("ndc", 2)):
+            job = self.train(c, **fields)
+            mine = self.weights(self.must_be_alike(c, job), job)
+            job = self.train(c, **{**fields, "exchange": {"name": "pserver"}})
+            self.assertEqual(mine, self.weights(c.files(job.id), job))
+
+    def test_ccdc_is_plain_to_a_ten_millionth(self):
+        c = self.cluster(workers=WORKERS, pservers=0)
+        one = {"epochs": 1, "optimizer": STEP, "data": {**SMALL["data"], "trainLimit": 300}}
+        for redundancy in (1, 2, 3):
+            blocks = math.comb(WORKERS, redundancy)
+            fields = {**one, "blockSize": 300 // blocks}
+            both = []
+            for exchange in ("plain", "ccdc"):
+                job = self.train(c, **fields, **shape(exchange, redundancy))
+                self.assertEqual(job.progress.total_steps, 1)
+                both.append(floats(self.weights(self.must_be_alike(c, job), job)))
+            apart = max(abs(a - b) for a, b in zip(*both))
+            print(f"redundancy {redundancy}: at most {apart:.2g} apart after a step of rate 1")
+            self.assertLess(apart, 1e-7)
+            self.assertGreater(max(map(abs, both[0])), 0.01)
+
+    def test_bytes_are_those_of_the_multicasts(self):
+        c = self.cluster(workers=WORKERS, pservers=0)
+        n, steps = 28 * 28 * 16 + 16 + 16 * 10 + 10, None
+        for fields, multicasts, values in (
+                (shape("plain"), 4, 4 * 3 * n),
+                (shape("plain", 2), None, 6 * 2 * n),
+                (shape("ndc", 2), None, 6 * 2 * n),
+                (shape("ccdc", 1), 12, 12 * n),
+                (shape("ccdc", 2), 12, 12 * 2 * math.ceil(n / 2)),
+                (shape("ccdc", 3), 4, 4 * 3 * math.ceil(n / 3)),
+                (shape("ring"), None, 2 * 3 * n),
+                (shape("tree"), None, 2 * 3 * n)):
+            name = fields["exchange"]["name"]
+            with self.subTest(exchange=name, assignment=fields["assignment"]):
+                job = self.train(c, **fields)
+                p, steps = job.progress, job.progress.total_steps
+                text = self.logs(c.files(job.id))
+                said = re.findall(rf"exchange {name}: (\d+) packets said, (\d+) copies of them, "
+                                  r"(\d+) bytes without heads; \d+ came twice, 0 rescues", text)
+                self.assertEqual(len(said), WORKERS)
+                if multicasts:
+                    self.assertEqual(sum(int(s[0]) for s in said), multicasts * steps)
+                self.assertEqual(sum(int(s[2]) for s in said), 4 * values * steps)
+                self.assertEqual(p.bytes_up_float32, 4 * values * steps)
+                self.assertEqual(p.bytes_down_float32, 4 * values * steps)
+                for carried in (p.bytes_up, p.bytes_down):
+                    self.assertGreaterEqual(carried, 4 * values * steps)
+                    self.assertLess(carried, 4 * values * steps * 1.02)
+
+    def test_a_worker_that_dies_ends_the_job(self):
+        c = self.cluster(workers=3, pservers=0)
+        for exchange in ("plain", "ring"):
+            job = c.submit({**ENDLESS, "workers": 3}, **shape(exchange))
+            c.wait(job.id, lambda j: j.progress.step > 20)
+            victim = next(p for p in c.get(job.id).placements if p.rank == 1)
+            process = next(w for w in c.workers if w.address == victim.address)
+            process.kill()
+            job = c.wait(job.id)
+            self.assertEqual(job.state, job_pb2.JOB_STATE_FAILED)
+            self.assertEqual(job.reason, "NODE_LOST")
+            self.assertIn(victim.node_id, job.message)
+            process.start()
+        job = self.train(c, workers=3, **shape("plain"))  # the others are free again
+        self.assertEqual(job.progress.workers_alive, 3)
+
+    def test_a_worker_that_says_nothing_is_named(self):
+        c = self.cluster(workers=3, pservers=0)
+        job = c.wait(c.submit({**JOB, "workers": 3}, **shape("plain", window_ms=300), straggler={
+            "name": "fixed", "params": {"rank": 2, "ms": 20000}}).id)
+        self.assertEqual(job.state, job_pb2.JOB_STATE_FAILED)
+        self.assertIn("step 0: nothing for 2 x 300 ms from worker 2", job.message)
+
+    def test_what_cannot_work_is_refused_with_the_reason(self):
+        c = self.cluster(workers=0, pservers=0)
+        for fields, field, reason in (
+                (shape("ccdc", 2, "duplicate"), "spec.exchange.name", "assignment iid is allowed"),
+                ({**shape("ccdc", 2), **codec("f16")}, "spec.exchange.name", "f32 is allowed"),
+                ({**shape("ring"), **codec("sign")}, "spec.exchange.name", "unbiased"),
+                ({**shape("plain"), **codec("topk", error_feedback=1)},
+                 "spec.codec.up.params.error_feedback", "0 is allowed"),
+                ({**shape("plain"), "consistency": {"name": "ssp"}}, "spec.consistency.name",
+                 "bsp is allowed"),
+                ({**shape("plain"), "update": {"name": "dqlosp"}}, "spec.update.name",
+                 "only sum are allowed"),
+                ({**shape("ndc", 2), "update": {"name": "gradient_average"}},
+                 "spec.assignment.params.redundancy", "1 is allowed"),
+                (shape("star"), "spec.exchange.name", "pserver, plain, ndc, ccdc, ring, tree")):
+            with self.assertRaises(grpc.RpcError) as caught:
+                c.submit({**JOB, **fields})
+            self.assertEqual(caught.exception.code(), grpc.StatusCode.INVALID_ARGUMENT)
+            self.assertIn(field, caught.exception.details())
+            self.assertIn(reason, caught.exception.details())
+
+
+if __name__ == "__main__":
+    main()
