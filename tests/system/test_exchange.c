@@ -5,6 +5,12 @@
 
 #include "tests/support/exchange_world.h"
 
+#include "common/base/xalloc.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
 static void train_and_compare(uint32_t workers, uint32_t servers, uint64_t steps, uint64_t drop_ack,
                               const char *choices)
 {
@@ -57,6 +63,54 @@ static void codecs_both_ways_give_the_twin_s_bits(void **state)
     train_and_compare(2, 2, 10, 0,
                       ", \"codec\": {\"up\": {\"name\": \"int8\"}, \"down\": {\"name\": \"f16\"}, "
                       "\"variables\": [{\"match\": \"dense2.*\", \"up\": {\"name\": \"f32\"}}]}");
+}
+
+/* Trains and says what worker 0 has; the others must have the same, to the bit. */
+static float *weights_of_all(uint32_t servers, const char *choices, size_t *n)
+{
+    exchange_world w;
+    float *weights;
+
+    xw_begin(&w, 3, servers, FAKE_CHAINED, 4, 0, choices);
+    xw_start(&w);
+    xw_join(&w);
+    *n = w.job.plan->layout.param_count;
+    weights = ps_xcalloc(*n, sizeof *weights);
+    memcpy(weights, w.workers[0].session.weights, *n * sizeof *weights);
+    assert_true(memcmp(weights, w.job.weights, *n * sizeof *weights) != 0);
+    for (uint32_t i = 0; i < w.worker_count; i++) {
+        assert_string_equal(w.workers[i].failure.text, "");
+        assert_memory_equal(w.workers[i].session.weights, weights, *n * sizeof *weights);
+    }
+    xw_end(&w);
+    return weights;
+}
+
+/* Every codec up, and down what is for weights: what it claims to be exact about is
+ * that all have the same, whatever came first and however many servers there were. */
+static void try_codec(const ps_codec *codec, void *arg)
+{
+    ps_params params = ps_params_default(codec->params);
+    bool is_for_weights = !codec->facts(&params).is_sparse;
+    char choices[160];
+    float *first, *second;
+    size_t n;
+
+    (void)arg;
+    snprintf(choices, sizeof choices,
+             ", \"codec\": {\"up\": {\"name\": \"%s\"}, \"down\": {\"name\": \"%s\"}}", codec->name,
+             is_for_weights ? codec->name : "f32");
+    first = weights_of_all(1, choices, &n);
+    second = weights_of_all(3, choices, &n);
+    assert_memory_equal(first, second, n * sizeof *first);
+    free(first);
+    free(second);
+}
+
+static void every_codec_leaves_all_workers_with_the_same_bits(void **state)
+{
+    (void)state;
+    ps_codec_each(try_codec, NULL);
 }
 
 #define TOPK_UP                                                                                    \
@@ -143,6 +197,7 @@ int main(void)
         cmocka_unit_test(messages_of_a_mebibyte_and_many_slices_arrive),
         cmocka_unit_test(gradient_average_gives_the_twin_s_bits),
         cmocka_unit_test(codecs_both_ways_give_the_twin_s_bits),
+        cmocka_unit_test(every_codec_leaves_all_workers_with_the_same_bits),
         cmocka_unit_test(what_an_encoding_lost_is_in_the_next_one),
         cmocka_unit_test(what_was_lost_is_added_once_however_often_it_is_sent),
         cmocka_unit_test(encodings_whose_size_depends_on_the_data_arrive),

@@ -40,10 +40,15 @@ static void trip(const ps_codec *c, const ps_params *params, const float *x, siz
     free(bytes);
 }
 
+static void fill_zeros(float *x, size_t n)
+{
+    memset(x, 0, n * sizeof *x);
+}
+
 static void round_trip(const ps_codec *c, const ps_params *params)
 {
     static void (*const fills[])(float *, size_t) = {codec_fill, codec_fill_normal,
-                                                     codec_fill_equal, codec_fill_few};
+                                                     codec_fill_equal, codec_fill_few, fill_zeros};
     static const size_t lengths[] = {0, 1, 2, 7, 8, 15, 16, 17, 31, 33, 63, 65, N, PS_CODEC_VALUES};
     static float x[PS_CODEC_VALUES];
 
@@ -328,21 +333,38 @@ static const struct {
     const char *name;
     double bits;
 } documented[] = {
-    {"f32", 32},    {"f16", 16},       {"int8", 8},       {"bf16", 16},     {"intn", 4},
-    {"natural", 8}, {"sign", 1},       {"onebit", 1},     {"ternary", 1.6}, {"qsgd", 4.0625},
-    {"topk", 0.46}, {"randomk", 0.32}, {"threshold", 32}, {"threelc", 1.6}, {"cot", 4},
-    {"tqn", 1.6},   {"laq", 4},        {"norm", 16},      {"vote", 1},      {"intsum", 8},
-    {"dgc", 0.5757},  {"powersgd", 2},
+    {"f32", 32},     {"f16", 16},       {"int8", 8},       {"bf16", 16},     {"intn", 4},
+    {"natural", 8},  {"sign", 1},       {"onebit", 1},     {"ternary", 1.6}, {"qsgd", 4.0625},
+    {"topk", 0.46},  {"randomk", 0.32}, {"threshold", 32}, {"threelc", 1.6}, {"cot", 4},
+    {"tqn", 1.6},    {"laq", 4},        {"norm", 16},      {"vote", 1},      {"intsum", 8},
+    {"dgc", 0.5757}, {"powersgd", 2},
 };
 
+/* Counted on the bytes of a full slice, and its head as it is packed. */
 static void has_its_bits(const ps_codec *c, void *arg)
 {
+    static float x[PS_CODEC_VALUES];
     ps_params params = ps_params_default(c->params);
     size_t *count = arg;
 
+    codec_fill_normal(x, PS_CODEC_VALUES);
     for (size_t i = 0; i < sizeof documented / sizeof documented[0]; i++) {
         if (strcmp(documented[i].name, c->name) == 0) {
+            ps_encoding head;
+            uint8_t *bytes = codec_encoded(c, &params, 1, x, PS_CODEC_VALUES, &head);
+            double bits = (double)head.msg.payload_bytes * 8 / PS_CODEC_VALUES;
+            size_t packed = psgd__v1__encoding__get_packed_size(&head.msg);
+
             assert_true(fabs(ps_codec_bits(c, &params) - documented[i].bits) < 0.001);
+            if (ps_codec_depends_on_data(c, &params)) {
+                assert_true(bits < documented[i].bits + 0.001);
+            } else {
+                assert_true(fabs(bits - documented[i].bits) < 0.001);
+            }
+            if (packed < 6 || packed > 20) {
+                fail_msg("%s: a head of %zu bytes", c->name, packed);
+            }
+            free(bytes);
             (*count)++;
         }
     }

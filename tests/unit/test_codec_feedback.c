@@ -128,6 +128,40 @@ static void what_is_standing_comes_to_what_is_given(void **state)
     }
 }
 
+/* h is one thing: what the sender believes the receiver has is what it has added up, to the
+ * bit, with every codec, and also where nothing was sent. */
+static void both_sides_have_one(const ps_codec *c, const ps_params *params)
+{
+    enum { ROUNDS = 12 };
+    static sender s;
+    static float x[N];
+    ps_params moved = *params;
+
+    moved.v[c->own + PS_WRAP_DIFFERENCE] = 1;
+    moved.v[c->own + PS_WRAP_FEEDBACK] = moved.v[c->own + PS_WRAP_MOMENTUM] = 0;
+    open_sender(&s, c, &moved);
+    for (uint64_t round = 0; round < ROUNDS; round++) {
+        const float *standing = s.state, *change = s.state + N;
+
+        for (size_t i = 0; i < N; i++) {
+            x[i] = (float)(ps_draw_normal(1, i) + 0.1 * ps_draw_normal(2 + round, i));
+        }
+        send_round(&s, round, x);
+        for (size_t i = 0; i < N; i++) {
+            float has = standing[i] + change[i];
+
+            assert_true(has == s.sum[i]);
+        }
+    }
+    free(s.state);
+}
+
+static void what_is_standing_is_the_same_on_both_sides(void **state)
+{
+    (void)state;
+    codec_each_case(both_sides_have_one);
+}
+
 static void a_small_change_is_left_out_but_not_for_ever(void **state)
 {
     const ps_codec *f32 = ps_codec_find("f32");
@@ -238,6 +272,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(error_feedback_loses_nothing_over_time),
+        cmocka_unit_test(what_is_standing_is_the_same_on_both_sides),
         cmocka_unit_test(error_feedback_is_a_parameter_of_all_that_lose),
         cmocka_unit_test(error_feedback_forgets_what_is_no_number),
         cmocka_unit_test(what_is_standing_comes_to_what_is_given),
