@@ -111,6 +111,7 @@ const ps_transform ps_transform_crop = {
     .summary = "training images padded, then cut to size at a place drawn for each",
     .params = crop_params,
     .plan = plan,
+    .draws = true,
     .sample = crop,
 };
 
@@ -119,5 +120,6 @@ const ps_transform ps_transform_flip = {
     .summary = "training images mirrored left and right by chance",
     .params = flip_params,
     .plan = plan,
+    .draws = true,
     .sample = flip,
 };

@@ -65,8 +65,8 @@ uint64_t ps_sample_key(uint64_t seed, uint64_t pass, ps_split split, uint32_t at
 }
 
 void ps_dataset_gather_pass(const ps_dataset *data, uint64_t seed, uint64_t pass, ps_split split,
-                            const uint32_t *index, uint32_t first, uint32_t n, float *x,
-                            float *targets, size_t target_pitch)
+                            const uint32_t *index, uint32_t first, uint32_t n, uint32_t soon,
+                            float *x, float *targets, size_t target_pitch)
 {
     const ps_samples *from = data->split[split];
     uint32_t count = ps_dataset_count(data, split);
@@ -76,13 +76,14 @@ void ps_dataset_gather_pass(const ps_dataset *data, uint64_t seed, uint64_t pass
     assert(index != NULL || (first <= count && n <= count - first));
     for (uint32_t i = 0; i < n; i++) {
         uint32_t at = index != NULL ? index[i] : first + i;
+        uint64_t key = from->draws ? ps_sample_key(seed, pass, split, at) : 0;
 
         assert(at < count);
-        if (index != NULL && from->ask != NULL && i + AHEAD < n && index[i + AHEAD] < count) {
+        if (index != NULL && from->ask != NULL && i + AHEAD < n + soon &&
+            index[i + AHEAD] < count) {
             from->ask(from, index[i + AHEAD]);
         }
-        if (!from->row(from, ps_sample_key(seed, pass, split, at), at, x + i * features,
-                       targets + i * target_pitch)) {
+        if (!from->row(from, key, at, x + i * features, targets + i * target_pitch)) {
             memset(x + i * features, 0, features * sizeof *x);
             memset(targets + i * target_pitch, 0, width * sizeof *targets);
             /* Only that it happened is told, whoever may see it. */
@@ -94,7 +95,7 @@ void ps_dataset_gather_pass(const ps_dataset *data, uint64_t seed, uint64_t pass
 void ps_dataset_gather(const ps_dataset *data, ps_split split, const uint32_t *index,
                        uint32_t first, uint32_t n, float *x, float *targets)
 {
-    ps_dataset_gather_pass(data, 0, 0, split, index, first, n, x, targets,
+    ps_dataset_gather_pass(data, 0, 0, split, index, first, n, 0, x, targets,
                            data->facts.target_width);
 }
 

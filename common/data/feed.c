@@ -15,7 +15,7 @@ struct ps_feed {
     ps_data_facts facts; /* after all transforms */
     ps_transforming steps[PS_TRANSFORMS_MAX];
     bool is_shuffled; /* before the first transform of the order */
-    bool changes_samples;
+    bool changes_samples, draws;
     uint16_t *file_pool; /* (train_count) block of each sample, when files are assigned */
 };
 
@@ -66,6 +66,7 @@ static ps_status begin_step(ps_feed *feed, uint32_t i, ps_data_facts *facts)
     }
     feed->is_shuffled = feed->is_shuffled && !choice->transform->begins_order;
     feed->changes_samples = feed->changes_samples || choice->transform->sample != NULL;
+    feed->draws = feed->draws || choice->transform->draws;
     return st;
 }
 
@@ -147,20 +148,25 @@ void ps_feed_order(const ps_feed *feed, uint64_t epoch, uint32_t *order)
     }
 }
 
-static void transform(const ps_feed *feed, ps_split split, uint64_t key, float *x, float *targets)
+/* Keys cost as much as a small transform: they are made for those that draw alone. */
+static void transform(const ps_feed *feed, ps_split split, uint64_t pass, uint32_t at, float *x,
+                      float *targets)
 {
+    uint64_t key = feed->draws ? ps_sample_key(feed->conf.seed, pass, split, at) : 0;
+
     for (uint32_t k = 0; k < feed->conf.transform_count; k++) {
         const ps_transforming *step = &feed->steps[k];
 
         if (step->transform->sample != NULL) {
-            step->transform->sample(step, split, ps_draw_key(key, PS_DRAW_SAMPLE, 1, k, 0), x,
-                                    targets);
+            step->transform->sample(
+                step, split, step->transform->draws ? ps_draw_key(key, PS_DRAW_SAMPLE, 1, k, 0) : 0,
+                x, targets);
         }
     }
 }
 
 /* A few rows at a time, so that they are transformed while they are in the nearest cache. */
-enum { ROWS_AT_ONCE = 8 };
+enum { ROWS_AT_ONCE = 2 };
 
 void ps_feed_gather(const ps_feed *feed, uint64_t epoch, ps_split split, const uint32_t *index,
                     uint32_t first, uint32_t n, float *x, float *targets)
@@ -173,13 +179,12 @@ void ps_feed_gather(const ps_feed *feed, uint64_t epoch, ps_split split, const u
         uint32_t rows = n - from < most ? n - from : most;
 
         ps_dataset_gather_pass(feed->data, seed, pass, split, index != NULL ? index + from : NULL,
-                               first + from, rows, x + from * features, targets + from * width,
-                               width);
+                               first + from, rows, n - from - rows, x + from * features,
+                               targets + from * width, width);
         for (uint32_t i = from; feed->changes_samples && i < from + rows; i++) {
             uint32_t at = index != NULL ? index[i] : first + i;
 
-            transform(feed, split, ps_sample_key(seed, pass, split, at), x + i * features,
-                      targets + i * width);
+            transform(feed, split, pass, at, x + i * features, targets + i * width);
         }
     }
 }

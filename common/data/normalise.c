@@ -3,6 +3,7 @@
  * samples as the source gives them, by channel or by feature. Ids stay as they are. */
 #include "common/data/transform.h"
 
+#include "common/base/clones.h"
 #include "common/base/xalloc.h"
 
 #include <math.h>
@@ -28,7 +29,12 @@ static const ps_param params[] = {
     {.name = NULL},
 };
 
-/* state: for the features that are numbers, their means, then 1 / deviation of each. */
+/* What it learned: features that are numbers come in groups of `width` with one mean, channels
+ * mostly. */
+typedef struct learned {
+    size_t groups, width;
+    float mean[]; /* (2, groups): means, then 1 / deviation of each */
+} learned;
 
 static ps_status plan(const ps_params *unused, ps_data_facts *facts)
 {
@@ -51,19 +57,19 @@ static float inverse_of(const moments *m)
     return deviation > 0 ? (float)(1 / deviation) : 1.0f;
 }
 
-/* Welford 1962, a group of `width` features at a time. */
-static void measure(const ps_transforming *at, uint32_t numbers, uint32_t width, float *means)
+/* Welford 1962, group by group. */
+static void measure(const ps_transforming *at, learned *l)
 {
     uint32_t count = ps_dataset_count(at->data, PS_TRAIN);
     const ps_data_facts *facts = ps_dataset_facts(at->data);
-    moments *m = ps_xcalloc(numbers / width, sizeof *m);
+    moments *m = ps_xcalloc(l->groups, sizeof *m);
     float *x = ps_xcalloc(facts->features, sizeof *x);
     float *targets = ps_xcalloc(facts->target_width, sizeof *targets);
 
     for (uint32_t i = 0; i < count; i++) {
         ps_dataset_gather(at->data, PS_TRAIN, NULL, i, 1, x, targets);
-        for (uint32_t k = 0; k < numbers; k++) {
-            moments *of = &m[k / width];
+        for (size_t k = 0; k < l->groups * l->width; k++) {
+            moments *of = &m[k / l->width];
             double step = (double)x[k] - of->mean;
 
             of->count++;
@@ -71,9 +77,9 @@ static void measure(const ps_transforming *at, uint32_t numbers, uint32_t width,
             of->squares += step * ((double)x[k] - of->mean);
         }
     }
-    for (uint32_t k = 0; k < numbers; k++) {
-        means[k] = (float)m[k / width].mean;
-        means[numbers + k] = inverse_of(&m[k / width]);
+    for (size_t g = 0; g < l->groups; g++) {
+        l->mean[g] = (float)m[g].mean;
+        l->mean[l->groups + g] = inverse_of(&m[g]);
     }
     free(m);
     free(x);
@@ -82,57 +88,57 @@ static void measure(const ps_transforming *at, uint32_t numbers, uint32_t width,
 
 static ps_status learn(ps_transforming *at)
 {
-    uint32_t numbers = at->facts.features - at->facts.ids;
-    float *means = ps_xcalloc(2 * (size_t)numbers, sizeof *means);
+    const ps_params *p = at->params;
+    size_t numbers = at->facts.features - at->facts.ids;
+    size_t groups = p->v[PER] == GIVEN                              ? 1
+                    : p->v[PER] == BY_CHANNEL && at->facts.ids == 0 ? at->facts.shape[0]
+                                                                    : numbers;
+    learned *l = ps_xcalloc(1, sizeof *l + 2 * groups * sizeof l->mean[0]);
 
-    at->state = means;
-    if (at->params->v[PER] == GIVEN) {
-        for (uint32_t k = 0; k < numbers; k++) {
-            means[k] = (float)at->params->v[MEAN];
-            means[numbers + k] = (float)(1 / at->params->v[DEVIATION]);
-        }
+    l->groups = groups;
+    l->width = numbers / groups;
+    at->state = l;
+    if (p->v[PER] == GIVEN) {
+        l->mean[0] = (float)p->v[MEAN];
+        l->mean[1] = (float)(1 / p->v[DEVIATION]);
     } else {
-        measure(at, numbers,
-                at->params->v[PER] == BY_CHANNEL && at->facts.ids == 0
-                    ? numbers / at->facts.shape[0]
-                    : 1,
-                means);
+        measure(at, l);
     }
     return ps_ok();
 }
 
-/* Every width gives the same bits. */
-static inline __attribute__((always_inline)) void
-apply_body(float *restrict x, const float *restrict mean, const float *restrict inverse, uint32_t n)
+/* n values of one mean, and 1 / deviation; n of their own. Every width of vector gives the same
+ * bits. */
+PS_CLONES static void apply_one(float *restrict x, float mean, float inverse, size_t n)
 {
-    for (uint32_t k = 0; k < n; k++) {
+    for (size_t k = 0; k < n; k++) {
+        x[k] = (x[k] - mean) * inverse;
+    }
+}
+
+PS_CLONES static void apply_each(float *restrict x, const float *restrict mean,
+                                 const float *restrict inverse, size_t n)
+{
+    for (size_t k = 0; k < n; k++) {
         x[k] = (x[k] - mean[k]) * inverse[k];
     }
 }
 
-#ifdef __x86_64__
-__attribute__((target("avx2"))) static void apply_avx2(float *x, const float *means, uint32_t n)
-{
-    apply_body(x, means, means + n, n);
-}
-#endif
-
 static void sample(const ps_transforming *at, ps_split split, uint64_t key, float *x,
                    float *targets)
 {
-    uint32_t numbers = at->facts.features - at->facts.ids;
-    const float *means = at->state;
+    const learned *l = at->state;
 
     (void)split;
     (void)key;
     (void)targets;
-#ifdef __x86_64__
-    if (__builtin_cpu_supports("avx2")) {
-        apply_avx2(x, means, numbers);
+    if (l->width == 1) {
+        apply_each(x, l->mean, l->mean + l->groups, l->groups);
         return;
     }
-#endif
-    apply_body(x, means, means + numbers, numbers);
+    for (size_t g = 0; g < l->groups; g++) {
+        apply_one(x + g * l->width, l->mean[g], l->mean[l->groups + g], l->width);
+    }
 }
 
 const ps_transform ps_transform_normalise = {

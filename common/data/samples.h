@@ -12,10 +12,11 @@
 typedef struct ps_samples ps_samples;
 struct ps_samples {
     /* Writes sample `at`: x (features), targets (target_width). `key` names the draws of
-     * this sample in this pass. False when the disk does not give it. */
+     * this sample in this pass, where it `draws`. False when the disk does not give it. */
     bool (*row)(const ps_samples *samples, uint64_t key, uint32_t at, float *x, float *targets);
     void (*ask)(const ps_samples *samples, uint32_t at); /* (optional) soon wanted: prefetch */
     void (*destroy)(ps_samples *samples);
+    bool draws; /* else it is given no key */
 };
 
 struct ps_dataset {
@@ -29,10 +30,11 @@ struct ps_dataset {
 /* Without samples; counts are the facts'. */
 ps_dataset *ps_dataset_create(const ps_data_facts *facts);
 
-/* As ps_dataset_gather; sample i's draws are those of ps_sample_key. */
+/* As ps_dataset_gather; sample i's draws are those of ps_sample_key. index has `soon` more
+ * that will be gathered next, and are asked for. */
 void ps_dataset_gather_pass(const ps_dataset *data, uint64_t seed, uint64_t pass, ps_split split,
-                            const uint32_t *index, uint32_t first, uint32_t n, float *x,
-                            float *targets, size_t target_pitch);
+                            const uint32_t *index, uint32_t first, uint32_t n, uint32_t soon,
+                            float *x, float *targets, size_t target_pitch);
 
 /* Names what is drawn for a sample in a pass over the data. */
 uint64_t ps_sample_key(uint64_t seed, uint64_t pass, ps_split split, uint32_t at);

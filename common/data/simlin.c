@@ -5,6 +5,7 @@
  * normal with deviation 0.1, no noise; but by counter, so that every node has the same W
  * and the same samples. Nothing is kept but W and b.
  */
+#include "common/base/clones.h"
 #include "common/base/container_of.h"
 #include "common/base/draw.h"
 #include "common/base/xalloc.h"
@@ -14,7 +15,7 @@
 #include <stdlib.h>
 
 /* To be raised whenever a sample changes. */
-enum { SIMLIN_VERSION = 1, VALUES_MAX = 1 << 24 };
+enum { SIMLIN_VERSION = 2, VALUES_MAX = 1 << 24 };
 
 enum { FEATURES, OUTPUTS, TRAIN, TEST, NOISE, DRAW };
 
@@ -67,7 +68,44 @@ typedef struct simlin {
     float *b; /* (outputs) */
 } simlin;
 
-static bool simlin_row(const ps_samples *samples, uint64_t key, uint32_t at, float *restrict x,
+/* Inputs of a sample by number of draw. */
+PS_CLONES static void draw_inputs(uint32_t key, float *restrict x, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        x[i] = (float)(int32_t)(ps_draw_u32(key, (uint32_t)i) >> 8) * (10.0f / 16777216.0f);
+    }
+}
+
+enum { LANES = 16 };
+
+/* Lane k sums up the products i with i mod LANES = k: a fixed order of additions, so every width of
+ * vector and every host gives the same bits. */
+PS_CLONES static void sum_lanes(const float *restrict w, const float *restrict x, size_t n,
+                                double *restrict lane)
+{
+    for (size_t i = 0; i < n; i += LANES) {
+        for (size_t k = 0; k < LANES; k++) {
+            lane[k] += (double)(w[i + k] * x[i + k]);
+        }
+    }
+}
+
+static double dot(const float *w, const float *x, size_t n)
+{
+    double lane[LANES] = {0}, sum = 0;
+    size_t whole = n / LANES * LANES;
+
+    sum_lanes(w, x, whole, lane);
+    for (size_t i = whole; i < n; i++) {
+        lane[i - whole] += (double)(w[i] * x[i]);
+    }
+    for (size_t k = 0; k < LANES; k++) {
+        sum += lane[k];
+    }
+    return sum;
+}
+
+static bool simlin_row(const ps_samples *samples, uint64_t key, uint32_t at, float *x,
                        float *targets)
 {
     const simlin *s = PS_CONTAINER_OF(samples, const simlin, samples);
@@ -75,16 +113,10 @@ static bool simlin_row(const ps_samples *samples, uint64_t key, uint32_t at, flo
     uint32_t fast = (uint32_t)ps_draw_u64(own, 0);
 
     (void)key; /* the same in each pass */
-    for (uint32_t i = 0; i < s->features; i++) {
-        x[i] = (float)(ps_draw_u32(fast, i) >> 8) * (10.0f / 16777216.0f);
-    }
+    draw_inputs(fast, x, s->features);
     for (uint32_t o = 0; o < s->outputs; o++) {
-        const float *w = s->w + (size_t)o * s->features;
-        double y = (double)s->b[o];
+        double y = (double)s->b[o] + dot(s->w + (size_t)o * s->features, x, s->features);
 
-        for (uint32_t i = 0; i < s->features; i++) {
-            y += (double)(w[i] * x[i]);
-        }
         if (s->noise > 0) {
             y += (double)s->noise * ps_draw_normal(own, 1 + (uint64_t)o);
         }

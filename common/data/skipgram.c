@@ -153,7 +153,7 @@ static ps_samples *create(uint32_t negatives, noise *n, ps_spill *pairs)
 {
     skipgrams *s = ps_xcalloc(1, sizeof *s);
 
-    s->samples = (ps_samples){.row = skipgram_row, .destroy = skipgram_destroy};
+    s->samples = (ps_samples){.row = skipgram_row, .destroy = skipgram_destroy, .draws = true};
     s->negatives = negatives;
     s->noise = n;
     s->pairs = pairs;

@@ -48,6 +48,7 @@ struct ps_transform {
     const ps_param *params; /* (optional) */
     bool begins_order;      /* the order it is given is 0, 1, 2 ..., not yet shuffled */
     bool makes_pools;       /* it says which block gets a sample: once in a list */
+    bool draws;             /* for each sample; else it is given no key */
 
     /* (optional) What samples are afterwards. INVALID_ARGUMENT: they are no such samples. */
     PS_MUST_USE ps_status (*plan)(const ps_params *params, ps_data_facts *facts);
@@ -57,7 +58,7 @@ struct ps_transform {
     PS_MUST_USE ps_status (*learn)(ps_transforming *at);
 
     /* (optional) One sample in place: x (features), targets (target_width afterwards, of which
-     * it is given those before). `key` names its draws. */
+     * it is given those before). `key` names its draws, where it `draws`. */
     void (*sample)(const ps_transforming *at, ps_split split, uint64_t key, float *x,
                    float *targets);
 

@@ -1,50 +1,60 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bench_data.c - what samples cost beside the training they are for.
+/* bench_data.c - what samples and evaluation cost beside the training they are for.
  *
- * For each job: the time of a step (forward, backward, optimizer, one core), of gathering
- * its samples through the job's transforms, and of its part of an epoch's order; the last two
- * as a share of the first. PSGD_DATA names the folder of the data sets; jobs whose files are not
- * there are left out, and said so.
+ *     PSGD_DATA=FOLDER bench_data [WORD]
+ *
+ * For each job (whose name has the word): a step (forward, backward, optimizer), gathering its
+ * samples through the job's transforms, its part of an epoch's order; and of the evaluation after
+ * each epoch the whole of it and what it is beside its forward pass (gathering, loss, metrics), as
+ * its part of each of the epoch's steps. In microseconds of one thread's processor time, the best
+ * of rounds in which all are measured in turn, as others use the machine too. PSGD_DATA names the
+ * folder of the data sets; jobs whose files are not there are left out, and said so.
  */
-#include "common/base/clock.h"
 #include "common/base/xalloc.h"
 #include "common/job/look.h"
 #include "common/job/plan.h"
 #include "common/rpc/pbjson.h"
+#include "common/train/evaluation.h"
 
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
-enum { ROUNDS = 5, ROUND_US = 300000 };
+enum { ROUNDS = 7, TURN_US = 50000 };
 
 typedef struct job {
     const char *name, *json;
 } job;
 
+#define ADULT                                                                                      \
+    "{\"name\": \"csv\", \"folder\": \"ctr\", \"files\": [\"adult.csv\"], \"columns\": "           \
+    "[{\"name\": \"age\"}, {\"name\": \"hr_per_week\"}, {\"name\": \"education\", \"kind\": "      \
+    "\"vocabulary\"}, {\"name\": \"occupation\", \"kind\": \"vocabulary\"}, {\"name\": "           \
+    "\"country\", \"kind\": \"hashed\"}, {\"name\": \"income\", \"kind\": \"label\"}]}"
+#define NORMALISED(name) "{\"name\": \"" name "\", \"transforms\": [{\"name\": \"normalise\"}]}"
+#define TEXT(name) "{\"name\": \"" name "\", \"files\": [\"tinyshakespeare.txt\"]}"
+#define JOB(data, model, block)                                                                    \
+    "{\"data\": " data ", \"model\": {\"preset\": \"" model "\"}, \"block_size\": " block "}"
+
 static const job jobs[] = {
-    {"mnist, mlp", "{\"data\": {\"name\": \"mnist\"}, \"block_size\": 64}"},
-    {"mnist, mlp, normalised",
-     "{\"data\": {\"name\": \"mnist\", \"transforms\": [{\"name\": \"normalise\"}]}, "
-     "\"block_size\": 64}"},
-    {"cifar10, alexnet", "{\"data\": {\"name\": \"cifar10\"}, \"model\": {\"preset\": "
-                         "\"alexnet\"}, \"block_size\": 32}"},
-    {"cifar10, alexnet, crop and flip",
-     "{\"data\": {\"name\": \"cifar10\", \"transforms\": [{\"name\": \"crop\"}, {\"name\": "
-     "\"flip\"}]}, \"model\": {\"preset\": \"alexnet\"}, \"block_size\": 32}"},
-    {"text, ngram",
-     "{\"data\": {\"name\": \"ngram\", \"files\": [\"tinyshakespeare.txt\"]}, \"model\": "
-     "{\"preset\": \"ngram\"}, \"block_size\": 32}"},
-    {"text, skipgram",
-     "{\"data\": {\"name\": \"skipgram\", \"files\": [\"tinyshakespeare.txt\"]}, \"model\": "
-     "{\"preset\": \"skipgram\"}, \"block_size\": 32}"},
-    {"adult.csv, wide_deep",
-     "{\"data\": {\"name\": \"csv\", \"folder\": \"ctr\", \"files\": [\"adult.csv\"], \"columns\": "
-     "[{\"name\": \"age\"}, {\"name\": \"hr_per_week\"}, {\"name\": \"education\", \"kind\": "
-     "\"vocabulary\"}, {\"name\": \"occupation\", \"kind\": \"vocabulary\"}, {\"name\": "
-     "\"country\", \"kind\": \"hashed\"}, {\"name\": \"income\", \"kind\": \"label\"}]}, "
-     "\"model\": {\"preset\": \"wide_deep\"}, \"block_size\": 32}"},
+    {"mlp, mnist", JOB("{\"name\": \"mnist\"}", "mlp", "64")},
+    {"mlp, mnist, normalised", JOB(NORMALISED("mnist"), "mlp", "64")},
+    {"mlp, glyphs, normalised", JOB(NORMALISED("glyphs"), "mlp", "64")},
+    {"mlp, simlin", "{\"data\": {\"name\": \"simlin\"}, \"model\": {\"preset\": \"mlp\", \"loss\": "
+                    "\"mse\"}, \"block_size\": 64}"},
+    {"cnn, mnist, normalised", JOB(NORMALISED("mnist"), "cnn", "32")},
+    {"alexnet, cifar10, normalised", JOB(NORMALISED("cifar10"), "alexnet", "32")},
+    {"alexnet, cifar10, crop and flip",
+     JOB("{\"name\": \"cifar10\", \"transforms\": [{\"name\": \"crop\"}, {\"name\": \"flip\"}]}",
+         "alexnet", "32")},
+    {"resnet14, cifar10, normalised", JOB(NORMALISED("cifar10"), "resnet14", "32")},
+    {"resnet18, cifar10, normalised", JOB(NORMALISED("cifar10"), "resnet18", "32")},
+    {"resnet20, cifar10, normalised", JOB(NORMALISED("cifar10"), "resnet20", "32")},
+    {"ngram, text", JOB(TEXT("ngram"), "ngram", "32")},
+    {"skipgram, text", JOB(TEXT("skipgram"), "skipgram", "32")},
+    {"wide_deep, adult.csv", JOB(ADULT, "wide_deep", "32")},
 };
 
 typedef struct world {
@@ -56,6 +66,7 @@ typedef struct world {
     uint32_t *order;
     uint64_t turn;
     ps_score score;
+    ps_evaluation evaluation;
 } world;
 
 static void must(const ps_status *st, const char *what)
@@ -67,14 +78,13 @@ static void must(const ps_status *st, const char *what)
 }
 
 /* False: its files are not there. */
-static bool open_job(world *at, const job *j, const char *root, double *load_s)
+static bool open_job(world *at, const job *j, const char *root)
 {
     ps_error error = {.status = ps_ok()};
     ProtobufCMessage *spec = NULL;
     Psgd__V1__JobSpec *full = NULL;
     json_t *tree = json_loads(j->json, 0, NULL);
     char folder[PATH_MAX];
-    int64_t start;
     ps_status st = ps_pb_from_json(&psgd__v1__job_spec__descriptor, tree, "job", &error, &spec);
 
     json_decref(tree);
@@ -90,9 +100,7 @@ static bool open_job(world *at, const job *j, const char *root, double *load_s)
     psgd__v1__job_spec__free_unpacked(full, NULL);
     must(&st, j->name);
     snprintf(folder, sizeof folder, "%s/%s", root, ps_data_folder(&at->plan->data_conf));
-    start = ps_clock_us();
     st = ps_data_load(&at->plan->data_conf, folder, NULL, &at->data);
-    *load_s = (double)(ps_clock_us() - start) * 1e-6;
     must(&st, j->name);
     st = ps_plan_feed(at->plan, at->data, &at->feed);
     must(&st, j->name);
@@ -102,7 +110,9 @@ static bool open_job(world *at, const job *j, const char *root, double *load_s)
 static void world_init(world *at, const char *name)
 {
     const ps_plan *plan = at->plan;
-    size_t n = plan->layout.param_count, batch = plan->spec->block_size;
+    size_t n = plan->layout.param_count;
+    size_t batch =
+        plan->spec->block_size > PS_EVALUATION_BATCH ? plan->spec->block_size : PS_EVALUATION_BATCH;
     ps_status st = ps_plan_model(plan, batch, &at->model);
 
     must(&st, name);
@@ -114,10 +124,12 @@ static void world_init(world *at, const char *name)
     at->order = ps_xcalloc(plan->train_count, sizeof *at->order);
     ps_model_init(at->model, 1, at->w);
     ps_feed_order(at->feed, 0, at->order);
+    ps_evaluation_init(&at->evaluation, plan);
 }
 
 static void world_fini(world *at)
 {
+    ps_evaluation_fini(&at->evaluation);
     free(at->w);
     free(at->g);
     free(at->state);
@@ -139,16 +151,21 @@ static void gather(world *at)
                    at->targets);
 }
 
+static ps_targets targets_of(const world *at)
+{
+    const ps_data_facts *facts = &at->plan->facts;
+
+    return facts->classes > 0 ? ps_targets_classes(at->targets)
+                              : ps_targets_values(at->targets, facts->target_width);
+}
+
 static void step(world *at)
 {
     const ps_plan *plan = at->plan;
     uint32_t size = plan->spec->block_size;
-    ps_targets targets = plan->facts.classes > 0
-                             ? ps_targets_classes(at->targets)
-                             : ps_targets_values(at->targets, plan->facts.target_width);
 
-    ps_model_train(at->model, at->w, at->x, targets, size, 1.0f / (float)size, false, at->g, NULL,
-                   &at->score);
+    ps_model_train(at->model, at->w, at->x, targets_of(at), size, 1.0f / (float)size, false, at->g,
+                   NULL, &at->score);
     plan->optim->step(&plan->optim_params, ++at->turn, at->g, at->state, at->w,
                       plan->layout.param_count);
 }
@@ -158,47 +175,103 @@ static void order(world *at)
     ps_feed_order(at->feed, at->turn++, at->order);
 }
 
-/* Microseconds a call: the best of a few rounds, as others use the machine too. */
-static double time_of(world *at, void (*fn)(world *at))
+/* The next batch of the test set. */
+static uint32_t gather_test(world *at)
 {
-    double best = 0;
+    uint32_t count = at->plan->test_count, first, n;
 
-    for (int round = 0; round < ROUNDS; round++) {
-        int64_t start = ps_clock_us(), now = start;
-        double us;
-        uint64_t calls = 0;
-
-        while (now - start < ROUND_US) {
-            fn(at);
-            calls++;
-            now = ps_clock_us();
-        }
-        us = (double)(now - start) / (double)calls;
-        best = round == 0 || us < best ? us : best;
-    }
-    return best;
+    first = (uint32_t)(at->turn++ * PS_EVALUATION_BATCH % count);
+    n = count - first < PS_EVALUATION_BATCH ? count - first : PS_EVALUATION_BATCH;
+    ps_feed_gather(at->feed, 0, PS_TEST, NULL, first, n, at->x, at->targets);
+    return n;
 }
 
-int main(void)
+static void evaluate(world *at)
+{
+    uint32_t n = gather_test(at);
+
+    at->score.loss_sum =
+        ps_evaluation_add(&at->evaluation, at->model, at->w, at->x, targets_of(at), n);
+    if (at->evaluation.samples > at->plan->test_count) {
+        ps_evaluation_clear(&at->evaluation);
+    }
+}
+
+/* The same batches, forward alone. */
+static void predict(world *at)
+{
+    (void)ps_model_predict(at->model, at->w, at->x, PS_EVALUATION_BATCH);
+}
+
+static double now_us(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (double)now.tv_sec * 1e6 + (double)now.tv_nsec * 1e-3;
+}
+
+/* Microseconds a call, over a turn. */
+static double time_of(world *at, void (*fn)(world *at))
+{
+    double start = now_us(), now = start;
+    uint64_t calls = 0;
+
+    while (now - start < TURN_US) {
+        fn(at);
+        calls++;
+        now = now_us();
+    }
+    return (now - start) / (double)calls;
+}
+
+enum { STEP, GATHER, ORDER, EVALUATE, PREDICT, KINDS };
+
+static void measure(world *at, double best[KINDS])
+{
+    static void (*const kinds[KINDS])(world *) = {step, gather, order, evaluate, predict};
+
+    for (size_t round = 0; round < ROUNDS; round++) {
+        for (size_t k = 0; k < KINDS; k++) {
+            double us = time_of(at, kinds[k]);
+
+            best[k] = round == 0 || us < best[k] ? us : best[k];
+        }
+    }
+}
+
+static void print_row(const world *at, const char *name, const double best[KINDS])
+{
+    double steps = at->plan->batches_per_epoch;
+    double batches = (double)at->plan->test_count / PS_EVALUATION_BATCH;
+    double data = best[GATHER] + best[ORDER] / steps;
+    double whole = best[EVALUATE] * batches / steps, forward = best[PREDICT] * batches / steps;
+    double beside = whole > forward ? whole - forward : 0;
+
+    printf("%-32s %9.1f %9.2f %9.2f %6.1f%% %10.2f %6.1f%% %6.2f%%\n", name, best[STEP],
+           best[GATHER], best[ORDER] / steps, 100 * data / best[STEP], whole,
+           100 * whole / best[STEP], 100 * beside / best[STEP]);
+    fflush(stdout);
+}
+
+int main(int argc, char **argv)
 {
     const char *root = getenv("PSGD_DATA");
 
-    printf("%-32s %9s %9s %9s %9s %7s\n", "job", "load s", "step us", "gather us", "order us",
-           "share");
+    printf("%-32s %9s %9s %9s %7s %10s %7s %7s\n", "job", "step", "gather", "order", "share",
+           "evaluation", "share", "beside");
     for (size_t i = 0; i < sizeof jobs / sizeof jobs[0]; i++) {
         world at = {.turn = 0};
-        double load_s = 0, step_us, gather_us, order_us;
+        double best[KINDS];
 
-        if (root == NULL || !open_job(&at, &jobs[i], root, &load_s)) {
+        if ((argc > 1 && strstr(jobs[i].name, argv[1]) == NULL) || root == NULL ||
+            !open_job(&at, &jobs[i], root)) {
             continue;
         }
         world_init(&at, jobs[i].name);
         gather(&at);
-        step_us = time_of(&at, step);
-        gather_us = time_of(&at, gather);
-        order_us = time_of(&at, order) / at.plan->batches_per_epoch;
-        printf("%-32s %9.2f %9.1f %9.2f %9.2f %6.1f%%\n", jobs[i].name, load_s, step_us, gather_us,
-               order_us, 100 * (gather_us + order_us) / step_us);
+        measure(&at, best);
+        print_row(&at, jobs[i].name, best);
         world_fini(&at);
     }
     return 0;

@@ -16,5 +16,5 @@ set_target_properties(dump_job PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BIN
 
 # What samples cost beside a step: PSGD_DATA=... bench_data.
 add_executable(bench_data bench/bench_data.c)
-target_link_libraries(bench_data PRIVATE ps_job ps_rpc)
+target_link_libraries(bench_data PRIVATE ps_train ps_job ps_rpc)
 set_target_properties(bench_data PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bench)
