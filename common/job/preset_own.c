@@ -30,6 +30,16 @@ static const ps_preset presets[] = {
         .json = PS_JOB("ssp", PS_ADAM PS_CONSISTENCY(PS_WITH("ssp", "\"bound\":3"))),
     },
     {
+        .name = "ring",
+        .summary = "the tutorial on glyphs, four workers in a ring without a server (all-reduce)",
+        .json = PS_PEERS_JOB("ring", "ring", "1"),
+    },
+    {
+        .name = "tree",
+        .summary = "the tutorial on glyphs, four workers in a tree without a server",
+        .json = PS_PEERS_JOB("tree", "tree", "1"),
+    },
+    {
         .name = "int8",
         .summary = "the tutorial on glyphs, a byte a value both ways: a quarter of the traffic",
         .json = PS_JOB("int8", PS_ADAM PS_BOTH(PS_PICK("int8"), PS_PICK("int8"))),

@@ -26,6 +26,30 @@
 #define DELAYED ",\"optimizer\":{\"rule\":" PS_WITH("adagrad", "\"lr\":0.03") PS_WARM_UP("150") "}"
 
 static const ps_preset presets[] = {
+    /* --- among workers ------------------------------------------------------------ */
+    {
+        .name = "plain",
+        .summary = "Parallel-SGD's client plain: each block's gradient to all that lack it, "
+                   "without a server",
+        .json = PS_PEERS_JOB("plain", "plain", "1"),
+    },
+    {
+        .name = "unicast",
+        .summary = "Parallel-SGD's client unicast: plain, which sends to each alone anyway",
+        .json = PS_PEERS_JOB("unicast", "plain", "1"),
+    },
+    {
+        .name = "ndc",
+        .summary = "Parallel-SGD's client ndc (naive duplication): each block on two workers, who "
+                   "say half of it each",
+        .json = PS_PEERS_JOB("ndc", "ndc", "2"),
+    },
+    {
+        .name = "ccdc",
+        .summary = "Parallel-SGD's client ccdc: each block on two workers, XOR-coded multicasts "
+                   "(Li et al. 2018)",
+        .json = PS_PEERS_JOB("ccdc", "ccdc", "2"),
+    },
     /* --- without loss ----------------------------------------------------------- */
     {
         .name = "ps",

@@ -21,13 +21,19 @@ extern const ps_presets ps_presets_losp;         /* JSAC2020 and its companion o
 extern const ps_presets ps_presets_paddle;       /* PaddlePaddle v2 and Fleet */
 
 /* clang-format off */
-#define PS_NETWORK                                                                                 \
-    "\"workers\":2,\"pservers\":2,\"epochs\":2,\"block_size\":64,"                                 \
+#define PS_NETWORK "\"workers\":2,\"pservers\":2," PS_MODEL
+#define PS_MODEL                                                                                   \
+    "\"epochs\":2,\"block_size\":64,"                                                              \
     "\"model\":{\"preset\":\"mlp\",\"widths\":[128,128],\"activation\":\"tanh\","                  \
     "\"loss\":\"softmax_cross_entropy\"}"
 #define PS_ON(data) ",\"data\":{\"name\":\"" data "\"}"
 #define PS_JOB(title, choices)                                                                     \
     "{\"title\":\"" title "\"," PS_NETWORK PS_ON("glyphs") choices "}"
+/* Four workers, each block on so many of them, who exchange without a server. */
+#define PS_PEERS_JOB(title, exchange, redundancy)                                                  \
+    "{\"title\":\"" title "\",\"workers\":4," PS_MODEL PS_ON("glyphs")                             \
+    ",\"exchange\":" PS_PICK(exchange)                                                             \
+    ",\"assignment\":" PS_WITH("iid", "\"redundancy\":" redundancy) PS_ADAM PS_BSP "}"
 
 /* A choice by name, and one with numbers: PS_WITH("intn", "\"bits\":8"). */
 #define PS_PICK(name) "{\"name\":\"" name "\"}"

@@ -83,6 +83,42 @@ static ps_status make_weights(const ps_local_job *local, float **out)
     return st;
 }
 
+static ps_status make_exchange(ps_local_job *local, local_worker *w)
+{
+    ps_local_exchange_conf conf = {
+        .plan = local->plan,
+        .rank = w->rank,
+        .servers = &local->servers,
+        .turns = local->has_turns ? &local->turns : NULL,
+        .names = (const char(*)[80])local->names,
+        .weights = w->weights,
+        .grad = ps_trainer_grad(w->trainer),
+    };
+    ps_local_mesh_conf mesh = {
+        .plan = local->plan,
+        .rank = w->rank,
+        .mail = local->mail,
+        .turns = conf.turns,
+        .weights = w->weights,
+        .grad = conf.grad,
+    };
+
+    if (local->mail != NULL) {
+        return ps_local_mesh_create(&mesh, &w->exchange);
+    }
+    w->exchange = ps_local_exchange_create(&conf);
+    return ps_ok();
+}
+
+static void drop_exchange(ps_local_job *local, local_worker *w)
+{
+    if (local->mail == NULL) {
+        ps_local_exchange_destroy(w->exchange);
+    } else if (w->exchange != NULL) {
+        ps_local_mesh_destroy(w->exchange);
+    }
+}
+
 /* The last worker takes the block, the others have copies. */
 static ps_status make_worker(ps_local_job *local, uint32_t rank, float **weights)
 {
@@ -94,13 +130,6 @@ static ps_status make_worker(ps_local_job *local, uint32_t rank, float **weights
         .rank = rank,
         .plan = local->plan,
         .data = local->data,
-    };
-    ps_local_exchange_conf exchange = {
-        .plan = local->plan,
-        .rank = rank,
-        .servers = &local->servers,
-        .turns = local->has_turns ? &local->turns : NULL,
-        .names = (const char(*)[80])local->names,
     };
     ps_status st;
 
@@ -119,14 +148,12 @@ static ps_status make_worker(ps_local_job *local, uint32_t rank, float **weights
     if (*weights != NULL) {
         memcpy(w->weights, *weights, bytes);
     }
-    conf.weights = exchange.weights = w->weights;
+    conf.weights = w->weights;
     st = ps_trainer_create(&conf, &w->trainer);
     if (!ps_is_ok(&st)) {
         return ps_wrap(st, "worker %u", rank);
     }
-    exchange.grad = ps_trainer_grad(w->trainer);
-    w->exchange = ps_local_exchange_create(&exchange);
-    return ps_ok();
+    return ps_wrap(make_exchange(local, w), "worker %u", rank);
 }
 
 static ps_status make_all(ps_local_job *local)
@@ -142,8 +169,12 @@ static ps_status make_all(ps_local_job *local)
     for (uint32_t i = 0; i < plan->layout.server_count; i++) {
         snprintf(local->names[i], sizeof local->names[i], "ps-%u", i);
     }
-    ps_local_servers_init(&local->servers, plan, weights);
-    local->has_servers = true;
+    if (plan->mesh != NULL) {
+        local->mail = ps_local_mail_create(local->worker_count);
+    } else {
+        ps_local_servers_init(&local->servers, plan, weights);
+        local->has_servers = true;
+    }
     if (local->conf.threads < local->worker_count) {
         ps_turns_init(&local->turns, local->conf.threads);
         local->has_turns = true;
@@ -161,12 +192,6 @@ ps_status ps_local_job_create(const ps_local_job_conf *conf, ps_local_job **out)
     ps_status st = ps_dir_make(conf->folder);
 
     assert(conf->threads >= 1);
-    if (conf->plan->mesh != NULL) {
-        return ps_fail(PS_INVALID_ARGUMENT,
-                       "spec.exchange.name: is \"%s\", which is between processes; within one "
-                       "pserver is allowed",
-                       conf->plan->mesh->name);
-    }
     local->conf = *conf;
     local->plan = conf->plan;
     local->state = PSGD__V1__JOB_STATE__JOB_STATE_PRE_COMMIT;
@@ -196,13 +221,14 @@ void ps_local_job_destroy(ps_local_job *local)
     }
     for (uint32_t i = 0; i < local->worker_count; i++) {
         ps_trainer_destroy(local->workers[i].trainer);
-        ps_local_exchange_destroy(local->workers[i].exchange);
+        drop_exchange(local, &local->workers[i]);
         free(local->workers[i].weights);
     }
     local_log_end(local);
     if (local->has_servers) {
         ps_local_servers_fini(&local->servers);
     }
+    ps_local_mail_destroy(local->mail);
     if (local->has_turns) {
         ps_turns_fini(&local->turns);
     }
@@ -249,11 +275,15 @@ ps_local_job_memory ps_local_job_get_memory(const ps_local_job *local)
         sum.workers.activations += one.activations;
         sum.workers.samples += one.samples;
         sum.workers.rounds += one.rounds;
-        sum.feedback += ps_local_exchange_feedback(local->workers[i].exchange);
+        if (local->mail != NULL) {
+            sum.servers += ps_local_mesh_memory(local->workers[i].exchange);
+        } else {
+            sum.feedback += ps_local_exchange_feedback(local->workers[i].exchange);
+        }
     }
     kept += plan->optim_on_server ? plan->optim->slots : 0;
     kept += plan->policy->closes != NULL && local->worker_count > 1; /* the sum of a clock */
-    sum.servers = kept * block + memory_of_rows(plan);
+    sum.servers += local->has_servers ? kept * block + memory_of_rows(plan) : 0;
     return sum;
 }
 
@@ -268,7 +298,11 @@ static void on_done(void *arg)
         ps_log(PS_LOG_ERROR, "local", "worker %u: %s", w->rank, st.text);
         ps_local_job_stop(local); /* the others would wait for it */
     }
-    ps_local_exchange_leave(w->exchange);
+    if (local->mail != NULL) {
+        ps_local_mesh_leave(w->exchange);
+    } else {
+        ps_local_exchange_leave(w->exchange);
+    }
     if (atomic_fetch_sub(&local->running, 1) == 1) {
         local->conf.done(local->conf.arg);
     }

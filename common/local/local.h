@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* local.h - a whole job in one process, without services: its workers are
- * threads, its parameter servers are shards between them.
+ * threads, its parameter servers are shards between them; or workers hand packets
+ * to each other, where the exchange is among them.
  *
  * All the rest is what nodes run: the plan, trainers, codecs with error feedback,
  * shards, the policy, the files. Under a policy that is deterministic every file
@@ -35,7 +36,8 @@ PS_MUST_USE ps_status ps_local_job_create(const ps_local_job_conf *conf, ps_loca
 void ps_local_job_destroy(ps_local_job *local);
 
 /* What the workers hold together, and the servers: weights, optimizer state,
- * sums; what error feedback keeps; the data set's own memory is not in it. */
+ * sums, or among workers what these have of it; what error feedback keeps; the data set's
+ * own memory is not in it. */
 typedef struct ps_local_job_memory {
     ps_train_memory workers;
     size_t servers, feedback;

@@ -12,10 +12,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-/* While all workers compute, weights are a few microseconds away: less than it
- * takes to fall asleep and be woken. */
-enum { SPIN_US = 200 };
-
 enum { PIECES = 64, ANSWER_BYTES = PIECES * 8 * PS_CODEC_VALUES };
 
 typedef struct local_exchange {
@@ -24,8 +20,7 @@ typedef struct local_exchange {
     const ps_plan *plan;
     uint32_t rank;
     ps_local_servers *servers;
-    ps_turns *turns;
-    bool has_turn;
+    ps_turn turn;
     float *weights;
     ps_buf *grad;
     ps_coder coder;
@@ -51,32 +46,6 @@ static local_exchange *of(ps_exchange *exchange)
     return PS_CONTAINER_OF(exchange, local_exchange, base);
 }
 
-static void take_turn(local_exchange *x)
-{
-    if (x->turns != NULL && !x->has_turn) {
-        ps_turns_take(x->turns);
-    }
-    x->has_turn = true;
-}
-
-static void give_turn(local_exchange *x)
-{
-    if (x->turns != NULL && x->has_turn) {
-        ps_turns_give(x->turns);
-    }
-    x->has_turn = false;
-}
-
-/* Each step is a chance for the others, whom nothing else may ever stop for. */
-static void pass_turn(local_exchange *x)
-{
-    if (x->turns != NULL && x->has_turn) {
-        ps_turns_pass(x->turns);
-    }
-    take_turn(x);
-}
-
-/* A slice of which nothing goes takes no head either (parameter.proto). */
 static uint64_t bytes_of(const Psgd__V1__Encoding *head, bool is_left_out)
 {
     return is_left_out ? 0 : head->payload_bytes + psgd__v1__encoding__get_packed_size(head);
@@ -90,7 +59,7 @@ static bool begin(ps_exchange *exchange, uint64_t clock, uint32_t block, bool is
 
     (void)is_last;
     if (!x->has_begun || x->clock != clock) {
-        pass_turn(x);
+        ps_turn_pass(&x->turn);
     }
     x->has_begun = true;
     x->clock = clock;
@@ -163,7 +132,7 @@ static bool nothing(ps_exchange *exchange, uint64_t clock)
     local_exchange *x = of(exchange);
     ps_status st = ps_local_servers_push_zeros(x->servers, x->rank, clock, x->rank);
 
-    pass_turn(x);
+    ps_turn_pass(&x->turn);
     if (!ps_is_ok(&st)) {
         ps_gate_fail(&x->gate, &st);
     }
@@ -276,7 +245,7 @@ static int64_t fetch(void *arg, uint64_t clock, bool is_thorough)
     local_exchange *x = arg;
     int64_t again_us = INT64_MAX;
 
-    take_turn(x);
+    ps_turn_take(&x->turn);
     if (clock > x->wish && !ask(x, clock)) {
         return again_us;
     }
@@ -302,12 +271,12 @@ static int64_t fetch(void *arg, uint64_t clock, bool is_thorough)
 
 static void rest(void *arg)
 {
-    give_turn(arg);
+    ps_turn_give(&((local_exchange *)arg)->turn);
 }
 
 static void wake(void *arg)
 {
-    take_turn(arg);
+    ps_turn_take(&((local_exchange *)arg)->turn);
 }
 
 /* --- life --------------------------------------------------------------------- */
@@ -329,14 +298,14 @@ ps_exchange *ps_local_exchange_create(const ps_local_exchange_conf *conf)
                            .rest = rest,
                            .wake = wake,
                            .arg = x,
-                           .spin_us = conf->turns == NULL ? SPIN_US : 0};
+                           .spin_us = conf->turns == NULL ? PS_TURNS_SPIN_US : 0};
 
     x->base.ops = &ops;
     x->base.gate = &x->gate;
     x->plan = plan;
     x->rank = conf->rank;
     x->servers = conf->servers;
-    x->turns = conf->turns;
+    x->turn.turns = conf->turns;
     x->weights = conf->weights;
     x->grad = ps_buf_ref(conf->grad);
     x->bytes = ps_xmalloc(4 * PS_CODEC_VALUES);
@@ -372,5 +341,5 @@ size_t ps_local_exchange_feedback(const ps_exchange *exchange)
 
 void ps_local_exchange_leave(ps_exchange *exchange)
 {
-    give_turn(of(exchange));
+    ps_turn_give(&of(exchange)->turn);
 }

@@ -160,7 +160,7 @@ static ps_status write_model(ps_local_job *local)
     return ps_is_ok(&st) ? list(local, name, MODEL, "") : st;
 }
 
-/* What each worker did, and all servers together. */
+/* What each worker did, and all servers together, if there are any. */
 static json_t *nodes_json(ps_local_job *local)
 {
     const ps_shard_counters *c = &local->counters;
@@ -178,6 +178,9 @@ static json_t *nodes_json(ps_local_job *local)
                                         (json_int_t)p.step, "samples", (json_int_t)p.samples,
                                         "bytes_up", (json_int_t)stats.bytes_up, "bytes_down",
                                         (json_int_t)stats.bytes_down));
+    }
+    if (!local->has_servers) {
+        return nodes;
     }
     json_array_append_new(
         nodes, json_pack("{s:s, s:s, s:{s:I, s:I, s:I, s:I}}", "node_id", "servers", "role",
@@ -253,9 +256,11 @@ ps_status local_write_files(ps_local_job *local)
     assert(local->files == NULL);
     local->files = ps_xcalloc(most, sizeof *local->files);
     local->file_ptrs = ps_xcalloc(most, sizeof(Psgd__V1__Artifact *));
-    local->counters = ps_local_servers_counters(&local->servers);
+    if (local->has_servers) {
+        local->counters = ps_local_servers_counters(&local->servers);
+    }
     st = list_workers(local);
-    if (ps_is_ok(&st) && ps_is_ok(&local->result)) {
+    if (ps_is_ok(&st) && ps_is_ok(&local->result) && local->has_servers) {
         st = write_model(local);
     }
     ps_log(PS_LOG_INFO, "local", "job %s: %s", local->conf.job_id,

@@ -5,6 +5,7 @@
 
 #include "common/local/local.h"
 #include "common/local/local_exchange.h"
+#include "common/local/local_mesh.h"
 
 #include <google/protobuf/timestamp.pb-c.h>
 #include <stdatomic.h>
@@ -31,8 +32,9 @@ struct ps_local_job {
     const ps_plan *plan;
     ps_dataset *data;
     ps_local_servers servers;
-    bool has_servers;
-    char (*names)[80]; /* (servers) */
+    bool has_servers;    /* else workers exchange by: */
+    ps_local_mail *mail; /* NULL: through servers */
+    char (*names)[80];   /* (servers) */
     ps_turns turns;
     bool has_turns;
     uint32_t worker_count;

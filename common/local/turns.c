@@ -53,3 +53,27 @@ void ps_turns_pass(ps_turns *turns)
     }
     pthread_mutex_unlock(&turns->mutex);
 }
+
+void ps_turn_take(ps_turn *turn)
+{
+    if (turn->turns != NULL && !turn->is_mine) {
+        ps_turns_take(turn->turns);
+    }
+    turn->is_mine = true;
+}
+
+void ps_turn_give(ps_turn *turn)
+{
+    if (turn->turns != NULL && turn->is_mine) {
+        ps_turns_give(turn->turns);
+    }
+    turn->is_mine = false;
+}
+
+void ps_turn_pass(ps_turn *turn)
+{
+    if (turn->turns != NULL && turn->is_mine) {
+        ps_turns_pass(turn->turns);
+    }
+    ps_turn_take(turn);
+}

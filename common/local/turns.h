@@ -23,4 +23,19 @@ void ps_turns_take(ps_turns *turns); /* waits */
 void ps_turns_give(ps_turns *turns); /* back */
 void ps_turns_pass(ps_turns *turns); /* lets those who wait go first, if there are any */
 
+/* While all compute, what is waited for is a few microseconds away: less than it takes to fall
+ * asleep and be woken. */
+enum { PS_TURNS_SPIN_US = 200 };
+
+/* One thread's, which knows whether it has its turn. */
+typedef struct ps_turn {
+    ps_turns *turns; /* NULL: all compute at once */
+    bool is_mine;
+} ps_turn;
+
+void ps_turn_take(ps_turn *turn); /* if it has not */
+void ps_turn_give(ps_turn *turn); /* if it has */
+/* Each step is a chance for the others, whom nothing else may ever stop for. */
+void ps_turn_pass(ps_turn *turn);
+
 #endif

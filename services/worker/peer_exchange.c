@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STEPS_KEPT = 2, GATE_SPARE_US = 10000000 };
+enum { STEPS_KEPT = 2 };
 
 static ps_peer_exchange *of(ps_exchange *exchange)
 {
@@ -22,49 +22,25 @@ static ps_peer_exchange *of(ps_exchange *exchange)
 
 /* --- the trainer's side ------------------------------------------------------- */
 
-/* Which of the contributions that this worker brings to a step. */
-static uint32_t index_of(const ps_peer_exchange *x, uint32_t block)
-{
-    const ps_assignment *a = x->plan->assignment;
-    uint32_t i = 0;
-
-    while (x->plan->update->per_block && a->held[x->self][i] != block) {
-        i++;
-    }
-    assert(i < x->held);
-    return i;
-}
-
 static bool begin(ps_exchange *exchange, uint64_t clock, uint32_t block, bool is_last)
 {
     ps_peer_exchange *x = of(exchange);
 
-    if (!x->has_begun || x->clock != clock) {
-        if (!ps_gate_wait_acks(&x->gate)) {
+    if (ps_mesh_worker_is_new(&x->me, clock)) {
+        if (!ps_gate_wait_acks(&x->me.gate)) {
             return false;
         }
-        ps_gate_owe_acks(&x->gate);
-        x->has_begun = true;
-        x->clock = clock;
+        ps_gate_owe_acks(&x->me.gate);
     }
-    x->in_hand = index_of(x, block);
-    x->is_last = is_last;
-    x->ready = 0;
-    return ps_gate_is_open(&x->gate);
+    ps_mesh_worker_claim(&x->me, clock, block, is_last);
+    return ps_gate_is_open(&x->me.gate);
 }
 
 static void ready(ps_exchange *exchange, uint32_t first_variable, uint32_t count)
 {
     ps_peer_exchange *x = of(exchange);
-    const float *grad = (const float *)(const void *)x->conf.grad->data;
 
-    for (uint32_t v = first_variable; v < first_variable + count && x->copies != NULL; v++) {
-        const ps_variable *var = &x->plan->layout.variables[v];
-
-        memcpy(x->blocks[x->in_hand] + var->at, grad + var->at, var->size * sizeof *grad);
-    }
-    x->ready += count;
-    if (x->is_last && x->ready == x->plan->layout.variable_count) {
+    if (ps_mesh_worker_give(&x->me, first_variable, count)) {
         ps_loop_post(x->conf.loop, &x->kick);
     }
 }
@@ -80,7 +56,7 @@ static bool may_be_overtaken(const ps_exchange *exchange)
 static bool leave_out(ps_exchange *exchange, uint64_t clock)
 {
     (void)clock;
-    return ps_gate_is_open(&of(exchange)->gate);
+    return ps_gate_is_open(&of(exchange)->me.gate);
 }
 
 static const ps_exchange_ops ops = {
@@ -94,7 +70,7 @@ static const ps_exchange_ops ops = {
 
 void peer_publish(ps_peer_exchange *x)
 {
-    const ps_mesh_counters *c = ps_mesh_counters_of(x->mesh);
+    const ps_mesh_counters *c = ps_mesh_counters_of(x->me.mesh);
     uint64_t sum[4];
 
     memcpy(sum, x->served, sizeof sum);
@@ -124,7 +100,7 @@ void peer_fail(ps_peer_exchange *x, const ps_status *why)
 {
     x->has_failed = true;
     ps_loop_cancel(x->conf.loop, &x->due);
-    ps_gate_fail(&x->gate, why);
+    ps_gate_fail(&x->me.gate, why);
 }
 
 /* What the machine has to say, to the lanes. */
@@ -132,7 +108,7 @@ static void hand_out(ps_peer_exchange *x)
 {
     ps_mesh_out out;
 
-    while (ps_mesh_next(x->mesh, &out)) {
+    while (ps_mesh_next(x->me.mesh, &out)) {
         for (uint32_t i = 0; i < out.count; i++) {
             peer_lane_say(&x->lanes[out.targets[i]], out.packet);
         }
@@ -140,24 +116,9 @@ static void hand_out(ps_peer_exchange *x)
     }
 }
 
-/* The sum is there: the weights of the next clock. */
-static void finish_step(ps_peer_exchange *x)
-{
-    ps_mesh_sum(x->mesh, x->sum);
-    ps_stepper_step(&x->stepper, x->next, x->sum, x->conf.weights);
-    x->is_running = false;
-    x->next++;
-    for (uint32_t i = 0; i < x->peers; i++) {
-        x->inboxes[i].early_bytes = 0;
-    }
-    peer_publish(x);
-    ps_gate_lane_brought(&x->gate, 0, x->all, x->one.slice_count, x->next, true);
-    ps_gate_lane_acked(&x->gate, 0);
-}
-
 static void arm(ps_peer_exchange *x)
 {
-    int64_t at_us = ps_mesh_deadline(x->mesh), now_us = ps_clock_us();
+    int64_t at_us = ps_mesh_deadline(x->me.mesh), now_us = ps_clock_us();
 
     if (at_us == INT64_MAX || x->stopping) {
         ps_loop_cancel(x->conf.loop, &x->due);
@@ -174,8 +135,11 @@ void peer_settle(ps_peer_exchange *x)
         hand_out(x);
         again = peer_take_inboxes(x);
         hand_out(x);
-        if (x->is_running && ps_mesh_is_done(x->mesh)) {
-            finish_step(x);
+        if (ps_mesh_worker_finish(&x->me)) {
+            for (uint32_t i = 0; i < x->peers; i++) {
+                x->inboxes[i].early_bytes = 0;
+            }
+            peer_publish(x);
             again = true;
         }
     }
@@ -196,14 +160,11 @@ static void on_kick(ps_event *self, bool ok)
     if (!ok || x->stopping || x->has_failed) {
         return;
     }
-    assert(x->clock == x->next && !x->is_running);
-    for (uint32_t i = 0; i < x->peers && x->clock > STEPS_KEPT; i++) {
-        peer_lane_thin(&x->lanes[i], x->clock - STEPS_KEPT);
+    for (uint32_t i = 0; i < x->peers && x->me.next > STEPS_KEPT; i++) {
+        peer_lane_thin(&x->lanes[i], x->me.next - STEPS_KEPT);
     }
-    x->is_running = true;
-    st = ps_mesh_begin(x->mesh, x->clock, (const float *const *)x->blocks, ps_clock_us());
+    st = ps_mesh_worker_start(&x->me, ps_clock_us());
     if (!ps_is_ok(&st)) {
-        st = ps_wrap(st, "step %llu", (unsigned long long)x->clock);
         peer_fail(x, &st);
         return;
     }
@@ -213,7 +174,7 @@ static void on_kick(ps_event *self, bool ok)
 static void on_due(ps_event *self, bool ok)
 {
     ps_peer_exchange *x = PS_CONTAINER_OF(self, ps_peer_exchange, due.event);
-    uint64_t rescues = ps_mesh_counters_of(x->mesh)->rescues;
+    uint64_t rescues = ps_mesh_counters_of(x->me.mesh)->rescues;
     char whom[160];
     ps_status st;
 
@@ -221,14 +182,14 @@ static void on_due(ps_event *self, bool ok)
         return;
     }
     ps_peer_exchange_name_missing(x, whom, sizeof whom);
-    st = ps_mesh_tick(x->mesh, ps_clock_us());
+    st = ps_mesh_tick(x->me.mesh, ps_clock_us());
     if (!ps_is_ok(&st)) {
         peer_fail(x, &st);
         return;
     }
-    if (ps_mesh_counters_of(x->mesh)->rescues > rescues) {
+    if (ps_mesh_counters_of(x->me.mesh)->rescues > rescues) {
         ps_log(PS_LOG_WARN, "peers", "step %llu is late for want of %s: all is said again",
-               (unsigned long long)x->next, whom);
+               (unsigned long long)x->me.next, whom);
     }
     peer_settle(x);
 }
@@ -239,7 +200,7 @@ void ps_peer_exchange_name_missing(const ps_peer_exchange *x, char *text, size_t
     size_t n = 0;
 
     text[0] = '\0';
-    ps_mesh_missing(x->mesh, missing);
+    ps_mesh_missing(x->me.mesh, missing);
     for (uint32_t i = 0; i < x->peers && n < cap; i++) {
         if (missing[i]) {
             n += (size_t)snprintf(text + n, cap - n, "%s%s", n > 0 ? ", " : "",
@@ -264,7 +225,7 @@ static void on_patience(ps_event *self, bool ok)
 static void on_over(ps_event *self, bool ok)
 {
     ps_peer_exchange *x = PS_CONTAINER_OF(self, ps_peer_exchange, over);
-    const ps_mesh_counters *c = ps_mesh_counters_of(x->mesh);
+    const ps_mesh_counters *c = ps_mesh_counters_of(x->me.mesh);
 
     ps_log(PS_LOG_INFO, "peers",
            "exchange %s: %llu packets said, %llu copies of them, %llu bytes without heads; "
@@ -273,7 +234,7 @@ static void on_over(ps_event *self, bool ok)
            (unsigned long long)c->bytes_copied, (unsigned long long)c->duplicates,
            (unsigned long long)c->rescues);
     ps_log(PS_LOG_INFO, "peers", "after %llu exchanges the checksum of the weights is %016llx",
-           (unsigned long long)x->next,
+           (unsigned long long)x->me.next,
            (unsigned long long)ps_replica_checksum(x->conf.weights, x->plan->layout.param_count));
     x->done->fire(x->done, ok);
 }
@@ -298,7 +259,7 @@ void ps_peer_exchange_stop(ps_peer_exchange *x, ps_event *done)
     x->stopping = true;
     x->done = done;
     ps_loop_cancel(x->conf.loop, &x->due);
-    if (!ps_gate_is_open(&x->gate)) {
+    if (!ps_gate_is_open(&x->me.gate)) {
         ps_peer_exchange_cut(x);
         return;
     }
@@ -320,69 +281,34 @@ void ps_peer_exchange_cut(ps_peer_exchange *x)
     peer_lane_over(x);
 }
 
-/* One lane brings all slices. */
-static void init_gate(ps_peer_exchange *x, int64_t window_us)
-{
-    x->one = x->plan->layout;
-    x->all = ps_xcalloc(x->one.slice_count, sizeof *x->all);
-    for (uint32_t i = 0; i < x->one.slice_count; i++) {
-        x->all[i] = i;
-    }
-    x->one.server_count = 1;
-    x->one.owned_count = &x->one.slice_count;
-    x->one.owned = &x->all;
-    snprintf(x->whom, sizeof x->whom, "the other workers");
-    /* The machine's own time ends first, and its error says who is missing. */
-    ps_gate_init(&x->gate, &x->one, (const char(*)[80])x->whom, 2 * window_us + GATE_SPARE_US);
-}
-
-/* The job chooses how much. */
-static ps_status take_memory(ps_peer_exchange *x)
-{
-    size_t n = x->plan->layout.param_count;
-
-    x->sum = calloc(n, sizeof *x->sum);
-    x->copies = x->held > 1 ? calloc(n * x->held, sizeof *x->copies) : NULL;
-    if (x->sum == NULL || (x->held > 1 && x->copies == NULL)) {
-        return ps_fail(PS_RESOURCE_EXHAUSTED, "no memory for %u blocks of %zu parameters",
-                       x->held + 1, n);
-    }
-    x->blocks = ps_xcalloc(x->held, sizeof *x->blocks);
-    for (uint32_t i = 0; i < x->held; i++) {
-        x->blocks[i] = x->copies != NULL ? x->copies + i * n : (float *)(void *)x->conf.grad->data;
-    }
-    return ps_stepper_init(&x->stepper, x->plan);
-}
-
 ps_status ps_peer_exchange_create(const ps_peer_exchange_conf *conf, ps_peer_exchange **out)
 {
     const ps_plan *plan = conf->session->plan;
-    ps_mesh_conf mesh = ps_plan_mesh(plan, conf->session->rank);
+    ps_mesh_worker_conf me = {
+        .plan = plan,
+        .rank = conf->session->rank,
+        .weights = conf->weights,
+        .grad = conf->grad,
+        .window_us = ps_plan_mesh(plan, conf->session->rank).window_us,
+    };
     ps_peer_exchange *x = ps_xcalloc(1, sizeof *x);
     ps_status st;
 
     x->base.ops = &ops;
-    x->base.gate = &x->gate;
+    x->base.gate = &x->me.gate;
     x->conf = *conf;
     x->plan = plan;
-    x->self = conf->session->rank;
     x->peers = conf->session->worker_count;
-    x->held = mesh.assignment->held_count[x->self];
     x->kick.fire = on_kick;
     x->due.event.fire = on_due;
     x->patience.event.fire = on_patience;
     x->over.fire = on_over;
-    ps_buf_ref(conf->grad);
-    init_gate(x, mesh.window_us);
     x->lanes = ps_xcalloc(x->peers, sizeof *x->lanes);
     x->inboxes = ps_xcalloc(x->peers, sizeof *x->inboxes);
     for (uint32_t i = 0; i < x->peers; i++) {
         peer_lane_init(&x->lanes[i], x, i);
     }
-    st = take_memory(x);
-    if (ps_is_ok(&st)) {
-        st = ps_mesh_create(&mesh, &x->mesh);
-    }
+    st = ps_mesh_worker_init(&x->me, &me);
     if (!ps_is_ok(&st)) {
         ps_peer_exchange_destroy(x);
         return st;
@@ -396,21 +322,14 @@ void ps_peer_exchange_destroy(ps_peer_exchange *x)
     if (x == NULL) {
         return;
     }
-    assert(!x->has_begun || x->is_over);
+    assert(!x->me.has_begun || x->is_over);
     peer_forget_inboxes(x);
     for (uint32_t i = 0; i < x->peers; i++) {
         peer_lane_fini(&x->lanes[i]);
     }
-    ps_mesh_destroy(x->mesh);
-    ps_stepper_fini(&x->stepper);
-    ps_gate_fini(&x->gate);
-    ps_buf_unref(x->conf.grad);
+    ps_mesh_worker_fini(&x->me);
     free(x->lanes);
     free(x->inboxes);
-    free(x->all);
-    free(x->sum);
-    free(x->copies);
-    free(x->blocks);
     free(x);
 }
 

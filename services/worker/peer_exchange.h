@@ -11,8 +11,8 @@
  * keeps what was said in the last steps; for a worker that is further behind, which only a
  * rescue can leave there, its share of PEER_LATE_BYTES.
  *
- * When the machine has the sum of a step, the weights are stepped by it (common/train/
- * stepper.h) and the gate told. Everything is for the loop's thread; the trainer's side
+ * Contributions, the step of the weights by the sum and the gate are common/train/
+ * mesh_worker.h's. Everything is for the loop's thread; the trainer's side
  * is common/train/exchange.h.
  */
 #ifndef PS_SERVICES_WORKER_PEER_EXCHANGE_H

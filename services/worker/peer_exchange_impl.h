@@ -7,7 +7,7 @@
 #include "services/worker/peer_exchange.h"
 #include "services/worker/redial.h"
 
-#include "common/train/stepper.h"
+#include "common/train/mesh_worker.h"
 
 #include "psgd/v1/peer.pb-c.h"
 
@@ -39,29 +39,12 @@ struct ps_peer_exchange {
     ps_exchange base;
     ps_peer_exchange_conf conf;
     const ps_plan *plan;
-    uint32_t self, peers; /* workers, this one too */
-    ps_gate gate;
-    ps_layout one; /* the plan's, as if one lane brought all slices */
-    uint32_t *all; /* (slice_count): those slices */
-    char whom[80]; /* that lane's name */
-    ps_mesh_node *mesh;
-    ps_stepper stepper;
-    float *sum;     /* (param_count) */
-    uint32_t held;  /* contributions a step */
-    float *copies;  /* (held, param_count); NULL: one, and it stays in the gradient block */
-    float **blocks; /* (held) */
-
-    /* the trainer's, and between a kick and the end of its step the loop's */
-    uint64_t clock;
-    bool has_begun; /* a contribution to it */
-    bool is_last;
-    uint32_t in_hand; /* which of the held ones */
-    uint32_t ready;   /* variables of it */
-    ps_event kick;    /* all contributions of the step are there */
+    uint32_t peers;    /* workers, this one too */
+    ps_mesh_worker me; /* between a kick and the end of its step the loop's, else the trainer's */
+    ps_event kick;     /* all contributions of the step are there */
 
     /* the loop's */
-    uint64_t next; /* the step that runs, or the one to begin */
-    bool is_running, has_failed;
+    bool has_failed;
     ps_timer due;
     peer_lane *lanes;    /* (peers) */
     peer_inbox *inboxes; /* (peers) */

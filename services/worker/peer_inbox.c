@@ -53,8 +53,8 @@ static bool may_take(const ps_peer_exchange *x, const peer_inbox *inbox, const p
 {
     size_t room = PEER_EARLY_BYTES / (x->peers > 1 ? x->peers - 1 : 1);
 
-    if (packet->clock != x->next || x->is_running) {
-        return packet->clock <= x->next;
+    if (packet->clock != x->me.next || x->me.is_running) {
+        return packet->clock <= x->me.next;
     }
     return inbox->early_bytes == 0 || inbox->early_bytes + cost_of(packet) <= room;
 }
@@ -70,10 +70,10 @@ static bool take_some(ps_peer_exchange *x, uint32_t from)
            may_take(x, inbox, inbox->packets[inbox->at])) {
         ps_packet *packet = inbox->packets[inbox->at++];
 
-        if (packet->clock == x->next && !x->is_running) {
+        if (packet->clock == x->me.next && !x->me.is_running) {
             inbox->early_bytes += cost_of(packet);
         }
-        st = ps_mesh_take(x->mesh, packet);
+        st = ps_mesh_take(x->me.mesh, packet);
         ps_packet_unref(packet);
     }
     if (inbox->at == before) {

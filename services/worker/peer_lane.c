@@ -15,7 +15,7 @@ void peer_lane_init(peer_lane *lane, ps_peer_exchange *x, uint32_t to)
 {
     lane->x = x;
     lane->to = to;
-    ps_redial_init(&lane->redial, x->conf.loop, &x->gate, on_retry);
+    ps_redial_init(&lane->redial, x->conf.loop, &x->me.gate, on_retry);
 }
 
 void peer_lane_fini(peer_lane *lane)
@@ -218,7 +218,7 @@ static void on_end(void *arg, const ps_error *error)
     }
     ps_redial_ended(&lane->redial, "Exchange", lane->x->conf.session->worker_ids[lane->to], error);
     if (lane->x->stopping &&
-        !ps_gate_is_open(&lane->x->gate)) { /* refused: it will not be opened */
+        !ps_gate_is_open(&lane->x->me.gate)) { /* refused: it will not be opened */
         ps_peer_exchange_cut(lane->x);
     }
 }

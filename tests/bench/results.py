@@ -99,9 +99,12 @@ def method_of(spec):
     rule = optimizer["local"] if optimizer.get("local") else optimizer["rule"]
     steps = update.get("params", {}).get("steps")
     up, down = (codec_of(spec["codec"][way]) for way in ("up", "down"))
+    exchange = spec["exchange"]["name"]
+    copies = spec["assignment"].get("params", {}).get("redundancy", 1)
+    among = [] if exchange == "pserver" else [exchange + (f" x {copies:g}" if copies > 1 else "")]
     return ", ".join([update["name"] + (f" {steps:g}" if steps else ""),
                       spec["consistency"]["name"], f"{rule['name']} {rule['params']['lr']:g}",
-                      f"{up} / {down}"])
+                      f"{up} / {down}", *among])
 
 
 def line(row, reference):

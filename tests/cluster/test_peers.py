@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """test_peers.py - exchanges among workers, between real processes and without a server:
 the same bits on all workers, bytes as the exchange says, and ends with a reason."""
+import json
 import math
+import pathlib
 import re
 import struct
+import subprocess
+import tempfile
 
 import grpc
 
-from harness import ENDLESS, SMALL, ClusterTest, job_pb2, main
+from harness import BIN, ENDLESS, SLOW, SMALL, ClusterTest, job_pb2, main
 
 WORKERS = 4
 JOB = {**SMALL, "workers": WORKERS}
@@ -101,6 +105,18 @@ class Peers(ClusterTest):
             mine = self.weights(self.must_be_alike(c, job), job)
             job = self.train(c, **{**fields, "exchange": {"name": "pserver"}})
             self.assertEqual(mine, self.weights(c.files(job.id), job))
+
+    def test_psgd_train_leaves_the_model_of_a_cluster(self):
+        c = self.cluster(workers=WORKERS, pservers=0)
+        for fields in (shape("ccdc", 2), {**shape("ring"), **codec("int8")}):
+            job = self.train(c, **fields)
+            with tempfile.TemporaryDirectory() as folder:
+                spec = pathlib.Path(folder, "job.json")
+                spec.write_text(json.dumps({**JOB, **fields}))
+                subprocess.run([BIN / "psgd", "train", spec, "--out", folder], check=True,
+                               stdout=subprocess.DEVNULL, timeout=120 * SLOW)
+                mine = pathlib.Path(folder, "MODEL-small-N(0).safetensors").read_bytes()
+            self.assertEqual(tensors(mine), self.weights(c.files(job.id), job))
 
     def test_ccdc_is_plain_to_a_ten_millionth(self):
         c = self.cluster(workers=WORKERS, pservers=0)

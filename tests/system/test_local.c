@@ -48,9 +48,8 @@ static ps_plan *plan_of(const char *choices)
              choices);
     dp_job_init(&job, json);
     plan = job.plan;
-    free(job.weights);
-    free(job.addresses);
-    free(job.ids);
+    job.plan = NULL;
+    dp_job_fini(&job);
     return plan;
 }
 
@@ -103,18 +102,16 @@ static void sum_of(const run *r, const char *name, char hex[PS_SHA256_HEX_BYTES]
     assert_string_equal(st.text, "");
 }
 
-static void must_leave_the_same_models(const char *a, uint32_t a_threads, const char *b,
-                                       uint32_t b_threads)
+static void must_leave_the_same(const char *const *names, const char *a, uint32_t a_threads,
+                                const char *b, uint32_t b_threads)
 {
-    static const char *const names[] = {"MODEL-t-N(0).safetensors", "MODEL-t-N(ps).safetensors",
-                                        "EV-t-N(0).csv"};
     run one, two;
 
     train(&one, a, a_threads);
     train(&two, b, b_threads);
     assert_string_equal(one.result.text, "");
     assert_string_equal(two.result.text, "");
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+    for (size_t i = 0; names[i] != NULL; i++) {
         char x[PS_SHA256_HEX_BYTES], y[PS_SHA256_HEX_BYTES];
 
         sum_of(&one, names[i], x);
@@ -125,7 +122,71 @@ static void must_leave_the_same_models(const char *a, uint32_t a_threads, const 
     end(&two);
 }
 
+static void must_leave_the_same_models(const char *a, uint32_t a_threads, const char *b,
+                                       uint32_t b_threads)
+{
+    static const char *const names[] = {"MODEL-t-N(0).safetensors", "MODEL-t-N(ps).safetensors",
+                                        "EV-t-N(0).csv", NULL};
+
+    must_leave_the_same(names, a, a_threads, b, b_threads);
+}
+
 /* --- tests ---------------------------------------------------------------------- */
+
+#define AMONG(name) ", \"workers\": 4, \"exchange\": {\"name\": \"" name "\"}"
+#define TWICE ", \"assignment\": {\"name\": \"iid\", \"params\": {\"redundancy\": 2}}"
+
+static void workers_among_themselves_leave_the_models_of_servers(void **state)
+{
+    static const char *const names[] = {"MODEL-t-N(0).safetensors", "EV-t-N(0).csv",
+                                        "EV-t-N(3).csv", NULL};
+
+    (void)state;
+    must_leave_the_same(names, AMONG("plain"), 1, ", \"workers\": 4", 4);
+    must_leave_the_same(names, AMONG("ndc"), 4, ", \"workers\": 4", 2);
+    must_leave_the_same(names, AMONG("plain") ", \"update\": {\"name\": \"localsgd\"}", 4,
+                        ", \"workers\": 4, \"update\": {\"name\": \"localsgd\"}", 1);
+    must_leave_the_same(names, AMONG("plain") ", \"update\": {\"name\": \"osp\"}", 2,
+                        ", \"workers\": 4, \"update\": {\"name\": \"osp\"}", 1);
+}
+
+static void threads_change_no_bit_of_an_exchange_among_workers(void **state)
+{
+    static const char *const names[] = {"MODEL-t-N(0).safetensors", "EV-t-N(0).csv",
+                                        "EV-t-N(3).csv", NULL};
+    static const char *const jobs[] = {
+        AMONG("plain") TWICE,
+        AMONG("ndc") TWICE ", \"codec\": {\"up\": {\"name\": \"int8\"}}",
+        AMONG("ccdc") TWICE,
+        AMONG("ring"),
+        AMONG("ring") ", \"codec\": {\"up\": {\"name\": \"int8\"}}",
+        AMONG("tree") ", \"update\": {\"name\": \"fedavg\"}",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof jobs / sizeof jobs[0]; i++) {
+        must_leave_the_same(names, jobs[i], 1, jobs[i], 4);
+    }
+}
+
+/* What is said is what is heard. */
+static void bytes_among_workers_are_those_of_the_packets(void **state)
+{
+    const Psgd__V1__Progress *p;
+    uint64_t plain;
+    run r;
+
+    (void)state;
+    train(&r, AMONG("ring") ", \"codec\": {\"up\": {\"name\": \"int8\"}}", 4);
+    assert_string_equal(r.result.text, "");
+    p = r.job->progress;
+    plain = r.plan->total_steps * 2 * 3 * r.plan->layout.param_count * sizeof(float);
+    assert_int_equal(p->bytes_up_float32, plain);
+    assert_int_equal(p->bytes_down_float32, plain);
+    assert_int_equal(p->bytes_up, p->bytes_down);
+    assert_in_range(p->bytes_up, plain / 4, plain / 4 + plain / 100);
+    end(&r);
+}
 
 static void threads_change_no_bit(void **state)
 {
@@ -463,6 +524,9 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(threads_change_no_bit),
         cmocka_unit_test(the_number_of_servers_changes_no_bit),
+        cmocka_unit_test(workers_among_themselves_leave_the_models_of_servers),
+        cmocka_unit_test(threads_change_no_bit_of_an_exchange_among_workers),
+        cmocka_unit_test(bytes_among_workers_are_those_of_the_packets),
         cmocka_unit_test(holders_of_one_block_leave_one_model),
         cmocka_unit_test(other_policies_learn_on_any_number_of_threads),
         cmocka_unit_test(gradients_of_rounds_are_stepped_on_either_side),

@@ -38,7 +38,7 @@ static void every_preset_is_a_job_that_is_accepted(void **state)
     assert_null(ps_preset_find("no such preset"));
 }
 
-/* All that jobs of today can say. */
+/* All that jobs can say. */
 static void names_of_the_older_systems_are_presets(void **state)
 {
     static const char *const names[] = {
@@ -55,6 +55,8 @@ static void names_of_the_older_systems_are_presets(void **state)
         "geo",      "half_async",
         "async",    "sync",
         "fast",     "paddle_v2_async",
+        "plain",    "unicast",
+        "ndc",      "ccdc",
     };
 
     (void)state;

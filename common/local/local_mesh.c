@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* local_mesh.c - see local_mesh.h. */
+#include "common/local/local_mesh.h"
+
+#include "common/base/clock.h"
+#include "common/base/container_of.h"
+#include "common/base/xalloc.h"
+
+#include <stdlib.h>
+
+typedef struct inbox {
+    pthread_mutex_t mutex; /* guards all below */
+    ps_packet **packets;   /* (count): in the order in which they came */
+    size_t count, cap;
+    ps_gate *gate; /* of the worker, to be nudged; NULL: it is gone */
+} inbox;
+
+struct ps_local_mail {
+    uint32_t workers;
+    inbox *inboxes; /* (workers) */
+};
+
+typedef struct local_mesh {
+    ps_exchange base;
+    ps_mesh_worker me;
+    ps_local_mail *mail;
+    ps_turn turn;
+    ps_packet **taken; /* (taken_cap): out of the inbox, for one round */
+    size_t taken_cap;
+} local_mesh;
+
+static local_mesh *of(ps_exchange *exchange)
+{
+    return PS_CONTAINER_OF(exchange, local_mesh, base);
+}
+
+/* --- mail --------------------------------------------------------------------- */
+
+ps_local_mail *ps_local_mail_create(uint32_t workers)
+{
+    ps_local_mail *mail = ps_xcalloc(1, sizeof *mail);
+
+    mail->workers = workers;
+    mail->inboxes = ps_xcalloc(workers, sizeof *mail->inboxes);
+    for (uint32_t i = 0; i < workers; i++) {
+        pthread_mutex_init(&mail->inboxes[i].mutex, NULL);
+    }
+    return mail;
+}
+
+void ps_local_mail_destroy(ps_local_mail *mail)
+{
+    if (mail == NULL) {
+        return;
+    }
+    for (uint32_t i = 0; i < mail->workers; i++) {
+        for (size_t k = 0; k < mail->inboxes[i].count; k++) {
+            ps_packet_unref(mail->inboxes[i].packets[k]);
+        }
+        free(mail->inboxes[i].packets);
+        pthread_mutex_destroy(&mail->inboxes[i].mutex);
+    }
+    free(mail->inboxes);
+    free(mail);
+}
+
+static void attend(ps_local_mail *mail, uint32_t rank, ps_gate *gate)
+{
+    inbox *box = &mail->inboxes[rank];
+
+    pthread_mutex_lock(&box->mutex);
+    box->gate = gate;
+    pthread_mutex_unlock(&box->mutex);
+}
+
+static void put(inbox *box, ps_packet *packet)
+{
+    pthread_mutex_lock(&box->mutex);
+    if (box->count == box->cap) {
+        box->cap = box->cap * 2 + 64;
+        box->packets = ps_xrealloc(box->packets, box->cap * sizeof(ps_packet *));
+    }
+    box->packets[box->count++] = ps_packet_ref(packet);
+    if (box->gate != NULL) {
+        ps_gate_nudge(box->gate);
+    }
+    pthread_mutex_unlock(&box->mutex);
+}
+
+/* Packets of steps up to `clock`, in order, into x->taken; those of later ones stay. */
+static size_t take(local_mesh *x, uint64_t clock)
+{
+    inbox *box = &x->mail->inboxes[x->me.self];
+    size_t n = 0, kept = 0;
+
+    pthread_mutex_lock(&box->mutex);
+    if (box->count > x->taken_cap) {
+        x->taken_cap = box->count;
+        x->taken = ps_xrealloc(x->taken, x->taken_cap * sizeof(ps_packet *));
+    }
+    for (size_t i = 0; i < box->count; i++) {
+        if (box->packets[i]->clock <= clock) {
+            x->taken[n++] = box->packets[i];
+        } else {
+            box->packets[kept++] = box->packets[i];
+        }
+    }
+    box->count = kept;
+    pthread_mutex_unlock(&box->mutex);
+    return n;
+}
+
+/* --- the machine --------------------------------------------------------------- */
+
+static uint64_t bytes_of(const ps_packet *packet)
+{
+    return packet->len + psgd__v1__encoding__get_packed_size(&packet->head.msg);
+}
+
+static void hand_out(local_mesh *x)
+{
+    const ps_mesh_counters *c = ps_mesh_counters_of(x->me.mesh);
+    ps_mesh_out out;
+
+    while (ps_mesh_next(x->me.mesh, &out)) {
+        for (uint32_t i = 0; i < out.count; i++) {
+            put(&x->mail->inboxes[out.targets[i]], out.packet);
+        }
+        atomic_fetch_add(&x->base.count.bytes_up, bytes_of(out.packet) * out.count);
+        atomic_fetch_add(&x->base.count.messages_up, out.count);
+        ps_packet_unref(out.packet);
+    }
+    atomic_store(&x->base.count.float32_up, c->values_copied * sizeof(float));
+    atomic_store(&x->base.count.float32_down, c->values_taken * sizeof(float));
+}
+
+/* Takes what there is; false: something of it was wrong. */
+static ps_status take_all(local_mesh *x, bool *any)
+{
+    size_t n = take(x, x->me.next);
+    ps_status st = ps_ok();
+
+    for (size_t i = 0; i < n; i++) {
+        ps_packet *packet = x->taken[i];
+
+        if (ps_is_ok(&st)) {
+            st = ps_mesh_take(x->me.mesh, packet);
+        }
+        atomic_fetch_add(&x->base.count.bytes_down, bytes_of(packet));
+        atomic_fetch_add(&x->base.count.messages_down, 1);
+        ps_packet_unref(packet);
+    }
+    *any = n > 0;
+    return st;
+}
+
+/* As far as it goes now. */
+static void work(local_mesh *x)
+{
+    bool again = true;
+
+    while (again && ps_gate_is_open(&x->me.gate)) {
+        ps_status st = take_all(x, &again);
+
+        if (!ps_is_ok(&st)) {
+            ps_gate_fail(&x->me.gate, &st);
+            return;
+        }
+        hand_out(x);
+        again |= ps_mesh_worker_finish(&x->me);
+    }
+}
+
+/* For the gate: in a wait for the weights of a clock. */
+static int64_t fetch(void *arg, uint64_t clock, bool is_thorough)
+{
+    local_mesh *x = arg;
+    ps_status st;
+
+    (void)clock;
+    (void)is_thorough;
+    ps_turn_take(&x->turn);
+    work(x);
+    st = ps_mesh_tick(x->me.mesh, ps_clock_us());
+    if (!ps_is_ok(&st)) {
+        ps_gate_fail(&x->me.gate, &st);
+        return INT64_MAX;
+    }
+    hand_out(x); /* of a rescue */
+    return ps_mesh_deadline(x->me.mesh);
+}
+
+static void rest(void *arg)
+{
+    ps_turn_give(&((local_mesh *)arg)->turn);
+}
+
+static void wake(void *arg)
+{
+    ps_turn_take(&((local_mesh *)arg)->turn);
+}
+
+/* --- the trainer's side -------------------------------------------------------- */
+
+static bool begin(ps_exchange *exchange, uint64_t clock, uint32_t block, bool is_last)
+{
+    local_mesh *x = of(exchange);
+
+    if (ps_mesh_worker_is_new(&x->me, clock)) {
+        /* The step before must be over, and nobody else brings it to its end. */
+        if (!ps_gate_wait_weights(&x->me.gate, 0, x->me.one.variable_count, clock)) {
+            return false;
+        }
+        ps_turn_pass(&x->turn);
+    }
+    ps_mesh_worker_claim(&x->me, clock, block, is_last);
+    return ps_gate_is_open(&x->me.gate);
+}
+
+static void ready(ps_exchange *exchange, uint32_t first_variable, uint32_t count)
+{
+    local_mesh *x = of(exchange);
+    ps_status st;
+
+    if (!ps_mesh_worker_give(&x->me, first_variable, count) || !ps_gate_is_open(&x->me.gate)) {
+        return;
+    }
+    st = ps_mesh_worker_start(&x->me, ps_clock_us());
+    if (!ps_is_ok(&st)) {
+        ps_gate_fail(&x->me.gate, &st);
+        return;
+    }
+    hand_out(x);
+}
+
+static bool may_be_overtaken(const ps_exchange *exchange)
+{
+    (void)exchange;
+    return false;
+}
+
+static bool leave_out(ps_exchange *exchange, uint64_t clock)
+{
+    (void)clock;
+    return ps_gate_is_open(&of(exchange)->me.gate);
+}
+
+static const ps_exchange_ops ops = {
+    .begin = begin,
+    .ready = ready,
+    .may_be_overtaken = may_be_overtaken,
+    .leave_out = leave_out,
+};
+
+/* --- life ---------------------------------------------------------------------- */
+
+ps_status ps_local_mesh_create(const ps_local_mesh_conf *conf, ps_exchange **out)
+{
+    const ps_plan *plan = conf->plan;
+    local_mesh *x = ps_xcalloc(1, sizeof *x);
+    ps_gate_hooks hooks = {.fetch = fetch,
+                           .rest = rest,
+                           .wake = wake,
+                           .arg = x,
+                           .spin_us = conf->turns == NULL ? PS_TURNS_SPIN_US : 0};
+    ps_mesh_worker_conf me = {
+        .plan = plan,
+        .rank = conf->rank,
+        .weights = conf->weights,
+        .grad = conf->grad,
+        /* All may have to wait for one thread. */
+        .window_us = ps_plan_mesh(plan, conf->rank).window_us * plan->spec->workers,
+    };
+    ps_status st = ps_mesh_worker_init(&x->me, &me);
+
+    if (!ps_is_ok(&st)) {
+        ps_mesh_worker_fini(&x->me);
+        free(x);
+        return st;
+    }
+    x->base.ops = &ops;
+    x->base.gate = &x->me.gate;
+    x->mail = conf->mail;
+    x->turn.turns = conf->turns;
+    ps_gate_set_hooks(&x->me.gate, &hooks);
+    attend(conf->mail, conf->rank, &x->me.gate);
+    *out = &x->base;
+    return ps_ok();
+}
+
+void ps_local_mesh_destroy(ps_exchange *exchange)
+{
+    local_mesh *x = of(exchange);
+
+    attend(x->mail, x->me.self, NULL);
+    ps_mesh_worker_fini(&x->me);
+    free(x->taken);
+    free(x);
+}
+
+size_t ps_local_mesh_memory(const ps_exchange *exchange)
+{
+    return ps_mesh_worker_memory(&PS_CONTAINER_OF(exchange, const local_mesh, base)->me);
+}
+
+void ps_local_mesh_leave(ps_exchange *exchange)
+{
+    ps_turn_give(&of(exchange)->turn);
+}

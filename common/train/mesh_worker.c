@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* mesh_worker.c - see mesh_worker.h. */
+#include "common/train/mesh_worker.h"
+
+#include "common/base/xalloc.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { GATE_SPARE_US = 10000000 };
+
+static void init_gate(ps_mesh_worker *w, int64_t window_us)
+{
+    w->one = w->plan->layout;
+    w->all = ps_xcalloc(w->one.slice_count, sizeof *w->all);
+    for (uint32_t i = 0; i < w->one.slice_count; i++) {
+        w->all[i] = i;
+    }
+    w->one.server_count = 1;
+    w->one.owned_count = &w->one.slice_count;
+    w->one.owned = &w->all;
+    snprintf(w->whom, sizeof w->whom, "the other workers");
+    /* The machine's own time ends first, and its error says who is missing. */
+    ps_gate_init(&w->gate, &w->one, (const char(*)[80])w->whom, 2 * window_us + GATE_SPARE_US);
+}
+
+/* The job chooses how much. */
+static ps_status take_memory(ps_mesh_worker *w)
+{
+    size_t n = w->plan->layout.param_count;
+
+    w->sum = calloc(n, sizeof *w->sum);
+    w->copies = w->held > 1 ? calloc(n * w->held, sizeof *w->copies) : NULL;
+    if (w->sum == NULL || (w->held > 1 && w->copies == NULL)) {
+        return ps_fail(PS_RESOURCE_EXHAUSTED, "no memory for %u blocks of %zu parameters",
+                       w->held + 1, n);
+    }
+    w->blocks = ps_xcalloc(w->held, sizeof *w->blocks);
+    for (uint32_t i = 0; i < w->held; i++) {
+        w->blocks[i] = w->copies != NULL ? w->copies + i * n : (float *)(void *)w->grad->data;
+    }
+    return ps_stepper_init(&w->stepper, w->plan);
+}
+
+ps_status ps_mesh_worker_init(ps_mesh_worker *w, const ps_mesh_worker_conf *conf)
+{
+    ps_mesh_conf mesh = ps_plan_mesh(conf->plan, conf->rank);
+    ps_status st;
+
+    mesh.window_us = conf->window_us;
+    *w = (ps_mesh_worker){
+        .plan = conf->plan,
+        .self = conf->rank,
+        .weights = conf->weights,
+        .grad = ps_buf_ref(conf->grad),
+        .held = mesh.assignment->held_count[conf->rank],
+    };
+    init_gate(w, conf->window_us);
+    st = take_memory(w);
+    return ps_is_ok(&st) ? ps_mesh_create(&mesh, &w->mesh) : st;
+}
+
+void ps_mesh_worker_fini(ps_mesh_worker *w)
+{
+    ps_mesh_destroy(w->mesh);
+    ps_stepper_fini(&w->stepper);
+    ps_gate_fini(&w->gate);
+    ps_buf_unref(w->grad);
+    free(w->all);
+    free(w->sum);
+    free(w->copies);
+    free(w->blocks);
+}
+
+size_t ps_mesh_worker_memory(const ps_mesh_worker *w)
+{
+    size_t blocks = 1 + (w->copies != NULL ? w->held : 0);
+
+    return blocks * w->plan->layout.param_count * sizeof(float) + ps_stepper_memory(&w->stepper);
+}
+
+/* --- contributions ------------------------------------------------------------ */
+
+/* Which of the contributions that this worker brings to a step. */
+static uint32_t index_of(const ps_mesh_worker *w, uint32_t block)
+{
+    const ps_assignment *a = w->plan->assignment;
+    uint32_t i = 0;
+
+    while (w->plan->update->per_block && a->held[w->self][i] != block) {
+        i++;
+    }
+    assert(i < w->held);
+    return i;
+}
+
+bool ps_mesh_worker_is_new(const ps_mesh_worker *w, uint64_t clock)
+{
+    return !w->has_begun || w->clock != clock;
+}
+
+void ps_mesh_worker_claim(ps_mesh_worker *w, uint64_t clock, uint32_t block, bool is_last)
+{
+    w->has_begun = true;
+    w->clock = clock;
+    w->in_hand = index_of(w, block);
+    w->is_last = is_last;
+    w->ready = 0;
+}
+
+bool ps_mesh_worker_give(ps_mesh_worker *w, uint32_t first_variable, uint32_t count)
+{
+    const float *grad = (const float *)(const void *)w->grad->data;
+
+    for (uint32_t v = first_variable; v < first_variable + count && w->copies != NULL; v++) {
+        const ps_variable *var = &w->plan->layout.variables[v];
+
+        memcpy(w->blocks[w->in_hand] + var->at, grad + var->at, var->size * sizeof *grad);
+    }
+    w->ready += count;
+    return w->is_last && w->ready == w->plan->layout.variable_count;
+}
+
+/* --- steps -------------------------------------------------------------------- */
+
+ps_status ps_mesh_worker_start(ps_mesh_worker *w, int64_t now_us)
+{
+    ps_status st;
+
+    assert(w->clock == w->next && !w->is_running);
+    w->is_running = true;
+    st = ps_mesh_begin(w->mesh, w->clock, (const float *const *)w->blocks, now_us);
+    return ps_wrap(st, "step %llu", (unsigned long long)w->clock);
+}
+
+bool ps_mesh_worker_finish(ps_mesh_worker *w)
+{
+    if (!w->is_running || !ps_mesh_is_done(w->mesh)) {
+        return false;
+    }
+    ps_mesh_sum(w->mesh, w->sum);
+    ps_stepper_step(&w->stepper, w->next, w->sum, w->weights);
+    w->is_running = false;
+    w->next++;
+    ps_gate_lane_brought(&w->gate, 0, w->all, w->one.slice_count, w->next, true);
+    ps_gate_lane_acked(&w->gate, 0);
+    return true;
+}

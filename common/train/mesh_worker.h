@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* mesh_worker.h - a worker's part of an exchange among workers, but for how packets
+ * travel: its contributions, the machine of common/exchange, the step of its weights by
+ * the sum, and the gate.
+ *
+ * The trainer's side (claim, give) is the trainer's thread's; the machine is of whoever
+ * carries packets, from start to finish of a step. Between the two nothing is shared: a
+ * step starts when the trainer has given all, and the trainer goes on when it is finished.
+ */
+#ifndef PS_COMMON_TRAIN_MESH_WORKER_H
+#define PS_COMMON_TRAIN_MESH_WORKER_H
+
+#include "common/base/buf.h"
+#include "common/train/gate.h"
+#include "common/train/stepper.h"
+
+typedef struct ps_mesh_worker_conf {
+    const ps_plan *plan; /* kept; it has a mesh */
+    uint32_t rank;
+    float *weights;    /* (param_count), of clock 0; kept, and stepped */
+    ps_buf *grad;      /* param_count floats; a reference is taken */
+    int64_t window_us; /* of the machine */
+} ps_mesh_worker_conf;
+
+typedef struct ps_mesh_worker {
+    const ps_plan *plan;
+    uint32_t self;
+    ps_gate gate;  /* one lane brings all slices: whoever carries packets */
+    ps_layout one; /* the plan's, as if it were so */
+    uint32_t *all; /* (slice_count): those slices */
+    char whom[80]; /* that lane's name */
+    ps_mesh_node *mesh;
+    ps_stepper stepper;
+    float *weights, *sum; /* (param_count) */
+    ps_buf *grad;
+    uint32_t held;  /* contributions a step */
+    float *copies;  /* (held, param_count); NULL: one, and it stays in the gradient block */
+    float **blocks; /* (held) */
+
+    /* of the step in hand */
+    uint64_t clock;
+    bool has_begun; /* a contribution to it */
+    bool is_last;
+    uint32_t in_hand; /* which of the held ones */
+    uint32_t ready;   /* variables of it */
+
+    uint64_t next; /* the step that runs, or the one to start */
+    bool is_running;
+} ps_mesh_worker;
+
+/* RESOURCE_EXHAUSTED: no memory for so many blocks. */
+PS_MUST_USE ps_status ps_mesh_worker_init(ps_mesh_worker *w, const ps_mesh_worker_conf *conf);
+void ps_mesh_worker_fini(ps_mesh_worker *w); /* after an init that failed too */
+
+size_t ps_mesh_worker_memory(const ps_mesh_worker *w); /* bytes of blocks, sum and state */
+
+/* A contribution begins. True: it is the first of its clock; that of the clock before must have
+ * been finished. */
+bool ps_mesh_worker_is_new(const ps_mesh_worker *w, uint64_t clock);
+void ps_mesh_worker_claim(ps_mesh_worker *w, uint64_t clock, uint32_t block, bool is_last);
+/* These variables of it are final. True: all contributions of the clock are there. */
+bool ps_mesh_worker_give(ps_mesh_worker *w, uint32_t first_variable, uint32_t count);
+
+/* The machine begins the step. Errors as of ps_mesh_begin. */
+PS_MUST_USE ps_status ps_mesh_worker_start(ps_mesh_worker *w, int64_t now_us);
+
+/* If the step that runs has its sum: steps the weights, and tells the gate. */
+bool ps_mesh_worker_finish(ps_mesh_worker *w);
+
+#endif
