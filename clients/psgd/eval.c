@@ -352,6 +352,7 @@ static bool prepare(ps_cli *cli, void *arg)
     }
     st = make_plan(e, &error);
     if (!ps_is_ok(&st)) {
+        ps_spec_locate(e->job_path, &error);
         ps_cli_error(&error);
     }
     return ps_is_ok(&st);

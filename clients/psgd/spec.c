@@ -5,6 +5,7 @@
 
 #include "clients/psgd/nodes_file.h"
 
+#include "common/base/files.h"
 #include "common/base/tree.h"
 #include "common/base/xalloc.h"
 #include "common/rpc/pbjson.h"
@@ -251,4 +252,33 @@ ps_status ps_spec_build(const char *path, const ps_spec_flags *flags, ps_error *
     }
     json_decref(json);
     return st;
+}
+
+static void locate(const char *text, size_t n, const char *file, ps_violation *v)
+{
+    static const char root[] = "spec.";
+    bool is_below = strncmp(v->field, root, sizeof root - 1) == 0;
+    size_t line = ps_tree_line(text, n, v->field + (is_below ? sizeof root - 1 : 0));
+    char found[sizeof v->field + 64];
+
+    if (line > 0) {
+        snprintf(found, sizeof found, "%.40s:%zu: %s", file, line, v->field);
+        snprintf(v->field, sizeof v->field, "%.*s", (int)sizeof v->field - 1, found);
+    }
+}
+
+void ps_spec_locate(const char *path, ps_error *error)
+{
+    char *text = NULL;
+    size_t n = 0;
+    ps_status st;
+
+    if (path == NULL || strcmp(path, "-") == 0 || error->violation_count == 0) {
+        return;
+    }
+    st = ps_file_read(path, PS_TREE_MAX_BYTES, &text, &n);
+    for (size_t i = 0; ps_is_ok(&st) && i < error->violation_count; i++) {
+        locate(text, n, ps_path_tail(path), &error->violations[i]);
+    }
+    free(text);
 }

@@ -40,4 +40,8 @@ PS_MUST_USE ps_status ps_spec_build_json(const json_t *json, const char *what,
                                          const ps_spec_flags *flags, ps_error *error,
                                          Psgd__V1__JobSpec **out);
 
+/* Puts file and line before the field of each violation that the file says: "job.yaml:4:
+ * spec.data.name". `path` as of ps_spec_build, whose file it is; NULL and "-" change nothing. */
+void ps_spec_locate(const char *path, ps_error *error);
+
 #endif

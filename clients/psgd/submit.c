@@ -40,13 +40,21 @@ static void show_next(const ps_cli *cli, const char *id)
            self, id, self, id, self, id, self, id, self, id);
 }
 
+static const char *file_of(const ps_cli *cli)
+{
+    return cli->config->n_args > 0 ? cli->config->args[0] : NULL;
+}
+
 static void on_job(void *arg, const ps_error *error, const ProtobufCMessage *reply)
 {
     submission *s = arg;
     const Psgd__V1__SubmitJobResponse *answer = (const Psgd__V1__SubmitJobResponse *)reply;
 
     if (!ps_is_ok(&error->status)) {
-        ps_cli_fail(s->cli, error);
+        ps_error located = *error;
+
+        ps_spec_locate(file_of(s->cli), &located);
+        ps_cli_fail(s->cli, &located);
     } else if (answer->job == NULL || (s->cli->format != PS_FORMAT_TEXT && !s->wants_watch)) {
         ps_show_reply(s->cli, answer->job);
     } else {
@@ -66,12 +74,13 @@ static void on_job(void *arg, const ps_error *error, const ProtobufCMessage *rep
 static bool prepare(ps_cli *cli, void *arg)
 {
     submission *s = arg;
-    const char *path = cli->config->n_args > 0 ? cli->config->args[0] : NULL;
+    const char *path = file_of(cli);
     ps_error error;
     ps_status st = ps_spec_build(path, &s->flags, &error, &s->spec);
 
     s->cli = cli;
     if (!ps_is_ok(&st)) {
+        ps_spec_locate(path, &error);
         ps_cli_error(&error);
         return false;
     }

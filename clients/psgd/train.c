@@ -80,6 +80,7 @@ static bool make_plan(training *t, const char *path)
         psgd__v1__job_spec__free_unpacked(spec, NULL);
     }
     if (!ps_is_ok(&st)) {
+        ps_spec_locate(path, &error);
         ps_cli_error(&error);
         return false;
     }

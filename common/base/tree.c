@@ -316,50 +316,45 @@ static ps_status parse_yaml(const char *text, size_t n, json_t **out)
     return st;
 }
 
-/* Levels of arrays and objects; the parser's own limit bounds the recursion. */
-static int depth_of(json_t *tree)
+/* Levels of arrays and objects are counted before there are any; what is no JSON the parser tells.
+ */
+static ps_status check_depth(const char *text, size_t n)
 {
-    int deepest = 0;
-    const char *key;
-    json_t *item;
-    size_t i;
+    size_t line = 1, line_at = 0, depth = 0;
+    bool is_string = false;
 
-    if (json_is_array(tree)) {
-        json_array_foreach(tree, i, item)
-        {
-            int depth = depth_of(item);
-
-            deepest = depth > deepest ? depth : deepest;
+    for (size_t i = 0; i < n; i++) {
+        if (text[i] == '\n') {
+            line++;
+            line_at = i + 1;
         }
-        return deepest + 1;
-    }
-    if (json_is_object(tree)) {
-        json_object_foreach(tree, key, item)
-        {
-            int depth = depth_of(item);
-
-            deepest = depth > deepest ? depth : deepest;
+        if (is_string && text[i] == '\\') {
+            i++;
+        } else if (text[i] == '"') {
+            is_string = !is_string;
+        } else if (!is_string && (text[i] == '[' || text[i] == '{') &&
+                   depth++ == PS_TREE_MAX_DEPTH) {
+            return ps_fail(PS_INVALID_ARGUMENT, "line %zu, column %zu: more than %d levels", line,
+                           i - line_at + 1, PS_TREE_MAX_DEPTH);
+        } else if (!is_string && depth > 0 && (text[i] == ']' || text[i] == '}')) {
+            depth--;
         }
-        return deepest + 1;
     }
-    return 0;
+    return ps_ok();
 }
 
 static ps_status parse_json(const char *text, size_t n, json_t **out)
 {
     json_error_t why;
-    json_t *tree = json_loadb(text, n, JSON_REJECT_DUPLICATES, &why);
+    ps_status st = check_depth(text, n);
 
-    if (tree == NULL) {
-        return ps_fail(PS_INVALID_ARGUMENT, "line %d, column %d: %s", why.line, why.column,
-                       why.text);
+    if (!ps_is_ok(&st)) {
+        return st;
     }
-    if (depth_of(tree) > PS_TREE_MAX_DEPTH) {
-        json_decref(tree);
-        return ps_fail(PS_INVALID_ARGUMENT, "more than %d levels", PS_TREE_MAX_DEPTH);
-    }
-    *out = tree;
-    return ps_ok();
+    *out = json_loadb(text, n, JSON_REJECT_DUPLICATES, &why);
+    return *out != NULL ? st
+                        : ps_fail(PS_INVALID_ARGUMENT, "line %d, column %d: %s", why.line,
+                                  why.column, why.text);
 }
 
 ps_status ps_tree_parse(const char *text, size_t n, json_t **out)

@@ -27,4 +27,9 @@ PS_MUST_USE ps_status ps_tree_parse(const char *text, size_t n, json_t **out);
 /* The same of a file; "-" is standard input. Errors start with the path. */
 PS_MUST_USE ps_status ps_tree_parse_file(const char *path, json_t **out);
 
+/* The line, from 1, at which the value of `path` stands in a text that ps_tree_parse takes:
+ * "model.layers[2].kind", keys without regard to letter case and underscores. What an item of a
+ * list lacks stands where the item does. 0: it is not there. */
+size_t ps_tree_line(const char *text, size_t n, const char *path);
+
 #endif

@@ -112,6 +112,11 @@ class Command(unittest.TestCase):
         code, _, err = f.run("train", f.spec({"epohcs": 2}))
         self.assertEqual(code, ARGUMENTS)
         self.assertIn("epohcs", err)
+        job = f.path / "job.yaml"
+        job.write_text("workers: 1\ndata:\n  name: glyphs\n  trainLimit: 70000\n")
+        code, _, err = f.run("train", job)
+        self.assertEqual(code, ARGUMENTS)
+        self.assertIn("job.yaml:4: spec.data.train_limit: is 70000", err)
         code, _, err = f.run("train", "--data", "mnist")
         self.assertEqual(code, SERVER)
         self.assertIn("--data-path", err)

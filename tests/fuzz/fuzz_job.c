@@ -85,7 +85,21 @@ static void check_plan(const Psgd__V1__JobSpec *spec)
     ps_plan_destroy(plan);
 }
 
-static void check_spec(const json_t *tree)
+/* Where a field is said to stand, there is a line. */
+static void check_lines(const char *text, size_t n, const ps_error *error)
+{
+    size_t lines = 1;
+
+    for (size_t i = 0; i < n; i++) { /* as YAML breaks lines: CR, LF, NEL, LS, PS */
+        lines += text[i] == '\n' || text[i] == '\r' || (unsigned char)text[i] >= 0x80;
+    }
+    for (size_t i = 0; i < error->violation_count; i++) {
+        must(ps_tree_line(text, n, error->violations[i].field) <= lines);
+    }
+    must(ps_tree_line(text, n, "model.layers[1].kind") <= lines);
+}
+
+static void check_spec(const json_t *tree, const char *text, size_t n)
 {
     ProtobufCMessage *message = NULL;
     ps_error error;
@@ -95,6 +109,7 @@ static void check_spec(const json_t *tree)
     st = ps_pb_from_json(&psgd__v1__job_spec__descriptor, tree, "", &error, &message);
     if (!ps_is_ok(&st)) {
         must(st.code == PS_INVALID_ARGUMENT && st.text[0] != '\0' && message == NULL);
+        check_lines(text, n, &error);
         return;
     }
     check_plan((const Psgd__V1__JobSpec *)message);
@@ -111,7 +126,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     st = ps_tree_parse((const char *)data, size, &tree);
     if (ps_is_ok(&st)) {
-        check_spec(tree);
+        check_spec(tree, (const char *)data, size);
         json_decref(tree);
     } else {
         must(st.code == PS_INVALID_ARGUMENT && strncmp(st.text, "line ", 5) == 0);

@@ -172,7 +172,7 @@ static void who_says_none_does_not_get_the_default(void **state)
 
     (void)state;
     assert_int_equal(st.code, PS_INVALID_ARGUMENT);
-    assert_int_equal(error.violation_count, 4);
+    assert_int_equal(error.violation_count, 4); /* flags are not looked at yet */
     assert_string_equal(error.violations[0].field, "--pservers");
     assert_string_equal(error.violations[3].field, "--workers");
     assert_string_equal(error.violations[3].text, "is '0'; allowed: a whole number from 1 on");
@@ -218,6 +218,31 @@ static void an_empty_file_is_told_what_it_lacks(void **state)
     temp_dir_destroy(&dir);
 }
 
+static void a_violation_says_its_line(void **state)
+{
+    static const char text[] = "title: a\n\nblockSize: x\nmodel:\n  widths: [1,\n    y]\n";
+    temp_dir dir = temp_dir_create();
+    const char *path = temp_dir_file(&dir, "job.yaml");
+    Psgd__V1__JobSpec *spec = NULL;
+    ps_error error;
+    ps_status st = ps_file_write(path, text, sizeof text - 1);
+
+    (void)state;
+    assert_string_equal(st.text, "");
+    st = ps_spec_build(path, &(ps_spec_flags){.epochs = "z"}, &error, &spec);
+    assert_int_equal(st.code, PS_INVALID_ARGUMENT);
+    ps_error_violate(&error, "spec.title", "is too short"); /* as a plan or a coordinator says it */
+    ps_error_violate(&error, "spec.seed", "is not there");
+    ps_spec_locate(path, &error);
+    assert_int_equal(error.violation_count, 4); /* flags are not looked at yet */
+    assert_non_null(strstr(error.violations[0].field, "job.yaml:3: block_size"));
+    assert_non_null(strstr(error.violations[1].field, "job.yaml:6: model.widths[1]"));
+    assert_non_null(strstr(error.violations[2].field, "job.yaml:1: spec.title"));
+    assert_string_equal(error.violations[2].text, "is too short");
+    assert_string_equal(error.violations[3].field, "spec.seed");
+    temp_dir_destroy(&dir);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -232,6 +257,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(who_says_none_does_not_get_the_default),
         cmocka_unit_test(wrong_fields_of_a_file_are_violations_with_their_path),
         cmocka_unit_test(an_empty_file_is_told_what_it_lacks),
+        cmocka_unit_test(a_violation_says_its_line),
     };
 
     cmocka_set_test_filter(argc > 1 ? argv[1] : NULL); /* e.g. 'test_spec a_*' */

@@ -142,7 +142,7 @@ static void depth_is_bounded(void **state)
             assert_tree(json, json);
             assert_tree(yaml, json);
         } else {
-            assert_refused(json, "more than 32 levels");
+            assert_refused(json, "line 1, column 33: more than 32 levels");
             assert_refused(yaml, "line 1, column 37: more than 32 levels");
         }
     }
@@ -283,6 +283,62 @@ static void numbers_take_all_of_their_text(void **state)
     assert_false(ps_scalar_bool("TRUE", &is_on));
 }
 
+static void a_path_has_its_line(void **state)
+{
+    static const char yaml[] = "# a job\n"
+                               "title: x\n"
+                               "data:\n"
+                               "  name: csv\n"
+                               "  trainLimit: 5\n"
+                               "model:\n"
+                               "  layers:\n"
+                               "    - kind: dense\n"
+                               "      params: {units: 1}\n"
+                               "    -\n"
+                               "      kind: relu\n"
+                               "codec: {up: {exceptions: {a.b: f32,\n"
+                               "   c.d: {name: f16}}}}\n";
+    static const char json[] =
+        "{\"title\": \"x\",\n\t\"data\":\n{\"name\":1},\"list\": [1,\n[2,\n{}]]}";
+    static const struct {
+        const char *text, *path;
+        size_t line;
+    } cases[] = {
+        {yaml, "title", 2},
+        {yaml, "data", 3},
+        {yaml, "data.name", 4},
+        {yaml, "data.train_limit", 5},
+        {yaml, "data.test_limit", 0},
+        {yaml, "data.name.more", 0},
+        {yaml, "model.layers[0].kind", 8},
+        {yaml, "model.layers[0].params.units", 9},
+        {yaml, "model.layers[1].kind", 11},
+        {yaml, "model.layers[1].params.units", 11}, /* what the item lacks */
+        {yaml, "model.layers[2].kind", 0},
+        {yaml, "model.layers[x]", 0},
+        {yaml, "codec.up.exceptions.a.b", 12},
+        {yaml, "codec.up.exceptions.c.d.name", 13},
+        {yaml, "codec.up.exceptions.a", 0},
+        {yaml, "", 0},
+        {json, "title", 1},
+        {json, "data", 2},
+        {json, "data.name", 3},
+        {json, "list[1][1]", 5},
+        {json, "list[1][2]", 4},
+        {"", "a", 0},
+        {"a: [", "a[0].b", 0},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        size_t line = ps_tree_line(cases[i].text, strlen(cases[i].text), cases[i].path);
+
+        if (line != cases[i].line) {
+            fail_msg("%s is in line %zu, not %zu", cases[i].path, cases[i].line, line);
+        }
+    }
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -298,6 +354,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(size_is_bounded),
         cmocka_unit_test(junk_never_harms),
         cmocka_unit_test(a_file_is_read_and_named_in_errors),
+        cmocka_unit_test(a_path_has_its_line),
         cmocka_unit_test(durations_are_read_and_written),
         cmocka_unit_test(numbers_take_all_of_their_text),
     };
