@@ -13,6 +13,7 @@
  */
 #include "common/base/clones.h"
 #include "common/nn/layer.h"
+#include "common/nn/rows.h"
 #include "common/nn/sums.h"
 
 #include <math.h>
@@ -141,15 +142,6 @@ enum {
     PIECE = 1024   /* values of a slope behind the relu that are kept at once */
 };
 
-/* A channel's plane ends before the processor has seen that it is read in order: the next one is
- * asked for while one is summed up. */
-static void prefetch(const float *x, size_t n)
-{
-    for (size_t i = 0; i < n; i += 16) {
-        __builtin_prefetch(x + i);
-    }
-}
-
 /* Mean and sum of squared distances from it, of each channel: those of n planes, put together
  * one by one (Chan, Golub and LeVeque 1979). x is read once; the last sample first, as it
  * was the last to be written. */
@@ -169,7 +161,7 @@ static void measure(const float *x, size_t n, size_t channels, size_t plane, siz
             double away = of_plane - mean[c];
 
             if (c + 1 < channels) {
-                prefetch(at + plane, plane);
+                ps_prefetch(at + plane, plane);
             }
             mean[c] += away * share;
             squares[c] += away * away * weight;
@@ -303,8 +295,8 @@ static void sum_slopes(const step *of, size_t first, size_t some, const line *li
             float a, b;
 
             if (k + 1 < some) {
-                prefetch(of->x + at + p + of->plane, n);
-                prefetch(of->dy + at + p + of->plane, n);
+                ps_prefetch(of->x + at + p + of->plane, n);
+                ps_prefetch(of->dy + at + p + of->plane, n);
             }
             s = slopes_at(of, lines[k], at + p, n, true, kept);
             ps_sum_pair_f32(s, of->x + at + p, lines[k].mean, n, &a, &b);

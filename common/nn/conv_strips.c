@@ -11,7 +11,7 @@
 #include "common/nn/conv_strips.h"
 
 #include "common/base/clones.h"
-#include "common/nn/copy_row.h"
+#include "common/nn/rows.h"
 
 #include <string.h>
 
@@ -314,6 +314,16 @@ static void spread(const ps_conv_strips *at, const float *product, size_t size, 
     }
 }
 
+/* Whether there are values of an image that no window meets. */
+static bool leaves_values(const ps_conv_strips *at)
+{
+    const ps_window *w = &at->window;
+
+    return w->kernel < w->stride ||
+           (w->out_rows - 1) * w->stride + w->kernel < w->rows + w->padding ||
+           (w->out_columns - 1) * w->stride + w->kernel < w->columns + w->padding;
+}
+
 /* dx of `count` samples from the strips of their dy. */
 static void back_to_x(const ps_conv_strips *at, const parts *of, size_t count, float *dx)
 {
@@ -321,7 +331,9 @@ static void back_to_x(const ps_conv_strips *at, const parts *of, size_t count, f
     size_t size = w->channels * w->rows * w->columns;
     const float *weights = of->turned;
 
-    memset(dx, 0, count * size * sizeof *dx);
+    if (leaves_values(at)) {
+        memset(dx, 0, count * size * sizeof *dx);
+    }
     for (size_t k = 0; k < w->stride * w->stride; k++) {
         size_t a = k / w->stride, b = k % w->stride;
         size_t depth = at->filters * taps_of(at, a) * taps_of(at, b);

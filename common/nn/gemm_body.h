@@ -11,6 +11,7 @@
  *     LOAD(p), STORE(p, v), MASK(count), LOAD_MASKED(p, m), STORE_MASKED(p, m, v)
  *     ROWS, VECTORS             the tile of products by rows: ROWS x VECTORS * LANES
  *     DOT_ROWS, DOT_COLUMNS     the tile of products by columns
+ *     PUT_SUMS(v, keep, c, n)   (optional) c = c * keep + the sums of such a tile's vectors
  */
 
 /* c (rows, vectors * LANES) = c * keep + a b; a(i, p) lies at a[i * ai + p * ap], row p of b at
@@ -65,6 +66,9 @@ stripe(unsigned vectors, mask last, bool is_whole, size_t m, size_t n, size_t k,
 
     for (; i + ROWS <= m; i += ROWS) {
         tile(ROWS, vectors, last, is_whole, n, k, a + i * ai, ai, ap, b, at, keep, c + i * n);
+    }
+    for (; i + 4 <= m; i += 4) {
+        tile(4, vectors, last, is_whole, n, k, a + i * ai, ai, ap, b, at, keep, c + i * n);
     }
     for (; i + 2 <= m; i += 2) {
         tile(2, vectors, last, is_whole, n, k, a + i * ai, ai, ap, b, at, keep, c + i * n);
@@ -146,6 +150,12 @@ ON static inline __attribute__((always_inline)) void dots(unsigned rows, unsigne
             }
         }
     }
+#ifdef PUT_SUMS
+    if (rows == DOT_ROWS && columns == DOT_COLUMNS) {
+        PUT_SUMS(sum, keep, c, n);
+        return;
+    }
+#endif
     for (unsigned i = 0; i < rows; i++) {
         for (unsigned j = 0; j < columns; j++) {
             float *to = c + i * n + j;

@@ -9,7 +9,7 @@
 #include "common/nn/winograd.h"
 
 #include "common/base/clones.h"
-#include "common/nn/copy_row.h"
+#include "common/nn/rows.h"
 
 enum {
     NUMBERS = PS_TILE_NUMBERS,
@@ -242,9 +242,19 @@ static void turn_images(const ps_winograd_way *way, turn_fn *turn, const float *
 {
     ps_tile_band band = {.down = at->band, .across = way->across, .pitch = way->pitch};
 
+    size_t from = 2 * at->row < rows ? 2 * at->row : rows;
+    size_t some = rows - from < 2 * at->band ? rows - from : 2 * at->band;
+
     memset(plane, 0, way->plane * sizeof *plane);
     for (size_t c = 0; c < channels; c++) {
         for (size_t i = 0; i < at->images; i++) {
+            size_t next = i + 1 < at->images ? i + 1 : 0, of = c + (next == 0);
+
+            if (of < channels) {
+                ps_prefetch(x + ((at->image + next) * channels + of) * rows * columns +
+                                from * columns,
+                            some * columns);
+            }
             pad(x + ((at->image + i) * channels + c) * rows * columns, rows, columns, padding,
                 way->pitch, at, plane);
             turn(&band, plane, to, channels * at->tiles + SPARE);

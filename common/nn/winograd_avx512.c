@@ -7,7 +7,7 @@
 #if defined(__x86_64__)
 
 #include <immintrin.h>
-#include <stdint.h>
+#include <stdbool.h>
 
 #define ON __attribute__((target("avx512f")))
 #define ON_INLINE ON static inline __attribute__((always_inline))
@@ -55,28 +55,30 @@ ON_INLINE void store(const __m512 v[SIDE], float *to, size_t apart)
     }
 }
 
-ON_INLINE void input(const float *image, size_t pitch, unsigned tiles, float *to, size_t apart)
+/* d B of a row of 16 windows. */
+ON_INLINE void input_row(const float *row, size_t next, unsigned tiles, __m512 turned[SIDE])
 {
-    __m512 across[SIDE][SIDE]; /* (column of B, row) */
+    __m512 a = half(row, next, tiles, 0), b = half(row, next, tiles, 1);
+    __m512 c = half(row + 2, next, tiles, 0), d = half(row + 2, next, tiles, 1);
+    __m512 values[SIDE] = {every_other(a, b, 0), every_other(a, b, 1), every_other(c, d, 0),
+                           every_other(c, d, 1)};
 
-    for (unsigned i = 0; i < SIDE; i++) {
-        const float *row = image + i * pitch;
-        __m512 a = half(row, 2 * pitch, tiles, 0), b = half(row, 2 * pitch, tiles, 1);
-        __m512 c = half(row + 2, 2 * pitch, tiles, 0), d = half(row + 2, 2 * pitch, tiles, 1);
-        __m512 values[SIDE] = {every_other(a, b, 0), every_other(a, b, 1), every_other(c, d, 0),
-                               every_other(c, d, 1)};
-        __m512 turned[SIDE];
+    window(values, turned);
+}
 
-        window(values, turned);
-        for (unsigned j = 0; j < SIDE; j++) {
-            across[j][i] = turned[j];
-        }
-    }
+/* rows (row, column of d B): the first two are there, those of the windows below are left. */
+ON_INLINE void input(const float *image, size_t pitch, unsigned tiles, __m512 rows[SIDE][SIDE],
+                     float *to, size_t apart)
+{
+    input_row(image + 2 * pitch, 2 * pitch, tiles, rows[2]);
+    input_row(image + 3 * pitch, 2 * pitch, tiles, rows[3]);
     for (unsigned j = 0; j < SIDE; j++) {
-        __m512 down[SIDE];
+        __m512 column[SIDE] = {rows[0][j], rows[1][j], rows[2][j], rows[3][j]}, down[SIDE];
 
-        window(across[j], down);
+        window(column, down);
         store(down, to + j * apart, SIDE * apart);
+        rows[0][j] = rows[2][j];
+        rows[1][j] = rows[3][j];
     }
 }
 
@@ -169,20 +171,34 @@ ON_INLINE void output(const float *from, size_t apart, __m512 bias, unsigned til
     }
 }
 
-enum way { INPUT, SLOPE };
-
-ON_INLINE void from_image(enum way way, const ps_tile_band *band, const float *image,
-                          unsigned tiles, float *to, size_t apart)
+ON_INLINE void input_tiles(const ps_tile_band *band, const float *image, unsigned tiles, float *to,
+                           size_t apart)
 {
+    bool goes_on = tiles == LANES && band->across <= LANES; /* from windows to those below */
+    __m512 rows[SIDE][SIDE];
+
+    input_row(image, 2 * band->pitch, tiles, rows[0]);
+    input_row(image + band->pitch, 2 * band->pitch, tiles, rows[1]);
     for (size_t r = 0; r < band->down; r += LANES / tiles) {
         for (size_t c = 0; c < band->across; c += tiles) {
             const float *at = image + 2 * r * band->pitch + 2 * c;
 
-            if (way == INPUT) {
-                input(at, band->pitch, tiles, to + r * band->across + c, apart);
-            } else {
-                slope(at, band->pitch, tiles, to + r * band->across + c, apart);
+            if (!goes_on && r + c > 0) {
+                input_row(at, 2 * band->pitch, tiles, rows[0]);
+                input_row(at + band->pitch, 2 * band->pitch, tiles, rows[1]);
             }
+            input(at, band->pitch, tiles, rows, to + r * band->across + c, apart);
+        }
+    }
+}
+
+ON_INLINE void slope_tiles(const ps_tile_band *band, const float *image, unsigned tiles, float *to,
+                           size_t apart)
+{
+    for (size_t r = 0; r < band->down; r += LANES / tiles) {
+        for (size_t c = 0; c < band->across; c += tiles) {
+            slope(image + 2 * r * band->pitch + 2 * c, band->pitch, tiles,
+                  to + r * band->across + c, apart);
         }
     }
 }
@@ -190,22 +206,22 @@ ON_INLINE void from_image(enum way way, const ps_tile_band *band, const float *i
 ON static void from_input(const ps_tile_band *band, const float *image, float *to, size_t apart)
 {
     if (band->across == 4) {
-        from_image(INPUT, band, image, 4, to, apart);
+        input_tiles(band, image, 4, to, apart);
     } else if (band->across == 8) {
-        from_image(INPUT, band, image, 8, to, apart);
+        input_tiles(band, image, 8, to, apart);
     } else {
-        from_image(INPUT, band, image, 16, to, apart);
+        input_tiles(band, image, 16, to, apart);
     }
 }
 
 ON static void from_slope(const ps_tile_band *band, const float *image, float *to, size_t apart)
 {
     if (band->across == 4) {
-        from_image(SLOPE, band, image, 4, to, apart);
+        slope_tiles(band, image, 4, to, apart);
     } else if (band->across == 8) {
-        from_image(SLOPE, band, image, 8, to, apart);
+        slope_tiles(band, image, 8, to, apart);
     } else {
-        from_image(SLOPE, band, image, 16, to, apart);
+        slope_tiles(band, image, 16, to, apart);
     }
 }
 

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* rows.h - rows of values that are short, or about to be read. For common/nn alone. */
+#ifndef PS_COMMON_NN_ROWS_H
+#define PS_COMMON_NN_ROWS_H
+
+#include <stddef.h>
+#include <string.h>
+
+enum { PS_COPY_PIECE = 8 }; /* values */
+
+/* A call of memcpy takes longer than its work. */
+static inline void ps_copy_row(const float *restrict from, float *restrict to, size_t n)
+{
+    size_t i = 0;
+
+    for (; i + PS_COPY_PIECE <= n; i += PS_COPY_PIECE) {
+        memcpy(to + i, from + i, PS_COPY_PIECE * sizeof *to); /* of a size the compiler knows */
+    }
+    for (; i < n; i++) {
+        to[i] = from[i];
+    }
+}
+
+/* Asks for values that are read soon. What is read in pieces here and there ends before the
+ * processor has seen that it is read in order. */
+static inline void ps_prefetch(const float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i += 16) {
+        __builtin_prefetch(x + i);
+    }
+}
+
+#endif
