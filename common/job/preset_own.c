@@ -2,6 +2,14 @@
 /* preset_own.c - presets that stand for no older system. */
 #include "common/job/preset_parts.h"
 
+/* Lin et al. 2018: 25 % to 0.1 % of the values over the first 234 steps (an epoch of 4 workers),
+ * gradients clipped before they gather momentum on the workers. */
+#define COMPRESSED                                                                                 \
+    PS_WITH("dgc", "\"fraction\":0.001,\"warmup\":234,\"first\":0.25,\"momentum\":0.5")
+#define CLIPPED                                                                                    \
+    ",\"optimizer\":{\"rule\":" PS_WITH("sgd", "\"lr\":0.8")                                       \
+        PS_FALLING("30") ",\"clip\":" PS_WITH("global_norm", "\"limit\":1") "}"
+
 static const ps_preset presets[] = {
     {
         .name = "tutorial",
@@ -43,6 +51,13 @@ static const ps_preset presets[] = {
         .name = "int8",
         .summary = "the tutorial on glyphs, a byte a value both ways: a quarter of the traffic",
         .json = PS_JOB("int8", PS_ADAM PS_BOTH(PS_PICK("int8"), PS_PICK("int8"))),
+    },
+    {
+        .name = "dgc",
+        .summary =
+            "Deep Gradient Compression (Lin et al. 2018): the largest tenth of a percent up, "
+            "after a warm-up from a quarter",
+        .json = PS_JOB("dgc", CLIPPED PS_UP(COMPRESSED)),
     },
 };
 
