@@ -113,7 +113,7 @@ void ps_datasets_put(ps_datasets *sets, ps_dataset *data)
             return;
         }
     }
-    assert(!"a data set of this cache");
+    assert(false && "a data set of this cache");
 }
 
 ps_status ps_datasets_folder(const ps_datasets *sets, const char *sha256, char *out, size_t cap)

@@ -215,7 +215,7 @@ static void take_checked(ps_precommit *pc, const Psgd__V1__PreCommitRequest *req
     case AT_FILES:
     case AT_WEIGHTS:
     case AT_END:
-        assert(!"a package that is checked against the plan");
+        assert(false && "a package that is checked against the plan");
     }
     if (!is_good) {
         ps_precommit_give_up(pc, &error);

@@ -147,8 +147,9 @@ void ps_commit_decide(ps_commit *c, Psgd__V1__JobState outcome, const char *reas
 }
 
 /* Appends the names of members for which `wants` holds; says how many there are. */
-static size_t name_members(const ps_commit *c, bool (*wants)(const ps_member *m, int arg), int arg,
-                           char *buf, size_t cap)
+static size_t name_members(const ps_commit *c,
+                           bool (*wants)(const ps_member *m, ps_member_step step),
+                           ps_member_step step, char *buf, size_t cap)
 {
     size_t len = 0, named = 0, count = 0;
 
@@ -156,7 +157,7 @@ static size_t name_members(const ps_commit *c, bool (*wants)(const ps_member *m,
     for (size_t i = 0; i < c->count; i++) {
         int n;
 
-        if (!wants(&c->members[i], arg) || count++ >= NAMES_MAX) {
+        if (!wants(&c->members[i], step) || count++ >= NAMES_MAX) {
             continue;
         }
         n = snprintf(buf + len, cap - len, "%s%s", named++ ? ", " : "",
@@ -169,12 +170,12 @@ static size_t name_members(const ps_commit *c, bool (*wants)(const ps_member *m,
     return count;
 }
 
-static bool is_short_of(const ps_member *m, int step)
+static bool is_short_of(const ps_member *m, ps_member_step step)
 {
-    return !m->is_lost && m->step < (ps_member_step)step;
+    return !m->is_lost && m->step < step;
 }
 
-static bool is_uncollected(const ps_member *m, int unused)
+static bool is_uncollected(const ps_member *m, ps_member_step unused)
 {
     (void)unused;
     return !m->is_lost && m->files == PS_FILES_ASKED;
