@@ -14,7 +14,5 @@ foreach(name IN ITEMS test_golden test_golden_networks)
     target_compile_definitions(${name} PRIVATE PS_GOLDEN_DIR="${CMAKE_CURRENT_SOURCE_DIR}/golden")
 endforeach()
 
-add_executable(bench_engine bench/bench_engine.c)
+add_executable(bench_engine bench/engine/bench_engine.c)
 target_link_libraries(bench_engine PRIVATE ps_nn ps_optim)
-add_executable(bench_network bench/bench_network.c)
-target_link_libraries(bench_network PRIVATE ps_nn ps_optim)

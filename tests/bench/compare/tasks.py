@@ -7,7 +7,7 @@ import sys
 
 # A processor that is younger than OpenBLAS gets its oldest kernels; PyTorch reads
 # this when it is loaded, and is as well off as we are.
-_PROGRAM = pathlib.Path(os.environ.get("PSGD_BIN", "build/bin")) / "bench_network"
+_PROGRAM = pathlib.Path(os.environ.get("PSGD_BIN", "build/bin")) / "bench_engine"
 if _PROGRAM.exists():
     os.environ["OPENBLAS_CORETYPE"] = subprocess.run(
         [_PROGRAM, "kernels"], check=True, text=True, capture_output=True).stdout.strip()

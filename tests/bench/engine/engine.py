@@ -1,13 +1,16 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""A training step of each network beside PyTorch's, one thread each, round by round.
+"""A training step of each network, beside PyTorch's and the machine's matrix product.
 
-    PSGD_BIN=build/bin /usr/bin/python3 tests/bench/networks.py [--rounds N] [NAME...]
+    PSGD_BIN=build/bin /usr/bin/python3 tests/bench/engine/engine.py [--rounds N] [NAME...]
 
-Forward, backward and Adam with dropout, batch 64 (mlp) and 32 (the others); over ids
-AdaGrad, rows that were touched alone on both sides. Prints
-the best and the median round of both, in ms of the processor a step, and the ratio of
-each: what else runs on the machine then disturbs less.
+Forward, backward and Adam with dropout, batch 64 (mlp) and 32 (the others), one thread
+each, round by round; over ids AdaGrad, rows that were touched alone on both sides. Times
+are the processor's, so what else runs on the machine disturbs less. Prints of each network
+the best and the median round of both in ms a step, their ratios; and of ours samples/s and
+GFLOP/s of the products in its layers (2 for a multiplication and a sum, of forward, of
+weights and of inputs) as a share of what products of squares of 1024 reached in the same
+rounds, all at their best.
 """
 import argparse
 import os
@@ -16,7 +19,7 @@ import subprocess
 import sys
 import time
 
-PROGRAM = os.path.join(os.environ.get("PSGD_BIN", "build/bin"), "bench_network")
+PROGRAM = os.path.join(os.environ.get("PSGD_BIN", "build/bin"), "bench_engine")
 # A processor that is younger than OpenBLAS gets its oldest kernels; the peer
 # reads this when it is loaded, and is as well off as we are.
 os.environ["OPENBLAS_CORETYPE"] = subprocess.run([PROGRAM, "kernels"], check=True, text=True,
@@ -25,7 +28,7 @@ os.environ["OPENBLAS_CORETYPE"] = subprocess.run([PROGRAM, "kernels"], check=Tru
 import torch  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "golden"))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "golden"))
 import peers  # noqa: E402
 
 # Batch, steps a round, numbers of a sample, ids, vocabulary, classes; how it is made.
@@ -71,9 +74,30 @@ class Peer:
         return (time.process_time() - start) * 1e3 / self.steps
 
 
+    def products(self):
+        """Floating point operations of a step in products of matrices."""
+        count = 0
+
+        def forward(module, inputs, output):
+            nonlocal count
+            one = module.weight[0].numel() * output.numel() * 2
+            # Values of ids and images need no gradient.
+            count += one * (3 if inputs[0].requires_grad else 2)
+
+        handles = [m.register_forward_hook(forward) for m in self.model.modules()
+                   if isinstance(m, (torch.nn.Linear, torch.nn.Conv2d))]
+        self.model(self.x)
+        for handle in handles:
+            handle.remove()
+        return count
+
+
+SQUARE = 1024
+
+
 class Ours:
     def __init__(self, name):
-        batch, steps = {**NETWORKS, **MORE}[name][:2]
+        batch, steps = (SQUARE, 2) if name == "sgemm" else {**NETWORKS, **MORE}[name][:2]
         self.process = subprocess.Popen([PROGRAM, name, str(batch), str(steps)], text=True,
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
@@ -90,19 +114,29 @@ class Ours:
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("names", nargs="*", default=list(NETWORKS))
+    parser.add_argument("names", nargs="*", default=list(NETWORKS), metavar="NAME",
+                        help=f"of {', '.join({**NETWORKS, **MORE})}")
     args = parser.parse_args()
     torch.set_num_threads(1)
-    print("%-8s %30s %30s %14s" % ("", "psgd ms: best, median", "PyTorch ms: best, median", "ratio"))
+    print(f"{'':<9} {'psgd ms: best, median':>21} {'PyTorch ms':>19} {'ratio':>13} "
+          f"{'samples/s':>10} {'GFLOP/s':>8} {'of sgemm':>9}")
+    square = Ours("sgemm")
+    square.round()
     for name in args.names:
         ours, peer = Ours(name), Peer(name)
         ours.round(), peer.round()  # warm
-        pairs = [(ours.round(), peer.round()) for _ in range(args.rounds)]
+        rounds = [(ours.round(), peer.round(), square.round()) for _ in range(args.rounds)]
         ours.close()
-        a, b = zip(*pairs)
-        print("%-8s %20.2f %9.2f %20.2f %9.2f %7.2f %6.2f" % (
-            name, min(a), statistics.median(a), min(b), statistics.median(b),
-            min(b) / min(a), statistics.median(b) / statistics.median(a)))
+        a, b, c = zip(*rounds)
+        rate = peer.products() / min(a) / 1e6
+        peak = 2 * SQUARE**3 / min(c) / 1e6
+        share = (f"{rate:8.1f} {100 * rate / peak:4.0f} % of {peak:.0f}" if rate > 0
+                 else "no layer of products")
+        print(f"{name:<9} {min(a):12.2f} {statistics.median(a):8.2f} {min(b):10.2f} "
+              f"{statistics.median(b):8.2f} {min(b) / min(a):6.2f} "
+              f"{statistics.median(b) / statistics.median(a):6.2f} "
+              f"{1e3 * len(peer.x) / min(a):10.0f} {share}", flush=True)
+    square.close()
 
 
 main()

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bench_network.c - training steps of a network, timed on request; the half of
- * tests/bench/networks.py that is ours.
+/* bench_engine.c - training steps of a network, timed on request; the half of
+ * tests/bench/engine/engine.py that is ours.
  *
- *     bench_network NAME BATCH STEPS
- *     bench_network kernels
+ *     bench_engine NAME BATCH STEPS
+ *     bench_engine sgemm SIDE PRODUCTS
+ *     bench_engine kernels
  *
  * NAME is mlp (784-128-128-10, tanh) or one of common/nn/network.h. Each line on
  * standard input runs so many steps, forward, backward and Adam, or over ids AdaGrad on the
  * rows that were touched, on one thread, and prints the processor's milliseconds a step: others may
- * use the machine too. `kernels` prints whose kernels OpenBLAS is told to use, so that the peer can
+ * use the machine too. `sgemm` has square matrices multiplied in place of steps: what the machine
+ * can do at most. `kernels` prints whose kernels OpenBLAS is told to use, so that the peer can
  * be told as well.
  */
 #include "common/base/draw.h"
@@ -70,7 +72,7 @@ static const facts *find_facts(const char *name)
             return &sets[i];
         }
     }
-    fprintf(stderr, "bench_network: no %s\n", name);
+    fprintf(stderr, "bench_engine: no %s\n", name);
     exit(1);
 }
 
@@ -124,7 +126,7 @@ static void world_init(world *at, const char *name, size_t batch)
     at->batch = batch;
     st = make_model(at, of);
     if (!ps_is_ok(&st)) {
-        fprintf(stderr, "bench_network: %s: %s\n", name, st.text);
+        fprintf(stderr, "bench_engine: %s: %s\n", name, st.text);
         exit(1);
     }
     at->optim = ps_optim_find(of->ids > 0 ? "adagrad" : "adam");
@@ -193,34 +195,89 @@ static double processor_ms(void)
     return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
 }
 
-int main(int argc, char **argv)
+/* Runs `calls` of fn for each line, and tells what one took. */
+static void answer_lines(void *at, void (*fn)(void *at), long calls)
 {
     char line[16];
+
+    while (fgets(line, sizeof line, stdin) != NULL) {
+        double start = processor_ms();
+
+        for (long i = 0; i < calls; i++) {
+            fn(at);
+        }
+        printf("%.4f\n", (processor_ms() - start) / (double)calls);
+        fflush(stdout);
+    }
+}
+
+static void step_once(void *at)
+{
+    step(at);
+}
+
+typedef struct square {
+    size_t side;
+    float *a, *b, *c; /* (side, side) */
+} square;
+
+static void multiply(void *at)
+{
+    const square *s = at;
+
+    ps_gemm_nn(s->side, s->side, s->side, s->a, s->b, 0.0f, s->c);
+}
+
+static void time_products(size_t side, long products)
+{
+    square s = {.side = side};
+
+    ps_nn_init_process();
+    s.a = ps_xcalloc(side * side, sizeof *s.a);
+    s.b = ps_xcalloc(side * side, sizeof *s.b);
+    s.c = ps_xcalloc(side * side, sizeof *s.c);
+    for (size_t i = 0; i < side * side; i++) {
+        s.a[i] = (float)ps_draw_unit(1, i);
+        s.b[i] = (float)ps_draw_unit(2, i);
+    }
+    answer_lines(&s, multiply, products);
+    free(s.a);
+    free(s.b);
+    free(s.c);
+}
+
+static void time_steps(const char *name, size_t batch, long steps)
+{
+    world at = {0};
+
+    world_init(&at, name, batch);
+    fprintf(stderr, "%s: %zu parameters, %.1f MiB of activations\n", name, at.count,
+            (double)ps_model_memory(at.model) / 1048576.0);
+    answer_lines(&at, step_once, steps);
+    world_fini(&at);
+}
+
+int main(int argc, char **argv)
+{
+    enum { MOST = 4096 }; /* samples at once, rows of a square */
     long batch = argc == 4 ? strtol(argv[2], NULL, 10) : 0;
     long steps = argc == 4 ? strtol(argv[3], NULL, 10) : 0;
-    world at = {0};
 
     if (argc == 2 && strcmp(argv[1], "kernels") == 0) {
         ps_nn_init_process();
         puts(ps_nn_kernels());
         return 0;
     }
-    if (batch <= 0 || steps <= 0) {
-        fprintf(stderr, "usage: bench_network NAME BATCH STEPS, or bench_network kernels\n");
+    if (batch <= 0 || batch > MOST || steps <= 0) {
+        fprintf(stderr,
+                "usage: bench_engine NAME BATCH STEPS, bench_engine sgemm SIDE PRODUCTS, or "
+                "bench_engine kernels\n");
         return 2;
     }
-    world_init(&at, argv[1], (size_t)batch);
-    fprintf(stderr, "%s: %zu parameters, %.1f MiB of activations\n", argv[1], at.count,
-            (double)ps_model_memory(at.model) / 1048576.0);
-    while (fgets(line, sizeof line, stdin) != NULL) {
-        double start = processor_ms();
-
-        for (long i = 0; i < steps; i++) {
-            step(&at);
-        }
-        printf("%.4f\n", (processor_ms() - start) / (double)steps);
-        fflush(stdout);
+    if (strcmp(argv[1], "sgemm") == 0) {
+        time_products((size_t)batch, steps);
+    } else {
+        time_steps(argv[1], (size_t)batch, steps);
     }
-    world_fini(&at);
     return 0;
 }
