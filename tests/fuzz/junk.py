@@ -27,12 +27,14 @@ from harness import (ENDLESS, FINAL, SLOW, SMALL, ClusterTest, coordinator_pb2, 
                      job_pb2, main, node_pb2, node_pb2_grpc)
 import junk_bytes  # noqa: E402
 import junk_http2  # noqa: E402
-from psgd.v1 import parameter_pb2  # noqa: E402
+from psgd.v1 import parameter_pb2, peer_pb2  # noqa: E402
 
 LONG = os.environ.get("PSGD_TEST_LONG", "0") == "1"
 SECONDS = float(os.environ.get("PSGD_JUNK_SECONDS", "60" if LONG else "8"))
 SEED = int(os.environ.get("PSGD_SEED", random.SystemRandom().randrange(1 << 32)))
 THREADS = 4
+# The same among workers.
+AMONG = {**ENDLESS, "workers": 2, "exchange": {"name": "plain"}}
 
 
 def raw(message):
@@ -96,11 +98,11 @@ class Target:
 class Junk(ClusterTest):
     def test_junk_harms_nobody(self):
         print(f"PSGD_SEED={SEED} PSGD_JUNK_SECONDS={SECONDS:g}", flush=True)
-        self.c = self.cluster(workers=1, pservers=1)
-        self.c.wait_nodes(2)
+        self.c = self.cluster(workers=2, pservers=1)
+        self.c.wait_nodes(3)
         self.targets = [Target(self.c.coordinator, [coordinator_pb2]),
                         Target(self.c.pservers[0], [node_pb2, parameter_pb2]),
-                        Target(self.c.workers[0], [node_pb2])]
+                        Target(self.c.workers[0], [node_pb2, peer_pb2])]
         self.sent = self.connections = 0
         self.lock = threading.Lock()
         self.codes = {}
@@ -134,7 +136,7 @@ class Junk(ClusterTest):
         return {name: n * os.sysconf("SC_PAGESIZE") >> 20 for name, n in pages.items()}
 
     def one_part(self, part, end):
-        pool = self.facts()
+        pool = self.facts(AMONG if part % 2 else ENDLESS)
         failures = []
 
         def guard(send, *args):
@@ -184,22 +186,26 @@ class Junk(ClusterTest):
             return alive == {p.name: p.address for p in self.c.nodes}
         self.c.poll("a cluster at rest", settled, seconds=60)
 
-    def facts(self):
+    def facts(self, spec):
         """A job that runs, and what junk needs to know to look like part of it."""
         self.settle()
-        job = self.c.submit(ENDLESS)
+        job = self.c.submit(spec)
         job = self.c.wait_state(job.id, job_pb2.JOB_STATE_RUNNING)
         self.assertEqual(job.state, job_pb2.JOB_STATE_RUNNING, job.message)
-        with grpc.insecure_channel(self.c.pservers[0].address) as channel:
-            probe = parameter_pb2.PullWeightsRequest(attempt=job.attempt)
+        asked, probe, service, name = (
+            (self.c.workers[0], peer_pb2.ExchangeRequest(attempt=job.attempt), "Peer", "Exchange")
+            if spec is AMONG else
+            (self.c.pservers[0], parameter_pb2.PullWeightsRequest(attempt=job.attempt), "Parameter",
+             "PullWeights"))
+        with grpc.insecure_channel(asked.address) as channel:
             probe.worker.job_id = job.id
-            method = Method("psgd.v1.ParameterService", "PullWeights", None, True, True)
+            method = Method(f"psgd.v1.{service}Service", name, None, True, True)
             error = method.call(channel, [raw(probe)], 10 * SLOW)
         layout_hash = int(re.search(r"holds a model of ([0-9a-f]{16})", error.details()).group(1), 16)
         return junk_bytes.Pool(
             job_id=[job.id], attempt=[job.attempt], node_id=[p.name for p in self.c.nodes],
             address=[p.address for p in self.c.nodes], coordinator=[self.c.coordinator.address],
-            layout_hash=[layout_hash], spec=[ENDLESS, SMALL])
+            layout_hash=[layout_hash], spec=[ENDLESS, AMONG, SMALL])
 
     # --- threads ---------------------------------------------------------------
 

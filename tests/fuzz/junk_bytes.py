@@ -17,6 +17,10 @@ RANGES = {kind: (low, bits) for low, bits, kinds in [
     (0, 64, [F.TYPE_UINT64, F.TYPE_FIXED64])] for kind in kinds}
 
 
+# Whose payload is that of parts which say how much of it is theirs.
+FITTED = ("PushGradientRequest", "ExchangeRequest", "PreCommitRequest")
+
+
 class Pool:
     """True values by field name, so that some junk gets past the first check."""
 
@@ -105,14 +109,18 @@ def fill(r, message, pool, depth=0):
             getattr(message, field.name).extend(scalar(r, field, pool) for _ in range(r.randrange(6)))
         else:
             setattr(message, field.name, scalar(r, field, pool))
-    if message.DESCRIPTOR.name in ("PushGradientRequest", "PreCommitRequest") and r.random() < 0.6:
+    if message.DESCRIPTOR.name in FITTED and r.random() < 0.6:
         fit(r, message)
     return message
 
 
 def fit(r, message):
     """Lets the payload have the length that the message says."""
-    slices = getattr(message, "slices", [])
+    packets = getattr(message, "packets", [])
+    for p in packets:
+        p.what, p.piece, p.word_bytes = r.randrange(4), r.randrange(3), 0
+        p.encoding.SetInParent()
+    slices = [p.encoding for p in packets] or getattr(message, "slices", [])
     for s in slices:
         s.slice = r.randrange(6)
         s.payload_bytes = min(s.payload_bytes, 65536)
