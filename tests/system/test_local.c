@@ -169,6 +169,19 @@ static void threads_change_no_bit_of_an_exchange_among_workers(void **state)
     }
 }
 
+/* Each of its blocks has another holder: the others go on, steps ahead, and it comes after. */
+static void a_slow_worker_with_copies_is_left_behind_and_changes_no_bit(void **state)
+{
+    static const char *const names[] = {"MODEL-t-N(0).safetensors", "EV-t-N(3).csv", NULL};
+
+    (void)state;
+    must_leave_the_same(names,
+                        ", \"workers\": 4, \"exchange\": {\"name\": \"plain\", \"params\": "
+                        "{\"window_ms\": 20}}, \"straggler\": {\"name\": \"fixed\", "
+                        "\"params\": {\"rank\": 3, \"ms\": 250}}" TWICE,
+                        4, AMONG("plain") TWICE, 4);
+}
+
 /* What is said is what is heard. */
 static void bytes_among_workers_are_those_of_the_packets(void **state)
 {
@@ -526,6 +539,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(the_number_of_servers_changes_no_bit),
         cmocka_unit_test(workers_among_themselves_leave_the_models_of_servers),
         cmocka_unit_test(threads_change_no_bit_of_an_exchange_among_workers),
+        cmocka_unit_test(a_slow_worker_with_copies_is_left_behind_and_changes_no_bit),
         cmocka_unit_test(bytes_among_workers_are_those_of_the_packets),
         cmocka_unit_test(holders_of_one_block_leave_one_model),
         cmocka_unit_test(other_policies_learn_on_any_number_of_threads),
