@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* diloco_overlapped.c - DiLoCo whose exchange is hidden behind the next round, with
  * eager updates (Kale, Douillard, Donchev 2025): while the mean D_t of this round's
- * P_i travels, the worker goes on from the weights that would come of
- *     E_i = D_(t-1) + (P_i,t - P_i,t-1) / N,
- * the last mean with its own part brought up to date (in the first round: its own
- * P_i). The outer rule is Nesterov's, u = m u + D, w -= r (D + m u), so D and u of the
- * round before follow from how the weights moved, and every worker has them:
- *     D = ((w_(t-1) - w_t) / r - m^2 u) / (1 + m). */
+ * P_i travels, the worker gives its own outer optimizer, which has a replica and its momentum,
+ *     E_t = a P_t + (D_(t-1) - a P_(t-1)),
+ * its own part a P_t of D_t at once and the others' a round later, so that each counts once.
+ * The outer rule is Nesterov's, u = m u + E, x -= r (E + m u), and linear. So what comes
+ * of the means is w, which the servers keep, and of what is left, a P_t - a P_(t-1), all
+ * but the own parts' own step cancels:
+ *     v = m v + a P_t, x = w - r (a P_t + m v). */
 #include "common/update/update.h"
 
 enum { OUTER_RATE, OUTER_MOMENTUM };
@@ -16,38 +17,31 @@ static const ps_param diloco_overlapped_params[] = {
     {.name = NULL},
 };
 
-/* Slots: x as the round began, u, w of the round before, the P before. */
+/* Slots: x as the round began, v. */
 static void diloco_overlapped_contribute(const ps_round *round, const ps_stretch *v)
 {
-    float *begun = v->slots, *u = begun + v->n, *before = u + v->n, *last = before + v->n;
-    float share = (float)round->share, own = (float)(1.0 / (double)round->workers);
+    float *begun = v->slots, *velocity = begun + v->n;
+    float share = (float)round->share;
     float rate = (float)round->outer->v[OUTER_RATE], m = (float)round->outer->v[OUTER_MOMENTUM];
 
-    if (v->is_state || !(rate > 0.0f)) {
+    if (v->is_state) {
         ps_local_contribute_ahead(round, v, 0.0f);
         return;
     }
     for (size_t i = 0; i < v->n; i++) {
-        float p = begun[i] - v->x[i], eager = p;
+        float own = share * (begun[i] - v->x[i]);
 
-        if (round->clock > 0) {
-            float mean = ((before[i] - v->w[i]) / rate - m * m * u[i]) / (1.0f + m);
-
-            u[i] = m * u[i] + mean;
-            eager = mean + own * (p - last[i]);
-        }
-        v->p[i] = share * p;
-        v->x[i] = v->w[i] - rate * ((1.0f + m) * eager + m * m * u[i]);
+        velocity[i] = m * velocity[i] + own;
+        v->p[i] = own;
+        v->x[i] = v->w[i] - rate * (own + m * velocity[i]);
         begun[i] = v->x[i];
-        before[i] = v->w[i];
-        last[i] = p;
     }
 }
 
 static const ps_local diloco_overlapped_local = {
     .is_overlapped = true,
     .needs_bsp = true,
-    .slots = 4,
+    .slots = 2,
     .inner = {.name = "adamw"},
     .outer = PS_LOCAL_OUTER_NESTEROV,
     .only_outer = "nesterov",
@@ -58,7 +52,7 @@ static const ps_local diloco_overlapped_local = {
 
 const ps_update ps_update_diloco_overlapped = {
     .name = "diloco_overlapped",
-    .summary = "DiLoCo that trains on while a round is exchanged, from an eager estimate of it",
+    .summary = "DiLoCo that trains on while a round is exchanged, from its own part of it",
     .params = diloco_overlapped_params,
     .merge_scale = ps_update_merge_sum,
     .local = &diloco_overlapped_local,
