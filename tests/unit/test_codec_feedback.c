@@ -196,6 +196,73 @@ static void a_small_change_is_left_out_but_not_for_ever(void **state)
     free(s.state);
 }
 
+/* Gradient descent of two workers who each have the same samples in every step, as in LAG and
+ * LAQ: losses sum of slope (x - centre)^2 / 2. Returns the distance from the optimum, and
+ * how many encodings of `steps` times two were sent, and their bytes. */
+static double descend_lazily(const ps_codec *c, double lazy, uint64_t steps, size_t *sent,
+                             size_t *bytes)
+{
+    static sender s[2];
+    static float x[N], g[N];
+    ps_params params = ps_params_default(c->params);
+    double off = 0;
+
+    params.v[c->own + PS_WRAP_DIFFERENCE] = 1;
+    params.v[c->own + PS_WRAP_LAZY] = lazy;
+    for (int k = 0; k < 2; k++) {
+        open_sender(&s[k], c, &params);
+    }
+    memset(x, 0, sizeof x);
+    *sent = *bytes = 0;
+    for (uint64_t step = 0; step < steps; step++) {
+        for (int k = 0; k < 2; k++) {
+            size_t before = s[k].skipped;
+
+            for (size_t i = 0; i < N; i++) {
+                float slope = i % 2 == 0 ? 1.0f : 0.25f;
+
+                g[i] = slope * (x[i] - (float)ps_draw_normal((uint64_t)k, i));
+            }
+            send_round(&s[k], step, g);
+            *sent += s[k].skipped == before;
+            *bytes += s[k].skipped == before ? c->size(&params, N) : 0;
+        }
+        for (size_t i = 0; i < N; i++) {
+            x[i] -= 0.05f * (s[0].sum[i] + s[1].sum[i]);
+        }
+    }
+    for (size_t i = 0; i < N; i++) {
+        double centre = (ps_draw_normal(0, i) + ps_draw_normal(1, i)) / 2;
+
+        off += ((double)x[i] - centre) * ((double)x[i] - centre) / N;
+    }
+    for (int k = 0; k < 2; k++) {
+        free(s[k].state);
+    }
+    return sqrt(off);
+}
+
+static void who_has_the_same_samples_in_every_step_sends_seldom(void **state)
+{
+    static const char *const codecs[] = {"f32", "intn"};
+    enum { STEPS = 300 };
+
+    (void)state;
+    for (size_t k = 0; k < sizeof codecs / sizeof codecs[0]; k++) {
+        const ps_codec *c = ps_codec_find(codecs[k]);
+        size_t all, few, all_bytes, few_bytes;
+        double eager = descend_lazily(c, 0, STEPS, &all, &all_bytes);
+        double lazy = descend_lazily(c, 0.05, STEPS, &few, &few_bytes);
+
+        assert_int_equal(all, 2 * STEPS);
+        assert_true(few < all / 4 && few_bytes < all_bytes / 4);
+        assert_true(few >= all / (PS_FEEDBACK_SKIPS + 1)); /* nobody is silent for ever */
+        if (!(eager < 0.01 && lazy < 0.05)) {
+            fail_msg("%s: %g from the optimum, %g when lazy", c->name, eager, lazy);
+        }
+    }
+}
+
 static void momentum_grows_and_ends_where_a_value_is_sent(void **state)
 {
     const ps_codec *f32 = ps_codec_find("f32"), *topk = ps_codec_find("topk");
@@ -277,6 +344,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(error_feedback_forgets_what_is_no_number),
         cmocka_unit_test(what_is_standing_comes_to_what_is_given),
         cmocka_unit_test(a_small_change_is_left_out_but_not_for_ever),
+        cmocka_unit_test(who_has_the_same_samples_in_every_step_sends_seldom),
         cmocka_unit_test(momentum_grows_and_ends_where_a_value_is_sent),
     };
 
