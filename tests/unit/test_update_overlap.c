@@ -359,6 +359,33 @@ static void overlapped_diloco_goes_on_from_its_own_part(void **state)
     }
 }
 
+/* |w - its limit| of value 0 after rounds that go (almost) all of the way to their optimum. */
+static double far_off(double rate, double momentum, uint64_t rounds)
+{
+    double limit = 0;
+    sim s;
+
+    sim_init(&s, "diloco_overlapped");
+    sim_set(&s, "steps", 2000);
+    s.outer_params.v[0] = rate;
+    s.outer_params.v[1] = momentum;
+    for (uint32_t i = 0; i < W; i++) {
+        limit += sim_centre(i, 0) / W;
+    }
+    for (uint64_t t = 0; t < rounds; t++) {
+        sim_round(&s);
+    }
+    return fabs((double)s.w[0] - limit);
+}
+
+/* For W = 4 the bound is 0.6 for 0.7 and 0.9, and 2.5 for 0.3 and 0.5, see the file. */
+static void overlapped_diloco_converges_within_its_bound(void **state)
+{
+    (void)state;
+    assert_true(far_off(0.3, 0.5, 100) < 1e-3);
+    assert_true(far_off(0.7, 0.9, 60) > 10 || far_off(0.7, 0.9, 61) > 10);
+}
+
 static void double_buffering_steps_on_weights_one_step_older(void **state)
 {
     double w[N], before[N];
@@ -399,6 +426,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(elastic_averaging_pulls_both_ways),
         cmocka_unit_test(diloco_steps_by_nesterov_outside),
         cmocka_unit_test(overlapped_diloco_goes_on_from_its_own_part),
+        cmocka_unit_test(overlapped_diloco_converges_within_its_bound),
         cmocka_unit_test(double_buffering_steps_on_weights_one_step_older),
     };
 
