@@ -181,6 +181,9 @@ static void lay(const ps_conv_strips *at, const float *images, size_t count, flo
             float *to = strips + i % w->channels * at->reach +
                         (k * at->group + i / w->channels) * at->strip + across.from;
 
+            if (k == 0 && i + 1 < count * w->channels) {
+                ps_prefetch(images + (i + 1) * plane, plane);
+            }
             for (size_t r = down.from; across.to > across.from && r < down.to; r++) {
                 size_t row = down.first + (r - down.from) * w->stride;
 

@@ -275,10 +275,18 @@ static void write_images(const ps_winograd *of, const ps_winograd_way *way, cons
 {
     ps_tile_band band = {.down = at->band, .across = way->across};
     size_t size = way->out_rows * way->out_columns, from = 2 * at->row;
+    size_t left = way->out_rows - from, rows = left < 2 * at->band ? left : 2 * at->band;
     const float *numbers = parts->out;
 
     for (size_t f = 0; f < way->filters; f++) {
         for (size_t i = 0; i < at->images; i++) {
+            size_t next = i + 1 < at->images ? i + 1 : 0, g = f + (next == 0);
+
+            if (g < way->filters) {
+                ps_prefetch(y + ((at->image + next) * way->filters + g) * size +
+                                from * way->out_columns,
+                            rows * way->out_columns);
+            }
             of->tiles->to_output(
                 &band, numbers, way->filters * at->tiles + SPARE, bias == NULL ? 0.0f : bias[f],
                 y + ((at->image + i) * way->filters + f) * size + from * way->out_columns,
