@@ -33,14 +33,14 @@ static const ps_preset presets[] = {
         .name = "losp",
         .summary = "JSAC2020's LOSP: 16 steps while the round before is exchanged, compensated",
         .json =
-            PS_JOB("losp", PS_UPDATE(PS_WITH("losp", "\"steps\":16")) PS_LOCAL("momentum", "0.05")),
+            PS_JOB("losp", PS_UPDATE(PS_WITH("losp", "\"steps\":16")) PS_LOCAL("adam", "0.002")),
     },
     {
         .name = "dqlosp",
         .summary = "JSAC2020's DQLOSP: losp with 8 bits a value both ways, fed back, replicas "
                    "proved",
         .json = PS_JOB("dqlosp", PS_UPDATE(PS_WITH("dqlosp", "\"steps\":16"))
-                                     PS_LOCAL("momentum", "0.05") PS_BOTH(EIGHT_FED, EIGHT_FED)),
+                                     PS_LOCAL("adam", "0.002") PS_BOTH(EIGHT_FED, EIGHT_FED)),
     },
 };
 
