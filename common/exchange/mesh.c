@@ -78,8 +78,7 @@ ps_packet *ps_packet_ref(ps_packet *packet)
 
 void ps_packet_unref(ps_packet *packet)
 {
-    if (packet != NULL &&
-        atomic_fetch_sub_explicit(&packet->refs, 1, memory_order_acq_rel) == 1) {
+    if (packet != NULL && atomic_fetch_sub_explicit(&packet->refs, 1, memory_order_acq_rel) == 1) {
         ps_buf_unref(packet->buf);
         free(packet);
     }
