@@ -81,13 +81,18 @@ static inline bool has_folder(const node_world *w, const char *name)
     return stat(path, &info) == 0;
 }
 
-static inline void reserve(node_world *w, const char *job_id, uint32_t attempt)
+static inline void reserve_for(node_world *w, const char *job_id, uint32_t attempt, uint32_t ms)
 {
     ps_error error;
 
-    if (!nw_can_commit(w, job_id, attempt, 0, PS_TEST_PATIENCE_S * 1000, &error)) {
+    if (!nw_can_commit(w, job_id, attempt, 0, ms, &error)) {
         fail_msg("not reserved: %s", error.status.text);
     }
+}
+
+static inline void reserve(node_world *w, const char *job_id, uint32_t attempt)
+{
+    reserve_for(w, job_id, attempt, PS_TEST_PATIENCE_S * 1000);
 }
 
 static inline void prepare(node_world *w, const job *j)
