@@ -312,7 +312,7 @@ static void diloco_steps_by_nesterov_outside(void **state)
     }
 }
 
-/* Eager updates as published: every worker has an outer optimizer, which is given its own fresh
+/* Eager updates, spelt out: every worker has an outer optimizer, which is given its own fresh
  * part and the others' of the round before. */
 static void overlapped_diloco_goes_on_from_its_own_part(void **state)
 {
