@@ -65,6 +65,13 @@ void ps_check_metrics(ps_check *check, ps_plan *plan, const ps_data_facts *facts
 /* Whether evaluations can be split as the spec wants; after everything else. */
 void ps_check_split(ps_check *check, const ps_plan *plan);
 
+/* Whether embeddings' tables live on the servers: gives the layers as many rows as a batch can
+ * have ids; before sizes are looked at. Then, of the layout; then, after everything else, what
+ * they cannot go together with. */
+bool ps_check_table(ps_check *check, ps_plan *plan, const ps_data_facts *facts);
+void ps_check_tables_laid(ps_plan *plan);
+void ps_check_tables(ps_check *check, const ps_plan *plan);
+
 /* The update, its rule for local steps, and what it makes of the defaults of
  * the optimizer; before the optimizer. */
 void ps_check_update(ps_check *check, ps_plan *plan);

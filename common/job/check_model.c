@@ -323,7 +323,8 @@ static void check_sizes(ps_check *check, ps_plan *plan, const ps_data_facts *fac
                      "is %u; the activations of such a block take %.1f GiB, 4 are allowed",
                      plan->spec->block_size, bytes / 1073741824.0);
     } else {
-        ps_layout_init(&plan->layout, model, plan->spec->pservers);
+        ps_layout_init(&plan->layout, model, plan->spec->pservers, plan->has_tables);
+        ps_check_tables_laid(plan);
         if (plan->spec->pservers > plan->layout.slice_count) {
             ps_check_bad(check, "spec.pservers", "is %u; this model has slices for at most %u",
                          plan->spec->pservers, plan->layout.slice_count);
@@ -350,8 +351,8 @@ bool ps_check_model(ps_check *check, ps_plan *plan, const ps_data_facts *facts)
                         facts != NULL && facts->classes == 0 ? "mse" : "softmax_cross_entropy")) {
         plan->loss = ps_loss_find(model->loss);
     }
-    if (is_good && plan->loss != NULL && facts != NULL &&
-        plan->spec->pservers <= PS_PSERVERS_MAX &&
+    is_good = is_good && ps_check_table(check, plan, facts);
+    if (is_good && plan->loss != NULL && facts != NULL && plan->spec->pservers <= PS_PSERVERS_MAX &&
         (plan->spec->pservers > 0 || plan->mesh != NULL)) {
         check_sizes(check, plan, facts);
     }

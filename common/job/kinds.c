@@ -10,6 +10,7 @@
 #include "common/data/dataset.h"
 #include "common/data/transform.h"
 #include "common/exchange/mesh.h"
+#include "common/job/table.h"
 #include "common/metric/metric.h"
 #include "common/nn/layer.h"
 #include "common/nn/loss.h"
@@ -221,6 +222,18 @@ static void each_straggler(ps_plugin_fn *fn, void *arg)
 }
 const ps_kind ps_kind_straggler = {.name = "straggler", .each = each_straggler};
 
+static void pass_table(const ps_table_choice *x, void *arg)
+{
+    pass(arg, x->name, x->summary, x->params);
+}
+static void each_table(ps_plugin_fn *fn, void *arg)
+{
+    caller c = {fn, arg};
+
+    ps_table_choice_each(pass_table, &c);
+}
+const ps_kind ps_kind_table = {.name = "table", .each = each_table};
+
 static void pass_transform(const ps_transform *x, void *arg)
 {
     pass(arg, x->name, x->summary, x->params);
@@ -261,6 +274,7 @@ const ps_kind *const ps_kinds[] = {
     &ps_kind_optimizer,
     &ps_kind_schedule,
     &ps_kind_straggler,
+    &ps_kind_table,
     &ps_kind_transform,
     &ps_kind_update,
 };

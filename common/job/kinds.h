@@ -38,6 +38,7 @@ extern const ps_kind ps_kind_network;
 extern const ps_kind ps_kind_optimizer;
 extern const ps_kind ps_kind_schedule;
 extern const ps_kind ps_kind_straggler;
+extern const ps_kind ps_kind_table;
 extern const ps_kind ps_kind_transform;
 extern const ps_kind ps_kind_update;
 

@@ -73,18 +73,27 @@ static uint64_t hash_of(const ps_layout *layout)
     return hash;
 }
 
-static void cut(ps_layout *layout)
+static void cut(ps_layout *layout, bool has_tables)
 {
     uint32_t count = 0;
 
     layout->first_slice = ps_xcalloc(layout->variable_count + 1u, sizeof(uint32_t));
     for (uint32_t v = 0; v < layout->variable_count; v++) {
-        size_t most = slice_values(&layout->variables[v]);
+        const ps_variable *var = &layout->variables[v];
+        size_t most = slice_values(var);
 
         layout->first_slice[v] = count;
-        count += (uint32_t)((layout->variables[v].size + most - 1) / most);
+        if (!(has_tables && var->is_sparse)) {
+            count += (uint32_t)((var->size + most - 1) / most);
+        }
     }
     layout->first_slice[layout->variable_count] = count;
+    layout->stored = ps_xcalloc(layout->variable_count + 1u, sizeof *layout->stored);
+    for (uint32_t v = 0; v < layout->variable_count; v++) {
+        if (layout->first_slice[v] < layout->first_slice[v + 1]) {
+            layout->stored[layout->stored_count++] = layout->variables[v];
+        }
+    }
     layout->slice_count = count;
     layout->slices = ps_xcalloc(count, sizeof *layout->slices);
     for (uint32_t v = 0; v < layout->variable_count; v++) {
@@ -157,7 +166,7 @@ static void deal(ps_layout *layout)
     }
 }
 
-void ps_layout_init(ps_layout *layout, const ps_model *model, uint32_t servers)
+void ps_layout_init(ps_layout *layout, const ps_model *model, uint32_t servers, bool has_tables)
 {
     memset(layout, 0, sizeof *layout);
     layout->param_count = ps_model_param_count(model);
@@ -167,7 +176,7 @@ void ps_layout_init(ps_layout *layout, const ps_model *model, uint32_t servers)
         layout->variables[v] = *ps_model_variable(model, v);
     }
     layout->server_count = servers;
-    cut(layout);
+    cut(layout, has_tables);
     if (servers > 0) {
         deal(layout);
     }
@@ -183,6 +192,7 @@ void ps_layout_fini(ps_layout *layout)
     free(layout->owned_count);
     free(layout->slices);
     free(layout->first_slice);
+    free(layout->stored);
     free(layout->variables);
     memset(layout, 0, sizeof *layout);
 }

@@ -27,6 +27,8 @@ typedef struct ps_layout {
     size_t param_count;
     uint32_t variable_count;
     ps_variable *variables;
+    uint32_t stored_count;
+    ps_variable *stored;   /* (stored_count): variables that have slices: those of model files */
     uint32_t *first_slice; /* (variable_count + 1): slices of v are [first[v], first[v+1]) */
     uint32_t slice_count;
     ps_slice *slices; /* ascending `at` */
@@ -37,8 +39,9 @@ typedef struct ps_layout {
 } ps_layout;
 
 /* From a model's variables. With fewer slices than servers some servers own none;
- * without servers nobody owns any, and `server` is 0. */
-void ps_layout_init(ps_layout *layout, const ps_model *model, uint32_t servers);
+ * without servers nobody owns any, and `server` is 0. With has_tables sparse variables have no
+ * slices: they are what a worker holds of tables that are elsewhere. */
+void ps_layout_init(ps_layout *layout, const ps_model *model, uint32_t servers, bool has_tables);
 void ps_layout_fini(ps_layout *layout); /* a zeroed one is allowed */
 
 #endif

@@ -303,6 +303,7 @@ ps_status ps_plan_create(const Psgd__V1__JobSpec *spec, ps_violate_fn *violate, 
     ps_check_mesh(&check, plan);
     ps_check_descent(&check, plan);
     ps_check_split(&check, plan);
+    ps_check_tables(&check, plan);
     if (check.count > 0) {
         ps_plan_destroy(plan);
         if (check.count == 1) {
@@ -337,6 +338,8 @@ void ps_plan_destroy(ps_plan *plan)
     free(plan->up);
     free(plan->down);
     free(plan->by_rows);
+    free(plan->tables);
+    free(plan->table_rows);
     ps_spec_free(plan->spec);
     free(plan);
 }

@@ -45,6 +45,14 @@ typedef struct ps_metric_choice {
     ps_params params;
 } ps_metric_choice;
 
+/* An embedding's table that lives on the servers (spec.model.table). */
+typedef struct ps_plan_table {
+    uint32_t variable; /* what a worker holds of it: (table_keys, width) */
+    uint32_t rows;     /* ids are below */
+    uint32_t width;
+    float init_bound; /* first values are uniform within */
+} ps_plan_table;
+
 typedef struct ps_plan {
     Psgd__V1__JobSpec *spec; /* every default filled in */
 
@@ -59,6 +67,13 @@ typedef struct ps_plan {
     const ps_loss *loss;
     size_t outputs; /* values of the last layer */
     ps_layout layout;
+
+    bool has_tables;
+    ps_params table_params; /* common/job/table.h */
+    uint32_t *table_rows;   /* (layer_count): ids of each embedding; NULL: no tables */
+    uint32_t table_keys;    /* most different ids of a batch */
+    ps_plan_table *tables;  /* (table_count): of the model's embeddings, in their order */
+    uint32_t table_count;
 
     ps_metric_choice metrics[PS_METRICS_MAX]; /* (metric_count), each once */
     size_t metric_count;

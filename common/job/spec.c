@@ -181,6 +181,7 @@ void ps_spec_complete(Psgd__V1__JobSpec *spec)
         spec->timeouts = ps_xmalloc(sizeof *spec->timeouts);
         psgd__v1__timeout_spec__init(spec->timeouts);
     }
+    complete_choice(&spec->model->table);
     complete_choice(&spec->assignment);
     complete_choice(&spec->optimizer->rule);
     complete_choice(&spec->optimizer->schedule);

@@ -11,6 +11,7 @@
 #include "common/base/log.h"
 #include "common/base/xalloc.h"
 #include "common/job/describe.h"
+#include "common/job/table.h"
 #include "common/rpc/pbjson.h"
 
 #include <assert.h>
@@ -137,6 +138,44 @@ static ps_status list_workers(ps_local_job *local)
 
 /* --- the files ---------------------------------------------------------------- */
 
+static ps_status add_bytes(void *arg, const void *bytes, size_t len)
+{
+    return ps_file_writer_add(arg, bytes, len);
+}
+
+/* The sparse tables, each with the rows of all servers. */
+static ps_status write_tables(ps_local_job *local)
+{
+    const ps_plan *plan = local->plan;
+    bool changes = plan->table_params.v[PS_TABLE_SAVES_CHANGES] != 0;
+    ps_status st = ps_ok();
+
+    for (uint32_t t = 0; t < plan->table_count && ps_is_ok(&st); t++) {
+        char name[LOCAL_NAME_BYTES], path[PATH_BYTES];
+        ps_file_writer writer;
+
+        ps_table_file_name(plan, t, 0, name, sizeof name);
+        st = ps_path_join(path, sizeof path, local->conf.folder, name);
+        if (ps_is_ok(&st)) {
+            st = ps_file_writer_open(&writer, path);
+        }
+        if (!ps_is_ok(&st)) {
+            return st;
+        }
+        st = ps_table_save(ps_tables_at(local->servers.tables, t),
+                           changes ? PS_TABLE_CHANGES : PS_TABLE_WHOLE, add_bytes, &writer);
+        if (ps_is_ok(&st)) {
+            st = ps_file_writer_commit(&writer);
+        } else {
+            ps_file_writer_abandon(&writer);
+        }
+        if (ps_is_ok(&st)) {
+            st = list(local, name, MODEL, "");
+        }
+    }
+    return st;
+}
+
 /* Nobody trains any more: worker 0's block has room for the servers' weights. */
 static ps_status write_model(ps_local_job *local)
 {
@@ -153,11 +192,14 @@ static ps_status write_model(ps_local_job *local)
     ps_artifact_name(name, sizeof name, "MODEL", local->plan->spec->title, "ps", ".safetensors");
     st = ps_path_join(path, sizeof path, local->conf.folder, name);
     if (ps_is_ok(&st)) {
-        st = ps_weights_write(path, layout->variables, layout->variable_count, block, meta,
+        st = ps_weights_write(path, layout->stored, layout->stored_count, block, meta,
                               sizeof meta / sizeof meta[0]);
     }
     free(spec);
-    return ps_is_ok(&st) ? list(local, name, MODEL, "") : st;
+    if (ps_is_ok(&st)) {
+        st = list(local, name, MODEL, "");
+    }
+    return ps_is_ok(&st) ? write_tables(local) : st;
 }
 
 /* What each worker did, and all servers together, if there are any. */

@@ -72,6 +72,8 @@ void ps_local_servers_init(ps_local_servers *servers, const ps_plan *plan, const
         fill(plan, &servers->shards[i], weights);
     }
     pthread_mutexattr_destroy(&attr);
+    pthread_mutex_init(&servers->tables_mutex, NULL);
+    servers->tables = plan->has_tables ? ps_merge_tables(plan, PS_MERGE_ALL) : NULL;
 }
 
 void ps_local_servers_fini(ps_local_servers *servers)
@@ -81,6 +83,8 @@ void ps_local_servers_fini(ps_local_servers *servers)
         ps_shard_destroy(servers->shards[i].shard);
         free(servers->shards[i].slices);
     }
+    pthread_mutex_destroy(&servers->tables_mutex);
+    ps_tables_destroy(servers->tables);
     free(servers->shards);
     free(servers->shard_of);
     free(servers->gates);
@@ -139,6 +143,35 @@ ps_status ps_local_servers_push_zeros(ps_local_servers *servers, uint32_t worker
         pthread_mutex_unlock(&to->mutex);
     }
     nudge_others(servers, worker);
+    return st;
+}
+
+ps_status ps_local_servers_push_rows(ps_local_servers *servers, uint32_t worker,
+                                     const ps_tables_part *part)
+{
+    ps_status st;
+
+    pthread_mutex_lock(&servers->tables_mutex);
+    st = ps_tables_push(servers->tables, part);
+    pthread_mutex_unlock(&servers->tables_mutex);
+    if (part->is_last && ps_is_ok(&st)) {
+        nudge_others(servers, worker);
+    }
+    return st;
+}
+
+ps_status ps_local_servers_pull_rows(ps_local_servers *servers, uint64_t clock,
+                                     const uint64_t *keys, size_t count, float *rows,
+                                     bool *is_given)
+{
+    ps_status st = ps_ok();
+
+    pthread_mutex_lock(&servers->tables_mutex);
+    *is_given = ps_tables_may_pull(servers->tables, clock);
+    if (*is_given) {
+        st = ps_tables_pull(servers->tables, keys, count, rows);
+    }
+    pthread_mutex_unlock(&servers->tables_mutex);
     return st;
 }
 

@@ -11,6 +11,7 @@
 
 #include "common/job/plan.h"
 #include "common/shard/shard.h"
+#include "common/shard/tables.h"
 #include "common/train/gate.h"
 
 #include <pthread.h>
@@ -27,9 +28,11 @@ typedef struct ps_local_shard {
 typedef struct ps_local_servers {
     const ps_plan *plan; /* kept */
     uint32_t count;
-    ps_local_shard *shards; /* (count) */
-    uint32_t *shard_of;     /* (slice_count): which of them */
-    ps_gate **gates;        /* (workers): who is told of news; NULL: nobody yet */
+    ps_local_shard *shards;       /* (count) */
+    uint32_t *shard_of;           /* (slice_count): which of them */
+    pthread_mutex_t tables_mutex; /* guards tables; no other lock is taken under it */
+    ps_tables *tables;            /* sparse ones, of all servers; NULL: none */
+    ps_gate **gates;              /* (workers): who is told of news; NULL: nobody yet */
 } ps_local_servers;
 
 /* Weights (param_count) are those of clock 0; borrowed. Plan is kept. */
@@ -48,6 +51,15 @@ PS_MUST_USE ps_status ps_local_servers_push(ps_local_servers *servers, uint32_t 
 /* A contribution of zeros to all slices. */
 PS_MUST_USE ps_status ps_local_servers_push_zeros(ps_local_servers *servers, uint32_t worker,
                                                   uint64_t clock, uint32_t contributor);
+
+/* Rows of sparse tables, as ps_tables_push; whoever waits for them is nudged. */
+PS_MUST_USE ps_status ps_local_servers_push_rows(ps_local_servers *servers, uint32_t worker,
+                                                 const ps_tables_part *part);
+
+/* As ps_tables_pull, when it may be for `clock`: then *is_given. */
+PS_MUST_USE ps_status ps_local_servers_pull_rows(ps_local_servers *servers, uint64_t clock,
+                                                 const uint64_t *keys, size_t count, float *rows,
+                                                 bool *is_given);
 
 /* The weights as the servers have them, into block (param_count). The last act:
  * each shard gives up its memory before the next one is looked at, so that this

@@ -36,21 +36,42 @@ static bool make_room(ps_precommit *pc)
 {
     ps_session *s = pc->session;
 
-    if (s->weights == NULL) {
-        for (uint32_t i = 0; i < ps_precommit_slice_count(pc); i++) {
-            s->weight_count += slice_at(pc, i)->n;
-        }
-        s->weights = ps_aligned_alloc(s->weight_count * sizeof(float));
+    if (s->weights != NULL) {
+        return true;
+    }
+    s->weight_count = ps_precommit_is_worker(pc) ? s->plan->layout.param_count : 0;
+    for (uint32_t i = 0; !ps_precommit_is_worker(pc) && i < ps_precommit_slice_count(pc); i++) {
+        s->weight_count += slice_at(pc, i)->n;
+    }
+    s->weights = ps_aligned_alloc(s->weight_count * sizeof(float));
+    if (s->weights != NULL) { /* of sparse tables nothing comes */
+        memset(s->weights, 0, s->weight_count * sizeof(float));
     }
     return s->weights != NULL;
+}
+
+/* The values of the next slice out of a chunk, to their place: a worker's is that in the model's
+ * block, a server's behind the ones before. */
+static void take_slice(ps_precommit *pc, ps_payload *payload, size_t *at)
+{
+    const ps_slice *slice = slice_at(pc, pc->slices_in);
+    size_t bytes = slice->n * sizeof(float);
+    float *to = pc->session->weights + (ps_precommit_is_worker(pc) ? slice->at : pc->values_in);
+    const uint8_t *from = ps_payload_view(payload, *at, bytes, to);
+
+    if ((const void *)from != to) {
+        memcpy(to, from, bytes);
+    }
+    (void)XXH3_64bits_update(pc->hash, to, bytes);
+    pc->slices_in++;
+    pc->values_in += slice->n;
+    *at += bytes;
 }
 
 void ps_precommit_take_weights(ps_precommit *pc, const Psgd__V1__WeightsChunk *chunk,
                                ps_payload *payload)
 {
-    size_t values = 0, bytes = ps_payload_len(payload);
-    const uint8_t *from;
-    float *to;
+    size_t values = 0, bytes = ps_payload_len(payload), at = 0;
 
     if (!make_room(pc)) {
         ps_precommit_fail(pc, ps_fail(PS_RESOURCE_EXHAUSTED, "no memory for the weights"), NULL);
@@ -75,16 +96,9 @@ void ps_precommit_take_weights(ps_precommit *pc, const Psgd__V1__WeightsChunk *c
             "BAD_WEIGHTS");
         return;
     }
-    if (bytes > 0) {
-        to = pc->session->weights + pc->values_in;
-        from = ps_payload_view(payload, 0, bytes, to);
-        if ((const void *)from != to) {
-            memcpy(to, from, bytes);
-        }
-        (void)XXH3_64bits_update(pc->hash, to, bytes);
+    for (size_t k = 0; k < chunk->n_slices; k++) {
+        take_slice(pc, payload, &at);
     }
-    pc->slices_in += (uint32_t)chunk->n_slices;
-    pc->values_in += values;
     ps_precommit_read(pc);
 }
 

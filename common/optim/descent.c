@@ -19,7 +19,7 @@ double ps_descent_rate(const ps_descent *descent, uint64_t step)
     return descent->params.v[rate_at] * factor_of(descent, step);
 }
 
-static ps_params params_at(const ps_descent *descent, uint64_t step)
+ps_params ps_descent_params(const ps_descent *descent, uint64_t step)
 {
     ps_params params = descent->params;
 
@@ -62,7 +62,7 @@ static void penalise_rows(const ps_descent *descent, ps_moment at, const ps_rows
 void ps_descent_increment(const ps_descent *descent, ps_moment at, const float *g, const float *w,
                           float *state, float *d, size_t n)
 {
-    ps_params params = params_at(descent, at.step);
+    ps_params params = ps_descent_params(descent, at.step);
 
     if (has_penalty(descent)) {
         penalise_all(descent, at, g, w, d, n);
@@ -74,7 +74,7 @@ void ps_descent_increment(const ps_descent *descent, ps_moment at, const float *
 void ps_descent_step(const ps_descent *descent, ps_moment at, const float *g, float *scratch,
                      float *state, float *w, size_t n)
 {
-    ps_params params = params_at(descent, at.step);
+    ps_params params = ps_descent_params(descent, at.step);
 
     if (has_penalty(descent)) {
         penalise_all(descent, at, g, w, scratch, n);
@@ -86,7 +86,7 @@ void ps_descent_step(const ps_descent *descent, ps_moment at, const float *g, fl
 void ps_descent_increment_rows(const ps_descent *descent, ps_moment at, const ps_rows *rows,
                                const float *g, const float *w, float *state, float *d, size_t n)
 {
-    ps_params params = params_at(descent, at.step);
+    ps_params params = ps_descent_params(descent, at.step);
 
     if (has_penalty(descent)) {
         penalise_rows(descent, at, rows, g, w, d, n);
@@ -98,7 +98,7 @@ void ps_descent_increment_rows(const ps_descent *descent, ps_moment at, const ps
 void ps_descent_step_rows(const ps_descent *descent, ps_moment at, const ps_rows *rows,
                           const float *g, float *scratch, float *state, float *w, size_t n)
 {
-    ps_params params = params_at(descent, at.step);
+    ps_params params = ps_descent_params(descent, at.step);
 
     if (has_penalty(descent)) {
         penalise_rows(descent, at, rows, g, w, scratch, n);

@@ -34,6 +34,9 @@ typedef struct ps_moment {
 /* The learning rate at that step of the job. */
 double ps_descent_rate(const ps_descent *descent, uint64_t step);
 
+/* The rule's numbers at that step: with that rate. */
+ps_params ps_descent_params(const ps_descent *descent, uint64_t step);
+
 /* As the functions of ps_optim, with the same bits where there is neither a
  * schedule nor a penalty. d and scratch (as large as g) may be g; scratch is
  * written only where there are penalties. Of rows that are not touched the

@@ -151,6 +151,16 @@ static ps_status check_keys(const ps_table *t, const uint64_t *keys, size_t coun
     return ps_ok();
 }
 
+ps_status ps_table_check_keys(const ps_table *table, const uint64_t *keys, size_t count)
+{
+    return check_keys(table, keys, count);
+}
+
+uint32_t ps_table_width(const ps_table *table)
+{
+    return table->conf.width;
+}
+
 /* ---- Pushes ---- */
 
 static ps_status check_seen(const char *what, const float *x, size_t count)
@@ -226,8 +236,8 @@ static void push_row(ps_table *t, const ps_table_push *push, size_t i)
     }
     show_row(t, row, push, i);
     if (is_whole) {
-        conf->optim->step(&conf->optim_params, ++row->steps, push->grads + i * conf->width,
-                          row->x + conf->width, row->x, conf->width);
+        conf->optim->step(push->params != NULL ? push->params : &conf->optim_params, ++row->steps,
+                          push->grads + i * conf->width, row->x + conf->width, row->x, conf->width);
         t->counters.applied++;
     }
 }

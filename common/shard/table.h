@@ -95,11 +95,12 @@ uint32_t ps_table_shard_of(uint64_t key);
 
 /* Rows of one push. Keys ascend, each once. */
 typedef struct ps_table_push {
-    const uint64_t *keys; /* (C) */
-    size_t count;         /* C, at most PS_TABLE_KEYS_MAX */
-    const float *grads;   /* (C, D) */
-    const float *shows;   /* (C), not negative; NULL: 1 each */
-    const float *clicks;  /* (C), not negative; NULL: 0 each */
+    const uint64_t *keys;    /* (C) */
+    size_t count;            /* C, at most PS_TABLE_KEYS_MAX */
+    const float *grads;      /* (C, D) */
+    const float *shows;      /* (C), not negative; NULL: 1 each */
+    const float *clicks;     /* (C), not negative; NULL: 0 each */
+    const ps_params *params; /* of the rule, for this push; NULL: the table's */
 } ps_table_push;
 
 /* w -= step(gradient), row by row.
@@ -112,6 +113,11 @@ typedef struct ps_table_push {
  */
 PS_MUST_USE ps_status ps_table_push_rows(ps_table *table, uint32_t worker, uint64_t number,
                                          const ps_table_push *push);
+
+/* Are these keys as a push or pull wants them? INVALID_ARGUMENT as above. */
+PS_MUST_USE ps_status ps_table_check_keys(const ps_table *table, const uint64_t *keys,
+                                          size_t count);
+uint32_t ps_table_width(const ps_table *table);
 
 /* Values of the rows into out (C, D); keys as of a push, and the same
  * INVALID_ARGUMENT. */

@@ -32,6 +32,15 @@ typedef struct ps_exchange_stats {
 
 typedef struct ps_exchange ps_exchange;
 
+/* Rows of one sparse table that a worker has met in a block: ids ascending, each once. The
+ * exchange may write gradients over. */
+typedef struct ps_met_rows {
+    uint64_t *keys;           /* (count) */
+    float *grads;             /* (count, width) */
+    uint32_t *shows, *clicks; /* (count) */
+    size_t count;
+} ps_met_rows;
+
 typedef struct ps_exchange_ops {
     /* Begins the contribution (clock, block), the last of its clock or not:
      * waits until the gradient block is free. False: go home. */
@@ -58,6 +67,15 @@ typedef struct ps_exchange_ops {
     /* (optional) The whole contribution to `clock` is zeros, and none are
      * carried. NULL: they are. False: go home. */
     bool (*nothing)(ps_exchange *x, uint64_t clock);
+
+    /* (both or none) Sparse tables. Brings the rows of these ids, ascending and each once, as they
+     * are for `clock`: of each table in turn (count, width) into rows. Waits for that, and that
+     * all rows pushed before are in. False: go home. */
+    bool (*pull_rows)(ps_exchange *x, uint64_t clock, const uint64_t *keys, size_t count,
+                      float *rows);
+    /* The contribution (clock, block) to them, once a block, (tables); also when nothing was met.
+     * Borrowed until the gate owes no rows. */
+    void (*push_rows)(ps_exchange *x, uint64_t clock, uint32_t block, const ps_met_rows *met);
 } ps_exchange_ops;
 
 /* The first member of whatever implements it. */

@@ -25,6 +25,7 @@ void ps_gate_init(ps_gate *gate, const ps_layout *layout, const char (*names)[80
     gate->arrived = ps_xcalloc(layout->variable_count, sizeof *gate->arrived);
     gate->whole = ps_xcalloc(gate->lanes, sizeof *gate->whole);
     gate->owes_ack = ps_xcalloc(gate->lanes, sizeof *gate->owes_ack);
+    gate->owes_rows = ps_xcalloc(gate->lanes, sizeof *gate->owes_rows);
     pthread_mutex_init(&gate->mutex, NULL);
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
@@ -39,6 +40,7 @@ void ps_gate_fini(ps_gate *gate)
     free(gate->arrived);
     free(gate->whole);
     free(gate->owes_ack);
+    free(gate->owes_rows);
 }
 
 static uint32_t slices_of(const ps_layout *layout, uint32_t variable)
@@ -50,6 +52,9 @@ static bool is_there(const ps_gate *gate, const ps_gate_want *w)
 {
     if (w->acks) {
         return gate->unacked == 0;
+    }
+    if (w->rows) {
+        return gate->unrowed == 0;
     }
     for (uint32_t v = w->first; v < w->first + w->count; v++) {
         if (gate->arrived[v] < w->clock * slices_of(gate->layout, v)) {
@@ -66,6 +71,9 @@ static bool owes(const ps_gate *gate, uint32_t lane, const ps_gate_want *w)
 
     if (w->acks) {
         return gate->owes_ack[lane];
+    }
+    if (w->rows) {
+        return gate->owes_rows[lane];
     }
     for (uint32_t s = layout->first_slice[w->first];
          gate->whole[lane] < w->clock && s < layout->first_slice[w->first + w->count]; s++) {
@@ -103,11 +111,11 @@ static void give_up(ps_gate *gate, const ps_gate_want *w)
     ps_status st;
 
     name_debtors(gate, w, who, sizeof who);
-    st = w->acks
-             ? ps_fail(PS_DEADLINE_EXCEEDED, "no acknowledgement for %lld s from %s",
-                       (long long)(gate->patience_us / 1000000), who)
-             : ps_fail(PS_DEADLINE_EXCEEDED, "step %llu: no weights for %lld s from %s",
-                       (unsigned long long)w->clock, (long long)(gate->patience_us / 1000000), who);
+    st = w->acks ? ps_fail(PS_DEADLINE_EXCEEDED, "no acknowledgement for %lld s from %s",
+                           (long long)(gate->patience_us / 1000000), who)
+                 : ps_fail(PS_DEADLINE_EXCEEDED, "step %llu: no %s for %lld s from %s",
+                           (unsigned long long)w->clock, w->rows ? "rows" : "weights",
+                           (long long)(gate->patience_us / 1000000), who);
     fail_locked(gate, &st);
 }
 
@@ -279,6 +287,34 @@ void ps_gate_owe_acks(ps_gate *gate)
         if (gate->layout->owned_count[i] > 0) {
             gate->owes_ack[i] = true;
             gate->unacked++;
+        }
+    }
+    pthread_mutex_unlock(&gate->mutex);
+}
+
+void ps_gate_owe_rows(ps_gate *gate, uint32_t lane)
+{
+    pthread_mutex_lock(&gate->mutex);
+    assert(!gate->owes_rows[lane]);
+    gate->owes_rows[lane] = true;
+    gate->unrowed++;
+    pthread_mutex_unlock(&gate->mutex);
+}
+
+bool ps_gate_wait_rows(ps_gate *gate, uint64_t clock)
+{
+    ps_gate_want w = {.rows = true, .clock = clock};
+
+    return wait_for(gate, &w);
+}
+
+void ps_gate_rows_came(ps_gate *gate, uint32_t lane)
+{
+    pthread_mutex_lock(&gate->mutex);
+    if (gate->owes_rows[lane]) {
+        gate->owes_rows[lane] = false;
+        if (--gate->unrowed == 0) {
+            pthread_cond_signal(&gate->changed);
         }
     }
     pthread_mutex_unlock(&gate->mutex);

@@ -3,6 +3,7 @@
 #include "common/train/merge.h"
 
 #include "common/base/xalloc.h"
+#include "common/job/table.h"
 
 #include <stdlib.h>
 
@@ -68,4 +69,70 @@ bool ps_merge_may_overtake(const ps_plan *plan)
     return plan->policy->leaves_behind ||
            (plan->update->per_block && plan->update_facts.redundancy > 1 &&
             plan->policy->is_deterministic);
+}
+
+static uint32_t server_of_shard(const ps_plan *plan, uint32_t shard)
+{
+    return shard * plan->layout.server_count / PS_TABLE_SHARDS;
+}
+
+uint32_t ps_merge_server_of(const ps_plan *plan, uint64_t key)
+{
+    return server_of_shard(plan, ps_table_shard_of(key));
+}
+
+static ps_table_conf table_conf_of(const ps_plan *plan, uint32_t table, const bool *owned)
+{
+    const double *numbers = plan->table_params.v;
+    ps_table_conf conf = ps_table_conf_default(plan->tables[table].width, plan->descent.optim);
+
+    conf.table = table;
+    conf.seed = plan->spec->seed;
+    conf.init_bound = plan->tables[table].init_bound;
+    conf.optim_params = plan->descent.params;
+    conf.admission = numbers[PS_TABLE_ADMIT_COUNT] > 1         ? PS_ADMIT_COUNT
+                     : numbers[PS_TABLE_ADMIT_PROBABILITY] < 1 ? PS_ADMIT_PROBABILITY
+                                                               : PS_ADMIT_ALL;
+    conf.admit_probability = numbers[PS_TABLE_ADMIT_PROBABILITY];
+    conf.admit_count = (uint32_t)numbers[PS_TABLE_ADMIT_COUNT];
+    conf.decay = (float)numbers[PS_TABLE_DECAY];
+    conf.unclicked = (float)numbers[PS_TABLE_UNCLICKED];
+    conf.clicked = (float)numbers[PS_TABLE_CLICKED];
+    conf.least_score = (float)numbers[PS_TABLE_LEAST_SCORE];
+    conf.unseen_max = (uint32_t)numbers[PS_TABLE_UNSEEN];
+    conf.rows_max = (uint64_t)numbers[PS_TABLE_ROWS];
+    conf.saves_changes = numbers[PS_TABLE_SAVES_CHANGES] != 0;
+    conf.owned = owned;
+    return conf;
+}
+
+ps_tables *ps_merge_tables(const ps_plan *plan, uint32_t server)
+{
+    ps_table_conf *tables = ps_xcalloc(plan->table_count, sizeof *tables);
+    uint64_t *key_end = ps_xcalloc(plan->table_count, sizeof *key_end);
+    bool owned[PS_TABLE_SHARDS];
+    ps_tables_conf conf = {
+        .table_count = plan->table_count,
+        .tables = tables,
+        .key_end = key_end,
+        .contributors = plan->assignment->block_count,
+        .in_step = plan->policy->is_deterministic,
+        .merge_scale = plan->update->merge_scale(&plan->update_facts),
+        .descent = plan->descent,
+        .keys_max = plan->table_keys,
+        .tick = (uint64_t)plan->table_params.v[PS_TABLE_TICK],
+    };
+    ps_tables *made;
+
+    for (uint32_t i = 0; i < PS_TABLE_SHARDS; i++) {
+        owned[i] = server_of_shard(plan, i) == server;
+    }
+    for (uint32_t i = 0; i < plan->table_count; i++) {
+        tables[i] = table_conf_of(plan, i, server == PS_MERGE_ALL ? NULL : owned);
+        key_end[i] = plan->tables[i].rows;
+    }
+    made = ps_tables_create(&conf);
+    free(tables);
+    free(key_end);
+    return made;
 }

@@ -18,6 +18,10 @@ static ps_status take_memory(ps_trainer *t)
     bool has_state = !plan->optim_on_server && plan->optim->slots > 0;
     ps_status st = ps_trainer_init_rounds(t);
 
+    if (ps_is_ok(&st)) {
+        st = ps_trainer_init_tables(t);
+    }
+
     if (!ps_is_ok(&st)) {
         return st;
     }
@@ -97,6 +101,7 @@ void ps_trainer_destroy(ps_trainer *t)
     ps_buf_unref(t->part);
     ps_model_destroy(t->model);
     ps_trainer_fini_rounds(t);
+    ps_trainer_fini_tables(t);
     ps_buf_unref(t->grad);
     free(t->optim_state);
     free(t->x);
@@ -288,6 +293,9 @@ bool ps_trainer_evaluate(ps_trainer *t, uint32_t epoch)
             continue;
         }
         ps_feed_gather(t->feed, epoch, PS_TEST, NULL, at, n, t->x, t->targets);
+        if (!ps_trainer_pull_rows(t, n)) {
+            return false;
+        }
         loss =
             ps_evaluation_add(&t->evaluation, t->model, t->weights, t->x, ps_trainer_targets(t), n);
         if (!ps_trainer_is_finite(t, t->step, loss, n)) {

@@ -161,10 +161,10 @@ ps_status ps_trainer_write_model(ps_trainer *t)
 
     snprintf(step_text, sizeof step_text, "%llu", (unsigned long long)t->clock);
     if (ps_is_ok(&st)) {
-        st = ps_weights_write(path, layout->variables, layout->variable_count, t->weights, meta,
+        st = ps_weights_write(path, layout->stored, layout->stored_count, t->weights, meta,
                               meta_count);
     }
-    if (ps_is_ok(&st)) {
+    if (ps_is_ok(&st) && !t->plan->has_tables) { /* whose rows are not here */
         st = write_onnx(t, meta, meta_count);
     }
     free(spec);

@@ -58,7 +58,8 @@ struct ps_trainer {
     bool has_order;
     uint32_t order_epoch; /* that `order` is of */
     trainer_rounds rounds;
-    ps_holdup holdup; /* what the job's straggler does to this worker */
+    struct trainer_tables *tables; /* sparse ones; NULL: none */
+    ps_holdup holdup;              /* what the job's straggler does to this worker */
 
     pthread_mutex_t mutex; /* guards progress and part */
     ps_trainer_progress progress;
@@ -91,6 +92,13 @@ void ps_trainer_turn_to_increments(ps_trainer *t, uint32_t first_variable, uint3
 PS_MUST_USE ps_status ps_trainer_init_rounds(ps_trainer *t);
 void ps_trainer_fini_rounds(ps_trainer *t);
 size_t ps_trainer_rounds_memory(const ps_trainer *t);
+
+/* Sparse tables; nothing happens where there are none. Brings the rows of n samples gathered, whose
+ * ids then are places; false: go home. Then, of a block: its gradients leave. */
+PS_MUST_USE ps_status ps_trainer_init_tables(ps_trainer *t);
+void ps_trainer_fini_tables(ps_trainer *t);
+bool ps_trainer_pull_rows(ps_trainer *t, size_t n);
+void ps_trainer_push_rows(ps_trainer *t, uint32_t block, size_t n);
 
 /* Clips the final gradients of these variables in the block g, which stands for `share` of a
  * mean gradient, unless all are clipped together. Trainer's thread, as below. */

@@ -123,6 +123,9 @@ static bool train_block(ps_trainer *t, uint32_t epoch, uint32_t batch, uint32_t 
         !ps_exchange_begin(t->exchange, t->clock, per_block ? block : 0, per_block ? last : true)) {
         return false;
     }
+    if (!ps_trainer_pull_rows(t, size)) {
+        return false;
+    }
     ps_model_set_draws(t->model,
                        ps_draw_key(plan->spec->seed, PS_DRAW_DROPOUT, t->clock, block, 0));
     ps_model_train(t->model, t->weights, t->x, ps_trainer_targets(t), size,
@@ -131,7 +134,11 @@ static bool train_block(ps_trainer *t, uint32_t epoch, uint32_t batch, uint32_t 
     if (by_all && t->sends) {
         ps_trainer_clip_all(t, ps_trainer_gradients(t), share_of(t), ready);
     }
-    return ps_gate_is_open(t->gate) && ps_trainer_is_finite(t, t->step + 1, score->loss_sum, size);
+    if (!ps_gate_is_open(t->gate) || !ps_trainer_is_finite(t, t->step + 1, score->loss_sum, size)) {
+        return false;
+    }
+    ps_trainer_push_rows(t, block, size);
+    return true;
 }
 
 /* The other holders of this worker's blocks have finished the step without it:
@@ -213,5 +220,5 @@ bool ps_trainer_train_steps(ps_trainer *t)
             return false;
         }
     }
-    return ps_gate_wait_acks(t->gate);
+    return ps_gate_wait_acks(t->gate) && ps_gate_wait_rows(t->gate, t->clock);
 }

@@ -88,7 +88,7 @@ static ps_status write_model(archive *w)
     ps_artifact_name(name, sizeof name, "MODEL", w->plan->spec->title, "ps", ".safetensors");
     snprintf(path, sizeof path, "%s/%s", w->folder, name);
     if (ps_is_ok(&st)) {
-        st = ps_weights_write(path, layout->variables, layout->variable_count, block, meta,
+        st = ps_weights_write(path, layout->stored, layout->stored_count, block, meta,
                               sizeof meta / sizeof meta[0]);
     }
     if (ps_is_ok(&st)) {

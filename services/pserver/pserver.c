@@ -6,6 +6,7 @@
 
 #include "common/base/log.h"
 #include "common/base/xalloc.h"
+#include "common/job/table.h"
 #include "common/train/merge.h"
 #include "services/pserver/streams.h"
 
@@ -15,8 +16,9 @@
 struct ps_pserver {
     ps_node *node;
     ps_streams *streams;
-    ps_shard *shard;  /* NULL: idle */
-    bool is_complete; /* all contributions of the session are in */
+    ps_shard *shard;   /* NULL: idle */
+    ps_tables *tables; /* NULL: the job has none */
+    bool is_complete;  /* all contributions of the session are in */
     /* what counters() lends to an answer */
     uint64_t bins[PS_SHARD_BINS];
     Psgd__V1__WorkerShare *shares, **share_ptrs; /* (worker_count) */
@@ -80,6 +82,10 @@ static ps_status prepare(void *state, ps_session *session)
     p->shares = ps_xcalloc(session->worker_count, sizeof *p->shares);
     p->share_ptrs = ps_xcalloc(session->worker_count, sizeof *p->share_ptrs);
     ps_streams_open(p->streams, session, p->shard);
+    if (session->plan->has_tables) {
+        p->tables = ps_merge_tables(session->plan, session->rank);
+        ps_streams_open_tables(p->streams, p->tables);
+    }
     return ps_ok();
 }
 
@@ -101,7 +107,54 @@ static void release(void *state)
     ps_streams_close(p->streams, "the attempt is over");
     ps_shard_destroy(p->shard);
     p->shard = NULL;
+    ps_tables_destroy(p->tables);
+    p->tables = NULL;
     ps_node_released(p->node);
+}
+
+/* A piece of a table's file, behind those before. */
+static ps_status append(void *arg, const void *bytes, size_t len)
+{
+    ps_buf **to = arg, *old = *to;
+
+    if (old->len + len > old->cap) {
+        ps_buf *more = ps_buf_try_create((old->len + len) * 3 / 2);
+
+        if (more == NULL) {
+            return ps_fail(PS_RESOURCE_EXHAUSTED, "no memory for a file of %zu bytes",
+                           old->len + len);
+        }
+        memcpy(more->data, old->data, old->len);
+        more->len = old->len;
+        ps_buf_unref(old);
+        *to = more;
+    }
+    memcpy((*to)->data + (*to)->len, bytes, len);
+    (*to)->len += len;
+    return ps_ok();
+}
+
+/* What this server has of each table, as a file. */
+static void keep_tables(ps_pserver *p)
+{
+    const ps_session *session = ps_node_session(p->node);
+    const ps_plan *plan = session->plan;
+    bool changes = plan->table_params.v[PS_TABLE_SAVES_CHANGES] != 0;
+
+    for (uint32_t t = 0; p->tables != NULL && t < plan->table_count; t++) {
+        ps_buf *file = ps_buf_create(4096);
+        char name[160];
+        ps_status st = ps_table_save(ps_tables_at(p->tables, t),
+                                     changes ? PS_TABLE_CHANGES : PS_TABLE_WHOLE, append, &file);
+
+        ps_table_file_name(plan, t, session->rank, name, sizeof name);
+        if (ps_is_ok(&st)) {
+            ps_node_keep_bytes(p->node, name, PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_MODEL, file);
+        } else {
+            ps_log(PS_LOG_ERROR, "pserver", "%s: %s", name, st.text);
+            ps_buf_unref(file);
+        }
+    }
 }
 
 static void collect(void *state)
@@ -114,6 +167,7 @@ static void collect(void *state)
     weights->len = bytes;
     ps_node_keep_bytes(p->node, "weights.f32", PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_MODEL,
                        weights);
+    keep_tables(p);
 }
 
 static void lose(void *state, uint32_t worker)

@@ -60,32 +60,39 @@ void ps_streams_changed(ps_streams *s)
         ps_loop_after(s->loop, &s->due, at_us > now_us ? at_us - now_us : 0);
     }
     if (!s->is_complete && s->complete != NULL &&
-        ps_shard_clock(s->shard) >= s->session->plan->total_clocks) {
+        ps_shard_clock(s->shard) >= s->session->plan->total_clocks &&
+        (s->tables == NULL || ps_tables_clock(s->tables) >= s->session->plan->total_clocks)) {
         s->is_complete = true;
         s->complete(s->complete_arg);
+    }
+}
+
+static void end_calls(streams_peer *p, const char *reason, ps_status why)
+{
+    ps_call *calls[] = {p->push, p->pull, p->push_rows, p->pull_rows};
+
+    p->push = p->pull = p->push_rows = p->pull_rows = NULL;
+    p->has_wish = false;
+    for (size_t c = 0; c < sizeof calls / sizeof calls[0]; c++) {
+        if (calls[c] != NULL) {
+            ps_identity_refuse(calls[c], reason, why);
+        }
     }
 }
 
 ps_status ps_streams_lose(ps_streams *s, uint32_t worker)
 {
     ps_status st = ps_shard_lose_worker(s->shard, worker);
-    streams_peer *p;
-    ps_call *push, *pull;
+    const ps_assignment *a = s->session->plan->assignment;
 
     if (!ps_is_ok(&st)) {
         return st;
     }
-    p = &s->peers[worker];
-    push = p->push;
-    pull = p->pull;
-    p->push = p->pull = NULL;
-    st = ps_fail(PS_ABORTED, "worker %u counts as lost", worker);
-    if (push != NULL) {
-        ps_identity_refuse(push, "WORKER_LOST", st);
+    for (uint32_t i = 0; s->tables != NULL && i < a->held_count[worker]; i++) {
+        ps_tables_lose(s->tables, a->held[worker][i]);
     }
-    if (pull != NULL) {
-        ps_identity_refuse(pull, "WORKER_LOST", st);
-    }
+    end_calls(&s->peers[worker], "WORKER_LOST",
+              ps_fail(PS_ABORTED, "worker %u counts as lost", worker));
     ps_streams_pump(s);
     ps_streams_changed(s);
     return ps_ok();
@@ -138,6 +145,16 @@ static const ps_method methods[] = {
      .streams_in = true,
      .streams_out = true,
      .max_bytes = STREAMS_HEAD_BYTES},
+    {.name = "PushRows",
+     .handle = ps_streams_handle_push_rows,
+     .streams_in = true,
+     .streams_out = true,
+     .max_bytes = STREAMS_HEAD_BYTES},
+    {.name = "PullRows",
+     .handle = ps_streams_handle_pull_rows,
+     .streams_in = true,
+     .streams_out = true,
+     .max_bytes = STREAMS_HEAD_BYTES},
 };
 
 ps_service ps_streams_service(ps_streams *s)
@@ -165,17 +182,15 @@ void ps_streams_open(ps_streams *s, const ps_session *session, ps_shard *shard)
     }
 }
 
+void ps_streams_open_tables(ps_streams *s, ps_tables *tables)
+{
+    s->tables = tables;
+}
+
 void ps_streams_close(ps_streams *s, const char *why)
 {
     for (uint32_t i = 0; i < s->peer_count; i++) {
-        ps_call *calls[] = {s->peers[i].push, s->peers[i].pull};
-
-        s->peers[i].push = s->peers[i].pull = NULL;
-        for (size_t c = 0; c < 2; c++) {
-            if (calls[c] != NULL) {
-                ps_identity_refuse(calls[c], "ATTEMPT_OVER", ps_fail(PS_ABORTED, "%s", why));
-            }
-        }
+        end_calls(&s->peers[i], "ATTEMPT_OVER", ps_fail(PS_ABORTED, "%s", why));
     }
     if (s->loop != NULL) {
         ps_loop_cancel(s->loop, &s->due);
@@ -185,4 +200,5 @@ void ps_streams_close(ps_streams *s, const char *why)
     s->peer_count = 0;
     s->session = NULL;
     s->shard = NULL;
+    s->tables = NULL;
 }

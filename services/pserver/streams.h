@@ -13,6 +13,7 @@
 
 #include "common/node/node.h"
 #include "common/shard/shard.h"
+#include "common/shard/tables.h"
 
 #include "psgd/v1/parameter.pb-c.h"
 
@@ -33,6 +34,8 @@ ps_service ps_streams_service(ps_streams *s);
 /* Serves the shard to the session's workers, until close, which ends every
  * stream with ABORTED. Both are kept. */
 void ps_streams_open(ps_streams *s, const ps_session *session, ps_shard *shard);
+/* After that: and these sparse tables, where the job has some; kept. */
+void ps_streams_open_tables(ps_streams *s, ps_tables *tables);
 void ps_streams_close(ps_streams *s, const char *why);
 
 /* A worker is lost: its streams end, and nobody waits for it any more. Again is

@@ -22,6 +22,7 @@ void ps_lane_init(ps_lane *lane, ps_server_exchange *x, uint32_t server)
     lane->version = ps_xcalloc(lane->owned_count + 1, sizeof *lane->version);
     lane->push = (lane_stream){.lane = lane};
     lane->pull = (lane_stream){.lane = lane};
+    ps_lane_rows_init(lane);
     ps_redial_init(&lane->push.redial, x->loop, &x->gate, on_retry_push);
     ps_redial_init(&lane->pull.redial, x->loop, &x->gate, on_retry_pull);
     for (uint32_t i = 0; i < LANE_BATCH; i++) {
@@ -35,6 +36,7 @@ void ps_lane_fini(ps_lane *lane)
     for (size_t i = 0; i < sizeof lane->encoded / sizeof lane->encoded[0]; i++) {
         ps_buf_unref(lane->encoded[i]);
     }
+    ps_lane_rows_fini(lane);
     free(lane->state);
     free(lane->slices);
     free(lane->got);
@@ -64,6 +66,7 @@ void ps_lane_open(ps_lane *lane)
         return;
     }
     lane->channel = ps_channel_create(lane->x->loop, lane->x->session->servers[lane->server]);
+    ps_lane_rows_open(lane);
     open_stream(&lane->push);
     open_stream(&lane->pull);
     if (lane->x->asks_early) {
@@ -74,6 +77,7 @@ void ps_lane_open(ps_lane *lane)
 void ps_lane_stop(ps_lane *lane)
 {
     lane->stopping = true;
+    ps_lane_rows_stop(lane);
     ps_redial_stop(&lane->push.redial);
     ps_redial_stop(&lane->pull.redial);
     if (lane->push.stream != NULL) {
@@ -86,7 +90,7 @@ void ps_lane_stop(ps_lane *lane)
 
 bool ps_lane_is_over(const ps_lane *lane)
 {
-    return lane->push.stream == NULL && lane->pull.stream == NULL;
+    return lane->push.stream == NULL && lane->pull.stream == NULL && ps_lane_rows_are_over(lane);
 }
 
 void ps_lane_stream_ended(lane_stream *s, const char *what, const ps_error *error)

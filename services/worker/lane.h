@@ -17,6 +17,8 @@
 enum {
     LANE_BATCH = 256,            /* most slices in a message */
     LANE_SEND_BYTES = 512 << 10, /* less than this waits for more, unless it is the rest */
+    LANE_ROW_HEADS =
+        PS_PAYLOAD_MAX / (4 * PS_CODEC_VALUES) + 1, /* encodings of rows in a message */
     LANE_ZEROS = 16 /* more slices of zeros than these go as a message of none, at the end */
 };
 
@@ -38,8 +40,30 @@ typedef struct lane_stream {
     ps_redial redial;
 } lane_stream;
 
+/* What a lane has to do with sparse tables (lane_rows.c). */
+typedef struct lane_rows {
+    lane_stream push, pull;
+    size_t most;  /* keys of a message */
+    size_t width; /* of the widest table */
+
+    bool is_pulling;
+    uint32_t *index; /* (table_keys): which of the box's keys are of this server */
+    size_t index_count, at;
+    size_t asked; /* of the message that is not answered; 0: none */
+
+    bool is_pushing, is_sent; /* not acknowledged; all of it is out */
+    uint32_t table, part;     /* the next ones, */
+    size_t from;              /* and where in the table's rows */
+
+    uint64_t *keys; /* (most): of one message, and what belongs to them */
+    uint32_t *shows, *clicks;
+    float *values; /* (most, width) */
+    ps_encoding heads[LANE_ROW_HEADS];
+} lane_rows;
+
 struct ps_lane {
     ps_server_exchange *x;
+    lane_rows *rows; /* NULL: the job has no sparse tables */
     uint32_t server;
     ps_channel *channel;
     const uint32_t *owned; /* slices, ascending */

@@ -73,6 +73,25 @@ static void on_kick(ps_event *self, bool ok)
     }
 }
 
+/* The lanes learn of rows that are asked for or pushed. */
+static void on_rows_kick(ps_event *self, bool ok)
+{
+    ps_server_exchange *x = PS_CONTAINER_OF(self, ps_server_exchange, rows_kick);
+
+    atomic_store(&x->rows_kicked, false);
+    if (!ok || x->stopping) {
+        ps_server_exchange_lane_ended(x);
+        return;
+    }
+    for (uint32_t i = 0; i < x->lane_count; i++) {
+        if (x->rows_box.is_push) {
+            ps_lane_rows_push(&x->lanes[i]);
+        } else {
+            ps_lane_rows_pull(&x->lanes[i]);
+        }
+    }
+}
+
 static void on_over(ps_event *self, bool ok)
 {
     ps_server_exchange *x = PS_CONTAINER_OF(self, ps_server_exchange, over);
@@ -206,6 +225,48 @@ static void ready(ps_exchange *exchange, uint32_t first_variable, uint32_t count
     }
 }
 
+/* The box is full; the gate knows who owes. */
+static void kick_rows(ps_server_exchange *x)
+{
+    atomic_store(&x->rows_kicked, true);
+    ps_loop_post(x->loop, &x->rows_kick);
+}
+
+static bool pull_rows(ps_exchange *exchange, uint64_t clock, const uint64_t *keys, size_t count,
+                      float *rows)
+{
+    ps_server_exchange *x = of(exchange);
+    bool *owes = ps_xcalloc(x->lane_count, sizeof *owes);
+    bool is_open = ps_gate_wait_rows(&x->gate, clock);
+
+    for (size_t i = 0; i < count; i++) {
+        owes[ps_merge_server_of(x->plan, keys[i])] = true;
+    }
+    for (uint32_t i = 0; is_open && i < x->lane_count; i++) {
+        if (owes[i]) {
+            ps_gate_owe_rows(&x->gate, i);
+        }
+    }
+    free(owes);
+    if (!is_open) {
+        return false;
+    }
+    x->rows_box = (rows_box){.clock = clock, .keys = keys, .count = count, .rows = rows};
+    kick_rows(x);
+    return ps_gate_wait_rows(&x->gate, clock);
+}
+
+static void push_rows(ps_exchange *exchange, uint64_t clock, uint32_t block, const ps_met_rows *met)
+{
+    ps_server_exchange *x = of(exchange);
+
+    for (uint32_t i = 0; i < x->lane_count; i++) {
+        ps_gate_owe_rows(&x->gate, i);
+    }
+    x->rows_box = (rows_box){.is_push = true, .clock = clock, .block = block, .met = met};
+    kick_rows(x);
+}
+
 static const ps_exchange_ops ops = {
     .begin = begin,
     .touched = touched,
@@ -213,6 +274,8 @@ static const ps_exchange_ops ops = {
     .may_be_overtaken = may_be_overtaken,
     .leave_out = leave_out,
     .nothing = nothing,
+    .pull_rows = pull_rows,
+    .push_rows = push_rows,
 };
 
 ps_exchange *ps_server_exchange_create(const ps_server_exchange_conf *conf)
@@ -233,6 +296,7 @@ ps_exchange *ps_server_exchange_create(const ps_server_exchange_conf *conf)
     x->weights = conf->weights;
     x->grad = ps_buf_ref(conf->grad);
     x->kick.fire = on_kick;
+    x->rows_kick.fire = on_rows_kick;
     x->over.fire = on_over;
     pthread_mutex_init(&x->box.mutex, NULL);
     x->box.ready = ps_xcalloc(layout->variable_count, sizeof *x->box.ready);
@@ -292,7 +356,7 @@ void ps_server_exchange_lane_ended(ps_server_exchange *x)
             return;
         }
     }
-    if (!kicked) {
+    if (!kicked && !atomic_load(&x->rows_kicked)) {
         x->over_posted = true;
         ps_loop_post(x->loop, &x->over); /* not from within a lane's callback */
     }

@@ -26,6 +26,18 @@ typedef struct exchange_box {
     size_t unseen_bytes; /* of those that became ready since the last kick, as float32 */
 } exchange_box;
 
+/* Rows of sparse tables: the trainer fills it and posts, the lanes read it until the gate owes
+ * no rows. */
+typedef struct rows_box {
+    bool is_push; /* else a pull */
+    uint64_t clock;
+    uint32_t block;
+    const uint64_t *keys;
+    size_t count;
+    float *rows;
+    const ps_met_rows *met;
+} rows_box;
+
 struct ps_server_exchange {
     ps_exchange base;
     ps_loop *loop;
@@ -40,10 +52,13 @@ struct ps_server_exchange {
 
     exchange_box box;
     ps_event kick;
-    uint64_t seen;       /* number of the contribution the lanes work on */
-    uint32_t taken;      /* variables of box.ready that the lanes know */
-    uint32_t *fresh;     /* (variables): copied from the box */
-    ps_rows *fresh_rows; /* (variables): theirs */
+    rows_box rows_box;
+    ps_event rows_kick;
+    atomic_bool rows_kicked; /* it is in flight */
+    uint64_t seen;           /* number of the contribution the lanes work on */
+    uint32_t taken;          /* variables of box.ready that the lanes know */
+    uint32_t *fresh;         /* (variables): copied from the box */
+    ps_rows *fresh_rows;     /* (variables): theirs */
 
     /* Wishes go out before the step they wait for: safe only where no answer can
      * come before this worker's own contribution, that is where nobody else may
@@ -72,6 +87,15 @@ void ps_lane_wish(ps_lane *lane, uint64_t clock);
  * makes the replica what it should be; else, if it should have, wish_bad counts it. */
 PS_MUST_USE ps_status ps_lane_take_change(ps_lane *lane, const Psgd__V1__PullWeightsResponse *reply,
                                           size_t i, const uint8_t *bytes, bool *is_new);
+/* lane_rows.c: nothing happens where the job has no sparse tables. */
+void ps_lane_rows_init(ps_lane *lane);
+void ps_lane_rows_fini(ps_lane *lane);
+void ps_lane_rows_open(ps_lane *lane);
+void ps_lane_rows_stop(ps_lane *lane);
+bool ps_lane_rows_are_over(const ps_lane *lane);
+/* Begins what is in the rows_box, which is one of the two. */
+void ps_lane_rows_pull(ps_lane *lane);
+void ps_lane_rows_push(ps_lane *lane);
 /* lane.c: a stream ended; opens it again or fails the exchange. */
 void ps_lane_stream_ended(lane_stream *s, const char *what, const ps_error *error);
 

@@ -22,6 +22,7 @@ ps_test(system test_streams_refused ps_dataplane_world)
 ps_test(system test_rounds ps_dataplane_world)
 ps_test(system test_replica ps_dataplane_world)
 ps_test(system test_rows ps_dataplane_world)
+ps_test(system test_streams_rows ps_dataplane_world)
 ps_test(system test_trainer ps_dataplane_world)
 
 if(SANITIZE) # minutes, on a busy machine

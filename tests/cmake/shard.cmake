@@ -10,6 +10,7 @@ target_link_options(test_shard_merge PRIVATE # decompressions are counted
     -Wl,--wrap=LZ4_decompress_safe -Wl,--wrap=ZSTD_decompress)
 ps_test(unit test_shard_model ps_shard_world)
 ps_test(unit test_table ps_shard PkgConfig::libxxhash)
+ps_test(unit test_tables ps_shard)
 
 add_executable(bench_shard bench/bench_shard.c)
 target_link_libraries(bench_shard PRIVATE ps_shard)

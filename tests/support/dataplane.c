@@ -4,6 +4,7 @@
 
 #include "common/base/xalloc.h"
 #include "common/rpc/pbjson.h"
+#include "common/train/merge.h"
 #include "services/pserver/pserver.h"
 
 #include <assert.h>
@@ -129,6 +130,9 @@ static void open_streams(void *arg)
     dp_server *s = arg;
 
     ps_streams_open(s->streams, &s->session, s->shard);
+    if (s->tables != NULL) {
+        ps_streams_open_tables(s->streams, s->tables);
+    }
     serve(s);
 }
 
@@ -138,6 +142,7 @@ void dp_server_start(dp_server *s, side *on, dp_job *job, uint32_t rank, uint64_
     session_init(job, rank, &s->session);
     dp_gather(&job->plan->layout, rank, job->weights, s->session.weights);
     s->shard = ps_pserver_shard(&s->session);
+    s->tables = job->plan->has_tables ? ps_merge_tables(job->plan, rank) : NULL;
     s->streams = ps_streams_create(on->loop, drop_ack, NULL, NULL);
     s->service = ps_streams_service(s->streams);
     side_run(on, open_streams, s);
@@ -205,6 +210,7 @@ void dp_server_stop(dp_server *s)
 void dp_server_fini(dp_server *s)
 {
     ps_shard_destroy(s->shard);
+    ps_tables_destroy(s->tables);
     ps_streams_destroy(s->streams);
     dp_session_fini(&s->session);
 }

@@ -38,6 +38,7 @@ typedef struct dp_server {
     side *on; /* kept */
     ps_session session;
     ps_shard *shard;
+    ps_tables *tables; /* NULL: the job has none */
     ps_streams *streams;
     ps_service service;
     ps_server *server;

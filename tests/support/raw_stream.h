@@ -12,7 +12,7 @@
 
 enum { RAW_MESSAGES_MAX = 64 };
 
-/* What was received: of all types of response. */
+/* What was received: of all types of response; of rows, `slices` are their keys. */
 typedef struct raw_message {
     uint64_t taken;
     uint64_t clock, version;
@@ -37,7 +37,7 @@ typedef struct raw_stream {
     uint64_t traffic[4]; /* when ended: bytes out, in, messages out, in */
 } raw_stream;
 
-/* `method`: "PushGradient", "PullWeights" or "Exchange". */
+/* `method`: of ParameterService, or "Exchange". */
 void raw_open(raw_stream *s, side *on, const char *address, const char *method, bool is_reading);
 
 /* Waits until the message before is out. False: the stream has ended. */

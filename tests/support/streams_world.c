@@ -11,7 +11,7 @@
 
 void sw_begin(streams_world *w, uint32_t workers, const char *choices, uint64_t drop_ack)
 {
-    char json[512];
+    char json[1024];
 
     snprintf(json, sizeof json,
              "{\"workers\": %u, \"pservers\": 1, \"seed\": 3, \"data\": {\"name\": \"glyphs\"}, "

@@ -9,7 +9,9 @@
 #include "common/base/draw.h"
 #include "common/base/xalloc.h"
 #include "common/nn/blas.h"
+#include "common/train/merge.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,8 +60,9 @@ static int drop_text(void **state)
     return 0;
 }
 
-/* A network over the text, with a table of `rows` rows, and what the test chooses. */
-static const char *job(uint32_t rows, const char *choices)
+/* A network over the text, with a table of `rows` rows, what becomes of that, and what the test
+ * chooses. */
+static const char *job_with(uint32_t rows, const char *table, const char *choices)
 {
     static char json[1024];
 
@@ -69,9 +72,14 @@ static const char *job(uint32_t rows, const char *choices)
         "\"train_limit\": %u, \"test_limit\": %u, "
         "\"params\": {\"n\": 3, \"cutoff\": 0, \"words\": %u}}, "
         "\"epochs\": 1, \"model\": {\"preset\": \"ngram\", "
-        "\"params\": {\"rows\": %u, \"width\": 10, \"hidden\": 8, \"dropout\": 0}}%s",
-        train_count, test_count, words, rows, choices);
+        "\"params\": {\"rows\": %u, \"width\": 10, \"hidden\": 8, \"dropout\": 0}%s}%s",
+        train_count, test_count, words, rows, table, choices);
     return json;
+}
+
+static const char *job(uint32_t rows, const char *choices)
+{
+    return job_with(rows, "", choices);
 }
 
 typedef struct outcome {
@@ -207,6 +215,145 @@ static void policies_that_apply_give_a_worker_what_servers_have(void **state)
     }
 }
 
+/* ---- Sparse tables ---- */
+
+#define SPARSE ", \"table\": {\"name\": \"sparse\"}"
+
+/* What a job with a sparse table leaves. */
+typedef struct left {
+    float *weights; /* (count) of the servers; to be freed */
+    size_t count;
+    float rows[WORDS][10];  /* ids that the text has, in order */
+    uint64_t made, applied; /* rows, and steps of them, on all servers */
+    double loss;            /* on the test set, of worker 0 */
+    ps_exchange_stats stats;
+} left;
+
+static void take_left(train_world *w, left *l)
+{
+    const ps_plan *plan = w->job.plan;
+
+    *l = (left){.weights = tw_served(w),
+                .count = plan->layout.param_count,
+                .loss = w->workers[0].progress.eval_loss,
+                .stats = w->workers[0].stats};
+    for (uint32_t s = 0; s < w->server_count; s++) {
+        ps_table_counters c = ps_table_count(ps_tables_at(w->servers[s].tables, 0));
+
+        l->made += c.rows;
+        l->applied += c.applied;
+    }
+    for (uint64_t id = 0; id < words; id++) {
+        ps_status st =
+            ps_tables_pull(w->servers[ps_merge_server_of(plan, id)].tables, &id, 1, l->rows[id]);
+
+        assert_string_equal(st.text, "");
+    }
+}
+
+/* With the servers broken so often meanwhile. */
+static left *train_sparse(uint32_t workers, uint32_t servers, const char *table,
+                          const char *choices, uint32_t breaks)
+{
+    left *l = ps_xcalloc(1, sizeof *l);
+    train_world w;
+
+    tw_begin(&w, workers, servers, job_with(ROWS, table, choices));
+    tw_start(&w);
+    for (uint32_t i = 0; i < breaks; i++) {
+        dp_server_break(&w.servers[i % servers]);
+        dp_server_resume(&w.servers[i % servers]);
+    }
+    tw_join(&w);
+    tw_must_be_done(&w);
+    take_left(&w, l);
+    tw_end(&w);
+    return l;
+}
+
+static void drop_left(left *l)
+{
+    free(l->weights);
+    free(l);
+}
+
+/* The dense part's bits and every row's. */
+static void must_leave_the_same(const left *a, const left *b)
+{
+    assert_int_equal(a->count, b->count);
+    assert_memory_equal(a->weights, b->weights, a->count * sizeof *a->weights);
+    assert_memory_equal(a->rows, b->rows, sizeof a->rows);
+    assert_int_equal(a->made, b->made);
+    assert_int_equal(a->applied, b->applied);
+}
+
+static void a_sparse_table_ends_in_the_same_bits_however_it_is_served(void **state)
+{
+    left *a = train_sparse(2, 1, SPARSE, SGD "}", 0);
+    left *b = train_sparse(2, 3, SPARSE, SGD "}", 0);
+    left *c = train_sparse(2, 2, SPARSE, SGD "}", 6); /* streams break */
+
+    (void)state;
+    must_leave_the_same(a, b);
+    must_leave_the_same(a, c);
+    assert_true(a->made > 300 && a->made <= words); /* and no row that nobody has met */
+    drop_left(a);
+    drop_left(b);
+    drop_left(c);
+}
+
+static void a_sparse_table_learns_what_a_dense_one_does(void **state)
+{
+    static const char *const policies[] = {"bsp", "asp"};
+    static const char adagrad[] = ", \"epochs\": 3, \"optimizer\": {\"rule\": {\"name\": "
+                                  "\"adagrad\", \"params\": {\"lr\": 0.1}}}";
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        char choices[256], dense[512];
+        left *sparse;
+        train_world w;
+
+        snprintf(choices, sizeof choices, "%s, \"consistency\": {\"name\": \"%s\"}", adagrad,
+                 policies[i]);
+        snprintf(dense, sizeof dense, "%s" DENSE, choices);
+        sparse = train_sparse(2, 2, SPARSE, choices, 0);
+        tw_begin(&w, 2, 2, job(ROWS, dense));
+        tw_start(&w);
+        tw_join(&w);
+        tw_must_be_done(&w);
+        print_message("%s: loss %.3f, dense %.3f; %llu and %llu bytes down\n", policies[i],
+                      sparse->loss, w.workers[0].progress.eval_loss,
+                      (unsigned long long)sparse->stats.bytes_down,
+                      (unsigned long long)w.workers[0].stats.bytes_down);
+        assert_true(fabs(sparse->loss / w.workers[0].progress.eval_loss - 1) < 0.03);
+        assert_true(sparse->loss < 6.2); /* 6.3 when it has learnt next to nothing */
+        assert_true(sparse->stats.bytes_down * 10 < w.workers[0].stats.bytes_down);
+        tw_end(&w);
+        drop_left(sparse);
+    }
+}
+
+static void ids_that_are_not_let_in_have_no_rows(void **state)
+{
+    left *all = train_sparse(2, 2, SPARSE, SGD "}", 0);
+    left *half = train_sparse(2, 2,
+                              ", \"table\": {\"name\": \"sparse\", \"params\": "
+                              "{\"admit_probability\": 0.5}}",
+                              SGD "}", 0);
+    left *often = train_sparse(2, 2,
+                               ", \"table\": {\"name\": \"sparse\", \"params\": "
+                               "{\"admit_count\": 4}}",
+                               SGD "}", 0);
+
+    (void)state;
+    assert_in_range(half->made, all->made * 4 / 10, all->made * 6 / 10);
+    assert_in_range(often->made, 10, all->made * 8 / 10);
+    drop_left(all);
+    drop_left(half);
+    drop_left(often);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -215,6 +362,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(what_travels_is_that_of_the_rows_met),
         cmocka_unit_test(broken_streams_leave_no_row_behind),
         cmocka_unit_test(policies_that_apply_give_a_worker_what_servers_have),
+        cmocka_unit_test(a_sparse_table_ends_in_the_same_bits_however_it_is_served),
+        cmocka_unit_test(a_sparse_table_learns_what_a_dense_one_does),
+        cmocka_unit_test(ids_that_are_not_let_in_have_no_rows),
     };
 
     ps_nn_init_process();

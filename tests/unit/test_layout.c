@@ -40,7 +40,7 @@ static void every_value_is_in_exactly_one_slice(void **state)
     size_t at = 0;
 
     (void)state;
-    ps_layout_init(&layout, model, 3);
+    ps_layout_init(&layout, model, 3, false);
     assert_int_equal(layout.param_count, ps_model_param_count(model));
     for (uint32_t i = 0; i < layout.slice_count; i++) {
         const ps_slice *slice = &layout.slices[i];
@@ -69,7 +69,7 @@ static void every_slice_is_on_exactly_one_server(void **state)
         ps_layout layout;
         uint32_t seen[64] = {0}, total = 0;
 
-        ps_layout_init(&layout, model, servers);
+        ps_layout_init(&layout, model, servers, false);
         assert_int_equal(layout.slice_count, 12); /* 7 of dense0.weight, 1 of each other */
         for (uint32_t r = 0; r < servers; r++) {
             assert_true(layout.owned_count[r] > 0);
@@ -101,7 +101,7 @@ static void servers_are_loaded_alike(void **state)
         ps_layout layout;
         size_t least = SIZE_MAX, most = 0;
 
-        ps_layout_init(&layout, model, servers);
+        ps_layout_init(&layout, model, servers, false);
         for (uint32_t r = 0; r < servers; r++) {
             size_t load = 0;
 
@@ -125,7 +125,7 @@ static void slices_of_a_shard_stay_together(void **state)
     ps_layout layout;
 
     (void)state;
-    ps_layout_init(&layout, model, 5);
+    ps_layout_init(&layout, model, 5, false);
     assert_true(layout.slice_count > PS_SHARDS);
     for (uint32_t i = PS_SHARDS; i < layout.slice_count; i++) {
         assert_int_equal(layout.slices[i].server, layout.slices[i - PS_SHARDS].server);
@@ -141,7 +141,7 @@ static void more_servers_than_slices_leaves_some_without(void **state)
     ps_layout layout;
 
     (void)state;
-    ps_layout_init(&layout, model, 5);
+    ps_layout_init(&layout, model, 5, false);
     assert_int_equal(layout.slice_count, 2);
     assert_int_equal(layout.owned_count[0] + layout.owned_count[1], 2);
     assert_int_equal(layout.owned_count[4], 0);
@@ -156,15 +156,15 @@ static void the_hash_is_of_names_and_shapes_and_of_nothing_else(void **state)
     ps_layout x, y;
 
     (void)state;
-    ps_layout_init(&x, one, 1);
-    ps_layout_init(&y, one, 4);
+    ps_layout_init(&x, one, 1, false);
+    ps_layout_init(&y, one, 4, false);
     assert_true(x.hash == y.hash);
     assert_true(x.hash == UINT64_C(0x53a532e9c42a2ee8)); /* the same for ever */
     ps_layout_fini(&y);
-    ps_layout_init(&y, two, 1);
+    ps_layout_init(&y, two, 1, false);
     assert_true(x.hash != y.hash);
     ps_layout_fini(&x);
-    ps_layout_init(&x, three, 1);
+    ps_layout_init(&x, three, 1, false);
     assert_true(x.hash != y.hash);
     ps_layout_fini(&x);
     ps_layout_fini(&y);

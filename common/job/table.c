@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* table.c - embeddings whose tables live on the servers: numbers, and what they cannot go
+ * together with.
+ *
+ * A worker's embedding has as many rows as a batch can have different ids: the rows of the
+ * batch are put there, and its ids become their places.
+ */
+#include "common/job/table.h"
+
+#include "common/base/xalloc.h"
+#include "common/codec/feedback.h"
+#include "common/codec/wrap.h"
+#include "common/job/check.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* clang-format off */
+static const ps_param sparse_params[] = {
+    {"admit_probability", 1, 0, 1, false, "an id gets a row with this probability, decided once"},
+    {"admit_count", 1, 1, 1e9, true, "an id gets a row with its n-th push"},
+    {"decay", 0.98, 0, 1, false, "of shows and clicks, each tick"},
+    {"unclicked", 0.1, 0, 1000, false, "of the score, for each show without a click"},
+    {"clicked", 1, 0, 1000, false, "of the score, for each click"},
+    {"least_score", 0, 0, 1e9, false, "rows below are removed at a tick"},
+    {"unseen_max", 65535, 0, 65535, true, "ticks after which a row that nobody met is removed"},
+    {"tick", 0, 0, 1e9, true, "steps between ticks; 0: none"},
+    {"rows_max", 1 << 25, 1, 1e9, true, "rows of a table on a server; more fail the job"},
+    {"save_changes", 0, 0, 1, true, "1: files hold rows that were pushed to, not what admission counts"},
+    {0},
+};
+/* clang-format on */
+
+static const ps_table_choice choices[] = {
+    {"none", "tables are variables like others", NULL},
+    {"sparse", "rows on the servers, made when an id is met; a worker has those of its batch",
+     sparse_params},
+};
+
+void ps_table_choice_each(void (*fn)(const ps_table_choice *choice, void *arg), void *arg)
+{
+    for (size_t i = 0; i < sizeof choices / sizeof choices[0]; i++) {
+        fn(&choices[i], arg);
+    }
+}
+
+/* ---- Who reads ids ---- */
+
+static bool is_kind(const ps_layer_spec *layer, const char *kind)
+{
+    return strcmp(layer->layer->kind, kind) == 0;
+}
+
+static double number_of(const ps_layer_spec *layer, const char *name)
+{
+    return layer->params.v[ps_param_find(layer->layer->params, name)];
+}
+
+/* What a layer's output is. */
+typedef enum holds { NUMBERS, IDS, BOTH } holds;
+
+static holds holds_of_slice(const ps_layer_spec *layer, const ps_data_facts *facts)
+{
+    double first = number_of(layer, "first"), count = number_of(layer, "count");
+    double numbers = facts->features - facts->ids;
+    double end = count == 0 ? facts->features : first + count;
+
+    return end <= numbers ? NUMBERS : first >= numbers ? IDS : BOTH;
+}
+
+/* Of all of a layer's inputs together: number 0 is the model's, then layers from 1. */
+static holds holds_of_inputs(const ps_plan *plan, size_t i, const holds *outputs,
+                             const ps_data_facts *facts)
+{
+    const ps_layer_spec *layer = &plan->layers[i];
+    bool has_ids = false, has_numbers = false;
+    uint32_t count = layer->input_count > 0 ? layer->input_count : 1;
+
+    for (uint32_t k = 0; k < count; k++) {
+        uint32_t from = layer->input_count > 0 ? layer->inputs[k] : (uint32_t)i;
+        holds of = from > 0                        ? outputs[from - 1]
+                   : facts->ids == facts->features ? IDS
+                   : facts->ids == 0               ? NUMBERS
+                                                   : BOTH;
+
+        has_ids = has_ids || of != NUMBERS;
+        has_numbers = has_numbers || of != IDS;
+    }
+    return has_ids && has_numbers ? BOTH : has_ids ? IDS : NUMBERS;
+}
+
+/* Ids must go to embeddings and nowhere else, as they become places. */
+static bool reads_ids_well(ps_check *check, const ps_plan *plan, const ps_data_facts *facts)
+{
+    holds *outputs = ps_xcalloc(plan->layer_count, sizeof *outputs);
+    bool is_good = true;
+
+    for (size_t i = 0; i < plan->layer_count && is_good; i++) {
+        const ps_layer_spec *layer = &plan->layers[i];
+        holds in = holds_of_inputs(plan, i, outputs, facts);
+        bool of_input = layer->input_count > 0 ? layer->inputs[0] == 0 : i == 0;
+
+        if (is_kind(layer, "slice") && of_input) {
+            outputs[i] = holds_of_slice(layer, facts);
+        } else if (is_kind(layer, "embedding") ? in != IDS : in != NUMBERS) {
+            ps_check_bad(check, "spec.model.table.name",
+                         "is \"sparse\"; layer %s reads %s, and ids must go to embeddings alone, "
+                         "by slices of the input or as all of it",
+                         layer->name, in == NUMBERS ? "numbers" : "ids");
+            is_good = false;
+        }
+    }
+    free(outputs);
+    return is_good;
+}
+
+bool ps_check_table(ps_check *check, ps_plan *plan, const ps_data_facts *facts)
+{
+    Psgd__V1__ModelSpec *model = plan->spec->model;
+    uint32_t batch =
+        plan->spec->block_size > PS_EVALUATION_BATCH ? plan->spec->block_size : PS_EVALUATION_BATCH;
+    bool has_any = false;
+
+    if (!ps_check_choice(check, "spec.model.table", &ps_kind_table, model->table, "none",
+                         &plan->table_params)) {
+        return false;
+    }
+    if (strcmp(model->table->name, "sparse") != 0 || facts == NULL) {
+        return true;
+    }
+    if (!reads_ids_well(check, plan, facts)) {
+        return false;
+    }
+    plan->has_tables = true;
+    plan->table_keys = batch * facts->ids;
+    plan->table_rows = ps_xcalloc(plan->layer_count, sizeof *plan->table_rows);
+    for (size_t i = 0; i < plan->layer_count; i++) {
+        ps_layer_spec *layer = &plan->layers[i];
+
+        if (is_kind(layer, "embedding")) {
+            double *rows = &layer->params.v[ps_param_find(layer->layer->params, "rows")];
+
+            plan->table_rows[i] = (uint32_t)*rows;
+            *rows = plan->table_keys;
+            has_any = true;
+        }
+    }
+    if (!has_any) {
+        ps_check_bad(check, "spec.model.table.name",
+                     "is \"sparse\"; this model has no embedding, none is allowed");
+    }
+    return has_any;
+}
+
+/* The spread of a table's first values is that of its layer's, drawn uniformly. */
+static float bound_of(const ps_init *init)
+{
+    return init->kind == PS_INIT_NORMAL ? init->scale * sqrtf(3.0f) : fabsf(init->scale);
+}
+
+void ps_check_tables_laid(ps_plan *plan)
+{
+    if (!plan->has_tables) {
+        return;
+    }
+    plan->tables = ps_xcalloc(plan->layout.variable_count, sizeof *plan->tables);
+    for (uint32_t v = 0; v < plan->layout.variable_count; v++) {
+        const ps_variable *var = &plan->layout.variables[v];
+
+        if (var->is_sparse) {
+            plan->tables[plan->table_count++] =
+                (ps_plan_table){.variable = v,
+                                .rows = plan->table_rows[var->layer],
+                                .width = var->shape.dim[1],
+                                .init_bound = bound_of(&var->init)};
+        }
+    }
+}
+
+/* ---- Together ---- */
+
+enum { TABLE_KEYS_LEAST = 8 };
+
+static void check_table(ps_check *check, const ps_plan *plan, const ps_plan_table *table)
+{
+    const ps_variable *var = &plan->layout.variables[table->variable];
+    const ps_codec_choice *up = &plan->up[table->variable], *down = &plan->down[table->variable];
+
+    if (var->init.kind == PS_INIT_CONSTANT && var->init.scale != 0.0f) {
+        ps_check_bad(check, "spec.model.table.name",
+                     "is \"sparse\"; %s begins as %g everywhere: 0 or drawn values are allowed",
+                     var->name, (double)var->init.scale);
+    }
+    if (table->width > PS_TABLE_WIDTH) {
+        ps_check_bad(check, "spec.model.table.name", "is \"sparse\"; %s is %u wide, %d is allowed",
+                     var->name, table->width, PS_TABLE_WIDTH);
+    }
+    if (up->codec != NULL && ps_feedback_floats(up->codec, &up->params, 1) > 0) {
+        ps_check_bad(check, "spec.codec.up.params",
+                     "keep something of %s from one push to the next; of a sparse table nothing "
+                     "is kept",
+                     var->name);
+    }
+    if (down->codec != NULL && ps_feedback_floats(down->codec, &down->params, 1) > 0) {
+        ps_check_bad(check, "spec.codec.down.params",
+                     "keep something of %s from one answer to the next; of a sparse table "
+                     "nothing is kept",
+                     var->name);
+    }
+}
+
+void ps_check_tables(ps_check *check, const ps_plan *plan)
+{
+    const Psgd__V1__JobSpec *spec = plan->spec;
+    const double *numbers = plan->table_params.v;
+
+    if (!plan->has_tables || plan->up == NULL) {
+        return;
+    }
+    if (plan->mesh != NULL) {
+        ps_check_bad(check, "spec.exchange.name",
+                     "is \"%s\"; sparse tables live on servers: pserver is allowed",
+                     plan->mesh->name);
+    }
+    if (plan->update != NULL && strcmp(plan->update->name, "gradient") != 0) {
+        ps_check_bad(check, "spec.update.name", "is \"%s\"; with sparse tables gradient is allowed",
+                     plan->update->name);
+    }
+    if (plan->policy != NULL && strcmp(plan->policy->name, "bsp") != 0 &&
+        strcmp(plan->policy->name, "asp") != 0) {
+        ps_check_bad(check, "spec.consistency.name",
+                     "is \"%s\"; with sparse tables bsp and asp are allowed", plan->policy->name);
+    }
+    if (plan->assignment != NULL && plan->assignment->redundancy > 1) {
+        ps_check_bad(check, "spec.assignment.params.redundancy",
+                     "is %u; with sparse tables 1 is allowed", plan->assignment->redundancy);
+    }
+    if (!plan->optim_on_server) {
+        ps_check_bad(check, "spec.optimizer.side",
+                     "is WORKER; with sparse tables SERVER is allowed");
+    }
+    if (spec->optimizer->l1 != 0 || spec->optimizer->l2 != 0) {
+        ps_check_bad(check, "spec.optimizer.l2",
+                     "or l1 is not 0; with sparse tables only 0 is allowed");
+    }
+    if (spec->init_from[0] != '\0') {
+        ps_check_bad(check, "spec.init_from",
+                     "is \"%.80s\"; a job with sparse tables begins anew: none is allowed",
+                     spec->init_from);
+    }
+    if (numbers[PS_TABLE_ADMIT_COUNT] > 1 && numbers[PS_TABLE_ADMIT_PROBABILITY] < 1) {
+        ps_check_bad(check, "spec.model.table.params.admit_count",
+                     "is %g together with admit_probability; one of them is allowed",
+                     numbers[PS_TABLE_ADMIT_COUNT]);
+    }
+    if (ps_table_keys_of_message(plan) < TABLE_KEYS_LEAST) {
+        ps_check_bad(check, "spec.model.table.name",
+                     "is \"sparse\"; the rows of an id are too wide together: %d of them in a MiB "
+                     "are needed",
+                     TABLE_KEYS_LEAST);
+    }
+    for (uint32_t i = 0; i < plan->table_count; i++) {
+        if (plan->tables[i].rows != plan->tables[0].rows) {
+            ps_check_bad(check, "spec.model.table.name",
+                         "is \"sparse\"; embeddings have %u and %u rows, the same are needed",
+                         plan->tables[0].rows, plan->tables[i].rows);
+        }
+        check_table(check, plan, &plan->tables[i]);
+    }
+}
+
+size_t ps_table_keys_of_message(const ps_plan *plan)
+{
+    size_t width = 0, most, room = 8 * (plan->table_count + 64);
+
+    for (uint32_t i = 0; i < plan->table_count; i++) {
+        width += plan->tables[i].width;
+    }
+    most = ((1 << 20) - room) / (width * sizeof(float));
+    return most < PS_TABLE_KEYS ? most : PS_TABLE_KEYS;
+}
+
+void ps_table_file_name(const ps_plan *plan, uint32_t table, uint32_t rank, char *name, size_t cap)
+{
+    snprintf(name, cap, "MODEL-%s-N(ps%u).table%u.psgdtab", plan->spec->title, rank, table);
+}

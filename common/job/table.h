@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* table.h - the numbers of spec.model.table: embeddings whose tables live on the servers.
+ *
+ * What they mean is common/shard/table.h's; docs/tables.md tells it.
+ */
+#ifndef PS_COMMON_JOB_TABLE_H
+#define PS_COMMON_JOB_TABLE_H
+
+#include "common/base/param.h"
+
+#include <stdint.h>
+
+/* The numbers of `sparse`, in the order of their table. */
+enum {
+    PS_TABLE_ADMIT_PROBABILITY,
+    PS_TABLE_ADMIT_COUNT,
+    PS_TABLE_DECAY,
+    PS_TABLE_UNCLICKED,
+    PS_TABLE_CLICKED,
+    PS_TABLE_LEAST_SCORE,
+    PS_TABLE_UNSEEN,
+    PS_TABLE_TICK,
+    PS_TABLE_ROWS,
+    PS_TABLE_SAVES_CHANGES
+};
+
+enum { PS_TABLE_WIDTH = 4096, PS_TABLE_KEYS = 2048 }; /* widest row; most keys of a message */
+
+typedef struct ps_table_choice {
+    const char *name;
+    const char *summary;
+    const ps_param *params;
+} ps_table_choice;
+
+struct ps_plan;
+
+/* Most keys of a message of PullRows or PushRows: their rows of all tables are within a MiB. */
+size_t ps_table_keys_of_message(const struct ps_plan *plan);
+
+/* The name of the file that server `rank` leaves of a table. */
+void ps_table_file_name(const struct ps_plan *plan, uint32_t table, uint32_t rank, char *name,
+                        size_t cap);
+
+void ps_table_choice_each(void (*fn)(const ps_table_choice *choice, void *arg), void *arg);
+
+#endif

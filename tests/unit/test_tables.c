@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_tables.c - sparse tables behind a job's clocks: what is added up and when, that nothing
+ * counts twice, and what is refused. */
+#include "tests/support/cmocka_all.h"
+
+#include "common/shard/tables.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { WIDTH = 2, KEY_END = 1000, KEYS_MAX = 4 };
+
+static ps_tables *make(bool in_step, uint32_t contributors, uint64_t tick)
+{
+    static const uint64_t key_end[] = {KEY_END, KEY_END};
+    ps_table_conf tables[2];
+    ps_tables_conf conf = {.table_count = 2,
+                           .tables = tables,
+                           .key_end = key_end,
+                           .contributors = contributors,
+                           .in_step = in_step,
+                           .merge_scale = 0.5f,
+                           .keys_max = KEYS_MAX,
+                           .tick = tick};
+
+    conf.descent.optim = ps_optim_find("sgd");
+    conf.descent.params = ps_params_default(conf.descent.optim->params);
+    conf.descent.params.v[0] = 1.0;
+    for (uint32_t i = 0; i < 2; i++) {
+        tables[i] = ps_table_conf_default(WIDTH, conf.descent.optim);
+        tables[i].table = i;
+        tables[i].init_bound = 0;
+        tables[i].least_score = 0.05f;
+    }
+    return ps_tables_create(&conf);
+}
+
+/* A part of one key whose values are all g; the last of its contribution or not. */
+static ps_status push(ps_tables *t, uint64_t clock, uint32_t k, uint32_t part, uint32_t table,
+                      uint64_t key, float g, bool is_last)
+{
+    float grads[WIDTH] = {g, g};
+    uint32_t shows = 1, clicks = 0;
+
+    return ps_tables_push(t, &(ps_tables_part){.clock = clock,
+                                               .contributor = k,
+                                               .part = part,
+                                               .table = table,
+                                               .is_last = is_last,
+                                               .keys = &key,
+                                               .count = 1,
+                                               .grads = grads,
+                                               .shows = &shows,
+                                               .clicks = &clicks});
+}
+
+static void must_push(ps_tables *t, uint64_t clock, uint32_t k, uint64_t key, float g)
+{
+    ps_status st = push(t, clock, k, 0, 0, key, g, true);
+
+    assert_string_equal(st.text, "");
+}
+
+static float value_of(const ps_tables *t, uint32_t table, uint64_t key)
+{
+    float rows[2 * WIDTH];
+    ps_status st = ps_tables_pull(t, &key, 1, rows);
+
+    assert_string_equal(st.text, "");
+    return rows[table * WIDTH];
+}
+
+static void in_step_a_clock_is_one_step_of_what_all_brought(void **state)
+{
+    ps_tables *t = make(true, 2, 0);
+
+    (void)state;
+    must_push(t, 0, 1, 7, 3);
+    assert_true(ps_tables_is_in(t, 0, 1) && !ps_tables_is_in(t, 0, 0));
+    assert_true(ps_tables_may_pull(t, 0) && !ps_tables_may_pull(t, 1));
+    assert_true(value_of(t, 0, 7) == 0.0f);
+    must_push(t, 0, 0, 7, 1);
+    assert_true(ps_tables_may_pull(t, 1) && !ps_tables_may_pull(t, 2));
+    assert_true(value_of(t, 0, 7) == -2.0f); /* (1 + 3) / 2 */
+    assert_int_equal(ps_table_count(ps_tables_at(t, 0)).applied, 1);
+    assert_int_equal(ps_table_count(ps_tables_at(t, 1)).rows, 0);
+    ps_tables_destroy(t);
+}
+
+static void else_each_contribution_is_a_step(void **state)
+{
+    ps_tables *t = make(false, 2, 0);
+
+    (void)state;
+    assert_true(ps_tables_may_pull(t, 5));
+    must_push(t, 0, 1, 7, 3);
+    must_push(t, 1, 1, 7, 3);
+    assert_true(value_of(t, 0, 7) == -3.0f);
+    assert_int_equal(ps_tables_clock(t), 0);
+    must_push(t, 0, 0, 7, 1);
+    assert_int_equal(ps_tables_clock(t), 1);
+    ps_tables_lose(t, 0); /* nobody waits for it any more */
+    assert_int_equal(ps_tables_clock(t), 2);
+    ps_tables_destroy(t);
+}
+
+static void what_is_in_changes_nothing_and_a_part_may_begin_anew(void **state)
+{
+    ps_tables *t = make(true, 1, 0);
+
+    (void)state;
+    assert_int_equal(push(t, 0, 0, 0, 0, 3, 2, false).code, PS_OK);
+    assert_int_equal(push(t, 0, 0, 1, 0, 4, 2, false).code, PS_OK);
+    assert_int_equal(push(t, 0, 0, 1, 0, 4, 9, false).code, PS_OK); /* the same again */
+    assert_int_equal(push(t, 0, 0, 0, 0, 5, 4, false).code, PS_OK); /* from the start */
+    assert_int_equal(push(t, 0, 0, 1, 1, 5, 6, true).code, PS_OK);
+    assert_true(value_of(t, 0, 3) == 0.0f && value_of(t, 0, 4) == 0.0f);
+    assert_true(value_of(t, 0, 5) == -2.0f && value_of(t, 1, 5) == -3.0f);
+    assert_int_equal(push(t, 0, 0, 0, 0, 5, 4, false).code, PS_OK);
+    assert_int_equal(push(t, 0, 0, 1, 1, 5, 6, true).code, PS_OK);
+    assert_true(value_of(t, 0, 5) == -2.0f);
+    assert_int_equal(ps_tables_count(t).applied, 1);
+    assert_int_equal(ps_tables_count(t).duplicates, 1);
+    ps_tables_destroy(t);
+}
+
+static void must_fail(ps_status st, ps_code code, const char *text)
+{
+    if (st.code != code || strstr(st.text, text) == NULL) {
+        fail_msg("%s: %s; should say %s", ps_code_name(st.code), st.text, text);
+    }
+}
+
+static void what_cannot_be_is_refused_and_changes_nothing(void **state)
+{
+    ps_tables *t = make(true, 2, 0);
+    uint64_t keys[] = {1, 2, 3, 4, 5};
+    uint32_t shows[] = {1, 1, 1, 1, 1}, clicks[] = {0, 0, 2, 0, 0};
+    float grads[5 * WIDTH] = {0};
+    ps_tables_part p = {.is_last = true, .keys = keys, .count = 5, .grads = grads, .shows = shows};
+
+    (void)state;
+    p.clicks = clicks;
+    must_fail(push(t, 1, 0, 0, 0, 1, 1, true), PS_OUT_OF_RANGE, "clock 1");
+    must_fail(push(t, 0, 2, 0, 0, 1, 1, true), PS_INVALID_ARGUMENT, "contributor 2 of 2");
+    must_fail(push(t, 0, 0, 0, 2, 1, 1, true), PS_INVALID_ARGUMENT, "table 2 of 2");
+    must_fail(push(t, 0, 0, 1, 0, 1, 1, true), PS_OUT_OF_RANGE, "part 1");
+    must_fail(push(t, 0, 0, 0, 0, KEY_END, 1, true), PS_INVALID_ARGUMENT, "0 to 999");
+    must_fail(push(t, 0, 0, 0, 0, 1, NAN, true), PS_INVALID_ARGUMENT, "key 1 is nan");
+    must_fail(push(t, 0, 0, 0, 0, 1, INFINITY, true), PS_INVALID_ARGUMENT, "finite");
+    must_fail(ps_tables_push(t, &p), PS_RESOURCE_EXHAUSTED, "at most 4");
+    p.count = 3;
+    must_fail(ps_tables_push(t, &p), PS_INVALID_ARGUMENT, "clicks[2]: 2 of 1");
+    keys[1] = 1;
+    must_fail(ps_tables_push(t, &p), PS_INVALID_ARGUMENT, "must ascend");
+    assert_int_equal(push(t, 0, 0, 0, 0, 9, 1, false).code, PS_OK);
+    must_fail(push(t, 0, 0, 1, 0, 9, 1, true), PS_INVALID_ARGUMENT, "of a part before");
+    assert_int_equal(ps_tables_count(t).refused, 11);
+    must_push(t, 0, 0, 1, 2);
+    must_fail(push(t, 1, 0, 0, 0, 1, 1, true), PS_OUT_OF_RANGE, "0 is open");
+    must_push(t, 0, 1, 1, 2);
+    assert_true(value_of(t, 0, 1) == -2.0f && value_of(t, 0, 9) == 0.0f);
+    ps_tables_destroy(t);
+}
+
+static void rows_age_by_clocks(void **state)
+{
+    ps_tables *t = make(true, 1, 10);
+
+    (void)state;
+    must_push(t, 0, 0, 5, 1); /* a show without a click: a score of 0.1, each tick 0.98 of it */
+    for (uint64_t clock = 1; clock < 400; clock++) {
+        must_push(t, clock, 0, 6, 1);
+    }
+    assert_int_equal(ps_table_count(ps_tables_at(t, 0)).ticks, 39 + 1);
+    assert_true(value_of(t, 0, 5) == 0.0f); /* 0.98^35 < 0.5: it is gone */
+    assert_true(value_of(t, 0, 6) < -100.0f);
+    ps_tables_destroy(t);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(in_step_a_clock_is_one_step_of_what_all_brought),
+        cmocka_unit_test(else_each_contribution_is_a_step),
+        cmocka_unit_test(what_is_in_changes_nothing_and_a_part_may_begin_anew),
+        cmocka_unit_test(what_cannot_be_is_refused_and_changes_nothing),
+        cmocka_unit_test(rows_age_by_clocks),
+    };
+
+    if (argc > 1) {
+        cmocka_set_test_filter(argv[1]);
+    }
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
