@@ -66,7 +66,7 @@ uint64_t ps_sample_key(uint64_t seed, uint64_t pass, ps_split split, uint32_t at
 
 void ps_dataset_gather_pass(const ps_dataset *data, uint64_t seed, uint64_t pass, ps_split split,
                             const uint32_t *index, uint32_t first, uint32_t n, uint32_t soon,
-                            float *x, float *targets, size_t target_pitch)
+                            const ps_affine *affine, float *x, float *targets, size_t target_pitch)
 {
     const ps_samples *from = data->split[split];
     uint32_t count = ps_dataset_count(data, split);
@@ -76,6 +76,7 @@ void ps_dataset_gather_pass(const ps_dataset *data, uint64_t seed, uint64_t pass
     assert(index != NULL || (first <= count && n <= count - first));
     for (uint32_t i = 0; i < n; i++) {
         uint32_t at = index != NULL ? index[i] : first + i;
+        bool is_there;
         uint64_t key = from->draws ? ps_sample_key(seed, pass, split, at) : 0;
 
         assert(at < count);
@@ -83,7 +84,11 @@ void ps_dataset_gather_pass(const ps_dataset *data, uint64_t seed, uint64_t pass
             index[i + AHEAD] < count) {
             from->ask(from, index[i + AHEAD]);
         }
-        if (!from->row(from, key, at, x + i * features, targets + i * target_pitch)) {
+        is_there =
+            affine != NULL
+                ? from->row_affine(from, at, affine, x + i * features, targets + i * target_pitch)
+                : from->row(from, key, at, x + i * features, targets + i * target_pitch);
+        if (!is_there) {
             memset(x + i * features, 0, features * sizeof *x);
             memset(targets + i * target_pitch, 0, width * sizeof *targets);
             /* Only that it happened is told, whoever may see it. */
@@ -95,7 +100,7 @@ void ps_dataset_gather_pass(const ps_dataset *data, uint64_t seed, uint64_t pass
 void ps_dataset_gather(const ps_dataset *data, ps_split split, const uint32_t *index,
                        uint32_t first, uint32_t n, float *x, float *targets)
 {
-    ps_dataset_gather_pass(data, 0, 0, split, index, first, n, 0, x, targets,
+    ps_dataset_gather_pass(data, 0, 0, split, index, first, n, 0, NULL, x, targets,
                            data->facts.target_width);
 }
 

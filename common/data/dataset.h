@@ -58,8 +58,8 @@ struct ps_data_source {
     bool takes_columns;      /* the conf names columns */
     const char *folder;      /* (optional) below the data path; NULL: `name` */
     bool some_files_suffice; /* a set may lack files; load says what it misses */
-    bool is_usual_unseen;    /* whoever cannot look takes it for the set it mostly is, as facts say */
-    uint32_t version;        /* of a drawn source: another one when a sample changes */
+    bool is_usual_unseen; /* whoever cannot look takes it for the set it mostly is, as facts say */
+    uint32_t version;     /* of a drawn source: another one when a sample changes */
 
     /* From the conf alone. FAILED_PRECONDITION: only the files know; look first.
      * INVALID_ARGUMENT: the numbers, columns or files do not go together. */

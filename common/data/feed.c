@@ -16,6 +16,9 @@ struct ps_feed {
     ps_transforming steps[PS_TRANSFORMS_MAX];
     bool is_shuffled; /* before the first transform of the order */
     bool changes_samples, draws;
+    bool is_folded;  /* the first transform of samples is `affine`, which the source does */
+    uint32_t folded; /* its place */
+    ps_affine affine;
     uint16_t *file_pool; /* (train_count) block of each sample, when files are assigned */
 };
 
@@ -48,6 +51,18 @@ ps_status ps_feed_facts(const ps_feed_conf *conf, ps_data_facts *facts, uint32_t
     return st;
 }
 
+/* Can the source do what this transform does, nothing having been done to samples before? */
+static bool may_fold(ps_feed *feed, const ps_transforming *at)
+{
+    for (size_t s = 0; s < 2; s++) {
+        if (feed->data->split[s] == NULL || feed->data->split[s]->row_affine == NULL) {
+            return false;
+        }
+    }
+    return !feed->changes_samples && !feed->is_folded && at->transform->is_affine != NULL &&
+           at->transform->is_affine(at, &feed->affine);
+}
+
 static ps_status begin_step(ps_feed *feed, uint32_t i, ps_data_facts *facts)
 {
     const ps_transform_choice *choice = &feed->conf.transforms[i];
@@ -65,6 +80,11 @@ static ps_status begin_step(ps_feed *feed, uint32_t i, ps_data_facts *facts)
         st = choice->transform->learn(at);
     }
     feed->is_shuffled = feed->is_shuffled && !choice->transform->begins_order;
+    if (ps_is_ok(&st) && may_fold(feed, at)) {
+        feed->is_folded = true;
+        feed->folded = i;
+        return st;
+    }
     feed->changes_samples = feed->changes_samples || choice->transform->sample != NULL;
     feed->draws = feed->draws || choice->transform->draws;
     return st;
@@ -157,7 +177,7 @@ static void transform(const ps_feed *feed, ps_split split, uint64_t pass, uint32
     for (uint32_t k = 0; k < feed->conf.transform_count; k++) {
         const ps_transforming *step = &feed->steps[k];
 
-        if (step->transform->sample != NULL) {
+        if (step->transform->sample != NULL && !(feed->is_folded && k == feed->folded)) {
             step->transform->sample(
                 step, split, step->transform->draws ? ps_draw_key(key, PS_DRAW_SAMPLE, 1, k, 0) : 0,
                 x, targets);
@@ -179,7 +199,8 @@ void ps_feed_gather(const ps_feed *feed, uint64_t epoch, ps_split split, const u
         uint32_t rows = n - from < most ? n - from : most;
 
         ps_dataset_gather_pass(feed->data, seed, pass, split, index != NULL ? index + from : NULL,
-                               first + from, rows, n - from - rows, x + from * features,
+                               first + from, rows, n - from - rows,
+                               feed->is_folded ? &feed->affine : NULL, x + from * features,
                                targets + from * width, width);
         for (uint32_t i = from; feed->changes_samples && i < from + rows; i++) {
             uint32_t at = index != NULL ? index[i] : first + i;

@@ -31,7 +31,7 @@ typedef uint8_t group_places[GROUP_VALUES][GROUP];
 enum { NOWHERE = 0x80 };
 
 typedef void spread_fn(const group_places places, const uint8_t *bits, const uint8_t *from,
-                       size_t n, float *x);
+                       size_t n, const ps_affine *affine, float *x);
 
 struct ps_nonzero {
     ps_samples samples;
@@ -47,10 +47,10 @@ struct ps_nonzero {
 
 /* --- to floats ------------------------------------------------------------------ */
 
-/* n samples' values of `from`, of which up to 7 bytes more than there are may be read. As
- * ps_bytes_scale does, to the bit. */
+/* The n values of a sample, of whose bytes `from` up to 7 more than there are may be read: as
+ * ps_bytes_scale makes them, then (x - mean) * inverse, to the bit. */
 static void spread_plain(const group_places places, const uint8_t *bits, const uint8_t *from,
-                         size_t n, float *x)
+                         size_t n, const ps_affine *affine, float *x)
 {
     uint8_t bytes[GROUP];
 
@@ -63,15 +63,21 @@ static void spread_plain(const group_places places, const uint8_t *bits, const u
             bytes[k] = place == NOWHERE ? 0 : from[place];
         }
         ps_bytes_scale(bytes, x + at, some);
+        for (size_t k = at; k < at + some; k++) {
+            x[k] = (x[k] - affine->mean) * affine->inverse;
+        }
         from += __builtin_popcount(*bits);
     }
 }
 
 #ifdef __x86_64__
-__attribute__((target("avx2,popcnt"))) static void
-spread_avx2(const group_places places, const uint8_t *bits, const uint8_t *from, size_t n, float *x)
+__attribute__((target("avx2,popcnt"))) static void spread_avx2(const group_places places,
+                                                               const uint8_t *bits,
+                                                               const uint8_t *from, size_t n,
+                                                               const ps_affine *affine, float *x)
 {
     const __m256 step = _mm256_set1_ps(1.0f / 255.0f), half = _mm256_set1_ps(0.5f);
+    const __m256 mean = _mm256_set1_ps(affine->mean), inverse = _mm256_set1_ps(affine->inverse);
     size_t whole = n / GROUP;
 
     for (size_t i = 0; i < whole; i++) {
@@ -80,11 +86,12 @@ spread_avx2(const group_places places, const uint8_t *bits, const uint8_t *from,
         __m256i bytes = _mm256_cvtepu8_epi32(_mm_shuffle_epi8(there, place));
         __m256 values = _mm256_mul_ps(_mm256_cvtepi32_ps(bytes), step);
 
-        _mm256_storeu_ps(x + GROUP * i, _mm256_sub_ps(values, half));
+        values = _mm256_sub_ps(_mm256_sub_ps(values, half), mean);
+        _mm256_storeu_ps(x + GROUP * i, _mm256_mul_ps(values, inverse));
         from += __builtin_popcount(bits[i]);
     }
     if (n % GROUP > 0) {
-        spread_plain(places, bits + whole, from, n % GROUP, x + GROUP * whole);
+        spread_plain(places, bits + whole, from, n % GROUP, affine, x + GROUP * whole);
     }
 }
 #endif
@@ -102,8 +109,8 @@ static spread_fn *find_spread(void)
 
 /* --- samples -------------------------------------------------------------------- */
 
-static bool nonzero_row(const ps_samples *samples, uint64_t key, uint32_t at, float *x,
-                        float *targets)
+static bool nonzero_row_affine(const ps_samples *samples, uint32_t at, const ps_affine *affine,
+                               float *x, float *targets)
 {
     const ps_nonzero *z = PS_CONTAINER_OF(samples, const ps_nonzero, samples);
     uint64_t from = z->start[at];
@@ -112,7 +119,6 @@ static bool nonzero_row(const ps_samples *samples, uint64_t key, uint32_t at, fl
     uint8_t near[NEAR_BYTES], *copy = NULL;
     bool is_there = true;
 
-    (void)key; /* nothing is drawn */
     if (record == NULL) {
         copy = bytes <= sizeof near ? near : ps_xmalloc(bytes);
         is_there = ps_spill_read(z->spill, from, bytes, copy);
@@ -120,12 +126,21 @@ static bool nonzero_row(const ps_samples *samples, uint64_t key, uint32_t at, fl
     }
     if (is_there) {
         targets[0] = (float)record[0];
-        z->spread(z->places, record + 1, record + 1 + z->groups, z->features, x);
+        z->spread(z->places, record + 1, record + 1 + z->groups, z->features, affine, x);
     }
     if (copy != near) {
         free(copy);
     }
     return is_there;
+}
+
+static bool nonzero_row(const ps_samples *samples, uint64_t key, uint32_t at, float *x,
+                        float *targets)
+{
+    static const ps_affine same = {.mean = 0, .inverse = 1};
+
+    (void)key; /* nothing is drawn */
+    return nonzero_row_affine(samples, at, &same, x, targets);
 }
 
 static void nonzero_ask(const ps_samples *samples, uint32_t at)
@@ -154,7 +169,10 @@ ps_nonzero *ps_nonzero_create(uint32_t features, const char *scratch, size_t mem
 {
     ps_nonzero *z = ps_xcalloc(1, sizeof *z);
 
-    z->samples = (ps_samples){.row = nonzero_row, .ask = nonzero_ask, .destroy = nonzero_destroy};
+    z->samples = (ps_samples){.row = nonzero_row,
+                              .row_affine = nonzero_row_affine,
+                              .ask = nonzero_ask,
+                              .destroy = nonzero_destroy};
     z->features = features;
     z->groups = ((size_t)features + GROUP - 1) / GROUP;
     z->spread = find_spread();

@@ -5,6 +5,7 @@
 
 #include "common/base/clones.h"
 #include "common/base/xalloc.h"
+#include "common/data/samples.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -141,6 +142,14 @@ static void sample(const ps_transforming *at, ps_split split, uint64_t key, floa
     }
 }
 
+static bool is_affine(const ps_transforming *at, ps_affine *out)
+{
+    const learned *l = at->state;
+
+    *out = (ps_affine){.mean = l->mean[0], .inverse = l->mean[l->groups]};
+    return l->groups == 1 && at->facts.ids == 0;
+}
+
 const ps_transform ps_transform_normalise = {
     .name = "normalise",
     .summary = "numbers less their mean, by their deviation",
@@ -148,4 +157,5 @@ const ps_transform ps_transform_normalise = {
     .plan = plan,
     .learn = learn,
     .sample = sample,
+    .is_affine = is_affine,
 };

@@ -10,10 +10,18 @@
 /* The samples of a split, in whatever form a source keeps them; the first member of that
  * form. */
 typedef struct ps_samples ps_samples;
+typedef struct ps_affine ps_affine;
+struct ps_affine {
+    float mean, inverse;
+};
+
 struct ps_samples {
     /* Writes sample `at`: x (features), targets (target_width). `key` names the draws of
      * this sample in this pass, where it `draws`. False when the disk does not give it. */
     bool (*row)(const ps_samples *samples, uint64_t key, uint32_t at, float *x, float *targets);
+    /* (optional) The same, of samples that draw nothing, then (x - mean) * inverse of each x. */
+    bool (*row_affine)(const ps_samples *samples, uint32_t at, const ps_affine *affine, float *x,
+                       float *targets);
     void (*ask)(const ps_samples *samples, uint32_t at); /* (optional) soon wanted: prefetch */
     void (*destroy)(ps_samples *samples);
     bool draws; /* else it is given no key */
@@ -31,10 +39,10 @@ struct ps_dataset {
 ps_dataset *ps_dataset_create(const ps_data_facts *facts);
 
 /* As ps_dataset_gather; sample i's draws are those of ps_sample_key. index has `soon` more
- * that will be gathered next, and are asked for. */
+ * that will be gathered next, and are asked for. affine: NULL, or for the samples' row_affine. */
 void ps_dataset_gather_pass(const ps_dataset *data, uint64_t seed, uint64_t pass, ps_split split,
                             const uint32_t *index, uint32_t first, uint32_t n, uint32_t soon,
-                            float *x, float *targets, size_t target_pitch);
+                            const ps_affine *affine, float *x, float *targets, size_t target_pitch);
 
 /* Names what is drawn for a sample in a pass over the data. */
 uint64_t ps_sample_key(uint64_t seed, uint64_t pass, ps_split split, uint32_t at);

@@ -16,6 +16,7 @@
 enum { PS_TRANSFORMS_MAX = 16 };
 
 typedef struct ps_transform ps_transform;
+typedef struct ps_affine ps_affine; /* samples.h */
 
 typedef struct ps_transform_choice {
     const ps_transform *transform;
@@ -61,6 +62,10 @@ struct ps_transform {
      * it is given those before). `key` names its draws, where it `draws`. */
     void (*sample)(const ps_transforming *at, ps_split split, uint64_t key, float *x,
                    float *targets);
+
+    /* (optional) Is `sample` (x - mean) * inverse for all features? Then a source that can do that
+     * while it makes them does, in the same steps of float32, and `sample` is not called. */
+    bool (*is_affine)(const ps_transforming *at, ps_affine *out);
 
     /* (optional) The order of an epoch in place; order (count), a permutation. */
     void (*arrange)(const ps_transforming *at, uint64_t epoch, uint32_t *order, uint32_t count);

@@ -361,6 +361,14 @@ static void normalise_leaves_mean_0_and_deviation_1(void **state)
     start(&r);
     ps_feed_gather(r.feed, 0, PS_TEST, NULL, 3, 1, x[0], y);
     assert_true(is_close((double)x[0][0], (3.0 / 255 - 0.5 - 0.25) / 0.5, 1e-6, "x", 0));
+    ps_dataset_gather(r.data, PS_TEST, NULL, 3, 1, x[1], y);
+    for (size_t k = 0; k < 32; k++) { /* the same to the bit, done by the source or behind it */
+        assert_true(x[0][k] == (x[1][k] - 0.25f) * 2.0f);
+    }
+    add(&r, "flip", "chance", 0); /* and once where another comes behind it */
+    start(&r);
+    ps_feed_gather(r.feed, 0, PS_TEST, NULL, 3, 1, x[2], y);
+    assert_memory_equal(x[0], x[2], sizeof x[0]);
     end(&r);
 }
 

@@ -258,7 +258,7 @@ static void noise_is_drawn_by_count_and_anew_each_epoch(void **state)
     data_rig_write(&dir, "test", "p q\n");
     data = data_rig_open(&dir, &conf);
     for (uint64_t pass = 0; pass < SAMPLES; pass++) {
-        ps_dataset_gather_pass(data, 7, pass, PS_TRAIN, &index, 0, 1, 0, x, y, 1 + NEGATIVES);
+        ps_dataset_gather_pass(data, 7, pass, PS_TRAIN, &index, 0, 1, 0, NULL, x, y, 1 + NEGATIVES);
         for (size_t k = 2; k < 2 + NEGATIVES; k++) {
             times[0] += x[k] == 0; /* m is the most frequent */
             times[1] += x[k] == 1; /* then p, which comes twice, and q; n comes once */
@@ -267,11 +267,12 @@ static void noise_is_drawn_by_count_and_anew_each_epoch(void **state)
     /* q is the context and is drawn again: m 8, p 2^.75, n 1. */
     want = 8 / (8 + pow(2, 0.75) + 1);
     assert_true(fabs(times[0] / (SAMPLES * NEGATIVES) - want) < 0.01);
-    ps_dataset_gather_pass(data, 7, 0, PS_TRAIN, &index, 0, 1, 0, x, y, 1 + NEGATIVES);
-    ps_dataset_gather_pass(data, 7, 0, PS_TRAIN, &index, 0, 1, 0, again, y, 1 + NEGATIVES);
+    ps_dataset_gather_pass(data, 7, 0, PS_TRAIN, &index, 0, 1, 0, NULL, x, y, 1 + NEGATIVES);
+    ps_dataset_gather_pass(data, 7, 0, PS_TRAIN, &index, 0, 1, 0, NULL, again, y, 1 + NEGATIVES);
     assert_memory_equal(x, again, sizeof x);
     for (uint64_t pass = 1;; pass++) { /* eight draws differ soon */
-        ps_dataset_gather_pass(data, 7, pass, PS_TRAIN, &index, 0, 1, 0, later, y, 1 + NEGATIVES);
+        ps_dataset_gather_pass(data, 7, pass, PS_TRAIN, &index, 0, 1, 0, NULL, later, y,
+                               1 + NEGATIVES);
         if (memcmp(x, later, sizeof x) != 0) {
             break;
         }
