@@ -5,8 +5,10 @@
 
 #if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
 enum { PS_TEST_PATIENCE_S = 300 }; /* a sanitizer on a machine with other work */
+#define PS_TEST_PACE(quick, slow) slow
 #else
 enum { PS_TEST_PATIENCE_S = 60 };
+#define PS_TEST_PACE(quick, slow) quick /* of two times, the one for this build */
 #endif
 
 #endif

@@ -3,6 +3,7 @@
 #include "tests/support/cmocka_all.h"
 
 #include "tests/support/dataplane.h"
+#include "tests/support/patience.h"
 #include "tests/support/temp_dir.h"
 
 #include "common/artifact/safetensors.h"
@@ -177,8 +178,10 @@ static void a_slow_worker_with_copies_is_left_behind_and_changes_no_bit(void **s
     (void)state;
     must_leave_the_same(names,
                         ", \"workers\": 4, \"exchange\": {\"name\": \"plain\", \"params\": "
-                        "{\"window_ms\": 20}}, \"straggler\": {\"name\": \"fixed\", "
-                        "\"params\": {\"rank\": 3, \"ms\": 250}}" TWICE,
+                        "{\"window_ms\": " PS_TEST_PACE(
+                            "50", "500") "}}, \"straggler\": "
+                                         "{\"name\": \"fixed\", \"params\": {\"rank\": 3, "
+                                         "\"ms\": " PS_TEST_PACE("500", "3000") "}}" TWICE,
                         4, AMONG("plain") TWICE, 4);
 }
 
