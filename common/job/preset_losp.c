@@ -16,32 +16,20 @@
     ",\"optimizer\":{\"local\":" PS_WITH("rmsprop", "\"lr\":0.005") PS_FALLING("100") "}"
 
 static const ps_preset presets[] = {
-    {
-        .name = "localsgd",
-        .summary = "JSAC2020's localSGD in the order it was meant in: 16 steps a round, then the "
-                   "mean",
-        .json = PS_JOB("localsgd",
-                       PS_UPDATE(PS_WITH("localsgd", "\"steps\":16")) PS_LOCAL("momentum", "0.05")),
-    },
-    {
-        .name = "osp",
-        .summary =
-            "OSP (ICPP 2019): 4 steps while the round before is exchanged, at a falling rate",
-        .json = PS_JOB("osp", PS_UPDATE(PS_WITH("osp", "\"steps\":4")) CAREFUL),
-    },
-    {
-        .name = "losp",
-        .summary = "JSAC2020's LOSP: 16 steps while the round before is exchanged, compensated",
-        .json =
-            PS_JOB("losp", PS_UPDATE(PS_WITH("losp", "\"steps\":16")) PS_LOCAL("adam", "0.002")),
-    },
-    {
-        .name = "dqlosp",
-        .summary = "JSAC2020's DQLOSP: losp with 8 bits a value both ways, fed back, replicas "
-                   "proved",
-        .json = PS_JOB("dqlosp", PS_UPDATE(PS_WITH("dqlosp", "\"steps\":16"))
-                                     PS_LOCAL("adam", "0.002") PS_BOTH(EIGHT_FED, EIGHT_FED)),
-    },
+    PS_PRESET("localsgd",
+              "JSAC2020's localSGD in the order it was meant in: 16 steps a round, then the "
+              "mean",
+              PS_UPDATE(PS_WITH("localsgd", "\"steps\":16")) PS_LOCAL("momentum", "0.05")),
+    PS_PRESET("osp",
+              "OSP (ICPP 2019): 4 steps while the round before is exchanged, at a falling rate",
+              PS_UPDATE(PS_WITH("osp", "\"steps\":4")) CAREFUL),
+    PS_PRESET("losp", "JSAC2020's LOSP: 16 steps while the round before is exchanged, compensated",
+              PS_UPDATE(PS_WITH("losp", "\"steps\":16")) PS_LOCAL("adam", "0.002")),
+    PS_PRESET("dqlosp",
+              "JSAC2020's DQLOSP: losp with 8 bits a value both ways, fed back, replicas "
+              "proved",
+              PS_UPDATE(PS_WITH("dqlosp", "\"steps\":16")) PS_LOCAL("adam", "0.002")
+                  PS_BOTH(EIGHT_FED, EIGHT_FED)),
 };
 
 const ps_presets ps_presets_losp = {presets, sizeof presets / sizeof presets[0]};

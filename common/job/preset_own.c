@@ -17,48 +17,25 @@ static const ps_preset presets[] = {
                    "2 workers and 2 servers in step: about 0.955 right",
         .json = "{\"title\":\"tutorial\",\"seed\":1," PS_NETWORK PS_ON("mnist") PS_ADAM "}",
     },
-    {
-        .name = "tutorial-glyphs",
-        .summary = "the tutorial on digits that the program draws itself: needs no download",
-        .json = PS_JOB("tutorial-glyphs", PS_ADAM),
-    },
-    {
-        .name = "asp",
-        .summary = "the tutorial on glyphs, asynchronous: nobody waits for anybody",
-        .json = PS_JOB("asp", PS_ADAM PS_ASP),
-    },
-    {
-        .name = "bsp",
-        .summary = "the tutorial on glyphs, in step: what all others are compared with",
-        .json = PS_JOB("bsp", PS_ADAM PS_BSP),
-    },
-    {
-        .name = "ssp",
-        .summary = "the tutorial on glyphs, stale synchronous: nobody more than 3 steps ahead",
-        .json = PS_JOB("ssp", PS_ADAM PS_CONSISTENCY(PS_WITH("ssp", "\"bound\":3"))),
-    },
-    {
-        .name = "ring",
-        .summary = "the tutorial on glyphs, four workers in a ring without a server (all-reduce)",
-        .json = PS_PEERS_JOB("ring", "ring", "1"),
-    },
-    {
-        .name = "tree",
-        .summary = "the tutorial on glyphs, four workers in a tree without a server",
-        .json = PS_PEERS_JOB("tree", "tree", "1"),
-    },
-    {
-        .name = "int8",
-        .summary = "the tutorial on glyphs, a byte a value both ways: a quarter of the traffic",
-        .json = PS_JOB("int8", PS_ADAM PS_BOTH(PS_PICK("int8"), PS_PICK("int8"))),
-    },
-    {
-        .name = "dgc",
-        .summary =
-            "Deep Gradient Compression (Lin et al. 2018): the largest tenth of a percent up, "
-            "after a warm-up from a quarter",
-        .json = PS_JOB("dgc", CLIPPED PS_UP(COMPRESSED)),
-    },
+    PS_PRESET("tutorial-glyphs",
+              "the tutorial on digits that the program draws itself: needs no download", PS_ADAM),
+    PS_PRESET("asp", "the tutorial on glyphs, asynchronous: nobody waits for anybody",
+              PS_ADAM PS_ASP),
+    PS_PRESET("bsp", "the tutorial on glyphs, in step: what all others are compared with",
+              PS_ADAM PS_BSP),
+    PS_PRESET("ssp", "the tutorial on glyphs, stale synchronous: nobody more than 3 steps ahead",
+              PS_ADAM PS_CONSISTENCY(PS_WITH("ssp", "\"bound\":3"))),
+    PS_PEERS_PRESET("ring",
+                    "the tutorial on glyphs, four workers in a ring without a server (all-reduce)",
+                    "ring", "1"),
+    PS_PEERS_PRESET("tree", "the tutorial on glyphs, four workers in a tree without a server",
+                    "tree", "1"),
+    PS_PRESET("int8", "the tutorial on glyphs, a byte a value both ways: a quarter of the traffic",
+              PS_ADAM PS_BOTH(PS_PICK("int8"), PS_PICK("int8"))),
+    PS_PRESET("dgc",
+              "Deep Gradient Compression (Lin et al. 2018): the largest tenth of a percent up, "
+              "after a warm-up from a quarter",
+              CLIPPED PS_UP(COMPRESSED)),
 };
 
 const ps_presets ps_presets_own = {presets, sizeof presets / sizeof presets[0]};

@@ -4,55 +4,34 @@
 #include "common/job/preset_parts.h"
 
 static const ps_preset presets[] = {
-    {
-        .name = "sync",
-        .summary = "PaddlePaddle Fleet's a_sync off: in step, the servers' rule on the mean "
-                   "gradient",
-        .json = PS_JOB("sync", PS_ADAM PS_BSP),
-    },
-    {
-        .name = "async",
-        .summary = "PaddlePaddle Fleet's a_sync with k_steps 0: each gradient applied as it comes",
-        .json = PS_JOB("async", PS_ADAM PS_ASP),
-    },
-    {
-        .name = "half_async",
-        .summary = "PaddlePaddle Fleet's half-async: a step on the sum of whatever has come",
-        .json = PS_JOB("half_async", PS_ADAM PS_CONSISTENCY(PS_PICK("half_async"))),
-    },
-    {
-        .name = "geo",
-        .summary = "PaddlePaddle Fleet's a_sync with k_steps 25: geo, the sum of all that workers "
-                   "did by themselves, with lag",
-        .json = PS_JOB("geo", PS_UPDATE(PS_WITH("geo_sum_lag", "\"steps\":25"))
-                                  PS_LOCAL("sgd", "0.1") PS_ASP),
-    },
-    {
-        .name = "paddle_v2_sync",
-        .summary = "PaddlePaddle v2 without is_async: in step, the servers' rule",
-        .json = PS_JOB("paddle_v2_sync", PS_ADAM PS_BSP),
-    },
-    {
-        .name = "paddle_v2_async",
-        .summary = "PaddlePaddle v2's is_async with async_lagged_grad_discard_ratio 1.5: applied "
-                   "as it comes, dropped if it is late",
-        .json = PS_JOB("paddle_v2_async",
-                       PS_ADAM PS_CONSISTENCY(PS_WITH("lag_discard", "\"ratio\":1.5"))),
-    },
-    {
-        .name = "paddle_v2_average",
-        .summary = "PaddlePaddle v2's center_parameter_update_method average with "
-                   "num_batches_per_send_parameter 8: the mean of replicas",
-        .json = PS_JOB("paddle_v2_average", PS_UPDATE(PS_WITH("localsgd", "\"steps\":8"))
-                                                PS_LOCAL("momentum", "0.05") PS_BSP),
-    },
-    {
-        .name = "paddle_v2_elastic_average",
-        .summary = "PaddlePaddle v2's center_parameter_update_method elastic_average with "
-                   "num_batches_per_send_parameter 8: replicas and a centre (EASGD)",
-        .json = PS_JOB("paddle_v2_elastic_average", PS_UPDATE(PS_WITH("easgd", "\"steps\":8"))
-                                                        PS_LOCAL("momentum", "0.05") PS_BSP),
-    },
+    PS_PRESET("sync",
+              "PaddlePaddle Fleet's a_sync off: in step, the servers' rule on the mean "
+              "gradient",
+              PS_ADAM PS_BSP),
+    PS_PRESET("async",
+              "PaddlePaddle Fleet's a_sync with k_steps 0: each gradient applied as it comes",
+              PS_ADAM PS_ASP),
+    PS_PRESET("half_async",
+              "PaddlePaddle Fleet's half-async: a step on the sum of whatever has come",
+              PS_ADAM PS_CONSISTENCY(PS_PICK("half_async"))),
+    PS_PRESET("geo",
+              "PaddlePaddle Fleet's a_sync with k_steps 25: geo, the sum of all that workers "
+              "did by themselves, with lag",
+              PS_UPDATE(PS_WITH("geo_sum_lag", "\"steps\":25")) PS_LOCAL("sgd", "0.1") PS_ASP),
+    PS_PRESET("paddle_v2_sync", "PaddlePaddle v2 without is_async: in step, the servers' rule",
+              PS_ADAM PS_BSP),
+    PS_PRESET("paddle_v2_async",
+              "PaddlePaddle v2's is_async with async_lagged_grad_discard_ratio 1.5: applied "
+              "as it comes, dropped if it is late",
+              PS_ADAM PS_CONSISTENCY(PS_WITH("lag_discard", "\"ratio\":1.5"))),
+    PS_PRESET("paddle_v2_average",
+              "PaddlePaddle v2's center_parameter_update_method average with "
+              "num_batches_per_send_parameter 8: the mean of replicas",
+              PS_UPDATE(PS_WITH("localsgd", "\"steps\":8")) PS_LOCAL("momentum", "0.05") PS_BSP),
+    PS_PRESET("paddle_v2_elastic_average",
+              "PaddlePaddle v2's center_parameter_update_method elastic_average with "
+              "num_batches_per_send_parameter 8: replicas and a centre (EASGD)",
+              PS_UPDATE(PS_WITH("easgd", "\"steps\":8")) PS_LOCAL("momentum", "0.05") PS_BSP),
 };
 
 const ps_presets ps_presets_paddle = {presets, sizeof presets / sizeof presets[0]};

@@ -2,8 +2,8 @@
 /* preset_parts.h - what presets are put together from, and their tables: one for
  * each system whose names they are. For preset*.c alone.
  *
- * A preset's JSON is PS_JOB(title, choices...): the tutorial's network on glyphs, and
- * each choice begins with its comma.
+ * A row is PS_PRESET(name, summary, choices): the tutorial's network on glyphs, and each
+ * choice begins with its comma. The job's title is the preset's name.
  */
 #ifndef PS_COMMON_JOB_PRESET_PARTS_H
 #define PS_COMMON_JOB_PRESET_PARTS_H
@@ -34,6 +34,11 @@ extern const ps_presets ps_presets_paddle;       /* PaddlePaddle v2 and Fleet */
     "{\"title\":\"" title "\",\"workers\":4," PS_MODEL PS_ON("glyphs")                             \
     ",\"exchange\":" PS_PICK(exchange)                                                             \
     ",\"assignment\":" PS_WITH("iid", "\"redundancy\":" redundancy) PS_ADAM PS_BSP "}"
+
+#define PS_PRESET(title, what, choices)                                                            \
+    {.name = title, .summary = what, .json = PS_JOB(title, choices)}
+#define PS_PEERS_PRESET(title, what, exchange, redundancy)                                         \
+    {.name = title, .summary = what, .json = PS_PEERS_JOB(title, exchange, redundancy)}
 
 /* A choice by name, and one with numbers: PS_WITH("intn", "\"bits\":8"). */
 #define PS_PICK(name) "{\"name\":\"" name "\"}"
