@@ -233,23 +233,9 @@ static void ready(ps_exchange *exchange, uint32_t first_variable, uint32_t count
     hand_out(x);
 }
 
-static bool may_be_overtaken(const ps_exchange *exchange)
-{
-    (void)exchange;
-    return false;
-}
-
-static bool leave_out(ps_exchange *exchange, uint64_t clock)
-{
-    (void)clock;
-    return ps_gate_is_open(&of(exchange)->me.gate);
-}
-
 static const ps_exchange_ops ops = {
     .begin = begin,
     .ready = ready,
-    .may_be_overtaken = may_be_overtaken,
-    .leave_out = leave_out,
 };
 
 /* --- life ---------------------------------------------------------------------- */

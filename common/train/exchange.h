@@ -55,13 +55,14 @@ typedef struct ps_exchange_ops {
      * longer read in this step. */
     void (*ready)(ps_exchange *x, uint32_t first_variable, uint32_t count);
 
-    /* May other workers bring what this one has not brought yet? Then the
+    /* (optional; NULL: no) May other workers bring what this one has not brought yet? Then the
      * trainer waits for all weights before it begins a step, and skips it if
      * the gate says that it was overtaken. Any thread. */
     bool (*may_be_overtaken)(const ps_exchange *x);
 
-    /* Instead of contributions to `clock`: nothing is sent, the weights of the
-     * next clock are asked for. False: go home. */
+    /* (optional; NULL: what others bring comes by itself) Instead of contributions
+     * to `clock`: nothing is sent, the weights of the next clock are asked for.
+     * False: go home. */
     bool (*leave_out)(ps_exchange *x, uint64_t clock);
 
     /* (optional) The whole contribution to `clock` is zeros, and none are
@@ -105,12 +106,12 @@ static inline void ps_exchange_ready(ps_exchange *x, uint32_t first_variable, ui
 
 static inline bool ps_exchange_may_be_overtaken(const ps_exchange *x)
 {
-    return x->ops->may_be_overtaken(x);
+    return x->ops->may_be_overtaken != NULL && x->ops->may_be_overtaken(x);
 }
 
 static inline bool ps_exchange_skip(ps_exchange *x, uint64_t clock)
 {
-    return x->ops->leave_out(x, clock);
+    return x->ops->leave_out != NULL ? x->ops->leave_out(x, clock) : ps_gate_is_open(x->gate);
 }
 
 /* Any thread. */

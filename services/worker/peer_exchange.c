@@ -45,25 +45,11 @@ static void ready(ps_exchange *exchange, uint32_t first_variable, uint32_t count
     }
 }
 
-/* A step ends when all have been heard, or a rescue has brought their blocks: nobody is ahead
- * of one that has not begun. */
-static bool may_be_overtaken(const ps_exchange *exchange)
-{
-    (void)exchange;
-    return false;
-}
-
-static bool leave_out(ps_exchange *exchange, uint64_t clock)
-{
-    (void)clock;
-    return ps_gate_is_open(&of(exchange)->me.gate);
-}
-
+/* Nobody is overtaken: a step ends when all have been heard, or a rescue has brought their
+ * blocks, and nobody is ahead of one that has not begun. */
 static const ps_exchange_ops ops = {
     .begin = begin,
     .ready = ready,
-    .may_be_overtaken = may_be_overtaken,
-    .leave_out = leave_out,
 };
 
 /* --- steps -------------------------------------------------------------------- */

@@ -52,16 +52,9 @@ static void slow_ready(ps_exchange *exchange, uint32_t first_variable, uint32_t 
     pthread_mutex_unlock(&x->mutex);
 }
 
-static bool slow_may_be_overtaken(const ps_exchange *exchange)
-{
-    (void)exchange;
-    return false;
-}
-
 static const ps_exchange_ops slow_ops = {
     .begin = slow_begin,
     .ready = slow_ready,
-    .may_be_overtaken = slow_may_be_overtaken,
 };
 
 static void slow_init(slow_exchange *x, const ps_plan *plan, float *weights, ps_buf *grad)
