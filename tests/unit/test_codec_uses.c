@@ -6,24 +6,17 @@
 #include "common/job/plan.h"
 #include "common/rpc/pbjson.h"
 #include "common/train/coder.h"
-#include "tests/support/cmocka_all.h"
+#include "tests/support/plan_rig.h"
 
 #include <stdio.h>
 #include <string.h>
 
 static ps_status planned(const char *json, ps_plan **plan)
 {
-    ProtobufCMessage *message = NULL;
-    ps_error error = {.status = ps_ok()};
-    json_t *tree = json_loads(json, 0, NULL);
-    ps_status st;
+    Psgd__V1__JobSpec *spec = spec_of(json);
+    ps_status st = ps_plan_create(spec, NULL, NULL, plan);
 
-    assert_non_null(tree);
-    st = ps_pb_from_json(&psgd__v1__job_spec__descriptor, tree, "spec", &error, &message);
-    json_decref(tree);
-    assert_int_equal(st.code, PS_OK);
-    st = ps_plan_create((Psgd__V1__JobSpec *)message, NULL, NULL, plan);
-    psgd__v1__job_spec__free_unpacked((Psgd__V1__JobSpec *)message, NULL);
+    free_spec(spec);
     return st;
 }
 
@@ -190,36 +183,36 @@ static void no_state_is_kept_of_blocks_that_several_bring(void **state)
 
 static void look(const ps_plugin *plugin, void *arg)
 {
-    size_t *found = arg;
+    size_t *seen = arg;
 
     assert_true(strlen(plugin->summary) < 250); /* whole */
     if (strcmp(plugin->name, "intn") == 0) {
         assert_non_null(
             strstr(plugin->summary, "; 4 bits a value, unbiased, not summable, no state"));
-        ++*found;
+        ++*seen;
     }
     if (strcmp(plugin->name, "threshold") == 0) {
-        assert_non_null(strstr(plugin->summary, "; at most 32 bits a value, biased"));
+        assert_non_null(strstr(plugin->summary, "; seen most 32 bits a value, biased"));
         assert_non_null(strstr(plugin->summary, "for gradients only"));
-        ++*found;
+        ++*seen;
     }
     if (strcmp(plugin->name, "dgc") == 0) { /* of error feedback */
         assert_non_null(strstr(plugin->summary, ", state 1 floats a value, for gradients only"));
-        ++*found;
+        ++*seen;
     }
     if (strcmp(plugin->name, "vote") == 0) {
         assert_non_null(strstr(plugin->summary, "; 1 bits a value, biased, summable, no state"));
-        ++*found;
+        ++*seen;
     }
 }
 
 static void a_codec_s_summary_ends_with_its_facts(void **state)
 {
-    size_t found = 0;
+    size_t seen = 0;
 
     (void)state;
-    ps_kind_codec.each(look, &found);
-    assert_int_equal(found, 4);
+    ps_kind_codec.each(look, &seen);
+    assert_int_equal(seen, 4);
 }
 
 int main(int argc, char **argv)

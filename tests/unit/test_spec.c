@@ -178,69 +178,75 @@ static void who_says_none_does_not_get_the_default(void **state)
     assert_string_equal(error.violations[3].text, "is '0'; allowed: a whole number from 1 on");
 }
 
+/* A job file in a folder of its own, and what comes of it. */
+typedef struct built {
+    temp_dir dir;
+    const char *path;
+    Psgd__V1__JobSpec *spec;
+    ps_error error;
+    ps_status st;
+} built;
+
+static void build(built *b, const char *text, const ps_spec_flags *flags)
+{
+    b->dir = temp_dir_create();
+    b->path = temp_dir_file(&b->dir, "job.yaml");
+    b->spec = NULL;
+    b->st = ps_file_write(b->path, text, strlen(text));
+    assert_string_equal(b->st.text, "");
+    b->st = ps_spec_build(b->path, flags, &b->error, &b->spec);
+}
+
 static void wrong_fields_of_a_file_are_violations_with_their_path(void **state)
 {
     static const char text[] = "epochs: many\nmodel: {widhts: [1]}\n";
-    temp_dir dir = temp_dir_create();
-    const char *path = temp_dir_file(&dir, "job.yaml");
-    Psgd__V1__JobSpec *spec = NULL;
-    ps_error error;
-    ps_status st = ps_file_write(path, text, sizeof text - 1);
+    built b;
 
     (void)state;
-    assert_string_equal(st.text, "");
-    st = ps_spec_build(path, &(ps_spec_flags){0}, &error, &spec);
-    assert_int_equal(st.code, PS_INVALID_ARGUMENT);
-    assert_non_null(strstr(error.status.text, "job.yaml"));
-    assert_int_equal(error.violation_count, 2);
-    assert_string_equal(error.violations[0].field, "epochs");
-    assert_string_equal(error.violations[1].field, "model.widhts");
-    st = ps_spec_build(temp_dir_file(&dir, "none.yaml"), &(ps_spec_flags){0}, &error, &spec);
-    assert_int_equal(st.code, PS_NOT_FOUND);
-    assert_null(spec);
-    temp_dir_destroy(&dir);
+    build(&b, text, &(ps_spec_flags){0});
+    assert_int_equal(b.st.code, PS_INVALID_ARGUMENT);
+    assert_non_null(strstr(b.error.status.text, "job.yaml"));
+    assert_int_equal(b.error.violation_count, 2);
+    assert_string_equal(b.error.violations[0].field, "epochs");
+    assert_string_equal(b.error.violations[1].field, "model.widhts");
+    b.st =
+        ps_spec_build(temp_dir_file(&b.dir, "none.yaml"), &(ps_spec_flags){0}, &b.error, &b.spec);
+    assert_int_equal(b.st.code, PS_NOT_FOUND);
+    assert_null(b.spec);
+    temp_dir_destroy(&b.dir);
 }
 
 static void an_empty_file_is_told_what_it_lacks(void **state)
 {
-    temp_dir dir = temp_dir_create();
-    const char *path = temp_dir_file(&dir, "job.yaml");
-    Psgd__V1__JobSpec *spec = NULL;
-    ps_error error;
-    ps_status st = ps_file_write(path, "", 0);
+    built b;
 
     (void)state;
-    assert_string_equal(st.text, "");
-    st = ps_spec_build(path, &(ps_spec_flags){0}, &error, &spec);
-    assert_int_equal(st.code, PS_INVALID_ARGUMENT);
-    assert_non_null(strstr(st.text, "job.yaml: a job is a mapping"));
-    assert_int_equal(error.violation_count, 0);
-    temp_dir_destroy(&dir);
+    build(&b, "", &(ps_spec_flags){0});
+    assert_int_equal(b.st.code, PS_INVALID_ARGUMENT);
+    assert_non_null(strstr(b.st.text, "job.yaml: a job is a mapping"));
+    assert_int_equal(b.error.violation_count, 0);
+    temp_dir_destroy(&b.dir);
 }
 
 static void a_violation_says_its_line(void **state)
 {
     static const char text[] = "title: a\n\nblockSize: x\nmodel:\n  widths: [1,\n    y]\n";
-    temp_dir dir = temp_dir_create();
-    const char *path = temp_dir_file(&dir, "job.yaml");
-    Psgd__V1__JobSpec *spec = NULL;
-    ps_error error;
-    ps_status st = ps_file_write(path, text, sizeof text - 1);
+    built b;
 
     (void)state;
-    assert_string_equal(st.text, "");
-    st = ps_spec_build(path, &(ps_spec_flags){.epochs = "z"}, &error, &spec);
-    assert_int_equal(st.code, PS_INVALID_ARGUMENT);
-    ps_error_violate(&error, "spec.title", "is too short"); /* as a plan or a coordinator says it */
-    ps_error_violate(&error, "spec.seed", "is not there");
-    ps_spec_locate(path, &error);
-    assert_int_equal(error.violation_count, 4); /* flags are not looked at yet */
-    assert_non_null(strstr(error.violations[0].field, "job.yaml:3: block_size"));
-    assert_non_null(strstr(error.violations[1].field, "job.yaml:6: model.widths[1]"));
-    assert_non_null(strstr(error.violations[2].field, "job.yaml:1: spec.title"));
-    assert_string_equal(error.violations[2].text, "is too short");
-    assert_string_equal(error.violations[3].field, "spec.seed");
-    temp_dir_destroy(&dir);
+    build(&b, text, &(ps_spec_flags){.epochs = "z"});
+    assert_int_equal(b.st.code, PS_INVALID_ARGUMENT);
+    ps_error_violate(&b.error, "spec.title",
+                     "is too short"); /* as a plan or a coordinator says it */
+    ps_error_violate(&b.error, "spec.seed", "is not there");
+    ps_spec_locate(b.path, &b.error);
+    assert_int_equal(b.error.violation_count, 4); /* flags are not looked at yet */
+    assert_non_null(strstr(b.error.violations[0].field, "job.yaml:3: block_size"));
+    assert_non_null(strstr(b.error.violations[1].field, "job.yaml:6: model.widths[1]"));
+    assert_non_null(strstr(b.error.violations[2].field, "job.yaml:1: spec.title"));
+    assert_string_equal(b.error.violations[2].text, "is too short");
+    assert_string_equal(b.error.violations[3].field, "spec.seed");
+    temp_dir_destroy(&b.dir);
 }
 
 int main(int argc, char **argv)
