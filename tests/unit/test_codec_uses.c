@@ -192,7 +192,7 @@ static void look(const ps_plugin *plugin, void *arg)
         ++*seen;
     }
     if (strcmp(plugin->name, "threshold") == 0) {
-        assert_non_null(strstr(plugin->summary, "; seen most 32 bits a value, biased"));
+        assert_non_null(strstr(plugin->summary, "; at most 32 bits a value, biased"));
         assert_non_null(strstr(plugin->summary, "for gradients only"));
         ++*seen;
     }
