@@ -1,55 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* local_exchange.c - see local_exchange.h. */
-#include "common/local/local_exchange.h"
+/* local_exchange.c - see local_exchange.h: gradients up, weights down, waits. */
+#include "common/local/local_exchange_impl.h"
 
 #include "common/base/clock.h"
 #include "common/base/container_of.h"
-#include "common/base/draw.h"
 #include "common/base/xalloc.h"
 #include "common/shard/replica.h"
-#include "common/train/coder.h"
 #include "common/train/merge.h"
-
-#include "psgd/v1/parameter.pb-c.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
 
-enum { PIECES = 64, ANSWER_BYTES = PIECES * 8 * PS_CODEC_VALUES };
-
-typedef struct local_exchange {
-    ps_exchange base;
-    ps_gate gate;
-    const ps_plan *plan;
-    uint32_t rank;
-    ps_local_servers *servers;
-    ps_turn turn;
-    float *weights;
-    ps_buf *grad;
-    ps_coder coder;
-    uint8_t *bytes; /* (4 * PS_CODEC_VALUES): an encoded slice */
-
-    uint64_t clock; /* of the contribution in hand */
-    uint32_t block;
-    bool has_begun; /* a contribution to `clock` */
-    uint64_t wish;  /* newest clock whose weights were asked for */
-    uint32_t left;  /* slices that have not come yet */
-
-    /* of one answer */
-    ps_encoding heads[PIECES];
-    ps_buf *bufs[PIECES];
-    size_t at[PIECES];
-    uint64_t checksums[PIECES]; /* where weights are a replica */
-    bool is_change;
-    uint32_t slices[PIECES];
-
-    /* rows of sparse tables that are asked for */
-    bool wants_rows;
-    uint64_t rows_clock;
-    const uint64_t *keys;
-    size_t key_count;
-    float *rows;
-} local_exchange;
+enum { ANSWER_BYTES = LOCAL_PIECES * 8 * PS_CODEC_VALUES };
 
 static local_exchange *of(ps_exchange *exchange)
 {
@@ -156,7 +118,7 @@ static bool nothing(ps_exchange *exchange, uint64_t clock)
 static size_t take_pieces(local_exchange *x, ps_local_shard *from, bool waits, uint64_t *clock,
                           uint64_t *version, int64_t *again_us)
 {
-    ps_shard_piece pieces[PIECES];
+    ps_shard_piece pieces[LOCAL_PIECES];
     ps_shard_answer answer;
     int64_t deadline_us;
 
@@ -166,7 +128,7 @@ static size_t take_pieces(local_exchange *x, ps_local_shard *from, bool waits, u
         return 0;
     }
     ps_shard_tick(from->shard, ps_clock_us());
-    ps_shard_pull_next(from->shard, x->rank, ANSWER_BYTES, pieces, PIECES, &answer);
+    ps_shard_pull_next(from->shard, x->rank, ANSWER_BYTES, pieces, LOCAL_PIECES, &answer);
     for (size_t i = 0; i < answer.count; i++) {
         ps_encoding_copy(&x->heads[i], pieces[i].head);
         x->bufs[i] = ps_buf_ref(pieces[i].buf);
@@ -249,124 +211,6 @@ static bool ask(local_exchange *x, uint64_t clock)
     return true;
 }
 
-/* --- sparse tables ------------------------------------------------------------- */
-
-/* What n values become by a codec, in place; the bytes that travel. */
-static ps_status send_values(const ps_codec_choice *by, uint64_t key, float *x, size_t n,
-                             size_t *bytes)
-{
-    for (size_t at = 0; at < n; at += PS_CODEC_VALUES) {
-        size_t some = n - at < PS_CODEC_VALUES ? n - at : PS_CODEC_VALUES;
-        uint8_t out[4 * PS_CODEC_VALUES + 8];
-        ps_encoding head;
-        size_t len = ps_codec_encode(by->codec, &by->params, key + at / PS_CODEC_VALUES,
-                                     (uint32_t)(at / PS_CODEC_VALUES), x + at, some, out, &head);
-        ps_status st = ps_codec_decode(by->codec, &head.msg, out, len, PS_INTO_SET, x + at, some);
-
-        if (!ps_is_ok(&st)) {
-            return st;
-        }
-        *bytes += bytes_of(&head.msg, false);
-    }
-    return ps_ok();
-}
-
-/* Bytes of ids in a message. */
-static size_t bytes_of_keys(const uint64_t *keys, size_t count)
-{
-    Psgd__V1__PullRowsRequest req = PSGD__V1__PULL_ROWS_REQUEST__INIT;
-
-    req.keys = (uint64_t *)keys;
-    req.n_keys = count;
-    return psgd__v1__pull_rows_request__get_packed_size(&req);
-}
-
-/* The rows asked for, if they may be had by now. */
-static void try_rows(local_exchange *x)
-{
-    const ps_plan *plan = x->plan;
-    float *rows = x->rows;
-    size_t bytes = 0;
-    bool is_given;
-    ps_status st = ps_local_servers_pull_rows(x->servers, x->rows_clock, x->keys, x->key_count,
-                                              rows, &is_given);
-
-    for (uint32_t t = 0; is_given && ps_is_ok(&st) && t < plan->table_count; t++) {
-        size_t n = x->key_count * plan->tables[t].width;
-
-        st = send_values(&plan->down[plan->tables[t].variable],
-                         ps_draw_key(plan->spec->seed, PS_DRAW_DOWN, t, x->rows_clock, x->rank),
-                         rows, n, &bytes);
-        rows += n;
-        atomic_fetch_add_explicit(&x->base.count.float32_down, n * sizeof(float),
-                                  memory_order_relaxed);
-    }
-    if (!ps_is_ok(&st)) {
-        ps_gate_fail(&x->gate, &st);
-        return;
-    }
-    if (is_given) {
-        x->wants_rows = false;
-        atomic_fetch_add_explicit(&x->base.count.bytes_down, bytes, memory_order_relaxed);
-        atomic_fetch_add_explicit(&x->base.count.messages_down, 1, memory_order_relaxed);
-        ps_gate_rows_came(&x->gate, 0);
-    }
-}
-
-static bool pull_rows(ps_exchange *exchange, uint64_t clock, const uint64_t *keys, size_t count,
-                      float *rows)
-{
-    local_exchange *x = of(exchange);
-
-    x->wants_rows = true;
-    x->rows_clock = clock;
-    x->keys = keys;
-    x->key_count = count;
-    x->rows = rows;
-    atomic_fetch_add_explicit(&x->base.count.bytes_up, bytes_of_keys(keys, count),
-                              memory_order_relaxed);
-    ps_gate_owe_rows(&x->gate, 0);
-    return ps_gate_wait_rows(&x->gate, clock);
-}
-
-static void push_rows(ps_exchange *exchange, uint64_t clock, uint32_t block, const ps_met_rows *met)
-{
-    local_exchange *x = of(exchange);
-    const ps_plan *plan = x->plan;
-    size_t bytes = 0;
-
-    for (uint32_t t = 0; t < plan->table_count && ps_gate_is_open(&x->gate); t++) {
-        size_t n = met[t].count * plan->tables[t].width;
-        ps_status st = send_values(&plan->up[plan->tables[t].variable],
-                                   ps_draw_key(plan->spec->seed, PS_DRAW_UP, t, clock, block),
-                                   met[t].grads, n, &bytes);
-
-        if (ps_is_ok(&st)) {
-            st = ps_local_servers_push_rows(x->servers, x->rank,
-                                            &(ps_tables_part){
-                                                .clock = clock,
-                                                .contributor = block,
-                                                .part = t,
-                                                .table = t,
-                                                .is_last = t + 1 == plan->table_count,
-                                                .keys = met[t].keys,
-                                                .count = met[t].count,
-                                                .grads = met[t].grads,
-                                                .shows = met[t].shows,
-                                                .clicks = met[t].clicks,
-                                            });
-        }
-        if (!ps_is_ok(&st)) {
-            ps_gate_fail(&x->gate, &st);
-        }
-        bytes += bytes_of_keys(met[t].keys, met[t].count) + 2 * met[t].count;
-        atomic_fetch_add_explicit(&x->base.count.float32_up, n * sizeof(float),
-                                  memory_order_relaxed);
-        atomic_fetch_add_explicit(&x->base.count.messages_up, 1, memory_order_relaxed);
-    }
-    atomic_fetch_add_explicit(&x->base.count.bytes_up, bytes, memory_order_relaxed);
-}
-
 /* --- waits --------------------------------------------------------------------- */
 
 /* For the gate: in a wait for the weights of a clock, or for rows of tables. */
@@ -376,9 +220,7 @@ static int64_t fetch(void *arg, uint64_t clock, bool is_thorough)
     int64_t again_us = INT64_MAX;
 
     ps_turn_take(&x->turn);
-    if (x->wants_rows) {
-        try_rows(x);
-    }
+    local_try_rows(x);
     if (clock > x->wish && !ask(x, clock)) {
         return again_us;
     }
@@ -421,8 +263,8 @@ static const ps_exchange_ops ops = {
     .may_be_overtaken = may_be_overtaken,
     .leave_out = leave_out,
     .nothing = nothing,
-    .pull_rows = pull_rows,
-    .push_rows = push_rows,
+    .pull_rows = local_pull_rows,
+    .push_rows = local_push_rows,
 };
 
 ps_exchange *ps_local_exchange_create(const ps_local_exchange_conf *conf)
