@@ -20,6 +20,7 @@ void ps_lane_init(ps_lane *lane, ps_server_exchange *x, uint32_t server)
     lane->slices = ps_xcalloc(lane->owned_count + 1, sizeof *lane->slices);
     lane->got = ps_xcalloc(lane->owned_count + 1, sizeof *lane->got);
     lane->version = ps_xcalloc(lane->owned_count + 1, sizeof *lane->version);
+    lane->message_bytes = PS_PAYLOAD_MAX;
     lane->push = (lane_stream){.lane = lane};
     lane->pull = (lane_stream){.lane = lane};
     ps_lane_rows_init(lane);

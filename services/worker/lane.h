@@ -15,8 +15,10 @@
 #include "psgd/v1/parameter.pb-c.h"
 
 enum {
-    LANE_BATCH = 256,            /* most slices in a message */
-    LANE_SEND_BYTES = 512 << 10, /* less than this waits for more, unless it is the rest */
+    LANE_BATCH = 256,              /* most slices in a message */
+    LANE_SEND_BYTES = 512 << 10,   /* less than this waits for more, unless it is the rest */
+    LANE_MESSAGE_US = 10000,       /* what a message should take on its way at most, if not less */
+    LANE_MESSAGE_LEAST = 64 << 10, /* than this many bytes */
     LANE_ROW_HEADS =
         PS_PAYLOAD_MAX / (4 * PS_CODEC_VALUES) + 1, /* encodings of rows in a message */
     LANE_ZEROS = 16 /* more slices of zeros than these go as a message of none, at the end */
@@ -84,6 +86,11 @@ struct ps_lane {
     uint32_t zeros;  /* slices ZEROS */
     size_t ready_bytes;
 
+    /* The receiver acts on whole messages only, so on a slow link they are to be short. */
+    size_t message_bytes; /* most payload of the next one, unless one slice is more */
+    size_t sent_bytes;    /* of the contribution, since began_us */
+    int64_t began_us;
+
     /* the wish */
     bool wish_open, wish_sent;
     bool wish_whole;   /* of a replica that is not what it should be */
@@ -114,5 +121,9 @@ void ps_lane_contribution(ps_lane *lane, uint64_t clock, uint32_t block, bool is
 void ps_lane_slice_ready(ps_lane *lane, uint32_t position);
 void ps_lane_skip(ps_lane *lane, uint64_t clock); /* nothing for the clock: asks for the next */
 void ps_lane_pump(ps_lane *lane);                 /* sends what may be sent */
+/* Payload that a message may have after one of `last` at most, where a contribution's bytes took
+ * `us` until they were acknowledged: what goes in LANE_MESSAGE_US, LANE_MESSAGE_LEAST to
+ * PS_PAYLOAD_MAX; at least half of `last`, as one stop of a busy machine says nothing. */
+size_t ps_lane_message_bytes(size_t last, size_t bytes, int64_t us);
 
 #endif

@@ -4,7 +4,20 @@
 
 #include "common/node/identity.h"
 
+#include "common/base/clock.h"
+
 #include <string.h>
+
+size_t ps_lane_message_bytes(size_t last, size_t bytes, int64_t us)
+{
+    double fit = (double)bytes * LANE_MESSAGE_US / (double)(us > 0 ? us : 1);
+    size_t least = last / 2 > LANE_MESSAGE_LEAST ? last / 2 : LANE_MESSAGE_LEAST;
+
+    if (bytes <= LANE_MESSAGE_LEAST) {
+        return last; /* tells more of the delay than of the rate */
+    }
+    return fit < (double)least ? least : fit < PS_PAYLOAD_MAX ? (size_t)fit : PS_PAYLOAD_MAX;
+}
 
 void ps_lane_contribution(ps_lane *lane, uint64_t clock, uint32_t block, bool is_last,
                           bool is_nothing)
@@ -22,6 +35,7 @@ void ps_lane_contribution(ps_lane *lane, uint64_t clock, uint32_t block, bool is
     lane->ready = is_nothing ? lane->owned_count : 0;
     lane->zeros = 0;
     lane->ready_bytes = 0;
+    lane->sent_bytes = 0;
     lane->wish_due = false;
 }
 
@@ -169,7 +183,7 @@ static void send_ready(ps_lane *lane)
             continue;
         }
         size = ps_coder_size(&lane->x->coder, lane->owned[i]);
-        if (bytes + size > PS_PAYLOAD_MAX) {
+        if (bytes + size > lane->message_bytes && n > 0) {
             break;
         }
         pieces = encode_slice(lane, i, n, &out, pieces);
@@ -181,6 +195,10 @@ static void send_ready(ps_lane *lane)
         lane->zeros -= is_zeros;
         lane->ready_bytes -= is_zeros ? 0 : size;
     }
+    if (lane->sent_bytes == 0) {
+        lane->began_us = ps_clock_us();
+    }
+    lane->sent_bytes += bytes;
     send_message(lane, n, pieces);
     atomic_fetch_add(&lane->x->base.count.float32_up, values * sizeof(float));
 }
@@ -206,7 +224,8 @@ void ps_lane_pump(ps_lane *lane)
         send_nothing(lane);
     } else if (lane->ready == lane->zeros && lane->zeros > LANE_ZEROS) {
         return; /* with the rest */
-    } else if (lane->ready == lane->unsent || lane->ready_bytes >= LANE_SEND_BYTES) {
+    } else if (lane->ready == lane->unsent || lane->ready_bytes >= LANE_SEND_BYTES ||
+               lane->ready_bytes >= lane->message_bytes) {
         send_ready(lane);
     }
 }
@@ -222,6 +241,8 @@ static void on_message(void *arg, const ProtobufCMessage *head, ps_payload *payl
     /* One for an earlier contribution is the echo of a repetition. */
     if (lane->has_contribution && ack->clock == lane->clock && ack->block == lane->block) {
         lane->has_contribution = false;
+        lane->message_bytes = ps_lane_message_bytes(lane->message_bytes, lane->sent_bytes,
+                                                    ps_clock_us() - lane->began_us);
         lane->wish_due = lane->is_last && !lane->x->asks_early;
         ask_if_due(lane);
         ps_gate_lane_acked(&lane->x->gate, lane->server);

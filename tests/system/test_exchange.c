@@ -6,6 +6,7 @@
 #include "tests/support/exchange_world.h"
 
 #include "common/base/xalloc.h"
+#include "services/worker/lane.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -190,6 +191,29 @@ static void what_was_sent_is_counted_beside_what_float32_would_be(void **state)
     xw_end(&w);
 }
 
+static void messages_become_as_short_as_a_slow_link_wants_them(void **state)
+{
+    const size_t full = PS_PAYLOAD_MAX, contribution = 4800000;
+    const int64_t slow = 400000; /* 12 MB/s */
+    size_t bytes = full;
+
+    (void)state;
+    assert_int_equal(ps_lane_message_bytes(full, contribution, 2000), full);
+    assert_int_equal(ps_lane_message_bytes(full, contribution, 0), full);
+    for (int i = 0; i < 3; i++) { /* by halves */
+        size_t next = ps_lane_message_bytes(bytes, contribution, slow);
+
+        assert_int_equal(next, bytes / 2);
+        bytes = next;
+    }
+    bytes = ps_lane_message_bytes(bytes, contribution, slow);
+    assert_int_equal(bytes, 120000);
+    assert_int_equal(ps_lane_message_bytes(bytes, contribution, slow), 120000);
+    assert_int_equal(ps_lane_message_bytes(bytes, 1000, slow), bytes); /* too few to tell */
+    assert_int_equal(ps_lane_message_bytes(bytes, contribution, 100 * slow), LANE_MESSAGE_LEAST);
+    assert_int_equal(ps_lane_message_bytes(bytes, contribution, 2000), full); /* at once */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -203,6 +227,7 @@ int main(void)
         cmocka_unit_test(encodings_whose_size_depends_on_the_data_arrive),
         cmocka_unit_test(encodings_of_nothing_stand_for_zeros),
         cmocka_unit_test(increments_of_workers_are_subtracted),
+        cmocka_unit_test(messages_become_as_short_as_a_slow_link_wants_them),
         cmocka_unit_test(what_was_sent_is_counted_beside_what_float32_would_be),
     };
 
