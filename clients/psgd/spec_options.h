@@ -32,31 +32,35 @@
     PS_OPTION_STRING(type, member.activation, .name = "activation", .metavar = "NAME",             \
                      .help = "between its layers: tanh, relu, sigmoid"),                           \
     PS_OPTION_STRING(type, member.data, .name = "data", .letter = 'D', .metavar = "NAME",          \
-                     .help = "data set: mnist, glyphs"),                                           \
+                     .help = "data set: mnist, glyphs, csv and others (psgd info data)"),          \
     PS_OPTION_STRING(type, member.train_limit, .name = "train-limit", .metavar = "N",              \
                      .help = "training samples to use; 0: all"),                                   \
     PS_OPTION_STRING(type, member.test_limit, .name = "test-limit", .metavar = "N",                \
                      .help = "test samples to use; 0: all"),                                       \
     PS_OPTION_STRING(type, member.assignment, .name = "assignment", .metavar = "NAME",             \
-                     .help = "which worker holds which blocks: iid, duplicate"),                   \
+                     .help = "which worker holds which blocks: iid, duplicate, uneven, "           \
+                             "modulo"),                                                            \
     PS_OPTION_STRING(type, member.redundancy, .name = "redundancy", .letter = 'r',                 \
                      .metavar = "N", .help = "workers that hold each block"),                      \
     PS_OPTION_STRING(type, member.optimizer, .name = "optimizer", .letter = 'O',                   \
-                     .metavar = "NAME", .help = "adam, sgd"),                                      \
+                     .metavar = "NAME",                                                            \
+                     .help = "adam, sgd and others (psgd info optimizer)"),                        \
     PS_OPTION_STRING(type, member.lr, .name = "lr", .metavar = "X",                                \
                      .help = "learning rate of the optimizer"),                                    \
     PS_OPTION_STRING(type, member.optimizer_side, .name = "optimizer-side",                        \
                      .choices = "server|worker", .help = "where the optimizer runs"),              \
     PS_OPTION_STRING(type, member.update, .name = "update", .metavar = "NAME",                     \
-                     .help = "what workers send: gradient, gradient_average"),                     \
+                     .help = "what workers send: gradient, localsgd, ... (psgd info update)"),     \
     PS_OPTION_STRING(type, member.exchange, .name = "exchange", .metavar = "NAME",                 \
                      .help = "pserver, or among workers: plain, ndc, ccdc, ring, tree"),           \
     PS_OPTION_STRING(type, member.consistency, .name = "consistency", .metavar = "NAME",           \
-                     .help = "bsp (in step), ssp (bounded staleness), asp (no waiting)"),          \
+                     .help = "bsp (in step), ssp (bounded staleness), asp (no waiting) and "       \
+                             "others (psgd info consistency)"),                                    \
     PS_OPTION_STRING(type, member.bound, .name = "bound", .metavar = "N",                          \
                      .help = "of ssp: steps that a worker may be ahead"),                          \
     PS_OPTION_STRING(type, member.codec, .name = "codec", .metavar = "NAME",                       \
-                     .help = "bytes on the wire both ways: f32, f16, int8"),                       \
+                     .help = "bytes on the wire both ways: f32, f16, int8 and others (psgd "       \
+                             "info codec)"),                                                       \
     PS_OPTION_STRING(type, member.codec_up, .name = "codec-up", .metavar = "NAME",                 \
                      .help = "of what workers send"),                                              \
     PS_OPTION_STRING(type, member.codec_down, .name = "codec-down", .metavar = "NAME",             \
