@@ -2,4 +2,8 @@
 # What holds for the tree as a whole.
 add_test(NAME layers COMMAND ${PROJECT_SOURCE_DIR}/tests/check_layers.sh ${PROJECT_SOURCE_DIR})
 add_test(NAME packages_table COMMAND bash -n ${PROJECT_SOURCE_DIR}/deploy/packages.sh)
-set_tests_properties(layers packages_table PROPERTIES LABELS checks)
+find_program(PSGD_PYTHON NAMES python3 PATHS /usr/bin NO_DEFAULT_PATH)
+add_test(NAME documents COMMAND ${PSGD_PYTHON} ${PROJECT_SOURCE_DIR}/tests/check_docs.py
+    ${PROJECT_SOURCE_DIR} ${CMAKE_RUNTIME_OUTPUT_DIRECTORY})
+set_tests_properties(documents PROPERTIES ENVIRONMENT PYTHONDONTWRITEBYTECODE=1)
+set_tests_properties(layers packages_table documents PROPERTIES LABELS checks)

@@ -1,0 +1,373 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""check_docs.py ROOT BIN - what documents say, held against the tree and the built programs.
+
+Links lead somewhere. Names in `code` are in the sources. Every plugin is in the document of its kind,
+with its numbers and their defaults; every preset in both of theirs. Flags are those of --help. Job files
+and command lines that stand as examples make a plan. Every field of the protocol has a comment, and its
+default and range are those of the program."""
+import collections
+import functools
+import json
+import os
+import pathlib
+import re
+import shlex
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT, BIN = (pathlib.Path(a).resolve() for a in sys.argv[1:3])
+ENV = {k: v for k, v in os.environ.items() if not k.startswith("PSGD_")}
+
+# Where the plugins of a kind are described. One row of a table each; where it names numbers
+# with values, they are the defaults.
+ROOMS = {
+    "assignment": "engine", "clip": "engine", "codec": "codecs", "column": "engine",
+    "consistency": "consistency", "data": "engine", "exchange": "exchanges", "layer": "engine",
+    "loss": "engine", "metric": "engine", "network": "engine", "optimizer": "engine",
+    "schedule": "engine", "straggler": "consistency", "table": "tables", "transform": "engine",
+    "update": "updates",
+}
+TRAIN = 8192  # samples of the sets that plans are made for
+NUMBERED = ("column", "data", "layer", "metric", "network", "schedule", "table", "transform")
+
+# Names of other programs, and of files that only a run makes. The older systems' stand in presets.md,
+# whose tables have them in the first column.
+FOREIGN = set("""
+    chrt logdir avx512_core jit nchw record_writer.py event.proto summary.proto autogroup job_submit.py
+    init_server.py get_ps_lr main.py train.py fleetrun paddle server_num worker_num ports_num num_gradient_servers
+    max_merge_var_num batch_size manifest.json summary.json worker.json job.json psRANK tableN
+""".split())
+
+
+@functools.lru_cache(None)
+def tracked():
+    names = subprocess.run(["git", "-C", ROOT, "ls-files"], capture_output=True, text=True).stdout.split("\n")
+    if not any(names):  # an unpacked archive
+        tops = ("clients", "common", "deploy", "docs", "proto", "services", "tests")
+        names = [str(p.relative_to(ROOT)) for top in tops
+                 for p in (ROOT / top).rglob("*") if p.is_file()] + [p.name for p in ROOT.glob("*")]
+    return [n for n in names if n and (ROOT / n).is_file()]
+
+
+def documents():
+    return [n for n in tracked() if n.endswith(".md")]
+
+
+@functools.lru_cache(None)
+def lines(name):
+    return (ROOT / name).read_text(encoding="utf-8").split("\n")
+
+
+def code_spans(name):
+    """(line number, text in backquotes), those of presets.md without the older systems' columns."""
+    for i, line in enumerate(lines(name), 1):
+        if name == "docs/presets.md" and line.startswith("| ") and not line.startswith("| preset"):
+            line = line.split(" | ", 1)[1] if table_of(name, i) == "there" else line
+        for span in re.findall(r"`([^`]+)`", line):
+            yield i, span
+
+
+def table_of(name, number):
+    """First heading of the table that the line is in."""
+    i = number - 1
+    while i > 0 and lines(name)[i - 1].startswith("|"):
+        i -= 1
+    return lines(name)[i].split("|")[1].strip()
+
+
+def anchors(name):
+    heads = (re.match(r"#+ (.*)", line) for line in lines(name))
+    return {re.sub(r"[^\w\- ]", "", h.group(1).lower()).replace(" ", "-") for h in heads if h}
+
+
+def psgd(*args):
+    return subprocess.run([BIN / "psgd", *args], capture_output=True, text=True, env=ENV, timeout=60)
+
+
+@functools.lru_cache(None)
+def help_of(*command):
+    program = [BIN / command[0], *command[1:], "--help"]
+    return subprocess.run(program, capture_output=True, text=True, env=ENV, timeout=60).stdout
+
+
+def flags(text):
+    return {f for f in re.findall(r"(?<![\w-])--[a-z][a-z_-]+", text) if f[2:] not in FOREIGN}
+
+
+@functools.lru_cache(None)
+def plugins():
+    return json.loads(psgd("info", "--format", "json").stdout)["plugins"]
+
+
+def rows_of(name, plugin):
+    """Rows of tables whose first cell names the plugin."""
+    for i, line in enumerate(lines(name), 1):
+        cells = line.split(" | ")
+        if line.startswith("|") and f"`{plugin}`" in cells[0]:
+            yield i, line
+
+
+def blocks(name):
+    """(line number, text) of every indented block."""
+    block, first = [], 0
+    for i, line in enumerate([*lines(name), "end"], 1):
+        if line.startswith("    ") or (block and not line.strip()):
+            first = first if block else i
+            block.append(line)
+        elif block:
+            text = "\n".join(block)
+            yield first, re.sub(rf"(?m)^ {{{len(text) - len(text.lstrip())}}}", "", text).rstrip()
+            block = []
+
+
+class Documents(unittest.TestCase):
+    def setUp(self):
+        self.wrong = []
+
+    def tearDown(self):
+        self.assertFalse(self.wrong, "\n" + "\n".join(self.wrong))
+
+    def expect(self, truth, name, line, what):
+        if not truth:
+            self.wrong.append(f"{name}:{line}: {what}")
+
+    def test_links_lead_somewhere(self):
+        for name in documents():
+            for i, line in enumerate(lines(name), 1):
+                for target in re.findall(r"\]\(([^)\s]+)\)", line):
+                    if "://" in target:
+                        continue
+                    path, _, anchor = target.partition("#")
+                    there = ((ROOT / name).parent / path).resolve() if path else ROOT / name
+                    self.expect(there.exists(), name, i, f"no {target}")
+                    if anchor and there.exists():
+                        known = anchors(str(there.relative_to(ROOT)))
+                        self.expect(anchor in known, name, i, f"no heading for {target}")
+
+    def test_names_in_code_are_in_the_sources(self):
+        texts = [(ROOT / n).read_bytes().decode("utf-8", "replace") for n in tracked()
+                 if not n.endswith(".md") and not n.startswith("tests/fuzz/corpus") and n != "tests/check_docs.py"]
+        words = set(re.findall(r"[A-Za-z_][A-Za-z0-9_]*", "\n".join(texts)))
+        files = collections.defaultdict(list)
+        for n in tracked():
+            files[n.rsplit("/", 1)[-1]].append(n)
+        folders = {str(p) for n in tracked() for p in pathlib.PurePath(n).parents}
+        for name in documents():
+            for i, span in code_spans(name):
+                if span in FOREIGN or span.startswith("../") or re.fullmatch("[0-9a-f]{7}", span):
+                    continue
+                if re.fullmatch(r"[\w./-]+\.(c|h|py|sh|proto|md|mjs|cmake|yaml|json)", span):
+                    known = any(n == span or n.endswith("/" + span) for n in files[span.rsplit("/", 1)[-1]])
+                    self.expect(known or span.startswith("job."), name, i, f"no file {span}")
+                elif re.match(r"(common|services|clients|proto|tests|docs|deploy)/[\w/.-]+$", span):
+                    known = span.rstrip("/") in folders or span in tracked() or span.endswith("/X")
+                    self.expect(known, name, i, f"no {span}")
+                else:
+                    for word in re.findall(r"[A-Za-z_][A-Za-z0-9_]+", span):
+                        known = word in words or word in FOREIGN or word.endswith("_")
+                        self.expect(known, name, i, f"nothing is called {word} (in `{span}`)")
+
+    def test_every_plugin_is_in_the_document_of_its_kind(self):
+        for plugin in plugins():
+            doc = f"docs/{ROOMS[plugin['kind']]}.md"
+            named = f"`{plugin['name']}`" in "\n".join(lines(doc))
+            self.expect(named, doc, 1, f"{plugin['kind']} {plugin['name']} is not there")
+
+    def test_numbers_of_plugins_are_named_with_their_defaults(self):
+        for plugin in plugins():
+            if plugin["kind"] not in NUMBERED or not plugin.get("params"):
+                continue
+            doc = f"docs/{ROOMS[plugin['kind']]}.md"
+            names = [p["name"] for p in plugin["params"]]
+            rows = [r for r in rows_of(doc, plugin["name"]) if any(re.search(rf"\b{n}\b", r[1]) for n in names)]
+            if plugin["kind"] == "table":  # a row a number
+                rows = [(0, "\n".join(line for n in names for _, line in rows_of(doc, n)))]
+            if rows and "the same" in rows[0][1]:  # as the row above
+                rows = [(rows[0][0], lines(doc)[rows[0][0] - 2])]
+            shared = [p for p in plugin["params"] if p["name"].startswith("warmup")]  # said once for all schedules
+            for p in plugin["params"]:
+                if p in shared or plugin["kind"] in ("layer", "network") and p["name"] == "init":
+                    continue
+                default = p.get("default_value", 0)
+                said = [v for _, row in rows for v in re.findall(rf"\b{p['name']}\b`?(?: \|)?(?: ([\d.e+-]*\d))?", row)]
+                at = rows[0][0] if rows else 1
+                self.expect(said, doc, at, f"{plugin['kind']} {plugin['name']} has a number {p['name']}")
+                values = [float(v) for v in said if v and plugin["kind"] != "table"]
+                self.expect(not values or default in values, doc, at,
+                            f"{plugin['name']}: {p['name']} is {default:g} by default, not {values}")
+
+    def test_every_preset_is_described_and_measured(self):
+        described = "\n".join(lines("docs/presets.md"))
+        measured = "\n".join(lines("docs/results.md"))
+        for preset in json.loads(psgd("presets", "--format", "json").stdout):
+            self.expect(f"`{preset['name']}`" in described, "docs/presets.md", 1, f"{preset['name']} is not there")
+            self.expect(f"`{preset['name']}`" in measured, "docs/results.md", 1, f"{preset['name']} is not there")
+
+    def test_readme_counts_what_there_is(self):
+        words = "no one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen " \
+                "sixteen seventeen eighteen nineteen twenty".split()
+        counts = collections.Counter(p["kind"] for p in plugins())
+        text = "\n".join(lines("README.md"))
+        for kind, pattern in (("optimizer", r"optimizers \| ([\w]+)"), ("codec", r"codecs \| ([\w]+)"),
+                              ("metric", r"([\w]+) metrics")):
+            said = re.search(pattern, text).group(1)
+            number = words.index(said) if said in words else int(said)
+            self.assertEqual(number, counts[kind], f"README.md: {said} of kind {kind}")
+
+    def test_every_reason_is_in_the_protocol_s_document(self):
+        document = "\n".join(lines("docs/wire.md"))
+        found = set()
+        for name in tracked():
+            if re.match(r"(common/(rpc|node)|services)/.*\.c$", name):
+                found |= set(re.findall(r'"((?:[A-Z]+_)+[A-Z]+)"', "\n".join(lines(name))))
+        known = {r for r in found if not r.startswith(("PSGD_", "GRPC_", "XDG_"))}
+        self.assertGreater(len(known), 50)
+        for reason in sorted(known):
+            self.expect(f"`{reason}`" in document, "docs/wire.md", 1, f"no reason {reason}")
+
+    def test_flags_are_those_of_the_programs(self):
+        known = set()
+        for program in ("psgd", "psgd-coordinator", "psgd-pserver", "psgd-worker"):
+            known |= flags(help_of(program))
+        for command in re.search(r"Commands: ([^.]*)\.", help_of("psgd")).group(1).split(", "):
+            known |= flags(help_of("psgd", command.strip()))
+        for n in tracked():  # of our scripts
+            if n.endswith((".py", ".sh", ".js")) and n.startswith(("deploy/", "tests/", "clients/")):
+                known |= flags("\n".join(lines(n)))
+        for name in documents():
+            for i, span in code_spans(name):
+                if not re.match(r"(chrt|tensorboard|fleetrun|paddle) ", span):
+                    for flag in flags(span) - known:
+                        self.expect(False, name, i, f"no program has {flag}")
+
+    @classmethod
+    def setUpClass(cls):
+        """A folder with small data sets and the files that documents speak of."""
+        holder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(holder.cleanup)
+        cls.folder = pathlib.Path(holder.name)
+        (cls.folder / "mnist").mkdir()
+        for prefix, n in (("train", TRAIN), ("t10k", 64)):
+            with open(cls.folder / "mnist" / f"{prefix}-images-idx3-ubyte", "wb") as f:
+                f.write(struct.pack(">4I", 2051, n, 28, 28))
+                f.truncate(16 + n * 784)
+            with open(cls.folder / "mnist" / f"{prefix}-labels-idx1-ubyte", "wb") as f:
+                f.write(struct.pack(">2I", 2049, n) + bytes(i % 10 for i in range(n)))
+        (cls.folder / "criteo").mkdir()
+        row = "\t".join([*"1" * 13, *(f"{c:x}" for c in range(26))])
+        (cls.folder / "criteo" / "clicks").write_text("".join(f"{i % 2}\t{row}\n" for i in range(4096)))
+        (cls.folder / "worker.json").write_text(json.dumps(
+            {"PS": "10.0.0.1", "Worker": [f"10.0.0.{i}" for i in range(2, 8)]}))
+
+    def plan(self, name, line, words, job="data: {name: mnist}\n"):
+        """What `psgd train` says of these words, where job.yaml is `job`."""
+        (self.folder / "job.yaml").write_text(job, encoding="utf-8")
+        words = [str(self.folder / w) if w.endswith((".yaml", ".json")) else w for w in words]
+        if "wide_deep" in job:
+            words += ["--data", "criteo", "-s", 'data.files=["clicks"]']
+        else:
+            words += ["--train-limit", str(TRAIN), "--test-limit", "64"]
+        answer = psgd("train", *words, "--plan", "--data-path", str(self.folder))
+        self.expect(answer.returncode == 0, name, line, f"{' '.join(words)}\n{answer.stderr}")
+
+    def test_job_files_in_documents_make_a_plan(self):
+        fields = {field for _, field in fields_of("JobSpec")}
+        found = 0
+        for name in documents():
+            for line, text in blocks(name):
+                first = re.match(r"(?:#.*\n)?(\w+):", text)
+                if not first or first.group(1) not in fields or "folder:" in text:
+                    continue
+                text = re.sub(r"(?m)^init_from: job:.*$", "", text)  # needs that job
+                self.plan(name, line, ["job.yaml", *([] if "workers:" in text else ["--workers", "4"])], text)
+                found += 1
+        self.assertGreater(found, 6)
+
+    def test_command_lines_in_documents_make_a_plan(self):
+        found = 0
+        for name in documents():
+            for first, text in blocks(name):
+                for i, line in enumerate(text.split("\n"), first):
+                    for command in re.findall(r"(?:^|[;&] *)(?:build/bin/)?psgd (?:submit|train) ([^;#]*)", line):
+                        words = [w for w in shlex.split(command) if w not in ("--watch", "-w", "--plan")]
+                        for option in {"--data-path", "--out", "--threads"} & set(words):
+                            at = words.index(option)
+                            del words[at:at + 2]
+                        self.plan(name, i, words)
+                        found += 1
+        self.assertGreater(found, 8)
+
+    def test_every_field_of_the_protocol_has_a_comment(self):
+        for name in tracked():
+            if not re.match(r"proto/psgd/v1/.*\.proto", name):
+                continue
+            inside = ""
+            for i, line in enumerate(lines(name), 1):
+                code = line.split("//")[0].strip()
+                if re.match(r"(message|enum|service|oneof|rpc) \w+|[\w.<>, ]+ = \d+;", code):
+                    said = "//" in line or lines(name)[i - 2].strip().startswith("//")
+                    # The messages of codecs say what they are.
+                    self.expect(said or inside.startswith("oneof codec"), name, i, f"no comment: {code}")
+                inside = code if code.startswith("oneof") else "" if code == "}" else inside
+
+    def test_ranges_in_the_protocol_are_the_programs(self):
+        """What job.proto says a number may be, asked of the program: one more is refused in these words."""
+        asked = {}
+        for holder, prefix in (("JobSpec", ""), ("TimeoutSpec", "timeouts."), ("OptimizerSpec", "optimizer.")):
+            for comment, field in fields_of(holder):
+                said = re.search(r"(\d[\d.e]*) to (\d[\d.e]*)(?=[.,;: ])", comment)
+                if said and not field.startswith("title"):
+                    least, most = (float(v.rstrip(".")) for v in said.groups())
+                    asked[f"{prefix}{field}"] = (least, most)
+        self.assertGreater(len(asked), 12)
+        args = [a for path, (_, most) in asked.items() for a in ("-s", f"{path}={int(most) + 1}")]
+        refused = psgd("train", "--plan", *args).stderr
+        for path, (least, most) in asked.items():
+            said = re.search(rf"spec\.{re.escape(path)}: is [\d.e+]+; (\d[\d.e+]*) to (\d[\d.e+]*) ", refused)
+            self.assertTrue(said, f"{path}: nothing is said of {most + 1}:\n{refused}")
+            self.assertEqual((float(said.group(1)), float(said.group(2))), (least, most),
+                             f"proto/psgd/v1/job.proto: {path}")
+
+    def test_defaults_in_the_protocol_are_the_programs(self):
+        with tempfile.TemporaryDirectory() as folder:
+            # Nothing said but what makes it short.
+            answer = psgd("train", "--out", folder, "--train-limit", "64", "--test-limit", "64", "--epochs", "1")
+            self.assertEqual(answer.returncode, 0, answer.stderr)
+            spec = json.loads((pathlib.Path(folder) / "summary.json").read_text())["spec"]
+        checked = 0
+        for holder, at in (("JobSpec", spec), ("ModelSpec", spec["model"]), ("DataSpec", spec["data"]),
+                           ("OptimizerSpec", spec["optimizer"]), ("CodecSpec", spec["codec"]),
+                           ("TimeoutSpec", spec["timeouts"])):
+            for comment, field in fields_of(holder):
+                said = re.search(r"[Dd]efault (\"?)(\d+(?:, \d+)+|[\w ]+?)\1(?= \(|[.;,]|$)", comment)
+                if not said or field in ("epochs", "folder", "local", "params", "metrics"):
+                    continue
+                value = at.get(field, 0)
+                value = value["name"] if isinstance(value, dict) else value
+                value = ", ".join(map(str, value)) if isinstance(value, list) else value
+                word = said.group(2).split(" when")[0].split(" the first")[0]
+                if word == "false" or word.startswith("the"):
+                    continue
+                checked += 1
+                self.assertEqual(str(value).replace("OPTIMIZER_SIDE_", ""), word,
+                                 f"proto/psgd/v1/job.proto: {holder}.{field}")
+        self.assertGreater(checked, 20)
+
+
+def message(name):
+    """Body of a message of job.proto."""
+    return re.search(rf"(?ms)^message {name} {{\n(.*?)^}}", "\n".join(lines("proto/psgd/v1/job.proto"))).group(1)
+
+
+def fields_of(name):
+    """(comment in one line, field)."""
+    for comment, field in re.findall(r"((?:  //.*\n)+)  (?:repeated )?[\w.<>, ]+ (\w+) = \d+;", message(name)):
+        yield re.sub(r"\s*\n?  // ?", " ", comment).strip(), field
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1] + sys.argv[3:])
