@@ -8,7 +8,8 @@ All presets (or those named) train on MNIST with 4 workers and 2 servers for two
 each by `psgd train`, the tutorial's network or --network cnn. Presets that are the same but
 for their names are trained once. Bytes are those of the encodings with their heads,
 beside the same exchanges in float32 and beside those of `bsp` (float32, in step, Adam
-0.001); the last column is the difference in accuracy to that, in points.
+0.001); "points" is the difference in accuracy to that. "s" is the time of the training, "CPU s"
+what it took of all processors, which other work on the machine changes less.
 
 A job is `exact` if all that workers contribute arrives as float32 and is applied,
 `error-fed` if what codecs leave out is kept and sent later, both ways, else `lossy`; read
@@ -35,15 +36,21 @@ NAMES = ("title", "data")  # what same jobs may differ in
 
 
 def run(*args):
-    done = subprocess.run([BIN / "psgd", *map(str, args)], capture_output=True, text=True)
-    if done.returncode != 0:
-        sys.exit(f"psgd {' '.join(map(str, args))}: {done.stdout}{done.stderr}")
-    return json.loads(done.stdout)
+    """What psgd says, and the seconds of processor time that it took."""
+    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+        process = subprocess.Popen([BIN / "psgd", *map(str, args)], stdout=out, stderr=err)
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        out.seek(0)
+        err.seek(0)
+        if process.returncode != 0:
+            sys.exit(f"psgd {' '.join(map(str, args))}: {out.read()}{err.read()}")
+        return json.loads(out.read()), used.ru_utime + used.ru_stime
 
 
 def presets():
     """All, in their order: name to the fields that it sets."""
-    return {p["name"]: p["spec"] for p in run("--format", "json", "presets")}
+    return {p["name"]: p["spec"] for p in run("--format", "json", "presets")[0]}
 
 
 def together(listed):
@@ -62,11 +69,11 @@ def train(names, o):
         more = ["--model", o.network] if o.network != "tutorial" else []
         more += ["--block-size", o.block_size, "--train-limit", o.samples]
         more += ["--threads", o.threads] if o.threads else []
-        job = run("--format", "json", "train", "--preset", names[0], "--data", "mnist",
+        job, used = run("--format", "json", "train", "--preset", names[0], "--data", "mnist",
                   "--workers", 4, "--pservers", 2, "--epochs", o.epochs, "--seed", o.seed,
                   "--data-path", o.data_path, "--out", folder, *more)
     return {"names": names, "spec": job["spec"], "accuracy": 100 * job["result"]["accuracy"],
-            "seconds": at(job["end_time"]) - at(job["start_time"]),
+            "seconds": at(job["end_time"]) - at(job["start_time"]), "used": used,
             **{k: float(v) for k, v in job["progress"].items() if k.startswith("bytes_")}}
 
 
@@ -115,7 +122,7 @@ def line(row, reference):
     names = ", ".join(f"`{name}`" for name in row["names"])
     return (f"| {names} | {method_of(row['spec'])} | {kind_of(row['spec'])} | "
             f"{row['accuracy']:.2f} | {row['accuracy'] - reference['accuracy']:+.2f} | "
-            f"{bytes_of('up')} | {bytes_of('down')} | {row['seconds']:.1f} |")
+            f"{bytes_of('up')} | {bytes_of('down')} | {row['seconds']:.1f} | {row['used']:.1f} |")
 
 
 def main():
@@ -138,8 +145,8 @@ def main():
     with concurrent.futures.ThreadPoolExecutor(o.at_once) as pool:
         wanted.sort(key=lambda names: REFERENCE not in names)  # what lines are beside comes first
         print("| preset | update, consistency, rule, codecs up / down | kind | accuracy % | "
-              "points | up | of f32 | of bsp | down | of f32 | of bsp | s |")
-        print("| --- " * 12 + "|", flush=True)
+              "points | up | of f32 | of bsp | down | of f32 | of bsp | s | CPU s |")
+        print("| --- " * 13 + "|", flush=True)
         rows = []
         for row in pool.map(lambda names: train(names, o), wanted):
             rows.append(row)
