@@ -280,7 +280,7 @@ static void start(ps_cli *cli, void *arg)
     ps_local_job_conf conf = {
         .plan = t->plan,
         .job_id = t->job_id,
-        .folder = t->out,
+        .folder = t->plan_only ? NULL : t->out,
         .data_path = t->data_path,
         .threads = (uint32_t)t->threads,
         .done = post_over,

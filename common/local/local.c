@@ -189,7 +189,7 @@ static ps_status make_all(ps_local_job *local)
 ps_status ps_local_job_create(const ps_local_job_conf *conf, ps_local_job **out)
 {
     ps_local_job *local = ps_xcalloc(1, sizeof *local);
-    ps_status st = ps_dir_make(conf->folder);
+    ps_status st = conf->folder != NULL ? ps_dir_make(conf->folder) : ps_ok();
 
     assert(conf->threads >= 1);
     local->conf = *conf;
@@ -197,7 +197,7 @@ ps_status ps_local_job_create(const ps_local_job_conf *conf, ps_local_job **out)
     local->state = PSGD__V1__JOB_STATE__JOB_STATE_PRE_COMMIT;
     local->worker_count = conf->plan->spec->workers;
     local->workers = ps_xcalloc(local->worker_count, sizeof *local->workers);
-    if (ps_is_ok(&st)) {
+    if (ps_is_ok(&st) && conf->folder != NULL) {
         st = local_log_begin(local);
     }
     if (ps_is_ok(&st)) {
@@ -318,6 +318,7 @@ ps_status ps_local_job_start(ps_local_job *local)
     ps_status st = ps_ok();
     uint32_t started = 0;
 
+    assert(local->conf.folder != NULL);
     ps_log(PS_LOG_INFO, "local", "job %s: %u workers, %u servers, %zu parameters, %llu steps",
            local->conf.job_id, local->worker_count, local->plan->layout.server_count,
            local->plan->layout.param_count, (unsigned long long)local->plan->total_steps);

@@ -19,7 +19,8 @@
 typedef struct ps_local_job_conf {
     const ps_plan *plan;     /* kept */
     const char *job_id;      /* in files */
-    const char *folder;      /* for them; made if it is not there */
+    const char *folder;      /* for them; made if it is not there. NULL: none, of a job that will
+                              * not be started */
     const char *data_path;   /* where data sets are; NULL: nowhere */
     uint32_t threads;        /* workers that compute at the same time; >= 1 */
     void (*done)(void *arg); /* the last worker's last act; on its thread */

@@ -151,7 +151,7 @@ class Command(unittest.TestCase):
         # 784 * 16 + 16 + 16 * 10 + 10 values of 4 bytes
         self.assertEqual(plan["memory"]["weights"], 4 * plan["parameters"])
         self.assertEqual(plan["parameters"], 12730)
-        self.assertFalse((f.path / "out/summary.json").exists())
+        self.assertFalse((f.path / "out").exists())
 
 
 # What a process has beside what the plan names: program, libraries, data set. 64 MiB are allowed.
