@@ -19,28 +19,105 @@ static void describe(const Psgd__V1__PluginParam *p, char *text, size_t cap)
              p->integer ? " whole" : "", p->help);
 }
 
-static void show_plugins(const Psgd__V1__GetServerInfoResponse *info, const char *kind)
+static bool is_same(const Psgd__V1__PluginParam *a, const Psgd__V1__PluginParam *b)
 {
-    ps_table table = {.n_columns = 3};
-    char text[512];
+    return strcmp(a->name, b->name) == 0 && a->default_value == b->default_value &&
+           a->min == b->min && a->max == b->max && a->integer == b->integer &&
+           strcmp(a->help, b->help) == 0;
+}
 
-    ps_table_add(&table, "KIND");
-    ps_table_add(&table, "NAME");
-    ps_table_add(&table, "WHAT IT IS, AND ITS NUMBERS = DEFAULT [RANGE]");
+static bool is_of(const Psgd__V1__Plugin *plugin, const char *kind)
+{
+    return kind == NULL || strcmp(plugin->kind, kind) == 0;
+}
+
+/* Every plugin of the kind has a number of this name, and most have just this one.
+ * *is_first: none before `of` has. */
+static bool is_usual(const Psgd__V1__GetServerInfoResponse *info, const Psgd__V1__Plugin *of,
+                     const Psgd__V1__PluginParam *p, bool *is_first)
+{
+    size_t plugins = 0, named = 0, same = 0;
+    bool is_before = true;
+
+    *is_first = true;
     for (size_t i = 0; i < info->n_plugins; i++) {
         const Psgd__V1__Plugin *plugin = info->plugins[i];
 
-        if (kind != NULL && strcmp(kind, plugin->kind) != 0) {
+        if (!is_of(plugin, of->kind)) {
             continue;
         }
-        ps_table_add(&table, plugin->kind);
-        ps_table_add(&table, plugin->name);
-        ps_table_add(&table, plugin->summary);
+        plugins++;
+        is_before = is_before && plugin != of;
         for (size_t k = 0; k < plugin->n_params; k++) {
+            named += strcmp(plugin->params[k]->name, p->name) == 0;
+            same += is_same(plugin->params[k], p);
+            *is_first = *is_first && !(is_before && is_same(plugin->params[k], p));
+        }
+    }
+    return plugins > 2 && named == plugins && 2 * same > plugins;
+}
+
+static void add(ps_table *table, const char *kind, const char *name, const char *text)
+{
+    ps_table_add(table, kind);
+    ps_table_add(table, name);
+    ps_table_add(table, text);
+}
+
+/* A plugin's numbers, without those that most of its kind have. */
+static void add_own(ps_table *table, const Psgd__V1__GetServerInfoResponse *info,
+                    const Psgd__V1__Plugin *plugin)
+{
+    char text[512];
+    bool is_first;
+
+    for (size_t k = 0; k < plugin->n_params; k++) {
+        if (!is_usual(info, plugin, plugin->params[k], &is_first)) {
             describe(plugin->params[k], text, sizeof text);
-            ps_table_add(&table, "");
-            ps_table_add(&table, "");
-            ps_table_add(&table, text);
+            add(table, "", "", text);
+        }
+    }
+}
+
+/* Those, once. */
+static void add_usual(ps_table *table, const Psgd__V1__GetServerInfoResponse *info,
+                      const char *kind)
+{
+    bool is_first, is_any = false;
+    char text[512];
+
+    for (size_t i = 0; i < info->n_plugins; i++) {
+        const Psgd__V1__Plugin *plugin = info->plugins[i];
+
+        for (size_t k = 0; is_of(plugin, kind) && k < plugin->n_params; k++) {
+            if (!is_usual(info, plugin, plugin->params[k], &is_first) || !is_first) {
+                continue;
+            }
+            if (!is_any) {
+                add(table, kind, "(each)", "has besides, where it says nothing else:");
+                is_any = true;
+            }
+            describe(plugin->params[k], text, sizeof text);
+            add(table, "", "", text);
+        }
+    }
+}
+
+static void show_plugins(const Psgd__V1__GetServerInfoResponse *info, const char *kind)
+{
+    ps_table table = {.n_columns = 3};
+
+    add(&table, "KIND", "NAME", "WHAT IT IS, AND ITS NUMBERS = DEFAULT [RANGE]");
+    for (size_t i = 0; i < info->n_plugins; i++) {
+        const Psgd__V1__Plugin *plugin = info->plugins[i];
+
+        if (!is_of(plugin, kind)) {
+            continue;
+        }
+        add(&table, plugin->kind, plugin->name, plugin->summary);
+        add_own(&table, info, plugin);
+        if (i + 1 == info->n_plugins || !is_of(info->plugins[i + 1], plugin->kind)) {
+            add_usual(&table, info, plugin->kind);
         }
     }
     ps_table_print(&table);

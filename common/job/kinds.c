@@ -67,14 +67,15 @@ static void pass_codec(const ps_codec *x, void *arg)
     ps_params params = ps_params_default(x->params);
     ps_codec_facts facts = ps_codec_facts_of(x, &params);
     size_t floats = ps_feedback_floats(x, &params, PS_CODEC_VALUES);
+    double bits = ps_codec_bits(x, &params);
     char text[256], state[64] = "no state";
 
     if (floats > 0) {
-        snprintf(state, sizeof state, "state %.3g floats a value",
-                 (double)floats / PS_CODEC_VALUES);
+        snprintf(state, sizeof state, "state %.3g float%s a value",
+                 (double)floats / PS_CODEC_VALUES, floats == PS_CODEC_VALUES ? "" : "s");
     }
-    snprintf(text, sizeof text, "%s; %s%.4g bits a value, %s, %s, %s%s", x->summary,
-             ps_codec_depends_on_data(x, &params) ? "at most " : "", ps_codec_bits(x, &params),
+    snprintf(text, sizeof text, "%s; %s%.4g bit%s a value, %s, %s, %s%s", x->summary,
+             ps_codec_depends_on_data(x, &params) ? "at most " : "", bits, bits == 1 ? "" : "s",
              facts.is_unbiased ? "unbiased" : "biased",
              facts.is_summable ? "summable" : "not summable", state,
              facts.is_sparse ? ", for gradients only" : "");

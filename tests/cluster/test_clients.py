@@ -342,6 +342,10 @@ class ExitCodes(CliTest):
         self.assertTrue(all(p["spec"] for p in json.loads(alone("--format", "json", "presets"))))
         self.assertIn("int8", alone("info", "codecs"))
         self.assertIn("codec", {p["kind"] for p in json.loads(alone("--format", "json", "info"))["plugins"]})
+        text, plugins = alone("info"), json.loads(alone("--format", "json", "info"))["plugins"]
+        self.assertEqual(alone("info", "codecs").count("error_feedback = 0"), 1)  # what most have: once
+        self.assertEqual({f"{n['name']} = {n['default_value']:g}  " for p in plugins for n in p["params"]
+                          if f"{n['name']} = {n['default_value']:g}  " not in text}, set())
         for args in [("presets",), ("info", "codecs")]:  # whom one names has to answer
             self.assertEqual(named.run(*args)[:2], (CONNECTION, ""))
 

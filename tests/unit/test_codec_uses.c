@@ -197,11 +197,11 @@ static void look(const ps_plugin *plugin, void *arg)
         ++*seen;
     }
     if (strcmp(plugin->name, "dgc") == 0) { /* of error feedback */
-        assert_non_null(strstr(plugin->summary, ", state 1 floats a value, for gradients only"));
+        assert_non_null(strstr(plugin->summary, ", state 1 float a value, for gradients only"));
         ++*seen;
     }
     if (strcmp(plugin->name, "vote") == 0) {
-        assert_non_null(strstr(plugin->summary, "; 1 bits a value, biased, summable, no state"));
+        assert_non_null(strstr(plugin->summary, "; 1 bit a value, biased, summable, no state"));
         ++*seen;
     }
 }
