@@ -190,7 +190,7 @@ class Documents(unittest.TestCase):
                 rows = [(rows[0][0], lines(doc)[rows[0][0] - 2])]
             shared = [p for p in plugin["params"] if p["name"].startswith("warmup")]  # said once for all schedules
             for p in plugin["params"]:
-                if p in shared or plugin["kind"] in ("layer", "network") and p["name"] == "init":
+                if p in shared:
                     continue
                 default = p.get("default_value", 0)
                 said = [v for _, row in rows for v in re.findall(rf"\b{p['name']}\b`?(?: \|)?(?: ([\d.e+-]*\d))?", row)]
