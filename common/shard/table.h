@@ -49,7 +49,7 @@ enum {
     PS_TABLE_SHARDS = 256,
     PS_TABLE_WIDTH_MAX = 4096,
     PS_TABLE_UNSEEN_MAX = 65535,
-    PS_TABLE_KEYS_MAX = 1 << 20 /* of one call */
+    PS_TABLE_KEYS_MAX = 1 << 24 /* of one call: all the ids that a table can have (a float each) */
 };
 
 typedef enum ps_table_admission {

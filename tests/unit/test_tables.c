@@ -3,16 +3,18 @@
  * counts twice, and what is refused. */
 #include "tests/support/cmocka_all.h"
 
+#include "common/base/xalloc.h"
 #include "common/shard/tables.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { WIDTH = 2, KEY_END = 1000, KEYS_MAX = 4 };
 
-static ps_tables *make(bool in_step, uint32_t contributors, uint64_t tick)
+static ps_tables *make_for(bool in_step, uint32_t contributors, uint64_t tick, uint64_t keys)
 {
-    static const uint64_t key_end[] = {KEY_END, KEY_END};
+    uint64_t key_end[] = {keys, keys};
     ps_table_conf tables[2];
     ps_tables_conf conf = {.table_count = 2,
                            .tables = tables,
@@ -20,7 +22,7 @@ static ps_tables *make(bool in_step, uint32_t contributors, uint64_t tick)
                            .contributors = contributors,
                            .in_step = in_step,
                            .merge_scale = 0.5f,
-                           .keys_max = KEYS_MAX,
+                           .keys_max = keys == KEY_END ? KEYS_MAX : (uint32_t)keys,
                            .tick = tick};
 
     conf.descent.optim = ps_optim_find("sgd");
@@ -33,6 +35,11 @@ static ps_tables *make(bool in_step, uint32_t contributors, uint64_t tick)
         tables[i].least_score = 0.05f;
     }
     return ps_tables_create(&conf);
+}
+
+static ps_tables *make(bool in_step, uint32_t contributors, uint64_t tick)
+{
+    return make_for(in_step, contributors, tick, KEY_END);
 }
 
 /* A part of one key whose values are all g; the last of its contribution or not. */
@@ -163,6 +170,37 @@ static void what_cannot_be_is_refused_and_changes_nothing(void **state)
     ps_tables_destroy(t);
 }
 
+/* Each contributor brings half of the ids, together more than a million. */
+static void a_step_is_of_as_many_rows_as_all_bring_together(void **state)
+{
+    enum { HALF = 600000 };
+    ps_tables *t = make_for(true, 2, 0, 2 * HALF);
+    uint64_t *keys = ps_xcalloc(HALF, sizeof *keys);
+    uint32_t *none = ps_xcalloc(HALF, sizeof *none);
+    float *grads = ps_xcalloc(HALF, WIDTH * sizeof *grads);
+    ps_tables_part p = {.is_last = true, .keys = keys, .count = HALF, .grads = grads};
+
+    (void)state;
+    p.shows = p.clicks = none;
+    for (uint32_t k = 0; k < 2; k++) {
+        ps_status st;
+
+        p.contributor = k;
+        for (size_t i = 0; i < HALF; i++) {
+            keys[i] = 2 * i + k;
+            grads[i * WIDTH] = 2;
+        }
+        st = ps_tables_push(t, &p);
+        assert_string_equal(st.text, "");
+    }
+    assert_int_equal(ps_table_count(ps_tables_at(t, 0)).applied, 2 * HALF);
+    assert_true(value_of(t, 0, 0) == -1.0f && value_of(t, 0, 2 * HALF - 1) == -1.0f);
+    free(keys);
+    free(none);
+    free(grads);
+    ps_tables_destroy(t);
+}
+
 static void rows_age_by_clocks(void **state)
 {
     ps_tables *t = make(true, 1, 10);
@@ -185,6 +223,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(else_each_contribution_is_a_step),
         cmocka_unit_test(what_is_in_changes_nothing_and_a_part_may_begin_anew),
         cmocka_unit_test(what_cannot_be_is_refused_and_changes_nothing),
+        cmocka_unit_test(a_step_is_of_as_many_rows_as_all_bring_together),
         cmocka_unit_test(rows_age_by_clocks),
     };
 
