@@ -70,17 +70,6 @@ void *ps_arena_alloc(ps_arena *arena, size_t bytes)
     return p;
 }
 
-char *ps_arena_strdup(ps_arena *arena, const char *text)
-{
-    size_t bytes = strlen(text) + 1;
-    char *copy = ps_arena_alloc(arena, bytes);
-
-    if (copy != NULL) {
-        memcpy(copy, text, bytes);
-    }
-    return copy;
-}
-
 void ps_arena_reset(ps_arena *arena)
 {
     ps_arena_block *block = arena->blocks;

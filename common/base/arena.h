@@ -29,9 +29,6 @@ void ps_arena_init(ps_arena *arena, size_t cap_bytes);
  * memory runs out; later, smaller requests may succeed. */
 void *ps_arena_alloc(ps_arena *arena, size_t bytes);
 
-/* NULL as ps_arena_alloc. */
-char *ps_arena_strdup(ps_arena *arena, const char *text);
-
 /* Everything handed out is gone. Keeps the first block, so that an arena used
  * for one small message after another never calls malloc again. */
 void ps_arena_reset(ps_arena *arena);

@@ -65,11 +65,6 @@ void ps_log_set_quiet(bool is_quiet)
     atomic_store(&the_log.is_quiet, is_quiet);
 }
 
-const char *ps_log_level_name(ps_log_level level)
-{
-    return level_names[level];
-}
-
 static bool find(const char *name, const char *const *names, size_t n, size_t *out)
 {
     for (size_t i = 0; i < n; i++) {

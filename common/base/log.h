@@ -76,8 +76,6 @@ void ps_log_set_sink(ps_log_sink sink, void *arg);
  * talk to a person there. */
 void ps_log_set_quiet(bool is_quiet);
 
-const char *ps_log_level_name(ps_log_level level);
-
 /* Of "error", "warn", "info", "debug", or of "text", "json"; false for others. */
 bool ps_log_level_find(const char *name, ps_log_level *out);
 bool ps_log_format_find(const char *name, ps_log_format *out);

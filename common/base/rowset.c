@@ -3,6 +3,7 @@
 #include "common/base/rowset.h"
 
 #include <assert.h>
+#include <stdbool.h>
 #include <stdlib.h>
 
 enum { BITS = 64 };
@@ -70,12 +71,6 @@ void ps_rowset_add(ps_rowset *set, uint32_t row)
     set->bits[word] |= UINT64_C(1) << (row % BITS);
     set->used[word / BITS] |= UINT64_C(1) << (word % BITS);
     set->is_listed = false;
-}
-
-bool ps_rowset_has(const ps_rowset *set, uint32_t row)
-{
-    assert(row < set->rows);
-    return (set->bits[row / BITS] >> (row % BITS) & 1) != 0;
 }
 
 void ps_rowset_clear(ps_rowset *set)

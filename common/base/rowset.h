@@ -8,7 +8,6 @@
 #ifndef PS_COMMON_BASE_ROWSET_H
 #define PS_COMMON_BASE_ROWSET_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -20,7 +19,6 @@ void ps_rowset_destroy(ps_rowset *set); /* NULL is allowed */
 
 void ps_rowset_add(ps_rowset *set, uint32_t row); /* row < rows */
 void ps_rowset_clear(ps_rowset *set);
-bool ps_rowset_has(const ps_rowset *set, uint32_t row);
 
 /* Ascending, each once; valid until the set is changed. */
 const uint32_t *ps_rowset_list(ps_rowset *set, size_t *count);

@@ -220,13 +220,6 @@ uint32_t ps_vocabulary_id(const ps_vocabulary *v, const char *text, size_t len)
     return slot == 0 ? PS_NO_WORD : v->words[slot - 1].id;
 }
 
-const char *ps_vocabulary_word(const ps_vocabulary *v, uint32_t id, size_t *len)
-{
-    assert(id < v->numbered);
-    *len = v->words[id].len;
-    return v->texts + v->words[id].at;
-}
-
 uint64_t ps_vocabulary_times(const ps_vocabulary *v, uint32_t id)
 {
     assert(id < v->numbered);

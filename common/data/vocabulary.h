@@ -42,7 +42,6 @@ uint32_t ps_vocabulary_order(ps_vocabulary *v, ps_word_order by, uint64_t cutoff
 /* Number of a word, PS_NO_WORD if it has none. */
 uint32_t ps_vocabulary_id(const ps_vocabulary *v, const char *word, size_t len);
 
-const char *ps_vocabulary_word(const ps_vocabulary *v, uint32_t id, size_t *len);
 uint64_t ps_vocabulary_times(const ps_vocabulary *v, uint32_t id);
 uint64_t ps_vocabulary_total(const ps_vocabulary *v); /* of all that was counted */
 

@@ -52,18 +52,3 @@ void ps_rows_merge(const float *rows, const uint32_t *place, size_t n, size_t wi
         }
     }
 }
-
-void ps_keys_count(const uint32_t *place, size_t n, size_t count, float *shows)
-{
-    memset(shows, 0, count * sizeof *shows);
-    for (size_t i = 0; i < n; i++) {
-        shows[place[i]] += 1.0f;
-    }
-}
-
-void ps_rows_spread(const float *rows, const uint32_t *place, size_t n, size_t width, float *out)
-{
-    for (size_t i = 0; i < n; i++) {
-        memcpy(out + i * width, rows + place[i] * width, width * sizeof *out);
-    }
-}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* table_keys.h - a worker's side of a sparse table: each key once, and rows there
- * and back. Pure; any thread. Letters: n occurrences, C different keys, D width. */
+/* table_keys.h - a worker's side of a sparse table: each key once, and what
+ * belongs to it. Pure; any thread. Letters: n occurrences, C different keys, D width. */
 #ifndef PS_COMMON_SHARD_TABLE_KEYS_H
 #define PS_COMMON_SHARD_TABLE_KEYS_H
 
@@ -15,11 +15,5 @@ size_t ps_keys_unique(const uint64_t *keys, size_t n, uint64_t *unique, uint32_t
  * occurrences, so that they are the same bits whoever forms them. */
 void ps_rows_merge(const float *rows, const uint32_t *place, size_t n, size_t width, size_t count,
                    float *merged);
-
-/* How often each key occurs, into shows (C). */
-void ps_keys_count(const uint32_t *place, size_t n, size_t count, float *shows);
-
-/* Rows of keys (C, D) to those of occurrences (n, D). */
-void ps_rows_spread(const float *rows, const uint32_t *place, size_t n, size_t width, float *out);
 
 #endif

@@ -6,7 +6,7 @@
 #define PS_COORDINATOR_PACKAGE_H
 
 #include "common/base/buf.h"
-#include "common/data/find.h"
+#include "common/data/describe.h"
 #include "common/job/plan.h"
 #include "services/coordinator/work.h"
 

@@ -81,17 +81,6 @@ static void reset_keeps_the_first_block(void **state)
     ps_arena_fini(&arena);
 }
 
-static void strdup_copies(void **state)
-{
-    ps_arena arena;
-
-    (void)state;
-    ps_arena_init(&arena, 16);
-    assert_string_equal(ps_arena_strdup(&arena, "fifteen letters"), "fifteen letters");
-    assert_null(ps_arena_strdup(&arena, ""));
-    ps_arena_fini(&arena);
-}
-
 static void *let_go(void *arg)
 {
     ps_buf_unref(arg);
@@ -157,7 +146,6 @@ int main(int argc, char **argv)
         cmocka_unit_test(nothing_beyond_the_cap_is_given),
         cmocka_unit_test(an_arena_of_no_bytes_gives_none),
         cmocka_unit_test(reset_keeps_the_first_block),
-        cmocka_unit_test(strdup_copies),
         cmocka_unit_test(a_buffer_lives_until_its_last_holder),
         cmocka_unit_test(aligned_memory_is_aligned),
         cmocka_unit_test(parameters_come_from_their_table),

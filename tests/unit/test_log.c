@@ -160,7 +160,6 @@ static void names_of_levels_and_formats_are_found(void **state)
     (void)state;
     assert_true(ps_log_level_find("debug", &level));
     assert_int_equal(level, PS_LOG_DEBUG);
-    assert_string_equal(ps_log_level_name(level), "debug");
     assert_false(ps_log_level_find("verbose", &level));
     assert_true(ps_log_format_find("json", &format));
     assert_int_equal(format, PS_LOG_JSON);

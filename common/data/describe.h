@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* find.h - where on this host is the data set that has this checksum?
+/* describe.h - which data set is in a folder: the checksums of its files.
  *
  * Describing MNIST hashes 55 MB; a cache in the caller's hands makes that once a
  * process and file, not once a job.
  */
-#ifndef PS_COMMON_DATA_FIND_H
-#define PS_COMMON_DATA_FIND_H
+#ifndef PS_COMMON_DATA_DESCRIBE_H
+#define PS_COMMON_DATA_DESCRIBE_H
 
 #include "common/data/dataset.h"
 
-#include <stdbool.h>
 #include <time.h>
 
 enum { PS_DATA_CACHE_FILES = 256 };
@@ -34,16 +33,5 @@ PS_MUST_USE ps_status ps_data_describe_cached(ps_data_cache *cache, const ps_dat
 /* Bytes that the files of a conf in `folder` have unpacked, as their sizes and the ends of packed
  * ones say; what is not there counts nothing. For estimates: nothing is read. */
 uint64_t ps_data_bytes(const ps_data_conf *conf, const char *folder);
-
-/* Finds a folder that holds the whole set with this checksum: DATA_PATH/FOLDER
- * (plain or .gz files), then CACHE_DIR/SHA256. Either may be NULL or empty:
- * not looked at. sha256 NULL: whatever set is in DATA_PATH/FOLDER. A drawn source
- * is found in folder "" if the checksum is this build's.
- *
- * NOT_FOUND says where it was looked for, or what is there instead.
- * INVALID_ARGUMENT: sha256 is not 64 lower-case hexadecimal digits. */
-PS_MUST_USE ps_status ps_data_find(ps_data_cache *cache, const ps_data_conf *conf,
-                                   const char *data_path, const char *cache_dir, const char *sha256,
-                                   char *folder, size_t folder_cap);
 
 #endif

@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* find.c - see find.h; describing is here too, as finding is describing and comparing. */
-#include "common/data/find.h"
+/* describe.c - see describe.h. */
+#include "common/data/describe.h"
 
-#include "common/base/files.h"
 #include "common/base/sha256.h"
 #include "common/base/strbuf.h"
 #include "common/base/xalloc.h"
 #include "common/data/packed.h"
 
 #include <assert.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -151,83 +149,4 @@ uint64_t ps_data_bytes(const ps_data_conf *conf, const char *folder)
         bytes += ps_packed_bytes(folder, ps_data_file_name(conf, i));
     }
     return bytes;
-}
-
-/* Is the set with this checksum in parent/name? *folder then says so. */
-static ps_status look(ps_data_cache *cache, const ps_data_conf *conf, const char *parent,
-                      const char *name, const char *sha256, char *folder, size_t folder_cap)
-{
-    ps_data_file files[PS_DATA_FILES_MAX];
-    char path[PATH_MAX], found[65];
-    size_t count = 0;
-    ps_status st = ps_path_join(path, sizeof path, parent, name);
-
-    if (ps_is_ok(&st)) {
-        st = ps_data_describe_cached(cache, conf, path, files, &count, found);
-    }
-    if (!ps_is_ok(&st)) {
-        return st;
-    }
-    if (sha256 != NULL && strcmp(sha256, found) != 0) {
-        return ps_fail(PS_NOT_FOUND, "%.12s... is in %s, not %.12s...", found, ps_path_tail(path),
-                       sha256);
-    }
-    if (strlen(path) >= folder_cap) {
-        return ps_fail(PS_OUT_OF_RANGE, "path too long: %s", ps_path_tail(path));
-    }
-    strcpy(folder, path);
-    return ps_ok();
-}
-
-/* A peer says it, and it becomes a directory's name. */
-static bool is_checksum(const char *text)
-{
-    return strlen(text) == 64 && strspn(text, "0123456789abcdef") == 64;
-}
-
-static bool is_given(const char *path)
-{
-    return path != NULL && path[0] != '\0';
-}
-
-static ps_status find_drawn(const ps_data_conf *conf, const char *sha256, char *folder)
-{
-    ps_data_file files[PS_DATA_FILES_MAX];
-    char drawn[65];
-    size_t count = 0;
-    ps_status st = ps_data_describe(conf, "", files, &count, drawn);
-
-    if (ps_is_ok(&st) && sha256 != NULL && strcmp(sha256, drawn) != 0) {
-        return ps_fail(PS_NOT_FOUND, "%s: this build draws %.12s..., not %.12s...",
-                       conf->source->name, drawn, sha256);
-    }
-    folder[0] = '\0';
-    return st;
-}
-
-ps_status ps_data_find(ps_data_cache *cache, const ps_data_conf *conf, const char *data_path,
-                       const char *cache_dir, const char *sha256, char *folder, size_t folder_cap)
-{
-    ps_status given, kept;
-
-    assert(folder_cap > 0);
-    if (sha256 != NULL && !is_checksum(sha256)) {
-        return ps_fail(PS_INVALID_ARGUMENT, "%s: \"%.64s\" is no SHA-256 in lower-case hexadecimal",
-                       conf->source->name, sha256);
-    }
-    if (ps_data_file_count(conf) == 0) {
-        return find_drawn(conf, sha256, folder);
-    }
-    given = is_given(data_path)
-                ? look(cache, conf, data_path, ps_data_folder(conf), sha256, folder, folder_cap)
-                : ps_fail(PS_NOT_FOUND, "no data path is set");
-    if (ps_is_ok(&given) || sha256 == NULL || !is_given(cache_dir)) {
-        return ps_wrap(given, "%s", conf->source->name);
-    }
-    kept = look(cache, conf, cache_dir, sha256, sha256, folder, folder_cap);
-    if (ps_is_ok(&kept)) {
-        return kept;
-    }
-    /* What is in the user's own folder is what the user can mend. */
-    return ps_fail(PS_NOT_FOUND, "%s: not in the cache; %s", conf->source->name, given.text);
 }

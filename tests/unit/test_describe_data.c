@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_find.c - data sets are described by content and found by checksum. */
-#include "common/data/find.h"
+/* test_describe_data.c - data sets are described by their content; sources by name. */
+#include "common/data/describe.h"
 
 #include "common/base/sha256.h"
 
@@ -76,7 +76,7 @@ static void a_description_is_of_the_unpacked_content(void **state)
 static void a_drawn_source_is_its_version(void **state)
 {
     ps_data_file files[PS_DATA_FILES_MAX];
-    char sha256[65], expected[65], folder[16] = "x";
+    char sha256[65], expected[65];
     size_t count = 9;
     ps_status st = ps_data_describe(&drawn, NULL, files, &count, sha256);
 
@@ -85,82 +85,6 @@ static void a_drawn_source_is_its_version(void **state)
     assert_int_equal(count, 0);
     ps_sha256_of("drawn:3", 7, expected);
     assert_string_equal(sha256, expected);
-    st = ps_data_find(NULL, &drawn, NULL, NULL, sha256, folder, sizeof folder);
-    assert_string_equal(st.text, "");
-    assert_string_equal(folder, "");
-    sha256[0] = sha256[0] == '0' ? '1' : '0';
-    st = ps_data_find(NULL, &drawn, NULL, NULL, sha256, folder, sizeof folder);
-    assert_int_equal(st.code, PS_NOT_FOUND);
-}
-
-static void the_data_path_is_looked_at_first_then_the_cache(void **state)
-{
-    temp_dir data = pair_of("one"), other = pair_of("another"), cache = temp_dir_create();
-    char sha256[65], folder[256];
-    ps_status st;
-
-    (void)state;
-    checksum_of(&data, sha256);
-    st = ps_data_find(NULL, &pair, data.path, cache.path, sha256, folder, sizeof folder);
-    assert_string_equal(st.text, "");
-    assert_string_equal(folder, temp_dir_file(&data, "pair"));
-
-    st = ps_data_find(NULL, &pair, other.path, cache.path, sha256, folder, sizeof folder);
-    assert_int_equal(st.code, PS_NOT_FOUND);
-    assert_non_null(strstr(st.text, "pair: not in the cache; "));
-
-    assert_int_equal(rename(temp_dir_file(&data, "pair"), temp_dir_file(&cache, sha256)), 0);
-    st = ps_data_find(NULL, &pair, other.path, cache.path, sha256, folder, sizeof folder);
-    assert_string_equal(st.text, "");
-    assert_string_equal(folder, temp_dir_file(&cache, sha256));
-    st = ps_data_find(NULL, &pair, NULL, cache.path, sha256, folder, sizeof folder);
-    assert_string_equal(st.text, "");
-
-    /* Without a checksum: what the user has. */
-    st = ps_data_find(NULL, &pair, other.path, cache.path, NULL, folder, sizeof folder);
-    assert_string_equal(st.text, "");
-    assert_string_equal(folder, temp_dir_file(&other, "pair"));
-    st = ps_data_find(NULL, &pair, cache.path, cache.path, NULL, folder, sizeof folder);
-    assert_int_equal(st.code, PS_NOT_FOUND);
-    st = ps_data_find(NULL, &pair, "", NULL, sha256, folder, sizeof folder);
-    assert_string_equal(st.text, "pair: no data path is set");
-    temp_dir_destroy(&data);
-    temp_dir_destroy(&other);
-    temp_dir_destroy(&cache);
-}
-
-static void a_damaged_copy_in_the_cache_is_not_found(void **state)
-{
-    temp_dir data = pair_of("one"), cache = temp_dir_create();
-    char sha256[65], folder[256], file[128];
-    ps_status st;
-
-    (void)state;
-    checksum_of(&data, sha256);
-    assert_int_equal(rename(temp_dir_file(&data, "pair"), temp_dir_file(&cache, sha256)), 0);
-    snprintf(file, sizeof file, "%s/b", sha256);
-    put(&cache, file, "twO");
-    st = ps_data_find(NULL, &pair, NULL, cache.path, sha256, folder, sizeof folder);
-    assert_int_equal(st.code, PS_NOT_FOUND);
-    temp_dir_destroy(&data);
-    temp_dir_destroy(&cache);
-}
-
-static void a_checksum_that_is_none_never_becomes_a_path(void **state)
-{
-    temp_dir cache = temp_dir_create();
-    char folder[256];
-    static const char *const wrong[] = {
-        "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef/../../etc", "../../etc",
-        "", "abc", "ABCDEF0123456789abcdef0123456789abcdef0123456789abcdef0123456789"};
-
-    (void)state;
-    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
-        ps_status st = ps_data_find(NULL, &pair, NULL, cache.path, wrong[i], folder, sizeof folder);
-
-        assert_int_equal(st.code, PS_INVALID_ARGUMENT);
-    }
-    temp_dir_destroy(&cache);
 }
 
 static void a_cache_describes_a_file_once_until_it_is_replaced(void **state)
@@ -239,9 +163,6 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_description_is_of_the_unpacked_content),
         cmocka_unit_test(a_drawn_source_is_its_version),
-        cmocka_unit_test(the_data_path_is_looked_at_first_then_the_cache),
-        cmocka_unit_test(a_damaged_copy_in_the_cache_is_not_found),
-        cmocka_unit_test(a_checksum_that_is_none_never_becomes_a_path),
         cmocka_unit_test(a_cache_describes_a_file_once_until_it_is_replaced),
         cmocka_unit_test(sources_are_found_by_name),
     };
