@@ -32,7 +32,11 @@ ROOMS = {
     "update": "updates",
 }
 TRAIN = 8192  # samples of the sets that plans are made for
-NUMBERED = ("column", "data", "layer", "metric", "network", "schedule", "table", "transform")
+NUMBERED = ("codec", "column", "consistency", "data", "exchange", "layer", "metric", "network", "schedule", "straggler",
+            "table", "transform", "update")
+# Said once for all of a kind.
+SHARED = {"codec": ("lossless", "rows", "error_feedback", "difference", "momentum", "lazy"),
+          "schedule": ("warmup", "warmup_start"), "exchange": ("window_ms",)}
 
 # Names of other programs, and of files that only a run makes. The older systems' stand in presets.md,
 # whose tables have them in the first column.
@@ -186,11 +190,11 @@ class Documents(unittest.TestCase):
             rows = [r for r in rows_of(doc, plugin["name"]) if any(re.search(rf"\b{n}\b", r[1]) for n in names)]
             if plugin["kind"] == "table":  # a row a number
                 rows = [(0, "\n".join(line for n in names for _, line in rows_of(doc, n)))]
-            if rows and "the same" in rows[0][1]:  # as the row above
+            if rows and "| the same |" in rows[0][1]:  # as the row above
                 rows = [(rows[0][0], lines(doc)[rows[0][0] - 2])]
-            shared = [p for p in plugin["params"] if p["name"].startswith("warmup")]  # said once for all schedules
             for p in plugin["params"]:
-                if p in shared:
+                if p["name"] in SHARED.get(plugin["kind"], ()):
+                    self.expect(f"`{p['name']}" in "\n".join(lines(doc)), doc, 1, f"{p['name']} is not there")
                     continue
                 default = p.get("default_value", 0)
                 said = [v for _, row in rows for v in re.findall(rf"\b{p['name']}\b`?(?: \|)?(?: ([\d.e+-]*\d))?", row)]
