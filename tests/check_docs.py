@@ -233,6 +233,19 @@ class Documents(unittest.TestCase):
         for reason in sorted(known):
             self.expect(f"`{reason}`" in document, "docs/wire.md", 1, f"no reason {reason}")
 
+    def test_every_benchmark_is_in_its_document(self):
+        document = "\n".join(lines("tests/bench/README.md"))
+        for name in tracked():
+            program = re.match(r"tests/bench/.*?(bench_\w+)\.c$", name)
+            if program and program.group(1) != "bench_engine":  # which engine.py runs
+                self.expect(f"bench/{program.group(1)}" in document, "tests/bench/README.md", 1, f"no {program.group(1)}")
+            elif name.startswith("tests/bench/") and name.endswith(".py") and os.access(ROOT / name, os.X_OK):
+                self.expect(name in document, "tests/bench/README.md", 1, f"no {name}")
+
+        for i, line in enumerate(lines("tests/bench/README.md"), 1):
+            for script in re.findall(r"^\| `[^`]*?(tests/[\w/]+\.py)", line):
+                self.expect(os.access(ROOT / script, os.X_OK), "tests/bench/README.md", i, f"{script} cannot be run")
+
     def test_flags_are_those_of_the_programs(self):
         known = set()
         for program in ("psgd", "psgd-coordinator", "psgd-pserver", "psgd-worker"):
