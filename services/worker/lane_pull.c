@@ -2,10 +2,8 @@
 /* lane_pull.c - the pull stream of a lane: wishes out, weights in. */
 #include "services/worker/server_exchange_impl.h"
 
-#include "common/node/identity.h"
-
 #include "common/base/log.h"
-
+#include "common/node/identity.h"
 #include "common/train/merge.h"
 
 #include <string.h>
@@ -123,7 +121,10 @@ static ps_status take_same(ps_lane *lane, const Psgd__V1__PullWeightsResponse *r
     const ps_server_exchange *x = lane->x;
 
     *all = 0;
-    for (size_t i = 0; i + 1 < reply->n_same; i += 2) {
+    if (reply->n_same % 2 != 0) {
+        return ps_fail(PS_DATA_LOSS, "same: %zu numbers, pairs are allowed", reply->n_same);
+    }
+    for (size_t i = 0; i < reply->n_same; i += 2) {
         uint32_t first = reply->same[i], n = reply->same[i + 1];
 
         if (first >= x->layout->slice_count || n > x->layout->slice_count - first ||
