@@ -216,8 +216,8 @@ void ps_check_tables(ps_check *check, const ps_plan *plan)
     const Psgd__V1__JobSpec *spec = plan->spec;
     const double *numbers = plan->table_params.v;
 
-    if (!plan->has_tables || plan->up == NULL) {
-        return;
+    if (plan->table_count == 0) {
+        return; /* none are wanted, or the model cannot be, which has been said */
     }
     if (plan->mesh != NULL) {
         ps_check_bad(check, "spec.exchange.name",

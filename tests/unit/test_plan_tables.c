@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_plan_tables.c - jobs whose embeddings are sparse tables on the servers: what becomes of
+ * their models, and what they cannot go together with. */
+#include "tests/support/plan_rig.h"
+
+#include "common/job/table.h"
+
+#define JOB(model, numbers, choices)                                                               \
+    "{\"workers\":2,\"data\":{\"name\":\"ngram\",\"files\":[\"a\"],\"train_limit\":2000,"          \
+    "\"test_limit\":100,\"params\":{\"n\":5,\"words\":50}},\"model\":{" model                      \
+    ",\"table\":{\"name\":\"sparse\",\"params\":{" numbers "}}}" choices "}"
+#define NGRAM(params) "\"preset\":\"ngram\",\"params\":{" params "}"
+#define SMALL NGRAM("\"width\":4,\"hidden\":2,\"rows\":1000")
+#define WITH(choices) JOB(SMALL, "", choices)
+
+static void a_worker_s_table_has_the_ids_of_a_batch(void **state)
+{
+    ps_plan *plan = plan_of(WITH(",\"block_size\":100"));
+
+    (void)state;
+    assert_true(plan->has_tables);
+    assert_int_equal(plan->table_count, 1);
+    assert_int_equal(plan->table_keys, 400); /* four words a sample */
+    assert_int_equal(plan->tables[0].rows, 1000);
+    assert_int_equal(plan->tables[0].width, 4);
+    assert_int_equal(plan->layout.variables[plan->tables[0].variable].shape.dim[0], 400);
+    assert_int_equal(plan->layout.stored_count, plan->layout.variable_count - 1);
+    assert_int_equal(ps_table_keys_of_message(plan), PS_TABLE_KEYS);
+    ps_plan_destroy(plan);
+}
+
+static void rows_of_a_message_are_within_a_mebibyte(void **state)
+{
+    ps_plan *plan = plan_of(JOB(NGRAM("\"width\":4096,\"hidden\":2,\"rows\":1000"), "", ""));
+
+    (void)state;
+    assert_int_equal(ps_table_keys_of_message(plan), 63);
+    ps_plan_destroy(plan);
+}
+
+static void what_tables_do_not_go_with_is_refused(void **state)
+{
+    static const struct {
+        const char *job, *field, *words;
+    } cases[] = {
+        {WITH(",\"update\":{\"name\":\"localsgd\"}"), "spec.update.name", "gradient is allowed"},
+        {WITH(",\"consistency\":{\"name\":\"ssp\"}"), "spec.consistency.name", "bsp and asp"},
+        {WITH(",\"assignment\":{\"name\":\"duplicate\",\"params\":{\"redundancy\":2}}"),
+         "spec.assignment.params.redundancy", "1 is allowed"},
+        {WITH(",\"optimizer\":{\"side\":\"OPTIMIZER_SIDE_WORKER\"}"), "spec.optimizer.side",
+         "SERVER is allowed"},
+        {WITH(",\"optimizer\":{\"l1\":0.1}"), "spec.optimizer.l2", "only 0 is allowed"},
+        {WITH(",\"codec\":{\"up\":{\"name\":\"int8\",\"params\":{\"error_feedback\":1}}}"),
+         "spec.codec.up.params", "nothing is kept"},
+        {JOB(SMALL, "\"admit_count\":2,\"admit_probability\":0.5", ""),
+         "spec.model.table.params.admit_count", "one of them"},
+        {JOB(SMALL, "\"decay\":2", ""), "spec.model.table.params.decay", "0 to 1"},
+        {JOB("\"preset\":\"mlp\"", "", ""), "spec.model.table.name", "ids must go to embeddings"},
+        /* What is too large by itself is said once. */
+        {JOB(NGRAM("\"width\":4096,\"hidden\":65536,\"rows\":1000"), "", ""), "spec.model",
+         "parameters"},
+        {WITH(",\"pservers\":60"), "spec.pservers", "at most"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        assert_refused(cases[i].job, cases[i].field, cases[i].words);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_worker_s_table_has_the_ids_of_a_batch),
+        cmocka_unit_test(rows_of_a_message_are_within_a_mebibyte),
+        cmocka_unit_test(what_tables_do_not_go_with_is_refused),
+    };
+
+    cmocka_set_test_filter(argc > 1 ? argv[1] : NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
