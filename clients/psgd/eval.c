@@ -6,6 +6,7 @@
  * job file, or flags, say otherwise.
  */
 #include "clients/psgd/cli.h"
+#include "clients/psgd/eval_tables.h"
 #include "clients/psgd/spec.h"
 
 #include "common/artifact/weights.h"
@@ -27,13 +28,14 @@ enum { PATH_BYTES = 4096 };
 typedef struct evaluation {
     const char *model_path, *job_path, *data_path, *split_name;
     ps_spec_flags flags;
-    ps_option_list metric_names;
+    ps_option_list metric_names, tables;
     /* While it runs. */
     ps_cli *cli;
     char *job_id, *step; /* as the model file says; "" */
     ps_plan *plan;
     ps_model *model;
-    float *weights; /* (param_count) */
+    float *weights;           /* (param_count) */
+    ps_evaluation_rows *rows; /* of sparse tables; NULL: the model has none */
     ps_dataset *data;
     ps_feed *feed; /* data, through the transforms of the job */
     ps_evaluation said;
@@ -44,6 +46,9 @@ typedef struct evaluation {
 static const ps_option options[] = {
     PS_OPTION_STRING(evaluation, model_path, .name = "model", .letter = 'm', .metavar = "FILE",
                      .help = "the model, safetensors"),
+    PS_OPTION_LIST(evaluation, tables, .name = "table", .letter = 'T', .metavar = "FILE",
+                   .help = "file of a sparse table, of each server; changes behind what they "
+                           "change (default: those of the same job beside the model)"),
     PS_OPTION_STRING(evaluation, job_path, .name = "job", .letter = 'j', .metavar = "FILE",
                      .help = "job file with its network and data (default: as the model file "
                              "says)"),
@@ -189,7 +194,7 @@ static ps_status load_model(evaluation *e)
     if (e->weights == NULL) {
         return ps_fail(PS_RESOURCE_EXHAUSTED, "no memory for %zu parameters", layout->param_count);
     }
-    return ps_weights_read(e->model_path, layout->variables, layout->variable_count, e->weights);
+    return ps_weights_read(e->model_path, layout->stored, layout->stored_count, e->weights);
 }
 
 static ps_status load_data(evaluation *e)
@@ -299,11 +304,17 @@ static void on_next(ps_event *self, bool ok)
     uint32_t done = (uint32_t)e->said.samples;
     uint32_t left = ps_dataset_count(e->data, split_of(e)) - done;
     uint32_t n = left < PS_EVALUATION_BATCH ? left : PS_EVALUATION_BATCH;
+    ps_status st;
 
     if (!ok) {
         return;
     }
     ps_feed_gather(e->feed, 0, split_of(e), NULL, done, n, e->x, e->targets);
+    st = e->rows != NULL ? ps_evaluation_rows_put(e->rows, e->weights, e->x, n) : ps_ok();
+    if (!ps_is_ok(&st)) {
+        fail(e, &st);
+        return;
+    }
     ps_evaluation_add(&e->said, e->model, e->weights, e->x,
                       facts->classes > 0 ? ps_targets_classes(e->targets)
                                          : ps_targets_values(e->targets, facts->target_width),
@@ -320,6 +331,9 @@ static void start(ps_cli *cli, void *arg)
     evaluation *e = arg;
     ps_status st = load_model(e);
 
+    if (ps_is_ok(&st)) {
+        st = ps_eval_tables(e->plan, e->model_path, &e->tables, &e->rows);
+    }
     if (ps_is_ok(&st)) {
         st = load_data(e);
     }
@@ -368,6 +382,7 @@ static void fini(void *arg)
     ps_feed_destroy(e->feed);
     ps_dataset_destroy(e->data);
     free(e->weights);
+    ps_evaluation_rows_close(e->rows);
     ps_model_destroy(e->model);
     ps_plan_destroy(e->plan);
     free(e->job_id);
@@ -383,6 +398,7 @@ const ps_subcommand ps_subcommand_eval = {
                 .usage = "[options] --model FILE",
                 .examples = "psgd eval --model MODEL-mnist-N(0).safetensors --data-path /srv/data\n"
                             "psgd eval -m m.safetensors --job job.yaml --split train\n"
+                            "psgd eval -m m.safetensors -T whole.psgdtab -T changes.psgdtab\n"
                             "psgd eval -m m.safetensors -M accuracy -M top_k --format json"},
     .options = options,
     .options_size = sizeof(evaluation),

@@ -72,6 +72,9 @@ bool ps_check_table(ps_check *check, ps_plan *plan, const ps_data_facts *facts);
 void ps_check_tables_laid(ps_plan *plan);
 void ps_check_tables(ps_check *check, const ps_plan *plan);
 
+/* What a job or its tables start from: a job, or a path below the data path. */
+void ps_check_init(ps_check *check, const char *field, const char *from, bool may_be_empty);
+
 /* The update, its rule for local steps, and what it makes of the defaults of
  * the optimizer; before the optimizer. */
 void ps_check_update(ps_check *check, ps_plan *plan);

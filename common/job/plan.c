@@ -72,15 +72,15 @@ static bool is_job_id(const char *id)
     return n > 0 && n < JOB_ID_BYTES && id[n] == '\0';
 }
 
-static void check_init_from(ps_check *check, const char *init_from)
+void ps_check_init(ps_check *check, const char *field, const char *from, bool may_be_empty)
 {
-    const char *job = ps_init_from_job(init_from);
+    const char *job = ps_init_from_job(from);
 
-    if (init_from[0] != '\0' && !(job != NULL ? is_job_id(job) : ps_path_is_safe(init_from))) {
-        ps_check_bad(check, "spec.init_from",
+    if (!(from[0] == '\0' ? may_be_empty : job != NULL ? is_job_id(job) : ps_path_is_safe(from))) {
+        ps_check_bad(check, field,
                      "is \"%.80s\"; \"job:ID\" is allowed, or a path below the data path of "
                      "letters, digits and . _ ( ) - with / between names",
-                     init_from);
+                     from);
     }
 }
 
@@ -297,7 +297,7 @@ ps_status ps_plan_create(const Psgd__V1__JobSpec *spec, ps_violate_fn *violate, 
     check_choices(&check, plan);
     ps_check_codecs(&check, plan);
     check_nodes(&check, plan->spec);
-    check_init_from(&check, plan->spec->init_from);
+    ps_check_init(&check, "spec.init_from", plan->spec->init_from, true);
     check_together(&check, plan);
     ps_check_local(&check, plan);
     ps_check_mesh(&check, plan);

@@ -28,7 +28,8 @@ static const ps_param sparse_params[] = {
     {"unseen_max", 65535, 0, 65535, true, "ticks after which a row that nobody met is removed"},
     {"tick", 0, 0, 1e9, true, "steps between ticks; 0: none"},
     {"rows_max", 1 << 25, 1, 1e9, true, "rows of a table on a server; more fail the job"},
-    {"save_changes", 0, 0, 1, true, "1: files hold rows that were pushed to, not what admission counts"},
+    {"save_changes", 0, 0, 1, true, "1: files hold what changed since those the job started from"},
+    {"keep_state", 1, 0, 1, true, "0: rows that the job starts from begin their optimizer anew"},
     {0},
 };
 /* clang-format on */
@@ -211,11 +212,42 @@ static void check_table(ps_check *check, const ps_plan *plan, const ps_plan_tabl
     }
 }
 
+size_t ps_table_inits(const ps_plan *plan, char *const **out)
+{
+    const Psgd__V1__JobSpec *spec = plan->spec;
+    bool is_of_job = spec->n_init_tables == 0 && ps_init_from_job(spec->init_from) != NULL;
+
+    *out = is_of_job ? (char *const *)&spec->init_from : (char *const *)spec->init_tables;
+    return !plan->has_tables ? 0 : is_of_job ? 1 : spec->n_init_tables;
+}
+
+static void check_inits(ps_check *check, const ps_plan *plan)
+{
+    const Psgd__V1__JobSpec *spec = plan->spec;
+
+    if (spec->n_init_tables > PS_TABLE_INITS) {
+        ps_check_bad(check, "spec.init_tables", "has %zu entries; at most %d are allowed",
+                     spec->n_init_tables, PS_TABLE_INITS);
+    }
+    if (!plan->has_tables) {
+        if (spec->n_init_tables > 0) {
+            ps_check_bad(check, "spec.init_tables",
+                         "is \"%.80s\"; without sparse tables (model.table) none is allowed",
+                         spec->init_tables[0]);
+        }
+        return;
+    }
+    for (size_t i = 0; i < spec->n_init_tables && i < PS_TABLE_INITS; i++) {
+        ps_check_init(check, "spec.init_tables", spec->init_tables[i], false);
+    }
+}
+
 void ps_check_tables(ps_check *check, const ps_plan *plan)
 {
     const Psgd__V1__JobSpec *spec = plan->spec;
     const double *numbers = plan->table_params.v;
 
+    check_inits(check, plan);
     if (plan->table_count == 0) {
         return; /* none are wanted, or the model cannot be, which has been said */
     }
@@ -245,10 +277,11 @@ void ps_check_tables(ps_check *check, const ps_plan *plan)
         ps_check_bad(check, "spec.optimizer.l2",
                      "or l1 is not 0; with sparse tables only 0 is allowed");
     }
-    if (spec->init_from[0] != '\0') {
-        ps_check_bad(check, "spec.init_from",
-                     "is \"%.80s\"; a job with sparse tables begins anew: none is allowed",
-                     spec->init_from);
+    if (spec->init_from[0] != '\0' && ps_init_from_job(spec->init_from) == NULL &&
+        spec->n_init_tables == 0) {
+        ps_check_bad(check, "spec.init_tables",
+                     "is empty, and init_from a file, which has no rows of sparse tables: their "
+                     "files are needed too");
     }
     if (numbers[PS_TABLE_ADMIT_COUNT] > 1 && numbers[PS_TABLE_ADMIT_PROBABILITY] < 1) {
         ps_check_bad(check, "spec.model.table.params.admit_count",
@@ -284,5 +317,6 @@ size_t ps_table_keys_of_message(const ps_plan *plan)
 
 void ps_table_file_name(const ps_plan *plan, uint32_t table, uint32_t rank, char *name, size_t cap)
 {
-    snprintf(name, cap, "MODEL-%s-N(ps%u).table%u.psgdtab", plan->spec->title, rank, table);
+    snprintf(name, cap, "MODEL-%s-N(ps%u).table%u" PS_TABLE_FILE_ENDING, plan->spec->title, rank,
+             table);
 }

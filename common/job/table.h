@@ -21,7 +21,8 @@ enum {
     PS_TABLE_UNSEEN,
     PS_TABLE_TICK,
     PS_TABLE_ROWS,
-    PS_TABLE_SAVES_CHANGES
+    PS_TABLE_SAVES_CHANGES,
+    PS_TABLE_KEEPS_STATE
 };
 
 enum { PS_TABLE_WIDTH = 4096, PS_TABLE_KEYS = 2048 }; /* widest row; most keys of a message */
@@ -34,8 +35,16 @@ typedef struct ps_table_choice {
 
 struct ps_plan;
 
+enum { PS_TABLE_INITS = 64 }; /* most entries of JobSpec.init_tables */
+
+/* What the tables of a job start from, in this order: (count), each as in init_tables; the plan's.
+ * 0: rows begin anew. */
+size_t ps_table_inits(const struct ps_plan *plan, char *const **out);
+
 /* Most keys of a message of PullRows or PushRows: their rows of all tables are within a MiB. */
 size_t ps_table_keys_of_message(const struct ps_plan *plan);
+
+#define PS_TABLE_FILE_ENDING ".psgdtab"
 
 /* The name of the file that server `rank` leaves of a table. */
 void ps_table_file_name(const struct ps_plan *plan, uint32_t table, uint32_t rank, char *name,

@@ -8,6 +8,8 @@
 #include "common/base/log.h"
 #include "common/base/rowset.h"
 #include "common/base/xalloc.h"
+#include "common/job/table.h"
+#include "common/train/merge.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -41,24 +43,54 @@ static ps_status draw_weights(const ps_plan *plan, float *block)
     return st;
 }
 
+enum { PATH_BYTES = 1024 };
+
+/* A file that the job starts from. */
+static ps_status find_init(const ps_local_job *local, const char *from, char path[PATH_BYTES])
+{
+    if (ps_init_from_job(from) != NULL) {
+        return ps_fail(PS_FAILED_PRECONDITION,
+                       "%.60s is a job of a coordinator; here a path is allowed", from);
+    }
+    if (local->conf.data_path == NULL || local->conf.data_path[0] == '\0') {
+        return ps_fail(PS_NOT_FOUND, "it is below the data path: --data-path or PSGD_DATA");
+    }
+    return ps_path_below(path, PATH_BYTES, local->conf.data_path, from);
+}
+
+/* The rows that sparse tables start from. */
+static ps_status read_tables(ps_local_job *local)
+{
+    char *const *from, path[PATH_BYTES];
+    size_t count = ps_table_inits(local->plan, &from);
+    ps_tables_files *files;
+    ps_status st = ps_ok();
+
+    if (count == 0) {
+        return st;
+    }
+    files = ps_tables_files_create(local->servers.tables);
+    for (size_t i = 0; ps_is_ok(&st) && i < count; i++) {
+        st = find_init(local, from[i], path);
+        if (ps_is_ok(&st)) {
+            st = ps_merge_read_table(files, path, false);
+        }
+    }
+    if (ps_is_ok(&st)) {
+        st = ps_tables_files_end(files);
+    }
+    ps_tables_files_destroy(files);
+    return ps_wrap(st, "init_tables");
+}
+
 static ps_status read_weights(const ps_local_job *local, float *block)
 {
     const ps_layout *layout = &local->plan->layout;
-    const char *from = local->plan->spec->init_from;
-    char path[1024];
-    ps_status st;
+    char path[PATH_BYTES];
+    ps_status st = find_init(local, local->plan->spec->init_from, path);
 
-    if (ps_init_from_job(from) != NULL) {
-        return ps_fail(PS_FAILED_PRECONDITION,
-                       "init_from: %.60s is a job of a coordinator; here a path is allowed", from);
-    }
-    if (local->conf.data_path == NULL || local->conf.data_path[0] == '\0') {
-        return ps_fail(PS_NOT_FOUND, "init_from: it is below the data path: --data-path or "
-                                     "PSGD_DATA");
-    }
-    st = ps_path_below(path, sizeof path, local->conf.data_path, from);
     if (ps_is_ok(&st)) {
-        st = ps_weights_read(path, layout->variables, layout->variable_count, block);
+        st = ps_weights_read(path, layout->stored, layout->stored_count, block);
     }
     return ps_wrap(st, "init_from");
 }
@@ -174,6 +206,7 @@ static ps_status make_all(ps_local_job *local)
     } else {
         ps_local_servers_init(&local->servers, plan, weights);
         local->has_servers = true;
+        st = read_tables(local);
     }
     if (local->conf.threads < local->worker_count) {
         ps_turns_init(&local->turns, local->conf.threads);

@@ -13,6 +13,7 @@
 #include "common/job/describe.h"
 #include "common/job/table.h"
 #include "common/rpc/pbjson.h"
+#include "common/train/merge.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -147,7 +148,6 @@ static ps_status add_bytes(void *arg, const void *bytes, size_t len)
 static ps_status write_tables(ps_local_job *local)
 {
     const ps_plan *plan = local->plan;
-    bool changes = plan->table_params.v[PS_TABLE_SAVES_CHANGES] != 0;
     ps_status st = ps_ok();
 
     for (uint32_t t = 0; t < plan->table_count && ps_is_ok(&st); t++) {
@@ -162,8 +162,8 @@ static ps_status write_tables(ps_local_job *local)
         if (!ps_is_ok(&st)) {
             return st;
         }
-        st = ps_table_save(ps_tables_at(local->servers.tables, t),
-                           changes ? PS_TABLE_CHANGES : PS_TABLE_WHOLE, add_bytes, &writer);
+        st = ps_table_save(ps_tables_at(local->servers.tables, t), ps_merge_table_kind(plan),
+                           add_bytes, &writer);
         if (ps_is_ok(&st)) {
             st = ps_file_writer_commit(&writer);
         } else {
@@ -292,7 +292,8 @@ static ps_status write_manifest(ps_local_job *local)
 
 ps_status local_write_files(ps_local_job *local)
 {
-    size_t most = (size_t)local->worker_count * FILES_OF_WORKER + FILES_OF_JOB;
+    size_t most =
+        (size_t)local->worker_count * FILES_OF_WORKER + FILES_OF_JOB + local->plan->table_count;
     ps_status st;
 
     assert(local->files == NULL);

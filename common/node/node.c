@@ -122,6 +122,7 @@ void ps_session_destroy(ps_session *session, ps_datasets *datasets)
     ps_datasets_put(datasets, session->data);
     ps_plan_destroy(session->plan);
     free(session->weights);
+    ps_tables_destroy(session->tables);
     free(session->servers);
     free(session->workers);
     free(session->server_ids);

@@ -15,6 +15,7 @@
 #include "common/node/fault.h"
 #include "common/rpc/client.h"
 #include "common/rpc/server.h"
+#include "common/shard/tables.h"
 
 #include "psgd/v1/coordinator.pb-c.h"
 #include "psgd/v1/node.pb-c.h"
@@ -32,7 +33,9 @@ typedef struct ps_session {
      * server's own slices one after the other in ascending order. */
     float *weights;
     size_t weight_count;
-    ps_dataset *data; /* NULL on a parameter server; owned by the node's cache */
+    ps_tables *tables; /* a server's, with the rows that it was sent; NULL: none, they begin anew.
+                        * A role that takes them sets NULL */
+    ps_dataset *data;  /* NULL on a parameter server; owned by the node's cache */
     /* Addresses of the parameter servers by rank, workers by rank. */
     uint32_t server_count, worker_count;
     char (*servers)[160];

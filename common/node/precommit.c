@@ -32,6 +32,8 @@ static void destroy(ps_precommit *pc)
     pc->node->precommit = NULL;
     ps_datasets_cancel(pc->request);
     ps_data_store_abandon(&pc->store);
+    ps_tables_files_destroy(pc->tables);
+    ps_buf_unref(pc->table_file);
     ps_session_destroy(pc->session, pc->node->datasets);
     XXH3_freeState(pc->hash);
     free(pc->scratch);
@@ -127,6 +129,7 @@ void ps_precommit_seal(ps_precommit *pc)
 static void take_seal(ps_precommit *pc, const Psgd__V1__SealPackage *package)
 {
     uint64_t hash = XXH3_64bits_digest(pc->hash);
+    ps_status st;
 
     if (pc->slices_in != ps_precommit_slice_count(pc)) {
         ps_precommit_fail(pc,
@@ -139,9 +142,15 @@ static void take_seal(ps_precommit *pc, const Psgd__V1__SealPackage *package)
     if (hash != package->weights_hash) {
         ps_precommit_fail(pc,
                           ps_fail(PS_DATA_LOSS,
-                                  "the weights have hash %016" PRIx64 ", %016" PRIx64 " was sealed",
+                                  "what was sent has hash %016" PRIx64 ", %016" PRIx64
+                                  " was sealed",
                                   hash, package->weights_hash),
                           "WEIGHTS_MISMATCH");
+        return;
+    }
+    st = ps_precommit_end_tables(pc);
+    if (!ps_is_ok(&st)) {
+        ps_precommit_fail(pc, st, "BAD_TABLES");
         return;
     }
     if (pc->request != NULL) {
@@ -154,12 +163,18 @@ static void take_seal(ps_precommit *pc, const Psgd__V1__SealPackage *package)
 /* --- packages in order ------------------------------------------------------- */
 
 static const char *const wanted[] = {
-    [AT_SETTINGS] = "settings", [AT_MODEL] = "model", [AT_OPTIMIZER] = "optimizer",
-    [AT_CODECS] = "codecs",     [AT_DATA] = "data",   [AT_FILES] = "data files",
-    [AT_WEIGHTS] = "weights",   [AT_END] = "nothing",
+    [AT_SETTINGS] = "settings", [AT_MODEL] = "model",   [AT_OPTIMIZER] = "optimizer",
+    [AT_CODECS] = "codecs",     [AT_DATA] = "data",     [AT_FILES] = "data files",
+    [AT_WEIGHTS] = "weights",   [AT_TABLES] = "tables", [AT_END] = "nothing",
 };
 
-/* Does the package fit the step? A server may be spared the data. */
+/* A server needs no data. */
+static bool may_be_spared(const ps_precommit *pc)
+{
+    return pc->step == AT_DATA && !ps_precommit_is_worker(pc);
+}
+
+/* Does the package fit the step? */
 static bool is_in_order(const ps_precommit *pc, Psgd__V1__PreCommitRequest__PackageCase package)
 {
     switch (package) {
@@ -176,8 +191,12 @@ static bool is_in_order(const ps_precommit *pc, Psgd__V1__PreCommitRequest__Pack
     case PSGD__V1__PRE_COMMIT_REQUEST__PACKAGE_DATA_CHUNK:
         return pc->step == AT_FILES;
     case PSGD__V1__PRE_COMMIT_REQUEST__PACKAGE_WEIGHTS:
+        return pc->step == AT_WEIGHTS || may_be_spared(pc);
+    case PSGD__V1__PRE_COMMIT_REQUEST__PACKAGE_TABLE:
+        return ps_precommit_wants_tables(pc) &&
+               (pc->step == AT_WEIGHTS || pc->step == AT_TABLES || may_be_spared(pc));
     case PSGD__V1__PRE_COMMIT_REQUEST__PACKAGE_SEAL:
-        return pc->step == AT_WEIGHTS || (pc->step == AT_DATA && !ps_precommit_is_worker(pc));
+        return pc->step == AT_WEIGHTS || pc->step == AT_TABLES || may_be_spared(pc);
     case PSGD__V1__PRE_COMMIT_REQUEST__PACKAGE__NOT_SET:
     case _PSGD__V1__PRE_COMMIT_REQUEST__PACKAGE__CASE_IS_INT_SIZE:
         break;
@@ -214,6 +233,7 @@ static void take_checked(ps_precommit *pc, const Psgd__V1__PreCommitRequest *req
     case AT_DATA:
     case AT_FILES:
     case AT_WEIGHTS:
+    case AT_TABLES:
     case AT_END:
         assert(false && "a package that is checked against the plan");
     }
@@ -250,6 +270,10 @@ static void take(ps_precommit *pc, const Psgd__V1__PreCommitRequest *request, ps
     case PSGD__V1__PRE_COMMIT_REQUEST__PACKAGE_WEIGHTS:
         pc->step = AT_WEIGHTS;
         ps_precommit_take_weights(pc, request->weights, payload);
+        break;
+    case PSGD__V1__PRE_COMMIT_REQUEST__PACKAGE_TABLE:
+        pc->step = AT_TABLES;
+        ps_precommit_take_table(pc, request->table, payload);
         break;
     case PSGD__V1__PRE_COMMIT_REQUEST__PACKAGE_SEAL:
         take_seal(pc, request->seal);

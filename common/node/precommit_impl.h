@@ -2,13 +2,15 @@
 /* precommit_impl.h - a PreCommit that is under way; for precommit*.c only.
  *
  * precommit.c keeps the order of the packages and ends the stream;
- * precommit_bytes.c takes what is big: weights and data sets.
+ * precommit_bytes.c takes what is big: weights and data sets; precommit_tables.c the files of
+ * sparse tables.
  */
 #ifndef PS_COMMON_NODE_PRECOMMIT_IMPL_H
 #define PS_COMMON_NODE_PRECOMMIT_IMPL_H
 
 #include "common/node/data_store.h"
 #include "common/node/node_impl.h"
+#include "common/shard/tables_file.h"
 
 #include <xxhash.h>
 
@@ -20,7 +22,8 @@ typedef enum ps_step {
     AT_CODECS,
     AT_DATA,
     AT_FILES,
-    AT_WEIGHTS, /* or the seal */
+    AT_WEIGHTS, /* or tables, or the seal */
+    AT_TABLES,  /* or the seal */
     AT_END
 } ps_step;
 
@@ -43,6 +46,9 @@ struct ps_precommit {
 
     uint32_t slices_in; /* of those that the node is to get */
     size_t values_in;
+    ps_tables_files *tables; /* into the session's; NULL: none has come */
+    ps_buf *table_file;      /* that is coming in; NULL: between two */
+    uint32_t table_files;    /* that are in */
     XXH3_state_t *hash;
     void *scratch; /* (PS_PAYLOAD_MAX) for data files */
 };
@@ -69,5 +75,14 @@ void ps_precommit_take_weights(ps_precommit *pc, const Psgd__V1__WeightsChunk *c
 void ps_precommit_take_offer(ps_precommit *pc, const Psgd__V1__DataPackage *package);
 void ps_precommit_take_data(ps_precommit *pc, const Psgd__V1__DataChunk *chunk,
                             ps_payload *payload);
+
+/* --- precommit_tables.c ---------------------------------------------------- */
+
+/* Is the node to get files of sparse tables? */
+bool ps_precommit_wants_tables(const ps_precommit *pc);
+void ps_precommit_take_table(ps_precommit *pc, const Psgd__V1__TableChunk *chunk,
+                             ps_payload *payload);
+/* There are no more: FAILED_PRECONDITION where some are missing. */
+PS_MUST_USE ps_status ps_precommit_end_tables(ps_precommit *pc);
 
 #endif

@@ -76,6 +76,8 @@ typedef struct ps_table_conf {
 
     uint64_t rows_max;       /* more are RESOURCE_EXHAUSTED */
     uint64_t candidates_max; /* keys that are counted and not in; more are not counted */
+    uint64_t key_end;        /* files with keys from here on are refused; 0: with none */
+    bool values_only;        /* ps_table_load takes no optimizer state: rows begin it anew */
     bool saves_changes;      /* ps_table_save of changes will be wanted: removed keys are noted */
     const bool *owned;       /* (PS_TABLE_SHARDS): virtual shards that are here; NULL: all */
 } ps_table_conf;

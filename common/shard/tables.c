@@ -401,6 +401,11 @@ ps_table *ps_tables_at(ps_tables *t, uint32_t table)
     return t->tables[table];
 }
 
+uint32_t ps_tables_table_count(const ps_tables *t)
+{
+    return t->conf.table_count;
+}
+
 ps_tables_counters ps_tables_count(const ps_tables *t)
 {
     return t->counters;

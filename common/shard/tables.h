@@ -74,6 +74,7 @@ PS_MUST_USE ps_status ps_tables_pull(const ps_tables *tables, const uint64_t *ke
                                      float *out);
 
 ps_table *ps_tables_at(ps_tables *tables, uint32_t table);
+uint32_t ps_tables_table_count(const ps_tables *tables);
 
 typedef struct ps_tables_counters {
     uint64_t applied, duplicates, refused; /* contributions, and parts that were refused */

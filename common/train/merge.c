@@ -2,9 +2,12 @@
 /* merge.c - see merge.h. */
 #include "common/train/merge.h"
 
+#include "common/base/files.h"
 #include "common/base/xalloc.h"
 #include "common/job/table.h"
 
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 static ps_delay delay_of(const ps_plan *plan)
@@ -101,12 +104,14 @@ static ps_table_conf table_conf_of(const ps_plan *plan, uint32_t table, const bo
     conf.least_score = (float)numbers[PS_TABLE_LEAST_SCORE];
     conf.unseen_max = (uint32_t)numbers[PS_TABLE_UNSEEN];
     conf.rows_max = (uint64_t)numbers[PS_TABLE_ROWS];
+    conf.key_end = plan->tables[table].rows;
+    conf.values_only = numbers[PS_TABLE_KEEPS_STATE] == 0;
     conf.saves_changes = numbers[PS_TABLE_SAVES_CHANGES] != 0;
     conf.owned = owned;
     return conf;
 }
 
-ps_tables *ps_merge_tables(const ps_plan *plan, uint32_t server)
+static ps_tables *make_tables(const ps_plan *plan, uint32_t server, bool values_only)
 {
     ps_table_conf *tables = ps_xcalloc(plan->table_count, sizeof *tables);
     uint64_t *key_end = ps_xcalloc(plan->table_count, sizeof *key_end);
@@ -129,10 +134,65 @@ ps_tables *ps_merge_tables(const ps_plan *plan, uint32_t server)
     }
     for (uint32_t i = 0; i < plan->table_count; i++) {
         tables[i] = table_conf_of(plan, i, server == PS_MERGE_ALL ? NULL : owned);
+        tables[i].values_only = tables[i].values_only || values_only;
         key_end[i] = plan->tables[i].rows;
     }
     made = ps_tables_create(&conf);
     free(tables);
     free(key_end);
     return made;
+}
+
+ps_tables *ps_merge_tables(const ps_plan *plan, uint32_t server)
+{
+    return make_tables(plan, server, false);
+}
+
+ps_tables *ps_merge_values(const ps_plan *plan)
+{
+    return make_tables(plan, PS_MERGE_ALL, true);
+}
+
+/* Most bytes of a table's file: as many as a server can be expected to have room for. */
+static const size_t table_file_max = (size_t)64 << 30;
+
+static ps_status read_head(ps_tables_files *files, const char *path)
+{
+    uint8_t head[PS_TABLE_HEAD_BYTES];
+    FILE *in = fopen(path, "rbe");
+    size_t n;
+
+    if (in == NULL) {
+        return ps_fail_errno(errno, "open");
+    }
+    n = fread(head, 1, sizeof head, in);
+    fclose(in);
+    return ps_tables_files_see(files, head, n);
+}
+
+ps_status ps_merge_read_table(ps_tables_files *files, const char *path, bool heads_only)
+{
+    char *bytes = NULL;
+    size_t n = 0;
+    ps_status st;
+
+    if (heads_only) {
+        return ps_wrap(read_head(files, path), "%s", ps_path_tail(path));
+    }
+    st = ps_file_read(path, table_file_max, &bytes, &n);
+    if (ps_is_ok(&st)) {
+        st = ps_wrap(ps_tables_files_take(files, (const uint8_t *)bytes, n), "%s",
+                     ps_path_tail(path));
+    }
+    free(bytes);
+    return st;
+}
+
+ps_table_kind ps_merge_table_kind(const ps_plan *plan)
+{
+    char *const *from;
+
+    return plan->table_params.v[PS_TABLE_SAVES_CHANGES] != 0 && ps_table_inits(plan, &from) > 0
+               ? PS_TABLE_CHANGES
+               : PS_TABLE_WHOLE;
 }

@@ -54,6 +54,9 @@ static void conf_of(const ps_attempt *a, ps_commit_conf *conf)
                         ps_package_data_bytes(a->plan, a->c->conf.data_path));
     for (uint32_t rank = 0; rank < a->plan->spec->pservers; rank++) {
         bytes += ps_plan_package_bytes(a->plan, PSGD__V1__NODE_ROLE__NODE_ROLE_PSERVER, rank);
+        for (size_t i = 0; i < a->tables.count; i++) { /* each server takes its part of all */
+            bytes += a->tables.sizes[i];
+        }
     }
     *conf = (ps_commit_conf){
         .can_commit_us = us_of_ms(t->can_commit_ms),
@@ -95,6 +98,7 @@ static ps_attempt *create(ps_live *job)
         free(a);
         return NULL;
     }
+    a->tables_found = ps_init_find_tables(a->c, a->plan, &a->tables);
     job->attempt = a;
     return a;
 }
@@ -149,6 +153,9 @@ static void begin_package(ps_attempt *a)
                             .arg = a};
     ps_status st = ps_init_find(a->c, a->plan, init_path);
 
+    if (ps_is_ok(&st)) {
+        st = a->tables_found;
+    }
     if (!ps_is_ok(&st)) {
         st = ps_wrap(st, "init_from");
         ps_commit_fail(&a->commit, "INIT_REFUSED", &st, ps_clock_us());
@@ -376,6 +383,7 @@ void ps_attempt_settle(ps_attempt *a)
     free(a->peers);
     ps_commit_fini(&a->commit);
     ps_package_destroy(a->package);
+    ps_init_tables_fini(&a->tables);
     ps_plan_destroy(a->plan);
     free(a);
 }

@@ -8,6 +8,7 @@
 #include "services/coordinator/artifacts.h"
 #include "services/coordinator/coordinator.h"
 #include "services/coordinator/driver.h"
+#include "services/coordinator/init.h"
 #include "services/coordinator/message.h"
 #include "services/coordinator/package.h"
 
@@ -42,6 +43,8 @@ struct ps_attempt {
     char job_id[96];
     char folder[PS_FOLDER_MAX];
     ps_plan *plan;
+    ps_init_tables tables;  /* files that sparse tables start from */
+    ps_status tables_found; /* or why they are not there */
     ps_package *package;
     bool package_ready;
     ps_peer *peers; /* (commit.count) */

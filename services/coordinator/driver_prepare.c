@@ -7,10 +7,12 @@
 #include "services/coordinator/driver_impl.h"
 
 #include "common/base/clock.h"
+#include "common/base/files.h"
 #include "common/base/xalloc.h"
 #include "common/data/packed.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <xxhash.h>
@@ -24,6 +26,7 @@ typedef enum step {
     OFFERED, /* waits for the answer to DATA */
     FILES,
     WEIGHTS,
+    TABLES,
     SEAL,
     SEALED /* waits for the answer to SEAL */
 } step;
@@ -44,7 +47,10 @@ struct ps_prepare {
     ps_packed *open;    /* the file; NULL: not begun */
     uint64_t file_sent; /* bytes of it */
     uint32_t slice;     /* next one: in the layout (worker), in owned[rank] (server) */
-    XXH3_state_t *hash; /* over the weights sent */
+    size_t table;       /* file of sparse tables that is being sent */
+    FILE *table_open;   /* NULL: not begun */
+    uint64_t table_sent;
+    XXH3_state_t *hash; /* over the weights and tables sent */
     uint8_t *chunk;     /* PS_CHUNK_MAX, for files */
     ps_piece pieces[SLICES_MAX];
     uint32_t slices[SLICES_MAX];
@@ -274,6 +280,57 @@ static bool send_weights(ps_prepare *p)
     return true;
 }
 
+/* The next bytes of the file, which has `size` of them. */
+static ps_status read_table(ps_prepare *p, const char *path, uint64_t size, size_t *n)
+{
+    uint64_t left = size - p->table_sent;
+
+    if (!p->table_open) {
+        p->table_open = fopen(path, "rbe");
+    }
+    if (!p->table_open) {
+        return ps_fail_errno(errno, "%s", ps_path_tail(path));
+    }
+    *n = left < PS_CHUNK_MAX ? (size_t)left : PS_CHUNK_MAX;
+    return *n > 0 && fread(p->chunk, 1, *n, p->table_open) == *n
+               ? ps_ok()
+               : ps_fail(PS_DATA_LOSS, "%s became shorter", ps_path_tail(path));
+}
+
+/* The next piece of the files of tables; false: there was none, nothing was sent. */
+static bool send_table_piece(ps_prepare *p)
+{
+    Psgd__V1__PreCommitRequest q = PSGD__V1__PRE_COMMIT_REQUEST__INIT;
+    Psgd__V1__TableChunk chunk = PSGD__V1__TABLE_CHUNK__INIT;
+    const ps_init_tables *from = &p->a->tables;
+    ps_status st;
+    size_t n = 0;
+
+    if (is_worker(p) || p->table == from->count) {
+        return false;
+    }
+    st = read_table(p, from->paths[p->table], from->sizes[p->table], &n);
+    if (!ps_is_ok(&st)) {
+        give_up(p, ps_wrap(st, "init_tables"));
+        return true;
+    }
+    chunk.file = (uint32_t)p->table;
+    chunk.size = from->sizes[p->table];
+    chunk.offset = p->table_sent;
+    q.package_case = PSGD__V1__PRE_COMMIT_REQUEST__PACKAGE_TABLE;
+    q.table = &chunk;
+    XXH3_64bits_update(p->hash, p->chunk, n);
+    p->table_sent += n;
+    if (p->table_sent == chunk.size) {
+        fclose(p->table_open);
+        p->table_open = NULL;
+        p->table_sent = 0;
+        p->table++;
+    }
+    send(p, &q, &(ps_piece){.data = p->chunk, .len = n}, 1);
+    return true;
+}
+
 static void send_seal(ps_prepare *p)
 {
     Psgd__V1__PreCommitRequest q = PSGD__V1__PRE_COMMIT_REQUEST__INIT;
@@ -320,6 +377,12 @@ static void go_on(ps_prepare *p)
         /* fall through */
     case WEIGHTS:
         if (send_weights(p)) {
+            break;
+        }
+        p->at = TABLES;
+        /* fall through */
+    case TABLES:
+        if (send_table_piece(p)) {
             break;
         }
         p->at = SEAL;
@@ -391,6 +454,9 @@ static void on_end(void *arg, const ps_error *error)
         }
     }
     ps_packed_close(p->open);
+    if (p->table_open) {
+        fclose(p->table_open);
+    }
     XXH3_freeState(p->hash);
     free(p->chunk);
     free(p);

@@ -3,11 +3,18 @@
 #include "services/coordinator/init.h"
 
 #include "common/artifact/weights.h"
+#include "common/base/files.h"
+#include "common/base/xalloc.h"
+#include "common/job/table.h"
+#include "common/train/merge.h"
 #include "services/coordinator/artifacts.h"
 #include "services/coordinator/message.h"
 
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static bool is_model(const Psgd__V1__Artifact *artifact, const char *ending)
 {
@@ -32,34 +39,47 @@ static const Psgd__V1__Artifact *model_of(const Psgd__V1__Job *job)
     return NULL;
 }
 
-static ps_status find_of_job(ps_coordinator *c, const char *job_id, char path[PS_INIT_PATH_MAX])
+/* The record of a job that is over, and its folder; fini it, also after a failure. */
+static ps_status load_job(ps_coordinator *c, const char *job_id, ps_record *record,
+                          char folder[PS_FOLDER_MAX])
 {
     const ps_live *live = ps_coordinator_find(c, job_id);
-    char folder[PS_FOLDER_MAX];
-    ps_record record = {0};
-    const Psgd__V1__Artifact *model;
     ps_status st;
 
     if (live) {
         return ps_fail(PS_FAILED_PRECONDITION, "job %.60s is %s; one that is over is expected",
                        job_id, ps_state_name(live->record.job->state));
     }
-    st = ps_registry_load(c->registry, job_id, &record);
+    st = ps_registry_load(c->registry, job_id, record);
+    return ps_is_ok(&st) ? ps_artifacts_folder(folder, c->conf.data_dir, job_id) : st;
+}
+
+static ps_status find_of_job(ps_coordinator *c, const char *job_id, char path[PS_INIT_PATH_MAX])
+{
+    char folder[PS_FOLDER_MAX];
+    ps_record record = {0};
+    const Psgd__V1__Artifact *model;
+    ps_status st = load_job(c, job_id, &record, folder);
+
     if (!ps_is_ok(&st)) {
+        ps_record_fini(&record);
         return st;
     }
     model = model_of(record.job);
-    if (!model) {
-        st = ps_fail(PS_FAILED_PRECONDITION, "job %.60s, which is %s, has left no model", job_id,
-                     ps_state_name(record.job->state));
-    } else {
-        st = ps_artifacts_folder(folder, c->conf.data_dir, job_id);
-    }
-    if (ps_is_ok(&st)) {
-        st = ps_path_join(path, PS_INIT_PATH_MAX, folder, model->name);
-    }
+    st = model ? ps_path_join(path, PS_INIT_PATH_MAX, folder, model->name)
+               : ps_fail(PS_FAILED_PRECONDITION, "job %.60s, which is %s, has left no model",
+                         job_id, ps_state_name(record.job->state));
     ps_record_fini(&record);
     return st;
+}
+
+/* A path of the job's spec. */
+static ps_status find_below(const ps_coordinator *c, const char *from, char path[PS_INIT_PATH_MAX])
+{
+    if (!c->conf.data_path || c->conf.data_path[0] == '\0') {
+        return ps_fail(PS_NOT_FOUND, "the coordinator has no --data-path (PSGD_DATA)");
+    }
+    return ps_path_below(path, PS_INIT_PATH_MAX, c->conf.data_path, from);
 }
 
 ps_status ps_init_find(ps_coordinator *c, const ps_plan *plan, char path[PS_INIT_PATH_MAX])
@@ -70,13 +90,7 @@ ps_status ps_init_find(ps_coordinator *c, const ps_plan *plan, char path[PS_INIT
     if (from[0] == '\0') {
         return ps_ok();
     }
-    if (job_id) {
-        return find_of_job(c, job_id, path);
-    }
-    if (!c->conf.data_path || c->conf.data_path[0] == '\0') {
-        return ps_fail(PS_NOT_FOUND, "the coordinator has no --data-path (PSGD_DATA)");
-    }
-    return ps_path_below(path, PS_INIT_PATH_MAX, c->conf.data_path, from);
+    return job_id ? find_of_job(c, job_id, path) : find_below(c, from, path);
 }
 
 ps_status ps_init_check(ps_coordinator *c, const ps_plan *plan)
@@ -87,5 +101,100 @@ ps_status ps_init_check(ps_coordinator *c, const ps_plan *plan)
     if (!ps_is_ok(&st) || path[0] == '\0') {
         return st;
     }
-    return ps_weights_check(path, plan->layout.variables, plan->layout.variable_count);
+    return ps_weights_check(path, plan->layout.stored, plan->layout.stored_count);
+}
+
+/* --- sparse tables ---------------------------------------------------------------- */
+
+static ps_status add_table(ps_init_tables *out, const char *path)
+{
+    struct stat what;
+
+    if (stat(path, &what) != 0) {
+        return ps_fail_errno(errno, "%s", ps_path_tail(path));
+    }
+    if (!S_ISREG(what.st_mode)) {
+        return ps_fail(PS_INVALID_ARGUMENT, "%s is no file", ps_path_tail(path));
+    }
+    out->paths = ps_xrealloc(out->paths, (out->count + 1) * sizeof *out->paths);
+    out->sizes = ps_xrealloc(out->sizes, (out->count + 1) * sizeof *out->sizes);
+    snprintf(out->paths[out->count], sizeof out->paths[0], "%s", path);
+    out->sizes[out->count++] = (uint64_t)what.st_size;
+    return ps_ok();
+}
+
+static ps_status add_tables_of_job(ps_coordinator *c, const char *job_id, ps_init_tables *out)
+{
+    char folder[PS_FOLDER_MAX], path[PS_INIT_PATH_MAX];
+    ps_record record = {0};
+    ps_status st = load_job(c, job_id, &record, folder);
+    size_t before = out->count;
+
+    for (size_t i = 0; ps_is_ok(&st) && i < record.job->n_artifacts; i++) {
+        if (is_model(record.job->artifacts[i], PS_TABLE_FILE_ENDING)) {
+            st = ps_path_join(path, sizeof path, folder, record.job->artifacts[i]->name);
+            if (ps_is_ok(&st)) {
+                st = add_table(out, path);
+            }
+        }
+    }
+    if (ps_is_ok(&st) && out->count == before) {
+        st = ps_fail(PS_FAILED_PRECONDITION, "job %.60s, which is %s, has left no sparse tables",
+                     job_id, ps_state_name(record.job->state));
+    }
+    ps_record_fini(&record);
+    return st;
+}
+
+ps_status ps_init_find_tables(ps_coordinator *c, const ps_plan *plan, ps_init_tables *out)
+{
+    char *const *from, path[PS_INIT_PATH_MAX];
+    size_t count = ps_table_inits(plan, &from);
+    ps_status st = ps_ok();
+
+    for (size_t i = 0; ps_is_ok(&st) && i < count; i++) {
+        const char *job_id = ps_init_from_job(from[i]);
+
+        if (job_id) {
+            st = add_tables_of_job(c, job_id, out);
+            continue;
+        }
+        st = find_below(c, from[i], path);
+        if (ps_is_ok(&st)) {
+            st = add_table(out, path);
+        }
+    }
+    return st;
+}
+
+void ps_init_tables_fini(ps_init_tables *tables)
+{
+    free(tables->paths);
+    free(tables->sizes);
+    *tables = (ps_init_tables){0};
+}
+
+ps_status ps_init_check_tables(ps_coordinator *c, const ps_plan *plan)
+{
+    ps_init_tables found = {0};
+    ps_status st = ps_init_find_tables(c, plan, &found);
+    ps_tables_files *files;
+    ps_tables *tables;
+
+    if (!ps_is_ok(&st) || found.count == 0) {
+        ps_init_tables_fini(&found);
+        return st;
+    }
+    tables = ps_merge_tables(plan, PS_MERGE_ALL);
+    files = ps_tables_files_create(tables);
+    for (size_t i = 0; ps_is_ok(&st) && i < found.count; i++) {
+        st = ps_merge_read_table(files, found.paths[i], true);
+    }
+    if (ps_is_ok(&st)) {
+        st = ps_tables_files_end(files);
+    }
+    ps_tables_files_destroy(files);
+    ps_tables_destroy(tables);
+    ps_init_tables_fini(&found);
+    return st;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* init.h - the model that a job starts from (JobSpec.init_from), as a file here.
+/* init.h - the model that a job starts from (JobSpec.init_from) and the rows of its sparse tables
+ * (init_tables), as files here.
  *
  * Looked up when the job is submitted, so that what is wrong is told at once,
  * and again at each attempt. Loop thread.
@@ -22,5 +23,21 @@ PS_MUST_USE ps_status ps_init_find(ps_coordinator *c, const ps_plan *plan,
 
 /* The same, and the file's header is read: has it this model's variables? */
 PS_MUST_USE ps_status ps_init_check(ps_coordinator *c, const ps_plan *plan);
+
+/* Files that the job's sparse tables start from, in order. */
+typedef struct ps_init_tables {
+    char (*paths)[PS_INIT_PATH_MAX]; /* (count) */
+    uint64_t *sizes;                 /* (count): bytes */
+    size_t count;
+} ps_init_tables;
+
+/* Into a zeroed one, which fini frees, also after a failure. FAILED_PRECONDITION: a job has left
+ * none; else as ps_init_find. */
+PS_MUST_USE ps_status ps_init_find_tables(ps_coordinator *c, const ps_plan *plan,
+                                          ps_init_tables *out);
+void ps_init_tables_fini(ps_init_tables *tables);
+
+/* The same, and the head of each is read: are they of this job's tables, and all there? */
+PS_MUST_USE ps_status ps_init_check_tables(ps_coordinator *c, const ps_plan *plan);
 
 #endif

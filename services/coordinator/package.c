@@ -52,7 +52,7 @@ static ps_status make_weights(ps_package *p)
     block = (float *)(void *)p->weights->data;
     if (p->init_path[0] != '\0') {
         p->reason = "INIT_REFUSED";
-        return ps_weights_read(p->init_path, layout->variables, layout->variable_count, block);
+        return ps_weights_read(p->init_path, layout->stored, layout->stored_count, block);
     }
     st = ps_plan_model(p->conf.plan, 1, &model);
     if (ps_is_ok(&st)) {

@@ -81,13 +81,18 @@ static bool is_request_id(const char *id)
 /* Whatever is wrong with the model to start from is the field's fault. */
 static ps_status check_init(ps_coordinator *c, const ps_plan *plan, ps_error *error)
 {
+    const char *field = "spec.init_from";
     ps_status st = ps_init_check(c, plan);
 
     if (ps_is_ok(&st)) {
+        field = plan->spec->n_init_tables > 0 ? "spec.init_tables" : field;
+        st = ps_init_check_tables(c, plan);
+    }
+    if (ps_is_ok(&st)) {
         return st;
     }
-    ps_error_violate(error, "spec.init_from", "%s", st.text);
-    return ps_fail(PS_INVALID_ARGUMENT, "spec.init_from: %s", st.text);
+    ps_error_violate(error, field, "%s", st.text);
+    return ps_fail(PS_INVALID_ARGUMENT, "%s: %s", field, st.text);
 }
 
 /* Accepts a job whose data set was looked at, or needs no look. */

@@ -83,7 +83,9 @@ static ps_status prepare(void *state, ps_session *session)
     p->share_ptrs = ps_xcalloc(session->worker_count, sizeof *p->share_ptrs);
     ps_streams_open(p->streams, session, p->shard);
     if (session->plan->has_tables) {
-        p->tables = ps_merge_tables(session->plan, session->rank);
+        p->tables = session->tables != NULL ? session->tables
+                                            : ps_merge_tables(session->plan, session->rank);
+        session->tables = NULL;
         ps_streams_open_tables(p->streams, p->tables);
     }
     return ps_ok();
@@ -139,13 +141,12 @@ static void keep_tables(ps_pserver *p)
 {
     const ps_session *session = ps_node_session(p->node);
     const ps_plan *plan = session->plan;
-    bool changes = plan->table_params.v[PS_TABLE_SAVES_CHANGES] != 0;
 
     for (uint32_t t = 0; p->tables != NULL && t < plan->table_count; t++) {
         ps_buf *file = ps_buf_create(4096);
         char name[160];
-        ps_status st = ps_table_save(ps_tables_at(p->tables, t),
-                                     changes ? PS_TABLE_CHANGES : PS_TABLE_WHOLE, append, &file);
+        ps_status st =
+            ps_table_save(ps_tables_at(p->tables, t), ps_merge_table_kind(plan), append, &file);
 
         ps_table_file_name(plan, t, session->rank, name, sizeof name);
         if (ps_is_ok(&st)) {

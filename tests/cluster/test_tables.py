@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """test_tables.py - embeddings by rows and as sparse tables on the servers, between real processes
 and on real data: what they reach beside whole tables, what travels, and the files they leave."""
+import csv
 import hashlib
+import io
 import json
+import os
 import pathlib
 import shutil
 import struct
@@ -41,10 +44,33 @@ TEXT = {
 }
 
 
+def weights(model):
+    """What is behind the header of a safetensors file."""
+    (n,) = struct.unpack_from("<Q", model)
+    return model[8 + n:]
+
+
+def rows_of(files):
+    """{(table, key): all else of its row} of the table files among these."""
+    rows = {}
+    for name, bytes_ in files.items():
+        if name.endswith(".psgdtab"):
+            _, width, slots, table, _, _, sections = struct.unpack_from("<8s6I", bytes_)
+            at, size = 80, 32 + 4 * width * (1 + slots)
+            for _ in range(sections):
+                _, count, removed, candidates = struct.unpack_from("<4I", bytes_, at)
+                for i in range(count):
+                    row = bytes_[at + 16 + i * size:at + 16 + (i + 1) * size]
+                    rows[table, row[:8]] = row[8:]
+                at += 16 + count * size + 8 * removed + 16 * candidates + 8
+            assert at == len(bytes_)
+    return rows
+
+
 class Tables(ClusterTest):
     def train(self, c, spec, table=None, **more):
         model = {**spec["model"], **({"table": table} if table else {})}
-        job = c.wait(c.submit({**spec, "model": model}, workers=2, pservers=2, **more).id,
+        job = c.wait(c.submit({**spec, "model": model, "workers": 2, "pservers": 2, **more}).id,
                      seconds=240)
         self.assertEqual(job.state, job_pb2.JOB_STATE_DONE, f"{job.reason} {job.message}")
         return job
@@ -84,20 +110,113 @@ class Tables(ClusterTest):
         tables = sorted(name for name in files if name.endswith(".psgdtab"))
         self.assertEqual(tables, ["MODEL-adult-N(ps0).table0.psgdtab",
                                   "MODEL-adult-N(ps1).table0.psgdtab"])
-        rows = 0
         for name in tables:
-            magic, width, slots, table, _, kind, sections = struct.unpack_from("<8s6I", files[name])
+            magic, width, slots, table, _, kind, _ = struct.unpack_from("<8s6I", files[name])
             self.assertEqual((magic, width, slots, table, kind), (b"PSGDTAB1", 10, 1, 0, 0))
-            at = 8 + 24 + 8
-            for _ in range(sections):
-                _, some, removed, candidates = struct.unpack_from("<4I", files[name], at)
-                rows += some
-                at += 16 + some * (32 + 4 * 2 * width) + 8 * removed + 16 * candidates + 8
-            self.assertEqual(at, len(files[name]))
+        rows = len(rows_of(files))
         self.assertTrue(30 < rows < 200, rows)  # of 80,000 ids
         model = files["MODEL-adult-N(ps).safetensors"]
         self.assertNotIn(b"embedding.weight", model)
         self.assertIn(b"deep1.weight", model)
+
+    def evaluate(self, folder, *arguments):
+        done = subprocess.run([BIN / "psgd", "eval", "--format", "json", "--data-path", data_path(),
+                               *arguments], cwd=folder, capture_output=True, text=True,
+                              timeout=120 * SLOW)
+        if done.returncode != 0:
+            return done.stderr
+        return {k: float(f"{v:.9g}") for k, v in json.loads(done.stdout)["metrics"].items()}
+
+    def save(self, c, job, folder):
+        folder.mkdir()
+        for name, content in c.files(job.id).items():
+            if "/" not in name:
+                (folder / name).write_bytes(content)
+        return sorted(f.name for f in folder.glob("*.psgdtab"))
+
+    def last(self, c, job):
+        """The last row of what worker 0 said of the test set."""
+        rows = csv.DictReader(io.StringIO(c.files(job.id)["EV-adult-N(0).csv"].decode()))
+        return {k: float(v) for k, v in list(rows)[-1].items() if k in ("loss", "auc")}
+
+    def test_a_job_goes_on_from_the_files_of_another(self):
+        """To the bits of one that was not stopped, where the dense rule keeps nothing and
+        samples come in the same order: on other numbers of servers, whole, as changes, in one
+        process; and what a model with its tables is worth can be asked for without a job."""
+        data = pathlib.Path(tempfile.mkdtemp(prefix="psgd-data-"))
+        self.addCleanup(shutil.rmtree, data, True)
+        shutil.copytree(pathlib.Path(self.data()) / "ctr", data / "ctr")
+        c = self.cluster(workers=2, pservers=3, data=data)
+        spec = {**ADULT, "seed": 7, "optimizer": {"rule": {"name": "sgd", "params": {"lr": 0.05}}},
+                "data": {**ADULT["data"], "trainLimit": 1280, "testLimit": 500,
+                         "transforms": [{"name": "shuffle", "params": {"every_epoch": 0}}]}}
+        never = self.train(c, spec, SPARSE, epochs=2)
+        half = self.train(c, spec, SPARSE)
+        want = c.files(never.id)
+        model = "MODEL-adult-N(ps).safetensors"
+
+        rest = self.train(c, spec, SPARSE, init_from=f"job:{half.id}", pservers=3)
+        self.assertEqual(weights(c.files(rest.id)[model]), weights(want[model]))
+        self.assertEqual(rows_of(c.files(rest.id)), rows_of(want))
+        self.assertEqual(rest.result["loss"], never.result["loss"])
+        # Only what changed, which is less, and over what it changed it is the whole.
+        changed = self.train(c, spec, {"name": "sparse", "params": {"save_changes": 1}},
+                             init_from=f"job:{half.id}")
+        tables = self.save(c, changed, data / "changed")
+        self.assertEqual(tables, ["MODEL-adult-N(ps0).table0.psgdtab",
+                                  "MODEL-adult-N(ps1).table0.psgdtab"])
+        base = [data / "half" / name for name in self.save(c, half, data / "half")]
+        both = [f"--table={f}" for f in (*base, *(data / "changed" / name for name in tables))]
+        self.assertEqual(self.evaluate(data / "changed", "-m", model, *both), self.last(c, never))
+        self.assertIn("without a whole file", self.evaluate(data / "changed", "-m", model))
+        # Without being told, the files beside the model.
+        self.assertEqual(self.evaluate(data / "half", "-m", model), self.last(c, half))
+        os.remove(base[1])
+        self.assertIn("no whole file of table 0", self.evaluate(data / "half", "-m", model))
+        os.remove(base[0])
+        self.assertIn("there is none beside it", self.evaluate(data / "half", "-m", model))
+        # One process, from files.
+        self.save(c, half, data / "again")
+        (data / "job.json").write_text(json.dumps(
+            {**spec, "workers": 2, "pservers": 1, "model": {**spec["model"], "table": SPARSE},
+             "initFrom": f"again/{model}",
+             "initTables": [f"again/{name}" for name in tables]}))
+        done = subprocess.run([BIN / "psgd", "train", data / "job.json", "--out", data / "out",
+                               "--data-path", data], capture_output=True, text=True,
+                              timeout=120 * SLOW)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertEqual(rows_of({f.name: f.read_bytes() for f in (data / "out").iterdir()
+                                  if f.is_file()}), rows_of(want))
+        self.check_refusals(c, spec, data, half)
+
+    def check_refusals(self, c, spec, data, half):
+        one = "again/MODEL-adult-N(ps0).table0.psgdtab"
+        whole = (data / one).read_bytes()
+        (data / "bad.psgdtab").write_bytes(b"X" + whole[1:])
+        (data / "torn.psgdtab").write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+        model = {**spec["model"], "table": SPARSE}
+        dense = {"initFrom": "again/MODEL-adult-N(ps).safetensors"}
+        for words, more in (("spec.init_tables: no whole file of table 0", {"initTables": [one]}),
+                            ("spec.init_tables: is empty", dense),
+                            ("offset 0: not the file", {"initTables": ["bad.psgdtab"]}),
+                            ("nothing.psgdtab", {"initTables": ["nothing.psgdtab"]}),
+                            ("no-such", {"initTables": ["job:no-such"]}),
+                            ("of another optimizer", {"optimizer": ADAGRAD,
+                                                      "initTables": [f"job:{half.id}"]}),
+                            ("without sparse tables", {"model": spec["model"],
+                                                       "initTables": [one]})):
+            with self.subTest(words=words), self.assertRaises(grpc.RpcError) as refused:
+                c.submit({**spec, "model": model, **more})
+            self.assertIn(words, refused.exception.details())
+        # What a head does not tell is told by the server that takes it in.
+        more = {"initTables": ["torn.psgdtab", "again/MODEL-adult-N(ps1).table0.psgdtab"]}
+        job = c.wait(c.submit({**spec, "model": model, **more}).id, seconds=60)
+        self.assertEqual((job.state, job.reason), (job_pb2.JOB_STATE_FAILED, "PRE_COMMIT_FAILED"))
+        self.assertIn("the checksum of bytes", job.message)
+        c.wait_idle()
+        # Another optimizer may have the values.
+        self.train(c, {**spec, "optimizer": ADAGRAD},
+                   {"name": "sparse", "params": {"keep_state": 0}}, initTables=[f"job:{half.id}"])
 
     def test_words_are_learnt_from_sparse_tables(self):
         c = self.cluster(workers=2, pservers=2, data=self.data())

@@ -612,6 +612,7 @@ static void the_model_to_start_from_is_a_job_or_a_path_below(void **state)
         snprintf(json, sizeof json, "{\"initFrom\":\"%s\"}", bad[i]);
         assert_refused(json, "spec.init_from", bad[i]);
     }
+    assert_refused("{\"initTables\":[\"m\"]}", "spec.init_tables", "without sparse tables");
     assert_string_equal(ps_init_from_job("job:a-1"), "a-1");
     assert_null(ps_init_from_job("jobs/a"));
 }

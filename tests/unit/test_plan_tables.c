@@ -38,6 +38,24 @@ static void rows_of_a_message_are_within_a_mebibyte(void **state)
     ps_plan_destroy(plan);
 }
 
+static void tables_start_from_what_is_named_or_from_the_job_of_the_model(void **state)
+{
+    ps_plan *plan = plan_of(WITH(",\"initFrom\":\"job:a-1\""));
+    char *const *from;
+
+    (void)state;
+    assert_int_equal(ps_table_inits(plan, &from), 1);
+    assert_string_equal(from[0], "job:a-1");
+    ps_plan_destroy(plan);
+    plan = plan_of(WITH(",\"initFrom\":\"job:a-1\",\"initTables\":[\"job:b\",\"c\"]"));
+    assert_int_equal(ps_table_inits(plan, &from), 2);
+    assert_string_equal(from[1], "c");
+    ps_plan_destroy(plan);
+    plan = plan_of(WITH(""));
+    assert_int_equal(ps_table_inits(plan, &from), 0);
+    ps_plan_destroy(plan);
+}
+
 static void what_tables_do_not_go_with_is_refused(void **state)
 {
     static const struct {
@@ -60,6 +78,9 @@ static void what_tables_do_not_go_with_is_refused(void **state)
         {JOB(NGRAM("\"width\":4096,\"hidden\":65536,\"rows\":1000"), "", ""), "spec.model",
          "parameters"},
         {WITH(",\"pservers\":60"), "spec.pservers", "at most"},
+        {WITH(",\"initTables\":[\"../m\"]"), "spec.init_tables", "../m"},
+        {WITH(",\"initTables\":[\"\"]"), "spec.init_tables", "\"job:ID\" is allowed"},
+        {WITH(",\"initFrom\":\"m\""), "spec.init_tables", "is empty"},
     };
 
     (void)state;
@@ -73,6 +94,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_worker_s_table_has_the_ids_of_a_batch),
         cmocka_unit_test(rows_of_a_message_are_within_a_mebibyte),
+        cmocka_unit_test(tables_start_from_what_is_named_or_from_the_job_of_the_model),
         cmocka_unit_test(what_tables_do_not_go_with_is_refused),
     };
 

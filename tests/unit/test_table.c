@@ -367,10 +367,10 @@ static void a_damaged_file_changes_nothing(void **state)
 /* Makes every checksum right again, as far as the sections can be followed. */
 static void forge(file *f, size_t row_bytes)
 {
-    uint64_t sum = XXH3_64bits(f->bytes, 32);
-    size_t at = 40;
+    size_t at = PS_TABLE_HEAD_BYTES;
+    uint64_t sum = XXH3_64bits(f->bytes, at - 8);
 
-    memcpy(f->bytes + 32, &sum, sizeof sum);
+    memcpy(f->bytes + at - 8, &sum, sizeof sum);
     while (f->len - at >= 24) {
         uint32_t head[4];
         uint64_t bytes;
@@ -453,8 +453,8 @@ static void changes_are_what_changed_since_a_save_that_worked(void **state)
     push_one(t, 50, 7, 1, 1, 0);
     assert_int_equal(ps_table_save(t, PS_TABLE_CHANGES, write_file, &broken).code, PS_UNAVAILABLE);
     one = file_of(t, PS_TABLE_CHANGES);
-    assert_int_equal(none.len, 40);
-    assert_int_equal(one.len, 40 + 16 + 32 + WIDTH * sizeof(float) + 8);
+    assert_int_equal(none.len, PS_TABLE_HEAD_BYTES);
+    assert_int_equal(one.len, PS_TABLE_HEAD_BYTES + 16 + 32 + WIDTH * sizeof(float) + 8);
     assert_true(all.len > 50 * (32 + WIDTH * sizeof(float)));
     free(all.bytes);
     free(none.bytes);

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* eval_tables.c - see eval_tables.h. */
+#include "clients/psgd/eval_tables.h"
+
+#include "common/base/files.h"
+#include "common/base/xalloc.h"
+#include "common/job/table.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PATH_BYTES = 4096 };
+
+/* Is it the file of a table, beside a model whose name has `stem` bytes before its N(...)? */
+static bool is_table(const char *file, const char *model, size_t stem)
+{
+    size_t n = strlen(file), tail = strlen(PS_TABLE_FILE_ENDING);
+
+    return strncmp(file, model, stem) == 0 && strncmp(file + stem, "ps", 2) == 0 && n > tail &&
+           strcmp(file + n - tail, PS_TABLE_FILE_ENDING) == 0;
+}
+
+/* Those beside the model, by name: MODEL-TITLE-N(ps0).table0.psgdtab is beside
+ * MODEL-TITLE-N(ps).safetensors, or beside that of a worker. How many; the caller frees each. */
+static size_t find(const char *model_path, char ***out)
+{
+    const char *name = ps_path_tail(model_path), *end = strstr(name, "-N(");
+    int head = (int)(name - model_path);
+    char folder[PATH_BYTES];
+    struct dirent **found = NULL;
+    size_t n = 0;
+    int count;
+
+    *out = NULL;
+    if (end == NULL ||
+        (size_t)snprintf(folder, sizeof folder, "%.*s", head, model_path) >= sizeof folder) {
+        return 0;
+    }
+    count = scandir(head > 0 ? folder : ".", &found, NULL, alphasort);
+    for (int i = 0; i < count; i++) {
+        const char *file = found[i]->d_name;
+
+        if (is_table(file, name, (size_t)(end - name) + strlen("-N("))) {
+            size_t bytes = (size_t)head + strlen(file) + 1;
+
+            *out = ps_xrealloc(*out, (n + 1) * sizeof **out);
+            (*out)[n] = ps_xmalloc(bytes);
+            snprintf((*out)[n++], bytes, "%s%s", folder, file);
+        }
+        free(found[i]);
+    }
+    free(found);
+    return n;
+}
+
+ps_status ps_eval_tables(const ps_plan *plan, const char *model_path, const ps_option_list *named,
+                         ps_evaluation_rows **out)
+{
+    char **found = NULL;
+    size_t count = 0;
+    ps_status st;
+
+    *out = NULL;
+    if (!plan->has_tables) {
+        return named->n == 0 ? ps_ok()
+                             : ps_fail(PS_INVALID_ARGUMENT,
+                                       "--table: the model has no sparse tables (model.table)");
+    }
+    if (named->n > 0) {
+        return ps_evaluation_rows_open(plan, named->items, named->n, out);
+    }
+    count = find(model_path, &found);
+    st = count > 0
+             ? ps_evaluation_rows_open(plan, (const char *const *)found, count, out)
+             : ps_fail(PS_NOT_FOUND,
+                       "%s has sparse tables, whose rows are in files of their own; there is none "
+                       "beside it: --table FILE",
+                       ps_path_tail(model_path));
+    for (size_t i = 0; i < count; i++) {
+        free(found[i]);
+    }
+    free(found);
+    return st;
+}

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* precommit_tables.c - the packages of PreCommit with files of sparse tables: each is put
+ * together, and its rows are this server's when it is whole. */
+#include "common/base/xalloc.h"
+#include "common/job/table.h"
+#include "common/node/precommit_impl.h"
+#include "common/train/merge.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* Most bytes of one file. */
+static const uint64_t file_max = (uint64_t)64 << 30;
+
+bool ps_precommit_wants_tables(const ps_precommit *pc)
+{
+    char *const *from;
+
+    return !ps_precommit_is_worker(pc) && ps_table_inits(pc->session->plan, &from) > 0;
+}
+
+static ps_status begin_file(ps_precommit *pc, uint64_t size)
+{
+    ps_session *s = pc->session;
+
+    if (pc->tables == NULL) {
+        s->tables = ps_merge_tables(s->plan, s->rank);
+        pc->tables = ps_tables_files_create(s->tables);
+    }
+    if (size == 0 || size > file_max) {
+        return ps_fail(PS_INVALID_ARGUMENT,
+                       "size: %" PRIu64 "; 1 to %" PRIu64 " are allowed of a table's file", size,
+                       file_max);
+    }
+    pc->table_file = ps_buf_try_create((size_t)size);
+    return pc->table_file != NULL
+               ? ps_ok()
+               : ps_fail(PS_RESOURCE_EXHAUSTED, "no memory for a file of %" PRIu64 " bytes", size);
+}
+
+static ps_status take_piece(ps_precommit *pc, const Psgd__V1__TableChunk *chunk,
+                            ps_payload *payload)
+{
+    size_t n = ps_payload_len(payload), in = pc->table_file != NULL ? pc->table_file->len : 0;
+    ps_status st = ps_ok();
+    uint8_t *to;
+    const uint8_t *from;
+
+    if (n == 0 || chunk->file != pc->table_files || chunk->offset != in ||
+        (pc->table_file != NULL && chunk->size != pc->table_file->cap)) {
+        return ps_fail(PS_INVALID_ARGUMENT,
+                       "%zu bytes at %" PRIu64 " of table file %u; the piece at %zu of file %u is "
+                       "the next one",
+                       n, chunk->offset, chunk->file, in, pc->table_files);
+    }
+    if (pc->table_file == NULL) {
+        st = begin_file(pc, chunk->size);
+    }
+    if (ps_is_ok(&st) && n > pc->table_file->cap - in) {
+        st = ps_fail(PS_INVALID_ARGUMENT, "%zu bytes at %zu of a table file of %zu", n, in,
+                     pc->table_file->cap);
+    }
+    if (!ps_is_ok(&st)) {
+        return st;
+    }
+    to = pc->table_file->data + in;
+    from = ps_payload_view(payload, 0, n, to);
+    if (from != to) {
+        memcpy(to, from, n);
+    }
+    (void)XXH3_64bits_update(pc->hash, to, n);
+    pc->table_file->len += n;
+    if (pc->table_file->len < pc->table_file->cap) {
+        return st;
+    }
+    st = ps_tables_files_take(pc->tables, pc->table_file->data, pc->table_file->len);
+    ps_buf_unref(pc->table_file);
+    pc->table_file = NULL;
+    pc->table_files++;
+    return ps_wrap(st, "table file %u", chunk->file);
+}
+
+void ps_precommit_take_table(ps_precommit *pc, const Psgd__V1__TableChunk *chunk,
+                             ps_payload *payload)
+{
+    ps_status st = take_piece(pc, chunk, payload);
+
+    if (ps_is_ok(&st)) {
+        ps_precommit_read(pc);
+    } else {
+        ps_precommit_fail(pc, st, "BAD_TABLES");
+    }
+}
+
+ps_status ps_precommit_end_tables(ps_precommit *pc)
+{
+    if (!ps_precommit_wants_tables(pc)) {
+        return ps_ok();
+    }
+    if (pc->tables == NULL || pc->table_file != NULL) {
+        return ps_fail(PS_FAILED_PRECONDITION, "sealed without all files of the tables");
+    }
+    return ps_tables_files_end(pc->tables);
+}
