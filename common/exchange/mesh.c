@@ -420,6 +420,10 @@ ps_status ps_mesh_take(ps_mesh_node *node, ps_packet *packet)
         return ps_fail(PS_INVALID_ARGUMENT, "a packet from worker %u of %u", packet->from,
                        node->nodes);
     }
+    if (packet->head.msg.others_stay) {
+        return ps_fail(PS_DATA_LOSS, "a packet from worker %u: others_stay, which is of weights",
+                       packet->from);
+    }
     if (packet->what == again) {
         answer(node, packet);
         return ps_ok();

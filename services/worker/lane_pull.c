@@ -90,6 +90,10 @@ static ps_status take_slice(ps_lane *lane, const Psgd__V1__PullWeightsResponse *
                        head->payload_bytes);
     }
     slice = &x->layout->slices[head->slice];
+    if (head->others_stay && !x->plan->by_rows[slice->variable]) {
+        return ps_fail(PS_DATA_LOSS, "slice %u: others_stay, which is of slices that go by rows",
+                       head->slice);
+    }
     position = x->position[head->slice];
     if (lane->got[position] >= lane->wish) {
         return ps_ok(); /* repeated after a break; the weights may be in use */

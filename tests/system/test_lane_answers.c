@@ -281,6 +281,13 @@ static void of_fewer_values(answers *a)
     a->slices[2].payload_bytes -= 4;
 }
 
+static void of_values_that_stay(answers *a)
+{
+    a->weights_bytes -= a->slices[0].payload_bytes;
+    a->slices[0].payload_bytes = 0;
+    a->slices[0].others_stay = true;
+}
+
 static void of_another_codec(answers *a)
 {
     a->slices[0].codec_case = PSGD__V1__ENCODING__CODEC_INT8;
@@ -326,6 +333,7 @@ static void weights_that_cannot_be_are_refused(void **state)
         {of_bytes_that_are_not_there, "bytes are not in the message"},
         {of_fewer_values, "slice 2"},
         {of_another_codec, "slice 0"},
+        {of_values_that_stay, "slice 0: others_stay"},
         {of_half_a_range, "same: 1 numbers"},
         {of_a_range_beyond_the_end, "same: 4294967295 slices from 4 on"},
         {of_a_range_of_more_than_is_wanted, "same: 2 slices from 2 on"},
