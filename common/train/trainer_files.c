@@ -159,7 +159,7 @@ ps_status ps_trainer_write_model(ps_trainer *t)
     const size_t meta_count = sizeof meta / sizeof meta[0];
     ps_status st = path_of(t, "MODEL", ".safetensors", path, sizeof path);
 
-    snprintf(step_text, sizeof step_text, "%llu", (unsigned long long)t->clock);
+    snprintf(step_text, sizeof step_text, "%llu", (unsigned long long)t->step);
     if (ps_is_ok(&st)) {
         st = ps_weights_write(path, layout->stored, layout->stored_count, t->weights, meta,
                               meta_count);

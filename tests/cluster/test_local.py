@@ -86,6 +86,15 @@ class Command(unittest.TestCase):
         self.assertEqual(summary["state"], "JOB_STATE_DONE")
         self.assertGreater(summary["result"]["accuracy"], 0.5)
 
+    def test_a_model_says_how_many_steps_are_behind_it(self):
+        f = Folder(self)
+        for update in ("gradient", "localsgd"):  # whose rounds are of 16
+            code, out, err = f.run("train", f.spec({**SMALL, "update": {"name": update}}), "--out", update)
+            self.assertEqual((code, err), (OK, ""), out)
+            data = (f.path / update / "MODEL-small-N(0).safetensors").read_bytes()
+            meta = json.loads(data[8:8 + int.from_bytes(data[:8], "little")])["__metadata__"]
+            self.assertEqual((meta["job"], meta["step"]), ("small-local", "320"))
+
     def test_json_is_the_job_and_jsonl_its_events(self):
         f = Folder(self)
         code, out, _ = f.run("--format", "json", "train", f.spec(SMALL))
