@@ -231,6 +231,22 @@ static bool goes_by_rows(const ps_plan *plan, uint32_t v)
     return ps_wrap_of(up->codec, &up->params, PS_WRAP_ROWS) == var->shape.dim[1];
 }
 
+/* What becomes of each variable's choices by what it is; those that the job named itself stay. */
+static void fit_all(ps_plan *plan, const bool *is_excepted)
+{
+    for (uint32_t v = 0; v < plan->layout.variable_count; v++) {
+        const ps_variable *variable = &plan->layout.variables[v];
+
+        if (variable->is_state && !is_excepted[v]) {
+            spare_state(&plan->up[v]);
+            spare_state(&plan->down[v]);
+        }
+        fit_to(&plan->up[v], variable);
+        fit_to(&plan->down[v], variable);
+        plan->by_rows[v] = goes_by_rows(plan, v);
+    }
+}
+
 enum { EXCEPTIONS_MAX = 256 };
 
 void ps_check_codecs(ps_check *check, ps_plan *plan)
@@ -285,14 +301,6 @@ void ps_check_codecs(ps_check *check, ps_plan *plan)
             }
         }
     }
-    for (uint32_t v = 0; v < layout->variable_count; v++) {
-        if (layout->variables[v].is_state && !is_excepted[v]) {
-            spare_state(&plan->up[v]);
-            spare_state(&plan->down[v]);
-        }
-        fit_to(&plan->up[v], &layout->variables[v]);
-        fit_to(&plan->down[v], &layout->variables[v]);
-        plan->by_rows[v] = goes_by_rows(plan, v);
-    }
+    fit_all(plan, is_excepted);
     free(is_excepted);
 }

@@ -242,15 +242,11 @@ static void check_inits(ps_check *check, const ps_plan *plan)
     }
 }
 
-void ps_check_tables(ps_check *check, const ps_plan *plan)
+/* Contributions are gradients of blocks, and each is stepped once, by the servers. */
+static void check_method(ps_check *check, const ps_plan *plan)
 {
-    const Psgd__V1__JobSpec *spec = plan->spec;
-    const double *numbers = plan->table_params.v;
+    const Psgd__V1__OptimizerSpec *optimizer = plan->spec->optimizer;
 
-    check_inits(check, plan);
-    if (plan->table_count == 0) {
-        return; /* none are wanted, or the model cannot be, which has been said */
-    }
     if (plan->mesh != NULL) {
         ps_check_bad(check, "spec.exchange.name",
                      "is \"%s\"; sparse tables live on servers: pserver is allowed",
@@ -273,10 +269,22 @@ void ps_check_tables(ps_check *check, const ps_plan *plan)
         ps_check_bad(check, "spec.optimizer.side",
                      "is WORKER; with sparse tables SERVER is allowed");
     }
-    if (spec->optimizer->l1 != 0 || spec->optimizer->l2 != 0) {
+    if (optimizer->l1 != 0 || optimizer->l2 != 0) {
         ps_check_bad(check, "spec.optimizer.l2",
                      "or l1 is not 0; with sparse tables only 0 is allowed");
     }
+}
+
+void ps_check_tables(ps_check *check, const ps_plan *plan)
+{
+    const Psgd__V1__JobSpec *spec = plan->spec;
+    const double *numbers = plan->table_params.v;
+
+    check_inits(check, plan);
+    if (plan->table_count == 0) {
+        return; /* none are wanted, or the model cannot be, which has been said */
+    }
+    check_method(check, plan);
     if (spec->init_from[0] != '\0' && ps_init_from_job(spec->init_from) == NULL &&
         spec->n_init_tables == 0) {
         ps_check_bad(check, "spec.init_tables",
