@@ -175,6 +175,21 @@ class Documents(unittest.TestCase):
                         known = word in words or word in FOREIGN or word.endswith("_")
                         self.expect(known, name, i, f"nothing is called {word} (in `{span}`)")
 
+    def test_comments_name_what_there_is(self):
+        """Functions, types and files of ours that a comment in C speaks of."""
+        words, comments = set(), []
+        for name in (n for n in tracked() if n.endswith((".c", ".h"))):
+            text = "\n".join(lines(name))
+            words |= set(re.findall(r"\w+", re.sub(r"(?s)/\*.*?\*/", "", text)))
+            comments += [(name, text[:c.start()].count("\n") + 1, c.group())
+                         for c in re.finditer(r"(?s)/\*.*?\*/", text)]
+        for name, line, comment in comments:
+            for word in set(re.findall(r"\b[pP][sS]_\w+[^\W_]\b(?!\*)", comment)):
+                self.expect(word in words or word.endswith("_NAME"), name, line, f"nothing is called {word}")
+            for file in re.findall(r"(?<![\w/])(?:common|services|clients|tests|docs|proto)/[\w/]+\.\w+", comment):
+                known = (ROOT / file).exists() or "NAME" in file
+                self.expect(known, name, line, f"no {file}")
+
     def test_every_plugin_is_in_the_document_of_its_kind(self):
         for plugin in plugins():
             doc = f"docs/{ROOMS[plugin['kind']]}.md"
@@ -238,7 +253,8 @@ class Documents(unittest.TestCase):
         for name in tracked():
             program = re.match(r"tests/bench/.*?(bench_\w+)\.c$", name)
             if program and program.group(1) != "bench_engine":  # which engine.py runs
-                self.expect(f"bench/{program.group(1)}" in document, "tests/bench/README.md", 1, f"no {program.group(1)}")
+                named = f"bench/{program.group(1)}" in document
+                self.expect(named, "tests/bench/README.md", 1, f"no {program.group(1)}")
             elif name.startswith("tests/bench/") and name.endswith(".py") and os.access(ROOT / name, os.X_OK):
                 self.expect(name in document, "tests/bench/README.md", 1, f"no {name}")
 

@@ -126,7 +126,7 @@ PS_MUST_USE ps_status ps_model_find_nonfinite(const ps_model *model, const float
 void ps_model_eval(ps_model *model, const float *weights, const float *x, ps_targets targets,
                    size_t n, ps_score *score);
 
-/* Forward only, not in training; logits (n, output_width) stay valid until the next call. */
+/* Forward only, not in training; logits (n, outputs) stay valid until the next call. */
 const float *ps_model_predict(ps_model *model, const float *weights, const float *x, size_t n);
 
 #endif

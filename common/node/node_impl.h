@@ -101,7 +101,7 @@ struct ps_node {
 /* CanCommit was granted: folder, log, link. On failure nothing is left. */
 PS_MUST_USE ps_status ps_node_begin_attempt(ps_node *node, const char *job_id, uint32_t attempt,
                                             const char *coordinator);
-/* The agent said so. Ends at once or later in ps_node_idle. */
+/* The agent said so. Ends at once or later in ps_node_released. */
 void ps_node_release(ps_node *node, const char *why);
 /* Carries out what the agent said. */
 void ps_node_act(ps_node *node, ps_agent_action action, const char *why);

@@ -8,7 +8,7 @@
 
 enum { WORLD_SLICES = 8, WORLD_WORKERS = 8, WORLD_CONTRIBUTORS = 8 };
 
-/* A configuration with its memory: set what matters, then world_create. */
+/* A configuration with its memory: set what matters, then ps_shard_create(&conf). */
 typedef struct world {
     ps_shard_conf conf;
     ps_shard_slice slices[WORLD_SLICES];
