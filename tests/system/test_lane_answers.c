@@ -89,15 +89,6 @@ static void gone(void *arg, ps_call *call)
     (void)call;
 }
 
-static void send_zeros(ps_call *call, const ProtobufCMessage *head, size_t bytes)
-{
-    static const uint8_t zeros[4096];
-    ps_piece piece = {.data = zeros, .len = bytes};
-
-    assert(bytes <= sizeof zeros);
-    ps_call_send(call, head, &piece, bytes > 0, NULL, NULL);
-}
-
 static void handle_push(void *service, const ProtobufCMessage *request, ps_payload *payload,
                         ps_call *call)
 {
@@ -106,28 +97,21 @@ static void handle_push(void *service, const ProtobufCMessage *request, ps_paylo
     ps_call_on_gone(call, gone, service);
 }
 
+/* Weights or rows; their bytes are zeros. */
 static void handle_pull(void *service, const ProtobufCMessage *request, ps_payload *payload,
                         ps_call *call)
 {
+    static const uint8_t zeros[4096];
+    bool rows = request->descriptor == &psgd__v1__pull_rows_request__descriptor;
+    ps_piece piece = {.data = zeros};
     answers a;
 
-    (void)request;
     (void)payload;
     ps_call_on_gone(call, gone, service);
     fill(service, &a);
-    send_zeros(call, &a.weights.base, a.weights_bytes);
-}
-
-static void handle_pull_rows(void *service, const ProtobufCMessage *request, ps_payload *payload,
-                             ps_call *call)
-{
-    answers a;
-
-    (void)request;
-    (void)payload;
-    ps_call_on_gone(call, gone, service);
-    fill(service, &a);
-    send_zeros(call, &a.rows.base, a.rows_bytes);
+    piece.len = rows ? a.rows_bytes : a.weights_bytes;
+    assert(piece.len <= sizeof zeros);
+    ps_call_send(call, rows ? &a.rows.base : &a.weights.base, &piece, piece.len > 0, NULL, NULL);
 }
 
 #define STREAM(called, handler)                                                                    \
@@ -140,7 +124,7 @@ static const ps_method methods[] = {
     STREAM("PushGradient", handle_push),
     STREAM("PullWeights", handle_pull),
     STREAM("PushRows", handle_push),
-    STREAM("PullRows", handle_pull_rows),
+    STREAM("PullRows", handle_pull),
 };
 
 static void serve(void *arg)

@@ -269,36 +269,42 @@ static void must_refuse(exchange_world *w, size_t i)
     raw_close(&s);
 }
 
+/* A message that is taken, on a stream of its own; how many packets of it were. */
+static uint64_t must_take(exchange_world *w, note *n)
+{
+    uint64_t taken;
+    raw_stream s;
+
+    open(w, &s);
+    assert_true(send(&s, n));
+    assert_true(raw_wait(&s, 1));
+    taken = s.messages[0].taken;
+    raw_close(&s);
+    return taken;
+}
+
 /* A worker in the midst of step 0: it has said its block and waits for the other's. */
 static void begin_alone(exchange_world *w)
 {
-    raw_stream s;
     note n;
 
     fake_worker_start(&w->workers[0], 0);
     /* Its own packets to the other are what it says when its step begins. */
     while (ps_exchange_get_stats(w->workers[0].exchange).bytes_up_float32 == 0) {
         note_init(w, &n);
-        open(w, &s);
-        assert_true(send(&s, &n));
-        assert_true(raw_wait(&s, 1)); /* the loop has come round once more */
-        raw_close(&s);
+        (void)must_take(w, &n); /* the loop has come round once more */
     }
 }
 
 static void what_is_wrong_is_refused_and_the_exchange_goes_on(void **state)
 {
     exchange_world w;
-    raw_stream s;
     note n;
 
     (void)state;
     xw_begin(&w, 2, 0, FAKE_CHAINED, STEPS, 0, PLAIN);
     note_init(&w, &n); /* of the process that is known from now on */
-    open(&w, &s);
-    assert_true(send(&s, &n));
-    assert_true(raw_wait(&s, 1));
-    raw_close(&s);
+    (void)must_take(&w, &n);
     for (size_t i = 0; i < REFUSALS; i++) {
         if (!refusals[i].by_machine) {
             must_refuse(&w, i);
@@ -338,11 +344,7 @@ static void what_comes_twice_or_late_changes_nothing(void **state)
 
     note_init(&w, &n); /* a cell of a step that is over, with other values */
     say_cell(&n, 0, 0, CELL);
-    open(&w, &s);
-    assert_true(send(&s, &n));
-    assert_true(raw_wait(&s, 1));
-    assert_int_equal(s.messages[0].taken, 1);
-    raw_close(&s);
+    assert_int_equal(must_take(&w, &n), 1);
     xw_must_be_as_the_twin(&w);
     xw_end(&w);
 }
