@@ -193,3 +193,21 @@ size_t ps_feedback_encode(const ps_codec *codec, const ps_params *params, float 
     }
     return bytes;
 }
+
+void ps_feedback_keep(const ps_codec *codec, const ps_params *params, float *state, const float *x,
+                      const float *y, size_t n)
+{
+    parts s;
+
+    if (state == NULL) {
+        return;
+    }
+    cut(codec, params, state, n, &s);
+    if (s.velocity != NULL && codec->facts(params).keeps_zeros) {
+        mask(y, s.velocity, n);
+    }
+    if (s.lost != NULL) {
+        memcpy(s.lost, y, n * sizeof *y);
+        keep_lost(x, s.lost, n);
+    }
+}

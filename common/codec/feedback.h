@@ -50,4 +50,9 @@ size_t ps_feedback_encode(const ps_codec *codec, const ps_params *params, float 
                           uint64_t key, uint32_t slice, const float *x, size_t n, uint8_t *out,
                           ps_encoding *head);
 
+/* For who encodes by other means: of what carry left in x the receiver has y. Once a
+ * contribution. */
+void ps_feedback_keep(const ps_codec *codec, const ps_params *params, float *state, const float *x,
+                      const float *y, size_t n);
+
 #endif

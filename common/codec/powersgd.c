@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* powersgd.c - a slice as the product of two thin matrices (PowerSGD, Vogels et al. 2019).
  *
- * The slice is a matrix M of rows of `columns` values. One step of a power iteration: P =
- * M Q^T, its columns made orthonormal (Gram and Schmidt, twice), Q = P^T M; the value is
- * P Q, the projection of M on what P spans. Q begins as the last one of the slice, the
- * sender's state, so that over time the iteration finds the largest singular
- * vectors; without state, or at first, it is drawn. A matrix that two such factors would
- * not make shorter is sent as it is.
+ * The slice is a matrix M of rows of `columns` values; what is sent are the factors of
+ * factors.h. The iteration begins with the last Q of the slice, the sender's state, so that
+ * over time it finds the largest singular vectors; without state, or at first, Q is
+ * drawn. A matrix that two such factors would not make shorter is sent as it is.
  *
- * PowerSGD factors a whole variable, and adds up P and Q of all workers before it
- * goes on. Here a slice is factored alone, which is a variable's own rows where their
- * length is `columns` (a job's plan sees to that), and what workers send is decoded and
- * added: a sum of projections. So error feedback is on unless a job says otherwise.
+ * PowerSGD's matrix is a whole variable. On the way to servers it is here too, by the same
+ * factors in an encoding of several slices (common/train/matrix.h); this file is what becomes of
+ * a slice by itself, which elsewhere, and where a job says how many columns, is the matrix.
+ * PowerSGD adds up P and Q of all workers before it goes on; here what workers send is decoded
+ * and added, a sum of projections. Error feedback is on unless a job says otherwise.
  */
 #include "common/codec/codec.h"
 
-#include "common/base/draw.h"
+#include "common/codec/factors.h"
 #include "common/codec/finite.h"
 #include "common/codec/kernels.h"
 #include "common/codec/state.h"
@@ -26,9 +25,6 @@
 
 enum { RANK, COLUMNS };
 enum {
-    RANK_MAX = 32,
-    LANES = 16,
-    COLUMNS_MIN = LANES / 2, /* narrow ones would be mostly padding, and hardly worth it */
     /* Values of a factor are fewer than the slice's; padding doubles rows at most, and
      * there are fewer than the slice has values. */
     FACTOR_MAX = PS_CODEC_VALUES,
@@ -37,10 +33,11 @@ enum {
 };
 
 static const ps_param powersgd_params[] = {
-    [RANK] = {"rank", 4, 1, RANK_MAX, true, "columns of the one factor, rows of the other"},
-    [COLUMNS] =
-        {"columns", 0, 0, PS_CODEC_VALUES, true,
-         "values of a row; 0: the variable's own rows, else the root of the slice's length"},
+    [RANK] = {"rank", 4, 1, PS_FACTORS_RANK_MAX, true,
+              "columns of the one factor, rows of the other"},
+    [COLUMNS] = {"columns", 0, 0, PS_CODEC_VALUES, true,
+                 "values of a row of a slice; 0: the variable's matrix, else the root of the "
+                 "slice's length"},
     PS_WRAP_STAGES,
     PS_WRAP_SENDER(1),
     {0},
@@ -56,8 +53,8 @@ static shape shape_for(size_t rank, size_t columns, size_t n)
     shape s = {.rank = rank, .columns = columns};
 
     s.rows = (n + columns - 1) / columns;
-    s.stride = (columns + LANES - 1) / LANES * LANES;
-    if (s.columns < COLUMNS_MIN || s.rank * (s.rows + s.columns) >= n) {
+    s.stride = ps_factors_stride(columns);
+    if (!ps_factors_pay(s.rank, s.rows, s.columns, n)) {
         s.rank = 0;
     }
     return s;
@@ -95,104 +92,32 @@ static size_t powersgd_size(const ps_params *params, size_t n)
 
 /* ---- Encoding ---- */
 
-/* The slice with rows of `stride`, zeros behind each, its largest magnitude between 1/2
- * and 1 so that no product is lost or infinite. */
-static void load(const float *x, size_t n, const shape *s, float scale, float *m)
-{
-    for (size_t i = 0; i < s->rows; i++) {
-        size_t length = n - i * s->columns < s->columns ? n - i * s->columns : s->columns;
-        float *row = m + i * s->stride;
-
-        for (size_t j = 0; j < length; j++) {
-            row[j] = x[i * s->columns + j] * scale;
-        }
-        memset(row + length, 0, (s->stride - length) * sizeof *row);
-    }
-}
-
-static void draw_start(const shape *s, uint32_t key, float *q)
-{
-    memset(q, 0, s->rank * s->stride * sizeof *q);
-    for (size_t k = 0; k < s->rank; k++) {
-        for (size_t j = 0; j < s->columns; j++) {
-            uint32_t draw = ps_draw_u32(key, (uint32_t)(k * s->columns + j));
-
-            q[k * s->stride + j] = (float)(int32_t)draw * 0x1p-31f;
-        }
-    }
-}
-
-static double dot(const float *a, const float *b, size_t n)
-{
-    double sum = 0;
-
-    for (size_t i = 0; i < n; i++) {
-        sum += (double)a[i] * (double)b[i];
-    }
-    return sum;
-}
-
-/* The rows of p (rank, rows) become orthonormal; one that the others span, zeros. */
-static void orthonormalise(const shape *s, float *p)
-{
-    for (size_t k = 0; k < s->rank; k++) {
-        float *v = p + k * s->rows;
-        double before = dot(v, v, s->rows), left, inverse;
-
-        for (size_t other = 0; other < 2 * k; other++) {
-            const float *u = p + other % k * s->rows;
-            float along = (float)dot(u, v, s->rows);
-
-            for (size_t i = 0; i < s->rows; i++) {
-                v[i] -= along * u[i];
-            }
-        }
-        left = dot(v, v, s->rows);
-        inverse = left > 1e-8 * before ? 1 / sqrt(left) : 0;
-        for (size_t i = 0; i < s->rows; i++) {
-            v[i] *= (float)inverse;
-        }
-    }
-}
-
-static bool is_zero(const float *x, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        if (x[i] != 0.0f) {
-            return false;
-        }
-    }
-    return true;
-}
-
 /* Writes both factors; those of the scaled matrix stay in q (rank, stride). `start` is
  * as q, or NULL. */
 static void factor(const float *x, size_t n, const shape *s, float most, uint32_t key,
                    const float *start, float *q, uint8_t *out)
 {
     float m[MATRIX_MAX], p[FACTOR_MAX];
+    size_t values = s->rank * s->stride;
     const ps_kernels *k = ps_kernels_best();
     int exponent;
 
     (void)frexpf(most, &exponent);
-    load(x, n, s, ldexpf(1.0f, -exponent), m);
-    if (start == NULL || is_zero(start, s->rank * s->stride)) {
-        draw_start(s, key, q);
-        start = q;
+    ps_factors_load(x, n, s->columns, exponent, m);
+    if (start != NULL) {
+        memcpy(q, start, values * sizeof *q);
+    } else {
+        memset(q, 0, values * sizeof *q);
     }
-    k->rank_rows(m, s->rows, s->stride, start, s->rank, p);
-    orthonormalise(s, p);
+    ps_factors_begin(key, s->rank, s->columns, q);
+    k->rank_rows(m, s->rows, s->stride, q, s->rank, p);
+    ps_factors_orthonormalise(p, s->rank, s->rows);
     k->rank_columns(m, s->rows, s->stride, p, s->rank, q);
     memcpy(out, p, s->rank * s->rows * sizeof *p);
     out += s->rank * s->rows * sizeof *p;
-    for (size_t i = 0; i < s->rank; i++) {
-        for (size_t j = 0; j < s->columns; j++, out += sizeof(float)) {
-            /* Cut so that no sum of products is infinite. */
-            float v = ldexpf(q[i * s->stride + j], exponent);
-
-            v = fminf(fmaxf(v, -0x1p122f), 0x1p122f);
-            memcpy(out, &v, sizeof v);
-        }
+    for (size_t i = 0; i < s->rank; i++, out += s->columns * sizeof *m) {
+        ps_factors_scale(q + i * s->stride, s->columns, exponent, m);
+        memcpy(out, m, s->columns * sizeof *m);
     }
 }
 
@@ -244,9 +169,10 @@ static ps_status read_shape(const Psgd__V1__Encoding *head, size_t len, size_t n
 {
     const Psgd__V1__Powersgd *powersgd = head->powersgd;
 
-    if (powersgd->rank > RANK_MAX || powersgd->columns < 1 || powersgd->columns > PS_CODEC_VALUES) {
-        return ps_fail(PS_DATA_LOSS, "slice %u: powersgd: rank %u, %u columns", head->slice,
-                       powersgd->rank, powersgd->columns);
+    if (powersgd->rank > PS_FACTORS_RANK_MAX || powersgd->columns < 1 ||
+        powersgd->columns > PS_CODEC_VALUES || powersgd->slices != 0) {
+        return ps_fail(PS_DATA_LOSS, "slice %u: powersgd: rank %u, %u columns, %u slices",
+                       head->slice, powersgd->rank, powersgd->columns, powersgd->slices);
     }
     *s = shape_for(powersgd->rank, powersgd->columns, n);
     if (s->rank != powersgd->rank || len != bytes_of(s, n)) {
@@ -266,29 +192,13 @@ static ps_status powersgd_check(const Psgd__V1__Encoding *head, const uint8_t *i
     return read_shape(head, len, n, &s);
 }
 
-static void set_or_add(const float *from, ps_into into, float *y, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        y[i] = into == PS_INTO_SET ? from[i] : y[i] + from[i];
-    }
-}
-
 static void multiply(const shape *s, const uint8_t *in, ps_into into, float *y, size_t n)
 {
-    float p[FACTOR_MAX], q[PADDED_MAX], row[PS_CODEC_VALUES + LANES];
+    float p[FACTOR_MAX], q[PADDED_MAX];
 
     memcpy(p, in, s->rank * s->rows * sizeof *p);
-    in += s->rank * s->rows * sizeof *p;
-    for (size_t k = 0; k < s->rank; k++, in += s->columns * sizeof *q) {
-        memcpy(q + k * s->stride, in, s->columns * sizeof *q);
-        memset(q + k * s->stride + s->columns, 0, (s->stride - s->columns) * sizeof *q);
-    }
-    for (size_t i = 0; i < s->rows; i++) {
-        size_t at = i * s->columns, length = n - at < s->columns ? n - at : s->columns;
-
-        ps_kernels_best()->rank_product(p + i, s->rows, q, s->stride, s->rank, row);
-        set_or_add(row, into, y + at, length);
-    }
+    ps_factors_read(in + s->rank * s->rows * sizeof *p, s->rank, s->columns, q);
+    ps_factors_multiply(p, s->rows, q, s->rank, s->columns, 0, n, into, y);
 }
 
 static ps_status powersgd_decode(const Psgd__V1__Encoding *head, const uint8_t *in, size_t len,

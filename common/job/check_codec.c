@@ -4,6 +4,7 @@
 #include "common/job/check.h"
 
 #include "common/base/xalloc.h"
+#include "common/codec/factors.h"
 #include "common/codec/feedback.h"
 #include "common/codec/wrap.h"
 #include "common/job/spec.h"
@@ -170,6 +171,24 @@ static void check_uses(ps_check *check, const char *field, const ps_plan *plan,
     }
 }
 
+/* Values of a variable's first dimension's item: of its matrix as PowerSGD has it, a row of a dense
+ * layer's weights, a filter of a convolution's. */
+static size_t columns_of(const ps_variable *variable)
+{
+    return variable->shape.rank > 1 ? variable->size / variable->shape.dim[0] : 1;
+}
+
+/* Columns 0 of a slice by itself: those of the variable's matrix, 1 for a vector, which is not
+ * factored; 0 stays, for as square as can be, where a slice has so few rows that factors
+ * would not halve it. */
+static double columns_for(size_t rank, const ps_variable *variable)
+{
+    size_t columns = columns_of(variable), n = PS_SLICE_VALUES;
+    bool is_long = columns > n || 2 * rank * (n / columns + columns) > n;
+
+    return variable->size > n && is_long ? 0 : (double)columns;
+}
+
 /* What a codec takes from the variable's shape: rows 1, and columns 0, stand for its
  * own rows. */
 static void fit_to(ps_codec_choice *choice, const ps_variable *variable)
@@ -188,8 +207,33 @@ static void fit_to(ps_codec_choice *choice, const ps_variable *variable)
     }
     columns = ps_param_find(choice->codec->params, "columns");
     if (columns >= 0 && choice->params.v[columns] == 0) {
-        choice->params.v[columns] = own;
+        int rank = ps_param_find(choice->codec->params, "rank");
+
+        choice->params.v[columns] = columns_for((size_t)choice->params.v[rank], variable);
     }
+}
+
+/* Does the variable go to the servers whole, as a matrix of low rank? Where the job says nothing
+ * of columns, nor asks for what is done slice by slice; if it is several slices, for one is
+ * whole anyway; and its factors are shorter and fit into a message. Before fit_to. */
+static bool goes_by_matrix(const ps_plan *plan, uint32_t v)
+{
+    const ps_variable *var = &plan->layout.variables[v];
+    const ps_codec_choice *up = &plan->up[v];
+    uint32_t slices = plan->layout.first_slice[v + 1] - plan->layout.first_slice[v];
+    size_t rank, columns = columns_of(var), rows = var->size / columns;
+    int at = up->codec != NULL ? ps_param_find(up->codec->params, "columns") : -1;
+
+    if (at < 0 || up->params.v[at] != 0 || plan->mesh != NULL || slices < 2 ||
+        columns > PS_FACTORS_COLUMNS_MAX ||
+        ps_wrap_of(up->codec, &up->params, PS_WRAP_LOSSLESS) != 0 ||
+        ps_wrap_of(up->codec, &up->params, PS_WRAP_ROWS) != 0 ||
+        ps_feedback_differs(up->codec, &up->params)) {
+        return false;
+    }
+    rank = (size_t)up->params.v[ps_param_find(up->codec->params, "rank")];
+    return ps_factors_pay(rank, rows, columns, var->size) &&
+           rank * (rows + 2 * slices + columns) * sizeof(float) <= PS_MATRIX_BYTES_MAX;
 }
 
 /* May state go through it? What a layer keeps there, running means and variances,
@@ -241,6 +285,7 @@ static void fit_all(ps_plan *plan, const bool *is_excepted)
             spare_state(&plan->up[v]);
             spare_state(&plan->down[v]);
         }
+        plan->by_matrix[v] = goes_by_matrix(plan, v);
         fit_to(&plan->up[v], variable);
         fit_to(&plan->down[v], variable);
         plan->by_rows[v] = goes_by_rows(plan, v);
@@ -268,6 +313,7 @@ void ps_check_codecs(ps_check *check, ps_plan *plan)
     plan->up = ps_xcalloc(layout->variable_count, sizeof *plan->up);
     plan->down = ps_xcalloc(layout->variable_count, sizeof *plan->down);
     plan->by_rows = ps_xcalloc(layout->variable_count, sizeof *plan->by_rows);
+    plan->by_matrix = ps_xcalloc(layout->variable_count, sizeof *plan->by_matrix);
     for (uint32_t v = 0; v < layout->variable_count; v++) {
         plan->up[v] = up;
         plan->down[v] = down;

@@ -338,6 +338,7 @@ void ps_plan_destroy(ps_plan *plan)
     free(plan->up);
     free(plan->down);
     free(plan->by_rows);
+    free(plan->by_matrix);
     free(plan->tables);
     free(plan->table_rows);
     ps_spec_free(plan->spec);

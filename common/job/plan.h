@@ -30,6 +30,7 @@ enum {
     PS_METRICS_MAX = 16,
     PS_EVALUATION_BATCH = 64,         /* samples at once: enough for products, little memory */
     PS_EVALUATION_PART_MAX = 1 << 20, /* bytes of one worker's part */
+    PS_MATRIX_BYTES_MAX = 1 << 20,    /* an encoding of a variable that goes whole: a message */
     PS_NODE_ADDRESS_MAX = 160         /* bytes of host:port with its NUL */
 };
 
@@ -107,8 +108,10 @@ typedef struct ps_plan {
     ps_params straggler_params;
 
     ps_codec_choice *up, *down; /* (variable_count) */
-    bool *by_rows; /* (variable_count): gradients, steps and what travels are of touched rows
-                    * (docs/engine.md); up has `rows` then */
+    bool *by_rows;   /* (variable_count): gradients, steps and what travels are of touched rows
+                      * (docs/engine.md); up has `rows` then */
+    bool *by_matrix; /* (variable_count): gradients go to the servers whole, as the product of two
+                      * thin matrices (common/train/matrix.h); up is powersgd then */
 
     const ps_mesh *mesh; /* NULL: the exchange is through parameter servers */
     ps_params mesh_params;

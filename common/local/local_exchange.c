@@ -6,6 +6,7 @@
 #include "common/base/container_of.h"
 #include "common/base/xalloc.h"
 #include "common/shard/replica.h"
+#include "common/train/matrix.h"
 #include "common/train/merge.h"
 
 #include <stdatomic.h>
@@ -40,19 +41,64 @@ static bool begin(ps_exchange *exchange, uint64_t clock, uint32_t block, bool is
     return ps_gate_is_open(&x->gate);
 }
 
+static ps_status take_slice(void *arg, const Psgd__V1__Encoding *head, const uint8_t *bytes,
+                            size_t len)
+{
+    local_exchange *x = arg;
+
+    (void)len;
+    return ps_local_servers_push(x->servers, x->rank, x->clock,
+                                 x->plan->update->per_block ? x->block : x->rank, head, bytes);
+}
+
+static float *gradient_of(local_exchange *x, uint32_t slice)
+{
+    return (float *)(void *)x->grad->data + x->plan->layout.slices[slice].at;
+}
+
+/* The slice, or all of its variable if that goes whole. */
+static void carry(local_exchange *x, uint32_t slice)
+{
+    const ps_layout *layout = &x->plan->layout;
+    uint32_t v = layout->slices[slice].variable;
+    uint32_t from = x->plan->by_matrix[v] ? layout->first_slice[v] : slice;
+    uint32_t to = x->plan->by_matrix[v] ? layout->first_slice[v + 1] : slice + 1;
+
+    for (uint32_t s = from; s < to; s++) {
+        ps_coder_carry(&x->coder, s, gradient_of(x, s));
+    }
+}
+
+/* Values that the slice's encoding brings. */
+static size_t values_of(const local_exchange *x, uint32_t slice)
+{
+    const ps_layout *layout = &x->plan->layout;
+    const ps_slice *at = &layout->slices[slice];
+    uint32_t end =
+        x->plan->by_matrix[at->variable] ? layout->first_slice[at->variable + 1] : slice + 1;
+    size_t values = 0;
+
+    for (uint32_t s = slice; s < end; s++) {
+        values += layout->slices[s].server == at->server ? layout->slices[s].n : 0;
+    }
+    return values;
+}
+
 static void push(local_exchange *x, uint32_t slice)
 {
     const ps_slice *at = &x->plan->layout.slices[slice];
-    float *grad = (float *)(void *)x->grad->data + at->at;
+    float *grad = gradient_of(x, slice);
     bool is_plain = ps_coder_is_plain(&x->coder, slice);
     ps_encoding head;
     ps_status st;
 
-    ps_coder_carry(&x->coder, slice, grad);
+    if (ps_matrix_slices(x->plan, slice) == 0) {
+        return; /* another brings it */
+    }
+    carry(x, slice);
     ps_coder_encode(&x->coder, slice, x->clock, x->block, grad, is_plain ? NULL : x->bytes, &head);
-    st = ps_local_servers_push(x->servers, x->rank, x->clock,
-                               x->plan->update->per_block ? x->block : x->rank, &head.msg,
-                               is_plain ? (const uint8_t *)grad : x->bytes);
+    st = ps_matrix_push(x->plan, at->server, &head.msg, is_plain ? (const uint8_t *)grad : x->bytes,
+                        head.msg.payload_bytes, take_slice, x);
     if (!ps_is_ok(&st)) {
         st = ps_wrap(st, "worker %u, step %llu", x->rank, (unsigned long long)x->clock);
         ps_gate_fail(&x->gate, &st);
@@ -61,7 +107,7 @@ static void push(local_exchange *x, uint32_t slice)
     atomic_fetch_add_explicit(&x->base.count.bytes_up,
                               bytes_of(&head.msg, ps_coder_is_zeros(&x->coder, slice)),
                               memory_order_relaxed);
-    atomic_fetch_add_explicit(&x->base.count.float32_up, at->n * sizeof(float),
+    atomic_fetch_add_explicit(&x->base.count.float32_up, values_of(x, slice) * sizeof(float),
                               memory_order_relaxed);
     atomic_fetch_add_explicit(&x->base.count.messages_up, 1, memory_order_relaxed);
 }
@@ -285,7 +331,7 @@ ps_exchange *ps_local_exchange_create(const ps_local_exchange_conf *conf)
     x->turn.turns = conf->turns;
     x->weights = conf->weights;
     x->grad = ps_buf_ref(conf->grad);
-    x->bytes = ps_xmalloc(4 * PS_CODEC_VALUES);
+    x->bytes = ps_xmalloc(PS_MATRIX_BYTES_MAX);
     ps_coder_init(&x->coder, plan, conf->rank);
     /* All may have to wait for one thread. */
     ps_gate_init(&x->gate, &plan->layout, conf->names,

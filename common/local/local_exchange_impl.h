@@ -19,7 +19,7 @@ typedef struct local_exchange {
     float *weights;
     ps_buf *grad;
     ps_coder coder;
-    uint8_t *bytes; /* (4 * PS_CODEC_VALUES): an encoded slice */
+    uint8_t *bytes; /* (PS_MATRIX_BYTES_MAX): an encoded slice, or all of a variable */
 
     uint64_t clock; /* of the contribution in hand */
     uint32_t block;

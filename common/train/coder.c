@@ -16,14 +16,30 @@ static const ps_codec_choice *up_of(const ps_plan *plan, uint32_t slice)
     return &plan->up[plan->layout.slices[slice].variable];
 }
 
+static bool goes_whole(const ps_plan *plan, uint32_t slice)
+{
+    return plan->by_matrix[plan->layout.slices[slice].variable];
+}
+
+/* Whoever brings a block first, its bytes are the same. */
+static bool is_stateless(const ps_plan *plan)
+{
+    return plan->update->per_block && plan->update_facts.redundancy > 1;
+}
+
 static size_t floats_of(const ps_plan *plan, uint32_t slice)
 {
     const ps_codec_choice *up = up_of(plan, slice);
+    size_t n = plan->layout.slices[slice].n, floats;
 
-    if (plan->update->per_block && plan->update_facts.redundancy > 1) {
-        return 0; /* whoever brings a block first, its bytes are the same */
+    if (is_stateless(plan)) {
+        return 0;
     }
-    return ps_feedback_floats(up->codec, &up->params, plan->layout.slices[slice].n);
+    floats = ps_feedback_floats(up->codec, &up->params, n);
+    if (goes_whole(plan, slice)) {
+        floats -= ps_codec_state_floats(up->codec, &up->params, n); /* the last: it has none */
+    }
+    return floats;
 }
 
 void ps_coder_init(ps_coder *coder, const ps_plan *plan, uint32_t rank)
@@ -35,6 +51,8 @@ void ps_coder_init(ps_coder *coder, const ps_plan *plan, uint32_t rank)
     coder->kept_of = ps_xcalloc(count + 1, sizeof *coder->kept_of);
     coder->is_carried = ps_xcalloc(count + 1, sizeof *coder->is_carried);
     coder->rows = ps_xcalloc(plan->layout.variable_count + 1u, sizeof *coder->rows);
+    coder->factors = ps_xcalloc(plan->layout.variable_count + 1u, sizeof *coder->factors);
+    coder->is_factored = ps_xcalloc(plan->layout.variable_count + 1u, sizeof *coder->is_factored);
     for (uint32_t s = 0; s < count; s++) {
         floats += floats_of(plan, s);
     }
@@ -46,10 +64,20 @@ void ps_coder_init(ps_coder *coder, const ps_plan *plan, uint32_t rank)
         coder->kept_of[s] = n > 0 ? coder->kept + floats : NULL;
         floats += n;
     }
+    for (uint32_t v = 0; v < plan->layout.variable_count; v++) {
+        if (plan->by_matrix[v]) {
+            ps_matrix_init(plan, v, &coder->factors[v]);
+        }
+    }
 }
 
 void ps_coder_fini(ps_coder *coder)
 {
+    for (uint32_t v = 0; v < coder->plan->layout.variable_count; v++) {
+        ps_factors_fini(&coder->factors[v]);
+    }
+    free(coder->factors);
+    free(coder->is_factored);
     free(coder->kept);
     free(coder->kept_of);
     free(coder->is_carried);
@@ -64,6 +92,9 @@ size_t ps_coder_memory(const ps_coder *coder)
     for (uint32_t s = 0; s < count; s++) {
         bytes += floats_of(coder->plan, s) * sizeof(float);
     }
+    for (uint32_t v = 0; v < coder->plan->layout.variable_count; v++) {
+        bytes += coder->plan->by_matrix[v] ? ps_factors_memory(&coder->factors[v]) : 0;
+    }
     return bytes;
 }
 
@@ -71,6 +102,7 @@ void ps_coder_begin(ps_coder *coder)
 {
     memset(coder->is_carried, 0, coder->plan->layout.slice_count);
     memset(coder->rows, 0, coder->plan->layout.variable_count * sizeof *coder->rows);
+    memset(coder->is_factored, 0, coder->plan->layout.variable_count);
 }
 
 void ps_coder_touched(ps_coder *coder, uint32_t variable, const uint32_t *rows, size_t count)
@@ -137,7 +169,53 @@ size_t ps_coder_size(const ps_coder *coder, uint32_t slice)
 {
     const ps_codec_choice *up = up_of(coder->plan, slice);
 
+    if (goes_whole(coder->plan, slice)) {
+        return ps_matrix_slices(coder->plan, slice) > 0 ? ps_matrix_size(coder->plan, slice) : 0;
+    }
     return up->codec->size(&up->params, coder->plan->layout.slices[slice].n);
+}
+
+/* The factors of the contribution in hand, and what they leave out of each slice. x is the
+ * variable's gradient. */
+static const ps_factors *factor(ps_coder *coder, uint32_t v, uint64_t key, const float *x)
+{
+    const ps_plan *plan = coder->plan;
+    const ps_layout *layout = &plan->layout;
+    ps_factors *f = &coder->factors[v];
+    float y[PS_SLICE_VALUES];
+
+    if (coder->is_factored[v]) {
+        return f;
+    }
+    if (is_stateless(plan)) {
+        memset(f->q, 0, f->rank * f->stride * sizeof *f->q);
+    }
+    ps_factors_step(f, key, x);
+    for (uint32_t s = layout->first_slice[v]; s < layout->first_slice[v + 1]; s++) {
+        const ps_slice *at = &layout->slices[s];
+
+        assert(coder->kept_of[s] == NULL || coder->is_carried[s]);
+        if (coder->kept_of[s] != NULL) {
+            ps_matrix_values(plan, s, f, y);
+            ps_feedback_keep(plan->up[v].codec, &plan->up[v].params, coder->kept_of[s],
+                             x + (at->at - layout->variables[v].at), y, at->n);
+        }
+    }
+    coder->is_factored[v] = true;
+    return f;
+}
+
+static size_t encode_leader(ps_coder *coder, uint32_t slice, uint64_t clock, uint32_t contributor,
+                            const float *x, uint8_t *out, ps_encoding *head)
+{
+    const ps_plan *plan = coder->plan;
+    const ps_slice *at = &plan->layout.slices[slice];
+    uint64_t key = ps_draw_key(plan->spec->seed, PS_DRAW_UP, plan->layout.first_slice[at->variable],
+                               clock, contributor);
+    const ps_factors *f =
+        factor(coder, at->variable, key, x - (at->at - plan->layout.variables[at->variable].at));
+
+    return ps_matrix_write(plan, slice, f, out, head);
 }
 
 size_t ps_coder_encode(ps_coder *coder, uint32_t slice, uint64_t clock, uint32_t block,
@@ -146,6 +224,7 @@ size_t ps_coder_encode(ps_coder *coder, uint32_t slice, uint64_t clock, uint32_t
     const ps_plan *plan = coder->plan;
     const ps_codec_choice *up = up_of(plan, slice);
     size_t n = plan->layout.slices[slice].n;
+    uint32_t contributor = plan->update->per_block ? block : coder->rank;
     uint64_t key;
     uint8_t none[1];
     ps_rows rows;
@@ -155,8 +234,10 @@ size_t ps_coder_encode(ps_coder *coder, uint32_t slice, uint64_t clock, uint32_t
         head->msg.payload_bytes = (uint32_t)(n * sizeof *x);
         return n * sizeof *x;
     }
-    key = ps_draw_key(plan->spec->seed, PS_DRAW_UP, slice, clock,
-                      plan->update->per_block ? block : coder->rank);
+    if (goes_whole(plan, slice)) {
+        return encode_leader(coder, slice, clock, contributor, x, out, head);
+    }
+    key = ps_draw_key(plan->spec->seed, PS_DRAW_UP, slice, clock, contributor);
     rows = rows_of(coder, slice);
     if (rows.id != NULL) {
         return encode_rows(coder, slice, &rows, key, x, out, head);

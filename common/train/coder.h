@@ -5,25 +5,28 @@
  *
  * The state is what feedback.h says: with error feedback one float a value, without
  * any of its numbers mostly none; none at all where several workers bring a block and
- * the first one counts. The order of a
- * contribution: begin; for each slice carry, once its gradient is final; encode,
- * as often as it is sent. One thread at a time.
+ * the first one counts. A variable that goes whole (matrix.h) has its factors besides. The order of
+ * a contribution: begin; for each slice carry, once its gradient is final; encode, as often as it
+ * is sent. One thread at a time.
  */
 #ifndef PS_COMMON_TRAIN_CODER_H
 #define PS_COMMON_TRAIN_CODER_H
 
 #include "common/job/plan.h"
 #include "common/optim/rows.h"
+#include "common/train/matrix.h"
 
 #include <stdbool.h>
 
 typedef struct ps_coder {
-    const ps_plan *plan; /* kept */
-    uint32_t rank;       /* the worker's */
-    float *kept;         /* from one contribution to the next; NULL: no slice keeps anything */
-    float **kept_of;     /* (slice_count), into kept; NULL: nothing */
-    uint8_t *is_carried; /* (slice_count): it is in the gradient of the contribution in hand */
-    ps_rows *rows;       /* (variable_count) that are not zeros; id NULL: not told */
+    const ps_plan *plan;  /* kept */
+    uint32_t rank;        /* the worker's */
+    float *kept;          /* from one contribution to the next; NULL: no slice keeps anything */
+    float **kept_of;      /* (slice_count), into kept; NULL: nothing */
+    uint8_t *is_carried;  /* (slice_count): it is in the gradient of the contribution in hand */
+    ps_rows *rows;        /* (variable_count) that are not zeros; id NULL: not told */
+    ps_factors *factors;  /* (variable_count) of those that go whole; the others' are zeros */
+    uint8_t *is_factored; /* (variable_count): they are of the contribution in hand */
 } ps_coder;
 
 void ps_coder_init(ps_coder *coder, const ps_plan *plan, uint32_t rank);
@@ -48,13 +51,15 @@ void ps_coder_carry(ps_coder *coder, uint32_t slice, float *x);
 /* The bytes of the slice are x itself: only a head is needed. */
 bool ps_coder_is_plain(const ps_coder *coder, uint32_t slice);
 
-/* Most bytes that encoding the slice takes. */
+/* Most bytes that encoding the slice takes. Of a variable that goes whole the leader is encoded
+ * for all slices of its server, as ps_matrix_slices says; the others take none. */
 size_t ps_coder_size(const ps_coder *coder, uint32_t slice);
 
 /* Writes x (n) to out[0..size) and fills the head, slice and payload_bytes too;
  * remembers what was sent. The draws are those of (slice, clock, contributor): again
  * gives the same bytes. Returns how many there are. Of a plain slice `out` may
- * be NULL: the head alone is made. */
+ * be NULL: the head alone is made. Of a leader x is where the slice lies in its variable's
+ * gradient, of which all slices, whoever has them, were carried. */
 size_t ps_coder_encode(ps_coder *coder, uint32_t slice, uint64_t clock, uint32_t block,
                        const float *x, uint8_t *out, ps_encoding *head);
 

@@ -20,6 +20,18 @@ static ps_delay delay_of(const ps_plan *plan)
     return delay;
 }
 
+/* What a shard sees of a variable's gradients: of one that goes whole, values. */
+static ps_codec_choice came_as(const ps_plan *plan, uint32_t variable)
+{
+    ps_codec_choice up = plan->up[variable];
+
+    if (plan->by_matrix[variable]) {
+        up.codec = ps_codec_find("f32");
+        up.params = ps_params_default(up.codec->params);
+    }
+    return up;
+}
+
 ps_shard *ps_merge_shard(const ps_plan *plan, const uint32_t *slices, uint32_t count,
                          const float *weights)
 {
@@ -48,13 +60,14 @@ ps_shard *ps_merge_shard(const ps_plan *plan, const uint32_t *slices, uint32_t c
         const ps_slice *slice = &plan->layout.slices[slices[i]];
         const ps_variable *var = &plan->layout.variables[slice->variable];
         const ps_codec_choice *down = &plan->down[slice->variable];
+        ps_codec_choice up = came_as(plan, slice->variable);
         bool by_rows = plan->by_rows[slice->variable];
 
         list[i] = (ps_shard_slice){
             .index = slice->index,
             .n = slice->n,
-            .up = plan->up[slice->variable].codec,
-            .up_params = plan->up[slice->variable].params,
+            .up = up.codec,
+            .up_params = up.params,
             .down = down->codec,
             .down_params = down->params,
             .is_state = var->is_state,

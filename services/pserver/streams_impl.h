@@ -49,7 +49,7 @@ struct ps_streams {
     ps_timer due;     /* the shard's deadline */
     ps_traffic traffic;
     uint64_t waits;
-    uint8_t scratch[PS_CODEC_VALUES * 8];
+    uint8_t scratch[PS_PAYLOAD_MAX]; /* an encoding that lies in two buffers */
     ps_shard_piece pieces[STREAMS_BATCH];
     ps_piece out[STREAMS_BATCH];
     Psgd__V1__Encoding *heads[STREAMS_BATCH];

@@ -4,6 +4,25 @@
 
 #include "common/base/clock.h"
 #include "common/base/log.h"
+#include "common/train/matrix.h"
+
+_Static_assert((int)PS_MATRIX_BYTES_MAX <= (int)PS_PAYLOAD_MAX, "it is one encoding of a message");
+
+/* Whose contribution it is. */
+typedef struct contribution {
+    ps_shard *shard;
+    uint32_t rank, contributor;
+    uint64_t clock;
+} contribution;
+
+static ps_status take_slice(void *arg, const Psgd__V1__Encoding *head, const uint8_t *bytes,
+                            size_t len)
+{
+    const contribution *c = arg;
+    ps_shard_outcome outcome;
+
+    return ps_shard_push(c->shard, c->rank, c->clock, c->contributor, head, bytes, len, &outcome);
+}
 
 /* Takes the slices of one message. On failure those before the bad one are in,
  * which a repetition does not mind. */
@@ -13,6 +32,8 @@ static ps_status take(ps_streams *s, const streams_peer *p,
 {
     const ps_plan *plan = s->session->plan;
     size_t at = 0, len = ps_payload_len(payload);
+    contribution c = {
+        .shard = s->shard, .rank = p->rank, .contributor = contributor, .clock = req->clock};
     ps_status st = ps_ok();
 
     if (plan->update->per_block && req->block >= plan->assignment->block_count) {
@@ -24,18 +45,17 @@ static ps_status take(ps_streams *s, const streams_peer *p,
     }
     for (size_t i = 0; i < req->n_slices && ps_is_ok(&st); i++) {
         const Psgd__V1__Encoding *head = req->slices[i];
-        ps_shard_outcome outcome;
 
         if (head->payload_bytes > len - at || head->payload_bytes > sizeof s->scratch) {
             return ps_fail(PS_DATA_LOSS,
                            "slices[%zu].payload_bytes: %u, %zu bytes are left in the payload", i,
                            head->payload_bytes, len - at);
         }
-        st = ps_shard_push(s->shard, p->rank, req->clock, contributor, head,
-                           head->payload_bytes == 0
-                               ? NULL
-                               : ps_payload_view(payload, at, head->payload_bytes, s->scratch),
-                           head->payload_bytes, &outcome);
+        st = ps_matrix_push(plan, s->session->rank, head,
+                            head->payload_bytes == 0
+                                ? NULL
+                                : ps_payload_view(payload, at, head->payload_bytes, s->scratch),
+                            head->payload_bytes, take_slice, &c);
         at += head->payload_bytes;
     }
     if (ps_is_ok(&st) && at != len) {

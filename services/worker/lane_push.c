@@ -168,6 +168,25 @@ static bool is_to_send(const ps_lane *lane, uint32_t position, bool has_few_zero
            (lane->state[position] == SLICE_ZEROS && has_few_zeros);
 }
 
+/* Slices from position i on that an encoding has brought, `values` of them together. */
+static size_t mark_sent(ps_lane *lane, uint32_t i, uint32_t count, size_t size)
+{
+    size_t values = 0;
+
+    for (uint32_t k = i; k < i + count; k++) {
+        bool is_zeros = lane->state[k] == SLICE_ZEROS;
+
+        lane->ready_bytes -= is_zeros ? 0 : size;
+        lane->zeros -= is_zeros;
+        lane->state[k] = SLICE_SENT;
+        values += lane->x->layout->slices[lane->owned[k]].n;
+        size = 0; /* the first one's is that of all */
+    }
+    lane->unsent -= count;
+    lane->ready -= count;
+    return values;
+}
+
 /* One message of ready slices, lowest first. */
 static void send_ready(ps_lane *lane)
 {
@@ -176,7 +195,6 @@ static void send_ready(ps_lane *lane)
     ps_buf *out = NULL;
 
     for (uint32_t i = 0; i < lane->owned_count && n < LANE_BATCH && lane->ready > 0; i++) {
-        bool is_zeros = lane->state[i] == SLICE_ZEROS;
         size_t size;
 
         if (!is_to_send(lane, i, has_few_zeros)) {
@@ -188,12 +206,7 @@ static void send_ready(ps_lane *lane)
         }
         pieces = encode_slice(lane, i, n, &out, pieces);
         bytes += lane->heads[n++].msg.payload_bytes;
-        values += lane->x->layout->slices[lane->owned[i]].n;
-        lane->state[i] = SLICE_SENT;
-        lane->unsent--;
-        lane->ready--;
-        lane->zeros -= is_zeros;
-        lane->ready_bytes -= is_zeros ? 0 : size;
+        values += mark_sent(lane, i, ps_matrix_slices(lane->x->plan, lane->owned[i]), size);
     }
     if (lane->sent_bytes == 0) {
         lane->began_us = ps_clock_us();

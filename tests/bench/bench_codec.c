@@ -4,12 +4,14 @@
  * 16 MiB of float32 in slices of 16,384 values; GB/s counts float32 bytes, also
  * for memcpy; the best of five passes each, interleaved. Each codec with its defaults,
  * what its sender keeps included (error feedback, momentum, own state), then some
- * with other numbers. Where there is a target, for encoding as for decoding, the row ends with
- * it and with whether both reach it; exits with 1 if one does not.
+ * with other numbers; then powersgd of one variable that goes whole. Where there is a target, for
+ * encoding as for decoding, the row ends with it and with whether both reach it; exits with 1 if
+ * one does not.
  */
 #include "common/base/clock.h"
 #include "common/base/draw.h"
 #include "common/base/xalloc.h"
+#include "common/codec/factors.h"
 #include "common/codec/feedback.h"
 #include "common/codec/kernels.h"
 
@@ -37,8 +39,13 @@ static const struct {
     {"f16", 8},  {"bf16", 8},    {"int8", 8},    {"sign", 4},   {"ternary", 4}, {"intn", 4},
     {"qsgd", 2}, {"natural", 2}, {"randomk", 4}, {"topk", 1.5}, {"dgc", 1.5},   {"powersgd", 1},
 };
+static const double whole_target = 1;
 
 #define TARGETS (sizeof targets / sizeof targets[0])
+#define ALL_TARGETS (TARGETS + 1)
+
+/* All values as one matrix, as the codec has them with its defaults. */
+enum { WHOLE_COLUMNS = 4096, WHOLE_ROWS = VALUES / WHOLE_COLUMNS, WHOLE_RANK = 4 };
 
 typedef struct bench_case {
     const ps_codec *codec;
@@ -53,6 +60,9 @@ typedef struct world {
     ps_encoding heads[SLICES];
     bench_case cases[CASES_MOST];
     size_t count;
+    bench_case whole;
+    ps_factors factors;
+    float *lost; /* (VALUES) of the whole */
     double copy;
 } world;
 
@@ -112,6 +122,48 @@ static void measure(bench_case *c, world *w)
     free(state);
 }
 
+static void multiply_all(world *w, ps_into into)
+{
+    for (size_t s = 0; s < SLICES; s++) {
+        size_t first = s * PS_CODEC_VALUES;
+
+        ps_factors_multiply(w->factors.p + first / WHOLE_COLUMNS, WHOLE_ROWS, w->factors.sent,
+                            WHOLE_RANK, WHOLE_COLUMNS, first, PS_CODEC_VALUES, into, w->y + first);
+    }
+}
+
+static void encode_whole(world *w)
+{
+    const bench_case *c = &w->whole;
+
+    for (size_t s = 0; s < SLICES; s++) {
+        ps_feedback_carry(c->codec, &c->params, w->lost + s * PS_CODEC_VALUES,
+                          w->g + s * PS_CODEC_VALUES, PS_CODEC_VALUES);
+    }
+    ps_factors_step(&w->factors, 1, w->g);
+    multiply_all(w, PS_INTO_SET);
+    for (size_t s = 0; s < SLICES; s++) {
+        ps_feedback_keep(c->codec, &c->params, w->lost + s * PS_CODEC_VALUES,
+                         w->g + s * PS_CODEC_VALUES, w->y + s * PS_CODEC_VALUES, PS_CODEC_VALUES);
+    }
+}
+
+static void measure_whole(world *w)
+{
+    int64_t start;
+
+    memcpy(w->g, w->x, VALUES * sizeof *w->x);
+    start = ps_clock_us();
+    encode_whole(w);
+    best(&w->whole.encode, start);
+    start = ps_clock_us();
+    multiply_all(w, PS_INTO_SET);
+    best(&w->whole.set, start);
+    start = ps_clock_us();
+    multiply_all(w, PS_INTO_ADD);
+    best(&w->whole.add, start);
+}
+
 static void add_case(const ps_codec *codec, void *arg)
 {
     world *w = arg;
@@ -141,11 +193,21 @@ static double target_of(const bench_case *c)
     return 0;
 }
 
-/* Whether its target is met, or there is none. */
-static bool print(const bench_case *c)
+/* Whether its target is met; 0: it has none. */
+static bool print(const bench_case *c, const char *name, double target)
 {
-    double target = target_of(c);
     bool is_met = c->encode >= target && c->set >= target;
+
+    printf("%-24s %8.1f %8.1f %8.1f", name, c->encode, c->set, c->add);
+    if (target > 0) {
+        printf(" %8.1f %s", target, is_met ? "met" : "NOT MET");
+    }
+    putchar('\n');
+    return is_met;
+}
+
+static bool print_case(const bench_case *c)
+{
     char name[64];
 
     snprintf(name, sizeof name, "%s", c->codec->name);
@@ -153,12 +215,7 @@ static bool print(const bench_case *c)
         snprintf(name, sizeof name, "%s %s=%g", c->codec->name, c->param,
                  c->params.v[ps_param_find(c->codec->params, c->param)]);
     }
-    printf("%-24s %8.1f %8.1f %8.1f", name, c->encode, c->set, c->add);
-    if (target > 0) {
-        printf(" %8.1f %s", target, is_met ? "met" : "NOT MET");
-    }
-    putchar('\n');
-    return is_met;
+    return print(c, name, target_of(c));
 }
 
 int main(void)
@@ -175,6 +232,10 @@ int main(void)
     }
     memset(w->y, 0, VALUES * sizeof *w->y);
     memset(w->bytes, 0, VALUES * sizeof *w->x);
+    w->whole.codec = ps_codec_find("powersgd");
+    w->whole.params = ps_params_default(w->whole.codec->params);
+    w->lost = ps_xcalloc(VALUES, sizeof *w->lost);
+    ps_factors_init(&w->factors, WHOLE_RANK, WHOLE_ROWS, WHOLE_COLUMNS);
     ps_codec_each(add_case, w);
     add_others(w);
     for (int pass = 0; pass < PASSES; pass++) {
@@ -185,13 +246,17 @@ int main(void)
         for (size_t i = 0; i < w->count; i++) {
             measure(&w->cases[i], w);
         }
+        measure_whole(w);
     }
     printf("kernels %s; GB/s of float32; memcpy %.1f\n", ps_kernels_best()->name, w->copy);
     printf("%-24s %8s %8s %8s %8s\n", "codec", "encode", "set", "add", "target");
     for (size_t i = 0; i < w->count; i++) {
-        missed += !print(&w->cases[i]);
+        missed += !print_case(&w->cases[i]);
     }
-    printf("%zu of %zu targets met\n", TARGETS - missed, TARGETS);
+    missed += !print(&w->whole, "powersgd, whole", whole_target);
+    printf("%zu of %zu targets met\n", ALL_TARGETS - missed, ALL_TARGETS);
+    ps_factors_fini(&w->factors);
+    free(w->lost);
     free(w->x);
     free(w->g);
     free(w->y);

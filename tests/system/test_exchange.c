@@ -67,12 +67,12 @@ static void codecs_both_ways_give_the_twin_s_bits(void **state)
 }
 
 /* Trains and says what worker 0 has; the others must have the same, to the bit. */
-static float *weights_of_all(uint32_t servers, const char *choices, size_t *n)
+static float *weights_of_all(uint32_t servers, uint64_t drop_ack, const char *choices, size_t *n)
 {
     exchange_world w;
     float *weights;
 
-    xw_begin(&w, 3, servers, FAKE_CHAINED, 4, 0, choices);
+    xw_begin(&w, 3, servers, FAKE_CHAINED, 4, drop_ack, choices);
     xw_start(&w);
     xw_join(&w);
     *n = w.job.plan->layout.param_count;
@@ -101,8 +101,8 @@ static void try_codec(const ps_codec *codec, void *arg)
     snprintf(choices, sizeof choices,
              ", \"codec\": {\"up\": {\"name\": \"%s\"}, \"down\": {\"name\": \"%s\"}}", codec->name,
              is_for_weights ? codec->name : "f32");
-    first = weights_of_all(1, choices, &n);
-    second = weights_of_all(3, choices, &n);
+    first = weights_of_all(1, 0, choices, &n);
+    second = weights_of_all(3, 0, choices, &n);
     assert_memory_equal(first, second, n * sizeof *first);
     free(first);
     free(second);
@@ -148,6 +148,28 @@ static void encodings_whose_size_depends_on_the_data_arrive(void **state)
     train_and_compare(2, 2, 3, 0,
                       ", \"codec\": {\"up\": {\"name\": \"threelc\"}}, "
                       "\"model\": {\"widths\": [700, 300]}");
+}
+
+/* A variable of many slices in one encoding, to one server or to each that has some of it,
+ * and sent again. */
+static void matrices_go_whole_to_any_number_of_servers(void **state)
+{
+    static const char choices[] = ", \"codec\": {\"up\": {\"name\": \"powersgd\"}}, "
+                                  "\"model\": {\"widths\": [300, 200]}";
+    float *first;
+    size_t n;
+
+    (void)state;
+    first = weights_of_all(1, 0, choices, &n);
+    for (uint32_t servers = 1; servers <= 3; servers++) {
+        for (uint64_t drop_ack = servers == 1 ? 2 : 0; drop_ack <= 2; drop_ack += 2) {
+            float *other = weights_of_all(servers, drop_ack, choices, &n);
+
+            assert_memory_equal(first, other, n * sizeof *first);
+            free(other);
+        }
+    }
+    free(first);
 }
 
 /* Slices without bytes, alone in a message or beside others. */
@@ -222,6 +244,7 @@ int main(void)
         cmocka_unit_test(gradient_average_gives_the_twin_s_bits),
         cmocka_unit_test(codecs_both_ways_give_the_twin_s_bits),
         cmocka_unit_test(every_codec_leaves_all_workers_with_the_same_bits),
+        cmocka_unit_test(matrices_go_whole_to_any_number_of_servers),
         cmocka_unit_test(what_an_encoding_lost_is_in_the_next_one),
         cmocka_unit_test(what_was_lost_is_added_once_however_often_it_is_sent),
         cmocka_unit_test(encodings_whose_size_depends_on_the_data_arrive),
