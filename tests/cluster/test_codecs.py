@@ -35,7 +35,7 @@ class Codecs(ClusterTest):
                 self.assertGreater(job.result["accuracy"], 0.3)
                 if not params:
                     # "...; 4.062 bits a value, ...", of a full slice, and the heads.
-                    bits = float(re.search(r"([\d.]+) bits a value", plugin.summary).group(1))
+                    bits = float(re.search(r"([\d.]+) bits? a value", plugin.summary).group(1))
                     self.assertLess(32 * p.bytes_up / p.bytes_up_float32, 1.03 * bits + 0.1)
             if for_weights:
                 continue
