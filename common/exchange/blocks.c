@@ -3,6 +3,7 @@
 #include "common/exchange/blocks.h"
 
 #include "common/base/xalloc.h"
+#include "common/codec/feedback.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -12,42 +13,13 @@ static blocks_state *state_of(const ps_mesh_node *node)
     return node->state;
 }
 
-/* Cells of [from, to), written from `at` on; how many. */
-static uint32_t cut(blocks_cell *cells, size_t from, size_t to, uint32_t segment)
-{
-    uint32_t count = 0;
-
-    for (size_t at = from; at < to; at += PS_CODEC_VALUES) {
-        size_t n = to - at < PS_CODEC_VALUES ? to - at : PS_CODEC_VALUES;
-
-        if (cells != NULL) {
-            cells[count] = (blocks_cell){.at = at, .n = (uint32_t)n, .segment = segment};
-        }
-        count++;
-    }
-    return count;
-}
-
-static uint32_t cut_all(const ps_mesh_node *node, bool is_split, blocks_cell *cells)
-{
-    uint32_t parts = is_split ? node->conf.assignment->redundancy : 1, count = 0;
-    size_t n = node->conf.n;
-
-    for (uint32_t p = 0; p < parts; p++) {
-        count += cut(cells != NULL ? cells + count : NULL, n * p / parts, n * (p + 1) / parts, p);
-    }
-    return count;
-}
-
 void blocks_init(ps_mesh_node *node, bool is_split)
 {
     const ps_assignment *a = node->conf.assignment;
     blocks_state *s = state_of(node);
 
     s->is_split = is_split;
-    s->cell_count = cut_all(node, is_split, NULL);
-    s->cells = ps_xcalloc(s->cell_count, sizeof *s->cells);
-    cut_all(node, is_split, s->cells);
+    mesh_cut(node, is_split ? a->redundancy : 1, NULL);
     s->own = ps_xcalloc(a->block_count, sizeof *s->own);
     for (uint32_t b = 0; b < a->block_count; b++) {
         s->own[b] = -1;
@@ -56,15 +28,26 @@ void blocks_init(ps_mesh_node *node, bool is_split)
         s->own[a->held[node->conf.self][i]] = (int32_t)i;
     }
     s->sum = ps_xcalloc(node->conf.n, sizeof *s->sum);
-    s->turn = ps_xcalloc(s->cell_count, sizeof *s->turn);
+    s->turn = ps_xcalloc(node->cells.count, sizeof *s->turn);
     s->is_heard = ps_xcalloc(node->nodes, sizeof *s->is_heard);
-    s->parked = ps_xcalloc((size_t)a->block_count * s->cell_count, sizeof(ps_packet *));
+    s->parked = ps_xcalloc((size_t)a->block_count * node->cells.count, sizeof(ps_packet *));
+    s->undecoded = ps_xcalloc(node->cells.count, sizeof(void *));
+    for (uint32_t cell = 0; cell < node->cells.count; cell++) {
+        const ps_mesh_codec *c = mesh_codec(node, cell, false);
+
+        if (c->codec->sum_add != NULL) {
+            s->undecoded[cell] = ps_xcalloc(1, c->codec->sum_bytes(node->cells.cell[cell].n));
+        }
+        if (s->standing == NULL && ps_feedback_differs(c->codec, &c->params)) {
+            s->standing = ps_xcalloc(node->conf.n, sizeof *s->standing);
+        }
+    }
 }
 
 static void drop_parked(ps_mesh_node *node)
 {
     blocks_state *s = state_of(node);
-    size_t count = (size_t)node->conf.assignment->block_count * s->cell_count;
+    size_t count = (size_t)node->conf.assignment->block_count * node->cells.count;
 
     for (size_t i = 0; i < count; i++) {
         ps_packet_unref(s->parked[i]);
@@ -77,9 +60,13 @@ void blocks_fini(ps_mesh_node *node)
     blocks_state *s = state_of(node);
 
     drop_parked(node);
-    free(s->cells);
+    for (uint32_t cell = 0; cell < node->cells.count; cell++) {
+        free(s->undecoded[cell]);
+    }
+    free(s->undecoded);
     free(s->own);
     free(s->sum);
+    free(s->standing);
     free(s->turn);
     free(s->is_heard);
     free(s->parked);
@@ -87,34 +74,66 @@ void blocks_fini(ps_mesh_node *node)
 
 static ps_packet **slot_of(const ps_mesh_node *node, uint32_t block, uint32_t cell)
 {
-    blocks_state *s = state_of(node);
+    return &state_of(node)->parked[(size_t)block * node->cells.count + cell];
+}
 
-    return &s->parked[(size_t)block * s->cell_count + cell];
+static ps_status add(ps_mesh_node *node, const ps_packet *packet)
+{
+    blocks_state *s = state_of(node);
+    const mesh_cell *c = &node->cells.cell[packet->piece];
+    void *undecoded = s->undecoded[packet->piece];
+
+    if (undecoded != NULL) {
+        return ps_codec_sum_add(mesh_codec(node, packet->piece, false)->codec, &packet->head.msg,
+                                packet->bytes, packet->len, undecoded, c->n);
+    }
+    return mesh_decode(node, packet, false, PS_INTO_ADD, s->sum + c->at);
+}
+
+/* All blocks are in it. */
+static void complete(ps_mesh_node *node, uint32_t cell)
+{
+    blocks_state *s = state_of(node);
+    const ps_mesh_codec *codec = mesh_codec(node, cell, false);
+    const mesh_cell *c = &node->cells.cell[cell];
+    float *sum = s->sum + c->at;
+
+    if (s->undecoded[cell] != NULL) {
+        codec->codec->sum_value(s->undecoded[cell], sum, c->n);
+        memset(s->undecoded[cell], 0, codec->codec->sum_bytes(c->n));
+    }
+    if (ps_feedback_differs(codec->codec, &codec->params)) {
+        for (uint32_t i = 0; i < c->n; i++) {
+            s->standing[c->at + i] += sum[i];
+        }
+        memcpy(sum, s->standing + c->at, c->n * sizeof *sum);
+    }
+    s->whole++;
 }
 
 /* Adds what has its turn. Packets were checked when they came. */
 static ps_status advance(ps_mesh_node *node, uint32_t cell)
 {
     blocks_state *s = state_of(node);
-    const blocks_cell *c = &s->cells[cell];
-    uint32_t blocks = node->conf.assignment->block_count, before = s->turn[cell];
+    uint32_t blocks = node->conf.assignment->block_count;
 
     while (s->turn[cell] < blocks) {
         ps_packet **slot = slot_of(node, s->turn[cell], cell);
         ps_status st;
 
         if (*slot == NULL) {
-            break;
+            return ps_ok();
         }
-        st = mesh_decode(node, *slot, PS_INTO_ADD, s->sum + c->at, c->n);
+        st = add(node, *slot);
         if (!ps_is_ok(&st)) {
             return st;
         }
         ps_packet_unref(*slot);
         *slot = NULL;
-        s->turn[cell]++;
+        if (++s->turn[cell] == blocks) {
+            complete(node, cell);
+        }
     }
-    s->whole += before < blocks && s->turn[cell] == blocks;
     return ps_ok();
 }
 
@@ -137,16 +156,16 @@ static bool speaks(const ps_mesh_node *node, uint32_t block, uint32_t cell)
 {
     const blocks_state *s = state_of(node);
 
-    return s->is_split ? mesh_place(node, block, node->conf.self) == (int)s->cells[cell].segment
-                       : mesh_speaker(node, block) == node->conf.self;
+    return s->is_split
+               ? mesh_place(node, block, node->conf.self) == (int)node->cells.cell[cell].share
+               : mesh_speaker(node, block) == node->conf.self;
 }
 
 static ps_packet *encode(ps_mesh_node *node, uint32_t block, uint32_t cell)
 {
-    const blocks_state *s = state_of(node);
-    const blocks_cell *c = &s->cells[cell];
+    const float *x = node->blocks[state_of(node)->own[block]];
 
-    return mesh_encode(node, block, cell, cell, block, node->blocks[s->own[block]] + c->at, c->n);
+    return mesh_encode(node, block, cell, false, block, x + node->cells.cell[cell].at);
 }
 
 /* To those to whom none of its packets goes. */
@@ -161,7 +180,7 @@ static void say_here(ps_mesh_node *node)
         for (uint32_t i = 0; i < a->held_count[node->conf.self] && !is_told; i++) {
             uint32_t block = a->held[node->conf.self][i];
 
-            for (uint32_t cell = 0; cell < state_of(node)->cell_count && !is_told; cell++) {
+            for (uint32_t cell = 0; cell < node->cells.count && !is_told; cell++) {
                 is_told = speaks(node, block, cell) && mesh_place(node, block, to) < 0;
             }
         }
@@ -185,29 +204,33 @@ ps_status blocks_start(ps_mesh_node *node)
 {
     const ps_assignment *a = node->conf.assignment;
     blocks_state *s = state_of(node);
-    ps_status st = ps_ok();
 
     drop_parked(node);
     memset(s->sum, 0, node->conf.n * sizeof *s->sum);
-    memset(s->turn, 0, s->cell_count * sizeof *s->turn);
+    memset(s->turn, 0, node->cells.count * sizeof *s->turn);
     s->whole = 0;
     memset(s->is_heard, 0, node->nodes * sizeof *s->is_heard);
     s->unheard = a->redundancy < node->nodes ? node->nodes - 1 : 0;
     say_here(node);
-    for (uint32_t i = 0; i < a->held_count[node->conf.self]; i++) {
-        uint32_t block = a->held[node->conf.self][i];
+    return ps_ok();
+}
 
-        for (uint32_t cell = 0; cell < s->cell_count && ps_is_ok(&st); cell++) {
-            ps_packet *packet = encode(node, block, cell);
+ps_status blocks_ready(ps_mesh_node *node, uint32_t held, uint32_t part)
+{
+    uint32_t block = node->conf.assignment->held[node->conf.self][held];
+    ps_status st = ps_ok();
 
-            /* Its own as the others will have it. */
-            *slot_of(node, block, cell) = ps_packet_ref(packet);
-            if (speaks(node, block, cell)) {
-                say(node, block, ps_packet_ref(packet));
-            }
-            ps_packet_unref(packet);
-            st = advance(node, cell);
+    for (uint32_t cell = node->cells.first[part];
+         cell < node->cells.first[part + 1] && ps_is_ok(&st); cell++) {
+        ps_packet *packet = encode(node, block, cell);
+
+        /* Its own as the others will have it. */
+        *slot_of(node, block, cell) = ps_packet_ref(packet);
+        if (speaks(node, block, cell)) {
+            say(node, block, ps_packet_ref(packet));
         }
+        ps_packet_unref(packet);
+        st = advance(node, cell);
     }
     return st;
 }
@@ -224,9 +247,9 @@ ps_status blocks_take(ps_mesh_node *node, ps_packet *packet)
         hear(node, packet->from);
         return ps_ok();
     }
-    if (block >= node->conf.assignment->block_count || cell >= s->cell_count) {
+    if (block >= node->conf.assignment->block_count || cell >= node->cells.count) {
         return ps_fail(PS_INVALID_ARGUMENT, "block %u of %u, part %u of %u", block,
-                       node->conf.assignment->block_count, cell, s->cell_count);
+                       node->conf.assignment->block_count, cell, node->cells.count);
     }
     if (mesh_place(node, block, packet->from) < 0 || s->own[block] >= 0) {
         return ps_fail(PS_INVALID_ARGUMENT, "block %u from worker %u to worker %u", block,
@@ -238,13 +261,12 @@ ps_status blocks_take(ps_mesh_node *node, ps_packet *packet)
         hear(node, packet->from);
         return ps_ok();
     }
-    st = ps_codec_check(node->conf.codec, &packet->head.msg, packet->bytes, packet->len,
-                        s->cells[cell].n);
+    st = mesh_check(node, packet, false);
     if (!ps_is_ok(&st)) {
         return st;
     }
     *slot = ps_packet_ref(packet);
-    node->counters.values_taken += s->cells[cell].n;
+    node->counters.values_taken += node->cells.cell[cell].n;
     hear(node, packet->from);
     return advance(node, cell);
 }
@@ -253,7 +275,7 @@ bool blocks_is_done(const ps_mesh_node *node)
 {
     const blocks_state *s = state_of(node);
 
-    return s->whole == s->cell_count && (s->unheard == 0 || node->is_rescued);
+    return s->whole == node->cells.count && (s->unheard == 0 || node->is_rescued);
 }
 
 void blocks_finish(ps_mesh_node *node, float *sum)
@@ -265,12 +287,11 @@ void blocks_finish(ps_mesh_node *node, float *sum)
 void blocks_rescue(ps_mesh_node *node)
 {
     const ps_assignment *a = node->conf.assignment;
-    blocks_state *s = state_of(node);
 
     for (uint32_t i = 0; i < a->held_count[node->conf.self]; i++) {
         uint32_t block = a->held[node->conf.self][i];
 
-        for (uint32_t cell = 0; cell < s->cell_count; cell++) {
+        for (uint32_t cell = 0; cell < node->cells.count; cell++) {
             if (!speaks(node, block, cell)) {
                 say(node, block, encode(node, block, cell));
             }
@@ -284,7 +305,7 @@ void blocks_missing(const ps_mesh_node *node, bool *peers)
     const blocks_state *s = state_of(node);
 
     for (uint32_t block = 0; block < a->block_count; block++) {
-        for (uint32_t cell = 0; cell < s->cell_count; cell++) {
+        for (uint32_t cell = 0; cell < node->cells.count; cell++) {
             if (block < s->turn[cell] || *slot_of(node, block, cell) != NULL) {
                 continue;
             }

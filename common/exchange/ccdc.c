@@ -91,11 +91,15 @@ static ps_status check(const ps_mesh_conf *conf)
     const ps_assignment *a = conf->assignment;
     uint64_t groups = choose(a->workers, a->redundancy + 1, GROUPS_MAX);
 
-    if (!ps_codec_is_plain(conf->codec, &conf->params)) {
-        return ps_fail(PS_INVALID_ARGUMENT,
-                       "its words are fixed-point numbers of its own: codec %s cannot be used, f32 "
-                       "is allowed",
-                       conf->codec->name);
+    for (uint32_t p = 0; p < conf->part_count; p++) {
+        const ps_mesh_codec *up = &conf->parts[p].up;
+
+        if (!ps_codec_is_plain(up->codec, &up->params)) {
+            return ps_fail(PS_INVALID_ARGUMENT,
+                           "says fixed-point numbers, so codec %s of %s cannot be used: f32 is "
+                           "allowed",
+                           up->codec->name, conf->parts[p].name);
+        }
     }
     if (!are_all_subsets(a)) {
         return ps_fail(PS_INVALID_ARGUMENT,

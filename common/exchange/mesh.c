@@ -26,9 +26,6 @@ enum {
     ANSWERS_MAX = 4 /* to one node in a step: it asks for two of them once each */
 };
 
-/* `what` of a packet that asks for those of its step again. */
-static const uint32_t again = UINT32_MAX;
-
 const ps_param ps_mesh_params[] = {
     {.name = "window_ms",
      .value = 0,
@@ -57,146 +54,6 @@ void ps_mesh_each(void (*fn)(const ps_mesh *mesh, void *arg), void *arg)
     }
 }
 
-/* --- packets ------------------------------------------------------------------ */
-
-ps_packet *ps_packet_create(size_t cap)
-{
-    ps_packet *packet = ps_xcalloc(1, sizeof *packet);
-
-    atomic_init(&packet->refs, 1);
-    psgd__v1__encoding__init(&packet->head.msg);
-    packet->buf = ps_buf_create(cap);
-    packet->bytes = packet->buf->data;
-    return packet;
-}
-
-ps_packet *ps_packet_ref(ps_packet *packet)
-{
-    atomic_fetch_add_explicit(&packet->refs, 1, memory_order_relaxed);
-    return packet;
-}
-
-void ps_packet_unref(ps_packet *packet)
-{
-    if (packet != NULL && atomic_fetch_sub_explicit(&packet->refs, 1, memory_order_acq_rel) == 1) {
-        ps_buf_unref(packet->buf);
-        free(packet);
-    }
-}
-
-ps_packet *mesh_packet(ps_mesh_node *node, uint32_t what, uint32_t piece, size_t cap)
-{
-    ps_packet *packet = ps_packet_create(cap);
-
-    packet->clock = node->clock;
-    packet->from = node->conf.self;
-    packet->what = what;
-    packet->piece = piece;
-    return packet;
-}
-
-ps_packet *mesh_encode(ps_mesh_node *node, uint32_t what, uint32_t piece, uint32_t slice,
-                       uint32_t contributor, const float *x, size_t count)
-{
-    const ps_mesh_conf *conf = &node->conf;
-    ps_packet *packet = mesh_packet(node, what, piece, conf->codec->size(&conf->params, count));
-
-    packet->n = (uint32_t)count;
-    packet->len =
-        ps_codec_encode(conf->codec, &conf->params,
-                        ps_draw_key(conf->seed, PS_DRAW_UP, slice, node->clock, contributor), slice,
-                        x, count, packet->bytes, &packet->head);
-    return packet;
-}
-
-ps_packet *mesh_copy(ps_mesh_node *node, const ps_packet *packet, size_t n)
-{
-    ps_packet *copy = mesh_packet(node, packet->what, packet->piece, 0);
-
-    ps_encoding_copy(&copy->head, &packet->head.msg);
-    ps_buf_unref(copy->buf);
-    copy->buf = ps_buf_ref(packet->buf);
-    copy->bytes = packet->bytes;
-    copy->len = packet->len;
-    copy->n = (uint32_t)n;
-    return copy;
-}
-
-ps_status mesh_decode(const ps_mesh_node *node, const ps_packet *packet, ps_into into, float *y,
-                      size_t count)
-{
-    return ps_codec_decode(node->conf.codec, &packet->head.msg, packet->bytes, packet->len, into, y,
-                           count);
-}
-
-/* --- what is said ------------------------------------------------------------- */
-
-static void forget_step(mesh_step *step)
-{
-    for (size_t i = 0; i < step->count; i++) {
-        ps_packet_unref(step->said[i].packet);
-    }
-    step->count = step->target_count = step->next = 0;
-}
-
-static void fini_step(mesh_step *step)
-{
-    forget_step(step);
-    free(step->said);
-    free(step->targets);
-}
-
-void mesh_say(ps_mesh_node *node, ps_packet *packet, const uint32_t *targets, uint32_t count)
-{
-    mesh_step *step = &node->now;
-
-    if (count == 0) {
-        ps_packet_unref(packet);
-        return;
-    }
-    if (step->count == step->cap) {
-        step->cap = step->cap * 2 + 16;
-        step->said = ps_xrealloc(step->said, step->cap * sizeof *step->said);
-    }
-    if (step->target_count + count > step->target_cap) {
-        step->target_cap = (step->target_cap + count) * 2;
-        step->targets = ps_xrealloc(step->targets, step->target_cap * sizeof *step->targets);
-    }
-    memcpy(step->targets + step->target_count, targets, count * sizeof *targets);
-    step->said[step->count++] =
-        (mesh_said){.packet = packet, .first = (uint32_t)step->target_count, .count = count};
-    step->target_count += count;
-}
-
-void mesh_say_to(ps_mesh_node *node, ps_packet *packet, uint32_t target)
-{
-    mesh_say(node, packet, &target, 1);
-}
-
-static bool next_of(ps_mesh_node *node, mesh_step *step, ps_mesh_out *out)
-{
-    const mesh_said *said;
-
-    if (step->next == step->count) {
-        return false;
-    }
-    said = &step->said[step->next++];
-    *out = (ps_mesh_out){.packet = ps_packet_ref(said->packet),
-                         .targets = step->targets + said->first,
-                         .count = said->count};
-    node->counters.packets++;
-    node->counters.copies += said->count;
-    node->counters.bytes += said->packet->len;
-    node->counters.bytes_copied += said->packet->len * said->count;
-    node->counters.values_copied += (uint64_t)said->packet->n * said->count;
-    return true;
-}
-
-bool ps_mesh_next(ps_mesh_node *node, ps_mesh_out *out)
-{
-    return next_of(node, &node->before, out) || next_of(node, &node->now, out);
-}
-
 /* --- blocks ------------------------------------------------------------------- */
 
 int mesh_place(const ps_mesh_node *node, uint32_t block, uint32_t holder)
@@ -217,34 +74,6 @@ uint32_t mesh_speaker(const ps_mesh_node *node, uint32_t block)
     return mesh_holders(node, block)[block % node->conf.assignment->redundancy];
 }
 
-void mesh_own_sum(const ps_mesh_node *node, float *y)
-{
-    const ps_assignment *a = node->conf.assignment;
-    uint32_t self = node->conf.self;
-
-    memset(y, 0, node->conf.n * sizeof *y);
-    for (uint32_t i = 0; i < a->held_count[self]; i++) {
-        const float *x = node->blocks[i];
-
-        for (size_t k = 0; mesh_speaker(node, a->held[self][i]) == self && k < node->conf.n; k++) {
-            y[k] += x[k];
-        }
-    }
-}
-
-ps_status mesh_check_sums(const ps_mesh_conf *conf)
-{
-    ps_codec_facts facts = conf->codec->facts(&conf->params);
-
-    if (facts.is_sparse || (facts.error_of_max > 0 && !facts.is_unbiased)) {
-        return ps_fail(PS_INVALID_ARGUMENT,
-                       "sums are encoded at every hop; %s bends them: f32, f16, bf16 and unbiased, "
-                       "not sparse codecs are allowed",
-                       conf->codec->name);
-    }
-    return ps_ok();
-}
-
 /* --- life --------------------------------------------------------------------- */
 
 ps_status ps_mesh_create(const ps_mesh_conf *conf, ps_mesh_node **out)
@@ -253,6 +82,7 @@ ps_status ps_mesh_create(const ps_mesh_conf *conf, ps_mesh_node **out)
     ps_status st = ps_ok();
 
     assert(conf->self < conf->assignment->workers && conf->n > 0 && conf->window_us > 0);
+    assert(conf->part_count > 0 && conf->assignment->held_count[conf->self] > 0);
     if (conf->mesh->check != NULL) {
         st = conf->mesh->check(conf);
     }
@@ -265,6 +95,8 @@ ps_status ps_mesh_create(const ps_mesh_conf *conf, ps_mesh_node **out)
     node->deadline_us = INT64_MAX;
     node->state = ps_xcalloc(1, conf->mesh->state_size);
     node->answers = ps_xcalloc(node->nodes, sizeof *node->answers);
+    node->ready = ps_xcalloc(conf->part_count, sizeof *node->ready);
+    node->scratch = ps_xcalloc(PS_CODEC_VALUES, sizeof *node->scratch);
     conf->mesh->init(node);
     *out = node;
     return ps_ok();
@@ -276,20 +108,23 @@ void ps_mesh_destroy(ps_mesh_node *node)
         return;
     }
     node->conf.mesh->fini(node);
-    fini_step(&node->now);
-    fini_step(&node->before);
+    mesh_step_fini(&node->now);
+    mesh_step_fini(&node->before);
     for (size_t i = 0; i < node->early_count; i++) {
         ps_packet_unref(node->early[i]);
     }
+    mesh_cells_fini(&node->cells);
     free(node->early);
     free(node->answers);
+    free(node->ready);
+    free(node->scratch);
     free(node->state);
     free(node);
 }
 
 static void look(ps_mesh_node *node)
 {
-    if (node->is_running && node->conf.mesh->is_done(node)) {
+    if (node->is_running && node->unready == 0 && node->conf.mesh->is_done(node)) {
         node->is_running = false;
         node->is_done = true;
         node->deadline_us = INT64_MAX;
@@ -318,29 +153,64 @@ static ps_status take_early(ps_mesh_node *node)
     return st;
 }
 
-ps_status ps_mesh_begin(ps_mesh_node *node, uint64_t clock, const float *const *blocks,
-                        int64_t now_us)
+/* The exchange has what it takes to begin. */
+static ps_status start(ps_mesh_node *node)
 {
-    mesh_step old = node->before;
     ps_status st;
 
+    node->is_started = true;
+    st = node->conf.mesh->start(node);
+    return ps_is_ok(&st) ? take_early(node) : st;
+}
+
+ps_status ps_mesh_begin(ps_mesh_node *node, uint64_t clock, const float *const *blocks)
+{
+    const ps_mesh_conf *conf = &node->conf;
+    mesh_step old = node->before;
+
     assert(!node->is_running && clock == node->clock + (node->is_done ? 1 : 0));
-    forget_step(&old);
+    mesh_step_forget(&old);
     node->before = node->now;
     node->now = old;
     node->clock = clock;
     node->is_running = true;
     node->is_done = false;
     node->is_rescued = false;
+    node->is_started = false;
     memset(node->answers, 0, node->nodes);
+    memset(node->ready, 0, conf->part_count * sizeof *node->ready);
+    node->unready = conf->part_count * conf->assignment->held_count[conf->self];
     node->blocks = blocks;
-    node->deadline_us = now_us + node->conf.window_us;
-    st = node->conf.mesh->start(node);
-    if (ps_is_ok(&st)) {
-        st = take_early(node);
+    return conf->mesh->ready != NULL ? start(node) : ps_ok();
+}
+
+bool mesh_is_ready(const ps_mesh_node *node, uint32_t part)
+{
+    return node->ready[part] == node->conf.assignment->held_count[node->conf.self];
+}
+
+ps_status ps_mesh_ready(ps_mesh_node *node, uint32_t held, uint32_t part, int64_t now_us)
+{
+    ps_status st = ps_ok();
+
+    assert(node->is_running && node->ready[part] == held);
+    node->ready[part]++;
+    node->unready--;
+    if (node->unready == 0) {
+        node->deadline_us = now_us + node->conf.window_us;
+    }
+    if (node->conf.mesh->ready != NULL) {
+        st = node->conf.mesh->ready(node, held, part);
+    } else if (node->unready == 0) {
+        st = start(node);
     }
     look(node);
     return st;
+}
+
+size_t ps_mesh_memory(const ps_mesh_node *node)
+{
+    return node->cells.kept_floats * sizeof(float);
 }
 
 static ps_status keep_early(ps_mesh_node *node, ps_packet *packet)
@@ -357,23 +227,6 @@ static ps_status keep_early(ps_mesh_node *node, ps_packet *packet)
     return ps_ok();
 }
 
-/* Says to one node what it was told in a step. */
-static void repeat(ps_mesh_node *node, const mesh_step *step, uint32_t to)
-{
-    size_t count = step->count; /* what is added to it now is not looked at */
-
-    for (size_t i = 0; i < count; i++) {
-        mesh_said said = step->said[i];
-
-        for (uint32_t t = 0; t < said.count; t++) {
-            if (step->targets[said.first + t] == to && said.packet->what != again) {
-                mesh_say_to(node, ps_packet_ref(said.packet), to);
-                break;
-            }
-        }
-    }
-}
-
 static void answer(ps_mesh_node *node, const ps_packet *packet)
 {
     bool has_begun = node->is_running || node->is_done;
@@ -383,16 +236,16 @@ static void answer(ps_mesh_node *node, const ps_packet *packet)
     }
     node->answers[packet->from]++;
     if (has_begun && packet->clock == node->clock) {
-        repeat(node, &node->now, packet->from);
+        mesh_repeat(node, &node->now, packet->from);
     } else if (has_begun && packet->clock + 1 == node->clock) {
-        repeat(node, &node->before, packet->from);
+        mesh_repeat(node, &node->before, packet->from);
     }
 }
 
 void ps_mesh_missing(const ps_mesh_node *node, bool *peers)
 {
     memset(peers, 0, node->nodes * sizeof *peers);
-    if (node->is_running) {
+    if (node->is_running && node->is_started) {
         node->conf.mesh->missing(node, peers);
     }
 }
@@ -404,7 +257,7 @@ static void ask_again(ps_mesh_node *node)
     ps_mesh_missing(node, peers);
     for (uint32_t i = 0; i < node->nodes; i++) {
         if (peers[i]) {
-            mesh_say_to(node, mesh_packet(node, again, 0, 0), i);
+            mesh_say_to(node, mesh_packet(node, mesh_again, 0, 0), i);
         }
     }
     free(peers);
@@ -424,7 +277,7 @@ ps_status ps_mesh_take(ps_mesh_node *node, ps_packet *packet)
         return ps_fail(PS_DATA_LOSS, "a packet from worker %u: others_stay, which is of weights",
                        packet->from);
     }
-    if (packet->what == again) {
+    if (packet->what == mesh_again) {
         answer(node, packet);
         return ps_ok();
     }
@@ -437,7 +290,7 @@ ps_status ps_mesh_take(ps_mesh_node *node, ps_packet *packet)
                        (unsigned long long)packet->clock, packet->from,
                        (unsigned long long)node->clock);
     }
-    if (!node->is_running || packet->clock != node->clock) {
+    if (!node->is_running || !node->is_started || packet->clock != node->clock) {
         return keep_early(node, packet);
     }
     st = node->conf.mesh->take(node, packet);

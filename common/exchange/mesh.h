@@ -3,14 +3,15 @@
  * that all end a step with the same sum of gradients.
  *
  * Pure: no I/O, no clock, no thread. A node is told the gradients of the blocks
- * that it holds, packets that came in, and the time; it has packets that are to
- * go out, and at last the sum. Docs: docs/exchanges.md.
+ * that it holds, part by part as they become final, packets that came in, and the
+ * time; it has packets that are to go out, and at last the sum. Docs: docs/exchanges.md.
  *
  * Words. A step is a clock, from 0. Letters: n nodes, r copies of a block, K
  * blocks; the assignment says who holds which. The result is the sum over all K
  * blocks, each counted once, of what encoding and decoding leave of it; it is
- * bit for bit the same on every node. A packet is one encoding of at most
- * PS_CODEC_VALUES values: nodes may be one step apart, so one that is early
+ * bit for bit the same on every node, whatever comes first. A gradient has parts,
+ * the variables of a model, each with its codecs. A packet is one encoding of at most
+ * PS_CODEC_VALUES values of one part: nodes may be one step apart, so one that is early
  * waits, one that comes again or late changes nothing.
  *
  * Rescue. When a step has not ended within its time, the node says again what
@@ -56,13 +57,28 @@ void ps_packet_unref(ps_packet *packet); /* NULL is allowed */
 
 typedef struct ps_mesh ps_mesh;
 
+/* A codec with its numbers. */
+typedef struct ps_mesh_codec {
+    const ps_codec *codec;
+    ps_params params;
+} ps_mesh_codec;
+
+/* A run of values that become final together and have codecs of their own. */
+typedef struct ps_mesh_part {
+    const char *name; /* for errors */
+    size_t at, n;
+    uint32_t step;      /* most values of a packet: 1..PS_CODEC_VALUES */
+    ps_mesh_codec up;   /* of gradients and of sums of some */
+    ps_mesh_codec down; /* of whole sums, where the exchange says those: ring, tree */
+} ps_mesh_part;
+
 typedef struct ps_mesh_conf {
     const ps_mesh *mesh;
     const ps_assignment *assignment; /* kept */
     uint32_t self;
-    size_t n; /* values of a gradient; >= 1 */
-    const ps_codec *codec;
-    ps_params params;
+    size_t n;                  /* values of a gradient; >= 1 */
+    const ps_mesh_part *parts; /* (part_count), ascending, apart, >= 1; kept */
+    uint32_t part_count;
     uint64_t seed;     /* of the job: rounding */
     int64_t window_us; /* time of a step before the rescue, and after it; > 0 */
 } ps_mesh_conf;
@@ -76,11 +92,16 @@ struct ps_mesh {
     /* May it run so? INVALID_ARGUMENT with the reason, for whoever submits a job. */
     PS_MUST_USE ps_status (*check)(const ps_mesh_conf *conf);
 
+    bool says_sums; /* whole sums, through the parts' codecs for the way down */
+
     /* The rest is for mesh.c alone. State is zeroed memory of state_size. */
     size_t state_size;
     void (*init)(ps_mesh_node *node); /* once */
     void (*fini)(ps_mesh_node *node);
-    PS_MUST_USE ps_status (*start)(ps_mesh_node *node); /* a step: its blocks are there */
+    /* A step begins; nothing is there yet or, of one without `ready`, all is. */
+    PS_MUST_USE ps_status (*start)(ps_mesh_node *node);
+    /* (optional) A part of a held block is there. NULL: a step begins when all are. */
+    PS_MUST_USE ps_status (*ready)(ps_mesh_node *node, uint32_t held, uint32_t part);
     PS_MUST_USE ps_status (*take)(ps_mesh_node *node, ps_packet *packet); /* of this step */
     bool (*is_done)(const ps_mesh_node *node);
     void (*finish)(ps_mesh_node *node, float *sum); /* (n): the result */
@@ -101,11 +122,18 @@ void ps_mesh_destroy(ps_mesh_node *node); /* NULL is allowed */
 
 /* The step `clock` begins, the next one after that which has ended (or 0):
  * blocks[i] (n) is the mean gradient of the i-th block that the node holds, in
- * the order of the assignment; borrowed until the step has ended. Packets that
- * were early are taken now. Fails as take does, or with OUT_OF_RANGE when a
- * value cannot be said (ccdc). */
-PS_MUST_USE ps_status ps_mesh_begin(ps_mesh_node *node, uint64_t clock, const float *const *blocks,
+ * the order of the assignment; borrowed until the step has ended, each part from when
+ * it is ready. Packets that were early are taken now. Fails as take does. */
+PS_MUST_USE ps_status ps_mesh_begin(ps_mesh_node *node, uint64_t clock, const float *const *blocks);
+
+/* A part of blocks[held] is final, once a step; of each part in the order of blocks. The step's
+ * time begins with the last. Fails as take does, or with OUT_OF_RANGE when a value cannot be
+ * said (ccdc). */
+PS_MUST_USE ps_status ps_mesh_ready(ps_mesh_node *node, uint32_t held, uint32_t part,
                                     int64_t now_us);
+
+/* Bytes that codecs keep from step to step, error feedback and the like. */
+size_t ps_mesh_memory(const ps_mesh_node *node);
 
 /* A packet came in; the node keeps a reference if it has to.
  *

@@ -19,6 +19,7 @@ const ps_mesh ps_mesh_ndc = {
     .init = init,
     .fini = blocks_fini,
     .start = blocks_start,
+    .ready = blocks_ready,
     .take = blocks_take,
     .is_done = blocks_is_done,
     .finish = blocks_finish,

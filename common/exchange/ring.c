@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ring.c - reduce-scatter and all-gather around a ring (Patarasuk, Yuan, JPDC
- * 69(2), 2009), in chunks that travel each for itself.
+ * 69(2), 2009), in cells that travel each for itself.
  *
- * The values are cut into n shards, those into chunks. Shard s sets out at node
- * s; each node adds its own and passes it on; node s - 1 has the whole sum, and
- * passes it around once more. 2 (n - 1) / n |w| to and from every node, whatever
- * n is; the pipeline is as deep as there are chunks. With a codec a sum is
- * decoded and encoded again at every hop of the first way round; on the second
- * all pass on the same bytes, so all have the same values.
+ * Cells are shared out among n nodes. A cell sets out at the node whose share it is; each
+ * node adds its own, as soon as that is there, and passes it on; the last one has the whole
+ * sum, and passes it around once more. 2 (n - 1) / n |w| to and from every node, whatever
+ * n is; the pipeline is as deep as there are cells. With a codec a sum is decoded and
+ * encoded again at every hop of the first way round; on the second all pass on the same
+ * bytes, so all have the same values. Each node encodes each cell once a step: what it lost
+ * there, it adds to that cell's sum in the next.
  */
 #include "common/exchange/mesh_impl.h"
 
@@ -19,10 +20,11 @@
 typedef enum way { REDUCE, GATHER, WAYS } way;
 
 typedef struct ring_state {
-    float *sum;       /* (n): partial, then whole */
-    uint32_t *chunks; /* (nodes + 1): chunks before shard s */
-    uint8_t *have;    /* (WAYS, chunks in all): came in */
-    uint32_t whole;   /* chunks that are whole */
+    float *sum;         /* (n): partial, then whole */
+    uint8_t *have;      /* (WAYS, cells): came in */
+    uint8_t *is_mine;   /* (cells): this node's own values are in the sum */
+    ps_packet **parked; /* (cells): a partial sum that came before those */
+    uint32_t whole;     /* cells that are whole */
 } ring_state;
 
 static ring_state *state_of(const ps_mesh_node *node)
@@ -30,24 +32,9 @@ static ring_state *state_of(const ps_mesh_node *node)
     return node->state;
 }
 
-static size_t shard_at(const ps_mesh_node *node, uint32_t shard)
+static const mesh_cell *cell_of(const ps_mesh_node *node, uint32_t cell)
 {
-    return node->conf.n * shard / node->nodes;
-}
-
-static uint32_t total_of(const ps_mesh_node *node)
-{
-    return state_of(node)->chunks[node->nodes];
-}
-
-/* Where chunk `piece` of a shard lies. */
-static size_t chunk_at(const ps_mesh_node *node, uint32_t shard, uint32_t piece, size_t *n)
-{
-    size_t at = shard_at(node, shard) + (size_t)piece * PS_CODEC_VALUES;
-    size_t left = shard_at(node, shard + 1) - at;
-
-    *n = left < PS_CODEC_VALUES ? left : PS_CODEC_VALUES;
-    return at;
+    return &node->cells.cell[cell];
 }
 
 static uint32_t next_of(const ps_mesh_node *node)
@@ -55,52 +42,54 @@ static uint32_t next_of(const ps_mesh_node *node)
     return (node->conf.self + 1) % node->nodes;
 }
 
-/* The node that completes a shard. */
-static uint32_t end_of(const ps_mesh_node *node, uint32_t shard)
+/* The node that completes a cell. */
+static uint32_t end_of(const ps_mesh_node *node, const mesh_cell *cell)
 {
-    return (shard + node->nodes - 1) % node->nodes;
+    return (cell->share + node->nodes - 1) % node->nodes;
+}
+
+static bool is_down(const ps_mesh_node *node, const mesh_cell *cell)
+{
+    return end_of(node, cell) == node->conf.self;
 }
 
 static void init(ps_mesh_node *node)
 {
     ring_state *s = state_of(node);
 
+    mesh_cut(node, node->nodes, is_down);
     s->sum = ps_xcalloc(node->conf.n, sizeof *s->sum);
-    s->chunks = ps_xcalloc(node->nodes + 1, sizeof *s->chunks);
-    for (uint32_t i = 0; i < node->nodes; i++) {
-        size_t n = shard_at(node, i + 1) - shard_at(node, i);
+    s->have = ps_xcalloc((size_t)WAYS * node->cells.count, 1);
+    s->is_mine = ps_xcalloc(node->cells.count, 1);
+    s->parked = ps_xcalloc(node->cells.count, sizeof(ps_packet *));
+}
 
-        s->chunks[i + 1] = s->chunks[i] + (uint32_t)((n + PS_CODEC_VALUES - 1) / PS_CODEC_VALUES);
+static void drop_parked(ps_mesh_node *node)
+{
+    for (uint32_t i = 0; i < node->cells.count; i++) {
+        ps_packet_unref(state_of(node)->parked[i]);
+        state_of(node)->parked[i] = NULL;
     }
-    s->have = ps_xcalloc((size_t)WAYS * total_of(node) + 1, 1);
 }
 
 static void fini(ps_mesh_node *node)
 {
     ring_state *s = state_of(node);
 
+    drop_parked(node);
     free(s->sum);
-    free(s->chunks);
     free(s->have);
-}
-
-/* Encodes a chunk as it is here. */
-static ps_packet *encode(ps_mesh_node *node, way w, uint32_t shard, uint32_t piece)
-{
-    ring_state *s = state_of(node);
-    size_t n, at = chunk_at(node, shard, piece, &n);
-
-    return mesh_encode(node, (uint32_t)w * node->nodes + shard, piece, s->chunks[shard] + piece,
-                       node->conf.self, s->sum + at, n);
+    free(s->is_mine);
+    free(s->parked);
 }
 
 /* The sum is whole: it becomes for this node what it will be for the others. */
-static ps_status complete(ps_mesh_node *node, uint32_t shard, uint32_t piece)
+static ps_status complete(ps_mesh_node *node, uint32_t cell)
 {
     ring_state *s = state_of(node);
-    size_t n, at = chunk_at(node, shard, piece, &n);
-    ps_packet *packet = encode(node, GATHER, shard, piece);
-    ps_status st = mesh_decode(node, packet, PS_INTO_SET, s->sum + at, n);
+    float *sum = s->sum + cell_of(node, cell)->at;
+    ps_packet *packet = mesh_encode(node, GATHER, cell, true, node->conf.self, sum);
+    ps_status st = mesh_decode(node, packet, true, PS_INTO_SET, sum);
 
     s->whole++;
     if (node->nodes > 1) {
@@ -111,91 +100,135 @@ static ps_status complete(ps_mesh_node *node, uint32_t shard, uint32_t piece)
     return st;
 }
 
+/* What came of the cell, if anything had to, and this node's own are in the sum. */
+static ps_status pass_on(ps_mesh_node *node, uint32_t cell)
+{
+    float *sum = state_of(node)->sum + cell_of(node, cell)->at;
+
+    if (is_down(node, cell_of(node, cell))) {
+        return complete(node, cell);
+    }
+    mesh_say_to(node, mesh_encode(node, REDUCE, cell, false, node->conf.self, sum), next_of(node));
+    return ps_ok();
+}
+
 static ps_status start(ps_mesh_node *node)
 {
     ring_state *s = state_of(node);
-    uint32_t self = node->conf.self;
-    uint32_t pieces = s->chunks[self + 1] - s->chunks[self];
+
+    drop_parked(node);
+    memset(s->have, 0, (size_t)WAYS * node->cells.count);
+    memset(s->is_mine, 0, node->cells.count);
+    s->whole = 0;
+    return ps_ok();
+}
+
+/* A partial sum and this node's own: the same bits, whichever was first. */
+static ps_status add(ps_mesh_node *node, const ps_packet *packet)
+{
+    float *sum = state_of(node)->sum + cell_of(node, packet->piece)->at;
+    ps_status st = mesh_decode(node, packet, false, PS_INTO_ADD, sum);
+
+    return ps_is_ok(&st) ? pass_on(node, packet->piece) : st;
+}
+
+static ps_status ready(ps_mesh_node *node, uint32_t held, uint32_t part)
+{
+    ring_state *s = state_of(node);
     ps_status st = ps_ok();
 
-    memset(s->have, 0, (size_t)WAYS * total_of(node));
-    s->whole = 0;
-    mesh_own_sum(node, s->sum);
-    for (uint32_t piece = 0; piece < pieces && ps_is_ok(&st); piece++) {
-        if (node->nodes == 1) {
-            st = complete(node, self, piece);
-        } else {
-            mesh_say_to(node, encode(node, REDUCE, self, piece), next_of(node));
+    (void)held;
+    for (uint32_t i = node->cells.first[part];
+         mesh_is_ready(node, part) && i < node->cells.first[part + 1] && ps_is_ok(&st); i++) {
+        const mesh_cell *cell = cell_of(node, i);
+
+        mesh_own_sum(node, cell, s->sum + cell->at);
+        s->is_mine[i] = 1;
+        if (cell->share == node->conf.self) {
+            st = pass_on(node, i);
+        } else if (s->parked[i] != NULL) {
+            st = add(node, s->parked[i]);
+            ps_packet_unref(s->parked[i]);
+            s->parked[i] = NULL;
         }
     }
     return st;
 }
 
-static ps_status take_reduce(ps_mesh_node *node, const ps_packet *packet, uint32_t shard)
+static ps_status take_reduce(ps_mesh_node *node, ps_packet *packet)
 {
-    ring_state *s = state_of(node);
-    size_t n, at = chunk_at(node, shard, packet->piece, &n);
-    ps_status st = mesh_decode(node, packet, PS_INTO_ADD, s->sum + at, n);
+    ps_status st;
 
-    if (!ps_is_ok(&st)) {
-        return st;
+    if (state_of(node)->is_mine[packet->piece]) {
+        return add(node, packet);
     }
-    if (end_of(node, shard) == node->conf.self) {
-        return complete(node, shard, packet->piece);
+    st = mesh_check(node, packet, false);
+    if (ps_is_ok(&st)) {
+        state_of(node)->parked[packet->piece] = ps_packet_ref(packet);
     }
-    mesh_say_to(node, encode(node, REDUCE, shard, packet->piece), next_of(node));
-    return ps_ok();
+    return st;
 }
 
-static ps_status take_gather(ps_mesh_node *node, const ps_packet *packet, uint32_t shard)
+static ps_status take_gather(ps_mesh_node *node, const ps_packet *packet)
 {
     ring_state *s = state_of(node);
-    size_t n, at = chunk_at(node, shard, packet->piece, &n);
-    ps_status st = mesh_decode(node, packet, PS_INTO_SET, s->sum + at, n);
+    const mesh_cell *cell = cell_of(node, packet->piece);
+    ps_status st = mesh_decode(node, packet, true, PS_INTO_SET, s->sum + cell->at);
 
     if (!ps_is_ok(&st)) {
         return st;
     }
     s->whole++;
-    if (next_of(node) != end_of(node, shard)) {
-        mesh_say_to(node, mesh_copy(node, packet, n), next_of(node));
+    if (next_of(node) != end_of(node, cell)) {
+        mesh_say_to(node, mesh_copy(node, packet, cell->n), next_of(node));
     }
     return ps_ok();
 }
 
+/* Nobody hears of a cell what it has said first itself, nor the whole before its own is in. */
+static bool may_say(const ps_mesh_node *node, const ps_packet *packet)
+{
+    const ring_state *s = state_of(node);
+    const mesh_cell *cell;
+
+    if (packet->what >= WAYS || packet->piece >= node->cells.count ||
+        packet->from != (node->conf.self + node->nodes - 1) % node->nodes) {
+        return false;
+    }
+    cell = cell_of(node, packet->piece);
+    if (packet->what == REDUCE) {
+        return cell->share != node->conf.self;
+    }
+    return end_of(node, cell) != node->conf.self && s->is_mine[packet->piece] &&
+           (cell->share == node->conf.self || s->have[packet->piece]);
+}
+
 static ps_status take(ps_mesh_node *node, ps_packet *packet)
 {
-    ring_state *s = state_of(node);
-    uint32_t w = packet->what / node->nodes, shard = packet->what % node->nodes;
-    uint32_t first = s->chunks[shard], pieces = s->chunks[shard + 1] - first;
-    uint32_t begins = w == REDUCE ? shard : end_of(node, shard);
     uint8_t *have;
     ps_status st;
-    size_t n;
 
-    /* Nobody hears of a shard what it has said first itself. */
-    if (w >= WAYS || packet->piece >= pieces || begins == node->conf.self ||
-        packet->from != (node->conf.self + node->nodes - 1) % node->nodes) {
-        return ps_fail(PS_INVALID_ARGUMENT, "shard %u, chunk %u of %u from worker %u to worker %u",
-                       shard, packet->piece, pieces, packet->from, node->conf.self);
+    if (!may_say(node, packet)) {
+        return ps_fail(PS_INVALID_ARGUMENT, "way %u, cell %u of %u from worker %u to worker %u",
+                       packet->what, packet->piece, node->cells.count, packet->from,
+                       node->conf.self);
     }
-    have = &s->have[(size_t)w * total_of(node) + first + packet->piece];
+    have = &state_of(node)->have[(size_t)packet->what * node->cells.count + packet->piece];
     if (*have) {
         node->counters.duplicates++;
         return ps_ok();
     }
-    st = w == REDUCE ? take_reduce(node, packet, shard) : take_gather(node, packet, shard);
+    st = packet->what == REDUCE ? take_reduce(node, packet) : take_gather(node, packet);
     *have = ps_is_ok(&st);
     if (*have) {
-        (void)chunk_at(node, shard, packet->piece, &n);
-        node->counters.values_taken += n;
+        node->counters.values_taken += cell_of(node, packet->piece)->n;
     }
     return st;
 }
 
 static bool is_done(const ps_mesh_node *node)
 {
-    return state_of(node)->whole == total_of(node);
+    return state_of(node)->whole == node->cells.count;
 }
 
 static void finish(ps_mesh_node *node, float *sum)
@@ -211,12 +244,14 @@ static void missing(const ps_mesh_node *node, bool *peers)
 
 const ps_mesh ps_mesh_ring = {
     .name = "ring",
-    .summary = "around a ring, in chunks: reduce-scatter, then all-gather of the same bytes",
+    .summary = "around a ring, in pieces: reduce-scatter, then all-gather of the same bytes",
     .check = mesh_check_sums,
+    .says_sums = true,
     .state_size = sizeof(ring_state),
     .init = init,
     .fini = fini,
     .start = start,
+    .ready = ready,
     .take = take,
     .is_done = is_done,
     .finish = finish,

@@ -134,7 +134,9 @@ static void check_uses(ps_check *check, const char *field, const ps_plan *plan,
 {
     char path[PS_FIELD_MAX];
     uint32_t r = plan->assignment != NULL ? plan->assignment->redundancy : 1;
-    bool changes = plan->update != NULL && plan->update->broadcasts; /* no weights go down */
+    bool sums = plan->mesh != NULL && plan->mesh->says_sums;
+    /* No weights go down, but what changes them. */
+    bool changes = sums || (plan->update != NULL && plan->update->broadcasts);
 
     if (!changes && down->codec != NULL &&
         ps_codec_facts_of(down->codec, &down->params).is_sparse) {
@@ -161,7 +163,7 @@ static void check_uses(ps_check *check, const char *field, const ps_plan *plan,
     }
     check_rows(check, field, "up", up);
     check_rows(check, field, "down", down);
-    if (up->codec != NULL && ps_feedback_is_on(up->codec, &up->params) && r > 1 &&
+    if (up->codec != NULL && ps_feedback_is_on(up->codec, &up->params) && r > 1 && !sums &&
         plan->update != NULL && plan->update->per_block) {
         snprintf(path, sizeof path, "%s.up.params.error_feedback", field);
         ps_check_bad(check, path,
@@ -256,8 +258,8 @@ static void spare_state(ps_codec_choice *choice)
 }
 
 /* May the gradients of a sparse variable go by rows? Not where all values of it are added up
- * or kept by somebody, nor among workers, whose packets do not know variables; and a codec that the
- * job gives numbers to leaves rows out only if one of them says so. */
+ * or kept by somebody, nor among workers, who pass on whole sums; and a codec that the job
+ * gives numbers to leaves rows out only if one of them says so. */
 static bool goes_by_rows(const ps_plan *plan, uint32_t v)
 {
     const ps_variable *var = &plan->layout.variables[v];

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* check_exchange.c - the exchange of a job, and what goes together with one among
- * workers: there nobody but them merges, and a packet holds values of several variables. */
+ * workers, where nobody but them merges. */
 #include "common/job/check.h"
 
-#include "common/codec/wrap.h"
+#include "common/base/xalloc.h"
 
 #include <stdio.h>
-#include <string.h>
 
 void ps_check_exchange(ps_check *check, ps_plan *plan)
 {
@@ -30,8 +29,8 @@ ps_mesh_conf ps_plan_mesh(const ps_plan *plan, uint32_t self)
         .assignment = plan->by_worker != NULL ? plan->by_worker : plan->assignment,
         .self = self,
         .n = plan->layout.param_count,
-        .codec = plan->up[0].codec,
-        .params = plan->up[0].params,
+        .parts = plan->mesh_parts,
+        .part_count = plan->layout.variable_count,
         .seed = plan->spec->seed,
         .window_us = window_ms * 1000,
     };
@@ -68,57 +67,41 @@ static void check_method(ps_check *check, const ps_plan *plan)
     }
 }
 
-/* Cells are cut without regard to variables, and nothing is kept from one step to the next. */
-static void check_up(ps_check *check, const ps_plan *plan)
+/* False: a codec is missing, and something else was wrong. */
+static bool make_parts(ps_plan *plan)
 {
-    const Psgd__V1__CodecSpec *spec = plan->spec->codec;
-    const ps_codec *up = ps_codec_find(spec->up->name), *down = ps_codec_find(spec->down->name);
-    ps_params params = plan->up[0].params;
-    char path[PS_FIELD_MAX];
+    const ps_layout *layout = &plan->layout;
 
-    if (down != NULL && (!down->is_identity || !ps_codec_is_plain(down, &plan->down[0].params))) {
-        ps_check_bad(check, "spec.codec.down.name",
-                     "is \"%s\" or compressed; with exchange %s no weights travel: f32 is allowed",
-                     down->name, plan->mesh->name);
-    }
-    if (spec->n_variables > 0) {
-        ps_check_bad(check, "spec.codec.variables",
-                     "has %zu entries; packets of exchange %s hold values of several variables: "
-                     "none are allowed",
-                     spec->n_variables, plan->mesh->name);
-        return;
-    }
-    if (up == NULL || plan->up[0].codec != up) {
-        return;
-    }
-    for (int i = PS_WRAP_ROWS; i < PS_WRAP_COUNT; i++) {
-        if (ps_wrap_of(up, &params, i) != 0) {
-            snprintf(path, sizeof path, "spec.codec.up.params.%s",
-                     up->params[up->own + (size_t)i].name);
-            ps_check_bad(check, path, "is %g; exchange %s does not know variables: 0 is allowed",
-                         ps_wrap_of(up, &params, i), plan->mesh->name);
+    plan->mesh_parts = ps_xcalloc(layout->variable_count, sizeof *plan->mesh_parts);
+    for (uint32_t v = 0; v < layout->variable_count; v++) {
+        const ps_variable *var = &layout->variables[v];
+
+        if (plan->up[v].codec == NULL || plan->down[v].codec == NULL) {
+            return false;
         }
+        plan->mesh_parts[v] = (ps_mesh_part){
+            .name = var->name,
+            .at = var->at,
+            .n = var->size,
+            .step = layout->slices[layout->first_slice[v]].n, /* all but the last */
+            .up = {plan->up[v].codec, plan->up[v].params},
+            .down = {plan->down[v].codec, plan->down[v].params},
+        };
     }
-    if (up->state != NULL) {
-        ps_check_bad(check, "spec.codec.up.name",
-                     "is \"%s\", which keeps state of each variable; exchange %s does not know "
-                     "them: a codec without is allowed",
-                     up->name, plan->mesh->name);
-    }
+    return true;
 }
 
-static void check_state(ps_check *check, const ps_plan *plan)
+/* Where no whole sums travel. */
+static void check_down(ps_check *check, const ps_plan *plan)
 {
-    const char *up = plan->spec->codec->up->name;
+    for (uint32_t v = 0; !plan->mesh->says_sums && v < plan->layout.variable_count; v++) {
+        const ps_codec_choice *down = &plan->down[v];
 
-    for (uint32_t v = 0; plan->spec->codec->n_variables == 0 && v < plan->layout.variable_count;
-         v++) {
-        if (plan->layout.variables[v].is_state && plan->up[v].codec != ps_codec_find(up)) {
-            ps_check_bad(
-                check, "spec.codec.up.name",
-                "is \"%s\"; running statistics, as %s, share its packets in exchange %s: an "
-                "unbiased codec is allowed",
-                up, plan->layout.variables[v].name, plan->mesh->name);
+        if (!ps_codec_is_plain(down->codec, &down->params)) {
+            ps_check_bad(check, "spec.codec.down.name",
+                         "is \"%s\" or compressed for %s; with exchange %s nothing comes down: f32 "
+                         "is allowed",
+                         down->codec->name, plan->layout.variables[v].name, plan->mesh->name);
             return;
         }
     }
@@ -140,12 +123,14 @@ void ps_check_mesh(ps_check *check, ps_plan *plan)
                      "is %u; at most timeouts.step_ms, %u, is allowed", window_ms, step_ms);
     }
     check_method(check, plan);
-    if (plan->layout.variable_count == 0 || plan->up == NULL || plan->up[0].codec == NULL ||
-        plan->assignment == NULL || plan->update == NULL) {
+    if (plan->layout.slice_count == 0 || plan->up == NULL || plan->assignment == NULL ||
+        plan->update == NULL) {
         return; /* something else is wrong */
     }
-    check_up(check, plan);
-    check_state(check, plan);
+    if (!make_parts(plan)) {
+        return;
+    }
+    check_down(check, plan);
     if (!plan->update->per_block) {
         st = ps_assign_find("iid")->make(plan->spec->workers, &each_alone, &plan->by_worker);
         if (!ps_is_ok(&st)) {

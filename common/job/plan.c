@@ -331,6 +331,7 @@ void ps_plan_destroy(ps_plan *plan)
     if (plan->assignment != NULL) {
         ps_assignment_destroy(plan->assignment);
     }
+    free(plan->mesh_parts);
     if (plan->by_worker != NULL) {
         ps_assignment_destroy(plan->by_worker);
     }

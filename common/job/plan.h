@@ -115,6 +115,7 @@ typedef struct ps_plan {
 
     const ps_mesh *mesh; /* NULL: the exchange is through parameter servers */
     ps_params mesh_params;
+    ps_mesh_part *mesh_parts; /* (variable_count), with a mesh */
     ps_assignment *by_worker; /* for a mesh, where workers contribute and not blocks: worker i
                                * brings block i; else NULL */
 

@@ -213,7 +213,8 @@ static bool begin(ps_exchange *exchange, uint64_t clock, uint32_t block, bool is
         }
         ps_turn_pass(&x->turn);
     }
-    ps_mesh_worker_claim(&x->me, clock, block, is_last);
+    (void)is_last; /* a step ends when all blocks are in it */
+    ps_mesh_worker_claim(&x->me, clock, block);
     return ps_gate_is_open(&x->me.gate);
 }
 
@@ -225,7 +226,7 @@ static void ready(ps_exchange *exchange, uint32_t first_variable, uint32_t count
     if (!ps_mesh_worker_give(&x->me, first_variable, count) || !ps_gate_is_open(&x->me.gate)) {
         return;
     }
-    st = ps_mesh_worker_start(&x->me, ps_clock_us());
+    st = ps_mesh_worker_advance(&x->me, ps_clock_us());
     if (!ps_is_ok(&st)) {
         ps_gate_fail(&x->me.gate, &st);
         return;

@@ -37,6 +37,7 @@ static ps_status take_memory(ps_mesh_worker *w)
         return ps_fail(PS_RESOURCE_EXHAUSTED, "no memory for %u blocks of %zu parameters",
                        w->held + 1, n);
     }
+    w->given = ps_xcalloc((size_t)w->held * w->plan->layout.variable_count, sizeof *w->given);
     w->blocks = ps_xcalloc(w->held, sizeof *w->blocks);
     for (uint32_t i = 0; i < w->held; i++) {
         w->blocks[i] = w->copies != NULL ? w->copies + i * n : (float *)(void *)w->grad->data;
@@ -57,6 +58,7 @@ ps_status ps_mesh_worker_init(ps_mesh_worker *w, const ps_mesh_worker_conf *conf
         .grad = ps_buf_ref(conf->grad),
         .held = mesh.assignment->held_count[conf->rank],
     };
+    pthread_mutex_init(&w->mutex, NULL);
     init_gate(w, conf->window_us);
     st = take_memory(w);
     return ps_is_ok(&st) ? ps_mesh_create(&mesh, &w->mesh) : st;
@@ -72,13 +74,16 @@ void ps_mesh_worker_fini(ps_mesh_worker *w)
     free(w->sum);
     free(w->copies);
     free(w->blocks);
+    free(w->given);
+    pthread_mutex_destroy(&w->mutex);
 }
 
 size_t ps_mesh_worker_memory(const ps_mesh_worker *w)
 {
     size_t blocks = 1 + (w->copies != NULL ? w->held : 0);
 
-    return blocks * w->plan->layout.param_count * sizeof(float) + ps_stepper_memory(&w->stepper);
+    return blocks * w->plan->layout.param_count * sizeof(float) + ps_stepper_memory(&w->stepper) +
+           ps_mesh_memory(w->mesh);
 }
 
 /* --- contributions ------------------------------------------------------------ */
@@ -101,38 +106,75 @@ bool ps_mesh_worker_is_new(const ps_mesh_worker *w, uint64_t clock)
     return !w->has_begun || w->clock != clock;
 }
 
-void ps_mesh_worker_claim(ps_mesh_worker *w, uint64_t clock, uint32_t block, bool is_last)
+void ps_mesh_worker_claim(ps_mesh_worker *w, uint64_t clock, uint32_t block)
 {
+    pthread_mutex_lock(&w->mutex);
+    if (ps_mesh_worker_is_new(w, clock)) {
+        w->given_count = 0; /* the carrier has had all of the step before */
+    }
     w->has_begun = true;
     w->clock = clock;
     w->in_hand = index_of(w, block);
-    w->is_last = is_last;
-    w->ready = 0;
+    pthread_mutex_unlock(&w->mutex);
 }
 
 bool ps_mesh_worker_give(ps_mesh_worker *w, uint32_t first_variable, uint32_t count)
 {
     const float *grad = (const float *)(const void *)w->grad->data;
+    uint32_t variables = w->plan->layout.variable_count;
+    bool is_all;
 
-    for (uint32_t v = first_variable; v < first_variable + count && w->copies != NULL; v++) {
+    for (uint32_t v = first_variable; v < first_variable + count; v++) {
         const ps_variable *var = &w->plan->layout.variables[v];
 
-        memcpy(w->blocks[w->in_hand] + var->at, grad + var->at, var->size * sizeof *grad);
+        w->untold += var->size * sizeof *grad;
+        if (w->copies != NULL) {
+            memcpy(w->blocks[w->in_hand] + var->at, grad + var->at, var->size * sizeof *grad);
+        }
     }
-    w->ready += count;
-    return w->is_last && w->ready == w->plan->layout.variable_count;
+    pthread_mutex_lock(&w->mutex);
+    for (uint32_t v = first_variable; v < first_variable + count; v++) {
+        assert(w->given_count < w->held * variables);
+        w->given[w->given_count++] = w->in_hand * variables + v;
+    }
+    is_all = w->given_count == w->held * variables;
+    pthread_mutex_unlock(&w->mutex);
+    if (!is_all && w->untold < PS_MESH_WORKER_GIVES) {
+        return false;
+    }
+    w->untold = 0;
+    return true;
 }
 
 /* --- steps -------------------------------------------------------------------- */
 
-ps_status ps_mesh_worker_start(ps_mesh_worker *w, int64_t now_us)
+/* The next that was given in the step that runs or is to begin; false: none is there. */
+static bool take_given(ps_mesh_worker *w, uint32_t *which)
 {
-    ps_status st;
+    bool any;
 
-    assert(w->clock == w->next && !w->is_running);
-    w->is_running = true;
-    st = ps_mesh_begin(w->mesh, w->clock, (const float *const *)w->blocks, now_us);
-    return ps_wrap(st, "step %llu", (unsigned long long)w->clock);
+    pthread_mutex_lock(&w->mutex);
+    any = w->has_begun && w->clock == w->next && w->taken < w->given_count;
+    *which = any ? w->given[w->taken++] : 0;
+    pthread_mutex_unlock(&w->mutex);
+    return any;
+}
+
+ps_status ps_mesh_worker_advance(ps_mesh_worker *w, int64_t now_us)
+{
+    uint32_t which, variables = w->plan->layout.variable_count;
+    ps_status st = ps_ok();
+
+    while (ps_is_ok(&st) && take_given(w, &which)) {
+        if (!w->is_running) {
+            w->is_running = true;
+            st = ps_mesh_begin(w->mesh, w->next, (const float *const *)w->blocks);
+        }
+        if (ps_is_ok(&st)) {
+            st = ps_mesh_ready(w->mesh, which / variables, which % variables, now_us);
+        }
+    }
+    return ps_wrap(st, "step %llu", (unsigned long long)w->next);
 }
 
 bool ps_mesh_worker_finish(ps_mesh_worker *w)
@@ -143,6 +185,7 @@ bool ps_mesh_worker_finish(ps_mesh_worker *w)
     ps_mesh_sum(w->mesh, w->sum);
     ps_stepper_step(&w->stepper, w->next, w->sum, w->weights);
     w->is_running = false;
+    w->taken = 0;
     w->next++;
     ps_gate_lane_brought(&w->gate, 0, w->all, w->one.slice_count, w->next, true);
     ps_gate_lane_acked(&w->gate, 0);

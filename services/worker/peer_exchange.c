@@ -32,7 +32,8 @@ static bool begin(ps_exchange *exchange, uint64_t clock, uint32_t block, bool is
         }
         ps_gate_owe_acks(&x->me.gate);
     }
-    ps_mesh_worker_claim(&x->me, clock, block, is_last);
+    (void)is_last; /* a step ends when all blocks are in it */
+    ps_mesh_worker_claim(&x->me, clock, block);
     return ps_gate_is_open(&x->me.gate);
 }
 
@@ -40,7 +41,7 @@ static void ready(ps_exchange *exchange, uint32_t first_variable, uint32_t count
 {
     ps_peer_exchange *x = of(exchange);
 
-    if (ps_mesh_worker_give(&x->me, first_variable, count)) {
+    if (ps_mesh_worker_give(&x->me, first_variable, count) && !atomic_exchange(&x->kicked, true)) {
         ps_loop_post(x->conf.loop, &x->kick);
     }
 }
@@ -143,13 +144,14 @@ static void on_kick(ps_event *self, bool ok)
     ps_peer_exchange *x = PS_CONTAINER_OF(self, ps_peer_exchange, kick);
     ps_status st;
 
+    atomic_store(&x->kicked, false);
     if (!ok || x->stopping || x->has_failed) {
         return;
     }
-    for (uint32_t i = 0; i < x->peers && x->me.next > STEPS_KEPT; i++) {
+    for (uint32_t i = 0; i < x->peers && x->me.next > STEPS_KEPT && !x->me.is_running; i++) {
         peer_lane_thin(&x->lanes[i], x->me.next - STEPS_KEPT);
     }
-    st = ps_mesh_worker_start(&x->me, ps_clock_us());
+    st = ps_mesh_worker_advance(&x->me, ps_clock_us());
     if (!ps_is_ok(&st)) {
         peer_fail(x, &st);
         return;

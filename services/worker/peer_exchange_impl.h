@@ -39,9 +39,10 @@ struct ps_peer_exchange {
     ps_exchange base;
     ps_peer_exchange_conf conf;
     const ps_plan *plan;
-    uint32_t peers;    /* workers, this one too */
-    ps_mesh_worker me; /* between a kick and the end of its step the loop's, else the trainer's */
-    ps_event kick;     /* all contributions of the step are there */
+    uint32_t peers; /* workers, this one too */
+    ps_mesh_worker me;
+    ps_event kick;      /* more of the step's contributions is there */
+    atomic_bool kicked; /* it is posted */
 
     /* the loop's */
     bool has_failed;

@@ -27,6 +27,11 @@ def codec(name, **params):
     return {"codec": {"up": {"name": name, "params": params}}}
 
 
+# Half a byte a value for the large variable, with feedback; the rest as it is.
+MIXED = {"codec": {"variables": [{"match": "dense0.weight", "up": {
+    "name": "intn", "params": {"bits": 4, "error_feedback": 1}}}]}}
+
+
 def tensors(safetensors):
     """The values of a model file, as bytes."""
     (n,) = struct.unpack("<Q", safetensors[:8])
@@ -49,10 +54,11 @@ class Peers(ClusterTest):
     def must_be_alike(self, c, job):
         """EV of all workers the same text, weights the same bits; all files."""
         files = c.files(job.id)
-        evaluations = {bytes(files[f"EV-{job.spec.title}-N({i}).csv"]) for i in range(WORKERS)}
+        workers = job.spec.workers
+        evaluations = {bytes(files[f"EV-{job.spec.title}-N({i}).csv"]) for i in range(workers)}
         self.assertEqual(len(evaluations), 1)
         sums = re.findall(r"checksum of the weights is ([0-9a-f]{16})", self.logs(files))
-        self.assertEqual(len(sums), WORKERS)
+        self.assertEqual(len(sums), workers)
         self.assertEqual(len(set(sums)), 1)
         return files
 
@@ -65,14 +71,18 @@ class Peers(ClusterTest):
             "plain": shape("plain"),
             "plain, copies": shape("plain", 2, "duplicate"),
             "plain, top-k": {**shape("plain"), **codec("topk", fraction=0.1, error_feedback=0)},
+            "plain, mixed": {**shape("plain"), **MIXED},
             "ndc": shape("ndc", 2),
             "ndc, int8": {**shape("ndc", 3), **codec("int8")},
             "ccdc": shape("ccdc", 2),
             "ccdc, 3": shape("ccdc", 3),
             "ring": shape("ring"),
             "ring, int8": {**shape("ring"), **codec("int8")},
+            "ring, top-k": {**shape("ring"), **codec("topk", fraction=0.1, error_feedback=1)},
             "tree": shape("tree"),
             "tree, f16": {**shape("tree", 2), **codec("f16")},
+            "tree, int8 both ways": {**shape("tree"), "codec": {"up": {"name": "int8"},
+                                                                "down": {"name": "int8"}}},
             "plain, workers step": {**shape("plain"), "optimizer": {
                 "side": "OPTIMIZER_SIDE_WORKER", "rule": SMALL["optimizer"]["rule"]}},
             "ring, gradient_average": {**shape("ring"), "update": {"name": "gradient_average"}},
@@ -100,7 +110,8 @@ class Peers(ClusterTest):
 
     def test_plain_and_ndc_have_the_bits_of_a_parameter_server(self):
         c = self.cluster(workers=WORKERS, pservers=1)
-        for fields in (shape("plain"), shape("ndc", 2)):
+        for fields in (shape("plain"), shape("ndc", 2), {**shape("plain"), **MIXED},
+                       {**shape("ndc"), **codec("topk", fraction=0.1, error_feedback=1)}):
             job = self.train(c, **fields)
             mine = self.weights(self.must_be_alike(c, job), job)
             job = self.train(c, **{**fields, "exchange": {"name": "pserver"}})
@@ -134,11 +145,29 @@ class Peers(ClusterTest):
             self.assertLess(apart, 1e-7)
             self.assertGreater(max(map(abs, both[0])), 0.01)
 
+    def test_ccdc_with_five_and_six_workers(self):
+        c = self.cluster(workers=6, pservers=0)
+        for workers, multicasts in ((5, 20), (6, 60)):
+            blocks = math.comb(workers, 3)
+            fields = {"workers": workers, "epochs": 1, "blockSize": 300 // blocks,
+                      "optimizer": STEP, "data": {**SMALL["data"], "trainLimit": 300}}
+            job = self.train(c, **fields, **shape("plain", 3))
+            plain = floats(self.weights(self.must_be_alike(c, job), job))
+            job = self.train(c, **fields, **shape("ccdc", 3))
+            files = self.must_be_alike(c, job)
+            apart = max(abs(a - b) for a, b in zip(plain, floats(self.weights(files, job))))
+            said = re.findall(r"exchange ccdc: (\d+) packets said", self.logs(files))
+            print(f"{workers} workers: at most {apart:.2g} apart after a step of rate 1")
+            self.assertEqual(job.progress.total_steps, 1)
+            self.assertEqual(sum(map(int, said)), multicasts)
+            self.assertLess(apart, 1e-7)
+            self.assertGreater(max(map(abs, plain)), 0.01)
+
     def test_bytes_are_those_of_the_multicasts(self):
         c = self.cluster(workers=WORKERS, pservers=0)
         n, steps = 28 * 28 * 16 + 16 + 16 * 10 + 10, None
         for fields, multicasts, values in (
-                (shape("plain"), 4, 4 * 3 * n),
+                (shape("plain"), 4 * 4, 4 * 3 * n),  # a packet for each variable
                 (shape("plain", 2), None, 6 * 2 * n),
                 (shape("ndc", 2), None, 6 * 2 * n),
                 (shape("ccdc", 1), 12, 12 * n),
@@ -179,6 +208,44 @@ class Peers(ClusterTest):
         job = self.train(c, workers=3, **shape("plain"))  # the others are free again
         self.assertEqual(job.progress.workers_alive, 3)
 
+    def process_of(self, c, job, rank):
+        node = next(p for p in c.get(job.id).placements if p.rank == rank)
+        return next(w for w in c.workers if w.address == node.address)
+
+    def test_a_worker_that_freezes_ends_the_job_and_is_named(self):
+        c = self.cluster(workers=3, pservers=0)
+        for exchange in ("plain", "ccdc"):
+            job = c.submit({**ENDLESS, "workers": 3}, **shape(exchange, window_ms=700),
+                           timeouts={"leaseMs": 4000})
+            c.wait(job.id, lambda j: j.progress.step > 5)
+            frozen = self.process_of(c, job, 2)
+            frozen.freeze()
+            job = c.wait(job.id)
+            frozen.thaw()
+            self.assertEqual(job.state, job_pb2.JOB_STATE_FAILED)
+            self.assertEqual(job.reason, "NODE_LOST")
+            self.assertIn(frozen.address, job.message)
+            for rank in (0, 1):  # they did not wait for that
+                self.assertIn("nothing for 2 x 700 ms from worker 2",
+                              self.process_of(c, job, rank).log())
+            c.wait_nodes(3)
+            c.wait_idle()
+
+    def test_copies_speak_for_a_worker_that_freezes_and_it_catches_up(self):
+        c = self.cluster(workers=WORKERS, pservers=0)
+        for exchange, assignment in (("plain", "duplicate"), ("ndc", "iid")):
+            job = c.submit({**JOB, "epochs": 30},
+                           **shape(exchange, 2, assignment, window_ms=400))
+            c.wait(job.id, lambda j: j.progress.step > 5)
+            frozen, other = self.process_of(c, job, 3), self.process_of(c, job, 0)
+            frozen.freeze()
+            c.poll("the others go on without it", lambda: len(set(re.findall(
+                r"step (\d+) is late for want of", other.log()))) > 3)
+            frozen.thaw()
+            job = c.wait(job.id)
+            self.assertEqual(job.state, job_pb2.JOB_STATE_DONE, f"{job.reason} {job.message}")
+            self.must_be_alike(c, job)
+
     def test_a_worker_that_says_nothing_is_named(self):
         c = self.cluster(workers=3, pservers=0)
         job = c.wait(c.submit({**JOB, "workers": 3}, **shape("plain", window_ms=300), straggler={
@@ -191,9 +258,15 @@ class Peers(ClusterTest):
         for fields, field, reason in (
                 (shape("ccdc", 2, "duplicate"), "spec.exchange.name", "assignment iid is allowed"),
                 ({**shape("ccdc", 2), **codec("f16")}, "spec.exchange.name", "f32 is allowed"),
-                ({**shape("ring"), **codec("sign")}, "spec.exchange.name", "unbiased"),
-                ({**shape("plain"), **codec("topk", error_feedback=1)},
+                ({**shape("ring"), **codec("sign", error_feedback=0)}, "spec.exchange.name",
+                 "unbiased"),
+                ({**shape("ring"), **codec("int8", momentum=0.9)}, "spec.exchange.name",
+                 "not of sums"),
+                ({**shape("plain", 2), **codec("topk", error_feedback=1)},
                  "spec.codec.up.params.error_feedback", "0 is allowed"),
+                ({**shape("ccdc"), **MIXED}, "spec.exchange.name", "of dense0.weight"),
+                ({**shape("plain"), "codec": {"down": {"name": "f16"}}}, "spec.codec.down.name",
+                 "nothing comes down"),
                 ({**shape("plain"), "consistency": {"name": "ssp"}}, "spec.consistency.name",
                  "bsp is allowed"),
                 ({**shape("plain"), "update": {"name": "dqlosp"}}, "spec.update.name",

@@ -72,6 +72,9 @@ static bool send_block(fake_worker *w, uint64_t clock, uint32_t i)
         if (v == plan->layout.variable_count / 2 && is_last) {
             tell(w, clock, FAKE_IN_THE_MIDST);
         }
+        if (v == 1 && is_last) {
+            tell(w, clock, FAKE_HAS_ONE_LEFT);
+        }
     }
     return true;
 }

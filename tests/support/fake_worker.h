@@ -23,9 +23,14 @@ typedef enum fake_kind {
 typedef struct fake_worker fake_worker;
 
 /* Told on the worker's thread where it is: before the weights are waited for,
- * after they came, and when half of the variables of the step's last
+ * after they came, and when half of the variables, or all but the first, of the step's last
  * contribution have been handed over. May block. */
-typedef enum fake_at { FAKE_BEGINS, FAKE_HAS_WEIGHTS, FAKE_IN_THE_MIDST } fake_at;
+typedef enum fake_at {
+    FAKE_BEGINS,
+    FAKE_HAS_WEIGHTS,
+    FAKE_IN_THE_MIDST,
+    FAKE_HAS_ONE_LEFT
+} fake_at;
 typedef void fake_hook(void *arg, fake_worker *w, uint64_t clock, fake_at at);
 
 struct fake_worker {

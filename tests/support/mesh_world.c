@@ -6,6 +6,7 @@
 #include "common/base/xalloc.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,11 +28,24 @@ static ps_status make_assignment(mesh_world *w, const char *name, uint32_t nodes
     return ps_assign_find(name)->make(nodes, &params, &w->assignment);
 }
 
-static void fill_params(const ps_codec *codec, ps_params *params)
+ps_mesh_codec mesh_world_codec(const char *name, const char *numbers)
 {
-    for (const ps_param *p = codec->params; p != NULL && p->name != NULL; p++) {
-        params->v[p - codec->params] = p->value;
+    ps_mesh_codec c = {.codec = ps_codec_find(name)};
+
+    assert(c.codec != NULL);
+    c.params = ps_params_default(c.codec->params);
+    while (*numbers != '\0') {
+        char key[32];
+        double value;
+        int used = 0, which;
+
+        assert(sscanf(numbers, "%31[a-z_]=%lf%n", key, &value, &used) == 2);
+        which = ps_param_find(c.codec->params, key);
+        assert(which >= 0);
+        c.params.v[which] = value;
+        numbers += used + (numbers[used] == ',');
     }
+    return c;
 }
 
 /* The tests' numbers: smaller than 1, a few zeros among them. */
@@ -57,21 +71,28 @@ static void make_blocks(mesh_world *w)
     }
 }
 
-ps_status mesh_world_init(mesh_world *w, const char *mesh, const char *assign, uint32_t nodes,
-                          uint32_t redundancy, size_t n, const char *codec, uint64_t seed)
+ps_status mesh_world_init_parts(mesh_world *w, const char *mesh, const char *assign, uint32_t nodes,
+                                uint32_t redundancy, uint64_t seed)
 {
     ps_mesh_conf conf = {.mesh = ps_mesh_find(mesh),
-                         .n = n,
-                         .codec = ps_codec_find(codec),
+                         .parts = w->part,
+                         .part_count = w->part_count,
                          .seed = seed,
                          .window_us = MESH_WINDOW_US};
     ps_status st;
 
-    *w = (mesh_world){.nodes = nodes, .n = n, .seed = seed};
-    assert(conf.mesh != NULL && conf.codec != NULL && nodes <= MESH_NODES_MAX);
+    for (uint32_t p = 0; p < w->part_count; p++) {
+        w->part[p].name = "a part";
+        w->part[p].at = w->n;
+        w->part[p].step = PS_CODEC_VALUES;
+        w->n += w->part[p].n;
+    }
+    w->nodes = nodes;
+    w->seed = seed;
+    conf.n = w->n;
+    assert(conf.mesh != NULL && nodes <= MESH_NODES_MAX);
     st = make_assignment(w, assign, nodes, redundancy);
     assert(ps_is_ok(&st));
-    fill_params(conf.codec, &conf.params);
     conf.assignment = w->assignment;
     for (uint32_t i = 0; i < nodes && ps_is_ok(&st); i++) {
         conf.self = i;
@@ -81,6 +102,21 @@ ps_status mesh_world_init(mesh_world *w, const char *mesh, const char *assign, u
         make_blocks(w);
     }
     return st;
+}
+
+ps_status mesh_world_init(mesh_world *w, const char *mesh, const char *assign, uint32_t nodes,
+                          uint32_t redundancy, size_t n, const char *codec, uint64_t seed)
+{
+    ps_mesh_codec both = mesh_world_codec(codec, "");
+    size_t first = n / 3, second = n / 2 - n / 3, sizes[] = {first, second, n - first - second};
+
+    *w = (mesh_world){0};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        if (sizes[i] > 0) {
+            w->part[w->part_count++] = (ps_mesh_part){.n = sizes[i], .up = both, .down = both};
+        }
+    }
+    return mesh_world_init_parts(w, mesh, assign, nodes, redundancy, seed);
 }
 
 void mesh_world_fini(mesh_world *w)
@@ -147,8 +183,31 @@ static void look(mesh_world *w, uint32_t i)
 static void begin(mesh_world *w, uint32_t i)
 {
     w->has_begun[i] = true;
-    note(w, i, ps_mesh_begin(w->node[i], w->step[i], w->held[i], w->now_us));
+    w->given[i] = 0;
+    for (uint32_t p = 0; p < w->part_count; p++) { /* shuffled as it grows */
+        uint32_t at = (uint32_t)(draw(w) % (p + 1));
+
+        w->order[i][p] = w->order[i][at];
+        w->order[i][at] = p;
+    }
+    note(w, i, ps_mesh_begin(w->node[i], w->step[i], w->held[i]));
     look(w, i);
+}
+
+/* Another part of a block is there, if one is left: of one block after the other. */
+static bool give(mesh_world *w, uint32_t i)
+{
+    uint32_t at = w->given[i];
+
+    if (!w->has_begun[i] || w->is_dead[i] || !ps_is_ok(&w->failure[i]) ||
+        at == w->assignment->held_count[i] * w->part_count) {
+        return false;
+    }
+    w->given[i]++;
+    note(w, i,
+         ps_mesh_ready(w->node[i], at / w->part_count, w->order[i][at % w->part_count], w->now_us));
+    look(w, i);
+    return true;
 }
 
 /* One copy, drawn from those under way, arrives. */
@@ -201,6 +260,7 @@ void mesh_world_run_many(mesh_world *w, uint64_t steps)
                 begin(w, i);
                 someone_began = true;
             }
+            someone_began |= give(w, (uint32_t)(draw(w) % w->nodes));
         }
         if (w->wire_count > 0) {
             deliver(w);
@@ -208,8 +268,9 @@ void mesh_world_run_many(mesh_world *w, uint64_t steps)
             bool all_begun = true;
 
             for (uint32_t i = 0; i < w->nodes; i++) {
-                all_begun = all_begun && (w->is_dead[i] || w->has_begun[i] || w->step[i] >= steps ||
-                                          !ps_is_ok(&w->failure[i]));
+                all_begun = !give(w, i) && all_begun &&
+                            (w->is_dead[i] || w->has_begun[i] || w->step[i] >= steps ||
+                             !ps_is_ok(&w->failure[i]));
             }
             if (all_begun) {
                 pass_time(w);

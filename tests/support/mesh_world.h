@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* mesh_world.h - n nodes of an exchange and the network between them: packets
- * arrive in an order drawn at random, get lost or come twice as one likes. */
+ * arrive in an order drawn at random, get lost or come twice as one likes; in between
+ * each node has its parts ready one by one, in an order drawn too. */
 #ifndef PS_TESTS_SUPPORT_MESH_WORLD_H
 #define PS_TESTS_SUPPORT_MESH_WORLD_H
 
 #include "common/exchange/mesh.h"
 
-enum { MESH_NODES_MAX = 16, MESH_WINDOW_US = 1000000 };
+enum { MESH_NODES_MAX = 16, MESH_PARTS_MAX = 8, MESH_WINDOW_US = 1000000 };
 
 /* A copy of a packet under way. */
 typedef struct mesh_copy_on_wire {
@@ -18,11 +19,15 @@ typedef struct mesh_world {
     ps_assignment *assignment;
     uint32_t nodes;
     size_t n;
+    ps_mesh_part part[MESH_PARTS_MAX];
+    uint32_t part_count;
     uint64_t seed, draws;
     ps_mesh_node *node[MESH_NODES_MAX];
     uint64_t step[MESH_NODES_MAX]; /* steps that the node has ended */
     bool is_dead[MESH_NODES_MAX];  /* says nothing and hears nothing */
     bool has_begun[MESH_NODES_MAX];
+    uint32_t given[MESH_NODES_MAX]; /* parts of blocks in this step */
+    uint32_t order[MESH_NODES_MAX][MESH_PARTS_MAX];
     ps_status failure[MESH_NODES_MAX]; /* the first of the node */
     float **block;                     /* (K)(n): gradients, the same in every step */
     const float **held[MESH_NODES_MAX];
@@ -34,11 +39,18 @@ typedef struct mesh_world {
     int64_t now_us;
 } mesh_world;
 
-/* `assign` by name; INVALID_ARGUMENT if the exchange refuses it. */
+/* `assign` by name, `codec` with its defaults both ways, the values in some parts;
+ * INVALID_ARGUMENT if the exchange refuses it. */
 PS_MUST_USE ps_status mesh_world_init(mesh_world *w, const char *mesh, const char *assign,
                                       uint32_t nodes, uint32_t redundancy, size_t n,
                                       const char *codec, uint64_t seed);
+/* The same with parts of w->part (part_count), whose place and step are filled in. */
+PS_MUST_USE ps_status mesh_world_init_parts(mesh_world *w, const char *mesh, const char *assign,
+                                            uint32_t nodes, uint32_t redundancy, uint64_t seed);
 void mesh_world_fini(mesh_world *w);
+
+/* A codec with its defaults, but for some numbers as "name=value,name=value". */
+ps_mesh_codec mesh_world_codec(const char *name, const char *numbers);
 
 /* Every live node ends step `clock` or fails; with MESH_WINDOW_US passing
  * whenever nothing is under way any more. */

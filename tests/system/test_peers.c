@@ -5,6 +5,9 @@
 
 #include "tests/support/exchange_world.h"
 
+#include "common/base/clock.h"
+
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -13,6 +16,14 @@
 #define IID(r) ", \"assignment\": {\"name\": \"iid\", \"params\": {\"redundancy\": " #r "}}"
 #define TWICE ", \"assignment\": {\"name\": \"duplicate\", \"params\": {\"redundancy\": 2}}"
 #define UP(name) ", \"codec\": {\"up\": {\"name\": \"" name "\"}}"
+#define UP_EF(name)                                                                                \
+    ", \"codec\": {\"up\": {\"name\": \"" name "\", \"params\": {\"error_feedback\": 1}}}"
+#define BOTH_EF(name)                                                                              \
+    ", \"codec\": {\"up\": {\"name\": \"" name "\", \"params\": {\"error_feedback\": 1}},"         \
+    " \"down\": {\"name\": \"" name "\", \"params\": {\"error_feedback\": 1}}}"
+#define MIXED                                                                                      \
+    ", \"codec\": {\"up\": {\"name\": \"sign\", \"params\": {\"error_feedback\": 1}},"             \
+    " \"variables\": [{\"match\": \"dense0.*\", \"up\": {\"name\": \"int8\"}}]}"
 #define UP_ALONE(name)                                                                             \
     ", \"codec\": {\"up\": {\"name\": \"" name "\", \"params\": {\"error_feedback\": 0}}}"
 #define LARGE ", \"model\": {\"widths\": [700, 300]}"
@@ -77,6 +88,20 @@ static void whole_numbers_are_summed_exactly_by_every_exchange(void **state)
     must_train_as_the_twin(4, FAKE_COUNTED, 4, MESH("tree") TWICE LARGE);
 }
 
+/* So no server changes what comes of a codec: the same slices, draws and memory of what was
+ * lost. */
+static void plain_and_ndc_give_the_bits_of_servers_with_any_codec(void **state)
+{
+    (void)state;
+    must_train_as_the_twin(3, FAKE_CHAINED, 6, MESH("plain") UP("int8"));
+    must_train_as_the_twin(4, FAKE_CHAINED, 6, MESH("plain") IID(2) UP("qsgd"));
+    must_train_as_the_twin(4, FAKE_CHAINED, 6, MESH("plain") UP_EF("sign"));
+    must_train_as_the_twin(3, FAKE_CHAINED, 6, MESH("ndc") UP_EF("topk") LARGE);
+    must_train_as_the_twin(4, FAKE_CHAINED, 6, MESH("plain") MIXED);
+    must_train_as_the_twin(3, FAKE_CHAINED, 6,
+                           MESH("plain") MIXED ", \"update\": {\"name\": \"gradient_average\"}");
+}
+
 static void what_workers_bring_instead_of_blocks_is_summed(void **state)
 {
     (void)state;
@@ -97,6 +122,14 @@ static void all_workers_have_the_same_bits_whatever_is_lost(void **state)
         MESH("ring") UP("int8"),
         MESH("ring") UP("bf16"),
         MESH("tree") UP("int8"),
+        MESH("ring") BOTH_EF("onebit"),
+        MESH("ring") TWICE UP_EF("topk") LARGE,
+        MESH("tree") BOTH_EF("topk"),
+        MESH("tree") MIXED,
+        MESH(
+            "plain") ", \"codec\": {\"up\": {\"name\": \"int8\", \"params\": {\"difference\": 1}}}",
+        MESH("plain") UP("powersgd"),
+        MESH("plain") UP("vote"),
         MESH("ring"),
         MESH("tree"),
         MESH("ccdc"),
@@ -155,14 +188,63 @@ static void fewer_bytes_are_sent_with_a_codec(void **state)
     exchange_world w;
 
     (void)state;
-    train(&w, 3, FAKE_CHAINED, 6, MESH("ring") UP("int8") LARGE);
+    /* A byte a value half the way, and two the other half. */
+    train(&w, 3, FAKE_CHAINED, 6,
+          MESH("ring") LARGE
+          ", \"codec\": {\"up\": {\"name\": \"int8\"}, \"down\": {\"name\": \"f16\"}}");
     for (uint32_t i = 0; i < 3; i++) {
         const ps_exchange_stats *s = &w.workers[i].stats;
 
-        assert_in_range(s->bytes_up, s->bytes_up_float32 / 4,
-                        s->bytes_up_float32 / 4 + s->bytes_up_float32 / 100);
+        assert_in_range(s->bytes_up, s->bytes_up_float32 * 3 / 8,
+                        s->bytes_up_float32 * 3 / 8 + s->bytes_up_float32 / 100);
     }
     xw_end(&w);
+}
+
+/* --- while gradients are computed ------------------------------------------------ */
+
+enum { HEARD = 400000, HEARD_WITHIN_US = 60000000 };
+
+typedef struct hearing {
+    exchange_world w;
+    bool in_time;
+} hearing;
+
+/* The worker computes no further before the other has heard most of what is final so far. */
+static void wait_to_be_heard(void *arg, fake_worker *w, uint64_t clock, fake_at at)
+{
+    hearing *h = arg;
+    fake_worker *other = &h->w.workers[1 - w->session.rank];
+    int64_t until_us = ps_clock_us() + HEARD_WITHIN_US;
+
+    if (at != FAKE_HAS_ONE_LEFT || clock > 0) {
+        return;
+    }
+    while (!h->in_time && ps_clock_us() < until_us) {
+        h->in_time = ps_exchange_get_stats(other->exchange).bytes_down >= HEARD;
+        sched_yield();
+    }
+}
+
+/* Were all sent at the end of a step, this would wait in vain. The other computes on. */
+static void gradients_leave_while_others_are_computed(void **state)
+{
+    static const char *const meshes[] = {MESH("plain") LARGE, MESH("ring") LARGE,
+                                         MESH("tree") LARGE};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof meshes / sizeof meshes[0]; i++) {
+        hearing h = {.in_time = false};
+
+        xw_begin(&h.w, 2, 0, i == 0 ? FAKE_CHAINED : FAKE_COUNTED, 3, 0, meshes[i]);
+        h.w.workers[1].hook = wait_to_be_heard;
+        h.w.workers[1].hook_arg = &h;
+        xw_start(&h.w);
+        xw_join(&h.w);
+        assert_true(h.in_time);
+        xw_must_be_as_the_twin(&h.w);
+        xw_end(&h.w);
+    }
 }
 
 /* --- who is away ----------------------------------------------------------------- */
@@ -281,12 +363,14 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plain_and_ndc_give_the_bits_of_servers),
+        cmocka_unit_test(plain_and_ndc_give_the_bits_of_servers_with_any_codec),
         cmocka_unit_test(messages_of_a_mebibyte_arrive),
         cmocka_unit_test(whole_numbers_are_summed_exactly_by_every_exchange),
         cmocka_unit_test(what_workers_bring_instead_of_blocks_is_summed),
         cmocka_unit_test(all_workers_have_the_same_bits_whatever_is_lost),
         cmocka_unit_test(what_was_sent_is_what_the_exchange_says),
         cmocka_unit_test(fewer_bytes_are_sent_with_a_codec),
+        cmocka_unit_test(gradients_leave_while_others_are_computed),
         cmocka_unit_test(a_stream_that_broke_is_opened_again),
         cmocka_unit_test(who_is_silent_too_long_is_named),
         cmocka_unit_test(the_rescue_goes_on_without_one_who_catches_up_later),

@@ -86,6 +86,20 @@ static bool starts(mesh_world *w, const char *mesh, const shape *s, const char *
     return ps_is_ok(&st);
 }
 
+/* A node's first step, with all that it brings. */
+static void begin_whole(mesh_world *w, uint32_t i)
+{
+    ps_status st = ps_mesh_begin(w->node[i], 0, w->held[i]);
+
+    assert_true(ps_is_ok(&st));
+    for (uint32_t held = 0; held < w->assignment->held_count[i]; held++) {
+        for (uint32_t p = 0; p < w->part_count; p++) {
+            st = ps_mesh_ready(w->node[i], held, p, 0);
+            assert_true(ps_is_ok(&st));
+        }
+    }
+}
+
 /* --- every exchange with every codec -------------------------------------------- */
 
 static void try_codec(const ps_codec *codec, void *arg)
@@ -239,8 +253,7 @@ static void ccdc_sees_holders_that_differ_where_it_can(void **state)
 
     (void)state;
     assert_true(starts(&w, "ccdc", &s, "f32", seed));
-    st = ps_mesh_begin(w.node[0], 0, w.held[0], 0);
-    assert_true(ps_is_ok(&st));
+    begin_whole(&w, 0);
     packet->from = 3; /* whose segments are the last of every block */
     packet->len = 12;
     memset(packet->bytes, 0x5a, 12);
@@ -411,8 +424,7 @@ static void try_junk(const ps_mesh *mesh, void *arg)
 
         assert_true(starts(&w, mesh->name, &s, "f32", seed));
         for (uint32_t i = 0; i < 4; i++) {
-            st = ps_mesh_begin(w.node[i], 0, w.held[i], 0);
-            assert_true(ps_is_ok(&st));
+            begin_whole(&w, i);
         }
         if (!ps_mesh_next(w.node[(to + 1) % 4], &out)) { /* the root of a tree hears first */
             mesh_world_fini(&w);

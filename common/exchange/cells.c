@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cells.c - how parts are cut into what packets hold, and the way of a cell's values through
+ * its part's codec. */
+#include "common/exchange/mesh_impl.h"
+
+#include "common/base/draw.h"
+#include "common/base/xalloc.h"
+#include "common/codec/feedback.h"
+#include "common/codec/wrap.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* --- cutting ------------------------------------------------------------------ */
+
+/* Where the values stand if those between the parts are left out. */
+typedef struct span {
+    size_t from, to; /* [from, to) */
+    uint32_t share;
+} span;
+
+/* Cells of part p within the span, as slices of the part's step go; `skip` values of parts are
+ * before it. Written to `cells` unless NULL; how many. */
+static uint32_t cut_part(const ps_mesh_part *part, uint32_t p, size_t skip, const span *s,
+                         mesh_cell *cells)
+{
+    uint32_t count = 0;
+
+    for (size_t from = 0; from < part->n; from += part->step) {
+        size_t to = part->n - from < part->step ? part->n : from + part->step;
+        size_t first = s->from > skip + from ? s->from - skip : from;
+        size_t end = s->to < skip + to ? s->to - skip : to;
+
+        if (s->from >= skip + to || s->to <= skip + from) {
+            continue;
+        }
+        if (cells != NULL) {
+            cells[count] = (mesh_cell){
+                .at = part->at + first, .n = (uint32_t)(end - first), .part = p, .share = s->share};
+        }
+        count++;
+    }
+    return count;
+}
+
+/* The parts [first, end) among so many shares. */
+static uint32_t cut_bucket(const ps_mesh_conf *conf, uint32_t first, uint32_t end, uint32_t shares,
+                           mesh_cell *cells)
+{
+    uint32_t count = 0;
+    size_t size = 0;
+
+    for (uint32_t p = first; p < end; p++) {
+        size += conf->parts[p].n;
+    }
+    for (uint32_t i = 0; i < shares; i++) {
+        span s = {.from = size * i / shares, .to = size * (i + 1) / shares, .share = i};
+        size_t skip = 0;
+
+        for (uint32_t p = first; p < end; p++) {
+            count += cut_part(&conf->parts[p], p, skip, &s, cells != NULL ? cells + count : NULL);
+            skip += conf->parts[p].n;
+        }
+    }
+    return count;
+}
+
+/* A bucket ends where each share has a packet's values; what is left at the end goes with the
+ * last. */
+static uint32_t cut_all(const ps_mesh_conf *conf, uint32_t shares, mesh_cell *cells)
+{
+    size_t enough = (size_t)shares * PS_CODEC_VALUES, size = 0, left = 0;
+    uint32_t count = 0, first = 0;
+
+    for (uint32_t p = 0; p < conf->part_count; p++) {
+        left += conf->parts[p].n;
+    }
+    for (uint32_t p = 0; p < conf->part_count; p++) {
+        size += conf->parts[p].n;
+        left -= conf->parts[p].n;
+        if (p + 1 == conf->part_count || (size >= enough && left >= enough)) {
+            count += cut_bucket(conf, first, p + 1, shares, cells != NULL ? cells + count : NULL);
+            first = p + 1;
+            size = 0;
+        }
+    }
+    return count;
+}
+
+/* What a cell's codec keeps. Of copies of a block, which others may bring first, nothing. */
+static size_t floats_of(const ps_mesh_node *node, uint32_t cell, bool is_down)
+{
+    const ps_mesh_codec *c = mesh_codec(node, cell, is_down);
+
+    return node->conf.assignment->redundancy > 1 && !node->conf.mesh->says_sums
+               ? 0
+               : ps_feedback_floats(c->codec, &c->params, node->cells.cell[cell].n);
+}
+
+void mesh_cut(ps_mesh_node *node, uint32_t shares,
+              bool (*is_down)(const ps_mesh_node *node, const mesh_cell *cell))
+{
+    mesh_cells *cells = &node->cells;
+    uint32_t cell = 0;
+
+    cells->count = cut_all(&node->conf, shares, NULL);
+    cells->cell = ps_xcalloc(cells->count, sizeof *cells->cell);
+    cut_all(&node->conf, shares, cells->cell);
+    cells->first = ps_xcalloc(node->conf.part_count + 1u, sizeof *cells->first);
+    for (uint32_t p = 0; p <= node->conf.part_count; p++) {
+        while (cell < cells->count && cells->cell[cell].part < p) {
+            cell++;
+        }
+        cells->first[p] = cell;
+    }
+    cells->kept_of = ps_xcalloc(cells->count, sizeof *cells->kept_of);
+    for (int pass = 0; pass < 2; pass++) {
+        size_t at = 0;
+
+        for (cell = 0; cell < cells->count; cell++) {
+            size_t n = floats_of(node, cell, is_down != NULL && is_down(node, &cells->cell[cell]));
+
+            cells->kept_of[cell] = pass == 1 && n > 0 ? cells->kept + at : NULL;
+            at += n;
+        }
+        if (pass == 0 && at > 0) {
+            cells->kept = ps_xcalloc(at, sizeof *cells->kept);
+        }
+        cells->kept_floats = at;
+    }
+}
+
+void mesh_cells_fini(mesh_cells *cells)
+{
+    free(cells->cell);
+    free(cells->first);
+    free(cells->kept);
+    free(cells->kept_of);
+}
+
+/* --- codecs ------------------------------------------------------------------- */
+
+const ps_mesh_codec *mesh_codec(const ps_mesh_node *node, uint32_t cell, bool is_down)
+{
+    const ps_mesh_part *part = &node->conf.parts[node->cells.cell[cell].part];
+
+    return is_down ? &part->down : &part->up;
+}
+
+ps_packet *mesh_encode(ps_mesh_node *node, uint32_t what, uint32_t cell, bool is_down,
+                       uint32_t contributor, const float *x)
+{
+    const ps_mesh_codec *c = mesh_codec(node, cell, is_down);
+    size_t n = node->cells.cell[cell].n;
+    float *kept = node->cells.kept_of[cell];
+    ps_packet *packet = mesh_packet(node, what, cell, c->codec->size(&c->params, n));
+    uint64_t key = ps_draw_key(node->conf.seed, PS_DRAW_UP, cell, node->clock, contributor);
+
+    if (kept != NULL) {
+        memcpy(node->scratch, x, n * sizeof *x);
+        x = node->scratch;
+        ps_feedback_carry(c->codec, &c->params, kept, node->scratch, n);
+    }
+    packet->n = (uint32_t)n;
+    packet->len = ps_feedback_encode(c->codec, &c->params, kept, key, cell, x, n, packet->bytes,
+                                     &packet->head);
+    return packet;
+}
+
+ps_status mesh_check(const ps_mesh_node *node, const ps_packet *packet, bool is_down)
+{
+    return ps_codec_check(mesh_codec(node, packet->piece, is_down)->codec, &packet->head.msg,
+                          packet->bytes, packet->len, node->cells.cell[packet->piece].n);
+}
+
+ps_status mesh_decode(const ps_mesh_node *node, const ps_packet *packet, bool is_down, ps_into into,
+                      float *y)
+{
+    return ps_codec_decode(mesh_codec(node, packet->piece, is_down)->codec, &packet->head.msg,
+                           packet->bytes, packet->len, into, y, node->cells.cell[packet->piece].n);
+}
+
+/* --- sums --------------------------------------------------------------------- */
+
+void mesh_own_sum(const ps_mesh_node *node, const mesh_cell *cell, float *y)
+{
+    const ps_assignment *a = node->conf.assignment;
+    uint32_t self = node->conf.self;
+
+    memset(y, 0, cell->n * sizeof *y);
+    for (uint32_t i = 0; i < a->held_count[self]; i++) {
+        const float *x = node->blocks[i] + cell->at;
+
+        for (size_t k = 0; mesh_speaker(node, a->held[self][i]) == self && k < cell->n; k++) {
+            y[k] += x[k];
+        }
+    }
+}
+
+/* What was lost is kept and added to the next sum, or nothing is that others would not have
+ * anyway. */
+static ps_status check_codec(const ps_mesh_part *part, const ps_mesh_codec *c)
+{
+    ps_codec_facts facts = ps_codec_facts_of(c->codec, &c->params);
+    bool is_bent = facts.is_sparse || (facts.error_of_max > 0 && !facts.is_unbiased);
+
+    if (ps_feedback_differs(c->codec, &c->params) ||
+        ps_feedback_has_momentum(c->codec, &c->params)) {
+        return ps_fail(
+            PS_INVALID_ARGUMENT,
+            "%s of %s: difference and momentum are of a worker's gradient, not of sums: 0 "
+            "is allowed",
+            c->codec->name, part->name);
+    }
+    if (c->codec->state != NULL) {
+        return ps_fail(
+            PS_INVALID_ARGUMENT,
+            "%s of %s keeps a state of a worker's gradient, not of sums: codecs without are "
+            "allowed",
+            c->codec->name, part->name);
+    }
+    if (is_bent && (c->codec->sum_add != NULL || !ps_feedback_is_on(c->codec, &c->params))) {
+        return ps_fail(
+            PS_INVALID_ARGUMENT,
+            "%s of %s bends sums: codecs that are unbiased and not sparse are allowed, or "
+            "error_feedback",
+            c->codec->name, part->name);
+    }
+    return ps_ok();
+}
+
+ps_status mesh_check_sums(const ps_mesh_conf *conf)
+{
+    for (uint32_t p = 0; p < conf->part_count; p++) {
+        ps_status st = check_codec(&conf->parts[p], &conf->parts[p].up);
+
+        if (ps_is_ok(&st)) {
+            st = check_codec(&conf->parts[p], &conf->parts[p].down);
+        }
+        if (!ps_is_ok(&st)) {
+            return st;
+        }
+    }
+    return ps_ok();
+}

@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_mesh_parts.c - parts of gradients in exchanges among workers: codecs of their own, what
+ * those keep from step to step, and what is said of a part while others are not there yet. */
+#include "tests/support/cmocka_all.h"
+
+#include "tests/support/mesh_world.h"
+
+#include "common/base/clock.h"
+#include "common/base/xalloc.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static uint64_t seed; /* PSGD_SEED, or of the clock */
+
+enum { NODES = 4, FIRST = 40000, SECOND = 300 };
+
+/* Two parts, the first larger than a packet. */
+static void begin(mesh_world *w, const char *mesh, ps_mesh_codec first, ps_mesh_codec second)
+{
+    ps_status st;
+
+    *w = (mesh_world){.part_count = 2,
+                      .part = {{.n = FIRST, .up = first, .down = first},
+                               {.n = SECOND, .up = second, .down = second}}};
+    st = mesh_world_init_parts(w, mesh, "iid", NODES, 1, seed);
+    assert_string_equal(st.text, "");
+}
+
+static ps_mesh_codec f32(void)
+{
+    return mesh_world_codec("f32", "");
+}
+
+static void must_be_ok(const mesh_world *w)
+{
+    for (uint32_t i = 0; i < w->nodes; i++) {
+        assert_string_equal(w->failure[i].text, "");
+        assert_memory_equal(w->sum[i], w->sum[0], w->n * sizeof(float));
+    }
+}
+
+/* Mean distance from the true sums of values [at, at + n). */
+static double distance(const mesh_world *w, const float *sum, size_t at, size_t n)
+{
+    double off = 0;
+
+    for (size_t i = at; i < at + n; i++) {
+        off += fabs((double)sum[i] - mesh_world_true(w, i));
+    }
+    return off / (double)n;
+}
+
+static const char *const meshes[] = {"plain", "ndc", "ring", "tree"};
+enum { MESHES = sizeof meshes / sizeof meshes[0] };
+
+static void each_part_goes_through_its_own_codec(void **state)
+{
+    (void)state;
+    for (size_t m = 0; m < MESHES; m++) {
+        mesh_world w;
+
+        begin(&w, meshes[m], mesh_world_codec("int8", ""), f32());
+        mesh_world_run_many(&w, 2);
+        must_be_ok(&w);
+        assert_true(distance(&w, w.sum[0], 0, FIRST) > 1e-4);
+        assert_true(distance(&w, w.sum[0], FIRST, SECOND) < 1e-6);
+        mesh_world_fini(&w);
+    }
+}
+
+static void the_way_down_has_codecs_of_its_own(void **state)
+{
+    (void)state;
+    for (size_t m = 2; m < MESHES; m++) {
+        mesh_world w = {.part_count = 1,
+                        .part = {{.n = FIRST, .up = f32(), .down = mesh_world_codec("f16", "")}}};
+        ps_status st = mesh_world_init_parts(&w, meshes[m], "iid", NODES, 1, seed);
+        uint64_t whole = 2 * (NODES - 1) * (uint64_t)FIRST * 4;
+
+        assert_true(ps_is_ok(&st));
+        mesh_world_run_many(&w, 1);
+        must_be_ok(&w);
+        assert_int_equal(mesh_world_counters(&w).bytes_copied, whole / 2 + whole / 4);
+        for (size_t i = 0; i < w.n; i++) { /* rounded once: 2^-11, where that is not too small */
+            double truth = mesh_world_true(&w, i);
+
+            assert_true(fabs((double)w.sum[0][i] - truth) <= fabs(truth) / 2048 + 1e-6);
+        }
+        mesh_world_fini(&w);
+    }
+}
+
+/* The gradients are the same in every step, so what the sums come to on the average is the
+ * true one, but for what is kept at the end. */
+static double apart_after(const char *mesh, ps_mesh_codec codec, uint64_t steps)
+{
+    float *mean;
+    mesh_world w;
+    double apart;
+
+    begin(&w, mesh, codec, f32());
+    mean = ps_xcalloc(w.n, sizeof *mean);
+    for (uint64_t step = 0; step < steps; step++) {
+        mesh_world_run(&w, step);
+        must_be_ok(&w);
+        for (size_t i = 0; i < w.n; i++) {
+            mean[i] += w.sum[0][i] / (float)steps;
+        }
+    }
+    apart = distance(&w, mean, 0, FIRST);
+    free(mean);
+    mesh_world_fini(&w);
+    return apart;
+}
+
+static void what_codecs_lose_comes_later_with_error_feedback(void **state)
+{
+    static const char *const codecs[] = {"onebit", "topk", "intn"};
+
+    (void)state;
+    for (size_t m = 0; m < MESHES; m++) {
+        for (size_t k = 0; k < sizeof codecs / sizeof codecs[0]; k++) {
+            ps_mesh_codec codec = mesh_world_codec(
+                codecs[k], k == 1 ? "error_feedback=1,fraction=0.2" : "error_feedback=1");
+            double first = apart_after(meshes[m], codec, 1),
+                   later = apart_after(meshes[m], codec, 20);
+
+            if (later > first / 4) {
+                fail_msg("%s, %s: %g apart after a step, %g after 20", meshes[m], codecs[k], first,
+                         later);
+            }
+        }
+    }
+}
+
+static void without_it_what_is_lost_stays_lost(void **state)
+{
+    ps_mesh_codec codec = mesh_world_codec("topk", "error_feedback=0,fraction=0.2");
+
+    (void)state;
+    assert_true(apart_after("plain", codec, 20) > 0.9 * apart_after("plain", codec, 1));
+}
+
+/* EF21: the standing sum of changes comes near the gradients, which stay the same. */
+static void differences_add_up_to_the_gradient(void **state)
+{
+    ps_mesh_codec codec = mesh_world_codec("topk", "error_feedback=0,fraction=0.2,difference=1");
+
+    (void)state;
+    for (size_t m = 0; m < 2; m++) {
+        mesh_world w;
+        double first;
+
+        begin(&w, meshes[m], codec, f32());
+        mesh_world_run(&w, 0);
+        must_be_ok(&w);
+        first = distance(&w, w.sum[0], 0, FIRST);
+        for (uint64_t step = 1; step < 8; step++) {
+            mesh_world_run(&w, step);
+        }
+        must_be_ok(&w);
+        assert_true(first > 0.01);
+        assert_true(distance(&w, w.sum[0], 0, FIRST) < 1e-6);
+        assert_true(distance(&w, w.sum[0], FIRST, SECOND) < 1e-6);
+        mesh_world_fini(&w);
+    }
+}
+
+static void a_vote_is_of_all_workers(void **state)
+{
+    mesh_world w;
+
+    (void)state;
+    begin(&w, "plain", mesh_world_codec("vote", "error_feedback=0"), f32());
+    mesh_world_run_many(&w, 1);
+    must_be_ok(&w);
+    for (size_t i = 0; i < FIRST; i++) {
+        int votes = 0;
+
+        for (uint32_t b = 0; b < NODES; b++) {
+            votes += w.block[b][i] > 0 ? 1 : w.block[b][i] < 0 ? -1 : 0;
+        }
+        if (i % 7 != 3 && votes != 0) { /* what zeros vote is the codec's business */
+            assert_true((votes > 0) == (w.sum[0][i] > 0));
+        }
+    }
+    mesh_world_fini(&w);
+}
+
+/* --- while the rest is being computed ------------------------------------------- */
+
+/* All that node i has to say to j now, which takes it; how many packets. */
+static uint32_t hand_over(mesh_world *w, uint32_t i, uint32_t j)
+{
+    uint32_t count = 0;
+    ps_mesh_out out;
+
+    while (ps_mesh_next(w->node[i], &out)) {
+        for (uint32_t t = 0; t < out.count; t++) {
+            if (out.targets[t] == j) {
+                ps_status st = ps_mesh_take(w->node[j], out.packet);
+
+                assert_string_equal(st.text, "");
+                count++;
+            }
+        }
+        ps_packet_unref(out.packet);
+    }
+    return count;
+}
+
+static void must_be_ready(mesh_world *w, uint32_t i, uint32_t part, int64_t now_us)
+{
+    ps_status st = ps_mesh_ready(w->node[i], 0, part, now_us);
+
+    assert_string_equal(st.text, "");
+}
+
+static void a_part_is_said_before_the_others_are_there(void **state)
+{
+    (void)state;
+    for (size_t m = 0; m < MESHES; m++) {
+        uint32_t from = strcmp(meshes[m], "tree") == 0 ? 3 : 0; /* a leaf, and its parent */
+        uint32_t to = 1;
+        mesh_world w;
+
+        begin(&w, meshes[m], f32(), f32());
+        for (uint32_t i = 0; i < NODES; i++) {
+            ps_status st = ps_mesh_begin(w.node[i], 0, w.held[i]);
+
+            assert_true(ps_is_ok(&st));
+        }
+        assert_int_equal(hand_over(&w, from, to), 0);
+        must_be_ready(&w, from, 0, 5);
+        assert_true(hand_over(&w, from, to) > 0);
+        assert_true(ps_mesh_counters_of(w.node[to])->values_taken > 0);
+        assert_int_equal(ps_mesh_deadline(w.node[from]), INT64_MAX); /* it is not waiting yet */
+        must_be_ready(&w, from, 1, 7);
+        assert_int_equal(ps_mesh_deadline(w.node[from]), 7 + MESH_WINDOW_US);
+        mesh_world_fini(&w);
+    }
+}
+
+static void a_sum_goes_on_when_this_node_s_own_is_there(void **state)
+{
+    uint64_t taken;
+    mesh_world w;
+
+    (void)state;
+    begin(&w, "ring", f32(), f32());
+    for (uint32_t i = 0; i < NODES; i++) {
+        ps_status st = ps_mesh_begin(w.node[i], 0, w.held[i]);
+
+        assert_true(ps_is_ok(&st));
+    }
+    must_be_ready(&w, 0, 0, 0);
+    assert_true(hand_over(&w, 0, 1) > 0);
+    taken = ps_mesh_counters_of(w.node[1])->values_taken;
+    assert_int_equal(hand_over(&w, 1, 2), 0); /* parked */
+    must_be_ready(&w, 1, 0, 0);
+    assert_true(hand_over(&w, 1, 2) > 0);
+    assert_true(ps_mesh_counters_of(w.node[2])->values_taken > taken); /* and its own share */
+    mesh_world_fini(&w);
+}
+
+/* ccdc's words are of several blocks: it says nothing before it has all. */
+static void what_needs_all_blocks_waits_for_them(void **state)
+{
+    mesh_world w;
+
+    (void)state;
+    begin(&w, "ccdc", f32(), f32());
+    for (uint32_t i = 0; i < 2; i++) {
+        ps_status st = ps_mesh_begin(w.node[i], 0, w.held[i]);
+
+        assert_true(ps_is_ok(&st));
+    }
+    must_be_ready(&w, 0, 1, 0);
+    assert_int_equal(hand_over(&w, 0, 1), 0);
+    must_be_ready(&w, 0, 0, 0);
+    assert_true(hand_over(&w, 0, 1) > 0);
+    assert_int_equal(ps_mesh_counters_of(w.node[1])->values_taken, 0); /* it waits there */
+    must_be_ready(&w, 1, 0, 0);
+    must_be_ready(&w, 1, 1, 0);
+    assert_true(ps_mesh_counters_of(w.node[1])->values_taken > 0);
+    mesh_world_fini(&w);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_part_goes_through_its_own_codec),
+        cmocka_unit_test(the_way_down_has_codecs_of_its_own),
+        cmocka_unit_test(what_codecs_lose_comes_later_with_error_feedback),
+        cmocka_unit_test(without_it_what_is_lost_stays_lost),
+        cmocka_unit_test(differences_add_up_to_the_gradient),
+        cmocka_unit_test(a_vote_is_of_all_workers),
+        cmocka_unit_test(a_part_is_said_before_the_others_are_there),
+        cmocka_unit_test(a_sum_goes_on_when_this_node_s_own_is_there),
+        cmocka_unit_test(what_needs_all_blocks_waits_for_them),
+    };
+    const char *given = getenv("PSGD_SEED");
+
+    seed = given != NULL ? strtoull(given, NULL, 10) : (uint64_t)ps_clock_wall_us();
+    printf("PSGD_SEED=%llu\n", (unsigned long long)seed);
+    if (argc > 1) {
+        cmocka_set_test_filter(argv[1]);
+    }
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
