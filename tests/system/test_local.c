@@ -161,6 +161,9 @@ static void threads_change_no_bit_of_an_exchange_among_workers(void **state)
         AMONG("ccdc") TWICE,
         AMONG("ring"),
         AMONG("ring") ", \"codec\": {\"up\": {\"name\": \"int8\"}}",
+        AMONG("ring") ", \"codec\": {\"up\": {\"name\": \"topk\", \"params\": {\"error_feedback\": "
+                      "1}}, "
+                      "\"variables\": [{\"match\": \"dense2.*\", \"down\": {\"name\": \"f16\"}}]}",
         AMONG("tree") ", \"update\": {\"name\": \"fedavg\"}",
     };
 
@@ -193,7 +196,10 @@ static void bytes_among_workers_are_those_of_the_packets(void **state)
     run r;
 
     (void)state;
-    train(&r, AMONG("ring") ", \"codec\": {\"up\": {\"name\": \"int8\"}}", 4);
+    train(
+        &r,
+        AMONG("ring") ", \"codec\": {\"up\": {\"name\": \"int8\"}, \"down\": {\"name\": \"int8\"}}",
+        4);
     assert_string_equal(r.result.text, "");
     p = r.job->progress;
     plain = r.plan->total_steps * 2 * 3 * r.plan->layout.param_count * sizeof(float);
