@@ -2,10 +2,11 @@
 /* preset_own.c - presets that stand for no older system. */
 #include "common/job/preset_parts.h"
 
-/* Lin et al. 2018: 25 % to 0.1 % of the values over the first 234 steps (an epoch of 4 workers),
- * gradients clipped before they gather momentum on the workers. */
+/* Lin et al. 2018: from 25 % of the values down to 1 % over the first 234 steps (an epoch of 4
+ * workers), gradients clipped before they gather momentum on the workers. Of their 0.1 % a value
+ * waits a thousand steps for its turn, which such a job does not have. */
 #define COMPRESSED                                                                                 \
-    PS_WITH("dgc", "\"fraction\":0.001,\"warmup\":234,\"first\":0.25,\"momentum\":0.5")
+    PS_WITH("dgc", "\"fraction\":0.01,\"warmup\":234,\"first\":0.25,\"momentum\":0.5")
 #define CLIPPED                                                                                    \
     ",\"optimizer\":{\"rule\":" PS_WITH("sgd", "\"lr\":0.8")                                       \
         PS_FALLING("30") ",\"clip\":" PS_WITH("global_norm", "\"limit\":1") "}"
@@ -33,9 +34,16 @@ static const ps_preset presets[] = {
     PS_PRESET("int8", "the tutorial on glyphs, a byte a value both ways: a quarter of the traffic",
               PS_ADAM PS_BOTH(PS_PICK("int8"), PS_PICK("int8"))),
     PS_PRESET("dgc",
-              "Deep Gradient Compression (Lin et al. 2018): the largest tenth of a percent up, "
+              "Deep Gradient Compression (Lin et al. 2018): the largest hundredth up, "
               "after a warm-up from a quarter",
               CLIPPED PS_UP(COMPRESSED)),
+    PS_PRESET(
+        "diloco",
+        "DiLoCo (Douillard et al. 2023): rounds of 16 steps of AdamW, Nesterov at the servers",
+        PS_UPDATE(PS_WITH("diloco", "\"steps\":16")) PS_LOCAL("adamw", "0.001")),
+    PS_PRESET("diloco_overlapped",
+              "DiLoCo with eager updates (Kale et al. 2025): a round is exchanged during the next",
+              PS_UPDATE(PS_WITH("diloco_overlapped", "\"steps\":16")) PS_LOCAL("adamw", "0.002")),
 };
 
 const ps_presets ps_presets_own = {presets, sizeof presets / sizeof presets[0]};
