@@ -3,6 +3,23 @@
  * and v2 (is_async, num_batches_per_send_parameter), by what their code did. */
 #include "common/job/preset_parts.h"
 
+/* clang-format off */
+#define NUMBER(name) "{\"name\":\"" name "\"},"
+#define HASHED(name) "{\"name\":\"" name "\",\"kind\":\"hashed\",\"params\":{\"buckets\":10000}},"
+/* UCI Adult: 6 numbers, 8 columns of words, and whether somebody earns more than 50,000. */
+#define ADULT                                                                                      \
+    "\"data\":{\"name\":\"csv\",\"folder\":\"ctr\",\"files\":[\"adult.csv\"],\"columns\":["        \
+    NUMBER("age") NUMBER("fnlwgt") NUMBER("education_num") NUMBER("capital_gain")                  \
+    NUMBER("capital_loss") NUMBER("hr_per_week") HASHED("type_employer") HASHED("education")       \
+    HASHED("marital") HASHED("occupation") HASHED("relationship") HASHED("race") HASHED("sex")     \
+    HASHED("country") "{\"name\":\"income\",\"kind\":\"label\","                                   \
+    "\"params\":{\"classes\":2}}],\"train_limit\":24000,\"test_limit\":6000}"
+#define CTR                                                                                        \
+    "{\"title\":\"fleet_ctr\",\"workers\":2,\"pservers\":2,\"epochs\":4,\"block_size\":32,"        \
+    "\"model\":{\"preset\":\"wide_deep\",\"table\":" PS_PICK("sparse") "}," ADULT                  \
+    ",\"metrics\":[" PS_PICK("auc") "," PS_PICK("accuracy") "]" PS_RULE("adagrad", "0.01") PS_ASP "}"
+/* clang-format on */
+
 static const ps_preset presets[] = {
     PS_PRESET("sync",
               "PaddlePaddle Fleet's a_sync off: in step, the servers' rule on the mean "
@@ -18,6 +35,13 @@ static const ps_preset presets[] = {
               "PaddlePaddle Fleet's a_sync with k_steps 25: geo, the sum of all that workers "
               "did by themselves, with lag",
               PS_UPDATE(PS_WITH("geo_sum_lag", "\"steps\":25")) PS_LOCAL("sgd", "0.1") PS_ASP),
+    {
+        .name = "fleet_ctr",
+        .summary = "PaddlePaddle Fleet's wide & deep with its embeddings as sparse tables on the "
+                   "servers, on adult.csv: rows when they are met, each gradient applied as it "
+                   "comes",
+        .json = CTR,
+    },
     PS_PRESET("paddle_v2_sync", "PaddlePaddle v2 without is_async: in step, the servers' rule",
               PS_ADAM PS_BSP),
     PS_PRESET("paddle_v2_async",

@@ -201,13 +201,13 @@ static void check_table(ps_check *check, const ps_plan *plan, const ps_plan_tabl
     if (up->codec != NULL && ps_feedback_floats(up->codec, &up->params, 1) > 0) {
         ps_check_bad(check, "spec.codec.up.params",
                      "keep something of %s from one push to the next; of a sparse table nothing "
-                     "is kept",
+                     "is kept: another codec for it in codec.variables is allowed",
                      var->name);
     }
     if (down->codec != NULL && ps_feedback_floats(down->codec, &down->params, 1) > 0) {
         ps_check_bad(check, "spec.codec.down.params",
                      "keep something of %s from one answer to the next; of a sparse table "
-                     "nothing is kept",
+                     "nothing is kept: another codec for it in codec.variables is allowed",
                      var->name);
     }
 }
@@ -242,6 +242,18 @@ static void check_inits(ps_check *check, const ps_plan *plan)
     }
 }
 
+/* Those that use each contribution whole: in step, or on arrival. */
+static bool is_policy(const char *name)
+{
+    static const char *const good[] = {"bsp", "ssp", "asp", "dssp", "half_async"};
+    size_t i = 0, count = sizeof good / sizeof good[0];
+
+    while (i < count && strcmp(name, good[i]) != 0) {
+        i++;
+    }
+    return i < count;
+}
+
 /* Contributions are gradients of blocks, and each is stepped once, by the servers. */
 static void check_method(ps_check *check, const ps_plan *plan)
 {
@@ -256,10 +268,11 @@ static void check_method(ps_check *check, const ps_plan *plan)
         ps_check_bad(check, "spec.update.name", "is \"%s\"; with sparse tables gradient is allowed",
                      plan->update->name);
     }
-    if (plan->policy != NULL && strcmp(plan->policy->name, "bsp") != 0 &&
-        strcmp(plan->policy->name, "asp") != 0) {
+    if (plan->policy != NULL && !is_policy(plan->policy->name)) {
         ps_check_bad(check, "spec.consistency.name",
-                     "is \"%s\"; with sparse tables bsp and asp are allowed", plan->policy->name);
+                     "is \"%s\", which drops or scales what came late; sparse tables step on all: "
+                     "bsp, ssp, asp, dssp and half_async are allowed",
+                     plan->policy->name);
     }
     if (plan->assignment != NULL && plan->assignment->redundancy > 1) {
         ps_check_bad(check, "spec.assignment.params.redundancy",

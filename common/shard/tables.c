@@ -378,7 +378,9 @@ uint64_t ps_tables_clock(const ps_tables *t)
 
 bool ps_tables_may_pull(const ps_tables *t, uint64_t clock)
 {
-    return !t->conf.in_step || clock <= t->clock;
+    uint64_t lead = t->conf.in_step ? 0 : t->conf.lead;
+
+    return clock <= t->clock || clock - t->clock <= lead;
 }
 
 ps_status ps_tables_pull(const ps_tables *t, const uint64_t *keys, size_t count, float *out)

@@ -7,8 +7,8 @@
  * may be sent again at any point. What is in is in: it changes nothing a second time.
  *
  * In step (bsp): what all contributors brought to a clock is added up by key, in their order, and
- * each row is stepped once; then the rows of the next clock may be had. Else (asp) each
- * contribution is a step of its own, and rows may be had always.
+ * each row is stepped once; then the rows of the next clock may be had. Else (asp, ssp) each
+ * contribution is a step of its own, and rows may be had within a lead.
  *
  * Memory: beside the tables (table.h) what is not stepped yet, at most keys_max rows of each table
  * a contributor.
@@ -26,6 +26,8 @@ typedef struct ps_tables_conf {
     const uint64_t *key_end;     /* (table_count): keys are below */
     uint32_t contributors;
     bool in_step;
+    uint64_t lead; /* else: clocks that rows may be had ahead of the oldest that somebody has not
+                    * brought; UINT64_MAX: any number */
     float merge_scale;  /* of what all contributors brought */
     ps_descent descent; /* without penalties; its rule is the tables' */
     uint32_t keys_max;  /* of a contribution and table */

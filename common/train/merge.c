@@ -135,6 +135,7 @@ static ps_tables *make_tables(const ps_plan *plan, uint32_t server, bool values_
         .key_end = key_end,
         .contributors = plan->assignment->block_count,
         .in_step = plan->policy->is_deterministic,
+        .lead = plan->policy->lead(&plan->policy_params),
         .merge_scale = plan->update->merge_scale(&plan->update_facts),
         .descent = plan->descent,
         .keys_max = plan->table_keys,

@@ -94,6 +94,7 @@ ps_status ps_streams_lose(ps_streams *s, uint32_t worker)
     end_calls(&s->peers[worker], "WORKER_LOST",
               ps_fail(PS_ABORTED, "worker %u counts as lost", worker));
     ps_streams_pump(s);
+    ps_streams_pump_rows(s); /* nobody waits for the lost one's rows */
     ps_streams_changed(s);
     return ps_ok();
 }

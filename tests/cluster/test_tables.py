@@ -240,10 +240,49 @@ class Tables(ClusterTest):
             self.assertEqual(hashlib.sha256((folder / "out" / name).read_bytes()).hexdigest(),
                              hashlib.sha256(files[name]).hexdigest(), name)
 
+    def test_the_preset_of_click_rates_learns_what_its_dense_form_does(self):
+        folder = pathlib.Path(tempfile.mkdtemp(prefix="psgd-ctr-"))
+        self.addCleanup(shutil.rmtree, folder, True)
+        auc = {}
+        for table in ("sparse", "none"):
+            done = subprocess.run([BIN / "psgd", "--format", "json", "train", "--preset",
+                                   "fleet_ctr", "-s", f"model.table.name={table}", "-s",
+                                   "epochs=1", "-s", "data.train_limit=12000", "--data-path",
+                                   self.data(), "--out", folder / table],
+                                  capture_output=True, text=True, timeout=240 * SLOW)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            auc[table] = json.loads(done.stdout)["result"]["auc"]
+        print("fleet_ctr", auc)
+        self.assertGreater(auc["sparse"], 0.88)
+        self.assertLess(abs(auc["sparse"] - auc["none"]), 0.01)
+        said = self.evaluate(folder / "sparse", "-m", "MODEL-fleet_ctr-N(ps).safetensors")
+        self.assertAlmostEqual(said["auc"], auc["sparse"], delta=0.002)  # asp: not the very weights
+
+    def test_what_goes_beside_sparse_tables(self):
+        """Policies that use all that comes, rows through codecs of few bits, and beside them dense
+        variables through codecs that keep something; more workers than servers and fewer."""
+        c = self.cluster(workers=3, pservers=2, data=self.data())
+        spec = {**ADULT, "data": {**ADULT["data"], "trainLimit": 3840, "testLimit": 1500}}
+        kept = {"up": {"name": "topk", "params": {"error_feedback": 1}},
+                "variables": [{"match": "embedding.*", "up": {"name": "f16"},
+                               "down": {"name": "int8"}}]}
+        bits = {"up": {"name": "int8"}, "down": {"name": "f16"}}
+        base = self.train(c, spec, SPARSE)
+        for more in ({"consistency": {"name": "ssp", "params": {"bound": 1}}},
+                     {"consistency": {"name": "dssp"}}, {"consistency": {"name": "half_async"}},
+                     {"codec": bits}, {"codec": kept, "workers": 3, "pservers": 1}):
+            with self.subTest(more=more):
+                job = self.train(c, spec, SPARSE, **more)
+                print(more, dict(job.result), f"{job.progress.bytes_up >> 10} KiB up, "
+                      f"{job.progress.bytes_down >> 10} KiB down")
+                self.assertGreater(job.result["auc"], 0.8)
+                if "codec" in more:
+                    self.assertLess(job.progress.bytes_up, base.progress.bytes_up * 0.75)
+
     def test_what_does_not_go_together_is_refused(self):
         c = self.cluster(workers=1, pservers=1, data=self.data())
         wrong = {"spec.update.name": {"update": {"name": "localsgd"}},
-                 "spec.consistency.name": {"consistency": {"name": "ssp"}},
+                 "spec.consistency.name": {"consistency": {"name": "quorum"}},
                  "spec.optimizer.side": {"optimizer": {**ADAGRAD, "side": "OPTIMIZER_SIDE_WORKER"}},
                  "spec.optimizer.l2": {"optimizer": {**ADAGRAD, "l2": 0.1}},
                  "spec.codec.up.params": {"codec": {"up": {"name": "int8",

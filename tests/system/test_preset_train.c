@@ -23,6 +23,7 @@ static void on_over(void *arg)
 
 static ps_plan *plan_of(const ps_preset *preset)
 {
+    bool has_table = strstr(preset->json, "\"table\"") != NULL; /* glyphs have no ids */
     char json[JSON_BYTES];
     Psgd__V1__JobSpec *spec;
     ps_plan *plan = NULL;
@@ -31,9 +32,10 @@ static ps_plan *plan_of(const ps_preset *preset)
     /* 300 steps of each worker: as many as two rounds of 150. */
     snprintf(json, sizeof json,
              "{\"preset\":\"%s\",\"title\":\"t\",\"seed\":1,\"workers\":2,\"pservers\":2,"
-             "\"epochs\":20,\"block_size\":32,\"model\":{\"widths\":[32]},"
+             "\"epochs\":20,\"block_size\":32,\"model\":{%s\"widths\":[32]},"
              "\"data\":{\"name\":\"glyphs\",\"train_limit\":1000,\"test_limit\":200}}",
-             preset->name);
+             preset->name,
+             has_table ? "\"preset\":\"mlp\",\"table\":{\"name\":\"none\"}," : "");
     spec = ps_spec_of_preset(json);
     st = ps_plan_create(spec, NULL, NULL, &plan);
     psgd__v1__job_spec__free_unpacked(spec, NULL);

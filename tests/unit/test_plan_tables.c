@@ -62,7 +62,8 @@ static void what_tables_do_not_go_with_is_refused(void **state)
         const char *job, *field, *words;
     } cases[] = {
         {WITH(",\"update\":{\"name\":\"localsgd\"}"), "spec.update.name", "gradient is allowed"},
-        {WITH(",\"consistency\":{\"name\":\"ssp\"}"), "spec.consistency.name", "bsp and asp"},
+        {WITH(",\"consistency\":{\"name\":\"quorum\"}"), "spec.consistency.name", "bsp, ssp, asp"},
+        {WITH(",\"consistency\":{\"name\":\"stale_scaled\"}"), "spec.consistency.name", "scales"},
         {WITH(",\"assignment\":{\"name\":\"duplicate\",\"params\":{\"redundancy\":2}}"),
          "spec.assignment.params.redundancy", "1 is allowed"},
         {WITH(",\"optimizer\":{\"side\":\"OPTIMIZER_SIDE_WORKER\"}"), "spec.optimizer.side",

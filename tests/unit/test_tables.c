@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WIDTH = 2, KEY_END = 1000, KEYS_MAX = 4 };
+enum { WIDTH = 2, KEY_END = 1000, KEYS_MAX = 4, LEAD = 5 };
 
 static ps_tables *make_for(bool in_step, uint32_t contributors, uint64_t tick, uint64_t keys)
 {
@@ -21,6 +21,7 @@ static ps_tables *make_for(bool in_step, uint32_t contributors, uint64_t tick, u
                            .key_end = key_end,
                            .contributors = contributors,
                            .in_step = in_step,
+                           .lead = LEAD,
                            .merge_scale = 0.5f,
                            .keys_max = keys == KEY_END ? KEYS_MAX : (uint32_t)keys,
                            .tick = tick};
@@ -99,13 +100,14 @@ static void else_each_contribution_is_a_step(void **state)
     ps_tables *t = make(false, 2, 0);
 
     (void)state;
-    assert_true(ps_tables_may_pull(t, 5));
+    assert_true(ps_tables_may_pull(t, LEAD) && !ps_tables_may_pull(t, LEAD + 1));
     must_push(t, 0, 1, 7, 3);
     must_push(t, 1, 1, 7, 3);
     assert_true(value_of(t, 0, 7) == -3.0f);
     assert_int_equal(ps_tables_clock(t), 0);
     must_push(t, 0, 0, 7, 1);
     assert_int_equal(ps_tables_clock(t), 1);
+    assert_true(ps_tables_may_pull(t, 1 + LEAD) && !ps_tables_may_pull(t, 2 + LEAD));
     ps_tables_lose(t, 0); /* nobody waits for it any more */
     assert_int_equal(ps_tables_clock(t), 2);
     ps_tables_destroy(t);
