@@ -182,19 +182,26 @@ static void on_due(ps_event *self, bool ok)
     peer_settle(x);
 }
 
-void ps_peer_exchange_name_missing(const ps_peer_exchange *x, char *text, size_t cap)
+/* "worker-1, worker-3" */
+static void name_workers(const ps_peer_exchange *x, const bool *which, char *text, size_t cap)
 {
-    bool *missing = ps_xcalloc(x->peers, sizeof *missing);
     size_t n = 0;
 
     text[0] = '\0';
-    ps_mesh_missing(x->me.mesh, missing);
     for (uint32_t i = 0; i < x->peers && n < cap; i++) {
-        if (missing[i]) {
+        if (which[i]) {
             n += (size_t)snprintf(text + n, cap - n, "%s%s", n > 0 ? ", " : "",
                                   x->conf.session->worker_ids[i]);
         }
     }
+}
+
+void ps_peer_exchange_name_missing(const ps_peer_exchange *x, char *text, size_t cap)
+{
+    bool *missing = ps_xcalloc(x->peers, sizeof *missing);
+
+    ps_mesh_missing(x->me.mesh, missing);
+    name_workers(x, missing, text, cap);
     free(missing);
 }
 
@@ -203,11 +210,20 @@ void ps_peer_exchange_name_missing(const ps_peer_exchange *x, char *text, size_t
 static void on_patience(ps_event *self, bool ok)
 {
     ps_peer_exchange *x = PS_CONTAINER_OF(self, ps_peer_exchange, patience.event);
+    char whom[160];
+    bool *open;
 
-    if (ok && !x->is_over) {
-        ps_log(PS_LOG_WARN, "peers", "not all of the last steps was acknowledged in time");
-        ps_peer_exchange_cut(x);
+    if (!ok || x->is_over) {
+        return;
     }
+    open = ps_xcalloc(x->peers, sizeof *open);
+    for (uint32_t i = 0; i < x->peers; i++) {
+        open[i] = !peer_lane_is_over(&x->lanes[i]);
+    }
+    name_workers(x, open, whom, sizeof whom);
+    free(open);
+    ps_log(PS_LOG_WARN, "peers", "the last steps were not acknowledged in time by %s", whom);
+    ps_peer_exchange_cut(x);
 }
 
 static void on_over(ps_event *self, bool ok)
