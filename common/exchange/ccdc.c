@@ -11,7 +11,12 @@
  * every block S without i but its own. C(n, r+1) (r+1) multicasts of L values:
  * an r-th of what ndc says, if the network carries a multicast once. Sums are of
  * 64 bits, so their order does not matter; result sum / 10^8.
+ *
+ * `what` of a packet is the group. After a time-out, where r > 1, what a silent node k should
+ * have said is said by the others who hold it: to each j of S its segment of block S without j,
+ * as it is; `what` is then the number of all groups plus (group (r + 1) + k's place in it).
  */
+#include "common/exchange/groups.h"
 #include "common/exchange/mesh_impl.h"
 
 #include "common/base/xalloc.h"
@@ -20,20 +25,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { GROUPS_MAX = 1 << 18, WORDS = PS_CODEC_VALUES };
+enum { WORDS = PS_CODEC_VALUES };
 static const double scale = 1e8;
+
+typedef enum had { HAD_NOT, HAD_OF_ANOTHER, HAD } had;
 
 typedef struct ccdc_state {
     uint32_t r;
-    size_t length;    /* L */
-    uint32_t pieces;  /* packets of a segment */
-    uint32_t groups;  /* that this node is in */
-    uint32_t *member; /* (groups, r + 1), ascending */
-    uint32_t *number; /* (groups): among all groups */
-    uint8_t *have;    /* (groups, r + 1, pieces): by the one who says it */
-    size_t left;      /* of those, not there yet */
-    int32_t *own;     /* (held, n): fixed point */
-    int64_t *sum;     /* (n) */
+    size_t length;   /* L */
+    uint32_t pieces; /* packets of a segment */
+    groups in;       /* that this node is in */
+    uint8_t *have;   /* (groups, r + 1, pieces): of the one whose it is to say; what of `had` */
+    size_t left;     /* of those, not there yet */
+    size_t unspoken; /* there, but not of the one whose it is */
+    int32_t *own;    /* (held, n): fixed point */
+    int64_t *sum;    /* (n) */
 } ccdc_state;
 
 static ccdc_state *state_of(const ps_mesh_node *node)
@@ -41,55 +47,10 @@ static ccdc_state *state_of(const ps_mesh_node *node)
     return node->state;
 }
 
-/* C(n, k), or more than `limit` if it is more. */
-static uint64_t choose(uint32_t n, uint32_t k, uint64_t limit)
-{
-    uint64_t c = 1;
-
-    if (k > n) {
-        return 0;
-    }
-    for (uint32_t i = 1; i <= k && c <= limit; i++) {
-        c = c * (n - k + i) / i;
-    }
-    return c;
-}
-
-/* The next subset of k of n in lexicographic order; false: it was the last. */
-static bool next_subset(uint32_t *s, uint32_t n, uint32_t k)
-{
-    for (uint32_t i = k; i-- > 0;) {
-        if (s[i] < n - k + i) {
-            s[i]++;
-            for (uint32_t j = i + 1; j < k; j++) {
-                s[j] = s[j - 1] + 1;
-            }
-            return true;
-        }
-    }
-    return false;
-}
-
-static bool are_all_subsets(const ps_assignment *a)
-{
-    uint32_t *s = ps_xcalloc(a->redundancy, sizeof *s), b = 0;
-    bool is_same = choose(a->workers, a->redundancy, PS_BLOCKS_MAX) == a->block_count;
-
-    for (uint32_t i = 0; i < a->redundancy; i++) {
-        s[i] = i;
-    }
-    while (is_same && b < a->block_count) {
-        is_same = memcmp(s, a->holders + (size_t)b * a->redundancy, a->redundancy * sizeof *s) == 0;
-        is_same = next_subset(s, a->workers, a->redundancy) == (++b < a->block_count) && is_same;
-    }
-    free(s);
-    return is_same;
-}
-
 static ps_status check(const ps_mesh_conf *conf)
 {
     const ps_assignment *a = conf->assignment;
-    uint64_t groups = choose(a->workers, a->redundancy + 1, GROUPS_MAX);
+    uint64_t count = groups_of(a->workers, a->redundancy);
 
     for (uint32_t p = 0; p < conf->part_count; p++) {
         const ps_mesh_codec *up = &conf->parts[p].up;
@@ -101,13 +62,13 @@ static ps_status check(const ps_mesh_conf *conf)
                            up->codec->name, conf->parts[p].name);
         }
     }
-    if (!are_all_subsets(a)) {
+    if (!groups_have_all_blocks(a)) {
         return ps_fail(PS_INVALID_ARGUMENT,
                        "it needs a block for every %u of the %u workers: assignment iid is "
                        "allowed",
                        a->redundancy, a->workers);
     }
-    if (groups * (a->redundancy + 1) > GROUPS_MAX) {
+    if (count * (a->redundancy + 1) > GROUPS_MAX) {
         return ps_fail(PS_INVALID_ARGUMENT,
                        "%u workers with redundancy %u would say more than %d multicasts",
                        a->workers, a->redundancy, GROUPS_MAX);
@@ -115,44 +76,16 @@ static ps_status check(const ps_mesh_conf *conf)
     return ps_ok();
 }
 
-static bool is_in(const uint32_t *group, uint32_t count, uint32_t node)
-{
-    for (uint32_t i = 0; i < count; i++) {
-        if (group[i] == node) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static void init(ps_mesh_node *node)
 {
     const ps_assignment *a = node->conf.assignment;
     ccdc_state *s = state_of(node);
-    uint32_t k = a->redundancy + 1, number = 0;
-    uint64_t most = choose(node->nodes - 1, a->redundancy, GROUPS_MAX);
-    uint32_t *group = ps_xcalloc(k, sizeof *group);
 
     s->r = a->redundancy;
     s->length = (node->conf.n + s->r - 1) / s->r;
     s->pieces = (uint32_t)((s->length + WORDS - 1) / WORDS);
-    s->member = ps_xcalloc(most * k + 1, sizeof *s->member);
-    s->number = ps_xcalloc(most + 1, sizeof *s->number);
-    for (uint32_t i = 0; i < k; i++) {
-        group[i] = i;
-    }
-    while (k <= node->nodes) {
-        if (is_in(group, k, node->conf.self)) {
-            memcpy(s->member + (size_t)s->groups * k, group, k * sizeof *group);
-            s->number[s->groups++] = number;
-        }
-        number++;
-        if (!next_subset(group, node->nodes, k)) {
-            break;
-        }
-    }
-    free(group);
-    s->have = ps_xcalloc((size_t)s->groups * k * s->pieces + 1, 1);
+    groups_init(&s->in, a, node->conf.self);
+    s->have = ps_xcalloc((size_t)s->in.count * (s->r + 1) * s->pieces + 1, 1);
     s->own = ps_xcalloc(a->held_count[node->conf.self] * node->conf.n + 1, sizeof *s->own);
     s->sum = ps_xcalloc(node->conf.n, sizeof *s->sum);
 }
@@ -161,49 +94,10 @@ static void fini(ps_mesh_node *node)
 {
     ccdc_state *s = state_of(node);
 
-    free(s->member);
-    free(s->number);
+    groups_fini(&s->in);
     free(s->have);
     free(s->own);
     free(s->sum);
-}
-
-/* The block of all members but one: its place among those held by this node. */
-static uint32_t held_without(const ps_mesh_node *node, const uint32_t *group, uint32_t without)
-{
-    const ps_assignment *a = node->conf.assignment;
-    const ccdc_state *s = state_of(node);
-    uint32_t low = 0, high = a->held_count[node->conf.self] - 1;
-
-    while (low < high) { /* they are in lexicographic order */
-        uint32_t middle = (low + high) / 2;
-        const uint32_t *holders = mesh_holders(node, a->held[node->conf.self][middle]);
-        int order = 0;
-
-        for (uint32_t i = 0, h = 0; i <= s->r && order == 0; i++) {
-            if (group[i] != without) {
-                order = (holders[h] > group[i]) - (holders[h] < group[i]);
-                h++;
-            }
-        }
-        if (order < 0) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return low;
-}
-
-/* Place of a member among the others when one is left out. */
-static uint32_t place_without(const uint32_t *group, uint32_t member, uint32_t without)
-{
-    uint32_t place = 0;
-
-    for (uint32_t i = 0; group[i] != member; i++) {
-        place += group[i] != without;
-    }
-    return place;
 }
 
 static uint32_t words_of(const ccdc_state *s, uint32_t piece)
@@ -233,11 +127,14 @@ static void mix(const ps_mesh_node *node, uint32_t held, uint32_t segment, uint3
 static void mix_all(const ps_mesh_node *node, const uint32_t *group, uint32_t k, uint32_t unknown,
                     uint32_t piece, uint32_t *words)
 {
-    for (uint32_t i = 0; i <= state_of(node)->r; i++) {
+    const ccdc_state *s = state_of(node);
+
+    for (uint32_t i = 0; i <= s->r; i++) {
         uint32_t j = group[i];
 
         if (j != k && j != unknown) {
-            mix(node, held_without(node, group, j), place_without(group, k, j), piece, words);
+            mix(node, groups_held_without(&s->in, group, j), groups_place_without(group, k, j),
+                piece, words);
         }
     }
 }
@@ -293,20 +190,33 @@ static ps_status to_fixed(ps_mesh_node *node)
     return ps_ok();
 }
 
+/* A packet of words, before they are in it. */
+static ps_packet *packet_of(ps_mesh_node *node, uint32_t what, uint32_t piece)
+{
+    uint32_t count = words_of(state_of(node), piece);
+    ps_packet *packet = mesh_packet(node, what, piece, count * sizeof(uint32_t));
+
+    packet->len = count * sizeof(uint32_t);
+    packet->n = count;
+    memset(packet->bytes, 0, packet->len);
+    return packet;
+}
+
 static ps_status start(ps_mesh_node *node)
 {
     ccdc_state *s = state_of(node);
     uint32_t k = s->r + 1, self = node->conf.self;
-    uint32_t *targets, words[WORDS];
+    uint32_t *targets;
     ps_status st;
 
     memset(s->sum, 0, node->conf.n * sizeof *s->sum);
-    memset(s->have, 0, (size_t)s->groups * k * s->pieces);
-    s->left = (size_t)s->groups * s->r * s->pieces;
+    memset(s->have, 0, (size_t)s->in.count * k * s->pieces);
+    s->left = (size_t)s->in.count * s->r * s->pieces;
+    s->unspoken = 0;
     st = to_fixed(node);
     targets = ps_xcalloc(k, sizeof *targets);
-    for (uint32_t g = 0; g < s->groups && ps_is_ok(&st); g++) {
-        const uint32_t *group = s->member + (size_t)g * k;
+    for (uint32_t g = 0; g < s->in.count && ps_is_ok(&st); g++) {
+        const uint32_t *group = groups_members(&s->in, g);
         uint32_t count = 0;
 
         for (uint32_t i = 0; i < k; i++) {
@@ -314,14 +224,9 @@ static ps_status start(ps_mesh_node *node)
             count += group[i] != self;
         }
         for (uint32_t piece = 0; piece < s->pieces; piece++) {
-            size_t bytes = words_of(s, piece) * sizeof words[0];
-            ps_packet *packet = mesh_packet(node, s->number[g], piece, bytes);
+            ps_packet *packet = packet_of(node, s->in.number[g], piece);
 
-            memset(words, 0, bytes);
-            mix_all(node, group, self, self, piece, words);
-            memcpy(packet->bytes, words, bytes);
-            packet->len = bytes;
-            packet->n = words_of(s, piece);
+            mix_all(node, group, self, self, piece, (uint32_t *)(void *)packet->bytes);
             mesh_say(node, packet, targets, count);
         }
     }
@@ -329,73 +234,145 @@ static ps_status start(ps_mesh_node *node)
     return st;
 }
 
-/* The group of that number, or NULL if this node is not in it. */
-static const uint32_t *find_group(const ccdc_state *s, uint32_t number, uint32_t *at)
+static uint8_t *have_of(const ccdc_state *s, uint32_t g, uint32_t speaker, uint32_t piece)
 {
-    uint32_t low = 0, high = s->groups;
-
-    while (low < high) {
-        uint32_t middle = (low + high) / 2;
-
-        if (s->number[middle] < number) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    *at = low;
-    return low < s->groups && s->number[low] == number ? s->member + (size_t)low * (s->r + 1)
-                                                       : NULL;
+    return &s->have[((size_t)g * (s->r + 1) + speaker) * s->pieces + piece];
 }
 
-static ps_status take(ps_mesh_node *node, ps_packet *packet)
+/* For one who has said nothing to this node, each of the others what it lacks of that: not coded,
+ * as it is not known what they have. */
+static void rescue_from(ps_mesh_node *node, uint32_t g, uint32_t speaker, uint32_t piece)
+{
+    const ccdc_state *s = state_of(node);
+    const uint32_t *group = groups_members(&s->in, g);
+    uint32_t k = s->r + 1, what = s->in.total + s->in.number[g] * k + speaker;
+
+    for (uint32_t i = 0; i < k; i++) {
+        if (i != speaker && group[i] != node->conf.self) {
+            ps_packet *packet = packet_of(node, what, piece);
+
+            mix(node, groups_held_without(&s->in, group, group[i]),
+                groups_place_without(group, group[speaker], group[i]), piece,
+                (uint32_t *)(void *)packet->bytes);
+            mesh_say_to(node, packet, group[i]);
+        }
+    }
+}
+
+static void rescue(ps_mesh_node *node)
+{
+    const ccdc_state *s = state_of(node);
+
+    for (uint32_t g = 0; g < s->in.count; g++) {
+        for (uint32_t speaker = 0; speaker <= s->r; speaker++) {
+            for (uint32_t piece = 0; piece < s->pieces; piece++) {
+                if (groups_members(&s->in, g)[speaker] != node->conf.self &&
+                    *have_of(s, g, speaker, piece) != HAD) {
+                    rescue_from(node, g, speaker, piece);
+                }
+            }
+        }
+    }
+}
+
+/* Which of this node's groups a packet is of, and whose part it has; its sender may say that. */
+static bool find(const ps_mesh_node *node, const ps_packet *packet, uint32_t *g, uint32_t *speaker)
+{
+    const ccdc_state *s = state_of(node);
+    uint32_t k = s->r + 1, total = s->in.total;
+    bool is_coded = packet->what < total;
+    const uint32_t *group;
+
+    if (packet->piece >= s->pieces ||
+        !groups_find(&s->in, is_coded ? packet->what : (packet->what - total) / k, g)) {
+        return false;
+    }
+    group = groups_members(&s->in, *g);
+    *speaker = is_coded ? 0 : (packet->what - total) % k;
+    while (is_coded && *speaker < k && group[*speaker] != packet->from) {
+        ++*speaker;
+    }
+    return *speaker < k && groups_is_in(group, k, packet->from) &&
+           group[*speaker] != node->conf.self && (is_coded || group[*speaker] != packet->from);
+}
+
+/* The words of this node's part, of the segment that is the speaker's. */
+static ps_status add(ps_mesh_node *node, const ps_packet *packet, const uint32_t *group,
+                     uint32_t speaker, const uint32_t *words)
 {
     ccdc_state *s = state_of(node);
-    uint32_t at, words[WORDS], speaker = 0, count, piece = packet->piece;
-    const uint32_t *group = find_group(s, packet->what, &at);
-    size_t first;
-    uint8_t *have;
+    uint32_t count = words_of(s, packet->piece);
+    size_t first = groups_place_without(group, group[speaker], node->conf.self) * s->length +
+                   (size_t)packet->piece * WORDS;
 
-    if (group == NULL || piece >= s->pieces || !is_in(group, s->r + 1, packet->from)) {
-        return ps_fail(PS_INVALID_ARGUMENT, "group %u, part %u from worker %u: not for worker %u",
-                       packet->what, piece, packet->from, node->conf.self);
-    }
-    while (group[speaker] != packet->from) {
-        speaker++;
-    }
-    have = &s->have[((size_t)at * (s->r + 1) + speaker) * s->pieces + piece];
-    count = words_of(s, piece);
-    if (*have) {
-        node->counters.duplicates++;
-        return ps_ok();
-    }
-    if (packet->len != count * sizeof words[0]) {
-        return ps_fail(PS_DATA_LOSS, "group %u, part %u: %zu bytes, not %zu", packet->what, piece,
-                       packet->len, count * sizeof words[0]);
-    }
-    memcpy(words, packet->bytes, packet->len);
-    mix_all(node, group, packet->from, node->conf.self, piece, words);
-    first = place_without(group, packet->from, node->conf.self) * s->length + (size_t)piece * WORDS;
     for (uint32_t i = 0; i < count; i++) {
         if (first + i >= node->conf.n && words[i] != 0) {
             return ps_fail(PS_DATA_LOSS,
                            "group %u, part %u from worker %u: what pads it is not zero: holders "
                            "of a block differ",
-                           packet->what, piece, packet->from);
+                           packet->what, packet->piece, packet->from);
         }
     }
     for (uint32_t i = 0; i < count && first + i < node->conf.n; i++) {
         s->sum[first + i] += (int32_t)words[i];
     }
     node->counters.values_taken += count;
-    *have = 1;
-    s->left--;
     return ps_ok();
 }
 
+/* It came before, perhaps of another. */
+static void hear_again(ccdc_state *s, uint8_t *have, bool is_coded)
+{
+    if (is_coded && *have == HAD_OF_ANOTHER) {
+        *have = HAD;
+        s->unspoken--;
+    }
+}
+
+static ps_status take(ps_mesh_node *node, ps_packet *packet)
+{
+    ccdc_state *s = state_of(node);
+    bool is_coded = packet->what < s->in.total;
+    uint32_t g, speaker, words[WORDS];
+    const uint32_t *group;
+    uint8_t *have;
+    ps_status st;
+
+    if (!find(node, packet, &g, &speaker)) {
+        return ps_fail(PS_INVALID_ARGUMENT, "group %u, part %u from worker %u: not for worker %u",
+                       packet->what, packet->piece, packet->from, node->conf.self);
+    }
+    group = groups_members(&s->in, g);
+    have = have_of(s, g, speaker, packet->piece);
+    if (*have != HAD_NOT) {
+        node->counters.duplicates++;
+        hear_again(s, have, is_coded);
+        return ps_ok();
+    }
+    if (packet->len != words_of(s, packet->piece) * sizeof words[0]) {
+        return ps_fail(PS_DATA_LOSS, "group %u, part %u: %zu bytes, not %zu", packet->what,
+                       packet->piece, packet->len, words_of(s, packet->piece) * sizeof words[0]);
+    }
+    memcpy(words, packet->bytes, packet->len);
+    if (is_coded) {
+        mix_all(node, group, packet->from, node->conf.self, packet->piece, words);
+    }
+    st = add(node, packet, group, speaker, words);
+    if (ps_is_ok(&st)) {
+        *have = is_coded ? HAD : HAD_OF_ANOTHER;
+        s->unspoken += !is_coded;
+        s->left--;
+    }
+    return st;
+}
+
+/* Not before this node has rescued, if another has for it: it may be the only one who can say
+ * to that one what it lacks. */
 static bool is_done(const ps_mesh_node *node)
 {
-    return state_of(node)->left == 0;
+    const ccdc_state *s = state_of(node);
+
+    return s->left == 0 && (s->unspoken == 0 || node->is_rescued);
 }
 
 static void finish(ps_mesh_node *node, float *sum)
@@ -408,12 +385,15 @@ static void finish(ps_mesh_node *node, float *sum)
 static void missing(const ps_mesh_node *node, bool *peers)
 {
     const ccdc_state *s = state_of(node);
-    size_t k = s->r + 1;
 
-    for (size_t i = 0; i < s->groups * k; i++) {
-        for (uint32_t piece = 0; piece < s->pieces; piece++) {
-            if (s->member[i] != node->conf.self && !s->have[i * s->pieces + piece]) {
-                peers[s->member[i]] = true;
+    for (uint32_t g = 0; g < s->in.count; g++) {
+        for (uint32_t speaker = 0; speaker <= s->r; speaker++) {
+            uint32_t who = groups_members(&s->in, g)[speaker];
+
+            for (uint32_t piece = 0; piece < s->pieces && who != node->conf.self; piece++) {
+                uint8_t have = *have_of(s, g, speaker, piece);
+
+                peers[who] |= have == HAD_NOT || (have != HAD && !node->is_rescued);
             }
         }
     }
@@ -430,5 +410,6 @@ const ps_mesh ps_mesh_ccdc = {
     .take = take,
     .is_done = is_done,
     .finish = finish,
+    .rescue = rescue,
     .missing = missing,
 };

@@ -233,7 +233,7 @@ class Peers(ClusterTest):
 
     def test_copies_speak_for_a_worker_that_freezes_and_it_catches_up(self):
         c = self.cluster(workers=WORKERS, pservers=0)
-        for exchange, assignment in (("plain", "duplicate"), ("ndc", "iid")):
+        for exchange, assignment in (("plain", "duplicate"), ("ndc", "iid"), ("ccdc", "iid")):
             job = c.submit({**JOB, "epochs": 30},
                            **shape(exchange, 2, assignment, window_ms=400))
             c.wait(job.id, lambda j: j.progress.step > 5)

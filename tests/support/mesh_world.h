@@ -36,6 +36,7 @@ typedef struct mesh_world {
     size_t wire_count, wire_cap;
     double loss;      /* share of the copies that get lost, until time passes */
     bool comes_twice; /* each copy */
+    bool ticks_alone; /* when time passes nodes notice it one by one, and all arrives in between */
     int64_t now_us;
 } mesh_world;
 

@@ -389,15 +389,18 @@ static void in_a_ring_or_tree_neighbours_are_named(void **state)
 
 static void a_copy_speaks_for_a_silent_worker(void **state)
 {
-    static const char *const names[] = {"plain", "ndc"};
-    const shape s = {"iid", 4, 2, 40};
+    static const char *const names[] = {"plain", "ndc", "ccdc"};
+    static const shape all[] = {{"iid", 4, 2, 40}, {"iid", 6, 3, 41}, {"iid", 3, 2, 20001}};
 
     (void)state;
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+    for (size_t i = 0; i < 18; i++) {
+        const shape s = all[i / 3 % 3];
         mesh_world w;
 
-        assert_true(starts(&w, names[i], &s, "f32", seed));
+        assert_true(starts(&w, names[i % 3], &s, "f32", seed));
         w.is_dead[2] = true;
+        w.is_dead[4] = s.redundancy > 2;
+        w.ticks_alone = i >= 9;
         mesh_world_run(&w, 0);
         assert_int_equal(w.now_us, MESH_WINDOW_US); /* the rescue was enough */
         must_be_ok(&w);
@@ -405,6 +408,20 @@ static void a_copy_speaks_for_a_silent_worker(void **state)
         must_be_near(&w, 1e-5);
         mesh_world_fini(&w);
     }
+}
+
+static void too_many_silent_workers_are_named_by_ccdc_too(void **state)
+{
+    const shape s = {"iid", 4, 2, 40};
+    mesh_world w;
+
+    (void)state;
+    assert_true(starts(&w, "ccdc", &s, "f32", seed));
+    w.is_dead[1] = w.is_dead[2] = true;
+    mesh_world_run(&w, 0);
+    assert_int_equal(w.failure[0].code, PS_DEADLINE_EXCEEDED);
+    assert_non_null(strstr(w.failure[0].text, "from worker 1, worker 2"));
+    mesh_world_fini(&w);
 }
 
 /* --- junk ----------------------------------------------------------------------- */
@@ -476,6 +493,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_silent_worker_is_named_after_the_second_time_out),
         cmocka_unit_test(in_a_ring_or_tree_neighbours_are_named),
         cmocka_unit_test(a_copy_speaks_for_a_silent_worker),
+        cmocka_unit_test(too_many_silent_workers_are_named_by_ccdc_too),
         cmocka_unit_test(junk_is_refused_and_hurts_nobody),
     };
     const char *given = getenv("PSGD_SEED");
