@@ -45,10 +45,12 @@ static inline uint64_t ps_draw_u64(uint64_t key, uint64_t index)
 }
 
 /* Cheap 32-bit draw for dithering many values: a two-multiply integer hash of
- * the index under a 32-bit key. A loop over it vectorises. */
+ * the index under a 32-bit key. A loop over it vectorises. The draw of the next index is that of
+ * this one under a key larger by the stride. */
+#define PS_DRAW_U32_STRIDE UINT32_C(0x9e3779b9)
 static inline uint32_t ps_draw_u32(uint32_t key, uint32_t index)
 {
-    uint32_t x = index * UINT32_C(0x9e3779b9) + key;
+    uint32_t x = index * PS_DRAW_U32_STRIDE + key;
 
     x = (x ^ (x >> 16)) * UINT32_C(0x21f0aaad);
     x = (x ^ (x >> 15)) * UINT32_C(0xd35a2d97);

@@ -3,109 +3,35 @@
  *
  * Drawings and digits are mostly background: MNIST's 47 MB of pixels take 15 MB so, and a
  * shuffled batch has fewer cache lines to wait for. A sample is a record of its label, a bit
- * for each byte (1: not zero; lowest first), and the bytes whose bit is 1. Eight bytes at a
- * time go back to their places by one shuffle and become floats in the same registers, which
- * takes as long as turning plain bytes into floats.
+ * for each byte (1: not zero; lowest first), and the bytes whose bit is 1; spread.c makes floats
+ * of it, sooner than of plain bytes.
  */
 #include "common/base/container_of.h"
 #include "common/base/xalloc.h"
 #include "common/data/samples.h"
 #include "common/data/spill.h"
+#include "common/data/spread.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-#ifdef __x86_64__
-#include <immintrin.h>
-#endif
-
 enum {
-    GROUP = 8,          /* bytes that a byte of bits is about */
-    GROUP_VALUES = 256, /* of such a byte */
-    NEAR_BYTES = 4096   /* records up to this are read back without an allocation */
+    GROUP = PS_SPREAD_GROUP,
+    NEAR_BYTES = 4096 /* read back without an allocation up to this */
 };
-
-/* places[bits][k]: which of the bytes that are there is byte k; NOWHERE: it is zero. */
-typedef uint8_t group_places[GROUP_VALUES][GROUP];
-enum { NOWHERE = 0x80 };
-
-typedef void spread_fn(const group_places places, const uint8_t *bits, const uint8_t *from,
-                       size_t n, const ps_affine *affine, float *x);
 
 struct ps_nonzero {
     ps_samples samples;
     uint32_t features;
     size_t groups; /* of a sample, the last one possibly short */
-    spread_fn *spread;
+    ps_spread_fn *spread;
     ps_spill *spill;
     uint64_t *start; /* (count + 1) of the records in the spill */
     uint32_t count, cap;
     uint8_t *record; /* while samples are added */
-    group_places places;
+    ps_spread_places places;
 };
-
-/* --- to floats ------------------------------------------------------------------ */
-
-/* The n values of a sample, of whose bytes `from` up to 7 more than there are may be read: as
- * ps_bytes_scale makes them, then (x - mean) * inverse, to the bit. */
-static void spread_plain(const group_places places, const uint8_t *bits, const uint8_t *from,
-                         size_t n, const ps_affine *affine, float *x)
-{
-    uint8_t bytes[GROUP];
-
-    for (size_t at = 0; at < n; at += GROUP, bits++) {
-        size_t some = n - at < GROUP ? n - at : GROUP;
-
-        for (size_t k = 0; k < some; k++) {
-            uint8_t place = places[*bits][k];
-
-            bytes[k] = place == NOWHERE ? 0 : from[place];
-        }
-        ps_bytes_scale(bytes, x + at, some);
-        for (size_t k = at; k < at + some; k++) {
-            x[k] = (x[k] - affine->mean) * affine->inverse;
-        }
-        from += __builtin_popcount(*bits);
-    }
-}
-
-#ifdef __x86_64__
-__attribute__((target("avx2,popcnt"))) static void spread_avx2(const group_places places,
-                                                               const uint8_t *bits,
-                                                               const uint8_t *from, size_t n,
-                                                               const ps_affine *affine, float *x)
-{
-    const __m256 step = _mm256_set1_ps(1.0f / 255.0f), half = _mm256_set1_ps(0.5f);
-    const __m256 mean = _mm256_set1_ps(affine->mean), inverse = _mm256_set1_ps(affine->inverse);
-    size_t whole = n / GROUP;
-
-    for (size_t i = 0; i < whole; i++) {
-        __m128i there = _mm_loadl_epi64((const void *)from);
-        __m128i place = _mm_loadl_epi64((const void *)places[bits[i]]);
-        __m256i bytes = _mm256_cvtepu8_epi32(_mm_shuffle_epi8(there, place));
-        __m256 values = _mm256_mul_ps(_mm256_cvtepi32_ps(bytes), step);
-
-        values = _mm256_sub_ps(_mm256_sub_ps(values, half), mean);
-        _mm256_storeu_ps(x + GROUP * i, _mm256_mul_ps(values, inverse));
-        from += __builtin_popcount(bits[i]);
-    }
-    if (n % GROUP > 0) {
-        spread_plain(places, bits + whole, from, n % GROUP, affine, x + GROUP * whole);
-    }
-}
-#endif
-
-/* The fastest that this processor has. */
-static spread_fn *find_spread(void)
-{
-#ifdef __x86_64__
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("popcnt")) {
-        return spread_avx2;
-    }
-#endif
-    return spread_plain;
-}
 
 /* --- samples -------------------------------------------------------------------- */
 
@@ -114,7 +40,7 @@ static bool nonzero_row_affine(const ps_samples *samples, uint32_t at, const ps_
 {
     const ps_nonzero *z = PS_CONTAINER_OF(samples, const ps_nonzero, samples);
     uint64_t from = z->start[at];
-    size_t bytes = (size_t)(z->start[at + 1] - from) + GROUP;
+    size_t bytes = (size_t)(z->start[at + 1] - from) + PS_SPREAD_BLOCK;
     const uint8_t *record = ps_spill_view(z->spill, from);
     uint8_t near[NEAR_BYTES], *copy = NULL;
     bool is_there = true;
@@ -126,7 +52,7 @@ static bool nonzero_row_affine(const ps_samples *samples, uint32_t at, const ps_
     }
     if (is_there) {
         targets[0] = (float)record[0];
-        z->spread(z->places, record + 1, record + 1 + z->groups, z->features, affine, x);
+        z->spread(&z->places, record + 1, record + 1 + z->groups, z->features, affine, x);
     }
     if (copy != near) {
         free(copy);
@@ -175,16 +101,10 @@ ps_nonzero *ps_nonzero_create(uint32_t features, const char *scratch, size_t mem
                               .destroy = nonzero_destroy};
     z->features = features;
     z->groups = ((size_t)features + GROUP - 1) / GROUP;
-    z->spread = find_spread();
+    z->spread = ps_spread_best();
     z->spill = ps_spill_create(scratch, memory_max);
     z->record = ps_xmalloc(1 + z->groups + features);
-    for (size_t bits = 0; bits < GROUP_VALUES; bits++) {
-        uint8_t next = 0;
-
-        for (size_t k = 0; k < GROUP; k++) {
-            z->places[bits][k] = (bits >> k & 1) != 0 ? next++ : (uint8_t)NOWHERE;
-        }
-    }
+    ps_spread_fill(&z->places);
     return z;
 }
 
@@ -239,7 +159,7 @@ ps_status ps_nonzero_add(ps_nonzero *z, const uint8_t *x, uint8_t label)
 
 ps_status ps_nonzero_end(ps_nonzero *z, ps_samples **out)
 {
-    static const uint8_t behind[GROUP]; /* read with the last bytes, and left out */
+    static const uint8_t behind[PS_SPREAD_BLOCK]; /* read with the last bytes, and left out */
     ps_status st = ps_spill_add(z->spill, behind, sizeof behind);
 
     if (ps_is_ok(&st)) {

@@ -3,7 +3,8 @@
  *
  * The values of the older system: x uniform in [0, 10), W uniform in [0, 1 / (in out)), b
  * normal with deviation 0.1, no noise; but by counter, so that every node has the same W
- * and the same samples. Nothing is kept but W and b.
+ * and the same samples. Kept are W, b and, where they are few, the targets: a product of W and x
+ * takes longer than drawing x.
  */
 #include "common/base/clones.h"
 #include "common/base/container_of.h"
@@ -13,9 +14,14 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* To be raised whenever a sample changes. */
 enum { SIMLIN_VERSION = 2, VALUES_MAX = 1 << 24 };
+
+/* Of a split: targets that are kept, and the draws it may take to make them when the set is loaded,
+ * a tenth of a second. */
+enum { KEPT_MAX = 1 << 20, KEPT_DRAWS_MAX = 1 << 28 };
 
 enum { FEATURES, OUTPUTS, TRAIN, TEST, NOISE, DRAW };
 
@@ -64,15 +70,16 @@ typedef struct simlin {
     uint64_t draw;
     ps_split split;
     float noise;
-    float *w; /* (outputs, features) */
-    float *b; /* (outputs) */
+    float *w;    /* (outputs, features) */
+    float *b;    /* (outputs) */
+    float *kept; /* (samples, outputs) targets; NULL: each is made when it is asked for */
 } simlin;
 
-/* Inputs of a sample by number of draw. */
+/* Inputs of a sample by number of draw. Going by keys spares a product for each. */
 PS_CLONES static void draw_inputs(uint32_t key, float *restrict x, size_t n)
 {
-    for (size_t i = 0; i < n; i++) {
-        x[i] = (float)(int32_t)(ps_draw_u32(key, (uint32_t)i) >> 8) * (10.0f / 16777216.0f);
+    for (size_t i = 0; i < n; i++, key += PS_DRAW_U32_STRIDE) {
+        x[i] = (float)(int32_t)(ps_draw_u32(key, 0) >> 8) * (10.0f / 16777216.0f);
     }
 }
 
@@ -105,15 +112,17 @@ static double dot(const float *w, const float *x, size_t n)
     return sum;
 }
 
-static bool simlin_row(const ps_samples *samples, uint64_t key, uint32_t at, float *x,
-                       float *targets)
+/* Inputs of sample `at`; the key of what else is drawn for it. */
+static uint64_t make_inputs(const simlin *s, uint32_t at, float *x)
 {
-    const simlin *s = PS_CONTAINER_OF(samples, const simlin, samples);
     uint64_t own = ps_draw_key(s->draw, PS_DRAW_SIMLIN, s->split, at, 0);
-    uint32_t fast = (uint32_t)ps_draw_u64(own, 0);
 
-    (void)key; /* the same in each pass */
-    draw_inputs(fast, x, s->features);
+    draw_inputs((uint32_t)ps_draw_u64(own, 0), x, s->features);
+    return own;
+}
+
+static void make_targets(const simlin *s, uint64_t own, const float *x, float *targets)
+{
     for (uint32_t o = 0; o < s->outputs; o++) {
         double y = (double)s->b[o] + dot(s->w + (size_t)o * s->features, x, s->features);
 
@@ -121,6 +130,20 @@ static bool simlin_row(const ps_samples *samples, uint64_t key, uint32_t at, flo
             y += (double)s->noise * ps_draw_normal(own, 1 + (uint64_t)o);
         }
         targets[o] = (float)y;
+    }
+}
+
+static bool simlin_row(const ps_samples *samples, uint64_t key, uint32_t at, float *x,
+                       float *targets)
+{
+    const simlin *s = PS_CONTAINER_OF(samples, const simlin, samples);
+    uint64_t own = make_inputs(s, at, x);
+
+    (void)key; /* the same in each pass */
+    if (s->kept != NULL) {
+        memcpy(targets, s->kept + (size_t)at * s->outputs, s->outputs * sizeof *targets);
+    } else {
+        make_targets(s, own, x, targets);
     }
     return true;
 }
@@ -131,6 +154,7 @@ static void simlin_destroy(ps_samples *samples)
 
     free(s->w);
     free(s->b);
+    free(s->kept);
     free(s);
 }
 
@@ -149,6 +173,23 @@ static ps_status simlin_facts(const ps_data_conf *conf, ps_data_facts *facts)
     facts->train_count = ps_data_count(conf, "train");
     facts->test_count = ps_data_count(conf, "test");
     return ps_ok();
+}
+
+/* The targets of all `count` samples, if they are so few. */
+static void keep_targets(simlin *s, uint32_t count)
+{
+    float *x;
+
+    if ((uint64_t)count * s->outputs > KEPT_MAX ||
+        (uint64_t)count * s->features > KEPT_DRAWS_MAX / s->outputs) {
+        return;
+    }
+    s->kept = ps_xmalloc((size_t)count * s->outputs * sizeof *s->kept);
+    x = ps_xmalloc(s->features * sizeof *x);
+    for (uint32_t i = 0; i < count; i++) {
+        make_targets(s, make_inputs(s, i, x), x, s->kept + (size_t)i * s->outputs);
+    }
+    free(x);
 }
 
 static ps_samples *create(const ps_data_conf *conf, const ps_data_facts *facts, ps_split split)
@@ -173,6 +214,7 @@ static ps_samples *create(const ps_data_conf *conf, const ps_data_facts *facts, 
     for (uint32_t o = 0; o < s->outputs; o++) {
         s->b[o] = (float)(0.1 * ps_draw_normal(key, o));
     }
+    keep_targets(s, split == PS_TRAIN ? facts->train_count : facts->test_count);
     return &s->samples;
 }
 

@@ -5,6 +5,7 @@
 
 #include "common/base/draw.h"
 #include "common/data/samples.h"
+#include "common/data/spread.h"
 
 #include "tests/support/data_rig.h"
 #include "tests/support/temp_dir.h"
@@ -308,12 +309,52 @@ static void check_nonzero(uint32_t features, size_t memory)
 
 static void images_come_back_as_they_were_from_memory_and_disk(void **state)
 {
-    static const uint32_t sizes[] = {1, 7, 8, 9, 784, 5003};
+    static const uint32_t sizes[] = {1, 7, 8, 9, 63, 64, 65, 120, 784, 5003};
 
     (void)state;
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         check_nonzero(sizes[i], 32 << 20);
         check_nonzero(sizes[i], 100);
+    }
+}
+
+/* n bytes of which about every `every`th is zero, by each kind of this processor's. */
+static void check_spread(size_t n, uint32_t every)
+{
+    enum { MOST = 300 };
+    const ps_affine affine = {.mean = 0.125f, .inverse = 3.0f};
+    uint8_t bytes[MOST], bits[MOST] = {0}, kept[MOST + PS_SPREAD_BLOCK] = {0}, *to = kept;
+    ps_spread_places places;
+    float want[MOST], x[MOST + 1];
+
+    assert_true(n <= MOST);
+    ps_spread_fill(&places);
+    for (size_t k = 0; k < n; k++) {
+        uint32_t drawn = ps_draw_u32(every, (uint32_t)k);
+
+        bytes[k] = drawn % every == 0 ? 0 : (uint8_t)(1 + drawn % 255);
+        bits[k / PS_SPREAD_GROUP] |= (uint8_t)((bytes[k] != 0) << k % PS_SPREAD_GROUP);
+        *to = bytes[k];
+        to += bytes[k] != 0;
+    }
+    ps_bytes_scale(bytes, want, n);
+    for (size_t k = 0; k < n; k++) {
+        want[k] = (want[k] - affine.mean) * affine.inverse;
+    }
+    for (size_t i = 0; ps_spread_at(i) != NULL; i++) {
+        x[n] = 7;
+        ps_spread_at(i)(&places, bits, kept, n, &affine, x);
+        assert_memory_equal(x, want, n * sizeof *x);
+        assert_true(x[n] == 7);
+    }
+}
+
+static void every_kind_of_processor_makes_the_same_floats(void **state)
+{
+    (void)state;
+    assert_non_null(ps_spread_at(0));
+    for (size_t n = 1; n <= 300; n++) {
+        check_spread(n, 1 + (uint32_t)n % 5);
     }
 }
 
@@ -440,6 +481,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(another_count_or_shape_is_refused),
         cmocka_unit_test(a_header_cannot_promise_more_than_there_can_be),
         cmocka_unit_test(images_come_back_as_they_were_from_memory_and_disk),
+        cmocka_unit_test(every_kind_of_processor_makes_the_same_floats),
         cmocka_unit_test(a_cut_file_is_refused_wherever_it_is_cut),
         cmocka_unit_test(a_file_that_goes_on_is_refused),
         cmocka_unit_test(a_label_out_of_range_is_refused_with_its_offset),

@@ -69,6 +69,28 @@ static void samples_are_uniform_and_targets_linear(void **state)
     ps_dataset_destroy(data);
 }
 
+/* A set of so many samples that no targets are kept has the same ones in front. */
+static void targets_kept_are_those_made_when_asked_for(void **state)
+{
+    ps_data_conf few = conf_of(5, 3, 0.5), many = few;
+    ps_dataset *a, *b;
+
+    (void)state;
+    ps_data_set(&many, "train", 1 << 20);
+    a = load(&few);
+    b = load(&many);
+    for (uint32_t i = 0; i < 4000; i++) {
+        float x[5], y[3], same_x[5], same_y[3];
+
+        ps_dataset_gather(a, PS_TRAIN, NULL, i, 1, x, y);
+        ps_dataset_gather(b, PS_TRAIN, NULL, i, 1, same_x, same_y);
+        assert_memory_equal(x, same_x, sizeof x);
+        assert_memory_equal(y, same_y, sizeof y);
+    }
+    ps_dataset_destroy(a);
+    ps_dataset_destroy(b);
+}
+
 static void noise_has_the_deviation_asked_for(void **state)
 {
     ps_data_conf quiet = conf_of(3, 2, 0), loud = conf_of(3, 2, 0.5);
@@ -127,6 +149,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_default_is_the_older_systems),
         cmocka_unit_test(samples_are_uniform_and_targets_linear),
+        cmocka_unit_test(targets_kept_are_those_made_when_asked_for),
         cmocka_unit_test(noise_has_the_deviation_asked_for),
         cmocka_unit_test(another_draw_is_another_set),
         cmocka_unit_test(more_weights_than_allowed_are_refused),
