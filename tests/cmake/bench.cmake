@@ -15,6 +15,6 @@ target_link_libraries(dump_job PRIVATE ps_job PkgConfig::jansson)
 set_target_properties(dump_job PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bench)
 
 # What samples cost beside a step: PSGD_DATA=... bench_data.
-add_executable(bench_data bench/bench_data.c)
-target_link_libraries(bench_data PRIVATE ps_train ps_job ps_rpc)
+add_executable(bench_data bench/bench_data.c bench/disk_images.c)
+target_link_libraries(bench_data PRIVATE ps_train ps_job ps_rpc m)
 set_target_properties(bench_data PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bench)
