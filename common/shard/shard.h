@@ -250,7 +250,7 @@ typedef struct ps_shard_counters {
     uint64_t late;         /* of the applied: those that joined the sum of a later clock */
     uint64_t left_out;     /* that will never come: their workers went on without them */
     uint64_t steps;        /* updates of a slice */
-    uint64_t bytes_in;     /* encoded, of all but refused ones */
+    uint64_t bytes_in;     /* encoded, as the shard saw it, of all but refused ones */
     uint64_t f32_bytes_in; /* the same as float32 */
     uint64_t parked_now, parked_bytes_now, parked_total, parked_bytes_peak;
     uint64_t pool_bytes;             /* held for parking, in use or not */

@@ -547,6 +547,28 @@ static void powersgd_leaves_small_slices_as_they_are(void **state)
     assert_memory_equal(x, y, sizeof x);
 }
 
+/* What is of several slices is for who knows which (common/train/matrix.h). */
+static void powersgd_of_several_slices_is_not_one_slice_s(void **state)
+{
+    const ps_codec *powersgd = ps_codec_find("powersgd");
+    ps_params params = ps_params_default(powersgd->params);
+    static float x[4096];
+    static uint8_t bytes[sizeof x];
+    ps_encoding head;
+    size_t len;
+    ps_status st;
+
+    (void)state;
+    x[7] = 1.0f;
+    len = ps_codec_encode(powersgd, &params, 1, 0, x, 4096, bytes, &head);
+    st = ps_codec_check(powersgd, &head.msg, bytes, len, 4096);
+    assert_int_equal(st.code, PS_OK);
+    head.u.powersgd.slices = 1;
+    st = ps_codec_check(powersgd, &head.msg, bytes, len, 4096);
+    assert_int_equal(st.code, PS_DATA_LOSS);
+    assert_non_null(strstr(st.text, "1 slices"));
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -572,6 +594,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(powersgd_keeps_what_has_its_rank),
         cmocka_unit_test(powersgd_gets_better_with_what_it_keeps),
         cmocka_unit_test(powersgd_leaves_small_slices_as_they_are),
+        cmocka_unit_test(powersgd_of_several_slices_is_not_one_slice_s),
         cmocka_unit_test(vote_goes_with_the_majority),
         cmocka_unit_test(intsum_adds_what_is_far_apart),
         cmocka_unit_test(norm_has_zero_among_its_levels_and_does_not_wrap),
