@@ -319,6 +319,13 @@ static void what_is_sent_and_what_is_kept_are_the_gradient(void **state)
         for (size_t i = 0; i < VALUES; i++) {
             sum[i] += w.got[i];
         }
+        for (uint32_t s = 0; s < w.plan->layout.first_slice[1]; s++) { /* to the bit */
+            size_t at = w.plan->layout.slices[s].at;
+
+            for (size_t i = 0; i < w.plan->layout.slices[s].n; i++) {
+                assert_true(w.coder.kept_of[s][i] == w.grad[at + i] - w.got[at + i]);
+            }
+        }
     }
     for (uint32_t s = 0; s < w.plan->layout.first_slice[1]; s++) {
         for (size_t i = 0; i < w.plan->layout.slices[s].n; i++) {
