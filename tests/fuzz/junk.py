@@ -15,7 +15,9 @@ import os
 import pathlib
 import random
 import re
+import shutil
 import sys
+import tempfile
 import threading
 import time
 import traceback
@@ -33,8 +35,14 @@ LONG = os.environ.get("PSGD_TEST_LONG", "0") == "1"
 SECONDS = float(os.environ.get("PSGD_JUNK_SECONDS", "60" if LONG else "8"))
 SEED = int(os.environ.get("PSGD_SEED", random.SystemRandom().randrange(1 << 32)))
 THREADS = 4
-# The same among workers.
+# The same among workers; and with rows of a sparse table, of a text that the test writes.
 AMONG = {**ENDLESS, "workers": 2, "exchange": {"name": "plain"}}
+ROWS = {**ENDLESS, "workers": 2, "blockSize": 10,
+        "model": {"preset": "ngram", "table": {"name": "sparse"},
+                  "params": {"width": 4, "hidden": 4, "rows": 1000, "dropout": 0}},
+        "data": {"name": "ngram", "folder": "text", "files": ["train"], "testFiles": ["test"],
+                 "params": {"n": 3, "cutoff": 0}}}
+PARTS = [ENDLESS, AMONG, ROWS]
 
 
 def raw(message):
@@ -98,7 +106,7 @@ class Target:
 class Junk(ClusterTest):
     def test_junk_harms_nobody(self):
         print(f"PSGD_SEED={SEED} PSGD_JUNK_SECONDS={SECONDS:g}", flush=True)
-        self.c = self.cluster(workers=2, pservers=1)
+        self.c = self.cluster(workers=2, pservers=1, data=self.write_text())
         self.c.wait_nodes(3)
         self.targets = [Target(self.c.coordinator, [coordinator_pb2]),
                         Target(self.c.pservers[0], [node_pb2, parameter_pb2]),
@@ -129,6 +137,16 @@ class Junk(ClusterTest):
             self.assertIsNone(report, f"{p.name}: {report and report.group(0)}\n{p.log()}")
             self.assertEqual(codes[p.name], 0, p.name)
 
+    def write_text(self):
+        """The path of a data set of a few hundred words."""
+        folder = pathlib.Path(tempfile.mkdtemp(prefix="psgd-junk-"))
+        self.addCleanup(shutil.rmtree, folder, True)
+        (folder / "text").mkdir()
+        for name in ("train", "test"):
+            (folder / "text" / name).write_text(
+                "\n".join(" ".join(f"w{(i * j) % 97}" for j in range(1, 12)) for i in range(60)))
+        return folder
+
     def memory(self):
         """Resident MiB of each process."""
         pages = {p.name: int(pathlib.Path(f"/proc/{p.process.pid}/statm").read_text().split()[1])
@@ -136,7 +154,7 @@ class Junk(ClusterTest):
         return {name: n * os.sysconf("SC_PAGESIZE") >> 20 for name, n in pages.items()}
 
     def one_part(self, part, end):
-        pool = self.facts(AMONG if part % 2 else ENDLESS)
+        pool = self.facts(PARTS[part % len(PARTS)])
         failures = []
 
         def guard(send, *args):
@@ -205,7 +223,7 @@ class Junk(ClusterTest):
         return junk_bytes.Pool(
             job_id=[job.id], attempt=[job.attempt], node_id=[p.name for p in self.c.nodes],
             address=[p.address for p in self.c.nodes], coordinator=[self.c.coordinator.address],
-            layout_hash=[layout_hash], spec=[ENDLESS, AMONG, SMALL])
+            layout_hash=[layout_hash], spec=[*PARTS, SMALL])
 
     # --- threads ---------------------------------------------------------------
 
