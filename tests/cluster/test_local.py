@@ -52,6 +52,8 @@ class SameBits(ClusterTest):
         f = Folder(self)
         codecs = {"f32": {}, "int8": {"codec": {"up": {"name": "int8"}, "down": {"name": "int8"}}},
                   "sign": {"codec": {"up": {"name": "sign", "params": {"error_feedback": 1}}}},
+                  "powersgd": {"model": {"preset": "mlp", "widths": [64]},  # whole: four slices
+                               "codec": {"up": {"name": "powersgd"}}},
                   "localsgd": {"update": {"name": "localsgd"}},
                   "dqlosp": {"update": {"name": "dqlosp"}, "optimizer": {"rule": {"name": "sgd"}}}}
         cases = itertools.product(codecs, (1, 2), (1, 2))
