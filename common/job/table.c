@@ -30,6 +30,7 @@ static const ps_param sparse_params[] = {
     {"rows_max", 1 << 25, 1, 1e9, true, "rows of a table on a server; more fail the job"},
     {"save_changes", 0, 0, 1, true, "1: files hold what changed since those the job started from"},
     {"keep_state", 1, 0, 1, true, "0: rows that the job starts from begin their optimizer anew"},
+    {"prefetch", 1, 0, 1, true, "1: rows of a block are asked for while the one before is computed"},
     {0},
 };
 /* clang-format on */

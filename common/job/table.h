@@ -22,7 +22,8 @@ enum {
     PS_TABLE_TICK,
     PS_TABLE_ROWS,
     PS_TABLE_SAVES_CHANGES,
-    PS_TABLE_KEEPS_STATE
+    PS_TABLE_KEEPS_STATE,
+    PS_TABLE_PREFETCH
 };
 
 enum { PS_TABLE_WIDTH = 4096, PS_TABLE_KEYS = 2048 }; /* widest row; most keys of a message */

@@ -76,7 +76,7 @@ void local_try_rows(local_exchange *x)
         x->wants_rows = false;
         atomic_fetch_add_explicit(&x->base.count.bytes_down, bytes, memory_order_relaxed);
         atomic_fetch_add_explicit(&x->base.count.messages_down, 1, memory_order_relaxed);
-        ps_gate_rows_came(&x->gate, 0);
+        ps_gate_rows_came(&x->gate, 0, PS_ROWS_PULLED);
     }
 }
 
@@ -92,8 +92,8 @@ bool local_pull_rows(ps_exchange *exchange, uint64_t clock, const uint64_t *keys
     x->rows = rows;
     atomic_fetch_add_explicit(&x->base.count.bytes_up, bytes_of_keys(keys, count),
                               memory_order_relaxed);
-    ps_gate_owe_rows(&x->gate, 0);
-    return ps_gate_wait_rows(&x->gate, clock);
+    ps_gate_owe_rows(&x->gate, 0, PS_ROWS_PULLED);
+    return ps_gate_wait_rows(&x->gate, clock, PS_ROWS_ALL);
 }
 
 void local_push_rows(ps_exchange *exchange, uint64_t clock, uint32_t block, const ps_met_rows *met)

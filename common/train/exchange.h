@@ -74,8 +74,12 @@ typedef struct ps_exchange_ops {
      * all rows pushed before are in. False: go home. */
     bool (*pull_rows)(ps_exchange *x, uint64_t clock, const uint64_t *keys, size_t count,
                       float *rows);
+    /* (optional) The same without waiting for anything: the gate owes PS_ROWS_PULLED until they are
+     * there, and one of these may be under way while rows are pushed. NULL: not ahead of time. */
+    void (*ask_rows)(ps_exchange *x, uint64_t clock, const uint64_t *keys, size_t count,
+                     float *rows);
     /* The contribution (clock, block) to them, once a block, (tables); also when nothing was met.
-     * Borrowed until the gate owes no rows. */
+     * Borrowed until the gate owes no PS_ROWS_PUSHED, of which it must owe none before. */
     void (*push_rows)(ps_exchange *x, uint64_t clock, uint32_t block, const ps_met_rows *met);
 } ps_exchange_ops;
 

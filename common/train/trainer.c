@@ -5,6 +5,7 @@
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/base/xalloc.h"
+#include "common/job/table.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -116,14 +117,17 @@ ps_train_memory ps_trainer_memory(const ps_trainer *t)
 {
     const ps_data_facts *facts = &t->plan->facts;
     size_t n = t->plan->layout.param_count;
+    bool has_ahead = t->plan->has_tables && t->plan->table_params.v[PS_TABLE_PREFETCH] != 0;
+    size_t blocks = has_ahead ? 2 : 1;
 
     return (ps_train_memory){
         .weights = n * sizeof(float),
         .gradients = n * sizeof(float),
         .optimizer = t->optim_state == NULL ? 0 : n * t->plan->optim->slots * sizeof(float),
         .activations = ps_model_memory(t->model),
-        .samples = t->batch * ((size_t)facts->features + facts->target_width) * sizeof(float) +
-                   t->plan->train_count * sizeof *t->order,
+        .samples =
+            blocks * t->batch * ((size_t)facts->features + facts->target_width) * sizeof(float) +
+            t->plan->train_count * sizeof *t->order,
         .rounds = ps_trainer_rounds_memory(t),
     };
 }

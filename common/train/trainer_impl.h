@@ -99,6 +99,16 @@ PS_MUST_USE ps_status ps_trainer_init_tables(ps_trainer *t);
 void ps_trainer_fini_tables(ps_trainer *t);
 bool ps_trainer_pull_rows(ps_trainer *t, size_t n);
 void ps_trainer_push_rows(ps_trainer *t, uint32_t block, size_t n);
+/* Where the exchange can: gathers the block after the i-th of the clock and asks for its rows,
+ * while that is computed. Is one ahead? It becomes the block in hand, with its n samples; false:
+ * go home. At the end: how many there were, to the log. */
+void ps_trainer_go_ahead(ps_trainer *t, uint32_t epoch, uint32_t i);
+bool ps_trainer_is_ahead(const ps_trainer *t);
+bool ps_trainer_take_ahead(ps_trainer *t, uint32_t block, size_t n);
+void ps_trainer_log_tables(const ps_trainer *t);
+/* Samples of a training block. */
+void ps_trainer_gather(ps_trainer *t, uint32_t epoch, uint64_t clock, uint32_t block, float *x,
+                       float *targets);
 
 /* Clips the final gradients of these variables in the block g, which stands for `share` of a
  * mean gradient, unless all are clipped together. Trainer's thread, as below. */

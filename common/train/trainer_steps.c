@@ -103,29 +103,42 @@ static void ready(void *arg, uint32_t first_variable, uint32_t count)
     ps_exchange_ready(t->exchange, first_variable, count);
 }
 
+void ps_trainer_gather(ps_trainer *t, uint32_t epoch, uint64_t clock, uint32_t block, float *x,
+                       float *targets)
+{
+    const ps_plan *plan = t->plan;
+    uint32_t size = plan->spec->block_size, batch = (uint32_t)(clock % plan->batches_per_epoch);
+    const uint32_t *index =
+        t->order + ((size_t)batch * plan->assignment->block_count + block) * size; /* t B + k S */
+
+    ps_feed_gather(t->feed, epoch, PS_TRAIN, index, 0, size, x, targets);
+}
+
 /* Forward and backward of one block. False: stopped or failed. */
-static bool train_block(ps_trainer *t, uint32_t epoch, uint32_t batch, uint32_t i, ps_score *score)
+static bool train_block(ps_trainer *t, uint32_t epoch, uint32_t i, ps_score *score)
 {
     const ps_plan *plan = t->plan;
     const ps_assignment *a = plan->assignment;
     uint32_t held = a->held_count[t->conf.rank];
     uint32_t block = a->held[t->conf.rank][i];
     uint32_t size = plan->spec->block_size;
-    const uint32_t *index =
-        t->order + ((size_t)batch * a->block_count + block) * size; /* t B + k S */
+    bool is_ahead = ps_trainer_is_ahead(t);
     bool by_all = plan->clip->unit == PS_CLIP_ALL;
     ps_model_hooks hooks = {.need = need, .ready = by_all ? NULL : ready, .arg = t};
     bool per_block = plan->update->per_block, last = i + 1 == held;
 
-    ps_feed_gather(t->feed, epoch, PS_TRAIN, index, 0, size, t->x, t->targets);
+    if (!is_ahead) {
+        ps_trainer_gather(t, epoch, t->clock, block, t->x, t->targets);
+    }
     t->sends = per_block || last;
     if ((per_block || i == 0) &&
         !ps_exchange_begin(t->exchange, t->clock, per_block ? block : 0, per_block ? last : true)) {
         return false;
     }
-    if (!ps_trainer_pull_rows(t, size)) {
+    if (!(is_ahead ? ps_trainer_take_ahead(t, block, size) : ps_trainer_pull_rows(t, size))) {
         return false;
     }
+    ps_trainer_go_ahead(t, epoch, i);
     ps_model_set_draws(t->model,
                        ps_draw_key(plan->spec->seed, PS_DRAW_DROPOUT, t->clock, block, 0));
     ps_model_train(t->model, t->weights, t->x, ps_trainer_targets(t), size,
@@ -190,7 +203,7 @@ static bool step(ps_trainer *t, uint32_t epoch)
     }
     batch = (uint32_t)(t->clock % per_epoch);
     for (uint32_t i = 0; i < held; i++) {
-        if (!train_block(t, epoch, batch, i, &score)) {
+        if (!train_block(t, epoch, i, &score)) {
             return false;
         }
     }
@@ -220,5 +233,6 @@ bool ps_trainer_train_steps(ps_trainer *t)
             return false;
         }
     }
-    return ps_gate_wait_acks(t->gate) && ps_gate_wait_rows(t->gate, t->clock);
+    ps_trainer_log_tables(t);
+    return ps_gate_wait_acks(t->gate) && ps_gate_wait_rows(t->gate, t->clock, PS_ROWS_ALL);
 }

@@ -3,7 +3,9 @@
  * where the model's small tables are, and its ids become their places there (batch_rows.h). */
 #include "common/train/trainer_impl.h"
 
+#include "common/base/log.h"
 #include "common/base/xalloc.h"
+#include "common/job/table.h"
 #include "common/train/batch_rows.h"
 
 #include <assert.h>
@@ -11,10 +13,29 @@
 #include <string.h>
 
 struct trainer_tables {
-    ps_batch_rows batch;
-    uint32_t *shows, *clicks; /* (batch.count) */
+    ps_batch_rows batches[2]; /* of the block in hand, and of the one asked for ahead */
+    ps_batch_rows *batch;     /* the one in hand */
+    float *x, *targets;       /* samples of the one ahead, as the trainer's own */
+    bool is_ahead;            /* it is gathered and its rows are asked for, for: */
+    uint64_t clock;
+    uint32_t block;
+    uint64_t asked, there;    /* blocks that were ahead; of those, whose rows nobody waited for */
+    uint32_t *shows, *clicks; /* (batch->count) */
     ps_met_rows *met;         /* (tables): what is pushed */
 };
+
+/* Room for a second block. */
+static ps_status init_ahead(const ps_trainer *t, struct trainer_tables *x)
+{
+    const ps_data_facts *facts = &t->plan->facts;
+
+    x->x = calloc(t->batch * facts->features, sizeof *x->x);
+    x->targets = calloc(t->batch * facts->target_width, sizeof *x->targets);
+    if (x->x == NULL || x->targets == NULL) {
+        return ps_fail(PS_RESOURCE_EXHAUSTED, "no memory for two blocks of samples");
+    }
+    return ps_batch_rows_init(&x->batches[1], t->plan);
+}
 
 ps_status ps_trainer_init_tables(ps_trainer *t)
 {
@@ -30,7 +51,11 @@ ps_status ps_trainer_init_tables(ps_trainer *t)
     x->shows = ps_xcalloc(cap, sizeof *x->shows);
     x->clicks = ps_xcalloc(cap, sizeof *x->clicks);
     x->met = ps_xcalloc(plan->table_count, sizeof *x->met);
-    st = ps_batch_rows_init(&x->batch, plan);
+    x->batch = &x->batches[0];
+    st = ps_batch_rows_init(&x->batches[0], plan);
+    if (ps_is_ok(&st) && plan->table_params.v[PS_TABLE_PREFETCH] != 0) {
+        st = init_ahead(t, x);
+    }
     for (uint32_t i = 0; ps_is_ok(&st) && i < plan->table_count; i++) {
         ps_met_rows *met = &x->met[i];
 
@@ -62,7 +87,10 @@ void ps_trainer_fini_tables(ps_trainer *t)
     free(x->met);
     free(x->shows);
     free(x->clicks);
-    ps_batch_rows_fini(&x->batch);
+    free(x->x);
+    free(x->targets);
+    ps_batch_rows_fini(&x->batches[0]);
+    ps_batch_rows_fini(&x->batches[1]);
     free(x);
 }
 
@@ -74,17 +102,102 @@ bool ps_trainer_pull_rows(ps_trainer *t, size_t n)
     if (x == NULL) {
         return true;
     }
-    st = ps_batch_rows_read(&x->batch, t->x, n);
+    assert(!x->is_ahead);
+    st = ps_batch_rows_read(x->batch, t->x, n);
     if (!ps_is_ok(&st)) {
         ps_gate_fail(t->gate, &st);
         return false;
     }
-    if (!t->exchange->ops->pull_rows(t->exchange, t->clock, x->batch.keys, x->batch.count,
-                                     x->batch.rows)) {
+    if (!t->exchange->ops->pull_rows(t->exchange, t->clock, x->batch->keys, x->batch->count,
+                                     x->batch->rows)) {
         return false;
     }
-    ps_batch_rows_put(&x->batch, t->weights, t->x, n);
+    ps_batch_rows_put(x->batch, t->weights, t->x, n);
     return true;
+}
+
+/* ---- The block after this one ---- */
+
+static void swap(float **a, float **b)
+{
+    float *held = *a;
+
+    *a = *b;
+    *b = held;
+}
+
+bool ps_trainer_take_ahead(ps_trainer *t, uint32_t block, size_t n)
+{
+    struct trainer_tables *x = t->tables;
+
+    assert(x->is_ahead && x->clock == t->clock && x->block == block);
+    x->is_ahead = false;
+    swap(&t->x, &x->x);
+    swap(&t->targets, &x->targets);
+    x->batch = x->batch == &x->batches[0] ? &x->batches[1] : &x->batches[0];
+    x->asked++;
+    x->there += ps_gate_has_rows(t->gate, PS_ROWS_PULLED);
+    if (!ps_gate_wait_rows(t->gate, t->clock, PS_ROWS_PULLED)) {
+        return false;
+    }
+    ps_batch_rows_put(x->batch, t->weights, t->x, n);
+    return true;
+}
+
+bool ps_trainer_is_ahead(const ps_trainer *t)
+{
+    return t->tables != NULL && t->tables->is_ahead;
+}
+
+/* Which block this worker trains on next, if it is known and nothing else comes before it. */
+static bool find_next(const ps_trainer *t, uint32_t i, uint64_t *clock, uint32_t *block)
+{
+    const ps_assignment *a = t->plan->assignment;
+    uint32_t rank = t->conf.rank, every = t->plan->spec->eval_every_steps;
+
+    *clock = t->clock;
+    if (++i == a->held_count[rank]) {
+        i = 0;
+        ++*clock;
+        if (*clock % t->plan->batches_per_epoch == 0 || (every > 0 && *clock % every == 0)) {
+            return false; /* an evaluation, which asks for rows of its own */
+        }
+    }
+    *block = a->held[rank][i];
+    return true;
+}
+
+void ps_trainer_go_ahead(ps_trainer *t, uint32_t epoch, uint32_t i)
+{
+    struct trainer_tables *x = t->tables;
+    ps_batch_rows *next;
+    ps_status st;
+
+    if (x == NULL || x->x == NULL || t->exchange->ops->ask_rows == NULL ||
+        !find_next(t, i, &x->clock, &x->block)) {
+        return;
+    }
+    next = x->batch == &x->batches[0] ? &x->batches[1] : &x->batches[0];
+    ps_trainer_gather(t, epoch, x->clock, x->block, x->x, x->targets);
+    st = ps_batch_rows_read(next, x->x, t->plan->spec->block_size);
+    if (!ps_is_ok(&st)) {
+        ps_gate_fail(t->gate, &st);
+        return;
+    }
+    x->is_ahead = true;
+    t->exchange->ops->ask_rows(t->exchange, x->clock, next->keys, next->count, next->rows);
+}
+
+void ps_trainer_log_tables(const ps_trainer *t)
+{
+    const struct trainer_tables *x = t->tables;
+
+    if (x != NULL && x->asked > 0) {
+        ps_log(PS_LOG_INFO, "trainer",
+               "rows of %llu blocks were asked for while the block before was computed, of %llu "
+               "they were there when it was done",
+               (unsigned long long)x->asked, (unsigned long long)x->there);
+    }
 }
 
 /* How often each id was met, and how often where the class is 1 of two. */
@@ -93,13 +206,13 @@ static void count_clicks(ps_trainer *t, size_t n)
     const ps_data_facts *facts = &t->plan->facts;
     struct trainer_tables *x = t->tables;
 
-    memset(x->shows, 0, x->batch.count * sizeof *x->shows);
-    memset(x->clicks, 0, x->batch.count * sizeof *x->clicks);
+    memset(x->shows, 0, x->batch->count * sizeof *x->shows);
+    memset(x->clicks, 0, x->batch->count * sizeof *x->clicks);
     for (size_t i = 0; i < n * facts->ids; i++) {
         bool is_click = facts->classes == 2 && t->targets[i / facts->ids] == 1.0f;
 
-        x->shows[x->batch.place[i]]++;
-        x->clicks[x->batch.place[i]] += is_click;
+        x->shows[x->batch->place[i]]++;
+        x->clicks[x->batch->place[i]] += is_click;
     }
 }
 
@@ -110,6 +223,9 @@ void ps_trainer_push_rows(ps_trainer *t, uint32_t block, size_t n)
     if (x == NULL) {
         return;
     }
+    if (!ps_gate_wait_rows(t->gate, t->clock, PS_ROWS_PUSHED)) {
+        return; /* what is borrowed of the push before */
+    }
     count_clicks(t, n);
     for (uint32_t i = 0; i < t->plan->table_count; i++) {
         const ps_plan_table *table = &t->plan->tables[i];
@@ -119,8 +235,8 @@ void ps_trainer_push_rows(ps_trainer *t, uint32_t block, size_t n)
         const uint32_t *places = ps_model_rows(t->model, table->variable, &met->count);
 
         for (size_t j = 0; j < met->count; j++) {
-            assert(places[j] < x->batch.count);
-            met->keys[j] = x->batch.keys[places[j]];
+            assert(places[j] < x->batch->count);
+            met->keys[j] = x->batch->keys[places[j]];
             met->shows[j] = x->shows[places[j]];
             met->clicks[j] = x->clicks[places[j]];
             memcpy(met->grads + j * table->width, grads + (size_t)places[j] * table->width,

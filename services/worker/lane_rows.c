@@ -2,8 +2,8 @@
 /* lane_rows.c - the two streams of a lane for sparse tables: ids out and rows in, gradients of rows
  * out and acknowledgements in.
  *
- * What is asked for and pushed is the exchange's (rows_box): this lane's share of it are the ids
- * of its server. One message is in flight each way; when a stream breaks, the pull goes on
+ * What is asked for and pushed is the exchange's (pull_box, push_box): this lane's share of it are
+ * the ids of its server. One message is in flight each way; when a stream breaks, the pull goes on
  * with the ids whose rows have not come, the push begins anew.
  */
 #include "services/worker/server_exchange_impl.h"
@@ -84,7 +84,7 @@ static void ask(ps_lane *lane)
 {
     Psgd__V1__PullRowsRequest req = PSGD__V1__PULL_ROWS_REQUEST__INIT;
     Psgd__V1__WorkerIdentity identity;
-    const rows_box *box = &lane->x->rows_box;
+    const rows_pull *box = &lane->x->pull_box;
     lane_rows *r = lane->rows;
 
     if (lane->stopping || !r->is_pulling || r->asked > 0 || r->pull.stream == NULL ||
@@ -105,7 +105,7 @@ static void ask(ps_lane *lane)
 
 void ps_lane_rows_pull(ps_lane *lane)
 {
-    const rows_box *box = &lane->x->rows_box;
+    const rows_pull *box = &lane->x->pull_box;
     lane_rows *r = lane->rows;
 
     r->index_count = 0;
@@ -129,7 +129,7 @@ static const uint8_t *view(void *arg, size_t at, size_t len, void *scratch)
 static ps_status take(ps_lane *lane, const Psgd__V1__PullRowsResponse *reply, ps_payload *payload)
 {
     const ps_plan *plan = lane->x->plan;
-    const rows_box *box = &lane->x->rows_box;
+    const rows_pull *box = &lane->x->pull_box;
     lane_rows *r = lane->rows;
     float *to = box->rows;
     ps_parts_reader reader = {.heads = reply->rows,
@@ -176,7 +176,7 @@ static void on_rows(void *arg, const ProtobufCMessage *head, ps_payload *payload
     r->asked = 0;
     if (r->at == r->index_count) {
         r->is_pulling = false;
-        ps_gate_rows_came(&lane->x->gate, lane->server);
+        ps_gate_rows_came(&lane->x->gate, lane->server, PS_ROWS_PULLED);
     }
     ps_stream_read(r->pull.stream);
     ask(lane);
@@ -188,7 +188,7 @@ static void on_rows(void *arg, const ProtobufCMessage *head, ps_payload *payload
  * lists; *from is behind them then. */
 static size_t gather(ps_lane *lane, uint32_t t, size_t *from)
 {
-    const ps_met_rows *met = &lane->x->rows_box.met[t];
+    const ps_met_rows *met = &lane->x->push_box.met[t];
     size_t width = lane->x->plan->tables[t].width, n = 0;
     lane_rows *r = lane->rows;
 
@@ -208,7 +208,7 @@ static size_t gather(ps_lane *lane, uint32_t t, size_t *from)
 static bool is_rest_empty(const ps_lane *lane, uint32_t t, size_t from)
 {
     for (; t < lane->x->plan->table_count; t++, from = 0) {
-        const ps_met_rows *met = &lane->x->rows_box.met[t];
+        const ps_met_rows *met = &lane->x->push_box.met[t];
 
         for (; from < met->count; from++) {
             if (ps_merge_server_of(lane->x->plan, met->keys[from]) == lane->server) {
@@ -223,7 +223,7 @@ static void send_part(ps_lane *lane, uint32_t t, size_t n, bool is_last)
 {
     Psgd__V1__PushRowsRequest req = PSGD__V1__PUSH_ROWS_REQUEST__INIT;
     Psgd__V1__WorkerIdentity identity;
-    const rows_box *box = &lane->x->rows_box;
+    const rows_push *box = &lane->x->push_box;
     const ps_plan *plan = lane->x->plan;
     const ps_codec_choice *up = &plan->up[plan->tables[t].variable];
     lane_rows *r = lane->rows;
@@ -272,7 +272,7 @@ static void push(ps_lane *lane)
     do {
         t = r->table;
         n = gather(lane, t, &r->from);
-        if (r->from == lane->x->rows_box.met[t].count && t + 1 < lane->x->plan->table_count) {
+        if (r->from == lane->x->push_box.met[t].count && t + 1 < lane->x->plan->table_count) {
             r->table++;
             r->from = 0;
         }
@@ -305,10 +305,10 @@ static void on_ack(void *arg, const ProtobufCMessage *head, ps_payload *payload)
     (void)payload;
     ps_redial_works(&r->push.redial);
     ps_server_exchange_count(lane->x, lane);
-    if (r->is_pushing && ack->clock == lane->x->rows_box.clock &&
-        ack->block == lane->x->rows_box.block) {
+    if (r->is_pushing && ack->clock == lane->x->push_box.clock &&
+        ack->block == lane->x->push_box.block) {
         r->is_pushing = false;
-        ps_gate_rows_came(&lane->x->gate, lane->server);
+        ps_gate_rows_came(&lane->x->gate, lane->server, PS_ROWS_PUSHED);
     }
     ps_stream_read(r->push.stream);
 }

@@ -74,22 +74,31 @@ static void on_kick(ps_event *self, bool ok)
 }
 
 /* The lanes learn of rows that are asked for or pushed. */
-static void on_rows_kick(ps_event *self, bool ok)
+static void tell_lanes(ps_server_exchange *x, rows_kick *kick, void (*begin_rows)(ps_lane *lane),
+                       bool ok)
 {
-    ps_server_exchange *x = PS_CONTAINER_OF(self, ps_server_exchange, rows_kick);
-
-    atomic_store(&x->rows_kicked, false);
+    atomic_store(&kick->is_out, false);
     if (!ok || x->stopping) {
         ps_server_exchange_lane_ended(x);
         return;
     }
     for (uint32_t i = 0; i < x->lane_count; i++) {
-        if (x->rows_box.is_push) {
-            ps_lane_rows_push(&x->lanes[i]);
-        } else {
-            ps_lane_rows_pull(&x->lanes[i]);
-        }
+        begin_rows(&x->lanes[i]);
     }
+}
+
+static void on_pull_kick(ps_event *self, bool ok)
+{
+    ps_server_exchange *x = PS_CONTAINER_OF(self, ps_server_exchange, pull_kick.event);
+
+    tell_lanes(x, &x->pull_kick, ps_lane_rows_pull, ok);
+}
+
+static void on_push_kick(ps_event *self, bool ok)
+{
+    ps_server_exchange *x = PS_CONTAINER_OF(self, ps_server_exchange, push_kick.event);
+
+    tell_lanes(x, &x->push_kick, ps_lane_rows_push, ok);
 }
 
 static void on_over(ps_event *self, bool ok)
@@ -226,34 +235,41 @@ static void ready(ps_exchange *exchange, uint32_t first_variable, uint32_t count
 }
 
 /* The box is full; the gate knows who owes. */
-static void kick_rows(ps_server_exchange *x)
+static void kick_rows(ps_server_exchange *x, rows_kick *kick)
 {
-    atomic_store(&x->rows_kicked, true);
-    ps_loop_post(x->loop, &x->rows_kick);
+    atomic_store(&kick->is_out, true);
+    ps_loop_post(x->loop, &kick->event);
+}
+
+static void ask_rows(ps_exchange *exchange, uint64_t clock, const uint64_t *keys, size_t count,
+                     float *rows)
+{
+    ps_server_exchange *x = of(exchange);
+    bool *owes = ps_xcalloc(x->lane_count, sizeof *owes);
+
+    for (size_t i = 0; i < count; i++) {
+        owes[ps_merge_server_of(x->plan, keys[i])] = true;
+    }
+    for (uint32_t i = 0; i < x->lane_count; i++) {
+        if (owes[i]) {
+            ps_gate_owe_rows(&x->gate, i, PS_ROWS_PULLED);
+        }
+    }
+    free(owes);
+    x->pull_box = (rows_pull){.clock = clock, .keys = keys, .count = count, .rows = rows};
+    kick_rows(x, &x->pull_kick);
 }
 
 static bool pull_rows(ps_exchange *exchange, uint64_t clock, const uint64_t *keys, size_t count,
                       float *rows)
 {
-    ps_server_exchange *x = of(exchange);
-    bool *owes = ps_xcalloc(x->lane_count, sizeof *owes);
-    bool is_open = ps_gate_wait_rows(&x->gate, clock);
+    ps_gate *gate = ps_exchange_gate(exchange);
 
-    for (size_t i = 0; i < count; i++) {
-        owes[ps_merge_server_of(x->plan, keys[i])] = true;
-    }
-    for (uint32_t i = 0; is_open && i < x->lane_count; i++) {
-        if (owes[i]) {
-            ps_gate_owe_rows(&x->gate, i);
-        }
-    }
-    free(owes);
-    if (!is_open) {
+    if (!ps_gate_wait_rows(gate, clock, PS_ROWS_ALL)) {
         return false;
     }
-    x->rows_box = (rows_box){.clock = clock, .keys = keys, .count = count, .rows = rows};
-    kick_rows(x);
-    return ps_gate_wait_rows(&x->gate, clock);
+    ask_rows(exchange, clock, keys, count, rows);
+    return ps_gate_wait_rows(gate, clock, PS_ROWS_PULLED);
 }
 
 static void push_rows(ps_exchange *exchange, uint64_t clock, uint32_t block, const ps_met_rows *met)
@@ -261,10 +277,10 @@ static void push_rows(ps_exchange *exchange, uint64_t clock, uint32_t block, con
     ps_server_exchange *x = of(exchange);
 
     for (uint32_t i = 0; i < x->lane_count; i++) {
-        ps_gate_owe_rows(&x->gate, i);
+        ps_gate_owe_rows(&x->gate, i, PS_ROWS_PUSHED);
     }
-    x->rows_box = (rows_box){.is_push = true, .clock = clock, .block = block, .met = met};
-    kick_rows(x);
+    x->push_box = (rows_push){.clock = clock, .block = block, .met = met};
+    kick_rows(x, &x->push_kick);
 }
 
 static const ps_exchange_ops ops = {
@@ -275,6 +291,7 @@ static const ps_exchange_ops ops = {
     .leave_out = leave_out,
     .nothing = nothing,
     .pull_rows = pull_rows,
+    .ask_rows = ask_rows,
     .push_rows = push_rows,
 };
 
@@ -296,7 +313,8 @@ ps_exchange *ps_server_exchange_create(const ps_server_exchange_conf *conf)
     x->weights = conf->weights;
     x->grad = ps_buf_ref(conf->grad);
     x->kick.fire = on_kick;
-    x->rows_kick.fire = on_rows_kick;
+    x->pull_kick.event.fire = on_pull_kick;
+    x->push_kick.event.fire = on_push_kick;
     x->over.fire = on_over;
     pthread_mutex_init(&x->box.mutex, NULL);
     x->box.ready = ps_xcalloc(layout->variable_count, sizeof *x->box.ready);
@@ -356,7 +374,7 @@ void ps_server_exchange_lane_ended(ps_server_exchange *x)
             return;
         }
     }
-    if (!kicked && !atomic_load(&x->rows_kicked)) {
+    if (!kicked && !atomic_load(&x->pull_kick.is_out) && !atomic_load(&x->push_kick.is_out)) {
         x->over_posted = true;
         ps_loop_post(x->loop, &x->over); /* not from within a lane's callback */
     }

@@ -26,17 +26,25 @@ typedef struct exchange_box {
     size_t unseen_bytes; /* of those that became ready since the last kick, as float32 */
 } exchange_box;
 
-/* Rows of sparse tables: the trainer fills it and posts, the lanes read it until the gate owes
- * no rows. */
-typedef struct rows_box {
-    bool is_push; /* else a pull */
+/* Rows of sparse tables: the trainer fills a box and posts its kick, the lanes read it until the
+ * gate owes none of that kind. */
+typedef struct rows_pull {
     uint64_t clock;
-    uint32_t block;
     const uint64_t *keys;
     size_t count;
     float *rows;
+} rows_pull;
+
+typedef struct rows_push {
+    uint64_t clock;
+    uint32_t block;
     const ps_met_rows *met;
-} rows_box;
+} rows_push;
+
+typedef struct rows_kick {
+    ps_event event;
+    atomic_bool is_out; /* it is in flight */
+} rows_kick;
 
 struct ps_server_exchange {
     ps_exchange base;
@@ -52,13 +60,13 @@ struct ps_server_exchange {
 
     exchange_box box;
     ps_event kick;
-    rows_box rows_box;
-    ps_event rows_kick;
-    atomic_bool rows_kicked; /* it is in flight */
-    uint64_t seen;           /* number of the contribution the lanes work on */
-    uint32_t taken;          /* variables of box.ready that the lanes know */
-    uint32_t *fresh;         /* (variables): copied from the box */
-    ps_rows *fresh_rows;     /* (variables): theirs */
+    rows_pull pull_box;
+    rows_push push_box;
+    rows_kick pull_kick, push_kick;
+    uint64_t seen;       /* number of the contribution the lanes work on */
+    uint32_t taken;      /* variables of box.ready that the lanes know */
+    uint32_t *fresh;     /* (variables): copied from the box */
+    ps_rows *fresh_rows; /* (variables): theirs */
 
     /* Wishes go out before the step they wait for: safe only where no answer can
      * come before this worker's own contribution, that is where nobody else may
@@ -93,7 +101,7 @@ void ps_lane_rows_fini(ps_lane *lane);
 void ps_lane_rows_open(ps_lane *lane);
 void ps_lane_rows_stop(ps_lane *lane);
 bool ps_lane_rows_are_over(const ps_lane *lane);
-/* Begins what is in the rows_box, which is one of the two. */
+/* Begins what is in the pull_box, or in the push_box. */
 void ps_lane_rows_pull(ps_lane *lane);
 void ps_lane_rows_push(ps_lane *lane);
 /* lane.c: a stream ended; opens it again or fails the exchange. */

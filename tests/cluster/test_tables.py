@@ -7,6 +7,7 @@ import io
 import json
 import os
 import pathlib
+import re
 import shutil
 import struct
 import subprocess
@@ -236,6 +237,7 @@ class Tables(ClusterTest):
                               capture_output=True, text=True, timeout=120 * SLOW)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         files = c.files(job.id)
+        self.assertEqual(self.ahead(files), [9, 9])  # of 10 steps, each of a block
         for name in ("MODEL-adult-N(0).safetensors", "EV-adult-N(0).csv"):
             self.assertEqual(hashlib.sha256((folder / "out" / name).read_bytes()).hexdigest(),
                              hashlib.sha256(files[name]).hexdigest(), name)
@@ -257,6 +259,33 @@ class Tables(ClusterTest):
         self.assertLess(abs(auc["sparse"] - auc["none"]), 0.01)
         said = self.evaluate(folder / "sparse", "-m", "MODEL-fleet_ctr-N(ps).safetensors")
         self.assertAlmostEqual(said["auc"], auc["sparse"], delta=0.002)  # asp: not the very weights
+
+    def ahead(self, files):
+        """How many blocks' rows each worker asked for while it computed the one before."""
+        said = [re.findall(rb"rows of (\d+) blocks were asked for[^,]*, of (\d+)", text)
+                for name, text in files.items() if name.startswith("LOG-")]
+        said = [(int(all_), int(there)) for found in said for all_, there in found]
+        print("rows asked for ahead, and there in time:", said)
+        self.assertTrue(all(there <= all_ for all_, there in said))
+        return [all_ for all_, _ in said]
+
+    def test_rows_are_asked_for_while_the_block_before_is_computed(self):
+        """Blocks of a step and steps alike, but not beyond an evaluation, which asks for its own; to
+        the same bits where policies have bits."""
+        c = self.cluster(workers=2, pservers=2, data=self.data())
+        spec = {**ADULT, "evalEverySteps": 6, "epochs": 2,
+                "assignment": {"name": "uneven", "params": {"ratio_1": 2, "ratio_2": 1}},
+                "data": {**ADULT["data"], "trainLimit": 1920, "testLimit": 100}}
+        never = {"name": "sparse", "params": {"prefetch": 0}}
+        jobs = [self.train(c, spec, SPARSE), self.train(c, spec, never),
+                self.train(c, spec, SPARSE, consistency={"name": "asp"})]
+        files = [c.files(job.id) for job in jobs]
+        self.assertEqual(self.ahead(files[1]), [])
+        self.assertEqual(rows_of(files[0]), rows_of(files[1]))
+        self.assertEqual(jobs[0].result["loss"], jobs[1].result["loss"])
+        # 40 and 20 blocks, but for the first of each stretch: from steps 0, 6, 10, 12 and 18.
+        for left in (files[0], files[2]):
+            self.assertEqual(sorted(self.ahead(left)), [15, 35])
 
     def test_what_goes_beside_sparse_tables(self):
         """Policies that use all that comes, rows through codecs of few bits, and beside them dense
