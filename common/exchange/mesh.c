@@ -245,7 +245,7 @@ static void answer(ps_mesh_node *node, const ps_packet *packet)
 void ps_mesh_missing(const ps_mesh_node *node, bool *peers)
 {
     memset(peers, 0, node->nodes * sizeof *peers);
-    if (node->is_running && node->is_started) {
+    if (ps_mesh_has_begun(node)) {
         node->conf.mesh->missing(node, peers);
     }
 }
@@ -290,7 +290,7 @@ ps_status ps_mesh_take(ps_mesh_node *node, ps_packet *packet)
                        (unsigned long long)packet->clock, packet->from,
                        (unsigned long long)node->clock);
     }
-    if (!node->is_running || !node->is_started || packet->clock != node->clock) {
+    if (!ps_mesh_has_begun(node) || packet->clock != node->clock) {
         return keep_early(node, packet);
     }
     st = node->conf.mesh->take(node, packet);
@@ -342,6 +342,11 @@ ps_status ps_mesh_tick(ps_mesh_node *node, int64_t now_us)
 int64_t ps_mesh_deadline(const ps_mesh_node *node)
 {
     return node->deadline_us;
+}
+
+bool ps_mesh_has_begun(const ps_mesh_node *node)
+{
+    return node->is_running && node->is_started;
 }
 
 bool ps_mesh_is_done(const ps_mesh_node *node)

@@ -157,6 +157,9 @@ typedef struct ps_mesh_out {
 
 bool ps_mesh_next(ps_mesh_node *node, ps_mesh_out *out);
 
+/* A step runs, and packets of it are used as they come; before, they are kept. */
+bool ps_mesh_has_begun(const ps_mesh_node *node);
+
 /* The step has ended: sum (n) may be read, once, before the next begins. */
 bool ps_mesh_is_done(const ps_mesh_node *node);
 void ps_mesh_sum(ps_mesh_node *node, float *sum);

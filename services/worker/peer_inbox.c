@@ -53,7 +53,7 @@ static bool may_take(const ps_peer_exchange *x, const peer_inbox *inbox, const p
 {
     size_t room = PEER_EARLY_BYTES / (x->peers > 1 ? x->peers - 1 : 1);
 
-    if (packet->clock != x->me.next || x->me.is_running) {
+    if (packet->clock != x->me.next || ps_mesh_has_begun(x->me.mesh)) {
         return packet->clock <= x->me.next;
     }
     return inbox->early_bytes == 0 || inbox->early_bytes + cost_of(packet) <= room;
@@ -70,7 +70,7 @@ static bool take_some(ps_peer_exchange *x, uint32_t from)
            may_take(x, inbox, inbox->packets[inbox->at])) {
         ps_packet *packet = inbox->packets[inbox->at++];
 
-        if (packet->clock == x->me.next && !x->me.is_running) {
+        if (packet->clock == x->me.next && !ps_mesh_has_begun(x->me.mesh)) {
             inbox->early_bytes += cost_of(packet);
         }
         st = ps_mesh_take(x->me.mesh, packet);

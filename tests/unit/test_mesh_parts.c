@@ -284,6 +284,7 @@ static void what_needs_all_blocks_waits_for_them(void **state)
     assert_true(hand_over(&w, 0, 1) > 0);
     assert_int_equal(ps_mesh_counters_of(w.node[1])->values_taken, 0); /* it waits there */
     must_be_ready(&w, 1, 0, 0);
+    assert_false(ps_mesh_has_begun(w.node[1]));
     must_be_ready(&w, 1, 1, 0);
     assert_true(ps_mesh_counters_of(w.node[1])->values_taken > 0);
     mesh_world_fini(&w);
