@@ -396,10 +396,11 @@ const ps_subcommand ps_subcommand_eval = {
                     "loss and the metrics of its job, as a worker would say them. Network and "
                     "data are those that the model file names, or a job file, or flags.",
                 .usage = "[options] --model FILE",
-                .examples = "psgd eval --model MODEL-mnist-N(0).safetensors --data-path /srv/data\n"
-                            "psgd eval -m m.safetensors --job job.yaml --split train\n"
-                            "psgd eval -m m.safetensors -T whole.psgdtab -T changes.psgdtab\n"
-                            "psgd eval -m m.safetensors -M accuracy -M top_k --format json"},
+                .examples =
+                    "psgd eval --model 'MODEL-mnist-N(0).safetensors' --data-path /srv/data\n"
+                    "psgd eval -m m.safetensors --job job.yaml --split train\n"
+                    "psgd eval -m m.safetensors -T whole.psgdtab -T changes.psgdtab\n"
+                    "psgd eval -m m.safetensors -M accuracy -M top_k --format json"},
     .options = options,
     .options_size = sizeof(evaluation),
     .is_local = true,
