@@ -123,9 +123,9 @@ void ps_check_mesh(ps_check *check, ps_plan *plan)
                      "is %u; at most timeouts.step_ms, %u, is allowed", window_ms, step_ms);
     }
     check_method(check, plan);
-    if (plan->layout.slice_count == 0 || plan->up == NULL || plan->assignment == NULL ||
+    if (plan->layout.slice_count == 0 || plan->has_tables || plan->assignment == NULL ||
         plan->update == NULL) {
-        return; /* something else is wrong */
+        return; /* something else is wrong; of sparse tables ps_check_tables says it */
     }
     if (!make_parts(plan)) {
         return;

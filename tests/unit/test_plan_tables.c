@@ -10,6 +10,12 @@
     "\"test_limit\":100,\"params\":{\"n\":5,\"words\":50}},\"model\":{" model                      \
     ",\"table\":{\"name\":\"sparse\",\"params\":{" numbers "}}}" choices "}"
 #define NGRAM(params) "\"preset\":\"ngram\",\"params\":{" params "}"
+/* 50 outputs, 24 of them out of the second table, which is the last of the variables. */
+#define TABLE_LAST                                                                                 \
+    "\"layers\":[{\"kind\":\"embedding\",\"params\":{\"rows\":9,\"width\":4}},"                    \
+    "{\"kind\":\"dense\",\"name\":\"d\",\"params\":{\"units\":26}},"                               \
+    "{\"kind\":\"embedding\",\"inputs\":[\"input\"],\"params\":{\"rows\":9,\"width\":6}},"         \
+    "{\"kind\":\"flatten\",\"name\":\"f\"},{\"kind\":\"concat\",\"inputs\":[\"d\",\"f\"]}]"
 #define SMALL NGRAM("\"width\":4,\"hidden\":2,\"rows\":1000")
 #define WITH(choices) JOB(SMALL, "", choices)
 
@@ -61,6 +67,9 @@ static void what_tables_do_not_go_with_is_refused(void **state)
     static const struct {
         const char *job, *field, *words;
     } cases[] = {
+        {WITH(",\"exchange\":{\"name\":\"ring\"}"), "spec.exchange.name", "pserver is allowed"},
+        {JOB(TABLE_LAST, "", ",\"exchange\":{\"name\":\"plain\"}"), "spec.exchange.name",
+         "pserver is allowed"},
         {WITH(",\"update\":{\"name\":\"localsgd\"}"), "spec.update.name", "gradient is allowed"},
         {WITH(",\"consistency\":{\"name\":\"quorum\"}"), "spec.consistency.name", "bsp, ssp, asp"},
         {WITH(",\"consistency\":{\"name\":\"stale_scaled\"}"), "spec.consistency.name", "scales"},
