@@ -17,6 +17,7 @@
 #include "common/job/look.h"
 #include "common/rpc/pbjson.h"
 #include "common/train/evaluation.h"
+#include "common/train/evaluation_export.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -26,7 +27,7 @@
 enum { PATH_BYTES = 4096 };
 
 typedef struct evaluation {
-    const char *model_path, *job_path, *data_path, *split_name;
+    const char *model_path, *job_path, *data_path, *split_name, *export_path;
     ps_spec_flags flags;
     ps_option_list metric_names, tables;
     /* While it runs. */
@@ -49,6 +50,9 @@ static const ps_option options[] = {
     PS_OPTION_LIST(evaluation, tables, .name = "table", .letter = 'T', .metavar = "FILE",
                    .help = "file of a sparse table, of each server; changes behind what they "
                            "change (default: those of the same job beside the model)"),
+    PS_OPTION_STRING(evaluation, export_path, .name = "export", .metavar = "FILE",
+                     .help = "of a model with sparse tables: write it with a row for every id, as "
+                             "safetensors, or as ONNX if FILE ends in .onnx"),
     PS_OPTION_STRING(evaluation, job_path, .name = "job", .letter = 'j', .metavar = "FILE",
                      .help = "job file with its network and data (default: as the model file "
                              "says)"),
@@ -197,6 +201,16 @@ static ps_status load_model(evaluation *e)
     return ps_weights_read(e->model_path, layout->stored, layout->stored_count, e->weights);
 }
 
+static ps_status export_model(const evaluation *e)
+{
+    if (e->rows == NULL) {
+        return ps_fail(PS_INVALID_ARGUMENT, "--export: the model has no sparse tables, so it is "
+                                            "whole as it is");
+    }
+    return ps_wrap(ps_evaluation_export(e->plan, e->weights, e->rows, e->export_path), "%s",
+                   ps_path_tail(e->export_path));
+}
+
 static ps_status load_data(evaluation *e)
 {
     const ps_data_conf *conf = &e->plan->data_conf;
@@ -334,6 +348,9 @@ static void start(ps_cli *cli, void *arg)
     if (ps_is_ok(&st)) {
         st = ps_eval_tables(e->plan, e->model_path, &e->tables, &e->rows);
     }
+    if (ps_is_ok(&st) && e->export_path != NULL) {
+        st = export_model(e);
+    }
     if (ps_is_ok(&st)) {
         st = load_data(e);
     }
@@ -400,6 +417,7 @@ const ps_subcommand ps_subcommand_eval = {
                     "psgd eval --model 'MODEL-mnist-N(0).safetensors' --data-path /srv/data\n"
                     "psgd eval -m m.safetensors --job job.yaml --split train\n"
                     "psgd eval -m m.safetensors -T whole.psgdtab -T changes.psgdtab\n"
+                    "psgd eval -m m.safetensors --export m.onnx\n"
                     "psgd eval -m m.safetensors -M accuracy -M top_k --format json"},
     .options = options,
     .options_size = sizeof(evaluation),

@@ -68,3 +68,9 @@ ps_status ps_evaluation_rows_put(ps_evaluation_rows *rows, float *weights, float
     }
     return st;
 }
+
+ps_status ps_evaluation_rows_pull(const ps_evaluation_rows *rows, const uint64_t *keys,
+                                  size_t count, float *out)
+{
+    return ps_tables_pull(rows->tables, keys, count, out);
+}

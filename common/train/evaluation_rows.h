@@ -23,4 +23,8 @@ void ps_evaluation_rows_close(ps_evaluation_rows *rows); /* NULL is allowed */
 PS_MUST_USE ps_status ps_evaluation_rows_put(ps_evaluation_rows *rows, float *weights, float *x,
                                              size_t n);
 
+/* The rows of some ids, ascending and each once: of each table in turn (count, width) into out. */
+PS_MUST_USE ps_status ps_evaluation_rows_pull(const ps_evaluation_rows *rows, const uint64_t *keys,
+                                              size_t count, float *out);
+
 #endif

@@ -172,6 +172,7 @@ class Tables(ClusterTest):
         self.assertIn("without a whole file", self.evaluate(data / "changed", "-m", model))
         # Without being told, the files beside the model.
         self.assertEqual(self.evaluate(data / "half", "-m", model), self.last(c, half))
+        self.check_export(c, half, data / "half", model)
         os.remove(base[1])
         self.assertIn("no whole file of table 0", self.evaluate(data / "half", "-m", model))
         os.remove(base[0])
@@ -189,6 +190,25 @@ class Tables(ClusterTest):
         self.assertEqual(rows_of({f.name: f.read_bytes() for f in (data / "out").iterdir()
                                   if f.is_file()}), rows_of(want))
         self.check_refusals(c, spec, data, half)
+
+    def check_export(self, c, job, folder, model):
+        """With a row for every id a model is one file, which is worth as much."""
+        for name in ("whole.safetensors", "whole.onnx"):
+            self.evaluate(folder, "-m", model, "--export", name)
+        self.assertEqual(self.evaluate(folder, "-m", "whole.safetensors"), self.last(c, job))
+        whole = (folder / "whole.safetensors").read_bytes()
+        (n,) = struct.unpack_from("<Q", whole)
+        table = json.loads(whole[8:8 + n])["embedding.weight"]
+        self.assertEqual(table["shape"], [80000, 10])
+        begin, end = (8 + n + at for at in table["data_offsets"])
+        rows = rows_of(c.files(job.id))
+        self.assertTrue(rows)
+        for (_, key), rest in rows.items():  # row i is that of id i
+            at = begin + 40 * int.from_bytes(key, "little")
+            self.assertEqual(whole[at:at + 40], rest[24:64])
+        self.assertIn(whole[begin:end], (folder / "whole.onnx").read_bytes())
+        self.assertIn("the model has no sparse tables", self.evaluate(
+            folder, "-m", "whole.safetensors", "--export", "again.onnx"))
 
     def check_refusals(self, c, spec, data, half):
         one = "again/MODEL-adult-N(ps0).table0.psgdtab"
