@@ -264,8 +264,9 @@ static void break_others(void *arg, fake_worker *w, uint64_t clock, fake_at at)
 
 static void a_stream_that_broke_is_opened_again(void **state)
 {
-    static const char *const meshes[] = {MESH("plain"), MESH("ccdc") IID(2), MESH("ring"),
-                                         MESH("tree")};
+    static const char *const meshes[] = {MESH("plain"),     MESH("plain") UP_EF("onebit"),
+                                         MESH("ndc") MIXED, MESH("ccdc") IID(2),
+                                         MESH("ring"),      MESH("tree")};
 
     (void)state;
     for (size_t i = 0; i < sizeof meshes / sizeof meshes[0]; i++) {

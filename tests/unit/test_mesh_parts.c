@@ -136,6 +136,32 @@ static void what_codecs_lose_comes_later_with_error_feedback(void **state)
     }
 }
 
+/* What is said again after a time-out is what was said: nothing is kept twice. */
+static void packets_that_get_lost_change_no_bit_of_what_is_kept(void **state)
+{
+    ps_mesh_codec codec = mesh_world_codec("onebit", "error_feedback=1");
+
+    (void)state;
+    for (size_t m = 0; m < MESHES; m++) {
+        mesh_world w, lossy;
+
+        begin(&w, meshes[m], codec, f32());
+        begin(&lossy, meshes[m], codec, f32());
+        for (uint64_t step = 0; step < 5; step++) {
+            lossy.loss = 0.3;
+            lossy.ticks_alone = step % 2 == 1;
+            mesh_world_run(&w, step);
+            mesh_world_run(&lossy, step);
+        }
+        must_be_ok(&w);
+        must_be_ok(&lossy);
+        assert_true(mesh_world_counters(&lossy).rescues > 0);
+        assert_memory_equal(w.sum[0], lossy.sum[0], w.n * sizeof(float));
+        mesh_world_fini(&w);
+        mesh_world_fini(&lossy);
+    }
+}
+
 static void without_it_what_is_lost_stays_lost(void **state)
 {
     ps_mesh_codec codec = mesh_world_codec("topk", "error_feedback=0,fraction=0.2");
@@ -296,6 +322,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(each_part_goes_through_its_own_codec),
         cmocka_unit_test(the_way_down_has_codecs_of_its_own),
         cmocka_unit_test(what_codecs_lose_comes_later_with_error_feedback),
+        cmocka_unit_test(packets_that_get_lost_change_no_bit_of_what_is_kept),
         cmocka_unit_test(without_it_what_is_lost_stays_lost),
         cmocka_unit_test(differences_add_up_to_the_gradient),
         cmocka_unit_test(a_vote_is_of_all_workers),
