@@ -153,6 +153,7 @@ typedef enum sending {
     DATA,
     FILES,
     WEIGHTS,
+    TABLE,
     SEAL,
     ENDED
 } sending;
@@ -171,8 +172,30 @@ typedef struct sender {
     FILE *open;
     char sha256[65];
     uint32_t slice;
+    bool has_half; /* of the table's file is out */
     uint8_t *piece;
 } sender;
+
+/* Of what is sent: the weights, and behind them the table's file. */
+static void hash_weights(nw_packages *p)
+{
+    const ps_layout *layout = &p->plan->layout;
+    XXH3_state_t *hash = XXH3_createState();
+
+    (void)XXH3_64bits_reset(hash);
+    for (uint32_t i = 0; i < layout->slice_count; i++) {
+        const ps_slice *slice = &layout->slices[i];
+
+        if (p->role == PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER || slice->server == p->rank) {
+            (void)XXH3_64bits_update(hash, p->weights + slice->at, slice->n * sizeof(float));
+        }
+    }
+    if (p->table_len > 0) {
+        (void)XXH3_64bits_update(hash, p->table, p->table_len);
+    }
+    p->weights_hash = XXH3_64bits_digest(hash);
+    XXH3_freeState(hash);
+}
 
 nw_packages nw_packages_of(const ps_plan *plan, Psgd__V1__NodeRole role, uint32_t rank,
                            const char *job_id, uint32_t attempt, const float *weights)
@@ -188,20 +211,19 @@ nw_packages nw_packages_of(const ps_plan *plan, Psgd__V1__NodeRole role, uint32_
         .layout_hash = plan->layout.hash,
         .optimizer = plan->optim->name,
     };
-    const ps_layout *layout = &plan->layout;
-    XXH3_state_t *hash = XXH3_createState();
 
-    (void)XXH3_64bits_reset(hash);
-    for (uint32_t i = 0; i < layout->slice_count; i++) {
-        const ps_slice *slice = &layout->slices[i];
-
-        if (role == PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER || slice->server == rank) {
-            (void)XXH3_64bits_update(hash, weights + slice->at, slice->n * sizeof(float));
-        }
-    }
-    p.weights_hash = XXH3_64bits_digest(hash);
-    XXH3_freeState(hash);
+    hash_weights(&p);
     return p;
+}
+
+void nw_add_table(nw_packages *packages, const uint8_t *bytes, size_t len)
+{
+    packages->table = bytes;
+    packages->table_len = len;
+    packages->table_size = len;
+    packages->table_at = len / 2;
+    packages->table_file = 0;
+    hash_weights(packages);
 }
 
 static void transmit(sender *s, Psgd__V1__PreCommitRequest *request, const void *bytes, size_t n)
@@ -383,6 +405,24 @@ static void send_weights(sender *s, Psgd__V1__PreCommitRequest *request)
     transmit(s, request, s->piece, n);
 }
 
+/* One half, then the other. */
+static void send_table(sender *s, Psgd__V1__PreCommitRequest *request)
+{
+    Psgd__V1__TableChunk chunk = PSGD__V1__TABLE_CHUNK__INIT;
+    size_t half = s->p.table_len / 2;
+
+    chunk.file = s->has_half ? s->p.table_file : 0;
+    chunk.size = s->p.table_size;
+    chunk.offset = s->has_half ? s->p.table_at : 0;
+    request->package_case = PSGD__V1__PRE_COMMIT_REQUEST__PACKAGE_TABLE;
+    request->table = &chunk;
+    if (s->has_half) {
+        transmit(s, request, s->p.table + half, s->p.table_len - half);
+    } else {
+        transmit(s, request, s->p.table, half);
+    }
+}
+
 static void send_seal(sender *s, Psgd__V1__PreCommitRequest *request)
 {
     Psgd__V1__SealPackage seal = PSGD__V1__SEAL_PACKAGE__INIT;
@@ -399,14 +439,14 @@ static void send_next(sender *s)
     static void (*const senders[])(sender *, Psgd__V1__PreCommitRequest *) = {
         [SETTINGS] = send_settings, [MODEL] = send_model, [OPTIMIZER] = send_optimizer,
         [CODECS] = send_codecs,     [DATA] = send_data,   [FILES] = send_piece,
-        [WEIGHTS] = send_weights,   [SEAL] = send_seal,
+        [WEIGHTS] = send_weights,   [TABLE] = send_table, [SEAL] = send_seal,
     };
     sending step = s->step;
 
     if (s->p.swaps_model && s->sent == 0) {
         step = MODEL;
     }
-    s->awaits_ack = step != WEIGHTS && step != FILES;
+    s->awaits_ack = step != WEIGHTS && step != FILES && step != TABLE;
     senders[step](s, &request);
 }
 
@@ -420,7 +460,10 @@ static void on_sent(void *arg)
         ps_stream_read(s->stream);
     } else {
         if (s->step == WEIGHTS && s->slice == s->p.plan->layout.slice_count) {
-            s->step = SEAL;
+            s->step = s->p.table != NULL ? TABLE : SEAL;
+        } else if (s->step == TABLE) {
+            s->step = s->has_half ? SEAL : TABLE;
+            s->has_half = true;
         }
         send_next(s);
     }

@@ -113,6 +113,13 @@ typedef struct nw_packages {
     unsigned stop_after;             /* packages sent, then the stream is cancelled; 0: all */
     bool skips_weights, swaps_model; /* the model comes before the settings do */
     bool corrupts_data;
+
+    /* A file of sparse tables, behind the weights and in two pieces; NULL: none. What is said of
+     * it may be wrong: the whole size, the second piece's place and number of the file. */
+    const uint8_t *table;
+    size_t table_len;
+    uint64_t table_size, table_at;
+    uint32_t table_file;
 } nw_packages;
 
 typedef struct nw_precommit_result {
@@ -124,6 +131,8 @@ typedef struct nw_precommit_result {
 
 nw_packages nw_packages_of(const ps_plan *plan, Psgd__V1__NodeRole role, uint32_t rank,
                            const char *job_id, uint32_t attempt, const float *weights);
+/* The file, and what is true of it. */
+void nw_add_table(nw_packages *packages, const uint8_t *bytes, size_t len);
 void nw_precommit(node_world *w, const nw_packages *packages, nw_precommit_result *result);
 
 /* Collects everything, checked chunk by chunk and file by file. */

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_node_tables.c - PreCommit at a parameter server whose sparse tables start from files: what
+ * it takes, and what it says of files that are not as was said. */
+#include "tests/support/node_job.h"
+
+#include "common/base/files.h"
+#include "common/shard/table_file.h"
+#include "common/train/merge.h"
+
+#include <string.h>
+
+enum { FILE_MAX = 4096 };
+
+static const char words[] = "one two three four five six seven eight one two three four\n";
+
+static const char job_text[] =
+    "{\"workers\":1,\"pservers\":2,\"data\":{\"name\":\"ngram\",\"files\":[\"a\"],"
+    "\"train_limit\":2000,\"test_limit\":10,\"params\":{\"n\":5,\"words\":50}},"
+    "\"model\":{\"preset\":\"ngram\",\"params\":{\"width\":4,\"hidden\":2,\"rows\":1000},"
+    "\"table\":{\"name\":\"sparse\"}},\"init_tables\":[\"a.psgdtab\"]}";
+
+typedef struct file {
+    uint8_t bytes[FILE_MAX];
+    size_t len;
+} file;
+
+static ps_status write_file(void *arg, const void *bytes, size_t len)
+{
+    file *f = arg;
+
+    assert_true(f->len + len <= FILE_MAX);
+    memcpy(f->bytes + f->len, bytes, len);
+    f->len += len;
+    return ps_ok();
+}
+
+/* A table with rows of ids 1 to 9. */
+static void make_file(const ps_plan *plan, file *f)
+{
+    ps_tables *tables = ps_merge_tables(plan, PS_MERGE_ALL);
+    uint64_t keys[9];
+    float grads[9 * 4];
+    ps_status st;
+
+    for (uint64_t i = 0; i < 9; i++) {
+        keys[i] = i + 1;
+    }
+    for (size_t i = 0; i < 9 * 4; i++) {
+        grads[i] = 1.0f;
+    }
+    st = ps_table_push_rows(ps_tables_at(tables, 0), 0, 0,
+                            &(ps_table_push){.keys = keys, .count = 9, .grads = grads});
+    assert_string_equal(st.text, "");
+    f->len = 0;
+    st = ps_table_save(ps_tables_at(tables, 0), PS_TABLE_WHOLE, write_file, f);
+    assert_string_equal(st.text, "");
+    ps_tables_destroy(tables);
+}
+
+typedef struct table_job {
+    job j;
+    temp_dir data;
+    file f;
+} table_job;
+
+static void begin(table_job *t, Psgd__V1__NodeRole role)
+{
+    ps_status st;
+
+    t->data = temp_dir_create();
+    st = ps_file_write(temp_dir_file(&t->data, "a"), words, strlen(words));
+    assert_string_equal(st.text, "");
+    t->j = job_for(role, job_text, "job-1", 1);
+    t->j.packages.folder = t->data.path;
+    make_file(t->j.plan, &t->f);
+    nw_add_table(&t->j.packages, t->f.bytes, t->f.len);
+}
+
+static void end(table_job *t)
+{
+    job_fini(&t->j);
+    temp_dir_destroy(&t->data);
+}
+
+/* Refused so, and the node is idle with nothing left. */
+static void must_refuse(node_world *w, nw_packages packages, ps_code code, const char *reason,
+                        const char *words_of_it)
+{
+    nw_precommit_result result;
+
+    reserve(w, packages.job_id, packages.attempt);
+    nw_precommit(w, &packages, &result);
+    assert_false(result.sealed);
+    if (result.error.status.code != code || strcmp(result.error.reason, reason) != 0 ||
+        strstr(result.error.status.text, words_of_it) == NULL) {
+        fail_msg("wanted %s: %s, got %s: %s", reason, words_of_it, result.error.reason,
+                 result.error.status.text);
+    }
+    assert_int_equal(nw_phase(w), PSGD__V1__NODE_PHASE__NODE_PHASE_IDLE);
+}
+
+static void a_server_has_its_part_of_the_rows_that_it_was_sent(void **state)
+{
+    nw_precommit_result result;
+    ps_table_counters c;
+    uint64_t mine = 0;
+    node_world w;
+    table_job t;
+
+    (void)state;
+    begin(&t, PSGD__V1__NODE_ROLE__NODE_ROLE_PSERVER);
+    nw_begin(&w, &nw_server_hooks, NULL, NULL, 0, NULL);
+    reserve(&w, "job-1", 1);
+    nw_precommit(&w, &t.j.packages, &result);
+    assert_true(result.sealed);
+    assert_non_null(w.session->tables);
+    c = ps_table_count(ps_tables_at(w.session->tables, 0));
+    for (uint64_t key = 1; key < 10; key++) {
+        mine += ps_merge_server_of(t.j.plan, key) == 0;
+    }
+    assert_true(mine > 0 && mine < 9);
+    assert_int_equal(c.rows, mine);
+    nw_end(&w);
+    end(&t);
+}
+
+static void a_file_that_is_not_as_was_said_ends_the_attempt(void **state)
+{
+    node_world w;
+    table_job t;
+    nw_packages p;
+
+    (void)state;
+    begin(&t, PSGD__V1__NODE_ROLE__NODE_ROLE_PSERVER);
+    nw_begin(&w, &nw_server_hooks, NULL, NULL, 0, NULL);
+    p = t.j.packages;
+    p.table_at++;
+    must_refuse(&w, p, PS_INVALID_ARGUMENT, "BAD_TABLES", "is the next one");
+    p = t.j.packages;
+    p.table_file = 1;
+    must_refuse(&w, p, PS_INVALID_ARGUMENT, "BAD_TABLES", "of table file 1");
+    p = t.j.packages;
+    p.table_size = 0;
+    must_refuse(&w, p, PS_INVALID_ARGUMENT, "BAD_TABLES", "size: 0");
+    p.table_size = UINT64_MAX;
+    must_refuse(&w, p, PS_INVALID_ARGUMENT, "BAD_TABLES", "are allowed");
+    p.table_size = t.f.len - 1;
+    must_refuse(&w, p, PS_INVALID_ARGUMENT, "BAD_TABLES", "of a table file of");
+    p.table_size = t.f.len + 1;
+    must_refuse(&w, p, PS_FAILED_PRECONDITION, "BAD_TABLES", "without all files");
+    p = t.j.packages;
+    p.weights_hash++;
+    must_refuse(&w, p, PS_DATA_LOSS, "WEIGHTS_MISMATCH", "what was sent has hash");
+    t.f.bytes[t.f.len - 1] ^= 1;
+    nw_add_table(&t.j.packages, t.f.bytes, t.f.len);
+    must_refuse(&w, t.j.packages, PS_DATA_LOSS, "BAD_TABLES", "the checksum of bytes");
+    nw_add_table(&t.j.packages, t.f.bytes, 0);
+    t.j.packages.table = NULL;
+    must_refuse(&w, t.j.packages, PS_FAILED_PRECONDITION, "BAD_TABLES", "without all files");
+    assert_int_equal(w.prepared, 0);
+    nw_end(&w);
+    end(&t);
+}
+
+static void a_worker_takes_no_tables(void **state)
+{
+    node_world w;
+    table_job t;
+
+    (void)state;
+    begin(&t, PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER);
+    nw_begin(&w, &nw_worker_hooks, NULL, NULL, 0, NULL);
+    must_refuse(&w, t.j.packages, PS_INVALID_ARGUMENT, "OUT_OF_ORDER", "weights expected");
+    nw_end(&w);
+    end(&t);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_server_has_its_part_of_the_rows_that_it_was_sent),
+        cmocka_unit_test(a_file_that_is_not_as_was_said_ends_the_attempt),
+        cmocka_unit_test(a_worker_takes_no_tables),
+    };
+
+    if (argc > 1) {
+        cmocka_set_test_filter(argv[1]);
+    }
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
