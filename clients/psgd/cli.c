@@ -57,16 +57,21 @@ static ps_exit exit_of(ps_code code)
 ps_exit ps_cli_error(const ps_error *error)
 {
     char text[sizeof error->violations[0].field + sizeof error->violations[0].text + 8];
+    size_t wrong = error->violation_count + error->violations_dropped;
 
     fflush(stdout);
-    snprintf(text, sizeof text, "%s", error->status.text);
-    ps_show_plain(text);
-    fprintf(stderr, "psgd: %s\n", text);
+    if (error->violation_count == 0) {
+        snprintf(text, sizeof text, "%s", error->status.text);
+        ps_show_plain(text);
+        fprintf(stderr, "psgd: %s\n", text);
+    } else if (wrong > 1) {
+        fprintf(stderr, "psgd: %zu fields are wrong\n", wrong);
+    }
     for (size_t i = 0; i < error->violation_count; i++) {
         snprintf(text, sizeof text, "%s: %s", error->violations[i].field,
                  error->violations[i].text);
         ps_show_plain(text);
-        fprintf(stderr, "  %s\n", text);
+        fprintf(stderr, "%s%s\n", wrong > 1 ? "  " : "psgd: ", text);
     }
     if (error->violations_dropped > 0) {
         fprintf(stderr, "  and %zu more\n", error->violations_dropped);

@@ -180,9 +180,9 @@ static void refuse(const Psgd__V1__GetServerInfoResponse *info, const char *kind
     if (nearest != NULL) {
         fprintf(stderr, "; did you mean '%s'?", nearest);
     }
-    fputs(" There are:", stderr);
+    fputs("; there are", stderr);
     for (size_t i = 0; i < n; i++) {
-        fprintf(stderr, " %s", kinds[i]);
+        fprintf(stderr, "%s %s", i > 0 ? "," : "", kinds[i]);
     }
     fputc('\n', stderr);
 }

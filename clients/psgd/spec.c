@@ -227,7 +227,7 @@ ps_status ps_spec_build_json(const json_t *json, const char *what, const ps_spec
     set_workers(spec, flags, error);
     if (error->violation_count > 0) {
         psgd__v1__job_spec__free_unpacked(spec, NULL);
-        error->status = ps_fail(PS_INVALID_ARGUMENT, "not a job:");
+        error->status = ps_fail(PS_INVALID_ARGUMENT, "not a job");
         return error->status;
     }
     *out = spec;

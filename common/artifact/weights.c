@@ -143,7 +143,7 @@ static const char *short_name(const char *path)
     const char *slash = strrchr(path, '/'), *name = slash == NULL ? path : slash + 1;
     size_t n = strlen(name);
 
-    return n > 32 ? name + n - 32 : name;
+    return n > 40 ? name + n - 40 : name;
 }
 
 /* sorted is of the file. */

@@ -108,7 +108,9 @@ ps_status ps_packed_read(ps_packed *file, void *bytes, size_t n, size_t *got)
 
         if (count < 0 || (code != Z_OK && code != Z_STREAM_END)) {
             uint64_t at = file->offset + done + (count > 0 ? (uint64_t)count : 0);
+            const char *name_end = strstr(why, ">: "); /* "<fd:3>: what it is" */
 
+            why = name_end != NULL ? name_end + 3 : why;
             return code == Z_ERRNO
                        ? ps_fail_errno(errno, "%s: offset %llu", file->name, (unsigned long long)at)
                        : ps_fail(PS_DATA_LOSS,

@@ -15,14 +15,14 @@
 
 void ps_check_bad(ps_check *check, const char *field, const char *fmt, ...)
 {
-    char text[512];
+    char text[512]; /* as of a ps_violation */
     va_list ap;
 
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
     if (check->count++ == 0) {
-        snprintf(check->first, sizeof check->first, "%.*s: %s", PS_FIELD_MAX, field, text);
+        snprintf(check->first, sizeof check->first, "%.*s: %.128s", PS_FIELD_MAX, field, text);
     }
     if (check->violate != NULL) {
         check->violate(check->arg, field, text);

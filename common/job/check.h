@@ -16,7 +16,7 @@ typedef struct ps_check {
     ps_violate_fn *violate; /* (optional) */
     void *arg;
     size_t count;
-    char first[640]; /* "path: text" of the first one */
+    char first[240]; /* the first one's path and the beginning of its text, for a status */
 } ps_check;
 
 /* `text` says the value and what is allowed: "is 0; 1 to 64 are allowed". */

@@ -16,7 +16,7 @@ enum { PS_ERROR_META_MAX = 8, PS_ERROR_VIOLATIONS_MAX = 32 };
 
 typedef struct ps_violation {
     char field[96]; /* path in the request: "spec.optimizer.params.lr" */
-    char text[160]; /* the value, and what is allowed */
+    char text[512]; /* the value, and what is allowed: the names of all plugins of a kind fit */
 } ps_violation;
 
 typedef struct ps_error {

@@ -47,7 +47,7 @@ void ps_pb_violate(ps_pb_reader *r, const char *fmt, ...)
     if (r->wrong++ == 0) {
         size_t n = (size_t)snprintf(r->first, sizeof r->first, "%.60s: ", path);
 
-        snprintf(r->first + n, sizeof r->first - n, "%s", text);
+        snprintf(r->first + n, sizeof r->first - n, "%.160s", text);
     }
 }
 

@@ -13,7 +13,7 @@
 typedef struct ps_pb_reader {
     ps_error *error;
     size_t wrong;    /* violations found */
-    char first[240]; /* text of the first one, with its path */
+    char first[240]; /* the first one's path and the beginning of its text */
     ps_strbuf path;  /* of the value being read */
     unsigned depth;  /* of messages */
 } ps_pb_reader;

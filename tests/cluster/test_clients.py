@@ -304,6 +304,12 @@ class ExitCodes(CliTest):
         self.assertIn("spec.workers", err)
         self.assertIn("spec.optimizer.rule.name", err)
         self.assertEqual(out, "")
+        # One wrong field is said once, and names that are allowed are all said.
+        self.assertEqual(cli.run("submit", "--workers", 100000)[2],
+                         "psgd: spec.workers: is 100000; 1 to 256 are allowed\n")
+        err = cli.run("submit", "--codec", "zip")[2]
+        self.assertEqual(err.splitlines()[0], "psgd: 2 fields are wrong")
+        self.assertEqual(err.count("powersgd"), 2)
         for args in [("--help",), ("--version",), ("submit", "--help"), ("list", "--version")]:
             self.assertEqual(cli.run(*args)[0], OK, args)
 

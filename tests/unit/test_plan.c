@@ -281,6 +281,33 @@ static void a_list_of_layers_is_named_by_kind_and_position(void **state)
     ps_plan_destroy(plan);
 }
 
+static void keep_name(const ps_plugin *plugin, void *arg)
+{
+    snprintf(arg, 64, ", %s\n", plugin->name);
+}
+
+static void a_wrong_name_is_answered_with_all_names_there_are(void **state)
+{
+    static const struct {
+        const ps_kind *kind;
+        const char *json, *field;
+    } wrong[] = {
+        {&ps_kind_codec, "{\"codec\":{\"up\":{\"name\":\"z\"}}}", "spec.codec.up.name"},
+        {&ps_kind_update, "{\"update\":{\"name\":\"z\"}}", "spec.update.name"},
+        {&ps_kind_metric, "{\"metrics\":[{\"name\":\"z\"}]}", "spec.metrics[0].name"},
+        {&ps_kind_network, "{\"model\":{\"preset\":\"z\"}}", "spec.model.preset"},
+        {&ps_kind_layer, "{\"model\":{\"layers\":[{\"kind\":\"z\"}]}}",
+         "spec.model.layers[0].kind"},
+    };
+    char last[64];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        wrong[i].kind->each(keep_name, last);
+        assert_refused(wrong[i].json, wrong[i].field, last);
+    }
+}
+
 static void everything_wrong_is_told_at_once(void **state)
 {
     Psgd__V1__JobSpec *spec =
@@ -629,6 +656,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(networks_take_their_numbers_and_the_loss_they_are_made_for),
         cmocka_unit_test(a_network_is_resolved_by_its_name),
         cmocka_unit_test(a_list_of_layers_is_named_by_kind_and_position),
+        cmocka_unit_test(a_wrong_name_is_answered_with_all_names_there_are),
         cmocka_unit_test(everything_wrong_is_told_at_once),
         cmocka_unit_test(what_cannot_work_together_is_refused),
         cmocka_unit_test(what_can_work_together_is_allowed),

@@ -304,6 +304,27 @@ static void the_trailer_of_the_longest_error_stays_small(void **state)
     free(back);
 }
 
+/* As long as the names of all plugins of a kind. */
+static void a_long_violation_arrives_whole(void **state)
+{
+    ps_error *e = ps_xmalloc(sizeof *e), *back = ps_xmalloc(sizeof *back);
+    grpc_slice packed;
+
+    (void)state;
+    ps_error_init(e, ps_fail(PS_INVALID_ARGUMENT, "wrong"), NULL);
+    ps_error_violate(e, "spec.update.name", "%0400d", 7);
+    packed = ps_error_pack(e);
+    ps_error_init(back, e->status, NULL);
+    ps_error_unpack(back, GRPC_SLICE_START_PTR(packed), GRPC_SLICE_LENGTH(packed));
+    assert_int_equal(back->violation_count, 1);
+    assert_int_equal(strlen(back->violations[0].text), 400);
+    assert_string_equal(back->violations[0].text, e->violations[0].text);
+    assert_int_equal(back->violations_dropped, 0);
+    grpc_slice_unref(packed);
+    free(e);
+    free(back);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -315,6 +336,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_message_of_too_many_parts_is_refused),
         cmocka_unit_test(whole_leaves_the_payload_in_the_message),
         cmocka_unit_test(the_trailer_of_the_longest_error_stays_small),
+        cmocka_unit_test(a_long_violation_arrives_whole),
     };
 
     grpc_init(); /* slices need it */
