@@ -71,10 +71,16 @@ void ps_show_result(const Psgd__V1__Job *job, char *text, size_t cap)
     text[0] = '\0';
     for (size_t i = 0; i < job->n_result && n < cap; i++) {
         double value = job->result[i]->value;
-        bool is_count = value >= 2.0 && floor(value) == value;
+        bool is_count = value >= 2.0 && value < 1e15 && floor(value) == value;
+        char number[PS_SHOW_BYTES];
 
-        n += (size_t)snprintf(text + n, cap - n, "%s%s %.*f", i > 0 ? "  " : "",
-                              job->result[i]->key, is_count ? 0 : 4, value);
+        if (is_count) {
+            snprintf(number, sizeof number, "%.0f", value);
+        } else {
+            ps_show_number(value, 4, number);
+        }
+        n += (size_t)snprintf(text + n, cap - n, "%s%s %s", i > 0 ? "  " : "", job->result[i]->key,
+                              number);
     }
     ps_show_plain(text);
 }

@@ -31,6 +31,20 @@ const char *ps_show_rate(double per_s, char text[PS_SHOW_BYTES])
     return text;
 }
 
+const char *ps_show_number(double value, int digits, char text[PS_SHOW_BYTES])
+{
+    double size = fabs(value);
+
+    if (size >= 1e6) {
+        snprintf(text, PS_SHOW_BYTES, "%.4g", value);
+    } else if (size < 1e-3 && size > 0) {
+        snprintf(text, PS_SHOW_BYTES, "%.3g", value);
+    } else {
+        snprintf(text, PS_SHOW_BYTES, "%.*f", digits, value);
+    }
+    return text;
+}
+
 void ps_show_plain(char *text)
 {
     for (char *c = text; *c != '\0'; c++) {
@@ -106,18 +120,21 @@ static const part expendable[] = {P_WORKERS, P_BAR, P_RATE,     P_DOWN,
 static void fill_parts(const Psgd__V1__Progress *p, bool is_short, char parts[PARTS][PART_BYTES])
 {
     double share = p->total_steps == 0 ? 0 : (double)p->step / (double)p->total_steps;
-    char rate[PS_SHOW_BYTES];
+    char rate[PS_SHOW_BYTES], loss[PS_SHOW_BYTES];
 
     bar(share, parts[P_BAR], is_short ? BAR_SHORT : BAR);
     snprintf(parts[P_STEP], PART_BYTES, is_short ? "%3.0f%% %llu/%llu" : "%3.0f%% step %llu/%llu",
              share * 100, (unsigned long long)p->step, (unsigned long long)p->total_steps);
-    snprintf(parts[P_LOSS], PART_BYTES, "loss %.*f", is_short ? 3 : 4, p->loss);
+    snprintf(parts[P_LOSS], PART_BYTES, "loss %s", ps_show_number(p->loss, is_short ? 3 : 4, loss));
     parts[P_ACCURACY][0] = '\0';
     if (!isnan(p->accuracy)) { /* of classes */
         snprintf(parts[P_ACCURACY], PART_BYTES, "acc %.3f", p->accuracy);
     }
-    snprintf(parts[P_RATE], PART_BYTES, is_short ? "%s/s" : "%s samples/s",
-             ps_show_rate(p->samples_per_second, rate));
+    parts[P_RATE][0] = '\0';
+    if (p->samples_per_second >= 0.5) { /* not while it evaluates or waits */
+        snprintf(parts[P_RATE], PART_BYTES, is_short ? "%s/s" : "%s samples/s",
+                 ps_show_rate(p->samples_per_second, rate));
+    }
     carried("up", p->bytes_up, p->bytes_up_float32, is_short, parts[P_UP], PART_BYTES);
     carried("down", p->bytes_down, p->bytes_down_float32, is_short, parts[P_DOWN], PART_BYTES);
     snprintf(parts[P_WORKERS], PART_BYTES, is_short ? "%u/%u" : "%u/%u workers", p->workers_alive,

@@ -160,6 +160,23 @@ static void sizes_and_rates_are_short(void **state)
     assert_string_equal(ps_show_rate(9876, text), "9876");
 }
 
+static void numbers_far_from_one_are_short_too(void **state)
+{
+    Psgd__V1__Progress p = halfway();
+    char text[512];
+
+    (void)state;
+    assert_string_equal(ps_show_number(0, 4, text), "0.0000");
+    assert_string_equal(ps_show_number(2.30258, 4, text), "2.3026");
+    assert_string_equal(ps_show_number(0.00002, 3, text), "2e-05");
+    assert_string_equal(ps_show_number(-9.1632e20, 4, text), "-9.163e+20");
+    assert_string_equal(ps_show_number((double)NAN, 4, text), "nan");
+    p.loss = 1e300;
+    p.samples_per_second = 0; /* it evaluates */
+    ps_show_progress(&p, 0, text, sizeof text);
+    assert_non_null(strstr(text, "  loss 1e+300  acc 0.957  up 110.9 MB"));
+}
+
 static void control_characters_become_question_marks(void **state)
 {
     char text[] = "a\033[2J\r\n\tb\x7f \xc2\x9b \xc3\xa9 \xc2\xb5 \xc2";
@@ -181,6 +198,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_job_that_stands_still_says_whom_it_waits_for),
         cmocka_unit_test(a_line_is_cut_at_the_end_of_its_buffer),
         cmocka_unit_test(sizes_and_rates_are_short),
+        cmocka_unit_test(numbers_far_from_one_are_short_too),
         cmocka_unit_test(control_characters_become_question_marks),
     };
 
