@@ -6,6 +6,7 @@
 #include "common/data/dataset.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
 
 ps_data_conf ps_data_conf_of(const ps_data_source *source)
@@ -101,6 +102,22 @@ const char *ps_data_file_name(const ps_data_conf *conf, size_t i)
 {
     assert(i < ps_data_file_count(conf));
     return conf->source->takes_files ? conf->files[i] : conf->source->files[i];
+}
+
+const char *ps_data_who(const ps_data_conf *conf, char text[PS_DATA_WHO_BYTES])
+{
+    size_t count = ps_data_file_count(conf);
+
+    if (!conf->source->takes_files || count == 0) {
+        return conf->source->name;
+    }
+    snprintf(text, PS_DATA_WHO_BYTES, "%.36s", conf->files[0]);
+    if (count > 1) {
+        size_t n = strlen(text);
+
+        snprintf(text + n, PS_DATA_WHO_BYTES - n, " and %zu more", count - 1);
+    }
+    return text;
 }
 
 bool ps_data_folder_is_safe(const char *folder)

@@ -62,6 +62,11 @@ const char *ps_data_folder(const ps_data_conf *conf);
 size_t ps_data_file_count(const ps_data_conf *conf);
 const char *ps_data_file_name(const ps_data_conf *conf, size_t i);
 
+/* Whose fault it is when the files as a whole are wrong: "a.csv", "a.csv and 2 more", or the
+ * source, where a conf does not name them. Short enough to stand before a reason. */
+enum { PS_DATA_WHO_BYTES = 56 };
+const char *ps_data_who(const ps_data_conf *conf, char text[PS_DATA_WHO_BYTES]);
+
 /* Can it be a folder below a data path? Names as of ps_name_is_safe between single
  * slashes, no slash at either end. */
 bool ps_data_folder_is_safe(const char *folder);

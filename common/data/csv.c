@@ -292,6 +292,7 @@ static ps_status csv_facts(const ps_data_conf *conf, ps_data_facts *facts)
 /* The first pass: what columns are, into the conf where it is not said. */
 static ps_status learn(table *t, ps_data_conf *conf, const char *folder)
 {
+    char who[PS_DATA_WHO_BYTES];
     ps_status st;
 
     t->conf = conf;
@@ -308,7 +309,9 @@ static ps_status learn(table *t, ps_data_conf *conf, const char *folder)
         uint32_t size = 0;
 
         st = ps_column_learn(&t->states[c], &size);
-        if (ps_is_ok(&st) && at >= 0) {
+        if (!ps_is_ok(&st)) {
+            st = ps_wrap(st, "%s", ps_data_who(conf, who));
+        } else if (at >= 0) {
             column->params.v[at] = size;
         }
     }

@@ -140,15 +140,17 @@ ps_status ps_data_known_counts(const ps_data_conf *conf, ps_data_facts *facts)
 static ps_status found_count(const ps_data_conf *conf, const char *what, uint64_t count,
                              uint32_t *limit)
 {
+    char who[PS_DATA_WHO_BYTES];
+
     if (count == 0 || count > UINT32_MAX - 1) {
-        return ps_fail(PS_INVALID_ARGUMENT, "%s: the files have %llu %s samples, expected 1 to %u",
-                       conf->source->name, (unsigned long long)count, what, UINT32_MAX - 1);
+        return ps_fail(PS_INVALID_ARGUMENT, "%s: %llu %s samples, expected 1 to %u",
+                       ps_data_who(conf, who), (unsigned long long)count, what, UINT32_MAX - 1);
     }
     if (*limit > count) {
         return ps_fail(PS_INVALID_ARGUMENT,
                        "%s: %llu %s samples are there, expected %u; a job may set %s_limit to "
                        "%llu at most",
-                       conf->source->name, (unsigned long long)count, what, *limit,
+                       ps_data_who(conf, who), (unsigned long long)count, what, *limit,
                        limit == &conf->train_limit ? "train" : "test", (unsigned long long)count);
     }
     *limit = *limit == 0 ? (uint32_t)count : *limit;
@@ -165,10 +167,11 @@ ps_status ps_data_found_counts(ps_data_conf *conf, uint64_t train, uint64_t test
 ps_status ps_data_found(ps_data_conf *conf, const char *name, uint64_t value)
 {
     double known = ps_data_number(conf, name);
+    char who[PS_DATA_WHO_BYTES];
 
     if (known != 0 && known != (double)value) {
         return ps_fail(PS_INVALID_ARGUMENT, "%s: %s is %.15g, and the files have %llu",
-                       conf->source->name, name, known, (unsigned long long)value);
+                       ps_data_who(conf, who), name, known, (unsigned long long)value);
     }
     ps_data_set(conf, name, (double)value);
     return ps_ok();

@@ -241,6 +241,7 @@ static ps_status take_line(void *arg, ps_line *line)
 static ps_status learn(loading *l, const char *folder)
 {
     uint32_t given = ps_data_count(l->conf, "features"), classes;
+    char who[PS_DATA_WHO_BYTES];
     ps_status st;
 
     l->is_learning = true;
@@ -250,12 +251,13 @@ static ps_status learn(loading *l, const char *folder)
     }
     classes = ps_vocabulary_order(l->labels, PS_BY_TEXT, 0, 0);
     if (!l->are_values && (classes < 2 || classes > 65536)) {
-        return ps_fail(PS_INVALID_ARGUMENT, "libsvm: %u different labels, expected 2 to 65536",
-                       classes);
+        return ps_fail(PS_INVALID_ARGUMENT, "%s: %u different labels, expected 2 to 65536",
+                       ps_data_who(l->conf, who), classes);
     }
     if (l->features == 0 || (given > 0 && l->features > given)) {
-        return ps_fail(PS_INVALID_ARGUMENT, "libsvm: the greatest index is %u, expected 1 to %u",
-                       l->features, given > 0 ? given : PS_DATA_FEATURES_MAX);
+        return ps_fail(PS_INVALID_ARGUMENT, "%s: the greatest index is %u, expected 1 to %u",
+                       ps_data_who(l->conf, who), l->features,
+                       given > 0 ? given : PS_DATA_FEATURES_MAX);
     }
     l->features = given > 0 ? given : l->features;
     ps_data_set(l->conf, "features", l->features);

@@ -203,11 +203,14 @@ static void damaged_sparse_rows_are_refused_by_line(void **state)
         data_rig_write(&dir, "train", text);
         data_rig_refused(&dir, &conf, PS_INVALID_ARGUMENT, bad[i].why);
     }
+    data_rig_write(&dir, "train", "1 1:1\n1 2:1\n");
+    data_rig_refused(&dir, &conf, PS_INVALID_ARGUMENT, "train and 1 more: 1 different labels");
     data_rig_write(&dir, "train", "-1 1:1\n1 2:1\n");
     data_rig_write(&dir, "test", "2 1:1\n");
     data_rig_refused(&dir, &conf, PS_INVALID_ARGUMENT, "test: line 1: label 2, expected a label");
     ps_data_set(&conf, "features", 1);
-    data_rig_refused(&dir, &conf, PS_INVALID_ARGUMENT, "the greatest index is 2, expected 1 to 1");
+    data_rig_refused(&dir, &conf, PS_INVALID_ARGUMENT,
+                     "train and 1 more: the greatest index is 2, expected 1 to 1");
     temp_dir_destroy(&dir);
 }
 

@@ -152,8 +152,8 @@ static void what_is_no_such_table_is_refused_by_line(void **state)
         {"n,l\n1,0\n,1\n", "train: line 3: column n: \"\", expected a finite number"},
         {"n,l\n1,0\n\"2,1\n", "train: line 3: a quote that does not end"},
         {"n,l\n1,0\n\"2\"x,1\n", "train: line 3: field 1: text after a quote"},
-        {"n,l\n1,0\n2,0\n", "column l: 1 different labels, expected 2"},
-        {"n,l\n", "column l: 0 different labels"},
+        {"n,l\n1,0\n2,0\n", "train and 1 more: column l: 1 different labels, expected 2"},
+        {"n,l\n", "train and 1 more: column l: 0 different labels"},
         {"n,l\n1,0\n2,9\n", "test: line 2: column l: \"1\", expected a label of the training"},
     };
     temp_dir dir = temp_dir_create();

@@ -132,7 +132,8 @@ static void a_vocabulary_of_another_size_is_refused(void **state)
     data_rig_write(&dir, "test", "a b c d e f\n");
     ps_data_set(&conf, "cutoff", 0);
     ps_data_set(&conf, "words", 4);
-    data_rig_refused(&dir, &conf, PS_INVALID_ARGUMENT, "words is 4, and the files have 9");
+    data_rig_refused(&dir, &conf, PS_INVALID_ARGUMENT,
+                     "train and 1 more: words is 4, and the files have 9");
     temp_dir_destroy(&dir);
 }
 
