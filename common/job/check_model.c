@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* check_model.c - the network of a job, from a preset or a list of layers. */
-#include "common/base/strbuf.h"
 #include "common/base/xalloc.h"
 #include "common/job/check.h"
 #include "common/job/spec.h"
@@ -152,33 +151,24 @@ static bool check_network(ps_check *check, ps_plan *plan, const ps_network *netw
     return true;
 }
 
-static void name_network(const ps_network *network, void *arg)
-{
-    ps_strbuf_printf(arg, ", %s", network->name);
-}
-
 static bool check_preset(ps_check *check, ps_plan *plan, const ps_data_facts *facts)
 {
-    const char *name = plan->spec->model->preset;
-    const ps_network *network = ps_network_find(name);
-    ps_strbuf names = {0};
+    Psgd__V1__ModelSpec *model = plan->spec->model;
+    const ps_network *network;
 
+    if (!ps_check_plugin(check, "spec.model.preset", &ps_kind_network, &model->preset, "mlp")) {
+        return false;
+    }
+    network = ps_network_find(model->preset);
     if (network != NULL) {
         return check_network(check, plan, network, facts);
     }
-    if (strcmp(name, "mlp") == 0 && plan->spec->model->n_params > 0) {
+    if (model->n_params > 0) {
         ps_check_bad(check, "spec.model.params",
                      "is given together with preset mlp, which has none");
         return false;
     }
-    if (strcmp(name, "mlp") == 0) {
-        return check_mlp(check, plan, facts);
-    }
-    ps_strbuf_printf(&names, "mlp");
-    ps_network_each(name_network, &names);
-    ps_check_bad(check, "spec.model.preset", "is \"%.64s\"; allowed: %s", name, names.data);
-    ps_strbuf_fini(&names);
-    return false;
+    return check_mlp(check, plan, facts);
 }
 
 static bool is_layer_name(const char *name)
@@ -339,14 +329,7 @@ bool ps_check_model(ps_check *check, ps_plan *plan, const ps_data_facts *facts)
     size_t before = check->count;
     bool is_good;
 
-    if (model->n_layers > 0) {
-        is_good = check_layers(check, plan);
-    } else {
-        if (model->preset[0] == '\0') {
-            ps_spec_set(&model->preset, "mlp");
-        }
-        is_good = check_preset(check, plan, facts);
-    }
+    is_good = model->n_layers > 0 ? check_layers(check, plan) : check_preset(check, plan, facts);
     if (ps_check_plugin(check, "spec.model.loss", &ps_kind_loss, &model->loss,
                         facts != NULL && facts->classes == 0 ? "mse" : "softmax_cross_entropy")) {
         plan->loss = ps_loss_find(model->loss);

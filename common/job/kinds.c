@@ -183,6 +183,8 @@ static void each_network(ps_plugin_fn *fn, void *arg)
 {
     caller c = {fn, arg};
 
+    /* Made of a job's own fields, by common/job alone. */
+    pass(&c, "mlp", "dense layers of `widths` units with `activation` between them", NULL);
     ps_network_each(pass_network, &c);
 }
 const ps_kind ps_kind_network = {.name = "network", .each = each_network};

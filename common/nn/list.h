@@ -33,6 +33,7 @@ PS_LOSS(mse)
 PS_LOSS(tanh_error)
 #endif
 #ifdef PS_NETWORK
+PS_NETWORK(linear)
 PS_NETWORK(cnn)
 PS_NETWORK(alexnet)
 PS_NETWORK(alexnet227)

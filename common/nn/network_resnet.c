@@ -104,15 +104,54 @@ static ps_status build_resnet18(ps_network_build *net)
     return build(net, &(resnet){.stages = 4, .blocks = 2, .filters = 64, .kind = PROJECTED});
 }
 
+/* Section 4.2 of the paper: 6 n + 2 layers. */
+static ps_status build_free(ps_network_build *net, uint32_t depth)
+{
+    return build(net,
+                 &(resnet){.stages = 3, .blocks = (depth - 2) / 6, .filters = 16, .kind = FREE});
+}
+
 static ps_status build_resnet20(ps_network_build *net)
 {
-    return build(net, &(resnet){.stages = 3, .blocks = 3, .filters = 16, .kind = FREE});
+    return build_free(net, 20);
+}
+
+enum { DEPTH, DEPTH_MIN = 14, DEPTH_MAX = 56 };
+
+static const ps_param resnet_params[] = {
+    [DEPTH] = {.name = "depth",
+               .value = DEPTH_MIN,
+               .min = DEPTH_MIN,
+               .max = DEPTH_MAX,
+               .is_integer = true,
+               .help = "14: resnet14; 18: resnet18; 20, 26, 32, 38, 44, 50 or 56: as resnet20, "
+                       "(depth - 2) / 6 blocks a stage"},
+    {0},
+};
+
+static ps_status build_resnet(ps_network_build *net)
+{
+    uint32_t depth = (uint32_t)net->params.v[DEPTH];
+
+    if (depth == 14) {
+        return build_resnet14(net);
+    }
+    if (depth == 18) {
+        return build_resnet18(net);
+    }
+    if (depth % 6 != 2) {
+        return ps_fail(PS_INVALID_ARGUMENT,
+                       "depth is %u; 14, 18, 20, 26, 32, 38, 44, 50 and 56 are allowed", depth);
+    }
+    return build_free(net, depth);
 }
 
 const ps_network ps_network_resnet = {
     .name = "resnet",
-    .summary = "resnet14",
-    .build = build_resnet14,
+    .summary = "the residual network of so many weighted layers: resnet14, resnet18, resnet20 and "
+               "deeper ones of its kind",
+    .params = resnet_params,
+    .build = build_resnet,
 };
 
 const ps_network ps_network_resnet14 = {

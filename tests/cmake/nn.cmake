@@ -8,7 +8,10 @@ endforeach()
 # As in common/nn: the widths that it compares are to be vectors.
 target_compile_options(test_activation PRIVATE -fno-math-errno -fno-trapping-math)
 ps_test(unit test_golden ps_nn ps_optim)
-ps_test(unit test_golden_networks ps_nn)
+ps_test(unit test_golden_networks ps_nn ps_optim)
+if(NOT SANITIZE) # five steps of each optimizer on each network
+    set_tests_properties(test_golden_networks PROPERTIES TIMEOUT 300)
+endif()
 foreach(name IN ITEMS test_golden test_golden_networks)
     target_sources(${name} PRIVATE support/golden.c)
     target_compile_definitions(${name} PRIVATE PS_GOLDEN_DIR="${CMAKE_CURRENT_SOURCE_DIR}/golden")

@@ -16,6 +16,7 @@ import torch
 import torch.nn.functional as F
 
 from draws import show
+from rules import RULES
 
 SIZES = [12, 9, 7, 5]
 BATCH = 6
@@ -44,17 +45,9 @@ def descend(kind, start, x, labels, make):
     return weights
 
 
-class Decay(torch.optim.SGD):
-    """Rate 0.03 / sqrt(t)."""
-
-    def __init__(self, weights):
-        super().__init__(weights, lr=0.03)
-        self.t = 0
-
-    def step(self, closure=None):
-        self.t += 1
-        self.param_groups[0]["lr"] = 0.03 / self.t ** 0.5
-        super().step(closure)
+# Rates of the optimizers; the other numbers are the defaults.
+RATES = {"sgd": 0.05, "momentum": 0.05, "nesterov": 0.05, "adam": 0.001, "adamw": 0.001,
+         "adagrad": 0.01, "rmsprop": 0.01, "adadelta": 1.0, "decay": 0.03}
 
 
 def mlp():
@@ -76,19 +69,8 @@ def mlp():
         show(kind + ".loss", loss)
         for i, w in enumerate(weights):
             show("%s.gradient%d" % (kind, i), w.grad)
-        optimizers = {
-            "sgd": lambda w: torch.optim.SGD(w, lr=0.05),
-            "momentum": lambda w: torch.optim.SGD(w, lr=0.05, momentum=0.9),
-            "nesterov": lambda w: torch.optim.SGD(w, lr=0.05, momentum=0.9, nesterov=True),
-            "adam": lambda w: torch.optim.Adam(w, lr=0.001, betas=(0.9, 0.999), eps=1e-8),
-            "adamw": lambda w: torch.optim.AdamW(w, lr=0.001, weight_decay=0.01),
-            "adagrad": lambda w: torch.optim.Adagrad(w, lr=0.01, eps=1e-7),
-            "rmsprop": lambda w: torch.optim.RMSprop(w, lr=0.01, alpha=0.9, eps=1e-7),
-            "adadelta": lambda w: torch.optim.Adadelta(w, lr=1.0, rho=0.95, eps=1e-6),
-            "decay": Decay,
-        }
-        for name, make in optimizers.items():
-            after = descend(kind, start, x, labels, make)
+        for name, rate in RATES.items():
+            after = descend(kind, start, x, labels, lambda w: RULES[name](w, rate))
             show("%s.%s" % (kind, name), torch.cat([w.reshape(-1) for w in after]))
 
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes what PyTorch makes of the networks by name, for tests/unit/test_golden_networks.c.
 
-    for n in cnn alexnet mixed resnet14 resnet18 resnet20 ngram skipgram wide_deep; do
+    for n in linear cnn alexnet mixed resnet14 resnet18 resnet20 ngram skipgram wide_deep; do
         /usr/bin/python3 make_networks.py $n > $n.txt
     done
 
@@ -10,6 +10,7 @@ As make_golden.py, whose draws and lines it has: in float64, from weights and sa
 that are draws by counter. Of each gradient, and of the weights after five steps of
 gradient descent, the norm, a dot product with draws, and some values evenly spread.
 """
+import copy
 import sys
 
 import torch
@@ -19,9 +20,11 @@ import numpy
 
 import peers
 from draws import INIT, TEST, draw_key, draw_unit, show, uniform
+from rules import RULES
 
 # How it is made, numbers of a sample, ids behind them, vocabulary, classes.
 NETWORKS = {
+    "linear": (lambda: peers.linear(False), peers.DIGIT, 0, 0, 10),
     "cnn": (lambda: peers.cnn(False), peers.DIGIT, 0, 0, 10),
     "alexnet": (lambda: peers.alexnet(False), peers.IMAGE, 0, 0, 10),
     "mixed": (lambda: peers.mixed(False), (3, 15, 13), 0, 0, 10),
@@ -36,19 +39,39 @@ ONE_HOT = {"skipgram", "wide_deep"}  # losses that judge each output by itself
 SPREAD = 24  # values of a tensor in the file
 SAMPLES = 5
 STEPS = 5
+# Of the optimizers, as in the test.
+RATES = {"sgd": 0.05, "momentum": 0.05, "nesterov": 0.05, "adam": 0.001, "adamw": 0.001,
+         "adagrad": 0.001, "rmsprop": 0.001, "adadelta": 0.1, "decay": 0.05}
+# Well above the rounding of a gradient in float32: else one that should be zero is a step by
+# its sign. make_golden.py has the defaults.
+EPS = {rule: {"eps": 1e-4} for rule in ("adam", "adamw", "adagrad", "rmsprop")}
 # Small for residual networks: among their millions of values some come so near a kink of
-# relu that float32, PyTorch's too, goes the other way, and a step carries that on.
-RATES = {"resnet14": 0.002, "resnet18": 0.002, "resnet20": 0.002}
-RATE = 0.05
+# relu that float32, PyTorch's too, goes the other way, and a step carries that on. Smaller yet
+# for rules that divide by a gradient's size, which move every weight.
+SLOWER = {"resnet14": 0.04, "resnet18": 0.04, "resnet20": 0.04}
+SLOWER_BY_SIZE = 0.1
+
+
+def sums(values, index):
+    """Norm, and a dot product with draws."""
+    dots = 2.0 * draw_unit(draw_key(2, TEST, index, 0, 0), values.size) - 1.0
+    return numpy.sqrt((values * values).sum()), (values * dots).sum()
 
 
 def show_some(name, tensor, index):
     values = tensor.detach().reshape(-1).numpy()
-    dots = 2.0 * draw_unit(draw_key(2, TEST, index, 0, 0), values.size) - 1.0
+    norm, dot = sums(values, index)
     step = max(1, values.size // SPREAD)
-    show(name + ".norm", torch.tensor([numpy.sqrt((values * values).sum())]))
-    show(name + ".dot", torch.tensor([(values * dots).sum()]))
+    show(name + ".norm", torch.tensor([norm]))
+    show(name + ".dot", torch.tensor([dot]))
     show(name + ".spread", torch.from_numpy(values[::step].copy()))
+
+
+def show_sums(name, tensors):
+    """Of all of them: the norms, then the dot products."""
+    pairs = [sums(t.detach().reshape(-1).numpy(), i) for i, t in enumerate(tensors)]
+    show(name + ".norms", torch.tensor([norm for norm, _ in pairs]))
+    show(name + ".dots", torch.tensor([dot for _, dot in pairs]))
 
 
 def samples(shape, ids, vocabulary):
@@ -87,11 +110,24 @@ def network(name):
     model.eval()
     show("eval", model(x))
     model.train()
-    optimizer = torch.optim.SGD(model.parameters(), lr=RATES.get(name, RATE))
-    for _ in range(STEPS):
-        optimizer.zero_grad()
-        loss_of(model(x), labels).backward()
-        optimizer.step()
+    begun = copy.deepcopy(model.state_dict())
+
+    def descend(rule):
+        rate = RATES[rule] * SLOWER.get(name, 1)
+        if name in SLOWER and rule in EPS:
+            rate *= SLOWER_BY_SIZE
+        optimizer = RULES[rule](model.parameters(), rate, **EPS.get(rule, {}))
+        for _ in range(STEPS):
+            optimizer.zero_grad()
+            loss_of(model(x), labels).backward()
+            optimizer.step()
+
+    for rule in RATES:
+        model.load_state_dict(begun)
+        descend(rule)
+        show_sums(rule, model.parameters())
+    model.load_state_dict(begun)
+    descend("sgd")
     for index, (_, w) in enumerate(model.named_parameters()):
         show_some("after%d" % index, w, index)
     show_state(model, "state_after")

@@ -23,6 +23,10 @@ def mlp(drops):
                          nn.Tanh(), nn.Linear(128, 10))
 
 
+def linear(drops):
+    return nn.Sequential(nn.Flatten(), nn.Linear(784, 10))
+
+
 def cnn(drops):
     return nn.Sequential(
         nn.Conv2d(1, 32, 3), nn.ReLU(), nn.Conv2d(32, 64, 3), nn.ReLU(), nn.MaxPool2d(2),

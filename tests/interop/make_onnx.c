@@ -24,6 +24,7 @@ static const char *const cases[][2] = {
     {"mlp", "{\"model\":{\"preset\":\"mlp\",\"widths\":[64,32]}}"},
     {"mlp_relu", "{\"model\":{\"preset\":\"mlp\",\"widths\":[64],\"activation\":\"relu\"}}"},
     {"mlp_sigmoid", "{\"model\":{\"preset\":\"mlp\",\"widths\":[64],\"activation\":\"sigmoid\"}}"},
+    {"linear", "{\"model\":{\"preset\":\"linear\"}}"},
     {"cnn", "{\"model\":{\"preset\":\"cnn\"}}"},
     {"alexnet", "{\"model\":{\"preset\":\"alexnet\"},"
                 "\"data\":{\"name\":\"cifar10\",\"trainLimit\":1000,\"testLimit\":1000}}"},

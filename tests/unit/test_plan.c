@@ -92,7 +92,7 @@ static void each_wrong_field_is_named_with_what_is_allowed(void **state)
     assert_refused("{\"epochs\":100001}", "spec.epochs", "1 to 100000");
     assert_refused("{\"network_bandwidth\":999}", "spec.network_bandwidth", "1000 to");
     assert_refused("{\"model\":{\"preset\":\"vgg\"}}", "spec.model.preset",
-                   "allowed: mlp, cnn, alexnet");
+                   "allowed: mlp, linear, cnn, alexnet");
     assert_refused("{\"model\":{\"preset\":\"cnn\",\"widths\":[3]}}", "spec.model.widths",
                    "only mlp takes it");
     assert_refused("{\"model\":{\"preset\":\"cnn\",\"activation\":\"relu\"}}",
@@ -205,6 +205,12 @@ static void networks_take_their_numbers_and_the_loss_they_are_made_for(void **st
         "spec.model.loss", "softmax_cross_entropy needs classes");
     assert_refused("{\"model\":{\"preset\":\"ngram\"}}", "spec.model.preset",
                    "does not fit the data set glyphs: ngram: needs ids");
+    assert_refused(
+        "{\"model\":{\"preset\":\"linear\"},\"data\":{\"name\":\"slots\",\"files\":[\"a\"],"
+        "\"test_files\":[\"b\"],\"train_limit\":64,\"test_limit\":1}}",
+        "spec.model.preset", "the data set slots: linear: needs numbers");
+    assert_refused("{\"model\":{\"preset\":\"resnet\",\"params\":{\"depth\":21}}}",
+                   "spec.model.preset", "depth is 21; 14, 18, 20, 26");
     assert_refused("{\"model\":{\"preset\":\"wide_deep\",\"params\":{\"depth\":3}}}",
                    "spec.model.params.depth", "allowed: width, hidden, layers, rows");
     assert_refused("{\"model\":{\"preset\":\"skipgram\",\"params\":{\"width\":0}}}",
