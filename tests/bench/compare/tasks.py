@@ -36,10 +36,18 @@ class Task:
     rule: dict = dataclasses.field(
         default_factory=lambda: {"name": "adam", "params": {"lr": 0.001}})
     optimizer: object = lambda parameters: torch.optim.Adam(parameters, lr=0.001)
+    calm: tuple = ("sgd", 0.1)  # rule and rate of steps.py
 
     @property
     def metrics(self):
         return [] if self.metric == "loss" else [self.metric]
+
+    def under(self, rule, rate):
+        """The same task by plain SGD or by momentum of 0.9."""
+        momentum = {"sgd": 0, "momentum": 0.9}[rule]
+        return dataclasses.replace(
+            self, rule={"name": rule, "params": {"lr": rate}},
+            optimizer=lambda p: torch.optim.SGD(p, lr=rate, momentum=momentum))
 
 
 def layer(kind, **params):
@@ -75,9 +83,10 @@ def each_output_by_itself(y, t):
 
 
 # Tables are trained by Adagrad: where a row is not touched it does nothing, and so
-# the sparse form and the dense one are the same.
+# the sparse form and the dense one are the same. Its epsilon is ours: first gradients are as
+# small.
 ADAGRAD = {"rule": {"name": "adagrad", "params": {"lr": 0.01}},
-           "optimizer": lambda parameters: torch.optim.Adagrad(parameters, lr=0.01)}
+           "optimizer": lambda parameters: torch.optim.Adagrad(parameters, lr=0.01, eps=1e-7)}
 TEXT = ["tinyshakespeare.txt"]
 NUMBERS = ["age", "fnlwgt", "education_num", "capital_gain", "capital_loss", "hr_per_week"]
 CATEGORIES = ["type_employer", "education", "marital", "occupation", "relationship", "race", "sex",
@@ -89,25 +98,26 @@ ADULT = {"name": "csv", "folder": "ctr", "files": ["adult.csv"], "columns": [
 TASKS = {t.name: t for t in [
     Task("mlp", {"name": "mnist"}, 64, 2, lambda facts, drops: peers.mlp(drops),
          lambda drops: {"preset": "mlp"}),
-    Task("cnn", {"name": "mnist"}, 32, 1, images(peers.DIGIT, peers.cnn), preset_or("cnn", CNN)),
+    Task("cnn", {"name": "mnist"}, 32, 1, images(peers.DIGIT, peers.cnn), preset_or("cnn", CNN),
+         calm=("sgd", 0.005)),
     Task("alexnet", {"name": "cifar10"}, 32, 10, images(peers.IMAGE, peers.alexnet),
-         preset_or("alexnet", ALEXNET)),
+         preset_or("alexnet", ALEXNET), calm=("momentum", 0.005)),
     Task("resnet", {"name": "cifar10"}, 32, 10,
          images(peers.IMAGE, lambda drops: peers.resnet(16, 3, 2, 3)),
-         lambda drops: {"preset": "resnet"}),
+         lambda drops: {"preset": "resnet"}, calm=("sgd", 0.002)),
     Task("ngram", {"name": "ngram", "files": TEXT}, 32, 2,
          lambda facts, drops: peers.Ngram(facts["vocabulary"], facts["ids"], drops),
          lambda drops: {"preset": "ngram", "params": {} if drops else {"dropout": 0}},
-         metric="loss", **ADAGRAD),
+         metric="loss", calm=("sgd", 1), **ADAGRAD),
     Task("skipgram", {"name": "skipgram", "files": TEXT}, 32, 1,
          lambda facts, drops: peers.Skipgram(facts["vocabulary"]),
          lambda drops: {"preset": "skipgram"}, metric="loss", loss=each_output_by_itself,
-         **ADAGRAD),
+         calm=("sgd", 1), **ADAGRAD),
     Task("wide_deep", ADULT, 32, 4,
          lambda facts, drops: peers.WideDeep(facts["vocabulary"], facts["features"] - facts["ids"],
                                              facts["ids"]),
          lambda drops: {"preset": "wide_deep"}, metric="auc", loss=each_output_by_itself,
-         **ADAGRAD),
+         calm=("sgd", 0.05), **ADAGRAD),
 ]}
 
 
