@@ -8,10 +8,10 @@ Both begin with the same weights and see the same samples in the same order.
 
 `steps` trains 200 steps without dropout, by plain SGD at a rate at which training does not
 enlarge roundings (steps.py says why), and compares the training loss of the last 20; exit code
-1 if one differs by more than 1 %, or by much more than roundings make of it. `usual` does the same with the rule that each is usually
-trained by, where PyTorch is as far from itself as from us: the mean over seeds and its error.
-`real` trains as long as people do, with dropout, and prints accuracy (or what else counts) on
-the test set for each seed.
+1 if one differs by more than 1 %, or by much more than roundings make of it. `usual` does the
+same with the rule that each is usually trained by, where PyTorch may be as far from itself as
+from us, and prints the mean over seeds and its error. `real` trains as long as people do, with
+dropout, and prints accuracy (or what else counts) on the test set for each seed.
 """
 import argparse
 import sys

@@ -4,8 +4,8 @@
 Roundings differ, and training makes more of them: a step that is large for its place turns a
 difference in the last bit into one that everybody sees, in PyTorch too when its weights begin
 one bit away. Under the optimizers that people use (Adam's first steps are +-rate whatever a
-gradient's size, AdaGrad's as well) both end so far from themselves that a wrong gradient could
-hide. So the losses are compared under plain SGD at a rate at which a network learns and stays
+gradient's size, AdaGrad's as well) convolutions end so far from themselves that a wrong gradient
+could hide. So the losses are compared under plain SGD at a rate at which a network learns and stays
 near itself; there what is left between psgd and PyTorch is what they compute differently.
 """
 import tempfile
