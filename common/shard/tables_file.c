@@ -59,13 +59,17 @@ static void mark(ps_tables_files *files, const ps_table_head *head)
     }
 }
 
-ps_status ps_tables_files_see(ps_tables_files *files, const uint8_t *bytes, size_t len)
+/* Of a file that is whole the rows are loaded too. */
+static ps_status look_at(ps_tables_files *files, const uint8_t *bytes, size_t len, bool is_whole)
 {
     ps_table_head head;
     ps_status st = ps_table_read_head(bytes, len, &head);
 
     if (ps_is_ok(&st)) {
         st = check_head(files, &head);
+    }
+    if (ps_is_ok(&st) && is_whole) {
+        st = ps_table_load(ps_tables_at(files->tables, head.table), bytes, len);
     }
     if (ps_is_ok(&st)) {
         mark(files, &head);
@@ -73,21 +77,14 @@ ps_status ps_tables_files_see(ps_tables_files *files, const uint8_t *bytes, size
     return st;
 }
 
+ps_status ps_tables_files_see(ps_tables_files *files, const uint8_t *bytes, size_t len)
+{
+    return look_at(files, bytes, len, false);
+}
+
 ps_status ps_tables_files_take(ps_tables_files *files, const uint8_t *bytes, size_t len)
 {
-    ps_table_head head;
-    ps_status st = ps_table_read_head(bytes, len, &head);
-
-    if (ps_is_ok(&st)) {
-        st = check_head(files, &head);
-    }
-    if (ps_is_ok(&st)) {
-        st = ps_table_load(ps_tables_at(files->tables, head.table), bytes, len);
-    }
-    if (ps_is_ok(&st)) {
-        mark(files, &head);
-    }
-    return st;
+    return look_at(files, bytes, len, true);
 }
 
 ps_status ps_tables_files_end(ps_tables_files *files)
