@@ -85,7 +85,7 @@ CNN_METHODS = {
                           **through(choice("topk", fraction=0.01, **FED),
                                     choice("topk", fraction=0.02, **FED))),
     "PowerSGD(2)": local(choice("dqlosp", steps=1),
-                         **through(choice("powersgd", rank=2, columns=128),
+                         **through(choice("powersgd", rank=2),
                                    choice("powersgd", rank=2, columns=128))),
     "localSGD(16)": local(choice("localsgd", steps=16)),
     "LOSP(16)": local(choice("losp", steps=16)),

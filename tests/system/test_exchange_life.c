@@ -10,6 +10,7 @@
 #include "common/base/xalloc.h"
 
 #include <arpa/inet.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -143,38 +144,60 @@ static void two_holders_of_each_block_give_the_twin_s_bits(void **state)
 
 enum { SLOW_RANK = 2, SLOW_CLOCK = 3, LATER_CLOCK = 9 };
 
-/* Worker 2 has the weights of clock 3 and begins when the others are at 9. */
-static void wait_for_the_others(void *arg, fake_worker *me, uint64_t clock, fake_at at)
-{
-    exchange_world *w = arg;
+/* One worker that is left behind. */
+typedef struct laggard {
+    exchange_world w;
+    sem_t is_there;     /* the others may go on */
+    bool weights_moved; /* while it computed */
+} laggard;
 
-    for (uint32_t i = 0; clock == SLOW_CLOCK && at == FAKE_HAS_WEIGHTS && i < w->worker_count;
-         i++) {
-        if (&w->workers[i] != me) {
-            fake_worker_wait(&w->workers[i], LATER_CLOCK);
+/* Worker 2 has the weights of clock 3, which the others wait for before they send
+ * anything of it, and begins when they are at 9. */
+static void is_left_behind(void *arg, fake_worker *me, uint64_t clock, fake_at at)
+{
+    laggard *l = arg;
+    bool is_slow = me == &l->w.workers[SLOW_RANK];
+
+    if (clock != SLOW_CLOCK || at != (is_slow ? FAKE_HAS_WEIGHTS : FAKE_BEGINS)) {
+        return;
+    }
+    if (!is_slow) {
+        sem_wait(&l->is_there);
+        return;
+    }
+    for (uint32_t i = 1; i < l->w.worker_count; i++) {
+        sem_post(&l->is_there);
+    }
+    for (uint32_t i = 0; i < l->w.worker_count; i++) {
+        if (&l->w.workers[i] != me) {
+            fake_worker_wait(&l->w.workers[i], LATER_CLOCK);
         }
     }
 }
 
-static void a_slow_worker_is_overtaken_and_changes_no_bit(void **state)
+static void leave_one_behind(laggard *l, uint32_t servers, fake_hook *hook, const char *choices)
 {
-    exchange_world w;
-
-    (void)state;
-    xw_begin(&w, 4, 2, FAKE_CHAINED, 14, 0, IID_2);
-    w.workers[SLOW_RANK].hook = wait_for_the_others;
-    w.workers[SLOW_RANK].hook_arg = &w;
-    xw_start(&w);
-    xw_join(&w);
-    xw_must_be_as_the_twin(&w);
-    assert_true(w.workers[SLOW_RANK].skipped >= LATER_CLOCK - SLOW_CLOCK - 1);
-    xw_end(&w);
+    sem_init(&l->is_there, 0, 0);
+    xw_begin(&l->w, 4, servers, FAKE_CHAINED, 14, 0, choices);
+    for (uint32_t i = 0; i < l->w.worker_count; i++) {
+        l->w.workers[i].hook = hook;
+        l->w.workers[i].hook_arg = l;
+    }
+    xw_start(&l->w);
+    xw_join(&l->w);
+    xw_must_be_as_the_twin(&l->w);
+    assert_true(l->w.workers[SLOW_RANK].skipped >= LATER_CLOCK - SLOW_CLOCK - 1);
+    xw_end(&l->w);
+    sem_destroy(&l->is_there);
 }
 
-typedef struct midst {
-    exchange_world *w;
-    bool weights_moved;
-} midst;
+static void a_slow_worker_is_overtaken_and_changes_no_bit(void **state)
+{
+    laggard l = {.weights_moved = false};
+
+    (void)state;
+    leave_one_behind(&l, 2, is_left_behind, IID_2);
+}
 
 static void nothing(void *arg)
 {
@@ -187,44 +210,37 @@ static void nothing(void *arg)
 static void linger(void *arg, fake_worker *me, uint64_t clock, fake_at at)
 {
     enum { ROUNDS = 100 };
-    midst *m = arg;
+    laggard *l = arg;
     size_t n = me->session.weight_count * sizeof(float);
     float *before;
 
-    wait_for_the_others(m->w, me, clock, at);
-    if (clock != SLOW_CLOCK || at != FAKE_IN_THE_MIDST) {
+    is_left_behind(l, me, clock, at);
+    if (me != &l->w.workers[SLOW_RANK] || clock != SLOW_CLOCK || at != FAKE_IN_THE_MIDST) {
         return;
     }
     before = ps_xmalloc(n);
     memcpy(before, me->session.weights, n);
     (void)ps_gate_wait_acks(ps_exchange_gate(me->exchange));
     for (int i = 0; i < ROUNDS; i++) {
-        side_run(&m->w->working, nothing, NULL);
-        side_run(&m->w->serving, nothing, NULL);
+        side_run(&l->w.working, nothing, NULL);
+        side_run(&l->w.serving, nothing, NULL);
     }
-    m->weights_moved = memcmp(before, me->session.weights, n) != 0;
+    l->weights_moved = memcmp(before, me->session.weights, n) != 0;
     free(before);
 }
 
 static void weights_do_not_change_under_a_computation(void **state)
 {
-    exchange_world w;
-    midst m = {.w = &w};
+    laggard l = {.weights_moved = false};
 
     (void)state;
     /* The last layer is large, so that it is sent while others are not ready. */
-    xw_begin(&w, 4, 1, FAKE_CHAINED, 14, 0,
-             IID_2 ", \"model\": {\"layers\": ["
-                   "{\"kind\": \"dense\", \"params\": {\"units\": 2}}, "
-                   "{\"kind\": \"dense\", \"params\": {\"units\": 16000}}, "
-                   "{\"kind\": \"dense\", \"params\": {\"units\": 10}}]}");
-    w.workers[SLOW_RANK].hook = linger;
-    w.workers[SLOW_RANK].hook_arg = &m;
-    xw_start(&w);
-    xw_join(&w);
-    xw_must_be_as_the_twin(&w);
-    assert_false(m.weights_moved);
-    xw_end(&w);
+    leave_one_behind(&l, 1, linger,
+                     IID_2 ", \"model\": {\"layers\": ["
+                           "{\"kind\": \"dense\", \"params\": {\"units\": 2}}, "
+                           "{\"kind\": \"dense\", \"params\": {\"units\": 16000}}, "
+                           "{\"kind\": \"dense\", \"params\": {\"units\": 10}}]}");
+    assert_false(l.weights_moved);
 }
 
 /* --- what is lost ------------------------------------------------------------------- */
