@@ -85,7 +85,10 @@ ps_samples *ps_records_create(uint32_t features, ps_spill *spill)
 
     assert(features < RECORD_BYTES_MAX);
     *r = (records){
-        .samples = {.row = records_row, .ask = records_ask, .destroy = records_destroy},
+        .samples = {.row = records_row,
+                    .ask = records_ask,
+                    .destroy = records_destroy,
+                    .is_far = ps_spill_is_in_file(spill)},
         .features = features,
         .spill = spill,
     };

@@ -32,6 +32,12 @@ void ps_feed_order(const ps_feed *feed, uint64_t epoch, uint32_t *order);
 void ps_feed_gather(const ps_feed *feed, uint64_t epoch, ps_split split, const uint32_t *index,
                     uint32_t first, uint32_t n, float *x, float *targets);
 
+/* After all transforms. */
+const ps_data_facts *ps_feed_made_facts(const ps_feed *feed);
+
+/* Training samples lie in a file: each is read back when it is gathered. */
+bool ps_feed_is_far(const ps_feed *feed);
+
 /* As ps_dataset_status. */
 PS_MUST_USE ps_status ps_feed_status(const ps_feed *feed);
 

@@ -120,6 +120,7 @@ static ps_samples *create(uint32_t features, ps_spill *rows, ps_spill *entries)
     sparse *s = ps_xcalloc(1, sizeof *s);
 
     s->samples = (ps_samples){.row = sparse_row, .destroy = sparse_destroy};
+    s->samples.is_far = ps_spill_is_in_file(rows) || ps_spill_is_in_file(entries);
     s->features = features;
     s->rows = rows;
     s->entries = entries;

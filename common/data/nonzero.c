@@ -168,6 +168,7 @@ ps_status ps_nonzero_end(ps_nonzero *z, ps_samples **out)
     free(z->record);
     z->record = NULL;
     if (ps_is_ok(&st)) {
+        z->samples.is_far = ps_spill_is_in_file(z->spill);
         *out = &z->samples;
     }
     return st;

@@ -92,6 +92,7 @@ ps_samples *ps_rows_create(uint32_t targets, uint32_t stored, const uint32_t *si
     bool spreads = false;
 
     r->samples = (ps_samples){.row = rows_row, .ask = rows_ask, .destroy = rows_destroy};
+    r->samples.is_far = ps_spill_is_in_file(spill);
     r->targets = targets;
     r->stored = stored;
     r->spill = spill;

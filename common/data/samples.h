@@ -24,7 +24,8 @@ struct ps_samples {
                        float *targets);
     void (*ask)(const ps_samples *samples, uint32_t at); /* (optional) soon wanted: prefetch */
     void (*destroy)(ps_samples *samples);
-    bool draws; /* else it is given no key */
+    bool draws;  /* else it is given no key */
+    bool is_far; /* some of it lies in a file, and is read sample by sample */
 };
 
 struct ps_dataset {

@@ -154,6 +154,7 @@ static ps_samples *create(uint32_t negatives, noise *n, ps_spill *pairs)
     skipgrams *s = ps_xcalloc(1, sizeof *s);
 
     s->samples = (ps_samples){.row = skipgram_row, .destroy = skipgram_destroy, .draws = true};
+    s->samples.is_far = ps_spill_is_in_file(pairs);
     s->negatives = negatives;
     s->noise = n;
     s->pairs = pairs;

@@ -170,6 +170,11 @@ uint64_t ps_spill_bytes(const ps_spill *spill)
     return spill->written + spill->held;
 }
 
+bool ps_spill_is_in_file(const ps_spill *spill)
+{
+    return spill->fd >= 0;
+}
+
 const void *ps_spill_view(const ps_spill *spill, uint64_t at)
 {
     return spill->fd < 0 ? spill->memory + at : NULL;

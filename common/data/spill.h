@@ -27,6 +27,8 @@ PS_MUST_USE ps_status ps_spill_end(ps_spill *spill); /* once, before the first r
 
 uint64_t ps_spill_bytes(const ps_spill *spill);
 
+bool ps_spill_is_in_file(const ps_spill *spill);
+
 /* The bytes where they lie, or NULL when they lie in a file. */
 const void *ps_spill_view(const ps_spill *spill, uint64_t at);
 

@@ -80,6 +80,9 @@ ps_status ps_trainer_create(const ps_trainer_conf *conf, ps_trainer **out)
     if (ps_is_ok(&st)) {
         st = ps_plan_feed(plan, conf->data, &t->feed);
     }
+    if (ps_is_ok(&st) && ps_feed_is_far(t->feed) && !plan->has_tables) {
+        st = ps_ahead_create(t->feed, t->batch, &t->ahead);
+    }
     if (!ps_is_ok(&st)) {
         ps_trainer_destroy(t);
         return st;
@@ -108,6 +111,7 @@ void ps_trainer_destroy(ps_trainer *t)
     free(t->x);
     free(t->targets);
     free(t->order);
+    ps_ahead_destroy(t->ahead);
     ps_feed_destroy(t->feed);
     pthread_mutex_destroy(&t->mutex);
     free(t);
@@ -117,7 +121,8 @@ ps_train_memory ps_trainer_memory(const ps_trainer *t)
 {
     const ps_data_facts *facts = &t->plan->facts;
     size_t n = t->plan->layout.param_count;
-    bool has_ahead = t->plan->has_tables && t->plan->table_params.v[PS_TABLE_PREFETCH] != 0;
+    bool has_ahead = t->ahead != NULL ||
+                     (t->plan->has_tables && t->plan->table_params.v[PS_TABLE_PREFETCH] != 0);
     size_t blocks = has_ahead ? 2 : 1;
 
     return (ps_train_memory){
@@ -210,6 +215,36 @@ bool ps_trainer_is_finite(ps_trainer *t, uint64_t step, double loss, size_t n)
     st = ps_wrap(st, "step %llu: the loss is not finite", (unsigned long long)step);
     ps_gate_fail(t->gate, &st);
     return false;
+}
+
+const uint32_t *ps_trainer_index(const ps_trainer *t, uint64_t batch, uint32_t block)
+{
+    const ps_plan *plan = t->plan;
+
+    return t->order + ((size_t)batch * plan->assignment->block_count + block) *
+                          plan->spec->block_size; /* t B + k S */
+}
+
+void ps_trainer_take_block(ps_trainer *t, uint32_t epoch, uint64_t step, uint32_t i)
+{
+    const ps_assignment *a = t->plan->assignment;
+    const uint32_t *held = a->held[t->conf.rank];
+    uint32_t size = t->plan->spec->block_size;
+    uint64_t batches = t->plan->batches_per_epoch, batch = step % batches;
+    const uint32_t *index = ps_trainer_index(t, batch, held[i]);
+
+    if (t->ahead == NULL) {
+        ps_feed_gather(t->feed, epoch, PS_TRAIN, index, 0, size, t->x, t->targets);
+        return;
+    }
+    (void)ps_ahead_take(t->ahead, epoch, index, size, &t->x, &t->targets);
+    if (++i == a->held_count[t->conf.rank]) {
+        i = 0;
+        batch++;
+    }
+    if (batch < batches) { /* the next epoch's order is not known yet */
+        ps_ahead_want(t->ahead, epoch, ps_trainer_index(t, batch, held[i]), size);
+    }
 }
 
 void ps_trainer_order(ps_trainer *t, uint32_t epoch)

@@ -207,9 +207,8 @@ static bool local_step(ps_trainer *t, bool is_first, bool is_last)
     ps_trainer_order(t, epoch);
     for (uint32_t i = 0; i < held; i++) {
         uint32_t block = a->held[t->conf.rank][i];
-        const uint32_t *index = t->order + ((size_t)batch * a->block_count + block) * size;
 
-        ps_feed_gather(t->feed, epoch, PS_TRAIN, index, 0, size, t->x, t->targets);
+        ps_trainer_take_block(t, epoch, t->step, i);
         r->is_adopting = is_first && i == 0;
         r->completes_step = i + 1 == held;
         r->completes_round = is_last && r->completes_step;
