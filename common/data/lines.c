@@ -55,12 +55,15 @@ bool ps_text_number(const char *text, size_t len, double *value)
     while (len > 0 && text[len - 1] == ' ') {
         len--;
     }
-    /* Of what strtod takes only decimal numbers: no nan, inf or 0x. */
-    if (len == 0 || len >= sizeof copy || strspn(text, "0123456789+-.eE") < len) {
+    if (len == 0 || len >= sizeof copy) {
         return false;
     }
-    memcpy(copy, text, len);
+    memcpy(copy, text, len); /* no NUL ends the text */
     copy[len] = '\0';
+    /* Of what strtod takes only decimal numbers: no nan, inf or 0x. */
+    if (strspn(copy, "0123456789+-.eE") < len) {
+        return false;
+    }
     v = strtod(copy, &end);
     if (*end != '\0' || end == copy || !isfinite(v)) {
         return false;

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_text.c - words counted and numbered; n-grams and skip-grams of text files. */
+#include "common/base/xalloc.h"
+#include "common/data/lines.h"
 #include "common/data/samples.h"
 #include "common/data/vocabulary.h"
 
@@ -325,6 +327,27 @@ static void the_real_text_has_the_words_it_has(void **state)
     assert_int_equal(conf.train_limit + conf.test_limit, 142567);
 }
 
+/* Words lie side by side, so what comes after one may be anything, or not be there. */
+static void a_number_ends_where_its_text_does(void **state)
+{
+    static const char all[] = {'1', '2', '.', '5', 'e', '1', 'x'};
+    char *end = ps_xmalloc(4); /* what is read behind it, a sanitizer sees */
+    double value = 0;
+
+    (void)state;
+    memcpy(end, "12.5", 4);
+    assert_true(ps_text_number(end, 4, &value));
+    assert_true(value == 12.5);
+    free(end);
+    assert_true(ps_text_number(all, 6, &value));
+    assert_true(value == 125);
+    assert_true(ps_text_number(all, 2, &value));
+    assert_true(value == 12);
+    assert_false(ps_text_number(all, 7, &value));
+    assert_false(ps_text_number("1\0002", 3, &value));
+    assert_false(ps_text_number("0x1", 3, &value));
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -339,6 +362,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(noise_is_drawn_by_count_and_anew_each_epoch),
         cmocka_unit_test(lines_are_set_apart_for_the_test_by_their_number),
         cmocka_unit_test(the_real_text_has_the_words_it_has),
+        cmocka_unit_test(a_number_ends_where_its_text_does),
     };
 
     cmocka_set_test_filter(argc > 1 ? argv[1] : NULL);
