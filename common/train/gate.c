@@ -338,6 +338,17 @@ void ps_gate_rows_came(ps_gate *gate, uint32_t lane, ps_gate_rows what)
     pthread_mutex_unlock(&gate->mutex);
 }
 
+bool ps_gate_has_weights(ps_gate *gate, uint64_t clock)
+{
+    ps_gate_want all = {.count = gate->layout->variable_count, .clock = clock};
+    bool has;
+
+    pthread_mutex_lock(&gate->mutex);
+    has = is_there(gate, &all);
+    pthread_mutex_unlock(&gate->mutex);
+    return has;
+}
+
 bool ps_gate_is_overtaken(ps_gate *gate, uint64_t clock)
 {
     bool is;

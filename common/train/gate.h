@@ -82,6 +82,9 @@ void ps_gate_fini(ps_gate *gate);
 bool ps_gate_wait_weights(ps_gate *gate, uint32_t first_variable, uint32_t count, uint64_t clock);
 bool ps_gate_wait_acks(ps_gate *gate);
 
+/* Trainer: have all weights of `clock` come? With hooks: of what they have brought. */
+bool ps_gate_has_weights(ps_gate *gate, uint64_t clock);
+
 /* Trainer: waits so long, whatever comes in. False: stopped or failed. Not
  * counted as waited. */
 bool ps_gate_pause(ps_gate *gate, int64_t us);

@@ -11,6 +11,7 @@
 #include "common/train/trainer_impl.h"
 
 #include "common/base/draw.h"
+#include "common/base/log.h"
 #include "common/base/xalloc.h"
 
 #include <assert.h>
@@ -190,6 +191,18 @@ static void ready(void *arg, uint32_t first_variable, uint32_t count)
     }
 }
 
+/* Behind a step that has just been taken: the round before was being exchanged all the
+ * while. Nobody does that where the trainer fetches weights itself. */
+static void count_behind(ps_trainer *t)
+{
+    if (t->rounds.local->is_overlapped && t->gate->hooks.fetch == NULL &&
+        !ps_gate_has_weights(t->gate, t->clock)) {
+        pthread_mutex_lock(&t->mutex);
+        t->progress.behind++;
+        pthread_mutex_unlock(&t->mutex);
+    }
+}
+
 /* A step on all blocks held: the mean over their samples. */
 static bool local_step(ps_trainer *t, bool is_first, bool is_last)
 {
@@ -224,6 +237,7 @@ static bool local_step(ps_trainer *t, bool is_first, bool is_last)
             return false;
         }
     }
+    count_behind(t);
     t->step++;
     r->own_steps++;
     ps_trainer_report_step(t, epoch, batch, &score);
@@ -338,6 +352,15 @@ static bool train_round(ps_trainer *t)
     return true;
 }
 
+static void log_behind(const ps_trainer *t)
+{
+    if (t->rounds.local->is_overlapped && t->gate->hooks.fetch == NULL) {
+        ps_log(PS_LOG_INFO, "trainer",
+               "of %llu steps %llu were taken while the round before was exchanged",
+               (unsigned long long)t->rounds.own_steps, (unsigned long long)t->progress.behind);
+    }
+}
+
 bool ps_trainer_train_rounds(ps_trainer *t)
 {
     uint32_t per_epoch = t->plan->batches_per_epoch;
@@ -356,5 +379,6 @@ bool ps_trainer_train_rounds(ps_trainer *t)
             return false;
         }
     }
+    log_behind(t);
     return ps_gate_wait_acks(t->gate);
 }

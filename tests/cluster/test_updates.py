@@ -3,6 +3,7 @@
 import csv
 import io
 import pathlib
+import re
 import shutil
 import tempfile
 
@@ -65,6 +66,24 @@ class Updates(ClusterTest):
         rows = list(csv.DictReader(io.StringIO(
             c.files(eight.id)["TR-localsgd-N(0).csv"].decode())))
         self.assertEqual([int(r["step"]) for r in rows], list(range(1, eight.progress.total_steps + 1)))
+
+    def test_steps_are_taken_while_a_round_is_exchanged(self):
+        """Shown by the log: a fast worker's steps do not wait for the slow one's contribution."""
+        c = self.cluster(workers=2, pservers=2)
+        slow = {"name": "fixed", "params": {"rank": 1, "ms": 5}}
+        for name in ("losp", "geo_average", "localsgd"):
+            job = self.train(c, {"name": name, "params": {"steps": 4}}, {"local": LOCAL}, straggler=slow)
+            steps = job.progress.total_steps
+            said = [re.findall(rb"of (\d+) steps (\d+) were taken while the round", text)
+                    for file, text in sorted(c.files(job.id).items()) if file.startswith("LOG-")]
+            said = [(int(n), int(behind)) for found in said for n, behind in found]
+            print(f"{name}: steps, taken behind an exchange:", said)
+            if name == "localsgd":  # waits for each exchange
+                self.assertEqual(said, [])
+                continue
+            self.assertEqual([n for n, _ in said], [steps, steps])
+            self.assertGreater(max(behind for _, behind in said), 0)
+            self.assertLessEqual(max(behind for _, behind in said), steps - 4)  # not in the first
 
     def test_changes_go_down_as_small_as_they_go_up(self):
         c = self.cluster(workers=2, pservers=2)

@@ -154,6 +154,8 @@ static void trains_while_exchanging(const ps_update *u, void *arg)
     t->result = ps_trainer_result(t->trainer);
     tw_must_be_done(&w);
     assert_int_equal(ps_trainer_get_progress(t->trainer).evaluations, 1);
+    assert_int_equal(ps_trainer_get_progress(t->trainer).behind, /* all but the first round's */
+                     w.job.plan->total_steps - steps);
     slow_fini(&x);
     flag_fini(&done);
     tw_end(&w);
