@@ -229,12 +229,18 @@ static void underlay_model_params(Psgd__V1__ModelSpec *model, const Psgd__V1__Mo
     }
 }
 
+static void underlay_message(ProtobufCMessage **over, ProtobufCMessage **under);
+
 /* A model given as layers, or by another preset, is another model. */
 static void underlay_model(Psgd__V1__ModelSpec *model, Psgd__V1__ModelSpec *under)
 {
     if (model->n_layers == 0 && model->preset[0] != '\0' &&
         strcmp(model->preset, under->preset) != 0) {
         return;
+    }
+    if (model->n_layers == 0) {
+        underlay_message((ProtobufCMessage **)(void *)&model->table,
+                         (ProtobufCMessage **)(void *)&under->table);
     }
     if (model->n_layers == 0 && model->preset[0] == '\0' && model->n_widths == 0 &&
         under->n_layers > 0) {

@@ -113,6 +113,42 @@ static void a_job_may_name_another_network_than_the_preset(void **state)
     }
 }
 
+/* Where its embeddings live is the network's, whatever else is said of it; not another's. */
+static void a_preset_s_table_stays_with_its_network(void **state)
+{
+    static const struct {
+        const char *model, *table;
+        double admit_count;
+    } cases[] = {
+        {"\"table\":{\"params\":{\"admit_count\":3}}", "sparse", 3},
+        {"\"params\":{\"width\":4}", "sparse", 0},
+        {"\"loss\":\"softmax_cross_entropy\"", "sparse", 0},
+        {"\"preset\":\"wide_deep\"", "sparse", 0},
+        {"\"table\":{\"name\":\"none\"}", "none", 0},
+        {"\"preset\":\"mlp\"", "", 0},
+        {"\"layers\":[{\"kind\":\"tanh\"}]", "", 0},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const Psgd__V1__Choice *table;
+        Psgd__V1__JobSpec *spec;
+        char json[256];
+
+        snprintf(json, sizeof json, "{\"preset\":\"fleet_ctr\",\"model\":{%s}}", cases[i].model);
+        spec = ps_spec_of_preset(json);
+        ps_spec_apply_preset(spec);
+        table = spec->model->table;
+        assert_string_equal(table == NULL ? "" : table->name, cases[i].table);
+        if (cases[i].admit_count > 0) {
+            assert_int_equal(table->n_params, 1);
+            assert_string_equal(table->params[0]->key, "admit_count");
+            assert_true(table->params[0]->value == cases[i].admit_count);
+        }
+        psgd__v1__job_spec__free_unpacked(spec, NULL);
+    }
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -120,6 +156,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(names_of_the_older_systems_are_presets),
         cmocka_unit_test(a_job_may_name_another_network_than_the_preset),
         cmocka_unit_test(the_tutorial_is_what_the_manual_says),
+        cmocka_unit_test(a_preset_s_table_stays_with_its_network),
     };
 
     if (argc > 1) {
