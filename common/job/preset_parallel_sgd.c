@@ -21,6 +21,9 @@
 #define THREE_FED PS_WITH("ternary", "\"clip\":1,\"error_feedback\":1")
 #define TQN_FED PS_WITH("tqn", "\"error_feedback\":1")
 #define FED(name, bits) PS_WITH(name, "\"bits\":" bits ",\"error_feedback\":1")
+#define COMPENSATED                                                                                \
+    PS_UPDATE(PS_WITH("dc_asgd", "\"lambda\":0.3,\"decay\":0"))                                    \
+    PS_RULE("sgd", "0.4") PS_ASP PS_BOTH(PS_WITH("cot", "\"bits\":6"), FED("cot", "6"))
 
 /* A step's delay and Adam's momentum do not go together; Seide et al. had AdaGrad. */
 #define DELAYED ",\"optimizer\":{\"rule\":" PS_WITH("adagrad", "\"lr\":0.03") PS_WARM_UP("150") "}"
@@ -54,6 +57,8 @@ static const ps_preset presets[] = {
               INCREMENTS),
     PS_PRESET("graddiff", "grad in Parallel-SGD r0.3", INCREMENTS),
     PS_PRESET("grad_diff", "grad in Parallel-SGD 0.7", INCREMENTS),
+    PS_PRESET("full_precision", "Parallel-SGD's FullPrecision: grad, all of it as float32",
+              INCREMENTS),
     PS_PRESET("simple",
               "Parallel-SGD's server codec simple (ParaAveraging): displacements of all "
               "workers added",
@@ -62,6 +67,7 @@ static const ps_preset presets[] = {
     PS_PRESET("adam_ps",
               "Parallel-SGD's adam_gradiff: Adam on the server, asynchronous; its rate was 3e-5",
               PS_ADAM PS_ASP),
+    PS_PRESET("adam_gradiff", "adam_ps by its file in Parallel-SGD", PS_ADAM PS_ASP),
     PS_PRESET("dc",
               "Parallel-SGD's server codec dc: DC-ASGD (ICML 2017) with an adaptive lambda "
               "of 2",
@@ -127,8 +133,8 @@ static const ps_preset presets[] = {
     PS_PRESET("dc_qsgd",
               "Parallel-SGD's DC_QSGD (q_ext_ext): delay compensation with a cot grid of 6 "
               "bits both ways",
-              PS_UPDATE(PS_WITH("dc_asgd", "\"lambda\":0.3,\"decay\":0")) PS_RULE("sgd", "0.4")
-                  PS_ASP PS_BOTH(PS_WITH("cot", "\"bits\":6"), FED("cot", "6"))),
+              COMPENSATED),
+    PS_PRESET("q_ext_ext", "dc_qsgd by its file in Parallel-SGD", COMPENSATED),
 };
 
 const ps_presets ps_presets_parallel_sgd = {presets, sizeof presets / sizeof presets[0]};
