@@ -31,11 +31,12 @@ enum {
 
 /* What the sender keeps, with a codec's own defaults. */
 #define PS_WRAP_SENDER(error_feedback) \
-    {"error_feedback", error_feedback, 0, 1, true, "1: what was lost is added to the next one"}, \
+    {"error_feedback", error_feedback, 0, 1, true, \
+     "1: what was lost is added to the next one; state 1 float a value"}, \
     {"difference", 0, 0, 1, true, \
-     "1: the change since the last push is sent (EF21); not with error_feedback, not for pulls"}, \
+     "1: the change since the last push is sent (EF21); state 2 floats a value; not with error_feedback, not for pulls"}, \
     {"momentum", 0, 0, 0.9999, false, \
-     "of the sender: pushes are momentum times the last one's plus the gradient; not for pulls"}, \
+     "of the sender: pushes are momentum times the last one's plus the gradient; state 1 float a value; not for pulls"}, \
     {"lazy", 0, 0, 10, false, \
      "with difference: not sent while its square is below so much of the gradient's"}
 /* clang-format on */
