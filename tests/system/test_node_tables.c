@@ -9,13 +9,13 @@
 
 #include <string.h>
 
-enum { FILE_MAX = 4096 };
+enum { FILE_MAX = 4096, LINES = 400 };
 
 static const char words[] = "one two three four five six seven eight one two three four\n";
 
 static const char job_text[] =
     "{\"workers\":1,\"pservers\":2,\"data\":{\"name\":\"ngram\",\"files\":[\"a\"],"
-    "\"train_limit\":2000,\"test_limit\":10,\"params\":{\"n\":5,\"words\":50}},"
+    "\"train_limit\":2000,\"test_limit\":10,\"params\":{\"n\":5,\"words\":11}},"
     "\"model\":{\"preset\":\"ngram\",\"params\":{\"width\":4,\"hidden\":2,\"rows\":1000},"
     "\"table\":{\"name\":\"sparse\"}},\"init_tables\":[\"a.psgdtab\"]}";
 
@@ -63,12 +63,19 @@ typedef struct table_job {
     file f;
 } table_job;
 
+/* With the samples that the job names: a worker may have loaded them before anything else. */
 static void begin(table_job *t, Psgd__V1__NodeRole role)
 {
+    char text[LINES * sizeof words];
+    size_t len = 0;
     ps_status st;
 
+    for (size_t i = 0; i < LINES; i++) {
+        memcpy(text + len, words, strlen(words));
+        len += strlen(words);
+    }
     t->data = temp_dir_create();
-    st = ps_file_write(temp_dir_file(&t->data, "a"), words, strlen(words));
+    st = ps_file_write(temp_dir_file(&t->data, "a"), text, len);
     assert_string_equal(st.text, "");
     t->j = job_for(role, job_text, "job-1", 1);
     t->j.packages.folder = t->data.path;
