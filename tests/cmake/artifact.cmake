@@ -40,13 +40,4 @@ set_tests_properties(interop_onnxruntime PROPERTIES FIXTURES_REQUIRED "onnx_case
 set_tests_properties(interop_onnx_check interop_onnxruntime_get interop_onnxruntime
     PROPERTIES TIMEOUT 900 LABELS interop) # one file has 250 MB
 
-if(CMAKE_C_COMPILER_ID MATCHES Clang) # libFuzzer is clang's
-    add_executable(fuzz_safetensors fuzz/fuzz_safetensors.c)
-    target_link_libraries(fuzz_safetensors PRIVATE ps_artifact)
-    target_compile_options(fuzz_safetensors PRIVATE -fsanitize=fuzzer)
-    target_link_options(fuzz_safetensors PRIVATE -fsanitize=fuzzer)
-    file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/corpus/fuzz_safetensors)
-    add_test(NAME fuzz_safetensors COMMAND fuzz_safetensors -runs=200000 -seed=1
-        ${PROJECT_BINARY_DIR}/corpus/fuzz_safetensors
-        ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/corpus/fuzz_safetensors)
-endif()
+ps_fuzzer(fuzz_safetensors 200000 ps_artifact)

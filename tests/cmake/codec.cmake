@@ -21,15 +21,9 @@ add_executable(bench_codec bench/bench_codec.c)
 target_link_libraries(bench_codec PRIVATE ps_codec)
 set_target_properties(bench_codec PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bench)
 
-# libFuzzer is clang's; ctest runs it briefly, by hand as long as one likes.
-if(CMAKE_C_COMPILER_ID MATCHES Clang)
-    # The codecs are compiled into it once more: only instrumented code guides it.
+ps_fuzzer(fuzz_codec 200000 ps_base ps_proto PkgConfig::liblz4 PkgConfig::libzstd m)
+if(TARGET fuzz_codec) # the codecs are compiled into it once more: only instrumented code guides it
     get_target_property(codec_sources ps_codec SOURCES)
     list(TRANSFORM codec_sources PREPEND ${PROJECT_SOURCE_DIR}/common/codec/)
-    add_executable(fuzz_codec fuzz/fuzz_codec.c ${codec_sources})
-    target_link_libraries(fuzz_codec PRIVATE ps_base ps_proto PkgConfig::liblz4
-        PkgConfig::libzstd m)
-    target_compile_options(fuzz_codec PRIVATE -fsanitize=fuzzer)
-    target_link_options(fuzz_codec PRIVATE -fsanitize=fuzzer)
-    add_test(NAME fuzz_codec COMMAND fuzz_codec -runs=200000 -seed=1)
+    target_sources(fuzz_codec PRIVATE ${codec_sources})
 endif()

@@ -24,10 +24,4 @@ add_executable(bench_rpc bench/bench_rpc.c bench/bare.c)
 target_link_libraries(bench_rpc PRIVATE ps_rpc ps_echo_proto m)
 set_target_properties(bench_rpc PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bench)
 
-if(CMAKE_C_COMPILER_ID MATCHES Clang) # libFuzzer is clang's
-    add_executable(fuzz_wire fuzz/fuzz_wire.c)
-    target_link_libraries(fuzz_wire PRIVATE ps_rpc)
-    target_compile_options(fuzz_wire PRIVATE -fsanitize=fuzzer)
-    target_link_options(fuzz_wire PRIVATE -fsanitize=fuzzer)
-    add_test(NAME fuzz_wire COMMAND fuzz_wire -runs=200000 -seed=1)
-endif()
+ps_fuzzer(fuzz_wire 200000 ps_rpc)
