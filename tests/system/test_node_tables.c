@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_node_tables.c - PreCommit at a parameter server whose sparse tables start from files: what
  * it takes, and what it says of files that are not as was said. */
+#include "tests/support/bytes_file.h"
 #include "tests/support/node_job.h"
 
 #include "common/base/files.h"
@@ -9,7 +10,7 @@
 
 #include <string.h>
 
-enum { FILE_MAX = 4096, LINES = 400 };
+enum { LINES = 400 };
 
 static const char words[] = "one two three four five six seven eight one two three four\n";
 
@@ -19,23 +20,8 @@ static const char job_text[] =
     "\"model\":{\"preset\":\"ngram\",\"params\":{\"width\":4,\"hidden\":2,\"rows\":1000},"
     "\"table\":{\"name\":\"sparse\"}},\"init_tables\":[\"a.psgdtab\"]}";
 
-typedef struct file {
-    uint8_t bytes[FILE_MAX];
-    size_t len;
-} file;
-
-static ps_status write_file(void *arg, const void *bytes, size_t len)
-{
-    file *f = arg;
-
-    assert_true(f->len + len <= FILE_MAX);
-    memcpy(f->bytes + f->len, bytes, len);
-    f->len += len;
-    return ps_ok();
-}
-
 /* A table with rows of ids 1 to 9. */
-static void make_file(const ps_plan *plan, file *f)
+static void make_file(const ps_plan *plan, bytes_file *f)
 {
     ps_tables *tables = ps_merge_tables(plan, PS_MERGE_ALL);
     uint64_t keys[9];
@@ -52,7 +38,7 @@ static void make_file(const ps_plan *plan, file *f)
                             &(ps_table_push){.keys = keys, .count = 9, .grads = grads});
     assert_string_equal(st.text, "");
     f->len = 0;
-    st = ps_table_save(ps_tables_at(tables, 0), PS_TABLE_WHOLE, write_file, f);
+    st = ps_table_save(ps_tables_at(tables, 0), PS_TABLE_WHOLE, bytes_file_add, f);
     assert_string_equal(st.text, "");
     ps_tables_destroy(tables);
 }
@@ -60,7 +46,7 @@ static void make_file(const ps_plan *plan, file *f)
 typedef struct table_job {
     job j;
     temp_dir data;
-    file f;
+    bytes_file f;
 } table_job;
 
 /* With the samples that the job names: a worker may have loaded them before anything else. */

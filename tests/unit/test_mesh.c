@@ -4,8 +4,8 @@
 #include "tests/support/cmocka_all.h"
 
 #include "tests/support/mesh_world.h"
+#include "tests/support/seed.h"
 
-#include "common/base/clock.h"
 #include "common/base/draw.h"
 
 #include <math.h>
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static uint64_t seed; /* PSGD_SEED, or of the clock */
+static uint64_t seed; /* of this run */
 
 typedef struct shape {
     const char *assign;
@@ -496,10 +496,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(too_many_silent_workers_are_named_by_ccdc_too),
         cmocka_unit_test(junk_is_refused_and_hurts_nobody),
     };
-    const char *given = getenv("PSGD_SEED");
 
-    seed = given != NULL ? strtoull(given, NULL, 10) : (uint64_t)ps_clock_wall_us();
-    printf("PSGD_SEED=%llu\n", (unsigned long long)seed);
+    seed = test_seed();
     if (argc > 1) {
         cmocka_set_test_filter(argv[1]);
     }

@@ -4,8 +4,8 @@
 #include "tests/support/cmocka_all.h"
 
 #include "tests/support/mesh_world.h"
+#include "tests/support/seed.h"
 
-#include "common/base/clock.h"
 #include "common/base/xalloc.h"
 
 #include <math.h>
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static uint64_t seed; /* PSGD_SEED, or of the clock */
+static uint64_t seed; /* of this run */
 
 enum { NODES = 4, FIRST = 40000, SECOND = 300 };
 
@@ -330,10 +330,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_sum_goes_on_when_this_node_s_own_is_there),
         cmocka_unit_test(what_needs_all_blocks_waits_for_them),
     };
-    const char *given = getenv("PSGD_SEED");
 
-    seed = given != NULL ? strtoull(given, NULL, 10) : (uint64_t)ps_clock_wall_us();
-    printf("PSGD_SEED=%llu\n", (unsigned long long)seed);
+    seed = test_seed();
     if (argc > 1) {
         cmocka_set_test_filter(argv[1]);
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_tables_file.c - what a job's tables start from: files of any servers, whole and changes,
  * go on to the bits of a job that never stopped; what is missing or of something else is told. */
-#include "tests/support/cmocka_all.h"
+#include "tests/support/bytes_file.h"
 
 #include "common/shard/tables_file.h"
 
@@ -10,12 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WIDTH = 3, KEYS = 400, KEY_END = 1000, FILE_MAX = 1 << 18, SERVERS = 3, CLOCKS = 40 };
-
-typedef struct file {
-    uint8_t bytes[FILE_MAX];
-    size_t len;
-} file;
+enum { WIDTH = 3, KEYS = 400, KEY_END = 1000, SERVERS = 3, CLOCKS = 40 };
 
 typedef struct server_conf {
     const char *optim;
@@ -100,22 +95,12 @@ static void push(ps_tables *t, const server_conf *of, uint64_t clock, uint64_t n
     }
 }
 
-static ps_status write_file(void *arg, const void *bytes, size_t len)
+static bytes_file *save(ps_tables *t, uint32_t table, ps_table_kind kind)
 {
-    file *f = arg;
-
-    assert_true(f->len + len <= FILE_MAX);
-    memcpy(f->bytes + f->len, bytes, len);
-    f->len += len;
-    return ps_ok();
-}
-
-static file *save(ps_tables *t, uint32_t table, ps_table_kind kind)
-{
-    file *f = calloc(1, sizeof *f);
+    bytes_file *f = calloc(1, sizeof *f);
 
     assert_non_null(f);
-    assert_int_equal(ps_table_save(ps_tables_at(t, table), kind, write_file, f).code, PS_OK);
+    assert_int_equal(ps_table_save(ps_tables_at(t, table), kind, bytes_file_add, f).code, PS_OK);
     return f;
 }
 
@@ -149,7 +134,7 @@ static void agree(ps_tables *a, ps_tables *b)
     }
 }
 
-static void take(ps_tables_files *files, const file *f)
+static void take(ps_tables_files *files, const bytes_file *f)
 {
     ps_status st = ps_tables_files_take(files, f->bytes, f->len);
 
@@ -185,7 +170,7 @@ static void go_on(uint32_t admit_count)
         part = make(&one);
         train(part, &one, 0, CLOCKS / 2, 0);
         for (uint32_t t = 0; t < 2; t++) {
-            file *f = save(part, t, PS_TABLE_WHOLE);
+            bytes_file *f = save(part, t, PS_TABLE_WHOLE);
 
             st = ps_tables_files_end(files); /* there is more to come */
             assert_int_equal(st.code, PS_FAILED_PRECONDITION);
@@ -218,7 +203,7 @@ static void changes_over_the_whole_are_the_whole(void **state)
     ps_tables *t = make(&whole_conf), *again = make(&whole_conf);
     ps_tables_files *files = ps_tables_files_create(again);
     ps_status st;
-    file *f[4];
+    bytes_file *f[4];
 
     (void)state;
     train(t, &whole_conf, 0, 15, 0);
@@ -246,7 +231,7 @@ static void changes_over_the_whole_are_the_whole(void **state)
     ps_tables_destroy(again);
 }
 
-static void refuse(const server_conf *to, const file *f, ps_code code, const char *text)
+static void refuse(const server_conf *to, const bytes_file *f, ps_code code, const char *text)
 {
     ps_tables *t = make(to);
     ps_tables_files *files = ps_tables_files_create(t);
@@ -264,7 +249,7 @@ static void files_of_something_else_are_refused_with_the_reason(void **state)
 {
     ps_tables *t = make(&whole_conf);
     server_conf other = whole_conf;
-    file *f;
+    bytes_file *f;
 
     (void)state;
     train(t, &whole_conf, 0, 5, 0);
@@ -298,7 +283,7 @@ static void values_alone_can_be_taken_by_another_optimizer(void **state)
     files = ps_tables_files_create(to);
     train(t, &whole_conf, 0, 5, 0);
     for (uint32_t i = 0; i < 2; i++) {
-        file *f = save(t, i, PS_TABLE_WHOLE);
+        bytes_file *f = save(t, i, PS_TABLE_WHOLE);
 
         take(files, f);
         free(f);
