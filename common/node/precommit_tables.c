@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* precommit_tables.c - the packages of PreCommit with files of sparse tables: each is put
  * together, and its rows are this server's when it is whole. */
-#include "common/base/xalloc.h"
 #include "common/job/table.h"
 #include "common/node/precommit_impl.h"
 #include "common/train/merge.h"
 
 #include <inttypes.h>
 #include <string.h>
-
-/* Most bytes of one file. */
-static const uint64_t file_max = (uint64_t)64 << 30;
 
 bool ps_precommit_wants_tables(const ps_precommit *pc)
 {
@@ -27,10 +23,10 @@ static ps_status begin_file(ps_precommit *pc, uint64_t size)
         s->tables = ps_merge_tables(s->plan, s->rank);
         pc->tables = ps_tables_files_create(s->tables);
     }
-    if (size == 0 || size > file_max) {
+    if (size == 0 || size > PS_TABLE_FILE_MAX) {
         return ps_fail(PS_INVALID_ARGUMENT,
                        "size: %" PRIu64 "; 1 to %" PRIu64 " are allowed of a table's file", size,
-                       file_max);
+                       PS_TABLE_FILE_MAX);
     }
     pc->table_file = ps_buf_try_create((size_t)size);
     return pc->table_file != NULL

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* table.c - see table.h: pushes, pulls, ageing. */
+#include "common/shard/table_file.h"
 #include "common/shard/table_impl.h"
 
 #include "common/base/draw.h"
@@ -44,6 +45,7 @@ ps_table *ps_table_create(const ps_table_conf *conf)
 
     assert(conf->width >= 1 && conf->width <= PS_TABLE_WIDTH_MAX && conf->workers > 0);
     assert(conf->admit_count > 0 && conf->unseen_max <= PS_TABLE_UNSEEN_MAX);
+    assert(conf->optim->slots <= PS_TABLE_SLOTS_MAX); /* or no file of it could be read */
     assert(conf->rows_max < UINT32_MAX && conf->candidates_max < UINT32_MAX);
     t->conf = *conf;
     for (uint32_t i = 0; i < PS_TABLE_SHARDS; i++) {

@@ -22,6 +22,9 @@
 
 #include "common/shard/table.h"
 
+/* Most bytes of a file: as many as a server can be expected to have room for. */
+#define PS_TABLE_FILE_MAX (UINT64_C(64) << 30)
+
 typedef enum ps_table_kind { PS_TABLE_WHOLE, PS_TABLE_CHANGES } ps_table_kind;
 
 enum { PS_TABLE_HEAD_BYTES = 80, PS_TABLE_SLOTS_MAX = 8 };

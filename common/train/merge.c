@@ -167,9 +167,6 @@ ps_tables *ps_merge_values(const ps_plan *plan)
     return make_tables(plan, PS_MERGE_ALL, true);
 }
 
-/* Most bytes of a table's file: as many as a server can be expected to have room for. */
-static const size_t table_file_max = (size_t)64 << 30;
-
 static ps_status read_head(ps_tables_files *files, const char *path)
 {
     uint8_t head[PS_TABLE_HEAD_BYTES];
@@ -193,7 +190,7 @@ ps_status ps_merge_read_table(ps_tables_files *files, const char *path, bool hea
     if (heads_only) {
         return ps_wrap(read_head(files, path), "%s", ps_path_tail(path));
     }
-    st = ps_file_read(path, table_file_max, &bytes, &n);
+    st = ps_file_read(path, PS_TABLE_FILE_MAX, &bytes, &n);
     if (ps_is_ok(&st)) {
         st = ps_wrap(ps_tables_files_take(files, (const uint8_t *)bytes, n), "%s",
                      ps_path_tail(path));

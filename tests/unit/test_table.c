@@ -364,6 +364,32 @@ static void a_damaged_file_changes_nothing(void **state)
     free(f.bytes);
 }
 
+/* How long a row may stay unseen is each job's own. */
+static void rows_too_old_for_this_job_are_loaded_and_go_with_its_next_tick(void **state)
+{
+    ps_table_conf conf = small("sgd");
+    ps_table *t = ps_table_create(&conf), *to;
+    file f;
+
+    (void)state;
+    push_one(t, 0, 1, 1, 1, 0);
+    for (int i = 0; i < 4; i++) {
+        (void)ps_table_shrink(t);
+    }
+    push_one(t, 1, 2, 1, 1, 0);
+    assert_int_equal(ps_table_count(t).rows, 2);
+    f = file_of(t, PS_TABLE_WHOLE);
+    conf.unseen_max = 2;
+    to = ps_table_create(&conf);
+    assert_int_equal(ps_table_load(to, f.bytes, f.len).code, PS_OK);
+    assert_int_equal(ps_table_count(to).rows, 2);
+    assert_int_equal(ps_table_shrink(to), 1);
+    assert_int_equal(ps_table_count(to).rows, 1);
+    ps_table_destroy(to);
+    ps_table_destroy(t);
+    free(f.bytes);
+}
+
 /* Makes every checksum right again, as far as the sections can be followed. */
 static void forge(file *f, size_t row_bytes)
 {
@@ -711,6 +737,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(occurrences_become_keys_and_back),
         cmocka_unit_test(servers_of_another_number_load_what_others_saved),
         cmocka_unit_test(a_damaged_file_changes_nothing),
+        cmocka_unit_test(rows_too_old_for_this_job_are_loaded_and_go_with_its_next_tick),
         cmocka_unit_test(a_forged_file_is_refused_or_taken_whole),
         cmocka_unit_test(changes_are_what_changed_since_a_save_that_worked),
         cmocka_unit_test(a_table_lives_as_its_naive_twin),
