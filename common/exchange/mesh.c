@@ -2,7 +2,6 @@
 /* mesh.c - see mesh.h: what all exchanges have in common. */
 #include "common/exchange/mesh_impl.h"
 
-#include "common/base/draw.h"
 #include "common/base/xalloc.h"
 
 #include <assert.h>

@@ -68,8 +68,12 @@ uint32_t ps_matrix_slices(const ps_plan *plan, uint32_t slice)
     if (!plan->by_matrix[at->variable]) {
         return 1;
     }
+    if (next_slice(plan, at->variable, at->server, plan->layout.first_slice[at->variable]) !=
+        slice) {
+        return 0;
+    }
     m = matrix_of(plan, at->variable, at->server);
-    return m.leader == slice ? m.slices : 0;
+    return m.slices;
 }
 
 void ps_matrix_init(const ps_plan *plan, uint32_t variable, ps_factors *f)
