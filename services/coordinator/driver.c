@@ -151,13 +151,13 @@ static void begin_package(ps_attempt *a)
                             .cache = &a->c->data_cache,
                             .ready = package_ready,
                             .arg = a};
-    ps_status st = ps_init_find(a->c, a->plan, init_path);
+    ps_status st = ps_wrap(ps_init_find(a->c, a->plan, init_path), "init_from");
 
     if (ps_is_ok(&st)) {
-        st = a->tables_found;
+        st = ps_wrap(a->tables_found,
+                     a->plan->spec->n_init_tables > 0 ? "init_tables" : "init_from");
     }
     if (!ps_is_ok(&st)) {
-        st = ps_wrap(st, "init_from");
         ps_commit_fail(&a->commit, "INIT_REFUSED", &st, ps_clock_us());
         return;
     }
