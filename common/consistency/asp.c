@@ -17,6 +17,7 @@ const ps_consistency ps_consistency_asp = {
     .name = "asp",
     .summary = "applied on arrival; nobody waits",
     .survives_loss = true,
+    .uses_whole = true,
     .lead = any_lead,
     .admit = always,
     .on_push = asp_on_push,

@@ -68,6 +68,8 @@ typedef struct ps_consistency {
     bool survives_loss;     /* goes on when a worker is lost */
     bool asks_early;    /* workers may ask for the next clock before they have pushed this one */
     bool has_rounds;    /* see above; only with closes */
+    bool uses_whole;    /* each contribution is in a step as it came: none is dropped, none is
+                         * weighed by when it came or by what else did */
     bool leaves_behind; /* a round may close before all have come. Then a worker that asks for
                          * clock c brings nothing more to those before c, and contributors
                          * belong to one worker each */

@@ -141,6 +141,7 @@ const ps_consistency ps_consistency_dssp = {
     .summary = "ssp with a bound between `lower` and `upper` that shortens the fastest's wait",
     .params = dssp_params,
     .survives_loss = true,
+    .uses_whole = true,
     .check = dssp_check,
     .words = dssp_words,
     .lead = dssp_lead,

@@ -65,6 +65,7 @@ const ps_consistency ps_consistency_half_async = {
     .summary = "a step on the sum of what came within `wait_ms` of the first; no rounds",
     .params = half_async_params,
     .survives_loss = true,
+    .uses_whole = true,
     .words = half_async_words,
     .lead = any_lead,
     .admit = always,

@@ -7,6 +7,7 @@
  */
 #include "common/job/table.h"
 
+#include "common/base/strbuf.h"
 #include "common/base/xalloc.h"
 #include "common/codec/feedback.h"
 #include "common/codec/wrap.h"
@@ -243,16 +244,25 @@ static void check_inits(ps_check *check, const ps_plan *plan)
     }
 }
 
-/* Those that use each contribution whole: in step, or on arrival. */
-static bool is_policy(const char *name)
+static void add_whole(const ps_consistency *policy, void *arg)
 {
-    static const char *const good[] = {"bsp", "ssp", "asp", "dssp", "half_async"};
-    size_t i = 0, count = sizeof good / sizeof good[0];
+    ps_strbuf *names = arg;
 
-    while (i < count && strcmp(name, good[i]) != 0) {
-        i++;
+    if (policy->uses_whole) {
+        ps_strbuf_printf(names, "%s%s", names->len > 0 ? ", " : "", policy->name);
     }
-    return i < count;
+}
+
+static void refuse_policy(ps_check *check, const ps_consistency *policy)
+{
+    ps_strbuf names = {0};
+
+    ps_consistency_each(add_whole, &names);
+    ps_check_bad(check, "spec.consistency.name",
+                 "is \"%s\", which drops or scales what came late; sparse tables step on all: "
+                 "allowed are %s",
+                 policy->name, ps_strbuf_text(&names));
+    ps_strbuf_fini(&names);
 }
 
 /* Contributions are gradients of blocks, and each is stepped once, by the servers. */
@@ -269,11 +279,8 @@ static void check_method(ps_check *check, const ps_plan *plan)
         ps_check_bad(check, "spec.update.name", "is \"%s\"; with sparse tables gradient is allowed",
                      plan->update->name);
     }
-    if (plan->policy != NULL && !is_policy(plan->policy->name)) {
-        ps_check_bad(check, "spec.consistency.name",
-                     "is \"%s\", which drops or scales what came late; sparse tables step on all: "
-                     "bsp, ssp, asp, dssp and half_async are allowed",
-                     plan->policy->name);
+    if (plan->policy != NULL && !plan->policy->uses_whole) {
+        refuse_policy(check, plan->policy);
     }
     if (plan->assignment != NULL && plan->assignment->redundancy > 1) {
         ps_check_bad(check, "spec.assignment.params.redundancy",
