@@ -85,7 +85,7 @@ class Process:
         line = self._first_line(20 * SLOW)
         match = re.search(r"listening on (\S+:(\d+))", line)
         if not match:
-            raise RuntimeError(f"{self.name} did not start: {line!r}\n{self.log()}")
+            raise RuntimeError(f"{self.name} did not start: {line!r}\n{self.log()[-6000:]}")
         self.address = match.group(1)
         self.port = int(match.group(2))  # a restart keeps it
 
@@ -93,8 +93,15 @@ class Process:
         ready, _, _ = select.select([self.process.stdout], [], [], seconds)
         return self.process.stdout.readline().decode() if ready else ""
 
-    def log(self):
-        return self.log_path.read_text(errors="replace")[-6000:]
+    def log(self, since=0):
+        """What it has logged, all its lives long, or after the place that log_end() gave:
+        a poll must not be met by what was said of the job before."""
+        with open(self.log_path, "rb") as log:
+            log.seek(since)
+            return log.read().decode(errors="replace")
+
+    def log_end(self):
+        return self.log_path.stat().st_size
 
     def kill(self):
         self.process.send_signal(signal.SIGKILL)
@@ -120,7 +127,7 @@ class Process:
             return self.process.wait(seconds * SLOW)
         except subprocess.TimeoutExpired:
             self.kill()
-            raise AssertionError(f"{self.name} did not end within {seconds} s of SIGTERM\n{self.log()}")
+            raise AssertionError(f"{self.name} did not end within {seconds} s of SIGTERM\n{self.log()[-6000:]}")
         finally:
             self.process.stdout.close()
 
@@ -171,8 +178,9 @@ class Cluster:
                     p.stop()
                 except AssertionError as e:
                     errors.append(str(e))
-        sanitizer = [p.log() for p in [*self.nodes, self.coordinator]
-                     if re.search(r"ERROR: \w+Sanitizer|WARNING: ThreadSanitizer|runtime error:", p.log())]
+        report = r"(?s)(ERROR: \w+Sanitizer|WARNING: ThreadSanitizer|runtime error:).{,6000}"
+        sanitizer = [found.group() for found in
+                     (re.search(report, p.log()) for p in [*self.nodes, self.coordinator]) if found]
         if failed or sanitizer:
             for p in [self.coordinator, *self.nodes]:
                 print(f"--- {p.name}\n{p.log()[-1500:]}", file=sys.stderr)

@@ -44,7 +44,7 @@ class Data(ClusterTest):
             c.workers[0].start()
             c.wait_nodes(2)
             self.assertEqual(c.wait(c.submit(spec).id, seconds=120).state, job_pb2.JOB_STATE_DONE)
-            self.assertEqual(c.workers[0].log_path.read_text().count("data set received"), 1)
+            self.assertEqual(c.workers[0].log().count("data set received"), 1)
 
     def test_a_set_that_nobody_has_is_a_reason(self):
         c = self.cluster(workers=1, pservers=1)

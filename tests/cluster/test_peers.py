@@ -212,11 +212,16 @@ class Peers(ClusterTest):
         node = next(p for p in c.get(job.id).placements if p.rank == rank)
         return next(w for w in c.workers if w.address == node.address)
 
+    def log_ends(self, c):
+        return {w.name: w.log_end() for w in c.workers}
+
     def test_a_worker_that_freezes_ends_the_job_and_is_named(self):
         c = self.cluster(workers=3, pservers=0)
+        window_ms = int(700 * SLOW)
         for exchange in ("plain", "ccdc"):
-            job = c.submit({**ENDLESS, "workers": 3}, **shape(exchange, window_ms=700),
-                           timeouts={"leaseMs": 4000})
+            before = self.log_ends(c)
+            job = c.submit({**ENDLESS, "workers": 3}, **shape(exchange, window_ms=window_ms),
+                           timeouts={"leaseMs": 6 * window_ms})
             c.wait(job.id, lambda j: j.progress.step > 5)
             frozen = self.process_of(c, job, 2)
             frozen.freeze()
@@ -226,32 +231,41 @@ class Peers(ClusterTest):
             self.assertEqual(job.reason, "NODE_LOST")
             self.assertIn(frozen.address, job.message)
             for rank in (0, 1):  # they did not wait for that
-                self.assertIn("nothing for 2 x 700 ms from worker 2",
-                              self.process_of(c, job, rank).log())
+                waited = self.process_of(c, job, rank)
+                self.assertIn(f"nothing for 2 x {window_ms} ms from worker 2",
+                              waited.log(before[waited.name]))
             c.wait_nodes(3)
             c.wait_idle()
 
     def test_copies_speak_for_a_worker_that_freezes_and_it_catches_up(self):
         c = self.cluster(workers=WORKERS, pservers=0)
-        for exchange, assignment in (("plain", "duplicate"), ("ndc", "iid"), ("ccdc", "iid")):
-            job = c.submit({**JOB, "epochs": 30},
-                           **shape(exchange, 2, assignment, window_ms=400))
+        # More than 200 steps of 25 ms: far from its end when the worker freezes. The lease
+        # holds for as long as the others need to be late four times.
+        slow = {"name": "fixed", "params": {"rank": -1, "ms": 25}}
+        for exchange, assignment, epochs in (("plain", "duplicate", 12), ("ndc", "iid", 40),
+                                             ("ccdc", "iid", 40)):
+            before = self.log_ends(c)
+            job = c.submit({**JOB, "epochs": epochs}, straggler=slow, timeouts={"leaseMs": 120000},
+                           **shape(exchange, 2, assignment, window_ms=int(700 * SLOW)))
             c.wait(job.id, lambda j: j.progress.step > 5)
             frozen, other = self.process_of(c, job, 3), self.process_of(c, job, 0)
             frozen.freeze()
+            self.assertEqual(c.get(job.id).state, job_pb2.JOB_STATE_RUNNING)
             c.poll("the others go on without it", lambda: len(set(re.findall(
-                r"step (\d+) is late for want of", other.log()))) > 3)
+                r"step (\d+) is late for want of [^:]*\b" + frozen.name + r"\b",
+                other.log(before[other.name])))) > 3)
             frozen.thaw()
-            job = c.wait(job.id)
+            job = c.wait(job.id, seconds=120)
             self.assertEqual(job.state, job_pb2.JOB_STATE_DONE, f"{job.reason} {job.message}")
             self.must_be_alike(c, job)
 
     def test_a_worker_that_says_nothing_is_named(self):
         c = self.cluster(workers=3, pservers=0)
-        job = c.wait(c.submit({**JOB, "workers": 3}, **shape("plain", window_ms=300), straggler={
-            "name": "fixed", "params": {"rank": 2, "ms": 20000}}).id)
+        window_ms = int(700 * SLOW)
+        job = c.wait(c.submit({**JOB, "workers": 3}, **shape("plain", window_ms=window_ms),
+                              straggler={"name": "fixed", "params": {"rank": 2, "ms": 20000}}).id)
         self.assertEqual(job.state, job_pb2.JOB_STATE_FAILED)
-        self.assertIn("step 0: nothing for 2 x 300 ms from worker 2", job.message)
+        self.assertIn(f"step 0: nothing for 2 x {window_ms} ms from worker 2", job.message)
 
     def test_what_cannot_work_is_refused_with_the_reason(self):
         c = self.cluster(workers=0, pservers=0)
