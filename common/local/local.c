@@ -61,25 +61,21 @@ static ps_status find_init(const ps_local_job *local, const char *from, char pat
 /* The rows that sparse tables start from. */
 static ps_status read_tables(ps_local_job *local)
 {
-    char *const *from, path[PATH_BYTES];
+    char *const *from, found[PS_TABLE_INITS][PATH_BYTES];
+    const char *paths[PS_TABLE_INITS];
     size_t count = ps_table_inits(local->plan, &from);
-    ps_tables_files *files;
     ps_status st = ps_ok();
 
     if (count == 0) {
         return st;
     }
-    files = ps_tables_files_create(local->servers.tables);
     for (size_t i = 0; ps_is_ok(&st) && i < count; i++) {
-        st = find_init(local, from[i], path);
-        if (ps_is_ok(&st)) {
-            st = ps_merge_read_table(files, path, false);
-        }
+        st = find_init(local, from[i], found[i]);
+        paths[i] = found[i];
     }
     if (ps_is_ok(&st)) {
-        st = ps_tables_files_end(files);
+        st = ps_merge_read_tables(local->servers.tables, paths, count, false);
     }
-    ps_tables_files_destroy(files);
     return ps_wrap(st, "init_tables");
 }
 

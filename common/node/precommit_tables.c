@@ -18,15 +18,14 @@ bool ps_precommit_wants_tables(const ps_precommit *pc)
 static ps_status begin_file(ps_precommit *pc, uint64_t size)
 {
     ps_session *s = pc->session;
+    ps_status st = ps_table_check_size(size);
 
+    if (!ps_is_ok(&st)) {
+        return st;
+    }
     if (pc->tables == NULL) {
         s->tables = ps_merge_tables(s->plan, s->rank);
         pc->tables = ps_tables_files_create(s->tables);
-    }
-    if (size == 0 || size > PS_TABLE_FILE_MAX) {
-        return ps_fail(PS_INVALID_ARGUMENT,
-                       "size: %" PRIu64 "; 1 to %" PRIu64 " are allowed of a table's file", size,
-                       PS_TABLE_FILE_MAX);
     }
     pc->table_file = ps_buf_try_create((size_t)size);
     return pc->table_file != NULL

@@ -3,12 +3,22 @@
 #include "common/shard/table_file_impl.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <string.h>
 #include <xxhash.h>
 
 uint32_t table_file_rule(const ps_optim *optim)
 {
     return (uint32_t)XXH3_64bits(optim->name, strlen(optim->name));
+}
+
+ps_status ps_table_check_size(uint64_t bytes)
+{
+    return bytes > 0 && bytes <= PS_TABLE_FILE_MAX
+               ? ps_ok()
+               : ps_fail(PS_INVALID_ARGUMENT,
+                         "size: %" PRIu64 "; 1 to %" PRIu64 " are allowed of a table's file", bytes,
+                         PS_TABLE_FILE_MAX);
 }
 
 static size_t value_bytes(const ps_table *t)

@@ -35,6 +35,9 @@ typedef struct ps_table_head {
     bool here[PS_TABLE_SHARDS]; /* what is in none of the sections has no rows */
 } ps_table_head;
 
+/* May a file have so many bytes? INVALID_ARGUMENT: none, or more than PS_TABLE_FILE_MAX. */
+PS_MUST_USE ps_status ps_table_check_size(uint64_t bytes);
+
 /* Of a file's first bytes. DATA_LOSS: they are none. */
 PS_MUST_USE ps_status ps_table_read_head(const uint8_t *bytes, size_t len, ps_table_head *out);
 

@@ -13,21 +13,6 @@ struct ps_evaluation_rows {
     ps_batch_rows batch;
 };
 
-static ps_status read_files(ps_tables *tables, const char *const *paths, size_t count)
-{
-    ps_tables_files *files = ps_tables_files_create(tables);
-    ps_status st = ps_ok();
-
-    for (size_t i = 0; ps_is_ok(&st) && i < count; i++) {
-        st = ps_merge_read_table(files, paths[i], false);
-    }
-    if (ps_is_ok(&st)) {
-        st = ps_tables_files_end(files);
-    }
-    ps_tables_files_destroy(files);
-    return st;
-}
-
 ps_status ps_evaluation_rows_open(const ps_plan *plan, const char *const *paths, size_t count,
                                   ps_evaluation_rows **out)
 {
@@ -36,7 +21,7 @@ ps_status ps_evaluation_rows_open(const ps_plan *plan, const char *const *paths,
 
     rows->tables = ps_merge_values(plan);
     if (ps_is_ok(&st)) {
-        st = read_files(rows->tables, paths, count);
+        st = ps_merge_read_tables(rows->tables, paths, count, false);
     }
     if (!ps_is_ok(&st)) {
         ps_evaluation_rows_close(rows);

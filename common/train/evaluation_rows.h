@@ -13,8 +13,7 @@
 typedef struct ps_evaluation_rows ps_evaluation_rows;
 
 /* Of a plan with tables, which is kept; paths (count): whole files of all servers first, then
- * changes in their order. Errors of ps_file_read and ps_tables_files_take, which name the file,
- * and of ps_tables_files_end. */
+ * changes in their order. Errors as of ps_merge_read_tables (merge.h). */
 PS_MUST_USE ps_status ps_evaluation_rows_open(const ps_plan *plan, const char *const *paths,
                                               size_t count, ps_evaluation_rows **out);
 void ps_evaluation_rows_close(ps_evaluation_rows *rows); /* NULL is allowed */

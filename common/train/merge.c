@@ -5,6 +5,7 @@
 #include "common/base/files.h"
 #include "common/base/xalloc.h"
 #include "common/job/table.h"
+#include "common/shard/tables_file.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -181,21 +182,34 @@ static ps_status read_head(ps_tables_files *files, const char *path)
     return ps_tables_files_see(files, head, n);
 }
 
-ps_status ps_merge_read_table(ps_tables_files *files, const char *path, bool heads_only)
+static ps_status read_whole(ps_tables_files *files, const char *path)
 {
     char *bytes = NULL;
     size_t n = 0;
-    ps_status st;
+    ps_status st = ps_file_read(path, PS_TABLE_FILE_MAX, &bytes, &n);
 
-    if (heads_only) {
-        return ps_wrap(read_head(files, path), "%s", ps_path_tail(path));
-    }
-    st = ps_file_read(path, PS_TABLE_FILE_MAX, &bytes, &n);
     if (ps_is_ok(&st)) {
         st = ps_wrap(ps_tables_files_take(files, (const uint8_t *)bytes, n), "%s",
                      ps_path_tail(path));
     }
     free(bytes);
+    return st;
+}
+
+ps_status ps_merge_read_tables(ps_tables *tables, const char *const *paths, size_t count,
+                               bool heads_only)
+{
+    ps_tables_files *files = ps_tables_files_create(tables);
+    ps_status st = ps_ok();
+
+    for (size_t i = 0; ps_is_ok(&st) && i < count; i++) {
+        st = heads_only ? ps_wrap(read_head(files, paths[i]), "%s", ps_path_tail(paths[i]))
+                        : read_whole(files, paths[i]);
+    }
+    if (ps_is_ok(&st)) {
+        st = ps_tables_files_end(files);
+    }
+    ps_tables_files_destroy(files);
     return st;
 }
 

@@ -5,7 +5,7 @@
 
 #include "common/job/plan.h"
 #include "common/shard/shard.h"
-#include "common/shard/tables_file.h"
+#include "common/shard/tables.h"
 
 /* A shard that holds these slices of the job's layout (ascending; none is
  * allowed), with their initial weights one after the other. */
@@ -24,10 +24,13 @@ ps_tables *ps_merge_tables(const ps_plan *plan, uint32_t server);
 /* The same to read from: rows of all servers, which files may bring without their state. */
 ps_tables *ps_merge_values(const ps_plan *plan);
 
-/* Rows that such tables start from: a file, of any servers. Errors of ps_file_read and
- * ps_tables_files_take, with the file's name. heads_only: as ps_tables_files_see. */
-PS_MUST_USE ps_status ps_merge_read_table(ps_tables_files *files, const char *path,
-                                          bool heads_only);
+/* Rows that such tables start from: files of any servers, in order, which must be all
+ * (tables_file.h). heads_only: only what their heads say is checked, and nothing is taken in.
+ *
+ * What ps_file_read, ps_tables_files_take and ps_tables_files_end fail with, with the file's name;
+ * then some may have been taken in. */
+PS_MUST_USE ps_status ps_merge_read_tables(ps_tables *tables, const char *const *paths,
+                                           size_t count, bool heads_only);
 
 /* What the file of a table is to hold at the end of the job. */
 ps_table_kind ps_merge_table_kind(const ps_plan *plan);

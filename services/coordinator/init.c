@@ -109,6 +109,7 @@ ps_status ps_init_check(ps_coordinator *c, const ps_plan *plan)
 static ps_status add_table(ps_init_tables *out, const char *path)
 {
     struct stat what;
+    ps_status st;
 
     if (stat(path, &what) != 0) {
         return ps_fail_errno(errno, "%s", ps_path_tail(path));
@@ -116,9 +117,13 @@ static ps_status add_table(ps_init_tables *out, const char *path)
     if (!S_ISREG(what.st_mode)) {
         return ps_fail(PS_INVALID_ARGUMENT, "%s is no file", ps_path_tail(path));
     }
+    st = ps_table_check_size((uint64_t)what.st_size);
+    if (!ps_is_ok(&st)) {
+        return ps_wrap(st, "%s", ps_path_tail(path));
+    }
     out->paths = ps_xrealloc(out->paths, (out->count + 1) * sizeof *out->paths);
     out->sizes = ps_xrealloc(out->sizes, (out->count + 1) * sizeof *out->sizes);
-    snprintf(out->paths[out->count], sizeof out->paths[0], "%s", path);
+    out->paths[out->count] = ps_xstrdup(path);
     out->sizes[out->count++] = (uint64_t)what.st_size;
     return ps_ok();
 }
@@ -169,6 +174,9 @@ ps_status ps_init_find_tables(ps_coordinator *c, const ps_plan *plan, ps_init_ta
 
 void ps_init_tables_fini(ps_init_tables *tables)
 {
+    for (size_t i = 0; i < tables->count; i++) {
+        free(tables->paths[i]);
+    }
     free(tables->paths);
     free(tables->sizes);
     *tables = (ps_init_tables){0};
@@ -178,7 +186,6 @@ ps_status ps_init_check_tables(ps_coordinator *c, const ps_plan *plan)
 {
     ps_init_tables found = {0};
     ps_status st = ps_init_find_tables(c, plan, &found);
-    ps_tables_files *files;
     ps_tables *tables;
 
     if (!ps_is_ok(&st) || found.count == 0) {
@@ -186,14 +193,7 @@ ps_status ps_init_check_tables(ps_coordinator *c, const ps_plan *plan)
         return st;
     }
     tables = ps_merge_tables(plan, PS_MERGE_ALL);
-    files = ps_tables_files_create(tables);
-    for (size_t i = 0; ps_is_ok(&st) && i < found.count; i++) {
-        st = ps_merge_read_table(files, found.paths[i], true);
-    }
-    if (ps_is_ok(&st)) {
-        st = ps_tables_files_end(files);
-    }
-    ps_tables_files_destroy(files);
+    st = ps_merge_read_tables(tables, (const char *const *)found.paths, found.count, true);
     ps_tables_destroy(tables);
     ps_init_tables_fini(&found);
     return st;

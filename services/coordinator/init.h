@@ -26,13 +26,13 @@ PS_MUST_USE ps_status ps_init_check(ps_coordinator *c, const ps_plan *plan);
 
 /* Files that the job's sparse tables start from, in order. */
 typedef struct ps_init_tables {
-    char (*paths)[PS_INIT_PATH_MAX]; /* (count) */
-    uint64_t *sizes;                 /* (count): bytes */
+    char **paths;    /* (count) */
+    uint64_t *sizes; /* (count): bytes */
     size_t count;
 } ps_init_tables;
 
 /* Into a zeroed one, which fini frees, also after a failure. FAILED_PRECONDITION: a job has left
- * none; else as ps_init_find. */
+ * none; INVALID_ARGUMENT: of a size that none may have; else as ps_init_find. */
 PS_MUST_USE ps_status ps_init_find_tables(ps_coordinator *c, const ps_plan *plan,
                                           ps_init_tables *out);
 void ps_init_tables_fini(ps_init_tables *tables);

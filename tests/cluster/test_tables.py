@@ -215,11 +215,17 @@ class Tables(ClusterTest):
         whole = (data / one).read_bytes()
         (data / "bad.psgdtab").write_bytes(b"X" + whole[1:])
         (data / "torn.psgdtab").write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+        (data / "empty.psgdtab").touch()
+        with (data / "huge.psgdtab").open("wb") as huge:
+            huge.truncate((64 << 30) + 1)
         model = {**spec["model"], "table": SPARSE}
         dense = {"initFrom": "again/MODEL-adult-N(ps).safetensors"}
         for words, more in (("spec.init_tables: no whole file of table 0", {"initTables": [one]}),
                             ("spec.init_tables: is empty", dense),
                             ("offset 0: not the file", {"initTables": ["bad.psgdtab"]}),
+                            ("empty.psgdtab: size: 0; 1 to 68719476736",
+                             {"initTables": ["empty.psgdtab"]}),
+                            ("huge.psgdtab: size: 68719476737", {"initTables": ["huge.psgdtab"]}),
                             ("nothing.psgdtab", {"initTables": ["nothing.psgdtab"]}),
                             ("no-such", {"initTables": ["job:no-such"]}),
                             ("of another optimizer", {"optimizer": ADAGRAD,
