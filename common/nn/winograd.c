@@ -23,13 +23,20 @@ enum {
     SPARE = 16 /* values behind each of the 16 matrices; see winograd_tiles.h */
 };
 
-const ps_winograd_tiles *ps_winograd_tiles_here(void)
+const ps_winograd_tiles *ps_winograd_tiles_at(size_t i)
 {
 #if defined(__x86_64__)
     if (__builtin_cpu_supports("avx512f")) {
-        return &ps_winograd_tiles_avx512;
+        if (i == 0) {
+            return &ps_winograd_tiles_avx512;
+        }
+        i--;
+    }
+    if (__builtin_cpu_supports("avx2") && i == 0) {
+        return &ps_winograd_tiles_avx2;
     }
 #endif
+    (void)i;
     return NULL;
 }
 
@@ -54,7 +61,7 @@ bool ps_winograd_fits(const ps_window *window, size_t filters, ps_winograd *out)
 {
     ps_winograd at = {
         .gemm = ps_gemm_at(0),
-        .tiles = ps_winograd_tiles_here(),
+        .tiles = ps_winograd_tiles_at(0),
         .forward = {.channels = window->channels,
                     .rows = window->rows,
                     .columns = window->columns,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* winograd_tiles.h - from images to tiles and back, for one kind of processor. For winograd.c
- * alone.
+/* winograd_tiles.h - from images to tiles and back, once a kind of processor. For winograd.c
+ * and its test.
  *
  * A tile is 2 x 2 values of what a convolution gives. Tiles of a band of rows are numbered row
  * by row, `across` to a row. Each is told by 16 numbers, number s of tile t at [s * apart + t].
@@ -34,11 +34,11 @@ typedef struct ps_winograd_tiles {
                       float *y, size_t rows, size_t columns);
 } ps_winograd_tiles;
 
-/* NULL: this processor has none. */
-const ps_winograd_tiles *ps_winograd_tiles_here(void);
+/* The tables that this processor can run, widest vectors first; NULL at the end. */
+const ps_winograd_tiles *ps_winograd_tiles_at(size_t i);
 
 #if defined(__x86_64__)
-extern const ps_winograd_tiles ps_winograd_tiles_avx512;
+extern const ps_winograd_tiles ps_winograd_tiles_avx2, ps_winograd_tiles_avx512;
 #endif
 
 #endif

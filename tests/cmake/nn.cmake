@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-foreach(name IN ITEMS test_activation test_conv test_fused test_gemm test_graph test_image test_layer test_loss test_model test_sparse)
+foreach(name IN ITEMS test_activation test_conv test_fused test_gemm test_graph test_image test_layer test_loss test_model test_sparse test_winograd)
     ps_test(unit ${name} ps_nn)
 endforeach()
 foreach(name IN ITEMS test_conv test_fused test_image test_layer)
