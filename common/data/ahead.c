@@ -9,22 +9,34 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* So many blocks, or fewer where they would take more than RING_BYTES, but one. */
+enum { BLOCKS_MAX = 16, RING_BYTES = 4 << 20 };
+
+typedef struct block {
+    uint64_t epoch;
+    uint32_t n;
+    uint32_t *index;     /* (most) */
+    const void **stored; /* (most) of each sample, in room or in memory */
+    void *room;          /* (most, ps_feed_room) */
+} block;
+
 struct ps_ahead {
     const ps_feed *feed;
-    size_t most;
+    size_t most; /* samples of a block */
     pthread_t thread;
     bool has_thread;
 
-    pthread_mutex_t mutex; /* guards the three */
-    pthread_cond_t changed;
-    bool stopping;
-    bool is_wanted; /* the thread has what is below, */
-    bool is_there;  /* and now its taker */
+    /* Block k of all that were ever wanted lies in ring[k % blocks]; it is the thread's from
+     * `wanted` on, and the taker's again once it is read. */
+    block ring[BLOCKS_MAX];
+    uint32_t blocks;
 
-    uint64_t epoch;
-    uint32_t n;
-    uint32_t *index;    /* (most) */
-    float *x, *targets; /* of `most` samples */
+    pthread_mutex_t mutex; /* guards all below */
+    pthread_cond_t is_wanted, is_read;
+    uint64_t wanted, read, taken; /* blocks so far: taken <= read <= wanted, between calls */
+    bool is_resting;              /* the thread, until it is woken */
+    bool is_waiting;              /* the taker */
+    bool is_stopping;
 };
 
 static void *run(void *arg)
@@ -32,37 +44,65 @@ static void *run(void *arg)
     ps_ahead *a = arg;
 
     pthread_mutex_lock(&a->mutex);
-    for (;;) {
-        while (!a->is_wanted && !a->stopping) {
-            pthread_cond_wait(&a->changed, &a->mutex);
-        }
-        if (a->stopping) {
-            break;
+    while (!a->is_stopping) {
+        block *b = &a->ring[a->read % a->blocks];
+
+        if (a->read == a->wanted || a->is_resting) {
+            a->is_resting = true;
+            pthread_cond_wait(&a->is_wanted, &a->mutex);
+            continue;
         }
         pthread_mutex_unlock(&a->mutex);
-        ps_feed_gather(a->feed, a->epoch, PS_TRAIN, a->index, 0, a->n, a->x, a->targets);
+        ps_feed_fetch(a->feed, b->index, b->n, b->room, b->stored);
         pthread_mutex_lock(&a->mutex);
-        a->is_wanted = false;
-        a->is_there = true;
-        pthread_cond_broadcast(&a->changed);
+        a->read++;
+        if (a->is_waiting) {
+            pthread_cond_signal(&a->is_read);
+        }
     }
     pthread_mutex_unlock(&a->mutex);
     return NULL;
 }
 
+/* With the mutex held. */
+static void wake(ps_ahead *a)
+{
+    if (a->is_resting && a->read < a->wanted) {
+        a->is_resting = false;
+        pthread_cond_signal(&a->is_wanted);
+    }
+}
+
+static size_t block_bytes(const ps_ahead *a)
+{
+    return a->most * (ps_feed_room(a->feed) + sizeof *a->ring[0].index + sizeof *a->ring[0].stored);
+}
+
+static bool block_init(block *b, size_t samples, size_t room)
+{
+    *b = (block){.index = calloc(samples, sizeof *b->index),
+                 .stored = calloc(samples, sizeof *b->stored),
+                 .room = ps_aligned_alloc(samples * room)};
+    return b->index != NULL && b->stored != NULL && b->room != NULL;
+}
+
 ps_status ps_ahead_create(const ps_feed *feed, size_t samples, ps_ahead **out)
 {
-    const ps_data_facts *facts = ps_feed_made_facts(feed);
     ps_ahead *a = ps_xcalloc(1, sizeof *a);
+    size_t fit;
+    bool has_memory = true;
 
-    *a = (ps_ahead){.feed = feed, .most = samples};
+    a->feed = feed;
+    a->most = samples;
+    fit = RING_BYTES / block_bytes(a);
+    a->blocks = fit < 1 ? 1 : fit < BLOCKS_MAX ? (uint32_t)fit : BLOCKS_MAX;
     pthread_mutex_init(&a->mutex, NULL);
-    pthread_cond_init(&a->changed, NULL);
-    a->index = ps_xcalloc(samples, sizeof *a->index);
-    a->x = calloc(samples * facts->features, sizeof *a->x);
-    a->targets = calloc(samples * facts->target_width, sizeof *a->targets);
-    a->has_thread =
-        a->x != NULL && a->targets != NULL && pthread_create(&a->thread, NULL, run, a) == 0;
+    pthread_cond_init(&a->is_wanted, NULL);
+    pthread_cond_init(&a->is_read, NULL);
+    for (uint32_t i = 0; i < a->blocks && has_memory; i++) {
+        has_memory = block_init(&a->ring[i], samples, ps_feed_room(feed));
+    }
+    a->has_thread = has_memory && pthread_create(&a->thread, NULL, run, a) == 0;
     if (!a->has_thread) {
         ps_ahead_destroy(a);
         return ps_fail(PS_RESOURCE_EXHAUSTED, "no memory or no thread to read %zu samples ahead",
@@ -79,59 +119,94 @@ void ps_ahead_destroy(ps_ahead *a)
     }
     if (a->has_thread) {
         pthread_mutex_lock(&a->mutex);
-        a->stopping = true;
-        pthread_cond_broadcast(&a->changed);
+        a->is_stopping = true;
+        pthread_cond_signal(&a->is_wanted);
         pthread_mutex_unlock(&a->mutex);
         pthread_join(a->thread, NULL);
     }
-    pthread_cond_destroy(&a->changed);
+    pthread_cond_destroy(&a->is_wanted);
+    pthread_cond_destroy(&a->is_read);
     pthread_mutex_destroy(&a->mutex);
-    free(a->index);
-    free(a->x);
-    free(a->targets);
+    for (uint32_t i = 0; i < a->blocks; i++) {
+        free(a->ring[i].index);
+        free(a->ring[i].stored);
+        free(a->ring[i].room);
+    }
     free(a);
 }
 
-void ps_ahead_want(ps_ahead *a, uint64_t epoch, const uint32_t *index, uint32_t n)
+size_t ps_ahead_memory(const ps_ahead *a)
 {
+    return sizeof *a + a->blocks * block_bytes(a);
+}
+
+bool ps_ahead_want(ps_ahead *a, uint64_t epoch, const uint32_t *index, uint32_t n)
+{
+    block *b = &a->ring[a->wanted % a->blocks]; /* only this thread changes `wanted` and `taken` */
+
     assert(n <= a->most);
-    pthread_mutex_lock(&a->mutex);
-    assert(!a->is_wanted);
-    a->epoch = epoch;
-    a->n = n;
-    memcpy(a->index, index, n * sizeof *index);
-    a->is_there = false;
-    a->is_wanted = true;
-    pthread_cond_broadcast(&a->changed);
-    pthread_mutex_unlock(&a->mutex);
-}
-
-static void swap(float **a, float **b)
-{
-    float *held = *a;
-
-    *a = *b;
-    *b = held;
-}
-
-bool ps_ahead_take(ps_ahead *a, uint64_t epoch, const uint32_t *index, uint32_t n, float **x,
-                   float **targets)
-{
-    bool is_it;
-
-    pthread_mutex_lock(&a->mutex);
-    while (a->is_wanted) {
-        pthread_cond_wait(&a->changed, &a->mutex);
+    if (a->wanted - a->taken == a->blocks) {
+        return false;
     }
-    is_it = a->is_there && a->epoch == epoch && a->n == n &&
-            memcmp(a->index, index, n * sizeof *index) == 0;
-    a->is_there = false;
+    b->epoch = epoch;
+    b->n = n;
+    memcpy(b->index, index, n * sizeof *index);
+    pthread_mutex_lock(&a->mutex);
+    a->wanted++;
+    if (a->read - a->taken <= a->blocks / 2) {
+        wake(a);
+    }
     pthread_mutex_unlock(&a->mutex);
-    if (is_it) {
-        swap(x, &a->x);
-        swap(targets, &a->targets);
+    return true;
+}
+
+/* Number of the wanted block that it is, or of the one after all of them. */
+static uint64_t find(const ps_ahead *a, uint64_t epoch, const uint32_t *index, uint32_t n)
+{
+    uint64_t k;
+
+    for (k = a->taken; k < a->wanted; k++) {
+        const block *b = &a->ring[k % a->blocks];
+
+        if (b->epoch == epoch && b->n == n && memcmp(b->index, index, n * sizeof *index) == 0) {
+            break;
+        }
+    }
+    return k;
+}
+
+/* Until so many blocks are read; they are the taker's. */
+static void wait_for(ps_ahead *a, uint64_t blocks)
+{
+    pthread_mutex_lock(&a->mutex);
+    while (a->read < blocks) {
+        wake(a);
+        a->is_waiting = true;
+        pthread_cond_wait(&a->is_read, &a->mutex);
+    }
+    a->is_waiting = false;
+    pthread_mutex_unlock(&a->mutex);
+}
+
+bool ps_ahead_take(ps_ahead *a, uint64_t epoch, const uint32_t *index, uint32_t n, float *x,
+                   float *targets)
+{
+    uint64_t at = find(a, epoch, index, n);
+    bool was_wanted = at < a->wanted;
+
+    wait_for(a, was_wanted ? at + 1 : at);
+    if (was_wanted) {
+        const block *b = &a->ring[at % a->blocks];
+
+        ps_feed_gather_fetched(a->feed, epoch, index, n, b->stored, x, targets);
     } else {
-        ps_feed_gather(a->feed, epoch, PS_TRAIN, index, 0, n, *x, *targets);
+        ps_feed_gather(a->feed, epoch, PS_TRAIN, index, 0, n, x, targets);
     }
-    return is_it;
+    pthread_mutex_lock(&a->mutex);
+    a->taken = was_wanted ? at + 1 : at;
+    if (a->read - a->taken <= a->blocks / 2) {
+        wake(a);
+    }
+    pthread_mutex_unlock(&a->mutex);
+    return was_wanted;
 }

@@ -33,41 +33,38 @@ void ps_bytes_ask(const uint8_t *from, size_t n)
 
 /* --- records ---------------------------------------------------------------- */
 
-enum { RECORD_BYTES_MAX = 4096 };
-
 typedef struct records {
     ps_samples samples;
     uint32_t features;
+    size_t bytes; /* of a record */
     ps_spill *spill;
 } records;
 
-static bool records_row(const ps_samples *samples, uint64_t key, uint32_t at, float *x,
+static const void *records_stored(const ps_samples *samples, uint32_t at, void *room)
+{
+    const records *r = PS_CONTAINER_OF(samples, const records, samples);
+
+    return ps_spill_at(r->spill, at * (uint64_t)r->bytes, r->bytes, room);
+}
+
+static void records_row(const ps_samples *samples, const void *stored, uint64_t key, float *x,
                         float *targets)
 {
     const records *r = PS_CONTAINER_OF(samples, const records, samples);
-    uint64_t place = (uint64_t)at * (1 + r->features);
-    uint8_t copy[RECORD_BYTES_MAX];
-    const uint8_t *record = ps_spill_view(r->spill, place);
+    const uint8_t *record = stored;
 
-    (void)key;
-    if (record == NULL) {
-        if (!ps_spill_read(r->spill, place, 1 + r->features, copy)) {
-            return false;
-        }
-        record = copy;
-    }
+    (void)key; /* nothing is drawn */
     ps_bytes_scale(record + 1, x, r->features);
     targets[0] = (float)record[0];
-    return true;
 }
 
-static void records_ask(const ps_samples *samples, uint32_t at)
+static void records_ask(const ps_samples *samples, uint32_t at, const void *stored)
 {
     const records *r = PS_CONTAINER_OF(samples, const records, samples);
-    const uint8_t *record = ps_spill_view(r->spill, (uint64_t)at * (1 + r->features));
+    const void *record = stored != NULL ? stored : ps_spill_view(r->spill, at * (uint64_t)r->bytes);
 
     if (record != NULL) {
-        ps_bytes_ask(record, 1 + r->features);
+        ps_bytes_ask(record, r->bytes);
     }
 }
 
@@ -83,13 +80,15 @@ ps_samples *ps_records_create(uint32_t features, ps_spill *spill)
 {
     records *r = ps_xmalloc(sizeof *r);
 
-    assert(features < RECORD_BYTES_MAX);
     *r = (records){
-        .samples = {.row = records_row,
+        .samples = {.stored = records_stored,
+                    .room = ps_spill_is_in_file(spill) ? 1 + (size_t)features : 0,
+                    .row = records_row,
                     .ask = records_ask,
                     .destroy = records_destroy,
                     .is_far = ps_spill_is_in_file(spill)},
         .features = features,
+        .bytes = 1 + (size_t)features,
         .spill = spill,
     };
     return &r->samples;

@@ -64,44 +64,66 @@ uint64_t ps_sample_key(uint64_t seed, uint64_t pass, ps_split split, uint32_t at
     return ps_draw_key(seed, PS_DRAW_SAMPLE, pass, split, at);
 }
 
-void ps_dataset_gather_pass(const ps_dataset *data, uint64_t seed, uint64_t pass, ps_split split,
-                            const uint32_t *index, uint32_t first, uint32_t n, uint32_t soon,
-                            const ps_affine *affine, float *x, float *targets, size_t target_pitch)
+/* The i-th of those gathered is asked for, if it is known and there are so many. */
+static void ask_for(const ps_samples *from, const ps_gathering *g, uint32_t i, uint32_t count)
 {
-    const ps_samples *from = data->split[split];
-    uint32_t count = ps_dataset_count(data, split);
-    size_t features = data->facts.features, width = data->facts.target_width;
-    enum { AHEAD = 2 };
+    if (g->index != NULL && from->ask != NULL && i < g->n + g->soon && g->index[i] < count) {
+        from->ask(from, g->index[i], g->stored != NULL ? g->stored[i] : NULL);
+    }
+}
 
-    assert(index != NULL || (first <= count && n <= count - first));
-    for (uint32_t i = 0; i < n; i++) {
-        uint32_t at = index != NULL ? index[i] : first + i;
-        bool is_there;
-        uint64_t key = from->draws ? ps_sample_key(seed, pass, split, at) : 0;
+/* One sample from what is stored of it; NULL: the disk did not give it. */
+static void make_row(const ps_dataset *data, const ps_gathering *g, uint32_t at, const void *stored,
+                     float *x, float *targets)
+{
+    const ps_samples *from = data->split[g->split];
+    uint64_t key = from->draws ? ps_sample_key(g->seed, g->pass, g->split, at) : 0;
+
+    if (stored == NULL) {
+        memset(x, 0, data->facts.features * sizeof *x);
+        memset(targets, 0, data->facts.target_width * sizeof *targets);
+        /* Only that it happened is told, whoever may see it. */
+        atomic_store(&((ps_dataset *)data)->is_lost, true);
+    } else if (g->affine != NULL) {
+        from->row_affine(from, stored, g->affine, x, targets);
+    } else {
+        from->row(from, stored, key, x, targets);
+    }
+}
+
+void ps_dataset_gather_pass(const ps_dataset *data, const ps_gathering *g, float *x, float *targets)
+{
+    const ps_samples *from = data->split[g->split];
+    uint32_t count = ps_dataset_count(data, g->split);
+    size_t features = data->facts.features;
+    enum { AHEAD = 4, NEAR_BYTES = 4096 };
+    _Alignas(max_align_t) uint8_t near[NEAR_BYTES];
+    void *room = from->room <= sizeof near || g->stored != NULL ? near : ps_xmalloc(from->room);
+
+    assert(g->index != NULL || (g->first <= count && g->n <= count - g->first));
+    for (uint32_t i = 0; i < g->n; i++) {
+        uint32_t at = g->index != NULL ? g->index[i] : g->first + i;
 
         assert(at < count);
-        if (index != NULL && from->ask != NULL && i + AHEAD < n + soon &&
-            index[i + AHEAD] < count) {
-            from->ask(from, index[i + AHEAD]);
-        }
-        is_there =
-            affine != NULL
-                ? from->row_affine(from, at, affine, x + i * features, targets + i * target_pitch)
-                : from->row(from, key, at, x + i * features, targets + i * target_pitch);
-        if (!is_there) {
-            memset(x + i * features, 0, features * sizeof *x);
-            memset(targets + i * target_pitch, 0, width * sizeof *targets);
-            /* Only that it happened is told, whoever may see it. */
-            atomic_store(&((ps_dataset *)data)->is_lost, true);
-        }
+        ask_for(from, g, i + AHEAD, count);
+        make_row(data, g, at, g->stored != NULL ? g->stored[i] : from->stored(from, at, room),
+                 x + i * features, targets + i * g->target_pitch);
+    }
+    if (room != near) {
+        free(room);
     }
 }
 
 void ps_dataset_gather(const ps_dataset *data, ps_split split, const uint32_t *index,
                        uint32_t first, uint32_t n, float *x, float *targets)
 {
-    ps_dataset_gather_pass(data, 0, 0, split, index, first, n, 0, NULL, x, targets,
-                           data->facts.target_width);
+    const ps_gathering g = {.split = split,
+                            .index = index,
+                            .first = first,
+                            .n = n,
+                            .target_pitch = data->facts.target_width};
+
+    ps_dataset_gather_pass(data, &g, x, targets);
 }
 
 ps_status ps_dataset_status(const ps_dataset *data)

@@ -6,6 +6,7 @@
 #include "common/base/xalloc.h"
 #include "common/data/samples.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -188,26 +189,70 @@ static void transform(const ps_feed *feed, ps_split split, uint64_t pass, uint32
 /* A few rows at a time, so that they are transformed while they are in the nearest cache. */
 enum { ROWS_AT_ONCE = 2 };
 
+/* Those that `all` says, of which it lacks what is the feed's to say. */
+static void gather(const ps_feed *feed, ps_gathering all, float *x, float *targets)
+{
+    size_t features = feed->facts.features, width = feed->facts.target_width;
+    uint32_t most = feed->changes_samples ? ROWS_AT_ONCE : all.n;
+
+    all.seed = feed->conf.seed;
+    all.affine = feed->is_folded ? &feed->affine : NULL;
+    all.target_pitch = width;
+    for (uint32_t from = 0; from < all.n; from += most) {
+        ps_gathering some = all;
+
+        some.index = all.index != NULL ? all.index + from : NULL;
+        some.stored = all.stored != NULL ? all.stored + from : NULL;
+        some.first = all.first + from;
+        some.n = all.n - from < most ? all.n - from : most;
+        some.soon = all.n - from - some.n;
+        ps_dataset_gather_pass(feed->data, &some, x + from * features, targets + from * width);
+        for (uint32_t i = from; feed->changes_samples && i < from + some.n; i++) {
+            uint32_t at = all.index != NULL ? all.index[i] : all.first + i;
+
+            transform(feed, all.split, all.pass, at, x + i * features, targets + i * width);
+        }
+    }
+}
+
 void ps_feed_gather(const ps_feed *feed, uint64_t epoch, ps_split split, const uint32_t *index,
                     uint32_t first, uint32_t n, float *x, float *targets)
 {
-    size_t features = feed->facts.features, width = feed->facts.target_width;
-    uint64_t seed = feed->conf.seed, pass = split == PS_TEST ? 0 : epoch;
-    uint32_t most = feed->changes_samples ? ROWS_AT_ONCE : n;
+    const ps_gathering all = {.pass = split == PS_TEST ? 0 : epoch,
+                              .split = split,
+                              .index = index,
+                              .first = first,
+                              .n = n};
 
-    for (uint32_t from = 0; from < n; from += most) {
-        uint32_t rows = n - from < most ? n - from : most;
+    gather(feed, all, x, targets);
+}
 
-        ps_dataset_gather_pass(feed->data, seed, pass, split, index != NULL ? index + from : NULL,
-                               first + from, rows, n - from - rows,
-                               feed->is_folded ? &feed->affine : NULL, x + from * features,
-                               targets + from * width, width);
-        for (uint32_t i = from; feed->changes_samples && i < from + rows; i++) {
-            uint32_t at = index != NULL ? index[i] : first + i;
+size_t ps_feed_room(const ps_feed *feed)
+{
+    size_t room = feed->data->split[PS_TRAIN]->room;
 
-            transform(feed, split, pass, at, x + i * features, targets + i * width);
-        }
+    return (room + PS_ALIGN_BYTES - 1) / PS_ALIGN_BYTES * PS_ALIGN_BYTES;
+}
+
+void ps_feed_fetch(const ps_feed *feed, const uint32_t *index, uint32_t n, void *room,
+                   const void **stored)
+{
+    const ps_samples *from = feed->data->split[PS_TRAIN];
+    size_t pitch = ps_feed_room(feed);
+
+    for (uint32_t i = 0; i < n; i++) {
+        assert(index[i] < ps_dataset_count(feed->data, PS_TRAIN));
+        stored[i] = from->stored(from, index[i], (uint8_t *)room + i * pitch);
     }
+}
+
+void ps_feed_gather_fetched(const ps_feed *feed, uint64_t epoch, const uint32_t *index, uint32_t n,
+                            const void *const *stored, float *x, float *targets)
+{
+    const ps_gathering all = {
+        .pass = epoch, .split = PS_TRAIN, .index = index, .n = n, .stored = stored};
+
+    gather(feed, all, x, targets);
 }
 
 ps_status ps_feed_status(const ps_feed *feed)

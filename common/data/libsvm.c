@@ -78,32 +78,39 @@ typedef struct sparse {
     ps_spill *rows, *entries;
 } sparse;
 
-static bool sparse_row(const ps_samples *samples, uint64_t key, uint32_t at, float *x,
+/* What is stored of a sample, and room for entries that are read. */
+typedef struct held {
+    row row;
+    const entry *entries; /* (row.count) in memory or in `room` */
+    entry room[];
+} held;
+
+static const void *sparse_stored(const ps_samples *samples, uint32_t at, void *room)
+{
+    const sparse *s = PS_CONTAINER_OF(samples, const sparse, samples);
+    held *h = room;
+    row *r = &h->row;
+
+    if (!ps_spill_read(s->rows, (uint64_t)at * sizeof *r, sizeof *r, r)) {
+        return NULL;
+    }
+    h->entries = ps_spill_at(s->entries, r->first * sizeof *h->entries,
+                             r->count * sizeof *h->entries, h->room);
+    return h->entries != NULL ? h : NULL;
+}
+
+static void sparse_row(const ps_samples *samples, const void *stored, uint64_t key, float *x,
                        float *targets)
 {
     const sparse *s = PS_CONTAINER_OF(samples, const sparse, samples);
-    entry some[256];
-    row r;
+    const held *h = stored;
 
     (void)key; /* nothing is drawn */
-    if (!ps_spill_read(s->rows, (uint64_t)at * sizeof r, sizeof r, &r)) {
-        return false;
-    }
     memset(x, 0, s->features * sizeof *x);
-    targets[0] = r.target;
-    while (r.count > 0) {
-        uint32_t n = r.count < 256 ? r.count : 256;
-
-        if (!ps_spill_read(s->entries, r.first * sizeof *some, n * sizeof *some, some)) {
-            return false;
-        }
-        for (uint32_t i = 0; i < n; i++) {
-            x[some[i].index] = some[i].value;
-        }
-        r.first += n;
-        r.count -= n;
+    targets[0] = h->row.target;
+    for (uint32_t i = 0; i < h->row.count; i++) {
+        x[h->entries[i].index] = h->entries[i].value;
     }
-    return true;
 }
 
 static void sparse_destroy(ps_samples *samples)
@@ -115,11 +122,16 @@ static void sparse_destroy(ps_samples *samples)
     free(s);
 }
 
-static ps_samples *create(uint32_t features, ps_spill *rows, ps_spill *entries)
+/* Of rows that have `most` entries at most. */
+static ps_samples *create(uint32_t features, uint32_t most, ps_spill *rows, ps_spill *entries)
 {
     sparse *s = ps_xcalloc(1, sizeof *s);
+    size_t read = ps_spill_is_in_file(entries) ? most : 0;
 
-    s->samples = (ps_samples){.row = sparse_row, .destroy = sparse_destroy};
+    s->samples = (ps_samples){.stored = sparse_stored,
+                              .room = sizeof(held) + read * sizeof(entry),
+                              .row = sparse_row,
+                              .destroy = sparse_destroy};
     s->samples.is_far = ps_spill_is_in_file(rows) || ps_spill_is_in_file(entries);
     s->features = features;
     s->rows = rows;
@@ -137,6 +149,7 @@ typedef struct loading {
     ps_sink sink;
     ps_spill *entries[2]; /* by split; NULL: only counted */
     uint64_t entry_count[2];
+    uint32_t most[2]; /* entries of a row */
 } loading;
 
 /* One text for "+1", "1" and "1.0". */
@@ -230,6 +243,7 @@ static ps_status take_line(void *arg, ps_line *line)
         return st;
     }
     if (!l->is_learning) {
+        l->most[line->split] = r.count > l->most[line->split] ? r.count : l->most[line->split];
         return add_row(l, line, name, &r);
     }
     if (line->split == PS_TRAIN && !l->are_values) {
@@ -311,7 +325,8 @@ static ps_status load(const ps_data_conf *conf, const char *folder, const char *
         st = ps_sink_dataset(&l->sink, &found, out);
     }
     for (size_t s = 0; s < 2 && ps_is_ok(&st); s++) {
-        (*out)->split[s] = create(l->features, ps_sink_take(&l->sink, s), l->entries[s]);
+        (*out)->split[s] =
+            create(l->features, l->most[s], ps_sink_take(&l->sink, s), l->entries[s]);
         l->entries[s] = NULL;
     }
     ps_sink_fini(&l->sink);

@@ -16,10 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    GROUP = PS_SPREAD_GROUP,
-    NEAR_BYTES = 4096 /* read back without an allocation up to this */
-};
+enum { GROUP = PS_SPREAD_GROUP };
 
 struct ps_nonzero {
     ps_samples samples;
@@ -35,44 +32,37 @@ struct ps_nonzero {
 
 /* --- samples -------------------------------------------------------------------- */
 
-static bool nonzero_row_affine(const ps_samples *samples, uint32_t at, const ps_affine *affine,
-                               float *x, float *targets)
+static const void *nonzero_stored(const ps_samples *samples, uint32_t at, void *room)
 {
     const ps_nonzero *z = PS_CONTAINER_OF(samples, const ps_nonzero, samples);
     uint64_t from = z->start[at];
-    size_t bytes = (size_t)(z->start[at + 1] - from) + PS_SPREAD_BLOCK;
-    const uint8_t *record = ps_spill_view(z->spill, from);
-    uint8_t near[NEAR_BYTES], *copy = NULL;
-    bool is_there = true;
 
-    if (record == NULL) {
-        copy = bytes <= sizeof near ? near : ps_xmalloc(bytes);
-        is_there = ps_spill_read(z->spill, from, bytes, copy);
-        record = copy;
-    }
-    if (is_there) {
-        targets[0] = (float)record[0];
-        z->spread(&z->places, record + 1, record + 1 + z->groups, z->features, affine, x);
-    }
-    if (copy != near) {
-        free(copy);
-    }
-    return is_there;
+    return ps_spill_at(z->spill, from, (size_t)(z->start[at + 1] - from) + PS_SPREAD_BLOCK, room);
 }
 
-static bool nonzero_row(const ps_samples *samples, uint64_t key, uint32_t at, float *x,
+static void nonzero_row_affine(const ps_samples *samples, const void *stored,
+                               const ps_affine *affine, float *x, float *targets)
+{
+    const ps_nonzero *z = PS_CONTAINER_OF(samples, const ps_nonzero, samples);
+    const uint8_t *record = stored;
+
+    targets[0] = (float)record[0];
+    z->spread(&z->places, record + 1, record + 1 + z->groups, z->features, affine, x);
+}
+
+static void nonzero_row(const ps_samples *samples, const void *stored, uint64_t key, float *x,
                         float *targets)
 {
     static const ps_affine same = {.mean = 0, .inverse = 1};
 
     (void)key; /* nothing is drawn */
-    return nonzero_row_affine(samples, at, &same, x, targets);
+    nonzero_row_affine(samples, stored, &same, x, targets);
 }
 
-static void nonzero_ask(const ps_samples *samples, uint32_t at)
+static void nonzero_ask(const ps_samples *samples, uint32_t at, const void *stored)
 {
     const ps_nonzero *z = PS_CONTAINER_OF(samples, const ps_nonzero, samples);
-    const uint8_t *record = ps_spill_view(z->spill, z->start[at]);
+    const void *record = stored != NULL ? stored : ps_spill_view(z->spill, z->start[at]);
 
     if (record != NULL) {
         ps_bytes_ask(record, (size_t)(z->start[at + 1] - z->start[at]));
@@ -95,7 +85,8 @@ ps_nonzero *ps_nonzero_create(uint32_t features, const char *scratch, size_t mem
 {
     ps_nonzero *z = ps_xcalloc(1, sizeof *z);
 
-    z->samples = (ps_samples){.row = nonzero_row,
+    z->samples = (ps_samples){.stored = nonzero_stored,
+                              .row = nonzero_row,
                               .row_affine = nonzero_row_affine,
                               .ask = nonzero_ask,
                               .destroy = nonzero_destroy};
@@ -169,6 +160,7 @@ ps_status ps_nonzero_end(ps_nonzero *z, ps_samples **out)
     z->record = NULL;
     if (ps_is_ok(&st)) {
         z->samples.is_far = ps_spill_is_in_file(z->spill);
+        z->samples.room = z->samples.is_far ? 1 + z->groups + z->features + PS_SPREAD_BLOCK : 0;
         *out = &z->samples;
     }
     return st;

@@ -11,6 +11,7 @@
 typedef struct rows {
     ps_samples samples;
     uint32_t targets, stored;
+    size_t bytes;    /* of a row */
     uint32_t *sizes; /* (stored), or NULL */
     ps_spill *spill;
 } rows;
@@ -36,43 +37,36 @@ static void spread(const rows *r, const float *values, float *x)
     }
 }
 
-static bool rows_row(const ps_samples *samples, uint64_t key, uint32_t at, float *x, float *targets)
+static const void *rows_stored(const ps_samples *samples, uint32_t at, void *room)
 {
     const rows *r = PS_CONTAINER_OF(samples, const rows, samples);
-    size_t bytes = ((size_t)r->targets + r->stored) * sizeof(float);
-    size_t target_bytes = r->targets * sizeof(float), rest = bytes - target_bytes;
-    const uint8_t *row = ps_spill_view(r->spill, at * bytes);
-    float *copy = NULL;
 
-    (void)key;              /* nothing is drawn */
-    if (r->sizes == NULL) { /* as it is stored */
-        return ps_spill_read(r->spill, at * bytes, target_bytes, targets) &&
-               ps_spill_read(r->spill, at * bytes + target_bytes, rest, x);
-    }
-    if (row != NULL) {
-        memcpy(targets, row, target_bytes);
-        spread(r, (const float *)(const void *)(row + target_bytes), x);
-        return true;
-    }
-    copy = ps_xmalloc(bytes);
-    if (!ps_spill_read(r->spill, at * bytes, bytes, copy)) {
-        free(copy);
-        return false;
-    }
-    memcpy(targets, copy, target_bytes);
-    spread(r, copy + r->targets, x);
-    free(copy);
-    return true;
+    return ps_spill_at(r->spill, at * (uint64_t)r->bytes, r->bytes, room);
 }
 
-static void rows_ask(const ps_samples *samples, uint32_t at)
+static void rows_row(const ps_samples *samples, const void *stored, uint64_t key, float *x,
+                     float *targets)
 {
     const rows *r = PS_CONTAINER_OF(samples, const rows, samples);
-    size_t bytes = ((size_t)r->targets + r->stored) * sizeof(float);
-    const uint8_t *row = ps_spill_view(r->spill, at * bytes);
+    const float *values = stored;
 
-    for (size_t i = 0; row != NULL && i < bytes; i += 64) {
-        __builtin_prefetch(row + i);
+    (void)key; /* nothing is drawn */
+    memcpy(targets, values, r->targets * sizeof *values);
+    values += r->targets;
+    if (r->sizes == NULL) { /* as it is stored */
+        memcpy(x, values, r->stored * sizeof *values);
+    } else {
+        spread(r, values, x);
+    }
+}
+
+static void rows_ask(const ps_samples *samples, uint32_t at, const void *stored)
+{
+    const rows *r = PS_CONTAINER_OF(samples, const rows, samples);
+    const void *row = stored != NULL ? stored : ps_spill_view(r->spill, at * (uint64_t)r->bytes);
+
+    if (row != NULL) {
+        ps_bytes_ask(row, r->bytes);
     }
 }
 
@@ -91,8 +85,11 @@ ps_samples *ps_rows_create(uint32_t targets, uint32_t stored, const uint32_t *si
     rows *r = ps_xcalloc(1, sizeof *r);
     bool spreads = false;
 
-    r->samples = (ps_samples){.row = rows_row, .ask = rows_ask, .destroy = rows_destroy};
+    r->samples = (ps_samples){
+        .stored = rows_stored, .row = rows_row, .ask = rows_ask, .destroy = rows_destroy};
+    r->bytes = ((size_t)targets + stored) * sizeof(float);
     r->samples.is_far = ps_spill_is_in_file(spill);
+    r->samples.room = r->samples.is_far ? r->bytes : 0;
     r->targets = targets;
     r->stored = stored;
     r->spill = spill;

@@ -16,13 +16,19 @@ struct ps_affine {
 };
 
 struct ps_samples {
-    /* Writes sample `at`: x (features), targets (target_width). `key` names the draws of
-     * this sample in this pass, where it `draws`. False when the disk does not give it. */
-    bool (*row)(const ps_samples *samples, uint64_t key, uint32_t at, float *x, float *targets);
+    /* Sample `at` as it is stored: where that lies in memory, else `room`, into which it is read.
+     * NULL when the disk does not give it. Any thread may do it for another. */
+    const void *(*stored)(const ps_samples *samples, uint32_t at, void *room);
+    size_t room; /* bytes of room that it takes at most; aligned for any type */
+    /* Makes a sample of what is stored: x (features), targets (target_width). `key` names its draws
+     * in this pass, where it `draws`. */
+    void (*row)(const ps_samples *samples, const void *stored, uint64_t key, float *x,
+                float *targets);
     /* (optional) The same, of samples that draw nothing, then (x - mean) * inverse of each x. */
-    bool (*row_affine)(const ps_samples *samples, uint32_t at, const ps_affine *affine, float *x,
-                       float *targets);
-    void (*ask)(const ps_samples *samples, uint32_t at); /* (optional) soon wanted: prefetch */
+    void (*row_affine)(const ps_samples *samples, const void *stored, const ps_affine *affine,
+                       float *x, float *targets);
+    /* (optional) Soon wanted, prefetch: what is stored, or NULL, then as it lies in memory. */
+    void (*ask)(const ps_samples *samples, uint32_t at, const void *stored);
     void (*destroy)(ps_samples *samples);
     bool draws;  /* else it is given no key */
     bool is_far; /* some of it lies in a file, and is read sample by sample */
@@ -39,11 +45,21 @@ struct ps_dataset {
 /* Without samples; counts are the facts'. */
 ps_dataset *ps_dataset_create(const ps_data_facts *facts);
 
-/* As ps_dataset_gather; sample i's draws are those of ps_sample_key. index has `soon` more
- * that will be gathered next, and are asked for. affine: NULL, or for the samples' row_affine. */
-void ps_dataset_gather_pass(const ps_dataset *data, uint64_t seed, uint64_t pass, ps_split split,
-                            const uint32_t *index, uint32_t first, uint32_t n, uint32_t soon,
-                            const ps_affine *affine, float *x, float *targets, size_t target_pitch);
+/* Which samples are gathered, and how. */
+typedef struct ps_gathering {
+    uint64_t seed, pass; /* sample i's draws are those of ps_sample_key */
+    ps_split split;
+    const uint32_t *index; /* (n + soon); NULL: first, first + 1 ... */
+    uint32_t first, n;
+    uint32_t soon;             /* so many more will be gathered next, and are asked for */
+    const void *const *stored; /* (n + soon) of each sample, as they gave it; NULL: not known yet */
+    const ps_affine *affine;   /* NULL, or for the samples' row_affine */
+    size_t target_pitch;       /* values from a sample's targets to the next one's */
+} ps_gathering;
+
+/* As ps_dataset_gather. */
+void ps_dataset_gather_pass(const ps_dataset *data, const ps_gathering *g, float *x,
+                            float *targets);
 
 /* Names what is drawn for a sample in a pass over the data. */
 uint64_t ps_sample_key(uint64_t seed, uint64_t pass, ps_split split, uint32_t at);

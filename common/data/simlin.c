@@ -133,19 +133,27 @@ static void make_targets(const simlin *s, uint64_t own, const float *x, float *t
     }
 }
 
-static bool simlin_row(const ps_samples *samples, uint64_t key, uint32_t at, float *x,
+/* A sample follows from its number. */
+static const void *simlin_stored(const ps_samples *samples, uint32_t at, void *room)
+{
+    (void)samples;
+    memcpy(room, &at, sizeof at);
+    return room;
+}
+
+static void simlin_row(const ps_samples *samples, const void *stored, uint64_t key, float *x,
                        float *targets)
 {
     const simlin *s = PS_CONTAINER_OF(samples, const simlin, samples);
-    uint64_t own = make_inputs(s, at, x);
+    const uint32_t *at = stored;
+    uint64_t own = make_inputs(s, *at, x);
 
     (void)key; /* the same in each pass */
     if (s->kept != NULL) {
-        memcpy(targets, s->kept + (size_t)at * s->outputs, s->outputs * sizeof *targets);
+        memcpy(targets, s->kept + (size_t)*at * s->outputs, s->outputs * sizeof *targets);
     } else {
         make_targets(s, own, x, targets);
     }
-    return true;
 }
 
 static void simlin_destroy(ps_samples *samples)
@@ -198,7 +206,10 @@ static ps_samples *create(const ps_data_conf *conf, const ps_data_facts *facts, 
     size_t n = (size_t)facts->features * facts->target_width;
     uint64_t key;
 
-    s->samples = (ps_samples){.row = simlin_row, .destroy = simlin_destroy};
+    s->samples = (ps_samples){.stored = simlin_stored,
+                              .room = sizeof(uint32_t),
+                              .row = simlin_row,
+                              .destroy = simlin_destroy};
     s->features = facts->features;
     s->outputs = facts->target_width;
     s->draw = ps_data_count(conf, "draw");

@@ -113,15 +113,21 @@ typedef struct skipgrams {
     ps_spill *pairs; /* (count, 2) of uint32_t: centre, context */
 } skipgrams;
 
-static bool skipgram_row(const ps_samples *samples, uint64_t key, uint32_t at, float *x,
+enum { PAIR_BYTES = 2 * sizeof(uint32_t) };
+
+static const void *skipgram_stored(const ps_samples *samples, uint32_t at, void *room)
+{
+    const skipgrams *s = PS_CONTAINER_OF(samples, const skipgrams, samples);
+
+    return ps_spill_at(s->pairs, (uint64_t)at * PAIR_BYTES, PAIR_BYTES, room);
+}
+
+static void skipgram_row(const ps_samples *samples, const void *stored, uint64_t key, float *x,
                          float *targets)
 {
     const skipgrams *s = PS_CONTAINER_OF(samples, const skipgrams, samples);
-    uint32_t pair[2];
+    const uint32_t *pair = stored;
 
-    if (!ps_spill_read(s->pairs, (uint64_t)at * sizeof pair, sizeof pair, pair)) {
-        return false;
-    }
     x[0] = (float)pair[0];
     x[1] = (float)pair[1];
     targets[0] = 1.0f;
@@ -134,7 +140,6 @@ static bool skipgram_row(const ps_samples *samples, uint64_t key, uint32_t at, f
         x[2 + i] = (float)word;
         targets[1 + i] = 0.0f;
     }
-    return true;
 }
 
 static void skipgram_destroy(ps_samples *samples)
@@ -153,7 +158,11 @@ static ps_samples *create(uint32_t negatives, noise *n, ps_spill *pairs)
 {
     skipgrams *s = ps_xcalloc(1, sizeof *s);
 
-    s->samples = (ps_samples){.row = skipgram_row, .destroy = skipgram_destroy, .draws = true};
+    s->samples = (ps_samples){.stored = skipgram_stored,
+                              .room = PAIR_BYTES,
+                              .row = skipgram_row,
+                              .destroy = skipgram_destroy,
+                              .draws = true};
     s->samples.is_far = ps_spill_is_in_file(pairs);
     s->negatives = negatives;
     s->noise = n;

@@ -204,3 +204,12 @@ bool ps_spill_read(const ps_spill *spill, uint64_t at, size_t n, void *out)
     }
     return true;
 }
+
+const void *ps_spill_at(const ps_spill *spill, uint64_t at, size_t n, void *room)
+{
+    if (spill->fd < 0) {
+        assert(at <= ps_spill_bytes(spill) && n <= ps_spill_bytes(spill) - at);
+        return n > 0 ? spill->memory + at : room;
+    }
+    return ps_spill_read(spill, at, n, room) ? room : NULL;
+}

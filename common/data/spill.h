@@ -35,4 +35,7 @@ const void *ps_spill_view(const ps_spill *spill, uint64_t at);
 /* Copies n bytes that are there; false when the disk does not give them. */
 bool ps_spill_read(const ps_spill *spill, uint64_t at, size_t n, void *out);
 
+/* The n bytes where they lie, else in `room`, into which they are read; NULL as above. */
+const void *ps_spill_at(const ps_spill *spill, uint64_t at, size_t n, void *room);
+
 #endif

@@ -80,7 +80,7 @@ ps_status ps_trainer_create(const ps_trainer_conf *conf, ps_trainer **out)
     if (ps_is_ok(&st)) {
         st = ps_plan_feed(plan, conf->data, &t->feed);
     }
-    if (ps_is_ok(&st) && ps_feed_is_far(t->feed) && !plan->has_tables) {
+    if (ps_is_ok(&st) && ps_feed_is_far(t->feed)) {
         st = ps_ahead_create(t->feed, t->batch, &t->ahead);
     }
     if (!ps_is_ok(&st)) {
@@ -121,9 +121,8 @@ ps_train_memory ps_trainer_memory(const ps_trainer *t)
 {
     const ps_data_facts *facts = &t->plan->facts;
     size_t n = t->plan->layout.param_count;
-    bool has_ahead = t->ahead != NULL ||
-                     (t->plan->has_tables && t->plan->table_params.v[PS_TABLE_PREFETCH] != 0);
-    size_t blocks = has_ahead ? 2 : 1;
+    bool asks_ahead = t->plan->has_tables && t->plan->table_params.v[PS_TABLE_PREFETCH] != 0;
+    size_t blocks = asks_ahead ? 2 : 1;
 
     return (ps_train_memory){
         .weights = n * sizeof(float),
@@ -132,7 +131,8 @@ ps_train_memory ps_trainer_memory(const ps_trainer *t)
         .activations = ps_model_memory(t->model),
         .samples =
             blocks * t->batch * ((size_t)facts->features + facts->target_width) * sizeof(float) +
-            t->plan->train_count * sizeof *t->order,
+            t->plan->train_count * sizeof *t->order +
+            (t->ahead != NULL ? ps_ahead_memory(t->ahead) : 0),
         .rounds = ps_trainer_rounds_memory(t),
     };
 }
@@ -217,33 +217,34 @@ bool ps_trainer_is_finite(ps_trainer *t, uint64_t step, double loss, size_t n)
     return false;
 }
 
-const uint32_t *ps_trainer_index(const ps_trainer *t, uint64_t batch, uint32_t block)
-{
-    const ps_plan *plan = t->plan;
-
-    return t->order + ((size_t)batch * plan->assignment->block_count + block) *
-                          plan->spec->block_size; /* t B + k S */
-}
-
-void ps_trainer_take_block(ps_trainer *t, uint32_t epoch, uint64_t step, uint32_t i)
+/* Where the samples of a block stand that this worker trains on, by its number among its blocks of
+ * the epoch. */
+static const uint32_t *index_of(const ps_trainer *t, uint64_t number)
 {
     const ps_assignment *a = t->plan->assignment;
-    const uint32_t *held = a->held[t->conf.rank];
-    uint32_t size = t->plan->spec->block_size;
-    uint64_t batches = t->plan->batches_per_epoch, batch = step % batches;
-    const uint32_t *index = ps_trainer_index(t, batch, held[i]);
+    uint32_t held = a->held_count[t->conf.rank], block = a->held[t->conf.rank][number % held];
+    size_t batch = number / held;
+
+    return t->order + (batch * a->block_count + block) * t->plan->spec->block_size; /* t B + k S */
+}
+
+void ps_trainer_gather(ps_trainer *t, uint32_t epoch, uint64_t step, uint32_t i, float *x,
+                       float *targets)
+{
+    uint32_t held = t->plan->assignment->held_count[t->conf.rank], size = t->plan->spec->block_size;
+    uint64_t batches = t->plan->batches_per_epoch, number = step % batches * held + i;
 
     if (t->ahead == NULL) {
-        ps_feed_gather(t->feed, epoch, PS_TRAIN, index, 0, size, t->x, t->targets);
+        ps_feed_gather(t->feed, epoch, PS_TRAIN, index_of(t, number), 0, size, x, targets);
         return;
     }
-    (void)ps_ahead_take(t->ahead, epoch, index, size, &t->x, &t->targets);
-    if (++i == a->held_count[t->conf.rank]) {
-        i = 0;
-        batch++;
+    if (!ps_ahead_take(t->ahead, epoch, index_of(t, number), size, x, targets)) {
+        t->next_wanted = number + 1;
     }
-    if (batch < batches) { /* the next epoch's order is not known yet */
-        ps_ahead_want(t->ahead, epoch, ps_trainer_index(t, batch, held[i]), size);
+    /* As many as there is room for; the next epoch's order is not known yet. */
+    while (t->next_wanted < batches * held &&
+           ps_ahead_want(t->ahead, epoch, index_of(t, t->next_wanted), size)) {
+        t->next_wanted++;
     }
 }
 

@@ -46,9 +46,10 @@ struct ps_trainer {
     float *x;           /* (batch, features) */
     float *targets;     /* (batch, target_width) */
     ps_feed *feed;
-    ps_ahead *ahead; /* NULL: samples are in memory, or sparse tables read ahead themselves */
-    uint32_t *order; /* (train_count) */
-    size_t batch;    /* rows of x */
+    ps_ahead *ahead;      /* NULL: samples are in memory */
+    uint64_t next_wanted; /* of this worker's blocks of the epoch, the first it does not know of */
+    uint32_t *order;      /* (train_count) */
+    size_t batch;         /* rows of x */
     ps_evaluation evaluation;
 
     ps_report *train_report, *eval_report;
@@ -108,13 +109,9 @@ void ps_trainer_go_ahead(ps_trainer *t, uint32_t epoch, uint32_t i);
 bool ps_trainer_is_ahead(const ps_trainer *t);
 bool ps_trainer_take_ahead(ps_trainer *t, uint32_t block, size_t n);
 void ps_trainer_log_tables(const ps_trainer *t);
-/* Where samples of the epoch's batch stand that are the block's. */
-const uint32_t *ps_trainer_index(const ps_trainer *t, uint64_t batch, uint32_t block);
-/* The i-th of the blocks held, of a step of the epoch: its samples become those in hand, and those
- * of the one after it are read ahead. */
-void ps_trainer_take_block(ps_trainer *t, uint32_t epoch, uint64_t step, uint32_t i);
-/* Samples of a training block. */
-void ps_trainer_gather(ps_trainer *t, uint32_t epoch, uint64_t clock, uint32_t block, float *x,
+/* Samples of the i-th of the blocks held, in a step of the epoch; from a file those of the blocks
+ * after it are read meanwhile. */
+void ps_trainer_gather(ps_trainer *t, uint32_t epoch, uint64_t step, uint32_t i, float *x,
                        float *targets);
 
 /* Clips the final gradients of these variables in the block g, which stands for `share` of a

@@ -221,7 +221,7 @@ static bool local_step(ps_trainer *t, bool is_first, bool is_last)
     for (uint32_t i = 0; i < held; i++) {
         uint32_t block = a->held[t->conf.rank][i];
 
-        ps_trainer_take_block(t, epoch, t->step, i);
+        ps_trainer_gather(t, epoch, t->step, i, t->x, t->targets);
         r->is_adopting = is_first && i == 0;
         r->completes_step = i + 1 == held;
         r->completes_round = is_last && r->completes_step;

@@ -103,14 +103,6 @@ static void ready(void *arg, uint32_t first_variable, uint32_t count)
     ps_exchange_ready(t->exchange, first_variable, count);
 }
 
-void ps_trainer_gather(ps_trainer *t, uint32_t epoch, uint64_t clock, uint32_t block, float *x,
-                       float *targets)
-{
-    const uint32_t *index = ps_trainer_index(t, clock % t->plan->batches_per_epoch, block);
-
-    ps_feed_gather(t->feed, epoch, PS_TRAIN, index, 0, t->plan->spec->block_size, x, targets);
-}
-
 /* Forward and backward of one block. False: stopped or failed. */
 static bool train_block(ps_trainer *t, uint32_t epoch, uint32_t i, ps_score *score)
 {
@@ -125,7 +117,7 @@ static bool train_block(ps_trainer *t, uint32_t epoch, uint32_t i, ps_score *sco
     bool per_block = plan->update->per_block, last = i + 1 == held;
 
     if (!is_ahead) {
-        ps_trainer_take_block(t, epoch, t->clock, i);
+        ps_trainer_gather(t, epoch, t->clock, i, t->x, t->targets);
     }
     t->sends = per_block || last;
     if ((per_block || i == 0) &&

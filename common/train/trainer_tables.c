@@ -149,36 +149,36 @@ bool ps_trainer_is_ahead(const ps_trainer *t)
     return t->tables != NULL && t->tables->is_ahead;
 }
 
-/* Which block this worker trains on next, if it is known and nothing else comes before it. */
-static bool find_next(const ps_trainer *t, uint32_t i, uint64_t *clock, uint32_t *block)
+/* Which of its blocks this worker trains on next, behind the *i-th of the step *clock, if nothing
+ * else comes before it. */
+static bool find_next(const ps_trainer *t, uint64_t *clock, uint32_t *i)
 {
-    const ps_assignment *a = t->plan->assignment;
-    uint32_t rank = t->conf.rank, every = t->plan->spec->eval_every_steps;
+    uint32_t every = t->plan->spec->eval_every_steps;
 
-    *clock = t->clock;
-    if (++i == a->held_count[rank]) {
-        i = 0;
-        ++*clock;
-        if (*clock % t->plan->batches_per_epoch == 0 || (every > 0 && *clock % every == 0)) {
-            return false; /* an evaluation, which asks for rows of its own */
-        }
+    if (++*i < t->plan->assignment->held_count[t->conf.rank]) {
+        return true;
     }
-    *block = a->held[rank][i];
-    return true;
+    *i = 0;
+    ++*clock;
+    /* an evaluation asks for rows of its own */
+    return *clock % t->plan->batches_per_epoch != 0 && (every == 0 || *clock % every != 0);
 }
 
 void ps_trainer_go_ahead(ps_trainer *t, uint32_t epoch, uint32_t i)
 {
     struct trainer_tables *x = t->tables;
+    uint64_t clock = t->clock;
     ps_batch_rows *next;
     ps_status st;
 
     if (x == NULL || x->x == NULL || t->exchange->ops->ask_rows == NULL ||
-        !find_next(t, i, &x->clock, &x->block)) {
+        !find_next(t, &clock, &i)) {
         return;
     }
+    x->clock = clock;
+    x->block = t->plan->assignment->held[t->conf.rank][i];
     next = x->batch == &x->batches[0] ? &x->batches[1] : &x->batches[0];
-    ps_trainer_gather(t, epoch, x->clock, x->block, x->x, x->targets);
+    ps_trainer_gather(t, epoch, clock, i, x->x, x->targets);
     st = ps_batch_rows_read(next, x->x, t->plan->spec->block_size);
     if (!ps_is_ok(&st)) {
         ps_gate_fail(t->gate, &st);

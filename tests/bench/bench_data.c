@@ -9,9 +9,12 @@
  * its part of each of the epoch's steps. In microseconds of one thread's processor time, the best
  * of rounds in which all are measured in turn, as others use the machine too. PSGD_DATA names the
  * folder of the data sets; jobs whose files are not there are left out, and said so. One job is of
- * images that lie in a file as they are too many; the program writes and removes them. There
- * training reads ahead, so a step and a step with its block are also shown as they pass, not in
- * processor time: what is read beside a step costs it nothing where a processor is free.
+ * images that lie in a file as they are too many; the program writes and removes them.
+ *
+ * Where a step is short, steps alone and steps that gather their block are also measured in turn,
+ * as they pass and in the training thread's processor time. From a file blocks are read ahead by
+ * another thread, which costs a step nothing where a processor is free; `gather` is then what both
+ * would cost one thread.
  */
 #include "common/base/files.h"
 #include "common/base/xalloc.h"
@@ -30,6 +33,10 @@
 #include <time.h>
 
 enum { ROUNDS = 7, TURN_US = 50000 };
+
+/* Where a step is so short that its block matters both are also measured together, in turns of some
+ * thirty steps: of so many rounds some meet no other process on either of two processors. */
+enum { SMALL_STEP_US = 1000, TOGETHER_ROUNDS = 70, TOGETHER_TURN_US = 10000 };
 
 typedef struct job {
     const char *name, *json;
@@ -78,7 +85,7 @@ typedef struct world {
     ps_model *model;
     float *w, *g, *state, *x, *targets;
     uint32_t *order;
-    uint64_t turn, batch;
+    uint64_t turn, batch, next_wanted;
     ps_ahead *ahead;
     ps_score score;
     ps_evaluation evaluation;
@@ -227,12 +234,12 @@ static double now_us(clockid_t clock)
 }
 
 /* Microseconds a call, over a turn. */
-static double time_of(world *at, void (*fn)(world *at), clockid_t clock)
+static double time_of(world *at, void (*fn)(world *at), clockid_t clock, double turn_us)
 {
     double start = now_us(clock), now = start;
     uint64_t calls = 0;
 
-    while (now - start < TURN_US) {
+    while (now - start < turn_us) {
         fn(at);
         calls++;
         now = now_us(clock);
@@ -248,7 +255,7 @@ static void measure(world *at, double best[KINDS])
 
     for (size_t round = 0; round < ROUNDS; round++) {
         for (size_t k = 0; k < KINDS; k++) {
-            double us = time_of(at, kinds[k], CLOCK_THREAD_CPUTIME_ID);
+            double us = time_of(at, kinds[k], CLOCK_THREAD_CPUTIME_ID, TURN_US);
 
             best[k] = round == 0 || us < best[k] ? us : best[k];
         }
@@ -269,41 +276,63 @@ static void print_row(const world *at, const char *name, const double best[KINDS
     fflush(stdout);
 }
 
-/* As a trainer does it: the block in hand, whose successor is read meanwhile. */
-static void step_reading_ahead(world *at)
+static const uint32_t *index_of(const world *at, uint64_t batch)
 {
-    uint32_t size = at->plan->spec->block_size, batches = at->plan->batches_per_epoch;
-    const uint32_t *index = at->order + (size_t)(at->batch % batches) * size;
-    const uint32_t *next = at->order + (size_t)((at->batch + 1) % batches) * size;
+    return at->order + (size_t)(batch % at->plan->batches_per_epoch) * at->plan->spec->block_size;
+}
 
+/* As a trainer does it: the block in hand; from a file, while those that come next are read. */
+static void step_with_block(world *at)
+{
+    uint32_t size = at->plan->spec->block_size;
+
+    if (at->ahead == NULL) {
+        gather(at);
+        step(at);
+        return;
+    }
+    (void)ps_ahead_take(at->ahead, 1, index_of(at, at->batch), size, at->x, at->targets);
     at->batch++;
-    (void)ps_ahead_take(at->ahead, 1, index, size, &at->x, &at->targets);
-    ps_ahead_want(at->ahead, 1, next, size);
+    while (ps_ahead_want(at->ahead, 1, index_of(at, at->next_wanted), size)) {
+        at->next_wanted++;
+    }
     step(at);
 }
 
-static void measure_ahead(world *at)
+static void keep_least(double *least, double us)
 {
-    double alone = 0, all = 0;
-    ps_status st = ps_ahead_create(at->feed, PS_EVALUATION_BATCH, &at->ahead);
+    *least = *least == 0 || us < *least ? us : *least;
+}
+
+static void measure_together(world *at)
+{
+    static const struct {
+        clockid_t clock;
+        const char *what;
+    } kinds[] = {{CLOCK_MONOTONIC, "as they pass"},
+                 {CLOCK_THREAD_CPUTIME_ID, "of the training thread"}};
+    double alone[2] = {0}, all[2] = {0};
+    bool is_far = ps_feed_is_far(at->feed);
+    ps_status st = is_far ? ps_ahead_create(at->feed, PS_EVALUATION_BATCH, &at->ahead) : ps_ok();
 
     must(&st, "reading ahead");
-    for (size_t round = 0; round < ROUNDS; round++) {
-        double a = time_of(at, step, CLOCK_MONOTONIC);
-        double b = time_of(at, step_reading_ahead, CLOCK_MONOTONIC);
-
-        alone = round == 0 || a < alone ? a : alone;
-        all = round == 0 || b < all ? b : all;
+    for (size_t round = 0; round < TOGETHER_ROUNDS; round++) {
+        for (size_t k = 0; k < 2; k++) {
+            keep_least(&alone[k], time_of(at, step, kinds[k].clock, TOGETHER_TURN_US));
+            keep_least(&all[k], time_of(at, step_with_block, kinds[k].clock, TOGETHER_TURN_US));
+        }
     }
     ps_ahead_destroy(at->ahead);
-    printf("    a step %.1f us as they pass, with its block read ahead %.1f: %.1f%%\n", alone, all,
-           100 * (all / alone - 1));
+    for (size_t k = 0; k < 2; k++) {
+        printf("    a step %.1f us %s, with its block%s %.1f: %.1f%%\n", alone[k], kinds[k].what,
+               is_far ? " read ahead" : "", all[k], 100 * (all[k] / alone[k] - 1));
+    }
 }
 
 /* Measures a job whose data lie in `root`. */
 static void measure_job(const job *j, const char *root)
 {
-    world at = {.turn = 0};
+    world at = {.next_wanted = 1};
     double best[KINDS];
 
     if (!open_job(&at, j, root)) {
@@ -313,8 +342,8 @@ static void measure_job(const job *j, const char *root)
     gather(&at);
     measure(&at, best);
     print_row(&at, j->name, best);
-    if (ps_feed_is_far(at.feed)) {
-        measure_ahead(&at);
+    if (best[STEP] < SMALL_STEP_US) {
+        measure_together(&at);
     }
     world_fini(&at);
 }

@@ -3,6 +3,7 @@
 #include "tests/support/train_world.h"
 
 #include "common/base/xalloc.h"
+#include "common/data/samples.h"
 #include "tests/support/cmocka_all.h"
 #include "tests/support/data_rig.h"
 
@@ -190,6 +191,11 @@ void tw_must_train_alike(const char *one, uint32_t one_servers, const char *othe
     assert_memory_equal(a, b, n);
     free(a);
     free(b);
+}
+
+void tw_put_far(ps_dataset *data, bool is_far)
+{
+    data->split[PS_TRAIN]->is_far = is_far;
 }
 
 int tw_draw_glyphs(void **state)

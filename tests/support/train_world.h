@@ -34,6 +34,8 @@ typedef struct train_world {
 /* Group setup and teardown: the data set is drawn once. */
 extern ps_dataset *tw_glyphs;
 extern ps_dataset *tw_other; /* of jobs whose choices name `data` */
+/* As if training samples lay in a file, so that they are read ahead; or again as they are. */
+void tw_put_far(ps_dataset *data, bool is_far);
 int tw_draw_glyphs(void **state);
 int tw_drop_glyphs(void **state);
 

@@ -302,6 +302,28 @@ static void a_sparse_table_ends_in_the_same_bits_however_it_is_served(void **sta
     drop_left(c);
 }
 
+/* Rows asked for ahead, of samples read further ahead, or when their block's turn comes. */
+static void samples_that_are_read_ahead_end_in_the_same_bits(void **state)
+{
+    static const char choices[] =
+        SGD "}, \"eval_every_steps\": 5, \"assignment\": {\"name\": \"uneven\", \"params\": "
+            "{\"ratio_1\": 2}}";
+    static const char never[] =
+        ", \"table\": {\"name\": \"sparse\", \"params\": {\"prefetch\": 0}}";
+    left *near = train_sparse(2, 2, SPARSE, choices, 0), *asked, *pulled;
+
+    (void)state;
+    tw_put_far(tw_other, true);
+    asked = train_sparse(2, 2, SPARSE, choices, 0);
+    pulled = train_sparse(2, 2, never, choices, 0);
+    tw_put_far(tw_other, false);
+    must_leave_the_same(near, asked);
+    must_leave_the_same(near, pulled);
+    drop_left(near);
+    drop_left(asked);
+    drop_left(pulled);
+}
+
 static void a_sparse_table_learns_what_a_dense_one_does(void **state)
 {
     static const char *const policies[] = {"bsp", "asp"};
@@ -363,6 +385,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(broken_streams_leave_no_row_behind),
         cmocka_unit_test(policies_that_apply_give_a_worker_what_servers_have),
         cmocka_unit_test(a_sparse_table_ends_in_the_same_bits_however_it_is_served),
+        cmocka_unit_test(samples_that_are_read_ahead_end_in_the_same_bits),
         cmocka_unit_test(a_sparse_table_learns_what_a_dense_one_does),
         cmocka_unit_test(ids_that_are_not_let_in_have_no_rows),
     };

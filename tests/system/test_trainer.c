@@ -157,6 +157,42 @@ static void blocks_on_two_holders_give_one_model(void **state)
     tw_must_train_alike(choices, 1, choices, 2, 4);
 }
 
+/* Steps, with evaluations between them, of several blocks, in rounds. */
+static void samples_that_are_read_ahead_give_the_model_of_those_in_memory(void **state)
+{
+    static const char *const choices[] = {
+        "",
+        ", \"eval_every_steps\": 7",
+        ", \"assignment\": {\"name\": \"uneven\", \"params\": {\"ratio_1\": 3}}",
+        ", \"update\": {\"name\": \"localsgd\", \"params\": {\"steps\": 4}}",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof choices / sizeof choices[0]; i++) {
+        float *weights[2];
+        size_t n = 0, samples[2];
+
+        for (size_t far = 0; far < 2; far++) {
+            train_world w;
+
+            tw_put_far(tw_glyphs, far == 1);
+            tw_begin(&w, 2, 1, choices[i]);
+            samples[far] = ps_trainer_memory(w.workers[0].trainer).samples;
+            tw_start(&w);
+            tw_join(&w);
+            tw_must_be_done(&w);
+            weights[far] = tw_served(&w);
+            n = w.job.plan->layout.param_count * sizeof(float);
+            tw_end(&w);
+        }
+        tw_put_far(tw_glyphs, false);
+        assert_true(samples[1] > samples[0]);
+        assert_memory_equal(weights[0], weights[1], n);
+        free(weights[0]);
+        free(weights[1]);
+    }
+}
+
 static void other_policies_learn_too(void **state)
 {
     static const char *const choices[] = {
@@ -417,6 +453,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(one_seed_gives_one_model_on_any_number_of_servers),
         cmocka_unit_test(the_optimizer_on_the_worker_gives_the_bits_of_the_one_on_the_server),
         cmocka_unit_test(blocks_on_two_holders_give_one_model),
+        cmocka_unit_test(samples_that_are_read_ahead_give_the_model_of_those_in_memory),
         cmocka_unit_test(other_policies_learn_too),
         cmocka_unit_test(a_loss_that_is_not_finite_stops_with_the_step_and_the_layer_named),
         cmocka_unit_test(a_stop_is_told_with_the_step_and_the_rows_so_far_are_there),

@@ -244,6 +244,43 @@ static void a_set_larger_than_its_memory_is_read_from_the_disk(void **state)
     temp_dir_destroy(&dir);
 }
 
+/* Value k of row i is 1 + (i + k) % 7, or left out where k is i modulo 97. */
+static void sparse_rows_larger_than_their_memory_are_read_from_the_disk(void **state)
+{
+    temp_dir dir = temp_dir_create();
+    ps_data_conf conf = data_rig_conf("libsvm");
+    enum { ROWS = 600, WIDTH = 1000, ENTRY_BYTES = 8 };
+    FILE *file = fopen(temp_dir_file(&dir, "test"), "w");
+    ps_dataset *data;
+    float x[WIDTH], y;
+
+    (void)state;
+    assert_non_null(file);
+    for (int i = 0; i < ROWS; i++) {
+        fprintf(file, "%d", i % 2);
+        for (int k = 0; k < WIDTH; k++) {
+            if (k % 97 != i % 97) {
+                fprintf(file, " %d:%d", k + 1, 1 + (i + k) % 7);
+            }
+        }
+        fputc('\n', file);
+    }
+    assert_int_equal(fclose(file), 0);
+    assert_true((size_t)ROWS * (WIDTH - 11) * ENTRY_BYTES > ps_split_memory(PS_TEST) / 2);
+    data_rig_write(&dir, "train", "0 1:1\n1 1000:1\n");
+    data = data_rig_open(&dir, &conf);
+    for (uint32_t i = 0; i < ROWS; i++) {
+        ps_dataset_gather(data, PS_TEST, NULL, ROWS - 1 - i, 1, x, &y);
+        for (uint32_t k = 0, row = ROWS - 1 - i; k < WIDTH; k++) {
+            assert_true(x[k] == (k % 97 == row % 97 ? 0.0f : (float)(1 + (row + k) % 7)));
+        }
+        assert_true(y == (float)((ROWS - 1 - i) % 2));
+    }
+    assert_true(ps_dataset_status(data).code == PS_OK);
+    ps_dataset_destroy(data);
+    temp_dir_destroy(&dir);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -254,6 +291,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(sparse_rows_become_dense),
         cmocka_unit_test(damaged_sparse_rows_are_refused_by_line),
         cmocka_unit_test(a_set_larger_than_its_memory_is_read_from_the_disk),
+        cmocka_unit_test(sparse_rows_larger_than_their_memory_are_read_from_the_disk),
     };
 
     cmocka_set_test_filter(argc > 1 ? argv[1] : NULL);

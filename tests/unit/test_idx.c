@@ -273,6 +273,7 @@ static void check_nonzero(uint32_t features, size_t memory)
     ps_nonzero *images = ps_nonzero_create(features, dir.path, memory);
     uint8_t *bytes = calloc(COUNT, features);
     ps_samples *samples = NULL;
+    void *room;
     float x[FEATURES_MAX + 1], want[FEATURES_MAX], label;
     ps_status st;
 
@@ -291,18 +292,24 @@ static void check_nonzero(uint32_t features, size_t memory)
     }
     st = ps_nonzero_end(images, &samples);
     assert_string_equal(st.text, "");
+    room = malloc(samples->room);
     x[features] = 7;
     for (uint32_t i = 0; i < COUNT; i++) {
         uint32_t at = (i * 7) % COUNT;
+        const void *stored;
 
-        samples->ask(samples, at);
-        assert_true(samples->row(samples, 0, at, x, &label));
+        samples->ask(samples, at, NULL);
+        stored = samples->stored(samples, at, room);
+        assert_non_null(stored);
+        samples->ask(samples, at, stored);
+        samples->row(samples, stored, 0, x, &label);
         ps_bytes_scale(bytes + (size_t)at * features, want, features);
         assert_memory_equal(x, want, features * sizeof *x);
         assert_true(label == (float)(uint8_t)at);
         assert_true(x[features] == 7); /* nothing is written behind */
     }
     samples->destroy(samples);
+    free(room);
     free(bytes);
     temp_dir_destroy(&dir);
 }

@@ -239,6 +239,15 @@ static void skip_grams_are_pairs_within_the_window(void **state)
     temp_dir_destroy(&dir);
 }
 
+/* The first training sample as it is in a pass over them. */
+static void gather_in_pass(const ps_dataset *data, uint64_t pass, float *x, float *targets)
+{
+    const ps_gathering g = {
+        .seed = 7, .pass = pass, .n = 1, .target_pitch = ps_dataset_facts(data)->target_width};
+
+    ps_dataset_gather_pass(data, &g, x, targets);
+}
+
 static void noise_is_drawn_by_count_and_anew_each_epoch(void **state)
 {
     temp_dir dir = temp_dir_create();
@@ -247,7 +256,6 @@ static void noise_is_drawn_by_count_and_anew_each_epoch(void **state)
     double times[2] = {0}, want;
     ps_dataset *data;
     float x[2 + NEGATIVES], y[1 + NEGATIVES], again[2 + NEGATIVES], later[2 + NEGATIVES];
-    uint32_t index = 0;
 
     (void)state;
     ps_data_set(&conf, "window", 1);
@@ -258,7 +266,7 @@ static void noise_is_drawn_by_count_and_anew_each_epoch(void **state)
     data_rig_write(&dir, "test", "p q\n");
     data = data_rig_open(&dir, &conf);
     for (uint64_t pass = 0; pass < SAMPLES; pass++) {
-        ps_dataset_gather_pass(data, 7, pass, PS_TRAIN, &index, 0, 1, 0, NULL, x, y, 1 + NEGATIVES);
+        gather_in_pass(data, pass, x, y);
         for (size_t k = 2; k < 2 + NEGATIVES; k++) {
             times[0] += x[k] == 0; /* m is the most frequent */
             times[1] += x[k] == 1; /* then p, which comes twice, and q; n comes once */
@@ -267,12 +275,11 @@ static void noise_is_drawn_by_count_and_anew_each_epoch(void **state)
     /* q is the context and is drawn again: m 8, p 2^.75, n 1. */
     want = 8 / (8 + pow(2, 0.75) + 1);
     assert_true(fabs(times[0] / (SAMPLES * NEGATIVES) - want) < 0.01);
-    ps_dataset_gather_pass(data, 7, 0, PS_TRAIN, &index, 0, 1, 0, NULL, x, y, 1 + NEGATIVES);
-    ps_dataset_gather_pass(data, 7, 0, PS_TRAIN, &index, 0, 1, 0, NULL, again, y, 1 + NEGATIVES);
+    gather_in_pass(data, 0, x, y);
+    gather_in_pass(data, 0, again, y);
     assert_memory_equal(x, again, sizeof x);
     for (uint64_t pass = 1;; pass++) { /* eight draws differ soon */
-        ps_dataset_gather_pass(data, 7, pass, PS_TRAIN, &index, 0, 1, 0, NULL, later, y,
-                               1 + NEGATIVES);
+        gather_in_pass(data, pass, later, y);
         if (memcmp(x, later, sizeof x) != 0) {
             break;
         }
