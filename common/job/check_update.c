@@ -79,7 +79,7 @@ static void check_delay(ps_check *check, const ps_plan *plan)
     if (plan->policy != NULL && plan->policy->closes != NULL) {
         ps_check_bad(check, "spec.consistency.name",
                      "is \"%s\", which sums before it steps; update %s corrects each contribution "
-                     "by itself: asp or ssp are allowed",
+                     "by itself: policies that step on each, as asp and ssp, are allowed",
                      plan->policy->name, plan->update->name);
     }
     if (!plan->optim_on_server) {
@@ -117,7 +117,8 @@ void ps_check_local(ps_check *check, ps_plan *plan)
     if (plan->policy != NULL && plan->policy->leaves_behind) {
         ps_check_bad(check, "spec.consistency.name",
                      "is \"%s\"; what a worker of update %s did in a round that closes without it "
-                     "would be lost: bsp, ssp or asp are allowed",
+                     "would be lost: policies that leave nobody behind, as bsp, ssp and asp, are "
+                     "allowed",
                      plan->policy->name, plan->update->name);
     } else if (local->needs_bsp && plan->policy != NULL && !plan->policy->is_deterministic) {
         ps_check_bad(check, "spec.consistency.name",

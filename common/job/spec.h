@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* spec.h - a JobSpec as memory: copied, changed, laid over another.
  *
- * For common/job alone. All specs here are malloc's, as protobuf-c unpacks
- * them, and end in ps_spec_free.
+ * For common/job, and whoever changes a copy of one. All specs here are malloc's,
+ * as protobuf-c unpacks them, and end in ps_spec_free.
  */
 #ifndef PS_COMMON_JOB_SPEC_H
 #define PS_COMMON_JOB_SPEC_H
