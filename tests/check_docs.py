@@ -262,6 +262,35 @@ class Documents(unittest.TestCase):
             for script in re.findall(r"^\| `[^`]*?(tests/[\w/]+\.py)", line):
                 self.expect(os.access(ROOT / script, os.X_OK), "tests/bench/README.md", i, f"{script} cannot be run")
 
+    def test_scripts_in_command_lines_can_be_run(self):
+        found = 0
+        for name in documents():
+            for first, text in blocks(name):
+                for i, line in enumerate(text.split("\n"), first):
+                    script = re.match(r"(?:[A-Z_]+=\S+ )*((?:\./|tests/|deploy/)[\w/.-]+)", line)
+                    if script:
+                        at = [folder / script.group(1) for folder in (ROOT, (ROOT / name).parent)]
+                        self.expect(any(os.access(path, os.X_OK) for path in at), name, i, f"{script.group(1)} cannot be run")
+                        found += 1
+        self.assertGreater(found, 6)
+
+    def test_the_tour_names_what_rooms_share(self):
+        """Headers that another room includes; and those that say they are of one room are."""
+        tour = "\n".join(lines("docs/tour.md"))
+        users = collections.defaultdict(set)
+        for name in (n for n in tracked() if re.match(r"(common|services|clients)/.*\.[ch]$", n)):
+            for header in re.findall(r'(?m)^#include "(common/[\w/]+\.h)"', "\n".join(lines(name))):
+                users[header].add(name.rsplit("/", 1)[0])
+        self.assertGreater(len(users), 200)
+        for header, rooms in sorted(users.items()):
+            room, file = header.rsplit("/", 1)
+            if rooms - {room}:
+                named = re.search(rf"`[^`]*\b{file[:-2]}\.[ch]`", tour)
+                self.expect(named, "docs/tour.md", 1, f"no {header}, which {', '.join(sorted(rooms - {room}))} includes")
+                about = re.search(r"(?s)/\* \w+\.h - .*?\*/", "\n".join(lines(header)))
+                own = about and re.search(rf"(?:[Ff]or|[Pp]rivate\s(?:\*\s)?to) {room}(?: alone| only|\.)", about.group())
+                self.expect(not own, header, 1, f"is not for {room} alone")
+
     def test_flags_are_those_of_the_programs(self):
         known = set()
         for program in ("psgd", "psgd-coordinator", "psgd-pserver", "psgd-worker"):
