@@ -86,8 +86,8 @@ struct ps_node {
     size_t waiting_count;
     ps_waiting waiting[PS_NODE_CALLS_MAX];
 
-    /* Objects that outlive their part: links closing, collects hashing, Ready
-     * being cancelled. The node is freed when there are none. */
+    /* Objects that outlive their part: links closing, collects hashing, tables
+     * loading, Ready being cancelled. The node is freed when there are none. */
     size_t alive;
     bool is_stopping; /* no new jobs */
     bool is_closing;  /* nothing at all any more */

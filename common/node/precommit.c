@@ -4,7 +4,8 @@
  * A message is read when the one before is dealt with and its acknowledgement
  * is out. Data sets are looked up and loaded on the helper; the stream waits
  * only where the answer is needed: with the acknowledgement of the offer, and
- * at the seal. Whatever goes wrong ends the stream and the attempt.
+ * at the seal. Files of tables are loaded there too, each before the next piece
+ * is read. Whatever goes wrong ends the stream and the attempt.
  */
 #include "common/base/clock.h"
 #include "common/base/log.h"
@@ -32,8 +33,7 @@ static void destroy(ps_precommit *pc)
     pc->node->precommit = NULL;
     ps_datasets_cancel(pc->request);
     ps_data_store_abandon(&pc->store);
-    ps_tables_files_destroy(pc->tables);
-    ps_buf_unref(pc->table_file);
+    ps_precommit_leave_tables(pc);
     ps_session_destroy(pc->session, pc->node->datasets);
     XXH3_freeState(pc->hash);
     free(pc->scratch);

@@ -14,6 +14,8 @@
 
 #include <xxhash.h>
 
+typedef struct ps_loading ps_loading;
+
 /* What may come next. */
 typedef enum ps_step {
     AT_SETTINGS,
@@ -49,6 +51,7 @@ struct ps_precommit {
     ps_tables_files *tables; /* into the session's; NULL: none has come */
     ps_buf *table_file;      /* that is coming in; NULL: between two */
     uint32_t table_files;    /* that are in */
+    ps_loading *load;        /* of table_file, which is whole; NULL: none is under way */
     XXH3_state_t *hash;
     void *scratch; /* (PS_PAYLOAD_MAX) for data files */
 };
@@ -82,6 +85,8 @@ void ps_precommit_take_data(ps_precommit *pc, const Psgd__V1__DataChunk *chunk,
 bool ps_precommit_wants_tables(const ps_precommit *pc);
 void ps_precommit_take_table(ps_precommit *pc, const Psgd__V1__TableChunk *chunk,
                              ps_payload *payload);
+/* The attempt is over: what a load under way works on is left to it, and freed when it is done. */
+void ps_precommit_leave_tables(ps_precommit *pc);
 /* There are no more: FAILED_PRECONDITION where some are missing. */
 PS_MUST_USE ps_status ps_precommit_end_tables(ps_precommit *pc);
 

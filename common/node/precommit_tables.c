@@ -1,12 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* precommit_tables.c - the packages of PreCommit with files of sparse tables: each is put
- * together, and its rows are this server's when it is whole. */
+ * together, and when it is whole its rows become this server's, on the helper. Nothing is read
+ * meanwhile; an attempt that ends leaves tables and file to the load, which frees them. */
+#include "common/base/container_of.h"
+#include "common/base/log.h"
+#include "common/base/xalloc.h"
 #include "common/job/table.h"
 #include "common/node/precommit_impl.h"
 #include "common/train/merge.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
+
+struct ps_loading {
+    ps_task task;
+    ps_node *node;
+    ps_precommit *pc;  /* NULL: nobody waits for it any more */
+    ps_tables *tables; /* then to be freed, and files; before, the session's and pc's */
+    ps_tables_files *files;
+    ps_buf *file;
+    ps_status status; /* the helper's, until done */
+};
 
 bool ps_precommit_wants_tables(const ps_precommit *pc)
 {
@@ -31,6 +46,71 @@ static ps_status begin_file(ps_precommit *pc, uint64_t size)
     return pc->table_file != NULL
                ? ps_ok()
                : ps_fail(PS_RESOURCE_EXHAUSTED, "no memory for a file of %" PRIu64 " bytes", size);
+}
+
+static void load(ps_task *task)
+{
+    ps_loading *l = PS_CONTAINER_OF(task, ps_loading, task);
+
+    l->status = ps_tables_files_take(l->files, l->file->data, l->file->len);
+}
+
+static void go_on(ps_precommit *pc, ps_status st)
+{
+    pc->load = NULL;
+    if (ps_is_ok(&st)) {
+        pc->table_files++;
+        ps_precommit_read(pc);
+    } else {
+        ps_precommit_fail(pc, ps_wrap(st, "table file %u", pc->table_files), "BAD_TABLES");
+    }
+}
+
+static void loaded(ps_event *event, bool ok)
+{
+    ps_loading *l = PS_CONTAINER_OF(event, ps_loading, task.done);
+    ps_node *node = l->node;
+
+    (void)ok;
+    ps_buf_unref(l->file);
+    if (l->pc != NULL) {
+        go_on(l->pc, l->status);
+    } else {
+        ps_tables_files_destroy(l->files);
+        ps_tables_destroy(l->tables);
+    }
+    free(l);
+    ps_node_gone(node);
+}
+
+/* The file is whole. */
+static void start_load(ps_precommit *pc)
+{
+    ps_loading *l = ps_xcalloc(1, sizeof *l);
+
+    l->task.work = load;
+    l->task.done.fire = loaded;
+    l->node = pc->node;
+    l->pc = pc;
+    l->files = pc->tables;
+    l->file = pc->table_file;
+    pc->table_file = NULL;
+    pc->load = l;
+    pc->node->alive++;
+    ps_log(PS_LOG_INFO, "node", "table file %u: %zu bytes, loading", pc->table_files, l->file->len);
+    ps_helper_run(pc->node->helper, &l->task);
+}
+
+void ps_precommit_leave_tables(ps_precommit *pc)
+{
+    ps_buf_unref(pc->table_file);
+    if (pc->load == NULL) {
+        ps_tables_files_destroy(pc->tables);
+        return;
+    }
+    pc->load->tables = pc->session->tables;
+    pc->session->tables = NULL;
+    pc->load->pc = NULL;
 }
 
 static ps_status take_piece(ps_precommit *pc, const Psgd__V1__TableChunk *chunk,
@@ -65,14 +145,7 @@ static ps_status take_piece(ps_precommit *pc, const Psgd__V1__TableChunk *chunk,
     }
     (void)XXH3_64bits_update(pc->hash, to, n);
     pc->table_file->len += n;
-    if (pc->table_file->len < pc->table_file->cap) {
-        return st;
-    }
-    st = ps_tables_files_take(pc->tables, pc->table_file->data, pc->table_file->len);
-    ps_buf_unref(pc->table_file);
-    pc->table_file = NULL;
-    pc->table_files++;
-    return ps_wrap(st, "table file %u", chunk->file);
+    return st;
 }
 
 void ps_precommit_take_table(ps_precommit *pc, const Psgd__V1__TableChunk *chunk,
@@ -80,10 +153,12 @@ void ps_precommit_take_table(ps_precommit *pc, const Psgd__V1__TableChunk *chunk
 {
     ps_status st = take_piece(pc, chunk, payload);
 
-    if (ps_is_ok(&st)) {
-        ps_precommit_read(pc);
-    } else {
+    if (!ps_is_ok(&st)) {
         ps_precommit_fail(pc, st, "BAD_TABLES");
+    } else if (pc->table_file->len == pc->table_file->cap) {
+        start_load(pc);
+    } else {
+        ps_precommit_read(pc);
     }
 }
 

@@ -158,7 +158,7 @@ typedef enum sending {
     ENDED
 } sending;
 
-typedef struct sender {
+struct nw_sender {
     node_world *w;
     nw_packages p;
     nw_precommit_result *result;
@@ -174,7 +174,7 @@ typedef struct sender {
     uint32_t slice;
     bool has_half; /* of the table's file is out */
     uint8_t *piece;
-} sender;
+};
 
 /* Of what is sent: the weights, and behind them the table's file. */
 static void hash_weights(nw_packages *p)
@@ -226,7 +226,7 @@ void nw_add_table(nw_packages *packages, const uint8_t *bytes, size_t len)
     hash_weights(packages);
 }
 
-static void transmit(sender *s, Psgd__V1__PreCommitRequest *request, const void *bytes, size_t n)
+static void transmit(nw_sender *s, Psgd__V1__PreCommitRequest *request, const void *bytes, size_t n)
 {
     ps_piece piece = {.data = bytes, .len = n};
 
@@ -236,7 +236,7 @@ static void transmit(sender *s, Psgd__V1__PreCommitRequest *request, const void 
     s->sent++;
 }
 
-static void send_settings(sender *s, Psgd__V1__PreCommitRequest *request)
+static void send_settings(nw_sender *s, Psgd__V1__PreCommitRequest *request)
 {
     Psgd__V1__SettingsPackage settings = PSGD__V1__SETTINGS_PACKAGE__INIT;
     const Psgd__V1__JobSpec *spec = s->p.plan->spec;
@@ -270,7 +270,7 @@ static void send_settings(sender *s, Psgd__V1__PreCommitRequest *request)
     free(names);
 }
 
-static void send_model(sender *s, Psgd__V1__PreCommitRequest *request)
+static void send_model(nw_sender *s, Psgd__V1__PreCommitRequest *request)
 {
     Psgd__V1__ModelPackage model = PSGD__V1__MODEL_PACKAGE__INIT;
     Psgd__V1__Variable variables[64], *list[64];
@@ -291,7 +291,7 @@ static void send_model(sender *s, Psgd__V1__PreCommitRequest *request)
     transmit(s, request, NULL, 0);
 }
 
-static void send_optimizer(sender *s, Psgd__V1__PreCommitRequest *request)
+static void send_optimizer(nw_sender *s, Psgd__V1__PreCommitRequest *request)
 {
     Psgd__V1__OptimizerPackage package = PSGD__V1__OPTIMIZER_PACKAGE__INIT;
     Psgd__V1__OptimizerSpec spec = *s->p.plan->spec->optimizer;
@@ -305,7 +305,7 @@ static void send_optimizer(sender *s, Psgd__V1__PreCommitRequest *request)
     transmit(s, request, NULL, 0);
 }
 
-static void send_codecs(sender *s, Psgd__V1__PreCommitRequest *request)
+static void send_codecs(nw_sender *s, Psgd__V1__PreCommitRequest *request)
 {
     Psgd__V1__CodecPackage package = PSGD__V1__CODEC_PACKAGE__INIT;
     Psgd__V1__Choice choices[128], *up[64], *down[64];
@@ -330,7 +330,7 @@ static void send_codecs(sender *s, Psgd__V1__PreCommitRequest *request)
     transmit(s, request, NULL, 0);
 }
 
-static void send_data(sender *s, Psgd__V1__PreCommitRequest *request)
+static void send_data(nw_sender *s, Psgd__V1__PreCommitRequest *request)
 {
     Psgd__V1__DataPackage package = PSGD__V1__DATA_PACKAGE__INIT;
     Psgd__V1__DataFile files[PS_DATA_FILES_MAX], *list[PS_DATA_FILES_MAX];
@@ -351,7 +351,7 @@ static void send_data(sender *s, Psgd__V1__PreCommitRequest *request)
     transmit(s, request, NULL, 0);
 }
 
-static void send_piece(sender *s, Psgd__V1__PreCommitRequest *request)
+static void send_piece(nw_sender *s, Psgd__V1__PreCommitRequest *request)
 {
     Psgd__V1__DataChunk chunk = PSGD__V1__DATA_CHUNK__INIT;
     size_t n;
@@ -383,7 +383,7 @@ static void send_piece(sender *s, Psgd__V1__PreCommitRequest *request)
 }
 
 /* As many slices as fit a message. */
-static void send_weights(sender *s, Psgd__V1__PreCommitRequest *request)
+static void send_weights(nw_sender *s, Psgd__V1__PreCommitRequest *request)
 {
     Psgd__V1__WeightsChunk chunk = PSGD__V1__WEIGHTS_CHUNK__INIT;
     const ps_layout *layout = &s->p.plan->layout;
@@ -406,7 +406,7 @@ static void send_weights(sender *s, Psgd__V1__PreCommitRequest *request)
 }
 
 /* One half, then the other. */
-static void send_table(sender *s, Psgd__V1__PreCommitRequest *request)
+static void send_table(nw_sender *s, Psgd__V1__PreCommitRequest *request)
 {
     Psgd__V1__TableChunk chunk = PSGD__V1__TABLE_CHUNK__INIT;
     size_t half = s->p.table_len / 2;
@@ -423,7 +423,7 @@ static void send_table(sender *s, Psgd__V1__PreCommitRequest *request)
     }
 }
 
-static void send_seal(sender *s, Psgd__V1__PreCommitRequest *request)
+static void send_seal(nw_sender *s, Psgd__V1__PreCommitRequest *request)
 {
     Psgd__V1__SealPackage seal = PSGD__V1__SEAL_PACKAGE__INIT;
 
@@ -433,10 +433,10 @@ static void send_seal(sender *s, Psgd__V1__PreCommitRequest *request)
     transmit(s, request, NULL, 0);
 }
 
-static void send_next(sender *s)
+static void send_next(nw_sender *s)
 {
     Psgd__V1__PreCommitRequest request = PSGD__V1__PRE_COMMIT_REQUEST__INIT;
-    static void (*const senders[])(sender *, Psgd__V1__PreCommitRequest *) = {
+    static void (*const senders[])(nw_sender *, Psgd__V1__PreCommitRequest *) = {
         [SETTINGS] = send_settings, [MODEL] = send_model, [OPTIMIZER] = send_optimizer,
         [CODECS] = send_codecs,     [DATA] = send_data,   [FILES] = send_piece,
         [WEIGHTS] = send_weights,   [TABLE] = send_table, [SEAL] = send_seal,
@@ -452,7 +452,7 @@ static void send_next(sender *s)
 
 static void on_sent(void *arg)
 {
-    sender *s = arg;
+    nw_sender *s = arg;
 
     if (s->p.stop_after != 0 && s->sent >= s->p.stop_after) {
         ps_stream_cancel(s->stream);
@@ -472,7 +472,7 @@ static void on_sent(void *arg)
 static void on_message(void *arg, const ProtobufCMessage *head, ps_payload *payload)
 {
     const Psgd__V1__PreCommitResponse *reply = (const Psgd__V1__PreCommitResponse *)head;
-    sender *s = arg;
+    nw_sender *s = arg;
 
     (void)payload;
     s->result->acks++;
@@ -507,36 +507,63 @@ static void on_message(void *arg, const ProtobufCMessage *head, ps_payload *payl
 
 static void on_end(void *arg, const ps_error *error)
 {
-    sender *s = arg;
+    nw_sender *s = arg;
 
     s->result->error = *error;
     if (s->open != NULL) {
         fclose(s->open);
     }
-    finish(s->w);
+    pthread_mutex_lock(&s->w->mutex);
+    s->w->precommit_is_over = true;
+    nw_changed(s->w);
+    pthread_mutex_unlock(&s->w->mutex);
 }
 
 static void open_stream(void *arg)
 {
     static const ps_stream_events events = {on_message, on_sent, on_end};
-    sender *s = arg;
+    nw_sender *s = arg;
 
     s->stream = ps_stream_open(s->w->channel, &psgd__v1__node_service__descriptor, "PreCommit",
                                NW_REPLY_US, 0, &events, s);
     send_next(s);
 }
 
-void nw_precommit(node_world *w, const nw_packages *packages, nw_precommit_result *result)
+static bool is_over(node_world *w)
 {
-    sender s = {.w = w, .p = *packages, .result = result, .piece = ps_xmalloc(PS_PAYLOAD_MAX)};
-    ps_status st = ps_data_describe(&packages->plan->data_conf,
-                                    packages->folder != NULL ? packages->folder : "", s.files,
-                                    &s.file_count, s.sha256);
+    return w->precommit_is_over;
+}
 
+nw_sender *nw_precommit_begin(node_world *w, const nw_packages *packages,
+                              nw_precommit_result *result)
+{
+    nw_sender *s = ps_xcalloc(1, sizeof *s);
+    ps_status st;
+
+    s->w = w;
+    s->p = *packages;
+    s->result = result;
+    s->piece = ps_xmalloc(PS_PAYLOAD_MAX);
+    st = ps_data_describe(&packages->plan->data_conf,
+                          packages->folder != NULL ? packages->folder : "", s->files,
+                          &s->file_count, s->sha256);
     assert_string_equal(st.text, "");
     memset(result, 0, sizeof *result);
-    wait_for_it(w, open_stream, &s, "PreCommit to end");
-    free(s.piece);
+    w->precommit_is_over = false; /* none is under way */
+    nw_run(w, open_stream, s);
+    return s;
+}
+
+void nw_precommit_end(nw_sender *s)
+{
+    nw_await(s->w, is_over, "PreCommit to end");
+    free(s->piece);
+    free(s);
+}
+
+void nw_precommit(node_world *w, const nw_packages *packages, nw_precommit_result *result)
+{
+    nw_precommit_end(nw_precommit_begin(w, packages, result));
 }
 
 /* --- Collect ---------------------------------------------------------------------- */

@@ -4,6 +4,7 @@
 
 #include "common/base/container_of.h"
 #include "common/base/xalloc.h"
+#include "common/node/node_impl.h" /* its helper */
 #include "common/rpc/pbjson.h"
 #include "common/rpc/process.h"
 
@@ -424,6 +425,60 @@ void nw_stop_node(node_world *w, int64_t grace_us)
 
     nw_run(w, stop_node, &e);
     nw_await(w, is_down, "the node to be down");
+}
+
+/* --- the helper ------------------------------------------------------------------ */
+
+static void hold(ps_task *task)
+{
+    node_world *w = PS_CONTAINER_OF(task, node_world, hold);
+
+    pthread_mutex_lock(&w->mutex);
+    while (!w->is_let_go) {
+        pthread_cond_wait(&w->changed, &w->mutex);
+    }
+    pthread_mutex_unlock(&w->mutex);
+}
+
+static void held(ps_event *event, bool ok)
+{
+    node_world *w = PS_CONTAINER_OF(event, node_world, hold.done);
+
+    (void)ok;
+    pthread_mutex_lock(&w->mutex);
+    w->is_held = false;
+    nw_changed(w);
+    pthread_mutex_unlock(&w->mutex);
+}
+
+static void start_hold(void *arg)
+{
+    node_world *w = arg;
+
+    w->hold.work = hold;
+    w->hold.done.fire = held;
+    ps_helper_run(w->node->helper, &w->hold);
+}
+
+void nw_hold_helper(node_world *w)
+{
+    w->is_let_go = false;
+    w->is_held = true;
+    nw_run(w, start_hold, w);
+}
+
+static bool is_free(node_world *w)
+{
+    return !w->is_held;
+}
+
+void nw_let_helper_go(node_world *w)
+{
+    pthread_mutex_lock(&w->mutex);
+    w->is_let_go = true;
+    nw_changed(w);
+    pthread_mutex_unlock(&w->mutex);
+    nw_await(w, is_free, "the helper");
 }
 
 static void end_loop(void *arg)

@@ -9,6 +9,7 @@
 #define PS_TESTS_SUPPORT_NODE_WORLD_H
 
 #include "common/base/strbuf.h"
+#include "common/node/helper.h"
 #include "common/node/node.h"
 #include "tests/support/temp_dir.h"
 
@@ -56,6 +57,11 @@ struct node_world {
     unsigned prepared, ran, released;
     bool fails_prepare, release_waits, is_releasing;
 
+    bool precommit_is_over;
+
+    ps_task hold; /* of the helper; under the mutex: */
+    bool is_let_go, is_held;
+
     bool node_is_down;
     ps_event node_down;
 };
@@ -70,6 +76,10 @@ void nw_begin(node_world *w, const ps_role_hooks *hooks, void *state, const ps_s
 void nw_end(node_world *w);
 /* Stops the node and waits until it is gone; nw_end after that is fine. */
 void nw_stop_node(node_world *w, int64_t grace_us);
+
+/* The node's helper does nothing else from here until it is let go. */
+void nw_hold_helper(node_world *w);
+void nw_let_helper_go(node_world *w);
 
 /* A coordinator goes away, and comes back at the same address. */
 void nw_stop_coordinator(node_world *w, unsigned index);
@@ -134,6 +144,11 @@ nw_packages nw_packages_of(const ps_plan *plan, Psgd__V1__NodeRole role, uint32_
 /* The file, and what is true of it. */
 void nw_add_table(nw_packages *packages, const uint8_t *bytes, size_t len);
 void nw_precommit(node_world *w, const nw_packages *packages, nw_precommit_result *result);
+/* The same in two calls, with others between them. */
+typedef struct nw_sender nw_sender;
+nw_sender *nw_precommit_begin(node_world *w, const nw_packages *packages,
+                              nw_precommit_result *result);
+void nw_precommit_end(nw_sender *sender);
 
 /* Collects everything, checked chunk by chunk and file by file. */
 typedef struct nw_file {

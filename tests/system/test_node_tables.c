@@ -155,6 +155,108 @@ static void a_file_that_is_not_as_was_said_ends_the_attempt(void **state)
     end(&t);
 }
 
+static bool is_loading(node_world *w)
+{
+    return w->coordinator[0].log.len > 0 &&
+           strstr(ps_strbuf_text(&w->coordinator[0].log), "table file 0: ") != NULL;
+}
+
+/* PreCommit up to where the file is whole and is loaded, which it is not before the helper is let
+ * go. */
+static nw_sender *load(node_world *w, const nw_packages *packages, nw_precommit_result *result)
+{
+    nw_sender *sender;
+
+    nw_hold_helper(w);
+    reserve(w, packages->job_id, packages->attempt);
+    sender = nw_precommit_begin(w, packages, result);
+    nw_await(w, is_loading, "the file to be whole");
+    return sender;
+}
+
+static void a_server_is_there_for_others_while_it_loads(void **state)
+{
+    nw_precommit_result result;
+    nw_sender *sender;
+    node_world w;
+    table_job t;
+
+    (void)state;
+    begin(&t, PSGD__V1__NODE_ROLE__NODE_ROLE_PSERVER);
+    nw_begin(&w, &nw_server_hooks, NULL, NULL, 0, NULL);
+    sender = load(&w, &t.j.packages, &result);
+    assert_int_equal(nw_phase(&w), PSGD__V1__NODE_PHASE__NODE_PHASE_PREPARING);
+    assert_int_equal(w.prepared, 0);
+    nw_let_helper_go(&w);
+    nw_precommit_end(sender);
+    assert_true(result.sealed);
+    assert_true(ps_table_count(ps_tables_at(w.session->tables, 0)).rows > 0);
+    nw_end(&w);
+    end(&t);
+}
+
+static void an_attempt_can_end_while_its_rows_are_loaded(void **state)
+{
+    nw_precommit_result result;
+    nw_sender *sender;
+    ps_error error;
+    node_world w;
+    table_job t;
+
+    (void)state;
+    begin(&t, PSGD__V1__NODE_ROLE__NODE_ROLE_PSERVER);
+    nw_begin(&w, &nw_server_hooks, NULL, NULL, 0, NULL);
+    sender = load(&w, &t.j.packages, &result);
+    nw_abort(&w, "job-1", 1, &error);
+    assert_string_equal(error.status.text, "");
+    nw_precommit_end(sender);
+    assert_int_equal(result.error.status.code, PS_ABORTED);
+    assert_int_equal(nw_phase(&w), PSGD__V1__NODE_PHASE__NODE_PHASE_IDLE);
+    t.j.packages.attempt = 2; /* waits for what nobody waits for any more */
+    reserve(&w, "job-1", 2);
+    sender = nw_precommit_begin(&w, &t.j.packages, &result);
+    nw_let_helper_go(&w);
+    nw_precommit_end(sender);
+    assert_true(result.sealed);
+    assert_true(ps_table_count(ps_tables_at(w.session->tables, 0)).rows > 0);
+    nw_end(&w);
+    end(&t);
+}
+
+static void stop_node(void *arg)
+{
+    node_world *w = arg;
+
+    ps_node_stop(w->node, 0, &w->node_down);
+}
+
+static bool is_down(node_world *w)
+{
+    return w->node_is_down;
+}
+
+static void a_node_that_loads_is_stopped_when_it_has(void **state)
+{
+    nw_precommit_result result;
+    nw_sender *sender;
+    node_world w;
+    table_job t;
+
+    (void)state;
+    begin(&t, PSGD__V1__NODE_ROLE__NODE_ROLE_PSERVER);
+    nw_begin(&w, &nw_server_hooks, NULL, NULL, 0, NULL);
+    sender = load(&w, &t.j.packages, &result);
+    nw_run(&w, stop_node, &w);
+    nw_precommit_end(sender);
+    assert_int_equal(result.error.status.code, PS_ABORTED);
+    assert_int_equal(nw_phase(&w), PSGD__V1__NODE_PHASE__NODE_PHASE_UNSPECIFIED); /* no server */
+    assert_false(w.node_is_down);
+    nw_let_helper_go(&w);
+    nw_await(&w, is_down, "the node to be down");
+    nw_end(&w);
+    end(&t);
+}
+
 static void a_worker_takes_no_tables(void **state)
 {
     node_world w;
@@ -173,6 +275,9 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_server_has_its_part_of_the_rows_that_it_was_sent),
         cmocka_unit_test(a_file_that_is_not_as_was_said_ends_the_attempt),
+        cmocka_unit_test(a_server_is_there_for_others_while_it_loads),
+        cmocka_unit_test(an_attempt_can_end_while_its_rows_are_loaded),
+        cmocka_unit_test(a_node_that_loads_is_stopped_when_it_has),
         cmocka_unit_test(a_worker_takes_no_tables),
     };
 
