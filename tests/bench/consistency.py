@@ -14,9 +14,11 @@ straggler, so that neither the machine nor what else runs on it decides:
 
 Columns: seconds until worker 0 had the target accuracy on the test set (at the
 end of an epoch; "-": never), seconds of the whole job, accuracy of worker 0 in
-the end, share of its time that worker 0 waited, mean staleness in updates, contributions dropped, late and left out in percent of
-what all workers could have brought.
+the end, share of its time that worker 0 waited, mean staleness in updates,
+contributions dropped, late and left out in percent of what all workers could
+have brought.
 """
+import argparse
 import csv
 import io
 import json
@@ -79,16 +81,23 @@ def measure(cluster, straggler, policy, params):
 
 
 def main():
-    wanted = sys.argv[1:] or list(SCENARIOS)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("scenarios", nargs="*", default=list(SCENARIOS), metavar="SCENARIO[:POLICY,...]")
+    wanted = [(name, only.split(",") if only else [policy for policy, _ in POLICIES])
+              for name, _, only in (w.partition(":") for w in parser.parse_args().scenarios)]
+    for name, only in wanted:
+        for given, known in ((name, SCENARIOS), *((policy, dict(POLICIES)) for policy in only)):
+            if given not in known:
+                parser.error(f"{given}: there are {', '.join(known)}")
     cluster = Cluster(workers=WORKERS, pservers=1, data=data_path())
     try:
         cluster.wait_nodes(WORKERS + 1)
-        for name, only in (w.partition(":")[::2] for w in wanted):
+        for name, only in wanted:
             print(f"\n{name}: {SCENARIOS[name]}")
             print(f"{'policy':14}{'to ' + format(TARGET, '.0%'):>9}{'job s':>8}{'accuracy':>10}"
                   f"{'waits':>8}{'stale':>7}{'dropped':>9}{'late':>7}{'left out':>10}")
             for policy, params in POLICIES:
-                if only and policy not in only.split(","):
+                if policy not in only:
                     continue
                 m = measure(cluster, SCENARIOS[name], policy, params)
                 cluster.wait_idle()

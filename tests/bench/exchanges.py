@@ -13,6 +13,7 @@ and down; accuracy on the first 2000 samples of the test set, on every worker th
 Without a network it is processor time that decides, and whatever else runs on the machine; only
 ratios are worth a look.
 """
+import argparse
 import csv
 import io
 import os
@@ -67,7 +68,9 @@ def measure(cluster, fields):
 
 
 def main():
-    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 3
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("rounds", nargs="?", type=int, default=3)
+    rounds = parser.parse_args().rounds
     cluster = Cluster(workers=WORKERS, pservers=2, data=data_path())
     cluster.wait_nodes(WORKERS + 2)
     seen = {name: [] for name in SETTINGS}
