@@ -174,6 +174,7 @@ class Commands(CliTest):
         self.assertEqual({n["id"] for n in self.document(cli, "nodes")}, {"worker-0", "pserver-0"})
         info = self.document(cli, "info")
         self.assertEqual(info["max_chunk_bytes"], 1 << 20)
+        self.assertIn("buckets = 1000001  [2 .. 16777216]", self.ok(cli, "info", "data"))
         out = self.ok(cli, "info", "codec")
         self.assertIn("int8", out)
         self.assertNotIn("adam", out)
