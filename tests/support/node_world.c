@@ -2,6 +2,7 @@
 /* node_world.c - see node_world.h: the world, its coordinators and its role. */
 #include "tests/support/node_world.h"
 
+#include "common/base/clock.h"
 #include "common/base/container_of.h"
 #include "common/base/xalloc.h"
 #include "common/node/node_impl.h" /* its helper */
@@ -479,6 +480,29 @@ void nw_let_helper_go(node_world *w)
     nw_changed(w);
     pthread_mutex_unlock(&w->mutex);
     nw_await(w, is_free, "the helper");
+}
+
+typedef struct question {
+    const node_world *w;
+    bool has_server;
+} question;
+
+static void look_for_server(void *arg)
+{
+    question *q = arg;
+
+    q->has_server = q->w->node->server != NULL;
+}
+
+void nw_await_no_server(node_world *w)
+{
+    int64_t until_us = ps_clock_us() + AWAIT_S * INT64_C(1000000);
+    question q = {w, true};
+
+    while (q.has_server && ps_clock_us() < until_us) { /* each time all events of the loop */
+        nw_run(w, look_for_server, &q);
+    }
+    assert_false(q.has_server);
 }
 
 static void end_loop(void *arg)

@@ -81,6 +81,9 @@ void nw_stop_node(node_world *w, int64_t grace_us);
 void nw_hold_helper(node_world *w);
 void nw_let_helper_go(node_world *w);
 
+/* Waits until a node that is being stopped serves no more; it must not be gone by then. */
+void nw_await_no_server(node_world *w);
+
 /* A coordinator goes away, and comes back at the same address. */
 void nw_stop_coordinator(node_world *w, unsigned index);
 void nw_start_coordinator(node_world *w, unsigned index);

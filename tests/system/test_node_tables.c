@@ -249,7 +249,7 @@ static void a_node_that_loads_is_stopped_when_it_has(void **state)
     nw_run(&w, stop_node, &w);
     nw_precommit_end(sender);
     assert_int_equal(result.error.status.code, PS_ABORTED);
-    assert_int_equal(nw_phase(&w), PSGD__V1__NODE_PHASE__NODE_PHASE_UNSPECIFIED); /* no server */
+    nw_await_no_server(&w);
     assert_false(w.node_is_down);
     nw_let_helper_go(&w);
     nw_await(&w, is_down, "the node to be down");
