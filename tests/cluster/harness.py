@@ -24,8 +24,11 @@ from google.protobuf import json_format
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BIN = pathlib.Path(os.environ.get("PSGD_BIN", ROOT / "build" / "bin"))
-# Sanitizers make everything slower; waits grow with them.
+# Sanitizers make everything slower; what a job is told of times grows with them.
 SLOW = float(os.environ.get("PSGD_TEST_SLOW", "1"))
+# So much longer than on a machine that is at rest a wait may last before what it is for
+# counts as lost: only a test that fails takes so long.
+PATIENCE = 6 * SLOW
 
 
 def _messages():
@@ -82,7 +85,7 @@ class Process:
              self.folder / self.name, *map(str, self.args)],
             stdout=subprocess.PIPE, stderr=log, env=env)
         log.close()
-        line = self._first_line(20 * SLOW)
+        line = self._first_line(20 * PATIENCE)
         match = re.search(r"listening on (\S+:(\d+))", line)
         if not match:
             raise RuntimeError(f"{self.name} did not start: {line!r}\n{self.log()[-6000:]}")
@@ -109,7 +112,7 @@ class Process:
 
     def wait(self, seconds=30):
         """For its end by itself."""
-        self.process.wait(seconds * SLOW)
+        self.process.wait(seconds * PATIENCE)
         self.process.stdout.close()
 
     def freeze(self):
@@ -124,10 +127,10 @@ class Process:
             self.process.send_signal(signal.SIGCONT)
             self.process.send_signal(signal.SIGTERM)
         try:
-            return self.process.wait(seconds * SLOW)
+            return self.process.wait(seconds * PATIENCE)
         except subprocess.TimeoutExpired:
             self.kill()
-            raise AssertionError(f"{self.name} did not end within {seconds} s of SIGTERM\n{self.log()[-6000:]}")
+            raise AssertionError(f"{self.name} did not end within {seconds * PATIENCE} s of SIGTERM\n{self.log()[-6000:]}")
         finally:
             self.process.stdout.close()
 
@@ -178,7 +181,7 @@ class Cluster:
                     p.stop()
                 except AssertionError as e:
                     errors.append(str(e))
-        report = r"(?s)(ERROR: \w+Sanitizer|WARNING: ThreadSanitizer|runtime error:).{,6000}"
+        report = r"(?s)[^\n]*(ERROR: \w+Sanitizer|WARNING: ThreadSanitizer|runtime error:).{,6000}"
         sanitizer = [found.group() for found in
                      (re.search(report, p.log()) for p in [*self.nodes, self.coordinator]) if found]
         if failed or sanitizer:
@@ -196,17 +199,17 @@ class Cluster:
         """A JobSpec from a dict in proto's JSON form, answered with the job."""
         spec = json_format.ParseDict({**(spec or {}), **fields}, job_pb2.JobSpec())
         return self.api.SubmitJob(coordinator_pb2.SubmitJobRequest(spec=spec, request_id=request_id),
-                                  timeout=10 * SLOW).job
+                                  timeout=10 * PATIENCE).job
 
     def get(self, job_id):
-        return self.api.GetJob(coordinator_pb2.GetJobRequest(job_id=job_id), timeout=10 * SLOW).job
+        return self.api.GetJob(coordinator_pb2.GetJobRequest(job_id=job_id), timeout=10 * PATIENCE).job
 
     def node_list(self):
-        return self.api.ListNodes(coordinator_pb2.ListNodesRequest(), timeout=10 * SLOW).nodes
+        return self.api.ListNodes(coordinator_pb2.ListNodesRequest(), timeout=10 * PATIENCE).nodes
 
     def wait(self, job_id, until=lambda job: job.state in FINAL, seconds=60):
         """Watches a job until `until(job)` is true; the job then."""
-        deadline = time.monotonic() + seconds * SLOW
+        deadline = time.monotonic() + seconds * PATIENCE
         after = 0
         job = None
         while time.monotonic() < deadline:
@@ -229,7 +232,7 @@ class Cluster:
         if until(job):
             return job
         raise AssertionError(f"job {job_id} is {job_pb2.JobState.Name(job.state)} {job.reason} "
-                             f"{job.message} after {seconds} s, step {job.progress.step}")
+                             f"{job.message} after {seconds * PATIENCE} s, step {job.progress.step}")
 
     def wait_state(self, job_id, state, seconds=60):
         """Until the job is in `state` or past it."""
@@ -242,14 +245,14 @@ class Cluster:
 
     def poll(self, what, ask, seconds=20):
         """Asks until the answer is true; the answer."""
-        deadline = time.monotonic() + seconds * SLOW
+        deadline = time.monotonic() + seconds * PATIENCE
         while time.monotonic() < deadline:
             with contextlib.suppress(grpc.RpcError):
                 answer = ask()
                 if answer:
                     return answer
             self.pause()
-        raise AssertionError(f"after {seconds} s still not: {what}")
+        raise AssertionError(f"after {seconds * PATIENCE} s still not: {what}")
 
     def wait_nodes(self, count, seconds=20):
         return self.poll(f"{count} live nodes",
@@ -261,13 +264,13 @@ class Cluster:
             with grpc.insecure_channel(p.address) as channel:
                 stub = node_pb2_grpc.NodeServiceStub(channel)
                 self.poll(f"{p.name} idle",
-                          lambda: stub.GetStatus(node_pb2.GetStatusRequest(), timeout=2).node.phase ==
+                          lambda: stub.GetStatus(node_pb2.GetStatusRequest(), timeout=2 * PATIENCE).node.phase ==
                           coordinator_pb2.NODE_PHASE_IDLE, seconds)
 
     def status(self, process):
         with grpc.insecure_channel(process.address) as channel:
             return node_pb2_grpc.NodeServiceStub(channel).GetStatus(
-                node_pb2.GetStatusRequest(), timeout=10 * SLOW)
+                node_pb2.GetStatusRequest(), timeout=10 * PATIENCE)
 
     def files(self, job_id, **request):
         """{name: bytes} of ReclaimLogs, chunks and checksums verified."""
@@ -275,7 +278,7 @@ class Cluster:
 
         content, sums = {}, {}
         for chunk in self.api.ReclaimLogs(
-                coordinator_pb2.ReclaimLogsRequest(job_id=job_id, **request), timeout=60 * SLOW):
+                coordinator_pb2.ReclaimLogsRequest(job_id=job_id, **request), timeout=60 * PATIENCE):
             name = chunk.artifact.name
             assert len(chunk.payload) <= 1 << 20
             assert zlib.crc32(chunk.payload) == chunk.crc32, name
@@ -299,8 +302,9 @@ class ClusterTest(unittest.TestCase):
             # Whether the test failed is known only to its outcome.
             outcome = self._outcome
             result = getattr(outcome, "result", None)
-            failed = bool(result and (result.failures or result.errors)) or \
-                any(error for _, error in getattr(outcome, "errors", []) if error)
+            mine = [test for test, _ in (result.failures + result.errors if result else [])
+                    if self in (test, getattr(test, "test_case", None))]
+            failed = bool(mine) or any(error for _, error in getattr(outcome, "errors", []) if error)
             c.close(failed)
 
         self.addCleanup(close)
@@ -323,4 +327,6 @@ ENDLESS = {**SMALL, "title": "endless", "epochs": 100000}
 
 
 def main():
+    # What a shell runs in the background ignores SIGINT, and so would what is started here.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     unittest.main(verbosity=2)

@@ -12,7 +12,7 @@ import grpc
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "interop"))
 import read_events
 
-from harness import (ENDLESS, FINAL, SMALL, ClusterTest, coordinator_pb2, job_pb2, main)
+from harness import (ENDLESS, FINAL, PATIENCE, SMALL, ClusterTest, coordinator_pb2, job_pb2, main)
 
 
 class Basic(ClusterTest):
@@ -181,11 +181,11 @@ class Basic(ClusterTest):
         c.wait_state(job.id, job_pb2.JOB_STATE_RUNNING)
         c.poll("a log of a running job", lambda: any(
             c.files(job.id, kinds=[job_pb2.ARTIFACT_KIND_LOG]).values()))
-        stream = c.api.WatchJob(coordinator_pb2.WatchJobRequest(job_id=job.id), timeout=30)
+        stream = c.api.WatchJob(coordinator_pb2.WatchJobRequest(job_id=job.id), timeout=30 * PATIENCE)
         first = [next(stream) for _ in range(3)]
         stream.cancel()
         again = next(c.api.WatchJob(coordinator_pb2.WatchJobRequest(
-            job_id=job.id, after_sequence=first[0].sequence), timeout=30))
+            job_id=job.id, after_sequence=first[0].sequence), timeout=30 * PATIENCE))
         self.assertEqual(again.sequence, first[1].sequence)
         c.api.CancelJob(coordinator_pb2.CancelJobRequest(job_id=job.id))
         self.assertEqual(c.wait(job.id).state, job_pb2.JOB_STATE_CANCELLED)

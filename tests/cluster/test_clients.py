@@ -20,7 +20,7 @@ import zlib
 
 import grpc
 
-from harness import (BIN, ENDLESS, ROOT, SLOW, SMALL, ClusterTest, coordinator_pb2,
+from harness import (BIN, ENDLESS, PATIENCE, ROOT, SLOW, SMALL, ClusterTest, coordinator_pb2,
                      coordinator_pb2_grpc, job_pb2, main)
 
 PSGD = BIN / "psgd"
@@ -40,7 +40,7 @@ class Cli:
     def run(self, *args, seconds=60):
         """(exit code, stdout, stderr)"""
         p = subprocess.run(self.command(*args), capture_output=True, text=True, env=self.env,
-                           cwd=self.folder, timeout=seconds * SLOW, stdin=subprocess.DEVNULL)
+                           cwd=self.folder, timeout=seconds * PATIENCE, stdin=subprocess.DEVNULL)
         return p.returncode, p.stdout, p.stderr
 
     def start(self, *args):
@@ -53,15 +53,16 @@ def files_below(folder):
 
 
 def read_until(stream, text, seconds=60):
-    """Lines of a process up to the one with `text`."""
-    seen = ""
-    while text not in seen:
-        ready, _, _ = select.select([stream], [], [], seconds * SLOW)
-        line = stream.readline() if ready else ""
-        if not line:
+    """What a process says until `text` is in it, and what came with that. What is read is read
+    from the pipe itself: a buffer may hold a line for which select() would wait."""
+    seen = b""
+    while text.encode() not in seen:
+        ready, _, _ = select.select([stream], [], [], seconds * PATIENCE)
+        more = os.read(stream.fileno(), 4096) if ready else b""
+        if not more:
             raise AssertionError(f"no {text!r} in {seen!r}")
-        seen += line
-    return seen
+        seen += more
+    return seen.decode()
 
 
 class CliTest(ClusterTest):
@@ -130,7 +131,7 @@ class Commands(CliTest):
                          ["watch", "get", "logs", "download", "cancel"])
         for line in commands[:4]:
             p = subprocess.run(line.split(), capture_output=True, text=True, cwd=cli.folder,
-                               env=cli.env, timeout=60 * SLOW)
+                               env=cli.env, timeout=60 * PATIENCE)
             self.assertEqual(p.returncode, OK, f"{line}: {p.stdout}{p.stderr}")
 
     def test_json_is_one_document_also_with_watch(self):
@@ -211,7 +212,7 @@ class Logs(CliTest):
         c.wait_state(job, job_pb2.JOB_STATE_RUNNING)
         c.poll("a log of a running job", lambda: cli.run("logs", job)[1])
         self.assertIn(job, self.ok(cli, "cancel", job))
-        rest, err = follow.communicate(timeout=60 * SLOW)
+        rest, err = follow.communicate(timeout=60 * PATIENCE)
         self.assertEqual(follow.returncode, OK, err)
         for line in self.ok(cli, "logs", job, "--node", "worker-0", "--format", "jsonl").splitlines():
             self.assertEqual(json.loads(line)["service"], "psgd-worker")
@@ -229,18 +230,24 @@ class Interrupts(CliTest):
         p = cli.start("submit", self.job_file(cli, ENDLESS), "--watch")
         job = re.search(r"(endless-\S+)", read_until(p.stdout, "step")).group(1)
         p.send_signal(signal.SIGINT)
-        out, err = p.communicate(timeout=20 * SLOW)
+        out, err = p.communicate(timeout=20 * PATIENCE)
         self.assertEqual(p.returncode, OK, out + err)
         for text in [f"watch {job}", f"cancel {job}"]:
             self.assertIn(text, err)
         self.assertEqual(c.get(job).state, job_pb2.JOB_STATE_RUNNING)
 
-        p = cli.start("watch", job, "--format", "json")
-        c.poll("the watch began", lambda: p.poll() is None)
-        p.send_signal(signal.SIGINT)
-        out, _ = p.communicate(timeout=20 * SLOW)
-        if p.returncode == OK:  # else the signal came before it had connected
-            self.assertEqual(json.loads(out)["id"], job)
+        def detach(tries=[]):
+            p = cli.start("watch", job, "--format", "json")
+            for _ in tries:
+                c.pause()
+            tries.append(p)
+            p.send_signal(signal.SIGINT)
+            out, err = p.communicate(timeout=20 * PATIENCE)
+            # What begins just now says nothing of it; then the signal has its usual effect.
+            self.assertIn(p.returncode, (OK, -signal.SIGINT, 128 + signal.SIGINT), out + err)
+            return p.returncode == OK and out
+
+        self.assertEqual(json.loads(c.poll("a watch that had begun", detach))["id"], job)
         self.ok(cli, "cancel", job)
 
     def test_a_terminal_gets_a_live_line(self):
@@ -252,8 +259,9 @@ class Interrupts(CliTest):
                              cwd=cli.folder)
         os.close(terminal)
         seen = b""
-        while seen.count(b"\r\x1b[K") + seen.count(b"\x1b[K") < 4:
-            ready, _, _ = select.select([main_end], [], [], 60 * SLOW)
+        live = rb"\r\s*\[?.*\d+%.* loss \d"
+        while seen.count(b"\r\x1b[K") + seen.count(b"\x1b[K") < 4 or not re.search(live, seen):
+            ready, _, _ = select.select([main_end], [], [], 60 * PATIENCE)
             self.assertTrue(ready, seen)
             seen += os.read(main_end, 4096)
         p.send_signal(signal.SIGINT)
@@ -265,11 +273,9 @@ class Interrupts(CliTest):
             if not data:
                 break
             seen += data
-        self.assertEqual(p.wait(20 * SLOW), OK)
+        self.assertEqual(p.wait(20 * PATIENCE), OK)
         os.close(main_end)
-        text = seen.decode()
-        self.assertRegex(text, r"\r\s*\[?.*\d+%.* loss \d")
-        self.assertIn("Detached", text)
+        self.assertIn("Detached", seen.decode())
 
     def test_a_watch_outlives_a_restart_of_the_coordinator(self):
         c = self.cluster(workers=0, pservers=0)
@@ -279,14 +285,14 @@ class Interrupts(CliTest):
         first = json.loads(p.stdout.readline())
         self.assertEqual(first["job"]["state"], "JOB_STATE_QUEUED")
         c.coordinator.kill()
-        self.assertIn("lost the coordinator", read_until(p.stderr, "lost"))
+        said = read_until(p.stderr, "lost the coordinator")
         c.restart_coordinator()
         c.poll("the job is cancelled", lambda: self.ok(cli, "cancel", job))
-        out, err = p.communicate(timeout=60 * SLOW)
+        out, err = p.communicate(timeout=60 * PATIENCE)
         self.assertEqual(p.returncode, SERVER, err)
         last = json.loads(out.splitlines()[-1])
         self.assertEqual(last["job"]["state"], "JOB_STATE_CANCELLED")
-        self.assertNotIn("lost", err)  # said once
+        self.assertEqual((said + err).count("lost"), 1)
 
 
 class ExitCodes(CliTest):
@@ -324,7 +330,7 @@ class ExitCodes(CliTest):
                               ("psgd-coordinator", ("--log-level", "loud"))]:
             with tempfile.TemporaryDirectory() as folder:
                 done = subprocess.run([BIN / program, "--data-dir", folder, *args],
-                                      capture_output=True, text=True, timeout=20)
+                                      capture_output=True, text=True, timeout=20 * PATIENCE)
             self.assertEqual(done.returncode, ARGUMENTS, done.stderr)
             self.assertIn(args[0], done.stderr)
             self.assertIn(args[1], done.stderr)
@@ -342,7 +348,7 @@ class ExitCodes(CliTest):
 
         def alone(*args):
             p = subprocess.run([str(PSGD), *args], capture_output=True, text=True, env=named.env,
-                               cwd=folder, timeout=60 * SLOW)
+                               cwd=folder, timeout=60 * PATIENCE)
             self.assertEqual(p.returncode, OK, p.stderr)
             return p.stdout
         self.assertIn("tutorial", alone("presets"))
@@ -367,7 +373,7 @@ class ExitCodes(CliTest):
         server.start()
         cli = Cli(f"127.0.0.1:{port}", pathlib.Path(tempfile.gettempdir()))
         try:
-            code, out, err = cli.run("list", "--timeout", "1s")
+            code, out, err = cli.run("list", "--timeout", f"{3 * SLOW:g}s")
         finally:
             over.set()
             server.stop(None)
@@ -523,7 +529,7 @@ class Foreign(CliTest):
 
         def run(address, job):
             return subprocess.run([*command, "--coordinator", address, "--output", "saved", job],
-                                  capture_output=True, text=True, cwd=folder, timeout=90 * SLOW)
+                                  capture_output=True, text=True, cwd=folder, timeout=90 * PATIENCE)
 
         p = run(cluster.coordinator.address, "job.json")
         self.assertEqual(p.returncode, OK, p.stdout + p.stderr)
@@ -567,7 +573,7 @@ class Foreign(CliTest):
         reflect = [sys.executable, str(ROOT / "tests/interop/reflect.py")]
 
         def ask(*args):
-            p = subprocess.run([*reflect, *args], capture_output=True, text=True, timeout=60 * SLOW)
+            p = subprocess.run([*reflect, *args], capture_output=True, text=True, timeout=60 * PATIENCE)
             self.assertEqual(p.returncode, 0, p.stderr)
             return p.stdout
 

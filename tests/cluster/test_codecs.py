@@ -2,7 +2,7 @@
 """test_codecs.py - every codec of the build trains, and sends what it says."""
 import re
 
-from harness import SMALL, ClusterTest, coordinator_pb2, job_pb2, main
+from harness import PATIENCE, SMALL, ClusterTest, coordinator_pb2, job_pb2, main
 
 # A threshold is a number for a model: this one sends a part of these gradients. Under
 # adam dgc does without what it keeps, as docs/codecs.md has it. The layers are too
@@ -14,7 +14,7 @@ PARAMS = {"threshold": {"magnitude": 0.01}, "topk": {"fraction": 0.1},
 
 class Codecs(ClusterTest):
     def plugins(self, c):
-        info = c.api.GetServerInfo(coordinator_pb2.GetServerInfoRequest(), timeout=10)
+        info = c.api.GetServerInfo(coordinator_pb2.GetServerInfoRequest(), timeout=10 * PATIENCE)
         return [p for p in info.plugins if p.kind == "codec"]
 
     def train(self, c, codec):

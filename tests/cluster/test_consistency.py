@@ -5,7 +5,7 @@ import csv
 import io
 import json
 
-from harness import ENDLESS, SLOW, SMALL, ClusterTest, coordinator_pb2, job_pb2, main
+from harness import ENDLESS, PATIENCE, SLOW, SMALL, ClusterTest, coordinator_pb2, job_pb2, main
 
 LIMIT_MS = int(2000 * SLOW)
 LIMITS = {"leaseMs": LIMIT_MS}
@@ -71,16 +71,18 @@ class Consistency(ClusterTest):
         at = c.status(c.workers[0]).progress.step
         c.poll("the others go on",
                lambda: all(c.status(w).progress.step > at + 50 for w in (c.workers[0], c.workers[2])))
-        self.assertEqual(c.get(job.id).progress.workers_alive, 2)
+        c.wait(job.id, lambda j: j.progress.workers_alive == 2)
         self.assertIn("is lost, going on without it", c.pservers[0].log())
-        c.api.CancelJob(coordinator_pb2.CancelJobRequest(job_id=job.id), timeout=10)
+        c.api.CancelJob(coordinator_pb2.CancelJobRequest(job_id=job.id), timeout=10 * PATIENCE)
         self.assertEqual(c.wait(job.id).state, job_pb2.JOB_STATE_CANCELLED)
         c.wait_idle([c.workers[0], c.workers[2], *c.pservers])
 
     def end_without(self, policy):
         c = self.cluster(workers=3, pservers=2)
         c.wait_nodes(5)
+        # 2600 steps of 3 ms and more: far from its end when the worker dies.
         job = c.submit({**SMALL, "epochs": 200}, workers=3, pservers=2, timeouts=LIMITS,
+                       straggler={"name": "fixed", "params": {"rank": -1, "ms": 3}},
                        consistency={"name": policy, "params": POLICIES[policy]})
         c.wait(job.id, lambda j: j.progress.step > 5)
         c.workers[1].kill()
@@ -92,7 +94,7 @@ class Consistency(ClusterTest):
         self.assertLess(job.result["loss"], 1)
 
     def test_a_slow_worker_is_left_behind_by_backup_and_held_to_by_bsp(self):
-        slow = {"name": "fixed", "params": {"rank": 2, "ms": 20}}
+        slow = {"name": "fixed", "params": {"rank": 2, "ms": 50}}
         steps = {}
         for policy in ("bsp", "backup"):
             c = self.cluster(workers=3, pservers=1)
@@ -105,7 +107,7 @@ class Consistency(ClusterTest):
             if policy == "bsp":  # the others waited for it
                 rows = files["TR-small-N(0).csv"].decode().splitlines()
                 column = rows[0].split(",").index("wait_s")
-                self.assertGreater(float(rows[-1].split(",")[column]), 0.020 * steps["bsp"][0] / 2)
+                self.assertGreater(float(rows[-1].split(",")[column]), 0.050 * steps["bsp"][0] / 2)
             else:
                 server, = self.counters(c, job)
                 self.assertGreater(int(server["workers"][2]["left_out"]), 0)

@@ -9,13 +9,15 @@ the next job.
 import pathlib
 import time
 
-from harness import ENDLESS, SLOW, SMALL, ClusterTest, coordinator_pb2, job_pb2, main
+from harness import ENDLESS, PATIENCE, SLOW, SMALL, ClusterTest, coordinator_pb2, job_pb2, main
 
 LIMIT_MS = int(2000 * SLOW)
 LIMITS = {"canCommitMs": LIMIT_MS, "preCommitFloorMs": LIMIT_MS, "preCommitCapMs": LIMIT_MS,
           "readyMs": LIMIT_MS, "leaseMs": LIMIT_MS, "collectMs": max(1000, LIMIT_MS)}
 # Any one wait, the abort of the others, and the collection of what they have.
 WITHIN_S = 4 * LIMIT_MS / 1000 + 5
+# So long a step takes whatever the machine: a job is not over before it is disturbed.
+PACE = {"name": "fixed", "params": {"rank": -1, "ms": 10}}
 PHASES = ["RESERVED", "PREPARING", "PREPARED", "READY", "RUNNING"]
 
 
@@ -93,9 +95,13 @@ class Death(ClusterTest):
     def test_a_frozen_coordinator_goes_on_when_it_thaws(self):
         c = self.cluster(workers=2, pservers=1)
         c.wait_nodes(3)
-        job = c.submit({**SMALL, "epochs": 20}, workers=2)
+        # 400 steps of 10 ms: far from its end when the coordinator freezes, whose leases hold on.
+        job = c.submit({**SMALL, "epochs": 20}, workers=2, straggler=PACE,
+                       timeouts={"leaseMs": 600000})
         c.wait(job.id, lambda j: j.progress.step > 10)
         c.coordinator.freeze()
+        self.assertTrue(all(c.status(w).progress.step < c.status(w).progress.total_steps
+                            for w in c.workers))
         c.poll("the workers finished by themselves", lambda: all(
             c.status(w).progress.step == c.status(w).progress.total_steps > 0 for w in c.workers))
         c.coordinator.thaw()
@@ -106,8 +112,8 @@ class Death(ClusterTest):
     def test_asp_goes_on_without_a_worker(self):
         c = self.cluster(workers=2, pservers=1)
         c.wait_nodes(3)
-        job = c.submit({**SMALL, "epochs": 400}, workers=2, consistency={"name": "asp"},
-                       timeouts=LIMITS)
+        job = c.submit({**SMALL, "epochs": 40}, workers=2, consistency={"name": "asp"},
+                       straggler=PACE, timeouts=LIMITS)
         c.wait(job.id, lambda j: j.progress.step > 5)
         c.workers[1].kill()
         job = c.wait(job.id, seconds=120)
@@ -128,7 +134,7 @@ class Death(ClusterTest):
                 if phase:
                     stat = pathlib.Path(f"/proc/{c.workers[1].process.pid}/stat")
                     c.poll("a frozen worker", lambda: stat.read_text().split()[2] == "T")
-                c.api.CancelJob(coordinator_pb2.CancelJobRequest(job_id=job.id), timeout=10)
+                c.api.CancelJob(coordinator_pb2.CancelJobRequest(job_id=job.id), timeout=10 * PATIENCE)
                 self.assertEqual(c.wait(job.id, seconds=40).state, job_pb2.JOB_STATE_CANCELLED)
                 if phase:
                     c.wait_idle([c.workers[0], *c.pservers])

@@ -7,7 +7,7 @@ import os
 import struct
 import subprocess
 
-from harness import BIN, SLOW, SMALL, ClusterTest, job_pb2, main
+from harness import BIN, PATIENCE, SMALL, ClusterTest, job_pb2, main
 
 OK, ARGUMENTS = 0, 4
 
@@ -31,7 +31,7 @@ class Eval(ClusterTest):
         if data:
             env["PSGD_DATA"] = data
         p = subprocess.run([BIN / "psgd", "eval", *map(str, args)], cwd=folder, env=env,
-                           capture_output=True, text=True, timeout=60 * SLOW)
+                           capture_output=True, text=True, timeout=60 * PATIENCE)
         self.assertEqual(p.returncode, code, p.stdout + p.stderr)
         return p.stdout if code == OK else p.stderr
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import unittest
 
-from harness import SLOW, data_path, main
+from harness import PATIENCE, data_path, main
 
 LINKS = pathlib.Path(__file__).with_name("links.py")
 NOT_HERE = re.compile(r"need root|there is no `|`(ip|tc) .*` failed")
@@ -18,7 +18,7 @@ def links(*args, **environment):
     process = subprocess.Popen([sys.executable, LINKS, *args], env={**os.environ, **environment},
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
-        out, err = process.communicate(timeout=200 * SLOW)
+        out, err = process.communicate(timeout=200 * PATIENCE)
     finally:
         process.terminate()
     return process.returncode, out, err, f"psgd-{process.pid}-"

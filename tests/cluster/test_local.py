@@ -15,7 +15,7 @@ import subprocess
 import tempfile
 import unittest
 
-from harness import BIN, ENDLESS, SLOW, SMALL, ClusterTest, data_path, job_pb2, main
+from harness import BIN, ENDLESS, PATIENCE, SLOW, SMALL, ClusterTest, data_path, job_pb2, main
 
 PSGD = BIN / "psgd"
 OK, SERVER, ARGUMENTS, INTERRUPTED = 0, 1, 4, 130
@@ -42,7 +42,7 @@ class Folder:
     def run(self, *args, seconds=120):
         """(exit code, stdout, stderr)"""
         p = subprocess.run(self.command(*args), capture_output=True, text=True, env=self.env,
-                           cwd=self.path, timeout=seconds * SLOW, stdin=subprocess.DEVNULL)
+                           cwd=self.path, timeout=seconds * PATIENCE, stdin=subprocess.DEVNULL)
         return p.returncode, p.stdout, p.stderr
 
 
@@ -145,7 +145,7 @@ class Command(unittest.TestCase):
         while int(json.loads(line)["job"]["progress"]["step"]) == 0:
             line = p.stdout.readline()
         p.send_signal(signal.SIGINT)
-        out, err = p.communicate(timeout=30 * SLOW)
+        out, err = p.communicate(timeout=30 * PATIENCE)
         self.assertEqual(p.returncode, INTERRUPTED, out + err)
         self.assertEqual(json.loads(out.splitlines()[-1])["job"]["state"], "JOB_STATE_CANCELLED")
         summary = json.loads((f.path / "out/summary.json").read_text())

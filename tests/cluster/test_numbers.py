@@ -120,20 +120,29 @@ class Numbers(ClusterTest):
         job = c.submit({**SMALL, "epochs": 100000, "model": {"preset": "mlp", "widths": [256]},
                         "codec": {"up": {"name": codec}, "down": {"name": codec}}})
         c.wait(job.id, lambda j: j.progress.step > 200, seconds=120)
-        readings = []
-        for _ in range(2):
-            # The counters go on between two readings: ours stands between two of the kernel's.
+
+        def read():
+            """(middle of the kernel's up, of its down, ours, ours, step), and how far the kernel's
+            counts went on meanwhile: ours stands between two of its."""
             before = self.sockets_of(c.workers[0])
             ours = c.status(c.workers[0]).progress
             after = self.sockets_of(c.workers[0])
-            readings.append(((before[0] + after[0]) / 2, (before[1] + after[1]) / 2,
-                             ours.bytes_up, ours.bytes_down, ours.step))
-            if len(readings) == 1:
-                c.poll("more steps", lambda: c.status(c.workers[0]).progress.step > ours.step + 3000,
-                       seconds=120)
+            return ([(a + b) / 2 for a, b in zip(before, after)] +
+                    [ours.bytes_up, ours.bytes_down, ours.step], max(b - a for a, b in zip(before, after)))
+
+        first, blur = read()
+
+        def enough():
+            """Many steps later, so many that the blur of both readings is no hundredth of them."""
+            last, more = read()
+            if last[4] > first[4] + 3000 and blur + more < 0.01 * min(
+                    b - a for a, b in zip(first[:2], last[:2])):
+                return last
+            return None
+
+        last = c.poll("readings that are clear", enough, seconds=120)
         c.api.CancelJob(coordinator_pb2.CancelJobRequest(job_id=job.id))
         c.wait(job.id)
-        first, last = readings
         return [(b - a) / (last[4] - first[4]) for a, b in zip(first[:4], last[:4])]
 
     def test_the_kernel_counts_the_same_bytes(self):

@@ -11,7 +11,7 @@ import tempfile
 
 import grpc
 
-from harness import BIN, ENDLESS, SLOW, SMALL, ClusterTest, job_pb2, main
+from harness import BIN, ENDLESS, PATIENCE, SLOW, SMALL, ClusterTest, job_pb2, main
 
 WORKERS = 4
 JOB = {**SMALL, "workers": WORKERS}
@@ -125,7 +125,7 @@ class Peers(ClusterTest):
                 spec = pathlib.Path(folder, "job.json")
                 spec.write_text(json.dumps({**JOB, **fields}))
                 subprocess.run([BIN / "psgd", "train", spec, "--out", folder], check=True,
-                               stdout=subprocess.DEVNULL, timeout=120 * SLOW)
+                               stdout=subprocess.DEVNULL, timeout=120 * PATIENCE)
                 mine = pathlib.Path(folder, "MODEL-small-N(0).safetensors").read_bytes()
             self.assertEqual(tensors(mine), self.weights(c.files(job.id), job))
 

@@ -7,7 +7,7 @@ import re
 import shutil
 import tempfile
 
-from harness import SMALL, ClusterTest, coordinator_pb2, job_pb2, main
+from harness import PATIENCE, SLOW, SMALL, ClusterTest, coordinator_pb2, job_pb2, main
 
 # Local rules want rates of their own; the servers' rule is the update's default.
 LOCAL = {"name": "sgd", "params": {"lr": 0.1}}
@@ -16,9 +16,9 @@ GRADIENTS = {"rule": {"name": "adam", "params": {"lr": 0.002}}}
 # Of updates that need others than these.
 ADAMW = {"local": {"name": "adamw", "params": {"lr": 0.002}},
          "rule": {"name": "nesterov", "params": {"lr": 0.3, "momentum": 0.5}}}
-SLOW = {"local": {"name": "sgd", "params": {"lr": 0.05}}}
+GENTLE = {"local": {"name": "sgd", "params": {"lr": 0.05}}}
 OPTIMIZERS = {"double_buffering": GRADIENTS, "diloco": ADAMW, "diloco_overlapped": ADAMW,
-              "delta": SLOW, "osp": SLOW}
+              "delta": GENTLE, "osp": GENTLE}
 PARAMS = {"post_local": {"start": 20, "steps": 4}, "osp": {"steps": 2}, "delta": {"steps": 2}}
 INT4 = {"name": "intn", "params": {"bits": 4, "error_feedback": 1}}
 MORE = {"dc_asgd": {"consistency": {"name": "asp"}},
@@ -27,7 +27,7 @@ MORE = {"dc_asgd": {"consistency": {"name": "asp"}},
 
 class Updates(ClusterTest):
     def plugins(self, c):
-        info = c.api.GetServerInfo(coordinator_pb2.GetServerInfoRequest(), timeout=10)
+        info = c.api.GetServerInfo(coordinator_pb2.GetServerInfoRequest(), timeout=10 * PATIENCE)
         return [p for p in info.plugins if p.kind == "update"]
 
     def train(self, c, update, optimizer, workers=2, **more):
@@ -70,7 +70,7 @@ class Updates(ClusterTest):
     def test_steps_are_taken_while_a_round_is_exchanged(self):
         """Shown by the log: a fast worker's steps do not wait for the slow one's contribution."""
         c = self.cluster(workers=2, pservers=2)
-        slow = {"name": "fixed", "params": {"rank": 1, "ms": 5}}
+        slow = {"name": "fixed", "params": {"rank": 1, "ms": int(20 * SLOW)}}
         for name in ("losp", "geo_average", "localsgd"):
             job = self.train(c, {"name": name, "params": {"steps": 4}}, {"local": LOCAL}, straggler=slow)
             steps = job.progress.total_steps

@@ -14,7 +14,7 @@ foreach(format IN ITEMS safetensors events)
         add_test(NAME interop_${format}
             COMMAND ${PYTHON3} ${CMAKE_CURRENT_SOURCE_DIR}/interop/check_${format}.py
                     $<TARGET_FILE:make_${format}>)
-        set_tests_properties(interop_${format} PROPERTIES TIMEOUT 60 LABELS interop
+        set_tests_properties(interop_${format} PROPERTIES TIMEOUT 600 LABELS interop
             ENVIRONMENT "PYTHONDONTWRITEBYTECODE=1")
     endif()
 endforeach()

@@ -16,7 +16,7 @@ else()
     elseif(SANITIZE)
         set(slow 3)
     endif()
-    math(EXPR limit "240 * ${slow}")
+    math(EXPR limit "3000 * ${slow}")
     add_test(NAME cluster_clients
         COMMAND ${PSGD_PYTHON} ${PROJECT_SOURCE_DIR}/tests/cluster/test_clients.py)
     set_tests_properties(cluster_clients PROPERTIES TIMEOUT ${limit} LABELS cluster

@@ -25,9 +25,3 @@ ps_test(system test_replica ps_dataplane_world)
 ps_test(system test_rows ps_dataplane_world)
 ps_test(system test_streams_rows ps_dataplane_world)
 ps_test(system test_trainer ps_dataplane_world)
-
-if(SANITIZE) # minutes, on a busy machine
-    set_tests_properties(test_exchange test_exchange_life test_peers test_peers_refused test_streams test_trainer test_rounds
-        test_replica test_rows
-        PROPERTIES TIMEOUT 400)
-endif()

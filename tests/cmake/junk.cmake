@@ -7,7 +7,7 @@ if(SANITIZE MATCHES thread)
 elseif(SANITIZE)
     set(slow 3)
 endif()
-math(EXPR limit "300 * ${slow}")
+math(EXPR limit "3000 * ${slow}")
 add_test(NAME junk COMMAND ${PSGD_PYTHON} ${PROJECT_SOURCE_DIR}/tests/fuzz/junk.py)
 set_tests_properties(junk PROPERTIES TIMEOUT ${limit} LABELS cluster
     ENVIRONMENT "PSGD_BIN=${CMAKE_RUNTIME_OUTPUT_DIRECTORY};PSGD_TEST_SLOW=${slow};TSAN_OPTIONS=ignore_noninstrumented_modules=1;PYTHONDONTWRITEBYTECODE=1")

@@ -10,10 +10,6 @@ target_compile_options(test_activation PRIVATE -fno-math-errno -fno-trapping-mat
 ps_test(unit test_golden ps_nn ps_optim)
 ps_test(unit test_golden_networks ps_nn ps_optim)
 # Five steps of each optimizer on each network: 11 s of processor, 140 under AddressSanitizer.
-set_tests_properties(test_golden_networks PROPERTIES TIMEOUT 300)
-if(SANITIZE)
-    set_tests_properties(test_golden_networks PROPERTIES TIMEOUT 1500)
-endif()
 foreach(name IN ITEMS test_golden test_golden_networks)
     target_sources(${name} PRIVATE support/golden.c)
     target_compile_definitions(${name} PRIVATE PS_GOLDEN_DIR="${CMAKE_CURRENT_SOURCE_DIR}/golden")

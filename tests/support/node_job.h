@@ -9,10 +9,11 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-static const char *const small_job =
-    "{\"data\":{\"name\":\"glyphs\",\"train_limit\":256,"
-    "\"test_limit\":64},\"model\":{\"widths\":[40]},\"pservers\":2,"
-    "\"timeouts\":{\"ready_ms\":500}}";
+#define NODE_JOB(more)                                                                             \
+    "{\"data\":{\"name\":\"glyphs\",\"train_limit\":256,"                                          \
+    "\"test_limit\":64},\"model\":{\"widths\":[40]},\"pservers\":2" more "}"
+
+static const char *const small_job = NODE_JOB("");
 
 typedef struct job {
     ps_plan *plan;

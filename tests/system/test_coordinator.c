@@ -502,7 +502,7 @@ static void a_stopped_node_is_named(void **state)
     (void)state;
     cw_begin(&w, 1, 1);
     w.nodes[0].finishes = w.nodes[1].finishes = false;
-    cw_submit(&w, "{\"workers\":1,\"pservers\":1," PLAIN TIMEOUTS(",\"lease_ms\":500") "}", id);
+    cw_submit(&w, "{\"workers\":1,\"pservers\":1," PLAIN TIMEOUTS(",\"lease_ms\":3000") "}", id);
     assert_int_equal(cw_await(&w, id, STATE(RUNNING)), STATE(RUNNING));
     cw_stop_node(&w, 1);
     assert_int_equal(cw_await(&w, id, STATE(FAILED)), STATE(FAILED));

@@ -205,7 +205,7 @@ static void the_second_phase_has_a_deadline(void **state)
 static void a_barrier_that_does_not_open_rolls_back(void **state)
 {
     node_world w;
-    job j = job_of(small_job, "job-1", 1);
+    job j = job_of(NODE_JOB(",\"timeouts\":{\"ready_ms\":500}"), "job-1", 1);
 
     (void)state;
     nw_begin(&w, &nw_server_hooks, NULL, NULL, 0, NULL);

@@ -4,6 +4,7 @@
 #include "tests/support/cmocka_all.h"
 
 #include "tests/support/exchange_world.h"
+#include "tests/support/patience.h"
 
 #include "common/base/clock.h"
 
@@ -203,7 +204,7 @@ static void fewer_bytes_are_sent_with_a_codec(void **state)
 
 /* --- while gradients are computed ------------------------------------------------ */
 
-enum { HEARD = 400000, HEARD_WITHIN_US = 60000000 };
+enum { HEARD = 400000 }; /* bytes */
 
 typedef struct hearing {
     exchange_world w;
@@ -215,7 +216,7 @@ static void wait_to_be_heard(void *arg, fake_worker *w, uint64_t clock, fake_at 
 {
     hearing *h = arg;
     fake_worker *other = &h->w.workers[1 - w->session.rank];
-    int64_t until_us = ps_clock_us() + HEARD_WITHIN_US;
+    int64_t until_us = ps_clock_us() + PS_TEST_PATIENCE_S * INT64_C(1000000);
 
     if (at != FAKE_HAS_ONE_LEFT || clock > 0) {
         return;

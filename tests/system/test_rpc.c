@@ -85,7 +85,7 @@ static void a_call_that_nobody_answers_meets_its_deadline(void **state)
 
     (void)state;
     echo_world_begin(&w);
-    echo_call(&w, "keep", 0, 100 * MS, &r);
+    echo_call(&w, "keep", 0, 1000 * MS, &r); /* enough to be heard */
     echo_world_end(&w);
     assert_int_equal(r.error.status.code, PS_DEADLINE_EXCEEDED);
     assert_string_equal(r.error.reason, "DEADLINE_EXCEEDED");

@@ -204,7 +204,7 @@ static void a_stream_meets_its_deadline_on_both_sides(void **state)
 
     (void)state;
     echo_world_begin(&w);
-    talk_open(&t, &w, "Upload", 100 * MS);
+    talk_open(&t, &w, "Upload", 1000 * MS); /* enough to be heard */
     talk_send(&t);
     t.to_send = 2; /* not half closed */
     t.in_turn = true;
