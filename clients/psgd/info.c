@@ -15,8 +15,8 @@ enum { KINDS_MAX = 32 };
 /* "lr 0.001 [0 .. 10]: learning rate" */
 static void describe(const Psgd__V1__PluginParam *p, char *text, size_t cap)
 {
-    snprintf(text, cap, "%s = %.15g  [%.15g .. %.15g]%s  %s", p->name, p->default_value, p->min, p->max,
-             p->integer ? " whole" : "", p->help);
+    snprintf(text, cap, "%s = %.15g  [%.15g .. %.15g]%s  %s", p->name, p->default_value, p->min,
+             p->max, p->integer ? " whole" : "", p->help);
 }
 
 static bool is_same(const Psgd__V1__PluginParam *a, const Psgd__V1__PluginParam *b)
