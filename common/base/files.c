@@ -382,7 +382,7 @@ ps_status ps_path_below(char *out, size_t cap, const char *dir, const char *path
     ps_strbuf_printf(&joined, "%s/%s", n == 0 ? "" : top, path);
     real = realpath(joined.data, NULL);
     if (real == NULL) {
-        st = ps_fail_errno(errno, "open %s", ps_path_tail(path));
+        st = ps_fail_errno(errno, "open %s", ps_path_tail(joined.data));
     } else if (strncmp(real, top, n) != 0 || real[n] != '/') {
         st = ps_fail(PS_INVALID_ARGUMENT, "%s leads out of its folder", ps_path_tail(path));
     } else {

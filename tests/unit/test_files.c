@@ -284,6 +284,7 @@ static void a_path_below_a_folder_stays_there(void **state)
     assert_int_equal(st.code, PS_INVALID_ARGUMENT);
     st = ps_path_below(out, sizeof out, "top", "in/g");
     assert_int_equal(st.code, PS_NOT_FOUND);
+    assert_non_null(strstr(st.text, "top/in/g: No such file"));
     st = ps_path_below(out, sizeof out, "nowhere", "in/g");
     assert_int_equal(st.code, PS_NOT_FOUND);
     free(here);
