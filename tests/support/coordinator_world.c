@@ -9,12 +9,13 @@
 #include "common/rpc/pbjson.h"
 #include "common/rpc/process.h"
 #include "services/coordinator/message.h"
+#include "tests/support/patience.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const int64_t reply_us = 30000000;
+static const int64_t reply_us = PS_TEST_PATIENCE_S * INT64_C(1000000);
 
 /* --- the sham role ------------------------------------------------------------- */
 

@@ -9,11 +9,12 @@
 
 #include "common/rpc/client.h"
 #include "common/rpc/server.h"
+#include "tests/support/patience.h"
 
 #include "echo.pb-c.h"
 
-#define MS INT64_C(1000)        /* microseconds in one */
-#define TIMEOUT_US (20000 * MS) /* only a test that fails takes so long */
+#define MS INT64_C(1000)                            /* microseconds in one */
+#define TIMEOUT_US (PS_TEST_PATIENCE_S * 1000 * MS) /* only a test that fails takes so long */
 
 typedef struct echo_world {
     ps_loop *loop;

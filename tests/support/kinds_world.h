@@ -10,9 +10,10 @@
 
 #include "common/rpc/client.h"
 #include "common/rpc/server.h"
+#include "tests/support/patience.h"
 
-#define SECOND INT64_C(1000000)  /* in microseconds */
-#define TIMEOUT_US (20 * SECOND) /* only a test that fails takes so long */
+#define SECOND INT64_C(1000000)                  /* in microseconds */
+#define TIMEOUT_US (PS_TEST_PATIENCE_S * SECOND) /* only a test that fails takes so long */
 
 typedef struct kinds_world {
     ps_loop *loop;

@@ -390,7 +390,7 @@ static void a_job_may_have_another_coordinator_than_the_node(void **state)
     (void)state;
     nw_begin(&w, &nw_server_hooks, NULL, NULL, 0, NULL);
     w.coordinator[0].abort_it = true; /* it knows no such job; not its business */
-    assert_true(nw_can_commit(&w, "job-1", 1, 1, 10000, &error));
+    assert_true(nw_can_commit(&w, "job-1", 1, 1, PS_TEST_PATIENCE_S * 1000, &error));
     nw_precommit(&w, &j.packages, &result);
     assert_true(result.sealed);
     nw_do_commit(&w, "job-1", 1, &error);

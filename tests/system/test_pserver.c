@@ -5,6 +5,7 @@
 
 #include "common/base/xalloc.h"
 #include "tests/support/node_world.h"
+#include "tests/support/patience.h"
 
 #include "psgd/v1/parameter.pb-c.h"
 
@@ -59,7 +60,7 @@ static void prepare(server *s)
     nw_precommit_result result;
     ps_error error;
 
-    assert_true(nw_can_commit(&s->w, "job-1", 1, 0, 10000, &error));
+    assert_true(nw_can_commit(&s->w, "job-1", 1, 0, PS_TEST_PATIENCE_S * 1000, &error));
     nw_precommit(&s->w, &p, &result);
     assert_string_equal(result.error.status.text, "");
 }

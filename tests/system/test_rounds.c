@@ -3,6 +3,7 @@
  * exchange is under way, and what does not depend on the number of servers. */
 #include "tests/support/cmocka_all.h"
 
+#include "tests/support/patience.h"
 #include "tests/support/train_world.h"
 
 #include "common/base/xalloc.h"
@@ -71,7 +72,7 @@ static void slow_init(slow_exchange *x, const ps_plan *plan, float *weights, ps_
     for (uint32_t s = 0; s < plan->layout.slice_count; s++) {
         x->all[s] = s;
     }
-    ps_gate_init(&x->gate, &plan->layout, names, INT64_C(20000000));
+    ps_gate_init(&x->gate, &plan->layout, names, PS_TEST_PATIENCE_S * INT64_C(1000000));
     pthread_mutex_init(&x->mutex, NULL);
     pthread_cond_init(&x->changed, NULL);
 }
