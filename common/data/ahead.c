@@ -3,6 +3,7 @@
 #include "common/data/ahead.h"
 
 #include "common/base/xalloc.h"
+#include "common/data/samples.h"
 
 #include <assert.h>
 #include <pthread.h>
@@ -15,9 +16,9 @@ enum { BLOCKS_MAX = 16, RING_BYTES = 4 << 20 };
 typedef struct block {
     uint64_t epoch;
     uint32_t n;
-    uint32_t *index;     /* (most) */
-    const void **stored; /* (most) of each sample, in room or in memory */
-    void *room;          /* (most, ps_feed_room) */
+    uint32_t *index;   /* (most) */
+    ps_stored *stored; /* (most) of each sample, in room or in memory */
+    void *room;        /* (most, ps_feed_room) */
 } block;
 
 struct ps_ahead {

@@ -24,10 +24,12 @@ PS_CLONES void ps_bytes_scale(const uint8_t *restrict from, float *restrict x, s
     }
 }
 
-void ps_bytes_ask(const uint8_t *from, size_t n)
+void ps_bytes_ask(const void *from, size_t n)
 {
-    for (size_t at = 0; at < n; at += 64) {
-        __builtin_prefetch(from + at);
+    const char *bytes = from;
+
+    for (size_t at = 0; bytes != NULL && at < n; at += 64) {
+        __builtin_prefetch(bytes + at);
     }
 }
 
@@ -40,11 +42,11 @@ typedef struct records {
     ps_spill *spill;
 } records;
 
-static const void *records_stored(const ps_samples *samples, uint32_t at, void *room)
+static ps_stored records_stored(const ps_samples *samples, uint32_t at, void *room)
 {
     const records *r = PS_CONTAINER_OF(samples, const records, samples);
 
-    return ps_spill_at(r->spill, at * (uint64_t)r->bytes, r->bytes, room);
+    return (ps_stored){ps_spill_at(r->spill, at * (uint64_t)r->bytes, r->bytes, room), r->bytes};
 }
 
 static void records_row(const ps_samples *samples, const void *stored, uint64_t key, float *x,
@@ -56,16 +58,6 @@ static void records_row(const ps_samples *samples, const void *stored, uint64_t 
     (void)key; /* nothing is drawn */
     ps_bytes_scale(record + 1, x, r->features);
     targets[0] = (float)record[0];
-}
-
-static void records_ask(const ps_samples *samples, uint32_t at, const void *stored)
-{
-    const records *r = PS_CONTAINER_OF(samples, const records, samples);
-    const void *record = stored != NULL ? stored : ps_spill_view(r->spill, at * (uint64_t)r->bytes);
-
-    if (record != NULL) {
-        ps_bytes_ask(record, r->bytes);
-    }
 }
 
 static void records_destroy(ps_samples *samples)
@@ -84,7 +76,6 @@ ps_samples *ps_records_create(uint32_t features, ps_spill *spill)
         .samples = {.stored = records_stored,
                     .room = ps_spill_is_in_file(spill) ? 1 + (size_t)features : 0,
                     .row = records_row,
-                    .ask = records_ask,
                     .destroy = records_destroy,
                     .is_far = ps_spill_is_in_file(spill)},
         .features = features,

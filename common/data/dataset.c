@@ -64,11 +64,31 @@ uint64_t ps_sample_key(uint64_t seed, uint64_t pass, ps_split split, uint32_t at
     return ps_draw_key(seed, PS_DRAW_SAMPLE, pass, split, at);
 }
 
-/* The i-th of those gathered is asked for, if it is known and there are so many. */
-static void ask_for(const ps_samples *from, const ps_gathering *g, uint32_t i, uint32_t count)
+enum { AHEAD = PS_SAMPLES_AHEAD };
+
+/* Asks for the i-th of those gathered, if it is known and there are so many. `room` as of stored.
+ */
+static void ask_for(const ps_samples *from, const ps_gathering *g, uint32_t i, uint32_t count,
+                    void *room)
 {
-    if (g->index != NULL && from->ask != NULL && i < g->n + g->soon && g->index[i] < count) {
-        from->ask(from, g->index[i], g->stored != NULL ? g->stored[i] : NULL);
+    uint32_t last = g->n + g->soon;
+    ps_stored stored;
+
+    if (g->stored != NULL) {
+        if (i < last) {
+            ps_bytes_ask(g->stored[i].at, g->stored[i].bytes);
+        }
+        return;
+    }
+    if (g->index == NULL || from->is_far) {
+        return;
+    }
+    if (from->soon != NULL && i + AHEAD < last && g->index[i + AHEAD] < count) {
+        from->soon(from, g->index[i + AHEAD]);
+    }
+    if (i < last && g->index[i] < count) {
+        stored = from->stored(from, g->index[i], room);
+        ps_bytes_ask(stored.at, stored.bytes);
     }
 }
 
@@ -96,17 +116,19 @@ void ps_dataset_gather_pass(const ps_dataset *data, const ps_gathering *g, float
     const ps_samples *from = data->split[g->split];
     uint32_t count = ps_dataset_count(data, g->split);
     size_t features = data->facts.features;
-    enum { AHEAD = 4, NEAR_BYTES = 4096 };
-    _Alignas(max_align_t) uint8_t near[NEAR_BYTES];
+    _Alignas(max_align_t) uint8_t near[4096]; /* most samples have room there */
     void *room = from->room <= sizeof near || g->stored != NULL ? near : ps_xmalloc(from->room);
 
     assert(g->index != NULL || (g->first <= count && g->n <= count - g->first));
+    for (uint32_t i = 0; i < AHEAD && g->n > AHEAD; i++) {
+        ask_for(from, g, i, count, room);
+    }
     for (uint32_t i = 0; i < g->n; i++) {
         uint32_t at = g->index != NULL ? g->index[i] : g->first + i;
 
         assert(at < count);
-        ask_for(from, g, i + AHEAD, count);
-        make_row(data, g, at, g->stored != NULL ? g->stored[i] : from->stored(from, at, room),
+        ask_for(from, g, i + AHEAD, count, room);
+        make_row(data, g, at, g->stored != NULL ? g->stored[i].at : from->stored(from, at, room).at,
                  x + i * features, targets + i * g->target_pitch);
     }
     if (room != near) {

@@ -235,19 +235,22 @@ size_t ps_feed_room(const ps_feed *feed)
 }
 
 void ps_feed_fetch(const ps_feed *feed, const uint32_t *index, uint32_t n, void *room,
-                   const void **stored)
+                   ps_stored *stored)
 {
     const ps_samples *from = feed->data->split[PS_TRAIN];
     size_t pitch = ps_feed_room(feed);
 
     for (uint32_t i = 0; i < n; i++) {
         assert(index[i] < ps_dataset_count(feed->data, PS_TRAIN));
+        if (from->soon != NULL && i + PS_SAMPLES_AHEAD < n) {
+            from->soon(from, index[i + PS_SAMPLES_AHEAD]);
+        }
         stored[i] = from->stored(from, index[i], (uint8_t *)room + i * pitch);
     }
 }
 
 void ps_feed_gather_fetched(const ps_feed *feed, uint64_t epoch, const uint32_t *index, uint32_t n,
-                            const void *const *stored, float *x, float *targets)
+                            const ps_stored *stored, float *x, float *targets)
 {
     const ps_gathering all = {
         .pass = epoch, .split = PS_TRAIN, .index = index, .n = n, .stored = stored};

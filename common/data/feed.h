@@ -32,14 +32,16 @@ void ps_feed_order(const ps_feed *feed, uint64_t epoch, uint32_t *order);
 void ps_feed_gather(const ps_feed *feed, uint64_t epoch, ps_split split, const uint32_t *index,
                     uint32_t first, uint32_t n, float *x, float *targets);
 
+typedef struct ps_stored ps_stored; /* samples.h */
+
 /* The same in two halves, for training samples: what is stored of sample index[i], which any thread
- * may read, lies at stored[i], in memory or in `room` (n, ps_feed_room), aligned; then they are
+ * may read, is then stored[i], in memory or in `room` (n, ps_feed_room), aligned; and then they are
  * made of it, to the same bits. */
 size_t ps_feed_room(const ps_feed *feed);
 void ps_feed_fetch(const ps_feed *feed, const uint32_t *index, uint32_t n, void *room,
-                   const void **stored);
+                   ps_stored *stored);
 void ps_feed_gather_fetched(const ps_feed *feed, uint64_t epoch, const uint32_t *index, uint32_t n,
-                            const void *const *stored, float *x, float *targets);
+                            const ps_stored *stored, float *x, float *targets);
 
 /* After all transforms. */
 const ps_data_facts *ps_feed_made_facts(const ps_feed *feed);

@@ -85,18 +85,18 @@ typedef struct held {
     entry room[];
 } held;
 
-static const void *sparse_stored(const ps_samples *samples, uint32_t at, void *room)
+static ps_stored sparse_stored(const ps_samples *samples, uint32_t at, void *room)
 {
     const sparse *s = PS_CONTAINER_OF(samples, const sparse, samples);
     held *h = room;
     row *r = &h->row;
 
     if (!ps_spill_read(s->rows, (uint64_t)at * sizeof *r, sizeof *r, r)) {
-        return NULL;
+        return (ps_stored){NULL, 0};
     }
     h->entries = ps_spill_at(s->entries, r->first * sizeof *h->entries,
                              r->count * sizeof *h->entries, h->room);
-    return h->entries != NULL ? h : NULL;
+    return (ps_stored){h->entries != NULL ? h : NULL, sizeof *h};
 }
 
 static void sparse_row(const ps_samples *samples, const void *stored, uint64_t key, float *x,

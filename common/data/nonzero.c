@@ -32,12 +32,13 @@ struct ps_nonzero {
 
 /* --- samples -------------------------------------------------------------------- */
 
-static const void *nonzero_stored(const ps_samples *samples, uint32_t at, void *room)
+static ps_stored nonzero_stored(const ps_samples *samples, uint32_t at, void *room)
 {
     const ps_nonzero *z = PS_CONTAINER_OF(samples, const ps_nonzero, samples);
     uint64_t from = z->start[at];
+    size_t bytes = (size_t)(z->start[at + 1] - from);
 
-    return ps_spill_at(z->spill, from, (size_t)(z->start[at + 1] - from) + PS_SPREAD_BLOCK, room);
+    return (ps_stored){ps_spill_at(z->spill, from, bytes + PS_SPREAD_BLOCK, room), bytes};
 }
 
 static void nonzero_row_affine(const ps_samples *samples, const void *stored,
@@ -59,14 +60,11 @@ static void nonzero_row(const ps_samples *samples, const void *stored, uint64_t 
     nonzero_row_affine(samples, stored, &same, x, targets);
 }
 
-static void nonzero_ask(const ps_samples *samples, uint32_t at, const void *stored)
+static void nonzero_soon(const ps_samples *samples, uint32_t at)
 {
     const ps_nonzero *z = PS_CONTAINER_OF(samples, const ps_nonzero, samples);
-    const void *record = stored != NULL ? stored : ps_spill_view(z->spill, z->start[at]);
 
-    if (record != NULL) {
-        ps_bytes_ask(record, (size_t)(z->start[at + 1] - z->start[at]));
-    }
+    __builtin_prefetch(&z->start[at]);
 }
 
 static void nonzero_destroy(ps_samples *samples)
@@ -88,7 +86,7 @@ ps_nonzero *ps_nonzero_create(uint32_t features, const char *scratch, size_t mem
     z->samples = (ps_samples){.stored = nonzero_stored,
                               .row = nonzero_row,
                               .row_affine = nonzero_row_affine,
-                              .ask = nonzero_ask,
+                              .soon = nonzero_soon,
                               .destroy = nonzero_destroy};
     z->features = features;
     z->groups = ((size_t)features + GROUP - 1) / GROUP;

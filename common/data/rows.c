@@ -37,11 +37,11 @@ static void spread(const rows *r, const float *values, float *x)
     }
 }
 
-static const void *rows_stored(const ps_samples *samples, uint32_t at, void *room)
+static ps_stored rows_stored(const ps_samples *samples, uint32_t at, void *room)
 {
     const rows *r = PS_CONTAINER_OF(samples, const rows, samples);
 
-    return ps_spill_at(r->spill, at * (uint64_t)r->bytes, r->bytes, room);
+    return (ps_stored){ps_spill_at(r->spill, at * (uint64_t)r->bytes, r->bytes, room), r->bytes};
 }
 
 static void rows_row(const ps_samples *samples, const void *stored, uint64_t key, float *x,
@@ -60,16 +60,6 @@ static void rows_row(const ps_samples *samples, const void *stored, uint64_t key
     }
 }
 
-static void rows_ask(const ps_samples *samples, uint32_t at, const void *stored)
-{
-    const rows *r = PS_CONTAINER_OF(samples, const rows, samples);
-    const void *row = stored != NULL ? stored : ps_spill_view(r->spill, at * (uint64_t)r->bytes);
-
-    if (row != NULL) {
-        ps_bytes_ask(row, r->bytes);
-    }
-}
-
 static void rows_destroy(ps_samples *samples)
 {
     rows *r = PS_CONTAINER_OF(samples, rows, samples);
@@ -85,8 +75,7 @@ ps_samples *ps_rows_create(uint32_t targets, uint32_t stored, const uint32_t *si
     rows *r = ps_xcalloc(1, sizeof *r);
     bool spreads = false;
 
-    r->samples = (ps_samples){
-        .stored = rows_stored, .row = rows_row, .ask = rows_ask, .destroy = rows_destroy};
+    r->samples = (ps_samples){.stored = rows_stored, .row = rows_row, .destroy = rows_destroy};
     r->bytes = ((size_t)targets + stored) * sizeof(float);
     r->samples.is_far = ps_spill_is_in_file(spill);
     r->samples.room = r->samples.is_far ? r->bytes : 0;

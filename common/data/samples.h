@@ -11,14 +11,25 @@
  * form. */
 typedef struct ps_samples ps_samples;
 typedef struct ps_affine ps_affine;
+
+/* What is kept of a sample: bytes in memory, or, `at` NULL, on a disk that does not give them. */
+typedef struct ps_stored {
+    const void *at;
+    size_t bytes;
+} ps_stored;
+
 struct ps_affine {
     float mean, inverse;
 };
 
+/* Samples of a shuffled block lie anywhere: asked for so many before their turn, they are near when
+ * it comes. */
+enum { PS_SAMPLES_AHEAD = 4 };
+
 struct ps_samples {
-    /* Sample `at` as it is stored: where that lies in memory, else `room`, into which it is read.
-     * NULL when the disk does not give it. Any thread may do it for another. */
-    const void *(*stored)(const ps_samples *samples, uint32_t at, void *room);
+    /* Sample `at` as it is stored: where that lies in memory, else in `room`, into which it is
+     * read. Nowhere when the disk does not give it. Any thread may do it for another. */
+    ps_stored (*stored)(const ps_samples *samples, uint32_t at, void *room);
     size_t room; /* bytes of room that it takes at most; aligned for any type */
     /* Makes a sample of what is stored: x (features), targets (target_width). `key` names its draws
      * in this pass, where it `draws`. */
@@ -27,8 +38,8 @@ struct ps_samples {
     /* (optional) The same, of samples that draw nothing, then (x - mean) * inverse of each x. */
     void (*row_affine)(const ps_samples *samples, const void *stored, const ps_affine *affine,
                        float *x, float *targets);
-    /* (optional) Soon wanted, prefetch: what is stored, or NULL, then as it lies in memory. */
-    void (*ask)(const ps_samples *samples, uint32_t at, const void *stored);
+    /* (optional) `stored` will be asked so many samples later: prefetches what says where it is. */
+    void (*soon)(const ps_samples *samples, uint32_t at);
     void (*destroy)(ps_samples *samples);
     bool draws;  /* else it is given no key */
     bool is_far; /* some of it lies in a file, and is read sample by sample */
@@ -51,10 +62,10 @@ typedef struct ps_gathering {
     ps_split split;
     const uint32_t *index; /* (n + soon); NULL: first, first + 1 ... */
     uint32_t first, n;
-    uint32_t soon;             /* so many more will be gathered next, and are asked for */
-    const void *const *stored; /* (n + soon) of each sample, as they gave it; NULL: not known yet */
-    const ps_affine *affine;   /* NULL, or for the samples' row_affine */
-    size_t target_pitch;       /* values from a sample's targets to the next one's */
+    uint32_t soon;           /* so many more will be gathered next, and are asked for */
+    const ps_stored *stored; /* (n + soon) of each sample, as they gave it; NULL: not known yet */
+    const ps_affine *affine; /* NULL, or for the samples' row_affine */
+    size_t target_pitch;     /* values from a sample's targets to the next one's */
 } ps_gathering;
 
 /* As ps_dataset_gather. */
@@ -87,9 +98,8 @@ size_t ps_split_memory(ps_split split);
 /* Every width of vector gives the same bits. */
 void ps_bytes_scale(const uint8_t *restrict from, float *restrict x, size_t n);
 
-/* Rows of a shuffled batch lie anywhere: asked for before their turn, they are near when it
- * comes. */
-void ps_bytes_ask(const uint8_t *from, size_t n);
+/* Prefetches them; NULL: nothing. */
+void ps_bytes_ask(const void *from, size_t n);
 
 /* Records of a label and `features` bytes; takes the spill, which has ended. */
 struct ps_spill;

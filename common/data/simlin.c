@@ -134,11 +134,11 @@ static void make_targets(const simlin *s, uint64_t own, const float *x, float *t
 }
 
 /* A sample follows from its number. */
-static const void *simlin_stored(const ps_samples *samples, uint32_t at, void *room)
+static ps_stored simlin_stored(const ps_samples *samples, uint32_t at, void *room)
 {
     (void)samples;
     memcpy(room, &at, sizeof at);
-    return room;
+    return (ps_stored){room, sizeof at};
 }
 
 static void simlin_row(const ps_samples *samples, const void *stored, uint64_t key, float *x,

@@ -115,11 +115,12 @@ typedef struct skipgrams {
 
 enum { PAIR_BYTES = 2 * sizeof(uint32_t) };
 
-static const void *skipgram_stored(const ps_samples *samples, uint32_t at, void *room)
+static ps_stored skipgram_stored(const ps_samples *samples, uint32_t at, void *room)
 {
     const skipgrams *s = PS_CONTAINER_OF(samples, const skipgrams, samples);
 
-    return ps_spill_at(s->pairs, (uint64_t)at * PAIR_BYTES, PAIR_BYTES, room);
+    return (ps_stored){ps_spill_at(s->pairs, (uint64_t)at * PAIR_BYTES, PAIR_BYTES, room),
+                       PAIR_BYTES};
 }
 
 static void skipgram_row(const ps_samples *samples, const void *stored, uint64_t key, float *x,

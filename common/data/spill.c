@@ -12,7 +12,12 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
+
+#ifdef __linux__
+#include <linux/mman.h> /* MADV_COLLAPSE, which glibc 2.36 does not know yet */
+#endif
 
 enum { BUFFER_BYTES = 256 * 1024 };
 
@@ -147,6 +152,24 @@ ps_status ps_spill_add(ps_spill *spill, const void *bytes, size_t n)
     return ps_ok();
 }
 
+/* Samples are read in any order, and of small pages a processor knows too few at once: finding the
+ * place of each sample of a block took as long as spreading it. Where the system has no large
+ * pages to give, or does not know them, all stays as it is. */
+static void take_large_pages(const ps_spill *spill)
+{
+#ifdef MADV_COLLAPSE
+    const uintptr_t page = (uintptr_t)2 << 20;
+    uintptr_t from = ((uintptr_t)spill->memory + page - 1) / page * page;
+    uintptr_t to = ((uintptr_t)spill->memory + spill->held) / page * page;
+
+    if (from < to) {
+        (void)madvise((void *)from, to - from, MADV_COLLAPSE);
+    }
+#else
+    (void)spill;
+#endif
+}
+
 ps_status ps_spill_end(ps_spill *spill)
 {
     ps_status st = ps_ok();
@@ -161,6 +184,7 @@ ps_status ps_spill_end(ps_spill *spill)
         uint8_t *less = realloc(spill->memory, spill->held);
 
         spill->memory = less != NULL ? less : spill->memory;
+        take_large_pages(spill);
     }
     return st;
 }
@@ -173,11 +197,6 @@ uint64_t ps_spill_bytes(const ps_spill *spill)
 bool ps_spill_is_in_file(const ps_spill *spill)
 {
     return spill->fd >= 0;
-}
-
-const void *ps_spill_view(const ps_spill *spill, uint64_t at)
-{
-    return spill->fd < 0 ? spill->memory + at : NULL;
 }
 
 bool ps_spill_read(const ps_spill *spill, uint64_t at, size_t n, void *out)

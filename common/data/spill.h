@@ -29,9 +29,6 @@ uint64_t ps_spill_bytes(const ps_spill *spill);
 
 bool ps_spill_is_in_file(const ps_spill *spill);
 
-/* The bytes where they lie, or NULL when they lie in a file. */
-const void *ps_spill_view(const ps_spill *spill, uint64_t at);
-
 /* Copies n bytes that are there; false when the disk does not give them. */
 bool ps_spill_read(const ps_spill *spill, uint64_t at, size_t n, void *out);
 

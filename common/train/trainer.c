@@ -81,7 +81,7 @@ ps_status ps_trainer_create(const ps_trainer_conf *conf, ps_trainer **out)
         st = ps_plan_feed(plan, conf->data, &t->feed);
     }
     if (ps_is_ok(&st) && ps_feed_is_far(t->feed)) {
-        st = ps_ahead_create(t->feed, t->batch, &t->ahead);
+        st = ps_ahead_create(t->feed, plan->spec->block_size, &t->ahead);
     }
     if (!ps_is_ok(&st)) {
         ps_trainer_destroy(t);

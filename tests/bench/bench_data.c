@@ -6,7 +6,8 @@
  * For each job (whose name has the word): a step (forward, backward, optimizer), gathering its
  * samples through the job's transforms, its part of an epoch's order; and of the evaluation after
  * each epoch the whole of it and what it is beside its forward pass (gathering, loss, metrics), as
- * its part of each of the epoch's steps. In microseconds of one thread's processor time, the best
+ * its part of each of the epoch's steps, and what a forward pass of as many samples as a step has
+ * takes of one. In microseconds of one thread's processor time, the best
  * of rounds in which all are measured in turn, as others use the machine too. PSGD_DATA names the
  * folder of the data sets; jobs whose files are not there are left out, and said so. One job is of
  * images that lie in a file as they are too many; the program writes and removes them.
@@ -269,10 +270,11 @@ static void print_row(const world *at, const char *name, const double best[KINDS
     double data = best[GATHER] + best[ORDER] / steps;
     double whole = best[EVALUATE] * batches / steps, forward = best[PREDICT] * batches / steps;
     double beside = whole > forward ? whole - forward : 0;
+    double of_sample = best[PREDICT] / PS_EVALUATION_BATCH * at->plan->spec->block_size;
 
-    printf("%-32s %9.1f %9.2f %9.2f %6.1f%% %10.2f %6.1f%% %6.2f%%\n", name, best[STEP],
+    printf("%-32s %9.1f %9.2f %9.2f %6.1f%% %10.2f %6.1f%% %6.2f%% %6.0f%%\n", name, best[STEP],
            best[GATHER], best[ORDER] / steps, 100 * data / best[STEP], whole,
-           100 * whole / best[STEP], 100 * beside / best[STEP]);
+           100 * whole / best[STEP], 100 * beside / best[STEP], 100 * of_sample / best[STEP]);
     fflush(stdout);
 }
 
@@ -299,34 +301,46 @@ static void step_with_block(world *at)
     step(at);
 }
 
-static void keep_least(double *least, double us)
+static int by_value(const void *a, const void *b)
 {
-    *least = *least == 0 || us < *least ? us : *least;
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
 }
 
+static void print_together(const char *what, double alone[], double ratio[])
+{
+    qsort(alone, TOGETHER_ROUNDS, sizeof *alone, by_value);
+    qsort(ratio, TOGETHER_ROUNDS, sizeof *ratio, by_value);
+    printf(
+        "    with its block a step of %.1f us takes %s %.1f%% longer; a quarter of rounds %.1f%% "
+        "or less\n",
+        alone[TOGETHER_ROUNDS / 2], what, 100 * (ratio[TOGETHER_ROUNDS / 2] - 1),
+        100 * (ratio[TOGETHER_ROUNDS / 4] - 1));
+    fflush(stdout);
+}
+
+/* Medians of rounds, in each of which one follows the other. */
 static void measure_together(world *at)
 {
-    static const struct {
-        clockid_t clock;
-        const char *what;
-    } kinds[] = {{CLOCK_MONOTONIC, "as they pass"},
-                 {CLOCK_THREAD_CPUTIME_ID, "of the training thread"}};
-    double alone[2] = {0}, all[2] = {0};
-    bool is_far = ps_feed_is_far(at->feed);
-    ps_status st = is_far ? ps_ahead_create(at->feed, PS_EVALUATION_BATCH, &at->ahead) : ps_ok();
+    static const clockid_t clocks[2] = {CLOCK_MONOTONIC, CLOCK_THREAD_CPUTIME_ID};
+    double alone[2][TOGETHER_ROUNDS], ratio[2][TOGETHER_ROUNDS];
 
-    must(&st, "reading ahead");
+    if (ps_feed_is_far(at->feed)) {
+        ps_status st = ps_ahead_create(at->feed, at->plan->spec->block_size, &at->ahead);
+
+        must(&st, "reading ahead");
+    }
     for (size_t round = 0; round < TOGETHER_ROUNDS; round++) {
         for (size_t k = 0; k < 2; k++) {
-            keep_least(&alone[k], time_of(at, step, kinds[k].clock, TOGETHER_TURN_US));
-            keep_least(&all[k], time_of(at, step_with_block, kinds[k].clock, TOGETHER_TURN_US));
+            alone[k][round] = time_of(at, step, clocks[k], TOGETHER_TURN_US);
+            ratio[k][round] =
+                time_of(at, step_with_block, clocks[k], TOGETHER_TURN_US) / alone[k][round];
         }
     }
     ps_ahead_destroy(at->ahead);
-    for (size_t k = 0; k < 2; k++) {
-        printf("    a step %.1f us %s, with its block%s %.1f: %.1f%%\n", alone[k], kinds[k].what,
-               is_far ? " read ahead" : "", all[k], 100 * (all[k] / alone[k] - 1));
-    }
+    print_together("as they pass", alone[0], ratio[0]);
+    print_together("of the training thread's processor time", alone[1], ratio[1]);
 }
 
 /* Measures a job whose data lie in `root`. */
@@ -367,8 +381,8 @@ int main(int argc, char **argv)
 {
     const char *root = getenv("PSGD_DATA"), *word = argc > 1 ? argv[1] : "";
 
-    printf("%-32s %9s %9s %9s %7s %10s %7s %7s\n", "job", "step", "gather", "order", "share",
-           "evaluation", "share", "beside");
+    printf("%-32s %9s %9s %9s %7s %10s %7s %7s %7s\n", "job", "step", "gather", "order", "share",
+           "evaluation", "share", "beside", "forward");
     for (size_t i = 0; root != NULL && i < sizeof jobs / sizeof jobs[0]; i++) {
         if (strstr(jobs[i].name, word) != NULL) {
             measure_job(&jobs[i], root);

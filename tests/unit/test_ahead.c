@@ -302,11 +302,11 @@ static void another_block_than_was_wanted_is_right_too(void **state)
 }
 
 /* Every third sample does not come back. */
-static const void *stored_but_a_third(const ps_samples *samples, uint32_t at, void *room)
+static ps_stored stored_but_a_third(const ps_samples *samples, uint32_t at, void *room)
 {
     (void)samples;
     memset(room, 1, sizeof(float));
-    return at % 3 == 0 ? NULL : room;
+    return (ps_stored){at % 3 == 0 ? NULL : room, sizeof(float)};
 }
 
 static void row_of_ones(const ps_samples *samples, const void *stored, uint64_t key, float *x,

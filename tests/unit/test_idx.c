@@ -296,13 +296,12 @@ static void check_nonzero(uint32_t features, size_t memory)
     x[features] = 7;
     for (uint32_t i = 0; i < COUNT; i++) {
         uint32_t at = (i * 7) % COUNT;
-        const void *stored;
+        ps_stored stored;
 
-        samples->ask(samples, at, NULL);
+        samples->soon(samples, at);
         stored = samples->stored(samples, at, room);
-        assert_non_null(stored);
-        samples->ask(samples, at, stored);
-        samples->row(samples, stored, 0, x, &label);
+        assert_non_null(stored.at);
+        samples->row(samples, stored.at, 0, x, &label);
         ps_bytes_scale(bytes + (size_t)at * features, want, features);
         assert_memory_equal(x, want, features * sizeof *x);
         assert_true(label == (float)(uint8_t)at);
