@@ -7,6 +7,7 @@
  */
 #include "common/base/container_of.h"
 #include "common/base/files.h"
+#include "common/base/log.h"
 #include "common/base/sha256.h"
 #include "common/base/xalloc.h"
 #include "common/node/node_impl.h"
@@ -306,8 +307,11 @@ void ps_collect_handle(void *service, const ProtobufCMessage *message, ps_payloa
     if (!may_collect(node, request, call)) {
         return;
     }
-    if (node->hooks->collect != NULL) {
-        node->hooks->collect(node->state);
+    st = node->hooks->collect != NULL ? node->hooks->collect(node->state) : ps_ok();
+    if (!ps_is_ok(&st)) { /* asking again would not help, whatever its code */
+        ps_log(PS_LOG_ERROR, "node", "%s", st.text);
+        ps_call_fail(call, ps_fail(PS_INTERNAL, "%s", st.text));
+        return;
     }
     c = ps_xcalloc(1, sizeof *c);
     c->node = node;

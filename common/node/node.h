@@ -56,9 +56,10 @@ typedef struct ps_role_hooks {
     /* Drop everything of the session; may come at any time after a prepare that
      * was OK. Must end in ps_node_released, at once or later, and soon (bounded). */
     void (*release)(void *state);
-    /* Collect comes: name what there is with ps_node_keep or ps_node_keep_bytes.
-     * A role that has this hook is also collected from while it runs. (optional) */
-    void (*collect)(void *state);
+    /* Collect comes, perhaps again after one that broke: name what there is with ps_node_keep or
+     * ps_node_keep_bytes. A failure is the call's, as INTERNAL: the coordinator fails the job with
+     * it. A role that has this hook is also collected from while it runs. (optional) */
+    PS_MUST_USE ps_status (*collect)(void *state);
     /* The job goes on without this worker; told again and again. (optional) */
     void (*lose)(void *state, uint32_t worker);
     /* Counters for heartbeat and GetStatus, while there is a session; the other

@@ -216,7 +216,7 @@ static const char *verb_of(const char *reason)
     if (strcmp(reason, "STORE_FAILED") == 0) {
         return "has files that the coordinator cannot keep";
     }
-    return strcmp(reason, "COLLECT_FAILED") == 0 ? "gave bad files" : "is lost";
+    return strcmp(reason, "COLLECT_FAILED") == 0 ? "gave no good files" : "is lost";
 }
 
 void ps_commit_lose(ps_commit *c, size_t node, const char *reason, const char *why, int64_t now_us)

@@ -4,21 +4,25 @@
  * pulls, and is collected from whether it has finished or not. */
 #include "services/pserver/pserver.h"
 
+#include "common/base/files.h"
 #include "common/base/log.h"
 #include "common/base/xalloc.h"
 #include "common/job/table.h"
 #include "common/train/merge.h"
 #include "services/pserver/streams.h"
 
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 struct ps_pserver {
     ps_node *node;
     ps_streams *streams;
-    ps_shard *shard;   /* NULL: idle */
-    ps_tables *tables; /* NULL: the job has none */
-    bool is_complete;  /* all contributions of the session are in */
+    ps_shard *shard;      /* NULL: idle */
+    ps_tables *tables;    /* NULL: the job has none */
+    uint32_t tables_kept; /* of them that are files */
+    bool is_complete;     /* all contributions of the session are in */
     /* what counters() lends to an answer */
     uint64_t bins[PS_SHARD_BINS];
     Psgd__V1__WorkerShare *shares, **share_ptrs; /* (worker_count) */
@@ -76,6 +80,7 @@ static ps_status prepare(void *state, ps_session *session)
     ps_pserver *p = state;
 
     p->is_complete = false;
+    p->tables_kept = 0;
     p->shard = ps_pserver_shard(session);
     free(p->shares);
     free(p->share_ptrs);
@@ -114,61 +119,67 @@ static void release(void *state)
     ps_node_released(p->node);
 }
 
-/* A piece of a table's file, behind those before. */
-static ps_status append(void *arg, const void *bytes, size_t len)
+static ps_status write_piece(void *arg, const void *bytes, size_t len)
 {
-    ps_buf **to = arg, *old = *to;
-
-    if (old->len + len > old->cap) {
-        ps_buf *more = ps_buf_try_create((old->len + len) * 3 / 2);
-
-        if (more == NULL) {
-            return ps_fail(PS_RESOURCE_EXHAUSTED, "no memory for a file of %zu bytes",
-                           old->len + len);
-        }
-        memcpy(more->data, old->data, old->len);
-        more->len = old->len;
-        ps_buf_unref(old);
-        *to = more;
-    }
-    memcpy((*to)->data + (*to)->len, bytes, len);
-    (*to)->len += len;
-    return ps_ok();
+    return fwrite(bytes, 1, len, arg) == len ? ps_ok() : ps_fail_errno(errno, "write");
 }
 
-/* What this server has of each table, as a file. */
-static void keep_tables(ps_pserver *p)
+/* What this server has of a table, as a file of the attempt: there need not be memory for it. */
+static ps_status write_table(ps_pserver *p, uint32_t table)
 {
     const ps_session *session = ps_node_session(p->node);
-    const ps_plan *plan = session->plan;
+    char name[PS_NAME_MAX + 1], path[sizeof session->folder + sizeof name];
+    FILE *out;
+    ps_status st;
 
-    for (uint32_t t = 0; p->tables != NULL && t < plan->table_count; t++) {
-        ps_buf *file = ps_buf_create(4096);
-        char name[160];
-        ps_status st =
-            ps_table_save(ps_tables_at(p->tables, t), ps_merge_table_kind(plan), append, &file);
-
-        ps_table_file_name(plan, t, session->rank, name, sizeof name);
-        if (ps_is_ok(&st)) {
-            ps_node_keep_bytes(p->node, name, PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_MODEL, file);
-        } else {
-            ps_log(PS_LOG_ERROR, "pserver", "%s: %s", name, st.text);
-            ps_buf_unref(file);
-        }
+    ps_table_file_name(session->plan, table, session->rank, name, sizeof name);
+    st = ps_path_join(path, sizeof path, session->folder, name);
+    if (!ps_is_ok(&st)) {
+        return st;
     }
+    out = fopen(path, "wbe");
+    if (out == NULL) {
+        return ps_fail_errno(errno, "%s", name);
+    }
+    st = ps_table_save(ps_tables_at(p->tables, table), ps_merge_table_kind(session->plan),
+                       write_piece, out);
+    if (fclose(out) != 0 && ps_is_ok(&st)) {
+        st = ps_fail_errno(errno, "write");
+    }
+    if (ps_is_ok(&st)) {
+        ps_node_keep(p->node, name, PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_MODEL);
+    }
+    return ps_wrap(st, "%s", name);
 }
 
-static void collect(void *state)
+/* Once: of changes there would be none the second time. */
+static ps_status keep_tables(ps_pserver *p)
+{
+    uint32_t count = p->tables != NULL ? ps_tables_table_count(p->tables) : 0;
+    ps_status st = ps_ok();
+
+    while (p->tables_kept < count && ps_is_ok(&st)) {
+        st = write_table(p, p->tables_kept);
+        p->tables_kept += ps_is_ok(&st);
+    }
+    return st;
+}
+
+static ps_status collect(void *state)
 {
     ps_pserver *p = state;
     size_t bytes = ps_shard_value_count(p->shard) * sizeof(float);
-    ps_buf *weights = ps_buf_create(bytes);
+    ps_buf *weights = ps_buf_try_create(bytes);
 
+    if (weights == NULL) {
+        return ps_fail(PS_RESOURCE_EXHAUSTED, "no memory for a copy of %zu bytes of weights",
+                       bytes);
+    }
     memcpy(weights->data, ps_shard_weights(p->shard), bytes);
     weights->len = bytes;
     ps_node_keep_bytes(p->node, "weights.f32", PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_MODEL,
                        weights);
-    keep_tables(p);
+    return keep_tables(p);
 }
 
 static void lose(void *state, uint32_t worker)

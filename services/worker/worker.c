@@ -250,13 +250,14 @@ static void release(void *state)
 }
 
 /* The curves as far as they go: files grow by whole rows. */
-static void collect(void *state)
+static ps_status collect(void *state)
 {
     ps_worker *w = state;
 
     if (w->session != NULL) {
         keep_curves(w);
     }
+    return ps_ok();
 }
 
 static void fill_metric(Psgd__V1__WorkerProgress__MetricsEntry *entry, const char *name,

@@ -69,7 +69,7 @@ static ps_buf *text_buf(const char *text)
 }
 
 /* A worker leaves a report; a server the weights it was given, each plus one. */
-static void collect(void *state)
+static ps_status collect(void *state)
 {
     cw_node *n = state;
     char name[64], text[64];
@@ -84,7 +84,7 @@ static void collect(void *state)
         buf->len = n->session->weight_count * sizeof(float);
         ps_node_keep_bytes(n->node, "weights.f32", PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_MODEL,
                            buf);
-        return;
+        return ps_ok();
     }
     snprintf(name, sizeof name, "TR-%.20s-N(%u).csv", n->session->plan->spec->title,
              n->session->rank);
@@ -95,6 +95,7 @@ static void collect(void *state)
         ps_node_keep_bytes(n->node, "summary.json", PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_REPORT,
                            text_buf("{}"));
     }
+    return n->cannot_collect ? ps_fail(PS_RESOURCE_EXHAUSTED, "no room for a file") : ps_ok();
 }
 
 static void progress(void *state, Psgd__V1__WorkerProgress *p)

@@ -24,8 +24,8 @@ typedef struct cw_node {
     ps_node *node; /* NULL: stopped */
     char id[16];
     ps_session *session;
-    bool finishes;        /* by itself, as soon as it runs */
-    bool leaves_bad_file; /* to Collect */
+    bool finishes;                        /* by itself, as soon as it runs */
+    bool leaves_bad_file, cannot_collect; /* to Collect */
     bool is_running;
     ps_timer finish;
     flag down;

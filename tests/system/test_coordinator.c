@@ -435,6 +435,26 @@ static void a_node_may_not_write_over_the_coordinator_s_files(void **state)
     cw_end(&w);
 }
 
+/* A full disk of a node is not the coordinator's, and is not asked again until time is up. */
+static void a_node_that_cannot_write_its_files_fails_the_job_with_the_reason(void **state)
+{
+    coordinator_world w;
+    Psgd__V1__Job *job;
+    char id[96];
+
+    (void)state;
+    cw_begin(&w, 1, 1);
+    w.nodes[0].cannot_collect = true;
+    cw_submit(&w, PAIR, id);
+    assert_int_equal(cw_await(&w, id, STATE(FAILED)), STATE(FAILED));
+    job = cw_get(&w, id);
+    assert_string_equal(job->reason, "COLLECT_FAILED");
+    assert_non_null(strstr(job->message, "worker w0"));
+    assert_non_null(strstr(job->message, "no room for a file"));
+    psgd__v1__job__free_unpacked(job, NULL);
+    cw_end(&w);
+}
+
 static void a_named_node_that_is_held_by_somebody_else_is_busy(void **state)
 {
     Psgd__V1__CanCommitRequest q = PSGD__V1__CAN_COMMIT_REQUEST__INIT;
@@ -737,6 +757,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_job_is_cancelled_and_forgotten),
         cmocka_unit_test(a_failed_node_fails_the_job_and_leaves_its_report),
         cmocka_unit_test(a_node_may_not_write_over_the_coordinator_s_files),
+        cmocka_unit_test(a_node_that_cannot_write_its_files_fails_the_job_with_the_reason),
         cmocka_unit_test(a_named_node_that_is_held_by_somebody_else_is_busy),
         cmocka_unit_test(a_node_that_nobody_knows_is_dialled_by_its_address),
         cmocka_unit_test(a_stopped_node_is_named),

@@ -1,79 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_node_tables.c - PreCommit at a parameter server whose sparse tables start from files: what
  * it takes, and what it says of files that are not as was said. */
-#include "tests/support/bytes_file.h"
-#include "tests/support/node_job.h"
-
-#include "common/base/files.h"
-#include "common/shard/table_file.h"
-#include "common/train/merge.h"
+#include "tests/support/table_job.h"
 
 #include <string.h>
 
-enum { LINES = 400 };
-
-static const char words[] = "one two three four five six seven eight one two three four\n";
-
-static const char job_text[] =
-    "{\"workers\":1,\"pservers\":2,\"data\":{\"name\":\"ngram\",\"files\":[\"a\"],"
-    "\"train_limit\":2000,\"test_limit\":10,\"params\":{\"n\":5,\"words\":11}},"
-    "\"model\":{\"preset\":\"ngram\",\"params\":{\"width\":4,\"hidden\":2,\"rows\":1000},"
-    "\"table\":{\"name\":\"sparse\"}},\"init_tables\":[\"a.psgdtab\"]}";
-
-/* A table with rows of ids 1 to 9. */
-static void make_file(const ps_plan *plan, bytes_file *f)
-{
-    ps_tables *tables = ps_merge_tables(plan, PS_MERGE_ALL);
-    uint64_t keys[9];
-    float grads[9 * 4];
-    ps_status st;
-
-    for (uint64_t i = 0; i < 9; i++) {
-        keys[i] = i + 1;
-    }
-    for (size_t i = 0; i < 9 * 4; i++) {
-        grads[i] = 1.0f;
-    }
-    st = ps_table_push_rows(ps_tables_at(tables, 0), 0, 0,
-                            &(ps_table_push){.keys = keys, .count = 9, .grads = grads});
-    assert_string_equal(st.text, "");
-    f->len = 0;
-    st = ps_table_save(ps_tables_at(tables, 0), PS_TABLE_WHOLE, bytes_file_add, f);
-    assert_string_equal(st.text, "");
-    ps_tables_destroy(tables);
-}
-
-typedef struct table_job {
-    job j;
-    temp_dir data;
-    bytes_file f;
-} table_job;
-
-/* With the samples that the job names: a worker may have loaded them before anything else. */
-static void begin(table_job *t, Psgd__V1__NodeRole role)
-{
-    char text[LINES * sizeof words];
-    size_t len = 0;
-    ps_status st;
-
-    for (size_t i = 0; i < LINES; i++) {
-        memcpy(text + len, words, strlen(words));
-        len += strlen(words);
-    }
-    t->data = temp_dir_create();
-    st = ps_file_write(temp_dir_file(&t->data, "a"), text, len);
-    assert_string_equal(st.text, "");
-    t->j = job_for(role, job_text, "job-1", 1);
-    t->j.packages.folder = t->data.path;
-    make_file(t->j.plan, &t->f);
-    nw_add_table(&t->j.packages, t->f.bytes, t->f.len);
-}
-
-static void end(table_job *t)
-{
-    job_fini(&t->j);
-    temp_dir_destroy(&t->data);
-}
+static const char from_file[] = TABLE_JOB("");
 
 /* Refused so, and the node is idle with nothing left. */
 static void must_refuse(node_world *w, nw_packages packages, ps_code code, const char *reason,
@@ -101,7 +33,7 @@ static void a_server_has_its_part_of_the_rows_that_it_was_sent(void **state)
     table_job t;
 
     (void)state;
-    begin(&t, PSGD__V1__NODE_ROLE__NODE_ROLE_PSERVER);
+    table_job_begin(&t, from_file, PSGD__V1__NODE_ROLE__NODE_ROLE_PSERVER);
     nw_begin(&w, &nw_server_hooks, NULL, NULL, 0, NULL);
     reserve(&w, "job-1", 1);
     nw_precommit(&w, &t.j.packages, &result);
@@ -114,7 +46,7 @@ static void a_server_has_its_part_of_the_rows_that_it_was_sent(void **state)
     assert_true(mine > 0 && mine < 9);
     assert_int_equal(c.rows, mine);
     nw_end(&w);
-    end(&t);
+    table_job_end(&t);
 }
 
 static void a_file_that_is_not_as_was_said_ends_the_attempt(void **state)
@@ -124,7 +56,7 @@ static void a_file_that_is_not_as_was_said_ends_the_attempt(void **state)
     nw_packages p;
 
     (void)state;
-    begin(&t, PSGD__V1__NODE_ROLE__NODE_ROLE_PSERVER);
+    table_job_begin(&t, from_file, PSGD__V1__NODE_ROLE__NODE_ROLE_PSERVER);
     nw_begin(&w, &nw_server_hooks, NULL, NULL, 0, NULL);
     p = t.j.packages;
     p.table_at++;
@@ -152,7 +84,7 @@ static void a_file_that_is_not_as_was_said_ends_the_attempt(void **state)
     must_refuse(&w, t.j.packages, PS_FAILED_PRECONDITION, "BAD_TABLES", "without all files");
     assert_int_equal(w.prepared, 0);
     nw_end(&w);
-    end(&t);
+    table_job_end(&t);
 }
 
 static bool is_loading(node_world *w)
@@ -182,7 +114,7 @@ static void a_server_is_there_for_others_while_it_loads(void **state)
     table_job t;
 
     (void)state;
-    begin(&t, PSGD__V1__NODE_ROLE__NODE_ROLE_PSERVER);
+    table_job_begin(&t, from_file, PSGD__V1__NODE_ROLE__NODE_ROLE_PSERVER);
     nw_begin(&w, &nw_server_hooks, NULL, NULL, 0, NULL);
     sender = load(&w, &t.j.packages, &result);
     assert_int_equal(nw_phase(&w), PSGD__V1__NODE_PHASE__NODE_PHASE_PREPARING);
@@ -192,7 +124,7 @@ static void a_server_is_there_for_others_while_it_loads(void **state)
     assert_true(result.sealed);
     assert_true(ps_table_count(ps_tables_at(w.session->tables, 0)).rows > 0);
     nw_end(&w);
-    end(&t);
+    table_job_end(&t);
 }
 
 static void an_attempt_can_end_while_its_rows_are_loaded(void **state)
@@ -204,7 +136,7 @@ static void an_attempt_can_end_while_its_rows_are_loaded(void **state)
     table_job t;
 
     (void)state;
-    begin(&t, PSGD__V1__NODE_ROLE__NODE_ROLE_PSERVER);
+    table_job_begin(&t, from_file, PSGD__V1__NODE_ROLE__NODE_ROLE_PSERVER);
     nw_begin(&w, &nw_server_hooks, NULL, NULL, 0, NULL);
     sender = load(&w, &t.j.packages, &result);
     nw_abort(&w, "job-1", 1, &error);
@@ -220,7 +152,7 @@ static void an_attempt_can_end_while_its_rows_are_loaded(void **state)
     assert_true(result.sealed);
     assert_true(ps_table_count(ps_tables_at(w.session->tables, 0)).rows > 0);
     nw_end(&w);
-    end(&t);
+    table_job_end(&t);
 }
 
 static void stop_node(void *arg)
@@ -243,7 +175,7 @@ static void a_node_that_loads_is_stopped_when_it_has(void **state)
     table_job t;
 
     (void)state;
-    begin(&t, PSGD__V1__NODE_ROLE__NODE_ROLE_PSERVER);
+    table_job_begin(&t, from_file, PSGD__V1__NODE_ROLE__NODE_ROLE_PSERVER);
     nw_begin(&w, &nw_server_hooks, NULL, NULL, 0, NULL);
     sender = load(&w, &t.j.packages, &result);
     nw_run(&w, stop_node, &w);
@@ -254,7 +186,7 @@ static void a_node_that_loads_is_stopped_when_it_has(void **state)
     nw_let_helper_go(&w);
     nw_await(&w, is_down, "the node to be down");
     nw_end(&w);
-    end(&t);
+    table_job_end(&t);
 }
 
 static void a_worker_takes_no_tables(void **state)
@@ -263,11 +195,11 @@ static void a_worker_takes_no_tables(void **state)
     table_job t;
 
     (void)state;
-    begin(&t, PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER);
+    table_job_begin(&t, from_file, PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER);
     nw_begin(&w, &nw_worker_hooks, NULL, NULL, 0, NULL);
     must_refuse(&w, t.j.packages, PS_INVALID_ARGUMENT, "OUT_OF_ORDER", "weights expected");
     nw_end(&w);
-    end(&t);
+    table_job_end(&t);
 }
 
 int main(int argc, char **argv)

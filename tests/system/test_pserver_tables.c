@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_pserver_tables.c - the files that a parameter server leaves of its sparse tables: whole
+ * however often they are asked for, or the reason why not. */
+#include "services/pserver/pserver.h"
+
+#include "common/job/table.h"
+#include "tests/support/table_job.h"
+
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* As the server's, with rows of the first step that are changes. */
+static ps_status prepare_and_push(void *state, ps_session *session)
+{
+    uint64_t keys[100];
+    uint32_t ones[100], clicks[100] = {0};
+    float grads[100 * 4];
+    ps_tables_part part = {.is_last = true, .keys = keys, .grads = grads, .shows = ones};
+    ps_status st;
+
+    part.clicks = clicks;
+    for (uint64_t key = 0; key < 100; key++) {
+        if (ps_merge_server_of(session->plan, key) == session->rank) {
+            ones[part.count] = 1;
+            keys[part.count++] = key;
+        }
+    }
+    for (size_t i = 0; i < part.count * 4; i++) {
+        grads[i] = 1.0f;
+    }
+    st = ps_tables_push(session->tables, &part);
+    return ps_is_ok(&st) ? ps_pserver_hooks.prepare(state, session) : st;
+}
+
+typedef struct server {
+    node_world w;
+    ps_pserver *pserver;
+    ps_role_hooks hooks;
+    table_job t;
+    char name[PS_NAME_MAX + 1]; /* of the table's file */
+} server;
+
+static void tell_node(void *arg)
+{
+    server *s = arg;
+
+    ps_pserver_set_node(s->pserver, s->w.node);
+}
+
+static bool has_begun(node_world *w)
+{
+    return w->coordinator[0].phase == PSGD__V1__NODE_PHASE__NODE_PHASE_RUNNING;
+}
+
+/* Up to where the job runs. */
+static void server_begin(server *s, const char *json)
+{
+    ps_service service;
+
+    s->pserver = ps_pserver_create(NULL, 0);
+    s->hooks = ps_pserver_hooks;
+    s->hooks.prepare = prepare_and_push;
+    service = ps_pserver_service(s->pserver);
+    table_job_begin(&s->t, json, PSGD__V1__NODE_ROLE__NODE_ROLE_PSERVER);
+    nw_begin(&s->w, &s->hooks, s->pserver, &service, 1, NULL);
+    nw_run(&s->w, tell_node, s);
+    start(&s->w, &s->t.j);
+    nw_await(&s->w, has_begun, "RUNNING");
+    ps_table_file_name(s->t.j.plan, 0, 0, s->name, sizeof s->name);
+}
+
+static void server_end(server *s)
+{
+    nw_end(&s->w);
+    ps_pserver_destroy(s->pserver);
+    table_job_end(&s->t);
+}
+
+/* The table's file among what was collected. */
+static const ps_strbuf *table_of(const server *s, const nw_collected *c)
+{
+    for (size_t i = 0; i < c->count; i++) {
+        if (strcmp(c->files[i].name, s->name) == 0) {
+            assert_int_equal(c->files[i].kind, PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_MODEL);
+            return &c->files[i].bytes;
+        }
+    }
+    fail_msg("no %s", s->name);
+    return NULL;
+}
+
+/* A Collect that broke is made again, and changes are since the last file that was written. */
+static void what_is_collected_again_is_the_same(void **state)
+{
+    nw_collected first, second;
+    const ps_strbuf *bytes;
+    ps_table_head head;
+    ps_status st;
+    server s;
+
+    (void)state;
+    server_begin(&s, TABLE_JOB("\"save_changes\":1"));
+    nw_collect(&s.w, "job-1", 1, &first);
+    assert_string_equal(first.error.status.text, "");
+    nw_collect(&s.w, "job-1", 1, &second);
+    assert_string_equal(second.error.status.text, "");
+    bytes = table_of(&s, &first);
+    st = ps_table_read_head((const uint8_t *)bytes->data, bytes->len, &head);
+    assert_string_equal(st.text, "");
+    assert_int_equal(head.kind, PS_TABLE_CHANGES);
+    assert_true(head.sections > 0);
+    assert_int_equal(bytes->len, table_of(&s, &second)->len);
+    assert_memory_equal(bytes->data, table_of(&s, &second)->data, bytes->len);
+    nw_collected_fini(&first);
+    nw_collected_fini(&second);
+    server_end(&s);
+}
+
+static void a_table_that_cannot_be_written_is_named(void **state)
+{
+    char path[512];
+    nw_collected files;
+    server s;
+
+    (void)state;
+    server_begin(&s, TABLE_JOB(""));
+    snprintf(path, sizeof path, "%s/sessions/job-1-1/%s", s.w.dir.path, s.name);
+    assert_int_equal(mkdir(path, 0700), 0); /* in its place */
+    nw_collect(&s.w, "job-1", 1, &files);
+    assert_int_equal(files.error.status.code, PS_INTERNAL);
+    assert_non_null(strstr(files.error.status.text, s.name));
+    nw_collected_fini(&files);
+    assert_int_equal(rmdir(path), 0);
+    nw_collect(&s.w, "job-1", 1, &files);
+    assert_string_equal(files.error.status.text, "");
+    assert_true(table_of(&s, &files)->len > PS_TABLE_HEAD_BYTES);
+    nw_collected_fini(&files);
+    server_end(&s);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_collected_again_is_the_same),
+        cmocka_unit_test(a_table_that_cannot_be_written_is_named),
+    };
+
+    if (argc > 1) {
+        cmocka_set_test_filter(argv[1]);
+    }
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
