@@ -357,8 +357,8 @@ class ExitCodes(CliTest):
         self.assertIn("codec", {p["kind"] for p in json.loads(alone("--format", "json", "info"))["plugins"]})
         text, plugins = alone("info"), json.loads(alone("--format", "json", "info"))["plugins"]
         self.assertEqual(alone("info", "codecs").count("error_feedback = 0"), 1)  # what most have: once
-        self.assertEqual({f"{n['name']} = {n['default_value']:g}  " for p in plugins for n in p["params"]
-                          if f"{n['name']} = {n['default_value']:g}  " not in text}, set())
+        self.assertEqual({f"{n['name']} = {n['default_value']:.15g}  " for p in plugins for n in p["params"]
+                          if f"{n['name']} = {n['default_value']:.15g}  " not in text}, set())
         for args in [("presets",), ("info", "codecs")]:  # whom one names has to answer
             self.assertEqual(named.run(*args)[:2], (CONNECTION, ""))
 
