@@ -3,7 +3,9 @@
 
 Programs come from $PSGD_BIN (the build's bin folder), messages from the .proto
 files alone. Every wait ends on an event or at a deadline; nothing sleeps to let
-things happen: a poll asks a status call until it says what is waited for.
+things happen: a poll asks a status call until it says what is waited for. A job that is
+disturbed while it runs is ENDLESS or has a pace (straggler `fixed`), so that no machine
+is too fast for it, and a log is read from where it ended before the job.
 """
 import contextlib
 import hashlib

@@ -25,7 +25,7 @@ import traceback
 import grpc
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "cluster"))
-from harness import (ENDLESS, FINAL, SLOW, SMALL, ClusterTest, coordinator_pb2,  # noqa: E402
+from harness import (ENDLESS, FINAL, PATIENCE, SLOW, SMALL, ClusterTest, coordinator_pb2,  # noqa: E402
                      job_pb2, main, node_pb2, node_pb2_grpc)
 import junk_bytes  # noqa: E402
 import junk_http2  # noqa: E402
@@ -129,12 +129,12 @@ class Junk(ClusterTest):
         for name in before:
             print(f"{name}: {before[name]} MiB before, {after[name]} MiB after")
         for p in [*self.c.nodes, self.c.coordinator]:
-            self.assertIsNone(p.process.poll(), f"{p.name} died: {p.log()}")
+            self.assertIsNone(p.process.poll(), f"{p.name} died: {p.log()[-6000:]}")
         codes = {p.name: p.stop(seconds=60) for p in [*self.c.nodes, self.c.coordinator]}
         for p in [*self.c.nodes, self.c.coordinator]:
             report = re.search(r"ERROR: \w+Sanitizer[^\n]*|runtime error:[^\n]*",
                                p.log_path.read_text(errors="replace"))
-            self.assertIsNone(report, f"{p.name}: {report and report.group(0)}\n{p.log()}")
+            self.assertIsNone(report, f"{p.name}: {report and report.group(0)}\n{p.log()[-6000:]}")
             self.assertEqual(codes[p.name], 0, p.name)
 
     def write_text(self):
@@ -179,8 +179,8 @@ class Junk(ClusterTest):
 
     def honest_calls(self):
         for p in [self.c.coordinator, *self.c.nodes]:
-            self.assertIsNone(p.process.poll(), f"{p.name} died: {p.log()}")
-        self.c.api.GetServerInfo(coordinator_pb2.GetServerInfoRequest(), timeout=20 * SLOW)
+            self.assertIsNone(p.process.poll(), f"{p.name} died: {p.log()[-6000:]}")
+        self.c.api.GetServerInfo(coordinator_pb2.GetServerInfoRequest(), timeout=20 * PATIENCE)
         for p in self.c.nodes:
             self.c.status(p)
 
@@ -188,17 +188,17 @@ class Junk(ClusterTest):
         """Takes back what junk may have begun: jobs, reservations, nodes that are none."""
         def settled():
             for job in self.c.api.ListJobs(coordinator_pb2.ListJobsRequest(
-                    page_size=1000, states=[s for s in range(1, 7)]), timeout=20 * SLOW).jobs:
+                    page_size=1000, states=[s for s in range(1, 7)]), timeout=20 * PATIENCE).jobs:
                 if job.state not in FINAL:
                     with contextlib.suppress(grpc.RpcError):
                         self.c.api.CancelJob(coordinator_pb2.CancelJobRequest(job_id=job.id),
-                                             timeout=20 * SLOW)
+                                             timeout=20 * PATIENCE)
             for p in self.c.nodes:
                 node = self.c.status(p).node
                 if node.phase != coordinator_pb2.NODE_PHASE_IDLE:
                     with grpc.insecure_channel(p.address) as channel:
                         node_pb2_grpc.NodeServiceStub(channel).Abort(node_pb2.AbortRequest(
-                            job_id=node.job_id, attempt=node.attempt), timeout=20 * SLOW)
+                            job_id=node.job_id, attempt=node.attempt), timeout=20 * PATIENCE)
                     return False
             alive = {n.id: n.address for n in self.c.node_list() if n.alive}
             return alive == {p.name: p.address for p in self.c.nodes}
@@ -218,7 +218,7 @@ class Junk(ClusterTest):
         with grpc.insecure_channel(asked.address) as channel:
             probe.worker.job_id = job.id
             method = Method(f"psgd.v1.{service}Service", name, None, True, True)
-            error = method.call(channel, [raw(probe)], 10 * SLOW)
+            error = method.call(channel, [raw(probe)], 10 * PATIENCE)
         layout_hash = int(re.search(r"holds a model of ([0-9a-f]{16})", error.details()).group(1), 16)
         return junk_bytes.Pool(
             job_id=[job.id], attempt=[job.attempt], node_id=[p.name for p in self.c.nodes],
