@@ -131,7 +131,7 @@ static bool count_candidate(ps_table *t, uint64_t key)
     return true;
 }
 
-static ps_status check_keys(const ps_table *t, const uint64_t *keys, size_t count)
+ps_status ps_table_check_keys(const ps_table *t, const uint64_t *keys, size_t count)
 {
     if (count > PS_TABLE_KEYS_MAX) {
         return ps_fail(PS_INVALID_ARGUMENT, "%zu keys; at most %d are allowed", count,
@@ -150,12 +150,12 @@ static ps_status check_keys(const ps_table *t, const uint64_t *keys, size_t coun
                            i, keys[i], ps_table_shard_of(keys[i]));
         }
     }
+    if (t->conf.key_end > 0 && count > 0 && keys[count - 1] >= t->conf.key_end) {
+        return ps_fail(PS_INVALID_ARGUMENT,
+                       "keys[%zu]: %" PRIu64 "; 0 to %" PRIu64 " are ids of table %" PRIu32,
+                       count - 1, keys[count - 1], t->conf.key_end - 1, t->conf.table);
+    }
     return ps_ok();
-}
-
-ps_status ps_table_check_keys(const ps_table *table, const uint64_t *keys, size_t count)
-{
-    return check_keys(table, keys, count);
 }
 
 uint32_t ps_table_width(const ps_table *table)
@@ -247,7 +247,7 @@ static void push_row(ps_table *t, const ps_table_push *push, size_t i)
 ps_status ps_table_push_rows(ps_table *table, uint32_t worker, uint64_t number,
                              const ps_table_push *push)
 {
-    ps_status st = check_keys(table, push->keys, push->count);
+    ps_status st = ps_table_check_keys(table, push->keys, push->count);
 
     if (worker >= table->conf.workers) {
         return ps_fail(PS_INVALID_ARGUMENT, "worker %" PRIu32 " of %" PRIu32, worker,
@@ -286,7 +286,7 @@ ps_status ps_table_push_rows(ps_table *table, uint32_t worker, uint64_t number,
 
 ps_status ps_table_pull_rows(const ps_table *table, const uint64_t *keys, size_t count, float *out)
 {
-    ps_status st = check_keys(table, keys, count);
+    ps_status st = ps_table_check_keys(table, keys, count);
     uint32_t width = table->conf.width;
 
     for (size_t i = 0; ps_is_ok(&st) && i < count; i++) {

@@ -76,7 +76,7 @@ typedef struct ps_table_conf {
 
     uint64_t rows_max;       /* more are RESOURCE_EXHAUSTED */
     uint64_t candidates_max; /* keys that are counted and not in; more are not counted */
-    uint64_t key_end;        /* files with keys from here on are refused; 0: with none */
+    uint64_t key_end;        /* keys are below; 0: any are */
     bool values_only;        /* ps_table_load takes no optimizer state: rows begin it anew */
     bool saves_changes;      /* ps_table_save of changes will be wanted: removed keys are noted */
     const bool *owned;       /* (PS_TABLE_SHARDS): virtual shards that are here; NULL: all */
@@ -107,8 +107,8 @@ typedef struct ps_table_push {
 
 /* w -= step(gradient), row by row.
  *
- * INVALID_ARGUMENT    no such worker; keys that do not ascend, are too many or
- *                     belong to a virtual shard that is not here; shows or clicks
+ * INVALID_ARGUMENT    no such worker; keys that do not ascend, are too many, are
+ *                     no ids or of a virtual shard that is not here; shows or clicks
  *                     that are negative or not finite
  * OUT_OF_RANGE        a number that is not the worker's next
  * RESOURCE_EXHAUSTED  more rows than rows_max

@@ -28,7 +28,6 @@ typedef struct bringer {
 struct ps_tables {
     ps_tables_conf conf;
     ps_table **tables;
-    uint64_t *key_end;
     bringer *who;
     uint64_t clock; /* contributions to it are missing */
     uint64_t steps; /* so far */
@@ -43,13 +42,10 @@ ps_tables *ps_tables_create(const ps_tables_conf *conf)
     assert(conf->table_count > 0 && conf->contributors > 0);
     t->conf = *conf;
     t->conf.tables = NULL;
-    t->conf.key_end = NULL;
     t->tables = ps_xcalloc(conf->table_count, sizeof(ps_table *));
-    t->key_end = ps_xcalloc(conf->table_count, sizeof *t->key_end);
     for (uint32_t i = 0; i < conf->table_count; i++) {
         assert(conf->tables[i].workers == 1);
         t->tables[i] = ps_table_create(&conf->tables[i]);
-        t->key_end[i] = conf->key_end[i];
     }
     t->who = ps_xcalloc(conf->contributors, sizeof *t->who);
     for (uint32_t k = 0; k < conf->contributors; k++) {
@@ -82,7 +78,6 @@ void ps_tables_destroy(ps_tables *t)
     }
     free(t->who);
     free(t->tables);
-    free(t->key_end);
     free(t);
 }
 
@@ -107,18 +102,6 @@ static void append(heap *h, const ps_tables_part *p, uint32_t width)
         h->clicks[h->count + i] = (float)p->clicks[i];
     }
     h->count += p->count;
-}
-
-static ps_status check_keys(const ps_tables *t, uint32_t table, const uint64_t *keys, size_t count)
-{
-    ps_status st = ps_table_check_keys(t->tables[table], keys, count);
-
-    if (ps_is_ok(&st) && count > 0 && keys[count - 1] >= t->key_end[table]) {
-        return ps_fail(PS_INVALID_ARGUMENT,
-                       "keys[%zu]: %" PRIu64 "; 0 to %" PRIu64 " are ids of table %" PRIu32,
-                       count - 1, keys[count - 1], t->key_end[table] - 1, table);
-    }
-    return st;
 }
 
 static ps_status check_values(const ps_tables_part *p, uint32_t width)
@@ -167,7 +150,7 @@ static ps_status check_part(const ps_tables *t, const ps_tables_part *p)
 {
     const heap *h = &t->who[p->contributor].heaps[p->table];
     size_t before = p->part == 0 ? 0 : h->count;
-    ps_status st = check_keys(t, p->table, p->keys, p->count);
+    ps_status st = ps_table_check_keys(t->tables[p->table], p->keys, p->count);
 
     if (ps_is_ok(&st) && before > 0 && p->count > 0 && p->keys[0] <= h->keys[before - 1]) {
         return ps_fail(PS_INVALID_ARGUMENT,
@@ -388,10 +371,7 @@ ps_status ps_tables_pull(const ps_tables *t, const uint64_t *keys, size_t count,
     ps_status st = ps_ok();
 
     for (uint32_t i = 0; i < t->conf.table_count && ps_is_ok(&st); i++) {
-        st = check_keys(t, i, keys, count);
-        if (ps_is_ok(&st)) {
-            st = ps_table_pull_rows(t->tables[i], keys, count, out);
-        }
+        st = ps_table_pull_rows(t->tables[i], keys, count, out);
         out += count * ps_table_width(t->tables[i]);
     }
     return st;

@@ -23,7 +23,6 @@
 typedef struct ps_tables_conf {
     uint32_t table_count;
     const ps_table_conf *tables; /* (table_count), copied; of one worker */
-    const uint64_t *key_end;     /* (table_count): keys are below */
     uint32_t contributors;
     bool in_step;
     uint64_t lead; /* else: clocks that rows may be had ahead of the oldest that somebody has not

@@ -128,12 +128,10 @@ static ps_table_conf table_conf_of(const ps_plan *plan, uint32_t table, const bo
 static ps_tables *make_tables(const ps_plan *plan, uint32_t server, bool values_only)
 {
     ps_table_conf *tables = ps_xcalloc(plan->table_count, sizeof *tables);
-    uint64_t *key_end = ps_xcalloc(plan->table_count, sizeof *key_end);
     bool owned[PS_TABLE_SHARDS];
     ps_tables_conf conf = {
         .table_count = plan->table_count,
         .tables = tables,
-        .key_end = key_end,
         .contributors = plan->assignment->block_count,
         .in_step = plan->policy->is_deterministic,
         .lead = plan->policy->lead(&plan->policy_params),
@@ -150,11 +148,9 @@ static ps_tables *make_tables(const ps_plan *plan, uint32_t server, bool values_
     for (uint32_t i = 0; i < plan->table_count; i++) {
         tables[i] = table_conf_of(plan, i, server == PS_MERGE_ALL ? NULL : owned);
         tables[i].values_only = tables[i].values_only || values_only;
-        key_end[i] = plan->tables[i].rows;
     }
     made = ps_tables_create(&conf);
     free(tables);
-    free(key_end);
     return made;
 }
 

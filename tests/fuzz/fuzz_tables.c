@@ -55,14 +55,9 @@ static ps_status drop(void *arg, const void *bytes, size_t len)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    uint64_t key_end = KEY_END;
     ps_table_conf conf = ps_table_conf_default(WIDTH, ps_optim_find("adagrad"));
-    ps_tables_conf all = {.table_count = 1,
-                          .tables = &conf,
-                          .key_end = &key_end,
-                          .contributors = 1,
-                          .merge_scale = 1,
-                          .keys_max = 8};
+    ps_tables_conf all = {
+        .table_count = 1, .tables = &conf, .contributors = 1, .merge_scale = 1, .keys_max = 8};
     uint8_t *bytes = malloc(size + 1);
     ps_tables_files *files;
     ps_tables *tables;

@@ -14,11 +14,9 @@ enum { WIDTH = 2, KEY_END = 1000, KEYS_MAX = 4, LEAD = 5 };
 
 static ps_tables *make_for(bool in_step, uint32_t contributors, uint64_t tick, uint64_t keys)
 {
-    uint64_t key_end[] = {keys, keys};
     ps_table_conf tables[2];
     ps_tables_conf conf = {.table_count = 2,
                            .tables = tables,
-                           .key_end = key_end,
                            .contributors = contributors,
                            .in_step = in_step,
                            .lead = LEAD,
@@ -32,6 +30,7 @@ static ps_tables *make_for(bool in_step, uint32_t contributors, uint64_t tick, u
     for (uint32_t i = 0; i < 2; i++) {
         tables[i] = ps_table_conf_default(WIDTH, conf.descent.optim);
         tables[i].table = i;
+        tables[i].key_end = keys;
         tables[i].init_bound = 0;
         tables[i].least_score = 0.05f;
     }

@@ -24,12 +24,10 @@ static const server_conf whole_conf = {"adagrad", 0, 0, KEY_END, false, 1};
 
 static ps_tables *make(const server_conf *of)
 {
-    uint64_t key_end[] = {KEY_END, KEY_END};
     bool owned[PS_TABLE_SHARDS];
     ps_table_conf tables[2];
     ps_tables_conf conf = {.table_count = 2,
                            .tables = tables,
-                           .key_end = key_end,
                            .contributors = 1,
                            .in_step = true,
                            .merge_scale = 1,
