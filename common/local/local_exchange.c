@@ -14,11 +14,6 @@
 
 enum { ANSWER_BYTES = LOCAL_PIECES * 8 * PS_CODEC_VALUES };
 
-static local_exchange *of(ps_exchange *exchange)
-{
-    return PS_CONTAINER_OF(exchange, local_exchange, base);
-}
-
 static uint64_t bytes_of(const Psgd__V1__Encoding *head, bool is_left_out)
 {
     return is_left_out ? 0 : head->payload_bytes + psgd__v1__encoding__get_packed_size(head);
@@ -28,7 +23,7 @@ static uint64_t bytes_of(const Psgd__V1__Encoding *head, bool is_left_out)
 
 static bool begin(ps_exchange *exchange, uint64_t clock, uint32_t block, bool is_last)
 {
-    local_exchange *x = of(exchange);
+    local_exchange *x = local_exchange_of(exchange);
 
     (void)is_last;
     if (!x->has_begun || x->clock != clock) {
@@ -69,21 +64,6 @@ static void carry(local_exchange *x, uint32_t slice)
     }
 }
 
-/* Values that the slice's encoding brings. */
-static size_t values_of(const local_exchange *x, uint32_t slice)
-{
-    const ps_layout *layout = &x->plan->layout;
-    const ps_slice *at = &layout->slices[slice];
-    uint32_t end =
-        x->plan->by_matrix[at->variable] ? layout->first_slice[at->variable + 1] : slice + 1;
-    size_t values = 0;
-
-    for (uint32_t s = slice; s < end; s++) {
-        values += layout->slices[s].server == at->server ? layout->slices[s].n : 0;
-    }
-    return values;
-}
-
 static void push(local_exchange *x, uint32_t slice)
 {
     const ps_slice *at = &x->plan->layout.slices[slice];
@@ -107,19 +87,20 @@ static void push(local_exchange *x, uint32_t slice)
     atomic_fetch_add_explicit(&x->base.count.bytes_up,
                               bytes_of(&head.msg, ps_coder_is_zeros(&x->coder, slice)),
                               memory_order_relaxed);
-    atomic_fetch_add_explicit(&x->base.count.float32_up, values_of(x, slice) * sizeof(float),
+    atomic_fetch_add_explicit(&x->base.count.float32_up,
+                              ps_matrix_value_count(x->plan, slice) * sizeof(float),
                               memory_order_relaxed);
     atomic_fetch_add_explicit(&x->base.count.messages_up, 1, memory_order_relaxed);
 }
 
 static void touched(ps_exchange *exchange, uint32_t variable, const uint32_t *rows, size_t count)
 {
-    ps_coder_touched(&of(exchange)->coder, variable, rows, count);
+    ps_coder_touched(&local_exchange_of(exchange)->coder, variable, rows, count);
 }
 
 static void ready(ps_exchange *exchange, uint32_t first_variable, uint32_t count)
 {
-    local_exchange *x = of(exchange);
+    local_exchange *x = local_exchange_of(exchange);
     const uint32_t *first_slice = x->plan->layout.first_slice;
     uint32_t first = first_slice[first_variable];
     uint32_t n = first_slice[first_variable + count] - first;
@@ -139,7 +120,7 @@ static bool may_be_overtaken(const ps_exchange *exchange)
 
 static bool leave_out(ps_exchange *exchange, uint64_t clock)
 {
-    local_exchange *x = of(exchange);
+    local_exchange *x = local_exchange_of(exchange);
 
     (void)clock;
     return ps_gate_is_open(&x->gate);
@@ -147,7 +128,7 @@ static bool leave_out(ps_exchange *exchange, uint64_t clock)
 
 static bool nothing(ps_exchange *exchange, uint64_t clock)
 {
-    local_exchange *x = of(exchange);
+    local_exchange *x = local_exchange_of(exchange);
     ps_status st = ps_local_servers_push_zeros(x->servers, x->rank, clock, x->rank);
 
     ps_turn_pass(&x->turn);
@@ -348,7 +329,7 @@ void ps_local_exchange_destroy(ps_exchange *exchange)
     if (exchange == NULL) {
         return;
     }
-    x = of(exchange);
+    x = local_exchange_of(exchange);
     ps_local_servers_attend(x->servers, x->rank, NULL);
     ps_gate_fini(&x->gate);
     ps_coder_fini(&x->coder);
@@ -364,5 +345,5 @@ size_t ps_local_exchange_feedback(const ps_exchange *exchange)
 
 void ps_local_exchange_leave(ps_exchange *exchange)
 {
-    ps_turn_give(&of(exchange)->turn);
+    ps_turn_give(&local_exchange_of(exchange)->turn);
 }

@@ -3,6 +3,7 @@
 #ifndef PS_COMMON_LOCAL_LOCAL_EXCHANGE_IMPL_H
 #define PS_COMMON_LOCAL_LOCAL_EXCHANGE_IMPL_H
 
+#include "common/base/container_of.h"
 #include "common/local/local_exchange.h"
 #include "common/local/turns.h"
 #include "common/train/coder.h"
@@ -42,6 +43,11 @@ typedef struct local_exchange {
     size_t key_count;
     float *rows;
 } local_exchange;
+
+static inline local_exchange *local_exchange_of(ps_exchange *exchange)
+{
+    return PS_CONTAINER_OF(exchange, local_exchange, base);
+}
 
 /* local_rows.c: of ps_exchange_ops. */
 bool local_pull_rows(ps_exchange *exchange, uint64_t clock, const uint64_t *keys, size_t count,

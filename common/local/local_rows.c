@@ -3,17 +3,11 @@
  * gradients into them. */
 #include "common/local/local_exchange_impl.h"
 
-#include "common/base/container_of.h"
 #include "common/base/draw.h"
 
 #include "psgd/v1/parameter.pb-c.h"
 
 #include <stdatomic.h>
-
-static local_exchange *of(ps_exchange *exchange)
-{
-    return PS_CONTAINER_OF(exchange, local_exchange, base);
-}
 
 /* What n values become by a codec, in place; the bytes that travel. */
 static ps_status send_values(const ps_codec_choice *by, uint64_t key, float *x, size_t n,
@@ -83,7 +77,7 @@ void local_try_rows(local_exchange *x)
 bool local_pull_rows(ps_exchange *exchange, uint64_t clock, const uint64_t *keys, size_t count,
                      float *rows)
 {
-    local_exchange *x = of(exchange);
+    local_exchange *x = local_exchange_of(exchange);
 
     x->wants_rows = true;
     x->rows_clock = clock;
@@ -98,7 +92,7 @@ bool local_pull_rows(ps_exchange *exchange, uint64_t clock, const uint64_t *keys
 
 void local_push_rows(ps_exchange *exchange, uint64_t clock, uint32_t block, const ps_met_rows *met)
 {
-    local_exchange *x = of(exchange);
+    local_exchange *x = local_exchange_of(exchange);
     const ps_plan *plan = x->plan;
     size_t bytes = 0;
 

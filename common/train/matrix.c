@@ -4,6 +4,7 @@
 
 #include "common/base/xalloc.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -76,6 +77,22 @@ uint32_t ps_matrix_slices(const ps_plan *plan, uint32_t slice)
     return m.slices;
 }
 
+size_t ps_matrix_value_count(const ps_plan *plan, uint32_t slice)
+{
+    const ps_slice *at = &plan->layout.slices[slice];
+    uint32_t end = plan->layout.first_slice[at->variable + 1];
+    size_t values = at->n;
+
+    if (!plan->by_matrix[at->variable]) {
+        return values;
+    }
+    for (uint32_t s = next_slice(plan, at->variable, at->server, slice + 1); s < end;
+         s = next_slice(plan, at->variable, at->server, s + 1)) {
+        values += plan->layout.slices[s].n;
+    }
+    return values;
+}
+
 void ps_matrix_init(const ps_plan *plan, uint32_t variable, ps_factors *f)
 {
     matrix m = matrix_of(plan, variable, 0);
@@ -97,6 +114,7 @@ size_t ps_matrix_write(const ps_plan *plan, uint32_t leader, const ps_factors *f
     matrix m = matrix_of(plan, at->variable, at->server);
     uint32_t end = plan->layout.first_slice[m.variable + 1];
 
+    assert(m.leader == leader && m.bytes <= PS_MATRIX_BYTES_MAX);
     for (uint32_t s = leader; s < end; s = next_slice(plan, m.variable, m.server, s + 1)) {
         band b = band_of(plan, m.columns, s);
 

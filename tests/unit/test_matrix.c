@@ -237,6 +237,8 @@ typedef struct way {
 
 static void way_init(way *w, const char *json)
 {
+    size_t values = 0;
+
     *w = (way){.plan = plan_of(json)};
     ps_coder_init(&w->coder, w->plan, 0);
     w->grad = ps_xcalloc(w->plan->layout.param_count, sizeof *w->grad);
@@ -248,7 +250,9 @@ static void way_init(way *w, const char *json)
     }
     for (uint32_t i = 0; i < SERVERS; i++) {
         w->bytes[i] = ps_xmalloc(ps_coder_size(&w->coder, w->leader[i]));
+        values += ps_matrix_value_count(w->plan, w->leader[i]);
     }
+    assert_int_equal(values, w->plan->layout.variables[0].size); /* each is brought once */
 }
 
 static void way_fini(way *w)
