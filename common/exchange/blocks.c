@@ -13,6 +13,47 @@ static blocks_state *state_of(const ps_mesh_node *node)
     return node->state;
 }
 
+/* Is it this node that says the cell? */
+static bool speaks(const ps_mesh_node *node, uint32_t block, uint32_t cell)
+{
+    const blocks_state *s = state_of(node);
+
+    return s->is_split
+               ? mesh_place(node, block, node->conf.self) == (int)node->cells.cell[cell].share
+               : mesh_speaker(node, block) == node->conf.self;
+}
+
+/* Is the other told anything of this node's in a step where all goes well? */
+static bool tells(const ps_mesh_node *node, uint32_t to)
+{
+    const ps_assignment *a = node->conf.assignment;
+
+    for (uint32_t i = 0; i < a->held_count[node->conf.self]; i++) {
+        uint32_t block = a->held[node->conf.self][i];
+
+        for (uint32_t cell = 0; cell < node->cells.count; cell++) {
+            if (speaks(node, block, cell) && mesh_place(node, block, to) < 0) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static void find_untold(ps_mesh_node *node)
+{
+    blocks_state *s = state_of(node);
+
+    s->untold = ps_xcalloc(node->nodes, sizeof *s->untold);
+    for (uint32_t to = 0; to < node->nodes; to++) {
+        bool is_other = to != node->conf.self && node->conf.assignment->redundancy < node->nodes;
+
+        if (is_other && !tells(node, to)) {
+            s->untold[s->untold_count++] = to;
+        }
+    }
+}
+
 void blocks_init(ps_mesh_node *node, bool is_split)
 {
     const ps_assignment *a = node->conf.assignment;
@@ -42,6 +83,7 @@ void blocks_init(ps_mesh_node *node, bool is_split)
             s->standing = ps_xcalloc(node->conf.n, sizeof *s->standing);
         }
     }
+    find_untold(node);
 }
 
 static void drop_parked(ps_mesh_node *node)
@@ -69,6 +111,7 @@ void blocks_fini(ps_mesh_node *node)
     free(s->standing);
     free(s->turn);
     free(s->is_heard);
+    free(s->untold);
     free(s->parked);
 }
 
@@ -151,45 +194,11 @@ static void say(ps_mesh_node *node, uint32_t block, ps_packet *packet)
     free(targets);
 }
 
-/* Is it this node that says the cell? */
-static bool speaks(const ps_mesh_node *node, uint32_t block, uint32_t cell)
-{
-    const blocks_state *s = state_of(node);
-
-    return s->is_split
-               ? mesh_place(node, block, node->conf.self) == (int)node->cells.cell[cell].share
-               : mesh_speaker(node, block) == node->conf.self;
-}
-
 static ps_packet *encode(ps_mesh_node *node, uint32_t block, uint32_t cell)
 {
     const float *x = node->blocks[state_of(node)->own[block]];
 
     return mesh_encode(node, block, cell, false, block, x + node->cells.cell[cell].at);
-}
-
-/* To those to whom none of its packets goes. */
-static void say_here(ps_mesh_node *node)
-{
-    const ps_assignment *a = node->conf.assignment;
-    uint32_t *targets = ps_xcalloc(node->nodes, sizeof *targets), count = 0;
-
-    for (uint32_t to = 0; to < node->nodes && a->redundancy < node->nodes; to++) {
-        bool is_told = to == node->conf.self;
-
-        for (uint32_t i = 0; i < a->held_count[node->conf.self] && !is_told; i++) {
-            uint32_t block = a->held[node->conf.self][i];
-
-            for (uint32_t cell = 0; cell < node->cells.count && !is_told; cell++) {
-                is_told = speaks(node, block, cell) && mesh_place(node, block, to) < 0;
-            }
-        }
-        if (!is_told) {
-            targets[count++] = to;
-        }
-    }
-    mesh_say(node, mesh_packet(node, a->block_count, 0, 0), targets, count);
-    free(targets);
 }
 
 static void hear(ps_mesh_node *node, uint32_t from)
@@ -211,7 +220,7 @@ ps_status blocks_start(ps_mesh_node *node)
     s->whole = 0;
     memset(s->is_heard, 0, node->nodes * sizeof *s->is_heard);
     s->unheard = a->redundancy < node->nodes ? node->nodes - 1 : 0;
-    say_here(node);
+    mesh_say(node, mesh_packet(node, a->block_count, 0, 0), s->untold, s->untold_count);
     return ps_ok();
 }
 

@@ -29,6 +29,8 @@ typedef struct blocks_state {
     uint32_t whole;     /* cells whose sum is complete */
     bool *is_heard;     /* (nodes) */
     uint32_t unheard;   /* of the others */
+    uint32_t *untold;   /* (untold_count): those to whom none of this node's packets goes */
+    uint32_t untold_count;
 } blocks_state;
 
 void blocks_init(ps_mesh_node *node, bool is_split);

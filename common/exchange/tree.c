@@ -73,7 +73,7 @@ static void init(ps_mesh_node *node)
     }
 }
 
-static void drop_parked(ps_mesh_node *node)
+static void forget_step(ps_mesh_node *node)
 {
     tree_state *s = state_of(node);
 
@@ -90,7 +90,7 @@ static void fini(ps_mesh_node *node)
 {
     tree_state *s = state_of(node);
 
-    drop_parked(node);
+    forget_step(node);
     free(s->sum);
     free(s->cells);
 }
@@ -127,7 +127,7 @@ static ps_status go_up(ps_mesh_node *node, uint32_t cell)
 
 static ps_status start(ps_mesh_node *node)
 {
-    drop_parked(node);
+    forget_step(node);
     return ps_ok();
 }
 

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STEPS_KEPT = 2 };
+enum { STEPS_KEPT = 2 }; /* for workers that are behind: what a lane never thins out */
 
 static ps_peer_exchange *of(ps_exchange *exchange)
 {
@@ -148,8 +148,10 @@ static void on_kick(ps_event *self, bool ok)
     if (!ok || x->stopping || x->has_failed) {
         return;
     }
-    for (uint32_t i = 0; i < x->peers && x->me.next > STEPS_KEPT && !x->me.is_running; i++) {
-        peer_lane_thin(&x->lanes[i], x->me.next - STEPS_KEPT);
+    if (x->me.next > STEPS_KEPT && !x->me.is_running) {
+        for (uint32_t i = 0; i < x->peers; i++) {
+            peer_lane_thin(&x->lanes[i], x->me.next - STEPS_KEPT);
+        }
     }
     st = ps_mesh_worker_advance(&x->me, ps_clock_us());
     if (!ps_is_ok(&st)) {
