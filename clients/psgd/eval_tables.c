@@ -7,6 +7,7 @@
 #include "common/job/table.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,36 +24,37 @@ static bool is_table(const char *file, const char *model, size_t stem)
 }
 
 /* Those beside the model, by name: MODEL-TITLE-N(ps0).table0.psgdtab is beside
- * MODEL-TITLE-N(ps).safetensors, or beside that of a worker. How many; the caller frees each. */
-static size_t find(const char *model_path, char ***out)
+ * MODEL-TITLE-N(ps).safetensors, or beside that of a worker. The caller frees each. */
+static ps_status find(const char *model_path, char ***out, size_t *count)
 {
     const char *name = ps_path_tail(model_path), *end = strstr(name, "-N(");
     int head = (int)(name - model_path);
     char folder[PATH_BYTES];
     struct dirent **found = NULL;
-    size_t n = 0;
-    int count;
+    int entries;
 
-    *out = NULL;
     if (end == NULL ||
         (size_t)snprintf(folder, sizeof folder, "%.*s", head, model_path) >= sizeof folder) {
-        return 0;
+        return ps_ok();
     }
-    count = scandir(head > 0 ? folder : ".", &found, NULL, alphasort);
-    for (int i = 0; i < count; i++) {
+    entries = scandir(head > 0 ? folder : ".", &found, NULL, alphasort);
+    if (entries < 0) {
+        return ps_fail_errno(errno, "tables beside %s", ps_path_tail(model_path));
+    }
+    for (int i = 0; i < entries; i++) {
         const char *file = found[i]->d_name;
 
         if (is_table(file, name, (size_t)(end - name) + strlen("-N("))) {
             size_t bytes = (size_t)head + strlen(file) + 1;
 
-            *out = ps_xrealloc(*out, (n + 1) * sizeof **out);
-            (*out)[n] = ps_xmalloc(bytes);
-            snprintf((*out)[n++], bytes, "%s%s", folder, file);
+            *out = ps_xrealloc(*out, (*count + 1) * sizeof **out);
+            (*out)[*count] = ps_xmalloc(bytes);
+            snprintf((*out)[(*count)++], bytes, "%s%s", folder, file);
         }
         free(found[i]);
     }
     free(found);
-    return n;
+    return ps_ok();
 }
 
 ps_status ps_eval_tables(const ps_plan *plan, const char *model_path, const ps_option_list *named,
@@ -71,13 +73,16 @@ ps_status ps_eval_tables(const ps_plan *plan, const char *model_path, const ps_o
     if (named->n > 0) {
         return ps_evaluation_rows_open(plan, named->items, named->n, out);
     }
-    count = find(model_path, &found);
-    st = count > 0
-             ? ps_evaluation_rows_open(plan, (const char *const *)found, count, out)
-             : ps_fail(PS_NOT_FOUND,
-                       "%s has sparse tables, whose rows are in files of their own; there is none "
-                       "beside it: --table FILE",
-                       ps_path_tail(model_path));
+    st = find(model_path, &found, &count);
+    if (ps_is_ok(&st) && count == 0) {
+        st = ps_fail(PS_NOT_FOUND,
+                     "%s has sparse tables, whose rows are in files of their own; there is none "
+                     "beside it: --table FILE",
+                     ps_path_tail(model_path));
+    }
+    if (ps_is_ok(&st)) {
+        st = ps_evaluation_rows_open(plan, (const char *const *)found, count, out);
+    }
     for (size_t i = 0; i < count; i++) {
         free(found[i]);
     }

@@ -31,30 +31,47 @@ static bool is_of(const Psgd__V1__Plugin *plugin, const char *kind)
     return kind == NULL || strcmp(plugin->kind, kind) == 0;
 }
 
-/* Every plugin of the kind has a number of this name, and most have just this one.
- * *is_first: none before `of` has. */
-static bool is_usual(const Psgd__V1__GetServerInfoResponse *info, const Psgd__V1__Plugin *of,
-                     const Psgd__V1__PluginParam *p, bool *is_first)
+static size_t count_same(const Psgd__V1__Plugin *plugin, const Psgd__V1__PluginParam *p)
+{
+    size_t n = 0;
+
+    for (size_t k = 0; k < plugin->n_params; k++) {
+        n += is_same(plugin->params[k], p);
+    }
+    return n;
+}
+
+/* Every plugin of the kind has a number of this name, and most have just this one. */
+static bool is_usual(const Psgd__V1__GetServerInfoResponse *info, const char *kind,
+                     const Psgd__V1__PluginParam *p)
 {
     size_t plugins = 0, named = 0, same = 0;
-    bool is_before = true;
 
-    *is_first = true;
     for (size_t i = 0; i < info->n_plugins; i++) {
         const Psgd__V1__Plugin *plugin = info->plugins[i];
 
-        if (!is_of(plugin, of->kind)) {
+        if (!is_of(plugin, kind)) {
             continue;
         }
         plugins++;
-        is_before = is_before && plugin != of;
+        same += count_same(plugin, p);
         for (size_t k = 0; k < plugin->n_params; k++) {
             named += strcmp(plugin->params[k]->name, p->name) == 0;
-            same += is_same(plugin->params[k], p);
-            *is_first = *is_first && !(is_before && is_same(plugin->params[k], p));
         }
     }
     return plugins > 2 && named == plugins && 2 * same > plugins;
+}
+
+/* No plugin of the kind before this one has just this number. */
+static bool is_first(const Psgd__V1__GetServerInfoResponse *info, const Psgd__V1__Plugin *of,
+                     const Psgd__V1__PluginParam *p)
+{
+    for (size_t i = 0; info->plugins[i] != of; i++) {
+        if (is_of(info->plugins[i], of->kind) && count_same(info->plugins[i], p) > 0) {
+            return false;
+        }
+    }
+    return true;
 }
 
 static void add(ps_table *table, const char *kind, const char *name, const char *text)
@@ -69,10 +86,9 @@ static void add_own(ps_table *table, const Psgd__V1__GetServerInfoResponse *info
                     const Psgd__V1__Plugin *plugin)
 {
     char text[512];
-    bool is_first;
 
     for (size_t k = 0; k < plugin->n_params; k++) {
-        if (!is_usual(info, plugin, plugin->params[k], &is_first)) {
+        if (!is_usual(info, plugin->kind, plugin->params[k])) {
             describe(plugin->params[k], text, sizeof text);
             add(table, "", "", text);
         }
@@ -83,14 +99,15 @@ static void add_own(ps_table *table, const Psgd__V1__GetServerInfoResponse *info
 static void add_usual(ps_table *table, const Psgd__V1__GetServerInfoResponse *info,
                       const char *kind)
 {
-    bool is_first, is_any = false;
+    bool is_any = false;
     char text[512];
 
     for (size_t i = 0; i < info->n_plugins; i++) {
         const Psgd__V1__Plugin *plugin = info->plugins[i];
 
         for (size_t k = 0; is_of(plugin, kind) && k < plugin->n_params; k++) {
-            if (!is_usual(info, plugin, plugin->params[k], &is_first) || !is_first) {
+            if (!is_usual(info, kind, plugin->params[k]) ||
+                !is_first(info, plugin, plugin->params[k])) {
                 continue;
             }
             if (!is_any) {
