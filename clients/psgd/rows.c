@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* rows.c - see rows.h. */
+#include "clients/psgd/rows.h"
+
+#include "common/rpc/pbjson.h"
+
+#include <stdio.h>
+
+void ps_rows_init(ps_rows *rows, ps_cli *cli, const char *const *head, size_t columns)
+{
+    *rows = (ps_rows){.cli = cli, .json = json_array(), .table = {.n_columns = columns}};
+    for (size_t i = 0; i < columns; i++) {
+        ps_table_add(&rows->table, head[i]);
+    }
+}
+
+bool ps_rows_add(ps_rows *rows, const ProtobufCMessage *message)
+{
+    rows->count++;
+    if (rows->cli->format == PS_FORMAT_JSONL) {
+        ps_cli_json(rows->cli, message);
+    } else if (rows->cli->format == PS_FORMAT_JSON) {
+        json_array_append_new(rows->json, ps_pb_to_json(message, PS_PB_DEFAULTS));
+    }
+    return rows->cli->format == PS_FORMAT_TEXT;
+}
+
+void ps_rows_end(ps_rows *rows, const char *none)
+{
+    if (rows->cli->format == PS_FORMAT_JSON) {
+        ps_cli_json_value(rows->cli, rows->json);
+    } else if (rows->cli->format == PS_FORMAT_TEXT && rows->count == 0) {
+        puts(none);
+    } else if (rows->cli->format == PS_FORMAT_TEXT) {
+        ps_table_print(&rows->table);
+    }
+    ps_cli_end(rows->cli, PS_EXIT_OK);
+}
+
+void ps_rows_fini(ps_rows *rows)
+{
+    json_decref(rows->json);
+    ps_table_fini(&rows->table);
+}
