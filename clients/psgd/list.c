@@ -3,7 +3,6 @@
 #include "clients/psgd/rows.h"
 #include "clients/psgd/show.h"
 
-
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>

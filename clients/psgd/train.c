@@ -6,7 +6,6 @@
 #include "common/base/clock.h"
 #include "common/base/container_of.h"
 #include "common/base/log.h"
-#include "common/base/xalloc.h"
 #include "common/job/look.h"
 #include "common/local/local.h"
 

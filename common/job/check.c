@@ -3,7 +3,6 @@
 #include "common/job/check.h"
 
 #include "common/base/strbuf.h"
-#include "common/base/xalloc.h"
 #include "common/job/spec.h"
 
 #include <inttypes.h>

@@ -5,8 +5,6 @@
 
 #include "common/base/xalloc.h"
 
-#include <stdio.h>
-
 void ps_check_exchange(ps_check *check, ps_plan *plan)
 {
     Psgd__V1__JobSpec *spec = plan->spec;

@@ -10,7 +10,6 @@
 #include "common/base/strbuf.h"
 #include "common/base/xalloc.h"
 #include "common/codec/feedback.h"
-#include "common/codec/wrap.h"
 #include "common/job/check.h"
 
 #include <math.h>

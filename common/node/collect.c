@@ -12,7 +12,6 @@
 #include "common/base/xalloc.h"
 #include "common/node/node_impl.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

@@ -11,7 +11,6 @@
 #include "common/base/clock.h"
 #include "common/base/files.h"
 #include "common/base/log.h"
-#include "common/base/xalloc.h"
 
 #include <assert.h>
 #include <stdio.h>

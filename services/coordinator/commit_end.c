@@ -2,8 +2,6 @@
 /* commit_end.c - how an attempt ends: the outcome, and the four stages after it. */
 #include "services/coordinator/commit_end.h"
 
-#include <assert.h>
-#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>

@@ -11,7 +11,6 @@
 #include "services/coordinator/message.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>

@@ -3,12 +3,10 @@
  * and waited for on the test's. */
 #include "tests/support/node_world.h"
 
-#include "common/base/container_of.h"
 #include "common/base/sha256.h"
 #include "common/base/xalloc.h"
 #include "tests/support/patience.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
