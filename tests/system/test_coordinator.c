@@ -416,43 +416,37 @@ static void a_failed_node_fails_the_job_and_leaves_its_report(void **state)
     cw_end(&w);
 }
 
-static void a_node_may_not_write_over_the_coordinator_s_files(void **state)
+/* A job whose first worker does so to Collect fails, and says which worker and why. */
+static void must_fail_collecting(bool leaves_bad_file, bool cannot_collect, const char *words)
 {
     coordinator_world w;
     Psgd__V1__Job *job;
     char id[96];
 
-    (void)state;
     cw_begin(&w, 1, 1);
-    w.nodes[0].leaves_bad_file = true;
+    w.nodes[0].leaves_bad_file = leaves_bad_file;
+    w.nodes[0].cannot_collect = cannot_collect;
     cw_submit(&w, PAIR, id);
     assert_int_equal(cw_await(&w, id, STATE(FAILED)), STATE(FAILED));
     job = cw_get(&w, id);
     assert_string_equal(job->reason, "COLLECT_FAILED");
     assert_non_null(strstr(job->message, "worker w0"));
-    assert_non_null(strstr(job->message, "summary.json"));
+    assert_non_null(strstr(job->message, words));
     psgd__v1__job__free_unpacked(job, NULL);
     cw_end(&w);
+}
+
+static void a_node_may_not_write_over_the_coordinator_s_files(void **state)
+{
+    (void)state;
+    must_fail_collecting(true, false, "summary.json");
 }
 
 /* A full disk of a node is not the coordinator's, and is not asked again until time is up. */
 static void a_node_that_cannot_write_its_files_fails_the_job_with_the_reason(void **state)
 {
-    coordinator_world w;
-    Psgd__V1__Job *job;
-    char id[96];
-
     (void)state;
-    cw_begin(&w, 1, 1);
-    w.nodes[0].cannot_collect = true;
-    cw_submit(&w, PAIR, id);
-    assert_int_equal(cw_await(&w, id, STATE(FAILED)), STATE(FAILED));
-    job = cw_get(&w, id);
-    assert_string_equal(job->reason, "COLLECT_FAILED");
-    assert_non_null(strstr(job->message, "worker w0"));
-    assert_non_null(strstr(job->message, "no room for a file"));
-    psgd__v1__job__free_unpacked(job, NULL);
-    cw_end(&w);
+    must_fail_collecting(false, true, "no room for a file");
 }
 
 static void a_named_node_that_is_held_by_somebody_else_is_busy(void **state)

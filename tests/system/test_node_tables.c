@@ -93,66 +93,65 @@ static bool is_loading(node_world *w)
            strstr(ps_strbuf_text(&w->coordinator[0].log), "table file 0: ") != NULL;
 }
 
-/* PreCommit up to where the file is whole and is loaded, which it is not before the helper is let
- * go. */
-static nw_sender *load(node_world *w, const nw_packages *packages, nw_precommit_result *result)
-{
+/* A PreCommit whose file is whole and is loaded, which it is not before the helper is let go. */
+typedef struct loading {
+    node_world w;
+    table_job t;
     nw_sender *sender;
+    nw_precommit_result result;
+} loading;
 
-    nw_hold_helper(w);
-    reserve(w, packages->job_id, packages->attempt);
-    sender = nw_precommit_begin(w, packages, result);
-    nw_await(w, is_loading, "the file to be whole");
-    return sender;
+static void loading_begin(loading *l)
+{
+    table_job_begin(&l->t, from_file, PSGD__V1__NODE_ROLE__NODE_ROLE_PSERVER);
+    nw_begin(&l->w, &nw_server_hooks, NULL, NULL, 0, NULL);
+    nw_hold_helper(&l->w);
+    reserve(&l->w, "job-1", 1);
+    l->sender = nw_precommit_begin(&l->w, &l->t.j.packages, &l->result);
+    nw_await(&l->w, is_loading, "the file to be whole");
+}
+
+static void loading_end(loading *l)
+{
+    nw_end(&l->w);
+    table_job_end(&l->t);
 }
 
 static void a_server_is_there_for_others_while_it_loads(void **state)
 {
-    nw_precommit_result result;
-    nw_sender *sender;
-    node_world w;
-    table_job t;
+    loading l;
 
     (void)state;
-    table_job_begin(&t, from_file, PSGD__V1__NODE_ROLE__NODE_ROLE_PSERVER);
-    nw_begin(&w, &nw_server_hooks, NULL, NULL, 0, NULL);
-    sender = load(&w, &t.j.packages, &result);
-    assert_int_equal(nw_phase(&w), PSGD__V1__NODE_PHASE__NODE_PHASE_PREPARING);
-    assert_int_equal(w.prepared, 0);
-    nw_let_helper_go(&w);
-    nw_precommit_end(sender);
-    assert_true(result.sealed);
-    assert_true(ps_table_count(ps_tables_at(w.session->tables, 0)).rows > 0);
-    nw_end(&w);
-    table_job_end(&t);
+    loading_begin(&l);
+    assert_int_equal(nw_phase(&l.w), PSGD__V1__NODE_PHASE__NODE_PHASE_PREPARING);
+    assert_int_equal(l.w.prepared, 0);
+    nw_let_helper_go(&l.w);
+    nw_precommit_end(l.sender);
+    assert_true(l.result.sealed);
+    assert_true(ps_table_count(ps_tables_at(l.w.session->tables, 0)).rows > 0);
+    loading_end(&l);
 }
 
 static void an_attempt_can_end_while_its_rows_are_loaded(void **state)
 {
-    nw_precommit_result result;
-    nw_sender *sender;
     ps_error error;
-    node_world w;
-    table_job t;
+    loading l;
 
     (void)state;
-    table_job_begin(&t, from_file, PSGD__V1__NODE_ROLE__NODE_ROLE_PSERVER);
-    nw_begin(&w, &nw_server_hooks, NULL, NULL, 0, NULL);
-    sender = load(&w, &t.j.packages, &result);
-    nw_abort(&w, "job-1", 1, &error);
+    loading_begin(&l);
+    nw_abort(&l.w, "job-1", 1, &error);
     assert_string_equal(error.status.text, "");
-    nw_precommit_end(sender);
-    assert_int_equal(result.error.status.code, PS_ABORTED);
-    assert_int_equal(nw_phase(&w), PSGD__V1__NODE_PHASE__NODE_PHASE_IDLE);
-    t.j.packages.attempt = 2; /* waits for what nobody waits for any more */
-    reserve(&w, "job-1", 2);
-    sender = nw_precommit_begin(&w, &t.j.packages, &result);
-    nw_let_helper_go(&w);
-    nw_precommit_end(sender);
-    assert_true(result.sealed);
-    assert_true(ps_table_count(ps_tables_at(w.session->tables, 0)).rows > 0);
-    nw_end(&w);
-    table_job_end(&t);
+    nw_precommit_end(l.sender);
+    assert_int_equal(l.result.error.status.code, PS_ABORTED);
+    assert_int_equal(nw_phase(&l.w), PSGD__V1__NODE_PHASE__NODE_PHASE_IDLE);
+    l.t.j.packages.attempt = 2; /* waits for what nobody waits for any more */
+    reserve(&l.w, "job-1", 2);
+    l.sender = nw_precommit_begin(&l.w, &l.t.j.packages, &l.result);
+    nw_let_helper_go(&l.w);
+    nw_precommit_end(l.sender);
+    assert_true(l.result.sealed);
+    assert_true(ps_table_count(ps_tables_at(l.w.session->tables, 0)).rows > 0);
+    loading_end(&l);
 }
 
 static void stop_node(void *arg)
@@ -169,24 +168,18 @@ static bool is_down(node_world *w)
 
 static void a_node_that_loads_is_stopped_when_it_has(void **state)
 {
-    nw_precommit_result result;
-    nw_sender *sender;
-    node_world w;
-    table_job t;
+    loading l;
 
     (void)state;
-    table_job_begin(&t, from_file, PSGD__V1__NODE_ROLE__NODE_ROLE_PSERVER);
-    nw_begin(&w, &nw_server_hooks, NULL, NULL, 0, NULL);
-    sender = load(&w, &t.j.packages, &result);
-    nw_run(&w, stop_node, &w);
-    nw_precommit_end(sender);
-    assert_int_equal(result.error.status.code, PS_ABORTED);
-    nw_await_no_server(&w);
-    assert_false(w.node_is_down);
-    nw_let_helper_go(&w);
-    nw_await(&w, is_down, "the node to be down");
-    nw_end(&w);
-    table_job_end(&t);
+    loading_begin(&l);
+    nw_run(&l.w, stop_node, &l.w);
+    nw_precommit_end(l.sender);
+    assert_int_equal(l.result.error.status.code, PS_ABORTED);
+    nw_await_no_server(&l.w);
+    assert_false(l.w.node_is_down);
+    nw_let_helper_go(&l.w);
+    nw_await(&l.w, is_down, "the node to be down");
+    loading_end(&l);
 }
 
 static void a_worker_takes_no_tables(void **state)
