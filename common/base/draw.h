@@ -15,20 +15,20 @@
 /* What a stream is for; part of the key, so that no two purposes share draws.
  * Values are part of what makes a run reproducible: never renumber. */
 typedef enum ps_purpose {
-    PS_DRAW_INIT = 1,     /* initial weights: (variable) */
-    PS_DRAW_ORDER = 2,    /* sample order: (epoch) */
-    PS_DRAW_UP = 3,       /* rounding of pushes: (slice, clock, contributor) */
-    PS_DRAW_DOWN = 4,     /* rounding of pulls: (slice, clock) */
-    PS_DRAW_GLYPHS = 5,   /* the glyphs data set: (split) */
-    PS_DRAW_TEST = 6,     /* tests and benchmarks */
-    PS_DRAW_DROPOUT = 7,  /* what dropout leaves out: (clock, block) */
-    PS_DRAW_SIMLIN = 8,   /* the simlin data set: (split, sample) */
-    PS_DRAW_SPLIT = 9,    /* which rows are of the test set */
-    PS_DRAW_SAMPLE = 10,  /* what is drawn anew for a sample: (epoch, split, sample) */
-    PS_DRAW_ARRANGE = 11, /* who gets which samples, and in what order: (what, epoch) */
+    PS_DRAW_INIT = 1,       /* initial weights: (variable) */
+    PS_DRAW_ORDER = 2,      /* sample order: (epoch) */
+    PS_DRAW_UP = 3,         /* rounding of pushes: (slice, clock, contributor) */
+    PS_DRAW_DOWN = 4,       /* rounding of pulls: (slice, clock) */
+    PS_DRAW_GLYPHS = 5,     /* the glyphs data set: (split) */
+    PS_DRAW_TEST = 6,       /* tests and benchmarks */
+    PS_DRAW_DROPOUT = 7,    /* what dropout leaves out: (clock, block) */
+    PS_DRAW_SIMLIN = 8,     /* the simlin data set: (split, sample) */
+    PS_DRAW_SPLIT = 9,      /* which rows are of the test set */
+    PS_DRAW_SAMPLE = 10,    /* what is drawn anew for a sample: (epoch, split, sample) */
+    PS_DRAW_ARRANGE = 11,   /* who gets which samples, and in what order: (what, epoch) */
     PS_DRAW_STRAGGLER = 12, /* who is held up: (worker, step) */
     PS_DRAW_ROWS = 13,      /* first values and admission of a table's rows: (table, what) */
-    PS_DRAW_WORKERS = 20  /* which workers take part in a round: (clock) */
+    PS_DRAW_WORKERS = 20    /* which workers take part in a round: (clock) */
 } ps_purpose;
 
 /* Names a stream. */

@@ -34,8 +34,7 @@ static ps_plan *plan_of(const ps_preset *preset)
              "{\"preset\":\"%s\",\"title\":\"t\",\"seed\":1,\"workers\":2,\"pservers\":2,"
              "\"epochs\":20,\"block_size\":32,\"model\":{%s\"widths\":[32]},"
              "\"data\":{\"name\":\"glyphs\",\"train_limit\":1000,\"test_limit\":200}}",
-             preset->name,
-             has_table ? "\"preset\":\"mlp\",\"table\":{\"name\":\"none\"}," : "");
+             preset->name, has_table ? "\"preset\":\"mlp\",\"table\":{\"name\":\"none\"}," : "");
     spec = ps_spec_of_preset(json);
     st = ps_plan_create(spec, NULL, NULL, &plan);
     psgd__v1__job_spec__free_unpacked(spec, NULL);
