@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """links.py - what codecs and updates are worth when every worker has a slow link.
 
-    PSGD_BIN=build/bin PSGD_DATA=/srv/data tests/cluster/links.py [cnn|ngram[:METHOD,...] ...]
+    PSGD_BIN=build/bin PSGD_DATA=/srv/data tests/cluster/links.py [cnn|slow|ngram[:METHOD,...] ...]
 
 Needs root, `ip` and `tc`. A network namespace has a bridge, the coordinator and the
 servers, which nothing slows; each worker has a namespace of its own and a veth pair to the
@@ -11,6 +11,8 @@ first link, either way, is measured first.
 
 cnn    trains on MNIST until a worker has --target right of the whole test set, at which it
        looks every --every steps. Seconds are those of training: evaluations are left out.
+slow   the same by policies of consistency, int8 both ways, where the last worker is held up in
+       every step for three times what a step takes without; for --workers 4.
 ngram  trains a fixed number of steps on text/ and says words a second.
 
 Bytes are those of all workers, as the job counted them and as the kernel counted them on the
@@ -93,6 +95,11 @@ CNN_METHODS = {
                         **through(choice("intn", bits=4, **FED), choice("intn", bits=4, **FED))),
     "geo(16)": local(choice("geo_sum_lag", steps=16), consistency=choice("asp")),
 }
+HELD_UP_MS = 450  # a step of int8 takes 150
+SLOW_METHODS = {name: {**SHARED, **through(choice("int8"), choice("int8")), "consistency": policy}
+                for name, policy in [("bsp", choice("bsp")), ("ssp(3)", choice("ssp", bound=3)),
+                                     ("backup(1)", choice("backup", backups=1)),
+                                     ("asp", choice("asp"))]}
 NGRAM = {
     "model": {"preset": "ngram"}, "blockSize": 32, "epochs": 1, "optimizer": {},
     "data": {"name": "ngram", "folder": "text", "files": ["tinyshakespeare.txt"]},
@@ -212,15 +219,26 @@ def cnn_row(bench, method, spec):
 
 
 def cnn(bench, methods):
+    race(bench, methods, CNN_METHODS, "")
+
+
+def slow(bench, methods):
+    held_up = {"straggler": choice("fixed", rank=bench.o.workers - 1, ms=HELD_UP_MS)}
+    race(bench, methods, {m: {**spec, **held_up} for m, spec in SLOW_METHODS.items()},
+         f", the last one held up for {HELD_UP_MS} ms a step")
+
+
+def race(bench, methods, table, more):
+    """Who is at the target first; methods[0] is what the others stand beside."""
     o = bench.o
-    print(f"\ncnn on MNIST, {o.workers} workers with {o.mbit} Mbit/s each, {o.pservers} server, "
-          f"evaluated every {o.every} steps\n")
-    print(f"| method | s to {100 * o.target:g} % | f32 bsp / it | steps | accuracy % | ms a step | "
+    print(f"\ncnn on MNIST, {o.workers} workers with {o.mbit} Mbit/s each{more}, {o.pservers} "
+          f"server, evaluated every {o.every} steps\n")
+    print(f"| method | s to {100 * o.target:g} % | {methods[0]} / it | steps | accuracy % | ms a step | "
           "up MB: job, kernel | down MB: job, kernel | held up s |\n" + "| --- " * 9 + "|")
     reference = None
     for method in methods:
-        row = cnn_row(bench, method, CNN_METHODS[method])
-        if method == "f32 bsp":
+        row = cnn_row(bench, method, table[method])
+        if method == methods[0]:
             reference = row["seconds"]
         there = row["seconds"] is not None
         ratio = f"{reference / row['seconds']:.1f}" if there and reference else "-"
@@ -250,13 +268,14 @@ def ngram(bench, methods):
               megabytes(counts) + f"{held_up.seconds:.1f} |", flush=True)
 
 
-EXPERIMENTS = {"cnn": (cnn, CNN_METHODS), "ngram": (ngram, NGRAM_METHODS)}
+EXPERIMENTS = {"cnn": (cnn, CNN_METHODS), "slow": (slow, SLOW_METHODS),
+               "ngram": (ngram, NGRAM_METHODS)}
 
 
 def arguments():
     p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    p.add_argument("experiments", nargs="*", default=list(EXPERIMENTS), metavar="NAME[:METHOD,...]",
-                   help="cnn, ngram, or some methods of one; the first of each is always run")
+    p.add_argument("experiments", nargs="*", default=["cnn", "ngram"], metavar="NAME[:METHOD,...]",
+                   help="cnn, slow, ngram, or some methods of one; the first of each is always run")
     p.add_argument("--workers", type=int, default=2)
     p.add_argument("--pservers", type=int, default=1)
     p.add_argument("--mbit", type=int, default=100, help="of each worker's link, either way")
