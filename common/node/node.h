@@ -22,6 +22,10 @@
 
 typedef struct ps_node ps_node;
 
+/* Files that a node may leave of an attempt, its log too: a server has a table of each embedding.
+ */
+enum { PS_NODE_FILES_MAX = PS_MODEL_LAYERS_MAX + 32 };
+
 /* One attempt, complete: what the packages of PreCommit brought. The node
  * owns it; it lives from prepare to release. */
 typedef struct ps_session {

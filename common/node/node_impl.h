@@ -25,7 +25,7 @@
 enum {
     PS_NODE_ID_MAX = 80,
     PS_NODE_CALLS_MAX = 64, /* that wait for the end of a release; further ones are refused */
-    PS_NODE_KEPT_MAX = 32   /* files of an attempt */
+    PS_NODE_KEPT_MAX = PS_NODE_FILES_MAX - 1 /* files of an attempt, but for its log */
 };
 
 typedef struct ps_link ps_link;

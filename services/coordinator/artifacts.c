@@ -242,8 +242,9 @@ static ps_status begin_file(ps_intake *in, const Psgd__V1__CollectResponse *head
         return ps_fail(PS_DATA_LOSS, "%.60s begins at byte %llu", head->name,
                        (unsigned long long)head->offset);
     }
-    if (in->file_count == PS_NODE_FILES_MAX) {
-        return ps_fail(PS_RESOURCE_EXHAUSTED, "more than %d files of one node", PS_NODE_FILES_MAX);
+    if (in->file_count == PS_INTAKE_FILES_MAX) {
+        return ps_fail(PS_RESOURCE_EXHAUSTED, "more than %d files of one node",
+                       PS_INTAKE_FILES_MAX);
     }
     if (strlen(head->sha256) != PS_SHA256_HEX_BYTES - 1) {
         return ps_fail(PS_INVALID_ARGUMENT, "%.60s: sha256 is not 64 digits", head->name);

@@ -23,7 +23,7 @@ enum {
     PS_FOLDER_MAX = 1024,
     PS_CHUNK_MAX = 1 << 20,      /* bytes of a file in one message */
     PS_LOG_BYTES_MAX = 64 << 20, /* of one node; what comes after is not kept */
-    PS_NODE_FILES_MAX = 32       /* that one node may leave */
+    PS_INTAKE_FILES_MAX = 288    /* of one node: as many as one may leave (node.h) */
 };
 
 /* The job's folder; `id` is one that the registry gave. */
@@ -73,7 +73,7 @@ typedef struct ps_intake {
     uint64_t received;
     ps_sha256 sha;
     uint8_t *scratch; /* PS_CHUNK_MAX */
-    ps_intake_file now, files[PS_NODE_FILES_MAX];
+    ps_intake_file now, files[PS_INTAKE_FILES_MAX];
     size_t file_count;
 } ps_intake;
 

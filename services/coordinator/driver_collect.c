@@ -10,9 +10,12 @@
 #include "common/base/container_of.h"
 #include "common/base/log.h"
 #include "common/base/xalloc.h"
+#include "common/node/node.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+
+_Static_assert((int)PS_INTAKE_FILES_MAX >= (int)PS_NODE_FILES_MAX, "all files of a node are kept");
 
 enum { STATUS_US = 2000000, RETRY_US = 200000 };
 

@@ -162,7 +162,7 @@ typedef struct nw_file {
 typedef struct nw_collected {
     ps_error error;
     size_t count;
-    nw_file files[8];
+    nw_file files[64];
 } nw_collected;
 void nw_collect(node_world *w, const char *job_id, uint32_t attempt, nw_collected *out);
 void nw_collected_fini(nw_collected *c);

@@ -29,7 +29,7 @@ static ps_status prepare_and_push(void *state, ps_session *session)
     for (size_t i = 0; i < part.count * 4; i++) {
         grads[i] = 1.0f;
     }
-    st = ps_tables_push(session->tables, &part);
+    st = session->tables != NULL ? ps_tables_push(session->tables, &part) : ps_ok();
     return ps_is_ok(&st) ? ps_pserver_hooks.prepare(state, session) : st;
 }
 
@@ -54,7 +54,7 @@ static bool has_begun(node_world *w)
 }
 
 /* Up to where the job runs. */
-static void server_begin(server *s, const char *json)
+static void server_begin(server *s, const char *json, bool from_file)
 {
     ps_service service;
 
@@ -63,6 +63,9 @@ static void server_begin(server *s, const char *json)
     s->hooks.prepare = prepare_and_push;
     service = ps_pserver_service(s->pserver);
     table_job_begin(&s->t, json, PSGD__V1__NODE_ROLE__NODE_ROLE_PSERVER);
+    if (!from_file) {
+        nw_add_table(&s->t.j.packages, NULL, 0);
+    }
     nw_begin(&s->w, &s->hooks, s->pserver, &service, 1, NULL);
     nw_run(&s->w, tell_node, s);
     start(&s->w, &s->t.j);
@@ -100,7 +103,7 @@ static void what_is_collected_again_is_the_same(void **state)
     server s;
 
     (void)state;
-    server_begin(&s, TABLE_JOB("\"save_changes\":1"));
+    server_begin(&s, TABLE_JOB("\"save_changes\":1"), true);
     nw_collect(&s.w, "job-1", 1, &first);
     assert_string_equal(first.error.status.text, "");
     nw_collect(&s.w, "job-1", 1, &second);
@@ -124,7 +127,7 @@ static void a_table_that_cannot_be_written_is_named(void **state)
     server s;
 
     (void)state;
-    server_begin(&s, TABLE_JOB(""));
+    server_begin(&s, TABLE_JOB(""), true);
     snprintf(path, sizeof path, "%s/sessions/job-1-1/%s", s.w.dir.path, s.name);
     assert_int_equal(mkdir(path, 0700), 0); /* in its place */
     nw_collect(&s.w, "job-1", 1, &files);
@@ -139,11 +142,52 @@ static void a_table_that_cannot_be_written_is_named(void **state)
     server_end(&s);
 }
 
+/* A model that looks each word up in so many embeddings. */
+static void a_server_leaves_a_file_of_each_of_many_tables(void **state)
+{
+    enum { TABLES = 40, OF_CONCAT = 10 };
+    ps_strbuf json = {0};
+    nw_collected files;
+    size_t tables = 0;
+    server s;
+
+    (void)state;
+    ps_strbuf_puts(&json, "{\"workers\":1,\"pservers\":2,\"data\":{\"name\":\"ngram\",\"files\":"
+                          "[\"a\"],\"train_limit\":2000,\"test_limit\":10,\"params\":{\"n\":5,"
+                          "\"words\":11}},\"model\":{\"table\":{\"name\":\"sparse\"},\"layers\":[");
+    for (int i = 0; i < TABLES; i++) {
+        ps_strbuf_printf(&json,
+                         "{\"kind\":\"embedding\",\"name\":\"e%d\",\"inputs\":[\"input\"],"
+                         "\"params\":{\"rows\":1000,\"width\":1}},",
+                         i);
+    }
+    for (int i = 0; i < TABLES; i++) {
+        if (i % OF_CONCAT == 0) {
+            ps_strbuf_printf(&json, "{\"kind\":\"concat\",\"name\":\"c%d\",\"inputs\":[",
+                             i / OF_CONCAT);
+        }
+        ps_strbuf_printf(&json, "\"e%d\"%s", i, i % OF_CONCAT == OF_CONCAT - 1 ? "]}," : ",");
+    }
+    ps_strbuf_puts(&json, "{\"kind\":\"concat\",\"inputs\":[\"c0\",\"c1\",\"c2\",\"c3\"]},"
+                          "{\"kind\":\"dense\",\"params\":{\"units\":11}}]}}");
+    server_begin(&s, ps_strbuf_text(&json), false);
+    nw_collect(&s.w, "job-1", 1, &files);
+    assert_string_equal(files.error.status.text, "");
+    for (size_t i = 0; i < files.count; i++) {
+        tables += strstr(files.files[i].name, ".psgdtab") != NULL;
+    }
+    assert_int_equal(tables, TABLES);
+    nw_collected_fini(&files);
+    server_end(&s);
+    ps_strbuf_fini(&json);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_collected_again_is_the_same),
         cmocka_unit_test(a_table_that_cannot_be_written_is_named),
+        cmocka_unit_test(a_server_leaves_a_file_of_each_of_many_tables),
     };
 
     if (argc > 1) {
