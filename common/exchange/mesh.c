@@ -320,6 +320,10 @@ ps_status ps_mesh_tick(ps_mesh_node *node, int64_t now_us)
     if (now_us < node->deadline_us) {
         return ps_ok();
     }
+    if (node->is_rescued && now_us - node->deadline_us >= node->conf.window_us / 2) {
+        node->deadline_us = now_us + node->conf.window_us;
+        return ps_ok();
+    }
     if (node->is_rescued) {
         name_missing(node, who, sizeof who);
         return ps_fail(PS_DEADLINE_EXCEEDED, "step %llu: nothing for 2 x %lld ms from %s",

@@ -246,7 +246,7 @@ class Peers(ClusterTest):
                                              ("ccdc", "iid", 40)):
             before = self.log_ends(c)
             job = c.submit({**JOB, "epochs": epochs}, straggler=slow, timeouts={"leaseMs": 120000},
-                           **shape(exchange, 2, assignment, window_ms=int(700 * SLOW)))
+                           **shape(exchange, 2, assignment, window_ms=int(1000 * SLOW)))
             c.wait(job.id, lambda j: j.progress.step > 5)
             frozen, other = self.process_of(c, job, 3), self.process_of(c, job, 0)
             frozen.freeze()

@@ -368,6 +368,28 @@ static void a_silent_worker_is_named_after_the_second_time_out(void **state)
     }
 }
 
+static void who_was_away_itself_listens_before_it_blames(void **state)
+{
+    const int64_t window = MESH_WINDOW_US;
+    const shape s = {"iid", 4, 1, 40};
+    mesh_world w;
+    ps_status st;
+
+    (void)state;
+    assert_true(starts(&w, "plain", &s, "f32", seed));
+    begin_whole(&w, 0); /* and hears nothing */
+    st = ps_mesh_tick(w.node[0], window);
+    assert_string_equal(st.text, "");
+    assert_int_equal(ps_mesh_counters_of(w.node[0])->rescues, 1);
+    assert_int_equal(ps_mesh_deadline(w.node[0]), 2 * window);
+    st = ps_mesh_tick(w.node[0], 5 * window / 2);
+    assert_string_equal(st.text, "");
+    assert_int_equal(ps_mesh_deadline(w.node[0]), 7 * window / 2);
+    st = ps_mesh_tick(w.node[0], 4 * window - 1); /* not quite so late: nothing came */
+    assert_int_equal(st.code, PS_DEADLINE_EXCEEDED);
+    mesh_world_fini(&w);
+}
+
 static void in_a_ring_or_tree_neighbours_are_named(void **state)
 {
     const shape s = {"iid", 4, 1, 40};
@@ -491,6 +513,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(traffic_is_what_the_formulas_say),
         cmocka_unit_test(what_was_lost_is_said_again),
         cmocka_unit_test(a_silent_worker_is_named_after_the_second_time_out),
+        cmocka_unit_test(who_was_away_itself_listens_before_it_blames),
         cmocka_unit_test(in_a_ring_or_tree_neighbours_are_named),
         cmocka_unit_test(a_copy_speaks_for_a_silent_worker),
         cmocka_unit_test(too_many_silent_workers_are_named_by_ccdc_too),
