@@ -62,25 +62,21 @@ void ps_channel_destroy(ps_channel *channel)
     }
 }
 
-void ps_channel_traffic(const ps_channel *channel, uint64_t *bytes_out, uint64_t *bytes_in,
-                        uint64_t *messages_out, uint64_t *messages_in)
+ps_traffic ps_channel_traffic(const ps_channel *channel)
 {
-    *bytes_out = channel->bytes_out;
-    *bytes_in = channel->bytes_in;
-    *messages_out = channel->messages_out;
-    *messages_in = channel->messages_in;
+    return channel->traffic;
 }
 
 void ps_channel_count_out(ps_channel *channel, grpc_byte_buffer *message)
 {
-    channel->bytes_out += ps_wire_bytes(message);
-    channel->messages_out++;
+    channel->traffic.bytes_out += ps_wire_bytes(message);
+    channel->traffic.messages_out++;
 }
 
 void ps_channel_count_in(ps_channel *channel, grpc_byte_buffer *message)
 {
-    channel->bytes_in += ps_wire_bytes(message);
-    channel->messages_in++;
+    channel->traffic.bytes_in += ps_wire_bytes(message);
+    channel->traffic.messages_in++;
 }
 
 grpc_call *ps_channel_call(ps_channel *channel, const ProtobufCServiceDescriptor *type,

@@ -16,7 +16,7 @@ struct ps_channel {
     char *target;
     size_t calls; /* that run */
     bool destroyed;
-    uint64_t bytes_out, bytes_in, messages_out, messages_in;
+    ps_traffic traffic;
 };
 
 /* How a call ended, as gRPC tells it. */

@@ -15,6 +15,7 @@
 #include "common/rpc/error.h"
 #include "common/rpc/loop.h"
 #include "common/rpc/payload.h"
+#include "common/rpc/traffic.h"
 
 #include <protobuf-c/protobuf-c.h>
 
@@ -76,8 +77,7 @@ void ps_stream_read(ps_stream *stream);
 void ps_stream_half_close(ps_stream *stream); /* nothing more will be sent */
 void ps_stream_cancel(ps_stream *stream);     /* on_end still comes */
 
-/* Bytes of gRPC messages (5-byte prefix included) of all calls of a channel. */
-void ps_channel_traffic(const ps_channel *channel, uint64_t *bytes_out, uint64_t *bytes_in,
-                        uint64_t *messages_out, uint64_t *messages_in);
+/* Of all calls of a channel so far. */
+ps_traffic ps_channel_traffic(const ps_channel *channel);
 
 #endif

@@ -15,6 +15,7 @@
 #include "common/rpc/error.h"
 #include "common/rpc/loop.h"
 #include "common/rpc/payload.h"
+#include "common/rpc/traffic.h"
 
 #include <protobuf-c/protobuf-c.h>
 
@@ -99,11 +100,7 @@ void ps_call_finish(ps_call *call);
 /* "ipv4:127.0.0.1:40312"; valid while the call is. */
 const char *ps_call_peer(ps_call *call);
 
-/* Bytes of gRPC messages (5-byte prefix included) received and sent by all
- * calls of this server so far, and their number. */
-typedef struct ps_traffic {
-    uint64_t bytes_in, bytes_out, messages_in, messages_out;
-} ps_traffic;
+/* Of all calls of this server so far. */
 ps_traffic ps_server_traffic(const ps_server *server);
 
 /* The same for who counts some calls only: one message, its payload of so many bytes. */

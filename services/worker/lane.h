@@ -104,9 +104,9 @@ struct ps_lane {
     ps_encoding heads[LANE_BATCH];
     Psgd__V1__Encoding *head_ptrs[LANE_BATCH];
     ps_piece pieces[LANE_BATCH];
-    uint32_t *slices;    /* (owned_count): of an answer */
-    ps_buf *encoded[3];  /* reused when nobody else holds them */
-    uint64_t counted[4]; /* of the channel: bytes out, in, messages out, in */
+    uint32_t *slices;   /* (owned_count): of an answer */
+    ps_buf *encoded[3]; /* reused when nobody else holds them */
+    ps_traffic counted; /* of the channel */
 };
 
 void ps_lane_init(ps_lane *lane, ps_server_exchange *x, uint32_t server);

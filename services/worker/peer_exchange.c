@@ -11,7 +11,6 @@
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { STEPS_KEPT = 2 }; /* for workers that are behind: what a lane never thins out */
 
@@ -58,28 +57,27 @@ static const ps_exchange_ops ops = {
 void peer_publish(ps_peer_exchange *x)
 {
     const ps_mesh_counters *c = ps_mesh_counters_of(x->me.mesh);
-    uint64_t sum[4];
+    ps_traffic sum = x->served;
 
-    memcpy(sum, x->served, sizeof sum);
     for (uint32_t i = 0; i < x->peers; i++) {
-        for (size_t k = 0; k < 4; k++) {
-            sum[k] += x->lanes[i].counted[k];
-        }
+        const ps_traffic *said = &x->lanes[i].counted;
+
+        sum.bytes_out += said->bytes_out;
+        sum.bytes_in += said->bytes_in;
+        sum.messages_out += said->messages_out;
+        sum.messages_in += said->messages_in;
     }
-    atomic_store(&x->base.count.bytes_up, sum[0]);
-    atomic_store(&x->base.count.bytes_down, sum[1]);
-    atomic_store(&x->base.count.messages_up, sum[2]);
-    atomic_store(&x->base.count.messages_down, sum[3]);
+    atomic_store(&x->base.count.bytes_up, sum.bytes_out);
+    atomic_store(&x->base.count.bytes_down, sum.bytes_in);
+    atomic_store(&x->base.count.messages_up, sum.messages_out);
+    atomic_store(&x->base.count.messages_down, sum.messages_in);
     atomic_store(&x->base.count.float32_up, c->values_copied * sizeof(float));
     atomic_store(&x->base.count.float32_down, c->values_taken * sizeof(float));
 }
 
 void ps_peer_exchange_served(ps_peer_exchange *x, const ps_traffic *traffic)
 {
-    x->served[0] = traffic->bytes_out;
-    x->served[1] = traffic->bytes_in;
-    x->served[2] = traffic->messages_out;
-    x->served[3] = traffic->messages_in;
+    x->served = *traffic;
     peer_publish(x);
 }
 

@@ -23,9 +23,9 @@ typedef struct peer_lane {
     ps_redial redial;
     ps_packet **queue; /* (cap) */
     size_t first, sent, end, cap;
-    size_t bytes;        /* of what is queued */
-    uint64_t acked;      /* packets of this stream */
-    uint64_t counted[4]; /* of the channel: bytes out, in, messages out, in */
+    size_t bytes;       /* of what is queued */
+    uint64_t acked;     /* packets of this stream */
+    ps_traffic counted; /* of the channel */
 } peer_lane;
 
 /* One message of a worker, as far as the machine has not taken it. */
@@ -53,7 +53,7 @@ struct ps_peer_exchange {
     ps_timer patience; /* of what is still to be sent */
     ps_event over;
     ps_event *done;
-    uint64_t served[4]; /* bytes out, in, messages out, in */
+    ps_traffic served; /* of the streams of others */
 
     /* scratch for one message */
     Psgd__V1__PeerPacket heads[PEER_BATCH], *head_ptrs[PEER_BATCH];

@@ -171,8 +171,7 @@ void peer_lane_cut(peer_lane *lane)
 
 static void count(peer_lane *lane)
 {
-    ps_channel_traffic(lane->channel, &lane->counted[0], &lane->counted[1], &lane->counted[2],
-                       &lane->counted[3]);
+    lane->counted = ps_channel_traffic(lane->channel);
     peer_publish(lane->x);
 }
 

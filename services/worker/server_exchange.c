@@ -382,12 +382,11 @@ void ps_server_exchange_lane_ended(ps_server_exchange *x)
 
 void ps_server_exchange_count(ps_server_exchange *x, ps_lane *lane)
 {
-    uint64_t now[4];
+    ps_traffic now = ps_channel_traffic(lane->channel), before = lane->counted;
 
-    ps_channel_traffic(lane->channel, &now[0], &now[1], &now[2], &now[3]);
-    atomic_fetch_add(&x->base.count.bytes_up, now[0] - lane->counted[0]);
-    atomic_fetch_add(&x->base.count.bytes_down, now[1] - lane->counted[1]);
-    atomic_fetch_add(&x->base.count.messages_up, now[2] - lane->counted[2]);
-    atomic_fetch_add(&x->base.count.messages_down, now[3] - lane->counted[3]);
-    memcpy(lane->counted, now, sizeof now);
+    atomic_fetch_add(&x->base.count.bytes_up, now.bytes_out - before.bytes_out);
+    atomic_fetch_add(&x->base.count.bytes_down, now.bytes_in - before.bytes_in);
+    atomic_fetch_add(&x->base.count.messages_up, now.messages_out - before.messages_out);
+    atomic_fetch_add(&x->base.count.messages_down, now.messages_in - before.messages_in);
+    lane->counted = now;
 }

@@ -269,12 +269,9 @@ void echo_world_begin(echo_world *w)
 
 void echo_world_one_over(echo_world *w)
 {
-    ps_traffic *t = &w->client_traffic;
-
     if (--w->to_come == 0) {
         w->server_traffic = ps_server_traffic(w->server);
-        ps_channel_traffic(w->channel, &t->bytes_out, &t->bytes_in, &t->messages_out,
-                           &t->messages_in);
+        w->client_traffic = ps_channel_traffic(w->channel);
         ps_channel_destroy(w->channel);
         ps_server_stop(w->server, 0, &w->down);
     }

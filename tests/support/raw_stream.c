@@ -69,7 +69,7 @@ static void on_end(void *arg, const ps_error *error)
     pthread_mutex_lock(&s->mutex);
     s->ended = true;
     s->error = *error;
-    ps_channel_traffic(s->channel, &s->traffic[0], &s->traffic[1], &s->traffic[2], &s->traffic[3]);
+    s->traffic = ps_channel_traffic(s->channel);
     pthread_cond_broadcast(&s->changed);
     pthread_mutex_unlock(&s->mutex);
 }

@@ -34,7 +34,7 @@ typedef struct raw_stream {
     ps_error error; /* when ended */
     size_t count;   /* messages received; the first ones are kept: */
     raw_message messages[RAW_MESSAGES_MAX];
-    uint64_t traffic[4]; /* when ended: bytes out, in, messages out, in */
+    ps_traffic traffic; /* when ended */
 } raw_stream;
 
 /* `method`: of ParameterService, or "Exchange". */
