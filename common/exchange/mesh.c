@@ -175,6 +175,7 @@ ps_status ps_mesh_begin(ps_mesh_node *node, uint64_t clock, const float *const *
     node->is_running = true;
     node->is_done = false;
     node->is_rescued = false;
+    node->has_listened = false;
     node->is_started = false;
     memset(node->answers, 0, node->nodes);
     memset(node->ready, 0, conf->part_count * sizeof *node->ready);
@@ -320,7 +321,9 @@ ps_status ps_mesh_tick(ps_mesh_node *node, int64_t now_us)
     if (now_us < node->deadline_us) {
         return ps_ok();
     }
-    if (node->is_rescued && now_us - node->deadline_us >= node->conf.window_us / 2) {
+    if (node->is_rescued && !node->has_listened &&
+        now_us - node->deadline_us >= node->conf.window_us / 2) {
+        node->has_listened = true;
         node->deadline_us = now_us + node->conf.window_us;
         return ps_ok();
     }

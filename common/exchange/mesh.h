@@ -144,8 +144,8 @@ size_t ps_mesh_memory(const ps_mesh_node *node);
 PS_MUST_USE ps_status ps_mesh_take(ps_mesh_node *node, ps_packet *packet);
 
 /* It is now_us: DEADLINE_EXCEEDED when a step is overdue for the second time. Who comes to say so
- * half a window late was away itself and has not listened: it hears what was said meanwhile, for
- * a window more, before it blames anybody. */
+ * half a window late was away itself and has not listened: once a step it hears what was said
+ * meanwhile, for a window more, before it blames anybody. */
 PS_MUST_USE ps_status ps_mesh_tick(ps_mesh_node *node, int64_t now_us);
 int64_t ps_mesh_deadline(const ps_mesh_node *node); /* of the next tick; INT64_MAX: none */
 

@@ -53,8 +53,9 @@ struct ps_mesh_node {
     ps_packet **early; /* (early_count): of steps not begun */
     size_t early_count, early_cap;
     int64_t deadline_us;
-    bool is_rescued;  /* the step */
-    uint8_t *answers; /* (nodes): given to each in this step */
+    bool is_rescued;   /* the step */
+    bool has_listened; /* once more, having been away when it was overdue again */
+    uint8_t *answers;  /* (nodes): given to each in this step */
     ps_mesh_counters counters;
 };
 
