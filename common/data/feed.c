@@ -263,11 +263,6 @@ ps_status ps_feed_status(const ps_feed *feed)
     return ps_dataset_status(feed->data);
 }
 
-const ps_data_facts *ps_feed_made_facts(const ps_feed *feed)
-{
-    return &feed->facts;
-}
-
 bool ps_feed_is_far(const ps_feed *feed)
 {
     return feed->data->split[PS_TRAIN] != NULL && feed->data->split[PS_TRAIN]->is_far;

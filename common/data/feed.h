@@ -43,9 +43,6 @@ void ps_feed_fetch(const ps_feed *feed, const uint32_t *index, uint32_t n, void 
 void ps_feed_gather_fetched(const ps_feed *feed, uint64_t epoch, const uint32_t *index, uint32_t n,
                             const ps_stored *stored, float *x, float *targets);
 
-/* After all transforms. */
-const ps_data_facts *ps_feed_made_facts(const ps_feed *feed);
-
 /* Training samples lie in a file: each is read back when it is gathered. */
 bool ps_feed_is_far(const ps_feed *feed);
 
