@@ -5,7 +5,9 @@ import subprocess
 
 from harness import SMALL, ClusterTest, coordinator_pb2, job_pb2, main
 
-TUTORIAL = {"preset": "tutorial", "title": "tutorial", "data": {"name": "mnist"}}
+# A sanitizer takes its time to load the set.
+TUTORIAL = {"preset": "tutorial", "title": "tutorial", "data": {"name": "mnist"},
+            "timeouts": {"preCommitFloorMs": 300000}}
 
 
 class Numbers(ClusterTest):
