@@ -129,6 +129,19 @@ static void check(const ps_window *at, size_t filters, size_t n)
     free(want.dw);
 }
 
+/* Of 3 x 3, one place at a time. */
+static ps_window window_of(size_t channels, size_t rows, size_t columns, size_t padding)
+{
+    return (ps_window){.channels = channels,
+                       .rows = rows,
+                       .columns = columns,
+                       .kernel = SIDE,
+                       .stride = 1,
+                       .padding = padding,
+                       .out_rows = rows + 2 * padding - 2,
+                       .out_columns = columns + 2 * padding - 2};
+}
+
 static void every_table_gives_the_sums_of_the_definition(void **state)
 {
     static const size_t sides[] = {7, 8, 9, 13, 16, 17, 31, 32, 33, 36, 66};
@@ -136,15 +149,9 @@ static void every_table_gives_the_sums_of_the_definition(void **state)
 
     (void)state;
     for (size_t i = 0; i < SIDES * SIDES; i++) {
-        ps_window at = {.channels = 8 + i % 3,
-                        .rows = i % 11 == 5 ? 3 : sides[i % SIDES],
-                        .columns = sides[i / SIDES],
-                        .kernel = SIDE,
-                        .stride = 1,
-                        .padding = i % 3};
+        size_t rows = i % 11 == 5 ? 3 : sides[i % SIDES];
+        ps_window at = window_of(8 + i % 3, rows, sides[i / SIDES], i % 3);
 
-        at.out_rows = at.rows + 2 * at.padding - 2;
-        at.out_columns = at.columns + 2 * at.padding - 2;
         check(&at, 8 + i % 5, 1 + i % 4);
     }
 }
@@ -152,14 +159,7 @@ static void every_table_gives_the_sums_of_the_definition(void **state)
 /* Of more tiles than one block has. */
 static void an_image_larger_than_a_block_is_cut(void **state)
 {
-    ps_window at = {.channels = 40,
-                    .rows = 70,
-                    .columns = 50,
-                    .kernel = SIDE,
-                    .stride = 1,
-                    .padding = 1,
-                    .out_rows = 70,
-                    .out_columns = 50};
+    ps_window at = window_of(40, 70, 50, 1);
     ps_winograd plan;
 
     (void)state;
@@ -171,14 +171,7 @@ static void an_image_larger_than_a_block_is_cut(void **state)
 
 static void only_small_windows_of_many_channels_fit(void **state)
 {
-    ps_window at = {.channels = 8,
-                    .rows = 8,
-                    .columns = 8,
-                    .kernel = SIDE,
-                    .stride = 1,
-                    .padding = 1,
-                    .out_rows = 8,
-                    .out_columns = 8};
+    ps_window at = window_of(8, 8, 8, 1);
     bool there = ps_winograd_tiles_at(0) != NULL && ps_gemm_at(0) != NULL;
     ps_winograd plan;
 
