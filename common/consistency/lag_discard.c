@@ -4,11 +4,13 @@
  *
  *   S += 1              for each contribution, also those that are dropped
  *   lag = S - mark[k];  mark[k] = S
- *   dropped if lag >= floor(contributors * ratio)
+ *   dropped if lag >= max(floor(contributors * ratio), contributors + 1)
  *
  * A ratio of 1 or less counts as 1.5, as there. With contributors of one speed
- * the lag is their number. There, S and the marks were forgotten whenever
- * statistics were printed; here never.
+ * the lag is their number, which is none too many: without the second term, as
+ * there, a job of one worker dropped all that it did, and so did one of K below
+ * a ratio of 1 + 1/K. There, S and the marks were forgotten whenever statistics
+ * were printed; here never.
  *
  * Kept: S, and the mark of each contributor. */
 #include "common/consistency/rounds.h"
@@ -26,7 +28,8 @@ static const ps_param lag_discard_params[] = {
      .min = 0,
      .max = 1000000,
      .help = "a contribution is dropped when so many times the number of contributors have come "
-             "since the last one of the same contributor; 1 or less counts as 1.5"},
+             "since the last one of the same contributor, and more than their number; 1 or less "
+             "counts as 1.5"},
     {.name = NULL},
 };
 
@@ -45,6 +48,9 @@ static ps_verdict lag_discard_on_push(const ps_params *params, const ps_clocks *
 
     (void)scale;
     *mark = c->state[SEEN];
+    if (lag <= c->contributors) {
+        return PS_APPLY;
+    }
     return lag >= (uint64_t)floor(c->contributors * ratio) ? PS_DROP : PS_APPLY;
 }
 

@@ -309,7 +309,8 @@ static void the_step_shrinks_with_staleness(void **state)
     }
 }
 
-/* The rule as it was written, beside the policy, on a made-up traffic. */
+/* The rule as it was written, but for those of one speed, beside the policy, on a made-up
+ * traffic. */
 static void lag_is_counted_as_in_the_older_system(void **state)
 {
     static const double ratios[] = {0.3, 1.0, 1.2, 1.5, 2.0, 3.4};
@@ -323,6 +324,7 @@ static void lag_is_counted_as_in_the_older_system(void **state)
         uint64_t seen = 0, mark[W] = {0}, lcg = 7;
         uint64_t limit = (uint64_t)floor(W * (ratios[i] <= 1.0 ? 1.5 : ratios[i]));
 
+        limit = limit > W ? limit : W + 1;
         memset(words, 0, sizeof words);
         for (size_t n = 0; n < 3000; n++) {
             uint32_t who;
