@@ -113,11 +113,13 @@ typedef struct ps_codec {
 
     /* (optional, all or none) How a receiver merges contributions without decoding
      * them: memory of sum_bytes (zeros at first, aligned as malloc's); sum_add adds
-     * bytes that check took; sum_value is what they stand for together. */
+     * bytes that check took; sum_value is what they stand for together: the sum
+     * of what each decodes to, or (sum_is_vote) another thing. */
     size_t (*sum_bytes)(size_t n);
     void (*sum_add)(const Psgd__V1__Encoding *head, const uint8_t *in, size_t len, void *sum,
                     size_t n);
     void (*sum_value)(const void *sum, float *y, size_t n);
+    bool sum_is_vote;
 
     /* Whether decode will take these bytes: OK, or DATA_LOSS with the reason.
      * Reads no more of `in` than it must; for who keeps bytes for later. */

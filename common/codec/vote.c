@@ -124,6 +124,7 @@ const ps_codec ps_codec_vote = {
     .sum_bytes = vote_sum_bytes,
     .sum_add = vote_sum_add,
     .sum_value = vote_sum_value,
+    .sum_is_vote = true,
     .check = vote_check,
     .decode = vote_decode,
 };

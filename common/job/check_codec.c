@@ -94,6 +94,11 @@ static void check_difference(ps_check *check, const char *field, const ps_plan *
                      "sum, 0 is allowed",
                      plan->policy->name);
     }
+    if (differs && up->codec->sum_is_vote) {
+        ps_check_bad(check, path,
+                     "is 1; with codec %s, whose sum is not that of what each sends, 0 is allowed",
+                     up->codec->name);
+    }
     if (differs && brings_several(plan)) {
         ps_check_bad(check, path,
                      "is 1; with update %s, where a worker brings several blocks a step or "

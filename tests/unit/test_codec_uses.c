@@ -144,6 +144,8 @@ static void what_is_standing_needs_every_contribution_once(void **state)
 #define DIFFERS(more) "{\"name\":\"sign\",\"params\":{\"difference\":1" more "}}"
     assert_string_equal(wrong("{\"codec\":{\"up\":" DIFFERS("") "}}"), "");
     assert_string_equal(wrong("{\"codec\":{\"up\":" DIFFERS(",\"lazy\":0.1") "}}"), "");
+    must_be_wrong("{\"codec\":{\"up\":{\"name\":\"vote\",\"params\":{\"difference\":1}}}}",
+                  "spec.codec.up.params.difference");
     must_be_wrong("{\"codec\":{\"up\":" DIFFERS(",\"error_feedback\":1") "}}",
                   "spec.codec.up.params.difference");
     must_be_wrong("{\"consistency\":{\"name\":\"asp\"},\"codec\":{\"up\":" DIFFERS("") "}}",
