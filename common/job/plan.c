@@ -117,7 +117,10 @@ static void check_assignment(ps_check *check, ps_plan *plan)
     }
     st = plan->assign->make(spec->workers, &plan->assign_params, &plan->assignment);
     if (!ps_is_ok(&st)) {
-        ps_check_bad(check, "spec.assignment.params.redundancy", "%s", st.text);
+        bool copies = ps_param_find(plan->assign->params, "redundancy") >= 0;
+
+        ps_check_bad(check, copies ? "spec.assignment.params.redundancy" : "spec.assignment.params",
+                     "%s", st.text);
     }
 }
 

@@ -352,6 +352,8 @@ static void what_cannot_work_together_is_refused(void **state)
                    "spec.assignment.params.redundancy", "multiple");
     assert_refused("{\"workers\":2,\"assignment\":{\"params\":{\"redundancy\":3}}}",
                    "spec.assignment.params.redundancy", "redundancy");
+    assert_refused("{\"assignment\":{\"name\":\"uneven\",\"params\":{\"ratio_3\":2}}}",
+                   "spec.assignment.params", "ratio_3 is given and ratio_2 is not");
     assert_refused("{\"workers\":4,\"data\":{\"train_limit\":255}}", "spec.block_size",
                    "256 samples, and the training set has 255");
     assert_refused("{\"pservers\":13}", "spec.pservers", "at most 12");
