@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* collect.c - the files of an attempt as a stream of chunks.
  *
- * What there is is listed when the call comes; the checksums are taken on the
- * helper, then chunk after chunk is read and sent. The log may go on growing:
- * what is sent is what there was.
+ * The role saves on the helper what takes time; then what there is is listed, the
+ * checksums are taken on the helper, and chunk after chunk is read and sent. The
+ * log may go on growing: what is sent is what there was.
  */
 #include "common/base/container_of.h"
 #include "common/base/files.h"
@@ -35,7 +35,7 @@ struct ps_collect {
     ps_node *node;
     ps_call *call; /* NULL: over, but the helper is not done with it */
     ps_task task;
-    bool is_hashing;
+    bool is_waiting;  /* for the helper: saving, then hashing */
     ps_status status; /* the helper's */
     size_t count, now;
     uint64_t at; /* next byte of items[now] */
@@ -66,7 +66,7 @@ static void leave(ps_collect *c)
     }
     *at = c->next;
     c->call = NULL;
-    if (!c->is_hashing) {
+    if (!c->is_waiting) {
         destroy(c);
     }
 }
@@ -262,7 +262,7 @@ static void hashed(ps_event *event, bool ok)
     ps_collect *c = PS_CONTAINER_OF(event, ps_collect, task.done);
 
     (void)ok;
-    c->is_hashing = false;
+    c->is_waiting = false;
     if (c->call == NULL) {
         destroy(c);
     } else if (!ps_is_ok(&c->status)) {
@@ -270,6 +270,64 @@ static void hashed(ps_event *event, bool ok)
     } else {
         send_next(c, c->call);
     }
+}
+
+static void start_hashing(ps_collect *c)
+{
+    ps_status st = list(c);
+
+    if (!ps_is_ok(&st)) {
+        fail(c, st);
+        return;
+    }
+    c->task.work = hash_all;
+    c->task.done.fire = hashed;
+    c->is_waiting = true;
+    ps_helper_run(c->node->helper, &c->task);
+}
+
+/* --- what the role saves --------------------------------------------------------- */
+
+static void save(ps_task *task)
+{
+    ps_collect *c = PS_CONTAINER_OF(task, ps_collect, task);
+
+    c->status = c->node->hooks->save(c->node->state, &c->node->stop_saving);
+}
+
+/* Asking again would not help, whatever the code. */
+static ps_status cannot_collect(ps_status st)
+{
+    ps_log(PS_LOG_ERROR, "node", "%s", st.text);
+    return ps_fail(PS_INTERNAL, "%s", st.text);
+}
+
+static void saved(ps_event *event, bool ok)
+{
+    ps_collect *c = PS_CONTAINER_OF(event, ps_collect, task.done);
+
+    (void)ok;
+    c->is_waiting = false;
+    c->node->saves--;
+    if (c->node->saves == 0) {
+        ps_node_saved(c->node);
+    }
+    if (c->call == NULL) {
+        destroy(c);
+    } else if (!ps_is_ok(&c->status)) {
+        fail(c, cannot_collect(c->status));
+    } else {
+        start_hashing(c);
+    }
+}
+
+static void start_saving(ps_collect *c)
+{
+    c->task.work = save;
+    c->task.done.fire = saved;
+    c->is_waiting = true;
+    c->node->saves++;
+    ps_helper_run(c->node->helper, &c->task);
 }
 
 /* --- the call ------------------------------------------------------------------ */
@@ -307,25 +365,20 @@ void ps_collect_handle(void *service, const ProtobufCMessage *message, ps_payloa
         return;
     }
     st = node->hooks->collect != NULL ? node->hooks->collect(node->state) : ps_ok();
-    if (!ps_is_ok(&st)) { /* asking again would not help, whatever its code */
-        ps_log(PS_LOG_ERROR, "node", "%s", st.text);
-        ps_call_fail(call, ps_fail(PS_INTERNAL, "%s", st.text));
+    if (!ps_is_ok(&st)) {
+        ps_call_fail(call, cannot_collect(st));
         return;
     }
     c = ps_xcalloc(1, sizeof *c);
     c->node = node;
     c->call = call;
-    c->task.work = hash_all;
-    c->task.done.fire = hashed;
     c->next = node->collects;
     node->collects = c;
     node->alive++;
     ps_call_on_gone(call, gone, c);
-    st = list(c);
-    if (!ps_is_ok(&st)) {
-        fail(c, st);
-        return;
+    if (node->hooks->save != NULL) {
+        start_saving(c);
+    } else {
+        start_hashing(c);
     }
-    c->is_hashing = true;
-    ps_helper_run(node->helper, &c->task);
 }

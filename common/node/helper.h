@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* helper.h - a thread for what would hold up the loop: hashing, loading.
+/* helper.h - a thread for what would hold up the loop: hashing, loading, saving.
  *
  * One task at a time, in the order given. A task belongs to its owner, who
  * keeps it until `done` has fired on the loop's thread.

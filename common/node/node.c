@@ -257,6 +257,23 @@ void ps_node_released(ps_node *node)
     become_idle(node);
 }
 
+static void end_session(ps_node *node)
+{
+    if (node->session != NULL) {
+        node->hooks->release(node->state); /* ends in ps_node_released */
+    } else {
+        become_idle(node);
+    }
+}
+
+void ps_node_saved(ps_node *node)
+{
+    atomic_store(&node->stop_saving, false);
+    if (node->is_releasing) {
+        end_session(node);
+    }
+}
+
 /* The agent is idle already; node->shown is what it was. */
 void ps_node_release(ps_node *node, const char *why)
 {
@@ -271,9 +288,9 @@ void ps_node_release(ps_node *node, const char *why)
         ps_precommit_abort(node->precommit, why);
     }
     ps_collect_abort_all(node);
-    if (node->session != NULL) {
-        node->hooks->release(node->state); /* ends in ps_node_released */
+    if (node->saves == 0) {
+        end_session(node);
     } else {
-        become_idle(node);
+        atomic_store(&node->stop_saving, true); /* goes on in ps_node_saved */
     }
 }

@@ -20,6 +20,8 @@
 #include "psgd/v1/coordinator.pb-c.h"
 #include "psgd/v1/node.pb-c.h"
 
+#include <stdatomic.h>
+
 typedef struct ps_node ps_node;
 
 /* Files that a node may leave of an attempt, its log too: a server has a table of each embedding.
@@ -49,7 +51,7 @@ typedef struct ps_session {
                          collected */
 } ps_session;
 
-/* What a role does. All on the loop's thread. */
+/* What a role does. All on the loop's thread but save. */
 typedef struct ps_role_hooks {
     Psgd__V1__NodeRole role;
     const char *service; /* "psgd-worker" */
@@ -64,6 +66,10 @@ typedef struct ps_role_hooks {
      * ps_node_keep_bytes. A failure is the call's, as INTERNAL: the coordinator fails the job with
      * it. A role that has this hook is also collected from while it runs. (optional) */
     PS_MUST_USE ps_status (*collect)(void *state);
+    /* After each collect that was OK, on the helper's thread: write what takes time of what collect
+     * named. What it reads nobody may change any more. `stop` set: nobody wants it, fail soon, for
+     * release waits. A failure is taken as collect's. (optional) */
+    PS_MUST_USE ps_status (*save)(void *state, const atomic_bool *stop);
     /* The job goes on without this worker; told again and again. (optional) */
     void (*lose)(void *state, uint32_t worker);
     /* Counters for heartbeat and GetStatus, while there is a session; the other

@@ -79,6 +79,8 @@ struct ps_node {
     size_t kept_count;
     ps_kept kept[PS_NODE_KEPT_MAX];
     ps_collect *collects; /* list */
+    size_t saves;         /* that the helper has to do or is at; release waits for them */
+    atomic_bool stop_saving;
 
     /* What is being released: shown until it is done. */
     bool is_releasing;
@@ -86,7 +88,7 @@ struct ps_node {
     size_t waiting_count;
     ps_waiting waiting[PS_NODE_CALLS_MAX];
 
-    /* Objects that outlive their part: links closing, collects hashing, tables
+    /* Objects that outlive their part: links closing, collects saving and hashing, tables
      * loading, Ready being cancelled. The node is freed when there are none. */
     size_t alive;
     bool is_stopping; /* no new jobs */
@@ -103,6 +105,8 @@ PS_MUST_USE ps_status ps_node_begin_attempt(ps_node *node, const char *job_id, u
                                             const char *coordinator);
 /* The agent said so. Ends at once or later in ps_node_released. */
 void ps_node_release(ps_node *node, const char *why);
+/* The last of node->saves is over. */
+void ps_node_saved(ps_node *node);
 /* Carries out what the agent said. */
 void ps_node_act(ps_node *node, ps_agent_action action, const char *why);
 /* The agent may have changed: log, links, timer, faults. */

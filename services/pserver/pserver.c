@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pserver.c - see pserver.h. The shard exists from prepare to release. A server
  * has finished when the contributions of all steps are in; it goes on serving
- * pulls, and is collected from whether it has finished or not. */
+ * pulls, and is collected from whether it has finished or not. From then on its
+ * tables are the helper's, which writes them. */
 #include "services/pserver/pserver.h"
 
 #include "common/base/files.h"
@@ -19,10 +20,10 @@
 struct ps_pserver {
     ps_node *node;
     ps_streams *streams;
-    ps_shard *shard;      /* NULL: idle */
-    ps_tables *tables;    /* NULL: the job has none */
-    uint32_t tables_kept; /* of them that are files */
-    bool is_complete;     /* all contributions of the session are in */
+    ps_shard *shard;       /* NULL: idle */
+    ps_tables *tables;     /* NULL: the job has none */
+    uint32_t tables_saved; /* of them that are files; the helper's */
+    bool is_complete;      /* all contributions of the session are in */
     /* what counters() lends to an answer */
     uint64_t bins[PS_SHARD_BINS];
     Psgd__V1__WorkerShare *shares, **share_ptrs; /* (worker_count) */
@@ -80,7 +81,7 @@ static ps_status prepare(void *state, ps_session *session)
     ps_pserver *p = state;
 
     p->is_complete = false;
-    p->tables_kept = 0;
+    p->tables_saved = 0;
     p->shard = ps_pserver_shard(session);
     free(p->shares);
     free(p->share_ptrs);
@@ -119,17 +120,27 @@ static void release(void *state)
     ps_node_released(p->node);
 }
 
+typedef struct table_writer {
+    FILE *out;
+    const atomic_bool *stop;
+} table_writer;
+
 static ps_status write_piece(void *arg, const void *bytes, size_t len)
 {
-    return fwrite(bytes, 1, len, arg) == len ? ps_ok() : ps_fail_errno(errno, "write");
+    table_writer *w = arg;
+
+    if (atomic_load(w->stop)) {
+        return ps_fail(PS_ABORTED, "the attempt is over");
+    }
+    return fwrite(bytes, 1, len, w->out) == len ? ps_ok() : ps_fail_errno(errno, "write");
 }
 
 /* What this server has of a table, as a file of the attempt: there need not be memory for it. */
-static ps_status write_table(ps_pserver *p, uint32_t table)
+static ps_status write_table(ps_pserver *p, uint32_t table, const atomic_bool *stop)
 {
     const ps_session *session = ps_node_session(p->node);
     char name[PS_NAME_MAX + 1], path[sizeof session->folder + sizeof name];
-    FILE *out;
+    table_writer writer = {.stop = stop};
     ps_status st;
 
     ps_table_file_name(session->plan, table, session->rank, name, sizeof name);
@@ -137,32 +148,41 @@ static ps_status write_table(ps_pserver *p, uint32_t table)
     if (!ps_is_ok(&st)) {
         return st;
     }
-    out = fopen(path, "wbe");
-    if (out == NULL) {
+    writer.out = fopen(path, "wbe");
+    if (writer.out == NULL) {
         return ps_fail_errno(errno, "%s", name);
     }
     st = ps_table_save(ps_tables_at(p->tables, table), ps_merge_table_kind(session->plan),
-                       write_piece, out);
-    if (fclose(out) != 0 && ps_is_ok(&st)) {
+                       write_piece, &writer);
+    if (fclose(writer.out) != 0 && ps_is_ok(&st)) {
         st = ps_fail_errno(errno, "write");
-    }
-    if (ps_is_ok(&st)) {
-        ps_node_keep(p->node, name, PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_MODEL);
     }
     return ps_wrap(st, "%s", name);
 }
 
-/* Once: of changes there would be none the second time. */
-static ps_status keep_tables(ps_pserver *p)
+/* Each once: of changes there would be none the second time. */
+static ps_status save(void *state, const atomic_bool *stop)
 {
+    ps_pserver *p = state;
     uint32_t count = p->tables != NULL ? ps_tables_table_count(p->tables) : 0;
     ps_status st = ps_ok();
 
-    while (p->tables_kept < count && ps_is_ok(&st)) {
-        st = write_table(p, p->tables_kept);
-        p->tables_kept += ps_is_ok(&st);
+    while (p->tables_saved < count && ps_is_ok(&st)) {
+        st = write_table(p, p->tables_saved, stop);
+        p->tables_saved += ps_is_ok(&st);
     }
     return st;
+}
+
+static void name_tables(ps_pserver *p)
+{
+    const ps_session *session = ps_node_session(p->node);
+    char name[PS_NAME_MAX + 1];
+
+    for (uint32_t t = 0; t < ps_tables_table_count(p->tables); t++) {
+        ps_table_file_name(session->plan, t, session->rank, name, sizeof name);
+        ps_node_keep(p->node, name, PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_MODEL);
+    }
 }
 
 static ps_status collect(void *state)
@@ -179,7 +199,11 @@ static ps_status collect(void *state)
     weights->len = bytes;
     ps_node_keep_bytes(p->node, "weights.f32", PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_MODEL,
                        weights);
-    return keep_tables(p);
+    if (p->tables != NULL) {
+        ps_streams_close_tables(p->streams);
+        name_tables(p);
+    }
+    return ps_ok();
 }
 
 static void lose(void *state, uint32_t worker)
@@ -257,6 +281,7 @@ const ps_role_hooks ps_pserver_hooks = {
     .run = run,
     .release = release,
     .collect = collect,
+    .save = save,
     .lose = lose,
     .counters = counters,
 };

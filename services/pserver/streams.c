@@ -188,6 +188,11 @@ void ps_streams_open_tables(ps_streams *s, ps_tables *tables)
     s->tables = tables;
 }
 
+void ps_streams_close_tables(ps_streams *s)
+{
+    s->tables = NULL;
+}
+
 void ps_streams_close(ps_streams *s, const char *why)
 {
     for (uint32_t i = 0; i < s->peer_count; i++) {

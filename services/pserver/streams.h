@@ -36,6 +36,9 @@ ps_service ps_streams_service(ps_streams *s);
 void ps_streams_open(ps_streams *s, const ps_session *session, ps_shard *shard);
 /* After that: and these sparse tables, where the job has some; kept. */
 void ps_streams_open_tables(ps_streams *s, ps_tables *tables);
+
+/* They are being saved: rows are neither taken nor given any more. */
+void ps_streams_close_tables(ps_streams *s);
 void ps_streams_close(ps_streams *s, const char *why);
 
 /* A worker is lost: its streams end, and nobody waits for it any more. Again is

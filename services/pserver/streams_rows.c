@@ -33,7 +33,10 @@ static bool has_tables(const ps_streams *s, ps_call *call)
 {
     if (s->tables == NULL) {
         ps_identity_refuse(call, "NO_TABLES",
-                           ps_fail(PS_FAILED_PRECONDITION, "this job has no sparse tables"));
+                           ps_fail(PS_FAILED_PRECONDITION, "%s",
+                                   s->session->plan->has_tables
+                                       ? "the job's sparse tables are being collected"
+                                       : "this job has no sparse tables"));
     }
     return s->tables != NULL;
 }
@@ -144,7 +147,7 @@ static void on_push(void *arg, const ProtobufCMessage *message, ps_payload *payl
         return;
     }
     ps_traffic_count_in(&s->traffic, message, ps_payload_len(payload));
-    if (!ps_streams_check_attempt(s, call, req->attempt)) {
+    if (!ps_streams_check_attempt(s, call, req->attempt) || !has_tables(s, call)) {
         p->push_rows = NULL;
         return;
     }
@@ -270,7 +273,7 @@ static void answer(streams_peer *p)
 
 void ps_streams_pump_rows(ps_streams *s)
 {
-    for (uint32_t i = 0; i < s->peer_count; i++) {
+    for (uint32_t i = 0; s->tables != NULL && i < s->peer_count; i++) {
         streams_peer *p = &s->peers[i];
 
         if (p->pull_rows != NULL && p->has_wish && ps_tables_may_pull(s->tables, p->wish_clock)) {
@@ -323,7 +326,7 @@ static void on_pull(void *arg, const ProtobufCMessage *message, ps_payload *payl
         return;
     }
     ps_traffic_count_in(&s->traffic, message, 0);
-    if (!ps_streams_check_attempt(s, call, req->attempt)) {
+    if (!ps_streams_check_attempt(s, call, req->attempt) || !has_tables(s, call)) {
         p->pull_rows = NULL;
         return;
     }

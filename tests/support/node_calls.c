@@ -566,7 +566,7 @@ void nw_precommit(node_world *w, const nw_packages *packages, nw_precommit_resul
 
 /* --- Collect ---------------------------------------------------------------------- */
 
-typedef struct collector {
+struct nw_collector {
     node_world *w;
     Psgd__V1__CollectRequest request;
     ps_stream *stream;
@@ -574,9 +574,9 @@ typedef struct collector {
     const char *wrong; /* NULL: nothing */
     char sha256[PS_SHA256_HEX_BYTES];
     uint64_t size;
-} collector;
+};
 
-static void check_last(collector *c)
+static void check_last(nw_collector *c)
 {
     char sha256[PS_SHA256_HEX_BYTES];
     nw_file *last = c->out->count > 0 ? &c->out->files[c->out->count - 1] : NULL;
@@ -592,7 +592,7 @@ static void check_last(collector *c)
 static void on_chunk(void *arg, const ProtobufCMessage *head, ps_payload *payload)
 {
     const Psgd__V1__CollectResponse *reply = (const Psgd__V1__CollectResponse *)head;
-    collector *c = arg;
+    nw_collector *c = arg;
     size_t n = ps_payload_len(payload);
     uint8_t *scratch = ps_xmalloc(n + 1);
     const uint8_t *bytes = ps_payload_view(payload, 0, n, scratch);
@@ -619,16 +619,19 @@ static void on_chunk(void *arg, const ProtobufCMessage *head, ps_payload *payloa
 
 static void on_collected(void *arg, const ps_error *error)
 {
-    collector *c = arg;
+    nw_collector *c = arg;
 
     c->out->error = *error;
     check_last(c);
-    finish(c->w);
+    pthread_mutex_lock(&c->w->mutex);
+    c->w->collect_is_over = true;
+    nw_changed(c->w);
+    pthread_mutex_unlock(&c->w->mutex);
 }
 
 static void on_asked(void *arg)
 {
-    collector *c = arg;
+    nw_collector *c = arg;
 
     ps_stream_half_close(c->stream);
     ps_stream_read(c->stream);
@@ -637,25 +640,46 @@ static void on_asked(void *arg)
 static void open_collect(void *arg)
 {
     static const ps_stream_events events = {on_chunk, on_asked, on_collected};
-    collector *c = arg;
+    nw_collector *c = arg;
 
     c->stream = ps_stream_open(c->w->channel, &psgd__v1__node_service__descriptor, "Collect",
                                NW_REPLY_US, 0, &events, c);
     ps_stream_send(c->stream, &c->request.base, NULL, 0);
 }
 
+static bool collect_is_over(node_world *w)
+{
+    return w->collect_is_over;
+}
+
+nw_collector *nw_collect_begin(node_world *w, const char *job_id, uint32_t attempt,
+                               nw_collected *out)
+{
+    nw_collector *c = ps_xcalloc(1, sizeof *c);
+
+    c->w = w;
+    c->out = out;
+    memset(out, 0, sizeof *out);
+    psgd__v1__collect_request__init(&c->request);
+    c->request.job_id = (char *)job_id;
+    c->request.attempt = attempt;
+    w->collect_is_over = false; /* none is under way */
+    nw_run(w, open_collect, c);
+    return c;
+}
+
+void nw_collect_end(nw_collector *c)
+{
+    nw_await(c->w, collect_is_over, "Collect to end");
+    if (c->wrong != NULL) {
+        fail_msg("wrong: %s", c->wrong);
+    }
+    free(c);
+}
+
 void nw_collect(node_world *w, const char *job_id, uint32_t attempt, nw_collected *out)
 {
-    collector c = {.w = w, .out = out};
-
-    memset(out, 0, sizeof *out);
-    psgd__v1__collect_request__init(&c.request);
-    c.request.job_id = (char *)job_id;
-    c.request.attempt = attempt;
-    wait_for_it(w, open_collect, &c, "Collect to end");
-    if (c.wrong != NULL) {
-        fail_msg("wrong: %s", c.wrong);
-    }
+    nw_collect_end(nw_collect_begin(w, job_id, attempt, out));
 }
 
 void nw_collected_fini(nw_collected *c)

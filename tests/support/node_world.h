@@ -57,7 +57,7 @@ struct node_world {
     unsigned prepared, ran, released;
     bool fails_prepare, release_waits, is_releasing;
 
-    bool precommit_is_over;
+    bool precommit_is_over, collect_is_over;
 
     ps_task hold; /* of the helper; under the mutex: */
     bool is_let_go, is_held;
@@ -165,6 +165,11 @@ typedef struct nw_collected {
     nw_file files[64];
 } nw_collected;
 void nw_collect(node_world *w, const char *job_id, uint32_t attempt, nw_collected *out);
+/* The same in two calls, with others between them. */
+typedef struct nw_collector nw_collector;
+nw_collector *nw_collect_begin(node_world *w, const char *job_id, uint32_t attempt,
+                               nw_collected *out);
+void nw_collect_end(nw_collector *collector);
 void nw_collected_fini(nw_collected *c);
 
 /* A plan from JSON, and initial weights of it (free). */

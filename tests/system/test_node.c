@@ -4,6 +4,7 @@
 #include "tests/support/node_job.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -454,6 +455,115 @@ static void nothing_is_collected_before_the_end(void **state)
     job_fini(&j);
 }
 
+/* A role whose files take a while: until it is told to go on, or to stop. */
+typedef struct saver {
+    node_world w;
+    ps_role_hooks hooks;
+    atomic_bool goes_on;
+    bool is_saving, was_stopped; /* under the mutex */
+} saver;
+
+static void save_is(saver *s, bool saving, bool stopped)
+{
+    pthread_mutex_lock(&s->w.mutex);
+    s->is_saving = saving;
+    s->was_stopped = stopped;
+    nw_changed(&s->w);
+    pthread_mutex_unlock(&s->w.mutex);
+}
+
+static ps_status save_slowly(void *state, const atomic_bool *stop)
+{
+    saver *s = state; /* the world is its first member */
+
+    save_is(s, true, false);
+    while (!atomic_load(&s->goes_on) && !atomic_load(stop)) {
+        sched_yield();
+    }
+    save_is(s, false, atomic_load(stop));
+    return atomic_load(stop) ? ps_fail(PS_ABORTED, "stopped") : ps_ok();
+}
+
+static void release_after_saving(void *state)
+{
+    assert_false(((saver *)state)->is_saving);
+    nw_server_hooks.release(state);
+}
+
+static bool saves(node_world *w)
+{
+    return ((saver *)w)->is_saving;
+}
+
+static void saver_begin(saver *s, const job *j)
+{
+    outcome o = {&s->w, {.code = PS_OK}};
+
+    s->hooks = nw_server_hooks;
+    s->hooks.save = save_slowly;
+    s->hooks.release = release_after_saving;
+    nw_begin(&s->w, &s->hooks, NULL, NULL, 0, NULL);
+    start(&s->w, j);
+    nw_await(&s->w, is_running, "RUNNING");
+    nw_run(&s->w, finish, &o);
+}
+
+static void a_node_that_saves_its_files_answers_meanwhile(void **state)
+{
+    job j = job_of(small_job, "job-1", 1);
+    saver s = {.goes_on = false};
+    nw_collected files;
+    nw_collector *c;
+
+    (void)state;
+    saver_begin(&s, &j);
+    c = nw_collect_begin(&s.w, "job-1", 1, &files);
+    nw_await(&s.w, saves, "the files to be saved");
+    assert_int_equal(nw_phase(&s.w), PSGD__V1__NODE_PHASE__NODE_PHASE_FINISHED);
+    assert_true(saves(&s.w));
+    atomic_store(&s.goes_on, true);
+    nw_collect_end(c);
+    assert_string_equal(files.error.status.text, "");
+    assert_int_equal(files.count, 2);
+    assert_false(s.was_stopped);
+    nw_collected_fini(&files);
+    nw_end(&s.w);
+    job_fini(&j);
+}
+
+static void files_that_nobody_wants_any_more_are_saved_no_further(void **state)
+{
+    job j = job_of(small_job, "job-1", 1);
+    saver s = {.goes_on = false};
+    nw_collected files;
+    nw_collector *c;
+    ps_error error;
+
+    (void)state;
+    saver_begin(&s, &j);
+    c = nw_collect_begin(&s.w, "job-1", 1, &files);
+    nw_await(&s.w, saves, "the files to be saved");
+    nw_abort(&s.w, "job-1", 1, &error);
+    assert_string_equal(error.status.text, "");
+    assert_true(s.was_stopped);
+    assert_int_equal(s.w.released, 1);
+    nw_collect_end(c);
+    assert_int_equal(files.error.status.code, PS_ABORTED);
+    assert_false(has_folder(&s.w, "sessions/job-1-1"));
+    atomic_store(&s.goes_on, true); /* the next attempt's are saved whole */
+    job_fini(&j);
+    j = job_of(small_job, "job-1", 2);
+    start(&s.w, &j);
+    nw_await(&s.w, is_running, "RUNNING");
+    nw_run(&s.w, finish, &(outcome){&s.w, {.code = PS_OK}});
+    nw_collect(&s.w, "job-1", 2, &files);
+    assert_string_equal(files.error.status.text, "");
+    assert_false(s.was_stopped);
+    nw_collected_fini(&files);
+    nw_end(&s.w);
+    job_fini(&j);
+}
+
 /* --- the end of the node ---------------------------------------------------------- */
 
 static void a_node_that_is_stopped_takes_no_job(void **state)
@@ -550,6 +660,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_job_may_have_another_coordinator_than_the_node),
         cmocka_unit_test(training_goes_on_while_the_coordinator_is_away),
         cmocka_unit_test(nothing_is_collected_before_the_end),
+        cmocka_unit_test(a_node_that_saves_its_files_answers_meanwhile),
+        cmocka_unit_test(files_that_nobody_wants_any_more_are_saved_no_further),
         cmocka_unit_test(a_node_that_is_stopped_takes_no_job),
         cmocka_unit_test(a_running_job_may_end_within_the_grace_time),
         cmocka_unit_test(a_job_that_outlives_the_grace_time_is_failed_aloud),

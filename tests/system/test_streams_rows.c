@@ -316,6 +316,47 @@ static void wishes_that_cannot_be_are_refused(void **state)
     sw_end(&w);
 }
 
+static void close_tables(void *arg)
+{
+    ps_streams_close_tables(arg);
+}
+
+static void tables_that_are_collected_are_left_alone(void **state)
+{
+    static const uint64_t keys[] = {3};
+    static gift g;
+    streams_world w;
+    raw_stream pushing, pulling, waiting;
+
+    (void)state;
+    sw_begin(&w, 2, job, 0);
+    raw_open(&pushing, &w.calling, w.server.address, "PushRows", true);
+    gift_init(&w, &g, 0);
+    send_gift(&g, &pushing);
+    assert_true(raw_wait(&pushing, 1));
+    raw_open(&pulling, &w.calling, w.server.address, "PullRows", true);
+    pull(&w, &pulling, 0, 0, keys, 1);
+    assert_true(raw_wait(&pulling, 1));
+    raw_open(&waiting, &w.calling, w.server.address, "PullRows", true);
+    pull(&w, &waiting, 1, 1, keys, 1);
+    side_run(&w.serving, close_tables, w.server.streams);
+    g.head.clock = 1;
+    send_gift(&g, &pushing);
+    sw_must_end(&pushing, PS_FAILED_PRECONDITION, "NO_TABLES");
+    pull(&w, &pulling, 0, 0, keys, 1);
+    sw_must_end(&pulling, PS_FAILED_PRECONDITION, "NO_TABLES");
+    assert_int_equal(raw_count(&waiting), 0);
+    raw_close(&pushing);
+    raw_close(&pulling);
+    raw_open(&pushing, &w.calling, w.server.address, "PushRows", true);
+    gift_init(&w, &g, 1);
+    send_gift(&g, &pushing); /* the clock's last */
+    sw_must_end(&pushing, PS_FAILED_PRECONDITION, "NO_TABLES");
+    raw_close(&pushing);
+    raw_close(&waiting);
+    sw_end(&w);
+}
+
 static void a_job_without_tables_says_so(void **state)
 {
     static gift g;
@@ -338,6 +379,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(what_cannot_be_is_refused_and_the_next_push_works),
         cmocka_unit_test(rows_wait_until_their_clock_is_whole),
         cmocka_unit_test(wishes_that_cannot_be_are_refused),
+        cmocka_unit_test(tables_that_are_collected_are_left_alone),
         cmocka_unit_test(a_job_without_tables_says_so),
     };
 
