@@ -9,6 +9,9 @@ from harness import ENDLESS, PATIENCE, SLOW, SMALL, ClusterTest, coordinator_pb2
 
 LIMIT_MS = int(2000 * SLOW)
 LIMITS = {"leaseMs": LIMIT_MS}
+# Each contribution is a step of most policies, on weights of others' steps ago: a rate at which
+# no timing of theirs makes Adam swing.
+STEADY = {**SMALL, "epochs": 16, "optimizer": {"rule": {"name": "adam", "params": {"lr": 0.0005}}}}
 # Three workers; the numbers make each policy do what only it does.
 POLICIES = {
     "bsp": {},
@@ -47,7 +50,7 @@ class Consistency(ClusterTest):
     def train(self, policy):
         c = self.cluster(workers=3, pservers=2)
         c.wait_nodes(5)
-        job = c.wait(c.submit({**SMALL, "epochs": 4}, workers=3, pservers=2, consistency={
+        job = c.wait(c.submit(STEADY, workers=3, pservers=2, consistency={
             "name": policy, "params": POLICIES[policy]}).id)
         self.assertEqual(job.state, job_pb2.JOB_STATE_DONE, job.message)
         self.assertEqual(job.progress.workers_alive, 3)
@@ -62,7 +65,7 @@ class Consistency(ClusterTest):
         for policy, params in {**POLICIES, "quorum": {"quorum": 1, "wait_ms": 5}}.items():
             if policy == "backup":  # at least one is not waited for
                 continue
-            job = c.wait(c.submit({**SMALL, "epochs": 4}, workers=1, pservers=2, consistency={
+            job = c.wait(c.submit(STEADY, workers=1, pservers=2, consistency={
                 "name": policy, "params": params}).id)
             self.assertEqual(job.state, job_pb2.JOB_STATE_DONE, job.message)
             losses[policy] = job.result["loss"]
@@ -96,10 +99,8 @@ class Consistency(ClusterTest):
         c = self.cluster(workers=3, pservers=2)
         c.wait_nodes(5)
         # 2600 steps of 3 ms and more: far from its end when the worker dies.
-        # Each contribution is a step of ssp's, on weights of others' steps ago: a smaller rate.
-        gentle = {"rule": {"name": "adam", "params": {"lr": 0.0005}}}
-        job = c.submit({**SMALL, "epochs": 200, "optimizer": gentle}, workers=3, pservers=2,
-                       timeouts=LIMITS, consistency={"name": policy, "params": POLICIES[policy]},
+        job = c.submit({**STEADY, "epochs": 200}, workers=3, pservers=2, timeouts=LIMITS,
+                       consistency={"name": policy, "params": POLICIES[policy]},
                        straggler={"name": "fixed", "params": {"rank": -1, "ms": 3}})
         c.wait(job.id, lambda j: j.progress.step > 5)
         c.workers[1].kill()

@@ -71,10 +71,11 @@ class Numbers(ClusterTest):
         self.assertEqual(len(models), 1)
 
     def test_every_choice_trains(self):
+        steady = {"rule": {"name": "adam", "params": {"lr": 0.001}}}  # whatever the timing
         c = self.cluster(workers=2, pservers=2)
         for fields in [
-                {"consistency": {"name": "ssp", "params": {"bound": 2}}},
-                {"consistency": {"name": "asp"}},
+                {"consistency": {"name": "ssp", "params": {"bound": 2}}, "optimizer": steady},
+                {"consistency": {"name": "asp"}, "optimizer": steady},
                 {"update": {"name": "gradient_average"}},
                 {"assignment": {"name": "duplicate", "params": {"redundancy": 2}}},
                 {"assignment": {"name": "iid", "params": {"redundancy": 2}}},

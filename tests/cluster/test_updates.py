@@ -17,8 +17,9 @@ GRADIENTS = {"rule": {"name": "adam", "params": {"lr": 0.002}}}
 ADAMW = {"local": {"name": "adamw", "params": {"lr": 0.002}},
          "rule": {"name": "nesterov", "params": {"lr": 0.3, "momentum": 0.5}}}
 GENTLE = {"local": {"name": "sgd", "params": {"lr": 0.05}}}
-OPTIMIZERS = {"double_buffering": GRADIENTS, "diloco": ADAMW, "diloco_overlapped": ADAMW,
-              "delta": GENTLE, "osp": GENTLE}
+STEADY = {"rule": {"name": "adam", "params": {"lr": 0.001}}}  # whatever the timing
+OPTIMIZERS = {"double_buffering": GRADIENTS, "dc_asgd": STEADY, "diloco": ADAMW,
+              "diloco_overlapped": ADAMW, "delta": GENTLE, "osp": GENTLE}
 PARAMS = {"post_local": {"start": 20, "steps": 4}, "osp": {"steps": 2}, "delta": {"steps": 2}}
 INT4 = {"name": "intn", "params": {"bits": 4, "error_feedback": 1}}
 MORE = {"dc_asgd": {"consistency": {"name": "asp"}},
