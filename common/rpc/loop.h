@@ -38,6 +38,9 @@ struct ps_timer {
 
 typedef struct ps_loop ps_loop;
 
+/* As long as this an event may take, or a timer be late; beyond it the loop was away. */
+enum { PS_LOOP_AWAY_US = 50000 };
+
 PS_MUST_USE ps_status ps_loop_create(ps_loop **out);
 
 /* Only after ps_loop_run has returned, or instead of it. NULL is allowed. */
@@ -58,6 +61,12 @@ void ps_loop_post(ps_loop *loop, ps_event *event);
  * armed timer moves it. */
 void ps_loop_after(ps_loop *loop, ps_timer *timer, int64_t delay_us);
 void ps_loop_cancel(ps_loop *loop, ps_timer *timer);
+
+/* Loop thread. The loop's own time in microseconds, for what is due by others: that of when it
+ * last looked at its queue, less what it was away until then, held up in an event (by a disk, say)
+ * or not run at all, for which it needs a timer to be late. What came meanwhile it has yet to hear.
+ * Never runs backwards, and never stands still for good. */
+int64_t ps_loop_now_us(const ps_loop *loop);
 
 grpc_completion_queue *ps_loop_cq(ps_loop *loop);
 

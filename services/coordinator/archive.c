@@ -215,7 +215,7 @@ static void take(archive *w)
     if (!ps_is_ok(&w->status)) {
         ps_log(PS_LOG_ERROR, "job", "%s: files: %s", a->job_id, w->status.text);
     }
-    ps_commit_stored(&a->commit, &w->status, ps_clock_us());
+    ps_commit_stored(&a->commit, &w->status, ps_loop_now_us(a->c->loop));
     a->job->record.outcome = a->commit.outcome;
     ps_text_set(&job->reason, a->commit.reason);
     ps_text_set(&job->message, a->commit.message);

@@ -20,7 +20,7 @@
 
 enum { NEWS_MAX = 50 }; /* queued jobs told in one round what they wait for */
 
-static const int64_t sweep_us = 1000000, soon_us = 2000;
+static const int64_t sweep_us = 1000000, soon_us = 2000, pulse_us = 100000;
 
 static uint32_t bit(Psgd__V1__JobState state)
 {
@@ -150,7 +150,7 @@ static void try_start(ps_coordinator *c, ps_live *job, unsigned *news)
     size_t count = (size_t)spec->workers + spec->pservers;
     ps_member *members = ps_xcalloc(count, sizeof *members);
     const char **held = held_addresses(c);
-    int64_t now_us = ps_clock_us();
+    int64_t now_us = ps_loop_now_us(c->loop);
     char message[PS_COMMIT_MESSAGE_MAX];
     bool fits = ps_schedule(&c->nodes, spec, held, now_us, members, message, sizeof message);
 
@@ -201,9 +201,18 @@ static void on_sweep(ps_event *event, bool ok)
     if (!ok) {
         return;
     }
-    ps_nodes_forget(&c->nodes, ps_clock_us());
+    ps_nodes_forget(&c->nodes, ps_loop_now_us(c->loop));
     schedule_now(c);
     ps_loop_after(c->loop, &c->sweep, sweep_us);
+}
+
+static void on_pulse(ps_event *event, bool ok)
+{
+    ps_coordinator *c = PS_CONTAINER_OF(event, ps_coordinator, pulse.event);
+
+    if (ok) {
+        ps_loop_after(c->loop, &c->pulse, pulse_us);
+    }
 }
 
 void ps_coordinator_job_over(ps_coordinator *c, ps_live *job)
@@ -264,6 +273,7 @@ ps_status ps_coordinator_create(ps_loop *loop, const ps_coordinator_conf *conf,
     c->start_wall_us = ps_clock_wall_us();
     c->sweep.event.fire = on_sweep;
     c->soon.event.fire = on_soon;
+    c->pulse.event.fire = on_pulse;
     ps_nodes_init(&c->nodes, conf->heartbeat_us, conf->lease_us);
     st = ps_registry_open(conf->data_dir, &c->registry);
     if (ps_is_ok(&st)) {
@@ -297,12 +307,14 @@ void ps_coordinator_open(ps_coordinator *c, const char *address)
         ps_attempt_adopt(job);
     }
     ps_loop_after(c->loop, &c->sweep, 0);
+    ps_loop_after(c->loop, &c->pulse, pulse_us);
 }
 
 void ps_coordinator_drain(ps_coordinator *c)
 {
     c->is_stopping = true;
     ps_loop_cancel(c->loop, &c->sweep);
+    ps_loop_cancel(c->loop, &c->pulse);
     ps_loop_cancel(c->loop, &c->soon);
     ps_watchers_end(c);
     ps_reclaims_end(c);

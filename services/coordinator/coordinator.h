@@ -44,6 +44,7 @@ struct ps_coordinator {
     ps_reclaim *reclaims; /* streams of ReclaimLogs */
 
     ps_timer sweep; /* once a second: schedule, forget */
+    ps_timer pulse; /* does nothing but be late when the loop was not run: ps_loop_now_us */
     ps_timer soon;  /* schedule: several reasons at once are one */
     bool is_open, is_stopping;
 };

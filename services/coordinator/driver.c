@@ -27,7 +27,7 @@ static void on_timer(ps_event *event, bool ok)
     if (!ok || !a->job) {
         return;
     }
-    ps_commit_tick(&a->commit, ps_clock_us());
+    ps_commit_tick(&a->commit, ps_loop_now_us(a->c->loop));
     ps_attempt_pump(a);
 }
 
@@ -126,7 +126,7 @@ static void package_ready(void *arg, ps_package *package)
 
     a->package_ready = true;
     if (a->job && !ps_is_ok(&package->status)) {
-        ps_commit_fail(&a->commit, package->reason, &package->status, ps_clock_us());
+        ps_commit_fail(&a->commit, package->reason, &package->status, ps_loop_now_us(a->c->loop));
     } else if (a->job) {
         for (size_t i = 0; i < a->commit.count; i++) {
             if (a->peers[i].wants_package) {
@@ -158,7 +158,7 @@ static void begin_package(ps_attempt *a)
                      a->plan->spec->n_init_tables > 0 ? "init_tables" : "init_from");
     }
     if (!ps_is_ok(&st)) {
-        ps_commit_fail(&a->commit, "INIT_REFUSED", &st, ps_clock_us());
+        ps_commit_fail(&a->commit, "INIT_REFUSED", &st, ps_loop_now_us(a->c->loop));
         return;
     }
     a->pending++;
@@ -178,7 +178,7 @@ void ps_attempt_start(ps_live *job, const ps_member *members, size_t count)
         return;
     }
     conf_of(a, &conf);
-    ps_commit_begin(&a->commit, &conf, members, count, ps_clock_us());
+    ps_commit_begin(&a->commit, &conf, members, count, ps_loop_now_us(a->c->loop));
     make_peers(a);
     ps_job_place(msg, a->commit.members, count);
     begin_package(a);
@@ -191,7 +191,7 @@ void ps_attempt_adopt(ps_live *job)
     Psgd__V1__Job *msg = job->record.job;
     size_t count = msg->n_placements; /* stored together with the state */
     ps_member *members = ps_xcalloc(count + 1, sizeof *members);
-    int64_t now_us = ps_clock_us();
+    int64_t now_us = ps_loop_now_us(job->c->loop);
     ps_commit_conf conf;
     ps_attempt *a;
 
@@ -352,7 +352,7 @@ void ps_attempt_pump(ps_attempt *a)
     a->is_pumping = false;
     if (a->job) {
         deadline_us = ps_commit_deadline(&a->commit);
-        now_us = ps_clock_us();
+        now_us = ps_loop_now_us(a->c->loop);
         if (deadline_us == INT64_MAX) {
             ps_loop_cancel(a->c->loop, &a->timer);
         } else {
@@ -437,7 +437,7 @@ void ps_attempt_beat(ps_attempt *a, const Psgd__V1__HeartbeatRequest *beat,
 {
     size_t i = ps_commit_find(&a->commit, beat->node_id);
     bool holds = strcmp(beat->job_id, a->job_id) == 0 && beat->attempt == a->number;
-    int64_t now_us = ps_clock_us();
+    int64_t now_us = ps_loop_now_us(a->c->loop);
     ps_status error = ps_ok();
 
     if (i == a->commit.count) {
@@ -457,7 +457,7 @@ void ps_attempt_beat(ps_attempt *a, const Psgd__V1__HeartbeatRequest *beat,
         if (a->commit.members[i].is_lost || a->commit.members[i].is_releasing) {
             answer->directive = PSGD__V1__NODE_DIRECTIVE__NODE_DIRECTIVE_ABORT;
         } else if (beat->progress) {
-            ps_progress_take(a, &a->peers[i], beat->progress, now_us);
+            ps_progress_take(a, &a->peers[i], beat->progress, ps_clock_us());
         }
     }
     ps_commit_beat(&a->commit, i, beat->incarnation, holds, beat->phase, &error, now_us);
@@ -471,7 +471,7 @@ void ps_attempt_registered(ps_attempt *a, const ps_node_entry *node)
     if (i == a->commit.count) {
         return;
     }
-    ps_commit_restarted(&a->commit, i, node->incarnation, ps_clock_us());
+    ps_commit_restarted(&a->commit, i, node->incarnation, ps_loop_now_us(a->c->loop));
     ps_attempt_pump(a);
 }
 
@@ -491,7 +491,7 @@ void ps_attempt_ready(ps_attempt *a, const Psgd__V1__ReadyRequest *request, ps_c
     ps_status again = ps_fail(PS_ABORTED, "another Ready of this node came");
 
     if (i < a->commit.count) {
-        st = ps_commit_ready(&a->commit, i, request->incarnation, ps_clock_us());
+        st = ps_commit_ready(&a->commit, i, request->incarnation, ps_loop_now_us(a->c->loop));
     }
     if (!ps_is_ok(&st)) {
         ps_call_fail(call, st);
@@ -505,7 +505,7 @@ void ps_attempt_ready(ps_attempt *a, const Psgd__V1__ReadyRequest *request, ps_c
 
 void ps_attempt_cancel(ps_attempt *a, const char *why)
 {
-    ps_commit_cancel(&a->commit, why, ps_clock_us());
+    ps_commit_cancel(&a->commit, why, ps_loop_now_us(a->c->loop));
     ps_attempt_pump(a);
 }
 

@@ -44,7 +44,7 @@ static void on_can_commit(void *arg, const ps_error *error, const ProtobufCMessa
     const Psgd__V1__CanCommitResponse *r = (const void *)reply;
     ps_peer *p = arg;
     ps_attempt *a = p->a;
-    int64_t now_us = ps_clock_us();
+    int64_t now_us = ps_loop_now_us(a->c->loop);
     char holder[200];
 
     p->asking = NULL;
@@ -92,7 +92,7 @@ static void on_do_commit(void *arg, const ps_error *error, const ProtobufCMessag
     (void)reply; /* Ready tells of success */
     p->asking = NULL;
     if (a->job && !ps_is_ok(&error->status)) {
-        ps_commit_refused(&a->commit, p->index, &error->status, ps_clock_us());
+        ps_commit_refused(&a->commit, p->index, &error->status, ps_loop_now_us(a->c->loop));
         ps_attempt_pump(a);
     }
     ps_attempt_settle(a);
@@ -124,7 +124,7 @@ static void on_abort(void *arg, const ps_error *error, const ProtobufCMessage *r
         }
     }
     if (a->job) {
-        ps_commit_released(&a->commit, p->index, ps_clock_us());
+        ps_commit_released(&a->commit, p->index, ps_loop_now_us(a->c->loop));
         ps_attempt_pump(a);
     }
     ps_attempt_settle(a);

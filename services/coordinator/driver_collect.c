@@ -53,7 +53,7 @@ static void conclude(ps_collect *c, const ps_status *result)
                ps_peer_member(c->peer)->id, result->text);
     }
     c->peer->collect = NULL;
-    ps_commit_collected(&a->commit, c->peer->index, result, ps_clock_us());
+    ps_commit_collected(&a->commit, c->peer->index, result, ps_loop_now_us(a->c->loop));
     ps_attempt_pump(a);
     drop(c);
 }
@@ -76,7 +76,7 @@ static void on_message(void *arg, const ProtobufCMessage *head, ps_payload *payl
     if (!c->peer || !ps_is_ok(&c->failure)) {
         return;
     }
-    ps_commit_seen(&c->a->commit, c->peer->index, ps_clock_us());
+    ps_commit_seen(&c->a->commit, c->peer->index, ps_loop_now_us(c->a->c->loop));
     c->failure =
         ps_intake_chunk(&c->intake, (const Psgd__V1__CollectResponse *)(const void *)head, payload);
     if (ps_is_ok(&c->failure)) {

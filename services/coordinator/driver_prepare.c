@@ -69,7 +69,7 @@ static bool is_worker(const ps_prepare *p)
 static void give_up(ps_prepare *p, ps_status why)
 {
     p->has_failed = true;
-    ps_commit_refused(&p->a->commit, p->peer->index, &why, ps_clock_us());
+    ps_commit_refused(&p->a->commit, p->peer->index, &why, ps_loop_now_us(p->a->c->loop));
     ps_attempt_pump(p->a); /* may stop this very stream */
 }
 
@@ -411,7 +411,7 @@ static void on_message(void *arg, const ProtobufCMessage *head, ps_payload *payl
 {
     const Psgd__V1__PreCommitResponse *r = (const void *)head;
     ps_prepare *p = arg;
-    int64_t now_us = ps_clock_us();
+    int64_t now_us = ps_loop_now_us(p->a->c->loop);
 
     (void)payload;
     if (!p->peer || p->has_failed) {
@@ -449,7 +449,7 @@ static void on_end(void *arg, const ps_error *error)
             st = ps_fail(PS_UNAVAILABLE, "PreCommit ended before the seal was acknowledged");
         }
         if (!p->prepared && !p->has_failed) {
-            ps_commit_refused(&a->commit, p->peer->index, &st, ps_clock_us());
+            ps_commit_refused(&a->commit, p->peer->index, &st, ps_loop_now_us(a->c->loop));
             ps_attempt_pump(a);
         }
     }

@@ -95,9 +95,9 @@ class Death(ClusterTest):
     def test_a_frozen_coordinator_goes_on_when_it_thaws(self):
         c = self.cluster(workers=2, pservers=1)
         c.wait_nodes(3)
-        # 400 steps of 10 ms: far from its end when the coordinator freezes, whose leases hold on.
-        job = c.submit({**SMALL, "epochs": 20}, workers=2, straggler=PACE,
-                       timeouts={"leaseMs": 600000})
+        # 800 steps of 10 ms: far from its end when the coordinator freezes, for longer than a
+        # lease. It has not listened meanwhile, and loses nobody.
+        job = c.submit({**SMALL, "epochs": 40}, workers=2, straggler=PACE, timeouts=LIMITS)
         c.wait(job.id, lambda j: j.progress.step > 10)
         c.coordinator.freeze()
         self.assertTrue(all(c.status(w).progress.step < c.status(w).progress.total_steps
