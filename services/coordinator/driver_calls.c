@@ -3,7 +3,6 @@
  * the answer to its Ready. */
 #include "services/coordinator/driver_impl.h"
 
-#include "common/base/clock.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -6,7 +6,6 @@
  */
 #include "services/coordinator/driver_impl.h"
 
-#include "common/base/clock.h"
 #include "common/base/files.h"
 #include "common/base/xalloc.h"
 #include "common/data/packed.h"
