@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ABORT_US = 5000000, SLACK_US = 1000000 };
+enum { ABORT_US = 5000000 };
 
 static int64_t us_of_ms(uint32_t ms)
 {
@@ -131,7 +131,7 @@ static void package_ready(void *arg, ps_package *package)
         for (size_t i = 0; i < a->commit.count; i++) {
             if (a->peers[i].wants_package) {
                 a->peers[i].wants_package = false;
-                ps_prepare_start(&a->peers[i], a->commit.conf.pre_commit_us + SLACK_US);
+                ps_prepare_start(&a->peers[i], a->commit.conf.pre_commit_us + PS_DRIVER_SLACK_US);
             }
         }
     }
@@ -300,7 +300,7 @@ static void act(ps_attempt *a, ps_commit_action action, ps_peer *p)
         break;
     case PS_COMMIT_PREPARE:
         if (a->package_ready) {
-            ps_prepare_start(p, a->commit.conf.pre_commit_us + SLACK_US);
+            ps_prepare_start(p, a->commit.conf.pre_commit_us + PS_DRIVER_SLACK_US);
         } else {
             p->wants_package = true;
         }

@@ -3,11 +3,8 @@
  * the answer to its Ready. */
 #include "services/coordinator/driver_impl.h"
 
-
 #include <stdio.h>
 #include <string.h>
-
-enum { SLACK_US = 1000000 }; /* the commit's own deadline comes first */
 
 static const ProtobufCServiceDescriptor *const node_service = &psgd__v1__node_service__descriptor;
 
@@ -69,7 +66,7 @@ static void on_can_commit(void *arg, const ps_error *error, const ProtobufCMessa
 void ps_peer_ask(ps_peer *p)
 {
     Psgd__V1__CanCommitRequest q = PSGD__V1__CAN_COMMIT_REQUEST__INIT;
-    int64_t timeout_us = p->a->commit.conf.can_commit_us + SLACK_US;
+    int64_t timeout_us = p->a->commit.conf.can_commit_us + PS_DRIVER_SLACK_US;
 
     q.job_id = p->a->job_id;
     q.attempt = p->a->number;
@@ -105,7 +102,7 @@ void ps_peer_start(ps_peer *p)
     q.attempt = p->a->number;
     p->a->pending++;
     p->asking = ps_unary_start(p->channel, node_service, "DoCommit", &q.base,
-                               p->a->commit.conf.ready_us + SLACK_US, on_do_commit, p);
+                               p->a->commit.conf.ready_us + PS_DRIVER_SLACK_US, on_do_commit, p);
 }
 
 static void on_abort(void *arg, const ps_error *error, const ProtobufCMessage *reply)

@@ -17,6 +17,10 @@
 typedef struct ps_prepare ps_prepare; /* a running PreCommit; driver_prepare.c */
 typedef struct ps_collect ps_collect; /* a running Collect; driver_collect.c */
 
+/* A call ends so much later than the commit's own deadline, which goes by the loop's time and
+ * therefore comes later when the coordinator was held up. */
+enum { PS_DRIVER_SLACK_US = 60000000 };
+
 /* A member as the driver sees it. */
 typedef struct ps_peer {
     ps_attempt *a;

@@ -109,6 +109,25 @@ class Death(ClusterTest):
         self.assertEqual(job.state, job_pb2.JOB_STATE_DONE, job.message)
         c.wait_idle()
 
+    def test_a_coordinator_frozen_while_it_asks_goes_on_when_it_thaws(self):
+        """For longer than nodes have to answer; they have, but it has not listened."""
+        c = self.cluster(workers=1, pservers=1)
+        c.workers.append(c.add("worker", 1, ["--fault", "stop-at:RESERVED"]))
+        c.wait_nodes(3)
+        ask_s = 4 * SLOW
+        job = c.submit(SMALL, workers=2, timeouts={"canCommitMs": int(1000 * ask_s)})
+        stat = pathlib.Path(f"/proc/{c.workers[1].process.pid}/stat")
+        c.poll("a frozen worker", lambda: stat.read_text().split()[2] == "T")
+        c.coordinator.freeze()
+        past = time.monotonic() + ask_s + 2
+        c.workers[1].thaw()
+        c.poll("the time to answer is past", lambda: time.monotonic() > past)
+        c.coordinator.thaw()
+        job = c.wait(job.id)
+        self.assertEqual(job.state, job_pb2.JOB_STATE_DONE, job.message)
+        self.assertEqual(job.attempt, 1)
+        c.wait_idle()
+
     def test_asp_goes_on_without_a_worker(self):
         c = self.cluster(workers=2, pservers=1)
         c.wait_nodes(3)
