@@ -66,8 +66,23 @@ fi
 export DEBIAN_FRONTEND=noninteractive
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-if ! { $sudo apt-get update && $sudo apt-get install -y --no-install-recommends "${missing[@]}"; } \
-    >"$log" 2>&1; then
+
+# Runs apt-get, and waits up to `patience` seconds for another apt to end: fresh machines
+# run one at boot. The option waits for the lock of dpkg alone, so that a lock of
+# lists or archives is tried again here.
+patience=120
+apt_get() {
+    local end=$((SECONDS + patience))
+    until $sudo env LC_ALL=C apt-get -o DPkg::Lock::Timeout=$patience "$@" >"$log" 2>&1; do
+        if ! grep -q 'Could not get lock' "$log" || [ $SECONDS -ge $end ]; then
+            return 1
+        fi
+        echo "Another apt is running; waiting for it up to $((end - SECONDS)) s."
+        sleep 5
+    done
+}
+
+if ! { apt_get update && apt_get install -y --no-install-recommends "${missing[@]}"; }; then
     tail -n 20 "$log" >&2
     echo "apt-get could not install: ${missing[*]}" >&2
     exit 1
