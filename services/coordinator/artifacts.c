@@ -67,26 +67,98 @@ static void sweep_job(const char *folder, bool deeper)
     }
 }
 
-void ps_artifacts_sweep(const char *data_dir, bool (*keeps)(void *arg, const char *job_id),
-                        void *arg)
+/* A folder of this name is of a job that a client deleted. No job has such an id: a title begins
+ * with no dot. */
+static const char deleted_prefix[] = ".deleted-";
+
+static ps_status deleted_folder(char out[PS_FOLDER_MAX], const char *data_dir, const char *job_id)
+{
+    char name[PS_NAME_MAX + sizeof deleted_prefix];
+
+    snprintf(name, sizeof name, "%s%.*s", deleted_prefix, PS_NAME_MAX, job_id);
+    return ps_artifacts_folder(out, data_dir, name);
+}
+
+static ps_status move(const char *from, const char *to)
+{
+    return rename(from, to) == 0 ? ps_ok() : ps_fail_errno(errno, "move %s", ps_path_tail(from));
+}
+
+ps_status ps_artifacts_set_aside(const char *data_dir, const char *job_id, char out[PS_FOLDER_MAX])
+{
+    char folder[PS_FOLDER_MAX];
+    ps_status st = ps_artifacts_folder(folder, data_dir, job_id);
+
+    if (ps_is_ok(&st)) {
+        st = deleted_folder(out, data_dir, job_id);
+    }
+    return ps_is_ok(&st) ? move(folder, out) : st;
+}
+
+ps_status ps_artifacts_take_back(const char *data_dir, const char *job_id)
+{
+    char folder[PS_FOLDER_MAX], aside[PS_FOLDER_MAX];
+    ps_status st = ps_artifacts_folder(folder, data_dir, job_id);
+
+    if (ps_is_ok(&st)) {
+        st = deleted_folder(aside, data_dir, job_id);
+    }
+    return ps_is_ok(&st) ? move(aside, folder) : st;
+}
+
+bool ps_artifacts_exist(const char *data_dir, const char *job_id)
+{
+    char folder[PS_FOLDER_MAX];
+    ps_status st = ps_artifacts_folder(folder, data_dir, job_id);
+    struct stat s;
+
+    return ps_is_ok(&st) && lstat(folder, &s) == 0;
+}
+
+static bool is_folder(const char *path)
+{
+    struct stat s;
+
+    return lstat(path, &s) == 0 && S_ISDIR(s.st_mode);
+}
+
+/* A deletion is over when the registry has forgotten the job. */
+static void sweep_deleted(const char *data_dir, const char *jobs, const char *name, ps_known known)
+{
+    if (known == PS_JOB_UNKNOWN) {
+        drop(jobs, name);
+    } else if (known == PS_JOB_KNOWN) {
+        ps_status st = ps_artifacts_take_back(data_dir, name + sizeof deleted_prefix - 1);
+
+        (void)st; /* it stays under its other name until the next start */
+    }
+}
+
+void ps_artifacts_sweep(const char *data_dir, ps_known (*known)(void *arg, const char *job_id),
+                        void (*unknown)(void *arg, const char *job_id), void *arg)
 {
     char jobs[PS_FOLDER_MAX], folder[PS_FOLDER_MAX];
+    const size_t prefix = sizeof deleted_prefix - 1;
     const struct dirent *at;
     ps_status st = ps_path_join(jobs, sizeof jobs, data_dir, "jobs");
     DIR *dir = ps_is_ok(&st) ? opendir(jobs) : NULL;
 
     while (dir && (at = readdir(dir)) != NULL) {
-        if (strcmp(at->d_name, ".") == 0 || strcmp(at->d_name, "..") == 0) {
+        ps_known how;
+
+        if (strncmp(at->d_name, deleted_prefix, prefix) == 0) {
+            sweep_deleted(data_dir, jobs, at->d_name, known(arg, at->d_name + prefix));
             continue;
         }
         st = ps_path_join(folder, sizeof folder, jobs, at->d_name);
-        if (!ps_is_ok(&st)) {
+        if (!ps_is_ok(&st) || at->d_name[0] == '.' || !is_folder(folder)) {
             continue;
         }
-        if (keeps(arg, at->d_name)) {
+        how = known(arg, at->d_name);
+        if (how == PS_JOB_KNOWN) {
             sweep_job(folder, true);
-        } else {
-            drop(jobs, at->d_name);
+        } else if (how == PS_JOB_UNKNOWN) {
+            unknown(arg, at->d_name);
         }
     }
     if (dir) {

@@ -30,10 +30,26 @@ enum {
 PS_MUST_USE ps_status ps_artifacts_folder(char out[PS_FOLDER_MAX], const char *data_dir,
                                           const char *job_id);
 
-/* Removes what a crash may have left below DATA_DIR/jobs: folders of jobs that
- * `keeps` does not know, and half-written files in the others. */
-void ps_artifacts_sweep(const char *data_dir, bool (*keeps)(void *arg, const char *job_id),
-                        void *arg);
+/* Returns whether the job has a folder. */
+bool ps_artifacts_exist(const char *data_dir, const char *job_id);
+
+/* Whether the registry knows the job: the registry may also be unable to say. */
+typedef enum ps_known { PS_JOB_KNOWN, PS_JOB_UNKNOWN, PS_JOB_UNSURE } ps_known;
+
+/* Tidies up below DATA_DIR/jobs after a crash. Removes half-written files of known jobs, and what
+ * is left of jobs that a client deleted. Takes back a deletion that was not stored. Calls
+ * `unknown` for the folder of each job that the registry does not know, and leaves it as it is:
+ * the registry may be the one that is wrong. */
+void ps_artifacts_sweep(const char *data_dir, ps_known (*known)(void *arg, const char *job_id),
+                        void (*unknown)(void *arg, const char *job_id), void *arg);
+
+/* Gives the folder of a deleted job a name that ps_artifacts_sweep removes, in *out. What is in
+ * the folder is removed by ps_dir_remove(out). NOT_FOUND: there is no folder. */
+PS_MUST_USE ps_status ps_artifacts_set_aside(const char *data_dir, const char *job_id,
+                                             char out[PS_FOLDER_MAX]);
+
+/* Undoes ps_artifacts_set_aside. */
+PS_MUST_USE ps_status ps_artifacts_take_back(const char *data_dir, const char *job_id);
 
 /* "LOG-title-N(node).jsonl", from the second attempt on ".2.jsonl". */
 void ps_artifacts_log_name(char out[PS_NAME_MAX + 1], const char *title, const char *node_id,

@@ -6,6 +6,7 @@
 #include "common/base/container_of.h"
 #include "common/base/log.h"
 #include "common/base/sha256.h"
+#include "common/base/strbuf.h"
 #include "common/base/xalloc.h"
 #include "services/coordinator/artifacts.h"
 #include "services/coordinator/driver.h"
@@ -18,7 +19,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NEWS_MAX = 50 }; /* queued jobs told in one round what they wait for */
+enum {
+    NEWS_MAX = 50,         /* queued jobs told in one round what they wait for */
+    UNKNOWN_NAMES_MAX = 10 /* folders of unknown jobs named in the log */
+};
 
 static const int64_t sweep_us = 1000000, soon_us = 2000, pulse_us = 100000;
 
@@ -252,14 +256,52 @@ static ps_status load_jobs(ps_coordinator *c)
     return ps_registry_each(c->registry, 0, states, take_up, c);
 }
 
-static bool is_known(void *arg, const char *job_id)
+static bool has_folder(void *arg, const char *job_id)
 {
-    ps_coordinator *c = arg;
+    const ps_coordinator *c = arg;
+
+    return ps_artifacts_exist(c->conf.data_dir, job_id);
+}
+
+/* Looks below the data directory for what a crash has left. */
+typedef struct sweep {
+    ps_coordinator *c;
+    size_t unknown;  /* folders of jobs that the registry does not know */
+    ps_strbuf names; /* of the first of them */
+} sweep;
+
+static ps_known is_known(void *arg, const char *job_id)
+{
+    const sweep *s = arg;
     ps_record record = {0};
-    ps_status st = ps_registry_load(c->registry, job_id, &record);
+    ps_status st = ps_registry_load(s->c->registry, job_id, &record);
 
     ps_record_fini(&record);
-    return st.code != PS_NOT_FOUND; /* a failure of the store removes nothing */
+    return ps_is_ok(&st) ? PS_JOB_KNOWN : st.code == PS_NOT_FOUND ? PS_JOB_UNKNOWN : PS_JOB_UNSURE;
+}
+
+static void note_unknown(void *arg, const char *job_id)
+{
+    sweep *s = arg;
+
+    if (s->unknown++ < UNKNOWN_NAMES_MAX) {
+        ps_strbuf_printf(&s->names, "%s%s", s->unknown > 1 ? ", " : "", job_id);
+    }
+}
+
+static void sweep_files(ps_coordinator *c)
+{
+    sweep s = {.c = c};
+
+    ps_artifacts_sweep(c->conf.data_dir, is_known, note_unknown, &s);
+    if (s.unknown > 0) {
+        ps_log_with(PS_LOG_WARN, "registry", PS_LOG_FIELDS(PS_LOG_NUM("folders", s.unknown)),
+                    "jobs.db does not know %zu job folders below %s/jobs: %s%s. They are kept. If "
+                    "jobs.db was lost or replaced, stop the coordinator and restore the right one",
+                    s.unknown, c->conf.data_dir, ps_strbuf_text(&s.names),
+                    s.unknown > UNKNOWN_NAMES_MAX ? ", ..." : "");
+    }
+    ps_strbuf_fini(&s.names);
 }
 
 ps_status ps_coordinator_create(ps_loop *loop, const ps_coordinator_conf *conf,
@@ -280,7 +322,8 @@ ps_status ps_coordinator_create(ps_loop *loop, const ps_coordinator_conf *conf,
         st = load_jobs(c);
     }
     if (ps_is_ok(&st)) {
-        ps_artifacts_sweep(conf->data_dir, is_known, c);
+        ps_registry_avoid(c->registry, has_folder, c);
+        sweep_files(c);
         st = ps_work_create(loop, &c->work);
     }
     if (!ps_is_ok(&st)) {

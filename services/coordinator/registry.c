@@ -53,6 +53,7 @@ static const char *const scheme_sql =
     X(ROLLBACK, "ROLLBACK")                                                                  \
     X(META_GET, "SELECT value FROM meta WHERE key = ?1")                                     \
     X(META_PUT, "INSERT INTO meta (key, value) VALUES (?1, ?2)")                             \
+    X(HAS_ID, "SELECT 1 FROM jobs WHERE id = ?1")                                            \
     X(LAST, "SELECT seq FROM sqlite_sequence WHERE name = 'jobs'")                           \
     X(ADD, "INSERT INTO jobs (number, id, request_id, content, state, outcome, sequence,"    \
            " spec, detail) VALUES (?1, ?2, ?3, ?4, ?5, 0, ?6, ?7, ?8)")                      \
@@ -89,6 +90,8 @@ struct ps_registry {
     sqlite3_stmt *statements[SQL_COUNT];
     int lock_fd;
     uint64_t id_key;
+    bool (*is_taken)(void *arg, const char *job_id); /* NULL: no id is */
+    void *taken_arg;
     unsigned depth;   /* of begin */
     ps_status failed; /* the first failure within the outermost begin */
 };
@@ -382,22 +385,49 @@ static void bind_blob(sqlite3_stmt *s, int at, uint8_t *bytes, size_t len)
     sqlite3_bind_blob64(s, at, bytes, len, free); /* takes the bytes */
 }
 
+void ps_registry_avoid(ps_registry *r, bool (*is_taken)(void *arg, const char *job_id), void *arg)
+{
+    r->is_taken = is_taken;
+    r->taken_arg = arg;
+}
+
+static bool is_taken(ps_registry *r, const char *id)
+{
+    sqlite3_stmt *s = statement(r, SQL_HAS_ID);
+    bool is_there;
+
+    sqlite3_bind_text(s, 1, id, -1, SQLITE_TRANSIENT);
+    is_there = sqlite3_step(s) == SQLITE_ROW;
+    sqlite3_reset(s);
+    return is_there || (r->is_taken && r->is_taken(r->taken_arg, id));
+}
+
+/* The next number and the id made of it. A database that was restored gives its numbers, and so
+ * its ids, a second time: those that are taken are passed over. */
+static uint64_t next_number(ps_registry *r, const char *title, char id[128])
+{
+    sqlite3_stmt *s = statement(r, SQL_LAST);
+    uint64_t number = sqlite3_step(s) == SQLITE_ROW ? (uint64_t)sqlite3_column_int64(s, 0) : 0;
+    char scrambled[9];
+
+    sqlite3_reset(s);
+    do {
+        scramble(r->id_key, ++number, scrambled);
+        snprintf(id, 128, "%s-%s", title, scrambled);
+    } while (is_taken(r, id));
+    return number;
+}
+
 static ps_status insert(ps_registry *r, ps_record *record, const char *title,
                         const char *request_id, const char *content)
 {
-    sqlite3_stmt *s = statement(r, SQL_LAST);
     Psgd__V1__Job *job = record->job;
-    char scrambled[9], id[128];
+    sqlite3_stmt *s;
+    char id[128];
     uint8_t *bytes;
     size_t len;
 
-    record->number = 1;
-    if (sqlite3_step(s) == SQLITE_ROW) {
-        record->number = (uint64_t)sqlite3_column_int64(s, 0) + 1;
-    }
-    sqlite3_reset(s);
-    scramble(r->id_key, record->number, scrambled);
-    snprintf(id, sizeof id, "%s-%s", title, scrambled);
+    record->number = next_number(r, title, id);
     if (job->id != protobuf_c_empty_string) {
         free(job->id);
     }
@@ -545,15 +575,18 @@ ps_status ps_registry_load(ps_registry *r, const char *job_id, ps_record *out)
 
 ps_status ps_registry_remove(ps_registry *r, const char *job_id)
 {
+    ps_status st = begin(r);
     sqlite3_stmt *s = statement(r, SQL_REMOVE);
-    ps_status st;
 
+    if (!ps_is_ok(&st)) {
+        return st;
+    }
     sqlite3_bind_text(s, 1, job_id, -1, SQLITE_TRANSIENT);
     st = run(r, s, "remove the job");
     if (ps_is_ok(&st) && sqlite3_changes(r->db) == 0) {
         st = ps_fail(PS_NOT_FOUND, "there is no job %.64s", job_id);
     }
-    return st;
+    return end(r, st);
 }
 
 ps_status ps_registry_each(ps_registry *r, uint64_t before, uint32_t states, ps_registry_fn *fn,

@@ -48,6 +48,10 @@ PS_MUST_USE ps_status ps_registry_end(ps_registry *r);
  * it not one of the host: for what is worth no wait for the disk. */
 void ps_registry_relax(ps_registry *r, bool relaxed);
 
+/* Ids for which `is_taken` returns true are given to no new job: the files of another job that
+ * had the id may still be there. `arg` is kept. */
+void ps_registry_avoid(ps_registry *r, bool (*is_taken)(void *arg, const char *job_id), void *arg);
+
 /* Stores a new job: gives record->number and record->job->id ("title-xxxxxxxx",
  * unique for ever). `request_id` may be "". */
 PS_MUST_USE ps_status ps_registry_add(ps_registry *r, ps_record *record, const char *title,

@@ -357,6 +357,37 @@ static void removed(ps_task *task)
     free(r);
 }
 
+/* Forgets the job and sets its folder aside: both or, also after a crash, none of it. */
+static ps_status forget_job(ps_coordinator *c, const char *job_id, char folder[PS_FOLDER_MAX])
+{
+    ps_status st = ps_registry_begin(c->registry), moved;
+
+    if (!ps_is_ok(&st)) {
+        return st;
+    }
+    folder[0] = '\0';
+    st = ps_registry_remove(c->registry, job_id); /* then its id is one of ours */
+    if (!ps_is_ok(&st)) {
+        moved = ps_registry_end(c->registry);
+        (void)moved; /* the same failure */
+        return st;
+    }
+    moved = ps_artifacts_set_aside(c->conf.data_dir, job_id, folder);
+    st = ps_registry_end(c->registry);
+    if (ps_is_ok(&st) && !ps_is_ok(&moved)) {
+        folder[0] = '\0';
+        if (moved.code != PS_NOT_FOUND) {
+            ps_log(PS_LOG_WARN, "job", "the files of deleted job %s stay: %s", job_id, moved.text);
+        }
+    } else if (!ps_is_ok(&st) && ps_is_ok(&moved)) {
+        moved = ps_artifacts_take_back(c->conf.data_dir, job_id);
+        if (!ps_is_ok(&moved)) {
+            ps_log(PS_LOG_ERROR, "job", "%s", moved.text);
+        }
+    }
+    return st;
+}
+
 void ps_serve_delete_job(void *service, const ProtobufCMessage *request, ps_payload *payload,
                          ps_call *call)
 {
@@ -364,7 +395,7 @@ void ps_serve_delete_job(void *service, const ProtobufCMessage *request, ps_payl
     Psgd__V1__DeleteJobResponse reply = PSGD__V1__DELETE_JOB_RESPONSE__INIT;
     ps_coordinator *c = service;
     ps_live *live = ps_coordinator_find(c, q->job_id);
-    removal *r;
+    char folder[PS_FOLDER_MAX];
     ps_status st;
 
     (void)payload;
@@ -374,19 +405,18 @@ void ps_serve_delete_job(void *service, const ProtobufCMessage *request, ps_payl
                   ps_state_name(live->record.job->state));
         return;
     }
-    st = ps_registry_remove(c->registry, q->job_id); /* then its id is one of ours */
+    st = forget_job(c, q->job_id, folder);
     if (!ps_is_ok(&st)) {
         ps_refuse_status(call, &st, q->job_id);
         return;
     }
-    r = ps_xcalloc(1, sizeof *r);
-    r->task.run = remove_files;
-    r->task.done = removed;
-    st = ps_artifacts_folder(r->folder, c->conf.data_dir, q->job_id);
-    if (ps_is_ok(&st)) {
+    if (folder[0] != '\0') {
+        removal *r = ps_xcalloc(1, sizeof *r);
+
+        r->task.run = remove_files;
+        r->task.done = removed;
+        snprintf(r->folder, sizeof r->folder, "%s", folder);
         ps_work_submit(c->work, &r->task);
-    } else {
-        free(r);
     }
     ps_call_reply(call, &reply.base);
 }

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Clusters of real processes, driven by Python: one test a file.
+# Clusters of real processes, driven by Python: one test a file. Those below tests/adversary do to
+# them what an enemy or an accident would.
 find_program(PSGD_PYTHON NAMES python3 PATHS /usr/bin NO_DEFAULT_PATH)
 set(slow 1)
 if(SANITIZE MATCHES thread)
@@ -10,12 +11,14 @@ endif()
 
 # Each wait within a test has its own deadline; the limit is for what hangs elsewhere, and long
 # enough for a machine ten times as slow as a good one.
-function(ps_cluster_test name)
-    add_test(NAME cluster_${name}
-        COMMAND ${PSGD_PYTHON} ${PROJECT_SOURCE_DIR}/tests/cluster/test_${name}.py)
+function(ps_script_test name script)
+    add_test(NAME ${name} COMMAND ${PSGD_PYTHON} ${PROJECT_SOURCE_DIR}/tests/${script})
     math(EXPR limit "3000 * ${slow}")
-    set_tests_properties(cluster_${name} PROPERTIES TIMEOUT ${limit} LABELS cluster
+    set_tests_properties(${name} PROPERTIES TIMEOUT ${limit} LABELS cluster
         ENVIRONMENT "PSGD_BIN=${CMAKE_RUNTIME_OUTPUT_DIRECTORY};PSGD_TEST_SLOW=${slow};TSAN_OPTIONS=ignore_noninstrumented_modules=1;PYTHONDONTWRITEBYTECODE=1")
+endfunction()
+function(ps_cluster_test name)
+    ps_script_test(cluster_${name} cluster/test_${name}.py)
 endfunction()
 
 ps_cluster_test(basic)
@@ -32,3 +35,5 @@ ps_cluster_test(numbers)
 ps_cluster_test(peers)
 ps_cluster_test(tables)
 ps_cluster_test(updates)
+
+ps_script_test(adversary_registry adversary/test_registry.py)
