@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* table.h - the numbers of spec.model.table: embeddings whose tables live on the servers.
  *
- * What they mean is common/shard/table.h's; docs/tables.md tells it.
+ * What they mean is common/store/table.h's; docs/tables.md tells it.
  */
 #ifndef PS_COMMON_JOB_TABLE_H
 #define PS_COMMON_JOB_TABLE_H

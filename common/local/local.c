@@ -269,7 +269,7 @@ void ps_local_job_destroy(ps_local_job *local)
     free(local);
 }
 
-/* Of the servers, beside weights, state and sums of a clock: what common/shard/shard.h says of
+/* Of the servers, beside weights, state and sums of a clock: what common/store/shard.h says of
  * rows, and the sum that is kept of them with one worker too. */
 static size_t memory_of_rows(const ps_plan *plan)
 {

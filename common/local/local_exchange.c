@@ -5,7 +5,7 @@
 #include "common/base/clock.h"
 #include "common/base/container_of.h"
 #include "common/base/xalloc.h"
-#include "common/shard/replica.h"
+#include "common/store/replica.h"
 #include "common/train/matrix.h"
 #include "common/train/merge.h"
 

@@ -10,8 +10,8 @@
 #define PS_COMMON_LOCAL_LOCAL_SERVERS_H
 
 #include "common/job/plan.h"
-#include "common/shard/shard.h"
-#include "common/shard/tables.h"
+#include "common/store/shard.h"
+#include "common/store/tables.h"
 #include "common/train/gate.h"
 
 #include <pthread.h>

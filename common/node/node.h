@@ -15,7 +15,7 @@
 #include "common/node/fault.h"
 #include "common/rpc/client.h"
 #include "common/rpc/server.h"
-#include "common/shard/tables.h"
+#include "common/store/tables.h"
 
 #include "psgd/v1/coordinator.pb-c.h"
 #include "psgd/v1/node.pb-c.h"

@@ -10,7 +10,7 @@
 
 #include "common/node/data_store.h"
 #include "common/node/node_impl.h"
-#include "common/shard/tables_file.h"
+#include "common/store/tables_file.h"
 
 #include <xxhash.h>
 

@@ -3,7 +3,7 @@
 #include "common/train/batch_rows.h"
 
 #include "common/base/xalloc.h"
-#include "common/shard/table_keys.h"
+#include "common/store/table_keys.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -5,7 +5,7 @@
 #include "common/base/draw.h"
 #include "common/base/xalloc.h"
 #include "common/codec/feedback.h"
-#include "common/shard/replica.h"
+#include "common/store/replica.h"
 
 #include <assert.h>
 #include <stdlib.h>

@@ -73,7 +73,7 @@ PS_MUST_USE ps_status ps_coder_decode(const ps_plan *plan, const Psgd__V1__Encod
                                       uint32_t slice, const uint8_t *in, float *y);
 
 /* The same under an update that broadcasts: what is in y is a replica of the
- * servers' weights (common/shard/replica.h), and the answer brings what the last
+ * servers' weights (common/store/replica.h), and the answer brings what the last
  * update took from them or, if is_change is false, the weights as float32. `in`
  * is not y. */
 PS_MUST_USE ps_status ps_coder_decode_replica(const ps_plan *plan, const Psgd__V1__Encoding *head,

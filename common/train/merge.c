@@ -5,7 +5,7 @@
 #include "common/base/files.h"
 #include "common/base/xalloc.h"
 #include "common/job/table.h"
-#include "common/shard/tables_file.h"
+#include "common/store/tables_file.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -4,8 +4,8 @@
 #define PS_COMMON_TRAIN_MERGE_H
 
 #include "common/job/plan.h"
-#include "common/shard/shard.h"
-#include "common/shard/tables.h"
+#include "common/store/shard.h"
+#include "common/store/tables.h"
 
 /* A shard that holds these slices of the job's layout (ascending; none is
  * allowed), with their initial weights one after the other. */

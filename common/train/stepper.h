@@ -2,7 +2,7 @@
 /* stepper.h - the step of the weights where no server does it: each worker takes it
  * by itself, on the same sum, and so comes to the same bits.
  *
- * What servers do under bsp (common/shard/shard_step.c), to the bit where the codec
+ * What servers do under bsp (common/store/shard_step.c), to the bit where the codec
  * of weights is f32: w -= rule(merge_scale * sum), for state of layers and increments of
  * workers w -= merge_scale * sum. One thread at a time.
  */

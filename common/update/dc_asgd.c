@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* dc_asgd.c - asynchronous descent with compensated delay (Zheng et al. 2017): each
  * worker sends the mean gradient over its samples; servers correct it for what the
- * weights went through since they were given to it (common/shard/delay.h), and
+ * weights went through since they were given to it (common/store/delay.h), and
  * step by an N-th, so that N of them are one whole step, as under gradient. */
 #include "common/update/update.h"
 

@@ -37,11 +37,11 @@ typedef struct ps_update {
     float (*merge_scale)(const ps_update_facts *f); /* gradient: 1/K */
 
     /* (optional) Servers correct gradients for their delay: numbers of
-     * common/shard/delay.h. For policies that apply. */
+     * common/store/delay.h. For policies that apply. */
     void (*delay)(const ps_params *params, double *lambda, double *decay);
 
     /* Servers send what the weights changed by, encoded once for all, and step by
-     * that themselves; workers keep replicas of the same bits (common/shard/replica.h).
+     * that themselves; workers keep replicas of the same bits (common/store/replica.h).
      * For policies that sum over all workers. */
     bool broadcasts;
 

@@ -4,7 +4,7 @@
 #define PS_SERVICES_PSERVER_PSERVER_H
 
 #include "common/node/node.h"
-#include "common/shard/shard.h"
+#include "common/store/shard.h"
 
 typedef struct ps_pserver ps_pserver;
 

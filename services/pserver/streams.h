@@ -12,8 +12,8 @@
 #define PS_SERVICES_PSERVER_STREAMS_H
 
 #include "common/node/node.h"
-#include "common/shard/shard.h"
-#include "common/shard/tables.h"
+#include "common/store/shard.h"
+#include "common/store/tables.h"
 
 #include "psgd/v1/parameter.pb-c.h"
 

@@ -3,7 +3,7 @@
  * the servers', stepped as they step theirs, and proved by a checksum a slice. */
 #include "services/worker/server_exchange_impl.h"
 
-#include "common/shard/replica.h"
+#include "common/store/replica.h"
 
 ps_status ps_lane_take_change(ps_lane *lane, const Psgd__V1__PullWeightsResponse *reply, size_t i,
                               const uint8_t *bytes, bool *is_new)

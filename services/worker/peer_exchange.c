@@ -6,7 +6,7 @@
 #include "common/base/container_of.h"
 #include "common/base/log.h"
 #include "common/base/xalloc.h"
-#include "common/shard/replica.h"
+#include "common/store/replica.h"
 
 #include <assert.h>
 #include <stdio.h>

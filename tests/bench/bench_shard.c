@@ -8,7 +8,7 @@
 #include "common/base/clock.h"
 #include "common/base/draw.h"
 #include "common/base/xalloc.h"
-#include "common/shard/shard.h"
+#include "common/store/shard.h"
 
 #include <stdio.h>
 #include <stdlib.h>

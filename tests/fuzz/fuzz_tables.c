@@ -5,7 +5,7 @@
  * would ever be met. What is refused has changed nothing; what is accepted can be pulled, aged
  * and saved.
  */
-#include "common/shard/tables_file.h"
+#include "common/store/tables_file.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -8,7 +8,7 @@
 #define PS_TESTS_SUPPORT_DATAPLANE_H
 
 #include "common/node/node.h"
-#include "common/shard/shard.h"
+#include "common/store/shard.h"
 #include "services/pserver/streams.h"
 #include "tests/support/side.h"
 

@@ -4,7 +4,7 @@
 #ifndef PS_TESTS_SUPPORT_SHARD_WORLD_H
 #define PS_TESTS_SUPPORT_SHARD_WORLD_H
 
-#include "common/shard/shard.h"
+#include "common/store/shard.h"
 
 enum { WORLD_SLICES = 8, WORLD_WORKERS = 8, WORLD_CONTRIBUTORS = 8 };
 

@@ -7,7 +7,7 @@
 #include "tests/support/node_job.h"
 
 #include "common/base/files.h"
-#include "common/shard/table_file.h"
+#include "common/store/table_file.h"
 #include "common/train/merge.h"
 
 #include <string.h>

@@ -5,7 +5,7 @@
 
 #include "tests/support/streams_world.h"
 
-#include "common/shard/tables.h"
+#include "common/store/tables.h"
 
 #include <math.h>
 #include <string.h>

@@ -7,7 +7,7 @@
 
 #include "common/base/xalloc.h"
 #include "common/codec/feedback.h"
-#include "common/shard/replica.h"
+#include "common/store/replica.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,8 +4,8 @@
  * seed, PSGD_TEST_ROUNDS more lives. */
 #include "tests/support/cmocka_all.h"
 
-#include "common/shard/table_file.h"
-#include "common/shard/table_keys.h"
+#include "common/store/table_file.h"
+#include "common/store/table_keys.h"
 
 #include "common/base/draw.h"
 

@@ -4,7 +4,7 @@
 #include "tests/support/cmocka_all.h"
 
 #include "common/base/xalloc.h"
-#include "common/shard/tables.h"
+#include "common/store/tables.h"
 
 #include <math.h>
 #include <stdlib.h>

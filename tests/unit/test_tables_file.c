@@ -3,7 +3,7 @@
  * go on to the bits of a job that never stopped; what is missing or of something else is told. */
 #include "tests/support/bytes_file.h"
 
-#include "common/shard/tables_file.h"
+#include "common/store/tables_file.h"
 
 #include "common/base/draw.h"
 

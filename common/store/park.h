@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* park.h - contributions that wait, encoded, for their turn.
+ *
+ * Buffers come in powers of two and go back to lists by size, so that a shard
+ * in its stride never calls malloc. Private to the shard.
+ */
+#ifndef PS_COMMON_STORE_PARK_H
+#define PS_COMMON_STORE_PARK_H
+
+#include "common/codec/codec.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    PS_PARK_LEAST_BYTES = 64,
+    PS_PARK_CLASSES = 12 /* 64 B to 128 KiB: more than any codec takes for a slice */
+};
+
+typedef struct ps_parked {
+    struct ps_parked *next; /* in a slice's list: ascending contributor; in the pool: any */
+    uint32_t contributor;
+    uint32_t size_class;
+    size_t len;
+    ps_encoding head;
+    uint8_t bytes[]; /* PS_PARK_LEAST_BYTES << size_class */
+} ps_parked;
+
+typedef struct ps_park {
+    ps_parked *idle[PS_PARK_CLASSES];
+    uint64_t pool_bytes;     /* taken from malloc */
+    uint64_t now, bytes_now; /* parked */
+    uint64_t total, bytes_peak;
+} ps_park;
+
+void ps_park_init(ps_park *park);
+void ps_park_fini(ps_park *park); /* nothing may be parked */
+
+/* Copies a contribution into a buffer and adds it to the list. */
+void ps_park_add(ps_park *park, ps_parked **list, uint32_t contributor,
+                 const Psgd__V1__Encoding *head, const uint8_t *bytes, size_t len);
+
+/* Takes the first of the list out and gives its buffer back to the pool. */
+void ps_park_remove_first(ps_park *park, ps_parked **list);
+
+#endif

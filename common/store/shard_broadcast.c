@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* shard_broadcast.c - what a step changes, encoded once, for the shard itself and for
+ * every worker.
+ *
+ * A slice keeps the change of its last step. A worker that was given the version
+ * before gets it; one that was not, or says that it has something else, gets the
+ * weights whole, as float32. Beside either goes the checksum of the weights.
+ */
+#include "common/store/shard_state.h"
+
+#include "common/base/draw.h"
+#include "common/codec/feedback.h"
+#include "common/store/replica.h"
+
+#include <assert.h>
+
+void shard_broadcast(ps_shard *shard, shard_slice *slice, float *w)
+{
+    const ps_shard_slice *conf = &slice->conf;
+    uint64_t key = ps_draw_key(shard->seed, PS_DRAW_DOWN, conf->index, slice->version + 1, 0);
+    float *d = shard->scratch;
+    ps_status st;
+
+    ps_feedback_carry(conf->down, &conf->down_params, slice->kept, d, conf->n);
+    shard_renew_snap(slice);
+    slice->snap->len =
+        ps_feedback_encode(conf->down, &conf->down_params, slice->kept, key, conf->index, d,
+                           conf->n, slice->snap->data, &slice->snap_head);
+    slice->snap_version = slice->version + 1;
+    shard->counters.encoded++;
+    shard->counters.encoded_bytes += slice->snap->len;
+    st = ps_codec_decode(conf->down, &slice->snap_head.msg, slice->snap->data, slice->snap->len,
+                         PS_INTO_SET, shard->change, conf->n);
+    assert(ps_is_ok(&st)); /* it was encoded just now */
+    ps_replica_step(w, shard->change, conf->n);
+}
+
+bool shard_gives_change(const ps_shard *shard, uint32_t worker, uint32_t s)
+{
+    const shard_slice *slice = &shard->slices[s];
+    uint64_t given = shard->given[(size_t)s * shard->workers + worker];
+
+    return shard->broadcasts && !shard->worker[worker].wish.is_whole && slice->snap != NULL &&
+           slice->snap_version == slice->version && given + 1 >= slice->version;
+}
+
+ps_buf *shard_whole(const ps_shard *shard, shard_slice *slice)
+{
+    uint8_t none[1];
+
+    ps_codec_encode(shard->plain, &shard->plain_params, 0, slice->conf.index,
+                    (const float *)(const void *)slice->weights->data, 0, none, &slice->whole_head);
+    slice->whole_head.msg.payload_bytes = (uint32_t)slice->weights->len;
+    return slice->weights;
+}
+
+uint64_t shard_checksum(shard_slice *slice)
+{
+    if (!slice->has_checksum || slice->checksum_version != slice->version) {
+        slice->checksum =
+            ps_replica_checksum((const float *)(const void *)slice->weights->data, slice->conf.n);
+        slice->checksum_version = slice->version;
+        slice->has_checksum = true;
+    }
+    return slice->checksum;
+}

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* shard_pull.c - who wishes for which slices, and their snapshots.
+ *
+ * A wish keeps two bitmaps: slices not given yet, and slices that may have
+ * become ready since the policy was last asked about them. So a call after
+ * which nothing is ready costs a look at S / 64 words.
+ */
+#include "common/store/shard_state.h"
+
+#include "common/base/draw.h"
+
+#include <assert.h>
+#include <string.h>
+
+static uint32_t word_count(const ps_shard *shard)
+{
+    return (shard->slice_count + 63) / 64;
+}
+
+void shard_changed(ps_shard *shard, uint32_t s)
+{
+    for (uint32_t w = 0, seen = 0; seen < shard->waiting; w++) {
+        shard_wish *wish = &shard->worker[w].wish;
+
+        if (wish->is_open) {
+            wish->unchecked[s / 64] |= UINT64_C(1) << (s % 64);
+            seen++;
+        }
+    }
+}
+
+/* Nobody can be due for more than the round after the open one. */
+static bool is_too_early(const ps_shard *shard, uint64_t clock)
+{
+    for (uint32_t s = 0; shard->policy->leaves_behind && s < shard->slice_count; s++) {
+        if (clock > shard->slices[s].clock + 1) {
+            return true;
+        }
+    }
+    return false;
+}
+
+ps_status ps_shard_pull_begin(ps_shard *shard, uint32_t worker, uint64_t clock)
+{
+    shard_wish *wish;
+
+    if (worker >= shard->workers) {
+        return ps_fail(PS_INVALID_ARGUMENT, "worker %u of %u", worker, shard->workers);
+    }
+    if (shard->worker[worker].is_lost) {
+        return ps_fail(PS_FAILED_PRECONDITION, "worker %u is lost", worker);
+    }
+    wish = &shard->worker[worker].wish;
+    if (wish->has_asked && clock < wish->clock) {
+        return ps_fail(PS_OUT_OF_RANGE, "clock %llu asked for after %llu",
+                       (unsigned long long)clock, (unsigned long long)wish->clock);
+    }
+    if (wish->is_open && clock > wish->clock) {
+        return ps_fail(PS_FAILED_PRECONDITION, "clock %llu asked for, %llu is not answered yet",
+                       (unsigned long long)clock, (unsigned long long)wish->clock);
+    }
+    if (is_too_early(shard, clock)) {
+        return ps_fail(PS_OUT_OF_RANGE, "clock %llu asked for, %llu is not complete",
+                       (unsigned long long)clock, (unsigned long long)ps_shard_clock(shard));
+    }
+    if (wish->has_asked && clock > wish->clock) {
+        shard_rows_asked(shard, worker);
+    }
+    shard->waiting += wish->is_open ? 0 : 1;
+    wish->clock = clock;
+    wish->has_asked = true;
+    wish->is_whole = false;
+    wish->is_open = true;
+    wish->left = shard->slice_count;
+    memset(wish->want, 0xff, word_count(shard) * sizeof *wish->want);
+    memset(wish->unchecked, 0xff, word_count(shard) * sizeof *wish->unchecked);
+    if (shard->slice_count % 64 != 0) {
+        wish->want[word_count(shard) - 1] = (UINT64_C(1) << (shard->slice_count % 64)) - 1;
+    }
+    if (shard->policy->leaves_behind) {
+        shard_leave_out(shard, worker, clock);
+    }
+    return ps_ok();
+}
+
+void ps_shard_pull_whole(ps_shard *shard, uint32_t worker)
+{
+    assert(worker < shard->workers && shard->worker[worker].wish.is_open);
+    shard->worker[worker].wish.is_whole = true;
+}
+
+static void close_wish(ps_shard *shard, shard_wish *wish)
+{
+    if (wish->is_open) {
+        wish->is_open = false;
+        shard->waiting--;
+    }
+}
+
+void ps_shard_pull_cancel(ps_shard *shard, uint32_t worker)
+{
+    if (worker < shard->workers) {
+        close_wish(shard, &shard->worker[worker].wish);
+    }
+}
+
+bool ps_shard_is_waiting(const ps_shard *shard, uint32_t worker)
+{
+    return worker < shard->workers && shard->worker[worker].wish.is_open;
+}
+
+/* Under a codec that changes nothing the weights are their own snapshot. */
+static ps_buf *share(shard_slice *slice)
+{
+    const ps_shard_slice *conf = &slice->conf;
+    uint8_t none[1];
+
+    ps_codec_encode(conf->down, &conf->down_params, 0, conf->index,
+                    (const float *)(const void *)slice->weights->data, 0, none, &slice->snap_head);
+    slice->snap_head.msg.payload_bytes = (uint32_t)slice->weights->len;
+    return slice->weights;
+}
+
+void shard_renew_snap(shard_slice *slice)
+{
+    const ps_shard_slice *conf = &slice->conf;
+
+    if (slice->snap == NULL ||
+        atomic_load_explicit(&slice->snap->refs, memory_order_acquire) != 1) {
+        ps_buf_unref(slice->snap);
+        slice->snap = ps_buf_create(conf->down->size(&conf->down_params, conf->n));
+    }
+}
+
+/* Encodes the slice if it is not what the snapshot holds. The buffer is used
+ * again unless somebody still sends the old one. */
+static ps_buf *refresh(ps_shard *shard, shard_slice *slice)
+{
+    const ps_shard_slice *conf = &slice->conf;
+    uint64_t key;
+
+    if (ps_codec_is_plain(conf->down, &conf->down_params)) {
+        return share(slice);
+    }
+    if (slice->snap != NULL && slice->snap_version == slice->version) {
+        return slice->snap;
+    }
+    shard_renew_snap(slice);
+    key = ps_draw_key(shard->seed, PS_DRAW_DOWN, conf->index, slice->version, 0);
+    slice->snap->len = shard_encode_weights(shard, slice, key, slice->snap->data);
+    slice->snap_version = slice->version;
+    shard->counters.encoded++;
+    shard->counters.encoded_bytes += slice->snap->len;
+    return slice->snap;
+}
+
+/* The lowest slice that the policy lets go, at or after *from; false if none. */
+static bool find_ready(ps_shard *shard, uint32_t worker, uint32_t *from)
+{
+    shard_wish *wish = &shard->worker[worker].wish;
+
+    for (uint32_t i = *from / 64; i < word_count(shard); i++) {
+        uint64_t bits;
+
+        while ((bits = wish->want[i] & wish->unchecked[i]) != 0) {
+            uint32_t s = i * 64 + (uint32_t)__builtin_ctzll(bits);
+            ps_clocks clocks = shard_clocks_of(shard, s);
+
+            if (shard->policy->admit(&shard->policy_params, &clocks, worker, wish->clock) &&
+                shard->policy->on_pull(&shard->policy_params, &clocks, worker, wish->clock)) {
+                *from = s;
+                return true;
+            }
+            wish->unchecked[i] &= ~(UINT64_C(1) << (s % 64));
+        }
+    }
+    return false;
+}
+
+static void give(ps_shard *shard, uint32_t worker, uint32_t s, ps_shard_piece *piece,
+                 ps_shard_answer *answer)
+{
+    shard_slice *slice = &shard->slices[s];
+    shard_wish *wish = &shard->worker[worker].wish;
+    bool is_change = shard_gives_change(shard, worker, s),
+         is_whole = shard->broadcasts && !is_change;
+    const Psgd__V1__Encoding *head = is_whole ? &slice->whole_head.msg : &slice->snap_head.msg;
+    ps_buf *buf = is_change                ? slice->snap
+                  : is_whole               ? shard_whole(shard, slice)
+                  : slice->conf.gives_rows ? shard_rows_give(shard, slice, worker, &head)
+                                           : refresh(shard, slice);
+
+    *piece = (ps_shard_piece){
+        .head = head,
+        .buf = buf,
+        .len = buf->len,
+        .checksum = shard->broadcasts ? shard_checksum(slice) : 0,
+    };
+    answer->is_change = is_change;
+    shard_delay_gave(shard, worker, s, piece);
+    wish->want[s / 64] &= ~(UINT64_C(1) << (s % 64));
+    wish->left--;
+    shard->given[(size_t)s * shard->workers + worker] = slice->version;
+    if (answer->count == 0 || slice->version < answer->version) {
+        answer->version = slice->version;
+    }
+    answer->count++;
+    answer->bytes += piece->len;
+    shard->counters.given++;
+    shard->counters.bytes_out += piece->len;
+    shard->counters.f32_bytes_out += slice->conf.n * sizeof(float);
+}
+
+void ps_shard_pull_next(ps_shard *shard, uint32_t worker, size_t max_bytes, ps_shard_piece *pieces,
+                        size_t cap, ps_shard_answer *answer)
+{
+    uint32_t s = 0;
+    shard_wish *wish;
+
+    *answer = (ps_shard_answer){0};
+    if (!ps_shard_is_waiting(shard, worker)) {
+        return;
+    }
+    wish = &shard->worker[worker].wish;
+    answer->clock = wish->clock;
+    while (answer->count < cap && find_ready(shard, worker, &s)) {
+        shard_slice *slice = &shard->slices[s];
+        size_t bytes = slice->conf.down->size(&slice->conf.down_params, slice->conf.n);
+
+        if (shard->broadcasts && bytes < slice->weights->len) {
+            bytes = slice->weights->len; /* it may be those */
+        }
+        assert(bytes <= max_bytes);
+        if (answer->bytes + bytes > max_bytes ||
+            (answer->count > 0 && answer->is_change != shard_gives_change(shard, worker, s)) ||
+            (shard->policy->is_deterministic && answer->count > 0 &&
+             slice->version != answer->version)) {
+            break;
+        }
+        give(shard, worker, s, &pieces[answer->count], answer);
+    }
+    if (wish->left == 0) {
+        answer->is_last = true;
+        close_wish(shard, wish);
+    }
+}

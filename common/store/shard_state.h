@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* shard_state.h - what a shard is made of; for shard*.c only.
+ *
+ * Letters: S slices, K contributors, W workers.
+ */
+#ifndef PS_COMMON_STORE_SHARD_STATE_H
+#define PS_COMMON_STORE_SHARD_STATE_H
+
+#include "common/store/park.h"
+#include "common/store/shard.h"
+
+typedef struct shard_rows shard_rows; /* shard_rows.c */
+typedef struct shard_rows_room shard_rows_room;
+
+typedef struct shard_slice {
+    ps_shard_slice conf;
+    shard_rows *rows; /* NULL: steps are of all values */
+    size_t at;        /* first value, in the shard's */
+    uint64_t version; /* updates applied */
+    uint64_t least;   /* smallest of done */
+
+    /* Of a buffering policy: rounds closed, and the open sum. Where sums are
+     * formed in order, contributors below `turn` are in it or dropped, and
+     * parked ones are all above it, in order. */
+    uint64_t clock;
+    uint32_t turn;
+    uint32_t in;      /* contributions in the sum, or parked for it, */
+    uint32_t due;     /* and those of them that are not late */
+    int64_t first_us; /* when the first that was not late came */
+    const float *sum; /* (n) of those that are not parked; NULL: none */
+    ps_parked *parked;
+
+    uint64_t *state; /* the policy's words */
+
+    /* What the slice's codecs ask for beside that; each NULL without (shard_merge.c). */
+    void *undecoded; /* the open sum, as the codec adds it: then `sum` says that there is one */
+    float *standing; /* (n) of all that was ever sent, where differences are */
+    float *kept;     /* of the codec of weights (common/codec/feedback.h) */
+
+    ps_buf *weights; /* (n) float32; while others read them, written nowhere but in a copy */
+
+    /* The weights encoded at snap_version; NULL before the first pull, and
+     * always under a codec that sends them as they are. */
+    ps_buf *snap;
+    uint64_t snap_version;
+    ps_encoding snap_head;
+
+    /* Of a shard that broadcasts: snap is the change that made snap_version. */
+    ps_encoding whole_head; /* of the weights as they are; by rows, of no change */
+    bool has_checksum;
+    uint64_t checksum, checksum_version;
+} shard_slice;
+
+typedef struct shard_wish {
+    uint64_t clock;      /* the last one asked for */
+    bool has_asked;      /* clock is one */
+    bool is_open;        /* not answered yet */
+    bool is_whole;       /* no changes: the worker has lost its replica */
+    uint32_t left;       /* slices not given yet */
+    uint64_t *want;      /* bitmap (S): not given yet */
+    uint64_t *unchecked; /* bitmap (S): may have become ready since looked at */
+} shard_wish;
+
+typedef struct shard_worker {
+    bool is_lost;
+    ps_shard_worker_counters counters;
+    uint32_t held_count;
+    uint32_t *held; /* (held_count): contributors, ascending */
+    shard_wish wish;
+} shard_worker;
+
+struct ps_shard {
+    uint32_t slice_count, contributors, workers;
+    const ps_consistency *policy;
+    ps_params policy_params;
+    bool buffers;   /* the policy does, and steps when a sum closes */
+    bool in_order;  /* sums are formed in the order of contributors */
+    int64_t now_us; /* as far as it was told */
+    uint32_t live;  /* contributors that somebody who is not lost holds */
+    ps_descent descent;
+    float merge_scale;
+    uint64_t seed;
+    bool broadcasts;
+    const ps_codec *plain; /* f32 */
+    ps_params plain_params;
+
+    shard_slice *slices;
+    shard_worker *worker;
+    uint32_t *holder_at; /* (K + 1): holders of k are holder[holder_at[k] .. holder_at[k + 1]) */
+    uint32_t *holder;
+
+    /* next: the first clock of this contributor that is not in and may still come. done: least of
+     * next over what the worker holds, UINT64_MAX if nobody waits for it. pending: how many of
+     * those are at done. whole: least of next over the slices; left: how many are at it. given:
+     * version of the slice that the worker has. */
+    uint64_t *words;   /* (S, words): the policy's */
+    uint64_t *next;    /* (K, S) */
+    uint64_t *done;    /* (S, W) */
+    uint32_t *pending; /* (S, W) */
+    uint64_t *given;   /* (S, W) */
+    uint64_t *whole;   /* (K) */
+    uint32_t *left;    /* (K) */
+
+    size_t value_count;
+    float *flat;    /* (value_count): what ps_shard_weights gave; NULL before */
+    float *state;   /* (value_count * slots), slice by slice */
+    float *sums;    /* (value_count); NULL when no sum outlives a push */
+    float *scratch; /* (PS_CODEC_VALUES) */
+    ps_delay delay;
+    float *had; /* (W, value_count) what each worker was given; NULL: nothing is corrected */
+    float *mean_square;         /* (value_count) of gradients; NULL: not asked for */
+    float *change;              /* (PS_CODEC_VALUES); NULL: does not broadcast */
+    shard_rows_room *rows_room; /* scratch; NULL: no slice goes by rows */
+
+    uint32_t waiting; /* open wishes */
+    ps_park park;
+    ps_shard_counters counters;
+};
+
+/* shard_clocks.c */
+
+/* What the policy may see of slice s. */
+ps_clocks shard_clocks_of(const ps_shard *shard, uint32_t s);
+/* Nothing more will come of contributor k to slice s for clocks before `to`,
+ * which is above its next. */
+void shard_mark(ps_shard *shard, uint32_t s, uint32_t k, uint64_t to);
+/* Nobody waits for worker w any more. */
+void shard_forget(ps_shard *shard, uint32_t w);
+
+/* shard_step.c */
+
+/* Steps slice s on one contribution to `clock`: w -= scale * step(x * merge_scale), x
+ * corrected for the worker's delay if the job asks for it. */
+void shard_apply(ps_shard *shard, uint32_t s, uint32_t worker, uint64_t clock,
+                 const Psgd__V1__Encoding *head, const uint8_t *bytes, size_t len, float scale);
+/* Adds a contribution of k, whose clock was checked, to the open sum of slice s,
+ * or parks it for its turn: then false. */
+bool shard_buffer(ps_shard *shard, uint32_t s, uint32_t k, bool is_late,
+                  const Psgd__V1__Encoding *head, const uint8_t *bytes, size_t len);
+/* Closes what is whole by now of slice s. After every change of a buffering
+ * shard's clocks. */
+void shard_close(ps_shard *shard, uint32_t s);
+
+/* The weights of a slice, to be written: what is on its way stays as it is. */
+float *shard_weights_to_write(shard_slice *slice);
+bool shard_is_descending(const ps_shard *shard, const shard_slice *slice); /* by an optimizer */
+float *shard_state_of(const ps_shard *shard, const shard_slice *slice);
+
+/* shard_rows.c: of slices that go by rows. */
+
+/* After the shard's sums are there; nothing of other slices. */
+void shard_rows_init(ps_shard *shard, shard_slice *slice);
+void shard_rows_fini(shard_slice *slice);
+void shard_rows_room_fini(ps_shard *shard);
+/* As shard_apply; adds a contribution to the open sum; steps on that, and it is empty. */
+void shard_rows_apply(ps_shard *shard, shard_slice *slice, uint64_t clock,
+                      const Psgd__V1__Encoding *head, const uint8_t *bytes, size_t len,
+                      float scale);
+void shard_rows_add(ps_shard *shard, shard_slice *slice, const Psgd__V1__Encoding *head,
+                    const uint8_t *bytes, size_t len);
+void shard_rows_close(ps_shard *shard, shard_slice *slice, ps_moment at, float merge);
+/* The worker wishes for another clock than before: it has what it was given. */
+void shard_rows_asked(ps_shard *shard, uint32_t worker);
+/* What has changed since then, encoded. */
+ps_buf *shard_rows_give(ps_shard *shard, shard_slice *slice, uint32_t worker,
+                        const Psgd__V1__Encoding **head);
+
+/* shard_merge.c */
+
+/* After the shard's sums are there. */
+void shard_merge_init(const ps_shard *shard, shard_slice *slice);
+void shard_merge_fini(shard_slice *slice);
+/* Adds a contribution to the open sum without decoding it; false: it has to be. */
+bool shard_add_undecoded(ps_shard *shard, shard_slice *slice, const Psgd__V1__Encoding *head,
+                         const uint8_t *bytes, size_t len);
+/* What the slice steps on when the open sum closes: (n), may be the shard's scratch; NULL:
+ * nothing. Once a sum. */
+const float *shard_merged(ps_shard *shard, shard_slice *slice);
+/* The slice's weights through its codec, and its snap_head. Uses the scratch. */
+size_t shard_encode_weights(ps_shard *shard, shard_slice *slice, uint64_t key, uint8_t *out);
+
+/* shard.c */
+
+/* Worker brings nothing more to clocks before `clock`, which is at most one above
+ * the open round. Under a policy that leaves behind. */
+void shard_leave_out(ps_shard *shard, uint32_t worker, uint64_t clock);
+
+/* shard_delay.c: nothing happens where delays are not corrected. */
+
+void shard_delay_init(ps_shard *shard);
+void shard_delay_fini(ps_shard *shard);
+void shard_delay_gave(ps_shard *shard, uint32_t worker, uint32_t s, const ps_shard_piece *piece);
+/* g, or what it becomes in scratch, where g may be. */
+const float *shard_delay_correct(ps_shard *shard, uint32_t worker, uint32_t s, const float *g);
+
+/* shard_broadcast.c */
+
+/* w -= what the change in scratch is after encoding; the encoding is kept. */
+void shard_broadcast(ps_shard *shard, shard_slice *slice, float *w);
+/* Is the worker to be given the last change, not the weights? */
+bool shard_gives_change(const ps_shard *shard, uint32_t worker, uint32_t s);
+ps_buf *shard_whole(const ps_shard *shard, shard_slice *slice);
+uint64_t shard_checksum(shard_slice *slice);
+
+/* shard_pull.c */
+
+/* The snapshot's buffer becomes one that nobody reads. */
+void shard_renew_snap(shard_slice *slice);
+
+/* Slice s is not what it was: open wishes look at it again. */
+void shard_changed(ps_shard *shard, uint32_t s);
+
+#endif

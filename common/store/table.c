@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* table.c - see table.h: pushes, pulls, ageing. */
+#include "common/store/table_file.h"
+#include "common/store/table_impl.h"
+
+#include "common/base/draw.h"
+#include "common/base/xalloc.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { DRAWS_VALUES, DRAWS_ADMISSION }; /* what the draws of a table are for */
+
+ps_table_conf ps_table_conf_default(uint32_t width, const ps_optim *optim)
+{
+    return (ps_table_conf){
+        .width = width,
+        .workers = 1,
+        .init_bound = 0.01f,
+        .optim = optim,
+        .optim_params = ps_params_default(optim->params),
+        .admit_count = 1,
+        .admit_probability = 1,
+        .decay = 0.98f,
+        .unclicked = 0.1f,
+        .clicked = 1.0f,
+        .unseen_max = PS_TABLE_UNSEEN_MAX,
+        .rows_max = 32 << 20,
+        .candidates_max = 32 << 20,
+    };
+}
+
+uint32_t ps_table_shard_of(uint64_t key)
+{
+    return (uint32_t)(ps_key_hash(key) >> 56);
+}
+
+ps_table *ps_table_create(const ps_table_conf *conf)
+{
+    ps_table *t = ps_xcalloc(1, sizeof *t);
+    size_t values = (size_t)conf->width * (1 + conf->optim->slots);
+
+    assert(conf->width >= 1 && conf->width <= PS_TABLE_WIDTH_MAX && conf->workers > 0);
+    assert(conf->admit_count > 0 && conf->unseen_max <= PS_TABLE_UNSEEN_MAX);
+    assert(conf->optim->slots <= PS_TABLE_SLOTS_MAX); /* or no file of it could be read */
+    assert(conf->rows_max < UINT32_MAX && conf->candidates_max < UINT32_MAX);
+    t->conf = *conf;
+    for (uint32_t i = 0; i < PS_TABLE_SHARDS; i++) {
+        t->owned[i] = conf->owned == NULL || conf->owned[i];
+    }
+    t->conf.owned = t->owned;
+    t->stride = (sizeof(table_row) + values * sizeof(float) + 7) / 8 * 8;
+    t->admit_key = ps_draw_key(conf->seed, PS_DRAW_ROWS, conf->table, DRAWS_ADMISSION, 0);
+    t->next = ps_xcalloc(conf->workers, sizeof *t->next);
+    t->factor = ps_xcalloc((size_t)conf->unseen_max + 1, sizeof *t->factor);
+    t->factor[0] = 1.0f;
+    for (uint32_t i = 1; i <= conf->unseen_max; i++) {
+        t->factor[i] = t->factor[i - 1] * conf->decay;
+    }
+    t->save = 1;
+    return t;
+}
+
+void ps_table_destroy(ps_table *table)
+{
+    if (table == NULL) {
+        return;
+    }
+    for (uint32_t i = 0; i < PS_TABLE_SHARDS; i++) {
+        table_shard *s = &table->shards[i];
+
+        ps_keymap_fini(&s->row_of);
+        ps_keymap_fini(&s->candidate_of);
+        free(s->rows);
+        free(s->candidates);
+        free(s->removed);
+    }
+    free(table->factor);
+    free(table->next);
+    free(table);
+}
+
+/* ---- What a key is ---- */
+
+static void draw_values(const ps_table *t, uint64_t key, float *x)
+{
+    uint64_t draws = ps_draw_key(t->conf.seed, PS_DRAW_ROWS, t->conf.table, DRAWS_VALUES, key);
+
+    for (uint32_t i = 0; i < t->conf.width; i++) {
+        x[i] = (float)((2.0 * ps_draw_unit(draws, i) - 1.0) * (double)t->conf.init_bound);
+    }
+}
+
+/* May the key have a row before anything was pushed to it? */
+static bool is_in(const ps_table *t, uint64_t key)
+{
+    switch (t->conf.admission) {
+    case PS_ADMIT_ALL:
+        return true;
+    case PS_ADMIT_PROBABILITY:
+        return ps_draw_unit(t->admit_key, key) < t->conf.admit_probability;
+    case PS_ADMIT_COUNT:
+        return false;
+    }
+    return false;
+}
+
+/* One more push to a key without a row; true: now it gets one. */
+static bool count_candidate(ps_table *t, uint64_t key)
+{
+    table_candidate *c;
+
+    if (t->conf.admission != PS_ADMIT_COUNT) {
+        return false;
+    }
+    c = table_candidate_of(t, key);
+    if (c == NULL) {
+        t->counters.uncounted++;
+        return false;
+    }
+    c->at = t->tick;
+    if (++c->count < t->conf.admit_count) {
+        return false;
+    }
+    table_candidate_remove(
+        t, &t->shards[ps_table_shard_of(key)],
+        (uint32_t)ps_keymap_find(&t->shards[ps_table_shard_of(key)].candidate_of, key));
+    return true;
+}
+
+ps_status ps_table_check_keys(const ps_table *t, const uint64_t *keys, size_t count)
+{
+    if (count > PS_TABLE_KEYS_MAX) {
+        return ps_fail(PS_INVALID_ARGUMENT, "%zu keys; at most %d are allowed", count,
+                       PS_TABLE_KEYS_MAX);
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (i > 0 && keys[i] <= keys[i - 1]) {
+            return ps_fail(PS_INVALID_ARGUMENT,
+                           "keys[%zu]: %" PRIu64 " behind %" PRIu64 "; they must ascend", i,
+                           keys[i], keys[i - 1]);
+        }
+        if (!t->owned[ps_table_shard_of(keys[i])]) {
+            return ps_fail(PS_INVALID_ARGUMENT,
+                           "keys[%zu]: %" PRIu64 " is of virtual shard %" PRIu32
+                           ", which is not of this server",
+                           i, keys[i], ps_table_shard_of(keys[i]));
+        }
+    }
+    if (t->conf.key_end > 0 && count > 0 && keys[count - 1] >= t->conf.key_end) {
+        return ps_fail(PS_INVALID_ARGUMENT,
+                       "keys[%zu]: %" PRIu64 "; 0 to %" PRIu64 " are ids of table %" PRIu32,
+                       count - 1, keys[count - 1], t->conf.key_end - 1, t->conf.table);
+    }
+    return ps_ok();
+}
+
+uint32_t ps_table_width(const ps_table *table)
+{
+    return table->conf.width;
+}
+
+/* ---- Pushes ---- */
+
+static ps_status check_seen(const char *what, const float *x, size_t count)
+{
+    for (size_t i = 0; x != NULL && i < count; i++) {
+        if (!isfinite(x[i]) || x[i] < 0) {
+            return ps_fail(PS_INVALID_ARGUMENT, "%s[%zu] is %g; 0 or more is allowed", what, i,
+                           (double)x[i]);
+        }
+    }
+    return ps_ok();
+}
+
+/* Will the key have a row after this push? */
+static bool gets_row(const ps_table *t, uint64_t key)
+{
+    const table_shard *s = &t->shards[ps_table_shard_of(key)];
+    int64_t place;
+
+    if (t->conf.admission != PS_ADMIT_COUNT) {
+        return is_in(t, key);
+    }
+    place = ps_keymap_find(&s->candidate_of, key);
+    return t->conf.admit_count == 1 ||
+           (place != PS_KEYMAP_NONE && s->candidates[place].count + 1 >= t->conf.admit_count);
+}
+
+static ps_status check_room(const ps_table *t, const ps_table_push *push)
+{
+    uint64_t rows = t->counters.rows;
+
+    for (size_t i = 0; i < push->count && rows + (push->count - i) > t->conf.rows_max; i++) {
+        rows += table_find(t, push->keys[i]) == NULL && gets_row(t, push->keys[i]);
+    }
+    if (rows > t->conf.rows_max) {
+        return ps_fail(PS_RESOURCE_EXHAUSTED,
+                       "the table would have %" PRIu64 " rows; at most %" PRIu64 " are allowed",
+                       rows, t->conf.rows_max);
+    }
+    return ps_ok();
+}
+
+/* Brings show and click to the present, and adds what the push says. */
+static void show_row(ps_table *t, table_row *row, const ps_table_push *push, size_t i)
+{
+    float factor = table_factor(t, row);
+
+    row->show = row->show * factor + (push->shows == NULL ? 1.0f : push->shows[i]);
+    row->click = row->click * factor + (push->clicks == NULL ? 0.0f : push->clicks[i]);
+    row->at = t->tick;
+    row->changed = t->save;
+}
+
+static void push_row(ps_table *t, const ps_table_push *push, size_t i)
+{
+    const ps_table_conf *conf = &t->conf;
+    uint64_t key = push->keys[i];
+    table_row *row = table_find(t, key);
+    bool is_whole = true; /* its gradient was taken on its values */
+
+    if (row == NULL && !is_in(t, key)) {
+        t->counters.refused++;
+        if (!count_candidate(t, key)) {
+            return;
+        }
+        is_whole = false;
+    }
+    if (row == NULL) {
+        row = table_add(t, key);
+        row->at = t->tick;
+        draw_values(t, key, row->x);
+        t->counters.created++;
+    }
+    show_row(t, row, push, i);
+    if (is_whole) {
+        conf->optim->step(push->params != NULL ? push->params : &conf->optim_params, ++row->steps,
+                          push->grads + i * conf->width, row->x + conf->width, row->x, conf->width);
+        t->counters.applied++;
+    }
+}
+
+ps_status ps_table_push_rows(ps_table *table, uint32_t worker, uint64_t number,
+                             const ps_table_push *push)
+{
+    ps_status st = ps_table_check_keys(table, push->keys, push->count);
+
+    if (worker >= table->conf.workers) {
+        return ps_fail(PS_INVALID_ARGUMENT, "worker %" PRIu32 " of %" PRIu32, worker,
+                       table->conf.workers);
+    }
+    if (ps_is_ok(&st)) {
+        st = check_seen("shows", push->shows, push->count);
+    }
+    if (ps_is_ok(&st)) {
+        st = check_seen("clicks", push->clicks, push->count);
+    }
+    if (!ps_is_ok(&st)) {
+        return st;
+    }
+    if (number < table->next[worker]) {
+        table->counters.duplicates++;
+        return ps_ok();
+    }
+    if (number > table->next[worker]) {
+        return ps_fail(PS_OUT_OF_RANGE,
+                       "push %" PRIu64 " of worker %" PRIu32 ", %" PRIu64 " is next", number,
+                       worker, table->next[worker]);
+    }
+    st = check_room(table, push);
+    if (!ps_is_ok(&st)) {
+        return st;
+    }
+    for (size_t i = 0; i < push->count; i++) {
+        push_row(table, push, i);
+    }
+    table->next[worker]++;
+    return ps_ok();
+}
+
+/* ---- Pulls ---- */
+
+ps_status ps_table_pull_rows(const ps_table *table, const uint64_t *keys, size_t count, float *out)
+{
+    ps_status st = ps_table_check_keys(table, keys, count);
+    uint32_t width = table->conf.width;
+
+    for (size_t i = 0; ps_is_ok(&st) && i < count; i++) {
+        const table_row *row = table_find(table, keys[i]);
+
+        if (row != NULL) {
+            memcpy(out + i * width, row->x, width * sizeof *out);
+        } else if (is_in(table, keys[i])) {
+            draw_values(table, keys[i], out + i * width);
+        } else {
+            memset(out + i * width, 0, width * sizeof *out);
+        }
+    }
+    return st;
+}
+
+/* ---- Ageing ---- */
+
+static bool is_stale(const ps_table *t, const table_row *row)
+{
+    uint32_t age = t->tick - row->at;
+    float factor, show, click;
+
+    if (age > t->conf.unseen_max) {
+        return true;
+    }
+    factor = table_factor(t, row);
+    show = row->show * factor;
+    click = row->click * factor;
+    return t->conf.unclicked * (show - click) + t->conf.clicked * click < t->conf.least_score;
+}
+
+uint64_t ps_table_shrink(ps_table *table)
+{
+    uint64_t before = table->counters.removed;
+
+    table->tick++;
+    for (uint32_t i = 0; i < PS_TABLE_SHARDS; i++) {
+        table_shard *s = &table->shards[i];
+
+        for (uint32_t place = 0; place < s->row_count;) {
+            const table_row *row = table_row_at(table, s, place);
+
+            if (!is_stale(table, row)) {
+                place++;
+                continue;
+            }
+            if (table->conf.saves_changes) {
+                table_note_removed(s, row->key);
+            }
+            table_remove(table, s, place); /* another one is there now */
+            table->counters.removed++;
+        }
+        for (uint32_t place = 0; place < s->candidate_count;) {
+            if (table->tick - s->candidates[place].at > table->conf.unseen_max) {
+                table_candidate_remove(table, s, place);
+            } else {
+                place++;
+            }
+        }
+    }
+    return table->counters.removed - before;
+}
+
+bool ps_table_shown(const ps_table *table, uint64_t key, float *show, float *click)
+{
+    const table_row *row = table_find(table, key);
+
+    if (row != NULL) {
+        *show = row->show * table_factor(table, row);
+        *click = row->click * table_factor(table, row);
+    }
+    return row != NULL;
+}
+
+ps_table_counters ps_table_count(const ps_table *table)
+{
+    ps_table_counters c = table->counters;
+
+    c.ticks = table->tick;
+    for (uint32_t i = 0; i < PS_TABLE_SHARDS; i++) {
+        const table_shard *s = &table->shards[i];
+
+        c.bytes += s->row_cap * table->stride + s->candidate_cap * sizeof *s->candidates +
+                   s->removed_cap * sizeof *s->removed +
+                   (s->row_of.cap + s->candidate_of.cap) * sizeof(ps_keymap_entry);
+    }
+    return c;
+}

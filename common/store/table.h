@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* table.h - rows by key: the part of a sparse table that one server has.
+ *
+ * Pure: no I/O, no clock, no thread; one thread at a time. Letters: D the width
+ * of a row, C the keys of a call.
+ *
+ * A table is as large as what was touched. A key has a row of D values, drawn by
+ * (seed, table, key), from its first push on; a pull before that gives the same
+ * values and stores nothing, so that evaluation does not make a table grow. Each
+ * row steps by itself: the optimizer sees a vector of D values with state and
+ * step count of its own.
+ *
+ * Places. A key belongs to one of PS_TABLE_SHARDS virtual shards, by a hash that
+ * depends on nothing else; virtual shards belong to servers. Files are cut by
+ * virtual shard, so what any number of servers have written any other number
+ * can load.
+ *
+ * Admission keeps rare keys out. By probability, one decision a key: it is in or
+ * it is not, whenever and wherever it is asked. By count: a key is in from its
+ * n-th push on. What is not in reads as zeros, and what is pushed to it is
+ * counted and forgotten; also the push that brings it in, as its gradient was
+ * taken on zeros.
+ *
+ * Ageing. A push says how often the row was shown and clicked. Each
+ * ps_table_shrink makes all rows one tick older:
+ *
+ *   show, click *= decay
+ *   score = unclicked * (show - click) + clicked * click
+ *
+ * and removes rows with a score below `least_score`, and rows that were not
+ * pushed for more than `unseen_max` ticks (PaddlePaddle's CTR accessor, whose
+ * day is the tick).
+ *
+ * Pushes are applied on arrival, each once: those of a worker are numbered from
+ * 0, and one that comes again changes nothing. A call that fails has changed
+ * nothing.
+ */
+#ifndef PS_COMMON_STORE_TABLE_H
+#define PS_COMMON_STORE_TABLE_H
+
+#include "common/base/status.h"
+#include "common/optim/optim.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    PS_TABLE_SHARDS = 256,
+    PS_TABLE_WIDTH_MAX = 4096,
+    PS_TABLE_UNSEEN_MAX = 65535,
+    PS_TABLE_KEYS_MAX = 1 << 24 /* of one call: all the ids that a table can have (a float each) */
+};
+
+typedef enum ps_table_admission {
+    PS_ADMIT_ALL,
+    PS_ADMIT_PROBABILITY, /* a key in `admit_probability` of all */
+    PS_ADMIT_COUNT        /* a key from its `admit_count`-th push on */
+} ps_table_admission;
+
+typedef struct ps_table_conf {
+    uint32_t table;   /* its number in the job; for draws */
+    uint32_t width;   /* D, 1 to PS_TABLE_WIDTH_MAX */
+    uint32_t workers; /* that push */
+    uint64_t seed;
+    float init_bound; /* first values are uniform in +-init_bound */
+    const ps_optim *optim;
+    ps_params optim_params;
+
+    ps_table_admission admission;
+    double admit_probability;
+    uint32_t admit_count; /* > 0 */
+
+    float decay, unclicked, clicked, least_score;
+    uint32_t unseen_max; /* ticks, at most PS_TABLE_UNSEEN_MAX */
+
+    uint64_t rows_max;       /* more are RESOURCE_EXHAUSTED */
+    uint64_t candidates_max; /* keys that are counted and not in; more are not counted */
+    uint64_t key_end;        /* keys are below; 0: any are */
+    bool values_only;        /* ps_table_load takes no optimizer state: rows begin it anew */
+    bool saves_changes;      /* ps_table_save of changes will be wanted: removed keys are noted */
+    const bool *owned;       /* (PS_TABLE_SHARDS): virtual shards that are here; NULL: all */
+} ps_table_conf;
+
+/* Every key is in, no row is removed for its score; first values within 0.01, decay
+ * 0.98, unclicked 0.1, clicked 1, unseen_max PS_TABLE_UNSEEN_MAX; 2^25 rows. */
+ps_table_conf ps_table_conf_default(uint32_t width, const ps_optim *optim);
+
+typedef struct ps_table ps_table;
+
+/* conf is copied but for the optimizer's table. Numbers out of range are asserted. */
+ps_table *ps_table_create(const ps_table_conf *conf);
+void ps_table_destroy(ps_table *table); /* NULL is allowed */
+
+/* Which virtual shard a key belongs to. Any thread. */
+uint32_t ps_table_shard_of(uint64_t key);
+
+/* Rows of one push. Keys ascend, each once. */
+typedef struct ps_table_push {
+    const uint64_t *keys;    /* (C) */
+    size_t count;            /* C, at most PS_TABLE_KEYS_MAX */
+    const float *grads;      /* (C, D) */
+    const float *shows;      /* (C), not negative; NULL: 1 each */
+    const float *clicks;     /* (C), not negative; NULL: 0 each */
+    const ps_params *params; /* of the rule, for this push; NULL: the table's */
+} ps_table_push;
+
+/* w -= step(gradient), row by row.
+ *
+ * INVALID_ARGUMENT    no such worker; keys that do not ascend, are too many, are
+ *                     no ids or of a virtual shard that is not here; shows or clicks
+ *                     that are negative or not finite
+ * OUT_OF_RANGE        a number that is not the worker's next
+ * RESOURCE_EXHAUSTED  more rows than rows_max
+ */
+PS_MUST_USE ps_status ps_table_push_rows(ps_table *table, uint32_t worker, uint64_t number,
+                                         const ps_table_push *push);
+
+/* Are these keys as a push or pull wants them? INVALID_ARGUMENT as above. */
+PS_MUST_USE ps_status ps_table_check_keys(const ps_table *table, const uint64_t *keys,
+                                          size_t count);
+uint32_t ps_table_width(const ps_table *table);
+
+/* Values of the rows into out (C, D); keys as of a push, and the same
+ * INVALID_ARGUMENT. */
+PS_MUST_USE ps_status ps_table_pull_rows(const ps_table *table, const uint64_t *keys, size_t count,
+                                         float *out);
+
+/* A tick: see above. Returns how many rows were removed. */
+uint64_t ps_table_shrink(ps_table *table);
+
+/* Show and click of a key as of now; false: it has no row. */
+bool ps_table_shown(const ps_table *table, uint64_t key, float *show, float *click);
+
+typedef struct ps_table_counters {
+    uint64_t rows, candidates; /* now */
+    uint64_t bytes;            /* held for them */
+    uint64_t ticks;
+    /* Since create, by row. */
+    uint64_t applied, created, removed;
+    uint64_t refused;    /* pushed to keys that are not in */
+    uint64_t uncounted;  /* of those: candidates_max was reached */
+    uint64_t duplicates; /* pushes that came again */
+} ps_table_counters;
+
+ps_table_counters ps_table_count(const ps_table *table);
+
+#endif

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* table_impl.h - what a table is made of; for table*.c only. */
+#ifndef PS_COMMON_STORE_TABLE_IMPL_H
+#define PS_COMMON_STORE_TABLE_IMPL_H
+
+#include "common/store/keymap.h"
+#include "common/store/table.h"
+
+/* A row, `stride` bytes with its values. Show and click are as of tick `at`. */
+typedef struct table_row {
+    uint64_t key;
+    uint64_t steps;   /* of its optimizer */
+    uint64_t changed; /* number of the save that will hold it next */
+    float show, click;
+    uint32_t at; /* tick of the last push */
+    uint32_t unused;
+    float x[]; /* (D) values, then (slots, D) of state */
+} table_row;
+
+typedef struct table_candidate {
+    uint64_t key;
+    uint32_t count, at;
+} table_candidate;
+
+/* A virtual shard. */
+typedef struct table_shard {
+    uint8_t *rows; /* (row_cap) of `stride` bytes */
+    uint32_t row_count, row_cap;
+    ps_keymap row_of;
+    table_candidate *candidates;
+    uint32_t candidate_count, candidate_cap;
+    ps_keymap candidate_of;
+    uint64_t *removed; /* keys of rows that were removed since the last save */
+    uint32_t removed_count, removed_cap;
+} table_shard;
+
+struct ps_table {
+    ps_table_conf conf;
+    bool owned[PS_TABLE_SHARDS];
+    float *factor;      /* (unseen_max + 1): decay to the power of an age */
+    size_t stride;      /* bytes of a row */
+    uint64_t admit_key; /* of the draws that let keys in */
+    uint64_t *next;     /* (workers): number of the push that is due */
+    uint64_t save;      /* number of the next save, from 1 */
+    uint32_t tick;
+    ps_table_counters counters;
+    table_shard shards[PS_TABLE_SHARDS];
+};
+
+static inline table_row *table_row_at(const ps_table *t, const table_shard *s, uint32_t place)
+{
+    return (table_row *)(void *)(s->rows + t->stride * place);
+}
+
+/* What show and click of a row are multiplied by, to be those of now. */
+static inline float table_factor(const ps_table *t, const table_row *row)
+{
+    uint32_t age = t->tick - row->at;
+
+    return age <= t->conf.unseen_max ? t->factor[age] : 0.0f; /* the next tick removes it */
+}
+
+/* The row of a key, or NULL. */
+table_row *table_find(const ps_table *t, uint64_t key);
+/* A row for a key that has none: values 0, everything else too. */
+table_row *table_add(ps_table *t, uint64_t key);
+/* The row at `place` is another one afterwards, or behind the end. */
+void table_remove(ps_table *t, table_shard *s, uint32_t place);
+/* A key that is counted; NULL when there are too many. */
+table_candidate *table_candidate_of(ps_table *t, uint64_t key);
+void table_candidate_remove(ps_table *t, table_shard *s, uint32_t place);
+/* Notes a key for the next save. */
+void table_note_removed(table_shard *s, uint64_t key);
+
+#endif

@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: Apache-2.0
+add_library(ps_shard_world STATIC support/shard_world.c)
+target_link_libraries(ps_shard_world PUBLIC ps_store)
+ps_test(unit test_shard ps_shard_world)
+ps_test(unit test_shard_pull ps_shard_world)
+ps_test(unit test_shard_policies ps_shard_world)
+ps_test(unit test_shard_rows ps_shard_world)
+ps_test(unit test_shard_merge ps_shard_world)
+target_link_options(test_shard_merge PRIVATE # decompressions are counted
+    -Wl,--wrap=LZ4_decompress_safe -Wl,--wrap=ZSTD_decompress)
+ps_test(unit test_shard_model ps_shard_world)
+ps_test(unit test_table ps_store PkgConfig::libxxhash)
+ps_test(unit test_tables ps_store)
+ps_test(unit test_tables_file ps_store)
+ps_fuzzer(fuzz_tables 50000 ps_store PkgConfig::libxxhash)
+
+add_executable(bench_shard bench/bench_shard.c)
+target_link_libraries(bench_shard PRIVATE ps_store)
+set_target_properties(bench_shard PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bench)
+ps_test(unit test_shard_broadcast ps_shard_world)
+ps_test(unit test_shard_delay ps_shard_world)
