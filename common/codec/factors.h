@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* factors.h - a matrix as the product of two thin ones by a step of power iteration (PowerSGD,
- * Vogels et al. 2019): what the codec powersgd does with a slice and common/train/matrix.h
+ * Vogels et al. 2019): what the codec powersgd does with a slice and common/wire/matrix.h
  * with a variable.
  *
  * Letters: M (rows, columns), lying in rows of `stride`, a multiple of PS_FACTORS_LANES, with

@@ -7,7 +7,7 @@
  * drawn. A matrix that two such factors would not make shorter is sent as it is.
  *
  * PowerSGD's matrix is a whole variable. On the way to servers it is here too, by the same
- * factors in an encoding of several slices (common/train/matrix.h); this file is what becomes of
+ * factors in an encoding of several slices (common/wire/matrix.h); this file is what becomes of
  * a slice by itself, which elsewhere, and where a job says how many columns, is the matrix.
  * PowerSGD adds up P and Q of all workers before it goes on; here what workers send is decoded
  * and added, a sum of projections. Error feedback is on unless a job says otherwise.

@@ -111,7 +111,7 @@ typedef struct ps_plan {
     bool *by_rows;   /* (variable_count): gradients, steps and what travels are of touched rows
                       * (docs/engine.md); up has `rows` then */
     bool *by_matrix; /* (variable_count): gradients go to the servers whole, as the product of two
-                      * thin matrices (common/train/matrix.h); up is powersgd then */
+                      * thin matrices (common/wire/matrix.h); up is powersgd then */
 
     const ps_mesh *mesh; /* NULL: the exchange is through parameter servers */
     ps_params mesh_params;

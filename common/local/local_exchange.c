@@ -6,8 +6,8 @@
 #include "common/base/container_of.h"
 #include "common/base/xalloc.h"
 #include "common/store/replica.h"
-#include "common/train/matrix.h"
 #include "common/train/merge.h"
+#include "common/wire/matrix.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>

@@ -6,7 +6,7 @@
 #include "common/base/container_of.h"
 #include "common/local/local_exchange.h"
 #include "common/local/turns.h"
-#include "common/train/coder.h"
+#include "common/wire/coder.h"
 
 enum { LOCAL_PIECES = 64 }; /* most slices of an answer */
 

@@ -4,7 +4,7 @@
  * The trainer says which gradients are final; whatever is behind the table
  * merges them with the other workers' and writes new weights into the block
  * that the trainer reads. It may be parameter servers over the network
- * (services/worker/server_exchange.h) or anything else that keeps these
+ * (common/wire/wire_client.h) or anything else that keeps these
  * promises:
  *
  *   a contribution is in the gradient block, which is the exchange's from

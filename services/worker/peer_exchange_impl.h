@@ -4,8 +4,8 @@
 #ifndef PS_SERVICES_WORKER_PEER_EXCHANGE_IMPL_H
 #define PS_SERVICES_WORKER_PEER_EXCHANGE_IMPL_H
 
+#include "common/wire/redial.h"
 #include "services/worker/peer_exchange.h"
-#include "services/worker/redial.h"
 
 #include "common/train/mesh_worker.h"
 

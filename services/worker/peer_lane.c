@@ -4,7 +4,7 @@
 
 #include "common/base/container_of.h"
 #include "common/base/xalloc.h"
-#include "common/node/identity.h"
+#include "common/wire/identity.h"
 
 #include <stdlib.h>
 #include <string.h>

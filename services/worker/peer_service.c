@@ -3,7 +3,7 @@
 #include "services/worker/peer_service.h"
 
 #include "common/base/xalloc.h"
-#include "common/node/identity.h"
+#include "common/wire/identity.h"
 
 #include "psgd/v1/peer.pb-c.h"
 

@@ -9,8 +9,8 @@
 #include "common/base/container_of.h"
 #include "common/base/xalloc.h"
 #include "common/train/trainer.h"
+#include "common/wire/wire_client.h"
 #include "services/worker/peer_service.h"
-#include "services/worker/server_exchange.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -88,7 +88,7 @@ static void on_trained(ps_event *self, bool ok)
     if (w->mesh != NULL) {
         ps_peer_exchange_stop(w->mesh, &w->closed);
     } else {
-        ps_server_exchange_stop(w->exchange, &w->closed);
+        ps_wire_client_stop(w->exchange, &w->closed);
     }
 }
 
@@ -202,7 +202,7 @@ static void post_trained(void *arg)
 
 static void open_exchange(ps_worker *w)
 {
-    ps_server_exchange_conf conf = {
+    ps_wire_client_conf conf = {
         .loop = w->loop,
         .session = w->session,
         .incarnation = ps_node_incarnation(w->node),
@@ -214,8 +214,8 @@ static void open_exchange(ps_worker *w)
         w->exchange = ps_peer_exchange_base(w->mesh);
         return;
     }
-    w->exchange = ps_server_exchange_create(&conf);
-    ps_server_exchange_start(w->exchange);
+    w->exchange = ps_wire_client_create(&conf);
+    ps_wire_client_start(w->exchange);
 }
 
 static void run(void *state)

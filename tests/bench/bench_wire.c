@@ -25,7 +25,7 @@
 #include "common/base/log.h"
 #include "common/rpc/pbjson.h"
 #include "common/rpc/process.h"
-#include "services/worker/server_exchange.h"
+#include "common/wire/wire_client.h"
 #include "tests/bench/bare.h"
 #include "tests/bench/services.h"
 
@@ -260,7 +260,7 @@ static void on_measured(ps_event *self, bool ok)
 
         die(w, why.text);
     }
-    ps_server_exchange_stop(w->exchange, &w->closed);
+    ps_wire_client_stop(w->exchange, &w->closed);
 }
 
 static void end_job(world *w);
@@ -278,10 +278,10 @@ static void on_closed(ps_event *self, bool ok)
 static void start_exchange(world *w)
 {
     size_t count = w->session->plan->layout.param_count;
-    ps_server_exchange_conf conf = {.loop = w->loop,
-                                    .session = w->session,
-                                    .incarnation = ps_node_incarnation(w->node),
-                                    .weights = w->session->weights};
+    ps_wire_client_conf conf = {.loop = w->loop,
+                                .session = w->session,
+                                .incarnation = ps_node_incarnation(w->node),
+                                .weights = w->session->weights};
     float *g;
 
     w->grad = ps_buf_create(count * sizeof(float));
@@ -292,8 +292,8 @@ static void start_exchange(world *w)
     }
     conf.grad = w->grad;
     w->clock = 0;
-    w->exchange = ps_server_exchange_create(&conf);
-    ps_server_exchange_start(w->exchange);
+    w->exchange = ps_wire_client_create(&conf);
+    ps_wire_client_start(w->exchange);
     if (pthread_create(&w->thread, NULL, measure, w) != 0) {
         die(w, "no thread");
     }

@@ -6,22 +6,22 @@ add_library(ps_dataplane_world STATIC
     support/fake_worker.c
     support/raw_stream.c
     support/side.c
-    support/streams_world.c
+    support/wire_server_world.c
     support/train_world.c)
 target_include_directories(ps_dataplane_world SYSTEM PRIVATE ${CMOCKA_INCLUDE_DIR})
 target_link_libraries(ps_dataplane_world PUBLIC ps_pserver ps_worker)
 
 ps_test(unit test_gate ps_train)
-ps_test(system test_exchange ps_dataplane_world)
-ps_test(system test_exchange_life ps_dataplane_world)
-ps_test(system test_lane_answers ps_dataplane_world)
+ps_test(system test_wire_client ps_dataplane_world)
+ps_test(system test_wire_client_life ps_dataplane_world)
+ps_test(system test_connection_answers ps_dataplane_world)
 ps_test(system test_peers ps_dataplane_world)
 ps_test(system test_peers_refused ps_dataplane_world)
-ps_test(system test_streams ps_dataplane_world)
-ps_test(system test_streams_policy ps_dataplane_world)
-ps_test(system test_streams_refused ps_dataplane_world)
+ps_test(system test_wire_server ps_dataplane_world)
+ps_test(system test_wire_server_policy ps_dataplane_world)
+ps_test(system test_wire_server_refused ps_dataplane_world)
 ps_test(system test_rounds ps_dataplane_world)
 ps_test(system test_replica ps_dataplane_world)
 ps_test(system test_rows ps_dataplane_world)
-ps_test(system test_streams_rows ps_dataplane_world)
+ps_test(system test_wire_server_rows ps_dataplane_world)
 ps_test(system test_trainer ps_dataplane_world)

@@ -129,9 +129,9 @@ static void open_streams(void *arg)
 {
     dp_server *s = arg;
 
-    ps_streams_open(s->streams, &s->session, s->shard);
+    ps_wire_server_open(s->streams, &s->session, s->shard);
     if (s->tables != NULL) {
-        ps_streams_open_tables(s->streams, s->tables);
+        ps_wire_server_open_tables(s->streams, s->tables);
     }
     serve(s);
 }
@@ -143,8 +143,8 @@ void dp_server_start(dp_server *s, side *on, dp_job *job, uint32_t rank, uint64_
     dp_gather(&job->plan->layout, rank, job->weights, s->session.weights);
     s->shard = ps_pserver_shard(&s->session);
     s->tables = job->plan->has_tables ? ps_merge_tables(job->plan, rank) : NULL;
-    s->streams = ps_streams_create(on->loop, drop_ack, NULL, NULL);
-    s->service = ps_streams_service(s->streams);
+    s->streams = ps_wire_server_create(on->loop, drop_ack, NULL, NULL);
+    s->service = ps_wire_server_service(s->streams);
     side_run(on, open_streams, s);
     snprintf(job->addresses[rank], sizeof job->addresses[rank], "%s", s->address);
 }
@@ -159,7 +159,7 @@ static void close_streams(void *arg)
 {
     dp_server *s = arg;
 
-    ps_streams_close(s->streams, "the test is over");
+    ps_wire_server_close(s->streams, "the test is over");
 }
 
 static void begin_end(void *arg)
@@ -211,7 +211,7 @@ void dp_server_fini(dp_server *s)
 {
     ps_shard_destroy(s->shard);
     ps_tables_destroy(s->tables);
-    ps_streams_destroy(s->streams);
+    ps_wire_server_destroy(s->streams);
     dp_session_fini(&s->session);
 }
 

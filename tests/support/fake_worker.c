@@ -217,7 +217,7 @@ void fake_worker_resume(fake_worker *w)
 static void open_exchange(void *arg)
 {
     fake_worker *w = arg;
-    ps_server_exchange_conf conf = {
+    ps_wire_client_conf conf = {
         .loop = w->on->loop,
         .session = &w->session,
         .incarnation = w->incarnation,
@@ -225,8 +225,8 @@ static void open_exchange(void *arg)
         .grad = w->grad,
     };
 
-    w->exchange = ps_server_exchange_create(&conf);
-    ps_server_exchange_start(w->exchange);
+    w->exchange = ps_wire_client_create(&conf);
+    ps_wire_client_start(w->exchange);
 }
 
 void fake_worker_start(fake_worker *w, uint32_t rank)
@@ -267,7 +267,7 @@ static void close_exchange(void *arg)
     if (c->w->mesh != NULL) {
         ps_peer_exchange_stop(c->w->mesh, &c->closed.event);
     } else {
-        ps_server_exchange_stop(c->w->exchange, &c->closed.event);
+        ps_wire_client_stop(c->w->exchange, &c->closed.event);
     }
 }
 

@@ -10,8 +10,8 @@
 #ifndef PS_TESTS_SUPPORT_FAKE_WORKER_H
 #define PS_TESTS_SUPPORT_FAKE_WORKER_H
 
+#include "common/wire/wire_client.h"
 #include "services/worker/peer_service.h"
-#include "services/worker/server_exchange.h"
 #include "tests/support/dataplane.h"
 
 /* How gradients come about. */

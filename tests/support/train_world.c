@@ -80,7 +80,7 @@ static void post_done(void *arg)
 static void open_worker(void *arg)
 {
     const opening *o = arg;
-    ps_server_exchange_conf conf = {
+    ps_wire_client_conf conf = {
         .loop = o->w->working.loop,
         .session = &o->t->session,
         .incarnation = 1,
@@ -89,8 +89,8 @@ static void open_worker(void *arg)
     };
     ps_status st;
 
-    o->t->exchange = ps_server_exchange_create(&conf);
-    ps_server_exchange_start(o->t->exchange);
+    o->t->exchange = ps_wire_client_create(&conf);
+    ps_wire_client_start(o->t->exchange);
     o->t->loop = o->w->working.loop;
     st = ps_trainer_start(o->t->trainer, o->t->exchange, post_done, o->t);
     if (!ps_is_ok(&st)) {
@@ -111,7 +111,7 @@ static void close_worker(void *arg)
 {
     trainee *t = arg;
 
-    ps_server_exchange_stop(t->exchange, &t->closed.event);
+    ps_wire_client_stop(t->exchange, &t->closed.event);
 }
 
 void tw_join(train_world *w)

@@ -4,7 +4,7 @@
 #define PS_TESTS_SUPPORT_TRAIN_WORLD_H
 
 #include "common/train/trainer.h"
-#include "services/worker/server_exchange.h"
+#include "common/wire/wire_client.h"
 #include "tests/support/dataplane.h"
 #include "tests/support/temp_dir.h"
 

@@ -9,7 +9,7 @@
 #include "common/base/xalloc.h"
 #include "common/nn/blas.h"
 #include "common/train/trainer.h"
-#include "services/worker/server_exchange.h"
+#include "common/wire/wire_client.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -547,7 +547,7 @@ static void powersgd_leaves_small_slices_as_they_are(void **state)
     assert_memory_equal(x, y, sizeof x);
 }
 
-/* What is of several slices is for who knows which (common/train/matrix.h). */
+/* What is of several slices is for who knows which (common/wire/matrix.h). */
 static void powersgd_of_several_slices_is_not_one_slice_s(void **state)
 {
     const ps_codec *powersgd = ps_codec_find("powersgd");

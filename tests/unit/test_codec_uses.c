@@ -5,7 +5,7 @@
 #include "common/job/kinds.h"
 #include "common/job/plan.h"
 #include "common/rpc/pbjson.h"
-#include "common/train/coder.h"
+#include "common/wire/coder.h"
 #include "tests/support/plan_rig.h"
 
 #include <stdio.h>

@@ -3,8 +3,8 @@
 #include "common/base/draw.h"
 #include "common/base/xalloc.h"
 #include "common/codec/factors.h"
-#include "common/train/coder.h"
-#include "common/train/matrix.h"
+#include "common/wire/coder.h"
+#include "common/wire/matrix.h"
 #include "tests/support/plan_rig.h"
 
 #include <float.h>

@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* coder.c - see coder.h. */
+#include "common/wire/coder.h"
+
+#include "common/base/draw.h"
+#include "common/base/xalloc.h"
+#include "common/codec/feedback.h"
+#include "common/store/replica.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const ps_codec_choice *up_of(const ps_plan *plan, uint32_t slice)
+{
+    return &plan->up[plan->layout.slices[slice].variable];
+}
+
+static bool goes_whole(const ps_plan *plan, uint32_t slice)
+{
+    return plan->by_matrix[plan->layout.slices[slice].variable];
+}
+
+/* Whoever brings a block first, its bytes are the same. */
+static bool is_stateless(const ps_plan *plan)
+{
+    return plan->update->per_block && plan->update_facts.redundancy > 1;
+}
+
+static size_t floats_of(const ps_plan *plan, uint32_t slice)
+{
+    const ps_codec_choice *up = up_of(plan, slice);
+    size_t n = plan->layout.slices[slice].n, floats;
+
+    if (is_stateless(plan)) {
+        return 0;
+    }
+    floats = ps_feedback_floats(up->codec, &up->params, n);
+    if (goes_whole(plan, slice)) {
+        floats -= ps_codec_state_floats(up->codec, &up->params, n); /* the last: it has none */
+    }
+    return floats;
+}
+
+void ps_coder_init(ps_coder *coder, const ps_plan *plan, uint32_t rank)
+{
+    uint32_t count = plan->layout.slice_count;
+    size_t floats = 0;
+
+    *coder = (ps_coder){.plan = plan, .rank = rank};
+    coder->kept_of = ps_xcalloc(count + 1, sizeof *coder->kept_of);
+    coder->is_carried = ps_xcalloc(count + 1, sizeof *coder->is_carried);
+    coder->rows = ps_xcalloc(plan->layout.variable_count + 1u, sizeof *coder->rows);
+    coder->factors = ps_xcalloc(plan->layout.variable_count + 1u, sizeof *coder->factors);
+    coder->is_factored = ps_xcalloc(plan->layout.variable_count + 1u, sizeof *coder->is_factored);
+    for (uint32_t s = 0; s < count; s++) {
+        floats += floats_of(plan, s);
+    }
+    coder->kept = floats > 0 ? ps_xcalloc(floats, sizeof *coder->kept) : NULL;
+    floats = 0;
+    for (uint32_t s = 0; s < count && coder->kept != NULL; s++) {
+        size_t n = floats_of(plan, s);
+
+        coder->kept_of[s] = n > 0 ? coder->kept + floats : NULL;
+        floats += n;
+    }
+    for (uint32_t v = 0; v < plan->layout.variable_count; v++) {
+        if (plan->by_matrix[v]) {
+            ps_matrix_init(plan, v, &coder->factors[v]);
+        }
+    }
+}
+
+void ps_coder_fini(ps_coder *coder)
+{
+    for (uint32_t v = 0; v < coder->plan->layout.variable_count; v++) {
+        ps_factors_fini(&coder->factors[v]);
+    }
+    free(coder->factors);
+    free(coder->is_factored);
+    free(coder->kept);
+    free(coder->kept_of);
+    free(coder->is_carried);
+    free(coder->rows);
+}
+
+size_t ps_coder_memory(const ps_coder *coder)
+{
+    uint32_t count = coder->plan->layout.slice_count;
+    size_t bytes = 0;
+
+    for (uint32_t s = 0; s < count; s++) {
+        bytes += floats_of(coder->plan, s) * sizeof(float);
+    }
+    for (uint32_t v = 0; v < coder->plan->layout.variable_count; v++) {
+        bytes += coder->plan->by_matrix[v] ? ps_factors_memory(&coder->factors[v]) : 0;
+    }
+    return bytes;
+}
+
+void ps_coder_begin(ps_coder *coder)
+{
+    memset(coder->is_carried, 0, coder->plan->layout.slice_count);
+    memset(coder->rows, 0, coder->plan->layout.variable_count * sizeof *coder->rows);
+    memset(coder->is_factored, 0, coder->plan->layout.variable_count);
+}
+
+void ps_coder_touched(ps_coder *coder, uint32_t variable, const uint32_t *rows, size_t count)
+{
+    assert(coder->plan->by_rows[variable]);
+    coder->rows[variable] = (ps_rows){
+        .id = rows, .count = count, .width = coder->plan->layout.variables[variable].shape.dim[1]};
+}
+
+/* Touched rows of a slice. */
+static ps_rows rows_of(const ps_coder *coder, uint32_t slice)
+{
+    const ps_slice *at = &coder->plan->layout.slices[slice];
+    const ps_rows *all = &coder->rows[at->variable];
+    size_t skip;
+
+    return all->id == NULL
+               ? (ps_rows){0}
+               : ps_rows_within(all, at->at - coder->plan->layout.variables[at->variable].at, at->n,
+                                &skip);
+}
+
+bool ps_coder_is_zeros(const ps_coder *coder, uint32_t slice)
+{
+    ps_rows rows = rows_of(coder, slice);
+
+    return rows.id != NULL && rows.count == 0;
+}
+
+/* Of a slice whose touched rows are known. */
+static size_t encode_rows(const ps_coder *coder, uint32_t slice, const ps_rows *rows, uint64_t key,
+                          const float *x, uint8_t *out, ps_encoding *head)
+{
+    const ps_codec_choice *up = up_of(coder->plan, slice);
+    size_t first = rows->first / rows->width;
+    uint16_t at[PS_CODEC_VALUES];
+
+    for (size_t j = 0; j < rows->count; j++) {
+        at[j] = (uint16_t)(rows->id[j] - first);
+    }
+    return ps_codec_encode_rows(up->codec, &up->params, key, slice, x,
+                                coder->plan->layout.slices[slice].n, at, rows->count, out, head);
+}
+
+void ps_coder_carry(ps_coder *coder, uint32_t slice, float *x)
+{
+    if (coder->kept_of[slice] != NULL && !coder->is_carried[slice]) {
+        const ps_codec_choice *up = up_of(coder->plan, slice);
+
+        ps_feedback_carry(up->codec, &up->params, coder->kept_of[slice], x,
+                          coder->plan->layout.slices[slice].n);
+        coder->is_carried[slice] = true; /* not again when it is sent again */
+    }
+}
+
+bool ps_coder_is_plain(const ps_coder *coder, uint32_t slice)
+{
+    const ps_codec_choice *up = up_of(coder->plan, slice);
+
+    return ps_codec_is_plain(up->codec, &up->params);
+}
+
+size_t ps_coder_size(const ps_coder *coder, uint32_t slice)
+{
+    const ps_codec_choice *up = up_of(coder->plan, slice);
+
+    if (goes_whole(coder->plan, slice)) {
+        return ps_matrix_slices(coder->plan, slice) > 0 ? ps_matrix_size(coder->plan, slice) : 0;
+    }
+    return up->codec->size(&up->params, coder->plan->layout.slices[slice].n);
+}
+
+/* The factors of the contribution in hand, and what they leave out of each slice. x is the
+ * variable's gradient. */
+static const ps_factors *factor(ps_coder *coder, uint32_t v, uint64_t key, const float *x)
+{
+    const ps_plan *plan = coder->plan;
+    const ps_layout *layout = &plan->layout;
+    ps_factors *f = &coder->factors[v];
+    float y[PS_SLICE_VALUES];
+
+    if (coder->is_factored[v]) {
+        return f;
+    }
+    if (is_stateless(plan)) {
+        memset(f->q, 0, f->rank * f->stride * sizeof *f->q);
+    }
+    ps_factors_step(f, key, x);
+    for (uint32_t s = layout->first_slice[v]; s < layout->first_slice[v + 1]; s++) {
+        const ps_slice *at = &layout->slices[s];
+
+        assert(coder->kept_of[s] == NULL || coder->is_carried[s]);
+        if (coder->kept_of[s] != NULL) {
+            ps_matrix_values(plan, s, f, y);
+            ps_feedback_keep(plan->up[v].codec, &plan->up[v].params, coder->kept_of[s],
+                             x + (at->at - layout->variables[v].at), y, at->n);
+        }
+    }
+    coder->is_factored[v] = true;
+    return f;
+}
+
+static size_t encode_leader(ps_coder *coder, uint32_t slice, uint64_t clock, uint32_t contributor,
+                            const float *x, uint8_t *out, ps_encoding *head)
+{
+    const ps_plan *plan = coder->plan;
+    const ps_slice *at = &plan->layout.slices[slice];
+    uint64_t key = ps_draw_key(plan->spec->seed, PS_DRAW_UP, plan->layout.first_slice[at->variable],
+                               clock, contributor);
+    const ps_factors *f =
+        factor(coder, at->variable, key, x - (at->at - plan->layout.variables[at->variable].at));
+
+    return ps_matrix_write(plan, slice, f, out, head);
+}
+
+size_t ps_coder_encode(ps_coder *coder, uint32_t slice, uint64_t clock, uint32_t block,
+                       const float *x, uint8_t *out, ps_encoding *head)
+{
+    const ps_plan *plan = coder->plan;
+    const ps_codec_choice *up = up_of(plan, slice);
+    size_t n = plan->layout.slices[slice].n;
+    uint32_t contributor = plan->update->per_block ? block : coder->rank;
+    uint64_t key;
+    uint8_t none[1];
+    ps_rows rows;
+
+    if (out == NULL) {
+        ps_codec_encode(up->codec, &up->params, 0, slice, x, 0, none, head);
+        head->msg.payload_bytes = (uint32_t)(n * sizeof *x);
+        return n * sizeof *x;
+    }
+    if (goes_whole(plan, slice)) {
+        return encode_leader(coder, slice, clock, contributor, x, out, head);
+    }
+    key = ps_draw_key(plan->spec->seed, PS_DRAW_UP, slice, clock, contributor);
+    rows = rows_of(coder, slice);
+    if (rows.id != NULL) {
+        return encode_rows(coder, slice, &rows, key, x, out, head);
+    }
+    return ps_feedback_encode(up->codec, &up->params, coder->kept_of[slice], key, slice, x, n, out,
+                              head);
+}
+
+bool ps_coder_brings_plain(const ps_plan *plan, const Psgd__V1__Encoding *head, uint32_t slice)
+{
+    const ps_slice *at = &plan->layout.slices[slice];
+    const ps_codec *codec = plan->down[at->variable].codec;
+
+    return codec->is_identity && ps_encoding_is_plain(head) &&
+           head->payload_bytes == at->n * sizeof(float);
+}
+
+ps_status ps_coder_decode(const ps_plan *plan, const Psgd__V1__Encoding *head, uint32_t slice,
+                          const uint8_t *in, float *y)
+{
+    const ps_slice *at = &plan->layout.slices[slice];
+
+    if (ps_coder_brings_plain(plan, head, slice)) {
+        if (in != (const uint8_t *)y) {
+            memcpy(y, in, head->payload_bytes);
+        }
+        return ps_ok();
+    }
+    return ps_codec_decode(plan->down[at->variable].codec, head, in, head->payload_bytes,
+                           PS_INTO_SET, y, at->n);
+}
+
+static ps_status take_whole(const Psgd__V1__Encoding *head, const ps_slice *slice,
+                            const uint8_t *bytes, float *y)
+{
+    if (!ps_encoding_is_plain(head) || head->payload_bytes != slice->n * sizeof *y) {
+        return ps_fail(PS_DATA_LOSS, "slice %u: %u bytes that are not its %u weights as float32",
+                       head->slice, head->payload_bytes, slice->n);
+    }
+    memcpy(y, bytes, head->payload_bytes);
+    return ps_ok();
+}
+
+ps_status ps_coder_decode_replica(const ps_plan *plan, const Psgd__V1__Encoding *head,
+                                  uint32_t slice, bool is_change, const uint8_t *in, float *y)
+{
+    const ps_slice *at = &plan->layout.slices[slice];
+    float change[PS_SLICE_VALUES];
+    ps_status st;
+
+    if (!is_change) {
+        return take_whole(head, at, in, y);
+    }
+    st = ps_codec_decode(plan->down[at->variable].codec, head, in, head->payload_bytes, PS_INTO_SET,
+                         change, at->n);
+    if (ps_is_ok(&st)) {
+        ps_replica_step(y, change, at->n);
+    }
+    return st;
+}

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* connection_pull.c - the pull stream of a connection: wishes out, weights in. */
+#include "common/wire/wire_client_impl.h"
+
+#include "common/base/log.h"
+#include "common/train/merge.h"
+#include "common/wire/identity.h"
+
+#include <string.h>
+
+/* The answer broke the contract: the session cannot go on. */
+static void refuse(ps_connection *conn, ps_status why)
+{
+    why = ps_wrap(why, "weights from %s", conn->x->session->server_ids[conn->server]);
+    ps_gate_fail(&conn->x->gate, &why);
+    ps_stream_cancel(conn->pull.stream);
+}
+
+void ps_connection_pull_ask(ps_connection *conn)
+{
+    Psgd__V1__PullWeightsRequest req = PSGD__V1__PULL_WEIGHTS_REQUEST__INIT;
+    Psgd__V1__WorkerIdentity identity;
+
+    if (conn->stopping || !conn->wish_open || conn->wish_sent || conn->pull.stream == NULL ||
+        !ps_stream_can_send(conn->pull.stream)) {
+        return;
+    }
+    if (!conn->pull.greeted) {
+        conn->pull.greeted = true;
+        ps_identity_fill(&identity, conn->x->session, conn->x->incarnation);
+        req.worker = &identity;
+    }
+    req.attempt = conn->x->session->attempt;
+    req.clock = conn->wish;
+    req.whole = conn->wish_whole;
+    conn->wish_bad = 0;
+    conn->wish_sent = true;
+    ps_stream_send(conn->pull.stream, &req.base, NULL, 0);
+}
+
+void ps_connection_wish(ps_connection *conn, uint64_t clock)
+{
+    if (clock > conn->x->plan->total_clocks) {
+        return; /* nobody will train on them */
+    }
+    conn->wish = clock;
+    conn->wish_open = true;
+    conn->wish_sent = false;
+    conn->wish_whole = false;
+    conn->wish_left = conn->owned_count;
+    ps_connection_pull_ask(conn);
+}
+
+/* An answer is in that left the replica wrong: all of it again, whole. */
+static void resync(ps_connection *conn)
+{
+    atomic_fetch_add(&conn->x->base.count.resyncs, 1);
+    ps_log(PS_LOG_WARN, "conn",
+           "clock %llu: %u slices of the replica are not what %s has; asking for the weights",
+           (unsigned long long)conn->wish, conn->wish_bad,
+           conn->x->session->server_ids[conn->server]);
+    conn->wish_open = true;
+    conn->wish_sent = false;
+    conn->wish_whole = true;
+    conn->wish_left = conn->owned_count;
+    ps_connection_pull_ask(conn);
+}
+
+/* Takes one slice; true if it was new. */
+static ps_status take_slice(ps_connection *conn, const Psgd__V1__PullWeightsResponse *reply,
+                            size_t i, ps_payload *payload, size_t at, bool *is_new)
+{
+    const ps_wire_client *x = conn->x;
+    const Psgd__V1__Encoding *head = reply->slices[i];
+    uint8_t scratch[PS_SLICE_VALUES * sizeof(float)];
+    const ps_slice *slice;
+    const uint8_t *from;
+    uint32_t position;
+    ps_status st;
+    float *to;
+
+    *is_new = false;
+    if (head->slice >= x->layout->slice_count ||
+        x->layout->slices[head->slice].server != conn->server) {
+        return ps_fail(PS_DATA_LOSS, "slice %u is not of this server", head->slice);
+    }
+    if (head->payload_bytes > sizeof scratch ||
+        at + head->payload_bytes > ps_payload_len(payload)) {
+        return ps_fail(PS_DATA_LOSS, "slice %u: %u bytes are not in the message", head->slice,
+                       head->payload_bytes);
+    }
+    slice = &x->layout->slices[head->slice];
+    if (head->others_stay && !x->plan->by_rows[slice->variable]) {
+        return ps_fail(PS_DATA_LOSS, "slice %u: others_stay, which is of slices that go by rows",
+                       head->slice);
+    }
+    position = x->position[head->slice];
+    if (conn->got[position] >= conn->wish) {
+        return ps_ok(); /* repeated after a break; the weights may be in use */
+    }
+    if (x->plan->update->broadcasts) {
+        return ps_connection_take_change(
+            conn, reply, i, ps_payload_view(payload, at, head->payload_bytes, scratch), is_new);
+    }
+    to = x->weights + slice->at;
+    /* Plain float32 is copied once only, from the message into the block. */
+    from =
+        ps_payload_view(payload, at, head->payload_bytes,
+                        ps_coder_brings_plain(x->plan, head, head->slice) ? (void *)to : scratch);
+    st = ps_coder_decode(x->plan, head, head->slice, from, to);
+    if (!ps_is_ok(&st)) {
+        return st;
+    }
+    conn->got[position] = conn->wish;
+    atomic_fetch_add(&conn->x->base.count.float32_down, slice->n * sizeof(float));
+    *is_new = true;
+    return ps_ok();
+}
+
+/* Slices of an answer that are as they were: those that are new into conn->slices from
+ * *count on. *all: how many there are. */
+static ps_status take_same(ps_connection *conn, const Psgd__V1__PullWeightsResponse *reply,
+                           uint32_t *count, uint32_t *all)
+{
+    const ps_wire_client *x = conn->x;
+
+    *all = 0;
+    if (reply->n_same % 2 != 0) {
+        return ps_fail(PS_DATA_LOSS, "same: %zu numbers, pairs are allowed", reply->n_same);
+    }
+    for (size_t i = 0; i < reply->n_same; i += 2) {
+        uint32_t first = reply->same[i], n = reply->same[i + 1];
+
+        if (first >= x->layout->slice_count || n > x->layout->slice_count - first ||
+            n > conn->wish_left - (uint32_t)reply->n_slices - *all) {
+            return ps_fail(PS_DATA_LOSS, "same: %u slices from %u on, of %u; %u are wanted", n,
+                           first, x->layout->slice_count, conn->wish_left);
+        }
+        for (uint32_t s = first; s < first + n; s++) {
+            if (x->layout->slices[s].server != conn->server ||
+                !x->plan->by_rows[x->layout->slices[s].variable]) {
+                return ps_fail(PS_DATA_LOSS, "same: slice %u is not one that goes by rows here", s);
+            }
+            if (conn->got[x->position[s]] < conn->wish) {
+                conn->got[x->position[s]] = conn->wish;
+                conn->slices[(*count)++] = s;
+                atomic_fetch_add(&conn->x->base.count.float32_down,
+                                 x->layout->slices[s].n * sizeof(float));
+            }
+        }
+        *all += n;
+    }
+    return ps_ok();
+}
+
+static void on_message(void *arg, const ProtobufCMessage *head, ps_payload *payload)
+{
+    ps_connection *conn = arg;
+    const Psgd__V1__PullWeightsResponse *reply = (const Psgd__V1__PullWeightsResponse *)head;
+    uint32_t count = 0, same;
+    size_t at = 0;
+    ps_status st;
+
+    ps_redial_works(&conn->pull.redial);
+    ps_wire_client_count(conn->x, conn);
+    if (!conn->wish_open || reply->clock != conn->wish || reply->n_slices > CONNECTION_BATCH ||
+        reply->n_slices > conn->wish_left) {
+        refuse(conn, ps_fail(PS_DATA_LOSS,
+                             "an answer for clock %llu with %zu slices, asked for clock %llu of %u",
+                             (unsigned long long)reply->clock, reply->n_slices,
+                             (unsigned long long)conn->wish, conn->wish_left));
+        return;
+    }
+    for (size_t i = 0; i < reply->n_slices; i++) {
+        bool is_new;
+
+        st = take_slice(conn, reply, i, payload, at, &is_new);
+
+        if (!ps_is_ok(&st)) {
+            refuse(conn, st);
+            return;
+        }
+        at += reply->slices[i]->payload_bytes;
+        if (is_new) {
+            conn->slices[count++] = reply->slices[i]->slice;
+        }
+    }
+    st = take_same(conn, reply, &count, &same);
+    if (!ps_is_ok(&st)) {
+        refuse(conn, st);
+        return;
+    }
+    conn->wish_left -= (uint32_t)reply->n_slices + same;
+    conn->wish_open = conn->wish_left > 0 || conn->wish_bad > 0;
+    if (ps_merge_may_overtake(conn->x->plan) && reply->n_slices + same > 0) {
+        ps_gate_overtake(&conn->x->gate, reply->clock, reply->version);
+    }
+    ps_gate_lane_brought(&conn->x->gate, conn->server, conn->slices, count, reply->clock,
+                         !conn->wish_open);
+    if (!conn->wish_open && conn->x->asks_early) {
+        ps_connection_wish(conn, conn->wish + 1);
+    } else if (conn->wish_left == 0 && conn->wish_bad > 0) {
+        resync(conn);
+    }
+    ps_stream_read(conn->pull.stream);
+}
+
+static void on_sent(void *arg)
+{
+    ps_connection_pull_ask(arg);
+}
+
+static void on_end(void *arg, const ps_error *error)
+{
+    ps_connection *conn = arg;
+
+    ps_connection_stream_ended(&conn->pull, "PullWeights", error);
+}
+
+const ps_stream_events ps_connection_pull_events = {
+    .on_message = on_message,
+    .on_sent = on_sent,
+    .on_end = on_end,
+};

@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* connection_push.c - the push stream of a connection: contributions out, acknowledgements in. */
+#include "common/wire/wire_client_impl.h"
+
+#include "common/wire/identity.h"
+
+#include "common/base/clock.h"
+
+#include <string.h>
+
+size_t ps_connection_message_bytes(size_t last, size_t bytes, int64_t us)
+{
+    double fit = (double)bytes * CONNECTION_MESSAGE_US / (double)(us > 0 ? us : 1);
+    size_t least = last / 2 > CONNECTION_MESSAGE_LEAST ? last / 2 : CONNECTION_MESSAGE_LEAST;
+
+    if (bytes <= CONNECTION_MESSAGE_LEAST) {
+        return last; /* tells more of the delay than of the rate */
+    }
+    return fit < (double)least ? least : fit < PS_PAYLOAD_MAX ? (size_t)fit : PS_PAYLOAD_MAX;
+}
+
+void ps_connection_contribution(ps_connection *conn, uint64_t clock, uint32_t block, bool is_last,
+                                bool is_nothing)
+{
+    if (conn->owned_count == 0) {
+        return;
+    }
+    conn->has_contribution = true;
+    conn->clock = clock;
+    conn->block = block;
+    conn->is_last = is_last;
+    conn->is_nothing = is_nothing;
+    memset(conn->state, is_nothing ? SLICE_READY : SLICE_WAITS, conn->owned_count);
+    conn->unsent = conn->owned_count;
+    conn->ready = is_nothing ? conn->owned_count : 0;
+    conn->zeros = 0;
+    conn->ready_bytes = 0;
+    conn->sent_bytes = 0;
+    conn->wish_due = false;
+}
+
+void ps_connection_skip(ps_connection *conn, uint64_t clock)
+{
+    if (conn->owned_count > 0) {
+        ps_connection_wish(conn, clock + 1);
+    }
+}
+
+static float *gradient_of(const ps_connection *conn, const ps_slice *slice)
+{
+    return (float *)(void *)conn->x->grad->data + slice->at;
+}
+
+void ps_connection_slice_ready(ps_connection *conn, uint32_t position)
+{
+    const ps_slice *slice = &conn->x->layout->slices[conn->owned[position]];
+
+    conn->state[position] = SLICE_READY;
+    conn->ready++;
+    if (conn->is_nothing) {
+        return; /* sent again; what feedback has left out waits for the next */
+    }
+    if (ps_coder_is_zeros(&conn->x->coder, slice->index)) {
+        conn->state[position] = SLICE_ZEROS;
+        conn->zeros++;
+        return;
+    }
+    conn->ready_bytes += ps_coder_size(&conn->x->coder, slice->index);
+    ps_coder_carry(&conn->x->coder, slice->index, gradient_of(conn, slice));
+}
+
+/* A buffer for an encoded message that nobody holds any more. */
+static ps_buf *encode_buffer(ps_connection *conn)
+{
+    size_t i = 0, last = sizeof conn->encoded / sizeof conn->encoded[0] - 1;
+
+    while (i < last && conn->encoded[i] != NULL && atomic_load(&conn->encoded[i]->refs) > 1) {
+        i++;
+    }
+    if (conn->encoded[i] != NULL && atomic_load(&conn->encoded[i]->refs) > 1) {
+        ps_buf_unref(conn->encoded[i]); /* still on its way: gRPC frees it */
+        conn->encoded[i] = NULL;
+    }
+    if (conn->encoded[i] == NULL) {
+        conn->encoded[i] = ps_buf_create(PS_PAYLOAD_MAX);
+    }
+    conn->encoded[i]->len = 0;
+    return conn->encoded[i];
+}
+
+/* Appends bytes to the message's pieces, joining what lies side by side. */
+static size_t add_piece(ps_piece *pieces, size_t count, ps_buf *buf, const void *data, size_t len)
+{
+    if (count > 0 && pieces[count - 1].buf == buf &&
+        (const uint8_t *)pieces[count - 1].data + pieces[count - 1].len == data) {
+        pieces[count - 1].len += len;
+        return count;
+    }
+    pieces[count] = (ps_piece){.data = data, .len = len, .buf = buf};
+    return count + 1;
+}
+
+/* Writes slice `position` as encoding number `i` of the message; its bytes are
+ * in the head. */
+static size_t encode_slice(ps_connection *conn, uint32_t position, size_t i, ps_buf **out,
+                           size_t piece_count)
+{
+    ps_wire_client *x = conn->x;
+    const ps_slice *slice = &x->layout->slices[conn->owned[position]];
+    const float *grad = gradient_of(conn, slice);
+    uint8_t *at;
+    size_t size;
+
+    if (ps_coder_is_plain(&x->coder, slice->index)) { /* its bytes are the gradient block's */
+        size = ps_coder_encode(&x->coder, slice->index, conn->clock, conn->block, grad, NULL,
+                               &conn->heads[i]);
+        return add_piece(conn->pieces, piece_count, x->grad, grad, size);
+    }
+    if (*out == NULL) {
+        *out = encode_buffer(conn);
+    }
+    at = (*out)->data + (*out)->len;
+    size = ps_coder_encode(&x->coder, slice->index, conn->clock, conn->block, grad, at,
+                           &conn->heads[i]);
+    (*out)->len += size;
+    return size > 0 ? add_piece(conn->pieces, piece_count, *out, at, size) : piece_count;
+}
+
+/* The head that every message of a contribution has. */
+static void send_message(ps_connection *conn, size_t slices, size_t pieces)
+{
+    Psgd__V1__PushGradientRequest req = PSGD__V1__PUSH_GRADIENT_REQUEST__INIT;
+    Psgd__V1__WorkerIdentity identity;
+
+    if (!conn->push.greeted) {
+        conn->push.greeted = true;
+        ps_identity_fill(&identity, conn->x->session, conn->x->incarnation);
+        req.worker = &identity;
+    }
+    req.attempt = conn->x->session->attempt;
+    req.clock = conn->clock;
+    req.block = conn->block;
+    req.slices = conn->head_ptrs;
+    req.n_slices = slices;
+    ps_stream_send(conn->push.stream, &req.base, conn->pieces, pieces);
+}
+
+/* No slices stand for zeros in all of them that were not sent. */
+static void send_nothing(ps_connection *conn)
+{
+    size_t values = 0;
+
+    for (uint32_t i = 0; !conn->is_nothing && i < conn->owned_count; i++) {
+        values += conn->state[i] == SLICE_ZEROS ? conn->x->layout->slices[conn->owned[i]].n : 0;
+    }
+    atomic_fetch_add(&conn->x->base.count.float32_up, values * sizeof(float));
+    memset(conn->state, SLICE_SENT, conn->owned_count);
+    conn->unsent = 0;
+    conn->ready = 0;
+    conn->zeros = 0;
+    send_message(conn, 0, 0);
+}
+
+/* Is it to be in the next message? */
+static bool is_to_send(const ps_connection *conn, uint32_t position, bool has_few_zeros)
+{
+    return conn->state[position] == SLICE_READY ||
+           (conn->state[position] == SLICE_ZEROS && has_few_zeros);
+}
+
+/* Slices from position i on that an encoding has brought, `values` of them together. */
+static size_t mark_sent(ps_connection *conn, uint32_t i, uint32_t count, size_t size)
+{
+    size_t values = 0;
+
+    for (uint32_t k = i; k < i + count; k++) {
+        bool is_zeros = conn->state[k] == SLICE_ZEROS;
+
+        conn->ready_bytes -= is_zeros ? 0 : size;
+        conn->zeros -= is_zeros;
+        conn->state[k] = SLICE_SENT;
+        values += conn->x->layout->slices[conn->owned[k]].n;
+        size = 0; /* the first one's is that of all */
+    }
+    conn->unsent -= count;
+    conn->ready -= count;
+    return values;
+}
+
+/* One message of ready slices, lowest first. */
+static void send_ready(ps_connection *conn)
+{
+    size_t bytes = 0, pieces = 0, n = 0, values = 0;
+    bool has_few_zeros = conn->zeros <= CONNECTION_ZEROS;
+    ps_buf *out = NULL;
+
+    for (uint32_t i = 0; i < conn->owned_count && n < CONNECTION_BATCH && conn->ready > 0; i++) {
+        size_t size;
+
+        if (!is_to_send(conn, i, has_few_zeros)) {
+            continue;
+        }
+        size = ps_coder_size(&conn->x->coder, conn->owned[i]);
+        if (bytes + size > conn->message_bytes && n > 0) {
+            break;
+        }
+        pieces = encode_slice(conn, i, n, &out, pieces);
+        bytes += conn->heads[n++].msg.payload_bytes;
+        values += mark_sent(conn, i, ps_matrix_slices(conn->x->plan, conn->owned[i]), size);
+    }
+    if (conn->sent_bytes == 0) {
+        conn->began_us = ps_clock_us();
+    }
+    conn->sent_bytes += bytes;
+    send_message(conn, n, pieces);
+    atomic_fetch_add(&conn->x->base.count.float32_up, values * sizeof(float));
+}
+
+/* New weights overwrite the old: not while these are still read. That may be
+ * after the acknowledgement, where another holder of the block was faster. */
+static void ask_if_due(ps_connection *conn)
+{
+    if (conn->wish_due && conn->ready == conn->unsent) {
+        conn->wish_due = false;
+        ps_connection_wish(conn, conn->clock + 1);
+    }
+}
+
+void ps_connection_pump(ps_connection *conn)
+{
+    ask_if_due(conn);
+    if (conn->stopping || !conn->has_contribution || conn->ready == 0 ||
+        conn->push.stream == NULL || !ps_stream_can_send(conn->push.stream)) {
+        return;
+    }
+    if (conn->is_nothing || (conn->zeros > CONNECTION_ZEROS && conn->zeros == conn->unsent)) {
+        send_nothing(conn);
+    } else if (conn->ready == conn->zeros && conn->zeros > CONNECTION_ZEROS) {
+        return; /* with the rest */
+    } else if (conn->ready == conn->unsent || conn->ready_bytes >= CONNECTION_SEND_BYTES ||
+               conn->ready_bytes >= conn->message_bytes) {
+        send_ready(conn);
+    }
+}
+
+static void on_message(void *arg, const ProtobufCMessage *head, ps_payload *payload)
+{
+    ps_connection *conn = arg;
+    const Psgd__V1__PushGradientResponse *ack = (const Psgd__V1__PushGradientResponse *)head;
+
+    (void)payload;
+    ps_redial_works(&conn->push.redial);
+    ps_wire_client_count(conn->x, conn);
+    /* One for an earlier contribution is the echo of a repetition. */
+    if (conn->has_contribution && ack->clock == conn->clock && ack->block == conn->block) {
+        conn->has_contribution = false;
+        conn->message_bytes = ps_connection_message_bytes(conn->message_bytes, conn->sent_bytes,
+                                                          ps_clock_us() - conn->began_us);
+        conn->wish_due = conn->is_last && !conn->x->asks_early;
+        ask_if_due(conn);
+        ps_gate_lane_acked(&conn->x->gate, conn->server);
+    }
+    if (conn->push.stream != NULL) {
+        ps_stream_read(conn->push.stream);
+    }
+}
+
+static void on_sent(void *arg)
+{
+    ps_connection_pump(arg);
+}
+
+static void on_end(void *arg, const ps_error *error)
+{
+    ps_connection *conn = arg;
+
+    ps_connection_stream_ended(&conn->push, "PushGradient", error);
+}
+
+const ps_stream_events ps_connection_push_events = {
+    .on_message = on_message,
+    .on_sent = on_sent,
+    .on_end = on_end,
+};

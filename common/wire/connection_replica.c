@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* connection_replica.c - weights that come as changes: the worker's block is a replica of
+ * the servers', stepped as they step theirs, and proved by a checksum a slice. */
+#include "common/wire/wire_client_impl.h"
+
+#include "common/store/replica.h"
+
+ps_status ps_connection_take_change(ps_connection *conn, const Psgd__V1__PullWeightsResponse *reply,
+                                    size_t i, const uint8_t *bytes, bool *is_new)
+{
+    ps_wire_client *x = conn->x;
+    const Psgd__V1__Encoding *head = reply->slices[i];
+    const ps_slice *slice = &x->layout->slices[head->slice];
+    uint32_t position = x->position[head->slice];
+    float *to = x->weights + slice->at;
+    ps_status st;
+
+    if (reply->n_checksums != reply->n_slices) {
+        return ps_fail(PS_DATA_LOSS, "%zu checksums of %zu slices", reply->n_checksums,
+                       reply->n_slices);
+    }
+    if (reply->is_change && conn->wish_whole) {
+        return ps_fail(PS_DATA_LOSS, "slice %u: a change, where the weights were asked for",
+                       head->slice);
+    }
+    if (reply->is_change && conn->version[position] + 1 != reply->version) {
+        conn->wish_bad++; /* an update was missed */
+        return ps_ok();
+    }
+    st = ps_coder_decode_replica(x->plan, head, head->slice, reply->is_change, bytes, to);
+    if (!ps_is_ok(&st)) {
+        return st;
+    }
+    conn->version[position] = reply->version;
+    if (ps_replica_checksum(to, slice->n) != reply->checksums[i]) {
+        if (!reply->is_change) {
+            return ps_fail(PS_DATA_LOSS, "slice %u: the weights are not of their checksum",
+                           head->slice);
+        }
+        conn->wish_bad++;
+        conn->version[position] = UINT64_MAX - 1; /* of no version: no change applies to it */
+        return ps_ok();
+    }
+    atomic_fetch_add(&x->base.count.verified, 1);
+    atomic_fetch_add(&x->base.count.float32_down, slice->n * sizeof(float));
+    conn->got[position] = conn->wish;
+    *is_new = true;
+    return ps_ok();
+}

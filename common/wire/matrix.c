@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* matrix.c - see matrix.h. */
+#include "common/wire/matrix.h"
+
+#include "common/base/xalloc.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A variable as a matrix, and what of it one server has. */
+typedef struct matrix {
+    size_t rank, rows, columns;
+    uint32_t variable, server, leader, slices;
+    size_t bytes;
+} matrix;
+
+/* A slice's rows, those that it has a part in. */
+typedef struct band {
+    size_t first, n; /* values of the variable */
+    size_t row, rows;
+} band;
+
+static band band_of(const ps_plan *plan, size_t columns, uint32_t slice)
+{
+    const ps_slice *at = &plan->layout.slices[slice];
+    band b = {.first = at->at - plan->layout.variables[at->variable].at, .n = at->n};
+
+    b.row = b.first / columns;
+    b.rows = (b.first + b.n - 1) / columns + 1 - b.row;
+    return b;
+}
+
+/* The next slice of the variable, from `slice` on, that the server has; or the end. */
+static uint32_t next_slice(const ps_plan *plan, uint32_t variable, uint32_t server, uint32_t slice)
+{
+    uint32_t end = plan->layout.first_slice[variable + 1];
+
+    while (slice < end && plan->layout.slices[slice].server != server) {
+        slice++;
+    }
+    return slice;
+}
+
+static matrix matrix_of(const ps_plan *plan, uint32_t variable, uint32_t server)
+{
+    const ps_variable *var = &plan->layout.variables[variable];
+    const ps_codec_choice *up = &plan->up[variable];
+    uint32_t end = plan->layout.first_slice[variable + 1];
+    matrix m = {.rows = var->shape.dim[0], .variable = variable, .server = server};
+    size_t rows = 0;
+
+    m.rank = (size_t)up->params.v[ps_param_find(up->codec->params, "rank")];
+    m.columns = var->size / m.rows;
+    m.leader = next_slice(plan, variable, server, plan->layout.first_slice[variable]);
+    for (uint32_t s = m.leader; s < end; s = next_slice(plan, variable, server, s + 1)) {
+        rows += band_of(plan, m.columns, s).rows;
+        m.slices++;
+    }
+    m.bytes = m.rank * (rows + m.columns) * sizeof(float);
+    return m;
+}
+
+uint32_t ps_matrix_slices(const ps_plan *plan, uint32_t slice)
+{
+    const ps_slice *at = &plan->layout.slices[slice];
+    matrix m;
+
+    if (!plan->by_matrix[at->variable]) {
+        return 1;
+    }
+    if (next_slice(plan, at->variable, at->server, plan->layout.first_slice[at->variable]) !=
+        slice) {
+        return 0;
+    }
+    m = matrix_of(plan, at->variable, at->server);
+    return m.slices;
+}
+
+size_t ps_matrix_value_count(const ps_plan *plan, uint32_t slice)
+{
+    const ps_slice *at = &plan->layout.slices[slice];
+    uint32_t end = plan->layout.first_slice[at->variable + 1];
+    size_t values = at->n;
+
+    if (!plan->by_matrix[at->variable]) {
+        return values;
+    }
+    for (uint32_t s = next_slice(plan, at->variable, at->server, slice + 1); s < end;
+         s = next_slice(plan, at->variable, at->server, s + 1)) {
+        values += plan->layout.slices[s].n;
+    }
+    return values;
+}
+
+void ps_matrix_init(const ps_plan *plan, uint32_t variable, ps_factors *f)
+{
+    matrix m = matrix_of(plan, variable, 0);
+
+    ps_factors_init(f, m.rank, m.rows, m.columns);
+}
+
+size_t ps_matrix_size(const ps_plan *plan, uint32_t leader)
+{
+    const ps_slice *at = &plan->layout.slices[leader];
+
+    return matrix_of(plan, at->variable, at->server).bytes;
+}
+
+size_t ps_matrix_write(const ps_plan *plan, uint32_t leader, const ps_factors *f, uint8_t *out,
+                       ps_encoding *head)
+{
+    const ps_slice *at = &plan->layout.slices[leader];
+    matrix m = matrix_of(plan, at->variable, at->server);
+    uint32_t end = plan->layout.first_slice[m.variable + 1];
+
+    assert(m.leader == leader && m.bytes <= PS_MATRIX_BYTES_MAX);
+    for (uint32_t s = leader; s < end; s = next_slice(plan, m.variable, m.server, s + 1)) {
+        band b = band_of(plan, m.columns, s);
+
+        for (size_t k = 0; k < m.rank; k++, out += b.rows * sizeof(float)) {
+            memcpy(out, f->p + k * m.rows + b.row, b.rows * sizeof(float));
+        }
+    }
+    for (size_t k = 0; k < m.rank; k++) {
+        memcpy(out, f->sent + k * f->stride, m.columns * sizeof(float));
+        out += m.columns * sizeof(float);
+    }
+    psgd__v1__encoding__init(&head->msg);
+    psgd__v1__powersgd__init(&head->u.powersgd);
+    head->u.powersgd.rank = (uint32_t)m.rank;
+    head->u.powersgd.columns = (uint32_t)m.columns;
+    head->u.powersgd.slices = m.slices;
+    head->msg.codec_case = PSGD__V1__ENCODING__CODEC_POWERSGD;
+    head->msg.powersgd = &head->u.powersgd;
+    head->msg.slice = leader;
+    head->msg.payload_bytes = (uint32_t)m.bytes;
+    return m.bytes;
+}
+
+void ps_matrix_values(const ps_plan *plan, uint32_t slice, const ps_factors *f, float *y)
+{
+    band b = band_of(plan, f->columns, slice);
+
+    ps_factors_multiply(f->p + b.row, f->rows, f->sent, f->rank, f->columns, b.first, b.n,
+                        PS_INTO_SET, y);
+}
+
+static ps_status check(const ps_plan *plan, const matrix *m, const Psgd__V1__Encoding *head,
+                       size_t len)
+{
+    const Psgd__V1__Powersgd *powersgd = head->powersgd;
+    const char *name = plan->layout.variables[m->variable].name;
+
+    if (head->codec_case != PSGD__V1__ENCODING__CODEC_POWERSGD ||
+        head->lossless != PSGD__V1__LOSSLESS__LOSSLESS_UNSPECIFIED || head->row_width != 0 ||
+        head->others_stay) {
+        return ps_fail(PS_INVALID_ARGUMENT, "slice %u: of %.40s, which comes whole, as powersgd",
+                       head->slice, name);
+    }
+    if (powersgd->slices != m->slices || head->slice != m->leader) {
+        return ps_fail(PS_INVALID_ARGUMENT,
+                       "slice %u: powersgd of %u slices; of %.40s this server has %u from %u on",
+                       head->slice, powersgd->slices, name, m->slices, m->leader);
+    }
+    if (powersgd->rank != m->rank || powersgd->columns != m->columns || len != m->bytes ||
+        head->payload_bytes != len) {
+        return ps_fail(PS_DATA_LOSS,
+                       "slice %u: powersgd: %zu bytes, rank %u, %u columns; %zu, %zu, %zu are "
+                       "allowed",
+                       head->slice, len, powersgd->rank, powersgd->columns, m->bytes, m->rank,
+                       m->columns);
+    }
+    return ps_ok();
+}
+
+/* As float32, slice by slice. `at` are the first factor's bytes, p is room for them; q (rank,
+ * stride) is the second. */
+static ps_status hand_on(const ps_plan *plan, const matrix *m, const uint8_t *at, float *p,
+                         const float *q, ps_matrix_take *take, void *arg)
+{
+    uint32_t end = plan->layout.first_slice[m->variable + 1];
+    float y[PS_SLICE_VALUES];
+    ps_encoding head;
+    ps_status st = ps_ok();
+
+    for (uint32_t s = m->leader; s < end && ps_is_ok(&st);
+         s = next_slice(plan, m->variable, m->server, s + 1)) {
+        band b = band_of(plan, m->columns, s);
+
+        memcpy(p, at, m->rank * b.rows * sizeof *p);
+        at += m->rank * b.rows * sizeof *p;
+        ps_factors_multiply(p, b.rows, q, m->rank, m->columns, b.first, b.n, PS_INTO_SET, y);
+        psgd__v1__encoding__init(&head.msg);
+        psgd__v1__f32__init(&head.u.f32);
+        head.msg.codec_case = PSGD__V1__ENCODING__CODEC_F32;
+        head.msg.f32 = &head.u.f32;
+        head.msg.slice = s;
+        head.msg.payload_bytes = (uint32_t)(b.n * sizeof *y);
+        st = take(arg, &head.msg, (const uint8_t *)y, b.n * sizeof *y);
+    }
+    return st;
+}
+
+ps_status ps_matrix_push(const ps_plan *plan, uint32_t server, const Psgd__V1__Encoding *head,
+                         const uint8_t *bytes, size_t len, ps_matrix_take *take, void *arg)
+{
+    ps_status st;
+    matrix m;
+    size_t values;
+    float *q;
+
+    if (head->slice >= plan->layout.slice_count || head->payload_bytes == 0 ||
+        !plan->by_matrix[plan->layout.slices[head->slice].variable]) {
+        return take(arg, head, bytes, len);
+    }
+    m = matrix_of(plan, plan->layout.slices[head->slice].variable, server);
+    st = check(plan, &m, head, len);
+    if (!ps_is_ok(&st)) {
+        return st;
+    }
+    values = m.rank * ps_factors_stride(m.columns);
+    q = ps_xmalloc(values * sizeof *q + m.bytes);
+    ps_factors_read(bytes + len - m.rank * m.columns * sizeof *q, m.rank, m.columns, q);
+    st = hand_on(plan, &m, bytes, q + values, q, take, arg);
+    free(q);
+    return st;
+}

@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* wire_client.c - see wire_client.h: the box between trainer and loop, and the connections' life.
+ */
+#include "common/wire/wire_client_impl.h"
+
+#include "common/base/container_of.h"
+#include "common/base/xalloc.h"
+#include "common/train/merge.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+static ps_wire_client *of(ps_exchange *exchange)
+{
+    return PS_CONTAINER_OF(exchange, ps_wire_client, base);
+}
+
+static void begin_lanes(ps_wire_client *x, const exchange_box *now)
+{
+    x->seen = now->number;
+    ps_coder_begin(&x->coder);
+    for (uint32_t i = 0; i < x->connection_count; i++) {
+        if (now->is_skip) {
+            ps_connection_skip(&x->connections[i], now->clock);
+        } else {
+            ps_connection_contribution(&x->connections[i], now->clock, now->block, now->is_last,
+                                       now->is_nothing);
+        }
+    }
+}
+
+/* The connections learn of a new contribution and of variables that became final. */
+static void on_kick(ps_event *self, bool ok)
+{
+    ps_wire_client *x = PS_CONTAINER_OF(self, ps_wire_client, kick);
+    uint32_t fresh_count = 0;
+    exchange_box now;
+
+    pthread_mutex_lock(&x->box.mutex);
+    x->box.kicked = false;
+    now = x->box;
+    if (now.number != x->seen) {
+        x->taken = 0;
+    }
+    while (x->taken < x->box.ready_count) {
+        uint32_t v = x->box.ready[x->taken++];
+
+        x->fresh_rows[fresh_count] = x->box.rows[v];
+        x->fresh[fresh_count++] = v;
+    }
+    pthread_mutex_unlock(&x->box.mutex);
+
+    if (!ok || x->stopping) {
+        ps_wire_client_connection_ended(x);
+        return;
+    }
+    if (now.number != x->seen) {
+        begin_lanes(x, &now);
+    }
+    for (uint32_t i = 0; i < fresh_count; i++) {
+        uint32_t v = x->fresh[i];
+
+        if (x->fresh_rows[i].id != NULL) {
+            ps_coder_touched(&x->coder, v, x->fresh_rows[i].id, x->fresh_rows[i].count);
+        }
+        for (uint32_t s = x->layout->first_slice[v]; s < x->layout->first_slice[v + 1]; s++) {
+            ps_connection_slice_ready(&x->connections[x->layout->slices[s].server], x->position[s]);
+        }
+    }
+    for (uint32_t i = 0; i < x->connection_count; i++) {
+        ps_connection_pump(&x->connections[i]);
+    }
+}
+
+/* The connections learn of rows that are asked for or pushed. */
+static void tell_lanes(ps_wire_client *x, rows_kick *kick, void (*begin_rows)(ps_connection *conn),
+                       bool ok)
+{
+    atomic_store(&kick->is_out, false);
+    if (!ok || x->stopping) {
+        ps_wire_client_connection_ended(x);
+        return;
+    }
+    for (uint32_t i = 0; i < x->connection_count; i++) {
+        begin_rows(&x->connections[i]);
+    }
+}
+
+static void on_pull_kick(ps_event *self, bool ok)
+{
+    ps_wire_client *x = PS_CONTAINER_OF(self, ps_wire_client, pull_kick.event);
+
+    tell_lanes(x, &x->pull_kick, ps_connection_rows_pull, ok);
+}
+
+static void on_push_kick(ps_event *self, bool ok)
+{
+    ps_wire_client *x = PS_CONTAINER_OF(self, ps_wire_client, push_kick.event);
+
+    tell_lanes(x, &x->push_kick, ps_connection_rows_push, ok);
+}
+
+static void on_over(ps_event *self, bool ok)
+{
+    ps_wire_client *x = PS_CONTAINER_OF(self, ps_wire_client, over);
+    ps_event *done = x->done;
+
+    for (uint32_t i = 0; i < x->connection_count; i++) {
+        ps_connection_fini(&x->connections[i]);
+    }
+    ps_gate_fini(&x->gate);
+    ps_coder_fini(&x->coder);
+    pthread_mutex_destroy(&x->box.mutex);
+    ps_buf_unref(x->grad);
+    free(x->box.ready);
+    free(x->box.rows);
+    free(x->fresh);
+    free(x->fresh_rows);
+    free(x->position);
+    free(x->connections);
+    free(x);
+    done->fire(done, ok);
+}
+
+static bool may_be_overtaken(const ps_exchange *exchange)
+{
+    const ps_wire_client *x = PS_CONTAINER_OF(exchange, const ps_wire_client, base);
+
+    return ps_merge_may_overtake(x->plan);
+}
+
+/* A new contribution, or none, in the box; the mutex is held from here on. */
+static void open_box(ps_wire_client *x, uint64_t clock, uint32_t block, bool is_last)
+{
+    pthread_mutex_lock(&x->box.mutex);
+    x->box.number++;
+    x->box.clock = clock;
+    x->box.block = block;
+    x->box.is_last = is_last;
+    x->box.is_skip = false;
+    x->box.is_nothing = false;
+    x->box.ready_count = 0;
+    memset(x->box.rows, 0, x->layout->variable_count * sizeof *x->box.rows);
+    x->box.unseen_bytes = 0;
+}
+
+/* Lets go of the mutex and sees to it that the loop looks. */
+static void kick_and_unlock(ps_wire_client *x)
+{
+    bool kick = !x->box.kicked;
+
+    x->box.kicked = true;
+    x->box.unseen_bytes = 0;
+    pthread_mutex_unlock(&x->box.mutex);
+    if (kick) {
+        ps_loop_post(x->loop, &x->kick);
+    }
+}
+
+static bool begin(ps_exchange *exchange, uint64_t clock, uint32_t block, bool is_last)
+{
+    ps_wire_client *x = of(exchange);
+
+    if (!ps_gate_wait_acks(&x->gate)) {
+        return false;
+    }
+    ps_gate_owe_acks(&x->gate);
+    open_box(x, clock, block, is_last);
+    pthread_mutex_unlock(&x->box.mutex);
+    return true;
+}
+
+static bool leave_out(ps_exchange *exchange, uint64_t clock)
+{
+    ps_wire_client *x = of(exchange);
+
+    if (!ps_gate_wait_acks(&x->gate)) {
+        return false;
+    }
+    open_box(x, clock, 0, true);
+    x->box.is_skip = true;
+    kick_and_unlock(x);
+    return true;
+}
+
+static bool nothing(ps_exchange *exchange, uint64_t clock)
+{
+    ps_wire_client *x = of(exchange);
+
+    if (!ps_gate_wait_acks(&x->gate)) {
+        return false;
+    }
+    ps_gate_owe_acks(&x->gate);
+    open_box(x, clock, 0, true);
+    x->box.is_nothing = true;
+    kick_and_unlock(x);
+    return true;
+}
+
+static void touched(ps_exchange *exchange, uint32_t variable, const uint32_t *rows, size_t count)
+{
+    ps_wire_client *x = of(exchange);
+
+    pthread_mutex_lock(&x->box.mutex);
+    x->box.rows[variable] = (ps_rows){.id = rows, .count = count};
+    pthread_mutex_unlock(&x->box.mutex);
+}
+
+/* What it comes to on the wire, more or less. */
+static size_t bytes_of(const ps_wire_client *x, uint32_t v)
+{
+    const ps_variable *var = &x->layout->variables[v];
+    const ps_rows *rows = &x->box.rows[v];
+
+    return (rows->id != NULL ? rows->count * var->shape.dim[1] : var->size) * sizeof(float);
+}
+
+static void ready(ps_exchange *exchange, uint32_t first_variable, uint32_t count)
+{
+    ps_wire_client *x = of(exchange);
+
+    pthread_mutex_lock(&x->box.mutex);
+    for (uint32_t v = first_variable; v < first_variable + count; v++) {
+        assert(x->box.ready_count < x->layout->variable_count);
+        x->box.ready[x->box.ready_count++] = v;
+        x->box.unseen_bytes += bytes_of(x, v);
+    }
+    /* Waking the loop costs a switch of threads: not for what would not be sent yet. */
+    if (x->box.unseen_bytes >= CONNECTION_SEND_BYTES ||
+        x->box.ready_count == x->layout->variable_count) {
+        kick_and_unlock(x);
+    } else {
+        pthread_mutex_unlock(&x->box.mutex);
+    }
+}
+
+/* The box is full; the gate knows who owes. */
+static void kick_rows(ps_wire_client *x, rows_kick *kick)
+{
+    atomic_store(&kick->is_out, true);
+    ps_loop_post(x->loop, &kick->event);
+}
+
+static void ask_rows(ps_exchange *exchange, uint64_t clock, const uint64_t *keys, size_t count,
+                     float *rows)
+{
+    ps_wire_client *x = of(exchange);
+    bool *owes = ps_xcalloc(x->connection_count, sizeof *owes);
+
+    for (size_t i = 0; i < count; i++) {
+        owes[ps_merge_server_of(x->plan, keys[i])] = true;
+    }
+    for (uint32_t i = 0; i < x->connection_count; i++) {
+        if (owes[i]) {
+            ps_gate_owe_rows(&x->gate, i, PS_ROWS_PULLED);
+        }
+    }
+    free(owes);
+    x->pull_box = (rows_pull){.clock = clock, .keys = keys, .count = count, .rows = rows};
+    kick_rows(x, &x->pull_kick);
+}
+
+static bool pull_rows(ps_exchange *exchange, uint64_t clock, const uint64_t *keys, size_t count,
+                      float *rows)
+{
+    ps_gate *gate = ps_exchange_gate(exchange);
+
+    if (!ps_gate_wait_rows(gate, clock, PS_ROWS_ALL)) {
+        return false;
+    }
+    ask_rows(exchange, clock, keys, count, rows);
+    return ps_gate_wait_rows(gate, clock, PS_ROWS_PULLED);
+}
+
+static void push_rows(ps_exchange *exchange, uint64_t clock, uint32_t block, const ps_met_rows *met)
+{
+    ps_wire_client *x = of(exchange);
+
+    for (uint32_t i = 0; i < x->connection_count; i++) {
+        ps_gate_owe_rows(&x->gate, i, PS_ROWS_PUSHED);
+    }
+    x->push_box = (rows_push){.clock = clock, .block = block, .met = met};
+    kick_rows(x, &x->push_kick);
+}
+
+static const ps_exchange_ops ops = {
+    .begin = begin,
+    .touched = touched,
+    .ready = ready,
+    .may_be_overtaken = may_be_overtaken,
+    .leave_out = leave_out,
+    .nothing = nothing,
+    .pull_rows = pull_rows,
+    .ask_rows = ask_rows,
+    .push_rows = push_rows,
+};
+
+ps_exchange *ps_wire_client_create(const ps_wire_client_conf *conf)
+{
+    const ps_plan *plan = conf->session->plan;
+    const ps_layout *layout = &plan->layout;
+    ps_wire_client *x = ps_xcalloc(1, sizeof *x);
+
+    x->base.ops = &ops;
+    x->base.gate = &x->gate;
+    x->loop = conf->loop;
+    x->session = conf->session;
+    x->plan = plan;
+    x->layout = layout;
+    x->incarnation = conf->incarnation;
+    ps_coder_init(&x->coder, plan, conf->session->rank);
+    x->asks_early = plan->policy->asks_early && !may_be_overtaken(&x->base);
+    x->weights = conf->weights;
+    x->grad = ps_buf_ref(conf->grad);
+    x->kick.fire = on_kick;
+    x->pull_kick.event.fire = on_pull_kick;
+    x->push_kick.event.fire = on_push_kick;
+    x->over.fire = on_over;
+    pthread_mutex_init(&x->box.mutex, NULL);
+    x->box.ready = ps_xcalloc(layout->variable_count, sizeof *x->box.ready);
+    x->box.rows = ps_xcalloc(layout->variable_count, sizeof *x->box.rows);
+    x->fresh = ps_xcalloc(layout->variable_count, sizeof *x->fresh);
+    x->fresh_rows = ps_xcalloc(layout->variable_count, sizeof *x->fresh_rows);
+    x->position = ps_xcalloc(layout->slice_count, sizeof *x->position);
+    for (uint32_t server = 0; server < layout->server_count; server++) {
+        for (uint32_t i = 0; i < layout->owned_count[server]; i++) {
+            x->position[layout->owned[server][i]] = i;
+        }
+    }
+    ps_gate_init(&x->gate, layout, (const char(*)[80])conf->session->server_ids,
+                 (int64_t)plan->spec->timeouts->step_ms * 1000);
+    x->connection_count = layout->server_count;
+    x->connections = ps_xcalloc(x->connection_count, sizeof *x->connections);
+    for (uint32_t i = 0; i < x->connection_count; i++) {
+        ps_connection_init(&x->connections[i], x, i);
+    }
+    return &x->base;
+}
+
+void ps_wire_client_start(ps_exchange *exchange)
+{
+    ps_wire_client *x = of(exchange);
+
+    for (uint32_t i = 0; i < x->connection_count; i++) {
+        ps_connection_open(&x->connections[i]);
+    }
+}
+
+void ps_wire_client_stop(ps_exchange *exchange, ps_event *done)
+{
+    ps_wire_client *x = of(exchange);
+
+    assert(!x->stopping);
+    x->stopping = true;
+    x->done = done;
+    for (uint32_t i = 0; i < x->connection_count; i++) {
+        ps_connection_stop(&x->connections[i]);
+    }
+    ps_wire_client_connection_ended(x);
+}
+
+void ps_wire_client_connection_ended(ps_wire_client *x)
+{
+    bool kicked;
+
+    if (!x->stopping || x->over_posted) {
+        return;
+    }
+    pthread_mutex_lock(&x->box.mutex);
+    kicked = x->box.kicked;
+    pthread_mutex_unlock(&x->box.mutex);
+    for (uint32_t i = 0; i < x->connection_count; i++) {
+        if (!ps_connection_is_over(&x->connections[i])) {
+            return;
+        }
+    }
+    if (!kicked && !atomic_load(&x->pull_kick.is_out) && !atomic_load(&x->push_kick.is_out)) {
+        x->over_posted = true;
+        ps_loop_post(x->loop, &x->over); /* not from within a connection's callback */
+    }
+}
+
+void ps_wire_client_count(ps_wire_client *x, ps_connection *conn)
+{
+    ps_traffic now = ps_channel_traffic(conn->channel), before = conn->counted;
+
+    atomic_fetch_add(&x->base.count.bytes_up, now.bytes_out - before.bytes_out);
+    atomic_fetch_add(&x->base.count.bytes_down, now.bytes_in - before.bytes_in);
+    atomic_fetch_add(&x->base.count.messages_up, now.messages_out - before.messages_out);
+    atomic_fetch_add(&x->base.count.messages_down, now.messages_in - before.messages_in);
+    conn->counted = now;
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* wire_server_world.h - one parameter server, and messages to it by hand. */
+#ifndef PS_TESTS_SUPPORT_WIRE_SERVER_WORLD_H
+#define PS_TESTS_SUPPORT_WIRE_SERVER_WORLD_H
+
+#include "tests/support/dataplane.h"
+#include "tests/support/raw_stream.h"
+
+typedef Psgd__V1__PushGradientRequest push_t;
+typedef Psgd__V1__PullWeightsRequest pull_t;
+
+enum { SW_SLICES_MAX = 64 };
+
+typedef struct wire_server_world {
+    dp_job job;
+    side serving, calling;
+    dp_server server;
+} wire_server_world;
+
+/* sgd with rate 1, all weights 1000: sums of whole numbers are exact. `choices`
+ * are further members of the JobSpec, each with a comma before it. */
+void sw_begin(wire_server_world *w, uint32_t workers, const char *choices, uint64_t drop_ack);
+void sw_end(wire_server_world *w);
+
+/* Who is rank `rank`, in its incarnation 5. */
+void sw_identify(const wire_server_world *w, Psgd__V1__WorkerIdentity *who, uint32_t rank);
+
+/* A push of slices [first, first + count) in f32, every value the same. */
+typedef struct sw_gift {
+    push_t head;
+    Psgd__V1__WorkerIdentity who;
+    Psgd__V1__Encoding slices[SW_SLICES_MAX], *pointers[SW_SLICES_MAX];
+    Psgd__V1__F32 f32;
+    Psgd__V1__Int8 int8;
+    char long_name[100 << 10];
+    float *values;
+    size_t bytes; /* that are sent as payload */
+} sw_gift;
+
+/* An honest one of rank 0, attempt 1, with the identity; whole: of all slices. */
+void sw_gift_init(const wire_server_world *w, sw_gift *g, uint64_t clock, uint32_t first,
+                  uint32_t count, float value);
+void sw_gift_whole(const wire_server_world *w, sw_gift *g, uint64_t clock, float value);
+void sw_gift_send(sw_gift *g, raw_stream *s); /* and frees its values */
+
+/* Sends a whole contribution and waits for the acknowledgement, on a stream of
+ * its own. */
+void sw_push_honestly(wire_server_world *w, uint64_t clock, uint32_t rank, float value);
+
+pull_t sw_wish(uint64_t clock, Psgd__V1__WorkerIdentity *who);
+
+void sw_open_push(wire_server_world *w, raw_stream *s);
+void sw_open_pull(wire_server_world *w, raw_stream *s, bool is_reading);
+
+/* Value 0 of slice 0, at the server. */
+float sw_first_weight(wire_server_world *w);
+
+/* A cmocka assertion: the stream ends, and so. */
+void sw_must_end(raw_stream *s, ps_code code, const char *reason);
+
+#endif

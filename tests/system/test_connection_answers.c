@@ -1,0 +1,399 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_connection_answers.c - a server whose answers are made by hand: what a worker does not take
+ * of weights and rows, and that it says whose they were. */
+#include "tests/support/cmocka_all.h"
+
+#include "tests/support/dataplane.h"
+
+#include "common/wire/wire_client.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SLICES = 4, KEYS = 2, WIDTH = 4 };
+
+/* One worker and one server; four small slices, and a table. */
+static const char job[] =
+    "{\"workers\": 1, \"pservers\": 1, \"timeouts\": {\"step_ms\": 60000}, "
+    "\"data\": {\"name\": \"ngram\", \"files\": [\"a\"], \"train_limit\": 200, "
+    "\"test_limit\": 10, \"params\": {\"n\": 5, \"words\": 50}}, "
+    "\"model\": {\"preset\": \"ngram\", \"params\": {\"width\": 4, \"hidden\": 2, \"rows\": 1000}, "
+    "\"table\": {\"name\": \"sparse\"}}}";
+
+/* Both answers as they should be, before a test spoils one. */
+typedef struct answers {
+    Psgd__V1__PullWeightsResponse weights;
+    Psgd__V1__PullRowsResponse rows;
+    Psgd__V1__Encoding slices[SLICES], some, *slice_ptrs[SLICES + 1], *some_ptrs[2];
+    Psgd__V1__F32 f32;
+    Psgd__V1__Int8 int8;
+    uint32_t same[3];
+    size_t weights_bytes, rows_bytes;
+} answers;
+
+typedef void spoil_fn(answers *a);
+
+typedef struct liar {
+    const ps_layout *layout;
+    spoil_fn *spoil; /* (optional) */
+    ps_server *server;
+    side on;
+    flag down;
+    char address[32];
+} liar;
+
+static void plain(answers *a, Psgd__V1__Encoding *head, uint32_t slice, size_t values)
+{
+    psgd__v1__encoding__init(head);
+    head->slice = slice;
+    head->payload_bytes = (uint32_t)(values * sizeof(float));
+    head->codec_case = PSGD__V1__ENCODING__CODEC_F32;
+    head->f32 = &a->f32;
+}
+
+static void fill(const liar *l, answers *a)
+{
+    memset(a, 0, sizeof *a);
+    psgd__v1__f32__init(&a->f32);
+    psgd__v1__int8__init(&a->int8);
+    psgd__v1__pull_weights_response__init(&a->weights);
+    psgd__v1__pull_rows_response__init(&a->rows);
+    for (uint32_t i = 0; i < SLICES; i++) {
+        plain(a, &a->slices[i], i, l->layout->slices[i].n);
+        a->slice_ptrs[i] = &a->slices[i];
+        a->weights_bytes += a->slices[i].payload_bytes;
+    }
+    a->slice_ptrs[SLICES] = &a->slices[0];
+    a->weights.clock = 1;
+    a->weights.slices = a->slice_ptrs;
+    a->weights.n_slices = SLICES;
+    a->weights.same = a->same;
+    plain(a, &a->some, 0, KEYS * WIDTH);
+    a->some_ptrs[0] = a->some_ptrs[1] = &a->some;
+    a->rows.count = KEYS;
+    a->rows.rows = a->some_ptrs;
+    a->rows.n_rows = 1;
+    a->rows_bytes = a->some.payload_bytes;
+    if (l->spoil != NULL) {
+        l->spoil(a);
+    }
+}
+
+/* ---- The server ---- */
+
+static void gone(void *arg, ps_call *call)
+{
+    (void)arg;
+    (void)call;
+}
+
+static void handle_push(void *service, const ProtobufCMessage *request, ps_payload *payload,
+                        ps_call *call)
+{
+    (void)request;
+    (void)payload;
+    ps_call_on_gone(call, gone, service);
+}
+
+/* Weights or rows; their bytes are zeros. */
+static void handle_pull(void *service, const ProtobufCMessage *request, ps_payload *payload,
+                        ps_call *call)
+{
+    static const uint8_t zeros[4096];
+    bool rows = request->descriptor == &psgd__v1__pull_rows_request__descriptor;
+    ps_piece piece = {.data = zeros};
+    answers a;
+
+    (void)payload;
+    ps_call_on_gone(call, gone, service);
+    fill(service, &a);
+    piece.len = rows ? a.rows_bytes : a.weights_bytes;
+    assert(piece.len <= sizeof zeros);
+    ps_call_send(call, rows ? &a.rows.base : &a.weights.base, &piece, piece.len > 0, NULL, NULL);
+}
+
+#define STREAM(called, handler)                                                                    \
+    {                                                                                              \
+        .name = called, .handle = handler, .streams_in = true, .streams_out = true,                \
+        .max_bytes = 64 << 10,                                                                     \
+    }
+
+static const ps_method methods[] = {
+    STREAM("PushGradient", handle_push),
+    STREAM("PullWeights", handle_pull),
+    STREAM("PushRows", handle_push),
+    STREAM("PullRows", handle_pull),
+};
+
+static void serve(void *arg)
+{
+    liar *l = arg;
+    ps_service service = {
+        .type = &psgd__v1__parameter_service__descriptor,
+        .methods = methods,
+        .method_count = sizeof methods / sizeof methods[0],
+        .state = l,
+    };
+    ps_status st = ps_server_start(l->on.loop, &service, 1, "127.0.0.1:0", &l->server);
+
+    if (!ps_is_ok(&st)) {
+        abort();
+    }
+    snprintf(l->address, sizeof l->address, "127.0.0.1:%d", ps_server_port(l->server));
+}
+
+static void stop_serving(void *arg)
+{
+    liar *l = arg;
+
+    ps_server_stop(l->server, 0, &l->down.event);
+}
+
+/* ---- The worker ---- */
+
+typedef struct opening {
+    ps_wire_client_conf conf;
+    ps_exchange *exchange;
+    flag closed;
+} opening;
+
+static void open_exchange(void *arg)
+{
+    opening *o = arg;
+
+    o->exchange = ps_wire_client_create(&o->conf);
+    ps_wire_client_start(o->exchange);
+}
+
+static void close_exchange(void *arg)
+{
+    opening *o = arg;
+
+    ps_wire_client_stop(o->exchange, &o->closed.event);
+}
+
+/* Waits for the weights of clock 1, or for two rows; what came of it. */
+static ps_status have(bool rows, spoil_fn *spoil)
+{
+    static const uint64_t keys[KEYS] = {3, 8};
+    float values[KEYS * WIDTH] = {0};
+    liar l = {.spoil = spoil};
+    opening o = {0};
+    ps_session session;
+    side working;
+    dp_job d;
+    ps_status st;
+    bool is_there;
+
+    dp_job_init(&d, job);
+    l.layout = &d.plan->layout;
+    assert_int_equal(l.layout->slice_count, SLICES);
+    flag_init(&l.down);
+    flag_init(&o.closed);
+    side_start(&l.on);
+    side_start(&working);
+    side_run(&l.on, serve, &l);
+    snprintf(d.addresses[0], sizeof d.addresses[0], "%s", l.address);
+    dp_worker_session(&d, 0, &session);
+    o.conf = (ps_wire_client_conf){.loop = working.loop,
+                                   .session = &session,
+                                   .incarnation = 1,
+                                   .weights = session.weights,
+                                   .grad = ps_buf_create(session.weight_count * sizeof(float))};
+    side_run(&working, open_exchange, &o);
+    is_there =
+        rows ? o.exchange->ops->pull_rows(o.exchange, 0, keys, KEYS, values)
+             : ps_gate_wait_weights(ps_exchange_gate(o.exchange), 0, l.layout->variable_count, 1);
+    st = ps_gate_failure(ps_exchange_gate(o.exchange));
+    assert_int_equal(is_there, ps_is_ok(&st));
+    side_run(&working, close_exchange, &o);
+    flag_wait(&o.closed);
+    side_run(&l.on, stop_serving, &l);
+    flag_wait(&l.down);
+    side_stop(&working);
+    side_stop(&l.on);
+    flag_fini(&l.down);
+    flag_fini(&o.closed);
+    ps_buf_unref(o.conf.grad);
+    dp_session_fini(&session);
+    dp_job_fini(&d);
+    return st;
+}
+
+typedef struct lie {
+    spoil_fn *spoil;
+    const char *text;
+} lie;
+
+static void must_be_refused(bool rows, const lie *lies, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        ps_status st = have(rows, lies[i].spoil);
+
+        if (strstr(st.text, lies[i].text) == NULL || strstr(st.text, "from ps-0: ") == NULL) {
+            fail_msg("%s: %s; should say %s", ps_code_name(st.code), st.text, lies[i].text);
+        }
+    }
+}
+
+/* ---- Weights ---- */
+
+static void of_another_clock(answers *a)
+{
+    a->weights.clock = 7;
+}
+
+static void of_a_slice_twice(answers *a)
+{
+    a->weights.n_slices = SLICES + 1;
+}
+
+static void of_no_slice(answers *a)
+{
+    a->slices[1].slice = SLICES;
+}
+
+static void of_bytes_that_are_not_there(answers *a)
+{
+    a->weights_bytes -= sizeof(float);
+}
+
+static void of_fewer_values(answers *a)
+{
+    a->slices[2].payload_bytes -= 4;
+}
+
+static void of_values_that_stay(answers *a)
+{
+    a->weights_bytes -= a->slices[0].payload_bytes;
+    a->slices[0].payload_bytes = 0;
+    a->slices[0].others_stay = true;
+}
+
+static void of_another_codec(answers *a)
+{
+    a->slices[0].codec_case = PSGD__V1__ENCODING__CODEC_INT8;
+    a->slices[0].int8 = &a->int8;
+}
+
+/* One slice does not come, but a range of those that are as before. */
+static void same_from(answers *a, uint32_t first, uint32_t count, size_t numbers)
+{
+    a->weights.n_slices--;
+    a->weights_bytes -= a->slices[SLICES - 1].payload_bytes;
+    a->same[0] = first;
+    a->same[1] = count;
+    a->weights.n_same = numbers;
+}
+
+static void of_half_a_range(answers *a)
+{
+    same_from(a, 3, 1, 1);
+}
+
+static void of_a_range_beyond_the_end(answers *a)
+{
+    same_from(a, SLICES, UINT32_MAX, 2);
+}
+
+static void of_a_range_of_more_than_is_wanted(answers *a)
+{
+    same_from(a, 2, 2, 2);
+}
+
+static void of_a_range_of_slices_that_change_whole(answers *a)
+{
+    same_from(a, 3, 1, 2);
+}
+
+static void weights_that_cannot_be_are_refused(void **state)
+{
+    static const lie lies[] = {
+        {of_another_clock, "an answer for clock 7 with 4 slices"},
+        {of_a_slice_twice, "with 5 slices, asked for clock 1 of 4"},
+        {of_no_slice, "slice 4 is not of this server"},
+        {of_bytes_that_are_not_there, "bytes are not in the message"},
+        {of_fewer_values, "slice 2"},
+        {of_another_codec, "slice 0"},
+        {of_values_that_stay, "slice 0: others_stay"},
+        {of_half_a_range, "same: 1 numbers"},
+        {of_a_range_beyond_the_end, "same: 4294967295 slices from 4 on"},
+        {of_a_range_of_more_than_is_wanted, "same: 2 slices from 2 on"},
+        {of_a_range_of_slices_that_change_whole, "same: slice 3 is not one that goes by rows"},
+    };
+    ps_status st = have(false, NULL);
+
+    (void)state;
+    assert_string_equal(st.text, "");
+    must_be_refused(false, lies, sizeof lies / sizeof lies[0]);
+}
+
+/* ---- Rows ---- */
+
+static void of_another_step(answers *a)
+{
+    a->rows.clock = 3;
+}
+
+static void of_another_count(answers *a)
+{
+    a->rows.count = 1;
+}
+
+static void of_no_values(answers *a)
+{
+    a->rows.n_rows = 0;
+    a->rows_bytes = 0;
+}
+
+static void of_two_encodings(answers *a)
+{
+    a->rows.n_rows = 2;
+    a->rows_bytes *= 2;
+}
+
+static void of_bytes_too_many(answers *a)
+{
+    a->rows_bytes++;
+}
+
+static void of_bytes_too_few(answers *a)
+{
+    a->rows_bytes--;
+}
+
+static void of_another_number(answers *a)
+{
+    a->some.slice = 1;
+}
+
+static void rows_that_cannot_be_are_refused(void **state)
+{
+    static const lie lies[] = {
+        {of_another_step, "2 rows of clock 3, asked for 2 of clock 0"},
+        {of_another_count, "1 rows of clock 0"},
+        {of_no_values, "rows: 0 encodings, more are needed"},
+        {of_two_encodings, "1 encodings and 32 bytes that belong to no row"},
+        {of_bytes_too_many, "0 encodings and 1 bytes that belong to no row"},
+        {of_bytes_too_few, "rows[0]: number 0 of 32 bytes; 0 is next, 31 bytes are left"},
+        {of_another_number, "rows[0]: number 1"},
+    };
+    ps_status st = have(true, NULL);
+
+    (void)state;
+    assert_string_equal(st.text, "");
+    must_be_refused(true, lies, sizeof lies / sizeof lies[0]);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(weights_that_cannot_be_are_refused),
+        cmocka_unit_test(rows_that_cannot_be_are_refused),
+    };
+
+    cmocka_set_test_filter(argc > 1 ? argv[1] : NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
