@@ -21,6 +21,7 @@ build  libjansson-dev         JSON
 build  libyaml-dev            YAML
 build  libsqlite3-dev         the coordinator's registry
 build  libxxhash-dev          checksums
+build  libssl-dev             SHA-256
 build  zlib1g-dev             .gz data files and CRC-32
 build  liblz4-dev             compressed gradients
 build  libzstd-dev            compressed gradients

@@ -11,7 +11,7 @@ bad=0
 
 while read -r dir allowed; do
     [ -d "$dir" ] || continue
-    for header in $(grep -rhoE '^#include [<"](common|services|clients|grpc|protobuf-c|psgd|google|cblas)[^>"]*' "$dir" |
+    for header in $(grep -rhoE '^#include [<"](common|services|clients|grpc|protobuf-c|psgd|google|cblas|openssl)[^>"]*' "$dir" |
         sed 's/^#include .//' | sort -u); do
         ok=0
         for a in $allowed; do
@@ -24,7 +24,7 @@ while read -r dir allowed; do
         fi
     done
 done <<'MAP'
-common/base          common/base/
+common/base          common/base/ openssl/
 common/codec         common/base/ common/codec/ psgd/v1/codec protobuf-c/
 common/optim         common/base/ common/optim/
 common/nn            common/base/ common/nn/ cblas

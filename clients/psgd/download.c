@@ -71,6 +71,7 @@ static void abandon(download *d)
         ps_file_writer_abandon(&d->writer);
         d->is_open = false;
     }
+    ps_sha256_fini(&d->sha);
     free(d->name);
     d->name = NULL;
 }
@@ -110,7 +111,6 @@ static ps_status begin(download *d, const Psgd__V1__Artifact *artifact)
 
 static ps_status finish(download *d, const Psgd__V1__Artifact *artifact)
 {
-    uint8_t digest[PS_SHA256_BYTES];
     saved *s;
     ps_status st;
 
@@ -120,8 +120,7 @@ static ps_status finish(download *d, const Psgd__V1__Artifact *artifact)
     }
     s = &d->saved[d->n_saved];
     *s = (saved){.name = d->name, .size = d->offset};
-    ps_sha256_finish(&d->sha, digest);
-    ps_sha256_hex(digest, s->sha256);
+    ps_sha256_finish(&d->sha, s->sha256);
     s->is_verified = artifact->sha256[0] != '\0';
     if (s->is_verified && strcmp(s->sha256, artifact->sha256) != 0) {
         return ps_fail(PS_DATA_LOSS, "%.60s: its SHA-256 is not the one announced", d->name);

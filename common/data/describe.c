@@ -53,7 +53,7 @@ static void remember(ps_data_cache *cache, const struct stat *facts, const ps_da
 static ps_status hash(ps_packed *from, ps_data_file *file)
 {
     enum { CHUNK_BYTES = 256 * 1024 };
-    uint8_t *chunk = ps_xmalloc(CHUNK_BYTES), digest[PS_SHA256_BYTES];
+    uint8_t *chunk = ps_xmalloc(CHUNK_BYTES);
     size_t got = CHUNK_BYTES;
     ps_status st = ps_ok();
     ps_sha256 sha;
@@ -66,8 +66,7 @@ static ps_status hash(ps_packed *from, ps_data_file *file)
             file->size += got;
         }
     }
-    ps_sha256_finish(&sha, digest);
-    ps_sha256_hex(digest, file->sha256);
+    ps_sha256_finish(&sha, file->sha256);
     free(chunk);
     return st;
 }

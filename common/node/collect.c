@@ -159,7 +159,6 @@ static ps_status list(ps_collect *c)
 static ps_status hash_item(item *it)
 {
     ps_sha256 sha;
-    uint8_t digest[PS_SHA256_BYTES];
     enum { PIECE = 1 << 18 };
     uint8_t *piece = NULL;
     ps_status st = ps_ok();
@@ -183,8 +182,7 @@ static ps_status hash_item(item *it)
         at += (uint64_t)n;
     }
     free(piece);
-    ps_sha256_finish(&sha, digest);
-    ps_sha256_hex(digest, it->sha256);
+    ps_sha256_finish(&sha, it->sha256);
     return st;
 }
 

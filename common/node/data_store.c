@@ -91,7 +91,6 @@ static ps_status write_all(int fd, const uint8_t *bytes, size_t n)
 static ps_status end_file(ps_data_store *store)
 {
     const ps_data_file *file = &store->files[store->file];
-    uint8_t digest[PS_SHA256_BYTES];
     char hex[PS_SHA256_HEX_BYTES];
     int fd = store->fd;
 
@@ -99,8 +98,7 @@ static ps_status end_file(ps_data_store *store)
     if (close(fd) != 0) {
         return ps_fail_errno(errno, "close %s", file->name);
     }
-    ps_sha256_finish(&store->sha, digest);
-    ps_sha256_hex(digest, hex);
+    ps_sha256_finish(&store->sha, hex);
     if (strcmp(hex, file->sha256) != 0) {
         return ps_fail(PS_DATA_LOSS, "%s has sha256 %.16s.., %.16s.. was announced", file->name,
                        hex, file->sha256);
@@ -168,6 +166,7 @@ void ps_data_store_abandon(ps_data_store *store)
         close(store->fd);
         store->fd = -1;
     }
+    ps_sha256_fini(&store->sha);
     {
         ps_status st = ps_dir_remove(store->temporary);
 

@@ -269,6 +269,7 @@ void ps_intake_fini(ps_intake *in)
         ps_file_writer_abandon(&in->writer);
     }
     in->is_open = false;
+    ps_sha256_fini(&in->sha);
     free(in->scratch);
     in->scratch = NULL;
 }
@@ -342,12 +343,10 @@ static ps_status begin_file(ps_intake *in, const Psgd__V1__CollectResponse *head
 
 static ps_status end_file(ps_intake *in)
 {
-    uint8_t digest[PS_SHA256_BYTES];
     char hex[PS_SHA256_HEX_BYTES];
     ps_status st;
 
-    ps_sha256_finish(&in->sha, digest);
-    ps_sha256_hex(digest, hex);
+    ps_sha256_finish(&in->sha, hex);
     if (strcmp(hex, in->now.sha256) != 0) {
         return ps_fail(PS_DATA_LOSS, "%.60s: wrong SHA-256", in->at);
     }

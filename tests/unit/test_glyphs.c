@@ -16,7 +16,7 @@
 static void hash_of(ps_split split, uint32_t count, char hex[PS_SHA256_HEX_BYTES])
 {
     ps_glyph_book *book = ps_glyph_book_create();
-    uint8_t pixels[PS_GLYPH_PIXELS], digest[PS_SHA256_BYTES];
+    uint8_t pixels[PS_GLYPH_PIXELS];
     ps_sha256 sha;
 
     ps_sha256_init(&sha);
@@ -26,8 +26,7 @@ static void hash_of(ps_split split, uint32_t count, char hex[PS_SHA256_HEX_BYTES
         ps_sha256_add(&sha, pixels, sizeof pixels);
         ps_sha256_add(&sha, &digit, 1);
     }
-    ps_sha256_finish(&sha, digest);
-    ps_sha256_hex(digest, hex);
+    ps_sha256_finish(&sha, hex);
     ps_glyph_book_destroy(book);
 }
 
