@@ -11,7 +11,7 @@ ps_test(unit test_pack ps_codec)
 ps_test(unit test_codec_each ps_codec)
 ps_test(unit test_huffman ps_codec)
 ps_test(unit test_codec_stages ps_codec)
-ps_test(unit test_codec_uses ps_train ps_job ps_rpc)
+ps_test(unit test_codec_uses ps_wire ps_job ps_rpc)
 ps_test(unit test_matrix ps_wire)
 ps_test(unit test_codec_golden ps_codec)
 target_compile_definitions(test_codec_golden PRIVATE
