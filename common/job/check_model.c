@@ -313,7 +313,7 @@ static void check_sizes(ps_check *check, ps_plan *plan, const ps_data_facts *fac
                      "is %u; the activations of such a block take %.1f GiB, 4 are allowed",
                      plan->spec->block_size, bytes / 1073741824.0);
     } else {
-        ps_layout_init(&plan->layout, model, plan->spec->pservers, plan->has_tables);
+        ps_layout_init(&plan->layout, model, plan->has_tables);
         ps_check_tables_laid(plan);
         if (plan->spec->pservers > plan->layout.slice_count) {
             ps_check_bad(check, "spec.pservers", "is %u; this model has slices for at most %u",

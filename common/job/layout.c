@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* layout.c - cuts a model's variables into slices and deals them to servers.
+/* layout.c - cuts a model's variables into slices.
  *
- * Nothing here depends on the host or on the order in which nodes come up: the
- * same variables and the same number of servers give the same table.
+ * Nothing here depends on the host or on where anything is placed: the same variables give the
+ * same table on every node.
  */
 #include "common/job/layout.h"
 
@@ -12,22 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
-
-typedef struct shard_size {
-    size_t values;
-    uint32_t shard;
-} shard_size;
-
-/* Largest first, the lower number first of equals. */
-static int by_size(const void *pa, const void *pb)
-{
-    const shard_size *a = pa, *b = pb;
-
-    if (a->values != b->values) {
-        return a->values > b->values ? -1 : 1;
-    }
-    return a->shard < b->shard ? -1 : 1;
-}
 
 static void hash_u32(XXH3_state_t *state, uint32_t x)
 {
@@ -115,58 +99,7 @@ static void cut(ps_layout *layout, bool has_tables)
     }
 }
 
-/* Which server each shard goes to. */
-static void deal_shards(const ps_layout *layout, uint32_t server_of[PS_SHARDS])
-{
-    size_t *load = ps_xcalloc(layout->server_count, sizeof *load);
-    shard_size sizes[PS_SHARDS];
-
-    for (uint32_t s = 0; s < PS_SHARDS; s++) {
-        sizes[s] = (shard_size){.shard = s};
-    }
-    for (uint32_t i = 0; i < layout->slice_count; i++) {
-        sizes[layout->slices[i].shard].values += layout->slices[i].n;
-    }
-    qsort(sizes, PS_SHARDS, sizeof sizes[0], by_size);
-    for (uint32_t s = 0; s < PS_SHARDS; s++) {
-        uint32_t best = 0;
-
-        for (uint32_t r = 1; r < layout->server_count; r++) {
-            if (load[r] < load[best]) {
-                best = r;
-            }
-        }
-        server_of[sizes[s].shard] = best;
-        load[best] += sizes[s].values;
-    }
-    free(load);
-}
-
-static void deal(ps_layout *layout)
-{
-    uint32_t server_of[PS_SHARDS];
-    uint32_t *count;
-
-    deal_shards(layout, server_of);
-    count = ps_xcalloc(layout->server_count, sizeof *count);
-    layout->owned_count = count;
-    layout->owned = ps_xcalloc(layout->server_count, sizeof *layout->owned);
-    for (uint32_t i = 0; i < layout->slice_count; i++) {
-        layout->slices[i].server = server_of[layout->slices[i].shard];
-        count[layout->slices[i].server]++;
-    }
-    for (uint32_t r = 0; r < layout->server_count; r++) {
-        layout->owned[r] = ps_xcalloc(count[r], sizeof **layout->owned);
-        count[r] = 0;
-    }
-    for (uint32_t i = 0; i < layout->slice_count; i++) {
-        uint32_t r = layout->slices[i].server;
-
-        layout->owned[r][count[r]++] = i;
-    }
-}
-
-void ps_layout_init(ps_layout *layout, const ps_model *model, uint32_t servers, bool has_tables)
+void ps_layout_init(ps_layout *layout, const ps_model *model, bool has_tables)
 {
     memset(layout, 0, sizeof *layout);
     layout->param_count = ps_model_param_count(model);
@@ -175,21 +108,12 @@ void ps_layout_init(ps_layout *layout, const ps_model *model, uint32_t servers, 
     for (uint32_t v = 0; v < layout->variable_count; v++) {
         layout->variables[v] = *ps_model_variable(model, v);
     }
-    layout->server_count = servers;
     cut(layout, has_tables);
-    if (servers > 0) {
-        deal(layout);
-    }
     layout->hash = hash_of(layout);
 }
 
 void ps_layout_fini(ps_layout *layout)
 {
-    for (uint32_t r = 0; layout->owned != NULL && r < layout->server_count; r++) {
-        free(layout->owned[r]);
-    }
-    free(layout->owned);
-    free(layout->owned_count);
     free(layout->slices);
     free(layout->first_slice);
     free(layout->stored);

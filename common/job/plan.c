@@ -389,24 +389,21 @@ ps_status ps_plan_model(const ps_plan *plan, size_t batch, ps_model **out)
 
 /* Beside the weights: the spec, a line a node, names and shapes, and the
  * frames of the messages, all rounded up. */
-enum { FRAME_BYTES = 64, PLACEMENT_BYTES = 256, VARIABLE_BYTES = 384, SLICE_BYTES = 5 };
+enum {
+    FRAME_BYTES = 64,
+    PLACEMENT_BYTES = 256,
+    SHARD_BYTES = 2,
+    VARIABLE_BYTES = 384,
+    SLICE_BYTES = 5
+};
 
-uint64_t ps_plan_package_bytes(const ps_plan *plan, Psgd__V1__NodeRole role, uint32_t rank)
+uint64_t ps_plan_package_bytes(const ps_plan *plan, uint64_t slices, uint64_t values)
 {
-    const ps_layout *layout = &plan->layout;
     uint64_t bytes = psgd__v1__job_spec__get_packed_size(plan->spec) + 8 * FRAME_BYTES;
-    uint64_t values = layout->param_count, slices = layout->slice_count;
 
-    if (role == PSGD__V1__NODE_ROLE__NODE_ROLE_PSERVER) {
-        assert(rank < layout->server_count);
-        values = 0;
-        slices = layout->owned_count[rank];
-        for (uint32_t i = 0; i < layout->owned_count[rank]; i++) {
-            values += layout->slices[layout->owned[rank][i]].n;
-        }
-    }
     bytes += (uint64_t)PLACEMENT_BYTES * (plan->spec->workers + plan->spec->pservers);
-    bytes += (uint64_t)VARIABLE_BYTES * layout->variable_count;
+    bytes +=
+        (uint64_t)SHARD_BYTES * PS_SHARDS + (uint64_t)VARIABLE_BYTES * plan->layout.variable_count;
     return bytes + slices * SLICE_BYTES + values * sizeof(float) +
            (values * sizeof(float) / (1 << 20) + 1) * FRAME_BYTES;
 }

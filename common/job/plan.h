@@ -151,8 +151,9 @@ PS_MUST_USE ps_status ps_plan_model(const ps_plan *plan, size_t batch, ps_model 
  * is kept. */
 ps_mesh_conf ps_plan_mesh(const ps_plan *plan, uint32_t self);
 
-/* Bytes of PreCommit to one node beside the data set, for its deadline. */
-uint64_t ps_plan_package_bytes(const ps_plan *plan, Psgd__V1__NodeRole role, uint32_t rank);
+/* Returns how many bytes PreCommit sends to a node that gets so many slices with so many values in
+ * all, without the data set. For deadlines. */
+uint64_t ps_plan_package_bytes(const ps_plan *plan, uint64_t slices, uint64_t values);
 
 /* Deadline of PreCommit for so many bytes: bytes / network_bandwidth * 2 + 1 s
  * between the floor and the cap of the spec; microseconds. */

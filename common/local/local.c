@@ -118,7 +118,7 @@ static ps_status make_exchange(ps_local_job *local, local_worker *w)
         .rank = w->rank,
         .servers = &local->servers,
         .turns = local->has_turns ? &local->turns : NULL,
-        .names = (const char(*)[80])local->names,
+        .placement = &local->placement,
         .weights = w->weights,
         .grad = ps_trainer_grad(w->trainer),
     };
@@ -193,14 +193,14 @@ static ps_status make_all(ps_local_job *local)
     if (!ps_is_ok(&st)) {
         return st;
     }
-    local->names = ps_xcalloc(plan->layout.server_count, sizeof *local->names);
-    for (uint32_t i = 0; i < plan->layout.server_count; i++) {
-        snprintf(local->names[i], sizeof local->names[i], "ps-%u", i);
+    ps_placement_init(&local->placement, &plan->layout, plan->spec->pservers, 0);
+    for (uint32_t i = 0; i < plan->spec->pservers; i++) {
+        snprintf(local->placement.servers[i].node_id, PS_ENDPOINT_ID_MAX, "ps-%u", i);
     }
     if (plan->mesh != NULL) {
         local->mail = ps_local_mail_create(local->worker_count);
     } else {
-        ps_local_servers_init(&local->servers, plan, weights);
+        ps_local_servers_init(&local->servers, plan, &local->placement, weights);
         local->has_servers = true;
         st = read_tables(local);
     }
@@ -262,7 +262,7 @@ void ps_local_job_destroy(ps_local_job *local)
         ps_turns_fini(&local->turns);
     }
     ps_dataset_destroy(local->data);
-    free(local->names);
+    ps_placement_fini(&local->placement);
     free(local->workers);
     free(local->files);
     free(local->file_ptrs);
@@ -349,7 +349,7 @@ ps_status ps_local_job_start(ps_local_job *local)
 
     assert(local->conf.folder != NULL);
     ps_log(PS_LOG_INFO, "local", "job %s: %u workers, %u servers, %zu parameters, %llu steps",
-           local->conf.job_id, local->worker_count, local->plan->layout.server_count,
+           local->conf.job_id, local->worker_count, local->plan->spec->pservers,
            local->plan->layout.param_count, (unsigned long long)local->plan->total_steps);
     local->state = PSGD__V1__JOB_STATE__JOB_STATE_RUNNING;
     local->began_wall_us = ps_clock_wall_us();

@@ -66,19 +66,19 @@ static void carry(local_exchange *x, uint32_t slice)
 
 static void push(local_exchange *x, uint32_t slice)
 {
-    const ps_slice *at = &x->plan->layout.slices[slice];
     float *grad = gradient_of(x, slice);
     bool is_plain = ps_coder_is_plain(&x->coder, slice);
     ps_encoding head;
     ps_status st;
 
-    if (ps_matrix_slices(x->plan, slice) == 0) {
+    if (ps_matrix_slices(x->plan, x->placement, slice) == 0) {
         return; /* another brings it */
     }
     carry(x, slice);
     ps_coder_encode(&x->coder, slice, x->clock, x->block, grad, is_plain ? NULL : x->bytes, &head);
-    st = ps_matrix_push(x->plan, at->server, &head.msg, is_plain ? (const uint8_t *)grad : x->bytes,
-                        head.msg.payload_bytes, take_slice, x);
+    st = ps_matrix_push(x->plan, x->placement, x->placement->server_of[slice], &head.msg,
+                        is_plain ? (const uint8_t *)grad : x->bytes, head.msg.payload_bytes,
+                        take_slice, x);
     if (!ps_is_ok(&st)) {
         st = ps_wrap(st, "worker %u, step %llu", x->rank, (unsigned long long)x->clock);
         ps_gate_fail(&x->gate, &st);
@@ -88,7 +88,7 @@ static void push(local_exchange *x, uint32_t slice)
                               bytes_of(&head.msg, ps_coder_is_zeros(&x->coder, slice)),
                               memory_order_relaxed);
     atomic_fetch_add_explicit(&x->base.count.float32_up,
-                              ps_matrix_value_count(x->plan, slice) * sizeof(float),
+                              ps_matrix_value_count(x->plan, x->placement, slice) * sizeof(float),
                               memory_order_relaxed);
     atomic_fetch_add_explicit(&x->base.count.messages_up, 1, memory_order_relaxed);
 }
@@ -313,9 +313,10 @@ ps_exchange *ps_local_exchange_create(const ps_local_exchange_conf *conf)
     x->weights = conf->weights;
     x->grad = ps_buf_ref(conf->grad);
     x->bytes = ps_xmalloc(PS_MATRIX_BYTES_MAX);
-    ps_coder_init(&x->coder, plan, conf->rank);
+    x->placement = conf->placement;
+    ps_coder_init(&x->coder, plan, conf->placement, conf->rank);
     /* All may have to wait for one thread. */
-    ps_gate_init(&x->gate, &plan->layout, conf->names,
+    ps_gate_init(&x->gate, conf->placement,
                  (int64_t)plan->spec->timeouts->step_ms * 1000 * plan->spec->workers);
     ps_gate_set_hooks(&x->gate, &hooks);
     ps_local_servers_attend(conf->servers, conf->rank, &x->gate);

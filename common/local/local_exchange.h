@@ -20,10 +20,10 @@ typedef struct ps_local_exchange_conf {
     const ps_plan *plan;
     uint32_t rank;
     ps_local_servers *servers;
-    ps_turns *turns;         /* (optional) NULL: all workers compute at once */
-    const char (*names)[80]; /* (servers) */
-    float *weights;          /* (param_count), of clock 0 */
-    ps_buf *grad;            /* param_count floats */
+    ps_turns *turns;               /* (optional) NULL: all workers compute at once */
+    const ps_placement *placement; /* kept */
+    float *weights;                /* (param_count), of clock 0 */
+    ps_buf *grad;                  /* param_count floats */
 } ps_local_exchange_conf;
 
 ps_exchange *ps_local_exchange_create(const ps_local_exchange_conf *conf);

@@ -14,6 +14,7 @@ typedef struct local_exchange {
     ps_exchange base;
     ps_gate gate;
     const ps_plan *plan;
+    const ps_placement *placement;
     uint32_t rank;
     ps_local_servers *servers;
     ps_turn turn;

@@ -32,9 +32,9 @@ struct ps_local_job {
     const ps_plan *plan;
     ps_dataset *data;
     ps_local_servers servers;
-    bool has_servers;    /* else workers exchange by: */
-    ps_local_mail *mail; /* NULL: through servers */
-    char (*names)[80];   /* (servers) */
+    bool has_servers;       /* else workers exchange by: */
+    ps_local_mail *mail;    /* NULL: through servers */
+    ps_placement placement; /* of servers that are all in this process */
     ps_turns turns;
     bool has_turns;
     uint32_t worker_count;

@@ -208,7 +208,7 @@ static bool begin(ps_exchange *exchange, uint64_t clock, uint32_t block, bool is
 
     if (ps_mesh_worker_is_new(&x->me, clock)) {
         /* The step before must be over, and nobody else brings it to its end. */
-        if (!ps_gate_wait_weights(&x->me.gate, 0, x->me.one.variable_count, clock)) {
+        if (!ps_gate_wait_weights(&x->me.gate, 0, x->me.plan->layout.variable_count, clock)) {
             return false;
         }
         ps_turn_pass(&x->turn);

@@ -12,10 +12,9 @@
 enum { SHARDS_OF_SERVER = 8 };
 
 /* Deals the slices of a server, one after the other. */
-static void deal(ps_local_servers *servers, uint32_t server)
+static void deal(ps_local_servers *servers, const ps_placement *placement, uint32_t server)
 {
-    const ps_layout *layout = &servers->plan->layout;
-    uint32_t owned = layout->owned_count[server];
+    uint32_t owned = placement->owned_count[server];
     uint32_t parts = owned < SHARDS_OF_SERVER ? owned : SHARDS_OF_SERVER;
 
     for (uint32_t i = 0; i < owned; i++) {
@@ -25,8 +24,8 @@ static void deal(ps_local_servers *servers, uint32_t server)
             to->server = server;
             to->slices = ps_xcalloc(owned / parts + 1, sizeof *to->slices);
         }
-        servers->shard_of[layout->owned[server][i]] = servers->count + i % parts;
-        to->slices[to->count++] = layout->owned[server][i];
+        servers->shard_of[placement->owned[server][i]] = servers->count + i % parts;
+        to->slices[to->count++] = placement->owned[server][i];
     }
     servers->count += parts;
 }
@@ -52,18 +51,19 @@ static void fill(const ps_plan *plan, ps_local_shard *shard, const float *weight
     free(own);
 }
 
-void ps_local_servers_init(ps_local_servers *servers, const ps_plan *plan, const float *weights)
+void ps_local_servers_init(ps_local_servers *servers, const ps_plan *plan,
+                           const ps_placement *placement, const float *weights)
 {
     const ps_layout *layout = &plan->layout;
     pthread_mutexattr_t attr;
 
     *servers = (ps_local_servers){.plan = plan};
     servers->shards =
-        ps_xcalloc((size_t)layout->server_count * SHARDS_OF_SERVER, sizeof *servers->shards);
+        ps_xcalloc((size_t)placement->server_count * SHARDS_OF_SERVER, sizeof *servers->shards);
     servers->shard_of = ps_xcalloc(layout->slice_count, sizeof *servers->shard_of);
     servers->gates = ps_xcalloc(plan->spec->workers, sizeof(ps_gate *));
-    for (uint32_t server = 0; server < layout->server_count; server++) {
-        deal(servers, server);
+    for (uint32_t server = 0; server < placement->server_count; server++) {
+        deal(servers, placement, server);
     }
     pthread_mutexattr_init(&attr);
     pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_ADAPTIVE_NP); /* it is never held for long */
@@ -73,7 +73,7 @@ void ps_local_servers_init(ps_local_servers *servers, const ps_plan *plan, const
     }
     pthread_mutexattr_destroy(&attr);
     pthread_mutex_init(&servers->tables_mutex, NULL);
-    servers->tables = plan->has_tables ? ps_merge_tables(plan, PS_MERGE_ALL) : NULL;
+    servers->tables = plan->has_tables ? ps_merge_tables(plan, NULL, 0) : NULL;
 }
 
 void ps_local_servers_fini(ps_local_servers *servers)

@@ -35,8 +35,10 @@ typedef struct ps_local_servers {
     ps_gate **gates;              /* (workers): who is told of news; NULL: nobody yet */
 } ps_local_servers;
 
-/* Weights (param_count) are those of clock 0; borrowed. Plan is kept. */
-void ps_local_servers_init(ps_local_servers *servers, const ps_plan *plan, const float *weights);
+/* Weights (param_count) are those of clock 0; weights and placement are borrowed, the plan is
+ * kept. */
+void ps_local_servers_init(ps_local_servers *servers, const ps_plan *plan,
+                           const ps_placement *placement, const float *weights);
 void ps_local_servers_fini(ps_local_servers *servers);
 
 /* Before the threads start: this worker waits at that gate. */

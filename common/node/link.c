@@ -150,7 +150,7 @@ static void obey(ps_link *link, const Psgd__V1__HeartbeatResponse *reply)
     ps_node_heard(node);
     for (size_t i = 0; i < reply->n_lost_workers && node->hooks->lose != NULL; i++) {
         if (node->session != NULL && !node->is_releasing &&
-            reply->lost_workers[i] < node->session->worker_count) {
+            reply->lost_workers[i] < node->session->placement.rank_count) {
             node->hooks->lose(node->state, reply->lost_workers[i]);
         }
     }

@@ -122,10 +122,7 @@ void ps_session_destroy(ps_session *session, ps_datasets *datasets)
     ps_plan_destroy(session->plan);
     free(session->weights);
     ps_tables_destroy(session->tables);
-    free(session->servers);
-    free(session->workers);
-    free(session->server_ids);
-    free(session->worker_ids);
+    ps_placement_fini(&session->placement);
     free(session);
 }
 

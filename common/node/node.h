@@ -13,6 +13,7 @@
 #include "common/job/plan.h"
 #include "common/node/agent.h"
 #include "common/node/fault.h"
+#include "common/placement/placement.h"
 #include "common/rpc/client.h"
 #include "common/rpc/server.h"
 #include "common/store/tables.h"
@@ -42,13 +43,9 @@ typedef struct ps_session {
     ps_tables *tables; /* a server's, with the rows that it was sent; NULL: none, they begin anew.
                         * A role that takes them sets NULL */
     ps_dataset *data;  /* NULL on a parameter server; owned by the node's cache */
-    /* Addresses of the parameter servers by rank, workers by rank. */
-    uint32_t server_count, worker_count;
-    char (*servers)[160];
-    char (*workers)[160];
-    char (*server_ids)[80], (*worker_ids)[80];
-    char folder[512]; /* for the attempt's files; everything in it named by ps_node_keep is
-                         collected */
+    ps_placement placement; /* of the plan's layout: all servers and all ranks */
+    char folder[512];       /* for the attempt's files; everything in it named by ps_node_keep is
+                               collected */
 } ps_session;
 
 /* What a role does. All on the loop's thread but save. */

@@ -28,56 +28,55 @@ static void add_violation(void *arg, const char *field, const char *text)
     ps_error_violate(arg, field, "%s", text);
 }
 
-static bool is_node_id(const char *id)
+/* One node of the attempt, to its place. */
+static ps_status place(ps_placement *placement, const Psgd__V1__Placement *p)
 {
-    return id[0] != '\0' && strlen(id) < sizeof(((ps_session *)0)->server_ids[0]) &&
-           ps_name_is_safe(id);
+    ps_address address;
+    ps_status st = ps_address_parse(p->address, "", 0, &address);
+
+    if (!ps_is_ok(&st)) {
+        return st;
+    }
+    if (address.host[0] == '\0' || address.port == 0 || !ps_name_is_safe(p->node_id)) {
+        return ps_fail(PS_INVALID_ARGUMENT, "%.40s at %.60s; a node id and host:port are needed",
+                       p->node_id, p->address);
+    }
+    switch (p->role) {
+    case PSGD__V1__NODE_ROLE__NODE_ROLE_PSERVER:
+        return ps_placement_set_server(placement, p->rank, p->node_id, p->address);
+    case PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER:
+        return ps_placement_set_rank(placement, p->rank, p->node_id, p->address);
+    default:
+        return ps_fail(PS_INVALID_ARGUMENT, "role %d; worker and pserver are allowed",
+                       (int)p->role);
+    }
 }
 
-/* Every rank of both roles once, with an address. */
-static bool read_placements(const Psgd__V1__SettingsPackage *package, ps_session *s,
-                            ps_error *error)
+/* Every rank of both roles once, with an address, and the map of virtual shards. */
+static ps_status read_placement(const Psgd__V1__SettingsPackage *package, ps_session *s)
 {
-    s->server_count = s->plan->spec->pservers;
-    s->worker_count = s->plan->spec->workers;
-    s->servers = ps_xcalloc(s->server_count, sizeof *s->servers);
-    s->workers = ps_xcalloc(s->worker_count, sizeof *s->workers);
-    s->server_ids = ps_xcalloc(s->server_count, sizeof *s->server_ids);
-    s->worker_ids = ps_xcalloc(s->worker_count, sizeof *s->worker_ids);
-    if (package->n_placements != (size_t)s->server_count + s->worker_count) {
-        return refuse(error,
-                      ps_fail(PS_INVALID_ARGUMENT, "%zu placements for %u workers and %u pservers",
-                              package->n_placements, s->worker_count, s->server_count),
-                      "BAD_PLACEMENTS");
-    }
-    for (size_t i = 0; i < package->n_placements; i++) {
-        const Psgd__V1__Placement *p = package->placements[i];
-        bool is_server = p->role == PSGD__V1__NODE_ROLE__NODE_ROLE_PSERVER;
-        bool is_worker = p->role == PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER;
-        uint32_t count = is_server ? s->server_count : s->worker_count;
-        char(*addresses)[160] = is_server ? s->servers : s->workers;
-        char(*ids)[80] = is_server ? s->server_ids : s->worker_ids;
-        ps_address address;
-        ps_status st = ps_address_parse(p->address, "", 0, &address);
+    const Psgd__V1__JobSpec *spec = s->plan->spec;
+    ps_status st;
 
-        if ((!is_server && !is_worker) || p->rank >= count || addresses[p->rank][0] != '\0' ||
-            !ps_is_ok(&st) || address.host[0] == '\0' || address.port == 0 ||
-            strlen(p->address) >= sizeof addresses[0] || !is_node_id(p->node_id)) {
-            return refuse(error,
-                          ps_fail(PS_INVALID_ARGUMENT, "placement %zu (%.40s, rank %u) is wrong", i,
-                                  p->node_id, p->rank),
-                          "BAD_PLACEMENTS");
-        }
-        snprintf(addresses[p->rank], sizeof addresses[0], "%s", p->address);
-        snprintf(ids[p->rank], sizeof ids[0], "%s", p->node_id);
+    ps_placement_init(&s->placement, &s->plan->layout, spec->pservers, spec->workers);
+    if (package->n_placements != (size_t)spec->pservers + spec->workers) {
+        return ps_fail(PS_INVALID_ARGUMENT, "%zu placements for %u workers and %u pservers",
+                       package->n_placements, spec->workers, spec->pservers);
     }
-    return true;
+    s->placement.epoch = package->placement_epoch;
+    st = ps_placement_set_shards(&s->placement, package->server_of_shard,
+                                 package->n_server_of_shard);
+    for (size_t i = 0; ps_is_ok(&st) && i < package->n_placements; i++) {
+        st = ps_wrap(place(&s->placement, package->placements[i]), "placements[%zu]", i);
+    }
+    return st;
 }
 
 bool ps_package_settings(const Psgd__V1__SettingsPackage *package, Psgd__V1__NodeRole role,
                          ps_session *session, ps_error *error)
 {
     static const Psgd__V1__JobSpec nothing = PSGD__V1__JOB_SPEC__INIT;
+    bool is_worker = role == PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER;
     uint32_t count;
     ps_status st;
 
@@ -88,11 +87,11 @@ bool ps_package_settings(const Psgd__V1__SettingsPackage *package, Psgd__V1__Nod
         error->status = st;
         return false;
     }
-    if (!read_placements(package, session, error)) {
-        return false;
+    st = read_placement(package, session);
+    if (!ps_is_ok(&st)) {
+        return refuse(error, st, "BAD_PLACEMENTS");
     }
-    count = role == PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER ? session->worker_count
-                                                          : session->server_count;
+    count = is_worker ? session->placement.rank_count : session->placement.server_count;
     session->rank = package->rank;
     if (package->rank >= count) {
         return refuse(error, ps_fail(PS_INVALID_ARGUMENT, "rank is %u of %u", package->rank, count),

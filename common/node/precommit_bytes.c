@@ -17,17 +17,17 @@ bool ps_precommit_is_worker(const ps_precommit *pc)
 
 uint32_t ps_precommit_slice_count(const ps_precommit *pc)
 {
-    const ps_layout *layout = &pc->session->plan->layout;
+    const ps_session *s = pc->session;
 
-    return ps_precommit_is_worker(pc) ? layout->slice_count
-                                      : layout->owned_count[pc->session->rank];
+    return ps_precommit_is_worker(pc) ? s->plan->layout.slice_count
+                                      : s->placement.owned_count[s->rank];
 }
 
 static const ps_slice *slice_at(const ps_precommit *pc, uint32_t i)
 {
-    const ps_layout *layout = &pc->session->plan->layout;
+    const ps_session *s = pc->session;
 
-    return &layout->slices[ps_precommit_is_worker(pc) ? i : layout->owned[pc->session->rank][i]];
+    return &s->plan->layout.slices[ps_precommit_is_worker(pc) ? i : s->placement.owned[s->rank][i]];
 }
 
 /* --- weights ---------------------------------------------------------------- */

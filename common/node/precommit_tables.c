@@ -39,7 +39,7 @@ static ps_status begin_file(ps_precommit *pc, uint64_t size)
         return st;
     }
     if (pc->tables == NULL) {
-        s->tables = ps_merge_tables(s->plan, s->rank);
+        s->tables = ps_merge_tables(s->plan, &s->placement, s->rank);
         pc->tables = ps_tables_files_create(s->tables);
     }
     pc->table_file = ps_buf_try_create((size_t)size);

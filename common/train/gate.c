@@ -12,15 +12,15 @@
 #include <string.h>
 #include <time.h>
 
-void ps_gate_init(ps_gate *gate, const ps_layout *layout, const char (*names)[80],
-                  int64_t patience_us)
+void ps_gate_init(ps_gate *gate, const ps_placement *placement, int64_t patience_us)
 {
+    const ps_layout *layout = placement->layout;
     pthread_condattr_t attr;
 
     memset(gate, 0, sizeof *gate);
     gate->layout = layout;
-    gate->names = names;
-    gate->lanes = layout->server_count;
+    gate->placement = placement;
+    gate->lanes = placement->server_count;
     gate->patience_us = patience_us;
     gate->arrived = ps_xcalloc(layout->variable_count, sizeof *gate->arrived);
     gate->whole = ps_xcalloc(gate->lanes, sizeof *gate->whole);
@@ -88,7 +88,7 @@ static bool owes(const ps_gate *gate, uint32_t lane, const ps_gate_want *w)
     }
     for (uint32_t s = layout->first_slice[w->first];
          gate->whole[lane] < w->clock && s < layout->first_slice[w->first + w->count]; s++) {
-        if (layout->slices[s].server == lane) {
+        if (gate->placement->server_of[s] == lane) {
             return true;
         }
     }
@@ -103,7 +103,8 @@ static void name_debtors(const ps_gate *gate, const ps_gate_want *w, char *text,
     text[0] = '\0';
     for (uint32_t i = 0; i < gate->lanes && n < cap; i++) {
         if (owes(gate, i, w)) {
-            n += (size_t)snprintf(text + n, cap - n, "%s%s", n > 0 ? ", " : "", gate->names[i]);
+            n += (size_t)snprintf(text + n, cap - n, "%s%s", n > 0 ? ", " : "",
+                                  gate->placement->servers[i].node_id);
         }
     }
 }
@@ -295,7 +296,7 @@ void ps_gate_owe_acks(ps_gate *gate)
     pthread_mutex_lock(&gate->mutex);
     assert(gate->unacked == 0);
     for (uint32_t i = 0; i < gate->lanes; i++) {
-        if (gate->layout->owned_count[i] > 0) {
+        if (gate->placement->owned_count[i] > 0) {
             gate->owes_ack[i] = true;
             gate->unacked++;
         }

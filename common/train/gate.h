@@ -10,7 +10,7 @@
 #define PS_COMMON_TRAIN_GATE_H
 
 #include "common/base/status.h"
-#include "common/job/layout.h"
+#include "common/placement/placement.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -46,8 +46,8 @@ typedef struct ps_gate_hooks {
 } ps_gate_hooks;
 
 typedef struct ps_gate {
-    const ps_layout *layout; /* kept */
-    const char (*names)[80]; /* (lanes): ids of the servers; kept */
+    const ps_placement *placement; /* kept */
+    const ps_layout *layout;       /* the placement's */
     uint32_t lanes;
     int64_t patience_us; /* longest single wait */
     ps_gate_hooks hooks; /* (optional) */
@@ -72,9 +72,8 @@ typedef struct ps_gate {
     atomic_bool sleeping;        /* the trainer has to be woken by a nudge */
 } ps_gate;
 
-/* `names` are kept. */
-void ps_gate_init(ps_gate *gate, const ps_layout *layout, const char (*names)[80],
-                  int64_t patience_us);
+/* The placement is kept: its servers are those that are waited for, by their node ids. */
+void ps_gate_init(ps_gate *gate, const ps_placement *placement, int64_t patience_us);
 void ps_gate_fini(ps_gate *gate);
 
 /* Trainer. Wait for the weights of `clock` of these variables / for all

@@ -81,6 +81,8 @@ ps_shard *ps_merge_shard(const ps_plan *plan, const uint32_t *slices, uint32_t c
     return shard;
 }
 
+_Static_assert((int)PS_SHARDS == (int)PS_TABLE_SHARDS, "slices and rows share one map of shards");
+
 bool ps_merge_may_overtake(const ps_plan *plan)
 {
     return plan->policy->leaves_behind ||
@@ -88,14 +90,9 @@ bool ps_merge_may_overtake(const ps_plan *plan)
             plan->policy->is_deterministic);
 }
 
-static uint32_t server_of_shard(const ps_plan *plan, uint32_t shard)
+uint32_t ps_merge_server_of(const ps_placement *placement, uint64_t key)
 {
-    return shard * plan->layout.server_count / PS_TABLE_SHARDS;
-}
-
-uint32_t ps_merge_server_of(const ps_plan *plan, uint64_t key)
-{
-    return server_of_shard(plan, ps_table_shard_of(key));
+    return placement->server_of_shard[ps_table_shard_of(key)];
 }
 
 static ps_table_conf table_conf_of(const ps_plan *plan, uint32_t table, const bool *owned)
@@ -125,7 +122,9 @@ static ps_table_conf table_conf_of(const ps_plan *plan, uint32_t table, const bo
     return conf;
 }
 
-static ps_tables *make_tables(const ps_plan *plan, uint32_t server, bool values_only)
+/* placement is NULL for all virtual shards. */
+static ps_tables *make_tables(const ps_plan *plan, const ps_placement *placement, uint32_t server,
+                              bool values_only)
 {
     ps_table_conf *tables = ps_xcalloc(plan->table_count, sizeof *tables);
     bool owned[PS_TABLE_SHARDS];
@@ -143,10 +142,10 @@ static ps_tables *make_tables(const ps_plan *plan, uint32_t server, bool values_
     ps_tables *made;
 
     for (uint32_t i = 0; i < PS_TABLE_SHARDS; i++) {
-        owned[i] = server_of_shard(plan, i) == server;
+        owned[i] = placement == NULL || placement->server_of_shard[i] == server;
     }
     for (uint32_t i = 0; i < plan->table_count; i++) {
-        tables[i] = table_conf_of(plan, i, server == PS_MERGE_ALL ? NULL : owned);
+        tables[i] = table_conf_of(plan, i, owned);
         tables[i].values_only = tables[i].values_only || values_only;
     }
     made = ps_tables_create(&conf);
@@ -154,14 +153,14 @@ static ps_tables *make_tables(const ps_plan *plan, uint32_t server, bool values_
     return made;
 }
 
-ps_tables *ps_merge_tables(const ps_plan *plan, uint32_t server)
+ps_tables *ps_merge_tables(const ps_plan *plan, const ps_placement *placement, uint32_t server)
 {
-    return make_tables(plan, server, false);
+    return make_tables(plan, placement, server, false);
 }
 
 ps_tables *ps_merge_values(const ps_plan *plan)
 {
-    return make_tables(plan, PS_MERGE_ALL, true);
+    return make_tables(plan, NULL, 0, true);
 }
 
 static ps_status read_head(ps_tables_files *files, const char *path)

@@ -4,6 +4,7 @@
 #define PS_COMMON_TRAIN_MERGE_H
 
 #include "common/job/plan.h"
+#include "common/placement/placement.h"
 #include "common/store/shard.h"
 #include "common/store/tables.h"
 
@@ -16,10 +17,9 @@ ps_shard *ps_merge_shard(const ps_plan *plan, const uint32_t *slices, uint32_t c
  * holder of a block is enough, and under policies that leave workers behind. */
 bool ps_merge_may_overtake(const ps_plan *plan);
 
-/* The sparse tables of a plan that has some, as far as server `server` has them, or whole. The
- * caller's. */
-#define PS_MERGE_ALL UINT32_MAX
-ps_tables *ps_merge_tables(const ps_plan *plan, uint32_t server);
+/* Creates the sparse tables of a plan that has some, for the virtual shards that `placement` gives
+ * `server`; with placement NULL for all virtual shards. The caller owns them. */
+ps_tables *ps_merge_tables(const ps_plan *plan, const ps_placement *placement, uint32_t server);
 
 /* The same to read from: rows of all servers, which files may bring without their state. */
 ps_tables *ps_merge_values(const ps_plan *plan);
@@ -35,7 +35,7 @@ PS_MUST_USE ps_status ps_merge_read_tables(ps_tables *tables, const char *const 
 /* What the file of a table is to hold at the end of the job. */
 ps_table_kind ps_merge_table_kind(const ps_plan *plan);
 
-/* Which of the servers has a key of any table. */
-uint32_t ps_merge_server_of(const ps_plan *plan, uint64_t key);
+/* Returns the server that has a key of any table. */
+uint32_t ps_merge_server_of(const ps_placement *placement, uint64_t key);
 
 #endif

@@ -13,17 +13,13 @@ enum { GATE_SPARE_US = 10000000 };
 
 static void init_gate(ps_mesh_worker *w, int64_t window_us)
 {
-    w->one = w->plan->layout;
-    w->all = ps_xcalloc(w->one.slice_count, sizeof *w->all);
-    for (uint32_t i = 0; i < w->one.slice_count; i++) {
-        w->all[i] = i;
-    }
-    w->one.server_count = 1;
-    w->one.owned_count = &w->one.slice_count;
-    w->one.owned = &w->all;
-    snprintf(w->whom, sizeof w->whom, "the other workers");
+    ps_status st;
+
+    ps_placement_init(&w->one, &w->plan->layout, 1, 0);
+    st = ps_placement_set_server(&w->one, 0, "the other workers", "-");
+    assert(ps_is_ok(&st));
     /* The machine's own time ends first, and its error says who is missing. */
-    ps_gate_init(&w->gate, &w->one, (const char(*)[80])w->whom, 2 * window_us + GATE_SPARE_US);
+    ps_gate_init(&w->gate, &w->one, 2 * window_us + GATE_SPARE_US);
 }
 
 /* The job chooses how much. */
@@ -70,7 +66,7 @@ void ps_mesh_worker_fini(ps_mesh_worker *w)
     ps_stepper_fini(&w->stepper);
     ps_gate_fini(&w->gate);
     ps_buf_unref(w->grad);
-    free(w->all);
+    ps_placement_fini(&w->one);
     free(w->sum);
     free(w->copies);
     free(w->blocks);
@@ -187,7 +183,7 @@ bool ps_mesh_worker_finish(ps_mesh_worker *w)
     w->is_running = false;
     w->taken = 0;
     w->next++;
-    ps_gate_lane_brought(&w->gate, 0, w->all, w->one.slice_count, w->next, true);
+    ps_gate_lane_brought(&w->gate, 0, w->one.owned[0], w->one.owned_count[0], w->next, true);
     ps_gate_lane_acked(&w->gate, 0);
     return true;
 }

@@ -32,10 +32,8 @@ typedef struct ps_mesh_worker_conf {
 typedef struct ps_mesh_worker {
     const ps_plan *plan;
     uint32_t self;
-    ps_gate gate;  /* one lane brings all slices: whoever carries packets */
-    ps_layout one; /* the plan's, as if it were so */
-    uint32_t *all; /* (slice_count): those slices */
-    char whom[80]; /* that lane's name */
+    ps_gate gate;     /* one server brings all slices: whoever carries packets */
+    ps_placement one; /* the plan's layout, as if it were so */
     ps_mesh_node *mesh;
     ps_stepper stepper;
     float *weights, *sum; /* (param_count) */

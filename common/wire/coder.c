@@ -42,12 +42,13 @@ static size_t floats_of(const ps_plan *plan, uint32_t slice)
     return floats;
 }
 
-void ps_coder_init(ps_coder *coder, const ps_plan *plan, uint32_t rank)
+void ps_coder_init(ps_coder *coder, const ps_plan *plan, const ps_placement *placement,
+                   uint32_t rank)
 {
     uint32_t count = plan->layout.slice_count;
     size_t floats = 0;
 
-    *coder = (ps_coder){.plan = plan, .rank = rank};
+    *coder = (ps_coder){.plan = plan, .placement = placement, .rank = rank};
     coder->kept_of = ps_xcalloc(count + 1, sizeof *coder->kept_of);
     coder->is_carried = ps_xcalloc(count + 1, sizeof *coder->is_carried);
     coder->rows = ps_xcalloc(plan->layout.variable_count + 1u, sizeof *coder->rows);
@@ -170,7 +171,9 @@ size_t ps_coder_size(const ps_coder *coder, uint32_t slice)
     const ps_codec_choice *up = up_of(coder->plan, slice);
 
     if (goes_whole(coder->plan, slice)) {
-        return ps_matrix_slices(coder->plan, slice) > 0 ? ps_matrix_size(coder->plan, slice) : 0;
+        return ps_matrix_slices(coder->plan, coder->placement, slice) > 0
+                   ? ps_matrix_size(coder->plan, coder->placement, slice)
+                   : 0;
     }
     return up->codec->size(&up->params, coder->plan->layout.slices[slice].n);
 }
@@ -215,7 +218,7 @@ static size_t encode_leader(ps_coder *coder, uint32_t slice, uint64_t clock, uin
     const ps_factors *f =
         factor(coder, at->variable, key, x - (at->at - plan->layout.variables[at->variable].at));
 
-    return ps_matrix_write(plan, slice, f, out, head);
+    return ps_matrix_write(plan, coder->placement, slice, f, out, head);
 }
 
 size_t ps_coder_encode(ps_coder *coder, uint32_t slice, uint64_t clock, uint32_t block,

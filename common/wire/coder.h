@@ -19,8 +19,9 @@
 #include <stdbool.h>
 
 typedef struct ps_coder {
-    const ps_plan *plan;  /* kept */
-    uint32_t rank;        /* the worker's */
+    const ps_plan *plan;           /* kept */
+    const ps_placement *placement; /* kept; of the plan's layout */
+    uint32_t rank;                 /* the worker's */
     float *kept;          /* from one contribution to the next; NULL: no slice keeps anything */
     float **kept_of;      /* (slice_count), into kept; NULL: nothing */
     uint8_t *is_carried;  /* (slice_count): it is in the gradient of the contribution in hand */
@@ -29,7 +30,8 @@ typedef struct ps_coder {
     uint8_t *is_factored; /* (variable_count): they are of the contribution in hand */
 } ps_coder;
 
-void ps_coder_init(ps_coder *coder, const ps_plan *plan, uint32_t rank);
+void ps_coder_init(ps_coder *coder, const ps_plan *plan, const ps_placement *placement,
+                   uint32_t rank);
 void ps_coder_fini(ps_coder *coder);
 
 size_t ps_coder_memory(const ps_coder *coder); /* bytes of what was lost */

@@ -14,8 +14,8 @@ void ps_connection_init(ps_connection *conn, ps_wire_client *x, uint32_t server)
 {
     conn->x = x;
     conn->server = server;
-    conn->owned = x->layout->owned[server];
-    conn->owned_count = x->layout->owned_count[server];
+    conn->owned = x->placement->owned[server];
+    conn->owned_count = x->placement->owned_count[server];
     conn->state = ps_xcalloc(conn->owned_count + 1, sizeof *conn->state);
     conn->slices = ps_xcalloc(conn->owned_count + 1, sizeof *conn->slices);
     conn->got = ps_xcalloc(conn->owned_count + 1, sizeof *conn->got);
@@ -67,7 +67,8 @@ void ps_connection_open(ps_connection *conn)
     if (conn->owned_count == 0) {
         return;
     }
-    conn->channel = ps_channel_create(conn->x->loop, conn->x->session->servers[conn->server]);
+    conn->channel =
+        ps_channel_create(conn->x->loop, conn->x->placement->servers[conn->server].address);
     ps_connection_rows_open(conn);
     open_stream(&conn->push);
     open_stream(&conn->pull);
@@ -99,7 +100,7 @@ bool ps_connection_is_over(const ps_connection *conn)
 void ps_connection_stream_ended(connection_stream *s, const char *what, const ps_error *error)
 {
     ps_connection *conn = s->conn;
-    const char *who = conn->x->session->server_ids[conn->server];
+    const char *who = conn->x->placement->servers[conn->server].node_id;
 
     s->stream = NULL;
     if (conn->stopping) {

@@ -11,7 +11,7 @@
 /* The answer broke the contract: the session cannot go on. */
 static void refuse(ps_connection *conn, ps_status why)
 {
-    why = ps_wrap(why, "weights from %s", conn->x->session->server_ids[conn->server]);
+    why = ps_wrap(why, "weights from %s", conn->x->placement->servers[conn->server].node_id);
     ps_gate_fail(&conn->x->gate, &why);
     ps_stream_cancel(conn->pull.stream);
 }
@@ -58,7 +58,7 @@ static void resync(ps_connection *conn)
     ps_log(PS_LOG_WARN, "conn",
            "clock %llu: %u slices of the replica are not what %s has; asking for the weights",
            (unsigned long long)conn->wish, conn->wish_bad,
-           conn->x->session->server_ids[conn->server]);
+           conn->x->placement->servers[conn->server].node_id);
     conn->wish_open = true;
     conn->wish_sent = false;
     conn->wish_whole = true;
@@ -81,7 +81,7 @@ static ps_status take_slice(ps_connection *conn, const Psgd__V1__PullWeightsResp
 
     *is_new = false;
     if (head->slice >= x->layout->slice_count ||
-        x->layout->slices[head->slice].server != conn->server) {
+        x->placement->server_of[head->slice] != conn->server) {
         return ps_fail(PS_DATA_LOSS, "slice %u is not of this server", head->slice);
     }
     if (head->payload_bytes > sizeof scratch ||
@@ -137,7 +137,7 @@ static ps_status take_same(ps_connection *conn, const Psgd__V1__PullWeightsRespo
                            first, x->layout->slice_count, conn->wish_left);
         }
         for (uint32_t s = first; s < first + n; s++) {
-            if (x->layout->slices[s].server != conn->server ||
+            if (x->placement->server_of[s] != conn->server ||
                 !x->plan->by_rows[x->layout->slices[s].variable]) {
                 return ps_fail(PS_DATA_LOSS, "same: slice %u is not one that goes by rows here", s);
             }

@@ -206,7 +206,8 @@ static void send_ready(ps_connection *conn)
         }
         pieces = encode_slice(conn, i, n, &out, pieces);
         bytes += conn->heads[n++].msg.payload_bytes;
-        values += mark_sent(conn, i, ps_matrix_slices(conn->x->plan, conn->owned[i]), size);
+        values += mark_sent(
+            conn, i, ps_matrix_slices(conn->x->plan, conn->x->placement, conn->owned[i]), size);
     }
     if (conn->sent_bytes == 0) {
         conn->began_us = ps_clock_us();

@@ -61,7 +61,7 @@ void ps_connection_rows_fini(ps_connection *conn)
 
 static void refuse(ps_connection *conn, connection_stream *s, ps_status why)
 {
-    why = ps_wrap(why, "rows from %s", conn->x->session->server_ids[conn->server]);
+    why = ps_wrap(why, "rows from %s", conn->x->placement->servers[conn->server].node_id);
     ps_gate_fail(&conn->x->gate, &why);
     ps_stream_cancel(s->stream);
 }
@@ -112,7 +112,7 @@ void ps_connection_rows_pull(ps_connection *conn)
     r->at = 0;
     r->asked = 0;
     for (size_t i = 0; i < box->count; i++) {
-        if (ps_merge_server_of(conn->x->plan, box->keys[i]) == conn->server) {
+        if (ps_merge_server_of(conn->x->placement, box->keys[i]) == conn->server) {
             r->index[r->index_count++] = (uint32_t)i;
         }
     }
@@ -194,7 +194,7 @@ static size_t gather(ps_connection *conn, uint32_t t, size_t *from)
     connection_rows *r = conn->rows;
 
     for (; *from < met->count && n < r->most; (*from)++) {
-        if (ps_merge_server_of(conn->x->plan, met->keys[*from]) == conn->server) {
+        if (ps_merge_server_of(conn->x->placement, met->keys[*from]) == conn->server) {
             r->keys[n] = met->keys[*from];
             r->shows[n] = met->shows[*from];
             r->clicks[n] = met->clicks[*from];
@@ -212,7 +212,7 @@ static bool is_rest_empty(const ps_connection *conn, uint32_t t, size_t from)
         const ps_met_rows *met = &conn->x->push_box.met[t];
 
         for (; from < met->count; from++) {
-            if (ps_merge_server_of(conn->x->plan, met->keys[from]) == conn->server) {
+            if (ps_merge_server_of(conn->x->placement, met->keys[from]) == conn->server) {
                 return false;
             }
         }

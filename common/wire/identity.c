@@ -49,10 +49,10 @@ static ps_status check(const ps_session *session, const Psgd__V1__WorkerIdentity
                        (unsigned long long)who->layout_hash,
                        (unsigned long long)session->plan->layout.hash);
     }
-    if (who->rank >= session->worker_count) {
+    if (who->rank >= session->placement.rank_count) {
         *reason = "WRONG_RANK";
         return ps_fail(PS_INVALID_ARGUMENT, "worker.rank: %u of %u workers", who->rank,
-                       session->worker_count);
+                       session->placement.rank_count);
     }
     return ps_ok();
 }

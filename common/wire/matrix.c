@@ -32,28 +32,36 @@ static band band_of(const ps_plan *plan, size_t columns, uint32_t slice)
 }
 
 /* The next slice of the variable, from `slice` on, that the server has; or the end. */
-static uint32_t next_slice(const ps_plan *plan, uint32_t variable, uint32_t server, uint32_t slice)
+static uint32_t next_slice(const ps_placement *placement, uint32_t variable, uint32_t server,
+                           uint32_t slice)
 {
-    uint32_t end = plan->layout.first_slice[variable + 1];
+    uint32_t end = placement->layout->first_slice[variable + 1];
 
-    while (slice < end && plan->layout.slices[slice].server != server) {
+    while (slice < end && placement->server_of[slice] != server) {
         slice++;
     }
     return slice;
 }
 
-static matrix matrix_of(const ps_plan *plan, uint32_t variable, uint32_t server)
+static size_t rank_of(const ps_plan *plan, uint32_t variable)
+{
+    const ps_codec_choice *up = &plan->up[variable];
+
+    return (size_t)up->params.v[ps_param_find(up->codec->params, "rank")];
+}
+
+static matrix matrix_of(const ps_plan *plan, const ps_placement *placement, uint32_t variable,
+                        uint32_t server)
 {
     const ps_variable *var = &plan->layout.variables[variable];
-    const ps_codec_choice *up = &plan->up[variable];
     uint32_t end = plan->layout.first_slice[variable + 1];
     matrix m = {.rows = var->shape.dim[0], .variable = variable, .server = server};
     size_t rows = 0;
 
-    m.rank = (size_t)up->params.v[ps_param_find(up->codec->params, "rank")];
+    m.rank = rank_of(plan, variable);
     m.columns = var->size / m.rows;
-    m.leader = next_slice(plan, variable, server, plan->layout.first_slice[variable]);
-    for (uint32_t s = m.leader; s < end; s = next_slice(plan, variable, server, s + 1)) {
+    m.leader = next_slice(placement, variable, server, plan->layout.first_slice[variable]);
+    for (uint32_t s = m.leader; s < end; s = next_slice(placement, variable, server, s + 1)) {
         rows += band_of(plan, m.columns, s).rows;
         m.slices++;
     }
@@ -61,24 +69,26 @@ static matrix matrix_of(const ps_plan *plan, uint32_t variable, uint32_t server)
     return m;
 }
 
-uint32_t ps_matrix_slices(const ps_plan *plan, uint32_t slice)
+uint32_t ps_matrix_slices(const ps_plan *plan, const ps_placement *placement, uint32_t slice)
 {
+    uint32_t server = placement->server_of[slice];
     const ps_slice *at = &plan->layout.slices[slice];
     matrix m;
 
     if (!plan->by_matrix[at->variable]) {
         return 1;
     }
-    if (next_slice(plan, at->variable, at->server, plan->layout.first_slice[at->variable]) !=
+    if (next_slice(placement, at->variable, server, plan->layout.first_slice[at->variable]) !=
         slice) {
         return 0;
     }
-    m = matrix_of(plan, at->variable, at->server);
+    m = matrix_of(plan, placement, at->variable, server);
     return m.slices;
 }
 
-size_t ps_matrix_value_count(const ps_plan *plan, uint32_t slice)
+size_t ps_matrix_value_count(const ps_plan *plan, const ps_placement *placement, uint32_t slice)
 {
+    uint32_t server = placement->server_of[slice];
     const ps_slice *at = &plan->layout.slices[slice];
     uint32_t end = plan->layout.first_slice[at->variable + 1];
     size_t values = at->n;
@@ -86,8 +96,8 @@ size_t ps_matrix_value_count(const ps_plan *plan, uint32_t slice)
     if (!plan->by_matrix[at->variable]) {
         return values;
     }
-    for (uint32_t s = next_slice(plan, at->variable, at->server, slice + 1); s < end;
-         s = next_slice(plan, at->variable, at->server, s + 1)) {
+    for (uint32_t s = next_slice(placement, at->variable, server, slice + 1); s < end;
+         s = next_slice(placement, at->variable, server, s + 1)) {
         values += plan->layout.slices[s].n;
     }
     return values;
@@ -95,27 +105,27 @@ size_t ps_matrix_value_count(const ps_plan *plan, uint32_t slice)
 
 void ps_matrix_init(const ps_plan *plan, uint32_t variable, ps_factors *f)
 {
-    matrix m = matrix_of(plan, variable, 0);
+    const ps_variable *var = &plan->layout.variables[variable];
 
-    ps_factors_init(f, m.rank, m.rows, m.columns);
+    ps_factors_init(f, rank_of(plan, variable), var->shape.dim[0], var->size / var->shape.dim[0]);
 }
 
-size_t ps_matrix_size(const ps_plan *plan, uint32_t leader)
+size_t ps_matrix_size(const ps_plan *plan, const ps_placement *placement, uint32_t leader)
 {
-    const ps_slice *at = &plan->layout.slices[leader];
-
-    return matrix_of(plan, at->variable, at->server).bytes;
+    return matrix_of(plan, placement, plan->layout.slices[leader].variable,
+                     placement->server_of[leader])
+        .bytes;
 }
 
-size_t ps_matrix_write(const ps_plan *plan, uint32_t leader, const ps_factors *f, uint8_t *out,
-                       ps_encoding *head)
+size_t ps_matrix_write(const ps_plan *plan, const ps_placement *placement, uint32_t leader,
+                       const ps_factors *f, uint8_t *out, ps_encoding *head)
 {
-    const ps_slice *at = &plan->layout.slices[leader];
-    matrix m = matrix_of(plan, at->variable, at->server);
+    matrix m = matrix_of(plan, placement, plan->layout.slices[leader].variable,
+                         placement->server_of[leader]);
     uint32_t end = plan->layout.first_slice[m.variable + 1];
 
     assert(m.leader == leader && m.bytes <= PS_MATRIX_BYTES_MAX);
-    for (uint32_t s = leader; s < end; s = next_slice(plan, m.variable, m.server, s + 1)) {
+    for (uint32_t s = leader; s < end; s = next_slice(placement, m.variable, m.server, s + 1)) {
         band b = band_of(plan, m.columns, s);
 
         for (size_t k = 0; k < m.rank; k++, out += b.rows * sizeof(float)) {
@@ -176,8 +186,9 @@ static ps_status check(const ps_plan *plan, const matrix *m, const Psgd__V1__Enc
 
 /* As float32, slice by slice. `at` are the first factor's bytes, p is room for them; q (rank,
  * stride) is the second. */
-static ps_status hand_on(const ps_plan *plan, const matrix *m, const uint8_t *at, float *p,
-                         const float *q, ps_matrix_take *take, void *arg)
+static ps_status hand_on(const ps_plan *plan, const ps_placement *placement, const matrix *m,
+                         const uint8_t *at, float *p, const float *q, ps_matrix_take *take,
+                         void *arg)
 {
     uint32_t end = plan->layout.first_slice[m->variable + 1];
     float y[PS_SLICE_VALUES];
@@ -185,7 +196,7 @@ static ps_status hand_on(const ps_plan *plan, const matrix *m, const uint8_t *at
     ps_status st = ps_ok();
 
     for (uint32_t s = m->leader; s < end && ps_is_ok(&st);
-         s = next_slice(plan, m->variable, m->server, s + 1)) {
+         s = next_slice(placement, m->variable, m->server, s + 1)) {
         band b = band_of(plan, m->columns, s);
 
         memcpy(p, at, m->rank * b.rows * sizeof *p);
@@ -202,8 +213,9 @@ static ps_status hand_on(const ps_plan *plan, const matrix *m, const uint8_t *at
     return st;
 }
 
-ps_status ps_matrix_push(const ps_plan *plan, uint32_t server, const Psgd__V1__Encoding *head,
-                         const uint8_t *bytes, size_t len, ps_matrix_take *take, void *arg)
+ps_status ps_matrix_push(const ps_plan *plan, const ps_placement *placement, uint32_t server,
+                         const Psgd__V1__Encoding *head, const uint8_t *bytes, size_t len,
+                         ps_matrix_take *take, void *arg)
 {
     ps_status st;
     matrix m;
@@ -214,7 +226,7 @@ ps_status ps_matrix_push(const ps_plan *plan, uint32_t server, const Psgd__V1__E
         !plan->by_matrix[plan->layout.slices[head->slice].variable]) {
         return take(arg, head, bytes, len);
     }
-    m = matrix_of(plan, plan->layout.slices[head->slice].variable, server);
+    m = matrix_of(plan, placement, plan->layout.slices[head->slice].variable, server);
     st = check(plan, &m, head, len);
     if (!ps_is_ok(&st)) {
         return st;
@@ -222,7 +234,7 @@ ps_status ps_matrix_push(const ps_plan *plan, uint32_t server, const Psgd__V1__E
     values = m.rank * ps_factors_stride(m.columns);
     q = ps_xmalloc(values * sizeof *q + m.bytes);
     ps_factors_read(bytes + len - m.rank * m.columns * sizeof *q, m.rank, m.columns, q);
-    st = hand_on(plan, &m, bytes, q + values, q, take, arg);
+    st = hand_on(plan, placement, &m, bytes, q + values, q, take, arg);
     free(q);
     return st;
 }

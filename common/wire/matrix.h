@@ -12,23 +12,24 @@
 
 #include "common/codec/factors.h"
 #include "common/job/plan.h"
+#include "common/placement/placement.h"
 
 /* How many slices the encoding of this one brings: 1 unless its variable goes whole; then
  * those of its variable that its server has, or 0 where another is their leader. */
-uint32_t ps_matrix_slices(const ps_plan *plan, uint32_t slice);
+uint32_t ps_matrix_slices(const ps_plan *plan, const ps_placement *placement, uint32_t slice);
 
 /* How many values that encoding brings, of such a slice that has one. */
-size_t ps_matrix_value_count(const ps_plan *plan, uint32_t slice);
+size_t ps_matrix_value_count(const ps_plan *plan, const ps_placement *placement, uint32_t slice);
 
 /* Takes memory for the factors of a variable that goes whole. */
 void ps_matrix_init(const ps_plan *plan, uint32_t variable, ps_factors *f);
 
 /* Bytes of a leader's encoding, at most PS_MATRIX_BYTES_MAX. */
-size_t ps_matrix_size(const ps_plan *plan, uint32_t leader);
+size_t ps_matrix_size(const ps_plan *plan, const ps_placement *placement, uint32_t leader);
 
 /* Writes it to out[0..size) and fills the head. Returns size. */
-size_t ps_matrix_write(const ps_plan *plan, uint32_t leader, const ps_factors *f, uint8_t *out,
-                       ps_encoding *head);
+size_t ps_matrix_write(const ps_plan *plan, const ps_placement *placement, uint32_t leader,
+                       const ps_factors *f, uint8_t *out, ps_encoding *head);
 
 /* What the receiver of those bytes makes of them for a slice, into y (n): the same bits
  * as it has there. */
@@ -44,8 +45,9 @@ typedef ps_status ps_matrix_take(void *arg, const Psgd__V1__Encoding *head, cons
  *
  * INVALID_ARGUMENT  not the codec of such a variable, or slices that are not `server`'s of it
  * DATA_LOSS         other numbers than the job's, or not as many bytes as they take */
-PS_MUST_USE ps_status ps_matrix_push(const ps_plan *plan, uint32_t server,
-                                     const Psgd__V1__Encoding *head, const uint8_t *bytes,
-                                     size_t len, ps_matrix_take *take, void *arg);
+PS_MUST_USE ps_status ps_matrix_push(const ps_plan *plan, const ps_placement *placement,
+                                     uint32_t server, const Psgd__V1__Encoding *head,
+                                     const uint8_t *bytes, size_t len, ps_matrix_take *take,
+                                     void *arg);
 
 #endif

@@ -65,7 +65,7 @@ static void on_kick(ps_event *self, bool ok)
             ps_coder_touched(&x->coder, v, x->fresh_rows[i].id, x->fresh_rows[i].count);
         }
         for (uint32_t s = x->layout->first_slice[v]; s < x->layout->first_slice[v + 1]; s++) {
-            ps_connection_slice_ready(&x->connections[x->layout->slices[s].server], x->position[s]);
+            ps_connection_slice_ready(&x->connections[x->placement->server_of[s]], x->position[s]);
         }
     }
     for (uint32_t i = 0; i < x->connection_count; i++) {
@@ -249,7 +249,7 @@ static void ask_rows(ps_exchange *exchange, uint64_t clock, const uint64_t *keys
     bool *owes = ps_xcalloc(x->connection_count, sizeof *owes);
 
     for (size_t i = 0; i < count; i++) {
-        owes[ps_merge_server_of(x->plan, keys[i])] = true;
+        owes[ps_merge_server_of(x->placement, keys[i])] = true;
     }
     for (uint32_t i = 0; i < x->connection_count; i++) {
         if (owes[i]) {
@@ -300,6 +300,7 @@ ps_exchange *ps_wire_client_create(const ps_wire_client_conf *conf)
 {
     const ps_plan *plan = conf->session->plan;
     const ps_layout *layout = &plan->layout;
+    const ps_placement *placement = &conf->session->placement;
     ps_wire_client *x = ps_xcalloc(1, sizeof *x);
 
     x->base.ops = &ops;
@@ -308,8 +309,9 @@ ps_exchange *ps_wire_client_create(const ps_wire_client_conf *conf)
     x->session = conf->session;
     x->plan = plan;
     x->layout = layout;
+    x->placement = placement;
     x->incarnation = conf->incarnation;
-    ps_coder_init(&x->coder, plan, conf->session->rank);
+    ps_coder_init(&x->coder, plan, placement, conf->session->rank);
     x->asks_early = plan->policy->asks_early && !may_be_overtaken(&x->base);
     x->weights = conf->weights;
     x->grad = ps_buf_ref(conf->grad);
@@ -323,14 +325,13 @@ ps_exchange *ps_wire_client_create(const ps_wire_client_conf *conf)
     x->fresh = ps_xcalloc(layout->variable_count, sizeof *x->fresh);
     x->fresh_rows = ps_xcalloc(layout->variable_count, sizeof *x->fresh_rows);
     x->position = ps_xcalloc(layout->slice_count, sizeof *x->position);
-    for (uint32_t server = 0; server < layout->server_count; server++) {
-        for (uint32_t i = 0; i < layout->owned_count[server]; i++) {
-            x->position[layout->owned[server][i]] = i;
+    for (uint32_t server = 0; server < placement->server_count; server++) {
+        for (uint32_t i = 0; i < placement->owned_count[server]; i++) {
+            x->position[placement->owned[server][i]] = i;
         }
     }
-    ps_gate_init(&x->gate, layout, (const char(*)[80])conf->session->server_ids,
-                 (int64_t)plan->spec->timeouts->step_ms * 1000);
-    x->connection_count = layout->server_count;
+    ps_gate_init(&x->gate, placement, (int64_t)plan->spec->timeouts->step_ms * 1000);
+    x->connection_count = placement->server_count;
     x->connections = ps_xcalloc(x->connection_count, sizeof *x->connections);
     for (uint32_t i = 0; i < x->connection_count; i++) {
         ps_connection_init(&x->connections[i], x, i);

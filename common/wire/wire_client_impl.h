@@ -52,6 +52,7 @@ struct ps_wire_client {
     const ps_session *session;
     const ps_plan *plan;
     const ps_layout *layout;
+    const ps_placement *placement; /* the session's */
     uint64_t incarnation;
     float *weights;
     ps_buf *grad;

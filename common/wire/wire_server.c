@@ -172,7 +172,7 @@ void ps_wire_server_open(ps_wire_server *s, const ps_session *session, ps_shard 
 {
     s->session = session;
     s->shard = shard;
-    s->worker_count = session->worker_count;
+    s->worker_count = session->placement.rank_count;
     s->workers = ps_xcalloc(s->worker_count, sizeof *s->workers);
     s->traffic = (ps_traffic){0};
     s->waits = 0;

@@ -51,7 +51,7 @@ static ps_status take(ps_wire_server *s, const wire_worker *p,
                            "slices[%zu].payload_bytes: %u, %zu bytes are left in the payload", i,
                            head->payload_bytes, len - at);
         }
-        st = ps_matrix_push(plan, s->session->rank, head,
+        st = ps_matrix_push(plan, &s->session->placement, s->session->rank, head,
                             head->payload_bytes == 0
                                 ? NULL
                                 : ps_payload_view(payload, at, head->payload_bytes, s->scratch),

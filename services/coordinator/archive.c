@@ -28,6 +28,7 @@ typedef struct archive {
     char folder[PS_FOLDER_MAX];
     Psgd__V1__Job *job;            /* a copy; the thread adds its files to it */
     ps_plan *plan;                 /* borrowed: the attempt waits for the task */
+    const ps_placement *placement; /* likewise */
     char *summary;                 /* the text of summary.json */
     bool wants_model;              /* there are servers, and all their weights are here */
     char (*logs)[PS_NAME_MAX + 1]; /* (log_count): names with their nodes */
@@ -39,15 +40,13 @@ typedef struct archive {
 static ps_status scatter(const archive *w, float *block)
 {
     const ps_layout *layout = &w->plan->layout;
+    const ps_placement *placement = w->placement;
 
-    for (uint32_t rank = 0; rank < layout->server_count; rank++) {
+    for (uint32_t rank = 0; rank < placement->server_count; rank++) {
         char name[32], *bytes = NULL, path[PS_FOLDER_MAX + 40];
-        size_t want = 0, n = 0, at = 0;
+        size_t want = ps_placement_value_count(placement, rank) * sizeof(float), n = 0, at = 0;
         ps_status st;
 
-        for (uint32_t k = 0; k < layout->owned_count[rank]; k++) {
-            want += layout->slices[layout->owned[rank][k]].n * sizeof(float);
-        }
         ps_artifacts_part_name(name, rank);
         snprintf(path, sizeof path, "%s/%s", w->folder, name);
         st = ps_file_read(path, want + 1, &bytes, &n);
@@ -55,8 +54,8 @@ static ps_status scatter(const archive *w, float *block)
             st = ps_fail(PS_DATA_LOSS, "weights of server %u have %zu bytes instead of %zu", rank,
                          n, want);
         }
-        for (uint32_t k = 0; ps_is_ok(&st) && k < layout->owned_count[rank]; k++) {
-            const ps_slice *s = &layout->slices[layout->owned[rank][k]];
+        for (uint32_t k = 0; ps_is_ok(&st) && k < placement->owned_count[rank]; k++) {
+            const ps_slice *s = &layout->slices[placement->owned[rank][k]];
 
             memcpy(block + s->at, bytes + at, s->n * sizeof(float));
             at += s->n * sizeof(float);
@@ -108,7 +107,7 @@ static void remove_parts(const archive *w)
 {
     char path[PS_FOLDER_MAX + 40], part[32];
 
-    for (uint32_t rank = 0; rank < w->plan->layout.server_count; rank++) {
+    for (uint32_t rank = 0; rank < w->placement->server_count; rank++) {
         ps_status st;
 
         ps_artifacts_part_name(part, rank);
@@ -299,6 +298,7 @@ void ps_archive_start(ps_attempt *a)
     w->task.done = done;
     w->a = a;
     w->plan = a->plan;
+    w->placement = &a->placement;
     w->status = ps_fail(PS_CANCELLED, "the coordinator is stopping");
     snprintf(w->folder, sizeof w->folder, "%s", a->folder);
     w->job = (Psgd__V1__Job *)ps_message_copy(&a->job->record.job->base);

@@ -50,10 +50,12 @@ static void conf_of(const ps_attempt *a, ps_commit_conf *conf)
     int64_t beats_us = 3 * a->c->conf.heartbeat_us;
 
     /* Everything leaves through the coordinator's own link. */
-    bytes += workers * (ps_plan_package_bytes(a->plan, PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER, 0) +
+    bytes += workers * (ps_plan_package_bytes(a->plan, a->plan->layout.slice_count,
+                                              a->plan->layout.param_count) +
                         ps_package_data_bytes(a->plan, a->c->conf.data_path));
     for (uint32_t rank = 0; rank < a->plan->spec->pservers; rank++) {
-        bytes += ps_plan_package_bytes(a->plan, PSGD__V1__NODE_ROLE__NODE_ROLE_PSERVER, rank);
+        bytes += ps_plan_package_bytes(a->plan, a->placement.owned_count[rank],
+                                       ps_placement_value_count(&a->placement, rank));
         for (size_t i = 0; i < a->tables.count; i++) { /* each server takes its part of all */
             bytes += a->tables.sizes[i];
         }
@@ -98,6 +100,8 @@ static ps_attempt *create(ps_live *job)
         free(a);
         return NULL;
     }
+    ps_placement_init(&a->placement, &a->plan->layout, a->plan->spec->pservers,
+                      a->plan->spec->workers);
     a->tables_found = ps_init_find_tables(a->c, a->plan, &a->tables);
     job->attempt = a;
     return a;
@@ -384,6 +388,7 @@ void ps_attempt_settle(ps_attempt *a)
     ps_commit_fini(&a->commit);
     ps_package_destroy(a->package);
     ps_init_tables_fini(&a->tables);
+    ps_placement_fini(&a->placement);
     ps_plan_destroy(a->plan);
     free(a);
 }

@@ -4,6 +4,7 @@
 #define PS_COORDINATOR_DRIVER_IMPL_H
 
 #include "common/job/plan.h"
+#include "common/placement/placement.h"
 #include "common/rpc/client.h"
 #include "services/coordinator/artifacts.h"
 #include "services/coordinator/coordinator.h"
@@ -47,6 +48,7 @@ struct ps_attempt {
     char job_id[96];
     char folder[PS_FOLDER_MAX];
     ps_plan *plan;
+    ps_placement placement; /* which server has which shard; nodes are commit's members */
     ps_init_tables tables;  /* files that sparse tables start from */
     ps_status tables_found; /* or why they are not there */
     ps_package *package;

@@ -90,6 +90,9 @@ static void send_settings(ps_prepare *p)
     settings.rank = member(p)->rank;
     settings.n_placements = job->n_placements;
     settings.placements = job->placements;
+    settings.server_of_shard = p->a->placement.server_of_shard;
+    settings.n_server_of_shard = p->a->placement.server_count > 0 ? PS_SHARDS : 0;
+    settings.placement_epoch = p->a->placement.epoch;
     settings.deadline_ms = ms > UINT32_MAX ? UINT32_MAX : (uint32_t)ms;
     q.package_case = PSGD__V1__PRE_COMMIT_REQUEST__PACKAGE_SETTINGS;
     q.settings = &settings;
@@ -250,12 +253,12 @@ static bool send_weights(ps_prepare *p)
     Psgd__V1__WeightsChunk chunk = PSGD__V1__WEIGHTS_CHUNK__INIT;
     const ps_layout *layout = &p->a->plan->layout;
     uint32_t rank = member(p)->rank;
-    uint32_t count = is_worker(p) ? layout->slice_count : layout->owned_count[rank];
+    uint32_t count = is_worker(p) ? layout->slice_count : p->a->placement.owned_count[rank];
     const float *block = (const void *)p->a->package->weights->data;
     size_t values = 0, n = 0;
 
     while (p->slice < count && n < SLICES_MAX) {
-        uint32_t index = is_worker(p) ? p->slice : layout->owned[rank][p->slice];
+        uint32_t index = is_worker(p) ? p->slice : p->a->placement.owned[rank][p->slice];
         const ps_slice *s = &layout->slices[index];
 
         if (values + s->n > CHUNK_VALUES) {

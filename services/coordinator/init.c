@@ -191,7 +191,7 @@ ps_status ps_init_check_tables(ps_coordinator *c, const ps_plan *plan)
         ps_init_tables_fini(&found);
         return st;
     }
-    tables = ps_merge_tables(plan, PS_MERGE_ALL);
+    tables = ps_merge_tables(plan, NULL, 0);
     st = ps_merge_read_tables(tables, (const char *const *)found.paths, found.count, true);
     ps_tables_destroy(tables);
     ps_init_tables_fini(&found);

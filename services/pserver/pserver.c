@@ -70,10 +70,10 @@ void ps_pserver_set_node(ps_pserver *p, ps_node *node)
 
 ps_shard *ps_pserver_shard(const ps_session *session)
 {
-    const ps_layout *layout = &session->plan->layout;
+    const ps_placement *placement = &session->placement;
 
-    return ps_merge_shard(session->plan, layout->owned[session->rank],
-                          layout->owned_count[session->rank], session->weights);
+    return ps_merge_shard(session->plan, placement->owned[session->rank],
+                          placement->owned_count[session->rank], session->weights);
 }
 
 static ps_status prepare(void *state, ps_session *session)
@@ -85,12 +85,13 @@ static ps_status prepare(void *state, ps_session *session)
     p->shard = ps_pserver_shard(session);
     free(p->shares);
     free(p->share_ptrs);
-    p->shares = ps_xcalloc(session->worker_count, sizeof *p->shares);
-    p->share_ptrs = ps_xcalloc(session->worker_count, sizeof *p->share_ptrs);
+    p->shares = ps_xcalloc(session->placement.rank_count, sizeof *p->shares);
+    p->share_ptrs = ps_xcalloc(session->placement.rank_count, sizeof *p->share_ptrs);
     ps_wire_server_open(p->streams, session, p->shard);
     if (session->plan->has_tables) {
-        p->tables = session->tables != NULL ? session->tables
-                                            : ps_merge_tables(session->plan, session->rank);
+        p->tables = session->tables != NULL
+                        ? session->tables
+                        : ps_merge_tables(session->plan, &session->placement, session->rank);
         session->tables = NULL;
         ps_wire_server_open_tables(p->streams, p->tables);
     }
@@ -225,7 +226,7 @@ static void lose(void *state, uint32_t worker)
 /* What each worker brought, and how stale it was. */
 static void fill_shares(ps_pserver *p, Psgd__V1__ServerCounters *out)
 {
-    uint32_t count = ps_node_session(p->node)->worker_count;
+    uint32_t count = ps_node_session(p->node)->placement.rank_count;
 
     memcpy(p->bins, ps_shard_counters_of(p->shard)->staleness_bins, sizeof p->bins);
     for (uint32_t w = 0; w < count; w++) {

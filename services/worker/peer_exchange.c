@@ -191,7 +191,7 @@ static void name_workers(const ps_peer_exchange *x, const bool *which, char *tex
     for (uint32_t i = 0; i < x->peers && n < cap; i++) {
         if (which[i]) {
             n += (size_t)snprintf(text + n, cap - n, "%s%s", n > 0 ? ", " : "",
-                                  x->conf.session->worker_ids[i]);
+                                  ps_placement_process(&x->conf.session->placement, i)->node_id);
         }
     }
 }
@@ -302,7 +302,7 @@ ps_status ps_peer_exchange_create(const ps_peer_exchange_conf *conf, ps_peer_exc
     x->base.gate = &x->me.gate;
     x->conf = *conf;
     x->plan = plan;
-    x->peers = conf->session->worker_count;
+    x->peers = conf->session->placement.rank_count;
     x->kick.fire = on_kick;
     x->due.event.fire = on_due;
     x->patience.event.fire = on_patience;

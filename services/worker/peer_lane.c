@@ -128,7 +128,8 @@ static void open_stream(peer_lane *lane)
     const ps_session *session = lane->x->conf.session;
 
     if (lane->channel == NULL) {
-        lane->channel = ps_channel_create(lane->x->conf.loop, session->workers[lane->to]);
+        lane->channel = ps_channel_create(
+            lane->x->conf.loop, ps_placement_process(&session->placement, lane->to)->address);
     }
     lane->is_greeted = false;
     lane->acked = 0;
@@ -185,8 +186,9 @@ static void on_message(void *arg, const ProtobufCMessage *head, ps_payload *payl
     if (ack->taken < lane->acked || ack->taken - lane->acked > lane->sent - lane->first) {
         ps_status st =
             ps_fail(PS_DATA_LOSS, "%s took %llu packets; %zu were sent after %llu",
-                    lane->x->conf.session->worker_ids[lane->to], (unsigned long long)ack->taken,
-                    lane->sent - lane->first, (unsigned long long)lane->acked);
+                    ps_placement_process(&lane->x->conf.session->placement, lane->to)->node_id,
+                    (unsigned long long)ack->taken, lane->sent - lane->first,
+                    (unsigned long long)lane->acked);
 
         peer_fail(lane->x, &st);
         ps_stream_cancel(lane->stream);
@@ -215,7 +217,9 @@ static void on_end(void *arg, const ps_error *error)
         peer_lane_over(lane->x);
         return;
     }
-    ps_redial_ended(&lane->redial, "Exchange", lane->x->conf.session->worker_ids[lane->to], error);
+    ps_redial_ended(&lane->redial, "Exchange",
+                    ps_placement_process(&lane->x->conf.session->placement, lane->to)->node_id,
+                    error);
     if (lane->x->stopping &&
         !ps_gate_is_open(&lane->x->me.gate)) { /* refused: it will not be opened */
         ps_peer_exchange_cut(lane->x);

@@ -251,8 +251,8 @@ void ps_peers_open(ps_peers *peers, const ps_session *session, ps_peer_exchange 
     peers->session = session;
     peers->exchange = exchange;
     peers->traffic = (ps_traffic){0};
-    peers->in = ps_xcalloc(session->worker_count, sizeof *peers->in);
-    for (uint32_t i = 0; i < session->worker_count; i++) {
+    peers->in = ps_xcalloc(session->placement.rank_count, sizeof *peers->in);
+    for (uint32_t i = 0; i < session->placement.rank_count; i++) {
         peers->in[i].peers = peers;
         peers->in[i].rank = i;
     }
@@ -260,7 +260,7 @@ void ps_peers_open(ps_peers *peers, const ps_session *session, ps_peer_exchange 
 
 void ps_peers_close(ps_peers *peers, const char *why)
 {
-    uint32_t count = peers->session != NULL ? peers->session->worker_count : 0;
+    uint32_t count = peers->session != NULL ? peers->session->placement.rank_count : 0;
 
     for (uint32_t i = 0; i < count; i++) {
         ps_call *call = peers->in[i].call;

@@ -405,7 +405,7 @@ static void run(void *state)
     if (w->job == EMPTY) {
         w->clock = 0;
         w->round = 0;
-        w->channel = ps_channel_create(w->loop, w->session->servers[0]);
+        w->channel = ps_channel_create(w->loop, w->session->placement.servers[0].address);
         start_pings(w);
     } else {
         start_exchange(w);

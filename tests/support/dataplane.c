@@ -44,42 +44,40 @@ void dp_job_init(dp_job *job, const char *json)
     job->weights = ps_xcalloc(job->plan->layout.param_count, sizeof *job->weights);
     ps_model_init(model, job->plan->spec->seed, job->weights);
     ps_model_destroy(model);
-    job->addresses = ps_xcalloc(job->plan->layout.server_count, sizeof *job->addresses);
-    job->ids = ps_xcalloc(job->plan->layout.server_count, sizeof *job->ids);
-    for (uint32_t i = 0; i < job->plan->layout.server_count; i++) {
-        snprintf(job->ids[i], sizeof job->ids[i], "ps-%u", i);
+    ps_placement_init(&job->placement, &job->plan->layout, job->plan->spec->pservers,
+                      job->plan->spec->workers);
+    for (uint32_t i = 0; i < job->placement.server_count; i++) {
+        snprintf(job->placement.servers[i].node_id, PS_ENDPOINT_ID_MAX, "ps-%u", i);
     }
-    job->worker_addresses = ps_xcalloc(job->plan->spec->workers, sizeof *job->worker_addresses);
-    job->worker_ids = ps_xcalloc(job->plan->spec->workers, sizeof *job->worker_ids);
-    for (uint32_t i = 0; i < job->plan->spec->workers; i++) {
-        snprintf(job->worker_ids[i], sizeof job->worker_ids[i], "worker-%u", i);
+    for (uint32_t i = 0; i < job->placement.rank_count; i++) {
+        char id[PS_ENDPOINT_ID_MAX];
+
+        snprintf(id, sizeof id, "worker-%u", i);
+        must(ps_placement_set_rank(&job->placement, i, id, "127.0.0.1:0")); /* known later */
     }
 }
 
 void dp_job_fini(dp_job *job)
 {
+    ps_placement_fini(&job->placement);
     ps_plan_destroy(job->plan);
     free(job->weights);
-    free(job->addresses);
-    free(job->ids);
-    free(job->worker_addresses);
-    free(job->worker_ids);
 }
 
-void dp_gather(const ps_layout *layout, uint32_t server, const float *block, float *slices)
+void dp_gather(const ps_placement *placement, uint32_t server, const float *block, float *slices)
 {
-    for (uint32_t i = 0; i < layout->owned_count[server]; i++) {
-        const ps_slice *slice = &layout->slices[layout->owned[server][i]];
+    for (uint32_t i = 0; i < placement->owned_count[server]; i++) {
+        const ps_slice *slice = &placement->layout->slices[placement->owned[server][i]];
 
         memcpy(slices, block + slice->at, slice->n * sizeof *slices);
         slices += slice->n;
     }
 }
 
-void dp_scatter(const ps_layout *layout, uint32_t server, const float *slices, float *block)
+void dp_scatter(const ps_placement *placement, uint32_t server, const float *slices, float *block)
 {
-    for (uint32_t i = 0; i < layout->owned_count[server]; i++) {
-        const ps_slice *slice = &layout->slices[layout->owned[server][i]];
+    for (uint32_t i = 0; i < placement->owned_count[server]; i++) {
+        const ps_slice *slice = &placement->layout->slices[placement->owned[server][i]];
 
         memcpy(block + slice->at, slices, slice->n * sizeof *slices);
         slices += slice->n;
@@ -93,12 +91,7 @@ static void session_init(const dp_job *job, uint32_t rank, ps_session *session)
         .attempt = 1,
         .rank = rank,
         .plan = job->plan,
-        .server_count = job->plan->layout.server_count,
-        .worker_count = job->plan->spec->workers,
-        .servers = job->addresses,
-        .server_ids = job->ids,
-        .workers = job->worker_addresses,
-        .worker_ids = job->worker_ids,
+        .placement = job->placement, /* the job's own lists */
     };
     session->weight_count = job->plan->layout.param_count;
     session->weights = ps_xcalloc(session->weight_count, sizeof *session->weights);
@@ -140,13 +133,13 @@ void dp_server_start(dp_server *s, side *on, dp_job *job, uint32_t rank, uint64_
 {
     *s = (dp_server){.job = job, .on = on, .address = "127.0.0.1:0"};
     session_init(job, rank, &s->session);
-    dp_gather(&job->plan->layout, rank, job->weights, s->session.weights);
+    dp_gather(&job->placement, rank, job->weights, s->session.weights);
     s->shard = ps_pserver_shard(&s->session);
-    s->tables = job->plan->has_tables ? ps_merge_tables(job->plan, rank) : NULL;
+    s->tables = job->plan->has_tables ? ps_merge_tables(job->plan, &job->placement, rank) : NULL;
     s->streams = ps_wire_server_create(on->loop, drop_ack, NULL, NULL);
     s->service = ps_wire_server_service(s->streams);
     side_run(on, open_streams, s);
-    snprintf(job->addresses[rank], sizeof job->addresses[rank], "%s", s->address);
+    snprintf(job->placement.servers[rank].address, PS_ENDPOINT_ADDRESS_MAX, "%s", s->address);
 }
 
 typedef struct ending {
@@ -224,8 +217,7 @@ static void read_weights(void *arg)
 {
     reading *r = arg;
 
-    dp_scatter(&r->s->job->plan->layout, r->s->session.rank, ps_shard_weights(r->s->shard),
-               r->block);
+    dp_scatter(&r->s->job->placement, r->s->session.rank, ps_shard_weights(r->s->shard), r->block);
 }
 
 void dp_server_weights(dp_server *s, float *block)

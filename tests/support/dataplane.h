@@ -14,9 +14,8 @@
 
 typedef struct dp_job {
     ps_plan *plan;
-    float *weights;                                   /* (param_count), initial */
-    char (*addresses)[160], (*ids)[80];               /* (pservers): "127.0.0.1:40312", "ps-0" */
-    char (*worker_addresses)[160], (*worker_ids)[80]; /* (workers): likewise, "worker-0" */
+    float *weights;         /* (param_count), initial */
+    ps_placement placement; /* "ps-0" at "127.0.0.1:40312"; a process a rank, "worker-0" */
 } dp_job;
 
 /* From a JobSpec in JSON; data `glyphs` unless it says otherwise. Weights are
@@ -25,8 +24,8 @@ void dp_job_init(dp_job *job, const char *json);
 void dp_job_fini(dp_job *job);
 
 /* Gathers a server's slices out of the whole block, or puts them back. */
-void dp_gather(const ps_layout *layout, uint32_t server, const float *block, float *slices);
-void dp_scatter(const ps_layout *layout, uint32_t server, const float *slices, float *block);
+void dp_gather(const ps_placement *placement, uint32_t server, const float *block, float *slices);
+void dp_scatter(const ps_placement *placement, uint32_t server, const float *slices, float *block);
 
 /* A worker's session: job "job-1", attempt 1, weights of its own, no data. To
  * be called when the servers' addresses are known. */

@@ -178,8 +178,7 @@ void fake_worker_listen(fake_worker *w, uint32_t rank)
     w->service = ps_peers_service(w->peers);
     snprintf(w->address, sizeof w->address, "127.0.0.1:0");
     side_run(w->on, listen_to_peers, w);
-    snprintf(w->job->worker_addresses[rank], sizeof w->job->worker_addresses[rank], "%s",
-             w->address);
+    snprintf(w->job->placement.processes[rank].address, PS_ENDPOINT_ADDRESS_MAX, "%s", w->address);
 }
 
 typedef struct closing {

@@ -174,17 +174,26 @@ struct nw_sender {
     uint8_t *piece;
 };
 
+static ps_placement dealt_of(const ps_plan *plan)
+{
+    ps_placement dealt;
+
+    ps_placement_init(&dealt, &plan->layout, plan->spec->pservers, plan->spec->workers);
+    return dealt;
+}
+
 /* Of what is sent: the weights, and behind them the table's file. */
 static void hash_weights(nw_packages *p)
 {
     const ps_layout *layout = &p->plan->layout;
+    ps_placement dealt = dealt_of(p->plan);
     XXH3_state_t *hash = XXH3_createState();
 
     (void)XXH3_64bits_reset(hash);
     for (uint32_t i = 0; i < layout->slice_count; i++) {
         const ps_slice *slice = &layout->slices[i];
 
-        if (p->role == PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER || slice->server == p->rank) {
+        if (p->role == PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER || dealt.server_of[i] == p->rank) {
             (void)XXH3_64bits_update(hash, p->weights + slice->at, slice->n * sizeof(float));
         }
     }
@@ -192,6 +201,7 @@ static void hash_weights(nw_packages *p)
         (void)XXH3_64bits_update(hash, p->table, p->table_len);
     }
     p->weights_hash = XXH3_64bits_digest(hash);
+    ps_placement_fini(&dealt);
     XXH3_freeState(hash);
 }
 
@@ -242,13 +252,14 @@ static void send_settings(nw_sender *s, Psgd__V1__PreCommitRequest *request)
     Psgd__V1__Placement *placements = ps_xcalloc(count, sizeof *placements);
     Psgd__V1__Placement **list = ps_xcalloc(count, sizeof *list);
     char(*names)[32] = ps_xcalloc(count, sizeof *names);
+    ps_placement dealt = dealt_of(s->p.plan);
 
     for (uint32_t i = 0; i < count; i++) {
         bool is_worker = i < spec->workers;
 
         psgd__v1__placement__init(&placements[i]);
         snprintf(names[i], sizeof names[i], "127.0.0.1:%u", 10000 + i);
-        placements[i].node_id = (char *)"node-x";
+        placements[i].node_id = strchr(names[i], ':') + 1; /* its port, as good as any */
         placements[i].address = names[i];
         placements[i].role = is_worker ? PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER
                                        : PSGD__V1__NODE_ROLE__NODE_ROLE_PSERVER;
@@ -259,12 +270,16 @@ static void send_settings(nw_sender *s, Psgd__V1__PreCommitRequest *request)
     settings.rank = s->p.rank;
     settings.placements = list;
     settings.n_placements = count;
+    settings.server_of_shard = dealt.server_of_shard;
+    settings.n_server_of_shard = spec->pservers > 0 ? PS_SHARDS : 0;
+    settings.placement_epoch = dealt.epoch;
     settings.deadline_ms = s->p.deadline_ms;
     request->package_case = PSGD__V1__PRE_COMMIT_REQUEST__PACKAGE_SETTINGS;
     request->settings = &settings;
     transmit(s, request, NULL, 0);
     free(placements);
     free(list);
+    ps_placement_fini(&dealt);
     free(names);
 }
 
@@ -385,18 +400,21 @@ static void send_weights(nw_sender *s, Psgd__V1__PreCommitRequest *request)
 {
     Psgd__V1__WeightsChunk chunk = PSGD__V1__WEIGHTS_CHUNK__INIT;
     const ps_layout *layout = &s->p.plan->layout;
+    ps_placement dealt = dealt_of(s->p.plan);
     uint32_t indices[64];
     size_t n = 0;
 
     for (; s->slice < layout->slice_count && chunk.n_slices < 16; s->slice++) {
         const ps_slice *slice = &layout->slices[s->slice];
 
-        if (s->p.role == PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER || slice->server == s->p.rank) {
+        if (s->p.role == PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER ||
+            dealt.server_of[s->slice] == s->p.rank) {
             memcpy(s->piece + n, s->p.weights + slice->at, slice->n * sizeof(float));
             n += slice->n * sizeof(float);
             indices[chunk.n_slices++] = slice->index;
         }
     }
+    ps_placement_fini(&dealt);
     chunk.slices = indices;
     request->package_case = PSGD__V1__PRE_COMMIT_REQUEST__PACKAGE_WEIGHTS;
     request->weights = &chunk;

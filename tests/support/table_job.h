@@ -26,7 +26,7 @@ static const char words[] = "one two three four five six seven eight one two thr
 /* A table with rows of ids 1 to 9. */
 static inline void make_file(const ps_plan *plan, bytes_file *f)
 {
-    ps_tables *tables = ps_merge_tables(plan, PS_MERGE_ALL);
+    ps_tables *tables = ps_merge_tables(plan, NULL, 0);
     uint64_t keys[9];
     float grads[9 * 4];
     ps_status st;

@@ -195,7 +195,7 @@ static ps_status have(bool rows, spoil_fn *spoil)
     side_start(&l.on);
     side_start(&working);
     side_run(&l.on, serve, &l);
-    snprintf(d.addresses[0], sizeof d.addresses[0], "%s", l.address);
+    snprintf(d.placement.servers[0].address, PS_ENDPOINT_ADDRESS_MAX, "%s", l.address);
     dp_worker_session(&d, 0, &session);
     o.conf = (ps_wire_client_conf){.loop = working.loop,
                                    .session = &session,

@@ -50,8 +50,8 @@ static void an_attempt_goes_from_reserved_to_collected_and_back_to_idle(void **s
     assert_int_equal(w.session->weight_count, j.plan->layout.param_count);
     assert_memory_equal(w.session->weights, j.weights, w.session->weight_count * sizeof(float));
     assert_int_equal(ps_dataset_count(w.session->data, PS_TRAIN), 256);
-    assert_int_equal(w.session->server_count, 2);
-    assert_string_equal(w.session->servers[1], "127.0.0.1:10002");
+    assert_int_equal(w.session->placement.server_count, 2);
+    assert_string_equal(w.session->placement.servers[1].address, "127.0.0.1:10002");
     pthread_mutex_unlock(&w.mutex);
 
     nw_run(&w, finish, &o);

@@ -71,7 +71,7 @@ static void note_init(const exchange_world *w, note *n)
 
 static void open(exchange_world *w, raw_stream *s)
 {
-    raw_open(s, &w->working, w->job.worker_addresses[0], "Exchange", true);
+    raw_open(s, &w->working, ps_placement_process(&w->job.placement, 0)->address, "Exchange", true);
 }
 
 static bool send(raw_stream *s, note *n)

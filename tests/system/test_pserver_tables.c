@@ -21,7 +21,7 @@ static ps_status prepare_and_push(void *state, ps_session *session)
 
     part.clicks = clicks;
     for (uint64_t key = 0; key < 100; key++) {
-        if (ps_merge_server_of(session->plan, key) == session->rank) {
+        if (ps_merge_server_of(&session->placement, key) == session->rank) {
             ones[part.count] = 1;
             keys[part.count++] = key;
         }

@@ -20,6 +20,7 @@
 typedef struct slow_exchange {
     ps_exchange base;
     ps_gate gate;
+    ps_placement placement;
     const ps_plan *plan;
     float *weights, *grad;
     uint32_t *all;
@@ -60,8 +61,6 @@ static const ps_exchange_ops slow_ops = {
 
 static void slow_init(slow_exchange *x, const ps_plan *plan, float *weights, ps_buf *grad)
 {
-    static const char names[1][80] = {"slow"};
-
     memset(x, 0, sizeof *x);
     x->base.ops = &slow_ops;
     x->base.gate = &x->gate;
@@ -72,7 +71,9 @@ static void slow_init(slow_exchange *x, const ps_plan *plan, float *weights, ps_
     for (uint32_t s = 0; s < plan->layout.slice_count; s++) {
         x->all[s] = s;
     }
-    ps_gate_init(&x->gate, &plan->layout, names, PS_TEST_PATIENCE_S * INT64_C(1000000));
+    ps_placement_init(&x->placement, &plan->layout, 1, 0);
+    snprintf(x->placement.servers[0].node_id, PS_ENDPOINT_ID_MAX, "slow");
+    ps_gate_init(&x->gate, &x->placement, PS_TEST_PATIENCE_S * INT64_C(1000000));
     pthread_mutex_init(&x->mutex, NULL);
     pthread_cond_init(&x->changed, NULL);
 }
@@ -80,6 +81,7 @@ static void slow_init(slow_exchange *x, const ps_plan *plan, float *weights, ps_
 static void slow_fini(slow_exchange *x)
 {
     ps_gate_fini(&x->gate);
+    ps_placement_fini(&x->placement);
     pthread_cond_destroy(&x->changed);
     pthread_mutex_destroy(&x->mutex);
     free(x->all);

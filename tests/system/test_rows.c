@@ -244,8 +244,8 @@ static void take_left(train_world *w, left *l)
         l->applied += c.applied;
     }
     for (uint64_t id = 0; id < words; id++) {
-        ps_status st =
-            ps_tables_pull(w->servers[ps_merge_server_of(plan, id)].tables, &id, 1, l->rows[id]);
+        ps_status st = ps_tables_pull(w->servers[ps_merge_server_of(&w->job.placement, id)].tables,
+                                      &id, 1, l->rows[id]);
 
         assert_string_equal(st.text, "");
     }

@@ -71,7 +71,7 @@ static void must_have_all(exchange_world *w)
         dp_server_weights(&w->servers[i], got);
         c = ps_shard_counters_of(w->servers[i].shard);
         assert_int_equal(c->applied,
-                         w->workers[0].steps * w->worker_count * plan->layout.owned_count[i]);
+                         w->workers[0].steps * w->worker_count * w->job.placement.owned_count[i]);
         assert_int_equal(c->dropped, 0);
     }
     for (size_t i = 0; i < n; i++) {
@@ -321,7 +321,7 @@ static void a_server_that_never_speaks_is_named_at_the_deadline(void **state)
 
     (void)state;
     xw_begin(&w, 1, 2, FAKE_CHAINED, 5, 0, ", \"timeouts\": {\"step_ms\": 3000}");
-    fd = listen_and_be_silent(w.job.addresses[1], sizeof w.job.addresses[1]);
+    fd = listen_and_be_silent(w.job.placement.servers[1].address, PS_ENDPOINT_ADDRESS_MAX);
     began_us = ps_clock_us();
     xw_start(&w);
     xw_join(&w);
@@ -338,7 +338,7 @@ static void nobody_listening_is_named_at_the_deadline(void **state)
 
     (void)state;
     xw_begin(&w, 1, 2, FAKE_CHAINED, 5, 0, ", \"timeouts\": {\"step_ms\": 3000}");
-    fd = listen_and_be_silent(w.job.addresses[0], sizeof w.job.addresses[0]);
+    fd = listen_and_be_silent(w.job.placement.servers[0].address, PS_ENDPOINT_ADDRESS_MAX);
     close(fd);
     xw_start(&w);
     xw_join(&w);

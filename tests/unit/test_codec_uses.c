@@ -173,12 +173,15 @@ static void no_state_is_kept_of_blocks_that_several_bring(void **state)
     for (size_t i = 0; i < 2; i++) {
         ps_plan *plan = NULL;
         ps_status st = planned(jobs[i], &plan);
+        ps_placement placement;
         ps_coder coder;
 
         assert_int_equal(st.code, PS_OK);
-        ps_coder_init(&coder, plan, 0);
+        ps_placement_init(&placement, &plan->layout, plan->spec->pservers, plan->spec->workers);
+        ps_coder_init(&coder, plan, &placement, 0);
         assert_true((coder.kept != NULL) == (i == 0));
         ps_coder_fini(&coder);
+        ps_placement_fini(&placement);
         ps_plan_destroy(plan);
     }
 }

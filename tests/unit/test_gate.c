@@ -8,6 +8,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { VARIABLES = 3, SLICES = 5, LANES = 3, MINUTE_US = 60000000 };
@@ -18,8 +19,7 @@ typedef struct world {
     ps_layout layout;
     uint32_t first_slice[VARIABLES + 1];
     ps_slice slices[SLICES];
-    uint32_t owned_count[LANES];
-    char names[LANES][80];
+    ps_placement placement;
     ps_gate gate;
     pthread_t thread;
     bool answer; /* of the wait on the thread */
@@ -27,28 +27,33 @@ typedef struct world {
 
 static void begin(world *w, int64_t patience_us)
 {
-    static const uint32_t variable[SLICES] = {0, 0, 1, 2, 2}, server[SLICES] = {0, 1, 0, 1, 0};
+    static const uint32_t variable[SLICES] = {0, 0, 1, 2, 2};
+    static const uint32_t server_of_shard[PS_SHARDS] = {0, 1, 0, 1, 0}; /* slice i is of shard i */
+    ps_status st;
 
     *w = (world){
         .first_slice = {0, 2, 3, 5},
-        .owned_count = {3, 2, 0},
-        .names = {"ps-a", "ps-b", "ps-c"},
     };
     for (uint32_t i = 0; i < SLICES; i++) {
-        w->slices[i] = (ps_slice){.index = i, .variable = variable[i], .server = server[i]};
+        w->slices[i] = (ps_slice){.index = i, .variable = variable[i], .shard = i};
     }
     w->layout = (ps_layout){.variable_count = VARIABLES,
                             .first_slice = w->first_slice,
                             .slice_count = SLICES,
-                            .slices = w->slices,
-                            .server_count = LANES,
-                            .owned_count = w->owned_count};
-    ps_gate_init(&w->gate, &w->layout, (const char(*)[80])w->names, patience_us);
+                            .slices = w->slices};
+    ps_placement_init(&w->placement, &w->layout, LANES, 0);
+    st = ps_placement_set_shards(&w->placement, server_of_shard, PS_SHARDS);
+    assert_true(ps_is_ok(&st));
+    for (uint32_t i = 0; i < LANES; i++) {
+        snprintf(w->placement.servers[i].node_id, PS_ENDPOINT_ID_MAX, "ps-%c", (int)('a' + i));
+    }
+    ps_gate_init(&w->gate, &w->placement, patience_us);
 }
 
 static void end(world *w)
 {
     ps_gate_fini(&w->gate);
+    ps_placement_fini(&w->placement);
 }
 
 static void bring(world *w, uint32_t lane, uint64_t clock)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_layout.c - every value in one slice, every slice on one server. */
+/* test_layout.c - every value is in exactly one slice. */
 #include "common/job/layout.h"
 
 #include "tests/support/cmocka_all.h"
@@ -40,7 +40,7 @@ static void every_value_is_in_exactly_one_slice(void **state)
     size_t at = 0;
 
     (void)state;
-    ps_layout_init(&layout, model, 3, false);
+    ps_layout_init(&layout, model, false);
     assert_int_equal(layout.param_count, ps_model_param_count(model));
     for (uint32_t i = 0; i < layout.slice_count; i++) {
         const ps_slice *slice = &layout.slices[i];
@@ -60,95 +60,6 @@ static void every_value_is_in_exactly_one_slice(void **state)
     ps_model_destroy(model);
 }
 
-static void every_slice_is_on_exactly_one_server(void **state)
-{
-    ps_model *model = tutorial();
-
-    (void)state;
-    for (uint32_t servers = 1; servers <= 12; servers++) {
-        ps_layout layout;
-        uint32_t seen[64] = {0}, total = 0;
-
-        ps_layout_init(&layout, model, servers, false);
-        assert_int_equal(layout.slice_count, 12); /* 7 of dense0.weight, 1 of each other */
-        for (uint32_t r = 0; r < servers; r++) {
-            assert_true(layout.owned_count[r] > 0);
-            for (uint32_t k = 0; k < layout.owned_count[r]; k++) {
-                uint32_t i = layout.owned[r][k];
-
-                assert_true(k == 0 || i > layout.owned[r][k - 1]);
-                assert_int_equal(layout.slices[i].server, r);
-                seen[i]++;
-                total++;
-            }
-        }
-        assert_int_equal(total, layout.slice_count);
-        for (uint32_t i = 0; i < layout.slice_count; i++) {
-            assert_int_equal(seen[i], 1);
-        }
-        ps_layout_fini(&layout);
-    }
-    ps_model_destroy(model);
-}
-
-static void servers_are_loaded_alike(void **state)
-{
-    static const uint32_t big[] = {2048, 2048, 10}; /* 5.8 million values, 357 slices */
-    ps_model *model = mlp(784, big, 3);
-
-    (void)state;
-    for (uint32_t servers = 1; servers <= 8; servers++) {
-        ps_layout layout;
-        size_t least = SIZE_MAX, most = 0;
-
-        ps_layout_init(&layout, model, servers, false);
-        for (uint32_t r = 0; r < servers; r++) {
-            size_t load = 0;
-
-            for (uint32_t k = 0; k < layout.owned_count[r]; k++) {
-                load += layout.slices[layout.owned[r][k]].n;
-            }
-            least = load < least ? load : least;
-            most = load > most ? load : most;
-        }
-        /* A shard here has at most two slices: no two servers differ by more. */
-        assert_true(most - least <= 2 * PS_SLICE_VALUES);
-        ps_layout_fini(&layout);
-    }
-    ps_model_destroy(model);
-}
-
-static void slices_of_a_shard_stay_together(void **state)
-{
-    static const uint32_t big[] = {2048, 2048, 10};
-    ps_model *model = mlp(784, big, 3);
-    ps_layout layout;
-
-    (void)state;
-    ps_layout_init(&layout, model, 5, false);
-    assert_true(layout.slice_count > PS_SHARDS);
-    for (uint32_t i = PS_SHARDS; i < layout.slice_count; i++) {
-        assert_int_equal(layout.slices[i].server, layout.slices[i - PS_SHARDS].server);
-    }
-    ps_layout_fini(&layout);
-    ps_model_destroy(model);
-}
-
-static void more_servers_than_slices_leaves_some_without(void **state)
-{
-    static const uint32_t tiny[] = {2};
-    ps_model *model = mlp(3, tiny, 1);
-    ps_layout layout;
-
-    (void)state;
-    ps_layout_init(&layout, model, 5, false);
-    assert_int_equal(layout.slice_count, 2);
-    assert_int_equal(layout.owned_count[0] + layout.owned_count[1], 2);
-    assert_int_equal(layout.owned_count[4], 0);
-    ps_layout_fini(&layout);
-    ps_model_destroy(model);
-}
-
 static void the_hash_is_of_names_and_shapes_and_of_nothing_else(void **state)
 {
     static const uint32_t a[] = {128, 10}, b[] = {10, 128};
@@ -156,15 +67,15 @@ static void the_hash_is_of_names_and_shapes_and_of_nothing_else(void **state)
     ps_layout x, y;
 
     (void)state;
-    ps_layout_init(&x, one, 1, false);
-    ps_layout_init(&y, one, 4, false);
+    ps_layout_init(&x, one, false);
+    ps_layout_init(&y, one, false);
     assert_true(x.hash == y.hash);
     assert_true(x.hash == UINT64_C(0x53a532e9c42a2ee8)); /* the same for ever */
     ps_layout_fini(&y);
-    ps_layout_init(&y, two, 1, false);
+    ps_layout_init(&y, two, false);
     assert_true(x.hash != y.hash);
     ps_layout_fini(&x);
-    ps_layout_init(&x, three, 1, false);
+    ps_layout_init(&x, three, false);
     assert_true(x.hash != y.hash);
     ps_layout_fini(&x);
     ps_layout_fini(&y);
@@ -178,10 +89,6 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_value_is_in_exactly_one_slice),
-        cmocka_unit_test(every_slice_is_on_exactly_one_server),
-        cmocka_unit_test(servers_are_loaded_alike),
-        cmocka_unit_test(slices_of_a_shard_stay_together),
-        cmocka_unit_test(more_servers_than_slices_leaves_some_without),
         cmocka_unit_test(the_hash_is_of_names_and_shapes_and_of_nothing_else),
     };
 

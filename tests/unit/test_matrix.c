@@ -227,6 +227,7 @@ static void filters_are_the_rows_of_a_convolution(void **state)
 /* The first variable on its way to each server. */
 typedef struct way {
     ps_plan *plan;
+    ps_placement placement;
     ps_coder coder;
     uint32_t leader[SERVERS];
     uint8_t *bytes[SERVERS];
@@ -240,17 +241,18 @@ static void way_init(way *w, const char *json)
     size_t values = 0;
 
     *w = (way){.plan = plan_of(json)};
-    ps_coder_init(&w->coder, w->plan, 0);
+    ps_placement_init(&w->placement, &w->plan->layout, w->plan->spec->pservers, 0);
+    ps_coder_init(&w->coder, w->plan, &w->placement, 0);
     w->grad = ps_xcalloc(w->plan->layout.param_count, sizeof *w->grad);
     w->got = ps_xcalloc(w->plan->layout.param_count, sizeof *w->got);
     for (uint32_t s = w->plan->layout.first_slice[1]; s > 0; s--) {
-        if (ps_matrix_slices(w->plan, s - 1) > 0) {
-            w->leader[w->plan->layout.slices[s - 1].server] = s - 1;
+        if (ps_matrix_slices(w->plan, &w->placement, s - 1) > 0) {
+            w->leader[w->placement.server_of[s - 1]] = s - 1;
         }
     }
     for (uint32_t i = 0; i < SERVERS; i++) {
         w->bytes[i] = ps_xmalloc(ps_coder_size(&w->coder, w->leader[i]));
-        values += ps_matrix_value_count(w->plan, w->leader[i]);
+        values += ps_matrix_value_count(w->plan, &w->placement, w->leader[i]);
     }
     assert_int_equal(values, w->plan->layout.variables[0].size); /* each is brought once */
 }
@@ -258,6 +260,7 @@ static void way_init(way *w, const char *json)
 static void way_fini(way *w)
 {
     ps_coder_fini(&w->coder);
+    ps_placement_fini(&w->placement);
     ps_plan_destroy(w->plan);
     free(w->grad);
     free(w->got);
@@ -294,7 +297,7 @@ static ps_status take(void *arg, const Psgd__V1__Encoding *head, const uint8_t *
 
 static ps_status way_push(way *w, uint32_t server)
 {
-    return ps_matrix_push(w->plan, server, &w->heads[server].msg, w->bytes[server],
+    return ps_matrix_push(w->plan, &w->placement, server, &w->heads[server].msg, w->bytes[server],
                           w->heads[server].msg.payload_bytes, take, w);
 }
 
@@ -537,21 +540,24 @@ static void others_are_handed_on_as_they_are(void **state)
     ps_plan *plan = plan_of(UP(""));
     Psgd__V1__Encoding head = PSGD__V1__ENCODING__INIT;
     uint32_t seen = 0;
+    ps_placement placement;
     ps_status st;
 
     (void)state;
+    ps_placement_init(&placement, &plan->layout, plan->spec->pservers, 0);
     head.slice = plan->layout.first_slice[1]; /* a bias */
     head.payload_bytes = 5;
-    st = ps_matrix_push(plan, 0, &head, (const uint8_t *)"12345", 5, see, &seen);
+    st = ps_matrix_push(plan, &placement, 0, &head, (const uint8_t *)"12345", 5, see, &seen);
     assert_int_equal(st.code, PS_ABORTED);
     head.slice = UINT32_MAX;
-    st = ps_matrix_push(plan, 0, &head, (const uint8_t *)"12345", 5, see, &seen);
+    st = ps_matrix_push(plan, &placement, 0, &head, (const uint8_t *)"12345", 5, see, &seen);
     assert_int_equal(st.code, PS_ABORTED);
     head.slice = 0; /* no bytes stand for zeros, of any slice */
     head.payload_bytes = 0;
-    st = ps_matrix_push(plan, 0, &head, NULL, 0, see, &seen);
+    st = ps_matrix_push(plan, &placement, 0, &head, NULL, 0, see, &seen);
     assert_int_equal(st.code, PS_ABORTED);
     assert_int_equal(seen, 3);
+    ps_placement_fini(&placement);
     ps_plan_destroy(plan);
 }
 

