@@ -148,14 +148,18 @@ static void package_ready(void *arg, ps_package *package)
 /* The coordinator's own part; it is ready later. */
 static void begin_package(ps_attempt *a)
 {
-    char init_path[PS_INIT_PATH_MAX];
+    char init_path[PS_INIT_PATH_MAX], init_sha256[PS_SHA256_HEX_BYTES];
     ps_package_conf conf = {.plan = a->plan,
                             .data_path = a->c->conf.data_path,
                             .init_path = init_path,
+                            .init_sha256 = init_sha256,
+                            .table_paths = (const char *const *)a->tables.paths,
+                            .table_sha256 = (const char(*)[PS_SHA256_HEX_BYTES])a->tables.sha256,
+                            .table_count = a->tables.count,
                             .cache = &a->c->data_cache,
                             .ready = package_ready,
                             .arg = a};
-    ps_status st = ps_wrap(ps_init_find(a->c, a->plan, init_path), "init_from");
+    ps_status st = ps_wrap(ps_init_find(a->c, a->plan, init_path, init_sha256), "init_from");
 
     if (ps_is_ok(&st)) {
         st = ps_wrap(a->tables_found,

@@ -11,6 +11,7 @@
 #include "services/coordinator/message.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -53,7 +54,8 @@ static ps_status load_job(ps_coordinator *c, const char *job_id, ps_record *reco
     return ps_is_ok(&st) ? ps_artifacts_folder(folder, c->conf.data_dir, job_id) : st;
 }
 
-static ps_status find_of_job(ps_coordinator *c, const char *job_id, char path[PS_INIT_PATH_MAX])
+static ps_status find_of_job(ps_coordinator *c, const char *job_id, char path[PS_INIT_PATH_MAX],
+                             char sha256[PS_SHA256_HEX_BYTES])
 {
     char folder[PS_FOLDER_MAX];
     ps_record record = {0};
@@ -68,6 +70,9 @@ static ps_status find_of_job(ps_coordinator *c, const char *job_id, char path[PS
     st = model ? ps_path_join(path, PS_INIT_PATH_MAX, folder, model->name)
                : ps_fail(PS_FAILED_PRECONDITION, "job %.60s, which is %s, has left no model",
                          job_id, ps_state_name(record.job->state));
+    if (ps_is_ok(&st)) {
+        snprintf(sha256, PS_SHA256_HEX_BYTES, "%s", model->sha256);
+    }
     ps_record_fini(&record);
     return st;
 }
@@ -81,21 +86,22 @@ static ps_status find_below(const ps_coordinator *c, const char *from, char path
     return ps_path_below(path, PS_INIT_PATH_MAX, c->conf.data_path, from);
 }
 
-ps_status ps_init_find(ps_coordinator *c, const ps_plan *plan, char path[PS_INIT_PATH_MAX])
+ps_status ps_init_find(ps_coordinator *c, const ps_plan *plan, char path[PS_INIT_PATH_MAX],
+                       char sha256[PS_SHA256_HEX_BYTES])
 {
     const char *from = plan->spec->init_from, *job_id = ps_init_from_job(from);
 
-    path[0] = '\0';
+    path[0] = sha256[0] = '\0';
     if (from[0] == '\0') {
         return ps_ok();
     }
-    return job_id ? find_of_job(c, job_id, path) : find_below(c, from, path);
+    return job_id ? find_of_job(c, job_id, path, sha256) : find_below(c, from, path);
 }
 
 ps_status ps_init_check(ps_coordinator *c, const ps_plan *plan)
 {
-    char path[PS_INIT_PATH_MAX];
-    ps_status st = ps_init_find(c, plan, path);
+    char path[PS_INIT_PATH_MAX], sha256[PS_SHA256_HEX_BYTES];
+    ps_status st = ps_init_find(c, plan, path, sha256);
 
     if (!ps_is_ok(&st) || path[0] == '\0') {
         return st;
@@ -105,7 +111,7 @@ ps_status ps_init_check(ps_coordinator *c, const ps_plan *plan)
 
 /* --- sparse tables ---------------------------------------------------------------- */
 
-static ps_status add_table(ps_init_tables *out, const char *path)
+static ps_status add_table(ps_init_tables *out, const char *path, const char *sha256)
 {
     struct stat what;
     ps_status st;
@@ -122,6 +128,8 @@ static ps_status add_table(ps_init_tables *out, const char *path)
     }
     out->paths = ps_xrealloc(out->paths, (out->count + 1) * sizeof *out->paths);
     out->sizes = ps_xrealloc(out->sizes, (out->count + 1) * sizeof *out->sizes);
+    out->sha256 = ps_xrealloc(out->sha256, (out->count + 1) * sizeof *out->sha256);
+    snprintf(out->sha256[out->count], sizeof *out->sha256, "%s", sha256);
     out->paths[out->count] = ps_xstrdup(path);
     out->sizes[out->count++] = (uint64_t)what.st_size;
     return ps_ok();
@@ -138,7 +146,7 @@ static ps_status add_tables_of_job(ps_coordinator *c, const char *job_id, ps_ini
         if (is_model(record.job->artifacts[i], PS_TABLE_FILE_ENDING)) {
             st = ps_path_join(path, sizeof path, folder, record.job->artifacts[i]->name);
             if (ps_is_ok(&st)) {
-                st = add_table(out, path);
+                st = add_table(out, path, record.job->artifacts[i]->sha256);
             }
         }
     }
@@ -165,7 +173,7 @@ ps_status ps_init_find_tables(ps_coordinator *c, const ps_plan *plan, ps_init_ta
         }
         st = find_below(c, from[i], path);
         if (ps_is_ok(&st)) {
-            st = add_table(out, path);
+            st = add_table(out, path, "");
         }
     }
     return st;
@@ -178,6 +186,7 @@ void ps_init_tables_fini(ps_init_tables *tables)
     }
     free(tables->paths);
     free(tables->sizes);
+    free(tables->sha256);
     *tables = (ps_init_tables){0};
 }
 

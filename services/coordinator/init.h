@@ -8,26 +8,29 @@
 #ifndef PS_COORDINATOR_INIT_H
 #define PS_COORDINATOR_INIT_H
 
+#include "common/base/sha256.h"
 #include "common/job/plan.h"
 #include "services/coordinator/coordinator.h"
 
 enum { PS_INIT_PATH_MAX = 2048 };
 
-/* The file's path; "" when the job draws its weights.
+/* The file's path; "" when the job draws its weights. sha256: what the registry has of it, in
+ * hexadecimal, "" for a file below the data path.
  *
  * NOT_FOUND            no such job or file, or no data path
  * FAILED_PRECONDITION  the job has left no model
  * INVALID_ARGUMENT     the path leads out of the data path */
 PS_MUST_USE ps_status ps_init_find(ps_coordinator *c, const ps_plan *plan,
-                                   char path[PS_INIT_PATH_MAX]);
+                                   char path[PS_INIT_PATH_MAX], char sha256[PS_SHA256_HEX_BYTES]);
 
 /* The same, and the file's header is read: has it this model's variables? */
 PS_MUST_USE ps_status ps_init_check(ps_coordinator *c, const ps_plan *plan);
 
 /* Files that the job's sparse tables start from, in order. */
 typedef struct ps_init_tables {
-    char **paths;    /* (count) */
-    uint64_t *sizes; /* (count): bytes */
+    char **paths;                        /* (count) */
+    uint64_t *sizes;                     /* (count): bytes */
+    char (*sha256)[PS_SHA256_HEX_BYTES]; /* (count): as the registry has it, "" if it does not */
     size_t count;
 } ps_init_tables;
 

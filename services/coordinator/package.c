@@ -7,7 +7,9 @@
 #include "common/base/files.h"
 #include "common/base/xalloc.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Values of a block that the coordinator draws in its own memory: 2 GiB. */
 static const size_t values_max = (size_t)1 << 29;
@@ -32,6 +34,34 @@ uint64_t ps_package_data_bytes(const ps_plan *plan, const char *data_path)
     ps_status st = find_folder(plan, data_path, folder, sizeof folder);
 
     return ps_is_ok(&st) ? ps_data_bytes(&plan->data_conf, folder) : 0;
+}
+
+/* A file that the coordinator stored must be the one that it stored. */
+static ps_status check_sum(const char *path, const char *sha256)
+{
+    char hex[PS_SHA256_HEX_BYTES];
+    uint64_t size;
+    ps_status st = sha256[0] != '\0' ? ps_sha256_of_file(path, hex, &size) : ps_ok();
+
+    if (ps_is_ok(&st) && sha256[0] != '\0' && strcmp(hex, sha256) != 0) {
+        st = ps_fail(PS_DATA_LOSS, "%s is damaged: its SHA-256 is not the stored one",
+                     ps_path_tail(path));
+    }
+    return st;
+}
+
+static ps_status check_inits(ps_package *p)
+{
+    ps_status st = check_sum(p->init_path, p->init_sha256);
+
+    p->reason = "INIT_REFUSED";
+    if (!ps_is_ok(&st)) {
+        return ps_wrap(st, "init_from");
+    }
+    for (size_t i = 0; ps_is_ok(&st) && i < p->conf.table_count; i++) {
+        st = check_sum(p->conf.table_paths[i], p->conf.table_sha256[i]);
+    }
+    return ps_wrap(st, "init_tables");
 }
 
 static ps_status make_weights(ps_package *p)
@@ -80,6 +110,9 @@ static void run(ps_task *task)
 
     p->status = describe_data(p);
     if (ps_is_ok(&p->status)) {
+        p->status = check_inits(p);
+    }
+    if (ps_is_ok(&p->status)) {
         p->status = make_weights(p);
     }
 }
@@ -99,6 +132,7 @@ ps_package *ps_package_create(ps_work *work, const ps_package_conf *conf)
     p->task.done = done;
     p->conf = *conf;
     p->conf.init_path = p->init_path = ps_xstrdup(conf->init_path);
+    snprintf(p->init_sha256, sizeof p->init_sha256, "%s", conf->init_sha256);
     p->status = ps_fail(PS_CANCELLED, "the coordinator is stopping");
     p->reason = "STOPPING";
     ps_work_submit(work, &p->task);

@@ -6,6 +6,7 @@
 #define PS_COORDINATOR_PACKAGE_H
 
 #include "common/base/buf.h"
+#include "common/base/sha256.h"
 #include "common/data/describe.h"
 #include "common/job/plan.h"
 #include "services/coordinator/work.h"
@@ -13,11 +14,15 @@
 typedef struct ps_package ps_package;
 
 typedef struct ps_package_conf {
-    const ps_plan *plan;                           /* borrowed until ready */
-    const char *data_path;                         /* kept; or NULL */
-    const char *init_path;                         /* of the model to start from; "": drawn */
-    ps_data_cache *cache;                          /* the helper thread's */
-    void (*ready)(void *arg, ps_package *package); /* loop thread */
+    const ps_plan *plan;                             /* borrowed until ready */
+    const char *data_path;                           /* kept; or NULL */
+    const char *init_path;                           /* of the model to start from; "": drawn */
+    const char *init_sha256;                         /* that it must have; "": any */
+    const char *const *table_paths;                  /* (table_count), borrowed until ready */
+    const char (*table_sha256)[PS_SHA256_HEX_BYTES]; /* (table_count): as init_sha256 */
+    size_t table_count;                              /* files that sparse tables start from */
+    ps_data_cache *cache;                            /* the helper thread's */
+    void (*ready)(void *arg, ps_package *package);   /* loop thread */
     void *arg;
 } ps_package_conf;
 
@@ -25,6 +30,7 @@ struct ps_package {
     ps_task task;
     ps_package_conf conf;
     char *init_path; /* conf's, a copy */
+    char init_sha256[PS_SHA256_HEX_BYTES];
 
     /* The result; status says whether the rest is there. */
     ps_status status;
