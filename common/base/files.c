@@ -232,6 +232,23 @@ ps_status ps_file_write(const char *path, const void *bytes, size_t n)
     return ps_file_writer_commit(&writer);
 }
 
+ps_status ps_file_replace(const char *from, const char *to)
+{
+    int fd = open(from, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    ps_status st = ps_ok();
+
+    if (fd < 0) {
+        return ps_fail_errno(errno, "open %s", ps_path_tail(from));
+    }
+    if (fsync(fd) != 0 || rename(from, to) != 0) {
+        st = ps_fail_errno(errno, "write %s", ps_path_tail(to));
+    } else if (sync_dir_of(to) != 0) {
+        st = ps_fail_errno(errno, "sync the directory of %s", ps_path_tail(to));
+    }
+    close(fd);
+    return st;
+}
+
 ps_status ps_file_append(const char *path, const void *bytes, size_t n)
 {
     int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);

@@ -39,6 +39,10 @@ PS_MUST_USE ps_status ps_file_writer_add(ps_file_writer *writer, const void *byt
 PS_MUST_USE ps_status ps_file_writer_commit(ps_file_writer *writer);
 void ps_file_writer_abandon(ps_file_writer *writer); /* no trace is left; legal when ended */
 
+/* Makes the complete file `from` durable and gives it the name `to`, in the same directory,
+ * replacing what is there. `from` is left as it is after a failure. */
+PS_MUST_USE ps_status ps_file_replace(const char *from, const char *to);
+
 /* Adds to the end, making the file if there is none. Not synced. */
 PS_MUST_USE ps_status ps_file_append(const char *path, const void *bytes, size_t n);
 

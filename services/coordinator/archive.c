@@ -135,22 +135,6 @@ static ps_status list_file(archive *w, const char *name, Psgd__V1__ArtifactKind 
     return st;
 }
 
-static const char *kind_name(Psgd__V1__ArtifactKind kind)
-{
-    switch (kind) {
-    case PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_LOG:
-        return "log";
-    case PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_REPORT:
-        return "report";
-    case PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_MODEL:
-        return "model";
-    case PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_EVENTS:
-        return "events";
-    default:
-        return "summary";
-    }
-}
-
 static ps_status write_manifest(archive *w)
 {
     ps_manifest_file *files = ps_xcalloc(w->job->n_artifacts + 1, sizeof *files);
@@ -161,7 +145,7 @@ static ps_status write_manifest(archive *w)
         const Psgd__V1__Artifact *from = w->job->artifacts[i];
 
         files[i] = (ps_manifest_file){.name = from->name,
-                                      .kind = kind_name(from->kind),
+                                      .kind = ps_artifact_kind_name(from->kind),
                                       .node_id = from->node_id,
                                       .size = from->size};
         snprintf(files[i].sha256, sizeof files[i].sha256, "%s", from->sha256);

@@ -123,47 +123,95 @@ static bool is_folder(const char *path)
 }
 
 /* A deletion is over when the registry has forgotten the job. */
-static void sweep_deleted(const char *data_dir, const char *jobs, const char *name, ps_known known)
+static void sweep_deleted(const char *data_dir, const char *name, ps_known known)
 {
-    if (known == PS_JOB_UNKNOWN) {
+    char jobs[PS_FOLDER_MAX];
+    ps_status st = ps_path_join(jobs, sizeof jobs, data_dir, "jobs");
+
+    if (ps_is_ok(&st) && known == PS_JOB_UNKNOWN) {
         drop(jobs, name);
     } else if (known == PS_JOB_KNOWN) {
-        ps_status st = ps_artifacts_take_back(data_dir, name + sizeof deleted_prefix - 1);
+        st = ps_artifacts_take_back(data_dir, name + sizeof deleted_prefix - 1);
+    }
+    (void)st; /* it stays under its other name until the next start */
+}
 
-        (void)st; /* it stays under its other name until the next start */
+/* Calls fn for each name below DATA_DIR/jobs that begins with the prefix. */
+static void each_name(const char *data_dir, const char *prefix,
+                      void (*fn)(void *arg, const char *name), void *arg)
+{
+    char jobs[PS_FOLDER_MAX];
+    const struct dirent *at;
+    ps_status st = ps_path_join(jobs, sizeof jobs, data_dir, "jobs");
+    DIR *dir = ps_is_ok(&st) ? opendir(jobs) : NULL;
+
+    while (dir && (at = readdir(dir)) != NULL) {
+        if (strncmp(at->d_name, prefix, strlen(prefix)) == 0) {
+            fn(arg, at->d_name);
+        }
+    }
+    if (dir) {
+        closedir(dir);
+    }
+}
+
+typedef struct visit {
+    const char *data_dir;
+    void (*fn)(void *arg, const char *job_id);
+    void *arg;
+} visit;
+
+static void visit_folder(void *arg, const char *name)
+{
+    const visit *v = arg;
+    char folder[PS_FOLDER_MAX];
+    ps_status st = ps_artifacts_folder(folder, v->data_dir, name);
+
+    if (name[0] != '.' && ps_is_ok(&st) && is_folder(folder)) {
+        v->fn(v->arg, name);
+    }
+}
+
+void ps_artifacts_each(const char *data_dir, void (*fn)(void *arg, const char *job_id), void *arg)
+{
+    each_name(data_dir, "", visit_folder, &(visit){data_dir, fn, arg});
+}
+
+typedef struct sweeping {
+    const char *data_dir;
+    ps_known (*known)(void *arg, const char *job_id);
+    void (*unknown)(void *arg, const char *job_id);
+    void *arg;
+} sweeping;
+
+static void sweep_one_deleted(void *arg, const char *name)
+{
+    const sweeping *s = arg;
+
+    sweep_deleted(s->data_dir, name, s->known(s->arg, name + sizeof deleted_prefix - 1));
+}
+
+static void sweep_one_job(void *arg, const char *job_id)
+{
+    const sweeping *s = arg;
+    char folder[PS_FOLDER_MAX];
+    ps_known how = s->known(s->arg, job_id);
+    ps_status st = ps_artifacts_folder(folder, s->data_dir, job_id);
+
+    if (how == PS_JOB_KNOWN && ps_is_ok(&st)) {
+        sweep_job(folder, true);
+    } else if (how == PS_JOB_UNKNOWN) {
+        s->unknown(s->arg, job_id);
     }
 }
 
 void ps_artifacts_sweep(const char *data_dir, ps_known (*known)(void *arg, const char *job_id),
                         void (*unknown)(void *arg, const char *job_id), void *arg)
 {
-    char jobs[PS_FOLDER_MAX], folder[PS_FOLDER_MAX];
-    const size_t prefix = sizeof deleted_prefix - 1;
-    const struct dirent *at;
-    ps_status st = ps_path_join(jobs, sizeof jobs, data_dir, "jobs");
-    DIR *dir = ps_is_ok(&st) ? opendir(jobs) : NULL;
+    sweeping s = {data_dir, known, unknown, arg};
 
-    while (dir && (at = readdir(dir)) != NULL) {
-        ps_known how;
-
-        if (strncmp(at->d_name, deleted_prefix, prefix) == 0) {
-            sweep_deleted(data_dir, jobs, at->d_name, known(arg, at->d_name + prefix));
-            continue;
-        }
-        st = ps_path_join(folder, sizeof folder, jobs, at->d_name);
-        if (!ps_is_ok(&st) || at->d_name[0] == '.' || !is_folder(folder)) {
-            continue;
-        }
-        how = known(arg, at->d_name);
-        if (how == PS_JOB_KNOWN) {
-            sweep_job(folder, true);
-        } else if (how == PS_JOB_UNKNOWN) {
-            unknown(arg, at->d_name);
-        }
-    }
-    if (dir) {
-        closedir(dir);
-    }
+    each_name(data_dir, deleted_prefix, sweep_one_deleted, &s);
+    ps_artifacts_each(data_dir, sweep_one_job, &s);
 }
 
 void ps_artifacts_log_name(char out[PS_NAME_MAX + 1], const char *title, const char *node_id,

@@ -33,6 +33,9 @@ PS_MUST_USE ps_status ps_artifacts_folder(char out[PS_FOLDER_MAX], const char *d
 /* Returns whether the job has a folder. */
 bool ps_artifacts_exist(const char *data_dir, const char *job_id);
 
+/* Calls fn for every folder of a job, in no order. */
+void ps_artifacts_each(const char *data_dir, void (*fn)(void *arg, const char *job_id), void *arg);
+
 /* Whether the registry knows the job: the registry may also be unable to say. */
 typedef enum ps_known { PS_JOB_KNOWN, PS_JOB_UNKNOWN, PS_JOB_UNSURE } ps_known;
 

@@ -11,6 +11,7 @@
 #include "services/coordinator/artifacts.h"
 #include "services/coordinator/driver.h"
 #include "services/coordinator/message.h"
+#include "services/coordinator/recover.h"
 #include "services/coordinator/scheduler.h"
 #include "services/coordinator/service.h"
 
@@ -23,6 +24,12 @@ enum {
     NEWS_MAX = 50,         /* queued jobs told in one round what they wait for */
     UNKNOWN_NAMES_MAX = 10 /* folders of unknown jobs named in the log */
 };
+
+/* What to do about a registry that is not the right one. */
+#define ADVICE                                                                                     \
+    "Stop the coordinator, and restore the right jobs.db or run psgd-coordinator --recover, "      \
+    "which "                                                                                       \
+    "reads jobs from their files"
 
 static const int64_t sweep_us = 1000000, soon_us = 2000, pulse_us = 100000;
 
@@ -243,6 +250,10 @@ static bool take_up(void *arg, ps_record *record)
 {
     ps_coordinator *c = arg;
 
+    if (record->is_damaged) {
+        ps_record_fini(record); /* nobody can say what it was */
+        return true;
+    }
     prepend(c, ps_live_create(c, record)); /* newest first: so this keeps the order */
     return true;
 }
@@ -254,6 +265,45 @@ static ps_status load_jobs(ps_coordinator *c)
           bit(PSGD__V1__JOB_STATE__JOB_STATE_CANCELLED));
 
     return ps_registry_each(c->registry, 0, states, take_up, c);
+}
+
+/* Ends a job that the registry has as not over though its folder has the files of its end: the
+ * registry is older than they are. To run it again would write over them. */
+static void take_end(ps_coordinator *c, ps_live *job)
+{
+    const char *id = job->record.job->id;
+    ps_record record = {0};
+    ps_status st = ps_recover_read(c->conf.data_dir, id, &record);
+
+    if (st.code == PS_NOT_FOUND) {
+        return;
+    }
+    if (ps_is_ok(&st)) {
+        st = ps_registry_put(c->registry, &record, ps_clock_wall_us());
+    }
+    if (ps_is_ok(&st)) {
+        ps_log(PS_LOG_WARN, "registry",
+               "job %s is %s in jobs.db, but %s by its files: taken from them", id,
+               ps_state_name(job->record.job->state), ps_state_name(record.job->state));
+        take_out(c, job);
+        ps_live_destroy(job);
+    } else {
+        ps_log(PS_LOG_ERROR, "registry", "job %s: %s", id, st.text);
+    }
+    ps_record_fini(&record);
+}
+
+static void take_ends(ps_coordinator *c)
+{
+    ps_live *next;
+
+    if (ps_registry_database(c->registry)->news == PS_DATABASE_AS_BEFORE) {
+        return;
+    }
+    for (ps_live *job = c->first; job; job = next) {
+        next = job->next;
+        take_end(c, job);
+    }
 }
 
 static bool has_folder(void *arg, const char *job_id)
@@ -296,12 +346,40 @@ static void sweep_files(ps_coordinator *c)
     ps_artifacts_sweep(c->conf.data_dir, is_known, note_unknown, &s);
     if (s.unknown > 0) {
         ps_log_with(PS_LOG_WARN, "registry", PS_LOG_FIELDS(PS_LOG_NUM("folders", s.unknown)),
-                    "jobs.db does not know %zu job folders below %s/jobs: %s%s. They are kept. If "
-                    "jobs.db was lost or replaced, stop the coordinator and restore the right one",
+                    "jobs.db does not know %zu job folders below %s/jobs: %s%s. They are kept. %s",
                     s.unknown, c->conf.data_dir, ps_strbuf_text(&s.names),
-                    s.unknown > UNKNOWN_NAMES_MAX ? ", ..." : "");
+                    s.unknown > UNKNOWN_NAMES_MAX ? ", ..." : "", ADVICE);
     }
     ps_strbuf_fini(&s.names);
+}
+
+/* Says what is different about the database, and what to do. */
+static void tell_news(const ps_coordinator *c)
+{
+    const ps_database *d = ps_registry_database(c->registry);
+    char what[400];
+
+    switch (d->news) {
+    case PS_DATABASE_AS_BEFORE:
+        return;
+    case PS_DATABASE_EMPTY:
+        snprintf(what, sizeof what,
+                 "it is new and empty; the one before was made %s and had %llu changes",
+                 d->before.created, (unsigned long long)d->before.changes);
+        break;
+    case PS_DATABASE_OTHER:
+        snprintf(what, sizeof what, "it is %s, made %s; the one before was %s, made %s",
+                 d->stamp.id, d->stamp.created, d->before.id, d->before.created);
+        break;
+    case PS_DATABASE_OLDER:
+        snprintf(what, sizeof what,
+                 "it is older than when it was last used: it has %llu changes of %llu",
+                 (unsigned long long)d->stamp.changes, (unsigned long long)d->before.changes);
+        break;
+    }
+    ps_log(PS_LOG_WARN, "registry",
+           "jobs.db is not as %s was last used with it: %s. No file of a job is removed. %s",
+           c->conf.data_dir, what, ADVICE);
 }
 
 ps_status ps_coordinator_create(ps_loop *loop, const ps_coordinator_conf *conf,
@@ -319,9 +397,11 @@ ps_status ps_coordinator_create(ps_loop *loop, const ps_coordinator_conf *conf,
     ps_nodes_init(&c->nodes, conf->heartbeat_us, conf->lease_us);
     st = ps_registry_open(conf->data_dir, &c->registry);
     if (ps_is_ok(&st)) {
+        tell_news(c);
         st = load_jobs(c);
     }
     if (ps_is_ok(&st)) {
+        take_ends(c);
         ps_registry_avoid(c->registry, has_folder, c);
         sweep_files(c);
         st = ps_work_create(loop, &c->work);

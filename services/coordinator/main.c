@@ -7,7 +7,9 @@
 #include "common/base/signals.h"
 #include "common/rpc/process.h"
 #include "services/coordinator/coordinator.h"
+#include "services/coordinator/database_copy.h"
 #include "services/coordinator/message.h"
+#include "services/coordinator/recover.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,8 +21,9 @@ enum { DEFAULT_PORT = 15386, EXIT_USAGE = 4 };
 static const int64_t grace_us = 2000000; /* for calls under way when it is told to stop */
 
 typedef struct settings {
-    const char *listen, *advertise, *data_dir, *data_path, *log_level, *log_format, *fault;
+    const char *listen, *advertise, *data_dir, *data_path, *log_level, *log_format, *fault, *backup;
     int64_t heartbeat_us, lease_us;
+    bool recover;
 } settings;
 
 static const ps_option options[] = {
@@ -47,6 +50,14 @@ static const ps_option options[] = {
                      .help = "how much to say on stderr"),
     PS_OPTION_STRING(settings, log_format, .name = "log-format", .env = "PSGD_LOG_FORMAT",
                      .value = "text", .choices = "text|json", .help = "how to say it"),
+    PS_OPTION_STRING(settings, backup, .name = "backup", .metavar = "FILE",
+                     .help = "copies the registry (jobs.db) to FILE and ends; works while a "
+                             "coordinator runs; replaces an older backup"),
+    PS_OPTION_BOOL(settings, recover, .name = "recover",
+                   .help =
+                       "brings jobs that the registry lacks back into it, from summary.json and "
+                       "manifest.json of their folders, says what it did, and ends; for "
+                       "while no coordinator runs"),
     PS_OPTION_STRING(settings, fault, .name = "fault", .metavar = "exit-at:STATE",
                      .help = "for tests: kills itself when a job enters the state"),
     PS_OPTION_END,
@@ -62,7 +73,9 @@ static const ps_command command = {
     .has_file = true,
     .examples = "psgd-coordinator\n"
                 "psgd-coordinator --listen 0.0.0.0:15386 --advertise coordinator.example:15386\n"
-                "psgd-coordinator --data-path ~/data --log-format json",
+                "psgd-coordinator --data-path ~/data --log-format json\n"
+                "psgd-coordinator --backup /srv/backup/jobs.db\n"
+                "psgd-coordinator --recover",
     .notes = "SIGTERM or SIGINT stops it in order: jobs that run go on without it and are taken up "
              "again when it is started again. A second signal ends it at once.",
 };
@@ -207,10 +220,22 @@ static ps_status find_data_dir(const settings *s, char *out, size_t cap)
                                     : ps_fail(PS_INVALID_ARGUMENT, "--data-dir is too long");
 }
 
-/* Runs until it is told to stop. */
-static ps_status run(const settings *s)
+/* --backup. */
+static ps_status back_up(const char *data_dir, const char *to)
 {
-    char data_dir[800];
+    ps_stamp stamp;
+    ps_status st = ps_database_backup(data_dir, to, &stamp);
+
+    if (ps_is_ok(&st)) {
+        printf("%s: registry %s, made %s, %llu changes\n", to, stamp.id, stamp.created,
+               (unsigned long long)stamp.changes);
+    }
+    return ps_wrap(st, "--backup");
+}
+
+/* Runs until it is told to stop. */
+static ps_status run(const settings *s, const char *data_dir)
+{
     ps_coordinator_conf conf = {.data_dir = data_dir,
                                 .data_path = s->data_path,
                                 .heartbeat_us = s->heartbeat_us,
@@ -218,9 +243,6 @@ static ps_status run(const settings *s)
     program p = {.stop.fire = on_stop, .down.fire = on_down};
     ps_status st = read_fault(s->fault, &conf.exit_at);
 
-    if (ps_is_ok(&st)) {
-        st = find_data_dir(s, data_dir, sizeof data_dir);
-    }
     if (ps_is_ok(&st)) {
         st = ps_loop_create(&p.loop);
     }
@@ -246,6 +268,51 @@ static ps_status run(const settings *s)
     }
     ps_coordinator_destroy(p.coordinator);
     ps_loop_destroy(p.loop);
+    return st;
+}
+
+/* --recover. What it could not do is a failure. */
+static ps_status recover(const char *data_dir)
+{
+    ps_recovery n;
+    ps_status st = ps_recover(data_dir, stdout, &n);
+
+    if (!ps_is_ok(&st)) {
+        return ps_wrap(st, "--recover");
+    }
+    printf("%zu folders: %zu in the registry already, %zu again, %zu left as they are\n",
+           n.known + n.recovered + n.left, n.known, n.recovered, n.left);
+    if (n.left > 0 || n.differing > 0) {
+        return ps_fail(PS_FAILED_PRECONDITION,
+                       "--recover: %zu folders could not be read, %zu have files that differ",
+                       n.left, n.differing);
+    }
+    return st;
+}
+
+/* Does what the settings say. */
+static ps_status act(const settings *s)
+{
+    char data_dir[800];
+    ps_status st = find_data_dir(s, data_dir, sizeof data_dir);
+
+    if (ps_is_ok(&st) && s->backup && s->recover) {
+        st = ps_fail(PS_INVALID_ARGUMENT, "--backup and --recover exclude each other");
+    }
+    if (!ps_is_ok(&st)) {
+        return st;
+    }
+    st = s->backup    ? back_up(data_dir, s->backup)
+         : s->recover ? recover(data_dir)
+                      : run(s, data_dir);
+    if (st.code == PS_DATA_LOSS) {
+        ps_log(
+            PS_LOG_ERROR, "main",
+            "%s/jobs.db cannot be used. Nothing was removed. Restore a backup of it; or move it, "
+            "jobs.db-wal and jobs.db-shm away and run psgd-coordinator --recover, which reads "
+            "jobs from their files",
+            data_dir);
+    }
     return st;
 }
 
@@ -285,7 +352,7 @@ int main(int argc, char **argv)
         ps_strbuf_fini(&text);
     } else {
         start_log(&s);
-        st = run(&s);
+        st = act(&s);
         if (!ps_is_ok(&st)) {
             ps_log(PS_LOG_ERROR, "main", "%s", st.text);
             code = st.code == PS_INVALID_ARGUMENT ? EXIT_USAGE : EXIT_FAILURE;

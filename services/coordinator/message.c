@@ -124,6 +124,40 @@ Psgd__V1__Progress *ps_job_progress(Psgd__V1__Job *job)
     return job->progress;
 }
 
+static const struct {
+    Psgd__V1__ArtifactKind kind;
+    const char *name;
+} kinds[] = {
+    {PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_SUMMARY, "summary"},
+    {PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_LOG, "log"},
+    {PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_REPORT, "report"},
+    {PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_MODEL, "model"},
+    {PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_EVENTS, "events"},
+};
+
+enum { KINDS = sizeof kinds / sizeof kinds[0] };
+
+const char *ps_artifact_kind_name(Psgd__V1__ArtifactKind kind)
+{
+    for (size_t i = 0; i < KINDS; i++) {
+        if (kinds[i].kind == kind) {
+            return kinds[i].name;
+        }
+    }
+    return kinds[0].name;
+}
+
+bool ps_artifact_kind_find(const char *name, Psgd__V1__ArtifactKind *kind)
+{
+    for (size_t i = 0; i < KINDS; i++) {
+        if (strcmp(kinds[i].name, name) == 0) {
+            *kind = kinds[i].kind;
+            return true;
+        }
+    }
+    return false;
+}
+
 bool ps_state_is_final(Psgd__V1__JobState state)
 {
     return state == PSGD__V1__JOB_STATE__JOB_STATE_DONE ||

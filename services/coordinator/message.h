@@ -9,6 +9,7 @@
 
 #include "psgd/v1/coordinator.pb-c.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -35,6 +36,10 @@ void ps_job_add_artifact(Psgd__V1__Job *job, const char *name, Psgd__V1__Artifac
                          uint64_t size, const char *sha256, const char *node_id);
 
 Psgd__V1__Progress *ps_job_progress(Psgd__V1__Job *job); /* made if it is not there */
+
+/* The word for a kind in manifest.json: "model". Reading it: false if it is none. */
+const char *ps_artifact_kind_name(Psgd__V1__ArtifactKind kind);
+bool ps_artifact_kind_find(const char *name, Psgd__V1__ArtifactKind *kind);
 
 bool ps_state_is_final(Psgd__V1__JobState state);
 const char *ps_state_name(Psgd__V1__JobState state);  /* "RUNNING" */

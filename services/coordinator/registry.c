@@ -7,70 +7,53 @@
 #include "services/coordinator/registry.h"
 
 #include "common/base/draw.h"
-#include "common/base/files.h"
+#include "common/base/log.h"
 #include "common/base/xalloc.h"
+#include "common/rpc/wire.h"
+#include "services/coordinator/message.h"
+#include "services/coordinator/row.h"
 
 #include <assert.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/random.h>
-#include <unistd.h>
-
-enum { SCHEME = 1 };
-
-static const char *const scheme_sql =
-    "CREATE TABLE meta (key TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;"
-    "CREATE TABLE jobs ("
-    " number INTEGER PRIMARY KEY AUTOINCREMENT,"
-    " id TEXT NOT NULL UNIQUE,"
-    " request_id TEXT UNIQUE," /* NULL: none was given */
-    " content TEXT NOT NULL,"  /* SHA-256 of the completed specification */
-    " state INTEGER NOT NULL,"
-    " outcome INTEGER NOT NULL,"
-    " sequence INTEGER NOT NULL,"
-    " spec BLOB NOT NULL,"  /* psgd.v1.JobSpec */
-    " detail BLOB NOT NULL" /* psgd.v1.Job without spec */
-    ");"
-    "CREATE INDEX jobs_by_state ON jobs (state, number);"
-    "CREATE TABLE events ("
-    " number INTEGER NOT NULL REFERENCES jobs (number) ON DELETE CASCADE,"
-    " sequence INTEGER NOT NULL,"
-    " time_us INTEGER NOT NULL,"
-    " kind INTEGER NOT NULL,"
-    " event BLOB NOT NULL," /* psgd.v1.WatchJobResponse */
-    " PRIMARY KEY (number, sequence)"
-    ") WITHOUT ROWID;";
 
 // clang-format off
 #define STATEMENTS(X)                                                                        \
     X(BEGIN, "BEGIN IMMEDIATE")                                                              \
     X(COMMIT, "COMMIT")                                                                      \
     X(ROLLBACK, "ROLLBACK")                                                                  \
+    X(CHANGED, "UPDATE identity SET changes = changes + 1")                                    \
     X(META_GET, "SELECT value FROM meta WHERE key = ?1")                                     \
     X(META_PUT, "INSERT INTO meta (key, value) VALUES (?1, ?2)")                             \
     X(HAS_ID, "SELECT 1 FROM jobs WHERE id = ?1")                                            \
     X(LAST, "SELECT seq FROM sqlite_sequence WHERE name = 'jobs'")                           \
     X(ADD, "INSERT INTO jobs (number, id, request_id, content, state, outcome, sequence,"    \
-           " spec, detail) VALUES (?1, ?2, ?3, ?4, ?5, 0, ?6, ?7, ?8)")                      \
+           " spec, spec_sum, detail, detail_sum)"                                            \
+           " VALUES (?1, ?2, ?3, ?4, ?5, 0, ?6, ?7, ?8, ?9, ?10)")                           \
+    X(REPLACE, "UPDATE jobs SET state = ?2, outcome = 0, sequence = ?3, spec = ?4,"          \
+               " spec_sum = ?5, detail = ?6, detail_sum = ?7 WHERE number = ?1")             \
+    X(FIND, "SELECT number, max(sequence, (SELECT coalesce(max(sequence), 0) FROM events"    \
+            " WHERE events.number = jobs.number)) FROM jobs WHERE id = ?1")                  \
     X(FIND_REQUEST, "SELECT id, content FROM jobs WHERE request_id = ?1")                    \
-    X(SAVE, "UPDATE jobs SET state = ?2, outcome = ?3, sequence = ?4, detail = ?5"           \
-            " WHERE number = ?1")                                                            \
-    X(LOAD, "SELECT number, outcome, sequence, spec, detail FROM jobs WHERE id = ?1")        \
-    X(EACH, "SELECT number, outcome, sequence, spec, detail FROM jobs"                       \
-            " WHERE number < ?1 AND (1 << state) & ?2 ORDER BY number DESC")                 \
+    X(SAVE, "UPDATE jobs SET state = ?2, outcome = ?3, sequence = ?4, detail = ?5,"          \
+            " detail_sum = ?6 WHERE number = ?1")                                            \
+    X(LOAD, "SELECT " PS_ROW_COLUMNS " FROM jobs WHERE id = ?1")                             \
+    X(EACH, "SELECT " PS_ROW_COLUMNS " FROM jobs WHERE number < ?1"                          \
+            " AND ((1 << state) & ?2 OR state NOT BETWEEN 0 AND 31) ORDER BY number DESC")   \
     X(REMOVE, "DELETE FROM jobs WHERE id = ?1")                                              \
     X(ADD_EVENT, "INSERT INTO events (number, sequence, time_us, kind, event)"               \
                  " VALUES (?1, ?2, ?3, ?4, ?5)")                                             \
     X(TRIM_EVENTS, "DELETE FROM events WHERE number = ?1 AND sequence <= (SELECT sequence"   \
                    " FROM events WHERE number = ?1 ORDER BY sequence DESC LIMIT 1 OFFSET ?2)") \
-    X(NEXT_EVENT, "SELECT event FROM events WHERE number = ?1 AND sequence > ?2"             \
-                  " ORDER BY sequence LIMIT 1")
+    X(NEXT_EVENT, "SELECT event, sequence FROM events WHERE number = ?1 AND sequence > ?2"             \
+                  " ORDER BY sequence")
 // clang-format on
+
+enum { REPORTED_MAX = 100 };
 
 enum {
 #define X(name, sql) SQL_##name,
@@ -86,12 +69,14 @@ static const char *const statement_sql[SQL_COUNT] = {
 };
 
 struct ps_registry {
-    sqlite3 *db;
+    ps_database file;
     sqlite3_stmt *statements[SQL_COUNT];
-    int lock_fd;
     uint64_t id_key;
     bool (*is_taken)(void *arg, const char *job_id); /* NULL: no id is */
     void *taken_arg;
+    bool is_relaxed;
+    uint64_t reported[REPORTED_MAX]; /* numbers of damaged rows that were logged */
+    size_t reported_count;
     unsigned depth;   /* of begin */
     ps_status failed; /* the first failure within the outermost begin */
 };
@@ -106,10 +91,7 @@ void ps_record_fini(ps_record *record)
 
 static ps_status sql_failed(ps_registry *r, const char *what)
 {
-    int code = sqlite3_errcode(r->db);
-
-    return ps_fail(code == SQLITE_FULL ? PS_RESOURCE_EXHAUSTED : PS_INTERNAL, "%s: %s", what,
-                   sqlite3_errmsg(r->db));
+    return ps_database_failed(r->file.db, what);
 }
 
 static sqlite3_stmt *statement(ps_registry *r, int index)
@@ -157,9 +139,15 @@ static ps_status end(ps_registry *r, ps_status st)
     }
     st = r->failed;
     if (ps_is_ok(&st)) {
+        st = run(r, statement(r, SQL_CHANGED), "count the change");
+    }
+    if (ps_is_ok(&st)) {
         st = run(r, statement(r, SQL_COMMIT), "commit");
     }
-    if (!ps_is_ok(&st) && !sqlite3_get_autocommit(r->db)) {
+    if (ps_is_ok(&st)) {
+        ps_database_changed(&r->file, !r->is_relaxed);
+    }
+    if (!ps_is_ok(&st) && !sqlite3_get_autocommit(r->file.db)) {
         ps_status back = run(r, statement(r, SQL_ROLLBACK), "roll back");
 
         if (!ps_is_ok(&back)) {
@@ -167,6 +155,11 @@ static ps_status end(ps_registry *r, ps_status st)
         }
     }
     return st;
+}
+
+const ps_database *ps_registry_database(const ps_registry *r)
+{
+    return &r->file;
 }
 
 ps_status ps_registry_begin(ps_registry *r)
@@ -181,76 +174,19 @@ ps_status ps_registry_end(ps_registry *r)
 
 void ps_registry_relax(ps_registry *r, bool relaxed)
 {
-    int code =
-        sqlite3_exec(r->db, relaxed ? "PRAGMA synchronous = NORMAL" : "PRAGMA synchronous = FULL",
-                     NULL, NULL, NULL);
+    int code = sqlite3_exec(r->file.db,
+                            relaxed ? "PRAGMA synchronous = NORMAL" : "PRAGMA synchronous = FULL",
+                            NULL, NULL, NULL);
 
     assert(code == SQLITE_OK || r->depth > 0); /* it cannot fail but within a transaction */
     (void)code;
-}
-
-static ps_status take_lock(ps_registry *r, const char *folder)
-{
-    char path[4096];
-    ps_status st = ps_path_join(path, sizeof path, folder, "lock");
-
-    if (!ps_is_ok(&st)) {
-        return st;
-    }
-    r->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-    if (r->lock_fd < 0) {
-        return ps_fail_errno(errno, "open %s", ps_path_tail(path));
-    }
-    if (flock(r->lock_fd, LOCK_EX | LOCK_NB) == 0) {
-        return ps_ok();
-    }
-    if (errno == EWOULDBLOCK) {
-        return ps_fail(PS_FAILED_PRECONDITION, "another coordinator uses %s", ps_path_tail(folder));
-    }
-    return ps_fail_errno(errno, "lock %s", ps_path_tail(path));
-}
-
-static ps_status exec(ps_registry *r, const char *sql, const char *what)
-{
-    return sqlite3_exec(r->db, sql, NULL, NULL, NULL) == SQLITE_OK ? ps_ok() : sql_failed(r, what);
-}
-
-/* Each step leads from scheme n to n + 1. */
-static ps_status migrate(ps_registry *r)
-{
-    sqlite3_stmt *s = NULL;
-    ps_status st;
-    int version;
-
-    if (sqlite3_prepare_v2(r->db, "PRAGMA user_version", -1, &s, NULL) != SQLITE_OK ||
-        sqlite3_step(s) != SQLITE_ROW) {
-        st = sql_failed(r, "read jobs.db");
-        sqlite3_finalize(s);
-        return st;
-    }
-    version = sqlite3_column_int(s, 0);
-    sqlite3_finalize(s);
-    if (version > SCHEME) {
-        return ps_fail(PS_FAILED_PRECONDITION, "jobs.db has scheme %d, this program knows up to %d",
-                       version, SCHEME);
-    }
-    if (version == SCHEME) {
-        return ps_ok();
-    }
-    st = exec(r, "BEGIN IMMEDIATE", "begin");
-    if (ps_is_ok(&st)) {
-        st = exec(r, scheme_sql, "make tables");
-    }
-    if (ps_is_ok(&st)) {
-        st = exec(r, "PRAGMA user_version = 1; COMMIT", "make tables");
-    }
-    return st;
+    r->is_relaxed = relaxed;
 }
 
 static ps_status prepare_all(ps_registry *r)
 {
     for (int i = 0; i < SQL_COUNT; i++) {
-        if (sqlite3_prepare_v3(r->db, statement_sql[i], -1, SQLITE_PREPARE_PERSISTENT,
+        if (sqlite3_prepare_v3(r->file.db, statement_sql[i], -1, SQLITE_PREPARE_PERSISTENT,
                                &r->statements[i], NULL) != SQLITE_OK) {
             return sql_failed(r, statement_sql[i]);
         }
@@ -284,32 +220,8 @@ static ps_status load_key(ps_registry *r)
 ps_status ps_registry_open(const char *folder, ps_registry **out)
 {
     ps_registry *r = ps_xcalloc(1, sizeof *r);
-    char path[4096];
-    ps_status st;
+    ps_status st = ps_database_open(folder, &r->file);
 
-    r->lock_fd = -1;
-    st = ps_dir_make(folder);
-    if (ps_is_ok(&st)) {
-        st = take_lock(r, folder);
-    }
-    if (ps_is_ok(&st)) {
-        st = ps_path_join(path, sizeof path, folder, "jobs.db");
-    }
-    if (!ps_is_ok(&st)) {
-        goto out;
-    }
-    if (sqlite3_open_v2(path, &r->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL) !=
-        SQLITE_OK) {
-        st = sql_failed(r, ps_path_tail(path));
-        goto out;
-    }
-    st = exec(r,
-              "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;"
-              "PRAGMA busy_timeout = 5000; PRAGMA trusted_schema = OFF",
-              "open jobs.db");
-    if (ps_is_ok(&st)) {
-        st = migrate(r);
-    }
     if (ps_is_ok(&st)) {
         st = prepare_all(r);
     }
@@ -320,7 +232,6 @@ ps_status ps_registry_open(const char *folder, ps_registry **out)
         *out = r;
         r = NULL;
     }
-out:
     ps_registry_close(r);
     return st;
 }
@@ -333,10 +244,7 @@ void ps_registry_close(ps_registry *r)
     for (int i = 0; i < SQL_COUNT; i++) {
         sqlite3_finalize(r->statements[i]);
     }
-    sqlite3_close(r->db);
-    if (r->lock_fd >= 0) {
-        close(r->lock_fd);
-    }
+    ps_database_close(&r->file);
     free(r);
 }
 
@@ -361,28 +269,6 @@ static void scramble(uint64_t key, uint64_t number, char out[9])
         out[i] = letters[bits >> (35 - 5 * i) & 31];
     }
     out[8] = '\0';
-}
-
-static uint8_t *pack(const ProtobufCMessage *message, size_t *len)
-{
-    uint8_t *bytes = ps_xmalloc(protobuf_c_message_get_packed_size(message) + 1);
-
-    *len = protobuf_c_message_pack(message, bytes);
-    return bytes;
-}
-
-/* The job without its spec. */
-static uint8_t *pack_detail(const Psgd__V1__Job *job, size_t *len)
-{
-    Psgd__V1__Job bare = *job;
-
-    bare.spec = NULL;
-    return pack(&bare.base, len);
-}
-
-static void bind_blob(sqlite3_stmt *s, int at, uint8_t *bytes, size_t len)
-{
-    sqlite3_bind_blob64(s, at, bytes, len, free); /* takes the bytes */
 }
 
 void ps_registry_avoid(ps_registry *r, bool (*is_taken)(void *arg, const char *job_id), void *arg)
@@ -418,34 +304,33 @@ static uint64_t next_number(ps_registry *r, const char *title, char id[128])
     return number;
 }
 
-static ps_status insert(ps_registry *r, ps_record *record, const char *title,
-                        const char *request_id, const char *content)
+static ps_status insert_as(ps_registry *r, const ps_record *record, const char *request_id,
+                           const char *content)
 {
-    Psgd__V1__Job *job = record->job;
-    sqlite3_stmt *s;
-    char id[128];
-    uint8_t *bytes;
-    size_t len;
+    sqlite3_stmt *s = statement(r, SQL_ADD);
+    const Psgd__V1__Job *job = record->job;
 
-    record->number = next_number(r, title, id);
-    if (job->id != protobuf_c_empty_string) {
-        free(job->id);
-    }
-    job->id = ps_xstrdup(id);
-    s = statement(r, SQL_ADD);
     sqlite3_bind_int64(s, 1, (sqlite3_int64)record->number);
-    sqlite3_bind_text(s, 2, id, -1, SQLITE_TRANSIENT);
+    sqlite3_bind_text(s, 2, job->id, -1, SQLITE_TRANSIENT);
     if (request_id[0] != '\0') {
         sqlite3_bind_text(s, 3, request_id, -1, SQLITE_TRANSIENT);
     }
     sqlite3_bind_text(s, 4, content, -1, SQLITE_TRANSIENT);
     sqlite3_bind_int(s, 5, (int)job->state);
     sqlite3_bind_int64(s, 6, (sqlite3_int64)record->sequence);
-    bytes = pack(&job->spec->base, &len);
-    bind_blob(s, 7, bytes, len);
-    bytes = pack_detail(job, &len);
-    bind_blob(s, 8, bytes, len);
+    ps_row_bind_spec(s, 7, job);
+    ps_row_bind_detail(s, 9, job);
     return run(r, s, "store the job");
+}
+
+static ps_status insert(ps_registry *r, ps_record *record, const char *title,
+                        const char *request_id, const char *content)
+{
+    char id[128];
+
+    record->number = next_number(r, title, id);
+    ps_text_set(&record->job->id, id);
+    return insert_as(r, record, request_id, content);
 }
 
 ps_status ps_registry_add(ps_registry *r, ps_record *record, const char *title,
@@ -479,15 +364,12 @@ ps_status ps_registry_find_request(ps_registry *r, const char *request_id, char 
 static ps_status update(ps_registry *r, const ps_record *record)
 {
     sqlite3_stmt *s = statement(r, SQL_SAVE);
-    uint8_t *bytes;
-    size_t len;
 
     sqlite3_bind_int64(s, 1, (sqlite3_int64)record->number);
     sqlite3_bind_int(s, 2, (int)record->job->state);
     sqlite3_bind_int(s, 3, (int)record->outcome);
     sqlite3_bind_int64(s, 4, (sqlite3_int64)record->sequence);
-    bytes = pack_detail(record->job, &len);
-    bind_blob(s, 5, bytes, len);
+    ps_row_bind_detail(s, 5, record->job);
     return run(r, s, "store the job");
 }
 
@@ -496,15 +378,12 @@ static ps_status add_event(ps_registry *r, uint64_t number, const Psgd__V1__Watc
     sqlite3_stmt *s = statement(r, SQL_ADD_EVENT);
     int64_t time_us = event->time ? event->time->seconds * 1000000 + event->time->nanos / 1000 : 0;
     ps_status st;
-    uint8_t *bytes;
-    size_t len;
 
     sqlite3_bind_int64(s, 1, (sqlite3_int64)number);
     sqlite3_bind_int64(s, 2, (sqlite3_int64)event->sequence);
     sqlite3_bind_int64(s, 3, time_us);
     sqlite3_bind_int(s, 4, (int)event->kind);
-    bytes = pack(&event->base, &len);
-    bind_blob(s, 5, bytes, len);
+    ps_row_bind_message(s, 5, &event->base);
     st = run(r, s, "store the event");
     if (!ps_is_ok(&st)) {
         return st;
@@ -530,28 +409,75 @@ ps_status ps_registry_save(ps_registry *r, const ps_record *record,
     return end(r, st);
 }
 
-/* The row that LOAD or EACH stands on. */
-static ps_status read_row(sqlite3_stmt *s, ps_record *out)
+/* Gives the record its number and the sequence of its only new event: those of the row of its id,
+ * or new ones. Returns whether there is such a row. */
+static bool find_place(ps_registry *r, ps_record *record)
 {
-    ps_record record = {.number = (uint64_t)sqlite3_column_int64(s, 0),
-                        .outcome = (Psgd__V1__JobState)sqlite3_column_int(s, 1),
-                        .sequence = (uint64_t)sqlite3_column_int64(s, 2)};
-    size_t spec_len = (size_t)sqlite3_column_bytes(s, 3);
-    size_t len = (size_t)sqlite3_column_bytes(s, 4);
-    Psgd__V1__JobSpec *spec = psgd__v1__job_spec__unpack(NULL, spec_len, sqlite3_column_blob(s, 3));
+    sqlite3_stmt *s = statement(r, SQL_FIND);
+    bool is_there;
+    char unused[128];
 
-    record.job = psgd__v1__job__unpack(NULL, len, sqlite3_column_blob(s, 4));
-    if (!spec || !record.job) {
-        if (spec) {
-            psgd__v1__job_spec__free_unpacked(spec, NULL);
-        }
-        ps_record_fini(&record);
-        return ps_fail(PS_DATA_LOSS, "job number %llu in jobs.db is damaged",
-                       (unsigned long long)record.number);
+    sqlite3_bind_text(s, 1, record->job->id, -1, SQLITE_TRANSIENT);
+    is_there = sqlite3_step(s) == SQLITE_ROW;
+    record->sequence = 1;
+    if (is_there) {
+        record->number = (uint64_t)sqlite3_column_int64(s, 0);
+        record->sequence = (uint64_t)sqlite3_column_int64(s, 1) + 1;
+    } else {
+        record->number = next_number(r, "", unused);
     }
-    record.job->spec = spec;
-    *out = record;
-    return ps_ok();
+    sqlite3_reset(s);
+    return is_there;
+}
+
+static ps_status replace(ps_registry *r, const ps_record *record)
+{
+    sqlite3_stmt *s = statement(r, SQL_REPLACE);
+
+    sqlite3_bind_int64(s, 1, (sqlite3_int64)record->number);
+    sqlite3_bind_int(s, 2, (int)record->job->state);
+    sqlite3_bind_int64(s, 3, (sqlite3_int64)record->sequence);
+    ps_row_bind_spec(s, 4, record->job);
+    ps_row_bind_detail(s, 6, record->job);
+    return run(r, s, "store the job");
+}
+
+ps_status ps_registry_put(ps_registry *r, ps_record *record, int64_t wall_us)
+{
+    Psgd__V1__WatchJobResponse event = PSGD__V1__WATCH_JOB_RESPONSE__INIT;
+    Google__Protobuf__Timestamp time = GOOGLE__PROTOBUF__TIMESTAMP__INIT;
+    ps_status st = begin(r);
+
+    if (!ps_is_ok(&st)) {
+        return st;
+    }
+    st = find_place(r, record) ? replace(r, record) : insert_as(r, record, "", "");
+    time.seconds = wall_us / 1000000;
+    event.sequence = record->sequence;
+    event.time = &time;
+    event.job = record->job;
+    event.kind = PSGD__V1__JOB_EVENT_KIND__JOB_EVENT_KIND_STATE;
+    if (ps_is_ok(&st)) {
+        st = add_event(r, record->number, &event);
+    }
+    return end(r, st);
+}
+
+/* Logs a damaged row the first time that it is read. */
+static void report(ps_registry *r, uint64_t number, const ps_status *why)
+{
+    for (size_t i = 0; i < r->reported_count; i++) {
+        if (r->reported[i] == number) {
+            return;
+        }
+    }
+    if (r->reported_count == REPORTED_MAX) {
+        return;
+    }
+    r->reported[r->reported_count++] = number;
+    ps_log_with(PS_LOG_ERROR, "registry", PS_LOG_FIELDS(PS_LOG_NUM("row", number)),
+                "a row of jobs.db is damaged: %s. " PS_ROW_ADVICE "%s", why->text,
+                r->reported_count == REPORTED_MAX ? ". No more of them are logged" : "");
 }
 
 ps_status ps_registry_load(ps_registry *r, const char *job_id, ps_record *out)
@@ -563,7 +489,15 @@ ps_status ps_registry_load(ps_registry *r, const char *job_id, ps_record *out)
     sqlite3_bind_text(s, 1, job_id, -1, SQLITE_TRANSIENT);
     code = sqlite3_step(s);
     if (code == SQLITE_ROW) {
-        st = read_row(s, out);
+        st = ps_row_read(s, out);
+        if (!ps_is_ok(&st)) {
+            uint64_t number = (uint64_t)sqlite3_column_int64(s, 0);
+
+            report(r, number, &st);
+            st = ps_fail(PS_DATA_LOSS,
+                         "job %.45s: row %llu of jobs.db is damaged; --recover reads it from files",
+                         job_id, (unsigned long long)number);
+        }
     } else if (code == SQLITE_DONE) {
         st = ps_fail(PS_NOT_FOUND, "there is no job %.64s", job_id);
     } else {
@@ -583,7 +517,7 @@ ps_status ps_registry_remove(ps_registry *r, const char *job_id)
     }
     sqlite3_bind_text(s, 1, job_id, -1, SQLITE_TRANSIENT);
     st = run(r, s, "remove the job");
-    if (ps_is_ok(&st) && sqlite3_changes(r->db) == 0) {
+    if (ps_is_ok(&st) && sqlite3_changes(r->file.db) == 0) {
         st = ps_fail(PS_NOT_FOUND, "there is no job %.64s", job_id);
     }
     return end(r, st);
@@ -601,8 +535,13 @@ ps_status ps_registry_each(ps_registry *r, uint64_t before, uint32_t states, ps_
     while ((code = sqlite3_step(s)) == SQLITE_ROW) {
         ps_record record;
 
-        st = read_row(s, &record);
-        if (!ps_is_ok(&st) || !fn(arg, &record)) {
+        st = ps_row_read(s, &record);
+        if (!ps_is_ok(&st)) {
+            ps_row_stand_in(s, &st, &record);
+            report(r, record.number, &st);
+            st = ps_ok();
+        }
+        if (!fn(arg, &record)) {
             break;
         }
     }
@@ -617,22 +556,25 @@ ps_status ps_registry_next_event(ps_registry *r, uint64_t number, uint64_t seque
                                  Psgd__V1__WatchJobResponse **out)
 {
     sqlite3_stmt *s = statement(r, SQL_NEXT_EVENT);
+    const ProtobufCMessageDescriptor *type = &psgd__v1__watch_job_response__descriptor;
     ps_status st = ps_ok();
-    int code;
+    int code = SQLITE_DONE;
 
     *out = NULL;
     sqlite3_bind_int64(s, 1, (sqlite3_int64)number);
     sqlite3_bind_int64(s, 2, sequence > INT64_MAX ? INT64_MAX : (sqlite3_int64)sequence);
-    code = sqlite3_step(s);
-    if (code == SQLITE_ROW) {
-        *out = psgd__v1__watch_job_response__unpack(NULL, (size_t)sqlite3_column_bytes(s, 0),
-                                                    sqlite3_column_blob(s, 0));
+    while (!*out && (code = sqlite3_step(s)) == SQLITE_ROW) {
+        const uint8_t *bytes = sqlite3_column_blob(s, 0);
+        size_t n = (size_t)sqlite3_column_bytes(s, 0);
+
+        st = ps_wire_check(type, bytes, n);
+        *out = ps_is_ok(&st) ? psgd__v1__watch_job_response__unpack(NULL, n, bytes) : NULL;
         if (!*out) {
-            st = ps_fail(PS_DATA_LOSS, "an event in jobs.db is damaged");
+            ps_log(PS_LOG_ERROR, "registry", "event %lld of job %llu in jobs.db is damaged",
+                   (long long)sqlite3_column_int64(s, 1), (unsigned long long)number);
         }
-    } else if (code != SQLITE_DONE) {
-        st = sql_failed(r, "read events");
     }
+    st = *out || code == SQLITE_DONE ? ps_ok() : sql_failed(r, "read events");
     sqlite3_reset(s);
     return st;
 }
