@@ -205,7 +205,7 @@ static ps_status write_model(ps_local_job *local)
 /* What each worker did, and all servers together, if there are any. */
 static json_t *nodes_json(ps_local_job *local)
 {
-    const ps_shard_counters *c = &local->counters;
+    const ps_store_counters *c = &local->counters;
     json_t *nodes = json_array();
 
     for (uint32_t i = 0; i < local->worker_count; i++) {

@@ -45,7 +45,7 @@ struct ps_local_job {
 
     Psgd__V1__JobState state;
     ps_status result;
-    ps_shard_counters counters; /* of all servers, at the end */
+    ps_store_counters counters; /* of all servers, at the end */
     int64_t began_wall_us, ended_wall_us;
     struct {
         int64_t us;

@@ -50,7 +50,7 @@ void local_try_rows(local_exchange *x)
     if (!x->wants_rows) {
         return;
     }
-    st = ps_local_servers_pull_rows(x->servers, x->rows_clock, x->keys, x->key_count, rows,
+    st = ps_local_servers_pull_rows(x->servers, x->rank, x->rows_clock, x->keys, x->key_count, rows,
                                     &is_given);
     for (uint32_t t = 0; is_given && ps_is_ok(&st) && t < plan->table_count; t++) {
         size_t n = x->key_count * plan->tables[t].width;
@@ -105,6 +105,7 @@ void local_push_rows(ps_exchange *exchange, uint64_t clock, uint32_t block, cons
         if (ps_is_ok(&st)) {
             st = ps_local_servers_push_rows(x->servers, x->rank,
                                             &(ps_tables_part){
+                                                .worker = x->rank,
                                                 .clock = clock,
                                                 .contributor = block,
                                                 .part = t,

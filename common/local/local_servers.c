@@ -109,7 +109,7 @@ ps_status ps_local_servers_push(ps_local_servers *servers, uint32_t worker, uint
                                 const uint8_t *bytes)
 {
     ps_local_shard *to = &servers->shards[servers->shard_of[head->slice]];
-    const ps_shard_counters *counters = ps_shard_counters_of(to->shard);
+    const ps_store_counters *counters = ps_shard_counters_of(to->shard);
     ps_shard_outcome outcome;
     bool is_news;
     uint64_t steps;
@@ -152,6 +152,7 @@ ps_status ps_local_servers_push_rows(ps_local_servers *servers, uint32_t worker,
     ps_status st;
 
     pthread_mutex_lock(&servers->tables_mutex);
+    ps_tables_tick(servers->tables, ps_clock_us());
     st = ps_tables_push(servers->tables, part);
     pthread_mutex_unlock(&servers->tables_mutex);
     if (part->is_last && ps_is_ok(&st)) {
@@ -160,16 +161,18 @@ ps_status ps_local_servers_push_rows(ps_local_servers *servers, uint32_t worker,
     return st;
 }
 
-ps_status ps_local_servers_pull_rows(ps_local_servers *servers, uint64_t clock,
+ps_status ps_local_servers_pull_rows(ps_local_servers *servers, uint32_t worker, uint64_t clock,
                                      const uint64_t *keys, size_t count, float *rows,
                                      bool *is_given)
 {
     ps_status st = ps_ok();
 
     pthread_mutex_lock(&servers->tables_mutex);
-    *is_given = ps_tables_may_pull(servers->tables, clock);
+    ps_tables_tick(servers->tables, ps_clock_us());
+    *is_given = ps_tables_may_pull(servers->tables, worker, clock);
     if (*is_given) {
         st = ps_tables_pull(servers->tables, keys, count, rows);
+        ps_tables_gave(servers->tables, worker);
     }
     pthread_mutex_unlock(&servers->tables_mutex);
     return st;
@@ -195,13 +198,13 @@ void ps_local_servers_take_weights(ps_local_servers *servers, float *block)
     }
 }
 
-ps_shard_counters ps_local_servers_counters(ps_local_servers *servers)
+ps_store_counters ps_local_servers_counters(ps_local_servers *servers)
 {
-    ps_shard_counters sum = {0};
+    ps_store_counters sum = {0};
 
     for (uint32_t i = 0; i < servers->count; i++) {
         ps_local_shard *from = &servers->shards[i];
-        const ps_shard_counters *c;
+        const ps_store_counters *c;
 
         pthread_mutex_lock(&from->mutex);
         c = ps_shard_counters_of(from->shard);

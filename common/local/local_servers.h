@@ -58,10 +58,10 @@ PS_MUST_USE ps_status ps_local_servers_push_zeros(ps_local_servers *servers, uin
 PS_MUST_USE ps_status ps_local_servers_push_rows(ps_local_servers *servers, uint32_t worker,
                                                  const ps_tables_part *part);
 
-/* As ps_tables_pull, when it may be for `clock`: then *is_given. */
-PS_MUST_USE ps_status ps_local_servers_pull_rows(ps_local_servers *servers, uint64_t clock,
-                                                 const uint64_t *keys, size_t count, float *rows,
-                                                 bool *is_given);
+/* As ps_tables_pull, when the worker may have rows for `clock`: then *is_given. */
+PS_MUST_USE ps_status ps_local_servers_pull_rows(ps_local_servers *servers, uint32_t worker,
+                                                 uint64_t clock, const uint64_t *keys, size_t count,
+                                                 float *rows, bool *is_given);
 
 /* The weights as the servers have them, into block (param_count). The last act:
  * each shard gives up its memory before the next one is looked at, so that this
@@ -69,6 +69,6 @@ PS_MUST_USE ps_status ps_local_servers_pull_rows(ps_local_servers *servers, uint
 void ps_local_servers_take_weights(ps_local_servers *servers, float *block);
 
 /* Sums over all shards. */
-ps_shard_counters ps_local_servers_counters(ps_local_servers *servers);
+ps_store_counters ps_local_servers_counters(ps_local_servers *servers);
 
 #endif

@@ -66,6 +66,7 @@
 #include "common/codec/codec.h"
 #include "common/consistency/consistency.h"
 #include "common/optim/descent.h"
+#include "common/store/counters.h"
 #include "common/store/delay.h"
 
 #include <stdbool.h>
@@ -242,34 +243,8 @@ const float *ps_shard_weights(ps_shard *shard);
 /* Updates that the slice at `place` of conf.slices has seen. */
 uint64_t ps_shard_version(const ps_shard *shard, uint32_t place);
 
-/* Since create, counted by slice. */
-enum { PS_SHARD_BINS = 20 };
-
-typedef struct ps_shard_counters {
-    uint64_t applied, duplicates, dropped, refused; /* contributions */
-    uint64_t late;         /* of the applied: those that joined the sum of a later clock */
-    uint64_t left_out;     /* that will never come: their workers went on without them */
-    uint64_t steps;        /* updates of a slice */
-    uint64_t bytes_in;     /* encoded, as the shard saw it, of all but refused ones */
-    uint64_t f32_bytes_in; /* the same as float32 */
-    uint64_t parked_now, parked_bytes_now, parked_total, parked_bytes_peak;
-    uint64_t pool_bytes;             /* held for parking, in use or not */
-    uint64_t encoded, encoded_bytes; /* snapshots made */
-    uint64_t given, bytes_out;       /* pieces handed out */
-    uint64_t f32_bytes_out;          /* the same as float32 */
-    /* Staleness of a contribution: updates that its slice has seen between
-     * being given to the worker and the contribution's own; 0 under bsp. */
-    uint64_t staleness_max, staleness_sum, staleness_count;
-    uint64_t staleness_bins[PS_SHARD_BINS]; /* 0, 1, 2-3, 4-7, ...; the last has no end */
-} ps_shard_counters;
-
-/* The same of what one worker brought. */
-typedef struct ps_shard_worker_counters {
-    uint64_t applied, dropped, left_out;
-} ps_shard_worker_counters;
-
-const ps_shard_counters *ps_shard_counters_of(const ps_shard *shard);
-const ps_shard_worker_counters *ps_shard_worker_counters_of(const ps_shard *shard, uint32_t worker);
+const ps_store_counters *ps_shard_counters_of(const ps_shard *shard);
+const ps_worker_counters *ps_shard_worker_counters_of(const ps_shard *shard, uint32_t worker);
 
 /* Slice contributions in open sums, which no step has seen yet. */
 uint64_t ps_shard_open(const ps_shard *shard);

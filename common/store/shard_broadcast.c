@@ -17,7 +17,7 @@
 void shard_broadcast(ps_shard *shard, shard_slice *slice, float *w)
 {
     const ps_shard_slice *conf = &slice->conf;
-    uint64_t key = ps_draw_key(shard->seed, PS_DRAW_DOWN, conf->index, slice->version + 1, 0);
+    uint64_t key = ps_draw_key(shard->seed, PS_DRAW_DOWN, conf->index, slice->col->version + 1, 0);
     float *d = shard->scratch;
     ps_status st;
 
@@ -26,7 +26,7 @@ void shard_broadcast(ps_shard *shard, shard_slice *slice, float *w)
     slice->snap->len =
         ps_feedback_encode(conf->down, &conf->down_params, slice->kept, key, conf->index, d,
                            conf->n, slice->snap->data, &slice->snap_head);
-    slice->snap_version = slice->version + 1;
+    slice->snap_version = slice->col->version + 1;
     shard->counters.encoded++;
     shard->counters.encoded_bytes += slice->snap->len;
     st = ps_codec_decode(conf->down, &slice->snap_head.msg, slice->snap->data, slice->snap->len,
@@ -38,10 +38,10 @@ void shard_broadcast(ps_shard *shard, shard_slice *slice, float *w)
 bool shard_gives_change(const ps_shard *shard, uint32_t worker, uint32_t s)
 {
     const shard_slice *slice = &shard->slices[s];
-    uint64_t given = shard->given[(size_t)s * shard->workers + worker];
+    uint64_t given = shard->book.given[(size_t)s * shard->book.workers + worker];
 
-    return shard->broadcasts && !shard->worker[worker].wish.is_whole && slice->snap != NULL &&
-           slice->snap_version == slice->version && given + 1 >= slice->version;
+    return shard->broadcasts && !shard->wish[worker].is_whole && slice->snap != NULL &&
+           slice->snap_version == slice->col->version && given + 1 >= slice->col->version;
 }
 
 ps_buf *shard_whole(const ps_shard *shard, shard_slice *slice)
@@ -56,10 +56,10 @@ ps_buf *shard_whole(const ps_shard *shard, shard_slice *slice)
 
 uint64_t shard_checksum(shard_slice *slice)
 {
-    if (!slice->has_checksum || slice->checksum_version != slice->version) {
+    if (!slice->has_checksum || slice->checksum_version != slice->col->version) {
         slice->checksum =
             ps_replica_checksum((const float *)(const void *)slice->weights->data, slice->conf.n);
-        slice->checksum_version = slice->version;
+        slice->checksum_version = slice->col->version;
         slice->has_checksum = true;
     }
     return slice->checksum;

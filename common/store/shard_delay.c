@@ -18,12 +18,12 @@ void shard_delay_init(ps_shard *shard)
     if (!(shard->delay.lambda > 0)) {
         return;
     }
-    assert(shard->policy->closes == NULL); /* sums are of gradients at these weights */
-    shard->had = ps_xcalloc(shard->workers * shard->value_count, sizeof *shard->had);
+    assert(shard->book.policy->closes == NULL); /* sums are of gradients at these weights */
+    shard->had = ps_xcalloc(shard->book.workers * shard->value_count, sizeof *shard->had);
     if (shard->delay.decay > 0) {
         shard->mean_square = ps_xcalloc(shard->value_count, sizeof *shard->mean_square);
     }
-    for (uint32_t w = 0; w < shard->workers; w++) {
+    for (uint32_t w = 0; w < shard->book.workers; w++) {
         for (uint32_t s = 0; s < shard->slice_count; s++) { /* all begin with these */
             const shard_slice *slice = &shard->slices[s];
 

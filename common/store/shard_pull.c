@@ -20,7 +20,7 @@ static uint32_t word_count(const ps_shard *shard)
 void shard_changed(ps_shard *shard, uint32_t s)
 {
     for (uint32_t w = 0, seen = 0; seen < shard->waiting; w++) {
-        shard_wish *wish = &shard->worker[w].wish;
+        shard_wish *wish = &shard->wish[w];
 
         if (wish->is_open) {
             wish->unchecked[s / 64] |= UINT64_C(1) << (s % 64);
@@ -32,8 +32,8 @@ void shard_changed(ps_shard *shard, uint32_t s)
 /* Nobody can be due for more than the round after the open one. */
 static bool is_too_early(const ps_shard *shard, uint64_t clock)
 {
-    for (uint32_t s = 0; shard->policy->leaves_behind && s < shard->slice_count; s++) {
-        if (clock > shard->slices[s].clock + 1) {
+    for (uint32_t s = 0; shard->book.policy->leaves_behind && s < shard->slice_count; s++) {
+        if (clock > shard->slices[s].col->clock + 1) {
             return true;
         }
     }
@@ -44,13 +44,13 @@ ps_status ps_shard_pull_begin(ps_shard *shard, uint32_t worker, uint64_t clock)
 {
     shard_wish *wish;
 
-    if (worker >= shard->workers) {
-        return ps_fail(PS_INVALID_ARGUMENT, "worker %u of %u", worker, shard->workers);
+    if (worker >= shard->book.workers) {
+        return ps_fail(PS_INVALID_ARGUMENT, "worker %u of %u", worker, shard->book.workers);
     }
-    if (shard->worker[worker].is_lost) {
+    if (shard->book.worker[worker].is_lost) {
         return ps_fail(PS_FAILED_PRECONDITION, "worker %u is lost", worker);
     }
-    wish = &shard->worker[worker].wish;
+    wish = &shard->wish[worker];
     if (wish->has_asked && clock < wish->clock) {
         return ps_fail(PS_OUT_OF_RANGE, "clock %llu asked for after %llu",
                        (unsigned long long)clock, (unsigned long long)wish->clock);
@@ -77,7 +77,7 @@ ps_status ps_shard_pull_begin(ps_shard *shard, uint32_t worker, uint64_t clock)
     if (shard->slice_count % 64 != 0) {
         wish->want[word_count(shard) - 1] = (UINT64_C(1) << (shard->slice_count % 64)) - 1;
     }
-    if (shard->policy->leaves_behind) {
+    if (shard->book.policy->leaves_behind) {
         shard_leave_out(shard, worker, clock);
     }
     return ps_ok();
@@ -85,8 +85,8 @@ ps_status ps_shard_pull_begin(ps_shard *shard, uint32_t worker, uint64_t clock)
 
 void ps_shard_pull_whole(ps_shard *shard, uint32_t worker)
 {
-    assert(worker < shard->workers && shard->worker[worker].wish.is_open);
-    shard->worker[worker].wish.is_whole = true;
+    assert(worker < shard->book.workers && shard->wish[worker].is_open);
+    shard->wish[worker].is_whole = true;
 }
 
 static void close_wish(ps_shard *shard, shard_wish *wish)
@@ -99,14 +99,14 @@ static void close_wish(ps_shard *shard, shard_wish *wish)
 
 void ps_shard_pull_cancel(ps_shard *shard, uint32_t worker)
 {
-    if (worker < shard->workers) {
-        close_wish(shard, &shard->worker[worker].wish);
+    if (worker < shard->book.workers) {
+        close_wish(shard, &shard->wish[worker]);
     }
 }
 
 bool ps_shard_is_waiting(const ps_shard *shard, uint32_t worker)
 {
-    return worker < shard->workers && shard->worker[worker].wish.is_open;
+    return worker < shard->book.workers && shard->wish[worker].is_open;
 }
 
 /* Under a codec that changes nothing the weights are their own snapshot. */
@@ -142,13 +142,13 @@ static ps_buf *refresh(ps_shard *shard, shard_slice *slice)
     if (ps_codec_is_plain(conf->down, &conf->down_params)) {
         return share(slice);
     }
-    if (slice->snap != NULL && slice->snap_version == slice->version) {
+    if (slice->snap != NULL && slice->snap_version == slice->col->version) {
         return slice->snap;
     }
     shard_renew_snap(slice);
-    key = ps_draw_key(shard->seed, PS_DRAW_DOWN, conf->index, slice->version, 0);
+    key = ps_draw_key(shard->seed, PS_DRAW_DOWN, conf->index, slice->col->version, 0);
     slice->snap->len = shard_encode_weights(shard, slice, key, slice->snap->data);
-    slice->snap_version = slice->version;
+    slice->snap_version = slice->col->version;
     shard->counters.encoded++;
     shard->counters.encoded_bytes += slice->snap->len;
     return slice->snap;
@@ -157,17 +157,15 @@ static ps_buf *refresh(ps_shard *shard, shard_slice *slice)
 /* The lowest slice that the policy lets go, at or after *from; false if none. */
 static bool find_ready(ps_shard *shard, uint32_t worker, uint32_t *from)
 {
-    shard_wish *wish = &shard->worker[worker].wish;
+    shard_wish *wish = &shard->wish[worker];
 
     for (uint32_t i = *from / 64; i < word_count(shard); i++) {
         uint64_t bits;
 
         while ((bits = wish->want[i] & wish->unchecked[i]) != 0) {
             uint32_t s = i * 64 + (uint32_t)__builtin_ctzll(bits);
-            ps_clocks clocks = shard_clocks_of(shard, s);
 
-            if (shard->policy->admit(&shard->policy_params, &clocks, worker, wish->clock) &&
-                shard->policy->on_pull(&shard->policy_params, &clocks, worker, wish->clock)) {
+            if (ps_book_may_pull(&shard->book, s, worker, wish->clock)) {
                 *from = s;
                 return true;
             }
@@ -181,7 +179,7 @@ static void give(ps_shard *shard, uint32_t worker, uint32_t s, ps_shard_piece *p
                  ps_shard_answer *answer)
 {
     shard_slice *slice = &shard->slices[s];
-    shard_wish *wish = &shard->worker[worker].wish;
+    shard_wish *wish = &shard->wish[worker];
     bool is_change = shard_gives_change(shard, worker, s),
          is_whole = shard->broadcasts && !is_change;
     const Psgd__V1__Encoding *head = is_whole ? &slice->whole_head.msg : &slice->snap_head.msg;
@@ -200,9 +198,9 @@ static void give(ps_shard *shard, uint32_t worker, uint32_t s, ps_shard_piece *p
     shard_delay_gave(shard, worker, s, piece);
     wish->want[s / 64] &= ~(UINT64_C(1) << (s % 64));
     wish->left--;
-    shard->given[(size_t)s * shard->workers + worker] = slice->version;
-    if (answer->count == 0 || slice->version < answer->version) {
-        answer->version = slice->version;
+    ps_book_gave(&shard->book, s, worker);
+    if (answer->count == 0 || slice->col->version < answer->version) {
+        answer->version = slice->col->version;
     }
     answer->count++;
     answer->bytes += piece->len;
@@ -221,7 +219,7 @@ void ps_shard_pull_next(ps_shard *shard, uint32_t worker, size_t max_bytes, ps_s
     if (!ps_shard_is_waiting(shard, worker)) {
         return;
     }
-    wish = &shard->worker[worker].wish;
+    wish = &shard->wish[worker];
     answer->clock = wish->clock;
     while (answer->count < cap && find_ready(shard, worker, &s)) {
         shard_slice *slice = &shard->slices[s];
@@ -233,8 +231,8 @@ void ps_shard_pull_next(ps_shard *shard, uint32_t worker, size_t max_bytes, ps_s
         assert(bytes <= max_bytes);
         if (answer->bytes + bytes > max_bytes ||
             (answer->count > 0 && answer->is_change != shard_gives_change(shard, worker, s)) ||
-            (shard->policy->is_deterministic && answer->count > 0 &&
-             slice->version != answer->version)) {
+            (shard->book.policy->is_deterministic && answer->count > 0 &&
+             slice->col->version != answer->version)) {
             break;
         }
         give(shard, worker, s, &pieces[answer->count], answer);

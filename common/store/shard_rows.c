@@ -65,7 +65,7 @@ void shard_rows_init(ps_shard *shard, shard_slice *slice)
     r = slice->rows = ps_xcalloc(1, sizeof *r);
     r->width = conf->row;
     r->count = conf->n / conf->row;
-    if (shard->buffers) {
+    if (shard->book.buffers) {
         r->owns_sum = shard->sums == NULL;
         r->sum = r->owns_sum ? ps_xcalloc(conf->n, sizeof *r->sum) : shard->sums + slice->at;
         r->in_sum = set_of(r->count);
@@ -77,9 +77,9 @@ void shard_rows_init(ps_shard *shard, shard_slice *slice)
         r->next[i] = (uint16_t)(i == r->count ? 0 : i + 1);
         r->prev[i] = (uint16_t)(i == 0 ? r->count : i - 1);
     }
-    r->base = ps_xcalloc(shard->workers, sizeof *r->base);
-    r->first = ps_xcalloc(shard->workers, sizeof *r->first);
-    memset(r->first, 0xff, shard->workers * sizeof *r->first);
+    r->base = ps_xcalloc(shard->book.workers, sizeof *r->base);
+    r->first = ps_xcalloc(shard->book.workers, sizeof *r->first);
+    memset(r->first, 0xff, shard->book.workers * sizeof *r->first);
 }
 
 void shard_rows_fini(shard_slice *slice)
@@ -162,10 +162,10 @@ static void step(ps_shard *shard, shard_slice *slice, ps_moment at, size_t count
         for (size_t i = 0; i < r->width; i++) {
             to[i] -= scale != 1.0f ? d[j * r->width + i] * scale : d[j * r->width + i];
         }
-        r->changed[room->id[j]] = slice->version + 1;
+        r->changed[room->id[j]] = slice->col->version + 1;
         move_to_front(r, (uint16_t)room->id[j]);
     }
-    slice->version++;
+    slice->col->version++;
     shard->counters.steps++;
 }
 
@@ -174,7 +174,8 @@ void shard_rows_apply(ps_shard *shard, shard_slice *slice, uint64_t clock,
 {
     shard_rows_room *room = shard->rows_room;
     size_t count = unpack(shard, slice, head, bytes, len);
-    ps_moment at = {.t = slice->version + 1, .step = clock, .share = 1.0 / shard->contributors};
+    ps_moment at = {
+        .t = slice->col->version + 1, .step = clock, .share = 1.0 / shard->book.contributors};
 
     for (size_t j = 0; j < count; j++) {
         room->id[j] = room->at[j];
@@ -275,7 +276,7 @@ ps_buf *shard_rows_give(ps_shard *shard, shard_slice *slice, uint32_t worker,
     uint64_t base = r->base[worker];
 
     if (r->first[worker] == NOT_GIVEN) {
-        r->first[worker] = slice->version;
+        r->first[worker] = slice->col->version;
     }
     if (r->changed[newest] <= base) {
         *head = &slice->whole_head.msg;
@@ -285,14 +286,14 @@ ps_buf *shard_rows_give(ps_shard *shard, shard_slice *slice, uint32_t worker,
         return shard->rows_room->nothing;
     }
     *head = &slice->snap_head.msg;
-    if (slice->snap == NULL || slice->snap_version != slice->version || r->snap_from != base) {
+    if (slice->snap == NULL || slice->snap_version != slice->col->version || r->snap_from != base) {
         size_t count = find_changed(shard, r, base);
 
         renew_snap(slice, count);
         slice->snap->len = ps_codec_encode_changed(conf->down, &conf->down_params, conf->index, w,
                                                    conf->n, r->width, shard->rows_room->at, count,
                                                    slice->snap->data, &slice->snap_head);
-        slice->snap_version = slice->version;
+        slice->snap_version = slice->col->version;
         r->snap_from = base;
         shard->counters.encoded++;
         shard->counters.encoded_bytes += slice->snap->len;

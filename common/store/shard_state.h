@@ -6,6 +6,7 @@
 #ifndef PS_COMMON_STORE_SHARD_STATE_H
 #define PS_COMMON_STORE_SHARD_STATE_H
 
+#include "common/store/clocks.h"
 #include "common/store/park.h"
 #include "common/store/shard.h"
 
@@ -14,23 +15,15 @@ typedef struct shard_rows_room shard_rows_room;
 
 typedef struct shard_slice {
     ps_shard_slice conf;
-    shard_rows *rows; /* NULL: steps are of all values */
-    size_t at;        /* first value, in the shard's */
-    uint64_t version; /* updates applied */
-    uint64_t least;   /* smallest of done */
+    shard_rows *rows;    /* NULL: steps are of all values */
+    size_t at;           /* first value, in the shard's */
+    ps_book_column *col; /* the book's */
 
-    /* Of a buffering policy: rounds closed, and the open sum. Where sums are
-     * formed in order, contributors below `turn` are in it or dropped, and
-     * parked ones are all above it, in order. */
-    uint64_t clock;
+    /* Of a buffering policy: the open sum. Where sums are formed in order, contributors below
+     * `turn` are in it or dropped, and parked ones are all above it, in order. */
     uint32_t turn;
-    uint32_t in;      /* contributions in the sum, or parked for it, */
-    uint32_t due;     /* and those of them that are not late */
-    int64_t first_us; /* when the first that was not late came */
     const float *sum; /* (n) of those that are not parked; NULL: none */
     ps_parked *parked;
-
-    uint64_t *state; /* the policy's words */
 
     /* What the slice's codecs ask for beside that; each NULL without (shard_merge.c). */
     void *undecoded; /* the open sum, as the codec adds it: then `sum` says that there is one */
@@ -61,22 +54,9 @@ typedef struct shard_wish {
     uint64_t *unchecked; /* bitmap (S): may have become ready since looked at */
 } shard_wish;
 
-typedef struct shard_worker {
-    bool is_lost;
-    ps_shard_worker_counters counters;
-    uint32_t held_count;
-    uint32_t *held; /* (held_count): contributors, ascending */
-    shard_wish wish;
-} shard_worker;
-
 struct ps_shard {
-    uint32_t slice_count, contributors, workers;
-    const ps_consistency *policy;
-    ps_params policy_params;
-    bool buffers;   /* the policy does, and steps when a sum closes */
-    bool in_order;  /* sums are formed in the order of contributors */
-    int64_t now_us; /* as far as it was told */
-    uint32_t live;  /* contributors that somebody who is not lost holds */
+    uint32_t slice_count;
+    ps_book book; /* a column for each slice */
     ps_descent descent;
     float merge_scale;
     uint64_t seed;
@@ -85,21 +65,7 @@ struct ps_shard {
     ps_params plain_params;
 
     shard_slice *slices;
-    shard_worker *worker;
-    uint32_t *holder_at; /* (K + 1): holders of k are holder[holder_at[k] .. holder_at[k + 1]) */
-    uint32_t *holder;
-
-    /* next: the first clock of this contributor that is not in and may still come. done: least of
-     * next over what the worker holds, UINT64_MAX if nobody waits for it. pending: how many of
-     * those are at done. whole: least of next over the slices; left: how many are at it. given:
-     * version of the slice that the worker has. */
-    uint64_t *words;   /* (S, words): the policy's */
-    uint64_t *next;    /* (K, S) */
-    uint64_t *done;    /* (S, W) */
-    uint32_t *pending; /* (S, W) */
-    uint64_t *given;   /* (S, W) */
-    uint64_t *whole;   /* (K) */
-    uint32_t *left;    /* (K) */
+    shard_wish *wish; /* (W) */
 
     size_t value_count;
     float *flat;    /* (value_count): what ps_shard_weights gave; NULL before */
@@ -114,18 +80,8 @@ struct ps_shard {
 
     uint32_t waiting; /* open wishes */
     ps_park park;
-    ps_shard_counters counters;
+    ps_store_counters counters;
 };
-
-/* shard_clocks.c */
-
-/* What the policy may see of slice s. */
-ps_clocks shard_clocks_of(const ps_shard *shard, uint32_t s);
-/* Nothing more will come of contributor k to slice s for clocks before `to`,
- * which is above its next. */
-void shard_mark(ps_shard *shard, uint32_t s, uint32_t k, uint64_t to);
-/* Nobody waits for worker w any more. */
-void shard_forget(ps_shard *shard, uint32_t w);
 
 /* shard_step.c */
 

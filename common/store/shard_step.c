@@ -50,7 +50,7 @@ static void step(ps_shard *shard, shard_slice *slice, uint64_t clock, double sha
 {
     float *w = shard_weights_to_write(slice);
     size_t n = slice->conf.n;
-    ps_moment at = {.t = slice->version + 1, .step = clock, .share = share};
+    ps_moment at = {.t = slice->col->version + 1, .step = clock, .share = share};
 
     if (merge != 1.0f) {
         for (size_t i = 0; i < n; i++) {
@@ -74,7 +74,7 @@ static void step(ps_shard *shard, shard_slice *slice, uint64_t clock, double sha
             w[i] -= g[i];
         }
     }
-    slice->version++;
+    slice->col->version++;
     shard->counters.steps++;
 }
 
@@ -109,7 +109,7 @@ void shard_apply(ps_shard *shard, uint32_t s, uint32_t worker, uint64_t clock,
         return;
     }
     x = shard_delay_correct(shard, worker, s, values_of(shard, slice, head, bytes, len));
-    step(shard, slice, clock, 1.0 / shard->contributors, x, shard->merge_scale, scale);
+    step(shard, slice, clock, 1.0 / shard->book.contributors, x, shard->merge_scale, scale);
 }
 
 /* ---- Sums ---- */
@@ -137,17 +137,14 @@ bool shard_buffer(ps_shard *shard, uint32_t s, uint32_t k, bool is_late,
                   const Psgd__V1__Encoding *head, const uint8_t *bytes, size_t len)
 {
     shard_slice *slice = &shard->slices[s];
-    bool is_added = !shard->in_order || k == slice->turn;
+    bool is_added = !shard->book.in_order || k == slice->turn;
 
     if (is_added) {
         add_to_sum(shard, slice, head, bytes, len);
     } else {
         ps_park_add(&shard->park, &slice->parked, k, head, bytes, len);
     }
-    slice->in++;
-    if (!is_late && slice->due++ == 0) {
-        slice->first_us = shard->now_us;
-    }
+    ps_book_add(&shard->book, s, is_late);
     return is_added;
 }
 
@@ -156,8 +153,8 @@ static void take_turns(ps_shard *shard, uint32_t s)
 {
     shard_slice *slice = &shard->slices[s];
 
-    while (slice->turn < shard->contributors &&
-           shard->next[(size_t)slice->turn * shard->slice_count + s] > slice->clock) {
+    while (slice->turn < shard->book.contributors &&
+           ps_book_next(&shard->book, s, slice->turn) > slice->col->clock) {
         const ps_parked *first = slice->parked;
 
         if (first != NULL && first->contributor == slice->turn) {
@@ -170,7 +167,7 @@ static void take_turns(ps_shard *shard, uint32_t s)
 
 static void count_parked(ps_shard *shard)
 {
-    ps_shard_counters *c = &shard->counters;
+    ps_store_counters *c = &shard->counters;
 
     c->parked_now = shard->park.now;
     c->parked_bytes_now = shard->park.bytes_now;
@@ -179,27 +176,15 @@ static void count_parked(ps_shard *shard)
     c->pool_bytes = shard->park.pool_bytes;
 }
 
-static bool is_whole(const ps_shard *shard, uint32_t s, float *scale)
-{
-    ps_clocks clocks = shard_clocks_of(shard, s);
-
-    *scale = 1.0f;
-    if (clocks.least == UINT64_MAX ||
-        (clocks.in == 0 && !(shard->policy->has_rounds && clocks.least > clocks.clock))) {
-        return false; /* nobody is left; or nothing has come and something may */
-    }
-    return shard->policy->closes(&shard->policy_params, &clocks, scale);
-}
-
 /* The step on the open sum, if anything is in it. */
 static void step_on_sum(ps_shard *shard, shard_slice *slice, uint64_t clock, float scale)
 {
-    double share = (double)slice->in * (double)scale / shard->contributors;
+    double share = (double)slice->col->in * (double)scale / shard->book.contributors;
     float merge = shard->merge_scale * scale;
     const float *sum;
 
     if (slice->rows != NULL) {
-        ps_moment at = {.t = slice->version + 1, .step = clock, .share = share};
+        ps_moment at = {.t = slice->col->version + 1, .step = clock, .share = share};
 
         if (slice->sum != NULL) {
             shard_rows_close(shard, slice, at, merge);
@@ -217,17 +202,15 @@ void shard_close(ps_shard *shard, uint32_t s)
     shard_slice *slice = &shard->slices[s];
     float scale;
 
-    if (shard->in_order) {
+    if (shard->book.in_order) {
         take_turns(shard, s);
     }
-    while (is_whole(shard, s, &scale)) {
+    while (ps_book_is_whole(&shard->book, s, &scale)) {
         assert(slice->parked == NULL);
-        step_on_sum(shard, slice, shard_clocks_of(shard, s).clock, scale);
+        step_on_sum(shard, slice, ps_book_open_clock(&shard->book, s), scale);
         slice->sum = NULL;
-        slice->in = 0;
-        slice->due = 0;
         slice->turn = 0;
-        slice->clock++;
+        ps_book_close(&shard->book, s);
         shard_changed(shard, s);
     }
     count_parked(shard);
@@ -235,40 +218,10 @@ void shard_close(ps_shard *shard, uint32_t s)
 
 void ps_shard_tick(ps_shard *shard, int64_t now_us)
 {
-    shard->now_us = now_us;
-    if (shard->policy->closes_at == NULL) {
-        return;
-    }
-    for (uint32_t s = 0; s < shard->slice_count; s++) {
-        ps_clocks clocks = shard_clocks_of(shard, s);
-
-        if (shard->policy->closes_at(&shard->policy_params, &clocks) <= now_us) {
+    shard->book.now_us = now_us;
+    for (uint32_t s = 0; shard->book.policy->closes_at != NULL && s < shard->slice_count; s++) {
+        if (ps_book_is_due(&shard->book, s)) {
             shard_close(shard, s);
         }
     }
-}
-
-int64_t ps_shard_deadline(const ps_shard *shard)
-{
-    int64_t soonest = INT64_MAX;
-
-    for (uint32_t s = 0; shard->policy->closes_at != NULL && s < shard->slice_count; s++) {
-        ps_clocks clocks = shard_clocks_of(shard, s);
-        int64_t at = clocks.least == UINT64_MAX
-                         ? INT64_MAX
-                         : shard->policy->closes_at(&shard->policy_params, &clocks);
-
-        soonest = at < soonest ? at : soonest;
-    }
-    return soonest;
-}
-
-uint64_t ps_shard_open(const ps_shard *shard)
-{
-    uint64_t in = 0;
-
-    for (uint32_t s = 0; s < shard->slice_count; s++) {
-        in += shard->slices[s].in;
-    }
-    return in;
 }

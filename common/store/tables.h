@@ -1,32 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tables.h - the sparse tables of a job, as far as one server has them, behind the job's clocks:
+/* tables.h - the sparse tables of a job, as far as one store has them, behind the job's clocks:
  * contributions of rows in, rows out.
  *
  * Pure: no I/O, no clock, no thread; one thread at a time. A contribution is (clock, contributor)
  * and comes in parts, each rows of one table; parts are numbered, and part 0 begins it anew, so it
  * may be sent again at any point. What is in is in: it changes nothing a second time.
  *
- * In step (bsp): what all contributors brought to a clock is added up by key, in their order, and
- * each row is stepped once; then the rows of the next clock may be had. Else (asp, ssp) each
- * contribution is a step of its own, and rows may be had within a lead.
+ * The rows of all tables are one column of a book of clocks (clocks.h), so the policies that dense
+ * slices obey hold for rows too. Where a policy buffers, contributions wait until the open sum
+ * closes; then they are added up by key, under a deterministic policy in the order of contributors,
+ * and each row is stepped once. Where it applies, each contribution is a step of its own.
+ *
+ * Two kinds of policies are refused by the checks of a job (common/job/table.c): those that scale a
+ * step, as each row has an optimizer of its own; and those that leave workers behind or drop, as
+ * rows that were shown count for admission and ageing.
  *
  * Memory: beside the tables (table.h) what is not stepped yet, at most keys_max rows of each table
- * a contributor.
+ * a contribution.
  */
 #ifndef PS_COMMON_STORE_TABLES_H
 #define PS_COMMON_STORE_TABLES_H
 
 #include "common/optim/descent.h"
+#include "common/store/clocks.h"
 #include "common/store/table.h"
 #include "common/store/table_file.h"
 
 typedef struct ps_tables_conf {
     uint32_t table_count;
     const ps_table_conf *tables; /* (table_count), copied; of one worker */
-    uint32_t contributors;
-    bool in_step;
-    uint64_t lead; /* else: clocks that rows may be had ahead of the oldest that somebody has not
-                    * brought; UINT64_MAX: any number */
+    ps_book_conf book;  /* its columns are not read: there is one. counters NULL: the tables' own */
     float merge_scale;  /* of what all contributors brought */
     ps_descent descent; /* without penalties; its rule is the tables' */
     uint32_t keys_max;  /* of a contribution and table */
@@ -39,6 +42,7 @@ ps_tables *ps_tables_create(const ps_tables_conf *conf);
 void ps_tables_destroy(ps_tables *tables); /* NULL is allowed */
 
 typedef struct ps_tables_part {
+    uint32_t worker; /* that brings it */
     uint64_t clock;
     uint32_t contributor, part, table;
     bool is_last;
@@ -48,26 +52,39 @@ typedef struct ps_tables_part {
     const uint32_t *shows, *clicks; /* (count) */
 } ps_tables_part;
 
-/* INVALID_ARGUMENT    no such contributor or table; keys that do not ascend, also from the
- *                     table's part before, or that are not of this server or no ids of the table;
+/* Takes a part.
+ *
+ * INVALID_ARGUMENT    no such worker, contributor or table; keys that do not ascend, also from the
+ *                     table's part before, or that are not of this store or no ids of the table;
  *                     a gradient that is not finite; clicks above shows
- * OUT_OF_RANGE        another clock than the contributor's next, or one that is not open yet; a
- *                     part that leaves one out
- * RESOURCE_EXHAUSTED  more keys than keys_max; more rows than a table may have
- * A call that fails has changed nothing, but of the last: then the job cannot go on. */
+ * PERMISSION_DENIED   a contributor that the worker does not hold
+ * OUT_OF_RANGE        another clock than the contributor's next, or one further ahead than the
+ *                     policy allows; a part that leaves one out
+ * FAILED_PRECONDITION the worker is lost
+ * RESOURCE_EXHAUSTED  more keys than keys_max; a sum, this one or an earlier one, needed more rows
+ *                     than a table may have: then the job cannot go on, and every push says so
+ * A call that fails has changed nothing but in that last case. */
 PS_MUST_USE ps_status ps_tables_push(ps_tables *tables, const ps_tables_part *part);
 
-/* Is this contribution in? */
+/* Returns whether this contribution is in. */
 bool ps_tables_is_in(const ps_tables *tables, uint64_t clock, uint32_t contributor);
 
-/* Nobody waits for this contributor any more. Not in step. */
-void ps_tables_lose(ps_tables *tables, uint32_t contributor);
+/* Goes on without a worker, as ps_book_lose. */
+PS_MUST_USE ps_status ps_tables_lose(ps_tables *tables, uint32_t worker);
 
-/* The oldest clock that somebody has not brought all of. */
+/* It is now_us (monotonic): closes what is due. */
+void ps_tables_tick(ps_tables *tables, int64_t now_us);
+
+/* Returns the oldest clock that somebody has not brought all of; UINT64_MAX when nobody is waited
+ * for. */
 uint64_t ps_tables_clock(const ps_tables *tables);
 
-/* May rows for this clock be had? */
-bool ps_tables_may_pull(const ps_tables *tables, uint64_t clock);
+/* Returns whether the policy admits the worker to this clock. Rows are fetched ahead, so that the
+ * worker's own contributions to the clocks before need not be in. */
+bool ps_tables_may_pull(const ps_tables *tables, uint32_t worker, uint64_t clock);
+
+/* Notes that the worker was given rows. */
+void ps_tables_gave(ps_tables *tables, uint32_t worker);
 
 /* Of each table in turn the rows of keys (count), (count, width). INVALID_ARGUMENT as of a
  * push. */
@@ -77,10 +94,7 @@ PS_MUST_USE ps_status ps_tables_pull(const ps_tables *tables, const uint64_t *ke
 ps_table *ps_tables_at(ps_tables *tables, uint32_t table);
 uint32_t ps_tables_table_count(const ps_tables *tables);
 
-typedef struct ps_tables_counters {
-    uint64_t applied, duplicates, refused; /* contributions, and parts that were refused */
-} ps_tables_counters;
-
-ps_tables_counters ps_tables_count(const ps_tables *tables);
+/* Returns the book of the rows' clocks: one column. */
+const ps_book *ps_tables_book(const ps_tables *tables);
 
 #endif

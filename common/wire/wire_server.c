@@ -15,6 +15,9 @@ static void on_due(ps_event *self, bool ok)
 
     if (ok && s->shard != NULL) {
         ps_shard_tick(s->shard, ps_clock_us());
+        if (s->tables != NULL) {
+            ps_tables_tick(s->tables, ps_clock_us());
+        }
         ps_wire_server_pump(s);
         ps_wire_server_changed(s);
     }
@@ -55,6 +58,11 @@ void ps_wire_server_changed(ps_wire_server *s)
 {
     int64_t at_us = ps_shard_deadline(s->shard), now_us;
 
+    if (s->tables != NULL) {
+        int64_t rows_us = ps_book_deadline(ps_tables_book(s->tables));
+
+        at_us = rows_us < at_us ? rows_us : at_us;
+    }
     if (at_us != INT64_MAX && s->loop != NULL) {
         now_us = ps_clock_us();
         ps_loop_after(s->loop, &s->due, at_us > now_us ? at_us - now_us : 0);
@@ -83,13 +91,12 @@ static void end_calls(wire_worker *p, const char *reason, ps_status why)
 ps_status ps_wire_server_lose(ps_wire_server *s, uint32_t worker)
 {
     ps_status st = ps_shard_lose_worker(s->shard, worker);
-    const ps_assignment *a = s->session->plan->assignment;
 
+    if (ps_is_ok(&st) && s->tables != NULL) {
+        st = ps_tables_lose(s->tables, worker);
+    }
     if (!ps_is_ok(&st)) {
         return st;
-    }
-    for (uint32_t i = 0; s->tables != NULL && i < a->held_count[worker]; i++) {
-        ps_tables_lose(s->tables, a->held[worker][i]);
     }
     end_calls(&s->workers[worker], "WORKER_LOST",
               ps_fail(PS_ABORTED, "worker %u counts as lost", worker));

@@ -2,6 +2,7 @@
 /* wire_server_rows.c - see wire_server.h: rows of sparse tables, gradients in and values out. */
 #include "common/wire/wire_server_impl.h"
 
+#include "common/base/clock.h"
 #include "common/base/draw.h"
 #include "common/base/xalloc.h"
 #include "common/codec/parts.h"
@@ -56,17 +57,6 @@ static ps_status check_count(size_t keys, size_t shows, size_t clicks)
 
 /* ---- Pushes ---- */
 
-static bool holds(const ps_plan *plan, uint32_t worker, uint32_t block)
-{
-    const ps_assignment *a = plan->assignment;
-    uint32_t i = 0;
-
-    while (i < a->held_count[worker] && a->held[worker][i] != block) {
-        i++;
-    }
-    return i < a->held_count[worker];
-}
-
 static ps_status take(ps_wire_server *s, const wire_worker *p, const Psgd__V1__PushRowsRequest *req,
                       ps_payload *payload)
 {
@@ -83,9 +73,9 @@ static ps_status take(ps_wire_server *s, const wire_worker *p, const Psgd__V1__P
     if (ps_is_ok(&st) && req->table >= plan->table_count) {
         st = ps_fail(PS_INVALID_ARGUMENT, "table: %u of %u", req->table, plan->table_count);
     }
-    if (ps_is_ok(&st) && !holds(plan, p->rank, req->block)) {
-        st = ps_fail(PS_PERMISSION_DENIED, "block: %u, which worker %u does not hold", req->block,
-                     p->rank);
+    if (ps_is_ok(&st) && req->block >= plan->assignment->block_count) {
+        st = ps_fail(PS_PERMISSION_DENIED, "block: %u of %u", req->block,
+                     plan->assignment->block_count);
     }
     if (!ps_is_ok(&st)) {
         return st;
@@ -97,7 +87,8 @@ static ps_status take(ps_wire_server *s, const wire_worker *p, const Psgd__V1__P
         st = ps_parts_end(&reader);
     }
     if (ps_is_ok(&st)) {
-        st = ps_tables_push(s->tables, &(ps_tables_part){.clock = req->clock,
+        st = ps_tables_push(s->tables, &(ps_tables_part){.worker = p->rank,
+                                                         .clock = req->clock,
                                                          .contributor = req->block,
                                                          .part = req->part,
                                                          .table = req->table,
@@ -138,7 +129,6 @@ static void on_push(void *arg, const ProtobufCMessage *message, ps_payload *payl
     Psgd__V1__PushRowsResponse ack = PSGD__V1__PUSH_ROWS_RESPONSE__INIT;
     wire_worker *p = arg;
     ps_wire_server *s = p->server;
-    uint64_t clock;
     ps_status st;
 
     if (req == NULL) { /* the worker is done */
@@ -151,7 +141,7 @@ static void on_push(void *arg, const ProtobufCMessage *message, ps_payload *payl
         p->push_rows = NULL;
         return;
     }
-    clock = ps_tables_clock(s->tables);
+    ps_tables_tick(s->tables, ps_clock_us());
     st = take(s, p, req, payload);
     if (!ps_is_ok(&st)) {
         p->push_rows = NULL;
@@ -166,7 +156,7 @@ static void on_push(void *arg, const ProtobufCMessage *message, ps_payload *payl
     } else {
         ps_call_read(call, on_push, p);
     }
-    if (ps_tables_clock(s->tables) != clock) {
+    if (req->is_last) {
         ps_wire_server_pump_rows(s);
         ps_wire_server_changed(s);
     }
@@ -250,6 +240,7 @@ static void answer(wire_worker *p)
     ps_buf *out;
 
     p->has_wish = false;
+    ps_tables_gave(s->tables, p->rank);
     if (!ps_is_ok(&st)) {
         free(rows);
         p->pull_rows = NULL;
@@ -276,7 +267,8 @@ void ps_wire_server_pump_rows(ps_wire_server *s)
     for (uint32_t i = 0; s->tables != NULL && i < s->worker_count; i++) {
         wire_worker *p = &s->workers[i];
 
-        if (p->pull_rows != NULL && p->has_wish && ps_tables_may_pull(s->tables, p->wish_clock)) {
+        if (p->pull_rows != NULL && p->has_wish &&
+            ps_tables_may_pull(s->tables, p->rank, p->wish_clock)) {
             answer(p);
         }
     }
@@ -336,7 +328,7 @@ static void on_pull(void *arg, const ProtobufCMessage *message, ps_payload *payl
         ps_identity_refuse(call, reason_of(&st), st);
         return;
     }
-    s->waits += !ps_tables_may_pull(s->tables, p->wish_clock);
+    s->waits += !ps_tables_may_pull(s->tables, p->rank, p->wish_clock);
     ps_wire_server_pump_rows(s);
 }
 

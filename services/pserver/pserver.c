@@ -25,7 +25,7 @@ struct ps_pserver {
     uint32_t tables_saved; /* of them that are files; the helper's */
     bool is_complete;      /* all contributions of the session are in */
     /* what counters() lends to an answer */
-    uint64_t bins[PS_SHARD_BINS];
+    uint64_t bins[PS_STALENESS_BINS];
     Psgd__V1__WorkerShare *shares, **share_ptrs; /* (worker_count) */
 };
 
@@ -230,7 +230,7 @@ static void fill_shares(ps_pserver *p, Psgd__V1__ServerCounters *out)
 
     memcpy(p->bins, ps_shard_counters_of(p->shard)->staleness_bins, sizeof p->bins);
     for (uint32_t w = 0; w < count; w++) {
-        const ps_shard_worker_counters *c = ps_shard_worker_counters_of(p->shard, w);
+        const ps_worker_counters *c = ps_shard_worker_counters_of(p->shard, w);
 
         psgd__v1__worker_share__init(&p->shares[w]);
         p->shares[w].applied = c->applied;
@@ -240,7 +240,7 @@ static void fill_shares(ps_pserver *p, Psgd__V1__ServerCounters *out)
         p->share_ptrs[w] = &p->shares[w];
     }
     out->staleness_bins = p->bins;
-    out->n_staleness_bins = PS_SHARD_BINS;
+    out->n_staleness_bins = PS_STALENESS_BINS;
     out->workers = p->share_ptrs;
     out->n_workers = count;
 }
@@ -248,7 +248,7 @@ static void fill_shares(ps_pserver *p, Psgd__V1__ServerCounters *out)
 static void counters(void *state, Psgd__V1__ServerCounters *out)
 {
     ps_pserver *p = state;
-    const ps_shard_counters *c;
+    const ps_store_counters *c;
     ps_traffic traffic;
 
     if (p->shard == NULL) {

@@ -9,6 +9,7 @@ ps_test(unit test_shard_merge ps_shard_world)
 target_link_options(test_shard_merge PRIVATE # decompressions are counted
     -Wl,--wrap=LZ4_decompress_safe -Wl,--wrap=ZSTD_decompress)
 ps_test(unit test_shard_model ps_shard_world)
+ps_test(unit test_clocks ps_store)
 ps_test(unit test_table ps_store PkgConfig::libxxhash)
 ps_test(unit test_tables ps_store)
 ps_test(unit test_tables_file ps_store)

@@ -57,7 +57,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     ps_table_conf conf = ps_table_conf_default(WIDTH, ps_optim_find("adagrad"));
     ps_tables_conf all = {
-        .table_count = 1, .tables = &conf, .contributors = 1, .merge_scale = 1, .keys_max = 8};
+        .table_count = 1,
+        .tables = &conf,
+        .book = {.workers = 1, .contributors = 1, .policy = ps_consistency_find("bsp")},
+        .merge_scale = 1,
+        .keys_max = 8};
     uint8_t *bytes = malloc(size + 1);
     ps_tables_files *files;
     ps_tables *tables;

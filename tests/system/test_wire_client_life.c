@@ -66,7 +66,7 @@ static void must_have_all(exchange_world *w)
     }
     fake_twin(&w->job, FAKE_COUNTED, w->workers[0].steps, want, seen);
     for (uint32_t i = 0; i < w->server_count; i++) {
-        const ps_shard_counters *c;
+        const ps_store_counters *c;
 
         dp_server_weights(&w->servers[i], got);
         c = ps_shard_counters_of(w->servers[i].shard);

@@ -53,7 +53,7 @@ static void a_contribution_may_come_in_pieces_and_is_acknowledged_once(void **st
 static void what_comes_again_is_acknowledged_again_and_changes_nothing(void **state)
 {
     wire_server_world w;
-    const ps_shard_counters *c;
+    const ps_store_counters *c;
     uint32_t slices;
     float before;
 

@@ -43,7 +43,7 @@ static void a_round_closes_when_its_time_is_up(void **state)
 static void who_is_late_is_acknowledged_and_dropped(void **state)
 {
     wire_server_world w;
-    const ps_shard_counters *c;
+    const ps_store_counters *c;
     uint32_t slices;
     float before;
 

@@ -349,7 +349,7 @@ static void parked_bytes_are_counted_and_return_to_none(void **state)
 {
     world w;
     ps_shard *shard;
-    const ps_shard_counters *c;
+    const ps_store_counters *c;
     uint64_t pool = 0;
 
     (void)state;
@@ -702,7 +702,7 @@ static void staleness_is_what_others_did_in_between(void **state)
 {
     ps_shard_piece piece;
     ps_shard_answer answer;
-    const ps_shard_counters *c;
+    const ps_store_counters *c;
     world w;
     ps_shard *shard;
 

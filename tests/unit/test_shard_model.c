@@ -285,11 +285,11 @@ static void agree_on_clocks(const twin *t)
 
 static void agree_on_counters(const twin *t)
 {
-    const ps_shard_counters *c = ps_shard_counters_of(t->shard);
+    const ps_store_counters *c = ps_shard_counters_of(t->shard);
     uint64_t applied = 0, dropped = 0, left_out = 0, open = 0, binned = 0;
 
     for (uint32_t worker = 0; worker < t->w.conf.workers; worker++) {
-        const ps_shard_worker_counters *of = ps_shard_worker_counters_of(t->shard, worker);
+        const ps_worker_counters *of = ps_shard_worker_counters_of(t->shard, worker);
 
         assert_int_equal(of->applied, t->applied[worker]);
         assert_int_equal(of->dropped, t->dropped[worker]);
@@ -301,7 +301,7 @@ static void agree_on_counters(const twin *t)
     for (uint32_t s = 0; s < t->w.conf.slice_count; s++) {
         open += t->sum[s].count;
     }
-    for (size_t i = 0; i < PS_SHARD_BINS; i++) {
+    for (size_t i = 0; i < PS_STALENESS_BINS; i++) {
         binned += c->staleness_bins[i];
     }
     assert_int_equal(c->applied, applied);

@@ -26,13 +26,13 @@ static ps_tables *make(const server_conf *of)
 {
     bool owned[PS_TABLE_SHARDS];
     ps_table_conf tables[2];
-    ps_tables_conf conf = {.table_count = 2,
-                           .tables = tables,
-                           .contributors = 1,
-                           .in_step = true,
-                           .merge_scale = 1,
-                           .keys_max = KEYS,
-                           .tick = 5};
+    ps_tables_conf conf = {
+        .table_count = 2,
+        .tables = tables,
+        .book = {.workers = 1, .contributors = 1, .policy = ps_consistency_find("bsp")},
+        .merge_scale = 1,
+        .keys_max = KEYS,
+        .tick = 5};
 
     for (uint32_t s = 0; s < PS_TABLE_SHARDS; s++) {
         owned[s] = of->servers == 0 || s % of->servers == of->rank;

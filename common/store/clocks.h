@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* clocks.h - the book of clocks: who has brought which contribution, and what a consistency policy
+ * makes of it.
+ *
+ * A contribution is (clock, contributor): a clock is a training step, from 0; a contributor is a
+ * block where the update is per block, else a worker. A worker brings the contributors that it
+ * holds. With redundancy several workers hold one contributor, and the first to bring it counts.
+ *
+ * The book has columns. A column is what counts on its own: a slice of a dense variable, or all
+ * rows of the sparse tables together. Each column keeps its own clocks, so parts of a step may be
+ * complete before others. The book knows no values: its owner decodes, sums and steps.
+ *
+ * Rounds. Where a policy closes clocks without waiting for everybody, what comes for a closed
+ * clock is late: dropped, or added to the open sum, as the policy says. A worker may leave closed
+ * clocks out; what never came is counted as left out.
+ *
+ * Pure: no I/O, no clock, no thread. One thread at a time. Time is told (now_us).
+ *
+ * Letters: C columns, K contributors, W workers.
+ */
+#ifndef PS_COMMON_STORE_CLOCKS_H
+#define PS_COMMON_STORE_CLOCKS_H
+
+#include "common/base/status.h"
+#include "common/consistency/consistency.h"
+#include "common/store/counters.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* What does not change. All pointers are borrowed until init returns; the policy is a const
+ * table. */
+typedef struct ps_book_conf {
+    uint32_t columns, workers, contributors;
+    const uint32_t *held_count;  /* (W) */
+    const uint32_t *const *held; /* (W)(held_count): contributors of each worker, ascending; NULL
+                                  * for both: worker w brings contributor w */
+    const ps_consistency *policy;
+    ps_params policy_params;
+    ps_store_counters *counters; /* kept; the book counts contributions in it */
+} ps_book_conf;
+
+typedef struct ps_book_column {
+    uint64_t version;  /* updates that were applied; the owner adds to it */
+    uint64_t least;    /* smallest clock that a worker has not brought all of; UINT64_MAX: nobody is
+                        * waited for */
+    uint64_t clock;    /* of a buffering policy: sums closed */
+    uint32_t in;       /* contributions in the open sum, or parked for it, */
+    uint32_t due;      /* and those of them that are not late */
+    int64_t first_us;  /* when the first that was not late came, in the policy's time */
+    int64_t behind_us; /* the policy's time is now_us less this: it goes on where a save left it */
+    uint64_t *words;   /* the policy's state; NULL: it has none */
+} ps_book_column;
+
+typedef struct ps_book_worker {
+    bool is_lost;
+    uint32_t held_count;
+    uint32_t *held;           /* (held_count): contributors, ascending */
+    ps_worker_counters share; /* of the contributions */
+} ps_book_worker;
+
+/* Read it freely; only the functions below change it, except where a member says otherwise. */
+typedef struct ps_book {
+    uint32_t columns, workers, contributors;
+    const ps_consistency *policy;
+    ps_params policy_params;
+    bool buffers;   /* the policy adds contributions up, and steps when a sum closes */
+    bool in_order;  /* sums are formed in the order of contributors */
+    int64_t now_us; /* monotonic; the owner sets it */
+    uint32_t live;  /* contributors that somebody who is not lost holds */
+    size_t word_count;
+    ps_book_column *column; /* (C) */
+    ps_book_worker *worker; /* (W) */
+    uint32_t *holder_at;    /* (K + 1): holders of k are holder[holder_at[k] .. holder_at[k + 1]) */
+    uint32_t *holder;
+
+    uint64_t *words;   /* (C, word_count) */
+    uint64_t *next;    /* (K, C): first clock of a contributor that is not in and may still come */
+    uint64_t *done;    /* (C, W): least of next over what the worker holds; UINT64_MAX: nobody waits
+                        * for the worker */
+    uint32_t *pending; /* (C, W): how many of what the worker holds are at done */
+    uint64_t *given;   /* (C, W): version of the column that the worker has */
+    uint64_t *whole;   /* (K): least of next over the columns */
+    uint32_t *left;    /* (K): how many columns are at whole */
+    ps_store_counters *counters;
+} ps_book;
+
+/* Every contributor must be held by somebody; asserted, as all of conf: the job was validated. */
+void ps_book_init(ps_book *book, const ps_book_conf *conf);
+void ps_book_fini(ps_book *book); /* a zeroed one is allowed */
+
+static inline uint64_t ps_book_next(const ps_book *book, uint32_t column, uint32_t contributor)
+{
+    return book->next[(size_t)contributor * book->columns + column];
+}
+
+/* ---- A contribution comes ---- */
+
+/* Checks whose it is.
+ *
+ * INVALID_ARGUMENT     no such worker or contributor
+ * PERMISSION_DENIED    a contributor that the worker does not hold
+ * FAILED_PRECONDITION  the worker is lost
+ */
+PS_MUST_USE ps_status ps_book_check_worker(const ps_book *book, uint32_t worker,
+                                           uint32_t contributor);
+
+/* Checks whether the contributor may bring `clock` now; *is_in: the column has it already.
+ *
+ * OUT_OF_RANGE  a clock further ahead than the policy allows, or not the next one of this
+ *               contributor (with rounds: nor one up to the open round)
+ */
+PS_MUST_USE ps_status ps_book_check_clock(const ps_book *book, uint32_t column,
+                                          uint32_t contributor, uint64_t clock, bool *is_in);
+
+/* Asks the policy what becomes of a contribution that was checked and is not in, and counts it.
+ * PS_APPLY: the owner steps on it, times *scale, which is else 1. PS_BUFFER: the owner adds it to
+ * the open sum, and calls ps_book_add. Then, whatever the answer is, the owner calls
+ * ps_book_mark. Clocks that the contributor has passed over count as left out. */
+ps_verdict ps_book_arrive(ps_book *book, uint32_t column, uint32_t worker, uint32_t contributor,
+                          uint64_t clock, float *scale, bool *is_late);
+
+/* Counts a contribution as one of the open sum. */
+void ps_book_add(ps_book *book, uint32_t column, bool is_late);
+
+/* Marks that nothing more of the contributor will come to the column for clocks before `to`, which
+ * is above its next. */
+void ps_book_mark(ps_book *book, uint32_t column, uint32_t contributor, uint64_t to);
+
+/* Marks that the worker went on without what the contributor has not brought for clocks before
+ * `to`, and counts it. Returns false if there was nothing. */
+bool ps_book_leave_out(ps_book *book, uint32_t column, uint32_t worker, uint32_t contributor,
+                       uint64_t to);
+
+/* Returns whether the open sum of a buffering policy is whole. *scale: what it is multiplied by. */
+bool ps_book_is_whole(const ps_book *book, uint32_t column, float *scale);
+
+/* Closes the open sum: the next one is of the next clock, and nothing is in it. */
+void ps_book_close(ps_book *book, uint32_t column);
+
+/* ---- A worker asks ---- */
+
+/* Returns whether the policy lets the worker begin `clock`, as far as this column goes. */
+bool ps_book_admits(const ps_book *book, uint32_t column, uint32_t worker, uint64_t clock);
+
+/* Returns whether the policy also lets the worker have the column as it is for `clock`. */
+bool ps_book_may_pull(const ps_book *book, uint32_t column, uint32_t worker, uint64_t clock);
+
+/* Notes that the worker was given the column as it is. */
+void ps_book_gave(ps_book *book, uint32_t column, uint32_t worker);
+
+/* ---- How far it is ---- */
+
+/* Returns whether all columns have this contribution. True without columns. */
+bool ps_book_is_in(const ps_book *book, uint64_t clock, uint32_t contributor);
+
+/* Returns the oldest clock that is not complete in every column (with rounds: not closed);
+ * UINT64_MAX without columns or when nobody is waited for. */
+uint64_t ps_book_clock(const ps_book *book);
+
+/* The same of one column, as a sum that closes is of that clock. */
+uint64_t ps_book_open_clock(const ps_book *book, uint32_t column);
+
+/* Writes the workers, in order, whose contributions to the clock of ps_book_clock are missing in
+ * some column that waits; at most `cap`. Returns how many there are. */
+uint32_t ps_book_waits_for(const ps_book *book, uint32_t *workers, uint32_t cap);
+
+/* Returns whether worker w is one of those, if `clock` is what ps_book_clock says. */
+bool ps_book_is_missing(const ps_book *book, uint32_t worker, uint64_t clock);
+
+/* Returns whether the column's sum is to be looked at, as its time has come. */
+bool ps_book_is_due(const ps_book *book, uint32_t column);
+
+/* Returns when, by now_us, the next column is due; INT64_MAX: never. */
+int64_t ps_book_deadline(const ps_book *book);
+
+/* Returns contributions in open sums. */
+uint64_t ps_book_open(const ps_book *book);
+
+/* Goes on without a worker: nobody waits for its clocks. Again is OK.
+ *
+ * INVALID_ARGUMENT     no such worker
+ * FAILED_PRECONDITION  the policy does not survive a loss; nothing changed
+ */
+PS_MUST_USE ps_status ps_book_lose(ps_book *book, uint32_t worker);
+
+/* Finds all that follows from next, least clocks and losses anew: after a load. */
+void ps_book_settle(ps_book *book);
+
+#endif
