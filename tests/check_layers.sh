@@ -11,7 +11,7 @@ bad=0
 
 while read -r dir allowed; do
     [ -d "$dir" ] || continue
-    for header in $(grep -rhoE '^#include [<"](common|services|clients|grpc|protobuf-c|psgd|google|cblas|openssl)[^>"]*' "$dir" |
+    for header in $(grep -rhoE '^#include [<"](common|services|clients|grpc|protobuf-c|psgd|google|cblas|openssl|onnx|tensorboard)[^>"]*' "$dir" |
         sed 's/^#include .//' | sort -u); do
         ok=0
         for a in $allowed; do
@@ -30,7 +30,7 @@ common/optim         common/base/ common/optim/
 common/nn            common/base/ common/nn/ cblas
 common/metric        common/base/ common/metric/ common/nn/targets
 common/data          common/base/ common/data/
-common/artifact      common/base/ common/nn/ common/artifact/
+common/artifact      common/base/ common/nn/ common/artifact/ onnx/ tensorboard/
 common/consistency   common/base/ common/consistency/
 common/straggler     common/base/ common/straggler/
 common/update        common/base/ common/update/

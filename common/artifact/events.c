@@ -3,59 +3,52 @@
 #include "common/artifact/events.h"
 
 #include "common/artifact/crc32c.h"
-#include "common/artifact/fields.h"
 #include "common/artifact/outlet.h"
 #include "common/base/xalloc.h"
 
+#include "tensorboard/event.pb-c.h"
+
 #include <stdlib.h>
 
-/* Numbers of fields. */
-enum {
-    EVENT_WALL_TIME = 1,
-    EVENT_STEP = 2,
-    EVENT_FILE_VERSION = 3,
-    EVENT_SUMMARY = 5,
-    SUMMARY_VALUE = 1,
-    VALUE_TAG = 1,
-    VALUE_SIMPLE_VALUE = 2,
-};
+typedef Tensorboard__Summary__Value value;
 
 struct ps_events {
     ps_outlet out;
-    ps_strbuf event, summary, value; /* kept for their memory */
+    value *values, **list; /* (cap), kept for their memory */
+    size_t cap;
 };
 
-static void put_u32(ps_strbuf *out, uint32_t value)
+static void put_u32(ps_strbuf *out, uint32_t number)
 {
-    const unsigned char bytes[4] = {(unsigned char)value, (unsigned char)(value >> 8),
-                                    (unsigned char)(value >> 16), (unsigned char)(value >> 24)};
+    const unsigned char bytes[4] = {(unsigned char)number, (unsigned char)(number >> 8),
+                                    (unsigned char)(number >> 16), (unsigned char)(number >> 24)};
 
     ps_strbuf_append(out, bytes, sizeof bytes);
 }
 
-static uint32_t masked(const void *bytes, size_t n)
+/* Appends the checksum of the last n bytes. */
+static void put_checksum(ps_strbuf *out, size_t n)
 {
-    uint32_t c = ps_crc32c(bytes, n);
+    uint32_t c = ps_crc32c(out->data + out->len - n, n);
 
-    return (c >> 15 | c << 17) + 0xa282ead8;
+    put_u32(out, (c >> 15 | c << 17) + 0xa282ead8);
 }
 
-/* Frames the event in hand and empties it. */
-static void put_record(ps_events *e)
+static void put_record(ps_strbuf *out, const Tensorboard__Event *event)
 {
-    ps_strbuf *rows = &e->out.rows;
-    size_t n = e->event.len;
+    size_t n = tensorboard__event__get_packed_size(event);
 
-    put_u32(rows, (uint32_t)n);
-    put_u32(rows, (uint32_t)((uint64_t)n >> 32));
-    put_u32(rows, masked(rows->data + rows->len - 8, 8));
-    ps_strbuf_append(rows, ps_strbuf_text(&e->event), n);
-    put_u32(rows, masked(ps_strbuf_text(&e->event), n));
-    ps_strbuf_clear(&e->event);
+    put_u32(out, (uint32_t)n);
+    put_u32(out, (uint32_t)((uint64_t)n >> 32));
+    put_checksum(out, 8);
+    ps_strbuf_pad(out, '\0', n);
+    tensorboard__event__pack(event, (uint8_t *)out->data + out->len - n);
+    put_checksum(out, n);
 }
 
 ps_status ps_events_open(const char *path, double wall_s, ps_events **out)
 {
+    Tensorboard__Event first = TENSORBOARD__EVENT__INIT;
     ps_events *e = ps_xcalloc(1, sizeof *e);
     ps_status st = ps_outlet_open(&e->out, path);
 
@@ -63,27 +56,44 @@ ps_status ps_events_open(const char *path, double wall_s, ps_events **out)
         free(e);
         return st;
     }
-    ps_field_f64(&e->event, EVENT_WALL_TIME, wall_s);
-    ps_field_text(&e->event, EVENT_FILE_VERSION, "brain.Event:2");
-    put_record(e);
+    first.wall_time = wall_s;
+    first.file_version = (char *)"brain.Event:2";
+    put_record(&e->out.rows, &first);
     ps_outlet_flush(&e->out);
     e->out.flushed_s = wall_s;
     *out = e;
     return ps_ok();
 }
 
+static void make_room(ps_events *events, size_t count)
+{
+    if (events->cap < count) {
+        events->cap = count;
+        events->values = ps_xrealloc(events->values, count * sizeof *events->values);
+        events->list = ps_xrealloc(events->list, count * sizeof *events->list);
+    }
+}
+
 void ps_events_add(ps_events *events, double wall_s, uint64_t step, const ps_scalar *scalars,
                    size_t count)
 {
+    Tensorboard__Summary summary = TENSORBOARD__SUMMARY__INIT;
+    Tensorboard__Event event = TENSORBOARD__EVENT__INIT;
+
+    make_room(events, count);
     for (size_t i = 0; i < count; i++) {
-        ps_field_text(&events->value, VALUE_TAG, scalars[i].tag);
-        ps_field_f32(&events->value, VALUE_SIMPLE_VALUE, (float)scalars[i].value);
-        ps_field_message(&events->summary, SUMMARY_VALUE, &events->value);
+        tensorboard__summary__value__init(&events->values[i]);
+        events->values[i].tag = (char *)scalars[i].tag;
+        events->values[i].simple_value = (float)scalars[i].value;
+        events->list[i] = &events->values[i];
     }
-    ps_field_f64(&events->event, EVENT_WALL_TIME, wall_s);
-    ps_field_u64(&events->event, EVENT_STEP, step);
-    ps_field_message(&events->event, EVENT_SUMMARY, &events->summary);
-    put_record(events);
+    summary.value = events->list;
+    summary.n_value = count;
+    event.wall_time = wall_s;
+    event.has_step = true;
+    event.step = (int64_t)step;
+    event.summary = &summary;
+    put_record(&events->out.rows, &event);
     ps_outlet_row(&events->out, wall_s);
 }
 
@@ -91,9 +101,8 @@ ps_status ps_events_close(ps_events *events)
 {
     ps_status st = ps_outlet_close(&events->out);
 
-    ps_strbuf_fini(&events->event);
-    ps_strbuf_fini(&events->summary);
-    ps_strbuf_fini(&events->value);
+    free(events->values);
+    free(events->list);
     free(events);
     return st;
 }

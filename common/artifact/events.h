@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* events.h - TensorBoard event files: scalars by step.
  *
- * A folder with such a file is a run. Layout (tensorboard/compat/proto/event.proto
- * and summary.proto, tensorboard/summary/writer/record_writer.py): records of
- * u64 length, u32 masked CRC-32C of the length, the bytes, u32 masked CRC-32C of
- * the bytes, all little-endian; masked is rotr(crc, 15) + 0xa282ead8. The bytes are
- * an Event{wall_time = 1, step = 2, file_version = 3, summary = 5}; the first has
- * the file version "brain.Event:2", the others a Summary{value = 1} of
- * Value{tag = 1, simple_value = 2}.
+ * A folder with such a file is a run. Layout (tensorboard/summary/writer/record_writer.py):
+ * records of u64 length, u32 masked CRC-32C of the length, the bytes, u32 masked CRC-32C
+ * of the bytes, all little-endian; masked is rotr(crc, 15) + 0xa282ead8. The bytes are an
+ * Event of proto/tensorboard/event.proto; the first has the file version "brain.Event:2",
+ * the others a Summary.
  */
 #ifndef PS_COMMON_ARTIFACT_EVENTS_H
 #define PS_COMMON_ARTIFACT_EVENTS_H

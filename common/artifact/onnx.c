@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* onnx.c - see onnx.h. The graph without its weights is made in memory; they go
- * from the block to the file behind it, so lengths are added up first. */
+/* onnx.c - see onnx.h. The messages of proto/onnx are made in memory, all but the
+ * weights: those go from the model's block to the file. */
 #include "common/artifact/onnx.h"
 
-#include "common/artifact/fields.h"
 #include "common/artifact/onnx_impl.h"
+#include "common/base/container_of.h"
 #include "common/base/files.h"
+#include "common/base/strbuf.h"
 #include "common/base/xalloc.h"
 
 #include <assert.h>
@@ -15,54 +16,18 @@
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "raw_data has our byte order");
 
-/* Numbers of fields, by message, and values of enums. */
-enum {
-    MODEL_IR_VERSION = 1,
-    MODEL_PRODUCER_NAME = 2,
-    MODEL_PRODUCER_VERSION = 3,
-    MODEL_GRAPH = 7,
-    MODEL_OPSET_IMPORT = 8,
-    MODEL_METADATA_PROPS = 14,
-    OPSET_DOMAIN = 1,
-    OPSET_VERSION = 2,
-    ENTRY_KEY = 1,
-    ENTRY_VALUE = 2,
-    GRAPH_NODE = 1,
-    GRAPH_NAME = 2,
-    GRAPH_INITIALIZER = 5,
-    GRAPH_INPUT = 11,
-    GRAPH_OUTPUT = 12,
-    NODE_INPUT = 1,
-    NODE_OUTPUT = 2,
-    NODE_NAME = 3,
-    NODE_OP_TYPE = 4,
-    NODE_ATTRIBUTE = 5,
-    ATTRIBUTE_NAME = 1,
-    ATTRIBUTE_F = 2,
-    ATTRIBUTE_I = 3,
-    ATTRIBUTE_INTS = 8,
-    ATTRIBUTE_TYPE = 20,
-    TYPE_FLOAT = 1,
-    TYPE_INT = 2,
-    TYPE_INTS = 7,
-    TENSOR_DIMS = 1,
-    TENSOR_DATA_TYPE = 2,
-    TENSOR_NAME = 8,
-    TENSOR_RAW_DATA = 9,
-    DATA_FLOAT = 1,
-    DATA_INT64 = 7,
-    VALUE_NAME = 1,
-    VALUE_TYPE = 2,
-    TYPE_TENSOR = 1,
-    TYPE_ELEM = 1,
-    TYPE_SHAPE = 2,
-    SHAPE_DIM = 1,
-    DIM_VALUE = 1,
-    DIM_PARAM = 2,
-};
 enum { IR_VERSION = 7, OPSET = 13 };
 
 static const uint64_t bytes_max = INT32_MAX; /* of any protobuf message */
+
+/* Makes an empty message. It is freed with the message that it is put into. */
+static void *make(const ProtobufCMessageDescriptor *type)
+{
+    ProtobufCMessage *message = ps_xmalloc(type->sizeof_message);
+
+    protobuf_c_message_init(type, message);
+    return message;
+}
 
 /* --- nodes ------------------------------------------------------------------- */
 
@@ -74,97 +39,166 @@ const char *ps_onnx_name(const ps_onnx_layer *layer, const char *suffix, char ou
     return out;
 }
 
-void ps_onnx_begin(ps_onnx_graph *graph, const char *operator_name, const char *out)
+void ps_onnx_node(ps_onnx_graph *graph, const char *operator_name, const char *out)
 {
-    assert(graph->node.len == 0);
-    ps_field_text(&graph->node, NODE_OUTPUT, out);
-    ps_field_text(&graph->node, NODE_NAME, out);
-    ps_field_text(&graph->node, NODE_OP_TYPE, operator_name);
+    Onnx__NodeProto *node = make(&onnx__node_proto__descriptor);
+
+    node->name = ps_xstrdup(out);
+    node->op_type = ps_xstrdup(operator_name);
+    node->n_output = 1;
+    node->output = ps_xmalloc(sizeof *node->output);
+    node->output[0] = ps_xstrdup(out);
+    graph->node = ps_xrealloc(graph->node, (graph->n_node + 1) * sizeof(Onnx__NodeProto *));
+    graph->node[graph->n_node++] = node;
+}
+
+static Onnx__NodeProto *newest_node(const ps_onnx_graph *graph)
+{
+    assert(graph->n_node > 0);
+    return graph->node[graph->n_node - 1];
 }
 
 void ps_onnx_in(ps_onnx_graph *graph, const char *value)
 {
-    ps_field_text(&graph->node, NODE_INPUT, value);
+    Onnx__NodeProto *node = newest_node(graph);
+
+    node->input = ps_xrealloc(node->input, (node->n_input + 1) * sizeof(char *));
+    node->input[node->n_input++] = ps_xstrdup(value);
 }
 
-void ps_onnx_int(ps_onnx_graph *graph, const char *attribute, int64_t value)
+static Onnx__AttributeProto *add_attribute(ps_onnx_graph *graph, const char *name,
+                                           Onnx__AttributeProto__AttributeType type)
 {
-    ps_field_text(&graph->inner, ATTRIBUTE_NAME, attribute);
-    ps_field_u64(&graph->inner, ATTRIBUTE_I, (uint64_t)value);
-    ps_field_u64(&graph->inner, ATTRIBUTE_TYPE, TYPE_INT);
-    ps_field_message(&graph->node, NODE_ATTRIBUTE, &graph->inner);
+    Onnx__AttributeProto *attribute = make(&onnx__attribute_proto__descriptor);
+    Onnx__NodeProto *node = newest_node(graph);
+
+    attribute->name = ps_xstrdup(name);
+    attribute->type = type;
+    node->attribute =
+        ps_xrealloc(node->attribute, (node->n_attribute + 1) * sizeof(Onnx__AttributeProto *));
+    node->attribute[node->n_attribute++] = attribute;
+    return attribute;
 }
 
-void ps_onnx_float(ps_onnx_graph *graph, const char *attribute, float value)
+void ps_onnx_int(ps_onnx_graph *graph, const char *name, int64_t value)
 {
-    ps_field_text(&graph->inner, ATTRIBUTE_NAME, attribute);
-    ps_field_f32(&graph->inner, ATTRIBUTE_F, value);
-    ps_field_u64(&graph->inner, ATTRIBUTE_TYPE, TYPE_FLOAT);
-    ps_field_message(&graph->node, NODE_ATTRIBUTE, &graph->inner);
+    Onnx__AttributeProto *attribute =
+        add_attribute(graph, name, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INT);
+
+    attribute->has_i = true;
+    attribute->i = value;
 }
 
-void ps_onnx_ints(ps_onnx_graph *graph, const char *attribute, const int64_t *values, size_t n)
+void ps_onnx_float(ps_onnx_graph *graph, const char *name, float value)
 {
-    ps_field_text(&graph->inner, ATTRIBUTE_NAME, attribute);
-    for (size_t i = 0; i < n; i++) {
-        ps_field_u64(&graph->inner, ATTRIBUTE_INTS, (uint64_t)values[i]);
-    }
-    ps_field_u64(&graph->inner, ATTRIBUTE_TYPE, TYPE_INTS);
-    ps_field_message(&graph->node, NODE_ATTRIBUTE, &graph->inner);
+    Onnx__AttributeProto *attribute =
+        add_attribute(graph, name, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOAT);
+
+    attribute->has_f = true;
+    attribute->f = value;
 }
 
-void ps_onnx_end(ps_onnx_graph *graph)
+void ps_onnx_ints(ps_onnx_graph *graph, const char *name, const int64_t *values, size_t n)
 {
-    ps_field_message(&graph->fields, GRAPH_NODE, &graph->node);
+    Onnx__AttributeProto *attribute =
+        add_attribute(graph, name, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INTS);
+
+    attribute->n_ints = n;
+    attribute->ints = ps_xmalloc(n * sizeof *values);
+    memcpy(attribute->ints, values, n * sizeof *values);
 }
 
 /* --- constants --------------------------------------------------------------- */
 
-/* All of a TensorProto but its values. */
-static void put_tensor_head(ps_strbuf *tensor, const char *name, unsigned data_type)
+/* Takes `dims` and `values`, n_bytes of them. */
+static void add_tensor(ps_onnx_graph *graph, const char *name, Onnx__TensorProto__DataType type,
+                       int64_t *dims, size_t n_dims, void *values, size_t n_bytes)
 {
-    ps_field_u64(tensor, TENSOR_DATA_TYPE, data_type);
-    ps_field_text(tensor, TENSOR_NAME, name);
+    Onnx__TensorProto *tensor = make(&onnx__tensor_proto__descriptor);
+
+    tensor->name = ps_xstrdup(name);
+    tensor->data_type = (int32_t)type;
+    tensor->dims = dims;
+    tensor->n_dims = n_dims;
+    tensor->raw_data = (ProtobufCBinaryData){.data = values, .len = n_bytes};
+    graph->initializer =
+        ps_xrealloc(graph->initializer, (graph->n_initializer + 1) * sizeof(Onnx__TensorProto *));
+    graph->initializer[graph->n_initializer++] = tensor;
+}
+
+static void *copy_of(const void *bytes, size_t n)
+{
+    return memcpy(ps_xmalloc(n), bytes, n);
 }
 
 void ps_onnx_const_ints(ps_onnx_graph *graph, const char *name, const int64_t *values, size_t n)
 {
-    ps_field_u64(&graph->inner, TENSOR_DIMS, n);
-    put_tensor_head(&graph->inner, name, DATA_INT64);
-    ps_field_bytes(&graph->inner, TENSOR_RAW_DATA, values, n * sizeof *values);
-    ps_field_message(&graph->fields, GRAPH_INITIALIZER, &graph->inner);
+    int64_t count = (int64_t)n;
+
+    add_tensor(graph, name, ONNX__TENSOR_PROTO__DATA_TYPE__INT64, copy_of(&count, sizeof count), 1,
+               copy_of(values, n * sizeof *values), n * sizeof *values);
 }
 
 void ps_onnx_const_float(ps_onnx_graph *graph, const char *name, float value)
 {
-    put_tensor_head(&graph->inner, name, DATA_FLOAT);
-    ps_field_bytes(&graph->inner, TENSOR_RAW_DATA, &value, sizeof value);
-    ps_field_message(&graph->fields, GRAPH_INITIALIZER, &graph->inner);
+    add_tensor(graph, name, ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT, NULL, 0,
+               copy_of(&value, sizeof value), sizeof value);
+}
+
+/* Adds the model's variables. Their values stay in `block`. */
+static void add_variables(ps_onnx_graph *graph, const ps_model *model, const float *block)
+{
+    for (size_t v = 0; v < ps_model_variable_count(model); v++) {
+        const ps_variable *variable = ps_model_variable(model, v);
+        int64_t *dims = ps_xcalloc(variable->shape.rank, sizeof *dims);
+
+        for (uint32_t d = 0; d < variable->shape.rank; d++) {
+            dims[d] = variable->shape.dim[d];
+        }
+        add_tensor(graph, variable->name, ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT, dims,
+                   variable->shape.rank, (void *)(block + variable->at),
+                   variable->size * sizeof *block);
+    }
+}
+
+/* Takes the values of the newest n constants out again, for they are not the graph's to free. */
+static void take_values_back(ps_onnx_graph *graph, size_t n)
+{
+    for (size_t i = graph->n_initializer - n; i < graph->n_initializer; i++) {
+        graph->initializer[i]->raw_data = (ProtobufCBinaryData){.data = NULL};
+    }
 }
 
 /* --- the graph --------------------------------------------------------------- */
 
-/* A value that goes in or out: float32 (N, shape). */
-static void put_value(ps_onnx_graph *graph, uint32_t field, const char *name, ps_shape of)
+/* Returns a list of one value that goes in or out: float32 (N, shape). */
+static Onnx__ValueInfoProto **make_value(const char *name, ps_shape of)
 {
-    ps_strbuf dim = {0}, shape = {0}, tensor = {0}, type = {0};
+    Onnx__ValueInfoProto **list = ps_xmalloc(sizeof(Onnx__ValueInfoProto *));
+    Onnx__TypeProto__Tensor *tensor = make(&onnx__type_proto__tensor__descriptor);
+    Onnx__TensorShapeProto *shape = make(&onnx__tensor_shape_proto__descriptor);
+    Onnx__ValueInfoProto *value = make(&onnx__value_info_proto__descriptor);
 
-    ps_field_text(&dim, DIM_PARAM, "N");
-    ps_field_message(&shape, SHAPE_DIM, &dim);
-    for (uint32_t d = 0; d < of.rank; d++) {
-        ps_field_u64(&dim, DIM_VALUE, of.dim[d]);
-        ps_field_message(&shape, SHAPE_DIM, &dim);
+    shape->n_dim = of.rank + 1;
+    shape->dim = ps_xcalloc(shape->n_dim, sizeof(Onnx__TensorShapeProto__Dimension *));
+    for (uint32_t d = 0; d <= of.rank; d++) {
+        shape->dim[d] = make(&onnx__tensor_shape_proto__dimension__descriptor);
+        if (d == 0) {
+            shape->dim[d]->value_case = ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM;
+            shape->dim[d]->dim_param = ps_xstrdup("N");
+        } else {
+            shape->dim[d]->value_case = ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE;
+            shape->dim[d]->dim_value = of.dim[d - 1];
+        }
     }
-    ps_field_u64(&tensor, TYPE_ELEM, DATA_FLOAT);
-    ps_field_message(&tensor, TYPE_SHAPE, &shape);
-    ps_field_message(&type, TYPE_TENSOR, &tensor);
-    ps_field_text(&graph->inner, VALUE_NAME, name);
-    ps_field_message(&graph->inner, VALUE_TYPE, &type);
-    ps_field_message(&graph->fields, field, &graph->inner);
-    ps_strbuf_fini(&dim);
-    ps_strbuf_fini(&shape);
-    ps_strbuf_fini(&tensor);
-    ps_strbuf_fini(&type);
+    tensor->elem_type = ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT;
+    tensor->shape = shape;
+    value->name = ps_xstrdup(name);
+    value->type = make(&onnx__type_proto__descriptor);
+    value->type->value_case = ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE;
+    value->type->tensor_type = tensor;
+    list[0] = value;
+    return list;
 }
 
 bool ps_onnx_has_layer(const char *kind)
@@ -213,140 +247,116 @@ static ps_status put_layers(ps_onnx_graph *graph, const ps_model *model)
     for (size_t i = 0; i < count && ps_is_ok(&st); i++) {
         st = put_layer(graph, model, i, values);
     }
-    ps_onnx_begin(graph, "Identity", "logits");
+    ps_onnx_node(graph, "Identity", "logits");
     ps_onnx_in(graph, values[count]);
-    ps_onnx_end(graph);
     free(values);
     return st;
 }
 
-static ps_status make_graph(ps_onnx_graph *graph, const ps_model *model, const char *title)
+static ps_status make_graph(const ps_model *model, const char *title, ps_onnx_graph *graph)
 {
     size_t last = ps_model_layer_count(model) - 1;
-    ps_status st = put_layers(graph, model);
 
-    if (ps_is_ok(&st)) {
-        ps_field_text(&graph->fields, GRAPH_NAME, title);
-        put_value(graph, GRAPH_INPUT, "input", ps_model_layer_at(model, 0).plan->in);
-        put_value(graph, GRAPH_OUTPUT, "logits", ps_model_layer_at(model, last).plan->out);
-    }
-    return st;
+    graph->name = ps_xstrdup(title);
+    graph->n_input = graph->n_output = 1;
+    graph->input = make_value("input", ps_model_layer_at(model, 0).plan->in);
+    graph->output = make_value("logits", ps_model_layer_at(model, last).plan->out);
+    return put_layers(graph, model);
 }
 
 /* --- the file ---------------------------------------------------------------- */
 
-/* Everything of a variable's field in the graph but its values. */
-static void put_variable_head(ps_strbuf *out, const ps_variable *variable)
+/* Returns the message of a file whose graph is empty. */
+static Onnx__ModelProto *make_file(const ps_meta *meta, size_t meta_count)
 {
-    uint64_t bytes = (uint64_t)variable->size * sizeof(float);
-    ps_strbuf tensor = {0};
+    Onnx__ModelProto *file = make(&onnx__model_proto__descriptor);
+    Onnx__OperatorSetIdProto *opset = make(&onnx__operator_set_id_proto__descriptor);
 
-    for (uint32_t d = 0; d < variable->shape.rank; d++) {
-        ps_field_u64(&tensor, TENSOR_DIMS, variable->shape.dim[d]);
-    }
-    put_tensor_head(&tensor, variable->name, DATA_FLOAT);
-    ps_field_head(&tensor, TENSOR_RAW_DATA, bytes);
-    ps_field_head(out, GRAPH_INITIALIZER, tensor.len + bytes);
-    ps_strbuf_append(out, tensor.data, tensor.len);
-    ps_strbuf_fini(&tensor);
-}
-
-/* What stands before the graph's fields. */
-static void make_head(ps_strbuf *out, const ps_meta *meta, size_t meta_count, uint64_t graph_bytes)
-{
-    ps_strbuf inner = {0};
-
-    ps_field_u64(out, MODEL_IR_VERSION, IR_VERSION);
-    ps_field_text(out, MODEL_PRODUCER_NAME, "psgd");
-    ps_field_text(out, MODEL_PRODUCER_VERSION, PS_VERSION);
-    ps_field_text(&inner, OPSET_DOMAIN, "");
-    ps_field_u64(&inner, OPSET_VERSION, OPSET);
-    ps_field_message(out, MODEL_OPSET_IMPORT, &inner);
+    file->ir_version = IR_VERSION;
+    file->producer_name = ps_xstrdup("psgd");
+    file->producer_version = ps_xstrdup(PS_VERSION);
+    file->graph = make(&onnx__graph_proto__descriptor);
+    opset->domain = ps_xstrdup("");
+    opset->version = OPSET;
+    file->n_opset_import = 1;
+    file->opset_import = ps_xmalloc(sizeof(Onnx__OperatorSetIdProto *));
+    file->opset_import[0] = opset;
+    file->n_metadata_props = meta_count;
+    file->metadata_props = ps_xcalloc(meta_count, sizeof(Onnx__StringStringEntryProto *));
     for (size_t i = 0; i < meta_count; i++) {
-        ps_field_text(&inner, ENTRY_KEY, meta[i].key);
-        ps_field_text(&inner, ENTRY_VALUE, meta[i].value);
-        ps_field_message(out, MODEL_METADATA_PROPS, &inner);
+        file->metadata_props[i] = make(&onnx__string_string_entry_proto__descriptor);
+        file->metadata_props[i]->key = ps_xstrdup(meta[i].key);
+        file->metadata_props[i]->value = ps_xstrdup(meta[i].value);
     }
-    ps_field_head(out, MODEL_GRAPH, graph_bytes);
-    ps_strbuf_fini(&inner);
+    return file;
 }
 
-static uint64_t count_weights(const ps_model *model)
-{
-    ps_strbuf head = {0};
-    uint64_t bytes = 0;
-
-    for (size_t v = 0; v < ps_model_variable_count(model); v++) {
-        const ps_variable *variable = ps_model_variable(model, v);
-
-        ps_strbuf_clear(&head);
-        put_variable_head(&head, variable);
-        bytes += head.len + (uint64_t)variable->size * sizeof(float);
-    }
-    ps_strbuf_fini(&head);
-    return bytes;
-}
-
-static ps_status write_fields(ps_file_writer *writer, const ps_strbuf *head, const ps_strbuf *graph,
-                              const ps_model *model, const float *block)
-{
-    ps_strbuf field = {0};
-    ps_status st = ps_file_writer_add(writer, head->data, head->len);
-
-    if (ps_is_ok(&st)) {
-        st = ps_file_writer_add(writer, graph->data, graph->len);
-    }
-    for (size_t v = 0; v < ps_model_variable_count(model) && ps_is_ok(&st); v++) {
-        const ps_variable *variable = ps_model_variable(model, v);
-
-        ps_strbuf_clear(&field);
-        put_variable_head(&field, variable);
-        st = ps_file_writer_add(writer, field.data, field.len);
-        if (ps_is_ok(&st)) {
-            st = ps_file_writer_add(writer, block + variable->at, variable->size * sizeof *block);
-        }
-    }
-    ps_strbuf_fini(&field);
-    return st;
-}
-
-static ps_status write_file(const char *path, const ps_strbuf *head, const ps_strbuf *graph,
-                            const ps_model *model, const float *block)
-{
+/* Where protobuf-c packs to: small pieces are gathered, large ones go to the file as they are. */
+typedef struct sink {
+    ProtobufCBuffer base;
     ps_file_writer writer;
-    ps_status st = ps_file_writer_open(&writer, path);
+    ps_strbuf held;
+    ps_status st; /* the first failure */
+} sink;
 
-    if (!ps_is_ok(&st)) {
-        return st;
+enum { HELD_BYTES = 64 * 1024 };
+
+static void sink_flush(sink *s)
+{
+    if (ps_is_ok(&s->st)) {
+        s->st = ps_file_writer_add(&s->writer, ps_strbuf_text(&s->held), s->held.len);
     }
-    st = write_fields(&writer, head, graph, model, block);
-    if (!ps_is_ok(&st)) {
-        ps_file_writer_abandon(&writer);
-        return st;
+    ps_strbuf_clear(&s->held);
+}
+
+static void sink_append(ProtobufCBuffer *buffer, size_t n, const uint8_t *bytes)
+{
+    sink *s = PS_CONTAINER_OF(buffer, sink, base);
+
+    if (s->held.len + n > HELD_BYTES) {
+        sink_flush(s);
     }
-    return ps_file_writer_commit(&writer);
+    if (n <= HELD_BYTES) {
+        ps_strbuf_append(&s->held, bytes, n);
+    } else if (ps_is_ok(&s->st)) {
+        s->st = ps_file_writer_add(&s->writer, bytes, n);
+    }
+}
+
+static ps_status write_file(const char *path, const Onnx__ModelProto *file)
+{
+    size_t n_bytes = onnx__model_proto__get_packed_size(file);
+    sink s = {.base = {.append = sink_append}};
+
+    if (n_bytes > bytes_max) {
+        return ps_fail(PS_OUT_OF_RANGE, "%zu bytes; ONNX files have at most %llu", n_bytes,
+                       (unsigned long long)bytes_max);
+    }
+    s.st = ps_file_writer_open(&s.writer, path);
+    if (!ps_is_ok(&s.st)) {
+        return s.st;
+    }
+    onnx__model_proto__pack_to_buffer(file, &s.base);
+    sink_flush(&s);
+    ps_strbuf_fini(&s.held);
+    if (!ps_is_ok(&s.st)) {
+        ps_file_writer_abandon(&s.writer);
+        return s.st;
+    }
+    return ps_file_writer_commit(&s.writer);
 }
 
 ps_status ps_onnx_write(const char *path, const ps_model *model, const float *block,
                         const char *title, const ps_meta *meta, size_t meta_count)
 {
-    ps_onnx_graph graph = {0};
-    ps_strbuf head = {0};
-    uint64_t graph_bytes;
-    ps_status st = make_graph(&graph, model, title);
+    Onnx__ModelProto *file = make_file(meta, meta_count);
+    ps_status st = make_graph(model, title, file->graph);
 
-    graph_bytes = graph.fields.len + count_weights(model);
-    make_head(&head, meta, meta_count, graph_bytes);
-    if (ps_is_ok(&st) && head.len + graph_bytes > bytes_max) {
-        st = ps_fail(PS_OUT_OF_RANGE, "%llu bytes; ONNX files have at most %llu",
-                     (unsigned long long)(head.len + graph_bytes), (unsigned long long)bytes_max);
-    }
     if (ps_is_ok(&st)) {
-        st = write_file(path, &head, &graph.fields, model, block);
+        add_variables(file->graph, model, block);
+        st = write_file(path, file);
+        take_values_back(file->graph, ps_model_variable_count(model));
     }
-    ps_strbuf_fini(&graph.fields);
-    ps_strbuf_fini(&graph.node);
-    ps_strbuf_fini(&graph.inner);
-    ps_strbuf_fini(&head);
+    onnx__model_proto__free_unpacked(file, NULL);
     return st;
 }

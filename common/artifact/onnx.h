@@ -5,7 +5,7 @@
  * shape of the last layer), N a symbolic dimension, all float32. It computes what
  * ps_model_predict does: dropout is left out, batch norm takes its running
  * statistics, and there is no softmax unless the model has one as a layer. Weights
- * are initializers under their variables' names. Layout: onnx/onnx.proto, operators:
+ * are initializers under their variables' names. Layout: proto/onnx/onnx.proto, operators:
  * onnx/docs/Operators.md as of version 13.
  */
 #ifndef PS_COMMON_ARTIFACT_ONNX_H

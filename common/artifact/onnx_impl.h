@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* onnx_impl.h - what the files of the ONNX writer share: nodes and constants, one
- * call after the other.
+/* onnx_impl.h - what the files of the ONNX writer share: how nodes and constants are
+ * added to a graph. All texts and values are copied.
  *
  * Names: a value that layer NAME makes is "NAME.out", one on the way to it
  * "NAME.SUFFIX"; variables are called as in the model, so none of these meet.
@@ -8,17 +8,14 @@
 #ifndef PS_COMMON_ARTIFACT_ONNX_IMPL_H
 #define PS_COMMON_ARTIFACT_ONNX_IMPL_H
 
-#include "common/base/strbuf.h"
 #include "common/nn/model.h"
+
+#include "onnx/onnx.pb-c.h"
 
 enum { PS_ONNX_NAME_MAX = 96 };
 
 /* A graph that is being written. */
-typedef struct ps_onnx_graph {
-    ps_strbuf fields; /* of the GraphProto: nodes and constants so far */
-    ps_strbuf node;   /* the one in hand */
-    ps_strbuf inner;  /* for what is within it */
-} ps_onnx_graph;
+typedef Onnx__GraphProto ps_onnx_graph;
 
 /* One layer to be written. */
 typedef struct ps_onnx_layer {
@@ -39,21 +36,21 @@ typedef struct ps_onnx_kind {
 /* NULL if there is none. */
 const ps_onnx_kind *ps_onnx_kind_find(const char *kind);
 
-/* A node: begin, then any of the others, then end. Its name is that of the
- * value that it makes. */
-void ps_onnx_begin(ps_onnx_graph *graph, const char *operator_name, const char *out);
+/* Adds a node without inputs. Its name is that of the value that it makes. */
+void ps_onnx_node(ps_onnx_graph *graph, const char *operator_name, const char *out);
+/* Adds an input to the newest node. */
 void ps_onnx_in(ps_onnx_graph *graph, const char *value);
-void ps_onnx_int(ps_onnx_graph *graph, const char *attribute, int64_t value);
-void ps_onnx_float(ps_onnx_graph *graph, const char *attribute, float value);
-void ps_onnx_ints(ps_onnx_graph *graph, const char *attribute, const int64_t *values, size_t n);
-void ps_onnx_end(ps_onnx_graph *graph);
+/* Adds an attribute to the newest node. */
+void ps_onnx_int(ps_onnx_graph *graph, const char *name, int64_t value);
+void ps_onnx_float(ps_onnx_graph *graph, const char *name, float value);
+void ps_onnx_ints(ps_onnx_graph *graph, const char *name, const int64_t *values, size_t n);
 
-/* An initializer of its own: a vector of n values. */
+/* Adds a constant: a vector of n values. */
 void ps_onnx_const_ints(ps_onnx_graph *graph, const char *name, const int64_t *values, size_t n);
-/* A scalar. */
+/* Adds a constant: a scalar. */
 void ps_onnx_const_float(ps_onnx_graph *graph, const char *name, float value);
 
-/* The name "layer.suffix" into out; returns out. */
+/* Writes the name "layer.suffix" into `out` and returns `out`. */
 const char *ps_onnx_name(const ps_onnx_layer *layer, const char *suffix,
                          char out[PS_ONNX_NAME_MAX]);
 

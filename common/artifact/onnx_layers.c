@@ -25,10 +25,9 @@ static const char *as_rows(ps_onnx_graph *g, const ps_onnx_layer *l, char room[P
     if (l->plan->in.rank == 1) {
         return l->in[0];
     }
-    ps_onnx_begin(g, "Flatten", ps_onnx_name(l, "rows", room));
+    ps_onnx_node(g, "Flatten", ps_onnx_name(l, "rows", room));
     ps_onnx_in(g, l->in[0]);
     ps_onnx_int(g, "axis", 1);
-    ps_onnx_end(g);
     return room;
 }
 
@@ -42,10 +41,9 @@ static void put_reshape(ps_onnx_graph *g, const ps_onnx_layer *l, const char *va
         shape[d + 1] = l->plan->out.dim[d];
     }
     ps_onnx_const_ints(g, ps_onnx_name(l, "shape", name), shape, l->plan->out.rank + 1);
-    ps_onnx_begin(g, "Reshape", l->out);
+    ps_onnx_node(g, "Reshape", l->out);
     ps_onnx_in(g, value);
     ps_onnx_in(g, name);
-    ps_onnx_end(g);
 }
 
 static void put_variables(ps_onnx_graph *g, const ps_onnx_layer *l)
@@ -58,9 +56,8 @@ static void put_variables(ps_onnx_graph *g, const ps_onnx_layer *l)
 /* An operator of one input and no attributes. */
 static void put_plain(ps_onnx_graph *g, const ps_onnx_layer *l, const char *operator_name)
 {
-    ps_onnx_begin(g, operator_name, l->out);
+    ps_onnx_node(g, operator_name, l->out);
     ps_onnx_in(g, l->in[0]);
-    ps_onnx_end(g);
 }
 
 static void write_relu(ps_onnx_graph *g, const ps_onnx_layer *l)
@@ -80,10 +77,9 @@ static void write_sigmoid(ps_onnx_graph *g, const ps_onnx_layer *l)
 
 static void write_leaky_relu(ps_onnx_graph *g, const ps_onnx_layer *l)
 {
-    ps_onnx_begin(g, "LeakyRelu", l->out);
+    ps_onnx_node(g, "LeakyRelu", l->out);
     ps_onnx_in(g, l->in[0]);
     ps_onnx_float(g, "alpha", (float)number(l, "slope"));
-    ps_onnx_end(g);
 }
 
 static void write_hard_tanh(ps_onnx_graph *g, const ps_onnx_layer *l)
@@ -92,11 +88,10 @@ static void write_hard_tanh(ps_onnx_graph *g, const ps_onnx_layer *l)
 
     ps_onnx_const_float(g, ps_onnx_name(l, "low", low), -1.0f);
     ps_onnx_const_float(g, ps_onnx_name(l, "high", high), 1.0f);
-    ps_onnx_begin(g, "Clip", l->out);
+    ps_onnx_node(g, "Clip", l->out);
     ps_onnx_in(g, l->in[0]);
     ps_onnx_in(g, low);
     ps_onnx_in(g, high);
-    ps_onnx_end(g);
 }
 
 /* Over all values of a sample. */
@@ -106,10 +101,9 @@ static void write_softmax(ps_onnx_graph *g, const ps_onnx_layer *l)
     bool is_row = l->plan->in.rank == 1;
     const char *in = as_rows(g, l, rows);
 
-    ps_onnx_begin(g, "Softmax", is_row ? l->out : ps_onnx_name(l, "flat", flat));
+    ps_onnx_node(g, "Softmax", is_row ? l->out : ps_onnx_name(l, "flat", flat));
     ps_onnx_in(g, in);
     ps_onnx_int(g, "axis", 1);
-    ps_onnx_end(g);
     if (!is_row) {
         put_reshape(g, l, flat);
     }
@@ -117,10 +111,9 @@ static void write_softmax(ps_onnx_graph *g, const ps_onnx_layer *l)
 
 static void write_flatten(ps_onnx_graph *g, const ps_onnx_layer *l)
 {
-    ps_onnx_begin(g, "Flatten", l->out);
+    ps_onnx_node(g, "Flatten", l->out);
     ps_onnx_in(g, l->in[0]);
     ps_onnx_int(g, "axis", 1);
-    ps_onnx_end(g);
 }
 
 static void write_reshape(ps_onnx_graph *g, const ps_onnx_layer *l)
@@ -134,11 +127,10 @@ static void write_dense(ps_onnx_graph *g, const ps_onnx_layer *l)
     char rows[PS_ONNX_NAME_MAX];
     const char *in = as_rows(g, l, rows);
 
-    ps_onnx_begin(g, "Gemm", l->out);
+    ps_onnx_node(g, "Gemm", l->out);
     ps_onnx_in(g, in);
     put_variables(g, l);
     ps_onnx_int(g, "transB", 1);
-    ps_onnx_end(g);
 }
 
 static void put_inputs(ps_onnx_graph *g, const ps_onnx_layer *l)
@@ -150,18 +142,16 @@ static void put_inputs(ps_onnx_graph *g, const ps_onnx_layer *l)
 
 static void write_add(ps_onnx_graph *g, const ps_onnx_layer *l)
 {
-    ps_onnx_begin(g, "Sum", l->out);
+    ps_onnx_node(g, "Sum", l->out);
     put_inputs(g, l);
-    ps_onnx_end(g);
 }
 
 /* The first dimension of a sample is the second of a batch. */
 static void write_concat(ps_onnx_graph *g, const ps_onnx_layer *l)
 {
-    ps_onnx_begin(g, "Concat", l->out);
+    ps_onnx_node(g, "Concat", l->out);
     put_inputs(g, l);
     ps_onnx_int(g, "axis", 1);
-    ps_onnx_end(g);
 }
 
 static void write_slice(ps_onnx_graph *g, const ps_onnx_layer *l)
@@ -173,12 +163,11 @@ static void write_slice(ps_onnx_graph *g, const ps_onnx_layer *l)
     ps_onnx_const_ints(g, ps_onnx_name(l, "from", from), &first, 1);
     ps_onnx_const_ints(g, ps_onnx_name(l, "to", to), &end, 1);
     ps_onnx_const_ints(g, ps_onnx_name(l, "along", along), &axis, 1);
-    ps_onnx_begin(g, "Slice", l->out);
+    ps_onnx_node(g, "Slice", l->out);
     ps_onnx_in(g, l->in[0]);
     ps_onnx_in(g, from);
     ps_onnx_in(g, to);
     ps_onnx_in(g, along);
-    ps_onnx_end(g);
 }
 
 /* Every stride-th value, and zeros behind the channels there are. */
@@ -197,35 +186,30 @@ static void write_shortcut(ps_onnx_graph *g, const ps_onnx_layer *l)
     ps_onnx_const_ints(g, ps_onnx_name(l, "along", name), along, 2);
     ps_onnx_const_ints(g, ps_onnx_name(l, "steps", name), steps, 2);
     ps_onnx_const_ints(g, ps_onnx_name(l, "zeros", name), zeros, 8);
-    ps_onnx_begin(g, "Slice", ps_onnx_name(l, "taken", taken));
+    ps_onnx_node(g, "Slice", ps_onnx_name(l, "taken", taken));
     ps_onnx_in(g, l->in[0]);
     ps_onnx_in(g, ps_onnx_name(l, "from", name));
     ps_onnx_in(g, ps_onnx_name(l, "to", name));
     ps_onnx_in(g, ps_onnx_name(l, "along", name));
     ps_onnx_in(g, ps_onnx_name(l, "steps", name));
-    ps_onnx_end(g);
-    ps_onnx_begin(g, "Pad", l->out);
+    ps_onnx_node(g, "Pad", l->out);
     ps_onnx_in(g, taken);
     ps_onnx_in(g, ps_onnx_name(l, "zeros", name));
-    ps_onnx_end(g);
 }
 
 /* Ids come as float32 like all inputs. */
 static void write_embedding(ps_onnx_graph *g, const ps_onnx_layer *l)
 {
-    enum { INT64 = 7 }; /* TensorProto.DataType */
     char ids[PS_ONNX_NAME_MAX], rows[PS_ONNX_NAME_MAX];
     const char *in = as_rows(g, l, rows);
 
-    ps_onnx_begin(g, "Cast", ps_onnx_name(l, "ids", ids));
+    ps_onnx_node(g, "Cast", ps_onnx_name(l, "ids", ids));
     ps_onnx_in(g, in);
-    ps_onnx_int(g, "to", INT64);
-    ps_onnx_end(g);
-    ps_onnx_begin(g, "Gather", l->out);
+    ps_onnx_int(g, "to", ONNX__TENSOR_PROTO__DATA_TYPE__INT64);
+    ps_onnx_node(g, "Gather", l->out);
     put_variables(g, l);
     ps_onnx_in(g, ids);
     ps_onnx_int(g, "axis", 0);
-    ps_onnx_end(g);
 }
 
 /* (N, K, E) times (N, 1, E), summed over E. */
@@ -236,20 +220,17 @@ static void write_dots(ps_onnx_graph *g, const ps_onnx_layer *l)
     char one[PS_ONNX_NAME_MAX], products[PS_ONNX_NAME_MAX], name[PS_ONNX_NAME_MAX];
 
     ps_onnx_const_ints(g, ps_onnx_name(l, "shape", name), shape, 3);
-    ps_onnx_begin(g, "Reshape", ps_onnx_name(l, "one", one));
+    ps_onnx_node(g, "Reshape", ps_onnx_name(l, "one", one));
     ps_onnx_in(g, l->in[0]);
     ps_onnx_in(g, name);
-    ps_onnx_end(g);
-    ps_onnx_begin(g, "Mul", ps_onnx_name(l, "products", products));
+    ps_onnx_node(g, "Mul", ps_onnx_name(l, "products", products));
     ps_onnx_in(g, l->in[1]);
     ps_onnx_in(g, one);
-    ps_onnx_end(g);
     ps_onnx_const_ints(g, ps_onnx_name(l, "along", name), &last, 1);
-    ps_onnx_begin(g, "ReduceSum", l->out);
+    ps_onnx_node(g, "ReduceSum", l->out);
     ps_onnx_in(g, products);
     ps_onnx_in(g, name);
     ps_onnx_int(g, "keepdims", 0);
-    ps_onnx_end(g);
 }
 
 static void put_window(ps_onnx_graph *g, int64_t kernel, int64_t stride, int64_t padding)
@@ -262,36 +243,33 @@ static void put_window(ps_onnx_graph *g, int64_t kernel, int64_t stride, int64_t
 /* W (F, C, K, K) is ONNX's too; without a bias there is one variable less. */
 static void write_conv2d(ps_onnx_graph *g, const ps_onnx_layer *l)
 {
-    ps_onnx_begin(g, "Conv", l->out);
+    ps_onnx_node(g, "Conv", l->out);
     ps_onnx_in(g, l->in[0]);
     put_variables(g, l);
     put_window(g, (int64_t)number(l, "kernel"), (int64_t)number(l, "stride"),
                (int64_t)number(l, "padding"));
-    ps_onnx_end(g);
 }
 
-/* Leaves the node open for more attributes. */
-static void begin_pool(ps_onnx_graph *g, const ps_onnx_layer *l, const char *operator_name)
+/* The caller may add attributes. */
+static void put_pool(ps_onnx_graph *g, const ps_onnx_layer *l, const char *operator_name)
 {
     int64_t kernel = (int64_t)number(l, "kernel");
     int64_t stride = (int64_t)number(l, "stride");
 
-    ps_onnx_begin(g, operator_name, l->out);
+    ps_onnx_node(g, operator_name, l->out);
     ps_onnx_in(g, l->in[0]);
     put_window(g, kernel, stride == 0 ? kernel : stride, (int64_t)number(l, "padding"));
 }
 
 static void write_maxpool2d(ps_onnx_graph *g, const ps_onnx_layer *l)
 {
-    begin_pool(g, l, "MaxPool");
-    ps_onnx_end(g);
+    put_pool(g, l, "MaxPool");
 }
 
 static void write_avgpool2d(ps_onnx_graph *g, const ps_onnx_layer *l)
 {
-    begin_pool(g, l, "AveragePool");
+    put_pool(g, l, "AveragePool");
     ps_onnx_int(g, "count_include_pad", 1);
-    ps_onnx_end(g);
 }
 
 /* ONNX keeps the two dimensions, each 1. */
@@ -299,23 +277,20 @@ static void write_global_avgpool(ps_onnx_graph *g, const ps_onnx_layer *l)
 {
     char means[PS_ONNX_NAME_MAX];
 
-    ps_onnx_begin(g, "GlobalAveragePool", ps_onnx_name(l, "means", means));
+    ps_onnx_node(g, "GlobalAveragePool", ps_onnx_name(l, "means", means));
     ps_onnx_in(g, l->in[0]);
-    ps_onnx_end(g);
-    ps_onnx_begin(g, "Flatten", l->out);
+    ps_onnx_node(g, "Flatten", l->out);
     ps_onnx_in(g, means);
     ps_onnx_int(g, "axis", 1);
-    ps_onnx_end(g);
 }
 
 /* Variables stand in ONNX's order: scale, shift, running mean and variance. */
 static void write_batch_norm(ps_onnx_graph *g, const ps_onnx_layer *l)
 {
-    ps_onnx_begin(g, "BatchNormalization", l->out);
+    ps_onnx_node(g, "BatchNormalization", l->out);
     ps_onnx_in(g, l->in[0]);
     put_variables(g, l);
     ps_onnx_float(g, "epsilon", (float)number(l, "epsilon"));
-    ps_onnx_end(g);
 }
 
 static const ps_onnx_kind kinds[] = {

@@ -4,7 +4,6 @@
 #include "common/artifact/events.h"
 
 #include "common/artifact/crc32c.h"
-#include "common/artifact/fields.h"
 
 #include "tests/support/temp_dir.h"
 
@@ -41,35 +40,6 @@ static void crc_32c_gives_the_values_of_its_standard(void **state)
     assert_int_equal(ps_crc32c(bytes, 32), 0x46dd794e);
 }
 
-static void fields_are_those_of_the_encoding_s_own_examples(void **state)
-{
-    static const unsigned char expected[] = {
-        0x08, 0x96, 0x01,                                     /* 1: 150 */
-        0x12, 0x07, 't',  'e',  's',  't',  'i',  'n',  'g',  /* 2: "testing" */
-        0x1a, 0x03, 0x08, 0x96, 0x01,                         /* 3: {1: 150} */
-        0x25, 0x00, 0x00, 0x80, 0x3f,                         /* 4: 1.0f */
-        0x29, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0xf0, 0x3f, /* 5: 1.0 */
-        0x80, 0x01, 0x00,                                     /* 16: 0 */
-        0x08, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01,
-    };
-    ps_strbuf message = {0}, inner = {0};
-
-    (void)state;
-    ps_field_u64(&message, 1, 150);
-    ps_field_text(&message, 2, "testing");
-    ps_field_u64(&inner, 1, 150);
-    ps_field_message(&message, 3, &inner);
-    assert_int_equal(inner.len, 0);
-    ps_field_f32(&message, 4, 1);
-    ps_field_f64(&message, 5, 1);
-    ps_field_u64(&message, 16, 0);
-    ps_field_u64(&message, 1, UINT64_MAX);
-    assert_int_equal(message.len, sizeof expected);
-    assert_memory_equal(message.data, expected, sizeof expected);
-    ps_strbuf_fini(&message);
-    ps_strbuf_fini(&inner);
-}
-
 static void a_record_is_framed_by_its_length_and_masked_checksums(void **state)
 {
     /* Of TensorFlow's own writer: the length and its checksum are those of every
@@ -92,6 +62,32 @@ static void a_record_is_framed_by_its_length_and_masked_checksums(void **state)
                         "\x1a\x0d"
                         "brain.Event:2",
                         15);
+    free(bytes);
+    temp_dir_destroy(&dir);
+}
+
+static void a_step_and_a_value_of_0_are_written(void **state)
+{
+    static const unsigned char event[] = {
+        0x09, 0,    0,    0,    0,   0,    0, 0, 0x40,    /* wall_time: 2.0 */
+        0x10, 0,                                          /* step */
+        0x2a, 0x0a,                                       /* summary */
+        0x0a, 0x08, 0x0a, 0x01, 'a', 0x15, 0, 0, 0,    0, /* value: tag, simple_value */
+    };
+    const ps_scalar point = {"a", 0};
+    temp_dir dir = temp_dir_create();
+    const char *path = temp_dir_file(&dir, PS_EVENTS_NAME);
+    ps_events *events = NULL;
+    char *bytes = NULL;
+    size_t n = 0;
+
+    (void)state;
+    expect_ok(ps_events_open(path, 1, &events));
+    ps_events_add(events, 2, 0, &point, 1);
+    expect_ok(ps_events_close(events));
+    expect_ok(ps_file_read(path, 4096, &bytes, &n));
+    assert_int_equal(n, 40 + 12 + sizeof event + 4);
+    assert_memory_equal(bytes + 40 + 12, event, sizeof event);
     free(bytes);
     temp_dir_destroy(&dir);
 }
@@ -136,8 +132,8 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(crc_32c_gives_the_values_of_its_standard),
-        cmocka_unit_test(fields_are_those_of_the_encoding_s_own_examples),
         cmocka_unit_test(a_record_is_framed_by_its_length_and_masked_checksums),
+        cmocka_unit_test(a_step_and_a_value_of_0_are_written),
         cmocka_unit_test(points_wait_for_a_second_at_most),
         cmocka_unit_test(the_first_failed_write_is_told_at_close),
     };
