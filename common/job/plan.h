@@ -137,6 +137,11 @@ PS_MUST_USE ps_status ps_plan_create(const Psgd__V1__JobSpec *spec, ps_violate_f
                                      void *arg, ps_plan **out);
 void ps_plan_destroy(ps_plan *plan); /* NULL is allowed */
 
+/* Returns the XXH3-64 of everything that the plan decides about the bits of the job: data, model,
+ * optimizer, codecs, policies, each with its resolved numbers. Equal plans of one program have
+ * equal hashes; a node whose hash differs from the coordinator's would compute another job. */
+uint64_t ps_plan_hash(const ps_plan *plan);
+
 /* Is it the data set of the plan, number by number? */
 bool ps_plan_is_data(const ps_plan *plan, const Psgd__V1__DataSpec *data);
 

@@ -87,6 +87,14 @@ bool ps_package_settings(const Psgd__V1__SettingsPackage *package, Psgd__V1__Nod
         error->status = st;
         return false;
     }
+    if (package->plan_hash != ps_plan_hash(session->plan)) {
+        return refuse(error,
+                      ps_fail(PS_FAILED_PRECONDITION,
+                              "this node resolves the job differently than its coordinator does; "
+                              "install the same psgd on both, here it is %s",
+                              PS_VERSION),
+                      "PLAN_MISMATCH");
+    }
     st = read_placement(package, session);
     if (!ps_is_ok(&st)) {
         return refuse(error, st, "BAD_PLACEMENTS");
@@ -96,121 +104,6 @@ bool ps_package_settings(const Psgd__V1__SettingsPackage *package, Psgd__V1__Nod
     if (package->rank >= count) {
         return refuse(error, ps_fail(PS_INVALID_ARGUMENT, "rank is %u of %u", package->rank, count),
                       "BAD_PLACEMENTS");
-    }
-    return true;
-}
-
-/* --- model, optimizer, codecs ----------------------------------------------- */
-
-static bool is_same_variable(const Psgd__V1__Variable *a, const ps_variable *b)
-{
-    if (strcmp(a->name, b->name) != 0 || a->n_shape != b->shape.rank) {
-        return false;
-    }
-    for (uint32_t d = 0; d < b->shape.rank; d++) {
-        if (a->shape[d] != b->shape.dim[d]) {
-            return false;
-        }
-    }
-    return true;
-}
-
-bool ps_package_model(const Psgd__V1__ModelPackage *package, const ps_plan *plan, ps_error *error)
-{
-    const ps_layout *layout = &plan->layout;
-
-    for (uint32_t v = 0; v < layout->variable_count && v < package->n_variables; v++) {
-        if (!is_same_variable(package->variables[v], &layout->variables[v])) {
-            return refuse(error,
-                          ps_fail(PS_FAILED_PRECONDITION,
-                                  "variable %u is %.60s, or of another shape; here it is %s", v,
-                                  package->variables[v]->name, layout->variables[v].name),
-                          "LAYOUT_MISMATCH");
-        }
-    }
-    if (package->n_variables != layout->variable_count || package->layout_hash != layout->hash) {
-        return refuse(error,
-                      ps_fail(PS_FAILED_PRECONDITION,
-                              "%zu variables, layout hash %016" PRIx64 "; here %u, %016" PRIx64,
-                              package->n_variables, package->layout_hash, layout->variable_count,
-                              layout->hash),
-                      "LAYOUT_MISMATCH");
-    }
-    return true;
-}
-
-/* The plugin of that name with exactly these numbers. */
-static bool is_same_choice(const Psgd__V1__Choice *choice, const char *name, const ps_param *table,
-                           const ps_params *params)
-{
-    if (choice == NULL || strcmp(choice->name, name) != 0) {
-        return false;
-    }
-    for (size_t i = 0; i < choice->n_params; i++) {
-        int at = ps_param_find(table, choice->params[i]->key);
-
-        /* Bits, not values: both sides read the same decimal. */
-        if (at < 0 || memcmp(&params->v[at], &choice->params[i]->value, sizeof(double)) != 0) {
-            return false;
-        }
-    }
-    return true;
-}
-
-static bool is_own_schedule(const Psgd__V1__Choice *choice, const ps_plan *plan)
-{
-    const ps_descent *own = plan->local_optim != NULL ? &plan->local_descent : &plan->descent;
-
-    return is_same_choice(choice, own->schedule->name, own->schedule->params,
-                          &own->schedule_params);
-}
-
-bool ps_package_optimizer(const Psgd__V1__OptimizerPackage *package, const ps_plan *plan,
-                          ps_error *error)
-{
-    const Psgd__V1__OptimizerSpec *spec = package->optimizer;
-
-    if (spec == NULL || spec->side != plan->spec->optimizer->side ||
-        spec->l1 != plan->spec->optimizer->l1 || spec->l2 != plan->spec->optimizer->l2 ||
-        !is_same_choice(spec->rule, plan->optim->name, plan->optim->params, &plan->optim_params) ||
-        !is_own_schedule(spec->schedule, plan) ||
-        !is_same_choice(spec->clip, plan->clip->name, plan->clip->params, &plan->clip_params)) {
-        return refuse(error,
-                      ps_fail(PS_FAILED_PRECONDITION, "the optimizer is not the one of the job, %s",
-                              plan->optim->name),
-                      "OPTIMIZER_MISMATCH");
-    }
-    return true;
-}
-
-static bool are_same_codecs(Psgd__V1__Choice *const *choices, const ps_codec_choice *own,
-                            uint32_t count, uint32_t *first)
-{
-    for (uint32_t v = 0; v < count; v++) {
-        if (!is_same_choice(choices[v], own[v].codec->name, own[v].codec->params, &own[v].params)) {
-            *first = v;
-            return false;
-        }
-    }
-    return true;
-}
-
-bool ps_package_codecs(const Psgd__V1__CodecPackage *package, const ps_plan *plan, ps_error *error)
-{
-    uint32_t count = plan->layout.variable_count, first = 0;
-
-    if (package->n_up != count || package->n_down != count) {
-        return refuse(error,
-                      ps_fail(PS_FAILED_PRECONDITION, "%zu codecs up, %zu down for %u variables",
-                              package->n_up, package->n_down, count),
-                      "CODEC_MISMATCH");
-    }
-    if (!are_same_codecs(package->up, plan->up, count, &first) ||
-        !are_same_codecs(package->down, plan->down, count, &first)) {
-        return refuse(error,
-                      ps_fail(PS_FAILED_PRECONDITION, "the codecs of %s are not those of the job",
-                              plan->layout.variables[first].name),
-                      "CODEC_MISMATCH");
     }
     return true;
 }

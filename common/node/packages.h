@@ -11,13 +11,9 @@
 #include "common/node/datasets.h"
 #include "common/node/node.h"
 
-/* Fills plan, rank, counts and addresses of a zeroed session. */
+/* Fills plan, rank and placement of a zeroed session. */
 bool ps_package_settings(const Psgd__V1__SettingsPackage *package, Psgd__V1__NodeRole role,
                          ps_session *session, ps_error *error);
-bool ps_package_model(const Psgd__V1__ModelPackage *package, const ps_plan *plan, ps_error *error);
-bool ps_package_optimizer(const Psgd__V1__OptimizerPackage *package, const ps_plan *plan,
-                          ps_error *error);
-bool ps_package_codecs(const Psgd__V1__CodecPackage *package, const ps_plan *plan, ps_error *error);
 
 /* The wish, and the files of the set (none: the program draws it). */
 bool ps_package_data(const Psgd__V1__DataPackage *package, const ps_plan *plan, ps_data_wish *wish,

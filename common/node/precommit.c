@@ -86,7 +86,7 @@ static void acknowledged(void *arg, ps_call *call)
 {
     ps_precommit *pc = arg;
 
-    if (pc->step == AT_END) {
+    if (pc->expected == PS_PACKAGE_NONE) {
         destroy(pc);
         ps_call_finish(call);
     } else {
@@ -122,7 +122,7 @@ void ps_precommit_seal(ps_precommit *pc)
         return;
     }
     pc->session = NULL;
-    pc->step = AT_END;
+    pc->expected = PS_PACKAGE_NONE;
     ps_precommit_acknowledge(pc, PSGD__V1__PACKAGE_KIND__PACKAGE_KIND_SEAL, false, 0);
 }
 
@@ -162,90 +162,22 @@ static void take_seal(ps_precommit *pc, const Psgd__V1__SealPackage *package)
 
 /* --- packages in order ------------------------------------------------------- */
 
-static const char *const wanted[] = {
-    [AT_SETTINGS] = "settings", [AT_MODEL] = "model",   [AT_OPTIMIZER] = "optimizer",
-    [AT_CODECS] = "codecs",     [AT_DATA] = "data",     [AT_FILES] = "data files",
-    [AT_WEIGHTS] = "weights",   [AT_TABLES] = "tables", [AT_END] = "nothing",
-};
-
-/* A server needs no data. */
-static bool may_be_spared(const ps_precommit *pc)
+static void take_settings(ps_precommit *pc, const Psgd__V1__SettingsPackage *package)
 {
-    return pc->step == AT_DATA && !ps_precommit_is_worker(pc);
-}
-
-/* Does the package fit the step? */
-static bool is_in_order(const ps_precommit *pc, Psgd__V1__PreCommitRequest__PackageCase package)
-{
-    switch (package) {
-    case PSGD__V1__PRE_COMMIT_REQUEST__PACKAGE_SETTINGS:
-        return pc->step == AT_SETTINGS;
-    case PSGD__V1__PRE_COMMIT_REQUEST__PACKAGE_MODEL:
-        return pc->step == AT_MODEL;
-    case PSGD__V1__PRE_COMMIT_REQUEST__PACKAGE_OPTIMIZER:
-        return pc->step == AT_OPTIMIZER;
-    case PSGD__V1__PRE_COMMIT_REQUEST__PACKAGE_CODECS:
-        return pc->step == AT_CODECS;
-    case PSGD__V1__PRE_COMMIT_REQUEST__PACKAGE_DATA:
-        return pc->step == AT_DATA;
-    case PSGD__V1__PRE_COMMIT_REQUEST__PACKAGE_DATA_CHUNK:
-        return pc->step == AT_FILES;
-    case PSGD__V1__PRE_COMMIT_REQUEST__PACKAGE_WEIGHTS:
-        return pc->step == AT_WEIGHTS || may_be_spared(pc);
-    case PSGD__V1__PRE_COMMIT_REQUEST__PACKAGE_TABLE:
-        return ps_precommit_wants_tables(pc) &&
-               (pc->step == AT_WEIGHTS || pc->step == AT_TABLES || may_be_spared(pc));
-    case PSGD__V1__PRE_COMMIT_REQUEST__PACKAGE_SEAL:
-        return pc->step == AT_WEIGHTS || pc->step == AT_TABLES || may_be_spared(pc);
-    case PSGD__V1__PRE_COMMIT_REQUEST__PACKAGE__NOT_SET:
-    case _PSGD__V1__PRE_COMMIT_REQUEST__PACKAGE__CASE_IS_INT_SIZE:
-        break;
-    }
-    return false;
-}
-
-/* The packages that are checked against the plan and acknowledged at once. */
-static void take_checked(ps_precommit *pc, const Psgd__V1__PreCommitRequest *request)
-{
-    static const Psgd__V1__PackageKind kinds[] = {
-        [AT_SETTINGS] = PSGD__V1__PACKAGE_KIND__PACKAGE_KIND_SETTINGS,
-        [AT_MODEL] = PSGD__V1__PACKAGE_KIND__PACKAGE_KIND_MODEL,
-        [AT_OPTIMIZER] = PSGD__V1__PACKAGE_KIND__PACKAGE_KIND_OPTIMIZER,
-        [AT_CODECS] = PSGD__V1__PACKAGE_KIND__PACKAGE_KIND_CODECS,
-    };
     ps_error error;
-    bool is_good = false;
 
-    switch (pc->step) {
-    case AT_SETTINGS:
-        is_good =
-            ps_package_settings(request->settings, pc->node->hooks->role, pc->session, &error);
-        break;
-    case AT_MODEL:
-        is_good = ps_package_model(request->model, pc->session->plan, &error);
-        break;
-    case AT_OPTIMIZER:
-        is_good = ps_package_optimizer(request->optimizer, pc->session->plan, &error);
-        break;
-    case AT_CODECS:
-        is_good = ps_package_codecs(request->codecs, pc->session->plan, &error);
-        break;
-    case AT_DATA:
-    case AT_FILES:
-    case AT_WEIGHTS:
-    case AT_TABLES:
-    case AT_END:
-        assert(false && "a package that is checked against the plan");
-    }
-    if (!is_good) {
+    if (!ps_package_settings(package, pc->node->hooks->role, pc->session, &error)) {
         ps_precommit_give_up(pc, &error);
         return;
     }
-    ps_precommit_acknowledge(pc, kinds[pc->step++], false, 0);
+    pc->expected = PS_PACKAGE_DATA;
+    ps_precommit_acknowledge(pc, PSGD__V1__PACKAGE_KIND__PACKAGE_KIND_SETTINGS, false, 0);
 }
 
 static void take(ps_precommit *pc, const Psgd__V1__PreCommitRequest *request, ps_payload *payload)
 {
+    ps_package_step package = ps_package_of(request);
+
     if (strcmp(request->job_id, pc->job_id) != 0 || request->attempt != pc->attempt) {
         ps_precommit_fail(pc,
                           ps_fail(PS_INVALID_ARGUMENT, "a package of attempt %u of job %.60s",
@@ -253,39 +185,36 @@ static void take(ps_precommit *pc, const Psgd__V1__PreCommitRequest *request, ps
                           "WRONG_ATTEMPT");
         return;
     }
-    if (!is_in_order(pc, request->package_case)) {
+    if (!ps_package_may_come(pc->expected, package, ps_precommit_is_worker(pc)) ||
+        (package == PS_PACKAGE_TABLES && !ps_precommit_wants_tables(pc))) {
         ps_precommit_fail(pc,
                           ps_fail(PS_INVALID_ARGUMENT, "package %d out of order: %s expected",
-                                  (int)request->package_case, wanted[pc->step]),
+                                  (int)request->package_case, ps_package_name(pc->expected)),
                           "OUT_OF_ORDER");
         return;
     }
-    switch (request->package_case) {
-    case PSGD__V1__PRE_COMMIT_REQUEST__PACKAGE_DATA:
+    pc->expected = package;
+    switch (package) {
+    case PS_PACKAGE_SETTINGS:
+        take_settings(pc, request->settings);
+        break;
+    case PS_PACKAGE_DATA:
         ps_precommit_take_offer(pc, request->data);
         break;
-    case PSGD__V1__PRE_COMMIT_REQUEST__PACKAGE_DATA_CHUNK:
+    case PS_PACKAGE_FILES:
         ps_precommit_take_data(pc, request->data_chunk, payload);
         break;
-    case PSGD__V1__PRE_COMMIT_REQUEST__PACKAGE_WEIGHTS:
-        pc->step = AT_WEIGHTS;
+    case PS_PACKAGE_WEIGHTS:
         ps_precommit_take_weights(pc, request->weights, payload);
         break;
-    case PSGD__V1__PRE_COMMIT_REQUEST__PACKAGE_TABLE:
-        pc->step = AT_TABLES;
+    case PS_PACKAGE_TABLES:
         ps_precommit_take_table(pc, request->table, payload);
         break;
-    case PSGD__V1__PRE_COMMIT_REQUEST__PACKAGE_SEAL:
+    case PS_PACKAGE_SEAL:
         take_seal(pc, request->seal);
         break;
-    case PSGD__V1__PRE_COMMIT_REQUEST__PACKAGE_SETTINGS:
-    case PSGD__V1__PRE_COMMIT_REQUEST__PACKAGE_MODEL:
-    case PSGD__V1__PRE_COMMIT_REQUEST__PACKAGE_OPTIMIZER:
-    case PSGD__V1__PRE_COMMIT_REQUEST__PACKAGE_CODECS:
-    case PSGD__V1__PRE_COMMIT_REQUEST__PACKAGE__NOT_SET:
-    case _PSGD__V1__PRE_COMMIT_REQUEST__PACKAGE__CASE_IS_INT_SIZE:
-        take_checked(pc, request);
-        break;
+    case PS_PACKAGE_NONE:
+        assert(false && "it may not come");
     }
 }
 
@@ -299,7 +228,7 @@ static void next_message(void *arg, const ProtobufCMessage *message, ps_payload 
         ps_precommit_fail(pc,
                           ps_fail(PS_FAILED_PRECONDITION,
                                   "the stream ended before the seal: %s expected",
-                                  wanted[pc->step]),
+                                  ps_package_name(pc->expected)),
                           "INCOMPLETE");
         return;
     }

@@ -132,7 +132,7 @@ static void data_arrived(void *arg, const ps_status *st, ps_dataset *data)
             ps_precommit_fail(pc, opened, NULL);
             return;
         }
-        pc->step = AT_FILES;
+        pc->expected = PS_PACKAGE_FILES;
     }
     if (pc->is_offer) {
         pc->is_offer = false;
@@ -146,7 +146,7 @@ void ps_precommit_take_offer(ps_precommit *pc, const Psgd__V1__DataPackage *pack
 {
     ps_error error;
 
-    pc->step = AT_WEIGHTS;
+    pc->expected = PS_PACKAGE_WEIGHTS;
     if (!ps_precommit_is_worker(pc)) { /* it needs none */
         ps_precommit_acknowledge(pc, PSGD__V1__PACKAGE_KIND__PACKAGE_KIND_DATA, false, 0);
         return;
@@ -188,7 +188,7 @@ void ps_precommit_take_data(ps_precommit *pc, const Psgd__V1__DataChunk *chunk, 
                         PS_LOG_FIELDS(PS_LOG_STR("data", pc->wish.conf.source->name),
                                       PS_LOG_STR("sha256", pc->wish.sha256)),
                         "data set received");
-            pc->step = AT_WEIGHTS;
+            pc->expected = PS_PACKAGE_WEIGHTS;
             pc->request = ps_datasets_get(pc->node->datasets, &pc->wish, data_arrived, pc);
         }
     }

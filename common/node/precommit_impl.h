@@ -10,29 +10,17 @@
 
 #include "common/node/data_store.h"
 #include "common/node/node_impl.h"
+#include "common/node/package_order.h"
 #include "common/store/tables_file.h"
 
 #include <xxhash.h>
 
 typedef struct ps_loading ps_loading;
 
-/* What may come next. */
-typedef enum ps_step {
-    AT_SETTINGS,
-    AT_MODEL,
-    AT_OPTIMIZER,
-    AT_CODECS,
-    AT_DATA,
-    AT_FILES,
-    AT_WEIGHTS, /* or tables, or the seal */
-    AT_TABLES,  /* or the seal */
-    AT_END
-} ps_step;
-
 struct ps_precommit {
     ps_node *node;
     ps_call *call;
-    ps_step step;
+    ps_package_step expected;
     char job_id[PS_JOB_ID_MAX];
     uint32_t attempt;
     uint32_t deadline_ms;

@@ -9,26 +9,13 @@
 #include "common/base/files.h"
 #include "common/base/xalloc.h"
 #include "common/data/packed.h"
+#include "common/node/package_order.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <xxhash.h>
-
-typedef enum step {
-    SETTINGS,
-    MODEL,
-    OPTIMIZER,
-    CODECS,
-    DATA,
-    OFFERED, /* waits for the answer to DATA */
-    FILES,
-    WEIGHTS,
-    TABLES,
-    SEAL,
-    SEALED /* waits for the answer to SEAL */
-} step;
 
 enum {
     SLICES_MAX = 1024, /* of one message */
@@ -39,7 +26,8 @@ struct ps_prepare {
     ps_peer *peer; /* NULL: stopped */
     ps_attempt *a;
     ps_stream *stream;
-    step at;
+    ps_package_step at; /* what is sent next, or whose answer is awaited */
+    bool awaits;        /* the answer to that package, before anything else is sent */
     bool prepared;      /* the seal was acknowledged */
     bool has_failed;    /* and said so */
     size_t file;        /* index of the data file being sent */
@@ -93,92 +81,11 @@ static void send_settings(ps_prepare *p)
     settings.server_of_shard = p->a->placement.server_of_shard;
     settings.n_server_of_shard = p->a->placement.server_count > 0 ? PS_SHARDS : 0;
     settings.placement_epoch = p->a->placement.epoch;
+    settings.plan_hash = ps_plan_hash(p->a->plan);
     settings.deadline_ms = ms > UINT32_MAX ? UINT32_MAX : (uint32_t)ms;
     q.package_case = PSGD__V1__PRE_COMMIT_REQUEST__PACKAGE_SETTINGS;
     q.settings = &settings;
     send(p, &q, NULL, 0);
-}
-
-static void send_model(ps_prepare *p)
-{
-    Psgd__V1__PreCommitRequest q = PSGD__V1__PRE_COMMIT_REQUEST__INIT;
-    Psgd__V1__ModelPackage model = PSGD__V1__MODEL_PACKAGE__INIT;
-    const ps_layout *layout = &p->a->plan->layout;
-    Psgd__V1__Variable *variables = ps_xcalloc(layout->variable_count, sizeof *variables);
-    Psgd__V1__Variable **list = ps_xcalloc(layout->variable_count, sizeof(Psgd__V1__Variable *));
-
-    for (uint32_t v = 0; v < layout->variable_count; v++) {
-        psgd__v1__variable__init(&variables[v]);
-        variables[v].name = layout->variables[v].name;
-        variables[v].n_shape = layout->variables[v].shape.rank;
-        variables[v].shape = layout->variables[v].shape.dim;
-        list[v] = &variables[v];
-    }
-    model.n_variables = layout->variable_count;
-    model.variables = list;
-    model.layout_hash = layout->hash;
-    q.package_case = PSGD__V1__PRE_COMMIT_REQUEST__PACKAGE_MODEL;
-    q.model = &model;
-    send(p, &q, NULL, 0);
-    free(list);
-    free(variables);
-}
-
-static void send_optimizer(ps_prepare *p)
-{
-    Psgd__V1__PreCommitRequest q = PSGD__V1__PRE_COMMIT_REQUEST__INIT;
-    Psgd__V1__OptimizerPackage package = PSGD__V1__OPTIMIZER_PACKAGE__INIT;
-
-    package.optimizer = p->a->plan->spec->optimizer;
-    q.package_case = PSGD__V1__PRE_COMMIT_REQUEST__PACKAGE_OPTIMIZER;
-    q.optimizer = &package;
-    send(p, &q, NULL, 0);
-}
-
-/* A resolved codec as a choice; the memory is `store`'s. */
-typedef struct choice_store {
-    Psgd__V1__Choice choice;
-    Psgd__V1__Choice__ParamsEntry entries[PS_PARAM_MAX];
-    Psgd__V1__Choice__ParamsEntry *list[PS_PARAM_MAX];
-} choice_store;
-
-static void make_choice(choice_store *store, const ps_codec_choice *from)
-{
-    psgd__v1__choice__init(&store->choice);
-    store->choice.name = (char *)from->codec->name;
-    store->choice.params = store->list;
-    for (const ps_param *param = from->codec->params; param && param->name; param++) {
-        size_t i = store->choice.n_params++;
-
-        psgd__v1__choice__params_entry__init(&store->entries[i]);
-        store->entries[i].key = (char *)param->name;
-        store->entries[i].value = from->params.v[i];
-        store->list[i] = &store->entries[i];
-    }
-}
-
-static void send_codecs(ps_prepare *p)
-{
-    Psgd__V1__PreCommitRequest q = PSGD__V1__PRE_COMMIT_REQUEST__INIT;
-    Psgd__V1__CodecPackage package = PSGD__V1__CODEC_PACKAGE__INIT;
-    uint32_t n = p->a->plan->layout.variable_count;
-    choice_store *store = ps_xcalloc(2 * (size_t)n, sizeof *store);
-    Psgd__V1__Choice **list = ps_xcalloc(2 * (size_t)n, sizeof(Psgd__V1__Choice *));
-
-    for (uint32_t v = 0; v < n; v++) {
-        make_choice(&store[v], &p->a->plan->up[v]);
-        make_choice(&store[n + v], &p->a->plan->down[v]);
-        list[v] = &store[v].choice;
-        list[n + v] = &store[n + v].choice;
-    }
-    package.n_up = package.n_down = n;
-    package.up = list;
-    package.down = list + n;
-    q.package_case = PSGD__V1__PRE_COMMIT_REQUEST__PACKAGE_CODECS;
-    q.codecs = &package;
-    send(p, &q, NULL, 0);
-    free(list);
-    free(store);
 }
 
 static void send_data(ps_prepare *p)
@@ -347,54 +254,41 @@ static void send_seal(ps_prepare *p)
 /* Sends what comes next, unless an answer must come first. */
 static void go_on(ps_prepare *p)
 {
-    if (!p->peer || p->has_failed || !ps_stream_can_send(p->stream)) {
+    if (!p->peer || p->has_failed || p->awaits || !ps_stream_can_send(p->stream)) {
         return;
     }
     switch (p->at) {
-    case SETTINGS:
-        p->at = MODEL;
+    case PS_PACKAGE_SETTINGS:
+        p->at = PS_PACKAGE_DATA;
         send_settings(p);
         break;
-    case MODEL:
-        p->at = OPTIMIZER;
-        send_model(p);
-        break;
-    case OPTIMIZER:
-        p->at = CODECS;
-        send_optimizer(p);
-        break;
-    case CODECS:
-        p->at = DATA;
-        send_codecs(p);
-        break;
-    case DATA:
-        p->at = OFFERED;
+    case PS_PACKAGE_DATA:
+        p->awaits = true;
         send_data(p);
         break;
-    case FILES:
+    case PS_PACKAGE_FILES:
         if (send_file_piece(p)) {
             break;
         }
-        p->at = WEIGHTS;
+        p->at = PS_PACKAGE_WEIGHTS;
         /* fall through */
-    case WEIGHTS:
+    case PS_PACKAGE_WEIGHTS:
         if (send_weights(p)) {
             break;
         }
-        p->at = TABLES;
+        p->at = PS_PACKAGE_TABLES;
         /* fall through */
-    case TABLES:
+    case PS_PACKAGE_TABLES:
         if (send_table_piece(p)) {
             break;
         }
-        p->at = SEAL;
+        p->at = PS_PACKAGE_SEAL;
         /* fall through */
-    case SEAL:
-        p->at = SEALED;
+    case PS_PACKAGE_SEAL:
+        p->awaits = true;
         send_seal(p);
         break;
-    case OFFERED:
-    case SEALED:
+    case PS_PACKAGE_NONE:
         break;
     }
 }
@@ -403,7 +297,7 @@ static void on_sent(void *arg)
 {
     ps_prepare *p = arg;
 
-    if (p->peer && p->at == SEALED) {
+    if (p->peer && p->awaits && p->at == PS_PACKAGE_SEAL) {
         ps_stream_half_close(p->stream);
     }
     go_on(p);
@@ -420,17 +314,20 @@ static void on_message(void *arg, const ProtobufCMessage *head, ps_payload *payl
         return;
     }
     ps_commit_seen(&p->a->commit, p->peer->index, now_us);
-    if (r->package == PSGD__V1__PACKAGE_KIND__PACKAGE_KIND_DATA && p->at == OFFERED) {
+    if (r->package == PSGD__V1__PACKAGE_KIND__PACKAGE_KIND_DATA && p->awaits &&
+        p->at == PS_PACKAGE_DATA) {
         if (r->need_data && p->a->package->file_count == 0) {
             give_up(p, ps_fail(PS_FAILED_PRECONDITION,
                                "the node draws data set %s differently: another version",
                                p->a->plan->data->name));
             return;
         }
-        p->at = r->need_data ? FILES : WEIGHTS;
+        p->awaits = false;
+        p->at = r->need_data ? PS_PACKAGE_FILES : PS_PACKAGE_WEIGHTS;
     }
     ps_stream_read(p->stream);
-    if (r->package == PSGD__V1__PACKAGE_KIND__PACKAGE_KIND_SEAL && p->at == SEALED) {
+    if (r->package == PSGD__V1__PACKAGE_KIND__PACKAGE_KIND_SEAL && p->awaits &&
+        p->at == PS_PACKAGE_SEAL) {
         p->prepared = true;
         ps_commit_prepared(&p->a->commit, p->peer->index, now_us);
         ps_attempt_pump(p->a);

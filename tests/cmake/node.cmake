@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 ps_test(unit test_agent ps_agent)
+ps_test(unit test_package_order ps_package_order)
 ps_test(unit test_node_parts ps_node)
 
 add_library(ps_node_world STATIC support/node_world.c support/node_calls.c)

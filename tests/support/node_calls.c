@@ -143,18 +143,7 @@ Psgd__V1__NodePhase nw_phase(node_world *w)
 
 /* --- PreCommit ------------------------------------------------------------------- */
 
-typedef enum sending {
-    SETTINGS,
-    MODEL,
-    OPTIMIZER,
-    CODECS,
-    DATA,
-    FILES,
-    WEIGHTS,
-    TABLE,
-    SEAL,
-    ENDED
-} sending;
+typedef enum sending { SETTINGS, DATA, FILES, WEIGHTS, TABLE, SEAL, ENDED } sending;
 
 struct nw_sender {
     node_world *w;
@@ -216,8 +205,7 @@ nw_packages nw_packages_of(const ps_plan *plan, Psgd__V1__NodeRole role, uint32_
         .attempt = attempt,
         .deadline_ms = PS_TEST_PATIENCE_S * 1000,
         .weights = weights,
-        .layout_hash = plan->layout.hash,
-        .optimizer = plan->optim->name,
+        .plan_hash = ps_plan_hash(plan),
     };
 
     hash_weights(&p);
@@ -273,6 +261,7 @@ static void send_settings(nw_sender *s, Psgd__V1__PreCommitRequest *request)
     settings.server_of_shard = dealt.server_of_shard;
     settings.n_server_of_shard = spec->pservers > 0 ? PS_SHARDS : 0;
     settings.placement_epoch = dealt.epoch;
+    settings.plan_hash = s->p.plan_hash;
     settings.deadline_ms = s->p.deadline_ms;
     request->package_case = PSGD__V1__PRE_COMMIT_REQUEST__PACKAGE_SETTINGS;
     request->settings = &settings;
@@ -281,66 +270,6 @@ static void send_settings(nw_sender *s, Psgd__V1__PreCommitRequest *request)
     free(list);
     ps_placement_fini(&dealt);
     free(names);
-}
-
-static void send_model(nw_sender *s, Psgd__V1__PreCommitRequest *request)
-{
-    Psgd__V1__ModelPackage model = PSGD__V1__MODEL_PACKAGE__INIT;
-    Psgd__V1__Variable variables[64], *list[64];
-    const ps_layout *layout = &s->p.plan->layout;
-
-    for (uint32_t v = 0; v < layout->variable_count; v++) {
-        psgd__v1__variable__init(&variables[v]);
-        variables[v].name = (char *)layout->variables[v].name;
-        variables[v].shape = (uint32_t *)layout->variables[v].shape.dim;
-        variables[v].n_shape = layout->variables[v].shape.rank;
-        list[v] = &variables[v];
-    }
-    model.variables = list;
-    model.n_variables = layout->variable_count;
-    model.layout_hash = s->p.layout_hash;
-    request->package_case = PSGD__V1__PRE_COMMIT_REQUEST__PACKAGE_MODEL;
-    request->model = &model;
-    transmit(s, request, NULL, 0);
-}
-
-static void send_optimizer(nw_sender *s, Psgd__V1__PreCommitRequest *request)
-{
-    Psgd__V1__OptimizerPackage package = PSGD__V1__OPTIMIZER_PACKAGE__INIT;
-    Psgd__V1__OptimizerSpec spec = *s->p.plan->spec->optimizer;
-    Psgd__V1__Choice rule = *spec.rule;
-
-    rule.name = (char *)s->p.optimizer;
-    spec.rule = &rule;
-    package.optimizer = &spec;
-    request->package_case = PSGD__V1__PRE_COMMIT_REQUEST__PACKAGE_OPTIMIZER;
-    request->optimizer = &package;
-    transmit(s, request, NULL, 0);
-}
-
-static void send_codecs(nw_sender *s, Psgd__V1__PreCommitRequest *request)
-{
-    Psgd__V1__CodecPackage package = PSGD__V1__CODEC_PACKAGE__INIT;
-    Psgd__V1__Choice choices[128], *up[64], *down[64];
-    uint32_t count = s->p.plan->layout.variable_count;
-
-    for (uint32_t v = 0; v < count; v++) {
-        psgd__v1__choice__init(&choices[2 * v]);
-        psgd__v1__choice__init(&choices[2 * v + 1]);
-        choices[2 * v].name = (char *)s->p.plan->up[v].codec->name;
-        choices[2 * v + 1].name = (char *)s->p.plan->down[v].codec->name;
-        up[v] = &choices[2 * v];
-        down[v] = &choices[2 * v + 1];
-    }
-    if (s->p.codec != NULL) {
-        choices[0].name = (char *)s->p.codec;
-    }
-    package.up = up;
-    package.down = down;
-    package.n_up = package.n_down = count;
-    request->package_case = PSGD__V1__PRE_COMMIT_REQUEST__PACKAGE_CODECS;
-    request->codecs = &package;
-    transmit(s, request, NULL, 0);
 }
 
 static void send_data(nw_sender *s, Psgd__V1__PreCommitRequest *request)
@@ -453,14 +382,13 @@ static void send_next(nw_sender *s)
 {
     Psgd__V1__PreCommitRequest request = PSGD__V1__PRE_COMMIT_REQUEST__INIT;
     static void (*const senders[])(nw_sender *, Psgd__V1__PreCommitRequest *) = {
-        [SETTINGS] = send_settings, [MODEL] = send_model, [OPTIMIZER] = send_optimizer,
-        [CODECS] = send_codecs,     [DATA] = send_data,   [FILES] = send_piece,
+        [SETTINGS] = send_settings, [DATA] = send_data,   [FILES] = send_piece,
         [WEIGHTS] = send_weights,   [TABLE] = send_table, [SEAL] = send_seal,
     };
     sending step = s->step;
 
-    if (s->p.swaps_model && s->sent == 0) {
-        step = MODEL;
+    if (s->p.skips_settings && s->sent == 0) {
+        step = DATA;
     }
     s->awaits_ack = step != WEIGHTS && step != FILES && step != TABLE;
     senders[step](s, &request);
@@ -504,7 +432,7 @@ static void on_message(void *arg, const ProtobufCMessage *head, ps_payload *payl
         s->result->sealed = true;
         s->step = ENDED;
         break;
-    case PSGD__V1__PACKAGE_KIND__PACKAGE_KIND_CODECS:
+    case PSGD__V1__PACKAGE_KIND__PACKAGE_KIND_SETTINGS:
         s->step = s->p.role == PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER ? DATA : WEIGHTS;
         break;
     default:

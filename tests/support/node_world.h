@@ -118,13 +118,11 @@ typedef struct nw_packages {
     const char *job_id;
     uint32_t deadline_ms;
     const float *weights; /* (param_count) */
-    uint64_t layout_hash, weights_hash;
-    const char *optimizer;           /* its name */
-    const char *codec;               /* up, of variable 0; NULL: the plan's */
-    const char *folder;              /* of the data set's files, if there are any */
-    const char *data_sha256;         /* NULL: the true one */
-    unsigned stop_after;             /* packages sent, then the stream is cancelled; 0: all */
-    bool skips_weights, swaps_model; /* the model comes before the settings do */
+    uint64_t plan_hash, weights_hash;
+    const char *folder;                 /* of the data set's files, if there are any */
+    const char *data_sha256;            /* NULL: the true one */
+    unsigned stop_after;                /* packages sent, then the stream is cancelled; 0: all */
+    bool skips_weights, skips_settings; /* the offer of data comes first */
     bool corrupts_data;
 
     /* A file of sparse tables, behind the weights and in two pieces; NULL: none. What is said of

@@ -508,6 +508,54 @@ static void packages_are_as_big_as_what_the_node_is_sent(void **state)
     ps_plan_destroy(plan);
 }
 
+static uint64_t hash_of(const char *json)
+{
+    ps_plan *plan = plan_of(json);
+    uint64_t hash = ps_plan_hash(plan);
+
+    ps_plan_destroy(plan);
+    return hash;
+}
+
+static void the_hash_differs_with_everything_that_changes_bits(void **state)
+{
+    static const char *const jobs[] = {
+        "{}",
+        "{\"seed\":2}",
+        "{\"workers\":2}",
+        "{\"epochs\":3}",
+        "{\"block_size\":32}",
+        "{\"model\":{\"widths\":[30]}}",
+        "{\"model\":{\"widths\":[30],\"activation\":\"relu\"}}",
+        "{\"optimizer\":{\"rule\":{\"name\":\"sgd\"}}}",
+        "{\"optimizer\":{\"rule\":{\"name\":\"sgd\",\"params\":{\"lr\":0.25}}}}",
+        "{\"optimizer\":{\"rule\":{\"name\":\"sgd\"},\"side\":\"WORKER\"}}",
+        "{\"optimizer\":{\"rule\":{\"name\":\"sgd\"},\"l2\":0.5}}",
+        "{\"optimizer\":{\"rule\":{\"name\":\"sgd\"},\"clip\":{\"name\":\"norm\"}}}",
+        "{\"codec\":{\"up\":{\"name\":\"int8\"}}}",
+        "{\"codec\":{\"down\":{\"name\":\"int8\"}}}",
+        "{\"codec\":{\"up\":{\"name\":\"topk\",\"params\":{\"fraction\":0.5}}}}",
+        "{\"codec\":{\"up\":{\"name\":\"topk\",\"params\":{\"fraction\":0.25}}}}",
+        "{\"consistency\":{\"name\":\"ssp\"}}",
+        "{\"data\":{\"name\":\"glyphs\",\"train_limit\":1000}}",
+    };
+    enum { COUNT = sizeof jobs / sizeof jobs[0] };
+    uint64_t hashes[COUNT];
+
+    (void)state;
+    for (size_t i = 0; i < COUNT; i++) {
+        hashes[i] = hash_of(jobs[i]);
+        assert_true(hashes[i] == hash_of(jobs[i]));
+        for (size_t k = 0; k < i; k++) {
+            if (hashes[i] == hashes[k]) {
+                fail_msg("%s and %s have one hash", jobs[i], jobs[k]);
+            }
+        }
+    }
+    /* Where servers are does not change a bit. */
+    assert_true(hash_of("{\"pservers\":2}") == hashes[0]);
+}
+
 static void a_model_of_the_plan_has_its_parameters(void **state)
 {
     ps_plan *plan = plan_of("{}");
@@ -672,6 +720,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(the_last_of_two_values_for_one_number_counts),
         cmocka_unit_test(the_deadline_follows_the_bytes_between_floor_and_cap),
         cmocka_unit_test(packages_are_as_big_as_what_the_node_is_sent),
+        cmocka_unit_test(the_hash_differs_with_everything_that_changes_bits),
         cmocka_unit_test(a_model_of_the_plan_has_its_parameters),
         cmocka_unit_test(every_kind_lists_its_plugins),
         cmocka_unit_test(the_optimizer_has_a_schedule_penalties_and_clipping),
