@@ -9,12 +9,14 @@ is too fast for it, and a log is read from where it ended before the job.
 """
 import contextlib
 import hashlib
+import json
 import os
 import pathlib
 import re
 import select
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -68,12 +70,14 @@ def data_path():
 
 
 class Process:
-    """One service. `address` is where it listens; `within`: a command that runs it elsewhere."""
+    """One service. `address` is where it listens; `within`: a command that runs it elsewhere;
+    `bin`: the folder of its program."""
 
-    def __init__(self, program, name, folder, args, env=None, port=0, host="127.0.0.1", within=()):
+    def __init__(self, program, name, folder, args, env=None, port=0, host="127.0.0.1", within=(),
+                 bin=BIN):
         self.program, self.name, self.folder = program, name, folder
         self.args, self.env, self.port = list(args), env or {}, port
-        self.host, self.within = host, list(within)
+        self.host, self.within, self.bin = host, list(within), bin
         self.process = None
         self.start()
 
@@ -83,7 +87,7 @@ class Process:
         self.log_path = self.folder / f"{self.name}.log"
         log = open(self.log_path, "ab")
         self.process = subprocess.Popen(
-            [*self.within, BIN / self.program, "--listen", f"{self.host}:{self.port}", "--data-dir",
+            [*self.within, self.bin / self.program, "--listen", f"{self.host}:{self.port}", "--data-dir",
              self.folder / self.name, *map(str, self.args)],
             stdout=subprocess.PIPE, stderr=log, env=env)
         log.close()
@@ -142,14 +146,14 @@ class Cluster:
     further arguments of Process each is made, if it is not to be on loopback."""
 
     def __init__(self, workers=2, pservers=1, coordinator_args=(), node_args=(), data=None,
-                 node_data=None, place=lambda name: {}):
-        self.place = place
+                 node_data=None, place=lambda name: {}, bin=BIN):
+        self.place = lambda name: {"bin": bin, **place(name)}
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="psgd-cluster-"))
         self.node_args, self.node_data = list(node_args), node_data
         self.coordinator = Process(
             "psgd-coordinator", "coordinator", self.folder,
             ["--heartbeat", "200ms", "--lease", f"{int(3000 * SLOW)}ms", *coordinator_args],
-            {"PSGD_DATA": data} if data else {}, **place("coordinator"))
+            {"PSGD_DATA": data} if data else {}, **self.place("coordinator"))
         self.pservers = [self.add("pserver", i) for i in range(pservers)]
         self.workers = [self.add("worker", i) for i in range(workers)]
         self.connect()
@@ -292,6 +296,32 @@ class Cluster:
             if sums[name] and not request.get("offset"):
                 assert hashlib.sha256(data).hexdigest() == sums[name], name
         return {k: bytes(v) for k, v in content.items()}
+
+
+def tensors(model):
+    """{name: (shape, bytes)} of a safetensors file."""
+    (n,) = struct.unpack_from("<Q", model)
+    header = json.loads(model[8:8 + n])
+    header.pop("__metadata__", None)
+    return {name: (e["shape"], model[8 + n + e["data_offsets"][0]:8 + n + e["data_offsets"][1]])
+            for name, e in header.items()}
+
+
+def rows_of(files):
+    """{(table, key): all else of its row} of the table files among these."""
+    rows = {}
+    for name, bytes_ in files.items():
+        if name.endswith(".psgdtab"):
+            _, width, slots, table, _, _, sections = struct.unpack_from("<8s6I", bytes_)
+            at, size = 80, 32 + 4 * width * (1 + slots)
+            for _ in range(sections):
+                _, count, removed, candidates = struct.unpack_from("<4I", bytes_, at)
+                for i in range(count):
+                    row = bytes_[at + 16 + i * size:at + 16 + (i + 1) * size]
+                    rows[table, row[:8]] = row[8:]
+                at += 16 + count * size + 8 * removed + 16 * candidates + 8
+            assert at == len(bytes_)
+    return rows
 
 
 class ClusterTest(unittest.TestCase):

@@ -2,7 +2,6 @@
 """test_init.py - jobs that start from a model that is there."""
 import csv
 import io
-import json
 import os
 import pathlib
 import struct
@@ -10,20 +9,11 @@ import tempfile
 
 import grpc
 
-from harness import SMALL, ClusterTest, coordinator_pb2, job_pb2, main
+from harness import SMALL, ClusterTest, coordinator_pb2, job_pb2, main, tensors
 
 # Steps so small that what comes out is what went in.
 STILL = {**SMALL, "title": "still", "epochs": 1,
          "optimizer": {"rule": {"name": "sgd", "params": {"lr": 1e-9}}}}
-
-
-def tensors(model):
-    """{name: (shape, bytes)} of a safetensors file."""
-    (n,) = struct.unpack_from("<Q", model)
-    header = json.loads(model[8:8 + n])
-    header.pop("__metadata__", None)
-    return {name: (e["shape"], model[8 + n + e["data_offsets"][0]:8 + n + e["data_offsets"][1]])
-            for name, e in header.items()}
 
 
 class Init(ClusterTest):

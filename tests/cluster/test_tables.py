@@ -15,7 +15,7 @@ import tempfile
 
 import grpc
 
-from harness import BIN, PATIENCE, ClusterTest, data_path, job_pb2, main
+from harness import BIN, PATIENCE, ClusterTest, data_path, job_pb2, main, rows_of, tensors
 
 # A codec with a number is taken as it is: whole tables travel.
 WHOLE = {"up": {"name": "f32", "params": {"lossless": 1}}}
@@ -43,29 +43,6 @@ TEXT = {
     "data": {"name": "ngram", "folder": "text", "files": ["tinyshakespeare.txt"],
              "trainLimit": 7680, "testLimit": 1000, "params": {"cutoff": 50}},
 }
-
-
-def weights(model):
-    """What is behind the header of a safetensors file."""
-    (n,) = struct.unpack_from("<Q", model)
-    return model[8 + n:]
-
-
-def rows_of(files):
-    """{(table, key): all else of its row} of the table files among these."""
-    rows = {}
-    for name, bytes_ in files.items():
-        if name.endswith(".psgdtab"):
-            _, width, slots, table, _, _, sections = struct.unpack_from("<8s6I", bytes_)
-            at, size = 80, 32 + 4 * width * (1 + slots)
-            for _ in range(sections):
-                _, count, removed, candidates = struct.unpack_from("<4I", bytes_, at)
-                for i in range(count):
-                    row = bytes_[at + 16 + i * size:at + 16 + (i + 1) * size]
-                    rows[table, row[:8]] = row[8:]
-                at += 16 + count * size + 8 * removed + 16 * candidates + 8
-            assert at == len(bytes_)
-    return rows
 
 
 class Tables(ClusterTest):
@@ -157,7 +134,7 @@ class Tables(ClusterTest):
         model = "MODEL-adult-N(ps).safetensors"
 
         rest = self.train(c, spec, SPARSE, init_from=f"job:{half.id}", pservers=3)
-        self.assertEqual(weights(c.files(rest.id)[model]), weights(want[model]))
+        self.assertEqual(tensors(c.files(rest.id)[model]), tensors(want[model]))
         self.assertEqual(rows_of(c.files(rest.id)), rows_of(want))
         self.assertEqual(rest.result["loss"], never.result["loss"])
         # Only what changed, which is less, and over what it changed it is the whole.

@@ -78,6 +78,18 @@ def told(settings):
         f", bucket views {settings['view']}"
 
 
+def rate_of(rows, samples):
+    """Samples a second by the rows of worker 0's TR report, with so many samples a step; share of
+    the time in which it waited."""
+    seconds = steps = waited = 0
+    for epoch in {row["epoch"] for row in rows}:
+        part = [row for row in rows if row["epoch"] == epoch][SKIP:]
+        seconds += float(part[-1]["time_s"]) - float(part[0]["time_s"])
+        waited += float(part[-1]["wait_s"]) - float(part[0]["wait_s"])
+        steps += len(part) - 1
+    return steps * samples / seconds, waited / seconds
+
+
 def psgd(cluster, workers, epochs):
     """Samples a second of a job, over all workers; seconds a step spent waiting."""
     spec = {"title": "train", "workers": workers, "pservers": 1, "epochs": epochs,
@@ -89,14 +101,7 @@ def psgd(cluster, workers, epochs):
         sys.exit(f"train.py: {job.reason} {job.message}")
     text = cluster.files(job.id, kinds=[harness.job_pb2.ARTIFACT_KIND_REPORT],
                          name="TR-train-N(0).csv")["TR-train-N(0).csv"].decode()
-    rows = list(csv.DictReader(io.StringIO(text)))
-    seconds = steps = waited = 0
-    for epoch in {row["epoch"] for row in rows}:
-        part = [row for row in rows if row["epoch"] == epoch][SKIP:]
-        seconds += float(part[-1]["time_s"]) - float(part[0]["time_s"])
-        waited += float(part[-1]["wait_s"]) - float(part[0]["wait_s"])
-        steps += len(part) - 1
-    return workers * steps * BLOCK / seconds, waited / seconds
+    return rate_of(list(csv.DictReader(io.StringIO(text))), workers * BLOCK)
 
 
 def main():
