@@ -30,7 +30,7 @@ enum {
 PS_MUST_USE ps_status ps_artifacts_folder(char out[PS_FOLDER_MAX], const char *data_dir,
                                           const char *job_id);
 
-/* Returns whether the job has a folder. */
+/* Returns whether the job has a folder; "": whether there is the folder that those are in. */
 bool ps_artifacts_exist(const char *data_dir, const char *job_id);
 
 /* Calls fn for every folder of a job, in no order. */

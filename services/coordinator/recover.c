@@ -307,9 +307,13 @@ static int by_time(const void *a, const void *b)
 ps_status ps_recover(const char *data_dir, FILE *out, ps_recovery *totals)
 {
     recovery r = {.data_dir = data_dir, .out = out, .totals = totals};
-    ps_status st = ps_registry_open(data_dir, &r.registry);
+    ps_status st;
 
     *totals = (ps_recovery){0};
+    if (!ps_artifacts_exist(data_dir, "")) {
+        return ps_fail(PS_NOT_FOUND, "there is no folder %s/jobs", ps_path_tail(data_dir));
+    }
+    st = ps_registry_open(data_dir, &r.registry);
     if (!ps_is_ok(&st)) {
         return st;
     }

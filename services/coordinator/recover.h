@@ -27,8 +27,8 @@ typedef struct ps_recovery {
 
 /* Brings every job into the registry whose folder is there and whose row is not, is damaged, or
  * belongs to an older registry. Checks the SHA-256 of their files. Writes a line a folder to `out`.
- * Folders that cannot be read are left as they are. May be run again. Errors of ps_registry_open
- * and of storing. */
+ * Folders that cannot be read are left as they are. May be run again. NOT_FOUND: there
+ * is no folder of jobs. Else errors of ps_registry_open and of storing. */
 PS_MUST_USE ps_status ps_recover(const char *data_dir, FILE *out, ps_recovery *totals);
 
 #endif

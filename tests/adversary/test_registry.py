@@ -272,9 +272,11 @@ class Damaged(RegistryTest):
         return {job.id: job for job in self.c.api.ListJobs(coordinator_pb2.ListJobsRequest()).jobs}
 
     def test_a_damaged_row_does_not_hide_the_others(self):
+        columns = [row[1] for row in self.database().execute("PRAGMA table_info(jobs)")]
+        no_sum = ", detail_sum = NULL" if "detail_sum" in columns else ""  # as an older program stored it
         damages = {
             "a blob that does not unpack": "detail = x'0affffff'",
-            "text that is not UTF-8": "detail = CAST(replace(CAST(detail AS TEXT), 'tiny-', 'tin' || CAST(x'fffe' AS TEXT)) AS BLOB), detail_sum = NULL",
+            "text that is not UTF-8": "detail = CAST(replace(CAST(detail AS TEXT), 'tiny-', 'tin' || CAST(x'fffe' AS TEXT)) AS BLOB)" + no_sum,
             "a flipped bit": "spec = CAST(x'0a0474696e79' AS BLOB) || substr(spec, 8)",
             "a state that is none": "state = 77",
             "an id that is not UTF-8": "id = CAST(x'746966fffe' AS TEXT)",
@@ -409,6 +411,10 @@ class Recover(RegistryTest):
         os.mkfifo(jobs / ids[3] / "summary.json")
         (jobs / "empty-folder").mkdir()
         files = self.files()
+        code, elsewhere = self.run_coordinator("--recover", "--data-dir", self.c.folder / "nothing")
+        self.assertEqual(code, 1)
+        self.assertIn("no folder", elsewhere)
+        self.assertFalse((self.c.folder / "nothing").exists())
         said = self.recover(1)
         self.assertIn(f"{ids[0]}: left as it is: summary.json is of job other", said)
         self.assertIn(f"{ids[1]}: left as it is: there is no file manifest.json", said)
