@@ -53,7 +53,7 @@ static inline local_exchange *local_exchange_of(ps_exchange *exchange)
 /* local_rows.c: of ps_exchange_ops. */
 bool local_pull_rows(ps_exchange *exchange, uint64_t clock, const uint64_t *keys, size_t count,
                      float *rows);
-void local_push_rows(ps_exchange *exchange, uint64_t clock, uint32_t block, const ps_met_rows *met);
+void local_push_rows(ps_exchange *exchange, const ps_met_rows *met);
 /* In a wait: brings the rows asked for, if there are any and they may be had by now. */
 void local_try_rows(local_exchange *x);
 

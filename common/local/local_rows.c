@@ -32,11 +32,11 @@ static ps_status send_values(const ps_codec_choice *by, uint64_t key, float *x, 
 /* Bytes of ids in a message. */
 static size_t bytes_of_keys(const uint64_t *keys, size_t count)
 {
-    Psgd__V1__PullRowsRequest req = PSGD__V1__PULL_ROWS_REQUEST__INIT;
+    Psgd__V1__PullWeightsRequest req = PSGD__V1__PULL_WEIGHTS_REQUEST__INIT;
 
     req.keys = (uint64_t *)keys;
     req.n_keys = count;
-    return psgd__v1__pull_rows_request__get_packed_size(&req);
+    return psgd__v1__pull_weights_request__get_packed_size(&req);
 }
 
 void local_try_rows(local_exchange *x)
@@ -70,7 +70,7 @@ void local_try_rows(local_exchange *x)
         x->wants_rows = false;
         atomic_fetch_add_explicit(&x->base.count.bytes_down, bytes, memory_order_relaxed);
         atomic_fetch_add_explicit(&x->base.count.messages_down, 1, memory_order_relaxed);
-        ps_gate_rows_came(&x->gate, 0, PS_ROWS_PULLED);
+        ps_gate_rows_came(&x->gate, 0);
     }
 }
 
@@ -86,13 +86,15 @@ bool local_pull_rows(ps_exchange *exchange, uint64_t clock, const uint64_t *keys
     x->rows = rows;
     atomic_fetch_add_explicit(&x->base.count.bytes_up, bytes_of_keys(keys, count),
                               memory_order_relaxed);
-    ps_gate_owe_rows(&x->gate, 0, PS_ROWS_PULLED);
-    return ps_gate_wait_rows(&x->gate, clock, PS_ROWS_ALL);
+    ps_gate_owe_rows(&x->gate, 0);
+    return ps_gate_wait_rows(&x->gate, clock);
 }
 
-void local_push_rows(ps_exchange *exchange, uint64_t clock, uint32_t block, const ps_met_rows *met)
+void local_push_rows(ps_exchange *exchange, const ps_met_rows *met)
 {
     local_exchange *x = local_exchange_of(exchange);
+    uint64_t clock = x->clock;
+    uint32_t block = x->block;
     const ps_plan *plan = x->plan;
     size_t bytes = 0;
 

@@ -17,6 +17,7 @@
 #include "common/rpc/client.h"
 #include "common/rpc/server.h"
 #include "common/store/tables.h"
+#include "common/wire/identity.h"
 
 #include "psgd/v1/coordinator.pb-c.h"
 #include "psgd/v1/node.pb-c.h"
@@ -47,6 +48,15 @@ typedef struct ps_session {
     char folder[512];       /* for the attempt's files; everything in it named by ps_node_keep is
                                collected */
 } ps_session;
+
+/* Returns the attempt as streams between workers and servers name it; borrows the job's id. */
+static inline ps_wire_attempt ps_session_attempt(const ps_session *session)
+{
+    return (ps_wire_attempt){.job_id = session->job_id,
+                             .attempt = session->attempt,
+                             .worker_count = session->placement.rank_count,
+                             .layout_hash = session->plan->layout.hash};
+}
 
 /* What a role does. All on the loop's thread but save. */
 typedef struct ps_role_hooks {

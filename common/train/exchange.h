@@ -69,18 +69,18 @@ typedef struct ps_exchange_ops {
      * carried. NULL: they are. False: go home. */
     bool (*nothing)(ps_exchange *x, uint64_t clock);
 
-    /* (both or none) Sparse tables. Brings the rows of these ids, ascending and each once, as they
-     * are for `clock`: of each table in turn (count, width) into rows. Waits for that, and that
-     * all rows pushed before are in. False: go home. */
+    /* (all three or none) Sparse tables. Brings the rows of these ids, ascending and each once, as
+     * they are for `clock`: of each table in turn (count, width) into rows. Blocks until they are
+     * there. Returns false if stopped or failed; the caller then returns. */
     bool (*pull_rows)(ps_exchange *x, uint64_t clock, const uint64_t *keys, size_t count,
                       float *rows);
-    /* (optional) The same without waiting for anything: the gate owes PS_ROWS_PULLED until they are
-     * there, and one of these may be under way while rows are pushed. NULL: not ahead of time. */
+    /* Does the same without waiting: the gate owes rows until they are
+     * there, and one of these may be under way while rows are pushed. */
     void (*ask_rows)(ps_exchange *x, uint64_t clock, const uint64_t *keys, size_t count,
                      float *rows);
-    /* The contribution (clock, block) to them, once a block, (tables); also when nothing was met.
-     * Borrowed until the gate owes no PS_ROWS_PUSHED, of which it must owe none before. */
-    void (*push_rows)(ps_exchange *x, uint64_t clock, uint32_t block, const ps_met_rows *met);
+    /* Adds the rows met, (tables), to the contribution in hand, once in each and also when nothing
+     * was met; its acknowledgements are of them too. Borrowed until the gate has those. */
+    void (*push_rows)(ps_exchange *x, const ps_met_rows *met);
 } ps_exchange_ops;
 
 /* The first member of whatever implements it. */

@@ -49,10 +49,10 @@ static uint32_t slices_of(const ps_layout *layout, uint32_t variable)
 }
 
 /* Mutex held. */
-static bool are_rows_there(const ps_gate *gate, unsigned what)
+static bool are_rows_there(const ps_gate *gate)
 {
     for (uint32_t i = 0; i < gate->lanes; i++) {
-        if ((gate->owes_rows[i] & what) != 0) {
+        if (gate->owes_rows[i]) {
             return false;
         }
     }
@@ -64,8 +64,8 @@ static bool is_there(const ps_gate *gate, const ps_gate_want *w)
     if (w->acks) {
         return gate->unacked == 0;
     }
-    if (w->rows != 0) {
-        return are_rows_there(gate, w->rows);
+    if (w->rows) {
+        return are_rows_there(gate);
     }
     for (uint32_t v = w->first; v < w->first + w->count; v++) {
         if (gate->arrived[v] < w->clock * slices_of(gate->layout, v)) {
@@ -83,8 +83,8 @@ static bool owes(const ps_gate *gate, uint32_t lane, const ps_gate_want *w)
     if (w->acks) {
         return gate->owes_ack[lane];
     }
-    if (w->rows != 0) {
-        return (gate->owes_rows[lane] & w->rows) != 0;
+    if (w->rows) {
+        return gate->owes_rows[lane];
     }
     for (uint32_t s = layout->first_slice[w->first];
          gate->whole[lane] < w->clock && s < layout->first_slice[w->first + w->count]; s++) {
@@ -126,7 +126,7 @@ static void give_up(ps_gate *gate, const ps_gate_want *w)
     st = w->acks ? ps_fail(PS_DEADLINE_EXCEEDED, "no acknowledgement for %lld s from %s",
                            (long long)(gate->patience_us / 1000000), who)
                  : ps_fail(PS_DEADLINE_EXCEEDED, "step %llu: no %s for %lld s from %s",
-                           (unsigned long long)w->clock, w->rows != 0 ? "rows" : "weights",
+                           (unsigned long long)w->clock, w->rows ? "rows" : "weights",
                            (long long)(gate->patience_us / 1000000), who);
     fail_locked(gate, &st);
 }
@@ -291,49 +291,45 @@ bool ps_gate_wait_acks(ps_gate *gate)
     return wait_for(gate, &w);
 }
 
-void ps_gate_owe_acks(ps_gate *gate)
+void ps_gate_owe_ack(ps_gate *gate, uint32_t lane)
 {
     pthread_mutex_lock(&gate->mutex);
-    assert(gate->unacked == 0);
-    for (uint32_t i = 0; i < gate->lanes; i++) {
-        if (gate->placement->owned_count[i] > 0) {
-            gate->owes_ack[i] = true;
-            gate->unacked++;
-        }
-    }
+    assert(!gate->owes_ack[lane]);
+    gate->owes_ack[lane] = true;
+    gate->unacked++;
     pthread_mutex_unlock(&gate->mutex);
 }
 
-void ps_gate_owe_rows(ps_gate *gate, uint32_t lane, ps_gate_rows what)
+void ps_gate_owe_rows(ps_gate *gate, uint32_t lane)
 {
     pthread_mutex_lock(&gate->mutex);
-    assert((gate->owes_rows[lane] & what) == 0);
-    gate->owes_rows[lane] |= what;
+    assert(!gate->owes_rows[lane]);
+    gate->owes_rows[lane] = true;
     pthread_mutex_unlock(&gate->mutex);
 }
 
-bool ps_gate_wait_rows(ps_gate *gate, uint64_t clock, ps_gate_rows what)
+bool ps_gate_wait_rows(ps_gate *gate, uint64_t clock)
 {
-    ps_gate_want w = {.rows = what, .clock = clock};
+    ps_gate_want w = {.rows = true, .clock = clock};
 
     return wait_for(gate, &w);
 }
 
-bool ps_gate_has_rows(ps_gate *gate, ps_gate_rows what)
+bool ps_gate_has_rows(ps_gate *gate)
 {
     bool has;
 
     pthread_mutex_lock(&gate->mutex);
-    has = are_rows_there(gate, what);
+    has = are_rows_there(gate);
     pthread_mutex_unlock(&gate->mutex);
     return has;
 }
 
-void ps_gate_rows_came(ps_gate *gate, uint32_t lane, ps_gate_rows what)
+void ps_gate_rows_came(ps_gate *gate, uint32_t lane)
 {
     pthread_mutex_lock(&gate->mutex);
-    gate->owes_rows[lane] &= ~(unsigned)what;
-    if (are_rows_there(gate, what)) {
+    gate->owes_rows[lane] = false;
+    if (are_rows_there(gate)) {
         pthread_cond_signal(&gate->changed);
     }
     pthread_mutex_unlock(&gate->mutex);

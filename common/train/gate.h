@@ -17,17 +17,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What a lane may owe of sparse tables, as bits. */
-typedef enum ps_gate_rows {
-    PS_ROWS_PULLED = 1, /* rows that were asked for */
-    PS_ROWS_PUSHED = 2, /* the acknowledgement of rows that were pushed */
-    PS_ROWS_ALL = 3
-} ps_gate_rows;
-
 /* What the trainer waits for. */
 typedef struct ps_gate_want {
     bool acks;             /* all acknowledgements; */
-    unsigned rows;         /* or these of sparse tables; 0: weights */
+    bool rows;             /* or the rows of sparse tables asked for; else weights */
     uint32_t first, count; /* variables */
     uint64_t clock;
 } ps_gate_want;
@@ -55,18 +48,18 @@ typedef struct ps_gate {
     pthread_mutex_t mutex; /* guards all below */
     pthread_cond_t changed;
     bool stopped;
-    bool waiting;        /* the trainer is in a wait, */
-    ps_gate_want want;   /* for this */
-    ps_status failure;   /* first one */
-    uint64_t *arrived;   /* (variables): slices come in since the start, over all clocks */
-    uint64_t *whole;     /* (lanes): newest clock whose weights have all come */
-    bool *owes_ack;      /* (lanes): the contribution in hand is not acknowledged */
-    uint32_t unacked;    /* lanes that owe one */
-    unsigned *owes_rows; /* (lanes): what of sparse tables has not come */
-    uint64_t overtaken;  /* 1 + newest clock that was over before its weights came; 0: none */
-    uint64_t told;       /* 1 + clock that `version` is about; 0: none */
-    uint64_t version;    /* least of the weights of that clock that came so far */
-    int64_t waited_us;   /* so far */
+    bool waiting;       /* the trainer is in a wait, */
+    ps_gate_want want;  /* for this */
+    ps_status failure;  /* first one */
+    uint64_t *arrived;  /* (variables): slices come in since the start, over all clocks */
+    uint64_t *whole;    /* (lanes): newest clock whose weights have all come */
+    bool *owes_ack;     /* (lanes): the contribution in hand is not acknowledged */
+    uint32_t unacked;   /* lanes that owe one */
+    bool *owes_rows;    /* (lanes): rows that were asked for have not come */
+    uint64_t overtaken; /* 1 + newest clock that was over before its weights came; 0: none */
+    uint64_t told;      /* 1 + clock that `version` is about; 0: none */
+    uint64_t version;   /* least of the weights of that clock that came so far */
+    int64_t waited_us;  /* so far */
 
     atomic_uint_fast64_t nudges; /* so far */
     atomic_bool sleeping;        /* the trainer has to be woken by a nudge */
@@ -88,14 +81,17 @@ bool ps_gate_has_weights(ps_gate *gate, uint64_t clock);
  * counted as waited. */
 bool ps_gate_pause(ps_gate *gate, int64_t us);
 
-/* Trainer: a contribution begins; each lane with slices owes an acknowledgement. */
-void ps_gate_owe_acks(ps_gate *gate);
+/* Trainer. Registers that a server will acknowledge the contribution that begins; it owes nothing
+ * yet. */
+void ps_gate_owe_ack(ps_gate *gate, uint32_t lane);
 
-/* Trainer: rows are asked for or pushed, and the lane owes them or the acknowledgement; waits for
- * what is owed so, of step `clock`; is all of it there without a wait? */
-void ps_gate_owe_rows(ps_gate *gate, uint32_t lane, ps_gate_rows what);
-bool ps_gate_wait_rows(ps_gate *gate, uint64_t clock, ps_gate_rows what);
-bool ps_gate_has_rows(ps_gate *gate, ps_gate_rows what);
+/* Trainer. Registers that a server will deliver rows that are asked for; it owes none yet. */
+void ps_gate_owe_rows(ps_gate *gate, uint32_t lane);
+/* Trainer. Blocks until all rows registered, of step `clock`, have come. Returns false if stopped
+ * or failed. */
+bool ps_gate_wait_rows(ps_gate *gate, uint64_t clock);
+/* Trainer. Returns whether all rows registered have come. */
+bool ps_gate_has_rows(ps_gate *gate);
 
 /* Trainer, when the weights of `clock` are there: some of them have seen this
  * clock already, so it went on without this worker. Gradients on such weights
@@ -115,7 +111,7 @@ void ps_gate_nudge(ps_gate *gate);
 
 /* Loop. */
 void ps_gate_lane_acked(ps_gate *gate, uint32_t lane);
-void ps_gate_rows_came(ps_gate *gate, uint32_t lane, ps_gate_rows what); /* all of them */
+void ps_gate_rows_came(ps_gate *gate, uint32_t lane); /* all of that server's */
 /* `slices` of the weights of `clock` came in on `lane`; `whole`: all of them have. */
 void ps_gate_lane_brought(ps_gate *gate, uint32_t lane, const uint32_t *slices, uint32_t count,
                           uint64_t clock, bool whole);

@@ -317,7 +317,9 @@ bool ps_trainer_evaluate(ps_trainer *t, uint32_t epoch)
     int64_t began_us;
     double loss;
 
-    if (!ps_gate_wait_weights(t->gate, 0, t->plan->layout.variable_count, t->clock)) {
+    /* What was pushed before is in: it is evaluated too. */
+    if (!ps_gate_wait_acks(t->gate) ||
+        !ps_gate_wait_weights(t->gate, 0, t->plan->layout.variable_count, t->clock)) {
         return false;
     }
     if (ps_gate_is_overtaken(t->gate, t->clock)) {

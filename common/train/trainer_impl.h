@@ -101,7 +101,7 @@ size_t ps_trainer_rounds_memory(const ps_trainer *t);
 PS_MUST_USE ps_status ps_trainer_init_tables(ps_trainer *t);
 void ps_trainer_fini_tables(ps_trainer *t);
 bool ps_trainer_pull_rows(ps_trainer *t, size_t n);
-void ps_trainer_push_rows(ps_trainer *t, uint32_t block, size_t n);
+void ps_trainer_push_rows(ps_trainer *t, size_t n);
 /* Where the exchange can: gathers the block after the i-th of the clock and asks for its rows,
  * while that is computed. Is one ahead? It becomes the block in hand, with its n samples; false:
  * go home. At the end: how many there were, to the log. */

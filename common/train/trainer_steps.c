@@ -139,7 +139,7 @@ static bool train_block(ps_trainer *t, uint32_t epoch, uint32_t i, ps_score *sco
     if (!ps_gate_is_open(t->gate) || !ps_trainer_is_finite(t, t->step + 1, score->loss_sum, size)) {
         return false;
     }
-    ps_trainer_push_rows(t, block, size);
+    ps_trainer_push_rows(t, size);
     return true;
 }
 
@@ -223,5 +223,5 @@ bool ps_trainer_train_steps(ps_trainer *t)
         }
     }
     ps_trainer_log_tables(t);
-    return ps_gate_wait_acks(t->gate) && ps_gate_wait_rows(t->gate, t->clock, PS_ROWS_ALL);
+    return ps_gate_wait_acks(t->gate) && ps_gate_wait_rows(t->gate, t->clock);
 }

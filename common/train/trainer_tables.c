@@ -136,8 +136,8 @@ bool ps_trainer_take_ahead(ps_trainer *t, uint32_t block, size_t n)
     swap(&t->targets, &x->targets);
     x->batch = x->batch == &x->batches[0] ? &x->batches[1] : &x->batches[0];
     x->asked++;
-    x->there += ps_gate_has_rows(t->gate, PS_ROWS_PULLED);
-    if (!ps_gate_wait_rows(t->gate, t->clock, PS_ROWS_PULLED)) {
+    x->there += ps_gate_has_rows(t->gate);
+    if (!ps_gate_wait_rows(t->gate, t->clock)) {
         return false;
     }
     ps_batch_rows_put(x->batch, t->weights, t->x, n);
@@ -216,15 +216,12 @@ static void count_clicks(ps_trainer *t, size_t n)
     }
 }
 
-void ps_trainer_push_rows(ps_trainer *t, uint32_t block, size_t n)
+void ps_trainer_push_rows(ps_trainer *t, size_t n)
 {
     struct trainer_tables *x = t->tables;
 
     if (x == NULL) {
         return;
-    }
-    if (!ps_gate_wait_rows(t->gate, t->clock, PS_ROWS_PUSHED)) {
-        return; /* what is borrowed of the push before */
     }
     count_clicks(t, n);
     for (uint32_t i = 0; i < t->plan->table_count; i++) {
@@ -243,5 +240,5 @@ void ps_trainer_push_rows(ps_trainer *t, uint32_t block, size_t n)
                    table->width * sizeof *grads);
         }
     }
-    t->exchange->ops->push_rows(t->exchange, t->clock, block, x->met);
+    t->exchange->ops->push_rows(t->exchange, x->met);
 }

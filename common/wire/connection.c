@@ -7,8 +7,13 @@
 
 #include <stdlib.h>
 
-static void on_retry_push(ps_event *self, bool ok);
-static void on_retry_pull(ps_event *self, bool ok);
+static void on_retry(ps_event *self, bool ok);
+
+static void init_stream(ps_connection *conn, connection_stream *s)
+{
+    *s = (connection_stream){.conn = conn};
+    ps_redial_init(&s->redial, conn->x->transport->loop, &conn->x->gate, on_retry);
+}
 
 void ps_connection_init(ps_connection *conn, ps_wire_client *x, uint32_t server)
 {
@@ -16,16 +21,15 @@ void ps_connection_init(ps_connection *conn, ps_wire_client *x, uint32_t server)
     conn->server = server;
     conn->owned = x->placement->owned[server];
     conn->owned_count = x->placement->owned_count[server];
+    conn->is_used = conn->owned_count > 0 || x->plan->table_count > 0;
     conn->state = ps_xcalloc(conn->owned_count + 1, sizeof *conn->state);
     conn->slices = ps_xcalloc(conn->owned_count + 1, sizeof *conn->slices);
     conn->got = ps_xcalloc(conn->owned_count + 1, sizeof *conn->got);
     conn->version = ps_xcalloc(conn->owned_count + 1, sizeof *conn->version);
-    conn->message_bytes = PS_PAYLOAD_MAX;
-    conn->push = (connection_stream){.conn = conn};
-    conn->pull = (connection_stream){.conn = conn};
-    ps_connection_rows_init(conn);
-    ps_redial_init(&conn->push.redial, x->loop, &x->gate, on_retry_push);
-    ps_redial_init(&conn->pull.redial, x->loop, &x->gate, on_retry_pull);
+    conn->message_bytes = x->transport->message_bytes;
+    init_stream(conn, &conn->push);
+    init_stream(conn, &conn->pull);
+    conn->rows = x->plan->table_count > 0 ? ps_connection_rows_create(x->plan) : NULL;
     for (uint32_t i = 0; i < CONNECTION_BATCH; i++) {
         conn->head_ptrs[i] = &conn->heads[i].msg;
     }
@@ -33,11 +37,10 @@ void ps_connection_init(ps_connection *conn, ps_wire_client *x, uint32_t server)
 
 void ps_connection_fini(ps_connection *conn)
 {
-    ps_channel_destroy(conn->channel);
     for (size_t i = 0; i < sizeof conn->encoded / sizeof conn->encoded[0]; i++) {
         ps_buf_unref(conn->encoded[i]);
     }
-    ps_connection_rows_fini(conn);
+    ps_connection_rows_destroy(conn->rows);
     free(conn->state);
     free(conn->slices);
     free(conn->got);
@@ -47,29 +50,25 @@ void ps_connection_fini(ps_connection *conn)
 static void open_stream(connection_stream *s)
 {
     ps_connection *conn = s->conn;
+    ps_transport *t = conn->x->transport;
     bool is_push = s == &conn->push;
 
     s->greeted = false;
-    s->stream =
-        ps_stream_open(conn->channel, &psgd__v1__parameter_service__descriptor,
-                       is_push ? "PushGradient" : "PullWeights", PS_NO_TIMEOUT, 0,
-                       is_push ? &ps_connection_push_events : &ps_connection_pull_events, conn);
-    ps_stream_read(s->stream);
+    s->link = t->ops->open(t, conn->server, is_push ? PS_WIRE_PUSH : PS_WIRE_PULL,
+                           is_push ? &ps_connection_push_events : &ps_connection_pull_events, conn);
+    ps_link_read(s->link);
     if (is_push) {
         ps_connection_pump(conn);
     } else {
-        ps_connection_pull_ask(conn);
+        ps_connection_ask(conn);
     }
 }
 
 void ps_connection_open(ps_connection *conn)
 {
-    if (conn->owned_count == 0) {
+    if (!conn->is_used) {
         return;
     }
-    conn->channel =
-        ps_channel_create(conn->x->loop, conn->x->placement->servers[conn->server].address);
-    ps_connection_rows_open(conn);
     open_stream(&conn->push);
     open_stream(&conn->pull);
     if (conn->x->asks_early) {
@@ -77,40 +76,63 @@ void ps_connection_open(ps_connection *conn)
     }
 }
 
+static void stop_stream(connection_stream *s)
+{
+    ps_redial_stop(&s->redial);
+    if (s->link != NULL) {
+        ps_link_finish(s->link);
+    }
+}
+
 void ps_connection_stop(ps_connection *conn)
 {
     conn->stopping = true;
-    ps_connection_rows_stop(conn);
-    ps_redial_stop(&conn->push.redial);
-    ps_redial_stop(&conn->pull.redial);
-    if (conn->push.stream != NULL) {
-        ps_stream_cancel(conn->push.stream);
-    }
-    if (conn->pull.stream != NULL) {
-        ps_stream_cancel(conn->pull.stream);
-    }
+    stop_stream(&conn->push);
+    stop_stream(&conn->pull);
 }
 
 bool ps_connection_is_over(const ps_connection *conn)
 {
-    return conn->push.stream == NULL && conn->pull.stream == NULL &&
-           ps_connection_rows_are_over(conn);
+    return conn->push.link == NULL && conn->pull.link == NULL;
+}
+
+Psgd__V1__WorkerIdentity *ps_connection_greet(connection_stream *s, Psgd__V1__WorkerIdentity *who)
+{
+    const ps_wire_client_conf *conf = &s->conn->x->conf;
+
+    if (s->greeted) {
+        return NULL;
+    }
+    s->greeted = true;
+    ps_identity_fill(who, &conf->attempt, conf->rank, conf->incarnation);
+    return who;
+}
+
+bool ps_connection_can_send(const connection_stream *s)
+{
+    return !s->conn->stopping && s->link != NULL && ps_link_can_send(s->link);
+}
+
+void ps_connection_refuse(ps_connection *conn, const char *what, ps_status why)
+{
+    why = ps_wrap(why, "%s from %s", what, conn->x->placement->servers[conn->server].node_id);
+    ps_gate_fail(&conn->x->gate, &why);
+    ps_link_finish(conn->pull.link);
 }
 
 void ps_connection_stream_ended(connection_stream *s, const char *what, const ps_error *error)
 {
     ps_connection *conn = s->conn;
-    const char *who = conn->x->placement->servers[conn->server].node_id;
 
-    s->stream = NULL;
+    s->link = NULL;
     if (conn->stopping) {
-        ps_wire_client_connection_ended(conn->x);
+        ps_wire_client_ended(conn->x);
         return;
     }
-    ps_redial_ended(&s->redial, what, who, error);
+    ps_redial_ended(&s->redial, what, conn->x->placement->servers[conn->server].node_id, error);
 }
 
-static void on_retry_push(ps_event *self, bool ok)
+static void on_retry(ps_event *self, bool ok)
 {
     connection_stream *s = PS_CONTAINER_OF(self, connection_stream, redial.retry.event);
     ps_connection *conn = s->conn;
@@ -118,23 +140,10 @@ static void on_retry_push(ps_event *self, bool ok)
     if (!ok || conn->stopping) {
         return;
     }
-    for (uint32_t i = 0; conn->has_contribution && i < conn->owned_count; i++) {
-        if (conn->state[i] == SLICE_SENT) { /* perhaps it never came */
-            conn->state[i] = SLICE_WAITS;
-            conn->unsent++;
-            ps_connection_slice_ready(conn, i);
-        }
+    if (s == &conn->push) {
+        ps_connection_push_again(conn);
+    } else {
+        ps_connection_pull_again(conn);
     }
     open_stream(s);
-}
-
-static void on_retry_pull(ps_event *self, bool ok)
-{
-    connection_stream *s = PS_CONTAINER_OF(self, connection_stream, redial.retry.event);
-
-    if (ok && !s->conn->stopping) {
-        s->conn->wish_sent = false;
-        s->conn->wish_left = s->conn->owned_count; /* what came before comes again */
-        open_stream(s);
-    }
 }

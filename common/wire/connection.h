@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* connection.h - the push and the pull stream between this worker and one server.
  *
- * Loop's thread only. A connection sends what is ready of the contribution in hand,
- * lower slices first, and keeps one wish (a clock) open for weights. A stream
- * that breaks is opened again after a pause; what was not acknowledged is sent
- * again and the wish repeated.
+ * Client's thread only. A connection sends what is ready of the contribution in hand,
+ * lower slices first and rows last, and keeps one request open for the slices of a clock and one
+ * for rows. A stream that breaks is opened again after a pause; what was not acknowledged is sent
+ * again and the requests are repeated.
  */
 #ifndef PS_COMMON_WIRE_CONNECTION_H
 #define PS_COMMON_WIRE_CONNECTION_H
@@ -15,10 +15,9 @@
 #include "psgd/v1/parameter.pb-c.h"
 
 enum {
-    CONNECTION_BATCH = 256,            /* most slices in a message */
-    CONNECTION_SEND_BYTES = 512 << 10, /* less than this waits for more, unless it is the rest */
-    CONNECTION_MESSAGE_US = 10000, /* what a message should take on its way at most, if not less */
-    CONNECTION_MESSAGE_LEAST = 64 << 10, /* than this many bytes */
+    CONNECTION_BATCH = 256,              /* most slices in a message */
+    CONNECTION_MESSAGE_US = 10000,       /* what a message should take on its way at most, if not */
+    CONNECTION_MESSAGE_LEAST = 64 << 10, /* less than this many bytes */
     CONNECTION_ROW_HEADS =
         PS_PAYLOAD_MAX / (4 * PS_CODEC_VALUES) + 1, /* encodings of rows in a message */
     CONNECTION_ZEROS = 16 /* more slices of zeros than these go as a message of none, at the end */
@@ -37,25 +36,24 @@ typedef struct ps_wire_client ps_wire_client;
 /* One of a connection's two streams: opened, broken, opened again. */
 typedef struct connection_stream {
     ps_connection *conn;
-    ps_stream *stream; /* NULL while broken or stopped */
-    bool greeted;      /* the identity has been sent on it */
+    ps_wire_link *link; /* NULL while broken or stopped */
+    bool greeted;       /* the identity has been sent on it */
     ps_redial redial;
 } connection_stream;
 
 /* What a connection has to do with sparse tables (connection_rows.c). */
 typedef struct connection_rows {
-    connection_stream push, pull;
     size_t most;  /* keys of a message */
     size_t width; /* of the widest table */
 
     bool is_pulling;
-    uint32_t *index; /* (table_keys): which of the box's keys are of this server */
+    uint32_t *index; /* (table_keys): which of the client's keys are of this server */
     size_t index_count, at;
     size_t asked; /* of the message that is not answered; 0: none */
 
-    bool is_pushing, is_sent; /* not acknowledged; all of it is out */
-    uint32_t table, part;     /* the next ones, */
-    size_t from;              /* and where in the table's rows */
+    bool is_ready, is_sent; /* the contribution's rows are there; all of them are out */
+    uint32_t table, part;   /* the next ones, */
+    size_t from;            /* and where in the table's rows */
 
     uint64_t *keys; /* (most): of one message, and what belongs to them */
     uint32_t *shows, *clicks;
@@ -67,10 +65,10 @@ struct ps_connection {
     ps_wire_client *x;
     connection_rows *rows; /* NULL: the job has no sparse tables */
     uint32_t server;
-    ps_channel *channel;
     const uint32_t *owned; /* slices, ascending */
     uint32_t owned_count;
     connection_stream push, pull;
+    bool is_used; /* the server has something of this job */
     bool stopping;
 
     /* the contribution in hand */
@@ -91,7 +89,7 @@ struct ps_connection {
     size_t sent_bytes;    /* of the contribution, since began_us */
     int64_t began_us;
 
-    /* the wish */
+    /* the request for slices */
     bool wish_open, wish_sent;
     bool wish_whole;   /* of a replica that is not what it should be */
     uint32_t wish_bad; /* slices of the answer that did not make it what it should be */
@@ -106,26 +104,29 @@ struct ps_connection {
     ps_piece pieces[CONNECTION_BATCH];
     uint32_t *slices;   /* (owned_count): of an answer */
     ps_buf *encoded[3]; /* reused when nobody else holds them */
-    ps_traffic counted; /* of the channel */
+    ps_traffic counted; /* of the transport */
 };
 
 void ps_connection_init(ps_connection *conn, ps_wire_client *x, uint32_t server);
 void ps_connection_fini(ps_connection *conn); /* both streams have ended */
 void ps_connection_open(ps_connection *conn);
-void ps_connection_stop(
-    ps_connection *conn); /* ps_wire_client_connection_ended follows when it has */
+void ps_connection_stop(ps_connection *conn); /* ps_wire_client_ended follows when it has */
 bool ps_connection_is_over(const ps_connection *conn);
 
-/* A contribution begins: nothing of it is ready, or it is zeros and to be told so. */
+/* Begins a contribution: nothing of it is ready, or it is zeros and to be told so. */
 void ps_connection_contribution(ps_connection *conn, uint64_t clock, uint32_t block, bool is_last,
                                 bool is_nothing);
 void ps_connection_slice_ready(ps_connection *conn, uint32_t position);
+/* The contribution's rows are in the client's box. */
+void ps_connection_rows_ready(ps_connection *conn);
 void ps_connection_skip(ps_connection *conn,
-                        uint64_t clock);      /* nothing for the clock: asks for the next */
-void ps_connection_pump(ps_connection *conn); /* sends what may be sent */
-/* Payload that a message may have after one of `last` at most, where a contribution's bytes took
- * `us` until they were acknowledged: what goes in CONNECTION_MESSAGE_US, CONNECTION_MESSAGE_LEAST
- * to PS_PAYLOAD_MAX; at least half of `last`, as one stop of a busy machine says nothing. */
+                        uint64_t clock);          /* nothing for the clock: asks for the next */
+void ps_connection_pump(ps_connection *conn);     /* sends what may be sent */
+void ps_connection_ask_rows(ps_connection *conn); /* for those in the client's box */
+/* Returns the payload that a message may have after one of `last` at most, where a contribution's
+ * bytes took `us` until they were acknowledged: what goes in CONNECTION_MESSAGE_US,
+ * CONNECTION_MESSAGE_LEAST to PS_PAYLOAD_MAX; at least half of `last`, as one stop of a busy
+ * machine says nothing. */
 size_t ps_connection_message_bytes(size_t last, size_t bytes, int64_t us);
 
 #endif

@@ -4,71 +4,74 @@
 
 #include "common/base/log.h"
 #include "common/train/merge.h"
-#include "common/wire/identity.h"
 
 #include <string.h>
 
-/* The answer broke the contract: the session cannot go on. */
-static void refuse(ps_connection *conn, ps_status why)
-{
-    why = ps_wrap(why, "weights from %s", conn->x->placement->servers[conn->server].node_id);
-    ps_gate_fail(&conn->x->gate, &why);
-    ps_stream_cancel(conn->pull.stream);
-}
-
-void ps_connection_pull_ask(ps_connection *conn)
+/* Sends one request: for rows, or for slices. */
+void ps_connection_ask(ps_connection *conn)
 {
     Psgd__V1__PullWeightsRequest req = PSGD__V1__PULL_WEIGHTS_REQUEST__INIT;
     Psgd__V1__WorkerIdentity identity;
 
-    if (conn->stopping || !conn->wish_open || conn->wish_sent || conn->pull.stream == NULL ||
-        !ps_stream_can_send(conn->pull.stream)) {
+    if (!ps_connection_can_send(&conn->pull)) {
         return;
     }
-    if (!conn->pull.greeted) {
-        conn->pull.greeted = true;
-        ps_identity_fill(&identity, conn->x->session, conn->x->incarnation);
-        req.worker = &identity;
+    if (conn->rows == NULL || !ps_connection_next_keys(conn, &req)) {
+        if (!conn->wish_open || conn->wish_sent) {
+            return;
+        }
+        req.clock = conn->wish;
+        req.whole = conn->wish_whole;
+        conn->wish_bad = 0;
+        conn->wish_sent = true;
     }
-    req.attempt = conn->x->session->attempt;
-    req.clock = conn->wish;
-    req.whole = conn->wish_whole;
-    conn->wish_bad = 0;
-    conn->wish_sent = true;
-    ps_stream_send(conn->pull.stream, &req.base, NULL, 0);
+    req.worker = ps_connection_greet(&conn->pull, &identity);
+    req.attempt = conn->x->conf.attempt.attempt;
+    ps_link_send(conn->pull.link, &req.base, NULL, 0);
+}
+
+/* Opens a request for all slices, which is not sent yet. */
+static void open_wish(ps_connection *conn, bool is_whole)
+{
+    conn->wish_open = true;
+    conn->wish_sent = false;
+    conn->wish_whole = is_whole;
+    conn->wish_left = conn->owned_count;
+    ps_connection_ask(conn);
 }
 
 void ps_connection_wish(ps_connection *conn, uint64_t clock)
 {
-    if (clock > conn->x->plan->total_clocks) {
-        return; /* nobody will train on them */
+    if (conn->owned_count == 0 || clock > conn->x->plan->total_clocks) {
+        return; /* nothing is here, or nobody will train on it */
     }
     conn->wish = clock;
-    conn->wish_open = true;
+    open_wish(conn, false);
+}
+
+void ps_connection_pull_again(ps_connection *conn)
+{
     conn->wish_sent = false;
-    conn->wish_whole = false;
-    conn->wish_left = conn->owned_count;
-    ps_connection_pull_ask(conn);
+    conn->wish_left = conn->owned_count; /* what came before comes again */
+    if (conn->rows != NULL) {
+        conn->rows->asked = 0;
+    }
 }
 
 /* An answer is in that left the replica wrong: all of it again, whole. */
 static void resync(ps_connection *conn)
 {
     atomic_fetch_add(&conn->x->base.count.resyncs, 1);
-    ps_log(PS_LOG_WARN, "conn",
+    ps_log(PS_LOG_WARN, "wire",
            "clock %llu: %u slices of the replica are not what %s has; asking for the weights",
            (unsigned long long)conn->wish, conn->wish_bad,
            conn->x->placement->servers[conn->server].node_id);
-    conn->wish_open = true;
-    conn->wish_sent = false;
-    conn->wish_whole = true;
-    conn->wish_left = conn->owned_count;
-    ps_connection_pull_ask(conn);
+    open_wish(conn, true);
 }
 
 /* Takes one slice; true if it was new. */
 static ps_status take_slice(ps_connection *conn, const Psgd__V1__PullWeightsResponse *reply,
-                            size_t i, ps_payload *payload, size_t at, bool *is_new)
+                            size_t i, const ps_incoming *payload, size_t at, bool *is_new)
 {
     const ps_wire_client *x = conn->x;
     const Psgd__V1__Encoding *head = reply->slices[i];
@@ -84,8 +87,7 @@ static ps_status take_slice(ps_connection *conn, const Psgd__V1__PullWeightsResp
         x->placement->server_of[head->slice] != conn->server) {
         return ps_fail(PS_DATA_LOSS, "slice %u is not of this server", head->slice);
     }
-    if (head->payload_bytes > sizeof scratch ||
-        at + head->payload_bytes > ps_payload_len(payload)) {
+    if (head->payload_bytes > sizeof scratch || head->payload_bytes > payload->len - at) {
         return ps_fail(PS_DATA_LOSS, "slice %u: %u bytes are not in the message", head->slice,
                        head->payload_bytes);
     }
@@ -100,13 +102,13 @@ static ps_status take_slice(ps_connection *conn, const Psgd__V1__PullWeightsResp
     }
     if (x->plan->update->broadcasts) {
         return ps_connection_take_change(
-            conn, reply, i, ps_payload_view(payload, at, head->payload_bytes, scratch), is_new);
+            conn, reply, i, ps_incoming_view(payload, at, head->payload_bytes, scratch), is_new);
     }
     to = x->weights + slice->at;
     /* Plain float32 is copied once only, from the message into the block. */
     from =
-        ps_payload_view(payload, at, head->payload_bytes,
-                        ps_coder_brings_plain(x->plan, head, head->slice) ? (void *)to : scratch);
+        ps_incoming_view(payload, at, head->payload_bytes,
+                         ps_coder_brings_plain(x->plan, head, head->slice) ? (void *)to : scratch);
     st = ps_coder_decode(x->plan, head, head->slice, from, to);
     if (!ps_is_ok(&st)) {
         return st;
@@ -153,32 +155,26 @@ static ps_status take_same(ps_connection *conn, const Psgd__V1__PullWeightsRespo
     return ps_ok();
 }
 
-static void on_message(void *arg, const ProtobufCMessage *head, ps_payload *payload)
+static ps_status take_slices(ps_connection *conn, const Psgd__V1__PullWeightsResponse *reply,
+                             const ps_incoming *payload)
 {
-    ps_connection *conn = arg;
-    const Psgd__V1__PullWeightsResponse *reply = (const Psgd__V1__PullWeightsResponse *)head;
     uint32_t count = 0, same;
     size_t at = 0;
     ps_status st;
 
-    ps_redial_works(&conn->pull.redial);
-    ps_wire_client_count(conn->x, conn);
     if (!conn->wish_open || reply->clock != conn->wish || reply->n_slices > CONNECTION_BATCH ||
         reply->n_slices > conn->wish_left) {
-        refuse(conn, ps_fail(PS_DATA_LOSS,
-                             "an answer for clock %llu with %zu slices, asked for clock %llu of %u",
-                             (unsigned long long)reply->clock, reply->n_slices,
-                             (unsigned long long)conn->wish, conn->wish_left));
-        return;
+        return ps_fail(PS_DATA_LOSS,
+                       "an answer for clock %llu with %zu slices, asked for clock %llu of %u",
+                       (unsigned long long)reply->clock, reply->n_slices,
+                       (unsigned long long)conn->wish, conn->wish_left);
     }
     for (size_t i = 0; i < reply->n_slices; i++) {
         bool is_new;
 
         st = take_slice(conn, reply, i, payload, at, &is_new);
-
         if (!ps_is_ok(&st)) {
-            refuse(conn, st);
-            return;
+            return st;
         }
         at += reply->slices[i]->payload_bytes;
         if (is_new) {
@@ -187,8 +183,7 @@ static void on_message(void *arg, const ProtobufCMessage *head, ps_payload *payl
     }
     st = take_same(conn, reply, &count, &same);
     if (!ps_is_ok(&st)) {
-        refuse(conn, st);
-        return;
+        return st;
     }
     conn->wish_left -= (uint32_t)reply->n_slices + same;
     conn->wish_open = conn->wish_left > 0 || conn->wish_bad > 0;
@@ -202,12 +197,30 @@ static void on_message(void *arg, const ProtobufCMessage *head, ps_payload *payl
     } else if (conn->wish_left == 0 && conn->wish_bad > 0) {
         resync(conn);
     }
-    ps_stream_read(conn->pull.stream);
+    return ps_ok();
 }
 
-static void on_sent(void *arg)
+static void on_message(void *arg, const ProtobufCMessage *head, const ps_incoming *payload)
 {
-    ps_connection_pull_ask(arg);
+    ps_connection *conn = arg;
+    const Psgd__V1__PullWeightsResponse *reply = (const Psgd__V1__PullWeightsResponse *)head;
+    ps_status st;
+
+    ps_redial_works(&conn->pull.redial);
+    ps_wire_client_count(conn->x, conn);
+    st = reply->rows != NULL ? ps_connection_take_rows(conn, reply, payload)
+                             : take_slices(conn, reply, payload);
+    if (!ps_is_ok(&st)) {
+        ps_connection_refuse(conn, reply->rows != NULL ? "rows" : "weights", st);
+        return;
+    }
+    ps_connection_ask(conn);
+    ps_link_read(conn->pull.link);
+}
+
+static void on_writable(void *arg)
+{
+    ps_connection_ask(arg);
 }
 
 static void on_end(void *arg, const ps_error *error)
@@ -217,8 +230,8 @@ static void on_end(void *arg, const ps_error *error)
     ps_connection_stream_ended(&conn->pull, "PullWeights", error);
 }
 
-const ps_stream_events ps_connection_pull_events = {
+const ps_link_events ps_connection_pull_events = {
     .on_message = on_message,
-    .on_sent = on_sent,
+    .on_writable = on_writable,
     .on_end = on_end,
 };

@@ -2,8 +2,6 @@
 /* connection_push.c - the push stream of a connection: contributions out, acknowledgements in. */
 #include "common/wire/wire_client_impl.h"
 
-#include "common/wire/identity.h"
-
 #include "common/base/clock.h"
 
 #include <string.h>
@@ -22,7 +20,7 @@ size_t ps_connection_message_bytes(size_t last, size_t bytes, int64_t us)
 void ps_connection_contribution(ps_connection *conn, uint64_t clock, uint32_t block, bool is_last,
                                 bool is_nothing)
 {
-    if (conn->owned_count == 0) {
+    if (!conn->is_used) {
         return;
     }
     conn->has_contribution = true;
@@ -37,13 +35,38 @@ void ps_connection_contribution(ps_connection *conn, uint64_t clock, uint32_t bl
     conn->ready_bytes = 0;
     conn->sent_bytes = 0;
     conn->wish_due = false;
+    if (conn->rows != NULL) {
+        conn->rows->is_ready = conn->rows->is_sent = false;
+    }
+}
+
+void ps_connection_rows_ready(ps_connection *conn)
+{
+    connection_rows *r = conn->rows;
+
+    r->is_ready = true;
+    r->is_sent = false;
+    r->table = r->part = 0;
+    r->from = 0;
+}
+
+void ps_connection_push_again(ps_connection *conn)
+{
+    for (uint32_t i = 0; conn->has_contribution && i < conn->owned_count; i++) {
+        if (conn->state[i] == SLICE_SENT) {
+            conn->state[i] = SLICE_WAITS;
+            conn->unsent++;
+            ps_connection_slice_ready(conn, i);
+        }
+    }
+    if (conn->rows != NULL && conn->rows->is_ready) {
+        ps_connection_rows_ready(conn);
+    }
 }
 
 void ps_connection_skip(ps_connection *conn, uint64_t clock)
 {
-    if (conn->owned_count > 0) {
-        ps_connection_wish(conn, clock + 1);
-    }
+    ps_connection_wish(conn, clock + 1);
 }
 
 static float *gradient_of(const ps_connection *conn, const ps_slice *slice)
@@ -126,23 +149,18 @@ static size_t encode_slice(ps_connection *conn, uint32_t position, size_t i, ps_
     return size > 0 ? add_piece(conn->pieces, piece_count, *out, at, size) : piece_count;
 }
 
-/* The head that every message of a contribution has. */
 static void send_message(ps_connection *conn, size_t slices, size_t pieces)
 {
     Psgd__V1__PushGradientRequest req = PSGD__V1__PUSH_GRADIENT_REQUEST__INIT;
     Psgd__V1__WorkerIdentity identity;
 
-    if (!conn->push.greeted) {
-        conn->push.greeted = true;
-        ps_identity_fill(&identity, conn->x->session, conn->x->incarnation);
-        req.worker = &identity;
-    }
-    req.attempt = conn->x->session->attempt;
+    req.worker = ps_connection_greet(&conn->push, &identity);
+    req.attempt = conn->x->conf.attempt.attempt;
     req.clock = conn->clock;
     req.block = conn->block;
     req.slices = conn->head_ptrs;
     req.n_slices = slices;
-    ps_stream_send(conn->push.stream, &req.base, conn->pieces, pieces);
+    ps_link_send(conn->push.link, &req.base, conn->pieces, pieces);
 }
 
 /* No slices stand for zeros in all of them that were not sent. */
@@ -227,46 +245,63 @@ static void ask_if_due(ps_connection *conn)
     }
 }
 
+/* Sends the next message of the contribution, if it is to go now. */
+static bool send_next(ps_connection *conn)
+{
+    if (conn->ready == 0) {
+        if (conn->unsent > 0 || conn->rows == NULL || !conn->rows->is_ready ||
+            conn->rows->is_sent) {
+            return false;
+        }
+        ps_connection_send_rows(conn);
+    } else if (conn->is_nothing ||
+               (conn->zeros > CONNECTION_ZEROS && conn->zeros == conn->unsent)) {
+        send_nothing(conn);
+    } else if (conn->ready == conn->zeros && conn->zeros > CONNECTION_ZEROS) {
+        return false; /* with the rest */
+    } else if (conn->ready == conn->unsent ||
+               conn->ready_bytes >= conn->x->transport->batch_bytes ||
+               conn->ready_bytes >= conn->message_bytes) {
+        send_ready(conn);
+    } else {
+        return false;
+    }
+    return true;
+}
+
 void ps_connection_pump(ps_connection *conn)
 {
     ask_if_due(conn);
-    if (conn->stopping || !conn->has_contribution || conn->ready == 0 ||
-        conn->push.stream == NULL || !ps_stream_can_send(conn->push.stream)) {
-        return;
-    }
-    if (conn->is_nothing || (conn->zeros > CONNECTION_ZEROS && conn->zeros == conn->unsent)) {
-        send_nothing(conn);
-    } else if (conn->ready == conn->zeros && conn->zeros > CONNECTION_ZEROS) {
-        return; /* with the rest */
-    } else if (conn->ready == conn->unsent || conn->ready_bytes >= CONNECTION_SEND_BYTES ||
-               conn->ready_bytes >= conn->message_bytes) {
-        send_ready(conn);
+    while (conn->has_contribution && ps_connection_can_send(&conn->push) && send_next(conn)) {
     }
 }
 
-static void on_message(void *arg, const ProtobufCMessage *head, ps_payload *payload)
+static void on_message(void *arg, const ProtobufCMessage *head, const ps_incoming *payload)
 {
     ps_connection *conn = arg;
     const Psgd__V1__PushGradientResponse *ack = (const Psgd__V1__PushGradientResponse *)head;
+    ps_wire_client *x = conn->x;
 
     (void)payload;
     ps_redial_works(&conn->push.redial);
-    ps_wire_client_count(conn->x, conn);
+    ps_wire_client_count(x, conn);
     /* One for an earlier contribution is the echo of a repetition. */
     if (conn->has_contribution && ack->clock == conn->clock && ack->block == conn->block) {
         conn->has_contribution = false;
-        conn->message_bytes = ps_connection_message_bytes(conn->message_bytes, conn->sent_bytes,
-                                                          ps_clock_us() - conn->began_us);
-        conn->wish_due = conn->is_last && !conn->x->asks_early;
+        if (x->transport->adapts) {
+            conn->message_bytes = ps_connection_message_bytes(conn->message_bytes, conn->sent_bytes,
+                                                              ps_clock_us() - conn->began_us);
+        }
+        conn->wish_due = conn->is_last && !x->asks_early;
         ask_if_due(conn);
-        ps_gate_lane_acked(&conn->x->gate, conn->server);
+        ps_gate_lane_acked(&x->gate, conn->server);
     }
-    if (conn->push.stream != NULL) {
-        ps_stream_read(conn->push.stream);
+    if (conn->push.link != NULL) {
+        ps_link_read(conn->push.link);
     }
 }
 
-static void on_sent(void *arg)
+static void on_writable(void *arg)
 {
     ps_connection_pump(arg);
 }
@@ -278,8 +313,8 @@ static void on_end(void *arg, const ps_error *error)
     ps_connection_stream_ended(&conn->push, "PushGradient", error);
 }
 
-const ps_stream_events ps_connection_push_events = {
+const ps_link_events ps_connection_push_events = {
     .on_message = on_message,
-    .on_sent = on_sent,
+    .on_writable = on_writable,
     .on_end = on_end,
 };

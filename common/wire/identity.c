@@ -4,14 +4,75 @@
 
 #include <string.h>
 
-void ps_identity_fill(Psgd__V1__WorkerIdentity *who, const ps_session *session,
+void ps_identity_fill(Psgd__V1__WorkerIdentity *who, const ps_wire_attempt *of, uint32_t rank,
                       uint64_t incarnation)
 {
     psgd__v1__worker_identity__init(who);
-    who->job_id = (char *)session->job_id;
-    who->rank = session->rank;
+    who->job_id = (char *)of->job_id;
+    who->rank = rank;
     who->incarnation = incarnation;
-    who->layout_hash = session->plan->layout.hash;
+    who->layout_hash = of->layout_hash;
+}
+
+static ps_refusal refusal(const char *reason, ps_status why)
+{
+    return (ps_refusal){.reason = reason, .why = why};
+}
+
+ps_refusal ps_identity_check_attempt(const ps_wire_attempt *held, uint32_t attempt)
+{
+    if (held == NULL) {
+        return refusal("NO_JOB", ps_fail(PS_FAILED_PRECONDITION, "this node holds no job"));
+    }
+    if (attempt != held->attempt) {
+        return refusal("WRONG_ATTEMPT",
+                       ps_fail(PS_ABORTED, "attempt %u of %s; this node holds attempt %u", attempt,
+                               held->job_id, held->attempt));
+    }
+    return (ps_refusal){0};
+}
+
+ps_refusal ps_identity_check(const ps_wire_attempt *held, const Psgd__V1__WorkerIdentity *who,
+                             uint32_t attempt)
+{
+    ps_refusal r;
+
+    if (who == NULL) {
+        return refusal(
+            "NO_IDENTITY",
+            ps_fail(PS_INVALID_ARGUMENT, "worker: missing in the first message of the stream"));
+    }
+    if (held != NULL && strcmp(who->job_id, held->job_id) != 0) {
+        return refusal("WRONG_JOB", ps_fail(PS_FAILED_PRECONDITION,
+                                            "worker.job_id: this node holds %s", held->job_id));
+    }
+    r = ps_identity_check_attempt(held, attempt);
+    if (r.reason != NULL) {
+        return r;
+    }
+    if (who->layout_hash != held->layout_hash) {
+        return refusal("WRONG_MODEL",
+                       ps_fail(PS_FAILED_PRECONDITION,
+                               "worker.layout_hash: %016llx; this node holds a model of %016llx",
+                               (unsigned long long)who->layout_hash,
+                               (unsigned long long)held->layout_hash));
+    }
+    if (who->rank >= held->worker_count) {
+        return refusal("WRONG_RANK", ps_fail(PS_INVALID_ARGUMENT, "worker.rank: %u of %u workers",
+                                             who->rank, held->worker_count));
+    }
+    return r;
+}
+
+ps_refusal ps_identity_check_newest(const Psgd__V1__WorkerIdentity *who, uint64_t *newest)
+{
+    if (who->incarnation < *newest) {
+        return refusal(
+            "OLD_INCARNATION",
+            ps_fail(PS_ABORTED, "worker.incarnation: a younger process is worker %u", who->rank));
+    }
+    *newest = who->incarnation;
+    return (ps_refusal){0};
 }
 
 void ps_identity_refuse(ps_call *call, const char *reason, ps_status why)
@@ -22,80 +83,12 @@ void ps_identity_refuse(ps_call *call, const char *reason, ps_status why)
     ps_call_fail_error(call, &error);
 }
 
-bool ps_identity_check_attempt(const ps_session *session, ps_call *call, uint32_t attempt)
+bool ps_identity_allows(ps_call *call, const ps_refusal *r)
 {
-    if (session == NULL) {
-        ps_identity_refuse(call, "NO_JOB",
-                           ps_fail(PS_FAILED_PRECONDITION, "this node holds no job"));
-        return false;
+    if (r->reason != NULL) {
+        ps_identity_refuse(call, r->reason, r->why);
     }
-    if (attempt != session->attempt) {
-        ps_identity_refuse(call, "WRONG_ATTEMPT",
-                           ps_fail(PS_ABORTED, "attempt %u of %s; this node holds attempt %u",
-                                   attempt, session->job_id, session->attempt));
-        return false;
-    }
-    return true;
-}
-
-/* Who it is beside its attempt. */
-static ps_status check(const ps_session *session, const Psgd__V1__WorkerIdentity *who,
-                       const char **reason)
-{
-    if (who->layout_hash != session->plan->layout.hash) {
-        *reason = "WRONG_MODEL";
-        return ps_fail(PS_FAILED_PRECONDITION,
-                       "worker.layout_hash: %016llx; this node holds a model of %016llx",
-                       (unsigned long long)who->layout_hash,
-                       (unsigned long long)session->plan->layout.hash);
-    }
-    if (who->rank >= session->placement.rank_count) {
-        *reason = "WRONG_RANK";
-        return ps_fail(PS_INVALID_ARGUMENT, "worker.rank: %u of %u workers", who->rank,
-                       session->placement.rank_count);
-    }
-    return ps_ok();
-}
-
-bool ps_identity_check(const ps_session *session, ps_call *call,
-                       const Psgd__V1__WorkerIdentity *who, uint32_t attempt)
-{
-    const char *reason = NULL;
-    ps_status st;
-
-    if (who == NULL) {
-        ps_identity_refuse(
-            call, "NO_IDENTITY",
-            ps_fail(PS_INVALID_ARGUMENT, "worker: missing in the first message of the stream"));
-        return false;
-    }
-    if (session != NULL && strcmp(who->job_id, session->job_id) != 0) {
-        ps_identity_refuse(
-            call, "WRONG_JOB",
-            ps_fail(PS_FAILED_PRECONDITION, "worker.job_id: this node holds %s", session->job_id));
-        return false;
-    }
-    if (!ps_identity_check_attempt(session, call, attempt)) {
-        return false;
-    }
-    st = check(session, who, &reason);
-    if (!ps_is_ok(&st)) {
-        ps_identity_refuse(call, reason, st);
-        return false;
-    }
-    return true;
-}
-
-bool ps_identity_is_newest(ps_call *call, const Psgd__V1__WorkerIdentity *who, uint64_t *newest)
-{
-    if (who->incarnation < *newest) {
-        ps_identity_refuse(
-            call, "OLD_INCARNATION",
-            ps_fail(PS_ABORTED, "worker.incarnation: a younger process is worker %u", who->rank));
-        return false;
-    }
-    *newest = who->incarnation;
-    return true;
+    return r->reason == NULL;
 }
 
 void ps_identity_replace(ps_call **slot)
@@ -104,7 +97,6 @@ void ps_identity_replace(ps_call **slot)
 
     *slot = NULL;
     if (old != NULL) {
-        ps_identity_refuse(old, "REPLACED",
-                           ps_fail(PS_ABORTED, "the worker has opened a newer stream"));
+        ps_identity_refuse(old, "REPLACED", ps_fail(PS_ABORTED, "%s", PS_IDENTITY_REPLACED));
     }
 }

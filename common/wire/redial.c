@@ -15,7 +15,9 @@ void ps_redial_init(ps_redial *redial, ps_loop *loop, ps_gate *gate,
 
 void ps_redial_stop(ps_redial *redial)
 {
-    ps_loop_cancel(redial->loop, &redial->retry);
+    if (redial->loop != NULL) {
+        ps_loop_cancel(redial->loop, &redial->retry);
+    }
 }
 
 static bool may_pass(ps_code code)
@@ -28,13 +30,13 @@ void ps_redial_ended(ps_redial *redial, const char *what, const char *who, const
     if (!ps_gate_is_open(redial->gate)) {
         return;
     }
-    if (!may_pass(error->status.code)) {
+    if (redial->loop == NULL || !may_pass(error->status.code)) {
         ps_status st = ps_wrap(error->status, "%s to %s", what, who);
 
         ps_gate_fail(redial->gate, &st);
         return;
     }
-    ps_log(PS_LOG_WARN, "conn", "%s to %s broke (%s), opening again in %lld ms", what, who,
+    ps_log(PS_LOG_WARN, "redial", "%s to %s broke (%s), opening again in %lld ms", what, who,
            error->status.text, (long long)(redial->pause_us / 1000));
     ps_loop_after(redial->loop, &redial->retry, redial->pause_us);
     redial->pause_us = redial->pause_us * 2 < PAUSE_LAST_US ? redial->pause_us * 2 : PAUSE_LAST_US;

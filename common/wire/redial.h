@@ -15,7 +15,8 @@ typedef struct ps_redial {
     int64_t pause_us; /* the next one */
 } ps_redial;
 
-/* `again` is fired, with ok as of any timer. Both pointers are kept. */
+/* `again` is fired, with ok as of any timer. All pointers are kept. `loop` NULL: a stream that ends
+ * is a failure, as nothing lies between both ends that could break. */
 void ps_redial_init(ps_redial *redial, ps_loop *loop, ps_gate *gate,
                     void (*again)(ps_event *self, bool ok));
 void ps_redial_stop(ps_redial *redial); /* `again` does not come any more */

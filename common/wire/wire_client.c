@@ -16,9 +16,10 @@ static ps_wire_client *of(ps_exchange *exchange)
     return PS_CONTAINER_OF(exchange, ps_wire_client, base);
 }
 
-static void begin_lanes(ps_wire_client *x, const exchange_box *now)
+static void begin_connections(ps_wire_client *x, const exchange_box *now)
 {
     x->seen = now->number;
+    x->met = NULL;
     ps_coder_begin(&x->coder);
     for (uint32_t i = 0; i < x->connection_count; i++) {
         if (now->is_skip) {
@@ -30,7 +31,16 @@ static void begin_lanes(ps_wire_client *x, const exchange_box *now)
     }
 }
 
-/* The connections learn of a new contribution and of variables that became final. */
+static void ask_rows_of_all(ps_wire_client *x, const exchange_box *now)
+{
+    x->seen_wanted = now->wanted.number;
+    x->wanted = now->wanted;
+    for (uint32_t i = 0; i < x->connection_count; i++) {
+        ps_connection_ask_rows(&x->connections[i]);
+    }
+}
+
+/* Tells the connections of a new contribution, of variables that became final, and of rows. */
 static void on_kick(ps_event *self, bool ok)
 {
     ps_wire_client *x = PS_CONTAINER_OF(self, ps_wire_client, kick);
@@ -52,11 +62,14 @@ static void on_kick(ps_event *self, bool ok)
     pthread_mutex_unlock(&x->box.mutex);
 
     if (!ok || x->stopping) {
-        ps_wire_client_connection_ended(x);
+        ps_wire_client_ended(x);
         return;
     }
     if (now.number != x->seen) {
-        begin_lanes(x, &now);
+        begin_connections(x, &now);
+    }
+    if (now.wanted.number != x->seen_wanted) {
+        ask_rows_of_all(x, &now);
     }
     for (uint32_t i = 0; i < fresh_count; i++) {
         uint32_t v = x->fresh[i];
@@ -68,37 +81,15 @@ static void on_kick(ps_event *self, bool ok)
             ps_connection_slice_ready(&x->connections[x->placement->server_of[s]], x->position[s]);
         }
     }
+    if (now.met != NULL && x->met == NULL) {
+        x->met = now.met;
+        for (uint32_t i = 0; i < x->connection_count; i++) {
+            ps_connection_rows_ready(&x->connections[i]);
+        }
+    }
     for (uint32_t i = 0; i < x->connection_count; i++) {
         ps_connection_pump(&x->connections[i]);
     }
-}
-
-/* The connections learn of rows that are asked for or pushed. */
-static void tell_lanes(ps_wire_client *x, rows_kick *kick, void (*begin_rows)(ps_connection *conn),
-                       bool ok)
-{
-    atomic_store(&kick->is_out, false);
-    if (!ok || x->stopping) {
-        ps_wire_client_connection_ended(x);
-        return;
-    }
-    for (uint32_t i = 0; i < x->connection_count; i++) {
-        begin_rows(&x->connections[i]);
-    }
-}
-
-static void on_pull_kick(ps_event *self, bool ok)
-{
-    ps_wire_client *x = PS_CONTAINER_OF(self, ps_wire_client, pull_kick.event);
-
-    tell_lanes(x, &x->pull_kick, ps_connection_rows_pull, ok);
-}
-
-static void on_push_kick(ps_event *self, bool ok)
-{
-    ps_wire_client *x = PS_CONTAINER_OF(self, ps_wire_client, push_kick.event);
-
-    tell_lanes(x, &x->push_kick, ps_connection_rows_push, ok);
 }
 
 static void on_over(ps_event *self, bool ok)
@@ -109,6 +100,7 @@ static void on_over(ps_event *self, bool ok)
     for (uint32_t i = 0; i < x->connection_count; i++) {
         ps_connection_fini(&x->connections[i]);
     }
+    x->transport->ops->destroy(x->transport);
     ps_gate_fini(&x->gate);
     ps_coder_fini(&x->coder);
     pthread_mutex_destroy(&x->box.mutex);
@@ -140,6 +132,7 @@ static void open_box(ps_wire_client *x, uint64_t clock, uint32_t block, bool is_
     x->box.is_last = is_last;
     x->box.is_skip = false;
     x->box.is_nothing = false;
+    x->box.met = NULL;
     x->box.ready_count = 0;
     memset(x->box.rows, 0, x->layout->variable_count * sizeof *x->box.rows);
     x->box.unseen_bytes = 0;
@@ -154,7 +147,17 @@ static void kick_and_unlock(ps_wire_client *x)
     x->box.unseen_bytes = 0;
     pthread_mutex_unlock(&x->box.mutex);
     if (kick) {
-        ps_loop_post(x->loop, &x->kick);
+        x->transport->ops->post(x->transport, &x->kick);
+    }
+}
+
+/* Every server that has something of the job will acknowledge the contribution. */
+static void owe_acks(ps_wire_client *x)
+{
+    for (uint32_t i = 0; i < x->connection_count; i++) {
+        if (x->connections[i].is_used) {
+            ps_gate_owe_ack(&x->gate, i);
+        }
     }
 }
 
@@ -165,7 +168,7 @@ static bool begin(ps_exchange *exchange, uint64_t clock, uint32_t block, bool is
     if (!ps_gate_wait_acks(&x->gate)) {
         return false;
     }
-    ps_gate_owe_acks(&x->gate);
+    owe_acks(x);
     open_box(x, clock, block, is_last);
     pthread_mutex_unlock(&x->box.mutex);
     return true;
@@ -191,7 +194,7 @@ static bool nothing(ps_exchange *exchange, uint64_t clock)
     if (!ps_gate_wait_acks(&x->gate)) {
         return false;
     }
-    ps_gate_owe_acks(&x->gate);
+    owe_acks(x);
     open_box(x, clock, 0, true);
     x->box.is_nothing = true;
     kick_and_unlock(x);
@@ -227,19 +230,12 @@ static void ready(ps_exchange *exchange, uint32_t first_variable, uint32_t count
         x->box.unseen_bytes += bytes_of(x, v);
     }
     /* Waking the loop costs a switch of threads: not for what would not be sent yet. */
-    if (x->box.unseen_bytes >= CONNECTION_SEND_BYTES ||
+    if (x->box.unseen_bytes >= x->transport->batch_bytes ||
         x->box.ready_count == x->layout->variable_count) {
         kick_and_unlock(x);
     } else {
         pthread_mutex_unlock(&x->box.mutex);
     }
-}
-
-/* The box is full; the gate knows who owes. */
-static void kick_rows(ps_wire_client *x, rows_kick *kick)
-{
-    atomic_store(&kick->is_out, true);
-    ps_loop_post(x->loop, &kick->event);
 }
 
 static void ask_rows(ps_exchange *exchange, uint64_t clock, const uint64_t *keys, size_t count,
@@ -253,12 +249,17 @@ static void ask_rows(ps_exchange *exchange, uint64_t clock, const uint64_t *keys
     }
     for (uint32_t i = 0; i < x->connection_count; i++) {
         if (owes[i]) {
-            ps_gate_owe_rows(&x->gate, i, PS_ROWS_PULLED);
+            ps_gate_owe_rows(&x->gate, i);
         }
     }
     free(owes);
-    x->pull_box = (rows_pull){.clock = clock, .keys = keys, .count = count, .rows = rows};
-    kick_rows(x, &x->pull_kick);
+    pthread_mutex_lock(&x->box.mutex);
+    x->box.wanted = (wanted_rows){.number = x->box.wanted.number + 1,
+                                  .clock = clock,
+                                  .keys = keys,
+                                  .count = count,
+                                  .rows = rows};
+    kick_and_unlock(x);
 }
 
 static bool pull_rows(ps_exchange *exchange, uint64_t clock, const uint64_t *keys, size_t count,
@@ -266,22 +267,20 @@ static bool pull_rows(ps_exchange *exchange, uint64_t clock, const uint64_t *key
 {
     ps_gate *gate = ps_exchange_gate(exchange);
 
-    if (!ps_gate_wait_rows(gate, clock, PS_ROWS_ALL)) {
+    if (!ps_gate_wait_rows(gate, clock)) {
         return false;
     }
     ask_rows(exchange, clock, keys, count, rows);
-    return ps_gate_wait_rows(gate, clock, PS_ROWS_PULLED);
+    return ps_gate_wait_rows(gate, clock);
 }
 
-static void push_rows(ps_exchange *exchange, uint64_t clock, uint32_t block, const ps_met_rows *met)
+static void push_rows(ps_exchange *exchange, const ps_met_rows *met)
 {
     ps_wire_client *x = of(exchange);
 
-    for (uint32_t i = 0; i < x->connection_count; i++) {
-        ps_gate_owe_rows(&x->gate, i, PS_ROWS_PUSHED);
-    }
-    x->push_box = (rows_push){.clock = clock, .block = block, .met = met};
-    kick_rows(x, &x->push_kick);
+    pthread_mutex_lock(&x->box.mutex);
+    x->box.met = met;
+    kick_and_unlock(x);
 }
 
 static const ps_exchange_ops ops = {
@@ -298,26 +297,22 @@ static const ps_exchange_ops ops = {
 
 ps_exchange *ps_wire_client_create(const ps_wire_client_conf *conf)
 {
-    const ps_plan *plan = conf->session->plan;
+    const ps_plan *plan = conf->plan;
     const ps_layout *layout = &plan->layout;
-    const ps_placement *placement = &conf->session->placement;
     ps_wire_client *x = ps_xcalloc(1, sizeof *x);
 
     x->base.ops = &ops;
     x->base.gate = &x->gate;
-    x->loop = conf->loop;
-    x->session = conf->session;
+    x->conf = *conf;
+    x->transport = conf->transport;
     x->plan = plan;
     x->layout = layout;
-    x->placement = placement;
-    x->incarnation = conf->incarnation;
-    ps_coder_init(&x->coder, plan, placement, conf->session->rank);
+    x->placement = conf->placement;
+    ps_coder_init(&x->coder, plan, conf->placement, conf->rank);
     x->asks_early = plan->policy->asks_early && !may_be_overtaken(&x->base);
     x->weights = conf->weights;
     x->grad = ps_buf_ref(conf->grad);
     x->kick.fire = on_kick;
-    x->pull_kick.event.fire = on_pull_kick;
-    x->push_kick.event.fire = on_push_kick;
     x->over.fire = on_over;
     pthread_mutex_init(&x->box.mutex, NULL);
     x->box.ready = ps_xcalloc(layout->variable_count, sizeof *x->box.ready);
@@ -325,13 +320,13 @@ ps_exchange *ps_wire_client_create(const ps_wire_client_conf *conf)
     x->fresh = ps_xcalloc(layout->variable_count, sizeof *x->fresh);
     x->fresh_rows = ps_xcalloc(layout->variable_count, sizeof *x->fresh_rows);
     x->position = ps_xcalloc(layout->slice_count, sizeof *x->position);
-    for (uint32_t server = 0; server < placement->server_count; server++) {
-        for (uint32_t i = 0; i < placement->owned_count[server]; i++) {
-            x->position[placement->owned[server][i]] = i;
+    for (uint32_t server = 0; server < x->placement->server_count; server++) {
+        for (uint32_t i = 0; i < x->placement->owned_count[server]; i++) {
+            x->position[x->placement->owned[server][i]] = i;
         }
     }
-    ps_gate_init(&x->gate, placement, (int64_t)plan->spec->timeouts->step_ms * 1000);
-    x->connection_count = placement->server_count;
+    ps_gate_init(&x->gate, x->placement, conf->patience_us);
+    x->connection_count = x->placement->server_count;
     x->connections = ps_xcalloc(x->connection_count, sizeof *x->connections);
     for (uint32_t i = 0; i < x->connection_count; i++) {
         ps_connection_init(&x->connections[i], x, i);
@@ -358,10 +353,10 @@ void ps_wire_client_stop(ps_exchange *exchange, ps_event *done)
     for (uint32_t i = 0; i < x->connection_count; i++) {
         ps_connection_stop(&x->connections[i]);
     }
-    ps_wire_client_connection_ended(x);
+    ps_wire_client_ended(x);
 }
 
-void ps_wire_client_connection_ended(ps_wire_client *x)
+void ps_wire_client_ended(ps_wire_client *x)
 {
     bool kicked;
 
@@ -376,19 +371,24 @@ void ps_wire_client_connection_ended(ps_wire_client *x)
             return;
         }
     }
-    if (!kicked && !atomic_load(&x->pull_kick.is_out) && !atomic_load(&x->push_kick.is_out)) {
+    if (!kicked) {
         x->over_posted = true;
-        ps_loop_post(x->loop, &x->over); /* not from within a connection's callback */
+        x->transport->ops->post(x->transport, &x->over); /* not from within a link's callback */
     }
 }
 
 void ps_wire_client_count(ps_wire_client *x, ps_connection *conn)
 {
-    ps_traffic now = ps_channel_traffic(conn->channel), before = conn->counted;
+    ps_traffic now = x->transport->ops->traffic(x->transport, conn->server), before = conn->counted;
 
     atomic_fetch_add(&x->base.count.bytes_up, now.bytes_out - before.bytes_out);
     atomic_fetch_add(&x->base.count.bytes_down, now.bytes_in - before.bytes_in);
     atomic_fetch_add(&x->base.count.messages_up, now.messages_out - before.messages_out);
     atomic_fetch_add(&x->base.count.messages_down, now.messages_in - before.messages_in);
     conn->counted = now;
+}
+
+size_t ps_wire_client_feedback(const ps_exchange *exchange)
+{
+    return ps_coder_memory(&PS_CONTAINER_OF(exchange, const ps_wire_client, base)->coder);
 }

@@ -1,29 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wire_client.h - the exchange through parameter servers: a worker's side of the data plane.
+/* wire_client.h - a worker's side of push and pull: the exchange through parameter servers.
  *
  * One connection (a push and a pull stream) to each parameter server that holds
- * slices. The trainer says which gradients are final; the connections send them while
+ * something of the job. The trainer says which gradients are final; the connections send them while
  * backpropagation still runs and decode weights straight into the parameter
  * block. A contribution stays in the gradient block until every server has
  * acknowledged it, so a broken stream is opened again and the contribution sent
  * again; servers count it once.
  *
- * What is below is for the loop's thread; the trainer's side is
- * common/train/exchange.h.
+ * What is below is for the client's thread: the loop's with gRPC, the trainer's own in one
+ * process. The trainer's side is common/train/exchange.h.
  */
 #ifndef PS_COMMON_WIRE_WIRE_CLIENT_H
 #define PS_COMMON_WIRE_WIRE_CLIENT_H
 
 #include "common/base/buf.h"
-#include "common/node/node.h"
+#include "common/job/plan.h"
+#include "common/placement/placement.h"
 #include "common/train/exchange.h"
+#include "common/wire/identity.h"
+#include "common/wire/wire_link.h"
 
+/* All pointers are kept. */
 typedef struct ps_wire_client_conf {
-    ps_loop *loop;
-    const ps_session *session; /* kept */
-    uint64_t incarnation;
-    float *weights; /* (param_count), of clock 0; kept: written by the loop's thread */
-    ps_buf *grad;   /* param_count floats; a reference is taken */
+    const ps_plan *plan;
+    const ps_placement *placement;
+    ps_wire_attempt attempt;
+    uint32_t rank;
+    uint64_t incarnation;    /* of this process */
+    ps_transport *transport; /* taken */
+    int64_t patience_us;     /* longest single wait of the trainer */
+    float *weights;          /* (param_count), of clock 0; written by the client's thread */
+    ps_buf *grad;            /* param_count floats; a reference is taken */
 } ps_wire_client_conf;
 
 ps_exchange *ps_wire_client_create(const ps_wire_client_conf *conf);
@@ -31,5 +39,8 @@ void ps_wire_client_start(ps_exchange *exchange); /* opens the streams */
 
 /* Ends all streams; the trainer must be gone. Fires `done`, then it is freed. */
 void ps_wire_client_stop(ps_exchange *exchange, ps_event *done);
+
+/* Returns the bytes that error feedback keeps. */
+size_t ps_wire_client_feedback(const ps_exchange *exchange);
 
 #endif

@@ -10,7 +10,16 @@
 
 #include <pthread.h>
 
-/* What the trainer hands to the loop. */
+/* Rows that the trainer asks for. */
+typedef struct wanted_rows {
+    uint64_t number; /* of requests so far */
+    uint64_t clock;
+    const uint64_t *keys; /* (count) */
+    size_t count;
+    float *rows;
+} wanted_rows;
+
+/* What the trainer hands to the client's thread. */
 typedef struct exchange_box {
     pthread_mutex_t mutex; /* guards all below */
     bool kicked;           /* the kick is in flight */
@@ -23,37 +32,18 @@ typedef struct exchange_box {
     uint32_t *ready; /* (variables): those that are final, in order of time */
     ps_rows *rows;   /* (variables): touched ones of those that go by rows; id NULL: not told */
     uint32_t ready_count;
-    size_t unseen_bytes; /* of those that became ready since the last kick, as float32 */
+    size_t unseen_bytes;    /* of those that became ready since the last kick, as float32 */
+    const ps_met_rows *met; /* the contribution's rows of sparse tables; NULL: not there yet */
+    wanted_rows wanted;
 } exchange_box;
-
-/* Rows of sparse tables: the trainer fills a box and posts its kick, the connections read it until
- * the gate owes none of that kind. */
-typedef struct rows_pull {
-    uint64_t clock;
-    const uint64_t *keys;
-    size_t count;
-    float *rows;
-} rows_pull;
-
-typedef struct rows_push {
-    uint64_t clock;
-    uint32_t block;
-    const ps_met_rows *met;
-} rows_push;
-
-typedef struct rows_kick {
-    ps_event event;
-    atomic_bool is_out; /* it is in flight */
-} rows_kick;
 
 struct ps_wire_client {
     ps_exchange base;
-    ps_loop *loop;
-    const ps_session *session;
+    ps_wire_client_conf conf;
+    ps_transport *transport;
     const ps_plan *plan;
     const ps_layout *layout;
-    const ps_placement *placement; /* the session's */
-    uint64_t incarnation;
+    const ps_placement *placement;
     float *weights;
     ps_buf *grad;
     ps_gate gate;
@@ -61,22 +51,21 @@ struct ps_wire_client {
 
     exchange_box box;
     ps_event kick;
-    rows_pull pull_box;
-    rows_push push_box;
-    rows_kick pull_kick, push_kick;
-    uint64_t seen;       /* number of the contribution the connections work on */
-    uint32_t taken;      /* variables of box.ready that the connections know */
-    uint32_t *fresh;     /* (variables): copied from the box */
-    ps_rows *fresh_rows; /* (variables): theirs */
+    uint64_t seen;          /* number of the contribution the connections work on */
+    uint64_t seen_wanted;   /* and of the request for rows */
+    uint32_t taken;         /* variables of box.ready that the connections know */
+    uint32_t *fresh;        /* (variables): copied from the box */
+    ps_rows *fresh_rows;    /* (variables): theirs */
+    const ps_met_rows *met; /* the box's; the gate owes acknowledgements as long as it is read */
+    wanted_rows wanted;     /* the box's; read until the gate owes no rows */
 
-    /* Wishes go out before the step they wait for: safe only where no answer can
+    /* Requests go out before the step they wait for: safe only where no answer can
      * come before this worker's own contribution, that is where nobody else may
      * bring it. */
     bool asks_early;
     uint32_t *position; /* (slices): index in the connection's owned */
     uint32_t connection_count;
-    ps_connection
-        *connections; /* (connection_count), by server; those without slices stay closed */
+    ps_connection *connections; /* (connection_count), by server; unused ones stay closed */
 
     bool stopping;
     ps_event over;
@@ -85,29 +74,41 @@ struct ps_wire_client {
 };
 
 /* A stream of a connection has ended for good. */
-void ps_wire_client_connection_ended(ps_wire_client *x);
-/* Adds what a connection's channel has carried since the last time. */
+void ps_wire_client_ended(ps_wire_client *x);
+/* Adds what a connection's links have carried since the last time. */
 void ps_wire_client_count(ps_wire_client *x, ps_connection *conn);
 
+/* connection.c: a stream ended; opens it again or fails the exchange. */
+void ps_connection_stream_ended(connection_stream *s, const char *what, const ps_error *error);
+/* Says who speaks, in the first message of a stream; NULL in later ones. */
+Psgd__V1__WorkerIdentity *ps_connection_greet(connection_stream *s, Psgd__V1__WorkerIdentity *who);
+/* May a message go out on it? */
+bool ps_connection_can_send(const connection_stream *s);
+/* The answer broke the contract: the exchange cannot go on. */
+void ps_connection_refuse(ps_connection *conn, const char *what, ps_status why);
+
 /* connection_push.c, connection_pull.c: a stream was opened or may go on. */
-extern const ps_stream_events ps_connection_push_events, ps_connection_pull_events;
-void ps_connection_pull_ask(ps_connection *conn);
+extern const ps_link_events ps_connection_push_events, ps_connection_pull_events;
+void ps_connection_push_again(ps_connection *conn); /* of what was sent nothing may have come */
+void ps_connection_pull_again(ps_connection *conn);
+void ps_connection_ask(ps_connection *conn); /* sends the requests that are open */
 void ps_connection_wish(ps_connection *conn, uint64_t clock);
 /* connection_replica.c: one slice of an answer where changes are broadcast. *is_new: it
  * makes the replica what it should be; else, if it should have, wish_bad counts it. */
 PS_MUST_USE ps_status ps_connection_take_change(ps_connection *conn,
                                                 const Psgd__V1__PullWeightsResponse *reply,
                                                 size_t i, const uint8_t *bytes, bool *is_new);
-/* connection_rows.c: nothing happens where the job has no sparse tables. */
-void ps_connection_rows_init(ps_connection *conn);
-void ps_connection_rows_fini(ps_connection *conn);
-void ps_connection_rows_open(ps_connection *conn);
-void ps_connection_rows_stop(ps_connection *conn);
-bool ps_connection_rows_are_over(const ps_connection *conn);
-/* Begins what is in the pull_box, or in the push_box. */
-void ps_connection_rows_pull(ps_connection *conn);
-void ps_connection_rows_push(ps_connection *conn);
-/* connection.c: a stream ended; opens it again or fails the exchange. */
-void ps_connection_stream_ended(connection_stream *s, const char *what, const ps_error *error);
+
+/* connection_rows.c, where the job has sparse tables. */
+connection_rows *ps_connection_rows_create(const ps_plan *plan);
+void ps_connection_rows_destroy(connection_rows *rows); /* NULL is allowed */
+/* Sends the next rows of the contribution; they are ready, and not all out. */
+void ps_connection_send_rows(ps_connection *conn);
+/* Fills in the next keys to ask for, if there are any. */
+bool ps_connection_next_keys(ps_connection *conn, Psgd__V1__PullWeightsRequest *req);
+/* Takes the rows asked for. */
+PS_MUST_USE ps_status ps_connection_take_rows(ps_connection *conn,
+                                              const Psgd__V1__PullWeightsResponse *reply,
+                                              const ps_incoming *payload);
 
 #endif

@@ -13,11 +13,8 @@ static void on_due(ps_event *self, bool ok)
 {
     ps_wire_server *s = PS_CONTAINER_OF(self, ps_wire_server, due.event);
 
-    if (ok && s->shard != NULL) {
-        ps_shard_tick(s->shard, ps_clock_us());
-        if (s->tables != NULL) {
-            ps_tables_tick(s->tables, ps_clock_us());
-        }
+    if (ok && s->plan != NULL) {
+        ps_wire_server_tick(s);
         ps_wire_server_pump(s);
         ps_wire_server_changed(s);
     }
@@ -30,7 +27,6 @@ ps_wire_server *ps_wire_server_create(ps_loop *loop, uint64_t drop_ack, void (*c
 
     s->loop = loop;
     s->due.event.fire = on_due;
-
     s->drop_ack = drop_ack;
     s->complete = complete;
     s->complete_arg = arg;
@@ -52,7 +48,17 @@ uint64_t ps_wire_server_waits(const ps_wire_server *s)
     return s->waits;
 }
 
-/* --- the shard ------------------------------------------------------------- */
+/* ---- The store ---- */
+
+void ps_wire_server_tick(ps_wire_server *s)
+{
+    int64_t now_us = ps_clock_us();
+
+    ps_shard_tick(s->shard, now_us);
+    if (s->tables != NULL) {
+        ps_tables_tick(s->tables, now_us);
+    }
+}
 
 void ps_wire_server_changed(ps_wire_server *s)
 {
@@ -63,29 +69,26 @@ void ps_wire_server_changed(ps_wire_server *s)
 
         at_us = rows_us < at_us ? rows_us : at_us;
     }
+
     if (at_us != INT64_MAX && s->loop != NULL) {
         now_us = ps_clock_us();
         ps_loop_after(s->loop, &s->due, at_us > now_us ? at_us - now_us : 0);
     }
     if (!s->is_complete && s->complete != NULL &&
-        ps_shard_clock(s->shard) >= s->session->plan->total_clocks &&
-        (s->tables == NULL || ps_tables_clock(s->tables) >= s->session->plan->total_clocks)) {
+        ps_shard_clock(s->shard) >= s->plan->total_clocks &&
+        (s->tables == NULL || ps_tables_clock(s->tables) >= s->plan->total_clocks)) {
         s->is_complete = true;
         s->complete(s->complete_arg);
     }
 }
 
-static void end_calls(wire_worker *p, const char *reason, ps_status why)
+static void end_links(wire_worker *w, const char *reason, ps_status why)
 {
-    ps_call *calls[] = {p->push, p->pull, p->push_rows, p->pull_rows};
+    ps_refusal r = {.reason = reason, .why = why};
 
-    p->push = p->pull = p->push_rows = p->pull_rows = NULL;
-    p->has_wish = false;
-    for (size_t c = 0; c < sizeof calls / sizeof calls[0]; c++) {
-        if (calls[c] != NULL) {
-            ps_identity_refuse(calls[c], reason, why);
-        }
-    }
+    w->wants_rows = false;
+    ps_wire_server_refuse(&w->push, &r);
+    ps_wire_server_refuse(&w->pull, &r);
 }
 
 ps_status ps_wire_server_lose(ps_wire_server *s, uint32_t worker)
@@ -98,88 +101,110 @@ ps_status ps_wire_server_lose(ps_wire_server *s, uint32_t worker)
     if (!ps_is_ok(&st)) {
         return st;
     }
-    end_calls(&s->workers[worker], "WORKER_LOST",
+    end_links(&s->workers[worker], "WORKER_LOST",
               ps_fail(PS_ABORTED, "worker %u counts as lost", worker));
     ps_wire_server_pump(s);
-    ps_wire_server_pump_rows(s); /* nobody waits for the lost one's rows */
     ps_wire_server_changed(s);
     return ps_ok();
 }
 
-/* --- who speaks ------------------------------------------------------------ */
+/* ---- Who speaks ---- */
 
-const char *ps_wire_server_reason(const ps_status *st)
+ps_refusal ps_wire_server_refusal(ps_status why)
 {
-    switch (st->code) {
+    ps_refusal r = {.reason = "", .why = why}; /* "": the code's name */
+
+    switch (why.code) {
     case PS_OUT_OF_RANGE:
-        return "WRONG_CLOCK";
+        r.reason = "WRONG_CLOCK";
+        break;
     case PS_PERMISSION_DENIED:
-        return "NOT_HELD";
+        r.reason = "NOT_HELD";
+        break;
     case PS_INVALID_ARGUMENT:
     case PS_DATA_LOSS:
-        return "BAD_SLICE";
+        r.reason = "BAD_SLICE";
+        break;
     default:
-        return NULL;
+        break;
+    }
+    return r;
+}
+
+void ps_wire_server_refuse(ps_wire_link **slot, const ps_refusal *r)
+{
+    ps_wire_link *link = *slot;
+
+    *slot = NULL;
+    if (link != NULL) {
+        ps_link_refuse(link, r->reason, r->why);
     }
 }
 
-bool ps_wire_server_check_attempt(const ps_wire_server *s, ps_call *call, uint32_t attempt)
+bool ps_wire_server_allows(ps_wire_link **slot, const ps_refusal *r)
 {
-    return ps_identity_check_attempt(s->session, call, attempt);
-}
-
-wire_worker *ps_wire_server_identify(ps_wire_server *s, ps_call *call,
-                                     const Psgd__V1__WorkerIdentity *who, uint32_t attempt)
-{
-    wire_worker *p;
-
-    if (!ps_identity_check(s->session, call, who, attempt)) {
-        return NULL;
+    if (r->reason != NULL) {
+        ps_wire_server_refuse(slot, r);
     }
-    p = &s->workers[who->rank];
-    return ps_identity_is_newest(call, who, &p->incarnation) ? p : NULL;
+    return r->reason == NULL;
 }
 
-/* --- life ------------------------------------------------------------------ */
-
-static const ps_method methods[] = {
-    {.name = "PushGradient",
-     .handle = ps_wire_server_handle_push,
-     .streams_in = true,
-     .streams_out = true,
-     .max_bytes = WIRE_SERVER_HEAD_BYTES},
-    {.name = "PullWeights",
-     .handle = ps_wire_server_handle_pull,
-     .streams_in = true,
-     .streams_out = true,
-     .max_bytes = WIRE_SERVER_HEAD_BYTES},
-    {.name = "PushRows",
-     .handle = ps_wire_server_handle_push_rows,
-     .streams_in = true,
-     .streams_out = true,
-     .max_bytes = WIRE_SERVER_HEAD_BYTES},
-    {.name = "PullRows",
-     .handle = ps_wire_server_handle_pull_rows,
-     .streams_in = true,
-     .streams_out = true,
-     .max_bytes = WIRE_SERVER_HEAD_BYTES},
-};
-
-ps_service ps_wire_server_service(ps_wire_server *s)
+static void begin_push(wire_worker *w, ps_wire_link *link)
 {
-    return (ps_service){
-        .type = &psgd__v1__parameter_service__descriptor,
-        .methods = methods,
-        .method_count = sizeof methods / sizeof methods[0],
-        .state = s,
-    };
+    w->push = link;
+    w->has_acked = false;
+    link->events = &ps_wire_server_push_events;
 }
 
-void ps_wire_server_open(ps_wire_server *s, const ps_session *session, ps_shard *shard)
+static void begin_pull(wire_worker *w, ps_wire_link *link)
 {
-    s->session = session;
+    w->pull = link;
+    w->wants_rows = false;
+    ps_shard_pull_cancel(w->server->shard, w->rank);
+    link->events = &ps_wire_server_pull_events;
+}
+
+void ps_wire_server_accept(ps_wire_server *s, ps_wire_stream stream, ps_wire_link *link,
+                           const ProtobufCMessage *head, const ps_incoming *payload)
+{
+    const Psgd__V1__PushGradientRequest *push = (const Psgd__V1__PushGradientRequest *)head;
+    const Psgd__V1__PullWeightsRequest *pull = (const Psgd__V1__PullWeightsRequest *)head;
+    const Psgd__V1__WorkerIdentity *who = stream == PS_WIRE_PUSH ? push->worker : pull->worker;
+    ps_refusal r = ps_identity_check(wire_server_held(s), who,
+                                     stream == PS_WIRE_PUSH ? push->attempt : pull->attempt);
+    ps_refusal replaced = {"REPLACED", ps_fail(PS_ABORTED, "%s", PS_IDENTITY_REPLACED)};
+    wire_worker *w;
+
+    if (r.reason == NULL) {
+        r = ps_identity_check_newest(who, &s->workers[who->rank].incarnation);
+    }
+    if (!ps_wire_server_allows(&link, &r)) {
+        return;
+    }
+    w = &s->workers[who->rank];
+    ps_wire_server_refuse(stream == PS_WIRE_PUSH ? &w->push : &w->pull, &replaced);
+    link->arg = w;
+    if (stream == PS_WIRE_PUSH) {
+        begin_push(w, link);
+    } else {
+        begin_pull(w, link);
+    }
+    link->events->on_message(w, head, payload);
+}
+
+/* ---- Life ---- */
+
+void ps_wire_server_open(ps_wire_server *s, const ps_plan *plan, const ps_placement *placement,
+                         const ps_wire_attempt *of, uint32_t server, ps_shard *shard,
+                         ps_tables *tables)
+{
+    s->plan = plan;
+    s->placement = placement;
+    s->attempt = *of;
+    s->rank = server;
     s->shard = shard;
-    s->worker_count = session->placement.rank_count;
+    s->tables = tables;
+    s->worker_count = of->worker_count;
     s->workers = ps_xcalloc(s->worker_count, sizeof *s->workers);
     s->traffic = (ps_traffic){0};
     s->waits = 0;
@@ -190,11 +215,6 @@ void ps_wire_server_open(ps_wire_server *s, const ps_session *session, ps_shard 
     }
 }
 
-void ps_wire_server_open_tables(ps_wire_server *s, ps_tables *tables)
-{
-    s->tables = tables;
-}
-
 void ps_wire_server_close_tables(ps_wire_server *s)
 {
     s->tables = NULL;
@@ -203,7 +223,7 @@ void ps_wire_server_close_tables(ps_wire_server *s)
 void ps_wire_server_close(ps_wire_server *s, const char *why)
 {
     for (uint32_t i = 0; i < s->worker_count; i++) {
-        end_calls(&s->workers[i], "ATTEMPT_OVER", ps_fail(PS_ABORTED, "%s", why));
+        end_links(&s->workers[i], "ATTEMPT_OVER", ps_fail(PS_ABORTED, "%s", why));
     }
     if (s->loop != NULL) {
         ps_loop_cancel(s->loop, &s->due);
@@ -211,7 +231,7 @@ void ps_wire_server_close(ps_wire_server *s, const char *why)
     free(s->workers);
     s->workers = NULL;
     s->worker_count = 0;
-    s->session = NULL;
+    s->plan = NULL;
     s->shard = NULL;
     s->tables = NULL;
 }

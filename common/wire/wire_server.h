@@ -1,26 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wire_server.h - ParameterService: the streams of workers onto one shard.
+/* wire_server.h - a server's side of push and pull: the links of workers onto one store.
  *
- * Each worker has at most one push and one pull stream; a newer one, of the
+ * Each worker has at most one push and one pull link; a newer one, of the
  * same process or of a younger one, takes the place of the older. One message
- * is in flight each way on a stream: a push is read when the one before has
+ * is in flight each way on a link: a push is read when the one before has
  * been taken and acknowledged, an answer is made when the one before is out. So
- * a worker that does not read costs one message of at most 1 MiB, whatever it
- * asks for. Loop's thread.
+ * a worker that does not read costs one message of at most 1 MiB and one request for rows, whatever
+ * it asks for. Loop's thread.
  */
 #ifndef PS_COMMON_WIRE_WIRE_SERVER_H
 #define PS_COMMON_WIRE_WIRE_SERVER_H
 
-#include "common/node/node.h"
+#include "common/job/plan.h"
+#include "common/placement/placement.h"
 #include "common/store/shard.h"
 #include "common/store/tables.h"
-
-#include "psgd/v1/parameter.pb-c.h"
+#include "common/wire/identity.h"
+#include "common/wire/wire_link.h"
 
 typedef struct ps_wire_server ps_wire_server;
 
 /* `loop` tells the time to policies that have deadlines; NULL: they close nothing
- * by time. `drop_ack`: a fault for tests; the push stream breaks instead of carrying
+ * by time. `drop_ack`: a fault for tests; the push link breaks instead of carrying
  * each Nth acknowledgement, but not twice the same one. 0: none. `complete`
  * (optional) is called once a session, when the contributions of all steps are
  * in. */
@@ -28,27 +29,28 @@ ps_wire_server *ps_wire_server_create(ps_loop *loop, uint64_t drop_ack, void (*c
                                       void *arg);
 void ps_wire_server_destroy(ps_wire_server *s); /* closed; NULL is allowed */
 
-/* The service; `s` is its state. Calls are refused until open. */
-ps_service ps_wire_server_service(ps_wire_server *s);
+/* Takes a link that a worker has opened, with its first message. Refused until open. */
+void ps_wire_server_accept(ps_wire_server *s, ps_wire_stream stream, ps_wire_link *link,
+                           const ProtobufCMessage *head, const ps_incoming *payload);
 
-/* Serves the shard to the session's workers, until close, which ends every
- * stream with ABORTED. Both are kept. */
-void ps_wire_server_open(ps_wire_server *s, const ps_session *session, ps_shard *shard);
-/* After that: and these sparse tables, where the job has some; kept. */
-void ps_wire_server_open_tables(ps_wire_server *s, ps_tables *tables);
+/* Serves a server's shard, and its sparse tables where the job has some (else NULL), to the
+ * attempt's workers until close, which ends every link with ABORTED. All pointers are kept. */
+void ps_wire_server_open(ps_wire_server *s, const ps_plan *plan, const ps_placement *placement,
+                         const ps_wire_attempt *of, uint32_t server, ps_shard *shard,
+                         ps_tables *tables);
 
-/* They are being saved: rows are neither taken nor given any more. */
+/* The tables are being saved: rows are neither taken nor given any more. */
 void ps_wire_server_close_tables(ps_wire_server *s);
 void ps_wire_server_close(ps_wire_server *s, const char *why);
 
-/* A worker is lost: its streams end, and nobody waits for it any more. Again is
+/* Ends a lost worker's links; nobody waits for it any more. Again is
  * OK; FAILED_PRECONDITION if the policy does not go on without it. */
 PS_MUST_USE ps_status ps_wire_server_lose(ps_wire_server *s, uint32_t worker);
 
 /* Since open; bytes of messages with their 5-byte prefix. */
 ps_traffic ps_wire_server_traffic(const ps_wire_server *s);
 
-/* Pulls since open that could not be answered whole at once. */
+/* Returns the pulls since open that could not be answered whole at once. */
 uint64_t ps_wire_server_waits(const ps_wire_server *s);
 
 #endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wire_server_impl.h - what wire_server.c shares with wire_server_push.c and wire_server_pull.c;
- * for them only. */
+/* wire_server_impl.h - what the files wire_server*.c share; for them only. */
 #ifndef PS_COMMON_WIRE_WIRE_SERVER_IMPL_H
 #define PS_COMMON_WIRE_WIRE_SERVER_IMPL_H
 
@@ -8,40 +7,41 @@
 
 #include "common/job/table.h"
 
-#include "common/wire/identity.h"
+#include "psgd/v1/parameter.pb-c.h"
 
 enum {
     WIRE_SERVER_BATCH = 256, /* most slices in an answer */
-    WIRE_SERVER_ROW_HEADS =
-        PS_PAYLOAD_MAX / (4 * PS_CODEC_VALUES) + PS_MODEL_LAYERS_MAX, /* of rows */
-    WIRE_SERVER_HEAD_BYTES =
-        64 << 10 /* most bytes of a message beside its payload of at most 1 MiB */
+    /* encodings of rows in an answer */
+    WIRE_SERVER_ROW_HEADS = PS_PAYLOAD_MAX / (4 * PS_CODEC_VALUES) + PS_MODEL_LAYERS_MAX
 };
 
 /* What a server keeps of one worker. */
 typedef struct wire_worker {
     ps_wire_server *server;
     uint32_t rank;
-    uint64_t incarnation; /* youngest seen */
-    ps_call *push, *pull; /* NULL: none open */
-    bool has_acked;       /* on this push stream */
+    uint64_t incarnation;      /* youngest seen */
+    ps_wire_link *push, *pull; /* NULL: none open */
+    bool has_acked;            /* on this push link */
     uint64_t acked_clock;
     uint32_t acked_block;
     bool has_dropped; /* the fault: this acknowledgement */
     uint64_t dropped_clock;
     uint32_t dropped_block;
 
-    ps_call *push_rows, *pull_rows; /* of sparse tables; NULL: none open */
-    bool has_wish;                  /* rows asked for on pull_rows that were not given */
-    uint64_t wish_clock;
-    size_t wish_count;
-    uint64_t wish_keys[PS_TABLE_KEYS];
+    bool wants_rows; /* asked for on the pull link and not given yet: */
+    uint64_t rows_clock;
+    size_t key_count;
+    uint64_t keys[PS_TABLE_KEYS];
 } wire_worker;
 
 struct ps_wire_server {
-    ps_loop *loop;             /* NULL: no timer */
-    const ps_session *session; /* NULL: closed */
+    ps_loop *loop;       /* NULL: no timer */
+    const ps_plan *plan; /* NULL: closed */
+    const ps_placement *placement;
+    ps_wire_attempt attempt;
+    uint32_t rank; /* the server's */
     ps_shard *shard;
+    ps_tables *tables; /* NULL: the job has none, or they are being saved */
     uint32_t worker_count;
     wire_worker *workers;
     uint64_t drop_ack, acks;
@@ -57,26 +57,38 @@ struct ps_wire_server {
     Psgd__V1__Encoding *heads[WIRE_SERVER_BATCH];
     uint64_t checksums[WIRE_SERVER_BATCH];
     uint32_t same[2 * WIRE_SERVER_BATCH];
-    ps_tables *tables; /* NULL: the job has none */
     ps_encoding row_heads[WIRE_SERVER_ROW_HEADS];
     Psgd__V1__Encoding *row_head_ptrs[WIRE_SERVER_ROW_HEADS];
 };
 
-ps_handler ps_wire_server_handle_push, ps_wire_server_handle_pull;
-ps_handler ps_wire_server_handle_push_rows, ps_wire_server_handle_pull_rows;
+static inline const ps_wire_attempt *wire_server_held(const ps_wire_server *s)
+{
+    return s->plan != NULL ? &s->attempt : NULL;
+}
 
-/* The peer that opens a stream, or NULL with the call failed. */
-wire_worker *ps_wire_server_identify(ps_wire_server *s, ps_call *call,
-                                     const Psgd__V1__WorkerIdentity *who, uint32_t attempt);
-/* False with the call failed, when it is not of the attempt that is held. */
-bool ps_wire_server_check_attempt(const ps_wire_server *s, ps_call *call, uint32_t attempt);
-const char *ps_wire_server_reason(const ps_status *st); /* of what the shard refuses */
+extern const ps_link_events ps_wire_server_push_events, ps_wire_server_pull_events;
 
-/* Sends what may be sent of all answers. */
+/* Ends the link in `slot` if it is refused, and empties the slot; false then. */
+bool ps_wire_server_allows(ps_wire_link **slot, const ps_refusal *r);
+/* Ends the link in `slot` with what the store refused. */
+void ps_wire_server_refuse(ps_wire_link **slot, const ps_refusal *r);
+/* Returns what a shard's refusal of slices is, for machines. */
+ps_refusal ps_wire_server_refusal(ps_status why);
+
+/* Sends what may be sent of one worker's answers, or of all. */
+void ps_wire_server_pump_one(wire_worker *w);
 void ps_wire_server_pump(ps_wire_server *s);
-/* The same of rows that were waited for. */
-void ps_wire_server_pump_rows(ps_wire_server *s);
-/* The shard was changed: arms its deadline, and says so if all steps are complete. */
+/* Tells the store the time. */
+void ps_wire_server_tick(ps_wire_server *s);
+/* The store was changed: arms its deadline, and says so if all steps are complete. */
 void ps_wire_server_changed(ps_wire_server *s);
+
+/* wire_server_rows.c. Takes rows of a contribution, whose bytes are the payload's from `at` on. */
+ps_refusal ps_wire_server_take_rows(wire_worker *w, const Psgd__V1__PushGradientRequest *req,
+                                    const ps_incoming *payload, size_t at);
+/* Remembers a request for rows; refused if it cannot be, or one is open. */
+ps_refusal ps_wire_server_want_rows(wire_worker *w, const Psgd__V1__PullWeightsRequest *req);
+/* Sends the rows wanted if they may be had; returns whether. */
+bool ps_wire_server_give_rows(wire_worker *w);
 
 #endif

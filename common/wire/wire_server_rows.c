@@ -2,200 +2,153 @@
 /* wire_server_rows.c - see wire_server.h: rows of sparse tables, gradients in and values out. */
 #include "common/wire/wire_server_impl.h"
 
-#include "common/base/clock.h"
 #include "common/base/draw.h"
 #include "common/base/xalloc.h"
 #include "common/codec/parts.h"
-#include "common/job/table.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const uint8_t *view(void *arg, size_t at, size_t len, void *scratch)
+/* What a refusal of rows is, for machines; of OK none. */
+static ps_refusal refusal_of(ps_status why)
 {
-    return ps_payload_view(arg, at, len, scratch);
-}
+    ps_refusal r = {0};
 
-static const char *reason_of(const ps_status *st)
-{
-    switch (st->code) {
+    switch (why.code) {
+    case PS_OK:
+        break;
     case PS_RESOURCE_EXHAUSTED:
-        return "TOO_MANY_ROWS";
+        r = (ps_refusal){.reason = "TOO_MANY_ROWS", .why = why};
+        break;
     case PS_INVALID_ARGUMENT:
     case PS_DATA_LOSS:
-        return "BAD_ROWS";
+        r = (ps_refusal){.reason = "BAD_ROWS", .why = why};
+        break;
     default:
-        return ps_wire_server_reason(st);
+        r = ps_wire_server_refusal(why);
+        break;
     }
+    return r;
 }
 
-static bool has_tables(const ps_wire_server *s, ps_call *call)
+static ps_refusal check_tables(const ps_wire_server *s)
 {
-    if (s->tables == NULL) {
-        ps_identity_refuse(call, "NO_TABLES",
-                           ps_fail(PS_FAILED_PRECONDITION, "%s",
-                                   s->session->plan->has_tables
-                                       ? "the job's sparse tables are being collected"
-                                       : "this job has no sparse tables"));
+    if (s->tables != NULL) {
+        return (ps_refusal){0};
     }
-    return s->tables != NULL;
-}
-
-static ps_status check_count(size_t keys, size_t shows, size_t clicks)
-{
-    if (keys > PS_TABLE_KEYS) {
-        return ps_fail(PS_RESOURCE_EXHAUSTED, "keys: %zu; at most %d are allowed in a message",
-                       keys, PS_TABLE_KEYS);
-    }
-    if (shows != keys || clicks != keys) {
-        return ps_fail(PS_INVALID_ARGUMENT, "%zu shows and %zu clicks of %zu keys", shows, clicks,
-                       keys);
-    }
-    return ps_ok();
+    return (ps_refusal){.reason = "NO_TABLES",
+                        .why = ps_fail(PS_FAILED_PRECONDITION, "%s",
+                                       s->plan->table_count > 0
+                                           ? "the job's sparse tables are being collected"
+                                           : "this job has no sparse tables")};
 }
 
 /* ---- Pushes ---- */
 
-static ps_status take(ps_wire_server *s, const wire_worker *p, const Psgd__V1__PushRowsRequest *req,
-                      ps_payload *payload)
+static ps_status check_rows(const ps_plan *plan, const Psgd__V1__RowGradients *rows)
 {
-    const ps_plan *plan = s->session->plan;
-    ps_parts_reader reader = {.heads = req->rows,
-                              .count = req->n_rows,
-                              .view = view,
-                              .arg = payload,
-                              .bytes = ps_payload_len(payload)};
+
+    if (rows->n_keys > PS_TABLE_KEYS) {
+        return ps_fail(PS_RESOURCE_EXHAUSTED, "rows.keys: %zu; at most %d are allowed in a message",
+                       rows->n_keys, PS_TABLE_KEYS);
+    }
+    if (rows->n_shows != rows->n_keys || rows->n_clicks != rows->n_keys) {
+        return ps_fail(PS_INVALID_ARGUMENT, "rows: %zu shows and %zu clicks of %zu keys",
+                       rows->n_shows, rows->n_clicks, rows->n_keys);
+    }
+    if (rows->table >= plan->table_count) {
+        return ps_fail(PS_INVALID_ARGUMENT, "rows.table: %u of %u", rows->table, plan->table_count);
+    }
+    return ps_ok();
+}
+
+static ps_status take(wire_worker *w, const Psgd__V1__PushGradientRequest *req,
+                      const ps_incoming *payload, size_t at)
+{
+    const Psgd__V1__RowGradients *rows = req->rows;
+    const ps_plan *plan = w->server->plan;
+    ps_parts_reader reader = {.heads = rows->values,
+                              .count = rows->n_values,
+                              .view = payload->view,
+                              .arg = payload->arg,
+                              .bytes = payload->len,
+                              .from = at};
     const ps_plan_table *table;
-    ps_status st = check_count(req->n_keys, req->n_shows, req->n_clicks);
+    ps_status st = check_rows(plan, rows);
     float *grads;
 
-    if (ps_is_ok(&st) && req->table >= plan->table_count) {
-        st = ps_fail(PS_INVALID_ARGUMENT, "table: %u of %u", req->table, plan->table_count);
-    }
-    if (ps_is_ok(&st) && req->block >= plan->assignment->block_count) {
-        st = ps_fail(PS_PERMISSION_DENIED, "block: %u of %u", req->block,
-                     plan->assignment->block_count);
-    }
     if (!ps_is_ok(&st)) {
         return st;
     }
-    table = &plan->tables[req->table];
-    grads = ps_xmalloc(req->n_keys * table->width * sizeof *grads);
-    st = ps_parts_read(&reader, plan->up[table->variable].codec, grads, req->n_keys * table->width);
+    table = &plan->tables[rows->table];
+    grads = ps_xmalloc(rows->n_keys * table->width * sizeof *grads);
+    st =
+        ps_parts_read(&reader, plan->up[table->variable].codec, grads, rows->n_keys * table->width);
     if (ps_is_ok(&st)) {
         st = ps_parts_end(&reader);
     }
     if (ps_is_ok(&st)) {
-        st = ps_tables_push(s->tables, &(ps_tables_part){.worker = p->rank,
-                                                         .clock = req->clock,
-                                                         .contributor = req->block,
-                                                         .part = req->part,
-                                                         .table = req->table,
-                                                         .is_last = req->is_last,
-                                                         .keys = req->keys,
-                                                         .count = req->n_keys,
-                                                         .grads = grads,
-                                                         .shows = req->shows,
-                                                         .clicks = req->clicks});
+        st = ps_tables_push(w->server->tables, &(ps_tables_part){.worker = w->rank,
+                                                                 .clock = req->clock,
+                                                                 .contributor = req->block,
+                                                                 .part = rows->part,
+                                                                 .table = rows->table,
+                                                                 .is_last = rows->is_last,
+                                                                 .keys = rows->keys,
+                                                                 .count = rows->n_keys,
+                                                                 .grads = grads,
+                                                                 .shows = rows->shows,
+                                                                 .clicks = rows->clicks});
     }
     free(grads);
     return st;
 }
 
-static void on_push(void *arg, const ProtobufCMessage *message, ps_payload *payload, ps_call *call);
-
-static void on_ack_sent(void *arg, ps_call *call)
+ps_refusal ps_wire_server_take_rows(wire_worker *w, const Psgd__V1__PushGradientRequest *req,
+                                    const ps_incoming *payload, size_t at)
 {
-    wire_worker *p = arg;
+    ps_refusal r = check_tables(w->server);
 
-    if (p->push_rows == call) {
-        ps_call_read(call, on_push, p);
-    }
-}
-
-static void push_gone(void *arg, ps_call *call)
-{
-    wire_worker *p = arg;
-
-    if (p->push_rows == call) {
-        p->push_rows = NULL;
-    }
-}
-
-static void on_push(void *arg, const ProtobufCMessage *message, ps_payload *payload, ps_call *call)
-{
-    const Psgd__V1__PushRowsRequest *req = (const Psgd__V1__PushRowsRequest *)message;
-    Psgd__V1__PushRowsResponse ack = PSGD__V1__PUSH_ROWS_RESPONSE__INIT;
-    wire_worker *p = arg;
-    ps_wire_server *s = p->server;
-    ps_status st;
-
-    if (req == NULL) { /* the worker is done */
-        p->push_rows = NULL;
-        ps_call_finish(call);
-        return;
-    }
-    ps_traffic_count_in(&s->traffic, message, ps_payload_len(payload));
-    if (!ps_wire_server_check_attempt(s, call, req->attempt) || !has_tables(s, call)) {
-        p->push_rows = NULL;
-        return;
-    }
-    ps_tables_tick(s->tables, ps_clock_us());
-    st = take(s, p, req, payload);
-    if (!ps_is_ok(&st)) {
-        p->push_rows = NULL;
-        ps_identity_refuse(call, reason_of(&st), st);
-        return;
-    }
-    if (req->is_last && ps_tables_is_in(s->tables, req->clock, req->block)) {
-        ack.clock = req->clock;
-        ack.block = req->block;
-        ps_traffic_count_out(&s->traffic, &ack.base, 0);
-        ps_call_send(call, &ack.base, NULL, 0, on_ack_sent, p);
-    } else {
-        ps_call_read(call, on_push, p);
-    }
-    if (req->is_last) {
-        ps_wire_server_pump_rows(s);
-        ps_wire_server_changed(s);
-    }
-}
-
-void ps_wire_server_handle_push_rows(void *service, const ProtobufCMessage *request,
-                                     ps_payload *payload, ps_call *call)
-{
-    const Psgd__V1__PushRowsRequest *req = (const Psgd__V1__PushRowsRequest *)request;
-    ps_wire_server *s = service;
-    wire_worker *p = ps_wire_server_identify(s, call, req->worker, req->attempt);
-
-    if (p == NULL || !has_tables(s, call)) {
-        return;
-    }
-    ps_identity_replace(&p->push_rows);
-    p->push_rows = call;
-    ps_call_on_gone(call, push_gone, p);
-    on_push(p, request, payload, call);
+    return r.reason != NULL ? r : refusal_of(take(w, req, payload, at));
 }
 
 /* ---- Pulls ---- */
 
-static void on_pull(void *arg, const ProtobufCMessage *message, ps_payload *payload, ps_call *call);
-
-static void on_answer_sent(void *arg, ps_call *call)
+ps_refusal ps_wire_server_want_rows(wire_worker *w, const Psgd__V1__PullWeightsRequest *req)
 {
-    wire_worker *p = arg;
+    const ps_plan *plan = w->server->plan;
+    size_t most = ps_table_keys_of_message(plan);
+    ps_refusal r = check_tables(w->server);
 
-    if (p->pull_rows == call) {
-        ps_call_read(call, on_pull, p);
+    if (r.reason != NULL) {
+        return r;
     }
+    if (w->wants_rows) {
+        return refusal_of(
+            ps_fail(PS_FAILED_PRECONDITION, "keys: those asked for before are not answered yet"));
+    }
+    if (req->n_keys > most) {
+        return refusal_of(ps_fail(PS_RESOURCE_EXHAUSTED,
+                                  "keys: %zu; at most %zu are allowed in a message", req->n_keys,
+                                  most));
+    }
+    if (req->clock > plan->total_clocks) {
+        return refusal_of(ps_fail(PS_OUT_OF_RANGE, "clock: %" PRIu64 "; the job has %" PRIu64,
+                                  req->clock, plan->total_clocks));
+    }
+    memcpy(w->keys, req->keys, req->n_keys * sizeof *req->keys);
+    w->key_count = req->n_keys;
+    w->rows_clock = req->clock;
+    w->wants_rows = true;
+    return r;
 }
 
-/* The rows of all tables, encoded, into a buffer of its own; heads are the streams'. */
-static ps_buf *encode(ps_wire_server *s, const wire_worker *p, const float *rows, size_t *heads)
+/* The rows of all tables, encoded, into a buffer of its own; heads are the server's. */
+static ps_buf *encode(ps_wire_server *s, const wire_worker *w, const float *rows, size_t *heads)
 {
-    const ps_plan *plan = s->session->plan;
-    size_t count = p->wish_count, bytes = 0;
+    const ps_plan *plan = s->plan;
+    size_t count = w->key_count, bytes = 0;
     ps_buf *out;
 
     for (uint32_t t = 0; t < plan->table_count; t++) {
@@ -208,7 +161,7 @@ static ps_buf *encode(ps_wire_server *s, const wire_worker *p, const float *rows
     for (uint32_t t = 0; t < plan->table_count; t++) {
         const ps_codec_choice *down = &plan->down[plan->tables[t].variable];
         size_t n = count * plan->tables[t].width;
-        uint64_t key = ps_draw_key(plan->spec->seed, PS_DRAW_DOWN, t, p->wish_clock, p->rank);
+        uint64_t key = ps_draw_key(plan->spec->seed, PS_DRAW_DOWN, t, w->rows_clock, w->rank);
 
         out->len += ps_parts_encode(down->codec, &down->params, key, rows, n, out->data + out->len,
                                     s->row_heads + *heads);
@@ -228,123 +181,47 @@ static size_t width_of(const ps_plan *plan)
     return width;
 }
 
-static void answer(wire_worker *p)
+static void send_rows(wire_worker *w, const float *rows)
 {
-    Psgd__V1__PullRowsResponse head = PSGD__V1__PULL_ROWS_RESPONSE__INIT;
-    ps_wire_server *s = p->server;
-    ps_call *call = p->pull_rows;
-    float *rows = ps_xmalloc(p->wish_count * width_of(s->session->plan) * sizeof *rows);
-    ps_status st = ps_tables_pull(s->tables, p->wish_keys, p->wish_count, rows);
-    ps_piece piece;
+    Psgd__V1__PullWeightsResponse head = PSGD__V1__PULL_WEIGHTS_RESPONSE__INIT;
+    Psgd__V1__RowValues values = PSGD__V1__ROW_VALUES__INIT;
+    ps_wire_server *s = w->server;
     size_t heads;
-    ps_buf *out;
+    ps_buf *out = encode(s, w, rows, &heads);
+    ps_piece piece = {.data = out->data, .len = out->len, .buf = out};
 
-    p->has_wish = false;
-    ps_tables_gave(s->tables, p->rank);
-    if (!ps_is_ok(&st)) {
-        free(rows);
-        p->pull_rows = NULL;
-        ps_identity_refuse(call, reason_of(&st), st);
-        return;
-    }
-    out = encode(s, p, rows, &heads);
-    free(rows);
     for (size_t i = 0; i < heads; i++) {
         s->row_head_ptrs[i] = &s->row_heads[i].msg;
     }
-    head.clock = p->wish_clock;
-    head.count = (uint32_t)p->wish_count;
-    head.rows = s->row_head_ptrs;
-    head.n_rows = heads;
-    piece = (ps_piece){.data = out->data, .len = out->len, .buf = out};
+    values.count = (uint32_t)w->key_count;
+    values.values = s->row_head_ptrs;
+    values.n_values = heads;
+    head.clock = w->rows_clock;
+    head.rows = &values;
     ps_traffic_count_out(&s->traffic, &head.base, out->len);
-    ps_call_send(call, &head.base, &piece, out->len > 0, on_answer_sent, p);
+    ps_link_send(w->pull, &head.base, &piece, out->len > 0);
     ps_buf_unref(out);
 }
 
-void ps_wire_server_pump_rows(ps_wire_server *s)
+bool ps_wire_server_give_rows(wire_worker *w)
 {
-    for (uint32_t i = 0; s->tables != NULL && i < s->worker_count; i++) {
-        wire_worker *p = &s->workers[i];
+    ps_wire_server *s = w->server;
+    ps_refusal r;
+    float *rows;
 
-        if (p->pull_rows != NULL && p->has_wish &&
-            ps_tables_may_pull(s->tables, p->rank, p->wish_clock)) {
-            answer(p);
-        }
+    if (!w->wants_rows || s->tables == NULL ||
+        !ps_tables_may_pull(s->tables, w->rank, w->rows_clock)) {
+        return false;
     }
-}
-
-static void pull_gone(void *arg, ps_call *call)
-{
-    wire_worker *p = arg;
-
-    if (p->pull_rows == call) {
-        p->pull_rows = NULL;
-        p->has_wish = false;
+    w->wants_rows = false;
+    rows = ps_xmalloc(w->key_count * width_of(s->plan) * sizeof *rows);
+    r = refusal_of(ps_tables_pull(s->tables, w->keys, w->key_count, rows));
+    if (ps_wire_server_allows(&w->pull, &r)) {
+        ps_tables_gave(s->tables, w->rank);
+        send_rows(w, rows);
+    } else {
+        ps_shard_pull_cancel(s->shard, w->rank);
     }
-}
-
-static ps_status take_wish(wire_worker *p, const Psgd__V1__PullRowsRequest *req)
-{
-    const ps_plan *plan = p->server->session->plan;
-    size_t most = ps_table_keys_of_message(plan);
-
-    if (req->n_keys == 0 || req->n_keys > most) {
-        return ps_fail(PS_RESOURCE_EXHAUSTED, "keys: %zu; 1 to %zu are allowed in a message",
-                       req->n_keys, most);
-    }
-    if (req->clock > plan->total_clocks) {
-        return ps_fail(PS_OUT_OF_RANGE, "clock: %" PRIu64 "; the job has %" PRIu64, req->clock,
-                       plan->total_clocks);
-    }
-    memcpy(p->wish_keys, req->keys, req->n_keys * sizeof *req->keys);
-    p->wish_count = req->n_keys;
-    p->wish_clock = req->clock;
-    p->has_wish = true;
-    return ps_ok();
-}
-
-static void on_pull(void *arg, const ProtobufCMessage *message, ps_payload *payload, ps_call *call)
-{
-    const Psgd__V1__PullRowsRequest *req = (const Psgd__V1__PullRowsRequest *)message;
-    wire_worker *p = arg;
-    ps_wire_server *s = p->server;
-    ps_status st;
-
-    (void)payload;
-    if (req == NULL) { /* the worker is done */
-        p->pull_rows = NULL;
-        ps_call_finish(call);
-        return;
-    }
-    ps_traffic_count_in(&s->traffic, message, 0);
-    if (!ps_wire_server_check_attempt(s, call, req->attempt) || !has_tables(s, call)) {
-        p->pull_rows = NULL;
-        return;
-    }
-    st = take_wish(p, req);
-    if (!ps_is_ok(&st)) {
-        p->pull_rows = NULL;
-        ps_identity_refuse(call, reason_of(&st), st);
-        return;
-    }
-    s->waits += !ps_tables_may_pull(s->tables, p->rank, p->wish_clock);
-    ps_wire_server_pump_rows(s);
-}
-
-void ps_wire_server_handle_pull_rows(void *service, const ProtobufCMessage *request,
-                                     ps_payload *payload, ps_call *call)
-{
-    const Psgd__V1__PullRowsRequest *req = (const Psgd__V1__PullRowsRequest *)request;
-    ps_wire_server *s = service;
-    wire_worker *p = ps_wire_server_identify(s, call, req->worker, req->attempt);
-
-    if (p == NULL || !has_tables(s, call)) {
-        return;
-    }
-    ps_identity_replace(&p->pull_rows);
-    p->pull_rows = call;
-    p->has_wish = false;
-    ps_call_on_gone(call, pull_gone, p);
-    on_pull(p, request, payload, call);
+    free(rows);
+    return true;
 }

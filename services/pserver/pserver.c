@@ -10,6 +10,7 @@
 #include "common/base/xalloc.h"
 #include "common/job/table.h"
 #include "common/train/merge.h"
+#include "common/wire/wire_link_grpc.h"
 #include "common/wire/wire_server.h"
 
 #include <errno.h>
@@ -19,7 +20,7 @@
 
 struct ps_pserver {
     ps_node *node;
-    ps_wire_server *streams;
+    ps_wire_server *wire;
     ps_shard *shard;       /* NULL: idle */
     ps_tables *tables;     /* NULL: the job has none */
     uint32_t tables_saved; /* of them that are files; the helper's */
@@ -44,14 +45,14 @@ ps_pserver *ps_pserver_create(ps_loop *loop, uint64_t drop_ack)
 {
     ps_pserver *p = ps_xcalloc(1, sizeof *p);
 
-    p->streams = ps_wire_server_create(loop, drop_ack, complete, p);
+    p->wire = ps_wire_server_create(loop, drop_ack, complete, p);
     return p;
 }
 
 void ps_pserver_destroy(ps_pserver *p)
 {
     if (p != NULL) {
-        ps_wire_server_destroy(p->streams);
+        ps_wire_server_destroy(p->wire);
         free(p->shares);
         free(p->share_ptrs);
         free(p);
@@ -60,7 +61,7 @@ void ps_pserver_destroy(ps_pserver *p)
 
 ps_service ps_pserver_service(ps_pserver *p)
 {
-    return ps_wire_server_service(p->streams);
+    return ps_grpc_wire_service(p->wire);
 }
 
 void ps_pserver_set_node(ps_pserver *p, ps_node *node)
@@ -79,6 +80,7 @@ ps_shard *ps_pserver_shard(const ps_session *session)
 static ps_status prepare(void *state, ps_session *session)
 {
     ps_pserver *p = state;
+    ps_wire_attempt attempt = ps_session_attempt(session);
 
     p->is_complete = false;
     p->tables_saved = 0;
@@ -87,14 +89,14 @@ static ps_status prepare(void *state, ps_session *session)
     free(p->share_ptrs);
     p->shares = ps_xcalloc(session->placement.rank_count, sizeof *p->shares);
     p->share_ptrs = ps_xcalloc(session->placement.rank_count, sizeof *p->share_ptrs);
-    ps_wire_server_open(p->streams, session, p->shard);
     if (session->plan->has_tables) {
         p->tables = session->tables != NULL
                         ? session->tables
                         : ps_merge_tables(session->plan, &session->placement, session->rank);
         session->tables = NULL;
-        ps_wire_server_open_tables(p->streams, p->tables);
     }
+    ps_wire_server_open(p->wire, session->plan, &session->placement, &attempt, session->rank,
+                        p->shard, p->tables);
     return ps_ok();
 }
 
@@ -113,7 +115,7 @@ static void release(void *state)
 {
     ps_pserver *p = state;
 
-    ps_wire_server_close(p->streams, "the attempt is over");
+    ps_wire_server_close(p->wire, "the attempt is over");
     ps_shard_destroy(p->shard);
     p->shard = NULL;
     ps_tables_destroy(p->tables);
@@ -201,7 +203,7 @@ static ps_status collect(void *state)
     ps_node_keep_bytes(p->node, "weights.f32", PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_MODEL,
                        weights);
     if (p->tables != NULL) {
-        ps_wire_server_close_tables(p->streams);
+        ps_wire_server_close_tables(p->wire);
         name_tables(p);
     }
     return ps_ok();
@@ -215,7 +217,7 @@ static void lose(void *state, uint32_t worker)
     if (p->shard == NULL || ps_shard_is_lost(p->shard, worker)) {
         return;
     }
-    st = ps_wire_server_lose(p->streams, worker);
+    st = ps_wire_server_lose(p->wire, worker);
     if (ps_is_ok(&st)) {
         ps_log(PS_LOG_WARN, "pserver", "worker %u is lost, going on without it", worker);
     } else { /* the job ends, the coordinator says so next */
@@ -255,7 +257,7 @@ static void counters(void *state, Psgd__V1__ServerCounters *out)
         return;
     }
     c = ps_shard_counters_of(p->shard);
-    traffic = ps_wire_server_traffic(p->streams);
+    traffic = ps_wire_server_traffic(p->wire);
     out->bytes_up = traffic.bytes_in;
     out->bytes_down = traffic.bytes_out;
     out->messages_up = traffic.messages_in;
@@ -264,7 +266,7 @@ static void counters(void *state, Psgd__V1__ServerCounters *out)
     out->duplicates = c->duplicates;
     out->parked = c->parked_now;
     out->parked_bytes = c->parked_bytes_now;
-    out->pulls_waited = ps_wire_server_waits(p->streams);
+    out->pulls_waited = ps_wire_server_waits(p->wire);
     out->version = ps_shard_value_count(p->shard) > 0 ? ps_shard_clock(p->shard) : 0;
     out->staleness_max = c->staleness_max;
     out->staleness_sum = c->staleness_sum;

@@ -29,7 +29,7 @@ static bool begin(ps_exchange *exchange, uint64_t clock, uint32_t block, bool is
         if (!ps_gate_wait_acks(&x->me.gate)) {
             return false;
         }
-        ps_gate_owe_acks(&x->me.gate);
+        ps_gate_owe_ack(&x->me.gate, 0);
     }
     (void)is_last; /* a step ends when all blocks are in it */
     ps_mesh_worker_claim(&x->me, clock, block);

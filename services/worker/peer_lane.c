@@ -102,6 +102,7 @@ static void send_some(peer_lane *lane)
 {
     Psgd__V1__ExchangeRequest req = PSGD__V1__EXCHANGE_REQUEST__INIT;
     ps_peer_exchange *x = lane->x;
+    ps_wire_attempt of = ps_session_attempt(x->conf.session);
     Psgd__V1__WorkerIdentity identity;
     size_t n = 0, pieces = 0, bytes = 0;
 
@@ -112,7 +113,7 @@ static void send_some(peer_lane *lane)
     }
     if (!lane->is_greeted) {
         lane->is_greeted = true;
-        ps_identity_fill(&identity, x->conf.session, x->conf.incarnation);
+        ps_identity_fill(&identity, &of, x->conf.session->rank, x->conf.incarnation);
         req.worker = &identity;
     }
     req.attempt = x->conf.session->attempt;

@@ -25,6 +25,7 @@ typedef struct peer_in {
 
 struct ps_peers {
     const ps_session *session; /* NULL: closed */
+    ps_wire_attempt attempt;   /* the session's */
     ps_peer_exchange *exchange;
     peer_in *in; /* (worker_count of the session) */
     ps_traffic traffic;
@@ -106,6 +107,11 @@ static ps_status read_all(const peer_in *p, const Psgd__V1__ExchangeRequest *req
     return st;
 }
 
+static const ps_wire_attempt *held(const ps_peers *peers)
+{
+    return peers->session != NULL ? &peers->attempt : NULL;
+}
+
 static void refuse(peer_in *p, ps_status why)
 {
     ps_call *call = p->call;
@@ -121,6 +127,7 @@ static void on_message(void *arg, const ProtobufCMessage *message, ps_payload *p
     ps_packet *packets[PEER_BATCH];
     peer_in *p = arg;
     ps_peers *peers = p->peers;
+    ps_refusal refusal;
     ps_status st;
 
     if (req == NULL) { /* the worker has said all */
@@ -130,7 +137,8 @@ static void on_message(void *arg, const ProtobufCMessage *message, ps_payload *p
     }
     ps_traffic_count_in(&peers->traffic, message, ps_payload_len(payload));
     ps_peer_exchange_served(peers->exchange, &peers->traffic);
-    if (!ps_identity_check_attempt(peers->session, call, req->attempt)) {
+    refusal = ps_identity_check_attempt(held(peers), req->attempt);
+    if (!ps_identity_allows(call, &refusal)) {
         p->call = NULL;
         return;
     }
@@ -195,9 +203,10 @@ static void handle_exchange(void *service, const ProtobufCMessage *request, ps_p
 {
     const Psgd__V1__ExchangeRequest *req = (const Psgd__V1__ExchangeRequest *)request;
     ps_peers *peers = service;
+    ps_refusal refusal = ps_identity_check(held(peers), req->worker, req->attempt);
     peer_in *p;
 
-    if (!ps_identity_check(peers->session, call, req->worker, req->attempt)) {
+    if (!ps_identity_allows(call, &refusal)) {
         return;
     }
     if (req->worker->rank == peers->session->rank) {
@@ -207,7 +216,8 @@ static void handle_exchange(void *service, const ProtobufCMessage *request, ps_p
         return;
     }
     p = &peers->in[req->worker->rank];
-    if (!ps_identity_is_newest(call, req->worker, &p->newest)) {
+    refusal = ps_identity_check_newest(req->worker, &p->newest);
+    if (!ps_identity_allows(call, &refusal)) {
         return;
     }
     ps_identity_replace(&p->call);
@@ -249,6 +259,7 @@ ps_service ps_peers_service(ps_peers *peers)
 void ps_peers_open(ps_peers *peers, const ps_session *session, ps_peer_exchange *exchange)
 {
     peers->session = session;
+    peers->attempt = ps_session_attempt(session);
     peers->exchange = exchange;
     peers->traffic = (ps_traffic){0};
     peers->in = ps_xcalloc(session->placement.rank_count, sizeof *peers->in);

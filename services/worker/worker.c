@@ -10,6 +10,7 @@
 #include "common/base/xalloc.h"
 #include "common/train/trainer.h"
 #include "common/wire/wire_client.h"
+#include "common/wire/wire_link_grpc.h"
 #include "services/worker/peer_service.h"
 
 #include <assert.h>
@@ -200,22 +201,34 @@ static void post_trained(void *arg)
     ps_loop_post(w->loop, &w->trained);
 }
 
-static void open_exchange(ps_worker *w)
+ps_exchange *ps_worker_connect(ps_loop *loop, const ps_session *session, uint64_t incarnation,
+                               ps_buf *grad)
 {
     ps_wire_client_conf conf = {
-        .loop = w->loop,
-        .session = w->session,
-        .incarnation = ps_node_incarnation(w->node),
-        .weights = w->session->weights,
-        .grad = ps_trainer_grad(w->trainer),
+        .plan = session->plan,
+        .placement = &session->placement,
+        .attempt = ps_session_attempt(session),
+        .rank = session->rank,
+        .incarnation = incarnation,
+        .transport = ps_grpc_transport_create(loop, &session->placement),
+        .patience_us = (int64_t)session->plan->spec->timeouts->step_ms * 1000,
+        .weights = session->weights,
+        .grad = grad,
     };
+    ps_exchange *exchange = ps_wire_client_create(&conf);
 
+    ps_wire_client_start(exchange);
+    return exchange;
+}
+
+static void open_exchange(ps_worker *w)
+{
     if (w->mesh != NULL) {
         w->exchange = ps_peer_exchange_base(w->mesh);
-        return;
+    } else {
+        w->exchange = ps_worker_connect(w->loop, w->session, ps_node_incarnation(w->node),
+                                        ps_trainer_grad(w->trainer));
     }
-    w->exchange = ps_wire_client_create(&conf);
-    ps_wire_client_start(w->exchange);
 }
 
 static void run(void *state)

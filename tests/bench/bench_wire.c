@@ -26,6 +26,7 @@
 #include "common/rpc/pbjson.h"
 #include "common/rpc/process.h"
 #include "common/wire/wire_client.h"
+#include "services/worker/worker.h"
 #include "tests/bench/bare.h"
 #include "tests/bench/services.h"
 
@@ -278,10 +279,6 @@ static void on_closed(ps_event *self, bool ok)
 static void start_exchange(world *w)
 {
     size_t count = w->session->plan->layout.param_count;
-    ps_wire_client_conf conf = {.loop = w->loop,
-                                .session = w->session,
-                                .incarnation = ps_node_incarnation(w->node),
-                                .weights = w->session->weights};
     float *g;
 
     w->grad = ps_buf_create(count * sizeof(float));
@@ -290,10 +287,8 @@ static void start_exchange(world *w)
     for (size_t i = 0; i < count; i++) {
         g[i] = gradient;
     }
-    conf.grad = w->grad;
     w->clock = 0;
-    w->exchange = ps_wire_client_create(&conf);
-    ps_wire_client_start(w->exchange);
+    w->exchange = ps_worker_connect(w->loop, w->session, ps_node_incarnation(w->node), w->grad);
     if (pthread_create(&w->thread, NULL, measure, w) != 0) {
         die(w, "no thread");
     }

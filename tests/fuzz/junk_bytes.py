@@ -19,7 +19,6 @@ RANGES = {kind: (low, bits) for low, bits, kinds in [
 
 # Whose payload is that of parts which say how much of it is theirs.
 FITTED = ("PushGradientRequest", "ExchangeRequest", "PreCommitRequest")
-ROWS = ("PushRowsRequest", "PullRowsRequest")
 ROW_WIDTH = 4  # of the table of junk.py
 
 
@@ -113,27 +112,33 @@ def fill(r, message, pool, depth=0):
             setattr(message, field.name, scalar(r, field, pool))
     if message.DESCRIPTOR.name in FITTED and r.random() < 0.6:
         fit(r, message)
-    if message.DESCRIPTOR.name in ROWS and r.random() < 0.6:
+    if message.DESCRIPTOR.name == "PushGradientRequest" and r.random() < 0.4:
         fit_rows(r, message)
+    if message.DESCRIPTOR.name == "PullWeightsRequest" and r.random() < 0.5:
+        message.keys[:] = some_keys(r)
     return message
 
 
+def some_keys(r):
+    """Ids as a table wants them."""
+    return sorted(r.sample(range(1000), r.choice([0, 1, 3, 60])))
+
+
 def fit_rows(r, message):
-    """Ids as a table wants them, and as many of everything as there are of them; mostly."""
-    keys = sorted(r.sample(range(1000), r.choice([0, 1, 3, 60])))
-    message.keys[:] = keys
-    if message.DESCRIPTOR.name == "PullRowsRequest":
-        return
-    message.table = message.part = 0
-    message.shows[:] = [1 + r.randrange(3) for _ in keys]
-    message.clicks[:] = [r.randrange(2) for _ in keys]
-    del message.rows[:]
+    """Rows of a table alone: ids, and as many of everything as there are of them; mostly."""
+    keys, rows = some_keys(r), message.rows
+    del message.slices[:]
+    rows.Clear()
+    rows.keys[:] = keys
+    rows.shows[:] = [1 + r.randrange(3) for _ in keys]
+    rows.clicks[:] = [r.randrange(2) for _ in keys]
+    rows.is_last = r.random() < 0.5
     if keys:
-        head = message.rows.add(payload_bytes=len(keys) * ROW_WIDTH * 4)
+        head = rows.values.add(payload_bytes=len(keys) * ROW_WIDTH * 4)
         head.f32.SetInParent()
     message.payload = b"\0\0\x80\x3a" * (len(keys) * ROW_WIDTH)
     if r.random() < 0.3:
-        setattr(message, r.choice(["table", "part", "block"]), r.choice(EDGES[:8]))
+        setattr(*r.choice([(rows, "table"), (rows, "part"), (message, "block")]), r.choice(EDGES[:8]))
 
 
 def fit(r, message):

@@ -121,11 +121,10 @@ static void serve(void *arg)
 static void open_streams(void *arg)
 {
     dp_server *s = arg;
+    ps_wire_attempt attempt = ps_session_attempt(&s->session);
 
-    ps_wire_server_open(s->streams, &s->session, s->shard);
-    if (s->tables != NULL) {
-        ps_wire_server_open_tables(s->streams, s->tables);
-    }
+    ps_wire_server_open(s->wire, s->job->plan, &s->job->placement, &attempt, s->session.rank,
+                        s->shard, s->tables);
     serve(s);
 }
 
@@ -136,8 +135,8 @@ void dp_server_start(dp_server *s, side *on, dp_job *job, uint32_t rank, uint64_
     dp_gather(&job->placement, rank, job->weights, s->session.weights);
     s->shard = ps_pserver_shard(&s->session);
     s->tables = job->plan->has_tables ? ps_merge_tables(job->plan, &job->placement, rank) : NULL;
-    s->streams = ps_wire_server_create(on->loop, drop_ack, NULL, NULL);
-    s->service = ps_wire_server_service(s->streams);
+    s->wire = ps_wire_server_create(on->loop, drop_ack, NULL, NULL);
+    s->service = ps_grpc_wire_service(s->wire);
     side_run(on, open_streams, s);
     snprintf(job->placement.servers[rank].address, PS_ENDPOINT_ADDRESS_MAX, "%s", s->address);
 }
@@ -152,7 +151,7 @@ static void close_streams(void *arg)
 {
     dp_server *s = arg;
 
-    ps_wire_server_close(s->streams, "the test is over");
+    ps_wire_server_close(s->wire, "the test is over");
 }
 
 static void begin_end(void *arg)
@@ -204,7 +203,7 @@ void dp_server_fini(dp_server *s)
 {
     ps_shard_destroy(s->shard);
     ps_tables_destroy(s->tables);
-    ps_wire_server_destroy(s->streams);
+    ps_wire_server_destroy(s->wire);
     dp_session_fini(&s->session);
 }
 

@@ -9,7 +9,7 @@
 
 #include "common/node/node.h"
 #include "common/store/shard.h"
-#include "common/wire/wire_server.h"
+#include "common/wire/wire_link_grpc.h"
 #include "tests/support/side.h"
 
 typedef struct dp_job {
@@ -38,7 +38,7 @@ typedef struct dp_server {
     ps_session session;
     ps_shard *shard;
     ps_tables *tables; /* NULL: the job has none */
-    ps_wire_server *streams;
+    ps_wire_server *wire;
     ps_service service;
     ps_server *server;
     char address[32];

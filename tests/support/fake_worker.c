@@ -216,16 +216,8 @@ void fake_worker_resume(fake_worker *w)
 static void open_exchange(void *arg)
 {
     fake_worker *w = arg;
-    ps_wire_client_conf conf = {
-        .loop = w->on->loop,
-        .session = &w->session,
-        .incarnation = w->incarnation,
-        .weights = w->session.weights,
-        .grad = w->grad,
-    };
 
-    w->exchange = ps_wire_client_create(&conf);
-    ps_wire_client_start(w->exchange);
+    w->exchange = ps_worker_connect(w->on->loop, &w->session, w->incarnation, w->grad);
 }
 
 void fake_worker_start(fake_worker *w, uint32_t rank)

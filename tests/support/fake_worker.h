@@ -12,6 +12,7 @@
 
 #include "common/wire/wire_client.h"
 #include "services/worker/peer_service.h"
+#include "services/worker/worker.h"
 #include "tests/support/dataplane.h"
 
 /* How gradients come about. */

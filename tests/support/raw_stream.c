@@ -22,19 +22,9 @@ static void on_message(void *arg, const ProtobufCMessage *head, ps_payload *payl
 
         m.clock = r->clock;
         m.version = r->version;
-        m.slices = r->n_slices;
+        m.slices = r->rows != NULL ? r->rows->count : r->n_slices;
     } else if (head->descriptor == &psgd__v1__exchange_response__descriptor) {
         m.taken = ((const Psgd__V1__ExchangeResponse *)head)->taken;
-    } else if (head->descriptor == &psgd__v1__pull_rows_response__descriptor) {
-        const Psgd__V1__PullRowsResponse *r = (const Psgd__V1__PullRowsResponse *)head;
-
-        m.clock = r->clock;
-        m.slices = r->count;
-    } else if (head->descriptor == &psgd__v1__push_rows_response__descriptor) {
-        const Psgd__V1__PushRowsResponse *r = (const Psgd__V1__PushRowsResponse *)head;
-
-        m.clock = r->clock;
-        m.block = r->block;
     } else {
         const Psgd__V1__PushGradientResponse *r = (const Psgd__V1__PushGradientResponse *)head;
 

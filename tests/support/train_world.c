@@ -80,17 +80,10 @@ static void post_done(void *arg)
 static void open_worker(void *arg)
 {
     const opening *o = arg;
-    ps_wire_client_conf conf = {
-        .loop = o->w->working.loop,
-        .session = &o->t->session,
-        .incarnation = 1,
-        .weights = o->t->session.weights,
-        .grad = ps_trainer_grad(o->t->trainer),
-    };
     ps_status st;
 
-    o->t->exchange = ps_wire_client_create(&conf);
-    ps_wire_client_start(o->t->exchange);
+    o->t->exchange =
+        ps_worker_connect(o->w->working.loop, &o->t->session, 1, ps_trainer_grad(o->t->trainer));
     o->t->loop = o->w->working.loop;
     st = ps_trainer_start(o->t->trainer, o->t->exchange, post_done, o->t);
     if (!ps_is_ok(&st)) {

@@ -6,6 +6,7 @@
 #include "tests/support/dataplane.h"
 
 #include "common/wire/wire_client.h"
+#include "services/worker/worker.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -25,7 +26,8 @@ static const char job[] =
 /* Both answers as they should be, before a test spoils one. */
 typedef struct answers {
     Psgd__V1__PullWeightsResponse weights;
-    Psgd__V1__PullRowsResponse rows;
+    Psgd__V1__PullWeightsResponse of_rows;
+    Psgd__V1__RowValues rows; /* of_rows' */
     Psgd__V1__Encoding slices[SLICES], some, *slice_ptrs[SLICES + 1], *some_ptrs[2];
     Psgd__V1__F32 f32;
     Psgd__V1__Int8 int8;
@@ -37,6 +39,7 @@ typedef void spoil_fn(answers *a);
 
 typedef struct liar {
     const ps_layout *layout;
+    bool has_rows;   /* it answers requests for rows, else those for slices */
     spoil_fn *spoil; /* (optional) */
     ps_server *server;
     side on;
@@ -59,7 +62,9 @@ static void fill(const liar *l, answers *a)
     psgd__v1__f32__init(&a->f32);
     psgd__v1__int8__init(&a->int8);
     psgd__v1__pull_weights_response__init(&a->weights);
-    psgd__v1__pull_rows_response__init(&a->rows);
+    psgd__v1__pull_weights_response__init(&a->of_rows);
+    psgd__v1__row_values__init(&a->rows);
+    a->of_rows.rows = &a->rows;
     for (uint32_t i = 0; i < SLICES; i++) {
         plain(a, &a->slices[i], i, l->layout->slices[i].n);
         a->slice_ptrs[i] = &a->slices[i];
@@ -73,8 +78,8 @@ static void fill(const liar *l, answers *a)
     plain(a, &a->some, 0, KEYS * WIDTH);
     a->some_ptrs[0] = a->some_ptrs[1] = &a->some;
     a->rows.count = KEYS;
-    a->rows.rows = a->some_ptrs;
-    a->rows.n_rows = 1;
+    a->rows.values = a->some_ptrs;
+    a->rows.n_values = 1;
     a->rows_bytes = a->some.payload_bytes;
     if (l->spoil != NULL) {
         l->spoil(a);
@@ -97,21 +102,35 @@ static void handle_push(void *service, const ProtobufCMessage *request, ps_paylo
     ps_call_on_gone(call, gone, service);
 }
 
-/* Weights or rows; their bytes are zeros. */
-static void handle_pull(void *service, const ProtobufCMessage *request, ps_payload *payload,
-                        ps_call *call)
+static void on_request(void *arg, const ProtobufCMessage *message, ps_payload *payload,
+                       ps_call *call)
 {
     static const uint8_t zeros[4096];
-    bool rows = request->descriptor == &psgd__v1__pull_rows_request__descriptor;
+    const Psgd__V1__PullWeightsRequest *request = (const Psgd__V1__PullWeightsRequest *)message;
+    liar *l = arg;
     ps_piece piece = {.data = zeros};
     answers a;
 
     (void)payload;
-    ps_call_on_gone(call, gone, service);
-    fill(service, &a);
-    piece.len = rows ? a.rows_bytes : a.weights_bytes;
+    if (request == NULL || (request->n_keys > 0) != l->has_rows) {
+        if (request != NULL) {
+            ps_call_read(call, on_request, l);
+        }
+        return;
+    }
+    fill(l, &a);
+    piece.len = l->has_rows ? a.rows_bytes : a.weights_bytes;
     assert(piece.len <= sizeof zeros);
-    ps_call_send(call, rows ? &a.rows.base : &a.weights.base, &piece, piece.len > 0, NULL, NULL);
+    ps_call_send(call, l->has_rows ? &a.of_rows.base : &a.weights.base, &piece, piece.len > 0, NULL,
+                 NULL);
+}
+
+/* Weights or rows; their bytes are zeros. */
+static void handle_pull(void *service, const ProtobufCMessage *request, ps_payload *payload,
+                        ps_call *call)
+{
+    ps_call_on_gone(call, gone, service);
+    on_request(service, request, payload, call);
 }
 
 #define STREAM(called, handler)                                                                    \
@@ -123,8 +142,6 @@ static void handle_pull(void *service, const ProtobufCMessage *request, ps_paylo
 static const ps_method methods[] = {
     STREAM("PushGradient", handle_push),
     STREAM("PullWeights", handle_pull),
-    STREAM("PushRows", handle_push),
-    STREAM("PullRows", handle_pull),
 };
 
 static void serve(void *arg)
@@ -154,7 +171,9 @@ static void stop_serving(void *arg)
 /* ---- The worker ---- */
 
 typedef struct opening {
-    ps_wire_client_conf conf;
+    ps_loop *loop;
+    const ps_session *session;
+    ps_buf *grad;
     ps_exchange *exchange;
     flag closed;
 } opening;
@@ -163,8 +182,7 @@ static void open_exchange(void *arg)
 {
     opening *o = arg;
 
-    o->exchange = ps_wire_client_create(&o->conf);
-    ps_wire_client_start(o->exchange);
+    o->exchange = ps_worker_connect(o->loop, o->session, 1, o->grad);
 }
 
 static void close_exchange(void *arg)
@@ -179,7 +197,7 @@ static ps_status have(bool rows, spoil_fn *spoil)
 {
     static const uint64_t keys[KEYS] = {3, 8};
     float values[KEYS * WIDTH] = {0};
-    liar l = {.spoil = spoil};
+    liar l = {.has_rows = rows, .spoil = spoil};
     opening o = {0};
     ps_session session;
     side working;
@@ -197,11 +215,9 @@ static ps_status have(bool rows, spoil_fn *spoil)
     side_run(&l.on, serve, &l);
     snprintf(d.placement.servers[0].address, PS_ENDPOINT_ADDRESS_MAX, "%s", l.address);
     dp_worker_session(&d, 0, &session);
-    o.conf = (ps_wire_client_conf){.loop = working.loop,
-                                   .session = &session,
-                                   .incarnation = 1,
-                                   .weights = session.weights,
-                                   .grad = ps_buf_create(session.weight_count * sizeof(float))};
+    o.loop = working.loop;
+    o.session = &session;
+    o.grad = ps_buf_create(session.weight_count * sizeof(float));
     side_run(&working, open_exchange, &o);
     is_there =
         rows ? o.exchange->ops->pull_rows(o.exchange, 0, keys, KEYS, values)
@@ -216,7 +232,7 @@ static ps_status have(bool rows, spoil_fn *spoil)
     side_stop(&l.on);
     flag_fini(&l.down);
     flag_fini(&o.closed);
-    ps_buf_unref(o.conf.grad);
+    ps_buf_unref(o.grad);
     dp_session_fini(&session);
     dp_job_fini(&d);
     return st;
@@ -334,7 +350,7 @@ static void weights_that_cannot_be_are_refused(void **state)
 
 static void of_another_step(answers *a)
 {
-    a->rows.clock = 3;
+    a->of_rows.clock = 3;
 }
 
 static void of_another_count(answers *a)
@@ -344,13 +360,13 @@ static void of_another_count(answers *a)
 
 static void of_no_values(answers *a)
 {
-    a->rows.n_rows = 0;
+    a->rows.n_values = 0;
     a->rows_bytes = 0;
 }
 
 static void of_two_encodings(answers *a)
 {
-    a->rows.n_rows = 2;
+    a->rows.n_values = 2;
     a->rows_bytes *= 2;
 }
 

@@ -346,7 +346,7 @@ static void bytes_are_counted_as_the_client_counts_them(void **state)
     assert_int_equal(raw_end(&push)->status.code, PS_OK);
     assert_int_equal(raw_end(&pull)->status.code, PS_OK);
     sw_first_weight(&w); /* the server's loop has been and gone */
-    t = ps_wire_server_traffic(w.server.streams);
+    t = ps_wire_server_traffic(w.server.wire);
     assert_int_equal(t.bytes_in, push.traffic.bytes_out + pull.traffic.bytes_out);
     assert_int_equal(t.bytes_out, push.traffic.bytes_in + pull.traffic.bytes_in);
     assert_int_equal(t.messages_in, push.traffic.messages_out + pull.traffic.messages_out);

@@ -82,7 +82,7 @@ static void lose(void *arg)
 {
     losing *l = arg;
 
-    l->st = ps_wire_server_lose(l->w->server.streams, l->worker);
+    l->st = ps_wire_server_lose(l->w->server.wire, l->worker);
 }
 
 static void nobody_waits_for_a_lost_worker_and_it_is_told(void **state)

@@ -319,7 +319,7 @@ static void a_second_wish_before_the_first_is_answered_is_refused(void **state)
     assert_true(raw_send(&s, &req.base, NULL, 0));
     sw_must_end(&s, PS_FAILED_PRECONDITION, "FAILED_PRECONDITION");
     raw_close(&s);
-    assert_int_equal(ps_wire_server_waits(w.server.streams), 1);
+    assert_int_equal(ps_wire_server_waits(w.server.wire), 1);
     sw_end(&w);
 }
 

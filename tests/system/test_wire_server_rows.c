@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_wire_server_rows.c - PullRows and PushRows on the wire: what is refused, with which code and
+/* test_wire_server_rows.c - rows of sparse tables on the wire: what is refused, with which code and
  * reason, that the next honest call works, and that rows wait for their clock. */
 #include "tests/support/cmocka_all.h"
 
@@ -21,7 +21,8 @@ static const char job[] =
     "100000}, \"table\": {\"name\": \"sparse\"}}";
 
 typedef struct gift {
-    Psgd__V1__PushRowsRequest head;
+    Psgd__V1__PushGradientRequest head;
+    Psgd__V1__RowGradients part; /* the head's */
     Psgd__V1__WorkerIdentity who;
     Psgd__V1__Encoding rows, *row_ptr;
     Psgd__V1__F32 f32;
@@ -35,7 +36,9 @@ typedef struct gift {
 static void gift_init(const wire_server_world *w, gift *g, uint32_t rank)
 {
     memset(g, 0, sizeof *g);
-    psgd__v1__push_rows_request__init(&g->head);
+    psgd__v1__push_gradient_request__init(&g->head);
+    psgd__v1__row_gradients__init(&g->part);
+    g->head.rows = &g->part;
     psgd__v1__encoding__init(&g->rows);
     psgd__v1__f32__init(&g->f32);
     sw_identify(w, &g->who, rank);
@@ -52,13 +55,13 @@ static void gift_init(const wire_server_world *w, gift *g, uint32_t rank)
     g->head.worker = &g->who;
     g->head.attempt = 1;
     g->head.block = rank;
-    g->head.is_last = true;
-    g->head.keys = g->keys;
-    g->head.shows = g->shows;
-    g->head.clicks = g->clicks;
-    g->head.n_keys = g->head.n_shows = g->head.n_clicks = 2;
-    g->head.rows = &g->row_ptr;
-    g->head.n_rows = 1;
+    g->part.is_last = true;
+    g->part.keys = g->keys;
+    g->part.shows = g->shows;
+    g->part.clicks = g->clicks;
+    g->part.n_keys = g->part.n_shows = g->part.n_clicks = 2;
+    g->part.values = &g->row_ptr;
+    g->part.n_values = 1;
 }
 
 static void another_attempt(gift *g)
@@ -78,7 +81,7 @@ static void a_clock_without_end(gift *g)
 
 static void another_part(gift *g)
 {
-    g->head.part = 1;
+    g->part.part = 1;
 }
 
 static void a_block_of_others(gift *g)
@@ -93,7 +96,7 @@ static void no_such_block(gift *g)
 
 static void no_such_table(gift *g)
 {
-    g->head.table = 1;
+    g->part.table = 1;
 }
 
 static void keys_that_do_not_ascend(gift *g)
@@ -111,12 +114,12 @@ static void too_many_keys(gift *g)
     for (size_t i = 0; i < 2049; i++) {
         g->keys[i] = i;
     }
-    g->head.n_keys = g->head.n_shows = g->head.n_clicks = 2049;
+    g->part.n_keys = g->part.n_shows = g->part.n_clicks = 2049;
 }
 
 static void no_shows(gift *g)
 {
-    g->head.n_shows = 0;
+    g->part.n_shows = 0;
 }
 
 static void a_gradient_that_is_no_number(gift *g)
@@ -132,13 +135,13 @@ static void rows_cut(gift *g)
 
 static void bytes_left_over(gift *g)
 {
-    g->head.n_keys = g->head.n_shows = g->head.n_clicks = 1;
+    g->part.n_keys = g->part.n_shows = g->part.n_clicks = 1;
     g->rows.payload_bytes = WIDTH * 4;
 }
 
 static void no_rows(gift *g)
 {
-    g->head.n_rows = 0;
+    g->part.n_values = 0;
     g->bytes = 0;
 }
 
@@ -158,6 +161,17 @@ static void another_codec(gift *g)
 static void send_gift(gift *g, raw_stream *s)
 {
     (void)raw_send(s, &g->head.base, g->values, g->bytes);
+}
+
+/* The slices of the same contribution, all zeros. */
+static void send_zeros(const gift *g, raw_stream *s)
+{
+    Psgd__V1__PushGradientRequest zeros = PSGD__V1__PUSH_GRADIENT_REQUEST__INIT;
+
+    zeros.attempt = g->head.attempt;
+    zeros.clock = g->head.clock;
+    zeros.block = g->head.block;
+    (void)raw_send(s, &zeros.base, NULL, 0);
 }
 
 typedef struct look {
@@ -218,7 +232,7 @@ static void what_cannot_be_is_refused_and_the_next_push_works(void **state)
     sw_begin(&w, 2, job, 0);
     before = value_of(&w, 3);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        raw_open(&s, &w.calling, w.server.address, "PushRows", true);
+        raw_open(&s, &w.calling, w.server.address, "PushGradient", true);
         gift_init(&w, &g, 0);
         cases[i].spoil(&g);
         send_gift(&g, &s);
@@ -226,9 +240,10 @@ static void what_cannot_be_is_refused_and_the_next_push_works(void **state)
         raw_close(&s);
     }
     for (uint32_t rank = 0; rank < 2; rank++) {
-        raw_open(&s, &w.calling, w.server.address, "PushRows", true);
+        raw_open(&s, &w.calling, w.server.address, "PushGradient", true);
         gift_init(&w, &g, rank);
         send_gift(&g, &s);
+        send_zeros(&g, &s);
         assert_true(raw_wait(&s, 1));
         assert_int_equal(s.messages[0].block, rank);
         raw_close(&s);
@@ -240,7 +255,7 @@ static void what_cannot_be_is_refused_and_the_next_push_works(void **state)
 static void pull(const wire_server_world *w, raw_stream *s, uint32_t rank, uint64_t clock,
                  const uint64_t *keys, size_t count)
 {
-    Psgd__V1__PullRowsRequest req = PSGD__V1__PULL_ROWS_REQUEST__INIT;
+    Psgd__V1__PullWeightsRequest req = PSGD__V1__PULL_WEIGHTS_REQUEST__INIT;
     Psgd__V1__WorkerIdentity who;
 
     sw_identify(w, &who, rank);
@@ -261,17 +276,18 @@ static void rows_wait_until_their_clock_is_whole(void **state)
 
     (void)state;
     sw_begin(&w, 2, job, 0);
-    raw_open(&pulling, &w.calling, w.server.address, "PullRows", true);
+    raw_open(&pulling, &w.calling, w.server.address, "PullWeights", true);
     pull(&w, &pulling, 0, 0, keys, 3);
     assert_true(raw_wait(&pulling, 1));
     assert_int_equal(pulling.messages[0].slices, 3);
     assert_int_equal(pulling.messages[0].bytes, 3 * WIDTH * sizeof(float));
     pull(&w, &pulling, 0, 1, keys, 3);
     for (uint32_t rank = 0; rank < 2; rank++) {
-        raw_open(&pushing[rank], &w.calling, w.server.address, "PushRows", true);
+        raw_open(&pushing[rank], &w.calling, w.server.address, "PushGradient", true);
         gift_init(&w, &g, rank);
         assert_int_equal(raw_count(&pulling), 1);
         send_gift(&g, &pushing[rank]);
+        send_zeros(&g, &pushing[rank]);
         assert_true(raw_wait(&pushing[rank], 1));
     }
     assert_true(raw_wait(&pulling, 2));
@@ -293,8 +309,7 @@ static void wishes_that_cannot_be_are_refused(void **state)
         size_t count;
         ps_code code;
         const char *reason;
-    } cases[] = {{0, 0, PS_RESOURCE_EXHAUSTED, "TOO_MANY_ROWS"},
-                 {0, 2049, PS_RESOURCE_EXHAUSTED, "TOO_MANY_ROWS"},
+    } cases[] = {{0, 2049, PS_RESOURCE_EXHAUSTED, "TOO_MANY_ROWS"},
                  {UINT64_MAX, 1, PS_OUT_OF_RANGE, "WRONG_CLOCK"}};
 
     (void)state;
@@ -303,15 +318,65 @@ static void wishes_that_cannot_be_are_refused(void **state)
         keys[i] = i;
     }
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        raw_open(&s, &w.calling, w.server.address, "PullRows", true);
+        raw_open(&s, &w.calling, w.server.address, "PullWeights", true);
         pull(&w, &s, 0, cases[i].clock, keys, cases[i].count);
         sw_must_end(&s, cases[i].code, cases[i].reason);
         raw_close(&s);
     }
     keys[0] = 99;
-    raw_open(&s, &w.calling, w.server.address, "PullRows", true);
+    raw_open(&s, &w.calling, w.server.address, "PullWeights", true);
     pull(&w, &s, 0, 0, keys, 2); /* they do not ascend */
     sw_must_end(&s, PS_INVALID_ARGUMENT, "BAD_ROWS");
+    raw_close(&s);
+    sw_end(&w);
+}
+
+/* An acknowledgement is of both, whatever comes last. */
+static void a_contribution_is_in_when_its_slices_and_its_rows_are(void **state)
+{
+    static gift g;
+    wire_server_world w;
+    raw_stream s;
+
+    (void)state;
+    sw_begin(&w, 2, job, 0);
+    for (uint32_t rank = 0; rank < 2; rank++) {
+        raw_open(&s, &w.calling, w.server.address, "PushGradient", true);
+        gift_init(&w, &g, rank);
+        if (rank == 0) {
+            g.part.is_last = false;
+            send_gift(&g, &s);
+            send_zeros(&g, &s);
+            g.head.worker = NULL;
+            g.part.is_last = true;
+            g.part.part = 1;
+            g.keys[0] = 9;
+            g.keys[1] = 11;
+        }
+        send_gift(&g, &s);
+        if (rank == 1) {
+            send_zeros(&g, &s);
+        }
+        assert_true(raw_wait(&s, 1));
+        assert_int_equal(s.messages[0].block, rank);
+        assert_int_equal(raw_count(&s), 1);
+        raw_close(&s);
+    }
+    sw_end(&w);
+}
+
+static void rows_that_are_asked_for_twice_are_refused(void **state)
+{
+    static const uint64_t keys[] = {3};
+    wire_server_world w;
+    raw_stream s;
+
+    (void)state;
+    sw_begin(&w, 2, job, 0);
+    raw_open(&s, &w.calling, w.server.address, "PullWeights", true);
+    pull(&w, &s, 0, 1, keys, 1);
+    pull(&w, &s, 0, 1, keys, 1);
+    sw_must_end(&s, PS_FAILED_PRECONDITION, "FAILED_PRECONDITION");
     raw_close(&s);
     sw_end(&w);
 }
@@ -330,16 +395,17 @@ static void tables_that_are_collected_are_left_alone(void **state)
 
     (void)state;
     sw_begin(&w, 2, job, 0);
-    raw_open(&pushing, &w.calling, w.server.address, "PushRows", true);
+    raw_open(&pushing, &w.calling, w.server.address, "PushGradient", true);
     gift_init(&w, &g, 0);
     send_gift(&g, &pushing);
+    send_zeros(&g, &pushing);
     assert_true(raw_wait(&pushing, 1));
-    raw_open(&pulling, &w.calling, w.server.address, "PullRows", true);
+    raw_open(&pulling, &w.calling, w.server.address, "PullWeights", true);
     pull(&w, &pulling, 0, 0, keys, 1);
     assert_true(raw_wait(&pulling, 1));
-    raw_open(&waiting, &w.calling, w.server.address, "PullRows", true);
+    raw_open(&waiting, &w.calling, w.server.address, "PullWeights", true);
     pull(&w, &waiting, 1, 1, keys, 1);
-    side_run(&w.serving, close_tables, w.server.streams);
+    side_run(&w.serving, close_tables, w.server.wire);
     g.head.clock = 1;
     send_gift(&g, &pushing);
     sw_must_end(&pushing, PS_FAILED_PRECONDITION, "NO_TABLES");
@@ -348,7 +414,7 @@ static void tables_that_are_collected_are_left_alone(void **state)
     assert_int_equal(raw_count(&waiting), 0);
     raw_close(&pushing);
     raw_close(&pulling);
-    raw_open(&pushing, &w.calling, w.server.address, "PushRows", true);
+    raw_open(&pushing, &w.calling, w.server.address, "PushGradient", true);
     gift_init(&w, &g, 1);
     send_gift(&g, &pushing); /* the clock's last */
     sw_must_end(&pushing, PS_FAILED_PRECONDITION, "NO_TABLES");
@@ -365,7 +431,7 @@ static void a_job_without_tables_says_so(void **state)
 
     (void)state;
     sw_begin(&w, 1, "", 0);
-    raw_open(&s, &w.calling, w.server.address, "PushRows", true);
+    raw_open(&s, &w.calling, w.server.address, "PushGradient", true);
     gift_init(&w, &g, 0);
     send_gift(&g, &s);
     sw_must_end(&s, PS_FAILED_PRECONDITION, "NO_TABLES");
@@ -379,6 +445,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(what_cannot_be_is_refused_and_the_next_push_works),
         cmocka_unit_test(rows_wait_until_their_clock_is_whole),
         cmocka_unit_test(wishes_that_cannot_be_are_refused),
+        cmocka_unit_test(a_contribution_is_in_when_its_slices_and_its_rows_are),
+        cmocka_unit_test(rows_that_are_asked_for_twice_are_refused),
         cmocka_unit_test(tables_that_are_collected_are_left_alone),
         cmocka_unit_test(a_job_without_tables_says_so),
     };

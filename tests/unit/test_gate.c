@@ -226,7 +226,8 @@ static void only_who_has_slices_owes_an_acknowledgement(void **state)
     (void)state;
     begin(&w, MINUTE_US);
     bring(&w, 0, 1); /* that weights are owed is another thing */
-    ps_gate_owe_acks(&w.gate);
+    ps_gate_owe_ack(&w.gate, 0);
+    ps_gate_owe_ack(&w.gate, 1);
     start(&w, wait_for_acks, whom, sizeof whom);
     assert_string_equal(whom, "ps-a, ps-b");
     ps_gate_lane_acked(&w.gate, 0);
@@ -262,7 +263,8 @@ static void a_deadline_names_who_did_not_come(void **state)
 
     (void)state;
     begin(&w, 20000);
-    ps_gate_owe_acks(&w.gate);
+    ps_gate_owe_ack(&w.gate, 0);
+    ps_gate_owe_ack(&w.gate, 1);
     ps_gate_lane_acked(&w.gate, 0);
     began_us = ps_clock_us();
     assert_false(ps_gate_wait_acks(&w.gate));

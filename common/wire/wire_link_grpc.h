@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* wire_link_grpc.h - links on streams of gRPC. Loop's thread. */
+#ifndef PS_COMMON_WIRE_WIRE_LINK_GRPC_H
+#define PS_COMMON_WIRE_WIRE_LINK_GRPC_H
+
+#include "common/rpc/server.h"
+#include "common/wire/wire_link.h"
+#include "common/wire/wire_server.h"
+
+/* Channels to the servers of a placement, kept; each is made when a link to it is first opened. */
+ps_transport *ps_grpc_transport_create(ps_loop *loop, const ps_placement *placement);
+
+/* ParameterService, whose streams are that server's; kept. */
+ps_service ps_grpc_wire_service(ps_wire_server *server);
+
+#endif
