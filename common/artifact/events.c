@@ -50,7 +50,7 @@ ps_status ps_events_open(const char *path, double wall_s, ps_events **out)
 {
     Tensorboard__Event first = TENSORBOARD__EVENT__INIT;
     ps_events *e = ps_xcalloc(1, sizeof *e);
-    ps_status st = ps_outlet_open(&e->out, path);
+    ps_status st = ps_outlet_open(&e->out, path, true);
 
     if (!ps_is_ok(&st)) {
         free(e);
@@ -95,6 +95,11 @@ void ps_events_add(ps_events *events, double wall_s, uint64_t step, const ps_sca
     event.summary = &summary;
     put_record(&events->out.rows, &event);
     ps_outlet_row(&events->out, wall_s);
+}
+
+ps_status ps_events_flush(ps_events *events)
+{
+    return ps_outlet_flush(&events->out);
 }
 
 ps_status ps_events_close(ps_events *events)

@@ -26,8 +26,8 @@ typedef struct ps_scalar {
     double value;    /* kept as float32; any, also NaN */
 } ps_scalar;
 
-/* An existing file is replaced; wall_s is now, in seconds since 1970. One thread
- * at a time. */
+/* Makes the folder that the file lies in. An existing file is replaced; wall_s is now, in seconds
+ * since 1970. One thread at a time. */
 PS_MUST_USE ps_status ps_events_open(const char *path, double wall_s, ps_events **out);
 
 /* Points at `step`. Buffered; nothing stays unwritten for more than a second of
@@ -35,7 +35,10 @@ PS_MUST_USE ps_status ps_events_open(const char *path, double wall_s, ps_events 
 void ps_events_add(ps_events *events, double wall_s, uint64_t step, const ps_scalar *scalars,
                    size_t count);
 
-/* First write error of the whole life; always frees. */
+/* Writes events that wait for room; RESOURCE_EXHAUSTED while there is none. */
+PS_MUST_USE ps_status ps_events_flush(ps_events *events);
+
+/* Fails if events cannot be written now; always frees. */
 PS_MUST_USE ps_status ps_events_close(ps_events *events);
 
 #endif

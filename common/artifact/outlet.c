@@ -3,47 +3,77 @@
 #include "common/artifact/outlet.h"
 
 #include "common/base/files.h"
+#include "common/base/log.h"
 #include "common/base/xalloc.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 enum { BUFFER_BYTES = 64 * 1024 };
 
-ps_status ps_outlet_open(ps_outlet *outlet, const char *path)
+static ps_status make_file(ps_outlet *outlet)
 {
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    ps_status st = outlet->makes_folder ? ps_dir_make_for(outlet->path) : ps_ok();
 
-    if (fd < 0) {
-        return ps_fail_errno(errno, "open %s", ps_path_tail(path));
+    if (!ps_is_ok(&st)) {
+        return st;
     }
-    *outlet = (ps_outlet){.fd = fd, .path = ps_xstrdup(path), .st = ps_ok()};
+    outlet->fd = open(outlet->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    return outlet->fd < 0 ? ps_fail_errno(errno, "open %s", ps_path_tail(outlet->path)) : ps_ok();
+}
+
+ps_status ps_outlet_open(ps_outlet *outlet, const char *path, bool makes_folder)
+{
+    *outlet = (ps_outlet){.fd = -1, .path = ps_xstrdup(path), .makes_folder = makes_folder};
+    outlet->st = make_file(outlet);
+    if (!ps_is_ok(&outlet->st) && outlet->st.code != PS_RESOURCE_EXHAUSTED) {
+        free(outlet->path);
+        return outlet->st;
+    }
     return ps_ok();
 }
 
-void ps_outlet_flush(ps_outlet *outlet)
+/* Takes the row appended last, or drops it where too many wait. */
+static void take_row(ps_outlet *outlet)
 {
-    const char *text = ps_strbuf_text(&outlet->rows);
-    size_t left = outlet->rows.len;
+    if (outlet->rows.len > PS_OUTLET_WAITING_MAX) {
+        ps_strbuf_truncate(&outlet->rows, outlet->whole);
+        outlet->lost++;
+    }
+    outlet->whole = outlet->rows.len;
+}
 
-    while (left > 0 && ps_is_ok(&outlet->st)) {
-        ssize_t done = write(outlet->fd, text, left);
+ps_status ps_outlet_flush(ps_outlet *outlet)
+{
+    size_t done = 0;
 
-        if (done >= 0) {
-            text += done;
-            left -= (size_t)done;
+    take_row(outlet);
+    outlet->st = outlet->fd < 0 ? make_file(outlet) : ps_ok();
+    while (done < outlet->rows.len && ps_is_ok(&outlet->st)) {
+        ssize_t n = write(outlet->fd, outlet->rows.data + done, outlet->rows.len - done);
+
+        if (n >= 0) {
+            done += (size_t)n;
         } else if (errno != EINTR) {
             outlet->st = ps_fail_errno(errno, "write %s", ps_path_tail(outlet->path));
         }
     }
-    ps_strbuf_clear(&outlet->rows);
+    if (done > 0) {
+        memmove(outlet->rows.data, outlet->rows.data + done, outlet->rows.len - done);
+        ps_strbuf_truncate(&outlet->rows, outlet->rows.len - done);
+        outlet->whole = outlet->rows.len;
+    }
+    return outlet->st;
 }
 
 void ps_outlet_row(ps_outlet *outlet, double time_s)
 {
-    if (time_s - outlet->flushed_s >= 1.0 || outlet->rows.len >= BUFFER_BYTES) {
+    take_row(outlet);
+    if (time_s - outlet->flushed_s >= 1.0 ||
+        (outlet->rows.len >= BUFFER_BYTES && ps_is_ok(&outlet->st))) {
         ps_outlet_flush(outlet);
         outlet->flushed_s = time_s;
     }
@@ -51,13 +81,15 @@ void ps_outlet_row(ps_outlet *outlet, double time_s)
 
 ps_status ps_outlet_close(ps_outlet *outlet)
 {
-    ps_status st;
+    ps_status st = ps_outlet_flush(outlet);
 
-    ps_outlet_flush(outlet);
-    if (close(outlet->fd) != 0 && ps_is_ok(&outlet->st)) {
-        outlet->st = ps_fail_errno(errno, "close %s", ps_path_tail(outlet->path));
+    if (outlet->lost > 0) {
+        ps_log(PS_LOG_WARN, "files", "%s: %llu rows are lost for want of room",
+               ps_path_tail(outlet->path), (unsigned long long)outlet->lost);
     }
-    st = outlet->st;
+    if (outlet->fd >= 0 && close(outlet->fd) != 0 && ps_is_ok(&st)) {
+        st = ps_fail_errno(errno, "close %s", ps_path_tail(outlet->path));
+    }
     ps_strbuf_fini(&outlet->rows);
     free(outlet->path);
     *outlet = (ps_outlet){.fd = -1};

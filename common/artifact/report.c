@@ -20,7 +20,7 @@ struct ps_report {
 static ps_status open_report(const char *path, const char *header, ps_report **out)
 {
     ps_report *report = ps_xcalloc(1, sizeof *report);
-    ps_status st = ps_outlet_open(&report->out, path);
+    ps_status st = ps_outlet_open(&report->out, path, false);
 
     if (!ps_is_ok(&st)) {
         free(report);
@@ -85,6 +85,11 @@ void ps_report_eval(ps_report *report, const ps_eval_row *row)
     }
     ps_strbuf_putc(rows, '\n');
     ps_outlet_flush(&report->out); /* one an epoch */
+}
+
+ps_status ps_report_flush(ps_report *report)
+{
+    return ps_outlet_flush(&report->out);
 }
 
 ps_status ps_report_close(ps_report *report)

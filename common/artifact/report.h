@@ -41,7 +41,9 @@ PS_MUST_USE ps_status ps_report_open_eval(const char *path, const char *const *m
 /* Buffered; a row never stays unwritten for more than a second of rows or until close. */
 void ps_report_train(ps_report *report, const ps_train_row *row);
 void ps_report_eval(ps_report *report, const ps_eval_row *row);
-/* First write error of the whole life; always frees. */
+/* Writes rows that wait for room; RESOURCE_EXHAUSTED while there is none. */
+PS_MUST_USE ps_status ps_report_flush(ps_report *report);
+/* Fails if rows cannot be written now; always frees. */
 PS_MUST_USE ps_status ps_report_close(ps_report *report);
 
 /* "TR-{title}-N({id}).csv" and kin into name[0..cap), cap > PS_NAME_MAX. The

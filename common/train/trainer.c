@@ -364,7 +364,12 @@ static void *run(void *arg)
     t->began_us = t->last_row_us = ps_clock_us();
     if (ps_is_ok(&st)) {
         if (train(t)) {
-            st = t->conf.rank == 0 ? ps_trainer_write_model(t) : ps_ok();
+            if (t->conf.rank == 0) {
+                st = ps_trainer_write_patiently(t, ps_trainer_write_model);
+            }
+            if (ps_is_ok(&st)) {
+                st = ps_trainer_write_patiently(t, ps_trainer_flush_reports);
+            }
         } else {
             st = ps_gate_failure(t->gate);
             if (ps_is_ok(&st)) {

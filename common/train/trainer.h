@@ -26,6 +26,7 @@ typedef struct ps_trainer_progress {
     uint32_t epoch;        /* from 1 */
     double loss, accuracy; /* of the last step's blocks */
     uint64_t samples;
+    char waiting_for[PS_STATUS_TEXT_BYTES]; /* the file that a full disk keeps it from; "": none */
     uint64_t behind; /* steps taken while an exchange was under way from first to last */
     uint32_t evaluations;
     double eval_loss, eval_values[PS_METRICS_MAX]; /* the last one's; the plan's metrics */

@@ -14,6 +14,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+static const int64_t first_pause_us = 250000, longest_pause_us = 5000000;
+
 static double wall_s(void)
 {
     return (double)ps_clock_wall_us() * 1e-6;
@@ -38,9 +40,6 @@ static ps_status open_events(ps_trainer *t)
     char path[768];
     ps_status st = path_of(t, "TB", "/" PS_EVENTS_NAME, path, sizeof path);
 
-    if (ps_is_ok(&st)) {
-        st = ps_dir_make_for(path);
-    }
     return ps_is_ok(&st) ? ps_events_open(path, wall_s(), &t->events) : st;
 }
 
@@ -109,6 +108,47 @@ void ps_trainer_put_eval(ps_trainer *t, const ps_eval_row *row, int64_t began_us
            ps_strbuf_text(&said), (double)(began_us - t->began_us) * 1e-6,
            (double)(ps_clock_us() - t->began_us) * 1e-6);
     ps_strbuf_fini(&said);
+}
+
+ps_status ps_trainer_flush_reports(ps_trainer *t)
+{
+    ps_status train = ps_report_flush(t->train_report), eval = ps_report_flush(t->eval_report);
+    ps_status events = ps_events_flush(t->events);
+
+    if (!ps_is_ok(&train)) {
+        return train;
+    }
+    return ps_is_ok(&eval) ? events : eval;
+}
+
+static void set_waiting_for(ps_trainer *t, const char *text)
+{
+    pthread_mutex_lock(&t->mutex);
+    snprintf(t->progress.waiting_for, sizeof t->progress.waiting_for, "%s", text);
+    pthread_mutex_unlock(&t->mutex);
+}
+
+ps_status ps_trainer_write_patiently(ps_trainer *t, ps_status (*write)(ps_trainer *t))
+{
+    int64_t pause_us = first_pause_us;
+    bool has_waited = false;
+    ps_status st;
+
+    while ((st = write(t)).code == PS_RESOURCE_EXHAUSTED) {
+        if (!has_waited) {
+            ps_log(PS_LOG_WARN, "trainer", "waits for room on the disk: %s", st.text);
+            set_waiting_for(t, st.text);
+            has_waited = true;
+        }
+        if (!ps_gate_pause(t->gate, pause_us)) {
+            break;
+        }
+        pause_us = 2 * pause_us < longest_pause_us ? 2 * pause_us : longest_pause_us;
+    }
+    if (has_waited) {
+        set_waiting_for(t, "");
+    }
+    return st;
 }
 
 static ps_status close_report(ps_report **report)

@@ -129,5 +129,10 @@ void ps_trainer_put_train(ps_trainer *t, const ps_train_row *row);
 /* The log also says when the evaluation began and ended, in seconds of training. */
 void ps_trainer_put_eval(ps_trainer *t, const ps_eval_row *row, int64_t began_us);
 PS_MUST_USE ps_status ps_trainer_write_model(ps_trainer *t);
+/* Writes the rows that wait for room. */
+PS_MUST_USE ps_status ps_trainer_flush_reports(ps_trainer *t);
+/* Calls `write` until it says something else than RESOURCE_EXHAUSTED, or training is stopped, with
+ * growing pauses; progress shows what it waits for. Returns what `write` said last. */
+PS_MUST_USE ps_status ps_trainer_write_patiently(ps_trainer *t, ps_status (*write)(ps_trainer *t));
 
 #endif

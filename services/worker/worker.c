@@ -314,6 +314,11 @@ static void progress(void *state, Psgd__V1__WorkerProgress *out)
             ps_peer_exchange_name_missing(w->mesh, w->whom, sizeof w->whom);
         }
     }
+    if (p.waiting_for[0] != '\0') {
+        snprintf(w->whom, sizeof w->whom, "%.60s: room on its disk: %.70s",
+                 ps_placement_process(&w->session->placement, w->session->rank)->node_id,
+                 p.waiting_for);
+    }
     out->step = p.step;
     out->total_steps = w->session->plan->total_steps;
     out->epoch = p.epoch;

@@ -113,7 +113,7 @@ static void points_wait_for_a_second_at_most(void **state)
     temp_dir_destroy(&dir);
 }
 
-static void the_first_failed_write_is_told_at_close(void **state)
+static void a_failed_write_is_told_at_close(void **state)
 {
     const ps_scalar point = {"a", 1};
     ps_events *events = NULL;
@@ -124,7 +124,7 @@ static void the_first_failed_write_is_told_at_close(void **state)
     ps_events_add(events, 2, 1, &point, 1);
     st = ps_events_close(events);
     assert_non_null(strstr(st.text, "write /dev/full: "));
-    st = ps_events_open("/nowhere/at/all", 0, &events);
+    st = ps_events_open("/proc/nowhere/all", 0, &events);
     assert_int_equal(st.code, PS_NOT_FOUND);
 }
 
@@ -135,7 +135,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_record_is_framed_by_its_length_and_masked_checksums),
         cmocka_unit_test(a_step_and_a_value_of_0_are_written),
         cmocka_unit_test(points_wait_for_a_second_at_most),
-        cmocka_unit_test(the_first_failed_write_is_told_at_close),
+        cmocka_unit_test(a_failed_write_is_told_at_close),
     };
 
     cmocka_set_test_filter(argc > 1 ? argv[1] : NULL);

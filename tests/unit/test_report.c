@@ -7,7 +7,9 @@
 #include "tests/support/temp_dir.h"
 
 #include <math.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/resource.h>
 
 static const char train_header[] =
     "time_s,epoch,batch,step,loss,accuracy,samples_per_s,bytes_up,bytes_down,wait_s\n";
@@ -121,7 +123,7 @@ static void an_evaluation_is_there_at_once(void **state)
     temp_dir_destroy(&dir);
 }
 
-static void the_first_failed_write_is_told_at_close(void **state)
+static void a_failed_write_is_told_at_close(void **state)
 {
     ps_report *report = NULL;
     ps_status st = ps_report_open_train("/dev/full", &report);
@@ -200,6 +202,49 @@ static void names_are_always_safe(void **state)
     assert_string_equal(name + PS_NAME_MAX - 18, "-N(11).safetensors");
 }
 
+/* As on a full disk: no file of this process may grow beyond where this one is. */
+static void set_room(rlim_t bytes)
+{
+    struct rlimit limit;
+
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    limit.rlim_cur = bytes;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
+
+static void rows_wait_for_room(void **state)
+{
+    temp_dir dir = temp_dir_create();
+    const char *path = temp_dir_file(&dir, "TR.csv");
+    ps_train_row at = row;
+    ps_report *report = NULL;
+    char *text = NULL;
+    size_t n = 0, rows = 0;
+    ps_status st;
+
+    (void)state;
+    signal(SIGXFSZ, SIG_IGN);
+    expect_ok(ps_report_open_train(path, &report));
+    set_room(strlen(train_header) + 10); /* to the middle of a row */
+    for (at.step = 1; at.step <= 1000; at.step++) {
+        at.time_s = (double)at.step;
+        ps_report_train(report, &at);
+    }
+    st = ps_report_flush(report);
+    assert_false(ps_is_ok(&st));
+    set_room(RLIM_INFINITY);
+    expect_ok(ps_report_close(report));
+    expect_ok(ps_file_read(path, 1 << 20, &text, &n));
+    for (size_t i = 0; i < n; i++) {
+        rows += text[i] == '\n';
+    }
+    assert_int_equal(rows, 1001);
+    assert_memory_equal(text + strlen(train_header), "1,", 2);
+    assert_non_null(strstr(text, "\n1000,"));
+    free(text);
+    temp_dir_destroy(&dir);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -207,7 +252,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(rows_wait_for_a_second_at_most),
         cmocka_unit_test(many_rows_of_one_second_are_all_there),
         cmocka_unit_test(an_evaluation_is_there_at_once),
-        cmocka_unit_test(the_first_failed_write_is_told_at_close),
+        cmocka_unit_test(a_failed_write_is_told_at_close),
+        cmocka_unit_test(rows_wait_for_room),
         cmocka_unit_test(numbers_have_a_point_in_every_locale),
         cmocka_unit_test(numbers_bring_a_float_back),
         cmocka_unit_test(names_are_those_of_the_older_systems),
