@@ -7,6 +7,7 @@
 #include "common/job/catalogue.h"
 #include "common/rpc/pbjson.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -141,6 +142,19 @@ static void show_plugins(const Psgd__V1__GetServerInfoResponse *info, const char
     ps_table_fini(&table);
 }
 
+static void show_disk(const Psgd__V1__DiskInfo *disk)
+{
+    if (disk->free_bytes == UINT64_MAX) {
+        return; /* it is not known */
+    }
+    printf("disk        %" PRIu64 " MiB free", disk->free_bytes >> 20);
+    if (disk->is_low) {
+        printf("; %" PRIu64 " MiB are needed for new jobs (--min-free of the coordinator)",
+               disk->needed_bytes >> 20);
+    }
+    putchar('\n');
+}
+
 static void show(ps_cli *cli, const Psgd__V1__GetServerInfoResponse *info, const char *kind)
 {
     char text[PS_SHOW_BYTES];
@@ -152,6 +166,9 @@ static void show(ps_cli *cli, const Psgd__V1__GetServerInfoResponse *info, const
             printf("address     %s\n", info->address);
             printf("started     %s\n", ps_show_time(info->start_time, text));
             printf("max chunk   %u bytes\n", info->max_chunk_bytes);
+        }
+        if (info->disk != NULL) {
+            show_disk(info->disk);
         }
         putchar('\n');
     }

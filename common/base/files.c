@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 enum {
@@ -264,6 +265,17 @@ ps_status ps_file_append(const char *path, const void *bytes, size_t n)
         st = ps_fail_errno(errno, "append to %s", ps_path_tail(path));
     }
     return st;
+}
+
+ps_status ps_disk_free(const char *path, uint64_t *bytes)
+{
+    struct statvfs info;
+
+    if (statvfs(path, &info) != 0) {
+        return ps_fail_errno(errno, "look at the disk of %s", ps_path_tail(path));
+    }
+    *bytes = (uint64_t)info.f_bavail * info.f_frsize;
+    return ps_ok();
 }
 
 ps_status ps_dir_make(const char *path)

@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "common/base/status.h"
 
@@ -52,6 +53,9 @@ PS_MUST_USE ps_status ps_dir_make(const char *path);
 
 /* Makes the directory that the file of this path lies in, as ps_dir_make. */
 PS_MUST_USE ps_status ps_dir_make_for(const char *path);
+
+/* How many bytes this process may still write to the file system of `path`. */
+PS_MUST_USE ps_status ps_disk_free(const char *path, uint64_t *bytes);
 
 /* Removes a file or a directory with all that is in it; symbolic links are
  * removed, not followed, and other file systems not entered. OK when there is

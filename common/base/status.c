@@ -85,7 +85,9 @@ static ps_code code_of_errno(int err)
         return PS_INVALID_ARGUMENT;
     case ENOMEM:
     case ENOSPC:
+    case EDQUOT:
     case EMFILE:
+    case ENFILE:
         return PS_RESOURCE_EXHAUSTED;
     case ETIMEDOUT:
         return PS_DEADLINE_EXCEEDED;

@@ -300,6 +300,18 @@ static ps_status cannot_collect(ps_status st)
     return ps_fail(PS_INTERNAL, "%s", st.text);
 }
 
+/* What was to be saved is still there: the coordinator asks again when there may be room. */
+static void fail_for_room(ps_collect *c)
+{
+    ps_call *call = c->call;
+    ps_error error;
+
+    ps_log(PS_LOG_WARN, "node", "no room for the files of the job: %s", c->status.text);
+    ps_error_init(&error, c->status, PS_NODE_NO_ROOM);
+    leave(c);
+    ps_call_fail_error(call, &error);
+}
+
 static void saved(ps_event *event, bool ok)
 {
     ps_collect *c = PS_CONTAINER_OF(event, ps_collect, task.done);
@@ -312,6 +324,8 @@ static void saved(ps_event *event, bool ok)
     }
     if (c->call == NULL) {
         destroy(c);
+    } else if (c->status.code == PS_RESOURCE_EXHAUSTED) {
+        fail_for_room(c);
     } else if (!ps_is_ok(&c->status)) {
         fail(c, cannot_collect(c->status));
     } else {

@@ -182,7 +182,9 @@ static void heartbeat_answered(void *arg, const ps_error *error, const ProtobufC
         return;
     }
     succeeded(link);
+    /* A coordinator that stored nothing has no room: no hurry. */
     has_more = is_session_link(link) && is_same_attempt(link) && node->log != NULL &&
+               reply->log_stored > node->log_shipped &&
                reply->log_stored + LOG_PIECE_BYTES / 2 < ps_joblog_size(node->log);
     ps_loop_after(node->loop, &link->timer,
                   link->again ? 0

@@ -30,6 +30,9 @@ typedef struct ps_node ps_node;
  */
 enum { PS_NODE_FILES_MAX = PS_MODEL_LAYERS_MAX + 32 };
 
+/* Reason of a Collect that failed because the node's own disk is full: worth another try. */
+#define PS_NODE_NO_ROOM "NO_ROOM"
+
 /* One attempt, complete: what the packages of PreCommit brought. The node
  * owns it; it lives from prepare to release. */
 typedef struct ps_session {
@@ -75,7 +78,8 @@ typedef struct ps_role_hooks {
     PS_MUST_USE ps_status (*collect)(void *state);
     /* After each collect that was OK, on the helper's thread: write what takes time of what collect
      * named. What it reads nobody may change any more. `stop` set: nobody wants it, fail soon, for
-     * release waits. A failure is taken as collect's. (optional) */
+     * release waits. RESOURCE_EXHAUSTED: the disk is full, it comes again; another failure is taken
+     * as collect's. (optional) */
     PS_MUST_USE ps_status (*save)(void *state, const atomic_bool *stop);
     /* The job goes on without this worker; told again and again. (optional) */
     void (*lose)(void *state, uint32_t worker);

@@ -31,6 +31,7 @@ typedef struct archive {
     const ps_placement *placement; /* likewise */
     char *summary;                 /* the text of summary.json */
     bool wants_model;              /* there are servers, and all their weights are here */
+    bool is_last_try;              /* what there is no room for is left out */
     char (*logs)[PS_NAME_MAX + 1]; /* (log_count): names with their nodes */
     char (*log_nodes)[PS_COMMIT_NODE_ID_MAX];
     size_t log_count;
@@ -81,10 +82,13 @@ static ps_status write_model(archive *w)
     uint64_t size = 0;
     ps_status st;
 
-    st = block
-             ? scatter(w, block)
-             : ps_fail(PS_RESOURCE_EXHAUSTED, "no memory for %zu parameters", layout->param_count);
     ps_artifact_name(name, sizeof name, "MODEL", w->plan->spec->title, "ps", ".safetensors");
+    st = block
+             ? ps_wrap(ps_room_for(w->folder, layout->param_count * sizeof *block), "%s", name)
+             : ps_fail(PS_RESOURCE_EXHAUSTED, "no memory for %zu parameters", layout->param_count);
+    if (ps_is_ok(&st)) {
+        st = scatter(w, block);
+    }
     snprintf(path, sizeof path, "%s/%s", w->folder, name);
     if (ps_is_ok(&st)) {
         st = ps_weights_write(path, layout->stored, layout->stored_count, block, meta,
@@ -156,35 +160,49 @@ static ps_status write_manifest(archive *w)
     return st;
 }
 
-static void run(ps_task *task)
+/* All but the model. */
+static ps_status write_rest(archive *w)
 {
-    archive *w = PS_CONTAINER_OF(task, archive, task);
     const Psgd__V1__ArtifactKind log = PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_LOG;
     const Psgd__V1__ArtifactKind summary = PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_SUMMARY;
     char path[PS_FOLDER_MAX + 20];
+    ps_status st = ps_ok();
 
-    w->status = w->wants_model ? write_model(w) : ps_ok();
-    remove_parts(w);
-    for (size_t i = 0; ps_is_ok(&w->status) && i < w->log_count; i++) {
-        w->status = list_file(w, w->logs[i], log, w->log_nodes[i]);
+    for (size_t i = 0; ps_is_ok(&st) && i < w->log_count; i++) {
+        st = list_file(w, w->logs[i], log, w->log_nodes[i]);
     }
     snprintf(path, sizeof path, "%s/summary.json", w->folder);
-    if (ps_is_ok(&w->status)) {
-        w->status = ps_file_write(path, w->summary, strlen(w->summary));
+    if (ps_is_ok(&st)) {
+        st = ps_file_write(path, w->summary, strlen(w->summary));
     }
-    if (ps_is_ok(&w->status)) {
-        w->status = list_file(w, "summary.json", summary, "");
+    if (ps_is_ok(&st)) {
+        st = list_file(w, "summary.json", summary, "");
     }
-    if (ps_is_ok(&w->status)) {
-        w->status = write_manifest(w);
+    if (ps_is_ok(&st)) {
+        st = write_manifest(w);
     }
-    if (ps_is_ok(&w->status)) {
-        w->status = list_file(w, "manifest.json", summary, "");
+    return ps_is_ok(&st) ? list_file(w, "manifest.json", summary, "") : st;
+}
+
+static void run(ps_task *task)
+{
+    archive *w = PS_CONTAINER_OF(task, archive, task);
+    ps_status rest;
+
+    w->status = ps_dir_make(w->folder); /* it was made with the attempt, unless the disk was full */
+    if (ps_is_ok(&w->status) && w->wants_model) {
+        w->status = write_model(w);
+    }
+    if (ps_is_ok(&w->status) || w->is_last_try || !ps_commit_may_pass(w->status.code)) {
+        remove_parts(w);
+    }
+    if (ps_is_ok(&w->status) || w->is_last_try) {
+        rest = write_rest(w);
+        w->status = ps_is_ok(&w->status) ? rest : w->status;
     }
 }
 
-/* The outcome is written down before the nodes are told: a process that comes
- * after this one has only to release them. */
+/* What is written is the job's; the commit saves the outcome next, before nodes are told. */
 static void take(archive *w)
 {
     ps_attempt *a = w->a;
@@ -195,14 +213,7 @@ static void take(archive *w)
                             from->artifacts[i]->size, from->artifacts[i]->sha256,
                             from->artifacts[i]->node_id);
     }
-    if (!ps_is_ok(&w->status)) {
-        ps_log(PS_LOG_ERROR, "job", "%s: files: %s", a->job_id, w->status.text);
-    }
     ps_commit_stored(&a->commit, &w->status, ps_loop_now_us(a->c->loop));
-    a->job->record.outcome = a->commit.outcome;
-    ps_text_set(&job->reason, a->commit.reason);
-    ps_text_set(&job->message, a->commit.message);
-    ps_live_save(a->job);
 }
 
 static void done(ps_task *task)
@@ -281,6 +292,7 @@ void ps_archive_start(ps_attempt *a)
     w->task.run = run;
     w->task.done = done;
     w->a = a;
+    w->is_last_try = a->commit.is_last_try;
     w->plan = a->plan;
     w->placement = &a->placement;
     w->status = ps_fail(PS_CANCELLED, "the coordinator is stopping");

@@ -3,6 +3,7 @@
 #include "services/coordinator/artifacts.h"
 
 #include "common/base/xalloc.h"
+#include "services/coordinator/room.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -364,14 +365,16 @@ static ps_status begin_file(ps_intake *in, const Psgd__V1__CollectResponse *head
                        (unsigned long long)head->offset);
     }
     if (in->file_count == PS_INTAKE_FILES_MAX) {
-        return ps_fail(PS_RESOURCE_EXHAUSTED, "more than %d files of one node",
-                       PS_INTAKE_FILES_MAX);
+        return ps_fail(PS_INVALID_ARGUMENT, "more than %d files of one node", PS_INTAKE_FILES_MAX);
     }
     if (strlen(head->sha256) != PS_SHA256_HEX_BYTES - 1) {
         return ps_fail(PS_INVALID_ARGUMENT, "%.60s: sha256 is not 64 digits", head->name);
     }
     path_of(path, in->folder, in->now.name);
     st = ps_dir_make_for(path);
+    if (ps_is_ok(&st)) {
+        st = ps_wrap(ps_room_for(in->folder, head->size), "%s", in->now.name);
+    }
     if (!ps_is_ok(&st)) {
         return st;
     }

@@ -26,7 +26,7 @@ static void start(ps_commit *c, const ps_commit_conf *conf, const ps_member *mem
                   int64_t now_us)
 {
     assert(count > 0);
-    *c = (ps_commit){.conf = *conf, .count = count, .blame_us = INT64_MAX};
+    *c = (ps_commit){.conf = *conf, .count = count, .blame_us = INT64_MAX, .retry_us = INT64_MAX};
     c->members = ps_xcalloc(count, sizeof *c->members);
     for (size_t i = 0; i < count; i++) {
         ps_member *m = &c->members[i];
@@ -401,16 +401,10 @@ void ps_commit_collected(ps_commit *c, size_t node, const ps_status *result, int
         return;
     }
     m->seen_us = now_us;
-    if (ps_is_ok(result)) {
-        m->files = PS_FILES_HERE;
-    } else {
-        m->files = PS_FILES_LOST;
-        if (c->stage == PS_STAGE_GOING) {
-            /* A full disk here is not the node's fault. */
-            ps_commit_lose(
-                c, node, result->code == PS_RESOURCE_EXHAUSTED ? "STORE_FAILED" : "COLLECT_FAILED",
-                result->text, now_us);
-        }
+    m->files = ps_is_ok(result) ? PS_FILES_HERE : PS_FILES_LOST;
+    ps_commit_go_on(c);
+    if (!ps_is_ok(result) && c->stage == PS_STAGE_GOING) {
+        ps_commit_lose(c, node, "COLLECT_FAILED", result->text, now_us);
     }
     ps_commit_settle(c, now_us);
 }
@@ -456,6 +450,9 @@ void ps_commit_tick(ps_commit *c, int64_t now_us)
     }
     settle_blame(c, now_us);
     finish_run(c, now_us);
+    if (now_us >= c->retry_us) {
+        ps_commit_retry(c, now_us);
+    }
     if (c->stage == PS_STAGE_GOING && now_us >= c->deadline_us) {
         expire(c, now_us);
     }
@@ -464,10 +461,16 @@ void ps_commit_tick(ps_commit *c, int64_t now_us)
 
 int64_t ps_commit_deadline(const ps_commit *c)
 {
-    int64_t soonest = c->deadline_us;
+    bool has_deadline = (c->stage == PS_STAGE_GOING || c->stage == PS_STAGE_SALVAGE ||
+                         c->stage == PS_STAGE_RELEASE) &&
+                        !ps_commit_is_held(c);
+    int64_t soonest = has_deadline ? c->deadline_us : INT64_MAX;
 
-    if (c->stage == PS_STAGE_OVER || c->stage == PS_STAGE_STORE) {
+    if (c->stage == PS_STAGE_OVER) {
         return INT64_MAX;
+    }
+    if (c->retry_us < soonest) {
+        soonest = c->retry_us;
     }
     if (c->stage == PS_STAGE_GOING && c->blame_us < soonest) {
         soonest = c->blame_us;

@@ -7,10 +7,14 @@
  *   CAN_COMMIT -> PRE_COMMIT -> DO_COMMIT -> RUNNING -> COLLECTING -> the end
  *
  * The end is an outcome (DONE, FAILED, CANCELLED, or QUEUED for another try)
- * with its reason, decided once, and then four stages, each bounded: salvage
- * what is held by nodes that are over and by workers that still run, store the
- * summary, release the nodes, over. `state` stays what it was until the attempt
- * is over.
+ * with its reason, decided once, and then stages (ps_commit_stage). A node is
+ * released only after the outcome is saved, and after the files that it gave are
+ * stored: until then it keeps them. `state` stays what it was until the attempt is
+ * over.
+ *
+ * What cannot be saved or stored for want of room is tried again, with growing
+ * pauses, until it succeeds or the job is cancelled; `waits` says for what. All
+ * other stages are bounded.
  *
  * Times are monotonic microseconds. A node is its index in `members`.
  */
@@ -28,7 +32,8 @@ enum {
     PS_COMMIT_NODE_ID_MAX = 80,
     PS_COMMIT_ADDRESS_MAX = 160,
     PS_COMMIT_REASON_MAX = 40,
-    PS_COMMIT_MESSAGE_MAX = 600
+    PS_COMMIT_MESSAGE_MAX = 600,
+    PS_COMMIT_WAITS_MAX = 320
 };
 
 typedef struct ps_commit_conf {
@@ -53,7 +58,8 @@ typedef enum ps_commit_action {
     PS_COMMIT_RELEASE, /* end what runs with the node, refuse its Ready, Abort */
     PS_COMMIT_CHANGED, /* `state` is another: publish it. Node 0 */
     PS_COMMIT_STORE,   /* write summary and manifest; answer ps_commit_stored. Node 0 */
-    PS_COMMIT_OVER     /* the last: `state` is final, or QUEUED. Node 0 */
+    PS_COMMIT_SAVE,    /* save the job as `stage` says; answer ps_commit_saved. Node 0 */
+    PS_COMMIT_OVER     /* the last: `state` is final, or QUEUED, and saved. Node 0 */
 } ps_commit_action;
 
 typedef enum ps_member_step {
@@ -69,6 +75,7 @@ typedef enum ps_member_step {
 typedef enum ps_member_files {
     PS_FILES_NONE,
     PS_FILES_ASKED,
+    PS_FILES_HELD, /* there is no room to write them; asked again later */
     PS_FILES_HERE,
     PS_FILES_LOST
 } ps_member_files;
@@ -95,11 +102,15 @@ typedef struct ps_member {
     ps_status error;     /* what it failed of */
 } ps_member;
 
+/* DONE begins its end with STORE, QUEUED with SALVAGE, the others with DECIDED. */
 typedef enum ps_commit_stage {
     PS_STAGE_GOING,   /* no outcome yet */
+    PS_STAGE_DECIDED, /* saving the outcome: a later process must not decide otherwise */
     PS_STAGE_SALVAGE, /* collecting what is left of a failure */
-    PS_STAGE_STORE,
-    PS_STAGE_RELEASE,
+    PS_STAGE_STORE,   /* writing summary and manifest */
+    PS_STAGE_NOTE,    /* saving the outcome with the list of files */
+    PS_STAGE_RELEASE, /* the nodes are let go */
+    PS_STAGE_CLOSE,   /* saving the final state */
     PS_STAGE_OVER
 } ps_commit_stage;
 
@@ -118,6 +129,12 @@ typedef struct ps_commit {
     int64_t blame_us;    /* when a failure blamed on a peer is the node's own; INT64_MAX: none */
     bool barrier_begun;  /* the first Ready has come */
     unsigned todo;
+
+    char waits[PS_COMMIT_WAITS_MAX]; /* what a full disk holds up; "": nothing */
+    int64_t retry_us;                /* when that is tried again; INT64_MAX: it is under way */
+    int64_t pause_us;                /* before the last try */
+    bool is_given_up;                /* a client cancelled what waits for room, */
+    bool is_last_try;                /* and the STORE under way is the last */
 } ps_commit;
 
 /* Begins with CAN_COMMIT. `members` (count > 0, at least one worker) are copied. */
@@ -161,11 +178,20 @@ void ps_commit_seen(ps_commit *c, size_t node, int64_t now_us);
 void ps_commit_restarted(ps_commit *c, size_t node, uint64_t incarnation, int64_t now_us);
 /* Collect is over. */
 void ps_commit_collected(ps_commit *c, size_t node, const ps_status *result, int64_t now_us);
+/* Collect came to nothing because a disk is full: the coordinator's, or, if `is_its_disk`,
+ * the node's own. PS_COMMIT_COLLECT comes again later. */
+void ps_commit_held(ps_commit *c, size_t node, bool is_its_disk, const ps_status *why,
+                    int64_t now_us);
 /* Summary and manifest are written, or could not be. */
 void ps_commit_stored(ps_commit *c, const ps_status *result, int64_t now_us);
+/* What PS_COMMIT_SAVE asked for is saved, or could not be. */
+void ps_commit_saved(ps_commit *c, const ps_status *result, int64_t now_us);
+/* CAN_COMMIT could not be saved, so no node may be asked: back to the queue. */
+void ps_commit_unstarted(ps_commit *c, const ps_status *why, int64_t now_us);
 /* Abort was answered or has failed. */
 void ps_commit_released(ps_commit *c, size_t node, int64_t now_us);
-/* Somebody wants it stopped. Does nothing once an end is decided. */
+/* Somebody wants it stopped. Once an end is decided this only gives up files that wait for
+ * room: what can be stored without more room is, and `message` says what is lost. */
 void ps_commit_cancel(ps_commit *c, const char *why, int64_t now_us);
 /* The coordinator itself cannot go on. */
 void ps_commit_fail(ps_commit *c, const char *reason, const ps_status *why, int64_t now_us);
@@ -181,6 +207,9 @@ int64_t ps_commit_deadline(const ps_commit *c);
 
 /* Whom it waits for now, as text into buf[0..cap): "w1, w3"; "" for nobody. */
 void ps_commit_waiting_for(const ps_commit *c, char *buf, size_t cap);
+
+/* Whether another try may mend such a failure of the coordinator's own disk. */
+bool ps_commit_may_pass(ps_code code);
 
 /* Index of the node, or count. */
 size_t ps_commit_find(const ps_commit *c, const char *node_id);

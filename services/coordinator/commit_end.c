@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* commit_end.c - how an attempt ends: the outcome, and the four stages after it. */
+/* commit_end.c - how an attempt ends: the outcome, and the stages after it. What
+ * is stored on the way is in commit_store.c. */
 #include "services/coordinator/commit_end.h"
 
 #include <stdarg.h>
@@ -9,7 +10,7 @@
 enum { NAMES_MAX = 4 }; /* nodes named in a message; the others are counted */
 
 /* What a failure leaves behind is worth less of a wait than a result. */
-static const int64_t salvage_us = 10 * 1000 * 1000;
+static const int64_t salvage_max_us = 10 * 1000 * 1000;
 
 ps_member_label ps_member_name(const ps_member *m)
 {
@@ -78,6 +79,9 @@ static void release(ps_commit *c, size_t node)
         return;
     }
     m->is_releasing = true;
+    if (m->files == PS_FILES_ASKED || m->files == PS_FILES_HELD) {
+        m->files = PS_FILES_LOST;
+    }
     m->todo = 1u << PS_COMMIT_RELEASE; /* whatever else was to be done with it */
 }
 
@@ -95,17 +99,16 @@ static bool may_salvage(const ps_commit *c, const ps_member *m)
            m->files != PS_FILES_LOST && !m->is_releasing;
 }
 
-/* An outcome is there: everybody is released whose files are not wanted. */
-static void begin_end(ps_commit *c, int64_t now_us)
+/* How long a failure waits for files. */
+static int64_t salvage_us(const ps_commit *c)
+{
+    return c->conf.collect_us < salvage_max_us ? c->conf.collect_us : salvage_max_us;
+}
+
+void ps_commit_salvage(ps_commit *c, int64_t now_us)
 {
     bool salvages = false;
 
-    c->blame_us = INT64_MAX;
-    if (c->outcome == PSGD__V1__JOB_STATE__JOB_STATE_DONE) {
-        c->stage = PS_STAGE_STORE;
-        ps_commit_do(c, PS_COMMIT_STORE);
-        return;
-    }
     for (size_t i = 0; i < c->count; i++) {
         ps_member *m = &c->members[i];
 
@@ -117,15 +120,40 @@ static void begin_end(ps_commit *c, int64_t now_us)
             m->files = PS_FILES_ASKED;
             ps_commit_do_at(c, i, PS_COMMIT_COLLECT);
         }
-        salvages = salvages || m->files == PS_FILES_ASKED;
+        salvages = salvages || m->files == PS_FILES_ASKED || m->files == PS_FILES_HELD;
     }
     if (salvages && c->state == PSGD__V1__JOB_STATE__JOB_STATE_RUNNING) {
         c->state = PSGD__V1__JOB_STATE__JOB_STATE_COLLECTING;
         ps_commit_do(c, PS_COMMIT_CHANGED);
     }
+    ps_commit_go_on(c);
+    if (ps_commit_is_held(c) && c->retry_us == INT64_MAX) {
+        c->retry_us = now_us;
+    }
     c->stage = PS_STAGE_SALVAGE;
-    c->deadline_us = now_us + (c->conf.collect_us < salvage_us ? c->conf.collect_us : salvage_us);
+    c->deadline_us = now_us + salvage_us(c);
     ps_commit_settle(c, now_us);
+}
+
+/* An outcome is there. FAILED and CANCELLED are saved before they are acted upon; DONE is so
+ * only when its files are stored, and QUEUED is what a later process would make of it. */
+static void begin_end(ps_commit *c, int64_t now_us)
+{
+    c->blame_us = INT64_MAX;
+    c->retry_us = INT64_MAX; /* of files that wait: ps_commit_salvage goes on with them */
+    switch (c->outcome) {
+    case PSGD__V1__JOB_STATE__JOB_STATE_DONE:
+        c->stage = PS_STAGE_STORE;
+        ps_commit_do(c, PS_COMMIT_STORE);
+        break;
+    case PSGD__V1__JOB_STATE__JOB_STATE_QUEUED:
+        ps_commit_salvage(c, now_us);
+        break;
+    default:
+        c->stage = PS_STAGE_DECIDED;
+        ps_commit_do(c, PS_COMMIT_SAVE);
+        break;
+    }
 }
 
 void ps_commit_decide(ps_commit *c, Psgd__V1__JobState outcome, const char *reason, int64_t now_us,
@@ -176,7 +204,12 @@ static bool is_short_of(const ps_member *m, ps_member_step step)
 static bool is_uncollected(const ps_member *m, ps_member_step unused)
 {
     (void)unused;
-    return !m->is_lost && m->files == PS_FILES_ASKED;
+    return !m->is_lost && (m->files == PS_FILES_ASKED || m->files == PS_FILES_HELD);
+}
+
+size_t ps_commit_uncollected(const ps_commit *c, char *names, size_t cap)
+{
+    return name_members(c, is_uncollected, 0, names, cap);
 }
 
 void ps_commit_expire(ps_commit *c, ps_member_step step, const char *reason, const char *what,
@@ -211,9 +244,6 @@ static const char *verb_of(const char *reason)
     if (strcmp(reason, "NODE_FAILED") == 0) {
         return "failed";
     }
-    if (strcmp(reason, "STORE_FAILED") == 0) {
-        return "has files that the coordinator cannot keep";
-    }
     return strcmp(reason, "COLLECT_FAILED") == 0 ? "gave no good files" : "is lost";
 }
 
@@ -226,8 +256,9 @@ void ps_commit_lose(ps_commit *c, size_t node, const char *reason, const char *w
 
     if (survives || strcmp(reason, "NODE_LOST") == 0) {
         m->is_lost = true;
-        if (m->files == PS_FILES_ASKED) {
+        if (m->files == PS_FILES_ASKED || m->files == PS_FILES_HELD) {
             m->files = PS_FILES_LOST;
+            ps_commit_go_on(c);
         }
     }
     if (survives) {
@@ -241,7 +272,17 @@ void ps_commit_lose(ps_commit *c, size_t node, const char *reason, const char *w
 
 void ps_commit_cancel(ps_commit *c, const char *why, int64_t now_us)
 {
-    ps_commit_decide(c, PSGD__V1__JOB_STATE__JOB_STATE_CANCELLED, "CANCELLED", now_us, "%s", why);
+    char names[PS_COMMIT_MESSAGE_MAX - 200];
+
+    if (c->stage != PS_STAGE_GOING) {
+        ps_commit_give_up(c, why, now_us);
+    } else if (ps_commit_uncollected(c, names, sizeof names) > 0) {
+        ps_commit_decide(c, PSGD__V1__JOB_STATE__JOB_STATE_CANCELLED, "CANCELLED", now_us,
+                         "%s before the files of %s were stored: they are lost", why, names);
+    } else {
+        ps_commit_decide(c, PSGD__V1__JOB_STATE__JOB_STATE_CANCELLED, "CANCELLED", now_us, "%s",
+                         why);
+    }
 }
 
 void ps_commit_fail(ps_commit *c, const char *reason, const ps_status *why, int64_t now_us)
@@ -249,16 +290,8 @@ void ps_commit_fail(ps_commit *c, const char *reason, const ps_status *why, int6
     ps_commit_decide(c, PSGD__V1__JOB_STATE__JOB_STATE_FAILED, reason, now_us, "%s", why->text);
 }
 
-void ps_commit_stored(ps_commit *c, const ps_status *result, int64_t now_us)
+void ps_commit_release_all(ps_commit *c, int64_t now_us)
 {
-    if (c->stage != PS_STAGE_STORE) {
-        return;
-    }
-    if (!ps_is_ok(result) && c->outcome == PSGD__V1__JOB_STATE__JOB_STATE_DONE) {
-        c->outcome = PSGD__V1__JOB_STATE__JOB_STATE_FAILED;
-        snprintf(c->reason, sizeof c->reason, "STORE_FAILED");
-        snprintf(c->message, sizeof c->message, "%s", result->text);
-    }
     c->stage = PS_STAGE_RELEASE;
     c->deadline_us = now_us + c->conf.abort_us;
     for (size_t i = 0; i < c->count; i++) {
@@ -277,13 +310,13 @@ void ps_commit_released(ps_commit *c, size_t node, int64_t now_us)
 static void settle_collecting(ps_commit *c, int64_t now_us)
 {
     char names[PS_COMMIT_MESSAGE_MAX - 100];
-    size_t missing = name_members(c, is_uncollected, 0, names, sizeof names);
+    size_t missing = ps_commit_uncollected(c, names, sizeof names);
 
     if (missing == 0) {
         ps_commit_decide(c, PSGD__V1__JOB_STATE__JOB_STATE_DONE, "", now_us, "%s", "");
         return;
     }
-    if (now_us < c->deadline_us) {
+    if (now_us < c->deadline_us || ps_commit_is_held(c)) {
         return;
     }
     for (size_t i = 0; i < c->count; i++) {
@@ -297,7 +330,7 @@ static void settle_collecting(ps_commit *c, int64_t now_us)
                      (double)c->conf.collect_us / 1e6, names);
 }
 
-static bool is_held(const ps_commit *c)
+static bool has_nodes(const ps_commit *c)
 {
     for (size_t i = 0; i < c->count; i++) {
         if (!c->members[i].is_lost && !c->members[i].is_released) {
@@ -317,7 +350,8 @@ void ps_commit_settle(ps_commit *c, int64_t now_us)
     }
     if (c->stage == PS_STAGE_SALVAGE) {
         for (size_t i = 0; i < c->count; i++) {
-            if (is_uncollected(&c->members[i], 0) && now_us < c->deadline_us) {
+            if (is_uncollected(&c->members[i], 0) &&
+                (now_us < c->deadline_us || ps_commit_is_held(c))) {
                 return;
             }
         }
@@ -329,10 +363,9 @@ void ps_commit_settle(ps_commit *c, int64_t now_us)
         }
         return;
     }
-    if (c->stage == PS_STAGE_RELEASE && (!is_held(c) || now_us >= c->deadline_us)) {
-        c->stage = PS_STAGE_OVER;
-        c->state = c->outcome;
-        ps_commit_do(c, PS_COMMIT_OVER);
+    if (c->stage == PS_STAGE_RELEASE && (!has_nodes(c) || now_us >= c->deadline_us)) {
+        c->stage = PS_STAGE_CLOSE;
+        ps_commit_do(c, PS_COMMIT_SAVE);
     }
 }
 

@@ -102,6 +102,11 @@ ps_status ps_coordinator_submit(ps_coordinator *c, const Psgd__V1__JobSpec *spec
             return st;
         }
     }
+    ps_room_look(&c->room);
+    st = ps_room_check(&c->room);
+    if (!ps_is_ok(&st)) {
+        return st;
+    }
     if (c->live_count >= PS_LIVE_JOBS_MAX) {
         return ps_fail(PS_RESOURCE_EXHAUSTED, "%d jobs are waiting or running", PS_LIVE_JOBS_MAX);
     }
@@ -164,13 +169,21 @@ static void try_start(ps_coordinator *c, ps_live *job, unsigned *news)
     int64_t now_us = ps_loop_now_us(c->loop);
     char message[PS_COMMIT_MESSAGE_MAX];
     bool fits = ps_schedule(&c->nodes, spec, held, now_us, members, message, sizeof message);
+    ps_status room = ps_room_check(&c->room);
 
     free(held);
+    if (!ps_is_ok(&room)) {
+        snprintf(message, sizeof message, "%s", room.text);
+        fits = false;
+    }
     if (fits) {
         ps_attempt_start(job, members, count);
     } else if (*news > 0 && (now_us - job->told_us >= sweep_us || job->told_us == 0)) {
         job->told_us = now_us; /* not at every beat of every node: each change is a write */
-        *news -= ps_live_set_waiting(job, message) ? 1 : 0;
+        *news -= ps_live_set_waiting(
+                     job, ps_is_ok(&room) ? "WAITING_FOR_NODES" : "WAITING_FOR_ROOM", message)
+                     ? 1
+                     : 0;
     }
     free(members);
 }
@@ -205,6 +218,16 @@ void ps_coordinator_schedule(ps_coordinator *c)
     }
 }
 
+/* What could not be stored when it changed. */
+static void save_again(ps_coordinator *c)
+{
+    for (ps_live *job = c->first; job; job = job->next) {
+        if (job->is_unsaved && !ps_live_save(job)) {
+            return; /* nor could the others */
+        }
+    }
+}
+
 static void on_sweep(ps_event *event, bool ok)
 {
     ps_coordinator *c = PS_CONTAINER_OF(event, ps_coordinator, sweep.event);
@@ -213,6 +236,8 @@ static void on_sweep(ps_event *event, bool ok)
         return;
     }
     ps_nodes_forget(&c->nodes, ps_loop_now_us(c->loop));
+    ps_room_look(&c->room);
+    save_again(c);
     schedule_now(c);
     ps_loop_after(c->loop, &c->sweep, sweep_us);
 }
@@ -395,6 +420,7 @@ ps_status ps_coordinator_create(ps_loop *loop, const ps_coordinator_conf *conf,
     c->soon.event.fire = on_soon;
     c->pulse.event.fire = on_pulse;
     ps_nodes_init(&c->nodes, conf->heartbeat_us, conf->lease_us);
+    ps_room_init(&c->room, conf->data_dir, conf->min_free_bytes);
     st = ps_registry_open(conf->data_dir, &c->registry);
     if (ps_is_ok(&st)) {
         tell_news(c);

@@ -11,6 +11,7 @@
 #include "services/coordinator/job.h"
 #include "services/coordinator/nodes.h"
 #include "services/coordinator/registry.h"
+#include "services/coordinator/room.h"
 #include "services/coordinator/work.h"
 
 enum {
@@ -22,6 +23,7 @@ typedef struct ps_coordinator_conf {
     const char *data_dir;
     const char *data_path; /* where data sets lie; NULL: none */
     int64_t heartbeat_us, lease_us;
+    uint64_t min_free_bytes;    /* room below which no job is taken in or started; 0: any will do */
     Psgd__V1__JobState exit_at; /* fault for tests: SIGKILL oneself there; 0: never */
 } ps_coordinator_conf;
 
@@ -34,6 +36,7 @@ struct ps_coordinator {
     char address[160]; /* told to nodes and users */
     int64_t start_wall_us;
     ps_registry *registry;
+    ps_room room; /* as of the last second */
     ps_nodes nodes;
     ps_work *work;
     ps_data_cache data_cache; /* the helper thread's */
@@ -43,7 +46,7 @@ struct ps_coordinator {
     ps_watcher *watchers; /* streams of WatchJob */
     ps_reclaim *reclaims; /* streams of ReclaimLogs */
 
-    ps_timer sweep; /* once a second: schedule, forget */
+    ps_timer sweep; /* once a second: schedule, forget, look at the disk */
     ps_timer pulse; /* does nothing but be late when the loop was not run: ps_loop_now_us */
     ps_timer soon;  /* schedule: several reasons at once are one */
     bool is_open, is_stopping;
@@ -73,7 +76,7 @@ void ps_coordinator_destroy(ps_coordinator *c); /* after the loop. NULL is allow
 ps_live *ps_coordinator_find(ps_coordinator *c, const char *job_id); /* or NULL: over or unknown */
 
 /* Takes in a checked and completed spec: job_id is the new job's, or that of
- * the same request before. ALREADY_EXISTS. */
+ * the same request before. ALREADY_EXISTS; RESOURCE_EXHAUSTED also when the disk is nearly full. */
 PS_MUST_USE ps_status ps_coordinator_submit(ps_coordinator *c, const Psgd__V1__JobSpec *spec,
                                             const char *request_id,
                                             char job_id[PS_COORDINATOR_ID_MAX]);

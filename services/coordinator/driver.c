@@ -75,6 +75,17 @@ static void conf_of(const ps_attempt *a, ps_commit_conf *conf)
     }
 }
 
+/* The job FAILED before it began; one that cannot be stored so is tried again by the scheduler. */
+static void refuse(ps_live *job, const ps_status *why)
+{
+    ps_status st =
+        ps_live_store(job, PSGD__V1__JOB_STATE__JOB_STATE_FAILED, 0, "SPEC_REFUSED", why->text);
+
+    if (ps_is_ok(&st)) {
+        ps_coordinator_job_over(job->c, job);
+    }
+}
+
 static ps_attempt *create(ps_live *job)
 {
     ps_attempt *a = ps_xcalloc(1, sizeof *a);
@@ -96,7 +107,7 @@ static ps_attempt *create(ps_live *job)
     if (!ps_is_ok(&st)) {
         /* It was checked when it was submitted; an older program may have. */
         ps_log(PS_LOG_ERROR, "job", "%s: %s", a->job_id, st.text);
-        ps_live_set_state(job, PSGD__V1__JOB_STATE__JOB_STATE_FAILED, "SPEC_REFUSED", st.text);
+        refuse(job, &st);
         free(a);
         return NULL;
     }
@@ -182,7 +193,6 @@ void ps_attempt_start(ps_live *job, const ps_member *members, size_t count)
     msg->attempt++;
     a = create(job);
     if (!a) {
-        ps_coordinator_job_over(job->c, job);
         return;
     }
     conf_of(a, &conf);
@@ -212,7 +222,6 @@ void ps_attempt_adopt(ps_live *job)
     a = create(job);
     if (!a) {
         free(members);
-        ps_coordinator_job_over(job->c, job);
         return;
     }
     conf_of(a, &conf);
@@ -252,31 +261,62 @@ static void changed(ps_attempt *a)
         break;
     }
     ps_live_set_state(a->job, a->commit.state, a->commit.reason, a->commit.message);
+    if (a->commit.state == PSGD__V1__JOB_STATE__JOB_STATE_CAN_COMMIT && a->job->is_unsaved) {
+        ps_status st = ps_fail(PS_RESOURCE_EXHAUSTED, "the registry cannot be written");
+
+        ps_commit_unstarted(&a->commit, &st, ps_loop_now_us(a->c->loop));
+    }
 }
 
-/* An end that nothing can change any more is written down before it is acted
- * upon: a process that comes after this one must not begin the job anew. DONE is
- * so only when its files are stored (archive.c). */
-static void note_outcome(ps_attempt *a)
+/* Saves what the commit has decided: the outcome while nodes still hold their files, the final
+ * state when they are free. A process that comes after this one goes on from there. */
+static void save(ps_attempt *a)
 {
-    Psgd__V1__JobState outcome = a->commit.outcome;
+    const ps_commit *c = &a->commit;
+    Psgd__V1__Job *msg = a->job->record.job;
+    bool closes = c->stage == PS_STAGE_CLOSE;
+    Psgd__V1__JobState outcome =
+        closes || c->outcome == PSGD__V1__JOB_STATE__JOB_STATE_QUEUED ? 0 : c->outcome;
+    ps_status st;
 
-    if ((outcome != PSGD__V1__JOB_STATE__JOB_STATE_FAILED &&
-         outcome != PSGD__V1__JOB_STATE__JOB_STATE_CANCELLED) ||
-        a->job->record.outcome == outcome) {
+    if (closes && c->outcome != PSGD__V1__JOB_STATE__JOB_STATE_QUEUED) {
+        ps_time_set(&msg->end_time, ps_clock_wall_us());
+    }
+    if (closes && msg->progress) {
+        ps_text_set(&msg->progress->waiting_for, "");
+    }
+    st = ps_live_store(a->job, closes ? c->outcome : msg->state, outcome, c->reason, c->message);
+    ps_commit_saved(&a->commit, &st, ps_loop_now_us(a->c->loop));
+}
+
+/* What a full disk holds up is shown as the job's reason, or behind that of its failure. */
+static void tell_waits(ps_attempt *a)
+{
+    const ps_commit *c = &a->commit;
+    const char *reason = c->reason[0] ? c->reason : c->waits[0] ? "WAITING_FOR_ROOM" : "";
+    char message[PS_COMMIT_MESSAGE_MAX + PS_COMMIT_WAITS_MAX + 2];
+
+    if (strcmp(a->waits, c->waits) == 0) {
         return;
     }
-    a->job->record.outcome = outcome;
-    ps_live_set_state(a->job, a->job->record.job->state, a->commit.reason, a->commit.message);
+    if (a->waits[0] == '\0') {
+        ps_log_with(PS_LOG_WARN, "job", PS_LOG_FIELDS(PS_LOG_STR("job", a->job_id)), "%s",
+                    c->waits);
+    } else if (c->waits[0] == '\0') {
+        ps_log_with(PS_LOG_INFO, "job", PS_LOG_FIELDS(PS_LOG_STR("job", a->job_id)),
+                    "waits for room no more");
+    }
+    snprintf(a->waits, sizeof a->waits, "%s", c->waits);
+    snprintf(message, sizeof message, "%s%s%s", c->message,
+             c->message[0] && c->waits[0] ? "; " : "", c->waits);
+    ps_live_tell(a->job, reason, message);
 }
 
-/* Nodes are free again, the job goes its way, this attempt is only remembered
- * by calls that have not ended. */
+/* Nodes are free again, the end is stored; this attempt is only remembered by calls that have
+ * not ended. */
 static void over(ps_attempt *a)
 {
-    const Psgd__V1__JobState queued = PSGD__V1__JOB_STATE__JOB_STATE_QUEUED;
     ps_live *job = a->job;
-    Psgd__V1__Job *msg = job->record.job;
 
     for (size_t i = 0; i < a->commit.count; i++) {
         ps_node_entry *node = ps_nodes_find(&a->c->nodes, a->commit.members[i].id);
@@ -289,14 +329,6 @@ static void over(ps_attempt *a)
     a->job = NULL;
     job->attempt = NULL;
     ps_loop_cancel(a->c->loop, &a->timer);
-    job->record.outcome = 0;
-    if (a->commit.outcome != queued) {
-        ps_time_set(&msg->end_time, ps_clock_wall_us());
-    }
-    if (msg->progress) {
-        ps_text_set(&msg->progress->waiting_for, "");
-    }
-    ps_live_set_state(job, a->commit.outcome, a->commit.reason, a->commit.message);
     ps_coordinator_job_over(a->c, job);
 }
 
@@ -332,6 +364,9 @@ static void act(ps_attempt *a, ps_commit_action action, ps_peer *p)
     case PS_COMMIT_STORE:
         ps_archive_start(a);
         break;
+    case PS_COMMIT_SAVE:
+        save(a);
+        break;
     case PS_COMMIT_NOTHING:
     case PS_COMMIT_OVER: /* the pump's own */
         break;
@@ -347,7 +382,6 @@ void ps_attempt_pump(ps_attempt *a)
     if (a->is_pumping || !a->job) {
         return;
     }
-    note_outcome(a);
     a->is_pumping = true;
     a->pending++; /* an end within must not free it under our feet */
     while ((action = ps_commit_next(&a->commit, &index)) != PS_COMMIT_NOTHING) {
@@ -359,6 +393,7 @@ void ps_attempt_pump(ps_attempt *a)
     }
     a->is_pumping = false;
     if (a->job) {
+        tell_waits(a);
         deadline_us = ps_commit_deadline(&a->commit);
         now_us = ps_loop_now_us(a->c->loop);
         if (deadline_us == INT64_MAX) {
@@ -418,13 +453,21 @@ static void take_log(ps_peer *p, const Psgd__V1__HeartbeatRequest *beat,
                      Psgd__V1__HeartbeatResponse *answer)
 {
     ps_attempt *a = p->a;
-    ps_status st =
-        ps_artifacts_append(a->folder, log_name(p), beat->log_offset, beat->log_bytes.data,
-                            beat->log_bytes.len, &answer->log_stored);
+    bool has_room = a->c->room.free_bytes >= PS_ROOM_LAST_BYTES;
+    ps_status st;
 
-    if (!ps_is_ok(&st)) {
-        ps_log(PS_LOG_ERROR, "job", "%s: log of %s: %s", a->job_id, beat->node_id, st.text);
-    } else if (beat->log_bytes.len > 0) {
+    if (a->commit.stage >= PS_STAGE_STORE) { /* the manifest has it as it is */
+        answer->log_stored = beat->log_offset + beat->log_bytes.len;
+        return;
+    }
+    st = ps_artifacts_append(a->folder, log_name(p), beat->log_offset, beat->log_bytes.data,
+                             has_room ? beat->log_bytes.len : 0, &answer->log_stored);
+    if (!ps_is_ok(&st) && !p->log_waits) { /* the node keeps it and sends it again */
+        ps_log(PS_LOG_WARN, "job", "%s: log of %s: %s; it is stored later", a->job_id,
+               beat->node_id, st.text);
+    }
+    p->log_waits = !ps_is_ok(&st);
+    if (ps_is_ok(&st) && beat->log_bytes.len > 0) {
         ps_coordinator_wake_watchers(a->c, a->job->record.number);
     }
 }

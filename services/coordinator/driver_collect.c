@@ -14,6 +14,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 _Static_assert((int)PS_INTAKE_FILES_MAX >= (int)PS_NODE_FILES_MAX, "all files of a node are kept");
 
@@ -41,6 +42,17 @@ static void drop(ps_collect *c)
     }
     free(c);
     ps_attempt_settle(a);
+}
+
+/* Ends it: a disk is full, the commit asks again later. */
+static void wait_for_room(ps_collect *c, bool is_its_disk, const ps_status *why)
+{
+    ps_attempt *a = c->a;
+
+    c->peer->collect = NULL;
+    ps_commit_held(&a->commit, c->peer->index, is_its_disk, why, ps_loop_now_us(a->c->loop));
+    ps_attempt_pump(a);
+    drop(c);
 }
 
 /* Ends it and tells the commit. */
@@ -112,6 +124,14 @@ static void on_end(void *arg, const ps_error *error)
     }
     if (ps_is_ok(&st)) {
         st = ps_intake_end(&c->intake);
+    }
+    if (!ps_is_ok(&c->failure) && ps_commit_may_pass(c->failure.code)) {
+        wait_for_room(c, false, &c->failure);
+        return;
+    }
+    if (strcmp(error->reason, PS_NODE_NO_ROOM) == 0) {
+        wait_for_room(c, true, &st);
+        return;
     }
     if (!ps_is_ok(&c->failure)) {
         st = c->failure;

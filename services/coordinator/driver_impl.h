@@ -12,6 +12,7 @@
 #include "services/coordinator/init.h"
 #include "services/coordinator/message.h"
 #include "services/coordinator/package.h"
+#include "services/coordinator/room.h"
 
 #include "psgd/v1/node.pb-c.h"
 
@@ -34,6 +35,7 @@ typedef struct ps_peer {
     bool wants_package; /* PreCommit waits for the package */
     ps_call *ready;     /* stands at the barrier */
     bool logs_known;    /* log_name is made */
+    bool log_waits;     /* its log could not be stored the last time */
     char log_name[PS_NAME_MAX + 1];
     Psgd__V1__WorkerProgress *progress; /* last one told; a worker's, without its part */
     Psgd__V1__EvaluationPart *part;     /* last one told */
@@ -56,7 +58,8 @@ struct ps_attempt {
     ps_peer *peers; /* (commit.count) */
     ps_timer timer; /* commit's deadline */
     bool is_pumping;
-    size_t pending; /* calls and tasks that will still come back */
+    char waits[PS_COMMIT_WAITS_MAX]; /* as it was last told: commit.waits */
+    size_t pending;                  /* calls and tasks that will still come back */
 
     uint32_t evaluations; /* that every live worker has done */
     struct {

@@ -22,7 +22,7 @@ static const int64_t grace_us = 2000000; /* for calls under way when it is told 
 
 typedef struct settings {
     const char *listen, *advertise, *data_dir, *data_path, *log_level, *log_format, *fault, *backup;
-    int64_t heartbeat_us, lease_us;
+    int64_t heartbeat_us, lease_us, min_free_mib;
     bool recover;
 } settings;
 
@@ -45,6 +45,10 @@ static const ps_option options[] = {
                        .min = 50e3, .max = 600e6,
                        .help = "silence after which an idle node counts as lost; a job has its own "
                                "(timeouts.lease_ms)"),
+    PS_OPTION_INT(settings, min_free_mib, .name = "min-free", .env = "PSGD_MIN_FREE", .value = "64",
+                  .min = 0, .max = 1e9, .metavar = "MIB",
+                  .help = "room on the disk of --data-dir below which no job is taken in or "
+                          "started; those that run go on; 0: do not look"),
     PS_OPTION_STRING(settings, log_level, .name = "log-level", .env = "PSGD_LOG_LEVEL",
                      .value = "info", .choices = "error|warn|info|debug",
                      .help = "how much to say on stderr"),
@@ -239,7 +243,8 @@ static ps_status run(const settings *s, const char *data_dir)
     ps_coordinator_conf conf = {.data_dir = data_dir,
                                 .data_path = s->data_path,
                                 .heartbeat_us = s->heartbeat_us,
-                                .lease_us = s->lease_us};
+                                .lease_us = s->lease_us,
+                                .min_free_bytes = (uint64_t)s->min_free_mib << 20};
     program p = {.stop.fire = on_stop, .down.fire = on_down};
     ps_status st = read_fault(s->fault, &conf.exit_at);
 

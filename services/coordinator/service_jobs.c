@@ -95,6 +95,16 @@ static ps_status check_init(ps_coordinator *c, const ps_plan *plan, ps_error *er
     return ps_fail(PS_INVALID_ARGUMENT, "%s: %s", field, st.text);
 }
 
+static void refuse_for_room(const ps_coordinator *c, ps_call *call, const ps_status *st)
+{
+    ps_error error;
+
+    ps_error_init(&error, *st, "DISK_LOW");
+    ps_error_meta(&error, "free_bytes", "%" PRIu64, c->room.free_bytes);
+    ps_error_meta(&error, "needed_bytes", "%" PRIu64, c->room.min_free_bytes);
+    ps_call_fail_error(call, &error);
+}
+
 /* Accepts a job whose data set was looked at, or needs no look. */
 static void submit(ps_coordinator *c, const Psgd__V1__JobSpec *spec, const char *request_id,
                    ps_call *call)
@@ -132,6 +142,8 @@ static void submit(ps_coordinator *c, const Psgd__V1__JobSpec *spec, const char 
     }
     if (ps_is_ok(&st)) {
         ps_call_reply(call, &reply.base);
+    } else if (st.code == PS_RESOURCE_EXHAUSTED && c->room.is_low) {
+        refuse_for_room(c, call, &st);
     } else if (st.code == PS_ALREADY_EXISTS) {
         ps_refuse(call, st.code, "REQUEST_ID_USED", job_id, "%s", st.text);
     } else {
@@ -308,8 +320,14 @@ void ps_serve_cancel_job(void *service, const ProtobufCMessage *request, ps_payl
         live = ps_coordinator_find(c, q->job_id);
     } else if (live) {
         ps_time_set(&live->record.job->end_time, ps_clock_wall_us());
-        ps_live_set_state(live, PSGD__V1__JOB_STATE__JOB_STATE_CANCELLED, "CANCELLED",
-                          "cancelled by a client");
+        st = ps_live_store(live, PSGD__V1__JOB_STATE__JOB_STATE_CANCELLED, 0, "CANCELLED",
+                           "cancelled by a client");
+        if (!ps_is_ok(&st)) {
+            google__protobuf__timestamp__free_unpacked(live->record.job->end_time, NULL);
+            live->record.job->end_time = NULL;
+            ps_refuse_status(call, &st, q->job_id);
+            return;
+        }
         ps_coordinator_job_over(c, live);
         live = NULL;
     } else {

@@ -143,17 +143,21 @@ class Process:
 
 class Cluster:
     """A coordinator with its nodes, below a temporary folder; `place(name)` says with what
-    further arguments of Process each is made, if it is not to be on loopback."""
+    further arguments of Process each is made, if it is not to be on loopback; `prepare(folder)`
+    is called before anything is in the folder."""
 
     def __init__(self, workers=2, pservers=1, coordinator_args=(), node_args=(), data=None,
-                 node_data=None, place=lambda name: {}, bin=BIN):
+                 node_data=None, place=lambda name: {}, bin=BIN, coordinator_env=None,
+                 prepare=lambda folder: None):
         self.place = lambda name: {"bin": bin, **place(name)}
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="psgd-cluster-"))
         self.node_args, self.node_data = list(node_args), node_data
+        prepare(self.folder)
         self.coordinator = Process(
             "psgd-coordinator", "coordinator", self.folder,
             ["--heartbeat", "200ms", "--lease", f"{int(3000 * SLOW)}ms", *coordinator_args],
-            {"PSGD_DATA": data} if data else {}, **self.place("coordinator"))
+            {**({"PSGD_DATA": data} if data else {}), **(coordinator_env or {})},
+            **self.place("coordinator"))
         self.pservers = [self.add("pserver", i) for i in range(pservers)]
         self.workers = [self.add("worker", i) for i in range(workers)]
         self.connect()

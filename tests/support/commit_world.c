@@ -18,6 +18,7 @@ const ps_member cm_nodes[NODES] = {
 };
 
 const ps_status cm_ok = {.code = PS_OK};
+const ps_status cm_full = {.code = PS_RESOURCE_EXHAUSTED, .text = "write x: No space left"};
 
 void cm_take(cm_world *w)
 {
@@ -49,6 +50,10 @@ void cm_take(cm_world *w)
             break;
         case PS_COMMIT_STORE:
             w->stored++;
+            break;
+        case PS_COMMIT_SAVE:
+            w->saved++;
+            ps_commit_saved(&w->c, w->is_full ? &cm_full : &cm_ok, w->now);
             break;
         case PS_COMMIT_OVER:
             w->over++;

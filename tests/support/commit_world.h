@@ -15,7 +15,7 @@ enum { NODES = 3, W0 = 0, W1 = 1, PS0 = 2, S = 1000000 };
 
 extern const ps_commit_conf cm_conf;
 extern const ps_member cm_nodes[NODES];
-extern const ps_status cm_ok;
+extern const ps_status cm_ok, cm_full;
 
 /* A machine, and what it wanted. */
 typedef struct cm_world {
@@ -23,11 +23,12 @@ typedef struct cm_world {
     int64_t now;
     unsigned asked[NODES], prepared[NODES], started[NODES], opened[NODES], collected[NODES],
         released[NODES];
-    unsigned changed, stored, over;
+    unsigned changed, stored, saved, over;
+    bool is_full; /* SAVE is answered with a failure; else with success */
 } cm_world;
 
-/* Takes all actions that are due, counting them; the caller answers them. All
- * below do so at their end. */
+/* Takes all actions that are due, counting them; SAVE is answered at once, the others by the
+ * caller. All below do so at their end. */
 void cm_take(cm_world *w);
 void cm_begin(cm_world *w, const ps_commit_conf *with);
 void cm_reserve_all(cm_world *w);

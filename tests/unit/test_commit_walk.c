@@ -72,6 +72,9 @@ typedef enum happening {
     UNCOLLECTED,
     STORED,
     UNSTORED,
+    STORE_WAITS,
+    FILES_WAIT,
+    DISK_FULL, /* nothing can be saved for a minute */
     RELEASED,
     CANCELLED,
     OWN_FAILURE,
@@ -83,6 +86,7 @@ typedef enum happening {
 static void happen(cm_world *w, happening what)
 {
     ps_status bad = ps_fail(PS_INTERNAL, "bad"), cut = ps_fail(PS_UNAVAILABLE, "cut"), st = cm_ok;
+    ps_status broken = ps_fail(PS_DATA_LOSS, "broken");
 
     switch (what) {
     case RESERVED:
@@ -135,7 +139,16 @@ static void happen(cm_world *w, happening what)
         ps_commit_stored(&w->c, &cm_ok, w->now);
         break;
     case UNSTORED:
-        ps_commit_stored(&w->c, &bad, w->now);
+        ps_commit_stored(&w->c, &broken, w->now);
+        break;
+    case STORE_WAITS:
+        ps_commit_stored(&w->c, &cm_full, w->now);
+        break;
+    case FILES_WAIT:
+        ps_commit_held(&w->c, W1, true, &cm_full, w->now);
+        break;
+    case DISK_FULL:
+        w->is_full = true;
         break;
     case RELEASED:
         ps_commit_released(&w->c, W1, w->now);
@@ -180,6 +193,9 @@ static const char *const expected[HAPPENINGS] = {
     [UNCOLLECTED]   = "-----FFDDD",
     [STORED]        = "------FDDD",
     [UNSTORED]      = "------FFDD",
+    [STORE_WAITS]   = "------FDDD",
+    [FILES_WAIT]    = "------FDDD",
+    [DISK_FULL]     = "------FDDD",
     [RELEASED]      = "------FDDD",
     [CANCELLED]     = "CCCCCCFDDD",
     [OWN_FAILURE]   = "FFFFFFFDDD",
@@ -203,13 +219,22 @@ static char letter(Psgd__V1__JobState outcome)
     }
 }
 
-/* Answers nothing but STORE, and lets time pass: it must end all the same. */
+/* Answers nothing but STORE and the second COLLECT, and lets time pass: it must end all the same.
+ */
 static void must_end(cm_world *w, const char *where)
 {
     for (unsigned k = 0; w->over == 0; k++) {
         int64_t at = ps_commit_deadline(&w->c);
 
-        if (k > 30) {
+        if (w->is_full && k == 8) {
+            w->is_full = false; /* there is room again */
+        }
+        if (w->c.members[W1].files == PS_FILES_ASKED && w->collected[W1] > 1) {
+            ps_commit_collected(&w->c, W1, &cm_ok, w->now);
+            cm_take(w);
+            continue;
+        }
+        if (k > 40) {
             fail_msg("%s: no end in sight, state %d stage %d", where, (int)w->c.state,
                      (int)w->c.stage);
         }

@@ -1,0 +1,256 @@
+# SPDX-License-Identifier: Apache-2.0
+"""test_disks.py - disks are full when a job is submitted, runs or ends, and have room again later.
+
+Nothing is lost and nothing is stuck: nodes keep their files until the coordinator has stored them.
+"""
+import csv
+import hashlib
+import io
+import json
+import pathlib
+import random
+import shutil
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "cluster"))
+
+import disks  # noqa: E402
+
+if __name__ == "__main__":
+    disks.enter()
+
+import grpc  # noqa: E402
+from harness import (ENDLESS, FINAL, SMALL, ClusterTest, coordinator_pb2,  # noqa: E402
+                     job_pb2, main)
+
+MIB = 1 << 20
+RUNNING, DONE = job_pb2.JOB_STATE_RUNNING, job_pb2.JOB_STATE_DONE
+# Long enough to fill a disk while it runs.
+PACE = {"name": "fixed", "params": {"rank": -1, "ms": 5}}
+JOB = {**SMALL, "title": "filled", "epochs": 12, "straggler": PACE}
+TABLES = {
+    "title": "rows", "epochs": 1, "blockSize": 10, "straggler": PACE,
+    "optimizer": {"rule": {"name": "adagrad", "params": {"lr": 0.05}}},
+    "model": {"preset": "ngram", "params": {"rows": 300, "width": 8, "hidden": 8, "dropout": 0},
+              "table": {"name": "sparse"}},
+    "data": {"name": "ngram", "folder": "text", "files": ["words.txt"], "trainLimit": 3000,
+             "testLimit": 300},
+}
+
+
+class DiskTest(ClusterTest):
+    def small(self, full, mib=24, workers=1, pservers=1, **more):
+        """A cluster in which the process `full` has a small disk."""
+        made = []
+
+        def prepare(folder):
+            made.append(disks.Disk(folder / full, mib))
+
+        c = self.cluster(workers=workers, pservers=pservers, prepare=prepare,
+                         coordinator_env={"PSGD_MIN_FREE": "4"}, **more)
+        self.addCleanup(made[0].close)  # before the cluster, which removes the folder
+        c.wait_nodes(workers + pservers)
+        return c, made[0]
+
+    def is_whole(self, c, job, state=DONE):
+        """The job is over, its files are there and as the manifest says, and all nodes are free."""
+        self.assertEqual(job_pb2.JobState.Name(job.state), job_pb2.JobState.Name(state), job.message)
+        files = c.files(job.id)
+        manifest = json.loads(files["manifest.json"])
+        self.assertGreater(len(manifest["files"]), 2)
+        for entry in manifest["files"]:
+            content = files[entry["name"]]
+            self.assertEqual((len(content), hashlib.sha256(content).hexdigest()),
+                             (entry["size"], entry["sha256"]), entry["name"])
+        c.wait_idle()
+        return files
+
+    def waits(self, c, job, whose="the coordinator's disk"):
+        """Until the job says that it waits for room; the job."""
+        job = c.wait(job.id, lambda j: j.state in FINAL or f"waits for room on {whose}" in j.message)
+        self.assertNotIn(job.state, FINAL, job.message)
+        return job
+
+    def phases(self, c):
+        return [c.status(p).node.phase for p in c.nodes]
+
+    # --- the coordinator's disk ------------------------------------------------
+
+    def test_full_at_the_end(self):
+        c, disk = self.small("coordinator")
+        job = c.submit(JOB)
+        c.wait_state(job.id, RUNNING)
+        disk.hog()
+        job = self.waits(c, job)
+        self.assertEqual(job.reason, "WAITING_FOR_ROOM")
+        self.assertNotIn(coordinator_pb2.NODE_PHASE_IDLE, self.phases(c))
+        disk.room()
+        files = self.is_whole(c, c.wait(job.id))
+        self.assertIn("MODEL-filled-N(ps).safetensors", files)
+        self.is_whole(c, c.wait(c.submit(SMALL).id))  # and the next one
+
+    def test_restarted_while_it_is_full(self):
+        c, disk = self.small("coordinator")
+        job = c.submit(JOB)
+        c.wait_state(job.id, RUNNING)
+        disk.hog()
+        self.waits(c, job)
+        c.coordinator.kill()
+        disk.room()
+        disk.fill(leave=256 << 10)  # so much a process needs to begin
+        c.restart_coordinator()
+        job = self.waits(c, job)
+        disk.room()
+        self.is_whole(c, c.wait(job.id))
+
+    def test_a_failure_while_it_is_full(self):
+        c, disk = self.small("coordinator", workers=2)
+        job = c.submit(ENDLESS, workers=2)
+        c.wait_state(job.id, RUNNING)
+        disk.hog()
+        c.workers[1].kill()
+        job = c.wait(job.id, lambda j: j.state in FINAL or j.reason == "NODE_LOST")
+        self.assertNotIn(job.state, FINAL)
+        self.assertIn("waits for room on the coordinator's disk", job.message)
+        c.coordinator.kill()
+        disk.room()
+        disk.fill(leave=256 << 10)
+        c.restart_coordinator()
+        disk.room()
+        job = c.wait(job.id)
+        self.assertEqual((job_pb2.JobState.Name(job.state), job.reason),
+                         ("JOB_STATE_FAILED", "NODE_LOST"))
+        self.assertIn("worker-1", job.message)
+        c.wait_idle()
+
+    def test_cancelled_while_it_is_full(self):
+        """The reserve is enough to note how a job ended, though not for its files."""
+        c, disk = self.small("coordinator")
+        job = c.submit(JOB)
+        c.wait_state(job.id, RUNNING)
+        disk.fill()
+        self.waits(c, job)
+        c.api.CancelJob(coordinator_pb2.CancelJobRequest(job_id=job.id))
+        job = c.wait(job.id)
+        self.assertEqual(job_pb2.JobState.Name(job.state), "JOB_STATE_CANCELLED", job.message)
+        self.assertIn("lost", job.message)
+        c.wait_idle()
+        c.coordinator.kill()
+        c.restart_coordinator()
+        self.assertEqual(c.get(job.id).state, job_pb2.JOB_STATE_CANCELLED)
+        c.api.DeleteJob(coordinator_pb2.DeleteJobRequest(job_id=job.id))
+
+    def test_cancelled_while_nothing_can_be_stored(self):
+        c, disk = self.small("coordinator")
+        job = c.submit(JOB)
+        c.wait_state(job.id, RUNNING)
+        disk.hog()
+        self.waits(c, job)
+        c.api.CancelJob(coordinator_pb2.CancelJobRequest(job_id=job.id))
+        job = c.wait(job.id, lambda j: j.state in FINAL or j.reason == "CANCELLED")
+        disk.room()
+        job = c.wait(job.id)
+        self.assertEqual(job_pb2.JobState.Name(job.state), "JOB_STATE_CANCELLED", job.message)
+        c.wait_idle()
+
+    def test_full_at_submission(self):
+        c, disk = self.small("coordinator")
+        running = c.submit(JOB)
+        queued = c.submit(SMALL)
+        c.wait_state(running.id, RUNNING)
+        disk.fill(leave=2 * MIB)
+        with self.assertRaises(grpc.RpcError) as refused:
+            c.submit(SMALL)
+        self.assertEqual(refused.exception.code(), grpc.StatusCode.RESOURCE_EXHAUSTED)
+        self.assertRegex(refused.exception.details(), rf"\d+ bytes free, {4 * MIB} are needed")
+        info = c.api.GetServerInfo(coordinator_pb2.GetServerInfoRequest())
+        self.assertTrue(info.disk.is_low)
+        self.assertEqual(info.disk.needed_bytes, 4 * MIB)
+        self.is_whole(c, c.wait(running.id))  # there is room for its files
+        c.wait(queued.id, lambda j: "bytes free" in j.message)
+        disk.room()
+        self.is_whole(c, c.wait(queued.id))
+        info = c.api.GetServerInfo(coordinator_pb2.GetServerInfoRequest())
+        self.assertFalse(info.disk.is_low)
+
+    # --- a worker's disk ---------------------------------------------------------
+
+    @staticmethod
+    def worker_waits(job):
+        return job.state in FINAL or "room on its disk" in job.progress.waiting_for
+
+    def rows(self, files, job):
+        return list(csv.DictReader(io.StringIO(files[f"TR-{job.spec.title}-N(0).csv"].decode())))
+
+    def test_worker_full_at_the_end(self):
+        c, disk = self.small("worker-0", mib=4)
+        job = c.submit(JOB)
+        c.wait_state(job.id, RUNNING)
+        disk.hog()
+        job = c.wait(job.id, self.worker_waits)
+        self.assertEqual(job.state, RUNNING, job.message)
+        self.assertIn("worker-0", job.progress.waiting_for)
+        disk.room()
+        job = c.wait(job.id)
+        files = self.is_whole(c, job)
+        self.assertEqual([int(r["step"]) for r in self.rows(files, job)],
+                         list(range(1, job.progress.total_steps + 1)))
+
+    def test_worker_full_while_it_runs(self):
+        c, disk = self.small("worker-0", mib=4)
+        job = c.submit(JOB)
+        job = c.wait_state(job.id, RUNNING)
+        disk.hog()
+        c.wait(job.id, lambda j: j.state in FINAL or j.progress.epoch >= 6)
+        disk.room()
+        job = c.wait(job.id)
+        files = self.is_whole(c, job)
+        self.assertEqual([int(r["step"]) for r in self.rows(files, job)],
+                         list(range(1, job.progress.total_steps + 1)))
+
+    def test_worker_cancelled_while_it_waits(self):
+        c, disk = self.small("worker-0", mib=4)
+        job = c.submit(JOB)
+        c.wait_state(job.id, RUNNING)
+        disk.hog()
+        c.wait(job.id, self.worker_waits)
+        c.api.CancelJob(coordinator_pb2.CancelJobRequest(job_id=job.id))
+        job = c.wait(job.id)
+        self.assertEqual(job_pb2.JobState.Name(job.state), "JOB_STATE_CANCELLED", job.message)
+        c.wait_idle()
+
+    def test_worker_full_at_submission(self):
+        c, disk = self.small("worker-0", mib=4)
+        disk.hog()
+        job = c.wait(c.submit(SMALL).id, self.worker_waits)
+        self.assertEqual(job.state, RUNNING, job.message)
+        disk.room()
+        job = c.wait(job.id)
+        files = self.is_whole(c, job)
+        self.assertEqual([int(r["step"]) for r in self.rows(files, job)],
+                         list(range(1, job.progress.total_steps + 1)))
+
+    # --- a server's disk -----------------------------------------------------------
+
+    def test_server_full_at_the_end(self):
+        data = pathlib.Path(tempfile.mkdtemp(prefix="psgd-words-"))
+        self.addCleanup(shutil.rmtree, data)
+        (data / "text").mkdir()
+        draw = random.Random(1)
+        words = [f"w{i}" for i in range(300)]
+        (data / "text/words.txt").write_text(
+            "\n".join(" ".join(draw.choices(words, k=12)) for _ in range(600)) + "\n")
+        c, disk = self.small("pserver-0", mib=4, data=str(data))
+        job = c.submit(TABLES)
+        c.wait_state(job.id, RUNNING)
+        disk.hog()
+        job = self.waits(c, job, "parameter server pserver-0")
+        self.assertIn(".psgdtab", job.message)
+        disk.room()
+        files = self.is_whole(c, c.wait(job.id))
+        self.assertTrue([name for name in files if name.endswith(".psgdtab")])
+
+
+if __name__ == "__main__":
+    main()
