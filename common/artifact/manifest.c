@@ -6,8 +6,10 @@
 #include "common/base/sha256.h"
 #include "common/base/strbuf.h"
 
+#include <assert.h>
+#include <jansson.h>
 #include <limits.h>
-#include <string.h>
+#include <stdlib.h>
 
 ps_status ps_manifest_measure(const char *dir, ps_manifest_file *file)
 {
@@ -20,17 +22,6 @@ ps_status ps_manifest_measure(const char *dir, ps_manifest_file *file)
     return st;
 }
 
-static void put_text(ps_strbuf *json, const char *key, const char *text)
-{
-    ps_strbuf_printf(json, "\"%s\":", key);
-    ps_strbuf_json_string(json, text, strlen(text));
-}
-
-static void put_count(ps_strbuf *json, const char *key, uint64_t count)
-{
-    ps_strbuf_printf(json, "\"%s\":%llu", key, (unsigned long long)count);
-}
-
 ps_status ps_manifest_write(const char *path, const ps_manifest_file *files, size_t count)
 {
     ps_strbuf json = {0};
@@ -38,17 +29,15 @@ ps_status ps_manifest_write(const char *path, const ps_manifest_file *files, siz
 
     ps_strbuf_puts(&json, "{\"files\":[");
     for (size_t i = 0; i < count; i++) {
-        ps_strbuf_puts(&json, i == 0 ? "\n  {" : ",\n  {");
-        put_text(&json, "name", files[i].name);
-        ps_strbuf_puts(&json, ", ");
-        put_text(&json, "kind", files[i].kind);
-        ps_strbuf_puts(&json, ", ");
-        put_count(&json, "size", files[i].size);
-        ps_strbuf_puts(&json, ", ");
-        put_text(&json, "sha256", files[i].sha256);
-        ps_strbuf_puts(&json, ", ");
-        put_text(&json, "node_id", files[i].node_id);
-        ps_strbuf_putc(&json, '}');
+        json_t *file = json_pack("{s:s, s:s, s:I, s:s, s:s}", "name", files[i].name, "kind",
+                                 files[i].kind, "size", (json_int_t)files[i].size, "sha256",
+                                 files[i].sha256, "node_id", files[i].node_id);
+        char *line = json_dumps(file, JSON_COMPACT);
+
+        assert(line != NULL); /* names of files and nodes are UTF-8 */
+        ps_strbuf_printf(&json, "%s\n  %s", i == 0 ? "" : ",", line);
+        free(line);
+        json_decref(file);
     }
     ps_strbuf_puts(&json, count == 0 ? "]}\n" : "\n]}\n");
     st = ps_file_write(path, json.data, json.len);

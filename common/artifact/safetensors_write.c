@@ -6,7 +6,8 @@
 #include "common/base/strbuf.h"
 
 #include <assert.h>
-#include <string.h>
+#include <jansson.h>
+#include <stdlib.h>
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the format's byte order is ours");
 
@@ -23,37 +24,40 @@ static uint64_t values_of(const ps_tensor *tensor)
     return n;
 }
 
-static void put_text(ps_strbuf *json, const char *text)
+/* A name that comes twice, or a text that is not UTF-8, is our own mistake. */
+static void put(json_t *object, const char *key, json_t *value)
 {
-    ps_strbuf_json_string(json, text, strlen(text));
+    assert(json_object_get(object, key) == NULL);
+    assert(value != NULL && json_object_set_new(object, key, value) == 0);
 }
 
-static void put_meta(ps_strbuf *json, const ps_meta *meta, size_t count)
+static json_t *make_header(const ps_tensor *tensors, size_t count, const ps_meta *meta,
+                           size_t meta_count)
 {
-    put_text(json, meta_key);
-    ps_strbuf_puts(json, ":{");
+    json_t *header = json_object(), *texts = json_object();
+    uint64_t offset = 0;
+
+    for (size_t i = 0; i < meta_count; i++) {
+        put(texts, meta[i].key, json_string(meta[i].value));
+    }
+    if (meta_count > 0) {
+        put(header, meta_key, json_incref(texts));
+    }
+    json_decref(texts);
     for (size_t i = 0; i < count; i++) {
-        ps_strbuf_puts(json, i == 0 ? "" : ",");
-        put_text(json, meta[i].key);
-        ps_strbuf_putc(json, ':');
-        put_text(json, meta[i].value);
-    }
-    ps_strbuf_putc(json, '}');
-}
+        uint64_t end = offset + values_of(&tensors[i]) * sizeof(float);
+        json_t *shape = json_array();
 
-static void put_tensor(ps_strbuf *json, const ps_tensor *tensor, uint64_t *offset)
-{
-    uint64_t end = *offset + values_of(tensor) * sizeof(float);
-
-    assert(tensor->rank <= PS_TENSOR_RANK_MAX);
-    put_text(json, tensor->name);
-    ps_strbuf_puts(json, ":{\"dtype\":\"F32\",\"shape\":[");
-    for (uint32_t i = 0; i < tensor->rank; i++) {
-        ps_strbuf_printf(json, "%s%llu", i == 0 ? "" : ",", (unsigned long long)tensor->dim[i]);
+        assert(tensors[i].rank <= PS_TENSOR_RANK_MAX);
+        for (uint32_t d = 0; d < tensors[i].rank; d++) {
+            json_array_append_new(shape, json_integer((json_int_t)tensors[i].dim[d]));
+        }
+        put(header, tensors[i].name,
+            json_pack("{s:s, s:o, s:[I, I]}", "dtype", "F32", "shape", shape, "data_offsets",
+                      (json_int_t)offset, (json_int_t)end));
+        offset = end;
     }
-    ps_strbuf_printf(json, "],\"data_offsets\":[%llu,%llu]}", (unsigned long long)*offset,
-                     (unsigned long long)end);
-    *offset = end;
+    return header;
 }
 
 static ps_status write_tensors(ps_file_writer *writer, const ps_strbuf *json,
@@ -74,20 +78,15 @@ static ps_status write_tensors(ps_file_writer *writer, const ps_strbuf *json,
 ps_status ps_safetensors_write(const char *path, const ps_tensor *tensors, size_t count,
                                const ps_meta *meta, size_t meta_count)
 {
+    json_t *header = make_header(tensors, count, meta, meta_count);
+    char *text = json_dumps(header, JSON_COMPACT);
     ps_file_writer writer;
     ps_strbuf json = {0};
-    uint64_t offset = 0;
     ps_status st;
 
-    ps_strbuf_putc(&json, '{');
-    if (meta_count > 0) {
-        put_meta(&json, meta, meta_count);
-    }
-    for (size_t i = 0; i < count; i++) {
-        ps_strbuf_puts(&json, json.len == 1 ? "" : ",");
-        put_tensor(&json, &tensors[i], &offset);
-    }
-    ps_strbuf_putc(&json, '}');
+    ps_strbuf_puts(&json, text);
+    free(text);
+    json_decref(header);
     ps_strbuf_pad(&json, ' ', (8 - json.len % 8) % 8);
     assert(json.len <= PS_SAFETENSORS_HEADER_MAX);
     st = ps_file_writer_open(&writer, path);
