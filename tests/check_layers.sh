@@ -34,7 +34,7 @@ common/artifact      common/base/ common/nn/ common/artifact/ onnx/ tensorboard/
 common/consistency   common/base/ common/consistency/
 common/straggler     common/base/ common/straggler/
 common/update        common/base/ common/update/
-common/rpc           common/base/ common/rpc/ grpc/ protobuf-c/ google/
+common/rpc           common/base/ common/rpc/ grpc/ protobuf-c/ google/ openssl/
 common/job           common/base/ common/codec/ common/optim/ common/nn/ common/metric/ common/data/ common/consistency/ common/straggler/ common/update/ common/exchange/ common/job/ common/rpc/pbjson common/rpc/error psgd/ protobuf-c/
 common/placement     common/base/ common/job/layout common/placement/
 common/store         common/base/ common/codec/ common/optim/ common/consistency/ common/store/ psgd/v1/codec protobuf-c/

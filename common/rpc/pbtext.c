@@ -4,8 +4,11 @@
 
 #include "common/base/xalloc.h"
 
+#include <assert.h>
 #include <ctype.h>
+#include <limits.h>
 #include <math.h>
+#include <openssl/evp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -136,70 +139,36 @@ bool ps_pb_time_parse(const char *text, int64_t *seconds, int32_t *nanos)
 
 char *ps_pb_base64_print(const uint8_t *data, size_t len)
 {
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    char *text = ps_xmalloc((len + 2) / 3 * 4 + 1), *at = text;
+    char *text = ps_xmalloc((len + 2) / 3 * 4 + 1);
 
-    for (size_t i = 0; i < len; i += 3) {
-        uint32_t v = (uint32_t)data[i] << 16;
-
-        v |= i + 1 < len ? (uint32_t)data[i + 1] << 8 : 0;
-        v |= i + 2 < len ? (uint32_t)data[i + 2] : 0;
-        *at++ = digits[v >> 18];
-        *at++ = digits[v >> 12 & 63];
-        *at++ = i + 1 < len ? digits[v >> 6 & 63] : '=';
-        *at++ = i + 2 < len ? digits[v & 63] : '=';
-    }
-    *at = '\0';
+    assert(len < INT_MAX / 2);
+    EVP_EncodeBlock((unsigned char *)text, data, (int)len);
     return text;
 }
 
-static int base64_digit(char c)
-{
-    if (c >= 'A' && c <= 'Z') {
-        return c - 'A';
-    }
-    if (c >= 'a' && c <= 'z') {
-        return c - 'a' + 26;
-    }
-    if (c >= '0' && c <= '9') {
-        return c - '0' + 52;
-    }
-    if (c == '+' || c == '-') {
-        return 62;
-    }
-    return c == '/' || c == '_' ? 63 : -1;
-}
-
+/* EVP_DecodeBlock takes blanks too, and one alphabet, padded; its result has a byte of 0 for each
+ * character of padding. */
 bool ps_pb_base64_parse(const char *text, uint8_t **data, size_t *len)
 {
-    size_t n = strlen(text), pad = 0, out = 0;
-    uint32_t bits = 0, held = 0; /* `held` bits of `bits` are not yet written */
-    uint8_t *bytes;
+    size_t n = strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_");
+    size_t pad = strlen(text + n), missing = (4 - n % 4) % 4;
+    char *block;
 
-    while (pad < 2 && n > 0 && text[n - 1] == '=') {
-        n--;
-        pad++;
-    }
-    if (n % 4 == 1 || (pad != 0 && (n + pad) % 4 != 0)) {
+    if (n > INT_MAX / 2 || missing == 3 || (pad != 0 && pad != missing) ||
+        strspn(text + n, "=") != pad) {
         return false;
     }
-    bytes = ps_xmalloc(n / 4 * 3 + 3);
+    block = ps_xmalloc(n + 3);
     for (size_t i = 0; i < n; i++) {
-        int digit = base64_digit(text[i]);
-
-        if (digit < 0) {
-            free(bytes);
-            return false;
-        }
-        bits = bits << 6 | (uint32_t)digit;
-        held += 6;
-        if (held >= 8) {
-            held -= 8;
-            bytes[out++] = (uint8_t)(bits >> held);
+        block[i] = text[i];
+        if (text[i] == '-' || text[i] == '_') {
+            block[i] = text[i] == '-' ? '+' : '/';
         }
     }
-    *data = bytes;
-    *len = out;
+    memset(block + n, '=', missing);
+    *data = ps_xmalloc((n + missing) / 4 * 3);
+    *len = (size_t)EVP_DecodeBlock(*data, (unsigned char *)block, (int)(n + missing)) - missing;
+    free(block);
     return true;
 }
 

@@ -6,6 +6,7 @@
 #include "common/base/draw.h"
 #include "common/rpc/pbfield.h"
 #include "common/rpc/pbjson.h"
+#include "common/rpc/pbtext.h"
 
 #include "google/protobuf/timestamp.pb-c.h"
 #include "kinds.pb-c.h"
@@ -302,6 +303,46 @@ static void times_with_an_offset_are_moved_to_utc(void **state)
     protobuf_c_message_free_unpacked(m, NULL);
 }
 
+static void bytes_are_base64_in_either_alphabet_with_or_without_padding(void **state)
+{
+    /* RFC 4648, section 10, and the two digits that have two forms. */
+    static const char *const vectors[][3] = {
+        {"", "", ""},
+        {"f", "Zg==", "Zg"},
+        {"fo", "Zm8=", "Zm8"},
+        {"foo", "Zm9v", "Zm9v"},
+        {"foob", "Zm9vYg==", "Zm9vYg"},
+        {"\xfb\xff\xbf", "+/+/", "-_-_"},
+    };
+    static const char *const wrong[] = {" Zm9v", "    Zm9v", "Zm9v ",       "Zm\n9v",
+                                        "Z",     "Zg=",      "Zg===",       "Zm9v====",
+                                        "=",     "Zg==Zm9v", "Zm9v\xc3\xa9"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof vectors / sizeof vectors[0]; i++) {
+        size_t n = strlen(vectors[i][0]), len = 99;
+        char *text = ps_pb_base64_print((const uint8_t *)vectors[i][0], n);
+
+        assert_string_equal(text, vectors[i][1]);
+        free(text);
+        for (size_t form = 1; form < 3; form++) {
+            uint8_t *data = NULL;
+
+            assert_true(ps_pb_base64_parse(vectors[i][form], &data, &len));
+            assert_int_equal(len, n);
+            assert_memory_equal(data, vectors[i][0], n);
+            free(data);
+        }
+    }
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        uint8_t *data = NULL;
+        size_t len = 0;
+
+        assert_false(ps_pb_base64_parse(wrong[i], &data, &len));
+        assert_null(data);
+    }
+}
+
 static void text_that_is_not_for_c_is_refused(void **state)
 {
     json_t *json = json_object();
@@ -439,6 +480,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(every_wrong_field_is_named_at_once),
         cmocka_unit_test(values_out_of_range_are_refused),
         cmocka_unit_test(times_with_an_offset_are_moved_to_utc),
+        cmocka_unit_test(bytes_are_base64_in_either_alphabet_with_or_without_padding),
         cmocka_unit_test(text_that_is_not_for_c_is_refused),
         cmocka_unit_test(json_that_is_too_deep_is_refused),
         cmocka_unit_test(more_violations_than_there_is_room_for_are_counted),
