@@ -8,6 +8,7 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 
 typedef struct word {
     uint64_t times;
@@ -50,17 +51,6 @@ void ps_vocabulary_destroy(ps_vocabulary *v)
     free(v->slots);
     free(v->texts);
     free(v);
-}
-
-/* FNV-1a, stirred: it only chooses slots. */
-static uint64_t hash_of(const char *text, size_t len)
-{
-    uint64_t h = UINT64_C(0xcbf29ce484222325);
-
-    for (size_t i = 0; i < len; i++) {
-        h = (h ^ (uint8_t)text[i]) * UINT64_C(0x100000001b3);
-    }
-    return h ^ h >> 29;
 }
 
 /* The slot of a word, or the empty one where it would be. */
@@ -108,7 +98,7 @@ static void make_room(ps_vocabulary *v, size_t len)
 
 ps_status ps_vocabulary_count(ps_vocabulary *v, const char *text, size_t len, uint64_t times)
 {
-    uint64_t hash = hash_of(text, len);
+    uint64_t hash = XXH3_64bits(text, len);
     uint32_t *slot;
 
     assert(!v->is_ordered);
@@ -214,7 +204,7 @@ uint32_t ps_vocabulary_order(ps_vocabulary *v, ps_word_order by, uint64_t cutoff
 
 uint32_t ps_vocabulary_id(const ps_vocabulary *v, const char *text, size_t len)
 {
-    uint32_t slot = *find_slot(v, text, len, hash_of(text, len));
+    uint32_t slot = *find_slot(v, text, len, XXH3_64bits(text, len));
 
     assert(v->is_ordered);
     return slot == 0 ? PS_NO_WORD : v->words[slot - 1].id;
