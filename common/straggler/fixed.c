@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fixed.c - every step of a worker, or of all, takes so much longer. With others_ms
- * the delays are all that counts, so that an experiment does not depend on what
- * else its machine does. */
+/* fixed.c - delays every step of one worker, or of all workers, by a fixed time.
+ *
+ * `others_ms` delays the other workers. With it an experiment can make every step so long by
+ * delays that the load of its machine no longer matters.
+ */
 #include "common/straggler/straggler.h"
 
 enum { RANK, MS, OTHERS_MS };
@@ -12,17 +14,17 @@ static const ps_param fixed_params[] = {
      .min = -1,
      .max = 255,
      .is_integer = true,
-     .help = "worker that is held up; -1: all"},
+     .help = "worker that is delayed; -1: all workers"},
     {.name = "ms",
      .value = 10,
      .min = 0,
      .max = PS_STRAGGLER_MAX_MS,
-     .help = "milliseconds a step"},
+     .help = "delay of each of its steps in milliseconds"},
     {.name = "others_ms",
      .value = 0,
      .min = 0,
      .max = PS_STRAGGLER_MAX_MS,
-     .help = "milliseconds a step of the other workers"},
+     .help = "delay of each step of the other workers in milliseconds"},
     {.name = NULL},
 };
 
@@ -37,7 +39,7 @@ static int64_t fixed_delay_us(const ps_params *params, uint64_t seed, uint32_t r
 
 const ps_straggler ps_straggler_fixed = {
     .name = "fixed",
-    .summary = "a worker (or all) is held up for `ms` in every step",
+    .summary = "delays every step of one worker (or of all) by `ms`",
     .params = fixed_params,
     .check = ps_straggler_check_rank,
     .delay_us = fixed_delay_us,

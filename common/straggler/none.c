@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* none.c - nobody is held up. */
+/* none.c - delays no worker. */
 #include "common/straggler/straggler.h"
 
 static int64_t none_delay_us(const ps_params *params, uint64_t seed, uint32_t rank, uint64_t step,
@@ -15,6 +15,6 @@ static int64_t none_delay_us(const ps_params *params, uint64_t seed, uint32_t ra
 
 const ps_straggler ps_straggler_none = {
     .name = "none",
-    .summary = "nobody is held up",
+    .summary = "delays no worker",
     .delay_us = none_delay_us,
 };

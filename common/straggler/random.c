@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* random.c - now and then a step takes longer: with a probability, for a time
- * that is drawn from an exponential distribution, whose tail is what makes
- * somebody late in most steps of a large cluster. Draws are by counter of
- * (seed, rank, step), so a job that is repeated is held up at the same places. */
+/* random.c - delays a step with a given probability, for an exponentially distributed time.
+ *
+ * The tail of the exponential distribution makes some worker late in most steps of a large
+ * cluster. Draws are by counter from (seed, rank, step), so a repeated job has the same delays.
+ */
 #include "common/straggler/straggler.h"
 
 #include "common/base/draw.h"
@@ -17,17 +18,17 @@ static const ps_param random_params[] = {
      .min = -1,
      .max = 255,
      .is_integer = true,
-     .help = "worker that is held up; -1: all, each for itself"},
+     .help = "worker that is delayed; -1: all workers, each by draws of its own"},
     {.name = "probability",
      .value = 0.1,
      .min = 0,
      .max = 1,
-     .help = "of a worker's step to be held up"},
+     .help = "probability that a step is delayed"},
     {.name = "mean_ms",
      .value = 50,
      .min = 0,
      .max = PS_STRAGGLER_MAX_MS / 100,
-     .help = "mean milliseconds of a step that is"},
+     .help = "mean delay of a delayed step in milliseconds"},
     {.name = NULL},
 };
 
@@ -45,7 +46,7 @@ static int64_t random_delay_us(const ps_params *params, uint64_t seed, uint32_t 
 
 const ps_straggler ps_straggler_random = {
     .name = "random",
-    .summary = "a step is held up with some probability, for exponentially distributed times",
+    .summary = "delays a step with `probability`, for an exponentially distributed time",
     .params = random_params,
     .check = ps_straggler_check_rank,
     .delay_us = random_delay_us,

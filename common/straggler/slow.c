@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* slow.c - one worker computes `factor` times as long as it would. */
+/* slow.c - makes each step of one worker, or of all, take `factor` times as long. */
 #include "common/straggler/straggler.h"
 
 enum { RANK, FACTOR };
@@ -10,12 +10,12 @@ static const ps_param slow_params[] = {
      .min = -1,
      .max = 255,
      .is_integer = true,
-     .help = "the slow worker; -1: all"},
+     .help = "worker that is slow; -1: all workers"},
     {.name = "factor",
      .value = 4,
      .min = 1,
      .max = 1000,
-     .help = "how many times as long its steps take"},
+     .help = "time of its steps, relative to their time without delay"},
     {.name = NULL},
 };
 
@@ -34,7 +34,7 @@ static int64_t slow_delay_us(const ps_params *params, uint64_t seed, uint32_t ra
 
 const ps_straggler ps_straggler_slow = {
     .name = "slow",
-    .summary = "one worker computes `factor` times as long",
+    .summary = "one worker takes `factor` times as long for its steps",
     .params = slow_params,
     .check = ps_straggler_check_rank,
     .delay_us = slow_delay_us,

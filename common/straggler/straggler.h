@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* straggler.h - who is held up in a job, and for how long: for experiments and tests.
+/* straggler.h - artificial delays of workers, for experiments and tests.
  *
- * A straggler is a const table with one pure question. The trainer asks it once
- * a step, between gradient and push, and waits. To add one:
- * common/straggler/NAME.c, a line in list.h, one in CMakeLists.txt.
+ * A straggler is a const table with one pure function. The trainer calls it once a step,
+ * between the gradient and its push, and waits for the returned time. To add one: write
+ * common/straggler/NAME.c, add a line to list.h and one to CMakeLists.txt.
  */
 #ifndef PS_COMMON_STRAGGLER_STRAGGLER_H
 #define PS_COMMON_STRAGGLER_STRAGGLER_H
@@ -14,28 +14,34 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { PS_STRAGGLER_MAX_MS = 3600000 }; /* longest time that one step is held up */
+enum { PS_STRAGGLER_MAX_MS = 3600000 }; /* longest delay of one step */
 
 typedef struct ps_straggler {
     const char *name;
     const char *summary;
     const ps_param *params; /* (optional) */
 
-    /* (optional) Do these numbers fit a job with so many workers?
-     * INVALID_ARGUMENT with what is allowed. */
+    /* (optional) Checks the numbers against a job with `workers` workers. Returns
+     * INVALID_ARGUMENT with what is allowed if they do not fit. */
     ps_status (*check)(const ps_params *params, uint32_t workers);
 
-    /* Microseconds that worker `rank` is held up in `step`, having computed for
-     * busy_us in it. The same arguments give the same answer. */
+    /* Returns the delay in microseconds of `step` of worker `rank`. `busy_us` is how long the
+     * worker has computed since its previous delay; waits are not counted. The same arguments
+     * give the same result. */
     int64_t (*delay_us)(const ps_params *params, uint64_t seed, uint32_t rank, uint64_t step,
                         int64_t busy_us);
 } ps_straggler;
 
-const ps_straggler *ps_straggler_find(const char *name); /* NULL if there is none */
+/* Returns the straggler with this name, or NULL if there is none. */
+const ps_straggler *ps_straggler_find(const char *name);
+/* Calls `fn` for every straggler, in the order of list.h. */
 void ps_straggler_each(void (*fn)(const ps_straggler *straggler, void *arg), void *arg);
 
-/* For the tables: `rank` at params->v[0], -1 for all. */
+/* Checks the number `rank`, which must be the first in the table: -1 for all, else below
+ * `workers`. Returns INVALID_ARGUMENT with what is allowed if it does not fit. */
 PS_MUST_USE ps_status ps_straggler_check_rank(const ps_params *params, uint32_t workers);
+/* Returns whether the number `rank`, the first in the table, selects worker `rank`: equal to
+ * it, or -1. */
 bool ps_straggler_is_rank(const ps_params *params, uint32_t rank);
 
 #endif
