@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* asp.c - asynchronous (Recht et al. 2011; Dean et al. 2012): contributions are
- * applied as they come, and nobody waits for anybody. */
+/* asp.c - asynchronous (Recht et al. 2011; Dean et al. 2012): each contribution is applied on
+ * arrival, and no worker waits for another. */
 #include "common/consistency/rounds.h"
 
 static ps_verdict asp_on_push(const ps_params *params, const ps_clocks *c, const ps_arrival *a,
@@ -15,7 +15,7 @@ static ps_verdict asp_on_push(const ps_params *params, const ps_clocks *c, const
 
 const ps_consistency ps_consistency_asp = {
     .name = "asp",
-    .summary = "applied on arrival; nobody waits",
+    .summary = "each contribution is applied on arrival; no worker waits",
     .survives_loss = true,
     .uses_whole = true,
     .lead = any_lead,

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backup.c - synchronous with backup workers (Chen et al. 2016, arXiv
- * 1604.00981): of N + b contributions the first N make the step, on their mean;
- * what comes later to that clock is dropped and counted. A worker that was left
- * behind goes on with the clock that is open. */
+/* backup.c - synchronous with backup workers (Chen et al. 2016, arXiv 1604.00981).
+ *
+ * Of N + b contributions to a clock the first N make the step, on their mean. Later
+ * contributions to that clock are dropped and counted. A worker whose clock closed without it
+ * goes on with the open clock.
+ */
 #include "common/consistency/rounds.h"
 
 enum { BACKUPS };
@@ -13,16 +15,17 @@ static const ps_param backup_params[] = {
      .min = 1,
      .max = 255,
      .is_integer = true,
-     .help = "contributions of a step that are not waited for; fewer than there are"},
+     .help = "contributions of a step that it does not wait for; fewer than all"},
     {.name = NULL},
 };
 
 static ps_status backup_check(const ps_params *params, uint32_t contributors)
 {
     if (params->v[BACKUPS] >= contributors) {
-        return ps_fail(PS_INVALID_ARGUMENT,
-                       "backups is %.0f; fewer than the %u contributions of a step are allowed",
-                       params->v[BACKUPS], contributors);
+        return ps_fail(
+            PS_INVALID_ARGUMENT,
+            "backups is %.0f; it must be less than %u, the number of contributions of a step",
+            params->v[BACKUPS], contributors);
     }
     return ps_ok();
 }

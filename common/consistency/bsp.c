@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bsp.c - bulk synchronous (Valiant 1990): every worker computes clock c on the
- * weights that have seen every contribution to the clocks before c, and nothing
- * else. */
+/* bsp.c - bulk synchronous (Valiant 1990): every worker computes clock c on weights that
+ * contain exactly the contributions to the clocks before c. */
 #include "common/consistency/rounds.h"
 
 static ps_verdict bsp_on_push(const ps_params *params, const ps_clocks *c, const ps_arrival *a,
@@ -23,7 +22,8 @@ static bool bsp_closes(const ps_params *params, const ps_clocks *c, float *scale
 
 const ps_consistency ps_consistency_bsp = {
     .name = "bsp",
-    .summary = "a step waits for the contributions of all workers; same seed, same bits",
+    .summary =
+        "a step waits for the contributions of all workers; the same seed gives the same bits",
     .is_deterministic = true,
     .asks_early = true,
     .has_rounds = true,

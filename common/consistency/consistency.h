@@ -1,24 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* consistency.h - when an answer may be given.
+/* consistency.h - the policies that decide when workers may go on and what becomes of
+ * contributions.
  *
- * A policy is a const table of pure questions over the clocks of one slice. It
- * sits in the parameter server; bulk-synchronous, stale, asynchronous and
- * backup-worker training differ in nothing else. docs/consistency.md has every
- * formula with its source. To add one: common/consistency/NAME.c, a line in
- * list.h, one in CMakeLists.txt.
+ * A policy is a const table of pure functions over the clocks of one slice. It runs in the
+ * parameter server. Bulk-synchronous, stale, asynchronous and backup-worker training differ
+ * only in their policy. docs/consistency.md has every formula with its source. To add a policy:
+ * write common/consistency/NAME.c, add a line to list.h and one to CMakeLists.txt.
  *
- * Two ways to use a contribution. A policy without `closes` *applies*: each one
- * is a step of its own, on arrival, and those of a contributor come in the order
- * of their clocks. A policy with `closes` *buffers*: contributions are added to
- * an open sum, and when it closes the slice steps once on the sum.
+ * There are two ways to use a contribution. A policy without `closes` *applies*: each
+ * contribution is a step of its own on arrival, and the contributions of one contributor arrive
+ * in the order of their clocks. A policy with `closes` *buffers*: contributions are added to an
+ * open sum, and the slice makes one step on the sum when it closes.
  *
- * Rounds. Where has_rounds, the sum is of one clock: nobody may bring clock
- * c + 1 before c is closed, and what comes for a clock that is closed is late;
- * on_push decides what becomes of it. A contributor may leave clocks out.
+ * Rounds: with `has_rounds` the sum belongs to one clock. No worker may contribute to clock c +
+ * 1 before c is closed. A contribution to a closed clock is late; on_push decides what becomes
+ * of it. A contributor may skip clocks.
  *
- * Time and memory are the caller's: a policy is told what time it is, and keeps
- * what it must remember of a slice in `words` words, all zero at first, which
- * on_push alone may change.
+ * The caller owns time and memory. It tells a policy the time. A policy remembers what it needs
+ * of a slice in `words` words of state, which are zero at first and which only on_push changes.
  */
 #ifndef PS_COMMON_CONSISTENCY_CONSISTENCY_H
 #define PS_COMMON_CONSISTENCY_CONSISTENCY_H
@@ -30,78 +29,83 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What a policy may look at. done is UINT64_MAX for a worker that nobody waits
- * for: it is lost, or holds no blocks. */
+/* The state of a slice that a policy may read. `done` is UINT64_MAX for a worker that nobody
+ * waits for: it is lost, or it holds no blocks. */
 typedef struct ps_clocks {
     uint32_t workers;
     uint32_t contributors;
-    uint32_t live;        /* contributors of workers that are not lost */
-    const uint64_t *done; /* (workers): clocks to which nothing more will come from it */
-    uint64_t least;       /* smallest of done */
-    uint64_t clock;       /* with rounds: those that are closed; else least */
-    uint64_t version;     /* updates applied to this slice */
-    uint32_t in;          /* contributions in the open sum, */
-    uint32_t due;         /* and those of them that are not late */
-    int64_t now_us;       /* monotonic */
-    int64_t first_us;     /* when the first that was not late came */
-    uint64_t *state;      /* (words): this slice's; NULL without words */
+    uint32_t live; /* contributors whose workers are not lost */
+    /* (workers): each worker has finished its contributions to the clocks below this */
+    const uint64_t *done;
+    uint64_t least;   /* minimum of done */
+    uint64_t clock;   /* with rounds: number of closed clocks; else `least` */
+    uint64_t version; /* updates applied to this slice */
+    uint32_t in;      /* contributions in the open sum */
+    uint32_t due;     /* contributions in the open sum that are not late */
+    int64_t now_us;   /* monotonic time */
+    int64_t first_us; /* time of the first contribution in the open sum that was not late */
+    uint64_t *state;  /* (words): state of this slice; NULL without words */
 } ps_clocks;
 
-/* A contribution to the slice, the first time that it comes. */
+/* A contribution to the slice on its first arrival; duplicates never reach a policy. */
 typedef struct ps_arrival {
     uint32_t worker, contributor;
     uint64_t clock;
-    uint64_t staleness; /* updates of the slice since it was given to the worker */
+    uint64_t staleness; /* updates of the slice between giving it to the worker and this arrival */
 } ps_arrival;
 
 typedef enum ps_verdict {
-    PS_APPLY,  /* step on this contribution alone, at once; the step times *scale */
+    PS_APPLY,  /* make a step on this contribution alone, at once; *scale multiplies the step */
     PS_BUFFER, /* add it to the open sum */
-    PS_DROP    /* forget it; it is counted as dropped, and as in */
+    PS_DROP    /* drop it; it counts as dropped, and in `done` like any other */
 } ps_verdict;
 
 typedef struct ps_consistency {
     const char *name;
     const char *summary;
     const ps_param *params; /* (optional) */
-    bool is_deterministic;  /* same seed, same bits: sums are formed in the order of contributors */
-    bool survives_loss;     /* goes on when a worker is lost */
+    /* the same seed gives the same bits: sums are formed in the order of contributors */
+    bool is_deterministic;
+    bool survives_loss; /* the job goes on when a worker is lost */
     bool asks_early;    /* workers may ask for the next clock before they have pushed this one */
-    bool has_rounds;    /* see above; only with closes */
-    bool uses_whole;    /* each contribution is in a step as it came: none is dropped, none is
-                         * weighed by when it came or by what else did */
-    bool leaves_behind; /* a round may close before all have come. Then a worker that asks for
-                         * clock c brings nothing more to those before c, and contributors
-                         * belong to one worker each */
+    bool has_rounds;    /* see above; requires closes */
+    /* every contribution enters a step unchanged: none is dropped, and none is weighed by its
+     * time of arrival or by the other contributions */
+    bool uses_whole;
+    /* a round may close before all contributions have arrived; a worker that asks for clock c
+     * then contributes nothing more to the clocks before c, and each contributor belongs to one
+     * worker */
+    bool leaves_behind;
 
-    /* (optional) May a job with so many contributors use these numbers? INVALID_ARGUMENT
-     * with what is wrong and what is allowed. */
+    /* (optional) Checks the numbers against a job with so many contributors. Returns
+     * INVALID_ARGUMENT with what is wrong and what is allowed. */
     ps_status (*check)(const ps_params *params, uint32_t contributors);
-    /* (optional) Words of state for a slice; 0. */
+    /* (optional) Returns the words of state that a slice needs. NULL: 0. */
     size_t (*words)(uint32_t workers, uint32_t contributors);
-    /* How many clocks ahead of `clock` a worker may be when it begins one;
-     * UINT64_MAX: no bound. Bounds what a server may have to park. */
+    /* Returns how many clocks a worker may be ahead of `clock` when it begins one; UINT64_MAX:
+     * no limit. It limits what a server may have to park. */
     uint64_t (*lead)(const ps_params *params);
-    /* May `worker` begin `clock`? Asked when it pulls for it. */
+    /* Returns whether `worker` may begin `clock`. Called when the worker pulls for that clock. */
     bool (*admit)(const ps_params *params, const ps_clocks *c, uint32_t worker, uint64_t clock);
-    /* What becomes of a contribution? Asked once for each, before it counts as
-     * in. *scale is 1 when it is asked. A policy either applies or buffers,
-     * always the same; either may drop. */
+    /* Decides what becomes of a contribution. Called once for each, before it counts in `done`.
+     * *scale is 1 on entry. A policy always applies or always buffers; either kind may drop. */
     ps_verdict (*on_push)(const ps_params *params, const ps_clocks *c, const ps_arrival *a,
                           float *scale);
-    /* May `worker`, admitted to `clock`, be given the slice as it is? */
+    /* Returns whether the slice as it is may be sent to `worker`, which is admitted to `clock`. */
     bool (*on_pull)(const ps_params *params, const ps_clocks *c, uint32_t worker, uint64_t clock);
-    /* (optional) Is the open sum whole? Asked after arrivals, losses and when
-     * closes_at has come, where something is in the sum or, with rounds, nothing
-     * can come any more: then the round closes without a step. The sum is
-     * multiplied by *scale, 1 when it is asked. */
+    /* (optional) Returns whether the open sum is complete, and may set the factor *scale of the
+     * sum, 1 on entry. Called after arrivals, after losses and at closes_at, if the sum has
+     * contributions. With rounds it is also called if no contribution can arrive any more; the
+     * round then closes without a step. */
     bool (*closes)(const ps_params *params, const ps_clocks *c, float *scale);
-    /* (optional) When closes may become true with nothing else happening;
-     * INT64_MAX: never. */
+    /* (optional) Returns the monotonic time in microseconds at which `closes` becomes true
+     * without another event; INT64_MAX: never. */
     int64_t (*closes_at)(const ps_params *params, const ps_clocks *c);
 } ps_consistency;
 
+/* Returns the policy with this name, or NULL if there is none. */
 const ps_consistency *ps_consistency_find(const char *name);
+/* Calls `fn` for every policy, in the order of list.h. */
 void ps_consistency_each(void (*fn)(const ps_consistency *policy, void *arg), void *arg);
 
 #endif

@@ -1,23 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dssp.c - dynamic stale synchronous (Zhao et al. 2019, arXiv 1908.11848): as
- * ssp, with a bound that is chosen between `lower` and `upper` for the worker
- * that runs ahead, so that it will have the shortest wait.
+/* dssp.c - dynamic stale synchronous (Zhao et al. 2019, arXiv 1908.11848): ssp with a bound
+ * between `lower` and `upper`, chosen for the fastest worker so that its wait is shortest.
  *
- * A worker that is `lower` ahead and faster than all others is let go on for r*
- * more clocks. From the last interval between its pushes and the slowest's,
- * both are foretold: after r more clocks it pushes at A_p + r I_p, the slowest
- * at A_s + k I_s; r* is the r of 0..upper - lower that comes closest to one of
- * the slowest's, the smallest of equals.
+ * A worker that is `lower` clocks ahead and faster than all others may do r* more clocks. The
+ * last interval between its pushes and that of the slowest worker predict both: after r more
+ * clocks it pushes at A_p + r I_p, the slowest at A_s + k I_s. r* is the r in 0 .. upper -
+ * lower whose time is closest to a push of the slowest; the smallest of equals.
  *
- * Kept of each worker: the clock of its last push and the time of the first
- * contribution to it, the interval before it, and the clock that its leave
- * ends before. */
+ * The state of each worker: the clock of its last push, the time of the first contribution to
+ * that clock, the interval before that time, and the clock before which its extra clocks end.
+ */
 #include "common/consistency/rounds.h"
 
 #include <stdlib.h>
 
 enum { LOWER, UPPER };
-enum { NEXT, LAST_US, INTERVAL_US, UNTIL, WORDS }; /* of a worker; NEXT: 1 + last clock, 0: none */
+/* state of a worker; NEXT: 1 + clock of its last push, 0: none */
+enum { NEXT, LAST_US, INTERVAL_US, UNTIL, WORDS };
 
 static const ps_param dssp_params[] = {
     {.name = "lower",
@@ -31,18 +30,18 @@ static const ps_param dssp_params[] = {
      .min = 0,
      .max = 1000000,
      .is_integer = true,
-     .help = "clocks that the fastest may be ahead where that makes its wait shorter; at most "
+     .help = "clocks that the fastest may be ahead if that shortens its wait; at most "
              "lower + 4096"},
     {.name = NULL},
 };
 
-enum { RANGE_MAX = 4096 }; /* both lines are walked once at each decision */
+enum { RANGE_MAX = 4096 }; /* each decision walks over the whole range once */
 
 static ps_status dssp_check(const ps_params *params, uint32_t contributors)
 {
     (void)contributors;
     if (params->v[UPPER] < params->v[LOWER] || params->v[UPPER] > params->v[LOWER] + RANGE_MAX) {
-        return ps_fail(PS_INVALID_ARGUMENT, "upper is %.0f; lower = %.0f to %.0f is allowed",
+        return ps_fail(PS_INVALID_ARGUMENT, "upper is %.0f; %.0f (lower) to %.0f are allowed",
                        params->v[UPPER], params->v[LOWER], params->v[LOWER] + RANGE_MAX);
     }
     return ps_ok();
@@ -67,7 +66,7 @@ static bool dssp_admit(const ps_params *params, const ps_clocks *c, uint32_t wor
            (ahead <= (uint64_t)params->v[UPPER] && clock < c->state[worker * WORDS + UNTIL]);
 }
 
-/* The worker that is furthest behind, the first of equals. */
+/* Returns the worker that is furthest behind, the first of equals. */
 static uint32_t find_slowest(const ps_clocks *c)
 {
     uint32_t w = 0;
@@ -88,7 +87,8 @@ static bool is_fastest(const ps_clocks *c, uint32_t worker, uint64_t pushed)
     return true;
 }
 
-/* r*: both lines ascend, so that the slowest's nearest point only moves on. */
+/* Returns r*. Both sequences of times ascend, so the nearest push of the slowest only moves
+ * forward and one pass is enough. */
 static uint64_t choose(const uint64_t *fast, const uint64_t *slow, uint64_t r_max)
 {
     int64_t fast_us = (int64_t)fast[INTERVAL_US], slow_us = (int64_t)slow[INTERVAL_US];
@@ -97,7 +97,7 @@ static uint64_t choose(const uint64_t *fast, const uint64_t *slow, uint64_t r_ma
     uint64_t best = 0;
 
     if (slow_us <= 0) {
-        return 0; /* it has pushed less than twice: nothing is known */
+        return 0; /* the slowest has pushed less than twice, so its interval is unknown */
     }
     for (uint64_t r = 0; r <= r_max; r++, x += fast_us) {
         int64_t us;
@@ -123,7 +123,7 @@ static ps_verdict dssp_on_push(const ps_params *params, const ps_clocks *c, cons
 
     (void)scale;
     if (pushed <= mine[NEXT]) {
-        return PS_APPLY; /* another block of the clock */
+        return PS_APPLY; /* another block of a clock that has been seen */
     }
     mine[INTERVAL_US] = mine[NEXT] > 0 ? (uint64_t)c->now_us - mine[LAST_US] : 0;
     mine[LAST_US] = (uint64_t)c->now_us;
@@ -138,7 +138,8 @@ static ps_verdict dssp_on_push(const ps_params *params, const ps_clocks *c, cons
 
 const ps_consistency ps_consistency_dssp = {
     .name = "dssp",
-    .summary = "ssp with a bound between `lower` and `upper` that shortens the fastest's wait",
+    .summary =
+        "ssp with a bound between `lower` and `upper` that shortens the wait of the fastest worker",
     .params = dssp_params,
     .survives_loss = true,
     .uses_whole = true,

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* half_async.c - merges whatever has come, then steps (the half-async mode of
- * PaddlePaddle's 1.x parameter servers, on the server). No rounds: a step takes
- * the sum of the contributions, of whichever clocks, that came within wait_ms of
- * the first, and at most `merge` of them. A worker waits until the step that its
- * own contribution is in.
+/* half_async.c - steps on the sum of what has arrived (the half-async mode of PaddlePaddle's
+ * 1.x parameter servers, here on the server).
  *
- * Kept of each worker: the version that its last contribution makes. */
+ * There are no rounds: a step takes the sum of the contributions, of any clocks, that arrive
+ * within wait_ms of the first one, and at most `merge` of them. A worker waits until the step
+ * that contains its own contribution.
+ *
+ * The state of each worker: the version that its last contribution makes.
+ */
 #include "common/consistency/rounds.h"
 
 enum { MERGE, WAIT_MS };
@@ -21,7 +23,7 @@ static const ps_param half_async_params[] = {
      .value = 10,
      .min = 0,
      .max = 3600000,
-     .help = "milliseconds from the first contribution until the step is made with what is there"},
+     .help = "milliseconds from the first contribution to the step on what has arrived"},
     {.name = NULL},
 };
 
@@ -55,14 +57,15 @@ static bool half_async_closes(const ps_params *params, const ps_clocks *c, float
 {
     uint32_t merge = (uint32_t)params->v[MERGE];
 
-    (void)scale; /* a sum, no mean: each counts as it would alone */
+    (void)scale; /* a sum and not a mean: each contribution weighs as it would alone */
     return c->in > 0 && (c->in >= c->live || (merge > 0 && c->in >= merge) ||
                          c->now_us >= half_async_closes_at(params, c));
 }
 
 const ps_consistency ps_consistency_half_async = {
     .name = "half_async",
-    .summary = "a step on the sum of what came within `wait_ms` of the first; no rounds",
+    .summary =
+        "a step on the sum of what arrived within `wait_ms` of the first contribution; no rounds",
     .params = half_async_params,
     .survives_loss = true,
     .uses_whole = true,

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* lag_discard.c - asynchronous, but a contribution that lags too far is dropped
+/* lag_discard.c - asynchronous, but drops a contribution that lags too far behind
  * (async_lagged_grad_discard_ratio of PaddlePaddle's v2 parameter server).
  *
- *   S += 1              for each contribution, also those that are dropped
+ *   S += 1              for each contribution, also a dropped one
  *   lag = S - mark[k];  mark[k] = S
  *   dropped if lag >= max(floor(contributors * ratio), contributors + 1)
  *
- * A ratio of 1 or less counts as 1.5, as there. With contributors of one speed
- * the lag is their number, which is none too many: without the second term, as
- * there, a job of one worker dropped all that it did, and so did one of K below
- * a ratio of 1 + 1/K. There, S and the marks were forgotten whenever statistics
- * were printed; here never.
+ * A ratio of 1 or less counts as 1.5, as in PaddlePaddle. Contributors of equal speed have a
+ * lag of their number, which must pass; hence the second term. PaddlePaddle lacks it: a job of
+ * one worker dropped all contributions, and so did a job of K workers below a ratio of 1 + 1/K.
+ * PaddlePaddle reset S and the marks whenever it printed statistics; this policy never resets
+ * them.
  *
- * Kept: S, and the mark of each contributor. */
+ * The state: S, and the mark of each contributor.
+ */
 #include "common/consistency/rounds.h"
 
 #include <math.h>
@@ -27,9 +28,10 @@ static const ps_param lag_discard_params[] = {
      .value = 1.5,
      .min = 0,
      .max = 1000000,
-     .help = "a contribution is dropped when so many times the number of contributors have come "
-             "since the last one of the same contributor, and more than their number; 1 or less "
-             "counts as 1.5"},
+     .help =
+         "drops a contribution if, since the last one of the same contributor, at least this many "
+         "times the number of contributors arrived, and more than that number; 1 or less "
+         "counts as 1.5"},
     {.name = NULL},
 };
 
@@ -56,7 +58,7 @@ static ps_verdict lag_discard_on_push(const ps_params *params, const ps_clocks *
 
 const ps_consistency ps_consistency_lag_discard = {
     .name = "lag_discard",
-    .summary = "applied on arrival; dropped if `ratio` times the usual number came in between",
+    .summary = "applied on arrival; dropped if `ratio` times the usual number arrived in between",
     .params = lag_discard_params,
     .survives_loss = true,
     .words = lag_discard_words,

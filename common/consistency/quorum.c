@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* quorum.c - synchronous with a deadline (partial collectives of Li et al. 2020,
- * arXiv 1908.04207; time windows of Bonawitz et al. 2019): a step takes the mean
- * of what is there when all have come, or when wait_ms have passed since the
- * first and at least `quorum` are there. What comes later is added to the step
- * that is open then, so nothing is lost, but is not counted there for its quorum. With wait_ms 0
- * the quorum alone decides, with quorum 1 the deadline. */
+/* quorum.c - synchronous with a deadline (partial collectives of Li et al. 2020, arXiv
+ * 1908.04207; time windows of Bonawitz et al. 2019).
+ *
+ * A step takes the mean of the contributions that have arrived. It is made when all have
+ * arrived, or when wait_ms have passed since the first and at least `quorum` have arrived. A
+ * late contribution is added to the step that is open on its arrival, so nothing is lost; it
+ * does not count for the quorum of that step. With wait_ms 0 only the quorum decides, with
+ * quorum 1 only the deadline.
+ */
 #include "common/consistency/rounds.h"
 
 enum { QUORUM, WAIT_MS };
@@ -15,21 +18,23 @@ static const ps_param quorum_params[] = {
      .min = 1,
      .max = 65536,
      .is_integer = true,
-     .help = "fewest contributions of a step that goes on without the others"},
+     .help = "fewest contributions of a step that is made without the others"},
     {.name = "wait_ms",
      .value = 1000,
      .min = 0,
      .max = 3600000,
-     .help = "milliseconds from the first contribution of a step until it does not wait for all"},
+     .help =
+         "milliseconds from the first contribution of a step after which it does not wait for all"},
     {.name = NULL},
 };
 
 static ps_status quorum_check(const ps_params *params, uint32_t contributors)
 {
     if (params->v[QUORUM] > contributors) {
-        return ps_fail(PS_INVALID_ARGUMENT,
-                       "quorum is %.0f; at most the %u contributions of a step are allowed",
-                       params->v[QUORUM], contributors);
+        return ps_fail(
+            PS_INVALID_ARGUMENT,
+            "quorum is %.0f; it may be at most %u, the number of contributions of a step",
+            params->v[QUORUM], contributors);
     }
     return ps_ok();
 }
@@ -58,7 +63,7 @@ static bool quorum_closes(const ps_params *params, const ps_clocks *c, float *sc
 
 const ps_consistency ps_consistency_quorum = {
     .name = "quorum",
-    .summary = "a step waits for all, but after `wait_ms` for no more than `quorum`; late "
+    .summary = "a step waits for all, after `wait_ms` only for `quorum`; late "
                "contributions join the next step",
     .params = quorum_params,
     .survives_loss = true,

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ssp.c - stale synchronous (Ho et al. 2013): contributions are applied as they
- * come, and the fastest worker is at most `bound` clocks ahead of the slowest. A
- * worker that begins clock c sees every contribution to the clocks before
- * c - bound, and its own to all clocks before c. */
+/* ssp.c - stale synchronous (Ho et al. 2013): each contribution is applied on arrival, and the
+ * fastest worker is at most `bound` clocks ahead of the slowest.
+ *
+ * A worker that begins clock c sees every contribution to the clocks before c - bound, and its
+ * own contributions to all clocks before c.
+ */
 #include "common/consistency/rounds.h"
 
 enum { BOUND };
@@ -40,7 +42,7 @@ static ps_verdict ssp_on_push(const ps_params *params, const ps_clocks *c, const
 
 const ps_consistency ps_consistency_ssp = {
     .name = "ssp",
-    .summary = "applied on arrival; nobody is more than `bound` clocks ahead of the slowest",
+    .summary = "applied on arrival; no worker is more than `bound` clocks ahead of the slowest",
     .params = ssp_params,
     .survives_loss = true,
     .uses_whole = true,

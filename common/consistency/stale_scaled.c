@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stale_scaled.c - asynchronous with steps that shrink with staleness (Zhang et
- * al. 2016, arXiv 1511.05950; the polynomial form of Xie et al. 2019, arXiv
- * 1903.03934): the step of a contribution is multiplied by
+/* stale_scaled.c - asynchronous with shorter steps for stale contributions (Zhang et al. 2016,
+ * arXiv 1511.05950; the polynomial form of Xie et al. 2019, arXiv 1903.03934).
+ *
+ * The step of a contribution is multiplied by
  *
  *   1 / (1 + max(0, tau - free))^power
  *
- * tau is the number of updates that the slice has seen since it was given to the
- * worker. It is the step that is scaled and not the gradient, so that adam and
- * its like, which are blind to the scale of gradients, step shorter too. */
+ * tau is the number of updates of the slice between giving it to the worker and the
+ * contribution. The policy scales the step and not the gradient: adam and its like ignore the
+ * scale of gradients, so scaled gradients would not shorten their steps.
+ */
 #include "common/consistency/rounds.h"
 
 #include <math.h>
@@ -25,7 +27,7 @@ static const ps_param stale_scaled_params[] = {
      .min = 0,
      .max = 1000000,
      .is_integer = true,
-     .help = "staleness that costs nothing; workers - 1 is what workers of one speed have"},
+     .help = "staleness that does not shorten the step; workers of equal speed have workers - 1"},
     {.name = NULL},
 };
 
@@ -41,7 +43,7 @@ static ps_verdict stale_scaled_on_push(const ps_params *params, const ps_clocks 
 
 const ps_consistency ps_consistency_stale_scaled = {
     .name = "stale_scaled",
-    .summary = "applied on arrival, the step divided by (1 + staleness)^`power`; nobody waits",
+    .summary = "applied on arrival, the step divided by (1 + staleness)^`power`; no worker waits",
     .params = stale_scaled_params,
     .survives_loss = true,
     .lead = any_lead,

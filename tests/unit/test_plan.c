@@ -117,7 +117,7 @@ static void each_wrong_field_is_named_with_what_is_allowed(void **state)
     assert_refused("{\"consistency\":{\"name\":\"essp\"}}", "spec.consistency.name", "ssp");
     assert_refused("{\"workers\":2,\"consistency\":{\"name\":\"backup\",\"params\":"
                    "{\"backups\":2}}}",
-                   "spec.consistency.params", "fewer than the 2");
+                   "spec.consistency.params", "must be less than 2");
     assert_refused("{\"workers\":2,\"update\":{\"name\":\"localsgd\"},\"consistency\":{\"name\":"
                    "\"backup\"}}",
                    "spec.consistency.name", "would be lost");
@@ -126,7 +126,7 @@ static void each_wrong_field_is_named_with_what_is_allowed(void **state)
                    "spec.straggler.params", "-1 (all) to 1");
     assert_refused("{\"workers\":2,\"consistency\":{\"name\":\"quorum\",\"params\":"
                    "{\"quorum\":3}}}",
-                   "spec.consistency.params", "at most the 2");
+                   "spec.consistency.params", "may be at most 2");
     assert_refused("{\"consistency\":{\"name\":\"dssp\",\"params\":{\"lower\":16}}}",
                    "spec.consistency.params", "lower = 16 to");
     assert_refused("{\"consistency\":{\"name\":\"ssp\",\"params\":{\"bound\":1.5}}}",
