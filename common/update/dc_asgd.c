@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dc_asgd.c - asynchronous descent with compensated delay (Zheng et al. 2017): each
- * worker sends the mean gradient over its samples; servers correct it for what the
- * weights went through since they were given to it (common/store/delay.h), and
- * step by an N-th, so that N of them are one whole step, as under gradient. */
+/* dc_asgd.c - asynchronous SGD with delay compensation (Zheng et al. 2017).
+ *
+ * Each worker sends the mean gradient over its samples. Servers correct it for the change of
+ * the weights since the worker received them (common/store/delay.h). Each contribution makes an
+ * N-th of a step, so N of them make one whole step, as under `gradient`.
+ */
 #include "common/update/update.h"
 
 enum { LAMBDA, DECAY };
@@ -12,12 +14,13 @@ static const ps_param dc_asgd_params[] = {
      .value = 2,
      .min = 0,
      .max = 1000,
-     .help = "strength of the correction; the paper has 2 when adaptive, 0.04 when not"},
+     .help = "strength of the correction; the paper uses 2 with an adaptive lambda, 0.04 with a "
+             "constant one"},
     {.name = "decay",
      .value = 0.95,
      .min = 0,
      .max = 0.999999,
-     .help = "of the mean of squared gradients that lambda adapts to; 0: lambda is constant"},
+     .help = "decay of the mean of squared gradients that lambda adapts to; 0: lambda is constant"},
     {.name = NULL},
 };
 
@@ -40,7 +43,7 @@ static void dc_asgd_delay(const ps_params *params, double *lambda, double *decay
 
 const ps_update ps_update_dc_asgd = {
     .name = "dc_asgd",
-    .summary = "each worker's mean gradient, corrected by the servers for its delay (DC-ASGD)",
+    .summary = "each worker's mean gradient; servers correct it for its delay (DC-ASGD)",
     .params = dc_asgd_params,
     .per_block = false,
     .block_scale = dc_asgd_block_scale,

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* delta.c - the servers add up what each worker's own rule made of its gradients:
- * w -= sum_i (w - x_i). N workers move N times as far as one; with asp each moves
- * as it comes. State of layers is averaged: a sum of running means is none. */
+/* delta.c - the servers add the increments that each worker's own rule made: w -= sum_i (w -
+ * x_i).
+ *
+ * N workers move the weights N times as far as one. With asp each contribution is applied on
+ * arrival. State of layers is averaged, because a sum of running means is not a running mean.
+ */
 #include "common/update/update.h"
 
 static const ps_param delta_params[] = {
@@ -29,7 +32,7 @@ static const ps_local delta_local = {
 
 const ps_update ps_update_delta = {
     .name = "delta",
-    .summary = "the sum of the increments that each worker's own rule made",
+    .summary = "servers add the increments that each worker's own rule made",
     .params = delta_params,
     .merge_scale = ps_update_merge_sum,
     .local = &delta_local,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* diloco.c - many steps of AdamW alone, and Nesterov's rule at the servers on the
- * mean of what they came to (Douillard et al. 2023; with other outer rules: SlowMo,
- * FedOpt): w -= outer(mean (w - x_i)). The local rule's state stays on its worker. */
+/* diloco.c - many local steps of AdamW, then Nesterov's rule at the servers on the mean of the
+ * workers' differences: w -= outer(mean (w - x_i)) (Douillard et al. 2023; with other outer
+ * rules: SlowMo, FedOpt). The state of the local rule stays on its worker. */
 #include "common/update/update.h"
 
 static const ps_param diloco_params[] = {
@@ -18,7 +18,7 @@ static const ps_local diloco_local = {
 
 const ps_update ps_update_diloco = {
     .name = "diloco",
-    .summary = "rounds of AdamW alone, Nesterov at the servers on their mean (DiLoCo)",
+    .summary = "rounds of local AdamW steps, Nesterov at the servers on their mean (DiLoCo)",
     .params = diloco_params,
     .merge_scale = ps_update_merge_sum,
     .local = &diloco_local,

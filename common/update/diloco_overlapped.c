@@ -1,21 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* diloco_overlapped.c - DiLoCo whose exchange is hidden behind the next round, with
- * eager updates (Kale, Douillard, Donchev, arXiv 2502.12996): while the mean D_t of this
- * round's P_i travels, the worker gives its own outer optimizer, which has a replica and
- * its momentum,
- *     E_t = a P_t + (D_(t-1) - a P_(t-1)),
- * its own part a P_t of D_t at once and the others' a round later, so that each counts once.
- * The outer rule is Nesterov's, u = m u + E, x -= r (E + m u), and linear. So what comes
- * of the means is w, which the servers keep, and of what is left, a P_t - a P_(t-1), all
- * but the own parts' own step cancels:
+/* diloco_overlapped.c - DiLoCo whose exchange runs during the next round, with eager updates
+ * (Kale, Douillard, Donchev, arXiv 2502.12996).
+ *
+ * In eager updates every worker has an outer optimizer, with a replica and a momentum. While
+ * the mean D_t of this round's P_i travels, worker i gives it
+ *     E_t = a P_t + (D_(t-1) - a P_(t-1)):
+ * its own part a P_t of D_t at once and the parts of the others a round later, so each part
+ * counts once. The outer rule is Nesterov's, u = m u + E, x -= r (E + m u), which is linear. So
+ * the means add up to w, which the servers keep. Of the rest, a P_t - a P_(t-1), all cancels
+ * except the step on the worker's own part:
  *     v = m v + a P_t, x = w - r (a P_t + m v).
- * The others' delay bounds how far a round may go. Where workers are alike and a round goes
- * a part c of the way to its optimum, with m = 0.9 this converges while c is below
+ *
+ * The delay of the other parts limits how far a round may go. If workers are alike and a round
+ * covers the share c of the way to its optimum, this converges with m = 0.9 while c is below
  *     r     2 workers  4     8     many
  *     0.7   1.09       0.59  0.45  0.36   the rate of DiLoCo itself
- *     0.4   1.92       1.03  0.80  0.63   theirs for eager updates, who had 2 workers
- *     0.2   3.84       2.07  1.60  1.26   the default: a round may go all of the way
- * An inner rule whose momentum remembers more steps than a round has lags further. */
+ *     0.4   1.92       1.03  0.80  0.63   the paper's for eager updates, with 2 workers
+ *     0.2   3.84       2.07  1.60  1.26   the default: a round may cover the whole way
+ * If the momentum of the inner rule spans more steps than a round, it adds to the delay.
+ */
 #include "common/update/update.h"
 
 enum { OUTER_RATE, OUTER_MOMENTUM };
@@ -25,7 +28,7 @@ static const ps_param diloco_overlapped_params[] = {
     {.name = NULL},
 };
 
-/* Slots: x as the round began, v. */
+/* Slots: x at the beginning of the round, v. */
 static void diloco_overlapped_contribute(const ps_round *round, const ps_stretch *v)
 {
     float *begun = v->slots, *velocity = begun + v->n;
@@ -60,7 +63,7 @@ static const ps_local diloco_overlapped_local = {
 
 const ps_update ps_update_diloco_overlapped = {
     .name = "diloco_overlapped",
-    .summary = "DiLoCo that trains on while a round is exchanged, from its own part of it",
+    .summary = "DiLoCo that trains on during the exchange of a round, starting from its own part",
     .params = diloco_overlapped_params,
     .merge_scale = ps_update_merge_sum,
     .local = &diloco_overlapped_local,

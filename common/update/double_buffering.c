@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* double_buffering.c - the gradient of step t travels while that of step t + 1 is
- * computed, on weights one step older (Seide et al. 2014; Li et al. 2018, Pipe-SGD):
+/* double_buffering.c - the gradient of step t travels while the gradient of step t + 1 is
+ * computed, on weights that are one step older (Seide et al. 2014; Li et al. 2018, Pipe-SGD):
  *     w_(t+1) = w_t - step(mean g_i(w_(t-1))).
- * The last gradient is applied, and no step is lost at the end of an epoch. */
+ * The last gradient of an epoch is applied too. */
 #include "common/update/update.h"
 
 static uint32_t double_buffering_steps(const ps_params *params, uint64_t clock)
@@ -33,7 +33,7 @@ static const ps_local double_buffering_local = {
 
 const ps_update ps_update_double_buffering = {
     .name = "double_buffering",
-    .summary = "gradients travel while the next are computed, on weights one step older",
+    .summary = "gradients travel while the next ones are computed, on weights one step older",
     .merge_scale = ps_update_merge_sum,
     .local = &double_buffering_local,
 };

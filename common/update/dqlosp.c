@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dqlosp.c - LOSP quantised both ways. Every worker has a replica R of the servers'
- * weights W; enc is the job's codecs, up and down:
+/* dqlosp.c - LOSP with quantisation in both directions. Every worker has a replica R of the
+ * servers' weights W; enc are the codecs of the job, up and down:
  *     worker: U_i = enc(P_i), x_i = R - (gamma / eta) P_i
  *     servers: M = enc(mean of dec(U_i), in the order of ranks), W = W - dec(M)
  *     worker: R = R - dec(M)
- * M is encoded once and sent to all, so that W and every R keep the same bits, state
- * of layers included; a checksum of each slice goes with it. Named in the seed
- * JSAC2020, which never finished it. */
+ * M is encoded once and sent to all workers, so W and every R have the same bits, state of
+ * layers included. Each slice carries a checksum that proves it. JSAC2020, an older system,
+ * names this method but does not complete it. */
 #include "common/update/update.h"
 
 static const ps_param dqlosp_params[] = {
@@ -28,7 +28,8 @@ static const ps_local dqlosp_local = {
 
 const ps_update ps_update_dqlosp = {
     .name = "dqlosp",
-    .summary = "losp quantised both ways: codecs encode changes, replicas are proved (DQLOSP)",
+    .summary =
+        "losp quantised both ways: codecs encode changes, checksums prove the replicas (DQLOSP)",
     .params = dqlosp_params,
     .merge_scale = ps_update_merge_sum,
     .broadcasts = true,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* easgd.c - elastic averaging (Zhang, Choromanska, LeCun 2015): replica and centre
- * pull at each other once in K steps,
- *     x_i -= alpha (x_i - w), w += alpha sum (x_i - w), alpha = beta / N;
- * the centre w is the model. */
+/* easgd.c - elastic averaging (Zhang, Choromanska, LeCun 2015): replica and centre attract each
+ * other once in K steps,
+ *     x_i -= alpha (x_i - w), w += alpha sum (x_i - w), alpha = beta / N.
+ * The centre w is the model. */
 #include "common/update/update.h"
 
 enum { STEPS, BETA };
@@ -13,7 +13,8 @@ static const ps_param easgd_params[] = {
      .value = 0.9,
      .min = 0.001,
      .max = 1,
-     .help = "share of the way to the replicas that the centre goes; alpha = beta / workers"},
+     .help =
+         "share of the way to the replicas' mean that the centre moves; alpha = beta / workers"},
     {.name = NULL},
 };
 
@@ -39,7 +40,7 @@ static const ps_local easgd_local = {
 
 const ps_update ps_update_easgd = {
     .name = "easgd",
-    .summary = "replica and centre pull at each other once in `steps` (elastic averaging)",
+    .summary = "replica and centre attract each other once in `steps` steps (elastic averaging)",
     .params = easgd_params,
     .merge_scale = ps_update_merge_sum,
     .local = &easgd_local,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fedavg.c - federated averaging: of N workers M are drawn for each round, take K
- * local steps, and the weights become the mean of their replicas by samples,
- * w = sum n_i x_i / sum n_i (McMahan et al. 2017). Who is not drawn sends
- * nothing and lets the round's samples pass. */
+/* fedavg.c - federated averaging (McMahan et al. 2017): each round draws M of the N workers,
+ * which take K local steps. The weights become the mean of their replicas by samples, w = sum
+ * n_i x_i / sum n_i. A worker that is not drawn sends nothing and skips the samples of the
+ * round. */
 #include "common/update/update.h"
 
 enum { STEPS, FRACTION, BY_SAMPLES };
@@ -19,7 +19,7 @@ static const ps_param fedavg_params[] = {
      .min = 0,
      .max = 1,
      .is_integer = true,
-     .help = "1: replicas count by their samples, 0: all alike"},
+     .help = "1: replicas are weighed by their samples, 0: equally"},
     {.name = NULL},
 };
 
@@ -44,7 +44,8 @@ static const ps_local fedavg_local = {
 
 const ps_update ps_update_fedavg = {
     .name = "fedavg",
-    .summary = "rounds of `steps` steps by a drawn `fraction` of workers, averaged by samples",
+    .summary =
+        "rounds of `steps` local steps by a drawn `fraction` of the workers, averaged by samples",
     .params = fedavg_params,
     .merge_scale = ps_update_merge_sum,
     .local = &fedavg_local,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fedprox.c - fedavg whose workers are held back (Li et al. 2020): the local loss
- * has mu / 2 |x - w|^2 added, the gradient mu (x - w). */
+/* fedprox.c - fedavg with a proximal term (Li et al. 2020): the local loss has mu / 2 |x - w|^2
+ * added, so the gradient has mu (x - w) added. */
 #include "common/update/update.h"
 
 enum { STEPS, FRACTION, MU };
@@ -16,7 +16,7 @@ static const ps_param fedprox_params[] = {
      .value = 0.1,
      .min = 0,
      .max = 1000,
-     .help = "how hard the shared weights hold a replica"},
+     .help = "strength of the attraction of a replica to the shared weights"},
     {.name = NULL},
 };
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* geo_average.c - geo that averages: a worker sends its share of what it did since
- * it sent last, takes the servers' changes into its own weights while it trains
- * on, and keeps of its own what it did meanwhile:
+/* geo_average.c - geo with averaging: a worker sends its share of its increments since its last
+ * contribution. It adds the servers' changes to its own weights while it trains on, and keeps
+ * the increments that it made meanwhile:
  *     receive: x += w - sent
  *     send:    d = a (x - w); sent = x; w += d at the servers.
- * T workers move as far as one. */
+ * T workers move the weights as far as one. */
 #include "common/update/update.h"
 
 static const ps_param geo_average_params[] = {
@@ -24,7 +24,7 @@ static const ps_local geo_average_local = {
 
 const ps_update ps_update_geo_average = {
     .name = "geo_average",
-    .summary = "sends its share of what it did, and goes on from all changes plus its own since",
+    .summary = "sends its share of its increments, and goes on from all changes plus its own since",
     .params = geo_average_params,
     .merge_scale = ps_update_merge_sum,
     .local = &geo_average_local,

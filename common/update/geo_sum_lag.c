@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* geo_sum_lag.c - Paddle Fleet's geo: a worker sends a T-th of what it is ahead of
- * what it believes the servers have, and takes their changes into its own weights
- * while it trains on; T workers. As old moves by what was sent alone, the rest
- * is sent in the rounds after: the servers reach the sum of what all workers did,
+/* geo_sum_lag.c - the geo mode of Paddle Fleet. With T workers, a worker sends a T-th of the
+ * difference between its weights and `old`, what it believes the servers have. It adds the
+ * servers' changes to its own weights while it trains on. `old` moves only by what was sent, so
+ * the rest is sent in later rounds: the servers approach the sum of all workers' increments,
  * geometrically with the factor 1 - 1/T.
  *     receive: x += w - old; old = w
  *     send:    d = (x - old) / T; old += d; w += d at the servers
- * Dense variables send of all that is left in every round. Of sparse ones Fleet sends
- * the rows that this worker touched in the round, so what is left of a rare row waits
- * until it is touched again, and the servers' model lacks it. Here a row that was
- * not touched for `idle_rounds` rounds sends all of what is left, once, and so do all
- * that wait when the training ends. Rows that are not sent are zeros, which a codec
- * with rows (docs/codecs.md) does not carry. Of layers' state the mean is taken, as in
- * geo_average. */
+ *
+ * Dense variables send from the whole remainder in every round. Of sparse variables Fleet sends
+ * only the rows that this worker touched in the round. The remainder of a rare row then waits
+ * until the row is touched again, and the servers' model lacks it. Here a row that was not
+ * touched for `idle_rounds` rounds sends its whole remainder once, and all waiting rows do when
+ * the training ends. Rows that are not sent are zeros, which a codec with rows (docs/codecs.md)
+ * does not carry. State of layers is averaged, as in geo_average.
+ */
 #include "common/update/update.h"
 
 enum { STEPS, IDLE_ROUNDS };
@@ -24,11 +25,12 @@ static const ps_param geo_sum_lag_params[] = {
      .min = 0,
      .max = 1e9,
      .is_integer = true,
-     .help = "rounds after which an idle row of an embedding sends what is left; 0: never"},
+     .help = "rounds after which an idle row of an embedding sends its whole remainder; 0: never"},
     {.name = NULL},
 };
 
-/* How much of what is left of a row is sent; 0 and done with: nothing is left. */
+/* Returns the part of a row's remainder to send. Returns 0 if the row is not sent; sets
+ * *touched to 0 if nothing of the row is left afterwards. */
 static float part_of(const ps_round *round, uint64_t *touched, float part)
 {
     uint64_t idle = round->clock + 1 - *touched;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gradient_average.c - one contribution a worker and step, already its share of
- * the average: the sum over its blocks of g_b / (K r). The sum over all workers
- * is the mean over blocks, since r workers hold each block. */
+/* gradient_average.c - one contribution per worker and step, already its share of the average:
+ * the sum over its blocks of g_b / (K r). The sum over all workers is the mean over blocks,
+ * because r workers hold each block. */
 #include "common/update/update.h"
 
 static float average_block_scale(const ps_update_facts *f)

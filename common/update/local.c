@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* local.c - what local methods share; see local.h. */
+/* local.c - functions that local methods share; see local.h. */
 #include "common/update/local.h"
 
 #include "common/base/draw.h"

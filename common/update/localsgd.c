@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* localsgd.c - K steps alone, then the mean of all replicas: w = sum a_i x_i
- * (Stich 2019; seed JSAC2020's localSGD in the order it was meant in: the round
- * begins on the weights that hold the round before). */
+/* localsgd.c - K local steps, then the mean of all replicas: w = sum a_i x_i (Stich 2019). A
+ * round begins on weights that contain the round before. JSAC2020's localSGD, an older system,
+ * was meant to do that but pulls before it pushes. */
 #include "common/update/update.h"
 
 static const ps_param localsgd_params[] = {
@@ -18,7 +18,7 @@ static const ps_local localsgd_local = {
 
 const ps_update ps_update_localsgd = {
     .name = "localsgd",
-    .summary = "`steps` steps alone, then the mean of all replicas (local SGD)",
+    .summary = "`steps` local steps, then the mean of all replicas (local SGD)",
     .params = localsgd_params,
     .merge_scale = ps_update_merge_sum,
     .local = &localsgd_local,

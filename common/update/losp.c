@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* losp.c - OSP with local compensation (Wang et al., IEEE JSAC 39(8) 2021): the
- * worker goes on from V - gamma G_i, G_i the sum of its gradients of the round that
- * travels. With local sgd of rate eta its increments are P_i = eta G_i, so
+/* losp.c - OSP with local compensation (Wang et al., IEEE JSAC 39(8) 2021): the worker goes on
+ * from V - gamma G_i, where G_i is the sum of its gradients of the round that is being
+ * exchanged.
+ *
+ * With local sgd of rate eta its increments are P_i = eta G_i, so
  *     w = w - mean P_i, x_i = V - (gamma / eta) P_i,
- * which holds for any local rule. gamma / eta is `compensation`. Published is 1.5 (0.0006 /
- * 0.0004), for steps so small that a round is a small part of the way: above 1 it
- * goes beyond where the worker had come to, and swings when a round is most of the
- * way there. */
+ * which holds for any local rule. The number `compensation` is gamma / eta. The paper uses 1.5
+ * (0.0006 / 0.0004) for steps so small that a round is a small part of the way. Above 1 the
+ * worker overshoots its own position, and oscillates if a round covers most of the way.
+ */
 #include "common/update/update.h"
 
 static const ps_param losp_params[] = {
@@ -27,7 +29,7 @@ static const ps_local losp_local = {
 
 const ps_update ps_update_losp = {
     .name = "losp",
-    .summary = "as osp, and the worker goes on from its own part of the round (LOSP)",
+    .summary = "osp whose worker goes on from its own part of the round (LOSP)",
     .params = losp_params,
     .merge_scale = ps_update_merge_sum,
     .local = &losp_local,

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* osp.c - overlap synchronization parallel (Wang et al., ICPP 2019): while a round's
- * increments P_i travel, the worker trains on from the weights V that it has just
- * been given, which lack its own P_i and everybody's of that round:
+/* osp.c - overlap synchronization parallel (Wang et al., ICPP 2019): while the increments P_i
+ * of a round travel, the worker trains on from the weights V that it has just received. V lacks
+ * the P_i of all workers of that round, its own included:
  *     w = w - mean P_i, x_i = V.
- * Where a round goes a part c of the way to its optimum w*, P = c (w of the round before
- * - w*), so a distance d becomes d_(t+1) = d_t - c d_(t-1): from c = 1/4 on it swings, and
- * shrinks by sqrt(c) a round; rounds that get there (c = 1) swing for ever, six of them a
- * period. So few steps, and a rate that falls.
- * Means over layers' state count the worker's own part in, see local.h. */
+ *
+ * If a round covers the share c of the way to its optimum w*, then P = c (w of the round before
+ * - w*), and a distance d becomes d_(t+1) = d_t - c d_(t-1). From c = 1/4 on it oscillates and
+ * shrinks by sqrt(c) a round; with c = 1 it oscillates for ever with a period of six rounds. So
+ * use few steps a round and a falling rate. Means over state of layers include the worker's own
+ * part, see local.h.
+ */
 #include "common/update/update.h"
 
 static const ps_param osp_params[] = {
@@ -32,7 +34,7 @@ static const ps_local osp_local = {
 
 const ps_update ps_update_osp = {
     .name = "osp",
-    .summary = "trains on while a round is exchanged, from weights without it (OSP)",
+    .summary = "trains on during the exchange of a round, from weights without that round (OSP)",
     .params = osp_params,
     .merge_scale = ps_update_merge_sum,
     .local = &osp_local,

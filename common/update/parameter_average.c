@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* parameter_average.c - every worker steps by its own rule, and the weights become
- * the mean of the workers' parameters: w = sum a_i x_i. What is sent is x_i as a
- * difference from the weights that all have, w - a_i (w - x_i) summed: the same
- * mean, and codecs keep small numbers better than large ones. */
+/* parameter_average.c - every worker steps by its own rule, and the weights become the mean of
+ * the workers' parameters: w = sum a_i x_i. A worker sends a_i (w - x_i), and servers subtract
+ * the sum: the same mean, but codecs lose less of small numbers than of large ones. */
 #include "common/update/update.h"
 
 static const ps_param parameter_average_params[] = {
@@ -19,7 +18,7 @@ static const ps_local parameter_average_local = {
 
 const ps_update ps_update_parameter_average = {
     .name = "parameter_average",
-    .summary = "each worker steps by its own rule, then the mean of their parameters",
+    .summary = "each worker steps by its own rule; the weights become the mean of their parameters",
     .params = parameter_average_params,
     .merge_scale = ps_update_merge_sum,
     .local = &parameter_average_local,

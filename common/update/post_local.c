@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* post_local.c - post-local SGD: rounds of one step, which are a synchronous
- * mean, for the first `start` steps; then rounds of K (Lin et al. 2020). */
+/* post_local.c - post-local SGD (Lin et al. 2020): the first `start` rounds have one step,
+ * which is a synchronous mean; later rounds have K steps. */
 #include "common/update/update.h"
 
 enum { STEPS, START };
@@ -12,7 +12,7 @@ static const ps_param post_local_params[] = {
      .min = 0,
      .max = 1e6,
      .is_integer = true,
-     .help = "steps in step with all before rounds of `steps` begin"},
+     .help = "rounds of one step before rounds of `steps` begin"},
     {.name = NULL},
 };
 
@@ -36,7 +36,7 @@ static const ps_local post_local_local = {
 
 const ps_update ps_update_post_local = {
     .name = "post_local",
-    .summary = "in step for `start` steps, then local SGD with rounds of `steps`",
+    .summary = "`start` rounds of one step, then local SGD with rounds of `steps`",
     .params = post_local_params,
     .merge_scale = ps_update_merge_sum,
     .local = &post_local_local,

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* scaffold.c - local steps corrected for the drift of workers with different data
- * (Karimireddy et al. 2020, option II): a local step takes g - c_i + c, and after K
- * of them
+/* scaffold.c - local steps with a correction for the drift of workers that have different data
+ * (Karimireddy et al. 2020, option II). A local step takes g - c_i + c, and after K steps
  *     c_i = c_i - c + (w - x_i) / (K eta)
  *     c   = c + (M / N) (mean over those who take part of the above - c_i before).
- * The sum over workers of c_i's changes is that of (w - x_i) / (K eta) - c, and the mean
- * of w - x_i is what the weights moved by, divided by the outer rate. So each worker
- * has c from the weights that it pulls anyhow,
+ *
+ * The sum over workers of the changes of c_i is the sum of (w - x_i) / (K eta) - c. The mean of
+ * w - x_i is the change of the weights divided by the outer rate. So each worker computes c
+ * from the weights that it pulls anyway,
  *     c = c + (M / N) ((w_t - w_(t+1)) / (outer rate * K eta) - c),
- * and nothing travels beside them. Codecs that lose something make c as inexact as
- * the weights. */
+ * and sends nothing more. With lossy codecs c is as inexact as the weights.
+ */
 #include "common/update/update.h"
 
 enum { STEPS, FRACTION };
@@ -33,7 +33,7 @@ static double scaffold_fraction(const ps_params *params)
 static bool scaffold_by_samples(const ps_params *params)
 {
     (void)params;
-    return false; /* c is a mean over workers */
+    return false; /* c is a mean over workers, not over samples */
 }
 
 /* Slots: c, c_i, w of the round before. */

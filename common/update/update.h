@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* update.h - what a worker sends for a clock and how servers merge it.
  *
- * Letters: N workers, S block size, K block count, r redundancy; g_b the mean
- * gradient of block b. A worker multiplies the gradient of the summed loss of a
- * block by block_scale; a server multiplies the sum of all contributions to a
- * clock by merge_scale. A clock is a step, or, under updates that have a `local`
- * (local.h), a round of steps that a worker takes on a replica of its own.
- * Formulas, sources and costs of all: docs/updates.md. To add one:
- * common/update/NAME.c, a line in list.h, one in CMakeLists.txt.
+ * Letters: N workers, S block size, K block count, r redundancy, g_b the mean gradient of block
+ * b. A worker multiplies the gradient of the summed loss of a block by block_scale. A server
+ * multiplies the sum of all contributions to a clock by merge_scale. A clock is a step or, for
+ * updates with `local` (local.h), a round of steps that a worker takes on its own replica.
+ * docs/updates.md has formulas, sources and costs of all updates. To add one: write
+ * common/update/NAME.c, add a line to list.h and one to CMakeLists.txt.
  */
 #ifndef PS_COMMON_UPDATE_UPDATE_H
 #define PS_COMMON_UPDATE_UPDATE_H
@@ -28,30 +27,33 @@ typedef struct ps_update {
     const char *summary;
     const ps_param *params; /* (optional) */
 
-    /* true: one contribution for each block held, and the server counts every
-     * block once, whoever of its holders brings it. false: one a step, the sum
-     * over the blocks held; the contributor is the worker. */
+    /* true: one contribution for each held block; the server counts every block once, whichever
+     * holder sends it first. false: one contribution per worker and step, the sum over its
+     * blocks. */
     bool per_block;
 
-    float (*block_scale)(const ps_update_facts *f); /* gradient: 1/S; NULL where local is not */
+    /* gradient: 1/S; NULL if and only if `local` is not */
+    float (*block_scale)(const ps_update_facts *f);
     float (*merge_scale)(const ps_update_facts *f); /* gradient: 1/K */
 
-    /* (optional) Servers correct gradients for their delay: numbers of
-     * common/store/delay.h. For policies that apply. */
+    /* (optional) Gives the numbers of common/store/delay.h, by which servers correct gradients
+     * for their delay. Only with policies that apply. */
     void (*delay)(const ps_params *params, double *lambda, double *decay);
 
-    /* Servers send what the weights changed by, encoded once for all, and step by
-     * that themselves; workers keep replicas of the same bits (common/store/replica.h).
-     * For policies that sum over all workers. */
+    /* Servers send the change of the weights, encoded once for all workers, and step by the
+     * decoded change themselves; workers keep replicas with the same bits
+     * (common/store/replica.h). Only with policies that sum over all workers. */
     bool broadcasts;
 
-    const ps_local *local; /* (optional) NULL: a clock is a step, and what is sent are gradients */
+    const ps_local *local; /* (optional) NULL: a clock is a step, and workers send gradients */
 } ps_update;
 
-/* 1: contributions are shares of what is merged already. */
+/* Returns 1, the merge_scale of updates whose contributions are already shares of the result. */
 float ps_update_merge_sum(const ps_update_facts *f);
 
+/* Returns the update with this name, or NULL if there is none. */
 const ps_update *ps_update_find(const char *name);
+/* Calls `fn` for every update, in the order of list.h. */
 void ps_update_each(void (*fn)(const ps_update *update, void *arg), void *arg);
 
 #endif
