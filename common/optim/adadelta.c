@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* adadelta.c - steps scaled by the ratio of past steps to past gradients (Zeiler
- * 2012, algorithm 1, arXiv:1212.5701): the increment has the unit of the weight.
- */
+/* adadelta.c - steps scaled by the ratio of past steps to past gradients (Zeiler 2012,
+ * algorithm 1, arXiv:1212.5701). The increment has the unit of the weight. */
 #include "common/optim/loops.h"
 #include "common/optim/optim.h"
 
@@ -18,11 +17,11 @@ static const ps_param adadelta_params[] = {
      .value = 1e-6,
      .min = 1e-12,
      .max = 1,
-     .help = "added to both means, below the root"},
+     .help = "added to both means before the root is taken"},
     {.name = NULL},
 };
 
-/* What does not depend on the value, rounded once. */
+/* The factors that do not depend on the value, computed in double and rounded once. */
 typedef struct factors {
     float rate, keep, take, epsilon;
 } factors;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* adagrad.c - steps scaled by all gradients so far (Duchi, Hazan, Singer 2011). */
+/* adagrad.c - steps scaled by the sum of all squared gradients so far (Duchi, Hazan, Singer
+ * 2011). */
 #include "common/optim/loops.h"
 #include "common/optim/optim.h"
 
@@ -19,7 +20,7 @@ static const ps_param adagrad_params[] = {
     {.name = NULL},
 };
 
-/* What does not depend on the value, rounded once. */
+/* The factors that do not depend on the value, computed in double and rounded once. */
 typedef struct factors {
     float rate, epsilon;
 } factors;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* adam.c - steps scaled by running moments of the gradient (Kingma and Ba 2015,
- * algorithm 1, arXiv:1412.6980), one pass over memory.
- */
+/* adam.c - steps scaled by running moments of the gradient (Kingma and Ba 2015, algorithm 1,
+ * arXiv:1412.6980), in one pass over memory. */
 #include "common/optim/adam_rule.h"
 
 static const ps_param adam_params[] = {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* adam_rule.h - the step of one value by Adam (Kingma and Ba 2015, algorithm 1,
- * arXiv:1412.6980), for adam.c and adamw.c.
- */
+/* adam_rule.h - Adam's step of one value (Kingma and Ba 2015, algorithm 1, arXiv:1412.6980),
+ * for adam.c and adamw.c. */
 #ifndef PS_COMMON_OPTIM_ADAM_RULE_H
 #define PS_COMMON_OPTIM_ADAM_RULE_H
 
@@ -12,7 +11,7 @@
 
 enum { PS_ADAM_RATE, PS_ADAM_BETA1, PS_ADAM_BETA2, PS_ADAM_EPSILON, PS_ADAM_PARAMS };
 
-/* The lines of a table of parameters that both have, in the order above. */
+/* The table lines that adam and adamw share, in the order above. */
 #define PS_ADAM_PARAM_LINES                                                                        \
     {.name = "lr",                                                                                 \
      .value = 0.001,                                                                               \
@@ -34,7 +33,7 @@ enum { PS_ADAM_RATE, PS_ADAM_BETA1, PS_ADAM_BETA2, PS_ADAM_EPSILON, PS_ADAM_PARA
         .help = "added to the root of the mean of g^2"                                             \
     }
 
-/* What does not depend on the value, worked out in double and rounded once. */
+/* The factors that do not depend on the value, computed in double and rounded once. */
 typedef struct ps_adam_factors {
     float keep1, take1; /* m = keep1 m + take1 g */
     float keep2, take2; /* v = keep2 v + take2 g^2 */
@@ -43,6 +42,7 @@ typedef struct ps_adam_factors {
     float epsilon;
 } ps_adam_factors;
 
+/* Returns the factors of step t, counted from 1. */
 static inline ps_adam_factors ps_adam_factors_of(const ps_params *params, uint64_t t)
 {
     double beta1 = params->v[PS_ADAM_BETA1], beta2 = params->v[PS_ADAM_BETA2];
@@ -59,6 +59,7 @@ static inline ps_adam_factors ps_adam_factors_of(const ps_params *params, uint64
     };
 }
 
+/* Updates the moments *m and *v by gradient g. Returns the increment. */
 static inline float ps_adam_increment_of(ps_adam_factors f, float g, float *m, float *v)
 {
     float mean = ps_or_zero(f.keep1 * *m + f.take1 * g);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* adamw.c - Adam, and beside it a decay of the weights that its scaling does not
- * touch (Loshchilov and Hutter 2019, algorithm 2, arXiv:1711.05101).
- */
+/* adamw.c - Adam with a decay of the weights that its scaling does not affect (Loshchilov and
+ * Hutter 2019, algorithm 2, arXiv:1711.05101). */
 #include "common/optim/adam_rule.h"
 
 enum { WEIGHT_DECAY = PS_ADAM_PARAMS };
@@ -12,7 +11,7 @@ static const ps_param adamw_params[] = {
      .value = 0.01,
      .min = 0,
      .max = 1,
-     .help = "share of lr * w that each step takes away"},
+     .help = "share of lr * w that each step subtracts"},
     {.name = NULL},
 };
 

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* body.h - every form of a rule, made of its step of one value. At the end of its file.
+/* body.h - makes every form of a rule from its step of one value. Include it at the end of the
+ * rule's file. No include guard: one rule per file.
  *
- * Before it stand: PS_RULE_SLOTS, the floats of state a value (0 to 2); `factors`,
- * what does not depend on the value; factors_of(params, t); and
- * increment_of(factors, point), which also moves the state of the point. No
- * include guard: one rule a file. Letters as in optim.h.
+ * The rule's file defines before: PS_RULE_SLOTS, the floats of state per value (0 to 2); the
+ * type `factors` for what does not depend on the value; factors_of(params, t); and
+ * increment_of(factors, point), which also updates the state of the point. Letters as in
+ * optim.h.
  */
 #include "common/optim/loops.h"
 #include "common/optim/optim.h"
 #include "common/optim/rows.h"
 
+/* Returns the address of value i in slot k, or NULL if the rule has no slot k. */
 static inline float *slot_at(float *slot, int k, size_t i)
 {
     return k < PS_RULE_SLOTS ? slot + i : NULL;
@@ -74,7 +76,7 @@ static void step_rows(const ps_params *params, uint64_t t, const ps_rows *rows, 
     }
 }
 
-/* The functions of the rule's table. */
+/* The members of the rule's table. */
 #define PS_RULE_FORMS                                                                              \
     .slots = PS_RULE_SLOTS, .increment = increment, .step = step,                                  \
     .increment_rows = increment_rows, .step_rows = step_rows

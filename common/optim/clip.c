@@ -15,17 +15,17 @@ static const ps_param limit_params[] = {
 };
 
 static const ps_clip clips[] = {
-    {.name = "none", .summary = "gradients as they are", .unit = PS_CLIP_NOTHING},
+    {.name = "none", .summary = "leaves gradients unchanged", .unit = PS_CLIP_NOTHING},
     {.name = "value",
-     .summary = "each value of a gradient to [-limit, limit]",
+     .summary = "clips each value of a gradient to [-limit, limit]",
      .params = limit_params,
      .unit = PS_CLIP_VALUE},
     {.name = "norm",
-     .summary = "g * min(1, limit / ||g||), each variable by itself",
+     .summary = "g * min(1, limit / ||g||), with the norm of each variable",
      .params = limit_params,
      .unit = PS_CLIP_VARIABLE},
     {.name = "global_norm",
-     .summary = "g * min(1, limit / ||g||), the norm that of all variables together (Pascanu, "
+     .summary = "g * min(1, limit / ||g||), with the norm of all variables together (Pascanu, "
                 "Mikolov, Bengio 2013)",
      .params = limit_params,
      .unit = PS_CLIP_ALL},
@@ -52,29 +52,29 @@ void ps_clip_each(void (*fn)(const ps_clip *clip, void *arg), void *arg)
 
 void ps_clip_values(float *g, size_t n, float limit)
 {
-    for (size_t i = 0; i < n; i++) { /* a NaN is neither above nor below */
+    for (size_t i = 0; i < n; i++) { /* both comparisons are false for a NaN, which is kept */
         g[i] = g[i] > limit ? limit : g[i] < -limit ? -limit : g[i];
     }
 }
 
-/* As many sums as make additions that do not wait for each other. */
-enum { LANES = 8 };
+/* Number of independent partial sums, so that additions need not wait for each other. */
+enum { PARTS = 8 };
 
 double ps_clip_square_sum(const float *g, size_t n)
 {
-    double lane[LANES] = {0}, sum = 0.0;
+    double part[PARTS] = {0}, sum = 0.0;
     size_t i = 0;
 
-    for (; i + LANES <= n; i += LANES) {
-        for (size_t k = 0; k < LANES; k++) {
-            lane[k] += (double)g[i + k] * (double)g[i + k];
+    for (; i + PARTS <= n; i += PARTS) {
+        for (size_t k = 0; k < PARTS; k++) {
+            part[k] += (double)g[i + k] * (double)g[i + k];
         }
     }
     for (; i < n; i++) {
-        lane[0] += (double)g[i] * (double)g[i];
+        part[0] += (double)g[i] * (double)g[i];
     }
-    for (size_t k = 0; k < LANES; k++) {
-        sum += lane[k];
+    for (size_t k = 0; k < PARTS; k++) {
+        sum += part[k];
     }
     return sum;
 }

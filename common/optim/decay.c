@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* decay.c - steps down the gradient that shorten with the root of their number. */
+/* decay.c - gradient descent whose step t is divided by the root of t. */
 #include "common/optim/loops.h"
 #include "common/optim/optim.h"
 
@@ -14,7 +14,7 @@ static const ps_param decay_params[] = {
     {.name = NULL},
 };
 
-/* What does not depend on the value, rounded once. */
+/* The factors that do not depend on the value, computed in double and rounded once. */
 typedef struct factors {
     float rate;
 } factors;

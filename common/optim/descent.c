@@ -4,7 +4,7 @@
 
 #include "common/base/clones.h"
 
-static const unsigned rate_at = 0; /* the first number of every rule */
+static const unsigned rate_at = 0; /* index of `lr`, the first number of every rule */
 
 static double factor_of(const ps_descent *descent, uint64_t step)
 {
@@ -32,7 +32,7 @@ static bool has_penalty(const ps_descent *descent)
     return descent->l1 != 0.0 || descent->l2 != 0.0;
 }
 
-/* out = g + l2 w + l1 sign(w); out may be g. */
+/* Sets out = g + l2 w + l1 sign(w). out may be g. */
 PS_CLONES static void penalise(float l1, float l2, const float *g, const float *restrict w,
                                float *out, size_t n)
 {

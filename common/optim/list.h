@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* list.h - every optimizer of this build, one a line. No include guard. */
+/* list.h - every optimizer of this build, one per line. No include guard. */
 PS_OPTIM(sgd)
 PS_OPTIM(adam)
 PS_OPTIM(momentum)

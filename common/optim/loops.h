@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* loops.h - what the rules of this directory share.
- *
- * A rule is an inline function of one point; body.h has the loops over it. For
- * common/optim alone.
- */
+/* loops.h - definitions that the rules share. A rule is an inline function of one point; body.h
+ * has the loops over it. Private to common/optim. */
 #ifndef PS_COMMON_OPTIM_LOOPS_H
 #define PS_COMMON_OPTIM_LOOPS_H
 
@@ -16,11 +13,11 @@
 /* One value of a variable. */
 typedef struct ps_point {
     float g, w;   /* gradient, weight */
-    float *a, *b; /* its state; NULL: the rule has none, or only one */
+    float *a, *b; /* slots 0 and 1 of its state; NULL: the rule has no such slot */
 } ps_point;
 
-/* Before a loop whose pointers are equal or overlap nothing: no turn of it
- * reads what another one writes. */
+/* Stands before a loop whose pointers are either equal or do not overlap, so no iteration reads
+ * what another one writes. */
 #if defined(__clang__)
 #define PS_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
 #elif defined(__GNUC__)
@@ -29,14 +26,15 @@ typedef struct ps_point {
 #define PS_INDEPENDENT
 #endif
 
-/* A running mean below the normal numbers counts as zero: it moves no weight, but
- * would be stuck there, where processors take a hundred times as long for a product. */
+/* Returns `mean`, or zero if it is subnormal. A subnormal running mean moves no weight. It
+ * would never decay to zero, and processors multiply subnormal numbers about a hundred times
+ * slower. */
 static inline float ps_or_zero(float mean)
 {
     return fabsf(mean) < FLT_MIN ? 0.0f : mean;
 }
 
-/* base^exponent by products only: libm's pow may differ from host to host. */
+/* Returns base^exponent, computed by products only: libm's pow differs between hosts. */
 static inline double ps_power(double base, uint64_t exponent)
 {
     double result = 1.0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* momentum.c - a step along the running sum of gradients (Polyak 1964). */
+/* momentum.c - steps along the running sum of gradients (Polyak 1964). */
 #include "common/optim/loops.h"
 #include "common/optim/optim.h"
 
@@ -19,7 +19,7 @@ static const ps_param momentum_params[] = {
     {.name = NULL},
 };
 
-/* What does not depend on the value, rounded once. */
+/* The factors that do not depend on the value, computed in double and rounded once. */
 typedef struct factors {
     float rate, keep;
 } factors;

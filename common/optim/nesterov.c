@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* nesterov.c - a step along the running sum of gradients as it will be after the
- * next decay (Nesterov 1983, in the form of Sutskever et al. 2013 that PyTorch has).
- */
+/* nesterov.c - steps along the running sum of gradients as it will be after the next decay
+ * (Nesterov 1983, in the form of Sutskever et al. 2013 that PyTorch uses). */
 #include "common/optim/loops.h"
 #include "common/optim/optim.h"
 
@@ -21,7 +20,7 @@ static const ps_param nesterov_params[] = {
     {.name = NULL},
 };
 
-/* What does not depend on the value, rounded once. */
+/* The factors that do not depend on the value, computed in double and rounded once. */
 typedef struct factors {
     float rate, keep;
 } factors;

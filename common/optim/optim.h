@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* optim.h - from a gradient to an increment: w becomes w - step.
+/* optim.h - optimizers: rules that make an increment of a gradient. A step does w -= increment.
  *
- * An optimizer is a const table; its state is memory of the caller, `slots`
- * floats for each value, all zero at first. To add one: common/optim/NAME.c,
- * a line in list.h, a line in CMakeLists.txt.
+ * An optimizer is a const table. Its state is memory of the caller: `slots` floats per value,
+ * all zero at first. To add one: write common/optim/NAME.c, add a line to list.h and one to
+ * CMakeLists.txt.
  */
 #ifndef PS_COMMON_OPTIM_OPTIM_H
 #define PS_COMMON_OPTIM_OPTIM_H
@@ -17,39 +17,41 @@
 typedef struct ps_optim {
     const char *name;
     const char *summary;    /* one line with the formula and its source */
-    const ps_param *params; /* the first is the rate */
-    unsigned slots;         /* floats of state for each value: sgd 0, adam 2 */
+    const ps_param *params; /* the first is `lr`, the learning rate */
+    unsigned slots;         /* floats of state per value: sgd 0, adam 2 */
 
-    /* A gradient of zero leaves weight and state as they are, so that the forms
-     * for rows give what the dense ones would. Else they are lazy: see below. */
+    /* A gradient of zero leaves weight and state unchanged, so the functions for rows give what
+     * the dense ones would. If false, the functions for rows are lazy, see below. */
     bool rests_at_zero;
 
-    /* d[i] = the increment for gradient g[i] at weight w[i]; d is g or overlaps
-     * nothing. t counts steps from 1. state is (slots, n): slot k begins at
-     * state + k * n. Elementwise, so any split of a vector gives the same bits. */
+    /* Sets d[i] to the increment for gradient g[i] at weight w[i], and updates the state. d is
+     * g or overlaps nothing. t counts steps from 1. state is (slots, n): slot k begins at state
+     * + k * n. Elementwise, so any split of a vector gives the same bits. */
     void (*increment)(const ps_params *params, uint64_t t, const float *g, const float *w,
                       float *state, float *d, size_t n);
-    /* w[i] -= increment: the same bits as increment followed by subtraction. */
+    /* Sets w[i] -= increment, with the same bits as `increment` and a subtraction. */
     void (*step)(const ps_params *params, uint64_t t, const float *g, float *state, float *w,
                  size_t n);
 
-    /* The same for touched rows alone, n being the values of the stretch that w
-     * and state are of: state (slots, n) and w (n) as above, g and d the packed
-     * rows (count, D). Nothing is read or written of other rows, so the cost is
-     * that of the touched ones. t is the stretch's, not the row's.
+    /* The same as `increment`, for touched rows only. n is the number of values of the stretch
+     * of a variable that w and state hold (rows.h): w (n) and state (slots, n) as above. g and
+     * d are the packed rows (count, D). Other rows are neither read nor written, so the cost
+     * depends on the touched rows only. t is the step count of the stretch, not of a row.
      *
-     * What a row that is not touched means: where rests_at_zero, a gradient of
-     * zero. Else the rule is lazy, as TensorFlow's sparse and lazy forms and
-     * PyTorch's SparseAdam are: means and sums of the row do not decay and its
-     * weights do not move (nor shrink by adamw's decay) until it is touched;
-     * adam's correction of bias goes by t. */
+     * If rests_at_zero, an untouched row is the same as a gradient of zero. Else the rule is
+     * lazy, like TensorFlow's sparse and lazy optimizers and PyTorch's SparseAdam: until a row
+     * is touched, its means and sums do not decay and its weights do not move (adamw's decay
+     * does not shrink them either). Adam's correction of bias uses t. */
     void (*increment_rows)(const ps_params *params, uint64_t t, const ps_rows *rows, const float *g,
                            const float *w, float *state, float *d, size_t n);
+    /* The same as `step`, for touched rows only. */
     void (*step_rows)(const ps_params *params, uint64_t t, const ps_rows *rows, const float *g,
                       float *state, float *w, size_t n);
 } ps_optim;
 
-const ps_optim *ps_optim_find(const char *name); /* NULL if there is none */
+/* Returns the optimizer with this name, or NULL if there is none. */
+const ps_optim *ps_optim_find(const char *name);
+/* Calls `fn` for every optimizer, in the order of list.h. */
 void ps_optim_each(void (*fn)(const ps_optim *optim, void *arg), void *arg);
 
 #endif

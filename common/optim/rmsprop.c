@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rmsprop.c - steps scaled by the running root mean square of the gradient
- * (Hinton 2012, lecture 6e).
- */
+/* rmsprop.c - steps scaled by the running root mean square of the gradient (Hinton 2012,
+ * lecture 6e). */
 #include "common/optim/loops.h"
 #include "common/optim/optim.h"
 
@@ -22,7 +21,7 @@ static const ps_param rmsprop_params[] = {
     {.name = NULL},
 };
 
-/* What does not depend on the value, rounded once. */
+/* The factors that do not depend on the value, computed in double and rounded once. */
 typedef struct factors {
     float rate, keep, take, epsilon;
 } factors;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* schedule.c - see schedule.h: the registry, and the warm-up that all have. */
+/* schedule.c - the registry of schedules, and the warm-up that all of them have; see
+ * schedule.h. */
 #include "common/optim/schedule.h"
 
 #include <string.h>

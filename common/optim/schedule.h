@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* schedule.h - how the learning rate goes over a job: a factor of it for each step.
+/* schedule.h - schedules of the learning rate: a factor of it for each step of a job.
  *
- * A schedule is a const table with a pure function; it has no state, so servers
- * and workers that compute the factor of a step have the same one, bit for bit
- * (steady.h). To add one: common/optim/schedule_NAME.c, a line in
- * schedule_list.h, a line in CMakeLists.txt.
+ * A schedule is a const table with a pure function and has no state. Servers and workers
+ * compute the same factor of a step, bit for bit (steady.h). To add one: write
+ * common/optim/schedule_NAME.c, add a line to schedule_list.h and one to CMakeLists.txt.
  */
 #ifndef PS_COMMON_OPTIM_SCHEDULE_H
 #define PS_COMMON_OPTIM_SCHEDULE_H
@@ -13,7 +12,7 @@
 
 #include <stdint.h>
 
-/* The first numbers of every schedule. */
+/* The first numbers of every schedule: the warm-up, a linear rise before the schedule itself. */
 enum { PS_WARMUP, PS_WARMUP_START, PS_WARMUP_PARAMS };
 
 #define PS_WARMUP_PARAM_LINES                                                                      \
@@ -25,7 +24,7 @@ enum { PS_WARMUP, PS_WARMUP_START, PS_WARMUP_PARAMS };
      .help = "steps of a linear rise before the schedule begins"},                                 \
     {                                                                                              \
         .name = "warmup_start", .value = 0.01, .min = 0, .max = 1,                                 \
-        .help = "factor of the rate at the first step of the rise"                                 \
+        .help = "factor of the rate at the first step of the warm-up"                              \
     }
 
 typedef struct ps_schedule {
@@ -33,21 +32,24 @@ typedef struct ps_schedule {
     const char *summary;    /* one line with the formula */
     const ps_param *params; /* PS_WARMUP_PARAM_LINES first */
 
-    /* The factor at step s of S, both counted from the end of the warm-up; S > 0,
-     * and s may be S or beyond it. Finite and >= 0. */
+    /* Returns the factor at step `s` of `total`, both counted from the end of the warm-up.
+     * total > 0; s may reach or exceed it. The result is finite and >= 0. */
     double (*factor)(const ps_params *params, uint64_t s, uint64_t total);
 } ps_schedule;
 
-const ps_schedule *ps_schedule_find(const char *name); /* NULL if there is none */
+/* Returns the schedule with this name, or NULL if there is none. */
+const ps_schedule *ps_schedule_find(const char *name);
+/* Calls `fn` for every schedule, in the order of schedule_list.h. */
 void ps_schedule_each(void (*fn)(const ps_schedule *schedule, void *arg), void *arg);
 
-/* The factor at `step` of a job of `total` steps, both from 0: during `warmup`
- * steps start + (1 - start) * step / warmup, then the schedule's own, for which
- * the job begins there. */
+/* Returns the factor at `step` of a job of `total` steps, both counted from 0. During the
+ * `warmup` steps it is start + (1 - start) * step / warmup. Then it is the schedule's factor,
+ * for which the job begins there. */
 double ps_schedule_factor(const ps_schedule *schedule, const ps_params *params, uint64_t step,
                           uint64_t total);
 
-/* A number of steps that is 0 when not given: then `otherwise`, at least 1. */
+/* Returns `given` as a number of steps, or `otherwise` if it is 0 (not given). The result is at
+ * least 1. */
 uint64_t ps_schedule_steps(double given, uint64_t otherwise);
 
 #endif

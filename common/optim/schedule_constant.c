@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* schedule_constant.c - the rate as it is. */
+/* schedule_constant.c - a constant rate. */
 #include "common/optim/schedule.h"
 
 static const ps_param constant_params[] = {

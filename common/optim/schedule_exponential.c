@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* schedule_exponential.c - the same factor each step (ExponentialLR of PyTorch, where
- * `every` is 1).
- */
+/* schedule_exponential.c - the rate is multiplied by the same factor in each step
+ * (ExponentialLR of PyTorch if `every` is 1). */
 #include "common/base/steady.h"
 #include "common/optim/schedule.h"
 
@@ -9,17 +8,13 @@ enum { GAMMA = PS_WARMUP_PARAMS, EVERY };
 
 static const ps_param exponential_params[] = {
     PS_WARMUP_PARAM_LINES,
-    {.name = "gamma",
-     .value = 0.1,
-     .min = 1e-9,
-     .max = 1,
-     .help = "what the factor falls to in `every` steps"},
+    {.name = "gamma", .value = 0.1, .min = 1e-9, .max = 1, .help = "factor after `every` steps"},
     {.name = "every",
      .value = 0,
      .min = 0,
      .max = 1e12,
      .is_integer = true,
-     .help = "steps; 0: the whole job"},
+     .help = "steps until the factor is gamma; 0: the whole job"},
     {.name = NULL},
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* schedule_inverse_sqrt.c - with the root of the number of steps: 1 / sqrt(t), t from 1,
- * where `every` is 1, as the rule `decay`; slower with a larger one.
- */
+/* schedule_inverse_sqrt.c - the rate falls with the root of the number of steps. If `every` is
+ * 1, step t (from 1) has the factor 1 / sqrt(t), as in the rule `decay`; a larger `every` makes
+ * it fall slower. */
 #include "common/optim/schedule.h"
 
 #include <math.h>
@@ -15,7 +15,7 @@ static const ps_param inverse_sqrt_params[] = {
      .min = 1,
      .max = 1e12,
      .is_integer = true,
-     .help = "steps; after three times as many the factor is one half"},
+     .help = "steps; the factor is one half after three times as many"},
     {.name = NULL},
 };
 

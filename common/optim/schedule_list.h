@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* schedule_list.h - every schedule of this build, one a line. No include guard. */
+/* schedule_list.h - every schedule of this build, one per line. No include guard. */
 PS_SCHEDULE(constant)
 PS_SCHEDULE(step)
 PS_SCHEDULE(exponential)

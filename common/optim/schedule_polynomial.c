@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* schedule_polynomial.c - down to an end by a power of what is left (PolynomialLR of
- * PyTorch, whose end is 0; with power 1 a straight line).
- */
+/* schedule_polynomial.c - the factor falls to `end` with a power of the remaining share of
+ * steps (PolynomialLR of PyTorch, whose end is 0). With power 1 it falls in a straight line. */
 #include "common/base/steady.h"
 #include "common/optim/schedule.h"
 

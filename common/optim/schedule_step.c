@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* schedule_step.c - a drop every so many steps (StepLR of PyTorch). */
+/* schedule_step.c - the rate drops once in `every` steps (StepLR of PyTorch). */
 #include "common/optim/loops.h"
 #include "common/optim/schedule.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sgd.c - a step down the gradient. */
+/* sgd.c - plain gradient descent. */
 #include "common/optim/loops.h"
 #include "common/optim/optim.h"
 
@@ -10,7 +10,7 @@ static const ps_param sgd_params[] = {
     {.name = NULL},
 };
 
-/* What does not depend on the value, rounded once. */
+/* The factors that do not depend on the value, computed in double and rounded once. */
 typedef struct factors {
     float rate;
 } factors;
