@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* accuracy.c - share of samples whose class has the greatest output, the first of equals;
- * of one output for two classes, whether it is on the right side of one half.
- */
+/* accuracy.c - share of samples whose class has the greatest output, the first of equals. With
+ * one output for two classes: share of samples whose output is on the right side of one half. */
 #include "common/metric/outputs.h"
 #include "common/metric/tally.h"
 
-/* The first of the greatest; `width` when there is a NaN. */
+/* Returns the index of the greatest value of a row, the first of equals; `width` if it has a
+ * NaN. */
 static size_t answer(const float *row, size_t width)
 {
     size_t best = 0;
@@ -44,7 +44,7 @@ static double accuracy_value(const ps_tally *tally)
 
 const ps_metric ps_metric_accuracy = {
     .name = "accuracy",
-    .summary = "share of samples whose class has the greatest output; of one output: above one "
+    .summary = "share of samples whose class has the greatest output; with one output: above one "
                "half for class 1",
     .targets = PS_TARGETS_CLASSES,
     .counts = 1,

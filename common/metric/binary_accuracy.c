@@ -1,18 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* binary_accuracy.c - every output by itself: above the threshold where its target is 1, not
- * above it where that is 0.
- */
+/* binary_accuracy.c - share of single outputs that are right: above the threshold if the target
+ * is 1, not above it if the target is 0. */
 #include "common/metric/outputs.h"
 #include "common/metric/tally.h"
 
 enum { THRESHOLD };
 
 static const ps_param binary_accuracy_params[] = {
-    {.name = "threshold",
-     .value = 0.5,
-     .min = 1e-6,
-     .max = 1 - 1e-6,
-     .help = "p above it says yes"},
+    {.name = "threshold", .value = 0.5, .min = 1e-6, .max = 1 - 1e-6, .help = "p above it means 1"},
     {.name = NULL},
 };
 
@@ -45,7 +40,7 @@ static double binary_accuracy_value(const ps_tally *tally)
 
 const ps_metric ps_metric_binary_accuracy = {
     .name = "binary_accuracy",
-    .summary = "share of outputs with p above the threshold where t is 1, and not where it is 0",
+    .summary = "share of outputs with p above the threshold if t is 1, and not above it if t is 0",
     .params = binary_accuracy_params,
     .targets = PS_TARGETS_ANY,
     .counts = 1,

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* binary_sum_cross_entropy.c - the number that Parallel-SGD reports as its cross-entropy:
- * every output as a coin of its own, whatever the loss that trained it.
- */
+/* binary_sum_cross_entropy.c - the number that Parallel-SGD reports as its cross-entropy: the
+ * binary cross-entropy of every single output, whatever loss trained the model. */
 #include "common/base/steady.h"
 #include "common/metric/outputs.h"
 #include "common/metric/tally.h"
 
 #include <math.h>
 
-/* Keeps the logarithm of a probability of 0 finite, and is part of the formula. */
+/* Keeps the logarithm of a probability of 0 finite. It is part of the formula. */
 static const double least = 1e-9;
 
 static double coin(double p, double t)

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bytes.h - numbers of written states, little-endian on every host. For common/metric and those who
- * pack tallies. */
+/* bytes.h - integers of serialised tallies, little-endian on every host. For common/metric and
+ * for callers that pack tallies. */
 #ifndef PS_COMMON_METRIC_BYTES_H
 #define PS_COMMON_METRIC_BYTES_H
 
 #include <stdint.h>
 
+/* Writes x to the 4 bytes at `at`. */
 static inline void ps_put_u32(uint8_t *at, uint32_t x)
 {
     for (int i = 0; i < 4; i++) {
@@ -13,17 +14,20 @@ static inline void ps_put_u32(uint8_t *at, uint32_t x)
     }
 }
 
+/* Writes x to the 8 bytes at `at`. */
 static inline void ps_put_u64(uint8_t *at, uint64_t x)
 {
     ps_put_u32(at, (uint32_t)(x & UINT32_MAX));
     ps_put_u32(at + 4, (uint32_t)(x >> 32));
 }
 
+/* Reads the 4 bytes at `at`. */
 static inline uint32_t ps_get_u32(const uint8_t *at)
 {
     return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
 }
 
+/* Reads the 8 bytes at `at`. */
 static inline uint64_t ps_get_u64(const uint8_t *at)
 {
     return (uint64_t)ps_get_u32(at) | (uint64_t)ps_get_u32(at + 4) << 32;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* confusion.c - how many samples are of which kind and were said to be of which:
- * true_positives, false_positives, true_negatives, false_negatives. A sample is said
- * to be positive when its probability, or value, is above the threshold; a NaN is not.
- */
+/* confusion.c - counts of the confusion matrix: true_positives, false_positives,
+ * true_negatives, false_negatives. A sample is predicted positive if its probability, or value,
+ * is above the threshold; a NaN is not. */
 #include "common/metric/outputs.h"
 #include "common/metric/tally.h"
 
@@ -14,7 +13,7 @@ static const ps_param confusion_params[] = {
      .value = 0.5,
      .min = 1e-6,
      .max = 1 - 1e-6,
-     .help = "p above it says positive"},
+     .help = "p above it means positive"},
     {.name = NULL},
 };
 

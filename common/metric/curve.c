@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* curve.c - what is read off the curve of true and false positives over all thresholds:
- * auc and eer.
+/* curve.c - metrics of the curve of true over false positives (ROC) over all thresholds: auc
+ * and eer.
  *
- * Both are exact: every different score is a threshold, and samples of one score
- * are told apart by none. Scores are the logit of the positive class's
- * probability, or the output, as float32.
+ * Both are exact: every distinct score is a threshold, and no threshold separates samples of
+ * equal score. A score is the logit of the positive class's probability, or the output, as
+ * float32.
  */
 #include "common/metric/outputs.h"
 #include "common/metric/tally.h"
@@ -29,14 +29,16 @@ static void curve_add(ps_tally *tally, const float *y, ps_targets t, size_t n)
     }
 }
 
-/* Whether there is a curve, and how many negatives and positives it is of. */
+/* Writes the numbers of negatives and positives to `totals`. Returns whether the curve exists:
+ * both are positive and no score is NaN. */
 static bool has_curve(const ps_ranking *ranking, uint64_t totals[2])
 {
     ps_ranking_totals(ranking, totals);
     return totals[0] > 0 && totals[1] > 0 && ranking->nan[0] + ranking->nan[1] == 0;
 }
 
-/* Pairs of a positive and a negative in the right order, those of one score by half. */
+/* Returns the share of pairs of a positive and a negative whose scores are in the right order.
+ * A pair of equal scores counts one half. */
 static double auc_value(const ps_tally *tally)
 {
     const ps_ranking *r = &tally->ranking;
@@ -53,8 +55,8 @@ static double auc_value(const ps_tally *tally)
     return (double)twice / 2.0 / ((double)totals[0] * (double)totals[1]);
 }
 
-/* Where the share of negatives at or above the threshold comes down to that of positives
- * below it, on the straight line between the thresholds around. */
+/* Returns the error rate at which false positives (of the negatives) equal false negatives (of
+ * the positives), interpolated linearly between the thresholds around. */
 static double eer_value(const ps_tally *tally)
 {
     const ps_ranking *r = &tally->ranking;
@@ -77,13 +79,13 @@ static double eer_value(const ps_tally *tally)
             return last_accepted + before / (before + after) * (accepted - last_accepted);
         }
     }
-    return NAN; /* not reached: at the last threshold nothing is accepted */
+    return NAN; /* not reached: nothing is accepted at the last threshold */
 }
 
 const ps_metric ps_metric_auc = {
     .name = "auc",
     .summary = "area under the curve of true over false positives: share of pairs that are in "
-               "order, equal scores by half",
+               "order, pairs of equal scores count one half",
     .params = curve_params,
     .targets = PS_TARGETS_BINARY,
     .ranks = true,
@@ -93,8 +95,9 @@ const ps_metric ps_metric_auc = {
 
 const ps_metric ps_metric_eer = {
     .name = "eer",
-    .summary = "equal error rate: where false positives of negatives are as many as false "
-               "negatives of positives",
+    .summary =
+        "equal error rate: the share of negatives above the threshold and of positives below "
+        "it, where the two are equal",
     .params = curve_params,
     .targets = PS_TARGETS_BINARY,
     .ranks = true,

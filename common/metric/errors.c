@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* errors.c - how far outputs are from values: mse, rmse, mae, relative_error.
+/* errors.c - distances of outputs from target values: mse, rmse, mae, relative_error.
  *
- * p the outputs as the loss reads them, t values, or 1 for the class's output and 0 for
- * the others. Each sample's part is worked out in double, parts are summed exactly.
+ * p are the outputs as the loss reads them. t are the values, or 1 for the output of the
+ * sample's class and 0 for the others. The part of each sample is computed in double; parts are
+ * summed exactly.
  */
 #include "common/metric/outputs.h"
 #include "common/metric/tally.h"
@@ -26,7 +27,7 @@ static void square_add(ps_tally *tally, const float *y, ps_targets t, size_t n)
     }
 }
 
-/* Of |p - t|, and of |t|. */
+/* Adds |p - t| to sum 0 and |t| to sum 1. */
 static void distance_add(ps_tally *tally, const float *y, ps_targets t, size_t n)
 {
     size_t width = tally->facts.outputs;

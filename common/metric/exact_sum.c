@@ -11,11 +11,12 @@ __extension__ typedef unsigned __int128 wide;
 enum { LIMB_BITS = 32, LOWEST_BIT = -1152, TERMS_MAX = 1 << 29 };
 enum { ODD_NAN = 1, ODD_UP = 2, ODD_DOWN = 4, ODD_ALL = 7 };
 
-/* Brings all limbs but the last into [0, 2^32). */
+/* Brings all limbs except the last into [0, 2^32). */
 static void carry(ps_exact_sum *sum)
 {
     for (int i = 0; i + 1 < PS_SUM_LIMBS; i++) {
-        int64_t low = sum->limb[i] & INT64_C(0xffffffff); /* of two's complement: not negative */
+        /* low bits of two's complement, so not negative */
+        int64_t low = sum->limb[i] & INT64_C(0xffffffff);
 
         sum->limb[i + 1] += (sum->limb[i] - low) / (INT64_C(1) << LIMB_BITS);
         sum->limb[i] = low;
@@ -37,7 +38,7 @@ void ps_exact_sum_add(ps_exact_sum *sum, double x)
     if (digits == 0) {
         return;
     }
-    at = exponent - 53 - LOWEST_BIT; /* 26 to 2123 */
+    at = exponent - 53 - LOWEST_BIT; /* bit of the accumulator, 26 to 2123 */
     shifted = (wide)digits << (at % LIMB_BITS);
     for (int i = at / LIMB_BITS; shifted != 0; i++, shifted >>= LIMB_BITS) {
         int64_t part = (int64_t)(shifted & UINT32_MAX);
@@ -62,7 +63,7 @@ void ps_exact_sum_merge(ps_exact_sum *sum, const ps_exact_sum *other)
     carry(sum);
 }
 
-/* Of carried limbs, the last not negative. */
+/* Returns the value of carried limbs whose last one is not negative. */
 static double magnitude(const ps_exact_sum *sum)
 {
     int top = PS_SUM_LIMBS - 1;
@@ -73,13 +74,14 @@ static double magnitude(const ps_exact_sum *sum)
         top--;
     }
     for (int i = top; i >= 0; i--) {
-        if (i + 3 > top) { /* three limbs: at least 65 bits */
+        if (i + 3 > top) { /* three limbs have at least 65 bits */
             digits = (digits << LIMB_BITS) + (uint64_t)sum->limb[i];
         } else {
             rest |= (uint64_t)sum->limb[i];
         }
     }
-    /* What is left can only break a tie, as any bit below the 54th of the digits does. */
+    /* The remaining limbs can only break a tie, and any bit below the 54th of the digits does
+     * that. */
     digits |= rest != 0;
     return ldexp((double)digits, (top - 2) * LIMB_BITS + LOWEST_BIT);
 }
@@ -120,10 +122,13 @@ ps_status ps_exact_sum_read(ps_exact_sum *sum, const uint8_t *bytes)
     ps_exact_sum s = {.odd = ps_get_u32(bytes)};
     uint32_t last = ps_get_u32(bytes + 8 + 4 * (PS_SUM_LIMBS - 1));
 
-    /* Doubles reach limb 68; 2^62 of them fill two more, and the last is their sign. */
+    /* Doubles reach limb 68 and 2^62 of them two limbs more, so the last limb holds only the
+     * sign. */
     if (s.odd > ODD_ALL || ps_get_u32(bytes + 4) != 0 || (last != 0 && last != UINT32_MAX)) {
-        return ps_fail(PS_DATA_LOSS, "an exact sum begins with %u, %u and ends with %u", s.odd,
-                       ps_get_u32(bytes + 4), last);
+        return ps_fail(PS_DATA_LOSS,
+                       "an exact sum begins with %u, %u and ends with %u; it begins with at most "
+                       "7, 0 and ends with 0 or 4294967295",
+                       s.odd, ps_get_u32(bytes + 4), last);
     }
     for (int i = 0; i < PS_SUM_LIMBS - 1; i++) {
         s.limb[i] = (int64_t)ps_get_u32(bytes + 8 + 4 * i);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* exact_sum.h - a sum of doubles without rounding, whatever their order.
+/* exact_sum.h - a sum of doubles without rounding, independent of their order.
  *
- * Floating-point sums depend on the order of their terms; this one is a fixed
- * point number wide enough for every bit of every double (Kulisch's long
- * accumulator), so parts of a sum can be merged in any order and give the same
- * bits. It is rounded once, when it is read. Up to 2^62 terms.
+ * Floating-point sums depend on the order of their terms. This sum is a fixed-point number wide
+ * enough for every bit of every double (Kulisch's long accumulator), so parts of a sum may be
+ * merged in any order and give the same bits. It is rounded once, when it is read. It holds up
+ * to 2^62 terms.
  */
 #ifndef PS_COMMON_METRIC_EXACT_SUM_H
 #define PS_COMMON_METRIC_EXACT_SUM_H
@@ -15,26 +15,29 @@
 
 enum {
     PS_SUM_LIMBS = 72,
-    PS_SUM_BYTES = 8 + 4 * PS_SUM_LIMBS /* as written */
+    PS_SUM_BYTES = 8 + 4 * PS_SUM_LIMBS /* size of a serialised sum */
 };
 
-/* {0} is an empty sum. Limb i counts 2^(32 i - 1152). */
+/* {0} is an empty sum. Limb i has the weight 2^(32 i - 1152). */
 typedef struct ps_exact_sum {
-    int64_t limb[PS_SUM_LIMBS]; /* not yet carried: each within +-2^62 */
-    uint32_t uncarried;         /* terms since they were */
-    uint32_t odd;               /* which of NaN, +Inf and -Inf were among the terms: bits 0, 1, 2 */
+    int64_t limb[PS_SUM_LIMBS]; /* carries are pending: each limb is within +-2^62 */
+    uint32_t uncarried;         /* terms added since the last carry */
+    uint32_t odd;               /* special terms: bit 0 a NaN, bit 1 +Inf, bit 2 -Inf */
 } ps_exact_sum;
 
+/* Adds x, which may be NaN or infinite. */
 void ps_exact_sum_add(ps_exact_sum *sum, double x);
+/* Adds all terms of `other`. */
 void ps_exact_sum_merge(ps_exact_sum *sum, const ps_exact_sum *other);
 
-/* The sum, rounded to nearest even. NaN or Inf as addition would have it. */
+/* Returns the sum, rounded to nearest even. The result is NaN or infinite if floating-point
+ * addition of the terms would give that. */
 double ps_exact_sum_value(const ps_exact_sum *sum);
 
-/* The one form of a sum, little-endian: `odd`, zeros, and the carried limbs, the last
- * one in two's complement. bytes has room for PS_SUM_BYTES. */
+/* Serialises the sum to PS_SUM_BYTES bytes: `odd`, zeros, and the carried limbs, little-endian,
+ * the last one in two's complement. Equal sums give equal bytes. */
 void ps_exact_sum_write(const ps_exact_sum *sum, uint8_t *bytes);
-/* DATA_LOSS when it is no such form. */
+/* Reads what ps_exact_sum_write wrote. Returns DATA_LOSS if the bytes are not of that form. */
 PS_MUST_USE ps_status ps_exact_sum_read(ps_exact_sum *sum, const uint8_t *bytes);
 
 #endif

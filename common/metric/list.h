@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* list.h - every metric of this build, one a line. No include guard. */
+/* list.h - every metric of this build, one per line. No include guard. */
 PS_METRIC(accuracy)
 PS_METRIC(binary_accuracy)
 PS_METRIC(top_k)

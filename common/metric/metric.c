@@ -40,8 +40,10 @@ static ps_status fits_binary(const ps_metric *metric, const ps_params *params,
     double positive = params->v[PS_METRIC_POSITIVE];
 
     if (facts->classes == 0 && (facts->target_width != 1 || facts->outputs != 1)) {
-        return ps_fail(PS_INVALID_ARGUMENT, "%s needs classes or one value; targets are %zu values",
-                       metric->name, facts->target_width);
+        return ps_fail(
+            PS_INVALID_ARGUMENT,
+            "%s needs classes, or one output and one target value; targets have %zu values",
+            metric->name, facts->target_width);
     }
     if (facts->classes > 0 && positive >= (double)facts->classes) {
         return ps_fail(PS_INVALID_ARGUMENT, "%s's positive is %.0f; 0 to %" PRIu32 " are allowed",
@@ -49,7 +51,7 @@ static ps_status fits_binary(const ps_metric *metric, const ps_params *params,
     }
     if (facts->outputs == 1 && positive != 1.0) {
         return ps_fail(PS_INVALID_ARGUMENT,
-                       "%s's positive is %.0f; of one output only 1 is allowed", metric->name,
+                       "%s's positive is %.0f; with one output only 1 is allowed", metric->name,
                        positive);
     }
     return ps_ok();
@@ -66,8 +68,9 @@ ps_status ps_metric_fits(const ps_metric *metric, const ps_params *params,
     case PS_TARGETS_CLASSES:
     case PS_TARGETS_LOGITS:
         if (facts->classes == 0) {
-            st = ps_fail(PS_INVALID_ARGUMENT, "%s needs classes; targets are %zu values",
-                         metric->name, facts->target_width);
+            st =
+                ps_fail(PS_INVALID_ARGUMENT, "%s needs classes as targets; targets have %zu values",
+                        metric->name, facts->target_width);
         } else if (metric->targets == PS_TARGETS_LOGITS && facts->link != PS_LINK_SOFTMAX) {
             st = ps_fail(PS_INVALID_ARGUMENT, "%s needs the loss softmax_cross_entropy",
                          metric->name);

@@ -35,7 +35,7 @@ double ps_outputs_log_sum(const float *row, size_t width, size_t without)
     return max + ps_steady_log(sum);
 }
 
-/* 1 / (1 + e^-z), from e^-|z|. */
+/* Returns 1 / (1 + e^-z). Computes e^-|z|, which cannot overflow. */
 static double sigmoid(double z)
 {
     double e = isnan(z) ? z : ps_steady_exp(-fabs(z));

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* perplexity.c - how many equally likely classes a model is as unsure between: e to the
- * mean of -log p[class].
- */
+/* perplexity.c - e to the mean of -log p[class]. It is the number of equally likely classes
+ * that would leave the same uncertainty. */
 #include "common/base/steady.h"
 #include "common/metric/outputs.h"
 #include "common/metric/tally.h"

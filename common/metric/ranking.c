@@ -17,7 +17,7 @@ typedef struct ps_ranked {
 
 enum { FRESH_MIN = 4096, HEAD_BYTES = 24, RANK_BYTES = 20 };
 
-/* More samples than anybody has: below it no sum or product of counts overflows. */
+/* No test set has more samples. Below this limit no sum or product of counts overflows. */
 static const uint64_t count_max = UINT64_C(1) << 48;
 
 void ps_ranking_fini(ps_ranking *ranking)
@@ -34,7 +34,7 @@ void ps_ranking_add(ps_ranking *ranking, float score, bool is_positive)
         return;
     }
     if (ranking->fresh_n == ranking->fresh_cap) {
-        /* Sorting in costs as much as what is sorted already: seldom, then. */
+        /* Sorting costs as much as the ranks that are there, so it is done seldom. */
         if (ranking->fresh_n >= FRESH_MIN && ranking->fresh_n >= ranking->n) {
             ps_ranking_sort(ranking);
         } else {
@@ -44,7 +44,7 @@ void ps_ranking_add(ps_ranking *ranking, float score, bool is_positive)
         }
     }
     ranking->fresh[ranking->fresh_n++] =
-        (ps_ranked){.score = score + 0.0f, .is_positive = is_positive}; /* -0 becomes 0 */
+        (ps_ranked){.score = score + 0.0f, .is_positive = is_positive}; /* turns -0 into 0 */
 }
 
 static int by_score(const void *pa, const void *pb)
@@ -54,7 +54,8 @@ static int by_score(const void *pa, const void *pb)
     return (a->score > b->score) - (a->score < b->score);
 }
 
-/* Sorted runs of one score become one rank. */
+/* Counts each run of equal scores of the sorted fresh samples as one rank. Returns the number
+ * of ranks. */
 static size_t count_fresh(const ps_ranking *ranking, ps_rank *out)
 {
     size_t n = 0;
@@ -70,7 +71,7 @@ static size_t count_fresh(const ps_ranking *ranking, ps_rank *out)
     return n;
 }
 
-/* The ranks of a and b, in order. */
+/* Merges the ranks of a and b into `out`, ascending. Returns their number. */
 static size_t merge_ranks(const ps_rank *a, size_t na, const ps_rank *b, size_t nb, ps_rank *out)
 {
     size_t i = 0, j = 0, n = 0;
@@ -153,7 +154,7 @@ void ps_ranking_write(const ps_ranking *ranking, uint8_t *bytes)
     }
 }
 
-/* One rank, which must come behind the one before it. */
+/* Reads one rank, whose score must be above that of `before`. */
 static ps_status read_rank(const uint8_t *at, const ps_rank *before, uint64_t *total, ps_rank *out)
 {
     uint32_t bits = ps_get_u32(at);
@@ -183,7 +184,8 @@ ps_status ps_ranking_read(ps_ranking *ranking, const uint8_t *bytes, size_t len)
 
     if (len < HEAD_BYTES || (len - HEAD_BYTES) % RANK_BYTES != 0 ||
         (n = ps_get_u64(bytes + 16)) != (len - HEAD_BYTES) / RANK_BYTES) {
-        return ps_fail(PS_DATA_LOSS, "a ranking of %zu bytes", len);
+        return ps_fail(PS_DATA_LOSS,
+                       "a ranking has %zu bytes, which do not match its number of scores", len);
     }
     nan[0] = ps_get_u64(bytes);
     nan[1] = ps_get_u64(bytes + 8);

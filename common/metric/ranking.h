@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ranking.h - scores of samples that are positive or negative, sorted and counted.
+/* ranking.h - scores of positive and negative samples, sorted and counted.
  *
- * What area and equal error rate are worked out of: for each score that there
- * was, how many negatives and positives had it. Its form depends on what was
- * added, not on the order. Memory: 24 bytes for each different score and up to
- * 16 a sample for those not yet sorted in; less than 100 a sample while they
- * are. One thread at a time.
+ * auc and eer are computed from it: it holds for each distinct score how many negatives and
+ * positives have it. Its sorted form depends on the samples and not on their order. Memory: 24
+ * bytes per distinct score and up to 16 bytes per sample that is not sorted in yet; less than
+ * 100 bytes per such sample while they are sorted in. One thread at a time.
  */
 #ifndef PS_COMMON_METRIC_RANKING_H
 #define PS_COMMON_METRIC_RANKING_H
@@ -18,32 +17,37 @@
 
 typedef struct ps_rank {
     float score;
-    uint64_t count[2]; /* negatives, positives; not both 0 */
+    uint64_t count[2]; /* number of negatives, of positives; not both 0 */
 } ps_rank;
 
-/* {0} is an empty one. */
+/* {0} is an empty ranking. */
 typedef struct ps_ranking {
-    ps_rank *ranks; /* (n): scores ascending, each once, no NaN, no -0 */
+    ps_rank *ranks; /* (n): scores ascending, each score once, no NaN, no -0 */
     size_t n;
-    uint64_t nan[2];         /* samples whose score is NaN */
-    struct ps_ranked *fresh; /* (fresh_n): added since ranks were sorted */
+    uint64_t nan[2];         /* number of negatives, of positives whose score is NaN */
+    struct ps_ranked *fresh; /* (fresh_n): samples that are not in `ranks` yet */
     size_t fresh_n, fresh_cap;
 } ps_ranking;
 
-void ps_ranking_fini(ps_ranking *ranking); /* leaves an empty one */
+/* Frees the memory and leaves an empty ranking. */
+void ps_ranking_fini(ps_ranking *ranking);
+/* Adds one sample. May sort. */
 void ps_ranking_add(ps_ranking *ranking, float score, bool is_positive);
+/* Adds all samples of `other`. May sort. */
 void ps_ranking_merge(ps_ranking *ranking, const ps_ranking *other);
-/* Everything is in `ranks` or `nan`. */
+/* Sorts all samples into `ranks` or `nan`. Without it `ranks` may lack samples. */
 void ps_ranking_sort(ps_ranking *ranking);
 
-/* Samples by class, of a sorted one: negatives, positives; those with NaN left out. */
+/* Writes the numbers of negatives and positives of a sorted ranking to `totals`. Samples with
+ * score NaN are left out. */
 void ps_ranking_totals(const ps_ranking *ranking, uint64_t totals[2]);
 
-/* As written, of a sorted one. */
+/* Returns the size of a sorted ranking when serialised. */
 size_t ps_ranking_bytes(const ps_ranking *ranking);
+/* Serialises a sorted ranking to ps_ranking_bytes bytes. */
 void ps_ranking_write(const ps_ranking *ranking, uint8_t *bytes);
-/* Replaces. DATA_LOSS when it is no form of a ranking or does not end with the bytes;
- * takes at most 1.2 times their memory. */
+/* Replaces the ranking by a serialised one of exactly `len` bytes. Returns DATA_LOSS if the
+ * bytes are not of that form. Allocates at most 1.2 times `len`. */
 PS_MUST_USE ps_status ps_ranking_read(ps_ranking *ranking, const uint8_t *bytes, size_t len);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tally.c - see tally.h.
  *
- * Written: samples, the metric's counts, its sums, its ranking; nothing that it
- * does not keep.
+ * The serialised form: samples, then the metric's counts, sums and ranking, as far as it uses
+ * them.
  */
 #include "common/metric/tally.h"
 
@@ -101,7 +101,7 @@ void ps_tally_write(ps_tally *tally, uint8_t *bytes)
     }
 }
 
-/* Counts and sums; `bytes` are head_bytes. */
+/* Reads samples, counts and sums from head_bytes bytes. */
 static ps_status read_head(ps_tally *tally, const uint8_t *bytes)
 {
     const ps_metric *metric = tally->metric;
@@ -134,8 +134,9 @@ ps_status ps_tally_read(ps_tally *tally, const uint8_t *bytes, size_t len)
     ps_status st;
 
     if (len < head || (!tally->metric->ranks && len != head)) {
-        return ps_fail(PS_DATA_LOSS, "a tally of %s of %zu bytes; %s %zu are", tally->metric->name,
-                       len, tally->metric->ranks ? "more than" : "exactly", head);
+        return ps_fail(PS_DATA_LOSS, "a tally of %s has %zu bytes; %s %zu are allowed",
+                       tally->metric->name, len, tally->metric->ranks ? "at least" : "exactly",
+                       head);
     }
     st = read_head(&found, bytes);
     if (ps_is_ok(&st) && tally->metric->ranks) {

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tally.h - what a metric has seen so far; see metric.h.
- *
- * One thread at a time.
- */
+/* tally.h - the state of a metric over the samples so far; see metric.h. One thread at a time. */
 #ifndef PS_COMMON_METRIC_TALLY_H
 #define PS_COMMON_METRIC_TALLY_H
 
@@ -20,30 +17,33 @@ typedef struct ps_tally {
     uint64_t count[PS_TALLY_COUNTS];
     ps_exact_sum sum[PS_TALLY_SUMS];
     ps_ranking ranking;
-    double *p; /* (O): a row as the loss reads it, for the metric's add */
+    double *p; /* (O): outputs of one sample as the loss reads them; scratch of the metric's add */
 } ps_tally;
 
-/* An empty one. The metric must fit the facts; asserted. */
+/* Initialises an empty tally. The metric must fit the facts (ps_metric_fits); asserted. */
 void ps_tally_init(ps_tally *tally, const ps_metric *metric, const ps_params *params,
                    const ps_metric_facts *facts);
-void ps_tally_fini(ps_tally *tally); /* of zeros too */
+/* Frees the memory. A tally of zeros is allowed. */
+void ps_tally_fini(ps_tally *tally);
+/* Empties the tally and keeps its metric. */
 void ps_tally_clear(ps_tally *tally);
 
-/* n samples: y (n, O) and their targets, classes within the facts' classes. */
+/* Adds n samples: y (n, O) and their targets. Classes must be below facts.classes. */
 void ps_tally_add(ps_tally *tally, const float *y, ps_targets t, size_t n);
 
-/* As if all of other's samples had been added, whatever the order. The same
- * metric, numbers and facts; asserted. */
+/* Adds all samples of `other`, which must have the same metric, numbers and facts; only the
+ * metric is asserted. The result does not depend on the order. */
 void ps_tally_merge(ps_tally *tally, const ps_tally *other);
 
-/* NaN without samples. May sort, hence not const. */
+/* Returns the metric's number; NaN without samples. Sorts the ranking, hence not const. */
 double ps_tally_value(ps_tally *tally);
 
-/* The one form of what was seen, whatever the order; may sort. */
+/* Returns the size of the tally when serialised. Sorts the ranking. */
 size_t ps_tally_bytes(ps_tally *tally);
+/* Serialises the tally to ps_tally_bytes bytes. Equal samples give equal bytes, in any order. */
 void ps_tally_write(ps_tally *tally, uint8_t *bytes);
-/* Replaces what was seen by what a tally of the same metric wrote. DATA_LOSS when it is no
- * such form; the tally is unchanged then. */
+/* Replaces the tally by one that a tally of the same metric wrote. Returns DATA_LOSS if the
+ * bytes are not of that form; the tally is then unchanged. */
 PS_MUST_USE ps_status ps_tally_read(ps_tally *tally, const uint8_t *bytes, size_t len);
 
 #endif

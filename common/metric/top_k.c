@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* top_k.c - share of samples whose class is among the k greatest outputs, the first of
- * equals before the others.
- */
+/* top_k.c - share of samples whose class is among the k greatest outputs. Of equal outputs the
+ * first ranks highest. */
 #include "common/metric/tally.h"
 
 enum { K };
@@ -12,18 +11,21 @@ static const ps_param top_k_params[] = {
      .min = 1,
      .max = PS_CLASSES_MAX,
      .is_integer = true,
-     .help = "outputs that are looked at, at most all"},
+     .help = "number of greatest outputs; at most all outputs"},
     {.name = NULL},
 };
 
 static ps_status top_k_fits(const ps_params *params, const ps_metric_facts *facts)
 {
     if (params->v[K] > (double)facts->outputs) {
-        return ps_fail(PS_INVALID_ARGUMENT, "top_k's k is %.0f; of %zu outputs at most all are",
+        return ps_fail(PS_INVALID_ARGUMENT,
+                       "top_k's k is %.0f; 1 to %zu, the number of outputs, are allowed",
                        params->v[K], facts->outputs);
     }
-    return facts->outputs == 1 ? ps_fail(PS_INVALID_ARGUMENT, "top_k needs an output a class")
-                               : ps_ok();
+    return facts->outputs == 1
+               ? ps_fail(PS_INVALID_ARGUMENT,
+                         "top_k needs one output per class; the model has one output")
+               : ps_ok();
 }
 
 static void top_k_add(ps_tally *tally, const float *y, ps_targets t, size_t n)

@@ -422,14 +422,14 @@ static void what_does_not_fit_is_refused_with_the_reason(void **state)
         .outputs = 10, .classes = 10, .target_width = 1, .link = PS_LINK_SIGMOID};
 
     (void)state;
-    refuse("accuracy", NULL, 0, values, "accuracy needs classes; targets are 3 values");
+    refuse("accuracy", NULL, 0, values, "accuracy needs classes as targets; targets have 3 values");
     refuse("perplexity", NULL, 0, values, "needs classes");
     refuse("perplexity", NULL, 0, ten, "needs the loss softmax_cross_entropy");
-    refuse("auc", NULL, 0, values, "needs classes or one value");
+    refuse("auc", NULL, 0, values, "needs classes, or one output and one target value");
     refuse("auc", "positive", 10, ten, "is 10; 0 to 9 are allowed");
-    refuse("eer", "positive", 0, coin, "of one output only 1 is allowed");
-    refuse("top_k", "k", 11, ten, "k is 11; of 10 outputs at most all are");
-    refuse("top_k", "k", 1, coin, "needs an output a class");
+    refuse("eer", "positive", 0, coin, "with one output only 1 is allowed");
+    refuse("top_k", "k", 11, ten, "k is 11; 1 to 10, the number of outputs, are allowed");
+    refuse("top_k", "k", 1, coin, "needs one output per class");
 }
 
 int main(int argc, char **argv)
