@@ -10,33 +10,34 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* So many blocks, or fewer where they would take more than RING_BYTES, but one. */
+/* The ring has BLOCKS_MAX blocks, fewer if they would exceed RING_BYTES, and at least one. */
 enum { BLOCKS_MAX = 16, RING_BYTES = 4 << 20 };
 
 typedef struct block {
     uint64_t epoch;
     uint32_t n;
     uint32_t *index;   /* (most) */
-    ps_stored *stored; /* (most) of each sample, in room or in memory */
+    ps_stored *stored; /* (most) of each sample, pointing into room or into the data set's memory */
     void *room;        /* (most, ps_feed_room) */
 } block;
 
 struct ps_ahead {
     const ps_feed *feed;
-    size_t most; /* samples of a block */
+    size_t most; /* maximum of samples in a block */
     pthread_t thread;
     bool has_thread;
 
-    /* Block k of all that were ever wanted lies in ring[k % blocks]; it is the thread's from
-     * `wanted` on, and the taker's again once it is read. */
+    /* Requested block k is ring[k % blocks]. The thread owns it from its request until it is
+     * read; then the caller owns it. */
     block ring[BLOCKS_MAX];
     uint32_t blocks;
 
-    pthread_mutex_t mutex; /* guards all below */
+    pthread_mutex_t mutex; /* guards all members below */
     pthread_cond_t is_wanted, is_read;
-    uint64_t wanted, read, taken; /* blocks so far: taken <= read <= wanted, between calls */
-    bool is_resting;              /* the thread, until it is woken */
-    bool is_waiting;              /* the taker */
+    /* numbers of blocks so far: taken <= read <= wanted, between calls */
+    uint64_t wanted, read, taken;
+    bool is_resting; /* the thread sleeps until it is woken */
+    bool is_waiting; /* the caller waits in wait_for */
     bool is_stopping;
 };
 
@@ -65,7 +66,7 @@ static void *run(void *arg)
     return NULL;
 }
 
-/* With the mutex held. */
+/* Wakes the thread if it sleeps and has blocks to read. The caller holds the mutex. */
 static void wake(ps_ahead *a)
 {
     if (a->is_resting && a->read < a->wanted) {
@@ -143,7 +144,8 @@ size_t ps_ahead_memory(const ps_ahead *a)
 
 bool ps_ahead_want(ps_ahead *a, uint64_t epoch, const uint32_t *index, uint32_t n)
 {
-    block *b = &a->ring[a->wanted % a->blocks]; /* only this thread changes `wanted` and `taken` */
+    /* no lock: only the caller's thread changes `wanted` and `taken` */
+    block *b = &a->ring[a->wanted % a->blocks];
 
     assert(n <= a->most);
     if (a->wanted - a->taken == a->blocks) {
@@ -161,7 +163,8 @@ bool ps_ahead_want(ps_ahead *a, uint64_t epoch, const uint32_t *index, uint32_t 
     return true;
 }
 
-/* Number of the wanted block that it is, or of the one after all of them. */
+/* Returns the number of the requested block that equals this one, or a->wanted if there is
+ * none. */
 static uint64_t find(const ps_ahead *a, uint64_t epoch, const uint32_t *index, uint32_t n)
 {
     uint64_t k;
@@ -176,7 +179,7 @@ static uint64_t find(const ps_ahead *a, uint64_t epoch, const uint32_t *index, u
     return k;
 }
 
-/* Until so many blocks are read; they are the taker's. */
+/* Blocks until `blocks` blocks are read. They then belong to the caller. */
 static void wait_for(ps_ahead *a, uint64_t blocks)
 {
     pthread_mutex_lock(&a->mutex);

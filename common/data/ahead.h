@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ahead.h - blocks that come next are read by a thread of their own while one is computed.
+/* ahead.h - reads the next training blocks on a thread of its own while one block is computed.
  *
- * For samples that lie in a file: reading them back costs a system call each, and the time of
- * the disk where the system's cache does not have them. What is read is what is stored, a
- * fraction of what samples take; who takes a block makes samples of it as of data in memory, so
- * nobody sees which thread read it. Several blocks lie read in a ring, which is filled whenever
- * half of it is free: the thread is woken once for many blocks.
+ * It is for samples that lie in a file: reading one back costs a system call, and the time of
+ * the disk if the system's cache lacks it. The thread reads the stored form, which is smaller
+ * than the samples. The caller makes samples of it as it would of data in memory, so results do
+ * not depend on which thread read. Read blocks wait in a ring. The thread is woken when half of
+ * the ring is free, so once for many blocks.
  */
 #ifndef PS_COMMON_DATA_AHEAD_H
 #define PS_COMMON_DATA_AHEAD_H
@@ -14,22 +14,24 @@
 
 typedef struct ps_ahead ps_ahead;
 
-/* Blocks of at most so many training samples of the feed, which is kept. RESOURCE_EXHAUSTED: no
- * memory, or no thread. One thread at a time uses it. */
+/* Creates a reader for blocks of at most `samples` training samples of `feed`, and starts its
+ * thread. Keeps `feed`. Only one thread may call the functions below. Returns
+ * RESOURCE_EXHAUSTED without memory or a thread. */
 PS_MUST_USE ps_status ps_ahead_create(const ps_feed *feed, size_t samples, ps_ahead **out);
-void ps_ahead_destroy(ps_ahead *ahead); /* NULL is allowed */
+/* Stops the thread and frees the reader. NULL is allowed. */
+void ps_ahead_destroy(ps_ahead *ahead);
 
-/* This block will be wanted after those that are wanted already; index is copied. False, and
- * nothing happens: there is no room for another one. */
+/* Requests a block, to be read after the blocks that are requested already. Copies `index` (n).
+ * Returns false and does nothing if the ring has no room. Never blocks. */
 bool ps_ahead_want(ps_ahead *ahead, uint64_t epoch, const uint32_t *index, uint32_t n);
 
-/* As ps_feed_gather of training samples. If the block was wanted its samples are those that were
- * read, waited for if need be, and blocks wanted before it are not any more; else they are read now
- * and nothing is wanted any more. True: it was wanted. */
+/* Gathers a block of training samples like ps_feed_gather, and returns whether it was
+ * requested. A requested block is waited for if it is not read yet; requests before it are
+ * dropped. A block that was not requested is read now, and all requests are dropped. */
 bool ps_ahead_take(ps_ahead *ahead, uint64_t epoch, const uint32_t *index, uint32_t n, float *x,
                    float *targets);
 
-/* Bytes that it holds. */
+/* Returns the bytes of memory that it holds. */
 size_t ps_ahead_memory(const ps_ahead *ahead);
 
 #endif

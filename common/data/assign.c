@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* assign.c - the assignments of list.h by name, and what they share. */
+/* assign.c - the registry of assignments (list.h), and functions that they share. */
 #include "common/data/assign.h"
 
 #include "common/base/xalloc.h"
@@ -40,11 +40,11 @@ ps_status ps_assign_redundancy(uint32_t workers, const ps_params *params, uint32
     double r = params->v[0];
 
     if (workers == 0) {
-        return ps_fail(PS_INVALID_ARGUMENT, "no workers: at least one is needed");
+        return ps_fail(PS_INVALID_ARGUMENT, "there are no workers; at least one is needed");
     }
     if (!(r >= 1.0) || r > (double)workers || r != (double)(uint32_t)r) {
-        return ps_fail(PS_INVALID_ARGUMENT, "redundancy is %g, allowed is 1 to %u (the workers)", r,
-                       workers);
+        return ps_fail(PS_INVALID_ARGUMENT,
+                       "redundancy is %g; 1 to %u, the number of workers, are allowed", r, workers);
     }
     *redundancy = (uint32_t)r;
     return ps_ok();
@@ -78,7 +78,7 @@ void ps_assignment_index(ps_assignment *a)
         ids += a->held_count[w];
         a->held_count[w] = 0;
     }
-    for (size_t i = 0; i < copies; i++) { /* by block, so ids ascend */
+    for (size_t i = 0; i < copies; i++) { /* goes by block, so the ids of a worker ascend */
         uint32_t w = a->holders[i];
 
         a->held[w][a->held_count[w]++] = (uint32_t)(i / a->redundancy);
@@ -91,7 +91,7 @@ void ps_assignment_destroy(ps_assignment *a)
         return;
     }
     if (a->held != NULL) {
-        free(a->held[0]); /* worker 0's ids open the one block of all */
+        free(a->held[0]); /* the ids of worker 0 begin the one allocation that holds all ids */
     }
     free(a->held);
     free(a->held_count);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* augment.c - training images moved and mirrored at random: crop and flip.
+/* augment.c - random shifts and mirroring of training images: crop and flip.
  *
- * crop pads an image by `pad` on each side and cuts one of the old size out of it, its place
- * drawn uniformly (He et al. 2016, arXiv 1512.03385, section 4.2); flip mirrors left and right.
- * Test images stay as they are.
+ * crop pads an image by `pad` pixels on each side and cuts an image of the old size out of it,
+ * at a uniformly drawn place (He et al. 2016, arXiv 1512.03385, section 4.2). flip mirrors left
+ * and right. Test images are not changed.
  */
 #include "common/base/draw.h"
 #include "common/data/transform.h"
@@ -17,12 +17,16 @@ static const ps_param crop_params[] = {
      .max = 64,
      .is_integer = true,
      .help = "pixels added to each side"},
-    {.name = "fill", .value = 0, .min = -1e6, .max = 1e6, .help = "value of the pixels added"},
+    {.name = "fill", .value = 0, .min = -1e6, .max = 1e6, .help = "value of the added pixels"},
     {.name = NULL},
 };
 
 static const ps_param flip_params[] = {
-    {.name = "chance", .value = 0.5, .min = 0, .max = 1, .help = "of an image to be mirrored"},
+    {.name = "chance",
+     .value = 0.5,
+     .min = 0,
+     .max = 1,
+     .help = "probability that an image is mirrored"},
     {.name = NULL},
 };
 
@@ -30,13 +34,15 @@ static ps_status plan(const ps_params *unused, ps_data_facts *facts)
 {
     (void)unused;
     if (facts->shape[1] < 2 || facts->shape[2] < 2 || facts->ids > 0) {
-        return ps_fail(PS_INVALID_ARGUMENT, "samples are (%u, %u, %u), expected images",
-                       facts->shape[0], facts->shape[1], facts->shape[2]);
+        return ps_fail(
+            PS_INVALID_ARGUMENT,
+            "samples are (%u, %u, %u); images with at least 2 rows and 2 columns are expected",
+            facts->shape[0], facts->shape[1], facts->shape[2]);
     }
     return ps_ok();
 }
 
-/* A row in place: what stood at column c + right comes to c. */
+/* Shifts a row in place: the value of column c + right moves to column c. */
 static void shift_row(float *row, int width, int right, float fill)
 {
     int n = width - (right < 0 ? -right : right);
@@ -52,7 +58,8 @@ static void shift_row(float *row, int width, int right, float fill)
     }
 }
 
-/* What stood at (r + down, c + right) comes to (r, c); from the side that is read last. */
+/* Shifts a plane in place: the value at (r + down, c + right) moves to (r, c). Rows are visited
+ * in the order in which no row is overwritten before it is read. */
 static void shift(float *plane, int height, int width, int down, int right, float fill)
 {
     for (int i = 0; i < height; i++) {
@@ -108,7 +115,7 @@ static void flip(const ps_transforming *at, ps_split split, uint64_t key, float 
 
 const ps_transform ps_transform_crop = {
     .name = "crop",
-    .summary = "training images padded, then cut to size at a place drawn for each",
+    .summary = "pads training images, then cuts them to size at a random place",
     .params = crop_params,
     .plan = plan,
     .draws = true,
@@ -117,7 +124,7 @@ const ps_transform ps_transform_crop = {
 
 const ps_transform ps_transform_flip = {
     .name = "flip",
-    .summary = "training images mirrored left and right by chance",
+    .summary = "mirrors training images left and right with probability `chance`",
     .params = flip_params,
     .plan = plan,
     .draws = true,

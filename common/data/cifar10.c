@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cifar10.c - small colour photographs in CIFAR-10's binary form: records of a label and
- * 3 x 32 x 32 values, five files of 10,000 for training and one for tests.
+/* cifar10.c - small colour photographs in the binary form of CIFAR-10: records of a label and 3
+ * x 32 x 32 values, five files of 10,000 for training and one for testing.
  *
- * A folder may hold some of the training files only, and files may be shorter: the
- * set is what is there.
+ * A folder may hold only some of the training files, and files may be shorter. The data set is
+ * what is there.
  */
 #include "common/base/xalloc.h"
 #include "common/data/packed.h"
@@ -31,7 +31,7 @@ static const char *const files[] = {"data_batch_1.bin",
                                     "test_batch.bin",
                                     NULL};
 
-/* Where the records of a split go; nowhere, only counted, without a spill. */
+/* The destination of the records of a split; without a spill they are only counted. */
 typedef struct sink {
     ps_spill *spill;
     uint32_t count, want;
@@ -45,8 +45,8 @@ static ps_status take(sink *to, const char *name, size_t index, const uint8_t *r
                        name, index * RECORD_BYTES + len, RECORD_BYTES);
     }
     if (index >= FILE_RECORDS) {
-        return ps_fail(PS_INVALID_ARGUMENT, "%s: goes on at offset %zu, expected its end", name,
-                       index * RECORD_BYTES);
+        return ps_fail(PS_INVALID_ARGUMENT, "%s: has more data at offset %zu, expected its end",
+                       name, index * RECORD_BYTES);
     }
     if (record[0] >= CLASSES) {
         return ps_fail(PS_INVALID_ARGUMENT, "%s: offset %zu: label %u, expected 0 to %d", name,
@@ -56,7 +56,7 @@ static ps_status take(sink *to, const char *name, size_t index, const uint8_t *r
     return to->spill != NULL ? ps_spill_add(to->spill, record, RECORD_BYTES) : ps_ok();
 }
 
-/* The records of a file, from the front, as far as they are wanted. */
+/* Reads the records of a file from the front, as far as they are wanted. */
 static ps_status read_file(const char *folder, const char *name, sink *to)
 {
     ps_packed *file = NULL;
@@ -81,7 +81,7 @@ static ps_status read_file(const char *folder, const char *name, sink *to)
     return st;
 }
 
-/* Those of a split that are there; NOT_FOUND when none is. */
+/* Reads the files of a split that exist. Returns NOT_FOUND if none does. */
 static ps_status read_split(const char *folder, ps_split split, sink *to)
 {
     const char *const *names = split == PS_TRAIN ? files : files + TRAIN_FILES;
@@ -110,7 +110,7 @@ static ps_status look(const char *folder, ps_data_conf *conf)
 
 static ps_status cifar10_facts(const ps_data_conf *conf, ps_data_facts *facts)
 {
-    (void)conf; /* the whole set: which of it is there the limits say */
+    (void)conf; /* the facts are of the whole set; the limits say which part of it exists */
     *facts = (ps_data_facts){.shape = {3, 32, 32},
                              .features = FEATURES,
                              .classes = CLASSES,
@@ -130,9 +130,8 @@ static ps_status load_split(const char *folder, const char *scratch, ps_split sp
     st = read_split(folder, split, &to);
     if (ps_is_ok(&st) && to.count < want) {
         st = ps_fail(PS_INVALID_ARGUMENT,
-                     "cifar10: %u %s samples are there, expected %u; a job may set %s to %u at "
-                     "most",
-                     to.count, split == PS_TRAIN ? "training" : "test", want,
+                     "cifar10: found %u %s samples, expected %u; set %s to at most %u", to.count,
+                     split == PS_TRAIN ? "training" : "test", want,
                      split == PS_TRAIN ? "train_limit" : "test_limit", to.count);
     }
     if (ps_is_ok(&st)) {
@@ -142,7 +141,7 @@ static ps_status load_split(const char *folder, const char *scratch, ps_split sp
         ps_spill_destroy(to.spill);
         return st;
     }
-    *out = ps_records_create(FEATURES, to.spill);
+    *out = ps_byte_records_create(FEATURES, to.spill);
     return st;
 }
 

@@ -12,15 +12,15 @@
 
 enum { CLASSES_MAX = 65536, ONE_HOT_MAX = 65536 };
 
-/* How numbers are scaled. */
+/* Ways to scale numbers; values of the number `scale`. */
 enum { AS_IT_IS, STANDARD, TO_UNIT };
 
 #define SCALE_PARAM(default_value)                                                                 \
     {                                                                                              \
         .name = "scale", .value = (default_value), .min = AS_IT_IS, .max = TO_UNIT,                \
         .is_integer = true,                                                                        \
-        .help = "0: as it is; 1: less the mean of the training rows, by their deviation; "         \
-                "2: from 0 to 1 between their least and most",                                     \
+        .help = "0: unchanged; 1: (x - mean) / deviation of the training records; "                \
+                "2: to [0, 1] by their least and greatest value",                                  \
     }
 #define ONE_HOT_PARAM                                                                              \
     {                                                                                              \
@@ -35,7 +35,7 @@ static const ps_param numeric_params[] = {
      .min = 0,
      .max = 1,
      .is_integer = true,
-     .help = "1: an empty field is taken for the mean; 0: it is refused"},
+     .help = "1: an empty field counts as the mean; 0: it is refused"},
     {.name = NULL},
 };
 static const ps_param hashed_params[] = {
@@ -44,7 +44,7 @@ static const ps_param hashed_params[] = {
      .min = 1,
      .max = PS_DATA_IDS_MAX,
      .is_integer = true,
-     .help = "ids that the hashes of categories fall on"},
+     .help = "number of ids; a category's id is its hash modulo this"},
     ONE_HOT_PARAM,
     {.name = NULL},
 };
@@ -54,13 +54,14 @@ static const ps_param vocabulary_params[] = {
      .min = 0,
      .max = PS_DATA_IDS_MAX,
      .is_integer = true,
-     .help = "ids, with the last one for unknown categories; 0: as many as the files have"},
+     .help = "number of ids, of which the last is for unknown categories; 0: as many as the files "
+             "have"},
     {.name = "cutoff",
      .value = 0,
      .min = 0,
      .max = 1e9,
      .is_integer = true,
-     .help = "categories that come so often or less in training rows are unknown"},
+     .help = "categories that occur so often or less in training records are unknown"},
     ONE_HOT_PARAM,
     {.name = NULL},
 };
@@ -70,8 +71,9 @@ static const ps_param label_params[] = {
      .min = 0,
      .max = CLASSES_MAX,
      .is_integer = true,
-     .help = "different labels, numbered as numbers or else by their bytes; 0: as many as the "
-             "files have"},
+     .help =
+         "different labels, in numeric order, else in the order of their bytes; 0: as many as the "
+         "files have"},
     {.name = NULL},
 };
 static const ps_param target_params[] = {
@@ -81,12 +83,12 @@ static const ps_param target_params[] = {
 
 static const ps_column kinds[] = {
     {"numeric", "a number, scaled", numeric_params, PS_ROLE_NUMBER, false},
-    {"hashed", "a category, its id a hash of the column and the text", hashed_params, PS_ROLE_ID,
-     false},
-    {"vocabulary", "a category, its id its place by falling count in the training rows",
+    {"hashed", "a category whose id is a hash of the column and the text", hashed_params,
+     PS_ROLE_ID, false},
+    {"vocabulary", "a category whose id is its rank by count in the training records",
      vocabulary_params, PS_ROLE_ID, true},
-    {"label", "the class of the row", label_params, PS_ROLE_LABEL, true},
-    {"target", "a number that the row is to be", target_params, PS_ROLE_TARGET, false},
+    {"label", "the class of the record", label_params, PS_ROLE_LABEL, true},
+    {"target", "a target value of the record", target_params, PS_ROLE_TARGET, false},
 };
 enum { KIND_COUNT = sizeof kinds / sizeof kinds[0] };
 
@@ -150,7 +152,7 @@ void ps_column_state_fini(ps_column_state *state)
     ps_vocabulary_destroy(state->words);
 }
 
-/* *is_blank: an empty field where one is allowed. */
+/* Reads a numeric field. *is_blank: the field is empty and that is allowed. */
 static ps_status read_number(const ps_data_column *column, const char *text, size_t len,
                              double *value, bool *is_blank)
 {
@@ -184,7 +186,7 @@ ps_status ps_column_see(ps_column_state *state, const char *text, size_t len)
     state->least = value < state->least ? value : state->least;
     state->most = value > state->most ? value : state->most;
     state->count++;
-    step = value - state->mean; /* Welford 1962 */
+    step = value - state->mean; /* running mean and squares as in Welford 1962 */
     state->mean += step / (double)state->count;
     state->squares += step * (value - state->mean);
     return st;
@@ -248,10 +250,10 @@ ps_status ps_column_read(const ps_column_state *state, const char *text, size_t 
     if (state->words != NULL) {
         id = state->kept > 0 ? ps_vocabulary_id(state->words, text, len) : PS_NO_WORD;
         if (id == PS_NO_WORD && column->kind->role == PS_ROLE_LABEL) {
-            return ps_fail(PS_INVALID_ARGUMENT, "\"%.24s\", expected a label of the training rows",
-                           text);
+            return ps_fail(PS_INVALID_ARGUMENT,
+                           "\"%.24s\", expected a label of the training records", text);
         }
-        /* Unknown is the last id, also where fewer words came than there is room for. */
+        /* Unknown categories have the last id, even if fewer words occurred than there are ids. */
         *value = (float)(id == PS_NO_WORD ? (ps_column_size(column) > 0 ? ps_column_size(column) - 1
                                                                         : state->kept)
                                           : id);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* columns.h - kinds of columns of a table: how a field of text becomes a number.
  *
- * What has to be known of a whole column (its mean, its words) is learned from the training
- * rows first; then every field is turned into one value. To add a kind: a table in
+ * Some kinds need a property of the whole column (its mean, its words). It is learned from the
+ * training records first. Then every field is turned into one value. To add a kind: a table in
  * columns.c and a line in its list there.
  */
 #ifndef PS_COMMON_DATA_COLUMNS_H
@@ -11,12 +11,12 @@
 #include "common/data/conf.h"
 #include "common/data/vocabulary.h"
 
-/* What the values of a column are for. */
+/* What the values of a column are used for. */
 typedef enum ps_column_role {
     PS_ROLE_NUMBER, /* a feature */
-    PS_ROLE_ID,     /* a category: an id below the column's size */
+    PS_ROLE_ID,     /* a category: an id below the size of the column */
     PS_ROLE_LABEL,  /* the class of a sample */
-    PS_ROLE_TARGET  /* a value that a sample is to be */
+    PS_ROLE_TARGET  /* a target value of a sample */
 } ps_column_role;
 
 struct ps_column {
@@ -24,44 +24,49 @@ struct ps_column {
     const char *summary;
     const ps_param *params;
     ps_column_role role;
-    bool has_words; /* its ids are numbers of words */
+    bool has_words; /* its ids are numbers of words, see vocabulary.h */
 };
 
-const ps_column *ps_column_find(const char *name); /* NULL if there is none */
+/* Returns the kind of column with this name, or NULL if there is none. */
+const ps_column *ps_column_find(const char *name);
+/* Calls `fn` for every kind of column, in a fixed order. */
 void ps_column_each(void (*fn)(const ps_column *column, void *arg), void *arg);
 
-/* Ids, or classes, of a column: from its numbers; 0 when only the files know. */
+/* Returns the number of ids, or classes, of a column as its numbers say; 0 if only the files
+ * tell it. */
 uint32_t ps_column_size(const ps_data_column *column);
 
-/* Does each of its ids become a feature that is 0 or 1? */
+/* Returns whether each id of the column becomes a feature of its own, which is 0 or 1. */
 bool ps_column_is_one_hot(const ps_data_column *column);
 
-/* What is learned of a column. */
+/* The learned properties of a column. */
 typedef struct ps_column_state {
     const ps_data_column *column;
-    uint32_t number;      /* among the columns of the conf: part of the hash */
-    uint64_t count;       /* numbers seen */
-    double mean, squares; /* of them; squares of the distances to the mean */
+    uint32_t number;      /* index among the columns of the conf; part of the hash of a category */
+    uint64_t count;       /* number of numeric fields seen */
+    double mean, squares; /* their mean, and the sum of the squares of their distances to it */
     double least, most;
-    ps_vocabulary *words; /* NULL unless it has words */
-    uint32_t kept;        /* words with a number */
+    ps_vocabulary *words; /* NULL unless the kind has words */
+    uint32_t kept;        /* number of words that have an id */
 } ps_column_state;
 
+/* Initialises the state of a column before the first field. */
 void ps_column_state_init(ps_column_state *state, const ps_data_column *column, uint32_t number);
 void ps_column_state_fini(ps_column_state *state);
 
-/* A field of a training row. INVALID_ARGUMENT says what is expected there. */
+/* Learns from a field of a training record. Returns INVALID_ARGUMENT with what is expected in
+ * the field. */
 PS_MUST_USE ps_status ps_column_see(ps_column_state *state, const char *text, size_t len);
 
-/* All training rows were seen: the number of ids or classes, into *size (0 for numbers).
- * INVALID_ARGUMENT: none, or more than are allowed. */
+/* Ends learning, after all training records. Sets *size to the number of ids or classes (0 for
+ * numbers). Returns INVALID_ARGUMENT if there are none, or more than are allowed. */
 PS_MUST_USE ps_status ps_column_learn(ps_column_state *state, uint32_t *size);
 
-/* A field of any row, as its value. */
+/* Turns a field of any record into its value. Returns INVALID_ARGUMENT with what is expected. */
 PS_MUST_USE ps_status ps_column_read(const ps_column_state *state, const char *text, size_t len,
                                      float *value);
 
-/* Number of a category among `buckets`: a hash of the column's number and the text. */
+/* Returns the id of a category, below `buckets`: a hash of the column's index and the text. */
 uint32_t ps_category_hash(uint32_t column, const char *text, size_t len, uint32_t buckets);
 
 #endif

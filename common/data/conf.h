@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* conf.h - which data set: a source, its numbers, its files and columns.
+/* conf.h - the choice of a data set: a source, its numbers, its files and columns.
  *
- * Plain memory without pointers to own, copied by assignment. What a job says
- * (DataSpec) becomes one of these in common/job; what only the files know (how many
- * samples, words or classes there are) is 0 until ps_data_look has filled it in, and from
- * then on part of the job, so that every node resolves the same shapes without files.
+ * A conf is plain memory without owned pointers and is copied by assignment. common/job makes
+ * one of a DataSpec. Values that only the files tell (numbers of samples, words, classes) are 0
+ * until ps_data_look has filled them in. From then on they are part of the job, so every node
+ * computes the same shapes without the files.
  */
 #ifndef PS_COMMON_DATA_CONF_H
 #define PS_COMMON_DATA_CONF_H
@@ -19,8 +19,8 @@
 enum {
     PS_DATA_FILES_MAX = 64,
     PS_DATA_COLUMNS_MAX = 128,
-    PS_DATA_NAME_MAX = 64,   /* bytes of a file's or column's name, with its NUL */
-    PS_DATA_FOLDER_MAX = 192 /* bytes of a folder below the data path, with its NUL */
+    PS_DATA_NAME_MAX = 64,   /* bytes of the name of a file or column, with its NUL */
+    PS_DATA_FOLDER_MAX = 192 /* bytes of the path of a folder below the data path, with its NUL */
 };
 
 typedef struct ps_data_source ps_data_source;
@@ -35,44 +35,52 @@ typedef struct ps_data_column {
 
 typedef struct ps_data_conf {
     const ps_data_source *source;
-    ps_params params;                                /* in the order of the source's table */
-    uint32_t train_limit, test_limit;                /* samples used, from the front; 0: all */
-    char folder[PS_DATA_FOLDER_MAX];                 /* below the data path; "": the source's own */
-    char files[PS_DATA_FILES_MAX][PS_DATA_NAME_MAX]; /* training files, then test files */
+    ps_params params; /* in the order of the source's table */
+    /* number of samples used, from the front; 0: all */
+    uint32_t train_limit, test_limit;
+    /* path below the data path; "": the default of the source */
+    char folder[PS_DATA_FOLDER_MAX];
+    /* names of the training files, then of the test files */
+    char files[PS_DATA_FILES_MAX][PS_DATA_NAME_MAX];
     uint32_t train_files, test_files;
     ps_data_column columns[PS_DATA_COLUMNS_MAX];
     uint32_t column_count;
 } ps_data_conf;
 
-/* A source with its defaults. */
+/* Returns a conf of this source with the default numbers. */
 ps_data_conf ps_data_conf_of(const ps_data_source *source);
 
+/* Returns whether two confs are equal. */
 bool ps_data_conf_same(const ps_data_conf *a, const ps_data_conf *b);
 
-/* Value of a number of the source's, which has it. */
+/* Returns the value of the source's number `name`, which must exist. */
 double ps_data_number(const ps_data_conf *conf, const char *name);
-uint32_t ps_data_count(const ps_data_conf *conf, const char *name); /* of a whole number */
+/* Returns the value of the source's number `name`, which must exist and be an integer. */
+uint32_t ps_data_count(const ps_data_conf *conf, const char *name);
+/* Sets the source's number `name`, which must exist. */
 void ps_data_set(ps_data_conf *conf, const char *name, double value);
 
-/* Its folder below a data path. */
+/* Returns the path of its folder below the data path. Valid as long as the conf. */
 const char *ps_data_folder(const ps_data_conf *conf);
 
-/* Names of its files, in order: those the source always has, or those of the conf; 0 for
- * a set that the program draws. Valid as long as the conf. */
+/* Returns the number of its files: the fixed ones of the source, or those of the conf; 0 for a
+ * source that the program draws. */
 size_t ps_data_file_count(const ps_data_conf *conf);
+/* Returns the name of file i, in the same order. Valid as long as the conf. */
 const char *ps_data_file_name(const ps_data_conf *conf, size_t i);
 
-/* Whose fault it is when the files as a whole are wrong: "a.csv", "a.csv and 2 more", or the
- * source, where a conf does not name them. Short enough to stand before a reason. */
+/* Returns what to name in an error about the files as a whole: "a.csv", "a.csv and 2 more", or
+ * the name of the source if the conf names no files. Uses `text` if it has to build the result.
+ * The result is short enough to stand before a reason. */
 enum { PS_DATA_WHO_BYTES = 56 };
 const char *ps_data_who(const ps_data_conf *conf, char text[PS_DATA_WHO_BYTES]);
 
-/* Can it be a folder below a data path? Names as of ps_name_is_safe between single
- * slashes, no slash at either end. */
+/* Returns whether `folder` is a valid path below a data path: names that pass ps_name_is_safe
+ * between single slashes, without a slash at either end. */
 bool ps_data_folder_is_safe(const char *folder);
 
-/* The number a file's name ends in, but for extensions without digits: 7 for "part-007.csv"
- * and "7"; false when there is none below 2^32. */
+/* Writes the number at the end of a file's name, before extensions without digits: 7 for
+ * "part-007.csv" and "7". Returns false if there is none below 2^32. */
 bool ps_data_file_number(const char *name, uint32_t *number);
 
 #endif

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* criteo.c - click logs: Criteo's lines, and the slot lines made of them.
+/* criteo.c - click logs: the lines of Criteo, and the slot lines that are made of them.
  *
- * A Criteo line is label, 13 counts and 26 categories of hexadecimal text, between tabs;
- * counts and categories may be empty. A slot line is `click:1 dense_feature:0.05 ... 1:737395
- * ... 26:123`: the features of Paddle's examples. Either way a sample is 13 numbers and 26
- * ids, and its class is the label, 0 or 1. Counts become (x - least) / range with the fixed
- * numbers of Paddle's wide_deep example; an empty one is 0. Ids fall on `buckets`: by a hash
- * of slot and text, in a slot line by the id itself modulo them; all slots share them.
+ * A Criteo line has a label, 13 counts and 26 categories of hexadecimal text, separated by
+ * tabs; counts and categories may be empty. A slot line is `click:1 dense_feature:0.05 ...
+ * 1:737395 ... 26:123`, as in Paddle's examples. Either way a sample has 13 numbers and 26 ids,
+ * and its class is the label, 0 or 1. A count x becomes (x - least) / range with the fixed
+ * numbers of Paddle's wide_deep example; an empty one is 0. Ids lie below `buckets`: a Criteo
+ * category is hashed with its slot, an id of a slot line is taken modulo `buckets`. All slots
+ * share the same range of ids.
  */
 #include "common/base/xalloc.h"
 #include "common/data/columns.h"
@@ -26,12 +27,12 @@ static const ps_param params[] = {
      .min = 2,
      .max = PS_DATA_IDS_MAX,
      .is_integer = true,
-     .help = "ids that all categories fall on"},
+     .help = "number of ids that all categories share"},
     {.name = "test_share",
      .value = 0.2,
      .min = 0,
      .max = 0.9,
-     .help = "share of the lines kept for the test, without test files"},
+     .help = "share of the lines used for testing if there are no test files"},
     {.name = NULL},
 };
 
@@ -55,8 +56,8 @@ static ps_status click_facts(const ps_data_conf *conf, ps_data_facts *facts)
 typedef struct clicks {
     ps_sink sink;
     uint32_t buckets;
-    /* A line as a row: class, numbers, ids. */
-    ps_status (*read)(const struct clicks *c, ps_line *line, float row[FIELDS]);
+    /* Turns a line into a record: class, numbers, ids. */
+    ps_status (*read)(const struct clicks *c, ps_line *line, float record[FIELDS]);
 } clicks;
 
 static ps_status read_label(const ps_line *line, const char *text, size_t len, float *label)
@@ -68,7 +69,7 @@ static ps_status read_label(const ps_line *line, const char *text, size_t len, f
     return ps_ok();
 }
 
-static ps_status read_criteo(const clicks *c, ps_line *line, float row[FIELDS])
+static ps_status read_criteo(const clicks *c, ps_line *line, float record[FIELDS])
 {
     const char *at = line->text;
     ps_status st = ps_ok();
@@ -79,17 +80,17 @@ static ps_status read_criteo(const clicks *c, ps_line *line, float row[FIELDS])
         float value = 0;
 
         if (i == 0) {
-            st = read_label(line, at, len, &row[0]);
+            st = read_label(line, at, len, &record[0]);
             if (!ps_is_ok(&st)) {
                 return st;
             }
         } else if (i > DENSE) {
-            row[i] = (float)ps_category_hash(i - DENSE, at, len, c->buckets);
+            record[i] = (float)ps_category_hash(i - DENSE, at, len, c->buckets);
         } else if (len > 0 && !ps_text_float(at, len, &value)) {
             return ps_line_bad(line, "field %u: \"%.*s\", expected a finite number or nothing",
                                i + 1, len < 24 ? (int)len : 24, at);
         } else {
-            row[i] = len == 0 ? 0.0f : (value - least[i - 1]) / range[i - 1];
+            record[i] = len == 0 ? 0.0f : (value - least[i - 1]) / range[i - 1];
         }
         at += len;
         if (*at == '\0') {
@@ -104,15 +105,15 @@ static ps_status read_criteo(const clicks *c, ps_line *line, float row[FIELDS])
     return st;
 }
 
-/* "slot:value" into the row; *dense counts the dense features. */
+/* Stores one "slot:value" in the record. *dense counts the dense features. */
 static ps_status read_slot(const clicks *c, const ps_line *line, const char *name, size_t name_len,
-                           const char *value, size_t len, float row[FIELDS], uint32_t *dense)
+                           const char *value, size_t len, float record[FIELDS], uint32_t *dense)
 {
     double number = 0, slot = 0;
     float feature = 0;
 
     if (name_len == 5 && memcmp(name, "click", 5) == 0) {
-        return read_label(line, value, len, &row[0]);
+        return read_label(line, value, len, &record[0]);
     }
     if (!ps_text_number(value, len, &number) || !ps_text_float(value, len, &feature)) {
         return ps_line_bad(line, "\"%.*s\", expected a finite number after the colon",
@@ -122,7 +123,7 @@ static ps_status read_slot(const clicks *c, const ps_line *line, const char *nam
         if (*dense == DENSE) {
             return ps_line_bad(line, "more dense features, expected %d", DENSE);
         }
-        row[1 + (*dense)++] = feature;
+        record[1 + (*dense)++] = feature;
         return ps_ok();
     }
     if (!ps_text_number(name, name_len, &slot) || slot < 1 || slot > SLOTS ||
@@ -134,17 +135,17 @@ static ps_status read_slot(const clicks *c, const ps_line *line, const char *nam
                            name_len < 24 ? (int)name_len : 24, name, len < 24 ? (int)len : 24,
                            value, SLOTS);
     }
-    row[DENSE + (uint32_t)slot] = (float)((uint64_t)number % c->buckets);
+    record[DENSE + (uint32_t)slot] = (float)((uint64_t)number % c->buckets);
     return ps_ok();
 }
 
-static ps_status read_slots(const clicks *c, ps_line *line, float row[FIELDS])
+static ps_status read_slots(const clicks *c, ps_line *line, float record[FIELDS])
 {
     const char *at = line->text;
     uint32_t dense = 0;
 
-    memset(row, 0, FIELDS * sizeof *row); /* slots that are not there are id 0 */
-    row[0] = -1.0f;
+    memset(record, 0, FIELDS * sizeof *record); /* missing slots have id 0 */
+    record[0] = -1.0f;
     for (;;) {
         size_t len, name_len;
         ps_status st;
@@ -158,15 +159,16 @@ static ps_status read_slots(const clicks *c, ps_line *line, float row[FIELDS])
         if (name_len >= len) {
             return ps_line_bad(line, "\"%.*s\", expected name:value", len < 24 ? (int)len : 24, at);
         }
-        st = read_slot(c, line, at, name_len, at + name_len + 1, len - name_len - 1, row, &dense);
+        st =
+            read_slot(c, line, at, name_len, at + name_len + 1, len - name_len - 1, record, &dense);
         if (!ps_is_ok(&st)) {
             return st;
         }
         at += len;
     }
-    if (row[0] < 0 || dense != DENSE) {
+    if (record[0] < 0 || dense != DENSE) {
         return ps_line_bad(line, "%s and %u dense features, expected click:0 or click:1 and %d",
-                           row[0] < 0 ? "no click" : "click", dense, DENSE);
+                           record[0] < 0 ? "no click" : "click", dense, DENSE);
     }
     return ps_ok();
 }
@@ -174,10 +176,10 @@ static ps_status read_slots(const clicks *c, ps_line *line, float row[FIELDS])
 static ps_status add_line(void *arg, ps_line *line)
 {
     clicks *c = arg;
-    float row[FIELDS];
-    ps_status st = c->read(c, line, row);
+    float record[FIELDS];
+    ps_status st = c->read(c, line, record);
 
-    return ps_is_ok(&st) ? ps_sink_add(&c->sink, line, row, sizeof row) : st;
+    return ps_is_ok(&st) ? ps_sink_add(&c->sink, line, record, sizeof record) : st;
 }
 
 /* --- the two sources ----------------------------------------------------------- */
@@ -213,7 +215,7 @@ static ps_status load(const ps_data_conf *conf, const char *folder, const char *
         st = ps_sink_dataset(&c.sink, &found, out);
     }
     for (size_t s = 0; s < 2 && ps_is_ok(&st); s++) {
-        (*out)->split[s] = ps_rows_create(1, FIELDS - 1, NULL, ps_sink_take(&c.sink, s));
+        (*out)->split[s] = ps_float_records_create(1, FIELDS - 1, NULL, ps_sink_take(&c.sink, s));
     }
     ps_sink_fini(&c.sink);
     return st;

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* csv.c - tables as text: a header, then rows of fields (RFC 4180, any delimiter).
+/* csv.c - tables as text: a header, then records of fields (RFC 4180, any delimiter).
  *
- * The job names the columns it reads. A sample is its numeric and one-hot columns in the
- * order of the job, then the ids of the others; ids of one column come after those of the
- * column before, so that one embedding holds all. A field may be quoted, "" within quotes
- * is a quote, and quoted fields may go over lines; blanks around unquoted fields are
- * dropped.
+ * The job names the columns that it reads. A sample is its numeric and one-hot columns in the
+ * order of the job, then the ids of the other columns. The ids of each column follow those of
+ * the column before, so one embedding holds all of them. A field may be quoted; "" inside
+ * quotes is a quote. A quoted field may span lines. Blanks around unquoted fields are dropped.
  */
 #include "common/base/strbuf.h"
 #include "common/base/xalloc.h"
@@ -28,11 +27,11 @@ static const ps_param params[] = {
      .value = 0.2,
      .min = 0,
      .max = 0.9,
-     .help = "share of the rows kept for the test, without test files"},
+     .help = "share of the records used for testing if there are no test files"},
     {.name = NULL},
 };
 
-/* A line has an odd number of quotes. */
+/* Returns whether the line has an odd number of quotes. */
 static bool goes_on(const char *text, size_t len)
 {
     bool is_odd = false;
@@ -55,21 +54,21 @@ typedef struct field {
 typedef struct table {
     const ps_data_conf *conf;
     char delimiter;
-    field fields[FIELDS_MAX]; /* of the line in hand */
+    field fields[FIELDS_MAX]; /* fields of the current line */
     uint32_t field_count;
-    uint32_t header_count;               /* fields of the file's header */
-    uint32_t place[PS_DATA_COLUMNS_MAX]; /* of each column among them */
+    uint32_t header_count;               /* number of fields in the file's header */
+    uint32_t place[PS_DATA_COLUMNS_MAX]; /* index in the header of each column of the job */
     ps_column_state states[PS_DATA_COLUMNS_MAX];
 
-    bool is_learning; /* the first pass: nothing is kept */
+    bool is_learning; /* in the first pass, which keeps nothing */
     ps_sink sink;
-    uint32_t order[PS_DATA_COLUMNS_MAX]; /* columns in the order they are stored */
+    uint32_t order[PS_DATA_COLUMNS_MAX]; /* columns in the order in which they are stored */
     float offset[PS_DATA_COLUMNS_MAX];   /* added to the ids of a column */
-    uint32_t sizes[PS_DATA_COLUMNS_MAX]; /* as of ps_rows_create */
+    uint32_t sizes[PS_DATA_COLUMNS_MAX]; /* sizes as ps_float_records_create takes them */
     uint32_t targets, stored;
 } table;
 
-/* A quoted field: its text without the quotes, and where it ends. */
+/* Reads a quoted field: removes the quotes in place and sets *end behind the closing quote. */
 static ps_status take_quoted(const ps_line *line, char *from, field *out, char **end)
 {
     char *to = from;
@@ -77,7 +76,7 @@ static ps_status take_quoted(const ps_line *line, char *from, field *out, char *
     out->text = from;
     for (char *at = from + 1;; at++) {
         if (*at == '\0') {
-            return ps_line_bad(line, "a quote that does not end, expected its end");
+            return ps_line_bad(line, "a quoted field has no closing quote");
         }
         if (*at == '"' && *++at != '"') {
             *end = at;
@@ -127,7 +126,7 @@ static ps_status split(table *t, ps_line *line)
             }
         }
         more = *end != '\0';
-        f->text[f->len] = '\0'; /* the delimiter, or a blank, or the line's own end */
+        f->text[f->len] = '\0'; /* overwrites the delimiter, a blank, or the NUL of the line */
         at = end + more;
     }
     return ps_ok();
@@ -153,28 +152,28 @@ static ps_status read_header(table *t, const ps_line *line)
     return ps_ok();
 }
 
-/* --- rows -------------------------------------------------------------------- */
+/* --- records -------------------------------------------------------------------- */
 
 static ps_status bad_field(const ps_line *line, const ps_data_column *column, ps_status st)
 {
     return ps_line_bad(line, "column %.32s: %s", column->name, st.text);
 }
 
-static ps_status add_row(table *t, const ps_line *line)
+static ps_status add_record(table *t, const ps_line *line)
 {
-    float row[PS_DATA_COLUMNS_MAX];
+    float record[PS_DATA_COLUMNS_MAX];
 
     for (uint32_t i = 0; i < t->targets + t->stored; i++) {
         uint32_t c = t->order[i];
         const field *f = &t->fields[t->place[c]];
-        ps_status st = ps_column_read(&t->states[c], f->text, f->len, &row[i]);
+        ps_status st = ps_column_read(&t->states[c], f->text, f->len, &record[i]);
 
         if (!ps_is_ok(&st)) {
             return bad_field(line, &t->conf->columns[c], st);
         }
-        row[i] += t->offset[c];
+        record[i] += t->offset[c];
     }
-    return ps_sink_add(&t->sink, line, row, (t->targets + t->stored) * sizeof *row);
+    return ps_sink_add(&t->sink, line, record, (t->targets + t->stored) * sizeof *record);
 }
 
 static ps_status take_line(void *arg, ps_line *line)
@@ -193,7 +192,7 @@ static ps_status take_line(void *arg, ps_line *line)
                            t->header_count);
     }
     if (!t->is_learning) {
-        return add_row(t, line);
+        return add_record(t, line);
     }
     for (uint32_t c = 0; c < t->conf->column_count && line->split == PS_TRAIN; c++) {
         const field *f = &t->fields[t->place[c]];
@@ -208,7 +207,7 @@ static ps_status take_line(void *arg, ps_line *line)
 
 /* --- what samples are --------------------------------------------------------- */
 
-/* Which column is stored where: targets, numbers, ids. */
+/* Decides the order in which columns are stored: targets, numbers, ids. */
 static void arrange(table *t)
 {
     const ps_data_conf *conf = t->conf;
@@ -250,7 +249,7 @@ static ps_status csv_facts(const ps_data_conf *conf, ps_data_facts *facts)
 
         if (column->kind->has_words && size == 0) {
             return ps_fail(PS_FAILED_PRECONDITION,
-                           "how many categories column %.48s has is only known from its files",
+                           "the number of categories of column %.48s is known only from the files",
                            column->name);
         }
         switch (column->kind->role) {
@@ -289,7 +288,7 @@ static ps_status csv_facts(const ps_data_conf *conf, ps_data_facts *facts)
 
 /* --- from files --------------------------------------------------------------- */
 
-/* The first pass: what columns are, into the conf where it is not said. */
+/* The first pass: learns the columns and writes what the conf leaves open to it. */
 static ps_status learn(table *t, ps_data_conf *conf, const char *folder)
 {
     char who[PS_DATA_WHO_BYTES];
@@ -318,8 +317,8 @@ static ps_status learn(table *t, ps_data_conf *conf, const char *folder)
     return st;
 }
 
-/* The second: every row, kept if the sink keeps them. */
-static ps_status read_rows(table *t, ps_data_conf *conf, const char *folder)
+/* The second pass: reads every record, and keeps it if the sink does. */
+static ps_status read_records(table *t, ps_data_conf *conf, const char *folder)
 {
     ps_status st;
 
@@ -347,7 +346,7 @@ static ps_status look(const char *folder, ps_data_conf *conf)
     ps_sink_init(&t->sink, conf, NULL, 0);
     st = learn(t, conf, folder);
     if (ps_is_ok(&st)) {
-        st = read_rows(t, conf, folder);
+        st = read_records(t, conf, folder);
     }
     if (ps_is_ok(&st)) {
         st = csv_facts(conf, &facts);
@@ -366,14 +365,14 @@ static ps_status load(const ps_data_conf *conf, const char *folder, const char *
     ps_sink_init(&t->sink, conf, scratch, 1);
     st = learn(t, &found, folder);
     if (ps_is_ok(&st)) {
-        st = read_rows(t, &found, folder);
+        st = read_records(t, &found, folder);
     }
     if (ps_is_ok(&st)) {
         st = ps_sink_dataset(&t->sink, &found, out);
     }
     for (size_t s = 0; s < 2 && ps_is_ok(&st); s++) {
         (*out)->split[s] =
-            ps_rows_create(t->targets, t->stored, t->sizes, ps_sink_take(&t->sink, s));
+            ps_float_records_create(t->targets, t->stored, t->sizes, ps_sink_take(&t->sink, s));
     }
     finish(t);
     return st;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dataset.c - see dataset.h and samples.h: what all forms of samples share. */
+/* dataset.c - see dataset.h and samples.h: functions that all forms of samples share. */
 #include "common/data/dataset.h"
 
 #include "common/base/draw.h"
@@ -66,35 +66,35 @@ uint64_t ps_sample_key(uint64_t seed, uint64_t pass, ps_split split, uint32_t at
 
 enum { AHEAD = PS_SAMPLES_AHEAD };
 
-/* Asks for the i-th of those gathered, if it is known and there are so many. `room` as of stored.
- */
-static void ask_for(const ps_samples *from, const ps_gathering *g, uint32_t i, uint32_t count,
-                    void *room)
+/* Prefetches the i-th sample to gather, if it exists and its place is known. `room` as in
+ * ps_samples.stored. */
+static void prefetch(const ps_samples *from, const ps_gathering *g, uint32_t i, uint32_t count,
+                     void *room)
 {
     uint32_t last = g->n + g->soon;
     ps_stored stored;
 
     if (g->stored != NULL) {
         if (i < last) {
-            ps_bytes_ask(g->stored[i].at, g->stored[i].bytes);
+            ps_bytes_prefetch(g->stored[i].at, g->stored[i].bytes);
         }
         return;
     }
     if (g->index == NULL || from->is_far) {
         return;
     }
-    if (from->soon != NULL && i + AHEAD < last && g->index[i + AHEAD] < count) {
-        from->soon(from, g->index[i + AHEAD]);
+    if (from->prefetch != NULL && i + AHEAD < last && g->index[i + AHEAD] < count) {
+        from->prefetch(from, g->index[i + AHEAD]);
     }
     if (i < last && g->index[i] < count) {
         stored = from->stored(from, g->index[i], room);
-        ps_bytes_ask(stored.at, stored.bytes);
+        ps_bytes_prefetch(stored.at, stored.bytes);
     }
 }
 
-/* One sample from what is stored of it; NULL: the disk did not give it. */
-static void make_row(const ps_dataset *data, const ps_gathering *g, uint32_t at, const void *stored,
-                     float *x, float *targets)
+/* Makes one sample of its stored form; zeros if that is NULL because the disk failed. */
+static void make_sample(const ps_dataset *data, const ps_gathering *g, uint32_t at,
+                        const void *stored, float *x, float *targets)
 {
     const ps_samples *from = data->split[g->split];
     uint64_t key = from->draws ? ps_sample_key(g->seed, g->pass, g->split, at) : 0;
@@ -102,12 +102,12 @@ static void make_row(const ps_dataset *data, const ps_gathering *g, uint32_t at,
     if (stored == NULL) {
         memset(x, 0, data->facts.features * sizeof *x);
         memset(targets, 0, data->facts.target_width * sizeof *targets);
-        /* Only that it happened is told, whoever may see it. */
+        /* Any thread may set the flag: it only records that a loss happened. */
         atomic_store(&((ps_dataset *)data)->is_lost, true);
     } else if (g->affine != NULL) {
-        from->row_affine(from, stored, g->affine, x, targets);
+        from->make_affine(from, stored, g->affine, x, targets);
     } else {
-        from->row(from, stored, key, x, targets);
+        from->make(from, stored, key, x, targets);
     }
 }
 
@@ -116,20 +116,21 @@ void ps_dataset_gather_pass(const ps_dataset *data, const ps_gathering *g, float
     const ps_samples *from = data->split[g->split];
     uint32_t count = ps_dataset_count(data, g->split);
     size_t features = data->facts.features;
-    _Alignas(max_align_t) uint8_t near[4096]; /* most samples have room there */
+    _Alignas(max_align_t) uint8_t near[4096]; /* large enough for most samples */
     void *room = from->room <= sizeof near || g->stored != NULL ? near : ps_xmalloc(from->room);
 
     assert(g->index != NULL || (g->first <= count && g->n <= count - g->first));
     for (uint32_t i = 0; i < AHEAD && g->n > AHEAD; i++) {
-        ask_for(from, g, i, count, room);
+        prefetch(from, g, i, count, room);
     }
     for (uint32_t i = 0; i < g->n; i++) {
         uint32_t at = g->index != NULL ? g->index[i] : g->first + i;
 
         assert(at < count);
-        ask_for(from, g, i + AHEAD, count, room);
-        make_row(data, g, at, g->stored != NULL ? g->stored[i].at : from->stored(from, at, room).at,
-                 x + i * features, targets + i * g->target_pitch);
+        prefetch(from, g, i + AHEAD, count, room);
+        make_sample(data, g, at,
+                    g->stored != NULL ? g->stored[i].at : from->stored(from, at, room).at,
+                    x + i * features, targets + i * g->target_pitch);
     }
     if (room != near) {
         free(room);
@@ -151,7 +152,8 @@ void ps_dataset_gather(const ps_dataset *data, ps_split split, const uint32_t *i
 ps_status ps_dataset_status(const ps_dataset *data)
 {
     if (atomic_load(&data->is_lost)) {
-        return ps_fail(PS_DATA_LOSS, "a sample of the data set could not be read back");
+        return ps_fail(PS_DATA_LOSS,
+                       "a sample of the data set could not be read back from the disk");
     }
     return ps_ok();
 }
@@ -173,7 +175,7 @@ ps_status ps_data_known_counts(const ps_data_conf *conf, ps_data_facts *facts)
 {
     if (conf->train_limit == 0 || conf->test_limit == 0) {
         return ps_fail(PS_FAILED_PRECONDITION,
-                       "how many samples a set of %s has is only known from its files",
+                       "the number of samples of a set of %s is known only from its files",
                        conf->source->name);
     }
     facts->train_count = conf->train_limit;
@@ -192,8 +194,7 @@ static ps_status found_count(const ps_data_conf *conf, const char *what, uint64_
     }
     if (*limit > count) {
         return ps_fail(PS_INVALID_ARGUMENT,
-                       "%s: %llu %s samples are there, expected %u; a job may set %s_limit to "
-                       "%llu at most",
+                       "%s: found %llu %s samples, expected %u; set %s_limit to at most %llu",
                        ps_data_who(conf, who), (unsigned long long)count, what, *limit,
                        limit == &conf->train_limit ? "train" : "test", (unsigned long long)count);
     }
@@ -214,7 +215,7 @@ ps_status ps_data_found(ps_data_conf *conf, const char *name, uint64_t value)
     char who[PS_DATA_WHO_BYTES];
 
     if (known != 0 && known != (double)value) {
-        return ps_fail(PS_INVALID_ARGUMENT, "%s: %s is %.15g, and the files have %llu",
+        return ps_fail(PS_INVALID_ARGUMENT, "%s: %s is %.15g, but the files have %llu",
                        ps_data_who(conf, who), name, known, (unsigned long long)value);
     }
     ps_data_set(conf, name, (double)value);

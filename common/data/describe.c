@@ -16,7 +16,8 @@ static bool same_time(struct timespec a, struct timespec b)
     return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
 }
 
-/* The names are compared as well: one file may be linked under two. */
+/* Returns the cached description of a file, or NULL. The name is compared too, because one file
+ * may be linked under two names. */
 static const ps_data_file *recall(const ps_data_cache *cache, const char *name,
                                   const struct stat *facts)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dirichlet.c - label skew between blocks: of each class, block k gets the share p_k of a
- * draw from Dirichlet(alpha, ..., alpha) (Hsu, Qi, Brown 2019, arXiv 1909.06335, by class).
+/* dirichlet.c - label skew between blocks: block k gets the share p_k of each class, drawn from
+ * Dirichlet(alpha, ..., alpha) (Hsu, Qi, Brown 2019, arXiv 1909.06335, by class).
  *
- * A share is a Gamma(alpha) draw over the sum of them: Marsaglia and Tsang 2000, made by
- * counter and of operations that every host rounds alike; logarithms are compared, as a small
- * alpha gives shares below the least float. A block then takes its own samples again
- * and again; what it has decides nothing about how many it trains on.
+ * A share is a Gamma(alpha) draw divided by the sum of them (Marsaglia and Tsang 2000). Draws
+ * are by counter and use only operations that every host rounds alike. Logarithms are compared,
+ * because a small alpha gives shares below the least float. A block repeats its own samples;
+ * their number does not change how many samples it trains on.
  */
 #include "common/data/transform.h"
 
@@ -23,7 +23,7 @@ static const ps_param params[] = {
      .value = 0.5,
      .min = 0.01,
      .max = 1e6,
-     .help = "small: a class is on few blocks; large: on all alike"},
+     .help = "small: a class is on few blocks; large: equally on all blocks"},
     {.name = NULL},
 };
 
@@ -31,7 +31,7 @@ static ps_status plan(const ps_params *unused, ps_data_facts *facts)
 {
     (void)unused;
     if (facts->classes == 0) {
-        return ps_fail(PS_INVALID_ARGUMENT, "samples have no class to be skewed");
+        return ps_fail(PS_INVALID_ARGUMENT, "samples have no class, so labels cannot be skewed");
     }
     return ps_ok();
 }
@@ -41,7 +41,8 @@ static double unit(uint64_t key, uint64_t index)
     return (ps_draw_unit(key, index) + 0x1p-54); /* never 0 */
 }
 
-/* ln of a Gamma(alpha) draw: with alpha + 1 > 1 by rejection, then times U^(1 / alpha). */
+/* Returns ln of a Gamma(alpha) draw: draws Gamma(alpha + 1) by rejection, multiplied by U^(1 /
+ * alpha). */
 static double log_gamma_draw(uint64_t key, double alpha)
 {
     double d = alpha + 1 - 1.0 / 3.0, c = 1.0 / sqrt(9.0 * d), v = 1;
@@ -54,12 +55,13 @@ static double log_gamma_draw(uint64_t key, double alpha)
         if (v > 0 && ps_steady_log(u) < 0.5 * x * x + d - d * v + d * ps_steady_log(v)) {
             break;
         }
-        v = 1; /* refused by less than one in twenty; after so many tries the mode will do */
+        v = 1; /* a try fails with less than 1 in 20; after TRIES failures the mode is used */
     }
     return ps_steady_log(d * v) + ps_steady_log(unit(key, 0)) / alpha;
 }
 
-/* upto (blocks): of n samples of the class, how many are of blocks 0 to k. */
+/* Draws the shares of a class. Writes to upto (blocks) how many of the n samples of the class
+ * belong to blocks 0 to k. */
 static void share_out(uint64_t seed, uint32_t class_index, double alpha, uint32_t n, uint32_t *upto,
                       uint32_t blocks)
 {
@@ -84,7 +86,7 @@ static uint32_t block_of(const uint32_t *upto, uint32_t blocks, uint32_t rank)
 {
     uint32_t low = 0, high = blocks - 1;
 
-    while (low < high) { /* the first block whose end is beyond */
+    while (low < high) { /* finds the first block whose end is beyond */
         uint32_t middle = low + (high - low) / 2;
 
         if (upto[middle] > rank) {
@@ -107,8 +109,8 @@ static ps_status learn(ps_transforming *at)
     at->state = pool;
     if ((uint64_t)classes * blocks > UINT64_C(1) << 26) {
         return ps_fail(PS_INVALID_ARGUMENT,
-                       "dirichlet: %u classes on %u blocks, expected %d shares at most", classes,
-                       blocks, 1 << 26);
+                       "dirichlet: %u classes on %u blocks; their product may be at most %d",
+                       classes, blocks, 1 << 26);
     }
     labels = ps_transform_labels(at);
     seen = ps_xcalloc(classes, sizeof *seen);
@@ -136,13 +138,13 @@ static ps_status learn(ps_transforming *at)
 
 static void arrange(const ps_transforming *at, uint64_t epoch, uint32_t *order, uint32_t count)
 {
-    (void)epoch; /* who has which sample stays as it is */
+    (void)epoch; /* the pools are the same in every epoch */
     ps_pools_arrange(at->conf, at->state, order, count);
 }
 
 const ps_transform ps_transform_dirichlet = {
     .name = "dirichlet",
-    .summary = "each class shared out among the blocks by a draw from Dirichlet(alpha)",
+    .summary = "divides each class among the blocks by a draw from Dirichlet(alpha)",
     .params = params,
     .makes_pools = true,
     .plan = plan,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* duplicate.c - groups of r workers, each group with one block of its own:
- * block b is on workers br to br + r - 1. n must be a multiple of r. */
+/* duplicate.c - groups of r workers, each with a block of its own: block b is on workers br to
+ * br + r - 1. n must be a multiple of r. */
 #include "common/data/assign.h"
 
 static ps_status duplicate_make(uint32_t workers, const ps_params *params, ps_assignment **out)
@@ -18,8 +18,8 @@ static ps_status duplicate_make(uint32_t workers, const ps_params *params, ps_as
     }
     if (workers / r > PS_BLOCKS_MAX || workers > PS_COPIES_MAX) {
         return ps_fail(PS_INVALID_ARGUMENT,
-                       "duplicate: %u workers with redundancy %u: more than %d blocks", workers, r,
-                       PS_BLOCKS_MAX);
+                       "duplicate: %u workers with redundancy %u have more than %d blocks", workers,
+                       r, PS_BLOCKS_MAX);
     }
     a = ps_assignment_create(workers, r, workers / r);
     for (uint32_t w = 0; w < workers; w++) {
@@ -36,7 +36,7 @@ static const ps_param params_of_duplicate[] = {
      .min = 1,
      .max = PS_BLOCKS_MAX,
      .is_integer = true,
-     .help = "workers in a group, that hold the same block; divides the workers"},
+     .help = "workers in a group, which hold the same block; must divide the number of workers"},
     {.name = NULL},
 };
 

@@ -13,14 +13,14 @@
 struct ps_feed {
     const ps_dataset *data;
     ps_feed_conf conf;
-    ps_data_facts facts; /* after all transforms */
+    ps_data_facts facts; /* shapes after all transforms */
     ps_transforming steps[PS_TRANSFORMS_MAX];
-    bool is_shuffled; /* before the first transform of the order */
+    bool is_shuffled; /* the order is shuffled before the first transform of the order */
     bool changes_samples, draws;
-    bool is_folded;  /* the first transform of samples is `affine`, which the source does */
-    uint32_t folded; /* its place */
+    bool is_folded;  /* the first transform of samples is affine, and the source applies it */
+    uint32_t folded; /* its index in the list */
     ps_affine affine;
-    uint16_t *file_pool; /* (train_count) block of each sample, when files are assigned */
+    uint16_t *file_pool; /* (train_count): block of each sample if files are assigned to blocks */
 };
 
 static ps_status plan_one(const ps_transform_choice *choice, ps_data_facts *facts)
@@ -43,7 +43,7 @@ ps_status ps_feed_facts(const ps_feed_conf *conf, ps_data_facts *facts, uint32_t
         st = plan_one(&conf->transforms[i], facts);
         if (ps_is_ok(&st) && transform->makes_pools && has_pools) {
             st = ps_fail(PS_INVALID_ARGUMENT,
-                         "%s: blocks have samples of their own already, by another transform or "
+                         "%s: blocks already have pools of samples, by another transform or "
                          "the assignment",
                          transform->name);
         }
@@ -52,11 +52,12 @@ ps_status ps_feed_facts(const ps_feed_conf *conf, ps_data_facts *facts, uint32_t
     return st;
 }
 
-/* Can the source do what this transform does, nothing having been done to samples before? */
+/* Returns whether the source can apply this transform. No transform before it may change
+ * samples. */
 static bool may_fold(ps_feed *feed, const ps_transforming *at)
 {
     for (size_t s = 0; s < 2; s++) {
-        if (feed->data->split[s] == NULL || feed->data->split[s]->row_affine == NULL) {
+        if (feed->data->split[s] == NULL || feed->data->split[s]->make_affine == NULL) {
             return false;
         }
     }
@@ -91,14 +92,13 @@ static ps_status begin_step(ps_feed *feed, uint32_t i, ps_data_facts *facts)
     return st;
 }
 
-/* Whose samples are whose: file number modulo workers. */
+/* Computes the block of each sample: its file number modulo the number of blocks. */
 static ps_status assign_files(ps_feed *feed)
 {
     uint32_t count = ps_dataset_count(feed->data, PS_TRAIN);
 
     if (feed->data->file_count == 0) {
-        return ps_fail(PS_INVALID_ARGUMENT,
-                       "the data set is not of files whose names end in numbers");
+        return ps_fail(PS_INVALID_ARGUMENT, "the data set has no files whose names end in numbers");
     }
     feed->file_pool = ps_xcalloc(count, sizeof *feed->file_pool);
     for (uint32_t i = 0; i < count; i++) {
@@ -169,7 +169,7 @@ void ps_feed_order(const ps_feed *feed, uint64_t epoch, uint32_t *order)
     }
 }
 
-/* Keys cost as much as a small transform: they are made for those that draw alone. */
+/* Computes a key only for transforms that draw: it costs as much as a small transform. */
 static void transform(const ps_feed *feed, ps_split split, uint64_t pass, uint32_t at, float *x,
                       float *targets)
 {
@@ -186,10 +186,10 @@ static void transform(const ps_feed *feed, ps_split split, uint64_t pass, uint32
     }
 }
 
-/* A few rows at a time, so that they are transformed while they are in the nearest cache. */
+/* Few samples at a time, so that they are transformed while they are in the nearest cache. */
 enum { ROWS_AT_ONCE = 2 };
 
-/* Those that `all` says, of which it lacks what is the feed's to say. */
+/* Gathers the samples of `all`, and fills in the members that the feed decides. */
 static void gather(const ps_feed *feed, ps_gathering all, float *x, float *targets)
 {
     size_t features = feed->facts.features, width = feed->facts.target_width;
@@ -242,8 +242,8 @@ void ps_feed_fetch(const ps_feed *feed, const uint32_t *index, uint32_t n, void 
 
     for (uint32_t i = 0; i < n; i++) {
         assert(index[i] < ps_dataset_count(feed->data, PS_TRAIN));
-        if (from->soon != NULL && i + PS_SAMPLES_AHEAD < n) {
-            from->soon(from, index[i + PS_SAMPLES_AHEAD]);
+        if (from->prefetch != NULL && i + PS_SAMPLES_AHEAD < n) {
+            from->prefetch(from, index[i + PS_SAMPLES_AHEAD]);
         }
         stored[i] = from->stored(from, index[i], (uint8_t *)room + i * pitch);
     }

@@ -5,9 +5,9 @@
 #include <assert.h>
 #include <stdbool.h>
 
-/* A line from (a, b) to (c, d), or the part from angle `from` to `to` of the
- * ellipse with centre (a, b) and radii (c, d). Degrees, clockwise on the page:
- * 0 is right, 90 is down, 270 and -90 are up. */
+/* A line from (a, b) to (c, d), or the part from angle `from` to `to` of the ellipse with
+ * centre (a, b) and radii (c, d). Angles are degrees, clockwise on the page: 0 is right, 90 is
+ * down, 270 and -90 are up. */
 typedef struct piece {
     enum { NONE, LINE, ARC } kind;
     double a, b, c, d, from, to;
@@ -77,8 +77,7 @@ static const piece shapes[PS_GLYPH_DIGITS][PS_GLYPH_STYLES][PIECES_MAX] = {
 };
 // clang-format on
 
-/* Taylor's series about 0; pi is reached within 2e-8 and the quadrants beyond
- * are folded back. */
+/* Taylor series about 0. At pi its error is below 2e-8; larger angles are reduced by 2 pi. */
 void ps_glyph_sincos(double angle, double *sine, double *cosine)
 {
     const double pi = 0x1.921fb54442d18p+1;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* glyphs.c - a data set that needs no file: digits that the program writes itself.
+/* glyphs.c - a data set without files: digits that the program draws.
  *
- * A sample is a shape, bent, sheared, turned, scaled and shifted by draws of
- * its own, then inked: for every pixel the distance to the nearest stroke gives
- * the ink, and noise is added. Only sums, products, quotients and square roots
- * of floats are used, which every host rounds alike.
+ * A sample is a shape that is bent, sheared, rotated, scaled and shifted by random draws, and
+ * then inked: the ink of a pixel depends on the distance to the nearest stroke, and noise is
+ * added. The code uses only sums, products, quotients and square roots of floats, which every
+ * host rounds alike.
  */
 #include "common/data/glyphs.h"
 
@@ -16,18 +16,19 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* To be raised whenever a sample changes: it is the set's checksum. */
+/* Version of the samples, part of the checksum of the set. Increase it whenever a sample
+ * changes. */
 enum { GLYPHS_VERSION = 1 };
 
-/* Units are pixels, of a unit square that is 25 of them; chosen so that the
- * tutorial network is right for 95 to 97.5 of 100 after two epochs. */
+/* Lengths are in pixels, 25 to the unit square. The values were chosen so that the network of
+ * the tutorial reaches 95 to 97.5 % accuracy after two epochs. */
 static const float unit_px = 25.0f;
 static const float turn_max = 0.41f, shear_max = 0.39f, bend_max = 0.53f;
 static const float scale_min = 0.64f, scale_max = 1.08f, shift_max_px = 3.1f;
 static const float pen_min_px = 0.55f, pen_max_px = 1.65f, edge_px = 1.1f;
 static const float ink_min = 140.0f, noise_max = 44.0f;
 
-/* No stroke reaches farther than this from its middle line. */
+/* The greatest distance of ink from the middle line of a stroke. */
 static const float reach_px = 2.5f;
 
 struct ps_glyph_book {
@@ -51,7 +52,7 @@ void ps_glyph_book_destroy(ps_glyph_book *book)
     free(book);
 }
 
-/* What a sample draws, by number; part of what the set is. */
+/* Indices of the draws of a sample. They are part of the definition of the set. */
 enum {
     DIGIT,
     STYLE,
@@ -68,10 +69,10 @@ enum {
     DITHER
 };
 
-/* How a point of the unit square comes to its place on the page. */
+/* The map from a point of the unit square to its place on the page. */
 typedef struct placing {
-    float xx, xy, yx, yy, x0, y0; /* affine part, pixels */
-    float bend[4];                /* second-order terms before it */
+    float xx, xy, yx, yy, x0, y0; /* affine part, in pixels */
+    float bend[4];                /* second-order terms, applied before the affine part */
 } placing;
 
 static float between(uint64_t key, uint64_t what, float low, float high)
@@ -79,7 +80,7 @@ static float between(uint64_t key, uint64_t what, float low, float high)
     return low + (high - low) * (float)ps_draw_unit(key, what);
 }
 
-/* -max to max, the middle likelier: the mean of two uniforms. */
+/* Draws from -max to max, the middle more likely: the mean of two uniform draws. */
 static float around(uint64_t key, uint64_t what, float max)
 {
     uint64_t bits = ps_draw_u64(key, what);
@@ -119,7 +120,7 @@ static void move(const placing *p, float x, float y, float *px, float *py)
     *py = p->y0 + p->yx * bu + p->yy * bv;
 }
 
-/* Pixels whose centres lie within reach of [low, high] along one axis: [*from, *to). */
+/* Writes the pixels whose centres lie within reach of [low, high] on one axis: [*from, *to). */
 static void span(float low, float high, int *from, int *to)
 {
     int a = (int)(low - reach_px - 0.5f), b = (int)(high + reach_px + 0.5f);
@@ -138,7 +139,7 @@ static float greater(float a, float b)
     return a > b ? a : b;
 }
 
-/* near (side, side): square of the distance to the nearest stroke so far. */
+/* Updates near (side, side), the squared distances to the nearest stroke, by one segment. */
 static void trace(float *restrict near, float x0, float y0, float x1, float y1)
 {
     float dx = x1 - x0, dy = y1 - y0;
@@ -170,7 +171,7 @@ static void ink(uint64_t key, const float *restrict near, uint8_t *restrict pixe
 
     for (uint32_t i = 0; i < PS_GLYPH_PIXELS; i++) {
         uint32_t bits = ps_draw_u32(dither, i);
-        /* Two bytes' mean less 127.5 is noise of deviation 52, scaled by grain. */
+        /* The sum of two bytes less 255 is noise with deviation 104; grain scales it. */
         float noise = (float)((bits & 0xff) + (bits >> 8 & 0xff)) - 255.0f;
         float cover = (pen - sqrtf(near[i])) / edge_px + 0.5f;
         float value = full * greater(lesser(cover, 1.0f), 0.0f) + grain * noise;
@@ -226,7 +227,7 @@ static ps_status draw_split(const ps_glyph_book *book, ps_split split, uint32_t 
 
 static ps_status glyphs_facts(const ps_data_conf *conf, ps_data_facts *facts)
 {
-    (void)conf; /* there is one set of glyphs */
+    (void)conf; /* there is only one set of glyphs */
     *facts = (ps_data_facts){.shape = {1, PS_GLYPH_SIDE, PS_GLYPH_SIDE},
                              .features = PS_GLYPH_PIXELS,
                              .classes = PS_GLYPH_DIGITS,

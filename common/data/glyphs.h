@@ -7,13 +7,13 @@
 
 enum { PS_GLYPH_SIDE = 28, PS_GLYPH_PIXELS = PS_GLYPH_SIDE * PS_GLYPH_SIDE };
 
-/* Shapes laid out once for many samples. Immutable, any thread. */
+/* The shapes of all digits, computed once for many samples. Immutable; any thread may use it. */
 typedef struct ps_glyph_book ps_glyph_book;
 ps_glyph_book *ps_glyph_book_create(void);
 void ps_glyph_book_destroy(ps_glyph_book *book);
 
-/* Draws sample `index` of a split: PS_GLYPH_PIXELS bytes, row by row, and its
- * digit. A pure function of (split, index), to the bit, on every host. */
+/* Draws sample `index` of a split: writes PS_GLYPH_PIXELS bytes row by row and returns the
+ * digit. The result depends only on (split, index), to the bit, on every host. */
 uint8_t ps_glyph_draw(const ps_glyph_book *book, ps_split split, uint32_t index, uint8_t *pixels);
 
 #endif

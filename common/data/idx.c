@@ -14,7 +14,7 @@ static uint32_t read_u32(const uint8_t *at)
     return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
 }
 
-/* Where dimension i stands. */
+/* Returns the offset of dimension i. */
 static unsigned offset_of(uint32_t i)
 {
     return 4 + 4 * i;
@@ -43,7 +43,7 @@ static ps_status read_header(ps_idx *idx)
         idx->dim[i] = read_u32(bytes + offset_of(i));
         if (idx->dim[i] == 0) {
             return ps_fail(PS_INVALID_ARGUMENT,
-                           "%s: offset %u: dimension %u is 0, expected 1 at least", idx->name,
+                           "%s: offset %u: dimension %u is 0, expected at least 1", idx->name,
                            offset_of(i), i);
         }
         if (__builtin_mul_overflow(values, (uint64_t)idx->dim[i], &values) || values > INT64_MAX) {
@@ -109,8 +109,9 @@ ps_status ps_idx_end(ps_idx *idx)
     assert(idx->at == idx->size);
     st = ps_packed_read(idx->file, &more, 1, &got);
     if (ps_is_ok(&st) && got > 0) {
-        st = ps_fail(PS_INVALID_ARGUMENT, "%s: goes on at offset %" PRIu64 ", expected its end",
-                     idx->name, idx->size);
+        st = ps_fail(PS_INVALID_ARGUMENT,
+                     "%s: has more data at offset %" PRIu64 ", expected its end", idx->name,
+                     idx->size);
     }
     return st;
 }

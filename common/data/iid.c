@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* iid.c - every r workers share a block that no other r workers do.
+/* iid.c - a block for every set of r workers.
  *
- * The blocks are the r-subsets of the workers in lexicographic order: C(n, r)
- * of them, C(n-1, r-1) on each worker. n = 4, r = 2: 01 02 03 12 13 23.
+ * The blocks are the r-subsets of the workers in lexicographic order: C(n, r) blocks, C(n-1,
+ * r-1) on each worker. n = 4, r = 2: 01 02 03 12 13 23.
  */
 #include "common/data/assign.h"
 
 #include <assert.h>
 
-/* C(n, k), or more than `limit` if it is more. n - k + i <= 2^32 and the value
- * before is <= limit, so nothing overflows. */
+/* Returns C(n, k), or a number above `limit` if it exceeds the limit. n - k + i <= 2^32 and the
+ * product before is <= limit, so nothing overflows. */
 static uint64_t choose(uint32_t n, uint32_t k, uint64_t limit)
 {
     uint64_t c = 1;
@@ -23,7 +23,7 @@ static uint64_t choose(uint32_t n, uint32_t k, uint64_t limit)
     return c;
 }
 
-/* The next r-subset after `prev`, both ascending. */
+/* Writes the r-subset after `prev`; both ascend. */
 static void next_subset(const uint32_t *prev, uint32_t *next, uint32_t n, uint32_t r)
 {
     uint32_t i = r;
@@ -76,7 +76,7 @@ static const ps_param params_of_iid[] = {
      .min = 1,
      .max = PS_BLOCKS_MAX,
      .is_integer = true,
-     .help = "copies of a block, each on another worker; at most the workers"},
+     .help = "copies of a block, each on another worker; at most the number of workers"},
     {.name = NULL},
 };
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* libsvm.c - sparse rows: `label index:value index:value ...`, indices from 1 and ascending,
- * and what follows a # left out.
+/* libsvm.c - sparse records: `label index:value index:value ...` with ascending indices from 1.
+ * Text after a # is ignored.
  *
- * A sample is the dense row; values that a line does not name are 0. Only what is named is
- * kept. Labels are classes, numbered as numbers, or with `values` the value itself.
+ * A sample is dense; values that a line does not name are 0. Only the named values are stored.
+ * Labels are classes in numeric order; with the number `values` they are target values.
  */
 #include "common/base/container_of.h"
 #include "common/base/xalloc.h"
@@ -20,7 +20,7 @@ static const ps_param params[] = {
      .min = 0,
      .max = PS_DATA_FEATURES_MAX,
      .is_integer = true,
-     .help = "values of a sample; 0: the greatest index of the files"},
+     .help = "values of a sample; 0: the greatest index in the files"},
     {.name = "classes",
      .value = 0,
      .min = 0,
@@ -37,7 +37,7 @@ static const ps_param params[] = {
      .value = 0.2,
      .min = 0,
      .max = 0.9,
-     .help = "share of the lines kept for the test, without test files"},
+     .help = "share of the lines used for testing if there are no test files"},
     {.name = NULL},
 };
 
@@ -50,7 +50,7 @@ static ps_status libsvm_facts(const ps_data_conf *conf, ps_data_facts *facts)
 
     if (features == 0 || (classes == 0 && !are_values)) {
         return ps_fail(PS_FAILED_PRECONDITION,
-                       "how many features and classes there are is only known from the files");
+                       "the numbers of features and classes are known only from the files");
     }
     facts->shape[0] = facts->shape[1] = 1;
     facts->shape[2] = facts->features = features;
@@ -62,26 +62,26 @@ static ps_status libsvm_facts(const ps_data_conf *conf, ps_data_facts *facts)
 /* --- samples ------------------------------------------------------------------- */
 
 typedef struct entry {
-    uint32_t index; /* from 0 */
+    uint32_t index; /* counted from 0 */
     float value;
 } entry;
 
-typedef struct row {
-    uint64_t first; /* of its entries */
+typedef struct record {
+    uint64_t first; /* index of its first entry */
     uint32_t count;
     float target;
-} row;
+} record;
 
 typedef struct sparse {
     ps_samples samples;
     uint32_t features;
-    ps_spill *rows, *entries;
+    ps_spill *records, *entries;
 } sparse;
 
-/* What is stored of a sample, and room for entries that are read. */
+/* The stored form of a sample, with room for entries that are read from a file. */
 typedef struct held {
-    row row;
-    const entry *entries; /* (row.count) in memory or in `room` */
+    record record;
+    const entry *entries; /* (record.count) in memory or in `room` */
     entry room[];
 } held;
 
@@ -89,9 +89,9 @@ static ps_stored sparse_stored(const ps_samples *samples, uint32_t at, void *roo
 {
     const sparse *s = PS_CONTAINER_OF(samples, const sparse, samples);
     held *h = room;
-    row *r = &h->row;
+    record *r = &h->record;
 
-    if (!ps_spill_read(s->rows, (uint64_t)at * sizeof *r, sizeof *r, r)) {
+    if (!ps_spill_read(s->records, (uint64_t)at * sizeof *r, sizeof *r, r)) {
         return (ps_stored){NULL, 0};
     }
     h->entries = ps_spill_at(s->entries, r->first * sizeof *h->entries,
@@ -99,16 +99,16 @@ static ps_stored sparse_stored(const ps_samples *samples, uint32_t at, void *roo
     return (ps_stored){h->entries != NULL ? h : NULL, sizeof *h};
 }
 
-static void sparse_row(const ps_samples *samples, const void *stored, uint64_t key, float *x,
-                       float *targets)
+static void sparse_make(const ps_samples *samples, const void *stored, uint64_t key, float *x,
+                        float *targets)
 {
     const sparse *s = PS_CONTAINER_OF(samples, const sparse, samples);
     const held *h = stored;
 
-    (void)key; /* nothing is drawn */
+    (void)key; /* the sample draws nothing */
     memset(x, 0, s->features * sizeof *x);
-    targets[0] = h->row.target;
-    for (uint32_t i = 0; i < h->row.count; i++) {
+    targets[0] = h->record.target;
+    for (uint32_t i = 0; i < h->record.count; i++) {
         x[h->entries[i].index] = h->entries[i].value;
     }
 }
@@ -117,24 +117,24 @@ static void sparse_destroy(ps_samples *samples)
 {
     sparse *s = PS_CONTAINER_OF(samples, sparse, samples);
 
-    ps_spill_destroy(s->rows);
+    ps_spill_destroy(s->records);
     ps_spill_destroy(s->entries);
     free(s);
 }
 
-/* Of rows that have `most` entries at most. */
-static ps_samples *create(uint32_t features, uint32_t most, ps_spill *rows, ps_spill *entries)
+/* Creates the samples of records that have at most `most` entries each. Takes both spills. */
+static ps_samples *create(uint32_t features, uint32_t most, ps_spill *records, ps_spill *entries)
 {
     sparse *s = ps_xcalloc(1, sizeof *s);
     size_t read = ps_spill_is_in_file(entries) ? most : 0;
 
     s->samples = (ps_samples){.stored = sparse_stored,
                               .room = sizeof(held) + read * sizeof(entry),
-                              .row = sparse_row,
+                              .make = sparse_make,
                               .destroy = sparse_destroy};
-    s->samples.is_far = ps_spill_is_in_file(rows) || ps_spill_is_in_file(entries);
+    s->samples.is_far = ps_spill_is_in_file(records) || ps_spill_is_in_file(entries);
     s->features = features;
-    s->rows = rows;
+    s->records = records;
     s->entries = entries;
     return &s->samples;
 }
@@ -145,14 +145,14 @@ typedef struct loading {
     ps_data_conf *conf;
     bool are_values, is_learning;
     ps_vocabulary *labels;
-    uint32_t features; /* the greatest index that came */
+    uint32_t features; /* greatest index so far */
     ps_sink sink;
-    ps_spill *entries[2]; /* by split; NULL: only counted */
+    ps_spill *entries[2]; /* by split; NULL: entries are only counted */
     uint64_t entry_count[2];
-    uint32_t most[2]; /* entries of a row */
+    uint32_t most[2]; /* maximum of entries in a record, by split */
 } loading;
 
-/* One text for "+1", "1" and "1.0". */
+/* Reads a label. Writes the same name for "+1", "1" and "1.0". */
 static ps_status read_label(const ps_line *line, const char *text, size_t len, float *value,
                             char name[32])
 {
@@ -162,7 +162,7 @@ static ps_status read_label(const ps_line *line, const char *text, size_t len, f
         return ps_line_bad(line, "label \"%.*s\", expected a finite number",
                            len < 24 ? (int)len : 24, text);
     }
-    snprintf(name, 32, "%.17g", number + 0.0); /* -0 is 0 */
+    snprintf(name, 32, "%.17g", number + 0.0); /* turns -0 into 0 */
     return ps_ok();
 }
 
@@ -184,14 +184,15 @@ static ps_status read_entry(loading *l, const ps_line *line, const char *text, s
     e->index = *last - 1;
     if (*last > l->features) {
         if (!l->is_learning) {
-            return ps_line_bad(line, "index %u, expected at most features, %u", *last, l->features);
+            return ps_line_bad(line, "index %u, expected at most %u (features)", *last,
+                               l->features);
         }
         l->features = *last;
     }
     return ps_ok();
 }
 
-static ps_status add_row(loading *l, const ps_line *line, const char *name, row *r)
+static ps_status add_record(loading *l, const ps_line *line, const char *name, record *r)
 {
     uint32_t id;
 
@@ -209,7 +210,7 @@ static ps_status take_line(void *arg, ps_line *line)
 {
     loading *l = arg;
     bool keeps = !l->is_learning && ps_sink_wants(&l->sink, line->split);
-    row r = {.first = l->entry_count[line->split]};
+    record r = {.first = l->entry_count[line->split]};
     char *hash = strchr(line->text, '#');
     const char *at = line->text;
     char name[32] = "";
@@ -244,7 +245,7 @@ static ps_status take_line(void *arg, ps_line *line)
     }
     if (!l->is_learning) {
         l->most[line->split] = r.count > l->most[line->split] ? r.count : l->most[line->split];
-        return add_row(l, line, name, &r);
+        return add_record(l, line, name, &r);
     }
     if (line->split == PS_TRAIN && !l->are_values) {
         return ps_vocabulary_count(l->labels, name, strlen(name), 1);
@@ -252,7 +253,7 @@ static ps_status take_line(void *arg, ps_line *line)
     return st;
 }
 
-/* Greatest index and labels, into the conf where it does not say them. */
+/* The first pass: learns the greatest index and the labels, and writes them to the conf. */
 static ps_status learn(loading *l, const char *folder)
 {
     uint32_t given = ps_data_count(l->conf, "features"), classes;
@@ -339,7 +340,7 @@ static ps_status load(const ps_data_conf *conf, const char *folder, const char *
 
 const ps_data_source ps_data_source_libsvm = {
     .name = "libsvm",
-    .summary = "sparse rows: label index:value index:value ..., as dense samples",
+    .summary = "sparse records: label index:value index:value ..., as dense samples",
     .params = params,
     .takes_files = true,
     .facts = libsvm_facts,

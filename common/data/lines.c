@@ -22,13 +22,13 @@ typedef struct reader {
     ps_packed *file;
     char *buffer; /* (cap) */
     size_t at, end, cap;
-    uint64_t number; /* lines given */
-    bool is_over;    /* the file has no more than is in the buffer */
+    uint64_t number; /* number of lines returned */
+    bool is_over;    /* the rest of the file is in the buffer */
 } reader;
 
-bool ps_row_is_test(uint64_t row, double share)
+bool ps_record_is_test(uint64_t record, double share)
 {
-    return ps_draw_unit(ps_draw_key(0, PS_DRAW_SPLIT, 0, 0, 0), row) < share;
+    return ps_draw_unit(ps_draw_key(0, PS_DRAW_SPLIT, 0, 0, 0), record) < share;
 }
 
 ps_status ps_line_bad(const ps_line *line, const char *fmt, ...)
@@ -58,9 +58,9 @@ bool ps_text_number(const char *text, size_t len, double *value)
     if (len == 0 || len >= sizeof copy) {
         return false;
     }
-    memcpy(copy, text, len); /* no NUL ends the text */
+    memcpy(copy, text, len); /* the text need not end with a NUL */
     copy[len] = '\0';
-    /* Of what strtod takes only decimal numbers: no nan, inf or 0x. */
+    /* strtod would also accept nan, inf and 0x; only decimal numbers are allowed. */
     if (strspn(copy, "0123456789+-.eE") < len) {
         return false;
     }
@@ -83,7 +83,7 @@ bool ps_text_float(const char *text, size_t len, float *value)
     return true;
 }
 
-/* More of the file behind what is not given yet. */
+/* Reads more of the file behind the unread bytes of the buffer. */
 static ps_status fill(reader *r)
 {
     size_t held = r->end - r->at, got = 0;
@@ -109,7 +109,7 @@ static ps_status fill(reader *r)
     return st;
 }
 
-/* The next line as the file has it; NULL at the end. */
+/* Returns the next line of the file; NULL at the end. */
 static ps_status next_line(reader *r, char **line, size_t *len)
 {
     ps_status st = ps_ok();
@@ -139,11 +139,11 @@ static ps_status next_line(reader *r, char **line, size_t *len)
     if (n > 0 && (*line)[n - 1] == '\r') {
         n--;
     }
-    (*line)[n] = '\0'; /* the buffer has a byte more than is read into it */
+    (*line)[n] = '\0'; /* the buffer has room for one byte more than is read into it */
     if (n > PS_LINE_BYTES_MAX || memchr(*line, '\0', n) != NULL) {
         return ps_fail(PS_INVALID_ARGUMENT, "%.48s: line %llu: %s, expected lines of text", r->name,
                        (unsigned long long)r->number,
-                       n > PS_LINE_BYTES_MAX ? "longer than a MiB" : "holds a byte 0");
+                       n > PS_LINE_BYTES_MAX ? "longer than 1 MiB" : "has a NUL byte");
     }
     *len = n;
     return ps_ok();
@@ -154,7 +154,7 @@ static bool is_blank(const char *text, size_t len)
     return strspn(text, " \t") == len;
 }
 
-/* Everything that goes on in the next line is put together in `joined`. */
+/* Joins the lines of a record that spans lines in `joined`. */
 static ps_status join(reader *r, const ps_line_rule *rule, ps_line *line, ps_strbuf *joined)
 {
     ps_status st = ps_ok();
@@ -174,8 +174,8 @@ static ps_status join(reader *r, const ps_line_rule *rule, ps_line *line, ps_str
             return st;
         }
         if (text == NULL || joined->len + len > PS_LINE_BYTES_MAX) {
-            return ps_line_bad(line, "a quote that does not end%s, expected its end",
-                               text == NULL ? "" : " within a MiB");
+            return ps_line_bad(line, "a quoted field has no closing quote%s",
+                               text == NULL ? "" : " within 1 MiB");
         }
         ps_strbuf_putc(joined, '\n');
         ps_strbuf_append(joined, text, len);
@@ -190,13 +190,14 @@ typedef struct walk {
     const ps_line_rule *rule;
     ps_line_fn *fn;
     void *arg;
-    double test_share; /* 0 when there are test files */
+    double test_share; /* 0 if there are test files */
     ps_strbuf joined;
 } walk;
 
 static ps_status read_file(walk *w, reader *r, ps_line *line)
 {
-    static const char mark[] = "\xef\xbb\xbf"; /* how some programs begin UTF-8 */
+    /* the byte order mark with which some programs begin UTF-8 files */
+    static const char mark[] = "\xef\xbb\xbf";
     ps_split split = line->split;
     ps_status st = ps_ok();
     bool is_first = true;
@@ -221,14 +222,14 @@ static ps_status read_file(walk *w, reader *r, ps_line *line)
         line->is_header = is_first && w->rule->has_header;
         is_first = false;
         line->split =
-            split == PS_TRAIN && !line->is_header && ps_row_is_test(line->row, w->test_share)
+            split == PS_TRAIN && !line->is_header && ps_record_is_test(line->record, w->test_share)
                 ? PS_TEST
                 : split;
         st = w->fn(w->arg, line);
         if (!ps_is_ok(&st)) {
             break;
         }
-        line->row += !line->is_header;
+        line->record += !line->is_header;
     }
     if (ps_is_ok(&st) && is_first) {
         st = ps_fail(PS_INVALID_ARGUMENT, "%.48s: is empty, expected lines of text", r->name);
@@ -241,14 +242,14 @@ ps_status ps_lines_walk(const ps_data_conf *conf, const char *folder, const ps_l
 {
     walk w = {.rule = rule, .fn = fn, .arg = arg};
     reader r = {.cap = 2 * CHUNK_BYTES + 1};
-    ps_line line = {.row = 0};
+    ps_line line = {.record = 0};
     ps_status st = ps_ok();
 
     w.test_share = conf->test_files > 0 ? 0 : ps_data_number(conf, "test_share");
     r.buffer = ps_xmalloc(r.cap);
     for (uint32_t i = 0; i < conf->train_files + conf->test_files && ps_is_ok(&st); i++) {
         if (i == conf->train_files) {
-            line.row = 0;
+            line.record = 0;
         }
         r = (reader){.name = conf->files[i], .buffer = r.buffer, .cap = r.cap};
         line.file = conf->files[i];

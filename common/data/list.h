@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* list.h - every data source, assignment and transform of this build, one a line. No
- * include guard: define PS_DATA_SOURCE(name), PS_ASSIGN(name) or PS_TRANSFORM(name). */
+/* list.h - every data source, assignment and transform of this build, one per line. No include
+ * guard: define PS_DATA_SOURCE(name), PS_ASSIGN(name) or PS_TRANSFORM(name) before including
+ * it. */
 #ifdef PS_DATA_SOURCE
 PS_DATA_SOURCE(glyphs)
 PS_DATA_SOURCE(mnist)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mnist.c - images in four IDX files of MNIST's names, plain or .gz: as many of each split,
- * and as large, as the files say. So Fashion-MNIST, KMNIST or images of one's own load as well.
+/* mnist.c - images from four IDX files with MNIST's names, plain or .gz. Size and number of the
+ * images are those of the files, so Fashion-MNIST, KMNIST or a user's own images load too.
  *
- * Where no files are at hand (a coordinator whose workers have them), the set is MNIST itself.
+ * A node without the files, such as a coordinator whose workers have them, assumes MNIST
+ * itself.
  */
 #include "common/base/xalloc.h"
 #include "common/data/idx.h"
@@ -21,15 +22,15 @@ static const ps_param params[] = {
     [ROWS] = {.name = "rows",
               .max = SIDE_MAX,
               .is_integer = true,
-              .help = "of an image; 0: what the files say"},
+              .help = "rows of an image; 0: as the files say"},
     [COLUMNS] = {.name = "columns",
                  .max = SIDE_MAX,
                  .is_integer = true,
-                 .help = "of an image; 0: what the files say"},
+                 .help = "columns of an image; 0: as the files say"},
     [CLASSES] = {.name = "classes",
                  .max = CLASSES_MAX,
                  .is_integer = true,
-                 .help = "labels are below it; 0: one more than the greatest of the files"},
+                 .help = "labels are below it; 0: one more than the greatest label of the files"},
     {.name = NULL},
 };
 
@@ -55,7 +56,7 @@ static ps_status mnist_facts(const ps_data_conf *conf, ps_data_facts *facts)
 typedef struct pair {
     ps_split split;
     ps_idx images, labels; /* (count, rows, columns), (count) */
-    uint32_t greatest;     /* label so far */
+    uint32_t greatest;     /* greatest label so far */
 } pair;
 
 static ps_status check_side(const ps_idx *images, uint32_t i)
@@ -74,7 +75,7 @@ static void close_pair(pair *p)
     ps_idx_close(&p->labels);
 }
 
-/* Both are there, and say that they belong together. */
+/* Opens both files of a split and checks that their counts agree. */
 static ps_status open_pair(pair *p, const char *folder, ps_split split)
 {
     const char *const *names = &files[2 * split];
@@ -97,7 +98,7 @@ static ps_status open_pair(pair *p, const char *folder, ps_split split)
     return st;
 }
 
-/* Sample number `at`; its label is below `classes`. x is (rows, columns). */
+/* Reads sample `at` into x (rows, columns). Its label must be below `classes`. */
 static ps_status read_sample(pair *p, uint32_t at, uint32_t classes, uint8_t *x, uint8_t *label)
 {
     size_t features = (size_t)p->images.dim[1] * p->images.dim[2];
@@ -114,7 +115,7 @@ static ps_status read_sample(pair *p, uint32_t at, uint32_t classes, uint8_t *x,
     return st;
 }
 
-/* All samples, of which the first `want` go into `to`, if there is one. */
+/* Reads all samples, and adds the first `want` of them to `to` unless it is NULL. */
 static ps_status read_samples(pair *p, uint32_t classes, uint32_t want, ps_nonzero *to)
 {
     uint8_t *x = ps_xmalloc((size_t)p->images.dim[1] * p->images.dim[2]), label = 0;
@@ -138,7 +139,8 @@ static ps_status read_samples(pair *p, uint32_t classes, uint32_t want, ps_nonze
 
 /* --- looking ------------------------------------------------------------------------ */
 
-/* Opens a split whose images are as large as `conf` says, 0 being any, and then it says so. */
+/* Opens a split whose images have the size in `conf`. A size of 0 allows any, and is replaced
+ * by that of the files. */
 static ps_status open_sized(pair *p, const char *folder, ps_split split, ps_data_conf *conf)
 {
     ps_status st = open_pair(p, folder, split);
@@ -231,7 +233,7 @@ static ps_status load(const ps_data_conf *conf, const char *folder, const char *
 const ps_data_source ps_data_source_mnist = {
     .name = "mnist",
     .summary = "28x28 handwritten digits, 60,000 train and 10,000 test, or other images, from IDX "
-               "files of these names",
+               "files with MNIST's names",
     .params = params,
     .files = files,
     .is_usual_unseen = true,

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ngram.c - text as n-grams: the ids of n - 1 words, and the next word as the class.
  *
- * The rules of Paddle's imikolov data set: a line is a sentence <s> ... <e>, both counted
- * once a line; words that come more than `cutoff` (50) times are numbered by falling count,
- * then bytes; all others are <unk>, the last number. Every n words in a row of a line are a
- * sample; lines shorter than n give none.
+ * The rules are those of Paddle's imikolov data set: a line is a sentence <s> ... <e>, and both
+ * marks count once per line. Words that occur more than `cutoff` (50) times are numbered by
+ * falling count, then bytes; all others are <unk>, the last number. Every n consecutive words
+ * of a line are a sample; lines with fewer than n words give none.
  */
 #include "common/base/xalloc.h"
 #include "common/data/text.h"
@@ -19,7 +19,7 @@ static const ps_param params[] = {
      .min = 2,
      .max = N_MAX,
      .is_integer = true,
-     .help = "words of a sample: n - 1, and the one that follows"},
+     .help = "words of a sample: n - 1, and the next one"},
     PS_TEXT_PARAMS(50){.name = NULL},
 };
 
@@ -28,8 +28,7 @@ static ps_status ngram_facts(const ps_data_conf *conf, ps_data_facts *facts)
     uint32_t words = ps_data_count(conf, "words");
 
     if (words == 0) {
-        return ps_fail(PS_FAILED_PRECONDITION,
-                       "how many words a text has is only known from its files");
+        return ps_fail(PS_FAILED_PRECONDITION, "the number of words is known only from its files");
     }
     facts->shape[0] = facts->shape[1] = 1;
     facts->shape[2] = facts->features = facts->ids = ps_data_count(conf, "n") - 1;
@@ -66,15 +65,15 @@ typedef struct loading {
 static ps_status add_line(void *arg, ps_line *line)
 {
     loading *l = arg;
-    float row[N_MAX]; /* the class, then the words before it */
+    float record[N_MAX]; /* the class, then the words before it */
     ps_status st = ps_text_read(&l->text, line);
 
     for (uint32_t end = l->n; ps_is_ok(&st) && end <= l->text.count; end++) {
-        row[0] = (float)l->text.ids[end - 1];
+        record[0] = (float)l->text.ids[end - 1];
         for (uint32_t i = 0; i + 1 < l->n; i++) {
-            row[1 + i] = (float)l->text.ids[end - l->n + i];
+            record[1 + i] = (float)l->text.ids[end - l->n + i];
         }
-        st = ps_sink_add(&l->sink, line, row, l->n * sizeof *row);
+        st = ps_sink_add(&l->sink, line, record, l->n * sizeof *record);
     }
     return st;
 }
@@ -89,7 +88,8 @@ static ps_status load(const ps_data_conf *conf, const char *folder, const char *
     st = ps_text_load(&l->text, &l->sink, conf, folder, scratch, true, add_line, l, out);
     if (ps_is_ok(&st)) {
         for (size_t s = 0; s < 2; s++) {
-            (*out)->split[s] = ps_rows_create(1, l->n - 1, NULL, ps_sink_take(&l->sink, s));
+            (*out)->split[s] =
+                ps_float_records_create(1, l->n - 1, NULL, ps_sink_take(&l->sink, s));
         }
     }
     ps_text_close(&l->text);
@@ -100,7 +100,7 @@ static ps_status load(const ps_data_conf *conf, const char *folder, const char *
 
 const ps_data_source ps_data_source_ngram = {
     .name = "ngram",
-    .summary = "text files as n-grams: ids of n - 1 words, and the word that follows as the class",
+    .summary = "text files as n-grams: ids of n - 1 words, and the next word as the class",
     .params = params,
     .takes_files = true,
     .folder = "text",

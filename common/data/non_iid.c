@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* non_iid.c - batches that are balanced and blocks that are not: label strata.
+/* non_iid.c - balanced batches of unbalanced blocks, by label strata.
  *
  * Letters: N training samples, B samples of a global batch, N' = N - N mod B, M = N' / B. The
- * samples in ascending order of label (those of one label as they came) are cut into B
- * strata of M; place j of batch t takes the t-th sample of stratum j. So each batch has all
- * labels in their shares, and a block, which is neighbouring places, has few. The last N mod B
- * of the sorted samples are left out. Then the first floor(N' disorder) places are shuffled among
- * themselves: 0 is fully skewed, 1 is not at all (the older system's Make_Non_IID and
- * True_Non_IID).
+ * samples are sorted by ascending label, stably, and cut into B strata of M samples. Place j of
+ * batch t takes the t-th sample of stratum j. So each batch has all labels in their shares,
+ * while a block, which is a run of neighbouring places, has few. The last N mod B sorted
+ * samples are not used. Then the first floor(N' disorder) places are shuffled among themselves:
+ * 0 is fully skewed, 1 is not skewed (the older system's Make_Non_IID and True_Non_IID).
  */
 #include "common/data/transform.h"
 
@@ -30,7 +29,8 @@ static ps_status plan(const ps_params *unused, ps_data_facts *facts)
 {
     (void)unused;
     if (facts->classes == 0) {
-        return ps_fail(PS_INVALID_ARGUMENT, "samples have no class to sort by");
+        return ps_fail(PS_INVALID_ARGUMENT,
+                       "samples have no class, so they cannot be sorted by label");
     }
     return ps_ok();
 }
@@ -41,7 +41,7 @@ static ps_status learn(ps_transforming *at)
     return ps_ok();
 }
 
-/* sorted (count) = order by ascending label, stable. */
+/* Writes `order` to sorted (count), stably sorted by ascending label. */
 static void sort(const uint32_t *labels, uint32_t classes, const uint32_t *order, uint32_t *sorted,
                  uint32_t count)
 {
@@ -90,7 +90,7 @@ static void arrange(const ps_transforming *at, uint64_t epoch, uint32_t *order, 
 
 const ps_transform ps_transform_non_iid = {
     .name = "non_iid",
-    .summary = "blocks of few labels in batches of all: label strata, then some disorder",
+    .summary = "blocks with few labels in batches with all: label strata, then some disorder",
     .params = params,
     .plan = plan,
     .learn = learn,

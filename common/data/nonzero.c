@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* nonzero.c - images as those of their bytes that are not zero, gathered as floats.
+/* nonzero.c - images stored as their non-zero bytes, gathered as floats.
  *
- * Drawings and digits are mostly background: MNIST's 47 MB of pixels take 15 MB so, and a
- * shuffled batch has fewer cache lines to wait for. A sample is a record of its label, a bit
- * for each byte (1: not zero; lowest first), and the bytes whose bit is 1; spread.c makes floats
- * of it, sooner than of plain bytes.
+ * Drawings and digits are mostly background. MNIST's 47 MB of pixels take 15 MB in this form,
+ * and a shuffled batch touches fewer cache lines. The record of a sample is its label, one bit
+ * per byte (1: not zero; lowest first), and the bytes whose bit is 1. spread.c makes floats of
+ * it faster than of plain bytes.
  */
 #include "common/base/container_of.h"
 #include "common/base/xalloc.h"
@@ -21,12 +21,12 @@ enum { GROUP = PS_SPREAD_GROUP };
 struct ps_nonzero {
     ps_samples samples;
     uint32_t features;
-    size_t groups; /* of a sample, the last one possibly short */
+    size_t groups; /* groups of a sample; the last one may be short */
     ps_spread_fn *spread;
     ps_spill *spill;
-    uint64_t *start; /* (count + 1) of the records in the spill */
+    uint64_t *start; /* (count + 1): offset of each record in the spill */
     uint32_t count, cap;
-    uint8_t *record; /* while samples are added */
+    uint8_t *record; /* the record that is being built */
     ps_spread_places places;
 };
 
@@ -41,8 +41,8 @@ static ps_stored nonzero_stored(const ps_samples *samples, uint32_t at, void *ro
     return (ps_stored){ps_spill_at(z->spill, from, bytes + PS_SPREAD_BLOCK, room), bytes};
 }
 
-static void nonzero_row_affine(const ps_samples *samples, const void *stored,
-                               const ps_affine *affine, float *x, float *targets)
+static void nonzero_make_affine(const ps_samples *samples, const void *stored,
+                                const ps_affine *affine, float *x, float *targets)
 {
     const ps_nonzero *z = PS_CONTAINER_OF(samples, const ps_nonzero, samples);
     const uint8_t *record = stored;
@@ -51,16 +51,16 @@ static void nonzero_row_affine(const ps_samples *samples, const void *stored,
     z->spread(&z->places, record + 1, record + 1 + z->groups, z->features, affine, x);
 }
 
-static void nonzero_row(const ps_samples *samples, const void *stored, uint64_t key, float *x,
-                        float *targets)
+static void nonzero_make(const ps_samples *samples, const void *stored, uint64_t key, float *x,
+                         float *targets)
 {
     static const ps_affine same = {.mean = 0, .inverse = 1};
 
-    (void)key; /* nothing is drawn */
-    nonzero_row_affine(samples, stored, &same, x, targets);
+    (void)key; /* the sample draws nothing */
+    nonzero_make_affine(samples, stored, &same, x, targets);
 }
 
-static void nonzero_soon(const ps_samples *samples, uint32_t at)
+static void nonzero_prefetch(const ps_samples *samples, uint32_t at)
 {
     const ps_nonzero *z = PS_CONTAINER_OF(samples, const ps_nonzero, samples);
 
@@ -84,9 +84,9 @@ ps_nonzero *ps_nonzero_create(uint32_t features, const char *scratch, size_t mem
     ps_nonzero *z = ps_xcalloc(1, sizeof *z);
 
     z->samples = (ps_samples){.stored = nonzero_stored,
-                              .row = nonzero_row,
-                              .row_affine = nonzero_row_affine,
-                              .soon = nonzero_soon,
+                              .make = nonzero_make,
+                              .make_affine = nonzero_make_affine,
+                              .prefetch = nonzero_prefetch,
                               .destroy = nonzero_destroy};
     z->features = features;
     z->groups = ((size_t)features + GROUP - 1) / GROUP;
@@ -104,7 +104,7 @@ void ps_nonzero_destroy(ps_nonzero *z)
     }
 }
 
-/* Room for the place behind one more sample. */
+/* Grows `start` so that it holds the end of one more sample. */
 static ps_status make_room(ps_nonzero *z)
 {
     uint32_t cap = z->cap == 0 ? 1024 : z->cap + z->cap / 2;
@@ -115,7 +115,7 @@ static ps_status make_room(ps_nonzero *z)
     }
     more = cap < z->cap ? NULL : realloc(z->start, cap * sizeof *more);
     if (more == NULL) {
-        return ps_fail(PS_RESOURCE_EXHAUSTED, "no memory for the places of %u samples", z->count);
+        return ps_fail(PS_RESOURCE_EXHAUSTED, "no memory for the offsets of %u samples", z->count);
     }
     more[z->count] = z->count == 0 ? 0 : more[z->count];
     z->start = more;
@@ -135,7 +135,7 @@ ps_status ps_nonzero_add(ps_nonzero *z, const uint8_t *x, uint8_t label)
     memset(bits, 0, z->groups);
     for (uint32_t k = 0; k < z->features; k++) {
         bits[k / GROUP] |= (uint8_t)((x[k] != 0) << k % GROUP);
-        *to = x[k]; /* written over where it is zero */
+        *to = x[k]; /* the next byte overwrites it if it is zero */
         to += x[k] != 0;
     }
     st = ps_spill_add(z->spill, z->record, (size_t)(to - z->record));
@@ -148,7 +148,8 @@ ps_status ps_nonzero_add(ps_nonzero *z, const uint8_t *x, uint8_t label)
 
 ps_status ps_nonzero_end(ps_nonzero *z, ps_samples **out)
 {
-    static const uint8_t behind[PS_SPREAD_BLOCK]; /* read with the last bytes, and left out */
+    /* padding that the last sample's block read may touch */
+    static const uint8_t behind[PS_SPREAD_BLOCK];
     ps_status st = ps_spill_add(z->spill, behind, sizeof behind);
 
     if (ps_is_ok(&st)) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* normalise.c - x becomes (x - mean) / deviation, both given or measured on the training
- * samples as the source gives them, by channel or by feature. Ids stay as they are. */
+/* normalise.c - x becomes (x - mean) / deviation. Both are given, or measured by channel or by
+ * feature on the training samples as the source gives them. Ids are not changed. */
 #include "common/data/transform.h"
 
 #include "common/base/clones.h"
@@ -19,29 +19,27 @@ static const ps_param params[] = {
              .min = GIVEN,
              .max = BY_FEATURE,
              .is_integer = true,
-             .help = "0: `mean` and `deviation` as given; 1: measured by channel; 2: by feature"},
+             .help =
+                 "0: uses `mean` and `deviation`; 1: measured by channel; 2: measured by feature"},
     [MEAN] =
-        {.name = "mean", .value = 0, .min = -1e30, .max = 1e30, .help = "subtracted, with per 0"},
-    [DEVIATION] = {.name = "deviation",
-                   .value = 1,
-                   .min = 1e-30,
-                   .max = 1e30,
-                   .help = "divided by, with per 0"},
+        {.name = "mean", .value = 0, .min = -1e30, .max = 1e30, .help = "subtracted if per is 0"},
+    [DEVIATION] =
+        {.name = "deviation", .value = 1, .min = 1e-30, .max = 1e30, .help = "divisor if per is 0"},
     {.name = NULL},
 };
 
-/* What it learned: features that are numbers come in groups of `width` with one mean, channels
- * mostly. */
+/* The learned values. Numeric features are in groups of `width` with one mean, usually
+ * channels. */
 typedef struct learned {
     size_t groups, width;
-    float mean[]; /* (2, groups): means, then 1 / deviation of each */
+    float mean[]; /* (2, groups): means, then 1 / deviation of each group */
 } learned;
 
 static ps_status plan(const ps_params *unused, ps_data_facts *facts)
 {
     (void)unused;
     if (facts->ids == facts->features) {
-        return ps_fail(PS_INVALID_ARGUMENT, "all features are ids, none is a number");
+        return ps_fail(PS_INVALID_ARGUMENT, "all features are ids; at least one number is needed");
     }
     return ps_ok();
 }
@@ -58,7 +56,7 @@ static float inverse_of(const moments *m)
     return deviation > 0 ? (float)(1 / deviation) : 1.0f;
 }
 
-/* Welford 1962, group by group. */
+/* Measures mean and deviation of each group (Welford 1962). */
 static void measure(const ps_transforming *at, learned *l)
 {
     uint32_t count = ps_dataset_count(at->data, PS_TRAIN);
@@ -108,8 +106,7 @@ static ps_status learn(ps_transforming *at)
     return ps_ok();
 }
 
-/* n values of one mean, and 1 / deviation; n of their own. Every width of vector gives the same
- * bits. */
+/* Normalises n values that share one mean. Every vector width gives the same bits. */
 PS_CLONES static void apply_one(float *restrict x, float mean, float inverse, size_t n)
 {
     for (size_t k = 0; k < n; k++) {
@@ -117,6 +114,7 @@ PS_CLONES static void apply_one(float *restrict x, float mean, float inverse, si
     }
 }
 
+/* Normalises n values with a mean each. Every vector width gives the same bits. */
 PS_CLONES static void apply_each(float *restrict x, const float *restrict mean,
                                  const float *restrict inverse, size_t n)
 {
@@ -152,7 +150,7 @@ static bool is_affine(const ps_transforming *at, ps_affine *out)
 
 const ps_transform ps_transform_normalise = {
     .name = "normalise",
-    .summary = "numbers less their mean, by their deviation",
+    .summary = "(x - mean) / deviation of numbers",
     .params = params,
     .plan = plan,
     .learn = learn,

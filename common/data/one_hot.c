@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* one_hot.c - a class becomes so many values, 1 at its index and 0 elsewhere, for losses that
- * compare values. */
+/* one_hot.c - turns a class into one target value per class, 1 at its index and 0 elsewhere,
+ * for losses that compare values. */
 #include "common/data/transform.h"
 
 enum { CLASSES_MAX = 65536 };
@@ -9,7 +9,7 @@ static ps_status plan(const ps_params *unused, ps_data_facts *facts)
 {
     (void)unused;
     if (facts->classes == 0 || facts->classes > CLASSES_MAX) {
-        return ps_fail(PS_INVALID_ARGUMENT, "samples have %u classes, expected 1 to %d",
+        return ps_fail(PS_INVALID_ARGUMENT, "samples have %u classes; 1 to %d are allowed",
                        facts->classes, CLASSES_MAX);
     }
     facts->target_width = facts->classes;
@@ -32,7 +32,7 @@ static void sample(const ps_transforming *at, ps_split split, uint64_t key, floa
 
 const ps_transform ps_transform_one_hot = {
     .name = "one_hot",
-    .summary = "targets of classes become values: 1 at the class, 0 elsewhere",
+    .summary = "a class becomes one target value per class: 1 at its index, 0 elsewhere",
     .plan = plan,
     .sample = sample,
 };

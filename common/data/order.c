@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* order.c - the sample order of an epoch, drawn again by whoever needs it. */
+/* order.c - the sample order of an epoch, which every node can draw again. */
 #include "common/data/assign.h"
 
 #include "common/base/draw.h"

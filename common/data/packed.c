@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* packed.c - zlib's gzFile with our errors; it reads plain files as they are. */
+/* packed.c - zlib's gzFile with our errors; gzFile reads plain files unchanged. */
 #include "common/data/packed.h"
 
 #include "common/base/files.h"
@@ -18,7 +18,7 @@ enum { BUFFER_BYTES_MIN = 8 * 1024, BUFFER_BYTES_MAX = 256 * 1024 };
 struct ps_packed {
     const char *name;
     gzFile gz;
-    uint64_t offset; /* of the unpacked content */
+    uint64_t offset; /* offset in the unpacked content */
 };
 
 static int open_either(const char *folder, const char *name)
@@ -55,7 +55,7 @@ ps_status ps_packed_open(const char *folder, const char *name, ps_packed **out, 
         return ps_fail(PS_FAILED_PRECONDITION, "%s in %s is not a file", name,
                        ps_path_tail(folder));
     }
-    gz = gzdopen(fd, "rb"); /* owns fd from here */
+    gz = gzdopen(fd, "rb"); /* takes fd */
     if (gz == NULL) {
         close(fd);
         return ps_fail(PS_RESOURCE_EXHAUSTED, "%s: no memory to unpack it", name);
@@ -93,7 +93,7 @@ uint64_t ps_packed_bytes(const char *folder, const char *name)
     return bytes;
 }
 
-/* gzread counts in int. */
+/* limit of one gzread, which counts in int */
 enum { READ_BYTES_MAX = 1 << 30 };
 
 ps_status ps_packed_read(ps_packed *file, void *bytes, size_t n, size_t *got)
@@ -108,14 +108,14 @@ ps_status ps_packed_read(ps_packed *file, void *bytes, size_t n, size_t *got)
 
         if (count < 0 || (code != Z_OK && code != Z_STREAM_END)) {
             uint64_t at = file->offset + done + (count > 0 ? (uint64_t)count : 0);
-            const char *name_end = strstr(why, ">: "); /* "<fd:3>: what it is" */
+            const char *name_end = strstr(why, ">: "); /* zlib's text is "<fd:3>: what it is" */
 
             why = name_end != NULL ? name_end + 3 : why;
             return code == Z_ERRNO
                        ? ps_fail_errno(errno, "%s: offset %llu", file->name, (unsigned long long)at)
                        : ps_fail(PS_DATA_LOSS,
-                                 "%s.gz: damaged or cut after unpacked offset %llu: %s", file->name,
-                                 (unsigned long long)at, why);
+                                 "%s.gz: damaged or truncated after unpacked offset %llu: %s",
+                                 file->name, (unsigned long long)at, why);
         }
         if (count == 0) {
             break;
@@ -132,6 +132,6 @@ void ps_packed_close(ps_packed *file)
     if (file == NULL) {
         return;
     }
-    (void)gzclose_r(file->gz); /* only read: nothing is left to fail */
+    (void)gzclose_r(file->gz); /* cannot fail: the file was only read */
     free(file);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* packed.h - a file of a data set, read as if it were not compressed.
+/* packed.h - reads a file of a data set as if it were not compressed.
  *
- * Looks for FOLDER/NAME, then FOLDER/NAME.gz. What is read is the unpacked
- * content either way. One thread at a time.
+ * Looks for FOLDER/NAME, then FOLDER/NAME.gz. Reads return the unpacked content in both cases.
+ * One thread at a time.
  */
 #ifndef PS_COMMON_DATA_PACKED_H
 #define PS_COMMON_DATA_PACKED_H
@@ -15,17 +15,17 @@
 
 typedef struct ps_packed ps_packed;
 
-/* `name` is kept and must outlive the result. NOT_FOUND when there is neither
- * file. `facts` (optional) receives the stat of the file itself. */
+/* Opens a file. Keeps `name`, which must outlive the result. `facts` (optional) receives the
+ * stat of the file itself. Returns NOT_FOUND if neither file exists. */
 PS_MUST_USE ps_status ps_packed_open(const char *folder, const char *name, ps_packed **out,
                                      struct stat *facts);
 
-/* Bytes of its unpacked content, of a .gz as its last four bytes say it (modulo 4 GiB);
- * 0 when it is not there. For estimates. */
+/* Returns the bytes of the unpacked content, for a .gz from its last four bytes (modulo 4 GiB);
+ * 0 if the file does not exist. For estimates. */
 uint64_t ps_packed_bytes(const char *folder, const char *name);
 
-/* Reads n bytes, fewer only at the end of the content. DATA_LOSS when the
- * packing is damaged or ends early; the text names file and offset. */
+/* Reads n bytes, fewer only at the end of the content. Returns DATA_LOSS with file and offset
+ * if the compressed data is damaged or truncated. */
 PS_MUST_USE ps_status ps_packed_read(ps_packed *file, void *bytes, size_t n, size_t *got);
 void ps_packed_close(ps_packed *file);
 

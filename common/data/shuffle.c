@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shuffle.c - the plain orders: a permutation by counter, or none. Without either in the list
- * each epoch is shuffled anew, as with shuffle. */
+/* shuffle.c - the plain orders: a permutation by counter, or none. Without either transform
+ * each epoch is shuffled anew, as with `shuffle`. */
 #include "common/data/transform.h"
 
 #include "common/base/draw.h"
@@ -15,7 +15,7 @@ static const ps_param params[] = {
      .min = 0,
      .max = 1,
      .is_integer = true,
-     .help = "0: one order for all epochs; 1: another for each"},
+     .help = "0: one order for all epochs; 1: a new order for each epoch"},
     {.name = NULL},
 };
 
@@ -35,7 +35,7 @@ static void arrange(const ps_transforming *at, uint64_t epoch, uint32_t *order, 
 
 const ps_transform ps_transform_shuffle = {
     .name = "shuffle",
-    .summary = "the training set in an order drawn by counter, the same on every node",
+    .summary = "shuffles the training set, with the same order on every node",
     .params = params,
     .begins_order = true,
     .arrange = arrange,
@@ -43,6 +43,6 @@ const ps_transform ps_transform_shuffle = {
 
 const ps_transform ps_transform_in_order = {
     .name = "in_order",
-    .summary = "the training set in the order of its files, each epoch",
+    .summary = "takes the training set in the order of its files in each epoch",
     .begins_order = true,
 };

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* simlin.c - synthetic linear data, drawn sample by sample: y = W x + b + noise.
  *
- * The values of the older system: x uniform in [0, 10), W uniform in [0, 1 / (in out)), b
- * normal with deviation 0.1, no noise; but by counter, so that every node has the same W
- * and the same samples. Kept are W, b and, where they are few, the targets: a product of W and x
+ * The distributions are those of the older system: x uniform in [0, 10), W uniform in [0, 1 /
+ * (in out)), b normal with deviation 0.1, no noise. Draws are by counter, so every node has the
+ * same W and the same samples. W and b are kept, and the targets if they are few: computing W x
  * takes longer than drawing x.
  */
 #include "common/base/clones.h"
@@ -16,11 +16,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* To be raised whenever a sample changes. */
+/* Increase SIMLIN_VERSION whenever a sample changes. */
 enum { SIMLIN_VERSION = 2, VALUES_MAX = 1 << 24 };
 
-/* Of a split: targets that are kept, and the draws it may take to make them when the set is loaded,
- * a tenth of a second. */
+/* Limits for keeping the targets of a split: their number, and the number of draws to compute
+ * them at loading, which takes a tenth of a second. */
 enum { KEPT_MAX = 1 << 20, KEPT_DRAWS_MAX = 1 << 28 };
 
 enum { FEATURES, OUTPUTS, TRAIN, TEST, NOISE, DRAW };
@@ -37,7 +37,7 @@ static const ps_param params[] = {
                  .min = 1,
                  .max = 4096,
                  .is_integer = true,
-                 .help = "values that a sample is to be"},
+                 .help = "target values of a sample"},
     [TRAIN] = {.name = "train",
                .value = 50000,
                .min = 1,
@@ -60,7 +60,7 @@ static const ps_param params[] = {
               .min = 0,
               .max = 4294967295.0,
               .is_integer = true,
-              .help = "which of the sets: another one has other weights and samples"},
+              .help = "number of the set: another one has other weights and samples"},
     {.name = NULL},
 };
 
@@ -72,10 +72,10 @@ typedef struct simlin {
     float noise;
     float *w;    /* (outputs, features) */
     float *b;    /* (outputs) */
-    float *kept; /* (samples, outputs) targets; NULL: each is made when it is asked for */
+    float *kept; /* (samples, outputs): targets; NULL: computed when a sample is gathered */
 } simlin;
 
-/* Inputs of a sample by number of draw. Going by keys spares a product for each. */
+/* Draws the inputs of a sample. Adding the stride to the key saves a multiplication per draw. */
 PS_CLONES static void draw_inputs(uint32_t key, float *restrict x, size_t n)
 {
     for (size_t i = 0; i < n; i++, key += PS_DRAW_U32_STRIDE) {
@@ -83,36 +83,36 @@ PS_CLONES static void draw_inputs(uint32_t key, float *restrict x, size_t n)
     }
 }
 
-enum { LANES = 16 };
+enum { SUMS = 16 };
 
-/* Lane k sums up the products i with i mod LANES = k: a fixed order of additions, so every width of
- * vector and every host gives the same bits. */
-PS_CLONES static void sum_lanes(const float *restrict w, const float *restrict x, size_t n,
-                                double *restrict lane)
+/* Adds the products i with i mod SUMS = k to partial sum k. The fixed order of additions gives
+ * the same bits for every vector width and host. */
+PS_CLONES static void add_products(const float *restrict w, const float *restrict x, size_t n,
+                                   double *restrict part)
 {
-    for (size_t i = 0; i < n; i += LANES) {
-        for (size_t k = 0; k < LANES; k++) {
-            lane[k] += (double)(w[i + k] * x[i + k]);
+    for (size_t i = 0; i < n; i += SUMS) {
+        for (size_t k = 0; k < SUMS; k++) {
+            part[k] += (double)(w[i + k] * x[i + k]);
         }
     }
 }
 
 static double dot(const float *w, const float *x, size_t n)
 {
-    double lane[LANES] = {0}, sum = 0;
-    size_t whole = n / LANES * LANES;
+    double part[SUMS] = {0}, sum = 0;
+    size_t whole = n / SUMS * SUMS;
 
-    sum_lanes(w, x, whole, lane);
+    add_products(w, x, whole, part);
     for (size_t i = whole; i < n; i++) {
-        lane[i - whole] += (double)(w[i] * x[i]);
+        part[i - whole] += (double)(w[i] * x[i]);
     }
-    for (size_t k = 0; k < LANES; k++) {
-        sum += lane[k];
+    for (size_t k = 0; k < SUMS; k++) {
+        sum += part[k];
     }
     return sum;
 }
 
-/* Inputs of sample `at`; the key of what else is drawn for it. */
+/* Draws the inputs of sample `at`. Returns the key of its other draws. */
 static uint64_t make_inputs(const simlin *s, uint32_t at, float *x)
 {
     uint64_t own = ps_draw_key(s->draw, PS_DRAW_SIMLIN, s->split, at, 0);
@@ -133,7 +133,7 @@ static void make_targets(const simlin *s, uint64_t own, const float *x, float *t
     }
 }
 
-/* A sample follows from its number. */
+/* The stored form is the index of the sample, from which everything is drawn. */
 static ps_stored simlin_stored(const ps_samples *samples, uint32_t at, void *room)
 {
     (void)samples;
@@ -141,14 +141,14 @@ static ps_stored simlin_stored(const ps_samples *samples, uint32_t at, void *roo
     return (ps_stored){room, sizeof at};
 }
 
-static void simlin_row(const ps_samples *samples, const void *stored, uint64_t key, float *x,
-                       float *targets)
+static void simlin_make(const ps_samples *samples, const void *stored, uint64_t key, float *x,
+                        float *targets)
 {
     const simlin *s = PS_CONTAINER_OF(samples, const simlin, samples);
     const uint32_t *at = stored;
     uint64_t own = make_inputs(s, *at, x);
 
-    (void)key; /* the same in each pass */
+    (void)key; /* the same draws in each pass */
     if (s->kept != NULL) {
         memcpy(targets, s->kept + (size_t)*at * s->outputs, s->outputs * sizeof *targets);
     } else {
@@ -172,7 +172,7 @@ static ps_status simlin_facts(const ps_data_conf *conf, ps_data_facts *facts)
 
     if ((uint64_t)features * outputs > VALUES_MAX) {
         return ps_fail(PS_INVALID_ARGUMENT,
-                       "simlin: features %u times outputs %u: %d weights at most are allowed",
+                       "simlin: features %u times outputs %u exceeds the limit of %d weights",
                        features, outputs, VALUES_MAX);
     }
     facts->shape[0] = facts->shape[1] = 1;
@@ -183,7 +183,7 @@ static ps_status simlin_facts(const ps_data_conf *conf, ps_data_facts *facts)
     return ps_ok();
 }
 
-/* The targets of all `count` samples, if they are so few. */
+/* Computes the targets of all `count` samples, if they are within the limits. */
 static void keep_targets(simlin *s, uint32_t count)
 {
     float *x;
@@ -208,7 +208,7 @@ static ps_samples *create(const ps_data_conf *conf, const ps_data_facts *facts, 
 
     s->samples = (ps_samples){.stored = simlin_stored,
                               .room = sizeof(uint32_t),
-                              .row = simlin_row,
+                              .make = simlin_make,
                               .destroy = simlin_destroy};
     s->features = facts->features;
     s->outputs = facts->target_width;
@@ -217,7 +217,7 @@ static ps_samples *create(const ps_data_conf *conf, const ps_data_facts *facts, 
     s->noise = (float)ps_data_number(conf, "noise");
     s->w = ps_xmalloc(n * sizeof *s->w);
     s->b = ps_xmalloc(s->outputs * sizeof *s->b);
-    key = ps_draw_key(s->draw, PS_DRAW_SIMLIN, 2, 0, 0); /* no split's */
+    key = ps_draw_key(s->draw, PS_DRAW_SIMLIN, 2, 0, 0); /* 2 and 3 are not splits */
     for (size_t i = 0; i < n; i++) {
         s->w[i] = (float)(ps_draw_unit(key, i) / (double)n);
     }

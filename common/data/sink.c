@@ -28,7 +28,7 @@ bool ps_sink_wants(const ps_sink *sink, ps_split split)
            (sink->limit[split] == 0 || sink->count[split] < sink->limit[split]);
 }
 
-ps_status ps_sink_add(ps_sink *sink, const ps_line *line, const void *row, size_t n)
+ps_status ps_sink_add(ps_sink *sink, const ps_line *line, const void *record, size_t n)
 {
     bool wants = ps_sink_wants(sink, line->split);
 
@@ -38,7 +38,7 @@ ps_status ps_sink_add(ps_sink *sink, const ps_line *line, const void *row, size_
         }
     }
     sink->count[line->split]++;
-    return wants ? ps_spill_add(sink->spill[line->split], row, n) : ps_ok();
+    return wants ? ps_spill_add(sink->spill[line->split], record, n) : ps_ok();
 }
 
 ps_status ps_sink_end(ps_sink *sink, ps_data_conf *conf)

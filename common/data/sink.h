@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sink.h - where a source that reads lines puts its samples: a spill a split, with the
- * limits kept and the files' borders noted. For common/data alone.
- */
+/* sink.h - collects the samples of a source that reads lines: a spill per split, limited to the
+ * conf's counts, with the borders between files. Private to common/data. */
 #ifndef PS_COMMON_DATA_SINK_H
 #define PS_COMMON_DATA_SINK_H
 
@@ -11,40 +10,42 @@
 
 typedef struct ps_sink {
     ps_spill *spill[2]; /* by ps_split; NULL: samples are only counted */
-    uint64_t count[2];  /* samples there were, also beyond the limits */
-    uint32_t limit[2];  /* 0: none */
+    uint64_t count[2];  /* number of samples added, also beyond the limits */
+    uint32_t limit[2];  /* number of samples kept; 0: all */
     uint32_t file_first[PS_DATA_FILES_MAX], files_seen;
 } ps_sink;
 
-/* To count with (parts 0), or, with spills, to keep: each of them one of so many parts of what a
- * split may have in memory. */
+/* Initialises a sink. With `parts` 0 it only counts; else it keeps samples, and each spill may
+ * use a 1/parts of ps_split_memory. */
 void ps_sink_init(ps_sink *sink, const ps_data_conf *conf, const char *scratch, unsigned parts);
-void ps_sink_fini(ps_sink *sink); /* frees what was not taken */
+/* Frees the spills that were not taken. */
+void ps_sink_fini(ps_sink *sink);
 
-/* Is the next sample of the split to be kept? */
+/* Returns whether the next sample of the split will be kept. */
 bool ps_sink_wants(const ps_sink *sink, ps_split split);
 
-/* One sample, of the same bytes each time, that came from `line`. */
-PS_MUST_USE ps_status ps_sink_add(ps_sink *sink, const ps_line *line, const void *row, size_t n);
+/* Adds one sample of n bytes that was read from `line`. n must be the same in every call.
+ * Returns disk errors. */
+PS_MUST_USE ps_status ps_sink_add(ps_sink *sink, const ps_line *line, const void *record, size_t n);
 
-/* Ends the spills, and puts the counts into limits of `conf` that are 0. INVALID_ARGUMENT
- * when there are fewer samples than a limit says. */
+/* Ends the spills, and writes the counts to limits of `conf` that are 0. Returns
+ * INVALID_ARGUMENT if there are fewer samples than a limit. */
 PS_MUST_USE ps_status ps_sink_end(ps_sink *sink, ps_data_conf *conf);
 
-/* A data set of so many samples as the limits say, its files' borders noted; of the facts of
- * the conf. Splits are the caller's to set. */
+/* Creates a data set with the shapes of the conf, the counts of its limits and the borders
+ * between files. The caller sets the splits. */
 PS_MUST_USE ps_status ps_sink_dataset(const ps_sink *sink, const ps_data_conf *conf,
                                       ps_dataset **out);
 
-/* The spill of a split, now the caller's. */
+/* Returns the spill of a split, which then belongs to the caller. */
 ps_spill *ps_sink_take(ps_sink *sink, size_t split);
 
-/* --- rows.c ------------------------------------------------------------------ */
+/* --- float_records.c ------------------------------------------------------------------ */
 
-/* Samples as rows of floats: targets, then `stored` values. A value with a size s > 0 in
- * `sizes` (stored; NULL: none) stands for s features, 1 at the value and 0 elsewhere. Takes
+/* Makes samples of float records: `targets` targets, then `stored` values. If sizes[i] (stored;
+ * NULL: all 0) is s > 0, value i becomes s features, 1 at index `value` and 0 elsewhere. Takes
  * the spill. */
-ps_samples *ps_rows_create(uint32_t targets, uint32_t stored, const uint32_t *sizes,
-                           ps_spill *rows);
+ps_samples *ps_float_records_create(uint32_t targets, uint32_t stored, const uint32_t *sizes,
+                                    ps_spill *records);
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* skipgram.c - text as pairs of words near each other, with negative sampling.
+/* skipgram.c - text as pairs of neighbouring words, with negative sampling.
  *
- * A sample is the ids of a word, of one at most `window` words from it in its line, and of
- * `negatives` words drawn for it: (centre, context, noise, ..., noise); its targets are
- * 1 for the context and 0 for each noise word, so that the loss of Mikolov et al. 2013
- * (arXiv 1310.4546, equation 4) is binary cross-entropy on the dot products. Noise is drawn
- * with probability proportional to count^0.75, anew for each sample and epoch by counter,
- * and is not the context (eight tries).
+ * A sample is the ids of a word, of a word at most `window` words from it in its line, and of
+ * `negatives` random words: (centre, context, noise, ..., noise). Its targets are 1 for the
+ * context and 0 for each noise word, so the loss of Mikolov et al. 2013 (arXiv 1310.4546,
+ * equation 4) is binary cross-entropy on the dot products. A noise word is drawn with
+ * probability proportional to count^0.75, by counter for each sample and epoch. It differs from
+ * the context unless eight tries fail.
  */
 #include "common/base/container_of.h"
 #include "common/base/draw.h"
@@ -40,8 +40,7 @@ static ps_status skipgram_facts(const ps_data_conf *conf, ps_data_facts *facts)
     uint32_t words = ps_data_count(conf, "words"), negatives = ps_data_count(conf, "negatives");
 
     if (words == 0) {
-        return ps_fail(PS_FAILED_PRECONDITION,
-                       "how many words a text has is only known from its files");
+        return ps_fail(PS_FAILED_PRECONDITION, "the number of words is known only from its files");
     }
     facts->shape[0] = facts->shape[1] = 1;
     facts->shape[2] = facts->features = facts->ids = 2 + negatives;
@@ -52,13 +51,13 @@ static ps_status skipgram_facts(const ps_data_conf *conf, ps_data_facts *facts)
 
 /* --- samples ---------------------------------------------------------------- */
 
-/* Which words noise is: drawn below the sum, found by halving. */
+/* The distribution of noise words. A draw below the total is looked up by bisection. */
 typedef struct noise {
-    unsigned users; /* the splits of a set */
+    unsigned users; /* number of splits that use it */
     uint32_t words;
-    uint64_t *below;            /* (words): sum of the weights up to and with a word */
-    uint64_t part;              /* the sum of all, cut into GUIDES parts, rounded up */
-    uint32_t guide[GUIDES + 1]; /* the first word whose sum is above so many parts */
+    uint64_t *below;            /* (words): sum of the weights up to and including a word */
+    uint64_t part;              /* a GUIDES-th of the total, rounded up */
+    uint32_t guide[GUIDES + 1]; /* the first word whose sum exceeds g parts */
 } noise;
 
 static noise *noise_create(const ps_text *text)
@@ -76,7 +75,7 @@ static noise *noise_create(const ps_text *text)
         sum += (uint64_t)(root * sqrt(root) * 1024.0);
         n->below[i] = sum;
     }
-    if (sum == 0) { /* nothing was counted: all words are <unk> as it stands in the text */
+    if (sum == 0) { /* no word was counted: every word of the text is literally <unk> */
         n->below[n->words - 1] = 1;
     }
     n->part = n->below[n->words - 1] / GUIDES + 1;
@@ -94,7 +93,7 @@ static uint32_t draw_noise(const noise *n, uint64_t key, uint64_t index)
     uint64_t at = ps_draw_below(key, index, n->below[n->words - 1]);
     uint32_t low = n->guide[at / n->part], high = n->guide[at / n->part + 1];
 
-    while (low < high) { /* the first word whose sum is above */
+    while (low < high) { /* finds the first word whose sum exceeds `at` */
         uint32_t middle = low + (high - low) / 2;
 
         if (n->below[middle] > at) {
@@ -123,8 +122,8 @@ static ps_stored skipgram_stored(const ps_samples *samples, uint32_t at, void *r
                        PAIR_BYTES};
 }
 
-static void skipgram_row(const ps_samples *samples, const void *stored, uint64_t key, float *x,
-                         float *targets)
+static void skipgram_make(const ps_samples *samples, const void *stored, uint64_t key, float *x,
+                          float *targets)
 {
     const skipgrams *s = PS_CONTAINER_OF(samples, const skipgrams, samples);
     const uint32_t *pair = stored;
@@ -161,7 +160,7 @@ static ps_samples *create(uint32_t negatives, noise *n, ps_spill *pairs)
 
     s->samples = (ps_samples){.stored = skipgram_stored,
                               .room = PAIR_BYTES,
-                              .row = skipgram_row,
+                              .make = skipgram_make,
                               .destroy = skipgram_destroy,
                               .draws = true};
     s->samples.is_far = ps_spill_is_in_file(pairs);
@@ -173,7 +172,7 @@ static ps_samples *create(uint32_t negatives, noise *n, ps_spill *pairs)
 
 /* --- from files -------------------------------------------------------------- */
 
-/* Contexts of word i of so many: [*from, *to), itself among them. */
+/* Writes the range [*from, *to) of the contexts of word i of `words`; it contains i itself. */
 static void context_of(uint32_t i, uint32_t words, uint32_t window, uint32_t *from, uint32_t *to)
 {
     *from = i < window ? 0 : i - window;
@@ -254,8 +253,9 @@ static ps_status load(const ps_data_conf *conf, const char *folder, const char *
 
 const ps_data_source ps_data_source_skipgram = {
     .name = "skipgram",
-    .summary = "text files as pairs of near words with noise words: ids (centre, context, noise "
-               "...), targets (1, 0 ...)",
+    .summary =
+        "text files as pairs of neighbouring words with noise words: ids (centre, context, noise "
+        "...), targets (1, 0 ...)",
     .params = params,
     .takes_files = true,
     .folder = "text",

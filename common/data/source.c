@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* source.c - the data sources of list.h by name. */
+/* source.c - the registry of data sources (list.h). */
 #include "common/data/dataset.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* spill.c - see spill.h. Reads are pread, not a mapping: mapped pages would count as
- * the process's memory, and a disk's failure would be a signal. */
+/* spill.c - see spill.h. Reads use pread and not a mapping: mapped pages would count as memory
+ * of the process, and a disk failure would be a signal. */
 #include "common/data/spill.h"
 
 #include "common/base/files.h"
@@ -24,10 +24,10 @@ enum { BUFFER_BYTES = 256 * 1024 };
 struct ps_spill {
     const char *scratch;
     size_t memory_max;
-    int fd;           /* -1: all is in memory */
-    uint8_t *memory;  /* all of it, or what is not written yet */
-    size_t held, cap; /* bytes of memory used, there */
-    uint64_t written; /* bytes of the file */
+    int fd;           /* -1: everything is in memory */
+    uint8_t *memory;  /* all bytes, or those that are not written to the file yet */
+    size_t held, cap; /* bytes used, bytes allocated */
+    uint64_t written; /* bytes in the file */
     bool is_ended;
 };
 
@@ -64,7 +64,8 @@ static ps_status flush(ps_spill *spill)
             continue;
         }
         if (n < 0) {
-            return ps_fail_errno(errno, "data set in %s", ps_path_tail(spill->scratch));
+            return ps_fail_errno(errno, "write a data set to a file in %s",
+                                 ps_path_tail(spill->scratch));
         }
         done += (size_t)n;
     }
@@ -73,7 +74,7 @@ static ps_status flush(ps_spill *spill)
     return ps_ok();
 }
 
-/* From memory to a file that nobody else sees and that goes with the process. */
+/* Moves the bytes from memory to an unlinked file, which disappears with the process. */
 static ps_status move_out(ps_spill *spill)
 {
     ps_strbuf path = {0};
@@ -82,7 +83,8 @@ static ps_status move_out(ps_spill *spill)
     ps_strbuf_printf(&path, "%s/psgd-data-XXXXXX", spill->scratch);
     spill->fd = mkostemp(path.data, O_CLOEXEC);
     if (spill->fd < 0) {
-        st = ps_fail_errno(errno, "a data set's file in %s", ps_path_tail(spill->scratch));
+        st = ps_fail_errno(errno, "create a file for a data set in %s",
+                           ps_path_tail(spill->scratch));
     } else if (unlink(path.data) != 0) {
         st = ps_fail_errno(errno, "unlink in %s", ps_path_tail(spill->scratch));
     }
@@ -152,9 +154,9 @@ ps_status ps_spill_add(ps_spill *spill, const void *bytes, size_t n)
     return ps_ok();
 }
 
-/* Samples are read in any order, and of small pages a processor knows too few at once: finding the
- * place of each sample of a block took as long as spreading it. Where the system has no large
- * pages to give, or does not know them, all stays as it is. */
+/* Asks for large pages. Samples are read in random order, and with small pages TLB misses made
+ * locating the samples of a block as slow as spreading them. Systems without large pages ignore
+ * the request. */
 static void take_large_pages(const ps_spill *spill)
 {
 #ifdef MADV_COLLAPSE

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* spill.h - bytes that are written once and read at any place: in memory while they are
- * few, in a file without a name beyond.
+/* spill.h - bytes that are written once and then read at any place: in memory while they are
+ * few, else in an unlinked file.
  *
- * So a data set larger than memory costs a process no more than `memory_max`, and the
- * system's file cache does the rest. Written by one thread; after ps_spill_end read
- * from any.
+ * So a data set larger than memory costs a process at most `memory_max`, and the system's file
+ * cache does the rest. One thread writes; after ps_spill_end any thread may read.
  */
 #ifndef PS_COMMON_DATA_SPILL_H
 #define PS_COMMON_DATA_SPILL_H
@@ -17,22 +16,27 @@
 
 typedef struct ps_spill ps_spill;
 
-/* `scratch`: folder for the file, kept; NULL: /var/tmp, which is on a disk. */
+/* Creates an empty spill. `scratch` is the folder for the file, kept; NULL: /var/tmp, which is
+ * on disk. */
 ps_spill *ps_spill_create(const char *scratch, size_t memory_max);
-void ps_spill_destroy(ps_spill *spill); /* NULL is allowed */
+/* Frees the spill and its file. NULL is allowed. */
+void ps_spill_destroy(ps_spill *spill);
 
-/* Adds to the end. Errors of the disk: RESOURCE_EXHAUSTED when it is full. */
+/* Appends n bytes. Returns disk errors; RESOURCE_EXHAUSTED if the disk is full. */
 PS_MUST_USE ps_status ps_spill_add(ps_spill *spill, const void *bytes, size_t n);
-PS_MUST_USE ps_status ps_spill_end(ps_spill *spill); /* once, before the first read */
+/* Ends writing. Call it once, before the first read. Returns disk errors. */
+PS_MUST_USE ps_status ps_spill_end(ps_spill *spill);
 
+/* Returns the number of bytes appended so far. */
 uint64_t ps_spill_bytes(const ps_spill *spill);
 
 bool ps_spill_is_in_file(const ps_spill *spill);
 
-/* Copies n bytes that are there; false when the disk does not give them. */
+/* Copies n bytes from offset `at`, which must exist. Returns false if the disk fails. */
 bool ps_spill_read(const ps_spill *spill, uint64_t at, size_t n, void *out);
 
-/* The n bytes where they lie, else in `room`, into which they are read; NULL as above. */
+/* Returns n bytes from offset `at`: their place in memory, or `room` after reading them into
+ * it. Returns NULL if the disk fails. */
 const void *ps_spill_at(const ps_spill *spill, uint64_t at, size_t n, void *room);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* spread.c - see spread.h.
  *
- * Where a byte goes back to follows from the bits of 64 at a time, so one count of bits is what
- * the next 64 wait for; they become floats in the same registers, as fast as memory takes them.
+ * The places of the next 64 bytes depend only on one bit count of the 64 before, so blocks
+ * overlap in the processor. The bytes become floats in the same registers.
  */
 #include "common/data/spread.h"
 
@@ -74,7 +74,7 @@ __attribute__((target("avx2,popcnt"))) static void spread_avx2(const ps_spread_p
     spread_plain(places, bits, from, n, affine, x);
 }
 
-/* Of the floats of a block those that `wanted` has a bit for. */
+/* Spreads one block and stores the floats whose bit in `wanted` is 1. */
 __attribute__((target("avx512f,avx512bw,avx512vbmi2,popcnt"), always_inline)) static inline void
 spread_block(uint64_t there, const uint8_t *from, const ps_affine *affine, uint64_t wanted,
              float *x)
@@ -118,7 +118,7 @@ spread_avx512(const ps_spread_places *places, const uint8_t *bits, const uint8_t
 
 enum { KINDS = 3 };
 
-/* Those that this processor runs, to the front. */
+/* Writes the functions that this processor can run to `kinds`. Returns their number. */
 static size_t find_kinds(ps_spread_fn *kinds[KINDS])
 {
     size_t n = 0;

@@ -1,30 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* spread.h - bytes of which only those that are not zero were kept: back to their places, as
- * floats; once a kind of processor, to the same bits. */
+/* spread.h - makes floats of images that are stored as their non-zero bytes. There is one
+ * function per kind of processor; all give the same bits. */
 #ifndef PS_COMMON_DATA_SPREAD_H
 #define PS_COMMON_DATA_SPREAD_H
 
 #include "common/data/samples.h"
 
 enum {
-    PS_SPREAD_GROUP = 8,  /* bytes that a byte of bits is about */
+    PS_SPREAD_GROUP = 8,  /* bytes per byte of bits */
     PS_SPREAD_BLOCK = 64, /* bytes whose bits are counted at once */
     PS_SPREAD_GROUP_VALUES = 256
 };
 
-/* of[bits][k]: which of the bytes that are there is byte k; else it is zero. */
+/* of[bits][k]: index, among the non-zero bytes of a group, of byte k; else it is zero. */
 typedef struct ps_spread_places {
     uint8_t of[PS_SPREAD_GROUP_VALUES][PS_SPREAD_GROUP];
 } ps_spread_places;
 
-/* x (n): byte k, which is zero where bit k of `bits` is (lowest first), else the next of `from`, as
- * ps_bytes_scale makes it, then (x - mean) * inverse. `from` may be read up to a block further. */
+/* Writes x (n). Byte k is zero if bit k of `bits` (lowest first) is 0, else the next byte of
+ * `from`. It is scaled like ps_bytes_scale, then (x - mean) * inverse. Reads up to
+ * PS_SPREAD_BLOCK bytes beyond the end of `from`. */
 typedef void ps_spread_fn(const ps_spread_places *places, const uint8_t *bits, const uint8_t *from,
                           size_t n, const ps_affine *affine, float *x);
 
-/* Kind i of those that this processor runs, from 0, the fastest last; NULL: there are no more. */
+/* Returns function i of those that this processor can run, the fastest last; NULL if i is too
+ * large. */
 ps_spread_fn *ps_spread_at(size_t i);
+/* Returns the fastest function that this processor can run. */
 ps_spread_fn *ps_spread_best(void);
+/* Fills the table of places. */
 void ps_spread_fill(ps_spread_places *places);
 
 #endif

@@ -11,7 +11,7 @@
 static const char blanks[] = " \t\v\f\r";
 static const char unknown_word[] = "<unk>";
 
-/* A blank line is a sentence of no words, as imikolov counts it. */
+/* A blank line is a sentence without words, as in imikolov. */
 const ps_line_rule ps_text_rule = {.keeps_blank = true};
 
 static void lower(char *text, size_t len)
@@ -23,7 +23,7 @@ static void lower(char *text, size_t len)
     }
 }
 
-/* The next word from *at on; false when there is none. */
+/* Returns the next word from *at on. Returns false if there is none. */
 static bool next_word(const char **at, const char **word, size_t *len)
 {
     *word = *at + strspn(*at, blanks);

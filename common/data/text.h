@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* text.h - what the sources ngram and skipgram share: words of lines, and their numbers.
+/* text.h - what the sources ngram and skipgram share: the words of lines, and their ids.
  *
- * Words stand between blanks; a word's number is its place by falling count, then bytes,
- * counted over training and test lines; words that come `cutoff` times or less, and "<unk>"
- * itself, share the last number (the rules of imikolov). For common/data alone.
+ * Words are separated by blanks. Ids go by falling count over training and test lines, then by
+ * bytes. Words that occur `cutoff` times or less, and "<unk>" itself, share the last id (the
+ * rules of imikolov). Private to common/data.
  */
 #ifndef PS_COMMON_DATA_TEXT_H
 #define PS_COMMON_DATA_TEXT_H
@@ -15,67 +15,68 @@
 typedef struct ps_text {
     const ps_data_conf *conf;
     bool has_marks; /* a line begins with <s> and ends with <e> */
-    bool lowers;    /* A to Z are a to z */
+    bool lowers;    /* A to Z count as a to z */
     ps_vocabulary *words;
-    uint32_t unknown; /* number of all words without one; the vocabulary has one more */
+    /* id shared by all words without one of their own; the vocabulary has unknown + 1 ids */
+    uint32_t unknown;
 
-    uint32_t *ids; /* (count) of the line in hand */
+    uint32_t *ids; /* (count): ids of the current line */
     uint32_t count, cap;
 } ps_text;
 
-/* How the lines of a text are read. */
+/* How lines.h reads the lines of a text. */
 extern const ps_line_rule ps_text_rule;
 
-/* Counts the words and numbers them; `each` (optional) is called with the count of every
- * line, marks included. */
+/* Opens a text: counts its words and gives them ids. `each` (optional) is called with the
+ * number of words of every line, marks included. */
 PS_MUST_USE ps_status ps_text_open(ps_text *text, const ps_data_conf *conf, const char *folder,
                                    bool has_marks,
                                    void (*each)(void *arg, ps_split split, uint32_t words),
                                    void *arg);
 void ps_text_close(ps_text *text);
 
-/* Numbers of the words of a line, into text->ids. */
+/* Writes the ids of the words of a line to text->ids. */
 PS_MUST_USE ps_status ps_text_read(ps_text *text, ps_line *line);
 
-/* ---- The two halves of a source of text: what differs is how a line makes samples ---- */
+/* ---- The common part of a source of text; sources differ in how a line makes samples ---- */
 
-/* Fills in the conf's words and counts. `each` is ps_text_open's; it adds to `samples`
- * (train, test) how many a line makes. */
+/* Fills in the conf's numbers of words and samples. `each` as in ps_text_open; it adds to
+ * `samples` (train, test) how many samples a line makes. */
 PS_MUST_USE ps_status ps_text_look(ps_data_conf *conf, const char *folder, bool has_marks,
                                    void (*each)(void *arg, ps_split split, uint32_t words),
                                    void *arg, const uint64_t samples[2]);
 
-/* Opens the text and has every line made into rows of the sink, by add_line(arg, line), which
- * reads it with ps_text_read. *out is then a set whose splits are the caller's to fill
- * from the sink. Text and sink are the caller's to close, however it ends. */
+/* Opens the text and calls add_line(arg, line) for every line. That reads the line with
+ * ps_text_read and adds samples to the sink. *out is then a data set whose splits the caller
+ * makes from the sink. The caller closes text and sink in any case. */
 PS_MUST_USE ps_status ps_text_load(ps_text *text, ps_sink *sink, const ps_data_conf *conf,
                                    const char *folder, const char *scratch, bool has_marks,
                                    ps_status (*add_line)(void *arg, ps_line *line), void *arg,
                                    ps_dataset **out);
 
-/* How often the word of that number was counted; for the unknown: all those without one. */
+/* Returns the count of the word with this id; for `unknown`, of all words that share it. */
 uint64_t ps_text_times(const ps_text *text, uint32_t id);
 
-/* The numbers of the conf that both sources have. */
+/* The numbers that both sources have. */
 #define PS_TEXT_PARAMS(cutoff_value)                                                               \
     {.name = "cutoff",                                                                             \
      .value = (cutoff_value),                                                                      \
      .min = 0,                                                                                     \
      .max = 1e9,                                                                                   \
      .is_integer = true,                                                                           \
-     .help = "words that come so often or less are one, <unk>"},                                   \
+     .help = "words that occur so often or less become <unk>"},                                    \
         {.name = "most",                                                                           \
          .value = 0,                                                                               \
          .min = 0,                                                                                 \
          .max = PS_WORDS_MAX,                                                                      \
          .is_integer = true,                                                                       \
-         .help = "most words kept, with <unk>; 0: all"},                                           \
+         .help = "maximum of words kept, with <unk>; 0: all"},                                     \
         {.name = "words",                                                                          \
          .value = 0,                                                                               \
          .min = 0,                                                                                 \
          .max = PS_WORDS_MAX + 1.0,                                                                \
          .is_integer = true,                                                                       \
-         .help = "words of the vocabulary with <unk>; 0: as many as the files have"},              \
+         .help = "size of the vocabulary, with <unk>; 0: as many as the files have"},              \
         {.name = "lower",                                                                          \
          .value = 0,                                                                               \
          .min = 0,                                                                                 \
@@ -86,6 +87,6 @@ uint64_t ps_text_times(const ps_text *text, uint32_t id);
          .value = 0.1,                                                                             \
          .min = 0,                                                                                 \
          .max = 0.9,                                                                               \
-         .help = "share of the lines kept for the test, without test files"},
+         .help = "share of the lines used for testing if there are no test files"},
 
 #endif

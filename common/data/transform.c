@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* transform.c - the transforms of list.h by name, and what they share. */
+/* transform.c - the registry of transforms (list.h), and functions that they share. */
 #include "common/data/transform.h"
 
 #include "common/base/xalloc.h"
@@ -53,7 +53,7 @@ uint32_t *ps_transform_labels(const ps_transforming *at)
 
 /* --- pools -------------------------------------------------------------------- */
 
-/* How many samples each block's pool has, (block_count). */
+/* Returns the number of samples in each pool, (block_count); the caller frees it. */
 static uint32_t *count_pools(const ps_feed_conf *conf, const uint16_t *pool, uint32_t count)
 {
     uint32_t *n = ps_xcalloc(conf->assignment->block_count, sizeof *n);
@@ -89,7 +89,7 @@ void ps_pools_arrange(const ps_feed_conf *conf, const uint16_t *pool, uint32_t *
     uint32_t batches = (uint32_t)(count / ((uint64_t)blocks * size));
     uint32_t *n = count_pools(conf, pool, count);
     uint32_t *from = ps_xcalloc((size_t)blocks + 1, sizeof *from);
-    uint32_t *pooled = ps_xcalloc(count, sizeof *pooled); /* by block, each in the order given */
+    uint32_t *pooled = ps_xcalloc(count, sizeof *pooled); /* by block, each in the given order */
 
     for (uint32_t b = 0; b < blocks; b++) {
         from[b + 1] = from[b] + n[b];

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* uneven.c - workers of different strength: worker w holds as many blocks as its ratio says,
- * ratio_1 for the first, and so on; after the last ratio given, from the first again. */
+/* uneven.c - workers of different speed: worker w holds as many blocks as its ratio says.
+ * ratio_1 is for the first worker, and so on; after the last given ratio the first follows
+ * again. */
 #include "common/data/assign.h"
 
 #include <stdio.h>
@@ -17,20 +18,24 @@ static ps_status uneven_make(uint32_t workers, const ps_params *params, ps_assig
     }
     for (uint32_t i = given; i < RATIOS; i++) {
         if (params->v[i] > 0) {
-            return ps_fail(PS_INVALID_ARGUMENT, "uneven: ratio_%u is given and ratio_%u is not",
-                           i + 1, given + 1);
+            return ps_fail(
+                PS_INVALID_ARGUMENT,
+                "uneven: ratio_%u is given but ratio_%u is not; give ratios without a gap", i + 1,
+                given + 1);
         }
     }
     if (workers == 0 || given == 0) {
-        return ps_fail(PS_INVALID_ARGUMENT, "uneven: %u workers and %u ratios, expected some",
+        return ps_fail(PS_INVALID_ARGUMENT,
+                       "uneven: there are %u workers and %u ratios; at least one of each is needed",
                        workers, given);
     }
     for (uint32_t w = 0; w < workers; w++) {
         blocks += (uint32_t)params->v[w % given];
     }
     if (blocks > PS_BLOCKS_MAX) {
-        return ps_fail(PS_INVALID_ARGUMENT, "uneven: %u workers have %u blocks, more than %d",
-                       workers, blocks, PS_BLOCKS_MAX);
+        return ps_fail(PS_INVALID_ARGUMENT,
+                       "uneven: %u workers would have %u blocks; at most %d are allowed", workers,
+                       blocks, PS_BLOCKS_MAX);
     }
     a = ps_assignment_create(workers, 1, blocks);
     for (uint32_t w = 0; w < workers; w++) {
@@ -47,7 +52,7 @@ static ps_status uneven_make(uint32_t workers, const ps_params *params, ps_assig
     {                                                                                              \
         .name = "ratio_" #number, .value = (default_value), .min = 0, .max = RATIO_MAX,            \
         .is_integer = true,                                                                        \
-        .help = "blocks of every worker in this place of the turn; 0: no such place"               \
+        .help = "blocks of each worker in this place of the cycle; 0: no such place"               \
     }
 
 static const ps_param params_of_uneven[] = {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* vocabulary.c - see vocabulary.h: open addressing over texts in one block. */
+/* vocabulary.c - see vocabulary.h: open addressing; the texts lie in one allocation. */
 #include "common/data/vocabulary.h"
 
 #include "common/base/xalloc.h"
@@ -13,12 +13,13 @@
 typedef struct word {
     uint64_t times;
     uint64_t hash;
-    size_t at; /* in texts */
+    size_t at; /* offset in texts */
     uint32_t len, id;
 } word;
 
 struct ps_vocabulary {
-    word *words; /* (count), in order of coming; after ordering those numbered first */
+    /* (count): in the order of first occurrence; after ordering only numbered words, by number */
+    word *words;
     uint32_t count, cap;
     uint32_t *slots; /* (slot_count), a power of two: 1 + index, 0: empty */
     uint32_t slot_count;
@@ -38,7 +39,7 @@ ps_vocabulary *ps_vocabulary_create(void)
     v->slot_count = SLOTS_FIRST;
     v->slots = ps_xcalloc(v->slot_count, sizeof *v->slots);
     v->text_cap = 64;
-    v->texts = ps_xmalloc(v->text_cap); /* also where all words are "" */
+    v->texts = ps_xmalloc(v->text_cap); /* not NULL even if all words are "" */
     return v;
 }
 
@@ -53,7 +54,7 @@ void ps_vocabulary_destroy(ps_vocabulary *v)
     free(v);
 }
 
-/* The slot of a word, or the empty one where it would be. */
+/* Returns the slot of a word, or the empty slot where it would be inserted. */
 static uint32_t *find_slot(const ps_vocabulary *v, const char *text, size_t len, uint64_t hash)
 {
     uint32_t at = (uint32_t)hash & (v->slot_count - 1);
@@ -129,7 +130,7 @@ ps_status ps_vocabulary_count(ps_vocabulary *v, const char *text, size_t len, ui
 
 /* --- order ------------------------------------------------------------------ */
 
-/* What qsort's function sees of a word. */
+/* The sort key of a word. */
 typedef struct key {
     const char *text;
     double number;
@@ -162,7 +163,7 @@ static int compare_numbers(const void *left, const void *right)
     const key *a = left, *b = right;
 
     return a->number != b->number ? (a->number > b->number) - (a->number < b->number)
-                                  : by_bytes(a, b); /* "1" and "1.0" */
+                                  : by_bytes(a, b); /* "1" and "1.0" are equal numbers */
 }
 
 uint32_t ps_vocabulary_order(ps_vocabulary *v, ps_word_order by, uint64_t cutoff, uint32_t most)
@@ -184,7 +185,7 @@ uint32_t ps_vocabulary_order(ps_vocabulary *v, ps_word_order by, uint64_t cutoff
               : are_numbers     ? compare_numbers
                                 : compare_texts);
     }
-    for (uint32_t i = 0; i < v->count; i++) { /* those that get a number come to the front */
+    for (uint32_t i = 0; i < v->count; i++) { /* only words that get a number are kept */
         const word *w = &v->words[keys[i].index];
 
         if (w->times > cutoff && (most == 0 || v->numbered < most)) {
@@ -195,7 +196,7 @@ uint32_t ps_vocabulary_order(ps_vocabulary *v, ps_word_order by, uint64_t cutoff
     }
     free(v->words);
     v->words = ordered;
-    v->count = v->cap = v->numbered; /* the others are not looked for any more */
+    v->count = v->cap = v->numbered; /* words without a number are not found any more */
     fill_slots(v);
     v->is_ordered = true;
     free(keys);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* vocabulary.h - words counted, and numbered by how often they come.
+/* vocabulary.h - counts words and numbers them by count.
  *
- * The numbers follow from the words and their counts alone, so every node that reads the
- * same files has the same ones. One thread at a time until it is ordered, then any.
+ * The numbers depend only on the words and their counts, so nodes that read the same files
+ * agree. One thread at a time until it is ordered, then any thread.
  */
 #ifndef PS_COMMON_DATA_VOCABULARY_H
 #define PS_COMMON_DATA_VOCABULARY_H
@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 enum {
-    PS_WORDS_MAX = 1 << 22, /* different words counted */
+    PS_WORDS_MAX = 1 << 22, /* limit of distinct words */
     PS_WORD_BYTES_MAX = 255
 };
 #define PS_NO_WORD UINT32_MAX
@@ -22,27 +22,31 @@ enum {
 typedef struct ps_vocabulary ps_vocabulary;
 
 ps_vocabulary *ps_vocabulary_create(void);
-void ps_vocabulary_destroy(ps_vocabulary *v); /* NULL is allowed */
+/* Frees the vocabulary. NULL is allowed. */
+void ps_vocabulary_destroy(ps_vocabulary *v);
 
-/* Counts a word `times` times more. INVALID_ARGUMENT: longer than PS_WORD_BYTES_MAX;
- * RESOURCE_EXHAUSTED: more than PS_WORDS_MAX different ones. */
+/* Adds `times` to the count of a word. Returns INVALID_ARGUMENT if it is longer than
+ * PS_WORD_BYTES_MAX, RESOURCE_EXHAUSTED if there would be more than PS_WORDS_MAX distinct
+ * words. */
 PS_MUST_USE ps_status ps_vocabulary_count(ps_vocabulary *v, const char *word, size_t len,
                                           uint64_t times);
 
-/* How words are numbered. */
+/* The order of the numbers. */
 typedef enum ps_word_order {
     PS_BY_COUNT, /* falling count, then bytes */
-    PS_BY_TEXT   /* as numbers if all are, else by bytes */
+    PS_BY_TEXT   /* as numbers if all words are numbers, else by bytes */
 } ps_word_order;
 
-/* Numbers those that come more often than `cutoff`, from 0, at most `most` of them (0: all).
- * Returns how many; once, after the last count. */
+/* Numbers the words that occur more than `cutoff` times, from 0, at most `most` of them (0:
+ * all). Returns how many have a number. Call it once, after the last count. */
 uint32_t ps_vocabulary_order(ps_vocabulary *v, ps_word_order by, uint64_t cutoff, uint32_t most);
 
-/* Number of a word, PS_NO_WORD if it has none. */
+/* Returns the number of a word, or PS_NO_WORD if it has none. */
 uint32_t ps_vocabulary_id(const ps_vocabulary *v, const char *word, size_t len);
 
+/* Returns the count of the word with number `id`, which must exist. */
 uint64_t ps_vocabulary_times(const ps_vocabulary *v, uint32_t id);
-uint64_t ps_vocabulary_total(const ps_vocabulary *v); /* of all that was counted */
+/* Returns the sum of all counts, with those of words without a number. */
+uint64_t ps_vocabulary_total(const ps_vocabulary *v);
 
 #endif

@@ -66,7 +66,7 @@ static void write_record(size_t i, void *row)
 
 static ps_samples *make_records(size_t memory)
 {
-    return ps_records_create(FEATURES, spill_of(memory, write_record, 1 + FEATURES));
+    return ps_byte_records_create(FEATURES, spill_of(memory, write_record, 1 + FEATURES));
 }
 
 static ps_samples *make_nonzero(size_t memory)
@@ -99,8 +99,8 @@ static void write_floats(size_t i, void *row)
 
 static ps_samples *make_rows(size_t memory)
 {
-    return ps_rows_create(1, FEATURES, NULL,
-                          spill_of(memory, write_floats, (1 + FEATURES) * sizeof(float)));
+    return ps_float_records_create(1, FEATURES, NULL,
+                                   spill_of(memory, write_floats, (1 + FEATURES) * sizeof(float)));
 }
 
 /* Two values, of which the second stands for FEATURES - 1 features. */
@@ -115,7 +115,7 @@ static ps_samples *make_one_hot(size_t memory)
 {
     static const uint32_t sizes[] = {0, FEATURES - 1};
 
-    return ps_rows_create(1, 2, sizes, spill_of(memory, write_classes, 3 * sizeof(float)));
+    return ps_float_records_create(1, 2, sizes, spill_of(memory, write_classes, 3 * sizeof(float)));
 }
 
 static make_fn *const forms[] = {make_records, make_nonzero, make_rows, make_one_hot};
@@ -330,7 +330,7 @@ static void a_sample_that_does_not_come_back_is_told_of(void **state)
 {
     ps_samples some = {.stored = stored_but_a_third,
                        .room = sizeof(float),
-                       .row = row_of_ones,
+                       .make = row_of_ones,
                        .destroy = keep,
                        .is_far = true};
     ps_ahead *ahead;

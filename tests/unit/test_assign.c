@@ -117,13 +117,16 @@ static void uneven_workers_hold_their_ratio(void **state)
     a = NULL;
     params.v[1] = 0;
     st = assign->make(5, &params, &a);
-    assert_string_equal(st.text, "uneven: ratio_3 is given and ratio_2 is not");
+    assert_string_equal(st.text,
+                        "uneven: ratio_3 is given but ratio_2 is not; give ratios without a gap");
     params.v[0] = params.v[2] = 0;
     st = assign->make(5, &params, &a);
-    assert_string_equal(st.text, "uneven: 5 workers and 0 ratios, expected some");
+    assert_string_equal(st.text,
+                        "uneven: there are 5 workers and 0 ratios; at least one of each is needed");
     params.v[0] = 64;
     st = assign->make(1025, &params, &a);
-    assert_string_equal(st.text, "uneven: 1025 workers have 65600 blocks, more than 65536");
+    assert_string_equal(st.text,
+                        "uneven: 1025 workers would have 65600 blocks; at most 65536 are allowed");
     assert_null(a);
 }
 
@@ -136,7 +139,7 @@ static void modulo_deals_by_file(void **state)
     assert_int_equal(a->block_count, 3);
     check_consistent(a);
     ps_assignment_destroy(a);
-    refuse("modulo", 0, 0, "modulo: 0 workers, allowed are 1 to 65536");
+    refuse("modulo", 0, 0, "modulo: there are 0 workers; 1 to 65536 are allowed");
 }
 
 static void check_consistent(const ps_assignment *a)
@@ -199,11 +202,11 @@ static void the_largest_iid_fits(void **state)
 static void impossible_combinations_say_why(void **state)
 {
     (void)state;
-    refuse("iid", 0, 1, "no workers: at least one is needed");
-    refuse("iid", 4, 5, "redundancy is 5, allowed is 1 to 4 (the workers)");
-    refuse("iid", 4, 0, "redundancy is 0, allowed is 1 to 4 (the workers)");
-    refuse("iid", 4, 1.5, "redundancy is 1.5, allowed is 1 to 4 (the workers)");
-    refuse("iid", 4, (double)NAN, "redundancy is nan, allowed is 1 to 4 (the workers)");
+    refuse("iid", 0, 1, "there are no workers; at least one is needed");
+    refuse("iid", 4, 5, "redundancy is 5; 1 to 4, the number of workers, are allowed");
+    refuse("iid", 4, 0, "redundancy is 0; 1 to 4, the number of workers, are allowed");
+    refuse("iid", 4, 1.5, "redundancy is 1.5; 1 to 4, the number of workers, are allowed");
+    refuse("iid", 4, (double)NAN, "redundancy is nan; 1 to 4, the number of workers, are allowed");
     refuse("iid", 20, 10,
            "iid: 20 workers with redundancy 10 have C(20,10) blocks, more than 65536");
     refuse("iid", UINT32_MAX, UINT32_MAX / 2,
@@ -214,7 +217,7 @@ static void impossible_combinations_say_why(void **state)
            "1048576");
     refuse("duplicate", 4, 3, "duplicate: 4 workers are not a multiple of redundancy 3");
     refuse("duplicate", 70000, 1,
-           "duplicate: 70000 workers with redundancy 1: more than 65536 blocks");
+           "duplicate: 70000 workers with redundancy 1 have more than 65536 blocks");
 }
 
 static void unknown_names_are_unknown(void **state)

@@ -112,8 +112,8 @@ static void a_job_that_wants_more_is_told_how_many_there_are(void **state)
     temp_dir dir = small_set();
 
     (void)state;
-    refused(&dir, 13, PS_INVALID_ARGUMENT, "12 training samples are there, expected 13");
-    refused(&dir, 0, PS_INVALID_ARGUMENT, "train_limit to 12");
+    refused(&dir, 13, PS_INVALID_ARGUMENT, "found 12 training samples, expected 13");
+    refused(&dir, 0, PS_INVALID_ARGUMENT, "train_limit to at most 12");
     temp_dir_destroy(&dir);
 }
 
@@ -130,7 +130,7 @@ static void damaged_batches_are_refused_by_file_and_offset(void **state)
     put(&dir, "data_batch_1.bin", bytes, 5 * RECORD - 1);
     refused(&dir, 5, PS_INVALID_ARGUMENT, "data_batch_1.bin: ends at offset 15364");
     put(&dir, "data_batch_1.bin", bytes, 10001 * (size_t)RECORD);
-    refused(&dir, 10013, PS_INVALID_ARGUMENT, "data_batch_1.bin: goes on at offset 30730000");
+    refused(&dir, 10013, PS_INVALID_ARGUMENT, "data_batch_1.bin: has more data at offset 30730000");
     put(&dir, "data_batch_1.bin", bytes, 0);
     refused(&dir, 13, PS_INVALID_ARGUMENT, "data_batch_1.bin: is empty");
     free(bytes);
@@ -171,7 +171,7 @@ static void a_look_counts_what_is_there(void **state)
     conf.test_limit = 4;
     st = ps_data_look(dir.path, &conf);
     assert_int_equal(st.code, PS_INVALID_ARGUMENT);
-    assert_non_null(strstr(st.text, "3 test samples are there, expected 4"));
+    assert_non_null(strstr(st.text, "found 3 test samples, expected 4"));
     temp_dir_destroy(&dir);
 }
 

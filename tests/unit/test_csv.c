@@ -150,7 +150,7 @@ static void what_is_no_such_table_is_refused_by_line(void **state)
         {"n,l\n1,0\n1e999,1\n", "column n: \"1e999\", expected a finite number"},
         {"n,l\n1,0\n0x10,1\n", "column n: \"0x10\", expected a finite number"},
         {"n,l\n1,0\n,1\n", "train: line 3: column n: \"\", expected a finite number"},
-        {"n,l\n1,0\n\"2,1\n", "train: line 3: a quote that does not end"},
+        {"n,l\n1,0\n\"2,1\n", "train: line 3: a quoted field has no closing quote"},
         {"n,l\n1,0\n\"2\"x,1\n", "train: line 3: field 1: text after a quote"},
         {"n,l\n1,0\n2,0\n", "train and 1 more: column l: 1 different labels, expected 2"},
         {"n,l\n", "train and 1 more: column l: 0 different labels"},

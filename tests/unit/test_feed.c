@@ -506,7 +506,7 @@ static void images_are_asked_for_where_there_are_none(void **state)
     add(&r, "flip", NULL, 0);
     st = ps_feed_facts(&r.conf, &facts, &place);
     assert_int_equal(st.code, PS_INVALID_ARGUMENT);
-    assert_non_null(strstr(st.text, "flip: samples are (1, 1, 8), expected images"));
+    assert_non_null(strstr(st.text, "flip: samples are (1, 1, 8); images with at least"));
     r.conf.transform_count = 0;
     add(&r, "dirichlet", NULL, 0);
     add(&r, "dirichlet", NULL, 0);

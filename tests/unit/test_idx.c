@@ -241,7 +241,7 @@ static void another_count_or_shape_is_refused(void **state)
     expect_header_refused(1, 7, 4,
                           "train-images-idx3-ubyte: offset 4: dimension 0 is 3, expected 4");
     expect_header_refused(0, 11, 0,
-                          "train-images-idx3-ubyte: offset 8: dimension 1 is 0, expected 1 at "
+                          "train-images-idx3-ubyte: offset 8: dimension 1 is 0, expected at "
                           "least");
     expect_header_refused(0, 10, 0xff,
                           "train-images-idx3-ubyte: offset 8: dimension 1 is 65282, expected 1024 "
@@ -298,10 +298,10 @@ static void check_nonzero(uint32_t features, size_t memory)
         uint32_t at = (i * 7) % COUNT;
         ps_stored stored;
 
-        samples->soon(samples, at);
+        samples->prefetch(samples, at);
         stored = samples->stored(samples, at, room);
         assert_non_null(stored.at);
-        samples->row(samples, stored.at, 0, x, &label);
+        samples->make(samples, stored.at, 0, x, &label);
         ps_bytes_scale(bytes + (size_t)at * features, want, features);
         assert_memory_equal(x, want, features * sizeof *x);
         assert_true(label == (float)(uint8_t)at);
@@ -384,7 +384,7 @@ static void a_file_that_goes_on_is_refused(void **state)
     memcpy(longer, train_images, sizeof train_images);
     write_plain(&dir, 0, longer, sizeof longer);
     expect_failure(&dir, PS_INVALID_ARGUMENT,
-                   "train-images-idx3-ubyte: goes on at offset 28, expected its end");
+                   "train-images-idx3-ubyte: has more data at offset 28, expected its end");
 }
 
 static void a_label_out_of_range_is_refused_with_its_offset(void **state)
@@ -417,7 +417,7 @@ static void a_damaged_or_cut_gz_is_refused(void **state)
         st = ps_file_write(path, bytes, damage == 0 ? n : n - 9);
         assert_string_equal(st.text, "");
         free(bytes);
-        expect_failure(&dir, PS_DATA_LOSS, "t10k-images-idx3-ubyte.gz: damaged or cut");
+        expect_failure(&dir, PS_DATA_LOSS, "t10k-images-idx3-ubyte.gz: damaged or truncated");
     }
 }
 

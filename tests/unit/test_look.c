@@ -50,7 +50,7 @@ static void wrong_data_specs_are_refused_by_field(void **state)
                         "\"params\": {\"scale\": 3}}]}",
                         "spec.data.columns[0].params.scale", "0 to 2");
     assert_data_refused("{\"name\": \"ngram\", \"files\": [\"a\"]}", "spec.data",
-                        "only known from its files");
+                        "known only from its files");
 }
 
 static void transforms_and_files_have_to_go_together(void **state)

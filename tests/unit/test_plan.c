@@ -128,7 +128,7 @@ static void each_wrong_field_is_named_with_what_is_allowed(void **state)
                    "{\"quorum\":3}}}",
                    "spec.consistency.params", "may be at most 2");
     assert_refused("{\"consistency\":{\"name\":\"dssp\",\"params\":{\"lower\":16}}}",
-                   "spec.consistency.params", "lower = 16 to");
+                   "spec.consistency.params", "16 (lower) to");
     assert_refused("{\"consistency\":{\"name\":\"ssp\",\"params\":{\"bound\":1.5}}}",
                    "spec.consistency.params.bound", "whole numbers");
     assert_refused("{\"codec\":{\"up\":{\"name\":\"zip\"}}}", "spec.codec.up.name", "int8");
@@ -353,7 +353,7 @@ static void what_cannot_work_together_is_refused(void **state)
     assert_refused("{\"workers\":2,\"assignment\":{\"params\":{\"redundancy\":3}}}",
                    "spec.assignment.params.redundancy", "redundancy");
     assert_refused("{\"assignment\":{\"name\":\"uneven\",\"params\":{\"ratio_3\":2}}}",
-                   "spec.assignment.params", "ratio_3 is given and ratio_2 is not");
+                   "spec.assignment.params", "ratio_3 is given but ratio_2 is not");
     assert_refused("{\"workers\":4,\"data\":{\"train_limit\":255}}", "spec.block_size",
                    "256 samples, and the training set has 255");
     assert_refused("{\"pservers\":13}", "spec.pservers", "at most 12");
@@ -657,7 +657,7 @@ static void metrics_are_those_that_fit_each_once(void **state)
     assert_refused("{\"metrics\":[{\"name\":\"top_k\",\"params\":{\"k\":0}}]}",
                    "spec.metrics[0].params.k", "is 0");
     assert_refused("{\"metrics\":[{\"name\":\"top_k\",\"params\":{\"k\":11}}]}", "spec.metrics[0]",
-                   "of 10 outputs");
+                   "1 to 10, the number of outputs");
     assert_refused("{\"metrics\":[{\"name\":\"perplexity\"}],"
                    "\"model\":{\"loss\":\"mse\"}}",
                    "spec.metrics[0]", "needs the loss softmax_cross_entropy");

@@ -135,7 +135,7 @@ static void a_vocabulary_of_another_size_is_refused(void **state)
     ps_data_set(&conf, "cutoff", 0);
     ps_data_set(&conf, "words", 4);
     data_rig_refused(&dir, &conf, PS_INVALID_ARGUMENT,
-                     "train and 1 more: words is 4, and the files have 9");
+                     "train and 1 more: words is 4, but the files have 9");
     temp_dir_destroy(&dir);
 }
 
@@ -154,7 +154,7 @@ static void text_that_is_none_is_refused_by_line(void **state)
     data_rig_refused(&dir, &conf, PS_INVALID_ARGUMENT, "train: is empty, expected lines");
     st = ps_file_write(temp_dir_file(&dir, "train"), "a\nb\0c\n", 6);
     assert_string_equal(st.text, "");
-    data_rig_refused(&dir, &conf, PS_INVALID_ARGUMENT, "train: line 2: holds a byte 0");
+    data_rig_refused(&dir, &conf, PS_INVALID_ARGUMENT, "train: line 2: has a NUL byte");
     memset(line, 'w', PS_WORD_BYTES_MAX + 1);
     strcpy(line + PS_WORD_BYTES_MAX + 1, " a\n");
     data_rig_write(&dir, "train", line);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bytes.c - samples as bytes, gathered as floats: what all forms of them share, and records of
- * a label and so many bytes.
+/* byte_records.c - samples that are stored as bytes and gathered as floats: functions that all such
+ * forms share, and records of a label and a fixed number of bytes.
  *
- * Bytes, because 60,000 images are 47 MB so and 188 MB as floats, and several
- * workers share a host.
+ * Bytes take a quarter of the memory: 60,000 images are 47 MB as bytes and 188 MB as floats,
+ * and several workers share a host.
  */
 #include "common/base/clones.h"
 #include "common/base/container_of.h"
@@ -14,7 +14,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-/* The product is exact at both ends: 0 becomes -0.5 and 255 becomes 0.5. */
+/* The result is exact at both ends: 0 becomes -0.5 and 255 becomes 0.5. */
 PS_CLONES void ps_bytes_scale(const uint8_t *restrict from, float *restrict x, size_t n)
 {
     const float step = 1.0f / 255.0f;
@@ -24,7 +24,7 @@ PS_CLONES void ps_bytes_scale(const uint8_t *restrict from, float *restrict x, s
     }
 }
 
-void ps_bytes_ask(const void *from, size_t n)
+void ps_bytes_prefetch(const void *from, size_t n)
 {
     const char *bytes = from;
 
@@ -38,7 +38,7 @@ void ps_bytes_ask(const void *from, size_t n)
 typedef struct records {
     ps_samples samples;
     uint32_t features;
-    size_t bytes; /* of a record */
+    size_t bytes; /* size of a record */
     ps_spill *spill;
 } records;
 
@@ -49,13 +49,13 @@ static ps_stored records_stored(const ps_samples *samples, uint32_t at, void *ro
     return (ps_stored){ps_spill_at(r->spill, at * (uint64_t)r->bytes, r->bytes, room), r->bytes};
 }
 
-static void records_row(const ps_samples *samples, const void *stored, uint64_t key, float *x,
-                        float *targets)
+static void records_make(const ps_samples *samples, const void *stored, uint64_t key, float *x,
+                         float *targets)
 {
     const records *r = PS_CONTAINER_OF(samples, const records, samples);
     const uint8_t *record = stored;
 
-    (void)key; /* nothing is drawn */
+    (void)key; /* the record draws nothing */
     ps_bytes_scale(record + 1, x, r->features);
     targets[0] = (float)record[0];
 }
@@ -68,14 +68,14 @@ static void records_destroy(ps_samples *samples)
     free(r);
 }
 
-ps_samples *ps_records_create(uint32_t features, ps_spill *spill)
+ps_samples *ps_byte_records_create(uint32_t features, ps_spill *spill)
 {
     records *r = ps_xmalloc(sizeof *r);
 
     *r = (records){
         .samples = {.stored = records_stored,
                     .room = ps_spill_is_in_file(spill) ? 1 + (size_t)features : 0,
-                    .row = records_row,
+                    .make = records_make,
                     .destroy = records_destroy,
                     .is_far = ps_spill_is_in_file(spill)},
         .features = features,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rows.c - samples as rows of floats; see sink.h. */
+/* float_records.c - samples that are stored as float records; see sink.h. */
 #include "common/base/container_of.h"
 #include "common/base/xalloc.h"
 #include "common/data/sink.h"
@@ -8,15 +8,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct rows {
+typedef struct float_records {
     ps_samples samples;
     uint32_t targets, stored;
-    size_t bytes;    /* of a row */
+    size_t bytes;    /* size of a record */
     uint32_t *sizes; /* (stored), or NULL */
     ps_spill *spill;
-} rows;
+} float_records;
 
-/* One value as `size` features. */
+/* Writes `size` features: 1 at index `value`, 0 elsewhere. Returns the end. */
 static float *one_hot(float *x, uint32_t size, uint32_t value)
 {
     memset(x, 0, size * sizeof *x);
@@ -26,7 +26,7 @@ static float *one_hot(float *x, uint32_t size, uint32_t value)
     return x + size;
 }
 
-static void spread(const rows *r, const float *values, float *x)
+static void spread(const float_records *r, const float *values, float *x)
 {
     for (uint32_t i = 0; i < r->stored; i++) {
         if (r->sizes[i] > 0) {
@@ -37,45 +37,47 @@ static void spread(const rows *r, const float *values, float *x)
     }
 }
 
-static ps_stored rows_stored(const ps_samples *samples, uint32_t at, void *room)
+static ps_stored float_records_stored(const ps_samples *samples, uint32_t at, void *room)
 {
-    const rows *r = PS_CONTAINER_OF(samples, const rows, samples);
+    const float_records *r = PS_CONTAINER_OF(samples, const float_records, samples);
 
     return (ps_stored){ps_spill_at(r->spill, at * (uint64_t)r->bytes, r->bytes, room), r->bytes};
 }
 
-static void rows_row(const ps_samples *samples, const void *stored, uint64_t key, float *x,
-                     float *targets)
+static void float_records_make(const ps_samples *samples, const void *stored, uint64_t key,
+                               float *x, float *targets)
 {
-    const rows *r = PS_CONTAINER_OF(samples, const rows, samples);
+    const float_records *r = PS_CONTAINER_OF(samples, const float_records, samples);
     const float *values = stored;
 
-    (void)key; /* nothing is drawn */
+    (void)key; /* the sample draws nothing */
     memcpy(targets, values, r->targets * sizeof *values);
     values += r->targets;
-    if (r->sizes == NULL) { /* as it is stored */
+    if (r->sizes == NULL) { /* stored values are the features */
         memcpy(x, values, r->stored * sizeof *values);
     } else {
         spread(r, values, x);
     }
 }
 
-static void rows_destroy(ps_samples *samples)
+static void float_records_destroy(ps_samples *samples)
 {
-    rows *r = PS_CONTAINER_OF(samples, rows, samples);
+    float_records *r = PS_CONTAINER_OF(samples, float_records, samples);
 
     ps_spill_destroy(r->spill);
     free(r->sizes);
     free(r);
 }
 
-ps_samples *ps_rows_create(uint32_t targets, uint32_t stored, const uint32_t *sizes,
-                           ps_spill *spill)
+ps_samples *ps_float_records_create(uint32_t targets, uint32_t stored, const uint32_t *sizes,
+                                    ps_spill *spill)
 {
-    rows *r = ps_xcalloc(1, sizeof *r);
+    float_records *r = ps_xcalloc(1, sizeof *r);
     bool spreads = false;
 
-    r->samples = (ps_samples){.stored = rows_stored, .row = rows_row, .destroy = rows_destroy};
+    r->samples = (ps_samples){.stored = float_records_stored,
+                              .make = float_records_make,
+                              .destroy = float_records_destroy};
     r->bytes = ((size_t)targets + stored) * sizeof(float);
     r->samples.is_far = ps_spill_is_in_file(spill);
     r->samples.room = r->samples.is_far ? r->bytes : 0;
