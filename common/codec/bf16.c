@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* bf16.c - the upper half of binary32, little-endian, rounded to nearest even.
  *
- * 7 bits of fraction and binary32's range: a normal value loses at most 2^-8 of
- * itself. The largest values round to infinity; infinities and NaN stay what
- * they are.
+ * It has 7 bits of fraction and the range of binary32. A normal value loses at most 2^-8 of
+ * itself. The largest values round to infinity; infinities and NaN are preserved.
  */
 #include "common/codec/codec.h"
 #include "common/codec/kernels.h"

@@ -71,13 +71,13 @@ void ps_encoding_copy(ps_encoding *dst, const Psgd__V1__Encoding *src)
     }
 }
 
-/* Compressed, or with rows left out: more than the codec's bytes. */
+/* Returns whether an encoding is more than the codec's bytes: compressed, or without some rows. */
 static bool is_staged(const Psgd__V1__Encoding *head)
 {
     return head->lossless != PSGD__V1__LOSSLESS__LOSSLESS_UNSPECIFIED || head->row_width > 0;
 }
 
-static bool stages(const ps_codec *codec, const ps_params *params)
+static bool may_be_staged(const ps_codec *codec, const ps_params *params)
 {
     return ps_wrap_of(codec, params, PS_WRAP_LOSSLESS) != 0 ||
            (ps_wrap_of(codec, params, PS_WRAP_ROWS) != 0 && codec->sum_add == NULL);
@@ -87,18 +87,18 @@ ps_codec_facts ps_codec_facts_of(const ps_codec *codec, const ps_params *params)
 {
     ps_codec_facts facts = codec->facts(params);
 
-    facts.is_summable &= codec->sum_add != NULL || !stages(codec, params);
+    facts.is_summable &= codec->sum_add != NULL || !may_be_staged(codec, params);
     return facts;
 }
 
 bool ps_codec_depends_on_data(const ps_codec *codec, const ps_params *params)
 {
-    return codec->depends_on_data || stages(codec, params);
+    return codec->depends_on_data || may_be_staged(codec, params);
 }
 
 bool ps_codec_is_plain(const ps_codec *codec, const ps_params *params)
 {
-    return codec->is_identity && !stages(codec, params) &&
+    return codec->is_identity && !may_be_staged(codec, params) &&
            ps_wrap_of(codec, params, PS_WRAP_DIFFERENCE) == 0;
 }
 
@@ -139,7 +139,7 @@ size_t ps_codec_encode_with(const ps_codec *codec, const ps_params *params, floa
 
     assert(n <= PS_CODEC_VALUES);
     psgd__v1__encoding__init(&head->msg);
-    if (stages(codec, params)) {
+    if (may_be_staged(codec, params)) {
         bytes = ps_stages_encode(codec, params, state, key, x, n, out, head);
     } else if (codec->encode_with != NULL && state != NULL) {
         bytes = codec->encode_with(params, key, state, x, n, out, head);
@@ -180,7 +180,7 @@ size_t ps_codec_encode_changed(const ps_codec *codec, const ps_params *params, u
     return bytes;
 }
 
-/* The codec to decode with, or NULL for zeros. */
+/* Finds the codec to decode with; *out is NULL if the encoding means zeros. */
 static ps_status resolve(const ps_codec *expected, const Psgd__V1__Encoding *head, size_t len,
                          const ps_codec **out)
 {
@@ -188,24 +188,24 @@ static ps_status resolve(const ps_codec *expected, const Psgd__V1__Encoding *hea
 
     *out = NULL;
     if (len != head->payload_bytes) {
-        return ps_fail(PS_DATA_LOSS, "slice %u: %zu bytes, its head says %u", head->slice, len,
-                       head->payload_bytes);
+        return ps_fail(PS_DATA_LOSS, "slice %u: has %zu bytes, but its head says %u", head->slice,
+                       len, head->payload_bytes);
     }
     if (len == 0) {
         return ps_ok();
     }
     codec = ps_codec_of_wire(head->codec_case);
     if (codec == NULL) {
-        return ps_fail(PS_INVALID_ARGUMENT, "slice %u: no codec that this build knows",
+        return ps_fail(PS_INVALID_ARGUMENT, "slice %u: this build does not know its codec",
                        head->slice);
     }
     if (head->row_width > 0 && codec->sum_add != NULL) {
-        return ps_fail(PS_DATA_LOSS, "slice %u: rows of %s, which has all values", head->slice,
-                       codec->name);
+        return ps_fail(PS_DATA_LOSS, "slice %u: has rows, but codec %s always sends all values",
+                       head->slice, codec->name);
     }
     if (expected != NULL && codec != expected) {
-        return ps_fail(PS_INVALID_ARGUMENT, "slice %u: codec %s, the job says %s", head->slice,
-                       codec->name, expected->name);
+        return ps_fail(PS_INVALID_ARGUMENT, "slice %u: has codec %s, but the job says %s",
+                       head->slice, codec->name, expected->name);
     }
     *out = codec;
     return ps_ok();

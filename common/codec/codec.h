@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* codec.h - how float32 values become bytes and bytes become values.
+/* codec.h - codecs: they turn float32 values into bytes and back.
  *
- * A codec is a const table of functions without state. To add one: a message
- * in proto/psgd/v1/codec.proto with its line in Encoding's oneof, the file
- * common/codec/NAME.c which defines `const ps_codec ps_codec_NAME` with a table of
- * parameters that ends with PS_WRAP_PARAMS (wrap.h), a line in
- * common/codec/list.h and one in CMakeLists.txt. Tests, `psgd info` and the
- * fuzzer iterate over the list; its golden bytes are written once, with
- * PSGD_WRITE_GOLDEN=1 test_codec_golden, and its bits stand in test_codec.c as in
- * docs/codecs.md.
+ * A codec is a const table of functions without state. To add one:
+ * - add a message to proto/psgd/v1/codec.proto with its line in Encoding's oneof;
+ * - write common/codec/NAME.c, which defines `const ps_codec ps_codec_NAME` with a table of
+ * numbers that ends with PS_WRAP_PARAMS (wrap.h);
+ * - add a line to common/codec/list.h and one to CMakeLists.txt;
+ * - write its golden bytes once, with PSGD_WRITE_GOLDEN=1 test_codec_golden;
+ * - state its bits in test_codec.c and in docs/codecs.md.
  *
- * All functions may be called from any thread; n is at most PS_CODEC_VALUES,
- * so that lengths fit everywhere and one slice never fills a message.
+ * Tests, `psgd info` and the fuzzer iterate over the list.
+ *
+ * Any thread may call any function. n is at most PS_CODEC_VALUES, so lengths fit everywhere and
+ * one slice never fills a message.
  */
 #ifndef PS_COMMON_CODEC_CODEC_H
 #define PS_COMMON_CODEC_CODEC_H
@@ -24,26 +25,28 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { PS_CODEC_VALUES = 16384 }; /* most values of one slice */
+enum { PS_CODEC_VALUES = 16384 }; /* limit of the values of one slice */
 
-/* What a codec with these numbers keeps of the values. */
+/* The properties of a codec with given numbers. */
 typedef struct ps_codec_facts {
     bool is_unbiased; /* the mean over keys of decode(encode(x)) is x */
-    bool is_summable; /* under one key and head the bytes' numbers may be added undecoded, or
-                       * sum_add adds any */
-    bool is_sparse;   /* most of a slice is left out, values that come back as 0 (if it
-                       * keeps_zeros) or a part: for increments, not for weights */
-    bool keeps_zeros; /* 0 comes back as 0 */
+    /* encodings with the same key and head may be summed without decoding, by adding their
+     * numbers; or sum_add sums any encodings */
+    bool is_summable;
+    /* most values of a slice are not sent; they decode to 0 (if keeps_zeros) or to a part of
+     * their value; for increments, not for weights */
+    bool is_sparse;
+    bool keeps_zeros; /* 0 decodes to 0 */
 
-    /* Largest |decoded - x| as a multiple of |x| plus a multiple of max|x| of
-     * the slice, for finite x in binary32's normal range (f16: from 2^-14 to
-     * 65504). Codecs with a scale take a slice whose max|x| is below 2^-100
-     * for zeros (int8: below 127 * 2^-126 it counts as outside). */
+    /* Bound of |decoded - x|, as a multiple of |x| plus a multiple of max|x| of the slice. It
+     * holds for finite x in the normal range of binary32 (f16: from 2^-14 to 65504). Codecs
+     * with a scale treat a slice whose max|x| is below 2^-100 as zeros (int8: the bound does
+     * not hold below 127 * 2^-126). */
     double error_of_value, error_of_max;
 } ps_codec_facts;
 
-/* An Encoding with room for what any codec's message holds; no heap. It points
- * into itself: copy one with ps_encoding_copy, never by assignment. */
+/* An Encoding message with room for the message of any codec; it needs no heap. It points into
+ * itself: copy it with ps_encoding_copy, never by assignment. */
 typedef struct ps_encoding {
     Psgd__V1__Encoding msg;
     union {
@@ -79,147 +82,151 @@ typedef enum ps_into {
 } ps_into;
 
 typedef struct ps_codec {
-    const char *name;                   /* in jobs and documents; never changes */
+    const char *name;                   /* name in jobs and documents; never changes */
     const char *summary;                /* one line with the formula */
-    const ps_param *params;             /* its own, then wrap.h's */
-    size_t own;                         /* of its own */
+    const ps_param *params;             /* its own numbers, then those of wrap.h */
+    size_t own;                         /* count of its own numbers */
     Psgd__V1__Encoding__CodecCase wire; /* its member of the oneof */
     bool is_identity; /* bytes are the float32 values in memory order, little-endian */
 
+    /* Returns the properties of the codec with these numbers. */
     ps_codec_facts (*facts)(const ps_params *params);
 
-    /* Most bytes that encode writes for n values, and exactly how many unless
-     * ps_codec_depends_on_data. At most 4 n + 8, and 4 * PS_CODEC_VALUES for any n. */
+    /* `size` returns the maximum of bytes that encode writes for n values; the exact number
+     * unless ps_codec_depends_on_data. It is at most 4 n + 8, and at most 4 * PS_CODEC_VALUES
+     * for any n. */
     bool depends_on_data;
     size_t (*size)(const ps_params *params, size_t n);
 
-    /* Writes x[0..n) to out[0..size(n)), returns how many bytes that were, and
-     * fills `head` (codec case and member; not slice nor payload_bytes). No
-     * bytes stand for all zeros. `key` seeds rounding: the same key and values
-     * give the same bytes on every processor. Values that are not finite are
-     * encoded as the codec can (those that send floats: as they are; those with
-     * a scale: NaN as 0, an infinity as the largest finite magnitude of the
-     * slice); decode of the result never fails. */
+    /* Encodes x[0..n) into out[0..size(n)), fills `head` (codec case and member; not slice and
+     * payload_bytes) and returns the number of bytes. 0 bytes mean zeros. `key` determines
+     * random rounding: equal keys and values give equal bytes on every processor. Non-finite
+     * values are encoded as far as possible: unchanged by codecs that send floats; by codecs
+     * with a scale NaN as 0, an infinity as the largest finite magnitude of the slice. The
+     * result can always be decoded. */
     size_t (*encode)(const ps_params *params, uint64_t key, const float *x, size_t n, uint8_t *out,
                      ps_encoding *head);
 
-    /* (optional pair) What a sender keeps between two encodings of one slice: so many
-     * floats, zeros at first, and encode that uses and moves them. The key of the
-     * encoding before means that again: the same bytes, and nothing moves. Without
-     * them encode does what it can. */
+    /* (optional, with encode_with) Returns the floats of state that a sender keeps between two
+     * encodings of a slice of n values. They are zeros at first. */
     size_t (*state)(const ps_params *params, size_t n);
+    /* (optional, with state) Does what encode does, with the state of the slice, which it
+     * updates. A call with the key of the call before is a repetition: it gives the same bytes
+     * and leaves the state unchanged. */
     size_t (*encode_with)(const ps_params *params, uint64_t key, float *state, const float *x,
                           size_t n, uint8_t *out, ps_encoding *head);
-
-    /* (optional, all or none) How a receiver merges contributions without decoding
-     * them: memory of sum_bytes (zeros at first, aligned as malloc's); sum_add adds
-     * bytes that check took; sum_value is what they stand for together: the sum
-     * of what each decodes to, or (sum_is_vote) another thing. */
+    /* (optional, with sum_add and sum_value) Returns the bytes of a sum of contributions of n
+     * values, which a receiver forms without decoding them. A new sum is zeros, aligned as by
+     * malloc. */
     size_t (*sum_bytes)(size_t n);
+    /* Adds an encoding that check has accepted to a sum. */
     void (*sum_add)(const Psgd__V1__Encoding *head, const uint8_t *in, size_t len, void *sum,
                     size_t n);
+    /* Writes the result of a sum to y (n): the sum of the decoded contributions, or another value
+     * if sum_is_vote. */
     void (*sum_value)(const void *sum, float *y, size_t n);
     bool sum_is_vote;
-
-    /* Whether decode will take these bytes: OK, or DATA_LOSS with the reason.
-     * Reads no more of `in` than it must; for who keeps bytes for later. */
+    /* Checks that decode will accept these bytes. Returns DATA_LOSS with the reason if not.
+     * Reads no more of `in` than necessary. For callers that keep bytes and decode them later. */
     PS_MUST_USE ps_status (*check)(const Psgd__V1__Encoding *head, const uint8_t *in, size_t len,
                                    size_t n);
 
-    /* Reads exactly n values from in[0..len) into y (set) or onto it (add).
-     * `in` and `head` come from the network and may be unaligned: anything at
-     * all ends in values or in DATA_LOSS. On failure y is as it was. */
+    /* Decodes exactly n values from in[0..len) and sets y to them or adds them to y. `in` and
+     * `head` come from the network and may be unaligned; any content gives either values or
+     * DATA_LOSS. y is unchanged on failure. */
     PS_MUST_USE ps_status (*decode)(const Psgd__V1__Encoding *head, const uint8_t *in, size_t len,
                                     ps_into into, float *y, size_t n);
 } ps_codec;
 
-/* NULL if no codec has that name, or that member of the oneof. */
+/* Returns the codec with this name, or NULL if there is none. */
 const ps_codec *ps_codec_find(const char *name);
+/* Returns the codec with this member of the oneof, or NULL if there is none. */
 const ps_codec *ps_codec_of_wire(Psgd__V1__Encoding__CodecCase wire);
 
 /* Calls fn once per codec, in the order of common/codec/list.h. */
 void ps_codec_each(void (*fn)(const ps_codec *codec, void *arg), void *arg);
 
-/* Its facts; compressed or of some rows only, encodings are not summable. */
+/* Returns the codec's properties with these numbers. Encodings that are compressed, or that may
+ * leave out rows, are not summable unless the codec has sum_add. */
 ps_codec_facts ps_codec_facts_of(const ps_codec *codec, const ps_params *params);
 
-/* Whether encodings may be shorter than size says: the codec's own, or those that
+/* Returns whether encodings may be shorter than `size`: the codec's own bytes, or because they
  * are compressed or leave out rows. */
 bool ps_codec_depends_on_data(const ps_codec *codec, const ps_params *params);
 
-/* Whether all encodings are the float32 values as they lie in memory, none of them
- * left out; and whether one is. */
+/* Returns whether every encoding is the float32 values in memory order, with none left out. */
 bool ps_codec_is_plain(const ps_codec *codec, const ps_params *params);
+/* Returns whether this encoding is the float32 values in memory order, with none left out. */
 bool ps_encoding_is_plain(const Psgd__V1__Encoding *head);
 
-/* Bits a value of a full slice, beside the head; at most that if the size depends
- * on data. */
+/* Returns the bits per value of a full slice, without the head; the maximum if the size depends
+ * on the data. */
 double ps_codec_bits(const ps_codec *codec, const ps_params *params);
 
-/* encode with the head prepared (init, slice and payload_bytes filled in), rows of
- * zeros left out and bytes compressed as `params` say. Returns payload_bytes, at
- * most size(n). */
+/* Encodes a slice: initialises the head, fills in slice and payload_bytes, leaves out rows of
+ * zeros and compresses the bytes as `params` say. Returns payload_bytes, at most size(n). */
 size_t ps_codec_encode(const ps_codec *codec, const ps_params *params, uint64_t key, uint32_t slice,
                        const float *x, size_t n, uint8_t *out, ps_encoding *head);
 
-/* The same with the slice's state, at least ps_codec_state_floats, or NULL. Of
- * encodings that may leave out rows no state is kept. */
+/* Returns the floats of state for a slice of n values. It is 0 for encodings that may leave out
+ * rows, because state belongs to the values of a whole slice. */
 size_t ps_codec_state_floats(const ps_codec *codec, const ps_params *params, size_t n);
+/* Does what ps_codec_encode does, with the state of the slice, which may be NULL. */
 size_t ps_codec_encode_with(const ps_codec *codec, const ps_params *params, float *state,
                             uint64_t key, uint32_t slice, const float *x, size_t n, uint8_t *out,
                             ps_encoding *head);
 
-/* A slice of rows of `width` values (n is a multiple), most of which nobody has touched.
- * What these do goes by the rows that are named, not by n.
+/* ---- Slices of rows of `width` values (n is a multiple), of which few have been touched ----
  *
- * encode_rows: as ps_codec_encode where `params` say rows of that width, of a slice that is
- * zeros but perhaps in rows[0..count), ascending; and where they are too many to be sent so,
- * all of x is read. `rows` is scratch afterwards. Of a codec without sum_add. */
+ * The cost of these functions depends on the named rows and not on n. */
+
+/* Encodes like ps_codec_encode with the number `rows` set. The slice is zeros except possibly in
+ * rows[0..count), ascending. If these are too many to be sent as rows, all of x is read.
+ * Overwrites `rows`. Only for a codec without sum_add. */
 size_t ps_codec_encode_rows(const ps_codec *codec, const ps_params *params, uint64_t key,
                             uint32_t slice, const float *x, size_t n, uint16_t *rows, size_t count,
                             uint8_t *out, ps_encoding *head);
-/* encode_changed: these rows as they are, zeros too; the others stay. Of an identity. */
+/* Encodes the values of these rows, zeros included; the receiver keeps its other rows. Only for
+ * an identity codec. */
 size_t ps_codec_encode_changed(const ps_codec *codec, const ps_params *params, uint32_t slice,
                                const float *x, size_t n, size_t width, const uint16_t *rows,
                                size_t count, uint8_t *out, ps_encoding *head);
-/* unpack: decodes to the rows that are not zeros, ascending, into rows (n / width), and their
- * values one after the other into packed (n). Fails as ps_codec_check does. */
+/* Decodes the rows that are not zeros: their numbers, ascending, to rows (n / width), their
+ * values one after the other to packed (n). Fails as ps_codec_check does. */
 PS_MUST_USE ps_status ps_codec_unpack(const ps_codec *expected, const Psgd__V1__Encoding *head,
                                       const uint8_t *in, size_t len, size_t n, size_t width,
                                       uint16_t *rows, size_t *count, float *packed);
 
-/* Copies a head with what its codec needs, from a received message or another
- * ps_encoding. Keeps no pointer into src; unknown fields are left behind. */
+/* Copies a head and the message of its codec from a received message or another ps_encoding.
+ * Keeps no pointer into src and drops unknown fields. */
 void ps_encoding_copy(ps_encoding *dst, const Psgd__V1__Encoding *src);
 
-/* What ps_codec_decode would answer, without decoding:
+/* Returns the status that ps_codec_decode would return, without decoding.
  *
- * INVALID_ARGUMENT  no codec, one this build does not know, or another than
- *                   `expected` (NULL: any)
- * DATA_LOSS         len is not payload_bytes, bytes that cannot be decompressed or
- *                   are more than n values can take, rows that are none, or the
- *                   codec's check fails */
+ *   INVALID_ARGUMENT  no codec, an unknown codec, or another codec than `expected` (NULL: any)
+ *   DATA_LOSS         len is not payload_bytes; the bytes cannot be decompressed, or to more than n
+ *                     values can take; the rows are invalid; or the codec's check fails */
 PS_MUST_USE ps_status ps_codec_check(const ps_codec *expected, const Psgd__V1__Encoding *head,
                                      const uint8_t *in, size_t len, size_t n);
 
-/* For who checks what comes and decodes it later: *head, *in and *len become an encoding of
- * the same values without compression, in `plain` and `room`; they stay what they are
- * where there is none. *head has to outlive it. Fails as ps_codec_check does, but for what the
- * codec says of its bytes, which is still to be asked. */
+/* Removes the compression, for callers that check an encoding on arrival and decode it later.
+ * *head, *in and *len become an encoding of the same values in `plain` and `room`
+ * (PS_CODEC_ROOM); they stay the same without compression. The old *head must outlive the new
+ * one. Fails as ps_codec_check does, but does not run the codec's own check. */
 enum { PS_CODEC_ROOM = 4 * PS_CODEC_VALUES };
 PS_MUST_USE ps_status ps_codec_decompress(const ps_codec *expected, const Psgd__V1__Encoding **head,
                                           const uint8_t **in, size_t *len, size_t n,
                                           Psgd__V1__Encoding *plain, uint8_t *room);
 
-/* Decodes by the head's codec; payload_bytes 0 means zeros, of any codec or of
- * none. Set with a head whose others_stay: rows that are not sent stay as y has them. Fails as
- * ps_codec_check does; y is then as it was. */
+/* Decodes by the codec of the head. payload_bytes 0 means zeros, with any codec or none. If the
+ * head has others_stay and `into` is PS_INTO_SET, rows that are not sent keep their values in
+ * y. Fails as ps_codec_check does; y is then unchanged. */
 PS_MUST_USE ps_status ps_codec_decode(const ps_codec *expected, const Psgd__V1__Encoding *head,
                                       const uint8_t *in, size_t len, ps_into into, float *y,
                                       size_t n);
 
-/* sum_add of an encoding of `codec`, which has one, by its head: payload_bytes 0 adds
- * nothing. Fails as ps_codec_decode does; the sum is then as it was. */
+/* Adds an encoding of `codec`, which must have sum_add, to a sum. payload_bytes 0 adds nothing.
+ * Fails as ps_codec_check does; the sum is then unchanged. */
 PS_MUST_USE ps_status ps_codec_sum_add(const ps_codec *codec, const Psgd__V1__Encoding *head,
                                        const uint8_t *in, size_t len, void *sum, size_t n);
 

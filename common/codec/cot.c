@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cot.c - levels that are dense near 0 and far apart at the ends, on a fitted scale:
- * the grid of the older systems' `sgq` and `q_ext`, with an entropy code.
+/* cot.c - levels that are dense near 0 and sparse at the ends, on a fitted scale, with an
+ * entropy code. The grid is that of the older systems' `sgq` and `q_ext`.
  *
- * With K = 2^(bits-1) - 1 the levels are 0 and +-cot(k pi / 4 K), k = 1..K, rounded to
- * four decimals (which is also why every libm gives the same), times a. a begins
- * as a share of the root mean square, about the best one for normal values, and is
- * fitted three times to the levels nearest to x / a,
- * as a = sum(b x) / sum(b b) over a quarter of a long slice. Then x / a becomes the level nearest
- * to it, or one of its neighbours by a draw; drawn, a is at least what takes max|x| to the highest
- * level, so that the mean is right for every value. The older systems made 0 of what
- * was above it.
+ * With K = 2^(bits-1) - 1 the levels are 0 and +-cot(k pi / 4 K), k = 1..K, rounded to four
+ * decimals and multiplied by the scale a. The rounding also makes them the same with every
+ * libm. a begins as a share of the root mean square that is about the best one for normal
+ * values. Three times it is fitted to the levels nearest to x / a as a = sum(b x) / sum(b b),
+ * over a quarter of a long slice. Then x / a becomes the nearest level, or a random neighbour.
+ * With random rounding a is at least the value that takes max|x| to the highest level, so that
+ * the mean is right for every value. The older systems turned values above it into 0.
  */
 #include "common/codec/codec.h"
 #include "common/codec/finite.h"
@@ -23,18 +22,18 @@
 enum { BITS, STOCHASTIC, ENTROPY };
 enum { BITS_MAX = 7, TOP_MAX = (1 << (BITS_MAX - 1)) - 1, FITS = 3 };
 
-/* Of the root mean square, for 2 to 7 bits. */
+/* Share of the root mean square, for 2 to 7 bits. */
 static const double first_share[] = {1.2, 0.5, 0.5, 0.4, 0.3, 0.25};
 
 static const ps_param cot_params[] = {
     [BITS] = {"bits", 4, 2, BITS_MAX, true, "bits a value before the entropy code"},
-    [STOCHASTIC] = {"stochastic", 1, 0, 1, true, "1: round by draw, unbiased; 0: to the nearest"},
-    [ENTROPY] = {"entropy", 1, 0, 1, true, "1: Huffman codes where they are shorter; 0: packed"},
+    [STOCHASTIC] = {"stochastic", 1, 0, 1, true, "1: stochastic rounding, unbiased; 0: to nearest"},
+    [ENTROPY] = {"entropy", 1, 0, 1, true, "1: Huffman codes if they are shorter; 0: packed"},
     PS_WRAP_PARAMS,
     {0},
 };
 
-/* As the kernels want them: see kernels.h, grid_nearest. */
+/* The grid in the form of the kernels, see grid_nearest in kernels.h. */
 typedef struct grid {
     uint32_t top;
     float level[TOP_MAX + 2], edges[TOP_MAX + 2];
@@ -56,8 +55,8 @@ static void make_grid(unsigned bits, grid *g)
 
 static ps_codec_facts cot_facts(const ps_params *params)
 {
-    /* Between 0 and the first level, a, which is at most max|x|; above that the next
-     * level is at most 2.16 times as high. */
+    /* Between 0 and the first level the error is at most a, which is at most max|x|. Above, the
+     * next level is at most 2.16 times as high. */
     return (ps_codec_facts){
         .is_unbiased = params->v[STOCHASTIC] != 0,
         .keeps_zeros = true,
@@ -126,21 +125,22 @@ static size_t cot_encode(const ps_params *params, uint64_t key, const float *x, 
     return bytes;
 }
 
-/* Checks all, and reads the codes. */
+/* Checks the encoding and reads its codes. */
 static ps_status read(const Psgd__V1__Encoding *head, const uint8_t *in, size_t len, uint8_t *codes,
                       size_t n)
 {
     const Psgd__V1__Cot *cot = head->cot;
 
     if (cot->bits < 2 || cot->bits > BITS_MAX) {
-        return ps_fail(PS_DATA_LOSS, "slice %u: cot: %u bits", head->slice, cot->bits);
+        return ps_fail(PS_DATA_LOSS, "slice %u: cot: has %u bits a value; 2 to 7 are allowed",
+                       head->slice, cot->bits);
     }
     if (!isfinite(cot->scale) || cot->scale < 0.0f) {
         return ps_fail(PS_DATA_LOSS, "slice %u: cot: scale %g", head->slice, (double)cot->scale);
     }
     if (cot->coded) {
         if (!ps_huffman_read(in, len, (1u << cot->bits) - 1, codes, n)) {
-            return ps_fail(PS_DATA_LOSS, "slice %u: cot: %zu bytes are no code of %zu values",
+            return ps_fail(PS_DATA_LOSS, "slice %u: cot: %zu bytes are not a code of %zu values",
                            head->slice, len, n);
         }
         return ps_ok();

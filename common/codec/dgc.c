@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dgc.c - the values above a sampled threshold as they are, the others as 0 (Deep
- * Gradient Compression, Lin et al. 2018).
+/* dgc.c - sends the values above a sampled threshold unchanged, the others as 0 (Deep Gradient
+ * Compression, Lin et al. 2018).
  *
- * The share that is sent falls from `first` to `fraction` over the first `warmup`
- * encodings of a slice, by the same factor each time; k = ceil(share * n). About 512
- * values at drawn places (all of a short slice) say where the k-th largest is about;
- * what reaches that is sent. If that is more than k and a quarter, the largest k of it
- * are chosen exactly, as DGC's hierarchical selection does, so there is a bound. The
- * memory of what was not sent, momentum correction and factor masking are feedback.h's;
- * the first is on unless a job says otherwise. Infinities and NaN count as the largest.
+ * The share that is sent falls from `first` to `fraction` over the first `warmup` encodings of
+ * a slice, by the same factor each time; k = ceil(share * n). About 512 values at random places
+ * (all values of a short slice) estimate the magnitude of the k-th largest. Values that reach
+ * it are sent. If they are more than k and a quarter, the largest k of them are selected
+ * exactly, like DGC's hierarchical selection, so the size is bounded. Error feedback (on by
+ * default), momentum correction and factor masking are in feedback.h. Infinities and NaN count
+ * as the largest.
  */
 #include "common/codec/codec.h"
 
@@ -27,9 +27,10 @@ enum { FRACTION, WARMUP, FIRST };
 enum { SAMPLES = 512 };
 
 static const ps_param dgc_params[] = {
-    [FRACTION] = {"fraction", 0.01, 0.0001, 0.4, false, "share of the values that is sent, about"},
-    [WARMUP] = {"warmup", 0, 0, 1e6, true, "encodings of a slice until the share is that"},
-    [FIRST] = {"first", 0.25, 0.0001, 0.4, false, "share of the first one"},
+    [FRACTION] = {"fraction", 0.01, 0.0001, 0.4, false,
+                  "approximate share of the values that is sent"},
+    [WARMUP] = {"warmup", 0, 0, 1e6, true, "encodings of a slice until the share is `fraction`"},
+    [FIRST] = {"first", 0.25, 0.0001, 0.4, false, "share of the values in the first encoding"},
     PS_WRAP_STAGES,
     PS_WRAP_SENDER(1),
     {0},
@@ -41,7 +42,7 @@ static ps_codec_facts dgc_facts(const ps_params *params)
     return (ps_codec_facts){.is_sparse = true, .keeps_zeros = true, .error_of_value = 1.0};
 }
 
-/* Most that are sent for k: a quarter more. */
+/* Returns the maximum of values sent for k: a quarter more. */
 static size_t most_of(size_t k, size_t n)
 {
     return k + k / 4 < n ? k + k / 4 : n;
@@ -62,7 +63,7 @@ static size_t dgc_size(const ps_params *params, size_t n)
     return ps_sparse_most(n, most_of(count_of(share, n), n));
 }
 
-/* What is sent of encoding number `step`. */
+/* Returns the share of the values that encoding number `step` sends. */
 static double share_at(const ps_params *params, double step)
 {
     double part = params->v[WARMUP] > 0 ? step / params->v[WARMUP] : 1;
@@ -71,7 +72,8 @@ static double share_at(const ps_params *params, double step)
                      : params->v[FIRST] * pow(params->v[FRACTION] / params->v[FIRST], part);
 }
 
-/* A magnitude's bits that about k of n reach, at least those of the smallest number. */
+/* Estimates the magnitude that k of n values reach. Returns its bits, at least those of the
+ * smallest positive number. */
 static uint32_t threshold_of(const float *x, size_t n, size_t k, uint32_t key)
 {
     uint32_t some[2 * SAMPLES], least;
@@ -109,7 +111,7 @@ static size_t encode(const ps_params *params, uint64_t key, double step, const f
     return ps_sparse_write(x, n, positions, k, out);
 }
 
-/* As many encodings as there were, the one in hand left out. */
+/* The state is the number of encodings so far, the present one included. */
 static size_t dgc_state(const ps_params *params, size_t n)
 {
     (void)n;
@@ -119,7 +121,7 @@ static size_t dgc_state(const ps_params *params, size_t n)
 static size_t dgc_encode_with(const ps_params *params, uint64_t key, float *state, const float *x,
                               size_t n, uint8_t *out, ps_encoding *head)
 {
-    float *steps = state + PS_STATE_TAG; /* counts from 1, exactly to 2^24 */
+    float *steps = state + PS_STATE_TAG; /* counts from 1, exactly up to 2^24 */
 
     if (ps_state_is_new(state, key) && *steps < 0x1p24f) {
         *steps += 1.0f;
@@ -127,7 +129,7 @@ static size_t dgc_encode_with(const ps_params *params, uint64_t key, float *stat
     return encode(params, key, (double)*steps - 1, x, n, out, head);
 }
 
-/* Without state the warm-up is over. */
+/* Encodes without state, as after the warm-up. */
 static size_t dgc_encode(const ps_params *params, uint64_t key, const float *x, size_t n,
                          uint8_t *out, ps_encoding *head)
 {

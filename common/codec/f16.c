@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* f16.c - IEEE 754 binary16, little-endian, rounded to nearest even.
  *
- * 10 bits of fraction: a value from 2^-14 to 65504 loses at most 2^-11 of
- * itself, a smaller one at most 2^-25. 65520 and above become infinite;
- * infinities and NaN stay what they are.
+ * It has 10 bits of fraction. A value from 2^-14 to 65504 loses at most 2^-11 of itself, a
+ * smaller one at most 2^-25. 65520 and above become infinite; infinities and NaN are preserved.
  */
 #include "common/codec/codec.h"
 #include "common/codec/kernels.h"

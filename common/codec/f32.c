@@ -63,7 +63,7 @@ static ps_status f32_decode(const Psgd__V1__Encoding *head, const uint8_t *in, s
 
 const ps_codec ps_codec_f32 = {
     .name = "f32",
-    .summary = "IEEE 754 binary32 as it is: exact",
+    .summary = "IEEE 754 binary32, unchanged",
     .params = f32_params,
     .wire = PSGD__V1__ENCODING__CODEC_F32,
     .is_identity = true,

@@ -14,7 +14,8 @@
 enum {
     COLUMNS_MIN = PS_FACTORS_LANES / 2,
     EXPONENT_PLAIN = 30,
-    PANEL_VALUES = 2 * PS_CODEC_VALUES /* of M at once: what stays in a processor's second cache */
+    /* values of M at once; they fit a processor's second-level cache */
+    PANEL_VALUES = 2 * PS_CODEC_VALUES
 };
 
 bool ps_factors_pay(size_t rank, size_t rows, size_t columns, size_t n)
@@ -137,7 +138,7 @@ void ps_factors_multiply(const float *p, size_t p_rows, const float *q, size_t r
 
 /* ---- A whole variable ---- */
 
-/* Rows of M that are looked at together. */
+/* Returns the number of rows of M that are processed together. */
 static size_t panel_rows(const ps_factors *f)
 {
     size_t rows = PANEL_VALUES / f->stride;
@@ -175,13 +176,14 @@ size_t ps_factors_memory(const ps_factors *f)
     return (f->rank * (f->rows + 2 * f->stride + panel) + panel * f->stride) * sizeof(float);
 }
 
-/* What is to be known of x before a step. */
+/* Properties of x that a step depends on. */
 typedef struct look {
     const float *x;
-    int exponent;   /* of the largest magnitude */
-    bool is_zero;   /* it counts as zero */
-    bool is_finite; /* all of it */
-    bool is_plain;  /* it lies as M does, and no product is lost or infinite: no copy is made */
+    int exponent;   /* exponent of the largest magnitude */
+    bool is_zero;   /* x counts as zero */
+    bool is_finite; /* all values are finite */
+    /* x has the layout of M, and no product underflows or overflows: no copy is needed */
+    bool is_plain;
 } look;
 
 static look look_at(const ps_factors *f, const float *x)
@@ -202,7 +204,7 @@ static look look_at(const ps_factors *f, const float *x)
     return l;
 }
 
-/* Rows [from, from + rows) of M. */
+/* Returns rows [from, from + rows) of M, in x itself or in f->m. */
 static const float *panel_of(ps_factors *f, const look *l, size_t from, size_t rows)
 {
     float room[PS_CODEC_VALUES], most;
@@ -219,7 +221,7 @@ static const float *panel_of(ps_factors *f, const look *l, size_t from, size_t r
     return f->m;
 }
 
-/* P = Q M^T, made orthonormal. */
+/* Computes P = Q M^T and orthonormalises it. */
 static void find_p(ps_factors *f, const look *l)
 {
     size_t panel = panel_rows(f);
@@ -235,7 +237,7 @@ static void find_p(ps_factors *f, const look *l)
     ps_factors_orthonormalise(f->p, f->rank, f->rows);
 }
 
-/* Q = P M: a sum over panels, the first of them set. */
+/* Computes Q = P M, the sum over panels, and `sent`. */
 static void find_q(ps_factors *f, const look *l)
 {
     size_t panel = panel_rows(f), values = f->rank * f->stride;

@@ -25,17 +25,19 @@ bool ps_feedback_has_momentum(const ps_codec *codec, const ps_params *params)
     return ps_wrap_of(codec, params, PS_WRAP_MOMENTUM) != 0;
 }
 
-/* The parts of a slice's state; NULL those that it has not. */
+/* The parts of a slice's state; NULL if a part does not exist. */
 typedef struct parts {
-    float *lost;     /* (n) error feedback */
-    float *velocity; /* (n) momentum */
-    float *standing; /* (n) difference: what the receiver had before the contribution in hand */
-    float *change;   /* (n) difference: and what that adds */
-    float *skips;    /* (2) lazy: skipped in a row; 1 when this one is */
-    float *own;      /* the codec's */
+    float *lost;     /* (n) error_feedback: e */
+    float *velocity; /* (n) momentum: u */
+    float *standing; /* (n) difference: h before the current contribution */
+    float *change;   /* (n) difference: what the current contribution adds to h */
+    /* (2) lazy: number of contributions skipped in a row; 1 if the current one is skipped */
+    float *skips;
+    float *own; /* state of the codec */
 } parts;
 
-/* With state NULL the pointers mean nothing but which there are. */
+/* Finds the parts in `state` and returns its floats. With `state` NULL only the result is
+ * meaningful. */
 static size_t cut(const ps_codec *codec, const ps_params *params, float *state, size_t n,
                   parts *out)
 {
@@ -71,7 +73,7 @@ size_t ps_feedback_floats(const ps_codec *codec, const ps_params *params, size_t
 
 static inline float kept(float x)
 {
-    return fabsf(x) <= FLT_MAX ? x : 0.0f; /* not NaN either */
+    return fabsf(x) <= FLT_MAX ? x : 0.0f; /* the comparison is false for NaN too */
 }
 
 PS_CLONES static void gather_momentum(float momentum, float *restrict velocity, float *restrict x,
@@ -90,7 +92,7 @@ PS_CLONES static void add_lost(const float *restrict lost, float *restrict x, si
     }
 }
 
-/* lost is what was sent, and becomes what was not. */
+/* On entry `lost` is what was sent; on return, what was not. */
 PS_CLONES static void keep_lost(const float *restrict x, float *restrict lost, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -105,7 +107,7 @@ PS_CLONES static void mask(const float *restrict sent, float *restrict velocity,
     }
 }
 
-/* x becomes p - h; and is it to be left out? */
+/* Sets x to p - h, and decides whether the contribution is skipped. */
 static void differ(const parts *s, double lazy, float *x, size_t n)
 {
     double of_change = 0, of_value = 0;
@@ -144,7 +146,7 @@ void ps_feedback_carry(const ps_codec *codec, const ps_params *params, float *st
     }
 }
 
-/* Nothing, which stands for zeros. */
+/* Encodes nothing, which means zeros. */
 static size_t leave_out(const ps_codec *codec, const ps_params *params, uint64_t key,
                         uint32_t slice, const float *x, ps_encoding *head)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* finite.h - what the codecs with a scale do before they look for it. Private to
+/* finite.h - what codecs with a scale do before they compute the scale. Private to
  * common/codec. */
 #ifndef PS_COMMON_CODEC_FINITE_H
 #define PS_COMMON_CODEC_FINITE_H
@@ -7,19 +7,20 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* x[0..n) itself if all values are finite; else a copy in room (n values) with NaN
- * as 0 and an infinity as the largest finite magnitude of the slice. *most is
- * that magnitude, or 0 below 2^-100: then the slice counts as zeros and no
- * quotient by *most overflows. */
+/* Returns x[0..n) itself if all values are finite; else a copy in room (n values) with NaN
+ * replaced by 0 and infinities by the largest finite magnitude of the slice. Sets *most to that
+ * magnitude, or to 0 if it is below 2^-100: then the slice counts as zeros, and no quotient by
+ * *most overflows. */
 const float *ps_finite(const float *x, size_t n, float *room, float *most);
 
-/* How far apart the runs of 64 are that a fit looks at: a quarter of a long slice. */
+/* Returns the distance between the runs of 64 values that a fit uses: a quarter of a long
+ * slice. */
 static inline size_t ps_fit_stride(size_t n)
 {
     return n < 4096 ? 64 : 256;
 }
 
-/* A codec's key for 32-bit draws. */
+/* Returns a codec's key for 32-bit draws. */
 static inline uint32_t ps_key32(uint64_t key)
 {
     return (uint32_t)(key ^ (key >> 32));

@@ -9,11 +9,11 @@ enum { TABLE = 1 << PS_HUFFMAN_BITS };
 
 /* ---- Lengths ---- */
 
-/* The two rarest of the trees that have no parent yet become one, until there is
- * one. Nodes above the symbols come in ascending weight, so each is found in two
- * queues: the symbols by weight, and the nodes as they were made. */
+/* Joins the two lightest trees without a parent until one tree is left. Inner nodes are made in
+ * ascending weight, so the lightest is at the front of one of two queues: the symbols by
+ * weight, and the inner nodes in the order of their making. */
 typedef struct tree {
-    unsigned count; /* of symbols that occur */
+    unsigned count; /* number of symbols that occur */
     uint8_t symbol[PS_HUFFMAN_SYMBOLS];
     uint32_t weight[2 * PS_HUFFMAN_SYMBOLS];
     uint16_t parent[2 * PS_HUFFMAN_SYMBOLS];
@@ -46,7 +46,7 @@ static unsigned take_rarest(const tree *t, unsigned *leaf, unsigned *node, unsig
     return (*node)++;
 }
 
-/* The longest length. */
+/* Writes the code length of each symbol. Returns the longest. */
 static unsigned lengths_of(const uint32_t *counts, unsigned symbols, uint8_t *lengths)
 {
     tree t;
@@ -90,7 +90,7 @@ static uint16_t reversed(unsigned code, unsigned bits)
     return (uint16_t)out;
 }
 
-/* code[s] as it is written: its highest bit is the lowest here. */
+/* Computes the codes in the form that is written: the highest bit of a code is the lowest here. */
 static void codes_of(const uint8_t *lengths, unsigned symbols, uint16_t *code)
 {
     unsigned next[PS_HUFFMAN_BITS + 2] = {0}, count[PS_HUFFMAN_BITS + 1] = {0};
@@ -143,7 +143,8 @@ size_t ps_huffman_write(const uint8_t *codes, size_t n, unsigned symbols, uint8_
         counts[codes[i]]++;
     }
     while (lengths_of(counts, symbols, lengths) > PS_HUFFMAN_BITS) {
-        for (unsigned s = 0; s < symbols; s++) { /* flatter, so shorter; none gets lost */
+        /* flattens the distribution, so the codes get shorter; no count becomes 0 */
+        for (unsigned s = 0; s < symbols; s++) {
             counts[s] = (counts[s] + 1) / 2;
         }
     }
@@ -172,13 +173,13 @@ size_t ps_huffman_write(const uint8_t *codes, size_t n, unsigned symbols, uint8_
 
 /* ---- Reading ---- */
 
-/* What the next bits stand for. */
+/* The symbol that the next bits mean, and the length of its code. */
 typedef struct entry {
     uint8_t symbol, length;
 } entry;
 
-/* The lengths, if they belong to a complete code or a lone symbol; how many
- * symbols there are, or 0. */
+/* Reads the code lengths. Returns the number of symbols that occur, or 0 if the lengths belong
+ * neither to a complete code nor to a single symbol. */
 static unsigned read_lengths(const uint8_t *in, unsigned symbols, uint8_t *lengths)
 {
     unsigned sum = 0, used = 0, most = 0;
@@ -210,12 +211,12 @@ static void fill_table(const uint8_t *lengths, unsigned symbols, entry *table)
     }
 }
 
-/* While eight bytes can be loaded, five codes at a time; the number of codes read,
- * *bit after them. */
+/* Reads five codes at a time while eight bytes can be loaded. Returns the number of codes read
+ * and sets *bit behind them. */
 static size_t read_fast(const uint8_t *in, size_t len, const entry *table, uint8_t *codes, size_t n,
                         size_t *bit)
 {
-    enum { TOGETHER = 5 }; /* at most 55 of the 57 bits there are */
+    enum { TOGETHER = 5 }; /* at most 55 of the 57 bits that a load gives */
     size_t i = 0;
 
     for (; i + TOGETHER <= n && *bit / 8 + sizeof(uint64_t) <= len; i += TOGETHER) {
@@ -254,7 +255,7 @@ static bool read_codes(const uint8_t *in, size_t len, const entry *table, uint8_
         codes[i] = e.symbol;
         bit += e.length;
     }
-    /* Nothing but the last byte's rest is left, and that is zeros. */
+    /* Only zero bits of the last byte may remain. */
     return (bit + 7) / 8 == len && (bit % 8 == 0 || in[len - 1] >> bit % 8 == 0);
 }
 

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* int8.c - a signed byte a value and one scale a slice, stochastically rounded.
+/* int8.c - a signed byte per value and one scale per slice, stochastically rounded.
  *
- * scale = m / 127, m the largest finite magnitude; q = floor(v + u), v = x * 127 / m,
- * u uniform in (0, 1) with 16 bits, so that the mean of q over keys is v to
- * within 2^-17: what float32 itself rounds at m. NaN is written as 0, an
- * infinity as +-127. When the scale is 0 (m is 0, or so small that m / 127
- * vanishes) all bytes are 0.
+ * scale = m / 127, where m is the largest finite magnitude. q = floor(v + u), v = x * 127 / m,
+ * u uniform in (0, 1) with 16 bits. So the mean of q over keys is v to within 2^-17, the
+ * rounding error of float32 at m. NaN becomes 0, an infinity +-127. If the scale is 0 (m is 0,
+ * or so small that m / 127 underflows), all bytes are 0.
  */
 #include "common/codec/codec.h"
 #include "common/codec/kernels.h"
@@ -36,13 +35,13 @@ static size_t int8_size(const ps_params *params, size_t n)
     return n;
 }
 
-/* Writes the bytes of finite values with the largest magnitude `most`, which
- * is neither 0 nor so small that 127 / most overflows. */
+/* Writes the bytes of finite values whose largest magnitude is `most`. 127 / most must be
+ * finite. */
 static void quantise(const float *x, size_t n, float most, uint64_t key, uint8_t *out)
 {
     float inverse = 127.0f / most;
 
-    while (most * inverse > 127.0f) { /* rounded up: one or two steps down */
+    while (most * inverse > 127.0f) { /* the quotient was rounded up: one or two steps down */
         uint32_t bits;
 
         memcpy(&bits, &inverse, sizeof bits);
@@ -52,8 +51,7 @@ static void quantise(const float *x, size_t n, float most, uint64_t key, uint8_t
     ps_kernels_best()->int8_encode(x, inverse, (uint32_t)(key ^ (key >> 32)), out, n);
 }
 
-/* The rare way round: slices with values that are not finite, or all tiny.
- * Returns the scale. */
+/* Writes the bytes of a slice that has non-finite values or only tiny ones. Returns the scale. */
 static float quantise_odd(const float *x, size_t n, uint64_t key, uint8_t *out)
 {
     float clean[PS_CODEC_VALUES], most = 0, scale, lift;
@@ -68,7 +66,7 @@ static float quantise_odd(const float *x, size_t n, uint64_t key, uint8_t *out)
         memset(out, 0, n);
         return scale;
     }
-    lift = most < 0x1p-64f ? 0x1p64f : 1.0f; /* a power of two: rounds nothing */
+    lift = most < 0x1p-64f ? 0x1p64f : 1.0f; /* a power of two, so no value is rounded */
     for (size_t i = 0; i < n; i++) {
         clean[i] = isnan(x[i]) ? 0.0f : isinf(x[i]) ? copysignf(most, x[i]) : x[i];
         clean[i] *= lift;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* intn.c - whole numbers of 2 to 16 bits and one scale a slice.
+/* intn.c - integers of 2 to 16 bits and one scale per slice.
  *
- * L = 2^(bits-1) - 1, scale = max|x| / L; the value is q * scale, q in -L..L,
- * written as q + L. q is x / scale rounded to one of its neighbours by a draw, so
- * that its mean is x / scale, or to the nearest one.
+ * L = 2^(bits-1) - 1, scale = max|x| / L. The value is q * scale, q in -L..L, written as q + L.
+ * q is x / scale, rounded stochastically so that its mean is x / scale, or to nearest.
  */
 #include "common/codec/codec.h"
 #include "common/codec/finite.h"
@@ -15,7 +14,7 @@ enum { BITS, STOCHASTIC };
 
 static const ps_param intn_params[] = {
     [BITS] = {"bits", 4, 2, 16, true, "bits a value"},
-    [STOCHASTIC] = {"stochastic", 1, 0, 1, true, "1: round by draw, unbiased; 0: to the nearest"},
+    [STOCHASTIC] = {"stochastic", 1, 0, 1, true, "1: stochastic rounding, unbiased; 0: to nearest"},
     PS_WRAP_PARAMS,
     {0},
 };

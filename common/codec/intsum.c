@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* intsum.c - whole numbers times a power of two, which receivers add without decoding
- * (homomorphic compression as in THC, Li et al. 2024).
+/* intsum.c - integers times a power of two, which receivers add without decoding (homomorphic
+ * compression as in THC, Li et al. 2024).
  *
- * The value is q * 2^e, q in -L..L with L = 2^(bits-1) - 1 and e the least exponent
- * with max|x| <= L 2^e; q is drawn so that its mean is x / 2^e. THC's senders agree on
- * a common scale first; here scales are powers of two, so numbers of different ones are
- * added after a shift, in 64 bits, exactly while they are no more than 2^24 apart:
- * the sum does not depend on the order. Magnitudes above 2^127 are cut to that.
+ * The value is q * 2^e, q in -L..L with L = 2^(bits-1) - 1, and e the least exponent with
+ * max|x| <= L 2^e. q is rounded stochastically so that its mean is x / 2^e. The senders of THC
+ * agree on a common scale first. Here scales are powers of two, so numbers with different
+ * scales are added after a shift, in 64 bits. The sum is exact, and independent of the order,
+ * while exponents differ by at most 24. Magnitudes above 2^127 are clipped to that.
  */
 #include "common/codec/codec.h"
 #include "common/codec/finite.h"
@@ -42,13 +42,13 @@ static size_t intsum_size(const ps_params *params, size_t n)
     return ps_pack_bytes(n, (unsigned)params->v[0]);
 }
 
-/* The least e with most <= limit 2^e, most > 0. */
+/* Returns the least e with most <= limit 2^e, most > 0. */
 static int exponent_of(float most, uint32_t limit)
 {
     int e;
 
     (void)frexpf(most, &e);
-    e -= 32 - __builtin_clz(limit); /* limit 2^e is now below most, or just reaches it */
+    e -= 32 - __builtin_clz(limit); /* limit 2^e is now below most, or equal to it */
     while (ldexp((double)limit, e) < (double)most) {
         e++;
     }
@@ -110,8 +110,8 @@ static ps_status intsum_decode(const Psgd__V1__Encoding *head, const uint8_t *in
 
 /* ---- Sums ---- */
 
-/* What is added up is v * 2^low. No exponent was above `high`, and high - low is at
- * most APART_MOST, so |v| grows by less than 2^(15 + APART_MOST) with each. */
+/* The sum is v * 2^low. `high` is the greatest exponent so far, and high - low is at most
+ * APART_MOST, so each addition changes |v| by less than 2^(15 + APART_MOST). */
 typedef struct sum_of {
     int32_t low, high, is_open;
     int64_t v[];
@@ -122,7 +122,7 @@ static size_t intsum_sum_bytes(size_t n)
     return sizeof(sum_of) + n * sizeof(int64_t);
 }
 
-/* v / 2^by to the nearest; away from 0 in a tie. */
+/* Returns v / 2^by, rounded to nearest, ties away from 0. */
 static int64_t halved(int64_t v, int by)
 {
     int64_t half = by > 0 && by < 62 ? INT64_C(1) << (by - 1) : 0;
@@ -133,7 +133,8 @@ static int64_t halved(int64_t v, int by)
     return v < 0 ? -((-v + half) >> by) : (v + half) >> by;
 }
 
-/* Makes room for numbers times 2^e: low only moves as far as high allows. */
+/* Prepares the sum for numbers times 2^e. `low` follows e down, but stays within APART_MOST of
+ * `high`. */
 static void reach(sum_of *s, int32_t e, size_t n)
 {
     int32_t low;
@@ -185,7 +186,8 @@ static void intsum_sum_value(const void *sum, float *y, size_t n)
 
 const ps_codec ps_codec_intsum = {
     .name = "intsum",
-    .summary = "q * 2^e with q in -L..L by draw, packed; servers add q without decoding",
+    .summary =
+        "q * 2^e with q in -L..L, stochastically rounded, packed; servers add q without decoding",
     .params = intsum_params,
     .own = 1,
     .wire = PSGD__V1__ENCODING__CODEC_INTSUM,

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* laq.c - whole numbers times a scale that is fitted where the loss feels it
- * (loss-aware quantisation, Hou and Kwok 2018): the older systems' `laq`.
+/* laq.c - integers times a scale that is fitted to the loss (loss-aware quantisation, Hou and
+ * Kwok 2018); the older systems' `laq`.
  *
- * q = x / a rounded, cut to -L..L with L = 2^(bits-1) - 1, and a minimises
- * sum(d (x - a q)^2): a = sum(d q x) / sum(d q q), again with the new q, until a moves
- * by less than 1e-4 of itself or ten times have passed (the older system's loop need
- * not end). d is the root of a running mean of x^2, which stands for the curvature:
- * v = 0.9 v + 0.1 x^2, d = sqrt(v), the sender's state. Without one d is |x|. a begins
- * where a uniform quantiser of normal values has it. The sums are over a quarter of a
- * long slice.
+ * q = x / a, rounded and clipped to -L..L with L = 2^(bits-1) - 1. a minimises sum(d (x - a
+ * q)^2): a = sum(d q x) / sum(d q q), repeated with the new q until a changes by less than 1e-4
+ * of itself, at most ten times (the older system's loop need not end). d stands for the
+ * curvature: the root of a running mean of x^2, v = 0.9 v + 0.1 x^2, d = sqrt(v), which is the
+ * sender's state. Without state d is |x|. a begins at the best value of a uniform quantiser for
+ * normal values. Sums are over a quarter of a long slice.
  */
 #include "common/codec/codec.h"
 #include "common/codec/finite.h"
@@ -28,7 +27,7 @@ static const double close_enough = 1e-4;
 
 static const ps_param laq_params[] = {
     [BITS] = {"bits", 4, 2, 16, true, "bits a value"},
-    [STOCHASTIC] = {"stochastic", 0, 0, 1, true, "1: round by draw; 0: to the nearest"},
+    [STOCHASTIC] = {"stochastic", 0, 0, 1, true, "1: stochastic rounding; 0: to nearest"},
     PS_WRAP_PARAMS,
     {0},
 };
@@ -38,7 +37,8 @@ static ps_codec_facts laq_facts(const ps_params *params)
     (void)params;
     return (ps_codec_facts){.keeps_zeros = true,
                             .error_of_value = 0x1p-20,
-                            .error_of_max = 1.0 + 0x1p-20}; /* cut to a L, a <= max|x| */
+                            /* values are clipped to a L, and a <= max|x| */
+                            .error_of_max = 1.0 + 0x1p-20};
 }
 
 static size_t laq_size(const ps_params *params, size_t n)
@@ -64,17 +64,18 @@ static double fitted(const float *x, const float *d, size_t n, unsigned bits, do
             break;
         }
     }
-    return a > most / limit * 0x1p-20 ? a : most / limit; /* room for 1 / a */
+    return a > most / limit * 0x1p-20 ? a : most / limit; /* keeps 1 / a finite */
 }
 
-/* The weights: scaled by 1 / max|x|, so that no square is lost or infinite. */
+/* Computes the weights d (n), multiplied by 1 / max|x| so that no square underflows or
+ * overflows. */
 static void weigh(const float *x, float inverse, float *v, bool is_new, float *d, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         float m = fabsf(x[i]) * inverse;
 
         if (v != NULL) {
-            /* v is of x itself; what underflows there weighs nothing. */
+            /* v is of x unscaled; squares that underflow get no weight. */
             v[i] = is_new ? keep * v[i] + (1.0f - keep) * fminf(x[i] * x[i], 0x1p100f) : v[i];
             m = sqrtf(v[i]) * inverse;
         }

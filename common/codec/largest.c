@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* largest.c - see largest.h: a selection by digits, the highest first. */
+/* largest.c - see largest.h: a radix selection, the highest digit first. */
 #include "common/codec/largest.h"
 
 #include "common/codec/codec.h"
 
-/* Which digit of the magnitude is looked at: 11, 10 and 10 bits. */
+/* The digits of a magnitude: 11, 10 and 10 bits. */
 static const struct {
     unsigned shift, count;
 } digits[] = {{20, 1u << 11}, {10, 1u << 10}, {0, 1u << 10}};
@@ -16,8 +16,8 @@ static uint32_t digit_of(uint32_t magnitude, int d)
     return magnitude >> digits[d].shift & (digits[d].count - 1);
 }
 
-/* The digit of the k-th largest of m magnitudes; k becomes its rank among those
- * that share the digit. */
+/* Returns the digit of the k-th largest of m magnitudes. k becomes its rank among those with
+ * that digit. */
 static uint32_t find_digit(const uint32_t *of, size_t m, int d, size_t *k)
 {
     uint16_t counts[1u << 11] = {0};

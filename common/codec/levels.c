@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* levels.c - see levels.h. Codes stay in the first cache on their way. */
+/* levels.c - see levels.h. Works in runs, so that codes stay in the first-level cache. */
 #include "common/codec/levels.h"
 
 #include "common/codec/kernels.h"
@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-enum { RUN = 1024 }; /* values at a time; a multiple of 8, so runs end with a byte */
+enum { RUN = 1024 }; /* values at a time; a multiple of 8, so each run ends at a byte boundary */
 
 static size_t run_at(size_t i, size_t n)
 {
@@ -64,7 +64,8 @@ ps_status ps_levels_check(const char *name, uint32_t slice, uint32_t bits, float
                           size_t n)
 {
     if (bits < 2 || bits > 16) {
-        return ps_fail(PS_DATA_LOSS, "slice %u: %s: %u bits", slice, name, bits);
+        return ps_fail(PS_DATA_LOSS, "slice %u: %s: has %u bits a value; 2 to 16 are allowed",
+                       slice, name, bits);
     }
     if (len != ps_pack_bytes(n, bits)) {
         return ps_fail(PS_DATA_LOSS, "slice %u: %s: %zu bytes for %zu values of %u bits", slice,

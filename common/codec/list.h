@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* list.h - every codec of this build, one a line. No include guard: expanded
- * with a caller's PS_CODEC(name). */
+/* list.h - every codec of this build, one per line. No include guard: define PS_CODEC(name)
+ * before including it. */
 PS_CODEC(f32)
 PS_CODEC(f16)
 PS_CODEC(int8)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* natural.c - a sign and a power of two, stochastically rounded (natural
- * compression; Horvath et al. 2019).
+/* natural.c - a sign and a power of two, stochastically rounded (natural compression, Horvath
+ * et al. 2019).
  *
- * With `bits` bits a value there are M = 2^(bits-1) - 1 powers: the one above
- * max|x| and those below it. A magnitude between two powers, or between 0 and the
- * lowest, becomes one of them so that its mean is the magnitude. Only above 2^127,
- * where there is no next power, is that not so: there it becomes 2^127.
+ * With `bits` bits a value there are M = 2^(bits-1) - 1 powers: the one above max|x| and those
+ * below it. A magnitude between two powers, or between 0 and the lowest, becomes one of them so
+ * that its mean is the magnitude. Magnitudes above 2^127, where there is no next power, become
+ * 2^127.
  */
 #include "common/codec/codec.h"
 #include "common/codec/finite.h"
@@ -18,7 +18,7 @@
 enum { RUN = 1024, TOP_EXPONENT = 254 };
 
 static const ps_param natural_params[] = {
-    {"bits", 8, 3, 8, true, "bits a value: the sign and which of 2^(bits-1) - 1 powers"},
+    {"bits", 8, 3, 8, true, "bits a value: the sign and one of 2^(bits-1) - 1 powers"},
     PS_WRAP_PARAMS,
     {0},
 };
@@ -30,7 +30,7 @@ static unsigned bits_of(const ps_params *params)
 
 static ps_codec_facts natural_facts(const ps_params *params)
 {
-    /* The highest power may be twice max|x|, the lowest is M - 1 powers below. */
+    /* The highest power may be twice max|x|; the lowest is M - 1 powers below it. */
     double lowest = 2.0;
 
     for (uint32_t i = 2; i < 1u << (bits_of(params) - 1); i++) {
@@ -87,7 +87,8 @@ static ps_status natural_check(const Psgd__V1__Encoding *head, const uint8_t *in
 
     (void)in;
     if (natural->bits < 3 || natural->bits > 8) {
-        return ps_fail(PS_DATA_LOSS, "slice %u: natural: %u bits", head->slice, natural->bits);
+        return ps_fail(PS_DATA_LOSS, "slice %u: natural: has %u bits a value; 3 to 8 are allowed",
+                       head->slice, natural->bits);
     }
     if (len != ps_pack_bytes(n, natural->bits)) {
         return ps_fail(PS_DATA_LOSS, "slice %u: natural: %zu bytes for %zu values of %u bits",

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* norm.c - whole numbers times a step of the slice's Euclidean norm: the quantiser of
- * JSAC's DQLOSP, mended.
+/* norm.c - integers times a step of the slice's Euclidean norm: the quantiser of JSAC's DQLOSP,
+ * with its errors corrected.
  *
- * step = range * |x|_2 / L, L = 2^(bits-1) - 1; the value is q * step, q in -L..L the
- * nearest. Unlike the published one its levels are symmetric about 0 (mid-tread, so
- * nothing is shifted by half a step), values beyond the range are cut and do not wrap,
- * a slice of zeros is zeros, and the values are left as they are.
+ * step = range * |x|_2 / L, L = 2^(bits-1) - 1. The value is q * step, with the nearest q in
+ * -L..L. Unlike the published quantiser, its levels are symmetric about 0 (mid-tread, so
+ * nothing is shifted by half a step), values beyond the range are clipped and do not wrap, a
+ * slice of zeros stays zeros, and the input is not modified.
  */
 #include "common/codec/codec.h"
 #include "common/codec/finite.h"
@@ -29,8 +29,8 @@ static const ps_param norm_params[] = {
 static ps_codec_facts norm_facts(const ps_params *params)
 {
     double limit = (1u << ((unsigned)params->v[BITS] - 1)) - 1;
-    /* Half a step; the norm is at most the root of n times max|x|. What is cut, or
-     * is less than half a step, loses no more than itself. */
+    /* The error is half a step, and the norm is at most the root of n times max|x|. A value
+     * that is clipped, or below half a step, loses at most itself. */
     double half = sqrt((double)PS_CODEC_VALUES) / 2 / limit;
 
     return (ps_codec_facts){

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* onebit.c - one bit a value and two means a slice (Seide et al. 2014).
+/* onebit.c - one bit per value and two means per slice (Seide et al. 2014).
  *
- * A value without the sign bit becomes the mean of all such, another the mean of
- * the others. NaN counts as 0.
+ * Values without the sign bit become their mean, values with it become theirs. NaN counts as 0.
  */
 #include "common/codec/codec.h"
 #include "common/codec/finite.h"
@@ -98,7 +97,7 @@ static ps_status onebit_decode(const Psgd__V1__Encoding *head, const uint8_t *in
 
 const ps_codec ps_codec_onebit = {
     .name = "onebit",
-    .summary = "by the sign of x the mean of the positive or of the negative values",
+    .summary = "the mean of the positive or of the negative values, by the sign of x",
     .params = onebit_params,
     .wire = PSGD__V1__ENCODING__CODEC_ONEBIT,
     .facts = onebit_facts,

@@ -1,28 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pack.c - see pack.h. Eight codes at a time lie in one or two 64-bit words;
- * neighbours move together in pairs, then pairs of pairs.
- */
+/* pack.c - see pack.h. Eight codes at a time lie in one or two 64-bit words. Neighbours are
+ * joined in pairs, then pairs of pairs. */
 #include "common/codec/pack.h"
 
 #include <string.h>
 
-/* Copies of `m` in lanes of 16 and 32 bits. */
+/* Returns copies of `m` in each field of 16 bits. */
 static uint64_t each16(uint64_t m)
 {
     return m * UINT64_C(0x0001000100010001);
 }
 
+/* Returns copies of `m` in each field of 32 bits. */
 static uint64_t each32(uint64_t m)
 {
     return m * UINT64_C(0x0000000100000001);
 }
 
-/* Two lanes of 32 bits with `used` bits each become one run, and back. */
+/* Joins two fields of 32 bits, with `used` bits each, at the low end. */
 static uint64_t join32(uint64_t x, unsigned used)
 {
     return (x & UINT64_C(0xffffffff)) | (x >> 32) << used;
 }
 
+/* Undoes join32. */
 static uint64_t part32(uint64_t x, unsigned used)
 {
     uint64_t mask = (UINT64_C(1) << used) - 1;
@@ -30,12 +31,13 @@ static uint64_t part32(uint64_t x, unsigned used)
     return (x & mask) | (x >> used & mask) << 32;
 }
 
-/* The same with lanes of 16 bits within each 32. */
+/* Joins the two fields of 16 bits in each 32. */
 static uint64_t join16(uint64_t x, unsigned used)
 {
     return (x & each32(0xffff)) | (x >> 16 & each32(0xffff)) << used;
 }
 
+/* Undoes join16. */
 static uint64_t part16(uint64_t x, unsigned used)
 {
     uint64_t mask = each32((UINT64_C(1) << used) - 1);
@@ -43,12 +45,13 @@ static uint64_t part16(uint64_t x, unsigned used)
     return (x & mask) | (x >> used & mask) << 16;
 }
 
-/* And of 8 bits within each 16. */
+/* Joins the two fields of 8 bits in each 16. */
 static uint64_t join8(uint64_t x, unsigned used)
 {
     return (x & each16(0xff)) | (x >> 8 & each16(0xff)) << used;
 }
 
+/* Undoes join8. */
 static uint64_t part8(uint64_t x, unsigned used)
 {
     uint64_t mask = each16((UINT64_C(1) << used) - 1);
@@ -66,8 +69,8 @@ static uint64_t spread8(uint64_t x, unsigned bits)
     return part8(part16(part32(x, 4 * bits), 2 * bits), bits);
 }
 
-/* Whole words are moved while there is room for one, copies of a length that the
- * compiler knows; what is written beyond a group is overwritten by the next. */
+/* Moves whole words while there is room, because copies of a constant length are fast. Bytes
+ * written beyond a group are overwritten by the next group. */
 void ps_pack8(const uint8_t *codes, size_t n, unsigned bits, uint8_t *out)
 {
     size_t bytes = ps_pack_bytes(n, bits), at = 0, i = 0;
@@ -104,7 +107,7 @@ void ps_unpack8(const uint8_t *in, size_t n, unsigned bits, uint8_t *codes)
     }
 }
 
-/* Eight codes of 16 bits in two words become 8 * bits bits, and back. */
+/* Turns eight codes of 16 bits in two words into 8 * bits bits. */
 static void squeeze16(uint64_t *x, unsigned bits)
 {
     unsigned half = 4 * bits;
@@ -117,6 +120,7 @@ static void squeeze16(uint64_t *x, unsigned bits)
     }
 }
 
+/* Undoes squeeze16. */
 static void spread16(uint64_t *x, unsigned bits)
 {
     unsigned half = 4 * bits;

@@ -45,14 +45,15 @@ ps_status ps_parts_read(ps_parts_reader *r, const ps_codec *codec, float *y, siz
         ps_status st;
 
         if (r->at == r->count) {
-            return ps_fail(PS_DATA_LOSS, "rows: %zu encodings, more are needed", r->count);
+            return ps_fail(PS_DATA_LOSS, "rows: has %zu encodings, more are needed", r->count);
         }
         head = r->heads[r->at++];
         if (head->slice != i || head->others_stay || head->payload_bytes > sizeof scratch ||
             head->payload_bytes > r->bytes - r->from) {
-            return ps_fail(PS_DATA_LOSS,
-                           "rows[%zu]: number %u of %u bytes; %zu is next, %zu bytes are left",
-                           r->at - 1, head->slice, head->payload_bytes, i, r->bytes - r->from);
+            return ps_fail(
+                PS_DATA_LOSS,
+                "rows[%zu]: is number %u of %u bytes; number %zu is next and %zu bytes are left",
+                r->at - 1, head->slice, head->payload_bytes, i, r->bytes - r->from);
         }
         st = ps_codec_decode(
             codec, head,

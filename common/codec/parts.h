@@ -1,35 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* parts.h - values of any number through a codec: encodings of PS_CODEC_VALUES each, the last
- * perhaps of fewer, numbered from 0. For rows of sparse tables. Any thread. */
+/* parts.h - encodes any number of values: as encodings of PS_CODEC_VALUES values, the last
+ * perhaps with fewer, numbered from 0. For rows of sparse tables. Any thread. */
 #ifndef PS_COMMON_CODEC_PARTS_H
 #define PS_COMMON_CODEC_PARTS_H
 
 #include "common/codec/codec.h"
 
-/* Encodings that n values make, and most bytes that they take. */
+/* Returns the number of encodings for n values. */
 size_t ps_parts_count(size_t n);
+/* Returns the maximum of bytes that the encodings of n values take. */
 size_t ps_parts_bytes(const ps_codec *codec, const ps_params *params, size_t n);
 
-/* Writes them to out and their heads (ps_parts_count) behind one another; key seeds rounding.
- * Returns the bytes. */
+/* Encodes n values to `out` and the heads (ps_parts_count) one after the other; `key`
+ * determines random rounding. Returns the number of bytes. */
 size_t ps_parts_encode(const ps_codec *codec, const ps_params *params, uint64_t key, const float *x,
                        size_t n, uint8_t *out, ps_encoding *heads);
 
-/* Where a message is being read. */
+/* The position of reading in a message. */
 typedef struct ps_parts_reader {
     Psgd__V1__Encoding **heads; /* (count) */
     size_t count, at;
-    /* Gives the next len bytes; scratch is as ps_payload_view's. */
+    /* Returns the next len bytes, as ps_payload_view does; `scratch` is for bytes that are not
+     * contiguous. */
     const uint8_t *(*view)(void *arg, size_t at, size_t len, void *scratch);
     void *arg;
-    size_t bytes, from; /* of the payload, and those read */
+    size_t bytes, from; /* bytes of the payload, bytes read */
 } ps_parts_reader;
 
-/* The next n values into y. INVALID_ARGUMENT or DATA_LOSS: they are not there, or not of the codec;
- * y may be written. */
+/* Reads the next n values to y. Returns INVALID_ARGUMENT or DATA_LOSS if they are missing or
+ * not of the codec; y may then be partly written. */
 PS_MUST_USE ps_status ps_parts_read(ps_parts_reader *r, const ps_codec *codec, float *y, size_t n);
 
-/* DATA_LOSS: something is left over. */
+/* Returns DATA_LOSS if encodings or bytes are left. */
 PS_MUST_USE ps_status ps_parts_end(const ps_parts_reader *r);
 
 #endif

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* powersgd.c - a slice as the product of two thin matrices (PowerSGD, Vogels et al. 2019).
  *
- * The slice is a matrix M of rows of `columns` values; what is sent are the factors of
- * factors.h. The iteration begins with the last Q of the slice, the sender's state, so that
- * over time it finds the largest singular vectors; without state, or at first, Q is
- * drawn. A matrix that two such factors would not make shorter is sent as it is.
+ * The slice is a matrix M with rows of `columns` values; the factors of factors.h are sent. The
+ * iteration starts from the last Q of the slice, the sender's state, so over time it finds the
+ * largest singular vectors. Without state, and at first, Q is random. A matrix that two factors
+ * would not make shorter is sent unchanged.
  *
- * PowerSGD's matrix is a whole variable. On the way to servers it is here too, by the same
- * factors in an encoding of several slices (common/wire/matrix.h); this file is what becomes of
- * a slice by itself, which elsewhere, and where a job says how many columns, is the matrix.
- * PowerSGD adds up P and Q of all workers before it goes on; here what workers send is decoded
- * and added, a sum of projections. Error feedback is on unless a job says otherwise.
+ * The matrix of PowerSGD is a whole variable. On the way to servers that is so here too, with
+ * the factors in one encoding of several slices (common/wire/matrix.h). This file encodes a
+ * single slice, which is the matrix elsewhere, and where a job sets `columns`. PowerSGD sums P
+ * and Q of all workers before it goes on; here the contributions of workers are decoded and
+ * added, a sum of projections. Error feedback is on by default.
  */
 #include "common/codec/codec.h"
 
@@ -25,16 +25,15 @@
 
 enum { RANK, COLUMNS };
 enum {
-    /* Values of a factor are fewer than the slice's; padding doubles rows at most, and
-     * there are fewer than the slice has values. */
+    /* The values of a factor are fewer than those of the slice. Padding at most doubles rows,
+     * and there are fewer rows than values. */
     FACTOR_MAX = PS_CODEC_VALUES,
     PADDED_MAX = 2 * PS_CODEC_VALUES,
     MATRIX_MAX = 2 * PADDED_MAX
 };
 
 static const ps_param powersgd_params[] = {
-    [RANK] = {"rank", 4, 1, PS_FACTORS_RANK_MAX, true,
-              "columns of the one factor, rows of the other"},
+    [RANK] = {"rank", 4, 1, PS_FACTORS_RANK_MAX, true, "columns of one factor, rows of the other"},
     [COLUMNS] = {"columns", 0, 0, PS_CODEC_VALUES, true,
                  "values of a row of a slice; 0: the variable's matrix, else the root of the "
                  "slice's length"},
@@ -44,7 +43,7 @@ static const ps_param powersgd_params[] = {
 };
 
 typedef struct shape {
-    size_t rank; /* 0: as it is */
+    size_t rank; /* 0: the slice is sent unchanged */
     size_t rows, columns, stride;
 } shape;
 
@@ -78,7 +77,7 @@ static size_t bytes_of(const shape *s, size_t n)
 static ps_codec_facts powersgd_facts(const ps_params *params)
 {
     (void)params;
-    /* A projection: what a column loses is no longer than the column. */
+    /* A projection: what a column loses is not longer than the column. */
     return (ps_codec_facts){.is_sparse = true,
                             .error_of_max = 1.01 * sqrt((double)PS_CODEC_VALUES)};
 }
@@ -92,8 +91,8 @@ static size_t powersgd_size(const ps_params *params, size_t n)
 
 /* ---- Encoding ---- */
 
-/* Writes both factors; those of the scaled matrix stay in q (rank, stride). `start` is
- * as q, or NULL. */
+/* Writes both factors to `out`, and leaves Q of the scaled matrix in q (rank, stride). `start`
+ * is the Q to start from, or NULL. */
 static void factor(const float *x, size_t n, const shape *s, float most, uint32_t key,
                    const float *start, float *q, uint8_t *out)
 {
@@ -121,7 +120,7 @@ static void factor(const float *x, size_t n, const shape *s, float most, uint32_
     }
 }
 
-/* Tag, Q before the encoding in hand, Q after it. */
+/* Layout: tag, Q before the present encoding, Q after it. */
 static size_t powersgd_state(const ps_params *params, size_t n)
 {
     shape s = shape_of(params, n);
@@ -141,7 +140,7 @@ static size_t powersgd_encode_with(const ps_params *params, uint64_t key, float 
     if (s.rank == 0) {
         memcpy(out, x, n * sizeof *x);
     } else if (most == 0.0f) {
-        memset(out, 0, bytes_of(&s, n)); /* nothing to learn from */
+        memset(out, 0, bytes_of(&s, n)); /* a slice of zeros does not change the state */
     } else {
         if (before != NULL && ps_state_is_new(state, key)) {
             memcpy(before, before + values, values * sizeof *before);
@@ -222,7 +221,8 @@ static ps_status powersgd_decode(const Psgd__V1__Encoding *head, const uint8_t *
 
 const ps_codec ps_codec_powersgd = {
     .name = "powersgd",
-    .summary = "the slice as a matrix, by a step of power iteration a product of two thin ones",
+    .summary =
+        "the slice as a matrix: a product of two thin matrices, by a step of power iteration",
     .params = powersgd_params,
     .own = 2,
     .wire = PSGD__V1__ENCODING__CODEC_POWERSGD,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* qsgd.c - levels of the Euclidean norm of a bucket (QSGD, Alistarh et al. 2017).
  *
- * The values of a slice are taken `bucket` at a time. One becomes q * norm / s, q
- * in -s..s: |x| s / norm is rounded to one of its neighbours so that it is that on
- * average. The payload holds the norms as binary32, then the q + s packed.
+ * Each `bucket` values of a slice share a norm. A value becomes q * norm / s, q in -s..s: |x| s
+ * / norm, rounded stochastically so that the mean is right. The payload holds the norms as
+ * binary32, then the packed q + s.
  */
 #include "common/codec/codec.h"
 #include "common/codec/finite.h"
@@ -20,9 +20,9 @@ enum { LEVELS, BUCKET };
 enum { BUCKET_UNIT = 8, LEVELS_MAX = 32767 };
 
 static const ps_param qsgd_params[] = {
-    [LEVELS] = {"levels", 7, 1, LEVELS_MAX, true, "s: steps from 0 to the norm"},
+    [LEVELS] = {"levels", 7, 1, LEVELS_MAX, true, "s: number of steps from 0 to the norm"},
     [BUCKET] = {"bucket", 512, 64, PS_CODEC_VALUES, true,
-                "values with one norm; rounded up to a multiple of 8"},
+                "number of values that share a norm; rounded up to a multiple of 8"},
     PS_WRAP_PARAMS,
     {0},
 };
@@ -37,7 +37,7 @@ static uint32_t bucket_of(const ps_params *params)
     return ((uint32_t)params->v[BUCKET] + BUCKET_UNIT - 1) / BUCKET_UNIT * BUCKET_UNIT;
 }
 
-/* Bits of a number up to 2 * levels. */
+/* Returns the bits of a number up to 2 * levels. */
 static unsigned bits_of(uint32_t levels)
 {
     return 32 - (unsigned)__builtin_clz(2 * levels);
@@ -71,8 +71,7 @@ static size_t qsgd_size(const ps_params *params, size_t n)
     return bytes_of(n, levels_of(params), bucket_of(params));
 }
 
-/* Of m values with the largest magnitude `most` > 0 in the slice; 0 if too small
- * to divide by. */
+/* Returns the norm of m values; 0 if it is too small to divide by. */
 static float norm_of(const float *x, size_t m)
 {
     double norm = sqrt(ps_kernels_best()->sum_square(x, m));

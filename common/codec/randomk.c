@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* randomk.c - values at drawn positions, the others as 0; no positions on the wire.
+/* randomk.c - sends values at random positions, the others as 0, without positions on the wire.
  *
- * k = ceil(fraction * n). The slice is cut into k runs of n / k values, from
- * floor(j n / k) to floor((j + 1) n / k), and one value of each is drawn, by the
- * key in the head. Multiplied by the length of its run it is on average the run
- * (`scaled`); as it is, it suits error feedback.
+ * k = ceil(fraction * n). The slice is cut into k runs of about n / k values, from floor(j n /
+ * k) to floor((j + 1) n / k). The key in the head draws one value of each run. With `scaled` it
+ * is multiplied by the length of its run, so the slice is right on average; unscaled it suits
+ * error feedback.
  */
 #include "common/codec/codec.h"
 
@@ -19,7 +19,7 @@ enum { FRACTION, SCALED };
 
 static const ps_param randomk_params[] = {
     [FRACTION] = {"fraction", 0.01, 0.0001, 0.5, false, "share of the values that is sent"},
-    [SCALED] = {"scaled", 1, 0, 1, true, "1: times 1 / share, unbiased; 0: as they are"},
+    [SCALED] = {"scaled", 1, 0, 1, true, "1: values times 1 / share, unbiased; 0: unchanged"},
     PS_WRAP_PARAMS,
     {0},
 };
@@ -47,7 +47,7 @@ static size_t randomk_size(const ps_params *params, size_t n)
     return count_of(params, n) * sizeof(float);
 }
 
-/* The j-th of k runs of n values. */
+/* Run j of the k runs of n values. */
 typedef struct run {
     uint32_t start, length, chosen;
 } run;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sign.c - one bit a value, its sign, and one scale a slice.
+/* sign.c - the sign of each value, one bit, and one scale per slice.
  *
- * The value is scale or -scale; scale is the mean of |x| (EF-signSGD, Karimireddy
- * et al. 2019: the least square error) or the standard deviation of x. The sign
- * of 0 is its sign bit; of NaN it is +.
+ * The value is scale or -scale. The scale is the mean of |x| (EF-signSGD, Karimireddy et al.
+ * 2019: the least squared error) or the standard deviation of x. The sign of 0 is its sign bit;
+ * that of NaN is +.
  */
 #include "common/codec/codec.h"
 #include "common/codec/finite.h"

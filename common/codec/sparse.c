@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* Bits of a position among n > 1. */
+/* Returns the bits of a position among n; 0 if n < 2. */
 static unsigned position_bits(size_t n)
 {
     return n < 2 ? 0 : 32 - (unsigned)__builtin_clz((unsigned)(n - 1));
@@ -33,7 +33,7 @@ size_t ps_sparse_bytes(size_t n, size_t k)
 size_t ps_sparse_most(size_t n, size_t k)
 {
     size_t all_but_one = n > 0 && k == n ? ps_sparse_bytes(n, n - 1) : 0;
-    size_t bytes = ps_sparse_bytes(n, k); /* grows with k, but n need no positions */
+    size_t bytes = ps_sparse_bytes(n, k); /* grows with k, except that k = n needs no positions */
 
     return all_but_one > bytes ? all_but_one : bytes;
 }
@@ -63,8 +63,8 @@ size_t ps_sparse_write(const float *x, size_t n, const uint16_t *positions, size
     return ps_sparse_bytes(n, k);
 }
 
-/* The positions of set bits; returns how many there are, or SIZE_MAX if one is not
- * below n. */
+/* Writes the positions of the set bits. Returns their number, or SIZE_MAX if one is not below
+ * n. */
 static size_t read_bitmap(const uint8_t *in, size_t n, uint16_t *positions)
 {
     size_t count = 0;

@@ -14,7 +14,7 @@ enum { ZSTD_LEVEL = 1 };
 
 /* ---- Compression ---- */
 
-/* To fewer bytes than there are, or 0. */
+/* Compresses to fewer than `len` bytes. Returns their number; 0 if that is not possible. */
 static size_t compress(Psgd__V1__Lossless how, const uint8_t *in, size_t len, uint8_t *out)
 {
     size_t bytes;
@@ -23,7 +23,7 @@ static size_t compress(Psgd__V1__Lossless how, const uint8_t *in, size_t len, ui
         return (size_t)LZ4_compress_default((const char *)in, (char *)out, (int)len, (int)len - 1);
     }
     bytes = ZSTD_compress(out, len - 1, in, len, ZSTD_LEVEL);
-    return ZSTD_isError(bytes) ? 0 : bytes; /* it did not fit */
+    return ZSTD_isError(bytes) ? 0 : bytes; /* the result did not fit */
 }
 
 static size_t shorten(Psgd__V1__Lossless how, uint8_t *bytes, size_t len, ps_encoding *head)
@@ -40,7 +40,7 @@ static size_t shorten(Psgd__V1__Lossless how, uint8_t *bytes, size_t len, ps_enc
     return shorter;
 }
 
-/* Never writes more than raw_bytes, whatever `in` claims to be. */
+/* Decompresses exactly raw_bytes bytes, whatever the input claims. Returns false if it cannot. */
 static bool decompress(const Psgd__V1__Encoding *head, const uint8_t *in, size_t len, uint8_t *out)
 {
     size_t raw = head->raw_bytes;
@@ -65,7 +65,7 @@ ps_status ps_stages_raw(const Psgd__V1__Encoding *head, const uint8_t **in, size
     }
     if (head->raw_bytes <= *len || head->raw_bytes > most) {
         return ps_fail(PS_DATA_LOSS,
-                       "slice %u: %u bytes compressed to %zu; more than those, and at most %zu "
+                       "slice %u: has %u bytes compressed to %zu; more than that and at most %zu "
                        "for %zu values, are allowed",
                        head->slice, head->raw_bytes, *len, most, n);
     }
@@ -85,13 +85,13 @@ static size_t row_count(size_t n, size_t width)
     return (n + width - 1) / width;
 }
 
-/* Values of row `row`: the last may be shorter. */
+/* Returns the number of values of row `row`; the last may be shorter. */
 static size_t row_length(size_t n, size_t width, size_t row)
 {
     return n - row * width < width ? n - row * width : width;
 }
 
-/* Values of `count` ascending rows. */
+/* Returns the number of values of `count` ascending rows. */
 static size_t values_of(size_t n, size_t width, const uint16_t *rows, size_t count)
 {
     return count == 0 ? 0 : (count - 1) * width + row_length(n, width, rows[count - 1]);
@@ -102,12 +102,12 @@ static bool is_zero(const float *x, size_t n)
     uint32_t any = 0;
 
     for (size_t i = 0; i < n; i++) {
-        any |= x[i] != 0.0f; /* NaN is something */
+        any |= x[i] != 0.0f; /* a NaN is not zero */
     }
     return any == 0;
 }
 
-/* Of `count` rows those that are not zeros; how many. */
+/* Keeps those of `count` rows that are not zeros. Returns their number. */
 static size_t sift_rows(const float *x, size_t n, size_t width, uint16_t *rows, size_t count)
 {
     size_t some = 0;
@@ -146,8 +146,8 @@ static size_t encode_rows(const ps_codec *codec, const ps_params *params, uint64
     return at + codec->encode(params, key, some, values, out + at, head);
 }
 
-/* Those of `count` rows that are not zeros, all others being zeros; SIZE_MAX: nothing was
- * written, as it would not be shorter. */
+/* Encodes those of `count` rows that are not zeros; all other rows must be zeros. Returns the
+ * number of bytes, or SIZE_MAX if that would not be shorter and nothing was written. */
 static size_t encode_some(const ps_codec *codec, const ps_params *params, uint64_t key,
                           const float *x, size_t n, size_t width, uint16_t *rows, size_t count,
                           uint8_t *out, ps_encoding *head)
@@ -157,7 +157,7 @@ static size_t encode_some(const ps_codec *codec, const ps_params *params, uint64
     count = sift_rows(x, n, width, rows, count);
     most = ps_positions_bytes(all, count) + codec->size(params, values_of(n, width, rows, count));
     if (count == 0) {
-        (void)codec->encode(params, key, x, 0, out, head); /* its name */
+        (void)codec->encode(params, key, x, 0, out, head); /* fills in the head */
         return 0;
     }
     return count < all && most <= codec->size(params, n)
@@ -225,9 +225,9 @@ size_t ps_stages_encode_changed(const ps_codec *codec, const ps_params *params, 
     return codec->encode(params, 0, x, n, out, head);
 }
 
-/* What is sent of a slice, by its head and raw bytes. */
+/* What an encoding holds of a slice. */
 typedef struct sent {
-    const uint8_t *in; /* the codec's */
+    const uint8_t *in; /* the bytes of the codec */
     size_t len, values;
     uint16_t rows[PS_CODEC_VALUES];
 } sent;
@@ -290,7 +290,7 @@ static ps_status decode_rows(const ps_codec *codec, const Psgd__V1__Encoding *he
     return st;
 }
 
-/* All of packed (n) to its rows that are not zeros. */
+/* Reduces packed (n) in place to its rows that are not zeros. Returns their number. */
 static size_t pack_rows(float *packed, size_t n, size_t width, uint16_t *rows)
 {
     size_t count;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* state.h - whose encoding a codec's state has seen last. Private to common/codec. */
+/* state.h - tells a new encoding from a repetition, for codecs with state. Private to
+ * common/codec. */
 #ifndef PS_COMMON_CODEC_STATE_H
 #define PS_COMMON_CODEC_STATE_H
 
@@ -7,14 +8,14 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { PS_STATE_TAG = 2 }; /* floats before what the codec keeps */
+enum { PS_STATE_TAG = 2 }; /* floats in front of the codec's own state */
 
-/* Whether the key is another than the last one; remembers it. */
+/* Returns whether `key` differs from the key of the last call, and remembers it. */
 static inline bool ps_state_is_new(float *state, uint64_t key)
 {
     uint64_t last;
 
-    key = ~key; /* zeros stand for none */
+    key = ~key; /* so that a state of zeros means no key */
     memcpy(&last, state, sizeof last);
     memcpy(state, &key, sizeof key);
     return last != key;

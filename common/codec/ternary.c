@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ternary.c - minus, nothing or plus one scale (TernGrad, Wen et al. 2017).
+/* ternary.c - -1, 0 or 1 times a scale (TernGrad, Wen et al. 2017).
  *
- * With a clip c, values beyond c times the root mean square of the slice are cut
- * to that first; scale is the largest magnitude left, and a value becomes its
- * sign times scale with probability |x| / scale, else 0. Five values a byte.
+ * With a clip c, values are first clipped to c times the root mean square of the slice. The
+ * scale is the largest remaining magnitude. A value becomes its sign times the scale with
+ * probability |x| / scale, else 0. Five values are one byte.
  */
 #include "common/codec/codec.h"
 #include "common/codec/finite.h"
@@ -14,7 +14,7 @@
 #include <math.h>
 
 static const ps_param ternary_params[] = {
-    {"clip", 2.5, 0, 100, false, "values are cut to so many root mean squares; 0: not cut"},
+    {"clip", 2.5, 0, 100, false, "values are clipped to so many root mean squares; 0: not clipped"},
     PS_WRAP_PARAMS,
     {0},
 };
@@ -74,7 +74,8 @@ static ps_status ternary_decode(const Psgd__V1__Encoding *head, const uint8_t *i
 
 const ps_codec ps_codec_ternary = {
     .name = "ternary",
-    .summary = "q * scale with q in -1, 0, 1 by draw; scale = max|x| after clipping",
+    .summary =
+        "q * scale with q in -1, 0, 1, stochastically rounded; scale = max|x| after clipping",
     .params = ternary_params,
     .own = 1,
     .wire = PSGD__V1__ENCODING__CODEC_TERNARY,

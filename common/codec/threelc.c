@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* threelc.c - three values and runs of zeros (3LC, Lim, Andersen and Kaminsky 2019).
  *
- * scale = max|x| * sparsity; the value is scale, 0 or -scale, whichever is nearest.
- * Five a byte as in trits.h, then each run of 2 to 14 bytes of zeros becomes one
- * byte: 243 for two, 255 for fourteen. How long that is depends on the data.
+ * scale = max|x| * sparsity. The value is scale, 0 or -scale, whichever is nearest. Five values
+ * are one byte as in trits.h. Then each run of 2 to 14 bytes of zeros becomes one byte: 243 for
+ * two, 255 for fourteen. So the length depends on the data.
  */
 #include "common/codec/codec.h"
 #include "common/codec/finite.h"
@@ -38,7 +38,7 @@ static size_t threelc_size(const ps_params *params, size_t n)
     return ps_trits_bytes(n);
 }
 
-/* Shortens runs of zeros in place; returns the length. */
+/* Shortens runs of zeros in place. Returns the length. */
 static size_t squeeze(uint8_t *bytes, size_t len)
 {
     size_t to = 0;

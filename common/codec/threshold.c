@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* threshold.c - the values above a magnitude as they are, the others as 0.
+/* threshold.c - sends values above a magnitude unchanged, the others as 0.
  *
- * How many that are depends on the data. When they and their positions would take
- * as much as the slice itself, all of its values are sent.
+ * The number of such values depends on the data. If they and their positions would take as much
+ * as the whole slice, all values are sent.
  */
 #include "common/codec/codec.h"
 #include "common/codec/kernels.h"
@@ -12,7 +12,7 @@
 #include <string.h>
 
 static const ps_param threshold_params[] = {
-    {"magnitude", 0.001, 0, 1e30, false, "values above it are sent; NaN always is"},
+    {"magnitude", 0.001, 0, 1e30, false, "values with a larger magnitude are sent; NaN always is"},
     PS_WRAP_PARAMS,
     {0},
 };

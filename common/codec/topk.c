@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* topk.c - the largest values of a slice as they are, the others as 0.
+/* topk.c - sends the largest values of a slice unchanged, the others as 0.
  *
- * k = ceil(fraction * n). Equal magnitudes are taken from the front; infinities
- * and NaN count as the largest.
+ * k = ceil(fraction * n). Of equal magnitudes the first are taken. Infinities and NaN count as
+ * the largest.
  */
 #include "common/codec/codec.h"
 #include "common/codec/kernels.h"
@@ -34,8 +34,8 @@ static size_t topk_size(const ps_params *params, size_t n)
     return ps_sparse_bytes(n, count_of(params, n));
 }
 
-/* A magnitude that probably k values reach, and not many more: one value in EVERY
- * is looked at, for half as many again as there should be. 0: no guess. */
+/* Estimates a magnitude that at least k values reach, but not many more. Looks at one value in
+ * EVERY and aims at half as many again as k. Returns 0 without an estimate. */
 static uint32_t guess(const float *x, size_t n, size_t k)
 {
     enum { EVERY = 16 };
@@ -48,7 +48,7 @@ static uint32_t guess(const float *x, size_t n, size_t k)
     return rank < m ? ps_kth_largest(some, m, rank, &ties) : 0;
 }
 
-/* The positions of the k largest, ascending. */
+/* Writes the positions of the k largest values, ascending. */
 static void choose(const float *x, size_t n, size_t k, uint16_t *positions)
 {
     uint32_t least = guess(x, n, k);
@@ -57,7 +57,7 @@ static void choose(const float *x, size_t n, size_t k, uint16_t *positions)
     if (least > 0) {
         m = ps_kernels_best()->above(x, least, positions, n);
     }
-    if (m < k) { /* the guess was too high, or there was none */
+    if (m < k) { /* the estimate was too high, or there was none */
         for (m = 0; m < n; m++) {
             positions[m] = (uint16_t)m;
         }

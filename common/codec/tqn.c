@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tqn.c - minus, nothing or plus a fitted scale: the older systems' `tqn`.
+/* tqn.c - -1, 0 or 1 times a fitted scale; the older systems' `tqn`.
  *
- * A first scale s, 0.7 times the root mean square, makes a value nonzero with
- * probability p = min(1, |x| / s); the scale that fits these draws best is, on average
- * over them, a = sum(p |x|) / sum(p) (of a quarter of a long slice). Then the values are drawn with
- * it: the sign of x times a with probability min(1, |x| / a). Values above a are cut to it. Five
- * values a byte.
+ * A first scale s, 0.7 times the root mean square, makes a value non-zero with probability p =
+ * min(1, |x| / s). The scale that fits such draws best on average is a = sum(p |x|) / sum(p),
+ * over a quarter of a long slice. The values are then drawn with it: the sign of x times a with
+ * probability min(1, |x| / a). Values above a are clipped to it. Five values are one byte.
  */
 #include "common/codec/codec.h"
 #include "common/codec/finite.h"
@@ -78,7 +77,7 @@ static ps_status tqn_decode(const Psgd__V1__Encoding *head, const uint8_t *in, s
 
 const ps_codec ps_codec_tqn = {
     .name = "tqn",
-    .summary = "q * a with q in -1, 0, 1 by draw; a fitted to the values",
+    .summary = "q * a with q in -1, 0, 1, stochastically rounded; a fitted to the values",
     .params = tqn_params,
     .wire = PSGD__V1__ENCODING__CODEC_TQN,
     .facts = tqn_facts,

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* vote.c - one bit a value, its sign, and the receiver goes with the majority (signSGD
- * with majority vote, Bernstein et al. 2019).
+/* vote.c - the sign of each value, one bit; the receiver takes the majority (signSGD with
+ * majority vote, Bernstein et al. 2019).
  *
- * One contribution alone is its signs times the mean of its magnitudes, as of `sign`.
- * The receiver counts votes, plus one or minus one, without decoding anything; together
- * they are the sign of the count times the sum of the scales, and 0 in a tie. A sum
- * of scales, so that it compares with other codecs' sums: a mean over contributors
- * is then the mean scale.
+ * A single contribution is its signs times the mean of its magnitudes, as in `sign`. The
+ * receiver adds up votes of +1 or -1 without decoding. The result is the sign of that count
+ * times the sum of the scales, and 0 in a tie. It is a sum of scales so that it is comparable
+ * with the sums of other codecs: a mean over contributors has the mean scale.
  */
 #include "common/codec/codec.h"
 #include "common/codec/finite.h"
@@ -82,9 +81,9 @@ static ps_status vote_decode(const Psgd__V1__Encoding *head, const uint8_t *in, 
     return st;
 }
 
-/* Votes are whole numbers below 2^24, which float32 adds exactly. */
+/* Votes are integers below 2^24, which float32 adds exactly. */
 typedef struct tally {
-    double scale; /* sum */
+    double scale; /* sum of the scales */
     float votes[];
 } tally;
 
@@ -115,7 +114,7 @@ static void vote_sum_value(const void *sum, float *y, size_t n)
 
 const ps_codec ps_codec_vote = {
     .name = "vote",
-    .summary = "+-mean|x| by the sign of x; servers go with the majority of signs",
+    .summary = "+-mean|x| by the sign of x; servers take the majority of signs",
     .params = vote_params,
     .wire = PSGD__V1__ENCODING__CODEC_VOTE,
     .facts = vote_facts,

@@ -390,11 +390,12 @@ static void rows_that_cannot_be_are_refused(void **state)
     static const lie lies[] = {
         {of_another_step, "2 rows of clock 3, asked for 2 of clock 0"},
         {of_another_count, "1 rows of clock 0"},
-        {of_no_values, "rows: 0 encodings, more are needed"},
+        {of_no_values, "rows: has 0 encodings, more are needed"},
         {of_two_encodings, "1 encodings and 32 bytes that belong to no row"},
         {of_bytes_too_many, "0 encodings and 1 bytes that belong to no row"},
-        {of_bytes_too_few, "rows[0]: number 0 of 32 bytes; 0 is next, 31 bytes are left"},
-        {of_another_number, "rows[0]: number 1"},
+        {of_bytes_too_few,
+         "rows[0]: is number 0 of 32 bytes; number 0 is next and 31 bytes are left"},
+        {of_another_number, "rows[0]: is number 1"},
     };
     ps_status st = have(true, NULL);
 
