@@ -262,6 +262,21 @@ class Documents(unittest.TestCase):
             for script in re.findall(r"^\| `[^`]*?(tests/[\w/]+\.py)", line):
                 self.expect(os.access(ROOT / script, os.X_OK), "tests/bench/README.md", i, f"{script} cannot be run")
 
+    def test_terms_are_defined_once_in_files_that_exist(self):
+        """docs/terms.md: one line a term, in alphabetical order; the last cell names the files that define it."""
+        terms = []
+        for i, line in enumerate(lines("docs/terms.md"), 1):
+            cells = [c.strip() for c in line.strip("|").split(" | ")]
+            if not line.startswith("| ") or len(cells) != 3 or cells[0] in ("term", "---"):
+                continue
+            terms.append(cells[0])
+            files = re.findall(r"`([^`]+)`", cells[2])
+            self.expect(files, "docs/terms.md", i, f"{cells[0]} names no file")
+            for file in files:
+                self.expect(file in tracked(), "docs/terms.md", i, f"{cells[0]}: no file {file}")
+        self.assertGreater(len(terms), 60)
+        self.assertEqual(terms, sorted(set(terms)), "docs/terms.md: not in alphabetical order, or a term twice")
+
     def test_scripts_in_command_lines_can_be_run(self):
         found = 0
         for name in documents():
