@@ -65,7 +65,7 @@ def main():
         for (codec, numbers, ways), done in jobs:
             means = [[sum(part) / len(seeds) for part in zip(*(one.result() for one in runs))] for runs in done]
             said = [f"`{codec}`"] + [f"`{name}` {value:g}" for name, value in numbers.items() if name not in FED]
-            said += ["fed back"] * ("error_feedback" in numbers) + ["both ways"] * (len(ways) > 1)
+            said += ["error feedback"] * ("error_feedback" in numbers) + ["both ways"] * (len(ways) > 1)
             cells = [", ".join(said), *(f"{up:.1f} %" for up, _ in means), *(f"{right:.1f}" for _, right in means)]
             print("| " + " | ".join(cells) + " |", flush=True)
 
