@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* collect.c - the files of an attempt as a stream of chunks.
  *
- * The role saves on the helper what takes time; then what there is is listed, the
- * checksums are taken on the helper, and chunk after chunk is read and sent. The
+ * The role saves on the thread of the tasks what takes time; then what there is is listed, the
+ * checksums are taken there too, and chunk after chunk is read and sent. The
  * log may go on growing: what is sent is what there was.
  */
 #include "common/base/container_of.h"
@@ -33,10 +33,10 @@ typedef struct item {
 struct ps_collect {
     ps_collect *next;
     ps_node *node;
-    ps_call *call; /* NULL: over, but the helper is not done with it */
+    ps_call *call; /* NULL: over, but its task is not */
     ps_task task;
-    bool is_waiting;  /* for the helper: saving, then hashing */
-    ps_status status; /* the helper's */
+    bool is_waiting;  /* for its task: saving, then hashing */
+    ps_status status; /* the task's */
     size_t count, now;
     uint64_t at; /* next byte of items[now] */
     item items[PS_NODE_KEPT_MAX + 1];
@@ -56,7 +56,7 @@ static void destroy(ps_collect *c)
     ps_node_gone(node);
 }
 
-/* Nobody waits for it any more; freed now or when the helper is done. */
+/* Nobody waits for it any more; freed now or when its task is done. */
 static void leave(ps_collect *c)
 {
     ps_collect **at = &c->node->collects;
@@ -154,7 +154,7 @@ static ps_status list(ps_collect *c)
     return st;
 }
 
-/* --- checksums, on the helper -------------------------------------------------- */
+/* --- checksums, on the thread of the tasks ----------------------------------------------- */
 
 static ps_status hash_item(item *it)
 {
@@ -255,11 +255,10 @@ static void send_next(void *arg, ps_call *call)
     ps_buf_unref(buf);
 }
 
-static void hashed(ps_event *event, bool ok)
+static void hashed(ps_task *task)
 {
-    ps_collect *c = PS_CONTAINER_OF(event, ps_collect, task.done);
+    ps_collect *c = PS_CONTAINER_OF(task, ps_collect, task);
 
-    (void)ok;
     c->is_waiting = false;
     if (c->call == NULL) {
         destroy(c);
@@ -278,10 +277,10 @@ static void start_hashing(ps_collect *c)
         fail(c, st);
         return;
     }
-    c->task.work = hash_all;
-    c->task.done.fire = hashed;
+    c->task.run = hash_all;
+    c->task.done = hashed;
     c->is_waiting = true;
-    ps_helper_run(c->node->helper, &c->task);
+    ps_tasks_submit(c->node->tasks, NULL, &c->task);
 }
 
 /* --- what the role saves --------------------------------------------------------- */
@@ -312,11 +311,10 @@ static void fail_for_room(ps_collect *c)
     ps_call_fail_error(call, &error);
 }
 
-static void saved(ps_event *event, bool ok)
+static void saved(ps_task *task)
 {
-    ps_collect *c = PS_CONTAINER_OF(event, ps_collect, task.done);
+    ps_collect *c = PS_CONTAINER_OF(task, ps_collect, task);
 
-    (void)ok;
     c->is_waiting = false;
     c->node->saves--;
     if (c->node->saves == 0) {
@@ -335,11 +333,11 @@ static void saved(ps_event *event, bool ok)
 
 static void start_saving(ps_collect *c)
 {
-    c->task.work = save;
-    c->task.done.fire = saved;
+    c->task.run = save;
+    c->task.done = saved;
     c->is_waiting = true;
     c->node->saves++;
-    ps_helper_run(c->node->helper, &c->task);
+    ps_tasks_submit(c->node->tasks, NULL, &c->task);
 }
 
 /* --- the call ------------------------------------------------------------------ */

@@ -18,7 +18,7 @@ typedef struct entry {
 } entry;
 
 struct ps_datasets {
-    ps_helper *helper;
+    ps_tasks *tasks;
     char *data_dir, *data_path;
     entry *entries;
     unsigned busy; /* requests */
@@ -32,7 +32,7 @@ struct ps_data_request {
     ps_data_wish wish;
     ps_datasets_fn *fn; /* NULL: cancelled */
     void *arg;
-    /* The helper's, until done. */
+    /* The task's, until done. */
     ps_status status;
     ps_dataset *data;
 };
@@ -42,11 +42,11 @@ static bool same(const ps_data_wish *a, const ps_data_wish *b)
     return strcmp(a->sha256, b->sha256) == 0 && ps_data_conf_same(&a->conf, &b->conf);
 }
 
-ps_datasets *ps_datasets_create(ps_helper *helper, const char *data_dir, const char *data_path)
+ps_datasets *ps_datasets_create(ps_tasks *tasks, const char *data_dir, const char *data_path)
 {
     ps_datasets *sets = ps_xcalloc(1, sizeof *sets);
 
-    sets->helper = helper;
+    sets->tasks = tasks;
     sets->data_dir = ps_xstrdup(data_dir);
     sets->data_path = data_path != NULL ? ps_xstrdup(data_path) : NULL;
     return sets;
@@ -124,7 +124,7 @@ ps_status ps_datasets_folder(const ps_datasets *sets, const char *sha256, char *
     return ps_is_ok(&st) ? ps_path_join(out, cap, above, sha256) : st;
 }
 
-/* --- on the helper's thread ------------------------------------------------ */
+/* --- on the thread of the tasks --------------------------------------------- */
 
 /* Does the folder hold the set with that checksum? */
 static bool holds(const ps_data_wish *wish, const char *folder)
@@ -171,13 +171,12 @@ static void find_and_load(ps_task *task)
 
 /* --- back on the loop's thread --------------------------------------------- */
 
-static void loaded(ps_event *event, bool ok)
+static void loaded(ps_task *task)
 {
-    ps_data_request *request = PS_CONTAINER_OF(event, ps_data_request, task.done);
+    ps_data_request *request = PS_CONTAINER_OF(task, ps_data_request, task);
     ps_datasets *sets = request->sets;
     ps_dataset *data = NULL;
 
-    (void)ok;
     sets->busy--;
     if (ps_is_ok(&request->status)) {
         data = ps_datasets_cached(sets, &request->wish);
@@ -207,14 +206,14 @@ ps_data_request *ps_datasets_get(ps_datasets *sets, const ps_data_wish *wish, ps
 {
     ps_data_request *request = ps_xcalloc(1, sizeof *request);
 
-    request->task.work = find_and_load;
-    request->task.done.fire = loaded;
+    request->task.run = find_and_load;
+    request->task.done = loaded;
     request->sets = sets;
     request->wish = *wish;
     request->fn = fn;
     request->arg = arg;
     sets->busy++;
-    ps_helper_run(sets->helper, &request->task);
+    ps_tasks_submit(sets->tasks, NULL, &request->task);
     return request;
 }
 

@@ -3,13 +3,13 @@
  *
  * A set that a coordinator has sent lies under data_dir/datasets/<sha256>; a
  * set that is under data_path/<folder> already is used where it is, if it has the
- * checksum asked for. Hashing and loading happen on the helper. Loop thread.
+ * checksum asked for. Hashing and loading are tasks. Loop thread.
  */
 #ifndef PS_COMMON_NODE_DATASETS_H
 #define PS_COMMON_NODE_DATASETS_H
 
 #include "common/data/dataset.h"
-#include "common/node/helper.h"
+#include "common/rpc/tasks.h"
 
 typedef struct ps_datasets ps_datasets;
 
@@ -25,8 +25,8 @@ typedef void ps_datasets_fn(void *arg, const ps_status *st, ps_dataset *data);
 
 typedef struct ps_data_request ps_data_request;
 
-/* data_path may be NULL. The helper is kept. */
-ps_datasets *ps_datasets_create(ps_helper *helper, const char *data_dir, const char *data_path);
+/* data_path may be NULL. `tasks` is kept. */
+ps_datasets *ps_datasets_create(ps_tasks *tasks, const char *data_dir, const char *data_path);
 
 /* Nothing may be referenced, no request under way. NULL is allowed. */
 void ps_datasets_destroy(ps_datasets *sets);

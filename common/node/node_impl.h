@@ -18,7 +18,6 @@
 
 #include "common/base/files.h"
 #include "common/node/datasets.h"
-#include "common/node/helper.h"
 #include "common/node/joblog.h"
 #include "common/node/node.h"
 
@@ -59,7 +58,7 @@ struct ps_node {
     ps_server *server;
     ps_service *services;
     size_t service_count;
-    ps_helper *helper;
+    ps_tasks *tasks; /* one thread: they run in their order */
     ps_datasets *datasets;
 
     ps_agent agent;

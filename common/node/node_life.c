@@ -182,7 +182,7 @@ static void start_services(ps_node *node, const ps_service *extra, size_t extra_
 static void destroy(ps_node *node)
 {
     ps_datasets_destroy(node->datasets);
-    ps_helper_destroy(node->helper);
+    ps_tasks_destroy(node->tasks);
     free(node->services);
     free(node->data_dir);
     free(node);
@@ -239,13 +239,13 @@ ps_status ps_node_start(ps_loop *loop, const ps_node_conf *conf, const ps_role_h
         st = find_node_id(node, conf->node_id);
     }
     if (ps_is_ok(&st)) {
-        st = ps_helper_create(loop, &node->helper);
+        st = ps_tasks_create(loop, 1, SIZE_MAX, &node->tasks);
     }
     if (!ps_is_ok(&st)) {
         destroy(node);
         return st;
     }
-    node->datasets = ps_datasets_create(node->helper, node->data_dir, conf->data_path);
+    node->datasets = ps_datasets_create(node->tasks, node->data_dir, conf->data_path);
     ps_datasets_on_idle(node->datasets, try_free, node);
     st = ps_server_start(loop, node->services, node->service_count, conf->listen, &node->server);
     if (!ps_is_ok(&st)) {

@@ -2,7 +2,7 @@
 /* precommit.c - the second phase at a node: packages in order, each acknowledged.
  *
  * A message is read when the one before is dealt with and its acknowledgement
- * is out. Data sets are looked up and loaded on the helper; the stream waits
+ * is out. Data sets are looked up and loaded by a task; the stream waits
  * only where the answer is needed: with the acknowledgement of the offer, and
  * at the seal. Files of tables are loaded there too, each before the next piece
  * is read. Whatever goes wrong ends the stream and the attempt.

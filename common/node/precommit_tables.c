@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* precommit_tables.c - the packages of PreCommit with files of sparse tables: each is put
- * together, and when it is whole its rows become this server's, on the helper. Nothing is read
+ * together, and when it is whole its rows become this server's, as a task. Nothing is read
  * meanwhile; an attempt that ends leaves tables and file to the load, which frees them. */
 #include "common/base/container_of.h"
 #include "common/base/log.h"
@@ -20,7 +20,7 @@ struct ps_loading {
     ps_tables *tables; /* then to be freed, and files; before, the session's and pc's */
     ps_tables_files *files;
     ps_buf *file;
-    ps_status status; /* the helper's, until done */
+    ps_status status; /* the task's, until done */
 };
 
 bool ps_precommit_wants_tables(const ps_precommit *pc)
@@ -66,12 +66,11 @@ static void go_on(ps_precommit *pc, ps_status st)
     }
 }
 
-static void loaded(ps_event *event, bool ok)
+static void loaded(ps_task *task)
 {
-    ps_loading *l = PS_CONTAINER_OF(event, ps_loading, task.done);
+    ps_loading *l = PS_CONTAINER_OF(task, ps_loading, task);
     ps_node *node = l->node;
 
-    (void)ok;
     ps_buf_unref(l->file);
     if (l->pc != NULL) {
         go_on(l->pc, l->status);
@@ -88,8 +87,8 @@ static void start_load(ps_precommit *pc)
 {
     ps_loading *l = ps_xcalloc(1, sizeof *l);
 
-    l->task.work = load;
-    l->task.done.fire = loaded;
+    l->task.run = load;
+    l->task.done = loaded;
     l->node = pc->node;
     l->pc = pc;
     l->files = pc->tables;
@@ -98,7 +97,7 @@ static void start_load(ps_precommit *pc)
     pc->load = l;
     pc->node->alive++;
     ps_log(PS_LOG_INFO, "node", "table file %u: %zu bytes, loading", pc->table_files, l->file->len);
-    ps_helper_run(pc->node->helper, &l->task);
+    ps_tasks_submit(pc->node->tasks, NULL, &l->task);
 }
 
 void ps_precommit_leave_tables(ps_precommit *pc)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* archive.c - the last files of an attempt, made on the helper thread: the
+/* archive.c - the last files of an attempt, made as a task: the
  * servers' weights as one model, the summary, the manifest.
  *
  * All that the thread reads is copied or immutable: the job as a message, the
@@ -315,5 +315,5 @@ void ps_archive_start(ps_attempt *a)
         snprintf(w->log_nodes[w->log_count++], PS_COMMIT_NODE_ID_MAX, "%s", m->id);
     }
     a->pending++;
-    ps_work_submit(a->c->work, &w->task);
+    ps_tasks_submit(a->c->tasks, &a->c->in_order, &w->task);
 }

@@ -430,7 +430,7 @@ ps_status ps_coordinator_create(ps_loop *loop, const ps_coordinator_conf *conf,
         take_ends(c);
         ps_registry_avoid(c->registry, has_folder, c);
         sweep_files(c);
-        st = ps_work_create(loop, &c->work);
+        st = ps_tasks_create(loop, 1, SIZE_MAX, &c->tasks);
     }
     if (!ps_is_ok(&st)) {
         ps_coordinator_destroy(c);
@@ -476,8 +476,8 @@ void ps_coordinator_drain(ps_coordinator *c)
 
 void ps_coordinator_stop(ps_coordinator *c)
 {
-    ps_work_destroy(c->work);
-    c->work = NULL;
+    ps_tasks_destroy(c->tasks);
+    c->tasks = NULL;
 }
 
 void ps_coordinator_destroy(ps_coordinator *c)
@@ -491,7 +491,7 @@ void ps_coordinator_destroy(ps_coordinator *c)
         take_out(c, job);
         ps_live_destroy(job);
     }
-    ps_work_destroy(c->work);
+    ps_tasks_destroy(c->tasks);
     ps_nodes_fini(&c->nodes);
     ps_registry_close(c->registry);
     free(c);

@@ -8,11 +8,11 @@
 #include "common/data/describe.h"
 #include "common/rpc/error.h"
 #include "common/rpc/server.h"
+#include "common/rpc/tasks.h"
 #include "services/coordinator/job.h"
 #include "services/coordinator/nodes.h"
 #include "services/coordinator/registry.h"
 #include "services/coordinator/room.h"
-#include "services/coordinator/work.h"
 
 enum {
     PS_LIVE_JOBS_MAX = 10000, /* queued or running at a time */
@@ -38,8 +38,9 @@ struct ps_coordinator {
     ps_registry *registry;
     ps_room room; /* as of the last second */
     ps_nodes nodes;
-    ps_work *work;
-    ps_data_cache data_cache; /* the helper thread's */
+    ps_tasks *tasks;
+    ps_strand in_order;       /* of all that it does on threads */
+    ps_data_cache data_cache; /* the strand's */
 
     ps_live *first, *last; /* jobs that are not over, oldest first */
     size_t live_count;
@@ -67,7 +68,7 @@ ps_service ps_coordinator_service(ps_coordinator *c);
  * calls to nodes. Jobs stay as they are stored, nodes go on. */
 void ps_coordinator_drain(ps_coordinator *c);
 
-/* After that, while the loop runs: waits for the helper thread. */
+/* After that, while the loop runs: waits for tasks that run. */
 void ps_coordinator_stop(ps_coordinator *c);
 void ps_coordinator_destroy(ps_coordinator *c); /* after the loop. NULL is allowed */
 

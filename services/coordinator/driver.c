@@ -181,7 +181,7 @@ static void begin_package(ps_attempt *a)
         return;
     }
     a->pending++;
-    a->package = ps_package_create(a->c->work, &conf);
+    a->package = ps_package_create(a->c->tasks, &a->c->in_order, &conf);
 }
 
 void ps_attempt_start(ps_live *job, const ps_member *members, size_t count)

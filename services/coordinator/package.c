@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* package.c - what PreCommit brings, made on the helper thread. */
+/* package.c - what PreCommit brings, made as a task. */
 #include "services/coordinator/package.h"
 
 #include "common/artifact/weights.h"
@@ -124,7 +124,7 @@ static void done(ps_task *task)
     p->conf.ready(p->conf.arg, p);
 }
 
-ps_package *ps_package_create(ps_work *work, const ps_package_conf *conf)
+ps_package *ps_package_create(ps_tasks *tasks, ps_strand *strand, const ps_package_conf *conf)
 {
     ps_package *p = ps_xcalloc(1, sizeof *p);
 
@@ -135,7 +135,7 @@ ps_package *ps_package_create(ps_work *work, const ps_package_conf *conf)
     snprintf(p->init_sha256, sizeof p->init_sha256, "%s", conf->init_sha256);
     p->status = ps_fail(PS_CANCELLED, "the coordinator is stopping");
     p->reason = "STOPPING";
-    ps_work_submit(work, &p->task);
+    ps_tasks_submit(tasks, strand, &p->task);
     return p;
 }
 

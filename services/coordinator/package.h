@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* package.h - what PreCommit brings to the nodes of an attempt, made once for
- * all of them on the helper thread: initial weights, and what the data set is.
+ * all of them as a task: initial weights, and what the data set is.
  */
 #ifndef PS_COORDINATOR_PACKAGE_H
 #define PS_COORDINATOR_PACKAGE_H
@@ -9,7 +9,7 @@
 #include "common/base/sha256.h"
 #include "common/data/describe.h"
 #include "common/job/plan.h"
-#include "services/coordinator/work.h"
+#include "common/rpc/tasks.h"
 
 typedef struct ps_package ps_package;
 
@@ -21,7 +21,7 @@ typedef struct ps_package_conf {
     const char *const *table_paths;                  /* (table_count), borrowed until ready */
     const char (*table_sha256)[PS_SHA256_HEX_BYTES]; /* (table_count): as init_sha256 */
     size_t table_count;                              /* files that sparse tables start from */
-    ps_data_cache *cache;                            /* the helper thread's */
+    ps_data_cache *cache;                            /* the strand's */
     void (*ready)(void *arg, ps_package *package);   /* loop thread */
     void *arg;
 } ps_package_conf;
@@ -43,7 +43,7 @@ struct ps_package {
 };
 
 /* conf->ready is called once, later. */
-ps_package *ps_package_create(ps_work *work, const ps_package_conf *conf);
+ps_package *ps_package_create(ps_tasks *tasks, ps_strand *strand, const ps_package_conf *conf);
 void ps_package_destroy(ps_package *package); /* after ready; NULL is allowed */
 
 /* What the files of a data set weigh, as far as their sizes tell; data_path may be NULL. */

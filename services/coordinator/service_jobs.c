@@ -7,12 +7,12 @@
 #include "common/base/xalloc.h"
 #include "common/job/look.h"
 #include "common/job/plan.h"
+#include "common/rpc/tasks.h"
 #include "services/coordinator/artifacts.h"
 #include "services/coordinator/driver.h"
 #include "services/coordinator/init.h"
 #include "services/coordinator/message.h"
 #include "services/coordinator/service.h"
-#include "services/coordinator/work.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -152,7 +152,7 @@ static void submit(ps_coordinator *c, const Psgd__V1__JobSpec *spec, const char 
     ps_record_fini(&loaded);
 }
 
-/* A job whose data set's files are being read on the helper thread. */
+/* A job whose data set's files are being read by a task. */
 typedef struct looking {
     ps_task task;
     ps_coordinator *c;
@@ -220,7 +220,7 @@ void ps_serve_submit_job(void *service, const ProtobufCMessage *request, ps_payl
     l->spec = (Psgd__V1__JobSpec *)ps_message_copy(&spec->base);
     l->status = ps_fail(PS_UNAVAILABLE, "the coordinator is stopping");
     ps_call_on_gone(call, look_gone, l);
-    ps_work_submit(l->c->work, &l->task);
+    ps_tasks_submit(l->c->tasks, &l->c->in_order, &l->task);
 }
 
 /* --- ListJobs ----------------------------------------------------------------- */
@@ -434,7 +434,7 @@ void ps_serve_delete_job(void *service, const ProtobufCMessage *request, ps_payl
         r->task.run = remove_files;
         r->task.done = removed;
         snprintf(r->folder, sizeof r->folder, "%s", folder);
-        ps_work_submit(c->work, &r->task);
+        ps_tasks_submit(c->tasks, &c->in_order, &r->task);
     }
     ps_call_reply(call, &reply.base);
 }

@@ -16,6 +16,7 @@ target_link_libraries(ps_echo_world PUBLIC ps_rpc ps_echo_proto)
 
 ps_test(unit test_wire ps_echo_world)
 ps_test(system test_loop ps_rpc)
+ps_test(system test_tasks ps_rpc)
 ps_test(system test_rpc ps_echo_world)
 ps_test(system test_rpc_stream ps_echo_world)
 ps_test(system test_rpc_flow ps_echo_world)

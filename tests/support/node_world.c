@@ -441,11 +441,10 @@ static void hold(ps_task *task)
     pthread_mutex_unlock(&w->mutex);
 }
 
-static void held(ps_event *event, bool ok)
+static void held(ps_task *task)
 {
-    node_world *w = PS_CONTAINER_OF(event, node_world, hold.done);
+    node_world *w = PS_CONTAINER_OF(task, node_world, hold);
 
-    (void)ok;
     pthread_mutex_lock(&w->mutex);
     w->is_held = false;
     nw_changed(w);
@@ -456,9 +455,9 @@ static void start_hold(void *arg)
 {
     node_world *w = arg;
 
-    w->hold.work = hold;
-    w->hold.done.fire = held;
-    ps_helper_run(w->node->helper, &w->hold);
+    w->hold.run = hold;
+    w->hold.done = held;
+    ps_tasks_submit(w->node->tasks, NULL, &w->hold);
 }
 
 void nw_hold_helper(node_world *w)

@@ -9,8 +9,8 @@
 #define PS_TESTS_SUPPORT_NODE_WORLD_H
 
 #include "common/base/strbuf.h"
-#include "common/node/helper.h"
 #include "common/node/node.h"
+#include "common/rpc/tasks.h"
 #include "tests/support/temp_dir.h"
 
 #include <pthread.h>
