@@ -126,6 +126,10 @@ typedef struct ps_codec {
      * if sum_is_vote. */
     void (*sum_value)(const void *sum, float *y, size_t n);
     bool sum_is_vote;
+    /* (optional) Returns whether adding can have made this sum, which was read from a file. Without
+     * it any bytes are a sum. */
+    bool (*sum_check)(const void *sum, size_t n);
+
     /* Checks that decode will accept these bytes. Returns DATA_LOSS with the reason if not.
      * Reads no more of `in` than necessary. For callers that keep bytes and decode them later. */
     PS_MUST_USE ps_status (*check)(const Psgd__V1__Encoding *head, const uint8_t *in, size_t len,

@@ -174,6 +174,24 @@ static void intsum_sum_add(const Psgd__V1__Encoding *head, const uint8_t *in, si
     }
 }
 
+/* As many contributions as there are bits left: more were never added up. */
+static bool intsum_sum_check(const void *sum, size_t n)
+{
+    const sum_of *s = sum;
+    const int64_t most = INT64_C(1) << 62 >> APART_MOST;
+
+    if (s->is_open < 0 || s->is_open > 1 || s->low < EXPONENT_MIN || s->high > EXPONENT_MAX ||
+        s->low > s->high || s->high - s->low > APART_MOST) {
+        return false;
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (s->v[i] > most || s->v[i] < -most) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static void intsum_sum_value(const void *sum, float *y, size_t n)
 {
     const sum_of *s = sum;
@@ -197,6 +215,7 @@ const ps_codec ps_codec_intsum = {
     .sum_bytes = intsum_sum_bytes,
     .sum_add = intsum_sum_add,
     .sum_value = intsum_sum_value,
+    .sum_check = intsum_sum_check,
     .check = intsum_check,
     .decode = intsum_decode,
 };

@@ -538,3 +538,99 @@ ps_status ps_book_lose(ps_book *book, uint32_t worker)
     }
     return ps_ok();
 }
+
+/* ---- Save and load ---- */
+
+/* Clocks of a job are fewer. Nothing that is added to one passes what a word holds. */
+#define CLOCK_MAX (UINT64_C(1) << 48)
+
+void ps_book_put(const ps_book *book, uint32_t column, ps_state_out *out)
+{
+    const ps_book_column *at = &book->column[column];
+
+    ps_state_put_u64(out, at->version);
+    ps_state_put_u64(out, at->clock);
+    ps_state_put_u32(out, at->in);
+    ps_state_put_u32(out, at->due);
+    ps_state_put_u64(out, (uint64_t)(book->now_us - at->behind_us));
+    ps_state_put_u64(out, (uint64_t)at->first_us);
+    ps_state_put(out, at->words, book->word_count * sizeof *at->words);
+    for (uint32_t k = 0; k < book->contributors; k++) {
+        ps_state_put_u64(out, ps_book_next(book, column, k));
+    }
+    ps_state_put(out, book->given + (size_t)column * book->workers,
+                 book->workers * sizeof *book->given);
+}
+
+size_t ps_book_bytes(const ps_book *book)
+{
+    return 2 * sizeof(uint32_t) +
+           (4 + book->word_count + book->contributors + book->workers) * sizeof(uint64_t);
+}
+
+/* Whatever the losses are, a column's next clocks are no further ahead than the policy lets, and a
+ * round that all have brought is closed. So no loop over clocks is longer than it was. */
+static void check_next(const ps_book *book, uint32_t column, ps_state_in *in)
+{
+    const ps_book_column *at = &book->column[column];
+    uint64_t lead = book->policy->lead(&book->policy_params), least = UINT64_MAX;
+
+    for (uint32_t k = 0; k < book->contributors; k++) {
+        uint64_t next = ps_book_next(book, column, k);
+
+        least = next < least ? next : least;
+        if (next > CLOCK_MAX ||
+            (book->policy->has_rounds && next > at->clock && next - at->clock - 1 > lead)) {
+            ps_state_fail(in, "clock %llu of contributor %u, where %llu is open",
+                          (unsigned long long)next, k, (unsigned long long)at->clock);
+            return;
+        }
+    }
+    if (book->policy->has_rounds && least > at->clock) {
+        ps_state_fail(in, "clock %llu is open, and all have brought it",
+                      (unsigned long long)at->clock);
+    }
+}
+
+void ps_book_take(ps_book *book, uint32_t column, ps_state_in *in)
+{
+    ps_book_column *at = &book->column[column];
+    uint64_t *given = book->given + (size_t)column * book->workers;
+    int64_t policy_us;
+
+    at->version = ps_state_take_u64(in);
+    at->clock = ps_state_take_u64(in);
+    at->in = ps_state_take_u32(in);
+    at->due = ps_state_take_u32(in);
+    policy_us = (int64_t)ps_state_take_u64(in);
+    at->first_us = (int64_t)ps_state_take_u64(in);
+    ps_state_take(in, at->words, book->word_count * sizeof *at->words);
+    for (uint32_t k = 0; k < book->contributors; k++) {
+        book->next[(size_t)k * book->columns + column] = ps_state_take_u64(in);
+    }
+    ps_state_take(in, given, book->workers * sizeof *given);
+    if (!ps_state_is_ok(in)) {
+        return;
+    }
+    if (at->version > CLOCK_MAX * UINT32_MAX || at->clock > CLOCK_MAX || at->due > at->in ||
+        policy_us < 0 || policy_us > (int64_t)CLOCK_MAX * 1000 || at->first_us < 0 ||
+        at->first_us > policy_us || (at->in > 0 && !book->buffers)) {
+        ps_state_fail(in, "version %llu, clock %llu, %u and %u in the open sum: cannot be",
+                      (unsigned long long)at->version, (unsigned long long)at->clock, at->in,
+                      at->due);
+        return;
+    }
+    at->behind_us = book->now_us - policy_us;
+    check_next(book, column, in);
+    for (uint32_t w = 0; ps_state_is_ok(in) && w < book->workers; w++) {
+        if (given[w] > at->version) {
+            ps_state_fail(in, "version %llu was given to worker %u; it is %llu",
+                          (unsigned long long)given[w], w, (unsigned long long)at->version);
+        }
+    }
+}
+
+void ps_book_set_lost(ps_book *book, uint32_t worker)
+{
+    book->worker[worker].is_lost = true;
+}

@@ -21,6 +21,7 @@
 #ifndef PS_COMMON_STORE_CLOCKS_H
 #define PS_COMMON_STORE_CLOCKS_H
 
+#include "common/base/state.h"
 #include "common/base/status.h"
 #include "common/consistency/consistency.h"
 #include "common/store/counters.h"
@@ -185,7 +186,23 @@ uint64_t ps_book_open(const ps_book *book);
  */
 PS_MUST_USE ps_status ps_book_lose(ps_book *book, uint32_t worker);
 
-/* Finds all that follows from next, least clocks and losses anew: after a load. */
+/* ---- Save and load ---- */
+
+/* Puts a column: u64 version, clock; u32 in, due; i64 time of the policy, first_us; (words) u64;
+ * (K) u64 next; (W) u64 given. Losses are not of a column. */
+void ps_book_put(const ps_book *book, uint32_t column, ps_state_out *out);
+
+/* Takes a column, whose policy then lives on from its time. A failure is `in`'s: a column that
+ * this policy does not make. ps_book_settle before anything else is done with the book. */
+void ps_book_take(ps_book *book, uint32_t column, ps_state_in *in);
+
+/* Returns the bytes of a column. */
+size_t ps_book_bytes(const ps_book *book);
+
+/* Marks a worker as lost, whatever the policy says of it. */
+void ps_book_set_lost(ps_book *book, uint32_t worker);
+
+/* Finds all that follows from next and losses anew. */
 void ps_book_settle(ps_book *book);
 
 #endif

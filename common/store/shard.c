@@ -47,8 +47,7 @@ static ps_shard_outcome take(ps_shard *shard, uint32_t s, uint32_t worker, uint3
     return outcome;
 }
 
-/* The place of the slice with that index, or slice_count. */
-static uint32_t find_slice(const ps_shard *shard, uint32_t index)
+uint32_t shard_find_slice(const ps_shard *shard, uint32_t index)
 {
     uint32_t lo = 0, hi = shard->slice_count;
 
@@ -80,7 +79,7 @@ static ps_status push(ps_shard *shard, uint32_t worker, uint64_t clock, uint32_t
     if (!ps_is_ok(&st)) {
         return st;
     }
-    s = find_slice(shard, head->slice);
+    s = shard_find_slice(shard, head->slice);
     if (s == shard->slice_count) {
         return ps_fail(PS_INVALID_ARGUMENT, "slice %u is not of this server", head->slice);
     }
@@ -233,6 +232,11 @@ uint64_t ps_shard_version(const ps_shard *shard, uint32_t place)
 {
     assert(place < shard->slice_count);
     return shard->slices[place].col->version;
+}
+
+ps_book *ps_shard_book(ps_shard *shard)
+{
+    return &shard->book;
 }
 
 const ps_store_counters *ps_shard_counters_of(const ps_shard *shard)

@@ -66,6 +66,7 @@
 #include "common/codec/codec.h"
 #include "common/consistency/consistency.h"
 #include "common/optim/descent.h"
+#include "common/store/clocks.h"
 #include "common/store/counters.h"
 #include "common/store/delay.h"
 
@@ -164,8 +165,9 @@ bool ps_shard_is_in(const ps_shard *shard, uint64_t clock, uint32_t contributor)
  */
 PS_MUST_USE ps_status ps_shard_pull_begin(ps_shard *shard, uint32_t worker, uint64_t clock);
 
-/* After pull_begin, of a shard that broadcasts: the answer shall bring the weights,
- * as float32, and no changes. */
+/* After pull_begin: the worker has nothing of what it was given before, so that the answer shall
+ * bring all. A shard that broadcasts sends the weights, as float32, and no changes; of slices by
+ * rows come those that have changed since the first weights. */
 void ps_shard_pull_whole(ps_shard *shard, uint32_t worker);
 
 /* The stream is gone: forgets the wish. */
@@ -233,6 +235,24 @@ uint64_t ps_shard_clock(const ps_shard *shard);
  * order, lost ones left out; at most `cap` are written. Returns how many there
  * are. Looks at every slice. */
 uint32_t ps_shard_waits_for(const ps_shard *shard, uint32_t *workers, uint32_t cap);
+
+/* ---- Save and load: for store.h, which has the layout ---- */
+
+/* Returns how many slices of a virtual shard there are: those of index % PS_TABLE_SHARDS. */
+uint32_t ps_shard_count(const ps_shard *shard, uint32_t virtual_shard);
+
+/* Puts them. */
+void ps_shard_put(const ps_shard *shard, uint32_t virtual_shard, ps_state_out *out);
+
+/* Takes them into a shard that nothing was pushed to. A failure is `in`'s; then the shard is only
+ * good for destroy. */
+void ps_shard_take(ps_shard *shard, uint32_t virtual_shard, ps_state_in *in);
+
+/* The shard lives on from what was taken. */
+void ps_shard_settle(ps_shard *shard);
+
+/* The book of its clocks: a column a slice. */
+ps_book *ps_shard_book(ps_shard *shard);
 
 size_t ps_shard_value_count(const ps_shard *shard);
 

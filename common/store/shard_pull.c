@@ -63,9 +63,7 @@ ps_status ps_shard_pull_begin(ps_shard *shard, uint32_t worker, uint64_t clock)
         return ps_fail(PS_OUT_OF_RANGE, "clock %llu asked for, %llu is not complete",
                        (unsigned long long)clock, (unsigned long long)ps_shard_clock(shard));
     }
-    if (wish->has_asked && clock > wish->clock) {
-        shard_rows_asked(shard, worker);
-    }
+    shard_rows_asked(shard, worker, clock);
     shard->waiting += wish->is_open ? 0 : 1;
     wish->clock = clock;
     wish->has_asked = true;
@@ -87,6 +85,7 @@ void ps_shard_pull_whole(ps_shard *shard, uint32_t worker)
 {
     assert(worker < shard->book.workers && shard->wish[worker].is_open);
     shard->wish[worker].is_whole = true;
+    shard_rows_forget(shard, worker);
 }
 
 static void close_wish(ps_shard *shard, shard_wish *wish)

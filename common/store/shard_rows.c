@@ -13,6 +13,7 @@
 #include "common/codec/feedback.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,6 +26,7 @@ struct shard_rows {
     uint16_t *next, *prev; /* (R + 1): the ring, newest first; R is its head */
     uint64_t *base;        /* (W) version that the worker has for certain */
     uint64_t *first;       /* (W) the first one given for the clock asked for last; NOT_GIVEN */
+    uint64_t *first_for;   /* (W) that clock */
     uint64_t snap_from;    /* the snapshot is what has changed since */
 };
 
@@ -79,6 +81,7 @@ void shard_rows_init(ps_shard *shard, shard_slice *slice)
     }
     r->base = ps_xcalloc(shard->book.workers, sizeof *r->base);
     r->first = ps_xcalloc(shard->book.workers, sizeof *r->first);
+    r->first_for = ps_xcalloc(shard->book.workers, sizeof *r->first_for);
     memset(r->first, 0xff, shard->book.workers * sizeof *r->first);
 }
 
@@ -96,6 +99,7 @@ void shard_rows_fini(shard_slice *slice)
         free(r->prev);
         free(r->base);
         free(r->first);
+        free(r->first_for);
         free(r);
     }
 }
@@ -222,13 +226,25 @@ void shard_rows_close(ps_shard *shard, shard_slice *slice, ps_moment at, float m
 
 /* ---- Answers ---- */
 
-void shard_rows_asked(ps_shard *shard, uint32_t worker)
+void shard_rows_asked(ps_shard *shard, uint32_t worker, uint64_t clock)
 {
     for (uint32_t s = 0; shard->rows_room != NULL && s < shard->slice_count; s++) {
         shard_rows *r = shard->slices[s].rows;
 
-        if (r != NULL && r->first[worker] != NOT_GIVEN) {
+        if (r != NULL && r->first[worker] != NOT_GIVEN && clock > r->first_for[worker]) {
             r->base[worker] = r->first[worker];
+            r->first[worker] = NOT_GIVEN;
+        }
+    }
+}
+
+void shard_rows_forget(ps_shard *shard, uint32_t worker)
+{
+    for (uint32_t s = 0; shard->rows_room != NULL && s < shard->slice_count; s++) {
+        shard_rows *r = shard->slices[s].rows;
+
+        if (r != NULL) {
+            r->base[worker] = 0;
             r->first[worker] = NOT_GIVEN;
         }
     }
@@ -277,6 +293,7 @@ ps_buf *shard_rows_give(ps_shard *shard, shard_slice *slice, uint32_t worker,
 
     if (r->first[worker] == NOT_GIVEN) {
         r->first[worker] = slice->col->version;
+        r->first_for[worker] = shard->wish[worker].clock;
     }
     if (r->changed[newest] <= base) {
         *head = &slice->whole_head.msg;
@@ -299,4 +316,83 @@ ps_buf *shard_rows_give(ps_shard *shard, shard_slice *slice, uint32_t worker,
         shard->counters.encoded_bytes += slice->snap->len;
     }
     return slice->snap;
+}
+
+/* ---- Save and load ---- */
+
+float *shard_rows_sum(const shard_slice *slice)
+{
+    return slice->rows->sum;
+}
+
+/* u64 version that each row was changed by; u16 rows, the newest first; (W) u64 base, (W) u64
+ * first, (W) u64 first_for; u32 rows of the open sum; u32 each. */
+void shard_rows_put(const ps_shard *shard, const shard_slice *slice, ps_state_out *out)
+{
+    const shard_rows *r = slice->rows;
+    const uint32_t *id = NULL;
+    size_t count = 0;
+
+    ps_state_put(out, r->changed, r->count * sizeof *r->changed);
+    for (uint16_t i = r->next[r->count]; i != r->count; i = r->next[i]) {
+        ps_state_put(out, &i, sizeof i);
+    }
+    ps_state_put(out, r->base, shard->book.workers * sizeof *r->base);
+    ps_state_put(out, r->first, shard->book.workers * sizeof *r->first);
+    ps_state_put(out, r->first_for, shard->book.workers * sizeof *r->first_for);
+    if (r->in_sum != NULL) {
+        id = ps_rowset_list(r->in_sum, &count);
+    }
+    ps_state_put_u32(out, (uint32_t)count);
+    ps_state_put(out, id, count * sizeof *id);
+}
+
+/* Makes the ring anew in the order of the file, which must be one of all rows. */
+static void take_ring(ps_shard *shard, shard_rows *r, ps_state_in *in)
+{
+    uint16_t last = (uint16_t)r->count;
+    size_t count;
+
+    ps_rowset_clear(shard->rows_room->sorter);
+    for (uint32_t j = 0; ps_state_is_ok(in) && j < r->count; j++) {
+        uint16_t row;
+
+        ps_state_take(in, &row, sizeof row);
+        if (row >= r->count) {
+            ps_state_fail(in, "row %u of %" PRIu32, (unsigned)row, r->count);
+            return;
+        }
+        ps_rowset_add(shard->rows_room->sorter, row);
+        r->next[last] = row;
+        r->prev[row] = last;
+        last = row;
+    }
+    r->next[last] = (uint16_t)r->count;
+    r->prev[r->count] = last;
+    (void)ps_rowset_list(shard->rows_room->sorter, &count);
+    if (ps_state_is_ok(in) && count != r->count) {
+        ps_state_fail(in, "%zu rows in the order of changes; there are %" PRIu32, count, r->count);
+    }
+}
+
+void shard_rows_take(ps_shard *shard, shard_slice *slice, ps_state_in *in)
+{
+    shard_rows *r = slice->rows;
+    uint32_t count;
+
+    ps_state_take(in, r->changed, r->count * sizeof *r->changed);
+    take_ring(shard, r, in);
+    ps_state_take(in, r->base, shard->book.workers * sizeof *r->base);
+    ps_state_take(in, r->first, shard->book.workers * sizeof *r->first);
+    ps_state_take(in, r->first_for, shard->book.workers * sizeof *r->first_for);
+    count = ps_state_take_count(in, "rows of the open sum", r->in_sum != NULL ? r->count : 0);
+    for (uint32_t i = 0; ps_state_is_ok(in) && i < count; i++) {
+        uint32_t row = ps_state_take_u32(in);
+
+        if (row >= r->count) {
+            ps_state_fail(in, "row %" PRIu32 " of %" PRIu32, row, r->count);
+        } else {
+            ps_rowset_add(r->in_sum, row);
+        }
+    }
 }

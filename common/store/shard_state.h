@@ -6,9 +6,12 @@
 #ifndef PS_COMMON_STORE_SHARD_STATE_H
 #define PS_COMMON_STORE_SHARD_STATE_H
 
+#include "common/base/state.h"
+#include "common/codec/feedback.h"
 #include "common/store/clocks.h"
 #include "common/store/park.h"
 #include "common/store/shard.h"
+#include "common/store/table.h"
 
 typedef struct shard_rows shard_rows; /* shard_rows.c */
 typedef struct shard_rows_room shard_rows_room;
@@ -96,6 +99,8 @@ bool shard_buffer(ps_shard *shard, uint32_t s, uint32_t k, bool is_late,
 /* Closes what is whole by now of slice s. After every change of a buffering
  * shard's clocks. */
 void shard_close(ps_shard *shard, uint32_t s);
+/* Brings the counters of what is parked up to date. */
+void shard_count_parked(ps_shard *shard);
 
 /* The weights of a slice, to be written: what is on its way stays as it is. */
 float *shard_weights_to_write(shard_slice *slice);
@@ -115,11 +120,19 @@ void shard_rows_apply(ps_shard *shard, shard_slice *slice, uint64_t clock,
 void shard_rows_add(ps_shard *shard, shard_slice *slice, const Psgd__V1__Encoding *head,
                     const uint8_t *bytes, size_t len);
 void shard_rows_close(ps_shard *shard, shard_slice *slice, ps_moment at, float merge);
-/* The worker wishes for another clock than before: it has what it was given. */
-void shard_rows_asked(ps_shard *shard, uint32_t worker);
+/* The worker wishes for this clock: it has what it was given for earlier ones. */
+void shard_rows_asked(ps_shard *shard, uint32_t worker, uint64_t clock);
+/* The worker has nothing of what it was given. */
+void shard_rows_forget(ps_shard *shard, uint32_t worker);
 /* What has changed since then, encoded. */
 ps_buf *shard_rows_give(ps_shard *shard, shard_slice *slice, uint32_t worker,
                         const Psgd__V1__Encoding **head);
+
+/* The memory of the open sum; NULL: none is kept. */
+float *shard_rows_sum(const shard_slice *slice);
+/* In the file of a state. */
+void shard_rows_put(const ps_shard *shard, const shard_slice *slice, ps_state_out *out);
+void shard_rows_take(ps_shard *shard, shard_slice *slice, ps_state_in *in);
 
 /* shard_merge.c */
 
@@ -136,6 +149,9 @@ const float *shard_merged(ps_shard *shard, shard_slice *slice);
 size_t shard_encode_weights(ps_shard *shard, shard_slice *slice, uint64_t key, uint8_t *out);
 
 /* shard.c */
+
+/* The place of the slice with that index, or slice_count. */
+uint32_t shard_find_slice(const ps_shard *shard, uint32_t index);
 
 /* Worker brings nothing more to clocks before `clock`, which is at most one above
  * the open round. Under a policy that leaves behind. */

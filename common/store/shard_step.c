@@ -165,7 +165,7 @@ static void take_turns(ps_shard *shard, uint32_t s)
     }
 }
 
-static void count_parked(ps_shard *shard)
+void shard_count_parked(ps_shard *shard)
 {
     ps_store_counters *c = &shard->counters;
 
@@ -213,7 +213,7 @@ void shard_close(ps_shard *shard, uint32_t s)
         ps_book_close(&shard->book, s);
         shard_changed(shard, s);
     }
-    count_parked(shard);
+    shard_count_parked(shard);
 }
 
 void ps_shard_tick(ps_shard *shard, int64_t now_us)

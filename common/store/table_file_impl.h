@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* table_file_impl.h - the parts of a table's file as they lie in it; for table_file.c and
- * table_load.c only. */
+/* table_file_impl.h - the parts of a table's file as they lie in it; for table_file.c,
+ * table_load.c and table_state.c only. */
 #ifndef PS_COMMON_STORE_TABLE_FILE_IMPL_H
 #define PS_COMMON_STORE_TABLE_FILE_IMPL_H
 
@@ -26,7 +26,7 @@ typedef struct section_head {
 typedef struct row_head {
     uint64_t key, steps;
     float show, click;
-    uint32_t age, zero;
+    uint32_t age, flag; /* of a table's own file: 0 */
 } row_head;
 
 _Static_assert(sizeof(file_head) + SUM_BYTES == PS_TABLE_HEAD_BYTES && sizeof(section_head) == 16 &&

@@ -129,7 +129,7 @@ static ps_status check_row(const ps_table *t, const uint8_t *bytes, size_t at, u
     memcpy(&head, bytes + at, sizeof head);
     st = check_key(t, head.key, shard, at);
     if (ps_is_ok(&st) &&
-        (head.age > file->tick || head.age > PS_TABLE_UNSEEN_MAX || head.zero != 0 ||
+        (head.age > file->tick || head.age > PS_TABLE_UNSEEN_MAX || head.flag != 0 ||
          !isfinite(head.show) || !isfinite(head.click) || head.show < 0 || head.click < 0)) {
         st = ps_fail(PS_DATA_LOSS, "offset %zu: age, show or click of key %" PRIu64 " cannot be",
                      at, head.key);

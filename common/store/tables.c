@@ -3,7 +3,8 @@
 #include "common/store/tables.h"
 
 #include "common/base/xalloc.h"
-#include "common/store/table_keys.h"
+#include "common/store/heap.h"
+#include "common/store/table_state.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -11,20 +12,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Rows of one table that one contributor has brought. */
-typedef struct heap {
-    uint64_t *keys; /* (count), ascending */
-    float *grads;   /* (count, width) */
-    float *shows, *clicks;
-    size_t count, cap;
-} heap;
-
 /* A contribution. */
 typedef struct gift {
     struct gift *next;
     uint32_t contributor;
-    heap heaps[]; /* (tables) */
+    ps_heap heaps[]; /* (tables) */
 } gift;
+
+enum { SUM_MAX = 1 << 20 }; /* contributions of an open sum in a file */
 
 /* What comes of a contributor's next clock. */
 typedef struct coming {
@@ -43,6 +38,7 @@ struct ps_tables {
     uint64_t steps;             /* so far */
     ps_store_counters counters; /* the book's, unless it was given others */
     ps_status broken;           /* what a step failed with */
+    bool has_taken;             /* a virtual shard out of a file */
 };
 
 ps_tables *ps_tables_create(const ps_tables_conf *conf)
@@ -67,21 +63,13 @@ ps_tables *ps_tables_create(const ps_tables_conf *conf)
     return t;
 }
 
-static void free_heap(heap *h)
-{
-    free(h->keys);
-    free(h->grads);
-    free(h->shows);
-    free(h->clicks);
-}
-
 static void free_gifts(const ps_tables *t, gift *list)
 {
     while (list != NULL) {
         gift *next = list->next;
 
         for (uint32_t i = 0; i < t->conf.table_count; i++) {
-            free_heap(&list->heaps[i]);
+            ps_heap_fini(&list->heaps[i]);
         }
         free(list);
         list = next;
@@ -147,15 +135,9 @@ static void add_to_sum(ps_tables *t, gift *g)
 
 /* ---- Parts ---- */
 
-static void append(heap *h, const ps_tables_part *p, uint32_t width)
+static void append(ps_heap *h, const ps_tables_part *p, uint32_t width)
 {
-    if (h->count + p->count > h->cap) {
-        h->cap = (h->count + p->count) * 3 / 2;
-        h->keys = ps_xrealloc(h->keys, h->cap * sizeof *h->keys);
-        h->grads = ps_xrealloc(h->grads, h->cap * width * sizeof *h->grads);
-        h->shows = ps_xrealloc(h->shows, h->cap * sizeof *h->shows);
-        h->clicks = ps_xrealloc(h->clicks, h->cap * sizeof *h->clicks);
-    }
+    ps_heap_reserve(h, p->count, width);
     if (p->count == 0) {
         return;
     }
@@ -203,7 +185,7 @@ static ps_status check_turn(const ps_tables *t, const ps_tables_part *p, bool *i
 static ps_status check_part(const ps_tables *t, const ps_tables_part *p)
 {
     const gift *g = t->coming[p->contributor].gift;
-    const heap *h = p->part == 0 ? NULL : &g->heaps[p->table];
+    const ps_heap *h = p->part == 0 ? NULL : &g->heaps[p->table];
     size_t before = h == NULL ? 0 : h->count;
     ps_status st = ps_table_check_keys(t->tables[p->table], p->keys, p->count);
 
@@ -223,57 +205,19 @@ static ps_status check_part(const ps_tables *t, const ps_tables_part *p)
 
 /* ---- Steps ---- */
 
-static heap make_heap(size_t cap, uint32_t width)
-{
-    return (heap){.keys = ps_xcalloc(cap + 1, sizeof(uint64_t)),
-                  .grads = ps_xcalloc((cap + 1) * width, sizeof(float)),
-                  .shows = ps_xcalloc(cap + 1, sizeof(float)),
-                  .clicks = ps_xcalloc(cap + 1, sizeof(float)),
-                  .cap = cap};
-}
-
-/* The rows of a table that a list of contributions brings, one behind the other. */
-static heap gather(const ps_tables *t, uint32_t table, const gift *list)
-{
-    uint32_t width = ps_table_width(t->tables[table]);
-    size_t cap = 0;
-    heap all;
-
-    for (const gift *g = list; g != NULL; g = g->next) {
-        cap += g->heaps[table].count;
-    }
-    all = make_heap(cap, width);
-    for (const gift *g = list; g != NULL; g = g->next) {
-        const heap *h = &g->heaps[table];
-
-        if (h->count > 0) {
-            memcpy(all.keys + all.count, h->keys, h->count * sizeof *h->keys);
-            memcpy(all.grads + all.count * width, h->grads, h->count * width * sizeof *h->grads);
-            memcpy(all.shows + all.count, h->shows, h->count * sizeof *h->shows);
-            memcpy(all.clicks + all.count, h->clicks, h->count * sizeof *h->clicks);
-        }
-        all.count += h->count;
-    }
-    return all;
-}
-
 /* Steps a table on the sum of a list of contributions, by key and in the order of the list. */
 static ps_status step_table(ps_tables *t, uint32_t table, const gift *list, uint64_t clock,
                             float scale)
 {
-    uint32_t width = ps_table_width(t->tables[table]), *place;
+    uint32_t width = ps_table_width(t->tables[table]);
     ps_params params = ps_descent_params(&t->conf.descent, clock);
-    heap all = gather(t, table, list), one = make_heap(all.count, width);
+    ps_heap all = {0}, one = {0};
     ps_status st;
 
-    place = ps_xcalloc(all.count + 1, sizeof *place);
-    one.count = ps_keys_unique(all.keys, all.count, one.keys, place);
-    ps_rows_merge(all.grads, place, all.count, width, one.count, one.grads);
-    ps_rows_merge(all.shows, place, all.count, 1, one.count, one.shows);
-    ps_rows_merge(all.clicks, place, all.count, 1, one.count, one.clicks);
-    for (size_t i = 0; i < one.count * width; i++) {
-        one.grads[i] *= scale;
+    for (const gift *g = list; g != NULL; g = g->next) {
+        ps_heap_append(&all, &g->heaps[table], width);
     }
+    ps_heap_add_up(&one, &all, width, scale);
     st = ps_table_push_rows(t->tables[table], 0, t->steps,
                             &(ps_table_push){.keys = one.keys,
                                              .count = one.count,
@@ -281,9 +225,8 @@ static ps_status step_table(ps_tables *t, uint32_t table, const gift *list, uint
                                              .shows = one.shows,
                                              .clicks = one.clicks,
                                              .params = &params});
-    free(place);
-    free_heap(&all);
-    free_heap(&one);
+    ps_heap_fini(&all);
+    ps_heap_fini(&one);
     return st;
 }
 
@@ -445,7 +388,7 @@ uint64_t ps_tables_clock(const ps_tables *t)
     return ps_book_clock(&t->book);
 }
 
-const ps_book *ps_tables_book(const ps_tables *t)
+ps_book *ps_tables_book(ps_tables *t)
 {
     return &t->book;
 }
@@ -480,4 +423,177 @@ ps_table *ps_tables_at(ps_tables *t, uint32_t table)
 uint32_t ps_tables_table_count(const ps_tables *t)
 {
     return t->conf.table_count;
+}
+
+/* ---- Save and load ---- */
+
+/* What all virtual shards of a clock agree on: u64 clocks that rows have aged by, steps; u32 age of
+ * the tables, contributions in the open sum; u32 contributor of each. */
+static void put_progress(const ps_tables *t, ps_state_out *out)
+{
+    uint32_t count = 0;
+
+    for (const gift *g = t->sum; g != NULL; g = g->next) {
+        count++;
+    }
+    ps_state_put_u64(out, t->ticked);
+    ps_state_put_u64(out, t->steps);
+    ps_state_put_u32(out, (uint32_t)ps_table_count(t->tables[0]).ticks);
+    ps_state_put_u32(out, count);
+    for (const gift *g = t->sum; g != NULL; g = g->next) {
+        ps_state_put_u32(out, g->contributor);
+    }
+    for (uint32_t k = 0; k < t->book.contributors; k++) {
+        ps_state_put_u64(out, ps_book_next(&t->book, 0, k));
+    }
+}
+
+/* u32 rows of a virtual shard; that many keys, gradients, shows, clicks. */
+static void put_heap(const ps_heap *h, uint32_t width, uint32_t shard, ps_state_out *out)
+{
+    ps_heap some = {0};
+
+    for (size_t i = 0; i < h->count; i++) {
+        if (ps_table_shard_of(h->keys[i]) == shard) {
+            ps_heap_append(&some,
+                           &(ps_heap){.keys = h->keys + i,
+                                      .grads = h->grads + i * width,
+                                      .shows = h->shows + i,
+                                      .clicks = h->clicks + i,
+                                      .count = 1},
+                           width);
+        }
+    }
+    ps_state_put_u32(out, (uint32_t)some.count);
+    ps_state_put(out, some.keys, some.count * sizeof *some.keys);
+    ps_state_put(out, some.grads, some.count * width * sizeof *some.grads);
+    ps_state_put(out, some.shows, some.count * sizeof *some.shows);
+    ps_state_put(out, some.clicks, some.count * sizeof *some.clicks);
+    ps_heap_fini(&some);
+}
+
+void ps_tables_put(const ps_tables *t, uint32_t shard, ps_state_out *out)
+{
+    put_progress(t, out);
+    ps_book_put(&t->book, 0, out);
+    for (uint32_t i = 0; i < t->conf.table_count; i++) {
+        ps_table_put_shard(t->tables[i], shard, out);
+    }
+    for (const gift *g = t->sum; g != NULL; g = g->next) {
+        for (uint32_t i = 0; i < t->conf.table_count; i++) {
+            put_heap(&g->heaps[i], ps_table_width(t->tables[i]), shard, out);
+        }
+    }
+}
+
+/* Takes the progress of the first virtual shard. */
+static void take_progress(ps_tables *t, ps_state_in *in)
+{
+    uint32_t tick, count;
+
+    t->ticked = ps_state_take_u64(in);
+    t->steps = ps_state_take_u64(in);
+    tick = ps_state_take_u32(in);
+    count = ps_state_take_count(in, "contributions in the open sum of rows",
+                                t->book.buffers ? SUM_MAX : 0);
+    for (uint32_t i = 0; ps_state_is_ok(in) && i < count; i++) {
+        uint32_t k = ps_state_take_count(in, "contributor", t->book.contributors - 1);
+
+        add_to_sum(t, take_gift(t, k));
+    }
+    for (uint32_t i = 0; i < t->conf.table_count; i++) {
+        ps_table_set_age(t->tables[i], tick, t->steps);
+    }
+    (void)ps_state_view(in, t->book.contributors * sizeof(uint64_t)); /* the book's next */
+}
+
+/* Checks that another virtual shard has the same one. */
+static void check_progress(const ps_tables *t, uint32_t shard, ps_state_in *in)
+{
+    ps_state_out mine = {0};
+    size_t bytes;
+    const uint8_t *theirs;
+
+    ps_state_begin(&mine, 1, 0);
+    bytes = mine.section.len;
+    put_progress(t, &mine);
+    theirs = ps_state_view(in, mine.section.len - bytes);
+    if (theirs != NULL &&
+        memcmp(theirs, mine.section.data + bytes, mine.section.len - bytes) != 0) {
+        ps_state_fail(
+            in, "rows of virtual shard %" PRIu32 " are of another clock than those before", shard);
+    }
+    ps_strbuf_fini(&mine.section);
+}
+
+/* What the others say of clocks beside next, such as times, is a server's own: the first counts. */
+static void pass_book(const ps_tables *t, ps_state_in *in)
+{
+    (void)ps_state_view(in, ps_book_bytes(&t->book));
+}
+
+static void take_heap(const ps_tables *t, uint32_t table, ps_heap *h, uint32_t shard,
+                      ps_state_in *in)
+{
+    uint32_t width = ps_table_width(t->tables[table]);
+    uint32_t count = ps_state_take_count(in, "rows of a contribution", t->conf.keys_max);
+    const uint8_t *keys = ps_state_view(in, count * sizeof *h->keys);
+    ps_status st;
+
+    if (keys == NULL || in->end - in->at < count * (width + 2) * sizeof(float)) {
+        ps_state_fail(in, "%" PRIu32 " rows of a contribution are cut", count);
+        return;
+    }
+    ps_heap_reserve(h, count, width);
+    if (count == 0) {
+        return;
+    }
+    memcpy(h->keys + h->count, keys, count * sizeof *h->keys);
+    ps_state_take(in, h->grads + h->count * width, count * width * sizeof *h->grads);
+    ps_state_take(in, h->shows + h->count, count * sizeof *h->shows);
+    ps_state_take(in, h->clicks + h->count, count * sizeof *h->clicks);
+    st = ps_table_check_keys(t->tables[table], h->keys + h->count, count);
+    for (size_t i = h->count; ps_is_ok(&st) && i < h->count + count; i++) {
+        if (ps_table_shard_of(h->keys[i]) != shard || !(h->shows[i] >= 0) || !(h->clicks[i] >= 0) ||
+            isinf(h->shows[i]) || isinf(h->clicks[i])) {
+            st = ps_fail(PS_DATA_LOSS, "shard, shows or clicks of key %" PRIu64, h->keys[i]);
+        }
+    }
+    if (!ps_is_ok(&st)) {
+        ps_state_fail(in, "%.90s", st.text);
+        return;
+    }
+    h->count += count;
+}
+
+void ps_tables_take(ps_tables *t, uint32_t shard, ps_state_in *in)
+{
+    if (!t->has_taken) {
+        take_progress(t, in);
+        ps_book_take(&t->book, 0, in);
+        t->has_taken = true;
+    } else {
+        check_progress(t, shard, in);
+        pass_book(t, in);
+    }
+    for (uint32_t i = 0; ps_state_is_ok(in) && i < t->conf.table_count; i++) {
+        ps_table_take_shard(t->tables[i], shard, in);
+    }
+    for (gift *g = t->sum; ps_state_is_ok(in) && g != NULL; g = g->next) {
+        for (uint32_t i = 0; ps_state_is_ok(in) && i < t->conf.table_count; i++) {
+            take_heap(t, i, &g->heaps[i], shard, in);
+        }
+    }
+}
+
+ps_status ps_tables_settle(ps_tables *t)
+{
+    uint64_t clock;
+
+    ps_book_settle(&t->book);
+    clock = ps_book_clock(&t->book);
+    return clock == UINT64_MAX || clock == t->ticked
+               ? ps_ok()
+               : ps_fail(PS_DATA_LOSS, "rows have aged by %" PRIu64 " clocks; %" PRIu64 " are over",
+                         t->ticked, clock);
 }

@@ -91,10 +91,24 @@ void ps_tables_gave(ps_tables *tables, uint32_t worker);
 PS_MUST_USE ps_status ps_tables_pull(const ps_tables *tables, const uint64_t *keys, size_t count,
                                      float *out);
 
+/* ---- Save and load: for store.h, which has the layout ---- */
+
+/* Puts what a virtual shard has of all tables, and the rows' clocks, which are those of all
+ * shards. */
+void ps_tables_put(const ps_tables *tables, uint32_t shard, ps_state_out *out);
+
+/* Takes it into tables that nothing was pushed to, each shard once. Shards that were written at
+ * different clocks do not go together. A failure is `in`'s; then the tables are only good for
+ * destroy. */
+void ps_tables_take(ps_tables *tables, uint32_t shard, ps_state_in *in);
+
+/* The tables live on from what was taken. DATA_LOSS: they have not aged by all of their clocks. */
+PS_MUST_USE ps_status ps_tables_settle(ps_tables *tables);
+
 ps_table *ps_tables_at(ps_tables *tables, uint32_t table);
 uint32_t ps_tables_table_count(const ps_tables *tables);
 
 /* Returns the book of the rows' clocks: one column. */
-const ps_book *ps_tables_book(const ps_tables *tables);
+ps_book *ps_tables_book(ps_tables *tables);
 
 #endif

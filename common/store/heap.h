@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* heap.h - rows of one table on a heap, until they are stepped: keys with gradients, shows and
+ * clicks. A zeroed heap is an empty one. Private to the store. Letter: D the width of a row. */
+#ifndef PS_COMMON_STORE_HEAP_H
+#define PS_COMMON_STORE_HEAP_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct ps_heap {
+    uint64_t *keys; /* (count) */
+    float *grads;   /* (count, D) */
+    float *shows, *clicks;
+    size_t count, cap;
+} ps_heap;
+
+void ps_heap_fini(ps_heap *heap);
+
+/* Makes room for `more` rows behind the last. */
+void ps_heap_reserve(ps_heap *heap, size_t more, uint32_t width);
+
+/* Appends a copy of rows. */
+void ps_heap_append(ps_heap *heap, const ps_heap *rows, uint32_t width);
+
+/* Appends to `sum`, which is empty, each key of `rows` once, ascending: gradients, shows and clicks
+ * of equal keys added up in the order of rows, gradients times `scale`. */
+void ps_heap_add_up(ps_heap *sum, const ps_heap *rows, uint32_t width, float scale);
+
+#endif

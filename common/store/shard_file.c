@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* shard_file.c - dense slices in the file of a store's state (store.h has its layout): written and
+ * read by the virtual shard. What follows from the rest is not in the file: least clocks, and
+ * snapshots that encoding makes anew. */
+#include "common/store/shard_state.h"
+
+#include "common/base/xalloc.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ENCODING_BYTES = 512, PAYLOAD_BYTES = 4 * PS_CODEC_VALUES + 8 };
+
+/* What a slice's record begins with: which parts the slice has. */
+enum {
+    HAS_SUM = 1,       /* the open sum, decoded */
+    HAS_UNDECODED = 2, /* the same, as the codec adds it */
+    HAS_STANDING = 4,  /* all that was ever sent, where differences are */
+    HAS_KEPT = 8,      /* of the codec of weights */
+    HAS_SNAP = 16,     /* a snapshot that encoding would not make again */
+    HAS_HAD = 32,      /* what each worker was given */
+    HAS_MEAN_SQUARE = 64,
+    HAS_ROWS = 128
+};
+
+/* Parts that a slice has whenever its job asks for them. */
+enum { ALWAYS = HAS_STANDING | HAS_KEPT | HAS_HAD | HAS_MEAN_SQUARE | HAS_ROWS };
+
+static uint32_t parts_of(const ps_shard *shard, const shard_slice *slice)
+{
+    bool has_sum = slice->sum != NULL;
+    bool keeps_snap = slice->snap != NULL && slice->snap_version == slice->col->version &&
+                      slice->rows == NULL && (shard->broadcasts || slice->kept != NULL);
+
+    return (has_sum && slice->undecoded == NULL ? HAS_SUM : 0u) |
+           (has_sum && slice->undecoded != NULL ? HAS_UNDECODED : 0u) |
+           (slice->standing != NULL ? HAS_STANDING : 0u) | (slice->kept != NULL ? HAS_KEPT : 0u) |
+           (keeps_snap ? HAS_SNAP : 0u) | (shard->had != NULL ? HAS_HAD : 0u) |
+           (shard->mean_square != NULL ? HAS_MEAN_SQUARE : 0u) |
+           (slice->rows != NULL ? HAS_ROWS : 0u);
+}
+
+static size_t state_floats(const ps_shard *shard, const shard_slice *slice)
+{
+    return shard->descent.optim != NULL ? (size_t)slice->conf.n * shard->descent.optim->slots : 0;
+}
+
+static size_t kept_floats(const shard_slice *slice)
+{
+    return ps_feedback_floats(slice->conf.down, &slice->conf.down_params, slice->conf.n);
+}
+
+/* ---- Writing ---- */
+
+static void put_encoding(ps_state_out *out, const Psgd__V1__Encoding *head, const uint8_t *bytes,
+                         size_t len)
+{
+    uint8_t packed[ENCODING_BYTES];
+    size_t size = psgd__v1__encoding__get_packed_size(head);
+
+    assert(size <= sizeof packed && len <= PAYLOAD_BYTES);
+    (void)psgd__v1__encoding__pack(head, packed);
+    ps_state_put_u32(out, (uint32_t)size);
+    ps_state_put(out, packed, size);
+    ps_state_put_u32(out, (uint32_t)len);
+    ps_state_put(out, bytes, len);
+}
+
+static void put_parked(const shard_slice *slice, ps_state_out *out)
+{
+    uint32_t count = 0;
+
+    for (const ps_parked *p = slice->parked; p != NULL; p = p->next) {
+        count++;
+    }
+    ps_state_put_u32(out, count);
+    for (const ps_parked *p = slice->parked; p != NULL; p = p->next) {
+        ps_state_put_u32(out, p->contributor);
+        put_encoding(out, &p->head.msg, p->bytes, p->len);
+    }
+}
+
+static void put_slice(const ps_shard *shard, uint32_t s, ps_state_out *out)
+{
+    const shard_slice *slice = &shard->slices[s];
+    size_t floats = slice->conf.n * sizeof(float);
+    uint32_t parts = parts_of(shard, slice);
+
+    ps_state_put_u32(out, slice->conf.index);
+    ps_state_put_u32(out, slice->conf.n);
+    ps_state_put_u32(out, parts);
+    ps_state_put_u32(out, slice->turn);
+    ps_book_put(&shard->book, s, out);
+    ps_state_put(out, slice->weights->data, floats);
+    if (shard->descent.optim != NULL) {
+        ps_state_put(out, shard_state_of(shard, slice), state_floats(shard, slice) * sizeof(float));
+    }
+    if (parts & HAS_SUM) {
+        ps_state_put(out, slice->sum, floats);
+    }
+    if (parts & HAS_UNDECODED) {
+        ps_state_put(out, slice->undecoded, slice->conf.up->sum_bytes(slice->conf.n));
+    }
+    if (parts & HAS_STANDING) {
+        ps_state_put(out, slice->standing, floats);
+    }
+    if (parts & HAS_KEPT) {
+        ps_state_put(out, slice->kept, kept_floats(slice) * sizeof(float));
+    }
+    if (parts & HAS_SNAP) {
+        put_encoding(out, &slice->snap_head.msg, slice->snap->data, slice->snap->len);
+    }
+    for (uint32_t w = 0; (parts & HAS_HAD) && w < shard->book.workers; w++) {
+        ps_state_put(out, shard->had + w * shard->value_count + slice->at, floats);
+    }
+    if (parts & HAS_MEAN_SQUARE) {
+        ps_state_put(out, shard->mean_square + slice->at, floats);
+    }
+    if (parts & HAS_ROWS) {
+        shard_rows_put(shard, slice, out);
+    }
+    put_parked(slice, out);
+}
+
+void ps_shard_put(const ps_shard *shard, uint32_t virtual_shard, ps_state_out *out)
+{
+    ps_state_put_u32(out, ps_shard_count(shard, virtual_shard));
+    for (uint32_t s = 0; s < shard->slice_count; s++) {
+        if (shard->slices[s].conf.index % PS_TABLE_SHARDS == virtual_shard) {
+            put_slice(shard, s, out);
+        }
+    }
+}
+
+uint32_t ps_shard_count(const ps_shard *shard, uint32_t virtual_shard)
+{
+    uint32_t count = 0;
+
+    for (uint32_t s = 0; s < shard->slice_count; s++) {
+        count += shard->slices[s].conf.index % PS_TABLE_SHARDS == virtual_shard;
+    }
+    return count;
+}
+
+/* ---- Reading ---- */
+
+/* Takes an encoding's head and gives where its bytes lie; NULL for a failure or no bytes. */
+static const uint8_t *take_encoding(ps_state_in *in, ps_encoding *head, size_t *len)
+{
+    uint32_t size = ps_state_take_count(in, "bytes of an encoding's head", ENCODING_BYTES);
+    const uint8_t *packed = ps_state_view(in, size);
+    Psgd__V1__Encoding *msg = NULL;
+    const uint8_t *bytes;
+
+    if (packed != NULL) {
+        msg = psgd__v1__encoding__unpack(NULL, size, packed);
+    }
+    if (msg == NULL) {
+        ps_state_fail(in, "no encoding");
+        return NULL;
+    }
+    ps_encoding_copy(head, msg);
+    psgd__v1__encoding__free_unpacked(msg, NULL);
+    *len = ps_state_take_count(in, "bytes of an encoding", PAYLOAD_BYTES);
+    bytes = ps_state_view(in, *len);
+    if (ps_state_is_ok(in) && *len != head->msg.payload_bytes) {
+        ps_state_fail(in, "an encoding of %zu bytes that says it has %" PRIu32, *len,
+                      head->msg.payload_bytes);
+    }
+    return bytes;
+}
+
+static void take_snap(ps_shard *shard, shard_slice *slice, ps_state_in *in)
+{
+    size_t len = 0;
+    ps_encoding head;
+    const uint8_t *bytes = take_encoding(in, &head, &len);
+    ps_status st;
+
+    if (!ps_state_is_ok(in)) {
+        return;
+    }
+    st = len <= slice->conf.down->size(&slice->conf.down_params, slice->conf.n)
+             ? ps_codec_decode(slice->conf.down, &head.msg, bytes, len, PS_INTO_SET, shard->scratch,
+                               slice->conf.n)
+             : ps_fail(PS_DATA_LOSS, "too long");
+    if (!ps_is_ok(&st)) {
+        ps_state_fail(in, "snapshot: %.80s", st.text);
+        return;
+    }
+    shard_renew_snap(slice);
+    ps_encoding_copy(&slice->snap_head, &head.msg);
+    memcpy(slice->snap->data, bytes, len);
+    slice->snap->len = len;
+    slice->snap_version = slice->col->version;
+}
+
+/* Contributions that wait are those of the open sum above its turn, in order. */
+static void take_parked(ps_shard *shard, uint32_t s, ps_state_in *in)
+{
+    shard_slice *slice = &shard->slices[s];
+    uint32_t count = ps_state_take_count(in, "parked contributions", shard->book.contributors);
+    uint32_t least = slice->turn;
+
+    if (count > 0 && !shard->book.in_order) {
+        ps_state_fail(in, "%s parks nothing", shard->book.policy->name);
+    }
+    for (uint32_t i = 0; ps_state_is_ok(in) && i < count; i++) {
+        uint32_t k = ps_state_take_u32(in);
+        size_t len = 0;
+        ps_encoding head;
+        const uint8_t *bytes = take_encoding(in, &head, &len);
+        ps_status st;
+
+        if (!ps_state_is_ok(in)) {
+            return;
+        }
+        if (k < least || k >= shard->book.contributors ||
+            ps_book_next(&shard->book, s, k) <= slice->col->clock) {
+            ps_state_fail(in, "contributor %" PRIu32 " cannot be parked", k);
+            return;
+        }
+        st = head.msg.lossless != 0 || head.msg.others_stay
+                 ? ps_fail(PS_DATA_LOSS, "of a kind that is not parked")
+                 : ps_codec_check(slice->conf.up, &head.msg, bytes, len, slice->conf.n);
+        if (!ps_is_ok(&st)) {
+            ps_state_fail(in, "parked: %.80s", st.text);
+            return;
+        }
+        ps_park_add(&shard->park, &slice->parked, k, &head.msg, bytes, len);
+        least = k + 1;
+    }
+}
+
+static void take_undecoded(shard_slice *slice, ps_state_in *in)
+{
+    const ps_codec *up = slice->conf.up;
+
+    ps_state_take(in, slice->undecoded, up->sum_bytes(slice->conf.n));
+    if (ps_state_is_ok(in) && up->sum_check != NULL &&
+        !up->sum_check(slice->undecoded, slice->conf.n)) {
+        ps_state_fail(in, "a sum that %s does not make", up->name);
+    }
+}
+
+/* The memory of an open sum that outlives a push; NULL: there is none. */
+static float *sum_memory(const ps_shard *shard, const shard_slice *slice)
+{
+    return slice->rows != NULL   ? shard_rows_sum(slice)
+           : shard->sums != NULL ? shard->sums + slice->at
+                                 : NULL;
+}
+
+/* Checks that the parts are those of this job: what it always has, and one kind of sum. */
+static bool check_parts(const ps_shard *shard, const shard_slice *slice, uint32_t parts,
+                        ps_state_in *in)
+{
+    uint32_t mine = parts_of(shard, slice) & ALWAYS;
+    bool may_sum = sum_memory(shard, slice) != NULL && slice->undecoded == NULL;
+    uint32_t may =
+        mine | (may_sum ? HAS_SUM : 0u) | (slice->undecoded != NULL ? HAS_UNDECODED : 0u) |
+        (slice->rows == NULL && (shard->broadcasts || slice->kept != NULL) ? HAS_SNAP : 0u);
+
+    if (ps_state_is_ok(in) && ((parts & ALWAYS) != mine || (parts & ~may) != 0)) {
+        ps_state_fail(in,
+                      "slice %" PRIu32 ": parts %#" PRIx32 "; this job's has %#" PRIx32
+                      " and may have %#" PRIx32,
+                      slice->conf.index, parts, mine, may);
+    }
+    return ps_state_is_ok(in);
+}
+
+/* Contributors below the turn are in the sum, or were dropped. */
+static void check_turn(const ps_shard *shard, uint32_t s, ps_state_in *in)
+{
+    const shard_slice *slice = &shard->slices[s];
+
+    for (uint32_t k = 0; k < slice->turn; k++) {
+        if (!shard->book.in_order || ps_book_next(&shard->book, s, k) <= slice->col->clock) {
+            ps_state_fail(in, "turn: %" PRIu32 ", and contributor %" PRIu32 " has not come",
+                          slice->turn, k);
+            return;
+        }
+    }
+}
+
+static void take_memory(ps_shard *shard, uint32_t s, uint32_t parts, ps_state_in *in)
+{
+    shard_slice *slice = &shard->slices[s];
+    size_t floats = slice->conf.n * sizeof(float);
+
+    ps_state_take(in, shard_weights_to_write(slice), floats);
+    if (shard->descent.optim != NULL) {
+        ps_state_take(in, shard_state_of(shard, slice), state_floats(shard, slice) * sizeof(float));
+    }
+    if (parts & HAS_SUM) {
+        float *sum = sum_memory(shard, slice);
+
+        ps_state_take(in, sum, floats);
+        slice->sum = sum;
+    }
+    if (parts & HAS_UNDECODED) {
+        take_undecoded(slice, in);
+        slice->sum = shard->scratch; /* where shard_merged puts it */
+    }
+    if (parts & HAS_STANDING) {
+        ps_state_take(in, slice->standing, floats);
+    }
+    if (parts & HAS_KEPT) {
+        ps_state_take(in, slice->kept, kept_floats(slice) * sizeof(float));
+    }
+    if (parts & HAS_SNAP) {
+        take_snap(shard, slice, in);
+    }
+    for (uint32_t w = 0; (parts & HAS_HAD) && w < shard->book.workers; w++) {
+        ps_state_take(in, shard->had + w * shard->value_count + slice->at, floats);
+    }
+    if (parts & HAS_MEAN_SQUARE) {
+        ps_state_take(in, shard->mean_square + slice->at, floats);
+    }
+    if (parts & HAS_ROWS) {
+        shard_rows_take(shard, slice, in);
+    }
+}
+
+static void take_slice(ps_shard *shard, uint32_t virtual_shard, uint32_t *least, ps_state_in *in)
+{
+    uint32_t index = ps_state_take_u32(in), n = ps_state_take_u32(in),
+             parts = ps_state_take_u32(in), turn = ps_state_take_u32(in);
+    uint32_t s = shard_find_slice(shard, index);
+
+    if (!ps_state_is_ok(in)) {
+        return;
+    }
+    if (s == shard->slice_count || index % PS_TABLE_SHARDS != virtual_shard || index < *least ||
+        n != shard->slices[s].conf.n) {
+        ps_state_fail(in,
+                      "slice %" PRIu32 " of %" PRIu32 " values is not of this job or out of "
+                      "order",
+                      index, n);
+        return;
+    }
+    *least = index + 1;
+    if (!check_parts(shard, &shard->slices[s], parts, in)) {
+        return;
+    }
+    shard->slices[s].turn = turn <= shard->book.contributors ? turn : 0;
+    ps_book_take(&shard->book, s, in);
+    if (ps_state_is_ok(in) && turn > shard->book.contributors) {
+        ps_state_fail(in, "turn: %" PRIu32 " of %" PRIu32, turn, shard->book.contributors);
+    }
+    if (ps_state_is_ok(in)) {
+        check_turn(shard, s, in);
+    }
+    if (ps_state_is_ok(in)) {
+        take_memory(shard, s, parts, in);
+    }
+    if (ps_state_is_ok(in)) {
+        take_parked(shard, s, in);
+    }
+}
+
+void ps_shard_take(ps_shard *shard, uint32_t virtual_shard, ps_state_in *in)
+{
+    uint32_t mine = ps_shard_count(shard, virtual_shard), count = ps_state_take_u32(in), least = 0;
+
+    if (ps_state_is_ok(in) && count != mine) {
+        ps_state_fail(in,
+                      "%" PRIu32 " slices of virtual shard %" PRIu32 "; this store has %" PRIu32,
+                      count, virtual_shard, mine);
+    }
+    for (uint32_t i = 0; ps_state_is_ok(in) && i < count; i++) {
+        take_slice(shard, virtual_shard, &least, in);
+    }
+}
+
+void ps_shard_settle(ps_shard *shard)
+{
+    ps_book_settle(&shard->book);
+    shard_count_parked(shard);
+    for (uint32_t s = 0; s < shard->slice_count; s++) {
+        shard->slices[s].has_checksum = false;
+        shard_changed(shard, s);
+    }
+}

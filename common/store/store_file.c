@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* store_file.c - see store.h: a store as a file and back. */
+#include "common/store/store_impl.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#define MAGIC "PSGDSTO1"
+
+enum { VERSION = 1, HEAD = 1, SHARD = 2 };
+
+/* Returns whether anything of the store's can be in a virtual shard. */
+static bool has_any(const ps_store *store, uint32_t shard)
+{
+    return store->owned[shard] &&
+           (store->tables != NULL || ps_shard_count(store->shard, shard) > 0);
+}
+
+static const char *optim_name(const ps_store *store)
+{
+    return store->optim != NULL ? store->optim->name : "";
+}
+
+static uint32_t table_count(const ps_store *store)
+{
+    return store->tables != NULL ? ps_tables_table_count(store->tables) : 0;
+}
+
+/* ---- Save ---- */
+
+static void put_head(const ps_store *store, ps_state_out *out)
+{
+    const ps_book *book = ps_shard_book(store->shard);
+
+    ps_state_begin(out, HEAD, 0);
+    ps_state_put_u64(out, store->job);
+    ps_state_put_text(out, book->policy->name);
+    ps_state_put_text(out, optim_name(store));
+    ps_state_put_u32(out, book->workers);
+    ps_state_put_u32(out, book->contributors);
+    ps_state_put_u32(out, store->optim != NULL ? store->optim->slots : 0);
+    ps_state_put_u32(out, table_count(store));
+    ps_state_put_u32(out, store->broadcasts);
+    for (uint32_t w = 0; w < book->workers; w++) {
+        uint8_t is_lost = book->worker[w].is_lost;
+
+        ps_state_put(out, &is_lost, sizeof is_lost);
+    }
+    ps_state_finish(out);
+}
+
+ps_status ps_store_save(const ps_store *store, ps_state_write_fn *write, void *arg)
+{
+    ps_state_out out;
+
+    ps_state_out_init(&out, MAGIC, VERSION, write, arg);
+    put_head(store, &out);
+    for (uint32_t i = 0; i < PS_TABLE_SHARDS && ps_is_ok(&out.status); i++) {
+        if (!has_any(store, i)) {
+            continue;
+        }
+        ps_state_begin(&out, SHARD, i);
+        ps_shard_put(store->shard, i, &out);
+        ps_state_put_u32(&out, table_count(store));
+        if (store->tables != NULL) {
+            ps_tables_put(store->tables, i, &out);
+        }
+        ps_state_finish(&out);
+    }
+    return ps_state_out_end(&out);
+}
+
+/* ---- Load ---- */
+
+static ps_status other(const char *what, const char *theirs, const char *mine)
+{
+    return ps_fail(PS_FAILED_PRECONDITION, "%s: \"%s\"; this job has \"%s\"", what, theirs, mine);
+}
+
+static ps_status other_count(const char *what, uint32_t theirs, uint32_t mine)
+{
+    return ps_fail(PS_FAILED_PRECONDITION, "%s: %" PRIu32 "; this job has %" PRIu32, what, theirs,
+                   mine);
+}
+
+static ps_status take_lost(ps_store *store, ps_state_in *in)
+{
+    const ps_book *book = ps_shard_book(store->shard);
+
+    for (uint32_t w = 0; w < book->workers; w++) {
+        uint8_t is_lost;
+
+        ps_state_take(in, &is_lost, sizeof is_lost);
+        if (is_lost > 1 || (is_lost == 1 && !book->policy->survives_loss)) {
+            ps_state_fail(in, "worker %" PRIu32 " is lost; %s does not go on without one", w,
+                          book->policy->name);
+        }
+        store->is_lost[w] = store->is_lost[w] || is_lost == 1;
+    }
+    return ps_state_done(in);
+}
+
+static ps_status take_head(ps_store *store, ps_state_in *in)
+{
+    const ps_book *book = ps_shard_book(store->shard);
+    uint32_t slots = store->optim != NULL ? store->optim->slots : 0;
+    char policy[PS_STATE_TEXT + 1], optim[PS_STATE_TEXT + 1];
+    uint64_t job = ps_state_take_u64(in);
+    uint32_t counts[5];
+    const struct {
+        const char *what;
+        uint32_t mine;
+    } wants[5] = {{"workers", book->workers},
+                  {"contributors", book->contributors},
+                  {"floats of optimizer state", slots},
+                  {"sparse tables", table_count(store)},
+                  {"broadcasts", store->broadcasts}};
+
+    ps_state_take_text(in, policy);
+    ps_state_take_text(in, optim);
+    ps_state_take(in, counts, sizeof counts);
+    if (!ps_state_is_ok(in)) {
+        return in->status;
+    }
+    if (job != store->job) {
+        return ps_fail(PS_FAILED_PRECONDITION, "job: %016" PRIx64 "; this one computes %016" PRIx64,
+                       job, store->job);
+    }
+    if (strcmp(policy, book->policy->name) != 0) {
+        return other("policy", policy, book->policy->name);
+    }
+    if (strcmp(optim, optim_name(store)) != 0) {
+        return other("optimizer", optim, optim_name(store));
+    }
+    for (size_t i = 0; i < sizeof wants / sizeof wants[0]; i++) {
+        if (counts[i] != wants[i].mine) {
+            return other_count(wants[i].what, counts[i], wants[i].mine);
+        }
+    }
+    return take_lost(store, in);
+}
+
+static ps_status take_shard(ps_store *store, uint32_t shard, ps_state_in *in)
+{
+    uint32_t tables;
+
+    if (store->has_come[shard]) {
+        return ps_fail(PS_FAILED_PRECONDITION, "virtual shard %" PRIu32 " has come before", shard);
+    }
+    store->has_come[shard] = true;
+    ps_shard_take(store->shard, shard, in);
+    tables = ps_state_take_u32(in);
+    if (ps_state_is_ok(in) && tables != table_count(store)) {
+        ps_state_fail(in, "%" PRIu32 " sparse tables of virtual shard %" PRIu32, tables, shard);
+    }
+    if (ps_state_is_ok(in) && store->tables != NULL) {
+        ps_tables_take(store->tables, shard, in);
+    }
+    return ps_state_done(in);
+}
+
+/* Sections behind the first one, until the last. */
+static ps_status take_shards(ps_store *store, ps_state_in *in)
+{
+    uint32_t kind, index;
+    ps_status st = ps_ok();
+
+    for (;;) {
+        /* What is not this store's need not be looked at: another one checks it. */
+        st = ps_state_next(in, false, &kind, &index);
+        if (!ps_is_ok(&st) || kind == 0) {
+            return st;
+        }
+        if (kind != SHARD || index >= PS_TABLE_SHARDS) {
+            ps_state_fail(in, "section %" PRIu32 " of kind %" PRIu32, index, kind);
+            return in->status;
+        }
+        if (!has_any(store, index)) {
+            ps_state_skip(in);
+            continue;
+        }
+        st = ps_state_check(in);
+        if (ps_is_ok(&st)) {
+            st = take_shard(store, index, in);
+        }
+        if (!ps_is_ok(&st)) {
+            return st;
+        }
+    }
+}
+
+ps_status ps_store_load(ps_store *store, const uint8_t *bytes, size_t len)
+{
+    uint32_t kind, index;
+    ps_state_in in;
+    ps_status st = ps_state_in_init(&in, MAGIC, VERSION, bytes, len);
+
+    if (ps_is_ok(&st)) {
+        st = ps_state_next(&in, true, &kind, &index);
+    }
+    if (ps_is_ok(&st) && kind != HEAD) {
+        ps_state_fail(&in, "the first section is of kind %" PRIu32, kind);
+        st = in.status;
+    }
+    if (ps_is_ok(&st)) {
+        st = take_head(store, &in);
+    }
+    return ps_is_ok(&st) ? take_shards(store, &in) : st;
+}
+
+ps_status ps_store_load_end(ps_store *store)
+{
+    for (uint32_t i = 0; i < PS_TABLE_SHARDS; i++) {
+        if (has_any(store, i) && !store->has_come[i]) {
+            return ps_fail(PS_FAILED_PRECONDITION, "no file has virtual shard %" PRIu32, i);
+        }
+    }
+    for (uint32_t w = 0; w < store->workers; w++) {
+        if (store->is_lost[w]) {
+            ps_book_set_lost(ps_shard_book(store->shard), w);
+            if (store->tables != NULL) {
+                ps_book_set_lost(ps_tables_book(store->tables), w);
+            }
+        }
+    }
+    ps_shard_settle(store->shard);
+    return store->tables != NULL ? ps_tables_settle(store->tables) : ps_ok();
+}

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* table_state.c - see table_state.h. */
+#include "common/store/table_state.h"
+
+#include "common/store/table_file_impl.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+/* Floats of a row. */
+static size_t float_count(const ps_table *t)
+{
+    return (size_t)t->conf.width * (1 + t->conf.optim->slots);
+}
+
+void ps_table_put_shard(const ps_table *t, uint32_t shard, ps_state_out *out)
+{
+    const table_shard *s = &t->shards[shard];
+
+    ps_state_put_u32(out, t->conf.width);
+    ps_state_put_u32(out, t->conf.optim->slots);
+    ps_state_put_u32(out, table_file_rule(t->conf.optim));
+    ps_state_put_u32(out, s->row_count);
+    ps_state_put_u32(out, s->candidate_count);
+    ps_state_put_u32(out, s->removed_count);
+    for (uint32_t i = 0; i < s->row_count; i++) {
+        const table_row *row = table_row_at(t, s, i);
+        row_head head = {.key = row->key,
+                         .steps = row->steps,
+                         .show = row->show,
+                         .click = row->click,
+                         .age = t->tick - row->at,
+                         .flag = row->changed == t->save};
+
+        ps_state_put(out, &head, sizeof head);
+        ps_state_put(out, row->x, float_count(t) * sizeof *row->x);
+    }
+    for (uint32_t i = 0; i < s->candidate_count; i++) {
+        table_candidate c = s->candidates[i];
+
+        c.at = t->tick - c.at;
+        ps_state_put(out, &c, sizeof c);
+    }
+    ps_state_put(out, s->removed, s->removed_count * sizeof *s->removed);
+}
+
+static bool check_key(const ps_table *t, uint32_t shard, uint64_t key, ps_state_in *in)
+{
+    if (ps_table_shard_of(key) != shard) {
+        ps_state_fail(in, "key %" PRIu64 " is not of virtual shard %" PRIu32, key, shard);
+    } else if (t->conf.key_end > 0 && key >= t->conf.key_end) {
+        ps_state_fail(in, "key %" PRIu64 "; 0 to %" PRIu64 " are ids of table %" PRIu32, key,
+                      t->conf.key_end - 1, t->conf.table);
+    }
+    return ps_state_is_ok(in);
+}
+
+static void take_row(ps_table *t, uint32_t shard, ps_state_in *in)
+{
+    row_head head;
+    table_row *row;
+
+    ps_state_take(in, &head, sizeof head);
+    if (!ps_state_is_ok(in) || !check_key(t, shard, head.key, in)) {
+        return;
+    }
+    if (head.age > t->tick || head.flag > 1 || !isfinite(head.show) || !isfinite(head.click) ||
+        head.show < 0 || head.click < 0) {
+        ps_state_fail(in, "age, show or click of key %" PRIu64 " cannot be", head.key);
+    } else if (table_find(t, head.key) != NULL) {
+        ps_state_fail(in, "key %" PRIu64 " comes twice", head.key);
+    } else if (t->counters.rows >= t->conf.rows_max) {
+        ps_state_fail(in, "more than %" PRIu64 " rows of table %" PRIu32, t->conf.rows_max,
+                      t->conf.table);
+    } else {
+        row = table_add(t, head.key);
+        row->steps = head.steps;
+        row->show = head.show;
+        row->click = head.click;
+        row->at = t->tick - head.age;
+        row->changed = head.flag == 1 ? t->save : 0;
+        ps_state_take(in, row->x, float_count(t) * sizeof *row->x);
+    }
+}
+
+static void take_candidate(ps_table *t, uint32_t shard, ps_state_in *in)
+{
+    uint64_t before = t->counters.candidates;
+    table_candidate c, *mine;
+
+    ps_state_take(in, &c, sizeof c);
+    if (!ps_state_is_ok(in) || !check_key(t, shard, c.key, in)) {
+        return;
+    }
+    mine = table_candidate_of(t, c.key);
+    if (mine == NULL || t->counters.candidates == before) {
+        ps_state_fail(in, "key %" PRIu64 " is counted twice, or one too many of them", c.key);
+    } else if (c.at > t->tick) {
+        ps_state_fail(in, "age of key %" PRIu64 " cannot be", c.key);
+    } else {
+        mine->count = c.count;
+        mine->at = t->tick - c.at;
+    }
+}
+
+void ps_table_take_shard(ps_table *t, uint32_t shard, ps_state_in *in)
+{
+    uint32_t width = ps_state_take_u32(in), slots = ps_state_take_u32(in),
+             rule = ps_state_take_u32(in), rows = ps_state_take_u32(in),
+             candidates = ps_state_take_u32(in), removed = ps_state_take_u32(in);
+    uint64_t key;
+
+    if (ps_state_is_ok(in) && (width != t->conf.width || slots != t->conf.optim->slots ||
+                               rule != table_file_rule(t->conf.optim))) {
+        ps_state_fail(in,
+                      "rows of %" PRIu32 " values with %" PRIu32
+                      " of state each, of rule %08" PRIx32 "; table %" PRIu32 " has %" PRIu32
+                      " values and steps by %s",
+                      width, slots, rule, t->conf.table, t->conf.width, t->conf.optim->name);
+    }
+    for (uint32_t i = 0; ps_state_is_ok(in) && i < rows; i++) {
+        take_row(t, shard, in);
+    }
+    for (uint32_t i = 0; ps_state_is_ok(in) && i < candidates; i++) {
+        take_candidate(t, shard, in);
+    }
+    for (uint32_t i = 0; ps_state_is_ok(in) && i < removed; i++) {
+        key = ps_state_take_u64(in);
+        if (check_key(t, shard, key, in)) {
+            table_note_removed(&t->shards[shard], key);
+        }
+    }
+}
+
+void ps_table_set_age(ps_table *t, uint32_t tick, uint64_t pushes)
+{
+    t->tick = tick;
+    t->next[0] = pushes;
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* table_state.h - one virtual shard of a table in the file of a store's state (store.h).
+ *
+ *   table      u32 width, slots, rule (table_file.h), rows, candidates, removed; that many of each
+ *   row        u64 key, steps; f32 show, click; u32 age (ticks since the last push), u32 whether
+ *              the next file of changes holds it; f32 (1 + slots) * width: values, then the
+ *              optimizer's state
+ *   candidate  u64 key; u32 count, age
+ *   removed    u64 key, of a row that was removed since the last file
+ */
+#ifndef PS_COMMON_STORE_TABLE_STATE_H
+#define PS_COMMON_STORE_TABLE_STATE_H
+
+#include "common/base/state.h"
+#include "common/store/table.h"
+
+/* Puts what a virtual shard has. */
+void ps_table_put_shard(const ps_table *table, uint32_t shard, ps_state_out *out);
+
+/* Takes it: the shard must have no rows and no candidates. A failure is `in`'s; then the table is
+ * only good for destroy. */
+void ps_table_take_shard(ps_table *table, uint32_t shard, ps_state_in *in);
+
+/* How old the table is, and how many pushes it has seen: of all its virtual shards. */
+void ps_table_set_age(ps_table *table, uint32_t tick, uint64_t pushes);
+
+#endif

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* farm.h - a job's slices and rows on any number of stores, and calls that go to whichever store
+ * has what they are about. Two farms that are given the same calls must have the same bits. */
+#ifndef PS_TESTS_SUPPORT_FARM_H
+#define PS_TESTS_SUPPORT_FARM_H
+
+#include "tests/support/shard_world.h"
+
+#include "common/store/store.h"
+
+enum { FARM_STORES = 4, FARM_TABLES = 2, FARM_WIDTH = 3, FARM_KEYS = 40, FARM_KEY_END = 100000 };
+
+/* What the stores of a job have in common. */
+typedef struct farm_job {
+    world w;
+    bool has_rows, rows_save_changes;
+    ps_table_admission admission;
+    uint64_t hash;
+} farm_job;
+
+typedef struct farm {
+    const farm_job *job; /* kept */
+    uint32_t count;
+    ps_store *stores[FARM_STORES];
+} farm;
+
+void farm_begin(farm *f, const farm_job *job, uint32_t count);
+void farm_end(farm *f);
+
+/* The store that has a virtual shard, a slice (by its place in the world). */
+uint32_t farm_owner(const farm *f, uint32_t virtual_shard);
+ps_store *farm_of_slice(const farm *f, uint32_t place);
+
+/* Pushes of the world's values (shard_world.h), zeros, rows drawn by (clock, contributor). */
+ps_status farm_push(const farm *f, uint32_t worker, uint64_t clock, uint32_t contributor,
+                    uint32_t place, ps_shard_outcome *outcome);
+ps_status farm_push_zeros(const farm *f, uint32_t worker, uint64_t clock, uint32_t contributor);
+ps_status farm_push_rows(const farm *f, uint32_t worker, uint64_t clock, uint32_t contributor);
+void farm_tick(const farm *f, int64_t now_us);
+ps_status farm_lose(const farm *f, uint32_t worker);
+
+/* Asks for all slices and takes what may be had of them; hashes it by slice into `got`
+ * (WORLD_SLICES), 0 where nothing came. Then the wish is taken back. */
+ps_status farm_pull(const farm *f, uint32_t worker, uint64_t clock, uint64_t *got);
+
+/* Hashes what rows of keys that are pushed to are, if the worker may have them; else 0. */
+uint64_t farm_pull_rows(const farm *f, uint32_t worker, uint64_t clock);
+
+/* Hashes weights, versions and rows. */
+uint64_t farm_hash(const farm *f);
+
+/* One store as a file. */
+typedef struct farm_file {
+    uint8_t *bytes;
+    size_t len;
+} farm_file;
+
+ps_status farm_write(void *arg, const void *bytes, size_t len); /* arg: farm_file */
+
+/* Saves all stores and goes on with `count` others, which read the files in turn. */
+ps_status farm_move(farm *f, uint32_t count, int64_t now_us);
+
+#endif
