@@ -5,7 +5,7 @@
 Links lead somewhere. Names in `code` are in the sources. Every plugin is in the document of its kind,
 with its numbers and their defaults; every preset in both of theirs. Flags are those of --help. Job files
 and command lines that stand as examples make a plan. Every field of the protocol has a comment, and its
-default and range are those of the program."""
+default and range are those of the program. Pictures are what their tables give."""
 import collections
 import functools
 import json
@@ -247,6 +247,11 @@ class Documents(unittest.TestCase):
         self.assertGreater(len(known), 50)
         for reason in sorted(known):
             self.expect(f"`{reason}`" in document, "docs/wire.md", 1, f"no reason {reason}")
+
+    def test_pictures_are_what_their_tables_give(self):
+        answer = subprocess.run([sys.executable, ROOT / "tests/bench/pictures.py", "--check"], capture_output=True, text=True,
+                                timeout=120)
+        self.assertEqual(answer.returncode, 0, answer.stderr)
 
     def test_every_benchmark_is_in_its_document(self):
         document = "\n".join(lines("tests/bench/README.md"))

@@ -14,7 +14,7 @@ what it took of all processors, which other work on the machine changes less.
 A job is `exact` if all that workers contribute arrives as float32 and is applied,
 `error-fed` if what codecs leave out is kept and sent later, both ways, else `lossy`; read
 off the completed job. The program fails if an exact or error-fed one is
-more than --within points below `bsp`.
+more than --within points below `bsp`. --picture FILE draws the rows as SVG.
 """
 import argparse
 import concurrent.futures
@@ -29,6 +29,7 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "cluster"))
 from harness import BIN  # noqa: E402
+import pictures  # noqa: E402
 
 REFERENCE = "bsp"
 DROPPING = {"lag_discard", "backup", "quorum"}
@@ -138,6 +139,7 @@ def main():
     options.add_argument("--at-once", type=int, default=1, help="trainings at the same time")
     options.add_argument("--data-path", default=os.environ.get("PSGD_DATA"))
     options.add_argument("--within", type=float, default=1.0)
+    options.add_argument("--picture", type=pathlib.Path, help="an SVG file to write: bytes against accuracy")
     o = options.parse_args()
     if not o.data_path:
         options.error("--data-path or PSGD_DATA has to say where mnist/ is")
@@ -145,13 +147,17 @@ def main():
               if not o.names or REFERENCE in names or set(names) & set(o.names)]
     with concurrent.futures.ThreadPoolExecutor(o.at_once) as pool:
         wanted.sort(key=lambda names: REFERENCE not in names)  # what lines are beside comes first
-        print("| preset | update, consistency, rule, codecs up / down | kind | accuracy % | "
-              "points | up | of f32 | of bsp | down | of f32 | of bsp | s | CPU s |")
-        print("| --- " * 13 + "|", flush=True)
+        table = ["| preset | update, consistency, rule, codecs up / down | kind | accuracy % | "
+                 "points | up | of f32 | of bsp | down | of f32 | of bsp | s | CPU s |", "| --- " * 13 + "|"]
+        print("\n".join(table), flush=True)
         rows = []
         for row in pool.map(lambda names: train(names, o), wanted):
             rows.append(row)
-            print(line(row, rows[0]), flush=True)
+            table.append(line(row, rows[0]))
+            print(table[-1], flush=True)
+    if o.picture:
+        setting = f"MNIST, {o.network}, 4 workers, 2 servers, {o.epochs} epochs"
+        o.picture.write_text(pictures.bytes_and_accuracy("\n".join(table), setting), encoding="utf-8")
     reference = rows[0]
     bad = [row for row in rows if kind_of(row["spec"]) != "lossy"
            and row["accuracy"] < reference["accuracy"] - o.within]

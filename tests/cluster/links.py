@@ -18,6 +18,7 @@ ngram  trains a fixed number of steps on text/ and says words a second.
 Bytes are those of all workers, as the job counted them and as the kernel counted them on the
 workers' interfaces, frames and acknowledgements included, in the same span of time. "Held up"
 are the seconds for which this program was kept from running: what else the machine did.
+--picture FILE draws the seconds of cnn or slow as SVG.
 """
 import argparse
 import csv
@@ -35,6 +36,9 @@ import harness
 import slow_links
 
 HERE = pathlib.Path(__file__).resolve()
+sys.path.append(str(HERE.parents[1] / "bench"))
+import pictures  # noqa: E402
+
 INSIDE = "PSGD_LINKS_NETWORK"  # set for the part that runs in the hub's namespace
 PATIENCE_MS = 60000  # nobody counts as lost because the machine is busy
 
@@ -137,6 +141,7 @@ class Bench:
 
     def __init__(self, network, o):
         self.network, self.o = network, o
+        self.printed, self.pictured = [], {}  # lines of tables; the tables to draw
         self.cluster = harness.Cluster(
             workers=o.workers, pservers=o.pservers, data=harness.data_path(),
             coordinator_args=["--lease", f"{PATIENCE_MS}ms"], place=slow_links.place(network))
@@ -185,6 +190,10 @@ class Bench:
         return max(float(list(csv.DictReader(io.StringIO(v.decode())))[-1]["time_s"])
                    for k, v in files.items() if k.startswith("TR-"))
 
+    def say(self, line):
+        self.printed.append(line)
+        print(line, flush=True)
+
     def close(self):
         self.cluster.close()
 
@@ -219,22 +228,23 @@ def cnn_row(bench, method, spec):
 
 
 def cnn(bench, methods):
-    race(bench, methods, CNN_METHODS, "")
+    race(bench, methods, CNN_METHODS, "method", "")
 
 
 def slow(bench, methods):
     held_up = {"straggler": choice("fixed", rank=bench.o.workers - 1, ms=HELD_UP_MS)}
     race(bench, methods, {m: {**spec, **held_up} for m, spec in SLOW_METHODS.items()},
-         f", the last one held up for {HELD_UP_MS} ms a step")
+         "policy", f", the last one held up for {HELD_UP_MS} ms a step")
 
 
-def race(bench, methods, table, more):
-    """Who is at the target first; methods[0] is what the others stand beside."""
+def race(bench, methods, table, what, more):
+    """Who is at the target first; methods[0] is what the others stand beside, `what` the head of their column."""
     o = bench.o
     print(f"\ncnn on MNIST, {o.workers} workers with {o.mbit} Mbit/s each{more}, {o.pservers} "
           f"server, evaluated every {o.every} steps\n")
-    print(f"| method | s to {100 * o.target:g} % | {methods[0]} / it | steps | accuracy % | ms a step | "
-          "up MB: job, kernel | down MB: job, kernel | held up s |\n" + "| --- " * 9 + "|")
+    bench.say(f"| {what} | s to {100 * o.target:g} % | {methods[0]} / it | steps | accuracy % | ms a step | "
+              "up MB: job, kernel | down MB: job, kernel | held up s |\n" + "| --- " * 9 + "|")
+    bench.pictured[what] = f"With {o.workers} workers{more}"
     reference = None
     for method in methods:
         row = cnn_row(bench, method, table[method])
@@ -243,9 +253,9 @@ def race(bench, methods, table, more):
         there = row["seconds"] is not None
         ratio = f"{reference / row['seconds']:.1f}" if there and reference else "-"
         seconds = f"{row['seconds']:.1f}" if there else "-"
-        print(f"| {method} | {seconds} | {ratio} | {row['steps']} | {100 * row['accuracy']:.2f} | "
-              f"{row['ms']:.0f} | " + megabytes(row["bytes"]) + f"{row['held_up']:.1f} |",
-              flush=True)
+        bench.say(f"| {method} | {seconds} | {ratio} | {row['steps']} | {100 * row['accuracy']:.2f} | "
+                  f"{row['ms']:.0f} | " + megabytes(row["bytes"]) + f"{row['held_up']:.1f} |")
+    bench.printed.append("")
 
 
 def ngram(bench, methods):
@@ -283,6 +293,7 @@ def arguments():
     p.add_argument("--every", type=int, default=80, help="steps between evaluations of cnn")
     p.add_argument("--samples", type=int, default=12800, help="training samples of ngram")
     p.add_argument("--seconds", type=int, default=1800, help="after which a job is given up")
+    p.add_argument("--picture", type=pathlib.Path, help="an SVG file to write: seconds of cnn and slow")
     return p, p.parse_args()
 
 
@@ -305,6 +316,8 @@ def wanted(parser, names):
 def main():
     parser, o = arguments()
     experiments = wanted(parser, o.experiments)
+    if o.picture and not {run for run, _ in experiments} & {cnn, slow}:
+        parser.error("--picture: name cnn or slow, whose seconds it draws")
     if not os.environ.get("PSGD_DATA"):
         slow_links.refuse("PSGD_DATA has to say where mnist/ and text/ are")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
@@ -319,6 +332,9 @@ def main():
             run(bench, methods)
     finally:
         bench.close()
+    if o.picture:
+        o.picture.write_text(pictures.seconds_on_links("\n".join(bench.printed), o.mbit, bench.pictured),
+                             encoding="utf-8")
 
 
 if __name__ == "__main__":
