@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* args.h - channel arguments of gRPC from a const table of numbers. rpc/ only. */
+/* args.h - makes channel arguments of gRPC from a const table of integers. Private to
+ * common/rpc. */
 #ifndef PS_COMMON_RPC_ARGS_H
 #define PS_COMMON_RPC_ARGS_H
 
@@ -13,7 +14,8 @@ typedef struct ps_int_arg {
     int value;
 } ps_int_arg;
 
-/* Fills args; the result points there. */
+/* Fills `args` from `table` and returns arguments that point into `args`. `count` is at most
+ * PS_INT_ARGS_MAX. */
 static inline grpc_channel_args ps_int_args(grpc_arg args[PS_INT_ARGS_MAX], const ps_int_arg *table,
                                             size_t count)
 {

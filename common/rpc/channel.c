@@ -20,17 +20,17 @@ ps_channel *ps_channel_create(ps_loop *loop, const char *target)
         {GRPC_ARG_HTTP2_MAX_FRAME_SIZE, PS_FRAME_BYTES},
         {GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100},
         {GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 2000},
-        {GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 5000}, /* in fact: how long one attempt may take */
+        {GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 5000}, /* gRPC uses it as the time-out of one attempt */
         {GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, 1000},
         {GRPC_ARG_KEEPALIVE_TIME_MS, 20000},
         {GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 20000},
-        {GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0}, /* any number */
+        {GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0}, /* 0: no limit */
         {GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1},
         {GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1},
-        /* The filter of retries in gRPC 1.51 loses cancellations: a stream that is
-         * cancelled would at times never end. It would also hold what was sent. */
+        /* The retry filter of gRPC 1.51 loses cancellations, so a cancelled stream may never
+         * end. It also keeps a copy of what was sent. */
         {GRPC_ARG_ENABLE_RETRIES, 0},
-        {GRPC_ARG_ENABLE_HTTP_PROXY, 0}, /* or it would obey the environment */
+        {GRPC_ARG_ENABLE_HTTP_PROXY, 0}, /* else gRPC reads it from the environment */
     };
     ps_channel *channel = ps_xcalloc(1, sizeof *channel);
     grpc_channel_credentials *creds = grpc_insecure_credentials_create();

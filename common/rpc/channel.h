@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* channel.h - a client's channel and what its calls share. rpc/ only. */
+/* channel.h - the inside of a client's channel, and how its calls end. Private to common/rpc. */
 #ifndef PS_COMMON_RPC_CHANNEL_H
 #define PS_COMMON_RPC_CHANNEL_H
 
 #include "common/rpc/client.h"
 #include "common/rpc/wire.h"
 
-/* A peer that is still starting is waited for. */
+/* A call waits until the connection is ready, or until its deadline. */
 #define PS_WAIT_FOR_READY                                                                          \
     (GRPC_INITIAL_METADATA_WAIT_FOR_READY | GRPC_INITIAL_METADATA_WAIT_FOR_READY_EXPLICITLY_SET)
 
@@ -14,35 +14,42 @@ struct ps_channel {
     ps_loop *loop;
     grpc_channel *grpc;
     char *target;
-    size_t calls; /* that run */
+    size_t calls; /* calls that have not ended */
     bool destroyed;
     ps_traffic traffic;
 };
 
-/* How a call ended, as gRPC tells it. */
+/* The outcome of a call as gRPC reports it. */
 typedef struct ps_outcome {
     grpc_metadata_array initial, trailing;
     grpc_status_code code;
     grpc_slice text;
 } ps_outcome;
 
-/* Counts a call in. `timeout_us` PS_NO_TIMEOUT: none. */
+/* Creates a gRPC call and counts it as running. `timeout_us` is in microseconds from now;
+ * PS_NO_TIMEOUT means no deadline. The caller gives it back by ps_channel_call_over. */
 grpc_call *ps_channel_call(ps_channel *channel, const ProtobufCServiceDescriptor *type,
                            const ProtobufCMethodDescriptor *method, int64_t timeout_us);
 
-/* Counts it out; may free the channel. */
+/* Releases `call` and counts it as over. Frees the channel if it was destroyed and this was its
+ * last call. */
 void ps_channel_call_over(ps_channel *channel, grpc_call *call);
 
+/* Adds a sent message to the channel's traffic. */
 void ps_channel_count_out(ps_channel *channel, grpc_byte_buffer *message);
+
+/* Adds a received message to the channel's traffic. */
 void ps_channel_count_in(ps_channel *channel, grpc_byte_buffer *message);
 
+/* Makes an outcome that ps_outcome_ops can use. Release it by ps_outcome_fini. */
 void ps_outcome_init(ps_outcome *o);
 void ps_outcome_fini(ps_outcome *o);
 
-/* Fills the two operations that wait for it. */
+/* Fills two operations that write initial metadata and status into `o`. `o` must live until both
+ * are complete. */
 void ps_outcome_ops(ps_outcome *o, grpc_op *initial, grpc_op *status);
 
-/* What client.h promises of errors. */
+/* Writes what `o` says into `error`, in the cases that the head of client.h describes. */
 void ps_outcome_read(const ps_outcome *o, const ps_channel *channel, ps_error *error);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* check.c - what protobuf-c's unpack lets pass and we do not: see ps_wire_check.
+/* check.c - checks for what protobuf-c's unpacking accepts and psgd refuses; see ps_wire_check.
  *
- * protobuf-c takes a string for NUL-ended and for UTF-8 without looking. Both
- * must be seen on the wire: after unpacking the length is lost.
+ * protobuf-c does not check that a string is UTF-8 and has no NUL. Both have to be checked on the
+ * wire, because unpacking loses the length of a string.
  */
 #include "common/base/utf8.h"
 #include "common/rpc/wire.h"
@@ -62,7 +62,7 @@ static verdict check_bytes_field(const ProtobufCFieldDescriptor *field, span val
                                  const char **where)
 {
     if (field == NULL) {
-        return FINE; /* of a newer peer */
+        return FINE; /* a field of a newer schema */
     }
     if (field->type == PROTOBUF_C_TYPE_STRING) {
         *where = field->name;
@@ -108,7 +108,7 @@ static verdict check_message(const ProtobufCMessageDescriptor *type, span s, uns
                 protobuf_c_message_descriptor_get_field(type, (unsigned)(key >> 3)), value, depth,
                 where);
             break;
-        default: /* groups are of proto2 */
+        default: /* groups exist in proto2 only */
             return MALFORMED;
         }
         if (v != FINE) {

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* client.h - calls to protobuf-c services, unary and streaming.
+/* client.h - calls methods of protobuf-c services, unary and streaming.
  *
- * Everything here belongs to the loop's thread. A channel connects by itself
- * and again after a loss; calls made meanwhile wait for it until their deadline.
+ * Everything here is used on the loop's thread only. A channel connects by itself and reconnects
+ * after a loss. Calls that are made meanwhile wait for the connection until their deadline.
  *
- * A call that fails brings the server's own error, or, where the server had no
- * part in it, gRPC's, its text beginning with the target. A deadline that
- * passes without a connection is UNAVAILABLE, reason UNREACHABLE; with one it is
- * DEADLINE_EXCEEDED.
+ * A failed call reports the server's own error. If the error did not come from the server, it is
+ * gRPC's and its text begins with the target. If the deadline passes without a connection, the
+ * error is UNAVAILABLE with reason UNREACHABLE; with a connection it is DEADLINE_EXCEEDED.
  */
 #ifndef PS_COMMON_RPC_CLIENT_H
 #define PS_COMMON_RPC_CLIENT_H
@@ -21,63 +20,77 @@
 
 typedef struct ps_channel ps_channel;
 
-/* `target` is host:port. Reconnects with 0.1 s .. 2 s of back-off, pings every
- * 20 s while calls are open. Never fails: an unreachable target fails calls. */
+/* Returns a channel to `target` (host:port); release it by ps_channel_destroy. It reconnects
+ * with a back-off of 0.1 s to 2 s and pings every 20 s while calls are open. Never fails: calls
+ * to an unreachable target fail. */
 ps_channel *ps_channel_create(ps_loop *loop, const char *target);
 
-/* No new calls afterwards; those running go on and end by themselves. */
+/* Forbids new calls and frees the channel when its last running call has ended. NULL is allowed. */
 void ps_channel_destroy(ps_channel *channel);
 
 /* --- unary ----------------------------------------------------------------- */
 
 typedef struct ps_unary ps_unary; /* a running call */
 
-/* Called once. `reply` is NULL unless error->status is ok, has the method's
- * output type, and is freed after this returns. */
+/* Receives the outcome of a unary call; called once. `reply` has the method's output type and is
+ * freed after this returns. It is NULL if error->status is not ok. */
 typedef void ps_reply_fn(void *arg, const ps_error *error, const ProtobufCMessage *reply);
 
-/* `request` is packed before this returns; on_reply never comes before it
- * returns. `timeout_us` counts from now. The handle is for ps_unary_cancel and
- * is dead once on_reply was called. */
+/* Starts a unary call of `method`. `timeout_us` is in microseconds from now. `request` is packed
+ * before this returns. `on_reply` is called later, never from within. The returned handle is for
+ * ps_unary_cancel and is invalid after on_reply. */
 ps_unary *ps_unary_start(ps_channel *channel, const ProtobufCServiceDescriptor *type,
                          const char *method, const ProtobufCMessage *request, int64_t timeout_us,
                          ps_reply_fn *on_reply, void *arg);
 
-/* on_reply still comes, with CANCELLED unless the reply was faster. */
+/* Cancels a call. on_reply is still called, with CANCELLED unless the reply came first. */
 void ps_unary_cancel(ps_unary *call);
 
 /* --- streams ---------------------------------------------------------------
- * One message may be in flight each way: the next send after `on_sent`, which may
- * come after the server's answer to it, and a message is received only after
- * ps_stream_read. The end of a stream stands behind its messages: who does not
- * read does not see it, unless the stream is cancelled or cut off. */
+ * Each direction has at most one message in flight. The next message may be sent after `on_sent`,
+ * which may come after the server's answer to the message before. A message is received only after
+ * ps_stream_read. The end of a stream comes behind its messages, so a caller that does not read
+ * does not see it, unless the stream is cancelled or broken. */
 
 typedef struct ps_stream ps_stream;
 
 typedef struct ps_stream_events {
-    /* Answer to one ps_stream_read; `head` and `payload` are borrowed. Not
-     * called when the stream ends instead: on_end says so. */
+    /* Receives the message of one ps_stream_read. `head` and `payload` are borrowed for this
+     * call. If the stream ends instead, only on_end is called. */
     void (*on_message)(void *arg, const ProtobufCMessage *head, ps_payload *payload);
-    void (*on_sent)(void *arg); /* (optional) */
-    /* Always, once, and last: the stream is freed when it returns. */
+    void (*on_sent)(void *arg); /* optional; the message was sent */
+    /* Reports the end of the stream. Called exactly once and last; the stream is freed when it
+     * returns. */
     void (*on_end)(void *arg, const ps_error *error);
 } ps_stream_events;
 
 enum { PS_NO_TIMEOUT = 0 };
 
-/* Opens METHOD of `type`; max_bytes bounds a received message as in server.h
- * (0: 64 KiB beside a payload of 1 MiB). Events come later, never from within. */
+/* Opens a stream of `method`. `timeout_us` is in microseconds from now, or PS_NO_TIMEOUT.
+ * `max_bytes` bounds a received message without its payload, as in server.h (0: 64 KiB). Events
+ * are called later, never from within. `events` must outlive the stream. */
 ps_stream *ps_stream_open(ps_channel *channel, const ProtobufCServiceDescriptor *type,
                           const char *method, int64_t timeout_us, size_t max_bytes,
                           const ps_stream_events *events, void *arg);
+
+/* Sends one message; ps_stream_can_send must be true. `head` is packed before this returns;
+ * `pieces` are described in payload.h. */
 void ps_stream_send(ps_stream *stream, const ProtobufCMessage *head, const ps_piece *pieces,
                     size_t piece_count);
-bool ps_stream_can_send(const ps_stream *stream);
-void ps_stream_read(ps_stream *stream);
-void ps_stream_half_close(ps_stream *stream); /* nothing more will be sent */
-void ps_stream_cancel(ps_stream *stream);     /* on_end still comes */
 
-/* Of all calls of a channel so far. */
+/* Returns whether no message is in flight and the stream was not half-closed. */
+bool ps_stream_can_send(const ps_stream *stream);
+
+/* Asks for one further message. No read may be pending. */
+void ps_stream_read(ps_stream *stream);
+
+/* Tells the server that no message follows. A message in flight is sent first. */
+void ps_stream_half_close(ps_stream *stream);
+
+/* Cancels the stream. on_end is still called. */
+void ps_stream_cancel(ps_stream *stream);
+
+/* Returns the traffic of all calls of the channel so far. */
 ps_traffic ps_channel_traffic(const ps_channel *channel);
 
 #endif

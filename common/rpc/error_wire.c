@@ -25,8 +25,8 @@ typedef Google__Protobuf__Any any;
 
 enum { DETAILS_MAX = 2, SCRUB_BYTES = sizeof(ps_violation) };
 
-/* A text as every peer's protobuf will take it: cutting may have halved a
- * character, and a file's name may be anything. */
+/* A text that every protobuf implementation accepts. Truncation may have cut a character in two,
+ * and the name of a file may be any bytes. */
 typedef struct scrubbed {
     char text[SCRUB_BYTES];
 } scrubbed;
@@ -49,7 +49,7 @@ static char *scrub(scrubbed *out, const char *text)
     return out->text;
 }
 
-/* Everything that the packed message points to. */
+/* The memory that the packed message points to. */
 typedef struct draft {
     error_info info;
     meta_entry meta[PS_ERROR_META_MAX + 1], *meta_at[PS_ERROR_META_MAX + 1];
@@ -120,7 +120,8 @@ static void add_detail(draft *d, const ProtobufCMessage *message, const char *ty
     }
 }
 
-/* Packed size of it all with so many violations; 0: too large. */
+/* Assembles the message with the first `violation_count` violations. Returns its packed size in
+ * bytes, or 0 if it is larger than PS_ERROR_TRAILER_MAX. */
 static size_t assemble(draft *d, const ps_error *e, size_t violation_count)
 {
     size_t len;
@@ -157,7 +158,7 @@ grpc_slice ps_error_pack(const ps_error *e)
     draft_info(d, e);
     draft_violations(d, e);
     while ((len = assemble(d, e, n)) == 0) {
-        assert(n > 0); /* message, reason and metadata alone always fit */
+        assert(n > 0); /* status, reason and metadata alone always fit */
         n--;
     }
     slice = grpc_slice_malloc(len);

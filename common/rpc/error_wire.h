@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* error_wire.h - a ps_error as google.rpc.Status in a trailer. rpc/ only. */
+/* error_wire.h - packs a ps_error as google.rpc.Status into a trailer. Private to common/rpc. */
 #ifndef PS_COMMON_RPC_ERROR_WIRE_H
 #define PS_COMMON_RPC_ERROR_WIRE_H
 
@@ -10,16 +10,16 @@
 
 #define PS_ERROR_TRAILER "grpc-status-details-bin"
 
-/* Less than half of what gRPC lets a peer send as metadata (8 KiB), also when
- * a proxy has turned it into base64. Violations that do not fit are dropped
- * and counted in the metadata "violations_dropped". */
+/* Bound of a packed error in bytes. gRPC accepts 8 KiB of metadata; the bound is less than half
+ * of that, so that a proxy may turn the value into base64. Violations that do not fit are
+ * dropped and counted in the metadata "violations_dropped". */
 enum { PS_ERROR_TRAILER_MAX = 4000 };
 
-/* The trailer's value; the caller unrefs it. Bytes that are not UTF-8 become '?'. */
+/* Returns the value of the trailer; the caller unrefs it. Bytes that are not UTF-8 become '?'. */
 grpc_slice ps_error_pack(const ps_error *e);
 
-/* Adds to `e` (initialised with a status) what the trailer's value says.
- * Texts that do not fit are cut; bytes that make no sense change nothing. */
+/* Adds the trailer's value to `e`, which must be initialised with a status. Longer texts are
+ * cut. Bytes that cannot be parsed change nothing. */
 void ps_error_unpack(ps_error *e, const uint8_t *bytes, size_t n);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* health.c - see health.h.
  *
- * A watcher remembers what it was told last; whenever it may send and the truth
- * is something else, it is told the truth. So a slow reader costs one message,
- * however often the status changes meanwhile.
+ * A watcher stores the status that it was sent last. Whenever it may send and the status has
+ * changed, it sends the new one. So a slow reader costs one message, however often the status
+ * changes meanwhile.
  */
 #include "common/rpc/health.h"
 
@@ -19,7 +19,7 @@ typedef Grpc__Health__V1__HealthCheckRequest check_request;
 typedef Grpc__Health__V1__HealthCheckResponse check_response;
 typedef Grpc__Health__V1__HealthCheckResponse__ServingStatus serving_status;
 
-/* The values of ServingStatus, short. */
+/* Short names of the values of ServingStatus. */
 enum {
     UNKNOWN = GRPC__HEALTH__V1__HEALTH_CHECK_RESPONSE__SERVING_STATUS__UNKNOWN,
     SERVING = GRPC__HEALTH__V1__HEALTH_CHECK_RESPONSE__SERVING_STATUS__SERVING,
@@ -36,10 +36,10 @@ struct entry {
 
 typedef struct watcher watcher;
 struct watcher {
-    watcher *next, **link; /* *link is this one */
+    watcher *next, **link; /* `link` points to the pointer that points to this watcher */
     ps_health *health;
     ps_call *call;
-    int told; /* UNKNOWN: nothing yet */
+    int told; /* the status sent last; UNKNOWN: none yet */
     char name[];
 };
 
@@ -113,8 +113,8 @@ static void on_told(void *arg, ps_call *call)
     tell(arg);
 }
 
-/* Brings the watcher up to date if it may send, and ends it when the server
- * ends. May free it. */
+/* Sends the current status if the watcher may send and has not sent it yet. Ends the watcher if
+ * the server stops. May free `w`. */
 static void tell(watcher *w)
 {
     check_response reply = GRPC__HEALTH__V1__HEALTH_CHECK_RESPONSE__INIT;
@@ -122,7 +122,7 @@ static void tell(watcher *w)
     int status = e == NULL ? SERVICE_UNKNOWN : e->status;
 
     if (!ps_call_can_send(w->call)) {
-        return; /* on_told comes */
+        return; /* on_told calls this again */
     }
     if (w->told != status) {
         w->told = status;

@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* 0, or the errno of what failed. */
+/* Tries to listen at `at`. Returns 0 or the errno of the call that failed. */
 static int try_to_listen(const struct addrinfo *at)
 {
     int fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1, err = 0;
@@ -46,7 +46,7 @@ ps_status ps_listen_failure(const char *address)
     }
     err = try_to_listen(found);
     freeaddrinfo(found);
-    if (err == 0) { /* it was free a moment later */
+    if (err == 0) { /* the address has become free since gRPC failed */
         return ps_fail(PS_UNAVAILABLE, "cannot listen on %s", address);
     }
     st = ps_fail_errno(err, "cannot listen on %s", address);

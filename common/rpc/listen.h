@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* listen.h - why a server could not listen. rpc/ only. */
+/* listen.h - finds out why a server could not listen. Private to common/rpc. */
 #ifndef PS_COMMON_RPC_LISTEN_H
 #define PS_COMMON_RPC_LISTEN_H
 
 #include "common/base/status.h"
 
-/* gRPC says that it cannot listen on `address` and keeps the reason to itself:
- * tries the same and says what happens. Always a failure, UNAVAILABLE. */
+/* Returns UNAVAILABLE with the reason why `address` cannot be listened on. gRPC does not report
+ * the reason, so this tries the same system calls. Always a failure, even if they succeed now. */
 PS_MUST_USE ps_status ps_listen_failure(const char *address);
 
 #endif

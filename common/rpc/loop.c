@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* loop.c - see loop.h.
  *
- * The public C API of gRPC has no alarm and no way to put a tag of one's own
- * on a queue. Timers are therefore the deadline of grpc_completion_queue_next,
- * and a post rings a doorbell: an empty batch on a call of a lame channel,
- * which gRPC completes at once (grpc.h, grpc_call_start_batch).
+ * The public C API of gRPC has no alarms and no way to put an own tag on a queue. Therefore the
+ * next timer is the deadline of grpc_completion_queue_next. A post rings a doorbell: it starts an
+ * empty batch on a call of a lame channel, which gRPC completes at once (grpc.h,
+ * grpc_call_start_batch).
  */
 #include "common/rpc/loop.h"
 
@@ -19,15 +19,15 @@
 struct ps_loop {
     grpc_completion_queue *cq;
     bool stopping;
-    ps_timer timers; /* ring, soonest first */
-    int64_t woke_us; /* when it last looked at the queue */
-    int64_t away_us; /* in all, until then */
+    ps_timer timers; /* ring, earliest first */
+    int64_t woke_us; /* when it last returned from the queue */
+    int64_t away_us; /* total of the blocked time up to woke_us */
 
     grpc_channel *lame;
-    pthread_mutex_t mutex; /* guards all below */
+    pthread_mutex_t mutex; /* guards the members below */
     grpc_call *doorbell;
     ps_event bell;
-    bool rung; /* the bell is in flight */
+    bool rung; /* the doorbell's batch is in flight */
     ps_event *posted, **posted_tail;
 };
 
@@ -58,12 +58,11 @@ static void on_bell(ps_event *self, bool ok)
     fire_posted(loop, !loop->stopping);
 }
 
-/* Two switches of gRPC 1.51 that are off by default (its experiments.cc): the
- * socket knows how much of an HTTP/2 frame is still to come, reads it into memory
- * of that size, and wakes its thread when nearly all of it is there (SO_RCVLOWAT),
- * not once for each piece of 64 KiB. With frames of PS_FRAME_BYTES that is the
- * largest saving on the way of a tensor: tests/bench/README.md. Who sets the
- * variable keeps what they set. */
+/* Switches on two experiments of gRPC 1.51. The socket then knows how much of an HTTP/2 frame is
+ * missing and reads it into one block of memory. It wakes its thread when nearly all of the
+ * frame has arrived (SO_RCVLOWAT), not for each 64 KiB. With frames of PS_FRAME_BYTES this saves
+ * more than any other measure for tensors: tests/bench/README.md. A value that the user has set
+ * is kept. */
 static void start_grpc(void)
 {
     setenv("GRPC_EXPERIMENTS", "tcp_frame_size_tuning,tcp_rcv_lowat", 0);
@@ -103,9 +102,8 @@ void ps_loop_destroy(ps_loop *loop)
         ps_loop_run(loop);
     }
     grpc_completion_queue_destroy(loop->cq);
-    /* No grpc_shutdown: gRPC stays up until the process ends. Shutting it down
-     * may wait 10 s for a thread of its own that sleeps in epoll_wait (run_poller
-     * of tcp_posix.cc). */
+    /* gRPC stays up until the process ends. grpc_shutdown may block for 10 s, because a thread
+     * of gRPC sleeps in epoll_wait (run_poller in tcp_posix.cc). */
     pthread_mutex_destroy(&loop->mutex);
     free(loop);
 }
@@ -117,8 +115,8 @@ static void unlink_timer(ps_timer *t)
     t->armed = false;
 }
 
-/* Fires the timers that are due and says when the next one is. One that arms
- * itself again waits for a look at the queue in between. */
+/* Fires the timers that are due and returns the deadline of the next one. A timer that is armed
+ * again with no delay does not keep the queue from being read. */
 static gpr_timespec fire_timers(ps_loop *loop)
 {
     int64_t now_us = ps_clock_us();
@@ -142,7 +140,7 @@ static void add_away(ps_loop *loop, int64_t us)
     }
 }
 
-/* After a look at the queue, begun at that time. */
+/* Updates woke_us and away_us after a wait at the queue that began at `began_us`. */
 static void note_wake(ps_loop *loop, int64_t began_us)
 {
     const ps_timer *first = loop->timers.next;
@@ -174,7 +172,7 @@ void ps_loop_run(ps_loop *loop)
         case GRPC_QUEUE_SHUTDOWN:
             return;
         case GRPC_OP_COMPLETE:
-            event = ev.tag; /* every tag is one: loop.h */
+            event = ev.tag; /* every tag is a ps_event: loop.h */
             event->fire(event, ev.success != 0);
             break;
         }

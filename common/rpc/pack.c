@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pack.c - see wire.h; also pins PS_CODES to gRPC's numbers. */
+/* pack.c - see wire.h. Also checks that PS_CODES are gRPC's numbers. */
 #include "common/rpc/wire.h"
 
 #include <assert.h>
@@ -33,7 +33,8 @@ static bool follows(const ps_piece *a, const ps_piece *b)
     return a->buf != NULL && a->buf == b->buf && (const uint8_t *)a->data + a->len == b->data;
 }
 
-/* Neighbours in one buffer become one slice: each slice has its price in iovecs. */
+/* Adds `pieces` to `slices`. Adjacent pieces of one buffer become one slice, because each slice
+ * costs an iovec. */
 static void add_pieces(grpc_slice_buffer *slices, const ps_piece *pieces, size_t count)
 {
     for (size_t i = 0; i < count;) {

@@ -26,7 +26,7 @@ const uint8_t *ps_payload_view(ps_payload *p, size_t at, size_t len, void *scrat
     uint8_t *to = scratch;
 
     if (at > p->len || len > p->len - at) {
-        abort(); /* a bug of the caller that would read foreign memory */
+        abort(); /* a bug of the caller; the view would read foreign memory */
     }
     if (len == 0) {
         return scratch;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* payload.h - the big bytes of a message, never copied by protobuf.
+/* payload.h - the large bytes field of a message, which protobuf-c never copies.
  *
- * A message type with a field `bytes payload = 15` (always its last) is sent
- * and received in two parts: the head, an ordinary protobuf-c message in which
- * `payload` stays empty, and the payload, which goes from and to tensor memory
- * as it is. On the wire it is one plain protobuf message.
+ * A message type with a field `bytes payload = 15` (always its last) is sent and received in two
+ * parts. The head is an ordinary protobuf-c message in which `payload` is empty. The payload is
+ * read from and written to tensor memory directly. On the wire both are one ordinary protobuf
+ * message.
  */
 #ifndef PS_COMMON_RPC_PAYLOAD_H
 #define PS_COMMON_RPC_PAYLOAD_H
@@ -17,9 +17,9 @@
 
 enum { PS_PAYLOAD_TAG = 15, PS_PAYLOAD_MAX = 1 << 20 }; /* bytes of payload in one message */
 
-/* One piece of an outgoing payload: len bytes at data. Either buf holds them
- * (a reference is taken and dropped when gRPC is done), or buf is NULL and the
- * bytes are copied before the call returns. */
+/* A piece of an outgoing payload: `len` bytes at `data`. If `buf` holds the bytes, a reference
+ * is taken and dropped when gRPC is done. If `buf` is NULL, the bytes are copied before the call
+ * returns. */
 typedef struct ps_piece {
     const void *data;
     size_t len;
@@ -29,12 +29,13 @@ typedef struct ps_piece {
 /* A received payload; borrowed for the time of the callback. */
 typedef struct ps_payload ps_payload;
 
-size_t ps_payload_len(const ps_payload *payload); /* NULL: 0 */
+/* Returns the bytes of the payload; 0 if `payload` is NULL. */
+size_t ps_payload_len(const ps_payload *payload);
 
-/* The bytes [at, at + len) as one run: a pointer into what was received where
- * they lie in one piece, else into scratch (>= len bytes), where they are
- * gathered; aligned to nothing. Reading in ascending order of `at` is O(1) a call.
- * at + len <= ps_payload_len, or it aborts: check lengths first. */
+/* Returns the bytes [at, at + len) as one run, without alignment. The pointer leads into the
+ * received message where they are contiguous there; else they are copied to `scratch`, which has
+ * at least `len` bytes. Reading in ascending order of `at` is O(1) a call. Aborts if at + len
+ * exceeds ps_payload_len, so check lengths first. */
 const uint8_t *ps_payload_view(ps_payload *payload, size_t at, size_t len, void *scratch);
 
 #endif

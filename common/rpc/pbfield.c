@@ -29,7 +29,7 @@ ProtobufCMessage *ps_pb_create(const ProtobufCMessageDescriptor *type)
     return message;
 }
 
-/* "block_size" is "blockSize" in camel case. */
+/* Returns whether `name` is the camel case of `snake`, as "blockSize" is of "block_size". */
 static bool is_camel_of(const char *snake, const char *name, size_t len)
 {
     size_t i = 0;
@@ -116,7 +116,7 @@ static size_t size_of_value(ProtobufCType type)
     case PROTOBUF_C_TYPE_MESSAGE:
         return sizeof(ProtobufCMessage *);
     }
-    abort(); /* a descriptor is generated: it has no other type */
+    abort(); /* generated descriptors have no other type */
 }
 
 size_t ps_pb_count(const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field)
@@ -242,8 +242,8 @@ void *ps_pb_append(ProtobufCMessage *message, const ProtobufCFieldDescriptor *fi
     void **values = member(message, field->offset);
     size_t size = size_of_value(field->type);
 
-    /* By one each time: the struct has no room for a capacity, and one that was
-     * unpacked has exactly n. Lists that are written by people are short. */
+    /* Grows by one element, because the struct has no room for a capacity and an unpacked list
+     * has exactly n. Lists that people write are short. */
     *values = ps_xrealloc(*values, (*n + 1) * size);
     memset((char *)*values + *n * size, 0, size);
     ++*n;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pbjson.c - a protobuf message as JSON; see pbjson.h. */
+/* pbjson.c - writes a protobuf message as JSON; see pbjson.h. */
 #include "common/rpc/pbjson.h"
 
 #include "common/base/strbuf.h"
@@ -37,7 +37,8 @@ static void put_utf8(ps_strbuf *out, const char *text)
 
 static json_t *string_to_json(const char *text)
 {
-    json_t *json = json_string(text == NULL ? "" : text); /* NULL: not UTF-8 */
+    /* json_string returns NULL if the text is not UTF-8 */
+    json_t *json = json_string(text == NULL ? "" : text);
     ps_strbuf clean = {0};
 
     if (json == NULL) {
@@ -123,7 +124,7 @@ static json_t *value_to_json(const ProtobufCFieldDescriptor *field, const void *
         }
         return message_to_json(*(ProtobufCMessage *const *)slot, flags, depth + 1);
     }
-    abort(); /* a descriptor is generated: it has no other type */
+    abort(); /* generated descriptors have no other type */
 }
 
 static void put_entry(json_t *object, const ProtobufCMessage *entry, unsigned flags, unsigned depth)
@@ -131,7 +132,7 @@ static void put_entry(json_t *object, const ProtobufCMessage *entry, unsigned fl
     const ProtobufCFieldDescriptor *fields = entry->descriptor->fields;
     json_t *key = value_to_json(&fields[0], ps_pb_slot(entry, &fields[0], 0), flags, depth);
     json_t *value = ps_pb_count(entry, &fields[1]) == 0
-                        ? json_object() /* a message that is empty may be left out */
+                        ? json_object() /* an empty message may be left out of its entry */
                         : value_to_json(&fields[1], ps_pb_slot(entry, &fields[1], 0), flags, depth);
 
     if (json_is_string(key)) {
@@ -165,7 +166,7 @@ static json_t *repeated_to_json(const ProtobufCMessage *message,
     return json;
 }
 
-/* NULL: the field is not shown. */
+/* Returns the field as JSON, or NULL if it is not to be shown. */
 static json_t *field_to_json(const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field,
                              unsigned flags, unsigned depth)
 {

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pbjson.h - any proto3 message as JSON and back, by its descriptor.
+/* pbjson.h - converts any proto3 message to JSON and back, by its descriptor.
  *
- * As the standard JSON of protobuf, with these differences: names are those of
+ * It is the standard JSON of protobuf with these differences: names are those of
  * the .proto file, whole numbers are JSON integers of any width (only those
  * above 2^63-1 are strings), and numbers given as strings are refused.
  *
- *     bool, string           as they are
- *     float, double          number, or "NaN", "Infinity", "-Infinity"
- *     bytes                  base64
- *     enum                   its full name; its number if it has none
- *     Timestamp              "2026-11-20T11:26:00.250Z"; null if it has no date
- *     map                    object
- *     member of a oneof      only the one that is set
+ *   bool, string           as they are
+ *   float, double          number, or "NaN", "Infinity", "-Infinity"
+ *   bytes                  base64
+ *   enum                   its full name; its number if it has no name
+ *   Timestamp              "2026-11-20T11:26:00.250Z"; null if it is out of range
+ *   map                    object
+ *   member of a oneof      only the member that is set
  *
- * Pure; any thread. Nesting beyond PS_PB_DEPTH_MAX is cut (null) and refused.
+ * Pure; any thread. Messages nested deeper than PS_PB_DEPTH_MAX are written as
+ * null and refused on reading.
  */
 #ifndef PS_COMMON_RPC_PBJSON_H
 #define PS_COMMON_RPC_PBJSON_H
@@ -30,37 +31,36 @@ enum {
     PS_PB_DEFAULTS = 1 /* also fields that are 0, "" or empty; never unset messages */
 };
 
-/* A new object, the caller's. Bytes that are not UTF-8 in a string become
- * U+FFFD. Print doubles with JSON_REAL_PRECISION(17) for exactness, 15 for
+/* Returns the message as a new JSON object, which the caller owns. Bytes of a string that are
+ * not UTF-8 become U+FFFD. Print doubles with JSON_REAL_PRECISION(17) for exactness, 15 for
  * people. */
 json_t *ps_pb_to_json(const ProtobufCMessage *message, unsigned flags);
 
-/* A new message of `type` from `json`, for protobuf_c_message_free_unpacked(m,
- * NULL). Field names may also be in lowerCamelCase, enum values in any letter
- * case, with their type's prefix or without, or their number; null is a field
- * left out.
+/* Creates a message of `type` from `json` in *out; free it by protobuf_c_message_free_unpacked(m,
+ * NULL). Field names may also be in lowerCamelCase. Enum values are names in any letter case, with
+ * or without the prefix of their type, or numbers. A field that is null counts as left out.
  *
- * INVALID_ARGUMENT  every wrong field is one violation of *error, with its path
- *                   after `at` ("spec": "spec.layers[2].params.units"); *error
- *                   takes the status unless it has a failure already
- * `error` must be zeroed or initialised. *out is set on success only. */
+ * Fails with INVALID_ARGUMENT. Each wrong field is then one violation of *error, its path behind
+ * `at` ("spec": "spec.layers[2].params.units"). *error also takes the status unless it has a
+ * failure already; it must be zeroed or initialised. *out is set on success only.
+ */
 PS_MUST_USE ps_status ps_pb_from_json(const ProtobufCMessageDescriptor *type, const json_t *json,
                                       const char *at, ps_error *error, ProtobufCMessage **out);
 
-/* The same into a message that is there and whose memory is malloc's: fields
- * given replace those there, lists as a whole, maps key by key, messages field
- * by field. After a failure the message is valid, but only partly changed. */
+/* Merges `json` into a message whose memory comes from malloc. Given plain fields and lists
+ * replace the old ones; maps are merged key by key, messages field by field. Fails as
+ * ps_pb_from_json does; the message is then valid but partly changed. */
 PS_MUST_USE ps_status ps_pb_merge_json(ProtobufCMessage *message, const json_t *json,
                                        const char *at, ps_error *error);
 
-/* Sets one field from text, as a flag --set does it; memory and errors as in
- * ps_pb_merge_json.
+/* Sets one field from text, as the flag --set does. Memory and errors are those of
+ * ps_pb_merge_json. Examples of `path` and `text`:
  *
- *     workers                        4
- *     model.widths                   128,64         a list of plain values
- *     optimizer.rule.params.lr       0.01           a key of a map: the rest of the path
- *     model.layers[0].kind           dense          also layers.0; one past the end appends
- *     optimizer                      {"side": "worker"}   JSON where it is no plain value
+ *   workers                        4
+ *   model.widths                   128,64         a list of plain values
+ *   optimizer.rule.params.lr       0.01           a key of a map: the rest of the path
+ *   model.layers[0].kind           dense          also layers.0; one past the end appends
+ *   optimizer                      {"side": "worker"}   JSON for anything else
  */
 PS_MUST_USE ps_status ps_pb_set(ProtobufCMessage *message, const char *path, const char *text,
                                 ps_error *error);

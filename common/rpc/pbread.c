@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pbread.c - protobuf messages, lists and maps from JSON; see pbjson.h.
+/* pbread.c - reads protobuf messages, lists and maps from JSON; see pbjson.h.
  *
- * The reader goes on after a wrong field, so that one answer names them all.
+ * The reader continues after a wrong field, so that one answer names all of them.
  */
 #include "common/rpc/pbread.h"
 
@@ -74,8 +74,8 @@ void ps_pb_violate_type(ps_pb_reader *r, const json_t *json, const char *wanted)
     free(text);
 }
 
-/* Whether an earlier key of the object speaks of the same thing: the same
- * field under its other name, or another member of the same oneof. */
+/* Returns an earlier key of `object` that conflicts with `key`, or NULL. Two keys conflict if
+ * they name the same field or two members of one oneof. */
 static const char *rival_key(const ProtobufCMessageDescriptor *type, json_t *object,
                              const char *key, const ProtobufCFieldDescriptor *field)
 {
@@ -112,7 +112,7 @@ static void read_list(ps_pb_reader *r, ProtobufCMessage *message,
         void *slot = ps_pb_append(message, field);
 
         if (field->type == PROTOBUF_C_TYPE_MESSAGE) {
-            ps_pb_message_in(field, slot); /* an element is never NULL */
+            ps_pb_message_in(field, slot); /* an element must not be NULL */
         }
         ps_pb_enter_index(r, i);
         ps_pb_read_value(r, field, slot, json_array_get(json, i));
@@ -120,7 +120,7 @@ static void read_list(ps_pb_reader *r, ProtobufCMessage *message,
     }
 }
 
-/* Whether two entries of one map have the same key: text, or a number. */
+/* Returns whether two entries of one map have the same key, text or number. */
 static bool is_same_key(const ProtobufCMessage *a, const ProtobufCMessage *b)
 {
     const ProtobufCFieldDescriptor *key = &a->descriptor->fields[0];
@@ -211,7 +211,7 @@ void ps_pb_violate_unknown(ps_pb_reader *r, const ProtobufCMessageDescriptor *ty
 void ps_pb_read_message(ps_pb_reader *r, ProtobufCMessage *message, const json_t *json)
 {
     const ProtobufCMessageDescriptor *type = message->descriptor;
-    json_t *object = (json_t *)(uintptr_t)json; /* jansson's iterators have no const */
+    json_t *object = (json_t *)(uintptr_t)json; /* jansson's iterators take no const */
     size_t len = r->path.len;
     const char *key;
     json_t *value;
@@ -234,7 +234,7 @@ void ps_pb_read_message(ps_pb_reader *r, ProtobufCMessage *message, const json_t
         if (field == NULL) {
             ps_pb_violate_unknown(r, type);
         } else if (json_is_null(value)) {
-            /* left out */
+            /* null: left out */
         } else if (rival != NULL) {
             ps_pb_violate(r, "cannot be given together with '%s'", rival);
         } else {

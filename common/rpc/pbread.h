@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pbread.h - the reader behind ps_pb_from_json and ps_pb_set; only they use it. */
+/* pbread.h - the reader behind ps_pb_from_json and ps_pb_set. Private to common/rpc. */
 #ifndef PS_COMMON_RPC_PBREAD_H
 #define PS_COMMON_RPC_PBREAD_H
 
@@ -9,28 +9,31 @@
 #include <jansson.h>
 #include <protobuf-c/protobuf-c.h>
 
-/* Where reading stands, and what was wrong so far. */
+/* The position of the reader and what it has found wrong. */
 typedef struct ps_pb_reader {
     ps_error *error;
-    size_t wrong;    /* violations found */
-    char first[240]; /* the first one's path and the beginning of its text */
-    ps_strbuf path;  /* of the value being read */
-    unsigned depth;  /* of messages */
+    size_t wrong;    /* number of violations */
+    char first[240]; /* path of the first violation and the beginning of its text */
+    ps_strbuf path;  /* path of the value that is being read */
+    unsigned depth;  /* nesting of messages */
 } ps_pb_reader;
 
 void ps_pb_reader_init(ps_pb_reader *r, const char *at, ps_error *error);
 
-/* The verdict; gives it to the error, too. Frees the path. */
+/* Ends reading and frees the path. Returns ok or INVALID_ARGUMENT, and stores a failure in
+ * *error unless that has one. */
 PS_MUST_USE ps_status ps_pb_reader_fini(ps_pb_reader *r);
 
-/* Notes that the value at the path is wrong. */
+/* Adds a violation for the value at the current path. */
 PS_PRINTF(2, 3) void ps_pb_violate(ps_pb_reader *r, const char *fmt, ...);
 
-/* "VALUE is not WANTED", where a long value is cut. */
+/* Adds the violation "VALUE is not WANTED"; a long value is cut. */
 void ps_pb_violate_type(ps_pb_reader *r, const json_t *json, const char *wanted);
 
-/* Add a part to the path; give the length to ps_strbuf_truncate before. */
+/* Appends ".name" to the path. To leave, give the length from before to ps_strbuf_truncate. */
 void ps_pb_enter_name(ps_pb_reader *r, const char *name);
+
+/* Appends "[i]" to the path. To leave, give the length from before to ps_strbuf_truncate. */
 void ps_pb_enter_index(ps_pb_reader *r, size_t i);
 
 void ps_pb_read_message(ps_pb_reader *r, ProtobufCMessage *message, const json_t *json);
@@ -39,16 +42,16 @@ void ps_pb_read_field(ps_pb_reader *r, ProtobufCMessage *message,
 void ps_pb_read_value(ps_pb_reader *r, const ProtobufCFieldDescriptor *field, void *slot,
                       const json_t *json);
 
-/* The entry of a map with this key, made if there is none; NULL, with a
+/* Returns the entry of a map with this key; creates it if there is none. Returns NULL, after a
  * violation, if the key is wrong. */
 ProtobufCMessage *ps_pb_read_key(ps_pb_reader *r, ProtobufCMessage *message,
                                  const ProtobufCFieldDescriptor *map, const char *key);
 
-/* Says which fields a message of `type` has. */
+/* Adds a violation that lists the fields of `type`. */
 void ps_pb_violate_unknown(ps_pb_reader *r, const ProtobufCMessageDescriptor *type);
 
-/* Text as the JSON that a field of that type wants; as a string, which will be
- * refused, if it cannot be. The caller's. */
+/* Returns `text` as the JSON that a field of this type wants, which the caller owns. Text that
+ * cannot be converted becomes a string, which the reader then refuses. */
 json_t *ps_pb_text_to_json(const ProtobufCFieldDescriptor *field, const char *text);
 
 #endif

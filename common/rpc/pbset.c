@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pbset.c - one field of a protobuf message from text; see pbjson.h.
+/* pbset.c - sets one field of a protobuf message from text; see pbjson.h.
  *
- * Text becomes the JSON value that the field wants and then goes through the
- * reader, so that a flag and a file are checked by the same code.
+ * Text becomes the JSON value that the field wants and then goes through the reader, so that the
+ * same code checks flags and files.
  */
 #include "common/rpc/pbjson.h"
 
@@ -26,7 +26,7 @@ static json_t *integer_of(const char *text)
 
     errno = 0;
     v = strtoll(text, &end, 10);
-    /* One above INT64_MAX stays a string, which the reader of uint64 takes. */
+    /* A number above INT64_MAX stays a string, which the reader of uint64 accepts. */
     return end != text && *end == '\0' && errno == 0 ? json_integer(v) : json_string_nocheck(text);
 }
 
@@ -74,10 +74,10 @@ json_t *ps_pb_text_to_json(const ProtobufCFieldDescriptor *field, const char *te
     case PROTOBUF_C_TYPE_MESSAGE:
         return json_string_nocheck(text);
     }
-    abort(); /* a descriptor is generated: it has no other type */
+    abort(); /* generated descriptors have no other type */
 }
 
-/* "128, 64" as a list of the field's values; "" is the empty one. */
+/* Returns "128, 64" as a list of the field's values; "" is the empty list. */
 static json_t *list_of(const ProtobufCFieldDescriptor *field, const char *text)
 {
     json_t *list = json_array();
@@ -99,7 +99,7 @@ static json_t *list_of(const ProtobufCFieldDescriptor *field, const char *text)
     return list;
 }
 
-/* Reads the text into the field: a plain value, a list of them, or JSON. */
+/* Sets the field from `text`: a plain value, a list of them, or JSON. */
 static void set_field(ps_pb_reader *r, ProtobufCMessage *message,
                       const ProtobufCFieldDescriptor *field, const char *text)
 {
@@ -124,8 +124,8 @@ static void set_field(ps_pb_reader *r, ProtobufCMessage *message,
 
 /* --- paths ----------------------------------------------------------------- */
 
-/* Takes ".key" or "[key]" off the path; a key in brackets may have dots, and so
- * may one that is `to_end`. False, with a violation, if there is none. */
+/* Takes ".key" or "[key]" off the path and stores a copy in *key. A key in brackets may contain
+ * dots, and so may a key with `to_end`. Returns false, after a violation, if there is no key. */
 static bool take_part(ps_pb_reader *r, const char **path, bool to_end, char **key)
 {
     const char *start = *path + 1;
@@ -154,8 +154,7 @@ static bool take_part(ps_pb_reader *r, const char **path, bool to_end, char **ke
 static void set_in_message(ps_pb_reader *r, ProtobufCMessage *message, const char *path,
                            const char *text);
 
-/* Sets a slot that is an element of a list or the value of a map, or goes on
- * into it. */
+/* Sets a slot that is an element of a list or the value of a map, or a field within it. */
 static void set_slot(ps_pb_reader *r, const ProtobufCFieldDescriptor *field, void *slot,
                      const char *path, const char *text)
 {
@@ -227,7 +226,7 @@ static void set_in_list(ps_pb_reader *r, ProtobufCMessage *message,
         void *slot = ps_pb_append(message, field);
 
         if (field->type == PROTOBUF_C_TYPE_MESSAGE) {
-            ps_pb_message_in(field, slot); /* an element is never NULL */
+            ps_pb_message_in(field, slot); /* an element must not be NULL */
         }
     }
     set_slot(r, field, ps_pb_slot(message, field, i), path, text);

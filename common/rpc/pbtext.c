@@ -43,7 +43,8 @@ bool ps_pb_time_print(int64_t seconds, int32_t nanos, char text[PS_PB_TIME_BYTES
     return true;
 }
 
-/* Takes exactly `digits` digits, then the character `end` unless it is 0. */
+/* Takes exactly `digits` digits, then the character `end` unless `end` is 0. Returns false if
+ * they are not there. */
 static bool take_number(const char **at, int digits, char end, int *out)
 {
     int v = 0;
@@ -61,7 +62,7 @@ static bool take_number(const char **at, int digits, char end, int *out)
     return true;
 }
 
-/* ".25" after the seconds, or nothing. */
+/* Takes ".25" or nothing and stores it as nanoseconds. */
 static bool take_fraction(const char **at, int32_t *nanos)
 {
     int32_t v = 0, unit = 100000000;
@@ -84,7 +85,7 @@ static bool take_fraction(const char **at, int32_t *nanos)
     return true;
 }
 
-/* "Z", or "+01:30" in seconds. */
+/* Takes "Z" or an offset such as "+01:30" and stores it in seconds. */
 static bool take_offset(const char **at, int64_t *offset)
 {
     int hours, minutes;
@@ -128,7 +129,7 @@ bool ps_pb_time_parse(const char *text, int64_t *seconds, int32_t *nanos)
     tm.tm_mon--;
     normal = tm;
     t = (int64_t)timegm(&normal);
-    /* A day or hour that there is not was moved by timegm. */
+    /* timegm() normalises dates that do not exist, such as 30 February; reject them. */
     if (normal.tm_mon != tm.tm_mon || normal.tm_mday != tm.tm_mday ||
         normal.tm_hour != tm.tm_hour || normal.tm_min != tm.tm_min || normal.tm_sec != tm.tm_sec) {
         return false;
@@ -172,8 +173,8 @@ bool ps_pb_base64_parse(const char *text, uint8_t **data, size_t *len)
     return true;
 }
 
-/* Length of the prefix of an enum's values: 10 for JobState, JOB_STATE_. 0 if
- * `name` does not have it. */
+/* Returns the length of the prefix of an enum's values: 10 for JobState, whose values begin with
+ * JOB_STATE_. Returns 0 if `name` does not have the prefix. */
 static size_t prefix_length(const char *type_name, const char *name)
 {
     size_t n = 0;
@@ -225,5 +226,6 @@ double ps_pb_float_widen(float value)
             return strtod(text, NULL);
         }
     }
-    return (double)value; /* nine digits would do, all are as good */
+    /* a float needs at most nine digits, and its double is as good as nine */
+    return (double)value;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pbvalue.c - one value of a protobuf message from JSON; see pbjson.h. */
+/* pbvalue.c - reads one value of a protobuf message from JSON; see pbjson.h. */
 #include "common/rpc/pbread.h"
 
 #include "common/base/utf8.h"
@@ -50,7 +50,8 @@ static void read_int64(ps_pb_reader *r, int64_t *slot, const json_t *json)
     }
 }
 
-/* A decimal above INT64_MAX, which JSON integers cannot hold here. */
+/* Parses a decimal above INT64_MAX, which jansson's integers cannot hold. Returns false if
+ * `text` is not one. */
 static bool parse_large(const char *text, uint64_t *v)
 {
     char *end;
@@ -151,7 +152,7 @@ static void read_enum(ps_pb_reader *r, const ProtobufCEnumDescriptor *type, int 
 static void read_string(ps_pb_reader *r, const ProtobufCFieldDescriptor *field, char **slot,
                         const json_t *json)
 {
-    const char *text = json_string_value(json); /* NULL: no string */
+    const char *text = json_string_value(json); /* NULL if the value is not a string */
 
     if (text != NULL && strlen(text) == json_string_length(json) &&
         ps_utf8_is_valid(text, strlen(text))) {
@@ -229,5 +230,5 @@ void ps_pb_read_value(ps_pb_reader *r, const ProtobufCFieldDescriptor *field, vo
         }
         return;
     }
-    abort(); /* a descriptor is generated: it has no other type */
+    abort(); /* generated descriptors have no other type */
 }

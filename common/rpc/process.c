@@ -9,12 +9,12 @@
 #include <string.h>
 
 enum {
-    KEEP_BYTES = 64 << 20, /* free memory at the top of the heap that is not given back */
-    MMAP_BYTES = 32 << 20  /* smaller blocks come from the heap; the most that glibc allows */
+    KEEP_BYTES = 64 << 20, /* bytes of free memory at the top of the heap that malloc keeps */
+    MMAP_BYTES = 32 << 20  /* smaller blocks come from the heap; glibc allows no larger bound */
 };
 
-/* gRPC's errors are of one connection or call, which says more itself; what
- * is behind the first brace is for who debugs gRPC. */
+/* Logs an error of gRPC as a warning, and its details (from the first brace on) at debug level.
+ * The error concerns one connection or call, whose own error says more. */
 static void write_log(gpr_log_func_args *args)
 {
     const char *details = strstr(args->message, " {");
@@ -31,7 +31,7 @@ static void write_log(gpr_log_func_args *args)
 
 void ps_rpc_init_process(void)
 {
-    /* Setting one of them fixes the others at their small defaults: set all. */
+    /* Setting one of them fixes the others at their small defaults, so set all. */
     mallopt(M_TOP_PAD, KEEP_BYTES);
     mallopt(M_TRIM_THRESHOLD, 2 * KEEP_BYTES);
     mallopt(M_MMAP_THRESHOLD, MMAP_BYTES);

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* reflection.c - see reflection.h.
  *
- * Answers are found by walking the serialised descriptor set as it is: it is
- * some tens of kilobytes, the questions are rare, and so there is no index to
- * build, to own or to free. The set is our own and well-formed; a record that
- * is not ends the walk all the same.
+ * Each answer walks the serialised descriptor set. The set has some tens of kilobytes and requests
+ * are rare, so there is no index to build, own or free. The set is compiled in and well-formed; a
+ * malformed record only ends the walk.
  */
 #include "common/rpc/reflection.h"
 
@@ -23,7 +22,7 @@ typedef Grpc__Reflection__V1__ServerReflectionResponse reflection_response;
 typedef Grpc__Reflection__V1alpha__ServerReflectionRequest alpha_request;
 typedef Grpc__Reflection__V1alpha__ServerReflectionResponse alpha_response;
 
-/* The two versions differ by the package's name only, so do their structs. */
+/* The two versions differ in the name of the package only, so their structs have one layout. */
 _Static_assert(sizeof(reflection_request) == sizeof(alpha_request), "one layout");
 _Static_assert(sizeof(reflection_response) == sizeof(alpha_response), "one layout");
 _Static_assert(offsetof(reflection_request, list_services) ==
@@ -33,10 +32,10 @@ _Static_assert(offsetof(reflection_response, error_response) ==
                    offsetof(alpha_response, error_response),
                "one layout");
 
-/* Files of one answer (the set has about twenty), services of a server. */
+/* Bounds of the files of one answer (the set has about twenty) and of the services of a server. */
 enum { FILES_MAX = 64, NAMES_MAX = 32 };
 
-/* The service of one version. */
+/* The reflection service of one version. */
 typedef struct version {
     const ps_reflection *owner;
     const ProtobufCMessageDescriptor *response;
@@ -58,7 +57,7 @@ typedef struct span {
 /* Field numbers of descriptor.proto. */
 enum {
     SET_FILE = 1,
-    NAME = 1, /* of everything that has one */
+    NAME = 1, /* of every record that has a name */
     FILE_PACKAGE = 2,
     FILE_DEPENDENCY = 3,
     FILE_MESSAGE = 4,
@@ -90,8 +89,8 @@ static bool take_varint(span *s, uint64_t *out)
     return false;
 }
 
-/* Takes the next field off `s`; `value` is empty unless it is one with a
- * length (strings, messages). False at the end. */
+/* Takes the next field off `s`. `value` is empty unless the field has a length (string,
+ * message). Returns false at the end. */
 static bool take_field(span *s, uint32_t *tag, span *value)
 {
     uint64_t key, n = 0;
@@ -127,7 +126,7 @@ static bool take_field(span *s, uint32_t *tag, span *value)
     return true;
 }
 
-/* Takes the next field with this tag. */
+/* Takes fields off `s` until one has this tag. Returns false if none has it. */
 static bool take_tagged(span *s, uint32_t tag, span *value)
 {
     uint32_t found;
@@ -157,7 +156,8 @@ static bool is_equal(span a, span b)
     return a.len == b.len && (a.len == 0 || memcmp(a.at, b.at, a.len) == 0);
 }
 
-/* Takes `name` and what separates it off the front of a dotted path. */
+/* Takes `name` and the dot behind it off the front of `path`. Returns false if `path` does not
+ * begin so. */
 static bool take_name(span *path, span name)
 {
     if (name.len == 0 || path->len < name.len || memcmp(path->at, name.at, name.len) != 0) {
@@ -174,8 +174,7 @@ static bool take_name(span *path, span name)
     return true;
 }
 
-/* Whether the `tag`-ged parts of `whole` (fields, values, methods) have one of
- * exactly this name. */
+/* Returns whether a part of `whole` with this tag (field, value, method) has exactly this name. */
 static bool has_part(span whole, uint32_t tag, span name)
 {
     span part;
@@ -188,7 +187,7 @@ static bool has_part(span whole, uint32_t tag, span name)
     return false;
 }
 
-/* Whether `path` names this enum or service, or a part of it. */
+/* Returns whether `path` names this enum or service, or a part of it. */
 static bool declares_flat(span whole, uint32_t part_tag, span path)
 {
     return take_name(&path, first_tagged(whole, NAME)) &&
@@ -211,7 +210,7 @@ static bool message_declares(span message, span path)
         if ((tag == MESSAGE_NESTED && message_declares(value, path)) ||
             (tag == MESSAGE_ENUM &&
              (declares_flat(value, ENUM_VALUE, path) || has_part(value, ENUM_VALUE, path)))) {
-            return true; /* values of enums are named beside their enum */
+            return true; /* the scope of an enum's values is that of the enum */
         }
     }
     return false;
@@ -236,7 +235,8 @@ static bool file_declares(span file, span path)
     return false;
 }
 
-/* The file of this name, or the one that declares this symbol; empty: none. */
+/* Returns the file with this name, or the file that declares this symbol; empty if there is
+ * none. */
 static span find_file(span name, bool is_symbol)
 {
     span set = {ps_descriptor_set, ps_descriptor_set_len}, file;
@@ -251,7 +251,7 @@ static span find_file(span name, bool is_symbol)
 
 /* --- answers --------------------------------------------------------------- */
 
-/* What an answer is made of, while it is packed. */
+/* The parts of an answer while it is packed. */
 typedef struct answer {
     reflection_response response;
     Grpc__Reflection__V1__ErrorResponse error;
@@ -280,13 +280,13 @@ static void add_file(answer *a, span file)
         }
     }
     if (file.len != 0 && a->files.n_file_descriptor_proto < FILES_MAX) {
-        /* protobuf-c has no const; packing only reads. */
+        /* protobuf-c takes no const, but packing only reads. */
         a->file[a->files.n_file_descriptor_proto++] =
             (ProtobufCBinaryData){file.len, (uint8_t *)(uintptr_t)file.at};
     }
 }
 
-/* The file, then its imports, then theirs. */
+/* Adds the file, then its imports, then theirs. */
 static void answer_files(answer *a, span file)
 {
     add_file(a, file);
@@ -315,7 +315,7 @@ static void answer_found(answer *a, const char *name, bool is_symbol)
     }
 }
 
-/* No message of ours has extensions. */
+/* Answers that `type` has no extensions: no message of psgd has any. */
 static void answer_extensions(answer *a, char *type)
 {
     if (find_file(span_of(type), true).len == 0) {
@@ -406,7 +406,7 @@ static void on_message(void *arg, const ProtobufCMessage *request, ps_payload *p
 
 static void on_gone(void *arg, ps_call *call)
 {
-    /* Nothing is kept for a call. */
+    /* A call has no state. */
     (void)arg;
     (void)call;
 }

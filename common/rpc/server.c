@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* server.c - see server.h: listens, routes, stops.
+/* server.c - listens, routes and stops; see server.h.
  *
- * gRPC is asked for "any call" and the path is looked up here: one mechanism
- * for unary and streaming methods, and for those that do not exist.
+ * gRPC is asked for any call, and the path is looked up here. So unary, streaming and unknown
+ * methods go one way.
  */
 #include "common/base/container_of.h"
 #include "common/base/xalloc.h"
@@ -20,10 +20,10 @@
 #include <unistd.h>
 
 enum {
-    OUTSTANDING = 16,       /* calls asked of gRPC at a time */
-    STREAMS_MAX = 4096,     /* calls at a time on one connection */
-    KEPT_CALL_US = 2000000, /* how long after its end a call may be kept */
-    OWN_SERVICES = 3        /* health, reflection v1, v1alpha */
+    OUTSTANDING = 16,       /* calls that gRPC may match at a time */
+    STREAMS_MAX = 4096,     /* concurrent calls of one connection */
+    KEPT_CALL_US = 2000000, /* microseconds for which a handler may keep a call that is over */
+    OWN_SERVICES = 3        /* health, reflection v1 and v1alpha */
 };
 
 static uint32_t hash_path(const uint8_t *path, size_t len)
@@ -67,7 +67,7 @@ static void add_route(ps_server *server, const ps_service *service,
         if (r->path == NULL) {
             break;
         }
-        assert(strcmp(r->path, path) != 0); /* one service twice */
+        assert(strcmp(r->path, path) != 0); /* a service was given twice */
     }
     *r = (ps_route){.path = path,
                     .hash = hash_path((const uint8_t *)path, size - 1),
@@ -181,15 +181,16 @@ static void on_grace(ps_event *self, bool ok)
 
     (void)ok;
     if (server->is_down) {
-        /* A bug of ours that no leak checker sees: gRPC still points there. */
+        /* Abort: gRPC still points to the calls, so freeing the server would be a use after free
+         * that no leak checker sees. */
         fprintf(stderr, "server: %zu calls kept after their end\n", server->live_calls);
         abort();
     }
     grpc_server_cancel_all_calls(server->grpc);
 }
 
-/* Most that gRPC may hold for a server, received and not yet read. Windows shrink
- * as it fills; beyond it streams are refused. */
+/* Returns the bytes that gRPC may hold for a server: received and not read. Flow-control windows
+ * shrink as they fill up; beyond the bound gRPC refuses streams. */
 static size_t in_flight_bytes(void)
 {
     long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
@@ -213,7 +214,7 @@ static grpc_server *create_grpc(void)
         {GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 10000},
         {GRPC_ARG_KEEPALIVE_TIME_MS, 30000},
         {GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 20000},
-        /* Identity only: else a small message may unpack to gigabytes. */
+        /* No compression, else a small message could unpack to gigabytes. */
         {GRPC_COMPRESSION_CHANNEL_ENABLED_ALGORITHMS_BITSET, 1},
     };
     grpc_arg args[PS_INT_ARGS_MAX + 1];
@@ -221,8 +222,8 @@ static grpc_server *create_grpc(void)
     grpc_resource_quota *quota = grpc_resource_quota_create("server");
     grpc_server *grpc;
 
-    /* gRPC looks at the length of a message when it has all of it. This is what
-     * stops the peer that says "4 GiB" and starts to send them. */
+    /* gRPC checks the length of a message only when it has all of it. This check stops a client
+     * that announces 4 GiB and begins to send them. */
     grpc_resource_quota_resize(quota, in_flight_bytes());
     args[all.num_args++] =
         (grpc_arg){.type = GRPC_ARG_POINTER,
@@ -260,12 +261,12 @@ ps_status ps_server_start(ps_loop *loop, const ps_service *services, size_t coun
         ps_server_request_call(server);
     }
     *out = server;
-    server = NULL; /* the caller's now */
+    server = NULL; /* the caller owns it now */
 
 out:
     grpc_server_credentials_release(creds);
     if (server != NULL) {
-        server_free(server); /* never started, so no shutdown */
+        server_free(server); /* not started, so it needs no shutdown */
     }
     return st;
 }
@@ -280,7 +281,7 @@ ps_traffic ps_server_traffic(const ps_server *server)
     return server->traffic;
 }
 
-/* As gRPC carries it: its prefix, the head, and the payload behind a tag and a length. */
+/* Returns the bytes of a message on the wire: prefix, head, and payload with its tag and length. */
 static size_t message_bytes(const ProtobufCMessage *head, size_t payload)
 {
     size_t bytes = 5 + protobuf_c_message_get_packed_size(head) + payload;

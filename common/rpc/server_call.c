@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* server_call.c - how a call begins and ends; see server_call.h. */
+/* server_call.c - begins and ends calls; see server_call.h. */
 #include "common/rpc/server_call.h"
 
 #include "common/base/container_of.h"
@@ -50,7 +50,7 @@ static void tell_gone(ps_call *call)
 {
     void (*gone)(void *arg, ps_call *call) = call->gone;
 
-    call->answered = true; /* nobody is left to answer, or to be answered */
+    call->answered = true; /* the client is gone */
     call->gone = NULL;
     if (gone != NULL) {
         gone(call->gone_arg, call);
@@ -70,7 +70,7 @@ static void on_closed(ps_event *self, bool ok)
 
 static void on_ended(ps_event *self, bool ok)
 {
-    (void)ok; /* the peer is gone: it will retry or not, we have no say */
+    (void)ok; /* if sending failed the client is gone; nobody is left to tell */
     ps_call_unpend(PS_CONTAINER_OF(self, ps_call, ended));
 }
 

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* server_call.h - the server and its calls from inside. rpc/ only.
+/* server_call.h - the inside of a server and its calls. Private to common/rpc.
  *
- * server.c listens, routes and stops; server_call.c begins and ends calls;
- * server_stream.c moves the messages between. All on the loop's thread, so
- * nothing here is atomic.
+ * server.c listens, routes and stops. server_call.c begins and ends calls. server_stream.c moves
+ * the messages between. Everything runs on the loop's thread, so nothing here is atomic.
  */
 #ifndef PS_COMMON_RPC_SERVER_CALL_H
 #define PS_COMMON_RPC_SERVER_CALL_H
@@ -15,7 +14,7 @@ typedef struct ps_health ps_health;
 typedef struct ps_reflection ps_reflection;
 
 typedef struct ps_route {
-    char *path; /* "/psgd.v1.NodeService/Abort"; NULL: an empty slot */
+    char *path; /* such as "/psgd.v1.NodeService/Abort"; NULL in an empty slot */
     uint32_t hash;
     const ProtobufCMethodDescriptor *type;
     const ps_method *method;
@@ -32,62 +31,83 @@ struct ps_server {
     ps_timer grace;
     ps_event *done;
     bool stopping, is_down;
-    size_t requested;  /* calls that wait for gRPC to fill them */
-    size_t live_calls; /* filled and not yet freed */
+    size_t requested;  /* calls that gRPC has not matched yet */
+    size_t live_calls; /* matched calls that are not freed */
     ps_traffic traffic;
-    size_t slot_count; /* power of 2, at least twice the methods */
+    size_t slot_count; /* a power of 2, at least twice the number of methods */
     ps_route *slots;   /* open addressing by hash of path */
 };
 
-/* Life: requested -> matched -> (first message) handed to its handler ->
- * answered -> freed when nothing is pending. `closed` is pending from matched
- * until the peer and gRPC are done with the call, so it is the last but for
- * what its coming ends. */
+/* Life of a call: requested, matched, first message handed to its handler, answered, freed when
+ * no event is pending. `closed` is pending from matched until the client and gRPC are done with
+ * the call. So it is the last event, except for those that its own firing starts. */
 struct ps_call {
     ps_server *server;
-    const ps_route *route; /* NULL: no such method */
+    const ps_route *route; /* NULL: unknown method */
     grpc_call *grpc;
     grpc_call_details details;
     grpc_metadata_array metadata;
     ps_event matched, closed, received, sent, ended;
-    unsigned pending; /* events in flight, but for matched */
+    unsigned pending; /* events in flight, without `matched` */
     int cancelled;
-    bool handed;       /* to the handler */
-    bool answered;     /* the handler is done with it: it ended the call, or is told it is gone */
-    bool headers_sent; /* or in flight */
+    bool handed;       /* the first message went to the handler */
+    bool answered;     /* the handler has ended the call or was told that it is gone */
+    bool headers_sent; /* sent or in flight */
     bool reading, sending;
-    bool drained; /* there was no further message; asked once more */
+    bool drained; /* a read found no message; a second one was started */
 
-    grpc_byte_buffer *incoming; /* gRPC's while reading */
+    grpc_byte_buffer *incoming; /* written by gRPC while reading */
     ps_received in;
     ps_call_message_fn *on_message;
     void *message_arg;
 
     void (*on_sent)(void *arg, ps_call *call);
     void *sent_arg;
-    bool end_waits;      /* for what is being sent */
-    ps_error *end_error; /* while end_waits; NULL: OK */
+    bool end_waits;      /* the end waits for the message in flight */
+    ps_error *end_error; /* set while end_waits; NULL: OK */
 
     void (*gone)(void *arg, ps_call *call);
     void *gone_arg;
-    char *peer; /* gRPC's, once asked for */
+    char *peer; /* from gRPC; NULL until it is asked for */
 };
 
-/* server.c */
-const ps_route *ps_server_route(const ps_server *server, const uint8_t *path, size_t len);
-void ps_server_call_over(ps_server *server); /* counters went down: is it over? */
+/* --- server.c */
 
-/* server_call.c */
+/* Returns the route of a path, or NULL if there is no such method. */
+const ps_route *ps_server_route(const ps_server *server, const uint8_t *path, size_t len);
+
+/* Frees a stopped server when its counters have reached 0. Call it after a counter went down. */
+void ps_server_call_over(ps_server *server);
+
+/* --- server_call.c */
+
+/* Asks gRPC for one further call, unless the server stops. */
 void ps_server_request_call(ps_server *server);
+
+/* Starts a batch of operations that fires `event`, and counts it as pending. */
 void ps_call_batch(ps_call *call, const grpc_op *ops, size_t count, ps_event *event);
+
+/* Counts an event as fired. Frees the call if it was the last one and the call is answered. */
 void ps_call_unpend(ps_call *call);
-void ps_call_hang_up(ps_call *call, const ps_status *why); /* a bad message */
+
+/* Ends a call because of a bad message and tells the handler that it is gone. */
+void ps_call_hang_up(ps_call *call, const ps_status *why);
+
+/* Ends a call with `reply` or `error` (NULL: OK). Waits for a message in flight. */
 void ps_call_end(ps_call *call, grpc_byte_buffer *reply, const ps_error *error);
+
+/* Sends the end of a call. No message may be in flight. */
 void ps_call_end_now(ps_call *call, grpc_byte_buffer *reply, const ps_error *error);
 
-/* server_stream.c */
+/* --- server_stream.c */
+
+/* Starts to read one message. */
 void ps_call_receive(ps_call *call);
+
+/* Handles what a read has brought; the `fire` of call->received. */
 void ps_call_on_received(ps_event *self, bool ok);
+
+/* Handles the end of a send; the `fire` of call->sent. */
 void ps_call_on_sent(ps_event *self, bool ok);
 
 #endif

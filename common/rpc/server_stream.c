@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* server_stream.c - the messages of a call; see server_call.h. */
+/* server_stream.c - moves the messages of a call; see server_call.h. */
 #include "common/rpc/server_call.h"
 
 #include "common/base/container_of.h"
@@ -32,9 +32,9 @@ static void hand_over(ps_call *call)
     ps_received_drop_payload(&call->in);
 }
 
-/* No message: the caller has sent its last, or hung up. gRPC tells both alike
- * (ok is true), and of the latter `closed` tells besides, right after. Asking
- * once more goes the same way through gRPC and so comes in behind it. */
+/* Handles a read without a message: the client has sent its last one or has hung up. gRPC
+ * reports both alike (ok is true). After a hang-up `closed` fires next. A second read goes the
+ * same way through gRPC and so completes after `closed`. */
 static void on_nothing(ps_call *call)
 {
     if (!call->handed) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* stream.c - see client.h.
  *
- * `ended` is in flight from the start until the status is there. Whatever else
- * was in flight is then given back by gRPC, so on_end comes when `pending` is 0.
+ * `ended` is pending from the start until the status has arrived. gRPC then gives back whatever
+ * else was in flight. So on_end is called when `pending` reaches 0.
  */
 #include "common/base/container_of.h"
 #include "common/base/xalloc.h"
@@ -19,14 +19,14 @@ struct ps_stream {
     const ps_stream_events *events;
     void *arg;
     ps_event opened, received, sent, half_closed, ended;
-    unsigned pending; /* of these, in flight */
+    unsigned pending; /* number of these events that are in flight */
     ps_outcome outcome;
-    bool over; /* `ended` has come */
+    bool over; /* `ended` has fired */
     bool reading, sending;
     bool half_close_wanted, half_close_started;
-    grpc_byte_buffer *incoming; /* gRPC's while reading */
+    grpc_byte_buffer *incoming; /* written by gRPC while reading */
     ps_received in;
-    ps_status bad; /* what was wrong with the server's message */
+    ps_status bad; /* what was wrong with a message of the server */
 };
 
 static void start_batch(ps_stream *s, const grpc_op *ops, size_t count, ps_event *event)
@@ -50,7 +50,7 @@ static void unpend(ps_stream *s)
         ps_outcome_read(&s->outcome, s->channel, &error);
     } else {
         ps_error_init(&error, s->bad, ps_wire_reason(&s->bad));
-        error.status.code = PS_DATA_LOSS; /* not the caller's argument */
+        error.status.code = PS_DATA_LOSS; /* the caller's argument was not at fault */
     }
     s->events->on_end(s->arg, &error);
     ps_received_fini(&s->in);
@@ -61,7 +61,7 @@ static void unpend(ps_stream *s)
 
 static void on_opened(ps_event *self, bool ok)
 {
-    (void)ok; /* else `ended` says why */
+    (void)ok; /* if it failed, `ended` has the reason */
     unpend(PS_CONTAINER_OF(self, ps_stream, opened));
 }
 
@@ -129,7 +129,7 @@ static void on_sent(ps_event *self, bool ok)
 {
     ps_stream *s = PS_CONTAINER_OF(self, ps_stream, sent);
 
-    s->sending = !ok; /* after a failure nothing more is sent */
+    s->sending = !ok; /* after a failure no further message is sent */
     if (ok && s->half_close_wanted && !s->half_close_started) {
         start_half_close(s);
     }

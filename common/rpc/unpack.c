@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unpack.c - received bytes to head and payload; see wire.h.
+/* unpack.c - splits received bytes into head and payload; see wire.h.
  *
- * A message arrives in slices as it was read from the socket. Its fields are
- * walked over them up to the payload, which stays where it lies. What is before
- * it, the head, is small: it is made one run of bytes, checked, and unpacked
- * into the arena.
+ * A message arrives in slices, as it was read from the socket. The fields are walked across the
+ * slices up to the payload, which stays where it is. The head before it is small: it is gathered
+ * into one run of bytes, checked, and unpacked into the arena.
  */
 #include "common/rpc/wire.h"
 
 #include <string.h>
 
-/* A place in a message that lies in slices. */
+/* A position in a message that lies in slices. */
 typedef struct place {
-    const grpc_slice *slice; /* the current one */
-    size_t offset;           /* in it, < its length unless left is 0 */
+    const grpc_slice *slice; /* the current slice */
+    size_t offset;           /* within the slice; less than its length unless left is 0 */
     size_t left;             /* bytes to the end of the message */
 } place;
 
@@ -93,7 +92,7 @@ static ps_status split_message(const ProtobufCMessageDescriptor *type, const grp
         uint64_t key = 0, n;
 
         if (begin > max_bytes) {
-            return ps_ok(); /* the caller refuses it by its length */
+            return ps_ok(); /* the caller refuses the message because of its length */
         }
         if (!take_varint(&p, &key)) {
             return ps_fail(PS_INVALID_ARGUMENT, "%s: malformed message", type->name);
@@ -118,7 +117,8 @@ static ps_status split_message(const ProtobufCMessageDescriptor *type, const grp
     return ps_ok();
 }
 
-/* The first n bytes as one run: in place if the first slice has them all. */
+/* Returns the first n bytes as one run: in place if they are in the first slice, else copied
+ * into the arena. Returns NULL if the arena refuses the memory. */
 static const uint8_t *gather(ps_arena *arena, const grpc_slice *slices, size_t n)
 {
     uint8_t *all, *to;
@@ -137,10 +137,10 @@ static const uint8_t *gather(ps_arena *arena, const grpc_slice *slices, size_t n
     return all;
 }
 
-/* What protobuf-c allocates from. */
+/* The memory from which protobuf-c allocates. */
 typedef struct source {
     ps_arena *arena;
-    bool is_dry; /* something was refused */
+    bool is_dry; /* an allocation was refused */
 } source;
 
 static void *source_alloc(void *arg, size_t size)
@@ -154,7 +154,7 @@ static void *source_alloc(void *arg, size_t size)
 
 static void source_free(void *arg, void *p)
 {
-    (void)arg; /* all at once, by reset */
+    (void)arg; /* the arena frees all at once, by reset */
     (void)p;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wire.h - protobuf-c messages to and from gRPC byte buffers. rpc/ only.
+/* wire.h - converts protobuf-c messages to gRPC byte buffers and back.
  *
- * The one place that knows how a payload travels: behind the packed head, as
- * field 15 with a hand-made tag and length, its bytes in slices of their own.
+ * Only this file and its .c files know how a payload travels: behind the packed head, as field 15
+ * with a hand-made tag and length, its bytes in slices of their own.
  */
 #ifndef PS_COMMON_RPC_WIRE_H
 #define PS_COMMON_RPC_WIRE_H
@@ -16,82 +16,83 @@
 #include <protobuf-c/protobuf-c.h>
 #include <stdbool.h>
 
-/* What a stream may send ahead of its reader, both ways, before gRPC has an
- * estimate of the link of its own (BDP probe; it lets a fast stream have tens of
- * MiB). Its default of 64 KiB makes messages of that size wait a round trip each. */
+/* Bytes that a stream may send ahead of its reader, in either direction, until gRPC has its own
+ * estimate of the link (BDP probe, which allows tens of MiB for a fast link). With gRPC's
+ * default of 64 KiB a message of 1 MiB waits for a round trip per 64 KiB. */
 enum { PS_WINDOW_BYTES = 2 << 20 };
 
-/* Frames of HTTP/2 that each side may send to the other: room for a whole message of
- * the data plane, payload and head. Its payload then lies in one piece where it was
- * received, and nothing has to be gathered. */
+/* Bound of an HTTP/2 frame in bytes, in either direction. A frame has room for a whole message
+ * of the data plane, so the received payload is contiguous and nothing has to be gathered. */
 enum { PS_FRAME_BYTES = PS_PAYLOAD_MAX + (64 << 10) };
 
 enum {
-    PS_HEAD_MAX = 64 << 10,        /* bytes of a message beside its payload, unless told */
-    PS_MESSAGE_MAX = 4 << 20,      /* bytes of any message: what every client of gRPC allows */
-    PS_WIRE_PREFIX_BYTES = 5,      /* before each message of gRPC: flag and length */
-    PS_WIRE_DEPTH_MAX = 16,        /* messages within messages */
-    PS_WIRE_ARENA_RATIO = 16,      /* bytes unpacked per byte received that are allowed, */
-    PS_WIRE_ARENA_EXTRA = 64 << 10 /* beside so many */
+    PS_HEAD_MAX = 64 << 10,        /* default bound of a message without its payload */
+    PS_MESSAGE_MAX = 4 << 20,      /* bound of any message, and the default of every gRPC client */
+    PS_WIRE_PREFIX_BYTES = 5,      /* flag and length before each message of gRPC */
+    PS_WIRE_DEPTH_MAX = 16,        /* nesting of messages */
+    PS_WIRE_ARENA_RATIO = 16,      /* memory for unpacking: 16 bytes for each received byte, */
+    PS_WIRE_ARENA_EXTRA = 64 << 10 /* and this much in addition */
 };
 
-/* The slices of a received message from the payload on. */
+/* The part of a received message from the payload on. */
 struct ps_payload {
-    const grpc_slice *slices; /* of the whole message */
+    const grpc_slice *slices; /* all slices of the message */
     size_t slice_count;
-    size_t begin; /* where the payload starts in the message */
+    size_t begin; /* offset of the payload in the message */
     size_t len;
-    /* Where the last view was: slice `at` starts at byte `at_begin` of the message. */
+    /* Cache of the last view: slice `at` starts at byte `at_begin` of the message. */
     size_t at, at_begin;
 };
 
-/* A received message with all memory that it needs. */
+/* A received message and all memory that it needs. */
 typedef struct ps_received {
-    ps_arena arena;            /* of message */
+    ps_arena arena;            /* holds `message` */
     ProtobufCMessage *message; /* NULL: none */
-    grpc_byte_buffer *buffer;  /* under payload; NULL: none */
+    grpc_byte_buffer *buffer;  /* holds the payload; NULL: none */
     ps_payload payload;
-    bool has_payload; /* the type has one, be it empty */
+    bool has_payload; /* the type has a payload, even if it is empty */
 } ps_received;
 
 typedef enum ps_split { PS_WHOLE, PS_SPLIT } ps_split;
 
-/* Packs `head` and behind it the pieces. Caller destroys the buffer. Never
- * NULL: gRPC aborts when memory runs out. */
+/* Packs `head` followed by `pieces`. The caller destroys the buffer. Never NULL, because gRPC
+ * aborts when memory runs out. */
 grpc_byte_buffer *ps_wire_pack(const ProtobufCMessage *head, const ps_piece *pieces,
                                size_t piece_count);
 
-/* Bytes on the wire, prefix included. NULL: 0. */
+/* Returns the bytes on the wire, prefix included; 0 if `buffer` is NULL. */
 size_t ps_wire_bytes(grpc_byte_buffer *buffer);
 
+/* Makes an empty ps_received. Release it by ps_received_fini. */
 void ps_received_init(ps_received *in);
 
-/* Takes `buffer` and replaces what was in `in`. max_bytes (0: PS_HEAD_MAX)
- * bounds the message without its payload; PS_WHOLE leaves a payload in the
- * message and bounds both together.
+/* Unpacks `buffer` into `in`, takes ownership of it, and replaces what was in `in`.
+ * `max_bytes` (0: PS_HEAD_MAX) bounds the message without its payload. PS_WHOLE
+ * leaves the payload in the message and bounds both together.
  *
- * INVALID_ARGUMENT      malformed, a string that is not UTF-8 or has a NUL,
- *                       or bytes behind the payload
- * RESOURCE_EXHAUSTED    longer than allowed, or too much memory to unpack */
+ *   INVALID_ARGUMENT      malformed, a string that is not UTF-8 or has a NUL,
+ *                         or bytes behind the payload
+ *   RESOURCE_EXHAUSTED    longer than allowed, or too much memory to unpack
+ */
 PS_MUST_USE ps_status ps_received_unpack(ps_received *in, grpc_byte_buffer *buffer,
                                          const ProtobufCMessageDescriptor *type, size_t max_bytes,
                                          ps_split split);
 
-/* The payload is no longer needed; the message stays. */
+/* Frees the payload and keeps the message. */
 void ps_received_drop_payload(ps_received *in);
 void ps_received_fini(ps_received *in);
 
-/* What the reader makes of it: NULL if the type has no payload. */
+/* Returns the payload, or NULL if the type has none. */
 static inline ps_payload *ps_received_payload(ps_received *in)
 {
     return in->has_payload ? &in->payload : NULL;
 }
 
-/* ErrorInfo.reason of a failure of ps_received_unpack. */
+/* Returns the ErrorInfo.reason for a failure of ps_received_unpack. */
 const char *ps_wire_reason(const ps_status *st);
 
-/* Walks n bytes that claim to be a `type`: lengths fit, wire types are known,
- * strings are UTF-8 without NUL, nesting is bounded. */
+/* Checks n bytes against `type`: lengths fit, wire types are known, strings are UTF-8 without
+ * NUL, nesting is at most PS_WIRE_DEPTH_MAX. */
 PS_MUST_USE ps_status ps_wire_check(const ProtobufCMessageDescriptor *type, const uint8_t *bytes,
                                     size_t n);
 
