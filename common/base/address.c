@@ -34,7 +34,7 @@ static bool is_name(const char *host)
             return false;
         }
     }
-    /* What is only numbers and dots was meant as IPv4 and is not one. */
+    /* A host of digits and dots only was meant as IPv4, and inet_pton has refused it. */
     return host[0] != '\0' && !only_numbers && host[strlen(host) - 1] != '-';
 }
 
@@ -45,7 +45,7 @@ static bool is_v4(const char *host)
     return inet_pton(AF_INET, host, &v4) == 1;
 }
 
-/* A zone ("fe80::1%eth0") is left to the system. */
+/* Returns whether `host` is IPv6. A zone ("fe80::1%eth0") is ignored here; the system checks it. */
 static bool is_v6(const char *host, struct in6_addr *out)
 {
     char bare[PS_ADDRESS_HOST_BYTES];
@@ -75,7 +75,7 @@ static ps_status bad(const char *text, const char *why)
     return ps_fail(PS_INVALID_ARGUMENT, "address \"%.40s\": %s", text, why);
 }
 
-/* "[v6]", "[v6]:port" */
+/* Parses "[v6]" and "[v6]:port". */
 static ps_status parse_bracketed(const char *text, ps_address *out)
 {
     const char *close = strchr(text, ']');

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* address.h - "host:port" as people write it. */
+/* address.h - parses and formats "host:port". */
 #ifndef PS_COMMON_BASE_ADDRESS_H
 #define PS_COMMON_BASE_ADDRESS_H
 
@@ -10,29 +10,33 @@
 
 enum {
     PS_ADDRESS_HOST_BYTES = 256,
-    PS_ADDRESS_TEXT_BYTES = PS_ADDRESS_HOST_BYTES + 8 /* with brackets, colon, port, NUL */
+    PS_ADDRESS_TEXT_BYTES = PS_ADDRESS_HOST_BYTES + 8 /* includes brackets, colon, port and NUL */
 };
 
 typedef struct ps_address {
-    char host[PS_ADDRESS_HOST_BYTES]; /* a name, IPv4 or IPv6 without brackets */
-    uint16_t port;                    /* 0: any, when listening */
+    char host[PS_ADDRESS_HOST_BYTES]; /* a name, IPv4, or IPv6 without brackets */
+    uint16_t port;                    /* 0: any port, when listening */
     bool is_v6;
 } ps_address;
 
-/* Accepts "host:port", "host", ":port", "1.2.3.4:port", "[v6]:port", "[v6]"; a
- * missing part is the default's. Names are not looked up. INVALID_ARGUMENT. */
+/* Parses "host:port", "host", ":port", "1.2.3.4:port", "[v6]:port" or "[v6]". A missing part
+ * takes its default. Names are not looked up. Fails with INVALID_ARGUMENT. */
 PS_MUST_USE ps_status ps_address_parse(const char *text, const char *default_host,
                                        uint16_t default_port, ps_address *out);
 
-/* The same, written out whole. Errors begin with `flag` where the text is from. */
+/* Parses `text` as ps_address_parse does and writes it with all parts. The text of an error
+ * begins with `flag`. */
 PS_MUST_USE ps_status ps_address_complete(const char *flag, const char *text,
                                           const char *default_host, uint16_t default_port,
                                           char out[PS_ADDRESS_TEXT_BYTES]);
 
-/* "host:port" or "[v6]:port", always with the port. */
+/* Writes "host:port" or "[v6]:port", always with the port. */
 void ps_address_format(const ps_address *address, char out[PS_ADDRESS_TEXT_BYTES]);
 
-bool ps_address_is_loopback(const ps_address *address); /* 127/8, ::1, localhost */
-bool ps_address_is_any(const ps_address *address);      /* 0.0.0.0, :: */
+/* Returns whether the host is in 127.0.0.0/8, ::1 or "localhost". */
+bool ps_address_is_loopback(const ps_address *address);
+
+/* Returns whether the host is 0.0.0.0 or ::. */
+bool ps_address_is_any(const ps_address *address);
 
 #endif

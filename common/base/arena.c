@@ -12,7 +12,7 @@ enum {
 
 typedef struct ps_arena_block {
     struct ps_arena_block *next;
-    size_t bytes; /* of data */
+    size_t bytes; /* bytes of data */
     _Alignas(PS_ARENA_ALIGN_BYTES) uint8_t data[];
 } ps_arena_block;
 
@@ -55,9 +55,10 @@ void *ps_arena_alloc(ps_arena *arena, size_t bytes)
 
     rounded = (bytes + PS_ARENA_ALIGN_BYTES - 1) / PS_ARENA_ALIGN_BYTES * PS_ARENA_ALIGN_BYTES;
     if (rounded == 0) {
-        rounded = PS_ARENA_ALIGN_BYTES; /* pieces of no bytes differ, and are counted */
+        /* allocations of 0 bytes get distinct pointers and count against the cap */
+        rounded = PS_ARENA_ALIGN_BYTES;
     }
-    if (rounded < bytes || rounded > room) { /* the first: rounding overflowed */
+    if (rounded < bytes || rounded > room) { /* the first condition: rounding overflowed */
         return NULL;
     }
     if (rounded > arena->left_bytes && add_block(arena, rounded) != 0) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* arena.h - memory that is given back all at once.
+/* arena.h - memory that is freed all at once.
  *
- * A bump allocator with a cap, for what lives as long as a request: messages of
- * peers are unpacked into one, so that a hostile message can take no more than
- * the cap and dropping it is one call. One thread at a time.
+ * A bump allocator with a cap, for memory that lives as long as a request. Received messages are
+ * unpacked into an arena: a hostile message can take no more than the cap, and one call frees it.
+ * One thread at a time.
  */
 #ifndef PS_COMMON_BASE_ARENA_H
 #define PS_COMMON_BASE_ARENA_H
@@ -14,26 +14,26 @@
 enum { PS_ARENA_ALIGN_BYTES = 16 };
 
 typedef struct ps_arena {
-    struct ps_arena_block *blocks; /* newest first; the last one is kept by reset */
+    struct ps_arena_block *blocks; /* newest first; reset keeps the last one */
     uint8_t *next;                 /* free bytes of the newest block */
-    size_t left_bytes;             /* how many */
-    size_t used_bytes;             /* handed out since reset, with rounding */
+    size_t left_bytes;             /* number of free bytes */
+    size_t used_bytes;             /* allocated since reset, rounding included */
     size_t cap_bytes;
 } ps_arena;
 
-/* Takes no memory yet. The cap counts what is handed out, each piece rounded up
- * to 16 bytes; what is taken from malloc is at most about twice that. */
+/* Makes an empty arena without allocating. The cap counts allocated bytes, each allocation
+ * rounded up to 16. The arena takes at most about twice the cap from malloc. */
 void ps_arena_init(ps_arena *arena, size_t cap_bytes);
 
-/* Aligned to 16 bytes, contents undefined. NULL when the cap would be passed or
- * memory runs out; later, smaller requests may succeed. */
+/* Returns `bytes` bytes, aligned to 16, contents undefined. Returns NULL if the cap would be
+ * exceeded or memory runs out; a later, smaller request may succeed. */
 void *ps_arena_alloc(ps_arena *arena, size_t bytes);
 
-/* Everything handed out is gone. Keeps the first block, so that an arena used
- * for one small message after another never calls malloc again. */
+/* Frees all allocations. Keeps the first block, so that an arena for one small message after
+ * another does not call malloc again. */
 void ps_arena_reset(ps_arena *arena);
 
-/* Gives all memory back; the arena is as after init. */
+/* Frees all memory; the arena is then as after init. */
 void ps_arena_fini(ps_arena *arena);
 
 #endif

@@ -29,7 +29,7 @@ ps_buf *ps_buf_try_create(size_t cap)
 
 ps_buf *ps_buf_ref(ps_buf *buf)
 {
-    /* Relaxed: who can add a holder is one already. */
+    /* Relaxed is enough: the caller holds a reference already. */
     size_t before = atomic_fetch_add_explicit(&buf->refs, 1, memory_order_relaxed);
 
     assert(before > 0);
@@ -44,7 +44,8 @@ void ps_buf_unref(ps_buf *buf)
     if (buf == NULL) {
         return;
     }
-    /* Release what this holder read or wrote; acquire the others' before freeing. */
+    /* Release publishes what this holder wrote; acquire sees the other holders' writes before
+     * freeing. */
     before = atomic_fetch_sub_explicit(&buf->refs, 1, memory_order_acq_rel);
     assert(before > 0);
     if (before == 1) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* buf.h - bytes with a count of those who hold them.
+/* buf.h - reference-counted bytes.
  *
- * Written by one owner until it is shared; from then on nobody writes it. The
- * count is atomic, because the last holder may be gRPC on a thread of its own.
+ * The owner writes the bytes until it shares them; after that nobody writes. The count is atomic,
+ * because the last holder may be a thread of gRPC.
  */
 #ifndef PS_COMMON_BASE_BUF_H
 #define PS_COMMON_BASE_BUF_H
@@ -13,15 +13,22 @@
 
 typedef struct ps_buf {
     atomic_size_t refs;
-    size_t len; /* bytes in use, <= cap; the owner's to set before sharing */
+    size_t len; /* bytes in use, at most cap; set by the owner before sharing */
     size_t cap;
     _Alignas(64) uint8_t data[];
 } ps_buf;
 
-/* One reference, len 0. Aborts when memory runs out: cap is ours, never a peer's. */
+/* Returns a buffer of `cap` bytes with one reference and len 0. Aborts when memory runs out, so
+ * no remote may choose `cap`. */
 ps_buf *ps_buf_create(size_t cap);
-ps_buf *ps_buf_try_create(size_t cap); /* for a size that a job chooses: may be NULL */
+
+/* Does the same for a size that a job chooses: returns NULL when memory runs out. */
+ps_buf *ps_buf_try_create(size_t cap);
+
+/* Adds a reference and returns `buf`. Any thread. */
 ps_buf *ps_buf_ref(ps_buf *buf);
-void ps_buf_unref(ps_buf *buf); /* NULL is allowed */
+
+/* Drops a reference; the last one frees the buffer. NULL is allowed. Any thread. */
+void ps_buf_unref(ps_buf *buf);
 
 #endif

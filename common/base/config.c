@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* config.c - see config.h. Every source gives texts to slots, best source first;
- * then each slot's text becomes its member's value, in one place. */
+/* config.c - see config.h. Every source gives texts to slots, the best source first. One place
+ * then turns each slot's text into the value of its member. */
 #include "common/base/config.h"
 
 #include "common/base/config_slots.h"
@@ -104,7 +104,7 @@ void ps_slots_give(ps_slots *slots, ps_slot *slot, ps_config_source source, cons
     slot->source = source;
 }
 
-/* Members start as zeros, and bools and numbers without a default stay so. */
+/* Zeroes the member: bools and numbers without a default stay zero. */
 static void clear(const ps_slot *slot)
 {
     static const size_t sizes[] = {
@@ -125,7 +125,7 @@ static void add_slots(ps_slots *slots, const ps_option *options, void *base)
     }
 }
 
-/* A list's items are split at commas; empty ones do not count. */
+/* A list is split at commas; empty items are ignored. */
 static void read_environment(ps_slots *slots)
 {
     for (size_t i = 0; i < slots->n; i++) {
@@ -187,7 +187,7 @@ static ps_status apply(ps_slots *slots)
                            option->env == NULL ? "" : option->env);
         }
         st = set_member(slot);
-        /* A table's own default is right, or the program is wrong. */
+        /* Only a bug can make a table's own default invalid. */
         assert(ps_is_ok(&st) || slot->source != PS_FROM_DEFAULT);
         if (!ps_is_ok(&st)) {
             bool is_env = slot->source == PS_FROM_ENVIRONMENT;

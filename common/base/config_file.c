@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* config_file.c - a settings file as values of options. */
+/* config_file.c - reads a settings file into the slots of options. */
 #include "common/base/config_slots.h"
 
 #include "common/base/files.h"
@@ -8,7 +8,8 @@
 #include <jansson.h>
 #include <string.h>
 
-/* The text that the same setting would have as a flag; NULL: of no such kind. */
+/* Returns the text that the value would have as a flag, or NULL if a value of this type is not
+ * allowed. */
 static const char *text_of(ps_slots *slots, const ps_option *option, const json_t *value)
 {
     bool is_text = option->kind == PS_KIND_STRING || option->kind == PS_KIND_LIST;
@@ -19,7 +20,7 @@ static const char *text_of(ps_slots *slots, const ps_option *option, const json_
     if (json_is_integer(value)) {
         return ps_slots_text(slots, "%lld", (long long)json_integer_value(value));
     }
-    /* As text these would not be what was written: 1.10, TRUE. */
+    /* As text, these would lose how they were written: 1.10, TRUE. */
     if (json_is_real(value) && !is_text) {
         return ps_slots_text(slots, "%.17g", json_real_value(value));
     }
@@ -41,7 +42,7 @@ static ps_status give_one(ps_slots *slots, ps_slot *slot, bool is_used, const js
                        is_container ? "one value is wanted: %s" : "write the value in quotes: %s",
                        ps_option_metavar(slot->option));
     }
-    /* Also what a flag overrides is looked at: the file is wrong all the same. */
+    /* Values that a flag overrides are checked too: the file is wrong anyway. */
     st = ps_option_check(slot->option, text);
     if (ps_is_ok(&st) && is_used) {
         ps_slots_give(slots, slot, PS_FROM_FILE, text);
@@ -63,7 +64,7 @@ static ps_status give(ps_slots *slots, ps_slot *slot, const json_t *value)
         return give_one(slots, slot, is_used, value);
     }
     if (is_used) {
-        slot->source = PS_FROM_FILE; /* also when the list is empty */
+        slot->source = PS_FROM_FILE; /* set even if the list is empty */
     }
     json_array_foreach(value, i, item)
     {
@@ -75,7 +76,8 @@ static ps_status give(ps_slots *slots, ps_slot *slot, const json_t *value)
     return st;
 }
 
-/* `prefix` is "" or ends with "-"; the recursion is as deep as the tree. */
+/* Reads the keys of a mapping. `prefix` is "" or ends with "-". The recursion is as deep as the
+ * tree. */
 static ps_status read_mapping(ps_slots *slots, const char *prefix, json_t *mapping)
 {
     const char *key;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* config_flags.c - argv as values of options. */
+/* config_flags.c - reads argv into the slots of options. */
 #include "common/base/config_slots.h"
 
 #include <string.h>
@@ -21,7 +21,7 @@ static ps_slot *find_letter(ps_slots *slots, char letter)
     return NULL;
 }
 
-/* The flag that "--name" or "--name=x" names, with the place of its value. */
+/* Returns the slot of the flag "--name" or "--name=x", and its value in *value. */
 static ps_slot *find_long(ps_slots *slots, const char *arg, const char **value)
 {
     const char *name = arg + 2;
@@ -36,7 +36,7 @@ static bool is_bool(const ps_slot *slot)
     return slot->option->kind == PS_KIND_BOOL;
 }
 
-/* The next argument is the value, unless it is a flag and was forgotten. */
+/* Takes the next argument as the value. Refuses a flag there: the value was forgotten. */
 static ps_status give_next(ps_slots *slots, ps_slot *slot, cursor *c)
 {
     const char *name = slot->option->name, *next, *ignored;
@@ -81,7 +81,7 @@ static ps_status read_long(ps_slots *slots, cursor *c)
     return ps_ok();
 }
 
-/* "-n value", "-nvalue", "-ab" */
+/* Reads "-n value", "-nvalue" or "-ab". */
 static ps_status read_letters(ps_slots *slots, cursor *c)
 {
     for (const char *p = c->argv[c->at] + 1; *p != '\0'; p++) {
@@ -104,7 +104,7 @@ static ps_status read_letters(ps_slots *slots, cursor *c)
     return ps_ok();
 }
 
-/* Only while reading flags is it known that help was asked for. */
+/* Returns whether --help or --version was given; reading ends there, so the rest is not checked. */
 static bool is_asked_for(const ps_slots *slots, const char *name)
 {
     for (size_t i = 0; i < slots->n; i++) {

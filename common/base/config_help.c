@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* config_help.c - the text of --help, from the tables. */
+/* config_help.c - writes the text of --help from the tables. */
 #include "common/base/config.h"
 #include "common/base/config_slots.h"
 #include "common/base/scalar.h"
@@ -8,10 +8,10 @@
 
 enum {
     COLUMNS = 80,
-    HELP_COLUMN = 30, /* where descriptions start */
+    HELP_COLUMN = 30, /* column where descriptions start */
 };
 
-/* Columns of n bytes of UTF-8, wide characters not considered. */
+/* Returns the columns of n bytes of UTF-8; wide characters count as one. */
 static size_t columns_of(const char *text, size_t n)
 {
     size_t columns = 0;
@@ -22,8 +22,8 @@ static size_t columns_of(const char *text, size_t n)
     return columns;
 }
 
-/* Appends the words of text from column `at`, later lines indented. A newline
- * in text is one. */
+/* Appends the words of `text` from column `at` and wraps them; further lines are indented. A
+ * newline in `text` is kept. */
 static void wrap(ps_strbuf *out, const char *text, size_t at, size_t indent)
 {
     bool is_first = true;
@@ -55,7 +55,7 @@ static void wrap(ps_strbuf *out, const char *text, size_t at, size_t indent)
     ps_strbuf_putc(out, '\n');
 }
 
-/* "1 to 64; default 4; PSGD_SLOTS", what of it there is. */
+/* Appends the known parts of "1 to 64; default 4; PSGD_SLOTS". */
 static void put_facts(ps_strbuf *out, const ps_option *option)
 {
     char min[PS_DURATION_BYTES], max[PS_DURATION_BYTES];
@@ -129,7 +129,7 @@ static void put_options(ps_strbuf *out, const ps_option *options)
     }
 }
 
-/* Each line with two spaces before it. */
+/* Appends each line with two spaces before it. */
 static void put_indented(ps_strbuf *out, const char *lines)
 {
     while (*lines != '\0') {

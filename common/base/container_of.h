@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* container_of.h - from a member back to the struct that holds it. */
+/* container_of.h - finds the struct that holds a member. */
 #ifndef PS_COMMON_BASE_CONTAINER_OF_H
 #define PS_COMMON_BASE_CONTAINER_OF_H
 

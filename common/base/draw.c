@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* draw.c - see draw.h.
  *
- * Floating point here is sums, products, quotients and square roots only, all of
- * which IEEE 754 rounds one way. libm's log may round otherwise on a processor
- * with fused multiply-add, and hosts of one job must draw the same weights.
+ * Floating point here is sums, products, quotients and square roots only, which IEEE 754 rounds in
+ * one way. libm's log may round differently on a processor with fused multiply-add, and all hosts
+ * of a job must draw the same weights.
  */
 #include "common/base/draw.h"
 
@@ -22,7 +22,7 @@ static uint64_t mix(uint64_t z)
     return z ^ (z >> 31);
 }
 
-/* Adding the golden ratio keeps 0 from being a fixed point of the chain. */
+/* Adds `part` to a key. Without the golden ratio 0 would be a fixed point of the chain. */
 static uint64_t chain(uint64_t key, uint64_t part)
 {
     return mix((key ^ part) + UINT64_C(0x9e3779b97f4a7c15));
@@ -44,7 +44,7 @@ uint64_t ps_draw_below(uint64_t key, uint64_t index, uint64_t n)
     return (uint64_t)(((wide)ps_draw_u64(key, index) * n) >> 64);
 }
 
-/* p and q have 8 coefficients, highest power first. */
+/* Returns p(x) / q(x). Both have 8 coefficients, highest power first. */
 static double ratio(const double *p, const double *q, double x)
 {
     double up = p[0], down = q[0];
@@ -56,7 +56,7 @@ static double ratio(const double *p, const double *q, double x)
     return up / down;
 }
 
-/* Inverse of the normal distribution: Wichura's PPND16, Applied Statistics 37
+/* Returns the inverse of the normal distribution: Wichura's PPND16, Applied Statistics 37
  * (1988), algorithm AS 241; relative error about 1e-16. */
 static double normal_of_unit(double p)
 {

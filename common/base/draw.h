@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* draw.h - random numbers by counter, not by state.
+/* draw.h - random numbers by counter, without state.
  *
- * A draw is a pure function of (seed, purpose, indices): any process can make
- * any draw again, in any order, on any number of threads. The u64 stream is
- * SplitMix64 (Steele, Lea, Flood 2014) addressed by position; keys are derived
- * by chaining its finaliser.
+ * A draw is a pure function of (seed, purpose, indices). So any process can repeat any draw, in any
+ * order, on any number of threads. The 64-bit stream is SplitMix64 (Steele, Lea, Flood 2014)
+ * addressed by position. Keys are derived by chaining its finaliser.
  */
 #ifndef PS_COMMON_BASE_DRAW_H
 #define PS_COMMON_BASE_DRAW_H
@@ -12,8 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What a stream is for; part of the key, so that no two purposes share draws.
- * Values are part of what makes a run reproducible: never renumber. */
+/* What a stream is for. It is part of the key, so two purposes never share draws. A run is
+ * reproducible only with the same values: never renumber. */
 typedef enum ps_purpose {
     PS_DRAW_INIT = 1,       /* initial weights: (variable) */
     PS_DRAW_ORDER = 2,      /* sample order: (epoch) */
@@ -21,20 +20,20 @@ typedef enum ps_purpose {
     PS_DRAW_DOWN = 4,       /* rounding of pulls: (slice, clock) */
     PS_DRAW_GLYPHS = 5,     /* the glyphs data set: (split) */
     PS_DRAW_TEST = 6,       /* tests and benchmarks */
-    PS_DRAW_DROPOUT = 7,    /* what dropout leaves out: (clock, block) */
+    PS_DRAW_DROPOUT = 7,    /* values that dropout leaves out: (clock, block) */
     PS_DRAW_SIMLIN = 8,     /* the simlin data set: (split, sample) */
-    PS_DRAW_SPLIT = 9,      /* which rows are of the test set */
-    PS_DRAW_SAMPLE = 10,    /* what is drawn anew for a sample: (epoch, split, sample) */
-    PS_DRAW_ARRANGE = 11,   /* who gets which samples, and in what order: (what, epoch) */
+    PS_DRAW_SPLIT = 9,      /* which records belong to the test set */
+    PS_DRAW_SAMPLE = 10,    /* changes of a sample that are drawn anew: (epoch, split, sample) */
+    PS_DRAW_ARRANGE = 11,   /* which worker gets which samples, and their order: (what, epoch) */
     PS_DRAW_STRAGGLER = 12, /* who is held up: (worker, step) */
     PS_DRAW_ROWS = 13,      /* first values and admission of a table's rows: (table, what) */
     PS_DRAW_WORKERS = 20    /* which workers take part in a round: (clock) */
 } ps_purpose;
 
-/* Names a stream. */
+/* Returns the key of a stream. a, b and c are the indices that `purpose` lists. */
 uint64_t ps_draw_key(uint64_t seed, ps_purpose purpose, uint64_t a, uint64_t b, uint64_t c);
 
-/* Draw number `index` of the stream, uniform over 64 bits. */
+/* Returns draw number `index` of the stream, uniform over 64 bits. */
 static inline uint64_t ps_draw_u64(uint64_t key, uint64_t index)
 {
     uint64_t z = key + (index + 1) * UINT64_C(0x9e3779b97f4a7c15);
@@ -44,9 +43,9 @@ static inline uint64_t ps_draw_u64(uint64_t key, uint64_t index)
     return z ^ (z >> 31);
 }
 
-/* Cheap 32-bit draw for dithering many values: a two-multiply integer hash of
- * the index under a 32-bit key. A loop over it vectorises. The draw of the next index is that of
- * this one under a key larger by the stride. */
+/* Returns a cheap 32-bit draw for dithering many values: an integer hash of `index` under a
+ * 32-bit key, with two multiplications. A loop over it vectorises. The draw of index + 1 equals
+ * the draw of `index` under a key larger by PS_DRAW_U32_STRIDE. */
 #define PS_DRAW_U32_STRIDE UINT32_C(0x9e3779b9)
 static inline uint32_t ps_draw_u32(uint32_t key, uint32_t index)
 {
@@ -57,16 +56,18 @@ static inline uint32_t ps_draw_u32(uint32_t key, uint32_t index)
     return x ^ (x >> 15);
 }
 
-/* The same bits on every host, whatever its libm: sums, products, quotients and
- * square roots only. Each uses draw number `index` and no other. */
-double ps_draw_unit(uint64_t key, uint64_t index);   /* [0, 1), 53 bits */
-double ps_draw_normal(uint64_t key, uint64_t index); /* mean 0, variance 1, within +-8.3 */
+/* Returns draw number `index` as a double in [0, 1) with 53 bits. The bits are the same on every
+ * host. */
+double ps_draw_unit(uint64_t key, uint64_t index);
 
-/* [0, n), n > 0; unbiased to 2^-64 n. */
+/* Returns draw number `index` from the normal distribution with mean 0 and variance 1, within
+ * +-8.3. The bits are the same on every host. */
+double ps_draw_normal(uint64_t key, uint64_t index);
+
+/* Returns draw number `index` in [0, n), n > 0. The bias is at most 2^-64 n. */
 uint64_t ps_draw_below(uint64_t key, uint64_t index, uint64_t n);
 
-/* order[0..n) becomes a permutation of 0..n-1 (Fisher-Yates on the stream);
- * n < 2^32. */
+/* Fills order[0..n) with a permutation of 0..n-1 (Fisher-Yates on the stream); n < 2^32. */
 void ps_draw_permutation(uint64_t key, uint32_t *order, size_t n);
 
 #endif

@@ -21,7 +21,7 @@
 enum {
     FIRST_BYTES = 64 * 1024,
     TAIL_BYTES = 60,
-    OPEN_DIRS = 16, /* descriptors while removing */
+    OPEN_DIRS = 16, /* bound of descriptors while removing a tree */
     PATH_NAMES_MAX = 8,
 };
 
@@ -38,7 +38,7 @@ const char *ps_path_tail(const char *path)
     return path;
 }
 
-/* A first guess of the size; a regular file seldom needs a second one. */
+/* Returns a first size for the buffer; a regular file seldom needs a second one. */
 static size_t guess_cap(int fd, size_t max_bytes)
 {
     struct stat info;
@@ -47,10 +47,10 @@ static size_t guess_cap(int fd, size_t max_bytes)
     if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_size > FIRST_BYTES) {
         cap = (uintmax_t)info.st_size > max_bytes ? max_bytes : (size_t)info.st_size;
     }
-    return cap + 2; /* a NUL, and a byte that shows that there is more */
+    return cap + 2; /* a NUL, and a byte that shows that the file is longer */
 }
 
-/* On failure *data is still the caller's to free. */
+/* Reads to the end of the file. The caller frees *data after a failure too. */
 static ps_status read_all(int fd, size_t max_bytes, char **data, size_t *n)
 {
     size_t cap = guess_cap(fd, max_bytes), len = 0;
@@ -121,7 +121,8 @@ static int write_all(int fd, const void *bytes, size_t n)
     return 0;
 }
 
-/* "a/b/c" gives "a/b", "c" gives ".", "/c" gives "/". The caller frees it. */
+/* Returns the directory of a path: "a/b" for "a/b/c", "." for "c", "/" for "/c". The caller
+ * frees it. */
 static char *dir_of(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -139,7 +140,7 @@ static void forget(ps_file_writer *writer)
     *writer = (ps_file_writer){.fd = -1};
 }
 
-/* Starts with a dot: nothing that lists safe names shows it. */
+/* Returns a name that starts with a dot, so that no list of safe names shows it. */
 static char *temporary_name(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -154,7 +155,8 @@ static char *temporary_name(const char *path)
 ps_status ps_file_writer_open(ps_file_writer *writer, const char *path)
 {
     *writer = (ps_file_writer){.fd = -1, .path = ps_xstrdup(path)};
-    do { /* a name that exists is another thread's of this microsecond, or a dead process's */
+    /* a name that exists belongs to another thread in this microsecond, or to a dead process */
+    do {
         free(writer->temporary);
         writer->temporary = temporary_name(path);
         writer->fd = open(writer->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
@@ -184,7 +186,7 @@ static int sync_dir_of(const char *path)
 
     free(dir);
     if (fd >= 0) {
-        /* Some file systems cannot, and say so. */
+        /* Some file systems cannot sync a directory and answer EINVAL. */
         rc = fsync(fd) == 0 || errno == EINVAL ? 0 : -1;
         close(fd);
     }
@@ -284,7 +286,7 @@ ps_status ps_dir_make(const char *path)
     ps_status st = ps_ok();
     struct stat info;
 
-    /* Each prefix that ends before a slash, then the whole. */
+    /* Each prefix that ends before a slash, then the whole path. */
     for (char *p = copy + (copy[0] == '/'); ps_is_ok(&st); p++) {
         char held = *p;
 
@@ -357,7 +359,7 @@ bool ps_name_is_safe(const char *name)
                         "0123456789._()-") == n;
 }
 
-/* Safe names with slashes between them: how many; 0 if one is not safe. */
+/* Returns how many safe names `path` has between its slashes; 0 if one is not safe. */
 static size_t count_names(const char *path)
 {
     size_t count = 0;

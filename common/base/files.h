@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* files.h - whole files, directories and paths.
+/* files.h - reads and writes whole files, makes directories, checks paths.
  *
- * Errors are errno's (NOT_FOUND, PERMISSION_DENIED, ...) with the path's end in
- * the text. Any thread.
+ * Errors have the code of their errno (NOT_FOUND, PERMISSION_DENIED, ...) and the end of the path
+ * in the text. Any thread.
  */
 #ifndef PS_COMMON_BASE_FILES_H
 #define PS_COMMON_BASE_FILES_H
@@ -14,75 +14,82 @@
 #include "common/base/status.h"
 
 enum {
-    PS_NAME_MAX = 128, /* longest safe name */
-    PS_PATH_MAX = 512  /* longest safe path */
+    PS_NAME_MAX = 128, /* bytes of the longest safe name */
+    PS_PATH_MAX = 512  /* bytes of the longest safe path */
 };
 
-/* Reads a file of at most max_bytes, RESOURCE_EXHAUSTED beyond. *bytes is the
- * caller's to free() and ends with a NUL that *n does not count. */
+/* Reads a file of at most `max_bytes`; fails with RESOURCE_EXHAUSTED if it is longer. The caller
+ * frees *bytes, which ends with a NUL that *n does not count. */
 PS_MUST_USE ps_status ps_file_read(const char *path, size_t max_bytes, char **bytes, size_t *n);
 
-/* Makes or replaces a file so that at any moment, also after a crash, there is
- * all of the old or all of the new one: temporary in the same directory, fsync,
- * rename, fsync of the directory. Mode 0644 under the umask. */
+/* Creates or replaces a file atomically: at any moment, also after a crash, the file is whole,
+ * old or new. Writes a temporary in the same directory, then fsync, rename and fsync of the
+ * directory. Mode 0644 under the umask. */
 PS_MUST_USE ps_status ps_file_write(const char *path, const void *bytes, size_t n);
 
-/* The same in pieces. After open: any number of adds, then commit or abandon,
- * which end it, commit also when it fails; after a failed add only abandon. */
+/* Writes a file in pieces, with the guarantee of ps_file_write. After open come any number of
+ * adds, then commit or abandon. Commit ends the writer even if it fails. After a failed add only
+ * abandon is allowed. */
 typedef struct ps_file_writer {
     int fd;
     char *path;
     char *temporary;
 } ps_file_writer;
 
+/* Creates the temporary file. */
 PS_MUST_USE ps_status ps_file_writer_open(ps_file_writer *writer, const char *path);
-PS_MUST_USE ps_status ps_file_writer_add(ps_file_writer *writer, const void *bytes, size_t n);
-PS_MUST_USE ps_status ps_file_writer_commit(ps_file_writer *writer);
-void ps_file_writer_abandon(ps_file_writer *writer); /* no trace is left; legal when ended */
 
-/* Makes the complete file `from` durable and gives it the name `to`, in the same directory,
- * replacing what is there. `from` is left as it is after a failure. */
+/* Appends n bytes to the temporary file. */
+PS_MUST_USE ps_status ps_file_writer_add(ps_file_writer *writer, const void *bytes, size_t n);
+
+/* Makes the file durable under its name and ends the writer. */
+PS_MUST_USE ps_status ps_file_writer_commit(ps_file_writer *writer);
+
+/* Removes the temporary file and ends the writer. Does nothing if the writer has ended. */
+void ps_file_writer_abandon(ps_file_writer *writer);
+
+/* Makes the complete file `from` durable and renames it to `to` in the same directory, replacing
+ * an old one. `from` stays as it is after a failure. */
 PS_MUST_USE ps_status ps_file_replace(const char *from, const char *to);
 
-/* Adds to the end, making the file if there is none. Not synced. */
+/* Appends n bytes to a file; creates it if there is none. Not synced. */
 PS_MUST_USE ps_status ps_file_append(const char *path, const void *bytes, size_t n);
 
-/* Makes a directory and those above it (mode 0755 under the umask). OK when it
- * is there. */
+/* Makes a directory and its parents (mode 0755 under the umask). Succeeds if it exists. */
 PS_MUST_USE ps_status ps_dir_make(const char *path);
 
-/* Makes the directory that the file of this path lies in, as ps_dir_make. */
+/* Makes the parent directory of the file `path`, as ps_dir_make does. */
 PS_MUST_USE ps_status ps_dir_make_for(const char *path);
 
-/* How many bytes this process may still write to the file system of `path`. */
+/* Writes to *bytes how many bytes this process may still write to the file system of `path`. */
 PS_MUST_USE ps_status ps_disk_free(const char *path, uint64_t *bytes);
 
-/* Removes a file or a directory with all that is in it; symbolic links are
- * removed, not followed, and other file systems not entered. OK when there is
- * nothing. */
+/* Removes a file or a directory tree. Removes symbolic links without following them, and does
+ * not enter other file systems. Succeeds if nothing is there. */
 PS_MUST_USE ps_status ps_dir_remove(const char *path);
 
-/* "dir/name" into out; OUT_OF_RANGE when it does not fit. An empty dir gives
- * the name alone. */
+/* Writes "dir/name" to `out`; an empty `dir` gives the name alone. Fails with OUT_OF_RANGE if
+ * `cap` bytes are too few. */
 PS_MUST_USE ps_status ps_path_join(char *out, size_t cap, const char *dir, const char *name);
 
-/* Can a peer's text be the name of a file? 1 to 128 of [A-Za-z0-9._()-], no
- * leading dot, no "..". */
+/* Returns whether a text from outside may name a file: 1 to 128 of [A-Za-z0-9._()-], no leading
+ * dot, no "..". */
 bool ps_name_is_safe(const char *name);
 
-/* The same of a file that may lie in a folder: a safe name, or two with a slash
- * between them, 128 characters together. */
+/* Returns whether a text is a safe name, or two safe names with a slash between them, at most
+ * 128 bytes in all. */
 bool ps_file_name_is_safe(const char *name);
 
-/* The same of a path: up to 8 safe names with slashes between them, 512
- * characters together. */
+/* Returns whether a text is 1 to 8 safe names with slashes between them, at most 512 bytes in
+ * all. */
 bool ps_path_is_safe(const char *path);
 
-/* Where the file `path`, a safe path, is below `dir`. INVALID_ARGUMENT if links lead
- * out of dir; NOT_FOUND and others as of opening it. */
+/* Writes the real path of `path`, a safe path, below `dir` to `out`. Fails with INVALID_ARGUMENT
+ * if links lead out of `dir`, else with the errors of opening the file. */
 PS_MUST_USE ps_status ps_path_below(char *out, size_t cap, const char *dir, const char *path);
 
-/* The last 60 bytes at most, for messages: their end says why, and must fit. */
+/* Returns the last 60 bytes of a path, from the start of a character, so that the reason behind
+ * it fits into a message. */
 const char *ps_path_tail(const char *path);
 
 #endif

@@ -19,19 +19,19 @@ enum { MESSAGE_BYTES = 2048 };
 static const char *const level_names[] = {"error", "warn", "info", "debug"};
 static const char *const format_names[] = {"text", "json"};
 
-/* The one mutable global: a process has one stderr. */
+/* The only mutable global: a process has one stderr. */
 static struct {
-    const char *service; /* before threads start, then constant */
+    const char *service; /* set before threads start, then constant */
     ps_log_format format;
     atomic_int level;
-    atomic_bool has_sink; /* spares the lock when there is none */
-    atomic_bool is_quiet; /* nothing on stderr while there is a sink */
-    pthread_mutex_t lock; /* guards sink and arg, and is held while it runs */
+    atomic_bool has_sink; /* avoids the lock when there is no sink */
+    atomic_bool is_quiet; /* while there is a sink, nothing goes to stderr */
+    pthread_mutex_t lock; /* guards sink and arg; held while the sink runs */
     ps_log_sink sink;
     void *arg;
 } the_log = {.service = "psgd", .level = PS_LOG_INFO, .lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* This thread is inside the sink and holds the lock. */
+/* True while this thread is inside the sink and holds the lock. */
 static _Thread_local bool is_in_sink;
 
 void ps_log_init(const char *service, ps_log_level level, ps_log_format format)
@@ -98,7 +98,7 @@ bool ps_log_format_find(const char *name, ps_log_format *out)
     return found;
 }
 
-/* For text lines: no byte of a message may start a line or move a cursor. */
+/* Appends `text` to a text line. Escapes bytes that could start a line or move the cursor. */
 static void put_plain(ps_strbuf *line, const char *text, size_t n)
 {
     for (size_t i = 0; i < n;) {
@@ -189,7 +189,7 @@ static void give_to_sink(ps_log_level level, const char *line)
     pthread_mutex_unlock(&the_log.lock);
 }
 
-/* A line that cannot be written is lost: there is nobody to tell. */
+/* Writes a line. A failure is ignored, because it could be reported nowhere. */
 static void write_line(const char *bytes, size_t n)
 {
     while (n > 0) {

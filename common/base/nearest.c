@@ -6,7 +6,7 @@
 
 enum { LONGEST = 63 };
 
-/* Levenshtein's distance, one row at a time. Both are at most LONGEST long. */
+/* Returns Levenshtein's distance, computed row by row. Both texts have at most LONGEST bytes. */
 static size_t distance(const char *a, const char *b)
 {
     size_t row[LONGEST + 1];

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* nearest.h - what was probably meant by a misspelt word. */
+/* nearest.h - suggests the name that a misspelt word probably meant. */
 #ifndef PS_COMMON_BASE_NEAREST_H
 #define PS_COMMON_BASE_NEAREST_H
 
 #include <stddef.h>
 
-/* The name with the fewest letters to add, drop or change, if these are at most
- * a third of it; else NULL. The first of equals. */
+/* Returns the name with the smallest edit distance to `text`, the first of equals. Returns NULL
+ * if more than a third of the name's letters would have to change. */
 const char *ps_nearest(const char *text, const char *const *names, size_t n);
 
 #endif

@@ -10,7 +10,7 @@
 
 enum { LIMIT_BYTES = PS_DURATION_BYTES };
 
-/* Any kind's value. */
+/* The value of an option of any kind. */
 typedef union value {
     const char *text;
     int64_t whole;
@@ -42,7 +42,7 @@ static ps_status bad_range(const ps_option *option, const char *text)
                    max);
 }
 
-/* Is text one of "a|b|c"? */
+/* Returns whether `text` is one of "a|b|c". */
 static bool is_choice(const char *choices, const char *text)
 {
     size_t n = strlen(text);

@@ -34,7 +34,7 @@ typedef enum ps_option_kind {
     PS_KIND_DOUBLE,
     PS_KIND_BOOL,
     PS_KIND_DURATION, /* "10s", "250ms"; int64_t microseconds */
-    PS_KIND_LIST      /* strings, given several times */
+    PS_KIND_LIST      /* strings; may be given several times */
 } ps_option_kind;
 
 typedef struct ps_option_list {
@@ -43,26 +43,27 @@ typedef struct ps_option_list {
 } ps_option_list;
 
 typedef struct ps_option {
-    const char *name; /* "log-level": --log-level; in a file log-level, log_level or log: {level} */
+    /* "log-level" is --log-level; in a file log-level, log_level or log: {level} */
+    const char *name;
     ps_option_kind kind;
-    size_t offset;       /* of the member */
-    char letter;         /* -l; 0: none */
-    bool is_required;    /* an error when nothing gives it */
-    const char *env;     /* variable of the environment; NULL: none. A list's is split at commas */
-    const char *value;   /* default as text; NULL: NULL, 0, false, an empty list */
-    double min, max;     /* of int, double, duration (in microseconds); both 0: any that fit */
-    const char *choices; /* of strings and lists: "text|json"; NULL: any */
-    const char *metavar; /* in the help; NULL: by kind */
-    const char *help;    /* "" or a sentence without its full stop; NULL hides it from the help */
+    size_t offset;       /* offset of the member in bytes */
+    char letter;         /* 'l' is -l; 0: none */
+    bool is_required;    /* it is an error if no source gives it */
+    const char *env;     /* environment variable; NULL: none. A list is split at commas */
+    const char *value;   /* default as text; NULL: NULL, 0, false or an empty list */
+    double min, max;     /* of int, double, duration (in microseconds); both 0: no bounds */
+    const char *choices; /* allowed strings, as "text|json"; NULL: any */
+    const char *metavar; /* name of the value in the help; NULL: a name by kind */
+    const char *help;    /* "" or a sentence without its full stop; NULL hides the option */
 } ps_option;
 
-/* A table ends with this. */
+/* Ends a table. */
 #define PS_OPTION_END                                                                              \
     {                                                                                              \
         .name = NULL                                                                               \
     }
 
-/* The offset of a member, if it has the type. */
+/* The offset of a member; a compile error unless it has this type. */
 #define PS_OPTION_AT(s, m, type) _Generic(((s *)0)->m, type : offsetof(s, m))
 
 // clang-format off
@@ -80,16 +81,17 @@ typedef struct ps_option {
     {.kind = PS_KIND_LIST, .offset = PS_OPTION_AT(s, m, ps_option_list), __VA_ARGS__}
 // clang-format on
 
-/* Sets the member of `base` from text. Strings are kept, not copied. Not for
- * lists, whose items ps_option_check looks at one by one.
+/* Sets the member of `base` from `text`. Strings are kept, not copied. Not for lists, whose items
+ * ps_option_check checks one by one.
  *
- * INVALID_ARGUMENT with the text and what is allowed; `base` is then as before. */
+ * Fails with INVALID_ARGUMENT, which has the text and what is allowed; `base` is then unchanged.
+ */
 PS_MUST_USE ps_status ps_option_set(const ps_option *option, const char *text, void *base);
 
-/* Would it be allowed? */
+/* Checks whether the option allows `text`. Errors are those of ps_option_set. */
 PS_MUST_USE ps_status ps_option_check(const ps_option *option, const char *text);
 
-/* What its value is called in the help: its metavar, or "INT", "DURATION", ... */
+/* Returns the name of the value in the help: its metavar, or "INT", "DURATION", ... */
 const char *ps_option_metavar(const ps_option *option);
 
 #endif

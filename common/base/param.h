@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* param.h - the numbers a plugin takes, as a const table beside it.
+/* param.h - declares the numbers of a plugin in a const table.
  *
- * A job names a plugin and gives some of its numbers; the table says which
- * there are, what they are when not given, and what is allowed. Validation,
- * `psgd info` and the documents are written from it.
+ * A job names a plugin and gives some of its numbers. The table has their names, defaults and
+ * bounds. Validation, `psgd info` and the documents use it.
  */
 #ifndef PS_COMMON_BASE_PARAM_H
 #define PS_COMMON_BASE_PARAM_H
@@ -11,25 +10,25 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { PS_PARAM_MAX = 12 }; /* most parameters of one plugin */
+enum { PS_PARAM_MAX = 12 }; /* most numbers of one plugin */
 
 typedef struct ps_param {
     const char *name; /* NULL ends a table */
-    double value;     /* when not given */
-    double min, max;  /* both allowed */
+    double value;     /* the default */
+    double min, max;  /* inclusive bounds */
     bool is_integer;
     const char *help; /* meaning and unit */
 } ps_param;
 
-/* A plugin's numbers, in the order of its table. */
+/* The values of a plugin's numbers, in the order of its table. */
 typedef struct ps_params {
     double v[PS_PARAM_MAX];
 } ps_params;
 
-/* All at their defaults. A NULL table has none. */
+/* Returns all defaults. A NULL table has no numbers. */
 ps_params ps_params_default(const ps_param *table);
 
-/* Index in the table, or -1. */
+/* Returns the index in the table, or -1. */
 int ps_param_find(const ps_param *table, const char *name);
 
 #endif

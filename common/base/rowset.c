@@ -10,11 +10,11 @@ enum { BITS = 64 };
 
 struct ps_rowset {
     uint32_t rows;
-    bool is_listed;     /* list and count are those of the bits */
-    size_t words, tops; /* of `bits` and `used` */
-    uint64_t *bits;     /* a bit a row */
-    uint64_t *used;     /* a bit for each word of bits that is not 0 */
-    uint32_t *list;     /* (rows) */
+    bool is_listed;     /* whether list and count match the bits */
+    size_t words, tops; /* lengths of `bits` and `used` */
+    uint64_t *bits;     /* a bit for each row */
+    uint64_t *used;     /* a bit for each word of `bits` that is not 0 */
+    uint32_t *list;     /* room for all rows */
     size_t count;
 };
 
@@ -85,7 +85,7 @@ void ps_rowset_clear(ps_rowset *set)
     set->is_listed = true;
 }
 
-/* The rows of one word of bits. */
+/* Appends the rows of one word of `bits` to the list. */
 static void list_word(ps_rowset *set, size_t word)
 {
     for (uint64_t left = set->bits[word]; left != 0; left &= left - 1) {

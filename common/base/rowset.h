@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rowset.h - which rows of a table were touched: sorted, each once, without sorting.
+/* rowset.h - the set of rows of a table that were touched; lists them in ascending order without
+ * sorting.
  *
- * A bit a row, and a bit for each word of those, so that adding costs two stores,
- * and listing and clearing the touched rows and a look at one bit in 4096. All
- * memory is taken when the set is made. One thread at a time.
+ * It has a bit for each row, and a bit for each word of those bits. So adding costs two stores.
+ * Listing and clearing cost the touched rows and one test per 4096 rows. All memory is allocated at
+ * the start. One thread at a time.
  */
 #ifndef PS_COMMON_BASE_ROWSET_H
 #define PS_COMMON_BASE_ROWSET_H
@@ -13,16 +14,24 @@
 
 typedef struct ps_rowset ps_rowset;
 
-/* Of rows 0 to rows - 1, empty; NULL when memory runs out. About 4.2 bytes a row. */
+/* Returns an empty set for rows 0 to rows - 1, or NULL when memory runs out. It takes about 4.2
+ * bytes a row. */
 ps_rowset *ps_rowset_create(uint32_t rows);
-void ps_rowset_destroy(ps_rowset *set); /* NULL is allowed */
 
-void ps_rowset_add(ps_rowset *set, uint32_t row); /* row < rows */
+/* Frees the set. NULL is allowed. */
+void ps_rowset_destroy(ps_rowset *set);
+
+/* Adds `row`, which is less than the number of rows. */
+void ps_rowset_add(ps_rowset *set, uint32_t row);
+
+/* Removes all rows. */
 void ps_rowset_clear(ps_rowset *set);
 
-/* Ascending, each once; valid until the set is changed. */
+/* Returns the rows in ascending order, and their number in *count. Valid until the set is
+ * changed. */
 const uint32_t *ps_rowset_list(ps_rowset *set, size_t *count);
 
-size_t ps_rowset_bytes(uint32_t rows); /* of memory */
+/* Returns the memory in bytes that a set for `rows` rows takes. */
+size_t ps_rowset_bytes(uint32_t rows);
 
 #endif

@@ -47,7 +47,7 @@ bool ps_scalar_int(const char *text, int64_t *out)
     return true;
 }
 
-/* [-+]? ( digits [ . digits? ] | . digits ) ( [eE] [-+]? digits )? */
+/* Matches [-+]? ( digits [ . digits? ] | . digits ) ( [eE] [-+]? digits )? */
 static bool looks_decimal(const char *text)
 {
     static const char digits[] = "0123456789";
@@ -131,7 +131,7 @@ bool ps_scalar_duration(const char *text, int64_t *out_us)
         sum += value * (double)units[unit].us;
         text += n_unit;
     } while (*text != '\0');
-    if (sum > 9e15) { /* beyond, a double cannot tell microseconds apart; 285 years */
+    if (sum > 9e15) { /* a double above this does not resolve microseconds; it is 285 years */
         return false;
     }
     *out_us = (int64_t)(sum + 0.5);

@@ -15,9 +15,9 @@ static void awaited(sigset_t *set)
     sigaddset(set, SIGTERM);
 }
 
-/* A library's thread may be older than main (OpenBLAS starts its pool when it is
- * loaded) and so take a signal that everybody else has blocked. It blocks it
- * from then on and passes it to the process again, where the waiting thread is. */
+/* Handles a signal on a thread that has not blocked it, and sends it to the process again. Such
+ * a thread is older than main: OpenBLAS starts its pool when it is loaded. The thread then
+ * blocks the signal, so the waiting thread gets it. */
 static void pass_on(int signo, siginfo_t *info, void *context)
 {
     ucontext_t *interrupted = context;
@@ -26,7 +26,7 @@ static void pass_on(int signo, siginfo_t *info, void *context)
     (void)info;
     sigaddset(&interrupted->uc_sigmask, SIGINT);
     sigaddset(&interrupted->uc_sigmask, SIGTERM);
-    (void)kill(getpid(), signo); /* blocked here until the handler returns */
+    (void)kill(getpid(), signo); /* blocked on this thread until the handler returns */
     errno = saved;
 }
 
@@ -84,7 +84,7 @@ ps_status ps_signals_start(ps_signals *signals, void (*fire)(void *arg, int sign
 void ps_signals_stop(ps_signals *signals)
 {
     atomic_store(&signals->is_stopping, true);
-    /* To that thread alone: it wakes up and finds the flag. */
+    /* The signal goes to that thread only, which wakes up and finds the flag. */
     pthread_kill(signals->thread, SIGTERM);
     pthread_join(signals->thread, NULL);
 }

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* signals.h - SIGTERM and SIGINT as a call on a thread of their own.
+/* signals.h - turns SIGTERM and SIGINT into a call on a thread of its own.
  *
- * The signals are blocked in every thread and one thread waits for them, so what
- * they start runs outside of handler functions. The first asks, the second one
- * ends the process at once.
+ * All threads block the signals and one thread waits for them, so the call does not run inside a
+ * signal handler. The first signal calls `fire`. The second one ends the process at once.
  */
 #ifndef PS_COMMON_BASE_SIGNALS_H
 #define PS_COMMON_BASE_SIGNALS_H
@@ -20,18 +19,17 @@ typedef struct ps_signals {
     void *arg;
 } ps_signals;
 
-/* First thing in main, before any thread (grpc_init starts some); threads that
- * libraries started before main are taken care of. SIGPIPE is ignored.
- * Processes started later inherit the blocked signals. */
+/* Blocks the signals. Call it first in main, before any thread (grpc_init starts some). Threads
+ * that libraries have started before main pass the signals on. SIGPIPE is ignored. Child
+ * processes inherit the blocked signals. */
 void ps_signals_block(void);
 
-/* `fire` is called at the first signal, on the waiting thread; the second one
- * ends the process with 130 (SIGINT) or 143 (SIGTERM). `signals` is kept. */
+/* Starts the waiting thread. It calls `fire` at the first signal; the second one ends the
+ * process with 130 (SIGINT) or 143 (SIGTERM). `signals` must live until ps_signals_stop. */
 PS_MUST_USE ps_status ps_signals_start(ps_signals *signals, void (*fire)(void *arg, int signo),
                                        void *arg);
 
-/* Waits for the thread; `fire` is not called afterwards. The signals stay
- * blocked. */
+/* Ends the waiting thread; `fire` is not called afterwards. The signals stay blocked. */
 void ps_signals_stop(ps_signals *signals);
 
 #endif

@@ -17,13 +17,13 @@ const char *ps_code_name(ps_code code)
         PS_CODES(X)
 #undef X
     };
-    size_t i = (size_t)code; /* a peer may send any integer */
+    size_t i = (size_t)code; /* the remote may send any integer */
 
     return i < sizeof names / sizeof names[0] ? names[i] : "code out of range";
 }
 
-/* When the text fills the buffer it may have been cut inside a character; what
- * is left of that one goes too, since a status travels in UTF-8 fields. */
+/* Removes the beginning of a character that the end of the buffer has cut, because a status
+ * travels in UTF-8 fields. */
 static void trim(ps_status *st)
 {
     size_t n = strlen(st->text), back = 0;
@@ -54,7 +54,7 @@ ps_status ps_fail(ps_code code, const char *fmt, ...)
     return st;
 }
 
-/* Adds ": " and the text, cut where the buffer ends. */
+/* Appends ": " and the text, cut at the end of the buffer. */
 static void append(ps_status *st, const char *text)
 {
     size_t n = strlen(st->text);
@@ -103,7 +103,7 @@ ps_status ps_fail_errno(int err, const char *fmt, ...)
 {
     ps_status st = {.code = code_of_errno(err)};
     char space[64];
-    const char *why = strerror_r(err, space, sizeof space); /* GNU's: never NULL */
+    const char *why = strerror_r(err, space, sizeof space); /* GNU's strerror_r: never NULL */
     va_list ap;
 
     va_start(ap, fmt);

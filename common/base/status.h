@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* status.h - the one error type of this program.
+/* status.h - the only error type of this program.
  *
- * A ps_status is a plain value: a code with gRPC's numbering and a line of
- * text for a human. It owns nothing, so copying one is assignment and
- * dropping one leaks nothing. Text longer than the buffer is cut.
+ * A ps_status is a plain value: a code with gRPC's numbering and a line of text for people. It owns
+ * nothing, so assignment copies it and dropping it leaks nothing. Text longer than the buffer is
+ * cut.
  *
- * Includes nothing of this project and nothing of gRPC: everything may
- * include it.
+ * It includes nothing of psgd and nothing of gRPC, so everything may include it.
  */
 #ifndef PS_COMMON_BASE_STATUS_H
 #define PS_COMMON_BASE_STATUS_H
@@ -16,7 +15,7 @@
 #define PS_MUST_USE __attribute__((warn_unused_result))
 #define PS_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
 
-/* name, value on the wire, text. rpc/ asserts that the values are gRPC's. */
+/* name, value on the wire, text. common/rpc asserts that the values are gRPC's. */
 // clang-format off
 #define PS_CODES(X)                                            \
     X(OK,                  0,  "ok")                           \
@@ -48,7 +47,7 @@ enum { PS_STATUS_TEXT_BYTES = 124 };
 
 typedef struct ps_status {
     ps_code code;
-    char text[PS_STATUS_TEXT_BYTES]; /* "" when code is PS_OK */
+    char text[PS_STATUS_TEXT_BYTES]; /* "" if code is PS_OK */
 } ps_status;
 
 static inline ps_status ps_ok(void)
@@ -60,17 +59,17 @@ static inline bool ps_is_ok(const ps_status *st)
     return st->code == PS_OK;
 }
 
-/* Makes a failure. `code` must not be PS_OK. */
+/* Returns a failure. `code` must not be PS_OK. */
 PS_MUST_USE PS_PRINTF(2, 3) ps_status ps_fail(ps_code code, const char *fmt, ...);
 
-/* Makes a failure of an errno value; its strerror text is appended. */
+/* Returns a failure for an errno value and appends strerror's text. */
 PS_MUST_USE PS_PRINTF(2, 3) ps_status ps_fail_errno(int err, const char *fmt, ...);
 
-/* Prefixes a failure with what was being done: "load shard 3: open x: ...".
- * Leaves a success as it is. */
+/* Prefixes a failure with what was being done: "load shard 3: open x: ...". Returns a success
+ * unchanged. */
 PS_MUST_USE PS_PRINTF(2, 3) ps_status ps_wrap(ps_status st, const char *fmt, ...);
 
-/* Static text; never NULL, also for values outside the enum. */
+/* Returns the name of a code as static text. Never NULL, also for values outside the enum. */
 const char *ps_code_name(ps_code code);
 
 #endif

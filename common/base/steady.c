@@ -6,13 +6,13 @@
 #include <math.h>
 
 static const double ln2 = 0x1.62e42fefa39efp-1;
-/* The same in two parts; the first times a whole number below 2^20 is exact. */
+/* ln 2 in two parts. The first part times a whole number below 2^20 is exact. */
 static const double ln2_high = 0x1.62e42feep-1, ln2_low = 0x1.a39ef35793c76p-33;
 
 double ps_steady_log(double x)
 {
     int exponent;
-    double m = frexp(x, &exponent); /* [0.5, 1), no rounding */
+    double m = frexp(x, &exponent); /* in [0.5, 1), no rounding */
     double s, s2, sum = 0.0;
 
     if (m < 0x1.6a09e667f3bcdp-1) { /* sqrt(1/2) */

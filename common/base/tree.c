@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tree.c - see tree.h. libyaml's events become jansson values by descent, to a
- * depth that is checked on the way down. */
+/* tree.c - see tree.h. Recursive descent turns libyaml's events into jansson values. The depth
+ * is checked on the way down. */
 #include "common/base/tree.h"
 
 #include "common/base/files.h"
@@ -14,7 +14,7 @@
 
 typedef struct reader {
     yaml_parser_t parser;
-    yaml_event_t event; /* the current one */
+    yaml_event_t event; /* the current event */
     bool has_event;
 } reader;
 
@@ -57,7 +57,7 @@ static bool is_one_of(const char *text, const char *const *words, size_t n)
     return false;
 }
 
-/* A decimal number that only infinity is near to: 1e999. */
+/* Returns whether `text` is a decimal number that overflows to infinity, such as 1e999. */
 static bool is_too_large(const char *text)
 {
     char *end;
@@ -66,7 +66,7 @@ static bool is_too_large(const char *text)
     return isinf(value) && *end == '\0' && strpbrk(text, "0123456789") != NULL;
 }
 
-/* The number, or NULL when the text is none. */
+/* Stores the number in *out, or NULL if the text is not a number. */
 static ps_status number_of(const reader *r, const char *text, json_t **out)
 {
     static const char *const not_finite[] = {".inf",  ".Inf",  ".INF",  "-.inf", "-.Inf", "-.INF",
@@ -110,7 +110,7 @@ static ps_status plain_of(const reader *r, const char *text, json_t **out)
     return number_of(r, text, out);
 }
 
-/* Anchors and tags (but !!str and !) are refused wherever they stand. */
+/* Refuses anchors, and all tags but !!str and !. */
 static ps_status check_marks(const reader *r, const yaml_char_t *anchor, const yaml_char_t *tag)
 {
     if (anchor != NULL) {
@@ -123,7 +123,8 @@ static ps_status check_marks(const reader *r, const yaml_char_t *anchor, const y
     return ps_ok();
 }
 
-/* libyaml has checked that the text is UTF-8; jansson refuses a NUL in it. */
+/* Converts the current scalar. libyaml has checked that it is UTF-8; jansson refuses a NUL in
+ * it. */
 static ps_status scalar_of(const reader *r, json_t **out)
 {
     const char *text = (const char *)r->event.data.scalar.value;
@@ -173,7 +174,7 @@ static ps_status sequence_of(reader *r, int depth, json_t **out)
     return st;
 }
 
-/* The current event is a key: adds it and its value. */
+/* Adds the key that is the current event, with its value, to `object`. */
 static ps_status member_of(reader *r, int depth, json_t *object)
 {
     json_t *value = NULL;
@@ -234,7 +235,8 @@ static ps_status too_deep(const reader *r)
                    r->event.start_mark.line + 1, r->event.start_mark.column + 1, PS_TREE_MAX_DEPTH);
 }
 
-/* The value that the current event starts; the current event is then its last. */
+/* Converts the value that starts at the current event. The current event is then the last one of
+ * the value. */
 static ps_status value_of(reader *r, int depth, json_t **out)
 {
     ps_status st;
@@ -261,7 +263,7 @@ static ps_status value_of(reader *r, int depth, json_t **out)
     }
 }
 
-/* stream-start, document-start, value, document-end, stream-end */
+/* Reads stream-start, document-start, a value, document-end and stream-end. */
 static ps_status document_of(reader *r, json_t **out)
 {
     json_t *value = NULL;
@@ -316,8 +318,7 @@ static ps_status parse_yaml(const char *text, size_t n, json_t **out)
     return st;
 }
 
-/* Levels of arrays and objects are counted before there are any; what is no JSON the parser tells.
- */
+/* Checks the nesting of JSON text before it is parsed. Other errors are left to the parser. */
 static ps_status check_depth(const char *text, size_t n)
 {
     size_t line = 1, line_at = 0, depth = 0;

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tree.h - YAML or JSON text as a tree of jansson values.
+/* tree.h - parses YAML or JSON text into a tree of jansson values.
  *
- * For files that people write: job files, settings, worker lists. At most 1 MiB
- * and 32 levels; a key that stands twice in a mapping is refused, and so are
- * anchors, aliases and a second document, which can make a small text large or
- * mean two things. Scalars are those of YAML 1.2's core schema: null, true,
- * 12, 0x1f, 1.5e3; what is quoted is a string. Whole numbers fit 64 bits, and
- * infinities are refused, as jansson has none.
+ * For files that people write: job files, settings, worker lists. A text has at most 1 MiB and 32
+ * levels. Refused are a key that occurs twice in a mapping, anchors, aliases and a second document:
+ * they make a small text large, or ambiguous. Scalars are those of YAML 1.2's core schema: null,
+ * true, 12, 0x1f, 1.5e3. Quoted scalars are strings. Whole numbers fit 64 bits. Infinities are
+ * refused, because jansson has none.
  *
- * INVALID_ARGUMENT names line and column, both from 1. The tree is the
- * caller's, to json_decref.
+ * Errors are INVALID_ARGUMENT with line and column, both from 1. The caller releases the tree by
+ * json_decref.
  */
 #ifndef PS_COMMON_BASE_TREE_H
 #define PS_COMMON_BASE_TREE_H
@@ -21,15 +20,16 @@
 
 enum { PS_TREE_MAX_BYTES = 1 << 20, PS_TREE_MAX_DEPTH = 32 };
 
-/* Text that starts with { or [ is JSON, all other YAML. An empty text is null. */
+/* Parses n bytes. Text that starts with { or [ is JSON, any other is YAML. An empty text is
+ * null. */
 PS_MUST_USE ps_status ps_tree_parse(const char *text, size_t n, json_t **out);
 
-/* The same of a file; "-" is standard input. Errors start with the path. */
+/* Parses a file; "-" is standard input. The text of an error begins with the path. */
 PS_MUST_USE ps_status ps_tree_parse_file(const char *path, json_t **out);
 
-/* The line, from 1, at which the value of `path` stands in a text that ps_tree_parse takes:
- * "model.layers[2].kind", keys without regard to letter case and underscores. What an item of a
- * list lacks stands where the item does. 0: it is not there. */
+/* Returns the line, from 1, of the value at `path` in a text that ps_tree_parse accepts, or 0 if
+ * it is not there. A path is "model.layers[2].kind"; letter case and underscores of keys do not
+ * matter. For a member that an item of a list does not have, returns the line of the item. */
 size_t ps_tree_line(const char *text, size_t n, const char *path);
 
 #endif

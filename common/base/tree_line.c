@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tree_line.c - where in a text a value stands: libyaml's events once more, which know their
- * lines, down the one path that is asked for. JSON is YAML enough for that. */
+/* tree_line.c - finds the line of a value. It follows libyaml's events, which know their lines,
+ * down one path. JSON is close enough to YAML for that. */
 #include "common/base/tree.h"
 
 #include <ctype.h>
@@ -11,7 +11,7 @@
 
 typedef struct seeker {
     yaml_parser_t parser;
-    yaml_event_t event; /* the current one */
+    yaml_event_t event; /* the current event */
     bool has_event;
 } seeker;
 
@@ -29,7 +29,7 @@ static size_t line_here(const seeker *s)
     return s->event.start_mark.line + 1;
 }
 
-/* To the last event of the value that the current one starts. */
+/* Moves to the last event of the value that starts at the current one. */
 static bool skip_value(seeker *s)
 {
     size_t depth = 0;
@@ -51,7 +51,7 @@ static bool skip_value(seeker *s)
     return s->has_event;
 }
 
-/* What is left of a path behind a key that it begins with; NULL: it begins otherwise. */
+/* Returns the rest of `path` behind `key`, or NULL if the path does not begin with that key. */
 static const char *behind_key(const char *path, const char *key)
 {
     for (;; path++, key++) {
@@ -70,8 +70,8 @@ static const char *behind_key(const char *path, const char *key)
     return *path == '\0' || *path == '[' ? path : NULL;
 }
 
-/* Moves to the value that the path goes on with; *line becomes that of its key or item. False:
- * there is none. */
+/* Moves to the value that the first part of the path names, and takes that part off. Stores the
+ * line of its key or item in *line. Returns false if there is no such value. */
 static bool descend(seeker *s, const char **path, size_t *line)
 {
     if (**path == '[') {

@@ -56,7 +56,7 @@ void *ps_aligned_alloc(size_t bytes)
     if (bytes > SIZE_MAX / 2) {
         return NULL;
     }
-    /* aligned_alloc wants a multiple of the alignment. */
+    /* aligned_alloc needs a multiple of the alignment. */
     return aligned_alloc(PS_ALIGN_BYTES, (at_least_one(bytes) + PS_ALIGN_BYTES - 1) /
                                              PS_ALIGN_BYTES * PS_ALIGN_BYTES);
 }
