@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* download.c - psgd download JOB [NAME...]: a job's files, checked and written
+/* download.c - psgd download JOB [NAME...]: fetches a job's files, verifies them, and writes each
  * whole or not at all.
  *
- * One stream for all files, or one after the other for each name. Files come
- * one by one; what a broken stream began is thrown away and comes again.
+ * There is one stream for all files, or one stream after the other for each name. Files come one by
+ * one. A file that a broken stream has begun is discarded and fetched again.
  */
 #include "clients/psgd/reader.h"
 #include "clients/psgd/show.h"
@@ -34,18 +34,18 @@ typedef struct download {
     ps_reader reader;
     Psgd__V1__ReclaimLogsRequest request;
     Psgd__V1__ArtifactKind kinds[KINDS_MAX];
-    size_t next_arg; /* the name to ask for next */
+    size_t next_arg; /* index of the next name to ask for */
     uint8_t *scratch;
-    /* The file that is coming. */
+    /* The file that is being received. */
     bool is_open;
     ps_file_writer writer;
     ps_sha256 sha;
     char *name;
     uint64_t offset;
-    /* Files that are there. */
+    /* The files that were saved. */
     saved *saved;
     size_t n_saved, cap;
-    ps_status failure; /* why it was given up */
+    ps_status failure; /* why the download was given up */
     bool is_interrupted;
 } download;
 
@@ -132,7 +132,7 @@ static ps_status finish(download *d, const Psgd__V1__Artifact *artifact)
     d->is_open = false;
     st = ps_file_writer_commit(&d->writer);
     if (ps_is_ok(&st)) {
-        d->name = NULL; /* in the list now */
+        d->name = NULL; /* owned by the list now */
         d->n_saved++;
     }
     return st;
@@ -151,7 +151,7 @@ static ps_status take_chunk(download *d, const Psgd__V1__ReclaimLogsResponse *ch
                        artifact == NULL ? "" : artifact->name);
     }
     if (is_saved(d, artifact->name)) {
-        return ps_ok(); /* again, after a loss */
+        return ps_ok(); /* sent again after a loss */
     }
     if (d->name == NULL) {
         st = begin(d, artifact);
@@ -278,7 +278,7 @@ static const ProtobufCMessage *on_open(void *arg)
 {
     download *d = arg;
 
-    abandon(d); /* what came before a loss comes again */
+    abandon(d); /* after a loss the server sends it again */
     return &d->request.base;
 }
 

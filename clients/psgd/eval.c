@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* eval.c - psgd eval --model FILE: a model on a data set, here, by the code that
- * workers evaluate with.
+/* eval.c - psgd eval --model FILE: evaluates a model on a data set in this process, with the code
+ * of the workers.
  *
- * A model file of ours says what network it is of and what it was trained on; a
- * job file, or flags, say otherwise.
+ * A model file of psgd says which network it is of and which data it was trained on. A job file or
+ * flags override that.
  */
 #include "clients/psgd/cli.h"
 #include "clients/psgd/eval_tables.h"
@@ -30,15 +30,15 @@ typedef struct evaluation {
     const char *model_path, *job_path, *data_path, *split_name, *export_path;
     ps_spec_flags flags;
     ps_option_list metric_names, tables;
-    /* While it runs. */
+    /* State while it runs. */
     ps_cli *cli;
-    char *job_id, *step; /* as the model file says; "" */
+    char *job_id, *step; /* as the model file says; "" if it does not */
     ps_plan *plan;
     ps_model *model;
-    float *weights;           /* (param_count) */
+    float *weights;           /* param_count values */
     ps_evaluation_rows *rows; /* of sparse tables; NULL: the model has none */
     ps_dataset *data;
-    ps_feed *feed; /* data, through the transforms of the job */
+    ps_feed *feed; /* the data, through the transforms of the job */
     ps_evaluation said;
     float *x, *targets; /* of a batch */
     ps_event next;
@@ -75,7 +75,7 @@ static const ps_option options[] = {
 
 /* --- the job ------------------------------------------------------------------- */
 
-/* What the model file says of itself, as JSON. */
+/* Reads what the model file says of itself, as JSON. */
 static ps_status read_description(evaluation *e, json_t **out)
 {
     ps_safetensors *file = NULL;
@@ -110,7 +110,8 @@ static ps_status read_description(evaluation *e, json_t **out)
     return st;
 }
 
-/* Files, columns and counts are of the data set that they were made for. */
+/* Removes files, columns and counts if another data set was named, since they belong to the old
+ * one. */
 static void forget_other_data(const evaluation *e, json_t *json)
 {
     const char *name = json_string_value(json_object_get(json_object_get(json, "data"), "name"));
@@ -143,7 +144,7 @@ static void note_violation(void *arg, const char *field, const char *text)
     ps_error_violate(arg, field, "%s", text);
 }
 
-/* Metrics that were named take the place of the job's. */
+/* Replaces the job's metrics by those that were named. */
 static ps_status name_metrics(const evaluation *e, Psgd__V1__JobSpec *spec, ps_error *error)
 {
     ps_status st = ps_ok();
@@ -161,7 +162,7 @@ static ps_status name_metrics(const evaluation *e, Psgd__V1__JobSpec *spec, ps_e
     return st;
 }
 
-/* From what was said to a plan; what is wrong is in *error. */
+/* Makes the plan from file, model and flags. Writes what is wrong to *error. */
 static ps_status make_plan(evaluation *e, ps_error *error)
 {
     Psgd__V1__JobSpec *spec = NULL, *full = NULL;
@@ -260,13 +261,13 @@ static void show_text(evaluation *e)
     }
 }
 
-/* null for what is no number. */
+/* Adds a number, or null if it is not finite. */
 static void put_number(json_t *metrics, const char *name, double value)
 {
     json_object_set_new(metrics, name, isfinite(value) ? json_real(value) : json_null());
 }
 
-/* Left out where it is not UTF-8. */
+/* Adds a text, or nothing if it is not UTF-8. */
 static void put_text(json_t *all, const char *name, const char *text)
 {
     json_object_set_new(all, name, json_string(text));
@@ -310,7 +311,7 @@ static void end(evaluation *e)
     ps_cli_end(e->cli, PS_EXIT_OK);
 }
 
-/* One batch; the loop sees to Ctrl-C in between. */
+/* Evaluates one batch and posts itself again, so that the loop can handle Ctrl-C in between. */
 static void on_next(ps_event *self, bool ok)
 {
     evaluation *e = PS_CONTAINER_OF(self, evaluation, next);

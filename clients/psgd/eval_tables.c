@@ -14,7 +14,8 @@
 
 enum { PATH_BYTES = 4096 };
 
-/* Is it the file of a table, beside a model whose name has `stem` bytes before its N(...)? */
+/* Returns whether `file` is the file of a table of `model`, whose name has `stem` bytes up to
+ * and including its "N(". */
 static bool is_table(const char *file, const char *model, size_t stem)
 {
     size_t n = strlen(file), tail = strlen(PS_TABLE_FILE_ENDING);
@@ -23,8 +24,9 @@ static bool is_table(const char *file, const char *model, size_t stem)
            strcmp(file + n - tail, PS_TABLE_FILE_ENDING) == 0;
 }
 
-/* Those beside the model, by name: MODEL-TITLE-N(ps0).table0.psgdtab is beside
- * MODEL-TITLE-N(ps).safetensors, or beside that of a worker. The caller frees each. */
+/* Finds the table files beside the model, sorted by name: MODEL-TITLE-N(ps0).table0.psgdtab
+ * belongs to MODEL-TITLE-N(ps).safetensors, and to that of a worker. The caller frees each name
+ * and the list. */
 static ps_status find(const char *model_path, char ***out, size_t *count)
 {
     const char *name = ps_path_tail(model_path), *end = strstr(name, "-N(");

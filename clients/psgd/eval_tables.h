@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* eval_tables.h - psgd eval: the rows of a model with sparse tables, from the files that are
- * named, or those that lie beside the model. */
+/* eval_tables.h - opens the rows of a model with sparse tables for psgd eval: from the files
+ * that are named, or from those beside the model. */
 #ifndef PS_CLIENTS_PSGD_EVAL_TABLES_H
 #define PS_CLIENTS_PSGD_EVAL_TABLES_H
 
 #include "common/base/option.h"
 #include "common/train/evaluation_rows.h"
 
-/* *out NULL where the model has no sparse tables. The plan is kept.
+/* Opens the rows in *out; NULL if the model has no sparse tables. `plan` must outlive them.
  *
- * INVALID_ARGUMENT  files are named, and the model has no tables
- * NOT_FOUND         none is named, and there are none beside the model
- * else as ps_evaluation_rows_open */
+ *   INVALID_ARGUMENT  files are named, and the model has no tables
+ *   NOT_FOUND         none is named, and there are none beside the model
+ *   else as ps_evaluation_rows_open
+ */
 PS_MUST_USE ps_status ps_eval_tables(const ps_plan *plan, const char *model_path,
                                      const ps_option_list *named, ps_evaluation_rows **out);
 

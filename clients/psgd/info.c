@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* info.c - psgd info [KIND]: what the server is and which plugins it has. */
+/* info.c - psgd info [KIND]: shows the server and its plugins. */
 #include "clients/psgd/show.h"
 #include "clients/psgd/table.h"
 
@@ -13,7 +13,7 @@
 
 enum { KINDS_MAX = 32 };
 
-/* "lr 0.001 [0 .. 10]: learning rate" */
+/* Writes "lr 0.001 [0 .. 10]: learning rate". */
 static void describe(const Psgd__V1__PluginParam *p, char *text, size_t cap)
 {
     snprintf(text, cap, "%s = %.15g  [%.15g .. %.15g]%s  %s", p->name, p->default_value, p->min,
@@ -42,7 +42,8 @@ static size_t count_same(const Psgd__V1__Plugin *plugin, const Psgd__V1__PluginP
     return n;
 }
 
-/* Every plugin of the kind has a number of this name, and most have just this one. */
+/* Returns whether every plugin of the kind has a number of this name, and most have this very
+ * one. */
 static bool is_usual(const Psgd__V1__GetServerInfoResponse *info, const char *kind,
                      const Psgd__V1__PluginParam *p)
 {
@@ -63,7 +64,7 @@ static bool is_usual(const Psgd__V1__GetServerInfoResponse *info, const char *ki
     return plugins > 2 && named == plugins && 2 * same > plugins;
 }
 
-/* No plugin of the kind before this one has just this number. */
+/* Returns whether no plugin of the kind before `of` has this very number. */
 static bool is_first(const Psgd__V1__GetServerInfoResponse *info, const Psgd__V1__Plugin *of,
                      const Psgd__V1__PluginParam *p)
 {
@@ -82,7 +83,7 @@ static void add(ps_table *table, const char *kind, const char *name, const char 
     ps_table_add(table, text);
 }
 
-/* A plugin's numbers, without those that most of its kind have. */
+/* Adds a plugin's numbers, except those that is_usual names. */
 static void add_own(ps_table *table, const Psgd__V1__GetServerInfoResponse *info,
                     const Psgd__V1__Plugin *plugin)
 {
@@ -96,7 +97,7 @@ static void add_own(ps_table *table, const Psgd__V1__GetServerInfoResponse *info
     }
 }
 
-/* Those, once. */
+/* Adds the numbers that is_usual names, each once. */
 static void add_usual(ps_table *table, const Psgd__V1__GetServerInfoResponse *info,
                       const char *kind)
 {
@@ -145,7 +146,7 @@ static void show_plugins(const Psgd__V1__GetServerInfoResponse *info, const char
 static void show_disk(const Psgd__V1__DiskInfo *disk)
 {
     if (disk->free_bytes == UINT64_MAX) {
-        return; /* it is not known */
+        return; /* unknown */
     }
     printf("disk        %" PRIu64 " MiB free", disk->free_bytes >> 20);
     if (disk->is_low) {
@@ -162,7 +163,7 @@ static void show(ps_cli *cli, const Psgd__V1__GetServerInfoResponse *info, const
 
     if (cli->format == PS_FORMAT_TEXT && kind == NULL) {
         printf("version     %s\n", info->version);
-        if (info->start_time != NULL) { /* of a server, not of psgd itself */
+        if (info->start_time != NULL) { /* missing if psgd itself answers, without a server */
             printf("address     %s\n", info->address);
             printf("started     %s\n", ps_show_time(info->start_time, text));
             printf("max chunk   %u bytes\n", info->max_chunk_bytes);
@@ -190,7 +191,7 @@ static void show(ps_cli *cli, const Psgd__V1__GetServerInfoResponse *info, const
     json_decref(list);
 }
 
-/* By its name or, as one says it of many, with an s. */
+/* Returns whether `word` names the kind, in singular or plural. */
 static bool is_named(const char *kind, const char *word)
 {
     size_t n = strlen(kind);
@@ -198,7 +199,7 @@ static bool is_named(const char *kind, const char *word)
     return strncmp(word, kind, n) == 0 && (word[n] == '\0' || strcmp(word + n, "s") == 0);
 }
 
-/* Says which kinds there are. */
+/* Reports that there is no such kind, and which there are. */
 static void refuse(const Psgd__V1__GetServerInfoResponse *info, const char *kind)
 {
     const char *kinds[KINDS_MAX] = {NULL}, *nearest;

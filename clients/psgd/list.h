@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* list.h - every subcommand, one a line. No include guard: expanded with a
- * caller's PS_SUBCOMMAND(name). */
+/* list.h - lists every subcommand, one a line. It has no include guard: a caller defines
+ * PS_SUBCOMMAND(name) and includes it. */
 PS_SUBCOMMAND(train)
 PS_SUBCOMMAND(submit)
 PS_SUBCOMMAND(list)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* logs.c - psgd logs [-f] JOB: what the nodes of a job logged.
+/* logs.c - psgd logs [-f] JOB: shows what the nodes of a job have logged.
  *
- * Without -f the lines of all nodes are collected and merged by time; with it
- * they are printed as they come.
+ * Without -f the lines of all nodes are collected and merged by time. With -f they are printed as
+ * they arrive.
  */
 #include "clients/psgd/reader.h"
 #include "clients/psgd/show.h"
@@ -17,17 +17,17 @@
 
 enum { NODES_MAX = 1024, LINE_MAX_BYTES = 1 << 20 };
 
-/* One file: what has come of it. */
+/* One file and what has arrived of it. */
 typedef struct file {
     char *name, *node;
-    uint64_t next;  /* offset of the byte that comes next */
-    ps_strbuf rest; /* a line not yet ended */
+    uint64_t next;  /* offset of the next byte */
+    ps_strbuf rest; /* a line that is not complete */
 } file;
 
 typedef struct line {
     char *text;
-    char *time;       /* as it sorts; "" when it has none */
-    const char *node; /* the file's */
+    char *time;       /* as text that sorts; "" if the line has none */
+    const char *node; /* owned by the file */
     size_t place;     /* in order of arrival */
 } line;
 
@@ -40,9 +40,9 @@ typedef struct logs {
     Psgd__V1__ArtifactKind kind;
     file *files;
     size_t n_files;
-    line *lines; /* collected */
+    line *lines; /* collected lines */
     size_t n_lines, cap;
-    uint8_t *scratch; /* (PS_PAYLOAD_MAX) */
+    uint8_t *scratch; /* PS_PAYLOAD_MAX bytes */
 } logs;
 
 static const ps_option options[] = {
@@ -62,7 +62,7 @@ static const char *text_of(const json_t *json, const char *key)
     return text == NULL ? "" : text;
 }
 
-/* From a node: nothing in it may move the cursor. */
+/* Writes text of a node; nothing in it may move the cursor. */
 static void put_plain(const char *text, size_t n)
 {
     for (size_t i = 0; i < n;) {
@@ -78,7 +78,8 @@ static void put_plain(const char *text, size_t n)
     }
 }
 
-/* "2026-11-20T11:26:00.250000Z" in local time, "12:26:00"; as it is if it is none. */
+/* Writes "2026-11-20T11:26:00.250000Z" as local time, "12:26:00". Other text is written as it
+ * is. */
 static void put_time(const char *text)
 {
     struct tm tm = {0};
@@ -96,7 +97,7 @@ static void put_time(const char *text)
     fputs(out, stdout);
 }
 
-/* Members that say where a line is from, not what it says. */
+/* Returns whether a member says where the line is from, not what it says. */
 static bool is_frame(const char *key)
 {
     static const char *const frame[] = {"time", "level", "service", "room", "msg", "job"};
@@ -233,7 +234,7 @@ static void on_chunk(void *arg, const ProtobufCMessage *head, ps_payload *payloa
         return;
     }
     f = find_file(l, chunk->artifact);
-    /* After a loss it comes from the start again. */
+    /* After a loss the file is sent again from its start. */
     if (f == NULL || chunk->offset + n <= f->next) {
         return;
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* main.c - psgd: finds the subcommand, connects, runs the loop. */
+/* main.c - psgd: finds the subcommand, connects, and runs the loop. */
 #include "clients/psgd/cli.h"
 
 #include "common/base/address.h"
@@ -47,8 +47,8 @@ static const ps_option general_options[] = {
 
 static const ps_option_table general_tables[] = {{"Options", general_options}, {NULL, NULL}};
 
-/* Is anybody there? A channel would wait for a coordinator to come; a person
- * wants to know at once. `target` is what was said, written out whole. */
+/* Checks at once whether a coordinator listens; a channel would wait until one does. Writes the
+ * full address of `said` to `target`. */
 static ps_status probe(const char *said, int64_t timeout_us, char target[PS_ADDRESS_TEXT_BYTES])
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *list = NULL;
@@ -96,7 +96,7 @@ static ps_status probe(const char *said, int64_t timeout_us, char target[PS_ADDR
 typedef struct interrupt {
     ps_event event;
     ps_cli *cli;
-    atomic_bool has_loop; /* the event can be posted */
+    atomic_bool has_loop; /* the event may be posted */
 } interrupt;
 
 static void on_interrupt(ps_event *self, bool ok)
@@ -175,7 +175,7 @@ static void print_help(const ps_command *command)
     ps_strbuf_fini(&text);
 }
 
-/* What stood before the subcommand holds unless it was said again behind it. */
+/* Takes the options before the subcommand, unless they are repeated behind it. */
 static void take_general(ps_cli *cli, const ps_general *own)
 {
     const ps_config *config = cli->config;
@@ -232,7 +232,7 @@ static ps_exit run_subcommand(ps_cli *cli, const ps_subcommand *sub, int argc, c
     return code;
 }
 
-/* "list" of "psgd list". */
+/* Returns "list" of "psgd list". */
 static const char *name_of(const ps_subcommand *sub)
 {
     return sub->command.name + strlen("psgd ");

@@ -14,12 +14,12 @@ enum { ID_PSERVER = -2 };
 
 typedef struct entry {
     Psgd__V1__NodeRole role;
-    json_int_t id; /* order among its role; its place where the file has no ids */
+    json_int_t id; /* order within its role; its position if the file has no ids */
     char address[PS_ADDRESS_TEXT_BYTES];
 } entry;
 
 typedef struct entries {
-    entry *list; /* (PS_NODES_FILE_MAX) */
+    entry *list; /* PS_NODES_FILE_MAX entries */
     size_t n;
 } entries;
 
@@ -68,7 +68,7 @@ static bool find_role(const json_t *json, Psgd__V1__NodeRole *out)
     return strcasecmp(text, "ps") == 0 || strcasecmp(text, "pserver") == 0;
 }
 
-/* A text, or a list of them. */
+/* Reads one address or a list of them. */
 static ps_status read_addresses(entries *e, Psgd__V1__NodeRole role, const json_t *json)
 {
     ps_status st = ps_ok();
@@ -117,7 +117,7 @@ static ps_status read_row(entries *e, size_t i, const json_t *row)
     if (json_array_size(row) == 3 && json_is_integer(first)) {
         json_int_t id = json_integer_value(first);
 
-        if (id == ID_PSERVER) { /* all servers have this one */
+        if (id == ID_PSERVER) { /* all servers have this id */
             return add(e, PSGD__V1__NODE_ROLE__NODE_ROLE_PSERVER, (json_int_t)i,
                        json_array_get(row, 2));
         }
@@ -163,7 +163,7 @@ static int by_role_and_id(const void *a, const void *b)
     return (x->id > y->id) - (x->id < y->id);
 }
 
-/* How many of a role to take: all, or as many as asked for. */
+/* Counts how many nodes of a role to take: `wanted` of them, or all if that is 0. */
 static ps_status count(const entries *e, Psgd__V1__NodeRole role, uint64_t wanted, size_t *out)
 {
     bool is_worker = role == PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER;

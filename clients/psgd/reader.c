@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* reader.c - see reader.h.
  *
- * A stream that waits for its server looks like one on which nothing happens,
- * so after a loss a GetJob asks until it is answered; then the stream is opened.
+ * A stream that waits for its server looks like a stream on which nothing happens. Therefore, after
+ * a loss, GetJob is called until it is answered; then the stream is opened.
  */
 #include "clients/psgd/reader.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reader.h - a stream of answers about a job that outlives a loss of the
- * connection: for up to PS_READER_PATIENCE_US it is opened again. */
+/* reader.h - reads a stream of answers about a job and opens it again after a loss of the
+ * connection, for up to PS_READER_PATIENCE_US. */
 #ifndef PS_CLIENTS_PSGD_READER_H
 #define PS_CLIENTS_PSGD_READER_H
 
@@ -9,12 +9,12 @@
 enum { PS_READER_PATIENCE_US = 30 * 1000 * 1000 };
 
 typedef struct ps_reader_events {
-    /* What to open it with, at first and after each loss; used until it returns
-     * again. */
+    /* Returns the request to open the stream with, at first and after each loss. It is used
+     * until the next call. */
     const ProtobufCMessage *(*on_open)(void *arg);
     void (*on_message)(void *arg, const ProtobufCMessage *head, ps_payload *payload);
-    /* Once, and last. CANCELLED after ps_reader_cancel, UNAVAILABLE when it was
-     * lost for good. */
+    /* Reports the end; called once and last. The code is CANCELLED after ps_reader_cancel,
+     * UNAVAILABLE if the coordinator did not come back. */
     void (*on_end)(void *arg, const ps_error *error);
 } ps_reader_events;
 
@@ -25,17 +25,19 @@ typedef struct ps_reader {
     const ps_reader_events *events;
     void *arg;
     ps_stream *stream;  /* NULL: lost */
-    ps_unary *question; /* whether the coordinator is back; NULL: none */
+    ps_unary *question; /* a GetJob that runs after a loss; NULL: none */
     ps_timer timer;     /* between two questions */
-    int64_t lost_us;    /* when; 0: not since the last message */
-    int64_t opened_us;  /* the stream, last */
+    int64_t lost_us;    /* time of the loss; 0: none since the last message */
+    int64_t opened_us;  /* time when the stream was last opened */
     bool is_cancelled;
 } ps_reader;
 
-/* Opens METHOD of CoordinatorService; `reader` and job_id are kept until
- * on_end. max_bytes as of ps_stream_open. Never calls back from within. */
+/* Opens `method` of CoordinatorService. `reader` and `job_id` must live until on_end.
+ * `max_bytes` is that of ps_stream_open. Never calls back from within. */
 void ps_reader_open(ps_reader *reader, ps_cli *cli, const char *method, const char *job_id,
                     size_t max_bytes, const ps_reader_events *events, void *arg);
-void ps_reader_cancel(ps_reader *reader); /* on_end still comes */
+
+/* Cancels reading. on_end is still called. */
+void ps_reader_cancel(ps_reader *reader);
 
 #endif

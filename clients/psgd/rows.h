@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rows.h - what a subcommand lists, in the form that the user wants: a table, a JSON list, or a
- * line of JSON for each. {0} may be finished. */
+/* rows.h - prints a list in the form that the user wants: a table, a JSON list, or a JSON
+ * document a line. {0} may be passed to ps_rows_fini. */
 #ifndef PS_CLIENTS_PSGD_ROWS_H
 #define PS_CLIENTS_PSGD_ROWS_H
 
@@ -11,20 +11,21 @@
 
 typedef struct ps_rows {
     ps_cli *cli;
-    json_t *json;   /* (count), of a JSON list */
-    ps_table table; /* else */
+    json_t *json;   /* `count` items of a JSON list */
+    ps_table table; /* of a table */
     size_t count;
 } ps_rows;
 
-/* head: (columns). cli is kept. */
+/* Starts a list. `head` has `columns` texts. `cli` must outlive `rows`. */
 void ps_rows_init(ps_rows *rows, ps_cli *cli, const char *const *head, size_t columns);
 
-/* One more. True: it is for a table, to which the caller adds its cells. */
+/* Adds an item. Returns true if the output is a table; the caller then adds the cells. */
 bool ps_rows_add(ps_rows *rows, const ProtobufCMessage *message);
 
-/* There are no more: prints what has not been, `none` to people if there is nothing, and ends
- * the subcommand. */
+/* Prints what was not printed and ends the subcommand. People see `none` if the list is empty. */
 void ps_rows_end(ps_rows *rows, const char *none);
+
+/* Frees the list. */
 void ps_rows_fini(ps_rows *rows);
 
 #endif

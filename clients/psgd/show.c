@@ -18,7 +18,7 @@ const char *ps_show_enum(const ProtobufCEnumDescriptor *type, int value)
     if (v == NULL) {
         return "?";
     }
-    /* The zero value is PREFIX_UNSPECIFIED. */
+    /* The zero value is PREFIX_UNSPECIFIED, so its name has the prefix. */
     return v->name + strlen(zero->name) - strlen("UNSPECIFIED");
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* show.h - jobs and times for people. */
+/* show.h - shows jobs and times to people. */
 #ifndef PS_CLIENTS_PSGD_SHOW_H
 #define PS_CLIENTS_PSGD_SHOW_H
 
@@ -8,26 +8,36 @@
 
 #include <google/protobuf/timestamp.pb-c.h>
 
-/* "QUEUED", without the prefix of its type; "?" for a value not known. */
+/* Returns the name of a value without the prefix of its type, such as "QUEUED"; "?" if it is
+ * unknown. */
 const char *ps_show_enum(const ProtobufCEnumDescriptor *type, int value);
+
+/* Returns the name of a state, such as "QUEUED". */
 const char *ps_show_state(Psgd__V1__JobState state);
+
+/* Returns whether a job in this state has ended. */
 bool ps_show_is_over(Psgd__V1__JobState state);
 
+/* Returns `time` as local time, "2026-11-20 12:26:00", written into `text`; "-" if it is NULL. */
 const char *ps_show_time(const Google__Protobuf__Timestamp *time, char text[PS_SHOW_BYTES]);
-double ps_show_seconds(const Google__Protobuf__Timestamp *time); /* 0 for NULL */
 
-/* "loss 0.1471 accuracy 0.9553" */
+/* Returns the seconds of `time` since 1970; 0 if it is NULL. */
+double ps_show_seconds(const Google__Protobuf__Timestamp *time);
+
+/* Writes "loss 0.1471 accuracy 0.9553". */
 void ps_show_result(const Psgd__V1__Job *job, char *text, size_t cap);
 
-/* "QUEUED: NOT_ENOUGH_NODES: waits for 1 more worker" */
+/* Writes "QUEUED: NOT_ENOUGH_NODES: waits for 1 more worker". */
 void ps_show_state_line(const Psgd__V1__Job *job, char *text, size_t cap);
 
-/* A job whole, to stdout; its files alone. */
+/* Prints everything about a job. */
 void ps_show_job(const Psgd__V1__Job *job);
+
+/* Prints the files of a job. */
 void ps_show_files(const Psgd__V1__Job *job);
 
-/* The job of an answer, in the format that is wanted; ends the program. NULL:
- * the server's mistake. */
+/* Prints the job of an answer in the wanted format and ends the program. A `job` of NULL is
+ * reported as a mistake of the server. */
 void ps_show_reply(ps_cli *cli, const Psgd__V1__Job *job);
 
 #endif

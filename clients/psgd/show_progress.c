@@ -51,7 +51,7 @@ void ps_show_plain(char *text)
         if ((unsigned char)*c < 0x20 || *c == 0x7f) {
             *c = '?';
         } else if ((unsigned char)*c == 0xc2 && (unsigned char)c[1] < 0xa0 && c[1] != '\0') {
-            *c = c[1] = '?'; /* C1, in UTF-8 */
+            *c = c[1] = '?'; /* C1 controls in UTF-8 */
         }
     }
 }
@@ -67,7 +67,7 @@ static void bar(double share, char *text, size_t width)
     text[width + 2] = '\0';
 }
 
-/* "up 4.1 MB (4.0x less)": less than as float32. */
+/* Writes "up 4.1 MB (4.0x less)". The factor compares with float32. */
 static void carried(const char *way, uint64_t bytes, uint64_t float32, bool is_short, char *text,
                     size_t cap)
 {
@@ -86,7 +86,7 @@ static void remaining(double seconds, char *text, size_t cap)
 {
     unsigned long s = seconds < 0.5 || seconds > 360000 ? 0 : (unsigned long)(seconds + 0.5);
 
-    if (s == 0) { /* not known, or no use */
+    if (s == 0) { /* unknown or not useful */
         text[0] = '\0';
     } else if (s < 100) {
         snprintf(text, cap, "ETA %lu s", s);
@@ -113,7 +113,7 @@ typedef enum part {
     PARTS
 } part;
 
-/* Which of the parts go first when there is no room for all even when short. */
+/* Parts to leave out, in this order, if short forms do not fit either. */
 static const part expendable[] = {P_WORKERS, P_BAR, P_RATE,     P_DOWN,
                                   P_UP,      P_ETA, P_ACCURACY, P_WAITS};
 
@@ -127,7 +127,7 @@ static void fill_parts(const Psgd__V1__Progress *p, bool is_short, char parts[PA
              share * 100, (unsigned long long)p->step, (unsigned long long)p->total_steps);
     snprintf(parts[P_LOSS], PART_BYTES, "loss %s", ps_show_number(p->loss, is_short ? 3 : 4, loss));
     parts[P_ACCURACY][0] = '\0';
-    if (!isnan(p->accuracy)) { /* of classes */
+    if (!isnan(p->accuracy)) { /* targets are classes */
         snprintf(parts[P_ACCURACY], PART_BYTES, "acc %.3f", p->accuracy);
     }
     parts[P_RATE][0] = '\0';
@@ -146,7 +146,7 @@ static void fill_parts(const Psgd__V1__Progress *p, bool is_short, char parts[PA
     }
 }
 
-/* Columns of the line with `gap` spaces between parts. */
+/* Returns the columns of the line with `gap` spaces between parts. */
 static size_t columns_of(char parts[PARTS][PART_BYTES], size_t gap)
 {
     size_t n = 0;

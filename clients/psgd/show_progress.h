@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* show_progress.h - sizes, rates and the line of a job's progress. Pure. */
+/* show_progress.h - writes sizes, rates and a line of a job's progress. Pure. */
 #ifndef PS_CLIENTS_PSGD_SHOW_PROGRESS_H
 #define PS_CLIENTS_PSGD_SHOW_PROGRESS_H
 
@@ -10,20 +10,23 @@
 
 enum { PS_SHOW_BYTES = 32 };
 
-const char *ps_show_size(uint64_t bytes, char text[PS_SHOW_BYTES]); /* "1.2 MB" */
-const char *ps_show_rate(double per_s, char text[PS_SHOW_BYTES]);   /* "41k" */
+/* Writes bytes as "1.2 MB" and returns `text`. */
+const char *ps_show_size(uint64_t bytes, char text[PS_SHOW_BYTES]);
 
-/* So many digits behind the point; three or four in all of what is far from 1. */
+/* Writes a rate as "41k" and returns `text`. */
+const char *ps_show_rate(double per_s, char text[PS_SHOW_BYTES]);
+
+/* Writes a number with `digits` digits behind the point, or with three or four significant
+ * digits if it is very small or large. Returns `text`. */
 const char *ps_show_number(double value, int digits, char text[PS_SHOW_BYTES]);
 
-/* Makes each byte of a control character a '?': what a peer sent shall not
- * steer the terminal. */
+/* Replaces control characters by '?', so that a remote's text cannot control the terminal. */
 void ps_show_plain(char *text);
 
-/* Progress in a line of at most `width` columns (0: any): bar, step, loss,
- * accuracy, rate while there is one, bytes, workers, ETA, and whom it waits for when it
- * stands still. Where the room is short they are shortened, and then the less important
- * ones left out; step and loss stay. */
+/* Writes progress as a line of at most `width` columns (0: any). Parts are bar, step, loss,
+ * accuracy, rate, bytes, workers, ETA, and whom the job waits for if it stands still. If the
+ * line is too long, parts are shortened first, then the less important ones are left out. Step
+ * and loss always stay. */
 void ps_show_progress(const Psgd__V1__Progress *progress, size_t width, char *text, size_t cap);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* spec.c - see spec.h. Flags are lines of a table: where their text is, and
- * which fields it sets. */
+/* spec.c - see spec.h. Flags are lines of a table: where their text is, and which fields it
+ * sets. */
 #include "clients/psgd/spec.h"
 
 #include "clients/psgd/nodes_file.h"
@@ -19,8 +19,9 @@ typedef struct field {
     size_t offset; /* of the text in ps_spec_flags */
     const char *flag;
     const char *path;
-    const char *choice; /* what the name is of: its numbers go with it; NULL: no name */
-    bool zero_is_unset; /* on the wire; who says 0 does not mean the default */
+    const char *choice; /* path of the plugin choice that the flag names; NULL: it names none */
+    /* Refuse 0: on the wire it means the default, which is not what the user asked for. */
+    bool zero_is_unset;
 } field;
 
 #define FLAG(member, text, field_path)                                                             \
@@ -67,7 +68,7 @@ static const field fields[] = {
     COUNT(bandwidth, "--bandwidth", "network_bandwidth"),
 };
 
-/* The message at a path of messages, or NULL if it is not set. */
+/* Returns the message at a path of messages, or NULL if it is not set. */
 static ProtobufCMessage *at_path(ProtobufCMessage *message, const char *path)
 {
     while (message != NULL && *path != '\0') {
@@ -84,7 +85,8 @@ static ProtobufCMessage *at_path(ProtobufCMessage *message, const char *path)
     return message;
 }
 
-/* Another plugin is named: the numbers of the one before are not its own. */
+/* Removes the numbers at `path` if the flag names another plugin, because they belong to the old
+ * one. */
 static void drop_numbers(Psgd__V1__JobSpec *spec, const char *path, const char *name)
 {
     Psgd__V1__Choice *choice = (Psgd__V1__Choice *)at_path(&spec->base, path);
@@ -100,7 +102,7 @@ static void drop_numbers(Psgd__V1__JobSpec *spec, const char *path, const char *
     choice->n_params = 0;
 }
 
-/* Sets a field; a failure becomes one violation of the flag. */
+/* Sets a field. A failure becomes one violation of the flag. */
 static void set(Psgd__V1__JobSpec *spec, const char *flag, const char *path, const char *text,
                 ps_error *error)
 {
@@ -158,8 +160,7 @@ static bool is_number(const char *text)
     return text[0] != '\0' && text[strspn(text, "0123456789")] == '\0';
 }
 
-/* Reads a count beside a worker.json, where it says how many of its entries to
- * take; 0 when not given. */
+/* Reads how many entries of a worker.json to take; 0 if the flag was not given. */
 static uint64_t count_of(const char *flag, const char *text, ps_error *error)
 {
     if (text == NULL) {

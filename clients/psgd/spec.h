@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* spec.h - a JobSpec from a file and what flags say on top of it. */
+/* spec.h - builds a JobSpec from a file and flags. */
 #ifndef PS_CLIENTS_PSGD_SPEC_H
 #define PS_CLIENTS_PSGD_SPEC_H
 
@@ -10,7 +10,7 @@
 
 #include <jansson.h>
 
-/* What was given, as text; NULL is not given. */
+/* The flags as text; NULL: not given. */
 typedef struct ps_spec_flags {
     const char *title, *preset;
     const char *workers; /* a number, or the path of a worker.json */
@@ -23,25 +23,26 @@ typedef struct ps_spec_flags {
     const char *update, *exchange, *consistency, *bound;
     const char *codec, *codec_up, *codec_down;
     const char *bandwidth;
-    ps_option_list set; /* PATH=VALUE, as ps_pb_set takes them; last of all */
+    ps_option_list set; /* PATH=VALUE as ps_pb_set takes them; applied last */
 } ps_spec_flags;
 
-/* A new spec, for psgd__v1__job_spec__free_unpacked(spec, NULL): `path` (NULL:
- * an empty one; "-": standard input), then the flags. A flag that names another
- * plugin than the file drops the numbers that the file gave to that one.
+/* Builds a spec from the file `path` (NULL: empty; "-": standard input), then from the flags. The
+ * caller frees it by psgd__v1__job_spec__free_unpacked(spec, NULL). A flag that names another
+ * plugin than the file drops the numbers that the file gave for that plugin.
  *
- * INVALID_ARGUMENT, and errors of the files; each wrong value is a violation
- * that names its flag or its field in the file. `error` is initialised here. */
+ * Fails with INVALID_ARGUMENT or the errors of the files. Each wrong value is a violation that
+ * names its flag or its field in the file. `error` is initialised here.
+ */
 PS_MUST_USE ps_status ps_spec_build(const char *path, const ps_spec_flags *flags, ps_error *error,
                                     Psgd__V1__JobSpec **out);
 
-/* The same of a mapping that was read already; `what` names where from. */
+/* Does the same for a mapping that was read already; errors name it `what`. */
 PS_MUST_USE ps_status ps_spec_build_json(const json_t *json, const char *what,
                                          const ps_spec_flags *flags, ps_error *error,
                                          Psgd__V1__JobSpec **out);
 
-/* Puts file and line before the field of each violation that the file says: "job.yaml:4:
- * spec.data.name". `path` as of ps_spec_build, whose file it is; NULL and "-" change nothing. */
+/* Puts file and line before the field of each violation whose field is in the file: "job.yaml:4:
+ * spec.data.name". `path` is that of ps_spec_build; NULL and "-" change nothing. */
 void ps_spec_locate(const char *path, ps_error *error);
 
 #endif

@@ -5,7 +5,7 @@
 
 #include "clients/psgd/spec.h"
 
-/* Lines of an option table of `type`, whose `member` is a ps_spec_flags. */
+/* The lines for an option table of `type`, whose `member` is a ps_spec_flags. */
 /* clang-format off */
 #define PS_SPEC_OPTIONS(type, member)                                                              \
     PS_OPTION_STRING(type, member.title, .name = "title", .letter = 't',                           \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* train.c - psgd train [FILE] [flags]: a job in this process, without services. */
+/* train.c - psgd train [FILE] [flags]: trains a job in this process, without services. */
 #include "clients/psgd/live.h"
 #include "clients/psgd/spec_options.h"
 
@@ -109,7 +109,8 @@ static bool prepare(ps_cli *cli, void *arg)
     if (t->out == NULL) {
         t->out = t->job_id;
     }
-    ps_log_init("psgd", PS_LOG_INFO, PS_LOG_JSON); /* of the job: a file, not the terminal */
+    /* the job's log goes to a file, not to the terminal */
+    ps_log_init("psgd", PS_LOG_INFO, PS_LOG_JSON);
     ps_log_set_quiet(true);
     return true;
 }
@@ -265,7 +266,7 @@ static void on_over(ps_event *self, bool ok)
     ps_cli_end(cli, code);
 }
 
-/* On a worker's thread. */
+/* Called on a worker's thread. */
 static void post_over(void *arg)
 {
     training *t = arg;

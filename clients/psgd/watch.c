@@ -36,7 +36,7 @@ static void show_end(const ps_watch *w, const Psgd__V1__Job *job)
     printf("  %s get %s\n", self, w->job_id);
 }
 
-/* The job as it is at the end, or where we leave it. */
+/* Shows the job as it is at its end, or when the user stops watching. */
 static void on_job(void *arg, const ps_error *error, const ProtobufCMessage *reply)
 {
     ps_watch *w = arg;

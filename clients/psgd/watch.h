@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* watch.h - follows a job to its end; for `watch` and `submit --watch`. */
+/* watch.h - follows a job to its end, for `watch` and `submit --watch`. */
 #ifndef PS_CLIENTS_PSGD_WATCH_H
 #define PS_CLIENTS_PSGD_WATCH_H
 
@@ -11,15 +11,17 @@ typedef struct ps_watch {
     char *job_id;
     ps_reader reader;
     ps_live live;
-    Psgd__V1__WatchJobRequest request; /* after_sequence: of the last event seen */
-    char shown[512];                   /* the last line about its state */
+    Psgd__V1__WatchJobRequest request; /* its after_sequence is the last event that was received */
+    char shown[512];                   /* the last line about the job's state */
     char evaluated[512];               /* the last line about an evaluation */
     bool is_detached;
 } ps_watch;
 
-/* Follows the job until it is over or somebody presses Ctrl-C, then ends the
- * program. Copies job_id; `watch` is kept. */
+/* Follows the job until it is over or the user presses Ctrl-C, then ends the program. Copies
+ * `job_id`; `watch` must outlive that. */
 void ps_watch_start(ps_watch *watch, ps_cli *cli, const char *job_id);
-void ps_watch_fini(ps_watch *watch); /* also of a zeroed one */
+
+/* Frees what the watch holds; a zeroed one is allowed. */
+void ps_watch_fini(ps_watch *watch);
 
 #endif

@@ -6,8 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Of n bytes: polynomial 0x1edc6f41 reflected, begun and ended with all ones
- * (RFC 3720, B.4). Some hundred MB a second: for small records. */
+/* Returns the checksum of n bytes: polynomial 0x1edc6f41 reflected, initial and final value all
+ * ones (RFC 3720, B.4). Some hundred MB a second, so for small records. */
 uint32_t ps_crc32c(const void *bytes, size_t n);
 
 #endif

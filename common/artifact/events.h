@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* events.h - TensorBoard event files: scalars by step.
+/* events.h - writes TensorBoard event files: scalars by step.
  *
- * A folder with such a file is a run. Layout (tensorboard/summary/writer/record_writer.py):
- * records of u64 length, u32 masked CRC-32C of the length, the bytes, u32 masked CRC-32C
- * of the bytes, all little-endian; masked is rotr(crc, 15) + 0xa282ead8. The bytes are an
- * Event of proto/tensorboard/event.proto; the first has the file version "brain.Event:2",
- * the others a Summary.
+ * A folder with such a file is a run. The layout (tensorboard/summary/writer/record_writer.py) is a
+ * sequence of records, all little-endian: u64 length, u32 masked CRC-32C of the length, the bytes,
+ * u32 masked CRC-32C of the bytes. Masked means rotr(crc, 15) + 0xa282ead8. The bytes are an Event
+ * of proto/tensorboard/event.proto. The first has the file version "brain.Event:2", the others have
+ * a Summary.
  */
 #ifndef PS_COMMON_ARTIFACT_EVENTS_H
 #define PS_COMMON_ARTIFACT_EVENTS_H
@@ -15,30 +15,30 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The name that a viewer looks for in a run's folder. */
+/* The name of file that a viewer looks for in a run's folder. */
 #define PS_EVENTS_NAME "events.out.tfevents.psgd"
 
 typedef struct ps_events ps_events;
 
-/* One point of a curve. */
+/* A point of a curve. */
 typedef struct ps_scalar {
-    const char *tag; /* "train/loss": curve loss, under the heading train */
-    double value;    /* kept as float32; any, also NaN */
+    const char *tag; /* "train/loss" is the curve loss under the heading train */
+    double value;    /* stored as float32; may be NaN */
 } ps_scalar;
 
-/* Makes the folder that the file lies in. An existing file is replaced; wall_s is now, in seconds
+/* Creates or replaces the file, and makes its folder. `wall_s` is the current time in seconds
  * since 1970. One thread at a time. */
 PS_MUST_USE ps_status ps_events_open(const char *path, double wall_s, ps_events **out);
 
-/* Points at `step`. Buffered; nothing stays unwritten for more than a second of
- * points or until close. */
+/* Adds points at `step`. They are buffered for at most a second of points, or until close. */
 void ps_events_add(ps_events *events, double wall_s, uint64_t step, const ps_scalar *scalars,
                    size_t count);
 
-/* Writes events that wait for room; RESOURCE_EXHAUSTED while there is none. */
+/* Writes buffered events. Fails with RESOURCE_EXHAUSTED while the disk is full; the events then
+ * wait. */
 PS_MUST_USE ps_status ps_events_flush(ps_events *events);
 
-/* Fails if events cannot be written now; always frees. */
+/* Writes what is buffered and frees `events` in any case. Fails if the rest cannot be written. */
 PS_MUST_USE ps_status ps_events_close(ps_events *events);
 
 #endif

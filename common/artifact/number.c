@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The library may be used by a program that has called setlocale; then printf
- * writes another mark, of one byte or more, where the point should be. */
+/* A program that uses the library may have called setlocale. printf then writes another decimal
+ * mark, of one byte or more. */
 void ps_number_put_point(char *text)
 {
     size_t before = strspn(text, "-0123456789");

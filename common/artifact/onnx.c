@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* onnx.c - see onnx.h. The messages of proto/onnx are made in memory, all but the
- * weights: those go from the model's block to the file. */
+/* onnx.c - see onnx.h. The messages of proto/onnx are built in memory, except for the weights:
+ * those go from the model's block to the file directly. */
 #include "common/artifact/onnx.h"
 
 #include "common/artifact/onnx_impl.h"
@@ -18,9 +18,9 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "raw_data has our byte
 
 enum { IR_VERSION = 7, OPSET = 13 };
 
-static const uint64_t bytes_max = INT32_MAX; /* of any protobuf message */
+static const uint64_t bytes_max = INT32_MAX; /* protobuf's bound of any message */
 
-/* Makes an empty message. It is freed with the message that it is put into. */
+/* Returns an empty message, which is freed with the message that it is put into. */
 static void *make(const ProtobufCMessageDescriptor *type)
 {
     ProtobufCMessage *message = ps_xmalloc(type->sizeof_message);
@@ -110,7 +110,7 @@ void ps_onnx_ints(ps_onnx_graph *graph, const char *name, const int64_t *values,
 
 /* --- constants --------------------------------------------------------------- */
 
-/* Takes `dims` and `values`, n_bytes of them. */
+/* Adds a constant of n_bytes bytes. Takes ownership of `dims` and `values`. */
 static void add_tensor(ps_onnx_graph *graph, const char *name, Onnx__TensorProto__DataType type,
                        int64_t *dims, size_t n_dims, void *values, size_t n_bytes)
 {
@@ -161,7 +161,7 @@ static void add_variables(ps_onnx_graph *graph, const ps_model *model, const flo
     }
 }
 
-/* Takes the values of the newest n constants out again, for they are not the graph's to free. */
+/* Removes the values of the newest n constants, which the graph must not free. */
 static void take_values_back(ps_onnx_graph *graph, size_t n)
 {
     for (size_t i = graph->n_initializer - n; i < graph->n_initializer; i++) {
@@ -171,7 +171,7 @@ static void take_values_back(ps_onnx_graph *graph, size_t n)
 
 /* --- the graph --------------------------------------------------------------- */
 
-/* Returns a list of one value that goes in or out: float32 (N, shape). */
+/* Returns a list with one input or output: float32 of shape (N, shape). */
 static Onnx__ValueInfoProto **make_value(const char *name, ps_shape of)
 {
     Onnx__ValueInfoProto **list = ps_xmalloc(sizeof(Onnx__ValueInfoProto *));
@@ -206,7 +206,7 @@ bool ps_onnx_has_layer(const char *kind)
     return ps_onnx_kind_find(kind) != NULL;
 }
 
-/* values[i + 1] becomes the name of what layer i makes, values[0] is the input's. */
+/* Adds layer i. Sets values[i + 1] to the name of its output; values[0] is the input. */
 static ps_status put_layer(ps_onnx_graph *graph, const ps_model *model, size_t i,
                            char (*values)[PS_ONNX_NAME_MAX])
 {
@@ -236,7 +236,7 @@ static ps_status put_layer(ps_onnx_graph *graph, const ps_model *model, size_t i
     return ps_ok();
 }
 
-/* Every layer, and at the end the name "logits" for what the last one makes. */
+/* Adds every layer, and names the output of the last one "logits". */
 static ps_status put_layers(ps_onnx_graph *graph, const ps_model *model)
 {
     size_t count = ps_model_layer_count(model);
@@ -291,7 +291,7 @@ static Onnx__ModelProto *make_file(const ps_meta *meta, size_t meta_count)
     return file;
 }
 
-/* Where protobuf-c packs to: small pieces are gathered, large ones go to the file as they are. */
+/* The target of protobuf-c's packing. Small pieces are gathered; large ones are written at once. */
 typedef struct sink {
     ProtobufCBuffer base;
     ps_file_writer writer;

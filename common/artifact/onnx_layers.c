@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* onnx_layers.c - each kind of layer as nodes of ONNX.
+/* onnx_layers.c - writes each kind of layer as nodes of ONNX.
  *
- * A value of ONNX has the batch as its first dimension, then the shape of a
- * sample. Where a layer of ours takes a sample of any shape as a row, a Flatten
- * comes first.
+ * A value of ONNX has the batch as its first dimension, then the shape of a sample. A layer that
+ * takes a sample of any shape as a row gets a Flatten before it.
  */
 #include "common/artifact/onnx_impl.h"
 
 #include <assert.h>
 #include <string.h>
 
-/* A number of the layer. */
+/* Returns a number of the layer. */
 static double number(const ps_onnx_layer *l, const char *name)
 {
     int at = ps_param_find(l->layer->params, name);
@@ -19,7 +18,8 @@ static double number(const ps_onnx_layer *l, const char *name)
     return l->plan->params.v[at];
 }
 
-/* The one input as rows: itself, or flattened under a name of its own in `room`. */
+/* Returns the name of the only input as rows: the input itself, or its Flatten, whose name is
+ * written to `room`. */
 static const char *as_rows(ps_onnx_graph *g, const ps_onnx_layer *l, char room[PS_ONNX_NAME_MAX])
 {
     if (l->plan->in.rank == 1) {
@@ -31,7 +31,7 @@ static const char *as_rows(ps_onnx_graph *g, const ps_onnx_layer *l, char room[P
     return room;
 }
 
-/* A value in the shape of the layer's output; 0 stands for the batch as it is. */
+/* Reshapes `value` to the layer's output. A dimension of 0 keeps the batch. */
 static void put_reshape(ps_onnx_graph *g, const ps_onnx_layer *l, const char *value)
 {
     int64_t shape[PS_SHAPE_MAX + 1] = {0};
@@ -53,7 +53,7 @@ static void put_variables(ps_onnx_graph *g, const ps_onnx_layer *l)
     }
 }
 
-/* An operator of one input and no attributes. */
+/* Adds an operator with one input and no attributes. */
 static void put_plain(ps_onnx_graph *g, const ps_onnx_layer *l, const char *operator_name)
 {
     ps_onnx_node(g, operator_name, l->out);
@@ -94,7 +94,7 @@ static void write_hard_tanh(ps_onnx_graph *g, const ps_onnx_layer *l)
     ps_onnx_in(g, high);
 }
 
-/* Over all values of a sample. */
+/* Softmax over all values of a sample. */
 static void write_softmax(ps_onnx_graph *g, const ps_onnx_layer *l)
 {
     char rows[PS_ONNX_NAME_MAX], flat[PS_ONNX_NAME_MAX];
@@ -121,7 +121,6 @@ static void write_reshape(ps_onnx_graph *g, const ps_onnx_layer *l)
     put_reshape(g, l, l->in[0]);
 }
 
-/* x W' + b with W (O, I). */
 static void write_dense(ps_onnx_graph *g, const ps_onnx_layer *l)
 {
     char rows[PS_ONNX_NAME_MAX];
@@ -170,13 +169,13 @@ static void write_slice(ps_onnx_graph *g, const ps_onnx_layer *l)
     ps_onnx_in(g, along);
 }
 
-/* Every stride-th value, and zeros behind the channels there are. */
+/* Takes every stride-th value, and adds channels of zeros behind the others. */
 static void write_shortcut(ps_onnx_graph *g, const ps_onnx_layer *l)
 {
     int64_t stride = (int64_t)number(l, "stride");
     const int64_t from[2] = {0, 0}, to[2] = {l->plan->in.dim[1], l->plan->in.dim[2]};
     const int64_t along[2] = {2, 3}, steps[2] = {stride, stride};
-    /* Before and behind, of batch, channels, rows and columns. */
+    /* Padding before and behind, for batch, channels, rows and columns. */
     const int64_t zeros[8] = {0, 0, 0, 0, 0, l->plan->out.dim[0] - (int64_t)l->plan->in.dim[0],
                               0, 0};
     char name[PS_ONNX_NAME_MAX], taken[PS_ONNX_NAME_MAX];
@@ -197,7 +196,7 @@ static void write_shortcut(ps_onnx_graph *g, const ps_onnx_layer *l)
     ps_onnx_in(g, ps_onnx_name(l, "zeros", name));
 }
 
-/* Ids come as float32 like all inputs. */
+/* Ids are float32 like all inputs. */
 static void write_embedding(ps_onnx_graph *g, const ps_onnx_layer *l)
 {
     char ids[PS_ONNX_NAME_MAX], rows[PS_ONNX_NAME_MAX];
@@ -240,7 +239,7 @@ static void put_window(ps_onnx_graph *g, int64_t kernel, int64_t stride, int64_t
     ps_onnx_ints(g, "pads", (const int64_t[]){padding, padding, padding, padding}, 4);
 }
 
-/* W (F, C, K, K) is ONNX's too; without a bias there is one variable less. */
+/* W (F, C, K, K) is in ONNX's order. Without a bias there is one variable less. */
 static void write_conv2d(ps_onnx_graph *g, const ps_onnx_layer *l)
 {
     ps_onnx_node(g, "Conv", l->out);
@@ -250,7 +249,7 @@ static void write_conv2d(ps_onnx_graph *g, const ps_onnx_layer *l)
                (int64_t)number(l, "padding"));
 }
 
-/* The caller may add attributes. */
+/* Adds a pooling node; the caller may add attributes. */
 static void put_pool(ps_onnx_graph *g, const ps_onnx_layer *l, const char *operator_name)
 {
     int64_t kernel = (int64_t)number(l, "kernel");
@@ -272,7 +271,7 @@ static void write_avgpool2d(ps_onnx_graph *g, const ps_onnx_layer *l)
     ps_onnx_int(g, "count_include_pad", 1);
 }
 
-/* ONNX keeps the two dimensions, each 1. */
+/* ONNX keeps the two dimensions with size 1. */
 static void write_global_avgpool(ps_onnx_graph *g, const ps_onnx_layer *l)
 {
     char means[PS_ONNX_NAME_MAX];
@@ -284,7 +283,7 @@ static void write_global_avgpool(ps_onnx_graph *g, const ps_onnx_layer *l)
     ps_onnx_int(g, "axis", 1);
 }
 
-/* Variables stand in ONNX's order: scale, shift, running mean and variance. */
+/* The variables are in ONNX's order: scale, shift, running mean and variance. */
 static void write_batch_norm(ps_onnx_graph *g, const ps_onnx_layer *l)
 {
     ps_onnx_node(g, "BatchNormalization", l->out);

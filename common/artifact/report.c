@@ -14,7 +14,7 @@
 
 struct ps_report {
     ps_outlet out;
-    size_t value_count; /* metrics of an evaluation */
+    size_t value_count; /* number of metrics of an evaluation */
 };
 
 static ps_status open_report(const char *path, const char *header, ps_report **out)
@@ -84,7 +84,7 @@ void ps_report_eval(ps_report *report, const ps_eval_row *row)
         ps_strbuf_printf(rows, ",%s", ps_number_text(row->values[i], number));
     }
     ps_strbuf_putc(rows, '\n');
-    ps_outlet_flush(&report->out); /* one an epoch */
+    ps_outlet_flush(&report->out); /* evaluations are rare, so each is written at once */
 }
 
 ps_status ps_report_flush(ps_report *report)
@@ -100,7 +100,8 @@ ps_status ps_report_close(ps_report *report)
     return st;
 }
 
-/* What cannot stand in a safe name becomes '_'. */
+/* Appends at most max_bytes of `text`; a character that is not allowed in a safe name becomes
+ * '_'. */
 static void append_safe(ps_strbuf *name, const char *text, size_t max_bytes)
 {
     for (size_t i = 0; text[i] != '\0' && i < max_bytes; i++) {

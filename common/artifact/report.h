@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* report.h - CSV reports of a worker: a header, a row at a time, in any locale. */
+/* report.h - writes the CSV reports of a worker: a header, then a row at a time, in any locale. */
 #ifndef PS_COMMON_ARTIFACT_REPORT_H
 #define PS_COMMON_ARTIFACT_REPORT_H
 
@@ -13,19 +13,19 @@ typedef struct ps_report ps_report;
 /* A row of TR-{title}-N({id}).csv: time_s,epoch,batch,step,loss,accuracy,
  * samples_per_s,bytes_up,bytes_down,wait_s */
 typedef struct ps_train_row {
-    double time_s;  /* since training began */
+    double time_s;  /* seconds since training began */
     uint32_t epoch; /* from 1 */
     uint64_t batch; /* in the epoch, from 1 */
     uint64_t step;  /* from 1 */
     double loss;
-    double accuracy; /* NaN where targets are values */
+    double accuracy; /* NaN if targets are values */
     double samples_per_s;
-    uint64_t bytes_up, bytes_down; /* so far */
-    double wait_s;                 /* so far */
+    uint64_t bytes_up, bytes_down; /* since training began */
+    double wait_s;                 /* since training began */
 } ps_train_row;
 
-/* A row of EV-{title}-N({id}).csv: epoch,step,loss and the job's metrics by their
- * names. No times, so that the files of all workers of a synchronous job are equal. */
+/* A row of EV-{title}-N({id}).csv: epoch, step, loss, and the job's metrics by name. It has no
+ * times, so the files of all workers of a synchronous job are equal. */
 typedef struct ps_eval_row {
     uint32_t epoch;
     uint64_t step;
@@ -33,22 +33,27 @@ typedef struct ps_eval_row {
     const double *values; /* of the metrics, as many as the file was opened with */
 } ps_eval_row;
 
-/* An existing file is replaced. One thread at a time. Numbers have nine digits
- * and a point; lines end in \n. */
+/* Creates or replaces a TR file and writes its header. Numbers have nine digits and a point;
+ * lines end with \n. One thread at a time. */
 PS_MUST_USE ps_status ps_report_open_train(const char *path, ps_report **out);
+
+/* Creates or replaces an EV file with these metrics, as ps_report_open_train does. */
 PS_MUST_USE ps_status ps_report_open_eval(const char *path, const char *const *metrics,
                                           size_t metric_count, ps_report **out);
-/* Buffered; a row never stays unwritten for more than a second of rows or until close. */
+/* Appends a row to a TR file. Rows are buffered for at most a second of rows, or until close. */
 void ps_report_train(ps_report *report, const ps_train_row *row);
+
+/* Appends a row to an EV file and tries to write it at once. */
 void ps_report_eval(ps_report *report, const ps_eval_row *row);
-/* Writes rows that wait for room; RESOURCE_EXHAUSTED while there is none. */
+/* Writes buffered rows. Fails with RESOURCE_EXHAUSTED while the disk is full; the rows then
+ * wait. */
 PS_MUST_USE ps_status ps_report_flush(ps_report *report);
-/* Fails if rows cannot be written now; always frees. */
+/* Writes what is buffered and frees `report` in any case. Fails if the rest cannot be written. */
 PS_MUST_USE ps_status ps_report_close(ps_report *report);
 
-/* "TR-{title}-N({id}).csv" and kin into name[0..cap), cap > PS_NAME_MAX. The
- * result is a safe file name (files.h): other characters of title and id become '_',
- * and a long title is cut. */
+/* Writes a name such as "TR-{title}-N({id}).csv" into name[0..cap), cap > PS_NAME_MAX. The
+ * result is a safe file name (files.h): other characters of title and id become '_', and a long
+ * title is cut. */
 void ps_artifact_name(char *name, size_t cap, const char *prefix, const char *title, const char *id,
                       const char *suffix);
 

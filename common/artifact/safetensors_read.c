@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* safetensors_read.c - reads with every claim of the file checked.
+/* safetensors_read.c - reads safetensors and checks every claim of the file.
  *
- * First a header of bounded length; only then, when its ranges cover the data
- * without holes or overlaps, the data, into one aligned block.
+ * The header is read first; its length is bounded. The data are read into one aligned block, after
+ * the header's ranges were found to cover them without holes or overlaps.
  */
 #include "common/artifact/safetensors.h"
 
@@ -32,7 +32,7 @@ struct ps_safetensors {
     float *data;
 };
 
-/* Where a tensor says its bytes are. */
+/* The bytes that a tensor claims. */
 typedef struct range {
     uint64_t begin, end;
     ps_tensor tensor;
@@ -120,10 +120,11 @@ static int by_begin(const void *a, const void *b)
     if (x->end != y->end) {
         return x->end < y->end ? -1 : 1;
     }
-    return strcmp(x->tensor.name, y->tensor.name); /* empty ones: any order, but one */
+    /* tensors without bytes have a fixed order, whichever it is */
+    return strcmp(x->tensor.name, y->tensor.name);
 }
 
-/* ranges [0..count), sorted here, must follow on each other from 0 to data_bytes. */
+/* Sorts `ranges` and checks that they follow each other from 0 to data_bytes. */
 static ps_status check_cover(range *ranges, size_t count, uint64_t data_bytes)
 {
     uint64_t at = 0;
@@ -191,7 +192,7 @@ static ps_status read_entries(ps_safetensors *file, uint64_t data_bytes)
     return st;
 }
 
-/* The header's n bytes, of a file that has data_bytes behind them. */
+/* Reads the n bytes of the header of a file that has data_bytes behind it. */
 static ps_status read_header(const char *json, size_t n, uint64_t data_bytes, ps_safetensors *file)
 {
     json_error_t error;
@@ -207,7 +208,7 @@ static ps_status read_header(const char *json, size_t n, uint64_t data_bytes, ps
     return read_entries(file, data_bytes);
 }
 
-/* They follow on each other, and read_shape has seen that no product overflows. */
+/* The tensors follow each other, and read_shape has excluded an overflow. */
 static void place_tensors(ps_safetensors *file)
 {
     const float *next = file->data;
@@ -224,7 +225,7 @@ static void place_tensors(ps_safetensors *file)
     }
 }
 
-/* From where the header starts to the end of the file. */
+/* The bytes from the start of the header to the end of the file. */
 typedef struct input {
     ps_status (*read)(void *from, void *bytes, size_t n);
     void *from;
@@ -264,7 +265,8 @@ static ps_status read_whole(const input *in, ps_safetensors *file)
     if (!ps_is_ok(&st) || in->shapes_only) {
         return st;
     }
-    file->data = ps_aligned_alloc(data_bytes); /* as large as the file is, but may be too large */
+    /* the size is that of the file, which may be too large for memory */
+    file->data = ps_aligned_alloc(data_bytes);
     if (file->data == NULL) {
         return ps_fail(PS_RESOURCE_EXHAUSTED, "no memory for %llu bytes of data",
                        (unsigned long long)data_bytes);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* safetensors_write.c - the header padded to 8 bytes, the data in the order given. */
+/* safetensors_write.c - writes the header, padded to 8 bytes, and the data in the given order. */
 #include "common/artifact/safetensors.h"
 
 #include "common/base/files.h"
@@ -13,7 +13,7 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the format's byte ord
 
 static const char meta_key[] = "__metadata__";
 
-/* Without overflow: the values are in our memory. */
+/* Returns the number of values. It cannot overflow, because the values are in memory. */
 static uint64_t values_of(const ps_tensor *tensor)
 {
     uint64_t n = 1;
@@ -24,7 +24,7 @@ static uint64_t values_of(const ps_tensor *tensor)
     return n;
 }
 
-/* A name that comes twice, or a text that is not UTF-8, is our own mistake. */
+/* Adds a member. A name that occurs twice, or a text that is not UTF-8, is a bug of the caller. */
 static void put(json_t *object, const char *key, json_t *value)
 {
     assert(json_object_get(object, key) == NULL);

@@ -38,7 +38,7 @@ ps_status ps_weights_write(const char *path, const ps_variable *variables, size_
     return st;
 }
 
-/* "[3, 5]", cut where the room ends. Returns out. */
+/* Writes "[3, 5]", cut if it is longer. Returns `out`. */
 static const char *shape_text(const ps_tensor *tensor, char out[SHAPE_TEXT])
 {
     size_t n = (size_t)snprintf(out, SHAPE_TEXT, "[");
@@ -58,7 +58,7 @@ static bool is_same_shape(const ps_tensor *a, const ps_tensor *b)
     return a->rank == b->rank && memcmp(a->dim, b->dim, a->rank * sizeof a->dim[0]) == 0;
 }
 
-/* NULL, where shapes alone were read, is fine. */
+/* Checks that all values are finite. Data of NULL (shapes only) pass. */
 static ps_status check_values(const ps_tensor *tensor, size_t size)
 {
     for (size_t i = 0; tensor->data != NULL && i < size; i++) {
@@ -71,7 +71,7 @@ static ps_status check_values(const ps_tensor *tensor, size_t size)
     return ps_ok();
 }
 
-/* Both are sorted by name: the names that only one of them has are met on the way. */
+/* Compares tensors by name, for sorting and bsearch. */
 static int by_name(const void *a, const void *b)
 {
     const ps_tensor *x = a, *y = b;
@@ -98,7 +98,7 @@ static const ps_tensor *find(const ps_tensor *sorted, size_t count, const char *
     return count == 0 ? NULL : bsearch(&key, sorted, count, sizeof *sorted, by_name);
 }
 
-/* One variable; in the file it is *found. */
+/* Checks the tensor of one variable; `found` is NULL if the file has none of its name. */
 static ps_status check_one(const ps_variable *variable, const ps_tensor *found)
 {
     ps_tensor expected = tensor_of(variable, NULL);
@@ -116,7 +116,7 @@ static ps_status check_one(const ps_variable *variable, const ps_tensor *found)
     return check_values(found, variable->size);
 }
 
-/* With all variables found, what is left over in the file is named. */
+/* Names the first tensor of the file that no variable has. All variables were found before. */
 static ps_status check_surplus(const ps_safetensors *file, const ps_variable *variables,
                                size_t count)
 {
@@ -137,7 +137,7 @@ static ps_status check_surplus(const ps_safetensors *file, const ps_variable *va
     return ps_ok();
 }
 
-/* The end of the file's name: the reason behind it must fit too. */
+/* Returns the end of the path, so that the reason behind it fits into the message. */
 static const char *short_name(const char *path)
 {
     const char *slash = strrchr(path, '/'), *name = slash == NULL ? path : slash + 1;
@@ -146,7 +146,7 @@ static const char *short_name(const char *path)
     return n > 40 ? name + n - 40 : name;
 }
 
-/* sorted is of the file. */
+/* Checks the file against the variables. `sorted` has the file's tensors by name. */
 static ps_status check(const ps_safetensors *file, const ps_tensor *sorted,
                        const ps_variable *variables, size_t count)
 {
