@@ -1,7 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* clones.h - one loop, compiled for each width of vector, chosen when the program starts.
+/* clones.h - one loop, compiled for each level of processor (cpu.h).
  *
- *     PS_CLONES void f(...) { for (...) ... }
+ *     PS_CLONES(add, (x, y, n), const float *restrict x, float *restrict y, size_t n)
+ *     {
+ *         for (size_t i = 0; i < n; i++) {
+ *             y[i] += x[i];
+ *         }
+ *     }
+ *
+ * defines `static void add(const float *restrict x, ...)`, which runs the loop as the level that
+ * ps_cpu_level() names can run it.
  *
  * For elementwise loops of sums, products, quotients, square roots, selects and
  * integer work only: IEEE 754 rounds these alike at every width, and with
@@ -12,13 +20,38 @@
 #ifndef PS_COMMON_BASE_CLONES_H
 #define PS_COMMON_BASE_CLONES_H
 
-/* Under ThreadSanitizer the choice would run before its runtime is there, and
- * clang 14 does not link clones of static functions. */
-#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && defined(__linux__) &&       \
-    !defined(__SANITIZE_THREAD__)
-#define PS_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
+#include "common/base/cpu.h"
+
+#if defined(__x86_64__)
+#define PS_CLONES(name, arguments, ...)                                                            \
+    static inline __attribute__((always_inline)) void name##_body(__VA_ARGS__);                    \
+    static __attribute__((target("avx512f"), noinline)) void name##_avx512(__VA_ARGS__)            \
+    {                                                                                              \
+        name##_body arguments;                                                                     \
+    }                                                                                              \
+    static __attribute__((target("avx2"), noinline)) void name##_avx2(__VA_ARGS__)                 \
+    {                                                                                              \
+        name##_body arguments;                                                                     \
+    }                                                                                              \
+    static __attribute__((noinline)) void name##_baseline(__VA_ARGS__)                             \
+    {                                                                                              \
+        name##_body arguments;                                                                     \
+    }                                                                                              \
+    static inline void name(__VA_ARGS__)                                                           \
+    {                                                                                              \
+        ps_cpu cpu_level = ps_cpu_level();                                                         \
+                                                                                                   \
+        if (cpu_level >= PS_CPU_AVX512) {                                                          \
+            name##_avx512 arguments;                                                               \
+        } else if (cpu_level >= PS_CPU_AVX2) {                                                     \
+            name##_avx2 arguments;                                                                 \
+        } else {                                                                                   \
+            name##_baseline arguments;                                                             \
+        }                                                                                          \
+    }                                                                                              \
+    static inline void name##_body(__VA_ARGS__)
 #else
-#define PS_CLONES
+#define PS_CLONES(name, arguments, ...) static void name(__VA_ARGS__)
 #endif
 
 #endif

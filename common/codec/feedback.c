@@ -76,8 +76,8 @@ static inline float kept(float x)
     return fabsf(x) <= FLT_MAX ? x : 0.0f; /* the comparison is false for NaN too */
 }
 
-PS_CLONES static void gather_momentum(float momentum, float *restrict velocity, float *restrict x,
-                                      size_t n)
+PS_CLONES(gather_momentum, (momentum, velocity, x, n), float momentum, float *restrict velocity,
+          float *restrict x, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         x[i] += momentum * velocity[i];
@@ -85,7 +85,7 @@ PS_CLONES static void gather_momentum(float momentum, float *restrict velocity, 
     }
 }
 
-PS_CLONES static void add_lost(const float *restrict lost, float *restrict x, size_t n)
+PS_CLONES(add_lost, (lost, x, n), const float *restrict lost, float *restrict x, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         x[i] += lost[i];
@@ -93,14 +93,14 @@ PS_CLONES static void add_lost(const float *restrict lost, float *restrict x, si
 }
 
 /* On entry `lost` is what was sent; on return, what was not. */
-PS_CLONES static void keep_lost(const float *restrict x, float *restrict lost, size_t n)
+PS_CLONES(keep_lost, (x, lost, n), const float *restrict x, float *restrict lost, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         lost[i] = kept(x[i] - lost[i]);
     }
 }
 
-PS_CLONES static void mask(const float *restrict sent, float *restrict velocity, size_t n)
+PS_CLONES(mask, (sent, velocity, n), const float *restrict sent, float *restrict velocity, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         velocity[i] = sent[i] != 0.0f ? 0.0f : velocity[i];

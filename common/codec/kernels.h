@@ -11,6 +11,8 @@
 #ifndef PS_COMMON_CODEC_KERNELS_H
 #define PS_COMMON_CODEC_KERNELS_H
 
+#include "common/base/cpu.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -115,16 +117,15 @@ typedef struct ps_kernels {
     size_t (*above)(const float *x, uint32_t least, uint16_t *positions, size_t n);
 } ps_kernels;
 
-/* The fastest that this processor runs. Any thread; costs a load and a test. */
-const ps_kernels *ps_kernels_best(void);
+/* Returns the table that a processor of this level runs. */
+const ps_kernels *ps_kernels_of(ps_cpu level);
 
-/* Calls fn once for each table that this processor runs, plain first. */
-void ps_kernels_each(void (*fn)(const ps_kernels *k, void *arg), void *arg);
+/* Returns that of ps_cpu_level(). Any thread; costs a load and a few tests. */
+const ps_kernels *ps_kernels_best(void);
 
 extern const ps_kernels ps_kernels_plain;
 #if defined(__x86_64__)
-extern const ps_kernels ps_kernels_avx2;   /* AVX2, F16C */
-extern const ps_kernels ps_kernels_avx512; /* AVX-512 F, BW, DQ, VL */
+extern const ps_kernels ps_kernels_avx2, ps_kernels_avx512;
 #endif
 
 #endif

@@ -15,13 +15,18 @@
 #include <stdlib.h>
 
 /* The result is exact at both ends: 0 becomes -0.5 and 255 becomes 0.5. */
-PS_CLONES void ps_bytes_scale(const uint8_t *restrict from, float *restrict x, size_t n)
+PS_CLONES(scale, (from, x, n), const uint8_t *restrict from, float *restrict x, size_t n)
 {
     const float step = 1.0f / 255.0f;
 
     for (size_t i = 0; i < n; i++) {
         x[i] = (float)from[i] * step - 0.5f;
     }
+}
+
+void ps_bytes_scale(const uint8_t *restrict from, float *restrict x, size_t n)
+{
+    scale(from, x, n);
 }
 
 void ps_bytes_prefetch(const void *from, size_t n)

@@ -90,7 +90,7 @@ ps_nonzero *ps_nonzero_create(uint32_t features, const char *scratch, size_t mem
                               .destroy = nonzero_destroy};
     z->features = features;
     z->groups = ((size_t)features + GROUP - 1) / GROUP;
-    z->spread = ps_spread_best();
+    z->spread = ps_spread_of(ps_cpu_level());
     z->spill = ps_spill_create(scratch, memory_max);
     z->record = ps_xmalloc(1 + z->groups + features);
     ps_spread_fill(&z->places);

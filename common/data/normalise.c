@@ -107,7 +107,7 @@ static ps_status learn(ps_transforming *at)
 }
 
 /* Normalises n values that share one mean. Every vector width gives the same bits. */
-PS_CLONES static void apply_one(float *restrict x, float mean, float inverse, size_t n)
+PS_CLONES(apply_one, (x, mean, inverse, n), float *restrict x, float mean, float inverse, size_t n)
 {
     for (size_t k = 0; k < n; k++) {
         x[k] = (x[k] - mean) * inverse;
@@ -115,8 +115,8 @@ PS_CLONES static void apply_one(float *restrict x, float mean, float inverse, si
 }
 
 /* Normalises n values with a mean each. Every vector width gives the same bits. */
-PS_CLONES static void apply_each(float *restrict x, const float *restrict mean,
-                                 const float *restrict inverse, size_t n)
+PS_CLONES(apply_each, (x, mean, inverse, n), float *restrict x, const float *restrict mean,
+          const float *restrict inverse, size_t n)
 {
     for (size_t k = 0; k < n; k++) {
         x[k] = (x[k] - mean[k]) * inverse[k];

@@ -76,7 +76,7 @@ typedef struct simlin {
 } simlin;
 
 /* Draws the inputs of a sample. Adding the stride to the key saves a multiplication per draw. */
-PS_CLONES static void draw_inputs(uint32_t key, float *restrict x, size_t n)
+PS_CLONES(draw_inputs, (key, x, n), uint32_t key, float *restrict x, size_t n)
 {
     for (size_t i = 0; i < n; i++, key += PS_DRAW_U32_STRIDE) {
         x[i] = (float)(int32_t)(ps_draw_u32(key, 0) >> 8) * (10.0f / 16777216.0f);
@@ -87,8 +87,8 @@ enum { SUMS = 16 };
 
 /* Adds the products i with i mod SUMS = k to partial sum k. The fixed order of additions gives
  * the same bits for every vector width and host. */
-PS_CLONES static void add_products(const float *restrict w, const float *restrict x, size_t n,
-                                   double *restrict part)
+PS_CLONES(add_products, (w, x, n, part), const float *restrict w, const float *restrict x, size_t n,
+          double *restrict part)
 {
     for (size_t i = 0; i < n; i += SUMS) {
         for (size_t k = 0; k < SUMS; k++) {

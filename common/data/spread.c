@@ -116,36 +116,16 @@ spread_avx512(const ps_spread_places *places, const uint8_t *bits, const uint8_t
 }
 #endif
 
-enum { KINDS = 3 };
-
-/* Writes the functions that this processor can run to `kinds`. Returns their number. */
-static size_t find_kinds(ps_spread_fn *kinds[KINDS])
+ps_spread_fn *ps_spread_of(ps_cpu level)
 {
-    size_t n = 0;
-
-    kinds[n++] = spread_plain;
 #ifdef __x86_64__
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("popcnt")) {
-        kinds[n++] = spread_avx2;
+    if (level >= PS_CPU_AVX512 && ps_cpu_has_vbmi2()) {
+        return spread_avx512;
     }
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-        __builtin_cpu_supports("avx512vbmi2") && __builtin_cpu_supports("popcnt")) {
-        kinds[n++] = spread_avx512;
+    if (level >= PS_CPU_AVX2) {
+        return spread_avx2;
     }
 #endif
-    return n;
-}
-
-ps_spread_fn *ps_spread_at(size_t i)
-{
-    ps_spread_fn *kinds[KINDS];
-
-    return i < find_kinds(kinds) ? kinds[i] : NULL;
-}
-
-ps_spread_fn *ps_spread_best(void)
-{
-    ps_spread_fn *kinds[KINDS];
-
-    return kinds[find_kinds(kinds) - 1];
+    (void)level;
+    return spread_plain;
 }

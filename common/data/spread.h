@@ -4,6 +4,7 @@
 #ifndef PS_COMMON_DATA_SPREAD_H
 #define PS_COMMON_DATA_SPREAD_H
 
+#include "common/base/cpu.h"
 #include "common/data/samples.h"
 
 enum {
@@ -23,11 +24,8 @@ typedef struct ps_spread_places {
 typedef void ps_spread_fn(const ps_spread_places *places, const uint8_t *bits, const uint8_t *from,
                           size_t n, const ps_affine *affine, float *x);
 
-/* Returns function i of those that this processor can run, the fastest last; NULL if i is too
- * large. */
-ps_spread_fn *ps_spread_at(size_t i);
-/* Returns the fastest function that this processor can run. */
-ps_spread_fn *ps_spread_best(void);
+/* Returns the function that a processor of this level runs. */
+ps_spread_fn *ps_spread_of(ps_cpu level);
 /* Fills the table of places. */
 void ps_spread_fill(ps_spread_places *places);
 

@@ -22,14 +22,14 @@ static ps_status add_plan(ps_layer_plan *plan)
     return ps_ok();
 }
 
-PS_CLONES static void add_two(const float *a, const float *b, float *restrict y, size_t n)
+PS_CLONES(add_two, (a, b, y, n), const float *a, const float *b, float *restrict y, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         y[i] = a[i] + b[i];
     }
 }
 
-PS_CLONES static void add_another(const float *restrict a, float *restrict y, size_t n)
+PS_CLONES(add_another, (a, y, n), const float *restrict a, float *restrict y, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         y[i] += a[i];

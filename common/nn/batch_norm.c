@@ -59,14 +59,15 @@ static inline __attribute__((always_inline)) float value_at(line of, float x)
     return (x - of.mean) * of.scale + of.shift;
 }
 
-PS_CLONES static void normalise(const float *restrict x, line of, float *restrict y, size_t n)
+PS_CLONES(normalise, (x, of, y, n), const float *restrict x, line of, float *restrict y, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         y[i] = value_at(of, x[i]);
     }
 }
 
-PS_CLONES static void normalise_relu(const float *restrict x, line of, float *restrict y, size_t n)
+PS_CLONES(normalise_relu, (x, of, y, n), const float *restrict x, line of, float *restrict y,
+          size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         float v = value_at(of, x[i]);
@@ -75,8 +76,8 @@ PS_CLONES static void normalise_relu(const float *restrict x, line of, float *re
     }
 }
 
-PS_CLONES static void normalise_sum_relu(const float *restrict x, line of,
-                                         const float *restrict added, float *restrict y, size_t n)
+PS_CLONES(normalise_sum_relu, (x, of, added, y, n), const float *restrict x, line of,
+          const float *restrict added, float *restrict y, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         float v = value_at(of, x[i]) + added[i];
@@ -86,8 +87,8 @@ PS_CLONES static void normalise_sum_relu(const float *restrict x, line of,
 }
 
 /* What comes through a relu, to which x went. */
-PS_CLONES static void gate(const float *restrict x, line of, const float *restrict dy,
-                           float *restrict to, size_t n)
+PS_CLONES(gate, (x, of, dy, to, n), const float *restrict x, line of, const float *restrict dy,
+          float *restrict to, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         float slope = dy[i]; /* read in any case: else only masked loads would vectorise */
@@ -97,8 +98,8 @@ PS_CLONES static void gate(const float *restrict x, line of, const float *restri
 }
 
 /* The same where y came out of it. */
-PS_CLONES static void gate_by_result(const float *restrict y, const float *restrict dy,
-                                     float *restrict to, size_t n)
+PS_CLONES(gate_by_result, (y, dy, to, n), const float *restrict y, const float *restrict dy,
+          float *restrict to, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         float slope = dy[i];
@@ -107,7 +108,7 @@ PS_CLONES static void gate_by_result(const float *restrict y, const float *restr
     }
 }
 
-PS_CLONES static void gate_in_place(const float *restrict y, float *restrict dy, size_t n)
+PS_CLONES(gate_in_place, (y, dy, n), const float *restrict y, float *restrict dy, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         float slope = dy[i];
@@ -121,16 +122,16 @@ typedef struct way_back {
     float mean, a, b, c;
 } way_back;
 
-PS_CLONES static void slopes(const float *restrict x, const float *restrict dy, way_back of,
-                             float *restrict dx, size_t n)
+PS_CLONES(slopes, (x, dy, of, dx, n), const float *restrict x, const float *restrict dy,
+          way_back of, float *restrict dx, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         dx[i] = of.a * dy[i] - of.b - of.c * (x[i] - of.mean);
     }
 }
 
-PS_CLONES static void slopes_in_place(const float *restrict x, way_back of, float *restrict dx,
-                                      size_t n)
+PS_CLONES(slopes_in_place, (x, of, dx, n), const float *restrict x, way_back of, float *restrict dx,
+          size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         dx[i] = of.a * dx[i] - of.b - of.c * (x[i] - of.mean);

@@ -8,6 +8,8 @@
 #include <cblas.h>
 #include <limits.h>
 #include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,33 +18,51 @@
 extern void gotoblas_dynamic_init(void) __attribute__((weak));
 extern void gotoblas_dynamic_quit(void) __attribute__((weak));
 
-/* The widest vectors of this processor, in OpenBLAS's names; NULL: older ones. */
-static const char *best_kernels(void)
+static const char variable[] = "OPENBLAS_CORETYPE";
+
+/* What OpenBLAS calls its kernels for a level, the one to ask for first. Those without a line
+ * are for less. */
+static const struct core {
+    ps_cpu level;
+    const char *name;
+} cores[] = {
+    {PS_CPU_AVX512, "SkylakeX"},   {PS_CPU_AVX512, "Cooperlake"}, {PS_CPU_AVX512, "SapphireRapids"},
+    {PS_CPU_AVX2, "Haswell"},      {PS_CPU_AVX2, "Zen"},          {PS_CPU_AVX2, "Excavator"},
+    {PS_CPU_BASELINE, "Prescott"},
+};
+
+enum { CORES = sizeof cores / sizeof cores[0] };
+
+static ps_cpu level_of(const char *name)
 {
-#if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512cd") &&
-        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-        __builtin_cpu_supports("avx512vl")) {
-        return "SkylakeX";
+    for (size_t i = 0; i < CORES; i++) {
+        if (strcmp(cores[i].name, name) == 0) {
+            return cores[i].level;
+        }
     }
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
-        return "Haswell";
-    }
-#endif
-    return NULL;
+    return PS_CPU_BASELINE;
 }
 
-/* A processor that is younger than the library is taken for a Prescott of 2004:
- * Debian 12's 0.3.21 does so with Emerald Rapids, and is four times slower
- * there than it can be. Choosing again takes what OPENBLAS_CORETYPE says. */
-static void choose_kernels(void)
+static const char *core_of(ps_cpu level)
 {
-    static const char variable[] = "OPENBLAS_CORETYPE";
-    const char *best = best_kernels();
+    size_t i = 0;
 
-    if (best == NULL || strcmp(openblas_get_corename(), "Prescott") != 0 ||
-        getenv(variable) != NULL || gotoblas_dynamic_init == NULL ||
-        gotoblas_dynamic_quit == NULL || setenv(variable, best, 1) != 0) {
+    while (cores[i].level != level) {
+        i++;
+    }
+    return cores[i].name;
+}
+
+/* OpenBLAS goes by the processor's model: 0.3.21 takes those that are younger for a Prescott of
+ * 2004 (Emerald Rapids), and AMD's with AVX-512 for a Haswell (Zen 4 and 5), whose kernels use half
+ * of each vector. Choosing again takes what OPENBLAS_CORETYPE says. */
+static void choose_core(void)
+{
+    ps_cpu level = ps_cpu_level();
+
+    if (level_of(openblas_get_corename()) == level || getenv(variable) != NULL ||
+        gotoblas_dynamic_init == NULL || gotoblas_dynamic_quit == NULL ||
+        setenv(variable, core_of(level), 1) != 0) {
         return;
     }
     gotoblas_dynamic_quit();
@@ -52,7 +72,7 @@ static void choose_kernels(void)
 
 static void init_process(void)
 {
-    choose_kernels();
+    choose_core();
     openblas_set_num_threads(1);
 }
 
@@ -64,9 +84,23 @@ void ps_nn_init_process(void)
     pthread_once(&once, init_process);
 }
 
-const char *ps_nn_kernels(void)
+const char *ps_nn_core(void)
 {
     return openblas_get_corename();
+}
+
+char *ps_nn_kernels(char text[PS_NN_KERNELS_BYTES])
+{
+    ps_cpu level = ps_cpu_level();
+    const ps_gemm *own = ps_gemm_of(level);
+
+    ps_nn_init_process();
+    snprintf(text, PS_NN_KERNELS_BYTES, "%s%s, OpenBLAS %.32s%s, %s%s", ps_cpu_name(level),
+             level < ps_cpu_highest() ? " by PSGD_CPU" : "", openblas_get_corename(),
+             getenv(variable) != NULL ? " by OPENBLAS_CORETYPE" : "",
+             own != NULL ? "own small products and convolutions " : "none of our own",
+             own != NULL ? own->name : "");
+    return text;
 }
 
 /* How to do without packing, or NULL: too large, or no vectors for it. Not under
@@ -79,7 +113,7 @@ static const ps_gemm *unpacked(size_t m, size_t n, size_t k)
     (void)k;
     return NULL;
 #else
-    return ps_gemm_fits(m, n, k) ? ps_gemm_at(0) : NULL;
+    return ps_gemm_fits(m, n, k) ? ps_gemm_of(ps_cpu_level()) : NULL;
 #endif
 }
 

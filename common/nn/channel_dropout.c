@@ -28,8 +28,8 @@ static ps_status channel_dropout_plan(ps_layer_plan *plan)
     return ps_ok();
 }
 
-PS_CLONES static void scale_values(float scale, const float *restrict x, float *restrict y,
-                                   size_t n)
+PS_CLONES(scale_values, (scale, x, y, n), float scale, const float *restrict x, float *restrict y,
+          size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         y[i] = scale * x[i];

@@ -190,7 +190,7 @@ static void gather(const shape *at, const scratch *of, const float *x, size_t co
     ps_im2col(&at->window, x, count, of->col);
 }
 
-PS_CLONES static void add_value(float value, float *y, size_t n)
+PS_CLONES(add_value, (value, y, n), float value, float *y, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         y[i] += value;

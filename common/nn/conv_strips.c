@@ -31,7 +31,7 @@ static size_t round_up(size_t n)
 bool ps_conv_strips_fits(const ps_window *window, size_t filters, size_t batch, ps_conv_strips *out)
 {
     size_t taps = window->kernel * window->kernel;
-    ps_conv_strips at = {.gemm = ps_gemm_at(0), .window = *window, .filters = filters};
+    ps_conv_strips at = {.gemm = ps_gemm_of(ps_cpu_level()), .window = *window, .filters = filters};
 
     if (at.gemm == NULL || window->out_columns < COLUMNS_MIN || window->out_rows > STRIP_MAX ||
         window->out_columns > STRIP_MAX || window->channels > WEIGHTS_MAX ||
@@ -117,7 +117,7 @@ static void locate(const ps_conv_strips *at, uint32_t *row)
 }
 
 /* Every other value. */
-PS_CLONES static void take_second(const float *restrict from, float *restrict to, size_t n)
+PS_CLONES(take_second, (from, to, n), const float *restrict from, float *restrict to, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         to[i] = from[2 * i];
@@ -208,8 +208,8 @@ static void lay_slopes(const ps_conv_strips *at, const float *dy, size_t count, 
     }
 }
 
-PS_CLONES static void add_value(const float *restrict from, float value, float *restrict to,
-                                size_t n)
+PS_CLONES(add_value, (from, value, to, n), const float *restrict from, float value,
+          float *restrict to, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         to[i] = from[i] + value;

@@ -67,7 +67,8 @@ static void dense_forward(const ps_layer_plan *plan, const ps_pass *pass, const 
 }
 
 /* sum (width) += the sum of the rows of a (n, width), in row order. */
-PS_CLONES static void add_rows(const float *restrict a, size_t n, size_t width, float *restrict sum)
+PS_CLONES(add_rows, (a, n, width, sum), const float *restrict a, size_t n, size_t width,
+          float *restrict sum)
 {
     for (size_t i = 0; i < n; i++) {
         const float *row = a + i * width;

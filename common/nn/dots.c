@@ -32,16 +32,16 @@ static void dots_forward(const ps_layer_plan *plan, const float *const *x, float
     }
 }
 
-PS_CLONES static void scale_into(float by, const float *restrict a, float *restrict to,
-                                 size_t width)
+PS_CLONES(scale_into, (by, a, to, width), float by, const float *restrict a, float *restrict to,
+          size_t width)
 {
     for (size_t j = 0; j < width; j++) {
         to[j] = by * a[j];
     }
 }
 
-PS_CLONES static void scale_onto(float by, const float *restrict a, float *restrict to,
-                                 size_t width)
+PS_CLONES(scale_onto, (by, a, to, width), float by, const float *restrict a, float *restrict to,
+          size_t width)
 {
     for (size_t j = 0; j < width; j++) {
         to[j] += by * a[j];

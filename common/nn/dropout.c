@@ -29,8 +29,8 @@ static ps_status dropout_plan(ps_layer_plan *plan)
 }
 
 /* y = x where the draw is not below `limit`, times scale. */
-PS_CLONES static void thin(uint32_t key, uint32_t limit, float scale, const float *restrict x,
-                           float *restrict y, uint32_t n)
+PS_CLONES(thin, (key, limit, scale, x, y, n), uint32_t key, uint32_t limit, float scale,
+          const float *restrict x, float *restrict y, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
         float kept = scale * x[i];

@@ -105,7 +105,7 @@ static void embedding_forward(const ps_layer_plan *plan, const ps_pass *pass, co
     }
 }
 
-PS_CLONES static void add_row(const float *restrict dy, float *restrict dw, size_t width)
+PS_CLONES(add_row, (dy, dw, width), const float *restrict dy, float *restrict dw, size_t width)
 {
     for (size_t j = 0; j < width; j++) {
         dw[j] += dy[j];

@@ -2,19 +2,16 @@
 /* gemm.c - see gemm.h: which tables there are. */
 #include "common/nn/gemm.h"
 
-const ps_gemm *ps_gemm_at(size_t i)
+const ps_gemm *ps_gemm_of(ps_cpu level)
 {
 #if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx512f")) {
-        if (i == 0) {
-            return &ps_gemm_avx512;
-        }
-        i--;
+    if (level >= PS_CPU_AVX512) {
+        return &ps_gemm_avx512;
     }
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && i == 0) {
+    if (level >= PS_CPU_AVX2) {
         return &ps_gemm_avx2;
     }
 #endif
-    (void)i;
+    (void)level;
     return NULL;
 }

@@ -12,6 +12,8 @@
 #ifndef PS_COMMON_NN_GEMM_H
 #define PS_COMMON_NN_GEMM_H
 
+#include "common/base/cpu.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -36,8 +38,8 @@ typedef struct ps_gemm {
                          const uint32_t *at, float *c);
 } ps_gemm;
 
-/* The tables that this processor can run, widest vectors first; NULL at the end. */
-const ps_gemm *ps_gemm_at(size_t i);
+/* Returns the table that a processor of this level runs, or NULL: there is none. */
+const ps_gemm *ps_gemm_of(ps_cpu level);
 
 /* Whether the operands of such a product are few enough to stay in a cache of 2 MiB. */
 static inline bool ps_gemm_fits(size_t m, size_t n, size_t k)

@@ -9,7 +9,7 @@ static ps_status hard_tanh_plan(ps_layer_plan *plan)
     return ps_ok();
 }
 
-PS_CLONES static void cut_values(const float *restrict x, float *restrict y, size_t n)
+PS_CLONES(cut_values, (x, y, n), const float *restrict x, float *restrict y, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         float low = x[i] < -1.0f ? -1.0f : x[i];
@@ -18,8 +18,8 @@ PS_CLONES static void cut_values(const float *restrict x, float *restrict y, siz
     }
 }
 
-PS_CLONES static void cut_slopes(const float *restrict y, const float *restrict dy,
-                                 float *restrict dx, size_t n)
+PS_CLONES(cut_slopes, (y, dy, dx, n), const float *restrict y, const float *restrict dy,
+          float *restrict dx, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         float slope = dy[i];

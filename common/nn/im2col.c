@@ -66,7 +66,7 @@ static void gather_row(const ps_window *at, const part *of, const float *plane, 
     memset(col + of->down.to * width, 0, (at->out_rows - of->down.to) * width * sizeof *col);
 }
 
-PS_CLONES static void add(const float *restrict from, float *restrict to, size_t n)
+PS_CLONES(add, (from, to, n), const float *restrict from, float *restrict to, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         to[i] += from[i];
@@ -146,8 +146,8 @@ enum { TILE = 16 };
 
 /* A whole tile, over a small copy: else reads or writes jump by a row of the
  * matrix, often a power of two, and fall on one another in the cache. */
-PS_CLONES static void turn_tile(const float *restrict in, size_t rows, size_t columns,
-                                float *restrict out)
+PS_CLONES(turn_tile, (in, rows, columns, out), const float *restrict in, size_t rows,
+          size_t columns, float *restrict out)
 {
     float tile[TILE][TILE];
 

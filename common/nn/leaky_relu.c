@@ -16,8 +16,8 @@ static ps_status leaky_relu_plan(ps_layer_plan *plan)
     return ps_ok();
 }
 
-PS_CLONES static void leaky_values(const float *restrict x, float slope, float *restrict y,
-                                   size_t n)
+PS_CLONES(leaky_values, (x, slope, y, n), const float *restrict x, float slope, float *restrict y,
+          size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         float small = slope * x[i];
@@ -26,8 +26,8 @@ PS_CLONES static void leaky_values(const float *restrict x, float slope, float *
     }
 }
 
-PS_CLONES static void leaky_slopes(const float *restrict x, float slope, const float *restrict dy,
-                                   float *restrict dx, size_t n)
+PS_CLONES(leaky_slopes, (x, slope, dy, dx, n), const float *restrict x, float slope,
+          const float *restrict dy, float *restrict dx, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         float whole = dy[i], small = slope * whole;

@@ -57,9 +57,9 @@ static void pool_plane(const ps_pool *at, const float *x, float *y, uint32_t *wh
 
 /* Two rows of windows of 2 x 2, side by side: without a branch. `place` is that
  * of the first value. */
-PS_CLONES static void pool_pairs(const float *restrict upper, const float *restrict lower,
-                                 uint32_t place, uint32_t columns, float *restrict y,
-                                 uint32_t *restrict where, uint32_t n)
+PS_CLONES(pool_pairs, (upper, lower, place, columns, y, where, n), const float *restrict upper,
+          const float *restrict lower, uint32_t place, uint32_t columns, float *restrict y,
+          uint32_t *restrict where, uint32_t n)
 {
     for (uint32_t c = 0; c < n; c++) {
         float a = upper[2 * c], b = upper[2 * c + 1], d = lower[2 * c], e = lower[2 * c + 1];

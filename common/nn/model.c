@@ -254,7 +254,7 @@ void ps_model_keep_rows(ps_model *model, bool is_kept)
 }
 
 /* sum[i] += a[i]. */
-PS_CLONES static void add_to(const float *restrict a, float *restrict sum, size_t n)
+PS_CLONES(add_to, (a, sum, n), const float *restrict a, float *restrict sum, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         sum[i] += a[i];
@@ -262,7 +262,7 @@ PS_CLONES static void add_to(const float *restrict a, float *restrict sum, size_
 }
 
 /* sum[i] = a[i] + b[i]; a and b may be the same. */
-PS_CLONES static void add_both(const float *a, const float *b, float *restrict sum, size_t n)
+PS_CLONES(add_both, (a, b, sum, n), const float *a, const float *b, float *restrict sum, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         sum[i] = a[i] + b[i];

@@ -9,15 +9,15 @@ static ps_status relu_plan(ps_layer_plan *plan)
     return ps_ok();
 }
 
-PS_CLONES static void relu_values(const float *restrict x, float *restrict y, size_t n)
+PS_CLONES(relu_values, (x, y, n), const float *restrict x, float *restrict y, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         y[i] = x[i] < 0.0f ? 0.0f : x[i];
     }
 }
 
-PS_CLONES static void relu_slopes(const float *restrict y, const float *restrict dy,
-                                  float *restrict dx, size_t n)
+PS_CLONES(relu_slopes, (y, dy, dx, n), const float *restrict y, const float *restrict dy,
+          float *restrict dx, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         float slope = dy[i]; /* read in any case: else only masked loads would vectorise */

@@ -10,15 +10,15 @@ static ps_status sigmoid_plan(ps_layer_plan *plan)
     return ps_ok();
 }
 
-PS_CLONES static void sigmoid_values(const float *restrict x, float *restrict y, size_t n)
+PS_CLONES(sigmoid_values, (x, y, n), const float *restrict x, float *restrict y, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         y[i] = ps_sigmoid_f32(x[i]);
     }
 }
 
-PS_CLONES static void sigmoid_slopes(const float *restrict y, const float *restrict dy,
-                                     float *restrict dx, size_t n)
+PS_CLONES(sigmoid_slopes, (y, dy, dx, n), const float *restrict y, const float *restrict dy,
+          float *restrict dx, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         dx[i] = dy[i] * (y[i] * (1.0f - y[i]));

@@ -23,7 +23,7 @@ static float fold(float lane[LANES])
     return lane[0];
 }
 
-PS_CLONES static void sum_lanes(const float *restrict x, size_t n, float *restrict lane)
+PS_CLONES(sum_lanes, (x, n, lane), const float *restrict x, size_t n, float *restrict lane)
 {
     lanes sum = {0}, v;
     size_t i = 0;
@@ -46,8 +46,8 @@ float ps_sum_f32(const float *x, size_t n)
     return fold(lane);
 }
 
-PS_CLONES static void square_lanes(const float *restrict x, float mean, size_t n,
-                                   float *restrict lane)
+PS_CLONES(square_lanes, (x, mean, n, lane), const float *restrict x, float mean, size_t n,
+          float *restrict lane)
 {
     lanes sum = {0}, v;
     size_t i = 0;
@@ -71,8 +71,8 @@ float ps_sum_squares_f32(const float *x, float mean, size_t n)
     return fold(lane);
 }
 
-PS_CLONES static void pair_lanes(const float *restrict dy, const float *restrict x, float mean,
-                                 size_t n, float *restrict a, float *restrict b)
+PS_CLONES(pair_lanes, (dy, x, mean, n, a, b), const float *restrict dy, const float *restrict x,
+          float mean, size_t n, float *restrict a, float *restrict b)
 {
     lanes sum = {0}, product = {0}, slope, v;
     size_t i = 0;
@@ -101,8 +101,8 @@ void ps_sum_pair_f32(const float *dy, const float *x, float mean, size_t n, floa
     *of_product = fold(b);
 }
 
-PS_CLONES static void product_lanes(const float *restrict a, const float *restrict b, size_t n,
-                                    float *restrict lane)
+PS_CLONES(product_lanes, (a, b, n, lane), const float *restrict a, const float *restrict b,
+          size_t n, float *restrict lane)
 {
     lanes sum = {0}, v, w;
     size_t i = 0;

@@ -23,20 +23,17 @@ enum {
     SPARE = 16 /* values behind each of the 16 matrices; see winograd_tiles.h */
 };
 
-const ps_winograd_tiles *ps_winograd_tiles_at(size_t i)
+const ps_winograd_tiles *ps_winograd_tiles_of(ps_cpu level)
 {
 #if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx512f")) {
-        if (i == 0) {
-            return &ps_winograd_tiles_avx512;
-        }
-        i--;
+    if (level >= PS_CPU_AVX512) {
+        return &ps_winograd_tiles_avx512;
     }
-    if (__builtin_cpu_supports("avx2") && i == 0) {
+    if (level >= PS_CPU_AVX2) {
         return &ps_winograd_tiles_avx2;
     }
 #endif
-    (void)i;
+    (void)level;
     return NULL;
 }
 
@@ -60,8 +57,8 @@ static void cut(ps_winograd_way *way)
 bool ps_winograd_fits(const ps_window *window, size_t filters, ps_winograd *out)
 {
     ps_winograd at = {
-        .gemm = ps_gemm_at(0),
-        .tiles = ps_winograd_tiles_at(0),
+        .gemm = ps_gemm_of(ps_cpu_level()),
+        .tiles = ps_winograd_tiles_of(ps_cpu_level()),
         .forward = {.channels = window->channels,
                     .rows = window->rows,
                     .columns = window->columns,
@@ -133,8 +130,8 @@ size_t ps_winograd_scratch(const ps_winograd *at)
 }
 
 /* G g: three vectors of n values become four, `apart` values from one to the next. */
-PS_CLONES static void spread(const float *restrict g0, const float *restrict g1,
-                             const float *restrict g2, float *restrict to, size_t apart, size_t n)
+PS_CLONES(spread, (g0, g1, g2, to, apart, n), const float *restrict g0, const float *restrict g1,
+          const float *restrict g2, float *restrict to, size_t apart, size_t n)
 {
     float *restrict u1 = to + apart, *restrict u2 = to + 2 * apart, *restrict u3 = to + 3 * apart;
 
@@ -149,8 +146,8 @@ PS_CLONES static void spread(const float *restrict g0, const float *restrict g1,
 }
 
 /* G^T u: back. */
-PS_CLONES static void collect(const float *restrict u, size_t apart, float *restrict g0,
-                              float *restrict g1, float *restrict g2, size_t n)
+PS_CLONES(collect, (u, apart, g0, g1, g2, n), const float *restrict u, size_t apart,
+          float *restrict g0, float *restrict g1, float *restrict g2, size_t n)
 {
     const float *restrict u1 = u + apart, *restrict u2 = u + 2 * apart;
     const float *restrict u3 = u + 3 * apart;

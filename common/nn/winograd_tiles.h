@@ -10,6 +10,8 @@
 #ifndef PS_COMMON_NN_WINOGRAD_TILES_H
 #define PS_COMMON_NN_WINOGRAD_TILES_H
 
+#include "common/base/cpu.h"
+
 #include <stddef.h>
 
 enum {
@@ -34,8 +36,8 @@ typedef struct ps_winograd_tiles {
                       float *y, size_t rows, size_t columns);
 } ps_winograd_tiles;
 
-/* The tables that this processor can run, widest vectors first; NULL at the end. */
-const ps_winograd_tiles *ps_winograd_tiles_at(size_t i);
+/* Returns the table that a processor of this level runs, or NULL: there is none. */
+const ps_winograd_tiles *ps_winograd_tiles_of(ps_cpu level);
 
 #if defined(__x86_64__)
 extern const ps_winograd_tiles ps_winograd_tiles_avx2, ps_winograd_tiles_avx512;

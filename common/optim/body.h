@@ -22,8 +22,8 @@ static inline ps_point point_of(const float *g, const float *w, float *a, float 
     return (ps_point){.g = g[i], .w = w[i], .a = slot_at(a, 0, i), .b = slot_at(b, 1, i)};
 }
 
-PS_CLONES static void increments(factors f, const float *g, const float *w, float *restrict a,
-                                 float *restrict b, float *d, size_t n)
+PS_CLONES(increments, (f, g, w, a, b, d, n), factors f, const float *g, const float *w,
+          float *restrict a, float *restrict b, float *d, size_t n)
 {
     PS_INDEPENDENT
     for (size_t i = 0; i < n; i++) {
@@ -31,8 +31,8 @@ PS_CLONES static void increments(factors f, const float *g, const float *w, floa
     }
 }
 
-PS_CLONES static void steps(factors f, const float *restrict g, float *restrict a,
-                            float *restrict b, float *restrict w, size_t n)
+PS_CLONES(steps, (f, g, a, b, w, n), factors f, const float *restrict g, float *restrict a,
+          float *restrict b, float *restrict w, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         w[i] -= increment_of(f, point_of(g, w, a, b, i));

@@ -33,8 +33,8 @@ static bool has_penalty(const ps_descent *descent)
 }
 
 /* Sets out = g + l2 w + l1 sign(w). out may be g. */
-PS_CLONES static void penalise(float l1, float l2, const float *g, const float *restrict w,
-                               float *out, size_t n)
+PS_CLONES(penalise, (l1, l2, g, w, out, n), float l1, float l2, const float *g,
+          const float *restrict w, float *out, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         float sign = w[i] > 0.0f ? 1.0f : w[i] < 0.0f ? -1.0f : 0.0f;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-foreach(name IN ITEMS test_activation test_conv test_fused test_gemm test_graph test_image test_layer test_loss test_model test_sparse test_winograd)
+foreach(name IN ITEMS test_activation test_conv test_core test_fused test_gemm test_graph test_image test_layer test_loss test_model test_sparse test_winograd)
     ps_test(unit ${name} ps_nn)
 endforeach()
 foreach(name IN ITEMS test_conv test_fused test_image test_layer)
@@ -13,6 +13,18 @@ ps_test(unit test_golden_networks ps_nn ps_optim)
 foreach(name IN ITEMS test_golden test_golden_networks)
     target_sources(${name} PRIVATE support/golden.c)
     target_compile_definitions(${name} PRIVATE PS_GOLDEN_DIR="${CMAKE_CURRENT_SOURCE_DIR}/golden")
+endforeach()
+# All levels of processors on one (common/base/cpu.h); what it lacks is skipped.
+foreach(level IN ITEMS avx2 baseline)
+    foreach(name IN ITEMS test_activation test_conv test_fused test_graph test_image test_layer test_golden_networks)
+        if(NOT (SANITIZE AND name STREQUAL test_golden_networks))
+            add_test(NAME ${name}_${level} COMMAND ${name})
+            set_tests_properties(${name}_${level} PROPERTIES TIMEOUT ${ps_test_seconds} LABELS unit
+                ENVIRONMENT "PSGD_CPU=${level};TSAN_OPTIONS=ignore_noninstrumented_modules=1"
+                ENVIRONMENT_MODIFICATION OPENBLAS_CORETYPE=unset:
+                SKIP_REGULAR_EXPRESSION "this processor runs")
+        endif()
+    endforeach()
 endforeach()
 
 add_executable(bench_engine bench/engine/bench_engine.c)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_activation.c - how exact tanh, sigmoid and relu are, and that their bits are the same
  * anywhere. */
+#include "common/base/cpu.h"
 #include "common/base/draw.h"
 #include "common/base/xalloc.h"
 #include "common/nn/layer.h"
@@ -128,8 +129,8 @@ WIDTH(with_avx512, "avx512f")
 static void exp_tanh_and_sigmoid_have_the_same_bits_at_every_width_of_vectors(void **state)
 {
     enum { N = 100003 };
-    width_fn *const fns[3] = {with_sse2, __builtin_cpu_supports("avx2") ? with_avx2 : NULL,
-                              __builtin_cpu_supports("avx512f") ? with_avx512 : NULL};
+    width_fn *const fns[3] = {with_sse2, ps_cpu_level() >= PS_CPU_AVX2 ? with_avx2 : NULL,
+                              ps_cpu_level() >= PS_CPU_AVX512 ? with_avx512 : NULL};
     uint64_t key = ps_draw_key(seed, PS_DRAW_TEST, 21, 0, 0);
     float *x = ps_xcalloc(N, sizeof *x);
     float *want = ps_xcalloc(3 * N, sizeof *want), *got = ps_xcalloc(3 * N, sizeof *got);

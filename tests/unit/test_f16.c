@@ -35,9 +35,8 @@ static double value_of(uint16_t h)
                          : sign * ldexp(1024 + fraction, exponent - 25);
 }
 
-static void check_every_half(const ps_kernels *k, void *arg)
+static void check_every_half(const ps_kernels *k)
 {
-    (void)arg;
     for (uint32_t block = 0; block < 65536; block += 64) {
         uint16_t h[64], back[64];
         float x[64];
@@ -66,7 +65,9 @@ static void check_every_half(const ps_kernels *k, void *arg)
 static void every_half_comes_back(void **state)
 {
     (void)state;
-    ps_kernels_each(check_every_half, NULL);
+    for (ps_cpu l = PS_CPU_BASELINE; l <= ps_cpu_level(); l++) {
+        check_every_half(ps_kernels_of(l));
+    }
 }
 
 static uint16_t encode_one(const ps_kernels *k, double x)
@@ -85,9 +86,8 @@ static uint16_t encode_one(const ps_kernels *k, double x)
 }
 
 /* Between every two neighbours: below, at and above the middle. */
-static void check_rounding(const ps_kernels *k, void *arg)
+static void check_rounding(const ps_kernels *k)
 {
-    (void)arg;
     for (uint32_t h = 0; h < 0x7bff; h++) {
         double low = value_of((uint16_t)h), high = value_of((uint16_t)(h + 1));
         double middle = (low + high) / 2; /* exact in binary32 */
@@ -103,12 +103,13 @@ static void check_rounding(const ps_kernels *k, void *arg)
 static void ties_go_to_even(void **state)
 {
     (void)state;
-    ps_kernels_each(check_rounding, NULL);
+    for (ps_cpu l = PS_CPU_BASELINE; l <= ps_cpu_level(); l++) {
+        check_rounding(ps_kernels_of(l));
+    }
 }
 
-static void check_edges(const ps_kernels *k, void *arg)
+static void check_edges(const ps_kernels *k)
 {
-    (void)arg;
     assert_int_equal(encode_one(k, 65504.0), 0x7bff);
     assert_int_equal(encode_one(k, (double)nextafterf(65520.0f, 0)), 0x7bff);
     assert_int_equal(encode_one(k, 65520.0), 0x7c00);
@@ -125,14 +126,15 @@ static void check_edges(const ps_kernels *k, void *arg)
 static void overflow_infinities_and_nan_are_kept(void **state)
 {
     (void)state;
-    ps_kernels_each(check_edges, NULL);
+    for (ps_cpu l = PS_CPU_BASELINE; l <= ps_cpu_level(); l++) {
+        check_edges(ps_kernels_of(l));
+    }
 }
 
 /* Random bits, so all classes of values, at odd places and lengths. */
-static void check_twin(const ps_kernels *k, void *arg)
+static void check_twin(const ps_kernels *k, uint64_t key)
 {
     enum { MOST = 67 };
-    uint64_t key = *(const uint64_t *)arg;
 
     for (uint64_t round = 0; round < 20000; round++) {
         size_t n = (size_t)ps_draw_below(key, round * 100, MOST + 1);
@@ -165,7 +167,9 @@ static void every_kernel_gives_the_plain_one_s_bits(void **state)
 
     (void)state;
     print_message("seed %llu\n", (unsigned long long)seed);
-    ps_kernels_each(check_twin, &seed);
+    for (ps_cpu l = PS_CPU_BASELINE; l <= ps_cpu_level(); l++) {
+        check_twin(ps_kernels_of(l), seed);
+    }
 }
 
 int main(int argc, char **argv)

@@ -134,10 +134,9 @@ static int formula(float x, float inverse, uint32_t key, uint32_t i)
     return (int)nearbyintf(x * inverse + u);
 }
 
-static void check_twin(const ps_kernels *k, void *arg)
+static void check_twin(const ps_kernels *k, uint64_t seed)
 {
     enum { MOST = 131 };
-    uint64_t seed = *(const uint64_t *)arg;
 
     for (uint64_t round = 0; round < 10000; round++) {
         size_t n = (size_t)ps_draw_below(seed, round * 200, MOST) + 1;
@@ -221,7 +220,9 @@ static void every_kernel_gives_the_plain_one_s_bytes(void **state)
 
     (void)state;
     print_message("seed %llu\n", (unsigned long long)seed);
-    ps_kernels_each(check_twin, &seed);
+    for (ps_cpu l = PS_CPU_BASELINE; l <= ps_cpu_level(); l++) {
+        check_twin(ps_kernels_of(l), seed);
+    }
 }
 
 int main(int argc, char **argv)

@@ -2,7 +2,6 @@
 /* test_layer.c - what every layer of the list must do, and what dense is. */
 #include "common/base/draw.h"
 #include "common/base/xalloc.h"
-#include "common/nn/blas.h"
 #include "common/nn/layer.h"
 
 #include "tests/support/close.h"
@@ -200,21 +199,9 @@ static void dense_refuses_what_it_cannot_hold(void **state)
     assert_true(ps_is_ok(&st));
 }
 
-static void kernels_are_those_of_this_processor(void **state)
-{
-    (void)state;
-    ps_nn_init_process();
-    ps_nn_init_process();
-    print_message("kernels %s\n", ps_nn_kernels());
-#if defined(__x86_64__)
-    assert_false(__builtin_cpu_supports("avx2") && strcmp(ps_nn_kernels(), "Prescott") == 0);
-#endif
-}
-
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(kernels_are_those_of_this_processor),
         cmocka_unit_test(every_layer_is_found_by_its_kind),
         cmocka_unit_test(every_layer_agrees_with_finite_differences),
         cmocka_unit_test(every_layer_adds_to_the_gradients_that_are_there),

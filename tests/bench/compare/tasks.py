@@ -10,7 +10,7 @@ import sys
 _PROGRAM = pathlib.Path(os.environ.get("PSGD_BIN", "build/bin")) / "bench_engine"
 if _PROGRAM.exists():
     os.environ["OPENBLAS_CORETYPE"] = subprocess.run(
-        [_PROGRAM, "kernels"], check=True, text=True, capture_output=True).stdout.strip()
+        [_PROGRAM, "core"], check=True, text=True, capture_output=True).stdout.strip()
 
 import numpy  # noqa: E402
 import torch  # noqa: E402

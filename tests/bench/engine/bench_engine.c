@@ -4,13 +4,13 @@
  *
  *     bench_engine NAME BATCH STEPS
  *     bench_engine sgemm SIDE PRODUCTS
- *     bench_engine kernels
+ *     bench_engine core
  *
  * NAME is mlp (784-128-128-10, tanh) or one of common/nn/network.h. Each line on
  * standard input runs so many steps, forward, backward and Adam, or over ids AdaGrad on the
  * rows that were touched, on one thread, and prints the processor's milliseconds a step: others may
  * use the machine too. `sgemm` has square matrices multiplied in place of steps: what the machine
- * can do at most. `kernels` prints whose kernels OpenBLAS is told to use, so that the peer can
+ * can do at most. `core` prints whose kernels OpenBLAS is told to use, so that the peer can
  * be told as well.
  */
 #include "common/base/draw.h"
@@ -263,15 +263,15 @@ int main(int argc, char **argv)
     long batch = argc == 4 ? strtol(argv[2], NULL, 10) : 0;
     long steps = argc == 4 ? strtol(argv[3], NULL, 10) : 0;
 
-    if (argc == 2 && strcmp(argv[1], "kernels") == 0) {
+    if (argc == 2 && strcmp(argv[1], "core") == 0) {
         ps_nn_init_process();
-        puts(ps_nn_kernels());
+        puts(ps_nn_core());
         return 0;
     }
     if (batch <= 0 || batch > MOST || steps <= 0) {
         fprintf(stderr,
                 "usage: bench_engine NAME BATCH STEPS, bench_engine sgemm SIDE PRODUCTS, or "
-                "bench_engine kernels\n");
+                "bench_engine core\n");
         return 2;
     }
     if (strcmp(argv[1], "sgemm") == 0) {

@@ -22,7 +22,7 @@ import time
 PROGRAM = os.path.join(os.environ.get("PSGD_BIN", "build/bin"), "bench_engine")
 # A processor that is younger than OpenBLAS gets its oldest kernels; the peer
 # reads this when it is loaded, and is as well off as we are.
-os.environ["OPENBLAS_CORETYPE"] = subprocess.run([PROGRAM, "kernels"], check=True, text=True,
+os.environ["OPENBLAS_CORETYPE"] = subprocess.run([PROGRAM, "core"], check=True, text=True,
                                                  capture_output=True).stdout.strip()
 
 import torch  # noqa: E402

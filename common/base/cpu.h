@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cpu.h - which code this process runs where there is some for several kinds of processors.
+ *
+ * The only place that asks the processor. A level is a set of instructions; each contains those
+ * below it. Every room has a table or a loop for some of the levels and takes the one of
+ * ps_cpu_level(): the highest that the processor and the operating system have, or what the
+ * environment variable PSGD_CPU names, so that one machine tests them all.
+ */
+#ifndef PS_COMMON_BASE_CPU_H
+#define PS_COMMON_BASE_CPU_H
+
+#include "common/base/status.h"
+
+#include <stdatomic.h>
+
+typedef enum ps_cpu {
+    PS_CPU_BASELINE = 1, /* whatever the compiler was told; all there is beside x86-64 */
+    PS_CPU_AVX2,         /* AVX2, FMA, F16C, POPCNT: Intel since Haswell, AMD since Zen */
+    PS_CPU_AVX512,       /* and AVX-512 F, CD, BW, DQ, VL: Intel since Skylake-X, AMD since Zen 4 */
+    PS_CPU_END
+} ps_cpu;
+
+/* For the notes of --help. */
+#define PS_CPU_HELP                                                                                \
+    "PSGD_CPU=avx2 in the environment has the code for that level of processors run (baseline, "   \
+    "avx2 or avx512) in place of that for the highest there is."
+
+/* Reads PSGD_CPU; empty counts as unset. INVALID_ARGUMENT as of ps_cpu_choose. main() calls it
+ * before it starts threads; without that the first ps_cpu_level() does, and ends the process on
+ * an error. Repeated calls change nothing. */
+PS_MUST_USE ps_status ps_cpu_init(void);
+
+/* Sets *out to the level that is named. INVALID_ARGUMENT, with what is allowed, when there is
+ * none of the name or it is above `highest`. */
+PS_MUST_USE ps_status ps_cpu_choose(const char *name, ps_cpu highest, ps_cpu *out);
+
+/* For ps_cpu_level() alone: the level, or 0 before it is known. */
+extern atomic_int ps_cpu_known;
+ps_cpu ps_cpu_find(void);
+
+/* Returns the level to run. Any thread; costs a load and a test. */
+static inline ps_cpu ps_cpu_level(void)
+{
+    int level = atomic_load_explicit(&ps_cpu_known, memory_order_relaxed);
+
+    return level != 0 ? (ps_cpu)level : ps_cpu_find();
+}
+
+/* Returns the highest level that this processor runs, whatever PSGD_CPU says. */
+ps_cpu ps_cpu_highest(void);
+
+/* Returns whether AVX-512 VBMI2 is there besides: Intel since Ice Lake, AMD since Zen 4. False
+ * below PS_CPU_AVX512. */
+bool ps_cpu_has_vbmi2(void);
+
+/* Returns "baseline", "avx2" or "avx512": static text. */
+const char *ps_cpu_name(ps_cpu level);
+
+#endif
