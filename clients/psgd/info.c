@@ -163,6 +163,7 @@ static void show(ps_cli *cli, const Psgd__V1__GetServerInfoResponse *info, const
 
     if (cli->format == PS_FORMAT_TEXT && kind == NULL) {
         printf("version     %s\n", info->version);
+        printf("kernels     %s\n", info->kernels);
         if (info->start_time != NULL) { /* missing if psgd itself answers, without a server */
             printf("address     %s\n", info->address);
             printf("started     %s\n", ps_show_time(info->start_time, text));

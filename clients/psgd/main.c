@@ -4,6 +4,7 @@
 
 #include "common/base/address.h"
 #include "common/base/container_of.h"
+#include "common/base/cpu.h"
 #include "common/base/log.h"
 #include "common/base/nearest.h"
 #include "common/base/signals.h"
@@ -211,6 +212,9 @@ static ps_exit run_subcommand(ps_cli *cli, const ps_subcommand *sub, int argc, c
 
     command.tables = tables + skipped;
     st = ps_config_load(&command, argc, argv, bases + skipped, &config);
+    if (ps_is_ok(&st) && !config->wants_help && !config->wants_version) {
+        st = ps_cpu_init();
+    }
     if (!ps_is_ok(&st)) {
         fprintf(stderr, "psgd: %s\nSee '%s --help'.\n", st.text, command.name);
         code = PS_EXIT_ARGUMENTS;
@@ -264,7 +268,7 @@ static void put_notes(ps_strbuf *notes)
     }
     ps_strbuf_puts(notes, ". 'psgd COMMAND --help' says more. Exit codes: 0 ok, 1 the job failed "
                           "or the server refused, 2 no connection, 3 time-out, 4 bad arguments, "
-                          "5 a bug of psgd.");
+                          "5 a bug of psgd. " PS_CPU_HELP);
 }
 
 int main(int argc, char **argv)

@@ -5,12 +5,16 @@
 
 #include "common/base/strbuf.h"
 
+#include <stdio.h>
+#include <string.h>
+
 static void ask_for_page(ps_rows *rows, const char *token);
 
 static void add_row(ps_table *table, const Psgd__V1__Node *node)
 {
-    char time[PS_SHOW_BYTES];
+    char time[PS_SHOW_BYTES], level[PS_SHOW_BYTES];
 
+    snprintf(level, sizeof level, "%.*s", (int)strcspn(node->kernels, ", "), node->kernels);
     ps_table_add(table, node->id);
     ps_table_add(table, ps_show_enum(&psgd__v1__node_role__descriptor, (int)node->role));
     ps_table_add(table, node->address);
@@ -19,6 +23,7 @@ static void add_row(ps_table *table, const Psgd__V1__Node *node)
                             : ps_show_enum(&psgd__v1__node_phase__descriptor, (int)node->phase));
     ps_table_add(table, node->job_id[0] == '\0' ? "-" : node->job_id);
     ps_table_add(table, node->version);
+    ps_table_add(table, level[0] == '\0' ? "-" : level);
     ps_table_add(table, ps_show_time(node->last_seen, time));
 }
 
@@ -66,8 +71,8 @@ static void ask_for_page(ps_rows *rows, const char *token)
 
 static void start(ps_cli *cli, void *arg)
 {
-    static const char *const head[] = {"NODE", "ROLE",    "ADDRESS",  "PHASE",
-                                       "JOB",  "VERSION", "LAST SEEN"};
+    static const char *const head[] = {"NODE", "ROLE",    "ADDRESS", "PHASE",
+                                       "JOB",  "VERSION", "CPU",     "LAST SEEN"};
 
     ps_rows_init(arg, cli, head, sizeof head / sizeof head[0]);
     ask_for_page(arg, "");

@@ -6,6 +6,7 @@
 #include "common/job/kinds.h"
 #include "common/job/preset.h"
 #include "common/job/spec.h"
+#include "common/nn/blas.h"
 
 /* --- presets -------------------------------------------------------------------- */
 
@@ -74,9 +75,11 @@ static void add_plugin(const ps_plugin *from, void *arg)
 Psgd__V1__GetServerInfoResponse *ps_catalogue_info(void)
 {
     Psgd__V1__GetServerInfoResponse *info = ps_xmalloc(sizeof *info);
+    char kernels[PS_NN_KERNELS_BYTES];
 
     psgd__v1__get_server_info_response__init(info);
     ps_spec_set(&info->version, PS_VERSION);
+    ps_spec_set(&info->kernels, ps_nn_kernels(kernels));
     for (size_t i = 0; i < ps_kind_count; i++) {
         adding a = {info, ps_kinds[i]->name};
 

@@ -11,6 +11,7 @@
 #include "common/base/log.h"
 #include "common/base/utf8.h"
 #include "common/base/xalloc.h"
+#include "common/nn/blas.h"
 #include "common/node/node_impl.h"
 
 #include <stdio.h>
@@ -130,12 +131,14 @@ static void registered(void *arg, const ps_error *error, const ProtobufCMessage 
 static void do_register(ps_link *link)
 {
     Psgd__V1__RegisterNodeRequest request = PSGD__V1__REGISTER_NODE_REQUEST__INIT;
+    char kernels[PS_NN_KERNELS_BYTES];
 
     request.node_id = link->node->node_id;
     request.incarnation = link->node->incarnation;
     request.role = link->node->hooks->role;
     request.address = link->node->address;
     request.version = (char *)PS_VERSION;
+    request.kernels = ps_nn_kernels(kernels);
     link->call = ps_unary_start(link->channel, &psgd__v1__coordinator_service__descriptor,
                                 "RegisterNode", &request.base, call_timeout_us, registered, link);
 }

@@ -10,9 +10,11 @@
 #include "common/base/address.h"
 #include "common/base/config.h"
 #include "common/base/container_of.h"
+#include "common/base/cpu.h"
 #include "common/base/files.h"
 #include "common/base/log.h"
 #include "common/base/signals.h"
+#include "common/nn/blas.h"
 #include "common/rpc/process.h"
 
 #include <errno.h>
@@ -237,13 +239,19 @@ static int run_with(const ps_node_program *program, const settings *s, const ps_
 {
     chosen c;
     char data_dir[512];
+    char kernels[PS_NN_KERNELS_BYTES];
     int lock = -1, code;
     ps_status st = take_settings(program, s, &c);
 
+    if (ps_is_ok(&st)) {
+        st = ps_cpu_init();
+    }
     if (!ps_is_ok(&st)) {
         return complain(program, &st);
     }
+    ps_nn_init_process();
     start_log(program, s);
+    ps_log(PS_LOG_INFO, "main", "kernels: %s", ps_nn_kernels(kernels));
     st = take_data_dir(s->data_dir, program->name, data_dir, sizeof data_dir, &lock);
     if (!ps_is_ok(&st)) {
         fprintf(stderr, "%s: %s\n", program->name, st.text);
@@ -299,7 +307,7 @@ int ps_node_main(int argc, char **argv, const ps_node_program *program)
         .tables = tables,
         .has_file = true,
         .notes = "SIGTERM and SIGINT drain: no new job is taken, a running one has the time of "
-                 "--grace. A second signal ends the process at once.",
+                 "--grace. A second signal ends the process at once. " PS_CPU_HELP,
     };
     settings s = {0};
     void *bases[] = {&s};

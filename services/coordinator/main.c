@@ -3,8 +3,10 @@
 #include "common/base/address.h"
 #include "common/base/config.h"
 #include "common/base/container_of.h"
+#include "common/base/cpu.h"
 #include "common/base/log.h"
 #include "common/base/signals.h"
+#include "common/nn/blas.h"
 #include "common/rpc/process.h"
 #include "services/coordinator/coordinator.h"
 #include "services/coordinator/database_copy.h"
@@ -81,7 +83,7 @@ static const ps_command command = {
                 "psgd-coordinator --backup /srv/backup/jobs.db\n"
                 "psgd-coordinator --recover",
     .notes = "SIGTERM or SIGINT stops it in order: jobs that run go on without it and are taken up "
-             "again when it is started again. A second signal ends it at once.",
+             "again when it is started again. A second signal ends it at once. " PS_CPU_HELP,
 };
 
 /* The process; everything in it belongs to the loop's thread. */
@@ -246,8 +248,11 @@ static ps_status run(const settings *s, const char *data_dir)
                                 .lease_us = s->lease_us,
                                 .min_free_bytes = (uint64_t)s->min_free_mib << 20};
     program p = {.stop.fire = on_stop, .down.fire = on_down};
+    char kernels[PS_NN_KERNELS_BYTES];
     ps_status st = read_fault(s->fault, &conf.exit_at);
 
+    /* Before any thread; GetServerInfo tells it too. */
+    ps_log(PS_LOG_INFO, "main", "kernels: %s", ps_nn_kernels(kernels));
     if (ps_is_ok(&st)) {
         st = ps_loop_create(&p.loop);
     }
@@ -357,7 +362,10 @@ int main(int argc, char **argv)
         ps_strbuf_fini(&text);
     } else {
         start_log(&s);
-        st = act(&s);
+        st = ps_cpu_init();
+        if (ps_is_ok(&st)) {
+            st = act(&s);
+        }
         if (!ps_is_ok(&st)) {
             ps_log(PS_LOG_ERROR, "main", "%s", st.text);
             code = st.code == PS_INVALID_ARGUMENT ? EXIT_USAGE : EXIT_FAILURE;

@@ -23,6 +23,7 @@ typedef struct ps_node_entry {
     Psgd__V1__NodeRole role;
     char address[PS_NODES_ADDRESS_MAX];
     char version[32];
+    char kernels[160];
     uint64_t incarnation;
 
     /* As its last heartbeat says. */

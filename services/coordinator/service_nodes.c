@@ -22,6 +22,7 @@ static void describe(const ps_coordinator *c, const ps_node_entry *from, int64_t
     node->role = from->role;
     node->address = (char *)from->address;
     node->version = (char *)from->version;
+    node->kernels = (char *)from->kernels;
     node->alive = ps_node_is_alive(&c->nodes, from, now_us);
     node->job_id = (char *)(from->job_id[0] ? from->job_id : from->holder);
     node->attempt = from->attempt;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* main.c - psgd-worker: computes gradients for one job after the other. */
-#include "common/nn/blas.h"
 #include "common/node/node_main.h"
 #include "services/worker/worker.h"
 
@@ -41,6 +40,5 @@ int main(int argc, char **argv)
         .destroy = destroy,
     };
 
-    ps_nn_init_process(); /* before any thread: it chooses the kernels of the products */
     return ps_node_main(argc, argv, &program);
 }
