@@ -38,6 +38,7 @@ fuzz   clang                  the fuzzers' compiler
 fuzz   libclang-rt-14-dev     the fuzzers' runtime
 bench  python3-torch          the peer in benchmarks
 bench  python3-numpy          the peer in benchmarks
+bench  libdnnl-dev            the peer of products and convolutions
 "
 
 wanted=" ${*:-build} "

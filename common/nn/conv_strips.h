@@ -7,6 +7,11 @@
  * At stride s an image is s * s strips, each of every s-th value both ways, and (i, j) goes
  * with strip (i mod s, j mod s). Between rows it computes some values that are no places:
  * for images 8 wide and a window of 3 a fourth more, which is less than copies cost.
+ *
+ * Why it is here (bench_kernels, AVX-512, 32 samples, forward and both gradients, best of 5
+ * rounds): im2col and OpenBLAS take 1.0 to 2.2 times as long, but 0.9 for 32 -> 64 channels at 16 x
+ * 16 and stride 2. oneDNN takes 0.4 to 0.6 of ours, and 0.05 to 1.0 on top to turn images into its
+ * layout.
  */
 #ifndef PS_COMMON_NN_CONV_STRIPS_H
 #define PS_COMMON_NN_CONV_STRIPS_H

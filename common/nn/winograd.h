@@ -6,6 +6,11 @@
  * window and image are both turned into 16 numbers a tile, each of which has a product of
  * matrices of its own. So does the way back to x, and that to the weights, where the same
  * numbers are summed over all tiles.
+ *
+ * Why it is here (bench_kernels, AVX-512, 32 samples, forward and both gradients, best of 5
+ * rounds): im2col and OpenBLAS take 1.7 to 4.4 times as long, oneDNN in its own layout 1.1 to 1.5,
+ * at all shapes of cnn, resnet and resnet18 but one, 256 -> 256 at 8 x 8, where they take 1.1 and
+ * 0.7.
  */
 #ifndef PS_COMMON_NN_WINOGRAD_H
 #define PS_COMMON_NN_WINOGRAD_H

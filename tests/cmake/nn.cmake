@@ -29,3 +29,18 @@ endforeach()
 
 add_executable(bench_engine bench/engine/bench_engine.c)
 target_link_libraries(bench_engine PRIVATE ps_nn ps_optim)
+
+# oneDNN (libdnnl-dev) is a peer of this one where it is installed.
+add_executable(bench_kernels bench/engine/bench_kernels.c)
+target_link_libraries(bench_kernels PRIVATE ps_nn PkgConfig::openblas)
+set_target_properties(bench_kernels PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bench)
+find_path(DNNL_INCLUDE_DIR oneapi/dnnl/dnnl.h)
+find_library(DNNL_LIBRARY dnnl)
+find_library(GOMP_LIBRARY NAMES gomp libgomp.so.1)
+if(DNNL_INCLUDE_DIR AND DNNL_LIBRARY AND GOMP_LIBRARY)
+    target_sources(bench_kernels PRIVATE bench/engine/onednn.c)
+    target_include_directories(bench_kernels SYSTEM PRIVATE ${DNNL_INCLUDE_DIR})
+    target_link_libraries(bench_kernels PRIVATE ${DNNL_LIBRARY} ${GOMP_LIBRARY})
+else()
+    target_sources(bench_kernels PRIVATE bench/engine/onednn_none.c)
+endif()
