@@ -49,6 +49,8 @@ static void check_scalars(ps_check *check, ps_plan *plan)
                      spec->title, TITLE_MAX_BYTES);
     }
     ps_check_u32(check, "spec.workers", &spec->workers, 1, 1, WORKERS_MAX);
+    ps_check_u32(check, "spec.worker_processes", &spec->worker_processes, spec->workers, 1,
+                 spec->workers);
     if (plan->mesh != NULL) {
         spec->pservers = 0;
     } else {
@@ -211,9 +213,9 @@ static void check_nodes(ps_check *check, const Psgd__V1__JobSpec *spec)
             }
         }
     }
-    if (spec->n_nodes > 0 && workers < spec->workers) {
+    if (spec->n_nodes > 0 && workers < spec->worker_processes) {
         ps_check_bad(check, "spec.nodes", "names %u workers; the job needs %u", workers,
-                     spec->workers);
+                     spec->worker_processes);
     }
     if (spec->n_nodes > 0 && pservers < spec->pservers) {
         ps_check_bad(check, "spec.nodes", "names %u pservers; the job needs %u", pservers,

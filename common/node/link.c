@@ -200,8 +200,7 @@ static void heartbeat_answered(void *arg, const ps_error *error, const ProtobufC
 
 /* What is about the node's attempt: its phase, and to its own coordinator also
  * progress, the failure and the next piece of the log. */
-static void fill_attempt(ps_link *link, Psgd__V1__HeartbeatRequest *request,
-                         Psgd__V1__WorkerProgress *progress)
+static void fill_attempt(ps_link *link, Psgd__V1__HeartbeatRequest *request)
 {
     ps_node *node = link->node;
     const ps_agent *shown = ps_node_shown(node);
@@ -227,8 +226,7 @@ static void fill_attempt(ps_link *link, Psgd__V1__HeartbeatRequest *request,
         }
     }
     if (node->session != NULL && !node->is_releasing && node->hooks->progress != NULL) {
-        node->hooks->progress(node->state, progress);
-        request->progress = progress;
+        request->n_progress = node->hooks->progress(node->state, &request->progress);
     }
     if (node->log != NULL) {
         n = ps_joblog_read(node->log, node->log_shipped, link->log_piece, LOG_PIECE_BYTES);
@@ -240,12 +238,11 @@ static void fill_attempt(ps_link *link, Psgd__V1__HeartbeatRequest *request,
 static void do_heartbeat(ps_link *link)
 {
     Psgd__V1__HeartbeatRequest request = PSGD__V1__HEARTBEAT_REQUEST__INIT;
-    Psgd__V1__WorkerProgress progress = PSGD__V1__WORKER_PROGRESS__INIT;
 
     link->again = false;
     request.node_id = link->node->node_id;
     request.incarnation = link->node->incarnation;
-    fill_attempt(link, &request, &progress);
+    fill_attempt(link, &request);
     link->call =
         ps_unary_start(link->channel, &psgd__v1__coordinator_service__descriptor, "Heartbeat",
                        &request.base, call_timeout_us, heartbeat_answered, link);

@@ -123,6 +123,7 @@ void ps_session_destroy(ps_session *session, ps_datasets *datasets)
     free(session->weights);
     ps_tables_destroy(session->tables);
     ps_placement_fini(&session->placement);
+    free(session->ranks);
     free(session);
 }
 

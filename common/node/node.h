@@ -38,7 +38,9 @@ enum { PS_NODE_FILES_MAX = PS_MODEL_LAYERS_MAX + 32 };
 typedef struct ps_session {
     char job_id[PS_JOB_ID_MAX];
     uint32_t attempt;
-    uint32_t rank; /* within the role */
+    uint32_t rank;       /* a server's; of a worker the first of its ranks */
+    uint32_t *ranks;     /* (rank_count): those that a worker carries, ascending */
+    uint32_t rank_count; /* 0 on a server */
     ps_plan *plan;
     /* Initial weights as float32: a worker's whole block (param_count), a
      * server's own slices one after the other in ascending order. */
@@ -83,9 +85,12 @@ typedef struct ps_role_hooks {
     PS_MUST_USE ps_status (*save)(void *state, const atomic_bool *stop);
     /* The job goes on without this worker; told again and again. (optional) */
     void (*lose)(void *state, uint32_t worker);
-    /* Counters for heartbeat and GetStatus, while there is a session; the other
-     * role's stays NULL. Strings and lists are the role's, until the next call. */
-    void (*progress)(void *state, Psgd__V1__WorkerProgress *progress); /* (optional) */
+    /* Returns how many messages of progress there are and lends a list of them for heartbeat and
+     * GetStatus, while there is a session: one a rank. The list is the role's until the next
+     * call. (optional) */
+    size_t (*progress)(void *state, Psgd__V1__WorkerProgress ***list);
+    /* Fills counters for heartbeat and GetStatus, while there is a session. Lists are the role's
+     * until the next call. */
     void (*counters)(void *state, Psgd__V1__ServerCounters *counters); /* (optional) */
 } ps_role_hooks;
 

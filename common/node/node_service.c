@@ -291,7 +291,6 @@ static void get_status(void *service, const ProtobufCMessage *request, ps_payloa
                        ps_call *call)
 {
     Psgd__V1__GetStatusResponse reply = PSGD__V1__GET_STATUS_RESPONSE__INIT;
-    Psgd__V1__WorkerProgress progress = PSGD__V1__WORKER_PROGRESS__INIT;
     Psgd__V1__ServerCounters counters = PSGD__V1__SERVER_COUNTERS__INIT;
     Psgd__V1__Node description;
     ps_node *node = service;
@@ -302,8 +301,7 @@ static void get_status(void *service, const ProtobufCMessage *request, ps_payloa
     reply.node = &description;
     if (node->session != NULL && !node->is_releasing) {
         if (node->hooks->progress != NULL) {
-            node->hooks->progress(node->state, &progress);
-            reply.progress = &progress;
+            reply.n_progress = node->hooks->progress(node->state, &reply.progress);
         }
         if (node->hooks->counters != NULL) {
             node->hooks->counters(node->state, &counters);

@@ -72,12 +72,55 @@ static ps_status read_placement(const Psgd__V1__SettingsPackage *package, ps_ses
     return st;
 }
 
+/* The number of a server. */
+static ps_status take_rank(const Psgd__V1__SettingsPackage *package, ps_session *s)
+{
+    if (package->rank >= s->placement.server_count) {
+        return ps_fail(PS_INVALID_ARGUMENT, "rank: %u of %u servers", package->rank,
+                       s->placement.server_count);
+    }
+    s->rank = package->rank;
+    return ps_ok();
+}
+
+/* The ranks of a worker: those that placements give one process, all of them. */
+static ps_status take_ranks(const Psgd__V1__SettingsPackage *package, ps_session *s)
+{
+    const ps_placement *placement = &s->placement;
+    uint32_t here = 0;
+
+    if (package->n_ranks == 0 || package->n_ranks > placement->rank_count) {
+        return ps_fail(PS_INVALID_ARGUMENT, "ranks: %zu of them; 1 to %u are allowed",
+                       package->n_ranks, placement->rank_count);
+    }
+    for (size_t i = 0; i < package->n_ranks; i++) {
+        uint32_t rank = package->ranks[i];
+
+        if (rank >= placement->rank_count || (i > 0 && rank <= package->ranks[i - 1]) ||
+            placement->process_of[rank] != placement->process_of[package->ranks[0]]) {
+            return ps_fail(PS_INVALID_ARGUMENT,
+                           "ranks[%zu]: %u of %u; ascending ranks of one process are allowed", i,
+                           rank, placement->rank_count);
+        }
+    }
+    for (uint32_t rank = 0; rank < placement->rank_count; rank++) {
+        here += placement->process_of[rank] == placement->process_of[package->ranks[0]];
+    }
+    if (here != package->n_ranks) {
+        return ps_fail(PS_INVALID_ARGUMENT, "ranks: %zu of them; placements give this process %u",
+                       package->n_ranks, here);
+    }
+    s->rank = package->ranks[0];
+    s->rank_count = here;
+    s->ranks = ps_xcalloc(here, sizeof *s->ranks);
+    memcpy(s->ranks, package->ranks, here * sizeof *s->ranks);
+    return ps_ok();
+}
+
 bool ps_package_settings(const Psgd__V1__SettingsPackage *package, Psgd__V1__NodeRole role,
                          ps_session *session, ps_error *error)
 {
     static const Psgd__V1__JobSpec nothing = PSGD__V1__JOB_SPEC__INIT;
-    bool is_worker = role == PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER;
-    uint32_t count;
     ps_status st;
 
     ps_error_init(error, ps_fail(PS_INVALID_ARGUMENT, "a job that cannot be"), "BAD_SPEC");
@@ -99,11 +142,10 @@ bool ps_package_settings(const Psgd__V1__SettingsPackage *package, Psgd__V1__Nod
     if (!ps_is_ok(&st)) {
         return refuse(error, st, "BAD_PLACEMENTS");
     }
-    count = is_worker ? session->placement.rank_count : session->placement.server_count;
-    session->rank = package->rank;
-    if (package->rank >= count) {
-        return refuse(error, ps_fail(PS_INVALID_ARGUMENT, "rank is %u of %u", package->rank, count),
-                      "BAD_PLACEMENTS");
+    st = role == PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER ? take_ranks(package, session)
+                                                       : take_rank(package, session);
+    if (!ps_is_ok(&st)) {
+        return refuse(error, st, "BAD_PLACEMENTS");
     }
     return true;
 }

@@ -233,6 +233,21 @@ static void done(ps_task *task)
     ps_attempt_settle(a);
 }
 
+/* Where each rank was that the worker carried. */
+static json_t *ranks_json(const ps_attempt *a, const ps_member *m)
+{
+    json_t *ranks = json_array();
+
+    for (uint32_t k = 0; k < m->rank_count; k++) {
+        const Psgd__V1__WorkerProgress *progress = a->told[m->rank + k].progress;
+
+        if (progress) {
+            json_array_append_new(ranks, ps_pb_to_json(&progress->base, PS_PB_DEFAULTS));
+        }
+    }
+    return ranks;
+}
+
 static json_t *nodes_json(const ps_attempt *a)
 {
     json_t *nodes = json_array();
@@ -243,9 +258,8 @@ static json_t *nodes_json(const ps_attempt *a)
             json_pack("{s:s, s:s, s:s, s:i, s:b}", "node_id", m->id, "address", m->address, "role",
                       ps_role_name(m->role), "rank", (int)m->rank, "lost", (int)m->is_lost);
 
-        if (a->peers[i].progress) {
-            json_object_set_new(node, "progress",
-                                ps_pb_to_json(&a->peers[i].progress->base, PS_PB_DEFAULTS));
+        if (m->role == PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER) {
+            json_object_set_new(node, "ranks", ranks_json(a, m));
         }
         if (a->peers[i].counters) {
             json_object_set_new(node, "counters",

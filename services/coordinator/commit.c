@@ -35,6 +35,7 @@ static void start(ps_commit *c, const ps_commit_conf *conf, const ps_member *mem
         memcpy(m->address, members[i].address, sizeof m->address);
         m->role = members[i].role;
         m->rank = members[i].rank;
+        m->rank_count = members[i].rank_count;
         m->incarnation = members[i].incarnation;
         m->seen_us = now_us;
     }

@@ -85,7 +85,8 @@ typedef struct ps_member {
     char id[PS_COMMIT_NODE_ID_MAX];
     char address[PS_COMMIT_ADDRESS_MAX];
     Psgd__V1__NodeRole role;
-    uint32_t rank;
+    uint32_t rank;        /* a server's; the first one of a worker, */
+    uint32_t rank_count;  /* which carries so many from there on; 1 for a server */
     uint64_t incarnation; /* 0: not known yet */
 
     /* The machine's. */
@@ -213,6 +214,7 @@ bool ps_commit_may_pass(ps_code code);
 
 /* Index of the node, or count. */
 size_t ps_commit_find(const ps_commit *c, const char *node_id);
+/* Returns how many ranks are on workers that live. */
 uint32_t ps_commit_workers_alive(const ps_commit *c);
 
 #endif

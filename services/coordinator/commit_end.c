@@ -416,5 +416,13 @@ size_t ps_commit_find(const ps_commit *c, const char *node_id)
 
 uint32_t ps_commit_workers_alive(const ps_commit *c)
 {
-    return (uint32_t)live_workers(c);
+    uint32_t ranks = 0;
+
+    for (size_t i = 0; i < c->count; i++) {
+        const ps_member *m = &c->members[i];
+
+        ranks +=
+            m->role == PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER && !m->is_lost ? m->rank_count : 0;
+    }
+    return ranks;
 }

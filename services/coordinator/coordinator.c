@@ -163,7 +163,7 @@ static const char **held_addresses(const ps_coordinator *c)
 static void try_start(ps_coordinator *c, ps_live *job, unsigned *news)
 {
     const Psgd__V1__JobSpec *spec = job->record.job->spec;
-    size_t count = (size_t)spec->workers + spec->pservers;
+    size_t count = (size_t)ps_schedule_processes(spec) + spec->pservers;
     ps_member *members = ps_xcalloc(count, sizeof *members);
     const char **held = held_addresses(c);
     int64_t now_us = ps_loop_now_us(c->loop);

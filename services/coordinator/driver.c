@@ -121,9 +121,16 @@ static ps_attempt *create(ps_live *job)
 static void make_peers(ps_attempt *a)
 {
     a->peers = ps_xcalloc(a->commit.count, sizeof *a->peers);
+    a->told = ps_xcalloc(a->placement.rank_count, sizeof *a->told);
     for (size_t i = 0; i < a->commit.count; i++) {
         ps_peer *p = &a->peers[i];
         const ps_member *m = &a->commit.members[i];
+
+        for (uint32_t k = 0; m->role == PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER &&
+                             k < m->rank_count && m->rank + k < a->placement.rank_count;
+             k++) {
+            a->told[m->rank + k].member = i;
+        }
         ps_node_entry *node = m->id[0] ? ps_nodes_find(&a->c->nodes, m->id) : NULL;
 
         p->a = a;
@@ -207,18 +214,12 @@ void ps_attempt_adopt(ps_live *job)
 {
     const Psgd__V1__JobState queued = PSGD__V1__JOB_STATE__JOB_STATE_QUEUED;
     Psgd__V1__Job *msg = job->record.job;
-    size_t count = msg->n_placements; /* stored together with the state */
-    ps_member *members = ps_xcalloc(count + 1, sizeof *members);
+    ps_member *members = ps_xcalloc(msg->n_placements + 1, sizeof *members);
+    size_t count = ps_job_members(msg, members); /* stored together with the state */
     int64_t now_us = ps_loop_now_us(job->c->loop);
     ps_commit_conf conf;
     ps_attempt *a;
 
-    for (size_t i = 0; i < count; i++) {
-        snprintf(members[i].id, sizeof members[i].id, "%s", msg->placements[i]->node_id);
-        snprintf(members[i].address, sizeof members[i].address, "%s", msg->placements[i]->address);
-        members[i].role = msg->placements[i]->role;
-        members[i].rank = msg->placements[i]->rank;
-    }
     a = create(job);
     if (!a) {
         free(members);
@@ -413,17 +414,20 @@ void ps_attempt_settle(ps_attempt *a)
     }
     for (size_t i = 0; i < a->commit.count; i++) {
         ps_channel_destroy(a->peers[i].channel);
-        if (a->peers[i].progress) {
-            psgd__v1__worker_progress__free_unpacked(a->peers[i].progress, NULL);
-        }
-        if (a->peers[i].part) {
-            psgd__v1__evaluation_part__free_unpacked(a->peers[i].part, NULL);
-        }
         if (a->peers[i].counters) {
             psgd__v1__server_counters__free_unpacked(a->peers[i].counters, NULL);
         }
     }
     free(a->peers);
+    for (uint32_t r = 0; r < a->placement.rank_count; r++) {
+        if (a->told[r].progress) {
+            psgd__v1__worker_progress__free_unpacked(a->told[r].progress, NULL);
+        }
+        if (a->told[r].part) {
+            psgd__v1__evaluation_part__free_unpacked(a->told[r].part, NULL);
+        }
+    }
+    free(a->told);
     ps_commit_fini(&a->commit);
     ps_package_destroy(a->package);
     ps_init_tables_fini(&a->tables);
@@ -478,8 +482,10 @@ static void name_lost(const ps_attempt *a, Psgd__V1__HeartbeatResponse *answer)
     for (size_t i = 0; i < a->commit.count && answer->n_lost_workers < PS_LOST_MAX; i++) {
         const ps_member *m = &a->commit.members[i];
 
-        if (m->role == PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER && m->is_lost) {
-            answer->lost_workers[answer->n_lost_workers++] = m->rank;
+        for (uint32_t k = 0; m->role == PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER && m->is_lost &&
+                             k < m->rank_count && answer->n_lost_workers < PS_LOST_MAX;
+             k++) {
+            answer->lost_workers[answer->n_lost_workers++] = m->rank + k;
         }
     }
 }
@@ -508,8 +514,8 @@ void ps_attempt_beat(ps_attempt *a, const Psgd__V1__HeartbeatRequest *beat,
         }
         if (a->commit.members[i].is_lost || a->commit.members[i].is_releasing) {
             answer->directive = PSGD__V1__NODE_DIRECTIVE__NODE_DIRECTIVE_ABORT;
-        } else if (beat->progress) {
-            ps_progress_take(a, &a->peers[i], beat->progress, ps_clock_us());
+        } else if (beat->n_progress > 0) {
+            ps_progress_take(a, &a->peers[i], beat->progress, beat->n_progress, ps_clock_us());
         }
     }
     ps_commit_beat(&a->commit, i, beat->incarnation, holds, beat->phase, &error, now_us);

@@ -179,8 +179,8 @@ static void on_status(void *arg, const ps_error *error, const ProtobufCMessage *
         drop(c);
         return;
     }
-    if (ps_is_ok(&error->status) && r->progress) {
-        ps_progress_take(c->a, c->peer, r->progress, ps_clock_us());
+    if (ps_is_ok(&error->status) && r->n_progress > 0) {
+        ps_progress_take(c->a, c->peer, r->progress, r->n_progress, ps_clock_us());
     }
     if (ps_is_ok(&error->status) && r->counters) {
         if (c->peer->counters) {

@@ -37,10 +37,15 @@ typedef struct ps_peer {
     bool logs_known;    /* log_name is made */
     bool log_waits;     /* its log could not be stored the last time */
     char log_name[PS_NAME_MAX + 1];
-    Psgd__V1__WorkerProgress *progress; /* last one told; a worker's, without its part */
-    Psgd__V1__EvaluationPart *part;     /* last one told */
     Psgd__V1__ServerCounters *counters; /* at the end; a server's */
 } ps_peer;
+
+/* What was last told of a rank. */
+typedef struct ps_told {
+    size_t member;                      /* that carries it */
+    Psgd__V1__WorkerProgress *progress; /* without its part */
+    Psgd__V1__EvaluationPart *part;
+} ps_told;
 
 struct ps_attempt {
     ps_live *job; /* NULL: over, or dropped; only calls are left */
@@ -56,6 +61,7 @@ struct ps_attempt {
     ps_package *package;
     bool package_ready;
     ps_peer *peers; /* (commit.count) */
+    ps_told *told;  /* (placement.rank_count), by rank */
     ps_timer timer; /* commit's deadline */
     bool is_pumping;
     char waits[PS_COMMIT_WAITS_MAX]; /* as it was last told: commit.waits */
@@ -99,9 +105,12 @@ void ps_prepare_stop(ps_prepare *prepare);
 void ps_collect_start(ps_peer *peer);
 void ps_collect_stop(ps_collect *collect);
 
+/* Returns whether the process that carries the rank is lost. */
+bool ps_rank_is_lost(const ps_attempt *a, uint32_t rank);
+
 /* Sums up what workers told: Progress and result of the job, and their events. */
-void ps_progress_take(ps_attempt *a, ps_peer *peer, const Psgd__V1__WorkerProgress *progress,
-                      int64_t now_us);
+void ps_progress_take(ps_attempt *a, ps_peer *peer, Psgd__V1__WorkerProgress *const *progress,
+                      size_t count, int64_t now_us);
 
 /* Makes the job's result of what the workers found in their shares of that
  * evaluation. False while not everybody's part is of it. A part that is none

@@ -75,7 +75,15 @@ static void send_settings(ps_prepare *p)
     int64_t ms = p->a->commit.conf.pre_commit_us / 1000;
 
     settings.spec = p->a->plan->spec;
-    settings.rank = member(p)->rank;
+    if (is_worker(p)) {
+        settings.n_ranks = member(p)->rank_count;
+        settings.ranks = ps_xcalloc(settings.n_ranks, sizeof *settings.ranks);
+        for (uint32_t k = 0; k < settings.n_ranks; k++) {
+            settings.ranks[k] = member(p)->rank + k;
+        }
+    } else {
+        settings.rank = member(p)->rank;
+    }
     settings.n_placements = job->n_placements;
     settings.placements = job->placements;
     settings.server_of_shard = p->a->placement.server_of_shard;
@@ -86,6 +94,7 @@ static void send_settings(ps_prepare *p)
     q.package_case = PSGD__V1__PRE_COMMIT_REQUEST__PACKAGE_SETTINGS;
     q.settings = &settings;
     send(p, &q, NULL, 0);
+    free(settings.ranks);
 }
 
 static void send_data(ps_prepare *p)

@@ -7,19 +7,13 @@
 
 #include <inttypes.h>
 
-static bool is_asked(const ps_attempt *a, size_t i)
-{
-    return a->commit.members[i].role == PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER &&
-           !a->commit.members[i].is_lost;
-}
-
 /* Whether everybody's part is of that evaluation: not, if somebody is further already. */
 static bool has_all(const ps_attempt *a, uint32_t evaluation)
 {
-    for (size_t i = 0; i < a->commit.count; i++) {
-        const Psgd__V1__EvaluationPart *part = a->peers[i].part;
+    for (uint32_t r = 0; r < a->placement.rank_count; r++) {
+        const Psgd__V1__EvaluationPart *part = a->told[r].part;
 
-        if (is_asked(a, i) && (!part || part->evaluation != evaluation)) {
+        if (!ps_rank_is_lost(a, r) && (!part || part->evaluation != evaluation)) {
             return false;
         }
     }
@@ -47,12 +41,12 @@ bool ps_evaluation_parts_merge(ps_attempt *a, uint32_t evaluation)
         return false;
     }
     ps_evaluation_init(&whole, a->plan);
-    for (size_t i = 0; i < a->commit.count && ps_is_ok(&st); i++) {
-        if (is_asked(a, i)) {
-            const ProtobufCBinaryData *state = &a->peers[i].part->state;
+    for (uint32_t r = 0; r < a->placement.rank_count && ps_is_ok(&st); r++) {
+        if (!ps_rank_is_lost(a, r)) {
+            const ProtobufCBinaryData *state = &a->told[r].part->state;
 
             st = ps_wrap(ps_evaluation_merge_part(&whole, state->data, state->len), "%s",
-                         a->commit.members[i].id);
+                         a->commit.members[a->told[r].member].id);
         }
     }
     if (ps_is_ok(&st) && whole.samples != a->plan->test_count) {

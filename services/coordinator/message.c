@@ -55,22 +55,51 @@ Psgd__V1__Job *ps_job_create(const Psgd__V1__JobSpec *spec, int64_t wall_us)
 
 void ps_job_place(Psgd__V1__Job *job, const ps_member *members, size_t count)
 {
+    size_t ranks = 0, n = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        ranks += members[i].rank_count;
+    }
     for (size_t i = 0; i < job->n_placements; i++) {
         psgd__v1__placement__free_unpacked(job->placements[i], NULL);
     }
     free(job->placements);
-    job->n_placements = count;
-    job->placements = ps_xmalloc(count * sizeof *job->placements);
+    job->n_placements = ranks;
+    job->placements = ps_xmalloc(ranks * sizeof *job->placements);
     for (size_t i = 0; i < count; i++) {
-        Psgd__V1__Placement *p = ps_xmalloc(sizeof *p);
+        for (uint32_t k = 0; k < members[i].rank_count; k++) {
+            Psgd__V1__Placement *p = ps_xmalloc(sizeof *p);
 
-        psgd__v1__placement__init(p);
-        ps_text_set(&p->node_id, members[i].id);
-        ps_text_set(&p->address, members[i].address);
-        p->role = members[i].role;
-        p->rank = members[i].rank;
-        job->placements[i] = p;
+            psgd__v1__placement__init(p);
+            ps_text_set(&p->node_id, members[i].id);
+            ps_text_set(&p->address, members[i].address);
+            p->role = members[i].role;
+            p->rank = members[i].rank + k;
+            job->placements[n++] = p;
+        }
     }
+}
+
+size_t ps_job_members(const Psgd__V1__Job *job, ps_member *members)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < job->n_placements; i++) {
+        const Psgd__V1__Placement *p = job->placements[i];
+        ps_member *last = count > 0 ? &members[count - 1] : NULL;
+
+        if (last && last->role == p->role && strcmp(last->address, p->address) == 0 &&
+            p->role == PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER &&
+            p->rank == last->rank + last->rank_count) {
+            last->rank_count++;
+            continue;
+        }
+        members[count] = (ps_member){.role = p->role, .rank = p->rank, .rank_count = 1};
+        snprintf(members[count].id, sizeof members[count].id, "%s", p->node_id);
+        snprintf(members[count].address, sizeof members[count].address, "%s", p->address);
+        count++;
+    }
+    return count;
 }
 
 void ps_job_set_result(Psgd__V1__Job *job, const char *metric, double value)

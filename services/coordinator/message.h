@@ -28,6 +28,10 @@ Psgd__V1__Job *ps_job_create(const Psgd__V1__JobSpec *spec, int64_t wall_us);
 /* Replaces the placements by the members that have an id or an address. */
 void ps_job_place(Psgd__V1__Job *job, const ps_member *members, size_t count);
 
+/* Fills members (n_placements at most) with what the job's placements say and returns how many
+ * there are: workers that carry several ranks are one member. */
+size_t ps_job_members(const Psgd__V1__Job *job, ps_member *members);
+
 /* Sets one metric of the result. */
 void ps_job_set_result(Psgd__V1__Job *job, const char *metric, double value);
 

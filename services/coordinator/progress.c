@@ -8,6 +8,11 @@
 
 enum { RATE_US = 1000000 };
 
+bool ps_rank_is_lost(const ps_attempt *a, uint32_t rank)
+{
+    return a->commit.members[a->told[rank].member].is_lost;
+}
+
 static void sum_up(ps_attempt *a, Psgd__V1__Progress *sum)
 {
     uint32_t told = 0;
@@ -18,8 +23,8 @@ static void sum_up(ps_attempt *a, Psgd__V1__Progress *sum)
     sum->loss = sum->accuracy = sum->seconds_waiting = 0;
     sum->resyncs = 0;
     sum->bytes_up = sum->bytes_down = sum->bytes_up_float32 = sum->bytes_down_float32 = 0;
-    for (size_t i = 0; i < a->commit.count; i++) {
-        const Psgd__V1__WorkerProgress *p = a->peers[i].progress;
+    for (uint32_t r = 0; r < a->placement.rank_count; r++) {
+        const Psgd__V1__WorkerProgress *p = a->told[r].progress;
 
         if (!p) {
             continue;
@@ -29,7 +34,7 @@ static void sum_up(ps_attempt *a, Psgd__V1__Progress *sum)
         sum->bytes_down += p->bytes_down;
         sum->bytes_up_float32 += p->bytes_up_float32;
         sum->bytes_down_float32 += p->bytes_down_float32;
-        if (a->commit.members[i].is_lost) {
+        if (ps_rank_is_lost(a, r)) {
             continue;
         }
         if (first || p->step < sum->step) {
@@ -61,9 +66,9 @@ static void measure_rate(ps_attempt *a, Psgd__V1__Progress *sum, int64_t now_us)
     uint64_t samples = 0;
     double seconds;
 
-    for (size_t i = 0; i < a->commit.count; i++) {
-        if (a->peers[i].progress) {
-            samples += a->peers[i].progress->samples;
+    for (uint32_t r = 0; r < a->placement.rank_count; r++) {
+        if (a->told[r].progress) {
+            samples += a->told[r].progress->samples;
         }
     }
     if (a->rate[1].us == 0 || now_us - a->rate[1].us >= RATE_US) {
@@ -93,31 +98,63 @@ static void find_waited_for(ps_attempt *a, Psgd__V1__Progress *sum)
     char text[200];
 
     ps_commit_waiting_for(&a->commit, text, sizeof text);
-    for (size_t i = 0; i < a->commit.count && text[0] == '\0'; i++) {
-        if (a->peers[i].progress && !a->commit.members[i].is_lost) {
-            snprintf(text, sizeof text, "%s", a->peers[i].progress->waiting_for);
+    for (uint32_t r = 0; r < a->placement.rank_count && text[0] == '\0'; r++) {
+        if (a->told[r].progress && !ps_rank_is_lost(a, r)) {
+            snprintf(text, sizeof text, "%s", a->told[r].progress->waiting_for);
         }
     }
     ps_text_set(&sum->waiting_for, text);
+}
+
+/* The mean of a metric over the ranks that live and have it. */
+static double mean_of(const ps_attempt *a, const char *metric)
+{
+    double sum = 0;
+    uint32_t n = 0;
+
+    for (uint32_t r = 0; r < a->placement.rank_count; r++) {
+        const Psgd__V1__WorkerProgress *p = a->told[r].progress;
+
+        for (size_t m = 0; p && !ps_rank_is_lost(a, r) && m < p->n_metrics; m++) {
+            if (strcmp(p->metrics[m]->key, metric) == 0) {
+                sum += p->metrics[m]->value;
+                n++;
+            }
+        }
+    }
+    return sum / n;
+}
+
+/* All ranks have the same metrics: the first that lives names them. */
+static void take_means(ps_attempt *a)
+{
+    uint32_t r = 0;
+
+    while (r < a->placement.rank_count && (!a->told[r].progress || ps_rank_is_lost(a, r))) {
+        r++;
+    }
+    for (size_t k = 0; r < a->placement.rank_count && k < a->told[r].progress->n_metrics; k++) {
+        const char *metric = a->told[r].progress->metrics[k]->key;
+
+        ps_job_set_result(a->job->record.job, metric, mean_of(a, metric));
+    }
 }
 
 /* The result is the mean over the workers' last evaluations, or what their parts of one
  * make together; true when all have done one more. */
 static bool take_metrics(ps_attempt *a)
 {
-    Psgd__V1__Job *job = a->job->record.job;
     uint32_t least = UINT32_MAX;
 
-    for (size_t i = 0; i < a->commit.count; i++) {
-        if (a->commit.members[i].role != PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER ||
-            a->commit.members[i].is_lost) {
+    for (uint32_t r = 0; r < a->placement.rank_count; r++) {
+        if (ps_rank_is_lost(a, r)) {
             continue;
         }
-        if (!a->peers[i].progress) {
+        if (!a->told[r].progress) {
             return false;
         }
-        if (a->peers[i].progress->evaluations < least) {
-            least = a->peers[i].progress->evaluations;
+        if (a->told[r].progress->evaluations < least) {
+            least = a->told[r].progress->evaluations;
         }
     }
     if (least == UINT32_MAX || least <= a->evaluations) {
@@ -131,50 +168,40 @@ static bool take_metrics(ps_attempt *a)
         return true;
     }
     a->evaluations = least;
-    for (size_t i = 0; i < a->commit.count; i++) {
-        const Psgd__V1__WorkerProgress *p = a->peers[i].progress;
-
-        for (size_t k = 0; p && !a->commit.members[i].is_lost && k < p->n_metrics; k++) {
-            double sum = 0;
-            uint32_t n = 0;
-
-            for (size_t j = 0; j < a->commit.count; j++) {
-                const Psgd__V1__WorkerProgress *q = a->peers[j].progress;
-
-                for (size_t m = 0; q && !a->commit.members[j].is_lost && m < q->n_metrics; m++) {
-                    if (strcmp(q->metrics[m]->key, p->metrics[k]->key) == 0) {
-                        sum += q->metrics[m]->value;
-                        n++;
-                    }
-                }
-            }
-            ps_job_set_result(job, p->metrics[k]->key, sum / n);
-        }
-        if (p && !a->commit.members[i].is_lost) {
-            break; /* all workers have the same metrics: one names them */
-        }
-    }
+    take_means(a);
     return true;
 }
 
-void ps_progress_take(ps_attempt *a, ps_peer *peer, const Psgd__V1__WorkerProgress *progress,
-                      int64_t now_us)
+static void take_one(ps_told *told, const Psgd__V1__WorkerProgress *progress)
+{
+    if (told->progress) {
+        psgd__v1__worker_progress__free_unpacked(told->progress, NULL);
+    }
+    told->progress = (void *)ps_message_copy(&progress->base);
+    if (told->progress->part) {
+        if (told->part) {
+            psgd__v1__evaluation_part__free_unpacked(told->part, NULL);
+        }
+        told->part = told->progress->part;
+        told->progress->part = NULL;
+    }
+}
+
+void ps_progress_take(ps_attempt *a, ps_peer *peer, Psgd__V1__WorkerProgress *const *progress,
+                      size_t count, int64_t now_us)
 {
     Psgd__V1__Progress *sum = ps_job_progress(a->job->record.job);
+    const ps_member *m = ps_peer_member(peer);
 
-    if (ps_peer_member(peer)->role != PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER) {
+    if (m->role != PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER) {
         return;
     }
-    if (peer->progress) {
-        psgd__v1__worker_progress__free_unpacked(peer->progress, NULL);
-    }
-    peer->progress = (void *)ps_message_copy(&progress->base);
-    if (peer->progress->part) {
-        if (peer->part) {
-            psgd__v1__evaluation_part__free_unpacked(peer->part, NULL);
+    for (size_t i = 0; i < count; i++) { /* of ranks that it does not carry nothing is taken */
+        uint32_t rank = progress[i]->rank;
+
+        if (rank >= m->rank && rank - m->rank < m->rank_count && rank < a->placement.rank_count) {
+            take_one(&a->told[rank], progress[i]);
         }
-        peer->part = peer->progress->part;
-        peer->progress->part = NULL;
     }
     sum_up(a, sum);
     measure_rate(a, sum, now_us);

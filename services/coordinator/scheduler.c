@@ -15,7 +15,8 @@ enum {
 
 static void take(ps_member *m, const ps_node_entry *node, uint32_t rank)
 {
-    *m = (ps_member){.role = node->role, .rank = rank, .incarnation = node->incarnation};
+    *m = (ps_member){
+        .role = node->role, .rank = rank, .rank_count = 1, .incarnation = node->incarnation};
     snprintf(m->id, sizeof m->id, "%s", node->id);
     snprintf(m->address, sizeof m->address, "%s", node->address);
 }
@@ -114,7 +115,7 @@ static bool pick_named(const ps_nodes *nodes, const Psgd__V1__JobSpec *spec,
             continue;
         }
         /* One of the other role is dialled as well, and refuses by name. */
-        members[got] = (ps_member){.role = role, .rank = got};
+        members[got] = (ps_member){.role = role, .rank = got, .rank_count = 1};
         snprintf(members[got].address, sizeof members[got].address, "%s", wanted->address);
         if (node) {
             snprintf(members[got].id, sizeof members[got].id, "%s", node->id);
@@ -131,24 +132,46 @@ static bool pick_named(const ps_nodes *nodes, const Psgd__V1__JobSpec *spec,
     return got >= want;
 }
 
+uint32_t ps_schedule_processes(const Psgd__V1__JobSpec *spec)
+{
+    return spec->worker_processes > 0 && spec->worker_processes < spec->workers
+               ? spec->worker_processes
+               : spec->workers;
+}
+
+/* Deals the ranks out in runs of neighbours, the longer runs first. */
+static void deal_ranks(ps_member *members, uint32_t processes, uint32_t ranks)
+{
+    uint32_t first = 0;
+
+    for (uint32_t i = 0; i < processes; i++) {
+        members[i].rank = first;
+        members[i].rank_count = ranks / processes + (i < ranks % processes);
+        first += members[i].rank_count;
+    }
+}
+
 bool ps_schedule(const ps_nodes *nodes, const Psgd__V1__JobSpec *spec, const char *const *held,
                  int64_t now_us, ps_member *members, char *message, size_t cap)
 {
     const Psgd__V1__NodeRole worker = PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER;
     const Psgd__V1__NodeRole pserver = PSGD__V1__NODE_ROLE__NODE_ROLE_PSERVER;
+    uint32_t processes = ps_schedule_processes(spec);
     ps_strbuf text = {0};
     bool fits = true;
 
     if (spec->n_nodes > 0) {
-        fits = pick_named(nodes, spec, worker, spec->workers, held, now_us, members, &text);
-        fits = pick_named(nodes, spec, pserver, spec->pservers, held, now_us,
-                          members + spec->workers, &text) &&
+        fits = pick_named(nodes, spec, worker, processes, held, now_us, members, &text);
+        fits = pick_named(nodes, spec, pserver, spec->pservers, held, now_us, members + processes,
+                          &text) &&
                fits;
     } else {
-        fits = pick(nodes, worker, spec->workers, now_us, members, &text);
-        fits = pick(nodes, pserver, spec->pservers, now_us, members + spec->workers, &text) && fits;
+        fits = pick(nodes, worker, processes, now_us, members, &text);
+        fits = pick(nodes, pserver, spec->pservers, now_us, members + processes, &text) && fits;
     }
-    if (!fits) {
+    if (fits) {
+        deal_ranks(members, processes, spec->workers);
+    } else {
         snprintf(message, cap, "%s", ps_strbuf_text(&text));
     }
     ps_strbuf_fini(&text);

@@ -11,9 +11,12 @@
 #include "services/coordinator/commit.h"
 #include "services/coordinator/nodes.h"
 
-/* Fills members (spec->workers + spec->pservers, workers first, ranks in the
- * order of node ids or of spec->nodes) and returns true; or returns false and
- * says in message[0..cap) what is missing: "needs 4 workers, 2 idle of 3 known;
+/* Returns how many worker processes a job takes: one a rank unless it names fewer. */
+uint32_t ps_schedule_processes(const Psgd__V1__JobSpec *spec);
+
+/* Fills members (ps_schedule_processes + spec->pservers, workers first, in the
+ * order of node ids or of spec->nodes; workers carry runs of ranks) and returns true; or returns
+ * false and says in message[0..cap) what is missing: "needs 4 workers, 2 idle of 3 known;
  * busy: w1 (job x)". A node named by an address that nobody alive has
  * registered gets no id: it is to be dialled. `held` says which addresses jobs
  * have that are not registered: a NULL-terminated list of address, job id pairs. */

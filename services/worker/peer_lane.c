@@ -115,6 +115,7 @@ static void send_some(peer_lane *lane)
         lane->is_greeted = true;
         ps_identity_fill(&identity, &of, x->conf.session->rank, x->conf.incarnation);
         req.worker = &identity;
+        req.to = lane->to;
     }
     req.attempt = x->conf.session->attempt;
     req.packets = x->head_ptrs;

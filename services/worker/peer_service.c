@@ -14,7 +14,7 @@ enum { HEAD_BYTES = 64 << 10, PACKET_BYTES_MAX = 4 * PS_CODEC_VALUES };
 
 /* What comes from one worker. */
 typedef struct peer_in {
-    ps_peers *peers;
+    ps_peer_inbox *inbox;
     uint32_t rank;
     uint64_t newest; /* process seen */
     ps_call *call;   /* NULL: none open */
@@ -23,12 +23,18 @@ typedef struct peer_in {
     size_t given;    /* packets of the message that the exchange has; 0: none */
 } peer_in;
 
-struct ps_peers {
-    const ps_session *session; /* NULL: closed */
+/* What others say to one rank of this process. */
+struct ps_peer_inbox {
+    ps_peer_inbox *next;       /* of the service's list; NULL: the last */
+    const ps_session *session; /* the rank's */
     ps_wire_attempt attempt;   /* the session's */
     ps_peer_exchange *exchange;
-    peer_in *in; /* (worker_count of the session) */
+    peer_in *in; /* (rank_count of the placement): by sender */
     ps_traffic traffic;
+};
+
+struct ps_peers {
+    ps_peer_inbox *inboxes; /* NULL: closed */
 };
 
 /* --- messages ----------------------------------------------------------------- */
@@ -48,7 +54,7 @@ static ps_status bytes_of(const Psgd__V1__PeerPacket *head, size_t left, size_t 
 static ps_status read_packet(const peer_in *p, const Psgd__V1__PeerPacket *head,
                              ps_payload *payload, size_t at, size_t len, ps_packet **out)
 {
-    uint64_t clocks = p->peers->session->plan->total_clocks;
+    uint64_t clocks = p->inbox->session->plan->total_clocks;
     ps_packet *packet;
     const uint8_t *view;
 
@@ -107,11 +113,6 @@ static ps_status read_all(const peer_in *p, const Psgd__V1__ExchangeRequest *req
     return st;
 }
 
-static const ps_wire_attempt *held(const ps_peers *peers)
-{
-    return peers->session != NULL ? &peers->attempt : NULL;
-}
-
 static void refuse(peer_in *p, ps_status why)
 {
     ps_call *call = p->call;
@@ -126,7 +127,7 @@ static void on_message(void *arg, const ProtobufCMessage *message, ps_payload *p
     const Psgd__V1__ExchangeRequest *req = (const Psgd__V1__ExchangeRequest *)message;
     ps_packet *packets[PEER_BATCH];
     peer_in *p = arg;
-    ps_peers *peers = p->peers;
+    ps_peer_inbox *inbox = p->inbox;
     ps_refusal refusal;
     ps_status st;
 
@@ -135,9 +136,9 @@ static void on_message(void *arg, const ProtobufCMessage *message, ps_payload *p
         ps_call_finish(call);
         return;
     }
-    ps_traffic_count_in(&peers->traffic, message, ps_payload_len(payload));
-    ps_peer_exchange_served(peers->exchange, &peers->traffic);
-    refusal = ps_identity_check_attempt(held(peers), req->attempt);
+    ps_traffic_count_in(&inbox->traffic, message, ps_payload_len(payload));
+    ps_peer_exchange_served(inbox->exchange, &inbox->traffic);
+    refusal = ps_identity_check_attempt(&inbox->attempt, req->attempt);
     if (!ps_identity_allows(call, &refusal)) {
         p->call = NULL;
         return;
@@ -148,7 +149,7 @@ static void on_message(void *arg, const ProtobufCMessage *message, ps_payload *p
         return;
     }
     p->given = req->n_packets;
-    ps_peer_exchange_give(peers->exchange, p->rank, packets, req->n_packets);
+    ps_peer_exchange_give(inbox->exchange, p->rank, packets, req->n_packets);
 }
 
 /* --- acknowledgements ---------------------------------------------------------- */
@@ -163,15 +164,15 @@ static void tell(void *arg, ps_call *call)
     }
     p->told = p->taken;
     ack.taken = p->taken;
-    ps_traffic_count_out(&p->peers->traffic, &ack.base, 0);
-    ps_peer_exchange_served(p->peers->exchange, &p->peers->traffic);
+    ps_traffic_count_out(&p->inbox->traffic, &ack.base, 0);
+    ps_peer_exchange_served(p->inbox->exchange, &p->inbox->traffic);
     ps_call_send(call, &ack.base, NULL, 0, tell, p);
 }
 
 void ps_peers_taken(void *arg, uint32_t from, const ps_status *st)
 {
-    ps_peers *peers = arg;
-    peer_in *p = &peers->in[from];
+    ps_peer_inbox *inbox = arg;
+    peer_in *p = &inbox->in[from];
     size_t given = p->given;
 
     p->given = 0;
@@ -198,30 +199,49 @@ static void on_gone(void *arg, ps_call *call)
     }
 }
 
+/* NULL: this process does not carry the rank. */
+static ps_peer_inbox *find_inbox(const ps_peers *peers, uint32_t rank)
+{
+    ps_peer_inbox *inbox = peers->inboxes;
+
+    while (inbox != NULL && inbox->session->rank != rank) {
+        inbox = inbox->next;
+    }
+    return inbox;
+}
+
 static void handle_exchange(void *service, const ProtobufCMessage *request, ps_payload *payload,
                             ps_call *call)
 {
     const Psgd__V1__ExchangeRequest *req = (const Psgd__V1__ExchangeRequest *)request;
     ps_peers *peers = service;
-    ps_refusal refusal = ps_identity_check(held(peers), req->worker, req->attempt);
+    ps_peer_inbox *inbox = find_inbox(peers, req->to);
+    ps_refusal refusal = ps_identity_check(peers->inboxes != NULL ? &peers->inboxes->attempt : NULL,
+                                           req->worker, req->attempt);
     peer_in *p;
 
     if (!ps_identity_allows(call, &refusal)) {
         return;
     }
-    if (req->worker->rank == peers->session->rank) {
-        ps_identity_refuse(call, "WRONG_RANK",
-                           ps_fail(PS_INVALID_ARGUMENT, "worker.rank: %u is this worker's own",
-                                   req->worker->rank));
+    if (inbox == NULL) {
+        ps_identity_refuse(
+            call, "WRONG_RANK",
+            ps_fail(PS_INVALID_ARGUMENT, "to: rank %u is not of this process", req->to));
         return;
     }
-    p = &peers->in[req->worker->rank];
+    if (req->worker->rank == req->to) {
+        ps_identity_refuse(
+            call, "WRONG_RANK",
+            ps_fail(PS_INVALID_ARGUMENT, "worker.rank: %u speaks to itself", req->worker->rank));
+        return;
+    }
+    p = &inbox->in[req->worker->rank];
     refusal = ps_identity_check_newest(req->worker, &p->newest);
     if (!ps_identity_allows(call, &refusal)) {
         return;
     }
     ps_identity_replace(&p->call);
-    ps_peer_exchange_forget(peers->exchange, p->rank);
+    ps_peer_exchange_forget(inbox->exchange, p->rank);
     p->call = call;
     p->taken = p->told = p->given = 0;
     ps_call_on_gone(call, on_gone, p);
@@ -256,33 +276,48 @@ ps_service ps_peers_service(ps_peers *peers)
     };
 }
 
-void ps_peers_open(ps_peers *peers, const ps_session *session, ps_peer_exchange *exchange)
+ps_peer_inbox *ps_peer_inbox_create(const ps_session *session)
 {
-    peers->session = session;
-    peers->attempt = ps_session_attempt(session);
-    peers->exchange = exchange;
-    peers->traffic = (ps_traffic){0};
-    peers->in = ps_xcalloc(session->placement.rank_count, sizeof *peers->in);
+    ps_peer_inbox *inbox = ps_xcalloc(1, sizeof *inbox);
+
+    inbox->session = session;
+    inbox->attempt = ps_session_attempt(session);
+    inbox->in = ps_xcalloc(session->placement.rank_count, sizeof *inbox->in);
     for (uint32_t i = 0; i < session->placement.rank_count; i++) {
-        peers->in[i].peers = peers;
-        peers->in[i].rank = i;
+        inbox->in[i].inbox = inbox;
+        inbox->in[i].rank = i;
     }
+    return inbox;
 }
 
-void ps_peers_close(ps_peers *peers, const char *why)
+void ps_peers_open(ps_peers *peers, ps_peer_inbox *inbox, ps_peer_exchange *exchange)
 {
-    uint32_t count = peers->session != NULL ? peers->session->placement.rank_count : 0;
+    inbox->exchange = exchange;
+    inbox->next = peers->inboxes;
+    peers->inboxes = inbox;
+}
 
-    for (uint32_t i = 0; i < count; i++) {
-        ps_call *call = peers->in[i].call;
+void ps_peers_remove(ps_peers *peers, ps_peer_inbox *inbox, const char *why)
+{
+    ps_peer_inbox **at = &peers->inboxes;
 
-        peers->in[i].call = NULL;
+    if (inbox == NULL) {
+        return;
+    }
+    while (*at != NULL && *at != inbox) {
+        at = &(*at)->next;
+    }
+    if (*at != NULL) {
+        *at = inbox->next;
+    }
+    for (uint32_t i = 0; i < inbox->session->placement.rank_count; i++) {
+        ps_call *call = inbox->in[i].call;
+
+        inbox->in[i].call = NULL;
         if (call != NULL) {
             ps_identity_refuse(call, "ATTEMPT_OVER", ps_fail(PS_ABORTED, "%s", why));
         }
     }
-    free(peers->in);
-    peers->in = NULL;
-    peers->session = NULL;
-    peers->exchange = NULL;
+    free(inbox->in);
+    free(inbox);
 }

@@ -4,7 +4,6 @@
 #define PS_SERVICES_WORKER_WORKER_H
 
 #include "common/node/node.h"
-#include "common/train/exchange.h"
 
 typedef struct ps_worker ps_worker;
 
@@ -15,10 +14,5 @@ void ps_worker_destroy(ps_worker *worker); /* holds no session */
 extern const ps_role_hooks ps_worker_hooks;
 ps_service ps_worker_service(ps_worker *worker); /* what other workers call */
 void ps_worker_set_node(ps_worker *worker, ps_node *node);
-
-/* Opens the exchange of a session, kept, through its servers, over gRPC on the loop. `grad` is the
- * gradient block, of which a reference is taken. It ends with ps_wire_client_stop. */
-ps_exchange *ps_worker_connect(ps_loop *loop, const ps_session *session, uint64_t incarnation,
-                               ps_buf *grad);
 
 #endif

@@ -26,7 +26,7 @@
 #include "common/rpc/pbjson.h"
 #include "common/rpc/process.h"
 #include "common/wire/wire_client.h"
-#include "services/worker/worker.h"
+#include "services/worker/rank.h"
 #include "tests/bench/bare.h"
 #include "tests/bench/services.h"
 
@@ -288,7 +288,7 @@ static void start_exchange(world *w)
         g[i] = gradient;
     }
     w->clock = 0;
-    w->exchange = ps_worker_connect(w->loop, w->session, ps_node_incarnation(w->node), w->grad);
+    w->exchange = ps_rank_connect(w->loop, w->session, ps_node_incarnation(w->node), w->grad);
     if (pthread_create(&w->thread, NULL, measure, w) != 0) {
         die(w, "no thread");
     }

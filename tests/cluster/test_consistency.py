@@ -86,9 +86,9 @@ class Consistency(ClusterTest):
             return
         c.poll("the server knows", lambda: sum(
             w.lost for w in c.status(c.pservers[0]).counters.workers) == 1)
-        at = c.status(c.workers[0]).progress.step
+        at = c.status(c.workers[0]).progress[0].step
         c.poll("the others go on",
-               lambda: all(c.status(w).progress.step > at + 50 for w in (c.workers[0], c.workers[2])))
+               lambda: all(c.status(w).progress[0].step > at + 50 for w in (c.workers[0], c.workers[2])))
         c.wait(job.id, lambda j: j.progress.workers_alive == 2)
         self.assertIn("is lost, going on without it", c.pservers[0].log())
         c.api.CancelJob(coordinator_pb2.CancelJobRequest(job_id=job.id), timeout=10 * PATIENCE)

@@ -100,10 +100,10 @@ class Death(ClusterTest):
         job = c.submit({**SMALL, "epochs": 40}, workers=2, straggler=PACE, timeouts=LIMITS)
         c.wait(job.id, lambda j: j.progress.step > 10)
         c.coordinator.freeze()
-        self.assertTrue(all(c.status(w).progress.step < c.status(w).progress.total_steps
+        self.assertTrue(all(c.status(w).progress[0].step < c.status(w).progress[0].total_steps
                             for w in c.workers))
         c.poll("the workers finished by themselves", lambda: all(
-            c.status(w).progress.step == c.status(w).progress.total_steps > 0 for w in c.workers))
+            c.status(w).progress[0].step == c.status(w).progress[0].total_steps > 0 for w in c.workers))
         c.coordinator.thaw()
         job = c.wait(job.id)
         self.assertEqual(job.state, job_pb2.JOB_STATE_DONE, job.message)

@@ -128,7 +128,7 @@ class Numbers(ClusterTest):
             """(middle of the kernel's up, of its down, ours, ours, step), and how far the kernel's
             counts went on meanwhile: ours stands between two of its."""
             before = self.sockets_of(c.workers[0])
-            ours = c.status(c.workers[0]).progress
+            ours = c.status(c.workers[0]).progress[0]
             after = self.sockets_of(c.workers[0])
             return ([(a + b) / 2 for a, b in zip(before, after)] +
                     [ours.bytes_up, ours.bytes_down, ours.step], max(b - a for a, b in zip(before, after)))

@@ -33,6 +33,7 @@ ps_cluster_test(local)
 ps_cluster_test(networks)
 ps_cluster_test(numbers)
 ps_cluster_test(peers)
+ps_cluster_test(ranks)
 ps_cluster_test(tables)
 ps_cluster_test(updates)
 

@@ -12,9 +12,9 @@ const ps_commit_conf cm_conf = {
 };
 
 const ps_member cm_nodes[NODES] = {
-    {.id = "w0", .address = "h:1", .role = WORKER, .rank = 0},
-    {.id = "w1", .address = "h:2", .role = WORKER, .rank = 1},
-    {.id = "ps0", .address = "h:3", .role = PSERVER, .rank = 0},
+    {.id = "w0", .address = "h:1", .role = WORKER, .rank = 0, .rank_count = 1},
+    {.id = "w1", .address = "h:2", .role = WORKER, .rank = 1, .rank_count = 1},
+    {.id = "ps0", .address = "h:3", .role = PSERVER, .rank = 0, .rank_count = 1},
 };
 
 const ps_status cm_ok = {.code = PS_OK};

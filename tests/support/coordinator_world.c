@@ -98,20 +98,26 @@ static ps_status collect(void *state)
     return n->cannot_collect ? ps_fail(PS_RESOURCE_EXHAUSTED, "no room for a file") : ps_ok();
 }
 
-static void progress(void *state, Psgd__V1__WorkerProgress *p)
+static size_t progress(void *state, Psgd__V1__WorkerProgress ***list)
 {
-    static Psgd__V1__WorkerProgress__MetricsEntry entry, *list[1] = {&entry};
     cw_node *n = state;
+    Psgd__V1__WorkerProgress *p = &n->progress;
 
-    psgd__v1__worker_progress__metrics_entry__init(&entry);
-    entry.key = (char *)"accuracy";
-    entry.value = 0.5 + 0.25 * n->session->rank;
+    psgd__v1__worker_progress__metrics_entry__init(&n->metric);
+    n->metric.key = (char *)"accuracy";
+    n->metric.value = 0.5 + 0.25 * n->session->rank;
+    n->metrics[0] = &n->metric;
+    psgd__v1__worker_progress__init(p);
+    p->rank = n->session->rank;
     p->total_steps = 10;
     p->step = 10;
     p->evaluations = 1;
     p->n_metrics = 1;
-    p->metrics = list;
+    p->metrics = n->metrics;
     p->bytes_up = 100;
+    n->progresses[0] = p;
+    *list = n->progresses;
+    return 1;
 }
 
 static const ps_role_hooks worker_hooks = {

@@ -29,6 +29,9 @@ typedef struct cw_node {
     bool is_running;
     ps_timer finish;
     flag down;
+    /* what progress lends */
+    Psgd__V1__WorkerProgress progress, *progresses[1];
+    Psgd__V1__WorkerProgress__MetricsEntry metric, *metrics[1];
 } cw_node;
 
 struct coordinator_world {

@@ -161,13 +161,13 @@ static void listen_to_peers(void *arg)
         .weights = w->session.weights,
         .grad = w->grad,
         .taken = ps_peers_taken,
-        .arg = w->peers,
+        .arg = w->inbox,
     };
     ps_status st = ps_peer_exchange_create(&conf, &w->mesh);
 
     assert(ps_is_ok(&st));
     (void)st;
-    ps_peers_open(w->peers, &w->session, w->mesh);
+    ps_peers_open(w->peers, w->inbox, w->mesh);
     serve(w);
 }
 
@@ -175,6 +175,7 @@ void fake_worker_listen(fake_worker *w, uint32_t rank)
 {
     describe(w, rank);
     w->peers = ps_peers_create();
+    w->inbox = ps_peer_inbox_create(&w->session);
     w->service = ps_peers_service(w->peers);
     snprintf(w->address, sizeof w->address, "127.0.0.1:0");
     side_run(w->on, listen_to_peers, w);
@@ -217,7 +218,7 @@ static void open_exchange(void *arg)
 {
     fake_worker *w = arg;
 
-    w->exchange = ps_worker_connect(w->on->loop, &w->session, w->incarnation, w->grad);
+    w->exchange = ps_rank_connect(w->on->loop, &w->session, w->incarnation, w->grad);
 }
 
 void fake_worker_start(fake_worker *w, uint32_t rank)
@@ -276,7 +277,8 @@ static void close_peers(void *arg)
 {
     closing *c = arg;
 
-    ps_peers_close(c->w->peers, "the test is over");
+    ps_peers_remove(c->w->peers, c->w->inbox, "the test is over");
+    c->w->inbox = NULL;
     stop_server(c);
 }
 

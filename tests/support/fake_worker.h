@@ -12,7 +12,7 @@
 
 #include "common/wire/wire_client.h"
 #include "services/worker/peer_service.h"
-#include "services/worker/worker.h"
+#include "services/worker/rank.h"
 #include "tests/support/dataplane.h"
 
 /* How gradients come about. */
@@ -45,6 +45,7 @@ struct fake_worker {
     ps_session session;
     ps_buf *grad;
     ps_exchange *exchange;
+    ps_peer_inbox *inbox;
     ps_peers *peers; /* NULL: the exchange is through servers */
     ps_peer_exchange *mesh;
     ps_service service;

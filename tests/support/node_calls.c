@@ -255,7 +255,12 @@ static void send_settings(nw_sender *s, Psgd__V1__PreCommitRequest *request)
         list[i] = &placements[i];
     }
     settings.spec = (Psgd__V1__JobSpec *)spec;
-    settings.rank = s->p.rank;
+    if (s->p.role == PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER) {
+        settings.ranks = &s->p.rank;
+        settings.n_ranks = 1;
+    } else {
+        settings.rank = s->p.rank;
+    }
     settings.placements = list;
     settings.n_placements = count;
     settings.server_of_shard = dealt.server_of_shard;

@@ -114,7 +114,7 @@ static void heartbeat(void *service, const ProtobufCMessage *message, ps_payload
     snprintf(c->job_id, sizeof c->job_id, "%s", request->job_id);
     c->attempt = request->attempt;
     c->error_code = request->error_code;
-    c->steps = request->progress != NULL ? request->progress->step : 0;
+    c->steps = request->n_progress > 0 ? request->progress[0]->step : 0;
     take_log(c, request);
     reply.log_stored = c->log.len;
     if (c->abort_it && request->job_id[0] != '\0') {
@@ -234,10 +234,15 @@ static void release(void *state)
     }
 }
 
-static void progress(void *state, Psgd__V1__WorkerProgress *out)
+static size_t progress(void *state, Psgd__V1__WorkerProgress ***list)
 {
+    static Psgd__V1__WorkerProgress one, *all[1] = {&one};
+
     (void)state;
-    out->step = 42;
+    psgd__v1__worker_progress__init(&one);
+    one.step = 42;
+    *list = all;
+    return 1;
 }
 
 const ps_role_hooks nw_worker_hooks = {

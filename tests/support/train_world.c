@@ -83,7 +83,7 @@ static void open_worker(void *arg)
     ps_status st;
 
     o->t->exchange =
-        ps_worker_connect(o->w->working.loop, &o->t->session, 1, ps_trainer_grad(o->t->trainer));
+        ps_rank_connect(o->w->working.loop, &o->t->session, 1, ps_trainer_grad(o->t->trainer));
     o->t->loop = o->w->working.loop;
     st = ps_trainer_start(o->t->trainer, o->t->exchange, post_done, o->t);
     if (!ps_is_ok(&st)) {

@@ -5,7 +5,7 @@
 
 #include "common/train/trainer.h"
 #include "common/wire/wire_client.h"
-#include "services/worker/worker.h"
+#include "services/worker/rank.h"
 #include "tests/support/dataplane.h"
 #include "tests/support/temp_dir.h"
 

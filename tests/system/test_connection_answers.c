@@ -6,7 +6,7 @@
 #include "tests/support/dataplane.h"
 
 #include "common/wire/wire_client.h"
-#include "services/worker/worker.h"
+#include "services/worker/rank.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -182,7 +182,7 @@ static void open_exchange(void *arg)
 {
     opening *o = arg;
 
-    o->exchange = ps_worker_connect(o->loop, o->session, 1, o->grad);
+    o->exchange = ps_rank_connect(o->loop, o->session, 1, o->grad);
 }
 
 static void close_exchange(void *arg)

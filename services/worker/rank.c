@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* rank.c - see rank.h. A rank's life: created, running (exchange open, thread on), trained
+ * (exchange closing), ended. */
+#include "services/worker/rank.h"
+
+#include "common/artifact/events.h"
+#include "common/artifact/report.h"
+#include "common/base/container_of.h"
+#include "common/base/xalloc.h"
+#include "common/train/trainer.h"
+#include "common/wire/wire_client.h"
+#include "common/wire/wire_link_grpc.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+struct ps_rank {
+    ps_rank_conf conf;
+    ps_session session; /* the node's, as this rank sees it: its number, its weights */
+    ps_trainer *trainer;
+    ps_exchange *exchange;   /* NULL before start and when it has ended */
+    ps_peer_exchange *mesh;  /* NULL: the job has servers */
+    ps_peer_inbox *inbox;    /* of the mesh */
+    ps_exchange_stats stats; /* of an exchange that has ended */
+    double waited_s;
+    bool is_training; /* the thread runs */
+    ps_event trained, closed;
+
+    /* what ps_rank_progress lends */
+    Psgd__V1__WorkerProgress progress;
+    char whom[160];
+    Psgd__V1__WorkerProgress__MetricsEntry metrics[1 + PS_METRICS_MAX],
+        *metric_ptrs[1 + PS_METRICS_MAX];
+    Psgd__V1__EvaluationPart part;
+    ps_buf *part_buf; /* what it says */
+};
+
+/* The thread has ended: closes the streams. */
+static void on_trained(ps_event *self, bool ok)
+{
+    ps_rank *r = PS_CONTAINER_OF(self, ps_rank, trained);
+    char whom[8];
+
+    (void)ok;
+    r->is_training = false;
+    r->stats = ps_exchange_get_stats(r->exchange);
+    r->waited_s = ps_gate_waited_s(ps_exchange_gate(r->exchange), whom, sizeof whom);
+    if (r->mesh != NULL) {
+        ps_peer_exchange_stop(r->mesh, &r->closed);
+    } else {
+        ps_wire_client_stop(r->exchange, &r->closed);
+    }
+}
+
+static void on_closed(ps_event *self, bool ok)
+{
+    ps_rank *r = PS_CONTAINER_OF(self, ps_rank, closed);
+
+    (void)ok;
+    if (r->mesh != NULL) { /* what the others still needed is in it */
+        r->stats = ps_exchange_get_stats(r->exchange);
+    }
+    r->exchange = NULL;
+    r->conf.ended(r->conf.arg);
+}
+
+static ps_status make_mesh(ps_rank *r)
+{
+    ps_peer_exchange_conf conf = {
+        .loop = r->conf.loop,
+        .session = &r->session,
+        .incarnation = ps_node_incarnation(r->conf.node),
+        .weights = r->session.weights,
+        .grad = ps_trainer_grad(r->trainer),
+        .taken = ps_peers_taken,
+    };
+    ps_status st;
+
+    r->inbox = ps_peer_inbox_create(&r->session);
+    conf.arg = r->inbox;
+    st = ps_peer_exchange_create(&conf, &r->mesh);
+    if (ps_is_ok(&st)) {
+        ps_peers_open(r->conf.peers, r->inbox, r->mesh);
+    }
+    return st;
+}
+
+ps_status ps_rank_create(const ps_rank_conf *conf, ps_rank **out)
+{
+    ps_rank *r = ps_xcalloc(1, sizeof *r);
+    ps_trainer_conf trainer = {
+        .job_id = conf->session->job_id,
+        .folder = conf->session->folder,
+        .rank = conf->rank,
+        .plan = conf->session->plan,
+        .data = conf->session->data,
+        .weights = conf->weights,
+    };
+    ps_status st;
+
+    r->conf = *conf;
+    r->session = *conf->session;
+    r->session.rank = conf->rank;
+    r->session.weights = conf->weights;
+    r->trained.fire = on_trained;
+    r->closed.fire = on_closed;
+    for (size_t i = 0; i < 1 + PS_METRICS_MAX; i++) {
+        r->metric_ptrs[i] = &r->metrics[i];
+    }
+    st = ps_trainer_create(&trainer, &r->trainer);
+    if (ps_is_ok(&st) && r->session.plan->mesh != NULL) {
+        st = make_mesh(r);
+    }
+    if (!ps_is_ok(&st)) {
+        ps_rank_destroy(r);
+        return st;
+    }
+    *out = r;
+    return ps_ok();
+}
+
+void ps_rank_destroy(ps_rank *r)
+{
+    if (r == NULL) {
+        return;
+    }
+    assert(r->exchange == NULL);
+    ps_buf_unref(r->part_buf);
+    ps_peers_remove(r->conf.peers, r->inbox, "the attempt is over");
+    if (r->mesh != NULL) {
+        ps_peer_exchange_destroy(r->mesh);
+    }
+    ps_trainer_destroy(r->trainer);
+    free(r);
+}
+
+/* On the trainer's thread. */
+static void post_trained(void *arg)
+{
+    ps_rank *r = arg;
+
+    ps_loop_post(r->conf.loop, &r->trained);
+}
+
+ps_exchange *ps_rank_connect(ps_loop *loop, const ps_session *session, uint64_t incarnation,
+                             ps_buf *grad)
+{
+    ps_wire_client_conf conf = {
+        .plan = session->plan,
+        .placement = &session->placement,
+        .attempt = ps_session_attempt(session),
+        .rank = session->rank,
+        .incarnation = incarnation,
+        .transport = ps_grpc_transport_create(loop, &session->placement),
+        .patience_us = (int64_t)session->plan->spec->timeouts->step_ms * 1000,
+        .weights = session->weights,
+        .grad = grad,
+    };
+    ps_exchange *exchange = ps_wire_client_create(&conf);
+
+    ps_wire_client_start(exchange);
+    return exchange;
+}
+
+static void open_exchange(ps_rank *r)
+{
+    if (r->mesh != NULL) {
+        r->exchange = ps_peer_exchange_base(r->mesh);
+    } else {
+        r->exchange = ps_rank_connect(r->conf.loop, &r->session, ps_node_incarnation(r->conf.node),
+                                      ps_trainer_grad(r->trainer));
+    }
+}
+
+void ps_rank_start(ps_rank *r)
+{
+    ps_status st;
+
+    open_exchange(r);
+    r->is_training = true;
+    st = ps_trainer_start(r->trainer, r->exchange, post_trained, r);
+    if (!ps_is_ok(&st)) {
+        ps_gate_fail(ps_exchange_gate(r->exchange), &st);
+        ps_loop_post(r->conf.loop, &r->trained);
+    }
+}
+
+void ps_rank_stop(ps_rank *r)
+{
+    if (r->exchange == NULL) {
+        return;
+    }
+    if (r->is_training) {
+        ps_gate_stop(ps_exchange_gate(r->exchange));
+    } else if (r->mesh != NULL) {
+        ps_peer_exchange_cut(r->mesh);
+    }
+}
+
+bool ps_rank_is_running(const ps_rank *r)
+{
+    return r->exchange != NULL;
+}
+
+ps_status ps_rank_result(const ps_rank *r)
+{
+    return ps_trainer_result(r->trainer);
+}
+
+/* Names a file of the trainer's, if it came to that. */
+static void keep(const ps_rank *r, const char *prefix, const char *suffix,
+                 Psgd__V1__ArtifactKind kind)
+{
+    char name[160], path[sizeof r->session.folder + sizeof name + 2], rank[16];
+
+    snprintf(rank, sizeof rank, "%u", r->conf.rank);
+    ps_artifact_name(name, sizeof name, prefix, r->session.plan->spec->title, rank, suffix);
+    snprintf(path, sizeof path, "%s/%s", r->session.folder, name);
+    if (access(path, F_OK) == 0) {
+        ps_node_keep(r->conf.node, name, kind);
+    }
+}
+
+void ps_rank_keep_curves(const ps_rank *r)
+{
+    keep(r, "TR", ".csv", PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_REPORT);
+    keep(r, "EV", ".csv", PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_REPORT);
+    keep(r, "TB", "/" PS_EVENTS_NAME, PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_EVENTS);
+}
+
+void ps_rank_keep_model(const ps_rank *r)
+{
+    keep(r, "MODEL", ".safetensors", PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_MODEL);
+    keep(r, "MODEL", ".onnx", PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_MODEL);
+}
+
+/* --- progress -------------------------------------------------------------- */
+
+static void fill_metric(Psgd__V1__WorkerProgress__MetricsEntry *entry, const char *name,
+                        double value)
+{
+    psgd__v1__worker_progress__metrics_entry__init(entry);
+    entry->key = (char *)name;
+    entry->value = value;
+}
+
+/* What was found in this rank's share of the test set. */
+static Psgd__V1__EvaluationPart *lend_part(ps_rank *r)
+{
+    ps_buf_unref(r->part_buf);
+    psgd__v1__evaluation_part__init(&r->part);
+    r->part_buf = ps_trainer_get_part(r->trainer, &r->part.evaluation);
+    if (r->part_buf == NULL) {
+        return NULL;
+    }
+    r->part.state = (ProtobufCBinaryData){.len = r->part_buf->len, .data = r->part_buf->data};
+    return &r->part;
+}
+
+static void fill_exchange(ps_rank *r, Psgd__V1__WorkerProgress *out)
+{
+    ps_exchange_stats stats = r->stats;
+
+    r->whom[0] = '\0';
+    out->seconds_waiting = r->waited_s;
+    if (r->exchange != NULL) {
+        stats = ps_exchange_get_stats(r->exchange);
+        out->seconds_waiting =
+            ps_gate_waited_s(ps_exchange_gate(r->exchange), r->whom, sizeof r->whom);
+        if (r->mesh != NULL && r->whom[0] != '\0') {
+            ps_peer_exchange_name_missing(r->mesh, r->whom, sizeof r->whom);
+        }
+    }
+    out->bytes_up = stats.bytes_up;
+    out->bytes_down = stats.bytes_down;
+    out->bytes_up_float32 = stats.bytes_up_float32;
+    out->bytes_down_float32 = stats.bytes_down_float32;
+    out->messages_up = stats.messages_up;
+    out->messages_down = stats.messages_down;
+    out->resyncs = stats.resyncs;
+    out->waiting_for = r->whom;
+}
+
+Psgd__V1__WorkerProgress *ps_rank_progress(ps_rank *r)
+{
+    const ps_plan *plan = r->session.plan;
+    Psgd__V1__WorkerProgress *out = &r->progress;
+    ps_trainer_progress p = ps_trainer_get_progress(r->trainer);
+
+    psgd__v1__worker_progress__init(out);
+    out->rank = r->conf.rank;
+    out->step = p.step;
+    out->total_steps = plan->total_steps;
+    out->epoch = p.epoch;
+    out->loss = p.loss;
+    out->accuracy = p.accuracy;
+    out->samples = p.samples;
+    out->evaluations = p.evaluations;
+    fill_exchange(r, out);
+    if (p.waiting_for[0] != '\0') {
+        snprintf(r->whom, sizeof r->whom, "%.60s: room on its disk: %.70s",
+                 ps_placement_process(&r->session.placement, r->conf.rank)->node_id, p.waiting_for);
+    }
+    if (p.evaluations > 0) {
+        fill_metric(&r->metrics[0], "loss", p.eval_loss);
+        for (size_t i = 0; i < plan->metric_count; i++) {
+            fill_metric(&r->metrics[1 + i], plan->metrics[i].metric->name, p.eval_values[i]);
+        }
+        out->metrics = r->metric_ptrs;
+        out->n_metrics = 1 + plan->metric_count;
+        out->part = lend_part(r);
+    }
+    return out;
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* rank.h - one rank of a job in this process: its trainer and its exchange.
+ *
+ * A worker process carries one rank or several. Each has a trainer's thread, weights and streams
+ * of its own; they share the data set. Loop's thread, if nothing else is said.
+ */
+#ifndef PS_SERVICES_WORKER_RANK_H
+#define PS_SERVICES_WORKER_RANK_H
+
+#include "services/worker/peer_service.h"
+
+typedef struct ps_rank ps_rank;
+
+typedef struct ps_rank_conf {
+    ps_loop *loop;
+    ps_node *node;
+    const ps_session *session; /* the node's; kept */
+    uint32_t rank;
+    float *weights;  /* (param_count) of clock 0; kept, and written */
+    ps_peers *peers; /* kept */
+    /* The rank has started and has ended: thread and streams are closed, the result is known.
+     * Called once, after ps_rank_start. */
+    void (*ended)(void *arg);
+    void *arg;
+} ps_rank_conf;
+
+/* Takes memory for the trainer. Under an exchange among workers messages of others are taken from
+ * now on, as they may begin first. Fails as ps_trainer_create. */
+PS_MUST_USE ps_status ps_rank_create(const ps_rank_conf *conf, ps_rank **out);
+
+/* Frees a rank that was not started, or that has ended. NULL is allowed. */
+void ps_rank_destroy(ps_rank *rank);
+
+/* Opens the exchange and trains. `ended` follows, also when that fails. */
+void ps_rank_start(ps_rank *rank);
+
+/* Ends training soon; `ended` follows. Nothing happens if the rank was not started or has ended. */
+void ps_rank_stop(ps_rank *rank);
+
+/* Returns whether the rank was started and has not ended. */
+bool ps_rank_is_running(const ps_rank *rank);
+
+/* Returns how training ended: OK too if it was stopped. */
+ps_status ps_rank_result(const ps_rank *rank);
+
+/* Names the curves that there are, for collecting. */
+void ps_rank_keep_curves(const ps_rank *rank);
+
+/* Names the model that rank 0 leaves. */
+void ps_rank_keep_model(const ps_rank *rank);
+
+/* Returns where the rank is, with its share of a split evaluation if there is one. The message is
+ * the rank's until the next call. */
+Psgd__V1__WorkerProgress *ps_rank_progress(ps_rank *rank);
+
+/* Opens the exchange of a session's rank through its servers, over gRPC on the loop. The session is
+ * kept; a reference to `grad`, the gradient block, is taken. The exchange ends with
+ * ps_wire_client_stop. */
+ps_exchange *ps_rank_connect(ps_loop *loop, const ps_session *session, uint64_t incarnation,
+                             ps_buf *grad);
+
+#endif
