@@ -36,7 +36,8 @@ static void start(ps_cli *cli, void *options)
 
 const ps_subcommand ps_subcommand_cancel = {
     .command = {.name = "psgd cancel",
-                .summary = "Stops a job, queued or running. A job that is over stays as it is.",
+                .summary =
+                    "Cancels a job that is queued or running. A job that has ended is unchanged.",
                 .usage = "[options] JOB",
                 .args_min = 1,
                 .args_max = 1},

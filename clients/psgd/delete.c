@@ -13,7 +13,7 @@ static void on_reply(void *arg, const ps_error *error, const ProtobufCMessage *r
         return;
     }
     if (cli->format == PS_FORMAT_TEXT) {
-        printf("%s is deleted, with its files\n", ps_cli_job(cli));
+        printf("%s and its files are deleted\n", ps_cli_job(cli));
     } else {
         ps_cli_json(cli, reply);
     }
@@ -31,7 +31,7 @@ static void start(ps_cli *cli, void *options)
 
 const ps_subcommand ps_subcommand_delete = {
     .command = {.name = "psgd delete",
-                .summary = "Forgets a job that is over and removes its files from the coordinator.",
+                .summary = "Deletes a job that has ended, and its files, from the coordinator.",
                 .usage = "[options] JOB",
                 .args_min = 1,
                 .args_max = 1},

@@ -51,7 +51,7 @@ typedef struct download {
 
 static const ps_option options[] = {
     PS_OPTION_STRING(download, output, .name = "output", .letter = 'o', .metavar = "DIR",
-                     .help = "where to; made if it is not there (default: the job's id)"),
+                     .help = "folder for the files, made if missing (default: the job's id)"),
     PS_OPTION_LIST(download, kind_names, .name = "kind", .letter = 'k',
                    .choices = "log|report|model|summary|events", .help = "only files of this kind"),
     PS_OPTION_END,
@@ -123,10 +123,10 @@ static ps_status finish(download *d, const Psgd__V1__Artifact *artifact)
     ps_sha256_finish(&d->sha, s->sha256);
     s->is_verified = artifact->sha256[0] != '\0';
     if (s->is_verified && strcmp(s->sha256, artifact->sha256) != 0) {
-        return ps_fail(PS_DATA_LOSS, "%.60s: its SHA-256 is not the one announced", d->name);
+        return ps_fail(PS_DATA_LOSS, "%.60s: its SHA-256 is not the announced one", d->name);
     }
     if (s->is_verified && d->offset != artifact->size) {
-        return ps_fail(PS_DATA_LOSS, "%.60s: %llu bytes came, %llu were announced", d->name,
+        return ps_fail(PS_DATA_LOSS, "%.60s: received %llu bytes, %llu were announced", d->name,
                        (unsigned long long)d->offset, (unsigned long long)artifact->size);
     }
     d->is_open = false;
@@ -261,7 +261,7 @@ static void on_end(void *arg, const ps_error *error)
     } else if (!ps_is_ok(&error->status)) {
         ps_cli_fail(d->cli, error);
     } else if (is_cut) {
-        fputs("psgd: the last file was cut off\n", stderr);
+        fputs("psgd: the last file is incomplete\n", stderr);
         ps_cli_end(d->cli, PS_EXIT_SERVER);
     } else if (d->next_arg < d->cli->config->n_args) {
         open_next(d);
@@ -323,7 +323,8 @@ static bool prepare(ps_cli *cli, void *arg)
         d->kinds[d->request.n_kinds++] = kind_of(d->kind_names.items[i]);
     }
     if (d->output == NULL && !ps_name_is_safe(job_id)) {
-        fprintf(stderr, "psgd: '%s' cannot be the name of a directory; say --output\n", job_id);
+        fprintf(stderr, "psgd: '%s' cannot be the name of a folder; give one by --output\n",
+                job_id);
         return false;
     }
     if (d->output == NULL) {
@@ -367,8 +368,9 @@ static void fini(void *arg)
 
 const ps_subcommand ps_subcommand_download = {
     .command = {.name = "psgd download",
-                .summary = "Fetches the files of a job, all or those named, and checks them: "
-                           "CRC-32 of each chunk, SHA-256 of each file. Logs also while it runs.",
+                .summary = "Downloads all files of a job, or those named, and verifies them: "
+                           "CRC-32 of each chunk, SHA-256 of each file. Logs can be downloaded "
+                           "while the job runs.",
                 .usage = "[options] JOB [NAME...]",
                 .args_min = 1,
                 .args_max = 64,

@@ -46,20 +46,20 @@ typedef struct evaluation {
 
 static const ps_option options[] = {
     PS_OPTION_STRING(evaluation, model_path, .name = "model", .letter = 'm', .metavar = "FILE",
-                     .help = "the model, safetensors"),
+                     .help = "the model file (safetensors)"),
     PS_OPTION_LIST(evaluation, tables, .name = "table", .letter = 'T', .metavar = "FILE",
                    .help = "file of a sparse table, of each server; changes behind what they "
                            "change (default: those of the same job beside the model)"),
     PS_OPTION_STRING(evaluation, export_path, .name = "export", .metavar = "FILE",
-                     .help = "of a model with sparse tables: write it with a row for every id, as "
+                     .help = "write a model with sparse tables with a row for every id, as "
                              "safetensors, or as ONNX if FILE ends in .onnx"),
     PS_OPTION_STRING(evaluation, job_path, .name = "job", .letter = 'j', .metavar = "FILE",
-                     .help = "job file with its network and data (default: as the model file "
+                     .help = "job file with its network and data (default: what the model file "
                              "says)"),
     PS_OPTION_STRING(evaluation, flags.data, .name = "data", .letter = 'D', .metavar = "NAME",
-                     .help = "another data set"),
+                     .help = "data set, instead of the job's"),
     PS_OPTION_STRING(evaluation, data_path, .name = "data-path", .env = "PSGD_DATA",
-                     .metavar = "DIR", .help = "folder that holds data sets, as mnist/"),
+                     .metavar = "DIR", .help = "folder of the data sets, with mnist/ and others"),
     PS_OPTION_STRING(evaluation, split_name, .name = "split", .choices = "test|train",
                      .value = "test", .help = "which samples"),
     PS_OPTION_STRING(evaluation, flags.train_limit, .name = "train-limit", .metavar = "N",
@@ -67,9 +67,9 @@ static const ps_option options[] = {
     PS_OPTION_STRING(evaluation, flags.test_limit, .name = "test-limit", .metavar = "N",
                      .help = "test samples to use; 0: all"),
     PS_OPTION_LIST(evaluation, metric_names, .name = "metric", .letter = 'M', .metavar = "NAME",
-                   .help = "what to say beside the loss (default: the metrics of the job)"),
+                   .help = "metric beside the loss (default: the metrics of the job)"),
     PS_OPTION_LIST(evaluation, flags.set, .name = "set", .letter = 's', .metavar = "PATH=VALUE",
-                   .help = "any field of the job: model.loss=mse"),
+                   .help = "set any field of the job, such as model.loss=mse"),
     PS_OPTION_END,
 };
 
@@ -93,16 +93,16 @@ static ps_status read_description(evaluation *e, json_t **out)
     if (e->job_path != NULL) {
         *out = NULL;
     } else if (text == NULL) {
-        st = ps_fail(PS_INVALID_ARGUMENT,
-                     "%s does not say what network it is of: name the job file with --job",
-                     ps_path_tail(e->model_path));
+        st =
+            ps_fail(PS_INVALID_ARGUMENT, "%s does not name its network; give the job file by --job",
+                    ps_path_tail(e->model_path));
     } else {
         json_error_t why;
 
         *out = json_loads(text, JSON_REJECT_DUPLICATES, &why);
         if (!json_is_object(*out)) {
             json_decref(*out);
-            st = ps_fail(PS_INVALID_ARGUMENT, "%s: \"%s\" of its metadata is no JSON object",
+            st = ps_fail(PS_INVALID_ARGUMENT, "%s: \"%s\" of its metadata is not a JSON object",
                          ps_path_tail(e->model_path), PS_DESCRIPTION_KEY);
         }
     }
@@ -197,7 +197,8 @@ static ps_status load_model(evaluation *e)
     }
     e->weights = calloc(layout->param_count, sizeof *e->weights);
     if (e->weights == NULL) {
-        return ps_fail(PS_RESOURCE_EXHAUSTED, "no memory for %zu parameters", layout->param_count);
+        return ps_fail(PS_RESOURCE_EXHAUSTED, "out of memory for %zu parameters",
+                       layout->param_count);
     }
     return ps_weights_read(e->model_path, layout->stored, layout->stored_count, e->weights);
 }
@@ -205,8 +206,8 @@ static ps_status load_model(evaluation *e)
 static ps_status export_model(const evaluation *e)
 {
     if (e->rows == NULL) {
-        return ps_fail(PS_INVALID_ARGUMENT, "--export: the model has no sparse tables, so it is "
-                                            "whole as it is");
+        return ps_fail(PS_INVALID_ARGUMENT, "--export: the model has no sparse tables, so the "
+                                            "model file is complete already");
     }
     return ps_wrap(ps_evaluation_export(e->plan, e->weights, e->rows, e->export_path), "%s",
                    ps_path_tail(e->export_path));
@@ -220,7 +221,7 @@ static ps_status load_data(evaluation *e)
 
     if (ps_data_file_count(conf) > 0) {
         if (e->data_path == NULL || e->data_path[0] == '\0') {
-            return ps_fail(PS_NOT_FOUND, "data set %s: there is no --data-path (PSGD_DATA)",
+            return ps_fail(PS_NOT_FOUND, "data set %s: give its folder by --data-path or PSGD_DATA",
                            conf->source->name);
         }
         st = ps_path_join(folder, sizeof folder, e->data_path, ps_data_folder(conf));
@@ -379,7 +380,7 @@ static bool prepare(ps_cli *cli, void *arg)
 
     e->cli = cli;
     if (e->model_path == NULL) {
-        fputs("psgd: --model FILE is needed: what is to be evaluated\n", stderr);
+        fputs("psgd: --model is missing; give the file of the model by --model FILE\n", stderr);
         return false;
     }
     st = make_plan(e, &error);
@@ -410,9 +411,9 @@ static void fini(void *arg)
 const ps_subcommand ps_subcommand_eval = {
     .command = {.name = "psgd eval",
                 .summary =
-                    "Evaluates a model on a data set, here and without a coordinator: its "
-                    "loss and the metrics of its job, as a worker would say them. Network and "
-                    "data are those that the model file names, or a job file, or flags.",
+                    "Evaluates a model on a data set in this process, without a coordinator: "
+                    "its loss and the metrics of its job, as a worker computes them. The model "
+                    "file names the network and the data; a job file or flags override that.",
                 .usage = "[options] --model FILE",
                 .examples =
                     "psgd eval --model 'MODEL-mnist-N(0).safetensors' --data-path /srv/data\n"

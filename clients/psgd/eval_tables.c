@@ -78,8 +78,8 @@ ps_status ps_eval_tables(const ps_plan *plan, const char *model_path, const ps_o
     st = find(model_path, &found, &count);
     if (ps_is_ok(&st) && count == 0) {
         st = ps_fail(PS_NOT_FOUND,
-                     "%s has sparse tables, whose rows are in files of their own; there is none "
-                     "beside it: --table FILE",
+                     "%s has sparse tables, and no file with their rows is "
+                     "beside it; give one by --table FILE",
                      ps_path_tail(model_path));
     }
     if (ps_is_ok(&st)) {

@@ -113,7 +113,7 @@ static void add_usual(ps_table *table, const Psgd__V1__GetServerInfoResponse *in
                 continue;
             }
             if (!is_any) {
-                add(table, kind, "(each)", "has besides, where it says nothing else:");
+                add(table, kind, "(each)", "these numbers too, unless listed above:");
                 is_any = true;
             }
             describe(plugin->params[k], text, sizeof text);
@@ -126,7 +126,7 @@ static void show_plugins(const Psgd__V1__GetServerInfoResponse *info, const char
 {
     ps_table table = {.n_columns = 3};
 
-    add(&table, "KIND", "NAME", "WHAT IT IS, AND ITS NUMBERS = DEFAULT [RANGE]");
+    add(&table, "KIND", "NAME", "DESCRIPTION, AND NUMBERS = DEFAULT [RANGE]");
     for (size_t i = 0; i < info->n_plugins; i++) {
         const Psgd__V1__Plugin *plugin = info->plugins[i];
 
@@ -272,8 +272,8 @@ static void start_alone(ps_cli *cli, void *options)
 const ps_subcommand ps_subcommand_info = {
     .command = {.name = "psgd info",
                 .summary = "Shows version and limits of the coordinator and every plugin with its "
-                           "numbers: codecs, optimizers, layers, consistency modes, ... Without a "
-                           "coordinator, what is built into psgd.",
+                           "numbers: codecs, optimizers, layers, consistency policies, ... Without "
+                           "a coordinator it shows what is built into psgd.",
                 .usage = "[options] [KIND]",
                 .args_max = 1,
                 .examples = "psgd info\npsgd info codecs"},

@@ -19,10 +19,9 @@ typedef struct listing {
 
 static const ps_option options[] = {
     PS_OPTION_LIST(listing, states, .name = "state", .letter = 's', .metavar = "STATE",
-                   .help =
-                       "only jobs in this state, or in one of these: queued, running, done, ..."),
+                   .help = "only jobs in this state: queued, running, done, ..."),
     PS_OPTION_INT(listing, limit, .name = "limit", .letter = 'n', .value = "50", .min = 0,
-                  .max = 1e9, .help = "most jobs to list, newest first; 0: all"),
+                  .max = 1e9, .help = "number of jobs to list; 0: all"),
     PS_OPTION_END,
 };
 
@@ -137,7 +136,7 @@ static void fini(void *arg)
 
 const ps_subcommand ps_subcommand_list = {
     .command = {.name = "psgd list",
-                .summary = "Lists jobs, newest first. With --format json a list of jobs.",
+                .summary = "Lists jobs, newest first. --format json prints a list.",
                 .examples = "psgd list --state running --state queued\n"
                             "psgd list --limit 1 --format json"},
     .options = options,

@@ -47,9 +47,9 @@ typedef struct logs {
 
 static const ps_option options[] = {
     PS_OPTION_BOOL(logs, wants_follow, .name = "follow", .letter = 'f',
-                   .help = "stay and print what comes until the job is over"),
+                   .help = "print new lines until the job has ended"),
     PS_OPTION_STRING(logs, node, .name = "node", .letter = 'n', .metavar = "ID",
-                     .help = "only of this node"),
+                     .help = "only lines of this node"),
     PS_OPTION_END,
 };
 
@@ -345,8 +345,8 @@ static void fini(void *arg)
 
 const ps_subcommand ps_subcommand_logs = {
     .command = {.name = "psgd logs",
-                .summary = "Prints what the nodes of a job logged, while it runs and after it. "
-                           "With --format jsonl the lines as the nodes wrote them.",
+                .summary = "Prints the log lines of a job's nodes, while it runs and after it. "
+                           "--format jsonl prints the lines as the nodes wrote them.",
                 .usage = "[options] JOB",
                 .args_min = 1,
                 .args_max = 1,

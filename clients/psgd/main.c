@@ -36,13 +36,13 @@ enum { SUBCOMMANDS = sizeof subcommands / sizeof subcommands[0], DEFAULT_PORT = 
 static const ps_option general_options[] = {
     PS_OPTION_STRING(ps_general, coordinator, .name = "coordinator", .letter = 'c',
                      .env = "PSGD_COORDINATOR", .value = "127.0.0.1:15386", .metavar = "HOST:PORT",
-                     .help = "the coordinator"),
+                     .help = "address of the coordinator"),
     PS_OPTION_STRING(ps_general, format, .name = "format", .env = "PSGD_FORMAT", .value = "text",
                      .choices = "text|json|jsonl",
                      .help = "json: one document on stdout; jsonl: one a line"),
     PS_OPTION_DURATION(ps_general, timeout_us, .name = "timeout", .env = "PSGD_TIMEOUT",
                        .value = "10s", .min = 1e5, .max = 3600e6,
-                       .help = "for an answer of the coordinator"),
+                       .help = "time to wait for an answer of the coordinator"),
     PS_OPTION_END,
 };
 
@@ -88,7 +88,8 @@ static ps_status probe(const char *said, int64_t timeout_us, char target[PS_ADDR
     }
     freeaddrinfo(list);
     if (err != 0) {
-        return ps_fail(PS_UNAVAILABLE, "no coordinator at %s: %s (start one, or say --coordinator)",
+        return ps_fail(PS_UNAVAILABLE,
+                       "no coordinator at %s: %s; start one, or give its address by --coordinator",
                        target, strerror(err));
     }
     return ps_ok();
@@ -141,7 +142,7 @@ static ps_exit run(ps_cli *cli, const ps_subcommand *sub, void *options)
         st = probe(cli->general.coordinator, cli->general.timeout_us, coordinator);
     }
     if (!ps_is_ok(&st) && sub->start_alone != NULL && !cli->is_coordinator_named) {
-        fprintf(stderr, "psgd: %s; this is what psgd " PS_VERSION " itself has\n", st.text);
+        fprintf(stderr, "psgd: %s; showing what is built into psgd " PS_VERSION "\n", st.text);
         begin = sub->start_alone;
         st = ps_ok();
     }
@@ -266,17 +267,19 @@ static void put_notes(ps_strbuf *notes)
     for (size_t i = 0; i < SUBCOMMANDS; i++) {
         ps_strbuf_printf(notes, "%s%s", i > 0 ? ", " : "", name_of(subcommands[i]));
     }
-    ps_strbuf_puts(notes, ". 'psgd COMMAND --help' says more. Exit codes: 0 ok, 1 the job failed "
-                          "or the server refused, 2 no connection, 3 time-out, 4 bad arguments, "
-                          "5 a bug of psgd. " PS_CPU_HELP);
+    ps_strbuf_puts(notes,
+                   ". 'psgd COMMAND --help' describes one. Exit codes: 0 ok, 1 the job failed "
+                   "or the server refused, 2 no connection, 3 time-out, 4 wrong arguments, "
+                   "5 a bug of psgd. " PS_CPU_HELP);
 }
 
 int main(int argc, char **argv)
 {
     ps_command command = {
         .name = "psgd",
-        .summary = "Trains here, or submits training jobs to a psgd coordinator, watches them and "
-                   "fetches what they leave behind.",
+        .summary =
+            "Trains in this process, or submits jobs to a psgd coordinator, follows them and "
+            "downloads their files.",
         .usage = "[options] COMMAND [options]",
         .tables = general_tables,
         .args_max = 64,

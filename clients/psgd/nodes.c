@@ -85,8 +85,8 @@ static void fini(void *arg)
 
 const ps_subcommand ps_subcommand_nodes = {
     .command = {.name = "psgd nodes",
-                .summary = "Lists the workers and parameter servers that the coordinator knows, "
-                           "and what each is doing."},
+                .summary = "Lists the registered workers and parameter servers, "
+                           "and the job of each."},
     .options_size = sizeof(ps_rows),
     .start = start,
     .fini = fini,

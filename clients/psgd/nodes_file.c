@@ -34,7 +34,7 @@ static ps_status add(entries *e, Psgd__V1__NodeRole role, json_int_t id, const j
         return ps_fail(PS_INVALID_ARGUMENT, "more than %d nodes", PS_NODES_FILE_MAX);
     }
     if (text == NULL || text[0] == '\0') {
-        return ps_fail(PS_INVALID_ARGUMENT, "entry %zu: the address is no text", e->n);
+        return ps_fail(PS_INVALID_ARGUMENT, "entry %zu: the address is not a text", e->n);
     }
     st = ps_address_parse(text, "127.0.0.1",
                           is_worker ? PS_NODES_WORKER_PORT : PS_NODES_PSERVER_PORT, &parsed);
@@ -43,7 +43,7 @@ static ps_status add(entries *e, Psgd__V1__NodeRole role, json_int_t id, const j
     }
     for (size_t i = 0; i < e->n; i++) {
         if (e->list[i].role == role && e->list[i].id == id) {
-            return ps_fail(PS_INVALID_ARGUMENT, "entry %zu: id %lld stands twice", e->n,
+            return ps_fail(PS_INVALID_ARGUMENT, "entry %zu: id %lld occurs twice", e->n,
                            (long long)id);
         }
     }
@@ -177,7 +177,7 @@ static ps_status count(const entries *e, Psgd__V1__NodeRole role, uint64_t wante
                        is_worker ? "Worker" : "PS");
     }
     if (wanted > n) {
-        return ps_fail(PS_INVALID_ARGUMENT, "names %zu %s; %llu are wanted", n,
+        return ps_fail(PS_INVALID_ARGUMENT, "names %zu %s, but %llu are asked for", n,
                        is_worker ? "workers" : "pservers", (unsigned long long)wanted);
     }
     *out = wanted == 0 ? n : (size_t)wanted;

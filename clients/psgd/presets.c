@@ -65,8 +65,8 @@ static void start_alone(ps_cli *cli, void *options)
 const ps_subcommand ps_subcommand_presets = {
     .command = {.name = "psgd presets",
                 .summary = "Lists the presets: named sets of choices for 'psgd submit --preset'. "
-                           "With --format json also the fields that each sets. Without a "
-                           "coordinator, those that are built into psgd.",
+                           "--format json adds the fields that each sets. Without a "
+                           "coordinator it lists those that are built into psgd.",
                 .examples = "psgd presets\npsgd submit --preset int8 --epochs 1 --watch"},
     .start = start,
     .start_alone = start_alone,

@@ -50,7 +50,7 @@ static void on_end(void *arg, const ps_error *error)
         if (r->lost_us == 0 || ps_clock_us() - r->opened_us > SETTLED_US) {
             r->lost_us = ps_clock_us();
             fflush(stdout);
-            fprintf(stderr, "psgd: lost the coordinator at %s; trying for %d s to find it again\n",
+            fprintf(stderr, "psgd: lost the coordinator at %s; trying for %d s to reconnect\n",
                     r->cli->general.coordinator, PS_READER_PATIENCE_US / 1000000);
         }
         ps_loop_after(r->cli->loop, &r->timer, PAUSE_US);
@@ -84,8 +84,10 @@ static void on_answer(void *arg, const ps_error *error, const ProtobufCMessage *
     } else if (ps_clock_us() - r->lost_us < PS_READER_PATIENCE_US) {
         ps_loop_after(r->cli->loop, &r->timer, PAUSE_US);
     } else {
-        end(r, ps_fail(PS_UNAVAILABLE, "the coordinator at %.60s did not come back",
-                       r->cli->general.coordinator));
+        end(r,
+            ps_fail(PS_UNAVAILABLE,
+                    "the coordinator at %.60s did not come back",
+                    r->cli->general.coordinator));
     }
 }
 

@@ -150,7 +150,7 @@ void ps_show_job(const Psgd__V1__Job *job)
 void ps_show_reply(ps_cli *cli, const Psgd__V1__Job *job)
 {
     if (job == NULL) {
-        fputs("psgd: the answer has no job\n", stderr);
+        fputs("psgd: the coordinator's answer has no job\n", stderr);
         ps_cli_end(cli, PS_EXIT_BUG);
         return;
     }

@@ -11,26 +11,26 @@
     PS_OPTION_STRING(type, member.title, .name = "title", .letter = 't',                           \
                      .help = "name in the job's id and in its files"),                             \
     PS_OPTION_STRING(type, member.preset, .name = "preset", .letter = 'p', .metavar = "NAME",      \
-                     .help = "fills the fields left out; see 'psgd presets'"),                     \
+                     .help = "choices for fields that are not given; see 'psgd presets'"),         \
     PS_OPTION_STRING(type, member.workers, .name = "workers", .letter = 'W',                       \
                      .metavar = "N|FILE",                                                          \
-                     .help = "how many, or a worker.json that says which (\"PS\" and \"Worker\")"),\
+                     .help = "number of workers, or a worker.json that names them (\"PS\" and \"Worker\")"),\
     PS_OPTION_STRING(type, member.node_count, .name = "node-count", .letter = 'n',                 \
-                     .metavar = "N", .help = "workers; of a worker.json the first N"),             \
+                     .metavar = "N", .help = "number of workers; the first N of a worker.json"),   \
     PS_OPTION_STRING(type, member.pservers, .name = "pservers", .letter = 'P', .metavar = "N",     \
-                     .help = "parameter servers"),                                                 \
+                     .help = "number of parameter servers"),                                       \
     PS_OPTION_STRING(type, member.epochs, .name = "epochs", .letter = 'E', .metavar = "N",         \
                      .help = "passes over the training set"),                                      \
     PS_OPTION_STRING(type, member.block_size, .name = "block-size", .letter = 'b',                 \
-                     .metavar = "N", .help = "samples a block"),                                   \
+                     .metavar = "N", .help = "samples in a block"),                                \
     PS_OPTION_STRING(type, member.seed, .name = "seed", .metavar = "N",                            \
-                     .help = "everything drawn at random follows from it"),                        \
+                     .help = "seed of all random numbers"),                                        \
     PS_OPTION_STRING(type, member.model, .name = "model", .letter = 'm', .metavar = "NAME",        \
-                     .help = "preset of a network: mlp, cnn, resnet20, ngram and others"),         \
+                     .help = "network: mlp, cnn, resnet20, ngram and others"),                     \
     PS_OPTION_STRING(type, member.widths, .name = "widths", .metavar = "N,N,...",                  \
                      .help = "units of its hidden layers"),                                        \
     PS_OPTION_STRING(type, member.activation, .name = "activation", .metavar = "NAME",             \
-                     .help = "between its layers: tanh, relu, sigmoid"),                           \
+                     .help = "activation of its hidden layers: tanh, relu, sigmoid"),              \
     PS_OPTION_STRING(type, member.data, .name = "data", .letter = 'D', .metavar = "NAME",          \
                      .help = "data set: mnist, glyphs, csv and others (psgd info data)"),          \
     PS_OPTION_STRING(type, member.train_limit, .name = "train-limit", .metavar = "N",              \
@@ -44,7 +44,7 @@
                      .metavar = "N", .help = "workers that hold each block"),                      \
     PS_OPTION_STRING(type, member.optimizer, .name = "optimizer", .letter = 'O',                   \
                      .metavar = "NAME",                                                            \
-                     .help = "adam, sgd and others (psgd info optimizer)"),                        \
+                     .help = "optimizer: adam, sgd and others (psgd info optimizer)"),             \
     PS_OPTION_STRING(type, member.lr, .name = "lr", .metavar = "X",                                \
                      .help = "learning rate of the optimizer"),                                    \
     PS_OPTION_STRING(type, member.optimizer_side, .name = "optimizer-side",                        \
@@ -57,18 +57,18 @@
                      .help = "bsp (in step), ssp (bounded staleness), asp (no waiting) and "       \
                              "others (psgd info consistency)"),                                    \
     PS_OPTION_STRING(type, member.bound, .name = "bound", .metavar = "N",                          \
-                     .help = "of ssp: steps that a worker may be ahead"),                          \
+                     .help = "steps that a worker may be ahead under ssp"),                        \
     PS_OPTION_STRING(type, member.codec, .name = "codec", .metavar = "NAME",                       \
-                     .help = "bytes on the wire both ways: f32, f16, int8 and others (psgd "       \
+                     .help = "codec of both directions: f32, f16, int8 and others (psgd "          \
                              "info codec)"),                                                       \
     PS_OPTION_STRING(type, member.codec_up, .name = "codec-up", .metavar = "NAME",                 \
-                     .help = "of what workers send"),                                              \
+                     .help = "codec of what workers send"),                                        \
     PS_OPTION_STRING(type, member.codec_down, .name = "codec-down", .metavar = "NAME",             \
-                     .help = "of what servers send"),                                              \
+                     .help = "codec of what servers send"),                                        \
     PS_OPTION_STRING(type, member.bandwidth, .name = "bandwidth", .metavar = "BYTES",              \
-                     .help = "a second that a node's link carries; deadlines follow from it"),     \
+                     .help = "bytes a second of a node's link; sets deadlines"),                   \
     PS_OPTION_LIST(type, member.set, .name = "set", .letter = 's', .metavar = "PATH=VALUE",        \
-                   .help = "any field of the job: timeouts.lease_ms=5000, "                        \
+                   .help = "set any field of the job, as timeouts.lease_ms=5000 or "               \
                            "optimizer.rule.params.beta1=0.8")
 /* clang-format on */
 

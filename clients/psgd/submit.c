@@ -21,8 +21,7 @@ static const ps_option options[] = {
                    .help = "follow the job to its end"),
     PS_SPEC_OPTIONS(submission, flags),
     PS_OPTION_STRING(submission, request_id, .name = "request-id", .value = "", .metavar = "ID",
-                     .help = "makes it safe to submit again: the same id and job give the same "
-                             "job"),
+                     .help = "makes submit idempotent: the same id and job give the same job"),
     PS_OPTION_END,
 };
 
@@ -108,9 +107,10 @@ static void fini(void *arg)
 const ps_subcommand ps_subcommand_submit = {
     .command = {.name = "psgd submit",
                 .summary =
-                    "Submits a job: a YAML or JSON file with the fields of JobSpec, flags on top "
-                    "of it. What neither says is the preset's or the default. Prints the job's id "
-                    "and what to do next; with --watch follows it, and Ctrl-C leaves it running.",
+                    "Submits a job: a YAML or JSON file with the fields of JobSpec, which flags "
+                    "override. Other fields come from the preset or have their default. Prints "
+                    "the job's id and the next commands. --watch follows the job; Ctrl-C then "
+                    "leaves it running.",
                 .usage = "[options] [FILE]",
                 .args_max = 1,
                 .examples = "psgd submit --preset tutorial-glyphs --watch\n"

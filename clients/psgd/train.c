@@ -38,13 +38,13 @@ static const ps_option options[] = {
                   .help = "workers that compute at the same time; 0: as many as there are "
                           "processors"),
     PS_OPTION_STRING(training, out, .name = "out", .letter = 'o', .metavar = "DIR",
-                     .help = "where the files go; made if it is not there (default: the job's id)"),
+                     .help = "folder for the files, made if missing (default: the job's id)"),
     PS_OPTION_STRING(training, data_path, .name = "data-path", .env = "PSGD_DATA", .metavar = "DIR",
-                     .help = "where data sets are, as DIR/mnist"),
+                     .help = "folder of the data sets, with DIR/mnist and others"),
     PS_OPTION_STRING(training, job_id, .name = "job-id", .metavar = "ID",
-                     .help = "the job's id in its files (default: TITLE-local)"),
+                     .help = "id of the job in its files (default: TITLE-local)"),
     PS_OPTION_BOOL(training, plan_only, .name = "plan",
-                   .help = "say what would be done and what memory it takes, and end"),
+                   .help = "print what would be done and the memory it takes, then exit"),
     PS_SPEC_OPTIONS(training, flags),
     PS_OPTION_END,
 };
@@ -319,10 +319,10 @@ static void fini(void *arg)
 const ps_subcommand ps_subcommand_train = {
     .command = {.name = "psgd train",
                 .summary =
-                    "Runs a job in this process, without services: its workers are threads, its "
-                    "servers are shards between them, codecs and all. In step (bsp) it leaves the "
-                    "same model as a cluster, bit for bit, on however many threads. Files go into "
-                    "--out; Ctrl-C ends it, with the reports so far.",
+                    "Trains a job in this process, without services: workers are threads, servers "
+                    "are shards in memory, and codecs are applied as on a cluster. Under bsp the "
+                    "model has the same bits as on a cluster, for any number of threads. Files go "
+                    "into --out. Ctrl-C ends the job and keeps the reports so far.",
                 .usage = "[options] [FILE]",
                 .args_max = 1,
                 .examples = "psgd train --preset tutorial-glyphs\n"

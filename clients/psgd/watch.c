@@ -49,7 +49,7 @@ static void on_job(void *arg, const ps_error *error, const ProtobufCMessage *rep
     }
     job = answer->job;
     if (job == NULL) {
-        fputs("psgd: the answer has no job\n", stderr);
+        fputs("psgd: the coordinator's answer has no job\n", stderr);
         ps_cli_end(w->cli, PS_EXIT_BUG);
         return;
     }
@@ -181,8 +181,9 @@ static void fini(void *options)
 
 const ps_subcommand ps_subcommand_watch = {
     .command = {.name = "psgd watch",
-                .summary = "Follows a job to its end: progress, changes of its state, evaluations. "
-                           "Ctrl-C leaves it; the job goes on. Exit code 1 if it did not end well.",
+                .summary =
+                    "Follows a job to its end: progress, changes of its state, evaluations. "
+                    "Ctrl-C stops watching; the job continues. Exits with 1 if the job failed.",
                 .usage = "[options] JOB",
                 .args_min = 1,
                 .args_max = 1},

@@ -93,8 +93,8 @@ static void the_first_entries_are_used_when_fewer_are_wanted(void **state)
     assert_taken(text, 3, 2, "W w0:15387, W w1:15387, W w2:15387, P p0:15388, P p1:15388");
     assert_taken("[[5, \"\", \"w5\"], [3, \"\", \"w3\"], [-2, \"\", \"p\"]]", 1, 0,
                  "W w3:15387, P p:15388");
-    assert_refused(text, 4, 0, "names 3 workers; 4 are wanted");
-    assert_refused(text, 0, 3, "names 2 pservers; 3 are wanted");
+    assert_refused(text, 4, 0, "names 3 workers, but 4 are asked for");
+    assert_refused(text, 0, 3, "names 2 pservers, but 3 are asked for");
 }
 
 static void addresses_of_version_6_get_a_port_too(void **state)
@@ -109,7 +109,7 @@ static void what_is_none_of_the_forms_is_refused_with_its_place(void **state)
     (void)state;
     assert_refused("12", 0, 0, "neither an object nor a list");
     assert_refused("{\"Workers\": []}", 0, 0, "unknown key 'Workers'");
-    assert_refused("{\"PS\": 5, \"Worker\": [\"a\"]}", 0, 0, "the address is no text");
+    assert_refused("{\"PS\": 5, \"Worker\": [\"a\"]}", 0, 0, "the address is not a text");
     assert_refused("{\"PS\": \"p\", \"Worker\": [\"a:99999\"]}", 0, 0, "entry 1");
     assert_refused("{\"PS\": \"p\"}", 0, 0, "names no worker");
     assert_refused("{\"Worker\": [\"a\"]}", 0, 0, "names no pserver");
@@ -117,7 +117,7 @@ static void what_is_none_of_the_forms_is_refused_with_its_place(void **state)
     assert_refused("[[\"PS\", \"a\"], [0, \"u\"]]", 0, 0, "entry 1: is neither");
     assert_refused("[[-3, \"u\", \"a\"]]", 0, 0, "id is -3");
     assert_refused("[[-2, \"u\", \"p\"], [0, \"u\", \"a\"], [0, \"v\", \"b\"]]", 0, 0,
-                   "id 0 stands twice");
+                   "id 0 occurs twice");
 }
 
 static void nodes_that_were_there_are_replaced(void **state)
