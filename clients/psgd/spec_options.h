@@ -14,7 +14,8 @@
                      .help = "choices for fields that are not given; see 'psgd presets'"),         \
     PS_OPTION_STRING(type, member.workers, .name = "workers", .letter = 'W',                       \
                      .metavar = "N|FILE",                                                          \
-                     .help = "number of workers, or a worker.json that names them (\"PS\" and \"Worker\")"),\
+                     .help = "number of workers, or a worker.json that names them "                \
+                             "(\"PS\" and \"Worker\")"),                                           \
     PS_OPTION_STRING(type, member.node_count, .name = "node-count", .letter = 'n',                 \
                      .metavar = "N", .help = "number of workers; the first N of a worker.json"),   \
     PS_OPTION_STRING(type, member.pservers, .name = "pservers", .letter = 'P', .metavar = "N",     \
