@@ -75,7 +75,7 @@ typedef struct ps_encoding {
     } u;
 } ps_encoding;
 
-/* What decode does with the values. */
+/* How decode writes the values. */
 typedef enum ps_into {
     PS_INTO_SET, /* y = x */
     PS_INTO_ADD  /* y = y + x */
@@ -92,10 +92,10 @@ typedef struct ps_codec {
     /* Returns the properties of the codec with these numbers. */
     ps_codec_facts (*facts)(const ps_params *params);
 
-    /* `size` returns the maximum of bytes that encode writes for n values; the exact number
-     * unless ps_codec_depends_on_data. It is at most 4 n + 8, and at most 4 * PS_CODEC_VALUES
-     * for any n. */
-    bool depends_on_data;
+    bool depends_on_data; /* its encodings may be shorter than `size` */
+    /* Returns the maximum of bytes that encode writes for n values; the exact number unless
+     * ps_codec_depends_on_data. It is at most 4 n + 8, and at most 4 * PS_CODEC_VALUES for any
+     * n. */
     size_t (*size)(const ps_params *params, size_t n);
 
     /* Encodes x[0..n) into out[0..size(n)), fills `head` (codec case and member; not slice and
@@ -213,11 +213,12 @@ void ps_encoding_copy(ps_encoding *dst, const Psgd__V1__Encoding *src);
 PS_MUST_USE ps_status ps_codec_check(const ps_codec *expected, const Psgd__V1__Encoding *head,
                                      const uint8_t *in, size_t len, size_t n);
 
+enum { PS_CODEC_ROOM = 4 * PS_CODEC_VALUES };
+
 /* Removes the compression, for callers that check an encoding on arrival and decode it later.
  * *head, *in and *len become an encoding of the same values in `plain` and `room`
  * (PS_CODEC_ROOM); they stay the same without compression. The old *head must outlive the new
  * one. Fails as ps_codec_check does, but does not run the codec's own check. */
-enum { PS_CODEC_ROOM = 4 * PS_CODEC_VALUES };
 PS_MUST_USE ps_status ps_codec_decompress(const ps_codec *expected, const Psgd__V1__Encoding **head,
                                           const uint8_t **in, size_t *len, size_t n,
                                           Psgd__V1__Encoding *plain, uint8_t *room);

@@ -13,8 +13,8 @@
  * *most overflows. */
 const float *ps_finite(const float *x, size_t n, float *room, float *most);
 
-/* Returns the distance between the runs of 64 values that a fit uses: a quarter of a long
- * slice. */
+/* Returns the distance between the starts of the runs of 64 values that a fit uses: 64, so all
+ * values, in a slice below 4096 values; else 256, so a quarter of them. */
 static inline size_t ps_fit_stride(size_t n)
 {
     return n < 4096 ? 64 : 256;

@@ -114,7 +114,7 @@ const ps_kernels ps_kernels_avx2 = {
 
 #else
 
-/* A translation unit may not be empty. */
+/* A translation unit must not be empty. */
 typedef int ps_no_kernels_avx2;
 
 #endif

@@ -112,7 +112,7 @@ const ps_kernels ps_kernels_avx512 = {
 
 #else
 
-/* A translation unit may not be empty. */
+/* A translation unit must not be empty. */
 typedef int ps_no_kernels_avx512;
 
 #endif

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kernels_body.h - the loops that every table shares, in plain C.
  *
- * Inlined into functions that are compiled for one kind of processor each, so
- * that the compiler makes the vector code. The results do not depend on which:
- * only exactly rounded operations, no contraction (-ffp-contract=off), and no
- * sum over values.
+ * They are inlined into functions that are compiled for one kind of processor each, so the
+ * compiler generates the vector code. Results do not depend on the processor: the loops use
+ * only exactly rounded operations, no contraction (-ffp-contract=off), and no sum over values.
  */
 #ifndef PS_COMMON_CODEC_KERNELS_BODY_H
 #define PS_COMMON_CODEC_KERNELS_BODY_H
@@ -37,12 +36,12 @@ PS_BODY float float_of(uint32_t u)
     return f;
 }
 
-/* To binary16, nearest even; what x86's VCVTPS2PH gives, NaN bits included. */
+/* Converts to binary16, rounded to nearest even, as x86's VCVTPS2PH does, NaN bits included. */
 PS_BODY uint16_t f16_of_f32(float f)
 {
     uint32_t u = bits_of(f), sign = (u >> 16) & 0x8000u, mag = u & 0x7fffffffu;
-    /* 0.5 has binary16's smallest step as its last place, so the sum rounds
-     * a small magnitude as binary16 would. */
+    /* The last place of 0.5 is the smallest step of binary16, so the sum rounds a small
+     * magnitude as binary16 does. */
     uint32_t small = bits_of(float_of(mag < 0x38800000u ? mag : 0) + 0.5f) - 0x3f000000u;
     uint32_t normal = (mag - 0x38000000u + 0xfffu + ((mag >> 13) & 1u)) >> 13;
     uint32_t h = mag < 0x38800000u ? small : normal;
@@ -52,7 +51,7 @@ PS_BODY uint16_t f16_of_f32(float f)
     return (uint16_t)(sign | h);
 }
 
-/* Exact; a signalling NaN becomes quiet, as VCVTPH2PS does. */
+/* Converts exactly. A signalling NaN becomes quiet, as with VCVTPH2PS. */
 PS_BODY float f32_of_f16(uint16_t h)
 {
     uint32_t sign = (uint32_t)(h & 0x8000u) << 16, mag = h & 0x7fffu;
@@ -119,16 +118,15 @@ PS_BODY uint32_t body_largest(const float *x, size_t n)
     return (uint32_t)most;
 }
 
-/* Ten vector instructions or so beside the draw: u - 1/2 is made by writing the
- * draw below the exponent of 1.0, and adding 1.5 * 2^23 leaves the nearest
- * integer in the low bits. Every step but the product with inverse and the sum
- * v + (u - 1/2) is exact. */
+/* Takes about ten vector instructions besides the draw. u - 1/2 is made by writing the draw
+ * below the exponent of 1.0. Adding 1.5 * 2^23 leaves the nearest integer in the low bits. All
+ * steps are exact except the product with `inverse` and the sum v + (u - 1/2). */
 PS_BODY void body_int8_encode(const float *x, float inverse, uint32_t key, uint8_t *out, size_t n)
 {
     uint32_t counter = key;
 
     for (size_t i = 0; i < n; i++) {
-        /* ps_draw_u32(key, i), the product of the index as a running sum. */
+        /* ps_draw_u32(key, i); the multiple of the index is a running sum. */
         uint32_t draw = ps_draw_u32(counter, 0);
         float u = float_of(0x3f800040u | ((draw >> 9) & 0x7fff80u)) - 1.5f;
         float v = x[i] * inverse;

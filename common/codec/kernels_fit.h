@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kernels_fit.h - loops in plain C, as kernels_more.h, of the codecs that fit a scale
- * or a grid to the values.
+/* kernels_fit.h - loops of the codecs that fit a scale or a grid to the values, in plain C like
+ * kernels_more.h.
  *
- * Values are taken FIT_RUN at a time, the last run filled up with zeros, so that every
- * inner loop has a length that the compiler knows. Sums are over sixteen lanes
- * there and here.
+ * Values are taken FIT_RUN at a time, and the last run is filled up with zeros, so every inner
+ * loop has a constant length. Sums are over sixteen lanes, as in kernels_more.h.
  */
 #ifndef PS_COMMON_CODEC_KERNELS_FIT_H
 #define PS_COMMON_CODEC_KERNELS_FIT_H
@@ -13,7 +12,7 @@
 
 enum { FIT_RUN = 64 };
 
-/* x[at..at + FIT_RUN): where it lies, or in room with zeros behind n. */
+/* Returns x[at..at + FIT_RUN), in place or copied to `room` with zeros behind value n. */
 PS_BODY const float *run_of(const float *x, size_t at, size_t n, float *room)
 {
     if (n - at >= FIT_RUN) {
@@ -39,7 +38,7 @@ PS_BODY double sum_of_lanes(double *part)
     return part[0];
 }
 
-/* Adds w m b to up and w b b (or w b) to down, lane by lane. */
+/* Adds w m b to `up` and w b b (or w b) to `down`, lane by lane. */
 PS_BODY void add_terms(const float *m, const float *b, const float *weights, bool is_soft,
                        double *up, double *down)
 {
@@ -69,7 +68,7 @@ PS_BODY void body_fit(const float *x, const float *weights, float inverse, float
             m[j] = magnitude_of(v[j]);
             q = m[j] * inverse;
             q = q > limit ? limit : q;
-            b[j] = is_soft ? q : (q + 0x1.8p23f) - 0x1.8p23f; /* to the nearest */
+            b[j] = is_soft ? q : (q + 0x1.8p23f) - 0x1.8p23f; /* rounds to nearest */
         }
         add_terms(m, b, w, is_soft, up, down);
     }
@@ -79,7 +78,7 @@ PS_BODY void body_fit(const float *x, const float *weights, float inverse, float
 
 /* ---- A grid ---- */
 
-/* How many of edges[1..top] each magnitude reaches. */
+/* Counts how many of edges[1..top] each magnitude reaches. */
 PS_BODY void grid_reach(const float *m, const float *edges, uint32_t top, int32_t *reached)
 {
     for (size_t i = 0; i < FIT_RUN; i++) {
@@ -94,8 +93,8 @@ PS_BODY void grid_reach(const float *m, const float *edges, uint32_t top, int32_
     }
 }
 
-/* Up from level[c] to the next as often as m is near to that. At the highest level
- * high is low, and m stays. */
+/* Moves from level[c] to the next level with the probability that keeps the mean. At the
+ * highest level `high` equals `low`, and the level stays. */
 PS_BODY void grid_draw(const float *m, const float *level, uint32_t top, uint32_t counter,
                        int32_t *reached)
 {

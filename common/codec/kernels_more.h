@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kernels_more.h - loops in plain C, as kernels_body.h, of the codecs that quantise.
+/* kernels_more.h - loops of the codecs that quantise, in plain C like kernels_body.h.
  *
- * Sums over values are the exception there: sixteen partial sums in double,
- * value i in sum i mod 16, added in one order at the end, so that vectors of any
- * width give the same bits.
+ * Unlike there, some loops sum over values: in sixteen partial sums of double, value i in sum i
+ * mod 16, added in a fixed order at the end. So vectors of any width give the same bits.
  */
 #ifndef PS_COMMON_CODEC_KERNELS_MORE_H
 #define PS_COMMON_CODEC_KERNELS_MORE_H
@@ -14,7 +13,7 @@
 
 /* ---- bf16 ---- */
 
-/* The upper half, rounded to nearest even; NaN stays one, and quiet. */
+/* Returns the upper half, rounded to nearest even. A NaN becomes a quiet NaN. */
 PS_BODY uint16_t bf16_of_f32(float f)
 {
     uint32_t u = bits_of(f), r = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
@@ -147,8 +146,8 @@ PS_BODY void body_signs_add(const uint8_t *in, float plus, float minus, float *y
 
 /* ---- levels ---- */
 
-/* The integer nearest to x * inverse + u - 1/2, no further from 0 than `limit`;
- * u as in body_int8_encode, 1/2 without a key. */
+/* Returns the integer nearest to x * inverse + u - 1/2, clipped to +-limit. u is that of
+ * body_int8_encode, or 1/2 without a draw. */
 PS_BODY uint32_t level(float x, float inverse, float limit, bool draws, uint32_t counter)
 {
     float u = 0.0f, v = x * inverse;
@@ -162,7 +161,7 @@ PS_BODY uint32_t level(float x, float inverse, float limit, bool draws, uint32_t
     return bits_of(v + 0x1.8p23f);
 }
 
-/* Counter of ps_draw_u32(key, first). */
+/* Returns the counter of ps_draw_u32(key, first). */
 PS_BODY uint32_t counter_at(uint32_t key, size_t first)
 {
     return key + (uint32_t)first * UINT32_C(0x9e3779b9);
@@ -212,8 +211,8 @@ PS_BODY void body_values16(const uint16_t *codes, uint32_t limit, float scale, b
 
 /* ---- powers of two ---- */
 
-/* Adding a draw below the exponent carries into it as often as the fraction
- * says. Below the lowest power the draw decides between it and 0. */
+/* Adding a draw below the exponent carries into the exponent as often as the fraction demands.
+ * Below the lowest power the draw decides between that power and 0. */
 PS_BODY void body_powers(const float *x, uint32_t lowest, unsigned bits, uint32_t key,
                          uint8_t *codes, size_t n)
 {
@@ -262,7 +261,8 @@ PS_BODY void body_trits_unpack(const uint8_t *in, uint8_t *codes, size_t m)
         uint16_t left = in[i];
 
         for (size_t j = 0; j < 5; j++) {
-            uint16_t third = (uint16_t)((uint32_t)left * 171 >> 9); /* / 3, up to 255 */
+            /* division by 3, exact up to 255 */
+            uint16_t third = (uint16_t)((uint32_t)left * 171 >> 9);
 
             codes[i + j * m] = (uint8_t)(left - 3 * third);
             left = third;
@@ -282,7 +282,7 @@ PS_BODY size_t body_above(const float *x, uint32_t least, uint16_t *positions, s
     return count;
 }
 
-/* The positions of set bits from `start` on. */
+/* Writes the positions of the set bits, counted from `start`. Returns the new count. */
 PS_BODY size_t spell(uint32_t mask, size_t start, uint16_t *positions, size_t count)
 {
     for (; mask != 0; mask &= mask - 1) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kernels_plain.c - the kernels as any processor runs them. */
+/* kernels_plain.c - the kernels for any processor. */
 #include "common/codec/kernels.h"
 #define ON /* any processor */
 #include "common/codec/kernels_wrap.h"

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kernels_rank.h - products with a few rows or columns, as kernels_more.h: what
- * powersgd is made of. Vectors of sixteen are the compiler's, whatever the processor
- * has; a sum over a row is sixteen sums, added in one order at the end.
+/* kernels_rank.h - products of thin matrices, for powersgd. Vectors have sixteen lanes on every
+ * processor; a sum over a row is sixteen sums, added in a fixed order at the end.
  *
  * Letters: M (rows, stride), P (rank, rows), Q (rank, stride); stride is a multiple of 16.
  */
@@ -14,7 +13,7 @@ enum { RANK_LANES = 16, RANK_GROUP = 4 };
 
 typedef float lanes __attribute__((vector_size(4 * RANK_LANES)));
 
-/* Vectors are passed by pointer: by value their ABI would depend on the processor. */
+/* Vectors are passed by pointer: passed by value, their ABI would depend on the processor. */
 PS_BODY void lanes_load(lanes *v, const float *x)
 {
     memcpy(v, x, sizeof *v);
@@ -33,7 +32,7 @@ PS_BODY float lanes_sum(const lanes *v)
     return part[0];
 }
 
-/* `group` rows of P: P = Q M^T. */
+/* Computes `group` rows of P = Q M^T. */
 PS_BODY void rows_of_group(const float *m, size_t rows, size_t stride, const float *q, size_t group,
                            float *p)
 {
@@ -68,7 +67,7 @@ PS_BODY void body_rank_rows(const float *m, size_t rows, size_t stride, const fl
     }
 }
 
-/* `group` rows of Q: Q = P M. */
+/* Computes `group` rows of Q = P M. */
 PS_BODY void columns_of_group(const float *m, size_t rows, size_t stride, const float *p,
                               size_t group, float *q)
 {
@@ -102,7 +101,7 @@ PS_BODY void body_rank_columns(const float *m, size_t rows, size_t stride, const
     }
 }
 
-/* One row of M = P^T Q, its column of P at p, p + rows, ... */
+/* Computes one row of M = P^T Q; its column of P is at p, p + rows, ... */
 PS_BODY void body_rank_product(const float *p, size_t rows, const float *q, size_t stride,
                                size_t rank, float *row)
 {

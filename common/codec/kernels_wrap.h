@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kernels_wrap.h - kernels_more.h, kernels_fit.h and kernels_rank.h compiled for one kind of
- * processor: ON says which. No include guard: each table's file includes it once.
- */
+/* kernels_wrap.h - compiles kernels_more.h, kernels_fit.h and kernels_rank.h for one kind of
+ * processor, which ON names. No include guard: the file of each table includes it once. */
 #include "common/codec/kernels_fit.h"
 #include "common/codec/kernels_rank.h"
 

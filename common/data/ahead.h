@@ -21,8 +21,8 @@ PS_MUST_USE ps_status ps_ahead_create(const ps_feed *feed, size_t samples, ps_ah
 /* Stops the thread and frees the reader. NULL is allowed. */
 void ps_ahead_destroy(ps_ahead *ahead);
 
-/* Requests a block, to be read after the blocks that are requested already. Copies `index` (n).
- * Returns false and does nothing if the ring has no room. Never blocks. */
+/* Requests a block, to be read after the blocks that are requested already. Copies `index` (n, at
+ * most `samples`). Returns false and does nothing if the ring has no room. Never blocks. */
 bool ps_ahead_want(ps_ahead *ahead, uint64_t epoch, const uint32_t *index, uint32_t n);
 
 /* Gathers a block of training samples like ps_feed_gather, and returns whether it was

@@ -43,6 +43,7 @@ typedef struct ps_assign {
 const ps_assign *ps_assign_find(const char *name);
 /* Calls `fn` for every assignment plugin, in the order of list.h. */
 void ps_assign_each(void (*fn)(const ps_assign *assign, void *arg), void *arg);
+/* Frees an assignment. NULL is allowed. */
 void ps_assignment_destroy(ps_assignment *assignment);
 
 /* For the plugins: reads the first number as the redundancy. Returns INVALID_ARGUMENT if it is

@@ -137,7 +137,7 @@ uint32_t ps_category_hash(uint32_t column, const char *text, size_t len, uint32_
     return (uint32_t)ps_draw_below(h, column, buckets);
 }
 
-/* --- what is learned --------------------------------------------------------- */
+/* --- learning ----------------------------------------------------------------- */
 
 void ps_column_state_init(ps_column_state *state, const ps_data_column *column, uint32_t number)
 {

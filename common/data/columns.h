@@ -52,6 +52,7 @@ typedef struct ps_column_state {
 
 /* Initialises the state of a column before the first field. */
 void ps_column_state_init(ps_column_state *state, const ps_data_column *column, uint32_t number);
+/* Frees the state of a column. */
 void ps_column_state_fini(ps_column_state *state);
 
 /* Learns from a field of a training record. Returns INVALID_ARGUMENT with what is expected in

@@ -69,10 +69,11 @@ size_t ps_data_file_count(const ps_data_conf *conf);
 /* Returns the name of file i, in the same order. Valid as long as the conf. */
 const char *ps_data_file_name(const ps_data_conf *conf, size_t i);
 
+enum { PS_DATA_WHO_BYTES = 56 };
+
 /* Returns what to name in an error about the files as a whole: "a.csv", "a.csv and 2 more", or
  * the name of the source if the conf names no files. Uses `text` if it has to build the result.
  * The result is short enough to stand before a reason. */
-enum { PS_DATA_WHO_BYTES = 56 };
 const char *ps_data_who(const ps_data_conf *conf, char text[PS_DATA_WHO_BYTES]);
 
 /* Returns whether `folder` is a valid path below a data path: names that pass ps_name_is_safe

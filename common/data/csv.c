@@ -205,7 +205,7 @@ static ps_status take_line(void *arg, ps_line *line)
     return st;
 }
 
-/* --- what samples are --------------------------------------------------------- */
+/* --- facts -------------------------------------------------------------------- */
 
 /* Decides the order in which columns are stored: targets, numbers, ids. */
 static void arrange(table *t)

@@ -108,6 +108,7 @@ void ps_dataset_limit(ps_dataset *data, uint32_t train, uint32_t test);
 const ps_data_facts *ps_dataset_facts(const ps_dataset *data);
 /* Returns the number of samples of a split. */
 uint32_t ps_dataset_count(const ps_dataset *data, ps_split split);
+/* Frees a data set. NULL is allowed. */
 void ps_dataset_destroy(ps_dataset *data);
 
 /* Gathers n samples: features into x (n, features), targets into targets (n, target_width).

@@ -9,7 +9,9 @@ enum { PS_GLYPH_SIDE = 28, PS_GLYPH_PIXELS = PS_GLYPH_SIDE * PS_GLYPH_SIDE };
 
 /* The shapes of all digits, computed once for many samples. Immutable; any thread may use it. */
 typedef struct ps_glyph_book ps_glyph_book;
+/* Computes the shapes. The caller destroys the book. */
 ps_glyph_book *ps_glyph_book_create(void);
+/* Frees a book. NULL is allowed. */
 void ps_glyph_book_destroy(ps_glyph_book *book);
 
 /* Draws sample `index` of a split: writes PS_GLYPH_PIXELS bytes row by row and returns the

@@ -77,7 +77,7 @@ static void nonzero_destroy(ps_samples *samples)
     free(z);
 }
 
-/* --- making them ------------------------------------------------------------------ */
+/* --- building --------------------------------------------------------------------- */
 
 ps_nonzero *ps_nonzero_create(uint32_t features, const char *scratch, size_t memory_max)
 {

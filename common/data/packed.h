@@ -27,6 +27,7 @@ uint64_t ps_packed_bytes(const char *folder, const char *name);
 /* Reads n bytes, fewer only at the end of the content. Returns DATA_LOSS with file and offset
  * if the compressed data is damaged or truncated. */
 PS_MUST_USE ps_status ps_packed_read(ps_packed *file, void *bytes, size_t n, size_t *got);
+/* Closes the file. NULL is allowed. */
 void ps_packed_close(ps_packed *file);
 
 #endif

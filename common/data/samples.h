@@ -40,6 +40,7 @@ struct ps_samples {
                         float *x, float *targets);
     /* (optional) Prefetches what `stored` will need for sample `at`. */
     void (*prefetch)(const ps_samples *samples, uint32_t at);
+    /* Frees the samples. */
     void (*destroy)(ps_samples *samples);
     bool draws;  /* false: the key is 0 */
     bool is_far; /* some of it lies in a file and is read sample by sample */
@@ -102,9 +103,9 @@ void ps_bytes_scale(const uint8_t *restrict from, float *restrict x, size_t n);
 /* Prefetches n bytes. Does nothing if `from` is NULL. */
 void ps_bytes_prefetch(const void *from, size_t n);
 
+struct ps_spill;
 /* Makes samples of records of a label and `features` bytes. Takes the spill, which must have
  * ended. */
-struct ps_spill;
 ps_samples *ps_byte_records_create(uint32_t features, struct ps_spill *records);
 
 /* --- nonzero.c: images as their non-zero bytes, x / 255 - 0.5 ---------------- */

@@ -15,8 +15,8 @@ typedef struct ps_sink {
     uint32_t file_first[PS_DATA_FILES_MAX], files_seen;
 } ps_sink;
 
-/* Initialises a sink. With `parts` 0 it only counts; else it keeps samples, and each spill may
- * use a 1/parts of ps_split_memory. */
+/* Initialises a sink. With `parts` 0 it only counts; else it keeps samples, and each spill may hold
+ * 1/parts of ps_split_memory in memory. */
 void ps_sink_init(ps_sink *sink, const ps_data_conf *conf, const char *scratch, unsigned parts);
 /* Frees the spills that were not taken. */
 void ps_sink_fini(ps_sink *sink);
@@ -32,8 +32,8 @@ PS_MUST_USE ps_status ps_sink_add(ps_sink *sink, const ps_line *line, const void
  * INVALID_ARGUMENT if there are fewer samples than a limit. */
 PS_MUST_USE ps_status ps_sink_end(ps_sink *sink, ps_data_conf *conf);
 
-/* Creates a data set with the shapes of the conf, the counts of its limits and the borders
- * between files. The caller sets the splits. */
+/* Creates a data set with the shapes and limits of the conf and, if all training files have names
+ * that end in numbers, the borders between them. The caller sets the splits. */
 PS_MUST_USE ps_status ps_sink_dataset(const ps_sink *sink, const ps_data_conf *conf,
                                       ps_dataset **out);
 

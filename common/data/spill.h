@@ -30,6 +30,7 @@ PS_MUST_USE ps_status ps_spill_end(ps_spill *spill);
 /* Returns the number of bytes appended so far. */
 uint64_t ps_spill_bytes(const ps_spill *spill);
 
+/* Returns whether the bytes are in a file and not in memory. */
 bool ps_spill_is_in_file(const ps_spill *spill);
 
 /* Copies n bytes from offset `at`, which must exist. Returns false if the disk fails. */

@@ -33,6 +33,7 @@ PS_MUST_USE ps_status ps_text_open(ps_text *text, const ps_data_conf *conf, cons
                                    bool has_marks,
                                    void (*each)(void *arg, ps_split split, uint32_t words),
                                    void *arg);
+/* Frees the words and ids of a text. */
 void ps_text_close(ps_text *text);
 
 /* Writes the ids of the words of a line to text->ids. */

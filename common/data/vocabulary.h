@@ -21,6 +21,7 @@ enum {
 
 typedef struct ps_vocabulary ps_vocabulary;
 
+/* Creates an empty vocabulary. The caller destroys it. */
 ps_vocabulary *ps_vocabulary_create(void);
 /* Frees the vocabulary. NULL is allowed. */
 void ps_vocabulary_destroy(ps_vocabulary *v);
