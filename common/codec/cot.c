@@ -10,11 +10,11 @@
  * With random rounding a is at least the value that takes max|x| to the highest level, so that
  * the mean is right for every value. The older systems turned values above it into 0.
  */
+#include "common/codec/bitpack.h"
 #include "common/codec/codec.h"
 #include "common/codec/finite.h"
 #include "common/codec/huffman.h"
 #include "common/codec/kernels.h"
-#include "common/codec/pack.h"
 #include "common/codec/wrap.h"
 
 #include <math.h>

@@ -4,10 +4,10 @@
  * L = 2^(bits-1) - 1, scale = max|x| / L. The value is q * scale, q in -L..L, written as q + L.
  * q is x / scale, rounded stochastically so that its mean is x / scale, or to nearest.
  */
+#include "common/codec/bitpack.h"
 #include "common/codec/codec.h"
 #include "common/codec/finite.h"
 #include "common/codec/levels.h"
-#include "common/codec/pack.h"
 #include "common/codec/wrap.h"
 
 enum { BITS, STOCHASTIC };

@@ -8,10 +8,10 @@
  * scales are added after a shift, in 64 bits. The sum is exact, and independent of the order,
  * while exponents differ by at most 24. Magnitudes above 2^127 are clipped to that.
  */
+#include "common/codec/bitpack.h"
 #include "common/codec/codec.h"
 #include "common/codec/finite.h"
 #include "common/codec/levels.h"
-#include "common/codec/pack.h"
 #include "common/codec/wrap.h"
 
 #include <math.h>

@@ -9,11 +9,11 @@
  * sender's state. Without state d is |x|. a begins at the best value of a uniform quantiser for
  * normal values. Sums are over a quarter of a long slice.
  */
+#include "common/codec/bitpack.h"
 #include "common/codec/codec.h"
 #include "common/codec/finite.h"
 #include "common/codec/kernels.h"
 #include "common/codec/levels.h"
-#include "common/codec/pack.h"
 #include "common/codec/state.h"
 #include "common/codec/wrap.h"
 

@@ -2,8 +2,8 @@
 /* levels.c - see levels.h. Works in runs, so that codes stay in the first-level cache. */
 #include "common/codec/levels.h"
 
+#include "common/codec/bitpack.h"
 #include "common/codec/kernels.h"
-#include "common/codec/pack.h"
 
 #include <math.h>
 

@@ -7,10 +7,10 @@
  * that its mean is the magnitude. Magnitudes above 2^127, where there is no next power, become
  * 2^127.
  */
+#include "common/codec/bitpack.h"
 #include "common/codec/codec.h"
 #include "common/codec/finite.h"
 #include "common/codec/kernels.h"
-#include "common/codec/pack.h"
 #include "common/codec/wrap.h"
 
 #include <string.h>

@@ -7,11 +7,11 @@
  * nothing is shifted by half a step), values beyond the range are clipped and do not wrap, a
  * slice of zeros stays zeros, and the input is not modified.
  */
+#include "common/codec/bitpack.h"
 #include "common/codec/codec.h"
 #include "common/codec/finite.h"
 #include "common/codec/kernels.h"
 #include "common/codec/levels.h"
-#include "common/codec/pack.h"
 #include "common/codec/wrap.h"
 
 #include <float.h>

@@ -5,11 +5,11 @@
  * / norm, rounded stochastically so that the mean is right. The payload holds the norms as
  * binary32, then the packed q + s.
  */
+#include "common/codec/bitpack.h"
 #include "common/codec/codec.h"
 #include "common/codec/finite.h"
 #include "common/codec/kernels.h"
 #include "common/codec/levels.h"
-#include "common/codec/pack.h"
 #include "common/codec/wrap.h"
 
 #include <float.h>

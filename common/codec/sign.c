@@ -5,10 +5,10 @@
  * 2019: the least squared error) or the standard deviation of x. The sign of 0 is its sign bit;
  * that of NaN is +.
  */
+#include "common/codec/bitpack.h"
 #include "common/codec/codec.h"
 #include "common/codec/finite.h"
 #include "common/codec/kernels.h"
-#include "common/codec/pack.h"
 #include "common/codec/wrap.h"
 
 #include <math.h>

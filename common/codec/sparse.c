@@ -2,7 +2,7 @@
 /* sparse.c - see sparse.h. */
 #include "common/codec/sparse.h"
 
-#include "common/codec/pack.h"
+#include "common/codec/bitpack.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
  * Rows (stages.h) use positions too. Private to common/codec and its tests.
  *
  * The bytes: the positions, ascending, then the values as binary32. There are no bytes of
- * positions if k is 0 or n. Else positions are packed with the bits of n - 1 (pack.h), or a
+ * positions if k is 0 or n. Else positions are packed with the bits of n - 1 (bitpack.h), or a
  * bitmap (bit i % 8 of byte i / 8), whichever is shorter; packed if both are equal.
  */
 #ifndef PS_COMMON_CODEC_SPARSE_H

@@ -7,10 +7,10 @@
  * times the sum of the scales, and 0 in a tie. It is a sum of scales so that it is comparable
  * with the sums of other codecs: a mean over contributors has the mean scale.
  */
+#include "common/codec/bitpack.h"
 #include "common/codec/codec.h"
 #include "common/codec/finite.h"
 #include "common/codec/kernels.h"
-#include "common/codec/pack.h"
 #include "common/codec/wrap.h"
 
 #include <float.h>

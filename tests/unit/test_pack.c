@@ -3,7 +3,7 @@
 #include "tests/support/cmocka_all.h"
 
 #include "common/base/draw.h"
-#include "common/codec/pack.h"
+#include "common/codec/bitpack.h"
 #include "common/codec/sparse.h"
 
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pack.h - small numbers packed side by side, lowest bit first: number i takes the bits i *
+/* bitpack.h - small numbers packed side by side, lowest bit first: number i takes the bits i *
  * bits to (i + 1) * bits - 1. Bits behind the last number are 0. Private to common/codec and
  * its tests. */
-#ifndef PS_COMMON_CODEC_PACK_H
-#define PS_COMMON_CODEC_PACK_H
+#ifndef PS_COMMON_CODEC_BITPACK_H
+#define PS_COMMON_CODEC_BITPACK_H
 
 #include <stddef.h>
 #include <stdint.h>

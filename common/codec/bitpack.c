@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pack.c - see pack.h. Eight codes at a time lie in one or two 64-bit words. Neighbours are
+/* bitpack.c - see bitpack.h. Eight codes at a time lie in one or two 64-bit words. Neighbours are
  * joined in pairs, then pairs of pairs. */
-#include "common/codec/pack.h"
+#include "common/codec/bitpack.h"
 
 #include <string.h>
 
