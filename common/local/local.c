@@ -10,6 +10,7 @@
 #include "common/base/xalloc.h"
 #include "common/job/table.h"
 #include "common/train/merge.h"
+#include "common/wire/wire_client.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -74,7 +75,7 @@ static ps_status read_tables(ps_local_job *local)
         paths[i] = found[i];
     }
     if (ps_is_ok(&st)) {
-        st = ps_merge_read_tables(local->servers.tables, paths, count, false);
+        st = ps_merge_read_tables(local->parts.part[0].tables, paths, count, false);
     }
     return ps_wrap(st, "init_tables");
 }
@@ -111,37 +112,93 @@ static ps_status make_weights(const ps_local_job *local, float **out)
     return st;
 }
 
-static ps_status make_exchange(ps_local_job *local, local_worker *w)
+static void take_turn(void *arg)
 {
-    ps_local_exchange_conf conf = {
-        .plan = local->plan,
+    ps_turn_take(arg);
+}
+
+static void give_turn(void *arg)
+{
+    ps_turn_give(arg);
+}
+
+static void pass_turn(void *arg)
+{
+    ps_turn_pass(arg);
+}
+
+static ps_wire_attempt attempt_of(const ps_local_job *local)
+{
+    return (ps_wire_attempt){.job_id = local->conf.job_id,
+                             .attempt = 1,
+                             .worker_count = local->worker_count,
+                             .layout_hash = local->plan->layout.hash};
+}
+
+/* The exchange through the server. */
+static void connect(ps_local_job *local, local_worker *w)
+{
+    ps_direct_conf direct = {
+        .hub = &local->hub,
         .rank = w->rank,
-        .servers = &local->servers,
-        .turns = local->has_turns ? &local->turns : NULL,
+        .resume = take_turn,
+        .rest = give_turn,
+        .yield = pass_turn,
+        .arg = &w->turn,
+        .spin_us = local->has_turns ? 0 : PS_TURNS_SPIN_US,
+    };
+    ps_wire_client_conf conf = {
+        .plan = local->plan,
         .placement = &local->placement,
+        .attempt = attempt_of(local),
+        .rank = w->rank,
+        .incarnation = 1,
+        .transport = ps_direct_transport_create(&direct),
+        /* All may have to wait for one thread. */
+        .patience_us =
+            (int64_t)local->plan->spec->timeouts->step_ms * 1000 * local->plan->spec->workers,
         .weights = w->weights,
         .grad = ps_trainer_grad(w->trainer),
     };
+
+    w->turn = (ps_turn){.turns = local->has_turns ? &local->turns : NULL};
+    w->transport = conf.transport;
+    w->exchange = ps_wire_client_create(&conf);
+    ps_direct_transport_attend(w->transport, ps_exchange_gate(w->exchange));
+    ps_wire_client_start(w->exchange);
+}
+
+static ps_status make_exchange(ps_local_job *local, local_worker *w)
+{
     ps_local_mesh_conf mesh = {
         .plan = local->plan,
         .rank = w->rank,
         .mail = local->mail,
-        .turns = conf.turns,
+        .turns = local->has_turns ? &local->turns : NULL,
         .weights = w->weights,
-        .grad = conf.grad,
+        .grad = ps_trainer_grad(w->trainer),
     };
 
     if (local->mail != NULL) {
         return ps_local_mesh_create(&mesh, &w->exchange);
     }
-    w->exchange = ps_local_exchange_create(&conf);
+    connect(local, w);
     return ps_ok();
 }
 
-static void drop_exchange(ps_local_job *local, local_worker *w)
+static void gone(ps_event *self, bool ok)
 {
-    if (local->mail == NULL) {
-        ps_local_exchange_destroy(w->exchange);
+    (void)self;
+    (void)ok;
+}
+
+static void drop_exchange(local_worker *w)
+{
+    ps_event done = {.fire = gone}; /* it fires before stop returns: there is no other thread */
+
+    if (w->exchange != NULL && w->transport != NULL) {
+        ps_direct_transport_attend(w->transport, NULL);
+        ps_wire_client_stop(w->exchange, &done);
     } else if (w->exchange != NULL) {
         ps_local_mesh_destroy(w->exchange);
     }
@@ -184,6 +241,20 @@ static ps_status make_worker(ps_local_job *local, uint32_t rank, float **weights
     return ps_wrap(make_exchange(local, w), "worker %u", rank);
 }
 
+static void make_server(ps_local_job *local, const float *weights)
+{
+    const ps_plan *plan = local->plan;
+    ps_wire_attempt attempt = attempt_of(local);
+
+    ps_placement_init(&local->placement, &plan->layout, 1, 0);
+    snprintf(local->placement.servers[0].node_id, PS_ENDPOINT_ID_MAX, "servers");
+    ps_wire_parts_init(&local->parts, plan, &local->placement, 0, PS_WIRE_PARTS_MAX, weights, true,
+                       plan->table_count > 0 ? ps_merge_tables(plan, NULL, 0) : NULL);
+    local->server = ps_wire_server_create(NULL, 0, NULL, NULL);
+    ps_wire_server_open(local->server, plan, &local->placement, &attempt, 0, &local->parts);
+    ps_direct_hub_init(&local->hub, local->server, local->worker_count);
+}
+
 static ps_status make_all(ps_local_job *local)
 {
     const ps_plan *plan = local->plan;
@@ -193,15 +264,10 @@ static ps_status make_all(ps_local_job *local)
     if (!ps_is_ok(&st)) {
         return st;
     }
-    ps_placement_init(&local->placement, &plan->layout, plan->spec->pservers, 0);
-    for (uint32_t i = 0; i < plan->spec->pservers; i++) {
-        snprintf(local->placement.servers[i].node_id, PS_ENDPOINT_ID_MAX, "ps-%u", i);
-    }
     if (plan->mesh != NULL) {
         local->mail = ps_local_mail_create(local->worker_count);
     } else {
-        ps_local_servers_init(&local->servers, plan, &local->placement, weights);
-        local->has_servers = true;
+        make_server(local, weights);
         st = read_tables(local);
     }
     if (local->conf.threads < local->worker_count) {
@@ -250,19 +316,22 @@ void ps_local_job_destroy(ps_local_job *local)
     }
     for (uint32_t i = 0; i < local->worker_count; i++) {
         ps_trainer_destroy(local->workers[i].trainer);
-        drop_exchange(local, &local->workers[i]);
+        drop_exchange(&local->workers[i]);
         free(local->workers[i].weights);
     }
     local_log_end(local);
-    if (local->has_servers) {
-        ps_local_servers_fini(&local->servers);
+    if (local->server != NULL) {
+        ps_wire_server_close(local->server, "the job is over");
+        ps_wire_server_destroy(local->server);
     }
+    ps_direct_hub_fini(&local->hub);
+    ps_wire_parts_fini(&local->parts);
+    ps_placement_fini(&local->placement);
     ps_local_mail_destroy(local->mail);
     if (local->has_turns) {
         ps_turns_fini(&local->turns);
     }
     ps_dataset_destroy(local->data);
-    ps_placement_fini(&local->placement);
     free(local->workers);
     free(local->files);
     free(local->file_ptrs);
@@ -307,12 +376,12 @@ ps_local_job_memory ps_local_job_get_memory(const ps_local_job *local)
         if (local->mail != NULL) {
             sum.servers += ps_local_mesh_memory(local->workers[i].exchange);
         } else {
-            sum.feedback += ps_local_exchange_feedback(local->workers[i].exchange);
+            sum.feedback += ps_wire_client_feedback(local->workers[i].exchange);
         }
     }
     kept += plan->optim_on_server ? plan->optim->slots : 0;
     kept += plan->policy->closes != NULL && local->worker_count > 1; /* the sum of a clock */
-    sum.servers += local->has_servers ? kept * block + memory_of_rows(plan) : 0;
+    sum.servers += local->server != NULL ? kept * block + memory_of_rows(plan) : 0;
     return sum;
 }
 
@@ -330,7 +399,7 @@ static void on_done(void *arg)
     if (local->mail != NULL) {
         ps_local_mesh_leave(w->exchange);
     } else {
-        ps_local_exchange_leave(w->exchange);
+        ps_turn_give(&w->turn);
     }
     if (atomic_fetch_sub(&local->running, 1) == 1) {
         local->conf.done(local->conf.arg);

@@ -162,7 +162,7 @@ static ps_status write_tables(ps_local_job *local)
         if (!ps_is_ok(&st)) {
             return st;
         }
-        st = ps_table_save(ps_tables_at(local->servers.tables, t), ps_merge_table_kind(plan),
+        st = ps_table_save(ps_tables_at(local->parts.part[0].tables, t), ps_merge_table_kind(plan),
                            add_bytes, &writer);
         if (ps_is_ok(&st)) {
             st = ps_file_writer_commit(&writer);
@@ -188,7 +188,7 @@ static ps_status write_model(ps_local_job *local)
                             {PS_DESCRIPTION_KEY, spec}};
     ps_status st;
 
-    ps_local_servers_take_weights(&local->servers, block);
+    ps_wire_parts_take_weights(&local->parts, block);
     ps_artifact_name(name, sizeof name, "MODEL", local->plan->spec->title, "ps", ".safetensors");
     st = ps_path_join(path, sizeof path, local->conf.folder, name);
     if (ps_is_ok(&st)) {
@@ -221,7 +221,7 @@ static json_t *nodes_json(ps_local_job *local)
                                         "bytes_up", (json_int_t)stats.bytes_up, "bytes_down",
                                         (json_int_t)stats.bytes_down));
     }
-    if (!local->has_servers) {
+    if (local->server == NULL) {
         return nodes;
     }
     json_array_append_new(
@@ -299,11 +299,11 @@ ps_status local_write_files(ps_local_job *local)
     assert(local->files == NULL);
     local->files = ps_xcalloc(most, sizeof *local->files);
     local->file_ptrs = ps_xcalloc(most, sizeof(Psgd__V1__Artifact *));
-    if (local->has_servers) {
-        local->counters = ps_local_servers_counters(&local->servers);
+    if (local->server != NULL) {
+        local->counters = ps_wire_parts_counters(&local->parts);
     }
     st = list_workers(local);
-    if (ps_is_ok(&st) && ps_is_ok(&local->result) && local->has_servers) {
+    if (ps_is_ok(&st) && ps_is_ok(&local->result) && local->server != NULL) {
         st = write_model(local);
     }
     ps_log(PS_LOG_INFO, "local", "job %s: %s", local->conf.job_id,

@@ -4,8 +4,9 @@
 #define PS_COMMON_LOCAL_LOCAL_IMPL_H
 
 #include "common/local/local.h"
-#include "common/local/local_exchange.h"
 #include "common/local/local_mesh.h"
+#include "common/local/turns.h"
+#include "common/wire/wire_link_direct.h"
 
 #include <google/protobuf/timestamp.pb-c.h>
 #include <stdatomic.h>
@@ -19,6 +20,8 @@ typedef struct local_worker {
     float *weights; /* (param_count) */
     ps_trainer *trainer;
     ps_exchange *exchange;
+    ps_transport *transport; /* the exchange's; NULL: it is among workers */
+    ps_turn turn;
 } local_worker;
 
 /* A file that is whole. */
@@ -31,10 +34,11 @@ struct ps_local_job {
     ps_local_job_conf conf;
     const ps_plan *plan;
     ps_dataset *data;
-    ps_local_servers servers;
-    bool has_servers;       /* else workers exchange by: */
-    ps_local_mail *mail;    /* NULL: through servers */
-    ps_placement placement; /* of servers that are all in this process */
+    ps_placement placement; /* of one server, whatever the job says: bits do not depend on it */
+    ps_wire_server *server; /* NULL: workers exchange by mail */
+    ps_wire_parts parts;    /* the server's */
+    ps_direct_hub hub;
+    ps_local_mail *mail; /* NULL: through the server */
     ps_turns turns;
     bool has_turns;
     uint32_t worker_count;

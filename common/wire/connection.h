@@ -83,6 +83,7 @@ struct ps_connection {
     uint32_t ready;  /* slices READY or ZEROS */
     uint32_t zeros;  /* slices ZEROS */
     size_t ready_bytes;
+    uint32_t from; /* position to look for ready slices from; 0 unless the transport spreads */
 
     /* The receiver acts on whole messages only, so on a slow link they are to be short. */
     size_t message_bytes; /* most payload of the next one, unless one slice is more */

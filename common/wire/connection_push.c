@@ -182,8 +182,26 @@ static void send_nothing(ps_connection *conn)
 /* Is it to be in the next message? */
 static bool is_to_send(const ps_connection *conn, uint32_t position, bool has_few_zeros)
 {
-    return conn->state[position] == SLICE_READY ||
-           (conn->state[position] == SLICE_ZEROS && has_few_zeros);
+    return (conn->state[position] == SLICE_READY ||
+            (conn->state[position] == SLICE_ZEROS && has_few_zeros)) &&
+           ps_matrix_slices(conn->x->plan, conn->x->placement, conn->owned[position]) > 0;
+}
+
+/* Chooses where to begin among the slices that are ready. */
+static void spread(ps_connection *conn)
+{
+    const ps_wire_client *x = conn->x;
+    uint64_t skip = (uint64_t)conn->ready * x->conf.rank / x->plan->spec->workers;
+
+    conn->from = 0;
+    for (uint32_t i = 0; x->transport->spreads && i < conn->owned_count; i++) {
+        if (conn->state[i] == SLICE_READY || conn->state[i] == SLICE_ZEROS) {
+            conn->from = i;
+            if (skip-- == 0) {
+                return;
+            }
+        }
+    }
 }
 
 /* Slices from position i on that an encoding has brought, `values` of them together. */
@@ -205,14 +223,16 @@ static size_t mark_sent(ps_connection *conn, uint32_t i, uint32_t count, size_t 
     return values;
 }
 
-/* One message of ready slices, lowest first. */
+/* Sends one message of ready slices, lowest first from conn->from on. */
 static void send_ready(ps_connection *conn)
 {
     size_t bytes = 0, pieces = 0, n = 0, values = 0;
     bool has_few_zeros = conn->zeros <= CONNECTION_ZEROS;
     ps_buf *out = NULL;
+    uint32_t from = conn->from;
 
-    for (uint32_t i = 0; i < conn->owned_count && n < CONNECTION_BATCH && conn->ready > 0; i++) {
+    for (uint32_t k = 0; k < conn->owned_count && n < CONNECTION_BATCH && conn->ready > 0; k++) {
+        uint32_t i = (from + k) % conn->owned_count;
         size_t size;
 
         if (!is_to_send(conn, i, has_few_zeros)) {
@@ -220,6 +240,7 @@ static void send_ready(ps_connection *conn)
         }
         size = ps_coder_size(&conn->x->coder, conn->owned[i]);
         if (bytes + size > conn->message_bytes && n > 0) {
+            conn->from = conn->x->transport->spreads ? i : 0;
             break;
         }
         pieces = encode_slice(conn, i, n, &out, pieces);
@@ -272,6 +293,7 @@ static bool send_next(ps_connection *conn)
 void ps_connection_pump(ps_connection *conn)
 {
     ask_if_due(conn);
+    spread(conn);
     while (conn->has_contribution && ps_connection_can_send(&conn->push) && send_next(conn)) {
     }
 }

@@ -161,6 +161,14 @@ static void owe_acks(ps_wire_client *x)
     }
 }
 
+/* Each clock is a chance for others, whom nothing else may ever stop for. */
+static void yield(ps_wire_client *x, uint64_t clock)
+{
+    if (x->transport->ops->yield != NULL && (x->box.number == 0 || x->box.clock != clock)) {
+        x->transport->ops->yield(x->transport);
+    }
+}
+
 static bool begin(ps_exchange *exchange, uint64_t clock, uint32_t block, bool is_last)
 {
     ps_wire_client *x = of(exchange);
@@ -168,6 +176,7 @@ static bool begin(ps_exchange *exchange, uint64_t clock, uint32_t block, bool is
     if (!ps_gate_wait_acks(&x->gate)) {
         return false;
     }
+    yield(x, clock);
     owe_acks(x);
     open_box(x, clock, block, is_last);
     pthread_mutex_unlock(&x->box.mutex);
@@ -194,11 +203,12 @@ static bool nothing(ps_exchange *exchange, uint64_t clock)
     if (!ps_gate_wait_acks(&x->gate)) {
         return false;
     }
+    yield(x, clock);
     owe_acks(x);
     open_box(x, clock, 0, true);
     x->box.is_nothing = true;
     kick_and_unlock(x);
-    return true;
+    return ps_gate_is_open(&x->gate);
 }
 
 static void touched(ps_exchange *exchange, uint32_t variable, const uint32_t *rows, size_t count)
@@ -350,9 +360,11 @@ void ps_wire_client_stop(ps_exchange *exchange, ps_event *done)
     assert(!x->stopping);
     x->stopping = true;
     x->done = done;
+    x->over_posted = true; /* links may end while others are still to be stopped */
     for (uint32_t i = 0; i < x->connection_count; i++) {
         ps_connection_stop(&x->connections[i]);
     }
+    x->over_posted = false;
     ps_wire_client_ended(x);
 }
 

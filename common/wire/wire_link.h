@@ -107,6 +107,8 @@ typedef struct ps_transport_ops {
     /* Fires the event soon on the client's thread. Any thread. */
     void (*post)(ps_transport *t, ps_event *event);
     void (*destroy)(ps_transport *t); /* all links are gone */
+    /* (optional) The trainer begins a new clock: a chance for others. Trainer's thread. */
+    void (*yield)(ps_transport *t);
 } ps_transport_ops;
 
 /* The first member of what implements it. */
@@ -116,6 +118,7 @@ struct ps_transport {
     size_t batch_bytes;   /* a message waits for so much, unless it is the rest */
     size_t message_bytes; /* most payload of a message, unless one slice is more; */
     bool adapts;          /* of the first one, and then what the link carries soon */
+    bool spreads;         /* who brings a slice last also steps it: each worker begins elsewhere */
 };
 
 #endif

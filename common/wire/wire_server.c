@@ -9,12 +9,33 @@
 #include <stdlib.h>
 #include <string.h>
 
+static void tick(ps_wire_part *part, int64_t now_us)
+{
+    ps_shard_tick(part->shard, now_us);
+    if (part->tables != NULL) {
+        ps_tables_tick(part->tables, now_us);
+    }
+}
+
+static int64_t deadline_of(const ps_wire_part *part)
+{
+    int64_t at_us = ps_shard_deadline(part->shard), rows_us;
+
+    if (part->tables == NULL) {
+        return at_us;
+    }
+    rows_us = ps_book_deadline(ps_tables_book(part->tables));
+    return rows_us < at_us ? rows_us : at_us;
+}
+
 static void on_due(ps_event *self, bool ok)
 {
     ps_wire_server *s = PS_CONTAINER_OF(self, ps_wire_server, due.event);
 
     if (ok && s->plan != NULL) {
-        ps_wire_server_tick(s);
+        for (uint32_t i = 0; i < s->parts->count; i++) {
+            tick(&s->parts->part[i], ps_clock_us());
+        }
         ps_wire_server_pump(s);
         ps_wire_server_changed(s);
     }
@@ -40,43 +61,101 @@ void ps_wire_server_destroy(ps_wire_server *s)
 
 ps_traffic ps_wire_server_traffic(const ps_wire_server *s)
 {
-    return s->traffic;
+    ps_traffic sum = {0};
+
+    for (uint32_t i = 0; i < s->worker_count; i++) {
+        const ps_traffic *t = &s->workers[i].traffic;
+
+        sum.bytes_in += t->bytes_in;
+        sum.bytes_out += t->bytes_out;
+        sum.messages_in += t->messages_in;
+        sum.messages_out += t->messages_out;
+    }
+    return sum;
 }
 
 uint64_t ps_wire_server_waits(const ps_wire_server *s)
 {
-    return s->waits;
+    uint64_t sum = 0;
+
+    for (uint32_t i = 0; i < s->worker_count; i++) {
+        sum += s->workers[i].waits;
+    }
+    return sum;
 }
 
-/* ---- The store ---- */
-
-void ps_wire_server_tick(ps_wire_server *s)
+void ps_wire_server_set_news(ps_wire_server *s, void (*news)(void *arg, uint32_t worker), void *arg)
 {
-    int64_t now_us = ps_clock_us();
+    s->news = news;
+    s->news_arg = arg;
+}
 
-    ps_shard_tick(s->shard, now_us);
-    if (s->tables != NULL) {
-        ps_tables_tick(s->tables, now_us);
+/* ---- The parts ---- */
+
+bool ps_wire_server_enter(wire_worker *w, ps_wire_part *part)
+{
+    const ps_wire_parts *parts = w->server->parts;
+
+    if (w->is_thorough) {
+        ps_wire_part_lock(parts, part);
+    } else if (!ps_wire_part_try_lock(parts, part)) {
+        return false;
     }
+    tick(part, ps_clock_us());
+    return true;
+}
+
+void ps_wire_server_leave(wire_worker *w, ps_wire_part *part)
+{
+    int64_t at_us = deadline_of(part);
+
+    w->again_us = at_us < w->again_us ? at_us : w->again_us;
+    ps_wire_part_unlock(w->server->parts, part);
+}
+
+void ps_wire_server_tell(wire_worker *w)
+{
+    ps_wire_server *s = w->server;
+
+    if (s->news == NULL) {
+        ps_wire_server_pump(s);
+    } else if (w->has_news) {
+        s->news(s->news_arg, w->rank);
+    }
+    w->has_news = false;
+}
+
+static bool are_complete(const ps_wire_server *s)
+{
+    for (uint32_t i = 0; i < s->parts->count; i++) {
+        const ps_wire_part *part = &s->parts->part[i];
+
+        if (ps_shard_clock(part->shard) < s->plan->total_clocks ||
+            (s->has_tables && part->tables != NULL &&
+             ps_tables_clock(part->tables) < s->plan->total_clocks)) {
+            return false;
+        }
+    }
+    return true;
 }
 
 void ps_wire_server_changed(ps_wire_server *s)
 {
-    int64_t at_us = ps_shard_deadline(s->shard), now_us;
+    int64_t at_us = INT64_MAX, now_us;
 
-    if (s->tables != NULL) {
-        int64_t rows_us = ps_book_deadline(ps_tables_book(s->tables));
-
-        at_us = rows_us < at_us ? rows_us : at_us;
+    if (s->loop == NULL && s->complete == NULL) {
+        return;
     }
+    for (uint32_t i = 0; i < s->parts->count; i++) {
+        int64_t of_part_us = deadline_of(&s->parts->part[i]);
 
+        at_us = of_part_us < at_us ? of_part_us : at_us;
+    }
     if (at_us != INT64_MAX && s->loop != NULL) {
         now_us = ps_clock_us();
         ps_loop_after(s->loop, &s->due, at_us > now_us ? at_us - now_us : 0);
     }
-    if (!s->is_complete && s->complete != NULL &&
-        ps_shard_clock(s->shard) >= s->plan->total_clocks &&
-        (s->tables == NULL || ps_tables_clock(s->tables) >= s->plan->total_clocks)) {
+    if (!s->is_complete && s->complete != NULL && are_complete(s)) {
         s->is_complete = true;
         s->complete(s->complete_arg);
     }
@@ -93,10 +172,15 @@ static void end_links(wire_worker *w, const char *reason, ps_status why)
 
 ps_status ps_wire_server_lose(ps_wire_server *s, uint32_t worker)
 {
-    ps_status st = ps_shard_lose_worker(s->shard, worker);
+    ps_status st = ps_ok();
 
-    if (ps_is_ok(&st) && s->tables != NULL) {
-        st = ps_tables_lose(s->tables, worker);
+    for (uint32_t i = 0; i < s->parts->count && ps_is_ok(&st); i++) {
+        ps_wire_part *part = &s->parts->part[i];
+
+        st = ps_shard_lose_worker(part->shard, worker);
+        if (ps_is_ok(&st) && s->has_tables && part->tables != NULL) {
+            st = ps_tables_lose(part->tables, worker);
+        }
     }
     if (!ps_is_ok(&st)) {
         return st;
@@ -106,6 +190,18 @@ ps_status ps_wire_server_lose(ps_wire_server *s, uint32_t worker)
     ps_wire_server_pump(s);
     ps_wire_server_changed(s);
     return ps_ok();
+}
+
+void ps_wire_server_cancel(wire_worker *w)
+{
+    const ps_wire_parts *parts = w->server->parts;
+
+    /* A link may end after the parts have given up their shards. */
+    for (uint32_t i = 0; i < parts->count && parts->part[i].shard != NULL; i++) {
+        ps_wire_part_lock(parts, &parts->part[i]);
+        ps_shard_pull_cancel(parts->part[i].shard, w->rank);
+        ps_wire_part_unlock(parts, &parts->part[i]);
+    }
 }
 
 /* ---- Who speaks ---- */
@@ -160,7 +256,7 @@ static void begin_pull(wire_worker *w, ps_wire_link *link)
 {
     w->pull = link;
     w->wants_rows = false;
-    ps_shard_pull_cancel(w->server->shard, w->rank);
+    ps_wire_server_cancel(w);
     link->events = &ps_wire_server_pull_events;
 }
 
@@ -195,43 +291,50 @@ void ps_wire_server_accept(ps_wire_server *s, ps_wire_stream stream, ps_wire_lin
 /* ---- Life ---- */
 
 void ps_wire_server_open(ps_wire_server *s, const ps_plan *plan, const ps_placement *placement,
-                         const ps_wire_attempt *of, uint32_t server, ps_shard *shard,
-                         ps_tables *tables)
+                         const ps_wire_attempt *of, uint32_t server, ps_wire_parts *parts)
 {
     s->plan = plan;
     s->placement = placement;
     s->attempt = *of;
     s->rank = server;
-    s->shard = shard;
-    s->tables = tables;
+    s->parts = parts;
+    s->has_tables = plan->table_count > 0;
     s->worker_count = of->worker_count;
     s->workers = ps_xcalloc(s->worker_count, sizeof *s->workers);
-    s->traffic = (ps_traffic){0};
-    s->waits = 0;
+    s->scratch = parts->is_shared ? NULL : ps_xmalloc(sizeof *s->scratch);
     s->is_complete = false;
     for (uint32_t i = 0; i < s->worker_count; i++) {
-        s->workers[i].server = s;
-        s->workers[i].rank = i;
+        wire_worker *w = &s->workers[i];
+
+        w->server = s;
+        w->rank = i;
+        w->is_thorough = true;
+        w->next_part = i % parts->count;
+        w->scratch = parts->is_shared ? ps_xmalloc(sizeof *w->scratch) : s->scratch;
     }
 }
 
 void ps_wire_server_close_tables(ps_wire_server *s)
 {
-    s->tables = NULL;
+    s->has_tables = false;
 }
 
 void ps_wire_server_close(ps_wire_server *s, const char *why)
 {
     for (uint32_t i = 0; i < s->worker_count; i++) {
         end_links(&s->workers[i], "ATTEMPT_OVER", ps_fail(PS_ABORTED, "%s", why));
+        if (s->scratch == NULL) {
+            free(s->workers[i].scratch);
+        }
     }
     if (s->loop != NULL) {
         ps_loop_cancel(s->loop, &s->due);
     }
+    free(s->scratch);
     free(s->workers);
+    s->scratch = NULL;
     s->workers = NULL;
     s->worker_count = 0;
     s->plan = NULL;
-    s->shard = NULL;
-    s->tables = NULL;
+    s->parts = NULL;
 }

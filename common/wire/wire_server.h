@@ -6,17 +6,16 @@
  * is in flight each way on a link: a push is read when the one before has
  * been taken and acknowledged, an answer is made when the one before is out. So
  * a worker that does not read costs one message of at most 1 MiB and one request for rows, whatever
- * it asks for. Loop's thread.
+ * it asks for. Loop's thread; where parts are shared, a worker's own for its links.
  */
 #ifndef PS_COMMON_WIRE_WIRE_SERVER_H
 #define PS_COMMON_WIRE_WIRE_SERVER_H
 
 #include "common/job/plan.h"
 #include "common/placement/placement.h"
-#include "common/store/shard.h"
-#include "common/store/tables.h"
 #include "common/wire/identity.h"
 #include "common/wire/wire_link.h"
+#include "common/wire/wire_parts.h"
 
 typedef struct ps_wire_server ps_wire_server;
 
@@ -33,11 +32,20 @@ void ps_wire_server_destroy(ps_wire_server *s); /* closed; NULL is allowed */
 void ps_wire_server_accept(ps_wire_server *s, ps_wire_stream stream, ps_wire_link *link,
                            const ProtobufCMessage *head, const ps_incoming *payload);
 
-/* Serves a server's shard, and its sparse tables where the job has some (else NULL), to the
- * attempt's workers until close, which ends every link with ABORTED. All pointers are kept. */
+/* Serves what server `server` of a placement has to the attempt's workers, until close, which ends
+ * every link with ABORTED. All pointers are kept. */
 void ps_wire_server_open(ps_wire_server *s, const ps_plan *plan, const ps_placement *placement,
-                         const ps_wire_attempt *of, uint32_t server, ps_shard *shard,
-                         ps_tables *tables);
+                         const ps_wire_attempt *of, uint32_t server, ps_wire_parts *parts);
+
+/* Where parts are shared: calls news(arg, worker) when a worker's push may let others go on. To be
+ * set before threads start. */
+void ps_wire_server_set_news(ps_wire_server *s, void (*news)(void *arg, uint32_t worker),
+                             void *arg);
+
+/* Sends what a worker may have now, on its own thread. Not thorough: parts that others hold just
+ * now are left for later. Returns the time when it is to be called again whatever happens;
+ * INT64_MAX: never. */
+int64_t ps_wire_server_poll(ps_wire_server *s, uint32_t worker, bool is_thorough);
 
 /* The tables are being saved: rows are neither taken nor given any more. */
 void ps_wire_server_close_tables(ps_wire_server *s);

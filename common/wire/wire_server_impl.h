@@ -15,7 +15,20 @@ enum {
     WIRE_SERVER_ROW_HEADS = PS_PAYLOAD_MAX / (4 * PS_CODEC_VALUES) + PS_MODEL_LAYERS_MAX
 };
 
-/* What a server keeps of one worker. */
+/* What a message is made of and read with; for one thread. */
+typedef struct wire_scratch {
+    uint8_t bytes[PS_PAYLOAD_MAX]; /* an encoding that lies in two buffers */
+    ps_shard_piece pieces[WIRE_SERVER_BATCH];
+    ps_encoding copies[WIRE_SERVER_BATCH]; /* of heads, which the shard may change */
+    ps_piece out[WIRE_SERVER_BATCH];
+    Psgd__V1__Encoding *heads[WIRE_SERVER_BATCH];
+    uint64_t checksums[WIRE_SERVER_BATCH];
+    uint32_t same[2 * WIRE_SERVER_BATCH];
+    ps_encoding row_heads[WIRE_SERVER_ROW_HEADS];
+    Psgd__V1__Encoding *row_head_ptrs[WIRE_SERVER_ROW_HEADS];
+} wire_scratch;
+
+/* What a server keeps of one worker. Where parts are shared, it is that worker's thread's. */
 typedef struct wire_worker {
     ps_wire_server *server;
     uint32_t rank;
@@ -27,11 +40,19 @@ typedef struct wire_worker {
     bool has_dropped; /* the fault: this acknowledgement */
     uint64_t dropped_clock;
     uint32_t dropped_block;
+    bool has_news, may_be_in; /* of the message in hand: others may go on; a part has all of it */
 
     bool wants_rows; /* asked for on the pull link and not given yet: */
     uint64_t rows_clock;
     size_t key_count;
     uint64_t keys[PS_TABLE_KEYS];
+
+    uint32_t next_part; /* to look at for an answer */
+    bool is_thorough;   /* it waits for locks */
+    int64_t again_us;   /* the least deadline of parts that were looked at */
+    ps_traffic traffic;
+    uint64_t waits;
+    wire_scratch *scratch; /* the server's, or its own where parts are shared */
 } wire_worker;
 
 struct ps_wire_server {
@@ -40,25 +61,18 @@ struct ps_wire_server {
     const ps_placement *placement;
     ps_wire_attempt attempt;
     uint32_t rank; /* the server's */
-    ps_shard *shard;
-    ps_tables *tables; /* NULL: the job has none, or they are being saved */
+    ps_wire_parts *parts;
+    bool has_tables; /* the job has some, and they are not being saved */
     uint32_t worker_count;
     wire_worker *workers;
+    wire_scratch *scratch; /* NULL: each worker has its own */
     uint64_t drop_ack, acks;
     void (*complete)(void *arg);
     void *complete_arg;
     bool is_complete; /* complete was called */
-    ps_timer due;     /* the shard's deadline */
-    ps_traffic traffic;
-    uint64_t waits;
-    uint8_t scratch[PS_PAYLOAD_MAX]; /* an encoding that lies in two buffers */
-    ps_shard_piece pieces[WIRE_SERVER_BATCH];
-    ps_piece out[WIRE_SERVER_BATCH];
-    Psgd__V1__Encoding *heads[WIRE_SERVER_BATCH];
-    uint64_t checksums[WIRE_SERVER_BATCH];
-    uint32_t same[2 * WIRE_SERVER_BATCH];
-    ps_encoding row_heads[WIRE_SERVER_ROW_HEADS];
-    Psgd__V1__Encoding *row_head_ptrs[WIRE_SERVER_ROW_HEADS];
+    void (*news)(void *arg, uint32_t worker);
+    void *news_arg;
+    ps_timer due; /* the least deadline of all parts */
 };
 
 static inline const ps_wire_attempt *wire_server_held(const ps_wire_server *s)
@@ -78,8 +92,13 @@ ps_refusal ps_wire_server_refusal(ps_status why);
 /* Sends what may be sent of one worker's answers, or of all. */
 void ps_wire_server_pump_one(wire_worker *w);
 void ps_wire_server_pump(ps_wire_server *s);
-/* Tells the store the time. */
-void ps_wire_server_tick(ps_wire_server *s);
+/* A worker's push was taken: lets others have what came of it. */
+void ps_wire_server_tell(wire_worker *w);
+/* Locks a part and tells it the time; false: another has it and the worker does not wait. */
+bool ps_wire_server_enter(wire_worker *w, ps_wire_part *part);
+void ps_wire_server_leave(wire_worker *w, ps_wire_part *part);
+/* Forgets a request for slices. */
+void ps_wire_server_cancel(wire_worker *w);
 /* The store was changed: arms its deadline, and says so if all steps are complete. */
 void ps_wire_server_changed(ps_wire_server *s);
 

@@ -14,54 +14,103 @@ static size_t add_same(uint32_t *same, size_t n, uint32_t slice)
     return n + 2;
 }
 
-/* Sends the next slices that may be had, if there are any. */
-static void give_slices(wire_worker *w)
+/* Takes the next slices of a part that may be had, their bytes with references. */
+static bool take_answer(wire_worker *w, ps_wire_part *part, ps_shard_answer *answer)
+{
+    wire_scratch *x = w->scratch;
+    bool is_shared = w->server->parts->is_shared;
+
+    if (!ps_wire_server_enter(w, part)) {
+        return false;
+    }
+    ps_shard_pull_next(part->shard, w->rank, PS_PAYLOAD_MAX, x->pieces, WIRE_SERVER_BATCH, answer);
+    for (size_t i = 0; i < answer->count && is_shared; i++) {
+        ps_encoding_copy(&x->copies[i], x->pieces[i].head);
+        x->pieces[i].head = &x->copies[i].msg;
+        (void)ps_buf_ref(x->pieces[i].buf);
+    }
+    ps_wire_server_leave(w, part);
+    return answer->count > 0 || answer->is_last;
+}
+
+static void send_answer(wire_worker *w, const ps_shard_answer *answer)
 {
     Psgd__V1__PullWeightsResponse head = PSGD__V1__PULL_WEIGHTS_RESPONSE__INIT;
-    ps_wire_server *s = w->server;
-    ps_shard_answer answer;
+    wire_scratch *x = w->scratch;
     size_t pieces = 0, heads = 0, same = 0;
 
-    ps_shard_pull_next(s->shard, w->rank, PS_PAYLOAD_MAX, s->pieces, WIRE_SERVER_BATCH, &answer);
-    if (answer.count == 0 && !answer.is_last) {
-        return;
-    }
-    for (size_t i = 0; i < answer.count; i++) {
-        const ps_shard_piece *from = &s->pieces[i];
+    for (size_t i = 0; i < answer->count; i++) {
+        const ps_shard_piece *from = &x->pieces[i];
 
         if (from->len == 0 && from->head->others_stay) {
-            same = add_same(s->same, same, from->head->slice);
+            same = add_same(x->same, same, from->head->slice);
             continue;
         }
-        s->heads[heads] = (Psgd__V1__Encoding *)from->head;
-        s->checksums[heads++] = from->checksum;
+        x->heads[heads] = (Psgd__V1__Encoding *)from->head;
+        x->checksums[heads++] = from->checksum;
         if (from->len > 0) {
-            s->out[pieces++] =
+            x->out[pieces++] =
                 (ps_piece){.data = from->buf->data + from->at, .len = from->len, .buf = from->buf};
         }
     }
-    head.clock = answer.clock;
-    head.version = answer.version;
-    head.slices = s->heads;
+    head.clock = answer->clock;
+    head.version = answer->version;
+    head.slices = x->heads;
     head.n_slices = heads;
-    head.same = s->same;
+    head.same = x->same;
     head.n_same = same;
-    if (s->plan->update->broadcasts) {
-        head.is_change = answer.is_change;
-        head.checksums = s->checksums;
+    if (w->server->plan->update->broadcasts) {
+        head.is_change = answer->is_change;
+        head.checksums = x->checksums;
         head.n_checksums = heads;
     }
-    ps_traffic_count_out(&s->traffic, &head.base, answer.bytes);
-    ps_link_send(w->pull, &head.base, s->out, pieces);
+    ps_traffic_count_out(&w->traffic, &head.base, answer->bytes);
+    ps_link_send(w->pull, &head.base, x->out, pieces);
+}
+
+/* Sends the next slices that may be had, if there are any. */
+static bool give_slices(wire_worker *w)
+{
+    ps_wire_parts *parts = w->server->parts;
+    ps_shard_answer answer;
+
+    for (uint32_t i = 0; i < parts->count; i++) {
+        ps_wire_part *part = &parts->part[w->next_part];
+
+        if (take_answer(w, part, &answer)) {
+            send_answer(w, &answer);
+            for (size_t k = 0; k < answer.count && parts->is_shared; k++) {
+                ps_buf_unref(w->scratch->pieces[k].buf);
+            }
+            return true;
+        }
+        w->next_part = (w->next_part + 1) % parts->count;
+    }
+    return false;
 }
 
 /* Rows first: they are few bytes, and somebody waits for nothing else. */
+static bool give(wire_worker *w)
+{
+    return w->pull != NULL && ps_link_can_send(w->pull) &&
+           (ps_wire_server_give_rows(w) || give_slices(w));
+}
+
 void ps_wire_server_pump_one(wire_worker *w)
 {
-    if (w->pull != NULL && ps_link_can_send(w->pull) && !ps_wire_server_give_rows(w) &&
-        w->pull != NULL) {
-        give_slices(w);
+    (void)give(w);
+}
+
+int64_t ps_wire_server_poll(ps_wire_server *s, uint32_t worker, bool is_thorough)
+{
+    wire_worker *w = &s->workers[worker];
+
+    w->again_us = INT64_MAX;
+    w->is_thorough = is_thorough;
+    while (give(w)) {
     }
+    w->is_thorough = true;
+    return w->again_us;
 }
 
 void ps_wire_server_pump(ps_wire_server *s)
@@ -75,7 +124,7 @@ void ps_wire_server_pump(ps_wire_server *s)
 static void cancel(wire_worker *w)
 {
     w->wants_rows = false;
-    ps_shard_pull_cancel(w->server->shard, w->rank);
+    ps_wire_server_cancel(w);
 }
 
 static ps_refusal begin(wire_worker *w, const Psgd__V1__PullWeightsRequest *req)
@@ -90,14 +139,35 @@ static ps_refusal begin(wire_worker *w, const Psgd__V1__PullWeightsRequest *req)
     if (req->n_keys > 0) {
         return ps_wire_server_want_rows(w, req);
     }
-    st = ps_shard_pull_begin(s->shard, w->rank, req->clock);
-    if (!ps_is_ok(&st)) {
-        return ps_wire_server_refusal(st);
-    }
-    if (req->whole) {
-        ps_shard_pull_whole(s->shard, w->rank);
+    for (uint32_t i = 0; i < s->parts->count; i++) {
+        ps_wire_part *part = &s->parts->part[i];
+
+        ps_wire_part_lock(s->parts, part);
+        st = ps_shard_pull_begin(part->shard, w->rank, req->clock);
+        if (ps_is_ok(&st) && req->whole) {
+            ps_shard_pull_whole(part->shard, w->rank);
+        }
+        ps_wire_part_unlock(s->parts, part);
+        if (!ps_is_ok(&st)) {
+            return ps_wire_server_refusal(st);
+        }
     }
     return r;
+}
+
+/* Has it asked for something, though nothing can be sent? */
+static bool is_waiting(const wire_worker *w)
+{
+    const ps_wire_parts *parts = w->server->parts;
+    bool is = w->wants_rows;
+
+    if (parts->is_shared || w->pull == NULL || !ps_link_can_send(w->pull)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < parts->count && !is; i++) {
+        is = ps_shard_is_waiting(parts->part[i].shard, w->rank);
+    }
+    return is;
 }
 
 static void on_message(void *arg, const ProtobufCMessage *message, const ps_incoming *payload)
@@ -116,7 +186,7 @@ static void on_message(void *arg, const ProtobufCMessage *message, const ps_inco
         ps_link_finish(link);
         return;
     }
-    ps_traffic_count_in(&s->traffic, message, 0);
+    ps_traffic_count_in(&w->traffic, message, 0);
     r = begin(w, req);
     if (!ps_wire_server_allows(&w->pull, &r)) {
         cancel(w);
@@ -124,15 +194,13 @@ static void on_message(void *arg, const ProtobufCMessage *message, const ps_inco
     }
     ps_link_read(w->pull);
     if (s->plan->policy->leaves_behind) { /* a request may close what waited for it */
-        ps_wire_server_pump(s);
+        w->has_news = true;
+        ps_wire_server_tell(w);
         ps_wire_server_changed(s);
     } else {
         ps_wire_server_pump_one(w);
     }
-    if (w->pull != NULL && ps_link_can_send(w->pull) &&
-        (w->wants_rows || ps_shard_is_waiting(s->shard, w->rank))) {
-        s->waits++; /* nothing more to send, yet not whole */
-    }
+    w->waits += is_waiting(w); /* nothing more to send, yet not whole */
 }
 
 static void on_writable(void *arg)

@@ -9,18 +9,37 @@ _Static_assert((int)PS_MATRIX_BYTES_MAX <= (int)PS_PAYLOAD_MAX, "it is one encod
 
 /* Whose contribution it is. */
 typedef struct contribution {
-    ps_shard *shard;
-    uint32_t rank, contributor;
+    wire_worker *w;
+    uint32_t contributor;
     uint64_t clock;
 } contribution;
+
+/* Notes what a part made of it: who is in step goes on only when a slice has been stepped. */
+static void note(const contribution *c, const ps_wire_part *part, uint64_t steps)
+{
+    wire_worker *w = c->w;
+
+    w->has_news |= !w->server->plan->policy->is_deterministic ||
+                   ps_shard_counters_of(part->shard)->steps != steps;
+    w->may_be_in = ps_shard_is_in(part->shard, c->clock, c->contributor);
+}
 
 static ps_status take_slice(void *arg, const Psgd__V1__Encoding *head, const uint8_t *bytes,
                             size_t len)
 {
     const contribution *c = arg;
+    ps_wire_part *part = ps_wire_part_of(c->w->server->parts, head->slice);
     ps_shard_outcome outcome;
+    uint64_t steps;
+    ps_status st;
 
-    return ps_shard_push(c->shard, c->rank, c->clock, c->contributor, head, bytes, len, &outcome);
+    (void)ps_wire_server_enter(c->w, part);
+    steps = ps_shard_counters_of(part->shard)->steps;
+    st = ps_shard_push(part->shard, c->w->rank, c->clock, c->contributor, head, bytes, len,
+                       &outcome);
+    note(c, part, steps);
+    ps_wire_server_leave(c->w, part);
+    return st;
 }
 
 /* Takes the slices of one message; *at is behind their bytes then. On failure those before the bad
@@ -29,26 +48,41 @@ static ps_status take_slices(wire_worker *w, const Psgd__V1__PushGradientRequest
                              uint32_t contributor, const ps_incoming *payload, size_t *at)
 {
     ps_wire_server *s = w->server;
-    contribution c = {
-        .shard = s->shard, .rank = w->rank, .contributor = contributor, .clock = req->clock};
+    contribution c = {.w = w, .contributor = contributor, .clock = req->clock};
     ps_status st = ps_ok();
 
     *at = 0;
     for (size_t i = 0; i < req->n_slices && ps_is_ok(&st); i++) {
         const Psgd__V1__Encoding *head = req->slices[i];
 
-        if (head->payload_bytes > payload->len - *at || head->payload_bytes > sizeof s->scratch) {
+        if (head->payload_bytes > payload->len - *at ||
+            head->payload_bytes > sizeof w->scratch->bytes) {
             return ps_fail(PS_DATA_LOSS,
                            "slices[%zu].payload_bytes: %u, %zu bytes are left in the payload", i,
                            head->payload_bytes, payload->len - *at);
         }
-        st = ps_matrix_push(s->plan, s->placement, s->rank, head,
-                            head->payload_bytes == 0
-                                ? NULL
-                                : ps_incoming_view(payload, *at, head->payload_bytes, s->scratch),
-                            head->payload_bytes, take_slice, &c);
+        st = ps_matrix_push(
+            s->plan, s->placement, s->rank, head,
+            head->payload_bytes == 0
+                ? NULL
+                : ps_incoming_view(payload, *at, head->payload_bytes, w->scratch->bytes),
+            head->payload_bytes, take_slice, &c);
         *at += head->payload_bytes;
     }
+    return st;
+}
+
+static ps_status take_zeros(wire_worker *w, uint64_t clock, uint32_t contributor)
+{
+    const ps_wire_parts *parts = w->server->parts;
+    ps_status st = ps_ok();
+
+    for (uint32_t i = 0; i < parts->count && ps_is_ok(&st); i++) {
+        (void)ps_wire_server_enter(w, &parts->part[i]);
+        st = ps_shard_push_zeros(parts->part[i].shard, w->rank, clock, contributor);
+        ps_wire_server_leave(w, &parts->part[i]);
+    }
+    w->has_news = w->may_be_in = true;
     return st;
 }
 
@@ -63,7 +97,7 @@ static ps_refusal take(wire_worker *w, const Psgd__V1__PushGradientRequest *req,
         st = ps_fail(PS_PERMISSION_DENIED, "block: %u of %u", req->block,
                      plan->assignment->block_count);
     } else if (req->n_slices == 0 && req->rows == NULL && payload->len == 0) {
-        st = ps_shard_push_zeros(w->server->shard, w->rank, req->clock, contributor);
+        st = take_zeros(w, req->clock, contributor);
     } else {
         st = take_slices(w, req, contributor, payload, &at);
     }
@@ -108,15 +142,29 @@ static void acknowledge(wire_worker *w, uint64_t clock, uint32_t block)
     w->acked_block = block;
     ack.clock = clock;
     ack.block = block;
-    ps_traffic_count_out(&s->traffic, &ack.base, 0);
+    ps_traffic_count_out(&w->traffic, &ack.base, 0);
     ps_link_send(w->push, &ack.base, NULL, 0);
+    if (w->push != NULL && ps_link_can_send(w->push)) {
+        ps_link_read(w->push); /* it is out already */
+    }
 }
 
 /* Is all of it in that is of this server? */
-static bool is_in(const ps_wire_server *s, uint64_t clock, uint32_t contributor)
+static bool is_in(wire_worker *w, uint64_t clock, uint32_t contributor)
 {
-    return ps_shard_is_in(s->shard, clock, contributor) &&
-           (s->tables == NULL || ps_tables_is_in(s->tables, clock, contributor));
+    const ps_wire_server *s = w->server;
+    bool is = w->may_be_in;
+
+    for (uint32_t i = 0; i < s->parts->count && is; i++) {
+        ps_wire_part *part = &s->parts->part[i];
+
+        ps_wire_part_lock(s->parts, part);
+        is = ps_shard_is_in(part->shard, clock, contributor) &&
+             (!s->has_tables || part->tables == NULL ||
+              ps_tables_is_in(part->tables, clock, contributor));
+        ps_wire_part_unlock(s->parts, part);
+    }
+    return is;
 }
 
 static void on_message(void *arg, const ProtobufCMessage *message, const ps_incoming *payload)
@@ -135,26 +183,26 @@ static void on_message(void *arg, const ProtobufCMessage *message, const ps_inco
         ps_link_finish(link);
         return;
     }
-    ps_traffic_count_in(&s->traffic, message, payload->len);
+    ps_traffic_count_in(&w->traffic, message, payload->len);
     r = ps_identity_check_attempt(wire_server_held(s), req->attempt);
     if (!ps_wire_server_allows(&w->push, &r)) {
         return;
     }
     contributor = s->plan->update->per_block ? req->block : w->rank;
     may_complete = req->clock + 1 >= s->plan->total_clocks;
-    ps_wire_server_tick(s);
+    w->may_be_in = false;
     r = take(w, req, contributor, payload);
     if (!ps_wire_server_allows(&w->push, &r)) {
-        ps_wire_server_pump(s); /* slices before the bad one are in */
+        ps_wire_server_tell(w); /* slices before the bad one are in */
         return;
     }
-    if (is_in(s, req->clock, contributor) &&
+    if (is_in(w, req->clock, contributor) &&
         !(w->has_acked && w->acked_clock == req->clock && w->acked_block == req->block)) {
         acknowledge(w, req->clock, req->block);
     } else {
         ps_link_read(w->push); /* the message is gone now */
     }
-    ps_wire_server_pump(s);
+    ps_wire_server_tell(w);
     if (may_complete || s->plan->policy->closes_at != NULL) {
         ps_wire_server_changed(s);
     }

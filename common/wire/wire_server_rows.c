@@ -34,7 +34,7 @@ static ps_refusal refusal_of(ps_status why)
 
 static ps_refusal check_tables(const ps_wire_server *s)
 {
-    if (s->tables != NULL) {
+    if (s->has_tables) {
         return (ps_refusal){0};
     }
     return (ps_refusal){.reason = "NO_TABLES",
@@ -42,6 +42,12 @@ static ps_refusal check_tables(const ps_wire_server *s)
                                        s->plan->table_count > 0
                                            ? "the job's sparse tables are being collected"
                                            : "this job has no sparse tables")};
+}
+
+/* The part that has the tables. */
+static ps_wire_part *tables_part(const ps_wire_server *s)
+{
+    return &s->parts->part[0];
 }
 
 /* ---- Pushes ---- */
@@ -61,6 +67,19 @@ static ps_status check_rows(const ps_plan *plan, const Psgd__V1__RowGradients *r
         return ps_fail(PS_INVALID_ARGUMENT, "rows.table: %u of %u", rows->table, plan->table_count);
     }
     return ps_ok();
+}
+
+static ps_status push(wire_worker *w, const ps_tables_part *rows)
+{
+    ps_wire_part *part = tables_part(w->server);
+    ps_status st;
+
+    (void)ps_wire_server_enter(w, part);
+    st = ps_tables_push(part->tables, rows);
+    ps_wire_server_leave(w, part);
+    w->has_news |= rows->is_last;
+    w->may_be_in = true;
+    return st;
 }
 
 static ps_status take(wire_worker *w, const Psgd__V1__PushGradientRequest *req,
@@ -89,17 +108,17 @@ static ps_status take(wire_worker *w, const Psgd__V1__PushGradientRequest *req,
         st = ps_parts_end(&reader);
     }
     if (ps_is_ok(&st)) {
-        st = ps_tables_push(w->server->tables, &(ps_tables_part){.worker = w->rank,
-                                                                 .clock = req->clock,
-                                                                 .contributor = req->block,
-                                                                 .part = rows->part,
-                                                                 .table = rows->table,
-                                                                 .is_last = rows->is_last,
-                                                                 .keys = rows->keys,
-                                                                 .count = rows->n_keys,
-                                                                 .grads = grads,
-                                                                 .shows = rows->shows,
-                                                                 .clicks = rows->clicks});
+        st = push(w, &(ps_tables_part){.worker = w->rank,
+                                       .clock = req->clock,
+                                       .contributor = req->block,
+                                       .part = rows->part,
+                                       .table = rows->table,
+                                       .is_last = rows->is_last,
+                                       .keys = rows->keys,
+                                       .count = rows->n_keys,
+                                       .grads = grads,
+                                       .shows = rows->shows,
+                                       .clicks = rows->clicks});
     }
     free(grads);
     return st;
@@ -144,10 +163,10 @@ ps_refusal ps_wire_server_want_rows(wire_worker *w, const Psgd__V1__PullWeightsR
     return r;
 }
 
-/* The rows of all tables, encoded, into a buffer of its own; heads are the server's. */
-static ps_buf *encode(ps_wire_server *s, const wire_worker *w, const float *rows, size_t *heads)
+/* The rows of all tables, encoded, into a buffer of its own; heads are the scratch's. */
+static ps_buf *encode(const wire_worker *w, const float *rows, size_t *heads)
 {
-    const ps_plan *plan = s->plan;
+    const ps_plan *plan = w->server->plan;
     size_t count = w->key_count, bytes = 0;
     ps_buf *out;
 
@@ -164,7 +183,7 @@ static ps_buf *encode(ps_wire_server *s, const wire_worker *w, const float *rows
         uint64_t key = ps_draw_key(plan->spec->seed, PS_DRAW_DOWN, t, w->rows_clock, w->rank);
 
         out->len += ps_parts_encode(down->codec, &down->params, key, rows, n, out->data + out->len,
-                                    s->row_heads + *heads);
+                                    w->scratch->row_heads + *heads);
         *heads += ps_parts_count(n);
         rows += n;
     }
@@ -185,42 +204,64 @@ static void send_rows(wire_worker *w, const float *rows)
 {
     Psgd__V1__PullWeightsResponse head = PSGD__V1__PULL_WEIGHTS_RESPONSE__INIT;
     Psgd__V1__RowValues values = PSGD__V1__ROW_VALUES__INIT;
-    ps_wire_server *s = w->server;
+    wire_scratch *x = w->scratch;
     size_t heads;
-    ps_buf *out = encode(s, w, rows, &heads);
+    ps_buf *out = encode(w, rows, &heads);
     ps_piece piece = {.data = out->data, .len = out->len, .buf = out};
 
     for (size_t i = 0; i < heads; i++) {
-        s->row_head_ptrs[i] = &s->row_heads[i].msg;
+        x->row_head_ptrs[i] = &x->row_heads[i].msg;
     }
     values.count = (uint32_t)w->key_count;
-    values.values = s->row_head_ptrs;
+    values.values = x->row_head_ptrs;
     values.n_values = heads;
     head.clock = w->rows_clock;
     head.rows = &values;
-    ps_traffic_count_out(&s->traffic, &head.base, out->len);
+    ps_traffic_count_out(&w->traffic, &head.base, out->len);
     ps_link_send(w->pull, &head.base, &piece, out->len > 0);
     ps_buf_unref(out);
 }
 
+/* Brings the rows wanted, to be freed; NULL: they may not be had yet, or the worker does not wait
+ * for who is at them. */
+static float *look_up(wire_worker *w, ps_status *st)
+{
+    ps_wire_part *part = tables_part(w->server);
+    float *rows = NULL;
+
+    if (!ps_wire_server_enter(w, part)) {
+        return NULL;
+    }
+    if (ps_tables_may_pull(part->tables, w->rank, w->rows_clock)) {
+        rows = ps_xmalloc(w->key_count * width_of(w->server->plan) * sizeof *rows);
+        *st = ps_tables_pull(part->tables, w->keys, w->key_count, rows);
+        if (ps_is_ok(st)) {
+            ps_tables_gave(part->tables, w->rank);
+        }
+    }
+    ps_wire_server_leave(w, part);
+    return rows;
+}
+
 bool ps_wire_server_give_rows(wire_worker *w)
 {
-    ps_wire_server *s = w->server;
+    ps_status st = ps_ok();
     ps_refusal r;
     float *rows;
 
-    if (!w->wants_rows || s->tables == NULL ||
-        !ps_tables_may_pull(s->tables, w->rank, w->rows_clock)) {
+    if (!w->wants_rows || !w->server->has_tables) {
+        return false;
+    }
+    rows = look_up(w, &st);
+    if (rows == NULL) {
         return false;
     }
     w->wants_rows = false;
-    rows = ps_xmalloc(w->key_count * width_of(s->plan) * sizeof *rows);
-    r = refusal_of(ps_tables_pull(s->tables, w->keys, w->key_count, rows));
+    r = refusal_of(st);
     if (ps_wire_server_allows(&w->pull, &r)) {
-        ps_tables_gave(s->tables, w->rank);
         send_rows(w, rows);
     } else {
-        ps_shard_pull_cancel(s->shard, w->rank);
+        ps_wire_server_cancel(w);
     }
     free(rows);
     return true;

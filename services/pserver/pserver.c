@@ -21,8 +21,9 @@
 struct ps_pserver {
     ps_node *node;
     ps_wire_server *wire;
-    ps_shard *shard;       /* NULL: idle */
-    ps_tables *tables;     /* NULL: the job has none */
+    ps_wire_parts parts;   /* one */
+    ps_shard *shard;       /* its; NULL: idle */
+    ps_tables *tables;     /* its; NULL: the job has none */
     uint32_t tables_saved; /* of them that are files; the helper's */
     bool is_complete;      /* all contributions of the session are in */
     /* what counters() lends to an answer */
@@ -69,12 +70,16 @@ void ps_pserver_set_node(ps_pserver *p, ps_node *node)
     p->node = node;
 }
 
-ps_shard *ps_pserver_shard(const ps_session *session)
+void ps_pserver_init_parts(ps_wire_parts *parts, ps_session *session)
 {
-    const ps_placement *placement = &session->placement;
+    ps_tables *tables = session->tables;
 
-    return ps_merge_shard(session->plan, placement->owned[session->rank],
-                          placement->owned_count[session->rank], session->weights);
+    if (tables == NULL && session->plan->table_count > 0) {
+        tables = ps_merge_tables(session->plan, &session->placement, session->rank);
+    }
+    session->tables = NULL;
+    ps_wire_parts_init(parts, session->plan, &session->placement, session->rank, 1,
+                       session->weights, false, tables);
 }
 
 static ps_status prepare(void *state, ps_session *session)
@@ -84,19 +89,15 @@ static ps_status prepare(void *state, ps_session *session)
 
     p->is_complete = false;
     p->tables_saved = 0;
-    p->shard = ps_pserver_shard(session);
+    ps_pserver_init_parts(&p->parts, session);
+    p->shard = p->parts.part[0].shard;
+    p->tables = p->parts.part[0].tables;
     free(p->shares);
     free(p->share_ptrs);
     p->shares = ps_xcalloc(session->placement.rank_count, sizeof *p->shares);
     p->share_ptrs = ps_xcalloc(session->placement.rank_count, sizeof *p->share_ptrs);
-    if (session->plan->has_tables) {
-        p->tables = session->tables != NULL
-                        ? session->tables
-                        : ps_merge_tables(session->plan, &session->placement, session->rank);
-        session->tables = NULL;
-    }
     ps_wire_server_open(p->wire, session->plan, &session->placement, &attempt, session->rank,
-                        p->shard, p->tables);
+                        &p->parts);
     return ps_ok();
 }
 
@@ -116,9 +117,8 @@ static void release(void *state)
     ps_pserver *p = state;
 
     ps_wire_server_close(p->wire, "the attempt is over");
-    ps_shard_destroy(p->shard);
+    ps_wire_parts_fini(&p->parts);
     p->shard = NULL;
-    ps_tables_destroy(p->tables);
     p->tables = NULL;
     ps_node_released(p->node);
 }

@@ -124,7 +124,7 @@ static void open_streams(void *arg)
     ps_wire_attempt attempt = ps_session_attempt(&s->session);
 
     ps_wire_server_open(s->wire, s->job->plan, &s->job->placement, &attempt, s->session.rank,
-                        s->shard, s->tables);
+                        &s->parts);
     serve(s);
 }
 
@@ -133,8 +133,9 @@ void dp_server_start(dp_server *s, side *on, dp_job *job, uint32_t rank, uint64_
     *s = (dp_server){.job = job, .on = on, .address = "127.0.0.1:0"};
     session_init(job, rank, &s->session);
     dp_gather(&job->placement, rank, job->weights, s->session.weights);
-    s->shard = ps_pserver_shard(&s->session);
-    s->tables = job->plan->has_tables ? ps_merge_tables(job->plan, &job->placement, rank) : NULL;
+    ps_pserver_init_parts(&s->parts, &s->session);
+    s->shard = s->parts.part[0].shard;
+    s->tables = s->parts.part[0].tables;
     s->wire = ps_wire_server_create(on->loop, drop_ack, NULL, NULL);
     s->service = ps_grpc_wire_service(s->wire);
     side_run(on, open_streams, s);
@@ -201,8 +202,7 @@ void dp_server_stop(dp_server *s)
 
 void dp_server_fini(dp_server *s)
 {
-    ps_shard_destroy(s->shard);
-    ps_tables_destroy(s->tables);
+    ps_wire_parts_fini(&s->parts);
     ps_wire_server_destroy(s->wire);
     dp_session_fini(&s->session);
 }

@@ -36,8 +36,9 @@ typedef struct dp_server {
     const dp_job *job;
     side *on; /* kept */
     ps_session session;
-    ps_shard *shard;
-    ps_tables *tables; /* NULL: the job has none */
+    ps_wire_parts parts; /* one */
+    ps_shard *shard;     /* its */
+    ps_tables *tables;   /* its; NULL: the job has none */
     ps_wire_server *wire;
     ps_service service;
     ps_server *server;

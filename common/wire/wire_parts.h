@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* wire_parts.h - what one server has of a job, dealt to parts.
+ *
+ * A part is a shard with some of the server's slices, and perhaps the sparse tables. What becomes
+ * of a slice does not depend on which part it is in. Where several threads reach a server each part
+ * is behind a lock of its own, so that they seldom wait for one another.
+ */
+#ifndef PS_COMMON_WIRE_WIRE_PARTS_H
+#define PS_COMMON_WIRE_WIRE_PARTS_H
+
+#include "common/job/plan.h"
+#include "common/placement/placement.h"
+#include "common/store/shard.h"
+#include "common/store/tables.h"
+
+#include <pthread.h>
+
+typedef struct ps_wire_part {
+    pthread_mutex_t mutex; /* guards both where the parts are shared; no other lock is taken
+                            * under it */
+    ps_shard *shard;
+    ps_tables *tables; /* NULL: not here */
+    uint32_t count;
+    uint32_t *slices; /* (count), of the layout, ascending */
+} ps_wire_part;
+
+typedef struct ps_wire_parts {
+    const ps_plan *plan; /* kept */
+    bool is_shared;      /* among threads */
+    uint32_t count;
+    ps_wire_part *part; /* (count) */
+    uint8_t *part_of;   /* (slice_count); only of slices that the server has */
+} ps_wire_parts;
+
+enum { PS_WIRE_PARTS_MAX = 8 };
+
+/* Deals the slices that a placement gives a server to `count` parts at most, 1 to
+ * PS_WIRE_PARTS_MAX. `weights`, borrowed, are the server's slices, one after the other, or with
+ * is_block the whole block (param_count). `tables`, which may be NULL, are in the first part;
+ * taken.
+ */
+void ps_wire_parts_init(ps_wire_parts *parts, const ps_plan *plan, const ps_placement *placement,
+                        uint32_t server, uint32_t count, const float *weights, bool is_block,
+                        ps_tables *tables);
+void ps_wire_parts_fini(ps_wire_parts *parts); /* a zeroed one is allowed */
+
+/* Returns the part that has a slice; the first for one that the server does not have. */
+ps_wire_part *ps_wire_part_of(const ps_wire_parts *parts, uint32_t slice);
+
+/* Takes and gives back a part's lock, if the parts are shared. */
+void ps_wire_part_lock(const ps_wire_parts *parts, ps_wire_part *part);
+bool ps_wire_part_try_lock(const ps_wire_parts *parts, ps_wire_part *part);
+void ps_wire_part_unlock(const ps_wire_parts *parts, ps_wire_part *part);
+
+/* Copies the weights to their places in a whole block (param_count). Each part gives up its shard
+ * before the next one is looked at, so that this needs no more memory than training did. Then links
+ * may end, and fini is allowed. */
+void ps_wire_parts_take_weights(ps_wire_parts *parts, float *block);
+
+/* Returns the sums over all parts. */
+ps_store_counters ps_wire_parts_counters(ps_wire_parts *parts);
+
+#endif
