@@ -45,11 +45,7 @@ void ps_commit_begin(ps_commit *c, const ps_commit_conf *conf, const ps_member *
                      size_t count, int64_t now_us)
 {
     start(c, conf, members, count, now_us);
-    enter(c, PSGD__V1__JOB_STATE__JOB_STATE_CAN_COMMIT, now_us + conf->can_commit_us);
-    for (size_t i = 0; i < count; i++) {
-        c->members[i].step = PS_MEMBER_ASKED;
-        ps_commit_do_at(c, i, PS_COMMIT_ASK);
-    }
+    enter(c, PSGD__V1__JOB_STATE__JOB_STATE_CAN_COMMIT, INT64_MAX);
 }
 
 static void collect_all(ps_commit *c, int64_t now_us)
@@ -122,6 +118,18 @@ static bool all_at(const ps_commit *c, ps_member_step step)
 static bool is_in(const ps_commit *c, Psgd__V1__JobState state)
 {
     return c->stage == PS_STAGE_GOING && c->state == state;
+}
+
+void ps_commit_started(ps_commit *c, int64_t now_us)
+{
+    if (!is_in(c, PSGD__V1__JOB_STATE__JOB_STATE_CAN_COMMIT)) {
+        return;
+    }
+    c->deadline_us = now_us + c->conf.can_commit_us;
+    for (size_t i = 0; i < c->count; i++) {
+        c->members[i].step = PS_MEMBER_ASKED;
+        ps_commit_do_at(c, i, PS_COMMIT_ASK);
+    }
 }
 
 void ps_commit_reserved(ps_commit *c, size_t node, const char *id, uint64_t incarnation,
@@ -380,7 +388,7 @@ void ps_commit_restarted(ps_commit *c, size_t node, uint64_t incarnation, int64_
         m->files == PS_FILES_HERE) {
         return;
     }
-    if (is_in(c, PSGD__V1__JOB_STATE__JOB_STATE_CAN_COMMIT) && m->step == PS_MEMBER_ASKED) {
+    if (is_in(c, PSGD__V1__JOB_STATE__JOB_STATE_CAN_COMMIT) && m->step <= PS_MEMBER_ASKED) {
         /* It was chosen by what its old process said; nothing is begun yet. */
         m->incarnation = 0;
         if (!c->conf.busy_is_failure) {

@@ -138,7 +138,8 @@ typedef struct ps_commit {
     bool is_last_try;                /* and the STORE under way is the last */
 } ps_commit;
 
-/* Begins with CAN_COMMIT. `members` (count > 0, at least one worker) are copied. */
+/* Begins with CAN_COMMIT, which is to be saved before a node is asked: then ps_commit_started or
+ * ps_commit_unstarted is called. `members` (count > 0, at least one worker) are copied. */
 void ps_commit_begin(ps_commit *c, const ps_commit_conf *conf, const ps_member *members,
                      size_t count, int64_t now_us);
 
@@ -187,6 +188,8 @@ void ps_commit_held(ps_commit *c, size_t node, bool is_its_disk, const ps_status
 void ps_commit_stored(ps_commit *c, const ps_status *result, int64_t now_us);
 /* What PS_COMMIT_SAVE asked for is saved, or could not be. */
 void ps_commit_saved(ps_commit *c, const ps_status *result, int64_t now_us);
+/* CAN_COMMIT is saved: nodes are asked. Nothing if the end is decided already. */
+void ps_commit_started(ps_commit *c, int64_t now_us);
 /* CAN_COMMIT could not be saved, so no node may be asked: back to the queue. */
 void ps_commit_unstarted(ps_commit *c, const ps_status *why, int64_t now_us);
 /* Abort was answered or has failed. */

@@ -208,6 +208,9 @@ void ps_commit_saved(ps_commit *c, const ps_status *result, int64_t now_us)
 
 void ps_commit_unstarted(ps_commit *c, const ps_status *why, int64_t now_us)
 {
+    if (c->stage != PS_STAGE_GOING) {
+        return;
+    }
     for (size_t i = 0; i < c->count; i++) { /* they hold nothing, and must not learn its number */
         c->members[i].is_releasing = c->members[i].is_released = true;
         c->members[i].todo = 0;

@@ -21,6 +21,9 @@
 #include <string.h>
 
 enum {
+    READS_MAX = 1000, /* questions of clients that may wait for the registry */
+    TASK_THREADS = 4,
+    TASKS_MAX = 1000,      /* of clients that may wait for other files */
     NEWS_MAX = 50,         /* queued jobs told in one round what they wait for */
     UNKNOWN_NAMES_MAX = 10 /* folders of unknown jobs named in the log */
 };
@@ -83,59 +86,108 @@ static void hash_spec(const Psgd__V1__JobSpec *spec, char hex[PS_CONTENT_HASH_BY
     free(bytes);
 }
 
-ps_status ps_coordinator_submit(ps_coordinator *c, const Psgd__V1__JobSpec *spec,
-                                const char *request_id, char job_id[PS_COORDINATOR_ID_MAX])
+/* A job on its way into the registry. */
+typedef struct submission {
+    ps_change change;
+    ps_coordinator *c;
+    ps_record record;
+    char *request_id;
+    char content[PS_CONTENT_HASH_BYTES];
+    int64_t wall_us;
+    bool is_known; /* the request has made job_id before */
+    char job_id[PS_COORDINATOR_ID_MAX];
+    ps_submitted_fn *then;
+    void *arg;
+} submission;
+
+/* Finds the job that the same request has made. */
+static ps_status find_request(submission *s, ps_registry *r)
 {
-    char content[PS_CONTENT_HASH_BYTES], known[PS_CONTENT_HASH_BYTES];
-    ps_record record = {0};
+    char known[PS_CONTENT_HASH_BYTES];
+    ps_status st = ps_fail(PS_NOT_FOUND, "no request");
+
+    if (s->request_id[0] != '\0') {
+        st = ps_registry_find_request(r, s->request_id, s->job_id, sizeof s->job_id, known);
+    }
+    s->is_known = ps_is_ok(&st);
+    if (ps_is_ok(&st) && strcmp(known, s->content) != 0) {
+        st = ps_fail(PS_ALREADY_EXISTS, "request_id %s made job %s, which is another",
+                     s->request_id, s->job_id);
+    }
+    return st;
+}
+
+static ps_status add_job(ps_change *change, ps_registry *r)
+{
+    submission *s = PS_CONTAINER_OF(change, submission, change);
+    Psgd__V1__WatchJobResponse event = PSGD__V1__WATCH_JOB_RESPONSE__INIT;
+    Google__Protobuf__Timestamp time = GOOGLE__PROTOBUF__TIMESTAMP__INIT;
+    ps_status st = find_request(s, r);
+
+    if (st.code != PS_NOT_FOUND) {
+        return st;
+    }
+    s->record.sequence = 1;
+    st = ps_registry_add(r, &s->record, s->record.job->spec->title, s->request_id, s->content);
+    if (!ps_is_ok(&st)) {
+        return st;
+    }
+    time.seconds = s->wall_us / 1000000;
+    time.nanos = (int32_t)(s->wall_us % 1000000) * 1000;
+    event.sequence = s->record.sequence;
+    event.time = &time;
+    event.job = s->record.job;
+    event.kind = PSGD__V1__JOB_EVENT_KIND__JOB_EVENT_KIND_STATE;
+    return ps_registry_save(r, &s->record, &event);
+}
+
+static void added(ps_change *change)
+{
+    submission *s = PS_CONTAINER_OF(change, submission, change);
+    ps_coordinator *c = s->c;
+
+    c->live_count--; /* append counts it again */
+    if (ps_is_ok(&change->status) && !s->is_known) {
+        snprintf(s->job_id, sizeof s->job_id, "%s", s->record.job->id);
+        append(c, ps_live_create(c, &s->record));
+        s->record.job = NULL;
+        ps_log_with(PS_LOG_INFO, "job", PS_LOG_FIELDS(PS_LOG_STR("job", s->job_id)), "QUEUED");
+        ps_coordinator_schedule(c);
+    }
+    s->then(s->arg, &change->status, s->job_id);
+    ps_record_fini(&s->record);
+    free(s->request_id);
+    free(s);
+}
+
+void ps_coordinator_submit(ps_coordinator *c, const Psgd__V1__JobSpec *spec, const char *request_id,
+                           ps_submitted_fn *then, void *arg)
+{
+    submission *s;
     ps_status st;
 
-    hash_spec(spec, content);
-    if (request_id[0] != '\0') {
-        st =
-            ps_registry_find_request(c->registry, request_id, job_id, PS_COORDINATOR_ID_MAX, known);
-        if (ps_is_ok(&st) && strcmp(known, content) != 0) {
-            return ps_fail(PS_ALREADY_EXISTS, "request_id %s made job %s, which is another",
-                           request_id, job_id);
-        }
-        if (st.code != PS_NOT_FOUND) {
-            return st;
-        }
-    }
     ps_room_look(&c->room);
     st = ps_room_check(&c->room);
+    if (ps_is_ok(&st) && c->live_count >= PS_LIVE_JOBS_MAX) {
+        st = ps_fail(PS_RESOURCE_EXHAUSTED, "%d jobs are waiting or running", PS_LIVE_JOBS_MAX);
+    }
     if (!ps_is_ok(&st)) {
-        return st;
+        then(arg, &st, "");
+        return;
     }
-    if (c->live_count >= PS_LIVE_JOBS_MAX) {
-        return ps_fail(PS_RESOURCE_EXHAUSTED, "%d jobs are waiting or running", PS_LIVE_JOBS_MAX);
-    }
-    st = ps_registry_begin(c->registry);
-    if (!ps_is_ok(&st)) {
-        return st;
-    }
-    record.job = ps_job_create(spec, ps_clock_wall_us());
-    st = ps_registry_add(c->registry, &record, spec->title, request_id, content);
-    if (!ps_is_ok(&st)) {
-        ps_status first = ps_registry_end(c->registry);
-
-        ps_record_fini(&record);
-        return ps_is_ok(&first) ? st : first;
-    }
-    snprintf(job_id, PS_COORDINATOR_ID_MAX, "%s", record.job->id);
-    append(c, ps_live_create(c, &record));
-    ps_live_publish(c->last, PSGD__V1__JOB_EVENT_KIND__JOB_EVENT_KIND_STATE);
-    st = ps_registry_end(c->registry);
-    if (!ps_is_ok(&st)) {
-        ps_live *job = c->last;
-
-        take_out(c, job);
-        ps_live_destroy(job);
-        return st;
-    }
-    ps_log_with(PS_LOG_INFO, "job", PS_LOG_FIELDS(PS_LOG_STR("job", job_id)), "QUEUED");
-    ps_coordinator_schedule(c);
-    return ps_ok();
+    s = ps_xcalloc(1, sizeof *s);
+    s->change.apply = add_job;
+    s->change.done = added;
+    s->change.kills = c->conf.exit_at == PSGD__V1__JOB_STATE__JOB_STATE_QUEUED;
+    s->c = c;
+    s->wall_us = ps_clock_wall_us();
+    s->record.job = ps_job_create(spec, s->wall_us);
+    s->request_id = ps_xstrdup(request_id);
+    s->then = then;
+    s->arg = arg;
+    hash_spec(spec, s->content);
+    c->live_count++;
+    ps_writer_submit(c->writer, &s->change);
 }
 
 /* --- the queue ---------------------------------------------------------------- */
@@ -178,7 +230,8 @@ static void try_start(ps_coordinator *c, ps_live *job, unsigned *news)
     }
     if (fits) {
         ps_attempt_start(job, members, count);
-    } else if (*news > 0 && (now_us - job->told_us >= sweep_us || job->told_us == 0)) {
+    } else if (*news > 0 && job->writes == 0 &&
+               (now_us - job->told_us >= sweep_us || job->told_us == 0)) {
         job->told_us = now_us; /* not at every beat of every node: each change is a write */
         *news -= ps_live_set_waiting(
                      job, ps_is_ok(&room) ? "WAITING_FOR_NODES" : "WAITING_FOR_ROOM", message)
@@ -198,7 +251,7 @@ static void schedule_now(ps_coordinator *c)
     }
     for (ps_live *job = c->first; job; job = next) {
         next = job->next;
-        if (!job->attempt) {
+        if (!job->attempt && job->decisions == 0) {
             try_start(c, job, &news);
         }
     }
@@ -222,8 +275,8 @@ void ps_coordinator_schedule(ps_coordinator *c)
 static void save_again(ps_coordinator *c)
 {
     for (ps_live *job = c->first; job; job = job->next) {
-        if (job->is_unsaved && !ps_live_save(job)) {
-            return; /* nor could the others */
+        if (job->is_unsaved && job->writes == 0) {
+            ps_live_save(job);
         }
     }
 }
@@ -407,6 +460,28 @@ static void tell_news(const ps_coordinator *c)
            c->conf.data_dir, what, ADVICE);
 }
 
+static ps_status start_threads(ps_coordinator *c)
+{
+    ps_status st = ps_registry_open_reader(c->conf.data_dir, c->registry, &c->reader);
+
+    if (ps_is_ok(&st)) {
+        st = ps_writer_create(c->loop, c->registry, &c->writer);
+    }
+    if (ps_is_ok(&st)) {
+        st = ps_tasks_create(c->loop, 1, READS_MAX, &c->reads);
+    }
+    return ps_is_ok(&st) ? ps_tasks_create(c->loop, TASK_THREADS, TASKS_MAX, &c->tasks) : st;
+}
+
+static void stop_threads(ps_coordinator *c)
+{
+    ps_tasks_destroy(c->tasks);
+    ps_tasks_destroy(c->reads);
+    ps_writer_destroy(c->writer);
+    c->tasks = c->reads = NULL;
+    c->writer = NULL;
+}
+
 ps_status ps_coordinator_create(ps_loop *loop, const ps_coordinator_conf *conf,
                                 ps_coordinator **out)
 {
@@ -430,7 +505,7 @@ ps_status ps_coordinator_create(ps_loop *loop, const ps_coordinator_conf *conf,
         take_ends(c);
         ps_registry_avoid(c->registry, has_folder, c);
         sweep_files(c);
-        st = ps_tasks_create(loop, 1, SIZE_MAX, &c->tasks);
+        st = start_threads(c);
     }
     if (!ps_is_ok(&st)) {
         ps_coordinator_destroy(c);
@@ -476,8 +551,7 @@ void ps_coordinator_drain(ps_coordinator *c)
 
 void ps_coordinator_stop(ps_coordinator *c)
 {
-    ps_tasks_destroy(c->tasks);
-    c->tasks = NULL;
+    stop_threads(c);
 }
 
 void ps_coordinator_destroy(ps_coordinator *c)
@@ -491,8 +565,9 @@ void ps_coordinator_destroy(ps_coordinator *c)
         take_out(c, job);
         ps_live_destroy(job);
     }
-    ps_tasks_destroy(c->tasks);
+    stop_threads(c);
     ps_nodes_fini(&c->nodes);
+    ps_registry_close(c->reader);
     ps_registry_close(c->registry);
     free(c);
 }

@@ -12,6 +12,7 @@
 #include "services/coordinator/job.h"
 #include "services/coordinator/nodes.h"
 #include "services/coordinator/registry.h"
+#include "services/coordinator/registry_writer.h"
 #include "services/coordinator/room.h"
 
 enum {
@@ -35,17 +36,20 @@ struct ps_coordinator {
     ps_coordinator_conf conf;
     char address[160]; /* told to nodes and users */
     int64_t start_wall_us;
-    ps_registry *registry;
-    ps_room room; /* as of the last second */
+    ps_registry *registry; /* the writer's */
+    ps_writer *writer;
+    ps_registry *reader; /* of `reads`, and of tasks */
+    ps_tasks *reads;     /* one thread: what clients ask of the registry */
+    ps_room room;        /* as of the last second */
     ps_nodes nodes;
-    ps_tasks *tasks;
+    ps_tasks *tasks;          /* all else that waits for the disk */
     ps_strand in_order;       /* of all that it does on threads */
     ps_data_cache data_cache; /* the strand's */
 
     ps_live *first, *last; /* jobs that are not over, oldest first */
-    size_t live_count;
-    ps_watcher *watchers; /* streams of WatchJob */
-    ps_reclaim *reclaims; /* streams of ReclaimLogs */
+    size_t live_count;     /* with those that are being taken in */
+    ps_watcher *watchers;  /* streams of WatchJob */
+    ps_reclaim *reclaims;  /* streams of ReclaimLogs */
 
     ps_timer sweep; /* once a second: schedule, forget, look at the disk */
     ps_timer pulse; /* does nothing but be late when the loop was not run: ps_loop_now_us */
@@ -76,11 +80,12 @@ void ps_coordinator_destroy(ps_coordinator *c); /* after the loop. NULL is allow
 
 ps_live *ps_coordinator_find(ps_coordinator *c, const char *job_id); /* or NULL: over or unknown */
 
-/* Takes in a checked and completed spec: job_id is the new job's, or that of
- * the same request before. ALREADY_EXISTS; RESOURCE_EXHAUSTED also when the disk is nearly full. */
-PS_MUST_USE ps_status ps_coordinator_submit(ps_coordinator *c, const Psgd__V1__JobSpec *spec,
-                                            const char *request_id,
-                                            char job_id[PS_COORDINATOR_ID_MAX]);
+/* Takes in a checked and completed spec. Calls `then` from the loop when the job is stored, with
+ * its id, or that of the same request before. ALREADY_EXISTS; RESOURCE_EXHAUSTED also when the disk
+ * is nearly full. */
+typedef void ps_submitted_fn(void *arg, const ps_status *result, const char *job_id);
+void ps_coordinator_submit(ps_coordinator *c, const Psgd__V1__JobSpec *spec, const char *request_id,
+                           ps_submitted_fn *then, void *arg);
 
 /* Starts what can start, tells the others what they wait for. */
 void ps_coordinator_schedule(ps_coordinator *c);

@@ -260,6 +260,24 @@ ps_status ps_database_open(const char *folder, ps_database *out)
     return ps_is_ok(&st) ? compare(out, folder, version == 0) : st;
 }
 
+ps_status ps_database_open_reader(const char *folder, ps_database *out)
+{
+    char path[PATH_BYTES];
+    ps_status st = ps_path_join(path, sizeof path, folder, "jobs.db");
+
+    *out = (ps_database){.lock_fd = -1, .stamp_fd = -1};
+    if (!ps_is_ok(&st)) {
+        return st;
+    }
+    if (sqlite3_open_v2(path, &out->db, SQLITE_OPEN_READWRITE, NULL) != SQLITE_OK) {
+        return ps_database_failed(out->db, ps_path_tail(path));
+    }
+    sqlite3_db_config(out->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+    return exec(out->db,
+                "PRAGMA busy_timeout = 5000; PRAGMA trusted_schema = OFF; PRAGMA query_only = ON",
+                "open jobs.db");
+}
+
 void ps_database_close(ps_database *d)
 {
     sqlite3_close(d->db);

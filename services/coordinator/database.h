@@ -2,7 +2,7 @@
 /* database.h - the file jobs.db: opened by one process at a time, checked, brought up to date,
  * known again, copied.
  *
- * Loop thread. DATA_LOSS: the file is damaged; it was not changed.
+ * One thread at a time. DATA_LOSS: the file is damaged; it was not changed.
  */
 #ifndef PS_COORDINATOR_DATABASE_H
 #define PS_COORDINATOR_DATABASE_H
@@ -36,6 +36,10 @@ typedef struct ps_database {
  * FAILED_PRECONDITION  another process has it open, or a newer program made it
  * DATA_LOSS            the file is damaged */
 PS_MUST_USE ps_status ps_database_open(const char *folder, ps_database *out);
+
+/* Opens `folder`/jobs.db, which this process holds open already, once more to read. The caller
+ * closes *out, also after a failure. */
+PS_MUST_USE ps_status ps_database_open_reader(const char *folder, ps_database *out);
 void ps_database_close(ps_database *d);
 
 /* The failure that the connection reports: DATA_LOSS, RESOURCE_EXHAUSTED when the disk is full,

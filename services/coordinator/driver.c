@@ -75,15 +75,21 @@ static void conf_of(const ps_attempt *a, ps_commit_conf *conf)
     }
 }
 
-/* The job FAILED before it began; one that cannot be stored so is tried again by the scheduler. */
-static void refuse(ps_live *job, const ps_status *why)
+/* A job that cannot be stored as FAILED is tried again by the scheduler. */
+static void refused(void *arg, const ps_status *result)
 {
-    ps_status st =
-        ps_live_store(job, PSGD__V1__JOB_STATE__JOB_STATE_FAILED, 0, "SPEC_REFUSED", why->text);
+    ps_live *job = arg;
 
-    if (ps_is_ok(&st)) {
+    if (ps_is_ok(result)) {
         ps_coordinator_job_over(job->c, job);
     }
+}
+
+/* The job FAILED before it began. */
+static void refuse(ps_live *job, const ps_status *why)
+{
+    ps_live_store(job, PSGD__V1__JOB_STATE__JOB_STATE_FAILED, 0, "SPEC_REFUSED", why->text, refused,
+                  job);
 }
 
 static ps_attempt *create(ps_live *job)
@@ -244,12 +250,32 @@ void ps_attempt_adopt(ps_live *job)
 
 /* --- the pump ---------------------------------------------------------------- */
 
+/* The start of the attempt is stored, or could not be. */
+static void start_stored(void *arg, const ps_status *result)
+{
+    ps_attempt *a = arg;
+    int64_t now_us = ps_loop_now_us(a->c->loop);
+
+    if (a->job && ps_is_ok(result)) {
+        ps_commit_started(&a->commit, now_us);
+    } else if (a->job) {
+        ps_commit_unstarted(&a->commit, result, now_us);
+    }
+    ps_attempt_pump(a);
+    ps_attempt_settle(a);
+}
+
 /* The commit is in another state: users are told. */
 static void changed(ps_attempt *a)
 {
     Psgd__V1__Job *msg = a->job->record.job;
 
     switch (a->commit.state) {
+    case PSGD__V1__JOB_STATE__JOB_STATE_CAN_COMMIT:
+        a->pending++;
+        ps_live_store(a->job, a->commit.state, 0, a->commit.reason, a->commit.message, start_stored,
+                      a);
+        return;
     case PSGD__V1__JOB_STATE__JOB_STATE_PRE_COMMIT:
         ps_job_place(msg, a->commit.members, a->commit.count); /* all ids are known now */
         break;
@@ -262,11 +288,17 @@ static void changed(ps_attempt *a)
         break;
     }
     ps_live_set_state(a->job, a->commit.state, a->commit.reason, a->commit.message);
-    if (a->commit.state == PSGD__V1__JOB_STATE__JOB_STATE_CAN_COMMIT && a->job->is_unsaved) {
-        ps_status st = ps_fail(PS_RESOURCE_EXHAUSTED, "the registry cannot be written");
+}
 
-        ps_commit_unstarted(&a->commit, &st, ps_loop_now_us(a->c->loop));
+static void saved(void *arg, const ps_status *result)
+{
+    ps_attempt *a = arg;
+
+    if (a->job) {
+        ps_commit_saved(&a->commit, result, ps_loop_now_us(a->c->loop));
     }
+    ps_attempt_pump(a);
+    ps_attempt_settle(a);
 }
 
 /* Saves what the commit has decided: the outcome while nodes still hold their files, the final
@@ -278,7 +310,6 @@ static void save(ps_attempt *a)
     bool closes = c->stage == PS_STAGE_CLOSE;
     Psgd__V1__JobState outcome =
         closes || c->outcome == PSGD__V1__JOB_STATE__JOB_STATE_QUEUED ? 0 : c->outcome;
-    ps_status st;
 
     if (closes && c->outcome != PSGD__V1__JOB_STATE__JOB_STATE_QUEUED) {
         ps_time_set(&msg->end_time, ps_clock_wall_us());
@@ -286,8 +317,8 @@ static void save(ps_attempt *a)
     if (closes && msg->progress) {
         ps_text_set(&msg->progress->waiting_for, "");
     }
-    st = ps_live_store(a->job, closes ? c->outcome : msg->state, outcome, c->reason, c->message);
-    ps_commit_saved(&a->commit, &st, ps_loop_now_us(a->c->loop));
+    a->pending++;
+    ps_live_store(a->job, closes ? c->outcome : c->state, outcome, c->reason, c->message, saved, a);
 }
 
 /* What a full disk holds up is shown as the job's reason, or behind that of its failure. */

@@ -43,14 +43,12 @@ static const Psgd__V1__Artifact *model_of(const Psgd__V1__Job *job)
 static ps_status load_job(ps_coordinator *c, const char *job_id, ps_record *record,
                           char folder[PS_FOLDER_MAX])
 {
-    const ps_live *live = ps_coordinator_find(c, job_id);
-    ps_status st;
+    ps_status st = ps_registry_load(c->reader, job_id, record);
 
-    if (live) {
-        return ps_fail(PS_FAILED_PRECONDITION, "job %.60s is %s; one that is over is expected",
-                       job_id, ps_state_name(live->record.job->state));
+    if (ps_is_ok(&st) && !ps_state_is_final(record->job->state)) {
+        st = ps_fail(PS_FAILED_PRECONDITION, "job %.60s is %s; one that is over is expected",
+                     job_id, ps_state_name(record->job->state));
     }
-    st = ps_registry_load(c->registry, job_id, record);
     return ps_is_ok(&st) ? ps_artifacts_folder(folder, c->conf.data_dir, job_id) : st;
 }
 

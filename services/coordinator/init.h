@@ -3,7 +3,7 @@
  * (init_tables), as files here.
  *
  * Looked up when the job is submitted, so that what is wrong is told at once,
- * and again at each attempt. Loop thread.
+ * and again at each attempt. Reads the registry and files: any thread but the loop's.
  */
 #ifndef PS_COORDINATOR_INIT_H
 #define PS_COORDINATOR_INIT_H

@@ -1,24 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* job.c - a job that is not over: its record and its events. */
+/* job.c - a job that is not over: its record, its events, and their way to the registry. */
 #include "services/coordinator/job.h"
 
 #include "common/base/clock.h"
+#include "common/base/container_of.h"
 #include "common/base/log.h"
 #include "common/base/xalloc.h"
 #include "services/coordinator/coordinator.h"
 #include "services/coordinator/message.h"
 
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum {
-    /* Progress events are not stored, but their numbers must not come twice
-     * after a crash: so many are put aside at a time. */
+    /* Progress events are not stored, but their numbers must not come twice after a crash: so many
+     * are put aside at a time, and the next when half of them are left. */
     SEQUENCE_BATCH = 1000,
+    EVENTS_MAX = 64, /* of one job that wait for the disk; more are shown, but not stored */
     PROGRESS_US = 250000
 };
+
+/* A change of a job on its way to the registry. */
+typedef struct job_change {
+    ps_change change;
+    ps_live *job;
+    ps_record record; /* as it is stored: a copy */
+    bool has_event;
+    uint64_t sequence; /* of the event */
+    int64_t wall_us;
+    Psgd__V1__JobEventKind kind;
+    ps_live_stored_fn *then; /* of ps_live_store; else NULL */
+    void *arg;
+} job_change;
 
 ps_live *ps_live_create(ps_coordinator *c, const ps_record *record)
 {
@@ -26,18 +39,21 @@ ps_live *ps_live_create(ps_coordinator *c, const ps_record *record)
 
     job->c = c;
     job->record = *record;
-    job->sequence = job->stored_sequence = record->sequence;
+    job->sequence = job->stored_sequence = job->reserved = record->sequence;
     return job;
 }
 
 void ps_live_destroy(ps_live *job)
 {
-    ps_record_fini(&job->record);
-    free(job);
+    job->is_over = true;
+    if (job->writes == 0) {
+        ps_record_fini(&job->record);
+        free(job);
+    }
 }
 
 /* What is not stored is said once, not at every try. */
-static bool note(ps_live *job, const ps_status *st)
+static void note(ps_live *job, const ps_status *st)
 {
     bool was_unsaved = job->is_unsaved;
 
@@ -49,14 +65,6 @@ static bool note(ps_live *job, const ps_status *st)
         ps_log_with(PS_LOG_INFO, "registry", PS_LOG_FIELDS(PS_LOG_STR("job", job->record.job->id)),
                     "changes are stored again");
     }
-    return !job->is_unsaved;
-}
-
-bool ps_live_save(ps_live *job)
-{
-    ps_status st = ps_registry_save(job->c->registry, &job->record, NULL);
-
-    return note(job, &st);
 }
 
 static void give_number(ps_live *job)
@@ -65,35 +73,6 @@ static void give_number(ps_live *job)
     if (job->sequence > job->record.sequence) {
         job->record.sequence = job->sequence + SEQUENCE_BATCH;
     }
-}
-
-/* Stores the job and an event of it, then tells the watchers. */
-static ps_status publish(ps_live *job, Psgd__V1__JobEventKind kind)
-{
-    Psgd__V1__WatchJobResponse event = PSGD__V1__WATCH_JOB_RESPONSE__INIT;
-    Google__Protobuf__Timestamp time = GOOGLE__PROTOBUF__TIMESTAMP__INIT;
-    int64_t wall_us = ps_clock_wall_us();
-    ps_status st;
-
-    give_number(job);
-    time.seconds = wall_us / 1000000;
-    time.nanos = (int32_t)(wall_us % 1000000) * 1000;
-    event.sequence = job->sequence;
-    event.time = &time;
-    event.job = job->record.job;
-    event.kind = kind;
-    st = ps_registry_save(job->c->registry, &job->record, &event);
-    if (!ps_is_ok(&st)) {
-        return st;
-    }
-    job->stored_sequence = job->sequence;
-    job->progress_sequence = 0; /* superseded: this one is newer */
-    if (kind == PSGD__V1__JOB_EVENT_KIND__JOB_EVENT_KIND_STATE &&
-        job->c->conf.exit_at == job->record.job->state) {
-        kill(getpid(), SIGKILL); /* a fault that a test asked for */
-    }
-    ps_coordinator_wake_watchers(job->c, job->record.number);
-    return st;
 }
 
 /* To the watchers, as progress: nothing is stored. */
@@ -105,38 +84,11 @@ static void show(ps_live *job)
     ps_coordinator_wake_watchers(job->c, job->record.number);
 }
 
-void ps_live_publish(ps_live *job, Psgd__V1__JobEventKind kind)
+static void set(ps_live *job, Psgd__V1__JobState state, const char *reason, const char *message)
 {
-    ps_status st = publish(job, kind);
-
-    if (!note(job, &st)) {
-        show(job);
-    }
-}
-
-void ps_live_progress(ps_live *job, int64_t now_us)
-{
-    if (now_us - job->progress_us < PROGRESS_US) {
-        return;
-    }
-    job->progress_us = now_us;
-    if (job->sequence == job->record.sequence) {
-        give_number(job);
-        ps_live_save(job);
-    } else {
-        give_number(job);
-    }
-    job->progress_sequence = job->sequence;
-    ps_coordinator_wake_watchers(job->c, job->record.number);
-}
-
-static bool is_shown(const ps_live *job, Psgd__V1__JobState state, const char *reason,
-                     const char *message)
-{
-    const Psgd__V1__Job *msg = job->record.job;
-
-    return msg->state == state && strcmp(msg->reason, reason) == 0 &&
-           strcmp(msg->message, message) == 0;
+    job->record.job->state = state;
+    ps_text_set(&job->record.job->reason, reason);
+    ps_text_set(&job->record.job->message, message);
 }
 
 static void log_state(const ps_live *job, Psgd__V1__JobState state, const char *reason,
@@ -155,48 +107,189 @@ static void log_state(const ps_live *job, Psgd__V1__JobState state, const char *
                 "%s%s%s", ps_state_name(state), message[0] ? ": " : "", message);
 }
 
-static void set(ps_live *job, Psgd__V1__JobState state, const char *reason, const char *message)
+/* --- changes on their way ------------------------------------------------------- */
+
+static ps_status apply(ps_change *change, ps_registry *r)
 {
-    job->record.job->state = state;
-    ps_text_set(&job->record.job->reason, reason);
-    ps_text_set(&job->record.job->message, message);
+    const job_change *ch = PS_CONTAINER_OF(change, job_change, change);
+    Psgd__V1__WatchJobResponse event = PSGD__V1__WATCH_JOB_RESPONSE__INIT;
+    Google__Protobuf__Timestamp time = GOOGLE__PROTOBUF__TIMESTAMP__INIT;
+
+    time.seconds = ch->wall_us / 1000000;
+    time.nanos = (int32_t)(ch->wall_us % 1000000) * 1000;
+    event.sequence = ch->sequence;
+    event.time = &time;
+    event.job = ch->record.job;
+    event.kind = ch->kind;
+    return ps_registry_save(r, &ch->record, ch->has_event ? &event : NULL);
 }
 
-void ps_live_set_state(ps_live *job, Psgd__V1__JobState state, const char *reason,
-                       const char *message)
+static void take_decision(ps_live *job, const job_change *ch)
+{
+    const Psgd__V1__Job *msg = ch->record.job;
+
+    log_state(job, msg->state, msg->reason, msg->message);
+    set(job, msg->state, msg->reason, msg->message);
+    job->record.outcome = ch->record.outcome;
+    note(job, &ch->change.status);
+}
+
+static void stored(ps_change *change)
+{
+    job_change *ch = PS_CONTAINER_OF(change, job_change, change);
+    ps_live *job = ch->job;
+    bool is_ok = ps_is_ok(&change->status);
+
+    job->events -= ch->has_event;
+    job->decisions -= ch->then != NULL;
+    if (is_ok) {
+        job->reserved = ch->record.sequence;
+        job->stored_sequence = ch->has_event ? ch->sequence : job->stored_sequence;
+    }
+    if (!ch->then) {
+        note(job, &change->status);
+    } else if (is_ok) {
+        take_decision(job, ch);
+    }
+    if (is_ok && ch->has_event) {
+        ps_coordinator_wake_watchers(job->c, job->record.number);
+    } else if (!is_ok && ch->has_event && !ch->then) {
+        show(job);
+    }
+    if (job->decisions == 0 && job->later != 0 && !job->is_over) {
+        Psgd__V1__JobEventKind kind = job->later;
+
+        job->later = 0;
+        ps_live_publish(job, kind);
+    }
+    if (ch->then) {
+        ch->then(ch->arg, &change->status);
+    }
+    ps_record_fini(&ch->record);
+    free(ch);
+    job->writes--;
+    if (job->is_over) {
+        ps_live_destroy(job);
+    }
+}
+
+/* Hands the job to the writer as `shown`, which may be about to become its message. */
+static job_change *change_to(ps_live *job, const Psgd__V1__Job *shown)
+{
+    job_change *ch = ps_xcalloc(1, sizeof *ch);
+
+    ch->change.apply = apply;
+    ch->change.done = stored;
+    ch->job = job;
+    ch->record = job->record;
+    ch->record.job = (Psgd__V1__Job *)ps_message_copy(&shown->base);
+    job->writes++;
+    return ch;
+}
+
+static void add_event(job_change *ch, Psgd__V1__JobEventKind kind)
+{
+    ps_live *job = ch->job;
+
+    give_number(job);
+    job->progress_sequence = 0; /* superseded: this one is newer */
+    job->events++;
+    ch->has_event = true;
+    ch->sequence = job->sequence;
+    ch->record.sequence = job->record.sequence;
+    ch->wall_us = ps_clock_wall_us();
+    ch->kind = kind;
+    ch->change.kills = kind == PSGD__V1__JOB_EVENT_KIND__JOB_EVENT_KIND_STATE &&
+                       job->c->conf.exit_at == ch->record.job->state;
+}
+
+static void publish(ps_live *job, Psgd__V1__JobEventKind kind, bool is_relaxed)
+{
+    job_change *ch;
+
+    if (job->decisions > 0) {
+        job->later = kind; /* behind the decision, which changes what is shown */
+        return;
+    }
+    if (job->events >= EVENTS_MAX && kind != PSGD__V1__JOB_EVENT_KIND__JOB_EVENT_KIND_STATE) {
+        show(job);
+        return;
+    }
+    ch = change_to(job, job->record.job);
+    add_event(ch, kind);
+    ch->change.is_relaxed = is_relaxed;
+    ps_writer_submit(job->c->writer, &ch->change);
+}
+
+void ps_live_save(ps_live *job)
+{
+    ps_writer_submit(job->c->writer, &change_to(job, job->record.job)->change);
+}
+
+void ps_live_publish(ps_live *job, Psgd__V1__JobEventKind kind)
+{
+    publish(job, kind, false);
+}
+
+void ps_live_progress(ps_live *job, int64_t now_us)
+{
+    if (now_us - job->progress_us < PROGRESS_US) {
+        return;
+    }
+    job->progress_us = now_us;
+    give_number(job);
+    if (job->sequence + SEQUENCE_BATCH / 2 > job->reserved && job->writes == 0) {
+        job->record.sequence = job->sequence + SEQUENCE_BATCH;
+        ps_live_save(job);
+    }
+    job->progress_sequence = job->sequence;
+    ps_coordinator_wake_watchers(job->c, job->record.number);
+}
+
+static bool is_shown(const ps_live *job, Psgd__V1__JobState state, const char *reason,
+                     const char *message)
+{
+    const Psgd__V1__Job *msg = job->record.job;
+
+    return msg->state == state && strcmp(msg->reason, reason) == 0 &&
+           strcmp(msg->message, message) == 0;
+}
+
+static void set_state(ps_live *job, Psgd__V1__JobState state, const char *reason,
+                      const char *message, bool is_relaxed)
 {
     if (is_shown(job, state, reason, message)) {
         return;
     }
     log_state(job, state, reason, message);
     set(job, state, reason, message);
-    ps_live_publish(job, PSGD__V1__JOB_EVENT_KIND__JOB_EVENT_KIND_STATE);
+    publish(job, PSGD__V1__JOB_EVENT_KIND__JOB_EVENT_KIND_STATE, is_relaxed);
 }
 
-ps_status ps_live_store(ps_live *job, Psgd__V1__JobState state, Psgd__V1__JobState outcome,
-                        const char *reason, const char *message)
+void ps_live_set_state(ps_live *job, Psgd__V1__JobState state, const char *reason,
+                       const char *message)
 {
-    Psgd__V1__Job *msg = job->record.job;
-    Psgd__V1__JobState old_state = msg->state, old_outcome = job->record.outcome;
-    char *old_reason = ps_xstrdup(msg->reason), *old_message = ps_xstrdup(msg->message);
-    bool is_news = !is_shown(job, state, reason, message);
-    ps_status st;
+    set_state(job, state, reason, message, false);
+}
 
-    set(job, state, reason, message);
-    job->record.outcome = outcome;
-    st = is_news ? publish(job, PSGD__V1__JOB_EVENT_KIND__JOB_EVENT_KIND_STATE)
-                 : ps_registry_save(job->c->registry, &job->record, NULL);
-    set(job, old_state, old_reason, old_message);
-    if (ps_is_ok(&st)) {
-        log_state(job, state, reason, message);
-        set(job, state, reason, message);
-        note(job, &st);
-    } else {
-        job->record.outcome = old_outcome;
+void ps_live_store(ps_live *job, Psgd__V1__JobState state, Psgd__V1__JobState outcome,
+                   const char *reason, const char *message, ps_live_stored_fn *then, void *arg)
+{
+    Psgd__V1__Job shown = *job->record.job;
+    job_change *ch;
+
+    shown.state = state;
+    shown.reason = (char *)reason;
+    shown.message = (char *)message;
+    ch = change_to(job, &shown);
+    ch->record.outcome = outcome;
+    ch->then = then;
+    ch->arg = arg;
+    job->decisions++;
+    if (!is_shown(job, state, reason, message)) {
+        add_event(ch, PSGD__V1__JOB_EVENT_KIND__JOB_EVENT_KIND_STATE);
     }
-    free(old_reason);
-    free(old_message);
-    return st;
+    ps_writer_submit(job->c->writer, &ch->change);
 }
 
 void ps_live_tell(ps_live *job, const char *reason, const char *message)
@@ -209,10 +302,9 @@ void ps_live_tell(ps_live *job, const char *reason, const char *message)
 
 bool ps_live_set_waiting(ps_live *job, const char *reason, const char *message)
 {
-    uint64_t before = job->stored_sequence;
+    const Psgd__V1__JobState queued = PSGD__V1__JOB_STATE__JOB_STATE_QUEUED;
+    bool is_news = !is_shown(job, queued, reason, message);
 
-    ps_registry_relax(job->c->registry, true);
-    ps_live_set_state(job, PSGD__V1__JOB_STATE__JOB_STATE_QUEUED, reason, message);
-    ps_registry_relax(job->c->registry, false);
-    return job->stored_sequence != before;
+    set_state(job, queued, reason, message, true);
+    return is_news;
 }

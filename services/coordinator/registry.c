@@ -15,6 +15,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <pthread.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -69,6 +70,7 @@ static const char *const statement_sql[SQL_COUNT] = {
 };
 
 struct ps_registry {
+    pthread_mutex_t reading; /* held by each of the calls that readers may make */
     ps_database file;
     sqlite3_stmt *statements[SQL_COUNT];
     uint64_t id_key;
@@ -167,9 +169,9 @@ ps_status ps_registry_begin(ps_registry *r)
     return begin(r);
 }
 
-ps_status ps_registry_end(ps_registry *r)
+ps_status ps_registry_end(ps_registry *r, const ps_status *st)
 {
-    return end(r, ps_ok());
+    return end(r, *st);
 }
 
 void ps_registry_relax(ps_registry *r, bool relaxed)
@@ -222,11 +224,31 @@ ps_status ps_registry_open(const char *folder, ps_registry **out)
     ps_registry *r = ps_xcalloc(1, sizeof *r);
     ps_status st = ps_database_open(folder, &r->file);
 
+    pthread_mutex_init(&r->reading, NULL);
     if (ps_is_ok(&st)) {
         st = prepare_all(r);
     }
     if (ps_is_ok(&st)) {
         st = load_key(r);
+    }
+    if (ps_is_ok(&st)) {
+        *out = r;
+        r = NULL;
+    }
+    ps_registry_close(r);
+    return st;
+}
+
+ps_status ps_registry_open_reader(const char *folder, const ps_registry *of, ps_registry **out)
+{
+    ps_registry *r = ps_xcalloc(1, sizeof *r);
+    ps_status st = ps_database_open_reader(folder, &r->file);
+
+    pthread_mutex_init(&r->reading, NULL);
+    memcpy(r->reported, of->reported, sizeof r->reported);
+    r->reported_count = of->reported_count;
+    if (ps_is_ok(&st)) {
+        st = prepare_all(r);
     }
     if (ps_is_ok(&st)) {
         *out = r;
@@ -245,6 +267,7 @@ void ps_registry_close(ps_registry *r)
         sqlite3_finalize(r->statements[i]);
     }
     ps_database_close(&r->file);
+    pthread_mutex_destroy(&r->reading);
     free(r);
 }
 
@@ -480,7 +503,7 @@ static void report(ps_registry *r, uint64_t number, const ps_status *why)
                 r->reported_count == REPORTED_MAX ? ". No more of them are logged" : "");
 }
 
-ps_status ps_registry_load(ps_registry *r, const char *job_id, ps_record *out)
+static ps_status load(ps_registry *r, const char *job_id, ps_record *out)
 {
     sqlite3_stmt *s = statement(r, SQL_LOAD);
     ps_status st;
@@ -507,6 +530,16 @@ ps_status ps_registry_load(ps_registry *r, const char *job_id, ps_record *out)
     return st;
 }
 
+ps_status ps_registry_load(ps_registry *r, const char *job_id, ps_record *out)
+{
+    ps_status st;
+
+    pthread_mutex_lock(&r->reading);
+    st = load(r, job_id, out);
+    pthread_mutex_unlock(&r->reading);
+    return st;
+}
+
 ps_status ps_registry_remove(ps_registry *r, const char *job_id)
 {
     ps_status st = begin(r);
@@ -523,8 +556,8 @@ ps_status ps_registry_remove(ps_registry *r, const char *job_id)
     return end(r, st);
 }
 
-ps_status ps_registry_each(ps_registry *r, uint64_t before, uint32_t states, ps_registry_fn *fn,
-                           void *arg)
+static ps_status each(ps_registry *r, uint64_t before, uint32_t states, ps_registry_fn *fn,
+                      void *arg)
 {
     sqlite3_stmt *s = statement(r, SQL_EACH);
     ps_status st = ps_ok();
@@ -552,8 +585,19 @@ ps_status ps_registry_each(ps_registry *r, uint64_t before, uint32_t states, ps_
     return st;
 }
 
-ps_status ps_registry_next_event(ps_registry *r, uint64_t number, uint64_t sequence,
-                                 Psgd__V1__WatchJobResponse **out)
+ps_status ps_registry_each(ps_registry *r, uint64_t before, uint32_t states, ps_registry_fn *fn,
+                           void *arg)
+{
+    ps_status st;
+
+    pthread_mutex_lock(&r->reading);
+    st = each(r, before, states, fn, arg);
+    pthread_mutex_unlock(&r->reading);
+    return st;
+}
+
+static ps_status next_event(ps_registry *r, uint64_t number, uint64_t sequence,
+                            Psgd__V1__WatchJobResponse **out)
 {
     sqlite3_stmt *s = statement(r, SQL_NEXT_EVENT);
     const ProtobufCMessageDescriptor *type = &psgd__v1__watch_job_response__descriptor;
@@ -576,5 +620,16 @@ ps_status ps_registry_next_event(ps_registry *r, uint64_t number, uint64_t seque
     }
     st = *out || code == SQLITE_DONE ? ps_ok() : sql_failed(r, "read events");
     sqlite3_reset(s);
+    return st;
+}
+
+ps_status ps_registry_next_event(ps_registry *r, uint64_t number, uint64_t sequence,
+                                 Psgd__V1__WatchJobResponse **out)
+{
+    ps_status st;
+
+    pthread_mutex_lock(&r->reading);
+    st = next_event(r, number, sequence, out);
+    pthread_mutex_unlock(&r->reading);
     return st;
 }

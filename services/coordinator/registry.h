@@ -2,9 +2,10 @@
 /* registry.h - every job there is, kept in SQLite.
  *
  * One database (WAL, synchronous FULL) in the data directory, for one process
- * at a time. What a call has stored survives a crash right after it. Loop
- * thread. Failures of the disk are INTERNAL, RESOURCE_EXHAUSTED when it is full,
- * DATA_LOSS when the file is damaged.
+ * at a time. What a call has stored survives a crash right after it. All calls wait for the disk:
+ * none is made on a loop's thread while it serves. One thread changes the registry; any thread may
+ * read, through a registry of ps_registry_open_reader. Failures of the disk are INTERNAL,
+ * RESOURCE_EXHAUSTED when it is full, DATA_LOSS when the file is damaged.
  */
 #ifndef PS_COORDINATOR_REGISTRY_H
 #define PS_COORDINATOR_REGISTRY_H
@@ -39,15 +40,21 @@ void ps_record_fini(ps_record *record);
 
 /* Opens or makes `folder`/jobs.db: see ps_database_open. */
 PS_MUST_USE ps_status ps_registry_open(const char *folder, ps_registry **out);
+
+/* Opens a second way to `folder`/jobs.db, which `of` of this process holds open: for
+ * ps_registry_load, ps_registry_each and ps_registry_next_event, on any thread. It shows what is
+ * stored, and waits for no writer. Damaged rows that `of` has logged it does not log again. */
+PS_MUST_USE ps_status ps_registry_open_reader(const char *folder, const ps_registry *of,
+                                              ps_registry **out);
 void ps_registry_close(ps_registry *r); /* NULL is allowed */
 
 /* The registry's: what was noticed when it was opened. */
 const ps_database *ps_registry_database(const ps_registry *r);
 
-/* What is between becomes one transaction, which `end` commits, or drops if
- * anything in it has failed. */
+/* What is between becomes one transaction, which `end` commits, or drops if anything in it has
+ * failed or *st is a failure. Returns the first failure. */
 PS_MUST_USE ps_status ps_registry_begin(ps_registry *r);
-PS_MUST_USE ps_status ps_registry_end(ps_registry *r);
+PS_MUST_USE ps_status ps_registry_end(ps_registry *r, const ps_status *st);
 
 /* While relaxed, what is stored survives a crash of the process, but the last of
  * it not one of the host: for what is worth no wait for the disk. */
@@ -83,7 +90,8 @@ PS_MUST_USE ps_status ps_registry_load(ps_registry *r, const char *job_id, ps_re
 PS_MUST_USE ps_status ps_registry_remove(ps_registry *r, const char *job_id);
 
 /* Jobs with number < `before` (0: all), newest first, of the states whose bit
- * (1 << state) is set: calls fn, which takes the record, until it returns false. A damaged row is
+ * (1 << state) is set: calls fn, which takes the record and may not use the registry, until it
+ * returns false. A damaged row is
  * given as a record that stands in for it, and logged once. */
 typedef bool ps_registry_fn(void *arg, ps_record *record);
 PS_MUST_USE ps_status ps_registry_each(ps_registry *r, uint64_t before, uint32_t states,

@@ -57,6 +57,32 @@ void ps_refuse_status(ps_call *call, const ps_status *st, const char *job_id)
               st->text);
 }
 
+static void held_gone(void *arg, ps_call *call)
+{
+    ps_held *held = arg;
+
+    (void)call;
+    held->call = NULL;
+}
+
+void ps_hold(ps_held *held, ps_coordinator *c, ps_call *call, const char *job_id)
+{
+    held->c = c;
+    held->call = call;
+    snprintf(held->job_id, sizeof held->job_id, "%.*s", PS_COORDINATOR_ID_MAX - 1, job_id);
+    ps_call_on_gone(call, held_gone, held);
+}
+
+bool ps_may_read(ps_coordinator *c, ps_call *call)
+{
+    if (ps_tasks_has_room(c->reads)) {
+        return true;
+    }
+    ps_refuse(call, PS_RESOURCE_EXHAUSTED, NULL, NULL,
+              "too many calls wait for the registry; try again later");
+    return false;
+}
+
 bool ps_page_size(ps_call *call, int32_t wanted, size_t *size)
 {
     if (wanted < 0) {

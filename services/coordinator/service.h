@@ -6,8 +6,9 @@
 #include "services/coordinator/coordinator.h"
 
 /* service_jobs.c */
-ps_handler ps_serve_submit_job, ps_serve_get_job, ps_serve_list_jobs, ps_serve_cancel_job,
-    ps_serve_delete_job;
+ps_handler ps_serve_submit_job, ps_serve_get_job, ps_serve_cancel_job, ps_serve_delete_job;
+/* service_list.c */
+ps_handler ps_serve_list_jobs;
 /* service_watch.c */
 ps_handler ps_serve_watch_job;
 /* service_files.c */
@@ -34,6 +35,17 @@ void ps_refuse(ps_call *call, ps_code code, const char *reason, const char *job_
 
 /* The same from a status: reason JOB_NOT_FOUND if that is its code. */
 void ps_refuse_status(ps_call *call, const ps_status *st, const char *job_id);
+
+/* A call whose answer waits for a disk. `call` becomes NULL when the caller has gone. */
+typedef struct ps_held {
+    ps_coordinator *c;
+    ps_call *call;
+    char job_id[PS_COORDINATOR_ID_MAX];
+} ps_held;
+void ps_hold(ps_held *held, ps_coordinator *c, ps_call *call, const char *job_id);
+
+/* Refuses the call and returns false if too many questions wait for the registry already. */
+bool ps_may_read(ps_coordinator *c, ps_call *call);
 
 /* Page sizes: 0 is 50, more than 1000 is 1000. False: negative, refused. */
 bool ps_page_size(ps_call *call, int32_t wanted, size_t *size);

@@ -132,7 +132,7 @@ static ps_status list(ps_reclaim *r)
         job = live->record.job;
         r->number = live->record.number;
     } else {
-        ps_status st = ps_registry_load(r->c->registry, r->job_id, &record);
+        ps_status st = ps_registry_load(r->c->reader, r->job_id, &record);
 
         if (!ps_is_ok(&st)) {
             return st;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* service_jobs.c - SubmitJob, GetJob, ListJobs, CancelJob, DeleteJob. */
+/* service_jobs.c - SubmitJob, GetJob, CancelJob, DeleteJob. */
 #include "common/base/clock.h"
 #include "common/base/container_of.h"
 #include "common/base/files.h"
@@ -19,44 +19,77 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PAGE_BYTES_MAX = 2 << 20 }; /* what every client can take, with room */
-
 /* --- one job ------------------------------------------------------------------ */
 
-/* The job as it is now; *loaded is to be finished by the caller. */
-static ps_status look_up(ps_coordinator *c, const char *job_id, ps_record *loaded,
-                         Psgd__V1__Job **job)
+/* Answers the call with the job. */
+typedef void answer_fn(ps_call *call, Psgd__V1__Job *job);
+
+/* A job that is over, on its way from the registry. */
+typedef struct lookup {
+    ps_task task;
+    ps_held held;
+    answer_fn *answer;
+    ps_record record;
+    ps_status status;
+} lookup;
+
+static void load(ps_task *task)
+{
+    lookup *l = PS_CONTAINER_OF(task, lookup, task);
+
+    l->status = ps_registry_load(l->held.c->reader, l->held.job_id, &l->record);
+}
+
+static void loaded(ps_task *task)
+{
+    lookup *l = PS_CONTAINER_OF(task, lookup, task);
+
+    if (l->held.call && ps_is_ok(&l->status)) {
+        l->answer(l->held.call, l->record.job);
+    } else if (l->held.call) {
+        ps_refuse_status(l->held.call, &l->status, l->held.job_id);
+    }
+    ps_record_fini(&l->record);
+    free(l);
+}
+
+/* Answers the call with the job as it is now, or as the registry has it. */
+static void answer_job(ps_coordinator *c, ps_call *call, const char *job_id, answer_fn *answer)
 {
     ps_live *live = ps_coordinator_find(c, job_id);
-    ps_status st;
+    lookup *l;
 
-    *loaded = (ps_record){0};
     if (live) {
-        *job = live->record.job;
-        return ps_ok();
+        answer(call, live->record.job);
+        return;
     }
-    st = ps_registry_load(c->registry, job_id, loaded);
-    if (ps_is_ok(&st)) {
-        *job = loaded->job;
+    if (!ps_may_read(c, call)) {
+        return;
     }
-    return st;
+    l = ps_xcalloc(1, sizeof *l);
+    l->task.run = load;
+    l->task.done = loaded;
+    l->answer = answer;
+    l->status = ps_fail(PS_UNAVAILABLE, "the coordinator is stopping");
+    ps_hold(&l->held, c, call, job_id);
+    ps_tasks_submit(c->reads, NULL, &l->task);
+}
+
+static void answer_get(ps_call *call, Psgd__V1__Job *job)
+{
+    Psgd__V1__GetJobResponse reply = PSGD__V1__GET_JOB_RESPONSE__INIT;
+
+    reply.job = job;
+    ps_call_reply(call, &reply.base);
 }
 
 void ps_serve_get_job(void *service, const ProtobufCMessage *request, ps_payload *payload,
                       ps_call *call)
 {
     const Psgd__V1__GetJobRequest *q = (const void *)request;
-    Psgd__V1__GetJobResponse reply = PSGD__V1__GET_JOB_RESPONSE__INIT;
-    ps_record loaded;
-    ps_status st = look_up(service, q->job_id, &loaded, &reply.job);
 
     (void)payload;
-    if (ps_is_ok(&st)) {
-        ps_call_reply(call, &reply.base);
-    } else {
-        ps_refuse_status(call, &st, q->job_id);
-    }
-    ps_record_fini(&loaded);
+    answer_job(service, call, q->job_id, answer_get);
 }
 
 /* --- SubmitJob ---------------------------------------------------------------- */
@@ -105,97 +138,102 @@ static void refuse_for_room(const ps_coordinator *c, ps_call *call, const ps_sta
     ps_call_fail_error(call, &error);
 }
 
-/* Accepts a job whose data set was looked at, or needs no look. */
-static void submit(ps_coordinator *c, const Psgd__V1__JobSpec *spec, const char *request_id,
-                   ps_call *call)
+/* A job that is being checked, then taken in. */
+typedef struct submission {
+    ps_task task;
+    ps_held held;
+    char *request_id;
+    Psgd__V1__JobSpec *spec, *full; /* as submitted; with what the files say, or NULL */
+    ps_plan *plan;
+    ps_error error; /* of the check */
+} submission;
+
+static void answer_submit(ps_call *call, Psgd__V1__Job *job)
 {
     Psgd__V1__SubmitJobResponse reply = PSGD__V1__SUBMIT_JOB_RESPONSE__INIT;
-    char job_id[PS_COORDINATOR_ID_MAX] = "";
-    ps_record loaded = {0};
-    ps_plan *plan = NULL;
-    ps_error error;
-    ps_status st;
 
-    ps_error_init(&error, ps_fail(PS_INVALID_ARGUMENT, "wrong fields"), "BAD_JOB_SPEC");
-    st = ps_plan_create(spec, note_violation, &error, &plan);
-    if (ps_is_ok(&st)) {
-        st = check_init(c, plan, &error);
+    reply.job = job;
+    ps_call_reply(call, &reply.base);
+}
+
+static void free_submission(submission *s)
+{
+    ps_plan_destroy(s->plan);
+    if (s->full) {
+        psgd__v1__job_spec__free_unpacked(s->full, NULL);
     }
-    if (!is_request_id(request_id)) {
-        ps_error_violate(&error, "request_id", "at most %d printable ASCII characters",
+    psgd__v1__job_spec__free_unpacked(s->spec, NULL);
+    free(s->request_id);
+    free(s);
+}
+
+/* Looks at the data set, if that is needed; what is wrong with it is in s->error. */
+static ps_status look(submission *s)
+{
+    ps_status st = ps_look_is_needed(s->spec)
+                       ? ps_look(s->spec, s->held.c->conf.data_path, &s->full)
+                       : ps_ok();
+
+    if (!ps_is_ok(&st)) {
+        ps_error_init(&s->error, st, "BAD_DATA");
+        ps_error_violate(&s->error, "spec.data", "%s", st.text);
+    }
+    return st;
+}
+
+static void check(ps_task *task)
+{
+    submission *s = PS_CONTAINER_OF(task, submission, task);
+    ps_status st = look(s);
+
+    if (!ps_is_ok(&st)) {
+        return;
+    }
+    ps_error_init(&s->error, ps_fail(PS_INVALID_ARGUMENT, "wrong fields"), "BAD_JOB_SPEC");
+    st = ps_plan_create(s->full ? s->full : s->spec, note_violation, &s->error, &s->plan);
+    if (ps_is_ok(&st)) {
+        st = check_init(s->held.c, s->plan, &s->error);
+    }
+    if (!is_request_id(s->request_id)) {
+        ps_error_violate(&s->error, "request_id", "at most %d printable ASCII characters",
                          PS_REQUEST_ID_MAX);
         if (ps_is_ok(&st)) {
             st = ps_fail(PS_INVALID_ARGUMENT, "request_id: at most %d printable ASCII characters",
                          PS_REQUEST_ID_MAX);
         }
     }
-    if (!ps_is_ok(&st)) {
-        error.status = st;
-        ps_call_fail_error(call, &error);
-        ps_plan_destroy(plan);
+    s->error.status = st;
+}
+
+static void submitted(void *arg, const ps_status *result, const char *job_id)
+{
+    submission *s = arg;
+    ps_call *call = s->held.call;
+
+    if (call && ps_is_ok(result)) {
+        answer_job(s->held.c, call, job_id, answer_submit);
+    } else if (call && result->code == PS_RESOURCE_EXHAUSTED && s->held.c->room.is_low) {
+        refuse_for_room(s->held.c, call, result);
+    } else if (call && result->code == PS_ALREADY_EXISTS) {
+        ps_refuse(call, result->code, "REQUEST_ID_USED", job_id, "%s", result->text);
+    } else if (call) {
+        ps_refuse_status(call, result, job_id);
+    }
+    free_submission(s);
+}
+
+static void checked(ps_task *task)
+{
+    submission *s = PS_CONTAINER_OF(task, submission, task);
+
+    if (s->held.call && ps_is_ok(&s->error.status)) {
+        ps_coordinator_submit(s->held.c, s->plan->spec, s->request_id, submitted, s);
         return;
     }
-    st = ps_coordinator_submit(c, plan->spec, request_id, job_id);
-    ps_plan_destroy(plan);
-    if (ps_is_ok(&st)) {
-        st = look_up(c, job_id, &loaded, &reply.job);
+    if (s->held.call) {
+        ps_call_fail_error(s->held.call, &s->error);
     }
-    if (ps_is_ok(&st)) {
-        ps_call_reply(call, &reply.base);
-    } else if (st.code == PS_RESOURCE_EXHAUSTED && c->room.is_low) {
-        refuse_for_room(c, call, &st);
-    } else if (st.code == PS_ALREADY_EXISTS) {
-        ps_refuse(call, st.code, "REQUEST_ID_USED", job_id, "%s", st.text);
-    } else {
-        ps_refuse_status(call, &st, job_id);
-    }
-    ps_record_fini(&loaded);
-}
-
-/* A job whose data set's files are being read by a task. */
-typedef struct looking {
-    ps_task task;
-    ps_coordinator *c;
-    ps_call *call; /* NULL: the caller has gone, and the job with it */
-    char *request_id;
-    Psgd__V1__JobSpec *spec, *full; /* as submitted; with what the files say */
-    ps_status status;
-} looking;
-
-static void run_look(ps_task *task)
-{
-    looking *l = PS_CONTAINER_OF(task, looking, task);
-
-    l->status = ps_look(l->spec, l->c->conf.data_path, &l->full);
-}
-
-static void look_done(ps_task *task)
-{
-    looking *l = PS_CONTAINER_OF(task, looking, task);
-
-    if (l->call && ps_is_ok(&l->status)) {
-        submit(l->c, l->full, l->request_id, l->call);
-    } else if (l->call) {
-        ps_error error;
-
-        ps_error_init(&error, l->status, "BAD_DATA");
-        ps_error_violate(&error, "spec.data", "%s", l->status.text);
-        ps_call_fail_error(l->call, &error);
-    }
-    if (l->full) {
-        psgd__v1__job_spec__free_unpacked(l->full, NULL);
-    }
-    psgd__v1__job_spec__free_unpacked(l->spec, NULL);
-    free(l->request_id);
-    free(l);
-}
-
-static void look_gone(void *arg, ps_call *call)
-{
-    looking *l = arg;
-
-    (void)call;
-    l->call = NULL;
+    free_submission(s);
 }
 
 void ps_serve_submit_job(void *service, const ProtobufCMessage *request, ps_payload *payload,
@@ -204,157 +242,123 @@ void ps_serve_submit_job(void *service, const ProtobufCMessage *request, ps_payl
     static const Psgd__V1__JobSpec nothing = PSGD__V1__JOB_SPEC__INIT;
     const Psgd__V1__SubmitJobRequest *q = (const void *)request;
     const Psgd__V1__JobSpec *spec = q->spec ? q->spec : &nothing;
-    looking *l;
+    ps_coordinator *c = service;
+    submission *s;
 
     (void)payload;
-    if (!ps_look_is_needed(spec)) {
-        submit(service, spec, q->request_id, call);
+    if (!ps_tasks_has_room(c->tasks)) {
+        ps_refuse(call, PS_RESOURCE_EXHAUSTED, NULL, NULL,
+                  "too many calls wait for the disk; try again later");
         return;
     }
-    l = ps_xcalloc(1, sizeof *l);
-    l->task.run = run_look;
-    l->task.done = look_done;
-    l->c = service;
-    l->call = call;
-    l->request_id = ps_xstrdup(q->request_id);
-    l->spec = (Psgd__V1__JobSpec *)ps_message_copy(&spec->base);
-    l->status = ps_fail(PS_UNAVAILABLE, "the coordinator is stopping");
-    ps_call_on_gone(call, look_gone, l);
-    ps_tasks_submit(l->c->tasks, &l->c->in_order, &l->task);
-}
-
-/* --- ListJobs ----------------------------------------------------------------- */
-
-typedef struct page {
-    ps_coordinator *c;
-    size_t size;
-    size_t bytes;
-    ps_record *records;   /* (size) */
-    Psgd__V1__Job **jobs; /* (size): of the records, or of live jobs, which are newer */
-    size_t count;
-    bool has_more;
-} page;
-
-static bool add_to_page(void *arg, ps_record *record)
-{
-    page *p = arg;
-    ps_live *live = ps_coordinator_find(p->c, record->job->id);
-    Psgd__V1__Job *job = live ? live->record.job : record->job;
-
-    p->bytes += psgd__v1__job__get_packed_size(job) + 16;
-    if (p->count == p->size || (p->count > 0 && p->bytes > PAGE_BYTES_MAX)) {
-        ps_record_fini(record);
-        p->has_more = true;
-        return false;
-    }
-    p->records[p->count] = *record;
-    p->jobs[p->count++] = job;
-    return true;
-}
-
-void ps_serve_list_jobs(void *service, const ProtobufCMessage *request, ps_payload *payload,
-                        ps_call *call)
-{
-    const Psgd__V1__ListJobsRequest *q = (const void *)request;
-    Psgd__V1__ListJobsResponse reply = PSGD__V1__LIST_JOBS_RESPONSE__INIT;
-    page p = {.c = service};
-    char position[32], token[PS_PAGE_TOKEN_MAX];
-    uint32_t states = 0;
-    uint64_t before = 0;
-    ps_status st;
-
-    (void)payload;
-    if (!ps_page_size(call, q->page_size, &p.size)) {
-        return;
-    }
-    if (!ps_page_token_read(q->page_token, position, sizeof position) ||
-        (position[0] && sscanf(position, "j%" SCNu64, &before) != 1)) {
-        ps_refuse(call, PS_INVALID_ARGUMENT, "BAD_PAGE_TOKEN", NULL,
-                  "page_token is not one that ListJobs gave");
-        return;
-    }
-    for (size_t i = 0; i < q->n_states; i++) {
-        if (q->states[i] < 1 || q->states[i] > PSGD__V1__JOB_STATE__JOB_STATE_CANCELLED) {
-            ps_refuse(call, PS_INVALID_ARGUMENT, "BAD_STATE", NULL, "states[%zu] is no state", i);
-            return;
-        }
-        states |= 1u << (unsigned)q->states[i];
-    }
-    p.records = ps_xcalloc(p.size, sizeof *p.records);
-    p.jobs = ps_xcalloc(p.size, sizeof *p.jobs);
-    st = ps_registry_each(p.c->registry, before, states ? states : UINT32_MAX, add_to_page, &p);
-    if (ps_is_ok(&st)) {
-        reply.n_jobs = p.count;
-        reply.jobs = p.jobs;
-        if (p.has_more) {
-            snprintf(position, sizeof position, "j%" PRIu64, p.records[p.count - 1].number);
-            ps_page_token_make(token, position);
-            reply.next_page_token = token;
-        }
-        ps_call_reply(call, &reply.base);
-    } else {
-        ps_refuse_status(call, &st, NULL);
-    }
-    for (size_t i = 0; i < p.count; i++) {
-        ps_record_fini(&p.records[i]);
-    }
-    free(p.records);
-    free(p.jobs);
+    s = ps_xcalloc(1, sizeof *s);
+    s->task.run = check;
+    s->task.done = checked;
+    s->request_id = ps_xstrdup(q->request_id);
+    s->spec = (Psgd__V1__JobSpec *)ps_message_copy(&spec->base);
+    ps_error_init(&s->error, ps_fail(PS_UNAVAILABLE, "the coordinator is stopping"), "STOPPING");
+    ps_hold(&s->held, c, call, "");
+    ps_tasks_submit(c->tasks, NULL, &s->task);
 }
 
 /* --- CancelJob ---------------------------------------------------------------- */
+
+/* A call that waits until what was decided before is stored. */
+typedef struct cancellation {
+    ps_change change;
+    ps_held held;
+    ps_live *live; /* QUEUED; else unused */
+} cancellation;
+
+static void answer_cancel(ps_call *call, Psgd__V1__Job *job)
+{
+    Psgd__V1__CancelJobResponse reply = PSGD__V1__CANCEL_JOB_RESPONSE__INIT;
+
+    reply.job = job;
+    ps_call_reply(call, &reply.base);
+}
+
+static void refuse_over(ps_call *call, Psgd__V1__Job *job)
+{
+    ps_refuse(call, PS_FAILED_PRECONDITION, "JOB_IS_OVER", job->id, "job %.70s is %s already",
+              job->id, ps_state_name(job->state));
+}
+
+static ps_status change_nothing(ps_change *change, ps_registry *r)
+{
+    (void)change;
+    (void)r;
+    return ps_ok();
+}
+
+/* The decision was answered before. */
+static void decided(ps_change *change)
+{
+    cancellation *x = PS_CONTAINER_OF(change, cancellation, change);
+
+    if (x->held.call) {
+        answer_job(x->held.c, x->held.call, x->held.job_id, answer_cancel);
+    }
+    free(x);
+}
+
+static void cancelled(void *arg, const ps_status *result)
+{
+    cancellation *x = arg;
+    Psgd__V1__Job *job = x->live->record.job;
+
+    if (ps_is_ok(result)) {
+        ps_coordinator_job_over(x->held.c, x->live);
+    } else {
+        google__protobuf__timestamp__free_unpacked(job->end_time, NULL);
+        job->end_time = NULL;
+    }
+    if (x->held.call && ps_is_ok(result)) {
+        answer_job(x->held.c, x->held.call, x->held.job_id, answer_cancel);
+    } else if (x->held.call) {
+        ps_refuse_status(x->held.call, result, x->held.job_id);
+    }
+    free(x);
+}
 
 void ps_serve_cancel_job(void *service, const ProtobufCMessage *request, ps_payload *payload,
                          ps_call *call)
 {
     const Psgd__V1__CancelJobRequest *q = (const void *)request;
-    Psgd__V1__CancelJobResponse reply = PSGD__V1__CANCEL_JOB_RESPONSE__INIT;
     ps_coordinator *c = service;
     ps_live *live = ps_coordinator_find(c, q->job_id);
-    ps_record loaded = {0};
-    ps_status st;
+    cancellation *x;
 
     (void)payload;
-    if (live && live->attempt) {
-        ps_attempt_cancel(live->attempt, "cancelled by a client");
-        live = ps_coordinator_find(c, q->job_id);
-    } else if (live) {
-        ps_time_set(&live->record.job->end_time, ps_clock_wall_us());
-        st = ps_live_store(live, PSGD__V1__JOB_STATE__JOB_STATE_CANCELLED, 0, "CANCELLED",
-                           "cancelled by a client");
-        if (!ps_is_ok(&st)) {
-            google__protobuf__timestamp__free_unpacked(live->record.job->end_time, NULL);
-            live->record.job->end_time = NULL;
-            ps_refuse_status(call, &st, q->job_id);
-            return;
-        }
-        ps_coordinator_job_over(c, live);
-        live = NULL;
-    } else {
-        st = ps_registry_load(c->registry, q->job_id, &loaded);
-        if (ps_is_ok(&st)) {
-            ps_refuse(call, PS_FAILED_PRECONDITION, "JOB_IS_OVER", q->job_id,
-                      "job %.70s is %s already", q->job_id, ps_state_name(loaded.job->state));
-        } else {
-            ps_refuse_status(call, &st, q->job_id);
-        }
-        ps_record_fini(&loaded);
+    if (!live) {
+        answer_job(c, call, q->job_id, refuse_over);
         return;
     }
-    st = look_up(c, q->job_id, &loaded, &reply.job);
-    if (ps_is_ok(&st)) {
-        ps_call_reply(call, &reply.base);
-    } else {
-        ps_refuse_status(call, &st, q->job_id);
+    x = ps_xcalloc(1, sizeof *x);
+    ps_hold(&x->held, c, call, q->job_id);
+    if (!live->attempt && live->decisions == 0) {
+        x->live = live;
+        ps_time_set(&live->record.job->end_time, ps_clock_wall_us());
+        ps_live_store(live, PSGD__V1__JOB_STATE__JOB_STATE_CANCELLED, 0, "CANCELLED",
+                      "cancelled by a client", cancelled, x);
+        return;
     }
-    ps_record_fini(&loaded);
+    if (live->attempt) {
+        ps_attempt_cancel(live->attempt, "cancelled by a client");
+    }
+    x->change.apply = change_nothing;
+    x->change.done = decided;
+    x->change.is_relaxed = true;
+    ps_writer_submit(c->writer, &x->change);
 }
 
 /* --- DeleteJob ---------------------------------------------------------------- */
 
 typedef struct removal {
+    ps_change change;
     ps_task task;
-    char folder[PS_FOLDER_MAX];
+    ps_held held;
+    char folder[PS_FOLDER_MAX]; /* set aside; "": there is none */
     ps_status status;
 } removal;
 
@@ -376,29 +380,28 @@ static void removed(ps_task *task)
 }
 
 /* Forgets the job and sets its folder aside: both or, also after a crash, none of it. */
-static ps_status forget_job(ps_coordinator *c, const char *job_id, char folder[PS_FOLDER_MAX])
+static ps_status forget_job(ps_change *change, ps_registry *registry)
 {
-    ps_status st = ps_registry_begin(c->registry), moved;
+    removal *r = PS_CONTAINER_OF(change, removal, change);
+    const char *data_dir = r->held.c->conf.data_dir, *job_id = r->held.job_id;
+    ps_status st = ps_registry_begin(registry), moved;
 
     if (!ps_is_ok(&st)) {
         return st;
     }
-    folder[0] = '\0';
-    st = ps_registry_remove(c->registry, job_id); /* then its id is one of ours */
+    st = ps_registry_remove(registry, job_id); /* then its id is one of ours */
     if (!ps_is_ok(&st)) {
-        moved = ps_registry_end(c->registry);
-        (void)moved; /* the same failure */
-        return st;
+        return ps_registry_end(registry, &st);
     }
-    moved = ps_artifacts_set_aside(c->conf.data_dir, job_id, folder);
-    st = ps_registry_end(c->registry);
+    moved = ps_artifacts_set_aside(data_dir, job_id, r->folder);
+    st = ps_registry_end(registry, &st);
     if (ps_is_ok(&st) && !ps_is_ok(&moved)) {
-        folder[0] = '\0';
+        r->folder[0] = '\0';
         if (moved.code != PS_NOT_FOUND) {
             ps_log(PS_LOG_WARN, "job", "the files of deleted job %s stay: %s", job_id, moved.text);
         }
     } else if (!ps_is_ok(&st) && ps_is_ok(&moved)) {
-        moved = ps_artifacts_take_back(c->conf.data_dir, job_id);
+        moved = ps_artifacts_take_back(data_dir, job_id);
         if (!ps_is_ok(&moved)) {
             ps_log(PS_LOG_ERROR, "job", "%s", moved.text);
         }
@@ -406,15 +409,35 @@ static ps_status forget_job(ps_coordinator *c, const char *job_id, char folder[P
     return st;
 }
 
+static void forgotten(ps_change *change)
+{
+    removal *r = PS_CONTAINER_OF(change, removal, change);
+    Psgd__V1__DeleteJobResponse reply = PSGD__V1__DELETE_JOB_RESPONSE__INIT;
+    ps_call *call = r->held.call;
+    ps_coordinator *c = r->held.c;
+    bool has_files = ps_is_ok(&change->status) && r->folder[0] != '\0' && c->tasks;
+
+    r->held.call = NULL;
+    if (has_files) { /* else a folder that is left is removed at the next start */
+        ps_tasks_submit(c->tasks, NULL, &r->task);
+    }
+    if (call && ps_is_ok(&change->status)) {
+        ps_call_reply(call, &reply.base);
+    } else if (call) {
+        ps_refuse_status(call, &change->status, r->held.job_id);
+    }
+    if (!has_files) {
+        free(r);
+    }
+}
+
 void ps_serve_delete_job(void *service, const ProtobufCMessage *request, ps_payload *payload,
                          ps_call *call)
 {
     const Psgd__V1__DeleteJobRequest *q = (const void *)request;
-    Psgd__V1__DeleteJobResponse reply = PSGD__V1__DELETE_JOB_RESPONSE__INIT;
     ps_coordinator *c = service;
     ps_live *live = ps_coordinator_find(c, q->job_id);
-    char folder[PS_FOLDER_MAX];
-    ps_status st;
+    removal *r;
 
     (void)payload;
     if (live) {
@@ -423,18 +446,12 @@ void ps_serve_delete_job(void *service, const ProtobufCMessage *request, ps_payl
                   ps_state_name(live->record.job->state));
         return;
     }
-    st = forget_job(c, q->job_id, folder);
-    if (!ps_is_ok(&st)) {
-        ps_refuse_status(call, &st, q->job_id);
-        return;
-    }
-    if (folder[0] != '\0') {
-        removal *r = ps_xcalloc(1, sizeof *r);
-
-        r->task.run = remove_files;
-        r->task.done = removed;
-        snprintf(r->folder, sizeof r->folder, "%s", folder);
-        ps_tasks_submit(c->tasks, &c->in_order, &r->task);
-    }
-    ps_call_reply(call, &reply.base);
+    r = ps_xcalloc(1, sizeof *r);
+    r->change.apply = forget_job;
+    r->change.done = forgotten;
+    r->change.is_alone = true;
+    r->task.run = remove_files;
+    r->task.done = removed;
+    ps_hold(&r->held, c, call, q->job_id);
+    ps_writer_submit(c->writer, &r->change);
 }

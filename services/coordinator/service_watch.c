@@ -3,9 +3,11 @@
  *
  * A watcher is a cursor, not a queue: stored events are read when the one
  * before is out, and of progress there is only the newest. So a slow client
- * costs no memory and loses nothing but superseded progress.
+ * costs no memory and loses nothing but superseded progress. Progress waits for
+ * events that are being stored, which have lower numbers.
  */
 #include "common/base/clock.h"
+#include "common/base/container_of.h"
 #include "common/base/xalloc.h"
 #include "services/coordinator/message.h"
 #include "services/coordinator/service.h"
@@ -19,8 +21,15 @@ struct ps_watcher {
     ps_coordinator *c;
     ps_call *call;
     char job_id[PS_COORDINATOR_ID_MAX];
-    uint64_t number;
+    uint64_t number; /* 0: to be read */
     uint64_t cursor;
+    ps_task task; /* reads the next event */
+    bool is_reading;
+    bool is_gone;                      /* freed when it has read */
+    bool was_over;                     /* the job, when the task was begun */
+    uint64_t stored;                   /* sequence of the last stored event then; 0: unknown */
+    Psgd__V1__WatchJobResponse *event; /* the task's, until done; NULL: there is none */
+    ps_status status;                  /* the task's */
     ps_watcher *prev, *next;
 };
 
@@ -32,7 +41,10 @@ static void forget(ps_watcher *w)
     if (w->next) {
         w->next->prev = w->prev;
     }
-    free(w);
+    w->is_gone = true;
+    if (!w->is_reading) {
+        free(w);
+    }
 }
 
 static void on_gone(void *arg, ps_call *call)
@@ -71,29 +83,80 @@ static void send_progress(ps_watcher *w, const ps_live *live)
     send(w, &event);
 }
 
-static void pump(ps_watcher *w)
+static void read_event(ps_task *task)
 {
-    const ps_live *live = ps_coordinator_find(w->c, w->job_id);
-    Psgd__V1__WatchJobResponse *event = NULL;
-    ps_status st = ps_ok();
+    ps_watcher *w = PS_CONTAINER_OF(task, ps_watcher, task);
+    ps_record record = {0};
 
-    if (!ps_call_can_send(w->call)) {
-        return;
+    if (w->number == 0) {
+        w->status = ps_registry_load(w->c->reader, w->job_id, &record);
+        w->number = record.number;
+        ps_record_fini(&record);
     }
-    if (!live || live->stored_sequence > w->cursor) {
-        st = ps_registry_next_event(w->c->registry, w->number, w->cursor, &event);
+    if (ps_is_ok(&w->status)) {
+        w->status = ps_registry_next_event(w->c->reader, w->number, w->cursor, &w->event);
     }
-    if (!ps_is_ok(&st)) {
-        ps_refuse_status(w->call, &st, w->job_id);
+}
+
+static void take_event(ps_watcher *w)
+{
+    Psgd__V1__WatchJobResponse *event = w->event;
+
+    w->event = NULL;
+    if (!ps_is_ok(&w->status)) {
+        ps_refuse_status(w->call, &w->status, w->job_id);
         forget(w);
     } else if (event) {
         send(w, event);
-        psgd__v1__watch_job_response__free_unpacked(event, NULL);
-    } else if (live && live->progress_sequence > w->cursor) {
-        send_progress(w, live);
-    } else if (!live) {
+    } else if (w->was_over) {
         ps_call_finish(w->call);
         forget(w);
+    } else {
+        w->cursor = w->stored > w->cursor ? w->stored : w->cursor; /* none of them can be read */
+        pump(w);
+    }
+    if (event) {
+        psgd__v1__watch_job_response__free_unpacked(event, NULL);
+    }
+}
+
+static void event_read(ps_task *task)
+{
+    ps_watcher *w = PS_CONTAINER_OF(task, ps_watcher, task);
+
+    w->is_reading = false;
+    if (!w->is_gone) {
+        take_event(w);
+        return;
+    }
+    if (w->event) {
+        psgd__v1__watch_job_response__free_unpacked(w->event, NULL);
+    }
+    free(w);
+}
+
+static void start_reading(ps_watcher *w, const ps_live *live)
+{
+    w->is_reading = true;
+    w->was_over = live == NULL;
+    w->stored = live ? live->stored_sequence : 0;
+    w->status = ps_ok();
+    w->task.run = read_event;
+    w->task.done = event_read;
+    ps_tasks_submit(w->c->reads, NULL, &w->task);
+}
+
+static void pump(ps_watcher *w)
+{
+    const ps_live *live = ps_coordinator_find(w->c, w->job_id);
+
+    if (w->is_reading || !ps_call_can_send(w->call)) {
+        return;
+    }
+    if (!live || live->stored_sequence > w->cursor) {
+        start_reading(w, live);
+    } else if (live->events == 0 && live->progress_sequence > w->cursor) {
+        send_progress(w, live);
     }
 }
 
@@ -103,22 +166,10 @@ void ps_serve_watch_job(void *service, const ProtobufCMessage *request, ps_paylo
     const Psgd__V1__WatchJobRequest *q = (const void *)request;
     ps_coordinator *c = service;
     ps_live *live = ps_coordinator_find(c, q->job_id);
-    uint64_t number = live ? live->record.number : 0;
     ps_watcher *w;
     size_t count = 0;
 
     (void)payload;
-    if (!live) {
-        ps_record record = {0};
-        ps_status st = ps_registry_load(c->registry, q->job_id, &record);
-
-        if (!ps_is_ok(&st)) {
-            ps_refuse_status(call, &st, q->job_id);
-            return;
-        }
-        number = record.number;
-        ps_record_fini(&record);
-    }
     for (w = c->watchers; w; w = w->next) {
         count++;
     }
@@ -130,9 +181,9 @@ void ps_serve_watch_job(void *service, const ProtobufCMessage *request, ps_paylo
     w = ps_xcalloc(1, sizeof *w);
     w->c = c;
     w->call = call;
-    w->number = number;
+    w->number = live ? live->record.number : 0;
     w->cursor = q->after_sequence;
-    snprintf(w->job_id, sizeof w->job_id, "%s", q->job_id);
+    snprintf(w->job_id, sizeof w->job_id, "%.*s", PS_COORDINATOR_ID_MAX - 1, q->job_id);
     w->next = c->watchers;
     if (w->next) {
         w->next->prev = w;

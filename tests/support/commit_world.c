@@ -68,6 +68,7 @@ void cm_begin(cm_world *w, const ps_commit_conf *with)
 {
     *w = (cm_world){.now = 100 * S};
     ps_commit_begin(&w->c, with, cm_nodes, NODES, w->now);
+    ps_commit_started(&w->c, w->now);
     cm_take(w);
 }
 

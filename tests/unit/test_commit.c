@@ -229,6 +229,7 @@ static void a_node_restarted_before_it_answered_sends_the_job_back_to_the_queue(
     memcpy(known, cm_nodes, sizeof known);
     known[W1].incarnation = 8;
     ps_commit_begin(&w.c, &cm_conf, known, NODES, w.now);
+    ps_commit_started(&w.c, w.now);
     ps_commit_reserved(&w.c, W0, "w0", 7, w.now);
     ps_commit_restarted(&w.c, W1, 99, w.now);
     cm_take(&w);

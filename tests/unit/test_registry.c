@@ -297,7 +297,7 @@ static void a_batch_is_stored_whole_or_not_at_all(void **state)
     second.job = ps_job_create(&spec, 0);
     st = ps_registry_add(w->r, &second, "b", "same", "c"); /* the request id is taken */
     assert_int_not_equal(st.code, PS_OK);
-    st = ps_registry_end(w->r);
+    st = ps_registry_end(w->r, &st);
     assert_int_not_equal(st.code, PS_OK);
     st = ps_registry_load(w->r, first.job->id, &loaded);
     assert_int_equal(st.code, PS_NOT_FOUND);
