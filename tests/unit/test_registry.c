@@ -72,9 +72,14 @@ static void a_job_is_there_again_after_a_restart(void **state)
 {
     world *w = *state;
     ps_record record = add(w, "alpha", "", "c"), again;
-    ps_member members[2] = {
-        {.id = "w1", .address = "h:1", .role = PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER},
-        {.id = "p1", .address = "h:2", .role = PSGD__V1__NODE_ROLE__NODE_ROLE_PSERVER}};
+    ps_member members[2] = {{.rank_count = 1,
+                             .id = "w1",
+                             .address = "h:1",
+                             .role = PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER},
+                            {.rank_count = 1,
+                             .id = "p1",
+                             .address = "h:2",
+                             .role = PSGD__V1__NODE_ROLE__NODE_ROLE_PSERVER}};
     ps_status st;
     char id[80];
 
