@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { PS_TENSOR_RANK_MAX = 8, PS_SAFETENSORS_HEADER_MAX = 16 << 20 /* in bytes */ };
+enum { PS_TENSOR_RANK_MAX = 8, PS_SAFETENSORS_HEADER_MAX = 16 << 20 /* header in bytes */ };
 
 typedef struct ps_tensor {
     const char *name;

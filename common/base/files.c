@@ -140,7 +140,8 @@ static void forget(ps_file_writer *writer)
     *writer = (ps_file_writer){.fd = -1};
 }
 
-/* Returns a name that starts with a dot, so that no list of safe names shows it. */
+/* Returns the path of a temporary in the folder of `path`; the caller frees it. Its name begins
+ * with a dot, so it is not a safe name and no list shows it. */
 static char *temporary_name(const char *path)
 {
     const char *slash = strrchr(path, '/');

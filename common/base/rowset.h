@@ -14,7 +14,7 @@
 
 typedef struct ps_rowset ps_rowset;
 
-/* Returns an empty set for rows 0 to rows - 1, or NULL when memory runs out. It takes about 4.2
+/* Returns an empty set for rows 0 to rows - 1, or NULL when memory runs out. It takes about 4.13
  * bytes a row. */
 ps_rowset *ps_rowset_create(uint32_t rows);
 

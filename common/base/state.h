@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* state.h - files that hold the state of a part of a job: sections with checksums, written to a
- * sink and read from memory.
+/* state.h - files with the state of a part of a job: sections with checksums, written
+ * through a callback and read from memory.
  *
  * Little-endian throughout.
  *
  *   file     u8[8] magic; u32 version; u32 0; sections; a last section
- *   section  u32 kind, index; u64 payload bytes; payload; u64 XXH3-64 of all of the section before
- *            it
+ *   section  u32 kind, index; u64 payload bytes; payload; u64 XXH3-64 of the section so far
  *   last     a section of kind 0 without payload; its index is the number of sections before it
  *
- * A magic names the kind of file, a version how its payloads are made. What lies in a payload
- * is up to who writes it; a reader takes its members in order, and what is not as it should be is
- * told with the offset in the file.
+ * The magic names the kind of file, the version the format of its payloads. The writer
+ * decides what a payload holds; a reader takes its members in the same order. An error
+ * names the offset in the file.
  */
 #ifndef PS_COMMON_BASE_STATE_H
 #define PS_COMMON_BASE_STATE_H
@@ -25,11 +24,11 @@
 
 enum {
     PS_STATE_MAGIC = 8,
-    PS_STATE_HEAD_BYTES = 16,   /* of a file */
-    PS_STATE_SECTION_BYTES = 24 /* of a section beside its payload */
+    PS_STATE_HEAD_BYTES = 16,   /* bytes of a file's head */
+    PS_STATE_SECTION_BYTES = 24 /* bytes of a section without its payload */
 };
 
-/* Takes the next bytes of a file. */
+/* Writes the next bytes of a file. */
 typedef ps_status ps_state_write_fn(void *arg, const void *bytes, size_t len);
 
 /* ---- Writing ---- */
@@ -37,27 +36,34 @@ typedef ps_status ps_state_write_fn(void *arg, const void *bytes, size_t len);
 typedef struct ps_state_out {
     ps_state_write_fn *write;
     void *arg;
-    ps_strbuf section; /* the one in hand, with its head */
-    uint32_t sections; /* written */
-    ps_status status;  /* the first failure of `write`; nothing is written behind it */
+    ps_strbuf section; /* the current section with its head */
+    uint32_t sections; /* number of sections written */
+    ps_status status;  /* the first failure of `write`; nothing is written after it */
 } ps_state_out;
 
-/* Begins a file. magic has PS_STATE_MAGIC bytes. */
+/* Begins a file. `magic` has PS_STATE_MAGIC bytes. `write` is called for all bytes until
+ * ps_state_out_end. */
 void ps_state_out_init(ps_state_out *out, const char *magic, uint32_t version,
                        ps_state_write_fn *write, void *arg);
 
-/* Begins a section of a kind above 0. */
+/* Begins a section. `kind` is not 0. The section before it must be finished. */
 void ps_state_begin(ps_state_out *out, uint32_t kind, uint32_t index);
+
+/* Appends `len` bytes to the section. */
 void ps_state_put(ps_state_out *out, const void *bytes, size_t len);
+
+/* Appends a number to the section. */
 void ps_state_put_u32(ps_state_out *out, uint32_t x);
+
+/* Appends a number to the section. */
 void ps_state_put_u64(ps_state_out *out, uint64_t x);
-/* Puts the length of a text of at most PS_STATE_TEXT bytes, and the text. */
+/* Appends the length of a text of at most PS_STATE_TEXT bytes, and the text. */
 enum { PS_STATE_TEXT = 64 };
 void ps_state_put_text(ps_state_out *out, const char *text);
-/* Writes the section. */
+/* Ends the section: writes it with its length and checksum. */
 void ps_state_finish(ps_state_out *out);
 
-/* Writes the last section and frees what the writer holds. Returns the first failure of `write`. */
+/* Writes the last section and frees the writer's memory. Returns the first failure of `write`. */
 PS_MUST_USE ps_status ps_state_out_end(ps_state_out *out);
 
 /* ---- Reading ---- */
@@ -65,41 +71,52 @@ PS_MUST_USE ps_status ps_state_out_end(ps_state_out *out);
 typedef struct ps_state_in {
     const uint8_t *bytes; /* borrowed until the last call */
     size_t len, at;
-    size_t end;        /* of the payload in hand */
-    uint32_t sections; /* seen */
-    ps_status status;  /* the first failure; what is taken behind it is zeros */
+    size_t end;        /* end of the current payload */
+    uint32_t sections; /* sections seen */
+    ps_status status;  /* the first failure; after it all members read as zeros */
 } ps_state_in;
 
-/* Begins to read a file. DATA_LOSS: it is none of this magic, or of another version. */
+/* Begins to read a file of `len` bytes. Fails with DATA_LOSS if it has another magic or version. */
 PS_MUST_USE ps_status ps_state_in_init(ps_state_in *in, const char *magic, uint32_t version,
                                        const uint8_t *bytes, size_t len);
 
-/* Goes to the next section: its payload is taken next. Sets *kind to 0 at the end of the file.
- * checks: its checksum too, else only that it is not cut.
+/* Moves to the next section, whose payload is then taken member by member. The section before it
+ * must be ended by ps_state_done or ps_state_skip. *kind is 0 at the end of the file. With `checks`
+ * the checksum is verified, else only the length.
  *
- * DATA_LOSS  cut, damaged, or bytes behind the last section; or the first failure before */
+ * Fails with DATA_LOSS if the file is truncated or damaged or has bytes behind the last section, or
+ * with the first failure before.
+ */
 PS_MUST_USE ps_status ps_state_next(ps_state_in *in, bool checks, uint32_t *kind, uint32_t *index);
 
-/* Checks the checksum of the section in hand, of which nothing was taken. */
+/* Verifies the checksum of the current section, of which nothing may have been taken. */
 PS_MUST_USE ps_status ps_state_check(ps_state_in *in);
 
-/* Take the next member; zeros, with a failure, when the payload has none. */
+/* Takes the next `len` bytes. Fails and gives zeros if the payload has fewer. */
 void ps_state_take(ps_state_in *in, void *to, size_t len);
+
+/* Takes a number. Fails and returns 0 if the payload has too few bytes. */
 uint32_t ps_state_take_u32(ps_state_in *in);
+
+/* Takes a number. Fails and returns 0 if the payload has too few bytes. */
 uint64_t ps_state_take_u64(ps_state_in *in);
-/* Takes a number that must be at most `most`; else 0, with a failure that calls it `what`. */
+/* Takes a number of at most `most`. Fails, naming it `what`, and returns 0 if it is larger. */
 uint32_t ps_state_take_count(ps_state_in *in, const char *what, uint32_t most);
+
+/* Takes a text as ps_state_put_text writes it; `to` then ends with a NUL. */
 void ps_state_take_text(ps_state_in *in, char to[PS_STATE_TEXT + 1]);
-/* Gives the next bytes where they lie; NULL, with a failure, when the payload has fewer. */
+/* Returns the next `len` bytes in place. Fails and returns NULL if the payload has fewer. */
 const uint8_t *ps_state_view(ps_state_in *in, size_t len);
-/* Passes over the rest of the payload. */
+/* Ends the section without looking at the rest of its payload. */
 void ps_state_skip(ps_state_in *in);
 
-/* Fails with the offset, unless something has failed before. */
+/* Stores a failure with the offset, unless there is one already. */
 PS_PRINTF(2, 3) void ps_state_fail(ps_state_in *in, const char *fmt, ...);
+
+/* Returns whether nothing has failed. */
 bool ps_state_is_ok(const ps_state_in *in);
 
-/* Checks that all of the payload was taken. Returns the first failure. */
+/* Ends the section. Fails if a part of its payload was not taken. Returns the first failure. */
 PS_MUST_USE ps_status ps_state_done(ps_state_in *in);
 
 #endif

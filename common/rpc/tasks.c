@@ -12,10 +12,11 @@
 struct ps_tasks {
     ps_loop *loop;
     size_t limit;
-    pthread_mutex_t lock; /* guards all below, and the queue's members of strands and tasks */
+    /* guards the members below, and the queue's members of strands and tasks */
+    pthread_mutex_t lock;
     pthread_cond_t wake;
     ps_task *first, *last; /* ready to run */
-    size_t waiting;        /* in the list and in strands */
+    size_t waiting;        /* waiting tasks, in the list and in strands */
     bool is_stopping;
     unsigned thread_count;
     pthread_t threads[];
@@ -45,7 +46,7 @@ static void make_ready(ps_tasks *tasks, ps_task *task)
     pthread_cond_signal(&tasks->wake);
 }
 
-/* The strand's task is over, or was taken back. */
+/* Makes the strand's next task ready; its current one has ended or was taken back. */
 static void advance(ps_tasks *tasks, ps_strand *strand)
 {
     if (strand && strand->first) {
@@ -59,7 +60,7 @@ static void answer(ps_event *event, bool ok)
 {
     ps_task *task = PS_CONTAINER_OF(event, ps_task, event);
 
-    (void)ok; /* a loop that is being stopped frees what tasks hold like any other */
+    (void)ok; /* a loop that stops frees what tasks hold, as usual */
     task->done(task);
 }
 
@@ -85,8 +86,9 @@ static void *serve(void *arg)
             task->run(task);
             pthread_mutex_lock(&tasks->lock);
         }
-        advance(tasks, task->strand);            /* before the answer, which may free the strand */
-        ps_loop_post(tasks->loop, &task->event); /* under the lock: before that of the next */
+        advance(tasks, task->strand); /* before the answer, which may free the strand */
+        /* under the lock, so that it comes before the answer of the next task */
+        ps_loop_post(tasks->loop, &task->event);
     }
     pthread_mutex_unlock(&tasks->lock);
     return NULL;
@@ -132,7 +134,7 @@ void ps_tasks_submit(ps_tasks *tasks, ps_strand *strand, ps_task *task)
     pthread_mutex_unlock(&tasks->lock);
 }
 
-/* Returns whether the task was in the list. */
+/* Removes `task` from a list. Returns whether it was there. */
 static bool take_out(ps_task **first, ps_task **last, const ps_task *task)
 {
     ps_task *before = NULL;

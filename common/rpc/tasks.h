@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tasks.h - threads for what would hold up a loop: disks, hashes, drawing weights.
+/* tasks.h - threads for work that would block a loop: disks, hashes, drawing weights.
  *
  * A task is a member of the struct that it is about. Its `run` is called on one of the threads,
- * then its `done` on the loop's thread. Tasks begin in the order in which they became ready.
- * Tasks of one strand run one after the other, and their `done` come in that order too; all other
- * tasks may run at the same time, as far as there are threads.
+ * then its `done` on the loop's thread. Tasks begin in the order in which they became ready. Tasks
+ * of one strand run one after the other, and their `done` is called in the same order. Other tasks
+ * may run at the same time, one on each thread.
  *
- * Whoever submits on behalf of a client asks ps_tasks_has_room first; whoever submits on its own
- * sees to it that its tasks are bounded by something else.
+ * A caller that submits for a client asks ps_tasks_has_room first. A caller that submits for itself
+ * must bound its tasks by other means.
  */
 #ifndef PS_COMMON_RPC_TASKS_H
 #define PS_COMMON_RPC_TASKS_H
@@ -23,42 +23,43 @@ typedef struct ps_strand ps_strand;
 
 struct ps_task {
     void (*run)(ps_task *task);  /* on a thread of the queue; touches only what the task owns */
-    void (*done)(ps_task *task); /* afterwards, on the loop's thread; may free the task */
-    bool runs_at_end;            /* is run also when the queue is being destroyed */
+    void (*done)(ps_task *task); /* then on the loop's thread; may free the task */
+    bool runs_at_end;            /* is run even if the queue is being destroyed */
 
-    bool was_run; /* the queue's, for `done`: false if the queue was destroyed before */
+    /* set by the queue for `done`: false if the queue was destroyed before the task ran */
+    bool was_run;
     ps_event event;
     ps_strand *strand;
     ps_task *next;
 };
 
-/* Tasks that run one after the other. Zero it. It may be freed when `done` of its last task is
- * called. */
+/* A chain of tasks that run one after the other. Zero it. It may be freed when `done` of its
+ * last task is called. */
 struct ps_strand {
-    ps_task *first, *last; /* the queue's: what waits behind the task that is ready or runs */
+    ps_task *first, *last; /* used by the queue: tasks behind the one that is ready or runs */
     bool is_busy;
 };
 
-/* Starts `threads` threads (at least one), whose tasks are answered on `loop`. `limit` is how many
- * tasks may wait before ps_tasks_has_room says no. */
+/* Starts `threads` threads, at least one; their tasks are answered on `loop`. `limit` is the
+ * number of waiting tasks from which ps_tasks_has_room returns false. */
 PS_MUST_USE ps_status ps_tasks_create(ps_loop *loop, unsigned threads, size_t limit,
                                       ps_tasks **out);
 
-/* Appends the task, to the strand if that is not NULL. Loop thread. The task belongs to the queue
- * until its `done` is called or ps_tasks_cancel returns true. */
+/* Appends a task, to `strand` unless that is NULL. The queue owns the task until its `done` is
+ * called or ps_tasks_cancel returns true. Loop thread only. */
 void ps_tasks_submit(ps_tasks *tasks, ps_strand *strand, ps_task *task);
 
-/* Takes a task back that has not begun: neither `run` nor `done` will be called. Returns false if
- * it runs, or has run: `done` will come. Loop thread. */
+/* Takes back a task that has not begun; neither `run` nor `done` is then called. Returns false
+ * if the task runs or has run; `done` is then called. Loop thread only. */
 bool ps_tasks_cancel(ps_tasks *tasks, ps_task *task);
 
-/* Returns whether fewer tasks than the limit wait, and the queue is not being destroyed. Any
+/* Returns whether fewer tasks than the limit wait and the queue is not being destroyed. Any
  * thread. */
 bool ps_tasks_has_room(ps_tasks *tasks);
 
-/* Blocks until the tasks that run, and those that wait and have runs_at_end, are through; then
- * frees the queue. `done` of all tasks comes afterwards, for which the loop must still run: NULL is
- * allowed, and a task's `done` may not submit another one. */
+/* Blocks until running tasks, and waiting tasks with runs_at_end, have ended; then frees the
+ * queue. `done` of all tasks is called afterwards, so the loop must still run. A task's `done`
+ * must not submit another task then. NULL is allowed. */
 void ps_tasks_destroy(ps_tasks *tasks);
 
 #endif
