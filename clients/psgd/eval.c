@@ -36,11 +36,11 @@ typedef struct evaluation {
     ps_plan *plan;
     ps_model *model;
     float *weights;           /* param_count values */
-    ps_evaluation_rows *rows; /* of sparse tables; NULL: the model has none */
+    ps_evaluation_rows *rows; /* rows of sparse tables; NULL: the model has none */
     ps_dataset *data;
     ps_feed *feed; /* the data, through the transforms of the job */
     ps_evaluation said;
-    float *x, *targets; /* of a batch */
+    float *x, *targets; /* values of a batch */
     ps_event next;
 } evaluation;
 

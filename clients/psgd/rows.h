@@ -12,7 +12,7 @@
 typedef struct ps_rows {
     ps_cli *cli;
     json_t *json;   /* `count` items of a JSON list */
-    ps_table table; /* of a table */
+    ps_table table; /* used if the output is a table */
     size_t count;
 } ps_rows;
 

@@ -16,7 +16,7 @@
 #include <string.h>
 
 typedef struct field {
-    size_t offset; /* of the text in ps_spec_flags */
+    size_t offset; /* offset of the flag's text in ps_spec_flags */
     const char *flag;
     const char *path;
     const char *choice; /* path of the plugin choice that the flag names; NULL: it names none */

@@ -27,7 +27,7 @@ typedef struct training {
     ps_live live;
     ps_timer tick;
     ps_event over;
-    uint64_t sequence; /* of events */
+    uint64_t sequence; /* of the events that were shown */
     char id[ID_BYTES];
     char evaluated[TEXT_BYTES]; /* the last line about an evaluation */
 } training;

@@ -14,9 +14,9 @@ typedef struct ps_report ps_report;
  * samples_per_s,bytes_up,bytes_down,wait_s */
 typedef struct ps_train_row {
     double time_s;  /* seconds since training began */
-    uint32_t epoch; /* from 1 */
+    uint32_t epoch; /* counts from 1 */
     uint64_t batch; /* in the epoch, from 1 */
-    uint64_t step;  /* from 1 */
+    uint64_t step;  /* counts from 1 */
     double loss;
     double accuracy; /* NaN if targets are values */
     double samples_per_s;

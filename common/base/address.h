@@ -10,7 +10,8 @@
 
 enum {
     PS_ADDRESS_HOST_BYTES = 256,
-    PS_ADDRESS_TEXT_BYTES = PS_ADDRESS_HOST_BYTES + 8 /* includes brackets, colon, port and NUL */
+    /* size of the text with brackets, colon, port and NUL */
+    PS_ADDRESS_TEXT_BYTES = PS_ADDRESS_HOST_BYTES + 8
 };
 
 typedef struct ps_address {

@@ -23,7 +23,7 @@ bool ps_scalar_bool(const char *text, bool *out);
  * bare 0 needs none. Returns false if the text is no duration, or is negative. */
 bool ps_scalar_duration(const char *text, int64_t *out_us);
 
-/* Writes the shortest text that ps_scalar_duration reads as `us`: "250ms", "1m30s". */
+/* Writes `us` >= 0 as ps_scalar_duration reads it, largest unit first: "250ms", "1m30s". */
 enum { PS_DURATION_BYTES = 64 };
 void ps_scalar_format_duration(int64_t us, char out[PS_DURATION_BYTES]);
 

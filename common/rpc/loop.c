@@ -115,8 +115,8 @@ static void unlink_timer(ps_timer *t)
     t->armed = false;
 }
 
-/* Fires the timers that are due and returns the deadline of the next one. A timer that is armed
- * again with no delay does not keep the queue from being read. */
+/* Fires the timers that are due and returns the deadline of the next one, which may have passed.
+ * The caller then reads the queue. */
 static gpr_timespec fire_timers(ps_loop *loop)
 {
     int64_t now_us = ps_clock_us();

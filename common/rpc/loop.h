@@ -68,11 +68,11 @@ void ps_loop_after(ps_loop *loop, ps_timer *timer, int64_t delay_us);
  * only. */
 void ps_loop_cancel(ps_loop *loop, ps_timer *timer);
 
-/* Returns monotonic time in microseconds that stands still while the loop is blocked: in an
- * event (by a disk, say) or because the process did not run. The second is noticed only if a
- * timer is armed. The value changes only when the loop returns from its queue, and never
- * decreases. Use it for leases of remotes: messages that arrived meanwhile are unread, so
- * silence must not count. Loop thread only. */
+/* Returns monotonic time in microseconds that stands still while the loop is blocked for longer
+ * than PS_LOOP_AWAY_US: in an event (by a disk, say) or because the process did not run. The
+ * second is noticed only if a timer is armed. The value changes only when the loop returns from
+ * its queue, and never decreases. Use it for leases of remotes: messages that arrived meanwhile
+ * are unread, so silence must not count. Loop thread only. */
 int64_t ps_loop_now_us(const ps_loop *loop);
 
 /* Returns the queue for operations of gRPC whose tags are events of this loop. */

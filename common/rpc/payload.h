@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { PS_PAYLOAD_TAG = 15, PS_PAYLOAD_MAX = 1 << 20 }; /* bytes of payload in one message */
+enum { PS_PAYLOAD_TAG = 15, PS_PAYLOAD_MAX = 1 << 20 }; /* tag; bound of a payload in bytes */
 
 /* A piece of an outgoing payload: `len` bytes at `data`. If `buf` holds the bytes, a reference
  * is taken and dropped when gRPC is done. If `buf` is NULL, the bytes are copied before the call

@@ -14,7 +14,7 @@
 typedef struct ps_reflection ps_reflection;
 
 /* Returns a reflection service that lists `services` and its own two. Pass health's among them.
- * Keeps pointers to their types. Never NULL. */
+ * Keeps pointers to the names of their types. Never NULL. */
 ps_reflection *ps_reflection_create(const ps_service *services, size_t count);
 
 /* Frees it. The last call of both services must be over. NULL is allowed. */

@@ -67,8 +67,9 @@ void ps_server_set_serving(ps_server *server, const char *service, bool serving)
  * microseconds are cancelled. Aborts if a handler keeps a call that is over. */
 void ps_server_stop(ps_server *server, int64_t grace_us, ps_event *done);
 
-/* Registers `gone`. It is called once if the client hangs up, the deadline passes or the server
- * stops before the call has ended. It must forget `call`, which is freed when it returns. */
+/* Registers `gone`. It is called once if the client hangs up, the deadline passes, a message is
+ * malformed or the server stops before the call has ended. It must forget `call`, which is freed
+ * when it returns. */
 void ps_call_on_gone(ps_call *call, void (*gone)(void *arg, ps_call *call), void *arg);
 
 /* Ends a unary call. `reply` is packed before this returns. */
