@@ -51,7 +51,8 @@ static bool skip_value(seeker *s)
     return s->has_event;
 }
 
-/* Returns the rest of `path` behind `key`, or NULL if the path does not begin with that key. */
+/* Returns the rest of `path` behind `key` and a dot, or NULL if the path does not begin with that
+ * key. Letter case and underscores do not matter. */
 static const char *behind_key(const char *path, const char *key)
 {
     for (;; path++, key++) {

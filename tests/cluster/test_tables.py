@@ -153,7 +153,7 @@ class Tables(ClusterTest):
         os.remove(base[1])
         self.assertIn("no whole file of table 0", self.evaluate(data / "half", "-m", model))
         os.remove(base[0])
-        self.assertIn("there is none beside it", self.evaluate(data / "half", "-m", model))
+        self.assertIn("no file with their rows is beside it", self.evaluate(data / "half", "-m", model))
         # One process, from files.
         self.save(c, half, data / "again")
         (data / "job.json").write_text(json.dumps(
