@@ -466,7 +466,7 @@ class Hostile(unittest.TestCase):
             "announced": [chunk("a", b"abc", size=4)],
             "missing": [chunk("a", b"abc", last=False, sha=whole), chunk("a", b"ef", offset=4, sha=whole)],
             "missing ": [chunk("a", b"abc", last=False, sha=whole), chunk("b", b"abc")],
-            "cut off": [chunk("a", b"abc", last=False, sha=whole)],
+            "incomplete": [chunk("a", b"abc", last=False, sha=whole)],
             "not safe": [chunk("../a", b"abc")],
             "not safe ": [chunk("/tmp/a", b"abc")],
             "not safe  ": [chunk(".bashrc", b"abc")],
