@@ -140,7 +140,8 @@ def scatter(rows, title, note, across, down, x_range, y_range, x_title, y_title,
         c.text(x + 18, 80, words)
         x += 18 + width(words, 12) + 16
     base_x, base_y, band, over, words = reference
-    c.rect(left, at_y(base_y + band), right - left, min(bottom, at_y(base_y - band)) - at_y(base_y + band), "band")
+    upper, lower = max(top, at_y(base_y + band)), min(bottom, at_y(base_y - band))
+    c.rect(left, upper, right - left, lower - upper, "band")
     for x, words_x in x_ticks:
         c.line(at_x(x), top, at_x(x), bottom, "grid")
         c.text(at_x(x), bottom + 18, words_x, "quiet", anchor="middle")
