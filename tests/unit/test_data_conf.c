@@ -135,14 +135,14 @@ static void bytes_spill_to_the_disk_and_come_back(void **state)
 
 static void a_spill_without_a_place_says_where(void **state)
 {
-    ps_spill *spill = ps_spill_create("/nowhere/at/all", 4);
+    ps_spill *spill = ps_spill_create("/proc/nowhere/at/all", 4);
     ps_status st = ps_spill_add(spill, "1234", 4);
 
     (void)state;
     assert_string_equal(st.text, "");
     st = ps_spill_add(spill, "5", 1);
     assert_int_equal(st.code, PS_NOT_FOUND);
-    assert_non_null(strstr(st.text, "/nowhere/at/all"));
+    assert_non_null(strstr(st.text, "/proc/nowhere/at/all"));
     ps_spill_destroy(spill);
 }
 

@@ -133,7 +133,7 @@ static void a_failed_write_is_told_at_close(void **state)
     ps_report_train(report, &row);
     st = ps_report_close(report);
     assert_non_null(strstr(st.text, "write /dev/full: "));
-    st = ps_report_open_train("/nowhere/at/all", &report);
+    st = ps_report_open_train("/proc/nowhere/at/all", &report);
     assert_int_equal(st.code, PS_NOT_FOUND);
 }
 
