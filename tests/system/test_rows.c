@@ -6,8 +6,10 @@
 #include "tests/support/data_rig.h"
 #include "tests/support/train_world.h"
 
+#include "common/artifact/weights.h"
 #include "common/base/draw.h"
 #include "common/base/xalloc.h"
+#include "common/local/local.h"
 #include "common/nn/blas.h"
 #include "common/train/merge.h"
 
@@ -15,6 +17,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 enum { LINES = 300, WORDS = 900, ROWS = 40000 };
 
@@ -302,6 +306,88 @@ static void a_sparse_table_ends_in_the_same_bits_however_it_is_served(void **sta
     drop_left(c);
 }
 
+static void raise_flag(void *arg)
+{
+    flag_raise(arg);
+}
+
+/* Puts the files where a job looks for them. */
+static void share_text(const temp_dir *data)
+{
+    static const char *const names[] = {"train", "test"};
+
+    assert_int_equal(mkdir(temp_dir_file(data, "text"), 0700), 0);
+    for (size_t i = 0; i < 2; i++) {
+        char from[512], to[32];
+
+        snprintf(from, sizeof from, "%s", temp_dir_file(&folder, names[i]));
+        snprintf(to, sizeof to, "text/%s", names[i]);
+        assert_int_equal(link(from, temp_dir_file(data, to)), 0);
+    }
+}
+
+/* Runs a plan in one process on two threads; the weights that it leaves into block (param_count).
+ */
+static void train_in_one_process(const ps_plan *plan, float *block)
+{
+    temp_dir out = temp_dir_create(), data = temp_dir_create();
+    ps_local_job_conf conf = {
+        .plan = plan, .job_id = "t", .folder = out.path, .data_path = data.path, .threads = 2};
+    ps_local_job *job;
+    flag over;
+    ps_status st;
+    char name[64];
+
+    share_text(&data);
+    flag_init(&over);
+    conf.done = raise_flag;
+    conf.arg = &over;
+    st = ps_local_job_create(&conf, &job);
+    assert_string_equal(st.text, "");
+    st = ps_local_job_start(job);
+    assert_string_equal(st.text, "");
+    flag_wait(&over);
+    st = ps_local_job_finish(job);
+    assert_string_equal(st.text, "");
+    snprintf(name, sizeof name, "MODEL-%s-N(ps).safetensors", plan->spec->title);
+    st = ps_weights_read(temp_dir_file(&out, name), plan->layout.stored, plan->layout.stored_count,
+                         block);
+    assert_string_equal(st.text, "");
+    ps_local_job_destroy(job);
+    flag_fini(&over);
+    temp_dir_destroy(&out);
+    temp_dir_destroy(&data);
+}
+
+static void one_process_leaves_the_bits_of_servers(void **state)
+{
+    static const char *const tables[] = {SPARSE, ""};
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        train_world w;
+        float *served, *local;
+        size_t n;
+
+        tw_begin(&w, 2, 2, job_with(ROWS, tables[i], SGD "}"));
+        tw_start(&w);
+        tw_join(&w);
+        tw_must_be_done(&w);
+        n = w.job.plan->layout.param_count;
+        served = tw_served(&w);
+        local = ps_xcalloc(n, sizeof *local);
+        train_in_one_process(w.job.plan, local);
+        for (uint32_t s = 0; s < w.job.plan->layout.slice_count; s++) {
+            const ps_slice *at = &w.job.plan->layout.slices[s];
+
+            assert_memory_equal(served + at->at, local + at->at, at->n * sizeof *local);
+        }
+        free(served);
+        free(local);
+        tw_end(&w);
+    }
+}
+
 /* Rows asked for ahead, of samples read further ahead, or when their block's turn comes. */
 static void samples_that_are_read_ahead_end_in_the_same_bits(void **state)
 {
@@ -385,6 +471,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(broken_streams_leave_no_row_behind),
         cmocka_unit_test(policies_that_apply_give_a_worker_what_servers_have),
         cmocka_unit_test(a_sparse_table_ends_in_the_same_bits_however_it_is_served),
+        cmocka_unit_test(one_process_leaves_the_bits_of_servers),
         cmocka_unit_test(samples_that_are_read_ahead_end_in_the_same_bits),
         cmocka_unit_test(a_sparse_table_learns_what_a_dense_one_does),
         cmocka_unit_test(ids_that_are_not_let_in_have_no_rows),
