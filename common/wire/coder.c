@@ -6,6 +6,7 @@
 #include "common/base/xalloc.h"
 #include "common/codec/feedback.h"
 #include "common/store/replica.h"
+#include "common/wire/piece.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -168,14 +169,21 @@ bool ps_coder_is_plain(const ps_coder *coder, uint32_t slice)
 
 size_t ps_coder_size(const ps_coder *coder, uint32_t slice)
 {
+    return ps_piece_up(coder->plan, slice)->size(coder, slice);
+}
+
+size_t ps_coder_size_run(const ps_coder *coder, uint32_t slice)
+{
     const ps_codec_choice *up = up_of(coder->plan, slice);
 
-    if (goes_whole(coder->plan, slice)) {
-        return ps_matrix_slices(coder->plan, coder->placement, slice) > 0
-                   ? ps_matrix_size(coder->plan, coder->placement, slice)
-                   : 0;
-    }
     return up->codec->size(&up->params, coder->plan->layout.slices[slice].n);
+}
+
+size_t ps_coder_size_matrix(const ps_coder *coder, uint32_t slice)
+{
+    return ps_matrix_slices(coder->plan, coder->placement, slice) > 0
+               ? ps_matrix_size(coder->plan, coder->placement, slice)
+               : 0;
 }
 
 /* The factors of the contribution in hand, and what they leave out of each slice. x is the
@@ -208,8 +216,8 @@ static const ps_factors *factor(ps_coder *coder, uint32_t v, uint64_t key, const
     return f;
 }
 
-static size_t encode_leader(ps_coder *coder, uint32_t slice, uint64_t clock, uint32_t contributor,
-                            const float *x, uint8_t *out, ps_encoding *head)
+size_t ps_coder_encode_matrix(ps_coder *coder, uint32_t slice, uint64_t clock, uint32_t contributor,
+                              const float *x, uint8_t *out, ps_encoding *head)
 {
     const ps_plan *plan = coder->plan;
     const ps_slice *at = &plan->layout.slices[slice];
@@ -221,32 +229,36 @@ static size_t encode_leader(ps_coder *coder, uint32_t slice, uint64_t clock, uin
     return ps_matrix_write(plan, coder->placement, slice, f, out, head);
 }
 
+size_t ps_coder_encode_run(ps_coder *coder, uint32_t slice, uint64_t clock, uint32_t contributor,
+                           const float *x, uint8_t *out, ps_encoding *head)
+{
+    const ps_plan *plan = coder->plan;
+    const ps_codec_choice *up = up_of(plan, slice);
+    uint64_t key = ps_draw_key(plan->spec->seed, PS_DRAW_UP, slice, clock, contributor);
+    ps_rows rows = rows_of(coder, slice);
+
+    if (rows.id != NULL) {
+        return encode_rows(coder, slice, &rows, key, x, out, head);
+    }
+    return ps_feedback_encode(up->codec, &up->params, coder->kept_of[slice], key, slice, x,
+                              plan->layout.slices[slice].n, out, head);
+}
+
 size_t ps_coder_encode(ps_coder *coder, uint32_t slice, uint64_t clock, uint32_t block,
                        const float *x, uint8_t *out, ps_encoding *head)
 {
     const ps_plan *plan = coder->plan;
     const ps_codec_choice *up = up_of(plan, slice);
     size_t n = plan->layout.slices[slice].n;
-    uint32_t contributor = plan->update->per_block ? block : coder->rank;
-    uint64_t key;
     uint8_t none[1];
-    ps_rows rows;
 
     if (out == NULL) {
         ps_codec_encode(up->codec, &up->params, 0, slice, x, 0, none, head);
         head->msg.payload_bytes = (uint32_t)(n * sizeof *x);
         return n * sizeof *x;
     }
-    if (goes_whole(plan, slice)) {
-        return encode_leader(coder, slice, clock, contributor, x, out, head);
-    }
-    key = ps_draw_key(plan->spec->seed, PS_DRAW_UP, slice, clock, contributor);
-    rows = rows_of(coder, slice);
-    if (rows.id != NULL) {
-        return encode_rows(coder, slice, &rows, key, x, out, head);
-    }
-    return ps_feedback_encode(up->codec, &up->params, coder->kept_of[slice], key, slice, x, n, out,
-                              head);
+    return ps_piece_up(plan, slice)
+        ->encode(coder, slice, clock, plan->update->per_block ? block : coder->rank, x, out, head);
 }
 
 bool ps_coder_brings_plain(const ps_plan *plan, const Psgd__V1__Encoding *head, uint32_t slice)

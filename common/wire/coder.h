@@ -65,6 +65,15 @@ size_t ps_coder_size(const ps_coder *coder, uint32_t slice);
 size_t ps_coder_encode(ps_coder *coder, uint32_t slice, uint64_t clock, uint32_t block,
                        const float *x, uint8_t *out, ps_encoding *head);
 
+/* The same of a slice as a run of a dense variable, or as the leader of one that goes whole
+ * (piece.h); `contributor` chooses the draws. */
+size_t ps_coder_size_run(const ps_coder *coder, uint32_t slice);
+size_t ps_coder_size_matrix(const ps_coder *coder, uint32_t slice);
+size_t ps_coder_encode_run(ps_coder *coder, uint32_t slice, uint64_t clock, uint32_t contributor,
+                           const float *x, uint8_t *out, ps_encoding *head);
+size_t ps_coder_encode_matrix(ps_coder *coder, uint32_t slice, uint64_t clock, uint32_t contributor,
+                              const float *x, uint8_t *out, ps_encoding *head);
+
 /* The bytes of the answer are the slice's weights themselves. */
 bool ps_coder_brings_plain(const ps_plan *plan, const Psgd__V1__Encoding *head, uint32_t slice);
 

@@ -4,6 +4,7 @@
 
 #include "common/base/log.h"
 #include "common/train/merge.h"
+#include "common/wire/piece.h"
 
 #include <string.h>
 
@@ -75,24 +76,22 @@ static ps_status take_slice(ps_connection *conn, const Psgd__V1__PullWeightsResp
 {
     const ps_wire_client *x = conn->x;
     const Psgd__V1__Encoding *head = reply->slices[i];
-    uint8_t scratch[PS_SLICE_VALUES * sizeof(float)];
-    const ps_slice *slice;
-    const uint8_t *from;
+    const ps_piece_kind *kind;
     uint32_t position;
     ps_status st;
-    float *to;
 
     *is_new = false;
     if (head->slice >= x->layout->slice_count ||
         x->placement->server_of[head->slice] != conn->server) {
         return ps_fail(PS_DATA_LOSS, "slice %u is not of this server", head->slice);
     }
-    if (head->payload_bytes > sizeof scratch || head->payload_bytes > payload->len - at) {
+    if (head->payload_bytes > PS_SLICE_VALUES * sizeof(float) ||
+        head->payload_bytes > payload->len - at) {
         return ps_fail(PS_DATA_LOSS, "slice %u: %u bytes are not in the message", head->slice,
                        head->payload_bytes);
     }
-    slice = &x->layout->slices[head->slice];
-    if (head->others_stay && !x->plan->by_rows[slice->variable]) {
+    kind = ps_piece_down(x->plan, head->slice);
+    if (head->others_stay && !kind->may_stay) {
         return ps_fail(PS_DATA_LOSS, "slice %u: others_stay, which is of slices that go by rows",
                        head->slice);
     }
@@ -100,23 +99,13 @@ static ps_status take_slice(ps_connection *conn, const Psgd__V1__PullWeightsResp
     if (conn->got[position] >= conn->wish) {
         return ps_ok(); /* repeated after a break; the weights may be in use */
     }
-    if (x->plan->update->broadcasts) {
-        return ps_connection_take_change(
-            conn, reply, i, ps_incoming_view(payload, at, head->payload_bytes, scratch), is_new);
+    st = kind->apply(conn, reply, i, payload, at, is_new);
+    if (*is_new) {
+        conn->got[position] = conn->wish;
+        atomic_fetch_add(&conn->x->base.count.float32_down,
+                         x->layout->slices[head->slice].n * sizeof(float));
     }
-    to = x->weights + slice->at;
-    /* Plain float32 is copied once only, from the message into the block. */
-    from =
-        ps_incoming_view(payload, at, head->payload_bytes,
-                         ps_coder_brings_plain(x->plan, head, head->slice) ? (void *)to : scratch);
-    st = ps_coder_decode(x->plan, head, head->slice, from, to);
-    if (!ps_is_ok(&st)) {
-        return st;
-    }
-    conn->got[position] = conn->wish;
-    atomic_fetch_add(&conn->x->base.count.float32_down, slice->n * sizeof(float));
-    *is_new = true;
-    return ps_ok();
+    return st;
 }
 
 /* Slices of an answer that are as they were: those that are new into conn->slices from
@@ -140,7 +129,7 @@ static ps_status take_same(ps_connection *conn, const Psgd__V1__PullWeightsRespo
         }
         for (uint32_t s = first; s < first + n; s++) {
             if (x->placement->server_of[s] != conn->server ||
-                !x->plan->by_rows[x->layout->slices[s].variable]) {
+                !ps_piece_down(x->plan, s)->may_stay) {
                 return ps_fail(PS_DATA_LOSS, "same: slice %u is not one that goes by rows here", s);
             }
             if (conn->got[x->position[s]] < conn->wish) {

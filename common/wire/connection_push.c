@@ -2,6 +2,8 @@
 /* connection_push.c - the push stream of a connection: contributions out, acknowledgements in. */
 #include "common/wire/wire_client_impl.h"
 
+#include "common/wire/piece.h"
+
 #include "common/base/clock.h"
 
 #include <string.h>
@@ -179,12 +181,21 @@ static void send_nothing(ps_connection *conn)
     send_message(conn, 0, 0);
 }
 
+/* How many slices, from this position on, the encoding of the slice brings. */
+static uint32_t brings(const ps_connection *conn, uint32_t position)
+{
+    const ps_wire_client *x = conn->x;
+    uint32_t slice = conn->owned[position];
+
+    return ps_piece_up(x->plan, slice)->brings(x->plan, x->placement, slice);
+}
+
 /* Is it to be in the next message? */
 static bool is_to_send(const ps_connection *conn, uint32_t position, bool has_few_zeros)
 {
     return (conn->state[position] == SLICE_READY ||
             (conn->state[position] == SLICE_ZEROS && has_few_zeros)) &&
-           ps_matrix_slices(conn->x->plan, conn->x->placement, conn->owned[position]) > 0;
+           brings(conn, position) > 0;
 }
 
 /* Chooses where to begin among the slices that are ready. */
@@ -245,8 +256,7 @@ static void send_ready(ps_connection *conn)
         }
         pieces = encode_slice(conn, i, n, &out, pieces);
         bytes += conn->heads[n++].msg.payload_bytes;
-        values += mark_sent(
-            conn, i, ps_matrix_slices(conn->x->plan, conn->x->placement, conn->owned[i]), size);
+        values += mark_sent(conn, i, brings(conn, i), size);
     }
     if (conn->sent_bytes == 0) {
         conn->began_us = ps_clock_us();

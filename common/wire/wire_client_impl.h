@@ -93,12 +93,6 @@ void ps_connection_push_again(ps_connection *conn); /* of what was sent nothing 
 void ps_connection_pull_again(ps_connection *conn);
 void ps_connection_ask(ps_connection *conn); /* sends the requests that are open */
 void ps_connection_wish(ps_connection *conn, uint64_t clock);
-/* connection_replica.c: one slice of an answer where changes are broadcast. *is_new: it
- * makes the replica what it should be; else, if it should have, wish_bad counts it. */
-PS_MUST_USE ps_status ps_connection_take_change(ps_connection *conn,
-                                                const Psgd__V1__PullWeightsResponse *reply,
-                                                size_t i, const uint8_t *bytes, bool *is_new);
-
 /* connection_rows.c, where the job has sparse tables. */
 connection_rows *ps_connection_rows_create(const ps_plan *plan);
 void ps_connection_rows_destroy(connection_rows *rows); /* NULL is allowed */

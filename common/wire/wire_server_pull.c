@@ -2,6 +2,8 @@
 /* wire_server_pull.c - see wire_server.h: requests in, weights and rows out. */
 #include "common/wire/wire_server_impl.h"
 
+#include "common/wire/piece.h"
+
 /* One more slice that is as it was, at the end of the ranges; how many numbers they are. */
 static size_t add_same(uint32_t *same, size_t n, uint32_t slice)
 {
@@ -59,10 +61,12 @@ static void send_answer(wire_worker *w, const ps_shard_answer *answer)
     head.n_slices = heads;
     head.same = x->same;
     head.n_same = same;
-    if (w->server->plan->update->broadcasts) {
-        head.is_change = answer->is_change;
-        head.checksums = x->checksums;
-        head.n_checksums = heads;
+    if (heads > 0) { /* all slices of an answer are of one kind, or need no more */
+        const ps_piece_kind *kind = ps_piece_down(w->server->plan, x->heads[0]->slice);
+
+        if (kind->describe != NULL) {
+            kind->describe(&head, answer, x->checksums, heads);
+        }
     }
     ps_traffic_count_out(&w->traffic, &head.base, answer->bytes);
     ps_link_send(w->pull, &head.base, x->out, pieces);

@@ -3,7 +3,7 @@
 #include "common/wire/wire_server_impl.h"
 
 #include "common/base/log.h"
-#include "common/wire/matrix.h"
+#include "common/wire/piece.h"
 
 _Static_assert((int)PS_MATRIX_BYTES_MAX <= (int)PS_PAYLOAD_MAX, "it is one encoding of a message");
 
@@ -42,6 +42,12 @@ static ps_status take_slice(void *arg, const Psgd__V1__Encoding *head, const uin
     return st;
 }
 
+/* A slice that there is not is refused by the store. */
+static const ps_piece_kind *kind_of(const ps_plan *plan, const Psgd__V1__Encoding *head)
+{
+    return head->slice < plan->layout.slice_count ? ps_piece_up(plan, head->slice) : &ps_piece_run;
+}
+
 /* Takes the slices of one message; *at is behind their bytes then. On failure those before the bad
  * one are in, which a repetition does not mind. */
 static ps_status take_slices(wire_worker *w, const Psgd__V1__PushGradientRequest *req,
@@ -61,12 +67,13 @@ static ps_status take_slices(wire_worker *w, const Psgd__V1__PushGradientRequest
                            "slices[%zu].payload_bytes: %u, %zu bytes are left in the payload", i,
                            head->payload_bytes, payload->len - *at);
         }
-        st = ps_matrix_push(
-            s->plan, s->placement, s->rank, head,
-            head->payload_bytes == 0
-                ? NULL
-                : ps_incoming_view(payload, *at, head->payload_bytes, w->scratch->bytes),
-            head->payload_bytes, take_slice, &c);
+        st = kind_of(s->plan, head)
+                 ->admit(
+                     s->plan, s->placement, s->rank, head,
+                     head->payload_bytes == 0
+                         ? NULL
+                         : ps_incoming_view(payload, *at, head->payload_bytes, w->scratch->bytes),
+                     head->payload_bytes, take_slice, &c);
         *at += head->payload_bytes;
     }
     return st;

@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* connection_replica.c - weights that come as changes: the worker's block is a replica of
+/* piece_change.c - weights that come as changes: the worker's block is a replica of
  * the servers', stepped as they step theirs, and proved by a checksum a slice. */
-#include "common/wire/wire_client_impl.h"
+#include "common/wire/piece.h"
 
 #include "common/store/replica.h"
+#include "common/wire/wire_client_impl.h"
 
-ps_status ps_connection_take_change(ps_connection *conn, const Psgd__V1__PullWeightsResponse *reply,
-                                    size_t i, const uint8_t *bytes, bool *is_new)
+/* A change that leaves the replica wrong is counted in wish_bad, and is not new. */
+static ps_status apply(ps_connection *conn, const Psgd__V1__PullWeightsResponse *reply, size_t i,
+                       const ps_incoming *payload, size_t at, bool *is_new)
 {
     ps_wire_client *x = conn->x;
     const Psgd__V1__Encoding *head = reply->slices[i];
     const ps_slice *slice = &x->layout->slices[head->slice];
     uint32_t position = x->position[head->slice];
+    uint8_t scratch[PS_SLICE_VALUES * sizeof(float)];
     float *to = x->weights + slice->at;
     ps_status st;
 
@@ -27,7 +30,8 @@ ps_status ps_connection_take_change(ps_connection *conn, const Psgd__V1__PullWei
         conn->wish_bad++; /* an update was missed */
         return ps_ok();
     }
-    st = ps_coder_decode_replica(x->plan, head, head->slice, reply->is_change, bytes, to);
+    st = ps_coder_decode_replica(x->plan, head, head->slice, reply->is_change,
+                                 ps_incoming_view(payload, at, head->payload_bytes, scratch), to);
     if (!ps_is_ok(&st)) {
         return st;
     }
@@ -42,8 +46,20 @@ ps_status ps_connection_take_change(ps_connection *conn, const Psgd__V1__PullWei
         return ps_ok();
     }
     atomic_fetch_add(&x->base.count.verified, 1);
-    atomic_fetch_add(&x->base.count.float32_down, slice->n * sizeof(float));
-    conn->got[position] = conn->wish;
     *is_new = true;
     return ps_ok();
 }
+
+static void describe(Psgd__V1__PullWeightsResponse *head, const ps_shard_answer *answer,
+                     uint64_t *checksums, size_t n)
+{
+    head->is_change = answer->is_change;
+    head->checksums = checksums;
+    head->n_checksums = n;
+}
+
+const ps_piece_kind ps_piece_change = {
+    .name = "change",
+    .describe = describe,
+    .apply = apply,
+};

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* piece.c - see piece.h: which slice is of which kind, and slices as runs of dense variables. */
+#include "common/wire/piece.h"
+
+#include "common/wire/wire_client_impl.h"
+
+const ps_piece_kind *ps_piece_up(const ps_plan *plan, uint32_t slice)
+{
+    return plan->by_matrix[plan->layout.slices[slice].variable] ? &ps_piece_matrix : &ps_piece_run;
+}
+
+const ps_piece_kind *ps_piece_down(const ps_plan *plan, uint32_t slice)
+{
+    if (plan->update->broadcasts) {
+        return &ps_piece_change;
+    }
+    return plan->by_rows[plan->layout.slices[slice].variable] ? &ps_piece_touched : &ps_piece_run;
+}
+
+static uint32_t bring_itself(const ps_plan *plan, const ps_placement *placement, uint32_t slice)
+{
+    (void)plan;
+    (void)placement;
+    (void)slice;
+    return 1;
+}
+
+static ps_status admit_itself(const ps_plan *plan, const ps_placement *placement, uint32_t server,
+                              const Psgd__V1__Encoding *head, const uint8_t *bytes, size_t len,
+                              ps_matrix_take *take, void *arg)
+{
+    (void)plan;
+    (void)placement;
+    (void)server;
+    return take(arg, head, bytes, len);
+}
+
+static ps_status apply(ps_connection *conn, const Psgd__V1__PullWeightsResponse *reply, size_t i,
+                       const ps_incoming *payload, size_t at, bool *is_new)
+{
+    ps_wire_client *x = conn->x;
+    const Psgd__V1__Encoding *head = reply->slices[i];
+    const ps_slice *slice = &x->layout->slices[head->slice];
+    uint8_t scratch[PS_SLICE_VALUES * sizeof(float)];
+    float *to = x->weights + slice->at;
+    /* Plain float32 is copied once only, from the message into the block. */
+    const uint8_t *from =
+        ps_incoming_view(payload, at, head->payload_bytes,
+                         ps_coder_brings_plain(x->plan, head, head->slice) ? (void *)to : scratch);
+    ps_status st = ps_coder_decode(x->plan, head, head->slice, from, to);
+
+    *is_new = ps_is_ok(&st);
+    return st;
+}
+
+const ps_piece_kind ps_piece_run = {
+    .name = "run",
+    .brings = bring_itself,
+    .size = ps_coder_size_run,
+    .encode = ps_coder_encode_run,
+    .admit = admit_itself,
+    .apply = apply,
+};
+
+const ps_piece_kind ps_piece_touched = {
+    .name = "touched rows",
+    .may_stay = true,
+    .apply = apply,
+};
+
+const ps_piece_kind ps_piece_matrix = {
+    .name = "matrix",
+    .brings = ps_matrix_slices,
+    .size = ps_coder_size_matrix,
+    .encode = ps_coder_encode_matrix,
+    .admit = ps_matrix_push,
+};
