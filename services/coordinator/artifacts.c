@@ -306,7 +306,7 @@ ps_status ps_artifacts_read(const char *folder, const char *name, uint64_t offse
 
 void ps_intake_init(ps_intake *in, const char *folder, const char *log_name, uint32_t rank)
 {
-    *in = (ps_intake){.scratch = ps_xmalloc(PS_CHUNK_MAX)};
+    *in = (ps_intake){0};
     snprintf(in->folder, sizeof in->folder, "%s", folder);
     snprintf(in->log_name, sizeof in->log_name, "%s", log_name);
     ps_artifacts_part_name(in->part_name, rank);
@@ -319,8 +319,6 @@ void ps_intake_fini(ps_intake *in)
     }
     in->is_open = false;
     ps_sha256_fini(&in->sha);
-    free(in->scratch);
-    in->scratch = NULL;
 }
 
 /* Under which name a node's file is stored; false: a node may not leave it. */
@@ -409,10 +407,9 @@ static ps_status end_file(ps_intake *in)
     return st;
 }
 
-ps_status ps_intake_chunk(ps_intake *in, const Psgd__V1__CollectResponse *head, ps_payload *payload)
+ps_status ps_intake_chunk(ps_intake *in, const Psgd__V1__CollectResponse *head,
+                          const uint8_t *bytes, size_t n)
 {
-    size_t n = ps_payload_len(payload);
-    const uint8_t *bytes;
     ps_status st;
 
     if (!in->is_open) {
@@ -428,7 +425,6 @@ ps_status ps_intake_chunk(ps_intake *in, const Psgd__V1__CollectResponse *head, 
         head->size != in->now.size || n > in->now.size - in->received) {
         return ps_fail(PS_DATA_LOSS, "chunks of %.60s are out of order", in->at);
     }
-    bytes = ps_payload_view(payload, 0, n, in->scratch);
     if ((uint32_t)crc32_z(0, bytes, n) != head->crc32) {
         return ps_fail(PS_DATA_LOSS, "%.60s: wrong CRC-32 at byte %llu", in->at,
                        (unsigned long long)head->offset);

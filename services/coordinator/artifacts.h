@@ -11,7 +11,6 @@
 #include "common/base/files.h"
 #include "common/base/sha256.h"
 #include "common/base/status.h"
-#include "common/rpc/payload.h"
 
 #include "psgd/v1/node.pb-c.h"
 
@@ -91,7 +90,6 @@ typedef struct ps_intake {
     char at[PS_NAME_MAX + 1]; /* the file being received, as the node calls it */
     uint64_t received;
     ps_sha256 sha;
-    uint8_t *scratch; /* PS_CHUNK_MAX */
     ps_intake_file now, files[PS_INTAKE_FILES_MAX];
     size_t file_count;
 } ps_intake;
@@ -102,7 +100,7 @@ void ps_intake_fini(ps_intake *in); /* an unfinished file leaves no trace */
 /* DATA_LOSS: wrong checksum, or chunks out of order. INVALID_ARGUMENT: a name
  * or a kind that no node may use. */
 PS_MUST_USE ps_status ps_intake_chunk(ps_intake *in, const Psgd__V1__CollectResponse *head,
-                                      ps_payload *payload);
+                                      const uint8_t *bytes, size_t n);
 /* The stream ended: DATA_LOSS if in the middle of a file. */
 PS_MUST_USE ps_status ps_intake_end(ps_intake *in);
 

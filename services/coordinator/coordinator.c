@@ -316,6 +316,17 @@ void ps_coordinator_job_over(ps_coordinator *c, ps_live *job)
     ps_coordinator_schedule(c);
 }
 
+void ps_coordinator_write(ps_coordinator *c, ps_strand *strand, ps_task *task)
+{
+    if (c->tasks) {
+        ps_tasks_submit(c->tasks, strand, task);
+        return;
+    }
+    task->was_run = true;
+    task->run(task);
+    task->done(task);
+}
+
 void ps_coordinator_wake_watchers(ps_coordinator *c, uint64_t number)
 {
     ps_watchers_wake(c, number);

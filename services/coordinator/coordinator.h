@@ -87,6 +87,9 @@ typedef void ps_submitted_fn(void *arg, const ps_status *result, const char *job
 void ps_coordinator_submit(ps_coordinator *c, const Psgd__V1__JobSpec *spec, const char *request_id,
                            ps_submitted_fn *then, void *arg);
 
+/* Submits a task that writes files. After ps_coordinator_stop it is run at once. */
+void ps_coordinator_write(ps_coordinator *c, ps_strand *strand, ps_task *task);
+
 /* Starts what can start, tells the others what they wait for. */
 void ps_coordinator_schedule(ps_coordinator *c);
 

@@ -31,17 +31,6 @@ static void on_timer(ps_event *event, bool ok)
     ps_attempt_pump(a);
 }
 
-/* What a member's heartbeats are stored under. */
-static const char *log_name(ps_peer *p)
-{
-    if (!p->logs_known && ps_peer_member(p)->id[0] != '\0') {
-        ps_artifacts_log_name(p->log_name, p->a->plan->spec->title, ps_peer_member(p)->id,
-                              p->a->number);
-        p->logs_known = true;
-    }
-    return p->log_name;
-}
-
 static void conf_of(const ps_attempt *a, ps_commit_conf *conf)
 {
     const Psgd__V1__TimeoutSpec *t = a->plan->spec->timeouts;
@@ -384,7 +373,7 @@ static void act(ps_attempt *a, ps_commit_action action, ps_peer *p)
         ps_peer_answer_ready(p, NULL);
         break;
     case PS_COMMIT_COLLECT:
-        log_name(p);
+        ps_peer_log_name(p);
         ps_collect_start(p);
         break;
     case PS_COMMIT_RELEASE:
@@ -394,7 +383,10 @@ static void act(ps_attempt *a, ps_commit_action action, ps_peer *p)
         changed(a);
         break;
     case PS_COMMIT_STORE:
-        ps_archive_start(a);
+        a->store_waits = a->logging > 0;
+        if (!a->store_waits) {
+            ps_archive_start(a);
+        }
         break;
     case PS_COMMIT_SAVE:
         save(a);
@@ -484,29 +476,6 @@ void ps_attempt_drop(ps_attempt *a)
 
 /* --- what nodes tell --------------------------------------------------------- */
 
-static void take_log(ps_peer *p, const Psgd__V1__HeartbeatRequest *beat,
-                     Psgd__V1__HeartbeatResponse *answer)
-{
-    ps_attempt *a = p->a;
-    bool has_room = a->c->room.free_bytes >= PS_ROOM_LAST_BYTES;
-    ps_status st;
-
-    if (a->commit.stage >= PS_STAGE_STORE) { /* the manifest has it as it is */
-        answer->log_stored = beat->log_offset + beat->log_bytes.len;
-        return;
-    }
-    st = ps_artifacts_append(a->folder, log_name(p), beat->log_offset, beat->log_bytes.data,
-                             has_room ? beat->log_bytes.len : 0, &answer->log_stored);
-    if (!ps_is_ok(&st) && !p->log_waits) { /* the node keeps it and sends it again */
-        ps_log(PS_LOG_WARN, "job", "%s: log of %s: %s; it is stored later", a->job_id,
-               beat->node_id, st.text);
-    }
-    p->log_waits = !ps_is_ok(&st);
-    if (ps_is_ok(&st) && beat->log_bytes.len > 0) {
-        ps_coordinator_wake_watchers(a->c, a->job->record.number);
-    }
-}
-
 /* Tells a server which workers it need not wait for. */
 static void name_lost(const ps_attempt *a, Psgd__V1__HeartbeatResponse *answer)
 {
@@ -539,7 +508,7 @@ void ps_attempt_beat(ps_attempt *a, const Psgd__V1__HeartbeatRequest *beat,
         error = ps_fail(code, "%s", beat->error[0] ? beat->error : "it does not say why");
     }
     if (holds) {
-        take_log(&a->peers[i], beat, answer);
+        ps_peer_take_log(&a->peers[i], beat, answer);
         if (a->commit.members[i].role == PSGD__V1__NODE_ROLE__NODE_ROLE_PSERVER) {
             name_lost(a, answer);
         }

@@ -2,7 +2,8 @@
 /* driver_collect.c - the files of one node: its last counters, then Collect.
  *
  * A node that is not over yet, or cannot be reached, is asked again until the
- * commit's deadline or lease says otherwise.
+ * commit's deadline or lease says otherwise. Chunks are checked and written by tasks, one
+ * after the other for a node, while the next are on their way.
  */
 #include "services/coordinator/driver_impl.h"
 
@@ -18,7 +19,11 @@
 
 _Static_assert((int)PS_INTAKE_FILES_MAX >= (int)PS_NODE_FILES_MAX, "all files of a node are kept");
 
-enum { STATUS_US = 2000000, RETRY_US = 200000 };
+enum {
+    STATUS_US = 2000000,
+    RETRY_US = 200000,
+    WRITING_MAX = 4 /* chunks of one node that wait for the disk */
+};
 
 struct ps_collect {
     ps_peer *peer; /* NULL: stopped */
@@ -26,20 +31,34 @@ struct ps_collect {
     ps_unary *status_call;
     ps_stream *stream;
     ps_timer retry;
-    ps_intake intake;
-    bool has_intake;
+    ps_strand *strand; /* the peer's: whatever is written of it */
+    ps_intake intake;  /* the strand's */
+    size_t writing;    /* chunks that are with the strand */
+    bool is_paused;    /* no further chunk was asked for */
+    bool is_ending;    /* the stream has ended, as `end` says; the rest is up to the strand */
+    ps_error end;
+    ps_task close;
+    ps_status closed;  /* of `close` */
     ps_status failure; /* of a chunk: the stream was cancelled for it */
 };
 
+/* A chunk on its way to the disk. */
+typedef struct chunk {
+    ps_task task;
+    ps_collect *c;
+    Psgd__V1__CollectResponse *head;
+    ps_status status;
+    size_t n;
+    uint8_t bytes[];
+} chunk;
+
 static void open_stream(ps_collect *c);
+static void end_files(ps_collect *c);
 
 static void drop(ps_collect *c)
 {
     ps_attempt *a = c->a;
 
-    if (c->has_intake) {
-        ps_intake_fini(&c->intake);
-    }
     free(c);
     ps_attempt_settle(a);
 }
@@ -81,20 +100,60 @@ static void on_retry(ps_event *event, bool ok)
     }
 }
 
+static void write_chunk(ps_task *task)
+{
+    chunk *k = PS_CONTAINER_OF(task, chunk, task);
+
+    k->status = ps_intake_chunk(&k->c->intake, k->head, k->bytes, k->n);
+}
+
+/* A chunk is written, or could not be. */
+static void written(ps_task *task)
+{
+    chunk *k = PS_CONTAINER_OF(task, chunk, task);
+    ps_collect *c = k->c;
+
+    c->writing--;
+    if (ps_is_ok(&c->failure) && !ps_is_ok(&k->status)) {
+        c->failure = k->status;
+        if (c->stream) {
+            ps_stream_cancel(c->stream);
+        }
+    }
+    psgd__v1__collect_response__free_unpacked(k->head, NULL);
+    free(k);
+    if (c->is_ending && c->writing == 0) {
+        end_files(c);
+    } else if (c->is_paused && c->stream && ps_is_ok(&c->failure)) {
+        c->is_paused = false;
+        ps_stream_read(c->stream);
+    }
+}
+
 static void on_message(void *arg, const ProtobufCMessage *head, ps_payload *payload)
 {
     ps_collect *c = arg;
+    size_t n = ps_payload_len(payload);
+    const uint8_t *bytes;
+    chunk *k;
 
     if (!c->peer || !ps_is_ok(&c->failure)) {
         return;
     }
     ps_commit_seen(&c->a->commit, c->peer->index, ps_loop_now_us(c->a->c->loop));
-    c->failure =
-        ps_intake_chunk(&c->intake, (const Psgd__V1__CollectResponse *)(const void *)head, payload);
-    if (ps_is_ok(&c->failure)) {
+    k = ps_xmalloc(sizeof *k + n);
+    *k = (chunk){.task = {.run = write_chunk, .done = written}, .c = c, .n = n};
+    k->status = ps_fail(PS_CANCELLED, "the coordinator is stopping");
+    k->head = (Psgd__V1__CollectResponse *)ps_message_copy(head);
+    bytes = ps_payload_view(payload, 0, n, k->bytes);
+    if (n > 0 && bytes != k->bytes) {
+        memcpy(k->bytes, bytes, n);
+    }
+    c->writing++;
+    ps_coordinator_write(c->a->c, c->strand, &k->task);
+    c->is_paused = c->writing >= WRITING_MAX;
+    if (!c->is_paused) {
         ps_stream_read(c->stream);
-    } else {
-        ps_stream_cancel(c->stream);
     }
 }
 
@@ -112,18 +171,20 @@ static void list_files(ps_collect *c)
     }
 }
 
-static void on_end(void *arg, const ps_error *error)
+/* All that came is written, and what was begun is removed. */
+static void files_ended(ps_task *task)
 {
-    ps_collect *c = arg;
+    ps_collect *c = PS_CONTAINER_OF(task, ps_collect, close);
+    ps_error *error = &c->end;
     ps_status st = error->status;
 
-    c->stream = NULL;
+    c->is_ending = false;
     if (!c->peer) {
         drop(c);
         return;
     }
     if (ps_is_ok(&st)) {
-        st = ps_intake_end(&c->intake);
+        st = c->closed;
     }
     if (!ps_is_ok(&c->failure) && ps_commit_may_pass(c->failure.code)) {
         wait_for_room(c, false, &c->failure);
@@ -149,16 +210,39 @@ static void on_end(void *arg, const ps_error *error)
     conclude(c, &st);
 }
 
+static void close_files(ps_task *task)
+{
+    ps_collect *c = PS_CONTAINER_OF(task, ps_collect, close);
+
+    c->closed = ps_intake_end(&c->intake);
+    ps_intake_fini(&c->intake);
+}
+
+static void end_files(ps_collect *c)
+{
+    c->close = (ps_task){.run = close_files, .done = files_ended, .runs_at_end = true};
+    ps_coordinator_write(c->a->c, c->strand, &c->close);
+}
+
+static void on_end(void *arg, const ps_error *error)
+{
+    ps_collect *c = arg;
+
+    c->stream = NULL;
+    c->end = *error;
+    c->is_ending = true;
+    if (c->writing == 0) {
+        end_files(c);
+    }
+}
+
 static void open_stream(ps_collect *c)
 {
     static const ps_stream_events events = {.on_message = on_message, .on_end = on_end};
     Psgd__V1__CollectRequest q = PSGD__V1__COLLECT_REQUEST__INIT;
 
-    if (c->has_intake) {
-        ps_intake_fini(&c->intake);
-    }
     ps_intake_init(&c->intake, c->a->folder, c->peer->log_name, ps_peer_member(c->peer)->rank);
-    c->has_intake = true;
+    c->is_paused = false;
     c->failure = ps_ok();
     c->stream = ps_stream_open(c->peer->channel, &psgd__v1__node_service__descriptor, "Collect",
                                c->a->commit.conf.collect_us, 0, &events, c);
@@ -198,6 +282,7 @@ void ps_collect_start(ps_peer *peer)
 
     c->peer = peer;
     c->a = peer->a;
+    c->strand = &peer->files;
     peer->collect = c;
     c->a->pending++;
     c->status_call = ps_unary_start(peer->channel, &psgd__v1__node_service__descriptor, "GetStatus",
@@ -214,7 +299,7 @@ void ps_collect_stop(ps_collect *collect)
         ps_unary_cancel(c->status_call);
     } else if (c->stream) {
         ps_stream_cancel(c->stream);
-    } else {
+    } else if (!c->is_ending) {
         ps_loop_after(c->a->c->loop, &c->retry, 0); /* it ends at its retry */
     }
 }

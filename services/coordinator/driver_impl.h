@@ -32,10 +32,14 @@ typedef struct ps_peer {
     ps_unary *aborting;
     ps_prepare *prepare;
     ps_collect *collect;
-    bool wants_package; /* PreCommit waits for the package */
-    ps_call *ready;     /* stands at the barrier */
-    bool logs_known;    /* log_name is made */
-    bool log_waits;     /* its log could not be stored the last time */
+    bool wants_package;  /* PreCommit waits for the package */
+    ps_call *ready;      /* stands at the barrier */
+    bool logs_known;     /* log_name is made */
+    ps_strand files;     /* what tasks write of it: its log, its files */
+    bool log_waits;      /* its log could not be stored the last time */
+    bool log_busy;       /* some of its log is being stored */
+    bool log_known;      /* log_stored is what there is */
+    uint64_t log_stored; /* bytes */
     char log_name[PS_NAME_MAX + 1];
     Psgd__V1__ServerCounters *counters; /* at the end; a server's */
 } ps_peer;
@@ -65,6 +69,8 @@ struct ps_attempt {
     ps_timer timer; /* commit's deadline */
     bool is_pumping;
     char waits[PS_COMMIT_WAITS_MAX]; /* as it was last told: commit.waits */
+    size_t logging;                  /* peers whose log is being stored */
+    bool store_waits;                /* for them: PS_COMMIT_STORE */
     size_t pending;                  /* calls and tasks that will still come back */
 
     uint32_t evaluations; /* that every live worker has done */
@@ -116,6 +122,14 @@ void ps_progress_take(ps_attempt *a, ps_peer *peer, Psgd__V1__WorkerProgress *co
  * evaluation. False while not everybody's part is of it. A part that is none
  * is logged, and the result stays as it was. */
 bool ps_evaluation_parts_merge(ps_attempt *a, uint32_t evaluation);
+
+/* Returns the name under which the node's log is stored; "" while its id is not known. */
+const char *ps_peer_log_name(ps_peer *p);
+
+/* Stores what a heartbeat brings of the node's log, if none of it is being stored, and says in
+ * `answer` how much there is. */
+void ps_peer_take_log(ps_peer *p, const Psgd__V1__HeartbeatRequest *beat,
+                      Psgd__V1__HeartbeatResponse *answer);
 
 /* Writes MODEL of the servers, summary and manifest; tells the commit. */
 void ps_archive_start(ps_attempt *a);

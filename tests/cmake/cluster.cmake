@@ -34,6 +34,12 @@ ps_cluster_test(networks)
 ps_cluster_test(numbers)
 ps_cluster_test(peers)
 ps_cluster_test(ranks)
+if(NOT SANITIZE) # their libraries must be loaded first
+    add_library(slow_disk MODULE support/slow_disk.c)
+    set_target_properties(slow_disk PROPERTIES PREFIX "" LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+    target_link_libraries(slow_disk PRIVATE ps_options ${CMAKE_DL_LIBS})
+    ps_cluster_test(slow_disk)
+endif()
 ps_cluster_test(tables)
 ps_cluster_test(updates)
 

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* driver_log.c - the log of a node, which comes with its heartbeats.
+ *
+ * A heartbeat is answered at once with what is stored so far; the node sends again what is not.
+ * Of each node one piece is being stored at a time, so a slow disk costs no memory.
+ */
+#include "services/coordinator/driver_impl.h"
+
+#include "common/base/container_of.h"
+#include "common/base/log.h"
+#include "common/base/xalloc.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct piece {
+    ps_task task;
+    ps_peer *peer;
+    uint64_t offset, stored;
+    ps_status status;
+    size_t n;
+    uint8_t bytes[];
+} piece;
+
+const char *ps_peer_log_name(ps_peer *p)
+{
+    if (!p->logs_known && ps_peer_member(p)->id[0] != '\0') {
+        ps_artifacts_log_name(p->log_name, p->a->plan->spec->title, ps_peer_member(p)->id,
+                              p->a->number);
+        p->logs_known = true;
+    }
+    return p->log_name;
+}
+
+static void store(ps_task *task)
+{
+    piece *k = PS_CONTAINER_OF(task, piece, task);
+
+    k->status = ps_artifacts_append(k->peer->a->folder, k->peer->log_name, k->offset, k->bytes,
+                                    k->n, &k->stored);
+}
+
+static void stored(ps_task *task)
+{
+    piece *k = PS_CONTAINER_OF(task, piece, task);
+    ps_peer *p = k->peer;
+    ps_attempt *a = p->a;
+    bool is_ok = task->was_run && ps_is_ok(&k->status);
+
+    p->log_busy = false;
+    a->logging--;
+    if (is_ok) {
+        p->log_known = true;
+        p->log_stored = k->stored;
+    } else if (task->was_run && !p->log_waits) { /* the node keeps it and sends it again */
+        ps_log(PS_LOG_WARN, "job", "%s: log of %s: %s; it is stored later", a->job_id,
+               ps_peer_member(p)->id, k->status.text);
+    }
+    p->log_waits = task->was_run && !is_ok;
+    if (is_ok && k->n > 0 && a->job) {
+        ps_coordinator_wake_watchers(a->c, a->job->record.number);
+    }
+    free(k);
+    if (a->store_waits && a->logging == 0 && a->job) {
+        a->store_waits = false;
+        ps_archive_start(a);
+    }
+    ps_attempt_settle(a);
+}
+
+static void start_storing(ps_peer *p, const Psgd__V1__HeartbeatRequest *beat, size_t n)
+{
+    piece *k = ps_xmalloc(sizeof *k + n);
+
+    *k = (piece){
+        .task = {.run = store, .done = stored}, .peer = p, .offset = beat->log_offset, .n = n};
+    if (n > 0) {
+        memcpy(k->bytes, beat->log_bytes.data, n);
+    }
+    p->log_busy = true;
+    p->a->logging++;
+    p->a->pending++;
+    ps_coordinator_write(p->a->c, &p->files, &k->task);
+}
+
+void ps_peer_take_log(ps_peer *p, const Psgd__V1__HeartbeatRequest *beat,
+                      Psgd__V1__HeartbeatResponse *answer)
+{
+    ps_attempt *a = p->a;
+    bool has_room = a->c->room.free_bytes >= PS_ROOM_LAST_BYTES;
+    size_t n = has_room ? beat->log_bytes.len : 0;
+
+    if (a->commit.stage >= PS_STAGE_STORE) { /* the manifest has it as it is */
+        answer->log_stored = beat->log_offset + beat->log_bytes.len;
+        return;
+    }
+    answer->log_stored = p->log_known ? p->log_stored : beat->log_offset;
+    ps_peer_log_name(p);
+    if (!p->log_busy && (n > 0 || !p->log_known)) {
+        start_storing(p, beat, n);
+    }
+}

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A coordinator whose disk takes 200 ms longer for every write and sync (slow_disk.c) while a job
+runs: nobody is lost, questions are answered as if nothing were, events come in order."""
+import statistics
+import threading
+import time
+
+from harness import BIN, PATIENCE, SMALL, ClusterTest, coordinator_pb2, job_pb2, main
+
+SLOW_MS = 200
+
+
+class SlowDiskTest(ClusterTest):
+    def setUp(self):
+        env = {"LD_PRELOAD": str(BIN.parent / "tests" / "slow_disk.so"), "SLOW_DISK_MS": str(SLOW_MS)}
+
+        def prepare(folder):
+            self.switch = folder / "slow"
+            env.update(SLOW_DISK_DIR=f"{folder}/coordinator/", SLOW_DISK_ON=str(self.switch))
+
+        self.c = self.cluster(workers=2, pservers=1, coordinator_env=env, prepare=prepare)
+        self.c.wait_nodes(3)
+
+    def probe(self, old, new, seconds):
+        """Milliseconds of each question, until seconds() is false."""
+        api, took = self.c.api, []
+        calls = [
+            lambda: api.GetJob(coordinator_pb2.GetJobRequest(job_id=old), timeout=10 * PATIENCE),
+            lambda: api.GetJob(coordinator_pb2.GetJobRequest(job_id=new), timeout=10 * PATIENCE),
+            lambda: api.ListJobs(coordinator_pb2.ListJobsRequest(), timeout=10 * PATIENCE),
+            lambda: api.ListNodes(coordinator_pb2.ListNodesRequest(), timeout=10 * PATIENCE),
+            lambda: api.GetServerInfo(coordinator_pb2.GetServerInfoRequest(), timeout=10 * PATIENCE)]
+        while seconds():
+            for call in calls:
+                begun = time.monotonic()
+                call()
+                took.append((time.monotonic() - begun) * 1e3)
+            self.c.pause()
+        return sorted(took)
+
+    def test_nobody_waits_for_the_disk(self):
+        c = self.c
+        old = c.wait(c.submit(SMALL).id).id
+        until = time.monotonic() + 3
+        before = self.probe(old, old, lambda: time.monotonic() < until)
+        self.switch.touch()
+        events, took, ends = [], [], threading.Event()
+        begun = time.monotonic()
+        job = c.submit(SMALL)
+        took_to_submit = time.monotonic() - begun
+        prober = threading.Thread(
+            target=lambda: took.extend(self.probe(old, job.id, lambda: not ends.is_set())))
+        prober.start()
+        try:
+            for event in c.api.WatchJob(coordinator_pb2.WatchJobRequest(job_id=job.id),
+                                        timeout=120 * PATIENCE):
+                events.append(event)
+        finally:
+            ends.set()
+            prober.join()
+        done = c.get(job.id)
+        self.assertEqual(done.state, job_pb2.JOB_STATE_DONE, f"{done.reason} {done.message}")
+        self.assertEqual(done.attempt, 1)
+        self.assertNotIn("NODE_LOST", c.coordinator.log())
+        self.assertTrue(all(n.alive for n in c.node_list()))
+        numbers = [e.sequence for e in events]
+        self.assertEqual(numbers, sorted(set(numbers)))
+        states = [e.job.state for e in events if e.kind == coordinator_pb2.JOB_EVENT_KIND_STATE]
+        self.assertEqual(states, sorted(states))
+        self.assertEqual(states[-1], job_pb2.JOB_STATE_DONE)
+        self.assertGreaterEqual(took_to_submit, SLOW_MS / 1e3)  # or the disk was not slow
+
+        def figures(sorted_ms):
+            return (f"median {statistics.median(sorted_ms):.1f} ms, "
+                    f"p99 {sorted_ms[len(sorted_ms) * 99 // 100]:.1f} ms, "
+                    f"worst {sorted_ms[-1]:.1f} ms of {len(sorted_ms)}")
+
+        print(f"submitted in {took_to_submit:.1f} s, ended after {time.monotonic() - begun:.1f} s\n"
+              f"before: {figures(before)}\nslow:   {figures(took)}", flush=True)
+        # Whoever waits for the disk waits SLOW_MS at least; what is below is the machine's load.
+        self.assertLess(statistics.median(took), 50 * PATIENCE / 6)
+        self.assertLess(took[len(took) * 99 // 100], SLOW_MS)
+
+
+if __name__ == "__main__":
+    main()
