@@ -40,13 +40,13 @@ common/placement     common/base/ common/job/layout common/placement/
 common/store         common/base/ common/codec/ common/optim/ common/consistency/ common/store/ psgd/v1/codec protobuf-c/
 common/exchange      common/base/ common/codec/ common/data/ common/exchange/ psgd/v1/codec protobuf-c/
 common/train         common/base/ common/nn/ common/metric/ common/data/ common/artifact/ common/optim/ common/update/ common/exchange/ common/codec/ common/consistency/ common/store/ common/job/ common/placement/ common/train/ psgd/ protobuf-c/
-common/local         common/base/ common/nn/ common/metric/ common/data/ common/artifact/ common/optim/ common/update/ common/exchange/ common/codec/ common/consistency/ common/straggler/ common/store/ common/job/ common/placement/ common/train/ common/wire/ common/local/ common/rpc/pbjson psgd/ protobuf-c/ google/
+common/inprocess     common/base/ common/nn/ common/metric/ common/data/ common/artifact/ common/optim/ common/update/ common/exchange/ common/codec/ common/consistency/ common/straggler/ common/store/ common/job/ common/placement/ common/train/ common/wire/ common/inprocess/ common/rpc/pbjson psgd/ protobuf-c/ google/
 common/node          common/ psgd/ protobuf-c/
 common/wire          common/base/ common/codec/ common/optim/ common/rpc/ common/job/ common/placement/ common/store/ common/train/ common/wire/ psgd/ protobuf-c/
 services/coordinator common/ services/coordinator/ psgd/ protobuf-c/ google/
 services/pserver     common/ services/pserver/ psgd/ protobuf-c/
 services/worker      common/ services/worker/ psgd/ protobuf-c/
-clients/psgd         common/base/ common/rpc/ common/artifact/weights common/job/ common/train/evaluation common/local/local.h clients/psgd/ psgd/ protobuf-c/ google/
+clients/psgd         common/base/ common/rpc/ common/artifact/weights common/job/ common/train/evaluation common/inprocess/inprocess.h clients/psgd/ psgd/ protobuf-c/ google/
 MAP
 
 report() { # what, lines found

@@ -6,8 +6,8 @@
 #include "common/base/clock.h"
 #include "common/base/container_of.h"
 #include "common/base/log.h"
+#include "common/inprocess/inprocess.h"
 #include "common/job/look.h"
-#include "common/local/local.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +23,7 @@ typedef struct training {
     bool plan_only;
     ps_cli *cli;
     ps_plan *plan;
-    ps_local_job *local;
+    ps_inprocess_job *local;
     ps_live live;
     ps_timer tick;
     ps_event over;
@@ -118,7 +118,7 @@ static bool prepare(ps_cli *cli, void *arg)
 static void show_plan(const training *t)
 {
     const ps_plan *plan = t->plan;
-    ps_local_job_memory m = ps_local_job_get_memory(t->local);
+    ps_inprocess_job_memory m = ps_inprocess_job_get_memory(t->local);
     const ps_train_memory *w = &m.workers;
     size_t all = w->weights + w->gradients + w->optimizer + w->activations + w->samples +
                  w->rounds + m.servers + m.feedback;
@@ -143,7 +143,7 @@ static void show_plan(const training *t)
 
 static void print_plan(const training *t)
 {
-    ps_local_job_memory m = ps_local_job_get_memory(t->local);
+    ps_inprocess_job_memory m = ps_inprocess_job_get_memory(t->local);
     json_t *json;
 
     if (t->cli->format == PS_FORMAT_TEXT) {
@@ -182,7 +182,7 @@ static void tell(training *t, const Psgd__V1__Job *job, Psgd__V1__JobEventKind k
 
 static void show_now(training *t)
 {
-    const Psgd__V1__Job *job = ps_local_job_now(t->local);
+    const Psgd__V1__Job *job = ps_inprocess_job_now(t->local);
     char text[sizeof t->evaluated];
     bool is_new = false;
 
@@ -217,7 +217,7 @@ static void on_interrupt(void *arg)
 {
     training *t = arg;
 
-    ps_local_job_stop(t->local);
+    ps_inprocess_job_stop(t->local);
 }
 
 /* --- after -------------------------------------------------------------------- */
@@ -229,7 +229,7 @@ static void show_end(const training *t, const Psgd__V1__Job *job)
     printf("took      %.1f s, %s samples/s, %s of memory at most\n",
            ps_show_seconds(job->end_time) - ps_show_seconds(job->start_time),
            ps_show_rate(job->progress->samples_per_second, rate),
-           ps_show_size(ps_local_job_peak_bytes(), peak));
+           ps_show_size(ps_inprocess_job_peak_bytes(), peak));
     if (job->n_result > 0) {
         ps_show_result(job, text, sizeof text);
         printf("result    %s\n", text);
@@ -250,8 +250,8 @@ static void on_over(ps_event *self, bool ok)
     ps_loop_cancel(cli->loop, &t->tick);
     show_now(t);
     ps_live_clear(&t->live);
-    st = ps_local_job_finish(t->local);
-    job = ps_local_job_now(t->local);
+    st = ps_inprocess_job_finish(t->local);
+    job = ps_inprocess_job_now(t->local);
     if (cli->format == PS_FORMAT_TEXT) {
         show_end(t, job);
     } else if (cli->format == PS_FORMAT_JSONL) {
@@ -277,7 +277,7 @@ static void post_over(void *arg)
 static void start(ps_cli *cli, void *arg)
 {
     training *t = arg;
-    ps_local_job_conf conf = {
+    ps_inprocess_job_conf conf = {
         .plan = t->plan,
         .job_id = t->job_id,
         .folder = t->plan_only ? NULL : t->out,
@@ -286,7 +286,7 @@ static void start(ps_cli *cli, void *arg)
         .done = post_over,
         .arg = t,
     };
-    ps_status st = ps_local_job_create(&conf, &t->local);
+    ps_status st = ps_inprocess_job_create(&conf, &t->local);
 
     if (ps_is_ok(&st) && (cli->format == PS_FORMAT_TEXT || t->plan_only)) {
         print_plan(t);
@@ -300,7 +300,7 @@ static void start(ps_cli *cli, void *arg)
     ps_live_init(&t->live);
     cli->on_interrupt = on_interrupt;
     cli->arg = t;
-    st = ps_local_job_start(t->local);
+    st = ps_inprocess_job_start(t->local);
     if (!ps_is_ok(&st)) {
         ps_cli_end(cli, ps_cli_status(&st));
         return;
@@ -312,7 +312,7 @@ static void fini(void *arg)
 {
     training *t = arg;
 
-    ps_local_job_destroy(t->local);
+    ps_inprocess_job_destroy(t->local);
     ps_plan_destroy(t->plan);
 }
 

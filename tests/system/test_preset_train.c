@@ -6,9 +6,9 @@
 #include "tests/support/temp_dir.h"
 
 #include "common/base/log.h"
+#include "common/inprocess/inprocess.h"
 #include "common/job/preset.h"
 #include "common/job/spec.h"
-#include "common/local/local.h"
 
 #include <math.h>
 #include <semaphore.h>
@@ -84,28 +84,28 @@ static void must_learn(const ps_preset *preset, void *arg)
 {
     temp_dir folder = temp_dir_create();
     ps_plan *plan = plan_of(preset);
-    ps_local_job *local = NULL;
+    ps_inprocess_job *local = NULL;
     const Psgd__V1__Job *job;
     double first, best;
     sem_t over;
     ps_status st;
 
     assert_int_equal(sem_init(&over, 0, 0), 0);
-    st = ps_local_job_create(&(ps_local_job_conf){.plan = plan,
-                                                  .job_id = preset->name,
-                                                  .folder = folder.path,
-                                                  .threads = 2,
-                                                  .done = on_over,
-                                                  .arg = &over},
-                             &local);
+    st = ps_inprocess_job_create(&(ps_inprocess_job_conf){.plan = plan,
+                                                          .job_id = preset->name,
+                                                          .folder = folder.path,
+                                                          .threads = 2,
+                                                          .done = on_over,
+                                                          .arg = &over},
+                                 &local);
     assert_string_equal(st.text, "");
-    st = ps_local_job_start(local);
+    st = ps_inprocess_job_start(local);
     assert_string_equal(st.text, "");
     while (sem_wait(&over) != 0) {
     }
-    st = ps_local_job_finish(local);
+    st = ps_inprocess_job_finish(local);
     assert_string_equal(st.text, "");
-    job = ps_local_job_now(local);
+    job = ps_inprocess_job_now(local);
     assert_string_equal(job->result[0]->key, "loss");
     first = first_loss(&folder);
     best = best_loss(&folder);
@@ -113,7 +113,7 @@ static void must_learn(const ps_preset *preset, void *arg)
         fail_msg("%s: losses of %.3f, then %.3f, in the end %.3f", preset->name, first, best,
                  job->result[0]->value);
     }
-    ps_local_job_destroy(local);
+    ps_inprocess_job_destroy(local);
     ps_plan_destroy(plan);
     sem_destroy(&over);
     temp_dir_destroy(&folder);

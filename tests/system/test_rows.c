@@ -9,7 +9,7 @@
 #include "common/artifact/weights.h"
 #include "common/base/draw.h"
 #include "common/base/xalloc.h"
-#include "common/local/local.h"
+#include "common/inprocess/inprocess.h"
 #include "common/nn/blas.h"
 #include "common/train/merge.h"
 
@@ -331,9 +331,9 @@ static void share_text(const temp_dir *data)
 static void train_in_one_process(const ps_plan *plan, float *block)
 {
     temp_dir out = temp_dir_create(), data = temp_dir_create();
-    ps_local_job_conf conf = {
+    ps_inprocess_job_conf conf = {
         .plan = plan, .job_id = "t", .folder = out.path, .data_path = data.path, .threads = 2};
-    ps_local_job *job;
+    ps_inprocess_job *job;
     flag over;
     ps_status st;
     char name[64];
@@ -342,18 +342,18 @@ static void train_in_one_process(const ps_plan *plan, float *block)
     flag_init(&over);
     conf.done = raise_flag;
     conf.arg = &over;
-    st = ps_local_job_create(&conf, &job);
+    st = ps_inprocess_job_create(&conf, &job);
     assert_string_equal(st.text, "");
-    st = ps_local_job_start(job);
+    st = ps_inprocess_job_start(job);
     assert_string_equal(st.text, "");
     flag_wait(&over);
-    st = ps_local_job_finish(job);
+    st = ps_inprocess_job_finish(job);
     assert_string_equal(st.text, "");
     snprintf(name, sizeof name, "MODEL-%s-N(ps).safetensors", plan->spec->title);
     st = ps_weights_read(temp_dir_file(&out, name), plan->layout.stored, plan->layout.stored_count,
                          block);
     assert_string_equal(st.text, "");
-    ps_local_job_destroy(job);
+    ps_inprocess_job_destroy(job);
     flag_fini(&over);
     temp_dir_destroy(&out);
     temp_dir_destroy(&data);

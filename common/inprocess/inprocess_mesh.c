@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* local_mesh.c - see local_mesh.h. */
-#include "common/local/local_mesh.h"
+/* inprocess_mesh.c - see inprocess_mesh.h. */
+#include "common/inprocess/inprocess_mesh.h"
 
 #include "common/base/clock.h"
 #include "common/base/container_of.h"
@@ -15,30 +15,30 @@ typedef struct inbox {
     ps_gate *gate; /* of the worker, to be nudged; NULL: it is gone */
 } inbox;
 
-struct ps_local_mail {
+struct ps_inprocess_mail {
     uint32_t workers;
     inbox *inboxes; /* (workers) */
 };
 
-typedef struct local_mesh {
+typedef struct inprocess_mesh {
     ps_exchange base;
     ps_mesh_worker me;
-    ps_local_mail *mail;
+    ps_inprocess_mail *mail;
     ps_turn turn;
     ps_packet **taken; /* (taken_cap): out of the inbox, for one round */
     size_t taken_cap;
-} local_mesh;
+} inprocess_mesh;
 
-static local_mesh *of(ps_exchange *exchange)
+static inprocess_mesh *of(ps_exchange *exchange)
 {
-    return PS_CONTAINER_OF(exchange, local_mesh, base);
+    return PS_CONTAINER_OF(exchange, inprocess_mesh, base);
 }
 
 /* --- mail --------------------------------------------------------------------- */
 
-ps_local_mail *ps_local_mail_create(uint32_t workers)
+ps_inprocess_mail *ps_inprocess_mail_create(uint32_t workers)
 {
-    ps_local_mail *mail = ps_xcalloc(1, sizeof *mail);
+    ps_inprocess_mail *mail = ps_xcalloc(1, sizeof *mail);
 
     mail->workers = workers;
     mail->inboxes = ps_xcalloc(workers, sizeof *mail->inboxes);
@@ -48,7 +48,7 @@ ps_local_mail *ps_local_mail_create(uint32_t workers)
     return mail;
 }
 
-void ps_local_mail_destroy(ps_local_mail *mail)
+void ps_inprocess_mail_destroy(ps_inprocess_mail *mail)
 {
     if (mail == NULL) {
         return;
@@ -64,7 +64,7 @@ void ps_local_mail_destroy(ps_local_mail *mail)
     free(mail);
 }
 
-static void attend(ps_local_mail *mail, uint32_t rank, ps_gate *gate)
+static void attend(ps_inprocess_mail *mail, uint32_t rank, ps_gate *gate)
 {
     inbox *box = &mail->inboxes[rank];
 
@@ -88,7 +88,7 @@ static void put(inbox *box, ps_packet *packet)
 }
 
 /* Packets of steps up to `clock`, in order, into x->taken; those of later ones stay. */
-static size_t take(local_mesh *x, uint64_t clock)
+static size_t take(inprocess_mesh *x, uint64_t clock)
 {
     inbox *box = &x->mail->inboxes[x->me.self];
     size_t n = 0, kept = 0;
@@ -117,7 +117,7 @@ static uint64_t bytes_of(const ps_packet *packet)
     return packet->len + psgd__v1__encoding__get_packed_size(&packet->head.msg);
 }
 
-static void hand_out(local_mesh *x)
+static void hand_out(inprocess_mesh *x)
 {
     const ps_mesh_counters *c = ps_mesh_counters_of(x->me.mesh);
     ps_mesh_out out;
@@ -135,7 +135,7 @@ static void hand_out(local_mesh *x)
 }
 
 /* Takes what there is; false: something of it was wrong. */
-static ps_status take_all(local_mesh *x, bool *any)
+static ps_status take_all(inprocess_mesh *x, bool *any)
 {
     size_t n = take(x, x->me.next);
     ps_status st = ps_ok();
@@ -155,7 +155,7 @@ static ps_status take_all(local_mesh *x, bool *any)
 }
 
 /* As far as it goes now. */
-static void work(local_mesh *x)
+static void work(inprocess_mesh *x)
 {
     bool again = true;
 
@@ -174,7 +174,7 @@ static void work(local_mesh *x)
 /* For the gate: in a wait for the weights of a clock. */
 static int64_t fetch(void *arg, uint64_t clock, bool is_thorough)
 {
-    local_mesh *x = arg;
+    inprocess_mesh *x = arg;
     ps_status st;
 
     (void)clock;
@@ -192,19 +192,19 @@ static int64_t fetch(void *arg, uint64_t clock, bool is_thorough)
 
 static void rest(void *arg)
 {
-    ps_turn_give(&((local_mesh *)arg)->turn);
+    ps_turn_give(&((inprocess_mesh *)arg)->turn);
 }
 
 static void wake(void *arg)
 {
-    ps_turn_take(&((local_mesh *)arg)->turn);
+    ps_turn_take(&((inprocess_mesh *)arg)->turn);
 }
 
 /* --- the trainer's side -------------------------------------------------------- */
 
 static bool begin(ps_exchange *exchange, uint64_t clock, uint32_t block, bool is_last)
 {
-    local_mesh *x = of(exchange);
+    inprocess_mesh *x = of(exchange);
 
     if (ps_mesh_worker_is_new(&x->me, clock)) {
         /* The step before must be over, and nobody else brings it to its end. */
@@ -220,7 +220,7 @@ static bool begin(ps_exchange *exchange, uint64_t clock, uint32_t block, bool is
 
 static void ready(ps_exchange *exchange, uint32_t first_variable, uint32_t count)
 {
-    local_mesh *x = of(exchange);
+    inprocess_mesh *x = of(exchange);
     ps_status st;
 
     if (!ps_mesh_worker_give(&x->me, first_variable, count) || !ps_gate_is_open(&x->me.gate)) {
@@ -241,10 +241,10 @@ static const ps_exchange_ops ops = {
 
 /* --- life ---------------------------------------------------------------------- */
 
-ps_status ps_local_mesh_create(const ps_local_mesh_conf *conf, ps_exchange **out)
+ps_status ps_inprocess_mesh_create(const ps_inprocess_mesh_conf *conf, ps_exchange **out)
 {
     const ps_plan *plan = conf->plan;
-    local_mesh *x = ps_xcalloc(1, sizeof *x);
+    inprocess_mesh *x = ps_xcalloc(1, sizeof *x);
     ps_gate_hooks hooks = {.fetch = fetch,
                            .rest = rest,
                            .wake = wake,
@@ -275,9 +275,9 @@ ps_status ps_local_mesh_create(const ps_local_mesh_conf *conf, ps_exchange **out
     return ps_ok();
 }
 
-void ps_local_mesh_destroy(ps_exchange *exchange)
+void ps_inprocess_mesh_destroy(ps_exchange *exchange)
 {
-    local_mesh *x = of(exchange);
+    inprocess_mesh *x = of(exchange);
 
     attend(x->mail, x->me.self, NULL);
     ps_mesh_worker_fini(&x->me);
@@ -285,12 +285,12 @@ void ps_local_mesh_destroy(ps_exchange *exchange)
     free(x);
 }
 
-size_t ps_local_mesh_memory(const ps_exchange *exchange)
+size_t ps_inprocess_mesh_memory(const ps_exchange *exchange)
 {
-    return ps_mesh_worker_memory(&PS_CONTAINER_OF(exchange, const local_mesh, base)->me);
+    return ps_mesh_worker_memory(&PS_CONTAINER_OF(exchange, const inprocess_mesh, base)->me);
 }
 
-void ps_local_mesh_leave(ps_exchange *exchange)
+void ps_inprocess_mesh_leave(ps_exchange *exchange)
 {
     ps_turn_give(&of(exchange)->turn);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_local.c - whole jobs in one process: their bits, their files, their ends. */
+/* test_inprocess.c - whole jobs in one process: their bits, their files, their ends. */
 #include "tests/support/cmocka_all.h"
 
 #include "tests/support/dataplane.h"
@@ -8,8 +8,8 @@
 
 #include "common/artifact/safetensors.h"
 #include "common/base/sha256.h"
-#include "common/local/local.h"
-#include "common/local/turns.h"
+#include "common/inprocess/inprocess.h"
+#include "common/inprocess/turns.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -23,7 +23,7 @@
 typedef struct run {
     temp_dir folder;
     ps_plan *plan;
-    ps_local_job *local;
+    ps_inprocess_job *local;
     flag over;
     ps_status made, result;
     const Psgd__V1__Job *job;
@@ -58,21 +58,21 @@ static void begin(run *r, const char *choices, uint32_t threads, const char *dat
 {
     *r = (run){.folder = temp_dir_create(), .plan = plan_of(choices)};
     flag_init(&r->over);
-    r->made = ps_local_job_create(&(ps_local_job_conf){.plan = r->plan,
-                                                       .job_id = "t-local",
-                                                       .folder = r->folder.path,
-                                                       .data_path = data_path,
-                                                       .threads = threads,
-                                                       .done = on_over,
-                                                       .arg = r},
-                                  &r->local);
+    r->made = ps_inprocess_job_create(&(ps_inprocess_job_conf){.plan = r->plan,
+                                                               .job_id = "t-local",
+                                                               .folder = r->folder.path,
+                                                               .data_path = data_path,
+                                                               .threads = threads,
+                                                               .done = on_over,
+                                                               .arg = r},
+                                      &r->local);
 }
 
 static void finish(run *r)
 {
     flag_wait(&r->over);
-    r->result = ps_local_job_finish(r->local);
-    r->job = ps_local_job_now(r->local);
+    r->result = ps_inprocess_job_finish(r->local);
+    r->job = ps_inprocess_job_now(r->local);
 }
 
 static void train(run *r, const char *choices, uint32_t threads)
@@ -81,14 +81,14 @@ static void train(run *r, const char *choices, uint32_t threads)
 
     begin(r, choices, threads, NULL);
     assert_string_equal(r->made.text, "");
-    st = ps_local_job_start(r->local);
+    st = ps_inprocess_job_start(r->local);
     assert_string_equal(st.text, "");
     finish(r);
 }
 
 static void end(run *r)
 {
-    ps_local_job_destroy(r->local);
+    ps_inprocess_job_destroy(r->local);
     ps_plan_destroy(r->plan);
     flag_fini(&r->over);
     temp_dir_destroy(&r->folder);
@@ -434,11 +434,11 @@ static void a_stop_ends_it_with_the_rows_so_far(void **state)
     for (uint32_t threads = 1; threads <= 2; threads++) {
         begin(&r, ", \"workers\": 2, \"title\": \"stopped\", \"epochs\": 100000", threads, NULL);
         assert_string_equal(r.made.text, "");
-        st = ps_local_job_start(r.local);
+        st = ps_inprocess_job_start(r.local);
         assert_string_equal(st.text, "");
-        while (ps_local_job_now(r.local)->progress->step < 5) {
+        while (ps_inprocess_job_now(r.local)->progress->step < 5) {
         }
-        ps_local_job_stop(r.local);
+        ps_inprocess_job_stop(r.local);
         finish(&r);
         assert_int_equal(r.result.code, PS_CANCELLED);
         assert_int_equal(r.job->state, PSGD__V1__JOB_STATE__JOB_STATE_CANCELLED);
@@ -499,7 +499,7 @@ static void it_goes_on_from_a_model(void **state)
           "{\"rule\": {\"name\": \"sgd\", \"params\": {\"lr\": 1e-30}}}",
           1, first.folder.path);
     assert_string_equal(r.made.text, "");
-    st = ps_local_job_start(r.local);
+    st = ps_inprocess_job_start(r.local);
     assert_string_equal(st.text, "");
     finish(&r);
     assert_string_equal(r.result.text, "");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* turns.c - see turns.h. */
-#include "common/local/turns.h"
+#include "common/inprocess/turns.h"
 
 void ps_turns_init(ps_turns *turns, uint32_t at_a_time)
 {

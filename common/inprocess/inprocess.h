@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* local.h - a whole job in one process, without services: its workers are
+/* inprocess.h - a whole job in one process, without services: its workers are
  * threads, its parameter servers are shards between them; or workers hand packets
  * to each other, where the exchange is among them.
  *
@@ -9,14 +9,14 @@
  * threads. The process's log goes into the job's folder meanwhile
  * (ps_log_init says in which format).
  */
-#ifndef PS_COMMON_LOCAL_LOCAL_H
-#define PS_COMMON_LOCAL_LOCAL_H
+#ifndef PS_COMMON_INPROCESS_INPROCESS_H
+#define PS_COMMON_INPROCESS_INPROCESS_H
 
 #include "common/job/plan.h"
 #include "common/train/trainer.h"
 
 /* All texts are kept. */
-typedef struct ps_local_job_conf {
+typedef struct ps_inprocess_job_conf {
     const ps_plan *plan;     /* kept */
     const char *job_id;      /* in files */
     const char *folder;      /* for them; made if it is not there. NULL: none, of a job that will
@@ -25,41 +25,42 @@ typedef struct ps_local_job_conf {
     uint32_t threads;        /* workers that compute at the same time; >= 1 */
     void (*done)(void *arg); /* the last worker's last act; on its thread */
     void *arg;
-} ps_local_job_conf;
+} ps_inprocess_job_conf;
 
-typedef struct ps_local_job ps_local_job;
+typedef struct ps_inprocess_job ps_inprocess_job;
 
 /* Loads the data, draws the weights, takes all memory. NOT_FOUND: the data set
  * is not there; RESOURCE_EXHAUSTED; errors of files. */
-PS_MUST_USE ps_status ps_local_job_create(const ps_local_job_conf *conf, ps_local_job **out);
+PS_MUST_USE ps_status ps_inprocess_job_create(const ps_inprocess_job_conf *conf,
+                                              ps_inprocess_job **out);
 
 /* Only when nothing runs. NULL is allowed. */
-void ps_local_job_destroy(ps_local_job *local);
+void ps_inprocess_job_destroy(ps_inprocess_job *run);
 
 /* What the workers hold together, and the servers: weights, optimizer state,
  * sums, or among workers what these have of it; what error feedback keeps; the data set's
  * own memory is not in it. */
-typedef struct ps_local_job_memory {
+typedef struct ps_inprocess_job_memory {
     ps_train_memory workers;
     size_t servers, feedback;
-} ps_local_job_memory;
+} ps_inprocess_job_memory;
 
-ps_local_job_memory ps_local_job_get_memory(const ps_local_job *local);
+ps_inprocess_job_memory ps_inprocess_job_get_memory(const ps_inprocess_job *run);
 
 /* Most memory that this process has had at once, in bytes; 0 if the system does not say. */
-uint64_t ps_local_job_peak_bytes(void);
+uint64_t ps_inprocess_job_peak_bytes(void);
 
 /* `done` follows, unless it fails. */
-PS_MUST_USE ps_status ps_local_job_start(ps_local_job *local);
-void ps_local_job_stop(ps_local_job *local); /* any thread; `done` follows soon */
+PS_MUST_USE ps_status ps_inprocess_job_start(ps_inprocess_job *run);
+void ps_inprocess_job_stop(ps_inprocess_job *run); /* any thread; `done` follows soon */
 
 /* After `done`: joins, writes the last files (the servers' model if all is well,
  * summary.json, manifest.json). How it ended: the first failure, CANCELLED if it
  * was stopped. */
-PS_MUST_USE ps_status ps_local_job_finish(ps_local_job *local);
+PS_MUST_USE ps_status ps_inprocess_job_finish(ps_inprocess_job *run);
 
 /* The job as it is now: state, progress, result, after finish also its files.
- * The local's own, until the next call. One thread at a time. */
-const Psgd__V1__Job *ps_local_job_now(ps_local_job *local);
+ * The run's own, until the next call. One thread at a time. */
+const Psgd__V1__Job *ps_inprocess_job_now(ps_inprocess_job *run);
 
 #endif

@@ -2,8 +2,8 @@
 /* turns.h - at most so many threads compute at a time; the others wait for
  * their turn, first come first served. Any thread.
  */
-#ifndef PS_COMMON_LOCAL_TURNS_H
-#define PS_COMMON_LOCAL_TURNS_H
+#ifndef PS_COMMON_INPROCESS_TURNS_H
+#define PS_COMMON_INPROCESS_TURNS_H
 
 #include <pthread.h>
 #include <stdbool.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* local_files.c - see local.h: the files of a job, those that its coordinator and
+/* inprocess_files.c - see inprocess.h: the files of a job, those that its coordinator and
  * its nodes would have left. */
-#include "common/local/local_impl.h"
+#include "common/inprocess/inprocess_impl.h"
 
 #include "common/artifact/events.h"
 #include "common/artifact/manifest.h"
@@ -34,52 +34,52 @@ enum { PATH_BYTES = 1280, FILES_OF_WORKER = 5, FILES_OF_JOB = 4, LOG_BYTES_MAX =
 /* What cannot be written is left out: there is nobody to tell. */
 static void add_line(void *arg, ps_log_level level, const char *line)
 {
-    ps_local_job *local = arg;
+    ps_inprocess_job *run = arg;
 
     (void)level;
-    if (ftell(local->log) < LOG_BYTES_MAX) {
-        fputs(line, local->log);
-        fputc('\n', local->log);
-        fflush(local->log);
+    if (ftell(run->log) < LOG_BYTES_MAX) {
+        fputs(line, run->log);
+        fputc('\n', run->log);
+        fflush(run->log);
     }
 }
 
-ps_status local_log_begin(ps_local_job *local)
+ps_status inprocess_log_begin(ps_inprocess_job *run)
 {
     char path[PATH_BYTES];
     ps_status st;
 
-    ps_artifact_name(local->log_name, sizeof local->log_name, "LOG", local->plan->spec->title,
-                     "local", ".jsonl");
-    st = ps_path_join(path, sizeof path, local->conf.folder, local->log_name);
+    ps_artifact_name(run->log_name, sizeof run->log_name, "LOG", run->plan->spec->title, "local",
+                     ".jsonl");
+    st = ps_path_join(path, sizeof path, run->conf.folder, run->log_name);
     if (!ps_is_ok(&st)) {
         return st;
     }
-    local->log = fopen(path, "we");
-    if (local->log == NULL) {
+    run->log = fopen(path, "we");
+    if (run->log == NULL) {
         return ps_fail_errno(errno, "open the job's log %s", ps_path_tail(path));
     }
-    ps_log_set_sink(add_line, local);
+    ps_log_set_sink(add_line, run);
     return ps_ok();
 }
 
-void local_log_end(ps_local_job *local)
+void inprocess_log_end(ps_inprocess_job *run)
 {
-    if (local->log != NULL) {
+    if (run->log != NULL) {
         ps_log_set_sink(NULL, NULL);
-        fclose(local->log);
-        local->log = NULL;
+        fclose(run->log);
+        run->log = NULL;
     }
 }
 
 /* --- the list ----------------------------------------------------------------- */
 
-static ps_status list(ps_local_job *local, const char *name, Psgd__V1__ArtifactKind kind,
+static ps_status list(ps_inprocess_job *run, const char *name, Psgd__V1__ArtifactKind kind,
                       const char *node_id)
 {
-    local_file *file = &local->files[local->file_count];
+    inprocess_file *file = &run->files[run->file_count];
     ps_manifest_file measured = {.name = name};
-    ps_status st = ps_manifest_measure(local->conf.folder, &measured);
+    ps_status st = ps_manifest_measure(run->conf.folder, &measured);
 
     if (!ps_is_ok(&st)) {
         return st;
@@ -93,44 +93,44 @@ static ps_status list(ps_local_job *local, const char *name, Psgd__V1__ArtifactK
     file->artifact.node_id = file->node_id;
     file->artifact.kind = kind;
     file->artifact.size = measured.size;
-    local->file_ptrs[local->file_count++] = &file->artifact;
+    run->file_ptrs[run->file_count++] = &file->artifact;
     return ps_ok();
 }
 
-static ps_status list_if_there(ps_local_job *local, const char *prefix, const char *rank,
+static ps_status list_if_there(ps_inprocess_job *run, const char *prefix, const char *rank,
                                const char *suffix, Psgd__V1__ArtifactKind kind)
 {
-    char name[LOCAL_NAME_BYTES], path[PATH_BYTES], node_id[24];
+    char name[INPROCESS_NAME_BYTES], path[PATH_BYTES], node_id[24];
     ps_status st;
 
-    ps_artifact_name(name, sizeof name, prefix, local->plan->spec->title, rank, suffix);
-    st = ps_path_join(path, sizeof path, local->conf.folder, name);
+    ps_artifact_name(name, sizeof name, prefix, run->plan->spec->title, rank, suffix);
+    st = ps_path_join(path, sizeof path, run->conf.folder, name);
     if (!ps_is_ok(&st) || access(path, F_OK) != 0) {
         return st;
     }
     snprintf(node_id, sizeof node_id, "worker-%s", rank);
-    return list(local, name, kind, node_id);
+    return list(run, name, kind, node_id);
 }
 
-static ps_status list_workers(ps_local_job *local)
+static ps_status list_workers(ps_inprocess_job *run)
 {
     ps_status st = ps_ok();
 
-    for (uint32_t i = 0; i < local->worker_count && ps_is_ok(&st); i++) {
+    for (uint32_t i = 0; i < run->worker_count && ps_is_ok(&st); i++) {
         char rank[16];
 
         snprintf(rank, sizeof rank, "%u", i);
-        st = list_if_there(local, "TR", rank, ".csv", REPORT);
+        st = list_if_there(run, "TR", rank, ".csv", REPORT);
         if (ps_is_ok(&st)) {
-            st = list_if_there(local, "EV", rank, ".csv", REPORT);
+            st = list_if_there(run, "EV", rank, ".csv", REPORT);
         }
         if (ps_is_ok(&st)) {
-            st = list_if_there(local, "TB", rank, "/" PS_EVENTS_NAME, EVENTS);
+            st = list_if_there(run, "TB", rank, "/" PS_EVENTS_NAME, EVENTS);
         }
-        if (ps_is_ok(&st) && i == 0 && ps_is_ok(&local->result)) {
-            st = list_if_there(local, "MODEL", rank, ".safetensors", MODEL);
+        if (ps_is_ok(&st) && i == 0 && ps_is_ok(&run->result)) {
+            st = list_if_there(run, "MODEL", rank, ".safetensors", MODEL);
             if (ps_is_ok(&st)) {
-                st = list_if_there(local, "MODEL", rank, ".onnx", MODEL);
+                st = list_if_there(run, "MODEL", rank, ".onnx", MODEL);
             }
         }
     }
@@ -145,24 +145,24 @@ static ps_status add_bytes(void *arg, const void *bytes, size_t len)
 }
 
 /* The sparse tables, each with the rows of all servers. */
-static ps_status write_tables(ps_local_job *local)
+static ps_status write_tables(ps_inprocess_job *run)
 {
-    const ps_plan *plan = local->plan;
+    const ps_plan *plan = run->plan;
     ps_status st = ps_ok();
 
     for (uint32_t t = 0; t < plan->table_count && ps_is_ok(&st); t++) {
-        char name[LOCAL_NAME_BYTES], path[PATH_BYTES];
+        char name[INPROCESS_NAME_BYTES], path[PATH_BYTES];
         ps_file_writer writer;
 
         ps_table_file_name(plan, t, 0, name, sizeof name);
-        st = ps_path_join(path, sizeof path, local->conf.folder, name);
+        st = ps_path_join(path, sizeof path, run->conf.folder, name);
         if (ps_is_ok(&st)) {
             st = ps_file_writer_open(&writer, path);
         }
         if (!ps_is_ok(&st)) {
             return st;
         }
-        st = ps_table_save(ps_tables_at(local->parts.part[0].tables, t), ps_merge_table_kind(plan),
+        st = ps_table_save(ps_tables_at(run->parts.part[0].tables, t), ps_merge_table_kind(plan),
                            add_bytes, &writer);
         if (ps_is_ok(&st)) {
             st = ps_file_writer_commit(&writer);
@@ -170,47 +170,47 @@ static ps_status write_tables(ps_local_job *local)
             ps_file_writer_abandon(&writer);
         }
         if (ps_is_ok(&st)) {
-            st = list(local, name, MODEL, "");
+            st = list(run, name, MODEL, "");
         }
     }
     return st;
 }
 
 /* Nobody trains any more: worker 0's block has room for the servers' weights. */
-static ps_status write_model(ps_local_job *local)
+static ps_status write_model(ps_inprocess_job *run)
 {
-    const ps_layout *layout = &local->plan->layout;
-    float *block = local->workers[0].weights;
-    char name[LOCAL_NAME_BYTES], path[PATH_BYTES], *spec = ps_plan_describe(local->plan);
-    const ps_meta meta[] = {{"job", local->conf.job_id},
-                            {"title", local->plan->spec->title},
+    const ps_layout *layout = &run->plan->layout;
+    float *block = run->workers[0].weights;
+    char name[INPROCESS_NAME_BYTES], path[PATH_BYTES], *spec = ps_plan_describe(run->plan);
+    const ps_meta meta[] = {{"job", run->conf.job_id},
+                            {"title", run->plan->spec->title},
                             {"producer", "psgd " PS_VERSION},
                             {PS_DESCRIPTION_KEY, spec}};
     ps_status st;
 
-    ps_wire_parts_take_weights(&local->parts, block);
-    ps_artifact_name(name, sizeof name, "MODEL", local->plan->spec->title, "ps", ".safetensors");
-    st = ps_path_join(path, sizeof path, local->conf.folder, name);
+    ps_wire_parts_take_weights(&run->parts, block);
+    ps_artifact_name(name, sizeof name, "MODEL", run->plan->spec->title, "ps", ".safetensors");
+    st = ps_path_join(path, sizeof path, run->conf.folder, name);
     if (ps_is_ok(&st)) {
         st = ps_weights_write(path, layout->stored, layout->stored_count, block, meta,
                               sizeof meta / sizeof meta[0]);
     }
     free(spec);
     if (ps_is_ok(&st)) {
-        st = list(local, name, MODEL, "");
+        st = list(run, name, MODEL, "");
     }
-    return ps_is_ok(&st) ? write_tables(local) : st;
+    return ps_is_ok(&st) ? write_tables(run) : st;
 }
 
 /* What each worker did, and all servers together, if there are any. */
-static json_t *nodes_json(ps_local_job *local)
+static json_t *nodes_json(ps_inprocess_job *run)
 {
-    const ps_store_counters *c = &local->counters;
+    const ps_store_counters *c = &run->counters;
     json_t *nodes = json_array();
 
-    for (uint32_t i = 0; i < local->worker_count; i++) {
-        ps_trainer_progress p = ps_trainer_get_progress(local->workers[i].trainer);
-        ps_exchange_stats stats = ps_exchange_get_stats(local->workers[i].exchange);
+    for (uint32_t i = 0; i < run->worker_count; i++) {
+        ps_trainer_progress p = ps_trainer_get_progress(run->workers[i].trainer);
+        ps_exchange_stats stats = ps_exchange_get_stats(run->workers[i].exchange);
         char id[24];
 
         snprintf(id, sizeof id, "worker-%u", i);
@@ -221,7 +221,7 @@ static json_t *nodes_json(ps_local_job *local)
                                         "bytes_up", (json_int_t)stats.bytes_up, "bytes_down",
                                         (json_int_t)stats.bytes_down));
     }
-    if (local->server == NULL) {
+    if (run->server == NULL) {
         return nodes;
     }
     json_array_append_new(
@@ -232,12 +232,12 @@ static json_t *nodes_json(ps_local_job *local)
     return nodes;
 }
 
-static ps_status write_summary(ps_local_job *local)
+static ps_status write_summary(ps_inprocess_job *run)
 {
-    Psgd__V1__Job job = *ps_local_job_now(local);
+    Psgd__V1__Job job = *ps_inprocess_job_now(run);
     char path[PATH_BYTES], *text;
     json_t *root;
-    ps_status st = ps_path_join(path, sizeof path, local->conf.folder, "summary.json");
+    ps_status st = ps_path_join(path, sizeof path, run->conf.folder, "summary.json");
 
     if (!ps_is_ok(&st)) {
         return st;
@@ -245,10 +245,10 @@ static ps_status write_summary(ps_local_job *local)
     job.n_artifacts = 0; /* the manifest has them */
     root = ps_pb_to_json(&job.base, PS_PB_TERSE);
     json_object_set_new(root, "seconds",
-                        json_real((double)(local->ended_wall_us - local->began_wall_us) * 1e-6));
+                        json_real((double)(run->ended_wall_us - run->began_wall_us) * 1e-6));
     json_object_set_new(root, "peak_memory_bytes",
-                        json_integer((json_int_t)ps_local_job_peak_bytes()));
-    json_object_set_new(root, "nodes", nodes_json(local));
+                        json_integer((json_int_t)ps_inprocess_job_peak_bytes()));
+    json_object_set_new(root, "nodes", nodes_json(run));
     text = json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(15));
     json_decref(root);
     if (text == NULL) {
@@ -256,7 +256,7 @@ static ps_status write_summary(ps_local_job *local)
     }
     st = ps_file_write(path, text, strlen(text));
     free(text);
-    return ps_is_ok(&st) ? list(local, "summary.json", SUMMARY, "") : st;
+    return ps_is_ok(&st) ? list(run, "summary.json", SUMMARY, "") : st;
 }
 
 static const char *kind_name(Psgd__V1__ArtifactKind kind)
@@ -268,14 +268,14 @@ static const char *kind_name(Psgd__V1__ArtifactKind kind)
                             : "summary";
 }
 
-static ps_status write_manifest(ps_local_job *local)
+static ps_status write_manifest(ps_inprocess_job *run)
 {
-    ps_manifest_file *files = ps_xcalloc(local->file_count + 1, sizeof *files);
+    ps_manifest_file *files = ps_xcalloc(run->file_count + 1, sizeof *files);
     char path[PATH_BYTES];
-    ps_status st = ps_path_join(path, sizeof path, local->conf.folder, "manifest.json");
+    ps_status st = ps_path_join(path, sizeof path, run->conf.folder, "manifest.json");
 
-    for (size_t i = 0; i < local->file_count; i++) {
-        const local_file *from = &local->files[i];
+    for (size_t i = 0; i < run->file_count; i++) {
+        const inprocess_file *from = &run->files[i];
 
         files[i] = (ps_manifest_file){.name = from->name,
                                       .kind = kind_name(from->artifact.kind),
@@ -284,36 +284,36 @@ static ps_status write_manifest(ps_local_job *local)
         memcpy(files[i].sha256, from->sha256, sizeof files[i].sha256);
     }
     if (ps_is_ok(&st)) {
-        st = ps_manifest_write(path, files, local->file_count);
+        st = ps_manifest_write(path, files, run->file_count);
     }
     free(files);
-    return ps_is_ok(&st) ? list(local, "manifest.json", SUMMARY, "") : st;
+    return ps_is_ok(&st) ? list(run, "manifest.json", SUMMARY, "") : st;
 }
 
-ps_status local_write_files(ps_local_job *local)
+ps_status inprocess_write_files(ps_inprocess_job *run)
 {
     size_t most =
-        (size_t)local->worker_count * FILES_OF_WORKER + FILES_OF_JOB + local->plan->table_count;
+        (size_t)run->worker_count * FILES_OF_WORKER + FILES_OF_JOB + run->plan->table_count;
     ps_status st;
 
-    assert(local->files == NULL);
-    local->files = ps_xcalloc(most, sizeof *local->files);
-    local->file_ptrs = ps_xcalloc(most, sizeof(Psgd__V1__Artifact *));
-    if (local->server != NULL) {
-        local->counters = ps_wire_parts_counters(&local->parts);
+    assert(run->files == NULL);
+    run->files = ps_xcalloc(most, sizeof *run->files);
+    run->file_ptrs = ps_xcalloc(most, sizeof(Psgd__V1__Artifact *));
+    if (run->server != NULL) {
+        run->counters = ps_wire_parts_counters(&run->parts);
     }
-    st = list_workers(local);
-    if (ps_is_ok(&st) && ps_is_ok(&local->result) && local->server != NULL) {
-        st = write_model(local);
+    st = list_workers(run);
+    if (ps_is_ok(&st) && ps_is_ok(&run->result) && run->server != NULL) {
+        st = write_model(run);
     }
-    ps_log(PS_LOG_INFO, "local", "job %s: %s", local->conf.job_id,
-           ps_is_ok(&local->result) ? "done" : local->result.text);
-    local_log_end(local);
+    ps_log(PS_LOG_INFO, "psgd", "job %s: %s", run->conf.job_id,
+           ps_is_ok(&run->result) ? "done" : run->result.text);
+    inprocess_log_end(run);
     if (ps_is_ok(&st)) {
-        st = list(local, local->log_name, LOG, "");
+        st = list(run, run->log_name, LOG, "");
     }
     if (ps_is_ok(&st)) {
-        st = write_summary(local);
+        st = write_summary(run);
     }
-    return ps_is_ok(&st) ? write_manifest(local) : st;
+    return ps_is_ok(&st) ? write_manifest(run) : st;
 }
