@@ -43,7 +43,7 @@ struct ps_coordinator {
     ps_room room;        /* as of the last second */
     ps_nodes nodes;
     ps_tasks *tasks;          /* all else that waits for the disk */
-    ps_strand in_order;       /* of all that it does on threads */
+    ps_strand in_order;       /* of packages and of the last files of attempts */
     ps_data_cache data_cache; /* the strand's */
 
     ps_live *first, *last; /* jobs that are not over, oldest first */

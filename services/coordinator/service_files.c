@@ -3,9 +3,11 @@
  *
  * Complete files are those that the job's record lists. Logs of a job that is
  * not over are files that still grow; with `follow` the stream stays with them
- * until the job is over, then sends what else there is.
+ * until the job is over, then sends what else there is. A task at a time lists or reads; the
+ * next piece is read when the one before is out.
  */
 #include "common/base/buf.h"
+#include "common/base/container_of.h"
 #include "common/base/xalloc.h"
 #include "services/coordinator/artifacts.h"
 #include "services/coordinator/driver.h"
@@ -36,13 +38,35 @@ struct ps_reclaim {
     char name[PS_NAME_MAX + 1];
     uint64_t offset;
     bool follows;
-    bool is_over; /* the job is; the list is final */
+    bool is_over;   /* the job is; the list is final */
+    bool is_listed; /* else the call may still be refused for what the list lacks */
+    bool is_stale;  /* there may be more than the list says */
     item *items;
     size_t count;
+
+    ps_task task; /* lists, or reads a piece */
+    bool is_busy; /* the task is under way; what follows is its own until it is done */
+    bool is_gone; /* freed when the task is done */
+    bool was_live;
+    Psgd__V1__Artifact **logs; /* (log_count): that may grow; the task finds their sizes */
+    size_t log_count;
+    ps_record record; /* of a job that is over */
+    size_t at;        /* item of the piece */
+    ps_buf *buf;      /* the piece; NULL: the task lists */
+    ps_status status;
     ps_reclaim *prev, *next;
 };
 
 static void pump(ps_reclaim *r);
+
+static void release(ps_reclaim *r)
+{
+    for (size_t i = 0; i < r->count; i++) {
+        psgd__v1__artifact__free_unpacked(r->items[i].artifact, NULL);
+    }
+    free(r->items);
+    free(r);
+}
 
 static void forget(ps_reclaim *r)
 {
@@ -50,11 +74,10 @@ static void forget(ps_reclaim *r)
     if (r->next) {
         r->next->prev = r->prev;
     }
-    for (size_t i = 0; i < r->count; i++) {
-        psgd__v1__artifact__free_unpacked(r->items[i].artifact, NULL);
+    r->is_gone = true;
+    if (!r->is_busy) {
+        release(r);
     }
-    free(r->items);
-    free(r);
 }
 
 static void on_gone(void *arg, ps_call *call)
@@ -99,123 +122,215 @@ static void put_item(ps_reclaim *r, const Psgd__V1__Artifact *artifact, bool gro
     it->grows = grows;
 }
 
-/* Logs that heartbeats are filling now. */
-static void put_growing(ps_reclaim *r, const ps_live *live)
+static void run_task(ps_task *task);
+static void task_done(ps_task *task);
+
+static void start_task(ps_reclaim *r)
+{
+    r->is_busy = true;
+    r->status = ps_ok();
+    r->task = (ps_task){.run = run_task, .done = task_done};
+    ps_tasks_submit(r->c->tasks, NULL, &r->task);
+}
+
+/* Notes the logs that heartbeats are filling now. */
+static void note_logs(ps_reclaim *r, const Psgd__V1__Job *job)
 {
     Psgd__V1__Artifact artifact = PSGD__V1__ARTIFACT__INIT;
-    const Psgd__V1__Job *job = live->record.job;
     char name[PS_NAME_MAX + 1];
 
+    r->logs = ps_xcalloc(job->n_placements + 1, sizeof(Psgd__V1__Artifact *));
+    artifact.name = name;
+    artifact.kind = PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_LOG;
     for (size_t i = 0; i < job->n_placements; i++) {
         if (job->placements[i]->node_id[0] == '\0') {
             continue;
         }
         ps_artifacts_log_name(name, job->spec->title, job->placements[i]->node_id, job->attempt);
-        artifact.name = name;
-        artifact.kind = PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_LOG;
-        artifact.size = ps_artifacts_size(r->folder, name);
         artifact.node_id = job->placements[i]->node_id;
-        if (artifact.size > 0) {
-            put_item(r, &artifact, true);
-        }
+        r->logs[r->log_count++] = (Psgd__V1__Artifact *)ps_message_copy(&artifact.base);
     }
 }
 
-/* What there is now. */
-static ps_status list(ps_reclaim *r)
+/* Begins to list what there is now. */
+static void start_listing(ps_reclaim *r)
 {
     const ps_live *live = ps_coordinator_find(r->c, r->job_id);
-    const Psgd__V1__Job *job;
-    ps_record record = {0};
 
+    r->is_stale = false;
+    r->was_live = live != NULL;
     if (live) {
-        job = live->record.job;
+        const Psgd__V1__Job *job = live->record.job;
+
         r->number = live->record.number;
-    } else {
-        ps_status st = ps_registry_load(r->c->reader, r->job_id, &record);
-
-        if (!ps_is_ok(&st)) {
-            return st;
-        }
-        job = record.job;
-    }
-    if (live) {
-        put_growing(r, live);
-    }
-    for (size_t i = 0; i < job->n_artifacts; i++) {
-        if (!live || job->artifacts[i]->kind != PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_LOG) {
-            put_item(r, job->artifacts[i], false);
+        note_logs(r, job);
+        for (size_t i = 0; i < job->n_artifacts; i++) {
+            if (job->artifacts[i]->kind != PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_LOG) {
+                put_item(r, job->artifacts[i], false);
+            }
         }
     }
-    r->is_over = !live;
-    ps_record_fini(&record);
-    return ps_ok();
+    start_task(r);
 }
 
-/* Sends the next chunk of the file; false: there is nothing to send of it now. */
-static bool send_chunk(ps_reclaim *r, item *it)
+static bool may_grow(const ps_reclaim *r, const item *it)
+{
+    return it->grows && r->follows && !r->is_over;
+}
+
+static size_t left_of(const item *it)
+{
+    uint64_t left = it->artifact->size > it->offset ? it->artifact->size - it->offset : 0;
+
+    return left < PS_CHUNK_MAX ? (size_t)left : PS_CHUNK_MAX;
+}
+
+/* On a thread of the tasks. */
+static void run_task(ps_task *task)
+{
+    ps_reclaim *r = PS_CONTAINER_OF(task, ps_reclaim, task);
+
+    if (r->buf && r->buf->len > 0) {
+        const item *it = &r->items[r->at];
+        size_t got = 0;
+
+        r->status = ps_artifacts_read(r->folder, it->artifact->name, it->offset, r->buf->data,
+                                      r->buf->len, &got);
+        if (ps_is_ok(&r->status) && got < r->buf->len) {
+            r->status = ps_fail(PS_DATA_LOSS, "%.60s has become shorter", it->artifact->name);
+        }
+    } else if (!r->buf && !r->was_live) {
+        r->status = ps_registry_load(r->c->reader, r->job_id, &r->record);
+    }
+    for (size_t i = 0; i < r->log_count; i++) {
+        r->logs[i]->size = ps_artifacts_size(r->folder, r->logs[i]->name);
+    }
+}
+
+/* Sends the piece that was read. */
+static void send_piece(ps_reclaim *r, ps_buf *buf)
 {
     Psgd__V1__ReclaimLogsResponse head = PSGD__V1__RECLAIM_LOGS_RESPONSE__INIT;
-    bool may_grow = it->grows && r->follows && !r->is_over;
-    uint64_t left = it->artifact->size > it->offset ? it->artifact->size - it->offset : 0;
-    size_t n = left < PS_CHUNK_MAX ? (size_t)left : PS_CHUNK_MAX, got = 0;
-    ps_buf *buf;
-    ps_status st;
+    item *it = &r->items[r->at];
 
-    if (it->is_sent || (n == 0 && may_grow)) {
-        return false;
-    }
-    buf = ps_buf_create(n + 1);
-    st = n > 0 ? ps_artifacts_read(r->folder, it->artifact->name, it->offset, buf->data, n, &got)
-               : ps_ok();
-    if (ps_is_ok(&st) && got < n) {
-        st = ps_fail(PS_DATA_LOSS, "%.60s has become shorter", it->artifact->name);
-    }
-    if (!ps_is_ok(&st)) {
-        ps_refuse(r->call, st.code, "FILE_LOST", r->job_id, "%s", st.text);
-        ps_buf_unref(buf);
-        forget(r);
-        return true;
-    }
-    buf->len = n;
     head.artifact = it->artifact;
     head.offset = it->offset;
-    head.crc32 = (uint32_t)crc32_z(0, buf->data, n);
-    it->offset += n;
-    head.last = it->offset >= it->artifact->size && !may_grow;
+    head.crc32 = (uint32_t)crc32_z(0, buf->data, buf->len);
+    it->offset += buf->len;
+    head.last = it->offset >= it->artifact->size && !may_grow(r, it);
     it->is_sent = head.last;
-    ps_call_send(r->call, &head.base, &(ps_piece){.data = buf->data, .len = n, .buf = buf}, 1,
-                 on_sent, r);
-    ps_buf_unref(buf);
+    ps_call_send(r->call, &head.base, &(ps_piece){.data = buf->data, .len = buf->len, .buf = buf},
+                 1, on_sent, r);
+}
+
+/* Returns false after the call was refused for what the list has not. */
+static bool check_list(ps_reclaim *r)
+{
+    r->is_listed = true;
+    if (r->name[0] != '\0' && r->count == 0 && !(r->follows && !r->is_over)) {
+        ps_refuse(r->call, PS_NOT_FOUND, "FILE_NOT_FOUND", r->job_id,
+                  "the job has no file %.60s, or not yet", r->name);
+        return false;
+    }
+    for (size_t i = 0; i < r->count; i++) {
+        if (r->offset > r->items[i].artifact->size) {
+            ps_refuse(r->call, PS_OUT_OF_RANGE, "OFFSET_BEYOND_END", r->job_id,
+                      "offset %llu is behind the end of %.60s", (unsigned long long)r->offset,
+                      r->name);
+            return false;
+        }
+    }
     return true;
+}
+
+/* Takes what the task has listed; returns false after the call was refused. */
+static bool take_list(ps_reclaim *r)
+{
+    for (size_t i = 0; i < r->log_count; i++) {
+        if (r->logs[i]->size > 0) {
+            put_item(r, r->logs[i], true);
+        }
+    }
+    for (size_t i = 0; r->record.job && i < r->record.job->n_artifacts; i++) {
+        put_item(r, r->record.job->artifacts[i], false);
+    }
+    r->is_over = !r->was_live;
+    return r->is_listed || check_list(r);
+}
+
+static void free_list(ps_reclaim *r)
+{
+    for (size_t i = 0; i < r->log_count; i++) {
+        psgd__v1__artifact__free_unpacked(r->logs[i], NULL);
+    }
+    free(r->logs);
+    r->logs = NULL;
+    r->log_count = 0;
+    ps_record_fini(&r->record);
+}
+
+/* `goes_on`: the call was not refused. May free r. */
+static void take_result(ps_reclaim *r, ps_buf *buf, bool goes_on)
+{
+    if (!ps_is_ok(&r->status) && buf) {
+        ps_refuse(r->call, r->status.code, "FILE_LOST", r->job_id, "%s", r->status.text);
+        forget(r);
+    } else if (!ps_is_ok(&r->status)) {
+        ps_refuse_status(r->call, &r->status, r->job_id);
+        forget(r);
+    } else if (buf) {
+        send_piece(r, buf);
+    } else if (goes_on) {
+        pump(r);
+    } else {
+        forget(r);
+    }
+}
+
+static void task_done(ps_task *task)
+{
+    ps_reclaim *r = PS_CONTAINER_OF(task, ps_reclaim, task);
+    ps_buf *buf = r->buf;
+
+    r->buf = NULL;
+    if (r->is_gone) {
+        free_list(r);
+        release(r);
+    } else {
+        bool goes_on = true;
+
+        r->is_busy = false;
+        if (!buf && ps_is_ok(&r->status)) {
+            goes_on = take_list(r);
+        }
+        free_list(r);
+        take_result(r, buf, goes_on);
+    }
+    ps_buf_unref(buf);
 }
 
 static void pump(ps_reclaim *r)
 {
-    ps_status st;
-
-    if (!ps_call_can_send(r->call)) {
+    if (r->is_busy || !ps_call_can_send(r->call)) {
         return;
     }
-    for (unsigned round = 0; round < 2; round++) {
-        for (size_t i = 0; i < r->count; i++) {
-            if (send_chunk(r, &r->items[i])) {
-                return;
-            }
-        }
-        if (r->is_over || !r->follows || round > 0) {
-            break;
-        }
-        st = list(r); /* what has come since */
-        if (!ps_is_ok(&st)) {
-            ps_refuse_status(r->call, &st, r->job_id);
-            forget(r);
+    for (size_t i = 0; i < r->count; i++) {
+        const item *it = &r->items[i];
+        size_t n = left_of(it);
+
+        if (!it->is_sent && (n > 0 || !may_grow(r, it))) {
+            r->at = i;
+            r->buf = ps_buf_create(n + 1);
+            r->buf->len = n;
+            start_task(r);
             return;
         }
     }
     if (r->is_over || !r->follows) {
         ps_call_finish(r->call);
         forget(r);
+    } else if (r->is_stale) {
+        start_listing(r);
     }
 }
 
@@ -244,16 +359,6 @@ static bool read_request(ps_reclaim *r, const Psgd__V1__ReclaimLogsRequest *q)
     snprintf(r->name, sizeof r->name, "%s", q->name);
     r->offset = q->offset;
     r->follows = q->follow;
-    return true;
-}
-
-static bool is_offset_good(const ps_reclaim *r)
-{
-    for (size_t i = 0; i < r->count; i++) {
-        if (r->offset > r->items[i].artifact->size) {
-            return false;
-        }
-    }
     return true;
 }
 
@@ -289,28 +394,13 @@ void ps_serve_reclaim_logs(void *service, const ProtobufCMessage *request, ps_pa
         forget(r);
         return;
     }
-    if (ps_is_ok(&st)) {
-        st = list(r);
-    }
     if (!ps_is_ok(&st)) {
         ps_refuse_status(call, &st, q->job_id);
         forget(r);
         return;
     }
-    if (r->name[0] != '\0' && r->count == 0 && !(r->follows && !r->is_over)) {
-        ps_refuse(call, PS_NOT_FOUND, "FILE_NOT_FOUND", q->job_id,
-                  "the job has no file %.60s, or not yet", q->name);
-        forget(r);
-        return;
-    }
-    if (!is_offset_good(r)) {
-        ps_refuse(call, PS_OUT_OF_RANGE, "OFFSET_BEYOND_END", q->job_id,
-                  "offset %llu is behind the end of %.60s", (unsigned long long)r->offset, q->name);
-        forget(r);
-        return;
-    }
     ps_call_on_gone(call, on_gone, r);
-    pump(r);
+    start_listing(r);
 }
 
 void ps_reclaims_wake(ps_coordinator *c, uint64_t number)
@@ -320,6 +410,7 @@ void ps_reclaims_wake(ps_coordinator *c, uint64_t number)
     for (ps_reclaim *r = c->reclaims; r; r = next) {
         next = r->next;
         if (r->number == number) {
+            r->is_stale = true;
             pump(r);
         }
     }
