@@ -156,7 +156,7 @@ static void stored(ps_change *change)
     } else if (!is_ok && ch->has_event && !ch->then) {
         show(job);
     }
-    if (job->decisions == 0 && job->later != 0 && !job->is_over) {
+    if (job->decisions == 0 && job->later != 0 && !job->is_over && job->c->writer) {
         Psgd__V1__JobEventKind kind = job->later;
 
         job->later = 0;
