@@ -20,12 +20,12 @@ void ps_gate_init(ps_gate *gate, const ps_placement *placement, int64_t patience
     memset(gate, 0, sizeof *gate);
     gate->layout = layout;
     gate->placement = placement;
-    gate->lanes = placement->server_count;
+    gate->servers = placement->server_count;
     gate->patience_us = patience_us;
     gate->arrived = ps_xcalloc(layout->variable_count, sizeof *gate->arrived);
-    gate->whole = ps_xcalloc(gate->lanes, sizeof *gate->whole);
-    gate->owes_ack = ps_xcalloc(gate->lanes, sizeof *gate->owes_ack);
-    gate->owes_rows = ps_xcalloc(gate->lanes, sizeof *gate->owes_rows);
+    gate->whole = ps_xcalloc(gate->servers, sizeof *gate->whole);
+    gate->owes_ack = ps_xcalloc(gate->servers, sizeof *gate->owes_ack);
+    gate->owes_rows = ps_xcalloc(gate->servers, sizeof *gate->owes_rows);
     pthread_mutex_init(&gate->mutex, NULL);
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
@@ -51,7 +51,7 @@ static uint32_t slices_of(const ps_layout *layout, uint32_t variable)
 /* Mutex held. */
 static bool are_rows_there(const ps_gate *gate)
 {
-    for (uint32_t i = 0; i < gate->lanes; i++) {
+    for (uint32_t i = 0; i < gate->servers; i++) {
         if (gate->owes_rows[i]) {
             return false;
         }
@@ -75,20 +75,20 @@ static bool is_there(const ps_gate *gate, const ps_gate_want *w)
     return true;
 }
 
-/* Has the lane not brought what it has of these variables? */
-static bool owes(const ps_gate *gate, uint32_t lane, const ps_gate_want *w)
+/* Has the server not brought what it has of these variables? */
+static bool owes(const ps_gate *gate, uint32_t server, const ps_gate_want *w)
 {
     const ps_layout *layout = gate->layout;
 
     if (w->acks) {
-        return gate->owes_ack[lane];
+        return gate->owes_ack[server];
     }
     if (w->rows) {
-        return gate->owes_rows[lane];
+        return gate->owes_rows[server];
     }
     for (uint32_t s = layout->first_slice[w->first];
-         gate->whole[lane] < w->clock && s < layout->first_slice[w->first + w->count]; s++) {
-        if (gate->placement->server_of[s] == lane) {
+         gate->whole[server] < w->clock && s < layout->first_slice[w->first + w->count]; s++) {
+        if (gate->placement->server_of[s] == server) {
             return true;
         }
     }
@@ -101,7 +101,7 @@ static void name_debtors(const ps_gate *gate, const ps_gate_want *w, char *text,
     size_t n = 0;
 
     text[0] = '\0';
-    for (uint32_t i = 0; i < gate->lanes && n < cap; i++) {
+    for (uint32_t i = 0; i < gate->servers && n < cap; i++) {
         if (owes(gate, i, w)) {
             n += (size_t)snprintf(text + n, cap - n, "%s%s", n > 0 ? ", " : "",
                                   gate->placement->servers[i].node_id);
@@ -291,20 +291,20 @@ bool ps_gate_wait_acks(ps_gate *gate)
     return wait_for(gate, &w);
 }
 
-void ps_gate_owe_ack(ps_gate *gate, uint32_t lane)
+void ps_gate_owe_ack(ps_gate *gate, uint32_t server)
 {
     pthread_mutex_lock(&gate->mutex);
-    assert(!gate->owes_ack[lane]);
-    gate->owes_ack[lane] = true;
+    assert(!gate->owes_ack[server]);
+    gate->owes_ack[server] = true;
     gate->unacked++;
     pthread_mutex_unlock(&gate->mutex);
 }
 
-void ps_gate_owe_rows(ps_gate *gate, uint32_t lane)
+void ps_gate_owe_rows(ps_gate *gate, uint32_t server)
 {
     pthread_mutex_lock(&gate->mutex);
-    assert(!gate->owes_rows[lane]);
-    gate->owes_rows[lane] = true;
+    assert(!gate->owes_rows[server]);
+    gate->owes_rows[server] = true;
     pthread_mutex_unlock(&gate->mutex);
 }
 
@@ -325,10 +325,10 @@ bool ps_gate_has_rows(ps_gate *gate)
     return has;
 }
 
-void ps_gate_rows_came(ps_gate *gate, uint32_t lane)
+void ps_gate_rows_came(ps_gate *gate, uint32_t server)
 {
     pthread_mutex_lock(&gate->mutex);
-    gate->owes_rows[lane] = false;
+    gate->owes_rows[server] = false;
     if (are_rows_there(gate)) {
         pthread_cond_signal(&gate->changed);
     }
@@ -374,7 +374,7 @@ void ps_gate_jump(ps_gate *gate, uint64_t from, uint64_t to)
     for (uint32_t v = 0; v < gate->layout->variable_count; v++) {
         gate->arrived[v] += (to - from) * slices_of(gate->layout, v);
     }
-    for (uint32_t i = 0; i < gate->lanes; i++) {
+    for (uint32_t i = 0; i < gate->servers; i++) {
         gate->whole[i] = to;
     }
     pthread_mutex_unlock(&gate->mutex);
@@ -393,11 +393,11 @@ void ps_gate_overtake(ps_gate *gate, uint64_t clock, uint64_t version)
     pthread_mutex_unlock(&gate->mutex);
 }
 
-void ps_gate_lane_acked(ps_gate *gate, uint32_t lane)
+void ps_gate_acked(ps_gate *gate, uint32_t server)
 {
     pthread_mutex_lock(&gate->mutex);
-    if (gate->owes_ack[lane]) {
-        gate->owes_ack[lane] = false;
+    if (gate->owes_ack[server]) {
+        gate->owes_ack[server] = false;
         if (--gate->unacked == 0) {
             pthread_cond_signal(&gate->changed);
         }
@@ -405,15 +405,15 @@ void ps_gate_lane_acked(ps_gate *gate, uint32_t lane)
     pthread_mutex_unlock(&gate->mutex);
 }
 
-void ps_gate_lane_brought(ps_gate *gate, uint32_t lane, const uint32_t *slices, uint32_t count,
-                          uint64_t clock, bool whole)
+void ps_gate_delivered(ps_gate *gate, uint32_t server, const uint32_t *slices, uint32_t count,
+                       uint64_t clock, bool whole)
 {
     pthread_mutex_lock(&gate->mutex);
     for (uint32_t i = 0; i < count; i++) {
         gate->arrived[gate->layout->slices[slices[i]].variable]++;
     }
     if (whole) {
-        gate->whole[lane] = clock;
+        gate->whole[server] = clock;
     }
     pthread_cond_signal(&gate->changed);
     pthread_mutex_unlock(&gate->mutex);

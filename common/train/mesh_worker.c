@@ -183,7 +183,7 @@ bool ps_mesh_worker_finish(ps_mesh_worker *w)
     w->is_running = false;
     w->taken = 0;
     w->next++;
-    ps_gate_lane_brought(&w->gate, 0, w->one.owned[0], w->one.owned_count[0], w->next, true);
-    ps_gate_lane_acked(&w->gate, 0);
+    ps_gate_delivered(&w->gate, 0, w->one.owned[0], w->one.owned_count[0], w->next, true);
+    ps_gate_acked(&w->gate, 0);
     return true;
 }

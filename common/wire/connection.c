@@ -72,7 +72,7 @@ void ps_connection_open(ps_connection *conn)
     open_stream(&conn->push);
     open_stream(&conn->pull);
     if (conn->x->asks_early) {
-        ps_connection_wish(conn, 1); /* the weights of clock 0 came with the packages */
+        ps_connection_request_slices(conn, 1); /* the weights of clock 0 came with the packages */
     }
 }
 

@@ -76,12 +76,12 @@ struct ps_connection {
     uint64_t clock;
     uint32_t block;
     bool is_last;
-    bool is_nothing; /* goes as a message without slices */
-    bool wish_due;   /* acknowledged; the next weights may be asked for when all is ready */
-    uint8_t *state;  /* (owned_count) connection_slice_state */
-    uint32_t unsent; /* slices not SENT */
-    uint32_t ready;  /* slices READY or ZEROS */
-    uint32_t zeros;  /* slices ZEROS */
+    bool is_nothing;  /* goes as a message without slices */
+    bool request_due; /* acknowledged; the next weights may be asked for when all is ready */
+    uint8_t *state;   /* (owned_count) connection_slice_state */
+    uint32_t unsent;  /* slices not SENT */
+    uint32_t ready;   /* slices READY or ZEROS */
+    uint32_t zeros;   /* slices ZEROS */
     size_t ready_bytes;
     uint32_t from; /* position to look for ready slices from; 0 unless the transport spreads */
 
@@ -91,13 +91,13 @@ struct ps_connection {
     int64_t began_us;
 
     /* the request for slices */
-    bool wish_open, wish_sent;
-    bool wish_whole;   /* of a replica that is not what it should be */
-    uint32_t wish_bad; /* slices of the answer that did not make it what it should be */
-    uint64_t *version; /* (owned_count): of the replica, where changes are broadcast */
-    uint64_t wish;
-    uint64_t *got;      /* (owned_count): newest clock received */
-    uint32_t wish_left; /* slices that the server has not sent yet, since it was asked last */
+    bool request_open, request_sent;
+    bool request_whole;    /* of a replica that is not what it should be */
+    uint32_t request_bad;  /* slices of the answer that did not make it what it should be */
+    uint64_t *version;     /* (owned_count): of the replica, where changes are broadcast */
+    uint64_t requested;    /* its clock */
+    uint64_t *got;         /* (owned_count): newest clock received */
+    uint32_t request_left; /* slices that the server has not sent yet, since it was asked last */
 
     /* scratch for one message */
     ps_encoding heads[CONNECTION_BATCH];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* connection_pull.c - the pull stream of a connection: wishes out, weights in. */
+/* connection_pull.c - the pull stream of a connection: requests out, weights in. */
 #include "common/wire/wire_client_impl.h"
 
 #include "common/base/log.h"
@@ -18,13 +18,13 @@ void ps_connection_ask(ps_connection *conn)
         return;
     }
     if (conn->rows == NULL || !ps_connection_next_keys(conn, &req)) {
-        if (!conn->wish_open || conn->wish_sent) {
+        if (!conn->request_open || conn->request_sent) {
             return;
         }
-        req.clock = conn->wish;
-        req.whole = conn->wish_whole;
-        conn->wish_bad = 0;
-        conn->wish_sent = true;
+        req.clock = conn->requested;
+        req.whole = conn->request_whole;
+        conn->request_bad = 0;
+        conn->request_sent = true;
     }
     req.worker = ps_connection_greet(&conn->pull, &identity);
     req.attempt = conn->x->conf.attempt.attempt;
@@ -32,28 +32,28 @@ void ps_connection_ask(ps_connection *conn)
 }
 
 /* Opens a request for all slices, which is not sent yet. */
-static void open_wish(ps_connection *conn, bool is_whole)
+static void open_request(ps_connection *conn, bool is_whole)
 {
-    conn->wish_open = true;
-    conn->wish_sent = false;
-    conn->wish_whole = is_whole;
-    conn->wish_left = conn->owned_count;
+    conn->request_open = true;
+    conn->request_sent = false;
+    conn->request_whole = is_whole;
+    conn->request_left = conn->owned_count;
     ps_connection_ask(conn);
 }
 
-void ps_connection_wish(ps_connection *conn, uint64_t clock)
+void ps_connection_request_slices(ps_connection *conn, uint64_t clock)
 {
     if (conn->owned_count == 0 || clock > conn->x->plan->total_clocks) {
         return; /* nothing is here, or nobody will train on it */
     }
-    conn->wish = clock;
-    open_wish(conn, false);
+    conn->requested = clock;
+    open_request(conn, false);
 }
 
 void ps_connection_pull_again(ps_connection *conn)
 {
-    conn->wish_sent = false;
-    conn->wish_left = conn->owned_count; /* what came before comes again */
+    conn->request_sent = false;
+    conn->request_left = conn->owned_count; /* what came before comes again */
     if (conn->rows != NULL) {
         conn->rows->asked = 0;
     }
@@ -65,9 +65,9 @@ static void resync(ps_connection *conn)
     atomic_fetch_add(&conn->x->base.count.resyncs, 1);
     ps_log(PS_LOG_WARN, "wire",
            "clock %llu: %u slices of the replica are not what %s has; asking for the weights",
-           (unsigned long long)conn->wish, conn->wish_bad,
+           (unsigned long long)conn->requested, conn->request_bad,
            conn->x->placement->servers[conn->server].node_id);
-    open_wish(conn, true);
+    open_request(conn, true);
 }
 
 /* Takes one slice; true if it was new. */
@@ -96,12 +96,12 @@ static ps_status take_slice(ps_connection *conn, const Psgd__V1__PullWeightsResp
                        head->slice);
     }
     position = x->position[head->slice];
-    if (conn->got[position] >= conn->wish) {
+    if (conn->got[position] >= conn->requested) {
         return ps_ok(); /* repeated after a break; the weights may be in use */
     }
     st = kind->apply(conn, reply, i, payload, at, is_new);
     if (*is_new) {
-        conn->got[position] = conn->wish;
+        conn->got[position] = conn->requested;
         atomic_fetch_add(&conn->x->base.count.float32_down,
                          x->layout->slices[head->slice].n * sizeof(float));
     }
@@ -123,17 +123,17 @@ static ps_status take_same(ps_connection *conn, const Psgd__V1__PullWeightsRespo
         uint32_t first = reply->same[i], n = reply->same[i + 1];
 
         if (first >= x->layout->slice_count || n > x->layout->slice_count - first ||
-            n > conn->wish_left - (uint32_t)reply->n_slices - *all) {
+            n > conn->request_left - (uint32_t)reply->n_slices - *all) {
             return ps_fail(PS_DATA_LOSS, "same: %u slices from %u on, of %u; %u are wanted", n,
-                           first, x->layout->slice_count, conn->wish_left);
+                           first, x->layout->slice_count, conn->request_left);
         }
         for (uint32_t s = first; s < first + n; s++) {
             if (x->placement->server_of[s] != conn->server ||
                 !ps_piece_down(x->plan, s)->may_stay) {
                 return ps_fail(PS_DATA_LOSS, "same: slice %u is not one that goes by rows here", s);
             }
-            if (conn->got[x->position[s]] < conn->wish) {
-                conn->got[x->position[s]] = conn->wish;
+            if (conn->got[x->position[s]] < conn->requested) {
+                conn->got[x->position[s]] = conn->requested;
                 conn->slices[(*count)++] = s;
                 atomic_fetch_add(&conn->x->base.count.float32_down,
                                  x->layout->slices[s].n * sizeof(float));
@@ -151,12 +151,12 @@ static ps_status take_slices(ps_connection *conn, const Psgd__V1__PullWeightsRes
     size_t at = 0;
     ps_status st;
 
-    if (!conn->wish_open || reply->clock != conn->wish || reply->n_slices > CONNECTION_BATCH ||
-        reply->n_slices > conn->wish_left) {
+    if (!conn->request_open || reply->clock != conn->requested ||
+        reply->n_slices > CONNECTION_BATCH || reply->n_slices > conn->request_left) {
         return ps_fail(PS_DATA_LOSS,
                        "an answer for clock %llu with %zu slices, asked for clock %llu of %u",
                        (unsigned long long)reply->clock, reply->n_slices,
-                       (unsigned long long)conn->wish, conn->wish_left);
+                       (unsigned long long)conn->requested, conn->request_left);
     }
     for (size_t i = 0; i < reply->n_slices; i++) {
         bool is_new;
@@ -174,16 +174,16 @@ static ps_status take_slices(ps_connection *conn, const Psgd__V1__PullWeightsRes
     if (!ps_is_ok(&st)) {
         return st;
     }
-    conn->wish_left -= (uint32_t)reply->n_slices + same;
-    conn->wish_open = conn->wish_left > 0 || conn->wish_bad > 0;
+    conn->request_left -= (uint32_t)reply->n_slices + same;
+    conn->request_open = conn->request_left > 0 || conn->request_bad > 0;
     if (ps_merge_may_overtake(conn->x->plan) && reply->n_slices + same > 0) {
         ps_gate_overtake(&conn->x->gate, reply->clock, reply->version);
     }
-    ps_gate_lane_brought(&conn->x->gate, conn->server, conn->slices, count, reply->clock,
-                         !conn->wish_open);
-    if (!conn->wish_open && conn->x->asks_early) {
-        ps_connection_wish(conn, conn->wish + 1);
-    } else if (conn->wish_left == 0 && conn->wish_bad > 0) {
+    ps_gate_delivered(&conn->x->gate, conn->server, conn->slices, count, reply->clock,
+                      !conn->request_open);
+    if (!conn->request_open && conn->x->asks_early) {
+        ps_connection_request_slices(conn, conn->requested + 1);
+    } else if (conn->request_left == 0 && conn->request_bad > 0) {
         resync(conn);
     }
     return ps_ok();

@@ -36,7 +36,7 @@ void ps_connection_contribution(ps_connection *conn, uint64_t clock, uint32_t bl
     conn->zeros = 0;
     conn->ready_bytes = 0;
     conn->sent_bytes = 0;
-    conn->wish_due = false;
+    conn->request_due = false;
     if (conn->rows != NULL) {
         conn->rows->is_ready = conn->rows->is_sent = false;
     }
@@ -68,7 +68,7 @@ void ps_connection_push_again(ps_connection *conn)
 
 void ps_connection_skip(ps_connection *conn, uint64_t clock)
 {
-    ps_connection_wish(conn, clock + 1);
+    ps_connection_request_slices(conn, clock + 1);
 }
 
 static float *gradient_of(const ps_connection *conn, const ps_slice *slice)
@@ -270,9 +270,9 @@ static void send_ready(ps_connection *conn)
  * after the acknowledgement, where another holder of the block was faster. */
 static void ask_if_due(ps_connection *conn)
 {
-    if (conn->wish_due && conn->ready == conn->unsent) {
-        conn->wish_due = false;
-        ps_connection_wish(conn, conn->clock + 1);
+    if (conn->request_due && conn->ready == conn->unsent) {
+        conn->request_due = false;
+        ps_connection_request_slices(conn, conn->clock + 1);
     }
 }
 
@@ -324,9 +324,9 @@ static void on_message(void *arg, const ProtobufCMessage *head, const ps_incomin
             conn->message_bytes = ps_connection_message_bytes(conn->message_bytes, conn->sent_bytes,
                                                               ps_clock_us() - conn->began_us);
         }
-        conn->wish_due = conn->is_last && !x->asks_early;
+        conn->request_due = conn->is_last && !x->asks_early;
         ask_if_due(conn);
-        ps_gate_lane_acked(&x->gate, conn->server);
+        ps_gate_acked(&x->gate, conn->server);
     }
     if (conn->push.link != NULL) {
         ps_link_read(conn->push.link);

@@ -6,7 +6,7 @@
 #include "common/store/replica.h"
 #include "common/wire/wire_client_impl.h"
 
-/* A change that leaves the replica wrong is counted in wish_bad, and is not new. */
+/* A change that leaves the replica wrong is counted in request_bad, and is not new. */
 static ps_status apply(ps_connection *conn, const Psgd__V1__PullWeightsResponse *reply, size_t i,
                        const ps_incoming *payload, size_t at, bool *is_new)
 {
@@ -22,12 +22,12 @@ static ps_status apply(ps_connection *conn, const Psgd__V1__PullWeightsResponse 
         return ps_fail(PS_DATA_LOSS, "%zu checksums of %zu slices", reply->n_checksums,
                        reply->n_slices);
     }
-    if (reply->is_change && conn->wish_whole) {
+    if (reply->is_change && conn->request_whole) {
         return ps_fail(PS_DATA_LOSS, "slice %u: a change, where the weights were asked for",
                        head->slice);
     }
     if (reply->is_change && conn->version[position] + 1 != reply->version) {
-        conn->wish_bad++; /* an update was missed */
+        conn->request_bad++; /* an update was missed */
         return ps_ok();
     }
     st = ps_coder_decode_replica(x->plan, head, head->slice, reply->is_change,
@@ -41,7 +41,7 @@ static ps_status apply(ps_connection *conn, const Psgd__V1__PullWeightsResponse 
             return ps_fail(PS_DATA_LOSS, "slice %u: the weights are not of their checksum",
                            head->slice);
         }
-        conn->wish_bad++;
+        conn->request_bad++;
         conn->version[position] = UINT64_MAX - 1; /* of no version: no change applies to it */
         return ps_ok();
     }

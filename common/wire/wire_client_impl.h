@@ -92,7 +92,7 @@ extern const ps_link_events ps_connection_push_events, ps_connection_pull_events
 void ps_connection_push_again(ps_connection *conn); /* of what was sent nothing may have come */
 void ps_connection_pull_again(ps_connection *conn);
 void ps_connection_ask(ps_connection *conn); /* sends the requests that are open */
-void ps_connection_wish(ps_connection *conn, uint64_t clock);
+void ps_connection_request_slices(ps_connection *conn, uint64_t clock);
 /* connection_rows.c, where the job has sparse tables. */
 connection_rows *ps_connection_rows_create(const ps_plan *plan);
 void ps_connection_rows_destroy(connection_rows *rows); /* NULL is allowed */

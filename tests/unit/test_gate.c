@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { VARIABLES = 3, SLICES = 5, LANES = 3, MINUTE_US = 60000000 };
+enum { VARIABLES = 3, SLICES = 5, SERVERS = 3, MINUTE_US = 60000000 };
 
 /* Variable 0 is slices 0 and 1, variable 1 is 2, variable 2 is 3 and 4; server
  * 0 has slices 0, 2 and 4, server 1 has 1 and 3, server 2 none. */
@@ -41,10 +41,10 @@ static void begin(world *w, int64_t patience_us)
                             .first_slice = w->first_slice,
                             .slice_count = SLICES,
                             .slices = w->slices};
-    ps_placement_init(&w->placement, &w->layout, LANES, 0);
+    ps_placement_init(&w->placement, &w->layout, SERVERS, 0);
     st = ps_placement_set_shards(&w->placement, server_of_shard, PS_SHARDS);
     assert_true(ps_is_ok(&st));
-    for (uint32_t i = 0; i < LANES; i++) {
+    for (uint32_t i = 0; i < SERVERS; i++) {
         snprintf(w->placement.servers[i].node_id, PS_ENDPOINT_ID_MAX, "ps-%c", (int)('a' + i));
     }
     ps_gate_init(&w->gate, &w->placement, patience_us);
@@ -56,11 +56,11 @@ static void end(world *w)
     ps_placement_fini(&w->placement);
 }
 
-static void bring(world *w, uint32_t lane, uint64_t clock)
+static void bring(world *w, uint32_t server, uint64_t clock)
 {
     static const uint32_t of[2][3] = {{0, 2, 4}, {1, 3}};
 
-    ps_gate_lane_brought(&w->gate, lane, of[lane], lane == 0 ? 3 : 2, clock, true);
+    ps_gate_delivered(&w->gate, server, of[server], server == 0 ? 3 : 2, clock, true);
 }
 
 /* --- waits on another thread ------------------------------------------------- */
@@ -188,12 +188,12 @@ static void a_variable_is_there_when_all_its_slices_are(void **state)
     (void)state;
     begin(&w, 0);
     slice = 2;
-    ps_gate_lane_brought(&w.gate, 0, &slice, 1, 1, false);
+    ps_gate_delivered(&w.gate, 0, &slice, 1, 1, false);
     assert_true(ps_gate_wait_weights(&w.gate, 1, 1, 1));
     slice = 4;
-    ps_gate_lane_brought(&w.gate, 0, &slice, 1, 1, false);
+    ps_gate_delivered(&w.gate, 0, &slice, 1, 1, false);
     slice = 3;
-    ps_gate_lane_brought(&w.gate, 1, &slice, 1, 1, false);
+    ps_gate_delivered(&w.gate, 1, &slice, 1, 1, false);
     assert_true(ps_gate_wait_weights(&w.gate, 1, 2, 1));
     assert_false(ps_gate_wait_weights(&w.gate, 1, 2, 2)); /* patience is 0 */
     end(&w);
@@ -230,11 +230,11 @@ static void only_who_has_slices_owes_an_acknowledgement(void **state)
     ps_gate_owe_ack(&w.gate, 1);
     start(&w, wait_for_acks, whom, sizeof whom);
     assert_string_equal(whom, "ps-a, ps-b");
-    ps_gate_lane_acked(&w.gate, 0);
-    ps_gate_lane_acked(&w.gate, 0); /* a repetition's */
+    ps_gate_acked(&w.gate, 0);
+    ps_gate_acked(&w.gate, 0); /* a repetition's */
     ps_gate_waited_s(&w.gate, whom, sizeof whom);
     assert_string_equal(whom, "ps-b");
-    ps_gate_lane_acked(&w.gate, 1);
+    ps_gate_acked(&w.gate, 1);
     assert_true(finish(&w));
     end(&w);
 }
@@ -265,7 +265,7 @@ static void a_deadline_names_who_did_not_come(void **state)
     begin(&w, 20000);
     ps_gate_owe_ack(&w.gate, 0);
     ps_gate_owe_ack(&w.gate, 1);
-    ps_gate_lane_acked(&w.gate, 0);
+    ps_gate_acked(&w.gate, 0);
     began_us = ps_clock_us();
     assert_false(ps_gate_wait_acks(&w.gate));
     assert_true(ps_clock_us() - began_us >= 20000);
@@ -332,10 +332,10 @@ static void a_clock_that_went_on_is_known_as_such(void **state)
 
 /* --- who fetches for itself ---------------------------------------------------- */
 
-/* Two lanes' weights that are there to be fetched, one after the other. */
+/* Two servers' weights that are there to be fetched, one after the other. */
 typedef struct larder {
     world w;
-    atomic_uint stock; /* lanes whose weights are there */
+    atomic_uint stock; /* servers whose weights are there */
     uint32_t brought;  /* of those */
     uint32_t thorough; /* fetches */
     uint32_t rests, wakes;
