@@ -28,14 +28,19 @@ static int64_t deadline_of(const ps_wire_part *part)
     return rows_us < at_us ? rows_us : at_us;
 }
 
+void ps_wire_server_tick(ps_wire_server *s)
+{
+    for (uint32_t i = 0; i < s->parts->count && !s->parts->is_shared; i++) {
+        tick(&s->parts->part[i], ps_clock_us());
+    }
+}
+
 static void on_due(ps_event *self, bool ok)
 {
     ps_wire_server *s = PS_CONTAINER_OF(self, ps_wire_server, due.event);
 
     if (ok && s->plan != NULL) {
-        for (uint32_t i = 0; i < s->parts->count; i++) {
-            tick(&s->parts->part[i], ps_clock_us());
-        }
+        ps_wire_server_tick(s);
         ps_wire_server_pump(s);
         ps_wire_server_changed(s);
     }
@@ -96,6 +101,9 @@ bool ps_wire_server_enter(wire_worker *w, ps_wire_part *part)
 {
     const ps_wire_parts *parts = w->server->parts;
 
+    if (!parts->is_shared) {
+        return true;
+    }
     if (w->is_thorough) {
         ps_wire_part_lock(parts, part);
     } else if (!ps_wire_part_try_lock(parts, part)) {
@@ -107,8 +115,12 @@ bool ps_wire_server_enter(wire_worker *w, ps_wire_part *part)
 
 void ps_wire_server_leave(wire_worker *w, ps_wire_part *part)
 {
-    int64_t at_us = deadline_of(part);
+    int64_t at_us;
 
+    if (!w->server->parts->is_shared) {
+        return;
+    }
+    at_us = deadline_of(part);
     w->again_us = at_us < w->again_us ? at_us : w->again_us;
     ps_wire_part_unlock(w->server->parts, part);
 }

@@ -94,7 +94,10 @@ void ps_wire_server_pump_one(wire_worker *w);
 void ps_wire_server_pump(ps_wire_server *s);
 /* A worker's push was taken: lets others have what came of it. */
 void ps_wire_server_tell(wire_worker *w);
-/* Locks a part and tells it the time; false: another has it and the worker does not wait. */
+/* Tells all parts the time, unless they are shared: then each is told when it is entered. */
+void ps_wire_server_tick(ps_wire_server *s);
+/* Where parts are shared: locks one and tells it the time; false: another has it and the worker
+ * does not wait. */
 bool ps_wire_server_enter(wire_worker *w, ps_wire_part *part);
 void ps_wire_server_leave(wire_worker *w, ps_wire_part *part);
 /* Forgets a request for slices. */

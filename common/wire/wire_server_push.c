@@ -198,6 +198,7 @@ static void on_message(void *arg, const ProtobufCMessage *message, const ps_inco
     contributor = s->plan->update->per_block ? req->block : w->rank;
     may_complete = req->clock + 1 >= s->plan->total_clocks;
     w->may_be_in = false;
+    ps_wire_server_tick(s);
     r = take(w, req, contributor, payload);
     if (!ps_wire_server_allows(&w->push, &r)) {
         ps_wire_server_tell(w); /* slices before the bad one are in */

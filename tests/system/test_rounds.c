@@ -102,7 +102,7 @@ static void slow_bring(slow_exchange *x, uint64_t clock)
     for (size_t i = 0; i < x->plan->layout.param_count; i++) {
         x->weights[i] -= 0.01f * x->grad[i];
     }
-    ps_gate_lane_brought(&x->gate, 0, x->all, x->plan->layout.slice_count, clock + 1, true);
+    ps_gate_delivered(&x->gate, 0, x->all, x->plan->layout.slice_count, clock + 1, true);
 }
 
 static void note_done(void *arg)
