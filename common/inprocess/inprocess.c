@@ -75,7 +75,7 @@ static ps_status read_tables(ps_inprocess_job *run)
         paths[i] = found[i];
     }
     if (ps_is_ok(&st)) {
-        st = ps_merge_read_tables(run->parts.part[0].tables, paths, count, false);
+        st = ps_merge_read_tables(ps_store_tables(run->parts.part[0].store), paths, count, false);
     }
     return ps_wrap(st, "init_tables");
 }

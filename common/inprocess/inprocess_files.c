@@ -162,8 +162,8 @@ static ps_status write_tables(ps_inprocess_job *run)
         if (!ps_is_ok(&st)) {
             return st;
         }
-        st = ps_table_save(ps_tables_at(run->parts.part[0].tables, t), ps_merge_table_kind(plan),
-                           add_bytes, &writer);
+        st = ps_table_save(ps_tables_at(ps_store_tables(run->parts.part[0].store), t),
+                           ps_merge_table_kind(plan), add_bytes, &writer);
         if (ps_is_ok(&st)) {
             st = ps_file_writer_commit(&writer);
         } else {

@@ -6,30 +6,6 @@
 
 #include <stdlib.h>
 
-static ps_tables *create_tables(const ps_store_conf *conf, ps_store *store)
-{
-    const ps_shard_conf *dense = &conf->dense;
-    ps_tables_conf rows = *conf->rows;
-    ps_table_conf *tables = ps_xcalloc(rows.table_count, sizeof *tables);
-    ps_tables *made;
-
-    rows.book = (ps_book_conf){.workers = dense->workers,
-                               .contributors = dense->contributors,
-                               .held_count = dense->held_count,
-                               .held = dense->held,
-                               .policy = dense->policy,
-                               .policy_params = dense->policy_params,
-                               .counters = ps_shard_book(store->shard)->counters};
-    for (uint32_t t = 0; t < rows.table_count; t++) {
-        tables[t] = conf->rows->tables[t];
-        tables[t].owned = store->owned;
-    }
-    rows.tables = tables;
-    made = ps_tables_create(&rows);
-    free(tables);
-    return made;
-}
-
 ps_store *ps_store_create(const ps_store_conf *conf)
 {
     ps_store *store = ps_xcalloc(1, sizeof *store);
@@ -43,14 +19,17 @@ ps_store *ps_store_create(const ps_store_conf *conf)
     store->workers = conf->dense.workers;
     store->is_lost = ps_xcalloc(store->workers, sizeof *store->is_lost);
     store->shard = ps_shard_create(&conf->dense);
-    store->tables = conf->rows != NULL ? create_tables(conf, store) : NULL;
+    store->tables = store->all_tables = conf->tables;
+    if (store->tables != NULL) {
+        ps_tables_book(store->tables)->counters = ps_shard_book(store->shard)->counters;
+    }
     return store;
 }
 
 void ps_store_destroy(ps_store *store)
 {
     if (store != NULL) {
-        ps_tables_destroy(store->tables); /* it counts in the shard's counters */
+        ps_tables_destroy(store->all_tables); /* they count in the shard's counters */
         ps_shard_destroy(store->shard);
         free(store->is_lost);
         free(store);
@@ -74,9 +53,8 @@ ps_status ps_store_push_zeros(ps_store *store, uint32_t worker, uint64_t clock,
 
 ps_status ps_store_push_rows(ps_store *store, const ps_tables_part *part)
 {
-    return store->tables != NULL
-               ? ps_tables_push(store->tables, part)
-               : ps_fail(PS_INVALID_ARGUMENT, "rows; this job has no sparse tables");
+    return store->tables != NULL ? ps_tables_push(store->tables, part)
+                                 : ps_fail(PS_INVALID_ARGUMENT, "rows; there are no sparse tables");
 }
 
 bool ps_store_is_in(const ps_store *store, uint64_t clock, uint32_t contributor)
@@ -103,7 +81,9 @@ void ps_store_pull_whole(ps_store *store, uint32_t worker)
 
 void ps_store_pull_cancel(ps_store *store, uint32_t worker)
 {
-    ps_shard_pull_cancel(store->shard, worker);
+    if (store->shard != NULL) {
+        ps_shard_pull_cancel(store->shard, worker);
+    }
 }
 
 void ps_store_pull_next(ps_store *store, uint32_t worker, size_t max_bytes, ps_shard_piece *pieces,
@@ -127,7 +107,7 @@ ps_status ps_store_pull_rows(ps_store *store, uint32_t worker, const uint64_t *k
 {
     ps_status st = store->tables != NULL
                        ? ps_tables_pull(store->tables, keys, count, out)
-                       : ps_fail(PS_INVALID_ARGUMENT, "rows; this job has no sparse tables");
+                       : ps_fail(PS_INVALID_ARGUMENT, "rows; there are no sparse tables");
 
     if (ps_is_ok(&st)) {
         ps_tables_gave(store->tables, worker);
@@ -203,7 +183,7 @@ uint64_t ps_store_open(const ps_store *store)
 
 const ps_store_counters *ps_store_counters_of(const ps_store *store)
 {
-    return ps_shard_counters_of(store->shard);
+    return store->shard != NULL ? ps_shard_counters_of(store->shard) : &store->last;
 }
 
 ps_worker_counters ps_store_worker_counters_of(const ps_store *store, uint32_t worker)
@@ -237,7 +217,27 @@ uint64_t ps_store_version(const ps_store *store, uint32_t place)
     return ps_shard_version(store->shard, place);
 }
 
+void ps_store_drop_slices(ps_store *store)
+{
+    store->last = *ps_shard_counters_of(store->shard);
+    if (store->all_tables != NULL) {
+        ps_tables_book(store->all_tables)->counters = &store->last;
+    }
+    ps_shard_destroy(store->shard);
+    store->shard = NULL;
+}
+
 ps_tables *ps_store_tables(ps_store *store)
 {
-    return store->tables;
+    return store->all_tables;
+}
+
+void ps_store_lend_tables(ps_store *store)
+{
+    store->tables = NULL;
+}
+
+bool ps_store_has_tables(const ps_store *store)
+{
+    return store->tables != NULL;
 }

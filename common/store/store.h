@@ -49,14 +49,14 @@
 #include "common/store/shard.h"
 #include "common/store/tables.h"
 
-/* Pointers are borrowed until create returns; plugins are const tables. */
 typedef struct ps_store_conf {
-    ps_shard_conf dense;        /* slices of the store's virtual shards; none is allowed */
-    const ps_tables_conf *rows; /* NULL: the job has no sparse tables. Its book is that of dense,
-                                 * and its tables own the store's virtual shards: both are filled
-                                 * in by create */
-    const bool *owned;          /* (PS_TABLE_SHARDS): the store's virtual shards; NULL: all */
-    uint64_t job;               /* hash of what the job computes: a file of another is refused */
+    ps_shard_conf dense; /* slices of the store's virtual shards; none is allowed. What it points
+                          * to is borrowed until create returns */
+    ps_tables *tables; /* of the same virtual shards and the same policy, workers and contributors;
+                        * taken. NULL: the job has no sparse tables */
+    const bool *owned; /* (PS_TABLE_SHARDS): virtual shards whose rows are here; NULL: all.
+                        * Borrowed */
+    uint64_t job;      /* hash of what the job computes: a file of another is refused */
 } ps_store_conf;
 
 typedef struct ps_store ps_store;
@@ -133,8 +133,17 @@ size_t ps_store_value_count(const ps_store *store);
 const float *ps_store_weights(ps_store *store);
 uint64_t ps_store_version(const ps_store *store, uint32_t place); /* of the slice there */
 
-/* Sparse tables, for their own files (table_file.h); NULL: the job has none. */
+/* Frees the slices, as nobody wants them any more. Then only the tables and counters are asked for,
+ * wishes taken back, and the store destroyed. */
+void ps_store_drop_slices(ps_store *store);
+
+/* Sparse tables, for their own files (table_file.h); NULL: the job has none. The store's. */
 ps_tables *ps_store_tables(ps_store *store);
+
+/* Gives the tables to whoever writes their files, on another thread: until destroy the store
+ * neither takes nor gives rows, nor looks at what is there. */
+void ps_store_lend_tables(ps_store *store);
+bool ps_store_has_tables(const ps_store *store); /* that are not lent */
 
 /* ---- Save and load ---- */
 

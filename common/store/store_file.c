@@ -9,11 +9,16 @@
 
 enum { VERSION = 1, HEAD = 1, SHARD = 2 };
 
+/* Returns whether rows of a virtual shard can be here. */
+static bool has_rows(const ps_store *store, uint32_t shard)
+{
+    return store->tables != NULL && store->owned[shard];
+}
+
 /* Returns whether anything of the store's can be in a virtual shard. */
 static bool has_any(const ps_store *store, uint32_t shard)
 {
-    return store->owned[shard] &&
-           (store->tables != NULL || ps_shard_count(store->shard, shard) > 0);
+    return has_rows(store, shard) || ps_shard_count(store->shard, shard) > 0;
 }
 
 static const char *optim_name(const ps_store *store)

@@ -120,6 +120,7 @@ PS_MUST_USE ps_status ps_table_push_rows(ps_table *table, uint32_t worker, uint6
 PS_MUST_USE ps_status ps_table_check_keys(const ps_table *table, const uint64_t *keys,
                                           size_t count);
 uint32_t ps_table_width(const ps_table *table);
+bool ps_table_owns(const ps_table *table, uint32_t shard); /* virtual shard */
 
 /* Values of the rows into out (C, D); keys as of a push, and the same
  * INVALID_ARGUMENT. */

@@ -33,8 +33,9 @@ static ps_codec_choice came_as(const ps_plan *plan, uint32_t variable)
     return up;
 }
 
-ps_shard *ps_merge_shard(const ps_plan *plan, const uint32_t *slices, uint32_t count,
-                         const float *weights)
+/* Fills a configuration of these slices; its list of slices is the caller's to free. */
+static ps_shard_conf dense_conf(const ps_plan *plan, const uint32_t *slices, uint32_t count,
+                                const float *weights)
 {
     const ps_assignment *a = plan->assignment;
     bool per_block = plan->update->per_block;
@@ -55,7 +56,6 @@ ps_shard *ps_merge_shard(const ps_plan *plan, const uint32_t *slices, uint32_t c
         .slices = list,
         .weights = weights,
     };
-    ps_shard *shard;
 
     for (uint32_t i = 0; i < count; i++) {
         const ps_slice *slice = &plan->layout.slices[slices[i]];
@@ -76,12 +76,28 @@ ps_shard *ps_merge_shard(const ps_plan *plan, const uint32_t *slices, uint32_t c
             .gives_rows = by_rows && ps_codec_is_plain(down->codec, &down->params),
         };
     }
-    shard = ps_shard_create(&conf);
-    free(list);
-    return shard;
+    return conf;
 }
 
-_Static_assert((int)PS_SHARDS == (int)PS_TABLE_SHARDS, "slices and rows share one map of shards");
+ps_store *ps_merge_store(const ps_plan *plan, const uint32_t *slices, uint32_t count,
+                         const float *weights, ps_tables *tables)
+{
+    bool owned[PS_SHARDS];
+    ps_store_conf conf = {
+        .dense = dense_conf(plan, slices, count, weights),
+        .tables = tables,
+        .owned = owned,
+        .job = ps_plan_hash(plan),
+    };
+    ps_store *store;
+
+    for (uint32_t i = 0; i < PS_SHARDS; i++) {
+        owned[i] = tables != NULL && ps_table_owns(ps_tables_at(tables, 0), i);
+    }
+    store = ps_store_create(&conf);
+    free((void *)(uintptr_t)conf.dense.slices);
+    return store;
+}
 
 bool ps_merge_may_overtake(const ps_plan *plan)
 {

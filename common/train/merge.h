@@ -5,13 +5,12 @@
 
 #include "common/job/plan.h"
 #include "common/placement/placement.h"
-#include "common/store/shard.h"
-#include "common/store/tables.h"
+#include "common/store/store.h"
 
-/* A shard that holds these slices of the job's layout (ascending; none is
- * allowed), with their initial weights one after the other. */
-ps_shard *ps_merge_shard(const ps_plan *plan, const uint32_t *slices, uint32_t count,
-                         const float *weights);
+/* Creates a store of these slices of the job's layout (ascending; none is allowed), with their
+ * initial weights one after the other, and of sparse tables, which it takes; NULL: none here. */
+ps_store *ps_merge_store(const ps_plan *plan, const uint32_t *slices, uint32_t count,
+                         const float *weights, ps_tables *tables);
 
 /* May a worker find that a step went on without it? With redundancy, where one
  * holder of a block is enough, and under policies that leave workers behind. */

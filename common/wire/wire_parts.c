@@ -22,8 +22,9 @@ static void deal(ps_wire_parts *parts, const uint32_t *owned, uint32_t count)
     }
 }
 
-/* Makes a part's shard; `at` says where each slice lies in weights. */
-static void fill(const ps_plan *plan, ps_wire_part *part, const float *weights, const size_t *at)
+/* Makes a part's store; `at` says where each slice lies in weights. */
+static void fill(const ps_plan *plan, ps_wire_part *part, const float *weights, const size_t *at,
+                 ps_tables *tables)
 {
     const ps_slice *slices = plan->layout.slices;
     size_t values = 0;
@@ -40,7 +41,7 @@ static void fill(const ps_plan *plan, ps_wire_part *part, const float *weights, 
         memcpy(own + values, weights + at[s->index], s->n * sizeof *own);
         values += s->n;
     }
-    part->shard = ps_merge_shard(plan, part->slices, part->count, own);
+    part->store = ps_merge_store(plan, part->slices, part->count, own, tables);
     free(own);
 }
 
@@ -69,14 +70,13 @@ void ps_wire_parts_init(ps_wire_parts *parts, const ps_plan *plan, const ps_plac
     for (uint32_t i = 0; i < parts->count; i++) {
         pthread_mutex_init(&parts->part[i].mutex, &attr);
         if (parts->count == 1 && !is_block) {
-            parts->part[i].shard =
-                ps_merge_shard(plan, parts->part[i].slices, parts->part[i].count, weights);
+            parts->part[i].store =
+                ps_merge_store(plan, parts->part[i].slices, parts->part[i].count, weights, tables);
         } else {
-            fill(plan, &parts->part[i], weights, at);
+            fill(plan, &parts->part[i], weights, at, i == 0 ? tables : NULL);
         }
     }
     pthread_mutexattr_destroy(&attr);
-    parts->part[0].tables = tables;
     free(at);
 }
 
@@ -84,8 +84,7 @@ void ps_wire_parts_fini(ps_wire_parts *parts)
 {
     for (uint32_t i = 0; i < parts->count; i++) {
         pthread_mutex_destroy(&parts->part[i].mutex);
-        ps_shard_destroy(parts->part[i].shard);
-        ps_tables_destroy(parts->part[i].tables);
+        ps_store_destroy(parts->part[i].store);
         free(parts->part[i].slices);
     }
     free(parts->part);
@@ -121,7 +120,7 @@ void ps_wire_parts_take_weights(ps_wire_parts *parts, float *block)
 {
     for (uint32_t i = 0; i < parts->count; i++) {
         ps_wire_part *from = &parts->part[i];
-        const float *weights = ps_shard_weights(from->shard);
+        const float *weights = ps_store_weights(from->store);
 
         for (uint32_t k = 0; k < from->count; k++) {
             const ps_slice *s = &parts->plan->layout.slices[from->slices[k]];
@@ -129,8 +128,7 @@ void ps_wire_parts_take_weights(ps_wire_parts *parts, float *block)
             memcpy(block + s->at, weights, s->n * sizeof *block);
             weights += s->n;
         }
-        ps_shard_destroy(from->shard);
-        from->shard = NULL;
+        ps_store_drop_slices(from->store);
     }
 }
 
@@ -139,7 +137,7 @@ ps_store_counters ps_wire_parts_counters(ps_wire_parts *parts)
     ps_store_counters sum = {0};
 
     for (uint32_t i = 0; i < parts->count; i++) {
-        const ps_store_counters *c = ps_shard_counters_of(parts->part[i].shard);
+        const ps_store_counters *c = ps_store_counters_of(parts->part[i].store);
 
         sum.applied += c->applied;
         sum.duplicates += c->duplicates;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* wire_parts.h - what one server has of a job, dealt to parts.
  *
- * A part is a shard with some of the server's slices, and perhaps the sparse tables. What becomes
+ * A part is a store with some of the server's slices, and perhaps the sparse tables. What becomes
  * of a slice does not depend on which part it is in. Where several threads reach a server each part
  * is behind a lock of its own, so that they seldom wait for one another.
  */
@@ -10,16 +10,14 @@
 
 #include "common/job/plan.h"
 #include "common/placement/placement.h"
-#include "common/store/shard.h"
-#include "common/store/tables.h"
+#include "common/store/store.h"
 
 #include <pthread.h>
 
 typedef struct ps_wire_part {
-    pthread_mutex_t mutex; /* guards both where the parts are shared; no other lock is taken
+    pthread_mutex_t mutex; /* guards the store where the parts are shared; no other lock is taken
                             * under it */
-    ps_shard *shard;
-    ps_tables *tables; /* NULL: not here */
+    ps_store *store;
     uint32_t count;
     uint32_t *slices; /* (count), of the layout, ascending */
 } ps_wire_part;
@@ -52,7 +50,7 @@ void ps_wire_part_lock(const ps_wire_parts *parts, ps_wire_part *part);
 bool ps_wire_part_try_lock(const ps_wire_parts *parts, ps_wire_part *part);
 void ps_wire_part_unlock(const ps_wire_parts *parts, ps_wire_part *part);
 
-/* Copies the weights to their places in a whole block (param_count). Each part gives up its shard
+/* Copies the weights to their places in a whole block (param_count). Each part gives up its slices
  * before the next one is looked at, so that this needs no more memory than training did. Then links
  * may end, and fini is allowed. */
 void ps_wire_parts_take_weights(ps_wire_parts *parts, float *block);

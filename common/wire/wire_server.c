@@ -9,29 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void tick(ps_wire_part *part, int64_t now_us)
-{
-    ps_shard_tick(part->shard, now_us);
-    if (part->tables != NULL) {
-        ps_tables_tick(part->tables, now_us);
-    }
-}
-
-static int64_t deadline_of(const ps_wire_part *part)
-{
-    int64_t at_us = ps_shard_deadline(part->shard), rows_us;
-
-    if (part->tables == NULL) {
-        return at_us;
-    }
-    rows_us = ps_book_deadline(ps_tables_book(part->tables));
-    return rows_us < at_us ? rows_us : at_us;
-}
-
 void ps_wire_server_tick(ps_wire_server *s)
 {
     for (uint32_t i = 0; i < s->parts->count && !s->parts->is_shared; i++) {
-        tick(&s->parts->part[i], ps_clock_us());
+        ps_store_tick(s->parts->part[i].store, ps_clock_us());
     }
 }
 
@@ -109,7 +90,7 @@ bool ps_wire_server_enter(wire_worker *w, ps_wire_part *part)
     } else if (!ps_wire_part_try_lock(parts, part)) {
         return false;
     }
-    tick(part, ps_clock_us());
+    ps_store_tick(part->store, ps_clock_us());
     return true;
 }
 
@@ -120,7 +101,7 @@ void ps_wire_server_leave(wire_worker *w, ps_wire_part *part)
     if (!w->server->parts->is_shared) {
         return;
     }
-    at_us = deadline_of(part);
+    at_us = ps_store_deadline(part->store);
     w->again_us = at_us < w->again_us ? at_us : w->again_us;
     ps_wire_part_unlock(w->server->parts, part);
 }
@@ -140,11 +121,7 @@ void ps_wire_server_tell(wire_worker *w)
 static bool are_complete(const ps_wire_server *s)
 {
     for (uint32_t i = 0; i < s->parts->count; i++) {
-        const ps_wire_part *part = &s->parts->part[i];
-
-        if (ps_shard_clock(part->shard) < s->plan->total_clocks ||
-            (s->has_tables && part->tables != NULL &&
-             ps_tables_clock(part->tables) < s->plan->total_clocks)) {
+        if (ps_store_clock(s->parts->part[i].store) < s->plan->total_clocks) {
             return false;
         }
     }
@@ -159,7 +136,7 @@ void ps_wire_server_changed(ps_wire_server *s)
         return;
     }
     for (uint32_t i = 0; i < s->parts->count; i++) {
-        int64_t of_part_us = deadline_of(&s->parts->part[i]);
+        int64_t of_part_us = ps_store_deadline(s->parts->part[i].store);
 
         at_us = of_part_us < at_us ? of_part_us : at_us;
     }
@@ -187,12 +164,7 @@ ps_status ps_wire_server_lose(ps_wire_server *s, uint32_t worker)
     ps_status st = ps_ok();
 
     for (uint32_t i = 0; i < s->parts->count && ps_is_ok(&st); i++) {
-        ps_wire_part *part = &s->parts->part[i];
-
-        st = ps_shard_lose_worker(part->shard, worker);
-        if (ps_is_ok(&st) && s->has_tables && part->tables != NULL) {
-            st = ps_tables_lose(part->tables, worker);
-        }
+        st = ps_store_lose_worker(s->parts->part[i].store, worker);
     }
     if (!ps_is_ok(&st)) {
         return st;
@@ -209,9 +181,9 @@ void ps_wire_server_cancel(wire_worker *w)
     const ps_wire_parts *parts = w->server->parts;
 
     /* A link may end after the parts have given up their shards. */
-    for (uint32_t i = 0; i < parts->count && parts->part[i].shard != NULL; i++) {
+    for (uint32_t i = 0; i < parts->count; i++) {
         ps_wire_part_lock(parts, &parts->part[i]);
-        ps_shard_pull_cancel(parts->part[i].shard, w->rank);
+        ps_store_pull_cancel(parts->part[i].store, w->rank);
         ps_wire_part_unlock(parts, &parts->part[i]);
     }
 }
@@ -329,6 +301,9 @@ void ps_wire_server_open(ps_wire_server *s, const ps_plan *plan, const ps_placem
 void ps_wire_server_close_tables(ps_wire_server *s)
 {
     s->has_tables = false;
+    for (uint32_t i = 0; i < s->parts->count; i++) {
+        ps_store_lend_tables(s->parts->part[i].store);
+    }
 }
 
 void ps_wire_server_close(ps_wire_server *s, const char *why)

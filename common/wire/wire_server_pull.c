@@ -25,7 +25,7 @@ static bool take_answer(wire_worker *w, ps_wire_part *part, ps_shard_answer *ans
     if (!ps_wire_server_enter(w, part)) {
         return false;
     }
-    ps_shard_pull_next(part->shard, w->rank, PS_PAYLOAD_MAX, x->pieces, WIRE_SERVER_BATCH, answer);
+    ps_store_pull_next(part->store, w->rank, PS_PAYLOAD_MAX, x->pieces, WIRE_SERVER_BATCH, answer);
     for (size_t i = 0; i < answer->count && is_shared; i++) {
         ps_encoding_copy(&x->copies[i], x->pieces[i].head);
         x->pieces[i].head = &x->copies[i].msg;
@@ -147,9 +147,9 @@ static ps_refusal begin(wire_worker *w, const Psgd__V1__PullWeightsRequest *req)
         ps_wire_part *part = &s->parts->part[i];
 
         ps_wire_part_lock(s->parts, part);
-        st = ps_shard_pull_begin(part->shard, w->rank, req->clock);
+        st = ps_store_pull_begin(part->store, w->rank, req->clock);
         if (ps_is_ok(&st) && req->whole) {
-            ps_shard_pull_whole(part->shard, w->rank);
+            ps_store_pull_whole(part->store, w->rank);
         }
         ps_wire_part_unlock(s->parts, part);
         if (!ps_is_ok(&st)) {
@@ -169,7 +169,7 @@ static bool is_waiting(const wire_worker *w)
         return false;
     }
     for (uint32_t i = 0; i < parts->count && !is; i++) {
-        is = ps_shard_is_waiting(parts->part[i].shard, w->rank);
+        is = ps_store_is_waiting(parts->part[i].store, w->rank);
     }
     return is;
 }

@@ -20,8 +20,8 @@ static void note(const contribution *c, const ps_wire_part *part, uint64_t steps
     wire_worker *w = c->w;
 
     w->has_news |= !w->server->plan->policy->is_deterministic ||
-                   ps_shard_counters_of(part->shard)->steps != steps;
-    w->may_be_in = ps_shard_is_in(part->shard, c->clock, c->contributor);
+                   ps_store_counters_of(part->store)->steps != steps;
+    w->may_be_in = ps_store_is_in(part->store, c->clock, c->contributor);
 }
 
 static ps_status take_slice(void *arg, const Psgd__V1__Encoding *head, const uint8_t *bytes,
@@ -34,8 +34,8 @@ static ps_status take_slice(void *arg, const Psgd__V1__Encoding *head, const uin
     ps_status st;
 
     (void)ps_wire_server_enter(c->w, part);
-    steps = ps_shard_counters_of(part->shard)->steps;
-    st = ps_shard_push(part->shard, c->w->rank, c->clock, c->contributor, head, bytes, len,
+    steps = ps_store_counters_of(part->store)->steps;
+    st = ps_store_push(part->store, c->w->rank, c->clock, c->contributor, head, bytes, len,
                        &outcome);
     note(c, part, steps);
     ps_wire_server_leave(c->w, part);
@@ -86,7 +86,7 @@ static ps_status take_zeros(wire_worker *w, uint64_t clock, uint32_t contributor
 
     for (uint32_t i = 0; i < parts->count && ps_is_ok(&st); i++) {
         (void)ps_wire_server_enter(w, &parts->part[i]);
-        st = ps_shard_push_zeros(parts->part[i].shard, w->rank, clock, contributor);
+        st = ps_store_push_zeros(parts->part[i].store, w->rank, clock, contributor);
         ps_wire_server_leave(w, &parts->part[i]);
     }
     w->has_news = w->may_be_in = true;
@@ -166,9 +166,8 @@ static bool is_in(wire_worker *w, uint64_t clock, uint32_t contributor)
         ps_wire_part *part = &s->parts->part[i];
 
         ps_wire_part_lock(s->parts, part);
-        is = ps_shard_is_in(part->shard, clock, contributor) &&
-             (!s->has_tables || part->tables == NULL ||
-              ps_tables_is_in(part->tables, clock, contributor));
+        is = ps_store_is_in(part->store, clock, contributor) &&
+             ps_store_has_rows(part->store, clock, contributor);
         ps_wire_part_unlock(s->parts, part);
     }
     return is;

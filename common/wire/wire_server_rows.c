@@ -75,7 +75,7 @@ static ps_status push(wire_worker *w, const ps_tables_part *rows)
     ps_status st;
 
     (void)ps_wire_server_enter(w, part);
-    st = ps_tables_push(part->tables, rows);
+    st = ps_store_push_rows(part->store, rows);
     ps_wire_server_leave(w, part);
     w->has_news |= rows->is_last;
     w->may_be_in = true;
@@ -232,12 +232,9 @@ static float *look_up(wire_worker *w, ps_status *st)
     if (!ps_wire_server_enter(w, part)) {
         return NULL;
     }
-    if (ps_tables_may_pull(part->tables, w->rank, w->rows_clock)) {
+    if (ps_store_may_pull_rows(part->store, w->rank, w->rows_clock)) {
         rows = ps_xmalloc(w->key_count * width_of(w->server->plan) * sizeof *rows);
-        *st = ps_tables_pull(part->tables, w->keys, w->key_count, rows);
-        if (ps_is_ok(st)) {
-            ps_tables_gave(part->tables, w->rank);
-        }
+        *st = ps_store_pull_rows(part->store, w->rank, w->keys, w->key_count, rows);
     }
     ps_wire_server_leave(w, part);
     return rows;

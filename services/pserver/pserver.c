@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pserver.c - see pserver.h. The shard exists from prepare to release. A server
+/* pserver.c - see pserver.h. The store exists from prepare to release. A server
  * has finished when the contributions of all steps are in; it goes on serving
  * pulls, and is collected from whether it has finished or not. From then on its
  * tables are the helper's, which writes them. */
@@ -22,7 +22,7 @@ struct ps_pserver {
     ps_node *node;
     ps_wire_server *wire;
     ps_wire_parts parts;   /* one */
-    ps_shard *shard;       /* its; NULL: idle */
+    ps_store *store;       /* its; NULL: idle */
     ps_tables *tables;     /* its; NULL: the job has none */
     uint32_t tables_saved; /* of them that are files; the helper's */
     bool is_complete;      /* all contributions of the session are in */
@@ -90,8 +90,8 @@ static ps_status prepare(void *state, ps_session *session)
     p->is_complete = false;
     p->tables_saved = 0;
     ps_pserver_init_parts(&p->parts, session);
-    p->shard = p->parts.part[0].shard;
-    p->tables = p->parts.part[0].tables;
+    p->store = p->parts.part[0].store;
+    p->tables = ps_store_tables(p->store);
     free(p->shares);
     free(p->share_ptrs);
     p->shares = ps_xcalloc(session->placement.rank_count, sizeof *p->shares);
@@ -118,7 +118,7 @@ static void release(void *state)
 
     ps_wire_server_close(p->wire, "the attempt is over");
     ps_wire_parts_fini(&p->parts);
-    p->shard = NULL;
+    p->store = NULL;
     p->tables = NULL;
     ps_node_released(p->node);
 }
@@ -191,14 +191,14 @@ static void name_tables(ps_pserver *p)
 static ps_status collect(void *state)
 {
     ps_pserver *p = state;
-    size_t bytes = ps_shard_value_count(p->shard) * sizeof(float);
+    size_t bytes = ps_store_value_count(p->store) * sizeof(float);
     ps_buf *weights = ps_buf_try_create(bytes);
 
     if (weights == NULL) {
         return ps_fail(PS_RESOURCE_EXHAUSTED, "no memory for a copy of %zu bytes of weights",
                        bytes);
     }
-    memcpy(weights->data, ps_shard_weights(p->shard), bytes);
+    memcpy(weights->data, ps_store_weights(p->store), bytes);
     weights->len = bytes;
     ps_node_keep_bytes(p->node, "weights.f32", PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_MODEL,
                        weights);
@@ -214,7 +214,7 @@ static void lose(void *state, uint32_t worker)
     ps_pserver *p = state;
     ps_status st;
 
-    if (p->shard == NULL || ps_shard_is_lost(p->shard, worker)) {
+    if (p->store == NULL || ps_store_is_lost(p->store, worker)) {
         return;
     }
     st = ps_wire_server_lose(p->wire, worker);
@@ -230,15 +230,15 @@ static void fill_shares(ps_pserver *p, Psgd__V1__ServerCounters *out)
 {
     uint32_t count = ps_node_session(p->node)->placement.rank_count;
 
-    memcpy(p->bins, ps_shard_counters_of(p->shard)->staleness_bins, sizeof p->bins);
+    memcpy(p->bins, ps_store_counters_of(p->store)->staleness_bins, sizeof p->bins);
     for (uint32_t w = 0; w < count; w++) {
-        const ps_worker_counters *c = ps_shard_worker_counters_of(p->shard, w);
+        ps_worker_counters c = ps_store_worker_counters_of(p->store, w);
 
         psgd__v1__worker_share__init(&p->shares[w]);
-        p->shares[w].applied = c->applied;
-        p->shares[w].dropped = c->dropped;
-        p->shares[w].left_out = c->left_out;
-        p->shares[w].lost = ps_shard_is_lost(p->shard, w);
+        p->shares[w].applied = c.applied;
+        p->shares[w].dropped = c.dropped;
+        p->shares[w].left_out = c.left_out;
+        p->shares[w].lost = ps_store_is_lost(p->store, w);
         p->share_ptrs[w] = &p->shares[w];
     }
     out->staleness_bins = p->bins;
@@ -253,10 +253,10 @@ static void counters(void *state, Psgd__V1__ServerCounters *out)
     const ps_store_counters *c;
     ps_traffic traffic;
 
-    if (p->shard == NULL) {
+    if (p->store == NULL) {
         return;
     }
-    c = ps_shard_counters_of(p->shard);
+    c = ps_store_counters_of(p->store);
     traffic = ps_wire_server_traffic(p->wire);
     out->bytes_up = traffic.bytes_in;
     out->bytes_down = traffic.bytes_out;
@@ -267,13 +267,13 @@ static void counters(void *state, Psgd__V1__ServerCounters *out)
     out->parked = c->parked_now;
     out->parked_bytes = c->parked_bytes_now;
     out->pulls_waited = ps_wire_server_waits(p->wire);
-    out->version = ps_shard_value_count(p->shard) > 0 ? ps_shard_clock(p->shard) : 0;
+    out->version = ps_store_value_count(p->store) > 0 ? ps_store_clock(p->store) : 0;
     out->staleness_max = c->staleness_max;
     out->staleness_sum = c->staleness_sum;
     out->dropped = c->dropped;
     out->late = c->late;
     out->left_out = c->left_out;
-    out->open = ps_shard_open(p->shard);
+    out->open = ps_store_open(p->store);
     fill_shares(p, out);
 }
 

@@ -134,8 +134,7 @@ void dp_server_start(dp_server *s, side *on, dp_job *job, uint32_t rank, uint64_
     session_init(job, rank, &s->session);
     dp_gather(&job->placement, rank, job->weights, s->session.weights);
     ps_pserver_init_parts(&s->parts, &s->session);
-    s->shard = s->parts.part[0].shard;
-    s->tables = s->parts.part[0].tables;
+    s->store = s->parts.part[0].store;
     s->wire = ps_wire_server_create(on->loop, drop_ack, NULL, NULL);
     s->service = ps_grpc_wire_service(s->wire);
     side_run(on, open_streams, s);
@@ -216,7 +215,7 @@ static void read_weights(void *arg)
 {
     reading *r = arg;
 
-    dp_scatter(&r->s->job->placement, r->s->session.rank, ps_shard_weights(r->s->shard), r->block);
+    dp_scatter(&r->s->job->placement, r->s->session.rank, ps_store_weights(r->s->store), r->block);
 }
 
 void dp_server_weights(dp_server *s, float *block)

@@ -37,8 +37,7 @@ typedef struct dp_server {
     side *on; /* kept */
     ps_session session;
     ps_wire_parts parts; /* one */
-    ps_shard *shard;     /* its */
-    ps_tables *tables;   /* its; NULL: the job has none */
+    ps_store *store;     /* its */
     ps_wire_server *wire;
     ps_service service;
     ps_server *server;

@@ -28,6 +28,12 @@ static ps_store *create(const farm *f, uint32_t number)
     bool owned[PS_TABLE_SHARDS];
     ps_tables_conf rows = {.table_count = FARM_TABLES,
                            .tables = tables,
+                           .book = {.workers = w->conf.workers,
+                                    .contributors = w->conf.contributors,
+                                    .held_count = w->conf.held_count,
+                                    .held = w->conf.held,
+                                    .policy = w->conf.policy,
+                                    .policy_params = w->conf.policy_params},
                            .merge_scale = w->conf.merge_scale,
                            .descent = w->conf.descent,
                            .keys_max = 2 * FARM_KEYS,
@@ -48,6 +54,7 @@ static ps_store *create(const farm *f, uint32_t number)
     for (uint32_t t = 0; f->job->has_rows && t < FARM_TABLES; t++) {
         tables[t] = ps_table_conf_default(FARM_WIDTH + t, w->conf.descent.optim);
         tables[t].table = t;
+        tables[t].owned = owned;
         tables[t].key_end = FARM_KEY_END;
         tables[t].optim_params = w->conf.descent.params;
         tables[t].least_score = 0.05f;
@@ -57,7 +64,7 @@ static ps_store *create(const farm *f, uint32_t number)
         tables[t].admit_probability = 0.5;
         tables[t].saves_changes = f->job->rows_save_changes;
     }
-    conf.rows = f->job->has_rows ? &rows : NULL;
+    conf.tables = f->job->has_rows ? ps_tables_create(&rows) : NULL;
     return ps_store_create(&conf);
 }
 

@@ -242,14 +242,15 @@ static void take_left(train_world *w, left *l)
                 .loss = w->workers[0].progress.eval_loss,
                 .stats = w->workers[0].stats};
     for (uint32_t s = 0; s < w->server_count; s++) {
-        ps_table_counters c = ps_table_count(ps_tables_at(w->servers[s].tables, 0));
+        ps_table_counters c = ps_table_count(ps_tables_at(ps_store_tables(w->servers[s].store), 0));
 
         l->made += c.rows;
         l->applied += c.applied;
     }
     for (uint64_t id = 0; id < words; id++) {
-        ps_status st = ps_tables_pull(w->servers[ps_merge_server_of(&w->job.placement, id)].tables,
-                                      &id, 1, l->rows[id]);
+        uint32_t server = ps_merge_server_of(&w->job.placement, id);
+        ps_status st =
+            ps_tables_pull(ps_store_tables(w->servers[server].store), &id, 1, l->rows[id]);
 
         assert_string_equal(st.text, "");
     }

@@ -69,7 +69,7 @@ static void must_have_all(exchange_world *w)
         const ps_store_counters *c;
 
         dp_server_weights(&w->servers[i], got);
-        c = ps_shard_counters_of(w->servers[i].shard);
+        c = ps_store_counters_of(w->servers[i].store);
         assert_int_equal(c->applied,
                          w->workers[0].steps * w->worker_count * w->job.placement.owned_count[i]);
         assert_int_equal(c->dropped, 0);
@@ -256,7 +256,7 @@ static void lost_acknowledgements_change_no_bit(void **state)
         xw_start(&w);
         xw_join(&w);
         xw_must_be_as_the_twin(&w);
-        assert_true(ps_shard_counters_of(w.servers[0].shard)->duplicates > 0);
+        assert_true(ps_store_counters_of(w.servers[0].store)->duplicates > 0);
         xw_end(&w);
     }
 }

@@ -66,7 +66,7 @@ static void what_comes_again_is_acknowledged_again_and_changes_nothing(void **st
     sw_push_honestly(&w, 1, 0, 1.0f);
     sw_push_honestly(&w, 0, 0, 100.0f);
     assert_true(sw_first_weight(&w) == before - 2.0f);
-    c = ps_shard_counters_of(w.server.shard);
+    c = ps_store_counters_of(w.server.store);
     assert_int_equal(c->applied, 2 * slices);
     assert_int_equal(c->duplicates, 2 * slices);
     sw_end(&w);

@@ -55,7 +55,7 @@ static void who_is_late_is_acknowledged_and_dropped(void **state)
     sw_push_honestly(&w, 0, 0, 100.0f);
     sw_push_honestly(&w, 1, 0, 1.0f);
     assert_true(sw_first_weight(&w) == before - 3.0f - 1.0f);
-    c = ps_shard_counters_of(w.server.shard);
+    c = ps_store_counters_of(w.server.store);
     assert_int_equal(c->applied, 2 * slices);
     assert_int_equal(c->dropped, slices);
     sw_end(&w);

@@ -191,7 +191,7 @@ static void look_at(void *arg)
 /* A row of the server's, which its own thread looks up. */
 static float value_of(wire_server_world *w, uint64_t key)
 {
-    look l = {.tables = w->server.tables, .key = key};
+    look l = {.tables = ps_store_tables(w->server.store), .key = key};
 
     side_run(&w->serving, look_at, &l);
     assert_string_equal(l.st.text, "");
