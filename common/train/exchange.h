@@ -17,6 +17,7 @@
 #ifndef PS_COMMON_TRAIN_EXCHANGE_H
 #define PS_COMMON_TRAIN_EXCHANGE_H
 
+#include "common/base/state.h"
 #include "common/train/gate.h"
 
 #include <stdatomic.h>
@@ -81,6 +82,13 @@ typedef struct ps_exchange_ops {
     /* Adds the rows met, (tables), to the contribution in hand, once in each and also when nothing
      * was met; its acknowledgements are of them too. Borrowed until the gate has those. */
     void (*push_rows)(ps_exchange *x, const ps_met_rows *met);
+
+    /* (optional, both or none) Puts, or takes into an exchange that has not begun, what is kept of
+     * a variable from one clock to the next: ps_trainer_save. Nothing is under way. */
+    void (*put)(const ps_exchange *x, uint32_t variable, ps_state_out *out);
+    void (*take)(ps_exchange *x, uint32_t variable, ps_state_in *in);
+    /* (optional) Then: the first contribution is to `clock`, whose weights are there. */
+    void (*begin_at)(ps_exchange *x, uint64_t clock);
 } ps_exchange_ops;
 
 /* The first member of whatever implements it. */

@@ -131,6 +131,18 @@ static void give_up(ps_gate *gate, const ps_gate_want *w)
     fail_locked(gate, &st);
 }
 
+void ps_gate_begin_at(ps_gate *gate, uint64_t clock)
+{
+    pthread_mutex_lock(&gate->mutex);
+    for (uint32_t v = 0; v < gate->layout->variable_count; v++) {
+        gate->arrived[v] = clock * slices_of(gate->layout, v);
+    }
+    for (uint32_t i = 0; i < gate->lanes; i++) {
+        gate->whole[i] = clock;
+    }
+    pthread_mutex_unlock(&gate->mutex);
+}
+
 void ps_gate_set_hooks(ps_gate *gate, const ps_gate_hooks *hooks)
 {
     gate->hooks = *hooks;

@@ -102,6 +102,10 @@ uint64_t ps_gate_reached(ps_gate *gate, uint64_t clock);
 /* Trainer, then: it goes on with clock `to`; these weights count as that one's. */
 void ps_gate_jump(ps_gate *gate, uint64_t from, uint64_t to);
 
+/* Before the trainer starts. The weights of `clock` are there, as those of clock 0 are otherwise.
+ */
+void ps_gate_begin_at(ps_gate *gate, uint64_t clock);
+
 /* (optional) Before the trainer starts. The hooks are called on its thread,
  * without the gate's mutex. */
 void ps_gate_set_hooks(ps_gate *gate, const ps_gate_hooks *hooks);

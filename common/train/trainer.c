@@ -89,6 +89,7 @@ ps_status ps_trainer_create(const ps_trainer_conf *conf, ps_trainer **out)
     }
     keep_rows(t);
     t->weights = conf->weights;
+    t->stop_at = UINT64_MAX;
     *out = t;
     return ps_ok();
 }
@@ -351,9 +352,26 @@ bool ps_trainer_evaluate(ps_trainer *t, uint32_t epoch)
     return true;
 }
 
+void ps_trainer_stop_at(ps_trainer *t, uint64_t clock)
+{
+    t->stop_at = clock;
+}
+
+bool ps_trainer_is_at_stop(const ps_trainer *t)
+{
+    return t->clock >= t->stop_at;
+}
+
 static bool train(ps_trainer *t)
 {
     return t->plan->update->local != NULL ? ps_trainer_train_rounds(t) : ps_trainer_train_steps(t);
+}
+
+/* Nothing is under way any more: what was pushed is in, and the weights of the clock are there. */
+static bool settle(ps_trainer *t)
+{
+    return ps_gate_wait_acks(t->gate) && ps_gate_wait_rows(t->gate, t->clock) &&
+           ps_gate_wait_weights(t->gate, 0, t->plan->layout.variable_count, t->clock);
 }
 
 static void *run(void *arg)
@@ -363,8 +381,8 @@ static void *run(void *arg)
 
     t->began_us = t->last_row_us = ps_clock_us();
     if (ps_is_ok(&st)) {
-        if (train(t)) {
-            if (t->conf.rank == 0) {
+        if (train(t) && (!ps_trainer_is_at_stop(t) || settle(t))) {
+            if (t->conf.rank == 0 && !ps_trainer_is_at_stop(t)) {
                 st = ps_trainer_write_patiently(t, ps_trainer_write_model);
             }
             if (ps_is_ok(&st)) {
@@ -389,6 +407,7 @@ ps_status ps_trainer_start(ps_trainer *t, ps_exchange *exchange, void (*done)(vo
 
     t->exchange = exchange;
     t->gate = ps_exchange_gate(exchange);
+    ps_gate_begin_at(t->gate, t->clock);
     t->done = done;
     t->done_arg = arg;
     err = pthread_create(&t->thread, NULL, run, t);

@@ -58,6 +58,39 @@ ps_train_memory ps_trainer_memory(const ps_trainer *t);
 
 ps_buf *ps_trainer_grad(ps_trainer *t); /* the gradient block, for the exchange */
 
+/* ---- A rank as a file ---- */
+
+/* Lets the thread end when `clock` exchanges are finished, before the job is over: with all that
+ * was pushed acknowledged and the weights of that clock there. It writes no model then. Before
+ * start; without, the thread ends with the job. */
+void ps_trainer_stop_at(ps_trainer *t, uint64_t clock);
+
+/* Writes what the rank keeps from one clock to the next: the shared weights as it has them, its
+ * optimizer's state, its replica with the method's state and the local rule's, and what the
+ * exchange keeps (residuals, estimates). Draws follow from the clock, so they are not in it. Not
+ * while the thread runs, and only where it ended by ps_trainer_stop_at. Fails as `write` does, and
+ * with FAILED_PRECONDITION for an exchange among workers, whose state no file has.
+ *
+ * The file is one of common/base/state.h, magic "PSGDRNK1", version 1:
+ *   kind 1, first        u64 hash of the plan; u32 rank, variables; u64 clock, step, own steps of
+ *                        local rounds; f64 sum of the local rule's rates in the last round
+ *   kind 2, by variable  f32 size weights; f32 slots * size of the optimizer, where it is here;
+ *                        f32 size replica, f32 slots * size of the method, f32 slots * size of the
+ *                        local rule, where there are rounds; u64 rows: the last round that touched
+ *                        each, where that is tracked; what the exchange keeps (coder.h)
+ */
+PS_MUST_USE ps_status ps_trainer_save(ps_trainer *t, ps_exchange *exchange,
+                                      ps_state_write_fn *write, void *arg);
+
+/* Reads it into a trainer and an exchange that have not begun: ps_trainer_start goes on from there.
+ * After a failure both are only good for destroy.
+ *
+ * DATA_LOSS            not such a file, cut, or damaged; names the offset
+ * FAILED_PRECONDITION  of another job or rank; an exchange among workers
+ */
+PS_MUST_USE ps_status ps_trainer_load(ps_trainer *t, ps_exchange *exchange, const uint8_t *bytes,
+                                      size_t len);
+
 /* Starts the thread. Its last act, having ended by itself or because the
  * exchange's gate was closed, is done(arg). */
 PS_MUST_USE ps_status ps_trainer_start(ps_trainer *t, ps_exchange *exchange,

@@ -55,9 +55,10 @@ struct ps_trainer {
     ps_report *train_report, *eval_report;
     ps_events *events; /* the same for viewers of curves */
     int64_t began_us, last_row_us;
-    uint64_t clock; /* exchanges finished */
-    uint64_t step;  /* steps finished; the clock where every step is one */
-    bool sends;     /* the block in hand completes a contribution */
+    uint64_t clock;   /* exchanges finished */
+    uint64_t step;    /* steps finished; the clock where every step is one */
+    uint64_t stop_at; /* the clock where the thread ends; UINT64_MAX: with the job */
+    bool sends;       /* the block in hand completes a contribution */
     bool has_order;
     uint32_t order_epoch; /* that `order` is of */
     trainer_rounds rounds;
@@ -87,6 +88,8 @@ bool ps_trainer_is_finite(ps_trainer *t, uint64_t step, double loss, size_t n);
 bool ps_trainer_evaluate(ps_trainer *t, uint32_t epoch);
 /* Whether steps from `before` to now have reached a multiple of the job's eval_every_steps. */
 bool ps_trainer_is_due(const ps_trainer *t, uint64_t before);
+/* Whether the clock is that of ps_trainer_stop_at. */
+bool ps_trainer_is_at_stop(const ps_trainer *t);
 bool ps_trainer_train_steps(ps_trainer *t);
 bool ps_trainer_train_rounds(ps_trainer *t);
 void ps_trainer_turn_to_increments(ps_trainer *t, uint32_t first_variable, uint32_t count);

@@ -365,7 +365,7 @@ bool ps_trainer_train_rounds(ps_trainer *t)
 {
     uint32_t per_epoch = t->plan->batches_per_epoch;
 
-    while (t->step < t->plan->total_steps) {
+    while (t->step < t->plan->total_steps && !ps_trainer_is_at_stop(t)) {
         uint64_t before = t->step, epoch;
         bool ended;
 

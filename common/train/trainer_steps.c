@@ -213,6 +213,9 @@ bool ps_trainer_train_steps(ps_trainer *t)
         while (t->clock < end) {
             uint64_t before = t->step;
 
+            if (ps_trainer_is_at_stop(t)) {
+                return true;
+            }
             if (!step(t, epoch) || (t->clock < end && ps_trainer_is_due(t, before) &&
                                     !ps_trainer_evaluate(t, epoch))) {
                 return false;

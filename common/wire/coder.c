@@ -100,6 +100,38 @@ size_t ps_coder_memory(const ps_coder *coder)
     return bytes;
 }
 
+void ps_coder_put(const ps_coder *coder, uint32_t variable, ps_state_out *out)
+{
+    const ps_layout *layout = &coder->plan->layout;
+    const ps_factors *f = &coder->factors[variable];
+
+    for (uint32_t s = layout->first_slice[variable]; s < layout->first_slice[variable + 1]; s++) {
+        if (coder->kept_of[s] != NULL) {
+            ps_state_put(out, coder->kept_of[s],
+                         floats_of(coder->plan, s) * sizeof *coder->kept_of[s]);
+        }
+    }
+    if (coder->plan->by_matrix[variable]) {
+        ps_state_put(out, f->q, f->rank * f->stride * sizeof *f->q);
+    }
+}
+
+void ps_coder_take(ps_coder *coder, uint32_t variable, ps_state_in *in)
+{
+    const ps_layout *layout = &coder->plan->layout;
+    ps_factors *f = &coder->factors[variable];
+
+    for (uint32_t s = layout->first_slice[variable]; s < layout->first_slice[variable + 1]; s++) {
+        if (coder->kept_of[s] != NULL) {
+            ps_state_take(in, coder->kept_of[s],
+                          floats_of(coder->plan, s) * sizeof *coder->kept_of[s]);
+        }
+    }
+    if (coder->plan->by_matrix[variable]) {
+        ps_state_take(in, f->q, f->rank * f->stride * sizeof *f->q);
+    }
+}
+
 void ps_coder_begin(ps_coder *coder)
 {
     memset(coder->is_carried, 0, coder->plan->layout.slice_count);

@@ -12,6 +12,7 @@
 #ifndef PS_COMMON_WIRE_CODER_H
 #define PS_COMMON_WIRE_CODER_H
 
+#include "common/base/state.h"
 #include "common/job/plan.h"
 #include "common/optim/rows.h"
 #include "common/wire/matrix.h"
@@ -35,6 +36,13 @@ void ps_coder_init(ps_coder *coder, const ps_plan *plan, const ps_placement *pla
 void ps_coder_fini(ps_coder *coder);
 
 size_t ps_coder_memory(const ps_coder *coder); /* bytes of what was lost */
+
+/* Puts, or takes into a coder that has not begun, what is kept of a variable between two
+ * contributions: the floats of each of its slices (feedback.h); of one that goes whole then f32
+ * rank
+ * * stride of Q (factors.h). */
+void ps_coder_put(const ps_coder *coder, uint32_t variable, ps_state_out *out);
+void ps_coder_take(ps_coder *coder, uint32_t variable, ps_state_in *in);
 
 /* A contribution begins: nothing is carried. */
 void ps_coder_begin(ps_coder *coder);

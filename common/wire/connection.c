@@ -69,10 +69,14 @@ void ps_connection_open(ps_connection *conn)
     if (!conn->is_used) {
         return;
     }
+    for (uint32_t i = 0; i < conn->owned_count; i++) {
+        conn->got[i] = conn->version[i] = conn->x->begins_at;
+    }
     open_stream(&conn->push);
     open_stream(&conn->pull);
     if (conn->x->asks_early) {
-        ps_connection_request_slices(conn, 1); /* the weights of clock 0 came with the packages */
+        /* The weights before came with the packages, or with the saved rank. */
+        ps_connection_request_slices(conn, conn->x->begins_at + 1);
     }
 }
 

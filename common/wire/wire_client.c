@@ -293,6 +293,21 @@ static void push_rows(ps_exchange *exchange, const ps_met_rows *met)
     kick_and_unlock(x);
 }
 
+static void put_kept(const ps_exchange *exchange, uint32_t variable, ps_state_out *out)
+{
+    ps_coder_put(&PS_CONTAINER_OF(exchange, const ps_wire_client, base)->coder, variable, out);
+}
+
+static void take_kept(ps_exchange *exchange, uint32_t variable, ps_state_in *in)
+{
+    ps_coder_take(&PS_CONTAINER_OF(exchange, ps_wire_client, base)->coder, variable, in);
+}
+
+static void begin_at(ps_exchange *exchange, uint64_t clock)
+{
+    of(exchange)->begins_at = clock;
+}
+
 static const ps_exchange_ops ops = {
     .begin = begin,
     .touched = touched,
@@ -303,6 +318,9 @@ static const ps_exchange_ops ops = {
     .pull_rows = pull_rows,
     .ask_rows = ask_rows,
     .push_rows = push_rows,
+    .put = put_kept,
+    .take = take_kept,
+    .begin_at = begin_at,
 };
 
 ps_exchange *ps_wire_client_create(const ps_wire_client_conf *conf)

@@ -47,7 +47,8 @@ struct ps_wire_client {
     float *weights;
     ps_buf *grad;
     ps_gate gate;
-    ps_coder coder; /* the connections share it: a slice is one connection's */
+    uint64_t begins_at; /* clock of the weights that are there at the start */
+    ps_coder coder;     /* the connections share it: a slice is one connection's */
 
     exchange_box box;
     ps_event kick;

@@ -158,10 +158,8 @@ ps_exchange *ps_rank_connect(ps_loop *loop, const ps_session *session, uint64_t 
         .weights = session->weights,
         .grad = grad,
     };
-    ps_exchange *exchange = ps_wire_client_create(&conf);
 
-    ps_wire_client_start(exchange);
-    return exchange;
+    return ps_wire_client_create(&conf);
 }
 
 static void open_exchange(ps_rank *r)
@@ -171,6 +169,7 @@ static void open_exchange(ps_rank *r)
     } else {
         r->exchange = ps_rank_connect(r->conf.loop, &r->session, ps_node_incarnation(r->conf.node),
                                       ps_trainer_grad(r->trainer));
+        ps_wire_client_start(r->exchange);
     }
 }
 

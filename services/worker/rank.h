@@ -53,9 +53,9 @@ void ps_rank_keep_model(const ps_rank *rank);
  * the rank's until the next call. */
 Psgd__V1__WorkerProgress *ps_rank_progress(ps_rank *rank);
 
-/* Opens the exchange of a session's rank through its servers, over gRPC on the loop. The session is
- * kept; a reference to `grad`, the gradient block, is taken. The exchange ends with
- * ps_wire_client_stop. */
+/* Creates the exchange of a session's rank through its servers, over gRPC on the loop. The session
+ * is kept; a reference to `grad`, the gradient block, is taken. The exchange begins with
+ * ps_wire_client_start and ends with ps_wire_client_stop. */
 ps_exchange *ps_rank_connect(ps_loop *loop, const ps_session *session, uint64_t incarnation,
                              ps_buf *grad);
 

@@ -289,6 +289,7 @@ static void start_exchange(world *w)
     }
     w->clock = 0;
     w->exchange = ps_rank_connect(w->loop, w->session, ps_node_incarnation(w->node), w->grad);
+    ps_wire_client_start(w->exchange);
     if (pthread_create(&w->thread, NULL, measure, w) != 0) {
         die(w, "no thread");
     }

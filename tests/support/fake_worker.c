@@ -219,6 +219,7 @@ static void open_exchange(void *arg)
     fake_worker *w = arg;
 
     w->exchange = ps_rank_connect(w->on->loop, &w->session, w->incarnation, w->grad);
+    ps_wire_client_start(w->exchange);
 }
 
 void fake_worker_start(fake_worker *w, uint32_t rank)

@@ -85,6 +85,14 @@ static void open_worker(void *arg)
     o->t->exchange =
         ps_rank_connect(o->w->working.loop, &o->t->session, 1, ps_trainer_grad(o->t->trainer));
     o->t->loop = o->w->working.loop;
+    if (o->t->state != NULL) {
+        st = ps_trainer_load(o->t->trainer, o->t->exchange, o->t->state, o->t->state_bytes);
+        if (!ps_is_ok(&st)) {
+            (void)fprintf(stderr, "%s\n", st.text);
+            abort();
+        }
+    }
+    ps_wire_client_start(o->t->exchange);
     st = ps_trainer_start(o->t->trainer, o->t->exchange, post_done, o->t);
     if (!ps_is_ok(&st)) {
         abort();
@@ -114,6 +122,9 @@ void tw_join(train_world *w)
 
         flag_wait(&t->done);
         t->stats = ps_exchange_get_stats(t->exchange);
+        if (t->ended != NULL) {
+            t->ended(t->ended_arg, i);
+        }
         side_run(&w->working, close_worker, t);
         flag_wait(&t->closed);
         t->result = ps_trainer_result(t->trainer);

@@ -20,6 +20,10 @@ typedef struct trainee {
     ps_status result;
     ps_trainer_progress progress;
     ps_exchange_stats stats;
+    const uint8_t *state; /* of a rank that was saved, to go on from; NULL: none. The caller's */
+    size_t state_bytes;
+    void (*ended)(void *arg, uint32_t rank); /* (optional) tw_join, while the exchange is there */
+    void *ended_arg;
 } trainee;
 
 typedef struct train_world {

@@ -183,6 +183,7 @@ static void open_exchange(void *arg)
     opening *o = arg;
 
     o->exchange = ps_rank_connect(o->loop, o->session, 1, o->grad);
+    ps_wire_client_start(o->exchange);
 }
 
 static void close_exchange(void *arg)

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* trainer_state.c - a rank as a file and back; trainer.h has the layout. */
+#include "common/train/trainer_impl.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#define MAGIC "PSGDRNK1"
+
+enum { VERSION = 1, HEAD = 1, VARIABLE = 2 };
+
+/* Floats that a variable has in a block of `slots` values for each of its own. */
+static float *part_of(float *block, const ps_variable *var, size_t slots)
+{
+    return block + var->at * slots;
+}
+
+static size_t rule_slots(const ps_trainer *t)
+{
+    return t->rounds.rule_state != NULL ? t->plan->local_optim->slots : 0;
+}
+
+/* Calls fn for each run of floats that a rank has of a variable, in the order of the file. */
+static void each_run(const ps_trainer *t, const ps_variable *var,
+                     void (*fn)(void *arg, float *x, size_t n), void *arg)
+{
+    const trainer_rounds *r = &t->rounds;
+
+    fn(arg, t->weights + var->at, var->size);
+    if (t->optim_state != NULL) {
+        size_t slots = t->plan->optim->slots;
+
+        fn(arg, part_of(t->optim_state, var, slots), var->size * slots);
+    }
+    if (r->local != NULL) {
+        fn(arg, r->replica + var->at, var->size);
+    }
+    if (r->slots != NULL) {
+        fn(arg, part_of(r->slots, var, r->local->slots), var->size * r->local->slots);
+    }
+    if (r->rule_state != NULL) {
+        fn(arg, part_of(r->rule_state, var, rule_slots(t)), var->size * rule_slots(t));
+    }
+}
+
+/* Rows of a sparse variable whose touches are tracked; 0: they are not. */
+static size_t tracked_rows(const ps_trainer *t, uint32_t v)
+{
+    return t->rounds.touched != NULL && t->rounds.touched[v] != NULL
+               ? t->plan->layout.variables[v].shape.dim[0]
+               : 0;
+}
+
+/* ---- Save ---- */
+
+static void put_run(void *arg, float *x, size_t n)
+{
+    ps_state_put(arg, x, n * sizeof *x);
+}
+
+static void put_head(const ps_trainer *t, ps_state_out *out)
+{
+    const trainer_rounds *r = &t->rounds;
+
+    ps_state_begin(out, HEAD, 0);
+    ps_state_put_u64(out, ps_plan_hash(t->plan));
+    ps_state_put_u32(out, t->conf.rank);
+    ps_state_put_u32(out, t->plan->layout.variable_count);
+    ps_state_put_u64(out, t->clock);
+    ps_state_put_u64(out, t->step);
+    ps_state_put_u64(out, r->own_steps);
+    ps_state_put(out, &r->now.rate_sum, sizeof r->now.rate_sum);
+    ps_state_finish(out);
+}
+
+/* An exchange among workers keeps state by the cells of its mesh, which no file has. */
+static ps_status check_exchange(const ps_trainer *t)
+{
+    return t->plan->mesh == NULL
+               ? ps_ok()
+               : ps_fail(PS_FAILED_PRECONDITION,
+                         "exchange %s: ranks can be saved that exchange through pserver",
+                         t->plan->mesh->name);
+}
+
+ps_status ps_trainer_save(ps_trainer *t, ps_exchange *exchange, ps_state_write_fn *write, void *arg)
+{
+    ps_state_out out;
+    ps_status st = check_exchange(t);
+
+    if (!ps_is_ok(&st)) {
+        return st;
+    }
+    ps_state_out_init(&out, MAGIC, VERSION, write, arg);
+    put_head(t, &out);
+    for (uint32_t v = 0; v < t->plan->layout.variable_count && ps_is_ok(&out.status); v++) {
+        ps_state_begin(&out, VARIABLE, v);
+        each_run(t, &t->plan->layout.variables[v], put_run, &out);
+        if (tracked_rows(t, v) > 0) {
+            ps_state_put(&out, t->rounds.touched[v],
+                         tracked_rows(t, v) * sizeof *t->rounds.touched[v]);
+        }
+        if (exchange->ops->put != NULL) {
+            exchange->ops->put(exchange, v, &out);
+        }
+        ps_state_finish(&out);
+    }
+    return ps_state_out_end(&out);
+}
+
+/* ---- Load ---- */
+
+static void take_run(void *arg, float *x, size_t n)
+{
+    ps_state_take(arg, x, n * sizeof *x);
+}
+
+/* Clocks of a job with local steps have many steps each, in others each is one. */
+static bool is_place(const ps_plan *plan, uint64_t clock, uint64_t step, uint64_t own_steps)
+{
+    return clock <= plan->total_clocks && step <= plan->total_steps && own_steps <= step &&
+           (plan->update->local != NULL ? step >= clock : step == clock);
+}
+
+static ps_status take_head(ps_trainer *t, ps_state_in *in)
+{
+    uint64_t job = ps_state_take_u64(in), mine = ps_plan_hash(t->plan);
+    uint32_t rank = ps_state_take_u32(in), variables = ps_state_take_u32(in);
+    uint64_t clock = ps_state_take_u64(in), step = ps_state_take_u64(in),
+             own_steps = ps_state_take_u64(in);
+    double rate_sum;
+
+    ps_state_take(in, &rate_sum, sizeof rate_sum);
+    if (!ps_state_is_ok(in)) {
+        return in->status;
+    }
+    if (job != mine) {
+        return ps_fail(PS_FAILED_PRECONDITION, "job: %016" PRIx64 "; this one computes %016" PRIx64,
+                       job, mine);
+    }
+    if (rank != t->conf.rank || variables != t->plan->layout.variable_count) {
+        return ps_fail(PS_FAILED_PRECONDITION,
+                       "rank %" PRIu32 " of %" PRIu32 " variables; this is rank %" PRIu32
+                       " of %" PRIu32,
+                       rank, variables, t->conf.rank, t->plan->layout.variable_count);
+    }
+    if (!is_place(t->plan, clock, step, own_steps)) {
+        ps_state_fail(in,
+                      "clock %" PRIu64 ", step %" PRIu64 ", %" PRIu64 " own steps: not of a job "
+                      "with %" PRIu64 " steps",
+                      clock, step, own_steps, t->plan->total_steps);
+    }
+    t->clock = clock;
+    t->step = t->progress.step = step;
+    t->rounds.own_steps = own_steps;
+    t->rounds.now.rate_sum = rate_sum;
+    return ps_state_done(in);
+}
+
+/* A row was touched in a round that is over, or never. */
+static void check_touched(const ps_trainer *t, uint32_t v, ps_state_in *in)
+{
+    for (size_t i = 0; ps_state_is_ok(in) && i < tracked_rows(t, v); i++) {
+        if (t->rounds.touched[v][i] > t->clock) {
+            ps_state_fail(in, "row %zu of variable %" PRIu32 " was touched in round %" PRIu64, i, v,
+                          t->rounds.touched[v][i]);
+        }
+    }
+}
+
+static ps_status take_variable(ps_trainer *t, ps_exchange *exchange, uint32_t v, ps_state_in *in)
+{
+    each_run(t, &t->plan->layout.variables[v], take_run, in);
+    if (tracked_rows(t, v) > 0) {
+        ps_state_take(in, t->rounds.touched[v], tracked_rows(t, v) * sizeof *t->rounds.touched[v]);
+        check_touched(t, v, in);
+    }
+    if (exchange->ops->take != NULL) {
+        exchange->ops->take(exchange, v, in);
+    }
+    return ps_state_done(in);
+}
+
+static ps_status take_end(const ps_trainer *t, ps_exchange *exchange, uint32_t variables)
+{
+    if (variables != t->plan->layout.variable_count) {
+        return ps_fail(PS_DATA_LOSS, "%" PRIu32 " of %" PRIu32 " variables", variables,
+                       t->plan->layout.variable_count);
+    }
+    if (exchange->ops->begin_at != NULL) {
+        exchange->ops->begin_at(exchange, t->clock);
+    }
+    return ps_ok();
+}
+
+ps_status ps_trainer_load(ps_trainer *t, ps_exchange *exchange, const uint8_t *bytes, size_t len)
+{
+    uint32_t kind, index, next = 0;
+    ps_state_in in;
+    ps_status st = check_exchange(t);
+
+    if (ps_is_ok(&st)) {
+        st = ps_state_in_init(&in, MAGIC, VERSION, bytes, len);
+    }
+    if (ps_is_ok(&st)) {
+        st = ps_state_next(&in, true, &kind, &index);
+    }
+    if (ps_is_ok(&st) && kind != HEAD) {
+        ps_state_fail(&in, "the first section is of kind %" PRIu32, kind);
+        st = in.status;
+    }
+    if (ps_is_ok(&st)) {
+        st = take_head(t, &in);
+    }
+    while (ps_is_ok(&st)) {
+        st = ps_state_next(&in, true, &kind, &index);
+        if (ps_is_ok(&st) && kind == 0) {
+            return take_end(t, exchange, next);
+        }
+        if (ps_is_ok(&st) &&
+            (kind != VARIABLE || index != next || index >= t->plan->layout.variable_count)) {
+            ps_state_fail(&in,
+                          "section %" PRIu32 " of kind %" PRIu32 "; variable %" PRIu32 " is next",
+                          index, kind, next);
+            st = in.status;
+        }
+        if (ps_is_ok(&st)) {
+            st = take_variable(t, exchange, next++, &in);
+        }
+    }
+    return st;
+}

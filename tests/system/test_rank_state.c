@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_rank_state.c - ranks that are saved at a clock, and read into fresh trainers and exchanges,
+ * go on with the same bits: every update that bsp allows, whatever the codec keeps. Real trainers,
+ * real servers; the servers' stores are saved and read anew at the same clock. */
+#include "tests/support/cmocka_all.h"
+
+#include "tests/support/plan_rig.h"
+#include "tests/support/train_world.h"
+
+#include "common/base/xalloc.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { WORKERS = 2 };
+
+typedef struct bytes {
+    uint8_t *data;
+    size_t len;
+} bytes;
+
+static ps_status append(void *arg, const void *data, size_t len)
+{
+    bytes *b = arg;
+
+    b->data = ps_xrealloc(b->data, b->len + len + 1);
+    memcpy(b->data + b->len, data, len);
+    b->len += len;
+    return ps_ok();
+}
+
+static void must(ps_status st, const char *what)
+{
+    if (!ps_is_ok(&st)) {
+        fail_msg("%s: %s", what, st.text);
+    }
+}
+
+/* A life that ended at a clock: files of its stores and ranks. */
+typedef struct end {
+    bytes stores[TW_SERVERS_MAX], ranks[TW_WORKERS_MAX];
+    uint32_t servers;
+} end;
+
+static void end_fini(end *e)
+{
+    for (uint32_t i = 0; i < TW_SERVERS_MAX; i++) {
+        free(e->stores[i].data);
+    }
+    for (uint32_t i = 0; i < TW_WORKERS_MAX; i++) {
+        free(e->ranks[i].data);
+    }
+}
+
+typedef struct saver {
+    train_world *w;
+    end *e;
+} saver;
+
+static void save_rank(void *arg, uint32_t rank)
+{
+    const saver *s = arg;
+    trainee *t = &s->w->workers[rank];
+    ps_status st = ps_trainer_result(t->trainer);
+
+    if (ps_is_ok(&st)) {
+        must(ps_trainer_save(t->trainer, t->exchange, append, &s->e->ranks[rank]), "save");
+    }
+}
+
+/* Trains from the beginning to a clock and keeps what there is. */
+static void live_to(const char *choices, uint32_t servers, uint64_t clock, end *e)
+{
+    train_world w;
+    saver s = {&w, e};
+
+    *e = (end){.servers = servers};
+    tw_begin(&w, WORKERS, servers, choices);
+    for (uint32_t i = 0; i < WORKERS; i++) {
+        ps_trainer_stop_at(w.workers[i].trainer, clock);
+        w.workers[i].ended = save_rank;
+        w.workers[i].ended_arg = &s;
+    }
+    tw_start(&w);
+    tw_join(&w);
+    for (uint32_t i = 0; i < WORKERS; i++) {
+        must(w.workers[i].result, choices);
+    }
+    for (uint32_t i = 0; i < servers; i++) {
+        dp_server_stop(&w.servers[i]);
+        must(ps_store_save(w.servers[i].store, append, &e->stores[i]), choices);
+    }
+    tw_end(&w);
+}
+
+/* Goes on from there, on other servers, to the end of the job. Returns the weights, to be freed. */
+static float *live_on(const char *choices, uint32_t servers, const end *e, size_t *n)
+{
+    train_world w;
+    float *weights;
+
+    tw_begin(&w, WORKERS, servers, choices);
+    for (uint32_t i = 0; i < servers; i++) {
+        for (uint32_t j = 0; j < e->servers; j++) {
+            must(ps_store_load(w.servers[i].store, e->stores[j].data, e->stores[j].len), choices);
+        }
+        must(ps_store_load_end(w.servers[i].store), choices);
+    }
+    for (uint32_t i = 0; i < WORKERS; i++) {
+        w.workers[i].state = e->ranks[i].data;
+        w.workers[i].state_bytes = e->ranks[i].len;
+    }
+    tw_start(&w);
+    tw_join(&w);
+    for (uint32_t i = 0; i < WORKERS; i++) {
+        must(w.workers[i].result, choices);
+        assert_int_equal(w.workers[i].progress.step, w.job.plan->total_steps);
+    }
+    weights = tw_served(&w);
+    *n = w.job.plan->layout.param_count * sizeof *weights;
+    tw_end(&w);
+    return weights;
+}
+
+static void must_go_on(const char *choices, uint64_t clock)
+{
+    size_t n, m;
+    float *whole = tw_train_once(WORKERS, 1, choices, &n), *halves;
+    end e;
+
+    live_to(choices, 2, clock, &e);
+    halves = live_on(choices, 3, &e, &m);
+    assert_int_equal(n, m);
+    if (memcmp(whole, halves, n) != 0) {
+        fail_msg("%s: saved at clock %llu it ends in other bits", choices,
+                 (unsigned long long)clock);
+    }
+    free(whole);
+    free(halves);
+    end_fini(&e);
+}
+
+/* Is it a job under bsp with these servers? Else the update needs more than its name. */
+static bool is_job(const char *choices)
+{
+    char json[2048];
+    Psgd__V1__JobSpec *spec;
+    ps_plan *plan = NULL;
+    ps_status st;
+
+    snprintf(json, sizeof json, "{\"title\": \"t\", \"workers\": %d, \"pservers\": 2%s}", WORKERS,
+             choices);
+    spec = spec_of(json);
+    st = ps_plan_create(spec, NULL, NULL, &plan);
+    free_spec(spec);
+    ps_plan_destroy(plan);
+    return ps_is_ok(&st);
+}
+
+#define SHORT ", \"epochs\": 1, \"block_size\": 50" /* 20 steps of two workers */
+
+static void live_with_update(const ps_update *update, void *arg)
+{
+    static const char *const rests[] = {
+        ", \"optimizer\": {}",
+        ", \"optimizer\": {}, \"codec\": {\"up\": {\"name\": \"sign\", \"params\": "
+        "{\"error_feedback\": 1}}, "
+        "\"down\": {\"name\": \"int8\", \"params\": {\"error_feedback\": 1}}}",
+        ", \"optimizer\": {\"side\": \"WORKER\", \"rule\": {\"name\": \"momentum\"}}",
+        ", \"optimizer\": {\"clip\": {\"name\": \"norm\"}}, "
+        "\"codec\": {\"up\": {\"name\": \"topk\", \"params\": {\"error_feedback\": 1, "
+        "\"momentum\": 0.5}}}",
+    };
+    uint32_t *lives = arg;
+
+    for (size_t i = 0; i < sizeof rests / sizeof rests[0]; i++) {
+        char choices[1024];
+
+        snprintf(choices, sizeof choices, SHORT ", \"update\": {\"name\": \"%s\"}%s", update->name,
+                 rests[i]);
+        if (is_job(choices)) {
+            must_go_on(choices, update->local != NULL ? 2 : 7);
+            ++*lives;
+        }
+    }
+}
+
+static void each_update_goes_on_with_the_same_bits(void **state)
+{
+    uint32_t lives = 0;
+
+    (void)state;
+    ps_update_each(live_with_update, &lives);
+    print_message("%u lives\n", lives);
+    assert_true(lives > 30);
+}
+
+static void whatever_a_codec_keeps_goes_on(void **state)
+{
+    static const char *const ups[] = {
+        "\"int8\", \"params\": {\"difference\": 1}",
+        "\"int8\", \"params\": {\"difference\": 1, \"lazy\": 0.5}",
+        "\"f16\", \"params\": {\"momentum\": 0.9}",
+        "\"dgc\"",
+        "\"onebit\"",
+        "\"threelc\"",
+        "\"powersgd\", \"params\": {\"rank\": 2}",
+        "\"qsgd\", \"params\": {\"error_feedback\": 1, \"lossless\": 1}",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof ups / sizeof ups[0]; i++) {
+        char choices[1024];
+
+        snprintf(choices, sizeof choices, SHORT ", \"codec\": {\"up\": {\"name\": %s}}", ups[i]);
+        if (!is_job(choices)) {
+            fail_msg("%s is no job", choices);
+        }
+        must_go_on(choices, 9);
+    }
+}
+
+/* At the beginning, at the end of an epoch, and at the end of the job. */
+static void any_clock_will_do(void **state)
+{
+    static const char choices[] =
+        ", \"epochs\": 2, \"block_size\": 50, \"eval_every_steps\": 7, "
+        "\"codec\": {\"up\": {\"name\": \"sign\", \"params\": {\"error_feedback\": 1}}}";
+
+    (void)state;
+    must_go_on(choices, 0);
+    must_go_on(choices, 20);
+    must_go_on(choices, 21);
+    must_go_on(choices, 40);
+}
+
+/* ---- Files that are not what they should be ---- */
+
+static void must_be_refused(const char *choices, uint32_t rank, const bytes *file, const char *text)
+{
+    train_world w;
+    ps_exchange_ops ops = {0};
+    ps_exchange nobody = {.ops = &ops};
+    ps_status st;
+
+    tw_begin(&w, WORKERS, 1, choices);
+    st = ps_trainer_load(w.workers[rank].trainer, &nobody, file->data, file->len);
+    if (ps_is_ok(&st) || strstr(st.text, text) == NULL) {
+        fail_msg("\"%s\" should say \"%s\"", st.text, text);
+    }
+    tw_end(&w);
+}
+
+static void a_file_that_is_cut_damaged_or_another_s_is_refused(void **state)
+{
+    end e;
+    bytes file;
+
+    (void)state;
+    live_to(SHORT, 1, 3, &e);
+    file = e.ranks[0];
+    must_be_refused(SHORT, 1, &file, "rank 0 of 4 variables; this is rank 1 of 4");
+    must_be_refused(SHORT ", \"optimizer\": {\"clip\": {\"name\": \"norm\"}}", 0, &file,
+                    "this one computes");
+    file.len -= 1;
+    must_be_refused(SHORT, 0, &file, "cut");
+    file.len = 10;
+    must_be_refused(SHORT, 0, &file, "not a file that begins with PSGDRNK1");
+    file.len = e.ranks[0].len;
+    file.data[200] ^= 1;
+    must_be_refused(SHORT, 0, &file, "checksum");
+    end_fini(&e);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_update_goes_on_with_the_same_bits),
+        cmocka_unit_test(whatever_a_codec_keeps_goes_on),
+        cmocka_unit_test(any_clock_will_do),
+        cmocka_unit_test(a_file_that_is_cut_damaged_or_another_s_is_refused),
+    };
+
+    if (argc > 1) {
+        cmocka_set_test_filter(argv[1]);
+    }
+    return cmocka_run_group_tests(tests, tw_draw_glyphs, tw_drop_glyphs);
+}
