@@ -137,7 +137,7 @@ void ps_gate_begin_at(ps_gate *gate, uint64_t clock)
     for (uint32_t v = 0; v < gate->layout->variable_count; v++) {
         gate->arrived[v] = clock * slices_of(gate->layout, v);
     }
-    for (uint32_t i = 0; i < gate->lanes; i++) {
+    for (uint32_t i = 0; i < gate->servers; i++) {
         gate->whole[i] = clock;
     }
     pthread_mutex_unlock(&gate->mutex);
