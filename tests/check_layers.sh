@@ -35,12 +35,12 @@ common/consistency   common/base/ common/consistency/
 common/straggler     common/base/ common/straggler/
 common/update        common/base/ common/update/
 common/rpc           common/base/ common/rpc/ grpc/ protobuf-c/ google/ openssl/
-common/job           common/base/ common/codec/ common/optim/ common/nn/ common/metric/ common/data/ common/consistency/ common/straggler/ common/update/ common/exchange/ common/job/ common/rpc/pbjson common/rpc/error psgd/ protobuf-c/
+common/job           common/base/ common/codec/ common/optim/ common/nn/ common/metric/ common/data/ common/consistency/ common/straggler/ common/update/ common/mesh/ common/job/ common/rpc/pbjson common/rpc/error psgd/ protobuf-c/
 common/placement     common/base/ common/job/layout common/placement/
 common/store         common/base/ common/codec/ common/optim/ common/consistency/ common/store/ psgd/v1/codec protobuf-c/
-common/exchange      common/base/ common/codec/ common/data/ common/exchange/ psgd/v1/codec protobuf-c/
-common/train         common/base/ common/nn/ common/metric/ common/data/ common/artifact/ common/optim/ common/update/ common/exchange/ common/codec/ common/consistency/ common/store/ common/job/ common/placement/ common/train/ psgd/ protobuf-c/
-common/inprocess     common/base/ common/nn/ common/metric/ common/data/ common/artifact/ common/optim/ common/update/ common/exchange/ common/codec/ common/consistency/ common/straggler/ common/store/ common/job/ common/placement/ common/train/ common/wire/ common/inprocess/ common/rpc/pbjson psgd/ protobuf-c/ google/
+common/mesh      common/base/ common/codec/ common/data/ common/mesh/ psgd/v1/codec protobuf-c/
+common/train         common/base/ common/nn/ common/metric/ common/data/ common/artifact/ common/optim/ common/update/ common/mesh/ common/codec/ common/consistency/ common/store/ common/job/ common/placement/ common/train/ psgd/ protobuf-c/
+common/inprocess     common/base/ common/nn/ common/metric/ common/data/ common/artifact/ common/optim/ common/update/ common/mesh/ common/codec/ common/consistency/ common/straggler/ common/store/ common/job/ common/placement/ common/train/ common/wire/ common/inprocess/ common/rpc/pbjson psgd/ protobuf-c/ google/
 common/node          common/ psgd/ protobuf-c/
 common/wire          common/base/ common/codec/ common/optim/ common/rpc/ common/job/ common/placement/ common/store/ common/train/ common/wire/ psgd/ protobuf-c/
 services/coordinator common/ services/coordinator/ psgd/ protobuf-c/ google/

@@ -9,8 +9,8 @@
 #include "common/data/columns.h"
 #include "common/data/dataset.h"
 #include "common/data/transform.h"
-#include "common/exchange/mesh.h"
 #include "common/job/table.h"
+#include "common/mesh/mesh.h"
 #include "common/metric/metric.h"
 #include "common/nn/layer.h"
 #include "common/nn/loss.h"
@@ -125,7 +125,7 @@ static void each_data(ps_plugin_fn *fn, void *arg)
 }
 const ps_kind ps_kind_data = {.name = "data", .each = each_data};
 
-/* That through servers is no machine of common/exchange. */
+/* That through servers is no machine of common/mesh. */
 static void pass_mesh(const ps_mesh *x, void *arg)
 {
     pass(arg, x->name, x->summary, ps_mesh_params);

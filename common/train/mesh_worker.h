@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* mesh_worker.h - a worker's part of an exchange among workers, but for how packets
- * travel: its contributions, the machine of common/exchange, the step of its weights by
+ * travel: its contributions, the machine of common/mesh, the step of its weights by
  * the sum, and the gate.
  *
  * The trainer's side (claim, give) is the trainer's thread's; the machine is of whoever

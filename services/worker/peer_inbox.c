@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* peer_inbox.c - what other workers have said, until the machine can use it; see
- * peer_exchange.h.
+ * mesh_exchange.h.
  *
  * A stream is in order, so whatever a worker says of a step comes before all that it
  * says of the next one: a message that is early holds up nothing that is needed now.
  */
-#include "services/worker/peer_exchange_impl.h"
+#include "services/worker/mesh_exchange_impl.h"
 
 #include <assert.h>
 
@@ -23,7 +23,7 @@ static void empty(peer_inbox *inbox)
     inbox->at = inbox->count = 0;
 }
 
-void ps_peer_exchange_give(ps_peer_exchange *x, uint32_t from, ps_packet *const *packets,
+void ps_mesh_exchange_give(ps_mesh_exchange *x, uint32_t from, ps_packet *const *packets,
                            size_t count)
 {
     peer_inbox *inbox = &x->inboxes[from];
@@ -33,15 +33,15 @@ void ps_peer_exchange_give(ps_peer_exchange *x, uint32_t from, ps_packet *const 
         inbox->packets[i] = packets[i];
     }
     inbox->count = count;
-    peer_settle(x);
+    exchange_settle(x);
 }
 
-void ps_peer_exchange_forget(ps_peer_exchange *x, uint32_t from)
+void ps_mesh_exchange_forget(ps_mesh_exchange *x, uint32_t from)
 {
     empty(&x->inboxes[from]);
 }
 
-void peer_forget_inboxes(ps_peer_exchange *x)
+void peer_forget_inboxes(ps_mesh_exchange *x)
 {
     for (uint32_t i = 0; i < x->peers; i++) {
         empty(&x->inboxes[i]);
@@ -49,7 +49,7 @@ void peer_forget_inboxes(ps_peer_exchange *x)
 }
 
 /* Can the machine use it now? */
-static bool may_take(const ps_peer_exchange *x, const peer_inbox *inbox, const ps_packet *packet)
+static bool may_take(const ps_mesh_exchange *x, const peer_inbox *inbox, const ps_packet *packet)
 {
     size_t room = PEER_EARLY_BYTES / (x->peers > 1 ? x->peers - 1 : 1);
 
@@ -60,7 +60,7 @@ static bool may_take(const ps_peer_exchange *x, const peer_inbox *inbox, const p
 }
 
 /* As far as it goes; the rest stays. */
-static bool take_some(ps_peer_exchange *x, uint32_t from)
+static bool take_some(ps_mesh_exchange *x, uint32_t from)
 {
     peer_inbox *inbox = &x->inboxes[from];
     size_t before = inbox->at;
@@ -86,7 +86,7 @@ static bool take_some(ps_peer_exchange *x, uint32_t from)
     return true;
 }
 
-bool peer_take_inboxes(ps_peer_exchange *x)
+bool peer_take_inboxes(ps_mesh_exchange *x)
 {
     bool any = false;
 

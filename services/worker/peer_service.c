@@ -14,7 +14,7 @@ enum { HEAD_BYTES = 64 << 10, PACKET_BYTES_MAX = 4 * PS_CODEC_VALUES };
 
 /* What comes from one worker. */
 typedef struct peer_in {
-    ps_peer_inbox *inbox;
+    ps_peer_receiver *receiver;
     uint32_t rank;
     uint64_t newest; /* process seen */
     ps_call *call;   /* NULL: none open */
@@ -24,17 +24,17 @@ typedef struct peer_in {
 } peer_in;
 
 /* What others say to one rank of this process. */
-struct ps_peer_inbox {
-    ps_peer_inbox *next;       /* of the service's list; NULL: the last */
+struct ps_peer_receiver {
+    ps_peer_receiver *next;    /* of the service's list; NULL: the last */
     const ps_session *session; /* the rank's */
     ps_wire_attempt attempt;   /* the session's */
-    ps_peer_exchange *exchange;
+    ps_mesh_exchange *exchange;
     peer_in *in; /* (rank_count of the placement): by sender */
     ps_traffic traffic;
 };
 
 struct ps_peers {
-    ps_peer_inbox *inboxes; /* NULL: closed */
+    ps_peer_receiver *receivers; /* NULL: closed */
 };
 
 /* --- messages ----------------------------------------------------------------- */
@@ -54,7 +54,7 @@ static ps_status bytes_of(const Psgd__V1__PeerPacket *head, size_t left, size_t 
 static ps_status read_packet(const peer_in *p, const Psgd__V1__PeerPacket *head,
                              ps_payload *payload, size_t at, size_t len, ps_packet **out)
 {
-    uint64_t clocks = p->inbox->session->plan->total_clocks;
+    uint64_t clocks = p->receiver->session->plan->total_clocks;
     ps_packet *packet;
     const uint8_t *view;
 
@@ -127,7 +127,7 @@ static void on_message(void *arg, const ProtobufCMessage *message, ps_payload *p
     const Psgd__V1__ExchangeRequest *req = (const Psgd__V1__ExchangeRequest *)message;
     ps_packet *packets[PEER_BATCH];
     peer_in *p = arg;
-    ps_peer_inbox *inbox = p->inbox;
+    ps_peer_receiver *receiver = p->receiver;
     ps_refusal refusal;
     ps_status st;
 
@@ -136,9 +136,9 @@ static void on_message(void *arg, const ProtobufCMessage *message, ps_payload *p
         ps_call_finish(call);
         return;
     }
-    ps_traffic_count_in(&inbox->traffic, message, ps_payload_len(payload));
-    ps_peer_exchange_served(inbox->exchange, &inbox->traffic);
-    refusal = ps_identity_check_attempt(&inbox->attempt, req->attempt);
+    ps_traffic_count_in(&receiver->traffic, message, ps_payload_len(payload));
+    ps_mesh_exchange_served(receiver->exchange, &receiver->traffic);
+    refusal = ps_identity_check_attempt(&receiver->attempt, req->attempt);
     if (!ps_identity_allows(call, &refusal)) {
         p->call = NULL;
         return;
@@ -149,7 +149,7 @@ static void on_message(void *arg, const ProtobufCMessage *message, ps_payload *p
         return;
     }
     p->given = req->n_packets;
-    ps_peer_exchange_give(inbox->exchange, p->rank, packets, req->n_packets);
+    ps_mesh_exchange_give(receiver->exchange, p->rank, packets, req->n_packets);
 }
 
 /* --- acknowledgements ---------------------------------------------------------- */
@@ -164,15 +164,15 @@ static void tell(void *arg, ps_call *call)
     }
     p->told = p->taken;
     ack.taken = p->taken;
-    ps_traffic_count_out(&p->inbox->traffic, &ack.base, 0);
-    ps_peer_exchange_served(p->inbox->exchange, &p->inbox->traffic);
+    ps_traffic_count_out(&p->receiver->traffic, &ack.base, 0);
+    ps_mesh_exchange_served(p->receiver->exchange, &p->receiver->traffic);
     ps_call_send(call, &ack.base, NULL, 0, tell, p);
 }
 
 void ps_peers_taken(void *arg, uint32_t from, const ps_status *st)
 {
-    ps_peer_inbox *inbox = arg;
-    peer_in *p = &inbox->in[from];
+    ps_peer_receiver *receiver = arg;
+    peer_in *p = &receiver->in[from];
     size_t given = p->given;
 
     p->given = 0;
@@ -200,14 +200,14 @@ static void on_gone(void *arg, ps_call *call)
 }
 
 /* NULL: this process does not carry the rank. */
-static ps_peer_inbox *find_inbox(const ps_peers *peers, uint32_t rank)
+static ps_peer_receiver *find_receiver(const ps_peers *peers, uint32_t rank)
 {
-    ps_peer_inbox *inbox = peers->inboxes;
+    ps_peer_receiver *receiver = peers->receivers;
 
-    while (inbox != NULL && inbox->session->rank != rank) {
-        inbox = inbox->next;
+    while (receiver != NULL && receiver->session->rank != rank) {
+        receiver = receiver->next;
     }
-    return inbox;
+    return receiver;
 }
 
 static void handle_exchange(void *service, const ProtobufCMessage *request, ps_payload *payload,
@@ -215,15 +215,15 @@ static void handle_exchange(void *service, const ProtobufCMessage *request, ps_p
 {
     const Psgd__V1__ExchangeRequest *req = (const Psgd__V1__ExchangeRequest *)request;
     ps_peers *peers = service;
-    ps_peer_inbox *inbox = find_inbox(peers, req->to);
-    ps_refusal refusal = ps_identity_check(peers->inboxes != NULL ? &peers->inboxes->attempt : NULL,
-                                           req->worker, req->attempt);
+    ps_peer_receiver *receiver = find_receiver(peers, req->to);
+    ps_refusal refusal = ps_identity_check(
+        peers->receivers != NULL ? &peers->receivers->attempt : NULL, req->worker, req->attempt);
     peer_in *p;
 
     if (!ps_identity_allows(call, &refusal)) {
         return;
     }
-    if (inbox == NULL) {
+    if (receiver == NULL) {
         ps_identity_refuse(
             call, "WRONG_RANK",
             ps_fail(PS_INVALID_ARGUMENT, "to: rank %u is not of this process", req->to));
@@ -235,13 +235,13 @@ static void handle_exchange(void *service, const ProtobufCMessage *request, ps_p
             ps_fail(PS_INVALID_ARGUMENT, "worker.rank: %u speaks to itself", req->worker->rank));
         return;
     }
-    p = &inbox->in[req->worker->rank];
+    p = &receiver->in[req->worker->rank];
     refusal = ps_identity_check_newest(req->worker, &p->newest);
     if (!ps_identity_allows(call, &refusal)) {
         return;
     }
     ps_identity_replace(&p->call);
-    ps_peer_exchange_forget(inbox->exchange, p->rank);
+    ps_mesh_exchange_forget(receiver->exchange, p->rank);
     p->call = call;
     p->taken = p->told = p->given = 0;
     ps_call_on_gone(call, on_gone, p);
@@ -276,48 +276,48 @@ ps_service ps_peers_service(ps_peers *peers)
     };
 }
 
-ps_peer_inbox *ps_peer_inbox_create(const ps_session *session)
+ps_peer_receiver *ps_peer_receiver_create(const ps_session *session)
 {
-    ps_peer_inbox *inbox = ps_xcalloc(1, sizeof *inbox);
+    ps_peer_receiver *receiver = ps_xcalloc(1, sizeof *receiver);
 
-    inbox->session = session;
-    inbox->attempt = ps_session_attempt(session);
-    inbox->in = ps_xcalloc(session->placement.rank_count, sizeof *inbox->in);
+    receiver->session = session;
+    receiver->attempt = ps_session_attempt(session);
+    receiver->in = ps_xcalloc(session->placement.rank_count, sizeof *receiver->in);
     for (uint32_t i = 0; i < session->placement.rank_count; i++) {
-        inbox->in[i].inbox = inbox;
-        inbox->in[i].rank = i;
+        receiver->in[i].receiver = receiver;
+        receiver->in[i].rank = i;
     }
-    return inbox;
+    return receiver;
 }
 
-void ps_peers_open(ps_peers *peers, ps_peer_inbox *inbox, ps_peer_exchange *exchange)
+void ps_peers_open(ps_peers *peers, ps_peer_receiver *receiver, ps_mesh_exchange *exchange)
 {
-    inbox->exchange = exchange;
-    inbox->next = peers->inboxes;
-    peers->inboxes = inbox;
+    receiver->exchange = exchange;
+    receiver->next = peers->receivers;
+    peers->receivers = receiver;
 }
 
-void ps_peers_remove(ps_peers *peers, ps_peer_inbox *inbox, const char *why)
+void ps_peers_remove(ps_peers *peers, ps_peer_receiver *receiver, const char *why)
 {
-    ps_peer_inbox **at = &peers->inboxes;
+    ps_peer_receiver **at = &peers->receivers;
 
-    if (inbox == NULL) {
+    if (receiver == NULL) {
         return;
     }
-    while (*at != NULL && *at != inbox) {
+    while (*at != NULL && *at != receiver) {
         at = &(*at)->next;
     }
     if (*at != NULL) {
-        *at = inbox->next;
+        *at = receiver->next;
     }
-    for (uint32_t i = 0; i < inbox->session->placement.rank_count; i++) {
-        ps_call *call = inbox->in[i].call;
+    for (uint32_t i = 0; i < receiver->session->placement.rank_count; i++) {
+        ps_call *call = receiver->in[i].call;
 
-        inbox->in[i].call = NULL;
+        receiver->in[i].call = NULL;
         if (call != NULL) {
             ps_identity_refuse(call, "ATTEMPT_OVER", ps_fail(PS_ABORTED, "%s", why));
         }
     }
-    free(inbox->in);
-    free(inbox);
+    free(receiver->in);
+    free(receiver);
 }

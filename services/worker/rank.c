@@ -20,10 +20,10 @@ struct ps_rank {
     ps_rank_conf conf;
     ps_session session; /* the node's, as this rank sees it: its number, its weights */
     ps_trainer *trainer;
-    ps_exchange *exchange;   /* NULL before start and when it has ended */
-    ps_peer_exchange *mesh;  /* NULL: the job has servers */
-    ps_peer_inbox *inbox;    /* of the mesh */
-    ps_exchange_stats stats; /* of an exchange that has ended */
+    ps_exchange *exchange;      /* NULL before start and when it has ended */
+    ps_mesh_exchange *mesh;     /* NULL: the job has servers */
+    ps_peer_receiver *receiver; /* of the mesh */
+    ps_exchange_stats stats;    /* of an exchange that has ended */
     double waited_s;
     bool is_training; /* the thread runs */
     ps_event trained, closed;
@@ -48,7 +48,7 @@ static void on_trained(ps_event *self, bool ok)
     r->stats = ps_exchange_get_stats(r->exchange);
     r->waited_s = ps_gate_waited_s(ps_exchange_gate(r->exchange), whom, sizeof whom);
     if (r->mesh != NULL) {
-        ps_peer_exchange_stop(r->mesh, &r->closed);
+        ps_mesh_exchange_stop(r->mesh, &r->closed);
     } else {
         ps_wire_client_stop(r->exchange, &r->closed);
     }
@@ -68,7 +68,7 @@ static void on_closed(ps_event *self, bool ok)
 
 static ps_status make_mesh(ps_rank *r)
 {
-    ps_peer_exchange_conf conf = {
+    ps_mesh_exchange_conf conf = {
         .loop = r->conf.loop,
         .session = &r->session,
         .incarnation = ps_node_incarnation(r->conf.node),
@@ -78,11 +78,11 @@ static ps_status make_mesh(ps_rank *r)
     };
     ps_status st;
 
-    r->inbox = ps_peer_inbox_create(&r->session);
-    conf.arg = r->inbox;
-    st = ps_peer_exchange_create(&conf, &r->mesh);
+    r->receiver = ps_peer_receiver_create(&r->session);
+    conf.arg = r->receiver;
+    st = ps_mesh_exchange_create(&conf, &r->mesh);
     if (ps_is_ok(&st)) {
-        ps_peers_open(r->conf.peers, r->inbox, r->mesh);
+        ps_peers_open(r->conf.peers, r->receiver, r->mesh);
     }
     return st;
 }
@@ -128,9 +128,9 @@ void ps_rank_destroy(ps_rank *r)
     }
     assert(r->exchange == NULL);
     ps_buf_unref(r->part_buf);
-    ps_peers_remove(r->conf.peers, r->inbox, "the attempt is over");
+    ps_peers_remove(r->conf.peers, r->receiver, "the attempt is over");
     if (r->mesh != NULL) {
-        ps_peer_exchange_destroy(r->mesh);
+        ps_mesh_exchange_destroy(r->mesh);
     }
     ps_trainer_destroy(r->trainer);
     free(r);
@@ -165,7 +165,7 @@ ps_exchange *ps_rank_connect(ps_loop *loop, const ps_session *session, uint64_t 
 static void open_exchange(ps_rank *r)
 {
     if (r->mesh != NULL) {
-        r->exchange = ps_peer_exchange_base(r->mesh);
+        r->exchange = ps_mesh_exchange_base(r->mesh);
     } else {
         r->exchange = ps_rank_connect(r->conf.loop, &r->session, ps_node_incarnation(r->conf.node),
                                       ps_trainer_grad(r->trainer));
@@ -194,7 +194,7 @@ void ps_rank_stop(ps_rank *r)
     if (r->is_training) {
         ps_gate_stop(ps_exchange_gate(r->exchange));
     } else if (r->mesh != NULL) {
-        ps_peer_exchange_cut(r->mesh);
+        ps_mesh_exchange_cut(r->mesh);
     }
 }
 
@@ -269,7 +269,7 @@ static void fill_exchange(ps_rank *r, Psgd__V1__WorkerProgress *out)
         out->seconds_waiting =
             ps_gate_waited_s(ps_exchange_gate(r->exchange), r->whom, sizeof r->whom);
         if (r->mesh != NULL && r->whom[0] != '\0') {
-            ps_peer_exchange_name_missing(r->mesh, r->whom, sizeof r->whom);
+            ps_mesh_exchange_name_missing(r->mesh, r->whom, sizeof r->whom);
         }
     }
     out->bytes_up = stats.bytes_up;

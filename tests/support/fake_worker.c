@@ -154,20 +154,20 @@ static void serve(void *arg)
 static void listen_to_peers(void *arg)
 {
     fake_worker *w = arg;
-    ps_peer_exchange_conf conf = {
+    ps_mesh_exchange_conf conf = {
         .loop = w->on->loop,
         .session = &w->session,
         .incarnation = w->incarnation,
         .weights = w->session.weights,
         .grad = w->grad,
         .taken = ps_peers_taken,
-        .arg = w->inbox,
+        .arg = w->receiver,
     };
-    ps_status st = ps_peer_exchange_create(&conf, &w->mesh);
+    ps_status st = ps_mesh_exchange_create(&conf, &w->mesh);
 
     assert(ps_is_ok(&st));
     (void)st;
-    ps_peers_open(w->peers, w->inbox, w->mesh);
+    ps_peers_open(w->peers, w->receiver, w->mesh);
     serve(w);
 }
 
@@ -175,7 +175,7 @@ void fake_worker_listen(fake_worker *w, uint32_t rank)
 {
     describe(w, rank);
     w->peers = ps_peers_create();
-    w->inbox = ps_peer_inbox_create(&w->session);
+    w->receiver = ps_peer_receiver_create(&w->session);
     w->service = ps_peers_service(w->peers);
     snprintf(w->address, sizeof w->address, "127.0.0.1:0");
     side_run(w->on, listen_to_peers, w);
@@ -229,7 +229,7 @@ void fake_worker_start(fake_worker *w, uint32_t rank)
     pthread_mutex_init(&w->mutex, NULL);
     pthread_cond_init(&w->changed, NULL);
     if (w->peers != NULL) {
-        w->exchange = ps_peer_exchange_base(w->mesh);
+        w->exchange = ps_mesh_exchange_base(w->mesh);
     } else {
         describe(w, rank);
         side_run(w->on, open_exchange, w);
@@ -258,7 +258,7 @@ static void close_exchange(void *arg)
     closing *c = arg;
 
     if (c->w->mesh != NULL) {
-        ps_peer_exchange_stop(c->w->mesh, &c->closed.event);
+        ps_mesh_exchange_stop(c->w->mesh, &c->closed.event);
     } else {
         ps_wire_client_stop(c->w->exchange, &c->closed.event);
     }
@@ -278,8 +278,8 @@ static void close_peers(void *arg)
 {
     closing *c = arg;
 
-    ps_peers_remove(c->w->peers, c->w->inbox, "the test is over");
-    c->w->inbox = NULL;
+    ps_peers_remove(c->w->peers, c->w->receiver, "the test is over");
+    c->w->receiver = NULL;
     stop_server(c);
 }
 
@@ -287,7 +287,7 @@ static void drop_mesh(void *arg)
 {
     fake_worker *w = arg;
 
-    ps_peer_exchange_destroy(w->mesh);
+    ps_mesh_exchange_destroy(w->mesh);
 }
 
 void fake_worker_fini(fake_worker *w)

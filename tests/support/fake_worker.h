@@ -45,9 +45,9 @@ struct fake_worker {
     ps_session session;
     ps_buf *grad;
     ps_exchange *exchange;
-    ps_peer_inbox *inbox;
+    ps_peer_receiver *receiver;
     ps_peers *peers; /* NULL: the exchange is through servers */
-    ps_peer_exchange *mesh;
+    ps_mesh_exchange *mesh;
     ps_service service;
     ps_server *server;
     char address[32];

@@ -5,7 +5,7 @@
 #ifndef PS_TESTS_SUPPORT_MESH_WORLD_H
 #define PS_TESTS_SUPPORT_MESH_WORLD_H
 
-#include "common/exchange/mesh.h"
+#include "common/mesh/mesh.h"
 
 enum { MESH_NODES_MAX = 16, MESH_PARTS_MAX = 8, MESH_WINDOW_US = 1000000 };
 

@@ -86,7 +86,7 @@ static void start(server *s)
 /* --- streams --------------------------------------------------------------------- */
 
 /* A stream of a worker; what came is under the world's mutex. */
-typedef struct lane {
+typedef struct worker_stream {
     server *s;
     ps_stream *stream;
     const char *method;
@@ -106,129 +106,130 @@ typedef struct lane {
     uint64_t last_clock;
     size_t slices_in;
     float *weights; /* (param_count), as pulled */
-} lane;
+} worker_stream;
 
-static lane *watched; /* of the predicate */
+static worker_stream *watched; /* of the predicate */
 static unsigned wanted;
 
 static void on_sent(void *arg)
 {
-    lane *l = arg;
+    worker_stream *ws = arg;
 
-    pthread_mutex_lock(&l->s->w.mutex);
-    l->is_sent = true;
-    nw_changed(&l->s->w);
-    pthread_mutex_unlock(&l->s->w.mutex);
+    pthread_mutex_lock(&ws->s->w.mutex);
+    ws->is_sent = true;
+    nw_changed(&ws->s->w);
+    pthread_mutex_unlock(&ws->s->w.mutex);
 }
 
 static void on_end(void *arg, const ps_error *error)
 {
-    lane *l = arg;
+    worker_stream *ws = arg;
 
-    pthread_mutex_lock(&l->s->w.mutex);
-    l->error = *error;
-    l->stream = NULL;
-    l->is_over = true;
-    nw_changed(&l->s->w);
-    pthread_mutex_unlock(&l->s->w.mutex);
+    pthread_mutex_lock(&ws->s->w.mutex);
+    ws->error = *error;
+    ws->stream = NULL;
+    ws->is_over = true;
+    nw_changed(&ws->s->w);
+    pthread_mutex_unlock(&ws->s->w.mutex);
 }
 
 static void on_ack(void *arg, const ProtobufCMessage *head, ps_payload *payload)
 {
     const Psgd__V1__PushGradientResponse *ack = (const Psgd__V1__PushGradientResponse *)head;
-    lane *l = arg;
+    worker_stream *ws = arg;
 
     (void)payload;
-    pthread_mutex_lock(&l->s->w.mutex);
-    l->last_clock = ack->clock;
-    l->acks++;
-    nw_changed(&l->s->w);
-    pthread_mutex_unlock(&l->s->w.mutex);
-    ps_stream_read(l->stream);
+    pthread_mutex_lock(&ws->s->w.mutex);
+    ws->last_clock = ack->clock;
+    ws->acks++;
+    nw_changed(&ws->s->w);
+    pthread_mutex_unlock(&ws->s->w.mutex);
+    ps_stream_read(ws->stream);
 }
 
 static void on_weights(void *arg, const ProtobufCMessage *head, ps_payload *payload)
 {
     const Psgd__V1__PullWeightsResponse *answer = (const Psgd__V1__PullWeightsResponse *)head;
-    lane *l = arg;
+    worker_stream *ws = arg;
     size_t at = 0;
     static uint8_t scratch[65536];
 
-    pthread_mutex_lock(&l->s->w.mutex);
-    l->last_clock = answer->clock;
-    l->answers++;
+    pthread_mutex_lock(&ws->s->w.mutex);
+    ws->last_clock = answer->clock;
+    ws->answers++;
     for (size_t i = 0; i < answer->n_slices; i++) {
         const Psgd__V1__Encoding *e = answer->slices[i];
-        const ps_slice *slice = &l->s->plan->layout.slices[e->slice];
+        const ps_slice *slice = &ws->s->plan->layout.slices[e->slice];
         ps_status st = ps_codec_decode(
             NULL, e,
             e->payload_bytes > 0 ? ps_payload_view(payload, at, e->payload_bytes, scratch) : NULL,
-            e->payload_bytes, PS_INTO_SET, l->weights + slice->at, slice->n);
+            e->payload_bytes, PS_INTO_SET, ws->weights + slice->at, slice->n);
 
         if (!ps_is_ok(&st)) {
             abort();
         }
         at += e->payload_bytes;
-        l->slices_in++;
+        ws->slices_in++;
     }
-    nw_changed(&l->s->w);
-    pthread_mutex_unlock(&l->s->w.mutex);
-    ps_stream_read(l->stream);
+    nw_changed(&ws->s->w);
+    pthread_mutex_unlock(&ws->s->w.mutex);
+    ps_stream_read(ws->stream);
 }
 
-static void open_lane(void *arg)
+static void open_stream(void *arg)
 {
     static const ps_stream_events push_events = {on_ack, on_sent, on_end},
                                   pull_events = {on_weights, on_sent, on_end};
-    lane *l = arg;
-    bool is_push = strcmp(l->method, "PushGradient") == 0;
+    worker_stream *ws = arg;
+    bool is_push = strcmp(ws->method, "PushGradient") == 0;
 
-    l->stream = ps_stream_open(l->s->w.channel, &psgd__v1__parameter_service__descriptor, l->method,
-                               NW_REPLY_US, 1 << 20, is_push ? &push_events : &pull_events, l);
-    if (!l->does_not_read) {
-        ps_stream_read(l->stream);
+    ws->stream =
+        ps_stream_open(ws->s->w.channel, &psgd__v1__parameter_service__descriptor, ws->method,
+                       NW_REPLY_US, 1 << 20, is_push ? &push_events : &pull_events, ws);
+    if (!ws->does_not_read) {
+        ps_stream_read(ws->stream);
     }
 }
 
-static void lane_set(lane *l, server *s, const char *method, uint32_t rank)
+static void stream_set(worker_stream *ws, server *s, const char *method, uint32_t rank)
 {
-    memset(l, 0, sizeof *l);
-    l->s = s;
-    l->method = method;
-    l->rank = rank;
-    l->attempt = 1;
-    l->incarnation = 100;
-    l->layout_hash = s->plan->layout.hash;
-    l->job_id = "job-1";
-    l->weights = ps_xcalloc(s->plan->layout.param_count, sizeof(float));
+    memset(ws, 0, sizeof *ws);
+    ws->s = s;
+    ws->method = method;
+    ws->rank = rank;
+    ws->attempt = 1;
+    ws->incarnation = 100;
+    ws->layout_hash = s->plan->layout.hash;
+    ws->job_id = "job-1";
+    ws->weights = ps_xcalloc(s->plan->layout.param_count, sizeof(float));
 }
 
-static void lane_begin(lane *l, server *s, const char *method, uint32_t rank)
+static void stream_begin(worker_stream *ws, server *s, const char *method, uint32_t rank)
 {
-    lane_set(l, s, method, rank);
-    nw_run(&s->w, open_lane, l);
+    stream_set(ws, s, method, rank);
+    nw_run(&s->w, open_stream, ws);
 }
 
-static void read_lane(void *arg)
+static void read_stream(void *arg)
 {
-    ps_stream_read(((lane *)arg)->stream);
+    ps_stream_read(((worker_stream *)arg)->stream);
 }
 
-static void cancel_lane(void *arg)
+static void cancel_stream(void *arg)
 {
-    lane *l = arg;
+    worker_stream *ws = arg;
 
-    if (l->stream != NULL) {
-        ps_stream_cancel(l->stream);
+    if (ws->stream != NULL) {
+        ps_stream_cancel(ws->stream);
     }
 }
 
-static bool lane_is_over(node_world *w)
+static bool stream_is_over(node_world *w)
 {
     (void)w;
     return watched->is_over;
 }
-static bool lane_is_sent(node_world *w)
+static bool stream_is_sent(node_world *w)
 {
     (void)w;
     return watched->is_sent || watched->is_over;
@@ -244,56 +245,56 @@ static bool has_slices(node_world *w)
     return watched->slices_in >= wanted || watched->is_over;
 }
 
-static void lane_await_end(lane *l)
+static void stream_await_end(worker_stream *ws)
 {
-    watched = l;
-    nw_await(&l->s->w, lane_is_over, "the end of a stream");
+    watched = ws;
+    nw_await(&ws->s->w, stream_is_over, "the end of a stream");
 }
 
-static void lane_end(lane *l)
+static void stream_end(worker_stream *ws)
 {
-    nw_run(&l->s->w, cancel_lane, l);
-    lane_await_end(l);
-    free(l->weights);
+    nw_run(&ws->s->w, cancel_stream, ws);
+    stream_await_end(ws);
+    free(ws->weights);
 }
 
-static void lane_await_acks(lane *l, unsigned count)
+static void stream_await_acks(worker_stream *ws, unsigned count)
 {
-    watched = l;
+    watched = ws;
     wanted = count;
-    nw_await(&l->s->w, has_acks, "an acknowledgement");
-    assert_true(l->acks >= count);
+    nw_await(&ws->s->w, has_acks, "an acknowledgement");
+    assert_true(ws->acks >= count);
 }
 
-static void lane_await_slices(lane *l, unsigned count)
+static void stream_await_slices(worker_stream *ws, unsigned count)
 {
-    watched = l;
+    watched = ws;
     wanted = count;
-    nw_await(&l->s->w, has_slices, "weights");
-    if (l->is_over) {
-        fail_msg("the pull ended: %s", l->error.status.text);
+    nw_await(&ws->s->w, has_slices, "weights");
+    if (ws->is_over) {
+        fail_msg("the pull ended: %s", ws->error.status.text);
     }
 }
 
-static void lane_await_sent(lane *l)
+static void stream_await_sent(worker_stream *ws)
 {
-    watched = l;
-    nw_await(&l->s->w, lane_is_sent, "a message to be out");
-    pthread_mutex_lock(&l->s->w.mutex);
-    l->is_sent = false;
-    pthread_mutex_unlock(&l->s->w.mutex);
+    watched = ws;
+    nw_await(&ws->s->w, stream_is_sent, "a message to be out");
+    pthread_mutex_lock(&ws->s->w.mutex);
+    ws->is_sent = false;
+    pthread_mutex_unlock(&ws->s->w.mutex);
 }
 
 /* What may be wrong with a push. */
 enum { FINE, SHORT_PAYLOAD, LONG_PAYLOAD, NO_SUCH_SLICE, WRONG_CODEC, LIES_ABOUT_BYTES };
 
-static void identify(const lane *l, Psgd__V1__WorkerIdentity *who)
+static void identify(const worker_stream *ws, Psgd__V1__WorkerIdentity *who)
 {
     psgd__v1__worker_identity__init(who);
-    who->job_id = (char *)l->job_id;
-    who->rank = l->rank;
-    who->incarnation = l->incarnation;
-    who->layout_hash = l->layout_hash;
+    who->job_id = (char *)ws->job_id;
+    who->rank = ws->rank;
+    who->incarnation = ws->incarnation;
+    who->layout_hash = ws->layout_hash;
 }
 
 /* Slices [first, first + count), every value the same. */
@@ -301,8 +302,8 @@ static void push_on_loop(void *arg)
 {
     Psgd__V1__PushGradientRequest request = PSGD__V1__PUSH_GRADIENT_REQUEST__INIT;
     Psgd__V1__WorkerIdentity who;
-    lane *l = arg;
-    const ps_codec *codec = ps_codec_find(l->spoil == WRONG_CODEC ? "f16" : "f32");
+    worker_stream *ws = arg;
+    const ps_codec *codec = ps_codec_find(ws->spoil == WRONG_CODEC ? "f16" : "f32");
     ps_params params = ps_params_default(codec->params);
     ps_encoding heads[8];
     Psgd__V1__Encoding *list[8];
@@ -311,87 +312,87 @@ static void push_on_loop(void *arg)
     ps_piece piece = {.data = bytes};
 
     for (size_t i = 0; i < PS_SLICE_VALUES; i++) {
-        values[i] = l->value;
+        values[i] = ws->value;
     }
-    for (uint32_t i = 0; i < l->count; i++) {
-        const ps_slice *slice = &l->s->plan->layout.slices[l->first + i];
+    for (uint32_t i = 0; i < ws->count; i++) {
+        const ps_slice *slice = &ws->s->plan->layout.slices[ws->first + i];
 
         ps_codec_encode(codec, &params, 1, slice->index, values, slice->n, bytes + piece.len,
                         &heads[i]);
         piece.len += heads[i].msg.payload_bytes;
         list[i] = &heads[i].msg;
     }
-    if (l->spoil == SHORT_PAYLOAD) {
+    if (ws->spoil == SHORT_PAYLOAD) {
         piece.len -= 4;
-    } else if (l->spoil == LONG_PAYLOAD) {
+    } else if (ws->spoil == LONG_PAYLOAD) {
         memset(bytes + piece.len, 0, 4);
         piece.len += 4;
-    } else if (l->spoil == NO_SUCH_SLICE) {
+    } else if (ws->spoil == NO_SUCH_SLICE) {
         list[0]->slice = 1000;
-    } else if (l->spoil == LIES_ABOUT_BYTES) {
+    } else if (ws->spoil == LIES_ABOUT_BYTES) {
         list[0]->payload_bytes = UINT32_MAX;
     }
-    if (!l->has_begun && !l->leaves_identity) {
-        identify(l, &who);
+    if (!ws->has_begun && !ws->leaves_identity) {
+        identify(ws, &who);
         request.worker = &who;
     }
-    l->has_begun = true;
-    request.attempt = l->attempt;
-    request.clock = l->clock;
-    request.block = l->block;
+    ws->has_begun = true;
+    request.attempt = ws->attempt;
+    request.clock = ws->clock;
+    request.block = ws->block;
     request.slices = list;
-    request.n_slices = l->count;
-    ps_stream_send(l->stream, &request.base, &piece, piece.len > 0);
+    request.n_slices = ws->count;
+    ps_stream_send(ws->stream, &request.base, &piece, piece.len > 0);
     free(bytes);
 }
 
-static void push_slices(lane *l, uint64_t clock, uint32_t block, float value, uint32_t first,
-                        uint32_t count)
+static void push_slices(worker_stream *ws, uint64_t clock, uint32_t block, float value,
+                        uint32_t first, uint32_t count)
 {
-    l->clock = clock;
-    l->block = block;
-    l->value = value;
-    l->first = first;
-    l->count = count;
-    nw_run(&l->s->w, push_on_loop, l);
-    lane_await_sent(l);
+    ws->clock = clock;
+    ws->block = block;
+    ws->value = value;
+    ws->first = first;
+    ws->count = count;
+    nw_run(&ws->s->w, push_on_loop, ws);
+    stream_await_sent(ws);
 }
 
-static void push(lane *l, uint64_t clock, uint32_t block, float value)
+static void push(worker_stream *ws, uint64_t clock, uint32_t block, float value)
 {
-    push_slices(l, clock, block, value, 0, l->s->plan->layout.slice_count);
+    push_slices(ws, clock, block, value, 0, ws->s->plan->layout.slice_count);
 }
 
 static void pull_on_loop(void *arg)
 {
     Psgd__V1__PullWeightsRequest request = PSGD__V1__PULL_WEIGHTS_REQUEST__INIT;
     Psgd__V1__WorkerIdentity who;
-    lane *l = arg;
+    worker_stream *ws = arg;
 
-    if (!l->has_begun && !l->leaves_identity) {
-        identify(l, &who);
+    if (!ws->has_begun && !ws->leaves_identity) {
+        identify(ws, &who);
         request.worker = &who;
     }
-    l->has_begun = true;
-    request.attempt = l->attempt;
-    request.clock = l->clock;
-    ps_stream_send(l->stream, &request.base, NULL, 0);
+    ws->has_begun = true;
+    request.attempt = ws->attempt;
+    request.clock = ws->clock;
+    ps_stream_send(ws->stream, &request.base, NULL, 0);
 }
 
-static void pull(lane *l, uint64_t clock)
+static void pull(worker_stream *ws, uint64_t clock)
 {
-    l->clock = clock;
-    nw_run(&l->s->w, pull_on_loop, l);
-    lane_await_sent(l);
+    ws->clock = clock;
+    nw_run(&ws->s->w, pull_on_loop, ws);
+    stream_await_sent(ws);
 }
 
-static void assert_ended(lane *l, ps_code code, const char *reason)
+static void assert_ended(worker_stream *ws, ps_code code, const char *reason)
 {
-    lane_await_end(l);
-    if (l->error.status.code != code || strcmp(l->error.reason, reason) != 0) {
-        fail_msg("wanted %s, got %s: %s", reason, l->error.reason, l->error.status.text);
+    stream_await_end(ws);
+    if (ws->error.status.code != code || strcmp(ws->error.reason, reason) != 0) {
+        fail_msg("wanted %s, got %s: %s", reason, ws->error.reason, ws->error.status.text);
     }
-    free(l->weights);
+    free(ws->weights);
 }
 
 static Psgd__V1__GetStatusResponse *status_of(server *s)
@@ -431,16 +432,16 @@ static void assert_moved(const server *s, const float *now, float by)
 static void a_stream_without_a_job_is_refused(void **state)
 {
     server s;
-    lane l;
+    worker_stream ws;
 
     (void)state;
     server_begin(&s, two_workers, 0);
-    lane_begin(&l, &s, "PushGradient", 0);
-    push(&l, 0, 0, 1);
-    assert_ended(&l, PS_FAILED_PRECONDITION, "NO_JOB");
-    lane_begin(&l, &s, "PullWeights", 0);
-    pull(&l, 0);
-    assert_ended(&l, PS_FAILED_PRECONDITION, "NO_JOB");
+    stream_begin(&ws, &s, "PushGradient", 0);
+    push(&ws, 0, 0, 1);
+    assert_ended(&ws, PS_FAILED_PRECONDITION, "NO_JOB");
+    stream_begin(&ws, &s, "PullWeights", 0);
+    pull(&ws, 0);
+    assert_ended(&ws, PS_FAILED_PRECONDITION, "NO_JOB");
     server_end(&s);
 }
 
@@ -448,7 +449,7 @@ static void whoever_does_not_belong_here_is_told_why(void **state)
 {
     static const char *const methods[] = {"PushGradient", "PullWeights"};
     server s;
-    lane l;
+    worker_stream ws;
 
     (void)state;
     server_begin(&s, two_workers, 0);
@@ -456,25 +457,25 @@ static void whoever_does_not_belong_here_is_told_why(void **state)
     for (size_t m = 0; m < 2; m++) {
         void (*speak)(void *) = m == 0 ? push_on_loop : pull_on_loop;
 
-        lane_begin(&l, &s, methods[m], 0);
-        l.leaves_identity = true;
-        nw_run(&s.w, speak, &l);
-        assert_ended(&l, PS_INVALID_ARGUMENT, "NO_IDENTITY");
-        lane_begin(&l, &s, methods[m], 0);
-        l.attempt = 2;
-        nw_run(&s.w, speak, &l);
-        assert_ended(&l, PS_ABORTED, "WRONG_ATTEMPT");
-        lane_begin(&l, &s, methods[m], 0);
-        l.job_id = "job-2";
-        nw_run(&s.w, speak, &l);
-        assert_ended(&l, PS_FAILED_PRECONDITION, "WRONG_JOB");
-        lane_begin(&l, &s, methods[m], 0);
-        l.layout_hash++;
-        nw_run(&s.w, speak, &l);
-        assert_ended(&l, PS_FAILED_PRECONDITION, "WRONG_MODEL");
-        lane_begin(&l, &s, methods[m], 2);
-        nw_run(&s.w, speak, &l);
-        assert_ended(&l, PS_INVALID_ARGUMENT, "WRONG_RANK");
+        stream_begin(&ws, &s, methods[m], 0);
+        ws.leaves_identity = true;
+        nw_run(&s.w, speak, &ws);
+        assert_ended(&ws, PS_INVALID_ARGUMENT, "NO_IDENTITY");
+        stream_begin(&ws, &s, methods[m], 0);
+        ws.attempt = 2;
+        nw_run(&s.w, speak, &ws);
+        assert_ended(&ws, PS_ABORTED, "WRONG_ATTEMPT");
+        stream_begin(&ws, &s, methods[m], 0);
+        ws.job_id = "job-2";
+        nw_run(&s.w, speak, &ws);
+        assert_ended(&ws, PS_FAILED_PRECONDITION, "WRONG_JOB");
+        stream_begin(&ws, &s, methods[m], 0);
+        ws.layout_hash++;
+        nw_run(&s.w, speak, &ws);
+        assert_ended(&ws, PS_FAILED_PRECONDITION, "WRONG_MODEL");
+        stream_begin(&ws, &s, methods[m], 2);
+        nw_run(&s.w, speak, &ws);
+        assert_ended(&ws, PS_INVALID_ARGUMENT, "WRONG_RANK");
     }
     server_end(&s);
 }
@@ -493,7 +494,7 @@ static void bad_pushes_have_errors_of_their_own_and_change_nothing(void **state)
         {LIES_ABOUT_BYTES, PS_DATA_LOSS, "BAD_SLICE"},
     };
     server s;
-    lane l;
+    worker_stream ws;
     float *now;
 
     (void)state;
@@ -501,24 +502,24 @@ static void bad_pushes_have_errors_of_their_own_and_change_nothing(void **state)
     start(&s);
     now = ps_xcalloc(s.plan->layout.param_count, sizeof(float));
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        lane_begin(&l, &s, "PushGradient", 0);
-        l.spoil = cases[i].spoil;
-        push(&l, 0, 0, 1);
-        assert_ended(&l, cases[i].code, cases[i].reason);
+        stream_begin(&ws, &s, "PushGradient", 0);
+        ws.spoil = cases[i].spoil;
+        push(&ws, 0, 0, 1);
+        assert_ended(&ws, cases[i].code, cases[i].reason);
     }
-    lane_begin(&l, &s, "PushGradient", 0);
-    push(&l, 2, 0, 1); /* two steps ahead under bsp */
-    assert_ended(&l, PS_OUT_OF_RANGE, "WRONG_CLOCK");
-    lane_begin(&l, &s, "PushGradient", 0);
-    push(&l, 0, 1, 1); /* the other worker's block */
-    assert_ended(&l, PS_PERMISSION_DENIED, "NOT_HELD");
+    stream_begin(&ws, &s, "PushGradient", 0);
+    push(&ws, 2, 0, 1); /* two steps ahead under bsp */
+    assert_ended(&ws, PS_OUT_OF_RANGE, "WRONG_CLOCK");
+    stream_begin(&ws, &s, "PushGradient", 0);
+    push(&ws, 0, 1, 1); /* the other worker's block */
+    assert_ended(&ws, PS_PERMISSION_DENIED, "NOT_HELD");
     collect_weights(&s, now);
     assert_moved(&s, now, 0);
 
-    lane_begin(&l, &s, "PushGradient", 0); /* the next honest call works */
-    push(&l, 0, 0, 1);
-    lane_await_acks(&l, 1);
-    lane_end(&l);
+    stream_begin(&ws, &s, "PushGradient", 0); /* the next honest call works */
+    push(&ws, 0, 0, 1);
+    stream_await_acks(&ws, 1);
+    stream_end(&ws);
     free(now);
     server_end(&s);
 }
@@ -526,42 +527,42 @@ static void bad_pushes_have_errors_of_their_own_and_change_nothing(void **state)
 static void a_pull_waits_for_the_pushes_of_all(void **state)
 {
     server s;
-    lane push0, push1, pull0;
+    worker_stream push0, push1, pull0;
     unsigned n;
 
     (void)state;
     server_begin(&s, two_workers, 0);
     start(&s);
     n = s.plan->layout.slice_count;
-    lane_begin(&push0, &s, "PushGradient", 0);
-    lane_begin(&push1, &s, "PushGradient", 1);
-    lane_begin(&pull0, &s, "PullWeights", 0);
+    stream_begin(&push0, &s, "PushGradient", 0);
+    stream_begin(&push1, &s, "PushGradient", 1);
+    stream_begin(&pull0, &s, "PullWeights", 0);
     pull(&pull0, 0);
-    lane_await_slices(&pull0, n);
+    stream_await_slices(&pull0, n);
     assert_memory_equal(pull0.weights, s.weights, s.plan->layout.param_count * sizeof(float));
 
     push(&push0, 0, 0, 1);
-    lane_await_acks(&push0, 1);
+    stream_await_acks(&push0, 1);
     pull(&pull0, 1);
     push_slices(&push1, 0, 1, 3, 0, 1);
-    lane_await_slices(&pull0, n + 1); /* the one slice that is complete comes first */
+    stream_await_slices(&pull0, n + 1); /* the one slice that is complete comes first */
     assert_int_equal(push1.acks, 0);
     push_slices(&push1, 0, 1, 3, 1, n - 1);
-    lane_await_acks(&push1, 1);
-    lane_await_slices(&pull0, 2 * n);
+    stream_await_acks(&push1, 1);
+    stream_await_slices(&pull0, 2 * n);
     assert_int_equal(pull0.slices_in, 2 * n); /* each once */
     assert_int_equal(pull0.last_clock, 1);
     assert_moved(&s, pull0.weights, 0.5f * 2);
-    lane_end(&push0);
-    lane_end(&push1);
-    lane_end(&pull0);
+    stream_end(&push0);
+    stream_end(&push1);
+    stream_end(&pull0);
     server_end(&s);
 }
 
 static void a_push_that_is_repeated_changes_nothing(void **state)
 {
     server s;
-    lane l;
+    worker_stream ws;
     Psgd__V1__GetStatusResponse *status;
     float *now;
 
@@ -569,21 +570,21 @@ static void a_push_that_is_repeated_changes_nothing(void **state)
     server_begin(&s, two_workers, 2); /* the second acknowledgement is lost */
     start(&s);
     now = ps_xcalloc(s.plan->layout.param_count, sizeof(float));
-    lane_begin(&l, &s, "PushGradient", 1);
-    push(&l, 0, 1, 3);
-    lane_await_acks(&l, 1);
-    lane_end(&l);
-    lane_begin(&l, &s, "PushGradient", 0);
-    push(&l, 0, 0, 1);
-    lane_await_end(&l);
-    assert_int_equal(l.error.status.code, PS_UNAVAILABLE);
-    assert_int_equal(l.acks, 0);
-    free(l.weights);
+    stream_begin(&ws, &s, "PushGradient", 1);
+    push(&ws, 0, 1, 3);
+    stream_await_acks(&ws, 1);
+    stream_end(&ws);
+    stream_begin(&ws, &s, "PushGradient", 0);
+    push(&ws, 0, 0, 1);
+    stream_await_end(&ws);
+    assert_int_equal(ws.error.status.code, PS_UNAVAILABLE);
+    assert_int_equal(ws.acks, 0);
+    free(ws.weights);
 
-    lane_begin(&l, &s, "PushGradient", 0); /* again, as the worker does it */
-    push(&l, 0, 0, 1);
-    lane_await_acks(&l, 1);
-    assert_int_equal(l.last_clock, 0);
+    stream_begin(&ws, &s, "PushGradient", 0); /* again, as the worker does it */
+    push(&ws, 0, 0, 1);
+    stream_await_acks(&ws, 1);
+    assert_int_equal(ws.last_clock, 0);
     status = status_of(&s);
     assert_int_equal(status->counters->applied, 2 * s.plan->layout.slice_count);
     assert_int_equal(status->counters->duplicates, s.plan->layout.slice_count);
@@ -591,7 +592,7 @@ static void a_push_that_is_repeated_changes_nothing(void **state)
     protobuf_c_message_free_unpacked(&status->base, NULL);
     collect_weights(&s, now);
     assert_moved(&s, now, 0.5f * 2);
-    lane_end(&l);
+    stream_end(&ws);
     free(now);
     server_end(&s);
 }
@@ -599,56 +600,56 @@ static void a_push_that_is_repeated_changes_nothing(void **state)
 static void a_younger_process_takes_the_place_of_the_older(void **state)
 {
     server s;
-    lane old, young, late;
+    worker_stream old, young, late;
 
     (void)state;
     server_begin(&s, two_workers, 0);
     start(&s);
-    lane_begin(&old, &s, "PushGradient", 0);
+    stream_begin(&old, &s, "PushGradient", 0);
     push(&old, 0, 0, 1);
-    lane_await_acks(&old, 1);
-    lane_begin(&young, &s, "PushGradient", 0);
+    stream_await_acks(&old, 1);
+    stream_begin(&young, &s, "PushGradient", 0);
     young.incarnation = old.incarnation + 1;
     push(&young, 0, 0, 1);
-    lane_await_acks(&young, 1);
+    stream_await_acks(&young, 1);
     assert_ended(&old, PS_ABORTED, "REPLACED");
-    lane_begin(&late, &s, "PushGradient", 0);
+    stream_begin(&late, &s, "PushGradient", 0);
     late.incarnation = old.incarnation;
     push(&late, 0, 0, 1);
     assert_ended(&late, PS_ABORTED, "OLD_INCARNATION");
-    lane_end(&young);
+    stream_end(&young);
     server_end(&s);
 }
 
 static void workers_may_come_before_the_server_hears_of_the_barrier(void **state)
 {
     server s;
-    lane l;
+    worker_stream ws;
 
     (void)state;
     server_begin(&s, two_workers, 0);
     prepare(&s);
     assert_int_equal(nw_phase(&s.w), PSGD__V1__NODE_PHASE__NODE_PHASE_PREPARED);
-    lane_begin(&l, &s, "PushGradient", 0);
-    push(&l, 0, 0, 1);
-    lane_await_acks(&l, 1);
-    lane_end(&l);
+    stream_begin(&ws, &s, "PushGradient", 0);
+    push(&ws, 0, 0, 1);
+    stream_await_acks(&ws, 1);
+    stream_end(&ws);
     server_end(&s);
 }
 
 static void the_end_of_the_attempt_ends_its_streams(void **state)
 {
     server s;
-    lane push0, pull0;
+    worker_stream push0, pull0;
     ps_error error;
 
     (void)state;
     server_begin(&s, two_workers, 0);
     start(&s);
-    lane_begin(&push0, &s, "PushGradient", 0);
+    stream_begin(&push0, &s, "PushGradient", 0);
     push(&push0, 0, 0, 1);
-    lane_await_acks(&push0, 1);
-    lane_begin(&pull0, &s, "PullWeights", 0);
+    stream_await_acks(&push0, 1);
+    stream_begin(&pull0, &s, "PullWeights", 0);
     pull(&pull0, 1); /* will never be answered */
     nw_abort(&s.w, "job-1", 1, &error);
     assert_string_equal(error.status.text, "");
@@ -661,7 +662,7 @@ static void the_end_of_the_attempt_ends_its_streams(void **state)
 static void a_server_has_finished_when_all_steps_are_in(void **state)
 {
     server s;
-    lane lanes[2];
+    worker_stream streams[2];
     float *now;
 
     (void)state;
@@ -670,13 +671,13 @@ static void a_server_has_finished_when_all_steps_are_in(void **state)
     now = ps_xcalloc(s.plan->layout.param_count, sizeof(float));
     assert_int_equal(s.plan->total_steps, 3);
     for (uint32_t w = 0; w < 2; w++) {
-        lane_begin(&lanes[w], &s, "PushGradient", w);
+        stream_begin(&streams[w], &s, "PushGradient", w);
     }
     for (unsigned clock = 0; clock < 3; clock++) {
         for (uint32_t w = 0; w < 2; w++) {
             assert_int_equal(nw_phase(&s.w), PSGD__V1__NODE_PHASE__NODE_PHASE_RUNNING);
-            push(&lanes[w], clock, w, 1);
-            lane_await_acks(&lanes[w], clock + 1);
+            push(&streams[w], clock, w, 1);
+            stream_await_acks(&streams[w], clock + 1);
         }
     }
     nw_await(&s.w, is_finished, "FINISHED");
@@ -684,8 +685,8 @@ static void a_server_has_finished_when_all_steps_are_in(void **state)
     for (size_t i = 0; i < s.plan->layout.param_count; i++) {
         assert_true(now[i] == ((s.weights[i] - 0.5f) - 0.5f) - 0.5f);
     }
-    lane_end(&lanes[0]);
-    lane_end(&lanes[1]);
+    stream_end(&streams[0]);
+    stream_end(&streams[1]);
     free(now);
     server_end(&s);
 }
@@ -700,31 +701,31 @@ static void a_reader_that_stops_costs_one_message(void **state)
         "\"optimizer\":{\"rule\":{\"name\":\"sgd\"}}}";
     enum { LOOKS = 200, LEFT = 40 };
     server s;
-    lane l;
+    worker_stream ws;
     Psgd__V1__GetStatusResponse *status;
 
     (void)state;
     server_begin(&s, one_worker, 0);
     start(&s);
-    lane_set(&l, &s, "PullWeights", 0);
-    l.does_not_read = true;
-    nw_run(&s.w, open_lane, &l);
-    pull(&l, 0);
+    stream_set(&ws, &s, "PullWeights", 0);
+    ws.does_not_read = true;
+    nw_run(&s.w, open_stream, &ws);
+    pull(&ws, 0);
     for (unsigned i = 0; i < LOOKS; i++) {
         status = status_of(&s);
         assert_in_range(status->counters->messages_down, 0, LEFT);
         protobuf_c_message_free_unpacked(&status->base, NULL);
     }
-    nw_run(&s.w, read_lane, &l);
-    lane_await_slices(&l, s.plan->layout.slice_count);
-    assert_int_equal(l.slices_in, s.plan->layout.slice_count);
-    assert_memory_equal(l.weights, s.weights, s.plan->layout.param_count * sizeof(float));
+    nw_run(&s.w, read_stream, &ws);
+    stream_await_slices(&ws, s.plan->layout.slice_count);
+    assert_int_equal(ws.slices_in, s.plan->layout.slice_count);
+    assert_memory_equal(ws.weights, s.weights, s.plan->layout.param_count * sizeof(float));
     status = status_of(&s);
-    assert_int_equal(status->counters->messages_down, l.answers);
-    assert_true(l.answers > LEFT);
+    assert_int_equal(status->counters->messages_down, ws.answers);
+    assert_true(ws.answers > LEFT);
     assert_true(status->counters->bytes_down > s.plan->layout.param_count * sizeof(float));
     protobuf_c_message_free_unpacked(&status->base, NULL);
-    lane_end(&l);
+    stream_end(&ws);
     server_end(&s);
 }
 

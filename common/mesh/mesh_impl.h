@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mesh_impl.h - what mesh.c and the exchanges share; for common/exchange only. */
-#ifndef PS_COMMON_EXCHANGE_MESH_IMPL_H
-#define PS_COMMON_EXCHANGE_MESH_IMPL_H
+/* mesh_impl.h - what mesh.c and the exchanges share; for common/mesh only. */
+#ifndef PS_COMMON_MESH_MESH_IMPL_H
+#define PS_COMMON_MESH_MESH_IMPL_H
 
-#include "common/exchange/mesh.h"
+#include "common/mesh/mesh.h"
 
 /* Values that travel together: of one part, at most its step. */
 typedef struct mesh_cell {

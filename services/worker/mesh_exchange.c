@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* peer_exchange.c - see peer_exchange.h: the trainer's side, steps, and the end. */
-#include "services/worker/peer_exchange_impl.h"
+/* mesh_exchange.c - see mesh_exchange.h: the trainer's side, steps, and the end. */
+#include "services/worker/mesh_exchange_impl.h"
 
 #include "common/base/clock.h"
 #include "common/base/container_of.h"
@@ -12,18 +12,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { STEPS_KEPT = 2 }; /* for workers that are behind: what a lane never thins out */
+enum { STEPS_KEPT = 2 }; /* for workers that are behind: what an outbox never thins out */
 
-static ps_peer_exchange *of(ps_exchange *exchange)
+static ps_mesh_exchange *of(ps_exchange *exchange)
 {
-    return PS_CONTAINER_OF(exchange, ps_peer_exchange, base);
+    return PS_CONTAINER_OF(exchange, ps_mesh_exchange, base);
 }
 
 /* --- the trainer's side ------------------------------------------------------- */
 
 static bool begin(ps_exchange *exchange, uint64_t clock, uint32_t block, bool is_last)
 {
-    ps_peer_exchange *x = of(exchange);
+    ps_mesh_exchange *x = of(exchange);
 
     if (ps_mesh_worker_is_new(&x->me, clock)) {
         if (!ps_gate_wait_acks(&x->me.gate)) {
@@ -38,7 +38,7 @@ static bool begin(ps_exchange *exchange, uint64_t clock, uint32_t block, bool is
 
 static void ready(ps_exchange *exchange, uint32_t first_variable, uint32_t count)
 {
-    ps_peer_exchange *x = of(exchange);
+    ps_mesh_exchange *x = of(exchange);
 
     if (ps_mesh_worker_give(&x->me, first_variable, count) && !atomic_exchange(&x->kicked, true)) {
         ps_loop_post(x->conf.loop, &x->kick);
@@ -54,13 +54,13 @@ static const ps_exchange_ops ops = {
 
 /* --- steps -------------------------------------------------------------------- */
 
-void peer_publish(ps_peer_exchange *x)
+void exchange_publish(ps_mesh_exchange *x)
 {
     const ps_mesh_counters *c = ps_mesh_counters_of(x->me.mesh);
     ps_traffic sum = x->served;
 
     for (uint32_t i = 0; i < x->peers; i++) {
-        const ps_traffic *said = &x->lanes[i].counted;
+        const ps_traffic *said = &x->outboxes[i].counted;
 
         sum.bytes_out += said->bytes_out;
         sum.bytes_in += said->bytes_in;
@@ -75,33 +75,33 @@ void peer_publish(ps_peer_exchange *x)
     atomic_store(&x->base.count.float32_down, c->values_taken * sizeof(float));
 }
 
-void ps_peer_exchange_served(ps_peer_exchange *x, const ps_traffic *traffic)
+void ps_mesh_exchange_served(ps_mesh_exchange *x, const ps_traffic *traffic)
 {
     x->served = *traffic;
-    peer_publish(x);
+    exchange_publish(x);
 }
 
-void peer_fail(ps_peer_exchange *x, const ps_status *why)
+void exchange_fail(ps_mesh_exchange *x, const ps_status *why)
 {
     x->has_failed = true;
     ps_loop_cancel(x->conf.loop, &x->due);
     ps_gate_fail(&x->me.gate, why);
 }
 
-/* What the machine has to say, to the lanes. */
-static void hand_out(ps_peer_exchange *x)
+/* What the machine has to say, to the outboxes. */
+static void hand_out(ps_mesh_exchange *x)
 {
     ps_mesh_out out;
 
     while (ps_mesh_next(x->me.mesh, &out)) {
         for (uint32_t i = 0; i < out.count; i++) {
-            peer_lane_say(&x->lanes[out.targets[i]], out.packet);
+            peer_outbox_say(&x->outboxes[out.targets[i]], out.packet);
         }
         ps_packet_unref(out.packet);
     }
 }
 
-static void arm(ps_peer_exchange *x)
+static void arm(ps_mesh_exchange *x)
 {
     int64_t at_us = ps_mesh_deadline(x->me.mesh), now_us = ps_clock_us();
 
@@ -112,7 +112,7 @@ static void arm(ps_peer_exchange *x)
     }
 }
 
-void peer_settle(ps_peer_exchange *x)
+void exchange_settle(ps_mesh_exchange *x)
 {
     bool again = true;
 
@@ -124,7 +124,7 @@ void peer_settle(ps_peer_exchange *x)
             for (uint32_t i = 0; i < x->peers; i++) {
                 x->inboxes[i].early_bytes = 0;
             }
-            peer_publish(x);
+            exchange_publish(x);
             again = true;
         }
     }
@@ -132,14 +132,14 @@ void peer_settle(ps_peer_exchange *x)
         return;
     }
     for (uint32_t i = 0; i < x->peers; i++) {
-        peer_lane_pump(&x->lanes[i]);
+        peer_outbox_pump(&x->outboxes[i]);
     }
     arm(x);
 }
 
 static void on_kick(ps_event *self, bool ok)
 {
-    ps_peer_exchange *x = PS_CONTAINER_OF(self, ps_peer_exchange, kick);
+    ps_mesh_exchange *x = PS_CONTAINER_OF(self, ps_mesh_exchange, kick);
     ps_status st;
 
     atomic_store(&x->kicked, false);
@@ -148,20 +148,20 @@ static void on_kick(ps_event *self, bool ok)
     }
     if (x->me.next > STEPS_KEPT && !x->me.is_running) {
         for (uint32_t i = 0; i < x->peers; i++) {
-            peer_lane_thin(&x->lanes[i], x->me.next - STEPS_KEPT);
+            peer_outbox_thin(&x->outboxes[i], x->me.next - STEPS_KEPT);
         }
     }
     st = ps_mesh_worker_advance(&x->me, ps_clock_us());
     if (!ps_is_ok(&st)) {
-        peer_fail(x, &st);
+        exchange_fail(x, &st);
         return;
     }
-    peer_settle(x);
+    exchange_settle(x);
 }
 
 static void on_due(ps_event *self, bool ok)
 {
-    ps_peer_exchange *x = PS_CONTAINER_OF(self, ps_peer_exchange, due.event);
+    ps_mesh_exchange *x = PS_CONTAINER_OF(self, ps_mesh_exchange, due.event);
     uint64_t rescues = ps_mesh_counters_of(x->me.mesh)->rescues;
     char whom[160];
     ps_status st;
@@ -169,21 +169,21 @@ static void on_due(ps_event *self, bool ok)
     if (!ok || x->has_failed || x->stopping) {
         return;
     }
-    ps_peer_exchange_name_missing(x, whom, sizeof whom);
+    ps_mesh_exchange_name_missing(x, whom, sizeof whom);
     st = ps_mesh_tick(x->me.mesh, ps_clock_us());
     if (!ps_is_ok(&st)) {
-        peer_fail(x, &st);
+        exchange_fail(x, &st);
         return;
     }
     if (ps_mesh_counters_of(x->me.mesh)->rescues > rescues) {
         ps_log(PS_LOG_WARN, "peers", "step %llu is late for want of %s: all is said again",
                (unsigned long long)x->me.next, whom);
     }
-    peer_settle(x);
+    exchange_settle(x);
 }
 
 /* "worker-1, worker-3" */
-static void name_workers(const ps_peer_exchange *x, const bool *which, char *text, size_t cap)
+static void name_workers(const ps_mesh_exchange *x, const bool *which, char *text, size_t cap)
 {
     size_t n = 0;
 
@@ -196,7 +196,7 @@ static void name_workers(const ps_peer_exchange *x, const bool *which, char *tex
     }
 }
 
-void ps_peer_exchange_name_missing(const ps_peer_exchange *x, char *text, size_t cap)
+void ps_mesh_exchange_name_missing(const ps_mesh_exchange *x, char *text, size_t cap)
 {
     bool *missing = ps_xcalloc(x->peers, sizeof *missing);
 
@@ -209,7 +209,7 @@ void ps_peer_exchange_name_missing(const ps_peer_exchange *x, char *text, size_t
 
 static void on_patience(ps_event *self, bool ok)
 {
-    ps_peer_exchange *x = PS_CONTAINER_OF(self, ps_peer_exchange, patience.event);
+    ps_mesh_exchange *x = PS_CONTAINER_OF(self, ps_mesh_exchange, patience.event);
     char whom[160];
     bool *open;
 
@@ -218,17 +218,17 @@ static void on_patience(ps_event *self, bool ok)
     }
     open = ps_xcalloc(x->peers, sizeof *open);
     for (uint32_t i = 0; i < x->peers; i++) {
-        open[i] = !peer_lane_is_over(&x->lanes[i]);
+        open[i] = !peer_outbox_is_over(&x->outboxes[i]);
     }
     name_workers(x, open, whom, sizeof whom);
     free(open);
     ps_log(PS_LOG_WARN, "peers", "the last steps were not acknowledged in time by %s", whom);
-    ps_peer_exchange_cut(x);
+    ps_mesh_exchange_cut(x);
 }
 
 static void on_over(ps_event *self, bool ok)
 {
-    ps_peer_exchange *x = PS_CONTAINER_OF(self, ps_peer_exchange, over);
+    ps_mesh_exchange *x = PS_CONTAINER_OF(self, ps_mesh_exchange, over);
     const ps_mesh_counters *c = ps_mesh_counters_of(x->me.mesh);
 
     ps_log(PS_LOG_INFO, "peers",
@@ -243,49 +243,49 @@ static void on_over(ps_event *self, bool ok)
     x->done->fire(x->done, ok);
 }
 
-void peer_lane_over(ps_peer_exchange *x)
+void exchange_end_if_over(ps_mesh_exchange *x)
 {
     for (uint32_t i = 0; i < x->peers; i++) {
-        if (!peer_lane_is_over(&x->lanes[i])) {
+        if (!peer_outbox_is_over(&x->outboxes[i])) {
             return;
         }
     }
     if (!x->is_over) {
         x->is_over = true;
         ps_loop_cancel(x->conf.loop, &x->patience);
-        ps_loop_post(x->conf.loop, &x->over); /* not from within a lane's callback */
+        ps_loop_post(x->conf.loop, &x->over); /* not from within an outbox's callback */
     }
 }
 
-void ps_peer_exchange_stop(ps_peer_exchange *x, ps_event *done)
+void ps_mesh_exchange_stop(ps_mesh_exchange *x, ps_event *done)
 {
     assert(!x->stopping);
     x->stopping = true;
     x->done = done;
     ps_loop_cancel(x->conf.loop, &x->due);
     if (!ps_gate_is_open(&x->me.gate)) {
-        ps_peer_exchange_cut(x);
+        ps_mesh_exchange_cut(x);
         return;
     }
     ps_loop_after(x->conf.loop, &x->patience, (int64_t)x->plan->spec->timeouts->step_ms * 1000);
     for (uint32_t i = 0; i < x->peers; i++) {
-        peer_lane_pump(&x->lanes[i]);
+        peer_outbox_pump(&x->outboxes[i]);
     }
-    peer_lane_over(x);
+    exchange_end_if_over(x);
 }
 
-void ps_peer_exchange_cut(ps_peer_exchange *x)
+void ps_mesh_exchange_cut(ps_mesh_exchange *x)
 {
     if (!x->is_cut) {
         x->is_cut = true;
         for (uint32_t i = 0; i < x->peers; i++) {
-            peer_lane_cut(&x->lanes[i]);
+            peer_outbox_cut(&x->outboxes[i]);
         }
     }
-    peer_lane_over(x);
+    exchange_end_if_over(x);
 }
 
-ps_status ps_peer_exchange_create(const ps_peer_exchange_conf *conf, ps_peer_exchange **out)
+ps_status ps_mesh_exchange_create(const ps_mesh_exchange_conf *conf, ps_mesh_exchange **out)
 {
     const ps_plan *plan = conf->session->plan;
     ps_mesh_worker_conf me = {
@@ -295,7 +295,7 @@ ps_status ps_peer_exchange_create(const ps_peer_exchange_conf *conf, ps_peer_exc
         .grad = conf->grad,
         .window_us = ps_plan_mesh(plan, conf->session->rank).window_us,
     };
-    ps_peer_exchange *x = ps_xcalloc(1, sizeof *x);
+    ps_mesh_exchange *x = ps_xcalloc(1, sizeof *x);
     ps_status st;
 
     x->base.ops = &ops;
@@ -307,21 +307,21 @@ ps_status ps_peer_exchange_create(const ps_peer_exchange_conf *conf, ps_peer_exc
     x->due.event.fire = on_due;
     x->patience.event.fire = on_patience;
     x->over.fire = on_over;
-    x->lanes = ps_xcalloc(x->peers, sizeof *x->lanes);
+    x->outboxes = ps_xcalloc(x->peers, sizeof *x->outboxes);
     x->inboxes = ps_xcalloc(x->peers, sizeof *x->inboxes);
     for (uint32_t i = 0; i < x->peers; i++) {
-        peer_lane_init(&x->lanes[i], x, i);
+        peer_outbox_init(&x->outboxes[i], x, i);
     }
     st = ps_mesh_worker_init(&x->me, &me);
     if (!ps_is_ok(&st)) {
-        ps_peer_exchange_destroy(x);
+        ps_mesh_exchange_destroy(x);
         return st;
     }
     *out = x;
     return ps_ok();
 }
 
-void ps_peer_exchange_destroy(ps_peer_exchange *x)
+void ps_mesh_exchange_destroy(ps_mesh_exchange *x)
 {
     if (x == NULL) {
         return;
@@ -329,15 +329,15 @@ void ps_peer_exchange_destroy(ps_peer_exchange *x)
     assert(!x->me.has_begun || x->is_over);
     peer_forget_inboxes(x);
     for (uint32_t i = 0; i < x->peers; i++) {
-        peer_lane_fini(&x->lanes[i]);
+        peer_outbox_fini(&x->outboxes[i]);
     }
     ps_mesh_worker_fini(&x->me);
-    free(x->lanes);
+    free(x->outboxes);
     free(x->inboxes);
     free(x);
 }
 
-ps_exchange *ps_peer_exchange_base(ps_peer_exchange *x)
+ps_exchange *ps_mesh_exchange_base(ps_mesh_exchange *x)
 {
     return &x->base;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* mesh.c - see mesh.h: what all exchanges have in common. */
-#include "common/exchange/mesh_impl.h"
+#include "common/mesh/mesh_impl.h"
 
 #include "common/base/xalloc.h"
 
@@ -10,12 +10,12 @@
 #include <string.h>
 
 #define PS_MESH(name) extern const ps_mesh ps_mesh_##name;
-#include "common/exchange/list.h"
+#include "common/mesh/list.h"
 #undef PS_MESH
 
 static const ps_mesh *const meshes[] = {
 #define PS_MESH(name) &ps_mesh_##name,
-#include "common/exchange/list.h"
+#include "common/mesh/list.h"
 #undef PS_MESH
 };
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* peer_exchange_impl.h - what peer_exchange.c, peer_inbox.c and peer_lane.c share; for them only.
+/* mesh_exchange_impl.h - what mesh_exchange.c, peer_inbox.c and peer_outbox.c share; for them only.
  */
-#ifndef PS_SERVICES_WORKER_PEER_EXCHANGE_IMPL_H
-#define PS_SERVICES_WORKER_PEER_EXCHANGE_IMPL_H
+#ifndef PS_SERVICES_WORKER_MESH_EXCHANGE_IMPL_H
+#define PS_SERVICES_WORKER_MESH_EXCHANGE_IMPL_H
 
 #include "common/wire/redial.h"
-#include "services/worker/peer_exchange.h"
+#include "services/worker/mesh_exchange.h"
 
 #include "common/train/mesh_worker.h"
 
@@ -13,8 +13,8 @@
 
 /* The stream to one worker. Its queue is [first, sent), not acknowledged yet, and
  * [sent, end), not sent on this stream. */
-typedef struct peer_lane {
-    ps_peer_exchange *x;
+typedef struct peer_outbox {
+    ps_mesh_exchange *x;
     uint32_t to;
     ps_channel *channel; /* NULL: nothing was ever to be said */
     ps_stream *stream;   /* NULL while broken or over */
@@ -26,7 +26,7 @@ typedef struct peer_lane {
     size_t bytes;       /* of what is queued */
     uint64_t acked;     /* packets of this stream */
     ps_traffic counted; /* of the channel */
-} peer_lane;
+} peer_outbox;
 
 /* One message of a worker, as far as the machine has not taken it. */
 typedef struct peer_inbox {
@@ -35,9 +35,9 @@ typedef struct peer_inbox {
     size_t early_bytes; /* taken of the step that has not begun */
 } peer_inbox;
 
-struct ps_peer_exchange {
+struct ps_mesh_exchange {
     ps_exchange base;
-    ps_peer_exchange_conf conf;
+    ps_mesh_exchange_conf conf;
     const ps_plan *plan;
     uint32_t peers; /* workers, this one too */
     ps_mesh_worker me;
@@ -47,8 +47,8 @@ struct ps_peer_exchange {
     /* the loop's */
     bool has_failed;
     ps_timer due;
-    peer_lane *lanes;    /* (peers) */
-    peer_inbox *inboxes; /* (peers) */
+    peer_outbox *outboxes; /* (peers) */
+    peer_inbox *inboxes;   /* (peers) */
     bool stopping, is_cut, is_over;
     ps_timer patience; /* of what is still to be sent */
     ps_event over;
@@ -60,25 +60,25 @@ struct ps_peer_exchange {
     ps_piece pieces[PEER_BATCH];
 };
 
-/* peer_exchange.c: the machine may have something to say, or be done. */
-void peer_settle(ps_peer_exchange *x);
-void peer_fail(ps_peer_exchange *x, const ps_status *why);
-void peer_lane_over(ps_peer_exchange *x); /* a lane may have ended for good */
-void peer_publish(ps_peer_exchange *x);   /* what was counted */
+/* mesh_exchange.c: the machine may have something to say, or be done. */
+void exchange_settle(ps_mesh_exchange *x);
+void exchange_fail(ps_mesh_exchange *x, const ps_status *why);
+void exchange_end_if_over(ps_mesh_exchange *x); /* an outbox may have ended for good */
+void exchange_publish(ps_mesh_exchange *x);     /* what was counted */
 
 /* peer_inbox.c: gives the machine what it may take of all messages. Has anything been taken? */
-bool peer_take_inboxes(ps_peer_exchange *x);
-void peer_forget_inboxes(ps_peer_exchange *x);
+bool peer_take_inboxes(ps_mesh_exchange *x);
+void peer_forget_inboxes(ps_mesh_exchange *x);
 
-/* peer_lane.c */
-void peer_lane_init(peer_lane *lane, ps_peer_exchange *x, uint32_t to);
-void peer_lane_fini(peer_lane *lane);
-void peer_lane_say(peer_lane *lane, ps_packet *packet); /* keeps a reference */
-/* Of a worker that is so far behind that the lane is full, packets of steps before `clock`
+/* peer_outbox.c */
+void peer_outbox_init(peer_outbox *outbox, ps_mesh_exchange *x, uint32_t to);
+void peer_outbox_fini(peer_outbox *outbox);
+void peer_outbox_say(peer_outbox *outbox, ps_packet *packet); /* keeps a reference */
+/* Of a worker that is so far behind that the outbox is full, packets of steps before `clock`
  * that have not been sent are not any more. */
-void peer_lane_thin(peer_lane *lane, uint64_t clock);
-void peer_lane_pump(peer_lane *lane); /* sends what may be sent */
-void peer_lane_cut(peer_lane *lane);
-bool peer_lane_is_over(const peer_lane *lane);
+void peer_outbox_thin(peer_outbox *outbox, uint64_t clock);
+void peer_outbox_pump(peer_outbox *outbox); /* sends what may be sent */
+void peer_outbox_cut(peer_outbox *outbox);
+bool peer_outbox_is_over(const peer_outbox *outbox);
 
 #endif

@@ -5,7 +5,7 @@
  * much is sent as by plain, but the r holders share it. After a time-out every
  * holder says all of its blocks, which the ancestor could not.
  */
-#include "common/exchange/blocks.h"
+#include "common/mesh/blocks.h"
 
 static void init(ps_mesh_node *node)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* groups.c - see groups.h. */
-#include "common/exchange/groups.h"
+#include "common/mesh/groups.h"
 
 #include "common/base/xalloc.h"
 

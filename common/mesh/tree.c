@@ -9,7 +9,7 @@
  * at most to and 3 |w| from a node; 2 log2 n hops, which is less than the ring's
  * 2 (n - 1) where messages are small.
  */
-#include "common/exchange/mesh_impl.h"
+#include "common/mesh/mesh_impl.h"
 
 #include "common/base/xalloc.h"
 

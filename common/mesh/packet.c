@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* packet.c - packets of mesh.h, and those that a node makes. */
-#include "common/exchange/mesh_impl.h"
+#include "common/mesh/mesh_impl.h"
 
 #include "common/base/xalloc.h"
 

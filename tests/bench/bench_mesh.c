@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bench_exchange.c - every exchange with every codec over n nodes in this process:
+/* bench_mesh.c - every exchange with every codec over n nodes in this process:
  * what they say, what is left of the sum, and how long a step computes, beside
  * plain with f32.
  *
- *     bench_exchange [nodes [redundancy [values]]]     4 2 100000
+ *     bench_mesh [nodes [redundancy [values]]]     4 2 100000
  */
 #include "tests/support/mesh_world.h"
 
@@ -89,7 +89,7 @@ int main(int argc, char **argv)
 
     if (s.nodes < 1 || s.nodes > MESH_NODES_MAX || s.redundancy < 1 || s.redundancy > s.nodes ||
         s.values < 1) {
-        fprintf(stderr, "bench_exchange [nodes [redundancy [values]]]: 1 to %d nodes\n",
+        fprintf(stderr, "bench_mesh [nodes [redundancy [values]]]: 1 to %d nodes\n",
                 MESH_NODES_MAX);
         return 1;
     }

@@ -4,7 +4,7 @@
  * K blocks, each to n - r nodes: K (n - r) |w| in copies. After a time-out every
  * holder says its blocks, so with r copies r - 1 nodes may be silent.
  */
-#include "common/exchange/blocks.h"
+#include "common/mesh/blocks.h"
 
 static void init(ps_mesh_node *node)
 {

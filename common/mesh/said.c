@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* said.c - what a node has said in a step, to whom, and what of it is still to go out. */
-#include "common/exchange/mesh_impl.h"
+#include "common/mesh/mesh_impl.h"
 
 #include "common/base/xalloc.h"
 

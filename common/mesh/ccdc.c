@@ -16,8 +16,8 @@
  * have said is said by the others who hold it: to each j of S its segment of block S without j,
  * as it is; `what` is then the number of all groups plus (group (r + 1) + k's place in it).
  */
-#include "common/exchange/groups.h"
-#include "common/exchange/mesh_impl.h"
+#include "common/mesh/groups.h"
+#include "common/mesh/mesh_impl.h"
 
 #include "common/base/xalloc.h"
 

@@ -20,11 +20,11 @@
  * do so, which they do even if the step is over for them. When the time has
  * passed once more, that is an error that names them.
  *
- * To add one: common/exchange/NAME.c with `const ps_mesh ps_mesh_NAME`, a line in
+ * To add one: common/mesh/NAME.c with `const ps_mesh ps_mesh_NAME`, a line in
  * list.h and one in CMakeLists.txt; the tests iterate.
  */
-#ifndef PS_COMMON_EXCHANGE_MESH_H
-#define PS_COMMON_EXCHANGE_MESH_H
+#ifndef PS_COMMON_MESH_MESH_H
+#define PS_COMMON_MESH_MESH_H
 
 #include "common/base/buf.h"
 #include "common/base/status.h"

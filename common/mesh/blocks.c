@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* blocks.c - see blocks.h. */
-#include "common/exchange/blocks.h"
+#include "common/mesh/blocks.h"
 
 #include "common/base/xalloc.h"
 #include "common/codec/feedback.h"

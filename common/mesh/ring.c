@@ -10,7 +10,7 @@
  * bytes, so all have the same values. Each node encodes each cell once a step: what it lost
  * there, it adds to that cell's sum in the next.
  */
-#include "common/exchange/mesh_impl.h"
+#include "common/mesh/mesh_impl.h"
 
 #include "common/base/xalloc.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cells.c - how parts are cut into what packets hold, and the way of a cell's values through
  * its part's codec. */
-#include "common/exchange/mesh_impl.h"
+#include "common/mesh/mesh_impl.h"
 
 #include "common/base/draw.h"
 #include "common/base/xalloc.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* groups.h - subsets of the nodes, for ccdc.c: blocks are all those of r, groups all those of
  * r + 1, both in lexicographic order; here are the groups that one node is in. */
-#ifndef PS_COMMON_EXCHANGE_GROUPS_H
-#define PS_COMMON_EXCHANGE_GROUPS_H
+#ifndef PS_COMMON_MESH_GROUPS_H
+#define PS_COMMON_MESH_GROUPS_H
 
 #include "common/data/assign.h"
 

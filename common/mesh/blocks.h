@@ -13,10 +13,10 @@
  * blocks alone would not see to where holders share them. After a rescue those who
  * are silent are not waited for, as long as others have said their blocks.
  */
-#ifndef PS_COMMON_EXCHANGE_BLOCKS_H
-#define PS_COMMON_EXCHANGE_BLOCKS_H
+#ifndef PS_COMMON_MESH_BLOCKS_H
+#define PS_COMMON_MESH_BLOCKS_H
 
-#include "common/exchange/mesh_impl.h"
+#include "common/mesh/mesh_impl.h"
 
 typedef struct blocks_state {
     bool is_split;      /* each holder says its own share; else one holder says all */
