@@ -8,12 +8,12 @@
 #include "common/base/sha256.h"
 #include "common/base/strbuf.h"
 #include "common/base/xalloc.h"
-#include "services/coordinator/artifacts.h"
+#include "services/coordinator/api/service.h"
+#include "services/coordinator/domain/job_message.h"
+#include "services/coordinator/domain/scheduler.h"
 #include "services/coordinator/driver.h"
-#include "services/coordinator/message.h"
-#include "services/coordinator/recover.h"
-#include "services/coordinator/scheduler.h"
-#include "services/coordinator/service.h"
+#include "services/coordinator/io/artifacts.h"
+#include "services/coordinator/io/recover.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -39,6 +39,12 @@ static const int64_t sweep_us = 1000000, soon_us = 2000, pulse_us = 100000;
 static uint32_t bit(Psgd__V1__JobState state)
 {
     return 1u << (unsigned)state;
+}
+
+ps_init_where ps_coordinator_init_where(const ps_coordinator *c)
+{
+    return (ps_init_where){
+        .reader = c->reader, .data_dir = c->conf.data_dir, .data_path = c->conf.data_path};
 }
 
 ps_live *ps_coordinator_find(ps_coordinator *c, const char *job_id)
@@ -220,7 +226,7 @@ static void try_start(ps_coordinator *c, ps_live *job, unsigned *news)
     const char **held = held_addresses(c);
     int64_t now_us = ps_loop_now_us(c->loop);
     char message[PS_COMMIT_MESSAGE_MAX];
-    bool fits = ps_schedule(&c->nodes, spec, held, now_us, members, message, sizeof message);
+    bool fits = ps_schedule_job(&c->nodes, spec, held, now_us, members, message, sizeof message);
     ps_status room = ps_room_check(&c->room);
 
     free(held);

@@ -9,11 +9,12 @@
 #include "common/rpc/error.h"
 #include "common/rpc/server.h"
 #include "common/rpc/tasks.h"
-#include "services/coordinator/job.h"
-#include "services/coordinator/nodes.h"
-#include "services/coordinator/registry.h"
-#include "services/coordinator/registry_writer.h"
-#include "services/coordinator/room.h"
+#include "services/coordinator/domain/known_nodes.h"
+#include "services/coordinator/io/init_from.h"
+#include "services/coordinator/io/registry.h"
+#include "services/coordinator/io/registry_writer.h"
+#include "services/coordinator/io/room.h"
+#include "services/coordinator/live_job.h"
 
 enum {
     PS_LIVE_JOBS_MAX = 10000, /* queued or running at a time */
@@ -78,6 +79,9 @@ void ps_coordinator_destroy(ps_coordinator *c); /* after the loop. NULL is allow
 
 /* --- for the handlers ------------------------------------------------------- */
 
+/* Where files to start from are. */
+ps_init_where ps_coordinator_init_where(const ps_coordinator *c);
+
 ps_live *ps_coordinator_find(ps_coordinator *c, const char *job_id); /* or NULL: over or unknown */
 
 /* Takes in a checked and completed spec. Calls `then` from the loop when the job is stored, with
@@ -93,7 +97,7 @@ void ps_coordinator_write(ps_coordinator *c, ps_strand *strand, ps_task *task);
 /* Starts what can start, tells the others what they wait for. */
 void ps_coordinator_schedule(ps_coordinator *c);
 
-/* A job is over, or back in the queue: for job.c. */
+/* A job is over, or back in the queue: for live_job.c. */
 void ps_coordinator_job_over(ps_coordinator *c, ps_live *job);
 void ps_coordinator_wake_watchers(ps_coordinator *c, uint64_t number);
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* driver.c - does what commit.h decides: an attempt's life, and what its nodes tell. */
-#include "services/coordinator/driver_impl.h"
-#include "services/coordinator/init.h"
+#include "services/coordinator/attempt.h"
 
 #include "common/base/clock.h"
 #include "common/base/container_of.h"
@@ -84,6 +83,7 @@ static void refuse(ps_live *job, const ps_status *why)
 static ps_attempt *create(ps_live *job)
 {
     ps_attempt *a = ps_xcalloc(1, sizeof *a);
+    ps_init_where where;
     ps_status st;
 
     a->job = job;
@@ -108,7 +108,8 @@ static ps_attempt *create(ps_live *job)
     }
     ps_placement_init(&a->placement, &a->plan->layout, a->plan->spec->pservers,
                       a->plan->spec->workers);
-    a->tables_found = ps_init_find_tables(a->c, a->plan, &a->tables);
+    where = ps_coordinator_init_where(a->c);
+    a->tables_found = ps_init_find_tables(&where, a->plan, &a->tables);
     job->attempt = a;
     return a;
 }
@@ -172,7 +173,8 @@ static void begin_package(ps_attempt *a)
                             .cache = &a->c->data_cache,
                             .ready = package_ready,
                             .arg = a};
-    ps_status st = ps_wrap(ps_init_find(a->c, a->plan, init_path, init_sha256), "init_from");
+    const ps_init_where where = ps_coordinator_init_where(a->c);
+    ps_status st = ps_wrap(ps_init_find(&where, a->plan, init_path, init_sha256), "init_from");
 
     if (ps_is_ok(&st)) {
         st = ps_wrap(a->tables_found,

@@ -9,8 +9,8 @@
 #define PS_COORDINATOR_DRIVER_H
 
 #include "common/rpc/server.h"
-#include "services/coordinator/job.h"
-#include "services/coordinator/nodes.h"
+#include "services/coordinator/domain/known_nodes.h"
+#include "services/coordinator/live_job.h"
 
 /* A new attempt of a QUEUED job on these members; its number is one more. */
 void ps_attempt_start(ps_live *job, const ps_member *members, size_t count);
@@ -38,7 +38,7 @@ void ps_attempt_cancel(ps_attempt *a, const char *why);
 bool ps_attempt_has(const ps_attempt *a, const char *node_id);
 uint32_t ps_attempt_number(const ps_attempt *a);
 
-/* Addresses of members that are not registered under them: for ps_schedule. */
+/* Addresses of members that are not registered under them: for ps_schedule_job. */
 size_t ps_attempt_count(const ps_attempt *a);
 const ps_member *ps_attempt_member(const ps_attempt *a, size_t index);
 

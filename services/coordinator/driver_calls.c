@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* driver_calls.c - the short calls to one node: CanCommit, DoCommit, Abort, and
  * the answer to its Ready. */
-#include "services/coordinator/driver_impl.h"
+#include "services/coordinator/attempt.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -5,7 +5,7 @@
  * commit's deadline or lease says otherwise. Chunks are checked and written by tasks, one
  * after the other for a node, while the next are on their way.
  */
-#include "services/coordinator/driver_impl.h"
+#include "services/coordinator/attempt.h"
 
 #include "common/base/clock.h"
 #include "common/base/container_of.h"

@@ -4,7 +4,7 @@
  * A heartbeat is answered at once with what is stored so far; the node sends again what is not.
  * Of each node one piece is being stored at a time, so a slow disk costs no memory.
  */
-#include "services/coordinator/driver_impl.h"
+#include "services/coordinator/attempt.h"
 
 #include "common/base/container_of.h"
 #include "common/base/log.h"

@@ -4,7 +4,7 @@
  * One message is under way at a time; the next is made when it is out. The
  * only answer that is waited for in between is that to the data set's offer.
  */
-#include "services/coordinator/driver_impl.h"
+#include "services/coordinator/attempt.h"
 
 #include "common/base/files.h"
 #include "common/base/xalloc.h"

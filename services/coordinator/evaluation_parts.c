@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* evaluation_parts.c - makes one evaluation of the shares that workers evaluated. */
-#include "services/coordinator/driver_impl.h"
+#include "services/coordinator/attempt.h"
 
 #include "common/base/log.h"
 #include "common/train/evaluation.h"

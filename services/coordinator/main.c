@@ -9,9 +9,9 @@
 #include "common/nn/blas.h"
 #include "common/rpc/process.h"
 #include "services/coordinator/coordinator.h"
-#include "services/coordinator/database_copy.h"
-#include "services/coordinator/message.h"
-#include "services/coordinator/recover.h"
+#include "services/coordinator/domain/job_message.h"
+#include "services/coordinator/io/database_copy.h"
+#include "services/coordinator/io/recover.h"
 
 #include <stdio.h>
 #include <stdlib.h>

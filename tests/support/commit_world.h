@@ -3,7 +3,7 @@
 #ifndef PS_TESTS_SUPPORT_COMMIT_WORLD_H
 #define PS_TESTS_SUPPORT_COMMIT_WORLD_H
 
-#include "services/coordinator/commit.h"
+#include "services/coordinator/domain/commit.h"
 #include "tests/support/cmocka_all.h"
 
 #define STATE(name) PSGD__V1__JOB_STATE__JOB_STATE_##name

@@ -8,7 +8,7 @@
 #include "common/base/xalloc.h"
 #include "common/rpc/pbjson.h"
 #include "common/rpc/process.h"
-#include "services/coordinator/message.h"
+#include "services/coordinator/domain/job_message.h"
 #include "tests/support/patience.h"
 
 #include <stdio.h>

@@ -3,7 +3,7 @@
 #include "common/artifact/safetensors.h"
 #include "common/base/sha256.h"
 #include "common/rpc/process.h"
-#include "services/coordinator/message.h"
+#include "services/coordinator/domain/job_message.h"
 #include "tests/support/coordinator_world.h"
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_nodes.c - the nodes that are known, and their leases. */
-#include "services/coordinator/nodes.h"
+#include "services/coordinator/domain/known_nodes.h"
 
 #include "tests/support/cmocka_all.h"
 

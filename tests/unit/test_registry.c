@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_registry.c - jobs on disk: what is stored is there again. */
-#include "services/coordinator/registry.h"
+#include "services/coordinator/io/registry.h"
 
-#include "services/coordinator/message.h"
+#include "services/coordinator/domain/job_message.h"
 #include "tests/support/cmocka_all.h"
 #include "tests/support/temp_dir.h"
 

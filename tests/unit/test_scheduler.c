@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_scheduler.c - which nodes a job may have now, or what it waits for. */
-#include "services/coordinator/scheduler.h"
+#include "services/coordinator/domain/scheduler.h"
 
 #include "tests/support/cmocka_all.h"
 
@@ -63,8 +63,8 @@ static void hold(world *w, const char *id, const char *job)
 
 static bool ask(world *w, int64_t now_us)
 {
-    return ps_schedule(&w->nodes, &w->spec, NULL, now_us, w->members, w->message,
-                       sizeof w->message);
+    return ps_schedule_job(&w->nodes, &w->spec, NULL, now_us, w->members, w->message,
+                           sizeof w->message);
 }
 
 static void idle_nodes_are_taken_in_the_order_of_ids(void **state)
@@ -200,7 +200,7 @@ static void a_named_node_of_another_job_is_waited_for(void **state)
     name(&w, WORKER, "h:2");
     name(&w, PSERVER, "h:9");
     assert_false(
-        ps_schedule(&w.nodes, &w.spec, held, 10 * S, w.members, w.message, sizeof w.message));
+        ps_schedule_job(&w.nodes, &w.spec, held, 10 * S, w.members, w.message, sizeof w.message));
     assert_string_equal(w.message, "needs 2 workers, 0 free of those named; busy: w1 (job job-x), "
                                    "h:2 (job job-y)");
     ps_nodes_fini(&w.nodes);

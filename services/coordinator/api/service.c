@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* service.c - the table of CoordinatorService, and what its handlers share. */
+#include "services/coordinator/api/service.h"
+
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <zlib.h>
+
+enum { SPEC_MAX = 256 << 10 }; /* bytes of a SubmitJob: a spec that names 320 nodes fits */
+
+static const ps_method methods[] = {
+    {.name = "SubmitJob", .handle = ps_serve_submit_job, .max_bytes = SPEC_MAX},
+    {.name = "GetJob", .handle = ps_serve_get_job},
+    {.name = "ListJobs", .handle = ps_serve_list_jobs},
+    {.name = "CancelJob", .handle = ps_serve_cancel_job},
+    {.name = "DeleteJob", .handle = ps_serve_delete_job},
+    {.name = "WatchJob", .handle = ps_serve_watch_job, .streams_out = true},
+    {.name = "ReclaimLogs", .handle = ps_serve_reclaim_logs, .streams_out = true},
+    {.name = "ListNodes", .handle = ps_serve_list_nodes},
+    {.name = "ListPresets", .handle = ps_serve_list_presets},
+    {.name = "GetServerInfo", .handle = ps_serve_get_server_info},
+    {.name = "RegisterNode", .handle = ps_serve_register_node},
+    {.name = "Heartbeat", .handle = ps_serve_heartbeat},
+    {.name = "Ready", .handle = ps_serve_ready},
+};
+
+ps_service ps_coordinator_service(ps_coordinator *c)
+{
+    return (ps_service){.type = &psgd__v1__coordinator_service__descriptor,
+                        .methods = methods,
+                        .method_count = sizeof methods / sizeof *methods,
+                        .state = c};
+}
+
+void ps_refuse(ps_call *call, ps_code code, const char *reason, const char *job_id, const char *fmt,
+               ...)
+{
+    char text[PS_STATUS_TEXT_BYTES];
+    ps_error error;
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    ps_error_init(&error, ps_fail(code, "%s", text), reason);
+    if (job_id && job_id[0] != '\0') {
+        ps_error_meta(&error, "job_id", "%.90s", job_id);
+    }
+    ps_call_fail_error(call, &error);
+}
+
+void ps_refuse_status(ps_call *call, const ps_status *st, const char *job_id)
+{
+    ps_refuse(call, st->code, st->code == PS_NOT_FOUND ? "JOB_NOT_FOUND" : NULL, job_id, "%s",
+              st->text);
+}
+
+static void held_gone(void *arg, ps_call *call)
+{
+    ps_held *held = arg;
+
+    (void)call;
+    held->call = NULL;
+}
+
+void ps_hold(ps_held *held, ps_coordinator *c, ps_call *call, const char *job_id)
+{
+    held->c = c;
+    held->call = call;
+    snprintf(held->job_id, sizeof held->job_id, "%.*s", PS_COORDINATOR_ID_MAX - 1, job_id);
+    ps_call_on_gone(call, held_gone, held);
+}
+
+bool ps_may_read(ps_coordinator *c, ps_call *call)
+{
+    if (ps_tasks_has_room(c->reads)) {
+        return true;
+    }
+    ps_refuse(call, PS_RESOURCE_EXHAUSTED, NULL, NULL,
+              "too many calls wait for the registry; try again later");
+    return false;
+}
+
+bool ps_page_size(ps_call *call, int32_t wanted, size_t *size)
+{
+    if (wanted < 0) {
+        ps_refuse(call, PS_INVALID_ARGUMENT, "BAD_PAGE_SIZE", NULL,
+                  "page_size is %d; 0 to 1000 are allowed", (int)wanted);
+        return false;
+    }
+    *size = wanted == 0 ? 50 : wanted > 1000 ? 1000 : (size_t)wanted;
+    return true;
+}
+
+static uint32_t checksum(const char *position, size_t n)
+{
+    return (uint32_t)crc32(0x70736764, (const Bytef *)position, (uInt)n);
+}
+
+void ps_page_token_make(char token[PS_PAGE_TOKEN_MAX], const char *position)
+{
+    size_t n = strlen(position);
+
+    assert(2 * n + 9 <= PS_PAGE_TOKEN_MAX);
+    snprintf(token, 9, "%08x", checksum(position, n));
+    for (size_t i = 0; i < n; i++) {
+        snprintf(token + 8 + 2 * i, 3, "%02x", (unsigned)(unsigned char)position[i]);
+    }
+}
+
+bool ps_page_token_read(const char *token, char *position, size_t cap)
+{
+    size_t n = strlen(token);
+    unsigned sum, byte;
+
+    position[0] = '\0';
+    if (n == 0) {
+        return true;
+    }
+    if (n < 10 || n % 2 != 0 || (n - 8) / 2 >= cap || strspn(token, "0123456789abcdef") != n ||
+        sscanf(token, "%8x", &sum) != 1) {
+        return false;
+    }
+    for (size_t i = 0; i < (n - 8) / 2; i++) {
+        if (sscanf(token + 8 + 2 * i, "%2x", &byte) != 1) {
+            return false;
+        }
+        position[i] = (char)byte;
+    }
+    position[(n - 8) / 2] = '\0';
+    return strlen(position) == (n - 8) / 2 && checksum(position, strlen(position)) == sum;
+}

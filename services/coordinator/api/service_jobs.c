@@ -1,0 +1,458 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* service_jobs.c - SubmitJob, GetJob, CancelJob, DeleteJob. */
+#include "common/base/clock.h"
+#include "common/base/container_of.h"
+#include "common/base/files.h"
+#include "common/base/log.h"
+#include "common/base/xalloc.h"
+#include "common/job/look.h"
+#include "common/job/plan.h"
+#include "common/rpc/tasks.h"
+#include "services/coordinator/api/service.h"
+#include "services/coordinator/domain/job_message.h"
+#include "services/coordinator/driver.h"
+#include "services/coordinator/io/artifacts.h"
+#include "services/coordinator/io/init_from.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --- one job ------------------------------------------------------------------ */
+
+/* Answers the call with the job. */
+typedef void answer_fn(ps_call *call, Psgd__V1__Job *job);
+
+/* A job that is over, on its way from the registry. */
+typedef struct lookup {
+    ps_task task;
+    ps_held held;
+    answer_fn *answer;
+    ps_record record;
+    ps_status status;
+} lookup;
+
+static void load(ps_task *task)
+{
+    lookup *l = PS_CONTAINER_OF(task, lookup, task);
+
+    l->status = ps_registry_load(l->held.c->reader, l->held.job_id, &l->record);
+}
+
+static void loaded(ps_task *task)
+{
+    lookup *l = PS_CONTAINER_OF(task, lookup, task);
+
+    if (l->held.call && ps_is_ok(&l->status)) {
+        l->answer(l->held.call, l->record.job);
+    } else if (l->held.call) {
+        ps_refuse_status(l->held.call, &l->status, l->held.job_id);
+    }
+    ps_record_fini(&l->record);
+    free(l);
+}
+
+/* Answers the call with the job as it is now, or as the registry has it. */
+static void answer_job(ps_coordinator *c, ps_call *call, const char *job_id, answer_fn *answer)
+{
+    ps_live *live = ps_coordinator_find(c, job_id);
+    lookup *l;
+
+    if (live) {
+        answer(call, live->record.job);
+        return;
+    }
+    if (!ps_may_read(c, call)) {
+        return;
+    }
+    l = ps_xcalloc(1, sizeof *l);
+    l->task.run = load;
+    l->task.done = loaded;
+    l->answer = answer;
+    l->status = ps_fail(PS_UNAVAILABLE, "the coordinator is stopping");
+    ps_hold(&l->held, c, call, job_id);
+    ps_tasks_submit(c->reads, NULL, &l->task);
+}
+
+static void answer_get(ps_call *call, Psgd__V1__Job *job)
+{
+    Psgd__V1__GetJobResponse reply = PSGD__V1__GET_JOB_RESPONSE__INIT;
+
+    reply.job = job;
+    ps_call_reply(call, &reply.base);
+}
+
+void ps_serve_get_job(void *service, const ProtobufCMessage *request, ps_payload *payload,
+                      ps_call *call)
+{
+    const Psgd__V1__GetJobRequest *q = (const void *)request;
+
+    (void)payload;
+    answer_job(service, call, q->job_id, answer_get);
+}
+
+/* --- SubmitJob ---------------------------------------------------------------- */
+
+static void note_violation(void *arg, const char *field, const char *text)
+{
+    ps_error_violate(arg, field, "%s", text);
+}
+
+static bool is_request_id(const char *id)
+{
+    size_t n = strlen(id);
+
+    for (size_t i = 0; i < n; i++) {
+        if (id[i] < 0x20 || id[i] > 0x7e) {
+            return false;
+        }
+    }
+    return n <= PS_REQUEST_ID_MAX;
+}
+
+/* Whatever is wrong with the model to start from is the field's fault. */
+static ps_status check_init(const ps_coordinator *c, const ps_plan *plan, ps_error *error)
+{
+    const char *field = "spec.init_from";
+    const ps_init_where where = ps_coordinator_init_where(c);
+    ps_status st = ps_init_check(&where, plan);
+
+    if (ps_is_ok(&st)) {
+        field = plan->spec->n_init_tables > 0 ? "spec.init_tables" : field;
+        st = ps_init_check_tables(&where, plan);
+    }
+    if (ps_is_ok(&st)) {
+        return st;
+    }
+    ps_error_violate(error, field, "%s", st.text);
+    return ps_fail(PS_INVALID_ARGUMENT, "%s: %s", field, st.text);
+}
+
+static void refuse_for_room(const ps_coordinator *c, ps_call *call, const ps_status *st)
+{
+    ps_error error;
+
+    ps_error_init(&error, *st, "DISK_LOW");
+    ps_error_meta(&error, "free_bytes", "%" PRIu64, c->room.free_bytes);
+    ps_error_meta(&error, "needed_bytes", "%" PRIu64, c->room.min_free_bytes);
+    ps_call_fail_error(call, &error);
+}
+
+/* A job that is being checked, then taken in. */
+typedef struct submission {
+    ps_task task;
+    ps_held held;
+    char *request_id;
+    Psgd__V1__JobSpec *spec, *full; /* as submitted; with what the files say, or NULL */
+    ps_plan *plan;
+    ps_error error; /* of the check */
+} submission;
+
+static void answer_submit(ps_call *call, Psgd__V1__Job *job)
+{
+    Psgd__V1__SubmitJobResponse reply = PSGD__V1__SUBMIT_JOB_RESPONSE__INIT;
+
+    reply.job = job;
+    ps_call_reply(call, &reply.base);
+}
+
+static void free_submission(submission *s)
+{
+    ps_plan_destroy(s->plan);
+    if (s->full) {
+        psgd__v1__job_spec__free_unpacked(s->full, NULL);
+    }
+    psgd__v1__job_spec__free_unpacked(s->spec, NULL);
+    free(s->request_id);
+    free(s);
+}
+
+/* Looks at the data set, if that is needed; what is wrong with it is in s->error. */
+static ps_status look(submission *s)
+{
+    ps_status st = ps_look_is_needed(s->spec)
+                       ? ps_look(s->spec, s->held.c->conf.data_path, &s->full)
+                       : ps_ok();
+
+    if (!ps_is_ok(&st)) {
+        ps_error_init(&s->error, st, "BAD_DATA");
+        ps_error_violate(&s->error, "spec.data", "%s", st.text);
+    }
+    return st;
+}
+
+static void check(ps_task *task)
+{
+    submission *s = PS_CONTAINER_OF(task, submission, task);
+    ps_status st = look(s);
+
+    if (!ps_is_ok(&st)) {
+        return;
+    }
+    ps_error_init(&s->error, ps_fail(PS_INVALID_ARGUMENT, "wrong fields"), "BAD_JOB_SPEC");
+    st = ps_plan_create(s->full ? s->full : s->spec, note_violation, &s->error, &s->plan);
+    if (ps_is_ok(&st)) {
+        st = check_init(s->held.c, s->plan, &s->error);
+    }
+    if (!is_request_id(s->request_id)) {
+        ps_error_violate(&s->error, "request_id", "at most %d printable ASCII characters",
+                         PS_REQUEST_ID_MAX);
+        if (ps_is_ok(&st)) {
+            st = ps_fail(PS_INVALID_ARGUMENT, "request_id: at most %d printable ASCII characters",
+                         PS_REQUEST_ID_MAX);
+        }
+    }
+    s->error.status = st;
+}
+
+static void submitted(void *arg, const ps_status *result, const char *job_id)
+{
+    submission *s = arg;
+    ps_call *call = s->held.call;
+
+    if (call && ps_is_ok(result)) {
+        answer_job(s->held.c, call, job_id, answer_submit);
+    } else if (call && result->code == PS_RESOURCE_EXHAUSTED && s->held.c->room.is_low) {
+        refuse_for_room(s->held.c, call, result);
+    } else if (call && result->code == PS_ALREADY_EXISTS) {
+        ps_refuse(call, result->code, "REQUEST_ID_USED", job_id, "%s", result->text);
+    } else if (call) {
+        ps_refuse_status(call, result, job_id);
+    }
+    free_submission(s);
+}
+
+static void checked(ps_task *task)
+{
+    submission *s = PS_CONTAINER_OF(task, submission, task);
+
+    if (s->held.call && ps_is_ok(&s->error.status)) {
+        ps_coordinator_submit(s->held.c, s->plan->spec, s->request_id, submitted, s);
+        return;
+    }
+    if (s->held.call) {
+        ps_call_fail_error(s->held.call, &s->error);
+    }
+    free_submission(s);
+}
+
+void ps_serve_submit_job(void *service, const ProtobufCMessage *request, ps_payload *payload,
+                         ps_call *call)
+{
+    static const Psgd__V1__JobSpec nothing = PSGD__V1__JOB_SPEC__INIT;
+    const Psgd__V1__SubmitJobRequest *q = (const void *)request;
+    const Psgd__V1__JobSpec *spec = q->spec ? q->spec : &nothing;
+    ps_coordinator *c = service;
+    submission *s;
+
+    (void)payload;
+    if (!ps_tasks_has_room(c->tasks)) {
+        ps_refuse(call, PS_RESOURCE_EXHAUSTED, NULL, NULL,
+                  "too many calls wait for the disk; try again later");
+        return;
+    }
+    s = ps_xcalloc(1, sizeof *s);
+    s->task.run = check;
+    s->task.done = checked;
+    s->request_id = ps_xstrdup(q->request_id);
+    s->spec = (Psgd__V1__JobSpec *)ps_message_copy(&spec->base);
+    ps_error_init(&s->error, ps_fail(PS_UNAVAILABLE, "the coordinator is stopping"), "STOPPING");
+    ps_hold(&s->held, c, call, "");
+    ps_tasks_submit(c->tasks, NULL, &s->task);
+}
+
+/* --- CancelJob ---------------------------------------------------------------- */
+
+/* A call that waits until what was decided before is stored. */
+typedef struct cancellation {
+    ps_change change;
+    ps_held held;
+    ps_live *live; /* QUEUED; else unused */
+} cancellation;
+
+static void answer_cancel(ps_call *call, Psgd__V1__Job *job)
+{
+    Psgd__V1__CancelJobResponse reply = PSGD__V1__CANCEL_JOB_RESPONSE__INIT;
+
+    reply.job = job;
+    ps_call_reply(call, &reply.base);
+}
+
+static void refuse_over(ps_call *call, Psgd__V1__Job *job)
+{
+    ps_refuse(call, PS_FAILED_PRECONDITION, "JOB_IS_OVER", job->id, "job %.70s is %s already",
+              job->id, ps_state_name(job->state));
+}
+
+static ps_status change_nothing(ps_change *change, ps_registry *r)
+{
+    (void)change;
+    (void)r;
+    return ps_ok();
+}
+
+/* The decision was answered before. */
+static void decided(ps_change *change)
+{
+    cancellation *x = PS_CONTAINER_OF(change, cancellation, change);
+
+    if (x->held.call) {
+        answer_job(x->held.c, x->held.call, x->held.job_id, answer_cancel);
+    }
+    free(x);
+}
+
+static void cancelled(void *arg, const ps_status *result)
+{
+    cancellation *x = arg;
+    Psgd__V1__Job *job = x->live->record.job;
+
+    if (ps_is_ok(result)) {
+        ps_coordinator_job_over(x->held.c, x->live);
+    } else {
+        google__protobuf__timestamp__free_unpacked(job->end_time, NULL);
+        job->end_time = NULL;
+    }
+    if (x->held.call && ps_is_ok(result)) {
+        answer_job(x->held.c, x->held.call, x->held.job_id, answer_cancel);
+    } else if (x->held.call) {
+        ps_refuse_status(x->held.call, result, x->held.job_id);
+    }
+    free(x);
+}
+
+void ps_serve_cancel_job(void *service, const ProtobufCMessage *request, ps_payload *payload,
+                         ps_call *call)
+{
+    const Psgd__V1__CancelJobRequest *q = (const void *)request;
+    ps_coordinator *c = service;
+    ps_live *live = ps_coordinator_find(c, q->job_id);
+    cancellation *x;
+
+    (void)payload;
+    if (!live) {
+        answer_job(c, call, q->job_id, refuse_over);
+        return;
+    }
+    x = ps_xcalloc(1, sizeof *x);
+    ps_hold(&x->held, c, call, q->job_id);
+    if (!live->attempt && live->decisions == 0) {
+        x->live = live;
+        ps_time_set(&live->record.job->end_time, ps_clock_wall_us());
+        ps_live_store(live, PSGD__V1__JOB_STATE__JOB_STATE_CANCELLED, 0, "CANCELLED",
+                      "cancelled by a client", cancelled, x);
+        return;
+    }
+    if (live->attempt) {
+        ps_attempt_cancel(live->attempt, "cancelled by a client");
+    }
+    x->change.apply = change_nothing;
+    x->change.done = decided;
+    x->change.is_relaxed = true;
+    ps_writer_submit(c->writer, &x->change);
+}
+
+/* --- DeleteJob ---------------------------------------------------------------- */
+
+typedef struct removal {
+    ps_change change;
+    ps_task task;
+    ps_held held;
+    char folder[PS_FOLDER_MAX]; /* set aside; "": there is none */
+    ps_status status;
+} removal;
+
+static void remove_files(ps_task *task)
+{
+    removal *r = PS_CONTAINER_OF(task, removal, task);
+
+    r->status = ps_dir_remove(r->folder);
+}
+
+static void removed(ps_task *task)
+{
+    removal *r = PS_CONTAINER_OF(task, removal, task);
+
+    if (!ps_is_ok(&r->status)) {
+        ps_log(PS_LOG_WARN, "job", "%s", r->status.text);
+    }
+    free(r);
+}
+
+/* Forgets the job and sets its folder aside: both or, also after a crash, none of it. */
+static ps_status forget_job(ps_change *change, ps_registry *registry)
+{
+    removal *r = PS_CONTAINER_OF(change, removal, change);
+    const char *data_dir = r->held.c->conf.data_dir, *job_id = r->held.job_id;
+    ps_status st = ps_registry_begin(registry), moved;
+
+    if (!ps_is_ok(&st)) {
+        return st;
+    }
+    st = ps_registry_remove(registry, job_id); /* then its id is one of ours */
+    if (!ps_is_ok(&st)) {
+        return ps_registry_end(registry, &st);
+    }
+    moved = ps_artifacts_set_aside(data_dir, job_id, r->folder);
+    st = ps_registry_end(registry, &st);
+    if (ps_is_ok(&st) && !ps_is_ok(&moved)) {
+        r->folder[0] = '\0';
+        if (moved.code != PS_NOT_FOUND) {
+            ps_log(PS_LOG_WARN, "job", "the files of deleted job %s stay: %s", job_id, moved.text);
+        }
+    } else if (!ps_is_ok(&st) && ps_is_ok(&moved)) {
+        moved = ps_artifacts_take_back(data_dir, job_id);
+        if (!ps_is_ok(&moved)) {
+            ps_log(PS_LOG_ERROR, "job", "%s", moved.text);
+        }
+    }
+    return st;
+}
+
+static void forgotten(ps_change *change)
+{
+    removal *r = PS_CONTAINER_OF(change, removal, change);
+    Psgd__V1__DeleteJobResponse reply = PSGD__V1__DELETE_JOB_RESPONSE__INIT;
+    ps_call *call = r->held.call;
+    ps_coordinator *c = r->held.c;
+    bool has_files = ps_is_ok(&change->status) && r->folder[0] != '\0' && c->tasks;
+
+    r->held.call = NULL;
+    if (has_files) { /* else a folder that is left is removed at the next start */
+        ps_tasks_submit(c->tasks, NULL, &r->task);
+    }
+    if (call && ps_is_ok(&change->status)) {
+        ps_call_reply(call, &reply.base);
+    } else if (call) {
+        ps_refuse_status(call, &change->status, r->held.job_id);
+    }
+    if (!has_files) {
+        free(r);
+    }
+}
+
+void ps_serve_delete_job(void *service, const ProtobufCMessage *request, ps_payload *payload,
+                         ps_call *call)
+{
+    const Psgd__V1__DeleteJobRequest *q = (const void *)request;
+    ps_coordinator *c = service;
+    ps_live *live = ps_coordinator_find(c, q->job_id);
+    removal *r;
+
+    (void)payload;
+    if (live) {
+        ps_refuse(call, PS_FAILED_PRECONDITION, "JOB_IS_NOT_OVER", q->job_id,
+                  "job %.70s is %s; cancel it first", q->job_id,
+                  ps_state_name(live->record.job->state));
+        return;
+    }
+    r = ps_xcalloc(1, sizeof *r);
+    r->change.apply = forget_job;
+    r->change.done = forgotten;
+    r->change.is_alone = true;
+    r->task.run = remove_files;
+    r->task.done = removed;
+    ps_hold(&r->held, c, call, q->job_id);
+    ps_writer_submit(c->writer, &r->change);
+}

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* service_nodes.c - ListNodes, and what nodes themselves call: RegisterNode,
+ * Heartbeat, Ready. */
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "common/base/xalloc.h"
+#include "services/coordinator/api/service.h"
+#include "services/coordinator/driver.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void describe(const ps_coordinator *c, const ps_node_entry *from, int64_t now_us,
+                     Psgd__V1__Node *node, Google__Protobuf__Timestamp *seen)
+{
+    psgd__v1__node__init(node);
+    google__protobuf__timestamp__init(seen);
+    seen->seconds = from->seen_wall_us / 1000000;
+    seen->nanos = (int32_t)(from->seen_wall_us % 1000000) * 1000;
+    node->id = (char *)from->id;
+    node->role = from->role;
+    node->address = (char *)from->address;
+    node->version = (char *)from->version;
+    node->kernels = (char *)from->kernels;
+    node->alive = ps_node_is_alive(&c->nodes, from, now_us);
+    node->job_id = (char *)(from->job_id[0] ? from->job_id : from->holder);
+    node->attempt = from->attempt;
+    node->phase = from->phase;
+    node->last_seen = seen;
+}
+
+void ps_serve_list_nodes(void *service, const ProtobufCMessage *request, ps_payload *payload,
+                         ps_call *call)
+{
+    const Psgd__V1__ListNodesRequest *q = (const void *)request;
+    Psgd__V1__ListNodesResponse reply = PSGD__V1__LIST_NODES_RESPONSE__INIT;
+    const ps_coordinator *c = service;
+    char after[PS_NODES_ID_MAX], token[PS_PAGE_TOKEN_MAX];
+    Google__Protobuf__Timestamp *seen;
+    int64_t now_us = ps_loop_now_us(c->loop);
+    Psgd__V1__Node *nodes, **list;
+    size_t size, count = 0;
+
+    (void)payload;
+    if (!ps_page_size(call, q->page_size, &size)) {
+        return;
+    }
+    if (!ps_page_token_read(q->page_token, after, sizeof after)) {
+        ps_refuse(call, PS_INVALID_ARGUMENT, "BAD_PAGE_TOKEN", NULL,
+                  "page_token is not one that ListNodes gave");
+        return;
+    }
+    nodes = ps_xcalloc(size, sizeof *nodes);
+    list = ps_xcalloc(size, sizeof(Psgd__V1__Node *));
+    seen = ps_xcalloc(size, sizeof *seen);
+    for (size_t i = 0; i < c->nodes.count; i++) {
+        if (strcmp(c->nodes.entries[i]->id, after) <= 0) {
+            continue;
+        }
+        if (count == size) {
+            ps_page_token_make(token, list[count - 1]->id);
+            reply.next_page_token = token;
+            break;
+        }
+        describe(c, c->nodes.entries[i], now_us, &nodes[count], &seen[count]);
+        list[count] = &nodes[count];
+        count++;
+    }
+    reply.n_nodes = count;
+    reply.nodes = list;
+    ps_call_reply(call, &reply.base);
+    free(nodes);
+    free(list);
+    free(seen);
+}
+
+void ps_serve_register_node(void *service, const ProtobufCMessage *request, ps_payload *payload,
+                            ps_call *call)
+{
+    const Psgd__V1__RegisterNodeRequest *q = (const void *)request;
+    Psgd__V1__RegisterNodeResponse reply = PSGD__V1__REGISTER_NODE_RESPONSE__INIT;
+    ps_coordinator *c = service;
+    ps_node_entry *node = NULL;
+    bool is_new = false;
+    ps_status st = ps_nodes_register(&c->nodes, q, ps_loop_now_us(c->loop), ps_clock_wall_us(),
+                                     &node, &is_new);
+    ps_live *next;
+
+    (void)payload;
+    if (!ps_is_ok(&st)) {
+        ps_call_fail(call, st);
+        return;
+    }
+    if (is_new) {
+        ps_log_with(
+            PS_LOG_INFO, "nodes",
+            PS_LOG_FIELDS(PS_LOG_STR("node", node->id), PS_LOG_STR("address", node->address)),
+            "%s registered", ps_role_name(node->role));
+    }
+    for (ps_live *job = c->first; job; job = next) {
+        next = job->next;
+        if (job->attempt && ps_attempt_has(job->attempt, node->id)) {
+            snprintf(node->holder, sizeof node->holder, "%s", job->record.job->id);
+            ps_attempt_registered(job->attempt, node);
+        }
+    }
+    reply.heartbeat_ms = (uint32_t)(c->conf.heartbeat_us / 1000);
+    reply.lease_ms = (uint32_t)(c->conf.lease_us / 1000);
+    ps_call_reply(call, &reply.base);
+    ps_coordinator_schedule(c);
+}
+
+void ps_serve_heartbeat(void *service, const ProtobufCMessage *request, ps_payload *payload,
+                        ps_call *call)
+{
+    const Psgd__V1__HeartbeatRequest *q = (const void *)request;
+    Psgd__V1__HeartbeatResponse reply = PSGD__V1__HEARTBEAT_RESPONSE__INIT;
+    uint32_t lost[PS_LOST_MAX];
+    ps_coordinator *c = service;
+    ps_node_entry *node = ps_nodes_find(&c->nodes, q->node_id);
+    bool was_idle = node && ps_node_is_idle(node);
+    ps_live *told, *next;
+    ps_status st;
+
+    (void)payload;
+    st = ps_nodes_beat(&c->nodes, q, ps_loop_now_us(c->loop), ps_clock_wall_us(), &node);
+    if (!ps_is_ok(&st)) {
+        ps_refuse(call, st.code, st.code == PS_NOT_FOUND ? "NOT_REGISTERED" : NULL, q->job_id, "%s",
+                  st.text);
+        return;
+    }
+    reply.lost_workers = lost;
+    told = q->job_id[0] ? ps_coordinator_find(c, q->job_id) : NULL;
+    if (q->job_id[0] != '\0' &&
+        (!told || !told->attempt || ps_attempt_number(told->attempt) != q->attempt ||
+         !ps_attempt_has(told->attempt, q->node_id))) {
+        reply.directive = PSGD__V1__NODE_DIRECTIVE__NODE_DIRECTIVE_ABORT;
+        reply.log_stored = q->log_offset + q->log_bytes.len; /* nobody wants it */
+    }
+    for (ps_live *job = c->first; job; job = next) {
+        next = job->next;
+        if (job->attempt && ps_attempt_has(job->attempt, q->node_id)) {
+            ps_attempt_beat(job->attempt, q, &reply);
+        }
+    }
+    ps_call_reply(call, &reply.base);
+    node = ps_nodes_find(&c->nodes, q->node_id);
+    if (node && ps_node_is_idle(node) && !was_idle) {
+        ps_coordinator_schedule(c);
+    }
+}
+
+void ps_serve_ready(void *service, const ProtobufCMessage *request, ps_payload *payload,
+                    ps_call *call)
+{
+    const Psgd__V1__ReadyRequest *q = (const void *)request;
+    ps_coordinator *c = service;
+    ps_live *job = ps_coordinator_find(c, q->job_id);
+
+    (void)payload;
+    if (!job || !job->attempt || ps_attempt_number(job->attempt) != q->attempt) {
+        ps_refuse(call, PS_ABORTED, "STALE_ATTEMPT", q->job_id,
+                  "attempt %u of job %.60s is not what runs now", q->attempt, q->job_id);
+        return;
+    }
+    ps_attempt_ready(job->attempt, q, call);
+}

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* service_watch.c - WatchJob: a job's events as a stream.
+ *
+ * A watcher is a cursor, not a queue: stored events are read when the one
+ * before is out, and of progress there is only the newest. So a slow client
+ * costs no memory and loses nothing but superseded progress. Progress waits for
+ * events that are being stored, which have lower numbers.
+ */
+#include "common/base/clock.h"
+#include "common/base/container_of.h"
+#include "common/base/xalloc.h"
+#include "services/coordinator/api/service.h"
+#include "services/coordinator/domain/job_message.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { WATCHERS_MAX = 1000 };
+
+struct ps_watcher {
+    ps_coordinator *c;
+    ps_call *call;
+    char job_id[PS_COORDINATOR_ID_MAX];
+    uint64_t number; /* 0: to be read */
+    uint64_t cursor;
+    ps_task task; /* reads the next event */
+    bool is_reading;
+    bool is_gone;                      /* freed when it has read */
+    bool was_over;                     /* the job, when the task was begun */
+    uint64_t stored;                   /* sequence of the last stored event then; 0: unknown */
+    Psgd__V1__WatchJobResponse *event; /* the task's, until done; NULL: there is none */
+    ps_status status;                  /* the task's */
+    ps_watcher *prev, *next;
+};
+
+static void pump(ps_watcher *w);
+
+static void forget(ps_watcher *w)
+{
+    *(w->prev ? &w->prev->next : &w->c->watchers) = w->next;
+    if (w->next) {
+        w->next->prev = w->prev;
+    }
+    w->is_gone = true;
+    if (!w->is_reading) {
+        free(w);
+    }
+}
+
+static void on_gone(void *arg, ps_call *call)
+{
+    (void)call;
+    forget(arg);
+}
+
+static void on_sent(void *arg, ps_call *call)
+{
+    (void)call;
+    pump(arg);
+}
+
+static void send(ps_watcher *w, const Psgd__V1__WatchJobResponse *event)
+{
+    w->cursor = event->sequence;
+    ps_call_send(w->call, &event->base, NULL, 0, on_sent, w);
+}
+
+static void send_progress(ps_watcher *w, const ps_live *live)
+{
+    Psgd__V1__WatchJobResponse event = PSGD__V1__WATCH_JOB_RESPONSE__INIT;
+    Google__Protobuf__Timestamp time = GOOGLE__PROTOBUF__TIMESTAMP__INIT;
+    Psgd__V1__Job job = *live->record.job;
+    int64_t wall_us = ps_clock_wall_us() - (ps_clock_us() - live->progress_us);
+
+    job.spec = NULL;
+    job.n_artifacts = 0;
+    time.seconds = wall_us / 1000000;
+    time.nanos = (int32_t)(wall_us % 1000000) * 1000;
+    event.sequence = live->progress_sequence;
+    event.time = &time;
+    event.job = &job;
+    event.kind = PSGD__V1__JOB_EVENT_KIND__JOB_EVENT_KIND_PROGRESS;
+    send(w, &event);
+}
+
+static void read_event(ps_task *task)
+{
+    ps_watcher *w = PS_CONTAINER_OF(task, ps_watcher, task);
+    ps_record record = {0};
+
+    if (w->number == 0) {
+        w->status = ps_registry_load(w->c->reader, w->job_id, &record);
+        w->number = record.number;
+        ps_record_fini(&record);
+    }
+    if (ps_is_ok(&w->status)) {
+        w->status = ps_registry_next_event(w->c->reader, w->number, w->cursor, &w->event);
+    }
+}
+
+static void take_event(ps_watcher *w)
+{
+    Psgd__V1__WatchJobResponse *event = w->event;
+
+    w->event = NULL;
+    if (!ps_is_ok(&w->status)) {
+        ps_refuse_status(w->call, &w->status, w->job_id);
+        forget(w);
+    } else if (event) {
+        send(w, event);
+    } else if (w->was_over) {
+        ps_call_finish(w->call);
+        forget(w);
+    } else {
+        w->cursor = w->stored > w->cursor ? w->stored : w->cursor; /* none of them can be read */
+        pump(w);
+    }
+    if (event) {
+        psgd__v1__watch_job_response__free_unpacked(event, NULL);
+    }
+}
+
+static void event_read(ps_task *task)
+{
+    ps_watcher *w = PS_CONTAINER_OF(task, ps_watcher, task);
+
+    w->is_reading = false;
+    if (!w->is_gone) {
+        take_event(w);
+        return;
+    }
+    if (w->event) {
+        psgd__v1__watch_job_response__free_unpacked(w->event, NULL);
+    }
+    free(w);
+}
+
+static void start_reading(ps_watcher *w, const ps_live *live)
+{
+    w->is_reading = true;
+    w->was_over = live == NULL;
+    w->stored = live ? live->stored_sequence : 0;
+    w->status = ps_ok();
+    w->task.run = read_event;
+    w->task.done = event_read;
+    ps_tasks_submit(w->c->reads, NULL, &w->task);
+}
+
+static void pump(ps_watcher *w)
+{
+    const ps_live *live = ps_coordinator_find(w->c, w->job_id);
+
+    if (w->is_reading || !ps_call_can_send(w->call)) {
+        return;
+    }
+    if (!live || live->stored_sequence > w->cursor) {
+        start_reading(w, live);
+    } else if (live->events == 0 && live->progress_sequence > w->cursor) {
+        send_progress(w, live);
+    }
+}
+
+void ps_serve_watch_job(void *service, const ProtobufCMessage *request, ps_payload *payload,
+                        ps_call *call)
+{
+    const Psgd__V1__WatchJobRequest *q = (const void *)request;
+    ps_coordinator *c = service;
+    ps_live *live = ps_coordinator_find(c, q->job_id);
+    ps_watcher *w;
+    size_t count = 0;
+
+    (void)payload;
+    for (w = c->watchers; w; w = w->next) {
+        count++;
+    }
+    if (c->is_stopping || count >= WATCHERS_MAX) {
+        ps_refuse(call, c->is_stopping ? PS_UNAVAILABLE : PS_RESOURCE_EXHAUSTED, NULL, q->job_id,
+                  "%s", c->is_stopping ? "the coordinator is stopping" : "too many watchers");
+        return;
+    }
+    w = ps_xcalloc(1, sizeof *w);
+    w->c = c;
+    w->call = call;
+    w->number = live ? live->record.number : 0;
+    w->cursor = q->after_sequence;
+    snprintf(w->job_id, sizeof w->job_id, "%.*s", PS_COORDINATOR_ID_MAX - 1, q->job_id);
+    w->next = c->watchers;
+    if (w->next) {
+        w->next->prev = w;
+    }
+    c->watchers = w;
+    ps_call_on_gone(call, on_gone, w);
+    pump(w);
+}
+
+void ps_watchers_wake(ps_coordinator *c, uint64_t number)
+{
+    ps_watcher *next;
+
+    for (ps_watcher *w = c->watchers; w; w = next) {
+        next = w->next;
+        if (w->number == number) {
+            pump(w);
+        }
+    }
+}
+
+void ps_watchers_end(ps_coordinator *c)
+{
+    while (c->watchers) {
+        ps_watcher *w = c->watchers;
+
+        ps_refuse(w->call, PS_UNAVAILABLE, "STOPPING", w->job_id,
+                  "the coordinator is stopping; watch again from sequence %llu",
+                  (unsigned long long)w->cursor);
+        forget(w);
+    }
+}

@@ -1,0 +1,493 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* commit.c - one attempt of a job, as a state machine.
+ *
+ * The way forward is in commit.c, the way out in commit_end.c: every event
+ * either brings a member one step on, or decides the outcome. When all members
+ * that count have made the step, the state changes.
+ */
+#include "services/coordinator/domain/commit.h"
+
+#include "common/base/xalloc.h"
+#include "services/coordinator/domain/commit_end.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void enter(ps_commit *c, Psgd__V1__JobState state, int64_t deadline_us)
+{
+    c->state = state;
+    c->deadline_us = deadline_us;
+    ps_commit_do(c, PS_COMMIT_CHANGED);
+}
+
+static void start(ps_commit *c, const ps_commit_conf *conf, const ps_member *members, size_t count,
+                  int64_t now_us)
+{
+    assert(count > 0);
+    *c = (ps_commit){.conf = *conf, .count = count, .blame_us = INT64_MAX, .retry_us = INT64_MAX};
+    c->members = ps_xcalloc(count, sizeof *c->members);
+    for (size_t i = 0; i < count; i++) {
+        ps_member *m = &c->members[i];
+
+        memcpy(m->id, members[i].id, sizeof m->id);
+        memcpy(m->address, members[i].address, sizeof m->address);
+        m->role = members[i].role;
+        m->rank = members[i].rank;
+        m->rank_count = members[i].rank_count;
+        m->incarnation = members[i].incarnation;
+        m->seen_us = now_us;
+    }
+}
+
+void ps_commit_begin(ps_commit *c, const ps_commit_conf *conf, const ps_member *members,
+                     size_t count, int64_t now_us)
+{
+    start(c, conf, members, count, now_us);
+    enter(c, PSGD__V1__JOB_STATE__JOB_STATE_CAN_COMMIT, INT64_MAX);
+}
+
+static void collect_all(ps_commit *c, int64_t now_us)
+{
+    enter(c, PSGD__V1__JOB_STATE__JOB_STATE_COLLECTING, now_us + c->conf.collect_us);
+    for (size_t i = 0; i < c->count; i++) {
+        ps_member *m = &c->members[i];
+
+        if (m->is_lost) {
+            continue;
+        }
+        m->step = PS_MEMBER_OVER;
+        m->files = PS_FILES_ASKED;
+        ps_commit_do_at(c, i, PS_COMMIT_COLLECT);
+    }
+}
+
+void ps_commit_adopt(ps_commit *c, const ps_commit_conf *conf, const ps_member *members,
+                     size_t count, Psgd__V1__JobState state, int64_t now_us)
+{
+    start(c, conf, members, count, now_us);
+    for (size_t i = 0; i < count; i++) {
+        c->members[i].step = PS_MEMBER_RUNNING;
+    }
+    if (state == PSGD__V1__JOB_STATE__JOB_STATE_COLLECTING) {
+        collect_all(c, now_us);
+    } else {
+        enter(c, PSGD__V1__JOB_STATE__JOB_STATE_RUNNING, INT64_MAX);
+    }
+}
+
+void ps_commit_adopt_end(ps_commit *c, const ps_commit_conf *conf, const ps_member *members,
+                         size_t count, Psgd__V1__JobState state, Psgd__V1__JobState outcome,
+                         const char *reason, const char *message, bool is_stored, int64_t now_us)
+{
+    start(c, conf, members, count, now_us);
+    for (size_t i = 0; i < count; i++) {
+        c->members[i].step = PS_MEMBER_OVER;
+    }
+    c->state = state;
+    c->outcome = outcome;
+    snprintf(c->reason, sizeof c->reason, "%s", reason);
+    snprintf(c->message, sizeof c->message, "%s", message);
+    c->stage = PS_STAGE_STORE;
+    if (is_stored || outcome == PSGD__V1__JOB_STATE__JOB_STATE_QUEUED) {
+        ps_commit_stored(c, &(ps_status){.code = PS_OK}, now_us);
+    } else {
+        ps_commit_do(c, PS_COMMIT_STORE);
+    }
+}
+
+void ps_commit_fini(ps_commit *c)
+{
+    free(c->members);
+    c->members = NULL;
+    c->count = 0;
+}
+
+/* Whether all members that count have come as far as `step`. */
+static bool all_at(const ps_commit *c, ps_member_step step)
+{
+    for (size_t i = 0; i < c->count; i++) {
+        if (!c->members[i].is_lost && c->members[i].step < step) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool is_in(const ps_commit *c, Psgd__V1__JobState state)
+{
+    return c->stage == PS_STAGE_GOING && c->state == state;
+}
+
+void ps_commit_started(ps_commit *c, int64_t now_us)
+{
+    if (!is_in(c, PSGD__V1__JOB_STATE__JOB_STATE_CAN_COMMIT)) {
+        return;
+    }
+    c->deadline_us = now_us + c->conf.can_commit_us;
+    for (size_t i = 0; i < c->count; i++) {
+        c->members[i].step = PS_MEMBER_ASKED;
+        ps_commit_do_at(c, i, PS_COMMIT_ASK);
+    }
+}
+
+void ps_commit_reserved(ps_commit *c, size_t node, const char *id, uint64_t incarnation,
+                        int64_t now_us)
+{
+    ps_member *m = &c->members[node];
+
+    if (!is_in(c, PSGD__V1__JOB_STATE__JOB_STATE_CAN_COMMIT) || m->step != PS_MEMBER_ASKED) {
+        return;
+    }
+    snprintf(m->id, sizeof m->id, "%s", id);
+    m->incarnation = incarnation;
+    m->seen_us = now_us;
+    for (size_t i = 0; i < c->count; i++) {
+        if (i != node && c->members[i].step == PS_MEMBER_RESERVED &&
+            strcmp(c->members[i].id, id) == 0) {
+            ps_commit_decide(c, PSGD__V1__JOB_STATE__JOB_STATE_FAILED, "NODE_TWICE", now_us,
+                             "%s and %s are the same node, %s", c->members[i].address, m->address,
+                             id);
+            return;
+        }
+    }
+    m->step = PS_MEMBER_RESERVED;
+    if (!all_at(c, PS_MEMBER_RESERVED)) {
+        return;
+    }
+    enter(c, PSGD__V1__JOB_STATE__JOB_STATE_PRE_COMMIT, now_us + c->conf.pre_commit_us);
+    for (size_t i = 0; i < c->count; i++) {
+        c->members[i].seen_us = now_us;
+        ps_commit_do_at(c, i, PS_COMMIT_PREPARE);
+    }
+}
+
+void ps_commit_busy(ps_commit *c, size_t node, const char *id, const char *holder, int64_t now_us)
+{
+    ps_member *m = &c->members[node];
+
+    if (!is_in(c, PSGD__V1__JOB_STATE__JOB_STATE_CAN_COMMIT) || m->step != PS_MEMBER_ASKED) {
+        return;
+    }
+    if (id[0] != '\0') {
+        snprintf(m->id, sizeof m->id, "%s", id);
+    }
+    m->is_releasing = m->is_released = true; /* holds nothing of ours */
+    ps_commit_decide(c,
+                     c->conf.busy_is_failure ? PSGD__V1__JOB_STATE__JOB_STATE_FAILED
+                                             : PSGD__V1__JOB_STATE__JOB_STATE_QUEUED,
+                     "NODE_BUSY", now_us, "%s is held by %s", ps_member_name(m).text, holder);
+}
+
+void ps_commit_refused(ps_commit *c, size_t node, const ps_status *why, int64_t now_us)
+{
+    ps_member *m = &c->members[node];
+    const char *reason = "PRE_COMMIT_FAILED";
+
+    if (c->stage != PS_STAGE_GOING || c->state > PSGD__V1__JOB_STATE__JOB_STATE_DO_COMMIT) {
+        return; /* once it runs, heartbeats tell */
+    }
+    if (why->code == PS_UNAVAILABLE || why->code == PS_DEADLINE_EXCEEDED) {
+        m->is_lost = true;
+        reason = "NODE_UNREACHABLE";
+    } else if (c->state == PSGD__V1__JOB_STATE__JOB_STATE_CAN_COMMIT) {
+        reason = "NODE_REFUSED";
+    } else if (c->state == PSGD__V1__JOB_STATE__JOB_STATE_DO_COMMIT) {
+        reason = "DO_COMMIT_FAILED";
+    }
+    ps_commit_decide(c, PSGD__V1__JOB_STATE__JOB_STATE_FAILED, reason, now_us, "%s: %s: %s",
+                     ps_member_name(m).text, ps_code_name(why->code), why->text);
+}
+
+void ps_commit_prepared(ps_commit *c, size_t node, int64_t now_us)
+{
+    ps_member *m = &c->members[node];
+
+    if (!is_in(c, PSGD__V1__JOB_STATE__JOB_STATE_PRE_COMMIT) || m->step != PS_MEMBER_RESERVED) {
+        return;
+    }
+    m->seen_us = now_us;
+    m->step = PS_MEMBER_PREPARED;
+    if (!all_at(c, PS_MEMBER_PREPARED)) {
+        return;
+    }
+    enter(c, PSGD__V1__JOB_STATE__JOB_STATE_DO_COMMIT, now_us + c->conf.ready_us);
+    for (size_t i = 0; i < c->count; i++) {
+        ps_commit_do_at(c, i, PS_COMMIT_START);
+    }
+}
+
+ps_status ps_commit_ready(ps_commit *c, size_t node, uint64_t incarnation, int64_t now_us)
+{
+    ps_member *m = &c->members[node];
+
+    if (c->stage != PS_STAGE_GOING || m->is_lost) {
+        return ps_fail(PS_ABORTED, "the attempt is over");
+    }
+    if (m->incarnation != 0 && incarnation != m->incarnation) {
+        return ps_fail(PS_ABORTED, "another process of this node was asked");
+    }
+    m->seen_us = now_us;
+    if (c->state == PSGD__V1__JOB_STATE__JOB_STATE_RUNNING && m->step >= PS_MEMBER_RUNNING) {
+        m->incarnation = incarnation;
+        ps_commit_do_at(c, node, PS_COMMIT_OPEN); /* the answer was lost */
+        return ps_ok();
+    }
+    if (c->state != PSGD__V1__JOB_STATE__JOB_STATE_DO_COMMIT) {
+        return ps_fail(PS_ABORTED, "there is no barrier to stand at");
+    }
+    if (!c->barrier_begun) {
+        c->barrier_begun = true;
+        c->deadline_us = now_us + c->conf.ready_us;
+    }
+    m->step = PS_MEMBER_WAITING;
+    if (!all_at(c, PS_MEMBER_WAITING)) {
+        return ps_ok();
+    }
+    enter(c, PSGD__V1__JOB_STATE__JOB_STATE_RUNNING, INT64_MAX);
+    for (size_t i = 0; i < c->count; i++) {
+        c->members[i].step = PS_MEMBER_RUNNING;
+        c->members[i].seen_us = now_us;
+        ps_commit_do_at(c, i, PS_COMMIT_OPEN);
+    }
+    return ps_ok();
+}
+
+/* All workers that are left have finished: time to collect. */
+static void finish_run(ps_commit *c, int64_t now_us)
+{
+    if (!is_in(c, PSGD__V1__JOB_STATE__JOB_STATE_RUNNING)) {
+        return;
+    }
+    for (size_t i = 0; i < c->count; i++) {
+        const ps_member *m = &c->members[i];
+
+        if (m->is_lost) {
+            continue;
+        }
+        if (m->is_blamed ||
+            (m->role == PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER && m->step != PS_MEMBER_OVER)) {
+            return;
+        }
+    }
+    collect_all(c, now_us);
+}
+
+/* A node's own failure. Where a peer may be the cause, that peer gets the time
+ * of a lease to be found dead, so that the message names the right one. */
+static void take_failure(ps_commit *c, ps_member *m, const ps_status *error, int64_t now_us)
+{
+    bool peer = error->code == PS_UNAVAILABLE || error->code == PS_DEADLINE_EXCEEDED ||
+                error->code == PS_ABORTED;
+
+    m->error = *error;
+    m->step = PS_MEMBER_OVER;
+    if (peer) {
+        m->is_blamed = true;
+        if (c->blame_us == INT64_MAX) {
+            c->blame_us = now_us + c->conf.lease_us;
+            for (size_t i = 0; i < c->count; i++) {
+                c->members[i].beats = 0;
+            }
+        }
+        return;
+    }
+    ps_commit_lose(c, (size_t)(m - c->members), "NODE_FAILED", error->text, now_us);
+}
+
+/* Everybody else has been heard of twice since: no peer is to blame. */
+static void settle_blame(ps_commit *c, int64_t now_us)
+{
+    bool all_alive = true;
+
+    if (c->blame_us == INT64_MAX || c->stage != PS_STAGE_GOING) {
+        return;
+    }
+    for (size_t i = 0; i < c->count; i++) {
+        if (!c->members[i].is_lost && !c->members[i].is_blamed && c->members[i].beats < 2) {
+            all_alive = false;
+        }
+    }
+    if (!all_alive && now_us < c->blame_us) {
+        return;
+    }
+    c->blame_us = INT64_MAX;
+    for (size_t i = 0; i < c->count && c->stage == PS_STAGE_GOING; i++) {
+        ps_member *m = &c->members[i];
+
+        if (!m->is_blamed || m->is_lost) {
+            continue;
+        }
+        m->is_blamed = false;
+        ps_commit_lose(c, i, "NODE_FAILED", m->error.text, now_us);
+    }
+}
+
+/* A node that should hold the attempt says that it does not. One such beat may
+ * have been under way when it was asked; two in a row are the truth. */
+static void take_idle(ps_commit *c, size_t node, int64_t now_us)
+{
+    ps_member *m = &c->members[node];
+
+    if (c->stage != PS_STAGE_GOING || c->state < PSGD__V1__JOB_STATE__JOB_STATE_DO_COMMIT ||
+        m->files == PS_FILES_HERE) {
+        return;
+    }
+    if (++m->idle_beats >= 2) {
+        ps_commit_lose(c, node, "NODE_LOST", "it no longer holds the job", now_us);
+    }
+}
+
+void ps_commit_beat(ps_commit *c, size_t node, uint64_t incarnation, bool holds,
+                    Psgd__V1__NodePhase phase, const ps_status *error, int64_t now_us)
+{
+    ps_member *m = &c->members[node];
+
+    if (c->stage == PS_STAGE_OVER || m->is_lost) {
+        return;
+    }
+    if (m->incarnation != 0 && incarnation != m->incarnation) {
+        ps_commit_restarted(c, node, incarnation, now_us);
+        return;
+    }
+    m->seen_us = now_us;
+    m->beats++;
+    if (!holds) {
+        take_idle(c, node, now_us);
+    } else {
+        m->idle_beats = 0;
+        m->incarnation = incarnation;
+        if (is_in(c, PSGD__V1__JOB_STATE__JOB_STATE_RUNNING) && m->step != PS_MEMBER_OVER) {
+            if (phase == PSGD__V1__NODE_PHASE__NODE_PHASE_FAILED) {
+                take_failure(c, m, error, now_us);
+            } else if (phase == PSGD__V1__NODE_PHASE__NODE_PHASE_FINISHED) {
+                m->step = PS_MEMBER_OVER;
+            }
+        } else if (c->stage == PS_STAGE_GOING &&
+                   c->state < PSGD__V1__JOB_STATE__JOB_STATE_RUNNING &&
+                   phase == PSGD__V1__NODE_PHASE__NODE_PHASE_FAILED) {
+            ps_commit_lose(c, node, "NODE_FAILED", error->text, now_us);
+        }
+    }
+    settle_blame(c, now_us);
+    finish_run(c, now_us);
+    ps_commit_settle(c, now_us);
+}
+
+void ps_commit_seen(ps_commit *c, size_t node, int64_t now_us)
+{
+    c->members[node].seen_us = now_us;
+}
+
+void ps_commit_restarted(ps_commit *c, size_t node, uint64_t incarnation, int64_t now_us)
+{
+    ps_member *m = &c->members[node];
+
+    if (m->is_lost || m->incarnation == 0 || m->incarnation == incarnation ||
+        m->files == PS_FILES_HERE) {
+        return;
+    }
+    if (is_in(c, PSGD__V1__JOB_STATE__JOB_STATE_CAN_COMMIT) && m->step <= PS_MEMBER_ASKED) {
+        /* It was chosen by what its old process said; nothing is begun yet. */
+        m->incarnation = 0;
+        if (!c->conf.busy_is_failure) {
+            ps_commit_decide(c, PSGD__V1__JOB_STATE__JOB_STATE_QUEUED, "NODE_RESTARTED", now_us,
+                             "%s was started anew", ps_member_name(m).text);
+        }
+        return;
+    }
+    ps_commit_lose(c, node, "NODE_LOST", "its process was started anew", now_us);
+    finish_run(c, now_us);
+    ps_commit_settle(c, now_us);
+}
+
+void ps_commit_collected(ps_commit *c, size_t node, const ps_status *result, int64_t now_us)
+{
+    ps_member *m = &c->members[node];
+
+    if (m->files != PS_FILES_ASKED || c->stage >= PS_STAGE_STORE) {
+        return;
+    }
+    m->seen_us = now_us;
+    m->files = ps_is_ok(result) ? PS_FILES_HERE : PS_FILES_LOST;
+    ps_commit_go_on(c);
+    if (!ps_is_ok(result) && c->stage == PS_STAGE_GOING) {
+        ps_commit_lose(c, node, "COLLECT_FAILED", result->text, now_us);
+    }
+    ps_commit_settle(c, now_us);
+}
+
+static void expire(ps_commit *c, int64_t now_us)
+{
+    switch (c->state) {
+    case PSGD__V1__JOB_STATE__JOB_STATE_CAN_COMMIT:
+        ps_commit_expire(c, PS_MEMBER_RESERVED, "CAN_COMMIT_TIMEOUT", "answer CanCommit",
+                         c->conf.can_commit_us, now_us);
+        break;
+    case PSGD__V1__JOB_STATE__JOB_STATE_PRE_COMMIT:
+        ps_commit_expire(c, PS_MEMBER_PREPARED, "PRE_COMMIT_TIMEOUT", "take its packages",
+                         c->conf.pre_commit_us, now_us);
+        break;
+    case PSGD__V1__JOB_STATE__JOB_STATE_DO_COMMIT:
+        ps_commit_expire(c, PS_MEMBER_WAITING, "READY_TIMEOUT", "come to the barrier",
+                         c->conf.ready_us, now_us);
+        break;
+    default:
+        break; /* RUNNING has leases, COLLECTING is settled in commit_end.c */
+    }
+}
+
+/* Until CanCommit is answered its own deadline governs. */
+static bool lease_runs(const ps_commit *c, const ps_member *m)
+{
+    return c->stage == PS_STAGE_GOING && !m->is_lost && m->files != PS_FILES_HERE &&
+           c->state >= PSGD__V1__JOB_STATE__JOB_STATE_PRE_COMMIT;
+}
+
+void ps_commit_tick(ps_commit *c, int64_t now_us)
+{
+    char why[80];
+
+    for (size_t i = 0; i < c->count; i++) {
+        if (!lease_runs(c, &c->members[i]) || now_us - c->members[i].seen_us < c->conf.lease_us) {
+            continue;
+        }
+        snprintf(why, sizeof why, "no heartbeat for %.1f s",
+                 (double)(now_us - c->members[i].seen_us) / 1e6);
+        ps_commit_lose(c, i, "NODE_LOST", why, now_us);
+    }
+    settle_blame(c, now_us);
+    finish_run(c, now_us);
+    if (now_us >= c->retry_us) {
+        ps_commit_retry(c, now_us);
+    }
+    if (c->stage == PS_STAGE_GOING && now_us >= c->deadline_us) {
+        expire(c, now_us);
+    }
+    ps_commit_settle(c, now_us);
+}
+
+int64_t ps_commit_deadline(const ps_commit *c)
+{
+    bool has_deadline = (c->stage == PS_STAGE_GOING || c->stage == PS_STAGE_SALVAGE ||
+                         c->stage == PS_STAGE_RELEASE) &&
+                        !ps_commit_is_held(c);
+    int64_t soonest = has_deadline ? c->deadline_us : INT64_MAX;
+
+    if (c->stage == PS_STAGE_OVER) {
+        return INT64_MAX;
+    }
+    if (c->retry_us < soonest) {
+        soonest = c->retry_us;
+    }
+    if (c->stage == PS_STAGE_GOING && c->blame_us < soonest) {
+        soonest = c->blame_us;
+    }
+    for (size_t i = 0; i < c->count; i++) {
+        if (lease_runs(c, &c->members[i]) && c->members[i].seen_us + c->conf.lease_us < soonest) {
+            soonest = c->members[i].seen_us + c->conf.lease_us;
+        }
+    }
+    return soonest;
+}

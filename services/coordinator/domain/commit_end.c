@@ -1,0 +1,428 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* commit_end.c - how an attempt ends: the outcome, and the stages after it. What
+ * is stored on the way is in commit_store.c. */
+#include "services/coordinator/domain/commit_end.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { NAMES_MAX = 4 }; /* nodes named in a message; the others are counted */
+
+/* What a failure leaves behind is worth less of a wait than a result. */
+static const int64_t salvage_max_us = 10 * 1000 * 1000;
+
+ps_member_label ps_member_name(const ps_member *m)
+{
+    ps_member_label label;
+    const char *role =
+        m->role == PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER ? "worker" : "parameter server";
+
+    if (m->id[0] != '\0') {
+        snprintf(label.text, sizeof label.text, "%s %s (%s)", role, m->id, m->address);
+    } else {
+        snprintf(label.text, sizeof label.text, "%s %s", role, m->address);
+    }
+    return label;
+}
+
+void ps_commit_do(ps_commit *c, ps_commit_action action)
+{
+    c->todo |= 1u << action;
+}
+
+void ps_commit_do_at(ps_commit *c, size_t node, ps_commit_action action)
+{
+    c->members[node].todo |= 1u << action;
+}
+
+ps_commit_action ps_commit_next(ps_commit *c, size_t *node)
+{
+    static const ps_commit_action order[] = {PS_COMMIT_ASK,  PS_COMMIT_PREPARE, PS_COMMIT_START,
+                                             PS_COMMIT_OPEN, PS_COMMIT_COLLECT, PS_COMMIT_RELEASE};
+
+    *node = 0;
+    if (c->todo & 1u << PS_COMMIT_CHANGED) {
+        c->todo &= ~(1u << PS_COMMIT_CHANGED);
+        return PS_COMMIT_CHANGED;
+    }
+    for (size_t i = 0; i < c->count; i++) {
+        ps_member *m = &c->members[i];
+
+        if (m->todo == 0) {
+            continue;
+        }
+        for (size_t k = 0; k < sizeof order / sizeof *order; k++) {
+            if (!(m->todo & 1u << order[k])) {
+                continue;
+            }
+            m->todo &= ~(1u << order[k]);
+            *node = i;
+            return order[k];
+        }
+    }
+    for (unsigned a = PS_COMMIT_STORE; a <= PS_COMMIT_OVER; a++) {
+        if (!(c->todo & 1u << a)) {
+            continue;
+        }
+        c->todo &= ~(1u << a);
+        return (ps_commit_action)a;
+    }
+    return PS_COMMIT_NOTHING;
+}
+
+static void release(ps_commit *c, size_t node)
+{
+    ps_member *m = &c->members[node];
+
+    if (m->is_releasing) {
+        return;
+    }
+    m->is_releasing = true;
+    if (m->files == PS_FILES_ASKED || m->files == PS_FILES_HELD) {
+        m->files = PS_FILES_LOST;
+    }
+    m->todo = 1u << PS_COMMIT_RELEASE; /* whatever else was to be done with it */
+}
+
+/* Has it files that are worth having? A worker's reports are, as far as they go. */
+static bool has_files(const ps_member *m)
+{
+    return m->step == PS_MEMBER_OVER ||
+           (m->step == PS_MEMBER_RUNNING && m->role == PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER);
+}
+
+static bool may_salvage(const ps_commit *c, const ps_member *m)
+{
+    return c->outcome == PSGD__V1__JOB_STATE__JOB_STATE_FAILED &&
+           c->state >= PSGD__V1__JOB_STATE__JOB_STATE_RUNNING && !m->is_lost && has_files(m) &&
+           m->files != PS_FILES_LOST && !m->is_releasing;
+}
+
+/* How long a failure waits for files. */
+static int64_t salvage_us(const ps_commit *c)
+{
+    return c->conf.collect_us < salvage_max_us ? c->conf.collect_us : salvage_max_us;
+}
+
+void ps_commit_salvage(ps_commit *c, int64_t now_us)
+{
+    bool salvages = false;
+
+    for (size_t i = 0; i < c->count; i++) {
+        ps_member *m = &c->members[i];
+
+        if (!may_salvage(c, m)) {
+            release(c, i);
+            continue;
+        }
+        if (m->files == PS_FILES_NONE) {
+            m->files = PS_FILES_ASKED;
+            ps_commit_do_at(c, i, PS_COMMIT_COLLECT);
+        }
+        salvages = salvages || m->files == PS_FILES_ASKED || m->files == PS_FILES_HELD;
+    }
+    if (salvages && c->state == PSGD__V1__JOB_STATE__JOB_STATE_RUNNING) {
+        c->state = PSGD__V1__JOB_STATE__JOB_STATE_COLLECTING;
+        ps_commit_do(c, PS_COMMIT_CHANGED);
+    }
+    ps_commit_go_on(c);
+    if (ps_commit_is_held(c) && c->retry_us == INT64_MAX) {
+        c->retry_us = now_us;
+    }
+    c->stage = PS_STAGE_SALVAGE;
+    c->deadline_us = now_us + salvage_us(c);
+    ps_commit_settle(c, now_us);
+}
+
+/* An outcome is there. FAILED and CANCELLED are saved before they are acted upon; DONE is so
+ * only when its files are stored, and QUEUED is what a later process would make of it. */
+static void begin_end(ps_commit *c, int64_t now_us)
+{
+    c->blame_us = INT64_MAX;
+    c->retry_us = INT64_MAX; /* of files that wait: ps_commit_salvage goes on with them */
+    switch (c->outcome) {
+    case PSGD__V1__JOB_STATE__JOB_STATE_DONE:
+        c->stage = PS_STAGE_STORE;
+        ps_commit_do(c, PS_COMMIT_STORE);
+        break;
+    case PSGD__V1__JOB_STATE__JOB_STATE_QUEUED:
+        ps_commit_salvage(c, now_us);
+        break;
+    default:
+        c->stage = PS_STAGE_DECIDED;
+        ps_commit_do(c, PS_COMMIT_SAVE);
+        break;
+    }
+}
+
+void ps_commit_decide(ps_commit *c, Psgd__V1__JobState outcome, const char *reason, int64_t now_us,
+                      const char *fmt, ...)
+{
+    va_list ap;
+
+    if (c->stage != PS_STAGE_GOING) {
+        return;
+    }
+    c->outcome = outcome;
+    snprintf(c->reason, sizeof c->reason, "%s", reason);
+    va_start(ap, fmt);
+    vsnprintf(c->message, sizeof c->message, fmt, ap);
+    va_end(ap);
+    begin_end(c, now_us);
+}
+
+/* Appends the names of members for which `wants` holds; says how many there are. */
+static size_t name_members(const ps_commit *c,
+                           bool (*wants)(const ps_member *m, ps_member_step step),
+                           ps_member_step step, char *buf, size_t cap)
+{
+    size_t len = 0, named = 0, count = 0;
+
+    buf[0] = '\0';
+    for (size_t i = 0; i < c->count; i++) {
+        int n;
+
+        if (!wants(&c->members[i], step) || count++ >= NAMES_MAX) {
+            continue;
+        }
+        n = snprintf(buf + len, cap - len, "%s%s", named++ ? ", " : "",
+                     ps_member_name(&c->members[i]).text);
+        len = n > 0 && len + (size_t)n < cap ? len + (size_t)n : cap - 1;
+    }
+    if (count > NAMES_MAX) {
+        snprintf(buf + len, cap - len, " and %zu more", count - NAMES_MAX);
+    }
+    return count;
+}
+
+static bool is_short_of(const ps_member *m, ps_member_step step)
+{
+    return !m->is_lost && m->step < step;
+}
+
+static bool is_uncollected(const ps_member *m, ps_member_step unused)
+{
+    (void)unused;
+    return !m->is_lost && (m->files == PS_FILES_ASKED || m->files == PS_FILES_HELD);
+}
+
+size_t ps_commit_uncollected(const ps_commit *c, char *names, size_t cap)
+{
+    return name_members(c, is_uncollected, 0, names, cap);
+}
+
+void ps_commit_expire(ps_commit *c, ps_member_step step, const char *reason, const char *what,
+                      int64_t limit_us, int64_t now_us)
+{
+    char names[PS_COMMIT_MESSAGE_MAX - 100];
+
+    name_members(c, is_short_of, step, names, sizeof names);
+    for (size_t i = 0; i < c->count; i++) {
+        if (is_short_of(&c->members[i], step)) {
+            c->members[i].is_lost = true; /* released, but not waited for again */
+            ps_commit_decide(c, PSGD__V1__JOB_STATE__JOB_STATE_FAILED, reason, now_us,
+                             "did not %s within %.1f s: %s", what, (double)limit_us / 1e6, names);
+        }
+    }
+}
+
+static size_t live_workers(const ps_commit *c)
+{
+    size_t live = 0;
+
+    for (size_t i = 0; i < c->count; i++) {
+        live +=
+            c->members[i].role == PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER && !c->members[i].is_lost;
+    }
+    return live;
+}
+
+/* A failed node lives, and may have files; so does one whose files are bad. */
+static const char *verb_of(const char *reason)
+{
+    if (strcmp(reason, "NODE_FAILED") == 0) {
+        return "failed";
+    }
+    return strcmp(reason, "COLLECT_FAILED") == 0 ? "gave no good files" : "is lost";
+}
+
+void ps_commit_lose(ps_commit *c, size_t node, const char *reason, const char *why, int64_t now_us)
+{
+    ps_member *m = &c->members[node];
+    bool survives = c->stage == PS_STAGE_GOING && c->conf.survives_loss &&
+                    c->state >= PSGD__V1__JOB_STATE__JOB_STATE_RUNNING &&
+                    m->role == PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER && live_workers(c) > 1;
+
+    if (survives || strcmp(reason, "NODE_LOST") == 0) {
+        m->is_lost = true;
+        if (m->files == PS_FILES_ASKED || m->files == PS_FILES_HELD) {
+            m->files = PS_FILES_LOST;
+            ps_commit_go_on(c);
+        }
+    }
+    if (survives) {
+        release(c, node);
+        return;
+    }
+    ps_commit_decide(c, PSGD__V1__JOB_STATE__JOB_STATE_FAILED, reason, now_us, "%s %s: %s",
+                     ps_member_name(m).text, verb_of(reason), why);
+    ps_commit_settle(c, now_us);
+}
+
+void ps_commit_cancel(ps_commit *c, const char *why, int64_t now_us)
+{
+    char names[PS_COMMIT_MESSAGE_MAX - 200];
+
+    if (c->stage != PS_STAGE_GOING) {
+        ps_commit_give_up(c, why, now_us);
+    } else if (ps_commit_uncollected(c, names, sizeof names) > 0) {
+        ps_commit_decide(c, PSGD__V1__JOB_STATE__JOB_STATE_CANCELLED, "CANCELLED", now_us,
+                         "%s before the files of %s were stored: they are lost", why, names);
+    } else {
+        ps_commit_decide(c, PSGD__V1__JOB_STATE__JOB_STATE_CANCELLED, "CANCELLED", now_us, "%s",
+                         why);
+    }
+}
+
+void ps_commit_fail(ps_commit *c, const char *reason, const ps_status *why, int64_t now_us)
+{
+    ps_commit_decide(c, PSGD__V1__JOB_STATE__JOB_STATE_FAILED, reason, now_us, "%s", why->text);
+}
+
+void ps_commit_release_all(ps_commit *c, int64_t now_us)
+{
+    c->stage = PS_STAGE_RELEASE;
+    c->deadline_us = now_us + c->conf.abort_us;
+    for (size_t i = 0; i < c->count; i++) {
+        release(c, i);
+    }
+    ps_commit_settle(c, now_us);
+}
+
+void ps_commit_released(ps_commit *c, size_t node, int64_t now_us)
+{
+    c->members[node].is_released = true;
+    ps_commit_settle(c, now_us);
+}
+
+/* COLLECTING: all files are here, or time is over. */
+static void settle_collecting(ps_commit *c, int64_t now_us)
+{
+    char names[PS_COMMIT_MESSAGE_MAX - 100];
+    size_t missing = ps_commit_uncollected(c, names, sizeof names);
+
+    if (missing == 0) {
+        ps_commit_decide(c, PSGD__V1__JOB_STATE__JOB_STATE_DONE, "", now_us, "%s", "");
+        return;
+    }
+    if (now_us < c->deadline_us || ps_commit_is_held(c)) {
+        return;
+    }
+    for (size_t i = 0; i < c->count; i++) {
+        if (is_uncollected(&c->members[i], 0)) {
+            c->members[i].files = PS_FILES_LOST;
+            c->members[i].is_lost = true;
+        }
+    }
+    ps_commit_decide(c, PSGD__V1__JOB_STATE__JOB_STATE_FAILED, "COLLECT_TIMEOUT", now_us,
+                     "files were not collected within %.1f s from %s",
+                     (double)c->conf.collect_us / 1e6, names);
+}
+
+static bool has_nodes(const ps_commit *c)
+{
+    for (size_t i = 0; i < c->count; i++) {
+        if (!c->members[i].is_lost && !c->members[i].is_released) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void ps_commit_settle(ps_commit *c, int64_t now_us)
+{
+    if (c->stage == PS_STAGE_GOING) {
+        if (c->state == PSGD__V1__JOB_STATE__JOB_STATE_COLLECTING) {
+            settle_collecting(c, now_us);
+        }
+        return;
+    }
+    if (c->stage == PS_STAGE_SALVAGE) {
+        for (size_t i = 0; i < c->count; i++) {
+            if (is_uncollected(&c->members[i], 0) &&
+                (now_us < c->deadline_us || ps_commit_is_held(c))) {
+                return;
+            }
+        }
+        c->stage = PS_STAGE_STORE;
+        if (c->outcome == PSGD__V1__JOB_STATE__JOB_STATE_QUEUED) {
+            ps_commit_stored(c, &(ps_status){.code = PS_OK}, now_us); /* nothing to store */
+        } else {
+            ps_commit_do(c, PS_COMMIT_STORE);
+        }
+        return;
+    }
+    if (c->stage == PS_STAGE_RELEASE && (!has_nodes(c) || now_us >= c->deadline_us)) {
+        c->stage = PS_STAGE_CLOSE;
+        ps_commit_do(c, PS_COMMIT_SAVE);
+    }
+}
+
+void ps_commit_waiting_for(const ps_commit *c, char *buf, size_t cap)
+{
+    ps_member_step step = PS_MEMBER_NEW;
+    size_t len = 0;
+
+    switch (c->state) {
+    case PSGD__V1__JOB_STATE__JOB_STATE_CAN_COMMIT:
+        step = PS_MEMBER_RESERVED;
+        break;
+    case PSGD__V1__JOB_STATE__JOB_STATE_PRE_COMMIT:
+        step = PS_MEMBER_PREPARED;
+        break;
+    case PSGD__V1__JOB_STATE__JOB_STATE_DO_COMMIT:
+        step = PS_MEMBER_WAITING;
+        break;
+    default:
+        break;
+    }
+    buf[0] = '\0';
+    for (size_t i = 0; i < c->count; i++) {
+        const ps_member *m = &c->members[i];
+        int n;
+
+        if (c->stage == PS_STAGE_RELEASE ? m->is_lost || m->is_released
+                                         : !is_short_of(m, step) && !is_uncollected(m, 0)) {
+            continue;
+        }
+        n = snprintf(buf + len, cap - len, "%s%s", len ? ", " : "", m->id[0] ? m->id : m->address);
+        if (n < 0 || len + (size_t)n >= cap) {
+            return;
+        }
+        len += (size_t)n;
+    }
+}
+
+size_t ps_commit_find(const ps_commit *c, const char *node_id)
+{
+    size_t i = 0;
+
+    while (i < c->count && strcmp(c->members[i].id, node_id) != 0) {
+        i++;
+    }
+    return i;
+}
+
+uint32_t ps_commit_workers_alive(const ps_commit *c)
+{
+    uint32_t ranks = 0;
+
+    for (size_t i = 0; i < c->count; i++) {
+        const ps_member *m = &c->members[i];
+
+        ranks +=
+            m->role == PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER && !m->is_lost ? m->rank_count : 0;
+    }
+    return ranks;
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* commit_end.h - how an attempt ends; between commit.c, commit_end.c and commit_store.c only. */
+#ifndef PS_COORDINATOR_COMMIT_END_H
+#define PS_COORDINATOR_COMMIT_END_H
+
+#include "services/coordinator/domain/commit.h"
+
+/* "worker w1 (127.0.0.1:15387)". */
+typedef struct ps_member_label {
+    char text[PS_COMMIT_NODE_ID_MAX + PS_COMMIT_ADDRESS_MAX + 24];
+} ps_member_label;
+ps_member_label ps_member_name(const ps_member *m);
+
+void ps_commit_do(ps_commit *c, ps_commit_action action);
+void ps_commit_do_at(ps_commit *c, size_t node, ps_commit_action action);
+
+/* The first outcome stands. */
+PS_PRINTF(5, 6)
+void ps_commit_decide(ps_commit *c, Psgd__V1__JobState outcome, const char *reason, int64_t now_us,
+                      const char *fmt, ...);
+
+/* The node is gone for this attempt: struck off where the job survives that,
+ * else the job FAILED for `reason`. */
+void ps_commit_lose(ps_commit *c, size_t node, const char *reason, const char *why, int64_t now_us);
+
+/* The state's time is over: FAILED, naming those who have not come to `step`. */
+void ps_commit_expire(ps_commit *c, ps_member_step step, const char *reason, const char *what,
+                      int64_t limit_us, int64_t now_us);
+
+/* The outcome is saved: releases everybody whose files are not wanted, collects the others'. */
+void ps_commit_salvage(ps_commit *c, int64_t now_us);
+
+/* All is stored and saved: releases everybody. */
+void ps_commit_release_all(ps_commit *c, int64_t now_us);
+
+/* Writes the names of those whose files are wanted and not here to names[0..cap); returns how
+ * many there are. */
+size_t ps_commit_uncollected(const ps_commit *c, char *names, size_t cap);
+
+/* --- commit_store.c --------------------------------------------------------- */
+
+/* Whether files of a member wait for room. */
+bool ps_commit_is_held(const ps_commit *c);
+
+/* Something was stored after all: unless files still wait, nothing does. */
+void ps_commit_go_on(ps_commit *c);
+
+/* Tries again what waits for room. */
+void ps_commit_retry(ps_commit *c, int64_t now_us);
+
+/* Ends the wait for room for files, after the end was decided; nothing if there is none. */
+void ps_commit_give_up(ps_commit *c, const char *why, int64_t now_us);
+
+/* Goes from stage to stage of the end as far as things are. */
+void ps_commit_settle(ps_commit *c, int64_t now_us);
+
+#endif

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* known_nodes.c - the nodes that have presented themselves, and their leases. */
+#include "services/coordinator/domain/known_nodes.h"
+
+#include "common/base/address.h"
+#include "common/base/xalloc.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const int64_t forget_us = 3600 * INT64_C(1000000);
+
+void ps_nodes_init(ps_nodes *nodes, int64_t heartbeat_us, int64_t lease_us)
+{
+    *nodes = (ps_nodes){.heartbeat_us = heartbeat_us, .lease_us = lease_us};
+}
+
+void ps_nodes_fini(ps_nodes *nodes)
+{
+    for (size_t i = 0; i < nodes->count; i++) {
+        free(nodes->entries[i]);
+    }
+    free(nodes->entries);
+    *nodes = (ps_nodes){0};
+}
+
+const char *ps_role_name(Psgd__V1__NodeRole role)
+{
+    return role == PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER ? "worker" : "pserver";
+}
+
+/* Where `id` is, or would be. */
+static size_t place_of(const ps_nodes *nodes, const char *id)
+{
+    size_t low = 0, high = nodes->count;
+
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+
+        if (strcmp(nodes->entries[mid]->id, id) < 0) {
+            low = mid + 1;
+        } else {
+            high = mid;
+        }
+    }
+    return low;
+}
+
+ps_node_entry *ps_nodes_find(const ps_nodes *nodes, const char *id)
+{
+    size_t at = place_of(nodes, id);
+
+    return at < nodes->count && strcmp(nodes->entries[at]->id, id) == 0 ? nodes->entries[at] : NULL;
+}
+
+ps_node_entry *ps_nodes_find_address(const ps_nodes *nodes, const char *address, int64_t now_us)
+{
+    for (size_t i = 0; i < nodes->count; i++) {
+        if (strcmp(nodes->entries[i]->address, address) == 0 &&
+            ps_node_is_alive(nodes, nodes->entries[i], now_us)) {
+            return nodes->entries[i];
+        }
+    }
+    return NULL;
+}
+
+static bool is_id(const char *id)
+{
+    size_t n = strspn(id, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-");
+
+    return n >= 1 && n <= 64 && id[n] == '\0';
+}
+
+static ps_status check(const Psgd__V1__RegisterNodeRequest *req)
+{
+    ps_address address;
+    ps_status st;
+
+    if (!is_id(req->node_id)) {
+        return ps_fail(PS_INVALID_ARGUMENT, "node_id: 1 to 64 of A-Z a-z 0-9 . _ -");
+    }
+    if (req->role != PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER &&
+        req->role != PSGD__V1__NODE_ROLE__NODE_ROLE_PSERVER) {
+        return ps_fail(PS_INVALID_ARGUMENT, "role: WORKER or PSERVER, not %d", (int)req->role);
+    }
+    if (req->incarnation == 0) {
+        return ps_fail(PS_INVALID_ARGUMENT, "incarnation: not 0");
+    }
+    if (strlen(req->address) >= PS_NODES_ADDRESS_MAX) {
+        return ps_fail(PS_INVALID_ARGUMENT, "address: at most %d bytes", PS_NODES_ADDRESS_MAX - 1);
+    }
+    st = ps_address_parse(req->address, "", 0, &address);
+    if (ps_is_ok(&st) && (address.host[0] == '\0' || address.port == 0)) {
+        st = ps_fail(PS_INVALID_ARGUMENT, "host and port are wanted");
+    }
+    return ps_wrap(st, "address");
+}
+
+static ps_status insert(ps_nodes *nodes, const char *id, ps_node_entry **out)
+{
+    size_t at = place_of(nodes, id);
+
+    if (nodes->count == PS_NODES_MAX) {
+        return ps_fail(PS_RESOURCE_EXHAUSTED, "%d nodes are known already", PS_NODES_MAX);
+    }
+    if (nodes->count == nodes->cap) {
+        nodes->cap = nodes->cap ? nodes->cap * 2 : 16;
+        nodes->entries = ps_xrealloc(nodes->entries, nodes->cap * sizeof(ps_node_entry *));
+    }
+    memmove(&nodes->entries[at + 1], &nodes->entries[at],
+            (nodes->count - at) * sizeof(ps_node_entry *));
+    nodes->count++;
+    *out = nodes->entries[at] = ps_xcalloc(1, sizeof **out);
+    snprintf((*out)->id, sizeof(*out)->id, "%s", id);
+    return ps_ok();
+}
+
+ps_status ps_nodes_register(ps_nodes *nodes, const Psgd__V1__RegisterNodeRequest *req,
+                            int64_t now_us, int64_t wall_us, ps_node_entry **out, bool *is_new)
+{
+    ps_status st = check(req);
+    ps_node_entry *node;
+
+    if (!ps_is_ok(&st)) {
+        return st;
+    }
+    node = ps_nodes_find(nodes, req->node_id);
+    /* Two processes with one id would take it from each other for ever. */
+    if (node && req->incarnation < node->incarnation && ps_node_is_alive(nodes, node, now_us)) {
+        return ps_fail(PS_FAILED_PRECONDITION,
+                       "%s has the node id %.64s and was started later; --node-id gives another",
+                       node->address, req->node_id);
+    }
+    if (!node) {
+        st = insert(nodes, req->node_id, &node);
+        if (!ps_is_ok(&st)) {
+            return st;
+        }
+    }
+    *is_new = node->incarnation != req->incarnation;
+    if (*is_new) {
+        ps_node_mark_idle(node);
+    }
+    node->incarnation = req->incarnation;
+    node->role = req->role;
+    snprintf(node->address, sizeof node->address, "%s", req->address);
+    snprintf(node->version, sizeof node->version, "%.31s", req->version);
+    snprintf(node->kernels, sizeof node->kernels, "%.159s", req->kernels);
+    node->seen_us = now_us;
+    node->seen_wall_us = wall_us;
+    *out = node;
+    return ps_ok();
+}
+
+ps_status ps_nodes_beat(ps_nodes *nodes, const Psgd__V1__HeartbeatRequest *req, int64_t now_us,
+                        int64_t wall_us, ps_node_entry **out)
+{
+    ps_node_entry *node = ps_nodes_find(nodes, req->node_id);
+
+    if (!node || node->incarnation != req->incarnation) {
+        return ps_fail(PS_NOT_FOUND, "node %.64s has to register", req->node_id);
+    }
+    if (strlen(req->job_id) >= sizeof node->job_id) {
+        return ps_fail(PS_INVALID_ARGUMENT, "job_id is too long");
+    }
+    node->seen_us = now_us;
+    node->seen_wall_us = wall_us;
+    node->phase = req->phase;
+    snprintf(node->job_id, sizeof node->job_id, "%s", req->job_id);
+    node->attempt = req->attempt;
+    *out = node;
+    return ps_ok();
+}
+
+bool ps_node_is_alive(const ps_nodes *nodes, const ps_node_entry *node, int64_t now_us)
+{
+    return now_us - node->seen_us < nodes->lease_us;
+}
+
+unsigned ps_node_missed(const ps_nodes *nodes, const ps_node_entry *node, int64_t now_us)
+{
+    int64_t late_us = now_us - node->seen_us - nodes->heartbeat_us / 2;
+
+    return late_us < nodes->heartbeat_us ? 0 : (unsigned)(late_us / nodes->heartbeat_us);
+}
+
+bool ps_node_is_idle(const ps_node_entry *node)
+{
+    return node->holder[0] == '\0' && node->job_id[0] == '\0' &&
+           node->phase == PSGD__V1__NODE_PHASE__NODE_PHASE_IDLE;
+}
+
+void ps_node_mark_idle(ps_node_entry *node)
+{
+    node->phase = PSGD__V1__NODE_PHASE__NODE_PHASE_IDLE;
+    node->job_id[0] = '\0';
+    node->attempt = 0;
+}
+
+void ps_nodes_forget(ps_nodes *nodes, int64_t now_us)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < nodes->count; i++) {
+        ps_node_entry *node = nodes->entries[i];
+
+        if (node->holder[0] == '\0' && now_us - node->seen_us > forget_us) {
+            free(node);
+        } else {
+            nodes->entries[kept++] = node;
+        }
+    }
+    nodes->count = kept;
+}

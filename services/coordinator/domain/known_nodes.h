@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* known_nodes.h - the nodes that have presented themselves, and their leases.
+ *
+ * Pure; times are monotonic microseconds, wall_us is for people. A node is
+ * known until it has been silent for an hour; after a restart of the
+ * coordinator nodes register again by themselves.
+ */
+#ifndef PS_COORDINATOR_KNOWN_NODES_H
+#define PS_COORDINATOR_KNOWN_NODES_H
+
+#include "common/base/status.h"
+
+#include "psgd/v1/coordinator.pb-c.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { PS_NODES_MAX = 4096, PS_NODES_ID_MAX = 80, PS_NODES_ADDRESS_MAX = 160 };
+
+typedef struct ps_node_entry {
+    char id[PS_NODES_ID_MAX];
+    Psgd__V1__NodeRole role;
+    char address[PS_NODES_ADDRESS_MAX];
+    char version[32];
+    char kernels[160];
+    uint64_t incarnation;
+
+    /* As its last heartbeat says. */
+    Psgd__V1__NodePhase phase;
+    char job_id[96]; /* "" when idle */
+    uint32_t attempt;
+    int64_t seen_us, seen_wall_us;
+
+    /* The coordinator's: the job it was given to; "" for none. It counts as
+     * idle when it says so and no job has it. */
+    char holder[96];
+} ps_node_entry;
+
+typedef struct ps_nodes {
+    ps_node_entry **entries; /* by id; a pointer stays valid until the entry is forgotten */
+    size_t count, cap;
+    int64_t heartbeat_us, lease_us;
+} ps_nodes;
+
+void ps_nodes_init(ps_nodes *nodes, int64_t heartbeat_us, int64_t lease_us);
+void ps_nodes_fini(ps_nodes *nodes);
+
+/* Checks the request and takes it in; *out is the entry, *is_new says whether
+ * the process is another than before. INVALID_ARGUMENT; RESOURCE_EXHAUSTED;
+ * FAILED_PRECONDITION when a live process that was started later has the id. */
+PS_MUST_USE ps_status ps_nodes_register(ps_nodes *nodes, const Psgd__V1__RegisterNodeRequest *req,
+                                        int64_t now_us, int64_t wall_us, ps_node_entry **out,
+                                        bool *is_new);
+
+/* Notes what a heartbeat says. NOT_FOUND: an unknown node, or an older process. */
+PS_MUST_USE ps_status ps_nodes_beat(ps_nodes *nodes, const Psgd__V1__HeartbeatRequest *req,
+                                    int64_t now_us, int64_t wall_us, ps_node_entry **out);
+
+ps_node_entry *ps_nodes_find(const ps_nodes *nodes, const char *id); /* or NULL */
+ps_node_entry *ps_nodes_find_address(const ps_nodes *nodes, const char *address, int64_t now_us);
+
+bool ps_node_is_alive(const ps_nodes *nodes, const ps_node_entry *node, int64_t now_us);
+bool ps_node_is_idle(const ps_node_entry *node);
+
+/* Heartbeats that it has missed in a row: a node that was just stopped still
+ * has its lease, but should be given no job. */
+unsigned ps_node_missed(const ps_nodes *nodes, const ps_node_entry *node, int64_t now_us);
+
+/* The node answered Abort: what it said before no longer counts. */
+void ps_node_mark_idle(ps_node_entry *node);
+
+/* Drops nodes that have long been silent and hold nothing. */
+void ps_nodes_forget(ps_nodes *nodes, int64_t now_us);
+
+const char *ps_role_name(Psgd__V1__NodeRole role); /* "worker", "pserver" */
+
+#endif

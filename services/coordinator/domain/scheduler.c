@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* scheduler.c - which nodes a job may have now, or what it waits for. */
+#include "services/coordinator/domain/scheduler.h"
+
+#include "common/base/strbuf.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    NAMES_MAX = 5, /* busy nodes named in a message */
+    MISSED_MAX = 3 /* heartbeats missed by a node that may still be chosen */
+};
+
+static void take(ps_member *m, const ps_node_entry *node, uint32_t rank)
+{
+    *m = (ps_member){
+        .role = node->role, .rank = rank, .rank_count = 1, .incarnation = node->incarnation};
+    snprintf(m->id, sizeof m->id, "%s", node->id);
+    snprintf(m->address, sizeof m->address, "%s", node->address);
+}
+
+static void name_busy(ps_strbuf *text, unsigned *named, const ps_node_entry *node)
+{
+    if ((*named)++ < NAMES_MAX) {
+        ps_strbuf_printf(text, "%s%s (job %s)", *named == 1 ? "; busy: " : ", ", node->id,
+                         node->holder[0] ? node->holder : node->job_id);
+    }
+}
+
+/* Takes `want` idle nodes of a role: those first that have missed no heartbeat,
+ * in the order of ids. On shortage appends a clause to `text`. */
+static bool pick(const ps_nodes *nodes, Psgd__V1__NodeRole role, uint32_t want, int64_t now_us,
+                 ps_member *members, ps_strbuf *text)
+{
+    uint32_t idle = 0, known = 0, silent = 0;
+    ps_strbuf busy = {0};
+    unsigned named = 0;
+
+    for (unsigned missed = 0; missed < MISSED_MAX; missed++) {
+        for (size_t i = 0; i < nodes->count; i++) {
+            const ps_node_entry *node = nodes->entries[i];
+
+            if (node->role == role && ps_node_is_idle(node) &&
+                ps_node_is_alive(nodes, node, now_us) &&
+                ps_node_missed(nodes, node, now_us) == missed && idle++ < want) {
+                take(&members[idle - 1], node, idle - 1);
+            }
+        }
+    }
+    for (size_t i = 0; i < nodes->count; i++) {
+        const ps_node_entry *node = nodes->entries[i];
+
+        if (node->role != role) {
+            continue;
+        }
+        known++;
+        if (!ps_node_is_alive(nodes, node, now_us) ||
+            ps_node_missed(nodes, node, now_us) >= MISSED_MAX) {
+            silent++;
+        } else if (!ps_node_is_idle(node)) {
+            name_busy(&busy, &named, node);
+        }
+    }
+    if (idle < want) {
+        ps_strbuf_printf(text, "%sneeds %" PRIu32 " %s%s, %" PRIu32 " idle of %" PRIu32 " known",
+                         text->len ? "; " : "", want, ps_role_name(role), want == 1 ? "" : "s",
+                         idle, known);
+        if (silent > 0) {
+            ps_strbuf_printf(text, ", %" PRIu32 " silent", silent);
+        }
+        ps_strbuf_puts(text, ps_strbuf_text(&busy));
+        if (named > NAMES_MAX) {
+            ps_strbuf_printf(text, " and %u more", named - NAMES_MAX);
+        }
+    }
+    ps_strbuf_fini(&busy);
+    return idle >= want;
+}
+
+static const char *holder_of(const char *const *held, const char *address)
+{
+    for (size_t i = 0; held && held[i]; i += 2) {
+        if (strcmp(held[i], address) == 0) {
+            return held[i + 1];
+        }
+    }
+    return NULL;
+}
+
+/* Takes `want` nodes of a role from those that the job names, in its order. */
+static bool pick_named(const ps_nodes *nodes, const Psgd__V1__JobSpec *spec,
+                       Psgd__V1__NodeRole role, uint32_t want, const char *const *held,
+                       int64_t now_us, ps_member *members, ps_strbuf *text)
+{
+    uint32_t got = 0, named = 0;
+    ps_strbuf busy = {0};
+
+    for (size_t i = 0; i < spec->n_nodes && got < want; i++) {
+        const Psgd__V1__NodeAddress *wanted = spec->nodes[i];
+        const ps_node_entry *node;
+        const char *holder;
+
+        if (wanted->role != role) {
+            continue;
+        }
+        node = ps_nodes_find_address(nodes, wanted->address, now_us);
+        holder = node && node->holder[0] ? node->holder : holder_of(held, wanted->address);
+        if (holder) {
+            if (named++ < NAMES_MAX) {
+                ps_strbuf_printf(&busy, "%s%s (job %s)", named == 1 ? "; busy: " : ", ",
+                                 node ? node->id : wanted->address, holder);
+            }
+            continue;
+        }
+        /* One of the other role is dialled as well, and refuses by name. */
+        members[got] = (ps_member){.role = role, .rank = got, .rank_count = 1};
+        snprintf(members[got].address, sizeof members[got].address, "%s", wanted->address);
+        if (node) {
+            snprintf(members[got].id, sizeof members[got].id, "%s", node->id);
+            members[got].incarnation = node->incarnation;
+        }
+        got++;
+    }
+    if (got < want) {
+        ps_strbuf_printf(text, "%sneeds %" PRIu32 " %s%s, %" PRIu32 " free of those named%s",
+                         text->len ? "; " : "", want, ps_role_name(role), want == 1 ? "" : "s", got,
+                         ps_strbuf_text(&busy));
+    }
+    ps_strbuf_fini(&busy);
+    return got >= want;
+}
+
+uint32_t ps_schedule_processes(const Psgd__V1__JobSpec *spec)
+{
+    return spec->worker_processes > 0 && spec->worker_processes < spec->workers
+               ? spec->worker_processes
+               : spec->workers;
+}
+
+/* Deals the ranks out in runs of neighbours, the longer runs first. */
+static void deal_ranks(ps_member *members, uint32_t processes, uint32_t ranks)
+{
+    uint32_t first = 0;
+
+    for (uint32_t i = 0; i < processes; i++) {
+        members[i].rank = first;
+        members[i].rank_count = ranks / processes + (i < ranks % processes);
+        first += members[i].rank_count;
+    }
+}
+
+bool ps_schedule_job(const ps_nodes *nodes, const Psgd__V1__JobSpec *spec, const char *const *held,
+                     int64_t now_us, ps_member *members, char *message, size_t cap)
+{
+    const Psgd__V1__NodeRole worker = PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER;
+    const Psgd__V1__NodeRole pserver = PSGD__V1__NODE_ROLE__NODE_ROLE_PSERVER;
+    uint32_t processes = ps_schedule_processes(spec);
+    ps_strbuf text = {0};
+    bool fits = true;
+
+    if (spec->n_nodes > 0) {
+        fits = pick_named(nodes, spec, worker, processes, held, now_us, members, &text);
+        fits = pick_named(nodes, spec, pserver, spec->pservers, held, now_us, members + processes,
+                          &text) &&
+               fits;
+    } else {
+        fits = pick(nodes, worker, processes, now_us, members, &text);
+        fits = pick(nodes, pserver, spec->pservers, now_us, members + processes, &text) && fits;
+    }
+    if (fits) {
+        deal_ranks(members, processes, spec->workers);
+    } else {
+        snprintf(message, cap, "%s", ps_strbuf_text(&text));
+    }
+    ps_strbuf_fini(&text);
+    return fits;
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* scheduler.h - which nodes a job may have now, or what it waits for.
+ *
+ * Pure. Jobs are asked about in the order of their submission, and one that
+ * fits starts even if an older one still waits for more nodes. Every node
+ * serves one job at a time.
+ */
+#ifndef PS_COORDINATOR_SCHEDULER_H
+#define PS_COORDINATOR_SCHEDULER_H
+
+#include "services/coordinator/domain/commit.h"
+#include "services/coordinator/domain/known_nodes.h"
+
+/* Returns how many worker processes a job takes: one a rank unless it names fewer. */
+uint32_t ps_schedule_processes(const Psgd__V1__JobSpec *spec);
+
+/* Fills members (ps_schedule_processes + spec->pservers, workers first, in the
+ * order of node ids or of spec->nodes; workers carry runs of ranks) and returns true; or returns
+ * false and says in message[0..cap) what is missing: "needs 4 workers, 2 idle of 3 known;
+ * busy: w1 (job x)". A node named by an address that nobody alive has
+ * registered gets no id: it is to be dialled. `held` says which addresses jobs
+ * have that are not registered: a NULL-terminated list of address, job id pairs. */
+bool ps_schedule_job(const ps_nodes *nodes, const Psgd__V1__JobSpec *spec, const char *const *held,
+                     int64_t now_us, ps_member *members, char *message, size_t cap);
+
+#endif

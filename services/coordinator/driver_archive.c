@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* driver_archive.c - the last files of an attempt: what io/archive.h is to write. */
+#include "services/coordinator/attempt.h"
+
+#include "common/base/clock.h"
+#include "common/base/xalloc.h"
+#include "common/rpc/pbjson.h"
+#include "services/coordinator/io/archive.h"
+
+#include <stdlib.h>
+
+/* Where each rank was that the worker carried. */
+static json_t *ranks_json(const ps_attempt *a, const ps_member *m)
+{
+    json_t *ranks = json_array();
+
+    for (uint32_t k = 0; k < m->rank_count; k++) {
+        const Psgd__V1__WorkerProgress *progress = a->told[m->rank + k].progress;
+
+        if (progress) {
+            json_array_append_new(ranks, ps_pb_to_json(&progress->base, PS_PB_DEFAULTS));
+        }
+    }
+    return ranks;
+}
+
+static json_t *nodes_json(const ps_attempt *a)
+{
+    json_t *nodes = json_array();
+
+    for (size_t i = 0; i < a->commit.count; i++) {
+        const ps_member *m = &a->commit.members[i];
+        json_t *node =
+            json_pack("{s:s, s:s, s:s, s:i, s:b}", "node_id", m->id, "address", m->address, "role",
+                      ps_role_name(m->role), "rank", (int)m->rank, "lost", (int)m->is_lost);
+
+        if (m->role == PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER) {
+            json_object_set_new(node, "ranks", ranks_json(a, m));
+        }
+        if (a->peers[i].counters) {
+            json_object_set_new(node, "counters",
+                                ps_pb_to_json(&a->peers[i].counters->base, PS_PB_DEFAULTS));
+        }
+        json_array_append_new(nodes, node);
+    }
+    return nodes;
+}
+
+/* The job as GetJob shows it, as it will be, and what each node did. */
+static char *make_summary(const ps_attempt *a)
+{
+    Psgd__V1__Job job = *a->job->record.job;
+    Google__Protobuf__Timestamp end = GOOGLE__PROTOBUF__TIMESTAMP__INIT;
+    int64_t wall_us = ps_clock_wall_us();
+    json_t *root;
+    char *text;
+
+    end.seconds = wall_us / 1000000;
+    end.nanos = (int32_t)(wall_us % 1000000) * 1000;
+    job.state = a->commit.outcome;
+    job.reason = (char *)a->commit.reason;
+    job.message = (char *)a->commit.message;
+    job.end_time = &end;
+    job.n_artifacts = 0; /* the manifest has them */
+    job.n_placements = 0;
+    root = ps_pb_to_json(&job.base, PS_PB_TERSE);
+    if (job.start_time) {
+        json_object_set_new(root, "seconds",
+                            json_real((double)(end.seconds - job.start_time->seconds) +
+                                      (end.nanos - job.start_time->nanos) / 1e9));
+    }
+    json_object_set_new(root, "nodes", nodes_json(a));
+    text = json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(15));
+    json_decref(root);
+    return text ? text : ps_xstrdup("{}");
+}
+
+/* What is written is the job's; the commit saves the outcome next, before nodes are told. */
+static void take(ps_attempt *a, const ps_archive *w)
+{
+    Psgd__V1__Job *job = a->job->record.job;
+
+    for (size_t i = 0; i < w->job->n_artifacts; i++) {
+        const Psgd__V1__Artifact *file = w->job->artifacts[i];
+
+        ps_job_add_artifact(job, file->name, file->kind, file->size, file->sha256, file->node_id);
+    }
+    ps_commit_stored(&a->commit, &w->status, ps_loop_now_us(a->c->loop));
+}
+
+static void written(ps_archive *w)
+{
+    ps_attempt *a = w->arg;
+
+    if (a->job) {
+        take(a, w);
+        ps_attempt_pump(a);
+    }
+    ps_attempt_settle(a);
+}
+
+void ps_archive_start(ps_attempt *a)
+{
+    ps_archive *w = ps_archive_create(a->job->record.job, a->folder, a->commit.count);
+
+    w->written = written;
+    w->arg = a;
+    w->is_last_try = a->commit.is_last_try;
+    w->plan = a->plan;
+    w->placement = &a->placement;
+    w->summary = make_summary(a);
+    w->wants_model = a->plan->mesh == NULL; /* else worker 0 brings the only one */
+    for (size_t i = 0; i < a->commit.count; i++) {
+        const ps_member *m = &a->commit.members[i];
+
+        if (m->role == PSGD__V1__NODE_ROLE__NODE_ROLE_PSERVER && m->files != PS_FILES_HERE) {
+            w->wants_model = false;
+        }
+        if (m->id[0] != '\0') {
+            ps_archive_add_log(w, m->id, a->number);
+        }
+    }
+    a->pending++;
+    ps_tasks_submit(a->c->tasks, &a->c->in_order, &w->task);
+}

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* archive.c - see archive.h. */
+#include "services/coordinator/io/archive.h"
+
+#include "common/artifact/manifest.h"
+#include "common/artifact/report.h"
+#include "common/artifact/weights.h"
+#include "common/base/container_of.h"
+#include "common/base/xalloc.h"
+#include "common/job/describe.h"
+#include "services/coordinator/domain/job_message.h"
+#include "services/coordinator/io/room.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static ps_status scatter(const ps_archive *w, float *block)
+{
+    const ps_layout *layout = &w->plan->layout;
+    const ps_placement *placement = w->placement;
+
+    for (uint32_t rank = 0; rank < placement->server_count; rank++) {
+        char name[32], *bytes = NULL, path[PS_FOLDER_MAX + 40];
+        size_t want = ps_placement_value_count(placement, rank) * sizeof(float), n = 0, at = 0;
+        ps_status st;
+
+        ps_artifacts_part_name(name, rank);
+        snprintf(path, sizeof path, "%s/%s", w->folder, name);
+        st = ps_file_read(path, want + 1, &bytes, &n);
+        if (ps_is_ok(&st) && n != want) {
+            st = ps_fail(PS_DATA_LOSS, "weights of server %u have %zu bytes instead of %zu", rank,
+                         n, want);
+        }
+        for (uint32_t k = 0; ps_is_ok(&st) && k < placement->owned_count[rank]; k++) {
+            const ps_slice *s = &layout->slices[placement->owned[rank][k]];
+
+            memcpy(block + s->at, bytes + at, s->n * sizeof(float));
+            at += s->n * sizeof(float);
+        }
+        free(bytes);
+        if (!ps_is_ok(&st)) {
+            return st;
+        }
+    }
+    return ps_ok();
+}
+
+static ps_status write_model(ps_archive *w)
+{
+    const ps_layout *layout = &w->plan->layout;
+    float *block = malloc((layout->param_count + 1) * sizeof *block);
+    char name[PS_NAME_MAX + 1], path[PS_FOLDER_MAX + PS_NAME_MAX + 2], hex[PS_SHA256_HEX_BYTES];
+    char *spec = ps_plan_describe(w->plan);
+    const ps_meta meta[] = {{"job", w->job->id},
+                            {"title", w->plan->spec->title},
+                            {"producer", "psgd-coordinator " PS_VERSION},
+                            {PS_DESCRIPTION_KEY, spec}};
+    uint64_t size = 0;
+    ps_status st;
+
+    ps_artifact_name(name, sizeof name, "MODEL", w->plan->spec->title, "ps", ".safetensors");
+    st = block
+             ? ps_wrap(ps_room_for(w->folder, layout->param_count * sizeof *block), "%s", name)
+             : ps_fail(PS_RESOURCE_EXHAUSTED, "no memory for %zu parameters", layout->param_count);
+    if (ps_is_ok(&st)) {
+        st = scatter(w, block);
+    }
+    snprintf(path, sizeof path, "%s/%s", w->folder, name);
+    if (ps_is_ok(&st)) {
+        st = ps_weights_write(path, layout->stored, layout->stored_count, block, meta,
+                              sizeof meta / sizeof meta[0]);
+    }
+    if (ps_is_ok(&st)) {
+        st = ps_sha256_of_file(path, hex, &size);
+    }
+    if (ps_is_ok(&st)) {
+        ps_job_add_artifact(w->job, name, PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_MODEL, size, hex,
+                            "");
+    }
+    free(spec);
+    free(block);
+    return st;
+}
+
+/* Without all of them, or with the model made, they are of no use. */
+static void remove_parts(const ps_archive *w)
+{
+    char path[PS_FOLDER_MAX + 40], part[32];
+
+    for (uint32_t rank = 0; rank < w->placement->server_count; rank++) {
+        ps_status st;
+
+        ps_artifacts_part_name(part, rank);
+        snprintf(path, sizeof path, "%s/%s", w->folder, part);
+        st = ps_dir_remove(path);
+        (void)st; /* it only takes room */
+    }
+}
+
+static ps_status list_file(ps_archive *w, const char *name, Psgd__V1__ArtifactKind kind,
+                           const char *node_id)
+{
+    char path[PS_FOLDER_MAX + PS_NAME_MAX + 2], hex[PS_SHA256_HEX_BYTES];
+    uint64_t size = 0;
+    ps_status st;
+
+    snprintf(path, sizeof path, "%s/%s", w->folder, name);
+    st = ps_sha256_of_file(path, hex, &size);
+    if (st.code == PS_NOT_FOUND) {
+        return ps_ok(); /* a node that never logged */
+    }
+    if (ps_is_ok(&st)) {
+        ps_job_add_artifact(w->job, name, kind, size, hex, node_id);
+    }
+    return st;
+}
+
+static ps_status write_manifest(ps_archive *w)
+{
+    ps_manifest_file *files = ps_xcalloc(w->job->n_artifacts + 1, sizeof *files);
+    char path[PS_FOLDER_MAX + 20];
+    ps_status st;
+
+    for (size_t i = 0; i < w->job->n_artifacts; i++) {
+        const Psgd__V1__Artifact *from = w->job->artifacts[i];
+
+        files[i] = (ps_manifest_file){.name = from->name,
+                                      .kind = ps_artifact_kind_name(from->kind),
+                                      .node_id = from->node_id,
+                                      .size = from->size};
+        snprintf(files[i].sha256, sizeof files[i].sha256, "%s", from->sha256);
+    }
+    snprintf(path, sizeof path, "%s/manifest.json", w->folder);
+    st = ps_manifest_write(path, files, w->job->n_artifacts);
+    free(files);
+    return st;
+}
+
+/* All but the model. */
+static ps_status write_rest(ps_archive *w)
+{
+    const Psgd__V1__ArtifactKind log = PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_LOG;
+    const Psgd__V1__ArtifactKind summary = PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_SUMMARY;
+    char path[PS_FOLDER_MAX + 20];
+    ps_status st = ps_ok();
+
+    for (size_t i = 0; ps_is_ok(&st) && i < w->log_count; i++) {
+        st = list_file(w, w->logs[i], log, w->log_nodes[i]);
+    }
+    snprintf(path, sizeof path, "%s/summary.json", w->folder);
+    if (ps_is_ok(&st)) {
+        st = ps_file_write(path, w->summary, strlen(w->summary));
+    }
+    if (ps_is_ok(&st)) {
+        st = list_file(w, "summary.json", summary, "");
+    }
+    if (ps_is_ok(&st)) {
+        st = write_manifest(w);
+    }
+    return ps_is_ok(&st) ? list_file(w, "manifest.json", summary, "") : st;
+}
+
+static void run(ps_task *task)
+{
+    ps_archive *w = PS_CONTAINER_OF(task, ps_archive, task);
+    ps_status rest;
+
+    w->status = ps_dir_make(w->folder); /* it was made with the attempt, unless the disk was full */
+    if (ps_is_ok(&w->status) && w->wants_model) {
+        w->status = write_model(w);
+    }
+    if (ps_is_ok(&w->status) || w->is_last_try || !ps_commit_may_pass(w->status.code)) {
+        remove_parts(w);
+    }
+    if (ps_is_ok(&w->status) || w->is_last_try) {
+        rest = write_rest(w);
+        w->status = ps_is_ok(&w->status) ? rest : w->status;
+    }
+}
+
+static void done(ps_task *task)
+{
+    ps_archive *w = PS_CONTAINER_OF(task, ps_archive, task);
+
+    w->written(w);
+    psgd__v1__job__free_unpacked(w->job, NULL);
+    free(w->summary);
+    free(w->logs);
+    free(w->log_nodes);
+    free(w);
+}
+
+ps_archive *ps_archive_create(const Psgd__V1__Job *job, const char *folder, size_t log_cap)
+{
+    ps_archive *w = ps_xcalloc(1, sizeof *w);
+
+    w->task.run = run;
+    w->task.done = done;
+    w->status = ps_fail(PS_CANCELLED, "the coordinator is stopping");
+    w->job = (Psgd__V1__Job *)ps_message_copy(&job->base);
+    snprintf(w->folder, sizeof w->folder, "%s", folder);
+    w->logs = ps_xcalloc(log_cap, sizeof *w->logs);
+    w->log_nodes = ps_xcalloc(log_cap, sizeof *w->log_nodes);
+    return w;
+}
+
+void ps_archive_add_log(ps_archive *w, const char *node_id, uint32_t attempt)
+{
+    ps_artifacts_log_name(w->logs[w->log_count], w->plan->spec->title, node_id, attempt);
+    snprintf(w->log_nodes[w->log_count++], sizeof *w->log_nodes, "%s", node_id);
+}

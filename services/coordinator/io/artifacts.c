@@ -1,0 +1,448 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* artifacts.c - the files of jobs. */
+#include "services/coordinator/io/artifacts.h"
+
+#include "common/base/xalloc.h"
+#include "services/coordinator/io/room.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+ps_status ps_artifacts_folder(char out[PS_FOLDER_MAX], const char *data_dir, const char *job_id)
+{
+    int n = snprintf(out, PS_FOLDER_MAX, "%s/jobs/%s", data_dir, job_id);
+
+    if (n < 0 || n >= PS_FOLDER_MAX) {
+        return ps_fail(PS_OUT_OF_RANGE, "the data directory's path is too long");
+    }
+    return ps_ok();
+}
+
+static void drop(const char *folder, const char *name)
+{
+    char path[PS_FOLDER_MAX + PS_NAME_MAX + 2];
+    ps_status st = ps_path_join(path, sizeof path, folder, name);
+
+    if (ps_is_ok(&st)) {
+        st = ps_dir_remove(path);
+    }
+    (void)st; /* it only takes room */
+}
+
+/* As ps_file_writer names what it has not finished. */
+static bool is_temporary(const char *name)
+{
+    size_t n = strlen(name);
+
+    return name[0] == '.' && n > 4 && strcmp(name + n - 4, ".tmp") == 0;
+}
+
+/* Half-written files in the folder; `deeper`: also in the folders in it. */
+static void sweep_job(const char *folder, bool deeper)
+{
+    DIR *dir = opendir(folder);
+    const struct dirent *at;
+
+    while (dir && (at = readdir(dir)) != NULL) {
+        char inner[PS_FOLDER_MAX];
+
+        if (is_temporary(at->d_name)) {
+            drop(folder, at->d_name);
+        } else if (deeper && at->d_name[0] != '.') {
+            ps_status st = ps_path_join(inner, sizeof inner, folder, at->d_name);
+
+            if (ps_is_ok(&st)) {
+                sweep_job(inner, false);
+            }
+        }
+    }
+    if (dir) {
+        closedir(dir);
+    }
+}
+
+/* A folder of this name is of a job that a client deleted. No job has such an id: a title begins
+ * with no dot. */
+static const char deleted_prefix[] = ".deleted-";
+
+static ps_status deleted_folder(char out[PS_FOLDER_MAX], const char *data_dir, const char *job_id)
+{
+    char name[PS_NAME_MAX + sizeof deleted_prefix];
+
+    snprintf(name, sizeof name, "%s%.*s", deleted_prefix, PS_NAME_MAX, job_id);
+    return ps_artifacts_folder(out, data_dir, name);
+}
+
+static ps_status move(const char *from, const char *to)
+{
+    return rename(from, to) == 0 ? ps_ok() : ps_fail_errno(errno, "move %s", ps_path_tail(from));
+}
+
+ps_status ps_artifacts_set_aside(const char *data_dir, const char *job_id, char out[PS_FOLDER_MAX])
+{
+    char folder[PS_FOLDER_MAX];
+    ps_status st = ps_artifacts_folder(folder, data_dir, job_id);
+
+    if (ps_is_ok(&st)) {
+        st = deleted_folder(out, data_dir, job_id);
+    }
+    return ps_is_ok(&st) ? move(folder, out) : st;
+}
+
+ps_status ps_artifacts_take_back(const char *data_dir, const char *job_id)
+{
+    char folder[PS_FOLDER_MAX], aside[PS_FOLDER_MAX];
+    ps_status st = ps_artifacts_folder(folder, data_dir, job_id);
+
+    if (ps_is_ok(&st)) {
+        st = deleted_folder(aside, data_dir, job_id);
+    }
+    return ps_is_ok(&st) ? move(aside, folder) : st;
+}
+
+bool ps_artifacts_exist(const char *data_dir, const char *job_id)
+{
+    char folder[PS_FOLDER_MAX];
+    ps_status st = ps_artifacts_folder(folder, data_dir, job_id);
+    struct stat s;
+
+    return ps_is_ok(&st) && lstat(folder, &s) == 0;
+}
+
+static bool is_folder(const char *path)
+{
+    struct stat s;
+
+    return lstat(path, &s) == 0 && S_ISDIR(s.st_mode);
+}
+
+/* A deletion is over when the registry has forgotten the job. */
+static void sweep_deleted(const char *data_dir, const char *name, ps_known known)
+{
+    char jobs[PS_FOLDER_MAX];
+    ps_status st = ps_path_join(jobs, sizeof jobs, data_dir, "jobs");
+
+    if (ps_is_ok(&st) && known == PS_JOB_UNKNOWN) {
+        drop(jobs, name);
+    } else if (known == PS_JOB_KNOWN) {
+        st = ps_artifacts_take_back(data_dir, name + sizeof deleted_prefix - 1);
+    }
+    (void)st; /* it stays under its other name until the next start */
+}
+
+/* Calls fn for each name below DATA_DIR/jobs that begins with the prefix. */
+static void each_name(const char *data_dir, const char *prefix,
+                      void (*fn)(void *arg, const char *name), void *arg)
+{
+    char jobs[PS_FOLDER_MAX];
+    const struct dirent *at;
+    ps_status st = ps_path_join(jobs, sizeof jobs, data_dir, "jobs");
+    DIR *dir = ps_is_ok(&st) ? opendir(jobs) : NULL;
+
+    while (dir && (at = readdir(dir)) != NULL) {
+        if (strncmp(at->d_name, prefix, strlen(prefix)) == 0) {
+            fn(arg, at->d_name);
+        }
+    }
+    if (dir) {
+        closedir(dir);
+    }
+}
+
+typedef struct visit {
+    const char *data_dir;
+    void (*fn)(void *arg, const char *job_id);
+    void *arg;
+} visit;
+
+static void visit_folder(void *arg, const char *name)
+{
+    const visit *v = arg;
+    char folder[PS_FOLDER_MAX];
+    ps_status st = ps_artifacts_folder(folder, v->data_dir, name);
+
+    if (name[0] != '.' && ps_is_ok(&st) && is_folder(folder)) {
+        v->fn(v->arg, name);
+    }
+}
+
+void ps_artifacts_each(const char *data_dir, void (*fn)(void *arg, const char *job_id), void *arg)
+{
+    each_name(data_dir, "", visit_folder, &(visit){data_dir, fn, arg});
+}
+
+typedef struct sweeping {
+    const char *data_dir;
+    ps_known (*known)(void *arg, const char *job_id);
+    void (*unknown)(void *arg, const char *job_id);
+    void *arg;
+} sweeping;
+
+static void sweep_one_deleted(void *arg, const char *name)
+{
+    const sweeping *s = arg;
+
+    sweep_deleted(s->data_dir, name, s->known(s->arg, name + sizeof deleted_prefix - 1));
+}
+
+static void sweep_one_job(void *arg, const char *job_id)
+{
+    const sweeping *s = arg;
+    char folder[PS_FOLDER_MAX];
+    ps_known how = s->known(s->arg, job_id);
+    ps_status st = ps_artifacts_folder(folder, s->data_dir, job_id);
+
+    if (how == PS_JOB_KNOWN && ps_is_ok(&st)) {
+        sweep_job(folder, true);
+    } else if (how == PS_JOB_UNKNOWN) {
+        s->unknown(s->arg, job_id);
+    }
+}
+
+void ps_artifacts_sweep(const char *data_dir, ps_known (*known)(void *arg, const char *job_id),
+                        void (*unknown)(void *arg, const char *job_id), void *arg)
+{
+    sweeping s = {data_dir, known, unknown, arg};
+
+    each_name(data_dir, deleted_prefix, sweep_one_deleted, &s);
+    ps_artifacts_each(data_dir, sweep_one_job, &s);
+}
+
+void ps_artifacts_log_name(char out[PS_NAME_MAX + 1], const char *title, const char *node_id,
+                           uint32_t attempt)
+{
+    if (attempt > 1) {
+        snprintf(out, PS_NAME_MAX + 1, "LOG-%.36s-N(%.64s).%u.jsonl", title, node_id, attempt);
+    } else {
+        snprintf(out, PS_NAME_MAX + 1, "LOG-%.36s-N(%.64s).jsonl", title, node_id);
+    }
+}
+
+void ps_artifacts_part_name(char out[32], uint32_t rank)
+{
+    snprintf(out, 32, ".weights-%u.f32", rank);
+}
+
+/* Names in a folder are ours or were checked: they fit. */
+static void path_of(char out[PS_FOLDER_MAX + PS_NAME_MAX + 2], const char *folder, const char *name)
+{
+    snprintf(out, PS_FOLDER_MAX + PS_NAME_MAX + 2, "%.*s/%.*s", PS_FOLDER_MAX - 1, folder,
+             PS_NAME_MAX, name);
+}
+
+uint64_t ps_artifacts_size(const char *folder, const char *name)
+{
+    char path[PS_FOLDER_MAX + PS_NAME_MAX + 2];
+    struct stat s;
+
+    path_of(path, folder, name);
+    return stat(path, &s) == 0 && S_ISREG(s.st_mode) ? (uint64_t)s.st_size : 0;
+}
+
+ps_status ps_artifacts_append(const char *folder, const char *name, uint64_t offset,
+                              const void *bytes, size_t n, uint64_t *stored)
+{
+    char path[PS_FOLDER_MAX + PS_NAME_MAX + 2];
+    uint64_t have = ps_artifacts_size(folder, name);
+    ps_status st;
+    size_t skip;
+
+    *stored = have;
+    if (offset > have || offset + n <= have) {
+        return ps_ok();
+    }
+    if (have >= PS_LOG_BYTES_MAX) {
+        *stored = offset + n; /* enough: taken, not kept */
+        return ps_ok();
+    }
+    skip = (size_t)(have - offset);
+    path_of(path, folder, name);
+    st = ps_file_append(path, (const char *)bytes + skip, n - skip);
+    if (ps_is_ok(&st)) {
+        *stored = offset + n;
+    }
+    return st;
+}
+
+ps_status ps_artifacts_read(const char *folder, const char *name, uint64_t offset, void *bytes,
+                            size_t n, size_t *got)
+{
+    char path[PS_FOLDER_MAX + PS_NAME_MAX + 2];
+    ps_status st = ps_ok();
+    int fd;
+
+    path_of(path, folder, name);
+    *got = 0;
+    fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0) {
+        return ps_fail_errno(errno, "open %s", ps_path_tail(path));
+    }
+    while (*got < n) {
+        ssize_t r = pread(fd, (char *)bytes + *got, n - *got, (off_t)(offset + *got));
+
+        if (r < 0 && errno == EINTR) {
+            continue;
+        }
+        if (r < 0) {
+            st = ps_fail_errno(errno, "read %s", ps_path_tail(path));
+        }
+        if (r <= 0) {
+            break;
+        }
+        *got += (size_t)r;
+    }
+    close(fd);
+    return st;
+}
+
+/* --- intake ----------------------------------------------------------------- */
+
+void ps_intake_init(ps_intake *in, const char *folder, const char *log_name, uint32_t rank)
+{
+    *in = (ps_intake){0};
+    snprintf(in->folder, sizeof in->folder, "%s", folder);
+    snprintf(in->log_name, sizeof in->log_name, "%s", log_name);
+    ps_artifacts_part_name(in->part_name, rank);
+}
+
+void ps_intake_fini(ps_intake *in)
+{
+    if (in->is_open) {
+        ps_file_writer_abandon(&in->writer);
+    }
+    in->is_open = false;
+    ps_sha256_fini(&in->sha);
+}
+
+/* Under which name a node's file is stored; false: a node may not leave it. */
+static bool stored_name(const ps_intake *in, const Psgd__V1__CollectResponse *head,
+                        char out[PS_NAME_MAX + 1])
+{
+    if (strcmp(head->name, "weights.f32") == 0) {
+        snprintf(out, PS_NAME_MAX + 1, "%s", in->part_name);
+        return true;
+    }
+    if (head->kind == PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_LOG) {
+        snprintf(out, PS_NAME_MAX + 1, "%s", in->log_name);
+        return true;
+    }
+    snprintf(out, PS_NAME_MAX + 1, "%.*s", PS_NAME_MAX, head->name);
+    /* Prefixes keep a node from writing over logs and the coordinator's own; folders
+     * are for events alone. */
+    if (head->kind == PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_EVENTS) {
+        return strncmp(out, "TB-", 3) == 0 && strstr(out, "/events.out.tfevents.") != NULL;
+    }
+    if (strchr(out, '/') != NULL) {
+        return false;
+    }
+    if (head->kind == PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_REPORT) {
+        return strncmp(out, "TR-", 3) == 0 || strncmp(out, "EV-", 3) == 0;
+    }
+    return head->kind == PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_MODEL &&
+           strncmp(out, "MODEL-", 6) == 0;
+}
+
+static ps_status begin_file(ps_intake *in, const Psgd__V1__CollectResponse *head)
+{
+    char path[PS_FOLDER_MAX + PS_NAME_MAX + 2];
+    ps_status st;
+
+    if (!ps_file_name_is_safe(head->name) || !stored_name(in, head, in->now.name)) {
+        return ps_fail(PS_INVALID_ARGUMENT, "no node may leave a file %.60s of kind %d", head->name,
+                       (int)head->kind);
+    }
+    if (head->offset != 0) {
+        return ps_fail(PS_DATA_LOSS, "%.60s begins at byte %llu", head->name,
+                       (unsigned long long)head->offset);
+    }
+    if (in->file_count == PS_INTAKE_FILES_MAX) {
+        return ps_fail(PS_INVALID_ARGUMENT, "more than %d files of one node", PS_INTAKE_FILES_MAX);
+    }
+    if (strlen(head->sha256) != PS_SHA256_HEX_BYTES - 1) {
+        return ps_fail(PS_INVALID_ARGUMENT, "%.60s: sha256 is not 64 digits", head->name);
+    }
+    path_of(path, in->folder, in->now.name);
+    st = ps_dir_make_for(path);
+    if (ps_is_ok(&st)) {
+        st = ps_wrap(ps_room_for(in->folder, head->size), "%s", in->now.name);
+    }
+    if (!ps_is_ok(&st)) {
+        return st;
+    }
+    st = ps_file_writer_open(&in->writer, path);
+    if (!ps_is_ok(&st)) {
+        return st;
+    }
+    in->is_open = true;
+    snprintf(in->at, sizeof in->at, "%s", head->name);
+    in->now.kind = head->kind;
+    in->now.size = head->size;
+    snprintf(in->now.sha256, sizeof in->now.sha256, "%s", head->sha256);
+    in->received = 0;
+    ps_sha256_init(&in->sha);
+    return ps_ok();
+}
+
+static ps_status end_file(ps_intake *in)
+{
+    char hex[PS_SHA256_HEX_BYTES];
+    ps_status st;
+
+    ps_sha256_finish(&in->sha, hex);
+    if (strcmp(hex, in->now.sha256) != 0) {
+        return ps_fail(PS_DATA_LOSS, "%.60s: wrong SHA-256", in->at);
+    }
+    in->is_open = false;
+    st = ps_file_writer_commit(&in->writer);
+    if (ps_is_ok(&st)) {
+        in->files[in->file_count++] = in->now;
+    }
+    return st;
+}
+
+ps_status ps_intake_chunk(ps_intake *in, const Psgd__V1__CollectResponse *head,
+                          const uint8_t *bytes, size_t n)
+{
+    ps_status st;
+
+    if (!in->is_open) {
+        st = begin_file(in, head);
+        if (!ps_is_ok(&st)) {
+            return st;
+        }
+    }
+    if (n > PS_CHUNK_MAX) {
+        return ps_fail(PS_INVALID_ARGUMENT, "a chunk of more than 1 MiB");
+    }
+    if (strcmp(in->at, head->name) != 0 || head->offset != in->received ||
+        head->size != in->now.size || n > in->now.size - in->received) {
+        return ps_fail(PS_DATA_LOSS, "chunks of %.60s are out of order", in->at);
+    }
+    if ((uint32_t)crc32_z(0, bytes, n) != head->crc32) {
+        return ps_fail(PS_DATA_LOSS, "%.60s: wrong CRC-32 at byte %llu", in->at,
+                       (unsigned long long)head->offset);
+    }
+    st = ps_file_writer_add(&in->writer, bytes, n);
+    if (!ps_is_ok(&st)) {
+        return st;
+    }
+    ps_sha256_add(&in->sha, bytes, n);
+    in->received += n;
+    return in->received == in->now.size ? end_file(in) : ps_ok();
+}
+
+ps_status ps_intake_end(ps_intake *in)
+{
+    if (in->is_open) {
+        return ps_fail(PS_DATA_LOSS, "%.60s ended after %llu of %llu bytes", in->at,
+                       (unsigned long long)in->received, (unsigned long long)in->now.size);
+    }
+    return ps_ok();
+}

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* init_from.c - see init_from.h. */
+#include "services/coordinator/io/init_from.h"
+
+#include "common/artifact/weights.h"
+#include "common/base/files.h"
+#include "common/base/xalloc.h"
+#include "common/job/table.h"
+#include "common/train/merge.h"
+#include "services/coordinator/domain/job_message.h"
+#include "services/coordinator/io/artifacts.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static bool is_model(const Psgd__V1__Artifact *artifact, const char *ending)
+{
+    size_t n = strlen(artifact->name), end = strlen(ending);
+
+    return artifact->kind == PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_MODEL && n > end &&
+           strcmp(artifact->name + n - end, ending) == 0;
+}
+
+/* The servers' model before a worker's, which a codec may have rounded. */
+static const Psgd__V1__Artifact *model_of(const Psgd__V1__Job *job)
+{
+    static const char *const endings[] = {"-N(ps).safetensors", ".safetensors"};
+
+    for (size_t e = 0; e < sizeof endings / sizeof endings[0]; e++) {
+        for (size_t i = 0; i < job->n_artifacts; i++) {
+            if (is_model(job->artifacts[i], endings[e])) {
+                return job->artifacts[i];
+            }
+        }
+    }
+    return NULL;
+}
+
+/* The record of a job that is over, and its folder; fini it, also after a failure. */
+static ps_status load_job(const ps_init_where *where, const char *job_id, ps_record *record,
+                          char folder[PS_FOLDER_MAX])
+{
+    ps_status st = ps_registry_load(where->reader, job_id, record);
+
+    if (ps_is_ok(&st) && !ps_state_is_final(record->job->state)) {
+        st = ps_fail(PS_FAILED_PRECONDITION, "job %.60s is %s; one that is over is expected",
+                     job_id, ps_state_name(record->job->state));
+    }
+    return ps_is_ok(&st) ? ps_artifacts_folder(folder, where->data_dir, job_id) : st;
+}
+
+static ps_status find_of_job(const ps_init_where *where, const char *job_id,
+                             char path[PS_INIT_PATH_MAX], char sha256[PS_SHA256_HEX_BYTES])
+{
+    char folder[PS_FOLDER_MAX];
+    ps_record record = {0};
+    const Psgd__V1__Artifact *model;
+    ps_status st = load_job(where, job_id, &record, folder);
+
+    if (!ps_is_ok(&st)) {
+        ps_record_fini(&record);
+        return st;
+    }
+    model = model_of(record.job);
+    st = model ? ps_path_join(path, PS_INIT_PATH_MAX, folder, model->name)
+               : ps_fail(PS_FAILED_PRECONDITION, "job %.60s, which is %s, has left no model",
+                         job_id, ps_state_name(record.job->state));
+    if (ps_is_ok(&st)) {
+        snprintf(sha256, PS_SHA256_HEX_BYTES, "%s", model->sha256);
+    }
+    ps_record_fini(&record);
+    return st;
+}
+
+/* A path of the job's spec. */
+static ps_status find_below(const ps_init_where *where, const char *from,
+                            char path[PS_INIT_PATH_MAX])
+{
+    if (!where->data_path || where->data_path[0] == '\0') {
+        return ps_fail(PS_NOT_FOUND, "the coordinator has no --data-path (PSGD_DATA)");
+    }
+    return ps_path_below(path, PS_INIT_PATH_MAX, where->data_path, from);
+}
+
+ps_status ps_init_find(const ps_init_where *where, const ps_plan *plan, char path[PS_INIT_PATH_MAX],
+                       char sha256[PS_SHA256_HEX_BYTES])
+{
+    const char *from = plan->spec->init_from, *job_id = ps_init_from_job(from);
+
+    path[0] = sha256[0] = '\0';
+    if (from[0] == '\0') {
+        return ps_ok();
+    }
+    return job_id ? find_of_job(where, job_id, path, sha256) : find_below(where, from, path);
+}
+
+ps_status ps_init_check(const ps_init_where *where, const ps_plan *plan)
+{
+    char path[PS_INIT_PATH_MAX], sha256[PS_SHA256_HEX_BYTES];
+    ps_status st = ps_init_find(where, plan, path, sha256);
+
+    if (!ps_is_ok(&st) || path[0] == '\0') {
+        return st;
+    }
+    return ps_weights_check(path, plan->layout.stored, plan->layout.stored_count);
+}
+
+/* --- sparse tables ---------------------------------------------------------------- */
+
+static ps_status add_table(ps_init_tables *out, const char *path, const char *sha256)
+{
+    struct stat what;
+    ps_status st;
+
+    if (stat(path, &what) != 0) {
+        return ps_fail_errno(errno, "%s", ps_path_tail(path));
+    }
+    if (!S_ISREG(what.st_mode)) {
+        return ps_fail(PS_INVALID_ARGUMENT, "%s is no file", ps_path_tail(path));
+    }
+    st = ps_table_check_size((uint64_t)what.st_size);
+    if (!ps_is_ok(&st)) {
+        return ps_wrap(st, "%s", ps_path_tail(path));
+    }
+    out->paths = ps_xrealloc(out->paths, (out->count + 1) * sizeof *out->paths);
+    out->sizes = ps_xrealloc(out->sizes, (out->count + 1) * sizeof *out->sizes);
+    out->sha256 = ps_xrealloc(out->sha256, (out->count + 1) * sizeof *out->sha256);
+    snprintf(out->sha256[out->count], sizeof *out->sha256, "%s", sha256);
+    out->paths[out->count] = ps_xstrdup(path);
+    out->sizes[out->count++] = (uint64_t)what.st_size;
+    return ps_ok();
+}
+
+static ps_status add_tables_of_job(const ps_init_where *where, const char *job_id,
+                                   ps_init_tables *out)
+{
+    char folder[PS_FOLDER_MAX], path[PS_INIT_PATH_MAX];
+    ps_record record = {0};
+    ps_status st = load_job(where, job_id, &record, folder);
+    size_t before = out->count;
+
+    for (size_t i = 0; ps_is_ok(&st) && i < record.job->n_artifacts; i++) {
+        if (is_model(record.job->artifacts[i], PS_TABLE_FILE_ENDING)) {
+            st = ps_path_join(path, sizeof path, folder, record.job->artifacts[i]->name);
+            if (ps_is_ok(&st)) {
+                st = add_table(out, path, record.job->artifacts[i]->sha256);
+            }
+        }
+    }
+    if (ps_is_ok(&st) && out->count == before) {
+        st = ps_fail(PS_FAILED_PRECONDITION, "job %.60s, which is %s, has left no sparse tables",
+                     job_id, ps_state_name(record.job->state));
+    }
+    ps_record_fini(&record);
+    return st;
+}
+
+ps_status ps_init_find_tables(const ps_init_where *where, const ps_plan *plan, ps_init_tables *out)
+{
+    char *const *from, path[PS_INIT_PATH_MAX];
+    size_t count = ps_table_inits(plan, &from);
+    ps_status st = ps_ok();
+
+    for (size_t i = 0; ps_is_ok(&st) && i < count; i++) {
+        const char *job_id = ps_init_from_job(from[i]);
+
+        if (job_id) {
+            st = add_tables_of_job(where, job_id, out);
+            continue;
+        }
+        st = find_below(where, from[i], path);
+        if (ps_is_ok(&st)) {
+            st = add_table(out, path, "");
+        }
+    }
+    return st;
+}
+
+void ps_init_tables_fini(ps_init_tables *tables)
+{
+    for (size_t i = 0; i < tables->count; i++) {
+        free(tables->paths[i]);
+    }
+    free(tables->paths);
+    free(tables->sizes);
+    free(tables->sha256);
+    *tables = (ps_init_tables){0};
+}
+
+ps_status ps_init_check_tables(const ps_init_where *where, const ps_plan *plan)
+{
+    ps_init_tables found = {0};
+    ps_status st = ps_init_find_tables(where, plan, &found);
+    ps_tables *tables;
+
+    if (!ps_is_ok(&st) || found.count == 0) {
+        ps_init_tables_fini(&found);
+        return st;
+    }
+    tables = ps_merge_tables(plan, NULL, 0);
+    st = ps_merge_read_tables(tables, (const char *const *)found.paths, found.count, true);
+    ps_tables_destroy(tables);
+    ps_init_tables_fini(&found);
+    return st;
+}

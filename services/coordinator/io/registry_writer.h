@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* registry_writer.h - stores changes in the registry on a thread of its own.
+ *
+ * Changes are stored in the order in which they were submitted. All that wait become one
+ * transaction, so a slow disk costs one wait for many of them. Each is answered on the loop's
+ * thread, in that order, when it is durable or has failed. Loop thread.
+ */
+#ifndef PS_COORDINATOR_REGISTRY_WRITER_H
+#define PS_COORDINATOR_REGISTRY_WRITER_H
+
+#include "common/rpc/loop.h"
+#include "services/coordinator/io/registry.h"
+
+typedef struct ps_writer ps_writer;
+
+/* A change. The caller sets the first group; it belongs to the writer until `done` is called. */
+typedef struct ps_change ps_change;
+struct ps_change {
+    /* Makes the change, within a transaction. It may be called twice: if another change of the
+     * transaction fails, each is made again in one of its own. Writer's thread. */
+    ps_status (*apply)(ps_change *change, ps_registry *r);
+    void (*done)(ps_change *change); /* loop's thread; may free the change */
+    bool is_relaxed;                 /* need not survive a crash of the host */
+    bool is_alone;                   /* makes its own transactions: `apply` is called outside one */
+    bool kills; /* fault for tests: SIGKILL oneself when it is stored, before anything else is */
+
+    ps_status status; /* for `done` */
+    ps_change *next;  /* the writer's */
+};
+
+/* Starts the thread. `registry` is its alone from now on, until ps_writer_destroy returns. */
+PS_MUST_USE ps_status ps_writer_create(ps_loop *loop, ps_registry *registry, ps_writer **out);
+void ps_writer_submit(ps_writer *writer, ps_change *change);
+
+/* Blocks until all changes are stored or have failed. Their `done` come afterwards, for which the
+ * loop must still run, and submit nothing. NULL is allowed. */
+void ps_writer_destroy(ps_writer *writer);
+
+#endif

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* row.h - a job as a row of jobs.db, and back. */
+#ifndef PS_COORDINATOR_ROW_H
+#define PS_COORDINATOR_ROW_H
+
+#include "services/coordinator/io/registry.h"
+
+#include <sqlite3.h>
+
+/* What to do about a damaged row. */
+#define PS_ROW_ADVICE                                                                              \
+    "Stop the coordinator and run psgd-coordinator --recover: it reads the job from its files"
+
+/* What a statement selects for ps_row_read, in this order. */
+#define PS_ROW_COLUMNS "number, id, state, outcome, sequence, spec, detail, spec_sum, detail_sum"
+
+/* Reads the row that the statement stands on. DATA_LOSS says what is wrong with it: a sum, a
+ * message that does not unpack, text that is not UTF-8, or columns that contradict the message. */
+PS_MUST_USE ps_status ps_row_read(sqlite3_stmt *s, ps_record *out);
+
+/* Makes a record that shows a damaged row to users: id and state as far as the columns have them,
+ * and a message that says what is wrong and what to do. */
+void ps_row_stand_in(sqlite3_stmt *s, const ps_status *why, ps_record *out);
+
+/* Binds the job's specification, or the job without it, at `at`, and its sum at `at` + 1. */
+void ps_row_bind_spec(sqlite3_stmt *s, int at, const Psgd__V1__Job *job);
+void ps_row_bind_detail(sqlite3_stmt *s, int at, const Psgd__V1__Job *job);
+
+/* Binds a packed message at `at`. */
+void ps_row_bind_message(sqlite3_stmt *s, int at, const ProtobufCMessage *message);
+
+#endif
