@@ -3,6 +3,7 @@
 #include "common/job/check.h"
 
 #include "common/base/strbuf.h"
+#include "common/job/numbers.h"
 #include "common/job/spec.h"
 
 #include <inttypes.h>
@@ -104,8 +105,9 @@ static void names_of(const ps_param *table, ps_strbuf *out)
     }
 }
 
-bool ps_check_number(ps_check *check, const char *field, const ps_param *table, const char *key,
-                     double value, ps_params *params)
+/* Checks one number and writes it to *params. Returns false, after an error, if it is wrong. */
+static bool check_number(ps_check *check, const char *field, const ps_param *table, const char *key,
+                         double value, ps_params *params)
 {
     char path[PS_FIELD_MAX];
     int at = ps_param_find(table, key);
@@ -132,12 +134,28 @@ bool ps_check_number(ps_check *check, const char *field, const ps_param *table, 
     return true;
 }
 
+bool ps_check_numbers(ps_check *check, const char *field, const ps_param *table,
+                      ProtobufCMessage *message, ps_params *params)
+{
+    bool is_good = true;
+
+    *params = ps_params_default(table);
+    for (size_t i = 0; i < ps_numbers_count(message); i++) {
+        ps_number number = ps_numbers_at(message, i);
+
+        is_good &= check_number(check, field, table, number.key, number.value, params);
+    }
+    if (is_good) {
+        ps_numbers_store(message, table, params);
+    }
+    return is_good;
+}
+
 bool ps_check_choice(ps_check *check, const char *field, const ps_kind *kind,
                      Psgd__V1__Choice *choice, const char *name_default, ps_params *params)
 {
     char path[PS_FIELD_MAX];
     ps_plugin plugin;
-    bool is_good = true;
 
     snprintf(path, sizeof path, "%s.name", field);
     if (choice->name[0] == '\0') {
@@ -146,29 +164,5 @@ bool ps_check_choice(ps_check *check, const char *field, const ps_kind *kind,
     if (!find(check, path, kind, choice->name, &plugin)) {
         return false;
     }
-    *params = ps_params_default(plugin.params);
-    for (size_t i = 0; i < choice->n_params; i++) {
-        is_good &= ps_check_number(check, field, plugin.params, choice->params[i]->key,
-                                   choice->params[i]->value, params);
-    }
-    for (size_t i = 0; is_good && plugin.params != NULL && plugin.params[i].name != NULL; i++) {
-        ps_choice_set(choice, plugin.params[i].name, params->v[i]);
-    }
-    return is_good;
-}
-
-bool ps_check_layer_params(ps_check *check, const char *field, const ps_layer *layer,
-                           Psgd__V1__LayerSpec *spec, ps_params *params)
-{
-    bool is_good = true;
-
-    *params = ps_params_default(layer->params);
-    for (size_t i = 0; i < spec->n_params; i++) {
-        is_good &= ps_check_number(check, field, layer->params, spec->params[i]->key,
-                                   spec->params[i]->value, params);
-    }
-    for (size_t i = 0; is_good && layer->params != NULL && layer->params[i].name != NULL; i++) {
-        ps_layer_spec_set(spec, layer->params[i].name, params->v[i]);
-    }
-    return is_good;
+    return ps_check_numbers(check, field, plugin.params, &choice->base, params);
 }

@@ -32,19 +32,16 @@ void ps_check_u64(ps_check *check, const char *field, uint64_t *value, uint64_t 
 bool ps_check_plugin(ps_check *check, const char *field, const ps_kind *kind, char **name,
                      const char *name_default);
 
-/* As ps_check_plugin, with its numbers: *params in the order of its table, and
- * those left out are added to the choice. The path of a number is
- * "field.params.KEY". */
+/* Checks the numbers that `message` gives (its field `params`, see numbers.h) against the table of
+ * a plugin. Writes *params in the order of the table, with defaults for those left out, and then
+ * stores all of them in the message. The path of a number is "field.params.KEY". Returns false,
+ * after an error for each wrong number, and leaves the message as it was. */
+bool ps_check_numbers(ps_check *check, const char *field, const ps_param *table,
+                      ProtobufCMessage *message, ps_params *params);
+
+/* Checks name and numbers of a choice: ps_check_plugin and ps_check_numbers. */
 bool ps_check_choice(ps_check *check, const char *field, const ps_kind *kind,
                      Psgd__V1__Choice *choice, const char *name_default, ps_params *params);
-
-/* The numbers of a layer, as in ps_check_choice. */
-bool ps_check_layer_params(ps_check *check, const char *field, const ps_layer *layer,
-                           Psgd__V1__LayerSpec *spec, ps_params *params);
-
-/* One number of a plugin: into *params if its table allows it. */
-bool ps_check_number(ps_check *check, const char *field, const ps_param *table, const char *key,
-                     double value, ps_params *params);
 
 /* The data set: names resolved, numbers and files checked, defaults filled in. */
 bool ps_check_data_conf(ps_check *check, Psgd__V1__DataSpec *spec, ps_data_conf *conf);

@@ -8,20 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static void check_params(ps_check *check, Psgd__V1__DataSpec *spec, ps_data_conf *conf)
-{
-    const ps_param *table = conf->source->params;
-    size_t before = check->count;
-
-    for (size_t i = 0; i < spec->n_params; i++) {
-        (void)ps_check_number(check, "spec.data", table, spec->params[i]->key,
-                              spec->params[i]->value, &conf->params);
-    }
-    for (size_t i = 0; check->count == before && table != NULL && table[i].name != NULL; i++) {
-        ps_data_spec_set(spec, table[i].name, conf->params.v[i]);
-    }
-}
-
 static void check_folder(ps_check *check, const Psgd__V1__DataSpec *spec, ps_data_conf *conf)
 {
     if (spec->folder[0] == '\0') {
@@ -93,8 +79,6 @@ static void check_column(ps_check *check, const char *field, Psgd__V1__ColumnSpe
                          ps_data_column *column)
 {
     char path[PS_FIELD_MAX + 8];
-    const ps_param *table;
-    size_t before = check->count;
 
     snprintf(path, sizeof path, "%s.name", field);
     if (spec->name[0] == '\0' || strlen(spec->name) >= PS_DATA_NAME_MAX) {
@@ -107,15 +91,7 @@ static void check_column(ps_check *check, const char *field, Psgd__V1__ColumnSpe
         return;
     }
     column->kind = ps_column_find(spec->kind);
-    table = column->kind->params;
-    column->params = ps_params_default(table);
-    for (size_t i = 0; i < spec->n_params; i++) {
-        (void)ps_check_number(check, field, table, spec->params[i]->key, spec->params[i]->value,
-                              &column->params);
-    }
-    for (size_t i = 0; check->count == before && table[i].name != NULL; i++) {
-        ps_column_spec_set(spec, table[i].name, column->params.v[i]);
-    }
+    (void)ps_check_numbers(check, field, column->kind->params, &spec->base, &column->params);
 }
 
 static void check_columns(ps_check *check, Psgd__V1__DataSpec *spec, ps_data_conf *conf)
@@ -163,7 +139,7 @@ bool ps_check_data_conf(ps_check *check, Psgd__V1__DataSpec *spec, ps_data_conf 
     *conf = ps_data_conf_of(ps_data_source_find(spec->name));
     conf->train_limit = spec->train_limit;
     conf->test_limit = spec->test_limit;
-    check_params(check, spec, conf);
+    (void)ps_check_numbers(check, "spec.data", conf->source->params, &spec->base, &conf->params);
     check_folder(check, spec, conf);
     check_files(check, spec, conf);
     check_columns(check, spec, conf);

@@ -99,23 +99,6 @@ static bool check_mlp(ps_check *check, ps_plan *plan, const ps_data_facts *facts
     return true;
 }
 
-/* The numbers of a network, all of them in the spec afterwards. */
-static bool check_numbers(ps_check *check, const ps_network *network, Psgd__V1__ModelSpec *model,
-                          ps_params *params)
-{
-    bool is_good = true;
-
-    *params = ps_params_default(network->params);
-    for (size_t i = 0; i < model->n_params; i++) {
-        is_good &= ps_check_number(check, "spec.model", network->params, model->params[i]->key,
-                                   model->params[i]->value, params);
-    }
-    for (const ps_param *p = network->params; is_good && p != NULL && p->name != NULL; p++) {
-        ps_model_spec_set(model, p->name, params->v[p - network->params]);
-    }
-    return is_good;
-}
-
 /* One of common/nn/network.h. */
 static bool check_network(ps_check *check, ps_plan *plan, const ps_network *network,
                           const ps_data_facts *facts)
@@ -129,7 +112,8 @@ static bool check_network(ps_check *check, ps_plan *plan, const ps_network *netw
                      "is given together with preset %s; only mlp takes it", network->name);
         return false;
     }
-    if (!check_numbers(check, network, model, &params) || facts == NULL) {
+    if (!ps_check_numbers(check, "spec.model", network->params, &model->base, &params) ||
+        facts == NULL) {
         return false;
     }
     if (model->loss[0] == '\0' && network->loss != NULL) {
@@ -229,7 +213,7 @@ static void check_layer(ps_check *check, ps_plan *plan, size_t i)
     }
     layer = ps_layer_find(spec->kind);
     out = add_layer(plan, layer);
-    (void)ps_check_layer_params(check, field, layer, spec, &out->params);
+    (void)ps_check_numbers(check, field, layer->params, &spec->base, &out->params);
     snprintf(path, sizeof path, "%s.name", field);
     if (spec->name[0] == '\0') {
         snprintf(out->name, sizeof out->name, "%s%zu", layer->kind, i);

@@ -3,6 +3,7 @@
 #include "common/job/check.h"
 
 #include "common/base/xalloc.h"
+#include "common/job/numbers.h"
 #include "common/job/spec.h"
 
 #include <inttypes.h>
@@ -16,13 +17,8 @@ static void underlay_rule(Psgd__V1__Choice *choice, const ps_local_rule *rule)
     }
     ps_spec_set(&choice->name, rule->name);
     for (size_t k = 0; k < 2 && rule->number[k].key != NULL; k++) {
-        bool given = false;
-
-        for (size_t i = 0; i < choice->n_params; i++) {
-            given = given || strcmp(choice->params[i]->key, rule->number[k].key) == 0;
-        }
-        if (!given) {
-            ps_choice_set(choice, rule->number[k].key, rule->number[k].value);
+        if (!ps_numbers_have(&choice->base, rule->number[k].key)) {
+            ps_numbers_set(&choice->base, rule->number[k].key, rule->number[k].value);
         }
     }
 }

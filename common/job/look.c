@@ -6,6 +6,7 @@
 #include "common/base/xalloc.h"
 #include "common/data/columns.h"
 #include "common/job/check.h"
+#include "common/job/numbers.h"
 #include "common/job/spec.h"
 
 #include <limits.h>
@@ -36,19 +37,13 @@ bool ps_look_is_needed(const Psgd__V1__JobSpec *spec)
 /* What was found becomes part of the job. */
 static void keep(Psgd__V1__DataSpec *spec, const ps_data_conf *conf)
 {
-    const ps_param *table = conf->source->params;
-
     spec->train_limit = conf->train_limit;
     spec->test_limit = conf->test_limit;
-    for (size_t i = 0; table != NULL && table[i].name != NULL; i++) {
-        ps_data_spec_set(spec, table[i].name, conf->params.v[i]);
-    }
+    ps_numbers_store(&spec->base, conf->source->params, &conf->params);
     for (uint32_t c = 0; c < conf->column_count; c++) {
         const ps_data_column *column = &conf->columns[c];
 
-        for (size_t i = 0; column->kind->params[i].name != NULL; i++) {
-            ps_column_spec_set(spec->columns[c], column->kind->params[i].name, column->params.v[i]);
-        }
+        ps_numbers_store(&spec->columns[c]->base, column->kind->params, &column->params);
     }
 }
 

@@ -3,6 +3,7 @@
 #include "common/job/spec.h"
 
 #include "common/base/xalloc.h"
+#include "common/job/numbers.h"
 #include "common/job/preset.h"
 #include "common/rpc/pbjson.h"
 
@@ -45,103 +46,6 @@ void ps_spec_set(char **field, const char *text)
         free(*field);
     }
     *field = copy;
-}
-
-void ps_choice_set(Psgd__V1__Choice *choice, const char *key, double value)
-{
-    Psgd__V1__Choice__ParamsEntry *entry = NULL;
-
-    for (size_t i = 0; i < choice->n_params; i++) {
-        if (strcmp(choice->params[i]->key, key) == 0) {
-            entry = choice->params[i];
-        }
-    }
-    if (entry == NULL) {
-        choice->params =
-            ps_xrealloc(choice->params, (choice->n_params + 1) * sizeof *choice->params);
-        entry = ps_xmalloc(sizeof *entry);
-        psgd__v1__choice__params_entry__init(entry);
-        ps_spec_set(&entry->key, key);
-        choice->params[choice->n_params++] = entry;
-    }
-    entry->value = value;
-}
-
-void ps_layer_spec_set(Psgd__V1__LayerSpec *layer, const char *key, double value)
-{
-    Psgd__V1__LayerSpec__ParamsEntry *entry = NULL;
-
-    for (size_t i = 0; i < layer->n_params; i++) {
-        if (strcmp(layer->params[i]->key, key) == 0) {
-            entry = layer->params[i];
-        }
-    }
-    if (entry == NULL) {
-        layer->params = ps_xrealloc(layer->params, (layer->n_params + 1) * sizeof *layer->params);
-        entry = ps_xmalloc(sizeof *entry);
-        psgd__v1__layer_spec__params_entry__init(entry);
-        ps_spec_set(&entry->key, key);
-        layer->params[layer->n_params++] = entry;
-    }
-    entry->value = value;
-}
-
-void ps_model_spec_set(Psgd__V1__ModelSpec *model, const char *key, double value)
-{
-    Psgd__V1__ModelSpec__ParamsEntry *entry = NULL;
-
-    for (size_t i = 0; i < model->n_params; i++) {
-        if (strcmp(model->params[i]->key, key) == 0) {
-            entry = model->params[i];
-        }
-    }
-    if (entry == NULL) {
-        model->params = ps_xrealloc(model->params, (model->n_params + 1) * sizeof *model->params);
-        entry = ps_xmalloc(sizeof *entry);
-        psgd__v1__model_spec__params_entry__init(entry);
-        ps_spec_set(&entry->key, key);
-        model->params[model->n_params++] = entry;
-    }
-    entry->value = value;
-}
-
-void ps_data_spec_set(Psgd__V1__DataSpec *data, const char *key, double value)
-{
-    Psgd__V1__DataSpec__ParamsEntry *entry = NULL;
-
-    for (size_t i = 0; i < data->n_params; i++) {
-        if (strcmp(data->params[i]->key, key) == 0) {
-            entry = data->params[i];
-        }
-    }
-    if (entry == NULL) {
-        data->params = ps_xrealloc(data->params, (data->n_params + 1) * sizeof *data->params);
-        entry = ps_xmalloc(sizeof *entry);
-        psgd__v1__data_spec__params_entry__init(entry);
-        ps_spec_set(&entry->key, key);
-        data->params[data->n_params++] = entry;
-    }
-    entry->value = value;
-}
-
-void ps_column_spec_set(Psgd__V1__ColumnSpec *column, const char *key, double value)
-{
-    Psgd__V1__ColumnSpec__ParamsEntry *entry = NULL;
-
-    for (size_t i = 0; i < column->n_params; i++) {
-        if (strcmp(column->params[i]->key, key) == 0) {
-            entry = column->params[i];
-        }
-    }
-    if (entry == NULL) {
-        column->params =
-            ps_xrealloc(column->params, (column->n_params + 1) * sizeof *column->params);
-        entry = ps_xmalloc(sizeof *entry);
-        psgd__v1__column_spec__params_entry__init(entry);
-        ps_spec_set(&entry->key, key);
-        column->params[column->n_params++] = entry;
-    }
-    entry->value = value;
 }
 
 static Psgd__V1__Choice *new_choice(void)
@@ -202,31 +106,7 @@ static void underlay_choice(Psgd__V1__Choice *choice, const Psgd__V1__Choice *un
     } else if (strcmp(choice->name, under->name) != 0) {
         return;
     }
-    for (size_t i = 0; i < under->n_params; i++) {
-        bool given = false;
-
-        for (size_t j = 0; j < choice->n_params; j++) {
-            given = given || strcmp(choice->params[j]->key, under->params[i]->key) == 0;
-        }
-        if (!given) {
-            ps_choice_set(choice, under->params[i]->key, under->params[i]->value);
-        }
-    }
-}
-
-/* Numbers of the same preset that `model` does not give. */
-static void underlay_model_params(Psgd__V1__ModelSpec *model, const Psgd__V1__ModelSpec *under)
-{
-    for (size_t i = 0; strcmp(model->preset, under->preset) == 0 && i < under->n_params; i++) {
-        bool given = false;
-
-        for (size_t j = 0; j < model->n_params; j++) {
-            given = given || strcmp(model->params[j]->key, under->params[i]->key) == 0;
-        }
-        if (!given) {
-            ps_model_spec_set(model, under->params[i]->key, under->params[i]->value);
-        }
-    }
+    ps_numbers_underlay(&choice->base, &under->base);
 }
 
 static void underlay_message(ProtobufCMessage **over, ProtobufCMessage **under);
@@ -253,7 +133,9 @@ static void underlay_model(Psgd__V1__ModelSpec *model, Psgd__V1__ModelSpec *unde
         if (model->preset[0] == '\0') {
             ps_spec_set(&model->preset, under->preset);
         }
-        underlay_model_params(model, under);
+        if (strcmp(model->preset, under->preset) == 0) {
+            ps_numbers_underlay(&model->base, &under->base);
+        }
         if (model->n_widths == 0) {
             model->n_widths = under->n_widths;
             model->widths = under->widths;

@@ -24,13 +24,6 @@ void ps_spec_underlay(Psgd__V1__JobSpec *spec, Psgd__V1__JobSpec *under);
 /* Replaces a string of a message. */
 void ps_spec_set(char **field, const char *text);
 
-/* Sets one number, replacing or adding. */
-void ps_choice_set(Psgd__V1__Choice *choice, const char *key, double value);
-void ps_layer_spec_set(Psgd__V1__LayerSpec *layer, const char *key, double value);
-void ps_model_spec_set(Psgd__V1__ModelSpec *model, const char *key, double value);
-void ps_data_spec_set(Psgd__V1__DataSpec *data, const char *key, double value);
-void ps_column_spec_set(Psgd__V1__ColumnSpec *column, const char *key, double value);
-
 /* What a preset's JSON gives is laid under the spec; without a preset of that
  * name nothing happens. */
 void ps_spec_apply_preset(Psgd__V1__JobSpec *spec);
