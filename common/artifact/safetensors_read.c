@@ -11,7 +11,6 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -202,8 +201,11 @@ static ps_status read_header(const char *json, size_t n, uint64_t data_bytes, ps
     }
     file->header = json_loadb(json, n, JSON_REJECT_DUPLICATES, &error);
     if (file->header == NULL) {
-        return ps_fail(PS_INVALID_ARGUMENT, "offset %zu: %.70s",
-                       PREFIX_BYTES + (size_t)error.position, error.text);
+        /* not the parser's own text, which repeats bytes of a file that its reader may not see */
+        return ps_fail(PS_INVALID_ARGUMENT, "offset %zu: the header %s",
+                       PREFIX_BYTES + (size_t)error.position,
+                       json_error_code(&error) == json_error_duplicate_key ? "has a duplicate name"
+                                                                           : "is not valid JSON");
     }
     return read_entries(file, data_bytes);
 }
@@ -310,23 +312,16 @@ static ps_status read_fd(void *from, void *bytes, size_t n)
 
 static ps_status open_path(const char *path, bool shapes_only, ps_safetensors **out)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    struct stat info;
-    ps_status st;
+    int fd = -1;
+    struct stat info = {0};
+    input in = {.read = read_fd, .from = &fd, .shapes_only = shapes_only};
+    ps_status st = ps_file_open(path, &fd, &info);
 
-    if (fd < 0) {
-        return ps_fail_errno(errno, "open %s", ps_path_tail(path));
+    if (!ps_is_ok(&st)) {
+        return st;
     }
-    if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
-        st = ps_fail(PS_INVALID_ARGUMENT, "not a file");
-    } else {
-        input in = {.read = read_fd,
-                    .from = &fd,
-                    .file_bytes = (uint64_t)info.st_size,
-                    .shapes_only = shapes_only};
-
-        st = open_input(&in, out);
-    }
+    in.file_bytes = (uint64_t)info.st_size;
+    st = open_input(&in, out);
     close(fd);
     return ps_wrap(st, "%s", ps_path_tail(path));
 }

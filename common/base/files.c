@@ -6,7 +6,6 @@
 #include "common/base/strbuf.h"
 #include "common/base/xalloc.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
@@ -399,29 +398,110 @@ bool ps_path_is_safe(const char *path)
     return count >= 1 && count <= PATH_NAMES_MAX;
 }
 
-ps_status ps_path_below(char *out, size_t cap, const char *dir, const char *path)
+/* Writes the real path of `path` below `dir` to *real, which the caller frees, and the length of
+ * the real path of `dir` to *top; 0 for "/". */
+static ps_status resolve_below(const char *dir, const char *path, char **real, size_t *top)
 {
-    char *top = realpath(dir, NULL), *real = NULL;
+    char *real_dir = realpath(dir, NULL);
     ps_strbuf joined = {0};
     ps_status st = ps_ok();
     size_t n;
 
-    assert(ps_path_is_safe(path));
-    if (top == NULL) {
+    *real = NULL;
+    if (real_dir == NULL) {
         return ps_fail_errno(errno, "open %s", ps_path_tail(dir));
     }
-    n = strcmp(top, "/") == 0 ? 0 : strlen(top);
-    ps_strbuf_printf(&joined, "%s/%s", n == 0 ? "" : top, path);
-    real = realpath(joined.data, NULL);
-    if (real == NULL) {
-        st = ps_fail_errno(errno, "open %s", ps_path_tail(joined.data));
-    } else if (strncmp(real, top, n) != 0 || real[n] != '/') {
+    n = strcmp(real_dir, "/") == 0 ? 0 : strlen(real_dir);
+    ps_strbuf_printf(&joined, "%s/%s", n == 0 ? "" : real_dir, path);
+    *real = realpath(joined.data, NULL);
+    if (*real == NULL) {
+        st = ps_fail_errno(errno == ENOTDIR ? ENOENT : errno, "open %s", ps_path_tail(joined.data));
+    } else if (strncmp(*real, real_dir, n) != 0 || (*real)[n] != '/') {
         st = ps_fail(PS_INVALID_ARGUMENT, "%s leads out of its folder", ps_path_tail(path));
-    } else {
+    }
+    *top = n;
+    ps_strbuf_fini(&joined);
+    free(real_dir);
+    return st;
+}
+
+ps_status ps_path_below(char *out, size_t cap, const char *dir, const char *path)
+{
+    char *real;
+    size_t top;
+    ps_status st = resolve_below(dir, path, &real, &top);
+
+    if (ps_is_ok(&st)) {
         st = ps_path_join(out, cap, "", real);
     }
-    ps_strbuf_fini(&joined);
     free(real);
-    free(top);
+    return st;
+}
+
+/* --- files of others -------------------------------------------------------------- */
+
+/* Of O_NONBLOCK: opening a FIFO would wait for a writer. Reads of regular files ignore it. */
+enum { OPEN_FLAGS = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY };
+
+/* Returns `opened` as *fd if it is a regular file; closes it if not. */
+static ps_status take_regular(int opened, const char *path, int *fd, struct stat *facts)
+{
+    struct stat held;
+
+    if (opened < 0) {
+        return ps_fail_errno(errno, "open %s", ps_path_tail(path));
+    }
+    if (fstat(opened, &held) != 0 || !S_ISREG(held.st_mode)) {
+        close(opened);
+        return ps_fail(PS_INVALID_ARGUMENT, "%s is not a regular file", ps_path_tail(path));
+    }
+    if (facts != NULL) {
+        *facts = held;
+    }
+    *fd = opened;
+    return ps_ok();
+}
+
+ps_status ps_file_open(const char *path, int *fd, struct stat *facts)
+{
+    return take_regular(open(path, OPEN_FLAGS), path, fd, facts);
+}
+
+/* Opens `rest`, names with slashes between them, from the folder `at` on; follows no link. Closes
+ * `at`. Returns -1 with errno after a failure. */
+static int open_names(int at, char *rest)
+{
+    while (at >= 0) {
+        size_t n = strcspn(rest, "/");
+        bool is_last = rest[n] == '\0';
+        int below;
+
+        rest[n] = '\0';
+        below = openat(at, rest,
+                       O_NOFOLLOW | (is_last ? (int)OPEN_FLAGS : O_PATH | O_DIRECTORY | O_CLOEXEC));
+        close(at); /* keeps errno: the descriptor is valid */
+        at = below;
+        if (is_last) {
+            break;
+        }
+        rest += n + 1;
+    }
+    return at;
+}
+
+ps_status ps_file_open_below(const char *dir, const char *path, int *fd, struct stat *facts)
+{
+    char *real;
+    size_t top;
+    ps_status st = resolve_below(dir, path, &real, &top);
+
+    if (ps_is_ok(&st)) {
+        int at;
+
+        real[top] = '\0';
+        at = open(top == 0 ? "/" : real, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        st = take_regular(open_names(at, real + top + 1), path, fd, facts);
+    }
+    free(real);
     return st;
 }

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/stat.h>
 
 #include "common/base/status.h"
 
@@ -84,9 +85,19 @@ bool ps_file_name_is_safe(const char *name);
  * all. */
 bool ps_path_is_safe(const char *path);
 
-/* Writes the real path of `path`, a safe path, below `dir` to `out`. Fails with INVALID_ARGUMENT
+/* Writes the real path of `path` below `dir` to `out`. Fails with INVALID_ARGUMENT
  * if links lead out of `dir`, else with the errors of opening the file. */
 PS_MUST_USE ps_status ps_path_below(char *out, size_t cap, const char *dir, const char *path);
+
+/* Opens a regular file for reading, without waiting for anybody: a FIFO, a device or a directory is
+ * refused with INVALID_ARGUMENT. Follows links. `facts` (optional) receives its stat. The caller
+ * closes *fd. */
+PS_MUST_USE ps_status ps_file_open(const char *path, int *fd, struct stat *facts);
+
+/* Does the same with the file `path` below the folder `dir`. Refuses with INVALID_ARGUMENT what
+ * links lead out of `dir`, also if somebody puts a link there meanwhile. */
+PS_MUST_USE ps_status ps_file_open_below(const char *dir, const char *path, int *fd,
+                                         struct stat *facts);
 
 /* Returns the last 60 bytes of a path, from the start of a character, so that the reason behind
  * it fits into a message. */

@@ -5,7 +5,6 @@
 #include "common/base/files.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <openssl/evp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,14 +62,14 @@ void ps_sha256_of(const void *bytes, size_t n, char hex[PS_SHA256_HEX_BYTES])
 ps_status ps_sha256_of_file(const char *path, char hex[PS_SHA256_HEX_BYTES], uint64_t *n_bytes)
 {
     unsigned char bytes[READ_BYTES];
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ps_status st = ps_ok();
+    int fd = -1;
+    ps_status st = ps_file_open(path, &fd, NULL);
     uint64_t size = 0;
     ps_sha256 sha;
     ssize_t n;
 
-    if (fd < 0) {
-        return ps_fail_errno(errno, "open %s", ps_path_tail(path));
+    if (!ps_is_ok(&st)) {
+        return st;
     }
     ps_sha256_init(&sha);
     while ((n = read(fd, bytes, sizeof bytes)) > 0 || (n < 0 && errno == EINTR)) {

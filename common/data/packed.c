@@ -7,7 +7,6 @@
 #include "common/base/xalloc.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -21,39 +20,30 @@ struct ps_packed {
     uint64_t offset; /* offset in the unpacked content */
 };
 
-static int open_either(const char *folder, const char *name)
+static ps_status open_either(const char *folder, const char *name, int *fd, struct stat *facts)
 {
-    static const char *const suffixes[2] = {"", ".gz"};
-    ps_strbuf path = {0};
-    int fd = -1;
+    ps_status st = ps_file_open_below(folder, name, fd, facts);
+    ps_strbuf packed = {0};
 
-    for (size_t i = 0; i < 2 && fd < 0; i++) {
-        ps_strbuf_clear(&path);
-        ps_strbuf_printf(&path, "%s/%s%s", folder, name, suffixes[i]);
-        fd = open(path.data, O_RDONLY | O_CLOEXEC);
-        if (fd < 0 && errno != ENOENT && errno != ENOTDIR) {
-            break;
-        }
+    if (st.code == PS_NOT_FOUND) {
+        ps_strbuf_printf(&packed, "%s.gz", name);
+        st = ps_file_open_below(folder, packed.data, fd, facts);
+        ps_strbuf_fini(&packed);
     }
-    ps_strbuf_fini(&path); /* free keeps errno */
-    return fd;
+    return st.code == PS_NOT_FOUND
+               ? ps_fail(PS_NOT_FOUND, "no %s (or .gz) in %s", name, ps_path_tail(folder))
+               : ps_wrap(st, "%s", ps_path_tail(folder));
 }
 
 ps_status ps_packed_open(const char *folder, const char *name, ps_packed **out, struct stat *facts)
 {
     struct stat held;
     gzFile gz = NULL;
-    int fd = open_either(folder, name);
+    int fd = -1;
+    ps_status st = open_either(folder, name, &fd, &held);
 
-    if (fd < 0) {
-        return errno == ENOENT || errno == ENOTDIR
-                   ? ps_fail(PS_NOT_FOUND, "no %s (or .gz) in %s", name, ps_path_tail(folder))
-                   : ps_fail_errno(errno, "open %s in %s", name, ps_path_tail(folder));
-    }
-    if (fstat(fd, &held) != 0 || !S_ISREG(held.st_mode)) {
-        close(fd);
-        return ps_fail(PS_FAILED_PRECONDITION, "%s in %s is not a file", name,
-                       ps_path_tail(folder));
+    if (!ps_is_ok(&st)) {
+        return st;
     }
     gz = gzdopen(fd, "rb"); /* takes fd */
     if (gz == NULL) {
@@ -76,18 +66,17 @@ uint64_t ps_packed_bytes(const char *folder, const char *name)
     uint8_t magic[2], end[4];
     struct stat held;
     uint64_t bytes = 0;
-    int fd = open_either(folder, name);
+    int fd = -1;
+    ps_status st = open_either(folder, name, &fd, &held);
 
-    if (fd < 0) {
+    if (!ps_is_ok(&st)) {
         return 0;
     }
-    if (fstat(fd, &held) == 0 && S_ISREG(held.st_mode)) {
-        bytes = (uint64_t)held.st_size;
-        if (held.st_size > 18 && pread(fd, magic, 2, 0) == 2 && magic[0] == 0x1f &&
-            magic[1] == 0x8b && pread(fd, end, 4, held.st_size - 4) == 4) {
-            bytes = (uint64_t)end[0] | (uint64_t)end[1] << 8 | (uint64_t)end[2] << 16 |
-                    (uint64_t)end[3] << 24;
-        }
+    bytes = (uint64_t)held.st_size;
+    if (held.st_size > 18 && pread(fd, magic, 2, 0) == 2 && magic[0] == 0x1f && magic[1] == 0x8b &&
+        pread(fd, end, 4, held.st_size - 4) == 4) {
+        bytes = (uint64_t)end[0] | (uint64_t)end[1] << 8 | (uint64_t)end[2] << 16 |
+                (uint64_t)end[3] << 24;
     }
     close(fd);
     return bytes;

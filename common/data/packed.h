@@ -16,7 +16,8 @@
 typedef struct ps_packed ps_packed;
 
 /* Opens a file. Keeps `name`, which must outlive the result. `facts` (optional) receives the
- * stat of the file itself. Returns NOT_FOUND if neither file exists. */
+ * stat of the file itself. Returns NOT_FOUND if neither file exists, INVALID_ARGUMENT if it is not a
+ * regular file or a link leads out of `folder`. */
 PS_MUST_USE ps_status ps_packed_open(const char *folder, const char *name, ps_packed **out,
                                      struct stat *facts);
 

@@ -56,7 +56,7 @@ static ps_status look(const char *data_path, Psgd__V1__DataSpec *spec, ps_data_c
         return ps_fail(PS_NOT_FOUND, "data set %s: there is no --data-path (PSGD_DATA)",
                        conf->source->name);
     }
-    st = ps_path_join(folder, sizeof folder, data_path, ps_data_folder(conf));
+    st = ps_path_below(folder, sizeof folder, data_path, ps_data_folder(conf));
     if (ps_is_ok(&st)) {
         st = ps_data_look(folder, conf);
     }

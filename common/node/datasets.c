@@ -148,7 +148,7 @@ static ps_status locate(const ps_datasets *sets, const ps_data_wish *wish, char 
         return ps_ok();
     }
     if (sets->data_path != NULL) {
-        st = ps_path_join(folder, cap, sets->data_path, ps_data_folder(&wish->conf));
+        st = ps_path_below(folder, cap, sets->data_path, ps_data_folder(&wish->conf));
         if (ps_is_ok(&st) && holds(wish, folder)) {
             return ps_ok();
         }

@@ -8,8 +8,8 @@
 #include "common/store/tables_file.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 static ps_delay delay_of(const ps_plan *plan)
 {
@@ -185,15 +185,17 @@ ps_tables *ps_merge_values(const ps_plan *plan)
 static ps_status read_head(ps_tables_files *files, const char *path)
 {
     uint8_t head[PS_TABLE_HEAD_BYTES];
-    FILE *in = fopen(path, "rbe");
-    size_t n;
+    int fd = -1;
+    ps_status st = ps_file_open(path, &fd, NULL);
+    ssize_t n;
 
-    if (in == NULL) {
-        return ps_fail_errno(errno, "open");
+    if (!ps_is_ok(&st)) {
+        return st;
     }
-    n = fread(head, 1, sizeof head, in);
-    fclose(in);
-    return ps_tables_files_see(files, head, n);
+    n = read(fd, head, sizeof head);
+    st = n < 0 ? ps_fail_errno(errno, "read") : ps_tables_files_see(files, head, (size_t)n);
+    close(fd);
+    return ps_wrap(st, "%s", ps_path_tail(path));
 }
 
 static ps_status read_whole(ps_tables_files *files, const char *path)
@@ -217,8 +219,7 @@ ps_status ps_merge_read_tables(ps_tables *tables, const char *const *paths, size
     ps_status st = ps_ok();
 
     for (size_t i = 0; ps_is_ok(&st) && i < count; i++) {
-        st = heads_only ? ps_wrap(read_head(files, paths[i]), "%s", ps_path_tail(paths[i]))
-                        : read_whole(files, paths[i]);
+        st = heads_only ? read_head(files, paths[i]) : read_whole(files, paths[i]);
     }
     if (ps_is_ok(&st)) {
         st = ps_tables_files_end(files);

@@ -12,9 +12,9 @@
 #include "common/node/package_order.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 #include <xxhash.h>
 
 enum {
@@ -204,10 +204,17 @@ static ps_status read_table(ps_prepare *p, const char *path, uint64_t size, size
     uint64_t left = size - p->table_sent;
 
     if (!p->table_open) {
-        p->table_open = fopen(path, "rbe");
-    }
-    if (!p->table_open) {
-        return ps_fail_errno(errno, "%s", ps_path_tail(path));
+        int fd = -1;
+        ps_status st = ps_file_open(path, &fd, NULL);
+
+        if (!ps_is_ok(&st)) {
+            return st;
+        }
+        p->table_open = fdopen(fd, "rb");
+        if (!p->table_open) {
+            close(fd);
+            return ps_fail(PS_RESOURCE_EXHAUSTED, "no memory to read %s", ps_path_tail(path));
+        }
     }
     *n = left < PS_CHUNK_MAX ? (size_t)left : PS_CHUNK_MAX;
     return *n > 0 && fread(p->chunk, 1, *n, p->table_open) == *n

@@ -44,5 +44,6 @@ ps_cluster_test(tables)
 ps_cluster_test(updates)
 
 ps_script_test(adversary_registry adversary/test_registry.py)
+ps_script_test(adversary_paths adversary/test_paths.py)
 ps_script_test(adversary_disks adversary/test_disks.py)
 set_tests_properties(adversary_disks PROPERTIES SKIP_RETURN_CODE 77)

@@ -290,6 +290,80 @@ static void a_path_below_a_folder_stays_there(void **state)
     free(here);
 }
 
+/* Opens the file, expects that code, and gives the text. */
+static const char *opened(const char *dir, const char *path, ps_code code)
+{
+    static ps_status st;
+    struct stat facts = {0};
+    int fd = -1;
+
+    st = dir != NULL ? ps_file_open_below(dir, path, &fd, &facts) : ps_file_open(path, &fd, &facts);
+    assert_int_equal(st.code, code);
+    assert_int_equal(fd >= 0, code == PS_OK);
+    if (fd >= 0) {
+        assert_int_equal(facts.st_size, 1);
+        close(fd);
+    }
+    return st.text;
+}
+
+static void only_regular_files_are_opened_and_nobody_is_waited_for(void **state)
+{
+    (void)state;
+    assert_ok(ps_file_write("f", "x", 1));
+    assert_ok(ps_dir_make("d"));
+    assert_int_equal(symlink("f", "link"), 0);
+    assert_int_equal(mkfifo("fifo", 0600), 0);
+    opened(NULL, "f", PS_OK);
+    opened(NULL, "link", PS_OK);
+    opened(NULL, "none", PS_NOT_FOUND);
+    assert_string_equal(opened(NULL, "fifo", PS_INVALID_ARGUMENT), "fifo is not a regular file");
+    opened(NULL, "d", PS_INVALID_ARGUMENT);
+    opened(NULL, "/dev/zero", PS_INVALID_ARGUMENT);
+    assert_string_equal(opened(".", "fifo", PS_INVALID_ARGUMENT), "fifo is not a regular file");
+    opened(".", "d", PS_INVALID_ARGUMENT);
+}
+
+static void a_file_is_opened_only_below_its_folder(void **state)
+{
+    char *here = realpath(".", NULL), target[400];
+
+    (void)state;
+    assert_ok(ps_dir_make("top/in/deep"));
+    assert_ok(ps_dir_make("topless"));
+    assert_ok(ps_file_write("top/f", "x", 1));
+    assert_ok(ps_file_write("top/in/deep/f", "x", 1));
+    assert_ok(ps_file_write("topless/f", "x", 1));
+    assert_int_equal(symlink("in/deep", "top/same"), 0);
+    assert_int_equal(symlink("../../f", "top/in/deep/up"), 0);
+    assert_int_equal(symlink("../topless", "top/out"), 0);
+    assert_int_equal(symlink("../topless/f", "top/out_f"), 0);
+    assert_int_equal(symlink("self", "top/self"), 0);
+    snprintf(target, sizeof target, "%s/top/f", here);
+    assert_int_equal(symlink(target, "top/whole"), 0);
+    assert_int_equal(symlink("top", "other"), 0);
+    opened("top", "f", PS_OK);
+    opened("other", "in/deep/f", PS_OK);
+    opened("top", "same/f", PS_OK);
+    opened("top", "same/up", PS_OK);
+    opened("top", "whole", PS_OK);
+    assert_string_equal(opened("top", "out/f", PS_INVALID_ARGUMENT),
+                        "out/f leads out of its folder");
+    opened("top", "out_f", PS_INVALID_ARGUMENT);
+    opened("top", "../topless/f", PS_INVALID_ARGUMENT);
+    opened("top/in", "deep/up", PS_INVALID_ARGUMENT);
+    assert_string_not_equal(opened("top", "none", PS_NOT_FOUND), "");
+    opened("top", "f/none", PS_NOT_FOUND);
+    opened("none", "f", PS_NOT_FOUND);
+    {
+        int fd = -1;
+        ps_status st = ps_file_open_below("top", "self", &fd, NULL);
+
+        assert_true(!ps_is_ok(&st) && fd < 0);
+    }
+    free(here);
+}
+
 static void the_folder_of_a_file_is_made(void **state)
 {
     (void)state;
@@ -336,6 +410,10 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(only_plain_names_are_safe, make_room, clear_room),
         cmocka_unit_test(a_file_name_may_have_one_folder),
         cmocka_unit_test_setup_teardown(a_path_below_a_folder_stays_there, make_room, clear_room),
+        cmocka_unit_test_setup_teardown(only_regular_files_are_opened_and_nobody_is_waited_for,
+                                        make_room, clear_room),
+        cmocka_unit_test_setup_teardown(a_file_is_opened_only_below_its_folder, make_room,
+                                        clear_room),
         cmocka_unit_test_setup_teardown(the_folder_of_a_file_is_made, make_room, clear_room),
         cmocka_unit_test_setup_teardown(a_long_path_leaves_room_for_the_reason, make_room,
                                         clear_room),

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static void assert_data_refused(const char *data, const char *field, const char *words)
 {
@@ -122,6 +123,38 @@ static void a_look_makes_a_job_whole(void **state)
     temp_dir_destroy(&dir);
 }
 
+static void links_do_not_lead_out_of_the_data_path(void **state)
+{
+    static const char secret[] = "root:x:0:0\nuser:y:1:1\n";
+    static const char *const places[][2] = {{"away", "t.csv"}, {"here", "away.csv"}};
+    temp_dir dir = temp_dir_create();
+    char top[512];
+
+    (void)state;
+    assert_true(snprintf(top, sizeof top, "%s", temp_dir_file(&dir, "top")) < (int)sizeof top);
+    assert_int_equal(ps_dir_make(temp_dir_file(&dir, "top/here")).code, PS_OK);
+    assert_int_equal(ps_dir_make(temp_dir_file(&dir, "out")).code, PS_OK);
+    data_rig_write(&dir, "out/t.csv", secret);
+    assert_int_equal(symlink("../out", temp_dir_file(&dir, "top/away")), 0);
+    assert_int_equal(symlink("../../out/t.csv", temp_dir_file(&dir, "top/here/away.csv")), 0);
+    for (size_t i = 0; i < 2; i++) {
+        Psgd__V1__JobSpec *full = NULL, *spec;
+        char json[300];
+        ps_status st;
+
+        snprintf(json, sizeof json,
+                 "{\"data\": {\"name\": \"csv\", \"folder\": \"%s\", \"files\": [\"%s\"], "
+                 "\"columns\": [{\"name\": \"n\"}, {\"name\": \"l\", \"kind\": \"label\"}]}}",
+                 places[i][0], places[i][1]);
+        spec = spec_of(json);
+        st = ps_look(spec, top, &full);
+        assert_int_equal(st.code, PS_INVALID_ARGUMENT);
+        assert_non_null(strstr(st.text, "leads out of its folder"));
+        free_spec(spec);
+    }
+    temp_dir_destroy(&dir);
+}
+
 static void what_needs_no_look_is_only_copied(void **state)
 {
     Psgd__V1__JobSpec *drawn = spec_of("{\"data\": {\"name\": \"glyphs\"}}");
@@ -186,6 +219,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(wrong_data_specs_are_refused_by_field),
         cmocka_unit_test(transforms_and_files_have_to_go_together),
         cmocka_unit_test(a_look_makes_a_job_whole),
+        cmocka_unit_test(links_do_not_lead_out_of_the_data_path),
         cmocka_unit_test(what_needs_no_look_is_only_copied),
         cmocka_unit_test(a_usual_set_that_is_not_here_is_taken_for_granted),
     };

@@ -210,6 +210,7 @@ static void headers_that_are_not_strict_json_are_refused(void **state)
     refuse("{", 0, "offset ");
     refuse("{}x", 0, "offset ");
     refuse("{\"a\":1,}", 0, "offset ");
+    refuse("{\"a\": secret}", 0, "the header is not valid JSON"); /* not: near 'secret' */
     refuse("{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},"
            "\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}",
            4, "duplicate");

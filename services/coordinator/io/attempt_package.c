@@ -25,7 +25,7 @@ static ps_status find_folder(const ps_plan *plan, const char *data_path, char *f
         return ps_fail(PS_NOT_FOUND, "data set %s: the coordinator has no --data-path (PSGD_DATA)",
                        plan->data->name);
     }
-    return ps_path_join(folder, cap, data_path, ps_data_folder(&plan->data_conf));
+    return ps_path_below(folder, cap, data_path, ps_data_folder(&plan->data_conf));
 }
 
 uint64_t ps_package_data_bytes(const ps_plan *plan, const char *data_path)
