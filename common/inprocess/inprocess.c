@@ -248,8 +248,8 @@ static void make_server(ps_inprocess_job *run, const float *weights)
 
     ps_placement_init(&run->placement, &plan->layout, 1, 0);
     snprintf(run->placement.servers[0].node_id, PS_ENDPOINT_ID_MAX, "servers");
-    ps_wire_parts_init(&run->parts, plan, &run->placement, 0, PS_WIRE_PARTS_MAX, weights, true,
-                       plan->table_count > 0 ? ps_merge_tables(plan, NULL, 0) : NULL);
+    ps_wire_parts_init_shared(&run->parts, plan, &run->placement, weights,
+                              plan->table_count > 0 ? ps_merge_tables(plan, NULL, 0) : NULL);
     run->server = ps_wire_server_create(NULL, 0, NULL, NULL);
     ps_wire_server_open(run->server, plan, &run->placement, &attempt, 0, &run->parts);
     ps_direct_hub_init(&run->hub, run->server, run->worker_count);

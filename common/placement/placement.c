@@ -33,10 +33,10 @@ typedef struct load {
     uint32_t shards;
 } load;
 
-static void deal_shards(ps_placement *placement)
+void ps_placement_deal(const ps_layout *layout, const uint32_t *owner, uint32_t mine,
+                       uint32_t count, uint32_t *place_of)
 {
-    const ps_layout *layout = placement->layout;
-    load *loads = ps_xcalloc(placement->server_count, sizeof *loads);
+    load *loads = ps_xcalloc(count, sizeof *loads);
     shard_size sizes[PS_SHARDS];
 
     for (uint32_t s = 0; s < PS_SHARDS; s++) {
@@ -49,18 +49,75 @@ static void deal_shards(ps_placement *placement)
     for (uint32_t s = 0; s < PS_SHARDS; s++) {
         uint32_t best = 0;
 
-        for (uint32_t r = 1; r < placement->server_count; r++) {
+        if (owner != NULL && owner[sizes[s].shard] != mine) {
+            continue;
+        }
+        for (uint32_t r = 1; r < count; r++) {
             /* Rows are spread over all shards, so those without slices are dealt out evenly. */
             if (sizes[s].values > 0 ? loads[r].values < loads[best].values
                                     : loads[r].shards < loads[best].shards) {
                 best = r;
             }
         }
-        placement->server_of_shard[sizes[s].shard] = best;
+        place_of[sizes[s].shard] = best;
         loads[best].values += sizes[s].values;
         loads[best].shards++;
     }
     free(loads);
+}
+
+/* Frees the parts, which list_parts makes. */
+static void drop_parts(ps_placement *placement)
+{
+    for (uint32_t p = 0; p < placement->part_count; p++) {
+        free(placement->parts[p].owned);
+    }
+    free(placement->parts);
+    placement->parts = NULL;
+    placement->part_count = 0;
+}
+
+/* Puts the slices of a server into the lists of its parts. */
+static void list_owned(ps_placement *placement, uint32_t server)
+{
+    for (uint32_t k = 0; k < placement->owned_count[server]; k++) {
+        uint32_t slice = placement->owned[server][k];
+        uint32_t at = placement->part_of_shard[placement->layout->slices[slice].shard];
+        ps_part *part = &placement->parts[at];
+
+        if (part->owned == NULL) {
+            part->owned = ps_xcalloc(placement->owned_count[server], sizeof *part->owned);
+        }
+        part->owned[part->owned_count++] = slice;
+        placement->part_of[slice] = at;
+    }
+}
+
+/* Fills what follows from server_of_shard and the number of threads of each server. */
+static void list_parts(ps_placement *placement, const uint32_t *threads)
+{
+    uint32_t place_of[PS_SHARDS], count = 0;
+
+    drop_parts(placement);
+    for (uint32_t r = 0; r < placement->server_count; r++) {
+        placement->first_part[r] = count;
+        count += threads[r];
+    }
+    placement->first_part[placement->server_count] = count;
+    placement->part_count = count;
+    placement->parts = ps_xcalloc((size_t)count + 1, sizeof *placement->parts);
+    for (uint32_t r = 0; r < placement->server_count; r++) {
+        ps_placement_deal(placement->layout, placement->server_of_shard, r, threads[r], place_of);
+        for (uint32_t s = 0; s < PS_SHARDS; s++) {
+            if (placement->server_of_shard[s] == r) {
+                placement->part_of_shard[s] = placement->first_part[r] + place_of[s];
+            }
+        }
+        for (uint32_t t = 0; t < threads[r]; t++) {
+            placement->parts[placement->first_part[r] + t] = (ps_part){.server = r, .thread = t};
+        }
+        list_owned(placement, r);
+    }
 }
 
 /* Fills what follows from server_of_shard. */
@@ -86,6 +143,20 @@ static void list_slices(ps_placement *placement)
     }
 }
 
+/* Lists everything anew; server `changed` has `threads` from now on, the others what they had.
+ * UINT32_MAX: none has changed. */
+static void list_all(ps_placement *placement, uint32_t changed, uint32_t threads)
+{
+    uint32_t *all = ps_xcalloc((size_t)placement->server_count + 1, sizeof *all);
+
+    for (uint32_t r = 0; r < placement->server_count; r++) {
+        all[r] = r == changed ? threads : placement->first_part[r + 1] - placement->first_part[r];
+    }
+    list_slices(placement);
+    list_parts(placement, all);
+    free(all);
+}
+
 void ps_placement_init(ps_placement *placement, const ps_layout *layout, uint32_t servers,
                        uint32_t ranks)
 {
@@ -100,18 +171,26 @@ void ps_placement_init(ps_placement *placement, const ps_layout *layout, uint32_
     for (uint32_t rank = 0; rank < ranks; rank++) {
         placement->process_of[rank] = NOWHERE;
     }
+    placement->first_part = ps_xcalloc((size_t)servers + 1, sizeof *placement->first_part);
+    placement->part_of = ps_xcalloc(layout->slice_count + 1u, sizeof *placement->part_of);
     if (servers > 0) {
-        deal_shards(placement);
-        list_slices(placement);
+        for (uint32_t r = 0; r <= servers; r++) {
+            placement->first_part[r] = r; /* one thread each */
+        }
+        ps_placement_deal(layout, NULL, 0, servers, placement->server_of_shard);
+        list_all(placement, UINT32_MAX, 0);
     }
 }
 
 void ps_placement_fini(ps_placement *placement)
 {
+    drop_parts(placement);
     for (uint32_t r = 0; r < placement->server_count; r++) {
         free(placement->owned[r]);
     }
     free(placement->owned);
+    free(placement->first_part);
+    free(placement->part_of);
     free(placement->owned_count);
     free(placement->server_of);
     free(placement->servers);
@@ -137,8 +216,22 @@ ps_status ps_placement_set_shards(ps_placement *placement, const uint32_t *serve
     }
     if (count > 0) {
         memcpy(placement->server_of_shard, server_of_shard, count * sizeof *server_of_shard);
-        list_slices(placement);
+        list_all(placement, UINT32_MAX, 0);
     }
+    return ps_ok();
+}
+
+ps_status ps_placement_set_threads(ps_placement *placement, uint32_t server, uint32_t threads)
+{
+    if (server >= placement->server_count) {
+        return ps_fail(PS_INVALID_ARGUMENT, "server %u of %u is not of this job", server,
+                       placement->server_count);
+    }
+    if (threads == 0 || threads > PS_THREADS_MAX) {
+        return ps_fail(PS_INVALID_ARGUMENT, "threads of server %u: %u; 1 to %d are allowed", server,
+                       threads, PS_THREADS_MAX);
+    }
+    list_all(placement, server, threads);
     return ps_ok();
 }
 

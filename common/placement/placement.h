@@ -9,6 +9,9 @@
  *
  * Slices and rows are placed by the same map: slice i belongs to virtual shard i % PS_SHARDS, a
  * row to the shard of its key (ps_table_shard_of).
+ *
+ * A server has one thread or several. Its virtual shards are dealt to them, so each thread has a
+ * part of the job, which no other thread touches. Parts are numbered over all servers.
  */
 #ifndef PS_COMMON_PLACEMENT_PLACEMENT_H
 #define PS_COMMON_PLACEMENT_PLACEMENT_H
@@ -17,8 +20,9 @@
 #include "common/job/layout.h"
 
 enum {
-    PS_ENDPOINT_ID_MAX = 80,      /* bytes of a node id with its NUL */
-    PS_ENDPOINT_ADDRESS_MAX = 160 /* bytes of host:port with its NUL */
+    PS_ENDPOINT_ID_MAX = 80,       /* bytes of a node id with its NUL */
+    PS_ENDPOINT_ADDRESS_MAX = 160, /* bytes of host:port with its NUL */
+    PS_THREADS_MAX = 64            /* most threads of a server */
 };
 
 /* A process: its node id and where it listens. Both are "" while unknown. */
@@ -26,6 +30,13 @@ typedef struct ps_endpoint {
     char node_id[PS_ENDPOINT_ID_MAX];
     char address[PS_ENDPOINT_ADDRESS_MAX];
 } ps_endpoint;
+
+/* What one thread of a server has. */
+typedef struct ps_part {
+    uint32_t server, thread; /* the thread's number on its server, from 0 */
+    uint32_t owned_count;
+    uint32_t *owned; /* (owned_count): slices, ascending */
+} ps_part;
 
 /* Immutable once all ranks and servers have their endpoints; then any thread may read it. */
 typedef struct ps_placement {
@@ -39,6 +50,12 @@ typedef struct ps_placement {
     uint32_t *owned_count; /* (server_count) */
     uint32_t **owned;      /* (server_count)(owned_count): slices of each server, ascending */
 
+    uint32_t *first_part; /* (server_count + 1): of each server; the last one is part_count */
+    uint32_t part_count;  /* threads of all servers */
+    ps_part *parts;       /* (part_count), by server, then by thread */
+    uint32_t part_of_shard[PS_SHARDS];
+    uint32_t *part_of; /* (slice_count), by slice of the layout */
+
     uint32_t rank_count;
     uint32_t *process_of; /* (rank_count): index of the process that carries the rank */
     uint32_t process_count;
@@ -48,7 +65,7 @@ typedef struct ps_placement {
 /* Deals the virtual shards to `servers` servers: the largest first, each to the server that holds
  * the fewest values so far; shards without values to the server with the fewest shards. Servers may
  * be 0 (an exchange among workers); with fewer slices than servers some servers own no slice.
- * Endpoints are empty and no rank is placed. Epoch is 1. */
+ * Each server has one thread. Endpoints are empty and no rank is placed. Epoch is 1. */
 void ps_placement_init(ps_placement *placement, const ps_layout *layout, uint32_t servers,
                        uint32_t ranks);
 
@@ -60,6 +77,19 @@ void ps_placement_fini(ps_placement *placement);
  * INVALID_ARGUMENT  not PS_SHARDS numbers, or a server that there is not; nothing has changed */
 PS_MUST_USE ps_status ps_placement_set_shards(ps_placement *placement,
                                               const uint32_t *server_of_shard, size_t count);
+
+/* Says how many threads a server has, and deals its virtual shards to them, as ps_placement_deal.
+ *
+ * INVALID_ARGUMENT  no such server, or threads are not 1 to PS_THREADS_MAX; nothing has changed */
+PS_MUST_USE ps_status ps_placement_set_threads(ps_placement *placement, uint32_t server,
+                                               uint32_t threads);
+
+/* Deals virtual shards to `count` places: the largest first, each to the place with the fewest
+ * values so far; shards without values to the place with the fewest shards. `owner` (PS_SHARDS)
+ * and `mine` select the shards; with `owner` NULL all are dealt. Writes the place of each shard
+ * that is dealt to place_of (PS_SHARDS). */
+void ps_placement_deal(const ps_layout *layout, const uint32_t *owner, uint32_t mine,
+                       uint32_t count, uint32_t *place_of);
 
 /* Says where a server listens.
  *
@@ -77,6 +107,12 @@ PS_MUST_USE ps_status ps_placement_set_rank(ps_placement *placement, uint32_t ra
 
 /* Returns the process that carries a placed rank. */
 const ps_endpoint *ps_placement_process(const ps_placement *placement, uint32_t rank);
+
+/* Returns the server of a part. */
+static inline const ps_endpoint *ps_placement_server(const ps_placement *placement, uint32_t part)
+{
+    return &placement->servers[placement->parts[part].server];
+}
 
 /* Returns how many float32 values the slices of a server have. */
 size_t ps_placement_value_count(const ps_placement *placement, uint32_t server);

@@ -9,20 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void deal(ps_wire_parts *parts, const uint32_t *owned, uint32_t count)
-{
-    for (uint32_t i = 0; i < count; i++) {
-        ps_wire_part *to = &parts->part[i % parts->count];
-
-        if (to->slices == NULL) {
-            to->slices = ps_xcalloc(count / parts->count + 1, sizeof *to->slices);
-        }
-        parts->part_of[owned[i]] = (uint8_t)(i % parts->count);
-        to->slices[to->count++] = owned[i];
-    }
-}
-
-/* Makes a part's store; `at` says where each slice lies in weights. */
+/* Makes the store of a part of which the slices are listed; `at` says where each slice lies in
+ * weights. */
 static void fill(const ps_plan *plan, ps_wire_part *part, const float *weights, const size_t *at,
                  ps_tables *tables)
 {
@@ -45,38 +33,77 @@ static void fill(const ps_plan *plan, ps_wire_part *part, const float *weights, 
     free(own);
 }
 
-void ps_wire_parts_init(ps_wire_parts *parts, const ps_plan *plan, const ps_placement *placement,
-                        uint32_t server, uint32_t count, const float *weights, bool is_block,
-                        ps_tables *tables)
+static void make_parts(ps_wire_parts *parts, const ps_plan *plan, uint32_t count, bool is_shared)
 {
-    const ps_layout *layout = &plan->layout;
-    const uint32_t *owned = placement->owned[server];
-    uint32_t owned_count = placement->owned_count[server];
-    size_t *at = ps_xcalloc(layout->slice_count + 1u, sizeof *at), values = 0;
     pthread_mutexattr_t attr;
 
-    assert(count >= 1 && count <= PS_WIRE_PARTS_MAX);
-    *parts = (ps_wire_parts){.plan = plan, .is_shared = count > 1};
-    parts->count = owned_count < count ? (owned_count > 0 ? owned_count : 1) : count;
-    parts->part = ps_xcalloc(parts->count, sizeof *parts->part);
-    parts->part_of = ps_xcalloc(layout->slice_count + 1u, sizeof *parts->part_of);
-    deal(parts, owned, owned_count);
-    for (uint32_t i = 0; i < owned_count; i++) {
-        at[owned[i]] = is_block ? layout->slices[owned[i]].at : values;
-        values += layout->slices[owned[i]].n;
-    }
+    *parts = (ps_wire_parts){.plan = plan, .is_shared = is_shared, .count = count};
+    parts->part = ps_xcalloc(count, sizeof *parts->part);
+    parts->part_of = ps_xcalloc(plan->layout.slice_count + 1u, sizeof *parts->part_of);
     pthread_mutexattr_init(&attr);
     pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_ADAPTIVE_NP); /* it is never held for long */
-    for (uint32_t i = 0; i < parts->count; i++) {
+    for (uint32_t i = 0; i < count; i++) {
         pthread_mutex_init(&parts->part[i].mutex, &attr);
-        if (parts->count == 1 && !is_block) {
-            parts->part[i].store =
-                ps_merge_store(plan, parts->part[i].slices, parts->part[i].count, weights, tables);
-        } else {
-            fill(plan, &parts->part[i], weights, at, i == 0 ? tables : NULL);
-        }
     }
     pthread_mutexattr_destroy(&attr);
+}
+
+/* Appends a slice to a part's list, which has room for `most`. */
+static void add_slice(ps_wire_parts *parts, uint32_t index, uint32_t slice, uint32_t most)
+{
+    ps_wire_part *part = &parts->part[index];
+
+    if (part->slices == NULL) {
+        part->slices = ps_xcalloc(most, sizeof *part->slices);
+    }
+    part->slices[part->count++] = slice;
+    parts->part_of[slice] = (uint8_t)index;
+}
+
+void ps_wire_parts_init(ps_wire_parts *parts, const ps_plan *plan, const ps_placement *placement,
+                        uint32_t part, const float *weights, ps_tables *tables)
+{
+    const ps_part *from = &placement->parts[part];
+    size_t *at = ps_xcalloc(plan->layout.slice_count + 1u, sizeof *at), values = 0;
+
+    make_parts(parts, plan, 1, false);
+    for (uint32_t i = 0; i < from->owned_count; i++) {
+        add_slice(parts, 0, from->owned[i], from->owned_count);
+    }
+    for (uint32_t i = 0; i < placement->owned_count[from->server]; i++) {
+        uint32_t slice = placement->owned[from->server][i];
+
+        at[slice] = values;
+        values += plan->layout.slices[slice].n;
+    }
+    if (from->owned_count == placement->owned_count[from->server]) { /* no copy is needed */
+        parts->part[0].store =
+            ps_merge_store(plan, from->owned, from->owned_count, weights, tables);
+    } else {
+        fill(plan, &parts->part[0], weights, at, tables);
+    }
+    free(at);
+}
+
+void ps_wire_parts_init_shared(ps_wire_parts *parts, const ps_plan *plan,
+                               const ps_placement *placement, const float *weights,
+                               ps_tables *tables)
+{
+    uint32_t owned = placement->owned_count[0], place_of[PS_SHARDS];
+    size_t *at = ps_xcalloc(plan->layout.slice_count + 1u, sizeof *at);
+
+    make_parts(parts, plan,
+               owned >= PS_WIRE_PARTS_MAX ? PS_WIRE_PARTS_MAX : (owned > 0 ? owned : 1), true);
+    ps_placement_deal(&plan->layout, placement->server_of_shard, 0, parts->count, place_of);
+    for (uint32_t i = 0; i < owned; i++) {
+        const ps_slice *s = &plan->layout.slices[placement->owned[0][i]];
+
+        at[s->index] = s->at;
+        add_slice(parts, place_of[s->shard], s->index, owned);
+    }
+    for (uint32_t i = 0; i < parts->count; i++) {
+        fill(plan, &parts->part[i], weights, at, i == 0 ? tables : NULL);
+    }
     free(at);
 }
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* wire_parts.h - what one server has of a job, dealt to parts.
  *
- * A part is a store with some of the server's slices, and perhaps the sparse tables. What becomes
- * of a slice does not depend on which part it is in. Where several threads reach a server each part
- * is behind a lock of its own, so that they seldom wait for one another.
+ * A part is a store with some of the server's virtual shards, and perhaps the sparse tables. What
+ * becomes of a slice does not depend on which part it is in. A thread of a parameter server has one
+ * part, which is its own. In one process all threads reach all parts: each is behind a lock of its
+ * own, so that threads seldom wait for one another.
  */
 #ifndef PS_COMMON_WIRE_WIRE_PARTS_H
 #define PS_COMMON_WIRE_WIRE_PARTS_H
@@ -32,14 +33,18 @@ typedef struct ps_wire_parts {
 
 enum { PS_WIRE_PARTS_MAX = 8 };
 
-/* Deals the slices that a placement gives a server to `count` parts at most, 1 to
- * PS_WIRE_PARTS_MAX. `weights`, borrowed, are the server's slices, one after the other, or with
- * is_block the whole block (param_count). `tables`, which may be NULL, are in the first part;
- * taken.
+/* Makes the one part that a thread of a server has: `part` of the placement. `weights`, borrowed,
+ * are the slices of the whole server, one after the other. `tables`, which may be NULL, are taken.
  */
 void ps_wire_parts_init(ps_wire_parts *parts, const ps_plan *plan, const ps_placement *placement,
-                        uint32_t server, uint32_t count, const float *weights, bool is_block,
-                        ps_tables *tables);
+                        uint32_t part, const float *weights, ps_tables *tables);
+
+/* Deals the virtual shards of server 0 to PS_WIRE_PARTS_MAX parts at most, for threads that share
+ * them. `weights`, borrowed, are the whole block (param_count). `tables`, which may be NULL, are in
+ * the first part; taken. */
+void ps_wire_parts_init_shared(ps_wire_parts *parts, const ps_plan *plan,
+                               const ps_placement *placement, const float *weights,
+                               ps_tables *tables);
 void ps_wire_parts_fini(ps_wire_parts *parts); /* a zeroed one is allowed */
 
 /* Returns the part that has a slice; the first for one that the server does not have. */

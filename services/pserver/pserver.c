@@ -78,8 +78,8 @@ void ps_pserver_init_parts(ps_wire_parts *parts, ps_session *session)
         tables = ps_merge_tables(session->plan, &session->placement, session->rank);
     }
     session->tables = NULL;
-    ps_wire_parts_init(parts, session->plan, &session->placement, session->rank, 1,
-                       session->weights, false, tables);
+    ps_wire_parts_init(parts, session->plan, &session->placement, session->rank, session->weights,
+                       tables);
 }
 
 static ps_status prepare(void *state, ps_session *session)

@@ -21,7 +21,7 @@ ps_test(unit test_tables_file ps_store)
 ps_fuzzer(fuzz_tables 50000 ps_store PkgConfig::libxxhash)
 
 add_executable(bench_shard bench/bench_shard.c)
-target_link_libraries(bench_shard PRIVATE ps_store)
+target_link_libraries(bench_shard PRIVATE ps_store ps_placement)
 set_target_properties(bench_shard PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bench)
 ps_test(unit test_shard_broadcast ps_shard_world)
 ps_test(unit test_shard_delay ps_shard_world)

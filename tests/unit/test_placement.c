@@ -184,6 +184,59 @@ static void a_map_from_outside_replaces_the_deal(void **state)
     ps_model_destroy(model);
 }
 
+static void a_server_s_shards_are_dealt_to_its_threads(void **state)
+{
+    static const uint32_t big[] = {2048, 2048, 10};
+    ps_model *model = mlp(784, big, 3);
+    ps_placement placement;
+    ps_layout layout;
+    ps_status st;
+
+    (void)state;
+    ps_layout_init(&layout, model, false);
+    ps_placement_init(&placement, &layout, 2, 0);
+    assert_int_equal(placement.part_count, 2);
+    st = ps_placement_set_threads(&placement, 1, 3);
+    assert_true(ps_is_ok(&st));
+    assert_int_equal(placement.part_count, 4);
+    assert_int_equal(placement.first_part[1], 1);
+    assert_int_equal(placement.first_part[2], 4);
+    for (uint32_t p = 0; p < 4; p++) {
+        const ps_part *part = &placement.parts[p];
+
+        assert_int_equal(part->server, p > 0);
+        assert_int_equal(part->thread, p > 0 ? p - 1 : 0);
+        /* 357 slices: 179 a server, 60 a thread; a shard has two at most */
+        assert_in_range(part->owned_count, p > 0 ? 58 : 177, p > 0 ? 62 : 181);
+        for (uint32_t k = 0; k < part->owned_count; k++) {
+            uint32_t i = part->owned[k];
+
+            assert_true(k == 0 || i > part->owned[k - 1]);
+            assert_int_equal(placement.part_of[i], p);
+            assert_int_equal(placement.server_of[i], part->server);
+            assert_int_equal(placement.part_of_shard[i % PS_SHARDS], p);
+        }
+    }
+    for (uint32_t s = 0; s < PS_SHARDS; s++) {
+        assert_int_equal(placement.parts[placement.part_of_shard[s]].server,
+                         placement.server_of_shard[s]);
+    }
+    assert_int_equal(placement.parts[0].owned_count + placement.parts[1].owned_count +
+                         placement.parts[2].owned_count + placement.parts[3].owned_count,
+                     layout.slice_count);
+
+    st = ps_placement_set_threads(&placement, 1, 0);
+    assert_string_equal(st.text, "threads of server 1: 0; 1 to 64 are allowed");
+    st = ps_placement_set_threads(&placement, 0, PS_THREADS_MAX + 1);
+    assert_int_equal(st.code, PS_INVALID_ARGUMENT);
+    st = ps_placement_set_threads(&placement, 2, 1);
+    assert_string_equal(st.text, "server 2 of 2 is not of this job");
+    assert_int_equal(placement.part_count, 4); /* nothing has changed */
+    ps_placement_fini(&placement);
+    ps_layout_fini(&layout);
+    ps_model_destroy(model);
+}
+
 static void ranks_with_equal_ids_are_on_one_process(void **state)
 {
     ps_model *model = tutorial();
@@ -230,6 +283,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(more_servers_than_slices_leaves_some_without),
         cmocka_unit_test(shards_without_slices_are_dealt_out_evenly),
         cmocka_unit_test(a_map_from_outside_replaces_the_deal),
+        cmocka_unit_test(a_server_s_shards_are_dealt_to_its_threads),
         cmocka_unit_test(ranks_with_equal_ids_are_on_one_process),
     };
 
