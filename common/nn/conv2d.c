@@ -8,12 +8,13 @@
  * few places are taken together, so many that a product has PLACES columns or
  * more and a copy at least RUN values; they are turned round first, samples
  * innermost, and y is turned back. col is made again on the way back, which
- * costs less than to keep it for the whole batch. Two kinds of convolutions go other ways:
- * those of 3 x 3 at stride 1 with many channels, winograd.h, and those of small images whose rows
- * are long enough, conv_strips.h.
+ * costs less than to keep it for the whole batch. Three kinds of convolutions go other ways, the
+ * first that fits: images of which much is padding, conv_small.h; those of 3 x 3 at stride 1 with
+ * many channels, winograd.h; and those of small images whose rows are long enough, conv_strips.h.
  */
 #include "common/base/clones.h"
 #include "common/nn/blas.h"
+#include "common/nn/conv_small.h"
 #include "common/nn/conv_strips.h"
 #include "common/nn/im2col.h"
 #include "common/nn/layer.h"
@@ -129,6 +130,7 @@ static ps_status conv2d_plan(ps_layer_plan *plan)
     uint32_t stride = (uint32_t)plan->params.v[STRIDE], padding = (uint32_t)plan->params.v[PADDING];
     double fan_in, fan_out;
     uint32_t chw[3];
+    ps_conv_small small;
     ps_conv_strips strips;
     ps_winograd winograd;
     shape at;
@@ -160,6 +162,10 @@ static ps_status conv2d_plan(ps_layer_plan *plan)
         plan->tape_floats = ps_winograd_scratch(&winograd);
     } else if (ps_conv_strips_fits(&at.window, at.filters, plan->batch, &strips)) {
         plan->tape_floats = ps_conv_strips_scratch(&strips);
+    }
+    if (ps_conv_small_fits(&at.window, at.filters, plan->batch, &small) &&
+        ps_conv_small_scratch(&small) > plan->tape_floats) {
+        plan->tape_floats = ps_conv_small_scratch(&small);
     }
     plan->tape_is_scratch = true;
     if (plan->tape_floats > PS_TENSOR_MAX) {
@@ -202,10 +208,16 @@ static void conv2d_forward(const ps_layer_plan *plan, const ps_pass *pass, const
 {
     shape at = shape_of(plan);
     scratch of = scratch_of(&at, tape);
+    ps_conv_small small;
     ps_conv_strips strips;
     ps_winograd winograd;
 
     (void)pass;
+    if (ps_conv_small_fits(&at.window, at.filters, n, &small)) {
+        ps_conv_small_forward(&small, w[WEIGHT], plan->var_count > BIAS ? w[BIAS] : NULL, x, y,
+                              tape, n);
+        return;
+    }
     if (ps_winograd_fits(&at.window, at.filters, &winograd)) {
         ps_winograd_forward(&winograd, w[WEIGHT], plan->var_count > BIAS ? w[BIAS] : NULL, x, y,
                             tape, n);
@@ -247,11 +259,17 @@ static void conv2d_backward(const ps_layer_plan *plan, const ps_pass *pass, cons
 {
     shape at = shape_of(plan);
     scratch of = scratch_of(&at, tape);
+    ps_conv_small small;
     ps_conv_strips strips;
     ps_winograd winograd;
 
     (void)pass;
     (void)y;
+    if (ps_conv_small_fits(&at.window, at.filters, n, &small)) {
+        ps_conv_small_backward(&small, w[WEIGHT], x, dy, dw[WEIGHT],
+                               plan->var_count > BIAS ? dw[BIAS] : NULL, dx, tape, n);
+        return;
+    }
     if (ps_winograd_fits(&at.window, at.filters, &winograd)) {
         add_bias_slopes(plan, dy, dw, n);
         ps_winograd_backward(&winograd, w[WEIGHT], x, dy, dw[WEIGHT], dx, tape, n);

@@ -23,6 +23,20 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* A term of a sum of products: where its factors begin, in values. */
+typedef struct ps_gemm_term {
+    uint32_t a, b;
+} ps_gemm_term;
+
+/* Many products that are added up in one c (m, n), whose rows are c_row apart: a term at each
+ * step. Of step u and term t the factors are a[i * a_row + u * a_step + t.a], for row i, and the n
+ * values from b + u * b_step + t.b on. */
+typedef struct ps_gemm_sum {
+    size_t m, n, steps, terms;
+    const ps_gemm_term *term;
+    size_t a_row, a_step, b_step, c_row;
+} ps_gemm_sum;
+
 typedef struct ps_gemm {
     const char *name; /* "avx2", "avx512" */
 
@@ -41,6 +55,9 @@ typedef struct ps_gemm {
      * ai apart. c (m, n) += a b. */
     void (*onto_windows)(size_t m, size_t n, size_t k, const float *a, size_t ai, const float *b,
                          const uint32_t *at, float *c);
+
+    /* c (m, n) = c * keep + the sum, step by step and in each term by term. */
+    void (*by_terms)(const ps_gemm_sum *of, const float *a, const float *b, bool keep, float *c);
 } ps_gemm;
 
 /* Returns the table that a processor of this level runs, or NULL: there is none. */

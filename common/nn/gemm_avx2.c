@@ -11,7 +11,15 @@
 typedef __m256 vec;
 typedef __m256i mask;
 
-enum { LANES = 8, ROWS = 6, VECTORS = 2, DOT_ROWS = 3, DOT_COLUMNS = 4 };
+enum {
+    LANES = 8,
+    ROWS = 6,
+    VECTORS = 2,
+    DOT_ROWS = 3,
+    DOT_COLUMNS = 4,
+    TERM_ROWS = 6,
+    TERM_VECTORS = 2
+};
 
 ON static inline float sum_of(__m256 v)
 {
@@ -44,6 +52,7 @@ const ps_gemm ps_gemm_avx2 = {.name = "avx2",
                               .by_rows = by_rows,
                               .by_columns = by_columns,
                               .by_windows = by_windows,
-                              .onto_windows = onto_windows};
+                              .onto_windows = onto_windows,
+                              .by_terms = by_terms};
 
 #endif

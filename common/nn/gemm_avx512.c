@@ -11,7 +11,15 @@
 typedef __m512 vec;
 typedef __mmask16 mask;
 
-enum { LANES = 16, ROWS = 6, VECTORS = 4, DOT_ROWS = 4, DOT_COLUMNS = 4 };
+enum {
+    LANES = 16,
+    ROWS = 6,
+    VECTORS = 4,
+    DOT_ROWS = 4,
+    DOT_COLUMNS = 4,
+    TERM_ROWS = 12,
+    TERM_VECTORS = 2
+};
 
 /* The sums over the lanes of 4 x 4 vectors at once, which takes two shuffles and an addition a
  * vector: sum (i, j) is value 4 i + j of the result. */
@@ -73,6 +81,7 @@ const ps_gemm ps_gemm_avx512 = {.name = "avx512",
                                 .by_rows = by_rows,
                                 .by_columns = by_columns,
                                 .by_windows = by_windows,
-                                .onto_windows = onto_windows};
+                                .onto_windows = onto_windows,
+                                .by_terms = by_terms};
 
 #endif

@@ -11,6 +11,7 @@
  *     LOAD(p), STORE(p, v), MASK(count), LOAD_MASKED(p, m), STORE_MASKED(p, m, v)
  *     ROWS, VECTORS             the tile of products by rows: ROWS x VECTORS * LANES
  *     DOT_ROWS, DOT_COLUMNS     the tile of products by columns
+ *     TERM_ROWS, TERM_VECTORS   the tile of products by terms
  *     PUT_SUMS(v, keep, c, n)   (optional) c = c * keep + the sums of such a tile's vectors
  */
 
@@ -212,4 +213,82 @@ ON static void onto_windows(size_t m, size_t n, size_t k, const float *a, size_t
                             const uint32_t *at, float *c)
 {
     strands(m, n, k, a, ai, b, at, true, c);
+}
+
+/* c (rows, vectors * LANES) = c * keep + the sum; the last vector counts only in the lanes of
+ * `last`. */
+ON static inline __attribute__((always_inline)) void
+terms_tile(unsigned rows, unsigned vectors, mask last, bool is_whole, const ps_gemm_sum *of,
+           const float *a, const float *b, bool keep, float *c)
+{
+    vec sum[TERM_ROWS][TERM_VECTORS];
+    const ps_gemm_term *term = of->term;
+    size_t terms = of->terms, apart = of->a_row;
+
+    for (unsigned i = 0; i < rows; i++) {
+        for (unsigned j = 0; j < vectors; j++) {
+            sum[i][j] = ZERO();
+        }
+    }
+    for (size_t u = 0; u < of->steps; u++, a += of->a_step, b += of->b_step) {
+        for (size_t t = 0; t < terms; t++) {
+            const float *x = a + term[t].a, *from = b + term[t].b;
+            vec row[TERM_VECTORS];
+
+            for (unsigned j = 0; j < vectors; j++) {
+                row[j] = is_whole || j + 1 < vectors ? LOAD(from + j * LANES)
+                                                     : LOAD_MASKED(from + j * LANES, last);
+            }
+            for (unsigned i = 0; i < rows; i++) {
+                vec factor = SET1(x[i * apart]);
+
+                for (unsigned j = 0; j < vectors; j++) {
+                    sum[i][j] = FMA(factor, row[j], sum[i][j]);
+                }
+            }
+        }
+    }
+    for (unsigned i = 0; i < rows; i++) {
+        for (unsigned j = 0; j < vectors; j++) {
+            float *to = c + i * of->c_row + j * LANES;
+
+            if (is_whole || j + 1 < vectors) {
+                STORE(to, keep ? ADD(LOAD(to), sum[i][j]) : sum[i][j]);
+            } else {
+                STORE_MASKED(to, last, keep ? ADD(LOAD_MASKED(to, last), sum[i][j]) : sum[i][j]);
+            }
+        }
+    }
+}
+
+ON static inline __attribute__((always_inline)) void
+terms_stripe(unsigned vectors, mask last, bool is_whole, const ps_gemm_sum *of, const float *a,
+             const float *b, bool keep, float *c)
+{
+    size_t i = 0, ai = of->a_row, ci = of->c_row;
+
+    for (; i + TERM_ROWS <= of->m; i += TERM_ROWS) {
+        terms_tile(TERM_ROWS, vectors, last, is_whole, of, a + i * ai, b, keep, c + i * ci);
+    }
+    for (; i + 4 <= of->m; i += 4) {
+        terms_tile(4, vectors, last, is_whole, of, a + i * ai, b, keep, c + i * ci);
+    }
+    for (; i < of->m; i++) {
+        terms_tile(1, vectors, last, is_whole, of, a + i * ai, b, keep, c + i * ci);
+    }
+}
+
+ON static void by_terms(const ps_gemm_sum *of, const float *a, const float *b, bool keep, float *c)
+{
+    size_t j = 0, n = of->n;
+
+    for (; j + TERM_VECTORS * LANES <= n; j += TERM_VECTORS * LANES) {
+        terms_stripe(TERM_VECTORS, MASK(0), true, of, a, b + j, keep, c + j);
+    }
+    for (; j + LANES <= n; j += LANES) {
+        terms_stripe(1, MASK(0), true, of, a, b + j, keep, c + j);
+    }
+    if (j < n) {
+        terms_stripe(1, MASK(n - j), false, of, a, b + j, keep, c + j);
+    }
 }

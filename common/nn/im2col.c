@@ -146,45 +146,82 @@ enum { TILE = 16 };
 
 /* A whole tile, over a small copy: else reads or writes jump by a row of the
  * matrix, often a power of two, and fall on one another in the cache. */
-PS_CLONES(turn_tile, (in, rows, columns, out), const float *restrict in, size_t rows,
-          size_t columns, float *restrict out)
+static inline __attribute__((always_inline)) void turn_any_tile(bool onto, const float *restrict in,
+                                                                size_t in_row, float *restrict out,
+                                                                size_t out_row)
 {
     float tile[TILE][TILE];
 
     for (size_t r = 0; r < TILE; r++) {
         for (size_t c = 0; c < TILE; c++) {
-            tile[r][c] = in[r * columns + c];
+            tile[r][c] = in[r * in_row + c];
         }
     }
     for (size_t c = 0; c < TILE; c++) {
         for (size_t r = 0; r < TILE; r++) {
-            out[c * rows + r] = tile[r][c];
+            out[c * out_row + r] = onto ? out[c * out_row + r] + tile[r][c] : tile[r][c];
         }
     }
 }
 
-static void turn_rest(const float *in, size_t rows, size_t columns, size_t from_row,
-                      size_t from_column, float *out)
+PS_CLONES(turn_tile, (in, in_row, out, out_row), const float *restrict in, size_t in_row,
+          float *restrict out, size_t out_row)
 {
-    size_t to_row = from_row + TILE < rows ? from_row + TILE : rows;
-    size_t to_column = from_column + TILE < columns ? from_column + TILE : columns;
+    turn_any_tile(false, in, in_row, out, out_row);
+}
 
-    for (size_t c = from_column; c < to_column; c++) {
-        for (size_t r = from_row; r < to_row; r++) {
-            out[c * rows + r] = in[r * columns + c];
+PS_CLONES(turn_tile_onto, (in, in_row, out, out_row), const float *restrict in, size_t in_row,
+          float *restrict out, size_t out_row)
+{
+    turn_any_tile(true, in, in_row, out, out_row);
+}
+
+static void turn_rest(bool onto, const float *in, size_t in_row, size_t rows, size_t columns,
+                      float *out, size_t out_row)
+{
+    for (size_t c = 0; c < columns; c++) {
+        for (size_t r = 0; r < rows; r++) {
+            float value = in[r * in_row + c];
+
+            out[c * out_row + r] = onto ? out[c * out_row + r] + value : value;
         }
     }
+}
+
+static inline void turn(bool onto, const float *in, size_t in_row, size_t rows, size_t columns,
+                        float *out, size_t out_row)
+{
+    for (size_t c = 0; c < columns; c += TILE) {
+        for (size_t r = 0; r < rows; r += TILE) {
+            size_t down = rows - r, across = columns - c;
+            const float *from = in + r * in_row + c;
+            float *to = out + c * out_row + r;
+
+            if (down < TILE || across < TILE) {
+                turn_rest(onto, from, in_row, down < TILE ? down : TILE,
+                          across < TILE ? across : TILE, to, out_row);
+            } else if (onto) {
+                turn_tile_onto(from, in_row, to, out_row);
+            } else {
+                turn_tile(from, in_row, to, out_row);
+            }
+        }
+    }
+}
+
+void ps_turn(const float *in, size_t in_row, size_t rows, size_t columns, float *out,
+             size_t out_row)
+{
+    turn(false, in, in_row, rows, columns, out, out_row);
+}
+
+void ps_turn_onto(const float *in, size_t in_row, size_t rows, size_t columns, float *out,
+                  size_t out_row)
+{
+    turn(true, in, in_row, rows, columns, out, out_row);
 }
 
 void ps_transpose(const float *in, size_t rows, size_t columns, float *out)
 {
-    for (size_t c = 0; c < columns; c += TILE) {
-        for (size_t r = 0; r < rows; r += TILE) {
-            if (c + TILE <= columns && r + TILE <= rows) {
-                turn_tile(in + r * columns + c, rows, columns, out + c * rows + r);
-            } else {
-                turn_rest(in, rows, columns, r, c, out);
-            }
-        }
-    }
+    ps_turn(in, columns, rows, columns, out, rows);
 }

@@ -26,4 +26,11 @@ void ps_col2im(const ps_window *at, const float *col, size_t s, float *images);
 /* out (columns, rows) = in (rows, columns) the other way round. */
 void ps_transpose(const float *in, size_t rows, size_t columns, float *out);
 
+/* The same of parts of larger matrices, whose rows are in_row and out_row values apart;
+ * ps_turn_onto adds to what is in out. */
+void ps_turn(const float *in, size_t in_row, size_t rows, size_t columns, float *out,
+             size_t out_row);
+void ps_turn_onto(const float *in, size_t in_row, size_t rows, size_t columns, float *out,
+                  size_t out_row);
+
 #endif

@@ -49,6 +49,16 @@ static const conv_case cases[] = {
     {2, 2, {2, 9, 21}, 3, 5, 2, 4},
     {2, 3, {2, 12, 8}, 3, 4, 1, 2},
     {1, 1, {2, 12, 8}, 3, 7, 1, 3},
+    /* small images: one group of samples and more, and samples that fill no vector; as many
+     * filters and channels as a block has, more and fewer; windows that are no square of places */
+    {32, 32, {5, 2, 2}, 7, 3, 1, 1},
+    {67, 70, {3, 2, 2}, 5, 3, 1, 1},
+    {33, 64, {26, 4, 4}, 35, 5, 1, 2},
+    {17, 17, {50, 4, 4}, 64, 3, 1, 1},
+    {16, 20, {24, 1, 5}, 13, 3, 1, 1},
+    {20, 20, {2, 3, 7}, 9, 7, 2, 3},
+    {18, 18, {3, 8, 8}, 4, 7, 3, 6}, /* places that meet nothing of the image */
+    {16, 16, {1, 1, 1}, 40, 3, 1, 1},
     /* im2col, one sample at a time and several */
     {1, 1, {2, 70, 65}, 3, 3, 1, 1},
     {3, 3, {8, 4, 4}, 8, 3, 1, 1},

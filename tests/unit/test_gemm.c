@@ -104,6 +104,52 @@ static void check_windows(const ps_gemm *g, size_t m, size_t n, size_t k)
     free(at);
 }
 
+/* By terms: k of them in all, of one step or more, anywhere in two strips of values. */
+static void check_terms(const ps_gemm *g, size_t m, size_t n, size_t k, bool keep)
+{
+    size_t steps = k % 3 == 0 ? 3 : 1;
+    ps_gemm_term term[130]; /* the largest of sizes */
+    ps_gemm_sum of = {.m = m,
+                      .n = n,
+                      .steps = steps,
+                      .terms = k / steps,
+                      .term = term,
+                      .a_row = 5,
+                      .a_step = 2,
+                      .b_step = 3,
+                      .c_row = n + 2};
+    size_t a_size = (m - 1) * of.a_row + (steps - 1) * of.a_step + 19;
+    size_t b_size = n + (steps - 1) * of.b_step + 40;
+    float *a = fill(a_size, 1), *b = fill(b_size, 2);
+    float *before = fill(m * of.c_row, 3), *c = fill(m * of.c_row, 3);
+
+    for (size_t t = 0; t < of.terms; t++) { /* the last one ends with both strips */
+        term[t] = (ps_gemm_term){.a = t + 1 == of.terms ? 18 : (uint32_t)ps_draw_below(7, t, 19),
+                                 .b = t + 1 == of.terms ? 40 : (uint32_t)ps_draw_below(8, t, 41)};
+    }
+    g->by_terms(&of, a, b, keep, c);
+    for (size_t i = 0; i < m * of.c_row; i++) {
+        size_t row = i / of.c_row, column = i % of.c_row;
+        double want = keep || column >= n ? (double)before[i] : 0.0;
+
+        for (size_t p = 0; column < n && p < k; p++) {
+            const ps_gemm_term *t = &term[p % of.terms];
+            size_t u = p / of.terms;
+
+            want += (double)a[row * of.a_row + u * of.a_step + t->a] *
+                    (double)b[u * of.b_step + t->b + column];
+        }
+        if (!(fabs((double)c[i] - want) <= 1e-7 * (double)(k + 2) * 2)) {
+            fail_msg("%s, by terms (%zu, %zu, %zu), keep %d: c(%zu) is %g, not %g", g->name, m, n,
+                     k, keep, i, (double)c[i], want);
+        }
+    }
+    free(a);
+    free(b);
+    free(before);
+    free(c);
+}
+
 static void every_shape_gives_the_product(void **state)
 {
     static const size_t sizes[] = {1, 2, 3, 5, 6, 7, 8, 15, 16, 17, 33, 64, 67, 130};
@@ -118,6 +164,7 @@ static void every_shape_gives_the_product(void **state)
                 check(ps_gemm_of(l), m, n, k, kind, (i + kind) % 2 == 0);
             }
             check_windows(ps_gemm_of(l), m, n, k);
+            check_terms(ps_gemm_of(l), m, n, k, i % 2 == 0);
         }
     }
 }

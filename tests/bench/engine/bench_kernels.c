@@ -14,6 +14,7 @@
  */
 #include "common/base/xalloc.h"
 #include "common/nn/blas.h"
+#include "common/nn/conv_small.h"
 #include "common/nn/conv_strips.h"
 #include "common/nn/gemm.h"
 #include "common/nn/winograd.h"
@@ -25,7 +26,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { ROUNDS = 15, ROUNDS_MOST = 1000, WAYS = 5, BATCH = 32 };
+enum { ROUNDS = 15, ROUNDS_MOST = 1000, WAYS = 6, BATCH = 32 };
 
 typedef struct way {
     const char *name;
@@ -238,9 +239,18 @@ typedef struct conv {
     size_t filters, in, out, places, depth, group;
     float *w, *bias, *x, *y, *dw, *dx, *scratch;
     ps_winograd winograd;
+    ps_conv_small small;
     ps_conv_strips strips;
     onednn_conv *onednn;
 } conv;
+
+static void by_small(void *arg)
+{
+    conv *c = arg;
+
+    ps_conv_small_forward(&c->small, c->w, c->bias, c->x, c->y, c->scratch, BATCH);
+    ps_conv_small_backward(&c->small, c->w, c->x, c->y, c->dw, NULL, c->dx, c->scratch, BATCH);
+}
 
 static void by_strips(void *arg)
 {
@@ -358,15 +368,20 @@ static void bench_convolution(const shape *s, bool has_onednn, long rounds)
     conv c = conv_of(s, has_onednn);
     bool winograd = ps_winograd_fits(&c.window, c.filters, &c.winograd);
     bool strips = ps_conv_strips_fits(&c.window, c.filters, BATCH, &c.strips);
+    bool small = ps_conv_small_fits(&c.window, c.filters, BATCH, &c.small);
     size_t floats = (c.depth * c.places + c.in + c.out) * c.group;
-    way ways[WAYS] = {{"im2col", by_im2col, !winograd && !strips, 0},
-                      {"strips", strips ? by_strips : NULL, strips && !winograd, 0},
-                      {"Winograd", winograd ? by_winograd : NULL, winograd, 0},
+    way ways[WAYS] = {{"im2col", by_im2col, !winograd && !strips && !small, 0},
+                      {"small", small ? by_small : NULL, small, 0},
+                      {"strips", strips ? by_strips : NULL, strips && !winograd && !small, 0},
+                      {"Winograd", winograd ? by_winograd : NULL, winograd && !small, 0},
                       {"oneDNN", has_onednn ? by_onednn_conv : NULL, false, 0},
                       {"turning", has_onednn ? by_turning : NULL, false, 0}};
 
     if (winograd && ps_winograd_scratch(&c.winograd) > floats) {
         floats = ps_winograd_scratch(&c.winograd);
+    }
+    if (small && ps_conv_small_scratch(&c.small) > floats) {
+        floats = ps_conv_small_scratch(&c.small);
     }
     if (strips && ps_conv_strips_scratch(&c.strips) > floats) {
         floats = ps_conv_strips_scratch(&c.strips);
@@ -398,8 +413,8 @@ int main(int argc, char **argv)
         bench_products(has_onednn, rounds);
     }
     if (has_convolutions) {
-        printf("%-30s %20s %20s %20s %20s %20s\n", "convolutions, 32 samples", "im2col + OpenBLAS",
-               "strips", "Winograd", "oneDNN", "its turning");
+        printf("%-30s %20s %20s %20s %20s %20s %20s\n", "convolutions, 32 samples",
+               "im2col + OpenBLAS", "small images", "strips", "Winograd", "oneDNN", "its turning");
         for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
             bench_convolution(&shapes[i], has_onednn, rounds);
         }

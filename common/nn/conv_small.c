@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* conv_small.c - see conv_small.h. Letters as in layer.h, F filters, K rows and columns of the
+ * window, Q = H W values of a channel, P = OH OW places, S samples of a group.
+ *
+ * Tensors are turned so that samples are innermost: x (C, Q, S), y and dy (F, P, S). A pair is a
+ * value of the window and a place at which it is in the image. Then
+ *
+ *     y (f, p, .)   = sum over c and the pairs of place p       of w (f, c, k, k) x (c, q, .)
+ *     dx (c, q, .)  = sum over f and the pairs of value q       of w (f, c, k, k) dy (f, p, .)
+ *     dw (., k, k)  = sum over s and the pairs of window value  of x (c, q, s) dy (p, s, f)
+ *
+ * which all are sums that gemm.h computes by terms. For the last one dy is turned again, filters
+ * innermost, FILTERS at a time, and the result is turned to the order of the weights. Products go
+ * in blocks, so that what is read again and again stays in the nearest cache.
+ */
+#include "common/nn/conv_small.h"
+
+#include "common/nn/sums.h"
+
+#include <string.h>
+
+enum {
+    IMAGE_MAX = 64,        /* values of a channel */
+    SAMPLES_MIN = 16,      /* a vector of AVX-512 */
+    SAMPLES_MAX = 64,      /* of a group */
+    WEIGHTS_MAX = 1 << 22, /* values */
+    BLOCK_VALUES = 2048,   /* 8 KiB of what is read for each tile of a product */
+    ROWS = 24,             /* of the weights in a block: a multiple of the kernels' tiles */
+    FILTERS = 32           /* whose gradients are in one block */
+};
+
+/* Places of rows or columns, one after the other, times the values of the window that are in the
+ * image there. */
+static size_t count_pairs(const ps_window *at, size_t places, size_t size)
+{
+    size_t count = 0;
+
+    for (size_t k = 0; k < places * at->kernel; k++) {
+        /* May wrap below 0. */
+        count += k / at->kernel * at->stride + k % at->kernel - at->padding < size;
+    }
+    return count;
+}
+
+bool ps_conv_small_fits(const ps_window *window, size_t filters, size_t batch, ps_conv_small *out)
+{
+    size_t taps = window->kernel * window->kernel;
+    size_t places = window->out_rows * window->out_columns;
+    ps_conv_small at = {.gemm = ps_gemm_of(ps_cpu_level()), .window = *window, .filters = filters};
+
+    if (at.gemm == NULL || batch < SAMPLES_MIN || window->rows > IMAGE_MAX ||
+        window->columns > IMAGE_MAX || window->rows * window->columns > IMAGE_MAX ||
+        window->out_rows > IMAGE_MAX || window->out_columns > IMAGE_MAX || places > IMAGE_MAX ||
+        window->channels > WEIGHTS_MAX / taps || filters > WEIGHTS_MAX / taps / window->channels) {
+        return false;
+    }
+    at.group = batch < SAMPLES_MAX ? batch : SAMPLES_MAX;
+    at.pairs = count_pairs(window, window->out_rows, window->rows) *
+               count_pairs(window, window->out_columns, window->columns);
+    *out = at;
+    return 4 * at.pairs <= 3 * places * taps;
+}
+
+/* A value of a window at a place. */
+typedef struct pair {
+    uint32_t place, value, tap; /* p, q, i K + j */
+} pair;
+
+/* The parts of the scratch. */
+typedef struct parts {
+    float *x, *y, *dx;  /* (C, Q, S), (F, P, S), (C, Q, S) */
+    float *slopes;      /* (F / FILTERS, P, S, FILTERS): dy */
+    float *block;       /* (ROWS, K K, FILTERS) */
+    pair *pairs;        /* all */
+    ps_gemm_term *term; /* those of the sums with the same number, one sum after the other */
+    uint32_t *from;     /* where the terms of each sum begin, and where those of the last end */
+} parts;
+
+static size_t taps_of(const ps_conv_small *at)
+{
+    return at->window.kernel * at->window.kernel;
+}
+
+static size_t values_of(const ps_conv_small *at)
+{
+    return at->window.rows * at->window.columns;
+}
+
+static size_t places_of(const ps_conv_small *at)
+{
+    return at->window.out_rows * at->window.out_columns;
+}
+
+static size_t up_to(size_t most, size_t n)
+{
+    return n < most ? n : most;
+}
+
+static parts parts_of(const ps_conv_small *at, float *scratch, size_t *floats)
+{
+    size_t in = at->window.channels * values_of(at) * at->group;
+    size_t out = places_of(at) * at->group;
+    size_t blocks = (at->filters + FILTERS - 1) / FILTERS;
+    parts of = {.x = scratch};
+
+    of.dx = of.x + in;
+    of.y = of.dx + in;
+    of.slopes = of.y + at->filters * out;
+    of.block = of.slopes + blocks * FILTERS * out;
+    of.pairs = (pair *)(void *)(of.block + ROWS * taps_of(at) * FILTERS);
+    of.term = (ps_gemm_term *)(void *)(of.pairs + at->pairs);
+    of.from = (uint32_t *)(void *)(of.term + at->pairs);
+    *floats = (size_t)((float *)(void *)of.from - scratch) + IMAGE_MAX + taps_of(at) + 1;
+    return of;
+}
+
+size_t ps_conv_small_scratch(const ps_conv_small *at)
+{
+    static float nothing[1]; /* to count from */
+    size_t floats;
+
+    (void)parts_of(at, nothing, &floats);
+    return floats;
+}
+
+static void find_pairs(const ps_conv_small *of, pair *out)
+{
+    const ps_window *at = &of->window;
+
+    for (size_t p = 0; p < places_of(of); p++) {
+        for (size_t k = 0; k < taps_of(of); k++) {
+            size_t row = p / at->out_columns * at->stride + k / at->kernel - at->padding;
+            size_t column = p % at->out_columns * at->stride + k % at->kernel - at->padding;
+
+            if (row < at->rows && column < at->columns) {
+                *out++ = (pair){.place = (uint32_t)p,
+                                .value = (uint32_t)(row * at->columns + column),
+                                .tap = (uint32_t)k};
+            }
+        }
+    }
+}
+
+/* Which sum a pair is a term of, and the factors of the term. */
+typedef struct kind {
+    size_t sums;
+    uint32_t (*sum)(const pair *of);
+    ps_gemm_term (*term)(const pair *of, size_t s);
+} kind;
+
+static uint32_t place_of(const pair *of)
+{
+    return of->place;
+}
+
+static uint32_t value_of(const pair *of)
+{
+    return of->value;
+}
+
+static uint32_t tap_of(const pair *of)
+{
+    return of->tap;
+}
+
+static ps_gemm_term term_of_place(const pair *of, size_t s)
+{
+    return (ps_gemm_term){.a = of->tap, .b = of->value * (uint32_t)s};
+}
+
+static ps_gemm_term term_of_value(const pair *of, size_t s)
+{
+    return (ps_gemm_term){.a = of->tap, .b = of->place * (uint32_t)s};
+}
+
+static ps_gemm_term term_of_tap(const pair *of, size_t s)
+{
+    return (ps_gemm_term){.a = of->value * (uint32_t)s, .b = of->place * (uint32_t)s * FILTERS};
+}
+
+/* Sorts the terms by sums; pairs of one sum keep their order. */
+static void list_terms(const ps_conv_small *at, const parts *of, kind by, size_t s)
+{
+    uint32_t *from = of->from + 1; /* where a sum's next term goes */
+
+    memset(of->from, 0, (by.sums + 1) * sizeof *of->from);
+    for (size_t i = 0; i < at->pairs; i++) {
+        uint32_t sum = by.sum(&of->pairs[i]);
+
+        if (sum + 1 < by.sums) {
+            from[sum + 1]++;
+        }
+    }
+    for (size_t i = 1; i < by.sums; i++) {
+        from[i] += from[i - 1];
+    }
+    for (size_t i = 0; i < at->pairs; i++) {
+        of->term[from[by.sum(&of->pairs[i])]++] = by.term(&of->pairs[i], s);
+    }
+}
+
+static void take_terms(const parts *of, size_t sum, ps_gemm_sum *into)
+{
+    into->term = of->term + of->from[sum];
+    into->terms = of->from[sum + 1] - of->from[sum];
+}
+
+/* of->y, which holds the bias if has_bias, = w x. */
+static void multiply(const ps_conv_small *at, const parts *of, const float *w, bool has_bias,
+                     size_t s)
+{
+    size_t taps = taps_of(at), channels = at->window.channels, places = places_of(at);
+    size_t block = BLOCK_VALUES / (values_of(at) * s) + 1;
+    ps_gemm_sum sum = {.n = s,
+                       .a_row = channels * taps,
+                       .a_step = taps,
+                       .b_step = values_of(at) * s,
+                       .c_row = places * s};
+
+    list_terms(at, of, (kind){places, place_of, term_of_place}, s);
+    for (size_t f = 0; f < at->filters; f += ROWS) {
+        sum.m = up_to(ROWS, at->filters - f);
+        for (size_t c = 0; c < channels; c += block) {
+            sum.steps = up_to(block, channels - c);
+            for (size_t p = 0; p < places; p++) {
+                take_terms(of, p, &sum);
+                at->gemm->by_terms(&sum, w + (f * channels + c) * taps, of->x + c * sum.b_step,
+                                   has_bias || c > 0, of->y + (f * places + p) * s);
+            }
+        }
+    }
+}
+
+static void fill(float value, float *to, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        to[i] = value;
+    }
+}
+
+void ps_conv_small_forward(const ps_conv_small *at, const float *w, const float *bias,
+                           const float *x, float *y, float *scratch, size_t n)
+{
+    size_t in = at->window.channels * values_of(at), out = at->filters * places_of(at), floats;
+    parts of = parts_of(at, scratch, &floats);
+
+    find_pairs(at, of.pairs);
+    for (size_t i = 0; i < n; i += at->group) {
+        size_t s = up_to(at->group, n - i), columns = places_of(at) * s;
+
+        ps_transpose(x + i * in, s, in, of.x);
+        for (size_t f = 0; bias != NULL && f < at->filters; f++) {
+            fill(bias[f], of.y + f * columns, columns);
+        }
+        multiply(at, &of, w, bias != NULL, s);
+        ps_transpose(of.y, out, s, y + i * out);
+    }
+}
+
+/* of->dx = w^T dy, the latter in of->y. */
+static void multiply_back(const ps_conv_small *at, const parts *of, const float *w, size_t s)
+{
+    size_t taps = taps_of(at), channels = at->window.channels, values = values_of(at);
+    size_t block = BLOCK_VALUES / (places_of(at) * s) + 1;
+    ps_gemm_sum sum = {.n = s,
+                       .a_row = taps,
+                       .a_step = channels * taps,
+                       .b_step = places_of(at) * s,
+                       .c_row = values * s};
+
+    list_terms(at, of, (kind){values, value_of, term_of_value}, s);
+    for (size_t f = 0; f < at->filters; f += block) {
+        sum.steps = up_to(block, at->filters - f);
+        for (size_t c = 0; c < channels; c += ROWS) {
+            sum.m = up_to(ROWS, channels - c);
+            for (size_t q = 0; q < values; q++) {
+                take_terms(of, q, &sum);
+                at->gemm->by_terms(&sum, w + (f * channels + c) * taps, of->y + f * sum.b_step,
+                                   f > 0, of->dx + (c * values + q) * s);
+            }
+        }
+    }
+}
+
+/* of->slopes from of->y. */
+static void turn_slopes(const ps_conv_small *at, const parts *of, size_t s)
+{
+    size_t places = places_of(at);
+
+    for (size_t f = 0; f < at->filters; f += FILTERS) {
+        for (size_t p = 0; p < places; p++) {
+            ps_turn(of->y + (f * places + p) * s, places * s, up_to(FILTERS, at->filters - f), s,
+                    of->slopes + (f * places + p * FILTERS) * s, FILTERS);
+        }
+    }
+}
+
+/* dw += the sum over the samples. */
+static void add_up(const ps_conv_small *at, const parts *of, float *dw, size_t s)
+{
+    size_t taps = taps_of(at), channels = at->window.channels, places = places_of(at);
+    ps_gemm_sum sum = {.steps = s,
+                       .a_row = values_of(at) * s,
+                       .a_step = 1,
+                       .b_step = FILTERS,
+                       .c_row = taps * FILTERS};
+
+    turn_slopes(at, of, s);
+    list_terms(at, of, (kind){taps, tap_of, term_of_tap}, s);
+    for (size_t f = 0; f < at->filters; f += FILTERS) {
+        sum.n = up_to(FILTERS, at->filters - f);
+        for (size_t c = 0; c < channels; c += ROWS) {
+            sum.m = up_to(ROWS, channels - c);
+            for (size_t k = 0; k < taps; k++) {
+                take_terms(of, k, &sum);
+                at->gemm->by_terms(&sum, of->x + c * sum.a_row, of->slopes + f * places * s, false,
+                                   of->block + k * FILTERS);
+            }
+            ps_turn_onto(of->block, FILTERS, sum.m * taps, sum.n, dw + (f * channels + c) * taps,
+                         channels * taps);
+        }
+    }
+}
+
+void ps_conv_small_backward(const ps_conv_small *at, const float *w, const float *x,
+                            const float *dy, float *dw, float *dbias, float *dx, float *scratch,
+                            size_t n)
+{
+    size_t places = places_of(at);
+    size_t in = at->window.channels * values_of(at), out = at->filters * places, floats;
+    parts of = parts_of(at, scratch, &floats);
+
+    find_pairs(at, of.pairs);
+    for (size_t i = 0; i < n; i += at->group) {
+        size_t s = up_to(at->group, n - i);
+
+        ps_transpose(x + i * in, s, in, of.x);
+        ps_transpose(dy + i * out, s, out, of.y);
+        for (size_t f = 0; dbias != NULL && f < at->filters; f++) {
+            dbias[f] += ps_sum_f32(of.y + f * places * s, places * s);
+        }
+        add_up(at, &of, dw, s);
+        if (dx != NULL) {
+            multiply_back(at, &of, w, s);
+            ps_transpose(of.dx, in, s, dx + i * in);
+        }
+    }
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* conv_small.h - convolutions of images so small that much of a window is padding. For conv2d.c
+ * alone.
+ *
+ * Of a window of 3 x 3 with one zero around an image of 2 x 2, only 4 of 9 values meet the image at
+ * each place; of one of 5 x 5 with two zeros around 4 x 4, about half do. im2col computes all
+ * products; this computes those with values of the image, place by place, for many samples at
+ * once. It reads the weights as they lie.
+ *
+ * A convolution goes this way if all of these hold:
+ *
+ *     - a channel has at most 64 values, before and after;
+ *     - at most 3/4 of im2col's products are with values of the image;
+ *     - 16 samples or more come at once, which fill a vector.
+ *
+ * Why it is here (bench_kernels, Zen 4, 32 samples, forward and both gradients, best of 5 rounds
+ * on a busy machine): at the shapes of alexnet that fit, and 512 -> 512 at 4 x 4 of resnet18,
+ * im2col and OpenBLAS take 1.4 to 2.3 times as long, oneDNN in its own layout 1.4 to 2.2.
+ */
+#ifndef PS_COMMON_NN_CONV_SMALL_H
+#define PS_COMMON_NN_CONV_SMALL_H
+
+#include "common/nn/gemm.h"
+#include "common/nn/im2col.h"
+
+typedef struct ps_conv_small {
+    const ps_gemm *gemm;
+    ps_window window;
+    size_t filters;
+    size_t group; /* the most samples in one product */
+    size_t pairs; /* of a place and a value of its window that is in the image */
+} ps_conv_small;
+
+/* Returns whether `batch` samples can be taken so on this processor, and this is the faster way. */
+bool ps_conv_small_fits(const ps_window *window, size_t filters, size_t batch, ps_conv_small *out);
+
+size_t ps_conv_small_scratch(const ps_conv_small *at); /* floats */
+
+/* As the layer's: x (n, channels, rows, columns), y and dy (n, filters, out_rows, out_columns), w
+ * and dw (filters, channels, kernel, kernel), of a window that fits n samples or more; bias and
+ * dbias (filters), or NULL; dx as x, or NULL. What is in dw and dbias is added to. */
+void ps_conv_small_forward(const ps_conv_small *at, const float *w, const float *bias,
+                           const float *x, float *y, float *scratch, size_t n);
+void ps_conv_small_backward(const ps_conv_small *at, const float *w, const float *x,
+                            const float *dy, float *dw, float *dbias, float *dx, float *scratch,
+                            size_t n);
+
+#endif
