@@ -10,11 +10,12 @@
 #include "common/rpc/server.h"
 #include "common/rpc/tasks.h"
 #include "services/coordinator/domain/known_nodes.h"
+#include "services/coordinator/domain/live_job.h"
 #include "services/coordinator/io/init_from.h"
+#include "services/coordinator/io/job_store.h"
 #include "services/coordinator/io/registry.h"
 #include "services/coordinator/io/registry_writer.h"
 #include "services/coordinator/io/room.h"
-#include "services/coordinator/live_job.h"
 
 enum {
     PS_LIVE_JOBS_MAX = 10000, /* queued or running at a time */
@@ -32,6 +33,7 @@ typedef struct ps_coordinator_conf {
 typedef struct ps_watcher ps_watcher;
 typedef struct ps_reclaim ps_reclaim;
 
+typedef struct ps_coordinator ps_coordinator;
 struct ps_coordinator {
     ps_loop *loop;
     ps_coordinator_conf conf;
@@ -47,10 +49,12 @@ struct ps_coordinator {
     ps_strand in_order;       /* of packages and of the last files of attempts */
     ps_data_cache data_cache; /* the strand's */
 
-    ps_live *first, *last; /* jobs that are not over, oldest first */
-    size_t live_count;     /* with those that are being taken in */
-    ps_watcher *watchers;  /* streams of WatchJob */
-    ps_reclaim *reclaims;  /* streams of ReclaimLogs */
+    ps_jobs jobs;         /* that are not over */
+    size_t submitted;     /* on their way into the registry */
+    uint64_t named_tried; /* number of a job in the queue: see job_queue.c */
+    ps_job_store store;   /* observer of jobs */
+    ps_watcher *watchers; /* streams of WatchJob */
+    ps_reclaim *reclaims; /* streams of ReclaimLogs */
 
     ps_timer sweep; /* once a second: schedule, forget, look at the disk */
     ps_timer pulse; /* does nothing but be late when the loop was not run: ps_loop_now_us */
@@ -82,8 +86,6 @@ void ps_coordinator_destroy(ps_coordinator *c); /* after the loop. NULL is allow
 /* Where files to start from are. */
 ps_init_where ps_coordinator_init_where(const ps_coordinator *c);
 
-ps_live *ps_coordinator_find(ps_coordinator *c, const char *job_id); /* or NULL: over or unknown */
-
 /* Takes in a checked and completed spec. Calls `then` from the loop when the job is stored, with
  * its id, or that of the same request before. ALREADY_EXISTS; RESOURCE_EXHAUSTED also when the disk
  * is nearly full. */
@@ -97,8 +99,7 @@ void ps_coordinator_write(ps_coordinator *c, ps_strand *strand, ps_task *task);
 /* Starts what can start, tells the others what they wait for. */
 void ps_coordinator_schedule(ps_coordinator *c);
 
-/* A job is over, or back in the queue: for live_job.c. */
-void ps_coordinator_job_over(ps_coordinator *c, ps_live *job);
-void ps_coordinator_wake_watchers(ps_coordinator *c, uint64_t number);
+/* The observer that logs the states of jobs: job_log.c. */
+ps_job_observer_fn ps_job_log_changed;
 
 #endif

@@ -69,7 +69,7 @@ static void refused(void *arg, const ps_status *result)
     ps_live *job = arg;
 
     if (ps_is_ok(result)) {
-        ps_coordinator_job_over(job->c, job);
+        ps_jobs_settle(job->jobs, job);
     }
 }
 
@@ -80,14 +80,14 @@ static void refuse(ps_live *job, const ps_status *why)
                   job);
 }
 
-static ps_attempt *create(ps_live *job)
+static ps_attempt *create(ps_coordinator *c, ps_live *job)
 {
     ps_attempt *a = ps_xcalloc(1, sizeof *a);
     ps_init_where where;
     ps_status st;
 
     a->job = job;
-    a->c = job->c;
+    a->c = c;
     a->number = job->record.job->attempt;
     snprintf(a->job_id, sizeof a->job_id, "%s", job->record.job->id);
     a->timer.event.fire = on_timer;
@@ -111,6 +111,7 @@ static ps_attempt *create(ps_live *job)
     where = ps_coordinator_init_where(a->c);
     a->tables_found = ps_init_find_tables(&where, a->plan, &a->tables);
     job->attempt = a;
+    ps_jobs_activate(job->jobs, job);
     return a;
 }
 
@@ -188,14 +189,14 @@ static void begin_package(ps_attempt *a)
     a->package = ps_package_create(a->c->tasks, &a->c->in_order, &conf);
 }
 
-void ps_attempt_start(ps_live *job, const ps_member *members, size_t count)
+void ps_attempt_start(ps_coordinator *c, ps_live *job, const ps_member *members, size_t count)
 {
     Psgd__V1__Job *msg = job->record.job;
     ps_commit_conf conf;
     ps_attempt *a;
 
     msg->attempt++;
-    a = create(job);
+    a = create(c, job);
     if (!a) {
         return;
     }
@@ -207,17 +208,17 @@ void ps_attempt_start(ps_live *job, const ps_member *members, size_t count)
     ps_attempt_pump(a);
 }
 
-void ps_attempt_adopt(ps_live *job)
+void ps_attempt_adopt(ps_coordinator *c, ps_live *job)
 {
     const Psgd__V1__JobState queued = PSGD__V1__JOB_STATE__JOB_STATE_QUEUED;
     Psgd__V1__Job *msg = job->record.job;
     ps_member *members = ps_xcalloc(msg->n_placements + 1, sizeof *members);
     size_t count = ps_job_members(msg, members); /* stored together with the state */
-    int64_t now_us = ps_loop_now_us(job->c->loop);
+    int64_t now_us = ps_loop_now_us(c->loop);
     ps_commit_conf conf;
     ps_attempt *a;
 
-    a = create(job);
+    a = create(c, job);
     if (!a) {
         free(members);
         return;
@@ -352,7 +353,8 @@ static void over(ps_attempt *a)
     a->job = NULL;
     job->attempt = NULL;
     ps_loop_cancel(a->c->loop, &a->timer);
-    ps_coordinator_job_over(a->c, job);
+    ps_jobs_deactivate(job->jobs, job);
+    ps_jobs_settle(job->jobs, job);
 }
 
 static void act(ps_attempt *a, ps_commit_action action, ps_peer *p)
@@ -464,6 +466,7 @@ void ps_attempt_settle(ps_attempt *a)
 void ps_attempt_drop(ps_attempt *a)
 {
     a->pending++;
+    ps_jobs_deactivate(a->job->jobs, a->job);
     a->job->attempt = NULL;
     a->job = NULL;
     ps_loop_cancel(a->c->loop, &a->timer);

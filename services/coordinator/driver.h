@@ -9,14 +9,18 @@
 #define PS_COORDINATOR_DRIVER_H
 
 #include "common/rpc/server.h"
+#include "services/coordinator/domain/commit.h"
 #include "services/coordinator/domain/known_nodes.h"
-#include "services/coordinator/live_job.h"
+#include "services/coordinator/domain/live_job.h"
+
+typedef struct ps_coordinator ps_coordinator;
+#include "services/coordinator/domain/live_job.h"
 
 /* A new attempt of a QUEUED job on these members; its number is one more. */
-void ps_attempt_start(ps_live *job, const ps_member *members, size_t count);
+void ps_attempt_start(ps_coordinator *c, ps_live *job, const ps_member *members, size_t count);
 
 /* Goes on with the attempt that the record shows, in whatever state it was. */
-void ps_attempt_adopt(ps_live *job);
+void ps_attempt_adopt(ps_coordinator *c, ps_live *job);
 
 /* Lets go of everything without a word to the nodes: the process ends. The job
  * stays as it is stored. */

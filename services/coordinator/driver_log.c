@@ -58,7 +58,7 @@ static void stored(ps_task *task)
     }
     p->log_waits = task->was_run && !is_ok;
     if (is_ok && k->n > 0 && a->job) {
-        ps_coordinator_wake_watchers(a->c, a->job->record.number);
+        ps_jobs_publish(a->job->jobs, a->job, PS_JOB_FILES);
     }
     free(k);
     if (a->store_waits && a->logging == 0 && a->job) {

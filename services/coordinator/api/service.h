@@ -18,9 +18,8 @@ ps_handler ps_serve_list_nodes, ps_serve_register_node, ps_serve_heartbeat, ps_s
 /* service_info.c */
 ps_handler ps_serve_list_presets, ps_serve_get_server_info;
 
-/* Something about the job of that number is new: events, log bytes, its end. */
-void ps_watchers_wake(ps_coordinator *c, uint64_t number);
-void ps_reclaims_wake(ps_coordinator *c, uint64_t number);
+/* Observers of jobs, which send what is new; `arg` is the coordinator. */
+ps_job_observer_fn ps_watchers_changed, ps_reclaims_changed;
 
 /* Ends all of them with UNAVAILABLE. */
 void ps_watchers_end(ps_coordinator *c);

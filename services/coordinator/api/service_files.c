@@ -155,7 +155,7 @@ static void note_logs(ps_reclaim *r, const Psgd__V1__Job *job)
 /* Begins to list what there is now. */
 static void start_listing(ps_reclaim *r)
 {
-    const ps_live *live = ps_coordinator_find(r->c, r->job_id);
+    const ps_live *live = ps_jobs_find(&r->c->jobs, r->job_id);
 
     r->is_stale = false;
     r->was_live = live != NULL;
@@ -403,13 +403,17 @@ void ps_serve_reclaim_logs(void *service, const ProtobufCMessage *request, ps_pa
     start_listing(r);
 }
 
-void ps_reclaims_wake(ps_coordinator *c, uint64_t number)
+void ps_reclaims_changed(void *arg, ps_live *job, ps_job_news what)
 {
+    const ps_coordinator *c = arg;
     ps_reclaim *next;
 
+    if (what != PS_JOB_EVENT && what != PS_JOB_FILES && what != PS_JOB_OVER) {
+        return;
+    }
     for (ps_reclaim *r = c->reclaims; r; r = next) {
         next = r->next;
-        if (r->number == number) {
+        if (r->number == job->record.number) {
             r->is_stale = true;
             pump(r);
         }

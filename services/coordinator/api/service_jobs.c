@@ -56,7 +56,7 @@ static void loaded(ps_task *task)
 /* Answers the call with the job as it is now, or as the registry has it. */
 static void answer_job(ps_coordinator *c, ps_call *call, const char *job_id, answer_fn *answer)
 {
-    ps_live *live = ps_coordinator_find(c, job_id);
+    ps_live *live = ps_jobs_find(&c->jobs, job_id);
     lookup *l;
 
     if (live) {
@@ -309,7 +309,7 @@ static void cancelled(void *arg, const ps_status *result)
     Psgd__V1__Job *job = x->live->record.job;
 
     if (ps_is_ok(result)) {
-        ps_coordinator_job_over(x->held.c, x->live);
+        ps_jobs_settle(x->live->jobs, x->live);
     } else {
         google__protobuf__timestamp__free_unpacked(job->end_time, NULL);
         job->end_time = NULL;
@@ -327,7 +327,7 @@ void ps_serve_cancel_job(void *service, const ProtobufCMessage *request, ps_payl
 {
     const Psgd__V1__CancelJobRequest *q = (const void *)request;
     ps_coordinator *c = service;
-    ps_live *live = ps_coordinator_find(c, q->job_id);
+    ps_live *live = ps_jobs_find(&c->jobs, q->job_id);
     cancellation *x;
 
     (void)payload;
@@ -437,7 +437,7 @@ void ps_serve_delete_job(void *service, const ProtobufCMessage *request, ps_payl
 {
     const Psgd__V1__DeleteJobRequest *q = (const void *)request;
     ps_coordinator *c = service;
-    ps_live *live = ps_coordinator_find(c, q->job_id);
+    ps_live *live = ps_jobs_find(&c->jobs, q->job_id);
     removal *r;
 
     (void)payload;

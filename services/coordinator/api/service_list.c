@@ -70,20 +70,10 @@ static const ps_live *next_live(const listing *l, const ps_live *at)
     return at;
 }
 
-static bool is_live(const ps_coordinator *c, uint64_t number)
-{
-    for (const ps_live *at = c->first; at && at->record.number <= number; at = at->next) {
-        if (at->record.number == number) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* Returns the index of the first record from `at` on that shows no live job, or count. */
 static size_t next_record(const listing *l, size_t at)
 {
-    while (at < l->count && is_live(l->held.c, l->records[at].number)) {
+    while (at < l->count && ps_jobs_find(&l->held.c->jobs, l->records[at].job->id)) {
         at++;
     }
     return at;
@@ -106,7 +96,7 @@ static bool append(page *p, const listing *l, Psgd__V1__Job *job, uint64_t numbe
 static void fill(const listing *l, page *p)
 {
     uint64_t end = l->has_more ? l->records[l->count - 1].number : 0; /* unknown below */
-    const ps_live *live = next_live(l, l->held.c->last);
+    const ps_live *live = next_live(l, l->held.c->jobs.last);
     size_t i = next_record(l, 0);
     bool has_room = true;
 

@@ -98,9 +98,9 @@ void ps_serve_register_node(void *service, const ProtobufCMessage *request, ps_p
             PS_LOG_FIELDS(PS_LOG_STR("node", node->id), PS_LOG_STR("address", node->address)),
             "%s registered", ps_role_name(node->role));
     }
-    for (ps_live *job = c->first; job; job = next) {
-        next = job->next;
-        if (job->attempt && ps_attempt_has(job->attempt, node->id)) {
+    for (ps_live *job = c->jobs.active; job; job = next) {
+        next = job->active_next;
+        if (ps_attempt_has(job->attempt, node->id)) {
             snprintf(node->holder, sizeof node->holder, "%s", job->record.job->id);
             ps_attempt_registered(job->attempt, node);
         }
@@ -131,16 +131,16 @@ void ps_serve_heartbeat(void *service, const ProtobufCMessage *request, ps_paylo
         return;
     }
     reply.lost_workers = lost;
-    told = q->job_id[0] ? ps_coordinator_find(c, q->job_id) : NULL;
+    told = q->job_id[0] ? ps_jobs_find(&c->jobs, q->job_id) : NULL;
     if (q->job_id[0] != '\0' &&
         (!told || !told->attempt || ps_attempt_number(told->attempt) != q->attempt ||
          !ps_attempt_has(told->attempt, q->node_id))) {
         reply.directive = PSGD__V1__NODE_DIRECTIVE__NODE_DIRECTIVE_ABORT;
         reply.log_stored = q->log_offset + q->log_bytes.len; /* nobody wants it */
     }
-    for (ps_live *job = c->first; job; job = next) {
-        next = job->next;
-        if (job->attempt && ps_attempt_has(job->attempt, q->node_id)) {
+    for (ps_live *job = c->jobs.active; job; job = next) {
+        next = job->active_next;
+        if (ps_attempt_has(job->attempt, q->node_id)) {
             ps_attempt_beat(job->attempt, q, &reply);
         }
     }
@@ -156,7 +156,7 @@ void ps_serve_ready(void *service, const ProtobufCMessage *request, ps_payload *
 {
     const Psgd__V1__ReadyRequest *q = (const void *)request;
     ps_coordinator *c = service;
-    ps_live *job = ps_coordinator_find(c, q->job_id);
+    ps_live *job = ps_jobs_find(&c->jobs, q->job_id);
 
     (void)payload;
     if (!job || !job->attempt || ps_attempt_number(job->attempt) != q->attempt) {

@@ -148,7 +148,7 @@ static void start_reading(ps_watcher *w, const ps_live *live)
 
 static void pump(ps_watcher *w)
 {
-    const ps_live *live = ps_coordinator_find(w->c, w->job_id);
+    const ps_live *live = ps_jobs_find(&w->c->jobs, w->job_id);
 
     if (w->is_reading || !ps_call_can_send(w->call)) {
         return;
@@ -165,7 +165,7 @@ void ps_serve_watch_job(void *service, const ProtobufCMessage *request, ps_paylo
 {
     const Psgd__V1__WatchJobRequest *q = (const void *)request;
     ps_coordinator *c = service;
-    ps_live *live = ps_coordinator_find(c, q->job_id);
+    ps_live *live = ps_jobs_find(&c->jobs, q->job_id);
     ps_watcher *w;
     size_t count = 0;
 
@@ -193,13 +193,17 @@ void ps_serve_watch_job(void *service, const ProtobufCMessage *request, ps_paylo
     pump(w);
 }
 
-void ps_watchers_wake(ps_coordinator *c, uint64_t number)
+void ps_watchers_changed(void *arg, ps_live *job, ps_job_news what)
 {
+    const ps_coordinator *c = arg;
     ps_watcher *next;
 
+    if (what != PS_JOB_EVENT && what != PS_JOB_OVER) {
+        return;
+    }
     for (ps_watcher *w = c->watchers; w; w = next) {
         next = w->next;
-        if (w->number == number) {
+        if (w->number == job->record.number) {
             pump(w);
         }
     }

@@ -21,6 +21,25 @@ static void take(ps_member *m, const ps_node_entry *node, uint32_t rank)
     snprintf(m->address, sizeof m->address, "%s", node->address);
 }
 
+void ps_schedule_count(const ps_nodes *nodes, int64_t now_us, ps_idle *out)
+{
+    *out = (ps_idle){0};
+    for (size_t i = 0; i < nodes->count; i++) {
+        const ps_node_entry *node = nodes->entries[i];
+
+        if (ps_node_is_idle(node) && ps_node_is_alive(nodes, node, now_us) &&
+            ps_node_missed(nodes, node, now_us) < MISSED_MAX) {
+            *(node->role == PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER ? &out->workers
+                                                                  : &out->pservers) += 1;
+        }
+    }
+}
+
+bool ps_schedule_may_fit(const ps_idle *idle, const Psgd__V1__JobSpec *spec)
+{
+    return ps_schedule_processes(spec) <= idle->workers && spec->pservers <= idle->pservers;
+}
+
 static void name_busy(ps_strbuf *text, unsigned *named, const ps_node_entry *node)
 {
     if ((*named)++ < NAMES_MAX) {

@@ -14,6 +14,15 @@
 /* Returns how many worker processes a job takes: one a rank unless it names fewer. */
 uint32_t ps_schedule_processes(const Psgd__V1__JobSpec *spec);
 
+/* How many nodes may be chosen now. */
+typedef struct ps_idle {
+    uint32_t workers, pservers;
+} ps_idle;
+void ps_schedule_count(const ps_nodes *nodes, int64_t now_us, ps_idle *out);
+
+/* Returns whether enough are idle for a job that names no nodes. */
+bool ps_schedule_may_fit(const ps_idle *idle, const Psgd__V1__JobSpec *spec);
+
 /* Fills members (ps_schedule_processes + spec->pservers, workers first, in the
  * order of node ids or of spec->nodes; workers carry runs of ranks) and returns true; or returns
  * false and says in message[0..cap) what is missing: "needs 4 workers, 2 idle of 3 known;

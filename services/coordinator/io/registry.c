@@ -83,14 +83,6 @@ struct ps_registry {
     ps_status failed; /* the first failure within the outermost begin */
 };
 
-void ps_record_fini(ps_record *record)
-{
-    if (record->job) {
-        psgd__v1__job__free_unpacked(record->job, NULL);
-    }
-    record->job = NULL;
-}
-
 static ps_status sql_failed(ps_registry *r, const char *what)
 {
     return ps_database_failed(r->file.db, what);

@@ -11,6 +11,7 @@
 #define PS_COORDINATOR_REGISTRY_H
 
 #include "common/base/status.h"
+#include "services/coordinator/domain/job_record.h"
 #include "services/coordinator/io/database.h"
 
 #include "psgd/v1/coordinator.pb-c.h"
@@ -26,17 +27,6 @@ enum {
 };
 
 typedef struct ps_registry ps_registry;
-
-/* A job as it is stored. */
-typedef struct ps_record {
-    uint64_t number;            /* ascending in the order of submission; never used again */
-    Psgd__V1__Job *job;         /* malloc's, for psgd__v1__job__free_unpacked(job, NULL) */
-    Psgd__V1__JobState outcome; /* decided and stored while the state is not final; else 0 */
-    uint64_t sequence;          /* numbers of events up to here may have been given out */
-    bool is_damaged;            /* the row cannot be read; job stands in for it */
-} ps_record;
-
-void ps_record_fini(ps_record *record);
 
 /* Opens or makes `folder`/jobs.db: see ps_database_open. */
 PS_MUST_USE ps_status ps_registry_open(const char *folder, ps_registry **out);

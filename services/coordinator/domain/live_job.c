@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* live_job.c - a job that is not over: its record, its events, and their way to the registry. */
-#include "services/coordinator/live_job.h"
+#include "services/coordinator/domain/live_job.h"
 
 #include "common/base/clock.h"
 #include "common/base/container_of.h"
-#include "common/base/log.h"
 #include "common/base/xalloc.h"
-#include "services/coordinator/coordinator.h"
 #include "services/coordinator/domain/job_message.h"
 
 #include <stdlib.h>
@@ -20,24 +18,10 @@ enum {
     PROGRESS_US = 250000
 };
 
-/* A change of a job on its way to the registry. */
-typedef struct job_change {
-    ps_change change;
-    ps_live *job;
-    ps_record record; /* as it is stored: a copy */
-    bool has_event;
-    uint64_t sequence; /* of the event */
-    int64_t wall_us;
-    Psgd__V1__JobEventKind kind;
-    ps_live_stored_fn *then; /* of ps_live_store; else NULL */
-    void *arg;
-} job_change;
-
-ps_live *ps_live_create(ps_coordinator *c, const ps_record *record)
+ps_live *ps_live_create(const ps_record *record)
 {
     ps_live *job = ps_xcalloc(1, sizeof *job);
 
-    job->c = c;
     job->record = *record;
     job->sequence = job->stored_sequence = job->reserved = record->sequence;
     return job;
@@ -57,13 +41,15 @@ static void note(ps_live *job, const ps_status *st)
 {
     bool was_unsaved = job->is_unsaved;
 
+    if (job->is_over) {
+        return; /* nothing tries again */
+    }
     job->is_unsaved = !ps_is_ok(st);
-    if (job->is_unsaved && !was_unsaved) {
-        ps_log_with(PS_LOG_ERROR, "registry", PS_LOG_FIELDS(PS_LOG_STR("job", job->record.job->id)),
-                    "a change is not stored, it is tried again: %s", st->text);
-    } else if (was_unsaved && !job->is_unsaved) {
-        ps_log_with(PS_LOG_INFO, "registry", PS_LOG_FIELDS(PS_LOG_STR("job", job->record.job->id)),
-                    "changes are stored again");
+    job->jobs->unsaved += job->is_unsaved;
+    job->jobs->unsaved -= was_unsaved;
+    job->unsaved_why = *st;
+    if (job->is_unsaved != was_unsaved) {
+        ps_jobs_publish(job->jobs, job, PS_JOB_SAVING);
     }
 }
 
@@ -80,65 +66,36 @@ static void show(ps_live *job)
 {
     give_number(job);
     job->progress_sequence = job->sequence;
-    job->progress_us = ps_clock_us();
-    ps_coordinator_wake_watchers(job->c, job->record.number);
+    job->progress_us = job->jobs->clock();
+    ps_jobs_publish(job->jobs, job, PS_JOB_EVENT);
 }
 
 static void set(ps_live *job, Psgd__V1__JobState state, const char *reason, const char *message)
 {
+    bool is_other = job->record.job->state != state;
+
     job->record.job->state = state;
     ps_text_set(&job->record.job->reason, reason);
     ps_text_set(&job->record.job->message, message);
-}
-
-static void log_state(const ps_live *job, Psgd__V1__JobState state, const char *reason,
-                      const char *message)
-{
-    const Psgd__V1__Job *msg = job->record.job;
-
-    if (msg->state == state) {
-        return;
+    if (is_other) {
+        ps_jobs_publish(job->jobs, job, PS_JOB_STATE);
     }
-    ps_log_with(state == PSGD__V1__JOB_STATE__JOB_STATE_FAILED ? PS_LOG_WARN : PS_LOG_INFO, "job",
-                ((const ps_log_field[]){PS_LOG_STR("job", msg->id),
-                                        PS_LOG_NUM("attempt", msg->attempt),
-                                        PS_LOG_STR(reason[0] ? "reason" : NULL, reason),
-                                        {.key = NULL}}),
-                "%s%s%s", ps_state_name(state), message[0] ? ": " : "", message);
 }
 
 /* --- changes on their way ------------------------------------------------------- */
 
-static ps_status apply(ps_change *change, ps_registry *r)
-{
-    const job_change *ch = PS_CONTAINER_OF(change, job_change, change);
-    Psgd__V1__WatchJobResponse event = PSGD__V1__WATCH_JOB_RESPONSE__INIT;
-    Google__Protobuf__Timestamp time = GOOGLE__PROTOBUF__TIMESTAMP__INIT;
-
-    time.seconds = ch->wall_us / 1000000;
-    time.nanos = (int32_t)(ch->wall_us % 1000000) * 1000;
-    event.sequence = ch->sequence;
-    event.time = &time;
-    event.job = ch->record.job;
-    event.kind = ch->kind;
-    return ps_registry_save(r, &ch->record, ch->has_event ? &event : NULL);
-}
-
-static void take_decision(ps_live *job, const job_change *ch)
+static void take_decision(ps_live *job, const ps_live_change *ch)
 {
     const Psgd__V1__Job *msg = ch->record.job;
 
-    log_state(job, msg->state, msg->reason, msg->message);
     set(job, msg->state, msg->reason, msg->message);
     job->record.outcome = ch->record.outcome;
-    note(job, &ch->change.status);
 }
 
-static void stored(ps_change *change)
+void ps_live_stored(ps_live_change *ch, const ps_status *result)
 {
-    job_change *ch = PS_CONTAINER_OF(change, job_change, change);
     ps_live *job = ch->job;
-    bool is_ok = ps_is_ok(&change->status);
+    bool is_ok = ps_is_ok(result);
 
     job->events -= ch->has_event;
     job->decisions -= ch->then != NULL;
@@ -146,24 +103,25 @@ static void stored(ps_change *change)
         job->reserved = ch->record.sequence;
         job->stored_sequence = ch->has_event ? ch->sequence : job->stored_sequence;
     }
-    if (!ch->then) {
-        note(job, &change->status);
-    } else if (is_ok) {
+    if (ch->then && is_ok) {
         take_decision(job, ch);
     }
+    if (!ch->then || is_ok) {
+        note(job, result);
+    }
     if (is_ok && ch->has_event) {
-        ps_coordinator_wake_watchers(job->c, job->record.number);
+        ps_jobs_publish(job->jobs, job, PS_JOB_EVENT);
     } else if (!is_ok && ch->has_event && !ch->then) {
         show(job);
     }
-    if (job->decisions == 0 && job->later != 0 && !job->is_over && job->c->writer) {
+    if (job->decisions == 0 && job->later != 0 && !job->is_over && !job->jobs->is_closed) {
         Psgd__V1__JobEventKind kind = job->later;
 
         job->later = 0;
         ps_live_publish(job, kind);
     }
     if (ch->then) {
-        ch->then(ch->arg, &change->status);
+        ch->then(ch->arg, result);
     }
     ps_record_fini(&ch->record);
     free(ch);
@@ -173,13 +131,11 @@ static void stored(ps_change *change)
     }
 }
 
-/* Hands the job to the writer as `shown`, which may be about to become its message. */
-static job_change *change_to(ps_live *job, const Psgd__V1__Job *shown)
+/* Makes a change of the job to `shown`, which may be about to become its message. */
+static ps_live_change *change_to(ps_live *job, const Psgd__V1__Job *shown)
 {
-    job_change *ch = ps_xcalloc(1, sizeof *ch);
+    ps_live_change *ch = ps_xcalloc(1, sizeof *ch);
 
-    ch->change.apply = apply;
-    ch->change.done = stored;
     ch->job = job;
     ch->record = job->record;
     ch->record.job = (Psgd__V1__Job *)ps_message_copy(&shown->base);
@@ -187,7 +143,7 @@ static job_change *change_to(ps_live *job, const Psgd__V1__Job *shown)
     return ch;
 }
 
-static void add_event(job_change *ch, Psgd__V1__JobEventKind kind)
+static void add_event(ps_live_change *ch, Psgd__V1__JobEventKind kind)
 {
     ps_live *job = ch->job;
 
@@ -197,15 +153,27 @@ static void add_event(job_change *ch, Psgd__V1__JobEventKind kind)
     ch->has_event = true;
     ch->sequence = job->sequence;
     ch->record.sequence = job->record.sequence;
-    ch->wall_us = ps_clock_wall_us();
     ch->kind = kind;
-    ch->change.kills = kind == PSGD__V1__JOB_EVENT_KIND__JOB_EVENT_KIND_STATE &&
-                       job->c->conf.exit_at == ch->record.job->state;
+}
+
+static void hand_over(ps_live_change *ch)
+{
+    assert(!ch->job->to_store);
+    ch->job->to_store = ch;
+    ps_jobs_publish(ch->job->jobs, ch->job, PS_JOB_TO_STORE);
+}
+
+ps_live_change *ps_live_take_change(ps_live *job)
+{
+    ps_live_change *ch = job->to_store;
+
+    job->to_store = NULL;
+    return ch;
 }
 
 static void publish(ps_live *job, Psgd__V1__JobEventKind kind, bool is_relaxed)
 {
-    job_change *ch;
+    ps_live_change *ch;
 
     if (job->decisions > 0) {
         job->later = kind; /* behind the decision, which changes what is shown */
@@ -217,13 +185,13 @@ static void publish(ps_live *job, Psgd__V1__JobEventKind kind, bool is_relaxed)
     }
     ch = change_to(job, job->record.job);
     add_event(ch, kind);
-    ch->change.is_relaxed = is_relaxed;
-    ps_writer_submit(job->c->writer, &ch->change);
+    ch->is_relaxed = is_relaxed;
+    hand_over(ch);
 }
 
 void ps_live_save(ps_live *job)
 {
-    ps_writer_submit(job->c->writer, &change_to(job, job->record.job)->change);
+    hand_over(change_to(job, job->record.job));
 }
 
 void ps_live_publish(ps_live *job, Psgd__V1__JobEventKind kind)
@@ -243,7 +211,7 @@ void ps_live_progress(ps_live *job, int64_t now_us)
         ps_live_save(job);
     }
     job->progress_sequence = job->sequence;
-    ps_coordinator_wake_watchers(job->c, job->record.number);
+    ps_jobs_publish(job->jobs, job, PS_JOB_EVENT);
 }
 
 static bool is_shown(const ps_live *job, Psgd__V1__JobState state, const char *reason,
@@ -261,7 +229,6 @@ static void set_state(ps_live *job, Psgd__V1__JobState state, const char *reason
     if (is_shown(job, state, reason, message)) {
         return;
     }
-    log_state(job, state, reason, message);
     set(job, state, reason, message);
     publish(job, PSGD__V1__JOB_EVENT_KIND__JOB_EVENT_KIND_STATE, is_relaxed);
 }
@@ -276,7 +243,7 @@ void ps_live_store(ps_live *job, Psgd__V1__JobState state, Psgd__V1__JobState ou
                    const char *reason, const char *message, ps_live_stored_fn *then, void *arg)
 {
     Psgd__V1__Job shown = *job->record.job;
-    job_change *ch;
+    ps_live_change *ch;
 
     shown.state = state;
     shown.reason = (char *)reason;
@@ -289,7 +256,7 @@ void ps_live_store(ps_live *job, Psgd__V1__JobState state, Psgd__V1__JobState ou
     if (!is_shown(job, state, reason, message)) {
         add_event(ch, PSGD__V1__JOB_EVENT_KIND__JOB_EVENT_KIND_STATE);
     }
-    ps_writer_submit(job->c->writer, &ch->change);
+    hand_over(ch);
 }
 
 void ps_live_tell(ps_live *job, const char *reason, const char *message)

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* job_queue.c - see job_queue.h. */
+#include "services/coordinator/job_queue.h"
+
+#include "common/base/xalloc.h"
+#include "services/coordinator/coordinator.h"
+#include "services/coordinator/domain/scheduler.h"
+#include "services/coordinator/driver.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum {
+    TRIES_MAX = 200 /* jobs that name their nodes, which are looked at one by one in one look */
+};
+
+static const int64_t tell_us = 1000000; /* at the earliest a job is told again what it lacks */
+
+/* One look at the queue. */
+typedef struct look {
+    ps_coordinator *c;
+    int64_t now_us;
+    ps_status room;
+    ps_idle idle;
+    const char **held; /* NULL: to be made */
+    size_t position;   /* in the queue */
+    unsigned tries;
+    uint64_t last_tried; /* number of the last job that names its nodes */
+} look;
+
+/* Addresses that jobs have, registered or not, each with its job. */
+static const char **held_addresses(const ps_coordinator *c)
+{
+    size_t count = 0, at = 0;
+    const char **held;
+
+    for (const ps_live *job = c->jobs.active; job; job = job->active_next) {
+        count += ps_attempt_count(job->attempt);
+    }
+    held = ps_xcalloc(2 * count + 1, sizeof *held);
+    for (const ps_live *job = c->jobs.active; job; job = job->active_next) {
+        for (size_t i = 0; i < ps_attempt_count(job->attempt); i++) {
+            held[at++] = ps_attempt_member(job->attempt, i)->address;
+            held[at++] = job->record.job->id;
+        }
+    }
+    return held;
+}
+
+/* Counts again what is idle: at the beginning, and when a job has taken some. */
+static void count_again(look *l)
+{
+    ps_schedule_count(&l->c->nodes, l->now_us, &l->idle);
+    free(l->held);
+    l->held = NULL;
+}
+
+static bool may_be_told(const look *l, const ps_live *job)
+{
+    return l->position <= PS_QUEUE_FRONT && job->writes == 0 &&
+           (job->told_us == 0 || l->now_us - job->told_us >= tell_us);
+}
+
+/* Starts the job, or says what it waits for. */
+static void try_start(look *l, ps_live *job)
+{
+    ps_coordinator *c = l->c;
+    const Psgd__V1__JobSpec *spec = job->record.job->spec;
+    size_t count = (size_t)ps_schedule_processes(spec) + spec->pservers;
+    ps_member *members = ps_xcalloc(count, sizeof *members);
+    char message[PS_COMMIT_MESSAGE_MAX];
+    bool fits;
+
+    l->held = l->held ? l->held : held_addresses(c);
+    fits = ps_schedule_job(&c->nodes, spec, l->held, l->now_us, members, message, sizeof message);
+    if (!ps_is_ok(&l->room)) {
+        snprintf(message, sizeof message, "%s", l->room.text);
+        fits = false;
+    }
+    if (fits) {
+        ps_attempt_start(c, job, members, count);
+        count_again(l);
+    } else if (may_be_told(l, job)) {
+        job->told_us = l->now_us;
+        ps_live_set_waiting(job, ps_is_ok(&l->room) ? "WAITING_FOR_NODES" : "WAITING_FOR_ROOM",
+                            message);
+    }
+    free(members);
+}
+
+/* Returns whether a try is worth its time. */
+static bool is_worth_it(look *l, const ps_live *job)
+{
+    const Psgd__V1__JobSpec *spec = job->record.job->spec;
+
+    if (may_be_told(l, job)) {
+        return true;
+    }
+    if (!ps_is_ok(&l->room)) {
+        return false;
+    }
+    if (spec->n_nodes == 0) {
+        return ps_schedule_may_fit(&l->idle, spec);
+    }
+    /* In turns, if there are many: the next look goes on behind the last one that was tried. */
+    if (l->tries == TRIES_MAX || job->record.number <= l->c->named_tried) {
+        return false;
+    }
+    l->tries++;
+    l->last_tried = job->record.number;
+    return true;
+}
+
+/* Tells the newest jobs, which were never told, that others are before them. */
+static void tell_newest(ps_coordinator *c)
+{
+    for (ps_live *job = c->jobs.last; job && !job->is_active && job->told_us == 0 &&
+                                      job->record.job->reason[0] == '\0' && job->writes == 0;
+         job = job->prev) {
+        ps_live_set_waiting(job, "WAITING_FOR_NODES", PS_QUEUE_BEHIND);
+    }
+}
+
+void ps_queue_look(ps_coordinator *c)
+{
+    look l = {.c = c, .now_us = ps_loop_now_us(c->loop), .room = ps_room_check(&c->room)};
+    ps_live *job, *next;
+
+    if (!c->is_open || c->is_stopping) {
+        return;
+    }
+    count_again(&l);
+    for (job = c->jobs.first; job; job = next) {
+        next = job->next;
+        if (job->is_active || job->decisions > 0) {
+            continue;
+        }
+        l.position++;
+        if (l.position > PS_QUEUE_FRONT && l.idle.workers == 0 && c->jobs.named == 0) {
+            tell_newest(c);
+            break;
+        }
+        if (is_worth_it(&l, job)) {
+            try_start(&l, job);
+        }
+    }
+    c->named_tried = l.tries == TRIES_MAX ? l.last_tried : 0;
+    free(l.held);
+}
+
+void ps_queue_changed(void *arg, ps_live *job, ps_job_news what)
+{
+    (void)job;
+    if (what == PS_JOB_QUEUED || what == PS_JOB_OVER) {
+        ps_coordinator_schedule(arg);
+    }
+}
