@@ -219,6 +219,17 @@ class Documents(unittest.TestCase):
                 self.expect(not values or default in values, doc, at,
                             f"{plugin['name']}: {p['name']} is {default:g} by default, not {values}")
 
+    def test_counters_are_those_of_the_table(self):
+        """docs/monitoring.md: a row for each line of common/base/counter_table.c, in its order."""
+        source = "\n".join(lines("common/base/counter_table.c"))
+        who = {"W": "worker", "S": "server", "J": "job"}
+        rows = [f"| `{name}` | {unit or '–'} | {kind.lower()} | {', '.join(who[o] for o in of.split(' | '))} | "
+                f"{'–' if merge == 'NONE' else merge.lower()} | {help} |" for name, unit, kind, of, merge, help in re.findall(
+                    r'\{"(\w+)", "([^"]*)", PS_(\w+), ([WSJ |]+), PS_MERGE_(\w+),\s+"([^"]*)"\}', source)]
+        self.assertEqual(len(rows), source.count("[PS_COUNT_"))
+        self.assertEqual([line for line in lines("docs/monitoring.md") if re.match(r"\| `\w+` \| .* \| (counter|gauge) ", line)],
+                         rows)
+
     def test_every_preset_is_described_and_measured(self):
         described = "\n".join(lines("docs/presets.md"))
         measured = "\n".join(lines("docs/results.md"))

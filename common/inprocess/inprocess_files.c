@@ -10,13 +10,18 @@
 #include "common/base/files.h"
 #include "common/base/log.h"
 #include "common/base/xalloc.h"
+#include "common/job/counts.h"
 #include "common/job/describe.h"
 #include "common/job/table.h"
 #include "common/rpc/pbjson.h"
+#include "common/train/counted.h"
 #include "common/train/merge.h"
+
+#include "psgd/v1/node.pb-c.h"
 
 #include <assert.h>
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -202,33 +207,76 @@ static ps_status write_model(ps_inprocess_job *run)
     return ps_is_ok(&st) ? write_tables(run) : st;
 }
 
-/* What each worker did, and all servers together, if there are any. */
+/* Returns the counters of worker `rank`, as a node's in `ranks`. */
+static json_t *rank_json(ps_inprocess_job *run, uint32_t rank)
+{
+    Psgd__V1__WorkerProgress progress = PSGD__V1__WORKER_PROGRESS__INIT;
+    ps_counts counts = inprocess_counts_of(run, &run->workers[rank]);
+
+    progress.rank = rank;
+    ps_counts_put(&counts, PS_OF_WORKER, &progress.base);
+    return ps_pb_to_json(&progress.base, PS_PB_DEFAULTS);
+}
+
+/* Counts what the servers did, before the model's file takes their slices. */
+static void count_servers(ps_inprocess_job *run)
+{
+    ps_counts *counts = &run->server_counts;
+    ps_store_counters store = ps_wire_parts_counters(&run->parts);
+    double version = INFINITY;
+
+    *counts = ps_counted_by_store(&store);
+    memcpy(run->staleness_bins, store.staleness_bins, sizeof run->staleness_bins);
+    counts->v[PS_COUNT_PULLS_WAITED] = (double)ps_wire_server_waits(run->server);
+    for (uint32_t i = 0; i < run->parts.count; i++) {
+        const ps_store *part = run->parts.part[i].store;
+
+        counts->v[PS_COUNT_OPEN] += (double)ps_store_open(part);
+        if (ps_store_value_count(part) > 0) {
+            version = fmin(version, (double)ps_store_clock(part));
+        }
+    }
+    counts->v[PS_COUNT_VERSION] = isinf(version) ? 0 : version;
+    for (uint32_t i = 0; i < run->worker_count; i++) { /* servers get what workers send */
+        ps_counts worker = inprocess_counts_of(run, &run->workers[i]);
+
+        for (size_t k = PS_COUNT_BYTES_UP; k <= PS_COUNT_MESSAGES_DOWN; k++) {
+            counts->v[k] += worker.v[k];
+        }
+    }
+}
+
+static json_t *servers_json(ps_inprocess_job *run)
+{
+    Psgd__V1__ServerCounters counters = PSGD__V1__SERVER_COUNTERS__INIT;
+    json_t *json;
+
+    ps_counts_put(&run->server_counts, PS_OF_SERVER, &counters.base);
+    counters.staleness_bins = run->staleness_bins;
+    counters.n_staleness_bins = PS_STALENESS_BINS;
+    json = ps_pb_to_json(&counters.base, PS_PB_DEFAULTS);
+    json_object_del(json, "workers"); /* all servers together have no shares */
+    return json;
+}
+
+/* Returns what each worker did, and all servers together, if there are any; as the coordinator's
+ * summary has it. */
 static json_t *nodes_json(ps_inprocess_job *run)
 {
-    const ps_store_counters *c = &run->counters;
     json_t *nodes = json_array();
 
     for (uint32_t i = 0; i < run->worker_count; i++) {
-        ps_trainer_progress p = ps_trainer_get_progress(run->workers[i].trainer);
-        ps_exchange_stats stats = ps_exchange_get_stats(run->workers[i].exchange);
         char id[24];
 
         snprintf(id, sizeof id, "worker-%u", i);
         json_array_append_new(nodes,
-                              json_pack("{s:s, s:s, s:i, s:{s:I, s:I, s:I, s:I}}", "node_id", id,
-                                        "role", "WORKER", "rank", (int)i, "progress", "step",
-                                        (json_int_t)p.step, "samples", (json_int_t)p.samples,
-                                        "bytes_up", (json_int_t)stats.bytes_up, "bytes_down",
-                                        (json_int_t)stats.bytes_down));
+                              json_pack("{s:s, s:s, s:i, s:[o]}", "node_id", id, "role", "worker",
+                                        "rank", (int)i, "ranks", rank_json(run, i)));
     }
-    if (run->server == NULL) {
-        return nodes;
+    if (run->server != NULL) {
+        json_array_append_new(nodes, json_pack("{s:s, s:s, s:o}", "node_id", "servers", "role",
+                                               "pserver", "counters", servers_json(run)));
     }
-    json_array_append_new(
-        nodes, json_pack("{s:s, s:s, s:{s:I, s:I, s:I, s:I}}", "node_id", "servers", "role",
-                         "PSERVER", "counters", "applied", (json_int_t)c->applied, "duplicates",
-                         (json_int_t)c->duplicates, "staleness_max", (json_int_t)c->staleness_max,
-                         "staleness_sum", (json_int_t)c->staleness_sum));
     return nodes;
 }
 
@@ -300,7 +348,7 @@ ps_status inprocess_write_files(ps_inprocess_job *run)
     run->files = ps_xcalloc(most, sizeof *run->files);
     run->file_ptrs = ps_xcalloc(most, sizeof(Psgd__V1__Artifact *));
     if (run->server != NULL) {
-        run->counters = ps_wire_parts_counters(&run->parts);
+        count_servers(run);
     }
     st = list_workers(run);
     if (ps_is_ok(&st) && ps_is_ok(&run->result) && run->server != NULL) {

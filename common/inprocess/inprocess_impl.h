@@ -4,6 +4,7 @@
 #ifndef PS_COMMON_INPROCESS_INPROCESS_IMPL_H
 #define PS_COMMON_INPROCESS_INPROCESS_IMPL_H
 
+#include "common/base/counter_table.h"
 #include "common/inprocess/inprocess.h"
 #include "common/inprocess/inprocess_mesh.h"
 #include "common/inprocess/turns.h"
@@ -50,7 +51,8 @@ struct ps_inprocess_job {
 
     Psgd__V1__JobState state;
     ps_status result;
-    ps_store_counters counters; /* of all servers, at the end */
+    ps_counts server_counts; /* of all servers, at the end */
+    uint64_t staleness_bins[PS_STALENESS_BINS];
     int64_t began_wall_us, ended_wall_us;
     struct {
         int64_t us;
@@ -73,5 +75,8 @@ PS_MUST_USE ps_status inprocess_log_begin(ps_inprocess_job *run);
 void inprocess_log_end(ps_inprocess_job *run);
 /* Everything that is left to write, and the list of all. */
 PS_MUST_USE ps_status inprocess_write_files(ps_inprocess_job *run);
+
+/* Returns what a worker has counted, by the table of counters. inprocess_job.c; any thread. */
+ps_counts inprocess_counts_of(ps_inprocess_job *run, const inprocess_worker *w);
 
 #endif

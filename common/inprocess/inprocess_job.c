@@ -3,34 +3,38 @@
 #include "common/inprocess/inprocess_impl.h"
 
 #include "common/base/clock.h"
+#include "common/job/counts.h"
+#include "common/train/counted.h"
 #include "common/train/evaluation.h"
 
 enum { RATE_US = 1000000 };
 
+ps_counts inprocess_counts_of(ps_inprocess_job *run, const inprocess_worker *w)
+{
+    ps_trainer_progress progress = ps_trainer_get_progress(w->trainer);
+    ps_exchange_stats stats = ps_exchange_get_stats(w->exchange);
+    char whom[sizeof run->whom];
+
+    return ps_counted_by_worker(run->plan, &progress, &stats,
+                                ps_gate_waited_s(ps_exchange_gate(w->exchange), whom, sizeof whom));
+}
+
 static void sum_up(ps_inprocess_job *run, Psgd__V1__Progress *sum, uint64_t *samples)
 {
+    ps_counts_sum all = {0};
+    ps_counts job;
+
     psgd__v1__progress__init(sum);
     *samples = 0;
     run->whom[0] = '\0';
     for (uint32_t i = 0; i < run->worker_count; i++) {
-        inprocess_worker *w = &run->workers[i];
-        ps_trainer_progress p = ps_trainer_get_progress(w->trainer);
-        ps_exchange_stats stats = ps_exchange_get_stats(w->exchange);
-        char whom[sizeof run->whom];
+        ps_counts one = inprocess_counts_of(run, &run->workers[i]);
 
-        sum->bytes_up += stats.bytes_up;
-        sum->bytes_down += stats.bytes_down;
-        sum->bytes_up_float32 += stats.bytes_up_float32;
-        sum->bytes_down_float32 += stats.bytes_down_float32;
-        sum->step = i == 0 || p.step < sum->step ? p.step : sum->step;
-        sum->epoch = i == 0 || p.epoch < sum->epoch ? p.epoch : sum->epoch;
-        sum->loss += p.loss / run->worker_count;
-        sum->accuracy += p.accuracy / run->worker_count;
-        sum->seconds_waiting +=
-            ps_gate_waited_s(ps_exchange_gate(w->exchange), whom, sizeof whom) / run->worker_count;
-        *samples += p.samples;
+        ps_counts_add(&all, &one, false);
+        *samples += (uint64_t)one.v[PS_COUNT_SAMPLES];
     }
-    sum->total_steps = run->plan->total_steps;
+    job = ps_counts_of_job(&all);
+    ps_counts_put(&job, PS_OF_JOB, &sum->base);
     sum->workers_alive = sum->workers_total = run->worker_count;
     sum->waiting_for = run->whom;
 }

@@ -169,11 +169,18 @@ ps_store_counters ps_wire_parts_counters(ps_wire_parts *parts)
         sum.applied += c->applied;
         sum.duplicates += c->duplicates;
         sum.dropped += c->dropped;
+        sum.late += c->late;
+        sum.left_out += c->left_out;
+        sum.parked_now += c->parked_now;
+        sum.parked_bytes_now += c->parked_bytes_now;
         sum.steps += c->steps;
         sum.staleness_sum += c->staleness_sum;
         sum.staleness_count += c->staleness_count;
         if (c->staleness_max > sum.staleness_max) {
             sum.staleness_max = c->staleness_max;
+        }
+        for (size_t b = 0; b < PS_STALENESS_BINS; b++) {
+            sum.staleness_bins[b] += c->staleness_bins[b];
         }
     }
     return sum;

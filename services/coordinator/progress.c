@@ -2,6 +2,8 @@
 /* progress.c - sums up what the workers of an attempt tell of themselves. */
 #include "services/coordinator/attempt.h"
 
+#include "common/job/counts.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,48 +17,18 @@ bool ps_rank_is_lost(const ps_attempt *a, uint32_t rank)
 
 static void sum_up(ps_attempt *a, Psgd__V1__Progress *sum)
 {
-    uint32_t told = 0;
-    bool first = true;
+    ps_counts_sum all = {0};
+    ps_counts job;
 
-    sum->step = sum->total_steps = 0;
-    sum->epoch = 0;
-    sum->loss = sum->accuracy = sum->seconds_waiting = 0;
-    sum->resyncs = 0;
-    sum->bytes_up = sum->bytes_down = sum->bytes_up_float32 = sum->bytes_down_float32 = 0;
     for (uint32_t r = 0; r < a->placement.rank_count; r++) {
-        const Psgd__V1__WorkerProgress *p = a->told[r].progress;
+        if (a->told[r].progress) {
+            ps_counts one = ps_counts_get(&a->told[r].progress->base, PS_OF_WORKER);
 
-        if (!p) {
-            continue;
+            ps_counts_add(&all, &one, ps_rank_is_lost(a, r));
         }
-        sum->resyncs += p->resyncs;
-        sum->bytes_up += p->bytes_up;
-        sum->bytes_down += p->bytes_down;
-        sum->bytes_up_float32 += p->bytes_up_float32;
-        sum->bytes_down_float32 += p->bytes_down_float32;
-        if (ps_rank_is_lost(a, r)) {
-            continue;
-        }
-        if (first || p->step < sum->step) {
-            sum->step = p->step;
-        }
-        if (first || p->epoch < sum->epoch) {
-            sum->epoch = p->epoch;
-        }
-        first = false;
-        if (p->total_steps > sum->total_steps) {
-            sum->total_steps = p->total_steps;
-        }
-        sum->loss += p->loss;
-        sum->accuracy += p->accuracy;
-        sum->seconds_waiting += p->seconds_waiting;
-        told++;
     }
-    if (told > 0) {
-        sum->loss /= told;
-        sum->accuracy /= told;
-        sum->seconds_waiting /= told;
-    }
+    job = ps_counts_of_job(&all);
+    ps_counts_put(&job, PS_OF_JOB, &sum->base);
     sum->workers_alive = ps_commit_workers_alive(&a->commit);
     sum->workers_total = a->plan->spec->workers;
 }

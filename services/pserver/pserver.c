@@ -8,7 +8,9 @@
 #include "common/base/files.h"
 #include "common/base/log.h"
 #include "common/base/xalloc.h"
+#include "common/job/counts.h"
 #include "common/job/table.h"
+#include "common/train/counted.h"
 #include "common/train/merge.h"
 #include "common/wire/wire_link_grpc.h"
 #include "common/wire/wire_server.h"
@@ -250,30 +252,23 @@ static void fill_shares(ps_pserver *p, Psgd__V1__ServerCounters *out)
 static void counters(void *state, Psgd__V1__ServerCounters *out)
 {
     ps_pserver *p = state;
-    const ps_store_counters *c;
+    ps_counts counts;
     ps_traffic traffic;
 
     if (p->store == NULL) {
         return;
     }
-    c = ps_store_counters_of(p->store);
     traffic = ps_wire_server_traffic(p->wire);
-    out->bytes_up = traffic.bytes_in;
-    out->bytes_down = traffic.bytes_out;
-    out->messages_up = traffic.messages_in;
-    out->messages_down = traffic.messages_out;
-    out->applied = c->applied;
-    out->duplicates = c->duplicates;
-    out->parked = c->parked_now;
-    out->parked_bytes = c->parked_bytes_now;
-    out->pulls_waited = ps_wire_server_waits(p->wire);
-    out->version = ps_store_value_count(p->store) > 0 ? ps_store_clock(p->store) : 0;
-    out->staleness_max = c->staleness_max;
-    out->staleness_sum = c->staleness_sum;
-    out->dropped = c->dropped;
-    out->late = c->late;
-    out->left_out = c->left_out;
-    out->open = ps_store_open(p->store);
+    counts = ps_counted_by_store(ps_store_counters_of(p->store));
+    counts.v[PS_COUNT_BYTES_UP] = (double)traffic.bytes_in;
+    counts.v[PS_COUNT_BYTES_DOWN] = (double)traffic.bytes_out;
+    counts.v[PS_COUNT_MESSAGES_UP] = (double)traffic.messages_in;
+    counts.v[PS_COUNT_MESSAGES_DOWN] = (double)traffic.messages_out;
+    counts.v[PS_COUNT_PULLS_WAITED] = (double)ps_wire_server_waits(p->wire);
+    counts.v[PS_COUNT_VERSION] =
+        ps_store_value_count(p->store) > 0 ? (double)ps_store_clock(p->store) : 0;
+    counts.v[PS_COUNT_OPEN] = (double)ps_store_open(p->store);
+    ps_counts_put(&counts, PS_OF_SERVER, &out->base);
     fill_shares(p, out);
 }
 

@@ -7,7 +7,8 @@
 #include "common/artifact/report.h"
 #include "common/base/container_of.h"
 #include "common/base/xalloc.h"
-#include "common/train/trainer.h"
+#include "common/job/counts.h"
+#include "common/train/counted.h"
 #include "common/wire/wire_client.h"
 #include "common/wire/wire_link_grpc.h"
 
@@ -258,28 +259,24 @@ static Psgd__V1__EvaluationPart *lend_part(ps_rank *r)
     return &r->part;
 }
 
-static void fill_exchange(ps_rank *r, Psgd__V1__WorkerProgress *out)
+/* Fills what the table of counters has, and whom the exchange waits for. */
+static void fill_counts(ps_rank *r, const ps_trainer_progress *progress)
 {
     ps_exchange_stats stats = r->stats;
+    double waited_s = r->waited_s;
+    ps_counts counts;
 
     r->whom[0] = '\0';
-    out->seconds_waiting = r->waited_s;
     if (r->exchange != NULL) {
         stats = ps_exchange_get_stats(r->exchange);
-        out->seconds_waiting =
-            ps_gate_waited_s(ps_exchange_gate(r->exchange), r->whom, sizeof r->whom);
+        waited_s = ps_gate_waited_s(ps_exchange_gate(r->exchange), r->whom, sizeof r->whom);
         if (r->mesh != NULL && r->whom[0] != '\0') {
             ps_mesh_exchange_name_missing(r->mesh, r->whom, sizeof r->whom);
         }
     }
-    out->bytes_up = stats.bytes_up;
-    out->bytes_down = stats.bytes_down;
-    out->bytes_up_float32 = stats.bytes_up_float32;
-    out->bytes_down_float32 = stats.bytes_down_float32;
-    out->messages_up = stats.messages_up;
-    out->messages_down = stats.messages_down;
-    out->resyncs = stats.resyncs;
-    out->waiting_for = r->whom;
+    counts = ps_counted_by_worker(r->session.plan, progress, &stats, waited_s);
+    ps_counts_put(&counts, PS_OF_WORKER, &r->progress.base);
+    r->progress.waiting_for = r->whom;
 }
 
 Psgd__V1__WorkerProgress *ps_rank_progress(ps_rank *r)
@@ -290,14 +287,7 @@ Psgd__V1__WorkerProgress *ps_rank_progress(ps_rank *r)
 
     psgd__v1__worker_progress__init(out);
     out->rank = r->conf.rank;
-    out->step = p.step;
-    out->total_steps = plan->total_steps;
-    out->epoch = p.epoch;
-    out->loss = p.loss;
-    out->accuracy = p.accuracy;
-    out->samples = p.samples;
-    out->evaluations = p.evaluations;
-    fill_exchange(r, out);
+    fill_counts(r, &p);
     if (p.waiting_for[0] != '\0') {
         snprintf(r->whom, sizeof r->whom, "%.60s: room on its disk: %.70s",
                  ps_placement_process(&r->session.placement, r->conf.rank)->node_id, p.waiting_for);

@@ -88,6 +88,11 @@ class Command(unittest.TestCase):
         summary = json.loads((folder / "summary.json").read_text())
         self.assertEqual(summary["state"], "JOB_STATE_DONE")
         self.assertGreater(summary["result"]["accuracy"], 0.5)
+        ranks = [r for n in summary["nodes"] for r in n.get("ranks", [])]
+        (servers,) = (n["counters"] for n in summary["nodes"] if "counters" in n)
+        self.assertEqual(sum(r["bytes_up"] for r in ranks), summary["progress"]["bytes_up"])
+        self.assertEqual(servers["bytes_up"], summary["progress"]["bytes_up"])
+        self.assertEqual(servers["version"], summary["progress"]["step"])
 
     def test_a_model_says_how_many_steps_are_behind_it(self):
         f = Folder(self)

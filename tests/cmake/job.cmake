@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-foreach(name IN ITEMS test_layout test_look test_plan test_plan_exchange test_plan_tables
+foreach(name IN ITEMS test_counters test_layout test_look test_plan test_plan_exchange test_plan_tables
     test_preset)
     ps_test(unit ${name} ps_job ps_rpc)
 endforeach()

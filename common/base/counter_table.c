@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* counter_table.c - see counter_table.h. */
+#include "common/base/counter_table.h"
+
+#include <stddef.h>
+
+enum { W = PS_OF_WORKER, S = PS_OF_SERVER, J = PS_OF_JOB };
+
+/* clang-format off */
+const ps_counter ps_counters[PS_COUNTERS] = {
+    [PS_COUNT_STEP] = {"step", "steps", PS_COUNTER, W | J, PS_MERGE_LEAST,
+        "steps finished, on shared weights or in rounds on a replica"},
+    [PS_COUNT_TOTAL_STEPS] = {"total_steps", "steps", PS_GAUGE, W | J, PS_MERGE_LARGEST,
+        "steps in all"},
+    [PS_COUNT_EPOCH] = {"epoch", "epochs", PS_COUNTER, W | J, PS_MERGE_LEAST,
+        "pass over the data, from 1"},
+    [PS_COUNT_LOSS] = {"loss", "", PS_GAUGE, W | J, PS_MERGE_MEAN,
+        "mean training loss of the last block"},
+    [PS_COUNT_ACCURACY] = {"accuracy", "", PS_GAUGE, W | J, PS_MERGE_MEAN,
+        "training accuracy of the last block, 0 to 1; NaN where targets are values"},
+    [PS_COUNT_SAMPLES] = {"samples", "samples", PS_COUNTER, W, PS_MERGE_NONE,
+        "samples trained"},
+    [PS_COUNT_EVALUATIONS] = {"evaluations", "evaluations", PS_COUNTER, W, PS_MERGE_NONE,
+        "evaluations done"},
+    [PS_COUNT_SAMPLES_PER_SECOND] = {"samples_per_second", "samples/s", PS_GAUGE, J, PS_MERGE_NONE,
+        "samples trained by all workers, over the last second or so"},
+    [PS_COUNT_ETA_SECONDS] = {"eta_seconds", "s", PS_GAUGE, J, PS_MERGE_NONE,
+        "estimated time to the end of training; 0: unknown"},
+    [PS_COUNT_WORKERS_ALIVE] = {"workers_alive", "workers", PS_GAUGE, J, PS_MERGE_NONE,
+        "workers whose lease is valid"},
+    [PS_COUNT_WORKERS_TOTAL] = {"workers_total", "workers", PS_GAUGE, J, PS_MERGE_NONE,
+        "workers that the job began with"},
+    [PS_COUNT_BYTES_UP] = {"bytes_up", "bytes", PS_COUNTER, W | S | J, PS_MERGE_SUM,
+        "messages from workers to servers; in a mesh, sent to other workers"},
+    [PS_COUNT_BYTES_DOWN] = {"bytes_down", "bytes", PS_COUNTER, W | S | J, PS_MERGE_SUM,
+        "messages from servers to workers; in a mesh, received from other workers"},
+    [PS_COUNT_BYTES_UP_FLOAT32] = {"bytes_up_float32", "bytes", PS_COUNTER, W | J, PS_MERGE_SUM,
+        "the values sent up, as plain float32"},
+    [PS_COUNT_BYTES_DOWN_FLOAT32] = {"bytes_down_float32", "bytes", PS_COUNTER, W | J, PS_MERGE_SUM,
+        "the values sent down, as plain float32"},
+    [PS_COUNT_MESSAGES_UP] = {"messages_up", "messages", PS_COUNTER, W | S, PS_MERGE_NONE,
+        "messages of `bytes_up`"},
+    [PS_COUNT_MESSAGES_DOWN] = {"messages_down", "messages", PS_COUNTER, W | S, PS_MERGE_NONE,
+        "messages of `bytes_down`"},
+    [PS_COUNT_SECONDS_WAITING] = {"seconds_waiting", "s", PS_COUNTER, W | J, PS_MERGE_MEAN,
+        "time in which training waited for weights or acknowledgements"},
+    [PS_COUNT_RESYNCS] = {"resyncs", "answers", PS_COUNTER, W | J, PS_MERGE_SUM,
+        "replicas that differed from the servers and were sent the weights"},
+    [PS_COUNT_APPLIED] = {"applied", "contributions", PS_COUNTER, S, PS_MERGE_NONE,
+        "contributions in a step, by slice"},
+    [PS_COUNT_DUPLICATES] = {"duplicates", "contributions", PS_COUNTER, S, PS_MERGE_NONE,
+        "contributions that arrived again"},
+    [PS_COUNT_DROPPED] = {"dropped", "contributions", PS_COUNTER, S, PS_MERGE_NONE,
+        "contributions that the policy dropped"},
+    [PS_COUNT_LATE] = {"late", "contributions", PS_COUNTER, S, PS_MERGE_NONE,
+        "applied contributions that joined the sum of a later clock"},
+    [PS_COUNT_LEFT_OUT] = {"left_out", "contributions", PS_COUNTER, S, PS_MERGE_NONE,
+        "contributions that never arrive because the worker skipped the clock"},
+    [PS_COUNT_OPEN] = {"open", "contributions", PS_GAUGE, S, PS_MERGE_NONE,
+        "contributions in a sum that has made no step"},
+    [PS_COUNT_PARKED] = {"parked", "contributions", PS_GAUGE, S, PS_MERGE_NONE,
+        "early contributions that wait, encoded"},
+    [PS_COUNT_PARKED_BYTES] = {"parked_bytes", "bytes", PS_GAUGE, S, PS_MERGE_NONE,
+        "memory of those"},
+    [PS_COUNT_PULLS_WAITED] = {"pulls_waited", "pulls", PS_COUNTER, S, PS_MERGE_NONE,
+        "pulls that had to wait"},
+    [PS_COUNT_VERSION] = {"version", "steps", PS_COUNTER, S, PS_MERGE_NONE,
+        "steps of the slowest slice"},
+    [PS_COUNT_STALENESS_MAX] = {"staleness_max", "clocks", PS_COUNTER, S, PS_MERGE_NONE,
+        "largest staleness of an applied contribution"},
+    [PS_COUNT_STALENESS_SUM] = {"staleness_sum", "clocks", PS_COUNTER, S, PS_MERGE_NONE,
+        "sum of the staleness of applied contributions"},
+};
+/* clang-format on */
+
+void ps_counts_add(ps_counts_sum *sum, const ps_counts *rank, bool is_lost)
+{
+    bool is_first = sum->alive == 0;
+
+    for (size_t i = 0; i < PS_COUNTERS; i++) {
+        double *so_far = &sum->so_far.v[i], v = rank->v[i];
+
+        switch (ps_counters[i].merge) {
+        case PS_MERGE_NONE:
+            break;
+        case PS_MERGE_SUM:
+            *so_far += v;
+            break;
+        case PS_MERGE_LEAST:
+            *so_far = !is_lost && (is_first || v < *so_far) ? v : *so_far;
+            break;
+        case PS_MERGE_LARGEST:
+            *so_far = !is_lost && v > *so_far ? v : *so_far;
+            break;
+        case PS_MERGE_MEAN:
+            *so_far += is_lost ? 0 : v;
+            break;
+        }
+    }
+    sum->alive += !is_lost;
+}
+
+ps_counts ps_counts_of_job(const ps_counts_sum *sum)
+{
+    ps_counts job = sum->so_far;
+
+    for (size_t i = 0; i < PS_COUNTERS && sum->alive > 0; i++) {
+        if (ps_counters[i].merge == PS_MERGE_MEAN) {
+            job.v[i] /= sum->alive;
+        }
+    }
+    return job;
+}
