@@ -4,14 +4,14 @@
  *
  *     bench_engine NAME BATCH STEPS
  *     bench_engine sgemm SIDE PRODUCTS
- *     bench_engine core
+ *     bench_engine core|kernels
  *
  * NAME is mlp (784-128-128-10, tanh) or one of common/nn/network.h. Each line on
  * standard input runs so many steps, forward, backward and Adam, or over ids AdaGrad on the
  * rows that were touched, on one thread, and prints the processor's milliseconds a step: others may
  * use the machine too. `sgemm` has square matrices multiplied in place of steps: what the machine
- * can do at most. `core` prints whose kernels OpenBLAS is told to use, so that the peer can
- * be told as well.
+ * can do at most. `core` prints whose kernels OpenBLAS is told to use, `kernels` all that run, so
+ * that the peer can be held to the same.
  */
 #include "common/base/draw.h"
 #include "common/base/xalloc.h"
@@ -262,16 +262,21 @@ int main(int argc, char **argv)
     enum { MOST = 4096 }; /* samples at once, rows of a square */
     long batch = argc == 4 ? strtol(argv[2], NULL, 10) : 0;
     long steps = argc == 4 ? strtol(argv[3], NULL, 10) : 0;
+    char text[PS_NN_KERNELS_BYTES];
 
     if (argc == 2 && strcmp(argv[1], "core") == 0) {
         ps_nn_init_process();
         puts(ps_nn_core());
         return 0;
     }
+    if (argc == 2 && strcmp(argv[1], "kernels") == 0) {
+        puts(ps_nn_kernels(text));
+        return 0;
+    }
     if (batch <= 0 || batch > MOST || steps <= 0) {
         fprintf(stderr,
                 "usage: bench_engine NAME BATCH STEPS, bench_engine sgemm SIDE PRODUCTS, or "
-                "bench_engine core\n");
+                "bench_engine core|kernels\n");
         return 2;
     }
     if (strcmp(argv[1], "sgemm") == 0) {

@@ -11,6 +11,10 @@ the best and the median round of both in ms a step, their ratios; and of ours sa
 GFLOP/s of the products in its layers (2 for a multiplication and a sum, of forward, of
 weights and of inputs) as a share of what products of squares of 1024 reached in the same
 rounds, all at their best.
+
+OPENBLAS_CORETYPE chooses OpenBLAS's kernels for both sides. PSGD_CPU chooses ours; PyTorch and
+its oneDNN are then held to the same level, unless their own variables are set. The first line
+prints the kernels of both.
 """
 import argparse
 import os
@@ -20,10 +24,31 @@ import sys
 import time
 
 PROGRAM = os.path.join(os.environ.get("PSGD_BIN", "build/bin"), "bench_engine")
-# A processor that is younger than OpenBLAS gets its oldest kernels; the peer
-# reads this when it is loaded, and is as well off as we are.
-os.environ["OPENBLAS_CORETYPE"] = subprocess.run([PROGRAM, "core"], check=True, text=True,
-                                                 capture_output=True).stdout.strip()
+# The variables that hold PyTorch and its oneDNN to a level of PSGD_CPU.
+PEERS = {"baseline": ("default", "SSE41"), "avx2": ("avx2", "AVX2"),
+         "avx512": ("avx512", "AVX512_CORE")}
+
+
+def ask(what):
+    return subprocess.run([PROGRAM, what], check=True, text=True,
+                          capture_output=True).stdout.strip()
+
+
+def hold_peer():
+    """Gives the peer, which reads variables when it is loaded, kernels as good as ours. Returns
+    the kernels of both in words."""
+    kernels = ask("kernels")
+    # A processor that is younger than OpenBLAS gets its oldest kernels.
+    os.environ["OPENBLAS_CORETYPE"] = ask("core")
+    names = ["OPENBLAS_CORETYPE", "ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA"]
+    if os.environ.get("PSGD_CPU"):
+        for name, value in zip(names[1:], PEERS[kernels.split()[0].rstrip(",")]):
+            os.environ.setdefault(name, value)
+    settings = [f"{name}={os.environ[name]}" for name in names if name in os.environ]
+    return f"psgd: {kernels}; PyTorch: {' '.join(settings)}"
+
+
+KERNELS = hold_peer()
 
 import torch  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
@@ -118,6 +143,7 @@ def main():
                         help=f"of {', '.join({**NETWORKS, **MORE})}")
     args = parser.parse_args()
     torch.set_num_threads(1)
+    print(KERNELS)
     print(f"{'':<9} {'psgd ms: best, median':>21} {'PyTorch ms':>19} {'ratio':>13} "
           f"{'samples/s':>10} {'GFLOP/s':>8} {'of sgemm':>9}")
     square = Ours("sgemm")
