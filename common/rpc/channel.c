@@ -44,11 +44,20 @@ ps_channel *ps_channel_create(ps_loop *loop, const char *target)
     return channel;
 }
 
+ps_channel *ps_channel_create_instance(ps_loop *loop, const char *target, const char *instance)
+{
+    ps_channel *channel = ps_channel_create(loop, target);
+
+    channel->instance = ps_xstrdup(instance);
+    return channel;
+}
+
 static void free_if_over(ps_channel *channel)
 {
     if (channel->destroyed && channel->calls == 0) {
         grpc_channel_destroy(channel->grpc);
         free(channel->target);
+        free(channel->instance);
         free(channel);
     }
 }
@@ -86,7 +95,9 @@ grpc_call *ps_channel_call(ps_channel *channel, const ProtobufCServiceDescriptor
     grpc_slice slice;
     grpc_call *call;
     char path[160];
-    int len = snprintf(path, sizeof path, "/%s/%s", type->name, method->name);
+    int len = snprintf(path, sizeof path, "/%s/%s%s%s", type->name, method->name,
+                       channel->instance != NULL ? "/" : "",
+                       channel->instance != NULL ? channel->instance : "");
 
     assert(!channel->destroyed && len > 0 && (size_t)len < sizeof path);
     if (timeout_us != PS_NO_TIMEOUT) {

@@ -14,7 +14,8 @@ struct ps_channel {
     ps_loop *loop;
     grpc_channel *grpc;
     char *target;
-    size_t calls; /* calls that have not ended */
+    char *instance; /* NULL: the services themselves */
+    size_t calls;   /* calls that have not ended */
     bool destroyed;
     ps_traffic traffic;
 };

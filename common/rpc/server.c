@@ -2,7 +2,8 @@
 /* server.c - listens, routes and stops; see server.h.
  *
  * gRPC is asked for any call, and the path is looked up here. So unary, streaming and unknown
- * methods go one way.
+ * methods go one way. Methods of instances are registered with gRPC instead: it has to know the
+ * loop of a call before it hands the call over.
  */
 #include "common/base/container_of.h"
 #include "common/base/xalloc.h"
@@ -20,7 +21,8 @@
 #include <unistd.h>
 
 enum {
-    OUTSTANDING = 16,       /* calls that gRPC may match at a time */
+    OUTSTANDING = 16,       /* calls that gRPC may match at a time, */
+    OUTSTANDING_EACH = 4,   /* and of each method of an instance */
     STREAMS_MAX = 4096,     /* concurrent calls of one connection */
     KEPT_CALL_US = 2000000, /* microseconds for which a handler may keep a call that is over */
     OWN_SERVICES = 3        /* health, reflection v1 and v1alpha */
@@ -52,28 +54,37 @@ const ps_route *ps_server_route(const ps_server *server, const uint8_t *path, si
     }
 }
 
-static void add_route(ps_server *server, const ps_service *service,
-                      const ProtobufCMethodDescriptor *type, const ps_method *method)
+/* Returns the slot of a path that is not there yet. */
+static ps_route *empty_slot(const ps_server *server, const char *path)
 {
-    size_t size = strlen(service->type->name) + strlen(type->name) + 3;
-    char *path = ps_xmalloc(size);
-    ps_route *r;
-    size_t i;
+    for (size_t i = hash_path((const uint8_t *)path, strlen(path));; i++) {
+        ps_route *r = &server->slots[i & (server->slot_count - 1)];
 
-    snprintf(path, size, "/%s/%s", service->type->name, type->name);
-    i = hash_path((const uint8_t *)path, size - 1);
-    for (;; i++) {
-        r = &server->slots[i & (server->slot_count - 1)];
         if (r->path == NULL) {
-            break;
+            return r;
         }
         assert(strcmp(r->path, path) != 0); /* a service was given twice */
     }
+}
+
+static void add_route(ps_server *server, const ps_service *service,
+                      const ProtobufCMethodDescriptor *type, const ps_method *method)
+{
+    const char *instance = service->instance != NULL ? service->instance : "";
+    size_t size = strlen(service->type->name) + strlen(type->name) + strlen(instance) + 4;
+    char *path = ps_xmalloc(size);
+    ps_route *r;
+
+    snprintf(path, size, "/%s/%s%s%s", service->type->name, type->name,
+             service->instance != NULL ? "/" : "", instance);
+    r = service->instance != NULL ? &server->instances[server->instance_count++]
+                                  : empty_slot(server, path);
     *r = (ps_route){.path = path,
-                    .hash = hash_path((const uint8_t *)path, size - 1),
+                    .hash = hash_path((const uint8_t *)path, strlen(path)),
                     .type = type,
                     .method = method,
-                    .state = service->state};
+                    .state = service->state,
+                    .loop = service->loop != NULL ? service->loop : server->loop};
 }
 
 static const ps_method *find_method(const ps_service *service, const char *name)
@@ -108,11 +119,13 @@ static ps_status add_service(ps_server *server, const ps_service *service)
 
 static void make_slots(ps_server *server, const ps_service *services, size_t count)
 {
-    size_t methods = 0;
+    size_t methods = 0, of_instances = 0;
 
     for (size_t i = 0; i < count; i++) {
-        methods += services[i].type->n_methods;
+        assert((services[i].instance == NULL) == (services[i].loop == NULL));
+        *(services[i].instance != NULL ? &of_instances : &methods) += services[i].type->n_methods;
     }
+    server->instances = ps_xcalloc(of_instances + 1, sizeof server->instances[0]);
     server->slot_count = 16;
     while (server->slot_count < 2 * methods) {
         server->slot_count *= 2;
@@ -123,16 +136,19 @@ static void make_slots(ps_server *server, const ps_service *services, size_t cou
 static ps_status add_services(ps_server *server, const ps_service *services, size_t count)
 {
     ps_service *all = ps_xcalloc(count + OWN_SERVICES, sizeof all[0]);
+    size_t own = 0, total = count + OWN_SERVICES, last = total;
     ps_status st = ps_ok();
 
-    memcpy(all, services, count * sizeof all[0]);
-    server->health = ps_health_create(services, count);
-    all[count] = ps_health_service(server->health);
-    server->reflection = ps_reflection_create(all, count + 1);
-    all[count + 1] = ps_reflection_service_v1(server->reflection);
-    all[count + 2] = ps_reflection_service_v1alpha(server->reflection);
-    make_slots(server, all, count + OWN_SERVICES);
-    for (size_t i = 0; i < count + OWN_SERVICES && ps_is_ok(&st); i++) {
+    for (size_t i = 0; i < count; i++) { /* instances behind all others */
+        all[services[i].instance != NULL ? --last : own++] = services[i];
+    }
+    server->health = ps_health_create(all, own);
+    all[own] = ps_health_service(server->health);
+    server->reflection = ps_reflection_create(all, own + 1);
+    all[own + 1] = ps_reflection_service_v1(server->reflection);
+    all[own + 2] = ps_reflection_service_v1alpha(server->reflection);
+    make_slots(server, all, total);
+    for (size_t i = 0; i < total && ps_is_ok(&st); i++) {
         st = add_service(server, &all[i]);
     }
     free(all);
@@ -147,22 +163,33 @@ static void server_free(ps_server *server)
     for (size_t i = 0; i < server->slot_count; i++) {
         free(server->slots[i].path);
     }
+    for (size_t i = 0; i < server->instance_count; i++) {
+        free(server->instances[i].path);
+    }
     free(server->slots);
+    free(server->instances);
     ps_reflection_destroy(server->reflection);
     ps_health_destroy(server->health);
     free(server);
 }
 
-void ps_server_call_over(ps_server *server)
+/* Frees the server if it is down and no call is left. */
+static void end_if_over(ps_server *server)
 {
     ps_event *done = server->done;
 
-    if (!server->is_down || server->live_calls != 0 || server->requested != 0) {
+    if (!server->is_down || atomic_load(&server->calls) != 0) {
         return;
     }
     ps_loop_cancel(server->loop, &server->grace);
     server_free(server);
     done->fire(done, true);
+}
+
+void ps_server_call_over(ps_server *server)
+{
+    atomic_fetch_sub(&server->calls, 1);
+    end_if_over(server);
 }
 
 static void on_down(ps_event *self, bool ok)
@@ -172,7 +199,7 @@ static void on_down(ps_event *self, bool ok)
     (void)ok;
     server->is_down = true;
     ps_loop_after(server->loop, &server->grace, KEPT_CALL_US);
-    ps_server_call_over(server);
+    end_if_over(server);
 }
 
 static void on_grace(ps_event *self, bool ok)
@@ -183,7 +210,7 @@ static void on_grace(ps_event *self, bool ok)
     if (server->is_down) {
         /* Abort: gRPC still points to the calls, so freeing the server would be a use after free
          * that no leak checker sees. */
-        fprintf(stderr, "server: %zu calls kept after their end\n", server->live_calls);
+        fprintf(stderr, "server: %zu calls kept after their end\n", atomic_load(&server->live));
         abort();
     }
     grpc_server_cancel_all_calls(server->grpc);
@@ -234,6 +261,28 @@ static grpc_server *create_grpc(void)
     return grpc;
 }
 
+static void register_instances(ps_server *server)
+{
+    for (size_t i = 0; i < server->instance_count; i++) {
+        ps_route *r = &server->instances[i];
+
+        r->registered =
+            grpc_server_register_method(server->grpc, r->path, NULL, GRPC_SRM_PAYLOAD_NONE, 0);
+        assert(r->registered != NULL); /* NULL: the instance was given twice */
+        grpc_server_register_completion_queue(server->grpc, ps_loop_cq(r->loop), NULL);
+    }
+}
+
+static void request_calls(ps_server *server)
+{
+    for (size_t i = 0; i < OUTSTANDING; i++) {
+        ps_server_request_call(server, NULL);
+    }
+    for (size_t i = 0; i < server->instance_count * OUTSTANDING_EACH; i++) {
+        ps_server_request_call(server, &server->instances[i / OUTSTANDING_EACH]);
+    }
+}
+
 ps_status ps_server_start(ps_loop *loop, const ps_service *services, size_t count,
                           const char *address, ps_server **out)
 {
@@ -256,10 +305,9 @@ ps_status ps_server_start(ps_loop *loop, const ps_service *services, size_t coun
         st = ps_listen_failure(address);
         goto out;
     }
+    register_instances(server);
     grpc_server_start(server->grpc);
-    for (size_t i = 0; i < OUTSTANDING; i++) {
-        ps_server_request_call(server);
-    }
+    request_calls(server);
     *out = server;
     server = NULL; /* the caller owns it now */
 
@@ -278,7 +326,22 @@ int ps_server_port(const ps_server *server)
 
 ps_traffic ps_server_traffic(const ps_server *server)
 {
-    return server->traffic;
+    return (ps_traffic){.bytes_in = atomic_load(&server->traffic.bytes_in),
+                        .bytes_out = atomic_load(&server->traffic.bytes_out),
+                        .messages_in = atomic_load(&server->traffic.messages_in),
+                        .messages_out = atomic_load(&server->traffic.messages_out)};
+}
+
+void ps_server_count_in(ps_server *server, grpc_byte_buffer *message)
+{
+    atomic_fetch_add(&server->traffic.bytes_in, ps_wire_bytes(message));
+    atomic_fetch_add(&server->traffic.messages_in, 1);
+}
+
+void ps_server_count_out(ps_server *server, grpc_byte_buffer *message)
+{
+    atomic_fetch_add(&server->traffic.bytes_out, ps_wire_bytes(message));
+    atomic_fetch_add(&server->traffic.messages_out, 1);
 }
 
 /* Returns the bytes of a message on the wire: prefix, head, and payload with its tag and length. */
@@ -311,8 +374,8 @@ void ps_server_set_serving(ps_server *server, const char *service, bool serving)
 
 void ps_server_stop(ps_server *server, int64_t grace_us, ps_event *done)
 {
-    assert(!server->stopping);
-    server->stopping = true;
+    assert(!atomic_load(&server->stopping));
+    atomic_store(&server->stopping, true);
     server->done = done;
     ps_health_stop(server->health);
     ps_loop_after(server->loop, &server->grace, grace_us);

@@ -6,7 +6,11 @@
  * and the life of calls. Every server also serves health (Check, Watch) and reflection (v1,
  * v1alpha).
  *
- * Everything here is used on the loop's thread only.
+ * Instances. A service may be served several times by one server, each time on the thread of
+ * another loop. A client chooses one by the path: "/psgd.v1.ParameterService/PushGradient/1" is
+ * that method of instance "1" (ps_channel_create_instance).
+ *
+ * Everything here is used on the loop's thread only; calls of an instance on its loop's thread.
  */
 #ifndef PS_COMMON_RPC_SERVER_H
 #define PS_COMMON_RPC_SERVER_H
@@ -47,6 +51,12 @@ typedef struct ps_service {
     const ps_method *methods;
     size_t method_count;
     void *state; /* passed to handlers; not owned */
+
+    /* An instance, and the loop on whose thread its handlers are called; must run until the server
+     * has stopped. NULL for both: the service itself, on the server's loop. Health and reflection
+     * name the service itself only. */
+    const char *instance;
+    ps_loop *loop;
 } ps_service;
 
 /* Starts a server that listens on `address` and serves when the loop runs. "127.0.0.1:0" means

@@ -11,6 +11,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Of a call of an instance, on the server's loop: then nobody else looks at the server. */
+static void on_freed(ps_event *self, bool ok)
+{
+    ps_call *call = PS_CONTAINER_OF(self, ps_call, matched);
+    ps_server *server = call->server;
+
+    (void)ok;
+    free(call);
+    ps_server_call_over(server);
+}
+
 static void call_free(ps_call *call)
 {
     ps_server *server = call->server;
@@ -22,7 +33,12 @@ static void call_free(ps_call *call)
     free(call->end_error);
     if (call->grpc != NULL) {
         grpc_call_unref(call->grpc);
-        server->live_calls--;
+        atomic_fetch_sub(&server->live, 1);
+    }
+    if (call->loop != server->loop) {
+        call->matched.fire = on_freed;
+        ps_loop_post(server->loop, &call->matched);
+        return;
     }
     free(call);
     ps_server_call_over(server);
@@ -88,8 +104,7 @@ void ps_call_end_now(ps_call *call, grpc_byte_buffer *reply, const ps_error *err
     if (reply != NULL) {
         ops[n].op = GRPC_OP_SEND_MESSAGE;
         ops[n++].data.send_message.send_message = reply;
-        call->server->traffic.bytes_out += ps_wire_bytes(reply);
-        call->server->traffic.messages_out++;
+        ps_server_count_out(call->server, reply);
     }
     ops[n].op = GRPC_OP_SEND_STATUS_FROM_SERVER;
     if (error != NULL) {
@@ -198,18 +213,19 @@ static void on_matched(ps_event *self, bool ok)
     ps_call *call = PS_CONTAINER_OF(self, ps_call, matched);
     grpc_op op = {.op = GRPC_OP_RECV_CLOSE_ON_SERVER};
 
-    call->server->requested--;
     if (!ok) { /* the server is shutting down */
         call_free(call);
         return;
     }
-    call->server->live_calls++;
-    ps_server_request_call(call->server);
+    atomic_fetch_add(&call->server->live, 1);
+    ps_server_request_call(call->server, call->route);
 
     op.data.recv_close_on_server.cancelled = &call->cancelled;
     ps_call_batch(call, &op, 1, &call->closed);
-    call->route = ps_server_route(call->server, GRPC_SLICE_START_PTR(call->details.method),
-                                  GRPC_SLICE_LENGTH(call->details.method));
+    if (call->route == NULL) {
+        call->route = ps_server_route(call->server, GRPC_SLICE_START_PTR(call->details.method),
+                                      GRPC_SLICE_LENGTH(call->details.method));
+    }
     if (call->route == NULL) {
         refuse_unknown_method(call);
     } else {
@@ -217,16 +233,18 @@ static void on_matched(ps_event *self, bool ok)
     }
 }
 
-void ps_server_request_call(ps_server *server)
+void ps_server_request_call(ps_server *server, const ps_route *instance)
 {
     ps_call *call;
     grpc_call_error err;
 
-    if (server->stopping) {
+    if (atomic_load(&server->stopping)) {
         return;
     }
     call = ps_xcalloc(1, sizeof *call);
     call->server = server;
+    call->loop = instance != NULL ? instance->loop : server->loop;
+    call->route = instance;
     call->matched.fire = on_matched;
     call->closed.fire = on_closed;
     call->received.fire = ps_call_on_received;
@@ -235,10 +253,16 @@ void ps_server_request_call(ps_server *server)
     ps_received_init(&call->in);
     grpc_metadata_array_init(&call->metadata);
     grpc_call_details_init(&call->details);
-    server->requested++;
-    err = grpc_server_request_call(server->grpc, &call->grpc, &call->details, &call->metadata,
-                                   ps_loop_cq(server->loop), ps_loop_cq(server->loop),
-                                   &call->matched);
+    atomic_fetch_add(&server->calls, 1);
+    if (instance != NULL) {
+        err = grpc_server_request_registered_call(
+            server->grpc, instance->registered, &call->grpc, &call->details.deadline,
+            &call->metadata, NULL, ps_loop_cq(call->loop), ps_loop_cq(call->loop), &call->matched);
+    } else {
+        err = grpc_server_request_call(server->grpc, &call->grpc, &call->details, &call->metadata,
+                                       ps_loop_cq(call->loop), ps_loop_cq(call->loop),
+                                       &call->matched);
+    }
     assert(err == GRPC_CALL_OK);
     (void)err;
 }

@@ -2,13 +2,16 @@
 /* server_call.h - the inside of a server and its calls. Private to common/rpc.
  *
  * server.c listens, routes and stops. server_call.c begins and ends calls. server_stream.c moves
- * the messages between. Everything runs on the loop's thread, so nothing here is atomic.
+ * the messages between. A call belongs to the thread of its loop. What calls of several loops share
+ * in the server is atomic; a call of an instance is counted as over on the server's own loop.
  */
 #ifndef PS_COMMON_RPC_SERVER_CALL_H
 #define PS_COMMON_RPC_SERVER_CALL_H
 
 #include "common/rpc/server.h"
 #include "common/rpc/wire.h"
+
+#include <stdatomic.h>
 
 typedef struct ps_health ps_health;
 typedef struct ps_reflection ps_reflection;
@@ -19,6 +22,8 @@ typedef struct ps_route {
     const ProtobufCMethodDescriptor *type;
     const ps_method *method;
     void *state;
+    ps_loop *loop;
+    void *registered; /* of an instance: gRPC's name of the method; else NULL */
 } ps_route;
 
 struct ps_server {
@@ -30,12 +35,17 @@ struct ps_server {
     ps_event down;
     ps_timer grace;
     ps_event *done;
-    bool stopping, is_down;
-    size_t requested;  /* calls that gRPC has not matched yet */
-    size_t live_calls; /* matched calls that are not freed */
-    ps_traffic traffic;
+    atomic_bool stopping;
+    bool is_down;
+    atomic_size_t calls; /* that gRPC has not matched yet, and matched ones that are not freed */
+    atomic_size_t live;  /* of them those that are matched */
+    struct {
+        atomic_uint_fast64_t bytes_in, bytes_out, messages_in, messages_out;
+    } traffic;
     size_t slot_count; /* a power of 2, at least twice the number of methods */
     ps_route *slots;   /* open addressing by hash of path */
+    size_t instance_count;
+    ps_route *instances; /* (instance_count): methods of instances, which gRPC finds itself */
 };
 
 /* Life of a call: requested, matched, first message handed to its handler, answered, freed when
@@ -43,6 +53,7 @@ struct ps_server {
  * the call. So it is the last event, except for those that its own firing starts. */
 struct ps_call {
     ps_server *server;
+    ps_loop *loop;
     const ps_route *route; /* NULL: unknown method */
     grpc_call *grpc;
     grpc_call_details details;
@@ -76,13 +87,18 @@ struct ps_call {
 /* Returns the route of a path, or NULL if there is no such method. */
 const ps_route *ps_server_route(const ps_server *server, const uint8_t *path, size_t len);
 
-/* Frees a stopped server when its counters have reached 0. Call it after a counter went down. */
+/* Counts a call as over, and frees a stopped server after its last one. Server's loop. */
 void ps_server_call_over(ps_server *server);
+
+/* Adds a message to the server's traffic. Any loop. */
+void ps_server_count_in(ps_server *server, grpc_byte_buffer *message);
+void ps_server_count_out(ps_server *server, grpc_byte_buffer *message);
 
 /* --- server_call.c */
 
-/* Asks gRPC for one further call, unless the server stops. */
-void ps_server_request_call(ps_server *server);
+/* Asks gRPC for one further call, unless the server stops: of an instance's method, or with NULL of
+ * anything else. On the loop of the call; or before the server has started. */
+void ps_server_request_call(ps_server *server, const ps_route *instance);
 
 /* Starts a batch of operations that fires `event`, and counts it as pending. */
 void ps_call_batch(ps_call *call, const grpc_op *ops, size_t count, ps_event *event);

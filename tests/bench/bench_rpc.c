@@ -216,8 +216,9 @@ static void *wait_for_parent(void *arg)
 
 static void serve(int port_to, int keep)
 {
-    static const ps_service services[] = {
-        {&psgd__test__echo_service__descriptor, methods, sizeof methods / sizeof methods[0], NULL}};
+    static const ps_service services[] = {{.type = &psgd__test__echo_service__descriptor,
+                                           .methods = methods,
+                                           .method_count = sizeof methods / sizeof methods[0]}};
     guard g = {.pipe = keep, .stop.fire = on_stop, .down.fire = on_down};
     pthread_t thread;
     int port;

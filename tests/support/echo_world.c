@@ -232,8 +232,10 @@ static const ps_method echo_methods[] = {
 
 ps_service echo_service(echo_world *w)
 {
-    return (ps_service){&psgd__test__echo_service__descriptor, echo_methods,
-                        sizeof echo_methods / sizeof echo_methods[0], w};
+    return (ps_service){.type = &psgd__test__echo_service__descriptor,
+                        .methods = echo_methods,
+                        .method_count = sizeof echo_methods / sizeof echo_methods[0],
+                        .state = w};
 }
 
 /* --- the world ---------------------------------------------------------------- */
