@@ -145,6 +145,22 @@ ps_status ps_state_in_init(ps_state_in *in, const char *magic, uint32_t version,
     return in->status;
 }
 
+ps_status ps_state_open(ps_state_in *in, const char *magic, uint32_t version, uint32_t kind,
+                        const uint8_t *bytes, size_t len)
+{
+    uint32_t first, index;
+    ps_status st = ps_state_in_init(in, magic, version, bytes, len);
+
+    if (ps_is_ok(&st)) {
+        st = ps_state_next(in, true, &first, &index);
+    }
+    if (ps_is_ok(&st) && first != kind) {
+        ps_state_fail(in, "the first section is of kind %" PRIu32, first);
+        st = in->status;
+    }
+    return st;
+}
+
 ps_status ps_state_check(ps_state_in *in)
 {
     size_t from = in->at - sizeof(section_head);

@@ -80,6 +80,11 @@ typedef struct ps_state_in {
 PS_MUST_USE ps_status ps_state_in_init(ps_state_in *in, const char *magic, uint32_t version,
                                        const uint8_t *bytes, size_t len);
 
+/* Does the same and moves to the first section, whose checksum is verified. Fails also as
+ * ps_state_next does, and with DATA_LOSS if the section is of another kind. */
+PS_MUST_USE ps_status ps_state_open(ps_state_in *in, const char *magic, uint32_t version,
+                                    uint32_t kind, const uint8_t *bytes, size_t len);
+
 /* Moves to the next section, whose payload is then taken member by member. The section before it
  * must be ended by ps_state_done or ps_state_skip. *kind is 0 at the end of the file. With `checks`
  * the checksum is verified, else only the length.

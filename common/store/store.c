@@ -1,243 +1,132 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* store.c - see store.h: slices and rows behind one interface. */
-#include "common/store/store_impl.h"
+/* shard_create.c - a shard from its configuration, and its end. */
+#include "common/store/shard_state.h"
 
 #include "common/base/xalloc.h"
 
+#include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
-ps_store *ps_store_create(const ps_store_conf *conf)
+static float *zeros(size_t n)
 {
-    ps_store *store = ps_xcalloc(1, sizeof *store);
+    float *x = ps_xaligned_alloc(n * sizeof *x);
 
-    for (uint32_t i = 0; i < PS_TABLE_SHARDS; i++) {
-        store->owned[i] = conf->owned == NULL || conf->owned[i];
+    memset(x, 0, n * sizeof *x);
+    return x;
+}
+
+static ps_buf *create_weights(const float *initial, size_t n)
+{
+    ps_buf *buf = ps_buf_create(n * sizeof *initial);
+
+    buf->len = n * sizeof *initial;
+    if (initial != NULL) {
+        memcpy(buf->data, initial, buf->len);
+    } else {
+        memset(buf->data, 0, buf->len);
     }
-    store->job = conf->job;
-    store->broadcasts = conf->dense.broadcasts;
-    store->optim = conf->dense.descent.optim;
-    store->workers = conf->dense.workers;
-    store->is_lost = ps_xcalloc(store->workers, sizeof *store->is_lost);
-    store->shard = ps_shard_create(&conf->dense);
-    store->tables = store->all_tables = conf->tables;
-    if (store->tables != NULL) {
-        ps_tables_book(store->tables)->counters = ps_shard_book(store->shard)->counters;
-    }
-    return store;
+    return buf;
 }
 
-void ps_store_destroy(ps_store *store)
+static void create_slices(ps_shard *shard, const ps_shard_conf *conf)
 {
-    if (store != NULL) {
-        ps_tables_destroy(store->all_tables); /* they count in the shard's counters */
-        ps_shard_destroy(store->shard);
-        free(store->is_lost);
-        free(store);
-    }
-}
+    shard->slices = ps_xcalloc(conf->slice_count, sizeof *shard->slices);
+    for (uint32_t s = 0; s < conf->slice_count; s++) {
+        const ps_shard_slice *slice = &conf->slices[s];
 
-/* ---- Contributions ---- */
-
-ps_status ps_store_push(ps_store *store, uint32_t worker, uint64_t clock, uint32_t contributor,
-                        const Psgd__V1__Encoding *head, const uint8_t *bytes, size_t len,
-                        ps_shard_outcome *outcome)
-{
-    return ps_shard_push(store->shard, worker, clock, contributor, head, bytes, len, outcome);
-}
-
-ps_status ps_store_push_zeros(ps_store *store, uint32_t worker, uint64_t clock,
-                              uint32_t contributor)
-{
-    return ps_shard_push_zeros(store->shard, worker, clock, contributor);
-}
-
-ps_status ps_store_push_rows(ps_store *store, const ps_tables_part *part)
-{
-    return store->tables != NULL ? ps_tables_push(store->tables, part)
-                                 : ps_fail(PS_INVALID_ARGUMENT, "rows; there are no sparse tables");
-}
-
-bool ps_store_is_in(const ps_store *store, uint64_t clock, uint32_t contributor)
-{
-    return ps_shard_is_in(store->shard, clock, contributor);
-}
-
-bool ps_store_has_rows(const ps_store *store, uint64_t clock, uint32_t contributor)
-{
-    return store->tables == NULL || ps_tables_is_in(store->tables, clock, contributor);
-}
-
-/* ---- Answers ---- */
-
-ps_status ps_store_pull_begin(ps_store *store, uint32_t worker, uint64_t clock)
-{
-    return ps_shard_pull_begin(store->shard, worker, clock);
-}
-
-void ps_store_pull_whole(ps_store *store, uint32_t worker)
-{
-    ps_shard_pull_whole(store->shard, worker);
-}
-
-void ps_store_pull_cancel(ps_store *store, uint32_t worker)
-{
-    if (store->shard != NULL) {
-        ps_shard_pull_cancel(store->shard, worker);
+        assert(slice->n >= 1 && slice->n <= PS_CODEC_VALUES);
+        assert(s == 0 || conf->slices[s - 1].index < slice->index);
+        assert(slice->up != NULL && slice->down != NULL);
+        shard->slices[s].conf = *slice;
+        shard->slices[s].at = shard->value_count;
+        shard->slices[s].weights = create_weights(
+            conf->weights == NULL ? NULL : conf->weights + shard->value_count, slice->n);
+        shard->value_count += slice->n;
     }
 }
 
-void ps_store_pull_next(ps_store *store, uint32_t worker, size_t max_bytes, ps_shard_piece *pieces,
-                        size_t cap, ps_shard_answer *answer)
+static void create_book(ps_shard *shard, const ps_shard_conf *conf)
 {
-    ps_shard_pull_next(store->shard, worker, max_bytes, pieces, cap, answer);
-}
+    size_t words = (conf->slice_count + 63) / 64;
 
-bool ps_store_is_waiting(const ps_store *store, uint32_t worker)
-{
-    return ps_shard_is_waiting(store->shard, worker);
-}
-
-bool ps_store_may_pull_rows(const ps_store *store, uint32_t worker, uint64_t clock)
-{
-    return store->tables == NULL || ps_tables_may_pull(store->tables, worker, clock);
-}
-
-ps_status ps_store_pull_rows(ps_store *store, uint32_t worker, const uint64_t *keys, size_t count,
-                             float *out)
-{
-    ps_status st = store->tables != NULL
-                       ? ps_tables_pull(store->tables, keys, count, out)
-                       : ps_fail(PS_INVALID_ARGUMENT, "rows; there are no sparse tables");
-
-    if (ps_is_ok(&st)) {
-        ps_tables_gave(store->tables, worker);
+    ps_book_init(&shard->book, &(ps_book_conf){.columns = conf->slice_count,
+                                               .workers = conf->workers,
+                                               .contributors = conf->contributors,
+                                               .held_count = conf->held_count,
+                                               .held = conf->held,
+                                               .policy = conf->policy,
+                                               .policy_params = conf->policy_params,
+                                               .counters = &shard->counters});
+    for (uint32_t s = 0; s < conf->slice_count; s++) {
+        shard->slices[s].col = &shard->book.column[s];
     }
-    return st;
-}
-
-/* ---- Time, losses, how far it is ---- */
-
-void ps_store_tick(ps_store *store, int64_t now_us)
-{
-    ps_shard_tick(store->shard, now_us);
-    if (store->tables != NULL) {
-        ps_tables_tick(store->tables, now_us);
+    shard->wish = ps_xcalloc(conf->workers, sizeof *shard->wish);
+    for (uint32_t w = 0; w < conf->workers; w++) {
+        shard->wish[w].want = ps_xcalloc(words, sizeof *shard->wish[w].want);
+        shard->wish[w].unchecked = ps_xcalloc(words, sizeof *shard->wish[w].unchecked);
+    }
+    /* One contributor's sum is what it sent, if the step follows at once. */
+    if (shard->book.buffers && (conf->contributors > 1 || !shard->book.in_order)) {
+        shard->sums = zeros(shard->value_count);
     }
 }
 
-int64_t ps_store_deadline(const ps_store *store)
+ps_shard *ps_shard_create(const ps_shard_conf *conf)
 {
-    int64_t dense = ps_shard_deadline(store->shard), rows = INT64_MAX;
+    ps_shard *shard = ps_xcalloc(1, sizeof *shard);
 
-    if (store->tables != NULL) {
-        rows = ps_book_deadline(ps_tables_book(store->tables));
+    shard->slice_count = conf->slice_count;
+    shard->descent = conf->descent;
+    shard->merge_scale = conf->merge_scale;
+    shard->seed = conf->seed;
+    shard->broadcasts = conf->broadcasts;
+    shard->plain = ps_codec_find("f32");
+    shard->plain_params = ps_params_default(shard->plain->params);
+    create_slices(shard, conf);
+    create_book(shard, conf);
+    shard->state =
+        zeros(shard->value_count * (conf->descent.optim != NULL ? conf->descent.optim->slots : 0));
+    shard->scratch = zeros(PS_CODEC_VALUES);
+    shard->delay = conf->delay;
+    shard_delay_init(shard);
+    shard->change = conf->broadcasts ? zeros(PS_CODEC_VALUES) : NULL;
+    for (uint32_t s = 0; s < shard->slice_count; s++) {
+        shard_merge_init(shard, &shard->slices[s]);
+        shard_rows_init(shard, &shard->slices[s]);
     }
-    return rows < dense ? rows : dense;
+    ps_park_init(&shard->park);
+    return shard;
 }
 
-ps_status ps_store_lose_worker(ps_store *store, uint32_t worker)
+void ps_shard_destroy(ps_shard *shard)
 {
-    ps_status st = ps_shard_lose_worker(store->shard, worker);
-
-    return ps_is_ok(&st) && store->tables != NULL ? ps_tables_lose(store->tables, worker) : st;
-}
-
-bool ps_store_is_lost(const ps_store *store, uint32_t worker)
-{
-    return ps_shard_is_lost(store->shard, worker);
-}
-
-uint64_t ps_store_clock(const ps_store *store)
-{
-    uint64_t dense = ps_shard_clock(store->shard), rows = UINT64_MAX;
-
-    if (store->tables != NULL) {
-        rows = ps_tables_clock(store->tables);
+    if (shard == NULL) {
+        return;
     }
-    return rows < dense ? rows : dense;
-}
-
-uint32_t ps_store_waits_for(const ps_store *store, uint32_t *workers, uint32_t cap)
-{
-    uint64_t clock = ps_store_clock(store);
-    uint32_t count = 0;
-
-    for (uint32_t w = 0; clock != UINT64_MAX && w < store->workers; w++) {
-        if (ps_book_is_missing(ps_shard_book(store->shard), w, clock) ||
-            (store->tables != NULL &&
-             ps_book_is_missing(ps_tables_book(store->tables), w, clock))) {
-            if (count < cap) {
-                workers[count] = w;
-            }
-            count++;
+    for (uint32_t s = 0; s < shard->slice_count; s++) {
+        while (shard->slices[s].parked != NULL) {
+            ps_park_remove_first(&shard->park, &shard->slices[s].parked);
         }
+        ps_buf_unref(shard->slices[s].weights);
+        ps_buf_unref(shard->slices[s].snap);
+        shard_merge_fini(&shard->slices[s]);
+        shard_rows_fini(&shard->slices[s]);
     }
-    return count;
-}
-
-uint64_t ps_store_open(const ps_store *store)
-{
-    return ps_shard_open(store->shard) +
-           (store->tables != NULL ? ps_book_open(ps_tables_book(store->tables)) : 0);
-}
-
-const ps_store_counters *ps_store_counters_of(const ps_store *store)
-{
-    return store->shard != NULL ? ps_shard_counters_of(store->shard) : &store->last;
-}
-
-ps_worker_counters ps_store_worker_counters_of(const ps_store *store, uint32_t worker)
-{
-    ps_worker_counters sum = *ps_shard_worker_counters_of(store->shard, worker);
-
-    if (store->tables != NULL) {
-        const ps_worker_counters *rows = &ps_tables_book(store->tables)->worker[worker].share;
-
-        sum.applied += rows->applied;
-        sum.dropped += rows->dropped;
-        sum.left_out += rows->left_out;
+    ps_park_fini(&shard->park);
+    for (uint32_t w = 0; w < shard->book.workers; w++) {
+        free(shard->wish[w].want);
+        free(shard->wish[w].unchecked);
     }
-    return sum;
-}
-
-/* ---- What is here ---- */
-
-size_t ps_store_value_count(const ps_store *store)
-{
-    return ps_shard_value_count(store->shard);
-}
-
-const float *ps_store_weights(ps_store *store)
-{
-    return ps_shard_weights(store->shard);
-}
-
-uint64_t ps_store_version(const ps_store *store, uint32_t place)
-{
-    return ps_shard_version(store->shard, place);
-}
-
-void ps_store_drop_slices(ps_store *store)
-{
-    store->last = *ps_shard_counters_of(store->shard);
-    if (store->all_tables != NULL) {
-        ps_tables_book(store->all_tables)->counters = &store->last;
-    }
-    ps_shard_destroy(store->shard);
-    store->shard = NULL;
-}
-
-ps_tables *ps_store_tables(ps_store *store)
-{
-    return store->all_tables;
-}
-
-void ps_store_lend_tables(ps_store *store)
-{
-    store->tables = NULL;
-}
-
-bool ps_store_has_tables(const ps_store *store)
-{
-    return store->tables != NULL;
+    ps_book_fini(&shard->book);
+    free(shard->slices);
+    free(shard->wish);
+    free(shard->flat);
+    free(shard->state);
+    free(shard->sums);
+    free(shard->scratch);
+    free(shard->change);
+    shard_delay_fini(shard);
+    shard_rows_room_fini(shard);
+    free(shard);
 }

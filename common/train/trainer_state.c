@@ -200,14 +200,7 @@ ps_status ps_trainer_load(ps_trainer *t, ps_exchange *exchange, const uint8_t *b
     ps_status st = check_exchange(t);
 
     if (ps_is_ok(&st)) {
-        st = ps_state_in_init(&in, MAGIC, VERSION, bytes, len);
-    }
-    if (ps_is_ok(&st)) {
-        st = ps_state_next(&in, true, &kind, &index);
-    }
-    if (ps_is_ok(&st) && kind != HEAD) {
-        ps_state_fail(&in, "the first section is of kind %" PRIu32, kind);
-        st = in.status;
+        st = ps_state_open(&in, MAGIC, VERSION, HEAD, bytes, len);
     }
     if (ps_is_ok(&st)) {
         st = take_head(t, &in);
