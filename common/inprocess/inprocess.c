@@ -338,7 +338,7 @@ void ps_inprocess_job_destroy(ps_inprocess_job *run)
     free(run);
 }
 
-/* Of the servers, beside weights, state and sums of a clock: what common/store/shard.h says of
+/* Of the servers, beside weights, state and sums of a clock: what common/store/store.h says of
  * rows, and the sum that is kept of them with one worker too. */
 static size_t memory_of_rows(const ps_plan *plan)
 {

@@ -9,9 +9,10 @@
 #ifndef PS_COMMON_JOB_LAYOUT_H
 #define PS_COMMON_JOB_LAYOUT_H
 
+#include "common/base/shards.h"
 #include "common/nn/model.h"
 
-enum { PS_SLICE_VALUES = 16384, PS_SHARDS = 256 };
+enum { PS_SLICE_VALUES = 16384 };
 
 typedef struct ps_slice {
     uint32_t index;    /* in the layout */

@@ -435,10 +435,9 @@ uint64_t ps_book_open_clock(const ps_book *book, uint32_t column)
     return book->policy->has_rounds ? at->clock : at->least;
 }
 
-/* The clock of a column that is not complete; UINT64_MAX: nobody is waited for. */
-static uint64_t clock_of(const ps_book *book, uint32_t c)
+uint64_t ps_book_clock_of(const ps_book *book, uint32_t column)
 {
-    return book->column[c].least == UINT64_MAX ? UINT64_MAX : ps_book_open_clock(book, c);
+    return book->column[column].least == UINT64_MAX ? UINT64_MAX : ps_book_open_clock(book, column);
 }
 
 uint64_t ps_book_clock(const ps_book *book)
@@ -446,17 +445,19 @@ uint64_t ps_book_clock(const ps_book *book)
     uint64_t least = UINT64_MAX;
 
     for (uint32_t c = 0; c < book->columns; c++) {
-        uint64_t clock = clock_of(book, c);
+        uint64_t clock = ps_book_clock_of(book, c);
 
         least = clock < least ? clock : least;
     }
     return least;
 }
 
-bool ps_book_is_missing(const ps_book *book, uint32_t worker, uint64_t clock)
+/* Has the worker not brought `clock`, which is the oldest, to some column? */
+static bool is_missing(const ps_book *book, uint32_t worker, uint64_t clock)
 {
     for (uint32_t c = 0; c < book->columns; c++) {
-        if (clock_of(book, c) == clock && book->done[(size_t)c * book->workers + worker] <= clock) {
+        if (ps_book_clock_of(book, c) == clock &&
+            book->done[(size_t)c * book->workers + worker] <= clock) {
             return true;
         }
     }
@@ -469,7 +470,7 @@ uint32_t ps_book_waits_for(const ps_book *book, uint32_t *workers, uint32_t cap)
     uint32_t count = 0;
 
     for (uint32_t w = 0; clock != UINT64_MAX && w < book->workers; w++) {
-        if (ps_book_is_missing(book, w, clock)) {
+        if (is_missing(book, w, clock)) {
             if (count < cap) {
                 workers[count] = w;
             }

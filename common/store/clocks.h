@@ -160,15 +160,15 @@ bool ps_book_is_in(const ps_book *book, uint64_t clock, uint32_t contributor);
  * UINT64_MAX without columns or when nobody is waited for. */
 uint64_t ps_book_clock(const ps_book *book);
 
-/* The same of one column, as a sum that closes is of that clock. */
+/* The same of one column. */
+uint64_t ps_book_clock_of(const ps_book *book, uint32_t column);
+
+/* Returns the clock that a sum of the column that closes is of. */
 uint64_t ps_book_open_clock(const ps_book *book, uint32_t column);
 
 /* Writes the workers, in order, whose contributions to the clock of ps_book_clock are missing in
  * some column that waits; at most `cap`. Returns how many there are. */
 uint32_t ps_book_waits_for(const ps_book *book, uint32_t *workers, uint32_t cap);
-
-/* Returns whether worker w is one of those, if `clock` is what ps_book_clock says. */
-bool ps_book_is_missing(const ps_book *book, uint32_t worker, uint64_t clock);
 
 /* Returns whether the column's sum is to be looked at, as its time has come. */
 bool ps_book_is_due(const ps_book *book, uint32_t column);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shard_broadcast.c - what a step changes, encoded once, for the shard itself and for
+/* shard_broadcast.c - what a step changes, encoded once, for the store itself and for
  * every worker.
  *
  * A slice keeps the change of its last step. A worker that was given the version
  * before gets it; one that was not, or says that it has something else, gets the
  * weights whole, as float32. Beside either goes the checksum of the weights.
  */
-#include "common/store/shard_state.h"
+#include "common/store/store_impl.h"
 
 #include "common/base/draw.h"
 #include "common/codec/feedback.h"
@@ -14,11 +14,11 @@
 
 #include <assert.h>
 
-void shard_broadcast(ps_shard *shard, shard_slice *slice, float *w)
+void shard_broadcast(ps_store *store, shard_slice *slice, float *w)
 {
-    const ps_shard_slice *conf = &slice->conf;
-    uint64_t key = ps_draw_key(shard->seed, PS_DRAW_DOWN, conf->index, slice->col->version + 1, 0);
-    float *d = shard->scratch;
+    const ps_store_slice *conf = &slice->conf;
+    uint64_t key = ps_draw_key(store->seed, PS_DRAW_DOWN, conf->index, slice->col->version + 1, 0);
+    float *d = store->scratch;
     ps_status st;
 
     ps_feedback_carry(conf->down, &conf->down_params, slice->kept, d, conf->n);
@@ -27,28 +27,28 @@ void shard_broadcast(ps_shard *shard, shard_slice *slice, float *w)
         ps_feedback_encode(conf->down, &conf->down_params, slice->kept, key, conf->index, d,
                            conf->n, slice->snap->data, &slice->snap_head);
     slice->snap_version = slice->col->version + 1;
-    shard->counters.encoded++;
-    shard->counters.encoded_bytes += slice->snap->len;
+    store->counters.encoded++;
+    store->counters.encoded_bytes += slice->snap->len;
     st = ps_codec_decode(conf->down, &slice->snap_head.msg, slice->snap->data, slice->snap->len,
-                         PS_INTO_SET, shard->change, conf->n);
+                         PS_INTO_SET, store->change, conf->n);
     assert(ps_is_ok(&st)); /* it was encoded just now */
-    ps_replica_step(w, shard->change, conf->n);
+    ps_replica_step(w, store->change, conf->n);
 }
 
-bool shard_gives_change(const ps_shard *shard, uint32_t worker, uint32_t s)
+bool shard_gives_change(const ps_store *store, uint32_t worker, uint32_t s)
 {
-    const shard_slice *slice = &shard->slices[s];
-    uint64_t given = shard->book.given[(size_t)s * shard->book.workers + worker];
+    const shard_slice *slice = &store->slices[s];
+    uint64_t given = store->book.given[(size_t)s * store->book.workers + worker];
 
-    return shard->broadcasts && !shard->wish[worker].is_whole && slice->snap != NULL &&
+    return store->broadcasts && !store->wish[worker].is_whole && slice->snap != NULL &&
            slice->snap_version == slice->col->version && given + 1 >= slice->col->version;
 }
 
-ps_buf *shard_whole(const ps_shard *shard, shard_slice *slice)
+ps_buf *shard_whole(const ps_store *store, shard_slice *slice)
 {
     uint8_t none[1];
 
-    ps_codec_encode(shard->plain, &shard->plain_params, 0, slice->conf.index,
+    ps_codec_encode(store->plain, &store->plain_params, 0, slice->conf.index,
                     (const float *)(const void *)slice->weights->data, 0, none, &slice->whole_head);
     slice->whole_head.msg.payload_bytes = (uint32_t)slice->weights->len;
     return slice->weights;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* shard_delay.c - what each worker was given, for the correction of its gradients. */
-#include "common/store/shard_state.h"
+#include "common/store/store_impl.h"
 
 #include "common/base/xalloc.h"
 
@@ -8,58 +8,59 @@
 #include <stdlib.h>
 #include <string.h>
 
-static float *had_by(const ps_shard *shard, const shard_slice *slice, uint32_t worker)
+static float *had_by(const ps_store *store, const shard_slice *slice, uint32_t worker)
 {
-    return shard->had + worker * shard->value_count + slice->at;
+    return store->had + worker * store->value_count + slice->at;
 }
 
-void shard_delay_init(ps_shard *shard)
+void shard_delay_init(ps_store *store)
 {
-    if (!(shard->delay.lambda > 0)) {
+    if (!(store->delay.lambda > 0)) {
         return;
     }
-    assert(shard->book.policy->closes == NULL); /* sums are of gradients at these weights */
-    shard->had = ps_xcalloc(shard->book.workers * shard->value_count, sizeof *shard->had);
-    if (shard->delay.decay > 0) {
-        shard->mean_square = ps_xcalloc(shard->value_count, sizeof *shard->mean_square);
+    assert(store->book.policy->closes == NULL); /* sums are of gradients at these weights */
+    store->had = ps_xcalloc(store->book.workers * store->value_count, sizeof *store->had);
+    if (store->delay.decay > 0) {
+        store->mean_square = ps_xcalloc(store->value_count, sizeof *store->mean_square);
     }
-    for (uint32_t w = 0; w < shard->book.workers; w++) {
-        for (uint32_t s = 0; s < shard->slice_count; s++) { /* all begin with these */
-            const shard_slice *slice = &shard->slices[s];
+    for (uint32_t w = 0; w < store->book.workers; w++) {
+        for (uint32_t s = 0; s < store->slice_count; s++) { /* all begin with these */
+            const shard_slice *slice = &store->slices[s];
 
-            memcpy(had_by(shard, slice, w), slice->weights->data, slice->weights->len);
+            memcpy(had_by(store, slice, w), slice->weights->data, slice->weights->len);
         }
     }
 }
 
-void shard_delay_fini(ps_shard *shard)
+void shard_delay_fini(ps_store *store)
 {
-    free(shard->had);
-    free(shard->mean_square);
+    free(store->had);
+    free(store->mean_square);
+    store->had = store->mean_square = NULL;
 }
 
-void shard_delay_gave(ps_shard *shard, uint32_t worker, uint32_t s, const ps_shard_piece *piece)
+void shard_delay_gave(ps_store *store, uint32_t worker, uint32_t s, const ps_store_piece *piece)
 {
-    const shard_slice *slice = &shard->slices[s];
+    const shard_slice *slice = &store->slices[s];
     ps_status st;
 
-    if (shard->had != NULL) { /* as it comes out there, not as it is here */
+    if (store->had != NULL) { /* as it comes out there, not as it is here */
         st = ps_codec_decode(slice->conf.down, piece->head, piece->buf->data + piece->at,
-                             piece->len, PS_INTO_SET, had_by(shard, slice, worker), slice->conf.n);
+                             piece->len, PS_INTO_SET, had_by(store, slice, worker), slice->conf.n);
         assert(ps_is_ok(&st));
     }
 }
 
-const float *shard_delay_correct(ps_shard *shard, uint32_t worker, uint32_t s, const float *g)
+const float *shard_delay_correct(ps_store *store, uint32_t worker, uint32_t s, const float *g)
 {
-    const shard_slice *slice = &shard->slices[s];
+    const shard_slice *slice = &store->slices[s];
 
-    if (shard->had == NULL || slice->conf.is_state) {
+    if (store->had == NULL || slice->conf.is_state) {
         return g;
     }
-    ps_delay_correct(shard->delay, g, (const float *)(const void *)slice->weights->data,
-                     had_by(shard, slice, worker),
-                     shard->mean_square == NULL ? NULL : shard->mean_square + slice->at,
-                     shard->scratch, slice->conf.n);
-    return shard->scratch;
+    ps_delay_correct(store->delay, g, (const float *)(const void *)slice->weights->data,
+                     had_by(store, slice, worker),
+                     store->mean_square == NULL ? NULL : store->mean_square + slice->at,
+                     store->scratch, slice->conf.n);
+    return store->scratch;
 }

@@ -2,7 +2,7 @@
 /* shard_file.c - dense slices in the file of a store's state (store.h has its layout): written and
  * read by the virtual shard. What follows from the rest is not in the file: least clocks, and
  * snapshots that encoding makes anew. */
-#include "common/store/shard_state.h"
+#include "common/store/store_impl.h"
 
 #include "common/base/xalloc.h"
 
@@ -28,23 +28,23 @@ enum {
 /* Parts that a slice has whenever its job asks for them. */
 enum { ALWAYS = HAS_STANDING | HAS_KEPT | HAS_HAD | HAS_MEAN_SQUARE | HAS_ROWS };
 
-static uint32_t parts_of(const ps_shard *shard, const shard_slice *slice)
+static uint32_t parts_of(const ps_store *store, const shard_slice *slice)
 {
     bool has_sum = slice->sum != NULL;
     bool keeps_snap = slice->snap != NULL && slice->snap_version == slice->col->version &&
-                      slice->rows == NULL && (shard->broadcasts || slice->kept != NULL);
+                      slice->rows == NULL && (store->broadcasts || slice->kept != NULL);
 
     return (has_sum && slice->undecoded == NULL ? HAS_SUM : 0u) |
            (has_sum && slice->undecoded != NULL ? HAS_UNDECODED : 0u) |
            (slice->standing != NULL ? HAS_STANDING : 0u) | (slice->kept != NULL ? HAS_KEPT : 0u) |
-           (keeps_snap ? HAS_SNAP : 0u) | (shard->had != NULL ? HAS_HAD : 0u) |
-           (shard->mean_square != NULL ? HAS_MEAN_SQUARE : 0u) |
+           (keeps_snap ? HAS_SNAP : 0u) | (store->had != NULL ? HAS_HAD : 0u) |
+           (store->mean_square != NULL ? HAS_MEAN_SQUARE : 0u) |
            (slice->rows != NULL ? HAS_ROWS : 0u);
 }
 
-static size_t state_floats(const ps_shard *shard, const shard_slice *slice)
+static size_t state_floats(const ps_store *store, const shard_slice *slice)
 {
-    return shard->descent.optim != NULL ? (size_t)slice->conf.n * shard->descent.optim->slots : 0;
+    return store->descent.optim != NULL ? (size_t)slice->conf.n * store->descent.optim->slots : 0;
 }
 
 static size_t kept_floats(const shard_slice *slice)
@@ -82,20 +82,20 @@ static void put_parked(const shard_slice *slice, ps_state_out *out)
     }
 }
 
-static void put_slice(const ps_shard *shard, uint32_t s, ps_state_out *out)
+static void put_slice(const ps_store *store, uint32_t s, ps_state_out *out)
 {
-    const shard_slice *slice = &shard->slices[s];
+    const shard_slice *slice = &store->slices[s];
     size_t floats = slice->conf.n * sizeof(float);
-    uint32_t parts = parts_of(shard, slice);
+    uint32_t parts = parts_of(store, slice);
 
     ps_state_put_u32(out, slice->conf.index);
     ps_state_put_u32(out, slice->conf.n);
     ps_state_put_u32(out, parts);
     ps_state_put_u32(out, slice->turn);
-    ps_book_put(&shard->book, s, out);
+    ps_book_put(&store->book, s, out);
     ps_state_put(out, slice->weights->data, floats);
-    if (shard->descent.optim != NULL) {
-        ps_state_put(out, shard_state_of(shard, slice), state_floats(shard, slice) * sizeof(float));
+    if (store->descent.optim != NULL) {
+        ps_state_put(out, shard_state_of(store, slice), state_floats(store, slice) * sizeof(float));
     }
     if (parts & HAS_SUM) {
         ps_state_put(out, slice->sum, floats);
@@ -112,34 +112,34 @@ static void put_slice(const ps_shard *shard, uint32_t s, ps_state_out *out)
     if (parts & HAS_SNAP) {
         put_encoding(out, &slice->snap_head.msg, slice->snap->data, slice->snap->len);
     }
-    for (uint32_t w = 0; (parts & HAS_HAD) && w < shard->book.workers; w++) {
-        ps_state_put(out, shard->had + w * shard->value_count + slice->at, floats);
+    for (uint32_t w = 0; (parts & HAS_HAD) && w < store->book.workers; w++) {
+        ps_state_put(out, store->had + w * store->value_count + slice->at, floats);
     }
     if (parts & HAS_MEAN_SQUARE) {
-        ps_state_put(out, shard->mean_square + slice->at, floats);
+        ps_state_put(out, store->mean_square + slice->at, floats);
     }
     if (parts & HAS_ROWS) {
-        shard_rows_put(shard, slice, out);
+        shard_rows_put(store, slice, out);
     }
     put_parked(slice, out);
 }
 
-void ps_shard_put(const ps_shard *shard, uint32_t virtual_shard, ps_state_out *out)
+void shard_put(const ps_store *store, uint32_t virtual_shard, ps_state_out *out)
 {
-    ps_state_put_u32(out, ps_shard_count(shard, virtual_shard));
-    for (uint32_t s = 0; s < shard->slice_count; s++) {
-        if (shard->slices[s].conf.index % PS_TABLE_SHARDS == virtual_shard) {
-            put_slice(shard, s, out);
+    ps_state_put_u32(out, shard_count(store, virtual_shard));
+    for (uint32_t s = 0; s < store->slice_count; s++) {
+        if (store->slices[s].conf.index % PS_SHARDS == virtual_shard) {
+            put_slice(store, s, out);
         }
     }
 }
 
-uint32_t ps_shard_count(const ps_shard *shard, uint32_t virtual_shard)
+uint32_t shard_count(const ps_store *store, uint32_t virtual_shard)
 {
     uint32_t count = 0;
 
-    for (uint32_t s = 0; s < shard->slice_count; s++) {
-        count += shard->slices[s].conf.index % PS_TABLE_SHARDS == virtual_shard;
+    for (uint32_t s = 0; s < store->slice_count; s++) {
+        count += store->slices[s].conf.index % PS_SHARDS == virtual_shard;
     }
     return count;
 }
@@ -172,7 +172,7 @@ static const uint8_t *take_encoding(ps_state_in *in, ps_encoding *head, size_t *
     return bytes;
 }
 
-static void take_snap(ps_shard *shard, shard_slice *slice, ps_state_in *in)
+static void take_snap(ps_store *store, shard_slice *slice, ps_state_in *in)
 {
     size_t len = 0;
     ps_encoding head;
@@ -183,7 +183,7 @@ static void take_snap(ps_shard *shard, shard_slice *slice, ps_state_in *in)
         return;
     }
     st = len <= slice->conf.down->size(&slice->conf.down_params, slice->conf.n)
-             ? ps_codec_decode(slice->conf.down, &head.msg, bytes, len, PS_INTO_SET, shard->scratch,
+             ? ps_codec_decode(slice->conf.down, &head.msg, bytes, len, PS_INTO_SET, store->scratch,
                                slice->conf.n)
              : ps_fail(PS_DATA_LOSS, "too long");
     if (!ps_is_ok(&st)) {
@@ -198,14 +198,14 @@ static void take_snap(ps_shard *shard, shard_slice *slice, ps_state_in *in)
 }
 
 /* Contributions that wait are those of the open sum above its turn, in order. */
-static void take_parked(ps_shard *shard, uint32_t s, ps_state_in *in)
+static void take_parked(ps_store *store, uint32_t s, ps_state_in *in)
 {
-    shard_slice *slice = &shard->slices[s];
-    uint32_t count = ps_state_take_count(in, "parked contributions", shard->book.contributors);
+    shard_slice *slice = &store->slices[s];
+    uint32_t count = ps_state_take_count(in, "parked contributions", store->book.contributors);
     uint32_t least = slice->turn;
 
-    if (count > 0 && !shard->book.in_order) {
-        ps_state_fail(in, "%s parks nothing", shard->book.policy->name);
+    if (count > 0 && !store->book.in_order) {
+        ps_state_fail(in, "%s parks nothing", store->book.policy->name);
     }
     for (uint32_t i = 0; ps_state_is_ok(in) && i < count; i++) {
         uint32_t k = ps_state_take_u32(in);
@@ -217,8 +217,8 @@ static void take_parked(ps_shard *shard, uint32_t s, ps_state_in *in)
         if (!ps_state_is_ok(in)) {
             return;
         }
-        if (k < least || k >= shard->book.contributors ||
-            ps_book_next(&shard->book, s, k) <= slice->col->clock) {
+        if (k < least || k >= store->book.contributors ||
+            ps_book_next(&store->book, s, k) <= slice->col->clock) {
             ps_state_fail(in, "contributor %" PRIu32 " cannot be parked", k);
             return;
         }
@@ -229,7 +229,7 @@ static void take_parked(ps_shard *shard, uint32_t s, ps_state_in *in)
             ps_state_fail(in, "parked: %.80s", st.text);
             return;
         }
-        ps_park_add(&shard->park, &slice->parked, k, &head.msg, bytes, len);
+        ps_park_add(&store->park, &slice->parked, k, &head.msg, bytes, len);
         least = k + 1;
     }
 }
@@ -246,22 +246,22 @@ static void take_undecoded(shard_slice *slice, ps_state_in *in)
 }
 
 /* The memory of an open sum that outlives a push; NULL: there is none. */
-static float *sum_memory(const ps_shard *shard, const shard_slice *slice)
+static float *sum_memory(const ps_store *store, const shard_slice *slice)
 {
     return slice->rows != NULL   ? shard_rows_sum(slice)
-           : shard->sums != NULL ? shard->sums + slice->at
+           : store->sums != NULL ? store->sums + slice->at
                                  : NULL;
 }
 
 /* Checks that the parts are those of this job: what it always has, and one kind of sum. */
-static bool check_parts(const ps_shard *shard, const shard_slice *slice, uint32_t parts,
+static bool check_parts(const ps_store *store, const shard_slice *slice, uint32_t parts,
                         ps_state_in *in)
 {
-    uint32_t mine = parts_of(shard, slice) & ALWAYS;
-    bool may_sum = sum_memory(shard, slice) != NULL && slice->undecoded == NULL;
+    uint32_t mine = parts_of(store, slice) & ALWAYS;
+    bool may_sum = sum_memory(store, slice) != NULL && slice->undecoded == NULL;
     uint32_t may =
         mine | (may_sum ? HAS_SUM : 0u) | (slice->undecoded != NULL ? HAS_UNDECODED : 0u) |
-        (slice->rows == NULL && (shard->broadcasts || slice->kept != NULL) ? HAS_SNAP : 0u);
+        (slice->rows == NULL && (store->broadcasts || slice->kept != NULL) ? HAS_SNAP : 0u);
 
     if (ps_state_is_ok(in) && ((parts & ALWAYS) != mine || (parts & ~may) != 0)) {
         ps_state_fail(in,
@@ -273,12 +273,12 @@ static bool check_parts(const ps_shard *shard, const shard_slice *slice, uint32_
 }
 
 /* Contributors below the turn are in the sum, or were dropped. */
-static void check_turn(const ps_shard *shard, uint32_t s, ps_state_in *in)
+static void check_turn(const ps_store *store, uint32_t s, ps_state_in *in)
 {
-    const shard_slice *slice = &shard->slices[s];
+    const shard_slice *slice = &store->slices[s];
 
     for (uint32_t k = 0; k < slice->turn; k++) {
-        if (!shard->book.in_order || ps_book_next(&shard->book, s, k) <= slice->col->clock) {
+        if (!store->book.in_order || ps_book_next(&store->book, s, k) <= slice->col->clock) {
             ps_state_fail(in, "turn: %" PRIu32 ", and contributor %" PRIu32 " has not come",
                           slice->turn, k);
             return;
@@ -286,24 +286,24 @@ static void check_turn(const ps_shard *shard, uint32_t s, ps_state_in *in)
     }
 }
 
-static void take_memory(ps_shard *shard, uint32_t s, uint32_t parts, ps_state_in *in)
+static void take_memory(ps_store *store, uint32_t s, uint32_t parts, ps_state_in *in)
 {
-    shard_slice *slice = &shard->slices[s];
+    shard_slice *slice = &store->slices[s];
     size_t floats = slice->conf.n * sizeof(float);
 
     ps_state_take(in, shard_weights_to_write(slice), floats);
-    if (shard->descent.optim != NULL) {
-        ps_state_take(in, shard_state_of(shard, slice), state_floats(shard, slice) * sizeof(float));
+    if (store->descent.optim != NULL) {
+        ps_state_take(in, shard_state_of(store, slice), state_floats(store, slice) * sizeof(float));
     }
     if (parts & HAS_SUM) {
-        float *sum = sum_memory(shard, slice);
+        float *sum = sum_memory(store, slice);
 
         ps_state_take(in, sum, floats);
         slice->sum = sum;
     }
     if (parts & HAS_UNDECODED) {
         take_undecoded(slice, in);
-        slice->sum = shard->scratch; /* where shard_merged puts it */
+        slice->sum = store->scratch; /* where shard_merged puts it */
     }
     if (parts & HAS_STANDING) {
         ps_state_take(in, slice->standing, floats);
@@ -312,30 +312,30 @@ static void take_memory(ps_shard *shard, uint32_t s, uint32_t parts, ps_state_in
         ps_state_take(in, slice->kept, kept_floats(slice) * sizeof(float));
     }
     if (parts & HAS_SNAP) {
-        take_snap(shard, slice, in);
+        take_snap(store, slice, in);
     }
-    for (uint32_t w = 0; (parts & HAS_HAD) && w < shard->book.workers; w++) {
-        ps_state_take(in, shard->had + w * shard->value_count + slice->at, floats);
+    for (uint32_t w = 0; (parts & HAS_HAD) && w < store->book.workers; w++) {
+        ps_state_take(in, store->had + w * store->value_count + slice->at, floats);
     }
     if (parts & HAS_MEAN_SQUARE) {
-        ps_state_take(in, shard->mean_square + slice->at, floats);
+        ps_state_take(in, store->mean_square + slice->at, floats);
     }
     if (parts & HAS_ROWS) {
-        shard_rows_take(shard, slice, in);
+        shard_rows_take(store, slice, in);
     }
 }
 
-static void take_slice(ps_shard *shard, uint32_t virtual_shard, uint32_t *least, ps_state_in *in)
+static void take_slice(ps_store *store, uint32_t virtual_shard, uint32_t *least, ps_state_in *in)
 {
     uint32_t index = ps_state_take_u32(in), n = ps_state_take_u32(in),
              parts = ps_state_take_u32(in), turn = ps_state_take_u32(in);
-    uint32_t s = shard_find_slice(shard, index);
+    uint32_t s = shard_find_slice(store, index);
 
     if (!ps_state_is_ok(in)) {
         return;
     }
-    if (s == shard->slice_count || index % PS_TABLE_SHARDS != virtual_shard || index < *least ||
-        n != shard->slices[s].conf.n) {
+    if (s == store->slice_count || index % PS_SHARDS != virtual_shard || index < *least ||
+        n != store->slices[s].conf.n) {
         ps_state_fail(in,
                       "slice %" PRIu32 " of %" PRIu32 " values is not of this job or out of "
                       "order",
@@ -343,28 +343,28 @@ static void take_slice(ps_shard *shard, uint32_t virtual_shard, uint32_t *least,
         return;
     }
     *least = index + 1;
-    if (!check_parts(shard, &shard->slices[s], parts, in)) {
+    if (!check_parts(store, &store->slices[s], parts, in)) {
         return;
     }
-    shard->slices[s].turn = turn <= shard->book.contributors ? turn : 0;
-    ps_book_take(&shard->book, s, in);
-    if (ps_state_is_ok(in) && turn > shard->book.contributors) {
-        ps_state_fail(in, "turn: %" PRIu32 " of %" PRIu32, turn, shard->book.contributors);
+    store->slices[s].turn = turn <= store->book.contributors ? turn : 0;
+    ps_book_take(&store->book, s, in);
+    if (ps_state_is_ok(in) && turn > store->book.contributors) {
+        ps_state_fail(in, "turn: %" PRIu32 " of %" PRIu32, turn, store->book.contributors);
     }
     if (ps_state_is_ok(in)) {
-        check_turn(shard, s, in);
+        check_turn(store, s, in);
     }
     if (ps_state_is_ok(in)) {
-        take_memory(shard, s, parts, in);
+        take_memory(store, s, parts, in);
     }
     if (ps_state_is_ok(in)) {
-        take_parked(shard, s, in);
+        take_parked(store, s, in);
     }
 }
 
-void ps_shard_take(ps_shard *shard, uint32_t virtual_shard, ps_state_in *in)
+void shard_take(ps_store *store, uint32_t virtual_shard, ps_state_in *in)
 {
-    uint32_t mine = ps_shard_count(shard, virtual_shard), count = ps_state_take_u32(in), least = 0;
+    uint32_t mine = shard_count(store, virtual_shard), count = ps_state_take_u32(in), least = 0;
 
     if (ps_state_is_ok(in) && count != mine) {
         ps_state_fail(in,
@@ -372,16 +372,15 @@ void ps_shard_take(ps_shard *shard, uint32_t virtual_shard, ps_state_in *in)
                       count, virtual_shard, mine);
     }
     for (uint32_t i = 0; ps_state_is_ok(in) && i < count; i++) {
-        take_slice(shard, virtual_shard, &least, in);
+        take_slice(store, virtual_shard, &least, in);
     }
 }
 
-void ps_shard_settle(ps_shard *shard)
+void shard_settle(ps_store *store)
 {
-    ps_book_settle(&shard->book);
-    shard_count_parked(shard);
-    for (uint32_t s = 0; s < shard->slice_count; s++) {
-        shard->slices[s].has_checksum = false;
-        shard_changed(shard, s);
+    shard_count_parked(store);
+    for (uint32_t s = 0; s < store->slice_count; s++) {
+        store->slices[s].has_checksum = false;
+        shard_changed(store, s);
     }
 }

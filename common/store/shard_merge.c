@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shard_merge.c - what codecs ask of a shard beyond adding up what they decode: sums that
+/* shard_merge.c - what codecs ask of a store beyond adding up what they decode: sums that
  * are not decoded, standing sums of differences, and what the encoding of weights
  * left out (common/codec/codec.h, feedback.h).
  *
  * Each is memory of a slice that is NULL where its codecs do not ask for it.
  */
-#include "common/store/shard_state.h"
+#include "common/store/store_impl.h"
 
 #include "common/base/xalloc.h"
 #include "common/codec/feedback.h"
@@ -14,16 +14,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-void shard_merge_init(const ps_shard *shard, shard_slice *slice)
+void shard_merge_init(const ps_store *store, shard_slice *slice)
 {
-    const ps_shard_slice *conf = &slice->conf;
+    const ps_store_slice *conf = &slice->conf;
     size_t kept = ps_feedback_floats(conf->down, &conf->down_params, conf->n);
 
-    if (conf->up->sum_add != NULL && shard->sums != NULL) {
+    if (conf->up->sum_add != NULL && store->sums != NULL) {
         slice->undecoded = ps_xcalloc(1, conf->up->sum_bytes(conf->n));
     }
     if (ps_feedback_differs(conf->up, &conf->up_params)) {
-        assert(shard->book.in_order); /* every contribution is in exactly one sum */
+        assert(store->book.in_order); /* every contribution is in exactly one sum */
         slice->standing = ps_xcalloc(conf->n, sizeof *slice->standing);
     }
     slice->kept = kept > 0 ? ps_xcalloc(kept, sizeof *slice->kept) : NULL;
@@ -36,7 +36,7 @@ void shard_merge_fini(shard_slice *slice)
     free(slice->kept);
 }
 
-bool shard_add_undecoded(ps_shard *shard, shard_slice *slice, const Psgd__V1__Encoding *head,
+bool shard_add_undecoded(ps_store *store, shard_slice *slice, const Psgd__V1__Encoding *head,
                          const uint8_t *bytes, size_t len)
 {
     ps_status st;
@@ -46,17 +46,17 @@ bool shard_add_undecoded(ps_shard *shard, shard_slice *slice, const Psgd__V1__En
     }
     st = ps_codec_sum_add(slice->conf.up, head, bytes, len, slice->undecoded, slice->conf.n);
     assert(ps_is_ok(&st));       /* it was checked when it came */
-    slice->sum = shard->scratch; /* where shard_merged puts it */
+    slice->sum = store->scratch; /* where shard_merged puts it */
     return true;
 }
 
-const float *shard_merged(ps_shard *shard, shard_slice *slice)
+const float *shard_merged(ps_store *store, shard_slice *slice)
 {
     size_t n = slice->conf.n;
     const float *sum = slice->sum;
 
     if (slice->undecoded != NULL && sum != NULL) {
-        slice->conf.up->sum_value(slice->undecoded, shard->scratch, n);
+        slice->conf.up->sum_value(slice->undecoded, store->scratch, n);
         memset(slice->undecoded, 0, slice->conf.up->sum_bytes(n));
     }
     if (slice->standing == NULL || sum == NULL) {
@@ -68,15 +68,15 @@ const float *shard_merged(ps_shard *shard, shard_slice *slice)
     return slice->standing;
 }
 
-size_t shard_encode_weights(ps_shard *shard, shard_slice *slice, uint64_t key, uint8_t *out)
+size_t shard_encode_weights(ps_store *store, shard_slice *slice, uint64_t key, uint8_t *out)
 {
-    const ps_shard_slice *conf = &slice->conf;
+    const ps_store_slice *conf = &slice->conf;
     const float *w = (const float *)(const void *)slice->weights->data;
 
     if (slice->kept != NULL) {
-        memcpy(shard->scratch, w, conf->n * sizeof *w);
-        w = shard->scratch;
-        ps_feedback_carry(conf->down, &conf->down_params, slice->kept, shard->scratch, conf->n);
+        memcpy(store->scratch, w, conf->n * sizeof *w);
+        w = store->scratch;
+        ps_feedback_carry(conf->down, &conf->down_params, slice->kept, store->scratch, conf->n);
     }
     return ps_feedback_encode(conf->down, &conf->down_params, slice->kept, key, conf->index, w,
                               conf->n, out, &slice->snap_head);

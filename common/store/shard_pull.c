@@ -5,22 +5,22 @@
  * become ready since the policy was last asked about them. So a call after
  * which nothing is ready costs a look at S / 64 words.
  */
-#include "common/store/shard_state.h"
+#include "common/store/store_impl.h"
 
 #include "common/base/draw.h"
 
 #include <assert.h>
 #include <string.h>
 
-static uint32_t word_count(const ps_shard *shard)
+static uint32_t word_count(const ps_store *store)
 {
-    return (shard->slice_count + 63) / 64;
+    return (store->slice_count + 63) / 64;
 }
 
-void shard_changed(ps_shard *shard, uint32_t s)
+void shard_changed(ps_store *store, uint32_t s)
 {
-    for (uint32_t w = 0, seen = 0; seen < shard->waiting; w++) {
-        shard_wish *wish = &shard->wish[w];
+    for (uint32_t w = 0, seen = 0; seen < store->waiting; w++) {
+        shard_wish *wish = &store->wish[w];
 
         if (wish->is_open) {
             wish->unchecked[s / 64] |= UINT64_C(1) << (s % 64);
@@ -30,27 +30,27 @@ void shard_changed(ps_shard *shard, uint32_t s)
 }
 
 /* Nobody can be due for more than the round after the open one. */
-static bool is_too_early(const ps_shard *shard, uint64_t clock)
+static bool is_too_early(const ps_store *store, uint64_t clock)
 {
-    for (uint32_t s = 0; shard->book.policy->leaves_behind && s < shard->slice_count; s++) {
-        if (clock > shard->slices[s].col->clock + 1) {
+    for (uint32_t s = 0; store->book.policy->leaves_behind && s < store->slice_count; s++) {
+        if (clock > store->slices[s].col->clock + 1) {
             return true;
         }
     }
     return false;
 }
 
-ps_status ps_shard_pull_begin(ps_shard *shard, uint32_t worker, uint64_t clock)
+ps_status ps_store_pull_begin(ps_store *store, uint32_t worker, uint64_t clock)
 {
     shard_wish *wish;
 
-    if (worker >= shard->book.workers) {
-        return ps_fail(PS_INVALID_ARGUMENT, "worker %u of %u", worker, shard->book.workers);
+    if (worker >= store->book.workers) {
+        return ps_fail(PS_INVALID_ARGUMENT, "worker %u of %u", worker, store->book.workers);
     }
-    if (shard->book.worker[worker].is_lost) {
+    if (store->book.worker[worker].is_lost) {
         return ps_fail(PS_FAILED_PRECONDITION, "worker %u is lost", worker);
     }
-    wish = &shard->wish[worker];
+    wish = &store->wish[worker];
     if (wish->has_asked && clock < wish->clock) {
         return ps_fail(PS_OUT_OF_RANGE, "clock %llu asked for after %llu",
                        (unsigned long long)clock, (unsigned long long)wish->clock);
@@ -59,59 +59,59 @@ ps_status ps_shard_pull_begin(ps_shard *shard, uint32_t worker, uint64_t clock)
         return ps_fail(PS_FAILED_PRECONDITION, "clock %llu asked for, %llu is not answered yet",
                        (unsigned long long)clock, (unsigned long long)wish->clock);
     }
-    if (is_too_early(shard, clock)) {
+    if (is_too_early(store, clock)) {
         return ps_fail(PS_OUT_OF_RANGE, "clock %llu asked for, %llu is not complete",
-                       (unsigned long long)clock, (unsigned long long)ps_shard_clock(shard));
+                       (unsigned long long)clock, (unsigned long long)ps_store_clock(store));
     }
-    shard_rows_asked(shard, worker, clock);
-    shard->waiting += wish->is_open ? 0 : 1;
+    shard_rows_asked(store, worker, clock);
+    store->waiting += wish->is_open ? 0 : 1;
     wish->clock = clock;
     wish->has_asked = true;
     wish->is_whole = false;
     wish->is_open = true;
-    wish->left = shard->slice_count;
-    memset(wish->want, 0xff, word_count(shard) * sizeof *wish->want);
-    memset(wish->unchecked, 0xff, word_count(shard) * sizeof *wish->unchecked);
-    if (shard->slice_count % 64 != 0) {
-        wish->want[word_count(shard) - 1] = (UINT64_C(1) << (shard->slice_count % 64)) - 1;
+    wish->left = store->slice_count;
+    memset(wish->want, 0xff, word_count(store) * sizeof *wish->want);
+    memset(wish->unchecked, 0xff, word_count(store) * sizeof *wish->unchecked);
+    if (store->slice_count % 64 != 0) {
+        wish->want[word_count(store) - 1] = (UINT64_C(1) << (store->slice_count % 64)) - 1;
     }
-    if (shard->book.policy->leaves_behind) {
-        shard_leave_out(shard, worker, clock);
+    if (store->book.policy->leaves_behind) {
+        shard_leave_out(store, worker, clock);
     }
     return ps_ok();
 }
 
-void ps_shard_pull_whole(ps_shard *shard, uint32_t worker)
+void ps_store_pull_whole(ps_store *store, uint32_t worker)
 {
-    assert(worker < shard->book.workers && shard->wish[worker].is_open);
-    shard->wish[worker].is_whole = true;
-    shard_rows_forget(shard, worker);
+    assert(worker < store->book.workers && store->wish[worker].is_open);
+    store->wish[worker].is_whole = true;
+    shard_rows_forget(store, worker);
 }
 
-static void close_wish(ps_shard *shard, shard_wish *wish)
+static void close_wish(ps_store *store, shard_wish *wish)
 {
     if (wish->is_open) {
         wish->is_open = false;
-        shard->waiting--;
+        store->waiting--;
     }
 }
 
-void ps_shard_pull_cancel(ps_shard *shard, uint32_t worker)
+void ps_store_pull_cancel(ps_store *store, uint32_t worker)
 {
-    if (worker < shard->book.workers) {
-        close_wish(shard, &shard->wish[worker]);
+    if (worker < store->book.workers) {
+        close_wish(store, &store->wish[worker]);
     }
 }
 
-bool ps_shard_is_waiting(const ps_shard *shard, uint32_t worker)
+bool ps_store_is_waiting(const ps_store *store, uint32_t worker)
 {
-    return worker < shard->book.workers && shard->wish[worker].is_open;
+    return worker < store->book.workers && store->wish[worker].is_open;
 }
 
 /* Under a codec that changes nothing the weights are their own snapshot. */
 static ps_buf *share(shard_slice *slice)
 {
-    const ps_shard_slice *conf = &slice->conf;
+    const ps_store_slice *conf = &slice->conf;
     uint8_t none[1];
 
     ps_codec_encode(conf->down, &conf->down_params, 0, conf->index,
@@ -122,7 +122,7 @@ static ps_buf *share(shard_slice *slice)
 
 void shard_renew_snap(shard_slice *slice)
 {
-    const ps_shard_slice *conf = &slice->conf;
+    const ps_store_slice *conf = &slice->conf;
 
     if (slice->snap == NULL ||
         atomic_load_explicit(&slice->snap->refs, memory_order_acquire) != 1) {
@@ -133,9 +133,9 @@ void shard_renew_snap(shard_slice *slice)
 
 /* Encodes the slice if it is not what the snapshot holds. The buffer is used
  * again unless somebody still sends the old one. */
-static ps_buf *refresh(ps_shard *shard, shard_slice *slice)
+static ps_buf *refresh(ps_store *store, shard_slice *slice)
 {
-    const ps_shard_slice *conf = &slice->conf;
+    const ps_store_slice *conf = &slice->conf;
     uint64_t key;
 
     if (ps_codec_is_plain(conf->down, &conf->down_params)) {
@@ -145,26 +145,26 @@ static ps_buf *refresh(ps_shard *shard, shard_slice *slice)
         return slice->snap;
     }
     shard_renew_snap(slice);
-    key = ps_draw_key(shard->seed, PS_DRAW_DOWN, conf->index, slice->col->version, 0);
-    slice->snap->len = shard_encode_weights(shard, slice, key, slice->snap->data);
+    key = ps_draw_key(store->seed, PS_DRAW_DOWN, conf->index, slice->col->version, 0);
+    slice->snap->len = shard_encode_weights(store, slice, key, slice->snap->data);
     slice->snap_version = slice->col->version;
-    shard->counters.encoded++;
-    shard->counters.encoded_bytes += slice->snap->len;
+    store->counters.encoded++;
+    store->counters.encoded_bytes += slice->snap->len;
     return slice->snap;
 }
 
 /* The lowest slice that the policy lets go, at or after *from; false if none. */
-static bool find_ready(ps_shard *shard, uint32_t worker, uint32_t *from)
+static bool find_ready(ps_store *store, uint32_t worker, uint32_t *from)
 {
-    shard_wish *wish = &shard->wish[worker];
+    shard_wish *wish = &store->wish[worker];
 
-    for (uint32_t i = *from / 64; i < word_count(shard); i++) {
+    for (uint32_t i = *from / 64; i < word_count(store); i++) {
         uint64_t bits;
 
         while ((bits = wish->want[i] & wish->unchecked[i]) != 0) {
             uint32_t s = i * 64 + (uint32_t)__builtin_ctzll(bits);
 
-            if (ps_book_may_pull(&shard->book, s, worker, wish->clock)) {
+            if (ps_book_may_pull(&store->book, s, worker, wish->clock)) {
                 *from = s;
                 return true;
             }
@@ -174,70 +174,70 @@ static bool find_ready(ps_shard *shard, uint32_t worker, uint32_t *from)
     return false;
 }
 
-static void give(ps_shard *shard, uint32_t worker, uint32_t s, ps_shard_piece *piece,
-                 ps_shard_answer *answer)
+static void give(ps_store *store, uint32_t worker, uint32_t s, ps_store_piece *piece,
+                 ps_store_answer *answer)
 {
-    shard_slice *slice = &shard->slices[s];
-    shard_wish *wish = &shard->wish[worker];
-    bool is_change = shard_gives_change(shard, worker, s),
-         is_whole = shard->broadcasts && !is_change;
+    shard_slice *slice = &store->slices[s];
+    shard_wish *wish = &store->wish[worker];
+    bool is_change = shard_gives_change(store, worker, s),
+         is_whole = store->broadcasts && !is_change;
     const Psgd__V1__Encoding *head = is_whole ? &slice->whole_head.msg : &slice->snap_head.msg;
     ps_buf *buf = is_change                ? slice->snap
-                  : is_whole               ? shard_whole(shard, slice)
-                  : slice->conf.gives_rows ? shard_rows_give(shard, slice, worker, &head)
-                                           : refresh(shard, slice);
+                  : is_whole               ? shard_whole(store, slice)
+                  : slice->conf.gives_rows ? shard_rows_give(store, slice, worker, &head)
+                                           : refresh(store, slice);
 
-    *piece = (ps_shard_piece){
+    *piece = (ps_store_piece){
         .head = head,
         .buf = buf,
         .len = buf->len,
-        .checksum = shard->broadcasts ? shard_checksum(slice) : 0,
+        .checksum = store->broadcasts ? shard_checksum(slice) : 0,
     };
     answer->is_change = is_change;
-    shard_delay_gave(shard, worker, s, piece);
+    shard_delay_gave(store, worker, s, piece);
     wish->want[s / 64] &= ~(UINT64_C(1) << (s % 64));
     wish->left--;
-    ps_book_gave(&shard->book, s, worker);
+    ps_book_gave(&store->book, s, worker);
     if (answer->count == 0 || slice->col->version < answer->version) {
         answer->version = slice->col->version;
     }
     answer->count++;
     answer->bytes += piece->len;
-    shard->counters.given++;
-    shard->counters.bytes_out += piece->len;
-    shard->counters.f32_bytes_out += slice->conf.n * sizeof(float);
+    store->counters.given++;
+    store->counters.bytes_out += piece->len;
+    store->counters.f32_bytes_out += slice->conf.n * sizeof(float);
 }
 
-void ps_shard_pull_next(ps_shard *shard, uint32_t worker, size_t max_bytes, ps_shard_piece *pieces,
-                        size_t cap, ps_shard_answer *answer)
+void ps_store_pull_next(ps_store *store, uint32_t worker, size_t max_bytes, ps_store_piece *pieces,
+                        size_t cap, ps_store_answer *answer)
 {
     uint32_t s = 0;
     shard_wish *wish;
 
-    *answer = (ps_shard_answer){0};
-    if (!ps_shard_is_waiting(shard, worker)) {
+    *answer = (ps_store_answer){0};
+    if (!ps_store_is_waiting(store, worker)) {
         return;
     }
-    wish = &shard->wish[worker];
+    wish = &store->wish[worker];
     answer->clock = wish->clock;
-    while (answer->count < cap && find_ready(shard, worker, &s)) {
-        shard_slice *slice = &shard->slices[s];
+    while (answer->count < cap && find_ready(store, worker, &s)) {
+        shard_slice *slice = &store->slices[s];
         size_t bytes = slice->conf.down->size(&slice->conf.down_params, slice->conf.n);
 
-        if (shard->broadcasts && bytes < slice->weights->len) {
+        if (store->broadcasts && bytes < slice->weights->len) {
             bytes = slice->weights->len; /* it may be those */
         }
         assert(bytes <= max_bytes);
         if (answer->bytes + bytes > max_bytes ||
-            (answer->count > 0 && answer->is_change != shard_gives_change(shard, worker, s)) ||
-            (shard->book.policy->is_deterministic && answer->count > 0 &&
+            (answer->count > 0 && answer->is_change != shard_gives_change(store, worker, s)) ||
+            (store->book.policy->is_deterministic && answer->count > 0 &&
              slice->col->version != answer->version)) {
             break;
         }
-        give(shard, worker, s, &pieces[answer->count], answer);
+        give(store, worker, s, &pieces[answer->count], answer);
     }
     if (wish->left == 0) {
         answer->is_last = true;
-        close_wish(shard, wish);
+        close_wish(store, wish);
     }
 }

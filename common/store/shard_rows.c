@@ -6,7 +6,7 @@
  * are found without a look at the others. What a step or an answer costs goes by the rows that
  * it is about.
  */
-#include "common/store/shard_state.h"
+#include "common/store/store_impl.h"
 
 #include "common/base/rowset.h"
 #include "common/base/xalloc.h"
@@ -49,27 +49,27 @@ static ps_rowset *set_of(uint32_t rows)
     return set;
 }
 
-void shard_rows_init(ps_shard *shard, shard_slice *slice)
+void shard_rows_init(ps_store *store, shard_slice *slice)
 {
-    const ps_shard_slice *conf = &slice->conf;
+    const ps_store_slice *conf = &slice->conf;
     shard_rows *r;
 
     if (conf->row == 0) {
         return;
     }
-    assert(conf->n % conf->row == 0 && shard->had == NULL && !shard->broadcasts);
+    assert(conf->n % conf->row == 0 && store->had == NULL && !store->broadcasts);
     assert(conf->up->sum_add == NULL && !ps_feedback_differs(conf->up, &conf->up_params));
-    if (shard->rows_room == NULL) {
-        shard->rows_room = ps_xcalloc(1, sizeof *shard->rows_room);
-        shard->rows_room->sorter = set_of(PS_CODEC_VALUES);
-        shard->rows_room->nothing = ps_buf_create(1);
+    if (store->rows_room == NULL) {
+        store->rows_room = ps_xcalloc(1, sizeof *store->rows_room);
+        store->rows_room->sorter = set_of(PS_CODEC_VALUES);
+        store->rows_room->nothing = ps_buf_create(1);
     }
     r = slice->rows = ps_xcalloc(1, sizeof *r);
     r->width = conf->row;
     r->count = conf->n / conf->row;
-    if (shard->book.buffers) {
-        r->owns_sum = shard->sums == NULL;
-        r->sum = r->owns_sum ? ps_xcalloc(conf->n, sizeof *r->sum) : shard->sums + slice->at;
+    if (store->book.buffers) {
+        r->owns_sum = store->sums == NULL;
+        r->sum = r->owns_sum ? ps_xcalloc(conf->n, sizeof *r->sum) : store->sums + slice->at;
         r->in_sum = set_of(r->count);
     }
     r->changed = ps_xcalloc(r->count, sizeof *r->changed);
@@ -79,10 +79,10 @@ void shard_rows_init(ps_shard *shard, shard_slice *slice)
         r->next[i] = (uint16_t)(i == r->count ? 0 : i + 1);
         r->prev[i] = (uint16_t)(i == 0 ? r->count : i - 1);
     }
-    r->base = ps_xcalloc(shard->book.workers, sizeof *r->base);
-    r->first = ps_xcalloc(shard->book.workers, sizeof *r->first);
-    r->first_for = ps_xcalloc(shard->book.workers, sizeof *r->first_for);
-    memset(r->first, 0xff, shard->book.workers * sizeof *r->first);
+    r->base = ps_xcalloc(store->book.workers, sizeof *r->base);
+    r->first = ps_xcalloc(store->book.workers, sizeof *r->first);
+    r->first_for = ps_xcalloc(store->book.workers, sizeof *r->first_for);
+    memset(r->first, 0xff, store->book.workers * sizeof *r->first);
 }
 
 void shard_rows_fini(shard_slice *slice)
@@ -104,22 +104,23 @@ void shard_rows_fini(shard_slice *slice)
     }
 }
 
-void shard_rows_room_fini(ps_shard *shard)
+void shard_rows_room_fini(ps_store *store)
 {
-    if (shard->rows_room != NULL) {
-        ps_rowset_destroy(shard->rows_room->sorter);
-        ps_buf_unref(shard->rows_room->nothing);
-        free(shard->rows_room);
+    if (store->rows_room != NULL) {
+        ps_rowset_destroy(store->rows_room->sorter);
+        ps_buf_unref(store->rows_room->nothing);
+        free(store->rows_room);
+        store->rows_room = NULL;
     }
 }
 
 /* ---- Steps ---- */
 
 /* A contribution's rows and values into the room; how many rows. */
-static size_t unpack(ps_shard *shard, const shard_slice *slice, const Psgd__V1__Encoding *head,
+static size_t unpack(ps_store *store, const shard_slice *slice, const Psgd__V1__Encoding *head,
                      const uint8_t *bytes, size_t len)
 {
-    shard_rows_room *room = shard->rows_room;
+    shard_rows_room *room = store->rows_room;
     size_t count;
     ps_status st = ps_codec_unpack(slice->conf.up, head, bytes, len, slice->conf.n, slice->conf.row,
                                    room->at, &count, room->packed);
@@ -142,10 +143,10 @@ static void move_to_front(shard_rows *r, uint16_t row)
 }
 
 /* w -= scale * step(g * merge) in the `count` rows room->id, of which room->packed are g. */
-static void step(ps_shard *shard, shard_slice *slice, ps_moment at, size_t count, float merge,
+static void step(ps_store *store, shard_slice *slice, ps_moment at, size_t count, float merge,
                  float scale)
 {
-    shard_rows_room *room = shard->rows_room;
+    shard_rows_room *room = store->rows_room;
     shard_rows *r = slice->rows;
     ps_rows rows = {.id = room->id, .count = count, .width = r->width};
     size_t n = slice->conf.n, values = count * r->width;
@@ -155,9 +156,9 @@ static void step(ps_shard *shard, shard_slice *slice, ps_moment at, size_t count
     for (size_t i = 0; merge != 1.0f && i < values; i++) {
         room->packed[i] *= merge;
     }
-    if (count > 0 && shard_is_descending(shard, slice)) {
-        ps_descent_increment_rows(&shard->descent, at, &rows, room->packed, w,
-                                  shard_state_of(shard, slice), room->increment, n);
+    if (count > 0 && shard_is_descending(store, slice)) {
+        ps_descent_increment_rows(&store->descent, at, &rows, room->packed, w,
+                                  shard_state_of(store, slice), room->increment, n);
         d = room->increment;
     }
     for (size_t j = 0; j < count; j++) {
@@ -170,28 +171,28 @@ static void step(ps_shard *shard, shard_slice *slice, ps_moment at, size_t count
         move_to_front(r, (uint16_t)room->id[j]);
     }
     slice->col->version++;
-    shard->counters.steps++;
+    store->counters.steps++;
 }
 
-void shard_rows_apply(ps_shard *shard, shard_slice *slice, uint64_t clock,
+void shard_rows_apply(ps_store *store, shard_slice *slice, uint64_t clock,
                       const Psgd__V1__Encoding *head, const uint8_t *bytes, size_t len, float scale)
 {
-    shard_rows_room *room = shard->rows_room;
-    size_t count = unpack(shard, slice, head, bytes, len);
+    shard_rows_room *room = store->rows_room;
+    size_t count = unpack(store, slice, head, bytes, len);
     ps_moment at = {
-        .t = slice->col->version + 1, .step = clock, .share = 1.0 / shard->book.contributors};
+        .t = slice->col->version + 1, .step = clock, .share = 1.0 / store->book.contributors};
 
     for (size_t j = 0; j < count; j++) {
         room->id[j] = room->at[j];
     }
-    step(shard, slice, at, count, shard->merge_scale, scale);
+    step(store, slice, at, count, store->merge_scale, scale);
 }
 
-void shard_rows_add(ps_shard *shard, shard_slice *slice, const Psgd__V1__Encoding *head,
+void shard_rows_add(ps_store *store, shard_slice *slice, const Psgd__V1__Encoding *head,
                     const uint8_t *bytes, size_t len)
 {
-    const shard_rows_room *room = shard->rows_room;
-    size_t count = unpack(shard, slice, head, bytes, len);
+    const shard_rows_room *room = store->rows_room;
+    size_t count = unpack(store, slice, head, bytes, len);
     shard_rows *r = slice->rows;
 
     for (size_t j = 0; j < count; j++) {
@@ -206,9 +207,9 @@ void shard_rows_add(ps_shard *shard, shard_slice *slice, const Psgd__V1__Encodin
     slice->sum = r->sum;
 }
 
-void shard_rows_close(ps_shard *shard, shard_slice *slice, ps_moment at, float merge)
+void shard_rows_close(ps_store *store, shard_slice *slice, ps_moment at, float merge)
 {
-    shard_rows_room *room = shard->rows_room;
+    shard_rows_room *room = store->rows_room;
     shard_rows *r = slice->rows;
     size_t count;
     const uint32_t *id = ps_rowset_list(r->in_sum, &count);
@@ -221,15 +222,15 @@ void shard_rows_close(ps_shard *shard, shard_slice *slice, ps_moment at, float m
         memset(from, 0, r->width * sizeof *from);
     }
     ps_rowset_clear(r->in_sum);
-    step(shard, slice, at, count, merge, 1.0f);
+    step(store, slice, at, count, merge, 1.0f);
 }
 
 /* ---- Answers ---- */
 
-void shard_rows_asked(ps_shard *shard, uint32_t worker, uint64_t clock)
+void shard_rows_asked(ps_store *store, uint32_t worker, uint64_t clock)
 {
-    for (uint32_t s = 0; shard->rows_room != NULL && s < shard->slice_count; s++) {
-        shard_rows *r = shard->slices[s].rows;
+    for (uint32_t s = 0; store->rows_room != NULL && s < store->slice_count; s++) {
+        shard_rows *r = store->slices[s].rows;
 
         if (r != NULL && r->first[worker] != NOT_GIVEN && clock > r->first_for[worker]) {
             r->base[worker] = r->first[worker];
@@ -238,10 +239,10 @@ void shard_rows_asked(ps_shard *shard, uint32_t worker, uint64_t clock)
     }
 }
 
-void shard_rows_forget(ps_shard *shard, uint32_t worker)
+void shard_rows_forget(ps_store *store, uint32_t worker)
 {
-    for (uint32_t s = 0; shard->rows_room != NULL && s < shard->slice_count; s++) {
-        shard_rows *r = shard->slices[s].rows;
+    for (uint32_t s = 0; store->rows_room != NULL && s < store->slice_count; s++) {
+        shard_rows *r = store->slices[s].rows;
 
         if (r != NULL) {
             r->base[worker] = 0;
@@ -251,9 +252,9 @@ void shard_rows_forget(ps_shard *shard, uint32_t worker)
 }
 
 /* Rows changed since `base`, ascending, into room->at. */
-static size_t find_changed(ps_shard *shard, const shard_rows *r, uint64_t base)
+static size_t find_changed(ps_store *store, const shard_rows *r, uint64_t base)
 {
-    shard_rows_room *room = shard->rows_room;
+    shard_rows_room *room = store->rows_room;
     const uint32_t *id;
     size_t count;
 
@@ -282,10 +283,10 @@ static void renew_snap(shard_slice *slice, size_t count)
     }
 }
 
-ps_buf *shard_rows_give(ps_shard *shard, shard_slice *slice, uint32_t worker,
+ps_buf *shard_rows_give(ps_store *store, shard_slice *slice, uint32_t worker,
                         const Psgd__V1__Encoding **head)
 {
-    const ps_shard_slice *conf = &slice->conf;
+    const ps_store_slice *conf = &slice->conf;
     const float *w = (const float *)(const void *)slice->weights->data;
     shard_rows *r = slice->rows;
     uint16_t newest = r->next[r->count];
@@ -293,27 +294,27 @@ ps_buf *shard_rows_give(ps_shard *shard, shard_slice *slice, uint32_t worker,
 
     if (r->first[worker] == NOT_GIVEN) {
         r->first[worker] = slice->col->version;
-        r->first_for[worker] = shard->wish[worker].clock;
+        r->first_for[worker] = store->wish[worker].clock;
     }
     if (r->changed[newest] <= base) {
         *head = &slice->whole_head.msg;
         (void)ps_codec_encode_changed(conf->down, &conf->down_params, conf->index, w, conf->n,
-                                      r->width, NULL, 0, shard->rows_room->nothing->data,
+                                      r->width, NULL, 0, store->rows_room->nothing->data,
                                       &slice->whole_head);
-        return shard->rows_room->nothing;
+        return store->rows_room->nothing;
     }
     *head = &slice->snap_head.msg;
     if (slice->snap == NULL || slice->snap_version != slice->col->version || r->snap_from != base) {
-        size_t count = find_changed(shard, r, base);
+        size_t count = find_changed(store, r, base);
 
         renew_snap(slice, count);
         slice->snap->len = ps_codec_encode_changed(conf->down, &conf->down_params, conf->index, w,
-                                                   conf->n, r->width, shard->rows_room->at, count,
+                                                   conf->n, r->width, store->rows_room->at, count,
                                                    slice->snap->data, &slice->snap_head);
         slice->snap_version = slice->col->version;
         r->snap_from = base;
-        shard->counters.encoded++;
-        shard->counters.encoded_bytes += slice->snap->len;
+        store->counters.encoded++;
+        store->counters.encoded_bytes += slice->snap->len;
     }
     return slice->snap;
 }
@@ -327,7 +328,7 @@ float *shard_rows_sum(const shard_slice *slice)
 
 /* u64 version that each row was changed by; u16 rows, the newest first; (W) u64 base, (W) u64
  * first, (W) u64 first_for; u32 rows of the open sum; u32 each. */
-void shard_rows_put(const ps_shard *shard, const shard_slice *slice, ps_state_out *out)
+void shard_rows_put(const ps_store *store, const shard_slice *slice, ps_state_out *out)
 {
     const shard_rows *r = slice->rows;
     const uint32_t *id = NULL;
@@ -337,9 +338,9 @@ void shard_rows_put(const ps_shard *shard, const shard_slice *slice, ps_state_ou
     for (uint16_t i = r->next[r->count]; i != r->count; i = r->next[i]) {
         ps_state_put(out, &i, sizeof i);
     }
-    ps_state_put(out, r->base, shard->book.workers * sizeof *r->base);
-    ps_state_put(out, r->first, shard->book.workers * sizeof *r->first);
-    ps_state_put(out, r->first_for, shard->book.workers * sizeof *r->first_for);
+    ps_state_put(out, r->base, store->book.workers * sizeof *r->base);
+    ps_state_put(out, r->first, store->book.workers * sizeof *r->first);
+    ps_state_put(out, r->first_for, store->book.workers * sizeof *r->first_for);
     if (r->in_sum != NULL) {
         id = ps_rowset_list(r->in_sum, &count);
     }
@@ -348,12 +349,12 @@ void shard_rows_put(const ps_shard *shard, const shard_slice *slice, ps_state_ou
 }
 
 /* Makes the ring anew in the order of the file, which must be one of all rows. */
-static void take_ring(ps_shard *shard, shard_rows *r, ps_state_in *in)
+static void take_ring(ps_store *store, shard_rows *r, ps_state_in *in)
 {
     uint16_t last = (uint16_t)r->count;
     size_t count;
 
-    ps_rowset_clear(shard->rows_room->sorter);
+    ps_rowset_clear(store->rows_room->sorter);
     for (uint32_t j = 0; ps_state_is_ok(in) && j < r->count; j++) {
         uint16_t row;
 
@@ -362,29 +363,29 @@ static void take_ring(ps_shard *shard, shard_rows *r, ps_state_in *in)
             ps_state_fail(in, "row %u of %" PRIu32, (unsigned)row, r->count);
             return;
         }
-        ps_rowset_add(shard->rows_room->sorter, row);
+        ps_rowset_add(store->rows_room->sorter, row);
         r->next[last] = row;
         r->prev[row] = last;
         last = row;
     }
     r->next[last] = (uint16_t)r->count;
     r->prev[r->count] = last;
-    (void)ps_rowset_list(shard->rows_room->sorter, &count);
+    (void)ps_rowset_list(store->rows_room->sorter, &count);
     if (ps_state_is_ok(in) && count != r->count) {
         ps_state_fail(in, "%zu rows in the order of changes; there are %" PRIu32, count, r->count);
     }
 }
 
-void shard_rows_take(ps_shard *shard, shard_slice *slice, ps_state_in *in)
+void shard_rows_take(ps_store *store, shard_slice *slice, ps_state_in *in)
 {
     shard_rows *r = slice->rows;
     uint32_t count;
 
     ps_state_take(in, r->changed, r->count * sizeof *r->changed);
-    take_ring(shard, r, in);
-    ps_state_take(in, r->base, shard->book.workers * sizeof *r->base);
-    ps_state_take(in, r->first, shard->book.workers * sizeof *r->first);
-    ps_state_take(in, r->first_for, shard->book.workers * sizeof *r->first_for);
+    take_ring(store, r, in);
+    ps_state_take(in, r->base, store->book.workers * sizeof *r->base);
+    ps_state_take(in, r->first, store->book.workers * sizeof *r->first);
+    ps_state_take(in, r->first_for, store->book.workers * sizeof *r->first_for);
     count = ps_state_take_count(in, "rows of the open sum", r->in_sum != NULL ? r->count : 0);
     for (uint32_t i = 0; ps_state_is_ok(in) && i < count; i++) {
         uint32_t row = ps_state_take_u32(in);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* shard_step.c - updates of a slice: of one contribution, or of a sum that closes. */
-#include "common/store/shard_state.h"
+#include "common/store/store_impl.h"
 
 #include <assert.h>
 #include <string.h>
@@ -19,25 +19,25 @@ float *shard_weights_to_write(shard_slice *slice)
     return (float *)(void *)slice->weights->data;
 }
 
-bool shard_is_descending(const ps_shard *shard, const shard_slice *slice)
+bool shard_is_descending(const ps_store *store, const shard_slice *slice)
 {
-    return shard->descent.optim != NULL && !slice->conf.is_state;
+    return store->descent.optim != NULL && !slice->conf.is_state;
 }
 
-float *shard_state_of(const ps_shard *shard, const shard_slice *slice)
+float *shard_state_of(const ps_store *store, const shard_slice *slice)
 {
-    return shard->state + slice->at * shard->descent.optim->slots;
+    return store->state + slice->at * store->descent.optim->slots;
 }
 
-/* d = step(g); d is the shard's scratch, and so may g be. */
-static void find_increment(ps_shard *shard, shard_slice *slice, ps_moment at, const float *g,
+/* d = step(g); d is the store's scratch, and so may g be. */
+static void find_increment(ps_store *store, shard_slice *slice, ps_moment at, const float *g,
                            const float *w)
 {
-    float *d = shard->scratch;
+    float *d = store->scratch;
     size_t n = slice->conf.n;
 
-    if (shard_is_descending(shard, slice)) {
-        ps_descent_increment(&shard->descent, at, g, w, shard_state_of(shard, slice), d, n);
+    if (shard_is_descending(store, slice)) {
+        ps_descent_increment(&store->descent, at, g, w, shard_state_of(store, slice), d, n);
     } else if (g != d) {
         memcpy(d, g, n * sizeof *d);
     }
@@ -45,7 +45,7 @@ static void find_increment(ps_shard *shard, shard_slice *slice, ps_moment at, co
 
 /* w -= scale * step(g * merge), at `clock` of the job; g * merge stands for `share` of a
  * whole gradient. */
-static void step(ps_shard *shard, shard_slice *slice, uint64_t clock, double share, const float *g,
+static void step(ps_store *store, shard_slice *slice, uint64_t clock, double share, const float *g,
                  float merge, float scale)
 {
     float *w = shard_weights_to_write(slice);
@@ -54,28 +54,28 @@ static void step(ps_shard *shard, shard_slice *slice, uint64_t clock, double sha
 
     if (merge != 1.0f) {
         for (size_t i = 0; i < n; i++) {
-            shard->scratch[i] = g[i] * merge;
+            store->scratch[i] = g[i] * merge;
         }
-        g = shard->scratch;
+        g = store->scratch;
     }
-    if (shard->broadcasts) {
+    if (store->broadcasts) {
         assert(scale == 1.0f); /* of a policy that sums */
-        find_increment(shard, slice, at, g, w);
-        shard_broadcast(shard, slice, w);
+        find_increment(store, slice, at, g, w);
+        shard_broadcast(store, slice, w);
     } else if (scale != 1.0f) {
-        find_increment(shard, slice, at, g, w);
+        find_increment(store, slice, at, g, w);
         for (size_t i = 0; i < n; i++) {
-            w[i] -= shard->scratch[i] * scale;
+            w[i] -= store->scratch[i] * scale;
         }
-    } else if (shard_is_descending(shard, slice)) {
-        ps_descent_step(&shard->descent, at, g, shard->scratch, shard_state_of(shard, slice), w, n);
+    } else if (shard_is_descending(store, slice)) {
+        ps_descent_step(&store->descent, at, g, store->scratch, shard_state_of(store, slice), w, n);
     } else {
         for (size_t i = 0; i < n; i++) {
             w[i] -= g[i];
         }
     }
     slice->col->version++;
-    shard->counters.steps++;
+    store->counters.steps++;
 }
 
 static void decode(const shard_slice *slice, const Psgd__V1__Encoding *head, const uint8_t *bytes,
@@ -88,140 +88,130 @@ static void decode(const shard_slice *slice, const Psgd__V1__Encoding *head, con
 
 /* The values of a contribution: where they lie, if they are float32 already, or
  * decoded into scratch. */
-static const float *values_of(const ps_shard *shard, const shard_slice *slice,
+static const float *values_of(const ps_store *store, const shard_slice *slice,
                               const Psgd__V1__Encoding *head, const uint8_t *bytes, size_t len)
 {
     if (ps_encoding_is_plain(head) && len > 0 && (uintptr_t)bytes % _Alignof(float) == 0) {
         return (const float *)(const void *)bytes;
     }
-    decode(slice, head, bytes, len, PS_INTO_SET, shard->scratch);
-    return shard->scratch;
+    decode(slice, head, bytes, len, PS_INTO_SET, store->scratch);
+    return store->scratch;
 }
 
-void shard_apply(ps_shard *shard, uint32_t s, uint32_t worker, uint64_t clock,
+void shard_apply(ps_store *store, uint32_t s, uint32_t worker, uint64_t clock,
                  const Psgd__V1__Encoding *head, const uint8_t *bytes, size_t len, float scale)
 {
-    shard_slice *slice = &shard->slices[s];
+    shard_slice *slice = &store->slices[s];
     const float *x;
 
     if (slice->rows != NULL) {
-        shard_rows_apply(shard, slice, clock, head, bytes, len, scale);
+        shard_rows_apply(store, slice, clock, head, bytes, len, scale);
         return;
     }
-    x = shard_delay_correct(shard, worker, s, values_of(shard, slice, head, bytes, len));
-    step(shard, slice, clock, 1.0 / shard->book.contributors, x, shard->merge_scale, scale);
+    x = shard_delay_correct(store, worker, s, values_of(store, slice, head, bytes, len));
+    step(store, slice, clock, 1.0 / store->book.contributors, x, store->merge_scale, scale);
 }
 
 /* ---- Sums ---- */
 
-static void add_to_sum(ps_shard *shard, shard_slice *slice, const Psgd__V1__Encoding *head,
+static void add_to_sum(ps_store *store, shard_slice *slice, const Psgd__V1__Encoding *head,
                        const uint8_t *bytes, size_t len)
 {
     if (slice->rows != NULL) {
-        shard_rows_add(shard, slice, head, bytes, len);
+        shard_rows_add(store, slice, head, bytes, len);
         return;
     }
-    if (shard_add_undecoded(shard, slice, head, bytes, len)) {
+    if (shard_add_undecoded(store, slice, head, bytes, len)) {
         return;
     }
-    if (shard->sums == NULL) { /* of one contributor; the step follows at once */
-        slice->sum = values_of(shard, slice, head, bytes, len);
+    if (store->sums == NULL) { /* of one contributor; the step follows at once */
+        slice->sum = values_of(store, slice, head, bytes, len);
     } else {
         decode(slice, head, bytes, len, slice->sum != NULL ? PS_INTO_ADD : PS_INTO_SET,
-               shard->sums + slice->at);
-        slice->sum = shard->sums + slice->at;
+               store->sums + slice->at);
+        slice->sum = store->sums + slice->at;
     }
 }
 
-bool shard_buffer(ps_shard *shard, uint32_t s, uint32_t k, bool is_late,
+bool shard_buffer(ps_store *store, uint32_t s, uint32_t k, bool is_late,
                   const Psgd__V1__Encoding *head, const uint8_t *bytes, size_t len)
 {
-    shard_slice *slice = &shard->slices[s];
-    bool is_added = !shard->book.in_order || k == slice->turn;
+    shard_slice *slice = &store->slices[s];
+    bool is_added = !store->book.in_order || k == slice->turn;
 
     if (is_added) {
-        add_to_sum(shard, slice, head, bytes, len);
+        add_to_sum(store, slice, head, bytes, len);
     } else {
-        ps_park_add(&shard->park, &slice->parked, k, head, bytes, len);
+        ps_park_add(&store->park, &slice->parked, k, head, bytes, len);
     }
-    ps_book_add(&shard->book, s, is_late);
+    ps_book_add(&store->book, s, is_late);
     return is_added;
 }
 
 /* Moves the turn past everybody who is in. */
-static void take_turns(ps_shard *shard, uint32_t s)
+static void take_turns(ps_store *store, uint32_t s)
 {
-    shard_slice *slice = &shard->slices[s];
+    shard_slice *slice = &store->slices[s];
 
-    while (slice->turn < shard->book.contributors &&
-           ps_book_next(&shard->book, s, slice->turn) > slice->col->clock) {
+    while (slice->turn < store->book.contributors &&
+           ps_book_next(&store->book, s, slice->turn) > slice->col->clock) {
         const ps_parked *first = slice->parked;
 
         if (first != NULL && first->contributor == slice->turn) {
-            add_to_sum(shard, slice, &first->head.msg, first->bytes, first->len);
-            ps_park_remove_first(&shard->park, &slice->parked);
+            add_to_sum(store, slice, &first->head.msg, first->bytes, first->len);
+            ps_park_remove_first(&store->park, &slice->parked);
         }
         slice->turn++;
     }
 }
 
-void shard_count_parked(ps_shard *shard)
+void shard_count_parked(ps_store *store)
 {
-    ps_store_counters *c = &shard->counters;
+    ps_store_counters *c = &store->counters;
 
-    c->parked_now = shard->park.now;
-    c->parked_bytes_now = shard->park.bytes_now;
-    c->parked_total = shard->park.total;
-    c->parked_bytes_peak = shard->park.bytes_peak;
-    c->pool_bytes = shard->park.pool_bytes;
+    c->parked_now = store->park.now;
+    c->parked_bytes_now = store->park.bytes_now;
+    c->parked_total = store->park.total;
+    c->parked_bytes_peak = store->park.bytes_peak;
+    c->pool_bytes = store->park.pool_bytes;
 }
 
 /* The step on the open sum, if anything is in it. */
-static void step_on_sum(ps_shard *shard, shard_slice *slice, uint64_t clock, float scale)
+static void step_on_sum(ps_store *store, shard_slice *slice, uint64_t clock, float scale)
 {
-    double share = (double)slice->col->in * (double)scale / shard->book.contributors;
-    float merge = shard->merge_scale * scale;
+    double share = (double)slice->col->in * (double)scale / store->book.contributors;
+    float merge = store->merge_scale * scale;
     const float *sum;
 
     if (slice->rows != NULL) {
         ps_moment at = {.t = slice->col->version + 1, .step = clock, .share = share};
 
         if (slice->sum != NULL) {
-            shard_rows_close(shard, slice, at, merge);
+            shard_rows_close(store, slice, at, merge);
         }
         return;
     }
-    sum = shard_merged(shard, slice);
+    sum = shard_merged(store, slice);
     if (sum != NULL) {
-        step(shard, slice, clock, share, sum, merge, 1.0f);
+        step(store, slice, clock, share, sum, merge, 1.0f);
     }
 }
 
-void shard_close(ps_shard *shard, uint32_t s)
+void shard_close(ps_store *store, uint32_t s)
 {
-    shard_slice *slice = &shard->slices[s];
+    shard_slice *slice = &store->slices[s];
     float scale;
 
-    if (shard->book.in_order) {
-        take_turns(shard, s);
+    if (store->book.in_order) {
+        take_turns(store, s);
     }
-    while (ps_book_is_whole(&shard->book, s, &scale)) {
+    while (ps_book_is_whole(&store->book, s, &scale)) {
         assert(slice->parked == NULL);
-        step_on_sum(shard, slice, ps_book_open_clock(&shard->book, s), scale);
+        step_on_sum(store, slice, ps_book_open_clock(&store->book, s), scale);
         slice->sum = NULL;
         slice->turn = 0;
-        ps_book_close(&shard->book, s);
-        shard_changed(shard, s);
+        ps_book_close(&store->book, s);
+        shard_changed(store, s);
     }
-    shard_count_parked(shard);
-}
-
-void ps_shard_tick(ps_shard *shard, int64_t now_us)
-{
-    shard->book.now_us = now_us;
-    for (uint32_t s = 0; shard->book.policy->closes_at != NULL && s < shard->slice_count; s++) {
-        if (ps_book_is_due(&shard->book, s)) {
-            shard_close(shard, s);
-        }
-    }
+    shard_count_parked(store);
 }

@@ -1,14 +1,69 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* store.h - what one server, or one of its threads, has of a job: slices of dense variables and
- * rows of sparse tables, behind one interface.
+/* store.h - what one server, or one of its threads, has of a job, and what workers do to it: push
+ * contributions, pull weights.
  *
- * Pure: no I/O, no clock, no thread. One thread at a time; different stores on different threads
- * share nothing but the reference counts of snapshots. The words, and what pushes and pulls do, are
- * those of shard.h (dense slices) and tables.h (rows by id); both keep the book of clocks.h.
+ * Pure: no I/O, no clock, no thread. It decodes, sums, steps the optimizer and encodes; the caller
+ * moves the bytes. One thread at a time; different stores on different threads share nothing but
+ * the reference counts of snapshots.
  *
- * Virtual shards. Slices and rows of a job are dealt to PS_TABLE_SHARDS virtual shards: slice i to
- * i % PS_TABLE_SHARDS, a row to ps_table_shard_of its key. A store is made for a set of them. Which
- * set is up to placement: it changes no bit of what is computed.
+ * A store has slices of dense variables and rows of sparse tables. One book of clocks (clocks.h)
+ * has a column for each slice and one for the rows of all tables together. So the policies that
+ * slices obey hold for rows too.
+ *
+ * Words. A clock is a training step, from 0. A contribution is (clock, contributor): the
+ * contributor is a block when the update is per block, else a worker. A worker brings the
+ * contributors it holds; with redundancy several workers hold one, and the first to bring it
+ * counts. Each column keeps its own clocks, so parts of a step may be complete before others.
+ *
+ * Idempotence. What is in is in: a part of a contribution that comes again, from whomever, changes
+ * nothing. So a push may be repeated at any point, whole or in part, and a call that fails has
+ * changed nothing.
+ *
+ * Policies that buffer (bsp, backup, quorum, half_async) add contributions to an open sum; when it
+ * closes, w -= step(sum * scale * merge_scale). Under a deterministic one (bsp) the sum is formed
+ * in the order of contributors, whatever the order of arrival, so that the bits of the weights
+ * depend on neither the network nor the number of servers: a slice that is early waits encoded in a
+ * pooled buffer. Others add on arrival. Rows are added up by key, and each row is stepped once.
+ * Policies that apply (ssp, asp and others): each contribution is a step of its own, w -= scale *
+ * step(x * merge_scale), in the order of arrival; those of one contributor in the order of their
+ * clocks.
+ *
+ * Rounds. Where a policy closes clocks without waiting for everybody, what comes for a closed clock
+ * is late: dropped and counted, or added to the open sum and counted, as the policy says. A worker
+ * may leave clocks out that are closed; a wish for clock c says that it brings nothing more to
+ * those before c. What never came is counted as left out.
+ *
+ * The checks of a job (common/job/table.c) refuse for rows of tables: policies that scale a step,
+ * as each row has an optimizer of its own; and those that leave workers behind or drop, as rows
+ * that were shown count for admission and ageing.
+ *
+ * Time is told (ps_store_tick). Policies that look at it see the time of the last telling; a store
+ * that is never told it closes nothing by time.
+ *
+ * Slices of an embedding that is no sparse table may go by rows (ps_store_slice.row): what a push,
+ * a step or an answer costs is then that of the rows it is about. Wishing for a later clock says
+ * that all of the answer before has come.
+ *
+ * Codecs may ask for more (common/codec): sums of their own kind that are not decoded; a step on
+ * the standing sum of all that was ever sent, where contributions are differences; weights whose
+ * encoding makes up for what the one before left out.
+ *
+ * Memory of slices: weights, optimizer state and one sum (only of a buffering policy, and none of
+ * bsp with one contributor) of 4 bytes a value each; 8 bytes for each (slice, contributor) and 20
+ * for each (slice, worker); the policy's words for each slice; one encoded snapshot a slice, and
+ * those older ones that the caller still references (f32 has none: the weights themselves are sent,
+ * and a step on a slice that is on its way goes on in a copy). Only a deterministic policy parks;
+ * parked bytes are at most (contributors - 1) times the encoded size of all slices; buffers are
+ * rounded up to powers of two, and the pool keeps what it once needed. Corrected delays take 4
+ * bytes for each (value, worker) more, and 4 a value when they adapt; a store that broadcasts one
+ * snapshot of any codec, and 64 KiB. Slices by rows take 12 bytes a row, 4 more of a buffering
+ * policy and the sum also with one contributor, 16 for each (slice, worker), and snapshots as long
+ * as the rows they hold. Of rows: the tables (table.h), and what is not stepped yet, at most
+ * keys_max rows of each table a contribution.
+ *
+ * Virtual shards. Slices and rows of a job are dealt to PS_SHARDS virtual shards
+ * (common/base/shards.h). A store is made for a set of them. Which set is up to placement: it
+ * changes no bit of what is computed.
  *
  * Save and load. ps_store_save writes all that the store would need to go on, cut by virtual shard;
  * ps_store_load reads the shards that are its own out of any number of files. So what some stores
@@ -46,108 +101,243 @@
 #ifndef PS_COMMON_STORE_STORE_H
 #define PS_COMMON_STORE_STORE_H
 
-#include "common/store/shard.h"
+#include "common/base/buf.h"
+#include "common/base/status.h"
+#include "common/codec/codec.h"
+#include "common/consistency/consistency.h"
+#include "common/optim/descent.h"
+#include "common/store/clocks.h"
+#include "common/store/counters.h"
+#include "common/store/delay.h"
 #include "common/store/tables.h"
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct ps_store_slice {
+    uint32_t index; /* in the layout: what Encoding.slice says; ascending in the array */
+    uint32_t n;     /* values, 1..PS_CODEC_VALUES */
+    const ps_codec *up, *down;
+    ps_params up_params, down_params;
+    bool is_state; /* what is pushed are decrements, whoever has the optimizer: w -= merged */
+    /* Of an embedding's table: values of a row, of which n is a multiple. Steps are those of
+     * the rows that are not zeros in what was pushed, the others rest (common/optim/rows.h).
+     * 0: of all values. Not where the store broadcasts or corrects delays. */
+    uint32_t row;
+    bool gives_rows; /* with row, and down an identity: answers bring the rows that have changed
+                      * since the worker's last answer (Encoding.others_stay) */
+} ps_store_slice;
+
+/* All pointers are borrowed until create returns; plugins are const tables. */
 typedef struct ps_store_conf {
-    ps_shard_conf dense; /* slices of the store's virtual shards; none is allowed. What it points
-                          * to is borrowed until create returns */
-    ps_tables *tables; /* of the same virtual shards and the same policy, workers and contributors;
-                        * taken. NULL: the job has no sparse tables */
-    const bool *owned; /* (PS_TABLE_SHARDS): virtual shards whose rows are here; NULL: all.
-                        * Borrowed */
-    uint64_t job;      /* hash of what the job computes: a file of another is refused */
+    uint32_t workers;
+    uint32_t contributors;       /* block count if the update is per block, else workers */
+    const uint32_t *held_count;  /* (workers) */
+    const uint32_t *const *held; /* (workers)(held_count): contributors of each, ascending; NULL
+                                  * for both: worker w brings contributor w */
+    const ps_consistency *policy;
+    ps_params policy_params;
+    ps_descent descent; /* its optim may be NULL: workers send increments, w -= merged. With tables
+                         * it is theirs too, and has no penalties */
+    float merge_scale;  /* of the update */
+    uint64_t seed;      /* of the job; rounding of snapshots */
+    ps_delay delay;     /* with a policy that applies: gradients are corrected (delay.h) */
+    bool broadcasts;    /* workers keep replicas: they are sent what a step changed (replica.h),
+                         * by the codec for the way down */
+    uint32_t slice_count;
+    const ps_store_slice *slices; /* (slice_count); none is allowed */
+    const float *weights;         /* initial, of these slices one after the other; NULL: zeros */
+    ps_tables *tables;            /* of the same virtual shards; taken. NULL: no rows are here */
+    uint64_t job;                 /* hash of what the job computes: a file of another is refused */
 } ps_store_conf;
 
 typedef struct ps_store ps_store;
 
+/* Every contributor must be held by somebody; asserted, as all of conf: the
+ * job was validated. */
 ps_store *ps_store_create(const ps_store_conf *conf);
-void ps_store_destroy(ps_store *store); /* NULL is allowed */
+void ps_store_destroy(ps_store *store); /* NULL is allowed; snapshots outlive it by reference */
 
-/* ---- Contributions ---- */
+/* ---- Pushes ---- */
 
-/* Takes one slice of a contribution: ps_shard_push. */
+typedef enum ps_store_outcome {
+    PS_STORE_APPLIED,   /* in the sum, or in the weights */
+    PS_STORE_PARKED,    /* kept encoded until its turn */
+    PS_STORE_DUPLICATE, /* was in already; nothing changed */
+    PS_STORE_DROPPED    /* the policy forgets it; it is counted, and counts as in */
+} ps_store_outcome;
+
+/* Takes one slice of a contribution. head and bytes come from the network; both are borrowed.
+ * payload_bytes 0 in the head stands for zeros.
+ *
+ * INVALID_ARGUMENT     no such worker or contributor, a slice that this store does not own, or not
+ *                      the slice's codec
+ * PERMISSION_DENIED    a contributor that the worker does not hold
+ * OUT_OF_RANGE         WRONG_CLOCK: a clock further ahead than the policy allows, or not the next
+ *                      one of this contributor (with rounds: nor one up to the open round)
+ * DATA_LOSS            len is not payload_bytes or not what n values take, or the codec's numbers
+ *                      are wrong (an int8 scale that is negative or not finite)
+ * FAILED_PRECONDITION  the worker is lost
+ */
 PS_MUST_USE ps_status ps_store_push(ps_store *store, uint32_t worker, uint64_t clock,
                                     uint32_t contributor, const Psgd__V1__Encoding *head,
-                                    const uint8_t *bytes, size_t len, ps_shard_outcome *outcome);
+                                    const uint8_t *bytes, size_t len, ps_store_outcome *outcome);
 
-/* Takes zeros for every slice of a contribution that is not in: ps_shard_push_zeros. */
+/* Takes zeros for every slice of a contribution that is not in yet; if all are in it is a
+ * repetition. Fails as ps_store_push does, for all slices or for none. */
 PS_MUST_USE ps_status ps_store_push_zeros(ps_store *store, uint32_t worker, uint64_t clock,
                                           uint32_t contributor);
 
-/* Takes a part of a contribution's rows: ps_tables_push. INVALID_ARGUMENT also where the job has no
- * sparse tables. */
-PS_MUST_USE ps_status ps_store_push_rows(ps_store *store, const ps_tables_part *part);
+/* Some rows of one table. A contribution's rows come in parts; parts are numbered, and part 0
+ * begins them anew, so they may be sent again at any point. */
+typedef struct ps_store_rows {
+    uint32_t worker; /* that brings it */
+    uint64_t clock;
+    uint32_t contributor, part, table;
+    bool is_last;
+    const uint64_t *keys; /* (count), each once, ascending */
+    size_t count;
+    const float *grads;             /* (count, width) */
+    const uint32_t *shows, *clicks; /* (count) */
+} ps_store_rows;
 
-/* Return whether all slices, or all rows, of a contribution are in: it may be acknowledged. */
+/* Takes a part of a contribution's rows.
+ *
+ * INVALID_ARGUMENT    no such worker, contributor or table; keys that do not ascend, also from the
+ *                     table's part before, or that are not of this store or no ids of the table;
+ *                     a gradient that is not finite; clicks above shows
+ * PERMISSION_DENIED   a contributor that the worker does not hold
+ * OUT_OF_RANGE        another clock than the contributor's next, or one further ahead than the
+ *                     policy allows; a part that leaves one out
+ * FAILED_PRECONDITION the worker is lost
+ * RESOURCE_EXHAUSTED  more keys than keys_max; a sum, this one or an earlier one, needed more rows
+ *                     than a table may have: then the job cannot go on, and every push says so
+ * A call that fails has changed nothing but in that last case. */
+PS_MUST_USE ps_status ps_store_push_rows(ps_store *store, const ps_store_rows *rows);
+
+/* Returns whether all slices and rows of this contribution are in, whoever brought them: it may be
+ * acknowledged. Always true for a store without any. */
 bool ps_store_is_in(const ps_store *store, uint64_t clock, uint32_t contributor);
-bool ps_store_has_rows(const ps_store *store, uint64_t clock, uint32_t contributor);
 
-/* ---- Answers ---- */
+/* ---- Pulls ---- */
 
-/* A wish for slices, and what is to be sent of it: ps_shard_pull_begin and its siblings. */
+/* Worker wishes for all slices as they are for `clock`. The same clock again starts the answer anew
+ * (a reply was lost).
+ *
+ * INVALID_ARGUMENT     no such worker
+ * OUT_OF_RANGE         WRONG_CLOCK: earlier than one asked for before, or, where rounds leave
+ *                      workers behind, more than one after the open round
+ * FAILED_PRECONDITION  the worker is lost, or a wish for an earlier clock is not answered yet
+ *                      (ps_store_pull_cancel takes it back)
+ */
 PS_MUST_USE ps_status ps_store_pull_begin(ps_store *store, uint32_t worker, uint64_t clock);
+
+/* After pull_begin: the worker has nothing of what it was given before, so that the answer shall
+ * bring all. A store that broadcasts sends the weights, as float32, and no changes; of slices by
+ * rows come those that have changed since the first weights. */
 void ps_store_pull_whole(ps_store *store, uint32_t worker);
+
+/* The stream is gone: forgets the wish. */
 void ps_store_pull_cancel(ps_store *store, uint32_t worker);
-void ps_store_pull_next(ps_store *store, uint32_t worker, size_t max_bytes, ps_shard_piece *pieces,
-                        size_t cap, ps_shard_answer *answer);
+
+/* One slice of an answer. */
+typedef struct ps_store_piece {
+    const Psgd__V1__Encoding *head; /* the store's: until the next call that changes the store */
+    ps_buf *buf;                    /* likewise; take a reference to keep the bytes */
+    size_t at, len;                 /* bytes of buf */
+    uint64_t checksum;              /* of the weights (replica.h), if the store broadcasts */
+} ps_store_piece;
+
+typedef struct ps_store_answer {
+    uint64_t clock;   /* the one wished for */
+    uint64_t version; /* updates that the slices have seen, the least of them */
+    bool is_change;   /* the pieces are changes from version - 1; else weights */
+    size_t count;     /* pieces written */
+    size_t bytes;     /* their sum of len */
+    bool is_last;     /* the wish is answered with these */
+} ps_store_answer;
+
+/* Next slices of the wish that the policy lets go, each once, lowest first, at most `cap` and
+ * together at most max_bytes (>= 4 * PS_CODEC_VALUES). count 0 and not is_last: nothing is ready,
+ * or there is no wish. A store without slices answers at once with none. Under a deterministic
+ * policy all pieces of one answer have one version; a version above the clock tells a worker that
+ * the step went on without it (redundancy).
+ *
+ * To be called when a stream can take another message: after pull_begin, after a message was sent,
+ * and after pushes. It costs little when nothing changed. */
+void ps_store_pull_next(ps_store *store, uint32_t worker, size_t max_bytes, ps_store_piece *pieces,
+                        size_t cap, ps_store_answer *answer);
+
+/* A wish is not answered yet. */
 bool ps_store_is_waiting(const ps_store *store, uint32_t worker);
 
-/* Returns whether the worker may have rows for this clock: ps_tables_may_pull. */
+/* Returns whether the policy admits the worker to the rows of this clock. Rows are fetched ahead,
+ * so that the worker's own contributions to the clocks before need not be in. True without rows. */
 bool ps_store_may_pull_rows(const ps_store *store, uint32_t worker, uint64_t clock);
 
-/* Gives the worker rows of each table in turn, (count, width): ps_tables_pull. */
+/* Gives the worker of each table in turn the rows of keys (count): (count, width). INVALID_ARGUMENT
+ * as of a push. */
 PS_MUST_USE ps_status ps_store_pull_rows(ps_store *store, uint32_t worker, const uint64_t *keys,
                                          size_t count, float *out);
 
 /* ---- Time, losses, how far it is ---- */
 
-/* It is now_us (monotonic): closes what is due. */
+/* It is now_us (monotonic): closes what is due. To be called before pushes and when
+ * ps_store_deadline has come; then pulls may go on. */
 void ps_store_tick(ps_store *store, int64_t now_us);
 
 /* Returns when the next tick is due even if nothing else happens; INT64_MAX: never. */
 int64_t ps_store_deadline(const ps_store *store);
 
-/* Goes on without a worker: ps_shard_lose_worker. */
+/* Goes on without a worker: nobody waits for its clocks, its wish is gone and its pushes are
+ * refused. Again is OK. The last worker may be lost too.
+ *
+ * INVALID_ARGUMENT     no such worker
+ * FAILED_PRECONDITION  the policy does not survive a loss; nothing changed
+ */
 PS_MUST_USE ps_status ps_store_lose_worker(ps_store *store, uint32_t worker);
 bool ps_store_is_lost(const ps_store *store, uint32_t worker);
 
-/* Returns the oldest clock that is not complete in every slice and in the rows; UINT64_MAX: nothing
- * is here, or nobody is waited for. */
+/* Returns the oldest clock that is not complete in every slice and in the rows (with rounds:
+ * closed, with whatever it got); UINT64_MAX: nothing is here, or nobody is waited for. */
 uint64_t ps_store_clock(const ps_store *store);
 
-/* Writes the workers that it waits for, as ps_book_waits_for. */
+/* Writes the workers whose contributions to that clock are missing somewhere that waits, in order,
+ * lost ones left out; at most `cap`. Returns how many there are. Looks at every slice. */
 uint32_t ps_store_waits_for(const ps_store *store, uint32_t *workers, uint32_t cap);
 
 /* Returns contributions in open sums, which no step has seen yet. */
 uint64_t ps_store_open(const ps_store *store);
 
 const ps_store_counters *ps_store_counters_of(const ps_store *store);
-/* Returns what slices and rows of one worker have come to. */
-ps_worker_counters ps_store_worker_counters_of(const ps_store *store, uint32_t worker);
+const ps_worker_counters *ps_store_worker_counters_of(const ps_store *store, uint32_t worker);
 
 /* ---- What is here ---- */
 
-/* Weights of the slices, one after the other: ps_shard_weights. */
 size_t ps_store_value_count(const ps_store *store);
+
+/* A copy of the weights of the slices, one after the other: (ps_store_value_count). The store's:
+ * valid until the next call of this. */
 const float *ps_store_weights(ps_store *store);
-uint64_t ps_store_version(const ps_store *store, uint32_t place); /* of the slice there */
+
+/* Updates that the slice at `place` of conf.slices has seen. */
+uint64_t ps_store_version(const ps_store *store, uint32_t place);
 
 /* Frees the slices, as nobody wants them any more. Then only the tables and counters are asked for,
  * wishes taken back, and the store destroyed. */
 void ps_store_drop_slices(ps_store *store);
 
-/* Sparse tables, for their own files (table_file.h); NULL: the job has none. The store's. */
+/* Sparse tables, for their own files (table_file.h); NULL: none are here. The store's. */
 ps_tables *ps_store_tables(ps_store *store);
 
 /* Gives the tables to whoever writes their files, on another thread: until destroy the store
  * neither takes nor gives rows, nor looks at what is there. */
 void ps_store_lend_tables(ps_store *store);
-bool ps_store_has_tables(const ps_store *store); /* that are not lent */
 
 /* ---- Save and load ---- */
 
-/* Writes the store. The failure is `write`'s. */
+/* Writes the store, whose tables are not lent. The failure is `write`'s. */
 PS_MUST_USE ps_status ps_store_save(const ps_store *store, ps_state_write_fn *write, void *arg);
 
 /* Takes the virtual shards that are this store's out of a file, into a store that nothing was

@@ -12,30 +12,30 @@ enum { VERSION = 1, HEAD = 1, SHARD = 2 };
 /* Returns whether rows of a virtual shard can be here. */
 static bool has_rows(const ps_store *store, uint32_t shard)
 {
-    return store->tables != NULL && store->owned[shard];
+    return store->rows != NULL && ps_table_owns(store->rows->tables->tables[0], shard);
 }
 
 /* Returns whether anything of the store's can be in a virtual shard. */
 static bool has_any(const ps_store *store, uint32_t shard)
 {
-    return has_rows(store, shard) || ps_shard_count(store->shard, shard) > 0;
+    return has_rows(store, shard) || shard_count(store, shard) > 0;
 }
 
 static const char *optim_name(const ps_store *store)
 {
-    return store->optim != NULL ? store->optim->name : "";
+    return store->descent.optim != NULL ? store->descent.optim->name : "";
 }
 
 static uint32_t table_count(const ps_store *store)
 {
-    return store->tables != NULL ? ps_tables_table_count(store->tables) : 0;
+    return store->rows != NULL ? store->rows->tables->table_count : 0;
 }
 
 /* ---- Save ---- */
 
 static void put_head(const ps_store *store, ps_state_out *out)
 {
-    const ps_book *book = ps_shard_book(store->shard);
+    const ps_book *book = &store->book;
 
     ps_state_begin(out, HEAD, 0);
     ps_state_put_u64(out, store->job);
@@ -43,7 +43,7 @@ static void put_head(const ps_store *store, ps_state_out *out)
     ps_state_put_text(out, optim_name(store));
     ps_state_put_u32(out, book->workers);
     ps_state_put_u32(out, book->contributors);
-    ps_state_put_u32(out, store->optim != NULL ? store->optim->slots : 0);
+    ps_state_put_u32(out, store->descent.optim != NULL ? store->descent.optim->slots : 0);
     ps_state_put_u32(out, table_count(store));
     ps_state_put_u32(out, store->broadcasts);
     for (uint32_t w = 0; w < book->workers; w++) {
@@ -60,15 +60,15 @@ ps_status ps_store_save(const ps_store *store, ps_state_write_fn *write, void *a
 
     ps_state_out_init(&out, MAGIC, VERSION, write, arg);
     put_head(store, &out);
-    for (uint32_t i = 0; i < PS_TABLE_SHARDS && ps_is_ok(&out.status); i++) {
+    for (uint32_t i = 0; i < PS_SHARDS && ps_is_ok(&out.status); i++) {
         if (!has_any(store, i)) {
             continue;
         }
         ps_state_begin(&out, SHARD, i);
-        ps_shard_put(store->shard, i, &out);
+        shard_put(store, i, &out);
         ps_state_put_u32(&out, table_count(store));
-        if (store->tables != NULL) {
-            ps_tables_put(store->tables, i, &out);
+        if (store->rows != NULL) {
+            store_rows_put(store, i, &out);
         }
         ps_state_finish(&out);
     }
@@ -90,7 +90,7 @@ static ps_status other_count(const char *what, uint32_t theirs, uint32_t mine)
 
 static ps_status take_lost(ps_store *store, ps_state_in *in)
 {
-    const ps_book *book = ps_shard_book(store->shard);
+    const ps_book *book = &store->book;
 
     for (uint32_t w = 0; w < book->workers; w++) {
         uint8_t is_lost;
@@ -107,8 +107,8 @@ static ps_status take_lost(ps_store *store, ps_state_in *in)
 
 static ps_status take_head(ps_store *store, ps_state_in *in)
 {
-    const ps_book *book = ps_shard_book(store->shard);
-    uint32_t slots = store->optim != NULL ? store->optim->slots : 0;
+    const ps_book *book = &store->book;
+    uint32_t slots = store->descent.optim != NULL ? store->descent.optim->slots : 0;
     char policy[PS_STATE_TEXT + 1], optim[PS_STATE_TEXT + 1];
     uint64_t job = ps_state_take_u64(in);
     uint32_t counts[5];
@@ -153,13 +153,13 @@ static ps_status take_shard(ps_store *store, uint32_t shard, ps_state_in *in)
         return ps_fail(PS_FAILED_PRECONDITION, "virtual shard %" PRIu32 " has come before", shard);
     }
     store->has_come[shard] = true;
-    ps_shard_take(store->shard, shard, in);
+    shard_take(store, shard, in);
     tables = ps_state_take_u32(in);
     if (ps_state_is_ok(in) && tables != table_count(store)) {
         ps_state_fail(in, "%" PRIu32 " sparse tables of virtual shard %" PRIu32, tables, shard);
     }
-    if (ps_state_is_ok(in) && store->tables != NULL) {
-        ps_tables_take(store->tables, shard, in);
+    if (ps_state_is_ok(in) && store->rows != NULL) {
+        store_rows_take(store, shard, in);
     }
     return ps_state_done(in);
 }
@@ -176,7 +176,7 @@ static ps_status take_shards(ps_store *store, ps_state_in *in)
         if (!ps_is_ok(&st) || kind == 0) {
             return st;
         }
-        if (kind != SHARD || index >= PS_TABLE_SHARDS) {
+        if (kind != SHARD || index >= PS_SHARDS) {
             ps_state_fail(in, "section %" PRIu32 " of kind %" PRIu32, index, kind);
             return in->status;
         }
@@ -196,17 +196,9 @@ static ps_status take_shards(ps_store *store, ps_state_in *in)
 
 ps_status ps_store_load(ps_store *store, const uint8_t *bytes, size_t len)
 {
-    uint32_t kind, index;
     ps_state_in in;
-    ps_status st = ps_state_in_init(&in, MAGIC, VERSION, bytes, len);
+    ps_status st = ps_state_open(&in, MAGIC, VERSION, HEAD, bytes, len);
 
-    if (ps_is_ok(&st)) {
-        st = ps_state_next(&in, true, &kind, &index);
-    }
-    if (ps_is_ok(&st) && kind != HEAD) {
-        ps_state_fail(&in, "the first section is of kind %" PRIu32, kind);
-        st = in.status;
-    }
     if (ps_is_ok(&st)) {
         st = take_head(store, &in);
     }
@@ -215,19 +207,17 @@ ps_status ps_store_load(ps_store *store, const uint8_t *bytes, size_t len)
 
 ps_status ps_store_load_end(ps_store *store)
 {
-    for (uint32_t i = 0; i < PS_TABLE_SHARDS; i++) {
+    for (uint32_t i = 0; i < PS_SHARDS; i++) {
         if (has_any(store, i) && !store->has_come[i]) {
             return ps_fail(PS_FAILED_PRECONDITION, "no file has virtual shard %" PRIu32, i);
         }
     }
-    for (uint32_t w = 0; w < store->workers; w++) {
+    for (uint32_t w = 0; w < store->book.workers; w++) {
         if (store->is_lost[w]) {
-            ps_book_set_lost(ps_shard_book(store->shard), w);
-            if (store->tables != NULL) {
-                ps_book_set_lost(ps_tables_book(store->tables), w);
-            }
+            ps_book_set_lost(&store->book, w);
         }
     }
-    ps_shard_settle(store->shard);
-    return store->tables != NULL ? ps_tables_settle(store->tables) : ps_ok();
+    ps_book_settle(&store->book);
+    shard_settle(store);
+    return store->rows != NULL ? store_rows_settle(store) : ps_ok();
 }

@@ -48,7 +48,7 @@ ps_table *ps_table_create(const ps_table_conf *conf)
     assert(conf->optim->slots <= PS_TABLE_SLOTS_MAX); /* or no file of it could be read */
     assert(conf->rows_max < UINT32_MAX && conf->candidates_max < UINT32_MAX);
     t->conf = *conf;
-    for (uint32_t i = 0; i < PS_TABLE_SHARDS; i++) {
+    for (uint32_t i = 0; i < PS_SHARDS; i++) {
         t->owned[i] = conf->owned == NULL || conf->owned[i];
     }
     t->conf.owned = t->owned;
@@ -69,7 +69,7 @@ void ps_table_destroy(ps_table *table)
     if (table == NULL) {
         return;
     }
-    for (uint32_t i = 0; i < PS_TABLE_SHARDS; i++) {
+    for (uint32_t i = 0; i < PS_SHARDS; i++) {
         table_shard *s = &table->shards[i];
 
         ps_keymap_fini(&s->row_of);
@@ -329,7 +329,7 @@ uint64_t ps_table_shrink(ps_table *table)
     uint64_t before = table->counters.removed;
 
     table->tick++;
-    for (uint32_t i = 0; i < PS_TABLE_SHARDS; i++) {
+    for (uint32_t i = 0; i < PS_SHARDS; i++) {
         table_shard *s = &table->shards[i];
 
         for (uint32_t place = 0; place < s->row_count;) {
@@ -372,7 +372,7 @@ ps_table_counters ps_table_count(const ps_table *table)
     ps_table_counters c = table->counters;
 
     c.ticks = table->tick;
-    for (uint32_t i = 0; i < PS_TABLE_SHARDS; i++) {
+    for (uint32_t i = 0; i < PS_SHARDS; i++) {
         const table_shard *s = &table->shards[i];
 
         c.bytes += s->row_cap * table->stride + s->candidate_cap * sizeof *s->candidates +

@@ -10,7 +10,7 @@
  * row steps by itself: the optimizer sees a vector of D values with state and
  * step count of its own.
  *
- * Places. A key belongs to one of PS_TABLE_SHARDS virtual shards, by a hash that
+ * Places. A key belongs to one of PS_SHARDS virtual shards, by a hash that
  * depends on nothing else; virtual shards belong to servers. Files are cut by
  * virtual shard, so what any number of servers have written any other number
  * can load.
@@ -38,6 +38,7 @@
 #ifndef PS_COMMON_STORE_TABLE_H
 #define PS_COMMON_STORE_TABLE_H
 
+#include "common/base/shards.h"
 #include "common/base/status.h"
 #include "common/optim/optim.h"
 
@@ -46,7 +47,6 @@
 #include <stdint.h>
 
 enum {
-    PS_TABLE_SHARDS = 256,
     PS_TABLE_WIDTH_MAX = 4096,
     PS_TABLE_UNSEEN_MAX = 65535,
     PS_TABLE_KEYS_MAX = 1 << 24 /* of one call: all the ids that a table can have (a float each) */
@@ -79,7 +79,7 @@ typedef struct ps_table_conf {
     uint64_t key_end;        /* keys are below; 0: any are */
     bool values_only;        /* ps_table_load takes no optimizer state: rows begin it anew */
     bool saves_changes;      /* ps_table_save of changes will be wanted: removed keys are noted */
-    const bool *owned;       /* (PS_TABLE_SHARDS): virtual shards that are here; NULL: all */
+    const bool *owned;       /* (PS_SHARDS): virtual shards that are here; NULL: all */
 } ps_table_conf;
 
 /* Every key is in, no row is removed for its score; first values within 0.01, decay

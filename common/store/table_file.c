@@ -116,7 +116,7 @@ static void put_section(const ps_table *t, const section_head *head, ps_table_ki
 void ps_table_settle(ps_table *table)
 {
     table->save++;
-    for (uint32_t i = 0; i < PS_TABLE_SHARDS; i++) {
+    for (uint32_t i = 0; i < PS_SHARDS; i++) {
         table->shards[i].removed_count = 0;
     }
 }
@@ -137,7 +137,7 @@ ps_status ps_table_save(ps_table *table, ps_table_kind kind, ps_table_write_fn *
     }
     XXH3_64bits_reset(out.sum);
     memcpy(head.magic, PS_TABLE_MAGIC, sizeof head.magic);
-    for (uint32_t i = 0; i < PS_TABLE_SHARDS; i++) {
+    for (uint32_t i = 0; i < PS_SHARDS; i++) {
         section_head section = count_section(table, i, kind);
 
         head.sections += !is_empty(&section);
@@ -145,7 +145,7 @@ ps_status ps_table_save(ps_table *table, ps_table_kind kind, ps_table_write_fn *
     }
     put(&out, &head, sizeof head);
     put_sum(&out);
-    for (uint32_t i = 0; i < PS_TABLE_SHARDS; i++) {
+    for (uint32_t i = 0; i < PS_SHARDS; i++) {
         section_head section = count_section(table, i, kind);
 
         if (!is_empty(&section)) {

@@ -32,7 +32,7 @@ enum { PS_TABLE_HEAD_BYTES = 80, PS_TABLE_SLOTS_MAX = 8 };
 typedef struct ps_table_head {
     uint32_t width, slots, rule, table, tick, sections;
     ps_table_kind kind;
-    bool here[PS_TABLE_SHARDS]; /* what is in none of the sections has no rows */
+    bool here[PS_SHARDS]; /* what is in none of the sections has no rows */
 } ps_table_head;
 
 /* May a file have so many bytes? INVALID_ARGUMENT: none, or more than PS_TABLE_FILE_MAX. */

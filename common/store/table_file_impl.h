@@ -16,7 +16,7 @@ enum { KEY_BYTES = 8, ROW_HEAD_BYTES = 32, SUM_BYTES = 8, CANDIDATE_BYTES = 16 }
 typedef struct file_head {
     char magic[8];
     uint32_t width, slots, table, tick, kind, sections, rule, zero;
-    uint8_t here[PS_TABLE_SHARDS / 8]; /* bit s % 8 of byte s / 8: virtual shard s was there */
+    uint8_t here[PS_SHARDS / 8]; /* bit s % 8 of byte s / 8: virtual shard s was there */
 } file_head;
 
 typedef struct section_head {

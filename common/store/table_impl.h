@@ -36,7 +36,7 @@ typedef struct table_shard {
 
 struct ps_table {
     ps_table_conf conf;
-    bool owned[PS_TABLE_SHARDS];
+    bool owned[PS_SHARDS];
     float *factor;      /* (unseen_max + 1): decay to the power of an age */
     size_t stride;      /* bytes of a row */
     uint64_t admit_key; /* of the draws that let keys in */
@@ -44,7 +44,7 @@ struct ps_table {
     uint64_t save;      /* number of the next save, from 1 */
     uint32_t tick;
     ps_table_counters counters;
-    table_shard shards[PS_TABLE_SHARDS];
+    table_shard shards[PS_SHARDS];
 };
 
 static inline table_row *table_row_at(const ps_table *t, const table_shard *s, uint32_t place)

@@ -43,7 +43,7 @@ ps_status ps_table_read_head(const uint8_t *bytes, size_t len, ps_table_head *ou
     if (!ps_is_ok(&st)) {
         return st;
     }
-    if (head.kind > PS_TABLE_CHANGES || head.sections > PS_TABLE_SHARDS || head.width == 0 ||
+    if (head.kind > PS_TABLE_CHANGES || head.sections > PS_SHARDS || head.width == 0 ||
         head.width > PS_TABLE_WIDTH_MAX || head.slots > PS_TABLE_SLOTS_MAX || head.zero != 0) {
         return ps_fail(PS_DATA_LOSS,
                        "offset 8: %" PRIu32 " values with %" PRIu32 " of state each, kind %" PRIu32
@@ -57,7 +57,7 @@ ps_status ps_table_read_head(const uint8_t *bytes, size_t len, ps_table_head *ou
                            .tick = head.tick,
                            .sections = head.sections,
                            .kind = (ps_table_kind)head.kind};
-    for (uint32_t i = 0; i < PS_TABLE_SHARDS; i++) {
+    for (uint32_t i = 0; i < PS_SHARDS; i++) {
         out->here[i] = head.here[i / 8] >> i % 8 & 1;
     }
     return ps_ok();
@@ -190,7 +190,7 @@ static ps_status check_file(const ps_table *t, source in, const ps_table_head *f
             st = check_sum(&in, in.at, end);
         }
         if (ps_is_ok(&st) &&
-            (head.shard >= PS_TABLE_SHARDS || head.shard < least || !file->here[head.shard])) {
+            (head.shard >= PS_SHARDS || head.shard < least || !file->here[head.shard])) {
             st = ps_fail(PS_DATA_LOSS,
                          "offset %zu: virtual shard %" PRIu32 "; those from %" PRIu32
                          " on that the head names may come",

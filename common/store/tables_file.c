@@ -9,7 +9,7 @@
 
 struct ps_tables_files {
     ps_tables *tables;
-    bool (*is_whole)[PS_TABLE_SHARDS]; /* (tables): has a whole file brought it? */
+    bool (*is_whole)[PS_SHARDS]; /* (tables): has a whole file brought it? */
 };
 
 ps_tables_files *ps_tables_files_create(ps_tables *tables)
@@ -17,7 +17,7 @@ ps_tables_files *ps_tables_files_create(ps_tables *tables)
     ps_tables_files *files = ps_xcalloc(1, sizeof *files);
 
     files->tables = tables;
-    files->is_whole = ps_xcalloc(ps_tables_table_count(tables), sizeof *files->is_whole);
+    files->is_whole = ps_xcalloc(tables->table_count, sizeof *files->is_whole);
     return files;
 }
 
@@ -31,7 +31,7 @@ void ps_tables_files_destroy(ps_tables_files *files)
 
 static ps_status check_head(const ps_tables_files *files, const ps_table_head *head)
 {
-    uint32_t count = ps_tables_table_count(files->tables);
+    uint32_t count = files->tables->table_count;
     ps_status st;
 
     if (head->table >= count) {
@@ -40,8 +40,7 @@ static ps_status check_head(const ps_tables_files *files, const ps_table_head *h
                        count);
     }
     st = ps_table_check_head(ps_tables_at(files->tables, head->table), head);
-    for (uint32_t s = 0; ps_is_ok(&st) && head->kind == PS_TABLE_CHANGES && s < PS_TABLE_SHARDS;
-         s++) {
+    for (uint32_t s = 0; ps_is_ok(&st) && head->kind == PS_TABLE_CHANGES && s < PS_SHARDS; s++) {
         if (head->here[s] && !files->is_whole[head->table][s]) {
             st = ps_fail(PS_FAILED_PRECONDITION,
                          "changes of table %" PRIu32 ", virtual shard %" PRIu32
@@ -54,7 +53,7 @@ static ps_status check_head(const ps_tables_files *files, const ps_table_head *h
 
 static void mark(ps_tables_files *files, const ps_table_head *head)
 {
-    for (uint32_t s = 0; s < PS_TABLE_SHARDS; s++) {
+    for (uint32_t s = 0; s < PS_SHARDS; s++) {
         files->is_whole[head->table][s] = files->is_whole[head->table][s] || head->here[s];
     }
 }
@@ -89,10 +88,10 @@ ps_status ps_tables_files_take(ps_tables_files *files, const uint8_t *bytes, siz
 
 ps_status ps_tables_files_end(ps_tables_files *files)
 {
-    uint32_t count = ps_tables_table_count(files->tables);
+    uint32_t count = files->tables->table_count;
 
     for (uint32_t t = 0; t < count; t++) {
-        for (uint32_t s = 0; s < PS_TABLE_SHARDS; s++) {
+        for (uint32_t s = 0; s < PS_SHARDS; s++) {
             if (!files->is_whole[t][s]) {
                 return ps_fail(PS_FAILED_PRECONDITION,
                                "no whole file of table %" PRIu32 " has virtual shard %" PRIu32

@@ -34,13 +34,13 @@ static ps_codec_choice came_as(const ps_plan *plan, uint32_t variable)
 }
 
 /* Fills a configuration of these slices; its list of slices is the caller's to free. */
-static ps_shard_conf dense_conf(const ps_plan *plan, const uint32_t *slices, uint32_t count,
-                                const float *weights)
+static ps_store_conf store_conf(const ps_plan *plan, const uint32_t *slices, uint32_t count,
+                                const float *weights, ps_tables *tables)
 {
     const ps_assignment *a = plan->assignment;
     bool per_block = plan->update->per_block;
-    ps_shard_slice *list = ps_xcalloc((size_t)count + 1, sizeof *list);
-    ps_shard_conf conf = {
+    ps_store_slice *list = ps_xcalloc((size_t)count + 1, sizeof *list);
+    ps_store_conf conf = {
         .workers = plan->spec->workers,
         .contributors = per_block ? a->block_count : plan->spec->workers,
         .held_count = per_block ? a->held_count : NULL,
@@ -55,6 +55,8 @@ static ps_shard_conf dense_conf(const ps_plan *plan, const uint32_t *slices, uin
         .slice_count = count,
         .slices = list,
         .weights = weights,
+        .tables = tables,
+        .job = ps_plan_hash(plan),
     };
 
     for (uint32_t i = 0; i < count; i++) {
@@ -64,7 +66,7 @@ static ps_shard_conf dense_conf(const ps_plan *plan, const uint32_t *slices, uin
         ps_codec_choice up = came_as(plan, slice->variable);
         bool by_rows = plan->by_rows[slice->variable];
 
-        list[i] = (ps_shard_slice){
+        list[i] = (ps_store_slice){
             .index = slice->index,
             .n = slice->n,
             .up = up.codec,
@@ -82,20 +84,10 @@ static ps_shard_conf dense_conf(const ps_plan *plan, const uint32_t *slices, uin
 ps_store *ps_merge_store(const ps_plan *plan, const uint32_t *slices, uint32_t count,
                          const float *weights, ps_tables *tables)
 {
-    bool owned[PS_SHARDS];
-    ps_store_conf conf = {
-        .dense = dense_conf(plan, slices, count, weights),
-        .tables = tables,
-        .owned = owned,
-        .job = ps_plan_hash(plan),
-    };
-    ps_store *store;
+    ps_store_conf conf = store_conf(plan, slices, count, weights, tables);
+    ps_store *store = ps_store_create(&conf);
 
-    for (uint32_t i = 0; i < PS_SHARDS; i++) {
-        owned[i] = tables != NULL && ps_table_owns(ps_tables_at(tables, 0), i);
-    }
-    store = ps_store_create(&conf);
-    free((void *)(uintptr_t)conf.dense.slices);
+    free((void *)(uintptr_t)conf.slices);
     return store;
 }
 
@@ -143,24 +135,16 @@ static ps_tables *make_tables(const ps_plan *plan, const ps_placement *placement
                               bool values_only)
 {
     ps_table_conf *tables = ps_xcalloc(plan->table_count, sizeof *tables);
-    bool owned[PS_TABLE_SHARDS];
+    bool owned[PS_SHARDS];
     ps_tables_conf conf = {
         .table_count = plan->table_count,
         .tables = tables,
-        .book = {.workers = plan->spec->workers,
-                 .contributors = plan->assignment->block_count,
-                 .held_count = plan->assignment->held_count,
-                 .held = (const uint32_t *const *)plan->assignment->held,
-                 .policy = plan->policy,
-                 .policy_params = plan->policy_params},
-        .merge_scale = plan->update->merge_scale(&plan->update_facts),
-        .descent = plan->descent,
         .keys_max = plan->table_keys,
         .tick = (uint64_t)plan->table_params.v[PS_TABLE_TICK],
     };
     ps_tables *made;
 
-    for (uint32_t i = 0; i < PS_TABLE_SHARDS; i++) {
+    for (uint32_t i = 0; i < PS_SHARDS; i++) {
         owned[i] = placement == NULL || placement->server_of_shard[i] == server;
     }
     for (uint32_t i = 0; i < plan->table_count; i++) {

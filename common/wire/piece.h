@@ -8,7 +8,7 @@
 #ifndef PS_COMMON_WIRE_PIECE_H
 #define PS_COMMON_WIRE_PIECE_H
 
-#include "common/store/shard.h"
+#include "common/store/store.h"
 #include "common/wire/coder.h"
 #include "common/wire/matrix.h"
 #include "common/wire/wire_link.h"
@@ -40,7 +40,7 @@ typedef struct ps_piece_kind {
 
     bool may_stay; /* an answer may say that rows, or slices, are as they were */
     /* Completes an answer's head of n slices. (optional) */
-    void (*describe)(Psgd__V1__PullWeightsResponse *head, const ps_shard_answer *answer,
+    void (*describe)(Psgd__V1__PullWeightsResponse *head, const ps_store_answer *answer,
                      uint64_t *checksums, size_t n);
     /* Puts slice i of an answer, whose bytes `view` gives, into the worker's block. *is_new: it is
      * there now. Nothing is known of the bytes but how many there are. */

@@ -50,7 +50,7 @@ static ps_status apply(ps_connection *conn, const Psgd__V1__PullWeightsResponse 
     return ps_ok();
 }
 
-static void describe(Psgd__V1__PullWeightsResponse *head, const ps_shard_answer *answer,
+static void describe(Psgd__V1__PullWeightsResponse *head, const ps_store_answer *answer,
                      uint64_t *checksums, size_t n)
 {
     head->is_change = answer->is_change;

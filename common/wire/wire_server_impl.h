@@ -18,7 +18,7 @@ enum {
 /* What a message is made of and read with; for one thread. */
 typedef struct wire_scratch {
     uint8_t bytes[PS_PAYLOAD_MAX]; /* an encoding that lies in two buffers */
-    ps_shard_piece pieces[WIRE_SERVER_BATCH];
+    ps_store_piece pieces[WIRE_SERVER_BATCH];
     ps_encoding copies[WIRE_SERVER_BATCH]; /* of heads, which the shard may change */
     ps_piece out[WIRE_SERVER_BATCH];
     Psgd__V1__Encoding *heads[WIRE_SERVER_BATCH];

@@ -17,7 +17,7 @@ static size_t add_same(uint32_t *same, size_t n, uint32_t slice)
 }
 
 /* Takes the next slices of a part that may be had, their bytes with references. */
-static bool take_answer(wire_worker *w, ps_wire_part *part, ps_shard_answer *answer)
+static bool take_answer(wire_worker *w, ps_wire_part *part, ps_store_answer *answer)
 {
     wire_scratch *x = w->scratch;
     bool is_shared = w->server->parts->is_shared;
@@ -35,14 +35,14 @@ static bool take_answer(wire_worker *w, ps_wire_part *part, ps_shard_answer *ans
     return answer->count > 0 || answer->is_last;
 }
 
-static void send_answer(wire_worker *w, const ps_shard_answer *answer)
+static void send_answer(wire_worker *w, const ps_store_answer *answer)
 {
     Psgd__V1__PullWeightsResponse head = PSGD__V1__PULL_WEIGHTS_RESPONSE__INIT;
     wire_scratch *x = w->scratch;
     size_t pieces = 0, heads = 0, same = 0;
 
     for (size_t i = 0; i < answer->count; i++) {
-        const ps_shard_piece *from = &x->pieces[i];
+        const ps_store_piece *from = &x->pieces[i];
 
         if (from->len == 0 && from->head->others_stay) {
             same = add_same(x->same, same, from->head->slice);
@@ -76,7 +76,7 @@ static void send_answer(wire_worker *w, const ps_shard_answer *answer)
 static bool give_slices(wire_worker *w)
 {
     ps_wire_parts *parts = w->server->parts;
-    ps_shard_answer answer;
+    ps_store_answer answer;
 
     for (uint32_t i = 0; i < parts->count; i++) {
         ps_wire_part *part = &parts->part[w->next_part];

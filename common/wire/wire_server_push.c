@@ -29,7 +29,7 @@ static ps_status take_slice(void *arg, const Psgd__V1__Encoding *head, const uin
 {
     const contribution *c = arg;
     ps_wire_part *part = ps_wire_part_of(c->w->server->parts, head->slice);
-    ps_shard_outcome outcome;
+    ps_store_outcome outcome;
     uint64_t steps;
     ps_status st;
 
@@ -166,8 +166,7 @@ static bool is_in(wire_worker *w, uint64_t clock, uint32_t contributor)
         ps_wire_part *part = &s->parts->part[i];
 
         ps_wire_part_lock(s->parts, part);
-        is = ps_store_is_in(part->store, clock, contributor) &&
-             ps_store_has_rows(part->store, clock, contributor);
+        is = ps_store_is_in(part->store, clock, contributor);
         ps_wire_part_unlock(s->parts, part);
     }
     return is;

@@ -69,7 +69,7 @@ static ps_status check_rows(const ps_plan *plan, const Psgd__V1__RowGradients *r
     return ps_ok();
 }
 
-static ps_status push(wire_worker *w, const ps_tables_part *rows)
+static ps_status push(wire_worker *w, const ps_store_rows *rows)
 {
     ps_wire_part *part = tables_part(w->server);
     ps_status st;
@@ -108,17 +108,17 @@ static ps_status take(wire_worker *w, const Psgd__V1__PushGradientRequest *req,
         st = ps_parts_end(&reader);
     }
     if (ps_is_ok(&st)) {
-        st = push(w, &(ps_tables_part){.worker = w->rank,
-                                       .clock = req->clock,
-                                       .contributor = req->block,
-                                       .part = rows->part,
-                                       .table = rows->table,
-                                       .is_last = rows->is_last,
-                                       .keys = rows->keys,
-                                       .count = rows->n_keys,
-                                       .grads = grads,
-                                       .shows = rows->shows,
-                                       .clicks = rows->clicks});
+        st = push(w, &(ps_store_rows){.worker = w->rank,
+                                      .clock = req->clock,
+                                      .contributor = req->block,
+                                      .part = rows->part,
+                                      .table = rows->table,
+                                      .is_last = rows->is_last,
+                                      .keys = rows->keys,
+                                      .count = rows->n_keys,
+                                      .grads = grads,
+                                      .shows = rows->shows,
+                                      .clicks = rows->clicks});
     }
     free(grads);
     return st;

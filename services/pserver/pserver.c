@@ -169,7 +169,7 @@ static ps_status write_table(ps_pserver *p, uint32_t table, const atomic_bool *s
 static ps_status save(void *state, const atomic_bool *stop)
 {
     ps_pserver *p = state;
-    uint32_t count = p->tables != NULL ? ps_tables_table_count(p->tables) : 0;
+    uint32_t count = p->tables != NULL ? p->tables->table_count : 0;
     ps_status st = ps_ok();
 
     while (p->tables_saved < count && ps_is_ok(&st)) {
@@ -184,7 +184,7 @@ static void name_tables(ps_pserver *p)
     const ps_session *session = ps_node_session(p->node);
     char name[PS_NAME_MAX + 1];
 
-    for (uint32_t t = 0; t < ps_tables_table_count(p->tables); t++) {
+    for (uint32_t t = 0; t < p->tables->table_count; t++) {
         ps_table_file_name(session->plan, t, session->rank, name, sizeof name);
         ps_node_keep(p->node, name, PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_MODEL);
     }
@@ -234,12 +234,12 @@ static void fill_shares(ps_pserver *p, Psgd__V1__ServerCounters *out)
 
     memcpy(p->bins, ps_store_counters_of(p->store)->staleness_bins, sizeof p->bins);
     for (uint32_t w = 0; w < count; w++) {
-        ps_worker_counters c = ps_store_worker_counters_of(p->store, w);
+        const ps_worker_counters *c = ps_store_worker_counters_of(p->store, w);
 
         psgd__v1__worker_share__init(&p->shares[w]);
-        p->shares[w].applied = c.applied;
-        p->shares[w].dropped = c.dropped;
-        p->shares[w].left_out = c.left_out;
+        p->shares[w].applied = c->applied;
+        p->shares[w].dropped = c->dropped;
+        p->shares[w].left_out = c->left_out;
         p->shares[w].lost = ps_store_is_lost(p->store, w);
         p->share_ptrs[w] = &p->shares[w];
     }

@@ -14,7 +14,7 @@
 #include "common/base/draw.h"
 #include "common/base/xalloc.h"
 #include "common/placement/placement.h"
-#include "common/store/shard.h"
+#include "common/store/store.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -35,7 +35,7 @@ typedef struct world {
     float *x;
     uint8_t *bytes, *copy;
     ps_encoding heads[SLICES];
-    ps_shard_slice slices[SLICES];
+    ps_store_slice slices[SLICES];
 } world;
 
 static void must(ps_status st)
@@ -53,10 +53,10 @@ static double rate(size_t bytes, int64_t start_us)
 
 /* Creates a shard of those of the first `count` slices that are dealt to `place`; with place_of
  * NULL of all of them. */
-static ps_shard *create(world *w, const ps_codec *codec, const char *optim, uint32_t workers,
+static ps_store *create(world *w, const ps_codec *codec, const char *optim, uint32_t workers,
                         uint32_t count, const uint32_t *place_of, uint32_t place)
 {
-    ps_shard_conf conf = {.workers = workers,
+    ps_store_conf conf = {.workers = workers,
                           .contributors = workers,
                           .policy = ps_consistency_find("bsp"),
                           .descent.optim = ps_optim_find(optim),
@@ -65,17 +65,17 @@ static ps_shard *create(world *w, const ps_codec *codec, const char *optim, uint
 
     conf.descent.params = ps_params_default(conf.descent.optim->params);
     for (uint32_t s = 0; s < count; s++) {
-        ps_shard_slice *slice = &w->slices[conf.slice_count];
+        ps_store_slice *slice = &w->slices[conf.slice_count];
 
         if (place_of != NULL && place_of[s % PS_SHARDS] != place) {
             continue;
         }
-        *slice = (ps_shard_slice){.index = s, .n = PS_CODEC_VALUES, .up = codec, .down = codec};
+        *slice = (ps_store_slice){.index = s, .n = PS_CODEC_VALUES, .up = codec, .down = codec};
         slice->up_params = ps_params_default(codec->params);
         slice->down_params = slice->up_params;
         conf.slice_count++;
     }
-    return ps_shard_create(&conf);
+    return ps_store_create(&conf);
 }
 
 static void encode(world *w, const ps_codec *codec)
@@ -89,24 +89,24 @@ static void encode(world *w, const ps_codec *codec)
     }
 }
 
-static void push(world *w, ps_shard *shard, uint32_t worker, uint64_t clock, size_t slice_bytes)
+static void push(world *w, ps_store *shard, uint32_t worker, uint64_t clock, size_t slice_bytes)
 {
     for (uint32_t s = 0; s < SLICES; s++) {
-        ps_shard_outcome outcome;
+        ps_store_outcome outcome;
 
-        must(ps_shard_push(shard, worker, clock, worker, &w->heads[s].msg,
+        must(ps_store_push(shard, worker, clock, worker, &w->heads[s].msg,
                            w->bytes + s * slice_bytes, slice_bytes, &outcome));
     }
 }
 
-static void pull(ps_shard *shard, uint64_t clock)
+static void pull(ps_store *shard, uint64_t clock)
 {
-    ps_shard_piece pieces[64];
-    ps_shard_answer answer = {0};
+    ps_store_piece pieces[64];
+    ps_store_answer answer = {0};
 
-    must(ps_shard_pull_begin(shard, 0, clock));
+    must(ps_store_pull_begin(shard, 0, clock));
     while (!answer.is_last) {
-        ps_shard_pull_next(shard, 0, 1 << 20, pieces, 64, &answer);
+        ps_store_pull_next(shard, 0, 1 << 20, pieces, 64, &answer);
     }
 }
 
@@ -114,7 +114,7 @@ static void measure(world *w, const ps_codec *codec, const char *optim, uint32_t
 {
     ps_params params = ps_params_default(codec->params);
     size_t bytes = codec->size(&params, PS_CODEC_VALUES);
-    ps_shard *shard = create(w, codec, optim, workers, SLICES, NULL, 0);
+    ps_store *shard = create(w, codec, optim, workers, SLICES, NULL, 0);
     double best_push = 0, best_pull = 0, best_copy = 0;
 
     encode(w, codec);
@@ -138,7 +138,7 @@ static void measure(world *w, const ps_codec *codec, const char *optim, uint32_t
     }
     printf("%-8s %-6s %7u %8.1f %8.1f %8.1f\n", codec->name, optim, workers, best_push, best_pull,
            best_copy);
-    ps_shard_destroy(shard);
+    ps_store_destroy(shard);
 }
 
 /* ---- Threads of a server ---- */
@@ -160,7 +160,7 @@ static void meet(meeting *m)
 /* A thread and the shard that is its own. */
 typedef struct owner {
     world *w;
-    ps_shard *shard;
+    ps_store *shard;
     const uint32_t *place_of;
     uint32_t place;
     size_t slice_bytes;
@@ -178,10 +178,10 @@ static void take_pushes(owner *o)
     o->began_us = ps_clock_us();
     for (uint32_t worker = 0; worker < 2; worker++) {
         for (uint32_t s = 0; s < TURN_SLICES; s++) {
-            ps_shard_outcome outcome;
+            ps_store_outcome outcome;
 
             if (o->place_of[s % PS_SHARDS] == o->place) {
-                must(ps_shard_push(o->shard, worker, o->clock, worker, &o->w->heads[s].msg,
+                must(ps_store_push(o->shard, worker, o->clock, worker, &o->w->heads[s].msg,
                                    o->w->bytes + s * o->slice_bytes, o->slice_bytes, &outcome));
             }
         }
@@ -266,9 +266,9 @@ static void compare_threads(world *w)
         if (t > 0) {
             pthread_join(many[t].thread, NULL);
         }
-        ps_shard_destroy(many[t].shard);
+        ps_store_destroy(many[t].shard);
     }
-    ps_shard_destroy(one.shard);
+    ps_store_destroy(one.shard);
     free(slices);
 }
 

@@ -30,7 +30,7 @@ static void make_job(farm_job *job, uint32_t which)
         job->w.conf.delay = (ps_delay){.lambda = 0.1, .decay = 0.9};
     }
     for (uint32_t s = 0; s < SLICES; s++) {
-        ps_shard_slice *slice = &job->w.slices[s];
+        ps_store_slice *slice = &job->w.slices[s];
 
         slice->down_params.v[slice->down->own + PS_WRAP_FEEDBACK] = which == 0;
         if (which == 2 && s == 0) { /* 100 values */
@@ -46,7 +46,7 @@ static void make_job(farm_job *job, uint32_t which)
 static void push_some(const farm *f, uint64_t clock, uint32_t from)
 {
     for (uint32_t k = from; k < WORKERS; k++) {
-        ps_shard_outcome outcome;
+        ps_store_outcome outcome;
         ps_status st;
 
         for (uint32_t s = 0; s < SLICES; s++) {

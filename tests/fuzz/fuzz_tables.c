@@ -56,12 +56,7 @@ static ps_status drop(void *arg, const void *bytes, size_t len)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     ps_table_conf conf = ps_table_conf_default(WIDTH, ps_optim_find("adagrad"));
-    ps_tables_conf all = {
-        .table_count = 1,
-        .tables = &conf,
-        .book = {.workers = 1, .contributors = 1, .policy = ps_consistency_find("bsp")},
-        .merge_scale = 1,
-        .keys_max = 8};
+    ps_tables_conf all = {.table_count = 1, .tables = &conf, .keys_max = 8};
     uint8_t *bytes = malloc(size + 1);
     ps_tables_files *files;
     ps_tables *tables;
@@ -77,8 +72,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     conf.admission = PS_ADMIT_COUNT;
     conf.admit_count = 3;
     conf.values_only = size % 2 == 1;
-    all.descent.optim = conf.optim;
-    all.descent.params = conf.optim_params;
     tables = ps_tables_create(&all);
     files = ps_tables_files_create(tables);
     memcpy(bytes, data, size);

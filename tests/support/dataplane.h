@@ -8,7 +8,7 @@
 #define PS_TESTS_SUPPORT_DATAPLANE_H
 
 #include "common/node/node.h"
-#include "common/store/shard.h"
+#include "common/store/store.h"
 #include "common/wire/wire_link_grpc.h"
 #include "tests/support/side.h"
 

@@ -17,40 +17,31 @@ uint32_t farm_owner(const farm *f, uint32_t virtual_shard)
 
 ps_store *farm_of_slice(const farm *f, uint32_t place)
 {
-    return f->stores[farm_owner(f, f->job->w.slices[place].index % PS_TABLE_SHARDS)];
+    return f->stores[farm_owner(f, f->job->w.slices[place].index % PS_SHARDS)];
 }
 
 static ps_store *create(const farm *f, uint32_t number)
 {
     const world *w = &f->job->w;
-    ps_shard_slice slices[WORLD_SLICES];
+    ps_store_slice slices[WORLD_SLICES];
     ps_table_conf tables[FARM_TABLES];
-    bool owned[PS_TABLE_SHARDS];
-    ps_tables_conf rows = {.table_count = FARM_TABLES,
-                           .tables = tables,
-                           .book = {.workers = w->conf.workers,
-                                    .contributors = w->conf.contributors,
-                                    .held_count = w->conf.held_count,
-                                    .held = w->conf.held,
-                                    .policy = w->conf.policy,
-                                    .policy_params = w->conf.policy_params},
-                           .merge_scale = w->conf.merge_scale,
-                           .descent = w->conf.descent,
-                           .keys_max = 2 * FARM_KEYS,
-                           .tick = 3};
-    ps_store_conf conf = {.dense = w->conf, .owned = owned, .job = f->job->hash};
+    bool owned[PS_SHARDS];
+    ps_tables_conf rows = {
+        .table_count = FARM_TABLES, .tables = tables, .keys_max = 2 * FARM_KEYS, .tick = 3};
+    ps_store_conf conf = w->conf;
     uint32_t count = 0;
 
-    for (uint32_t v = 0; v < PS_TABLE_SHARDS; v++) {
+    for (uint32_t v = 0; v < PS_SHARDS; v++) {
         owned[v] = farm_owner(f, v) == number;
     }
     for (uint32_t s = 0; s < w->conf.slice_count; s++) {
-        if (owned[w->slices[s].index % PS_TABLE_SHARDS]) {
+        if (owned[w->slices[s].index % PS_SHARDS]) {
             slices[count++] = w->slices[s];
         }
     }
-    conf.dense.slices = slices;
-    conf.dense.slice_count = count;
+    conf.slices = slices;
+    conf.slice_count = count;
+    conf.job = f->job->hash;
     for (uint32_t t = 0; f->job->has_rows && t < FARM_TABLES; t++) {
         tables[t] = ps_table_conf_default(FARM_WIDTH + t, w->conf.descent.optim);
         tables[t].table = t;
@@ -88,7 +79,7 @@ void farm_end(farm *f)
 /* ---- Calls ---- */
 
 ps_status farm_push(const farm *f, uint32_t worker, uint64_t clock, uint32_t contributor,
-                    uint32_t place, ps_shard_outcome *outcome)
+                    uint32_t place, ps_store_outcome *outcome)
 {
     static _Thread_local gift g;
 
@@ -123,8 +114,8 @@ static size_t draw_keys(uint64_t clock, uint32_t contributor, uint64_t *keys)
     return count;
 }
 
-static ps_status push_part(const farm *f, uint32_t number, ps_tables_part part,
-                           const uint64_t *keys, size_t count)
+static ps_status push_part(const farm *f, uint32_t number, ps_store_rows part, const uint64_t *keys,
+                           size_t count)
 {
     uint64_t mine[FARM_KEYS];
     uint32_t shows[FARM_KEYS], clicks[FARM_KEYS], width = FARM_WIDTH + part.table;
@@ -161,12 +152,12 @@ ps_status farm_push_rows(const farm *f, uint32_t worker, uint64_t clock, uint32_
 
     for (uint32_t i = 0; i < f->count; i++) {
         for (uint32_t t = 0; t < FARM_TABLES; t++) {
-            ps_tables_part part = {.worker = worker,
-                                   .clock = clock,
-                                   .contributor = contributor,
-                                   .part = t,
-                                   .table = t,
-                                   .is_last = t + 1 == FARM_TABLES};
+            ps_store_rows part = {.worker = worker,
+                                  .clock = clock,
+                                  .contributor = contributor,
+                                  .part = t,
+                                  .table = t,
+                                  .is_last = t + 1 == FARM_TABLES};
 
             st = push_part(f, i, part, keys, count);
             if (!ps_is_ok(&st)) {
@@ -196,7 +187,7 @@ ps_status farm_lose(const farm *f, uint32_t worker)
 
 /* ---- What comes of them ---- */
 
-static uint64_t hash_piece(const ps_shard_piece *piece, const ps_shard_answer *answer)
+static uint64_t hash_piece(const ps_store_piece *piece, const ps_store_answer *answer)
 {
     uint8_t head[512];
     uint64_t parts[4] = {piece->checksum, answer->is_change};
@@ -223,8 +214,8 @@ ps_status farm_pull(const farm *f, uint32_t worker, uint64_t clock, uint64_t *go
 
     memset(got, 0, WORLD_SLICES * sizeof *got);
     for (uint32_t i = 0; i < f->count; i++) {
-        ps_shard_piece pieces[2];
-        ps_shard_answer answer = {0};
+        ps_store_piece pieces[2];
+        ps_store_answer answer = {0};
 
         st = ps_store_pull_begin(f->stores[i], worker, clock);
         do {

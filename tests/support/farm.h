@@ -33,7 +33,7 @@ ps_store *farm_of_slice(const farm *f, uint32_t place);
 
 /* Pushes of the world's values (shard_world.h), zeros, rows drawn by (clock, contributor). */
 ps_status farm_push(const farm *f, uint32_t worker, uint64_t clock, uint32_t contributor,
-                    uint32_t place, ps_shard_outcome *outcome);
+                    uint32_t place, ps_store_outcome *outcome);
 ps_status farm_push_zeros(const farm *f, uint32_t worker, uint64_t clock, uint32_t contributor);
 ps_status farm_push_rows(const farm *f, uint32_t worker, uint64_t clock, uint32_t contributor);
 void farm_tick(const farm *f, int64_t now_us);

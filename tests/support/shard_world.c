@@ -56,7 +56,7 @@ void world_hold(world *w, uint32_t worker, uint32_t block)
     w->held[worker][w->held_count[worker]++] = block;
 }
 
-void world_values(const ps_shard_slice *slice, uint64_t clock, uint32_t contributor, float *x)
+void world_values(const ps_store_slice *slice, uint64_t clock, uint32_t contributor, float *x)
 {
     uint64_t key = ps_draw_key(2, PS_DRAW_TEST, slice->index, clock, contributor);
 
@@ -65,7 +65,7 @@ void world_values(const ps_shard_slice *slice, uint64_t clock, uint32_t contribu
     }
 }
 
-void world_gift(const ps_shard_slice *slice, uint64_t clock, uint32_t contributor, gift *out)
+void world_gift(const ps_store_slice *slice, uint64_t clock, uint32_t contributor, gift *out)
 {
     static _Thread_local float x[PS_CODEC_VALUES];
 
@@ -75,11 +75,11 @@ void world_gift(const ps_shard_slice *slice, uint64_t clock, uint32_t contributo
                                slice->index, x, slice->n, out->bytes, &out->head);
 }
 
-ps_status world_push(const world *w, ps_shard *shard, uint32_t worker, uint64_t clock,
-                     uint32_t contributor, uint32_t place, ps_shard_outcome *outcome)
+ps_status world_push(const world *w, ps_store *shard, uint32_t worker, uint64_t clock,
+                     uint32_t contributor, uint32_t place, ps_store_outcome *outcome)
 {
     static _Thread_local gift g;
 
     world_gift(&w->slices[place], clock, contributor, &g);
-    return ps_shard_push(shard, worker, clock, contributor, &g.head.msg, g.bytes, g.len, outcome);
+    return ps_store_push(shard, worker, clock, contributor, &g.head.msg, g.bytes, g.len, outcome);
 }

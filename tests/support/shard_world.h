@@ -4,14 +4,14 @@
 #ifndef PS_TESTS_SUPPORT_SHARD_WORLD_H
 #define PS_TESTS_SUPPORT_SHARD_WORLD_H
 
-#include "common/store/shard.h"
+#include "common/store/store.h"
 
 enum { WORLD_SLICES = 8, WORLD_WORKERS = 8, WORLD_CONTRIBUTORS = 8 };
 
-/* A configuration with its memory: set what matters, then ps_shard_create(&conf). */
+/* A configuration with its memory: set what matters, then ps_store_create(&conf). */
 typedef struct world {
-    ps_shard_conf conf;
-    ps_shard_slice slices[WORLD_SLICES];
+    ps_store_conf conf;
+    ps_store_slice slices[WORLD_SLICES];
     uint32_t held_count[WORLD_WORKERS];
     uint32_t held[WORLD_WORKERS][WORLD_CONTRIBUTORS];
     const uint32_t *held_at[WORLD_WORKERS];
@@ -33,10 +33,10 @@ typedef struct gift {
 } gift;
 
 /* Values of a contribution; x is (slice->n). */
-void world_values(const ps_shard_slice *slice, uint64_t clock, uint32_t contributor, float *x);
-void world_gift(const ps_shard_slice *slice, uint64_t clock, uint32_t contributor, gift *out);
+void world_values(const ps_store_slice *slice, uint64_t clock, uint32_t contributor, float *x);
+void world_gift(const ps_store_slice *slice, uint64_t clock, uint32_t contributor, gift *out);
 /* Makes the contribution and pushes it. */
-ps_status world_push(const world *w, ps_shard *shard, uint32_t worker, uint64_t clock,
-                     uint32_t contributor, uint32_t place, ps_shard_outcome *outcome);
+ps_status world_push(const world *w, ps_store *shard, uint32_t worker, uint64_t clock,
+                     uint32_t contributor, uint32_t place, ps_store_outcome *outcome);
 
 #endif

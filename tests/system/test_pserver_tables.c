@@ -14,22 +14,20 @@
 static ps_status prepare_and_push(void *state, ps_session *session)
 {
     uint64_t keys[100];
-    uint32_t ones[100], clicks[100] = {0};
     float grads[100 * 4];
-    ps_tables_part part = {.is_last = true, .keys = keys, .grads = grads, .shows = ones};
+    ps_table_push rows = {.keys = keys, .grads = grads};
     ps_status st;
 
-    part.clicks = clicks;
     for (uint64_t key = 0; key < 100; key++) {
         if (ps_merge_server_of(&session->placement, key) == session->rank) {
-            ones[part.count] = 1;
-            keys[part.count++] = key;
+            keys[rows.count++] = key;
         }
     }
-    for (size_t i = 0; i < part.count * 4; i++) {
+    for (size_t i = 0; i < rows.count * 4; i++) {
         grads[i] = 1.0f;
     }
-    st = session->tables != NULL ? ps_tables_push(session->tables, &part) : ps_ok();
+    st = session->tables != NULL ? ps_table_push_rows(ps_tables_at(session->tables, 0), 0, 0, &rows)
+                                 : ps_ok();
     return ps_is_ok(&st) ? ps_pserver_hooks.prepare(state, session) : st;
 }
 

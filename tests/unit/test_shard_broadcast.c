@@ -22,7 +22,7 @@ typedef struct replica {
 
 typedef struct rig {
     world world;
-    ps_shard *shard;
+    ps_store *shard;
     replica replicas[WORKERS];
 } rig;
 
@@ -40,15 +40,15 @@ static void rig_begin(rig *r, const char *down, double feedback)
             r->world.slices[s].down_params.v[at] = feedback;
         }
     }
-    r->shard = ps_shard_create(&r->world.conf);
-    assert_true(ps_shard_value_count(r->shard) <= VALUES_MAX);
+    r->shard = ps_store_create(&r->world.conf);
+    assert_true(ps_store_value_count(r->shard) <= VALUES_MAX);
 }
 
 static void push_all(rig *r, uint64_t clock)
 {
     for (uint32_t i = 0; i < WORKERS; i++) {
         for (uint32_t s = 0; s < SLICES; s++) {
-            ps_shard_outcome outcome;
+            ps_store_outcome outcome;
             ps_status st = world_push(&r->world, r->shard, i, clock, i, s, &outcome);
 
             assert_string_equal(st.text, "");
@@ -67,11 +67,11 @@ static size_t place_of(const rig *r, uint32_t slice, uint32_t *place)
 }
 
 /* What a worker does with a piece of an answer. */
-static void take(rig *r, replica *to, const ps_shard_piece *piece, const ps_shard_answer *answer)
+static void take(rig *r, replica *to, const ps_store_piece *piece, const ps_store_answer *answer)
 {
     uint32_t place;
     float *w = to->w + place_of(r, piece->head->slice, &place);
-    const ps_shard_slice *slice = &r->world.slices[place];
+    const ps_store_slice *slice = &r->world.slices[place];
     static float change[PS_CODEC_VALUES];
 
     if (answer->is_change) {
@@ -94,17 +94,17 @@ static void take(rig *r, replica *to, const ps_shard_piece *piece, const ps_shar
 /* Worker i asks for the clock and takes all of the answer. */
 static void pull(rig *r, uint32_t i, uint64_t clock, bool whole)
 {
-    ps_status st = ps_shard_pull_begin(r->shard, i, clock);
-    ps_shard_answer answer;
+    ps_status st = ps_store_pull_begin(r->shard, i, clock);
+    ps_store_answer answer;
 
     assert_string_equal(st.text, "");
     if (whole) {
-        ps_shard_pull_whole(r->shard, i);
+        ps_store_pull_whole(r->shard, i);
     }
     do {
-        ps_shard_piece pieces[2];
+        ps_store_piece pieces[2];
 
-        ps_shard_pull_next(r->shard, i, 1 << 20, pieces, 2, &answer);
+        ps_store_pull_next(r->shard, i, 1 << 20, pieces, 2, &answer);
         assert_true(answer.count > 0);
         for (size_t k = 0; k < answer.count; k++) {
             take(r, &r->replicas[i], &pieces[k], &answer);
@@ -115,8 +115,8 @@ static void pull(rig *r, uint32_t i, uint64_t clock, bool whole)
 
 static void must_be_alike(rig *r, uint32_t i)
 {
-    assert_memory_equal(r->replicas[i].w, ps_shard_weights(r->shard),
-                        ps_shard_value_count(r->shard) * sizeof(float));
+    assert_memory_equal(r->replicas[i].w, ps_store_weights(r->shard),
+                        ps_store_value_count(r->shard) * sizeof(float));
 }
 
 /* Worker 3 misses each seventh round, and two in a row now and then. */
@@ -154,7 +154,7 @@ static void replicas_have_the_shard_s_bits_after_each_of_500_rounds(void **state
         }
         assert_int_equal(r->replicas[0].changes, ROUNDS * SLICES);
         assert_int_equal(r->replicas[0].wholes, 0);
-        ps_shard_destroy(r->shard);
+        ps_store_destroy(r->shard);
         free(r);
     }
 }
@@ -175,7 +175,7 @@ static void a_worker_that_asks_for_the_weights_is_given_them(void **state)
     pull(r, 0, 2, false); /* and changes again */
     must_be_alike(r, 0);
     assert_int_equal(r->replicas[0].wholes, SLICES);
-    ps_shard_destroy(r->shard);
+    ps_store_destroy(r->shard);
     free(r);
 }
 
@@ -194,7 +194,7 @@ static void a_change_can_be_had_again(void **state)
     pull(r, 0, 1, false);
     must_be_alike(r, 0);
     assert_int_equal(r->replicas[0].wholes, 0);
-    ps_shard_destroy(r->shard);
+    ps_store_destroy(r->shard);
     free(r);
 }
 

@@ -37,14 +37,14 @@ static void twin_push(twin *t, const world *w, uint32_t worker, const float *g, 
     }
 }
 
-static void pull(ps_shard *shard, uint32_t worker, uint64_t clock)
+static void pull(ps_store *shard, uint32_t worker, uint64_t clock)
 {
-    ps_status st = ps_shard_pull_begin(shard, worker, clock);
-    ps_shard_answer answer;
-    ps_shard_piece pieces[SLICES];
+    ps_status st = ps_store_pull_begin(shard, worker, clock);
+    ps_store_answer answer;
+    ps_store_piece pieces[SLICES];
 
     assert_string_equal(st.text, "");
-    ps_shard_pull_next(shard, worker, 1 << 20, pieces, SLICES, &answer);
+    ps_store_pull_next(shard, worker, 1 << 20, pieces, SLICES, &answer);
     assert_true(answer.is_last);
 }
 
@@ -53,21 +53,21 @@ static void runs_as_published(double lambda, double decay, const char *down)
     uint64_t key = ps_draw_key(7, PS_DRAW_TEST, 0, 0, 0), clock[WORKERS] = {0};
     twin *t = ps_xcalloc(1, sizeof *t);
     float *g = ps_xcalloc(VALUES_MAX, sizeof *g);
-    ps_shard *shard;
+    ps_store *shard;
     world w;
 
     world_init(&w, "asp", WORKERS, SLICES);
     world_codecs(&w, "f32", down);
     w.slices[2].is_state = true;
     w.conf.delay = (ps_delay){.lambda = lambda, .decay = decay};
-    shard = ps_shard_create(&w.conf);
+    shard = ps_store_create(&w.conf);
     for (uint64_t step = 0; step < STEPS; step++) {
         uint32_t worker = (uint32_t)ps_draw_below(key, step, WORKERS);
         const float *weights;
         size_t at = 0;
 
         for (uint32_t s = 0; s < SLICES; s++) {
-            ps_shard_outcome outcome;
+            ps_store_outcome outcome;
             ps_status st;
 
             world_values(&w.slices[s], clock[worker], worker, g);
@@ -77,7 +77,7 @@ static void runs_as_published(double lambda, double decay, const char *down)
             at += w.slices[s].n;
         }
         pull(shard, worker, ++clock[worker]);
-        weights = ps_shard_weights(shard);
+        weights = ps_store_weights(shard);
         for (size_t i = 0; i < at; i++) {
             if (!(fabs((double)weights[i] - t->w[i]) <= 1e-4 * (1 + fabs(t->w[i])))) {
                 fail_msg("step %llu: value %zu is %.9g, should be %.9g", (unsigned long long)step,
@@ -87,7 +87,7 @@ static void runs_as_published(double lambda, double decay, const char *down)
             t->had[worker][i] = t->w[i];
         }
     }
-    ps_shard_destroy(shard);
+    ps_store_destroy(shard);
     free(t);
     free(g);
 }

@@ -40,7 +40,7 @@ typedef struct twin {
     float weights[S][VALUES], state[S][2 * VALUES];
     bool is_open[W], has_asked[W], given[W][S];
     uint64_t asked[W];
-    ps_shard *shard;
+    ps_store *shard;
     uint64_t seed, drawn;
 } twin;
 
@@ -75,7 +75,7 @@ static bool is_live(const twin *t, uint32_t k)
 
 static ps_clocks clocks_of(const twin *t, uint32_t s, uint64_t *done)
 {
-    const ps_shard_conf *conf = &t->w.conf;
+    const ps_store_conf *conf = &t->w.conf;
     ps_clocks c = {.workers = conf->workers, .done = done, .least = UINT64_MAX};
 
     for (uint32_t worker = 0; worker < c.workers; worker++) {
@@ -98,7 +98,7 @@ static ps_clocks clocks_of(const twin *t, uint32_t s, uint64_t *done)
 
 static void step(twin *t, uint32_t s, float *g, float merge, float scale)
 {
-    const ps_shard_conf *conf = &t->w.conf;
+    const ps_store_conf *conf = &t->w.conf;
     uint32_t n = t->w.slices[s].n;
 
     if (merge != 1.0f) {
@@ -169,7 +169,7 @@ static void step_on_sum(twin *t, uint32_t s, float scale)
 
 static void twin_close(twin *t, uint32_t s)
 {
-    const ps_shard_conf *conf = &t->w.conf;
+    const ps_store_conf *conf = &t->w.conf;
     uint64_t done[W];
 
     for (;;) {
@@ -268,9 +268,9 @@ static void agree_on_clocks(const twin *t)
             deadline_us = at < deadline_us ? at : deadline_us;
         }
     }
-    assert_true(ps_shard_deadline(t->shard) == deadline_us);
-    assert_true(ps_shard_clock(t->shard) == oldest);
-    count = ps_shard_waits_for(t->shard, waited, W);
+    assert_true(ps_store_deadline(t->shard) == deadline_us);
+    assert_true(ps_store_clock(t->shard) == oldest);
+    count = ps_store_waits_for(t->shard, waited, W);
     for (uint32_t worker = 0, at = 0; worker < t->w.conf.workers; worker++) {
         bool is_missing = false;
 
@@ -285,11 +285,11 @@ static void agree_on_clocks(const twin *t)
 
 static void agree_on_counters(const twin *t)
 {
-    const ps_store_counters *c = ps_shard_counters_of(t->shard);
+    const ps_store_counters *c = ps_store_counters_of(t->shard);
     uint64_t applied = 0, dropped = 0, left_out = 0, open = 0, binned = 0;
 
     for (uint32_t worker = 0; worker < t->w.conf.workers; worker++) {
-        const ps_worker_counters *of = ps_shard_worker_counters_of(t->shard, worker);
+        const ps_worker_counters *of = ps_store_worker_counters_of(t->shard, worker);
 
         assert_int_equal(of->applied, t->applied[worker]);
         assert_int_equal(of->dropped, t->dropped[worker]);
@@ -309,16 +309,16 @@ static void agree_on_counters(const twin *t)
     assert_int_equal(c->left_out, left_out);
     assert_int_equal(c->late, t->late);
     assert_int_equal(binned, applied);
-    assert_int_equal(ps_shard_open(t->shard), open);
+    assert_int_equal(ps_store_open(t->shard), open);
 }
 
 static void agree(const twin *t)
 {
-    const float *weights = ps_shard_weights(t->shard);
+    const float *weights = ps_store_weights(t->shard);
 
     for (uint32_t s = 0; s < t->w.conf.slice_count; s++) {
         assert_memory_equal(weights, t->weights[s], t->w.slices[s].n * sizeof(float));
-        assert_int_equal(ps_shard_version(t->shard, s), t->version[s]);
+        assert_int_equal(ps_store_version(t->shard, s), t->version[s]);
         weights += t->w.slices[s].n;
     }
     agree_on_clocks(t);
@@ -329,14 +329,14 @@ static void agree(const twin *t)
         for (uint32_t s = 0; s < t->w.conf.slice_count; s++) {
             least = t->next[s][k] < least ? t->next[s][k] : least;
         }
-        assert_true(ps_shard_is_in(t->shard, least - 1, k) || least == 0);
-        assert_false(ps_shard_is_in(t->shard, least, k));
+        assert_true(ps_store_is_in(t->shard, least - 1, k) || least == 0);
+        assert_false(ps_store_is_in(t->shard, least, k));
     }
 }
 
 static bool is_ready(const twin *t, uint32_t s, uint32_t worker)
 {
-    const ps_shard_conf *conf = &t->w.conf;
+    const ps_store_conf *conf = &t->w.conf;
     uint64_t done[W];
     ps_clocks c = clocks_of(t, s, done);
 
@@ -344,10 +344,10 @@ static bool is_ready(const twin *t, uint32_t s, uint32_t worker)
            conf->policy->on_pull(&conf->policy_params, &c, worker, t->asked[worker]);
 }
 
-static void check_piece(const twin *t, uint32_t s, const ps_shard_piece *piece)
+static void check_piece(const twin *t, uint32_t s, const ps_store_piece *piece)
 {
     static uint8_t bytes[PS_CODEC_VALUES * 4];
-    const ps_shard_slice *slice = &t->w.slices[s];
+    const ps_store_slice *slice = &t->w.slices[s];
     ps_encoding head;
 
     ps_codec_encode(slice->down, &slice->down_params,
@@ -378,14 +378,14 @@ static size_t expected_slices(const twin *t, uint32_t worker, size_t cap, uint32
 
 static void pull_next(twin *t, uint32_t worker)
 {
-    ps_shard_piece pieces[S];
-    ps_shard_answer answer;
+    ps_store_piece pieces[S];
+    ps_store_answer answer;
     size_t cap = (size_t)draw(t, S) + 1, given = 0, count;
     uint64_t version = UINT64_MAX;
     uint32_t slices[S];
 
     count = expected_slices(t, worker, cap, slices);
-    ps_shard_pull_next(t->shard, worker, 1 << 20, pieces, cap, &answer);
+    ps_store_pull_next(t->shard, worker, 1 << 20, pieces, cap, &answer);
     assert_int_equal(answer.count, count);
     for (size_t i = 0; i < count; i++) {
         check_piece(t, slices[i], &pieces[i]);
@@ -399,7 +399,7 @@ static void pull_next(twin *t, uint32_t worker)
     }
     assert_int_equal(answer.is_last, t->is_open[worker] && given == t->w.conf.slice_count);
     t->is_open[worker] = t->is_open[worker] && !answer.is_last;
-    assert_int_equal(ps_shard_is_waiting(t->shard, worker), t->is_open[worker]);
+    assert_int_equal(ps_store_is_waiting(t->shard, worker), t->is_open[worker]);
 }
 
 /* ---- Events ---- */
@@ -410,7 +410,7 @@ static void push_some(twin *t)
     uint32_t k = (uint32_t)draw(t, t->w.conf.contributors);
     uint32_t s = (uint32_t)draw(t, t->w.conf.slice_count);
     uint64_t clock = t->next[s][k];
-    ps_shard_outcome outcome = PS_SHARD_DROPPED;
+    ps_store_outcome outcome = PS_STORE_DROPPED;
     ps_status st;
     bool is_new;
     ps_code code;
@@ -435,13 +435,13 @@ static void push_some(twin *t)
         fail_msg("%s, not %s: %s", ps_code_name(st.code), ps_code_name(code), st.text);
     }
     if (code == PS_OK) {
-        assert_int_equal(outcome == PS_SHARD_DUPLICATE, !is_new);
+        assert_int_equal(outcome == PS_STORE_DUPLICATE, !is_new);
     }
     if (is_new) {
         ps_verdict verdict = twin_take(t, s, worker, clock, k);
 
-        assert_int_equal(outcome == PS_SHARD_DROPPED, verdict == PS_DROP);
-        assert_true(outcome != PS_SHARD_PARKED || t->w.conf.policy->is_deterministic);
+        assert_int_equal(outcome == PS_STORE_DROPPED, verdict == PS_DROP);
+        assert_true(outcome != PS_STORE_PARKED || t->w.conf.policy->is_deterministic);
     }
 }
 
@@ -484,7 +484,7 @@ static void ask(twin *t)
     } else if (is_too_early(t, clock)) {
         code = PS_OUT_OF_RANGE;
     }
-    assert_int_equal(ps_shard_pull_begin(t->shard, worker, clock).code, code);
+    assert_int_equal(ps_store_pull_begin(t->shard, worker, clock).code, code);
     if (code == PS_OK) {
         t->has_asked[worker] = t->is_open[worker] = true;
         t->asked[worker] = clock;
@@ -500,7 +500,7 @@ static void lose(twin *t)
     uint32_t worker = (uint32_t)draw(t, t->w.conf.workers);
     bool survives = t->w.conf.policy->survives_loss;
 
-    assert_int_equal(ps_shard_lose_worker(t->shard, worker).code,
+    assert_int_equal(ps_store_lose_worker(t->shard, worker).code,
                      survives ? PS_OK : PS_FAILED_PRECONDITION);
     t->lost[worker] = t->lost[worker] || survives;
     t->is_open[worker] = t->is_open[worker] && !survives;
@@ -512,7 +512,7 @@ static void lose(twin *t)
 static void pass_time(twin *t)
 {
     t->now_us += (int64_t)draw(t, 2000);
-    ps_shard_tick(t->shard, t->now_us);
+    ps_store_tick(t->shard, t->now_us);
     for (uint32_t s = 0; s < t->w.conf.slice_count; s++) {
         twin_close(t, s);
     }
@@ -579,7 +579,7 @@ static void begin_life(twin *t, const ps_consistency *policy, uint64_t seed)
     }
     choose_holders(t, blocks);
     choose_numbers(t);
-    t->shard = ps_shard_create(&t->w.conf);
+    t->shard = ps_store_create(&t->w.conf);
 }
 
 /* Returns the updates of slices. */
@@ -600,7 +600,7 @@ static uint64_t live(const ps_consistency *policy, uint64_t seed)
         } else if (what < 22) {
             uint32_t worker = (uint32_t)draw(t, t->w.conf.workers);
 
-            ps_shard_pull_cancel(t->shard, worker);
+            ps_store_pull_cancel(t->shard, worker);
             t->is_open[worker] = false;
         } else if (what < 50) {
             pass_time(t);
@@ -610,8 +610,8 @@ static uint64_t live(const ps_consistency *policy, uint64_t seed)
         agree(t);
         pull_next(t, (uint32_t)draw(t, t->w.conf.workers));
     }
-    steps = ps_shard_counters_of(t->shard)->steps;
-    ps_shard_destroy(t->shard);
+    steps = ps_store_counters_of(t->shard)->steps;
+    ps_store_destroy(t->shard);
     free(t);
     return steps;
 }

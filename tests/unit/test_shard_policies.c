@@ -9,10 +9,10 @@
 
 enum { N = 100 };
 
-static ps_shard_outcome pushed(const world *w, ps_shard *shard, uint32_t worker, uint64_t clock,
+static ps_store_outcome pushed(const world *w, ps_store *shard, uint32_t worker, uint64_t clock,
                                uint32_t place)
 {
-    ps_shard_outcome outcome = PS_SHARD_DUPLICATE;
+    ps_store_outcome outcome = PS_STORE_DUPLICATE;
     ps_status st = world_push(w, shard, worker, clock, worker, place, &outcome);
 
     if (!ps_is_ok(&st)) {
@@ -21,23 +21,23 @@ static ps_shard_outcome pushed(const world *w, ps_shard *shard, uint32_t worker,
     return outcome;
 }
 
-static ps_code code_of(const world *w, ps_shard *shard, uint32_t worker, uint64_t clock)
+static ps_code code_of(const world *w, ps_store *shard, uint32_t worker, uint64_t clock)
 {
-    ps_shard_outcome outcome;
+    ps_store_outcome outcome;
 
     return world_push(w, shard, worker, clock, worker, 0, &outcome).code;
 }
 
 /* Asks for a clock; true if the whole answer is there. */
-static bool is_given(ps_shard *shard, uint32_t worker, uint64_t clock)
+static bool is_given(ps_store *shard, uint32_t worker, uint64_t clock)
 {
-    ps_shard_piece pieces[WORLD_SLICES];
-    ps_shard_answer answer;
+    ps_store_piece pieces[WORLD_SLICES];
+    ps_store_answer answer;
 
-    if (!ps_shard_is_waiting(shard, worker)) {
-        assert_int_equal(ps_shard_pull_begin(shard, worker, clock).code, PS_OK);
+    if (!ps_store_is_waiting(shard, worker)) {
+        assert_int_equal(ps_store_pull_begin(shard, worker, clock).code, PS_OK);
     }
-    ps_shard_pull_next(shard, worker, 1 << 20, pieces, WORLD_SLICES, &answer);
+    ps_store_pull_next(shard, worker, 1 << 20, pieces, WORLD_SLICES, &answer);
     assert_int_equal(answer.clock, clock);
     return answer.is_last;
 }
@@ -48,10 +48,10 @@ typedef struct given {
 } given;
 
 /* The weights are `before` less 0.5 * scale * (the sum of these). */
-static void expect_step(const world *w, const float *before, ps_shard *shard, float scale,
+static void expect_step(const world *w, const float *before, ps_store *shard, float scale,
                         size_t count, const given *of)
 {
-    const float *after = ps_shard_weights(shard);
+    const float *after = ps_store_weights(shard);
     float sum[N] = {0}, x[N];
 
     for (size_t c = 0; c < count; c++) {
@@ -71,91 +71,91 @@ static void backup_steps_on_the_mean_of_the_first_and_drops_what_comes_later(voi
 {
     float before[N] = {0};
     world w;
-    ps_shard *shard;
+    ps_store *shard;
 
     (void)state;
     world_init(&w, "backup", 3, 1);
     w.conf.merge_scale = 1.0f / 3;
-    shard = ps_shard_create(&w.conf);
-    assert_int_equal(pushed(&w, shard, 2, 0, 0), PS_SHARD_APPLIED);
-    assert_int_equal(ps_shard_version(shard, 0), 0);
+    shard = ps_store_create(&w.conf);
+    assert_int_equal(pushed(&w, shard, 2, 0, 0), PS_STORE_APPLIED);
+    assert_int_equal(ps_store_version(shard, 0), 0);
     assert_int_equal(code_of(&w, shard, 2, 1), PS_OUT_OF_RANGE); /* clock 0 is open */
-    assert_int_equal(pushed(&w, shard, 0, 0, 0), PS_SHARD_APPLIED);
-    assert_int_equal(ps_shard_version(shard, 0), 1);
+    assert_int_equal(pushed(&w, shard, 0, 0, 0), PS_STORE_APPLIED);
+    assert_int_equal(ps_store_version(shard, 0), 1);
     expect_step(&w, before, shard, 1.0f / 2, 2, (given[]){{0, 2}, {0, 0}});
     assert_true(is_given(shard, 0, 1));
-    memcpy(before, ps_shard_weights(shard), sizeof before);
-    assert_int_equal(pushed(&w, shard, 1, 0, 0), PS_SHARD_DROPPED);
-    assert_int_equal(pushed(&w, shard, 1, 0, 0), PS_SHARD_DUPLICATE);
-    assert_true(ps_shard_is_in(shard, 0, 1)); /* it may be acknowledged */
-    assert_memory_equal(before, ps_shard_weights(shard), sizeof before);
-    assert_int_equal(ps_shard_counters_of(shard)->dropped, 1);
-    assert_int_equal(ps_shard_worker_counters_of(shard, 1)->dropped, 1);
-    assert_int_equal(ps_shard_worker_counters_of(shard, 0)->applied, 1);
-    ps_shard_destroy(shard);
+    memcpy(before, ps_store_weights(shard), sizeof before);
+    assert_int_equal(pushed(&w, shard, 1, 0, 0), PS_STORE_DROPPED);
+    assert_int_equal(pushed(&w, shard, 1, 0, 0), PS_STORE_DUPLICATE);
+    assert_true(ps_store_is_in(shard, 0, 1)); /* it may be acknowledged */
+    assert_memory_equal(before, ps_store_weights(shard), sizeof before);
+    assert_int_equal(ps_store_counters_of(shard)->dropped, 1);
+    assert_int_equal(ps_store_worker_counters_of(shard, 1)->dropped, 1);
+    assert_int_equal(ps_store_worker_counters_of(shard, 0)->applied, 1);
+    ps_store_destroy(shard);
 }
 
 static void a_worker_left_behind_goes_on_with_the_open_clock(void **state)
 {
     world w;
-    ps_shard *shard;
+    ps_store *shard;
 
     (void)state;
     world_init(&w, "backup", 3, 2);
-    shard = ps_shard_create(&w.conf);
+    shard = ps_store_create(&w.conf);
     for (uint64_t clock = 0; clock < 5; clock++) {
         for (uint32_t s = 0; s < 2; s++) {
             (void)pushed(&w, shard, 0, clock, s);
             (void)pushed(&w, shard, 1, clock, s);
         }
     }
-    assert_int_equal(ps_shard_clock(shard), 5);
-    assert_int_equal(pushed(&w, shard, 2, 5, 0), PS_SHARD_APPLIED); /* leaves 0 to 4 out */
-    assert_int_equal(ps_shard_worker_counters_of(shard, 2)->left_out, 5);
-    assert_false(ps_shard_is_in(shard, 5, 2)); /* the other slice is not in */
-    assert_int_equal(pushed(&w, shard, 2, 5, 1), PS_SHARD_APPLIED);
-    assert_true(ps_shard_is_in(shard, 5, 2));
-    assert_int_equal(ps_shard_worker_counters_of(shard, 2)->left_out, 10);
-    assert_int_equal(pushed(&w, shard, 2, 3, 0), PS_SHARD_DUPLICATE); /* too late to think again */
-    ps_shard_destroy(shard);
+    assert_int_equal(ps_store_clock(shard), 5);
+    assert_int_equal(pushed(&w, shard, 2, 5, 0), PS_STORE_APPLIED); /* leaves 0 to 4 out */
+    assert_int_equal(ps_store_worker_counters_of(shard, 2)->left_out, 5);
+    assert_false(ps_store_is_in(shard, 5, 2)); /* the other slice is not in */
+    assert_int_equal(pushed(&w, shard, 2, 5, 1), PS_STORE_APPLIED);
+    assert_true(ps_store_is_in(shard, 5, 2));
+    assert_int_equal(ps_store_worker_counters_of(shard, 2)->left_out, 10);
+    assert_int_equal(pushed(&w, shard, 2, 3, 0), PS_STORE_DUPLICATE); /* too late to think again */
+    ps_store_destroy(shard);
 }
 
 static void a_wish_says_that_nothing_more_comes_for_earlier_clocks(void **state)
 {
     world w;
-    ps_shard *shard;
+    ps_store *shard;
 
     (void)state;
     world_init(&w, "backup", 3, 1);
-    shard = ps_shard_create(&w.conf);
-    assert_int_equal(ps_shard_pull_begin(shard, 2, 2).code, PS_OUT_OF_RANGE); /* clock 0 is open */
-    assert_int_equal(ps_shard_pull_begin(shard, 2, 1).code, PS_OK); /* it leaves clock 0 out */
-    assert_int_equal(ps_shard_counters_of(shard)->left_out, 1);
+    shard = ps_store_create(&w.conf);
+    assert_int_equal(ps_store_pull_begin(shard, 2, 2).code, PS_OUT_OF_RANGE); /* clock 0 is open */
+    assert_int_equal(ps_store_pull_begin(shard, 2, 1).code, PS_OK); /* it leaves clock 0 out */
+    assert_int_equal(ps_store_counters_of(shard)->left_out, 1);
     (void)pushed(&w, shard, 0, 0, 0);
-    assert_int_equal(ps_shard_clock(shard), 0); /* worker 1 may still come, and is needed */
-    assert_int_equal(ps_shard_lose_worker(shard, 1).code, PS_OK);
-    assert_int_equal(ps_shard_clock(shard), 1); /* nobody is left who could come */
+    assert_int_equal(ps_store_clock(shard), 0); /* worker 1 may still come, and is needed */
+    assert_int_equal(ps_store_lose_worker(shard, 1).code, PS_OK);
+    assert_int_equal(ps_store_clock(shard), 1); /* nobody is left who could come */
     assert_true(is_given(shard, 2, 1));
-    ps_shard_destroy(shard);
+    ps_store_destroy(shard);
 }
 
 static void backup_goes_on_with_fewer_than_it_wants_when_workers_are_lost(void **state)
 {
     float before[N] = {0};
     world w;
-    ps_shard *shard;
+    ps_store *shard;
 
     (void)state;
     world_init(&w, "backup", 4, 1);
-    shard = ps_shard_create(&w.conf);
-    assert_int_equal(ps_shard_lose_worker(shard, 0).code, PS_OK);
-    assert_int_equal(ps_shard_lose_worker(shard, 3).code, PS_OK);
+    shard = ps_store_create(&w.conf);
+    assert_int_equal(ps_store_lose_worker(shard, 0).code, PS_OK);
+    assert_int_equal(ps_store_lose_worker(shard, 3).code, PS_OK);
     (void)pushed(&w, shard, 1, 0, 0);
-    assert_int_equal(ps_shard_clock(shard), 0);
+    assert_int_equal(ps_store_clock(shard), 0);
     (void)pushed(&w, shard, 2, 0, 0);
-    assert_int_equal(ps_shard_clock(shard), 1);
+    assert_int_equal(ps_store_clock(shard), 1);
     expect_step(&w, before, shard, 4.0f / 2, 2, (given[]){{0, 1}, {0, 2}});
-    ps_shard_destroy(shard);
+    ps_store_destroy(shard);
 }
 
 /* ---- Quorum ---- */
@@ -164,53 +164,53 @@ static void quorum_waits_for_all_until_its_time_is_up(void **state)
 {
     float before[N] = {0};
     world w;
-    ps_shard *shard;
+    ps_store *shard;
 
     (void)state;
     world_init(&w, "quorum", 3, 1);
     w.conf.policy_params = (ps_params){{2, 10}}; /* two, 10 ms */
-    shard = ps_shard_create(&w.conf);
-    ps_shard_tick(shard, 1000);
-    assert_true(ps_shard_deadline(shard) == INT64_MAX);
+    shard = ps_store_create(&w.conf);
+    ps_store_tick(shard, 1000);
+    assert_true(ps_store_deadline(shard) == INT64_MAX);
     (void)pushed(&w, shard, 0, 0, 0);
-    assert_true(ps_shard_deadline(shard) == INT64_MAX); /* one alone is no quorum */
-    ps_shard_tick(shard, 9000);
+    assert_true(ps_store_deadline(shard) == INT64_MAX); /* one alone is no quorum */
+    ps_store_tick(shard, 9000);
     (void)pushed(&w, shard, 1, 0, 0);
-    assert_true(ps_shard_deadline(shard) == 11000);
+    assert_true(ps_store_deadline(shard) == 11000);
     assert_false(is_given(shard, 0, 1));
-    ps_shard_tick(shard, 10999);
-    assert_int_equal(ps_shard_version(shard, 0), 0);
-    ps_shard_tick(shard, 11000);
-    assert_int_equal(ps_shard_version(shard, 0), 1);
+    ps_store_tick(shard, 10999);
+    assert_int_equal(ps_store_version(shard, 0), 0);
+    ps_store_tick(shard, 11000);
+    assert_int_equal(ps_store_version(shard, 0), 1);
     assert_true(is_given(shard, 0, 1));
     expect_step(&w, before, shard, 3.0f / 2, 2, (given[]){{0, 0}, {0, 1}});
-    ps_shard_destroy(shard);
+    ps_store_destroy(shard);
 }
 
 static void what_comes_after_the_quorum_joins_the_next_step(void **state)
 {
     float before[N];
     world w;
-    ps_shard *shard;
+    ps_store *shard;
 
     (void)state;
     world_init(&w, "quorum", 3, 1);
     w.conf.policy_params = (ps_params){{2, 0}};
-    shard = ps_shard_create(&w.conf);
+    shard = ps_store_create(&w.conf);
     (void)pushed(&w, shard, 0, 0, 0);
     (void)pushed(&w, shard, 1, 0, 0); /* closes at once */
-    assert_int_equal(ps_shard_clock(shard), 1);
-    memcpy(before, ps_shard_weights(shard), sizeof before);
-    assert_int_equal(pushed(&w, shard, 2, 0, 0), PS_SHARD_APPLIED);
-    assert_int_equal(ps_shard_counters_of(shard)->late, 1);
-    assert_int_equal(ps_shard_open(shard), 1);
+    assert_int_equal(ps_store_clock(shard), 1);
+    memcpy(before, ps_store_weights(shard), sizeof before);
+    assert_int_equal(pushed(&w, shard, 2, 0, 0), PS_STORE_APPLIED);
+    assert_int_equal(ps_store_counters_of(shard)->late, 1);
+    assert_int_equal(ps_store_open(shard), 1);
     (void)pushed(&w, shard, 1, 1, 0);
-    assert_int_equal(ps_shard_clock(shard), 1); /* the late one counts for no quorum */
+    assert_int_equal(ps_store_clock(shard), 1); /* the late one counts for no quorum */
     (void)pushed(&w, shard, 0, 1, 0);
-    assert_int_equal(ps_shard_clock(shard), 2);
+    assert_int_equal(ps_store_clock(shard), 2);
     expect_step(&w, before, shard, 3.0f / 3, 3, (given[]){{0, 2}, {1, 1}, {1, 0}});
-    assert_int_equal(ps_shard_counters_of(shard)->dropped, 0);
-    ps_shard_destroy(shard);
+    assert_int_equal(ps_store_counters_of(shard)->dropped, 0);
+    ps_store_destroy(shard);
 }
 
 /* ---- Half-async ---- */
@@ -219,49 +219,49 @@ static void half_async_sums_what_came_in_time_and_keeps_no_rounds(void **state)
 {
     float before[N] = {0};
     world w;
-    ps_shard *shard;
+    ps_store *shard;
 
     (void)state;
     world_init(&w, "half_async", 3, 1);
     w.conf.policy_params = (ps_params){{0, 5}};
-    shard = ps_shard_create(&w.conf);
-    ps_shard_tick(shard, 100);
+    shard = ps_store_create(&w.conf);
+    ps_store_tick(shard, 100);
     (void)pushed(&w, shard, 0, 0, 0);
     assert_false(is_given(shard, 0, 1)); /* its own is not in a step yet */
-    assert_true(ps_shard_deadline(shard) == 5100);
+    assert_true(ps_store_deadline(shard) == 5100);
     (void)pushed(&w, shard, 1, 0, 0);
-    ps_shard_tick(shard, 5100);
-    assert_int_equal(ps_shard_version(shard, 0), 1);
+    ps_store_tick(shard, 5100);
+    assert_int_equal(ps_store_version(shard, 0), 1);
     expect_step(&w, before, shard, 1, 2, (given[]){{0, 0}, {0, 1}});
     assert_true(is_given(shard, 0, 1));
-    memcpy(before, ps_shard_weights(shard), sizeof before);
+    memcpy(before, ps_store_weights(shard), sizeof before);
     (void)pushed(&w, shard, 0, 1, 0); /* clocks of different age in one sum */
     (void)pushed(&w, shard, 2, 0, 0);
-    assert_int_equal(ps_shard_version(shard, 0), 1);
+    assert_int_equal(ps_store_version(shard, 0), 1);
     (void)pushed(&w, shard, 1, 1, 0); /* everybody who lives is in: no need to wait */
-    assert_int_equal(ps_shard_version(shard, 0), 2);
+    assert_int_equal(ps_store_version(shard, 0), 2);
     expect_step(&w, before, shard, 1, 3, (given[]){{1, 0}, {0, 2}, {1, 1}});
-    ps_shard_destroy(shard);
+    ps_store_destroy(shard);
 }
 
 static void half_async_steps_on_so_many_and_does_not_wait_for_the_lost(void **state)
 {
     world w;
-    ps_shard *shard;
+    ps_store *shard;
 
     (void)state;
     world_init(&w, "half_async", 3, 1);
     w.conf.policy_params = (ps_params){{2, 1000}};
-    shard = ps_shard_create(&w.conf);
+    shard = ps_store_create(&w.conf);
     (void)pushed(&w, shard, 0, 0, 0);
     (void)pushed(&w, shard, 1, 0, 0);
-    assert_int_equal(ps_shard_version(shard, 0), 1); /* merge */
+    assert_int_equal(ps_store_version(shard, 0), 1); /* merge */
     (void)pushed(&w, shard, 0, 1, 0);
-    assert_int_equal(ps_shard_lose_worker(shard, 1).code, PS_OK);
-    assert_int_equal(ps_shard_version(shard, 0), 1);
-    assert_int_equal(ps_shard_lose_worker(shard, 2).code, PS_OK);
-    assert_int_equal(ps_shard_version(shard, 0), 2); /* nobody else could come */
-    ps_shard_destroy(shard);
+    assert_int_equal(ps_store_lose_worker(shard, 1).code, PS_OK);
+    assert_int_equal(ps_store_version(shard, 0), 1);
+    assert_int_equal(ps_store_lose_worker(shard, 2).code, PS_OK);
+    assert_int_equal(ps_store_version(shard, 0), 2); /* nobody else could come */
+    ps_store_destroy(shard);
 }
 
 /* ---- Scaled steps ---- */
@@ -271,13 +271,13 @@ static void stale_step(const char *optim, uint64_t stale, double power, float *d
 {
     float before[N];
     world w;
-    ps_shard *shard;
+    ps_store *shard;
 
     world_init(&w, "stale_scaled", 2, 1);
     w.conf.policy_params = (ps_params){{power, 1}}; /* one is free */
     w.conf.descent.optim = ps_optim_find(optim);
     w.conf.descent.params = ps_params_default(w.conf.descent.optim->params);
-    shard = ps_shard_create(&w.conf);
+    shard = ps_store_create(&w.conf);
     for (uint64_t clock = 0; clock < 8; clock++) {
         (void)is_given(shard, 0, clock);
         if (clock == 8 - stale) {
@@ -285,15 +285,15 @@ static void stale_step(const char *optim, uint64_t stale, double power, float *d
         }
         (void)pushed(&w, shard, 0, clock, 0);
     }
-    memcpy(before, ps_shard_weights(shard), sizeof before);
+    memcpy(before, ps_store_weights(shard), sizeof before);
     (void)pushed(&w, shard, 1, 0, 0);
     for (size_t i = 0; i < N; i++) {
-        d[i] = ps_shard_weights(shard)[i] - before[i];
+        d[i] = ps_store_weights(shard)[i] - before[i];
     }
-    assert_int_equal(ps_shard_counters_of(shard)->staleness_max, stale);
-    assert_int_equal(ps_shard_counters_of(shard)->staleness_bins[stale == 4 ? 3 : 1], 1);
-    assert_int_equal(ps_shard_counters_of(shard)->staleness_bins[0], 8);
-    ps_shard_destroy(shard);
+    assert_int_equal(ps_store_counters_of(shard)->staleness_max, stale);
+    assert_int_equal(ps_store_counters_of(shard)->staleness_bins[stale == 4 ? 3 : 1], 1);
+    assert_int_equal(ps_store_counters_of(shard)->staleness_bins[0], 8);
+    ps_store_destroy(shard);
 }
 
 static void a_stale_step_is_scaled_whatever_the_optimizer(void **state)
@@ -319,24 +319,24 @@ static void a_stale_step_is_scaled_whatever_the_optimizer(void **state)
 static void lag_discard_drops_and_counts_and_never_forgets(void **state)
 {
     world w;
-    ps_shard *shard;
+    ps_store *shard;
 
     (void)state;
     world_init(&w, "lag_discard", 2, 1);
-    shard = ps_shard_create(&w.conf); /* threshold 3 */
+    shard = ps_store_create(&w.conf); /* threshold 3 */
     for (uint64_t clock = 0; clock < 4; clock++) {
-        assert_int_equal(pushed(&w, shard, 0, clock, 0), PS_SHARD_APPLIED);
+        assert_int_equal(pushed(&w, shard, 0, clock, 0), PS_STORE_APPLIED);
     }
-    assert_int_equal(pushed(&w, shard, 1, 0, 0), PS_SHARD_DROPPED); /* lag 5 */
-    assert_int_equal(pushed(&w, shard, 1, 1, 0), PS_SHARD_APPLIED); /* lag 1: the drop counted */
-    assert_int_equal(pushed(&w, shard, 0, 4, 0), PS_SHARD_DROPPED); /* lag 3 */
-    assert_int_equal(pushed(&w, shard, 0, 5, 0), PS_SHARD_APPLIED);
+    assert_int_equal(pushed(&w, shard, 1, 0, 0), PS_STORE_DROPPED); /* lag 5 */
+    assert_int_equal(pushed(&w, shard, 1, 1, 0), PS_STORE_APPLIED); /* lag 1: the drop counted */
+    assert_int_equal(pushed(&w, shard, 0, 4, 0), PS_STORE_DROPPED); /* lag 3 */
+    assert_int_equal(pushed(&w, shard, 0, 5, 0), PS_STORE_APPLIED);
     assert_true(is_given(shard, 1, 2)); /* fresh weights, dropped or not */
-    assert_int_equal(ps_shard_version(shard, 0), 6);
-    assert_int_equal(ps_shard_worker_counters_of(shard, 0)->applied, 5);
-    assert_int_equal(ps_shard_worker_counters_of(shard, 0)->dropped, 1);
-    assert_int_equal(ps_shard_worker_counters_of(shard, 1)->dropped, 1);
-    ps_shard_destroy(shard);
+    assert_int_equal(ps_store_version(shard, 0), 6);
+    assert_int_equal(ps_store_worker_counters_of(shard, 0)->applied, 5);
+    assert_int_equal(ps_store_worker_counters_of(shard, 0)->dropped, 1);
+    assert_int_equal(ps_store_worker_counters_of(shard, 1)->dropped, 1);
+    ps_store_destroy(shard);
 }
 
 /* ---- Dynamic bound ---- */
@@ -348,22 +348,22 @@ static void lag_discard_drops_and_counts_and_never_forgets(void **state)
 static uint64_t clocks_begun(int64_t slow_us)
 {
     world w;
-    ps_shard *shard;
+    ps_store *shard;
     uint64_t clock = 0;
 
     world_init(&w, "dssp", 2, 1);
     w.conf.policy_params = (ps_params){{1, 9}};
-    shard = ps_shard_create(&w.conf);
+    shard = ps_store_create(&w.conf);
     for (uint64_t c = 0; c < 3; c++) {
-        ps_shard_tick(shard, 10000000 + (int64_t)c * slow_us);
+        ps_store_tick(shard, 10000000 + (int64_t)c * slow_us);
         (void)pushed(&w, shard, 1, c, 0);
     }
     while (is_given(shard, 0, clock)) {
-        ps_shard_tick(shard, 10000000 + 2 * slow_us + ((int64_t)clock - 4) * 1000);
+        ps_store_tick(shard, 10000000 + 2 * slow_us + ((int64_t)clock - 4) * 1000);
         (void)pushed(&w, shard, 0, clock, 0);
         clock++;
     }
-    ps_shard_destroy(shard);
+    ps_store_destroy(shard);
     return clock;
 }
 

@@ -11,36 +11,36 @@
 
 enum { MAX_BYTES = 1 << 20 };
 
-static void push_all(const world *w, ps_shard *shard, uint32_t worker, uint64_t clock)
+static void push_all(const world *w, ps_store *shard, uint32_t worker, uint64_t clock)
 {
     for (uint32_t s = 0; s < w->conf.slice_count; s++) {
-        ps_shard_outcome outcome;
+        ps_store_outcome outcome;
         ps_status st = world_push(w, shard, worker, clock, worker, s, &outcome);
 
         assert_int_equal(st.code, PS_OK);
     }
 }
 
-static ps_shard_answer next(ps_shard *shard, uint32_t worker, ps_shard_piece *pieces)
+static ps_store_answer next(ps_store *shard, uint32_t worker, ps_store_piece *pieces)
 {
-    ps_shard_answer answer;
+    ps_store_answer answer;
 
-    ps_shard_pull_next(shard, worker, MAX_BYTES, pieces, WORLD_SLICES, &answer);
+    ps_store_pull_next(shard, worker, MAX_BYTES, pieces, WORLD_SLICES, &answer);
     return answer;
 }
 
-static ps_code begin(ps_shard *shard, uint32_t worker, uint64_t clock)
+static ps_code begin(ps_store *shard, uint32_t worker, uint64_t clock)
 {
-    return ps_shard_pull_begin(shard, worker, clock).code;
+    return ps_store_pull_begin(shard, worker, clock).code;
 }
 
 static void the_first_pull_gives_the_initial_weights(void **state)
 {
-    ps_shard_piece pieces[WORLD_SLICES];
+    ps_store_piece pieces[WORLD_SLICES];
     float initial[138], got[100];
-    ps_shard_answer answer;
+    ps_store_answer answer;
     world w;
-    ps_shard *shard;
+    ps_store *shard;
     size_t at = 0;
 
     (void)state;
@@ -49,17 +49,17 @@ static void the_first_pull_gives_the_initial_weights(void **state)
     for (size_t i = 0; i < 138; i++) {
         initial[i] = (float)i;
     }
-    shard = ps_shard_create(&w.conf);
+    shard = ps_store_create(&w.conf);
     assert_int_equal(next(shard, 0, pieces).count, 0); /* no wish, no answer */
     assert_int_equal(begin(shard, 0, 0), PS_OK);
-    assert_true(ps_shard_is_waiting(shard, 0));
+    assert_true(ps_store_is_waiting(shard, 0));
     answer = next(shard, 0, pieces);
     assert_int_equal(answer.count, 3);
     assert_int_equal(answer.clock, 0);
     assert_int_equal(answer.version, 0);
     assert_int_equal(answer.bytes, 138 * 4);
     assert_true(answer.is_last);
-    assert_false(ps_shard_is_waiting(shard, 0));
+    assert_false(ps_store_is_waiting(shard, 0));
     for (size_t i = 0; i < 3; i++) {
         ps_status st =
             ps_codec_decode(w.slices[i].down, pieces[i].head, pieces[i].buf->data + pieces[i].at,
@@ -71,21 +71,21 @@ static void the_first_pull_gives_the_initial_weights(void **state)
         at += w.slices[i].n;
     }
     assert_int_equal(next(shard, 0, pieces).count, 0);
-    ps_shard_destroy(shard);
+    ps_store_destroy(shard);
 }
 
 static void a_pull_waits_slice_by_slice(void **state)
 {
-    ps_shard_piece pieces[WORLD_SLICES];
-    ps_shard_outcome outcome;
-    ps_shard_answer answer;
+    ps_store_piece pieces[WORLD_SLICES];
+    ps_store_outcome outcome;
+    ps_store_answer answer;
     ps_status st;
     world w;
-    ps_shard *shard;
+    ps_store *shard;
 
     (void)state;
     world_init(&w, "bsp", 2, 3);
-    shard = ps_shard_create(&w.conf);
+    shard = ps_store_create(&w.conf);
     assert_int_equal(begin(shard, 0, 1), PS_OK);
     assert_int_equal(next(shard, 0, pieces).count, 0);
     push_all(&w, shard, 0, 0);
@@ -104,48 +104,48 @@ static void a_pull_waits_slice_by_slice(void **state)
     assert_int_equal(pieces[0].head->slice, w.slices[0].index);
     assert_int_equal(pieces[1].head->slice, w.slices[2].index);
     assert_true(answer.is_last);
-    ps_shard_destroy(shard);
+    ps_store_destroy(shard);
 }
 
 static void a_message_holds_no_more_than_is_asked_for(void **state)
 {
-    ps_shard_piece pieces[WORLD_SLICES];
-    ps_shard_answer answer;
+    ps_store_piece pieces[WORLD_SLICES];
+    ps_store_answer answer;
     world w;
-    ps_shard *shard;
+    ps_store *shard;
 
     (void)state;
     world_init(&w, "bsp", 1, 3);
     for (uint32_t s = 0; s < 3; s++) {
         w.slices[s].n = PS_CODEC_VALUES - s;
     }
-    shard = ps_shard_create(&w.conf);
+    shard = ps_store_create(&w.conf);
     assert_int_equal(begin(shard, 0, 0), PS_OK);
-    ps_shard_pull_next(shard, 0, 2 * 4 * PS_CODEC_VALUES - 4, pieces, WORLD_SLICES, &answer);
+    ps_store_pull_next(shard, 0, 2 * 4 * PS_CODEC_VALUES - 4, pieces, WORLD_SLICES, &answer);
     assert_int_equal(answer.count, 2); /* exactly full */
     assert_false(answer.is_last);
-    ps_shard_pull_next(shard, 0, 4 * PS_CODEC_VALUES, pieces, 0, &answer);
+    ps_store_pull_next(shard, 0, 4 * PS_CODEC_VALUES, pieces, 0, &answer);
     assert_int_equal(answer.count, 0);
-    ps_shard_pull_next(shard, 0, 4 * PS_CODEC_VALUES, pieces, WORLD_SLICES, &answer);
+    ps_store_pull_next(shard, 0, 4 * PS_CODEC_VALUES, pieces, WORLD_SLICES, &answer);
     assert_int_equal(answer.count, 1);
     assert_int_equal(pieces[0].head->slice, w.slices[2].index);
     assert_true(answer.is_last);
-    ps_shard_destroy(shard);
+    ps_store_destroy(shard);
 }
 
 static void the_same_clock_again_starts_anew_and_an_earlier_one_is_refused(void **state)
 {
-    ps_shard_piece pieces[WORLD_SLICES];
-    ps_shard_answer answer;
+    ps_store_piece pieces[WORLD_SLICES];
+    ps_store_answer answer;
     world w;
-    ps_shard *shard;
+    ps_store *shard;
 
     (void)state;
     world_init(&w, "bsp", 1, 3);
-    shard = ps_shard_create(&w.conf);
+    shard = ps_store_create(&w.conf);
     push_all(&w, shard, 0, 0);
     assert_int_equal(begin(shard, 0, 1), PS_OK);
-    ps_shard_pull_next(shard, 0, MAX_BYTES, pieces, 1, &answer); /* this one is lost */
+    ps_store_pull_next(shard, 0, MAX_BYTES, pieces, 1, &answer); /* this one is lost */
     assert_int_equal(answer.count, 1);
     assert_int_equal(begin(shard, 0, 2), PS_FAILED_PRECONDITION); /* 1 is not answered */
     assert_int_equal(begin(shard, 0, 0), PS_OUT_OF_RANGE);
@@ -155,49 +155,49 @@ static void the_same_clock_again_starts_anew_and_an_earlier_one_is_refused(void 
     assert_int_equal(next(shard, 0, pieces).count, 3);
     assert_int_equal(begin(shard, 0, 2), PS_OK);
     assert_int_equal(next(shard, 0, pieces).count, 0);
-    ps_shard_pull_cancel(shard, 0);
-    assert_false(ps_shard_is_waiting(shard, 0));
+    ps_store_pull_cancel(shard, 0);
+    assert_false(ps_store_is_waiting(shard, 0));
     push_all(&w, shard, 0, 1);
     assert_int_equal(next(shard, 0, pieces).count, 0);
     assert_int_equal(begin(shard, 0, 1), PS_OUT_OF_RANGE);
     assert_int_equal(begin(shard, 0, 3), PS_OK);
     assert_int_equal(begin(shard, 1, 0), PS_INVALID_ARGUMENT);
-    ps_shard_destroy(shard);
+    ps_store_destroy(shard);
 }
 
 static void a_snapshot_is_encoded_once_for_all_workers(void **state)
 {
-    ps_shard_piece first[WORLD_SLICES], pieces[WORLD_SLICES];
+    ps_store_piece first[WORLD_SLICES], pieces[WORLD_SLICES];
     world w;
-    ps_shard *shard;
+    ps_store *shard;
 
     (void)state;
     world_init(&w, "bsp", 4, 3);
     world_codecs(&w, "f32", "int8");
-    shard = ps_shard_create(&w.conf);
+    shard = ps_store_create(&w.conf);
     for (uint32_t worker = 0; worker < 4; worker++) {
         assert_int_equal(begin(shard, worker, 0), PS_OK);
         assert_int_equal(next(shard, worker, worker == 0 ? first : pieces).count, 3);
         assert_true(worker == 0 || pieces[2].buf == first[2].buf);
     }
-    assert_int_equal(ps_shard_counters_of(shard)->encoded, 3);
-    assert_int_equal(ps_shard_counters_of(shard)->given, 12);
-    assert_int_equal(ps_shard_counters_of(shard)->bytes_out, 4 * 138);
-    assert_int_equal(ps_shard_counters_of(shard)->f32_bytes_out, 4 * 4 * 138);
-    ps_shard_destroy(shard);
+    assert_int_equal(ps_store_counters_of(shard)->encoded, 3);
+    assert_int_equal(ps_store_counters_of(shard)->given, 12);
+    assert_int_equal(ps_store_counters_of(shard)->bytes_out, 4 * 138);
+    assert_int_equal(ps_store_counters_of(shard)->f32_bytes_out, 4 * 4 * 138);
+    ps_store_destroy(shard);
 }
 
 static void a_snapshot_in_flight_is_not_written_again(void **state)
 {
-    ps_shard_piece pieces[WORLD_SLICES];
+    ps_store_piece pieces[WORLD_SLICES];
     ps_buf *held, *free_again;
     uint8_t before[400];
     world w;
-    ps_shard *shard;
+    ps_store *shard;
 
     (void)state;
     world_init(&w, "bsp", 1, 1);
-    shard = ps_shard_create(&w.conf);
+    shard = ps_store_create(&w.conf);
     assert_int_equal(begin(shard, 0, 0), PS_OK);
     assert_int_equal(next(shard, 0, pieces).count, 1);
     held = ps_buf_ref(pieces[0].buf);
@@ -212,16 +212,16 @@ static void a_snapshot_in_flight_is_not_written_again(void **state)
     assert_int_equal(begin(shard, 0, 2), PS_OK);
     assert_int_equal(next(shard, 0, pieces).count, 1);
     assert_ptr_equal(pieces[0].buf, free_again); /* nobody had a reference */
-    ps_shard_destroy(shard);
+    ps_store_destroy(shard);
     assert_memory_equal(held->data, before, sizeof before); /* outlives the shard */
     ps_buf_unref(held);
 }
 
 static void rounding_of_snapshots_depends_on_seed_slice_and_version_only(void **state)
 {
-    ps_shard_piece a[WORLD_SLICES], b[WORLD_SLICES];
+    ps_store_piece a[WORLD_SLICES], b[WORLD_SLICES];
     world w, alone;
-    ps_shard *both, *one;
+    ps_store *both, *one;
 
     (void)state;
     world_init(&w, "bsp", 1, 3);
@@ -229,8 +229,8 @@ static void rounding_of_snapshots_depends_on_seed_slice_and_version_only(void **
     alone = w;
     alone.conf.slices = &alone.slices[2]; /* slice 2 on a server of its own */
     alone.conf.slice_count = 1;
-    both = ps_shard_create(&w.conf);
-    one = ps_shard_create(&alone.conf);
+    both = ps_store_create(&w.conf);
+    one = ps_store_create(&alone.conf);
     for (uint64_t clock = 0; clock < 2; clock++) {
         push_all(&w, both, 0, clock);
         alone.slices[0] = alone.slices[2];
@@ -242,20 +242,20 @@ static void rounding_of_snapshots_depends_on_seed_slice_and_version_only(void **
     assert_int_equal(next(one, 0, b).count, 1);
     assert_int_equal(a[2].len, b[0].len);
     assert_memory_equal(a[2].buf->data, b[0].buf->data, b[0].len);
-    ps_shard_destroy(both);
-    ps_shard_destroy(one);
+    ps_store_destroy(both);
+    ps_store_destroy(one);
 }
 
 static void ssp_holds_the_fast_worker_back(void **state)
 {
-    ps_shard_piece pieces[WORLD_SLICES];
+    ps_store_piece pieces[WORLD_SLICES];
     world w;
-    ps_shard *shard;
+    ps_store *shard;
 
     (void)state;
     world_init(&w, "ssp", 2, 2);
     w.conf.policy_params.v[0] = 1;
-    shard = ps_shard_create(&w.conf);
+    shard = ps_store_create(&w.conf);
     push_all(&w, shard, 0, 0);
     assert_int_equal(begin(shard, 0, 1), PS_OK);
     assert_int_equal(next(shard, 0, pieces).count, 2);
@@ -265,43 +265,43 @@ static void ssp_holds_the_fast_worker_back(void **state)
     assert_int_equal(next(shard, 0, pieces).count, 0); /* its own push of clock 1 is missing */
     push_all(&w, shard, 0, 1);
     assert_int_equal(next(shard, 0, pieces).count, 2);
-    ps_shard_destroy(shard);
+    ps_store_destroy(shard);
 }
 
 static void asp_answers_at_once_and_a_loss_ends_the_wish(void **state)
 {
-    ps_shard_piece pieces[WORLD_SLICES];
+    ps_store_piece pieces[WORLD_SLICES];
     world w;
-    ps_shard *shard;
+    ps_store *shard;
 
     (void)state;
     world_init(&w, "asp", 2, 2);
-    shard = ps_shard_create(&w.conf);
+    shard = ps_store_create(&w.conf);
     assert_int_equal(begin(shard, 0, 7), PS_OK);
     assert_int_equal(next(shard, 0, pieces).count, 2);
     assert_int_equal(begin(shard, 0, 8), PS_OK);
-    assert_int_equal(ps_shard_lose_worker(shard, 0).code, PS_OK);
-    assert_false(ps_shard_is_waiting(shard, 0));
+    assert_int_equal(ps_store_lose_worker(shard, 0).code, PS_OK);
+    assert_false(ps_store_is_waiting(shard, 0));
     assert_int_equal(next(shard, 0, pieces).count, 0);
-    ps_shard_destroy(shard);
+    ps_store_destroy(shard);
 }
 
 /* Worker 0 and 1 hold the same block; worker 0 goes on while 1 is answered. */
 static void an_answer_under_bsp_has_one_version(void **state)
 {
-    ps_shard_piece pieces[WORLD_SLICES];
-    ps_shard_outcome outcome;
-    ps_shard_answer answer;
+    ps_store_piece pieces[WORLD_SLICES];
+    ps_store_outcome outcome;
+    ps_store_answer answer;
     ps_status st;
     world w;
-    ps_shard *shard;
+    ps_store *shard;
 
     (void)state;
     world_init(&w, "bsp", 2, 3);
     world_blocks(&w, 1);
     world_hold(&w, 0, 0);
     world_hold(&w, 1, 0);
-    shard = ps_shard_create(&w.conf);
+    shard = ps_store_create(&w.conf);
     st = world_push(&w, shard, 0, 0, 0, 1, &outcome);
     assert_int_equal(st.code, PS_OK);
     assert_int_equal(begin(shard, 1, 0), PS_OK);
@@ -315,39 +315,39 @@ static void an_answer_under_bsp_has_one_version(void **state)
     answer = next(shard, 1, pieces);
     assert_int_equal(answer.version, 0);
     assert_true(answer.is_last);
-    ps_shard_destroy(shard);
+    ps_store_destroy(shard);
 }
 
 static void a_shard_without_slices_answers_with_none(void **state)
 {
-    ps_shard_answer answer;
+    ps_store_answer answer;
     world w;
-    ps_shard *shard;
+    ps_store *shard;
 
     (void)state;
     world_init(&w, "bsp", 2, 0);
-    shard = ps_shard_create(&w.conf);
+    shard = ps_store_create(&w.conf);
     assert_int_equal(begin(shard, 0, 5), PS_OK);
     answer = next(shard, 0, NULL);
     assert_int_equal(answer.count, 0);
     assert_true(answer.is_last);
-    assert_false(ps_shard_is_waiting(shard, 0));
-    assert_int_equal(ps_shard_push_zeros(shard, 0, 9, 0).code, PS_OK);
-    assert_true(ps_shard_is_in(shard, 9, 0));
-    assert_int_equal(ps_shard_value_count(shard), 0);
-    assert_int_equal(ps_shard_waits_for(shard, NULL, 0), 0);
-    ps_shard_destroy(shard);
+    assert_false(ps_store_is_waiting(shard, 0));
+    assert_int_equal(ps_store_push_zeros(shard, 0, 9, 0).code, PS_OK);
+    assert_true(ps_store_is_in(shard, 9, 0));
+    assert_int_equal(ps_store_value_count(shard), 0);
+    assert_int_equal(ps_store_waits_for(shard, NULL, 0), 0);
+    ps_store_destroy(shard);
 }
 
 /* More slices than a word of the bitmaps has bits. */
 static void many_slices_come_once_and_in_order(void **state)
 {
     enum { MANY = 200 };
-    static ps_shard_slice slices[MANY];
-    ps_shard_piece pieces[7];
-    ps_shard_answer answer = {0};
+    static ps_store_slice slices[MANY];
+    ps_store_piece pieces[7];
+    ps_store_answer answer = {0};
     world w;
-    ps_shard *shard;
+    ps_store *shard;
     uint32_t seen = 0;
 
     (void)state;
@@ -359,10 +359,10 @@ static void many_slices_come_once_and_in_order(void **state)
     }
     w.conf.slices = slices;
     w.conf.slice_count = MANY;
-    shard = ps_shard_create(&w.conf);
+    shard = ps_store_create(&w.conf);
     assert_int_equal(begin(shard, 0, 0), PS_OK);
     while (!answer.is_last) {
-        ps_shard_pull_next(shard, 0, MAX_BYTES, pieces, 7, &answer);
+        ps_store_pull_next(shard, 0, MAX_BYTES, pieces, 7, &answer);
         assert_true(answer.count > 0);
         for (size_t i = 0; i < answer.count; i++) {
             assert_int_equal(pieces[i].head->slice, 2 * seen);
@@ -370,7 +370,7 @@ static void many_slices_come_once_and_in_order(void **state)
         }
     }
     assert_int_equal(seen, MANY);
-    ps_shard_destroy(shard);
+    ps_store_destroy(shard);
 }
 
 int main(int argc, char **argv)

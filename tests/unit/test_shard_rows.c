@@ -18,7 +18,7 @@ enum { WIDTH = 5, ROWS = 60, N = WIDTH * ROWS, WORKERS = 3 };
 /* A shard of one slice of ROWS rows and one of 64 values, and what its workers hold. */
 typedef struct table {
     world w;
-    ps_shard *shard;
+    ps_store *shard;
     float has[WORKERS][N]; /* of the first slice */
     bool by_rows;
 } table;
@@ -35,12 +35,12 @@ static void begin(table *t, const char *policy, const char *optim, bool by_rows)
     t->w.slices[0].row = by_rows ? WIDTH : 0;
     t->w.slices[0].gives_rows = by_rows;
     t->by_rows = by_rows;
-    t->shard = ps_shard_create(&t->w.conf);
+    t->shard = ps_store_create(&t->w.conf);
 }
 
 static void end(table *t)
 {
-    ps_shard_destroy(t->shard);
+    ps_store_destroy(t->shard);
 }
 
 /* Is the row one that the worker has met at that clock? */
@@ -51,8 +51,8 @@ static bool is_met(uint64_t clock, uint32_t worker, uint32_t row)
 
 static void push_rows(table *t, uint32_t worker, uint64_t clock)
 {
-    const ps_shard_slice *slice = &t->w.slices[0];
-    ps_shard_outcome outcome;
+    const ps_store_slice *slice = &t->w.slices[0];
+    ps_store_outcome outcome;
     static uint8_t bytes[4 * N];
     ps_encoding head;
     float x[N];
@@ -66,7 +66,7 @@ static void push_rows(table *t, uint32_t worker, uint64_t clock)
         }
     }
     len = ps_codec_encode(slice->up, &slice->up_params, 1, slice->index, x, N, bytes, &head);
-    st = ps_shard_push(t->shard, worker, clock, worker, &head.msg, bytes, len, &outcome);
+    st = ps_store_push(t->shard, worker, clock, worker, &head.msg, bytes, len, &outcome);
     assert_string_equal(st.text, "");
     (void)world_push(&t->w, t->shard, worker, clock, worker, 1, &outcome);
 }
@@ -74,13 +74,13 @@ static void push_rows(table *t, uint32_t worker, uint64_t clock)
 /* Asks for the clock's weights and takes all of them; the rows of the table that came. */
 static size_t pull(table *t, uint32_t worker, uint64_t clock, bool is_lost)
 {
-    ps_shard_piece pieces[4];
-    ps_shard_answer answer;
+    ps_store_piece pieces[4];
+    ps_store_answer answer;
     size_t rows = 0;
-    ps_status st = ps_shard_pull_begin(t->shard, worker, clock);
+    ps_status st = ps_store_pull_begin(t->shard, worker, clock);
 
     assert_string_equal(st.text, "");
-    ps_shard_pull_next(t->shard, worker, 1 << 20, pieces, 4, &answer);
+    ps_store_pull_next(t->shard, worker, 1 << 20, pieces, 4, &answer);
     assert_int_equal(answer.count, 2);
     for (size_t i = 0; i < answer.count && !is_lost; i++) {
         const Psgd__V1__Encoding *head = pieces[i].head;
@@ -111,11 +111,11 @@ static void the_bits_are_those_of_the_dense_step(const char *policy, const char 
         for (uint32_t w = 0; w < WORKERS; w++) {
             (void)pull(&one, w, clock + 1, false);
             (void)pull(&other, w, clock + 1, false);
-            assert_memory_equal(one.has[w], ps_shard_weights(one.shard), sizeof one.has[w]);
+            assert_memory_equal(one.has[w], ps_store_weights(one.shard), sizeof one.has[w]);
             assert_memory_equal(one.has[w], other.has[w], sizeof one.has[w]);
         }
-        assert_memory_equal(ps_shard_weights(one.shard), ps_shard_weights(other.shard),
-                            ps_shard_value_count(one.shard) * sizeof(float));
+        assert_memory_equal(ps_store_weights(one.shard), ps_store_weights(other.shard),
+                            ps_store_value_count(one.shard) * sizeof(float));
     }
     end(&one);
     end(&other);
@@ -157,7 +157,7 @@ static void a_lazy_rule_steps_the_touched_rows_alone(void **state)
             }
         }
     }
-    assert_memory_equal(ps_shard_weights(t.shard), w, sizeof w);
+    assert_memory_equal(ps_store_weights(t.shard), w, sizeof w);
     end(&t);
 }
 
@@ -209,14 +209,14 @@ static void an_answer_that_was_lost_comes_again(void **state)
             (void)pull(&t, 1, clock + 1, true);
             push_rows(&t, 2, clock / 3);
             (void)pull(&t, 1, clock + 1, false);
-            assert_memory_equal(t.has[1], ps_shard_weights(t.shard), sizeof t.has[1]);
+            assert_memory_equal(t.has[1], ps_store_weights(t.shard), sizeof t.has[1]);
         } else {
             (void)pull(&t, 1, clock + 1, false);
         }
     }
     push_rows(&t, 0, 12);
     (void)pull(&t, 1, 13, false);
-    assert_memory_equal(t.has[1], ps_shard_weights(t.shard), sizeof t.has[1]);
+    assert_memory_equal(t.has[1], ps_store_weights(t.shard), sizeof t.has[1]);
     end(&t);
 }
 
@@ -232,7 +232,7 @@ static void a_worker_that_took_the_first_of_two_answers_misses_nothing(void **st
     (void)pull(&t, 1, 1, true); /* and, having it, leaves out what comes */
     push_rows(&t, 0, 2);
     (void)pull(&t, 1, 2, false);
-    assert_memory_equal(t.has[1], ps_shard_weights(t.shard), sizeof t.has[1]);
+    assert_memory_equal(t.has[1], ps_store_weights(t.shard), sizeof t.has[1]);
     end(&t);
 }
 
@@ -240,14 +240,14 @@ static void pushes_that_are_no_gradients_are_refused(void **state)
 {
     static table t;
     Psgd__V1__Encoding head = PSGD__V1__ENCODING__INIT;
-    ps_shard_outcome outcome;
+    ps_store_outcome outcome;
     ps_status st;
 
     (void)state;
     begin(&t, "bsp", "sgd", true);
     head.slice = t.w.slices[0].index;
     head.others_stay = true;
-    st = ps_shard_push(t.shard, 0, 0, 0, &head, NULL, 0, &outcome);
+    st = ps_store_push(t.shard, 0, 0, 0, &head, NULL, 0, &outcome);
     assert_int_equal(st.code, PS_DATA_LOSS);
     assert_non_null(strstr(st.text, "others_stay"));
     end(&t);

@@ -30,7 +30,7 @@ static void must(ps_status st)
     assert_string_equal(st.text, "");
 }
 
-static void set_wrap(ps_shard_slice *slice, int which, double value)
+static void set_wrap(ps_store_slice *slice, int which, double value)
 {
     slice->up_params.v[slice->up->own + (size_t)which] = value;
 }
@@ -42,7 +42,7 @@ static void push_clock(const farm *f, uint64_t clock, uint32_t from, uint32_t to
 
     for (uint32_t i = from * all / 10; i < to * all / 10; i++) {
         uint32_t at = (i * 7 + 3) % all; /* 7 and 3 * 8 have no common divisor */
-        ps_shard_outcome outcome;
+        ps_store_outcome outcome;
 
         must(farm_push(f, at % WORKERS, clock, at % WORKERS, at / WORKERS, &outcome));
     }
@@ -142,7 +142,7 @@ static void live_with(cursor *c, const ps_codec *up, int wrap, double value, boo
     }
     job->w.conf.broadcasts = broadcasts;
     for (uint32_t s = 0; s < WORLD_SLICES; s++) {
-        ps_shard_slice *slice = &job->w.slices[s];
+        ps_store_slice *slice = &job->w.slices[s];
 
         if (wrap >= 0) {
             set_wrap(slice, wrap, value);
@@ -289,7 +289,7 @@ static void must_agree(const life *l, ps_status a, ps_status b, const char *what
 static void event_push(life *l)
 {
     uint32_t w = (uint32_t)draw(l, WORKERS), s = (uint32_t)draw(l, WORLD_SLICES);
-    ps_shard_outcome oa = 0, ob = 0;
+    ps_store_outcome oa = 0, ob = 0;
     ps_status a = farm_push(&l->a, w, l->next[w][s], w, s, &oa);
     ps_status b = farm_push(&l->b, w, l->next[w][s], w, s, &ob);
 
@@ -457,7 +457,7 @@ static void slices_by_rows_go_on(void **state)
 
         world_init(&job->w, policies[p], WORKERS, WORLD_SLICES);
         for (uint32_t s = 0; s < WORLD_SLICES; s++) {
-            ps_shard_slice *slice = &job->w.slices[s];
+            ps_store_slice *slice = &job->w.slices[s];
 
             if (slice->n % 4 == 0) {
                 slice->row = 4;
@@ -474,7 +474,7 @@ static void slices_by_rows_go_on(void **state)
 static void blocks_with_redundancy_go_on(void **state)
 {
     farm_job *job = ps_xcalloc(1, sizeof *job);
-    ps_shard_outcome outcome;
+    ps_store_outcome outcome;
     farm a, b;
 
     (void)state;
@@ -495,7 +495,7 @@ static void blocks_with_redundancy_go_on(void **state)
             if (clock == 3 && i == 17) {
                 must(farm_move(&b, 2, 0));
                 must(farm_push(&b, 0, clock, 3, 0, &outcome));
-                assert_int_equal(outcome, PS_SHARD_DUPLICATE);
+                assert_int_equal(outcome, PS_STORE_DUPLICATE);
             }
         }
         assert_true(farm_hash(&a) == farm_hash(&b));

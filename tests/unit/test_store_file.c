@@ -36,7 +36,7 @@ static void push_clock(const farm *f, uint64_t clock)
 {
     for (uint32_t k = 0; k < WORKERS; k++) {
         for (uint32_t s = 0; s < SLICES; s++) {
-            ps_shard_outcome outcome;
+            ps_store_outcome outcome;
 
             must(farm_push(f, k, clock, k, s, &outcome));
         }

@@ -214,7 +214,7 @@ static void a_push_counts_once_and_a_wrong_one_changes_nothing(void **state)
     static const float grads[3 * WIDTH], bad[] = {1, -1, NAN};
     ps_table_conf conf = small("sgd");
     ps_table_push push = {.keys = keys, .count = 2, .grads = grads};
-    bool owned[PS_TABLE_SHARDS] = {false};
+    bool owned[PS_SHARDS] = {false};
     float x[3 * WIDTH];
     ps_table *t;
 
@@ -279,7 +279,7 @@ static void occurrences_become_keys_and_back(void **state)
 static void servers_of_another_number_load_what_others_saved(void **state)
 {
     ps_table_conf conf = small("adam");
-    bool half[2][PS_TABLE_SHARDS];
+    bool half[2][PS_SHARDS];
     ps_table *whole = ps_table_create(&conf), *part[2], *again;
     float x[WIDTH], y[WIDTH];
     file f[2], all;
@@ -290,7 +290,7 @@ static void servers_of_another_number_load_what_others_saved(void **state)
     }
     all = file_of(whole, PS_TABLE_WHOLE);
     for (uint32_t i = 0; i < 2; i++) {
-        for (uint32_t s = 0; s < PS_TABLE_SHARDS; s++) {
+        for (uint32_t s = 0; s < PS_SHARDS; s++) {
             half[i][s] = s % 2 == i;
         }
         conf.owned = half[i];

@@ -4,7 +4,7 @@
 #include "tests/support/cmocka_all.h"
 
 #include "common/base/xalloc.h"
-#include "common/store/tables.h"
+#include "common/store/store.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -13,72 +13,73 @@
 enum { WIDTH = 2, KEY_END = 1000, KEYS_MAX = 4, LEAD = 5, ONE_ROW = 3 };
 
 /* Worker k brings contributor k. */
-static ps_tables *make_for(const char *policy, uint32_t contributors, uint64_t tick, uint64_t keys)
+static ps_store *make_for(const char *policy, uint32_t contributors, uint64_t tick, uint64_t keys)
 {
     ps_table_conf tables[2];
     ps_tables_conf conf = {.table_count = 2,
                            .tables = tables,
-                           .book = {.workers = contributors,
-                                    .contributors = contributors,
-                                    .policy = ps_consistency_find(policy)},
-                           .merge_scale = 0.5f,
                            .keys_max = keys == KEY_END ? KEYS_MAX : (uint32_t)keys,
                            .tick = tick};
+    ps_store_conf of = {.workers = contributors,
+                        .contributors = contributors,
+                        .policy = ps_consistency_find(policy),
+                        .merge_scale = 0.5f};
 
-    conf.book.policy_params = ps_params_default(conf.book.policy->params);
+    of.policy_params = ps_params_default(of.policy->params);
     if (strcmp(policy, "ssp") == 0) {
-        conf.book.policy_params.v[0] = LEAD;
+        of.policy_params.v[0] = LEAD;
     }
-    conf.descent.optim = ps_optim_find("sgd");
-    conf.descent.params = ps_params_default(conf.descent.optim->params);
-    conf.descent.params.v[0] = 1.0;
+    of.descent.optim = ps_optim_find("sgd");
+    of.descent.params = ps_params_default(of.descent.optim->params);
+    of.descent.params.v[0] = 1.0;
     for (uint32_t i = 0; i < 2; i++) {
-        tables[i] = ps_table_conf_default(WIDTH, conf.descent.optim);
+        tables[i] = ps_table_conf_default(WIDTH, of.descent.optim);
         tables[i].table = i;
         tables[i].key_end = keys;
         tables[i].init_bound = 0;
         tables[i].least_score = 0.05f;
         tables[i].rows_max = keys == ONE_ROW ? 1 : tables[i].rows_max;
     }
-    return ps_tables_create(&conf);
+    of.tables = ps_tables_create(&conf);
+    return ps_store_create(&of);
 }
 
-static ps_tables *make(const char *policy, uint32_t contributors, uint64_t tick)
+static ps_store *make(const char *policy, uint32_t contributors, uint64_t tick)
 {
     return make_for(policy, contributors, tick, KEY_END);
 }
 
 /* A part of one key whose values are all g; the last of its contribution or not. */
-static ps_status push(ps_tables *t, uint64_t clock, uint32_t k, uint32_t part, uint32_t table,
+static ps_status push(ps_store *t, uint64_t clock, uint32_t k, uint32_t part, uint32_t table,
                       uint64_t key, float g, bool is_last)
 {
     float grads[WIDTH] = {g, g};
     uint32_t shows = 1, clicks = 0;
 
-    return ps_tables_push(t, &(ps_tables_part){.worker = k,
-                                               .clock = clock,
-                                               .contributor = k,
-                                               .part = part,
-                                               .table = table,
-                                               .is_last = is_last,
-                                               .keys = &key,
-                                               .count = 1,
-                                               .grads = grads,
-                                               .shows = &shows,
-                                               .clicks = &clicks});
+    return ps_store_push_rows(t, &(ps_store_rows){.worker = k,
+                                                  .clock = clock,
+                                                  .contributor = k,
+                                                  .part = part,
+                                                  .table = table,
+                                                  .is_last = is_last,
+                                                  .keys = &key,
+                                                  .count = 1,
+                                                  .grads = grads,
+                                                  .shows = &shows,
+                                                  .clicks = &clicks});
 }
 
-static void must_push(ps_tables *t, uint64_t clock, uint32_t k, uint64_t key, float g)
+static void must_push(ps_store *t, uint64_t clock, uint32_t k, uint64_t key, float g)
 {
     ps_status st = push(t, clock, k, 0, 0, key, g, true);
 
     assert_string_equal(st.text, "");
 }
 
-static float value_of(const ps_tables *t, uint32_t table, uint64_t key)
+static float value_of(ps_store *t, uint32_t table, uint64_t key)
 {
     float rows[2 * WIDTH];
-    ps_status st = ps_tables_pull(t, &key, 1, rows);
+    ps_status st = ps_tables_pull(ps_store_tables(t), &key, 1, rows);
 
     assert_string_equal(st.text, "");
     return rows[table * WIDTH];
@@ -93,78 +94,78 @@ static void must_fail(ps_status st, ps_code code, const char *text)
 
 static void in_step_a_clock_is_one_step_of_what_all_brought(void **state)
 {
-    ps_tables *t = make("bsp", 2, 0);
+    ps_store *t = make("bsp", 2, 0);
 
     (void)state;
     must_push(t, 0, 1, 7, 3);
-    assert_true(ps_tables_is_in(t, 0, 1) && !ps_tables_is_in(t, 0, 0));
-    assert_true(ps_tables_may_pull(t, 0, 0) && !ps_tables_may_pull(t, 0, 1));
+    assert_true(ps_store_is_in(t, 0, 1) && !ps_store_is_in(t, 0, 0));
+    assert_true(ps_store_may_pull_rows(t, 0, 0) && !ps_store_may_pull_rows(t, 0, 1));
     assert_true(value_of(t, 0, 7) == 0.0f);
     must_push(t, 0, 0, 7, 1);
-    assert_true(ps_tables_may_pull(t, 0, 1) && !ps_tables_may_pull(t, 0, 2));
+    assert_true(ps_store_may_pull_rows(t, 0, 1) && !ps_store_may_pull_rows(t, 0, 2));
     assert_true(value_of(t, 0, 7) == -2.0f); /* (1 + 3) / 2 */
-    assert_int_equal(ps_table_count(ps_tables_at(t, 0)).applied, 1);
-    assert_int_equal(ps_table_count(ps_tables_at(t, 1)).rows, 0);
-    ps_tables_destroy(t);
+    assert_int_equal(ps_table_count(ps_tables_at(ps_store_tables(t), 0)).applied, 1);
+    assert_int_equal(ps_table_count(ps_tables_at(ps_store_tables(t), 1)).rows, 0);
+    ps_store_destroy(t);
 }
 
 static void else_each_contribution_is_a_step(void **state)
 {
-    ps_tables *t = make("ssp", 2, 0);
+    ps_store *t = make("ssp", 2, 0);
     ps_status lost;
 
     (void)state;
-    assert_true(ps_tables_may_pull(t, 1, LEAD) && !ps_tables_may_pull(t, 1, LEAD + 1));
+    assert_true(ps_store_may_pull_rows(t, 1, LEAD) && !ps_store_may_pull_rows(t, 1, LEAD + 1));
     must_push(t, 0, 1, 7, 3);
     must_push(t, 1, 1, 7, 3);
     assert_true(value_of(t, 0, 7) == -3.0f);
-    assert_int_equal(ps_tables_clock(t), 0);
+    assert_int_equal(ps_store_clock(t), 0);
     must_push(t, 0, 0, 7, 1);
-    assert_int_equal(ps_tables_clock(t), 1);
-    assert_true(ps_tables_may_pull(t, 1, 1 + LEAD) && !ps_tables_may_pull(t, 1, 2 + LEAD));
-    lost = ps_tables_lose(t, 0); /* nobody waits for it any more */
+    assert_int_equal(ps_store_clock(t), 1);
+    assert_true(ps_store_may_pull_rows(t, 1, 1 + LEAD) && !ps_store_may_pull_rows(t, 1, 2 + LEAD));
+    lost = ps_store_lose_worker(t, 0); /* nobody waits for it any more */
     assert_string_equal(lost.text, "");
-    assert_int_equal(ps_tables_clock(t), 2);
-    ps_tables_destroy(t);
+    assert_int_equal(ps_store_clock(t), 2);
+    ps_store_destroy(t);
 }
 
 static void half_async_adds_up_what_came_and_steps_when_its_time_has_come(void **state)
 {
     enum { WAIT_US = 10000 }; /* the policy's default */
-    ps_tables *t = make("half_async", 3, 0);
+    ps_store *t = make("half_async", 3, 0);
 
     (void)state;
-    ps_tables_tick(t, 1000);
+    ps_store_tick(t, 1000);
     must_push(t, 0, 2, 7, 3);
     must_push(t, 1, 2, 7, 3); /* the same contributor again */
     assert_true(value_of(t, 0, 7) == 0.0f);
-    assert_true(ps_book_deadline(ps_tables_book(t)) == 1000 + WAIT_US);
-    ps_tables_tick(t, 1000 + WAIT_US - 1);
+    assert_true(ps_store_deadline(t) == 1000 + WAIT_US);
+    ps_store_tick(t, 1000 + WAIT_US - 1);
     assert_true(value_of(t, 0, 7) == 0.0f);
-    ps_tables_tick(t, 1000 + WAIT_US);
+    ps_store_tick(t, 1000 + WAIT_US);
     assert_true(value_of(t, 0, 7) == -3.0f); /* (3 + 3) / 2, one step */
-    assert_int_equal(ps_table_count(ps_tables_at(t, 0)).applied, 1);
+    assert_int_equal(ps_table_count(ps_tables_at(ps_store_tables(t), 0)).applied, 1);
     for (uint32_t k = 0; k < 3; k++) { /* as many as there are contributors: at once */
         must_push(t, k == 2 ? 2 : 0, k, 8, 2);
     }
     assert_true(value_of(t, 0, 8) == -3.0f);
-    ps_tables_destroy(t);
+    ps_store_destroy(t);
 }
 
 static void a_table_that_is_full_takes_nothing_more(void **state)
 {
-    ps_tables *t = make_for("ssp", 1, 0, ONE_ROW);
+    ps_store *t = make_for("ssp", 1, 0, ONE_ROW);
 
     (void)state;
     must_push(t, 0, 0, 1, 1);
     must_fail(push(t, 1, 0, 0, 0, 2, 1, true), PS_RESOURCE_EXHAUSTED, "at most 1 are allowed");
     must_fail(push(t, 1, 0, 0, 0, 1, 1, true), PS_RESOURCE_EXHAUSTED, "at most 1 are allowed");
-    ps_tables_destroy(t);
+    ps_store_destroy(t);
 }
 
 static void what_is_in_changes_nothing_and_a_part_may_begin_anew(void **state)
 {
-    ps_tables *t = make("bsp", 1, 0);
+    ps_store *t = make("bsp", 1, 0);
 
     (void)state;
     assert_int_equal(push(t, 0, 0, 0, 0, 3, 2, false).code, PS_OK);
@@ -177,18 +178,18 @@ static void what_is_in_changes_nothing_and_a_part_may_begin_anew(void **state)
     assert_int_equal(push(t, 0, 0, 0, 0, 5, 4, false).code, PS_OK);
     assert_int_equal(push(t, 0, 0, 1, 1, 5, 6, true).code, PS_OK);
     assert_true(value_of(t, 0, 5) == -2.0f);
-    assert_int_equal(ps_tables_book(t)->counters->applied, 1);
-    assert_int_equal(ps_tables_book(t)->counters->duplicates, 1);
-    ps_tables_destroy(t);
+    assert_int_equal(ps_store_counters_of(t)->applied, 1);
+    assert_int_equal(ps_store_counters_of(t)->duplicates, 1);
+    ps_store_destroy(t);
 }
 
 static void what_cannot_be_is_refused_and_changes_nothing(void **state)
 {
-    ps_tables *t = make("bsp", 2, 0);
+    ps_store *t = make("bsp", 2, 0);
     uint64_t keys[] = {1, 2, 3, 4, 5};
     uint32_t shows[] = {1, 1, 1, 1, 1}, clicks[] = {0, 0, 2, 0, 0};
     float grads[5 * WIDTH] = {0};
-    ps_tables_part p = {.is_last = true, .keys = keys, .count = 5, .grads = grads, .shows = shows};
+    ps_store_rows p = {.is_last = true, .keys = keys, .count = 5, .grads = grads, .shows = shows};
 
     (void)state;
     p.clicks = clicks;
@@ -199,30 +200,30 @@ static void what_cannot_be_is_refused_and_changes_nothing(void **state)
     must_fail(push(t, 0, 0, 0, 0, KEY_END, 1, true), PS_INVALID_ARGUMENT, "0 to 999");
     must_fail(push(t, 0, 0, 0, 0, 1, NAN, true), PS_INVALID_ARGUMENT, "key 1 is nan");
     must_fail(push(t, 0, 0, 0, 0, 1, INFINITY, true), PS_INVALID_ARGUMENT, "finite");
-    must_fail(ps_tables_push(t, &p), PS_RESOURCE_EXHAUSTED, "at most 4");
+    must_fail(ps_store_push_rows(t, &p), PS_RESOURCE_EXHAUSTED, "at most 4");
     p.count = 3;
-    must_fail(ps_tables_push(t, &p), PS_INVALID_ARGUMENT, "clicks[2]: 2 of 1");
+    must_fail(ps_store_push_rows(t, &p), PS_INVALID_ARGUMENT, "clicks[2]: 2 of 1");
     keys[1] = 1;
-    must_fail(ps_tables_push(t, &p), PS_INVALID_ARGUMENT, "must ascend");
+    must_fail(ps_store_push_rows(t, &p), PS_INVALID_ARGUMENT, "must ascend");
     assert_int_equal(push(t, 0, 0, 0, 0, 9, 1, false).code, PS_OK);
     must_fail(push(t, 0, 0, 1, 0, 9, 1, true), PS_INVALID_ARGUMENT, "of a part before");
-    assert_int_equal(ps_tables_book(t)->counters->refused, 11);
+    assert_int_equal(ps_store_counters_of(t)->refused, 11);
     must_push(t, 0, 0, 1, 2);
     must_fail(push(t, 1, 0, 0, 0, 1, 1, true), PS_OUT_OF_RANGE, "clock 0 is not complete");
     must_push(t, 0, 1, 1, 2);
     assert_true(value_of(t, 0, 1) == -2.0f && value_of(t, 0, 9) == 0.0f);
-    ps_tables_destroy(t);
+    ps_store_destroy(t);
 }
 
 /* Each contributor brings half of the ids, together more than a million. */
 static void a_step_is_of_as_many_rows_as_all_bring_together(void **state)
 {
     enum { HALF = 600000 };
-    ps_tables *t = make_for("bsp", 2, 0, 2 * HALF);
+    ps_store *t = make_for("bsp", 2, 0, 2 * HALF);
     uint64_t *keys = ps_xcalloc(HALF, sizeof *keys);
     uint32_t *none = ps_xcalloc(HALF, sizeof *none);
     float *grads = ps_xcalloc(HALF, WIDTH * sizeof *grads);
-    ps_tables_part p = {.is_last = true, .keys = keys, .count = HALF, .grads = grads};
+    ps_store_rows p = {.is_last = true, .keys = keys, .count = HALF, .grads = grads};
 
     (void)state;
     p.shows = p.clicks = none;
@@ -234,30 +235,30 @@ static void a_step_is_of_as_many_rows_as_all_bring_together(void **state)
             keys[i] = 2 * i + k;
             grads[i * WIDTH] = 2;
         }
-        st = ps_tables_push(t, &p);
+        st = ps_store_push_rows(t, &p);
         assert_string_equal(st.text, "");
     }
-    assert_int_equal(ps_table_count(ps_tables_at(t, 0)).applied, 2 * HALF);
+    assert_int_equal(ps_table_count(ps_tables_at(ps_store_tables(t), 0)).applied, 2 * HALF);
     assert_true(value_of(t, 0, 0) == -1.0f && value_of(t, 0, 2 * HALF - 1) == -1.0f);
     free(keys);
     free(none);
     free(grads);
-    ps_tables_destroy(t);
+    ps_store_destroy(t);
 }
 
 static void rows_age_by_clocks(void **state)
 {
-    ps_tables *t = make("bsp", 1, 10);
+    ps_store *t = make("bsp", 1, 10);
 
     (void)state;
     must_push(t, 0, 0, 5, 1); /* a show without a click: a score of 0.1, each tick 0.98 of it */
     for (uint64_t clock = 1; clock < 400; clock++) {
         must_push(t, clock, 0, 6, 1);
     }
-    assert_int_equal(ps_table_count(ps_tables_at(t, 0)).ticks, 39 + 1);
+    assert_int_equal(ps_table_count(ps_tables_at(ps_store_tables(t), 0)).ticks, 39 + 1);
     assert_true(value_of(t, 0, 5) == 0.0f); /* 0.98^35 < 0.5: it is gone */
     assert_true(value_of(t, 0, 6) < -100.0f);
-    ps_tables_destroy(t);
+    ps_store_destroy(t);
 }
 
 int main(int argc, char **argv)

@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* store_rows.c - see store.h: rows of sparse tables. Contributions come in parts; what is whole is
+ * stepped on, and rows age. */
+#include "common/store/store_impl.h"
+
+#include "common/base/xalloc.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+void store_rows_init(ps_store *store, ps_tables *tables)
+{
+    store_rows *r = store->rows = ps_xcalloc(1, sizeof *r);
+
+    r->tables = tables;
+    r->column = store->slice_count;
+    r->coming = ps_xcalloc(store->book.contributors, sizeof *r->coming);
+}
+
+static void free_gifts(const store_rows *r, store_gift *list)
+{
+    while (list != NULL) {
+        store_gift *next = list->next;
+
+        for (uint32_t i = 0; i < r->tables->table_count; i++) {
+            ps_heap_fini(&list->heaps[i]);
+        }
+        free(list);
+        list = next;
+    }
+}
+
+void store_rows_fini(ps_store *store)
+{
+    store_rows *r = store->rows;
+
+    if (r == NULL) {
+        return;
+    }
+    for (uint32_t k = 0; k < store->book.contributors; k++) {
+        free_gifts(r, r->coming[k].gift);
+    }
+    free_gifts(r, r->sum);
+    free_gifts(r, r->idle);
+    ps_tables_destroy(r->tables);
+    free(r->coming);
+    free(r);
+}
+
+static uint32_t width_of(const store_rows *r, uint32_t table)
+{
+    return ps_table_width(r->tables->tables[table]);
+}
+
+/* ---- Contributions ---- */
+
+static store_gift *take_gift(store_rows *r, uint32_t contributor)
+{
+    store_gift *g = r->idle;
+
+    if (g != NULL) {
+        r->idle = g->next;
+    } else {
+        g = ps_xcalloc(1, sizeof *g + r->tables->table_count * sizeof g->heaps[0]);
+    }
+    g->next = NULL;
+    g->contributor = contributor;
+    return g;
+}
+
+/* Empties it and keeps its memory. */
+static void give_back(store_rows *r, store_gift *g)
+{
+    for (uint32_t i = 0; i < r->tables->table_count; i++) {
+        g->heaps[i].count = 0;
+    }
+    g->next = r->idle;
+    r->idle = g;
+}
+
+/* Adds it to the open sum: in order of contributors, or behind all. */
+static void add_to_sum(ps_store *store, store_gift *g)
+{
+    store_gift **at = &store->rows->sum;
+
+    while (*at != NULL && (!store->book.in_order || (*at)->contributor < g->contributor)) {
+        at = &(*at)->next;
+    }
+    g->next = *at;
+    *at = g;
+}
+
+store_gift *store_rows_open(ps_store *store, uint32_t contributor)
+{
+    store_gift *g = take_gift(store->rows, contributor);
+
+    add_to_sum(store, g);
+    return g;
+}
+
+/* ---- Parts ---- */
+
+static void append(ps_heap *h, const ps_store_rows *p, uint32_t width)
+{
+    ps_heap_reserve(h, p->count, width);
+    if (p->count == 0) {
+        return;
+    }
+    memcpy(h->keys + h->count, p->keys, p->count * sizeof *p->keys);
+    memcpy(h->grads + h->count * width, p->grads, p->count * width * sizeof *p->grads);
+    for (size_t i = 0; i < p->count; i++) {
+        h->shows[h->count + i] = (float)p->shows[i];
+        h->clicks[h->count + i] = (float)p->clicks[i];
+    }
+    h->count += p->count;
+}
+
+static ps_status check_values(const ps_store_rows *p, uint32_t width)
+{
+    for (size_t i = 0; i < p->count * width; i++) {
+        if (!isfinite(p->grads[i])) {
+            return ps_fail(PS_INVALID_ARGUMENT,
+                           "rows: the gradient of key %" PRIu64
+                           " is %g; finite numbers are allowed",
+                           p->keys[i / width], (double)p->grads[i]);
+        }
+    }
+    for (size_t i = 0; i < p->count; i++) {
+        if (p->clicks[i] > p->shows[i]) {
+            return ps_fail(PS_INVALID_ARGUMENT, "clicks[%zu]: %" PRIu32 " of %" PRIu32 " shows", i,
+                           p->clicks[i], p->shows[i]);
+        }
+    }
+    return ps_ok();
+}
+
+/* Checks whether it may come now. *is_old: it is in already. */
+static ps_status check_turn(const ps_store *store, const ps_store_rows *p, bool *is_old)
+{
+    uint32_t parts = store->rows->coming[p->contributor].parts;
+    ps_status st =
+        ps_book_check_clock(&store->book, store->rows->column, p->contributor, p->clock, is_old);
+
+    *is_old = *is_old || (p->part < parts && p->part > 0);
+    if (ps_is_ok(&st) && !*is_old && p->part > parts) {
+        st = ps_fail(PS_OUT_OF_RANGE, "part %" PRIu32 "; %" PRIu32 " is next", p->part, parts);
+    }
+    return st;
+}
+
+static ps_status check_part(const store_rows *r, const ps_store_rows *p)
+{
+    const ps_table *table = r->tables->tables[p->table];
+    const store_gift *g = r->coming[p->contributor].gift;
+    const ps_heap *h = p->part == 0 ? NULL : &g->heaps[p->table];
+    size_t before = h == NULL ? 0 : h->count;
+    ps_status st = ps_table_check_keys(table, p->keys, p->count);
+
+    if (ps_is_ok(&st) && before > 0 && p->count > 0 && p->keys[0] <= h->keys[before - 1]) {
+        return ps_fail(PS_INVALID_ARGUMENT,
+                       "keys[0]: %" PRIu64 " behind %" PRIu64 " of a part before", p->keys[0],
+                       h->keys[before - 1]);
+    }
+    if (ps_is_ok(&st) && before + p->count > r->tables->keys_max) {
+        return ps_fail(PS_RESOURCE_EXHAUSTED,
+                       "%zu keys of table %" PRIu32 " in a contribution; at most %" PRIu32
+                       " are allowed",
+                       before + p->count, p->table, r->tables->keys_max);
+    }
+    return ps_is_ok(&st) ? check_values(p, ps_table_width(table)) : st;
+}
+
+/* ---- Steps ---- */
+
+/* Steps a table on the sum of a list of contributions, by key and in the order of the list. */
+static ps_status step_table(ps_store *store, uint32_t table, const store_gift *list, uint64_t clock,
+                            float scale)
+{
+    store_rows *r = store->rows;
+    uint32_t width = width_of(r, table);
+    ps_params params = ps_descent_params(&store->descent, clock);
+    ps_heap all = {0}, one = {0};
+    ps_status st;
+
+    for (const store_gift *g = list; g != NULL; g = g->next) {
+        ps_heap_append(&all, &g->heaps[table], width);
+    }
+    ps_heap_add_up(&one, &all, width, scale);
+    st = ps_table_push_rows(r->tables->tables[table], 0, r->steps,
+                            &(ps_table_push){.keys = one.keys,
+                                             .count = one.count,
+                                             .grads = one.grads,
+                                             .shows = one.shows,
+                                             .clicks = one.clicks,
+                                             .params = &params});
+    ps_heap_fini(&all);
+    ps_heap_fini(&one);
+    return st;
+}
+
+static void step(ps_store *store, const store_gift *list, uint64_t clock, float scale)
+{
+    store_rows *r = store->rows;
+    ps_status st = r->broken;
+
+    for (uint32_t i = 0; i < r->tables->table_count && ps_is_ok(&st); i++) {
+        st = ps_wrap(step_table(store, i, list, clock, store->merge_scale * scale),
+                     "table %" PRIu32, i);
+    }
+    if (ps_is_ok(&st)) {
+        r->steps++;
+        store->book.column[r->column].version++;
+    }
+    r->broken = st;
+}
+
+/* Steps on the open sum, as often as it is whole. */
+static void close_sums(ps_store *store)
+{
+    store_rows *r = store->rows;
+    float scale;
+
+    while (store->book.buffers && ps_book_is_whole(&store->book, r->column, &scale)) {
+        step(store, r->sum, ps_book_open_clock(&store->book, r->column), scale);
+        while (r->sum != NULL) {
+            store_gift *g = r->sum;
+
+            r->sum = g->next;
+            give_back(r, g);
+        }
+        ps_book_close(&store->book, r->column);
+    }
+}
+
+/* Rows age with the clocks that everybody has brought. */
+static void age(ps_store *store)
+{
+    store_rows *r = store->rows;
+    const ps_tables *t = r->tables;
+    uint64_t clock = ps_book_clock_of(&store->book, r->column);
+
+    while (clock != UINT64_MAX && r->ticked < clock) {
+        r->ticked++;
+        for (uint32_t i = 0; t->tick > 0 && r->ticked % t->tick == 0 && i < t->table_count; i++) {
+            (void)ps_table_shrink(t->tables[i]);
+        }
+    }
+}
+
+/* Returns the store's rows; NULL: there are none, or they are lent. */
+static store_rows *rows_of(const ps_store *store)
+{
+    return store->rows != NULL && !store->rows->is_lent ? store->rows : NULL;
+}
+
+void store_rows_go_on(ps_store *store)
+{
+    if (rows_of(store) == NULL) {
+        return;
+    }
+    close_sums(store);
+    if (ps_is_ok(&store->rows->broken)) {
+        age(store);
+    }
+}
+
+/* The contribution that comes is whole. */
+static void finish(ps_store *store, const ps_store_rows *p)
+{
+    store_rows *r = store->rows;
+    store_gift *g = r->coming[p->contributor].gift;
+    float scale;
+    bool is_late;
+
+    r->coming[p->contributor] = (store_coming){0};
+    switch (ps_book_arrive(&store->book, r->column, p->worker, p->contributor, p->clock, &scale,
+                           &is_late)) {
+    case PS_APPLY:
+        assert(scale == 1.0f); /* of a policy that uses contributions whole */
+        step(store, g, p->clock, 1.0f);
+        give_back(r, g);
+        break;
+    case PS_BUFFER:
+        add_to_sum(store, g);
+        ps_book_add(&store->book, r->column, is_late);
+        break;
+    case PS_DROP:
+        give_back(r, g);
+        break;
+    }
+    ps_book_mark(&store->book, r->column, p->contributor, p->clock + 1);
+    store_rows_go_on(store);
+}
+
+/* Checks all that can be wrong with it. *is_old: it is in. */
+static ps_status check(const ps_store *store, const ps_store_rows *p, bool *is_old)
+{
+    const store_rows *r = rows_of(store);
+    ps_status st;
+
+    *is_old = false;
+    if (r == NULL) {
+        return ps_fail(PS_INVALID_ARGUMENT, "rows; there are no sparse tables");
+    }
+    if (!ps_is_ok(&r->broken)) {
+        return r->broken;
+    }
+    st = ps_book_check_worker(&store->book, p->worker, p->contributor);
+    if (ps_is_ok(&st) && p->table >= r->tables->table_count) {
+        st = ps_fail(PS_INVALID_ARGUMENT, "table %" PRIu32 " of %" PRIu32, p->table,
+                     r->tables->table_count);
+    }
+    if (ps_is_ok(&st)) {
+        st = check_turn(store, p, is_old);
+    }
+    return ps_is_ok(&st) && !*is_old ? check_part(r, p) : st;
+}
+
+ps_status ps_store_push_rows(ps_store *store, const ps_store_rows *p)
+{
+    store_rows *r = store->rows;
+    store_coming *c;
+    bool is_old;
+    ps_status st = check(store, p, &is_old);
+
+    if (!ps_is_ok(&st) || is_old) {
+        store->counters.refused += !ps_is_ok(&st);
+        store->counters.duplicates += is_old && p->is_last;
+        return st;
+    }
+    c = &r->coming[p->contributor];
+    if (p->part == 0) {
+        if (c->gift != NULL) {
+            give_back(r, c->gift);
+        }
+        *c = (store_coming){.gift = take_gift(r, p->contributor)};
+    }
+    append(&c->gift->heaps[p->table], p, width_of(r, p->table));
+    c->parts++;
+    if (p->is_last) {
+        finish(store, p);
+    }
+    store->counters.refused += !ps_is_ok(&r->broken);
+    return r->broken;
+}
+
+/* ---- Pulls ---- */
+
+bool ps_store_may_pull_rows(const ps_store *store, uint32_t worker, uint64_t clock)
+{
+    const store_rows *r = rows_of(store);
+
+    return r == NULL || ps_book_admits(&store->book, r->column, worker, clock);
+}
+
+ps_status ps_store_pull_rows(ps_store *store, uint32_t worker, const uint64_t *keys, size_t count,
+                             float *out)
+{
+    const store_rows *r = rows_of(store);
+    ps_status st = r != NULL ? ps_tables_pull(r->tables, keys, count, out)
+                             : ps_fail(PS_INVALID_ARGUMENT, "rows; there are no sparse tables");
+
+    if (ps_is_ok(&st)) {
+        ps_book_gave(&store->book, r->column, worker);
+    }
+    return st;
+}
+
+/* ---- The tables ---- */
+
+ps_tables *ps_store_tables(ps_store *store)
+{
+    return store->rows != NULL ? store->rows->tables : NULL;
+}
+
+void ps_store_lend_tables(ps_store *store)
+{
+    if (store->rows != NULL) {
+        store->rows->is_lent = true;
+    }
+}

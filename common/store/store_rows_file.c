@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* store_rows_file.c - rows in the file of a store's state (store.h has its layout): written and
+ * read by the virtual shard, each with the clocks that all of them agree on. */
+#include "common/store/store_impl.h"
+
+#include "common/store/table_state.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+enum { SUM_MAX = 1 << 20 }; /* contributions of an open sum in a file */
+
+/* What all virtual shards of a clock agree on: u64 clocks that rows have aged by, steps; u32 age of
+ * the tables, contributions in the open sum; u32 contributor of each. */
+static void put_progress(const ps_store *store, ps_state_out *out)
+{
+    const store_rows *r = store->rows;
+    uint32_t count = 0;
+
+    for (const store_gift *g = r->sum; g != NULL; g = g->next) {
+        count++;
+    }
+    ps_state_put_u64(out, r->ticked);
+    ps_state_put_u64(out, r->steps);
+    ps_state_put_u32(out, (uint32_t)ps_table_count(r->tables->tables[0]).ticks);
+    ps_state_put_u32(out, count);
+    for (const store_gift *g = r->sum; g != NULL; g = g->next) {
+        ps_state_put_u32(out, g->contributor);
+    }
+    for (uint32_t k = 0; k < store->book.contributors; k++) {
+        ps_state_put_u64(out, ps_book_next(&store->book, r->column, k));
+    }
+}
+
+/* u32 rows of a virtual shard; that many keys, gradients, shows, clicks. */
+static void put_heap(const ps_heap *h, uint32_t width, uint32_t shard, ps_state_out *out)
+{
+    ps_heap some = {0};
+
+    for (size_t i = 0; i < h->count; i++) {
+        if (ps_table_shard_of(h->keys[i]) == shard) {
+            ps_heap_append(&some,
+                           &(ps_heap){.keys = h->keys + i,
+                                      .grads = h->grads + i * width,
+                                      .shows = h->shows + i,
+                                      .clicks = h->clicks + i,
+                                      .count = 1},
+                           width);
+        }
+    }
+    ps_state_put_u32(out, (uint32_t)some.count);
+    ps_state_put(out, some.keys, some.count * sizeof *some.keys);
+    ps_state_put(out, some.grads, some.count * width * sizeof *some.grads);
+    ps_state_put(out, some.shows, some.count * sizeof *some.shows);
+    ps_state_put(out, some.clicks, some.count * sizeof *some.clicks);
+    ps_heap_fini(&some);
+}
+
+void store_rows_put(const ps_store *store, uint32_t shard, ps_state_out *out)
+{
+    const store_rows *r = store->rows;
+    put_progress(store, out);
+    ps_book_put(&store->book, r->column, out);
+    for (uint32_t i = 0; i < r->tables->table_count; i++) {
+        ps_table_put_shard(r->tables->tables[i], shard, out);
+    }
+    for (const store_gift *g = r->sum; g != NULL; g = g->next) {
+        for (uint32_t i = 0; i < r->tables->table_count; i++) {
+            put_heap(&g->heaps[i], ps_table_width(r->tables->tables[i]), shard, out);
+        }
+    }
+}
+
+/* Takes the progress of the first virtual shard. */
+static void take_progress(ps_store *store, ps_state_in *in)
+{
+    store_rows *r = store->rows;
+    uint32_t tick, count;
+
+    r->ticked = ps_state_take_u64(in);
+    r->steps = ps_state_take_u64(in);
+    tick = ps_state_take_u32(in);
+    count = ps_state_take_count(in, "contributions in the open sum of rows",
+                                store->book.buffers ? SUM_MAX : 0);
+    for (uint32_t i = 0; ps_state_is_ok(in) && i < count; i++) {
+        uint32_t k = ps_state_take_count(in, "contributor", store->book.contributors - 1);
+
+        (void)store_rows_open(store, k);
+    }
+    for (uint32_t i = 0; i < r->tables->table_count; i++) {
+        ps_table_set_age(r->tables->tables[i], tick, r->steps);
+    }
+    (void)ps_state_view(in, store->book.contributors * sizeof(uint64_t)); /* the book's next */
+}
+
+/* Checks that another virtual shard has the same one. */
+static void check_progress(const ps_store *store, uint32_t shard, ps_state_in *in)
+{
+    ps_state_out mine = {0};
+    size_t bytes;
+    const uint8_t *theirs;
+
+    ps_state_begin(&mine, 1, 0);
+    bytes = mine.section.len;
+    put_progress(store, &mine);
+    theirs = ps_state_view(in, mine.section.len - bytes);
+    if (theirs != NULL &&
+        memcmp(theirs, mine.section.data + bytes, mine.section.len - bytes) != 0) {
+        ps_state_fail(
+            in, "rows of virtual shard %" PRIu32 " are of another clock than those before", shard);
+    }
+    ps_strbuf_fini(&mine.section);
+}
+
+/* What the others say of clocks beside next, such as times, is a server's own: the first counts. */
+static void pass_book(const ps_store *store, ps_state_in *in)
+{
+    (void)ps_state_view(in, ps_book_bytes(&store->book));
+}
+
+static void take_heap(const ps_store *store, uint32_t table, ps_heap *h, uint32_t shard,
+                      ps_state_in *in)
+{
+    const store_rows *r = store->rows;
+    uint32_t width = ps_table_width(r->tables->tables[table]);
+    uint32_t count = ps_state_take_count(in, "rows of a contribution", r->tables->keys_max);
+    const uint8_t *keys = ps_state_view(in, count * sizeof *h->keys);
+    ps_status st;
+
+    if (keys == NULL || in->end - in->at < count * (width + 2) * sizeof(float)) {
+        ps_state_fail(in, "%" PRIu32 " rows of a contribution are cut", count);
+        return;
+    }
+    ps_heap_reserve(h, count, width);
+    if (count == 0) {
+        return;
+    }
+    memcpy(h->keys + h->count, keys, count * sizeof *h->keys);
+    ps_state_take(in, h->grads + h->count * width, count * width * sizeof *h->grads);
+    ps_state_take(in, h->shows + h->count, count * sizeof *h->shows);
+    ps_state_take(in, h->clicks + h->count, count * sizeof *h->clicks);
+    st = ps_table_check_keys(r->tables->tables[table], h->keys + h->count, count);
+    for (size_t i = h->count; ps_is_ok(&st) && i < h->count + count; i++) {
+        if (ps_table_shard_of(h->keys[i]) != shard || !(h->shows[i] >= 0) || !(h->clicks[i] >= 0) ||
+            isinf(h->shows[i]) || isinf(h->clicks[i])) {
+            st = ps_fail(PS_DATA_LOSS, "shard, shows or clicks of key %" PRIu64, h->keys[i]);
+        }
+    }
+    if (!ps_is_ok(&st)) {
+        ps_state_fail(in, "%.90s", st.text);
+        return;
+    }
+    h->count += count;
+}
+
+void store_rows_take(ps_store *store, uint32_t shard, ps_state_in *in)
+{
+    store_rows *r = store->rows;
+    if (!r->has_taken) {
+        take_progress(store, in);
+        ps_book_take(&store->book, r->column, in);
+        r->has_taken = true;
+    } else {
+        check_progress(store, shard, in);
+        pass_book(store, in);
+    }
+    for (uint32_t i = 0; ps_state_is_ok(in) && i < r->tables->table_count; i++) {
+        ps_table_take_shard(r->tables->tables[i], shard, in);
+    }
+    for (store_gift *g = r->sum; ps_state_is_ok(in) && g != NULL; g = g->next) {
+        for (uint32_t i = 0; ps_state_is_ok(in) && i < r->tables->table_count; i++) {
+            take_heap(store, i, &g->heaps[i], shard, in);
+        }
+    }
+}
+
+ps_status store_rows_settle(const ps_store *store)
+{
+    const store_rows *r = store->rows;
+    uint64_t clock = ps_book_clock_of(&store->book, r->column);
+
+    return clock == UINT64_MAX || clock == r->ticked
+               ? ps_ok()
+               : ps_fail(PS_DATA_LOSS, "rows have aged by %" PRIu64 " clocks; %" PRIu64 " are over",
+                         r->ticked, clock);
+}
