@@ -160,7 +160,7 @@ static ps_status read_number(const ps_data_column *column, const char *text, siz
     if (*is_blank || ps_text_number(text, len, value)) {
         return ps_ok();
     }
-    return ps_fail(PS_INVALID_ARGUMENT, "\"%.24s\", expected a finite number%s", text,
+    return ps_fail(PS_INVALID_ARGUMENT, "%zu bytes that are no finite number%s", len,
                    len == 0 && column->kind->role == PS_ROLE_NUMBER ? " (or blank: 1)" : "");
 }
 
@@ -250,8 +250,7 @@ ps_status ps_column_read(const ps_column_state *state, const char *text, size_t 
     if (state->words != NULL) {
         id = state->kept > 0 ? ps_vocabulary_id(state->words, text, len) : PS_NO_WORD;
         if (id == PS_NO_WORD && column->kind->role == PS_ROLE_LABEL) {
-            return ps_fail(PS_INVALID_ARGUMENT,
-                           "\"%.24s\", expected a label of the training records", text);
+            return ps_fail(PS_INVALID_ARGUMENT, "a label that no training record has");
         }
         /* Unknown categories have the last id, even if fewer words occurred than there are ids. */
         *value = (float)(id == PS_NO_WORD ? (ps_column_size(column) > 0 ? ps_column_size(column) - 1
@@ -263,7 +262,7 @@ ps_status ps_column_read(const ps_column_state *state, const char *text, size_t 
     if (ps_is_ok(&st)) {
         *value = scaled(state, number);
         if (!isfinite(*value)) {
-            return ps_fail(PS_INVALID_ARGUMENT, "\"%.24s\", expected a number of 32 bits", text);
+            return ps_fail(PS_INVALID_ARGUMENT, "a number that does not fit into 32 bits");
         }
     }
     return st;

@@ -63,7 +63,7 @@ typedef struct clicks {
 static ps_status read_label(const ps_line *line, const char *text, size_t len, float *label)
 {
     if (len != 1 || (text[0] != '0' && text[0] != '1')) {
-        return ps_line_bad(line, "label \"%.*s\", expected 0 or 1", len < 24 ? (int)len : 24, text);
+        return ps_line_bad(line, "label of %zu bytes, expected 0 or 1", len);
     }
     *label = (float)(text[0] - '0');
     return ps_ok();
@@ -87,8 +87,7 @@ static ps_status read_criteo(const clicks *c, ps_line *line, float record[FIELDS
         } else if (i > DENSE) {
             record[i] = (float)ps_category_hash(i - DENSE, at, len, c->buckets);
         } else if (len > 0 && !ps_text_float(at, len, &value)) {
-            return ps_line_bad(line, "field %u: \"%.*s\", expected a finite number or nothing",
-                               i + 1, len < 24 ? (int)len : 24, at);
+            return ps_line_bad(line, "field %u: %zu bytes that are no finite number", i + 1, len);
         } else {
             record[i] = len == 0 ? 0.0f : (value - least[i - 1]) / range[i - 1];
         }
@@ -116,8 +115,8 @@ static ps_status read_slot(const clicks *c, const ps_line *line, const char *nam
         return read_label(line, value, len, &record[0]);
     }
     if (!ps_text_number(value, len, &number) || !ps_text_float(value, len, &feature)) {
-        return ps_line_bad(line, "\"%.*s\", expected a finite number after the colon",
-                           len < 24 ? (int)len : 24, value);
+        return ps_line_bad(line, "character %zu: expected a finite number after the colon",
+                           (size_t)(value - line->text) + 1);
     }
     if (name_len == 13 && memcmp(name, "dense_feature", 13) == 0) {
         if (*dense == DENSE) {
@@ -129,11 +128,9 @@ static ps_status read_slot(const clicks *c, const ps_line *line, const char *nam
     if (!ps_text_number(name, name_len, &slot) || slot < 1 || slot > SLOTS ||
         slot != (double)(uint32_t)slot || number < 0 || number > 9007199254740992.0 ||
         number != (double)(uint64_t)number) {
-        return ps_line_bad(line,
-                           "\"%.*s:%.*s\", expected click, dense_feature or a slot 1 to %d, and "
-                           "an id",
-                           name_len < 24 ? (int)name_len : 24, name, len < 24 ? (int)len : 24,
-                           value, SLOTS);
+        return ps_line_bad(
+            line, "character %zu: expected click, dense_feature or a slot 1 to %d, and an id",
+            (size_t)(name - line->text) + 1, SLOTS);
     }
     record[DENSE + (uint32_t)slot] = (float)((uint64_t)number % c->buckets);
     return ps_ok();
@@ -157,7 +154,8 @@ static ps_status read_slots(const clicks *c, ps_line *line, float record[FIELDS]
         }
         name_len = strcspn(at, ": \t");
         if (name_len >= len) {
-            return ps_line_bad(line, "\"%.*s\", expected name:value", len < 24 ? (int)len : 24, at);
+            return ps_line_bad(line, "character %zu: expected name:value",
+                               (size_t)(at - line->text) + 1);
         }
         st =
             read_slot(c, line, at, name_len, at + name_len + 1, len - name_len - 1, record, &dense);

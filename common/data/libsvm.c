@@ -159,8 +159,7 @@ static ps_status read_label(const ps_line *line, const char *text, size_t len, f
     double number = 0;
 
     if (!ps_text_number(text, len, &number) || !ps_text_float(text, len, value)) {
-        return ps_line_bad(line, "label \"%.*s\", expected a finite number",
-                           len < 24 ? (int)len : 24, text);
+        return ps_line_bad(line, "label of %zu bytes that are no finite number", len);
     }
     snprintf(name, 32, "%.17g", number + 0.0); /* turns -0 into 0 */
     return ps_ok();
@@ -176,9 +175,9 @@ static ps_status read_entry(loading *l, const ps_line *line, const char *text, s
         index > PS_DATA_FEATURES_MAX || index != (double)(uint32_t)index ||
         !ps_text_float(colon + 1, len - (size_t)(colon + 1 - text), &e->value)) {
         return ps_line_bad(line,
-                           "\"%.*s\", expected index:value with a finite value and an index above "
-                           "%u, at most %d",
-                           len < 24 ? (int)len : 24, text, *last, PS_DATA_FEATURES_MAX);
+                           "character %zu: expected index:value with a finite value and an index "
+                           "above %u, at most %d",
+                           (size_t)(text - line->text) + 1, *last, PS_DATA_FEATURES_MAX);
     }
     *last = (uint32_t)index;
     e->index = *last - 1;
@@ -199,7 +198,7 @@ static ps_status add_record(loading *l, const ps_line *line, const char *name, r
     if (!l->are_values) {
         id = ps_vocabulary_id(l->labels, name, strlen(name));
         if (id == PS_NO_WORD) {
-            return ps_line_bad(line, "label %.24s, expected a label of the training lines", name);
+            return ps_line_bad(line, "a label that no training line has");
         }
         r->target = (float)id;
     }

@@ -65,6 +65,20 @@ class PathTest(ClusterTest):
         self.c.submit({**SMALL, "blockSize": 10, "model": {"preset": "mlp", "widths": [4]}},
                       **table("same", "u.csv"))
 
+    def test_what_is_no_data_set_is_not_repeated(self):
+        """The first line of the file is taken for a header, whose columns a job can guess."""
+        (self.data / "here/notes").write_text("n,l\n1,0\n" + "".join(
+            f"{line.split(':')[0]},{line}\n" for line in SECRET.splitlines()))
+        (self.data / "here/notes2").write_text(SECRET)
+        text = self.refused(grpc.StatusCode.INVALID_ARGUMENT, **table("here", "notes"))
+        self.assertIn("notes: line 4: column n: 4 bytes that are no finite number", text)
+        for name in ("criteo", "slots", "libsvm"):
+            text = self.refused(grpc.StatusCode.INVALID_ARGUMENT,
+                                data={"name": name, "folder": "here", "files": ["notes2"]})
+            self.assertIn("notes2: line 1: ", text)
+        (self.data / "here/notes3").write_bytes(b"\x20" + bytes(7) + b'{"a": root, user:y:1:1, other:z}')
+        self.refused(grpc.StatusCode.INVALID_ARGUMENT, init_from="here/notes3")
+
     def test_nobody_waits_for_a_fifo(self):
         os.mkfifo(self.data / "here/fifo")
         for fields in (table("here", "fifo"), {"init_from": "here/fifo"}):

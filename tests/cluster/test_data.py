@@ -92,7 +92,7 @@ class Data(ClusterTest):
             with self.assertRaises(grpc.RpcError) as refused:
                 c.submit(spec)
             self.assertEqual(refused.exception.code(), grpc.StatusCode.INVALID_ARGUMENT)
-            self.assertIn('part-1.csv: line 9: column size: "x", expected a finite number',
+            self.assertIn('part-1.csv: line 9: column size: 1 bytes that are no finite number',
                           refused.exception.details())
 
     def test_who_hangs_up_while_files_are_read_has_submitted_nothing(self):
