@@ -240,8 +240,16 @@ static void open_stream(ps_collect *c)
 {
     static const ps_stream_events events = {.on_message = on_message, .on_end = on_end};
     Psgd__V1__CollectRequest q = PSGD__V1__COLLECT_REQUEST__INIT;
+    const ps_member *m = ps_peer_member(c->peer);
+    const ps_leaver who = {
+        .plan = c->a->plan,
+        .placement = &c->a->placement,
+        .is_server = m->role == PSGD__V1__NODE_ROLE__NODE_ROLE_PSERVER,
+        .rank = m->rank,
+        .rank_count = m->rank_count,
+    };
 
-    ps_intake_init(&c->intake, c->a->folder, c->peer->log_name, ps_peer_member(c->peer)->rank);
+    ps_intake_init(&c->intake, c->a->folder, c->peer->log_name, &who);
     c->is_paused = false;
     c->failure = ps_ok();
     c->stream = ps_stream_open(c->peer->channel, &psgd__v1__node_service__descriptor, "Collect",

@@ -45,5 +45,6 @@ ps_cluster_test(updates)
 
 ps_script_test(adversary_registry adversary/test_registry.py)
 ps_script_test(adversary_paths adversary/test_paths.py)
+ps_script_test(adversary_results adversary/test_results.py)
 ps_script_test(adversary_disks adversary/test_disks.py)
 set_tests_properties(adversary_disks PROPERTIES SKIP_RETURN_CODE 77)

@@ -304,12 +304,12 @@ ps_status ps_artifacts_read(const char *folder, const char *name, uint64_t offse
 
 /* --- intake ----------------------------------------------------------------- */
 
-void ps_intake_init(ps_intake *in, const char *folder, const char *log_name, uint32_t rank)
+void ps_intake_init(ps_intake *in, const char *folder, const char *log_name, const ps_leaver *who)
 {
-    *in = (ps_intake){0};
+    *in = (ps_intake){.who = *who};
     snprintf(in->folder, sizeof in->folder, "%s", folder);
     snprintf(in->log_name, sizeof in->log_name, "%s", log_name);
-    ps_artifacts_part_name(in->part_name, rank);
+    ps_artifacts_part_name(in->part_name, who->rank);
 }
 
 void ps_intake_fini(ps_intake *in)
@@ -321,32 +321,31 @@ void ps_intake_fini(ps_intake *in)
     ps_sha256_fini(&in->sha);
 }
 
-/* Under which name a node's file is stored; false: a node may not leave it. */
-static bool stored_name(const ps_intake *in, const Psgd__V1__CollectResponse *head,
+/* Under which name a file of the node is stored. */
+static void stored_name(const ps_intake *in, const Psgd__V1__CollectResponse *head,
                         char out[PS_NAME_MAX + 1])
 {
-    if (strcmp(head->name, "weights.f32") == 0) {
-        snprintf(out, PS_NAME_MAX + 1, "%s", in->part_name);
-        return true;
+    bool is_log = head->kind == PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_LOG;
+    bool is_part = !is_log && strcmp(head->name, PS_WEIGHTS_FILE) == 0;
+
+    snprintf(out, PS_NAME_MAX + 1, "%.*s", PS_NAME_MAX,
+             is_log    ? in->log_name
+             : is_part ? in->part_name
+                       : head->name);
+}
+
+/* Whether the node may leave this file, and has not left it before. */
+static ps_status check_file(const ps_intake *in, const Psgd__V1__CollectResponse *head)
+{
+    if (!ps_file_name_is_safe(head->name)) {
+        return ps_fail(PS_INVALID_ARGUMENT, "\"%.60s\" is no file name", head->name);
     }
-    if (head->kind == PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_LOG) {
-        snprintf(out, PS_NAME_MAX + 1, "%s", in->log_name);
-        return true;
+    for (size_t i = 0; i < in->file_count; i++) {
+        if (strcmp(in->files[i].name, in->now.name) == 0) {
+            return ps_fail(PS_INVALID_ARGUMENT, "%.60s: came before", head->name);
+        }
     }
-    snprintf(out, PS_NAME_MAX + 1, "%.*s", PS_NAME_MAX, head->name);
-    /* Prefixes keep a node from writing over logs and the coordinator's own; folders
-     * are for events alone. */
-    if (head->kind == PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_EVENTS) {
-        return strncmp(out, "TB-", 3) == 0 && strstr(out, "/events.out.tfevents.") != NULL;
-    }
-    if (strchr(out, '/') != NULL) {
-        return false;
-    }
-    if (head->kind == PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_REPORT) {
-        return strncmp(out, "TR-", 3) == 0 || strncmp(out, "EV-", 3) == 0;
-    }
-    return head->kind == PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_MODEL &&
-           strncmp(out, "MODEL-", 6) == 0;
+    return ps_left_file_check(&in->who, head->name, head->kind, head->size);
 }
 
 static ps_status begin_file(ps_intake *in, const Psgd__V1__CollectResponse *head)
@@ -354,9 +353,10 @@ static ps_status begin_file(ps_intake *in, const Psgd__V1__CollectResponse *head
     char path[PS_FOLDER_MAX + PS_NAME_MAX + 2];
     ps_status st;
 
-    if (!ps_file_name_is_safe(head->name) || !stored_name(in, head, in->now.name)) {
-        return ps_fail(PS_INVALID_ARGUMENT, "no node may leave a file %.60s of kind %d", head->name,
-                       (int)head->kind);
+    stored_name(in, head, in->now.name);
+    st = check_file(in, head);
+    if (!ps_is_ok(&st)) {
+        return st;
     }
     if (head->offset != 0) {
         return ps_fail(PS_DATA_LOSS, "%.60s begins at byte %llu", head->name,

@@ -11,6 +11,7 @@
 #include "common/base/files.h"
 #include "common/base/sha256.h"
 #include "common/base/status.h"
+#include "services/coordinator/io/left_files.h"
 
 #include "psgd/v1/node.pb-c.h"
 
@@ -82,6 +83,7 @@ typedef struct ps_intake_file {
 /* Receives the chunks of Collect from one node. Disk: at most what the node
  * sends, one file at a time beside those that are complete. */
 typedef struct ps_intake {
+    ps_leaver who;
     char folder[PS_FOLDER_MAX];
     char log_name[PS_NAME_MAX + 1]; /* under which its log is stored */
     char part_name[32];             /* under which weights.f32 is stored */
@@ -94,11 +96,11 @@ typedef struct ps_intake {
     size_t file_count;
 } ps_intake;
 
-void ps_intake_init(ps_intake *in, const char *folder, const char *log_name, uint32_t rank);
+void ps_intake_init(ps_intake *in, const char *folder, const char *log_name, const ps_leaver *who);
 void ps_intake_fini(ps_intake *in); /* an unfinished file leaves no trace */
 
-/* DATA_LOSS: wrong checksum, or chunks out of order. INVALID_ARGUMENT: a name
- * or a kind that no node may use. */
+/* DATA_LOSS: wrong checksum, or chunks out of order. INVALID_ARGUMENT: a file that the node does
+ * not leave (left_files.h), or that came before; nothing of it is stored. */
 PS_MUST_USE ps_status ps_intake_chunk(ps_intake *in, const Psgd__V1__CollectResponse *head,
                                       const uint8_t *bytes, size_t n);
 /* The stream ended: DATA_LOSS if in the middle of a file. */

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* left_files.c - see left_files.h. */
+#include "services/coordinator/io/left_files.h"
+
+#include "common/artifact/events.h"
+#include "common/artifact/report.h"
+#include "common/artifact/safetensors.h"
+#include "common/base/files.h"
+#include "common/job/table.h"
+#include "common/node/joblog.h"
+#include "common/store/table_file.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    ROW_BYTES = 256, /* of a report or of the curves: what a row has beside its metrics, at most */
+    VALUE_BYTES = 128,     /* a metric in a row, with its name */
+    FRAME_BYTES = 1 << 20, /* what a file has beside its rows, at most */
+    ROW_SLOTS = 8          /* slots of state of any optimizer, at most */
+};
+
+/* A row for each step, and one for each evaluation, of which no step has two. */
+static uint64_t curve_bytes(const ps_plan *plan)
+{
+    uint64_t rows = 2 * plan->total_steps + plan->spec->epochs;
+
+    return FRAME_BYTES + rows * (ROW_BYTES + VALUE_BYTES * plan->metric_count);
+}
+
+static uint64_t model_bytes(const ps_plan *plan)
+{
+    uint64_t values = 0;
+
+    for (uint32_t i = 0; i < plan->layout.stored_count; i++) {
+        values += plan->layout.stored[i].size;
+    }
+    return PS_SAFETENSORS_HEADER_MAX + FRAME_BYTES + values * sizeof(float);
+}
+
+static uint64_t table_bytes(const ps_plan_table *table)
+{
+    uint64_t row = 64 + (uint64_t)table->width * sizeof(float) * (1 + ROW_SLOTS);
+    uint64_t bytes = FRAME_BYTES + table->rows * row;
+
+    return bytes < PS_TABLE_FILE_MAX ? bytes : PS_TABLE_FILE_MAX;
+}
+
+/* A kind of file that a worker leaves of each of its ranks. */
+typedef struct rank_file {
+    const char *prefix, *suffix;
+    Psgd__V1__ArtifactKind kind;
+    uint64_t (*bytes)(const ps_plan *plan);
+} rank_file;
+
+static const rank_file rank_files[] = {
+    {"TR", ".csv", PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_REPORT, curve_bytes},
+    {"EV", ".csv", PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_REPORT, curve_bytes},
+    {"TB", "/" PS_EVENTS_NAME, PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_EVENTS, curve_bytes},
+    {"MODEL", ".safetensors", PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_MODEL, model_bytes},
+    {"MODEL", ".onnx", PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_MODEL, model_bytes},
+};
+
+static bool find_of_worker(const ps_leaver *who, const char *name, Psgd__V1__ArtifactKind kind,
+                           uint64_t *most)
+{
+    for (size_t f = 0; f < sizeof rank_files / sizeof rank_files[0]; f++) {
+        for (uint32_t i = 0; i < who->rank_count && rank_files[f].kind == kind; i++) {
+            char mine[PS_NAME_MAX + 1], rank[16];
+
+            snprintf(rank, sizeof rank, "%u", who->rank + i);
+            ps_artifact_name(mine, sizeof mine, rank_files[f].prefix, who->plan->spec->title, rank,
+                             rank_files[f].suffix);
+            if (strcmp(name, mine) == 0) {
+                *most = rank_files[f].bytes(who->plan);
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static bool find_of_server(const ps_leaver *who, const char *name, Psgd__V1__ArtifactKind kind,
+                           uint64_t *most)
+{
+    char mine[PS_NAME_MAX + 1];
+
+    if (kind != PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_MODEL) {
+        return false;
+    }
+    if (strcmp(name, PS_WEIGHTS_FILE) == 0) {
+        *most = ps_placement_value_count(who->placement, who->rank) * sizeof(float);
+        return true;
+    }
+    for (uint32_t t = 0; t < who->plan->table_count; t++) {
+        ps_table_file_name(who->plan, t, who->rank, mine, sizeof mine);
+        if (strcmp(name, mine) == 0) {
+            *most = table_bytes(&who->plan->tables[t]);
+            return true;
+        }
+    }
+    return false;
+}
+
+ps_status ps_left_file_check(const ps_leaver *who, const char *name, Psgd__V1__ArtifactKind kind,
+                             uint64_t size)
+{
+    uint64_t most = PS_JOBLOG_MAX;
+
+    if (kind != PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_LOG &&
+        !(who->is_server ? find_of_server(who, name, kind, &most)
+                         : find_of_worker(who, name, kind, &most))) {
+        return ps_fail(PS_INVALID_ARGUMENT, "%s %u leaves no file %.60s of kind %d",
+                       who->is_server ? "server" : "worker", who->rank, name, (int)kind);
+    }
+    if (size > most) {
+        return ps_fail(PS_INVALID_ARGUMENT, "%.60s: %llu bytes, at most %llu are allowed", name,
+                       (unsigned long long)size, (unsigned long long)most);
+    }
+    return ps_ok();
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* left_files.h - the files that a node may leave of an attempt: names and sizes.
+ *
+ * A node's files become artifacts of the job. A name that belongs to another rank would replace
+ * that rank's result, and a size that nothing bounds would fill the disk, so both are checked
+ * before a byte is stored. Pure; any thread, while plan and placement live.
+ */
+#ifndef PS_COORDINATOR_LEFT_FILES_H
+#define PS_COORDINATOR_LEFT_FILES_H
+
+#include "common/job/plan.h"
+#include "common/placement/placement.h"
+
+#include "psgd/v1/node.pb-c.h"
+
+/* How a server calls its slices, in their order. */
+#define PS_WEIGHTS_FILE "weights.f32"
+
+/* Whose files they are. */
+typedef struct ps_leaver {
+    const ps_plan *plan;           /* kept */
+    const ps_placement *placement; /* kept */
+    bool is_server;
+    uint32_t rank;       /* a server's; the first of a worker, */
+    uint32_t rank_count; /* which carries so many from there on */
+} ps_leaver;
+
+/* Checks name, kind and size of a file that the node offers. Its log may have any name.
+ *
+ * INVALID_ARGUMENT  no node of that role and rank leaves it, or it is larger than it can be */
+PS_MUST_USE ps_status ps_left_file_check(const ps_leaver *who, const char *name,
+                                         Psgd__V1__ArtifactKind kind, uint64_t size);
+
+#endif

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""test_results.py - a member of a job leaves files that are not its own, or that are too large."""
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "cluster"))
+
+from harness import FINAL, SMALL, ClusterTest, job_pb2, main  # noqa: E402
+from rogue import Rogue  # noqa: E402
+
+MODEL, REPORT = job_pb2.ARTIFACT_KIND_MODEL, job_pb2.ARTIFACT_KIND_REPORT
+LOG, EVENTS = job_pb2.ARTIFACT_KIND_LOG, job_pb2.ARTIFACT_KIND_EVENTS
+# Workers exchange among themselves: one of them can end the job alone.
+RING = {**SMALL, "title": "own", "exchange": {"name": "ring"}}
+MIB = 1 << 20
+
+
+class ResultTest(ClusterTest):
+    def setUp(self):
+        self.c = self.cluster(workers=0, pservers=0)
+        self.rogue = Rogue(self.c.coordinator.address)
+        self.addCleanup(self.rogue.close)
+        self.c.wait_nodes(1)
+
+    def leave(self, *files):
+        """The job of a worker that leaves these files, when it is over."""
+        self.rogue.leaves = list(files)
+        return self.c.wait(self.c.submit(RING).id, lambda j: j.state in FINAL)
+
+    def test_its_own_files_are_taken(self):
+        mine = [("TR-own-N(0).csv", REPORT, b"time_s\n"), ("EV-own-N(0).csv", REPORT, b"epoch\n"),
+                ("MODEL-own-N(0).safetensors", MODEL, b"model"), ("MODEL-own-N(0).onnx", MODEL, b"m"),
+                ("TB-own-N(0)/events.out.tfevents.psgd", EVENTS, b"e"), ("any.log", LOG, b"{}\n")]
+        job = self.leave(*mine)
+        self.assertEqual(job_pb2.JobState.Name(job.state), "JOB_STATE_DONE", job.message)
+        files = self.c.files(job.id)
+        for name, kind, content in mine:
+            if kind != LOG:
+                self.assertEqual(files[name], content)
+
+    def test_files_of_others_are_refused(self):
+        for name, kind in (("weights.f32", MODEL), ("MODEL-own-N(1).safetensors", MODEL),
+                           ("MODEL-own-N(ps).safetensors", MODEL), ("MODEL-x-N(0).onnx", MODEL),
+                           ("EV-own-N(1).csv", REPORT), ("TR-own-N(2).csv", REPORT),
+                           ("TR-own-N(0).csv", MODEL), ("TB-own-N(1)/events.out.tfevents.psgd", EVENTS),
+                           ("LOG-own-N(rogue).jsonl", REPORT), ("summary.json", REPORT)):
+            job = self.leave((name, kind, b"junk"))
+            self.assertEqual(job_pb2.JobState.Name(job.state), "JOB_STATE_FAILED", name)
+            self.assertIn("rogue", job.message)
+            self.assertIn("leaves no file", job.message)
+            self.assertNotIn(b"junk", self.c.files(job.id).values())
+
+    def test_a_file_comes_once(self):
+        job = self.leave(("TR-own-N(0).csv", REPORT, b"one"), ("TR-own-N(0).csv", REPORT, b"two"))
+        self.assertEqual(job_pb2.JobState.Name(job.state), "JOB_STATE_FAILED")
+        self.assertIn("came before", job.message)
+
+    def test_no_file_is_larger_than_it_can_be(self):
+        for name, kind in (("MODEL-own-N(0).safetensors", MODEL), ("TR-own-N(0).csv", REPORT),
+                           ("x", LOG)):
+            job = self.leave((name, kind, bytes(100 * MIB)))
+            self.assertEqual(job_pb2.JobState.Name(job.state), "JOB_STATE_FAILED", name)
+            self.assertRegex(job.message, r"104857600 bytes, at most \d+ are allowed")
+            # What flows before the refusal arrives is bounded by windows, not by the file.
+            self.assertLess(self.rogue.sent, 20 * MIB)
+
+
+if __name__ == "__main__":
+    main()
