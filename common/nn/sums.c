@@ -2,15 +2,53 @@
 /* sums.c - see sums.h. Value i goes to lane i % 16; lanes are added by halves. */
 #include "common/nn/sums.h"
 
-#include "common/base/clones.h"
+#include "common/base/cpu.h"
 
 #include <string.h>
 
 enum { LANES = 16 };
 
-/* Told to the compiler as one vector, or as many as the processor needs for it: loops over
- * arrays of lanes it turned inside out. */
-typedef float lanes __attribute__((vector_size(LANES * sizeof(float))));
+/* What is summed up, in LANES lanes. */
+typedef struct kernels {
+    void (*sum)(const float *restrict x, size_t n, float *restrict lane);
+    void (*square)(const float *restrict x, float mean, size_t n, float *restrict lane);
+    void (*pair)(const float *restrict dy, const float *restrict x, float mean, size_t n,
+                 float *restrict a, float *restrict b);
+    void (*product)(const float *restrict a, const float *restrict b, size_t n,
+                    float *restrict lane);
+} kernels;
+
+#define ON
+#define PART 4
+#define NAME(x) x##_baseline
+#include "common/nn/sums_body.h"
+
+#if defined(__x86_64__)
+#define ON __attribute__((target("avx2")))
+#define PART 8
+#define NAME(x) x##_avx2
+#include "common/nn/sums_body.h"
+
+#define ON __attribute__((target("avx512f")))
+#define PART 16
+#define NAME(x) x##_avx512
+#include "common/nn/sums_body.h"
+#endif
+
+static const kernels *kernels_here(void)
+{
+#if defined(__x86_64__)
+    ps_cpu level = ps_cpu_level();
+
+    if (level >= PS_CPU_AVX512) {
+        return &kernels_avx512;
+    }
+    if (level >= PS_CPU_AVX2) {
+        return &kernels_avx2;
+    }
+#endif
+    return &kernels_baseline;
+}
 
 /* Sums from their lanes. */
 static float fold(float lane[LANES])
@@ -23,72 +61,20 @@ static float fold(float lane[LANES])
     return lane[0];
 }
 
-PS_CLONES(sum_lanes, (x, n, lane), const float *restrict x, size_t n, float *restrict lane)
-{
-    lanes sum = {0}, v;
-    size_t i = 0;
-
-    for (; i + LANES <= n; i += LANES) {
-        memcpy(&v, x + i, sizeof v);
-        sum += v;
-    }
-    memcpy(lane, &sum, sizeof sum);
-    for (size_t l = 0; i < n; i++, l++) {
-        lane[l] += x[i];
-    }
-}
-
 float ps_sum_f32(const float *x, size_t n)
 {
     float lane[LANES];
 
-    sum_lanes(x, n, lane);
+    kernels_here()->sum(x, n, lane);
     return fold(lane);
-}
-
-PS_CLONES(square_lanes, (x, mean, n, lane), const float *restrict x, float mean, size_t n,
-          float *restrict lane)
-{
-    lanes sum = {0}, v;
-    size_t i = 0;
-
-    for (; i + LANES <= n; i += LANES) {
-        memcpy(&v, x + i, sizeof v);
-        v -= mean;
-        sum += v * v;
-    }
-    memcpy(lane, &sum, sizeof sum);
-    for (size_t l = 0; i < n; i++, l++) {
-        lane[l] += (x[i] - mean) * (x[i] - mean);
-    }
 }
 
 float ps_sum_squares_f32(const float *x, float mean, size_t n)
 {
     float lane[LANES];
 
-    square_lanes(x, mean, n, lane);
+    kernels_here()->square(x, mean, n, lane);
     return fold(lane);
-}
-
-PS_CLONES(pair_lanes, (dy, x, mean, n, a, b), const float *restrict dy, const float *restrict x,
-          float mean, size_t n, float *restrict a, float *restrict b)
-{
-    lanes sum = {0}, product = {0}, slope, v;
-    size_t i = 0;
-
-    for (; i + LANES <= n; i += LANES) {
-        memcpy(&slope, dy + i, sizeof slope);
-        memcpy(&v, x + i, sizeof v);
-        sum += slope;
-        product += slope * (v - mean);
-    }
-    memcpy(a, &sum, sizeof sum);
-    memcpy(b, &product, sizeof product);
-    for (size_t l = 0; i < n; i++, l++) {
-        a[l] += dy[i];
-        b[l] += dy[i] * (x[i] - mean);
-    }
 }
 
 void ps_sum_pair_f32(const float *dy, const float *x, float mean, size_t n, float *of_dy,
@@ -96,32 +82,15 @@ void ps_sum_pair_f32(const float *dy, const float *x, float mean, size_t n, floa
 {
     float a[LANES], b[LANES];
 
-    pair_lanes(dy, x, mean, n, a, b);
+    kernels_here()->pair(dy, x, mean, n, a, b);
     *of_dy = fold(a);
     *of_product = fold(b);
-}
-
-PS_CLONES(product_lanes, (a, b, n, lane), const float *restrict a, const float *restrict b,
-          size_t n, float *restrict lane)
-{
-    lanes sum = {0}, v, w;
-    size_t i = 0;
-
-    for (; i + LANES <= n; i += LANES) {
-        memcpy(&v, a + i, sizeof v);
-        memcpy(&w, b + i, sizeof w);
-        sum += v * w;
-    }
-    memcpy(lane, &sum, sizeof sum);
-    for (size_t l = 0; i < n; i++, l++) {
-        lane[l] += a[i] * b[i];
-    }
 }
 
 float ps_sum_product_f32(const float *a, const float *b, size_t n)
 {
     float lane[LANES];
 
-    product_lanes(a, b, n, lane);
+    kernels_here()->product(a, b, n, lane);
     return fold(lane);
 }
