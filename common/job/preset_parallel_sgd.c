@@ -23,7 +23,7 @@
 #define FED(name, bits) PS_WITH(name, "\"bits\":" bits ",\"error_feedback\":1")
 #define COMPENSATED                                                                                \
     PS_UPDATE(PS_WITH("dc_asgd", "\"lambda\":0.3,\"decay\":0"))                                    \
-    PS_RULE("sgd", "0.4") PS_ASP PS_BOTH(PS_WITH("cot", "\"bits\":6"), FED("cot", "6"))
+    PS_RULE("sgd", "0.2") PS_ASP PS_BOTH(PS_WITH("cot", "\"bits\":6"), FED("cot", "6"))
 
 /* A step's delay and Adam's momentum do not go together; Seide et al. had AdaGrad. */
 #define DELAYED ",\"optimizer\":{\"rule\":" PS_WITH("adagrad", "\"lr\":0.03") PS_WARM_UP("150") "}"
@@ -71,9 +71,9 @@ static const ps_preset presets[] = {
     PS_PRESET("dc",
               "Parallel-SGD's server codec dc: DC-ASGD (ICML 2017) with an adaptive lambda "
               "of 2",
-              PS_UPDATE(PS_WITH("dc_asgd", "\"lambda\":2")) PS_RULE("sgd", "0.4") PS_ASP),
+              PS_UPDATE(PS_WITH("dc_asgd", "\"lambda\":2")) PS_RULE("sgd", "0.25") PS_ASP),
     PS_PRESET("dc_asgd", "dc in Parallel-SGD 0.7",
-              PS_UPDATE(PS_WITH("dc_asgd", "\"lambda\":2")) PS_RULE("sgd", "0.4") PS_ASP),
+              PS_UPDATE(PS_WITH("dc_asgd", "\"lambda\":2")) PS_RULE("sgd", "0.25") PS_ASP),
     PS_PRESET("fast",
               "Parallel-SGD's double buffering (Seide et al. 2014): a step on the gradient before "
               "the last",
