@@ -29,7 +29,8 @@ static bool is_table(const char *file, const char *model, size_t stem)
  * and the list. */
 static ps_status find(const char *model_path, char ***out, size_t *count)
 {
-    const char *name = ps_path_tail(model_path), *end = strstr(name, "-N(");
+    const char *slash = strrchr(model_path, '/');
+    const char *name = slash != NULL ? slash + 1 : model_path, *end = strstr(name, "-N(");
     int head = (int)(name - model_path);
     char folder[PATH_BYTES];
     struct dirent **found = NULL;

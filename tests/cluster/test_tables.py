@@ -149,6 +149,9 @@ class Tables(ClusterTest):
         self.assertIn("without a whole file", self.evaluate(data / "changed", "-m", model))
         # Without being told, the files beside the model.
         self.assertEqual(self.evaluate(data / "half", "-m", model), self.last(c, half))
+        far = data / ("a folder of a path longer than those that messages show whole " * 2)
+        far.symlink_to(data / "half")
+        self.assertEqual(self.evaluate(data, "-m", far / model), self.last(c, half))
         self.check_export(c, half, data / "half", model)
         os.remove(base[1])
         self.assertIn("no whole file of table 0", self.evaluate(data / "half", "-m", model))
