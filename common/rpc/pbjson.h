@@ -53,14 +53,15 @@ PS_MUST_USE ps_status ps_pb_from_json(const ProtobufCMessageDescriptor *type, co
 PS_MUST_USE ps_status ps_pb_merge_json(ProtobufCMessage *message, const json_t *json,
                                        const char *at, ps_error *error);
 
-/* Sets one field from text, as the flag --set does. Memory and errors are those of
- * ps_pb_merge_json. Examples of `path` and `text`:
+/* Sets one field from text, as the flag --set does; the value replaces the old one. Memory and
+ * errors are those of ps_pb_merge_json. Examples of `path` and `text`:
  *
  *   workers                        4
  *   model.widths                   128,64         a list of plain values
  *   optimizer.rule.params.lr       0.01           a key of a map: the rest of the path
  *   model.layers[0].kind           dense          also layers.0; one past the end appends
- *   optimizer                      {"side": "worker"}   JSON for anything else
+ *   optimizer                      {"side": "worker"}   JSON for anything else;
+ *                                                      fields that it lacks are unset
  */
 PS_MUST_USE ps_status ps_pb_set(ProtobufCMessage *message, const char *path, const char *text,
                                 ps_error *error);

@@ -118,6 +118,9 @@ static void set_field(ps_pb_reader *r, ProtobufCMessage *message,
         ps_pb_violate(r, "'%.40s' is no JSON (%.80s)", text, error.text);
         return;
     }
+    if (field->type == PROTOBUF_C_TYPE_MESSAGE) {
+        ps_pb_clear(message, field); /* a whole value replaces what was there */
+    }
     ps_pb_read_field(r, message, field, json);
     json_decref(json);
 }
@@ -172,6 +175,8 @@ static void set_slot(ps_pb_reader *r, const ProtobufCFieldDescriptor *field, voi
             ps_pb_violate(r, "'%.40s' is no JSON (%.80s)", text, error.text);
             return;
         }
+        protobuf_c_message_free_unpacked(*(ProtobufCMessage **)slot, NULL);
+        *(ProtobufCMessage **)slot = ps_pb_create(field->descriptor);
         ps_pb_read_value(r, field, slot, json);
         json_decref(json);
     } else {

@@ -28,8 +28,13 @@ static void fields_are_set_by_path(void **state)
         {"model.layers[0].kind", "dense"},
         {"model.layers.0.params.units", "10"},
         {"model.layers[1]", "{\"kind\": \"relu\"}"},
-        {"codec", "{\"up\": {\"name\": \"int8\"}}"},
+        {"codec.down.name", "f16"},
+        {"codec", "{\"up\": {\"name\": \"int8\"}}"}, /* replaces what was there */
         {"codec.variables", "[{\"match\": \"dense0.*\"}]"},
+        {"codec.variables[0]", "{\"match\": \"dense1.*\", \"up\": {\"name\": \"f16\"}}"},
+        {"codec.variables[0]", "{\"match\": \"dense0.*\"}"},
+        {"consistency.params.bound", "3"},
+        {"consistency", "{\"name\": \"bsp\"}"},
         {"blockSize", "16"},
     };
     ProtobufCMessage *m = ps_pb_create(&psgd__v1__job_spec__descriptor);
@@ -50,6 +55,7 @@ static void fields_are_set_by_path(void **state)
                    "\"params\":{\"units\":10.0}},{\"kind\":\"relu\"}]},"
                    "\"optimizer\":{\"rule\":{\"name\":\"adam\",\"params\":{\"lr\":0.02,"
                    "\"beta.1\":0.5}},\"side\":\"OPTIMIZER_SIDE_WORKER\"},"
+                   "\"consistency\":{\"name\":\"bsp\"},"
                    "\"codec\":{\"up\":{\"name\":\"int8\"},"
                    "\"variables\":[{\"match\":\"dense0.*\"}]}}");
     protobuf_c_message_free_unpacked(m, NULL);
