@@ -29,7 +29,7 @@ enum { PATH_BYTES = 4096 };
 typedef struct evaluation {
     const char *model_path, *job_path, *data_path, *split_name, *export_path;
     ps_spec_flags flags;
-    ps_option_list metric_names, tables;
+    ps_option_list tables;
     /* State while it runs. */
     ps_cli *cli;
     char *job_id, *step; /* as the model file says; "" if it does not */
@@ -66,7 +66,7 @@ static const ps_option options[] = {
                      .help = "training samples to use; 0: all"),
     PS_OPTION_STRING(evaluation, flags.test_limit, .name = "test-limit", .metavar = "N",
                      .help = "test samples to use; 0: all"),
-    PS_OPTION_LIST(evaluation, metric_names, .name = "metric", .letter = 'M', .metavar = "NAME",
+    PS_OPTION_LIST(evaluation, flags.metrics, .name = "metric", .letter = 'M', .metavar = "NAME",
                    .help = "metric beside the loss (default: the metrics of the job)"),
     PS_OPTION_LIST(evaluation, flags.set, .name = "set", .letter = 's', .metavar = "PATH=VALUE",
                    .help = "set any field of the job, such as model.loss=mse"),
@@ -144,24 +144,6 @@ static void note_violation(void *arg, const char *field, const char *text)
     ps_error_violate(arg, field, "%s", text);
 }
 
-/* Replaces the job's metrics by those that were named. */
-static ps_status name_metrics(const evaluation *e, Psgd__V1__JobSpec *spec, ps_error *error)
-{
-    ps_status st = ps_ok();
-
-    for (size_t i = 0; e->metric_names.n > 0 && i < spec->n_metrics; i++) {
-        psgd__v1__choice__free_unpacked(spec->metrics[i], NULL);
-    }
-    spec->n_metrics = e->metric_names.n > 0 ? 0 : spec->n_metrics;
-    for (size_t i = 0; i < e->metric_names.n && ps_is_ok(&st); i++) {
-        char path[48];
-
-        snprintf(path, sizeof path, "metrics[%zu].name", i);
-        st = ps_pb_set(&spec->base, path, e->metric_names.items[i], error);
-    }
-    return st;
-}
-
 /* Makes the plan from file, model and flags. Writes what is wrong to *error. */
 static ps_status make_plan(evaluation *e, ps_error *error)
 {
@@ -172,10 +154,7 @@ static ps_status make_plan(evaluation *e, ps_error *error)
         return st;
     }
     ps_error_init(error, ps_ok(), NULL);
-    st = name_metrics(e, spec, error);
-    if (ps_is_ok(&st)) {
-        st = ps_look(spec, e->data_path, &full);
-    }
+    st = ps_look(spec, e->data_path, &full);
     if (ps_is_ok(&st)) {
         st = ps_plan_create(full, note_violation, error, &e->plan);
         psgd__v1__job_spec__free_unpacked(full, NULL);

@@ -163,7 +163,8 @@ static int by_role_and_id(const void *a, const void *b)
     return (x->id > y->id) - (x->id < y->id);
 }
 
-/* Counts how many nodes of a role to take: `wanted` of them, or all if that is 0. */
+/* Counts how many nodes of a role to take: `wanted` of them, or all if that is 0. A file without
+ * servers is for an exchange among workers. */
 static ps_status count(const entries *e, Psgd__V1__NodeRole role, uint64_t wanted, size_t *out)
 {
     bool is_worker = role == PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER;
@@ -172,9 +173,8 @@ static ps_status count(const entries *e, Psgd__V1__NodeRole role, uint64_t wante
     for (size_t i = 0; i < e->n; i++) {
         n += e->list[i].role == role;
     }
-    if (n == 0) {
-        return ps_fail(PS_INVALID_ARGUMENT, "names no %s (%s)", is_worker ? "worker" : "pserver",
-                       is_worker ? "Worker" : "PS");
+    if (n == 0 && is_worker) {
+        return ps_fail(PS_INVALID_ARGUMENT, "names no worker (Worker)");
     }
     if (wanted > n) {
         return ps_fail(PS_INVALID_ARGUMENT, "names %zu %s, but %llu are asked for", n,

@@ -7,8 +7,8 @@
  *   [["PS", "10.0.0.1"], ["Worker", "10.0.0.2"], ["Worker", "10.0.0.3"]]
  *   [[-2, "uuid", "10.0.0.1"], [0, "uuid", "10.0.0.2"], [1, "uuid", "10.0.0.3"]]
  *
- * "PS" may also be a list. An address without a port gets 15387 (workers) or
- * 15388 (parameter servers).
+ * "PS" may also be a list, or be left out for an exchange among workers. An address without a port
+ * gets 15387 (workers) or 15388 (parameter servers).
  */
 #ifndef PS_CLIENTS_PSGD_NODES_FILE_H
 #define PS_CLIENTS_PSGD_NODES_FILE_H

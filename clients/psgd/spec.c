@@ -8,6 +8,8 @@
 #include "common/base/files.h"
 #include "common/base/tree.h"
 #include "common/base/xalloc.h"
+#include "common/job/numbers.h"
+#include "common/job/spec.h"
 #include "common/rpc/pbjson.h"
 
 #include <assert.h>
@@ -20,6 +22,7 @@ typedef struct field {
     const char *flag;
     const char *path;
     const char *choice; /* path of the plugin choice that the flag names; NULL: it names none */
+    const char *local;  /* path, where workers step by optimizer.local; NULL: the same */
     /* Refuse 0: on the wire it means the default, which is not what the user asked for. */
     bool zero_is_unset;
 } field;
@@ -39,10 +42,18 @@ typedef struct field {
         .choice = choice_path                                                                      \
     }
 
+/* A flag of the rule that learns: the workers' own if they step by themselves, else the servers'.
+ */
+#define LEARNS(member, text, tail, choice_path)                                                    \
+    {                                                                                              \
+        .offset = offsetof(ps_spec_flags, member), .flag = (text), .path = "optimizer.rule" tail,  \
+        .choice = (choice_path), .local = "optimizer.local" tail                                   \
+    }
+
 static const field fields[] = {
     FLAG(title, "--title", "title"),
     FLAG(preset, "--preset", "preset"),
-    COUNT(pservers, "--pservers", "pservers"),
+    FLAG(pservers, "--pservers", "pservers"), /* 0: an exchange among workers, check_servers */
     COUNT(epochs, "--epochs", "epochs"),
     COUNT(block_size, "--block-size", "block_size"),
     FLAG(seed, "--seed", "seed"),
@@ -54,10 +65,14 @@ static const field fields[] = {
     FLAG(test_limit, "--test-limit", "data.test_limit"),
     NAME(assignment, "--assignment", "assignment"),
     FLAG(redundancy, "--redundancy", "assignment.params.redundancy"),
-    NAME(optimizer, "--optimizer", "optimizer.rule"),
-    FLAG(lr, "--lr", "optimizer.rule.params.lr"),
+    LEARNS(optimizer, "--optimizer", ".name", "optimizer.rule"),
+    LEARNS(lr, "--lr", ".params.lr", NULL),
+    NAME(server_optimizer, "--server-optimizer", "optimizer.rule"),
+    FLAG(server_lr, "--server-lr", "optimizer.rule.params.lr"),
     FLAG(optimizer_side, "--optimizer-side", "optimizer.side"),
     NAME(update, "--update", "update"),
+    FLAG(local_steps, "--local-steps", "update.params.steps"),
+    FLAG(compensation, "--compensation", "update.params.compensation"),
     NAME(exchange, "--exchange", "exchange"),
     NAME(consistency, "--consistency", "consistency"),
     FLAG(bound, "--bound", "consistency.params.bound"),
@@ -94,6 +109,9 @@ static void drop_numbers(Psgd__V1__JobSpec *spec, const char *path, const char *
     if (choice == NULL || strcmp(choice->name, name) == 0) {
         return;
     }
+    if (ps_numbers_have(&choice->base, "redundancy") && ps_assign_has_redundancy(name)) {
+        return;
+    }
     for (size_t i = 0; i < choice->n_params; i++) {
         protobuf_c_message_free_unpacked(&choice->params[i]->base, NULL);
     }
@@ -122,27 +140,47 @@ static bool is_zero(const char *text)
     return text[0] != '\0' && text[strspn(text, "0")] == '\0';
 }
 
-static void set_fields(Psgd__V1__JobSpec *spec, const ps_spec_flags *flags, ps_error *error)
+/* Sets the fields of the flags: those of the rule that learns, or all others. */
+static void set_fields(Psgd__V1__JobSpec *spec, const ps_spec_flags *flags, bool that_learn,
+                       bool is_local, ps_error *error)
 {
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
+        const field *f = &fields[i];
         const char *text;
 
-        memcpy(&text, (const char *)flags + fields[i].offset, sizeof text);
-        if (text == NULL) {
+        memcpy(&text, (const char *)flags + f->offset, sizeof text);
+        if (text == NULL || that_learn != (f->local != NULL)) {
             continue;
         }
-        if (fields[i].zero_is_unset && is_zero(text)) {
-            ps_error_violate(error, fields[i].flag, "is '%.40s'; allowed: a whole number from 1 on",
-                             text);
+        if (f->zero_is_unset && is_zero(text)) {
+            ps_error_violate(error, f->flag, "is '%.40s'; allowed: a whole number from 1 on", text);
             continue;
         }
-        if (fields[i].choice != NULL) {
-            drop_numbers(spec, fields[i].choice, text);
+        if (f->choice != NULL) {
+            drop_numbers(spec, is_local ? "optimizer.local" : f->choice, text);
         }
-        set(spec, fields[i].flag, fields[i].path, text, error);
+        set(spec, f->flag, is_local ? f->local : f->path, text, error);
     }
-    for (size_t i = 0; i < flags->set.n; i++) {
-        const char *item = flags->set.items[i], *equals = strchr(item, '=');
+}
+
+/* Sets the metrics of --metric, which replace those of the file. */
+static void set_metrics(Psgd__V1__JobSpec *spec, const ps_spec_flags *flags, ps_error *error)
+{
+    if (flags->metrics.n > 0) {
+        set(spec, "--metric", "metrics", "[]", error);
+    }
+    for (size_t i = 0; i < flags->metrics.n; i++) {
+        char path[48];
+
+        snprintf(path, sizeof path, "metrics[%zu].name", i);
+        set(spec, "--metric", path, flags->metrics.items[i], error);
+    }
+}
+
+static void set_paths(Psgd__V1__JobSpec *spec, const ps_option_list *sets, ps_error *error)
+{
+    for (size_t i = 0; i < sets->n; i++) {
+        const char *item = sets->items[i], *equals = strchr(item, '=');
         char *path;
 
         if (equals == NULL || equals == item) {
@@ -153,6 +191,38 @@ static void set_fields(Psgd__V1__JobSpec *spec, const ps_spec_flags *flags, ps_e
         set(spec, item, path, equals + 1, error);
         free(path);
     }
+}
+
+/* Refuses --pservers 0 unless the workers exchange among themselves. On the wire 0 is the
+ * default. */
+static void check_servers(const Psgd__V1__JobSpec *spec, const ps_spec_flags *flags,
+                          ps_error *error)
+{
+    if (flags->pservers != NULL && is_zero(flags->pservers) && ps_spec_has_servers(spec)) {
+        ps_error_violate(error, "--pservers",
+                         "is '%s', and the workers of this job exchange through servers: 1 or more "
+                         "are needed, or an exchange among workers, as --exchange ring (psgd info "
+                         "exchange)",
+                         "0");
+    }
+}
+
+/* Sets the flags. Which rule --lr and --optimizer mean depends on the update, which --set may
+ * name; --set itself is the last. */
+static void set_flags(Psgd__V1__JobSpec *spec, const ps_spec_flags *flags, ps_error *error)
+{
+    Psgd__V1__JobSpec *whole;
+    ps_error unused;
+
+    set_fields(spec, flags, false, false, error);
+    set_metrics(spec, flags, error);
+    whole = ps_spec_copy(spec);
+    ps_error_init(&unused, ps_ok(), NULL);
+    set_paths(whole, &flags->set, &unused);
+    set_fields(spec, flags, true, ps_spec_steps_locally(whole), error);
+    check_servers(whole, flags, error);
+    ps_spec_free(whole);
+    set_paths(spec, &flags->set, error);
 }
 
 static bool is_number(const char *text)
@@ -194,7 +264,9 @@ static void set_workers(Psgd__V1__JobSpec *spec, const ps_spec_flags *flags, ps_
         return;
     }
     workers = count_of("--node-count", flags->node_count, error);
-    pservers = count_of("--pservers", flags->pservers, error);
+    pservers = flags->pservers != NULL && is_zero(flags->pservers)
+                   ? 0
+                   : count_of("--pservers", flags->pservers, error);
     if (error->violation_count > before) {
         return;
     }
@@ -224,7 +296,7 @@ ps_status ps_spec_build_json(const json_t *json, const char *what, const ps_spec
         return error->status;
     }
     spec = (Psgd__V1__JobSpec *)message;
-    set_fields(spec, flags, error);
+    set_flags(spec, flags, error);
     set_workers(spec, flags, error);
     if (error->violation_count > 0) {
         psgd__v1__job_spec__free_unpacked(spec, NULL);

@@ -19,10 +19,13 @@ typedef struct ps_spec_flags {
     const char *model, *widths, *activation;
     const char *data, *train_limit, *test_limit;
     const char *assignment, *redundancy;
-    const char *optimizer, *lr, *optimizer_side;
-    const char *update, *exchange, *consistency, *bound;
+    const char *optimizer, *lr; /* of the rule that learns: the workers' if they step */
+    const char *server_optimizer, *server_lr, *optimizer_side;
+    const char *update, *local_steps, *compensation;
+    const char *exchange, *consistency, *bound;
     const char *codec, *codec_up, *codec_down;
     const char *bandwidth;
+    ps_option_list metrics;
     ps_option_list set; /* PATH=VALUE as ps_pb_set takes them; applied last */
 } ps_spec_flags;
 

@@ -45,13 +45,24 @@
                      .metavar = "N", .help = "workers that hold each block"),                      \
     PS_OPTION_STRING(type, member.optimizer, .name = "optimizer", .letter = 'O',                   \
                      .metavar = "NAME",                                                            \
-                     .help = "optimizer: adam, sgd and others (psgd info optimizer)"),             \
+                     .help = "optimizer: adam, sgd and others (psgd info optimizer); of "          \
+                             "workers that step by themselves (update losp and others) theirs"),   \
     PS_OPTION_STRING(type, member.lr, .name = "lr", .metavar = "X",                                \
-                     .help = "learning rate of the optimizer"),                                    \
+                     .help = "learning rate of that optimizer"),                                   \
+    PS_OPTION_STRING(type, member.server_optimizer, .name = "server-optimizer",                    \
+                     .metavar = "NAME",                                                            \
+                     .help = "optimizer of the servers, also where workers have their own"),       \
+    PS_OPTION_STRING(type, member.server_lr, .name = "server-lr", .metavar = "X",                  \
+                     .help = "learning rate of the servers' optimizer"),                           \
     PS_OPTION_STRING(type, member.optimizer_side, .name = "optimizer-side",                        \
                      .choices = "server|worker", .help = "where the optimizer runs"),              \
     PS_OPTION_STRING(type, member.update, .name = "update", .metavar = "NAME",                     \
                      .help = "what workers send: gradient, localsgd, ... (psgd info update)"),     \
+    PS_OPTION_STRING(type, member.local_steps, .name = "local-steps", .metavar = "N",              \
+                     .help = "steps of a worker by itself between exchanges (K, k_steps)"),        \
+    PS_OPTION_STRING(type, member.compensation, .name = "compensation", .metavar = "X",            \
+                     .help = "share of its own steps that a worker of losp goes on from: "         \
+                             "gamma / learning rate"),                                             \
     PS_OPTION_STRING(type, member.exchange, .name = "exchange", .metavar = "NAME",                 \
                      .help = "pserver, or among workers: plain, ndc, ccdc, ring, tree"),           \
     PS_OPTION_STRING(type, member.consistency, .name = "consistency", .metavar = "NAME",           \
@@ -68,6 +79,8 @@
                      .help = "codec of what servers send"),                                        \
     PS_OPTION_STRING(type, member.bandwidth, .name = "bandwidth", .metavar = "BYTES",              \
                      .help = "bytes a second of a node's link; sets deadlines"),                   \
+    PS_OPTION_LIST(type, member.metrics, .name = "metric", .letter = 'M', .metavar = "NAME",       \
+                   .help = "metric beside the loss, instead of the job's; may be repeated"),       \
     PS_OPTION_LIST(type, member.set, .name = "set", .letter = 's', .metavar = "PATH=VALUE",        \
                    .help = "set any field of the job, as timeouts.lease_ms=5000 or "               \
                            "optimizer.rule.params.beta1=0.8")

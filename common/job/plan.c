@@ -217,7 +217,12 @@ static void check_nodes(ps_check *check, const Psgd__V1__JobSpec *spec)
         ps_check_bad(check, "spec.nodes", "names %u workers; the job needs %u", workers,
                      spec->worker_processes);
     }
-    if (spec->n_nodes > 0 && pservers < spec->pservers) {
+    if (spec->n_nodes > 0 && pservers == 0 && spec->pservers > 0) {
+        ps_check_bad(check, "spec.nodes",
+                     "names no server, and the workers of this job exchange through servers: add "
+                     "one (\"PS\" in a worker.json), or choose an exchange among workers, as "
+                     "--exchange ring or --preset plain");
+    } else if (spec->n_nodes > 0 && pservers < spec->pservers) {
         ps_check_bad(check, "spec.nodes", "names %u pservers; the job needs %u", pservers,
                      spec->pservers);
     }

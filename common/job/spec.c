@@ -3,9 +3,12 @@
 #include "common/job/spec.h"
 
 #include "common/base/xalloc.h"
+#include "common/data/assign.h"
 #include "common/job/numbers.h"
 #include "common/job/preset.h"
+#include "common/mesh/mesh.h"
 #include "common/rpc/pbjson.h"
+#include "common/update/update.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -98,12 +101,21 @@ void ps_spec_complete(Psgd__V1__JobSpec *spec)
     complete_choice(&spec->codec->down);
 }
 
-/* Numbers of `under` that `choice` does not give; another plugin's do not fit. */
+bool ps_assign_has_redundancy(const char *name)
+{
+    const ps_assign *assign = ps_assign_find(name);
+
+    return assign != NULL && ps_param_find(assign->params, "redundancy") >= 0;
+}
+
+/* Adds the numbers of `under` that `choice` does not give. Those of another plugin do not fit,
+ * but for the redundancy of an assignment. */
 static void underlay_choice(Psgd__V1__Choice *choice, const Psgd__V1__Choice *under)
 {
     if (choice->name[0] == '\0') {
         ps_spec_set(&choice->name, under->name);
-    } else if (strcmp(choice->name, under->name) != 0) {
+    } else if (strcmp(choice->name, under->name) != 0 &&
+               !(ps_assign_has_redundancy(choice->name) && ps_assign_has_redundancy(under->name))) {
         return;
     }
     ps_numbers_underlay(&choice->base, &under->base);
@@ -263,6 +275,30 @@ void ps_spec_apply_preset(Psgd__V1__JobSpec *spec)
         ps_spec_underlay(spec, under);
         ps_spec_free(under);
     }
+}
+
+bool ps_spec_steps_locally(const Psgd__V1__JobSpec *spec)
+{
+    Psgd__V1__JobSpec *whole = ps_spec_copy(spec);
+    const ps_update *update = NULL;
+
+    ps_spec_apply_preset(whole);
+    if (whole->update != NULL) {
+        update = ps_update_find(whole->update->name);
+    }
+    ps_spec_free(whole);
+    return update != NULL && update->local != NULL && !update->local->sends_gradients;
+}
+
+bool ps_spec_has_servers(const Psgd__V1__JobSpec *spec)
+{
+    Psgd__V1__JobSpec *whole = ps_spec_copy(spec);
+    bool is_mesh;
+
+    ps_spec_apply_preset(whole);
+    is_mesh = whole->exchange != NULL && ps_mesh_find(whole->exchange->name) != NULL;
+    ps_spec_free(whole);
+    return !is_mesh;
 }
 
 Psgd__V1__JobSpec *ps_spec_of_preset(const char *json)

@@ -28,6 +28,16 @@ void ps_spec_set(char **field, const char *text);
  * name nothing happens. */
 void ps_spec_apply_preset(Psgd__V1__JobSpec *spec);
 
+/* Returns whether the workers of the job step by optimizer.local; its preset counts. */
+bool ps_spec_steps_locally(const Psgd__V1__JobSpec *spec);
+
+/* Returns whether the job's exchange goes through servers; its preset counts. */
+bool ps_spec_has_servers(const Psgd__V1__JobSpec *spec);
+
+/* Returns whether an assignment of this name has the number `redundancy`. Such assignments share
+ * it: whoever names another one keeps the copies of a block. */
+bool ps_assign_has_redundancy(const char *name);
+
 void ps_choice_free(Psgd__V1__Choice *choice); /* NULL is allowed */
 
 /* The spec of a preset. Aborts if the table is wrong: a test sees to that. */

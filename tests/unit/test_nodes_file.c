@@ -97,6 +97,15 @@ static void the_first_entries_are_used_when_fewer_are_wanted(void **state)
     assert_refused(text, 0, 3, "names 2 pservers, but 3 are asked for");
 }
 
+/* The quick starts of the older system: workers alone, who exchange without a server. */
+static void a_file_may_name_workers_alone(void **state)
+{
+    (void)state;
+    assert_taken("{\"Worker\": [\"a\", \"b\"]}", 0, 0, "W a:15387, W b:15387");
+    assert_taken("[[\"Worker\", \"a\"]]", 0, 0, "W a:15387");
+    assert_taken("[[0, \"u\", \"a\"], [1, \"v\", \"b\"]]", 1, 0, "W a:15387");
+}
+
 static void addresses_of_version_6_get_a_port_too(void **state)
 {
     (void)state;
@@ -112,7 +121,7 @@ static void what_is_none_of_the_forms_is_refused_with_its_place(void **state)
     assert_refused("{\"PS\": 5, \"Worker\": [\"a\"]}", 0, 0, "the address is not a text");
     assert_refused("{\"PS\": \"p\", \"Worker\": [\"a:99999\"]}", 0, 0, "entry 1");
     assert_refused("{\"PS\": \"p\"}", 0, 0, "names no worker");
-    assert_refused("{\"Worker\": [\"a\"]}", 0, 0, "names no pserver");
+    assert_refused("{\"Worker\": [\"a\"]}", 0, 1, "names 0 pservers, but 1 are asked for");
     assert_refused("[[\"Boss\", \"a\"]]", 0, 0, "entry 0: is neither [role, address]");
     assert_refused("[[\"PS\", \"a\"], [0, \"u\"]]", 0, 0, "entry 1: is neither");
     assert_refused("[[-3, \"u\", \"a\"]]", 0, 0, "id is -3");
@@ -161,6 +170,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(the_list_of_roles_keeps_its_order),
         cmocka_unit_test(the_list_of_ids_is_ordered_by_id_and_minus_two_is_the_server),
         cmocka_unit_test(the_first_entries_are_used_when_fewer_are_wanted),
+        cmocka_unit_test(a_file_may_name_workers_alone),
         cmocka_unit_test(addresses_of_version_6_get_a_port_too),
         cmocka_unit_test(what_is_none_of_the_forms_is_refused_with_its_place),
         cmocka_unit_test(nodes_that_were_there_are_replaced),

@@ -2,6 +2,7 @@
 /* test_preset.c - every preset is a job that is accepted. */
 #include "common/job/preset.h"
 
+#include "common/job/numbers.h"
 #include "common/job/plan.h"
 #include "common/job/spec.h"
 #include "tests/support/cmocka_all.h"
@@ -149,6 +150,34 @@ static void a_preset_s_table_stays_with_its_network(void **state)
     }
 }
 
+/* The copies that a preset gives each block are those of another assignment too. */
+static void a_preset_s_copies_stay_with_another_assignment(void **state)
+{
+    static const char *const names[] = {"ndc", "ccdc"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        Psgd__V1__JobSpec *spec;
+        ps_plan *plan = NULL;
+        char json[128];
+        ps_status st;
+
+        snprintf(json, sizeof json, "{\"preset\":\"%s\",\"assignment\":{\"name\":\"duplicate\"}}",
+                 names[i]);
+        spec = ps_spec_of_preset(json);
+        ps_spec_apply_preset(spec);
+        assert_string_equal(spec->assignment->name, "duplicate");
+        assert_int_equal(ps_numbers_count(&spec->assignment->base), 1);
+        assert_true(ps_numbers_at(&spec->assignment->base, 0).value == 2);
+        st = ps_plan_create(spec, NULL, NULL, &plan);
+        if (ps_is_ok(&st)) { /* else it says what does not go together */
+            assert_int_equal(plan->assignment->redundancy, 2);
+            ps_plan_destroy(plan);
+        }
+        psgd__v1__job_spec__free_unpacked(spec, NULL);
+    }
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -156,6 +185,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(names_of_the_older_systems_are_presets),
         cmocka_unit_test(a_job_may_name_another_network_than_the_preset),
         cmocka_unit_test(the_tutorial_is_what_the_manual_says),
+        cmocka_unit_test(a_preset_s_copies_stay_with_another_assignment),
         cmocka_unit_test(a_preset_s_table_stays_with_its_network),
     };
 

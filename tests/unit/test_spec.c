@@ -119,6 +119,70 @@ static void another_plugin_does_not_inherit_the_numbers_of_the_one_before(void *
                  " \"beta1\": 0.5}}}}");
 }
 
+/* Where workers step by themselves, their rule is the one that learns. */
+static void the_learning_rate_is_that_of_the_rule_that_learns(void **state)
+{
+    const char *const sets[] = {"update.name=losp"};
+
+    (void)state;
+    assert_built(NULL, &(ps_spec_flags){.preset = "losp", .lr = "0.0004"},
+                 "{\"preset\": \"losp\","
+                 " \"optimizer\": {\"local\": {\"params\": {\"lr\": 0.0004}}}}");
+    assert_built("optimizer: {local: {name: adam, params: {beta1: 0.5}}}\n",
+                 &(ps_spec_flags){.optimizer = "sgd", .lr = "0.1", .set = {sets, 1}},
+                 "{\"update\": {\"name\": \"losp\"}, \"optimizer\": {\"local\":"
+                 " {\"name\": \"sgd\", \"params\": {\"lr\": 0.1}}}}");
+    assert_built(NULL, &(ps_spec_flags){.preset = "losp", .update = "gradient", .lr = "0.1"},
+                 "{\"preset\": \"losp\", \"update\": {\"name\": \"gradient\"},"
+                 " \"optimizer\": {\"rule\": {\"params\": {\"lr\": 0.1}}}}");
+    assert_built(NULL, &(ps_spec_flags){.update = "double_buffering", .lr = "0.1"},
+                 "{\"update\": {\"name\": \"double_buffering\"},"
+                 " \"optimizer\": {\"rule\": {\"params\": {\"lr\": 0.1}}}}");
+}
+
+static void the_servers_rule_and_the_round_have_flags_of_their_own(void **state)
+{
+    (void)state;
+    assert_built(NULL,
+                 &(ps_spec_flags){.update = "losp",
+                                  .local_steps = "8",
+                                  .compensation = "1.5",
+                                  .server_optimizer = "sgd",
+                                  .server_lr = "0.5"},
+                 "{\"update\": {\"name\": \"losp\", \"params\":"
+                 " {\"steps\": 8.0, \"compensation\": 1.5}}, \"optimizer\":"
+                 " {\"rule\": {\"name\": \"sgd\", \"params\": {\"lr\": 0.5}}}}");
+}
+
+static void copies_of_a_block_stay_when_the_assignment_changes(void **state)
+{
+    const char *file = "assignment: {name: iid, params: {redundancy: 2}}\n";
+
+    (void)state;
+    assert_built(file, &(ps_spec_flags){.assignment = "duplicate"},
+                 "{\"assignment\": {\"name\": \"duplicate\", \"params\": {\"redundancy\": 2.0}}}");
+    assert_built(file, &(ps_spec_flags){.assignment = "modulo"},
+                 "{\"assignment\": {\"name\": \"modulo\"}}");
+}
+
+static void metrics_of_flags_replace_those_of_the_file(void **state)
+{
+    const char *const names[] = {"auc", "rmse"};
+
+    (void)state;
+    assert_built("metrics: [{name: accuracy}]\n", &(ps_spec_flags){.metrics = {names, 2}},
+                 "{\"metrics\": [{\"name\": \"auc\"}, {\"name\": \"rmse\"}]}");
+}
+
+static void no_servers_are_for_an_exchange_among_workers(void **state)
+{
+    (void)state;
+    assert_built(NULL, &(ps_spec_flags){.preset = "plain", .pservers = "0"},
+                 "{\"preset\": \"plain\"}");
+    assert_built("pservers: 2\nexchange: {name: ring}\n", &(ps_spec_flags){.pservers = "0"},
+                 "{\"exchange\": {\"name\": \"ring\"}}");
+}
+
 static void node_count_is_the_number_of_workers(void **state)
 {
     (void)state;
@@ -173,7 +237,8 @@ static void who_says_none_does_not_get_the_default(void **state)
     (void)state;
     assert_int_equal(st.code, PS_INVALID_ARGUMENT);
     assert_int_equal(error.violation_count, 4); /* flags are not looked at yet */
-    assert_string_equal(error.violations[0].field, "--pservers");
+    assert_string_equal(error.violations[2].field, "--pservers");
+    assert_non_null(strstr(error.violations[2].text, "--exchange ring"));
     assert_string_equal(error.violations[3].field, "--workers");
     assert_string_equal(error.violations[3].text, "is '0'; allowed: a whole number from 1 on");
 }
@@ -257,6 +322,11 @@ int main(int argc, char **argv)
         cmocka_unit_test(flags_lie_on_top_of_the_file),
         cmocka_unit_test(every_flag_reaches_its_field),
         cmocka_unit_test(another_plugin_does_not_inherit_the_numbers_of_the_one_before),
+        cmocka_unit_test(the_learning_rate_is_that_of_the_rule_that_learns),
+        cmocka_unit_test(the_servers_rule_and_the_round_have_flags_of_their_own),
+        cmocka_unit_test(copies_of_a_block_stay_when_the_assignment_changes),
+        cmocka_unit_test(metrics_of_flags_replace_those_of_the_file),
+        cmocka_unit_test(no_servers_are_for_an_exchange_among_workers),
         cmocka_unit_test(node_count_is_the_number_of_workers),
         cmocka_unit_test(workers_may_be_a_file_of_addresses),
         cmocka_unit_test(every_wrong_flag_is_named_at_once),

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""test_fidelity.py - command lines, settings and files of the older systems, as their users
+write them, each with what must come of it."""
+import json
+import os
+import subprocess
+
+from harness import BIN, PATIENCE, ClusterTest, main
+
+OK, SERVER, CONNECTION, TIMEOUT, ARGUMENTS = range(5)
+
+
+class Fidelity(ClusterTest):
+    folder = None
+
+    def psgd(self, *args, code=OK, coordinator=None):
+        """What it says: standard output, or of a refusal the error output."""
+        env = {k: v for k, v in os.environ.items() if not k.startswith("PSGD_")}
+        to = ["--coordinator", coordinator] if coordinator else []
+        p = subprocess.run([BIN / "psgd", *to, *map(str, args)], capture_output=True, text=True,
+                           env=env, cwd=self.folder, timeout=120 * PATIENCE)
+        self.assertEqual(p.returncode, code, f"{args}: {p.stdout}{p.stderr}")
+        return p.stdout if code == OK else p.stderr
+
+    def train(self, *args):
+        """The job of a training in one process, small enough for a test."""
+        out = self.psgd("--format", "json", "train", "--out", "out", *args)
+        return json.loads(out)
+
+
+class Presets(Fidelity):
+    def setUp(self):
+        self.c = self.cluster(workers=2, pservers=2)
+        self.folder = self.c.folder
+
+    def test_delay_compensation_learns_as_it_is_shipped(self):
+        """Whoever types the name alone; on a cluster the timing differs from run to run."""
+        for name in ("dc", "dc_asgd", "dc_qsgd", "q_ext_ext"):
+            with self.subTest(preset=name):
+                self.assertGreater(self.train("--preset", name)["result"]["accuracy"], 0.8)
+                job = self.c.wait(self.c.submit({"preset": name}).id)
+                self.assertGreater(job.result["accuracy"], 0.8)
+
+    def test_a_worker_alone_learns_by_delay_compensation(self):
+        for name in ("dc", "dc_qsgd"):
+            job = self.train("--preset", name, "--workers", 1)
+            self.assertGreater(job["result"]["accuracy"], 0.8)
+
+
+class Rates(Fidelity):
+    """A rate is that of the rule that learns, as it was in systems that had but one."""
+
+    def setUp(self):
+        self.folder = self.cluster(workers=0, pservers=0).folder
+
+    def test_the_rate_of_local_steps(self):
+        for preset, rate, least in (("losp", 0.0004, 0.8), ("fedavg", 0.002, 0.9)):
+            with self.subTest(preset=preset):
+                job = self.train("--preset", preset, "--lr", rate)
+                self.assertEqual(job["spec"]["optimizer"]["local"]["params"]["lr"], rate)
+                self.assertEqual(job["spec"]["optimizer"]["rule"]["params"]["lr"], 1)
+                self.assertGreater(job["result"]["accuracy"], least)
+
+    def test_rounds_and_compensation(self):
+        spec = self.train("--preset", "losp", "--local-steps", 8, "--compensation", 1.5,
+                          "--server-lr", 0.9, "-O", "momentum", "--lr", 0.02)["spec"]
+        self.assertEqual(spec["update"]["params"], {"steps": 8, "compensation": 1.5})
+        self.assertEqual(spec["optimizer"]["rule"]["params"]["lr"], 0.9)
+        self.assertEqual(spec["optimizer"]["local"]["name"], "momentum")
+        self.assertEqual(spec["optimizer"]["local"]["params"]["lr"], 0.02)
+
+
+class WorkerJson(Fidelity):
+    """The quick starts of Parallel-SGD name workers alone."""
+
+    def setUp(self):
+        self.c = self.cluster(workers=2, pservers=0)
+        self.c.wait_nodes(2)
+        self.folder = self.c.folder
+        a, b = (w.address for w in self.c.workers)
+        self.forms = {
+            "v0.9": {"Worker": [a, b]},
+            "r0.4": [["Worker", a], ["Worker", b]],
+            "before": [[0, "uuid-0", a], [1, "uuid-1", b]],
+        }
+
+    def write(self, form):
+        (self.folder / "worker.json").write_text(json.dumps(form))
+
+    def submit(self, *args, code=OK):
+        return self.psgd("submit", *args, code=code, coordinator=self.c.coordinator.address)
+
+    def test_workers_alone_exchange_among_themselves(self):
+        for name, form in self.forms.items():
+            with self.subTest(form=name):
+                self.write(form)
+                out = self.submit("--preset", "plain", "--workers", "worker.json", "-n", 2,
+                                  "-E", 1, "--watch")
+                self.assertIn("DONE", out)
+        out = self.submit("--preset", "bsp", "--exchange", "ring", "-P", 0, "-W", "worker.json",
+                          "-E", 1, "--watch")
+        self.assertIn("DONE", out)
+
+    def test_a_job_that_needs_servers_says_what_to_do(self):
+        self.write(self.forms["v0.9"])
+        said = self.submit("--preset", "sgq", "-W", "worker.json", code=ARGUMENTS)
+        for words in ("names no server", '"PS" in a worker.json', "--exchange ring"):
+            self.assertIn(words, said)
+        self.assertEqual(len(said.splitlines()), 1, said)
+        said = self.submit("--preset", "sgq", "-W", "worker.json", "-P", 0, code=ARGUMENTS)
+        self.assertIn("1 or more are needed, or an exchange among workers", said)
+        self.assertEqual(len(said.splitlines()), 1, said)
+
+
+if __name__ == "__main__":
+    main()
