@@ -20,12 +20,12 @@ void ps_gate_init(ps_gate *gate, const ps_placement *placement, int64_t patience
     memset(gate, 0, sizeof *gate);
     gate->layout = layout;
     gate->placement = placement;
-    gate->servers = placement->server_count;
+    gate->parts = placement->part_count;
     gate->patience_us = patience_us;
     gate->arrived = ps_xcalloc(layout->variable_count, sizeof *gate->arrived);
-    gate->whole = ps_xcalloc(gate->servers, sizeof *gate->whole);
-    gate->owes_ack = ps_xcalloc(gate->servers, sizeof *gate->owes_ack);
-    gate->owes_rows = ps_xcalloc(gate->servers, sizeof *gate->owes_rows);
+    gate->whole = ps_xcalloc(gate->parts, sizeof *gate->whole);
+    gate->owes_ack = ps_xcalloc(gate->parts, sizeof *gate->owes_ack);
+    gate->owes_rows = ps_xcalloc(gate->parts, sizeof *gate->owes_rows);
     pthread_mutex_init(&gate->mutex, NULL);
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
@@ -51,7 +51,7 @@ static uint32_t slices_of(const ps_layout *layout, uint32_t variable)
 /* Mutex held. */
 static bool are_rows_there(const ps_gate *gate)
 {
-    for (uint32_t i = 0; i < gate->servers; i++) {
+    for (uint32_t i = 0; i < gate->parts; i++) {
         if (gate->owes_rows[i]) {
             return false;
         }
@@ -75,20 +75,33 @@ static bool is_there(const ps_gate *gate, const ps_gate_want *w)
     return true;
 }
 
-/* Has the server not brought what it has of these variables? */
-static bool owes(const ps_gate *gate, uint32_t server, const ps_gate_want *w)
+/* Has the part not brought what it has of these variables? */
+static bool owes(const ps_gate *gate, uint32_t part, const ps_gate_want *w)
 {
     const ps_layout *layout = gate->layout;
 
     if (w->acks) {
-        return gate->owes_ack[server];
+        return gate->owes_ack[part];
     }
     if (w->rows) {
-        return gate->owes_rows[server];
+        return gate->owes_rows[part];
     }
     for (uint32_t s = layout->first_slice[w->first];
-         gate->whole[server] < w->clock && s < layout->first_slice[w->first + w->count]; s++) {
-        if (gate->placement->server_of[s] == server) {
+         gate->whole[part] < w->clock && s < layout->first_slice[w->first + w->count]; s++) {
+        if (gate->placement->part_of[s] == part) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Does any part of the server owe? Mutex held. */
+static bool server_owes(const ps_gate *gate, uint32_t server, const ps_gate_want *w)
+{
+    const uint32_t *first = &gate->placement->first_part[server];
+
+    for (uint32_t p = first[0]; p < first[1]; p++) {
+        if (owes(gate, p, w)) {
             return true;
         }
     }
@@ -101,8 +114,8 @@ static void name_debtors(const ps_gate *gate, const ps_gate_want *w, char *text,
     size_t n = 0;
 
     text[0] = '\0';
-    for (uint32_t i = 0; i < gate->servers && n < cap; i++) {
-        if (owes(gate, i, w)) {
+    for (uint32_t i = 0; i < gate->placement->server_count && n < cap; i++) {
+        if (server_owes(gate, i, w)) {
             n += (size_t)snprintf(text + n, cap - n, "%s%s", n > 0 ? ", " : "",
                                   gate->placement->servers[i].node_id);
         }
@@ -137,7 +150,7 @@ void ps_gate_begin_at(ps_gate *gate, uint64_t clock)
     for (uint32_t v = 0; v < gate->layout->variable_count; v++) {
         gate->arrived[v] = clock * slices_of(gate->layout, v);
     }
-    for (uint32_t i = 0; i < gate->servers; i++) {
+    for (uint32_t i = 0; i < gate->parts; i++) {
         gate->whole[i] = clock;
     }
     pthread_mutex_unlock(&gate->mutex);
@@ -303,20 +316,20 @@ bool ps_gate_wait_acks(ps_gate *gate)
     return wait_for(gate, &w);
 }
 
-void ps_gate_owe_ack(ps_gate *gate, uint32_t server)
+void ps_gate_owe_ack(ps_gate *gate, uint32_t part)
 {
     pthread_mutex_lock(&gate->mutex);
-    assert(!gate->owes_ack[server]);
-    gate->owes_ack[server] = true;
+    assert(!gate->owes_ack[part]);
+    gate->owes_ack[part] = true;
     gate->unacked++;
     pthread_mutex_unlock(&gate->mutex);
 }
 
-void ps_gate_owe_rows(ps_gate *gate, uint32_t server)
+void ps_gate_owe_rows(ps_gate *gate, uint32_t part)
 {
     pthread_mutex_lock(&gate->mutex);
-    assert(!gate->owes_rows[server]);
-    gate->owes_rows[server] = true;
+    assert(!gate->owes_rows[part]);
+    gate->owes_rows[part] = true;
     pthread_mutex_unlock(&gate->mutex);
 }
 
@@ -337,10 +350,10 @@ bool ps_gate_has_rows(ps_gate *gate)
     return has;
 }
 
-void ps_gate_rows_came(ps_gate *gate, uint32_t server)
+void ps_gate_rows_came(ps_gate *gate, uint32_t part)
 {
     pthread_mutex_lock(&gate->mutex);
-    gate->owes_rows[server] = false;
+    gate->owes_rows[part] = false;
     if (are_rows_there(gate)) {
         pthread_cond_signal(&gate->changed);
     }
@@ -386,7 +399,7 @@ void ps_gate_jump(ps_gate *gate, uint64_t from, uint64_t to)
     for (uint32_t v = 0; v < gate->layout->variable_count; v++) {
         gate->arrived[v] += (to - from) * slices_of(gate->layout, v);
     }
-    for (uint32_t i = 0; i < gate->servers; i++) {
+    for (uint32_t i = 0; i < gate->parts; i++) {
         gate->whole[i] = to;
     }
     pthread_mutex_unlock(&gate->mutex);
@@ -405,11 +418,11 @@ void ps_gate_overtake(ps_gate *gate, uint64_t clock, uint64_t version)
     pthread_mutex_unlock(&gate->mutex);
 }
 
-void ps_gate_acked(ps_gate *gate, uint32_t server)
+void ps_gate_acked(ps_gate *gate, uint32_t part)
 {
     pthread_mutex_lock(&gate->mutex);
-    if (gate->owes_ack[server]) {
-        gate->owes_ack[server] = false;
+    if (gate->owes_ack[part]) {
+        gate->owes_ack[part] = false;
         if (--gate->unacked == 0) {
             pthread_cond_signal(&gate->changed);
         }
@@ -417,7 +430,7 @@ void ps_gate_acked(ps_gate *gate, uint32_t server)
     pthread_mutex_unlock(&gate->mutex);
 }
 
-void ps_gate_delivered(ps_gate *gate, uint32_t server, const uint32_t *slices, uint32_t count,
+void ps_gate_delivered(ps_gate *gate, uint32_t part, const uint32_t *slices, uint32_t count,
                        uint64_t clock, bool whole)
 {
     pthread_mutex_lock(&gate->mutex);
@@ -425,7 +438,7 @@ void ps_gate_delivered(ps_gate *gate, uint32_t server, const uint32_t *slices, u
         gate->arrived[gate->layout->slices[slices[i]].variable]++;
     }
     if (whole) {
-        gate->whole[server] = clock;
+        gate->whole[part] = clock;
     }
     pthread_cond_signal(&gate->changed);
     pthread_mutex_unlock(&gate->mutex);

@@ -40,7 +40,7 @@ typedef struct ps_gate_hooks {
 typedef struct ps_gate {
     const ps_placement *placement; /* kept */
     const ps_layout *layout;       /* the placement's */
-    uint32_t servers;
+    uint32_t parts;
     int64_t patience_us; /* longest single wait */
     ps_gate_hooks hooks; /* (optional) */
 
@@ -51,10 +51,10 @@ typedef struct ps_gate {
     ps_gate_want want;  /* for this */
     ps_status failure;  /* first one */
     uint64_t *arrived;  /* (variables): slices come in since the start, over all clocks */
-    uint64_t *whole;    /* (servers): newest clock whose weights have all come */
-    bool *owes_ack;     /* (servers): the contribution in hand is not acknowledged */
-    uint32_t unacked;   /* servers that owe one */
-    bool *owes_rows;    /* (servers): rows that were asked for have not come */
+    uint64_t *whole;    /* (parts): newest clock whose weights have all come */
+    bool *owes_ack;     /* (parts): the contribution in hand is not acknowledged */
+    uint32_t unacked;   /* parts that owe one */
+    bool *owes_rows;    /* (parts): rows that were asked for have not come */
     uint64_t overtaken; /* 1 + newest clock that was over before its weights came; 0: none */
     uint64_t told;      /* 1 + clock that `version` is about; 0: none */
     uint64_t version;   /* least of the weights of that clock that came so far */
@@ -64,7 +64,7 @@ typedef struct ps_gate {
     atomic_bool sleeping;        /* the trainer has to be woken by a nudge */
 } ps_gate;
 
-/* The placement is kept: its servers are those that are waited for, by their node ids. */
+/* The placement is kept: its parts are waited for, by the node ids of their servers. */
 void ps_gate_init(ps_gate *gate, const ps_placement *placement, int64_t patience_us);
 void ps_gate_fini(ps_gate *gate);
 
@@ -80,12 +80,13 @@ bool ps_gate_has_weights(ps_gate *gate, uint64_t clock);
  * counted as waited. */
 bool ps_gate_pause(ps_gate *gate, int64_t us);
 
-/* Trainer. Registers that a server will acknowledge the contribution that begins; it owes nothing
- * yet. */
-void ps_gate_owe_ack(ps_gate *gate, uint32_t server);
+/* Trainer. Registers that a part of the placement will acknowledge the contribution that begins; it
+ * owes nothing yet. */
+void ps_gate_owe_ack(ps_gate *gate, uint32_t part);
 
-/* Trainer. Registers that a server will deliver rows that are asked for; it owes none yet. */
-void ps_gate_owe_rows(ps_gate *gate, uint32_t server);
+/* Trainer. Registers that a part of the placement will deliver rows that are asked for; it owes
+ * none yet. */
+void ps_gate_owe_rows(ps_gate *gate, uint32_t part);
 /* Trainer. Blocks until all rows registered, of step `clock`, have come. Returns false if stopped
  * or failed. */
 bool ps_gate_wait_rows(ps_gate *gate, uint64_t clock);
@@ -113,10 +114,10 @@ void ps_gate_set_hooks(ps_gate *gate, const ps_gate_hooks *hooks);
 void ps_gate_nudge(ps_gate *gate);
 
 /* Loop. */
-void ps_gate_acked(ps_gate *gate, uint32_t server);
-void ps_gate_rows_came(ps_gate *gate, uint32_t server); /* all of that server's */
-/* `slices` of the weights of `clock` came in from `server`; `whole`: all of them have. */
-void ps_gate_delivered(ps_gate *gate, uint32_t server, const uint32_t *slices, uint32_t count,
+void ps_gate_acked(ps_gate *gate, uint32_t part);
+void ps_gate_rows_came(ps_gate *gate, uint32_t part); /* all of that part's */
+/* `slices` of the weights of `clock` came in from `part`; `whole`: all of them have. */
+void ps_gate_delivered(ps_gate *gate, uint32_t part, const uint32_t *slices, uint32_t count,
                        uint64_t clock, bool whole);
 /* Before they are brought: the weights asked for at `clock` have seen `version`
  * clocks, more than `clock` or not. */

@@ -98,9 +98,14 @@ bool ps_merge_may_overtake(const ps_plan *plan)
             plan->policy->is_deterministic);
 }
 
-uint32_t ps_merge_server_of(const ps_placement *placement, uint64_t key)
+uint32_t ps_merge_part_of(const ps_placement *placement, uint64_t key)
 {
-    return placement->server_of_shard[ps_table_shard_of(key)];
+    return placement->first_part[placement->server_of_shard[ps_table_shard_of(key)]];
+}
+
+bool ps_merge_has_rows(const ps_placement *placement, uint32_t part)
+{
+    return placement->parts[part].thread == 0;
 }
 
 static ps_table_conf table_conf_of(const ps_plan *plan, uint32_t table, const bool *owned)

@@ -34,7 +34,8 @@ PS_MUST_USE ps_status ps_merge_read_tables(ps_tables *tables, const char *const 
 /* What the file of a table is to hold at the end of the job. */
 ps_table_kind ps_merge_table_kind(const ps_plan *plan);
 
-/* Returns the server that has a key of any table. */
-uint32_t ps_merge_server_of(const ps_placement *placement, uint64_t key);
+/* Returns the part that has a key of any table, and whether a part has any. */
+uint32_t ps_merge_part_of(const ps_placement *placement, uint64_t key);
+bool ps_merge_has_rows(const ps_placement *placement, uint32_t part);
 
 #endif

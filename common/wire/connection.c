@@ -4,6 +4,7 @@
 
 #include "common/base/container_of.h"
 #include "common/base/xalloc.h"
+#include "common/train/merge.h"
 
 #include <stdlib.h>
 
@@ -15,13 +16,15 @@ static void init_stream(ps_connection *conn, connection_stream *s)
     ps_redial_init(&s->redial, conn->x->transport->loop, &conn->x->gate, on_retry);
 }
 
-void ps_connection_init(ps_connection *conn, ps_wire_client *x, uint32_t server)
+void ps_connection_init(ps_connection *conn, ps_wire_client *x, uint32_t part)
 {
+    bool has_rows = x->plan->table_count > 0 && ps_merge_has_rows(x->placement, part);
+
     conn->x = x;
-    conn->server = server;
-    conn->owned = x->placement->owned[server];
-    conn->owned_count = x->placement->owned_count[server];
-    conn->is_used = conn->owned_count > 0 || x->plan->table_count > 0;
+    conn->part = part;
+    conn->owned = x->placement->parts[part].owned;
+    conn->owned_count = x->placement->parts[part].owned_count;
+    conn->is_used = conn->owned_count > 0 || has_rows;
     conn->state = ps_xcalloc(conn->owned_count + 1, sizeof *conn->state);
     conn->slices = ps_xcalloc(conn->owned_count + 1, sizeof *conn->slices);
     conn->got = ps_xcalloc(conn->owned_count + 1, sizeof *conn->got);
@@ -29,7 +32,7 @@ void ps_connection_init(ps_connection *conn, ps_wire_client *x, uint32_t server)
     conn->message_bytes = x->transport->message_bytes;
     init_stream(conn, &conn->push);
     init_stream(conn, &conn->pull);
-    conn->rows = x->plan->table_count > 0 ? ps_connection_rows_create(x->plan) : NULL;
+    conn->rows = has_rows ? ps_connection_rows_create(x->plan) : NULL;
     for (uint32_t i = 0; i < CONNECTION_BATCH; i++) {
         conn->head_ptrs[i] = &conn->heads[i].msg;
     }
@@ -54,7 +57,7 @@ static void open_stream(connection_stream *s)
     bool is_push = s == &conn->push;
 
     s->greeted = false;
-    s->link = t->ops->open(t, conn->server, is_push ? PS_WIRE_PUSH : PS_WIRE_PULL,
+    s->link = t->ops->open(t, conn->part, is_push ? PS_WIRE_PUSH : PS_WIRE_PULL,
                            is_push ? &ps_connection_push_events : &ps_connection_pull_events, conn);
     ps_link_read(s->link);
     if (is_push) {
@@ -100,6 +103,11 @@ bool ps_connection_is_over(const ps_connection *conn)
     return conn->push.link == NULL && conn->pull.link == NULL;
 }
 
+const char *ps_connection_server(const ps_connection *conn)
+{
+    return ps_placement_server(conn->x->placement, conn->part)->node_id;
+}
+
 Psgd__V1__WorkerIdentity *ps_connection_greet(connection_stream *s, Psgd__V1__WorkerIdentity *who)
 {
     const ps_wire_client_conf *conf = &s->conn->x->conf;
@@ -119,7 +127,7 @@ bool ps_connection_can_send(const connection_stream *s)
 
 void ps_connection_refuse(ps_connection *conn, const char *what, ps_status why)
 {
-    why = ps_wrap(why, "%s from %s", what, conn->x->placement->servers[conn->server].node_id);
+    why = ps_wrap(why, "%s from %s", what, ps_connection_server(conn));
     ps_gate_fail(&conn->x->gate, &why);
     ps_link_finish(conn->pull.link);
 }
@@ -133,7 +141,7 @@ void ps_connection_stream_ended(connection_stream *s, const char *what, const ps
         ps_wire_client_ended(conn->x);
         return;
     }
-    ps_redial_ended(&s->redial, what, conn->x->placement->servers[conn->server].node_id, error);
+    ps_redial_ended(&s->redial, what, ps_connection_server(conn), error);
 }
 
 static void on_retry(ps_event *self, bool ok)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* connection.h - the push and the pull stream between this worker and one server.
+/* connection.h - the push and the pull stream between this worker and one thread of a server.
  *
  * Client's thread only. A connection sends what is ready of the contribution in hand,
  * lower slices first and rows last, and keeps one request open for the slices of a clock and one
@@ -63,12 +63,12 @@ typedef struct connection_rows {
 
 struct ps_connection {
     ps_wire_client *x;
-    connection_rows *rows; /* NULL: the job has no sparse tables */
-    uint32_t server;
+    connection_rows *rows; /* NULL: no rows of sparse tables are there */
+    uint32_t part;         /* of the placement: whom it leads to */
     const uint32_t *owned; /* slices, ascending */
     uint32_t owned_count;
     connection_stream push, pull;
-    bool is_used; /* the server has something of this job */
+    bool is_used; /* the part has something of this job */
     bool stopping;
 
     /* the contribution in hand */
@@ -108,7 +108,7 @@ struct ps_connection {
     ps_traffic counted; /* of the transport */
 };
 
-void ps_connection_init(ps_connection *conn, ps_wire_client *x, uint32_t server);
+void ps_connection_init(ps_connection *conn, ps_wire_client *x, uint32_t part);
 void ps_connection_fini(ps_connection *conn); /* both streams have ended */
 void ps_connection_open(ps_connection *conn);
 void ps_connection_stop(ps_connection *conn); /* ps_wire_client_ended follows when it has */

@@ -65,8 +65,7 @@ static void resync(ps_connection *conn)
     atomic_fetch_add(&conn->x->base.count.resyncs, 1);
     ps_log(PS_LOG_WARN, "wire",
            "clock %llu: %u slices of the replica are not what %s has; asking for the weights",
-           (unsigned long long)conn->requested, conn->request_bad,
-           conn->x->placement->servers[conn->server].node_id);
+           (unsigned long long)conn->requested, conn->request_bad, ps_connection_server(conn));
     open_request(conn, true);
 }
 
@@ -81,8 +80,7 @@ static ps_status take_slice(ps_connection *conn, const Psgd__V1__PullWeightsResp
     ps_status st;
 
     *is_new = false;
-    if (head->slice >= x->layout->slice_count ||
-        x->placement->server_of[head->slice] != conn->server) {
+    if (head->slice >= x->layout->slice_count || x->placement->part_of[head->slice] != conn->part) {
         return ps_fail(PS_DATA_LOSS, "slice %u is not of this server", head->slice);
     }
     if (head->payload_bytes > PS_SLICE_VALUES * sizeof(float) ||
@@ -128,8 +126,7 @@ static ps_status take_same(ps_connection *conn, const Psgd__V1__PullWeightsRespo
                            first, x->layout->slice_count, conn->request_left);
         }
         for (uint32_t s = first; s < first + n; s++) {
-            if (x->placement->server_of[s] != conn->server ||
-                !ps_piece_down(x->plan, s)->may_stay) {
+            if (x->placement->part_of[s] != conn->part || !ps_piece_down(x->plan, s)->may_stay) {
                 return ps_fail(PS_DATA_LOSS, "same: slice %u is not one that goes by rows here", s);
             }
             if (conn->got[x->position[s]] < conn->requested) {
@@ -179,7 +176,7 @@ static ps_status take_slices(ps_connection *conn, const Psgd__V1__PullWeightsRes
     if (ps_merge_may_overtake(conn->x->plan) && reply->n_slices + same > 0) {
         ps_gate_overtake(&conn->x->gate, reply->clock, reply->version);
     }
-    ps_gate_delivered(&conn->x->gate, conn->server, conn->slices, count, reply->clock,
+    ps_gate_delivered(&conn->x->gate, conn->part, conn->slices, count, reply->clock,
                       !conn->request_open);
     if (!conn->request_open && conn->x->asks_early) {
         ps_connection_request_slices(conn, conn->requested + 1);

@@ -326,7 +326,7 @@ static void on_message(void *arg, const ProtobufCMessage *head, const ps_incomin
         }
         conn->request_due = conn->is_last && !x->asks_early;
         ask_if_due(conn);
-        ps_gate_acked(&x->gate, conn->server);
+        ps_gate_acked(&x->gate, conn->part);
     }
     if (conn->push.link != NULL) {
         ps_link_read(conn->push.link);

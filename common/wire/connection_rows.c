@@ -3,7 +3,7 @@
  * gradients of rows out.
  *
  * What is asked for and pushed is the client's (wanted, met): a connection's share of it are
- * the keys of its server. When a stream breaks, the pull goes on with the keys whose rows have not
+ * the keys of its part. When a stream breaks, the pull goes on with the keys whose rows have not
  * come, the push begins anew.
  */
 #include "common/wire/wire_client_impl.h"
@@ -74,7 +74,7 @@ void ps_connection_ask_rows(ps_connection *conn)
     r->at = 0;
     r->asked = 0;
     for (size_t i = 0; i < wanted->count; i++) {
-        if (ps_merge_server_of(conn->x->placement, wanted->keys[i]) == conn->server) {
+        if (ps_merge_part_of(conn->x->placement, wanted->keys[i]) == conn->part) {
             r->index[r->index_count++] = (uint32_t)i;
         }
     }
@@ -132,7 +132,7 @@ ps_status ps_connection_take_rows(ps_connection *conn, const Psgd__V1__PullWeigh
     r->asked = 0;
     if (r->at == r->index_count) {
         r->is_pulling = false;
-        ps_gate_rows_came(&conn->x->gate, conn->server);
+        ps_gate_rows_came(&conn->x->gate, conn->part);
     }
     return st;
 }
@@ -148,7 +148,7 @@ static size_t gather(ps_connection *conn, uint32_t t, size_t *from)
     connection_rows *r = conn->rows;
 
     for (; *from < met->count && n < r->most; (*from)++) {
-        if (ps_merge_server_of(conn->x->placement, met->keys[*from]) == conn->server) {
+        if (ps_merge_part_of(conn->x->placement, met->keys[*from]) == conn->part) {
             r->keys[n] = met->keys[*from];
             r->shows[n] = met->shows[*from];
             r->clicks[n] = met->clicks[*from];
@@ -166,7 +166,7 @@ static bool is_rest_empty(const ps_connection *conn, uint32_t t, size_t from)
         const ps_met_rows *met = &conn->x->met[t];
 
         for (; from < met->count; from++) {
-            if (ps_merge_server_of(conn->x->placement, met->keys[from]) == conn->server) {
+            if (ps_merge_part_of(conn->x->placement, met->keys[from]) == conn->part) {
                 return false;
             }
         }

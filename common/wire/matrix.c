@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A variable as a matrix, and what of it one server has. */
+/* A variable as a matrix, and what of it one part has. */
 typedef struct matrix {
     size_t rank, rows, columns;
-    uint32_t variable, server, leader, slices;
+    uint32_t variable, part, leader, slices;
     size_t bytes;
 } matrix;
 
@@ -31,13 +31,13 @@ static band band_of(const ps_plan *plan, size_t columns, uint32_t slice)
     return b;
 }
 
-/* The next slice of the variable, from `slice` on, that the server has; or the end. */
-static uint32_t next_slice(const ps_placement *placement, uint32_t variable, uint32_t server,
+/* The next slice of the variable, from `slice` on, that the part has; or the end. */
+static uint32_t next_slice(const ps_placement *placement, uint32_t variable, uint32_t part,
                            uint32_t slice)
 {
     uint32_t end = placement->layout->first_slice[variable + 1];
 
-    while (slice < end && placement->server_of[slice] != server) {
+    while (slice < end && placement->part_of[slice] != part) {
         slice++;
     }
     return slice;
@@ -51,17 +51,17 @@ static size_t rank_of(const ps_plan *plan, uint32_t variable)
 }
 
 static matrix matrix_of(const ps_plan *plan, const ps_placement *placement, uint32_t variable,
-                        uint32_t server)
+                        uint32_t part)
 {
     const ps_variable *var = &plan->layout.variables[variable];
     uint32_t end = plan->layout.first_slice[variable + 1];
-    matrix m = {.rows = var->shape.dim[0], .variable = variable, .server = server};
+    matrix m = {.rows = var->shape.dim[0], .variable = variable, .part = part};
     size_t rows = 0;
 
     m.rank = rank_of(plan, variable);
     m.columns = var->size / m.rows;
-    m.leader = next_slice(placement, variable, server, plan->layout.first_slice[variable]);
-    for (uint32_t s = m.leader; s < end; s = next_slice(placement, variable, server, s + 1)) {
+    m.leader = next_slice(placement, variable, part, plan->layout.first_slice[variable]);
+    for (uint32_t s = m.leader; s < end; s = next_slice(placement, variable, part, s + 1)) {
         rows += band_of(plan, m.columns, s).rows;
         m.slices++;
     }
@@ -71,24 +71,24 @@ static matrix matrix_of(const ps_plan *plan, const ps_placement *placement, uint
 
 uint32_t ps_matrix_slices(const ps_plan *plan, const ps_placement *placement, uint32_t slice)
 {
-    uint32_t server = placement->server_of[slice];
+    uint32_t part = placement->part_of[slice];
     const ps_slice *at = &plan->layout.slices[slice];
     matrix m;
 
     if (!plan->by_matrix[at->variable]) {
         return 1;
     }
-    if (next_slice(placement, at->variable, server, plan->layout.first_slice[at->variable]) !=
+    if (next_slice(placement, at->variable, part, plan->layout.first_slice[at->variable]) !=
         slice) {
         return 0;
     }
-    m = matrix_of(plan, placement, at->variable, server);
+    m = matrix_of(plan, placement, at->variable, part);
     return m.slices;
 }
 
 size_t ps_matrix_value_count(const ps_plan *plan, const ps_placement *placement, uint32_t slice)
 {
-    uint32_t server = placement->server_of[slice];
+    uint32_t part = placement->part_of[slice];
     const ps_slice *at = &plan->layout.slices[slice];
     uint32_t end = plan->layout.first_slice[at->variable + 1];
     size_t values = at->n;
@@ -96,8 +96,8 @@ size_t ps_matrix_value_count(const ps_plan *plan, const ps_placement *placement,
     if (!plan->by_matrix[at->variable]) {
         return values;
     }
-    for (uint32_t s = next_slice(placement, at->variable, server, slice + 1); s < end;
-         s = next_slice(placement, at->variable, server, s + 1)) {
+    for (uint32_t s = next_slice(placement, at->variable, part, slice + 1); s < end;
+         s = next_slice(placement, at->variable, part, s + 1)) {
         values += plan->layout.slices[s].n;
     }
     return values;
@@ -113,7 +113,7 @@ void ps_matrix_init(const ps_plan *plan, uint32_t variable, ps_factors *f)
 size_t ps_matrix_size(const ps_plan *plan, const ps_placement *placement, uint32_t leader)
 {
     return matrix_of(plan, placement, plan->layout.slices[leader].variable,
-                     placement->server_of[leader])
+                     placement->part_of[leader])
         .bytes;
 }
 
@@ -121,11 +121,11 @@ size_t ps_matrix_write(const ps_plan *plan, const ps_placement *placement, uint3
                        const ps_factors *f, uint8_t *out, ps_encoding *head)
 {
     matrix m = matrix_of(plan, placement, plan->layout.slices[leader].variable,
-                         placement->server_of[leader]);
+                         placement->part_of[leader]);
     uint32_t end = plan->layout.first_slice[m.variable + 1];
 
     assert(m.leader == leader && m.bytes <= PS_MATRIX_BYTES_MAX);
-    for (uint32_t s = leader; s < end; s = next_slice(placement, m.variable, m.server, s + 1)) {
+    for (uint32_t s = leader; s < end; s = next_slice(placement, m.variable, m.part, s + 1)) {
         band b = band_of(plan, m.columns, s);
 
         for (size_t k = 0; k < m.rank; k++, out += b.rows * sizeof(float)) {
@@ -170,7 +170,7 @@ static ps_status check(const ps_plan *plan, const matrix *m, const Psgd__V1__Enc
     }
     if (powersgd->slices != m->slices || head->slice != m->leader) {
         return ps_fail(PS_INVALID_ARGUMENT,
-                       "slice %u: powersgd of %u slices; of %.40s this server has %u from %u on",
+                       "slice %u: powersgd of %u slices; of %.40s this part has %u from %u on",
                        head->slice, powersgd->slices, name, m->slices, m->leader);
     }
     if (powersgd->rank != m->rank || powersgd->columns != m->columns || len != m->bytes ||
@@ -196,7 +196,7 @@ static ps_status hand_on(const ps_plan *plan, const ps_placement *placement, con
     ps_status st = ps_ok();
 
     for (uint32_t s = m->leader; s < end && ps_is_ok(&st);
-         s = next_slice(placement, m->variable, m->server, s + 1)) {
+         s = next_slice(placement, m->variable, m->part, s + 1)) {
         band b = band_of(plan, m->columns, s);
 
         memcpy(p, at, m->rank * b.rows * sizeof *p);
@@ -213,7 +213,7 @@ static ps_status hand_on(const ps_plan *plan, const ps_placement *placement, con
     return st;
 }
 
-ps_status ps_matrix_push(const ps_plan *plan, const ps_placement *placement, uint32_t server,
+ps_status ps_matrix_push(const ps_plan *plan, const ps_placement *placement, uint32_t part,
                          const Psgd__V1__Encoding *head, const uint8_t *bytes, size_t len,
                          ps_matrix_take *take, void *arg)
 {
@@ -226,7 +226,7 @@ ps_status ps_matrix_push(const ps_plan *plan, const ps_placement *placement, uin
         !plan->by_matrix[plan->layout.slices[head->slice].variable]) {
         return take(arg, head, bytes, len);
     }
-    m = matrix_of(plan, placement, plan->layout.slices[head->slice].variable, server);
+    m = matrix_of(plan, placement, plan->layout.slices[head->slice].variable, part);
     st = check(plan, &m, head, len);
     if (!ps_is_ok(&st)) {
         return st;

@@ -2,7 +2,7 @@
 /* matrix.h - variables that go to the servers whole, as the product of two thin matrices
  * (ps_plan.by_matrix; the codec powersgd without `columns`).
  *
- * An encoding of such a variable is of all slices of it that one server has, and names the
+ * An encoding of such a variable is of all slices of it that one part has, and names the
  * first of them, its leader: for each slice the columns of P for the rows that the slice
  * has a part in, then Q (Powersgd.slices in codec.proto). A server makes values of it before its
  * shard sees it, which therefore takes these slices as float32. Any thread.
@@ -15,7 +15,7 @@
 #include "common/placement/placement.h"
 
 /* How many slices the encoding of this one brings: 1 unless its variable goes whole; then
- * those of its variable that its server has, or 0 where another is their leader. */
+ * those of its variable that its part has, or 0 where another is their leader. */
 uint32_t ps_matrix_slices(const ps_plan *plan, const ps_placement *placement, uint32_t slice);
 
 /* How many values that encoding brings, of such a slice that has one. */
@@ -43,10 +43,10 @@ typedef ps_status ps_matrix_take(void *arg, const Psgd__V1__Encoding *head, cons
  * fails. Nothing is known of head and bytes, which come from the network: what is not
  * of a variable that goes whole is handed on as it is.
  *
- * INVALID_ARGUMENT  not the codec of such a variable, or slices that are not `server`'s of it
+ * INVALID_ARGUMENT  not the codec of such a variable, or slices that are not `part`'s of it
  * DATA_LOSS         other numbers than the job's, or not as many bytes as they take */
 PS_MUST_USE ps_status ps_matrix_push(const ps_plan *plan, const ps_placement *placement,
-                                     uint32_t server, const Psgd__V1__Encoding *head,
+                                     uint32_t part, const Psgd__V1__Encoding *head,
                                      const uint8_t *bytes, size_t len, ps_matrix_take *take,
                                      void *arg);
 

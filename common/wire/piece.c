@@ -25,13 +25,13 @@ static uint32_t bring_itself(const ps_plan *plan, const ps_placement *placement,
     return 1;
 }
 
-static ps_status admit_itself(const ps_plan *plan, const ps_placement *placement, uint32_t server,
+static ps_status admit_itself(const ps_plan *plan, const ps_placement *placement, uint32_t part,
                               const Psgd__V1__Encoding *head, const uint8_t *bytes, size_t len,
                               ps_matrix_take *take, void *arg)
 {
     (void)plan;
     (void)placement;
-    (void)server;
+    (void)part;
     return take(arg, head, bytes, len);
 }
 

@@ -32,7 +32,7 @@ typedef struct ps_piece_kind {
                      const float *x, uint8_t *out, ps_encoding *head);
     /* Hands what a server received to `take`, slice by slice; nothing is known of head and bytes
      * but that the slice is one of the layout. */
-    ps_status (*admit)(const ps_plan *plan, const ps_placement *placement, uint32_t server,
+    ps_status (*admit)(const ps_plan *plan, const ps_placement *placement, uint32_t part,
                        const Psgd__V1__Encoding *head, const uint8_t *bytes, size_t len,
                        ps_matrix_take *take, void *arg);
 

@@ -78,7 +78,7 @@ static void on_kick(ps_event *self, bool ok)
             ps_coder_touched(&x->coder, v, x->fresh_rows[i].id, x->fresh_rows[i].count);
         }
         for (uint32_t s = x->layout->first_slice[v]; s < x->layout->first_slice[v + 1]; s++) {
-            ps_connection_slice_ready(&x->connections[x->placement->server_of[s]], x->position[s]);
+            ps_connection_slice_ready(&x->connections[x->placement->part_of[s]], x->position[s]);
         }
     }
     if (now.met != NULL && x->met == NULL) {
@@ -151,7 +151,7 @@ static void kick_and_unlock(ps_wire_client *x)
     }
 }
 
-/* Every server that has something of the job will acknowledge the contribution. */
+/* Every part that has something of the job will acknowledge the contribution. */
 static void owe_acks(ps_wire_client *x)
 {
     for (uint32_t i = 0; i < x->connection_count; i++) {
@@ -255,7 +255,7 @@ static void ask_rows(ps_exchange *exchange, uint64_t clock, const uint64_t *keys
     bool *owes = ps_xcalloc(x->connection_count, sizeof *owes);
 
     for (size_t i = 0; i < count; i++) {
-        owes[ps_merge_server_of(x->placement, keys[i])] = true;
+        owes[ps_merge_part_of(x->placement, keys[i])] = true;
     }
     for (uint32_t i = 0; i < x->connection_count; i++) {
         if (owes[i]) {
@@ -348,13 +348,13 @@ ps_exchange *ps_wire_client_create(const ps_wire_client_conf *conf)
     x->fresh = ps_xcalloc(layout->variable_count, sizeof *x->fresh);
     x->fresh_rows = ps_xcalloc(layout->variable_count, sizeof *x->fresh_rows);
     x->position = ps_xcalloc(layout->slice_count, sizeof *x->position);
-    for (uint32_t server = 0; server < x->placement->server_count; server++) {
-        for (uint32_t i = 0; i < x->placement->owned_count[server]; i++) {
-            x->position[x->placement->owned[server][i]] = i;
+    for (uint32_t p = 0; p < x->placement->part_count; p++) {
+        for (uint32_t i = 0; i < x->placement->parts[p].owned_count; i++) {
+            x->position[x->placement->parts[p].owned[i]] = i;
         }
     }
     ps_gate_init(&x->gate, x->placement, conf->patience_us);
-    x->connection_count = x->placement->server_count;
+    x->connection_count = x->placement->part_count;
     x->connections = ps_xcalloc(x->connection_count, sizeof *x->connections);
     for (uint32_t i = 0; i < x->connection_count; i++) {
         ps_connection_init(&x->connections[i], x, i);
@@ -409,7 +409,7 @@ void ps_wire_client_ended(ps_wire_client *x)
 
 void ps_wire_client_count(ps_wire_client *x, ps_connection *conn)
 {
-    ps_traffic now = x->transport->ops->traffic(x->transport, conn->server), before = conn->counted;
+    ps_traffic now = x->transport->ops->traffic(x->transport, conn->part), before = conn->counted;
 
     atomic_fetch_add(&x->base.count.bytes_up, now.bytes_out - before.bytes_out);
     atomic_fetch_add(&x->base.count.bytes_down, now.bytes_in - before.bytes_in);

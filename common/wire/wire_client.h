@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* wire_client.h - a worker's side of push and pull: the exchange through parameter servers.
  *
- * One connection (a push and a pull stream) to each parameter server that holds
+ * One connection (a push and a pull stream) to each thread of a parameter server that holds
  * something of the job. The trainer says which gradients are final; the connections send them while
  * backpropagation still runs and decode weights straight into the parameter
  * block. A contribution stays in the gradient block until every server has

@@ -66,7 +66,7 @@ struct ps_wire_client {
     bool asks_early;
     uint32_t *position; /* (slices): index in the connection's owned */
     uint32_t connection_count;
-    ps_connection *connections; /* (connection_count), by server; unused ones stay closed */
+    ps_connection *connections; /* (connection_count), by part; unused ones stay closed */
 
     bool stopping;
     ps_event over;
@@ -79,7 +79,9 @@ void ps_wire_client_ended(ps_wire_client *x);
 /* Adds what a connection's links have carried since the last time. */
 void ps_wire_client_count(ps_wire_client *x, ps_connection *conn);
 
-/* connection.c: a stream ended; opens it again or fails the exchange. */
+/* connection.c: the node id of the server. */
+const char *ps_connection_server(const ps_connection *conn);
+/* A stream ended; opens it again or fails the exchange. */
 void ps_connection_stream_ended(connection_stream *s, const char *what, const ps_error *error);
 /* Says who speaks, in the first message of a stream; NULL in later ones. */
 Psgd__V1__WorkerIdentity *ps_connection_greet(connection_stream *s, Psgd__V1__WorkerIdentity *who);

@@ -99,11 +99,11 @@ static inline void ps_link_refuse(ps_wire_link *link, const char *reason, ps_sta
 typedef struct ps_transport ps_transport;
 
 typedef struct ps_transport_ops {
-    /* Opens a stream to a server; events come later, never from within. */
-    ps_wire_link *(*open)(ps_transport *t, uint32_t server, ps_wire_stream stream,
+    /* Opens a stream to a part of the placement; events come later, never from within. */
+    ps_wire_link *(*open)(ps_transport *t, uint32_t part, ps_wire_stream stream,
                           const ps_link_events *events, void *arg);
-    /* Returns what links to and from that server have carried so far. */
-    ps_traffic (*traffic)(const ps_transport *t, uint32_t server);
+    /* Returns what links to and from that part have carried so far. */
+    ps_traffic (*traffic)(const ps_transport *t, uint32_t part);
     /* Fires the event soon on the client's thread. Any thread. */
     void (*post)(ps_transport *t, ps_event *event);
     void (*destroy)(ps_transport *t); /* all links are gone */

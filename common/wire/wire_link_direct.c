@@ -228,12 +228,12 @@ static const ps_link_ops client_ops = {
 
 /* ---- The transport ---- */
 
-static ps_wire_link *open_link(ps_transport *transport, uint32_t server, ps_wire_stream stream,
+static ps_wire_link *open_link(ps_transport *transport, uint32_t part, ps_wire_stream stream,
                                const ps_link_events *events, void *arg)
 {
     direct_pair *p = ps_xcalloc(1, sizeof *p);
 
-    assert(server == 0);
+    assert(part == 0);
     p->client = (ps_wire_link){.ops = &client_ops, .events = events, .arg = arg};
     p->server.ops = &server_ops;
     p->t = transport_of(transport);
@@ -244,9 +244,9 @@ static ps_wire_link *open_link(ps_transport *transport, uint32_t server, ps_wire
     return &p->client;
 }
 
-static ps_traffic traffic(const ps_transport *t, uint32_t server)
+static ps_traffic traffic(const ps_transport *t, uint32_t part)
 {
-    (void)server;
+    (void)part;
     return transport_of(t)->traffic;
 }
 

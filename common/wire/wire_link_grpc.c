@@ -9,6 +9,8 @@
 
 #include "psgd/v1/parameter.pb-c.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 enum {
@@ -103,7 +105,7 @@ static const ps_stream_events client_events = {
 typedef struct grpc_transport {
     ps_transport base;
     const ps_placement *placement;
-    ps_channel **channels; /* (server_count); NULL: not opened yet */
+    ps_channel **channels; /* (part_count); NULL: not opened yet */
 } grpc_transport;
 
 static grpc_transport *transport_of(const ps_transport *t)
@@ -111,25 +113,39 @@ static grpc_transport *transport_of(const ps_transport *t)
     return PS_CONTAINER_OF(t, grpc_transport, base);
 }
 
-static ps_wire_link *open_link(ps_transport *transport, uint32_t server, ps_wire_stream stream,
+/* A connection of its own to each thread, so that no thread waits for what others read. The first
+ * thread of a server is the service itself, the others are instances of it. */
+static ps_channel *channel_to(const grpc_transport *t, uint32_t part)
+{
+    const char *address = ps_placement_server(t->placement, part)->address;
+    uint32_t thread = t->placement->parts[part].thread;
+    char instance[PS_GRPC_WIRE_INSTANCE_BYTES];
+
+    if (thread == 0) {
+        return ps_channel_create(t->base.loop, address);
+    }
+    ps_grpc_wire_instance(thread, instance);
+    return ps_channel_create_instance(t->base.loop, address, instance);
+}
+
+static ps_wire_link *open_link(ps_transport *transport, uint32_t part, ps_wire_stream stream,
                                const ps_link_events *events, void *arg)
 {
     grpc_transport *t = transport_of(transport);
     client_link *link = ps_xcalloc(1, sizeof *link);
 
-    if (t->channels[server] == NULL) {
-        t->channels[server] =
-            ps_channel_create(t->base.loop, t->placement->servers[server].address);
+    if (t->channels[part] == NULL) {
+        t->channels[part] = channel_to(t, part);
     }
     link->base = (ps_wire_link){.ops = &client_ops, .events = events, .arg = arg};
-    link->stream = ps_stream_open(t->channels[server], &psgd__v1__parameter_service__descriptor,
+    link->stream = ps_stream_open(t->channels[part], &psgd__v1__parameter_service__descriptor,
                                   method_names[stream], PS_NO_TIMEOUT, 0, &client_events, link);
     return &link->base;
 }
 
-static ps_traffic traffic(const ps_transport *transport, uint32_t server)
+static ps_traffic traffic(const ps_transport *transport, uint32_t part)
 {
-    const ps_channel *channel = transport_of(transport)->channels[server];
+    const ps_channel *channel = transport_of(transport)->channels[part];
 
     return channel != NULL ? ps_channel_traffic(channel) : (ps_traffic){0};
 }
@@ -143,7 +159,7 @@ static void destroy(ps_transport *transport)
 {
     grpc_transport *t = transport_of(transport);
 
-    for (uint32_t i = 0; i < t->placement->server_count; i++) {
+    for (uint32_t i = 0; i < t->placement->part_count; i++) {
         ps_channel_destroy(t->channels[i]);
     }
     free(t->channels);
@@ -167,7 +183,7 @@ ps_transport *ps_grpc_transport_create(ps_loop *loop, const ps_placement *placem
                              .message_bytes = PS_PAYLOAD_MAX,
                              .adapts = true};
     t->placement = placement;
-    t->channels = ps_xcalloc(placement->server_count + 1u, sizeof(ps_channel *));
+    t->channels = ps_xcalloc(placement->part_count + 1u, sizeof(ps_channel *));
     return &t->base;
 }
 
@@ -284,6 +300,11 @@ static const ps_method methods[] = {
      .streams_out = true,
      .max_bytes = HEAD_BYTES},
 };
+
+void ps_grpc_wire_instance(uint32_t thread, char text[PS_GRPC_WIRE_INSTANCE_BYTES])
+{
+    snprintf(text, PS_GRPC_WIRE_INSTANCE_BYTES, "%" PRIu32, thread);
+}
 
 ps_service ps_grpc_wire_service(ps_wire_server *server)
 {

@@ -275,14 +275,14 @@ void ps_wire_server_accept(ps_wire_server *s, ps_wire_stream stream, ps_wire_lin
 /* ---- Life ---- */
 
 void ps_wire_server_open(ps_wire_server *s, const ps_plan *plan, const ps_placement *placement,
-                         const ps_wire_attempt *of, uint32_t server, ps_wire_parts *parts)
+                         const ps_wire_attempt *of, uint32_t part, ps_wire_parts *parts)
 {
     s->plan = plan;
     s->placement = placement;
     s->attempt = *of;
-    s->rank = server;
+    s->part = part;
     s->parts = parts;
-    s->has_tables = plan->table_count > 0;
+    s->has_tables = ps_store_tables(parts->part[0].store) != NULL;
     s->worker_count = of->worker_count;
     s->workers = ps_xcalloc(s->worker_count, sizeof *s->workers);
     s->scratch = parts->is_shared ? NULL : ps_xmalloc(sizeof *s->scratch);

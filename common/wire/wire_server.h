@@ -32,10 +32,10 @@ void ps_wire_server_destroy(ps_wire_server *s); /* closed; NULL is allowed */
 void ps_wire_server_accept(ps_wire_server *s, ps_wire_stream stream, ps_wire_link *link,
                            const ProtobufCMessage *head, const ps_incoming *payload);
 
-/* Serves what server `server` of a placement has to the attempt's workers, until close, which ends
+/* Serves what part `part` of a placement has to the attempt's workers, until close, which ends
  * every link with ABORTED. All pointers are kept. */
 void ps_wire_server_open(ps_wire_server *s, const ps_plan *plan, const ps_placement *placement,
-                         const ps_wire_attempt *of, uint32_t server, ps_wire_parts *parts);
+                         const ps_wire_attempt *of, uint32_t part, ps_wire_parts *parts);
 
 /* Where parts are shared: calls news(arg, worker) when a worker's push may let others go on. To be
  * set before threads start. */

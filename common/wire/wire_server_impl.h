@@ -60,7 +60,7 @@ struct ps_wire_server {
     const ps_plan *plan; /* NULL: closed */
     const ps_placement *placement;
     ps_wire_attempt attempt;
-    uint32_t rank; /* the server's */
+    uint32_t part; /* of the placement */
     ps_wire_parts *parts;
     bool has_tables; /* the job has some, and they are not being saved */
     uint32_t worker_count;

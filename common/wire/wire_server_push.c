@@ -69,7 +69,7 @@ static ps_status take_slices(wire_worker *w, const Psgd__V1__PushGradientRequest
         }
         st = kind_of(s->plan, head)
                  ->admit(
-                     s->plan, s->placement, s->rank, head,
+                     s->plan, s->placement, s->part, head,
                      head->payload_bytes == 0
                          ? NULL
                          : ps_incoming_view(payload, *at, head->payload_bytes, w->scratch->bytes),

@@ -478,7 +478,7 @@ static void what_is_not_as_planned_is_refused(void **state)
         {other_columns, PS_DATA_LOSS, "4294967295 columns"},
         {one_slice, PS_INVALID_ARGUMENT, "of 0 slices"},
         {more_slices, PS_INVALID_ARGUMENT, "of 4294967295 slices"},
-        {other_leader, PS_INVALID_ARGUMENT, "this server has"},
+        {other_leader, PS_INVALID_ARGUMENT, "this part has"},
         {fewer_bytes, PS_DATA_LOSS, "bytes"},
         {compressed, PS_INVALID_ARGUMENT, "comes whole"},
         {some_rows, PS_INVALID_ARGUMENT, "comes whole"},
