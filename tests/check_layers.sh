@@ -4,7 +4,8 @@
 #
 # First, includes: one line a directory says what its files may include. Then
 # the shape of the code: files beyond 800 lines, control flow hidden in macros,
-# sleeps, work left undone.
+# sleeps, work left undone, two files of one name. A name may occur again where each
+# room, program or version has one: CMakeLists.txt, README.md, main.c, list.h.
 set -u
 cd "$1" || exit 2
 bad=0
@@ -67,6 +68,9 @@ report "a sleep:" \
     "$(grep -nE '\b(u|nano)?sleep\(' $code | sed 's/^/    /')"
 report "work left undone:" \
     "$(grep -nE '\b(TODO|FIXME|XXX)\b' $code | sed 's/^/    /')"
+report "a base name that two files have:" \
+    "$({ git ls-files 2>/dev/null || find clients common docs proto services tests -type f; } | sort -u | grep -v "^tests/fuzz/corpus/" | sed 's,.*/,,' | sort | uniq -d |
+        grep -vxE 'CMakeLists\.txt|README\.md|main\.c|list\.h|reflection\.proto' | sed 's/^/    /')"
 report "no licence line:" \
     "$(grep -LE 'SPDX-License-Identifier: Apache-2.0' $code | sed 's/^/    /')"
 exit $bad

@@ -7,7 +7,7 @@
  */
 #include "clients/psgd/reader.h"
 #include "clients/psgd/show.h"
-#include "clients/psgd/table.h"
+#include "clients/psgd/text_table.h"
 
 #include "common/base/files.h"
 #include "common/base/sha256.h"
@@ -189,19 +189,19 @@ static void on_chunk(void *arg, const ProtobufCMessage *head, ps_payload *payloa
 static void show_files(const download *d)
 {
     static const char *const head[] = {"FILE", "SIZE", "SHA-256"};
-    ps_table table = {.n_columns = sizeof head / sizeof head[0]};
+    ps_text_table table = {.n_columns = sizeof head / sizeof head[0]};
     char text[PS_SHOW_BYTES];
 
     for (size_t i = 0; i < table.n_columns; i++) {
-        ps_table_add(&table, head[i]);
+        ps_text_table_add(&table, head[i]);
     }
     for (size_t i = 0; i < d->n_saved; i++) {
-        ps_table_add(&table, d->saved[i].name);
-        ps_table_add(&table, ps_show_size(d->saved[i].size, text));
-        ps_table_add(&table, d->saved[i].is_verified ? d->saved[i].sha256 : "(still growing)");
+        ps_text_table_add(&table, d->saved[i].name);
+        ps_text_table_add(&table, ps_show_size(d->saved[i].size, text));
+        ps_text_table_add(&table, d->saved[i].is_verified ? d->saved[i].sha256 : "(still growing)");
     }
-    ps_table_print(&table);
-    ps_table_fini(&table);
+    ps_text_table_print(&table);
+    ps_text_table_fini(&table);
     printf("%zu file%s in %s\n", d->n_saved, d->n_saved == 1 ? "" : "s", d->output);
 }
 

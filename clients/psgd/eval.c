@@ -5,9 +5,9 @@
  * A model file of psgd says which network it is of and which data it was trained on. A job file or
  * flags override that.
  */
+#include "clients/psgd/build_spec.h"
 #include "clients/psgd/cli.h"
 #include "clients/psgd/eval_tables.h"
-#include "clients/psgd/spec.h"
 
 #include "common/artifact/weights.h"
 #include "common/base/container_of.h"

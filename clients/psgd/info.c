@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* info.c - psgd info [KIND]: shows the server and its plugins. */
 #include "clients/psgd/show.h"
-#include "clients/psgd/table.h"
+#include "clients/psgd/text_table.h"
 
 #include "common/base/nearest.h"
 #include "common/job/catalogue.h"
@@ -76,15 +76,15 @@ static bool is_first(const Psgd__V1__GetServerInfoResponse *info, const Psgd__V1
     return true;
 }
 
-static void add(ps_table *table, const char *kind, const char *name, const char *text)
+static void add(ps_text_table *table, const char *kind, const char *name, const char *text)
 {
-    ps_table_add(table, kind);
-    ps_table_add(table, name);
-    ps_table_add(table, text);
+    ps_text_table_add(table, kind);
+    ps_text_table_add(table, name);
+    ps_text_table_add(table, text);
 }
 
 /* Adds a plugin's numbers, except those that is_usual names. */
-static void add_own(ps_table *table, const Psgd__V1__GetServerInfoResponse *info,
+static void add_own(ps_text_table *table, const Psgd__V1__GetServerInfoResponse *info,
                     const Psgd__V1__Plugin *plugin)
 {
     char text[512];
@@ -98,7 +98,7 @@ static void add_own(ps_table *table, const Psgd__V1__GetServerInfoResponse *info
 }
 
 /* Adds the numbers that is_usual names, each once. */
-static void add_usual(ps_table *table, const Psgd__V1__GetServerInfoResponse *info,
+static void add_usual(ps_text_table *table, const Psgd__V1__GetServerInfoResponse *info,
                       const char *kind)
 {
     bool is_any = false;
@@ -124,7 +124,7 @@ static void add_usual(ps_table *table, const Psgd__V1__GetServerInfoResponse *in
 
 static void show_plugins(const Psgd__V1__GetServerInfoResponse *info, const char *kind)
 {
-    ps_table table = {.n_columns = 3};
+    ps_text_table table = {.n_columns = 3};
 
     add(&table, "KIND", "NAME", "DESCRIPTION, AND NUMBERS = DEFAULT [RANGE]");
     for (size_t i = 0; i < info->n_plugins; i++) {
@@ -139,8 +139,8 @@ static void show_plugins(const Psgd__V1__GetServerInfoResponse *info, const char
             add_usual(&table, info, plugin->kind);
         }
     }
-    ps_table_print(&table);
-    ps_table_fini(&table);
+    ps_text_table_print(&table);
+    ps_text_table_fini(&table);
 }
 
 static void show_disk(const Psgd__V1__DiskInfo *disk)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* list.c - psgd list [--state STATE] [--limit N]. */
-#include "clients/psgd/rows.h"
+#include "clients/psgd/listing.h"
 #include "clients/psgd/show.h"
 
 #include <stdio.h>
@@ -14,7 +14,7 @@ typedef struct listing {
     int64_t limit;
     Psgd__V1__JobState wanted[STATES_MAX];
     size_t n_wanted;
-    ps_rows rows;
+    ps_listing rows;
 } listing;
 
 static const ps_option options[] = {
@@ -27,26 +27,26 @@ static const ps_option options[] = {
 
 static void ask_for_page(listing *l, const char *token);
 
-static void add_row(ps_table *table, const Psgd__V1__Job *job)
+static void add_row(ps_text_table *table, const Psgd__V1__Job *job)
 {
     char text[256], time[PS_SHOW_BYTES];
     const Psgd__V1__Progress *p = job->progress;
 
-    ps_table_add(table, job->id);
-    ps_table_add(table, ps_show_state(job->state));
-    ps_table_add(table, ps_show_time(job->create_time, time));
+    ps_text_table_add(table, job->id);
+    ps_text_table_add(table, ps_show_state(job->state));
+    ps_text_table_add(table, ps_show_time(job->create_time, time));
     if (p != NULL && p->total_steps > 0) {
         snprintf(text, sizeof text, "%.0f%%", 100 * (double)p->step / (double)p->total_steps);
     } else {
         snprintf(text, sizeof text, "-");
     }
-    ps_table_add(table, text);
+    ps_text_table_add(table, text);
     if (job->n_result > 0) {
         ps_show_result(job, text, sizeof text);
     } else {
         snprintf(text, sizeof text, "%s", job->message[0] != '\0' ? job->message : job->reason);
     }
-    ps_table_add(table, text);
+    ps_text_table_add(table, text);
 }
 
 static bool is_full(const listing *l)
@@ -64,12 +64,12 @@ static void on_page(void *arg, const ps_error *error, const ProtobufCMessage *re
         return;
     }
     for (size_t i = 0; i < page->n_jobs && !is_full(l); i++) {
-        if (ps_rows_add(&l->rows, &page->jobs[i]->base)) {
+        if (ps_listing_add(&l->rows, &page->jobs[i]->base)) {
             add_row(&l->rows.table, page->jobs[i]);
         }
     }
     if (page->next_page_token[0] == '\0' || is_full(l)) {
-        ps_rows_end(&l->rows, "no jobs");
+        ps_listing_end(&l->rows, "no jobs");
     } else {
         ask_for_page(l, page->next_page_token);
     }
@@ -125,13 +125,13 @@ static void start(ps_cli *cli, void *arg)
     static const char *const head[] = {"JOB", "STATE", "CREATED", "STEPS", "RESULT"};
     listing *l = arg;
 
-    ps_rows_init(&l->rows, cli, head, sizeof head / sizeof head[0]);
+    ps_listing_init(&l->rows, cli, head, sizeof head / sizeof head[0]);
     ask_for_page(l, "");
 }
 
 static void fini(void *arg)
 {
-    ps_rows_fini(&((listing *)arg)->rows);
+    ps_listing_fini(&((listing *)arg)->rows);
 }
 
 const ps_subcommand ps_subcommand_list = {

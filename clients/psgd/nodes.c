@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* nodes.c - psgd nodes. */
-#include "clients/psgd/rows.h"
+#include "clients/psgd/listing.h"
 #include "clients/psgd/show.h"
 
 #include "common/base/strbuf.h"
@@ -8,26 +8,26 @@
 #include <stdio.h>
 #include <string.h>
 
-static void ask_for_page(ps_rows *rows, const char *token);
+static void ask_for_page(ps_listing *rows, const char *token);
 
-static void add_row(ps_table *table, const Psgd__V1__Node *node)
+static void add_row(ps_text_table *table, const Psgd__V1__Node *node)
 {
     char time[PS_SHOW_BYTES], level[PS_SHOW_BYTES];
 
     snprintf(level, sizeof level, "%.*s", (int)strcspn(node->kernels, ", "), node->kernels);
-    ps_table_add(table, node->id);
-    ps_table_add(table, ps_show_enum(&psgd__v1__node_role__descriptor, (int)node->role));
-    ps_table_add(table, node->address);
-    ps_table_add(table, !node->alive
-                            ? "LOST"
-                            : ps_show_enum(&psgd__v1__node_phase__descriptor, (int)node->phase));
-    ps_table_add(table, node->job_id[0] == '\0' ? "-" : node->job_id);
-    ps_table_add(table, node->version);
-    ps_table_add(table, level[0] == '\0' ? "-" : level);
-    ps_table_add(table, ps_show_time(node->last_seen, time));
+    ps_text_table_add(table, node->id);
+    ps_text_table_add(table, ps_show_enum(&psgd__v1__node_role__descriptor, (int)node->role));
+    ps_text_table_add(table, node->address);
+    ps_text_table_add(
+        table,
+        !node->alive ? "LOST" : ps_show_enum(&psgd__v1__node_phase__descriptor, (int)node->phase));
+    ps_text_table_add(table, node->job_id[0] == '\0' ? "-" : node->job_id);
+    ps_text_table_add(table, node->version);
+    ps_text_table_add(table, level[0] == '\0' ? "-" : level);
+    ps_text_table_add(table, ps_show_time(node->last_seen, time));
 }
 
-static void finish(ps_rows *rows)
+static void finish(ps_listing *rows)
 {
     const char *coordinator = rows->cli->general.coordinator;
     ps_strbuf none = {0};
@@ -36,21 +36,21 @@ static void finish(ps_rows *rows)
                      "no nodes; start some with: psgd-worker --coordinator %s, psgd-pserver "
                      "--coordinator %s",
                      coordinator, coordinator);
-    ps_rows_end(rows, ps_strbuf_text(&none));
+    ps_listing_end(rows, ps_strbuf_text(&none));
     ps_strbuf_fini(&none);
 }
 
 static void on_page(void *arg, const ps_error *error, const ProtobufCMessage *reply)
 {
     const Psgd__V1__ListNodesResponse *page = (const Psgd__V1__ListNodesResponse *)reply;
-    ps_rows *rows = arg;
+    ps_listing *rows = arg;
 
     if (!ps_is_ok(&error->status)) {
         ps_cli_fail(rows->cli, error);
         return;
     }
     for (size_t i = 0; i < page->n_nodes; i++) {
-        if (ps_rows_add(rows, &page->nodes[i]->base)) {
+        if (ps_listing_add(rows, &page->nodes[i]->base)) {
             add_row(&rows->table, page->nodes[i]);
         }
     }
@@ -61,7 +61,7 @@ static void on_page(void *arg, const ps_error *error, const ProtobufCMessage *re
     }
 }
 
-static void ask_for_page(ps_rows *rows, const char *token)
+static void ask_for_page(ps_listing *rows, const char *token)
 {
     Psgd__V1__ListNodesRequest request = PSGD__V1__LIST_NODES_REQUEST__INIT;
 
@@ -74,20 +74,20 @@ static void start(ps_cli *cli, void *arg)
     static const char *const head[] = {"NODE", "ROLE",    "ADDRESS", "PHASE",
                                        "JOB",  "VERSION", "CPU",     "LAST SEEN"};
 
-    ps_rows_init(arg, cli, head, sizeof head / sizeof head[0]);
+    ps_listing_init(arg, cli, head, sizeof head / sizeof head[0]);
     ask_for_page(arg, "");
 }
 
 static void fini(void *arg)
 {
-    ps_rows_fini(arg);
+    ps_listing_fini(arg);
 }
 
 const ps_subcommand ps_subcommand_nodes = {
     .command = {.name = "psgd nodes",
                 .summary = "Lists the registered workers and parameter servers, "
                            "and the job of each."},
-    .options_size = sizeof(ps_rows),
+    .options_size = sizeof(ps_listing),
     .start = start,
     .fini = fini,
 };

@@ -3,7 +3,7 @@
 #include "clients/psgd/nodes_file.h"
 
 #include "common/base/address.h"
-#include "common/base/tree.h"
+#include "common/base/document.h"
 #include "common/base/xalloc.h"
 
 #include <stdlib.h>
@@ -236,7 +236,7 @@ ps_status ps_nodes_take_file(const char *path, uint64_t n_workers, uint64_t n_ps
                              Psgd__V1__JobSpec *spec)
 {
     json_t *json = NULL;
-    ps_status st = ps_tree_parse_file(path, &json);
+    ps_status st = ps_document_parse_file(path, &json);
 
     if (!ps_is_ok(&st)) {
         return st;

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* presets.c - psgd presets. */
 #include "clients/psgd/cli.h"
-#include "clients/psgd/table.h"
+#include "clients/psgd/text_table.h"
 
 #include "common/job/catalogue.h"
 #include "common/rpc/pbjson.h"
 
 static void show(ps_cli *cli, const Psgd__V1__ListPresetsResponse *answer)
 {
-    ps_table table = {.n_columns = 2};
+    ps_text_table table = {.n_columns = 2};
     json_t *list = json_array();
 
-    ps_table_add(&table, "PRESET");
-    ps_table_add(&table, "SUMMARY");
+    ps_text_table_add(&table, "PRESET");
+    ps_text_table_add(&table, "SUMMARY");
     for (size_t i = 0; i < answer->n_presets; i++) {
         const Psgd__V1__Preset *preset = answer->presets[i];
 
@@ -20,16 +20,16 @@ static void show(ps_cli *cli, const Psgd__V1__ListPresetsResponse *answer)
             ps_cli_json(cli, &preset->base);
         }
         json_array_append_new(list, ps_pb_to_json(&preset->base, PS_PB_TERSE));
-        ps_table_add(&table, preset->name);
-        ps_table_add(&table, preset->summary);
+        ps_text_table_add(&table, preset->name);
+        ps_text_table_add(&table, preset->summary);
     }
     if (cli->format == PS_FORMAT_JSON) {
         ps_cli_json_value(cli, list);
     } else if (cli->format == PS_FORMAT_TEXT) {
-        ps_table_print(&table);
+        ps_text_table_print(&table);
     }
     json_decref(list);
-    ps_table_fini(&table);
+    ps_text_table_fini(&table);
 }
 
 static void on_reply(void *arg, const ps_error *error, const ProtobufCMessage *reply)

@@ -3,7 +3,7 @@
 #ifndef PS_CLIENTS_PSGD_SPEC_OPTIONS_H
 #define PS_CLIENTS_PSGD_SPEC_OPTIONS_H
 
-#include "clients/psgd/spec.h"
+#include "clients/psgd/build_spec.h"
 
 /* The lines for an option table of `type`, whose `member` is a ps_spec_flags. */
 /* clang-format off */

@@ -59,7 +59,7 @@ typedef struct ps_config {
  * Strings in the structs and in *out are valid until ps_config_destroy; argv must live as long.
  *
  * Fails with INVALID_ARGUMENT, which names the flag, variable or key, the value, and what is
- * allowed. Errors of the file are those of ps_tree_parse_file. Main thread only.
+ * allowed. Errors of the file are those of ps_document_parse_file. Main thread only.
  */
 PS_MUST_USE ps_status ps_config_load(const ps_command *command, int argc, char *const *argv,
                                      void *const *bases, ps_config **out);

@@ -2,8 +2,8 @@
 /* config_file.c - reads a settings file into the slots of options. */
 #include "common/base/config_slots.h"
 
+#include "common/base/document.h"
 #include "common/base/files.h"
-#include "common/base/tree.h"
 
 #include <jansson.h>
 #include <string.h>
@@ -109,7 +109,7 @@ static ps_status read_mapping(ps_slots *slots, const char *prefix, json_t *mappi
 ps_status ps_slots_read_file(ps_slots *slots, const char *path)
 {
     json_t *tree = NULL;
-    ps_status st = ps_tree_parse_file(path, &tree);
+    ps_status st = ps_document_parse_file(path, &tree);
 
     if (!ps_is_ok(&st)) {
         return st;

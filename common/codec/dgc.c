@@ -13,11 +13,11 @@
 #include "common/codec/codec.h"
 
 #include "common/base/draw.h"
+#include "common/codec/codec_state.h"
 #include "common/codec/finite.h"
 #include "common/codec/kernels.h"
 #include "common/codec/largest.h"
 #include "common/codec/sparse.h"
-#include "common/codec/state.h"
 #include "common/codec/wrap.h"
 
 #include <math.h>

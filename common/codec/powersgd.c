@@ -14,10 +14,10 @@
  */
 #include "common/codec/codec.h"
 
+#include "common/codec/codec_state.h"
 #include "common/codec/factors.h"
 #include "common/codec/finite.h"
 #include "common/codec/kernels.h"
-#include "common/codec/state.h"
 #include "common/codec/wrap.h"
 
 #include <math.h>

@@ -8,7 +8,7 @@
 #include "common/base/log.h"
 #include "common/base/rowset.h"
 #include "common/base/xalloc.h"
-#include "common/job/table.h"
+#include "common/job/table_numbers.h"
 #include "common/train/merge.h"
 #include "common/wire/wire_client.h"
 

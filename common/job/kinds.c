@@ -9,7 +9,7 @@
 #include "common/data/columns.h"
 #include "common/data/dataset.h"
 #include "common/data/transform.h"
-#include "common/job/table.h"
+#include "common/job/table_numbers.h"
 #include "common/mesh/mesh.h"
 #include "common/metric/metric.h"
 #include "common/nn/layer.h"

@@ -70,7 +70,7 @@ typedef struct ps_plan {
     ps_layout layout;
 
     bool has_tables;
-    ps_params table_params; /* common/job/table.h */
+    ps_params table_params; /* common/job/table_numbers.h */
     uint32_t *table_rows;   /* (layer_count): ids of each embedding; NULL: no tables */
     uint32_t table_keys;    /* most different ids of a batch */
     ps_plan_table *tables;  /* (table_count): of the model's embeddings, in their order */

@@ -6,7 +6,7 @@
  */
 #include "common/job/plan.h"
 
-#include "common/job/table.h"
+#include "common/job/table_numbers.h"
 
 #include <assert.h>
 #include <string.h>

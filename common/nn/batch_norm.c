@@ -12,8 +12,8 @@
  * behind, with an addition or not, is done on the way (layer.h, with_relu).
  */
 #include "common/base/clones.h"
+#include "common/nn/copy_rows.h"
 #include "common/nn/layer.h"
-#include "common/nn/rows.h"
 #include "common/nn/sums.h"
 
 #include <math.h>

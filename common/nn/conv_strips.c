@@ -11,7 +11,7 @@
 #include "common/nn/conv_strips.h"
 
 #include "common/base/clones.h"
-#include "common/nn/rows.h"
+#include "common/nn/copy_rows.h"
 
 #include <string.h>
 

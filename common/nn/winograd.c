@@ -9,7 +9,7 @@
 #include "common/nn/winograd.h"
 
 #include "common/base/clones.h"
-#include "common/nn/rows.h"
+#include "common/nn/copy_rows.h"
 
 enum {
     NUMBERS = PS_TILE_NUMBERS,

@@ -2,9 +2,9 @@
 /* batch_rows.h - the rows of sparse tables that a batch needs: its ids as keys, and then, when
  * the rows are there, rows where the model's small tables are and places instead of ids.
  *
- * A model's embedding has as many rows as a batch can have ids (common/job/table.c). Place i
- * holds the row of the batch's i-th id, in ascending order, of every table alike. One thread
- * at a time.
+ * A model's embedding has as many rows as a batch can have ids (common/job/table_numbers.c). Place
+ * i holds the row of the batch's i-th id, in ascending order, of every table alike. One thread at a
+ * time.
  */
 #ifndef PS_COMMON_TRAIN_BATCH_ROWS_H
 #define PS_COMMON_TRAIN_BATCH_ROWS_H

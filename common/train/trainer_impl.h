@@ -9,7 +9,7 @@
 #include "common/artifact/report.h"
 #include "common/data/ahead.h"
 #include "common/train/evaluation.h"
-#include "common/train/straggler.h"
+#include "common/train/holdup.h"
 
 #include <pthread.h>
 

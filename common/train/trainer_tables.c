@@ -5,7 +5,7 @@
 
 #include "common/base/log.h"
 #include "common/base/xalloc.h"
-#include "common/job/table.h"
+#include "common/job/table_numbers.h"
 #include "common/train/batch_rows.h"
 
 #include <assert.h>

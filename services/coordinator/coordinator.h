@@ -5,7 +5,7 @@
 #ifndef PS_COORDINATOR_COORDINATOR_H
 #define PS_COORDINATOR_COORDINATOR_H
 
-#include "common/data/describe.h"
+#include "common/data/identify.h"
 #include "common/rpc/error.h"
 #include "common/rpc/server.h"
 #include "common/rpc/tasks.h"

@@ -9,7 +9,7 @@
 #include "common/base/log.h"
 #include "common/base/xalloc.h"
 #include "common/job/counts.h"
-#include "common/job/table.h"
+#include "common/job/table_numbers.h"
 #include "common/train/counted.h"
 #include "common/train/merge.h"
 #include "common/wire/wire_link_grpc.h"

@@ -7,7 +7,7 @@
  */
 #include "common/job/plan.h"
 
-#include "common/base/tree.h"
+#include "common/base/document.h"
 #include "common/rpc/pbjson.h"
 
 #include <stdlib.h>
@@ -94,9 +94,9 @@ static void check_lines(const char *text, size_t n, const ps_error *error)
         lines += text[i] == '\n' || text[i] == '\r' || (unsigned char)text[i] >= 0x80;
     }
     for (size_t i = 0; i < error->violation_count; i++) {
-        must(ps_tree_line(text, n, error->violations[i].field) <= lines);
+        must(ps_document_line(text, n, error->violations[i].field) <= lines);
     }
-    must(ps_tree_line(text, n, "model.layers[1].kind") <= lines);
+    must(ps_document_line(text, n, "model.layers[1].kind") <= lines);
 }
 
 static void check_spec(const json_t *tree, const char *text, size_t n)
@@ -124,7 +124,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size > TEXT_MAX) {
         return 0;
     }
-    st = ps_tree_parse((const char *)data, size, &tree);
+    st = ps_document_parse((const char *)data, size, &tree);
     if (ps_is_ok(&st)) {
         check_spec(tree, (const char *)data, size);
         json_decref(tree);

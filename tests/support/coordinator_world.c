@@ -3,8 +3,8 @@
 #include "tests/support/coordinator_world.h"
 
 #include "common/base/container_of.h"
+#include "common/base/document.h"
 #include "common/base/log.h"
-#include "common/base/tree.h"
 #include "common/base/xalloc.h"
 #include "common/rpc/pbjson.h"
 #include "common/rpc/process.h"
@@ -378,7 +378,7 @@ Psgd__V1__SubmitJobResponse *cw_try_submit(coordinator_world *w, const char *jso
     ProtobufCMessage *spec = NULL, *reply;
     ps_error bad = {0};
     json_t *tree = NULL;
-    ps_status st = ps_tree_parse(json, strlen(json), &tree);
+    ps_status st = ps_document_parse(json, strlen(json), &tree);
 
     if (ps_is_ok(&st)) {
         st = ps_pb_from_json(&psgd__v1__job_spec__descriptor, tree, "spec", &bad, &spec);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_cifar10.c - binary batches: whichever are there, plain or packed, whole or damaged. */
 #include "common/base/xalloc.h"
-#include "common/data/describe.h"
+#include "common/data/identify.h"
 
 #include "tests/support/close.h"
 #include "tests/support/cmocka_all.h"

@@ -2,7 +2,7 @@
 /* test_nodes_file.c - worker.json in its three forms. */
 #include "clients/psgd/nodes_file.h"
 
-#include "common/base/tree.h"
+#include "common/base/document.h"
 #include "tests/support/cmocka_all.h"
 #include "tests/support/temp_dir.h"
 
@@ -22,7 +22,7 @@ static ps_status take(const char *text, uint64_t workers, uint64_t pservers,
                       Psgd__V1__JobSpec *spec)
 {
     json_t *json = NULL;
-    ps_status st = ps_tree_parse(text, strlen(text), &json);
+    ps_status st = ps_document_parse(text, strlen(text), &json);
 
     assert_string_equal(st.text, "");
     st = ps_nodes_take(json, workers, pservers, spec);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_spec.c - a job from a file and flags. */
-#include "clients/psgd/spec.h"
+#include "clients/psgd/build_spec.h"
 
 #include "common/rpc/pbjson.h"
 #include "tests/support/cmocka_all.h"

@@ -7,7 +7,7 @@
 
 #include "common/base/buf.h"
 #include "common/base/sha256.h"
-#include "common/data/describe.h"
+#include "common/data/identify.h"
 #include "common/job/plan.h"
 #include "common/rpc/tasks.h"
 

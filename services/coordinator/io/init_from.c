@@ -5,7 +5,7 @@
 #include "common/artifact/weights.h"
 #include "common/base/files.h"
 #include "common/base/xalloc.h"
-#include "common/job/table.h"
+#include "common/job/table_numbers.h"
 #include "common/train/merge.h"
 #include "services/coordinator/domain/job_message.h"
 #include "services/coordinator/io/artifacts.h"

@@ -6,7 +6,7 @@
 #include "common/artifact/report.h"
 #include "common/artifact/safetensors.h"
 #include "common/base/files.h"
-#include "common/job/table.h"
+#include "common/job/table_numbers.h"
 #include "common/node/joblog.h"
 #include "common/store/table_file.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tree.c - see tree.h. Recursive descent turns libyaml's events into jansson values. The depth
- * is checked on the way down. */
-#include "common/base/tree.h"
+/* document.c - see document.h. Recursive descent turns libyaml's events into jansson values. The
+ * depth is checked on the way down. */
+#include "common/base/document.h"
 
 #include "common/base/files.h"
 #include "common/base/scalar.h"
@@ -358,7 +358,7 @@ static ps_status parse_json(const char *text, size_t n, json_t **out)
                                   why.column, why.text);
 }
 
-ps_status ps_tree_parse(const char *text, size_t n, json_t **out)
+ps_status ps_document_parse(const char *text, size_t n, json_t **out)
 {
     size_t at = 0;
 
@@ -374,7 +374,7 @@ ps_status ps_tree_parse(const char *text, size_t n, json_t **out)
     return parse_json(text, n, out);
 }
 
-ps_status ps_tree_parse_file(const char *path, json_t **out)
+ps_status ps_document_parse_file(const char *path, json_t **out)
 {
     bool is_stdin = strcmp(path, "-") == 0;
     char *text = NULL;
@@ -384,7 +384,7 @@ ps_status ps_tree_parse_file(const char *path, json_t **out)
     if (!ps_is_ok(&st)) {
         return st;
     }
-    st = ps_wrap(ps_tree_parse(text, n, out), "%s",
+    st = ps_wrap(ps_document_parse(text, n, out), "%s",
                  is_stdin ? "standard input" : ps_path_tail(path));
     free(text);
     return st;

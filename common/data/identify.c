@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* describe.c - see describe.h. */
-#include "common/data/describe.h"
+/* identify.c - see identify.h. */
+#include "common/data/identify.h"
 
 #include "common/base/sha256.h"
 #include "common/base/strbuf.h"

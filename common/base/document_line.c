@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tree_line.c - finds the line of a value. It follows libyaml's events, which know their lines,
+/* document_line.c - finds the line of a value. It follows libyaml's events, which know their lines,
  * down one path. JSON is close enough to YAML for that. */
-#include "common/base/tree.h"
+#include "common/base/document.h"
 
 #include <ctype.h>
 #include <stdbool.h>
@@ -134,7 +134,7 @@ static size_t find(seeker *s, const char *path)
     return line;
 }
 
-size_t ps_tree_line(const char *text, size_t n, const char *path)
+size_t ps_document_line(const char *text, size_t n, const char *path)
 {
     seeker s = {.has_event = false};
     size_t line;

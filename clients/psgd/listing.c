@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rows.c - see rows.h. */
-#include "clients/psgd/rows.h"
+/* listing.c - see listing.h. */
+#include "clients/psgd/listing.h"
 
 #include "common/rpc/pbjson.h"
 
 #include <stdio.h>
 
-void ps_rows_init(ps_rows *rows, ps_cli *cli, const char *const *head, size_t columns)
+void ps_listing_init(ps_listing *rows, ps_cli *cli, const char *const *head, size_t columns)
 {
-    *rows = (ps_rows){.cli = cli, .json = json_array(), .table = {.n_columns = columns}};
+    *rows = (ps_listing){.cli = cli, .json = json_array(), .table = {.n_columns = columns}};
     for (size_t i = 0; i < columns; i++) {
-        ps_table_add(&rows->table, head[i]);
+        ps_text_table_add(&rows->table, head[i]);
     }
 }
 
-bool ps_rows_add(ps_rows *rows, const ProtobufCMessage *message)
+bool ps_listing_add(ps_listing *rows, const ProtobufCMessage *message)
 {
     rows->count++;
     if (rows->cli->format == PS_FORMAT_JSONL) {
@@ -25,20 +25,20 @@ bool ps_rows_add(ps_rows *rows, const ProtobufCMessage *message)
     return rows->cli->format == PS_FORMAT_TEXT;
 }
 
-void ps_rows_end(ps_rows *rows, const char *none)
+void ps_listing_end(ps_listing *rows, const char *none)
 {
     if (rows->cli->format == PS_FORMAT_JSON) {
         ps_cli_json_value(rows->cli, rows->json);
     } else if (rows->cli->format == PS_FORMAT_TEXT && rows->count == 0) {
         puts(none);
     } else if (rows->cli->format == PS_FORMAT_TEXT) {
-        ps_table_print(&rows->table);
+        ps_text_table_print(&rows->table);
     }
     ps_cli_end(rows->cli, PS_EXIT_OK);
 }
 
-void ps_rows_fini(ps_rows *rows)
+void ps_listing_fini(ps_listing *rows)
 {
     json_decref(rows->json);
-    ps_table_fini(&rows->table);
+    ps_text_table_fini(&rows->table);
 }

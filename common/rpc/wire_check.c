@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* check.c - checks for what protobuf-c's unpacking accepts and psgd refuses; see ps_wire_check.
+/* wire_check.c - checks for what protobuf-c's unpacking accepts and psgd refuses; see
+ * ps_wire_check.
  *
  * protobuf-c does not check that a string is UTF-8 and has no NUL. Both have to be checked on the
  * wire, because unpacking loses the length of a string.

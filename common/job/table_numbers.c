@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* table.c - embeddings whose tables live on the servers: numbers, and what they cannot go
+/* table_numbers.c - embeddings whose tables live on the servers: numbers, and what they cannot go
  * together with.
  *
  * A worker's embedding has as many rows as a batch can have different ids: the rows of the
  * batch are put there, and its ids become their places.
  */
-#include "common/job/table.h"
+#include "common/job/table_numbers.h"
 
 #include "common/base/strbuf.h"
 #include "common/base/xalloc.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* state.h - tells a new encoding from a repetition, for codecs with state. Private to
+/* codec_state.h - tells a new encoding from a repetition, for codecs with state. Private to
  * common/codec. */
-#ifndef PS_COMMON_CODEC_STATE_H
-#define PS_COMMON_CODEC_STATE_H
+#ifndef PS_COMMON_CODEC_CODEC_STATE_H
+#define PS_COMMON_CODEC_CODEC_STATE_H
 
 #include <stdbool.h>
 #include <stdint.h>

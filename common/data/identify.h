@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* describe.h - identifies the data set in a folder by the checksums of its files.
+/* identify.h - identifies the data set in a folder by the checksums of its files.
  *
  * Describing MNIST hashes 55 MB. A cache that the caller owns makes that happen once per
  * process and file, not once per job.
  */
-#ifndef PS_COMMON_DATA_DESCRIBE_H
-#define PS_COMMON_DATA_DESCRIBE_H
+#ifndef PS_COMMON_DATA_IDENTIFY_H
+#define PS_COMMON_DATA_IDENTIFY_H
 
 #include "common/data/dataset.h"
 

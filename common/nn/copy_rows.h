@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rows.h - rows of values that are short, or about to be read. For common/nn alone. */
-#ifndef PS_COMMON_NN_ROWS_H
-#define PS_COMMON_NN_ROWS_H
+/* copy_rows.h - rows of values that are short, or about to be read. For common/nn alone. */
+#ifndef PS_COMMON_NN_COPY_ROWS_H
+#define PS_COMMON_NN_COPY_ROWS_H
 
 #include <stddef.h>
 #include <string.h>

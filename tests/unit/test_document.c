@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_tree.c - YAML and JSON as trees, and the scalars of settings. */
-#include "common/base/tree.h"
+/* test_document.c - YAML and JSON as trees, and the scalars of settings. */
+#include "common/base/document.h"
 
 #include "common/base/draw.h"
 #include "common/base/scalar.h"
@@ -15,7 +15,7 @@
 static void assert_tree(const char *text, const char *json)
 {
     json_t *got = NULL, *want = json_loads(json, JSON_DECODE_ANY, NULL);
-    ps_status st = ps_tree_parse(text, strlen(text), &got);
+    ps_status st = ps_document_parse(text, strlen(text), &got);
 
     assert_non_null(want);
     if (!ps_is_ok(&st)) {
@@ -31,7 +31,7 @@ static void assert_tree(const char *text, const char *json)
 static void assert_refused(const char *text, const char *why)
 {
     json_t *got = NULL;
-    ps_status st = ps_tree_parse(text, strlen(text), &got);
+    ps_status st = ps_document_parse(text, strlen(text), &got);
 
     if (st.code != PS_INVALID_ARGUMENT || strstr(st.text, why) == NULL) {
         fail_msg("%s: %s", text, ps_is_ok(&st) ? "accepted" : st.text);
@@ -158,12 +158,12 @@ static void size_is_bounded(void **state)
     (void)state;
     assert_non_null(text);
     memset(text, '[', n);
-    st = ps_tree_parse(text, n, &tree);
+    st = ps_document_parse(text, n, &tree);
     assert_int_equal(st.code, PS_RESOURCE_EXHAUSTED);
-    st = ps_tree_parse(text, n - 1, &tree);
+    st = ps_document_parse(text, n - 1, &tree);
     assert_int_equal(st.code, PS_INVALID_ARGUMENT);
     memset(text, ' ', n);
-    st = ps_tree_parse(text, n - 1, &tree);
+    st = ps_document_parse(text, n - 1, &tree);
     assert_true(ps_is_ok(&st) && json_is_null(tree));
     free(text);
 }
@@ -189,7 +189,7 @@ static void junk_never_harms(void **state)
 
             text[to] = round % 2 == 0 ? seed_text[from] : (char)ps_draw_u64(key, index++);
         }
-        st = ps_tree_parse(text, ps_draw_below(key, index++, N + 1), &tree);
+        st = ps_document_parse(text, ps_draw_below(key, index++, N + 1), &tree);
         assert_true(ps_is_ok(&st) == (tree != NULL));
         json_decref(tree);
         free(text);
@@ -198,7 +198,7 @@ static void junk_never_harms(void **state)
 
 static void a_file_is_read_and_named_in_errors(void **state)
 {
-    char path[] = "/tmp/test_tree.XXXXXX";
+    char path[] = "/tmp/test_document.XXXXXX";
     int fd = mkstemp(path);
     json_t *tree = NULL;
     ps_status st;
@@ -206,18 +206,18 @@ static void a_file_is_read_and_named_in_errors(void **state)
     (void)state;
     assert_true(fd >= 0);
     assert_int_equal(write(fd, "a: 1\n", 5), 5);
-    st = ps_tree_parse_file(path, &tree);
+    st = ps_document_parse_file(path, &tree);
     assert_true(ps_is_ok(&st));
     assert_int_equal(json_integer_value(json_object_get(tree, "a")), 1);
     json_decref(tree);
     assert_int_equal(write(fd, "a: 2\n", 5), 5);
     close(fd);
-    st = ps_tree_parse_file(path, &tree);
+    st = ps_document_parse_file(path, &tree);
     assert_int_equal(st.code, PS_INVALID_ARGUMENT);
     assert_memory_equal(st.text, path, strlen(path));
     assert_non_null(strstr(st.text, "line 2"));
     unlink(path);
-    st = ps_tree_parse_file(path, &tree);
+    st = ps_document_parse_file(path, &tree);
     assert_int_equal(st.code, PS_NOT_FOUND);
 }
 
@@ -331,7 +331,7 @@ static void a_path_has_its_line(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        size_t line = ps_tree_line(cases[i].text, strlen(cases[i].text), cases[i].path);
+        size_t line = ps_document_line(cases[i].text, strlen(cases[i].text), cases[i].path);
 
         if (line != cases[i].line) {
             fail_msg("%s is in line %zu, not %zu", cases[i].path, cases[i].line, line);
@@ -359,6 +359,6 @@ int main(int argc, char **argv)
         cmocka_unit_test(numbers_take_all_of_their_text),
     };
 
-    cmocka_set_test_filter(argc > 1 ? argv[1] : NULL); /* e.g. 'test_tree a_*' */
+    cmocka_set_test_filter(argc > 1 ? argv[1] : NULL); /* e.g. 'test_document a_*' */
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

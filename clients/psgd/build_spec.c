@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* spec.c - see spec.h. Flags are lines of a table: where their text is, and which fields it
- * sets. */
-#include "clients/psgd/spec.h"
+/* build_spec.c - see build_spec.h. Flags are lines of a table: where their text is, and which
+ * fields it sets. */
+#include "clients/psgd/build_spec.h"
 
 #include "clients/psgd/nodes_file.h"
 
+#include "common/base/document.h"
 #include "common/base/files.h"
-#include "common/base/tree.h"
 #include "common/base/xalloc.h"
 #include "common/job/numbers.h"
 #include "common/job/spec.h"
@@ -314,7 +314,7 @@ ps_status ps_spec_build(const char *path, const ps_spec_flags *flags, ps_error *
     ps_status st = ps_ok();
 
     if (path != NULL) {
-        st = ps_tree_parse_file(path, &json);
+        st = ps_document_parse_file(path, &json);
     } else {
         json = json_object();
     }
@@ -331,7 +331,7 @@ static void locate(const char *text, size_t n, const char *file, ps_violation *v
 {
     static const char root[] = "spec.";
     bool is_below = strncmp(v->field, root, sizeof root - 1) == 0;
-    size_t line = ps_tree_line(text, n, v->field + (is_below ? sizeof root - 1 : 0));
+    size_t line = ps_document_line(text, n, v->field + (is_below ? sizeof root - 1 : 0));
     char found[sizeof v->field + 64];
 
     if (line > 0) {

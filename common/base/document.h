@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tree.h - parses YAML or JSON text into a tree of jansson values.
+/* document.h - parses YAML or JSON text into a tree of jansson values.
  *
  * For files that people write: job files, settings, worker lists. A text has at most 1 MiB and 32
  * levels. Refused are a key that occurs twice in a mapping, anchors, aliases and a second document:
@@ -10,8 +10,8 @@
  * Errors are INVALID_ARGUMENT with line and column, both from 1. The caller releases the tree by
  * json_decref.
  */
-#ifndef PS_COMMON_BASE_TREE_H
-#define PS_COMMON_BASE_TREE_H
+#ifndef PS_COMMON_BASE_DOCUMENT_H
+#define PS_COMMON_BASE_DOCUMENT_H
 
 #include <jansson.h>
 #include <stddef.h>
@@ -22,14 +22,14 @@ enum { PS_TREE_MAX_BYTES = 1 << 20, PS_TREE_MAX_DEPTH = 32 };
 
 /* Parses n bytes. Text that starts with { or [ is JSON, any other is YAML. An empty text is
  * null. */
-PS_MUST_USE ps_status ps_tree_parse(const char *text, size_t n, json_t **out);
+PS_MUST_USE ps_status ps_document_parse(const char *text, size_t n, json_t **out);
 
 /* Parses a file; "-" is standard input. The text of an error begins with the path. */
-PS_MUST_USE ps_status ps_tree_parse_file(const char *path, json_t **out);
+PS_MUST_USE ps_status ps_document_parse_file(const char *path, json_t **out);
 
-/* Returns the line, from 1, of the value at `path` in a text that ps_tree_parse accepts, or 0 if
- * it is not there. A path is "model.layers[2].kind"; letter case and underscores of keys do not
+/* Returns the line, from 1, of the value at `path` in a text that ps_document_parse accepts, or 0
+ * if it is not there. A path is "model.layers[2].kind"; letter case and underscores of keys do not
  * matter. For a member that an item of a list does not have, returns the line of the item. */
-size_t ps_tree_line(const char *text, size_t n, const char *path);
+size_t ps_document_line(const char *text, size_t n, const char *path);
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* straggler.h - holds a trainer up as the job says (common/straggler).
+/* holdup.h - holds a trainer up as the job says (common/straggler).
  *
  * What a worker computes in a step is taken to be the time since it was held up
  * last, less what it waited for others since.
  */
-#ifndef PS_COMMON_TRAIN_STRAGGLER_H
-#define PS_COMMON_TRAIN_STRAGGLER_H
+#ifndef PS_COMMON_TRAIN_HOLDUP_H
+#define PS_COMMON_TRAIN_HOLDUP_H
 
 #include "common/job/plan.h"
 #include "common/train/gate.h"

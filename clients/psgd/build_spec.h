@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* spec.h - builds a JobSpec from a file and flags. */
-#ifndef PS_CLIENTS_PSGD_SPEC_H
-#define PS_CLIENTS_PSGD_SPEC_H
+/* build_spec.h - builds a JobSpec from a file and flags. */
+#ifndef PS_CLIENTS_PSGD_BUILD_SPEC_H
+#define PS_CLIENTS_PSGD_BUILD_SPEC_H
 
 #include "common/base/option.h"
 #include "common/rpc/error.h"

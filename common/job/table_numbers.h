@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* table.h - the numbers of spec.model.table: embeddings whose tables live on the servers.
+/* table_numbers.h - the numbers of spec.model.table: embeddings whose tables live on the servers.
  *
  * What they mean is common/store/table.h's; docs/tables.md tells it.
  */
-#ifndef PS_COMMON_JOB_TABLE_H
-#define PS_COMMON_JOB_TABLE_H
+#ifndef PS_COMMON_JOB_TABLE_NUMBERS_H
+#define PS_COMMON_JOB_TABLE_NUMBERS_H
 
 #include "common/base/param.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* straggler.c - see straggler.h. */
-#include "common/train/straggler.h"
+/* holdup.c - see holdup.h. */
+#include "common/train/holdup.h"
 
 #include "common/base/clock.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* table.c - see table.h. */
-#include "clients/psgd/table.h"
+/* text_table.c - see text_table.h. */
+#include "clients/psgd/text_table.h"
 
 #include "clients/psgd/show_progress.h"
 
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-void ps_table_add(ps_table *table, const char *text)
+void ps_text_table_add(ps_text_table *table, const char *text)
 {
     char *cell = ps_xstrdup(text);
 
@@ -23,12 +23,12 @@ void ps_table_add(ps_table *table, const char *text)
     table->cells[table->n_cells++] = cell;
 }
 
-void ps_table_print(const ps_table *table)
+void ps_text_table_print(const ps_text_table *table)
 {
     size_t columns = table->n_columns;
-    size_t width[PS_TABLE_COLUMNS_MAX] = {0};
+    size_t width[PS_TEXT_TABLE_COLUMNS_MAX] = {0};
 
-    assert(columns > 0 && columns <= PS_TABLE_COLUMNS_MAX && table->n_cells % columns == 0);
+    assert(columns > 0 && columns <= PS_TEXT_TABLE_COLUMNS_MAX && table->n_cells % columns == 0);
     for (size_t i = 0; i < table->n_cells; i++) {
         size_t n = strlen(table->cells[i]);
 
@@ -43,7 +43,7 @@ void ps_table_print(const ps_table *table)
     }
 }
 
-void ps_table_fini(ps_table *table)
+void ps_text_table_fini(ps_text_table *table)
 {
     for (size_t i = 0; i < table->n_cells; i++) {
         free(table->cells[i]);
