@@ -299,7 +299,8 @@ static void check_sizes(ps_check *check, ps_plan *plan, const ps_data_facts *fac
     } else {
         ps_layout_init(&plan->layout, model, plan->has_tables);
         ps_check_tables_laid(plan);
-        if (plan->spec->pservers > plan->layout.slice_count) {
+        /* Rows of tables are spread over any number of servers. */
+        if (plan->table_count == 0 && plan->spec->pservers > plan->layout.slice_count) {
             ps_check_bad(check, "spec.pservers", "is %u; this model has slices for at most %u",
                          plan->spec->pservers, plan->layout.slice_count);
         }

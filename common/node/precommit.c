@@ -148,6 +148,9 @@ static void take_seal(ps_precommit *pc, const Psgd__V1__SealPackage *package)
                           "WEIGHTS_MISMATCH");
         return;
     }
+    if (!ps_precommit_make_room(pc)) { /* no slices came of a model that is all sparse tables */
+        return;
+    }
     st = ps_precommit_end_tables(pc);
     if (!ps_is_ok(&st)) {
         ps_precommit_fail(pc, st, "BAD_TABLES");

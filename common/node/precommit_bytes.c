@@ -32,7 +32,7 @@ static const ps_slice *slice_at(const ps_precommit *pc, uint32_t i)
 
 /* --- weights ---------------------------------------------------------------- */
 
-static bool make_room(ps_precommit *pc)
+bool ps_precommit_make_room(ps_precommit *pc)
 {
     ps_session *s = pc->session;
 
@@ -44,10 +44,12 @@ static bool make_room(ps_precommit *pc)
         s->weight_count += slice_at(pc, i)->n;
     }
     s->weights = ps_aligned_alloc(s->weight_count * sizeof(float));
-    if (s->weights != NULL) { /* of sparse tables nothing comes */
-        memset(s->weights, 0, s->weight_count * sizeof(float));
+    if (s->weights == NULL) {
+        ps_precommit_fail(pc, ps_fail(PS_RESOURCE_EXHAUSTED, "no memory for the weights"), NULL);
+        return false;
     }
-    return s->weights != NULL;
+    memset(s->weights, 0, s->weight_count * sizeof(float)); /* of sparse tables nothing comes */
+    return true;
 }
 
 /* The values of the next slice out of a chunk, to their place: a worker's is that in the model's
@@ -73,8 +75,7 @@ void ps_precommit_take_weights(ps_precommit *pc, const Psgd__V1__WeightsChunk *c
 {
     size_t values = 0, bytes = ps_payload_len(payload), at = 0;
 
-    if (!make_room(pc)) {
-        ps_precommit_fail(pc, ps_fail(PS_RESOURCE_EXHAUSTED, "no memory for the weights"), NULL);
+    if (!ps_precommit_make_room(pc)) {
         return;
     }
     for (size_t k = 0; k < chunk->n_slices; k++) {

@@ -61,6 +61,8 @@ void ps_precommit_seal(ps_precommit *pc);
 
 bool ps_precommit_is_worker(const ps_precommit *pc);
 uint32_t ps_precommit_slice_count(const ps_precommit *pc); /* that the node is to get */
+/* Makes the session's weights, unless they are there. Returns false if it failed. */
+bool ps_precommit_make_room(ps_precommit *pc);
 void ps_precommit_take_weights(ps_precommit *pc, const Psgd__V1__WeightsChunk *chunk,
                                ps_payload *payload);
 void ps_precommit_take_offer(ps_precommit *pc, const Psgd__V1__DataPackage *package);

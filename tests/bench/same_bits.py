@@ -243,8 +243,7 @@ def embeddings():
     rows = {}
     for name, task in tasks.items():
         rows[f"{name} rows"] = {**glyphs(2, 2), **task()}
-        if name != "skipgram":  # which has nothing else
-            rows[f"{name} sparse"] = {**glyphs(2, 2), **task(sparse)}
+        rows[f"{name} sparse"] = {**glyphs(2, 2), **task(sparse)}
     rows |= {
         "clicks rows 4x3": {**glyphs(4, 3), **clicks()}, "clicks sparse 4x3": {**glyphs(4, 3), **clicks(table=sparse)},
         "clicks rows 1x1": {**glyphs(1, 1), **clicks()}, "clicks sparse 3x1": {**glyphs(3, 1), **clicks(table=sparse)},

@@ -43,6 +43,12 @@ TEXT = {
     "data": {"name": "ngram", "folder": "text", "files": ["tinyshakespeare.txt"],
              "trainLimit": 7680, "testLimit": 1000, "params": {"cutoff": 50}},
 }
+PAIRS = {
+    "title": "pairs", "epochs": 1, "blockSize": 64, "optimizer": ADAGRAD,
+    "model": {"preset": "skipgram", "params": {"width": 16}},
+    "data": {"name": "skipgram", "folder": "text", "files": ["tinyshakespeare.txt"],
+             "trainLimit": 1280, "testLimit": 500, "params": {"cutoff": 50}},
+}
 
 
 class Tables(ClusterTest):
@@ -232,7 +238,15 @@ class Tables(ClusterTest):
     def test_one_process_leaves_the_bits_of_a_cluster(self):
         data = self.data()
         c = self.cluster(workers=2, pservers=2, data=data)
-        spec = {**ADULT, "data": {**ADULT["data"], "trainLimit": 1280, "testLimit": 500}}
+        self.check_bits(c, {**ADULT, "data": {**ADULT["data"], "trainLimit": 1280, "testLimit": 500}},
+                        data)
+        # A model that is nothing but tables.
+        folder, job = self.check_bits(c, PAIRS, data)
+        said = self.evaluate(folder, "-m", "MODEL-pairs-N(ps).safetensors")
+        self.assertEqual(said["loss"], float(f"{job.result['loss']:.9g}"))
+
+    def check_bits(self, c, spec, data):
+        title = spec["title"]
         job = self.train(c, spec, SPARSE)
         folder = pathlib.Path(tempfile.mkdtemp(prefix="psgd-tables-"))
         self.addCleanup(shutil.rmtree, folder, True)
@@ -244,9 +258,10 @@ class Tables(ClusterTest):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         files = c.files(job.id)
         self.assertEqual(self.ahead(files), [9, 9])  # of 10 steps, each of a block
-        for name in ("MODEL-adult-N(0).safetensors", "EV-adult-N(0).csv"):
+        for name in (f"MODEL-{title}-N(0).safetensors", f"EV-{title}-N(0).csv"):
             self.assertEqual(hashlib.sha256((folder / "out" / name).read_bytes()).hexdigest(),
                              hashlib.sha256(files[name]).hexdigest(), name)
+        return folder / "out", job
 
     def test_the_preset_of_click_rates_learns_what_its_dense_form_does(self):
         folder = pathlib.Path(tempfile.mkdtemp(prefix="psgd-ctr-"))

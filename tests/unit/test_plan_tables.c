@@ -35,6 +35,20 @@ static void a_worker_s_table_has_the_ids_of_a_batch(void **state)
     ps_plan_destroy(plan);
 }
 
+/* Its rows are spread over any number of servers. */
+static void a_model_may_have_nothing_but_tables(void **state)
+{
+    ps_plan *plan =
+        plan_of("{\"workers\":2,\"pservers\":3,\"data\":{\"name\":\"skipgram\",\"files\":[\"a\"],"
+                "\"train_limit\":2000,\"test_limit\":100,\"params\":{\"words\":50}},\"model\":{"
+                "\"preset\":\"skipgram\",\"table\":{\"name\":\"sparse\"}}}");
+
+    (void)state;
+    assert_int_equal(plan->table_count, 2);
+    assert_int_equal(plan->layout.slice_count, 0);
+    ps_plan_destroy(plan);
+}
+
 static void rows_of_a_message_are_within_a_mebibyte(void **state)
 {
     ps_plan *plan = plan_of(JOB(NGRAM("\"width\":4096,\"hidden\":2,\"rows\":1000"), "", ""));
@@ -88,7 +102,6 @@ static void what_tables_do_not_go_with_is_refused(void **state)
         /* What is too large by itself is said once. */
         {JOB(NGRAM("\"width\":4096,\"hidden\":65536,\"rows\":1000"), "", ""), "spec.model",
          "parameters"},
-        {WITH(",\"pservers\":60"), "spec.pservers", "at most"},
         {WITH(",\"initTables\":[\"../m\"]"), "spec.init_tables", "../m"},
         {WITH(",\"initTables\":[\"\"]"), "spec.init_tables", "\"job:ID\" is allowed"},
         {WITH(",\"initFrom\":\"m\""), "spec.init_tables", "is empty"},
@@ -104,6 +117,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_worker_s_table_has_the_ids_of_a_batch),
+        cmocka_unit_test(a_model_may_have_nothing_but_tables),
         cmocka_unit_test(rows_of_a_message_are_within_a_mebibyte),
         cmocka_unit_test(tables_start_from_what_is_named_or_from_the_job_of_the_model),
         cmocka_unit_test(what_tables_do_not_go_with_is_refused),
