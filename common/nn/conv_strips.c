@@ -216,6 +216,25 @@ PS_CLONES(add_value, (from, value, to, n), const float *restrict from, float val
     }
 }
 
+static void fill(float value, float *to, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        to[i] = value;
+    }
+}
+
+/* The places, as rows of a strip. */
+static ps_gemm_grid grid_of(const ps_conv_strips *at)
+{
+    return (ps_gemm_grid){
+        .rows = at->window.out_rows, .columns = at->window.out_columns, .pitch = at->pitch};
+}
+
+static bool reads(const ps_conv_strips *at, const ps_gemm_grid *grid)
+{
+    return ps_gemm_reads(at->gemm, grid->rows, grid->columns);
+}
+
 /* The places of a product (F, places), + bias if there is one. */
 static void take_places(const ps_conv_strips *at, const float *product, const float *bias, float *y)
 {
@@ -242,14 +261,23 @@ void ps_conv_strips_forward(const ps_conv_strips *at, const float *w, const floa
     size_t in = window->channels * window->rows * window->columns;
     size_t out = at->filters * window->out_rows * window->out_columns;
     size_t depth = window->channels * window->kernel * window->kernel;
+    size_t size = window->out_rows * window->out_columns;
+    ps_gemm_grid grid = grid_of(at);
     parts of = parts_of(at, scratch);
 
     locate(at, of.at);
     memset(of.x, 0, window->channels * at->reach * sizeof *of.x);
     for (size_t i = 0; i < n; i++) {
         lay(at, x + i * in, 1, of.x);
-        at->gemm->by_windows(at->filters, at->places, depth, w, of.x, of.at, of.product);
-        take_places(at, of.product, bias, y + i * out);
+        if (!reads(at, &grid)) {
+            at->gemm->by_windows(at->filters, at->places, depth, w, of.x, of.at, of.product);
+            take_places(at, of.product, bias, y + i * out);
+            continue;
+        }
+        for (size_t f = 0; bias != NULL && f < at->filters; f++) {
+            fill(bias[f], y + i * out + f * size, size);
+        }
+        at->gemm->by_grids(at->filters, depth, &grid, w, of.x, of.at, bias != NULL, y + i * out);
     }
 }
 
@@ -293,16 +321,17 @@ static void locate_slopes(const ps_conv_strips *at, size_t a, size_t b, size_t r
     }
 }
 
-/* A product (C, size), a value for each of one strip, to where they stand in images. */
-static void spread(const ps_conv_strips *at, const float *product, size_t size, const span *down,
-                   const span *across, float *images)
+/* A product (C, size), values of one strip, in rows that are `pitch` apart, to where they stand in
+ * images. */
+static void spread(const ps_conv_strips *at, const float *product, size_t size, size_t pitch,
+                   const span *down, const span *across, float *images)
 {
     const ps_window *w = &at->window;
     size_t n = across->to - across->from;
 
     for (size_t c = 0; c < w->channels; c++) {
         for (size_t r = 0; r < down->to - down->from; r++) {
-            const float *from = product + c * size + r * at->pitch;
+            const float *from = product + c * size + r * pitch;
             float *to =
                 images + (c * w->rows + down->first + r * w->stride) * w->columns + across->first;
 
@@ -327,6 +356,28 @@ static bool leaves_values(const ps_conv_strips *at)
            (w->out_columns - 1) * w->stride + w->kernel < w->columns + w->padding;
 }
 
+/* Values from the first of a grid to the last. */
+static size_t reach_of(const ps_gemm_grid *grid)
+{
+    return (grid->rows - 1) * grid->pitch + grid->columns;
+}
+
+/* The product of the weights of a strip with dy's strip of sample s: as values of the grid, or from
+ * its first to its last. */
+static void back_to_strip(const ps_conv_strips *at, const parts *of, const ps_gemm_grid *grid,
+                          size_t depth, const float *weights, size_t s)
+{
+    const float *slopes = of->dy + s * at->strip;
+
+    if (reads(at, grid)) {
+        at->gemm->by_grids(at->window.channels, depth, grid, weights, slopes, of->at, false,
+                           of->product);
+    } else {
+        at->gemm->by_windows(at->window.channels, reach_of(grid), depth, weights, slopes, of->at,
+                             of->product);
+    }
+}
+
 /* dx of `count` samples from the strips of their dy. */
 static void back_to_x(const ps_conv_strips *at, const parts *of, size_t count, float *dx)
 {
@@ -341,14 +392,16 @@ static void back_to_x(const ps_conv_strips *at, const parts *of, size_t count, f
         size_t a = k / w->stride, b = k % w->stride;
         size_t depth = at->filters * taps_of(at, a) * taps_of(at, b);
         span down = rows_of(at, a), across = columns_of(at, b);
-        size_t values = (down.to - down.from - 1) * at->pitch + across.to - across.from;
+        ps_gemm_grid grid = {
+            .rows = down.to - down.from, .columns = across.to - across.from, .pitch = at->pitch};
 
-        if (depth > 0 && down.to > down.from && across.to > across.from) {
+        if (depth > 0 && grid.rows > 0 && grid.columns > 0) {
             locate_slopes(at, a, b, down.from, across.from, of->at);
             for (size_t s = 0; s < count; s++) {
-                at->gemm->by_windows(w->channels, values, depth, weights, of->dy + s * at->strip,
-                                     of->at, of->product);
-                spread(at, of->product, values, &down, &across, dx + s * size);
+                back_to_strip(at, of, &grid, depth, weights, s);
+                spread(at, of->product,
+                       reads(at, &grid) ? grid.rows * grid.columns : reach_of(&grid),
+                       reads(at, &grid) ? grid.columns : grid.pitch, &down, &across, dx + s * size);
             }
         }
         weights += w->channels * depth;
@@ -362,6 +415,8 @@ void ps_conv_strips_backward(const ps_conv_strips *at, const float *w, const flo
     size_t in = window->channels * window->rows * window->columns;
     size_t out = at->filters * window->out_rows * window->out_columns;
     size_t depth = window->channels * window->kernel * window->kernel;
+    ps_gemm_grids grids = {
+        .grid = grid_of(at), .a_row = out / at->filters, .a_image = out, .b_image = at->strip};
     parts of = parts_of(at, scratch);
 
     memset(of.x, 0, (size_t)(of.product - of.x) * sizeof *of.x);
@@ -372,10 +427,17 @@ void ps_conv_strips_backward(const ps_conv_strips *at, const float *w, const flo
         size_t count = n - i < at->group ? n - i : at->group;
 
         lay(at, x + i * in, count, of.x);
-        lay_slopes(at, dy + i * out, count, of.dy);
         locate(at, of.at);
-        at->gemm->onto_windows(at->filters, depth, (count - 1) * at->strip + at->places,
-                               of.dy + first_of(at), at->slopes, of.x, of.at, dw);
+        if (dx != NULL || !reads(at, &grids.grid)) {
+            lay_slopes(at, dy + i * out, count, of.dy);
+        }
+        if (reads(at, &grids.grid)) {
+            grids.images = count;
+            at->gemm->onto_grids(at->filters, depth, &grids, dy + i * out, of.x, of.at, dw);
+        } else {
+            at->gemm->onto_windows(at->filters, depth, (count - 1) * at->strip + at->places,
+                                   of.dy + first_of(at), at->slopes, of.x, of.at, dw);
+        }
         if (dx != NULL) {
             back_to_x(at, &of, count, dx + i * in);
         }

@@ -5,13 +5,16 @@
  * is multiplied with, at all places at once, is the strip from value i * pitch + j on: a
  * product of matrices whose second one's rows overlap (gemm.h) and are never copied.
  * At stride s an image is s * s strips, each of every s-th value both ways, and (i, j) goes
- * with strip (i mod s, j mod s). Between rows it computes some values that are no places:
- * for images 8 wide and a window of 3 a fourth more, which is less than copies cost.
+ * with strip (i mod s, j mod s). If rows of the
+ * output are whole vectors, or pairs of rows are, as those of images of 32 x 32 and of halves of
+ * it, the products are those of the places alone. Else it computes some values between the rows
+ * that are no places: for images 26 wide and a window of 3, one in 14, which is less than copies
+ * cost.
  *
- * Why it is here (bench_kernels, AVX-512, 32 samples, forward and both gradients, best of 5
- * rounds): im2col and OpenBLAS take 1.0 to 2.2 times as long, but 0.9 for 32 -> 64 channels at 16 x
- * 16 and stride 2. oneDNN takes 0.4 to 0.6 of ours, and 0.05 to 1.0 on top to turn images into its
- * layout.
+ * Why it is here (bench_kernels, Zen 4, 32 samples, forward and both gradients, best of 7 to 9
+ * rounds on a busy machine): im2col and OpenBLAS take 1.1 to 2.5 times as long, by AVX2 1.0 to 2.1.
+ * oneDNN takes 0.6 to 0.9 of ours, by AVX2 0.7 to 1.1, and 0.02 to 0.6 on top to turn images into
+ * its layout.
  */
 #ifndef PS_COMMON_NN_CONV_STRIPS_H
 #define PS_COMMON_NN_CONV_STRIPS_H

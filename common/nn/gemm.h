@@ -37,8 +37,21 @@ typedef struct ps_gemm_sum {
     size_t a_row, a_step, b_step, c_row;
 } ps_gemm_sum;
 
+/* A grid of values in rows that are `pitch` apart, read as whole vectors: see ps_gemm_reads. */
+typedef struct ps_gemm_grid {
+    size_t rows, columns, pitch;
+} ps_gemm_grid;
+
+/* Grids of several images, and the values that they are multiplied with, which have no gaps
+ * between rows: from row to row of a, and in both from image to image. */
+typedef struct ps_gemm_grids {
+    ps_gemm_grid grid;
+    size_t images, a_row, a_image, b_image;
+} ps_gemm_grids;
+
 typedef struct ps_gemm {
     const char *name; /* "avx2", "avx512" */
+    size_t lanes;     /* floats of a vector */
 
     /* b (k, n); a's element (i, p) lies at a[i * ai + p * ap]. */
     void (*by_rows)(size_t m, size_t n, size_t k, const float *a, size_t ai, size_t ap,
@@ -58,6 +71,14 @@ typedef struct ps_gemm {
 
     /* c (m, n) = c * keep + the sum, step by step and in each term by term. */
     void (*by_terms)(const ps_gemm_sum *of, const float *a, const float *b, bool keep, float *c);
+
+    /* As by_windows and onto_windows, of grids: row p of b is the grid whose first value is
+     * b + at[p]. c (m, rows columns) = c * keep + a (m, k) b; */
+    void (*by_grids)(size_t m, size_t k, const ps_gemm_grid *grid, const float *a, const float *b,
+                     const uint32_t *at, bool keep, float *c);
+    /* c (m, n) += the sum over the images of a b^T. */
+    void (*onto_grids)(size_t m, size_t n, const ps_gemm_grids *of, const float *a, const float *b,
+                       const uint32_t *at, float *c);
 } ps_gemm;
 
 /* Returns the table that a processor of this level runs, or NULL: there is none. */
@@ -70,6 +91,12 @@ static inline bool ps_gemm_fits(size_t m, size_t n, size_t k)
 
     return m <= most && n <= most && k <= most && m * n <= most && n * k <= most &&
            m * n + n * k + m * k <= most;
+}
+
+/* Whether rows of a grid are whole vectors, or pairs of rows are. */
+static inline bool ps_gemm_reads(const ps_gemm *g, size_t rows, size_t columns)
+{
+    return columns % g->lanes == 0 || (2 * columns == g->lanes && rows % 2 == 0);
 }
 
 #if defined(__x86_64__)

@@ -35,11 +35,17 @@ ON static inline __m256i mask_of(size_t count)
                               _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
 }
 
+ON static inline __m256 load_two(const float *p, const float *q)
+{
+    return _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(p)), _mm_loadu_ps(q), 1);
+}
+
 #define ZERO() _mm256_setzero_ps()
 #define SET1(x) _mm256_set1_ps(x)
 #define FMA(a, b, c) _mm256_fmadd_ps(a, b, c)
 #define ADD(a, b) _mm256_add_ps(a, b)
 #define SUM(v) sum_of(v)
+#define LOAD_TWO(p, q) load_two(p, q)
 #define LOAD(p) _mm256_loadu_ps(p)
 #define STORE(p, v) _mm256_storeu_ps(p, v)
 #define MASK(count) mask_of(count)
@@ -49,10 +55,13 @@ ON static inline __m256i mask_of(size_t count)
 #include "common/nn/gemm_body.h"
 
 const ps_gemm ps_gemm_avx2 = {.name = "avx2",
+                              .lanes = LANES,
                               .by_rows = by_rows,
                               .by_columns = by_columns,
                               .by_windows = by_windows,
                               .onto_windows = onto_windows,
-                              .by_terms = by_terms};
+                              .by_terms = by_terms,
+                              .by_grids = by_grids,
+                              .onto_grids = onto_grids};
 
 #endif

@@ -63,12 +63,20 @@ ON static inline __attribute__((always_inline)) void put_sums(__m512 v[DOT_ROWS]
     }
 }
 
+ON static inline __m512 load_two(const float *p, const float *q)
+{
+    return _mm512_castpd_ps(
+        _mm512_insertf64x4(_mm512_castps_pd(_mm512_castps256_ps512(_mm256_loadu_ps(p))),
+                           _mm256_castps_pd(_mm256_loadu_ps(q)), 1));
+}
+
 #define ZERO() _mm512_setzero_ps()
 #define SET1(x) _mm512_set1_ps(x)
 #define FMA(a, b, c) _mm512_fmadd_ps(a, b, c)
 #define ADD(a, b) _mm512_add_ps(a, b)
 #define SUM(v) _mm512_reduce_add_ps(v)
 #define PUT_SUMS(v, keep, c, n) put_sums(v, keep, c, n)
+#define LOAD_TWO(p, q) load_two(p, q)
 #define LOAD(p) _mm512_loadu_ps(p)
 #define STORE(p, v) _mm512_storeu_ps(p, v)
 #define MASK(count) ((mask)((1U << (count)) - 1U))
@@ -78,10 +86,13 @@ ON static inline __attribute__((always_inline)) void put_sums(__m512 v[DOT_ROWS]
 #include "common/nn/gemm_body.h"
 
 const ps_gemm ps_gemm_avx512 = {.name = "avx512",
+                                .lanes = LANES,
                                 .by_rows = by_rows,
                                 .by_columns = by_columns,
                                 .by_windows = by_windows,
                                 .onto_windows = onto_windows,
-                                .by_terms = by_terms};
+                                .by_terms = by_terms,
+                                .by_grids = by_grids,
+                                .onto_grids = onto_grids};
 
 #endif

@@ -8,6 +8,7 @@
  *     ON                        the attribute of the target
  *     vec, mask, LANES          a vector of floats, which of its lanes count, how many it has
  *     ZERO(), SET1(x), FMA(a, b, c), ADD(a, b), SUM(v)
+ *     LOAD_TWO(p, q)            half a vector from p, the other from q
  *     LOAD(p), STORE(p, v), MASK(count), LOAD_MASKED(p, m), STORE_MASKED(p, m, v)
  *     ROWS, VECTORS             the tile of products by rows: ROWS x VECTORS * LANES
  *     DOT_ROWS, DOT_COLUMNS     the tile of products by columns
@@ -290,5 +291,190 @@ ON static void by_terms(const ps_gemm_sum *of, const float *a, const float *b, b
     }
     if (j < n) {
         terms_stripe(1, MASK(n - j), false, of, a, b + j, keep, c + j);
+    }
+}
+
+/* A vector of a grid: from one row, or a half from each of two. */
+ON static inline __attribute__((always_inline)) vec load_grid(const float *from, size_t pitch,
+                                                              bool is_half)
+{
+    return is_half ? LOAD_TWO(from, from + pitch) : LOAD(from);
+}
+
+/* Where vector v of a grid begins. */
+static inline size_t grid_at(const ps_gemm_grid *grid, bool is_half, size_t v)
+{
+    size_t in_row = grid->columns / LANES;
+
+    return is_half ? 2 * v * grid->pitch : v / in_row * grid->pitch + v % in_row * LANES;
+}
+
+/* c (rows, vectors * LANES) = c * keep + a b, from vector v of the grids on; rows of c are n apart.
+ */
+ON static inline __attribute__((always_inline)) void
+grid_tile(unsigned rows, unsigned vectors, bool is_half, const ps_gemm_grid *grid, size_t v,
+          size_t k, const float *a, const float *b, const uint32_t *at, bool keep, float *c,
+          size_t n)
+{
+    vec sum[TERM_ROWS][TERM_VECTORS];
+    size_t first[TERM_VECTORS], pitch = grid->pitch;
+
+    for (unsigned j = 0; j < vectors; j++) {
+        first[j] = grid_at(grid, is_half, v + j);
+        for (unsigned i = 0; i < rows; i++) {
+            sum[i][j] = ZERO();
+        }
+    }
+    for (size_t p = 0; p < k; p++) {
+        const float *from = b + at[p], *x = a + p;
+        vec row[TERM_VECTORS];
+
+        for (unsigned j = 0; j < vectors; j++) {
+            row[j] = load_grid(from + first[j], pitch, is_half);
+        }
+        for (unsigned i = 0; i < rows; i++) {
+            vec factor = SET1(x[i * k]);
+
+            for (unsigned j = 0; j < vectors; j++) {
+                sum[i][j] = FMA(factor, row[j], sum[i][j]);
+            }
+        }
+    }
+    for (unsigned i = 0; i < rows; i++) {
+        for (unsigned j = 0; j < vectors; j++) {
+            float *to = c + i * n + (v + j) * LANES;
+
+            STORE(to, keep ? ADD(LOAD(to), sum[i][j]) : sum[i][j]);
+        }
+    }
+}
+
+ON static inline __attribute__((always_inline)) void
+grid_stripe(unsigned vectors, bool is_half, const ps_gemm_grid *grid, size_t v, size_t m, size_t k,
+            const float *a, const float *b, const uint32_t *at, bool keep, float *c)
+{
+    size_t i = 0, n = grid->rows * grid->columns;
+
+    for (; i + TERM_ROWS <= m; i += TERM_ROWS) {
+        grid_tile(TERM_ROWS, vectors, is_half, grid, v, k, a + i * k, b, at, keep, c + i * n, n);
+    }
+    for (; TERM_ROWS > 8 && i + 8 <= m; i += 8) {
+        grid_tile(8 <= TERM_ROWS ? 8 : 4, vectors, is_half, grid, v, k, a + i * k, b, at, keep,
+                  c + i * n, n);
+    }
+    for (; i + 4 <= m; i += 4) {
+        grid_tile(4, vectors, is_half, grid, v, k, a + i * k, b, at, keep, c + i * n, n);
+    }
+    for (; i < m; i++) {
+        grid_tile(1, vectors, is_half, grid, v, k, a + i * k, b, at, keep, c + i * n, n);
+    }
+}
+
+ON static inline __attribute__((always_inline)) void
+grid_stripes(bool is_half, const ps_gemm_grid *grid, size_t m, size_t k, const float *a,
+             const float *b, const uint32_t *at, bool keep, float *c)
+{
+    size_t v = 0, count = grid->rows * grid->columns / LANES;
+
+    for (; v + TERM_VECTORS <= count; v += TERM_VECTORS) {
+        grid_stripe(TERM_VECTORS, is_half, grid, v, m, k, a, b, at, keep, c);
+    }
+    for (; v < count; v++) {
+        grid_stripe(1, is_half, grid, v, m, k, a, b, at, keep, c);
+    }
+}
+
+ON static void by_grids(size_t m, size_t k, const ps_gemm_grid *grid, const float *a,
+                        const float *b, const uint32_t *at, bool keep, float *c)
+{
+    if (grid->columns < LANES) {
+        grid_stripes(true, grid, m, k, a, b, at, keep, c);
+    } else {
+        grid_stripes(false, grid, m, k, a, b, at, keep, c);
+    }
+}
+
+/* c (rows, columns), whose rows are n apart, += the sum over the images. */
+ON static inline __attribute__((always_inline)) void
+grid_dots(unsigned rows, unsigned columns, bool is_half, const ps_gemm_grids *of, const float *a,
+          const float *b, const uint32_t *at, float *c, size_t n)
+{
+    const ps_gemm_grid *grid = &of->grid;
+    size_t step = is_half ? 2 * grid->pitch : grid->pitch, width = is_half ? LANES : grid->columns;
+    size_t down = is_half ? grid->rows / 2 : grid->rows, pitch = grid->pitch, ai = of->a_row;
+    vec sum[DOT_ROWS][DOT_COLUMNS], x[DOT_ROWS];
+
+    for (unsigned i = 0; i < rows; i++) {
+        for (unsigned j = 0; j < columns; j++) {
+            sum[i][j] = ZERO();
+        }
+    }
+    for (size_t s = 0; s < of->images; s++) {
+        const float *left = a + s * of->a_image, *right = b + s * of->b_image;
+
+        for (size_t r = 0; r < down; r++, right += step) {
+            for (size_t q = 0; q < width; q += LANES, left += LANES) {
+                for (unsigned i = 0; i < rows; i++) {
+                    x[i] = LOAD(left + i * ai);
+                }
+                for (unsigned j = 0; j < columns; j++) {
+                    vec y = load_grid(right + at[j] + q, pitch, is_half);
+
+                    for (unsigned i = 0; i < rows; i++) {
+                        sum[i][j] = FMA(x[i], y, sum[i][j]);
+                    }
+                }
+            }
+        }
+    }
+#ifdef PUT_SUMS
+    if (rows == DOT_ROWS && columns == DOT_COLUMNS) {
+        PUT_SUMS(sum, true, c, n);
+        return;
+    }
+#endif
+    for (unsigned i = 0; i < rows; i++) {
+        for (unsigned j = 0; j < columns; j++) {
+            c[i * n + j] += SUM(sum[i][j]);
+        }
+    }
+}
+
+ON static inline __attribute__((always_inline)) void
+grid_strand(unsigned columns, bool is_half, size_t m, const ps_gemm_grids *of, const float *a,
+            const float *b, const uint32_t *at, float *c, size_t n)
+{
+    size_t i = 0;
+
+    for (; i + DOT_ROWS <= m; i += DOT_ROWS) {
+        grid_dots(DOT_ROWS, columns, is_half, of, a + i * of->a_row, b, at, c + i * n, n);
+    }
+    for (; i < m; i++) {
+        grid_dots(1, columns, is_half, of, a + i * of->a_row, b, at, c + i * n, n);
+    }
+}
+
+ON static inline __attribute__((always_inline)) void grid_strands(bool is_half, size_t m, size_t n,
+                                                                  const ps_gemm_grids *of,
+                                                                  const float *a, const float *b,
+                                                                  const uint32_t *at, float *c)
+{
+    size_t j = 0;
+
+    for (; j + DOT_COLUMNS <= n; j += DOT_COLUMNS) {
+        grid_strand(DOT_COLUMNS, is_half, m, of, a, b, at + j, c + j, n);
+    }
+    for (; j < n; j++) {
+        grid_strand(1, is_half, m, of, a, b, at + j, c + j, n);
+    }
+}
+
+ON static void onto_grids(size_t m, size_t n, const ps_gemm_grids *of, const float *a,
+                          const float *b, const uint32_t *at, float *c)
+{
+    if (of->grid.columns < LANES) {
+        grid_strands(true, m, n, of, a, b, at, c);
+    } else {
+        grid_strands(false, m, n, of, a, b, at, c);
     }
 }

@@ -150,6 +150,83 @@ static void check_terms(const ps_gemm *g, size_t m, size_t n, size_t k, bool kee
     free(c);
 }
 
+/* By grids that begin anywhere in a strip of values, and onto them, of three images. */
+static void check_grids(const ps_gemm *g, size_t m, size_t k, const ps_gemm_grid *grid, bool keep)
+{
+    enum { IMAGES = 3 };
+    size_t n = grid->rows * grid->columns, strip = grid->rows * grid->pitch + 50, reach;
+    float *a = fill(m * k, 1), *b = fill(IMAGES * strip, 2), *slopes = fill(IMAGES * m * n, 3);
+    float *before = fill(m * (n > k ? n : k), 4), *c = fill(m * (n > k ? n : k), 4);
+    uint32_t *at = ps_xcalloc(k, sizeof *at);
+    ps_gemm_grids grids = {
+        .grid = *grid, .images = IMAGES, .a_row = n, .a_image = m * n, .b_image = strip};
+
+    reach = (grid->rows - 1) * grid->pitch + grid->columns;
+    for (size_t p = 0; p < k; p++) { /* the last one ends with the strip */
+        at[p] = (uint32_t)(p + 1 == k ? strip - reach : ps_draw_below(7, p, strip - reach));
+    }
+    g->by_grids(m, k, grid, a, b + 2 * strip, at, keep, c);
+    for (size_t i = 0; i < m * n; i++) {
+        size_t place = i % n / grid->columns * grid->pitch + i % grid->columns;
+        double want = keep ? (double)before[i] : 0.0;
+
+        for (size_t p = 0; p < k; p++) {
+            want += (double)a[i / n * k + p] * (double)b[2 * strip + at[p] + place];
+        }
+        if (!(fabs((double)c[i] - want) <= 1e-7 * (double)(k + 2) * 2)) {
+            fail_msg("%s, by grids (%zu, %zu, %zu x %zu), keep %d: c(%zu) is %g, not %g", g->name,
+                     m, k, grid->rows, grid->columns, keep, i, (double)c[i], want);
+        }
+    }
+    free(c);
+    c = fill(m * (n > k ? n : k), 4);
+    g->onto_grids(m, k, &grids, slopes, b, at, c);
+    for (size_t i = 0; i < m * k; i++) {
+        double want = (double)before[i];
+
+        for (size_t p = 0; p < IMAGES * n; p++) {
+            size_t place = p % n / grid->columns * grid->pitch + p % grid->columns;
+
+            want += (double)slopes[p / n * m * n + i / k * n + p % n] *
+                    (double)b[p / n * strip + at[i % k] + place];
+        }
+        if (!(fabs((double)c[i] - want) <= 1e-7 * (double)(IMAGES * n + 2) * 2)) {
+            fail_msg("%s, onto grids (%zu, %zu, %zu x %zu): c(%zu) is %g, not %g", g->name, m, k,
+                     grid->rows, grid->columns, i, (double)c[i], want);
+        }
+    }
+    free(a);
+    free(b);
+    free(slopes);
+    free(before);
+    free(c);
+    free(at);
+}
+
+static void every_grid_gives_the_product(void **state)
+{
+    static const size_t sizes[] = {1, 3, 4, 11, 12, 13, 31};
+    static const ps_gemm_grid grids[] = {{2, 4, 7},   {6, 4, 4},  {1, 8, 8},   {2, 8, 10},
+                                         {3, 8, 9},   {8, 8, 10}, {1, 16, 16}, {3, 16, 17},
+                                         {2, 48, 50}, {5, 40, 41}};
+    const size_t count = sizeof sizes / sizeof sizes[0];
+    size_t checked = 0;
+
+    (void)state;
+    for (ps_cpu l = PS_CPU_AVX2; l <= ps_cpu_level(); l++) {
+        for (size_t i = 0; i < count * count; i++) {
+            for (size_t k = 0; k < sizeof grids / sizeof grids[0]; k++) {
+                if (ps_gemm_reads(ps_gemm_of(l), grids[k].rows, grids[k].columns)) {
+                    check_grids(ps_gemm_of(l), sizes[i % count], sizes[i / count], &grids[k],
+                                (i + k) % 2 == 0);
+                    checked++;
+                }
+            }
+        }
+        assert_true(checked > 0);
+    }
+}
+
 static void every_shape_gives_the_product(void **state)
 {
     static const size_t sizes[] = {1, 2, 3, 5, 6, 7, 8, 15, 16, 17, 33, 64, 67, 130};
@@ -194,6 +271,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_shape_gives_the_product),
+        cmocka_unit_test(every_grid_gives_the_product),
         cmocka_unit_test(nothing_times_nothing_is_zero),
         cmocka_unit_test(only_what_fits_a_cache_fits),
     };
