@@ -7,6 +7,7 @@
 
 #include "common/base/document.h"
 #include "common/base/files.h"
+#include "common/base/shorten.h"
 #include "common/base/xalloc.h"
 #include "common/job/numbers.h"
 #include "common/job/spec.h"
@@ -153,7 +154,8 @@ static void set_fields(Psgd__V1__JobSpec *spec, const ps_spec_flags *flags, bool
             continue;
         }
         if (f->zero_is_unset && is_zero(text)) {
-            ps_error_violate(error, f->flag, "is '%.40s'; allowed: a whole number from 1 on", text);
+            ps_error_violate(error, f->flag, "is '%s'; allowed: a whole number from 1 on",
+                             PS_SHORT(text, 40));
             continue;
         }
         if (f->choice != NULL) {
@@ -184,7 +186,7 @@ static void set_paths(Psgd__V1__JobSpec *spec, const ps_option_list *sets, ps_er
         char *path;
 
         if (equals == NULL || equals == item) {
-            ps_error_violate(error, "--set", "is '%.60s'; allowed: PATH=VALUE", item);
+            ps_error_violate(error, "--set", "is '%s'; allowed: PATH=VALUE", PS_SHORT(item, 60));
             continue;
         }
         path = ps_xstrndup(item, (size_t)(equals - item));
@@ -237,7 +239,8 @@ static uint64_t count_of(const char *flag, const char *text, ps_error *error)
         return 0;
     }
     if (!is_number(text) || strlen(text) > 9 || strtoul(text, NULL, 10) == 0) {
-        ps_error_violate(error, flag, "is '%.40s'; allowed: a whole number from 1 on", text);
+        ps_error_violate(error, flag, "is '%s'; allowed: a whole number from 1 on",
+                         PS_SHORT(text, 40));
         return 0;
     }
     return strtoul(text, NULL, 10);
@@ -255,8 +258,8 @@ static void set_workers(Psgd__V1__JobSpec *spec, const ps_spec_flags *flags, ps_
 
         for (size_t i = 0; i < 2; i++) {
             if (texts[i] != NULL && is_zero(texts[i])) {
-                ps_error_violate(error, names[i], "is '%.40s'; allowed: a whole number from 1 on",
-                                 texts[i]);
+                ps_error_violate(error, names[i], "is '%s'; allowed: a whole number from 1 on",
+                                 PS_SHORT(texts[i], 40));
             } else if (texts[i] != NULL) {
                 set(spec, names[i], "workers", texts[i], error);
             }
@@ -285,14 +288,15 @@ ps_status ps_spec_build_json(const json_t *json, const char *what, const ps_spec
 
     ps_error_init(error, ps_ok(), NULL);
     if (!json_is_object(json)) {
-        st = ps_fail(PS_INVALID_ARGUMENT, "%.80s: a job is a mapping of fields, as title: mnist",
-                     what);
+        st = ps_fail(PS_INVALID_ARGUMENT, "%s: a job is a mapping of fields, as title: mnist",
+                     PS_SHORT(what, 80));
     } else {
         st = ps_pb_from_json(&psgd__v1__job_spec__descriptor, json, "", error, &message);
     }
     if (!ps_is_ok(&st)) {
-        error->status =
-            error->violation_count > 0 ? ps_fail(PS_INVALID_ARGUMENT, "%.80s is no job", what) : st;
+        error->status = error->violation_count > 0
+                            ? ps_fail(PS_INVALID_ARGUMENT, "%s is no job", PS_SHORT(what, 80))
+                            : st;
         return error->status;
     }
     spec = (Psgd__V1__JobSpec *)message;
@@ -335,8 +339,8 @@ static void locate(const char *text, size_t n, const char *file, ps_violation *v
     char found[sizeof v->field + 64];
 
     if (line > 0) {
-        snprintf(found, sizeof found, "%.40s:%zu: %s", file, line, v->field);
-        snprintf(v->field, sizeof v->field, "%.*s", (int)sizeof v->field - 1, found);
+        snprintf(found, sizeof found, "%s:%zu: %s", PS_SHORT(file, 40), line, v->field);
+        ps_shorten(v->field, sizeof v->field, found);
     }
 }
 
@@ -351,7 +355,7 @@ void ps_spec_locate(const char *path, ps_error *error)
     }
     st = ps_file_read(path, PS_TREE_MAX_BYTES, &text, &n);
     for (size_t i = 0; ps_is_ok(&st) && i < error->violation_count; i++) {
-        locate(text, n, ps_path_tail(path), &error->violations[i]);
+        locate(text, n, PS_PATH_SHOWN(path), &error->violations[i]);
     }
     free(text);
 }

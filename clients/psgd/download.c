@@ -11,6 +11,7 @@
 
 #include "common/base/files.h"
 #include "common/base/sha256.h"
+#include "common/base/shorten.h"
 #include "common/base/xalloc.h"
 
 #include <stdio.h>
@@ -123,11 +124,13 @@ static ps_status finish(download *d, const Psgd__V1__Artifact *artifact)
     ps_sha256_finish(&d->sha, s->sha256);
     s->is_verified = artifact->sha256[0] != '\0';
     if (s->is_verified && strcmp(s->sha256, artifact->sha256) != 0) {
-        return ps_fail(PS_DATA_LOSS, "%.60s: its SHA-256 is not the announced one", d->name);
+        return ps_fail(PS_DATA_LOSS, "%s: its SHA-256 is not the announced one",
+                       PS_SHORT(d->name, 60));
     }
     if (s->is_verified && d->offset != artifact->size) {
-        return ps_fail(PS_DATA_LOSS, "%.60s: received %llu bytes, %llu were announced", d->name,
-                       (unsigned long long)d->offset, (unsigned long long)artifact->size);
+        return ps_fail(PS_DATA_LOSS, "%s: received %llu bytes, %llu were announced",
+                       PS_SHORT(d->name, 60), (unsigned long long)d->offset,
+                       (unsigned long long)artifact->size);
     }
     d->is_open = false;
     st = ps_file_writer_commit(&d->writer);
@@ -147,8 +150,8 @@ static ps_status take_chunk(download *d, const Psgd__V1__ReclaimLogsResponse *ch
     ps_status st = ps_ok();
 
     if (artifact == NULL || !ps_file_name_is_safe(artifact->name)) {
-        return ps_fail(PS_DATA_LOSS, "the name '%.60s' is not safe for a file",
-                       artifact == NULL ? "" : artifact->name);
+        return ps_fail(PS_DATA_LOSS, "the name '%s' is not safe for a file",
+                       PS_SHORT(artifact == NULL ? "" : artifact->name, 60));
     }
     if (is_saved(d, artifact->name)) {
         return ps_ok(); /* sent again after a loss */
@@ -160,12 +163,12 @@ static ps_status take_chunk(download *d, const Psgd__V1__ReclaimLogsResponse *ch
         return st;
     }
     if (strcmp(d->name, artifact->name) != 0 || chunk->offset != d->offset) {
-        return ps_fail(PS_DATA_LOSS, "%.40s: a chunk of it is missing at byte %llu", d->name,
-                       (unsigned long long)d->offset);
+        return ps_fail(PS_DATA_LOSS, "%s: a chunk of it is missing at byte %llu",
+                       PS_SHORT(d->name, 40), (unsigned long long)d->offset);
     }
     bytes = ps_payload_view(payload, 0, n, d->scratch);
     if (crc32(0, bytes, (uInt)n) != chunk->crc32) {
-        return ps_fail(PS_DATA_LOSS, "%.60s: wrong CRC-32 at byte %llu", d->name,
+        return ps_fail(PS_DATA_LOSS, "%s: wrong CRC-32 at byte %llu", PS_SHORT(d->name, 60),
                        (unsigned long long)d->offset);
     }
     ps_sha256_add(&d->sha, bytes, n);

@@ -95,7 +95,7 @@ static ps_status read_description(evaluation *e, json_t **out)
     } else if (text == NULL) {
         st =
             ps_fail(PS_INVALID_ARGUMENT, "%s does not name its network; give the job file by --job",
-                    ps_path_tail(e->model_path));
+                    PS_PATH_SHOWN(e->model_path));
     } else {
         json_error_t why;
 
@@ -103,7 +103,7 @@ static ps_status read_description(evaluation *e, json_t **out)
         if (!json_is_object(*out)) {
             json_decref(*out);
             st = ps_fail(PS_INVALID_ARGUMENT, "%s: \"%s\" of its metadata is not a JSON object",
-                         ps_path_tail(e->model_path), PS_DESCRIPTION_KEY);
+                         PS_PATH_SHOWN(e->model_path), PS_DESCRIPTION_KEY);
         }
     }
     ps_safetensors_close(file);
@@ -189,7 +189,7 @@ static ps_status export_model(const evaluation *e)
                                             "model file is complete already");
     }
     return ps_wrap(ps_evaluation_export(e->plan, e->weights, e->rows, e->export_path), "%s",
-                   ps_path_tail(e->export_path));
+                   PS_PATH_SHOWN(e->export_path));
 }
 
 static ps_status load_data(evaluation *e)

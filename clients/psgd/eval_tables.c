@@ -42,7 +42,7 @@ static ps_status find(const char *model_path, char ***out, size_t *count)
     }
     entries = scandir(head > 0 ? folder : ".", &found, NULL, alphasort);
     if (entries < 0) {
-        return ps_fail_errno(errno, "tables beside %s", ps_path_tail(model_path));
+        return ps_fail_errno(errno, "tables beside %s", PS_PATH_SHOWN(model_path));
     }
     for (int i = 0; i < entries; i++) {
         const char *file = found[i]->d_name;
@@ -81,7 +81,7 @@ ps_status ps_eval_tables(const ps_plan *plan, const char *model_path, const ps_o
         st = ps_fail(PS_NOT_FOUND,
                      "%s has sparse tables, and no file with their rows is "
                      "beside it; give one by --table FILE",
-                     ps_path_tail(model_path));
+                     PS_PATH_SHOWN(model_path));
     }
     if (ps_is_ok(&st)) {
         st = ps_evaluation_rows_open(plan, (const char *const *)found, count, out);

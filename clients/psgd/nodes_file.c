@@ -4,6 +4,7 @@
 
 #include "common/base/address.h"
 #include "common/base/document.h"
+#include "common/base/shorten.h"
 #include "common/base/xalloc.h"
 
 #include <stdlib.h>
@@ -96,11 +97,12 @@ static ps_status read_object(entries *e, const json_t *json)
 
         json_decref(name);
         if (!is_role) {
-            return ps_fail(PS_INVALID_ARGUMENT, "unknown key '%.40s'; allowed: PS, Worker", key);
+            return ps_fail(PS_INVALID_ARGUMENT, "unknown key '%s'; allowed: PS, Worker",
+                           PS_SHORT(key, 40));
         }
         st = read_addresses(e, role, value);
         if (!ps_is_ok(&st)) {
-            return ps_wrap(st, "%.40s", key);
+            return ps_wrap(st, "%s", PS_SHORT(key, 40));
         }
     }
     return ps_ok();
@@ -215,7 +217,7 @@ ps_status ps_nodes_take(const json_t *json, uint64_t n_workers, uint64_t n_pserv
                         Psgd__V1__JobSpec *spec)
 {
     entries e = {.list = ps_xcalloc(PS_NODES_FILE_MAX, sizeof *e.list)};
-    size_t workers, pservers;
+    size_t workers = 0, pservers = 0;
     ps_status st = read_entries(&e, json);
 
     if (ps_is_ok(&st)) {
@@ -243,5 +245,5 @@ ps_status ps_nodes_take_file(const char *path, uint64_t n_workers, uint64_t n_ps
     }
     st = ps_nodes_take(json, n_workers, n_pservers, spec);
     json_decref(json);
-    return ps_is_ok(&st) ? st : ps_wrap(st, "%.40s", path);
+    return ps_is_ok(&st) ? st : ps_wrap(st, "%s", PS_SHORT(path, 40));
 }

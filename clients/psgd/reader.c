@@ -8,6 +8,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/container_of.h"
+#include "common/base/shorten.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -84,8 +85,8 @@ static void on_answer(void *arg, const ps_error *error, const ProtobufCMessage *
     } else if (ps_clock_us() - r->lost_us < PS_READER_PATIENCE_US) {
         ps_loop_after(r->cli->loop, &r->timer, PAUSE_US);
     } else {
-        end(r, ps_fail(PS_UNAVAILABLE, "the coordinator at %.60s did not come back",
-                       r->cli->general.coordinator));
+        end(r, ps_fail(PS_UNAVAILABLE, "the coordinator at %s did not come back",
+                       PS_SHORT(r->cli->general.coordinator, 60)));
     }
 }
 

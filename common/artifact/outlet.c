@@ -22,7 +22,7 @@ static ps_status make_file(ps_outlet *outlet)
         return st;
     }
     outlet->fd = open(outlet->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-    return outlet->fd < 0 ? ps_fail_errno(errno, "open %s", ps_path_tail(outlet->path)) : ps_ok();
+    return outlet->fd < 0 ? ps_fail_errno(errno, "open %s", PS_PATH_SHOWN(outlet->path)) : ps_ok();
 }
 
 ps_status ps_outlet_open(ps_outlet *outlet, const char *path, bool makes_folder)
@@ -58,7 +58,7 @@ ps_status ps_outlet_flush(ps_outlet *outlet)
         if (n >= 0) {
             done += (size_t)n;
         } else if (errno != EINTR) {
-            outlet->st = ps_fail_errno(errno, "write %s", ps_path_tail(outlet->path));
+            outlet->st = ps_fail_errno(errno, "write %s", PS_PATH_SHOWN(outlet->path));
         }
     }
     if (done > 0) {
@@ -85,10 +85,10 @@ ps_status ps_outlet_close(ps_outlet *outlet)
 
     if (outlet->lost > 0) {
         ps_log(PS_LOG_WARN, "files", "%s: %llu rows are lost for want of room",
-               ps_path_tail(outlet->path), (unsigned long long)outlet->lost);
+               PS_PATH_SHOWN(outlet->path), (unsigned long long)outlet->lost);
     }
     if (outlet->fd >= 0 && close(outlet->fd) != 0 && ps_is_ok(&st)) {
-        st = ps_fail_errno(errno, "close %s", ps_path_tail(outlet->path));
+        st = ps_fail_errno(errno, "close %s", PS_PATH_SHOWN(outlet->path));
     }
     ps_strbuf_fini(&outlet->rows);
     free(outlet->path);

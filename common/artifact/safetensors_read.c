@@ -7,6 +7,7 @@
 #include "common/artifact/safetensors.h"
 
 #include "common/base/files.h"
+#include "common/base/shorten.h"
 #include "common/base/xalloc.h"
 
 #include <assert.h>
@@ -39,7 +40,7 @@ typedef struct range {
 
 static ps_status bad(const char *name, const char *why)
 {
-    return ps_fail(PS_INVALID_ARGUMENT, "tensor \"%.40s\": %s", name, why);
+    return ps_fail(PS_INVALID_ARGUMENT, "tensor \"%s\": %s", PS_SHORT(name, 40), why);
 }
 
 static bool as_u64(const json_t *value, uint64_t *out)
@@ -82,8 +83,8 @@ static ps_status read_range(const char *name, const json_t *entry, uint64_t data
         return bad(name, "expected dtype, shape and data_offsets, and nothing else");
     }
     if (dtype == NULL || strcmp(dtype, "F32") != 0) {
-        return ps_fail(PS_INVALID_ARGUMENT, "tensor \"%.40s\": dtype is %.20s, expected F32", name,
-                       dtype == NULL ? "no text" : dtype);
+        return ps_fail(PS_INVALID_ARGUMENT, "tensor \"%s\": dtype is %s, expected F32",
+                       PS_SHORT(name, 40), PS_SHORT(dtype == NULL ? "no text" : dtype, 20));
     }
     st = read_shape(name, json_object_get(entry, "shape"), out, &bytes);
     if (!ps_is_ok(&st)) {
@@ -95,14 +96,14 @@ static ps_status read_range(const char *name, const json_t *entry, uint64_t data
     }
     if (out->begin > out->end || out->end > data_bytes) {
         return ps_fail(PS_INVALID_ARGUMENT,
-                       "tensor \"%.40s\": data_offsets %llu, %llu, expected within 0 to %llu", name,
-                       (unsigned long long)out->begin, (unsigned long long)out->end,
-                       (unsigned long long)data_bytes);
+                       "tensor \"%s\": data_offsets %llu, %llu, expected within 0 to %llu",
+                       PS_SHORT(name, 40), (unsigned long long)out->begin,
+                       (unsigned long long)out->end, (unsigned long long)data_bytes);
     }
     if (out->end - out->begin != bytes) {
         return ps_fail(PS_INVALID_ARGUMENT,
-                       "tensor \"%.40s\": data_offsets hold %llu bytes, expected %llu of its shape",
-                       name, (unsigned long long)(out->end - out->begin),
+                       "tensor \"%s\": data_offsets hold %llu bytes, expected %llu of its shape",
+                       PS_SHORT(name, 40), (unsigned long long)(out->end - out->begin),
                        (unsigned long long)bytes);
     }
     out->tensor.name = name;
@@ -131,9 +132,8 @@ static ps_status check_cover(range *ranges, size_t count, uint64_t data_bytes)
     qsort(ranges, count, sizeof *ranges, by_begin);
     for (size_t i = 0; i < count; i++) {
         if (ranges[i].begin != at) {
-            return ps_fail(PS_INVALID_ARGUMENT,
-                           "tensor \"%.40s\": starts at %llu, expected %llu (%s)",
-                           ranges[i].tensor.name, (unsigned long long)ranges[i].begin,
+            return ps_fail(PS_INVALID_ARGUMENT, "tensor \"%s\": starts at %llu, expected %llu (%s)",
+                           PS_SHORT(ranges[i].tensor.name, 40), (unsigned long long)ranges[i].begin,
                            (unsigned long long)at, ranges[i].begin > at ? "a hole" : "an overlap");
         }
         at = ranges[i].end;
@@ -154,8 +154,8 @@ static ps_status check_meta(json_t *meta)
     }
     for (; it != NULL; it = json_object_iter_next(meta, it)) {
         if (!json_is_string(json_object_iter_value(it))) {
-            return ps_fail(PS_INVALID_ARGUMENT, "%s: \"%.40s\" is no text", meta_key,
-                           json_object_iter_key(it));
+            return ps_fail(PS_INVALID_ARGUMENT, "%s: \"%s\" is no text", meta_key,
+                           PS_SHORT(json_object_iter_key(it), 40));
         }
     }
     return ps_ok();
@@ -323,7 +323,7 @@ static ps_status open_path(const char *path, bool shapes_only, ps_safetensors **
     in.file_bytes = (uint64_t)info.st_size;
     st = open_input(&in, out);
     close(fd);
-    return ps_wrap(st, "%s", ps_path_tail(path));
+    return ps_wrap(st, "%s", PS_PATH_SHOWN(path));
 }
 
 ps_status ps_safetensors_open(const char *path, ps_safetensors **out)

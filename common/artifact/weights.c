@@ -2,6 +2,7 @@
 /* weights.c - see weights.h. */
 #include "common/artifact/weights.h"
 
+#include "common/base/shorten.h"
 #include "common/base/xalloc.h"
 
 #include <math.h>
@@ -64,8 +65,8 @@ static ps_status check_values(const ps_tensor *tensor, size_t size)
     for (size_t i = 0; tensor->data != NULL && i < size; i++) {
         if (!isfinite(tensor->data[i])) {
             return ps_fail(PS_INVALID_ARGUMENT,
-                           "tensor \"%.40s\": value %zu is %g, expected a finite number",
-                           tensor->name, i, (double)tensor->data[i]);
+                           "tensor \"%s\": value %zu is %g, expected a finite number",
+                           PS_SHORT(tensor->name, 40), i, (double)tensor->data[i]);
         }
     }
     return ps_ok();
@@ -105,13 +106,13 @@ static ps_status check_one(const ps_variable *variable, const ps_tensor *found)
     char want[SHAPE_TEXT], have[SHAPE_TEXT];
 
     if (found == NULL) {
-        return ps_fail(PS_INVALID_ARGUMENT,
-                       "tensor \"%.40s\": expected %s, found none of that name", variable->name,
-                       shape_text(&expected, want));
+        return ps_fail(PS_INVALID_ARGUMENT, "tensor \"%s\": expected %s, found none of that name",
+                       PS_SHORT(variable->name, 40), shape_text(&expected, want));
     }
     if (!is_same_shape(&expected, found)) {
-        return ps_fail(PS_INVALID_ARGUMENT, "tensor \"%.40s\": expected %s, found %s",
-                       variable->name, shape_text(&expected, want), shape_text(found, have));
+        return ps_fail(PS_INVALID_ARGUMENT, "tensor \"%s\": expected %s, found %s",
+                       PS_SHORT(variable->name, 40), shape_text(&expected, want),
+                       shape_text(found, have));
     }
     return check_values(found, variable->size);
 }
@@ -130,8 +131,8 @@ static ps_status check_surplus(const ps_safetensors *file, const ps_variable *va
         }
         if (!is_known) {
             return ps_fail(PS_INVALID_ARGUMENT,
-                           "tensor \"%.40s\": expected none of that name, found %s", tensor->name,
-                           shape_text(tensor, have));
+                           "tensor \"%s\": expected none of that name, found %s",
+                           PS_SHORT(tensor->name, 40), shape_text(tensor, have));
         }
     }
     return ps_ok();

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* address.c - see address.h. */
 #include "common/base/address.h"
+#include "common/base/shorten.h"
 
 #include <arpa/inet.h>
 #include <assert.h>
@@ -72,7 +73,7 @@ static bool parse_port(const char *text, uint16_t *out)
 
 static ps_status bad(const char *text, const char *why)
 {
-    return ps_fail(PS_INVALID_ARGUMENT, "address \"%.40s\": %s", text, why);
+    return ps_fail(PS_INVALID_ARGUMENT, "address \"%s\": %s", PS_SHORT(text, 40), why);
 }
 
 /* Parses "[v6]" and "[v6]:port". */

@@ -6,6 +6,7 @@
 #include "common/base/config_slots.h"
 #include "common/base/container_of.h"
 #include "common/base/nearest.h"
+#include "common/base/shorten.h"
 #include "common/base/xalloc.h"
 
 #include <assert.h>
@@ -182,8 +183,9 @@ static ps_status apply(ps_slots *slots)
             ps_slots_give(slots, slot, PS_FROM_DEFAULT, option->value);
         }
         if (slot->source == PS_FROM_DEFAULT && option->is_required) {
-            return ps_fail(PS_INVALID_ARGUMENT, "--%s %.40s is required%s%s", option->name,
-                           ps_option_metavar(option), option->env == NULL ? "" : ", or ",
+            return ps_fail(PS_INVALID_ARGUMENT, "--%s %s is required%s%s", option->name,
+                           PS_SHORT(ps_option_metavar(option), 40),
+                           option->env == NULL ? "" : ", or ",
                            option->env == NULL ? "" : option->env);
         }
         st = set_member(slot);
@@ -201,13 +203,13 @@ static ps_status apply(ps_slots *slots)
 static ps_status check_args(const ps_command *command, const ps_slots *slots)
 {
     if (slots->n_args > command->args_max) {
-        return ps_fail(PS_INVALID_ARGUMENT, "argument \"%.40s\" is one too many; usage: %s %.40s",
-                       slots->args[command->args_max], command->name,
-                       command->usage == NULL ? "[options]" : command->usage);
+        return ps_fail(PS_INVALID_ARGUMENT, "argument \"%s\" is one too many; usage: %s %s",
+                       PS_SHORT(slots->args[command->args_max], 40), command->name,
+                       PS_SHORT(command->usage == NULL ? "[options]" : command->usage, 40));
     }
     if (slots->n_args < command->args_min) {
-        return ps_fail(PS_INVALID_ARGUMENT, "an argument is missing; usage: %s %.60s",
-                       command->name, command->usage == NULL ? "[options]" : command->usage);
+        return ps_fail(PS_INVALID_ARGUMENT, "an argument is missing; usage: %s %s", command->name,
+                       PS_SHORT(command->usage == NULL ? "[options]" : command->usage, 60));
     }
     return ps_ok();
 }

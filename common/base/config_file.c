@@ -4,6 +4,7 @@
 
 #include "common/base/document.h"
 #include "common/base/files.h"
+#include "common/base/shorten.h"
 
 #include <jansson.h>
 #include <string.h>
@@ -90,13 +91,13 @@ static ps_status read_mapping(ps_slots *slots, const char *prefix, json_t *mappi
         ps_status st;
 
         if (slot != NULL && slot->base != slots) {
-            st = ps_wrap(give(slots, slot, value), "%.40s", name);
+            st = ps_wrap(give(slots, slot, value), "%s", PS_SHORT(name, 40));
         } else if (slot != NULL) {
             st = ps_fail(PS_INVALID_ARGUMENT, "key %s is not for a file", name);
         } else if (json_is_object(value)) {
             st = read_mapping(slots, ps_slots_text(slots, "%s-", name), value);
         } else {
-            st = ps_fail(PS_INVALID_ARGUMENT, "unknown key %.40s%s", name,
+            st = ps_fail(PS_INVALID_ARGUMENT, "unknown key %s%s", PS_SHORT(name, 40),
                          ps_slots_hint(slots, name, ""));
         }
         if (!ps_is_ok(&st)) {
@@ -120,5 +121,5 @@ ps_status ps_slots_read_file(ps_slots *slots, const char *path)
         st = ps_fail(PS_INVALID_ARGUMENT, "settings are a mapping, key: value");
     }
     json_decref(tree);
-    return ps_wrap(st, "%s", ps_path_tail(path));
+    return ps_wrap(st, "%s", PS_PATH_SHOWN(path));
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* config_flags.c - reads argv into the slots of options. */
 #include "common/base/config_slots.h"
+#include "common/base/shorten.h"
 
 #include <string.h>
 
@@ -48,8 +49,8 @@ static ps_status give_next(ps_slots *slots, ps_slot *slot, cursor *c)
     next = c->argv[c->at + 1];
     if (strncmp(next, "--", 2) == 0 && find_long(slots, next, &ignored) != NULL) {
         return ps_fail(PS_INVALID_ARGUMENT,
-                       "--%s needs a value, and %.32s is a flag; if it is meant, write --%s=%.32s",
-                       name, next, name, next);
+                       "--%s needs a value, and %s is a flag; if it is meant, write --%s=%s", name,
+                       PS_SHORT(next, 32), name, PS_SHORT(next, 32));
     }
     c->at++;
     ps_slots_give(slots, slot, PS_FROM_FLAG, next);
@@ -71,7 +72,7 @@ static ps_status read_long(ps_slots *slots, cursor *c)
     }
     if (slot == NULL) {
         name = ps_slots_text(slots, "%.*s", (int)strcspn(arg + 2, "="), arg + 2);
-        return ps_fail(PS_INVALID_ARGUMENT, "unknown flag --%.40s%s", name,
+        return ps_fail(PS_INVALID_ARGUMENT, "unknown flag --%s%s", PS_SHORT(name, 40),
                        ps_slots_hint(slots, name, "--"));
     }
     if (value == NULL && !is_bool(slot)) {
@@ -88,8 +89,8 @@ static ps_status read_letters(ps_slots *slots, cursor *c)
         ps_slot *slot = find_letter(slots, *p);
 
         if (slot == NULL) {
-            return ps_fail(PS_INVALID_ARGUMENT, "unknown flag -%c in \"%.40s\"", *p,
-                           c->argv[c->at]);
+            return ps_fail(PS_INVALID_ARGUMENT, "unknown flag -%c in \"%s\"", *p,
+                           PS_SHORT(c->argv[c->at], 40));
         }
         if (is_bool(slot)) {
             ps_slots_give(slots, slot, PS_FROM_FLAG, "true");

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cpu.c - see cpu.h. */
 #include "common/base/cpu.h"
+#include "common/base/shorten.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -88,8 +89,8 @@ ps_status ps_cpu_choose(const char *name, ps_cpu highest, ps_cpu *out)
             return ps_ok();
         }
     }
-    return ps_fail(PS_INVALID_ARGUMENT, "%s=%.20s: this processor runs %s", variable, name,
-                   names_up_to(highest, names, sizeof names));
+    return ps_fail(PS_INVALID_ARGUMENT, "%s=%s: this processor runs %s", variable,
+                   PS_SHORT(name, 20), names_up_to(highest, names, sizeof names));
 }
 
 ps_status ps_cpu_init(void)

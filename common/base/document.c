@@ -5,6 +5,7 @@
 
 #include "common/base/files.h"
 #include "common/base/scalar.h"
+#include "common/base/shorten.h"
 
 #include <math.h>
 #include <stdbool.h>
@@ -195,8 +196,9 @@ static ps_status member_of(reader *r, int depth, json_t *object)
     if (strlen(key) != r->event.data.scalar.length) {
         st = bad_here(r, "a key may not hold a NUL");
     } else if (json_object_get(object, key) != NULL) {
-        st = ps_fail(PS_INVALID_ARGUMENT, "line %zu, column %zu: key \"%.40s\" stands here twice",
-                     r->event.start_mark.line + 1, r->event.start_mark.column + 1, key);
+        st = ps_fail(PS_INVALID_ARGUMENT, "line %zu, column %zu: key \"%s\" stands here twice",
+                     r->event.start_mark.line + 1, r->event.start_mark.column + 1,
+                     PS_SHORT(key, 40));
     } else {
         st = next(r);
     }
@@ -385,7 +387,7 @@ ps_status ps_document_parse_file(const char *path, json_t **out)
         return st;
     }
     st = ps_wrap(ps_document_parse(text, n, out), "%s",
-                 is_stdin ? "standard input" : ps_path_tail(path));
+                 is_stdin ? "standard input" : PS_PATH_SHOWN(path));
     free(text);
     return st;
 }

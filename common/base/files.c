@@ -19,23 +19,9 @@
 
 enum {
     FIRST_BYTES = 64 * 1024,
-    TAIL_BYTES = 60,
     OPEN_DIRS = 16, /* bound of descriptors while removing a tree */
     PATH_NAMES_MAX = 8,
 };
-
-const char *ps_path_tail(const char *path)
-{
-    size_t n = strlen(path);
-
-    if (n > TAIL_BYTES) {
-        path += n - TAIL_BYTES;
-        while (((unsigned char)*path & 0xc0) == 0x80) { /* not inside a character */
-            path++;
-        }
-    }
-    return path;
-}
 
 /* Returns a first size for the buffer; a regular file seldom needs a second one. */
 static size_t guess_cap(int fd, size_t max_bytes)
@@ -90,13 +76,13 @@ ps_status ps_file_read(const char *path, size_t max_bytes, char **bytes, size_t 
     ps_status st;
 
     if (fd < 0) {
-        return ps_fail_errno(errno, "open %s", ps_path_tail(path));
+        return ps_fail_errno(errno, "open %s", PS_PATH_SHOWN(path));
     }
     st = read_all(fd, max_bytes, &data, n);
     close(fd);
     if (!ps_is_ok(&st)) {
         free(data);
-        return ps_wrap(st, "%s", ps_path_tail(path));
+        return ps_wrap(st, "%s", PS_PATH_SHOWN(path));
     }
     *bytes = data;
     return st;
@@ -162,7 +148,7 @@ ps_status ps_file_writer_open(ps_file_writer *writer, const char *path)
         writer->fd = open(writer->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
     } while (writer->fd < 0 && errno == EEXIST);
     if (writer->fd < 0) {
-        ps_status st = ps_fail_errno(errno, "make a file beside %s", ps_path_tail(path));
+        ps_status st = ps_fail_errno(errno, "make a file beside %s", PS_PATH_SHOWN(path));
 
         forget(writer);
         return st;
@@ -173,7 +159,7 @@ ps_status ps_file_writer_open(ps_file_writer *writer, const char *path)
 ps_status ps_file_writer_add(ps_file_writer *writer, const void *bytes, size_t n)
 {
     if (write_all(writer->fd, bytes, n) != 0) {
-        return ps_fail_errno(errno, "write %s", ps_path_tail(writer->path));
+        return ps_fail_errno(errno, "write %s", PS_PATH_SHOWN(writer->path));
     }
     return ps_ok();
 }
@@ -207,12 +193,12 @@ ps_status ps_file_writer_commit(ps_file_writer *writer)
     ps_status st = ps_ok();
 
     if (fsync(writer->fd) != 0 || rename(writer->temporary, writer->path) != 0) {
-        st = ps_fail_errno(errno, "write %s", ps_path_tail(writer->path));
+        st = ps_fail_errno(errno, "write %s", PS_PATH_SHOWN(writer->path));
         ps_file_writer_abandon(writer);
         return st;
     }
     if (sync_dir_of(writer->path) != 0) {
-        st = ps_fail_errno(errno, "sync the directory of %s", ps_path_tail(writer->path));
+        st = ps_fail_errno(errno, "sync the directory of %s", PS_PATH_SHOWN(writer->path));
     }
     close(writer->fd);
     forget(writer);
@@ -241,12 +227,12 @@ ps_status ps_file_replace(const char *from, const char *to)
     ps_status st = ps_ok();
 
     if (fd < 0) {
-        return ps_fail_errno(errno, "open %s", ps_path_tail(from));
+        return ps_fail_errno(errno, "open %s", PS_PATH_SHOWN(from));
     }
     if (fsync(fd) != 0 || rename(from, to) != 0) {
-        st = ps_fail_errno(errno, "write %s", ps_path_tail(to));
+        st = ps_fail_errno(errno, "write %s", PS_PATH_SHOWN(to));
     } else if (sync_dir_of(to) != 0) {
-        st = ps_fail_errno(errno, "sync the directory of %s", ps_path_tail(to));
+        st = ps_fail_errno(errno, "sync the directory of %s", PS_PATH_SHOWN(to));
     }
     close(fd);
     return st;
@@ -258,13 +244,13 @@ ps_status ps_file_append(const char *path, const void *bytes, size_t n)
     ps_status st = ps_ok();
 
     if (fd < 0) {
-        return ps_fail_errno(errno, "open %s", ps_path_tail(path));
+        return ps_fail_errno(errno, "open %s", PS_PATH_SHOWN(path));
     }
     if (write_all(fd, bytes, n) != 0) {
-        st = ps_fail_errno(errno, "append to %s", ps_path_tail(path));
+        st = ps_fail_errno(errno, "append to %s", PS_PATH_SHOWN(path));
     }
     if (close(fd) != 0 && ps_is_ok(&st)) {
-        st = ps_fail_errno(errno, "append to %s", ps_path_tail(path));
+        st = ps_fail_errno(errno, "append to %s", PS_PATH_SHOWN(path));
     }
     return st;
 }
@@ -274,7 +260,7 @@ ps_status ps_disk_free(const char *path, uint64_t *bytes)
     struct statvfs info;
 
     if (statvfs(path, &info) != 0) {
-        return ps_fail_errno(errno, "look at the disk of %s", ps_path_tail(path));
+        return ps_fail_errno(errno, "look at the disk of %s", PS_PATH_SHOWN(path));
     }
     *bytes = (uint64_t)info.f_bavail * info.f_frsize;
     return ps_ok();
@@ -295,7 +281,7 @@ ps_status ps_dir_make(const char *path)
         }
         *p = '\0';
         if (mkdir(copy, 0755) != 0 && errno != EEXIST) {
-            st = ps_fail_errno(errno, "make directory %s", ps_path_tail(copy));
+            st = ps_fail_errno(errno, "make directory %s", PS_PATH_SHOWN(copy));
         }
         *p = held;
         if (held == '\0') {
@@ -304,7 +290,7 @@ ps_status ps_dir_make(const char *path)
     }
     free(copy);
     if (ps_is_ok(&st) && (stat(path, &info) != 0 || !S_ISDIR(info.st_mode))) {
-        st = ps_fail_errno(ENOTDIR, "make directory %s", ps_path_tail(path));
+        st = ps_fail_errno(ENOTDIR, "make directory %s", PS_PATH_SHOWN(path));
     }
     return st;
 }
@@ -333,7 +319,7 @@ ps_status ps_dir_remove(const char *path)
 {
     if (nftw(path, remove_one, OPEN_DIRS, FTW_DEPTH | FTW_PHYS | FTW_MOUNT) != 0 &&
         errno != ENOENT) {
-        return ps_fail_errno(errno, "remove %s", ps_path_tail(path));
+        return ps_fail_errno(errno, "remove %s", PS_PATH_SHOWN(path));
     }
     return ps_ok();
 }
@@ -345,7 +331,7 @@ ps_status ps_path_join(char *out, size_t cap, const char *dir, const char *name)
     int len = snprintf(out, cap, "%s%s%s", dir, needs_slash ? "/" : "", name);
 
     if (len < 0 || (size_t)len >= cap) {
-        return ps_fail(PS_OUT_OF_RANGE, "path is too long: ...%s", ps_path_tail(name));
+        return ps_fail(PS_OUT_OF_RANGE, "path is too long: ...%s", PS_PATH_SHOWN(name));
     }
     return ps_ok();
 }
@@ -409,15 +395,16 @@ static ps_status resolve_below(const char *dir, const char *path, char **real, s
 
     *real = NULL;
     if (real_dir == NULL) {
-        return ps_fail_errno(errno, "open %s", ps_path_tail(dir));
+        return ps_fail_errno(errno, "open %s", PS_PATH_SHOWN(dir));
     }
     n = strcmp(real_dir, "/") == 0 ? 0 : strlen(real_dir);
     ps_strbuf_printf(&joined, "%s/%s", n == 0 ? "" : real_dir, path);
     *real = realpath(joined.data, NULL);
     if (*real == NULL) {
-        st = ps_fail_errno(errno == ENOTDIR ? ENOENT : errno, "open %s", ps_path_tail(joined.data));
+        st =
+            ps_fail_errno(errno == ENOTDIR ? ENOENT : errno, "open %s", PS_PATH_SHOWN(joined.data));
     } else if (strncmp(*real, real_dir, n) != 0 || (*real)[n] != '/') {
-        st = ps_fail(PS_INVALID_ARGUMENT, "%s leads out of its folder", ps_path_tail(path));
+        st = ps_fail(PS_INVALID_ARGUMENT, "%s leads out of its folder", PS_PATH_SHOWN(path));
     }
     *top = n;
     ps_strbuf_fini(&joined);
@@ -449,11 +436,11 @@ static ps_status take_regular(int opened, const char *path, int *fd, struct stat
     struct stat held;
 
     if (opened < 0) {
-        return ps_fail_errno(errno, "open %s", ps_path_tail(path));
+        return ps_fail_errno(errno, "open %s", PS_PATH_SHOWN(path));
     }
     if (fstat(opened, &held) != 0 || !S_ISREG(held.st_mode)) {
         close(opened);
-        return ps_fail(PS_INVALID_ARGUMENT, "%s is not a regular file", ps_path_tail(path));
+        return ps_fail(PS_INVALID_ARGUMENT, "%s is not a regular file", PS_PATH_SHOWN(path));
     }
     if (facts != NULL) {
         *facts = held;

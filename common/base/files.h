@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <sys/stat.h>
 
+#include "common/base/shorten.h"
 #include "common/base/status.h"
 
 enum {
@@ -99,8 +100,7 @@ PS_MUST_USE ps_status ps_file_open(const char *path, int *fd, struct stat *facts
 PS_MUST_USE ps_status ps_file_open_below(const char *dir, const char *path, int *fd,
                                          struct stat *facts);
 
-/* Returns the last 60 bytes of a path, from the start of a character, so that the reason behind
- * it fits into a message. */
-const char *ps_path_tail(const char *path);
+/* A path in a message: shortened, so that the reason behind it fits. Never a name of a file. */
+#define PS_PATH_SHOWN(path) PS_SHORT((path), 160)
 
 #endif

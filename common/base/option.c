@@ -3,6 +3,7 @@
 #include "common/base/option.h"
 
 #include "common/base/scalar.h"
+#include "common/base/shorten.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -38,8 +39,8 @@ static ps_status bad_range(const ps_option *option, const char *text)
 
     format_limit(option, option->min, min);
     format_limit(option, option->max, max);
-    return ps_fail(PS_INVALID_ARGUMENT, "\"%.32s\": from %.24s to %.24s is allowed", text, min,
-                   max);
+    return ps_fail(PS_INVALID_ARGUMENT, "\"%s\": from %s to %s is allowed", PS_SHORT(text, 32),
+                   PS_SHORT(min, 24), PS_SHORT(max, 24));
 }
 
 /* Returns whether `text` is one of "a|b|c". */
@@ -59,7 +60,7 @@ static bool is_choice(const char *choices, const char *text)
 
 static ps_status bad_kind(const char *text, const char *what)
 {
-    return ps_fail(PS_INVALID_ARGUMENT, "\"%.32s\" is not %s", text, what);
+    return ps_fail(PS_INVALID_ARGUMENT, "\"%s\" is not %s", PS_SHORT(text, 32), what);
 }
 
 static ps_status parse(const ps_option *option, const char *text, value *out)
@@ -71,7 +72,7 @@ static ps_status parse(const ps_option *option, const char *text, value *out)
     case PS_KIND_LIST:
         out->text = text;
         if (option->choices != NULL && !is_choice(option->choices, text)) {
-            return ps_fail(PS_INVALID_ARGUMENT, "\"%.32s\": one of %s is allowed", text,
+            return ps_fail(PS_INVALID_ARGUMENT, "\"%s\": one of %s is allowed", PS_SHORT(text, 32),
                            option->choices);
         }
         return ps_ok();

@@ -79,7 +79,7 @@ ps_status ps_sha256_of_file(const char *path, char hex[PS_SHA256_HEX_BYTES], uin
         }
     }
     if (n < 0) {
-        st = ps_fail_errno(errno, "read %s", ps_path_tail(path));
+        st = ps_fail_errno(errno, "read %s", PS_PATH_SHOWN(path));
         ps_sha256_fini(&sha);
     } else {
         ps_sha256_finish(&sha, hex);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* state.c - see state.h. */
 #include "common/base/state.h"
+#include "common/base/shorten.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -115,7 +116,7 @@ void ps_state_fail(ps_state_in *in, const char *fmt, ...)
 
     if (ps_is_ok(&in->status)) {
         va_start(ap, fmt);
-        (void)vsnprintf(text, sizeof text, fmt, ap);
+        ps_shorten_vprint(text, sizeof text, fmt, ap);
         va_end(ap);
         in->status = ps_fail(PS_DATA_LOSS, "offset %zu: %s", in->at, text);
     }

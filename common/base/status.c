@@ -2,13 +2,15 @@
 /* status.c - see status.h. */
 #include "common/base/status.h"
 
+#include "common/base/shorten.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-_Static_assert(sizeof(ps_status) == 128, "a status is two cache lines");
+_Static_assert(sizeof(ps_status) == 512, "a status is eight cache lines");
 
 const char *ps_code_name(ps_code code)
 {
@@ -22,25 +24,6 @@ const char *ps_code_name(ps_code code)
     return i < sizeof names / sizeof names[0] ? names[i] : "code out of range";
 }
 
-/* Removes the beginning of a character that the end of the buffer has cut, because a status
- * travels in UTF-8 fields. */
-static void trim(ps_status *st)
-{
-    size_t n = strlen(st->text), back = 0;
-    unsigned char lead;
-
-    if (n < sizeof st->text - 1) {
-        return;
-    }
-    while (back < 3 && ((unsigned char)st->text[n - 1 - back] & 0xc0) == 0x80) {
-        back++;
-    }
-    lead = (unsigned char)st->text[n - 1 - back];
-    if ((lead >= 0xc0 && back < 1) || (lead >= 0xe0 && back < 2) || (lead >= 0xf0 && back < 3)) {
-        st->text[n - 1 - back] = '\0';
-    }
-}
-
 ps_status ps_fail(ps_code code, const char *fmt, ...)
 {
     ps_status st = {.code = code};
@@ -48,27 +31,21 @@ ps_status ps_fail(ps_code code, const char *fmt, ...)
 
     assert(code != PS_OK);
     va_start(ap, fmt);
-    vsnprintf(st.text, sizeof st.text, fmt, ap);
+    ps_shorten_vprint(st.text, sizeof st.text, fmt, ap);
     va_end(ap);
-    trim(&st);
     return st;
 }
 
-/* Appends ": " and the text, cut at the end of the buffer. */
+/* Appends ": " and the text; together they lose their middle if they are too long. */
 static void append(ps_status *st, const char *text)
 {
+    char both[2 * sizeof st->text + 2];
     size_t n = strlen(st->text);
-    size_t room = sizeof st->text - 1 - n;
-    size_t more = strnlen(text, room);
 
-    if (room <= 2) {
-        return;
-    }
-    memcpy(st->text + n, ": ", 2);
-    more = more < room - 2 ? more : room - 2;
-    memcpy(st->text + n + 2, text, more);
-    st->text[n + 2 + more] = '\0';
-    trim(st);
+    memcpy(both, st->text, n);
+    memcpy(both + n, ": ", 2);
+    ps_shorten(both + n + 2, sizeof st->text, text);
+    ps_shorten(st->text, sizeof st->text, both);
 }
 
 static ps_code code_of_errno(int err)
@@ -107,7 +84,7 @@ ps_status ps_fail_errno(int err, const char *fmt, ...)
     va_list ap;
 
     va_start(ap, fmt);
-    vsnprintf(st.text, sizeof st.text, fmt, ap);
+    ps_shorten_vprint(st.text, sizeof st.text, fmt, ap);
     va_end(ap);
     append(&st, why);
     return st;
@@ -122,7 +99,7 @@ ps_status ps_wrap(ps_status st, const char *fmt, ...)
         return st;
     }
     va_start(ap, fmt);
-    vsnprintf(out.text, sizeof out.text, fmt, ap);
+    ps_shorten_vprint(out.text, sizeof out.text, fmt, ap);
     va_end(ap);
     append(&out, st.text);
     return out;

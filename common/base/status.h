@@ -2,8 +2,8 @@
 /* status.h - the only error type of this program.
  *
  * A ps_status is a plain value: a code with gRPC's numbering and a line of text for people. It owns
- * nothing, so assignment copies it and dropping it leaks nothing. Text longer than the buffer is
- * cut.
+ * nothing, so assignment copies it and dropping it leaks nothing. Text longer than the buffer loses
+ * its middle (shorten.h).
  *
  * It includes nothing of psgd and nothing of gRPC, so everything may include it.
  */
@@ -43,7 +43,7 @@ typedef enum ps_code {
 #undef X
 } ps_code;
 
-enum { PS_STATUS_TEXT_BYTES = 124 };
+enum { PS_STATUS_TEXT_BYTES = 508 };
 
 typedef struct ps_status {
     ps_code code;
@@ -52,7 +52,11 @@ typedef struct ps_status {
 
 static inline ps_status ps_ok(void)
 {
-    return (ps_status){.code = PS_OK};
+    ps_status st;
+
+    st.code = PS_OK;
+    st.text[0] = '\0'; /* the rest is nobody's: most calls succeed, and zeros take time */
+    return st;
 }
 static inline bool ps_is_ok(const ps_status *st)
 {

@@ -3,6 +3,7 @@
 #include "common/data/columns.h"
 
 #include "common/base/draw.h"
+#include "common/base/shorten.h"
 #include "common/data/dataset.h"
 #include "common/data/lines.h"
 
@@ -209,13 +210,13 @@ ps_status ps_column_learn(ps_column_state *state, uint32_t *size)
                                             (uint64_t)number_of(column, "cutoff", 0), most);
     *size = is_label ? state->kept : given > 0 ? given : state->kept + 1;
     if (is_label && (*size < 2 || *size > CLASSES_MAX || (given > 0 && *size != given))) {
-        return ps_fail(PS_INVALID_ARGUMENT, "column %.48s: %u different labels, expected %u to %u",
-                       column->name, *size, given > 0 ? given : 2, given > 0 ? given : CLASSES_MAX);
+        return ps_fail(PS_INVALID_ARGUMENT, "column %s: %u different labels, expected %u to %u",
+                       PS_SHORT(column->name, 48), *size, given > 0 ? given : 2,
+                       given > 0 ? given : CLASSES_MAX);
     }
     if (ps_column_is_one_hot(column) && *size > ONE_HOT_MAX) {
-        return ps_fail(PS_INVALID_ARGUMENT,
-                       "column %.48s: %u categories, at most %d can be one_hot", column->name,
-                       *size, ONE_HOT_MAX);
+        return ps_fail(PS_INVALID_ARGUMENT, "column %s: %u categories, at most %d can be one_hot",
+                       PS_SHORT(column->name, 48), *size, ONE_HOT_MAX);
     }
     return ps_ok();
 }

@@ -6,6 +6,7 @@
  * the column before, so one embedding holds all of them. A field may be quoted; "" inside
  * quotes is a quote. A quoted field may span lines. Blanks around unquoted fields are dropped.
  */
+#include "common/base/shorten.h"
 #include "common/base/strbuf.h"
 #include "common/base/xalloc.h"
 #include "common/data/columns.h"
@@ -145,8 +146,9 @@ static ps_status read_header(table *t, const ps_line *line)
             }
         }
         if (found != 1) {
-            return ps_line_bad(line, "%s column \"%.40s\" in the header, expected one",
-                               found == 0 ? "no" : "a second", t->conf->columns[c].name);
+            return ps_line_bad(line, "%s column \"%s\" in the header, expected one",
+                               found == 0 ? "no" : "a second",
+                               PS_SHORT(t->conf->columns[c].name, 40));
         }
     }
     return ps_ok();
@@ -156,7 +158,7 @@ static ps_status read_header(table *t, const ps_line *line)
 
 static ps_status bad_field(const ps_line *line, const ps_data_column *column, ps_status st)
 {
-    return ps_line_bad(line, "column %.32s: %s", column->name, st.text);
+    return ps_line_bad(line, "column %s: %s", PS_SHORT(column->name, 32), st.text);
 }
 
 static ps_status add_record(table *t, const ps_line *line)
@@ -249,8 +251,8 @@ static ps_status csv_facts(const ps_data_conf *conf, ps_data_facts *facts)
 
         if (column->kind->has_words && size == 0) {
             return ps_fail(PS_FAILED_PRECONDITION,
-                           "the number of categories of column %.48s is known only from the files",
-                           column->name);
+                           "the number of categories of column %s is known only from the files",
+                           PS_SHORT(column->name, 48));
         }
         switch (column->kind->role) {
         case PS_ROLE_NUMBER:

@@ -3,6 +3,7 @@
 #include "common/data/lines.h"
 
 #include "common/base/draw.h"
+#include "common/base/shorten.h"
 #include "common/base/strbuf.h"
 #include "common/base/xalloc.h"
 #include "common/data/packed.h"
@@ -37,9 +38,9 @@ ps_status ps_line_bad(const ps_line *line, const char *fmt, ...)
     va_list ap;
 
     va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
+    ps_shorten_vprint(text, sizeof text, fmt, ap);
     va_end(ap);
-    return ps_fail(PS_INVALID_ARGUMENT, "%.48s: line %llu: %s", line->file,
+    return ps_fail(PS_INVALID_ARGUMENT, "%s: line %llu: %s", PS_SHORT(line->file, 48),
                    (unsigned long long)line->number, text);
 }
 
@@ -94,9 +95,9 @@ static ps_status fill(reader *r)
     r->end = held;
     if (held + CHUNK_BYTES + 1 > r->cap) {
         if (held > PS_LINE_BYTES_MAX) {
-            return ps_fail(PS_INVALID_ARGUMENT,
-                           "%.48s: line %llu: longer than %d bytes, expected lines of text",
-                           r->name, (unsigned long long)r->number + 1, PS_LINE_BYTES_MAX);
+            return ps_fail(
+                PS_INVALID_ARGUMENT, "%s: line %llu: longer than %d bytes, expected lines of text",
+                PS_SHORT(r->name, 48), (unsigned long long)r->number + 1, PS_LINE_BYTES_MAX);
         }
         r->cap = held + 2 * CHUNK_BYTES + 1;
         r->buffer = ps_xrealloc(r->buffer, r->cap);
@@ -141,8 +142,8 @@ static ps_status next_line(reader *r, char **line, size_t *len)
     }
     (*line)[n] = '\0'; /* the buffer has room for one byte more than is read into it */
     if (n > PS_LINE_BYTES_MAX || memchr(*line, '\0', n) != NULL) {
-        return ps_fail(PS_INVALID_ARGUMENT, "%.48s: line %llu: %s, expected lines of text", r->name,
-                       (unsigned long long)r->number,
+        return ps_fail(PS_INVALID_ARGUMENT, "%s: line %llu: %s, expected lines of text",
+                       PS_SHORT(r->name, 48), (unsigned long long)r->number,
                        n > PS_LINE_BYTES_MAX ? "longer than 1 MiB" : "has a NUL byte");
     }
     *len = n;
@@ -232,7 +233,8 @@ static ps_status read_file(walk *w, reader *r, ps_line *line)
         line->record += !line->is_header;
     }
     if (ps_is_ok(&st) && is_first) {
-        st = ps_fail(PS_INVALID_ARGUMENT, "%.48s: is empty, expected lines of text", r->name);
+        st = ps_fail(PS_INVALID_ARGUMENT, "%s: is empty, expected lines of text",
+                     PS_SHORT(r->name, 48));
     }
     return st;
 }

@@ -31,8 +31,8 @@ static ps_status open_either(const char *folder, const char *name, int *fd, stru
         ps_strbuf_fini(&packed);
     }
     return st.code == PS_NOT_FOUND
-               ? ps_fail(PS_NOT_FOUND, "no %s (or .gz) in %s", name, ps_path_tail(folder))
-               : ps_wrap(st, "%s", ps_path_tail(folder));
+               ? ps_fail(PS_NOT_FOUND, "no %s (or .gz) in %s", name, PS_PATH_SHOWN(folder))
+               : ps_wrap(st, "%s", PS_PATH_SHOWN(folder));
 }
 
 ps_status ps_packed_open(const char *folder, const char *name, ps_packed **out, struct stat *facts)

@@ -65,7 +65,7 @@ static ps_status flush(ps_spill *spill)
         }
         if (n < 0) {
             return ps_fail_errno(errno, "write a data set to a file in %s",
-                                 ps_path_tail(spill->scratch));
+                                 PS_PATH_SHOWN(spill->scratch));
         }
         done += (size_t)n;
     }
@@ -84,9 +84,9 @@ static ps_status move_out(ps_spill *spill)
     spill->fd = mkostemp(path.data, O_CLOEXEC);
     if (spill->fd < 0) {
         st = ps_fail_errno(errno, "create a file for a data set in %s",
-                           ps_path_tail(spill->scratch));
+                           PS_PATH_SHOWN(spill->scratch));
     } else if (unlink(path.data) != 0) {
-        st = ps_fail_errno(errno, "unlink in %s", ps_path_tail(spill->scratch));
+        st = ps_fail_errno(errno, "unlink in %s", PS_PATH_SHOWN(spill->scratch));
     }
     ps_strbuf_fini(&path);
     if (ps_is_ok(&st)) {

@@ -2,6 +2,7 @@
 /* text.c - see text.h. */
 #include "common/data/text.h"
 
+#include "common/base/shorten.h"
 #include "common/base/xalloc.h"
 #include "common/data/samples.h"
 
@@ -63,7 +64,8 @@ static ps_status count_line(void *arg, ps_line *line)
         }
     }
     if (!ps_is_ok(&st)) {
-        return ps_wrap(st, "%.48s: line %llu", line->file, (unsigned long long)line->number);
+        return ps_wrap(st, "%s: line %llu", PS_SHORT(line->file, 48),
+                       (unsigned long long)line->number);
     }
     if (c->each != NULL) {
         c->each(c->arg, line->split, n);

@@ -7,6 +7,7 @@
 #include "common/base/files.h"
 #include "common/base/log.h"
 #include "common/base/rowset.h"
+#include "common/base/shorten.h"
 #include "common/base/xalloc.h"
 #include "common/job/table_numbers.h"
 #include "common/train/merge.h"
@@ -51,7 +52,7 @@ static ps_status find_init(const ps_inprocess_job *run, const char *from, char p
 {
     if (ps_init_from_job(from) != NULL) {
         return ps_fail(PS_FAILED_PRECONDITION,
-                       "%.60s is a job of a coordinator; here a path is allowed", from);
+                       "%s is a job of a coordinator; here a path is allowed", PS_SHORT(from, 60));
     }
     if (run->conf.data_path == NULL || run->conf.data_path[0] == '\0') {
         return ps_fail(PS_NOT_FOUND, "it is below the data path: --data-path or PSGD_DATA");

@@ -62,7 +62,7 @@ ps_status inprocess_log_begin(ps_inprocess_job *run)
     }
     run->log = fopen(path, "we");
     if (run->log == NULL) {
-        return ps_fail_errno(errno, "open the job's log %s", ps_path_tail(path));
+        return ps_fail_errno(errno, "open the job's log %s", PS_PATH_SHOWN(path));
     }
     ps_log_set_sink(add_line, run);
     return ps_ok();

@@ -2,6 +2,7 @@
 /* check.c - see check.h. */
 #include "common/job/check.h"
 
+#include "common/base/shorten.h"
 #include "common/base/strbuf.h"
 #include "common/job/numbers.h"
 #include "common/job/spec.h"
@@ -19,10 +20,10 @@ void ps_check_bad(ps_check *check, const char *field, const char *fmt, ...)
     va_list ap;
 
     va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
+    ps_shorten_vprint(text, sizeof text, fmt, ap);
     va_end(ap);
     if (check->count++ == 0) {
-        snprintf(check->first, sizeof check->first, "%.*s: %.128s", PS_FIELD_MAX, field, text);
+        snprintf(check->first, sizeof check->first, "%.*s: %s", PS_FIELD_MAX, field, text);
     }
     if (check->violate != NULL) {
         check->violate(check->arg, field, text);
@@ -80,7 +81,8 @@ static bool find(ps_check *check, const char *field, const ps_kind *kind, const 
 
     kind->each(compare, &w);
     if (!w.is_there) {
-        ps_check_bad(check, field, "is \"%.64s\"; allowed: %s", name, ps_strbuf_text(&w.names));
+        ps_check_bad(check, field, "is \"%s\"; allowed: %s", PS_SHORT(name, 64),
+                     ps_strbuf_text(&w.names));
     }
     *out = w.found;
     ps_strbuf_fini(&w.names);
@@ -113,7 +115,7 @@ static bool check_number(ps_check *check, const char *field, const ps_param *tab
     int at = ps_param_find(table, key);
     bool is_whole = floor(value) == value;
 
-    snprintf(path, sizeof path, "%s.params.%s", field, key);
+    snprintf(path, sizeof path, "%s.params.%s", field, PS_SHORT(key, 40));
     if (at < 0) {
         ps_strbuf names = {0};
 

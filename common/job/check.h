@@ -16,7 +16,7 @@ typedef struct ps_check {
     ps_violate_fn *violate; /* (optional) */
     void *arg;
     size_t count;
-    char first[240]; /* the first one's path and the beginning of its text, for a status */
+    char first[PS_FIELD_MAX + 512 + 2]; /* path and text of the first one, for a status */
 } ps_check;
 
 /* `text` says the value and what is allowed: "is 0; 1 to 64 are allowed". */

@@ -3,6 +3,7 @@
  * be used for. */
 #include "common/job/check.h"
 
+#include "common/base/shorten.h"
 #include "common/base/xalloc.h"
 #include "common/codec/factors.h"
 #include "common/codec/feedback.h"
@@ -30,8 +31,8 @@ static void check_match(ps_check *check, const char *field, const char *match,
 
     if (match[0] == '\0' || (star != NULL && star[1] != '\0')) {
         ps_check_bad(check, field,
-                     "is \"%.80s\"; a variable's name is allowed, or a prefix of names and '*'",
-                     match);
+                     "is \"%s\"; a variable's name is allowed, or a prefix of names and '*'",
+                     PS_SHORT(match, 80));
         return;
     }
     for (uint32_t v = 0; v < layout->variable_count; v++) {
@@ -40,8 +41,8 @@ static void check_match(ps_check *check, const char *field, const char *match,
         }
     }
     if (layout->variable_count > 0) {
-        ps_check_bad(check, field, "\"%.80s\" matches none of the %u variables, %s to %s", match,
-                     layout->variable_count, layout->variables[0].name,
+        ps_check_bad(check, field, "\"%s\" matches none of the %u variables, %s to %s",
+                     PS_SHORT(match, 80), layout->variable_count, layout->variables[0].name,
                      layout->variables[layout->variable_count - 1].name);
     }
 }

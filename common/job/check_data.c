@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* check_data.c - the data set of a job: source, numbers, files. */
 #include "common/base/files.h"
+#include "common/base/shorten.h"
 #include "common/data/columns.h"
 #include "common/job/check.h"
 #include "common/job/spec.h"
@@ -18,9 +19,9 @@ static void check_folder(ps_check *check, const Psgd__V1__DataSpec *spec, ps_dat
                      conf->source->name);
     } else if (!ps_data_folder_is_safe(spec->folder)) {
         ps_check_bad(check, "spec.data.folder",
-                     "is \"%.80s\"; names of A-Z a-z 0-9 . _ ( ) - without a dot in front are "
+                     "is \"%s\"; names of A-Z a-z 0-9 . _ ( ) - without a dot in front are "
                      "allowed, with / between them, %d bytes in all",
-                     spec->folder, PS_DATA_FOLDER_MAX - 1);
+                     PS_SHORT(spec->folder, 80), PS_DATA_FOLDER_MAX - 1);
     } else {
         snprintf(conf->folder, sizeof conf->folder, "%s", spec->folder);
     }
@@ -36,14 +37,15 @@ static uint32_t check_names(ps_check *check, const char *list, char *const *name
         snprintf(field, sizeof field, "spec.data.%s[%zu]", list, i);
         if (!ps_name_is_safe(names[i]) || strlen(names[i]) >= PS_DATA_NAME_MAX) {
             ps_check_bad(check, field,
-                         "is \"%.80s\"; 1 to %d of A-Z a-z 0-9 . _ ( ) - are allowed, no dot in "
+                         "is \"%s\"; 1 to %d of A-Z a-z 0-9 . _ ( ) - are allowed, no dot in "
                          "front",
-                         names[i], PS_DATA_NAME_MAX - 1);
+                         PS_SHORT(names[i], 80), PS_DATA_NAME_MAX - 1);
             continue;
         }
         for (uint32_t k = 0; k < held; k++) {
             if (strcmp(conf->files[k], names[i]) == 0) {
-                ps_check_bad(check, field, "is \"%.63s\"; another entry has that name", names[i]);
+                ps_check_bad(check, field, "is \"%s\"; another entry has that name",
+                             PS_SHORT(names[i], 63));
                 break;
             }
         }
@@ -82,7 +84,7 @@ static void check_column(ps_check *check, const char *field, Psgd__V1__ColumnSpe
 
     snprintf(path, sizeof path, "%s.name", field);
     if (spec->name[0] == '\0' || strlen(spec->name) >= PS_DATA_NAME_MAX) {
-        ps_check_bad(check, path, "is \"%.80s\"; 1 to %d bytes are allowed", spec->name,
+        ps_check_bad(check, path, "is \"%s\"; 1 to %d bytes are allowed", PS_SHORT(spec->name, 80),
                      PS_DATA_NAME_MAX - 1);
     }
     snprintf(column->name, sizeof column->name, "%s", spec->name);
@@ -113,8 +115,8 @@ static void check_columns(ps_check *check, Psgd__V1__DataSpec *spec, ps_data_con
         for (size_t k = 0; k < i; k++) {
             if (strcmp(conf->columns[k].name, conf->columns[i].name) == 0) {
                 snprintf(path, sizeof path, "%s.name", field);
-                ps_check_bad(check, path, "is \"%.63s\"; another entry has that name",
-                             conf->columns[i].name);
+                ps_check_bad(check, path, "is \"%s\"; another entry has that name",
+                             PS_SHORT(conf->columns[i].name, 63));
                 break;
             }
         }
@@ -128,9 +130,9 @@ bool ps_check_data_conf(ps_check *check, Psgd__V1__DataSpec *spec, ps_data_conf 
 
     if (strchr(spec->name, '/') != NULL) {
         ps_check_bad(check, "spec.data.name",
-                     "is \"%.40s\", a path: that is for --data-path or PSGD_DATA; allowed here are "
+                     "is \"%s\", a path: that is for --data-path or PSGD_DATA; allowed here are "
                      "names as 'psgd info data' lists them",
-                     spec->name);
+                     PS_SHORT(spec->name, 40));
         return false;
     }
     if (!ps_check_plugin(check, "spec.data.name", &ps_kind_data, &spec->name, "glyphs")) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* check_model.c - the network of a job, from a preset or a list of layers. */
+#include "common/base/shorten.h"
 #include "common/base/xalloc.h"
 #include "common/job/check.h"
 #include "common/job/spec.h"
@@ -72,8 +73,8 @@ static bool check_mlp(ps_check *check, ps_plan *plan, const ps_data_facts *facts
         ps_spec_set(&model->activation, "tanh");
     }
     if (!is_activation(model->activation)) {
-        ps_check_bad(check, "spec.model.activation", "is \"%.64s\"; allowed: tanh, relu, sigmoid",
-                     model->activation);
+        ps_check_bad(check, "spec.model.activation", "is \"%s\"; allowed: tanh, relu, sigmoid",
+                     PS_SHORT(model->activation, 64));
     }
     if (model->n_widths > WIDTHS_MAX) {
         ps_check_bad(check, "spec.model.widths", "has %zu layers; at most %d are allowed",
@@ -193,8 +194,8 @@ static void check_inputs(ps_check *check, const ps_plan *plan, const char *field
         if (!find_input(plan, (size_t)(out - plan->layers), spec->inputs[k], &out->inputs[k])) {
             snprintf(path, sizeof path, "%s.inputs[%zu]", field, k);
             ps_check_bad(check, path,
-                         "is \"%.64s\"; names of layers before it and \"input\" are allowed",
-                         spec->inputs[k]);
+                         "is \"%s\"; names of layers before it and \"input\" are allowed",
+                         PS_SHORT(spec->inputs[k], 64));
         }
     }
 }
@@ -219,8 +220,8 @@ static void check_layer(ps_check *check, ps_plan *plan, size_t i)
         snprintf(out->name, sizeof out->name, "%s%zu", layer->kind, i);
         ps_spec_set(&spec->name, out->name);
     } else if (!is_layer_name(spec->name)) {
-        ps_check_bad(check, path, "is \"%.80s\"; 1 to %d of A-Z a-z 0-9 _ - are allowed",
-                     spec->name, NAME_MAX_BYTES);
+        ps_check_bad(check, path, "is \"%s\"; 1 to %d of A-Z a-z 0-9 _ - are allowed",
+                     PS_SHORT(spec->name, 80), NAME_MAX_BYTES);
         return;
     }
     snprintf(out->name, sizeof out->name, "%s", spec->name);

@@ -2,6 +2,7 @@
 /* check_update.c - the update of a job, and what goes together with local steps. */
 #include "common/job/check.h"
 
+#include "common/base/shorten.h"
 #include "common/base/xalloc.h"
 #include "common/job/numbers.h"
 #include "common/job/spec.h"
@@ -27,8 +28,8 @@ static void check_only(ps_check *check, const char *field, const char *name, con
                        const char *update)
 {
     if (only != NULL && strcmp(name, only) != 0) {
-        ps_check_bad(check, field, "is \"%.64s\"; update %s works with %s alone", name, update,
-                     only);
+        ps_check_bad(check, field, "is \"%s\"; update %s works with %s alone", PS_SHORT(name, 64),
+                     update, only);
     }
 }
 

@@ -4,6 +4,7 @@
 
 #include "common/base/address.h"
 #include "common/base/files.h"
+#include "common/base/shorten.h"
 #include "common/base/strbuf.h"
 #include "common/base/xalloc.h"
 #include "common/job/check.h"
@@ -45,8 +46,8 @@ static void check_scalars(ps_check *check, ps_plan *plan)
     }
     if (!is_title(spec->title)) {
         ps_check_bad(check, "spec.title",
-                     "is \"%.80s\"; 1 to %d of A-Z a-z 0-9 . _ - are allowed, no dot in front",
-                     spec->title, TITLE_MAX_BYTES);
+                     "is \"%s\"; 1 to %d of A-Z a-z 0-9 . _ - are allowed, no dot in front",
+                     PS_SHORT(spec->title, 80), TITLE_MAX_BYTES);
     }
     ps_check_u32(check, "spec.workers", &spec->workers, 1, 1, WORKERS_MAX);
     ps_check_u32(check, "spec.worker_processes", &spec->worker_processes, spec->workers, 1,
@@ -80,9 +81,9 @@ void ps_check_init(ps_check *check, const char *field, const char *from, bool ma
 
     if (!(from[0] == '\0' ? may_be_empty : job != NULL ? is_job_id(job) : ps_path_is_safe(from))) {
         ps_check_bad(check, field,
-                     "is \"%.80s\"; \"job:ID\" is allowed, or a path below the data path of "
+                     "is \"%s\"; \"job:ID\" is allowed, or a path below the data path of "
                      "letters, digits and . _ ( ) - with / between names",
-                     from);
+                     PS_SHORT(from, 80));
     }
 }
 
@@ -204,11 +205,13 @@ static void check_nodes(ps_check *check, const Psgd__V1__JobSpec *spec)
         snprintf(field, sizeof field, "spec.nodes[%zu].address", i);
         if (!ps_is_ok(&st) || address.host[0] == '\0' || address.port == 0 ||
             strlen(node->address) >= PS_NODE_ADDRESS_MAX) {
-            ps_check_bad(check, field, "is \"%.80s\"; host:port is allowed", node->address);
+            ps_check_bad(check, field, "is \"%s\"; host:port is allowed",
+                         PS_SHORT(node->address, 80));
         }
         for (size_t k = 0; k < i; k++) {
             if (strcmp(spec->nodes[k]->address, node->address) == 0) {
-                ps_check_bad(check, field, "is %.80s; nodes[%zu] has it too", node->address, k);
+                ps_check_bad(check, field, "is %s; nodes[%zu] has it too",
+                             PS_SHORT(node->address, 80), k);
                 break;
             }
         }
@@ -280,8 +283,8 @@ static void apply_preset(ps_check *check, ps_plan *plan)
 
         ps_preset_each(add_name, &names);
         ps_check_bad(check, "spec.preset",
-                     "is \"%.64s\"; allowed: %s and others, psgd presets lists all", name,
-                     ps_strbuf_text(&names));
+                     "is \"%s\"; allowed: %s and others, psgd presets lists all",
+                     PS_SHORT(name, 64), ps_strbuf_text(&names));
         ps_strbuf_fini(&names);
     }
     ps_spec_apply_preset(plan->spec);

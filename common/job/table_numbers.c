@@ -7,6 +7,7 @@
  */
 #include "common/job/table_numbers.h"
 
+#include "common/base/shorten.h"
 #include "common/base/strbuf.h"
 #include "common/base/xalloc.h"
 #include "common/codec/feedback.h"
@@ -233,8 +234,8 @@ static void check_inits(ps_check *check, const ps_plan *plan)
     if (!plan->has_tables) {
         if (spec->n_init_tables > 0) {
             ps_check_bad(check, "spec.init_tables",
-                         "is \"%.80s\"; without sparse tables (model.table) none is allowed",
-                         spec->init_tables[0]);
+                         "is \"%s\"; without sparse tables (model.table) none is allowed",
+                         PS_SHORT(spec->init_tables[0], 80));
         }
         return;
     }

@@ -25,7 +25,7 @@ static ps_status open_next(ps_data_store *store)
     }
     store->fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
     if (store->fd < 0) {
-        return ps_fail_errno(errno, "create %s", ps_path_tail(path));
+        return ps_fail_errno(errno, "create %s", PS_PATH_SHOWN(path));
     }
     store->at = 0;
     ps_sha256_init(&store->sha);
@@ -62,7 +62,7 @@ ps_status ps_data_store_open(ps_data_store *store, const char *folder, const ps_
     memcpy(store->temporary + n, ".XXXXXX", sizeof ".XXXXXX");
     if (mkdtemp(store->temporary) == NULL) {
         store->temporary[0] = '\0';
-        return ps_fail_errno(errno, "make a folder beside %s", ps_path_tail(folder));
+        return ps_fail_errno(errno, "make a folder beside %s", PS_PATH_SHOWN(folder));
     }
     st = open_next(store);
     if (!ps_is_ok(&st)) {
@@ -148,7 +148,7 @@ ps_status ps_data_store_commit(ps_data_store *store)
         ps_status st = ps_dir_remove(store->folder);
 
         if (!ps_is_ok(&st) || rename(store->temporary, store->folder) != 0) {
-            st = ps_fail_errno(errno, "name the data set %s", ps_path_tail(store->folder));
+            st = ps_fail_errno(errno, "name the data set %s", PS_PATH_SHOWN(store->folder));
             ps_data_store_abandon(store);
             return st;
         }

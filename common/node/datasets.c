@@ -4,6 +4,7 @@
 
 #include "common/base/container_of.h"
 #include "common/base/files.h"
+#include "common/base/shorten.h"
 #include "common/base/xalloc.h"
 
 #include <assert.h>
@@ -153,8 +154,8 @@ static ps_status locate(const ps_datasets *sets, const ps_data_wish *wish, char 
             return ps_ok();
         }
     }
-    return ps_fail(PS_NOT_FOUND, "no data set %s with checksum %.12s here", wish->conf.source->name,
-                   wish->sha256);
+    return ps_fail(PS_NOT_FOUND, "no data set %s with checksum %s here", wish->conf.source->name,
+                   PS_SHORT(wish->sha256, 12));
 }
 
 static void find_and_load(ps_task *task)

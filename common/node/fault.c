@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fault.c - see fault.h. */
 #include "common/node/fault.h"
+#include "common/base/shorten.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -38,7 +39,8 @@ ps_status ps_faults_add(ps_faults *faults, const char *text)
         }
     }
     return ps_fail(PS_INVALID_ARGUMENT,
-                   "fault \"%.40s\": exit-at:PHASE, stop-at:PHASE, drop-ack:N are allowed", text);
+                   "fault \"%s\": exit-at:PHASE, stop-at:PHASE, drop-ack:N are allowed",
+                   PS_SHORT(text, 40));
 }
 
 void ps_faults_at(const ps_faults *faults, ps_phase phase)

@@ -5,6 +5,7 @@
 #include "common/base/container_of.h"
 #include "common/base/files.h"
 #include "common/base/log.h"
+#include "common/base/shorten.h"
 #include "common/base/xalloc.h"
 #include "common/node/node_impl.h"
 
@@ -39,7 +40,8 @@ static ps_status find_node_id(ps_node *node, const char *given)
     if (given != NULL && given[0] != '\0') {
         if (!ps_node_id_is_valid(given)) {
             return ps_fail(PS_INVALID_ARGUMENT,
-                           "node id \"%.64s\"; 1 to 64 of A-Z a-z 0-9 . _ - are allowed", given);
+                           "node id \"%s\"; 1 to 64 of A-Z a-z 0-9 . _ - are allowed",
+                           PS_SHORT(given, 64));
         }
         snprintf(node->node_id, sizeof node->node_id, "%s", given);
         return ps_ok();

@@ -13,6 +13,7 @@
 #include "common/base/cpu.h"
 #include "common/base/files.h"
 #include "common/base/log.h"
+#include "common/base/shorten.h"
 #include "common/base/signals.h"
 #include "common/nn/blas.h"
 #include "common/rpc/process.h"
@@ -94,12 +95,12 @@ static ps_status lock_dir(const char *path, int *fd)
     }
     *fd = open(file, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
     if (*fd < 0) {
-        return ps_fail_errno(errno, "open %s", ps_path_tail(file));
+        return ps_fail_errno(errno, "open %s", PS_PATH_SHOWN(file));
     }
     if (flock(*fd, LOCK_EX | LOCK_NB) != 0) {
         st = errno == EWOULDBLOCK
-                 ? ps_fail(PS_UNAVAILABLE, "%s is in use by another process", ps_path_tail(path))
-                 : ps_fail_errno(errno, "lock %s", ps_path_tail(file));
+                 ? ps_fail(PS_UNAVAILABLE, "%s is in use by another process", PS_PATH_SHOWN(path))
+                 : ps_fail_errno(errno, "lock %s", PS_PATH_SHOWN(file));
         close(*fd);
     }
     return st;
@@ -220,7 +221,8 @@ static ps_status take_settings(const ps_node_program *program, const settings *s
     if (ps_is_ok(&st) && s->node_id != NULL && s->node_id[0] != '\0' &&
         !ps_node_id_is_valid(s->node_id)) {
         st = ps_fail(PS_INVALID_ARGUMENT,
-                     "--node-id: \"%.80s\": 1 to 64 of A-Z a-z 0-9 . _ - are allowed", s->node_id);
+                     "--node-id: \"%s\": 1 to 64 of A-Z a-z 0-9 . _ - are allowed",
+                     PS_SHORT(s->node_id, 80));
     }
     out->conf = (ps_node_conf){
         .listen = out->listen,

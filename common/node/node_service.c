@@ -3,6 +3,7 @@
 #include "common/base/address.h"
 #include "common/base/clock.h"
 #include "common/base/files.h"
+#include "common/base/shorten.h"
 #include "common/node/node_impl.h"
 
 #include <stdio.h>
@@ -141,8 +142,8 @@ static bool check_can_commit(ps_node *node, ps_call *call,
     if (!ps_is_ok(&st) || address.host[0] == '\0' || address.port == 0 ||
         strlen(request->coordinator) >= PS_NODE_ADDRESS_MAX) {
         fail_with(call,
-                  ps_fail(PS_INVALID_ARGUMENT, "coordinator is \"%.60s\"; host:port is allowed",
-                          request->coordinator),
+                  ps_fail(PS_INVALID_ARGUMENT, "coordinator is \"%s\"; host:port is allowed",
+                          PS_SHORT(request->coordinator, 60)),
                   "BAD_ADDRESS");
         return false;
     }

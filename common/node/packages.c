@@ -5,6 +5,7 @@
 #include "common/base/address.h"
 #include "common/base/files.h"
 #include "common/base/sha256.h"
+#include "common/base/shorten.h"
 #include "common/base/strbuf.h"
 #include "common/base/xalloc.h"
 
@@ -38,8 +39,8 @@ static ps_status place(ps_placement *placement, const Psgd__V1__Placement *p)
         return st;
     }
     if (address.host[0] == '\0' || address.port == 0 || !ps_name_is_safe(p->node_id)) {
-        return ps_fail(PS_INVALID_ARGUMENT, "%.40s at %.60s; a node id and host:port are needed",
-                       p->node_id, p->address);
+        return ps_fail(PS_INVALID_ARGUMENT, "%s at %s; a node id and host:port are needed",
+                       PS_SHORT(p->node_id, 40), PS_SHORT(p->address, 60));
     }
     switch (p->role) {
     case PSGD__V1__NODE_ROLE__NODE_ROLE_PSERVER:
@@ -178,12 +179,11 @@ static bool read_files(const Psgd__V1__DataPackage *package, const ps_data_conf 
         if (!ps_name_is_safe(f->name) || strlen(f->name) >= sizeof files[i].name ||
             !is_file_of(conf, f->name) || !is_sha256(f->sha256) || f->size == 0 ||
             f->size > data_max_bytes || (total += f->size) > data_max_bytes) {
-            return refuse(
-                error,
-                ps_fail(PS_INVALID_ARGUMENT,
-                        "file %zu, \"%.40s\", is none of %s, has no sha256, or is too big", i,
-                        f->name, conf->source->name),
-                "BAD_DATA");
+            return refuse(error,
+                          ps_fail(PS_INVALID_ARGUMENT,
+                                  "file %zu, \"%s\", is none of %s, has no sha256, or is too big",
+                                  i, PS_SHORT(f->name, 40), conf->source->name),
+                          "BAD_DATA");
         }
         for (size_t k = 0; k < i; k++) {
             if (strcmp(files[k].name, f->name) == 0) {

@@ -9,6 +9,7 @@
  */
 #include "common/base/clock.h"
 #include "common/base/log.h"
+#include "common/base/shorten.h"
 #include "common/base/xalloc.h"
 #include "common/node/packages.h"
 #include "common/node/precommit_impl.h"
@@ -183,8 +184,8 @@ static void take(ps_precommit *pc, const Psgd__V1__PreCommitRequest *request, ps
 
     if (strcmp(request->job_id, pc->job_id) != 0 || request->attempt != pc->attempt) {
         ps_precommit_fail(pc,
-                          ps_fail(PS_INVALID_ARGUMENT, "a package of attempt %u of job %.60s",
-                                  request->attempt, request->job_id),
+                          ps_fail(PS_INVALID_ARGUMENT, "a package of attempt %u of job %s",
+                                  request->attempt, PS_SHORT(request->job_id, 60)),
                           "WRONG_ATTEMPT");
         return;
     }

@@ -2,6 +2,8 @@
 /* error.c - see error.h. */
 #include "common/rpc/error.h"
 
+#include "common/base/shorten.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -50,9 +52,9 @@ void ps_error_violate(ps_error *e, const char *field, const char *fmt, ...)
         e->violations_dropped++;
         return;
     }
-    snprintf(v->field, sizeof v->field, "%s", field);
+    ps_shorten(v->field, sizeof v->field, field);
     va_start(ap, fmt);
-    vsnprintf(v->text, sizeof v->text, fmt, ap);
+    ps_shorten_vprint(v->text, sizeof v->text, fmt, ap);
     va_end(ap);
     e->violation_count++;
 }

@@ -9,6 +9,7 @@
 
 #include "common/base/xalloc.h"
 
+#include "common/base/shorten.h"
 #include "grpc/health/v1/health.pb-c.h"
 
 #include <assert.h>
@@ -184,7 +185,8 @@ static void handle_check(void *state, const ProtobufCMessage *request, ps_payloa
 
     (void)payload;
     if (e == NULL) {
-        ps_call_fail(call, ps_fail(PS_NOT_FOUND, "no service '%.80s' here", req->service));
+        ps_call_fail(call,
+                     ps_fail(PS_NOT_FOUND, "no service '%s' here", PS_SHORT(req->service, 80)));
         return;
     }
     reply.status = (serving_status)e->status;

@@ -5,6 +5,7 @@
  */
 #include "common/rpc/pbread.h"
 
+#include "common/base/shorten.h"
 #include "common/rpc/pbfield.h"
 #include "common/rpc/pbjson.h"
 
@@ -41,13 +42,11 @@ void ps_pb_violate(ps_pb_reader *r, const char *fmt, ...)
     va_list ap;
 
     va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
+    ps_shorten_vprint(text, sizeof text, fmt, ap);
     va_end(ap);
     ps_error_violate(r->error, path, "%s", text);
     if (r->wrong++ == 0) {
-        size_t n = (size_t)snprintf(r->first, sizeof r->first, "%.60s: ", path);
-
-        snprintf(r->first + n, sizeof r->first - n, "%.160s", text);
+        snprintf(r->first, sizeof r->first, "%s: %s", PS_SHORT(path, 96), text);
     }
 }
 
@@ -66,11 +65,10 @@ void ps_pb_enter_index(ps_pb_reader *r, size_t i)
 
 void ps_pb_violate_type(ps_pb_reader *r, const json_t *json, const char *wanted)
 {
-    enum { SHOWN = 48 };
     char *text = json_dumps(json, JSON_ENCODE_ANY | JSON_COMPACT);
     const char *value = text == NULL ? "this" : text;
 
-    ps_pb_violate(r, "%.*s%s is not %s", SHOWN, value, strlen(value) > SHOWN ? "..." : "", wanted);
+    ps_pb_violate(r, "%s is not %s", PS_SHORT(value, 48), wanted);
     free(text);
 }
 

@@ -13,7 +13,7 @@
 typedef struct ps_pb_reader {
     ps_error *error;
     size_t wrong;    /* number of violations */
-    char first[240]; /* path of the first violation and the beginning of its text */
+    char first[640]; /* path and text of the first violation */
     ps_strbuf path;  /* path of the value that is being read */
     unsigned depth;  /* nesting of messages */
 } ps_pb_reader;

@@ -6,6 +6,7 @@
  */
 #include "common/rpc/pbjson.h"
 
+#include "common/base/shorten.h"
 #include "common/base/xalloc.h"
 #include "common/rpc/pbfield.h"
 #include "common/rpc/pbread.h"
@@ -115,7 +116,7 @@ static void set_field(ps_pb_reader *r, ProtobufCMessage *message,
         json = json_loads(text, JSON_REJECT_DUPLICATES, &error);
     }
     if (json == NULL) {
-        ps_pb_violate(r, "'%.40s' is no JSON (%.80s)", text, error.text);
+        ps_pb_violate(r, "'%s' is no JSON (%s)", PS_SHORT(text, 40), error.text);
         return;
     }
     if (field->type == PROTOBUF_C_TYPE_MESSAGE) {
@@ -166,13 +167,13 @@ static void set_slot(ps_pb_reader *r, const ProtobufCFieldDescriptor *field, voi
     if (*path == '.' && field->type == PROTOBUF_C_TYPE_MESSAGE && !ps_pb_is_timestamp(field)) {
         set_in_message(r, ps_pb_message_in(field, slot), path + 1, text);
     } else if (*path != '\0') {
-        ps_pb_violate(r, "has no part '%.40s'", path);
+        ps_pb_violate(r, "has no part '%s'", PS_SHORT(path, 40));
     } else if (field->type == PROTOBUF_C_TYPE_MESSAGE && !ps_pb_is_timestamp(field)) {
         json_error_t error;
 
         json = json_loads(text, JSON_REJECT_DUPLICATES, &error);
         if (json == NULL) {
-            ps_pb_violate(r, "'%.40s' is no JSON (%.80s)", text, error.text);
+            ps_pb_violate(r, "'%s' is no JSON (%s)", PS_SHORT(text, 40), error.text);
             return;
         }
         protobuf_c_message_free_unpacked(*(ProtobufCMessage **)slot, NULL);
@@ -220,7 +221,7 @@ static void set_in_list(ps_pb_reader *r, ProtobufCMessage *message,
     i = strtoul(key, &end, 10);
     is_index = isdigit((unsigned char)key[0]) && *end == '\0' && errno == 0 && i <= n;
     if (!is_index) {
-        ps_pb_violate(r, "'%.40s' is no index of 0 to %zu", key, n);
+        ps_pb_violate(r, "'%s' is no index of 0 to %zu", PS_SHORT(key, 40), n);
     }
     free(key);
     if (!is_index) {

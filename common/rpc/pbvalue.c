@@ -130,8 +130,7 @@ static void read_enum(ps_pb_reader *r, const ProtobufCEnumDescriptor *type, int 
                       const json_t *json)
 {
     const ProtobufCEnumValue *value = NULL;
-    char wanted[128] = "one of";
-    size_t n = strlen(wanted);
+    ps_strbuf wanted = {0};
 
     if (json_is_string(json)) {
         value = ps_pb_enum_find(type, json_string_value(json));
@@ -142,11 +141,11 @@ static void read_enum(ps_pb_reader *r, const ProtobufCEnumDescriptor *type, int 
         *slot = value->value;
         return;
     }
-    for (unsigned i = 0; i < type->n_values && n < sizeof wanted; i++) {
-        n += (size_t)snprintf(wanted + n, sizeof wanted - n, "%s %s", i == 0 ? "" : ",",
-                              type->values[i].name);
+    for (unsigned i = 0; i < type->n_values; i++) {
+        ps_strbuf_printf(&wanted, "%s%s", i == 0 ? "one of " : ", ", type->values[i].name);
     }
-    ps_pb_violate_type(r, json, wanted);
+    ps_pb_violate_type(r, json, ps_strbuf_text(&wanted));
+    ps_strbuf_fini(&wanted);
 }
 
 static void read_string(ps_pb_reader *r, const ProtobufCFieldDescriptor *field, char **slot,

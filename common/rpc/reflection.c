@@ -10,6 +10,7 @@
 #include "common/base/xalloc.h"
 #include "proto/descriptors.h"
 
+#include "common/base/shorten.h"
 #include "grpc/reflection/v1/reflection.pb-c.h"
 #include "grpc/reflection/v1alpha/reflection.pb-c.h"
 
@@ -259,7 +260,7 @@ typedef struct answer {
     Grpc__Reflection__V1__ExtensionNumberResponse extensions;
     Grpc__Reflection__V1__ListServiceResponse list;
     ProtobufCBinaryData file[FILES_MAX];
-    char text[160];
+    char text[PS_STATUS_TEXT_BYTES];
 } answer;
 
 static void answer_error(answer *a, ps_status why)
@@ -308,8 +309,8 @@ static void answer_found(answer *a, const char *name, bool is_symbol)
     span file = find_file(span_of(name), is_symbol);
 
     if (file.len == 0) {
-        answer_error(
-            a, ps_fail(PS_NOT_FOUND, "no %s '%.80s' here", is_symbol ? "symbol" : "file", name));
+        answer_error(a, ps_fail(PS_NOT_FOUND, "no %s '%s' here", is_symbol ? "symbol" : "file",
+                                PS_SHORT(name, 80)));
     } else {
         answer_files(a, file);
     }
@@ -319,7 +320,7 @@ static void answer_found(answer *a, const char *name, bool is_symbol)
 static void answer_extensions(answer *a, char *type)
 {
     if (find_file(span_of(type), true).len == 0) {
-        answer_error(a, ps_fail(PS_NOT_FOUND, "no type '%.80s' here", type));
+        answer_error(a, ps_fail(PS_NOT_FOUND, "no type '%s' here", PS_SHORT(type, 80)));
         return;
     }
     a->extensions.base_type_name = type;
@@ -343,9 +344,9 @@ static void answer_request(answer *a, const reflection_request *req)
         answer_found(a, req->file_containing_symbol, true);
         return;
     case GRPC__REFLECTION__V1__SERVER_REFLECTION_REQUEST__MESSAGE_REQUEST_FILE_CONTAINING_EXTENSION:
-        answer_error(a, ps_fail(PS_NOT_FOUND, "no extension %d of '%.80s' here",
+        answer_error(a, ps_fail(PS_NOT_FOUND, "no extension %d of '%s' here",
                                 (int)req->file_containing_extension->extension_number,
-                                req->file_containing_extension->containing_type));
+                                PS_SHORT(req->file_containing_extension->containing_type, 80)));
         return;
     case GRPC__REFLECTION__V1__SERVER_REFLECTION_REQUEST__MESSAGE_REQUEST_ALL_EXTENSION_NUMBERS_OF_TYPE:
         answer_extensions(a, req->all_extension_numbers_of_type);

@@ -187,7 +187,7 @@ static void take_snap(ps_store *store, shard_slice *slice, ps_state_in *in)
                                slice->conf.n)
              : ps_fail(PS_DATA_LOSS, "too long");
     if (!ps_is_ok(&st)) {
-        ps_state_fail(in, "snapshot: %.80s", st.text);
+        ps_state_fail(in, "snapshot: %s", st.text);
         return;
     }
     shard_renew_snap(slice);
@@ -226,7 +226,7 @@ static void take_parked(ps_store *store, uint32_t s, ps_state_in *in)
                  ? ps_fail(PS_DATA_LOSS, "of a kind that is not parked")
                  : ps_codec_check(slice->conf.up, &head.msg, bytes, len, slice->conf.n);
         if (!ps_is_ok(&st)) {
-            ps_state_fail(in, "parked: %.80s", st.text);
+            ps_state_fail(in, "parked: %s", st.text);
             return;
         }
         ps_park_add(&store->park, &slice->parked, k, &head.msg, bytes, len);

@@ -148,7 +148,7 @@ static void take_heap(const ps_store *store, uint32_t table, ps_heap *h, uint32_
         }
     }
     if (!ps_is_ok(&st)) {
-        ps_state_fail(in, "%.90s", st.text);
+        ps_state_fail(in, "%s", st.text);
         return;
     }
     h->count += count;

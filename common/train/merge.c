@@ -184,7 +184,7 @@ static ps_status read_head(ps_tables_files *files, const char *path)
     n = read(fd, head, sizeof head);
     st = n < 0 ? ps_fail_errno(errno, "read") : ps_tables_files_see(files, head, (size_t)n);
     close(fd);
-    return ps_wrap(st, "%s", ps_path_tail(path));
+    return ps_wrap(st, "%s", PS_PATH_SHOWN(path));
 }
 
 static ps_status read_whole(ps_tables_files *files, const char *path)
@@ -195,7 +195,7 @@ static ps_status read_whole(ps_tables_files *files, const char *path)
 
     if (ps_is_ok(&st)) {
         st = ps_wrap(ps_tables_files_take(files, (const uint8_t *)bytes, n), "%s",
-                     ps_path_tail(path));
+                     PS_PATH_SHOWN(path));
     }
     free(bytes);
     return st;

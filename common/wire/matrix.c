@@ -2,6 +2,7 @@
 /* matrix.c - see matrix.h. */
 #include "common/wire/matrix.h"
 
+#include "common/base/shorten.h"
 #include "common/base/xalloc.h"
 
 #include <assert.h>
@@ -165,13 +166,13 @@ static ps_status check(const ps_plan *plan, const matrix *m, const Psgd__V1__Enc
     if (head->codec_case != PSGD__V1__ENCODING__CODEC_POWERSGD ||
         head->lossless != PSGD__V1__LOSSLESS__LOSSLESS_UNSPECIFIED || head->row_width != 0 ||
         head->others_stay) {
-        return ps_fail(PS_INVALID_ARGUMENT, "slice %u: of %.40s, which comes whole, as powersgd",
-                       head->slice, name);
+        return ps_fail(PS_INVALID_ARGUMENT, "slice %u: of %s, which comes whole, as powersgd",
+                       head->slice, PS_SHORT(name, 40));
     }
     if (powersgd->slices != m->slices || head->slice != m->leader) {
         return ps_fail(PS_INVALID_ARGUMENT,
-                       "slice %u: powersgd of %u slices; of %.40s this part has %u from %u on",
-                       head->slice, powersgd->slices, name, m->slices, m->leader);
+                       "slice %u: powersgd of %u slices; of %s this part has %u from %u on",
+                       head->slice, powersgd->slices, PS_SHORT(name, 40), m->slices, m->leader);
     }
     if (powersgd->rank != m->rank || powersgd->columns != m->columns || len != m->bytes ||
         head->payload_bytes != len) {

@@ -213,13 +213,13 @@ static ps_status read_table(ps_prepare *p, const char *path, uint64_t size, size
         p->table_open = fdopen(fd, "rb");
         if (!p->table_open) {
             close(fd);
-            return ps_fail(PS_RESOURCE_EXHAUSTED, "no memory to read %s", ps_path_tail(path));
+            return ps_fail(PS_RESOURCE_EXHAUSTED, "no memory to read %s", PS_PATH_SHOWN(path));
         }
     }
     *n = left < PS_CHUNK_MAX ? (size_t)left : PS_CHUNK_MAX;
     return *n > 0 && fread(p->chunk, 1, *n, p->table_open) == *n
                ? ps_ok()
-               : ps_fail(PS_DATA_LOSS, "%s became shorter", ps_path_tail(path));
+               : ps_fail(PS_DATA_LOSS, "%s became shorter", PS_PATH_SHOWN(path));
 }
 
 /* The next piece of the files of tables; false: there was none, nothing was sent. */

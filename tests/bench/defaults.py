@@ -47,7 +47,7 @@ def main():
     options.add_argument("names", nargs="*", help="presets; default all")
     options.add_argument("--seeds", type=int, default=3)
     options.add_argument("--workers", type=int, default=0, help="instead of the preset's number")
-    options.add_argument("--least", type=float, default=0.9)
+    options.add_argument("--least", type=float, default=0.85)
     o = options.parse_args()
     if data_path() is None:
         options.error("PSGD_DATA has to say where mnist/ is")

@@ -112,5 +112,55 @@ class WorkerJson(Fidelity):
         self.assertEqual(len(said.splitlines()), 1, said)
 
 
+class Messages(Fidelity):
+    """A refusal is whole: its beginning says what is wrong, its end what is allowed or what to
+    do. Only values are shortened, in their middle."""
+
+    LONG = "x" * 400
+
+    def setUp(self):
+        self.folder = self.cluster(workers=0, pservers=0).folder
+
+    def test_refusals_have_an_end(self):
+        long = self.LONG
+        train = ("train", "--preset", "bsp")
+        for args, begin, end in (
+                (("train", "--preset", long), "spec.preset: is \"xxx", "psgd presets lists all"),
+                ((*train, "-D", long), "spec.data.name: is \"xxx", "criteo, slots, ngram, skipgram"),
+                ((*train, "-D", f"/{long}"), "spec.data.name: is \"/xxx",
+                 "as 'psgd info data' lists them"),
+                ((*train, "--codec-up", long), "spec.codec.up.name: is \"xxx",
+                 "intsum, dgc, powersgd"),
+                ((*train, "-s", f"model.layers[0].kind={long}"),
+                 "spec.model.layers[0].kind: is \"xxx", "dropout, channel_dropout"),
+                ((*train, "-s", f"optimizer.side={long}"), "optimizer.side=xxx",
+                 "OPTIMIZER_SIDE_WORKER"),
+                ((*train, "-s", f"optimizer.rule.params.{long}=1"), "spec.optimizer.rule.params.xxx",
+                 "allowed: lr, beta1, beta2, epsilon"),
+                ((*train, "-t", long), "spec.title: is \"xxx", "no dot in front"),
+                ((*train, "--lr", long), "--lr: ", "is not a number"),
+                ((*train, f"--{long}"), "unknown flag --xxx", "See 'psgd train --help'."),
+                (("train", f"{long}.yaml"), "open xxx", ".yaml: File name too long"),
+                (("submit", "-W", f"{long}.json"), "--workers: open xxx",
+                 ".json: File name too long"),
+                (("--format", long, "list"), "--format: \"xxx",
+                 "one of text|json|jsonl is allowed\nSee 'psgd --help'.")):
+            with self.subTest(args=args):
+                said = self.psgd(*args, code=ARGUMENTS).strip()
+                self.assertTrue(said.startswith(f"psgd: {begin}"), said)
+                self.assertTrue(said.endswith(end), said)
+                self.assertIn("\N{HORIZONTAL ELLIPSIS}", said)
+                self.assertLess(len(said), 800)
+
+    def test_a_coordinator_s_refusal_is_whole(self):
+        c = self.cluster(workers=0, pservers=0)
+        said = self.psgd("submit", "--preset", "bsp", "-M", self.LONG, code=ARGUMENTS,
+                         coordinator=c.coordinator.address)
+        self.assertIn("perplexity, binary_sum_cross_entropy", said)
+        missing = "j" * 90
+        said = self.psgd("get", missing, code=SERVER, coordinator=c.coordinator.address)
+        self.assertIn("there is no job", said)
+
+
 if __name__ == "__main__":
     main()

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* service.c - the table of CoordinatorService, and what its handlers share. */
 #include "services/coordinator/api/service.h"
+#include "common/base/shorten.h"
 
 #include <assert.h>
 #include <stdarg.h>
@@ -42,7 +43,7 @@ void ps_refuse(ps_call *call, ps_code code, const char *reason, const char *job_
     va_list ap;
 
     va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
+    ps_shorten_vprint(text, sizeof text, fmt, ap);
     va_end(ap);
     ps_error_init(&error, ps_fail(code, "%s", text), reason);
     if (job_id && job_id[0] != '\0') {

@@ -8,6 +8,7 @@
  */
 #include "common/base/buf.h"
 #include "common/base/container_of.h"
+#include "common/base/shorten.h"
 #include "common/base/xalloc.h"
 #include "services/coordinator/api/service.h"
 #include "services/coordinator/domain/job_message.h"
@@ -197,7 +198,8 @@ static void run_task(ps_task *task)
         r->status = ps_artifacts_read(r->folder, it->artifact->name, it->offset, r->buf->data,
                                       r->buf->len, &got);
         if (ps_is_ok(&r->status) && got < r->buf->len) {
-            r->status = ps_fail(PS_DATA_LOSS, "%.60s has become shorter", it->artifact->name);
+            r->status =
+                ps_fail(PS_DATA_LOSS, "%s has become shorter", PS_SHORT(it->artifact->name, 60));
         }
     } else if (!r->buf && !r->was_live) {
         r->status = ps_registry_load(r->c->reader, r->job_id, &r->record);

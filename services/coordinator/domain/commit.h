@@ -33,7 +33,7 @@ enum {
     PS_COMMIT_ADDRESS_MAX = 160,
     PS_COMMIT_REASON_MAX = 40,
     PS_COMMIT_MESSAGE_MAX = 600,
-    PS_COMMIT_WAITS_MAX = 320
+    PS_COMMIT_WAITS_MAX = 600
 };
 
 typedef struct ps_commit_conf {

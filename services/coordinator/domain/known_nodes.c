@@ -3,6 +3,7 @@
 #include "services/coordinator/domain/known_nodes.h"
 
 #include "common/base/address.h"
+#include "common/base/shorten.h"
 #include "common/base/xalloc.h"
 
 #include <stdio.h>
@@ -129,8 +130,8 @@ ps_status ps_nodes_register(ps_nodes *nodes, const Psgd__V1__RegisterNodeRequest
     /* Two processes with one id would take it from each other for ever. */
     if (node && req->incarnation < node->incarnation && ps_node_is_alive(nodes, node, now_us)) {
         return ps_fail(PS_FAILED_PRECONDITION,
-                       "%s has the node id %.64s and was started later; --node-id gives another",
-                       node->address, req->node_id);
+                       "%s has the node id %s and was started later; --node-id gives another",
+                       node->address, PS_SHORT(req->node_id, 64));
     }
     if (!node) {
         st = insert(nodes, req->node_id, &node);
@@ -159,7 +160,7 @@ ps_status ps_nodes_beat(ps_nodes *nodes, const Psgd__V1__HeartbeatRequest *req, 
     ps_node_entry *node = ps_nodes_find(nodes, req->node_id);
 
     if (!node || node->incarnation != req->incarnation) {
-        return ps_fail(PS_NOT_FOUND, "node %.64s has to register", req->node_id);
+        return ps_fail(PS_NOT_FOUND, "node %s has to register", PS_SHORT(req->node_id, 64));
     }
     if (strlen(req->job_id) >= sizeof node->job_id) {
         return ps_fail(PS_INVALID_ARGUMENT, "job_id is too long");

@@ -2,6 +2,7 @@
 /* artifacts.c - the files of jobs. */
 #include "services/coordinator/io/artifacts.h"
 
+#include "common/base/shorten.h"
 #include "common/base/xalloc.h"
 #include "services/coordinator/io/room.h"
 
@@ -82,7 +83,7 @@ static ps_status deleted_folder(char out[PS_FOLDER_MAX], const char *data_dir, c
 
 static ps_status move(const char *from, const char *to)
 {
-    return rename(from, to) == 0 ? ps_ok() : ps_fail_errno(errno, "move %s", ps_path_tail(from));
+    return rename(from, to) == 0 ? ps_ok() : ps_fail_errno(errno, "move %s", PS_PATH_SHOWN(from));
 }
 
 ps_status ps_artifacts_set_aside(const char *data_dir, const char *job_id, char out[PS_FOLDER_MAX])
@@ -282,7 +283,7 @@ ps_status ps_artifacts_read(const char *folder, const char *name, uint64_t offse
     *got = 0;
     fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0) {
-        return ps_fail_errno(errno, "open %s", ps_path_tail(path));
+        return ps_fail_errno(errno, "open %s", PS_PATH_SHOWN(path));
     }
     while (*got < n) {
         ssize_t r = pread(fd, (char *)bytes + *got, n - *got, (off_t)(offset + *got));
@@ -291,7 +292,7 @@ ps_status ps_artifacts_read(const char *folder, const char *name, uint64_t offse
             continue;
         }
         if (r < 0) {
-            st = ps_fail_errno(errno, "read %s", ps_path_tail(path));
+            st = ps_fail_errno(errno, "read %s", PS_PATH_SHOWN(path));
         }
         if (r <= 0) {
             break;
@@ -338,11 +339,11 @@ static void stored_name(const ps_intake *in, const Psgd__V1__CollectResponse *he
 static ps_status check_file(const ps_intake *in, const Psgd__V1__CollectResponse *head)
 {
     if (!ps_file_name_is_safe(head->name)) {
-        return ps_fail(PS_INVALID_ARGUMENT, "\"%.60s\" is no file name", head->name);
+        return ps_fail(PS_INVALID_ARGUMENT, "\"%s\" is no file name", PS_SHORT(head->name, 60));
     }
     for (size_t i = 0; i < in->file_count; i++) {
         if (strcmp(in->files[i].name, in->now.name) == 0) {
-            return ps_fail(PS_INVALID_ARGUMENT, "%.60s: came before", head->name);
+            return ps_fail(PS_INVALID_ARGUMENT, "%s: came before", PS_SHORT(head->name, 60));
         }
     }
     return ps_left_file_check(&in->who, head->name, head->kind, head->size);
@@ -359,14 +360,15 @@ static ps_status begin_file(ps_intake *in, const Psgd__V1__CollectResponse *head
         return st;
     }
     if (head->offset != 0) {
-        return ps_fail(PS_DATA_LOSS, "%.60s begins at byte %llu", head->name,
+        return ps_fail(PS_DATA_LOSS, "%s begins at byte %llu", PS_SHORT(head->name, 60),
                        (unsigned long long)head->offset);
     }
     if (in->file_count == PS_INTAKE_FILES_MAX) {
         return ps_fail(PS_INVALID_ARGUMENT, "more than %d files of one node", PS_INTAKE_FILES_MAX);
     }
     if (strlen(head->sha256) != PS_SHA256_HEX_BYTES - 1) {
-        return ps_fail(PS_INVALID_ARGUMENT, "%.60s: sha256 is not 64 digits", head->name);
+        return ps_fail(PS_INVALID_ARGUMENT, "%s: sha256 is not 64 digits",
+                       PS_SHORT(head->name, 60));
     }
     path_of(path, in->folder, in->now.name);
     st = ps_dir_make_for(path);
@@ -397,7 +399,7 @@ static ps_status end_file(ps_intake *in)
 
     ps_sha256_finish(&in->sha, hex);
     if (strcmp(hex, in->now.sha256) != 0) {
-        return ps_fail(PS_DATA_LOSS, "%.60s: wrong SHA-256", in->at);
+        return ps_fail(PS_DATA_LOSS, "%s: wrong SHA-256", PS_SHORT(in->at, 60));
     }
     in->is_open = false;
     st = ps_file_writer_commit(&in->writer);
@@ -423,10 +425,10 @@ ps_status ps_intake_chunk(ps_intake *in, const Psgd__V1__CollectResponse *head,
     }
     if (strcmp(in->at, head->name) != 0 || head->offset != in->received ||
         head->size != in->now.size || n > in->now.size - in->received) {
-        return ps_fail(PS_DATA_LOSS, "chunks of %.60s are out of order", in->at);
+        return ps_fail(PS_DATA_LOSS, "chunks of %s are out of order", PS_SHORT(in->at, 60));
     }
     if ((uint32_t)crc32_z(0, bytes, n) != head->crc32) {
-        return ps_fail(PS_DATA_LOSS, "%.60s: wrong CRC-32 at byte %llu", in->at,
+        return ps_fail(PS_DATA_LOSS, "%s: wrong CRC-32 at byte %llu", PS_SHORT(in->at, 60),
                        (unsigned long long)head->offset);
     }
     st = ps_file_writer_add(&in->writer, bytes, n);
@@ -441,7 +443,7 @@ ps_status ps_intake_chunk(ps_intake *in, const Psgd__V1__CollectResponse *head,
 ps_status ps_intake_end(ps_intake *in)
 {
     if (in->is_open) {
-        return ps_fail(PS_DATA_LOSS, "%.60s ended after %llu of %llu bytes", in->at,
+        return ps_fail(PS_DATA_LOSS, "%s ended after %llu of %llu bytes", PS_SHORT(in->at, 60),
                        (unsigned long long)in->received, (unsigned long long)in->now.size);
     }
     return ps_ok();

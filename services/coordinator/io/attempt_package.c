@@ -45,7 +45,7 @@ static ps_status check_sum(const char *path, const char *sha256)
 
     if (ps_is_ok(&st) && sha256[0] != '\0' && strcmp(hex, sha256) != 0) {
         st = ps_fail(PS_DATA_LOSS, "%s is damaged: its SHA-256 is not the stored one",
-                     ps_path_tail(path));
+                     PS_PATH_SHOWN(path));
     }
     return st;
 }

@@ -80,15 +80,16 @@ static ps_status take_lock(ps_database *d, const char *folder)
     }
     d->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
     if (d->lock_fd < 0) {
-        return ps_fail_errno(errno, "open %s", ps_path_tail(path));
+        return ps_fail_errno(errno, "open %s", PS_PATH_SHOWN(path));
     }
     if (flock(d->lock_fd, LOCK_EX | LOCK_NB) == 0) {
         return ps_ok();
     }
     if (errno == EWOULDBLOCK) {
-        return ps_fail(PS_FAILED_PRECONDITION, "another coordinator uses %s", ps_path_tail(folder));
+        return ps_fail(PS_FAILED_PRECONDITION, "another coordinator uses %s",
+                       PS_PATH_SHOWN(folder));
     }
-    return ps_fail_errno(errno, "lock %s", ps_path_tail(path));
+    return ps_fail_errno(errno, "lock %s", PS_PATH_SHOWN(path));
 }
 
 /* Reads the one value of the one row that the statement gives. */
@@ -214,7 +215,7 @@ static ps_status open_checked(ps_database *d, const char *path, int64_t *version
 
     if (sqlite3_open_v2(path, &d->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL) !=
         SQLITE_OK) {
-        return ps_database_failed(d->db, ps_path_tail(path));
+        return ps_database_failed(d->db, PS_PATH_SHOWN(path));
     }
     sqlite3_db_config(d->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
     st = exec(d->db,
@@ -270,7 +271,7 @@ ps_status ps_database_open_reader(const char *folder, ps_database *out)
         return st;
     }
     if (sqlite3_open_v2(path, &out->db, SQLITE_OPEN_READWRITE, NULL) != SQLITE_OK) {
-        return ps_database_failed(out->db, ps_path_tail(path));
+        return ps_database_failed(out->db, PS_PATH_SHOWN(path));
     }
     sqlite3_db_config(out->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
     return exec(out->db,

@@ -79,11 +79,11 @@ static ps_status copy_to(sqlite3 *from, const char *path, ps_stamp *stamp)
     ps_status st;
 
     if (fd < 0) {
-        return ps_fail_errno(errno, "open %s", ps_path_tail(path));
+        return ps_fail_errno(errno, "open %s", PS_PATH_SHOWN(path));
     }
     close(fd);
     if (sqlite3_open_v2(path, &copy, SQLITE_OPEN_READWRITE, NULL) != SQLITE_OK) {
-        st = ps_database_failed(copy, ps_path_tail(path));
+        st = ps_database_failed(copy, PS_PATH_SHOWN(path));
     } else {
         st = copy_pages(from, copy);
     }
@@ -107,7 +107,7 @@ ps_status ps_database_copy(sqlite3 *from, const char *to, ps_stamp *stamp)
     ps_status st;
 
     if (n < 0 || n >= PATH_BYTES) {
-        return ps_fail(PS_INVALID_ARGUMENT, "%s is too long", ps_path_tail(to));
+        return ps_fail(PS_INVALID_ARGUMENT, "%s is too long", PS_PATH_SHOWN(to));
     }
     st = copy_to(from, temporary, stamp);
     if (ps_is_ok(&st)) {
@@ -129,11 +129,11 @@ static ps_status check_target(const char *from, const char *to)
     int fd;
 
     if (lstat(to, &target) != 0) {
-        return errno == ENOENT ? ps_ok() : ps_fail_errno(errno, "%s", ps_path_tail(to));
+        return errno == ENOENT ? ps_ok() : ps_fail_errno(errno, "%s", PS_PATH_SHOWN(to));
     }
     if (stat(from, &source) == 0 && source.st_dev == target.st_dev &&
         source.st_ino == target.st_ino) {
-        return ps_fail(PS_ALREADY_EXISTS, "%s is the registry itself", ps_path_tail(to));
+        return ps_fail(PS_ALREADY_EXISTS, "%s is the registry itself", PS_PATH_SHOWN(to));
     }
     fd = S_ISREG(target.st_mode) ? open(to, O_RDONLY | O_CLOEXEC | O_NOFOLLOW) : -1;
     n = fd >= 0 ? read(fd, head, sizeof head) : -1;
@@ -143,7 +143,7 @@ static ps_status check_target(const char *from, const char *to)
     if (n == 0 || (n == sizeof head && memcmp(head, magic, sizeof magic) == 0)) {
         return ps_ok();
     }
-    return ps_fail(PS_ALREADY_EXISTS, "%s is there and is no backup", ps_path_tail(to));
+    return ps_fail(PS_ALREADY_EXISTS, "%s is there and is no backup", PS_PATH_SHOWN(to));
 }
 
 ps_status ps_database_backup(const char *folder, const char *to, ps_stamp *stamp)
@@ -153,7 +153,7 @@ ps_status ps_database_backup(const char *folder, const char *to, ps_stamp *stamp
     ps_status st = ps_path_join(path, sizeof path, folder, "jobs.db");
 
     if (ps_is_ok(&st) && access(path, F_OK) != 0) {
-        st = ps_fail_errno(errno, "%s", ps_path_tail(path));
+        st = ps_fail_errno(errno, "%s", PS_PATH_SHOWN(path));
     }
     if (ps_is_ok(&st)) {
         st = check_target(path, to);

@@ -4,6 +4,7 @@
 
 #include "common/artifact/weights.h"
 #include "common/base/files.h"
+#include "common/base/shorten.h"
 #include "common/base/xalloc.h"
 #include "common/job/table_numbers.h"
 #include "common/train/merge.h"
@@ -46,8 +47,8 @@ static ps_status load_job(const ps_init_where *where, const char *job_id, ps_rec
     ps_status st = ps_registry_load(where->reader, job_id, record);
 
     if (ps_is_ok(&st) && !ps_state_is_final(record->job->state)) {
-        st = ps_fail(PS_FAILED_PRECONDITION, "job %.60s is %s; one that is over is expected",
-                     job_id, ps_state_name(record->job->state));
+        st = ps_fail(PS_FAILED_PRECONDITION, "job %s is %s; one that is over is expected",
+                     PS_SHORT(job_id, 60), ps_state_name(record->job->state));
     }
     return ps_is_ok(&st) ? ps_artifacts_folder(folder, where->data_dir, job_id) : st;
 }
@@ -66,8 +67,8 @@ static ps_status find_of_job(const ps_init_where *where, const char *job_id,
     }
     model = model_of(record.job);
     st = model ? ps_path_join(path, PS_INIT_PATH_MAX, folder, model->name)
-               : ps_fail(PS_FAILED_PRECONDITION, "job %.60s, which is %s, has left no model",
-                         job_id, ps_state_name(record.job->state));
+               : ps_fail(PS_FAILED_PRECONDITION, "job %s, which is %s, has left no model",
+                         PS_SHORT(job_id, 60), ps_state_name(record.job->state));
     if (ps_is_ok(&st)) {
         snprintf(sha256, PS_SHA256_HEX_BYTES, "%s", model->sha256);
     }
@@ -116,14 +117,14 @@ static ps_status add_table(ps_init_tables *out, const char *path, const char *sh
     ps_status st;
 
     if (stat(path, &what) != 0) {
-        return ps_fail_errno(errno, "%s", ps_path_tail(path));
+        return ps_fail_errno(errno, "%s", PS_PATH_SHOWN(path));
     }
     if (!S_ISREG(what.st_mode)) {
-        return ps_fail(PS_INVALID_ARGUMENT, "%s is no file", ps_path_tail(path));
+        return ps_fail(PS_INVALID_ARGUMENT, "%s is no file", PS_PATH_SHOWN(path));
     }
     st = ps_table_check_size((uint64_t)what.st_size);
     if (!ps_is_ok(&st)) {
-        return ps_wrap(st, "%s", ps_path_tail(path));
+        return ps_wrap(st, "%s", PS_PATH_SHOWN(path));
     }
     out->paths = ps_xrealloc(out->paths, (out->count + 1) * sizeof *out->paths);
     out->sizes = ps_xrealloc(out->sizes, (out->count + 1) * sizeof *out->sizes);
@@ -151,8 +152,8 @@ static ps_status add_tables_of_job(const ps_init_where *where, const char *job_i
         }
     }
     if (ps_is_ok(&st) && out->count == before) {
-        st = ps_fail(PS_FAILED_PRECONDITION, "job %.60s, which is %s, has left no sparse tables",
-                     job_id, ps_state_name(record.job->state));
+        st = ps_fail(PS_FAILED_PRECONDITION, "job %s, which is %s, has left no sparse tables",
+                     PS_SHORT(job_id, 60), ps_state_name(record.job->state));
     }
     ps_record_fini(&record);
     return st;

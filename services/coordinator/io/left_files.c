@@ -6,6 +6,7 @@
 #include "common/artifact/report.h"
 #include "common/artifact/safetensors.h"
 #include "common/base/files.h"
+#include "common/base/shorten.h"
 #include "common/job/table_numbers.h"
 #include "common/node/joblog.h"
 #include "common/store/table_file.h"
@@ -110,12 +111,13 @@ ps_status ps_left_file_check(const ps_leaver *who, const char *name, Psgd__V1__A
     if (kind != PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_LOG &&
         !(who->is_server ? find_of_server(who, name, kind, &most)
                          : find_of_worker(who, name, kind, &most))) {
-        return ps_fail(PS_INVALID_ARGUMENT, "%s %u leaves no file %.60s of kind %d",
-                       who->is_server ? "server" : "worker", who->rank, name, (int)kind);
+        return ps_fail(PS_INVALID_ARGUMENT, "%s %u leaves no file %s of kind %d",
+                       who->is_server ? "server" : "worker", who->rank, PS_SHORT(name, 60),
+                       (int)kind);
     }
     if (size > most) {
-        return ps_fail(PS_INVALID_ARGUMENT, "%.60s: %llu bytes, at most %llu are allowed", name,
-                       (unsigned long long)size, (unsigned long long)most);
+        return ps_fail(PS_INVALID_ARGUMENT, "%s: %llu bytes, at most %llu are allowed",
+                       PS_SHORT(name, 60), (unsigned long long)size, (unsigned long long)most);
     }
     return ps_ok();
 }

@@ -5,6 +5,7 @@
 #include "common/base/clock.h"
 #include "common/base/files.h"
 #include "common/base/sha256.h"
+#include "common/base/shorten.h"
 #include "common/base/strbuf.h"
 #include "common/base/xalloc.h"
 #include "common/rpc/pbjson.h"
@@ -30,7 +31,7 @@ static ps_status path_of(char out[PS_FOLDER_MAX], const char *folder, const char
     ps_status st = ps_path_join(out, PS_FOLDER_MAX, folder, name);
 
     if (ps_is_ok(&st) && (lstat(out, &what) != 0 || !S_ISREG(what.st_mode))) {
-        st = ps_fail(PS_NOT_FOUND, "there is no file %.80s", name);
+        st = ps_fail(PS_NOT_FOUND, "there is no file %s", PS_SHORT(name, 80));
     }
     return st;
 }
@@ -50,9 +51,8 @@ static ps_status read_json(const char *folder, const char *name, json_t **out)
     }
     *out = json_loadb(text, n, JSON_REJECT_DUPLICATES, &where);
     free(text);
-    return json_is_object(*out)
-               ? ps_ok()
-               : ps_fail(PS_DATA_LOSS, "%s:%d: %.80s", name, where.line, where.text);
+    return json_is_object(*out) ? ps_ok()
+                                : ps_fail(PS_DATA_LOSS, "%s:%d: %s", name, where.line, where.text);
 }
 
 /* What summary.json has beside the fields of a job. */
@@ -72,7 +72,7 @@ static ps_status read_summary(const char *folder, const char *job_id, Psgd__V1__
     if (ps_is_ok(&st)) {
         st = ps_pb_from_json(&psgd__v1__job__descriptor, json, "job", &error, &message);
         if (!ps_is_ok(&st)) {
-            st = ps_fail(PS_DATA_LOSS, "summary.json: %.100s", st.text);
+            st = ps_fail(PS_DATA_LOSS, "summary.json: %s", st.text);
         }
     }
     json_decref(json);
@@ -81,7 +81,7 @@ static ps_status read_summary(const char *folder, const char *job_id, Psgd__V1__
     }
     job = (Psgd__V1__Job *)message;
     if (strcmp(job->id, job_id) != 0) {
-        st = ps_fail(PS_DATA_LOSS, "summary.json is of job %.60s", job->id);
+        st = ps_fail(PS_DATA_LOSS, "summary.json is of job %s", PS_SHORT(job->id, 60));
     } else if (!job->spec || !ps_state_is_final(job->state)) {
         st = ps_fail(PS_DATA_LOSS, "summary.json is of no job that is over");
     }
@@ -273,7 +273,7 @@ static ps_status recover_one(recovery *r, const char *job_id)
     ps_status st = ps_recover_read(r->data_dir, job_id, &record);
 
     if (!ps_is_ok(&st)) {
-        return ps_wrap(st, "%.60s", job_id);
+        return ps_wrap(st, "%s", PS_SHORT(job_id, 60));
     }
     count = check_files(r->data_dir, record.job, &wrong);
     st = ps_registry_put(r->registry, &record, ps_clock_wall_us());
@@ -311,7 +311,7 @@ ps_status ps_recover(const char *data_dir, FILE *out, ps_recovery *totals)
 
     *totals = (ps_recovery){0};
     if (!ps_artifacts_exist(data_dir, "")) {
-        return ps_fail(PS_NOT_FOUND, "there is no folder %s/jobs", ps_path_tail(data_dir));
+        return ps_fail(PS_NOT_FOUND, "there is no folder %s/jobs", PS_PATH_SHOWN(data_dir));
     }
     st = ps_registry_open(data_dir, &r.registry);
     if (!ps_is_ok(&st)) {

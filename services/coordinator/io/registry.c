@@ -8,6 +8,7 @@
 
 #include "common/base/draw.h"
 #include "common/base/log.h"
+#include "common/base/shorten.h"
 #include "common/base/xalloc.h"
 #include "common/rpc/wire.h"
 #include "services/coordinator/domain/job_message.h"
@@ -510,11 +511,11 @@ static ps_status load(ps_registry *r, const char *job_id, ps_record *out)
 
             report(r, number, &st);
             st = ps_fail(PS_DATA_LOSS,
-                         "job %.45s: row %llu of jobs.db is damaged; --recover reads it from files",
-                         job_id, (unsigned long long)number);
+                         "job %s: row %llu of jobs.db is damaged; --recover reads it from files",
+                         PS_SHORT(job_id, 45), (unsigned long long)number);
         }
     } else if (code == SQLITE_DONE) {
-        st = ps_fail(PS_NOT_FOUND, "there is no job %.64s", job_id);
+        st = ps_fail(PS_NOT_FOUND, "there is no job %s", PS_SHORT(job_id, 64));
     } else {
         st = sql_failed(r, "load the job");
     }
@@ -543,7 +544,7 @@ ps_status ps_registry_remove(ps_registry *r, const char *job_id)
     sqlite3_bind_text(s, 1, job_id, -1, SQLITE_TRANSIENT);
     st = run(r, s, "remove the job");
     if (ps_is_ok(&st) && sqlite3_changes(r->file.db) == 0) {
-        st = ps_fail(PS_NOT_FOUND, "there is no job %.64s", job_id);
+        st = ps_fail(PS_NOT_FOUND, "there is no job %s", PS_SHORT(job_id, 64));
     }
     return end(r, st);
 }

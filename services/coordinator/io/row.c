@@ -118,7 +118,7 @@ void ps_row_stand_in(sqlite3_stmt *s, const ps_status *why, ps_record *out)
     const Psgd__V1__JobSpec nothing = PSGD__V1__JOB_SPEC__INIT;
     const char *id = (const char *)sqlite3_column_text(s, ID);
     int state = sqlite3_column_int(s, STATE);
-    char text[400];
+    char text[PS_STATUS_TEXT_BYTES + 200];
 
     *out = (ps_record){.number = (uint64_t)sqlite3_column_int64(s, NUMBER), .is_damaged = true};
     out->job = ps_job_create(&nothing, 0);

@@ -43,7 +43,7 @@ ps_status ps_stamp_read(const char *folder, ps_stamp *out)
         format(again, &stamp) > 0 && strcmp(again, text) == 0) {
         *out = stamp;
     } else {
-        st = ps_fail(PS_DATA_LOSS, "%s is damaged", ps_path_tail(path));
+        st = ps_fail(PS_DATA_LOSS, "%s is damaged", PS_PATH_SHOWN(path));
     }
     free(text);
     return st;
@@ -62,7 +62,7 @@ ps_status ps_stamp_write(const char *folder, const ps_stamp *stamp, int *fd)
         return st;
     }
     *fd = open(path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
-    return *fd >= 0 ? ps_ok() : ps_fail_errno(errno, "open %s", ps_path_tail(path));
+    return *fd >= 0 ? ps_ok() : ps_fail_errno(errno, "open %s", PS_PATH_SHOWN(path));
 }
 
 void ps_stamp_advance(int fd, uint64_t changes)
