@@ -136,7 +136,7 @@ static ps_status find_address(ps_node *node, const ps_node_conf *conf)
 
         ps_address_format(&address, text);
         if (strlen(text) >= sizeof node->address) {
-            return ps_fail(PS_INVALID_ARGUMENT, "address %.60s.. is too long", text);
+            return ps_fail(PS_INVALID_ARGUMENT, "address %s is too long", PS_SHORT(text, 60));
         }
         snprintf(node->address, sizeof node->address, "%.*s", (int)sizeof node->address - 1, text);
         printf("%s listening on %s\n", node->hooks->service, bound);

@@ -5,6 +5,7 @@
 #include "common/base/container_of.h"
 #include "common/base/cpu.h"
 #include "common/base/log.h"
+#include "common/base/shorten.h"
 #include "common/base/signals.h"
 #include "common/nn/blas.h"
 #include "common/rpc/process.h"
@@ -170,7 +171,7 @@ static ps_status find_address(const settings *s, const ps_address *bound, char *
     }
     ps_address_format(&address, text);
     if (strlen(text) >= cap) {
-        return ps_fail(PS_INVALID_ARGUMENT, "address %.60s.. is too long", text);
+        return ps_fail(PS_INVALID_ARGUMENT, "address %s is too long", PS_SHORT(text, 60));
     }
     snprintf(out, cap, "%.*s", (int)cap - 1, text);
     return ps_ok();

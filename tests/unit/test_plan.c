@@ -390,7 +390,7 @@ static void nodes_must_be_enough_and_reachable_by_name(void **state)
                    "{\"role\":\"PSERVER\",\"address\":\"b:1\"}]}",
                    "spec.nodes", "names 1 workers; the job needs 2");
     assert_refused("{\"nodes\":[{\"role\":\"WORKER\",\"address\":\"a:1\"}]}", "spec.nodes",
-                   "names 0 pservers");
+                   "names no server");
     assert_refused("{\"nodes\":[{\"role\":\"WORKER\",\"address\":\"a:1\"},"
                    "{\"role\":\"PSERVER\",\"address\":\"a:1\"}]}",
                    "spec.nodes[1].address", "nodes[0] has it too");

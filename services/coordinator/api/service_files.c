@@ -231,13 +231,13 @@ static bool check_list(ps_reclaim *r)
     r->is_listed = true;
     if (r->name[0] != '\0' && r->count == 0 && !(r->follows && !r->is_over)) {
         ps_refuse(r->call, PS_NOT_FOUND, "FILE_NOT_FOUND", r->job_id,
-                  "the job has no file %.60s, or not yet", r->name);
+                  "the job has no file %s, or not yet", PS_SHORT(r->name, 128));
         return false;
     }
     for (size_t i = 0; i < r->count; i++) {
         if (r->offset > r->items[i].artifact->size) {
             ps_refuse(r->call, PS_OUT_OF_RANGE, "OFFSET_BEYOND_END", r->job_id,
-                      "offset %llu is behind the end of %.60s", (unsigned long long)r->offset,
+                      "offset %llu is behind the end of %s", (unsigned long long)r->offset,
                       r->name);
             return false;
         }

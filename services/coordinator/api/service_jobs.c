@@ -4,6 +4,7 @@
 #include "common/base/container_of.h"
 #include "common/base/files.h"
 #include "common/base/log.h"
+#include "common/base/shorten.h"
 #include "common/base/xalloc.h"
 #include "common/job/look.h"
 #include "common/job/plan.h"
@@ -281,8 +282,8 @@ static void answer_cancel(ps_call *call, Psgd__V1__Job *job)
 
 static void refuse_over(ps_call *call, Psgd__V1__Job *job)
 {
-    ps_refuse(call, PS_FAILED_PRECONDITION, "JOB_IS_OVER", job->id, "job %.70s is %s already",
-              job->id, ps_state_name(job->state));
+    ps_refuse(call, PS_FAILED_PRECONDITION, "JOB_IS_OVER", job->id, "job %s is %s already", job->id,
+              ps_state_name(job->state));
 }
 
 static ps_status change_nothing(ps_change *change, ps_registry *r)
@@ -443,7 +444,7 @@ void ps_serve_delete_job(void *service, const ProtobufCMessage *request, ps_payl
     (void)payload;
     if (live) {
         ps_refuse(call, PS_FAILED_PRECONDITION, "JOB_IS_NOT_OVER", q->job_id,
-                  "job %.70s is %s; cancel it first", q->job_id,
+                  "job %s is %s; cancel it first", PS_SHORT(q->job_id, 96),
                   ps_state_name(live->record.job->state));
         return;
     }

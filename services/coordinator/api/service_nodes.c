@@ -3,6 +3,7 @@
  * Heartbeat, Ready. */
 #include "common/base/clock.h"
 #include "common/base/log.h"
+#include "common/base/shorten.h"
 #include "common/base/xalloc.h"
 #include "services/coordinator/api/service.h"
 #include "services/coordinator/driver.h"
@@ -161,7 +162,7 @@ void ps_serve_ready(void *service, const ProtobufCMessage *request, ps_payload *
     (void)payload;
     if (!job || !job->attempt || ps_attempt_number(job->attempt) != q->attempt) {
         ps_refuse(call, PS_ABORTED, "STALE_ATTEMPT", q->job_id,
-                  "attempt %u of job %.60s is not what runs now", q->attempt, q->job_id);
+                  "attempt %u of job %s is not what runs now", q->attempt, PS_SHORT(q->job_id, 96));
         return;
     }
     ps_attempt_ready(job->attempt, q, call);
