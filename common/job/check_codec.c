@@ -140,7 +140,7 @@ static void check_uses(ps_check *check, const char *field, const ps_plan *plan,
 {
     char path[PS_FIELD_MAX];
     uint32_t r = plan->assignment != NULL ? plan->assignment->redundancy : 1;
-    bool sums = plan->mesh != NULL && plan->mesh->says_sums;
+    bool sums = plan->mesh != NULL && plan->mesh->sends_sums;
     /* No weights go down, but what changes them. */
     bool changes = sums || (plan->update != NULL && plan->update->broadcasts);
 

@@ -92,7 +92,7 @@ static bool make_parts(ps_plan *plan)
 /* Where no whole sums travel. */
 static void check_down(ps_check *check, const ps_plan *plan)
 {
-    for (uint32_t v = 0; !plan->mesh->says_sums && v < plan->layout.variable_count; v++) {
+    for (uint32_t v = 0; !plan->mesh->sends_sums && v < plan->layout.variable_count; v++) {
         const ps_codec_choice *down = &plan->down[v];
 
         if (!ps_codec_is_plain(down->codec, &down->params)) {

@@ -8,31 +8,30 @@
 #include <stdlib.h>
 #include <string.h>
 
-static blocks_state *state_of(const ps_mesh_node *node)
+static blocks_state *state_of(const ps_mesh_machine *m)
 {
-    return node->state;
+    return m->state;
 }
 
-/* Is it this node that says the cell? */
-static bool speaks(const ps_mesh_node *node, uint32_t block, uint32_t cell)
+/* Returns whether this worker is to send the cell. */
+static bool speaks(const ps_mesh_machine *m, uint32_t block, uint32_t cell)
 {
-    const blocks_state *s = state_of(node);
+    const blocks_state *s = state_of(m);
 
-    return s->is_split
-               ? mesh_place(node, block, node->conf.self) == (int)node->cells.cell[cell].share
-               : mesh_speaker(node, block) == node->conf.self;
+    return s->is_split ? mesh_place(m, block, m->conf.self) == (int)m->cells.cell[cell].share
+                       : mesh_sender(m, block) == m->conf.self;
 }
 
-/* Is the other told anything of this node's in a step where all goes well? */
-static bool tells(const ps_mesh_node *node, uint32_t to)
+/* Returns whether `to` gets any cell from this worker in a step without a rescue. */
+static bool tells(const ps_mesh_machine *m, uint32_t to)
 {
-    const ps_assignment *a = node->conf.assignment;
+    const ps_assignment *a = m->conf.assignment;
 
-    for (uint32_t i = 0; i < a->held_count[node->conf.self]; i++) {
-        uint32_t block = a->held[node->conf.self][i];
+    for (uint32_t i = 0; i < a->held_count[m->conf.self]; i++) {
+        uint32_t block = a->held[m->conf.self][i];
 
-        for (uint32_t cell = 0; cell < node->cells.count; cell++) {
-            if (speaks(node, block, cell) && mesh_place(node, block, to) < 0) {
+        for (uint32_t cell = 0; cell < m->cells.count; cell++) {
+            if (speaks(m, block, cell) && mesh_place(m, block, to) < 0) {
                 return true;
             }
         }
@@ -40,56 +39,56 @@ static bool tells(const ps_mesh_node *node, uint32_t to)
     return false;
 }
 
-static void find_untold(ps_mesh_node *node)
+static void find_untold(ps_mesh_machine *m)
 {
-    blocks_state *s = state_of(node);
+    blocks_state *s = state_of(m);
 
-    s->untold = ps_xcalloc(node->nodes, sizeof *s->untold);
-    for (uint32_t to = 0; to < node->nodes; to++) {
-        bool is_other = to != node->conf.self && node->conf.assignment->redundancy < node->nodes;
+    s->untold = ps_xcalloc(m->nodes, sizeof *s->untold);
+    for (uint32_t to = 0; to < m->nodes; to++) {
+        bool is_other = to != m->conf.self && m->conf.assignment->redundancy < m->nodes;
 
-        if (is_other && !tells(node, to)) {
+        if (is_other && !tells(m, to)) {
             s->untold[s->untold_count++] = to;
         }
     }
 }
 
-void blocks_init(ps_mesh_node *node, bool is_split)
+void blocks_init(ps_mesh_machine *m, bool is_split)
 {
-    const ps_assignment *a = node->conf.assignment;
-    blocks_state *s = state_of(node);
+    const ps_assignment *a = m->conf.assignment;
+    blocks_state *s = state_of(m);
 
     s->is_split = is_split;
-    mesh_cut(node, is_split ? a->redundancy : 1, NULL);
+    mesh_cut(m, is_split ? a->redundancy : 1, NULL);
     s->own = ps_xcalloc(a->block_count, sizeof *s->own);
     for (uint32_t b = 0; b < a->block_count; b++) {
         s->own[b] = -1;
     }
-    for (uint32_t i = 0; i < a->held_count[node->conf.self]; i++) {
-        s->own[a->held[node->conf.self][i]] = (int32_t)i;
+    for (uint32_t i = 0; i < a->held_count[m->conf.self]; i++) {
+        s->own[a->held[m->conf.self][i]] = (int32_t)i;
     }
-    s->sum = ps_xcalloc(node->conf.n, sizeof *s->sum);
-    s->turn = ps_xcalloc(node->cells.count, sizeof *s->turn);
-    s->is_heard = ps_xcalloc(node->nodes, sizeof *s->is_heard);
-    s->parked = ps_xcalloc((size_t)a->block_count * node->cells.count, sizeof(ps_packet *));
-    s->undecoded = ps_xcalloc(node->cells.count, sizeof(void *));
-    for (uint32_t cell = 0; cell < node->cells.count; cell++) {
-        const ps_mesh_codec *c = mesh_codec(node, cell, false);
+    s->sum = ps_xcalloc(m->conf.n, sizeof *s->sum);
+    s->turn = ps_xcalloc(m->cells.count, sizeof *s->turn);
+    s->is_heard = ps_xcalloc(m->nodes, sizeof *s->is_heard);
+    s->parked = ps_xcalloc((size_t)a->block_count * m->cells.count, sizeof(ps_packet *));
+    s->undecoded = ps_xcalloc(m->cells.count, sizeof(void *));
+    for (uint32_t cell = 0; cell < m->cells.count; cell++) {
+        const ps_mesh_codec *c = mesh_codec(m, cell, false);
 
         if (c->codec->sum_add != NULL) {
-            s->undecoded[cell] = ps_xcalloc(1, c->codec->sum_bytes(node->cells.cell[cell].n));
+            s->undecoded[cell] = ps_xcalloc(1, c->codec->sum_bytes(m->cells.cell[cell].n));
         }
         if (s->standing == NULL && ps_feedback_differs(c->codec, &c->params)) {
-            s->standing = ps_xcalloc(node->conf.n, sizeof *s->standing);
+            s->standing = ps_xcalloc(m->conf.n, sizeof *s->standing);
         }
     }
-    find_untold(node);
+    find_untold(m);
 }
 
-static void drop_parked(ps_mesh_node *node)
+static void drop_parked(ps_mesh_machine *m)
 {
-    blocks_state *s = state_of(node);
-    size_t count = (size_t)node->conf.assignment->block_count * node->cells.count;
+    blocks_state *s = state_of(m);
+    size_t count = (size_t)m->conf.assignment->block_count * m->cells.count;
 
     for (size_t i = 0; i < count; i++) {
         ps_packet_unref(s->parked[i]);
@@ -97,12 +96,12 @@ static void drop_parked(ps_mesh_node *node)
     }
 }
 
-void blocks_fini(ps_mesh_node *node)
+void blocks_fini(ps_mesh_machine *m)
 {
-    blocks_state *s = state_of(node);
+    blocks_state *s = state_of(m);
 
-    drop_parked(node);
-    for (uint32_t cell = 0; cell < node->cells.count; cell++) {
+    drop_parked(m);
+    for (uint32_t cell = 0; cell < m->cells.count; cell++) {
         free(s->undecoded[cell]);
     }
     free(s->undecoded);
@@ -115,30 +114,30 @@ void blocks_fini(ps_mesh_node *node)
     free(s->parked);
 }
 
-static ps_packet **slot_of(const ps_mesh_node *node, uint32_t block, uint32_t cell)
+static ps_packet **slot_of(const ps_mesh_machine *m, uint32_t block, uint32_t cell)
 {
-    return &state_of(node)->parked[(size_t)block * node->cells.count + cell];
+    return &state_of(m)->parked[(size_t)block * m->cells.count + cell];
 }
 
-static ps_status add(ps_mesh_node *node, const ps_packet *packet)
+static ps_status add(ps_mesh_machine *m, const ps_packet *packet)
 {
-    blocks_state *s = state_of(node);
-    const mesh_cell *c = &node->cells.cell[packet->piece];
+    blocks_state *s = state_of(m);
+    const mesh_cell *c = &m->cells.cell[packet->piece];
     void *undecoded = s->undecoded[packet->piece];
 
     if (undecoded != NULL) {
-        return ps_codec_sum_add(mesh_codec(node, packet->piece, false)->codec, &packet->head.msg,
+        return ps_codec_sum_add(mesh_codec(m, packet->piece, false)->codec, &packet->head.msg,
                                 packet->bytes, packet->len, undecoded, c->n);
     }
-    return mesh_decode(node, packet, false, PS_INTO_ADD, s->sum + c->at);
+    return mesh_decode(m, packet, false, PS_INTO_ADD, s->sum + c->at);
 }
 
-/* All blocks are in it. */
-static void complete(ps_mesh_node *node, uint32_t cell)
+/* Completes the sum of a cell to which all blocks were added. */
+static void complete(ps_mesh_machine *m, uint32_t cell)
 {
-    blocks_state *s = state_of(node);
-    const ps_mesh_codec *codec = mesh_codec(node, cell, false);
-    const mesh_cell *c = &node->cells.cell[cell];
+    blocks_state *s = state_of(m);
+    const ps_mesh_codec *codec = mesh_codec(m, cell, false);
+    const mesh_cell *c = &m->cells.cell[cell];
     float *sum = s->sum + c->at;
 
     if (s->undecoded[cell] != NULL) {
@@ -154,176 +153,176 @@ static void complete(ps_mesh_node *node, uint32_t cell)
     s->whole++;
 }
 
-/* Adds what has its turn. Packets were checked when they came. */
-static ps_status advance(ps_mesh_node *node, uint32_t cell)
+/* Adds parked packets as far as their turn has come. They were checked on arrival. */
+static ps_status advance(ps_mesh_machine *m, uint32_t cell)
 {
-    blocks_state *s = state_of(node);
-    uint32_t blocks = node->conf.assignment->block_count;
+    blocks_state *s = state_of(m);
+    uint32_t blocks = m->conf.assignment->block_count;
 
     while (s->turn[cell] < blocks) {
-        ps_packet **slot = slot_of(node, s->turn[cell], cell);
+        ps_packet **slot = slot_of(m, s->turn[cell], cell);
         ps_status st;
 
         if (*slot == NULL) {
             return ps_ok();
         }
-        st = add(node, *slot);
+        st = add(m, *slot);
         if (!ps_is_ok(&st)) {
             return st;
         }
         ps_packet_unref(*slot);
         *slot = NULL;
         if (++s->turn[cell] == blocks) {
-            complete(node, cell);
+            complete(m, cell);
         }
     }
     return ps_ok();
 }
 
-/* Says a cell to all that do not hold its block. */
-static void say(ps_mesh_node *node, uint32_t block, ps_packet *packet)
+/* Sends a cell to all workers that do not hold its block. */
+static void say(ps_mesh_machine *m, uint32_t block, ps_packet *packet)
 {
-    uint32_t *targets = ps_xcalloc(node->nodes, sizeof *targets), count = 0;
+    uint32_t *targets = ps_xcalloc(m->nodes, sizeof *targets), count = 0;
 
-    for (uint32_t i = 0; i < node->nodes; i++) {
-        if (mesh_place(node, block, i) < 0) {
+    for (uint32_t i = 0; i < m->nodes; i++) {
+        if (mesh_place(m, block, i) < 0) {
             targets[count++] = i;
         }
     }
-    mesh_say(node, packet, targets, count);
+    mesh_send(m, packet, targets, count);
     free(targets);
 }
 
-static ps_packet *encode(ps_mesh_node *node, uint32_t block, uint32_t cell)
+static ps_packet *encode(ps_mesh_machine *m, uint32_t block, uint32_t cell)
 {
-    const float *x = node->blocks[state_of(node)->own[block]];
+    const float *x = m->blocks[state_of(m)->own[block]];
 
-    return mesh_encode(node, block, cell, false, block, x + node->cells.cell[cell].at);
+    return mesh_encode(m, block, cell, false, block, x + m->cells.cell[cell].at);
 }
 
-static void hear(ps_mesh_node *node, uint32_t from)
+static void hear(ps_mesh_machine *m, uint32_t from)
 {
-    blocks_state *s = state_of(node);
+    blocks_state *s = state_of(m);
 
     s->unheard -= !s->is_heard[from];
     s->is_heard[from] = true;
 }
 
-ps_status blocks_start(ps_mesh_node *node)
+ps_status blocks_start(ps_mesh_machine *m)
 {
-    const ps_assignment *a = node->conf.assignment;
-    blocks_state *s = state_of(node);
+    const ps_assignment *a = m->conf.assignment;
+    blocks_state *s = state_of(m);
 
-    drop_parked(node);
-    memset(s->sum, 0, node->conf.n * sizeof *s->sum);
-    memset(s->turn, 0, node->cells.count * sizeof *s->turn);
+    drop_parked(m);
+    memset(s->sum, 0, m->conf.n * sizeof *s->sum);
+    memset(s->turn, 0, m->cells.count * sizeof *s->turn);
     s->whole = 0;
-    memset(s->is_heard, 0, node->nodes * sizeof *s->is_heard);
-    s->unheard = a->redundancy < node->nodes ? node->nodes - 1 : 0;
-    mesh_say(node, mesh_packet(node, a->block_count, 0, 0), s->untold, s->untold_count);
+    memset(s->is_heard, 0, m->nodes * sizeof *s->is_heard);
+    s->unheard = a->redundancy < m->nodes ? m->nodes - 1 : 0;
+    mesh_send(m, mesh_packet(m, a->block_count, 0, 0), s->untold, s->untold_count);
     return ps_ok();
 }
 
-ps_status blocks_ready(ps_mesh_node *node, uint32_t held, uint32_t part)
+ps_status blocks_ready(ps_mesh_machine *m, uint32_t held, uint32_t part)
 {
-    uint32_t block = node->conf.assignment->held[node->conf.self][held];
+    uint32_t block = m->conf.assignment->held[m->conf.self][held];
     ps_status st = ps_ok();
 
-    for (uint32_t cell = node->cells.first[part];
-         cell < node->cells.first[part + 1] && ps_is_ok(&st); cell++) {
-        ps_packet *packet = encode(node, block, cell);
+    for (uint32_t cell = m->cells.first[part]; cell < m->cells.first[part + 1] && ps_is_ok(&st);
+         cell++) {
+        ps_packet *packet = encode(m, block, cell);
 
-        /* Its own as the others will have it. */
-        *slot_of(node, block, cell) = ps_packet_ref(packet);
-        if (speaks(node, block, cell)) {
-            say(node, block, ps_packet_ref(packet));
+        /* This worker adds what the others will decode, not its exact values. */
+        *slot_of(m, block, cell) = ps_packet_ref(packet);
+        if (speaks(m, block, cell)) {
+            say(m, block, ps_packet_ref(packet));
         }
         ps_packet_unref(packet);
-        st = advance(node, cell);
+        st = advance(m, cell);
     }
     return st;
 }
 
-ps_status blocks_take(ps_mesh_node *node, ps_packet *packet)
+ps_status blocks_take(ps_mesh_machine *m, ps_packet *packet)
 {
-    blocks_state *s = state_of(node);
+    blocks_state *s = state_of(m);
     uint32_t block = packet->what, cell = packet->piece;
     ps_packet **slot;
     ps_status st;
 
-    if (block == node->conf.assignment->block_count && cell == 0 && packet->len == 0) {
-        node->counters.duplicates += s->is_heard[packet->from];
-        hear(node, packet->from);
+    if (block == m->conf.assignment->block_count && cell == 0 && packet->len == 0) {
+        m->counters.duplicates += s->is_heard[packet->from];
+        hear(m, packet->from);
         return ps_ok();
     }
-    if (block >= node->conf.assignment->block_count || cell >= node->cells.count) {
+    if (block >= m->conf.assignment->block_count || cell >= m->cells.count) {
         return ps_fail(PS_INVALID_ARGUMENT, "block %u of %u, part %u of %u", block,
-                       node->conf.assignment->block_count, cell, node->cells.count);
+                       m->conf.assignment->block_count, cell, m->cells.count);
     }
-    if (mesh_place(node, block, packet->from) < 0 || s->own[block] >= 0) {
+    if (mesh_place(m, block, packet->from) < 0 || s->own[block] >= 0) {
         return ps_fail(PS_INVALID_ARGUMENT, "block %u from worker %u to worker %u", block,
-                       packet->from, node->conf.self);
+                       packet->from, m->conf.self);
     }
-    slot = slot_of(node, block, cell);
+    slot = slot_of(m, block, cell);
     if (block < s->turn[cell] || *slot != NULL) {
-        node->counters.duplicates++;
-        hear(node, packet->from);
+        m->counters.duplicates++;
+        hear(m, packet->from);
         return ps_ok();
     }
-    st = mesh_check(node, packet, false);
+    st = mesh_check(m, packet, false);
     if (!ps_is_ok(&st)) {
         return st;
     }
     *slot = ps_packet_ref(packet);
-    node->counters.values_taken += node->cells.cell[cell].n;
-    hear(node, packet->from);
-    return advance(node, cell);
+    m->counters.values_taken += m->cells.cell[cell].n;
+    hear(m, packet->from);
+    return advance(m, cell);
 }
 
-bool blocks_is_done(const ps_mesh_node *node)
+bool blocks_is_done(const ps_mesh_machine *m)
 {
-    const blocks_state *s = state_of(node);
+    const blocks_state *s = state_of(m);
 
-    return s->whole == node->cells.count && (s->unheard == 0 || node->is_rescued);
+    return s->whole == m->cells.count && (s->unheard == 0 || m->is_rescued);
 }
 
-void blocks_finish(ps_mesh_node *node, float *sum)
+void blocks_finish(ps_mesh_machine *m, float *sum)
 {
-    memcpy(sum, state_of(node)->sum, node->conf.n * sizeof *sum);
+    memcpy(sum, state_of(m)->sum, m->conf.n * sizeof *sum);
 }
 
-/* Whoever should have said it may be gone: every holder says all of its blocks. */
-void blocks_rescue(ps_mesh_node *node)
+/* The holder that should have sent a cell may be gone, so every holder sends all its blocks. */
+void blocks_rescue(ps_mesh_machine *m)
 {
-    const ps_assignment *a = node->conf.assignment;
+    const ps_assignment *a = m->conf.assignment;
 
-    for (uint32_t i = 0; i < a->held_count[node->conf.self]; i++) {
-        uint32_t block = a->held[node->conf.self][i];
+    for (uint32_t i = 0; i < a->held_count[m->conf.self]; i++) {
+        uint32_t block = a->held[m->conf.self][i];
 
-        for (uint32_t cell = 0; cell < node->cells.count; cell++) {
-            if (!speaks(node, block, cell)) {
-                say(node, block, encode(node, block, cell));
+        for (uint32_t cell = 0; cell < m->cells.count; cell++) {
+            if (!speaks(m, block, cell)) {
+                say(m, block, encode(m, block, cell));
             }
         }
     }
 }
 
-void blocks_missing(const ps_mesh_node *node, bool *peers)
+void blocks_missing(const ps_mesh_machine *m, bool *peers)
 {
-    const ps_assignment *a = node->conf.assignment;
-    const blocks_state *s = state_of(node);
+    const ps_assignment *a = m->conf.assignment;
+    const blocks_state *s = state_of(m);
 
     for (uint32_t block = 0; block < a->block_count; block++) {
-        for (uint32_t cell = 0; cell < node->cells.count; cell++) {
-            if (block < s->turn[cell] || *slot_of(node, block, cell) != NULL) {
+        for (uint32_t cell = 0; cell < m->cells.count; cell++) {
+            if (block < s->turn[cell] || *slot_of(m, block, cell) != NULL) {
                 continue;
             }
-            for (uint32_t i = 0; i < a->redundancy; i++) { /* any of them could have */
-                peers[mesh_holders(node, block)[i]] = true;
+            for (uint32_t i = 0; i < a->redundancy; i++) { /* any holder can send it */
+                peers[mesh_holders(m, block)[i]] = true;
             }
         }
     }
-    for (uint32_t i = 0; s->unheard > 0 && !node->is_rescued && i < node->nodes; i++) {
-        peers[i] |= i != node->conf.self && !s->is_heard[i];
+    for (uint32_t i = 0; s->unheard > 0 && !m->is_rescued && i < m->nodes; i++) {
+        peers[i] |= i != m->conf.self && !s->is_heard[i];
     }
 }

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ccdc.c - coded multicast: one packet brings each of r nodes a different segment
- * that it lacks (Li, Maddah-Ali, Yu, Avestimehr, IEEE Trans. IT 64(1), 2018).
+/* ccdc.c - coded multicast: one packet brings each of r workers a different segment that it lacks
+ * (Li, Maddah-Ali, Yu, Avestimehr, IEEE Trans. IT 64(1), 2018).
  *
- * Blocks are the r-subsets of the nodes (assignment iid), values are whole
- * numbers q = round(x * 10^8) of 32 bits; beyond +-21.47 that is an error, not a
- * wrap. A block's values are cut into r segments of L = ceil(n / r), the last
- * padded with zeros; segment p is the p-th holder's. For every group S of r + 1
- * nodes, node k of S says to the others the XOR, over j in S without k, of its
- * segment of block S without j. Node j knows all of these but one, as it holds
- * every block S without i but its own. C(n, r+1) (r+1) multicasts of L values:
- * an r-th of what ndc says, if the network carries a multicast once. Sums are of
- * 64 bits, so their order does not matter; result sum / 10^8.
+ * Blocks are the subsets of r workers (assignment iid). Values travel as integers q = round(x *
+ * 10^8) of 32 bits; a value beyond +-21.47 is an error, it does not wrap. Sums have 64 bits, so
+ * their order does not matter; the result is sum / 10^8.
  *
- * `what` of a packet is the group. After a time-out, where r > 1, what a silent node k should
- * have said is said by the others who hold it: to each j of S its segment of block S without j,
- * as it is; `what` is then the number of all groups plus (group (r + 1) + k's place in it).
+ * A block is cut into r segments of L = ceil(n / r) values, the last padded with zeros; segment p
+ * belongs to the p-th holder. In every group S of r + 1 workers, each worker k sends to the others
+ * the XOR, over all other j of S, of its own segment of the block that all of S but j hold. Worker
+ * j holds all these blocks but one, so it can take out all terms but one. In all there are C(n,
+ * r+1) (r+1) multicasts of L values: an r-th of what ndc sends, if the network carries a multicast
+ * once.
+ *
+ * `what` of a packet is the group. In a rescue with r > 1 the other members of S send what a silent
+ * worker k should have sent: to each j, uncoded, k's segment of the block that all of S but j hold.
+ * `what` is then the number of all groups plus group * (r + 1) + the place of k in it.
  */
 #include "common/mesh/groups.h"
 #include "common/mesh/mesh_impl.h"
@@ -34,17 +35,17 @@ typedef struct ccdc_state {
     uint32_t r;
     size_t length;   /* L */
     uint32_t pieces; /* packets of a segment */
-    groups in;       /* that this node is in */
-    uint8_t *have;   /* (groups, r + 1, pieces): of the one whose it is to say; what of `had` */
-    size_t left;     /* of those, not there yet */
-    size_t unspoken; /* there, but not of the one whose it is */
+    groups in;       /* of this worker */
+    uint8_t *have;   /* (groups, r + 1, pieces), by group and sender: a value of `had` */
+    size_t left;     /* of those, HAD_NOT */
+    size_t unspoken; /* of those, HAD_OF_ANOTHER: sent in a rescue by another than the sender */
     int32_t *own;    /* (held, n): fixed point */
     int64_t *sum;    /* (n) */
 } ccdc_state;
 
-static ccdc_state *state_of(const ps_mesh_node *node)
+static ccdc_state *state_of(const ps_mesh_machine *m)
 {
-    return node->state;
+    return m->state;
 }
 
 static ps_status check(const ps_mesh_conf *conf)
@@ -76,23 +77,23 @@ static ps_status check(const ps_mesh_conf *conf)
     return ps_ok();
 }
 
-static void init(ps_mesh_node *node)
+static void init(ps_mesh_machine *m)
 {
-    const ps_assignment *a = node->conf.assignment;
-    ccdc_state *s = state_of(node);
+    const ps_assignment *a = m->conf.assignment;
+    ccdc_state *s = state_of(m);
 
     s->r = a->redundancy;
-    s->length = (node->conf.n + s->r - 1) / s->r;
+    s->length = (m->conf.n + s->r - 1) / s->r;
     s->pieces = (uint32_t)((s->length + WORDS - 1) / WORDS);
-    groups_init(&s->in, a, node->conf.self);
+    groups_init(&s->in, a, m->conf.self);
     s->have = ps_xcalloc((size_t)s->in.count * (s->r + 1) * s->pieces + 1, 1);
-    s->own = ps_xcalloc(a->held_count[node->conf.self] * node->conf.n + 1, sizeof *s->own);
-    s->sum = ps_xcalloc(node->conf.n, sizeof *s->sum);
+    s->own = ps_xcalloc(a->held_count[m->conf.self] * m->conf.n + 1, sizeof *s->own);
+    s->sum = ps_xcalloc(m->conf.n, sizeof *s->sum);
 }
 
-static void fini(ps_mesh_node *node)
+static void fini(ps_mesh_machine *m)
 {
-    ccdc_state *s = state_of(node);
+    ccdc_state *s = state_of(m);
 
     groups_fini(&s->in);
     free(s->have);
@@ -107,14 +108,14 @@ static uint32_t words_of(const ccdc_state *s, uint32_t piece)
     return left < WORDS ? (uint32_t)left : WORDS;
 }
 
-/* words ^= a piece of a segment of a held block; zeros beyond its end. */
-static void mix(const ps_mesh_node *node, uint32_t held, uint32_t segment, uint32_t piece,
+/* Computes words ^= a piece of a segment of a held block; beyond its end are zeros. */
+static void mix(const ps_mesh_machine *m, uint32_t held, uint32_t segment, uint32_t piece,
                 uint32_t *words)
 {
-    const ccdc_state *s = state_of(node);
-    const int32_t *from = s->own + (size_t)held * node->conf.n;
+    const ccdc_state *s = state_of(m);
+    const int32_t *from = s->own + (size_t)held * m->conf.n;
     size_t at = segment * s->length + (size_t)piece * WORDS;
-    size_t left = at < node->conf.n ? node->conf.n - at : 0;
+    size_t left = at < m->conf.n ? m->conf.n - at : 0;
     size_t count = words_of(s, piece);
 
     count = left < count ? left : count;
@@ -123,36 +124,38 @@ static void mix(const ps_mesh_node *node, uint32_t held, uint32_t segment, uint3
     }
 }
 
-/* For speaker k of a group: all its parts but that which is `unknown`'s to have. */
-static void mix_all(const ps_mesh_node *node, const uint32_t *group, uint32_t k, uint32_t unknown,
+/* Computes words ^= all terms of the packet of sender k in a group, but the term that worker
+ * `unknown` needs. */
+static void mix_all(const ps_mesh_machine *m, const uint32_t *group, uint32_t k, uint32_t unknown,
                     uint32_t piece, uint32_t *words)
 {
-    const ccdc_state *s = state_of(node);
+    const ccdc_state *s = state_of(m);
 
     for (uint32_t i = 0; i <= s->r; i++) {
         uint32_t j = group[i];
 
         if (j != k && j != unknown) {
-            mix(node, groups_held_without(&s->in, group, j), groups_place_without(group, k, j),
-                piece, words);
+            mix(m, groups_held_without(&s->in, group, j), groups_place_without(group, k, j), piece,
+                words);
         }
     }
 }
 
-/* A whole number, if it is one that fits. */
+/* Returns x * 10^8, rounded to a whole number where it fits into 32 bits. */
 static double fixed_of(float x)
 {
-    const double magic = 0x1.8p52; /* added and taken off: rounds to nearest even below 2^51 */
+    const double magic = 0x1.8p52; /* adding and subtracting it rounds to nearest even below 2^51 */
 
     return ((double)x * scale + magic) - magic;
 }
 
 static bool fits(double q)
 {
-    return fabs(q) <= 2147483647.0; /* not NaN either */
+    return fabs(q) <= 2147483647.0; /* false for NaN */
 }
 
-/* The first value that does not fit; n: all do. */
+/* Converts x (n) to fixed point and adds it to sum (n). Returns the index of the first value that
+ * does not fit; n: all fit. */
 static size_t fix(const float *x, size_t n, int32_t *q, int64_t *sum)
 {
     bool is_good = true;
@@ -171,30 +174,30 @@ static size_t fix(const float *x, size_t n, int32_t *q, int64_t *sum)
     return is_good ? n : bad;
 }
 
-static ps_status to_fixed(ps_mesh_node *node)
+static ps_status to_fixed(ps_mesh_machine *m)
 {
-    const ps_assignment *a = node->conf.assignment;
-    ccdc_state *s = state_of(node);
-    size_t n = node->conf.n;
+    const ps_assignment *a = m->conf.assignment;
+    ccdc_state *s = state_of(m);
+    size_t n = m->conf.n;
 
-    for (uint32_t b = 0; b < a->held_count[node->conf.self]; b++) {
-        const float *x = node->blocks[b];
+    for (uint32_t b = 0; b < a->held_count[m->conf.self]; b++) {
+        const float *x = m->blocks[b];
         size_t bad = fix(x, n, s->own + b * n, s->sum);
 
         if (bad < n) {
             return ps_fail(PS_OUT_OF_RANGE,
                            "value %zu of block %u is %g; ccdc's fixed point says -21.47 to 21.47",
-                           bad, a->held[node->conf.self][b], (double)x[bad]);
+                           bad, a->held[m->conf.self][b], (double)x[bad]);
         }
     }
     return ps_ok();
 }
 
-/* A packet of words, before they are in it. */
-static ps_packet *packet_of(ps_mesh_node *node, uint32_t what, uint32_t piece)
+/* Returns a packet of zero words for a piece. */
+static ps_packet *packet_of(ps_mesh_machine *m, uint32_t what, uint32_t piece)
 {
-    uint32_t count = words_of(state_of(node), piece);
-    ps_packet *packet = mesh_packet(node, what, piece, count * sizeof(uint32_t));
+    uint32_t count = words_of(state_of(m), piece);
+    ps_packet *packet = mesh_packet(m, what, piece, count * sizeof(uint32_t));
 
     packet->len = count * sizeof(uint32_t);
     packet->n = count;
@@ -202,18 +205,18 @@ static ps_packet *packet_of(ps_mesh_node *node, uint32_t what, uint32_t piece)
     return packet;
 }
 
-static ps_status start(ps_mesh_node *node)
+static ps_status start(ps_mesh_machine *m)
 {
-    ccdc_state *s = state_of(node);
-    uint32_t k = s->r + 1, self = node->conf.self;
+    ccdc_state *s = state_of(m);
+    uint32_t k = s->r + 1, self = m->conf.self;
     uint32_t *targets;
     ps_status st;
 
-    memset(s->sum, 0, node->conf.n * sizeof *s->sum);
+    memset(s->sum, 0, m->conf.n * sizeof *s->sum);
     memset(s->have, 0, (size_t)s->in.count * k * s->pieces);
     s->left = (size_t)s->in.count * s->r * s->pieces;
     s->unspoken = 0;
-    st = to_fixed(node);
+    st = to_fixed(m);
     targets = ps_xcalloc(k, sizeof *targets);
     for (uint32_t g = 0; g < s->in.count && ps_is_ok(&st); g++) {
         const uint32_t *group = groups_members(&s->in, g);
@@ -224,10 +227,10 @@ static ps_status start(ps_mesh_node *node)
             count += group[i] != self;
         }
         for (uint32_t piece = 0; piece < s->pieces; piece++) {
-            ps_packet *packet = packet_of(node, s->in.number[g], piece);
+            ps_packet *packet = packet_of(m, s->in.number[g], piece);
 
-            mix_all(node, group, self, self, piece, (uint32_t *)(void *)packet->bytes);
-            mesh_say(node, packet, targets, count);
+            mix_all(m, group, self, self, piece, (uint32_t *)(void *)packet->bytes);
+            mesh_send(m, packet, targets, count);
         }
     }
     free(targets);
@@ -239,46 +242,47 @@ static uint8_t *have_of(const ccdc_state *s, uint32_t g, uint32_t speaker, uint3
     return &s->have[((size_t)g * (s->r + 1) + speaker) * s->pieces + piece];
 }
 
-/* For one who has said nothing to this node, each of the others what it lacks of that: not coded,
- * as it is not known what they have. */
-static void rescue_from(ps_mesh_node *node, uint32_t g, uint32_t speaker, uint32_t piece)
+/* Sends, in place of a silent sender, each other member the segment that it lacks. Uncoded, because
+ * nobody knows what the others have received. */
+static void rescue_from(ps_mesh_machine *m, uint32_t g, uint32_t speaker, uint32_t piece)
 {
-    const ccdc_state *s = state_of(node);
+    const ccdc_state *s = state_of(m);
     const uint32_t *group = groups_members(&s->in, g);
     uint32_t k = s->r + 1, what = s->in.total + s->in.number[g] * k + speaker;
 
     for (uint32_t i = 0; i < k; i++) {
-        if (i != speaker && group[i] != node->conf.self) {
-            ps_packet *packet = packet_of(node, what, piece);
+        if (i != speaker && group[i] != m->conf.self) {
+            ps_packet *packet = packet_of(m, what, piece);
 
-            mix(node, groups_held_without(&s->in, group, group[i]),
+            mix(m, groups_held_without(&s->in, group, group[i]),
                 groups_place_without(group, group[speaker], group[i]), piece,
                 (uint32_t *)(void *)packet->bytes);
-            mesh_say_to(node, packet, group[i]);
+            mesh_send_to(m, packet, group[i]);
         }
     }
 }
 
-static void rescue(ps_mesh_node *node)
+static void rescue(ps_mesh_machine *m)
 {
-    const ccdc_state *s = state_of(node);
+    const ccdc_state *s = state_of(m);
 
     for (uint32_t g = 0; g < s->in.count; g++) {
         for (uint32_t speaker = 0; speaker <= s->r; speaker++) {
             for (uint32_t piece = 0; piece < s->pieces; piece++) {
-                if (groups_members(&s->in, g)[speaker] != node->conf.self &&
+                if (groups_members(&s->in, g)[speaker] != m->conf.self &&
                     *have_of(s, g, speaker, piece) != HAD) {
-                    rescue_from(node, g, speaker, piece);
+                    rescue_from(m, g, speaker, piece);
                 }
             }
         }
     }
 }
 
-/* Which of this node's groups a packet is of, and whose part it has; its sender may say that. */
-static bool find(const ps_mesh_node *node, const ps_packet *packet, uint32_t *g, uint32_t *speaker)
+/* Finds the group and the original sender of a packet. Returns false if its sender may not send it.
+ */
+static bool find(const ps_mesh_machine *m, const ps_packet *packet, uint32_t *g, uint32_t *speaker)
 {
-    const ccdc_state *s = state_of(node);
+    const ccdc_state *s = state_of(m);
     uint32_t k = s->r + 1, total = s->in.total;
     bool is_coded = packet->what < total;
     const uint32_t *group;
@@ -293,34 +297,34 @@ static bool find(const ps_mesh_node *node, const ps_packet *packet, uint32_t *g,
         ++*speaker;
     }
     return *speaker < k && groups_is_in(group, k, packet->from) &&
-           group[*speaker] != node->conf.self && (is_coded || group[*speaker] != packet->from);
+           group[*speaker] != m->conf.self && (is_coded || group[*speaker] != packet->from);
 }
 
-/* The words of this node's part, of the segment that is the speaker's. */
-static ps_status add(ps_mesh_node *node, const ps_packet *packet, const uint32_t *group,
+/* Adds decoded words: the speaker's segment of the block that this worker does not hold. */
+static ps_status add(ps_mesh_machine *m, const ps_packet *packet, const uint32_t *group,
                      uint32_t speaker, const uint32_t *words)
 {
-    ccdc_state *s = state_of(node);
+    ccdc_state *s = state_of(m);
     uint32_t count = words_of(s, packet->piece);
-    size_t first = groups_place_without(group, group[speaker], node->conf.self) * s->length +
+    size_t first = groups_place_without(group, group[speaker], m->conf.self) * s->length +
                    (size_t)packet->piece * WORDS;
 
     for (uint32_t i = 0; i < count; i++) {
-        if (first + i >= node->conf.n && words[i] != 0) {
+        if (first + i >= m->conf.n && words[i] != 0) {
             return ps_fail(PS_DATA_LOSS,
                            "group %u, part %u from worker %u: what pads it is not zero: holders "
                            "of a block differ",
                            packet->what, packet->piece, packet->from);
         }
     }
-    for (uint32_t i = 0; i < count && first + i < node->conf.n; i++) {
+    for (uint32_t i = 0; i < count && first + i < m->conf.n; i++) {
         s->sum[first + i] += (int32_t)words[i];
     }
-    node->counters.values_taken += count;
+    m->counters.values_taken += count;
     return ps_ok();
 }
 
-/* It came before, perhaps of another. */
+/* Notes that the original sender has sent what another has sent before it. */
 static void hear_again(ccdc_state *s, uint8_t *have, bool is_coded)
 {
     if (is_coded && *have == HAD_OF_ANOTHER) {
@@ -329,23 +333,23 @@ static void hear_again(ccdc_state *s, uint8_t *have, bool is_coded)
     }
 }
 
-static ps_status take(ps_mesh_node *node, ps_packet *packet)
+static ps_status take(ps_mesh_machine *m, ps_packet *packet)
 {
-    ccdc_state *s = state_of(node);
+    ccdc_state *s = state_of(m);
     bool is_coded = packet->what < s->in.total;
     uint32_t g, speaker, words[WORDS];
     const uint32_t *group;
     uint8_t *have;
     ps_status st;
 
-    if (!find(node, packet, &g, &speaker)) {
+    if (!find(m, packet, &g, &speaker)) {
         return ps_fail(PS_INVALID_ARGUMENT, "group %u, part %u from worker %u: not for worker %u",
-                       packet->what, packet->piece, packet->from, node->conf.self);
+                       packet->what, packet->piece, packet->from, m->conf.self);
     }
     group = groups_members(&s->in, g);
     have = have_of(s, g, speaker, packet->piece);
     if (*have != HAD_NOT) {
-        node->counters.duplicates++;
+        m->counters.duplicates++;
         hear_again(s, have, is_coded);
         return ps_ok();
     }
@@ -355,9 +359,9 @@ static ps_status take(ps_mesh_node *node, ps_packet *packet)
     }
     memcpy(words, packet->bytes, packet->len);
     if (is_coded) {
-        mix_all(node, group, packet->from, node->conf.self, packet->piece, words);
+        mix_all(m, group, packet->from, m->conf.self, packet->piece, words);
     }
-    st = add(node, packet, group, speaker, words);
+    st = add(m, packet, group, speaker, words);
     if (ps_is_ok(&st)) {
         *have = is_coded ? HAD : HAD_OF_ANOTHER;
         s->unspoken += !is_coded;
@@ -366,34 +370,34 @@ static ps_status take(ps_mesh_node *node, ps_packet *packet)
     return st;
 }
 
-/* Not before this node has rescued, if another has for it: it may be the only one who can say
- * to that one what it lacks. */
-static bool is_done(const ps_mesh_node *node)
+/* If another worker has sent in place of a silent one, this worker must do so too before it ends
+ * the step: it may be the only one that holds what a third worker lacks. */
+static bool is_done(const ps_mesh_machine *m)
 {
-    const ccdc_state *s = state_of(node);
+    const ccdc_state *s = state_of(m);
 
-    return s->left == 0 && (s->unspoken == 0 || node->is_rescued);
+    return s->left == 0 && (s->unspoken == 0 || m->is_rescued);
 }
 
-static void finish(ps_mesh_node *node, float *sum)
+static void finish(ps_mesh_machine *m, float *sum)
 {
-    for (size_t i = 0; i < node->conf.n; i++) {
-        sum[i] = (float)((double)state_of(node)->sum[i] / scale);
+    for (size_t i = 0; i < m->conf.n; i++) {
+        sum[i] = (float)((double)state_of(m)->sum[i] / scale);
     }
 }
 
-static void missing(const ps_mesh_node *node, bool *peers)
+static void missing(const ps_mesh_machine *m, bool *peers)
 {
-    const ccdc_state *s = state_of(node);
+    const ccdc_state *s = state_of(m);
 
     for (uint32_t g = 0; g < s->in.count; g++) {
         for (uint32_t speaker = 0; speaker <= s->r; speaker++) {
             uint32_t who = groups_members(&s->in, g)[speaker];
 
-            for (uint32_t piece = 0; piece < s->pieces && who != node->conf.self; piece++) {
+            for (uint32_t piece = 0; piece < s->pieces && who != m->conf.self; piece++) {
                 uint8_t have = *have_of(s, g, speaker, piece);
 
-                peers[who] |= have == HAD_NOT || (have != HAD && !node->is_rescued);
+                peers[who] |= have == HAD_NOT || (have != HAD && !m->is_rescued);
             }
         }
     }

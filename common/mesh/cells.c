@@ -13,14 +13,15 @@
 
 /* --- cutting ------------------------------------------------------------------ */
 
-/* Where the values stand if those between the parts are left out. */
+/* A share of a bucket. Values are counted from the start of the bucket, without those between
+ * parts. */
 typedef struct span {
     size_t from, to; /* [from, to) */
     uint32_t share;
 } span;
 
-/* Cells of part p within the span, as slices of the part's step go; `skip` values of parts are
- * before it. Written to `cells` unless NULL; how many. */
+/* Cuts part p where it lies within the span, at multiples of its step. `skip` values of the bucket
+ * are before the part. Writes the cells unless `cells` is NULL. Returns their number. */
 static uint32_t cut_part(const ps_mesh_part *part, uint32_t p, size_t skip, const span *s,
                          mesh_cell *cells)
 {
@@ -43,7 +44,7 @@ static uint32_t cut_part(const ps_mesh_part *part, uint32_t p, size_t skip, cons
     return count;
 }
 
-/* The parts [first, end) among so many shares. */
+/* Cuts the bucket of parts [first, end) for `shares`, as cut_part does. */
 static uint32_t cut_bucket(const ps_mesh_conf *conf, uint32_t first, uint32_t end, uint32_t shares,
                            mesh_cell *cells)
 {
@@ -65,8 +66,8 @@ static uint32_t cut_bucket(const ps_mesh_conf *conf, uint32_t first, uint32_t en
     return count;
 }
 
-/* A bucket ends where each share has a packet's values; what is left at the end goes with the
- * last. */
+/* Cuts all parts, as cut_part does. A bucket ends where each share has the values of a full packet;
+ * a rest that is smaller belongs to the last bucket. */
 static uint32_t cut_all(const ps_mesh_conf *conf, uint32_t shares, mesh_cell *cells)
 {
     size_t enough = (size_t)shares * PS_CODEC_VALUES, size = 0, left = 0;
@@ -87,27 +88,28 @@ static uint32_t cut_all(const ps_mesh_conf *conf, uint32_t shares, mesh_cell *ce
     return count;
 }
 
-/* What a cell's codec keeps. Of copies of a block, which others may bring first, nothing. */
-static size_t floats_of(const ps_mesh_node *node, uint32_t cell, bool is_down)
+/* Returns the floats of state of a cell's codec. None for blocks that several workers hold: all
+ * holders must encode the same bytes. */
+static size_t floats_of(const ps_mesh_machine *m, uint32_t cell, bool is_down)
 {
-    const ps_mesh_codec *c = mesh_codec(node, cell, is_down);
+    const ps_mesh_codec *c = mesh_codec(m, cell, is_down);
 
-    return node->conf.assignment->redundancy > 1 && !node->conf.mesh->says_sums
+    return m->conf.assignment->redundancy > 1 && !m->conf.mesh->sends_sums
                ? 0
-               : ps_feedback_floats(c->codec, &c->params, node->cells.cell[cell].n);
+               : ps_feedback_floats(c->codec, &c->params, m->cells.cell[cell].n);
 }
 
-void mesh_cut(ps_mesh_node *node, uint32_t shares,
-              bool (*is_down)(const ps_mesh_node *node, const mesh_cell *cell))
+void mesh_cut(ps_mesh_machine *m, uint32_t shares,
+              bool (*is_down)(const ps_mesh_machine *m, const mesh_cell *cell))
 {
-    mesh_cells *cells = &node->cells;
+    mesh_cells *cells = &m->cells;
     uint32_t cell = 0;
 
-    cells->count = cut_all(&node->conf, shares, NULL);
+    cells->count = cut_all(&m->conf, shares, NULL);
     cells->cell = ps_xcalloc(cells->count, sizeof *cells->cell);
-    cut_all(&node->conf, shares, cells->cell);
-    cells->first = ps_xcalloc(node->conf.part_count + 1u, sizeof *cells->first);
-    for (uint32_t p = 0; p <= node->conf.part_count; p++) {
+    cut_all(&m->conf, shares, cells->cell);
+    cells->first = ps_xcalloc(m->conf.part_count + 1u, sizeof *cells->first);
+    for (uint32_t p = 0; p <= m->conf.part_count; p++) {
         while (cell < cells->count && cells->cell[cell].part < p) {
             cell++;
         }
@@ -118,7 +120,7 @@ void mesh_cut(ps_mesh_node *node, uint32_t shares,
         size_t at = 0;
 
         for (cell = 0; cell < cells->count; cell++) {
-            size_t n = floats_of(node, cell, is_down != NULL && is_down(node, &cells->cell[cell]));
+            size_t n = floats_of(m, cell, is_down != NULL && is_down(m, &cells->cell[cell]));
 
             cells->kept_of[cell] = pass == 1 && n > 0 ? cells->kept + at : NULL;
             at += n;
@@ -140,26 +142,26 @@ void mesh_cells_fini(mesh_cells *cells)
 
 /* --- codecs ------------------------------------------------------------------- */
 
-const ps_mesh_codec *mesh_codec(const ps_mesh_node *node, uint32_t cell, bool is_down)
+const ps_mesh_codec *mesh_codec(const ps_mesh_machine *m, uint32_t cell, bool is_down)
 {
-    const ps_mesh_part *part = &node->conf.parts[node->cells.cell[cell].part];
+    const ps_mesh_part *part = &m->conf.parts[m->cells.cell[cell].part];
 
     return is_down ? &part->down : &part->up;
 }
 
-ps_packet *mesh_encode(ps_mesh_node *node, uint32_t what, uint32_t cell, bool is_down,
+ps_packet *mesh_encode(ps_mesh_machine *m, uint32_t what, uint32_t cell, bool is_down,
                        uint32_t contributor, const float *x)
 {
-    const ps_mesh_codec *c = mesh_codec(node, cell, is_down);
-    size_t n = node->cells.cell[cell].n;
-    float *kept = node->cells.kept_of[cell];
-    ps_packet *packet = mesh_packet(node, what, cell, c->codec->size(&c->params, n));
-    uint64_t key = ps_draw_key(node->conf.seed, PS_DRAW_UP, cell, node->clock, contributor);
+    const ps_mesh_codec *c = mesh_codec(m, cell, is_down);
+    size_t n = m->cells.cell[cell].n;
+    float *kept = m->cells.kept_of[cell];
+    ps_packet *packet = mesh_packet(m, what, cell, c->codec->size(&c->params, n));
+    uint64_t key = ps_draw_key(m->conf.seed, PS_DRAW_UP, cell, m->clock, contributor);
 
     if (kept != NULL) {
-        memcpy(node->scratch, x, n * sizeof *x);
-        x = node->scratch;
-        ps_feedback_carry(c->codec, &c->params, kept, node->scratch, n);
+        memcpy(m->scratch, x, n * sizeof *x);
+        x = m->scratch;
+        ps_feedback_carry(c->codec, &c->params, kept, m->scratch, n);
     }
     packet->n = (uint32_t)n;
     packet->len = ps_feedback_encode(c->codec, &c->params, kept, key, cell, x, n, packet->bytes,
@@ -167,38 +169,38 @@ ps_packet *mesh_encode(ps_mesh_node *node, uint32_t what, uint32_t cell, bool is
     return packet;
 }
 
-ps_status mesh_check(const ps_mesh_node *node, const ps_packet *packet, bool is_down)
+ps_status mesh_check(const ps_mesh_machine *m, const ps_packet *packet, bool is_down)
 {
-    return ps_codec_check(mesh_codec(node, packet->piece, is_down)->codec, &packet->head.msg,
-                          packet->bytes, packet->len, node->cells.cell[packet->piece].n);
+    return ps_codec_check(mesh_codec(m, packet->piece, is_down)->codec, &packet->head.msg,
+                          packet->bytes, packet->len, m->cells.cell[packet->piece].n);
 }
 
-ps_status mesh_decode(const ps_mesh_node *node, const ps_packet *packet, bool is_down, ps_into into,
+ps_status mesh_decode(const ps_mesh_machine *m, const ps_packet *packet, bool is_down, ps_into into,
                       float *y)
 {
-    return ps_codec_decode(mesh_codec(node, packet->piece, is_down)->codec, &packet->head.msg,
-                           packet->bytes, packet->len, into, y, node->cells.cell[packet->piece].n);
+    return ps_codec_decode(mesh_codec(m, packet->piece, is_down)->codec, &packet->head.msg,
+                           packet->bytes, packet->len, into, y, m->cells.cell[packet->piece].n);
 }
 
 /* --- sums --------------------------------------------------------------------- */
 
-void mesh_own_sum(const ps_mesh_node *node, const mesh_cell *cell, float *y)
+void mesh_own_sum(const ps_mesh_machine *m, const mesh_cell *cell, float *y)
 {
-    const ps_assignment *a = node->conf.assignment;
-    uint32_t self = node->conf.self;
+    const ps_assignment *a = m->conf.assignment;
+    uint32_t self = m->conf.self;
 
     memset(y, 0, cell->n * sizeof *y);
     for (uint32_t i = 0; i < a->held_count[self]; i++) {
-        const float *x = node->blocks[i] + cell->at;
+        const float *x = m->blocks[i] + cell->at;
 
-        for (size_t k = 0; mesh_speaker(node, a->held[self][i]) == self && k < cell->n; k++) {
+        for (size_t k = 0; mesh_sender(m, a->held[self][i]) == self && k < cell->n; k++) {
             y[k] += x[k];
         }
     }
 }
 
-/* What was lost is kept and added to the next sum, or nothing is that others would not have
- * anyway. */
+/* Checks one codec: a residual must be kept and added to the next sum, or the codec must be
+ * unbiased and not sparse. */
 static ps_status check_codec(const ps_mesh_part *part, const ps_mesh_codec *c)
 {
     ps_codec_facts facts = ps_codec_facts_of(c->codec, &c->params);

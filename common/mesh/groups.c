@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* C(n, k), or more than `limit` if it is more. */
+/* Returns the binomial coefficient C(n, k); any number above `limit` if it is larger. */
 static uint64_t choose(uint32_t n, uint32_t k, uint64_t limit)
 {
     uint64_t c = 1;
@@ -21,7 +21,7 @@ static uint64_t choose(uint32_t n, uint32_t k, uint64_t limit)
     return c;
 }
 
-/* The next subset of k of n in lexicographic order; false: it was the last. */
+/* Steps to the next subset of k of n in lexicographic order. Returns false after the last. */
 static bool next_subset(uint32_t *s, uint32_t n, uint32_t k)
 {
     for (uint32_t i = k; i-- > 0;) {
@@ -57,10 +57,10 @@ uint64_t groups_of(uint32_t nodes, uint32_t r)
     return choose(nodes, r + 1, GROUPS_MAX);
 }
 
-bool groups_is_in(const uint32_t *group, uint32_t count, uint32_t node)
+bool groups_is_in(const uint32_t *group, uint32_t count, uint32_t worker)
 {
     for (uint32_t i = 0; i < count; i++) {
-        if (group[i] == node) {
+        if (group[i] == worker) {
             return true;
         }
     }

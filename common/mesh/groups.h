@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* groups.h - subsets of the nodes, for ccdc.c: blocks are all those of r, groups all those of
- * r + 1, both in lexicographic order; here are the groups that one node is in. */
+/* groups.h - subsets of the workers, for ccdc.c. Blocks are all subsets of r workers, groups all
+ * subsets of r + 1, both in lexicographic order. A `groups` has the groups of one worker. */
 #ifndef PS_COMMON_MESH_GROUPS_H
 #define PS_COMMON_MESH_GROUPS_H
 
@@ -14,37 +14,39 @@ enum { GROUPS_MAX = 1 << 18 }; /* members of all groups together */
 typedef struct groups {
     const ps_assignment *assignment; /* kept */
     uint32_t self, r;
-    uint32_t total;   /* of all nodes */
-    uint32_t count;   /* that this node is in */
+    uint32_t total;   /* groups of all workers */
+    uint32_t count;   /* groups with this worker */
     uint32_t *member; /* (count, r + 1), ascending */
     uint32_t *number; /* (count): among all groups, ascending */
 } groups;
 
-/* How many groups n nodes have, or more than GROUPS_MAX if they are more. */
+/* Returns the number of groups of n workers; any number above GROUPS_MAX if there are more. */
 uint64_t groups_of(uint32_t nodes, uint32_t r);
 
-/* Is there a block for every r of the workers, in that order? */
+/* Returns whether the assignment has a block for every subset of r workers, in that order. */
 bool groups_have_all_blocks(const ps_assignment *a);
 
-/* The assignment has all blocks, and its groups' members are at most GROUPS_MAX. */
+/* Fills *g. The assignment must have all blocks, and its groups at most GROUPS_MAX members. */
 void groups_init(groups *g, const ps_assignment *assignment, uint32_t self);
 void groups_fini(groups *g);
 
-/* The members (r + 1) of group i of this node's. */
+/* Returns the members (r + 1) of this worker's group i. */
 static inline const uint32_t *groups_members(const groups *g, uint32_t i)
 {
     return g->member + (size_t)i * (g->r + 1);
 }
 
-/* Which of this node's groups has that number among all? False: none. */
+/* Finds this worker's group that has `number` among all groups. Returns false if it has none. */
 bool groups_find(const groups *g, uint32_t number, uint32_t *i);
 
-bool groups_is_in(const uint32_t *group, uint32_t count, uint32_t node);
+/* Returns whether `worker` is one of the `count` members. */
+bool groups_is_in(const uint32_t *group, uint32_t count, uint32_t worker);
 
-/* The block of all members but one, not this node: its place among those that it holds. */
+/* Returns the place, among the blocks that this worker holds, of the block of all members but
+ * `without`, which is another worker. */
 uint32_t groups_held_without(const groups *g, const uint32_t *group, uint32_t without);
 
-/* Place of a member among the others when one is left out. */
+/* Returns the place of `member` among the members but `without`. */
 uint32_t groups_place_without(const uint32_t *group, uint32_t member, uint32_t without);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mesh.c - see mesh.h: what all exchanges have in common. */
+/* mesh.c - see mesh.h: steps, early packets and rescues, the same in all exchanges. */
 #include "common/mesh/mesh_impl.h"
 
 #include "common/base/xalloc.h"
@@ -22,7 +22,7 @@ static const ps_mesh *const meshes[] = {
 enum {
     MESHES = sizeof meshes / sizeof meshes[0],
     EARLY_MAX = 1 << 20,
-    ANSWERS_MAX = 4 /* to one node in a step: it asks for two of them once each */
+    ANSWERS_MAX = 4 /* repetitions for one worker in a step, which asks at most twice */
 };
 
 const ps_param ps_mesh_params[] = {
@@ -31,8 +31,8 @@ const ps_param ps_mesh_params[] = {
      .min = 0,
      .max = 43200000,
      .is_integer = true,
-     .help = "time of a step until workers say things again, and once more until it fails; 0: half "
-             "of timeouts.step_ms"},
+     .help = "time of a step until workers send everything again, and again until it fails; 0: "
+             "half of timeouts.step_ms"},
     {0},
 };
 
@@ -55,11 +55,11 @@ void ps_mesh_each(void (*fn)(const ps_mesh *mesh, void *arg), void *arg)
 
 /* --- blocks ------------------------------------------------------------------- */
 
-int mesh_place(const ps_mesh_node *node, uint32_t block, uint32_t holder)
+int mesh_place(const ps_mesh_machine *m, uint32_t block, uint32_t holder)
 {
-    const uint32_t *holders = mesh_holders(node, block);
+    const uint32_t *holders = mesh_holders(m, block);
 
-    for (uint32_t i = 0; i < node->conf.assignment->redundancy; i++) {
+    for (uint32_t i = 0; i < m->conf.assignment->redundancy; i++) {
         if (holders[i] == holder) {
             return (int)i;
         }
@@ -67,17 +67,17 @@ int mesh_place(const ps_mesh_node *node, uint32_t block, uint32_t holder)
     return -1;
 }
 
-/* Blocks take turns at their holders, so that all speak about as much. */
-uint32_t mesh_speaker(const ps_mesh_node *node, uint32_t block)
+/* Holders take turns, so that all send about as many blocks. */
+uint32_t mesh_sender(const ps_mesh_machine *m, uint32_t block)
 {
-    return mesh_holders(node, block)[block % node->conf.assignment->redundancy];
+    return mesh_holders(m, block)[block % m->conf.assignment->redundancy];
 }
 
 /* --- life --------------------------------------------------------------------- */
 
-ps_status ps_mesh_create(const ps_mesh_conf *conf, ps_mesh_node **out)
+ps_status ps_mesh_create(const ps_mesh_conf *conf, ps_mesh_machine **out)
 {
-    ps_mesh_node *node;
+    ps_mesh_machine *m;
     ps_status st = ps_ok();
 
     assert(conf->self < conf->assignment->workers && conf->n > 0 && conf->window_us > 0);
@@ -88,225 +88,227 @@ ps_status ps_mesh_create(const ps_mesh_conf *conf, ps_mesh_node **out)
     if (!ps_is_ok(&st)) {
         return st;
     }
-    node = ps_xcalloc(1, sizeof *node);
-    node->conf = *conf;
-    node->nodes = conf->assignment->workers;
-    node->deadline_us = INT64_MAX;
-    node->state = ps_xcalloc(1, conf->mesh->state_size);
-    node->answers = ps_xcalloc(node->nodes, sizeof *node->answers);
-    node->ready = ps_xcalloc(conf->part_count, sizeof *node->ready);
-    node->scratch = ps_xcalloc(PS_CODEC_VALUES, sizeof *node->scratch);
-    conf->mesh->init(node);
-    *out = node;
+    m = ps_xcalloc(1, sizeof *m);
+    m->conf = *conf;
+    m->nodes = conf->assignment->workers;
+    m->deadline_us = INT64_MAX;
+    m->state = ps_xcalloc(1, conf->mesh->state_size);
+    m->answers = ps_xcalloc(m->nodes, sizeof *m->answers);
+    m->ready = ps_xcalloc(conf->part_count, sizeof *m->ready);
+    m->scratch = ps_xcalloc(PS_CODEC_VALUES, sizeof *m->scratch);
+    conf->mesh->init(m);
+    *out = m;
     return ps_ok();
 }
 
-void ps_mesh_destroy(ps_mesh_node *node)
+void ps_mesh_destroy(ps_mesh_machine *m)
 {
-    if (node == NULL) {
+    if (m == NULL) {
         return;
     }
-    node->conf.mesh->fini(node);
-    mesh_step_fini(&node->now);
-    mesh_step_fini(&node->before);
-    for (size_t i = 0; i < node->early_count; i++) {
-        ps_packet_unref(node->early[i]);
+    m->conf.mesh->fini(m);
+    mesh_step_fini(&m->now);
+    mesh_step_fini(&m->before);
+    for (size_t i = 0; i < m->early_count; i++) {
+        ps_packet_unref(m->early[i]);
     }
-    mesh_cells_fini(&node->cells);
-    free(node->early);
-    free(node->answers);
-    free(node->ready);
-    free(node->scratch);
-    free(node->state);
-    free(node);
+    mesh_cells_fini(&m->cells);
+    free(m->early);
+    free(m->answers);
+    free(m->ready);
+    free(m->scratch);
+    free(m->state);
+    free(m);
 }
 
-static void look(ps_mesh_node *node)
+/* Ends the step if it is complete. */
+static void look(ps_mesh_machine *m)
 {
-    if (node->is_running && node->unready == 0 && node->conf.mesh->is_done(node)) {
-        node->is_running = false;
-        node->is_done = true;
-        node->deadline_us = INT64_MAX;
+    if (m->is_running && m->unready == 0 && m->conf.mesh->is_done(m)) {
+        m->is_running = false;
+        m->is_done = true;
+        m->deadline_us = INT64_MAX;
     }
 }
 
-/* Takes the packets of this step that came before it began. */
-static ps_status take_early(ps_mesh_node *node)
+/* Takes the packets of this step that arrived before it began. */
+static ps_status take_early(ps_mesh_machine *m)
 {
     ps_status st = ps_ok();
     size_t kept = 0;
 
-    for (size_t i = 0; i < node->early_count; i++) {
-        ps_packet *packet = node->early[i];
+    for (size_t i = 0; i < m->early_count; i++) {
+        ps_packet *packet = m->early[i];
 
-        if (packet->clock > node->clock) {
-            node->early[kept++] = packet;
+        if (packet->clock > m->clock) {
+            m->early[kept++] = packet;
             continue;
         }
-        if (ps_is_ok(&st) && packet->clock == node->clock) {
-            st = node->conf.mesh->take(node, packet);
+        if (ps_is_ok(&st) && packet->clock == m->clock) {
+            st = m->conf.mesh->take(m, packet);
         }
         ps_packet_unref(packet);
     }
-    node->early_count = kept;
+    m->early_count = kept;
     return st;
 }
 
-/* The exchange has what it takes to begin. */
-static ps_status start(ps_mesh_node *node)
+/* Begins the step in the exchange. */
+static ps_status start(ps_mesh_machine *m)
 {
     ps_status st;
 
-    node->is_started = true;
-    st = node->conf.mesh->start(node);
-    return ps_is_ok(&st) ? take_early(node) : st;
+    m->is_started = true;
+    st = m->conf.mesh->start(m);
+    return ps_is_ok(&st) ? take_early(m) : st;
 }
 
-ps_status ps_mesh_begin(ps_mesh_node *node, uint64_t clock, const float *const *blocks)
+ps_status ps_mesh_begin(ps_mesh_machine *m, uint64_t clock, const float *const *blocks)
 {
-    const ps_mesh_conf *conf = &node->conf;
-    mesh_step old = node->before;
+    const ps_mesh_conf *conf = &m->conf;
+    mesh_step old = m->before;
 
-    assert(!node->is_running && clock == node->clock + (node->is_done ? 1 : 0));
+    assert(!m->is_running && clock == m->clock + (m->is_done ? 1 : 0));
     mesh_step_forget(&old);
-    node->before = node->now;
-    node->now = old;
-    node->clock = clock;
-    node->is_running = true;
-    node->is_done = false;
-    node->is_rescued = false;
-    node->has_listened = false;
-    node->is_started = false;
-    memset(node->answers, 0, node->nodes);
-    memset(node->ready, 0, conf->part_count * sizeof *node->ready);
-    node->unready = conf->part_count * conf->assignment->held_count[conf->self];
-    node->blocks = blocks;
-    return conf->mesh->ready != NULL ? start(node) : ps_ok();
+    m->before = m->now;
+    m->now = old;
+    m->clock = clock;
+    m->is_running = true;
+    m->is_done = false;
+    m->is_rescued = false;
+    m->has_listened = false;
+    m->is_started = false;
+    memset(m->answers, 0, m->nodes);
+    memset(m->ready, 0, conf->part_count * sizeof *m->ready);
+    m->unready = conf->part_count * conf->assignment->held_count[conf->self];
+    m->blocks = blocks;
+    return conf->mesh->ready != NULL ? start(m) : ps_ok();
 }
 
-bool mesh_is_ready(const ps_mesh_node *node, uint32_t part)
+bool mesh_is_ready(const ps_mesh_machine *m, uint32_t part)
 {
-    return node->ready[part] == node->conf.assignment->held_count[node->conf.self];
+    return m->ready[part] == m->conf.assignment->held_count[m->conf.self];
 }
 
-ps_status ps_mesh_ready(ps_mesh_node *node, uint32_t held, uint32_t part, int64_t now_us)
+ps_status ps_mesh_ready(ps_mesh_machine *m, uint32_t held, uint32_t part, int64_t now_us)
 {
     ps_status st = ps_ok();
 
-    assert(node->is_running && node->ready[part] == held);
-    node->ready[part]++;
-    node->unready--;
-    if (node->unready == 0) {
-        node->deadline_us = now_us + node->conf.window_us;
+    assert(m->is_running && m->ready[part] == held);
+    m->ready[part]++;
+    m->unready--;
+    if (m->unready == 0) {
+        m->deadline_us = now_us + m->conf.window_us;
     }
-    if (node->conf.mesh->ready != NULL) {
-        st = node->conf.mesh->ready(node, held, part);
-    } else if (node->unready == 0) {
-        st = start(node);
+    if (m->conf.mesh->ready != NULL) {
+        st = m->conf.mesh->ready(m, held, part);
+    } else if (m->unready == 0) {
+        st = start(m);
     }
-    look(node);
+    look(m);
     return st;
 }
 
-size_t ps_mesh_memory(const ps_mesh_node *node)
+size_t ps_mesh_memory(const ps_mesh_machine *m)
 {
-    return node->cells.kept_floats * sizeof(float);
+    return m->cells.kept_floats * sizeof(float);
 }
 
-static ps_status keep_early(ps_mesh_node *node, ps_packet *packet)
+static ps_status keep_early(ps_mesh_machine *m, ps_packet *packet)
 {
-    if (node->early_count >= EARLY_MAX) {
+    if (m->early_count >= EARLY_MAX) {
         return ps_fail(PS_OUT_OF_RANGE, "more than %d packets for a step that has not begun",
                        EARLY_MAX);
     }
-    if (node->early_count == node->early_cap) {
-        node->early_cap = node->early_cap * 2 + 16;
-        node->early = ps_xrealloc(node->early, node->early_cap * sizeof(ps_packet *));
+    if (m->early_count == m->early_cap) {
+        m->early_cap = m->early_cap * 2 + 16;
+        m->early = ps_xrealloc(m->early, m->early_cap * sizeof(ps_packet *));
     }
-    node->early[node->early_count++] = ps_packet_ref(packet);
+    m->early[m->early_count++] = ps_packet_ref(packet);
     return ps_ok();
 }
 
-static void answer(ps_mesh_node *node, const ps_packet *packet)
+/* Repeats, for a worker that asks, what it was sent in the step of the packet. */
+static void answer(ps_mesh_machine *m, const ps_packet *packet)
 {
-    bool has_begun = node->is_running || node->is_done;
+    bool has_begun = m->is_running || m->is_done;
 
-    if (node->answers[packet->from] >= ANSWERS_MAX) {
+    if (m->answers[packet->from] >= ANSWERS_MAX) {
         return;
     }
-    node->answers[packet->from]++;
-    if (has_begun && packet->clock == node->clock) {
-        mesh_repeat(node, &node->now, packet->from);
-    } else if (has_begun && packet->clock + 1 == node->clock) {
-        mesh_repeat(node, &node->before, packet->from);
+    m->answers[packet->from]++;
+    if (has_begun && packet->clock == m->clock) {
+        mesh_repeat(m, &m->now, packet->from);
+    } else if (has_begun && packet->clock + 1 == m->clock) {
+        mesh_repeat(m, &m->before, packet->from);
     }
 }
 
-void ps_mesh_missing(const ps_mesh_node *node, bool *peers)
+void ps_mesh_missing(const ps_mesh_machine *m, bool *peers)
 {
-    memset(peers, 0, node->nodes * sizeof *peers);
-    if (ps_mesh_has_begun(node)) {
-        node->conf.mesh->missing(node, peers);
+    memset(peers, 0, m->nodes * sizeof *peers);
+    if (ps_mesh_has_begun(m)) {
+        m->conf.mesh->missing(m, peers);
     }
 }
 
-static void ask_again(ps_mesh_node *node)
+static void ask_again(ps_mesh_machine *m)
 {
-    bool *peers = ps_xcalloc(node->nodes, sizeof *peers);
+    bool *peers = ps_xcalloc(m->nodes, sizeof *peers);
 
-    ps_mesh_missing(node, peers);
-    for (uint32_t i = 0; i < node->nodes; i++) {
+    ps_mesh_missing(m, peers);
+    for (uint32_t i = 0; i < m->nodes; i++) {
         if (peers[i]) {
-            mesh_say_to(node, mesh_packet(node, mesh_again, 0, 0), i);
+            mesh_send_to(m, mesh_packet(m, mesh_again, 0, 0), i);
         }
     }
     free(peers);
 }
 
-ps_status ps_mesh_take(ps_mesh_node *node, ps_packet *packet)
+ps_status ps_mesh_take(ps_mesh_machine *m, ps_packet *packet)
 {
-    /* The step that runs, or else the next to begin. */
-    uint64_t first = node->clock + (node->is_done ? 1 : 0);
+    /* The running step, or the next one to begin. */
+    uint64_t first = m->clock + (m->is_done ? 1 : 0);
     ps_status st;
 
-    if (packet->from >= node->nodes || packet->from == node->conf.self) {
+    if (packet->from >= m->nodes || packet->from == m->conf.self) {
         return ps_fail(PS_INVALID_ARGUMENT, "a packet from worker %u of %u", packet->from,
-                       node->nodes);
+                       m->nodes);
     }
     if (packet->head.msg.others_stay) {
         return ps_fail(PS_DATA_LOSS, "a packet from worker %u: others_stay, which is of weights",
                        packet->from);
     }
     if (packet->what == mesh_again) {
-        answer(node, packet);
+        answer(m, packet);
         return ps_ok();
     }
     if (packet->clock < first) {
-        node->counters.duplicates++; /* of a step that has ended */
+        m->counters.duplicates++; /* of a step that has ended */
         return ps_ok();
     }
-    if (packet->clock > node->clock + 1) {
+    if (packet->clock > m->clock + 1) {
         return ps_fail(PS_OUT_OF_RANGE, "a packet of step %llu from worker %u; this is step %llu",
                        (unsigned long long)packet->clock, packet->from,
-                       (unsigned long long)node->clock);
+                       (unsigned long long)m->clock);
     }
-    if (!ps_mesh_has_begun(node) || packet->clock != node->clock) {
-        return keep_early(node, packet);
+    if (!ps_mesh_has_begun(m) || packet->clock != m->clock) {
+        return keep_early(m, packet);
     }
-    st = node->conf.mesh->take(node, packet);
-    look(node);
+    st = m->conf.mesh->take(m, packet);
+    look(m);
     return st;
 }
 
-/* "worker 1, worker 3" */
-static void name_missing(const ps_mesh_node *node, char *text, size_t cap)
+/* Writes who is missing, as in "worker 1, worker 3". */
+static void name_missing(const ps_mesh_machine *m, char *text, size_t cap)
 {
-    bool *peers = ps_xcalloc(node->nodes, sizeof *peers);
+    bool *peers = ps_xcalloc(m->nodes, sizeof *peers);
     size_t n = 0;
 
     text[0] = '\0';
-    ps_mesh_missing(node, peers);
-    for (uint32_t i = 0; i < node->nodes && n < cap; i++) {
+    ps_mesh_missing(m, peers);
+    for (uint32_t i = 0; i < m->nodes && n < cap; i++) {
         if (peers[i]) {
             n += (size_t)snprintf(text + n, cap - n, "%sworker %u", n > 0 ? ", " : "", i);
         }
@@ -314,59 +316,57 @@ static void name_missing(const ps_mesh_node *node, char *text, size_t cap)
     free(peers);
 }
 
-ps_status ps_mesh_tick(ps_mesh_node *node, int64_t now_us)
+ps_status ps_mesh_tick(ps_mesh_machine *m, int64_t now_us)
 {
     char who[72];
 
-    if (now_us < node->deadline_us) {
+    if (now_us < m->deadline_us) {
         return ps_ok();
     }
-    if (node->is_rescued && !node->has_listened &&
-        now_us - node->deadline_us >= node->conf.window_us / 2) {
-        node->has_listened = true;
-        node->deadline_us = now_us + node->conf.window_us;
+    if (m->is_rescued && !m->has_listened && now_us - m->deadline_us >= m->conf.window_us / 2) {
+        m->has_listened = true;
+        m->deadline_us = now_us + m->conf.window_us;
         return ps_ok();
     }
-    if (node->is_rescued) {
-        name_missing(node, who, sizeof who);
+    if (m->is_rescued) {
+        name_missing(m, who, sizeof who);
         return ps_fail(PS_DEADLINE_EXCEEDED, "step %llu: nothing for 2 x %lld ms from %s",
-                       (unsigned long long)node->clock, (long long)(node->conf.window_us / 1000),
-                       who);
+                       (unsigned long long)m->clock, (long long)(m->conf.window_us / 1000), who);
     }
-    node->is_rescued = true;
-    node->deadline_us = now_us + node->conf.window_us;
-    node->counters.rescues++;
-    node->before.next = node->now.next = 0;
-    if (node->conf.mesh->rescue != NULL) {
-        node->conf.mesh->rescue(node);
+    m->is_rescued = true;
+    m->deadline_us = now_us + m->conf.window_us;
+    m->counters.rescues++;
+    m->before.next = m->now.next = 0;
+    if (m->conf.mesh->rescue != NULL) {
+        m->conf.mesh->rescue(m);
     }
-    ask_again(node);
-    look(node);
+    ask_again(m);
+    look(m);
     return ps_ok();
 }
 
-int64_t ps_mesh_deadline(const ps_mesh_node *node)
+int64_t ps_mesh_deadline(const ps_mesh_machine *m)
 {
-    return node->deadline_us;
+    return m->deadline_us;
 }
 
-bool ps_mesh_has_begun(const ps_mesh_node *node)
+bool ps_mesh_has_begun(const ps_mesh_machine *m)
 {
-    return node->is_running && node->is_started;
+    return m->is_running && m->is_started;
 }
 
-bool ps_mesh_is_done(const ps_mesh_node *node)
+bool ps_mesh_is_done(const ps_mesh_machine *m)
 {
-    return node->is_done;
+    return m->is_done;
 }
 
-void ps_mesh_sum(ps_mesh_node *node, float *sum)
+void ps_mesh_sum(ps_mesh_machine *m, float *sum)
 {
-    assert(node->is_done);
-    node->conf.mesh->finish(node, sum);
+    assert(m->is_done);
+    m->conf.mesh->finish(m, sum);
 }
 
-const ps_mesh_counters *ps_mesh_counters_of(const ps_mesh_node *node)
+const ps_mesh_counters *ps_mesh_counters_of(const ps_mesh_machine *m)
 {
-    return &node->counters;
+    return &m->counters;
 }

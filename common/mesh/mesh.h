@@ -1,27 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mesh.h - exchanges among workers, without a server: what each says to whom, so
- * that all end a step with the same sum of gradients.
+/* mesh.h - exchanges among workers, without a server: who sends what to whom, so that all workers
+ * end a step with the same sum of gradients.
  *
- * Pure: no I/O, no clock, no thread. A node is told the gradients of the blocks
- * that it holds, part by part as they become final, packets that came in, and the
- * time; it has packets that are to go out, and at last the sum. Docs: docs/exchanges.md.
+ * A machine is one worker's part of such an exchange. It is pure: no I/O, no clock, no thread.
+ * Inputs are the gradients of the blocks that the worker holds, part by part as they become final,
+ * packets of other workers, and the time. Outputs are packets to send, and at the end the sum.
+ * docs/exchanges.md describes each exchange.
  *
- * Words. A step is a clock, from 0. Letters: n nodes, r copies of a block, K
- * blocks; the assignment says who holds which. The result is the sum over all K
- * blocks, each counted once, of what encoding and decoding leave of it; it is
- * bit for bit the same on every node, whatever comes first. A gradient has parts,
- * the variables of a model, each with its codecs. A packet is one encoding of at most
- * PS_CODEC_VALUES values of one part: nodes may be one step apart, so one that is early
- * waits, one that comes again or late changes nothing.
+ * Words. A step is one clock, from 0. n workers hold K blocks, each block r times; the assignment
+ * says who holds which. The parts of a gradient are the variables of a model, each with its codecs.
+ * A packet is one encoding of at most PS_CODEC_VALUES values of one part.
  *
- * Rescue. When a step has not ended within its time, the node says again what
- * it has said in this step and the one before (a slower node may still need it),
- * what it may say for others, and asks those from which something is missing to
- * do so, which they do even if the step is over for them. When the time has
- * passed once more, that is an error that names them.
+ * Result. The sum counts each of the K blocks once, as its encoding decodes. It has the same bits
+ * on every worker, whatever the order of arrival.
  *
- * To add one: common/mesh/NAME.c with `const ps_mesh ps_mesh_NAME`, a line in
- * list.h and one in CMakeLists.txt; the tests iterate.
+ * Order. Workers may be one step apart. A packet of the next step is kept until that step begins. A
+ * packet that arrives again, or after its step has ended, changes nothing.
+ *
+ * Rescue. If a step does not end within its window, the worker sends again what it sent in this
+ * step and in the one before, because a slower worker may still need that. It also sends what it
+ * holds for silent workers, and asks those from whom something is missing to send again; they do so
+ * even if the step has ended for them. After a second window the step fails; the error names them.
+ *
+ * To add an exchange: common/mesh/NAME.c with `const ps_mesh ps_mesh_NAME`, a line in list.h and
+ * one in CMakeLists.txt. The tests iterate.
  */
 #ifndef PS_COMMON_MESH_MESH_H
 #define PS_COMMON_MESH_MESH_H
@@ -36,24 +38,29 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A message between nodes, or what came of one. Shared by counting, also among
- * threads; immutable once it is out. */
+/* A message between two workers. Reference-counted, also across threads; immutable once it is
+ * handed out by ps_mesh_next. */
 typedef struct ps_packet {
     atomic_uint refs;
-    uint64_t clock;
-    uint32_t from;
-    uint32_t what, piece; /* which piece of the step; the exchange knows */
-    uint32_t n;           /* values that it stands for, where this node has said it */
-    ps_encoding head;     /* not of ccdc, whose bytes are coded otherwise */
-    ps_buf *buf;          /* the packet's; others may hold it too */
+    uint64_t clock;       /* of its step */
+    uint32_t from;        /* sender */
+    uint32_t what, piece; /* which piece of the step; each exchange has its own numbering */
+    uint32_t n;           /* values that it represents; only of packets of this worker */
+    ps_encoding head;     /* of `bytes`; unset in ccdc, which has a coding of its own */
+    ps_buf *buf;          /* holds `bytes`; other packets may share it */
     size_t len;
     uint8_t *bytes; /* (len), in buf */
 } ps_packet;
 
-/* Room for `cap` bytes, len 0, one reference. A size that the job chooses. */
+/* Returns an empty packet with room for `cap` bytes and one reference. Aborts without memory:
+ * `cap` is bounded by the job. */
 ps_packet *ps_packet_create(size_t cap);
+
+/* Adds a reference and returns the packet. Any thread. */
 ps_packet *ps_packet_ref(ps_packet *packet);
-void ps_packet_unref(ps_packet *packet); /* NULL is allowed */
+
+/* Drops a reference; the last one frees the packet. Any thread; NULL is allowed. */
+void ps_packet_unref(ps_packet *packet);
 
 typedef struct ps_mesh ps_mesh;
 
@@ -63,121 +70,140 @@ typedef struct ps_mesh_codec {
     ps_params params;
 } ps_mesh_codec;
 
-/* A run of values that become final together and have codecs of their own. */
+/* A range of values that become final together and have the same codecs. */
 typedef struct ps_mesh_part {
-    const char *name; /* for errors */
-    size_t at, n;
+    const char *name;   /* for errors */
+    size_t at, n;       /* values [at, at + n) of the gradient */
     uint32_t step;      /* most values of a packet: 1..PS_CODEC_VALUES */
-    ps_mesh_codec up;   /* of gradients and of sums of some */
-    ps_mesh_codec down; /* of whole sums, where the exchange says those: ring, tree */
+    ps_mesh_codec up;   /* of gradients and of partial sums */
+    ps_mesh_codec down; /* of complete sums, in exchanges that send those: ring, tree */
 } ps_mesh_part;
 
 typedef struct ps_mesh_conf {
     const ps_mesh *mesh;
     const ps_assignment *assignment; /* kept */
-    uint32_t self;
-    size_t n;                  /* values of a gradient; >= 1 */
-    const ps_mesh_part *parts; /* (part_count), ascending, apart, >= 1; kept */
+    uint32_t self;                   /* this worker */
+    size_t n;                        /* values of a gradient; >= 1 */
+    const ps_mesh_part *parts;       /* (part_count), ascending, disjoint, >= 1; kept */
     uint32_t part_count;
-    uint64_t seed;     /* of the job: rounding */
-    int64_t window_us; /* time of a step before the rescue, and after it; > 0 */
+    uint64_t seed;     /* of the job: for rounding */
+    int64_t window_us; /* time of a step until the rescue, and again until it fails; > 0 */
 } ps_mesh_conf;
 
-typedef struct ps_mesh_node ps_mesh_node;
+/* One worker's part of an exchange. One thread at a time. */
+typedef struct ps_mesh_machine ps_mesh_machine;
 
 struct ps_mesh {
     const char *name;
     const char *summary;
 
-    /* May it run so? INVALID_ARGUMENT with the reason, for whoever submits a job. */
+    /* Checks whether the exchange can run with this configuration. Fails with INVALID_ARGUMENT and
+     * the reason, for the user who submits the job. */
     PS_MUST_USE ps_status (*check)(const ps_mesh_conf *conf);
 
-    bool says_sums; /* whole sums, through the parts' codecs for the way down */
+    bool sends_sums; /* complete sums travel too, through the codec `down` of parts */
 
-    /* The rest is for mesh.c alone. State is zeroed memory of state_size. */
-    size_t state_size;
-    void (*init)(ps_mesh_node *node); /* once */
-    void (*fini)(ps_mesh_node *node);
-    /* A step begins; nothing is there yet or, of one without `ready`, all is. */
-    PS_MUST_USE ps_status (*start)(ps_mesh_node *node);
-    /* (optional) A part of a held block is there. NULL: a step begins when all are. */
-    PS_MUST_USE ps_status (*ready)(ps_mesh_node *node, uint32_t held, uint32_t part);
-    PS_MUST_USE ps_status (*take)(ps_mesh_node *node, ps_packet *packet); /* of this step */
-    bool (*is_done)(const ps_mesh_node *node);
-    void (*finish)(ps_mesh_node *node, float *sum); /* (n): the result */
-    void (*rescue)(ps_mesh_node *node);             /* (optional) says what others have not said */
-    void (*missing)(const ps_mesh_node *node, bool *peers); /* (nodes): sets those owing */
+    /* The members below are for mesh.c only. */
+    size_t state_size;                /* bytes of state; zeroed before init */
+    void (*init)(ps_mesh_machine *m); /* called once */
+    void (*fini)(ps_mesh_machine *m);
+    /* Begins a step. With `ready`, no gradient is there yet; without it, all are. */
+    PS_MUST_USE ps_status (*start)(ps_mesh_machine *m);
+    /* (optional) A part of a held block is final. NULL: a step begins when all parts are. */
+    PS_MUST_USE ps_status (*ready)(ps_mesh_machine *m, uint32_t held, uint32_t part);
+    /* Takes a packet of the running step. */
+    PS_MUST_USE ps_status (*take)(ps_mesh_machine *m, ps_packet *packet);
+    /* Returns whether the sum is complete. */
+    bool (*is_done)(const ps_mesh_machine *m);
+    /* Writes the result into sum (n). */
+    void (*finish)(ps_mesh_machine *m, float *sum);
+    /* (optional) Sends what silent workers should have sent and this one holds. */
+    void (*rescue)(ps_mesh_machine *m);
+    /* Sets peers[i], of (workers) entries, for each worker that owes this one something. */
+    void (*missing)(const ps_mesh_machine *m, bool *peers);
 };
 
-/* The numbers that every exchange takes in a job; ends with a name of NULL. */
+/* The numbers that every exchange has in a job. */
 enum { PS_MESH_WINDOW_MS };
-extern const ps_param ps_mesh_params[];
+extern const ps_param ps_mesh_params[]; /* ends with a name of NULL */
 
-const ps_mesh *ps_mesh_find(const char *name); /* NULL if there is none */
+/* Returns the exchange of this name, or NULL. */
+const ps_mesh *ps_mesh_find(const char *name);
+
+/* Calls fn for each exchange, in the order of list.h. */
 void ps_mesh_each(void (*fn)(const ps_mesh *mesh, void *arg), void *arg);
 
-/* All of conf is checked: INVALID_ARGUMENT says what does not go together. */
-PS_MUST_USE ps_status ps_mesh_create(const ps_mesh_conf *conf, ps_mesh_node **out);
-void ps_mesh_destroy(ps_mesh_node *node); /* NULL is allowed */
+/* Creates a machine. Fails with INVALID_ARGUMENT if the exchange refuses `conf` (`check`). */
+PS_MUST_USE ps_status ps_mesh_create(const ps_mesh_conf *conf, ps_mesh_machine **out);
 
-/* The step `clock` begins, the next one after that which has ended (or 0):
- * blocks[i] (n) is the mean gradient of the i-th block that the node holds, in
- * the order of the assignment; borrowed until the step has ended, each part from when
- * it is ready. Packets that were early are taken now. Fails as take does. */
-PS_MUST_USE ps_status ps_mesh_begin(ps_mesh_node *node, uint64_t clock, const float *const *blocks);
+/* Frees the machine; NULL is allowed. */
+void ps_mesh_destroy(ps_mesh_machine *m);
 
-/* A part of blocks[held] is final, once a step; of each part in the order of blocks. The step's
- * time begins with the last. Fails as take does, or with OUT_OF_RANGE when a value cannot be
- * said (ccdc). */
-PS_MUST_USE ps_status ps_mesh_ready(ps_mesh_node *node, uint32_t held, uint32_t part,
+/* Begins step `clock`: 0, or the one after the step that has ended. blocks[i] (n) is the mean
+ * gradient of the i-th block that the worker holds, in the order of the assignment; each part is
+ * read from when it is ready, and borrowed until the step has ended. Takes packets that arrived
+ * early, and fails as ps_mesh_take does. */
+PS_MUST_USE ps_status ps_mesh_begin(ps_mesh_machine *m, uint64_t clock, const float *const *blocks);
+
+/* Says that a part of blocks[held] is final: once a step, each part in the order of blocks. The
+ * window of the step begins with the last one. Fails as ps_mesh_take does, or with OUT_OF_RANGE if
+ * a value cannot be encoded (ccdc). */
+PS_MUST_USE ps_status ps_mesh_ready(ps_mesh_machine *m, uint32_t held, uint32_t part,
                                     int64_t now_us);
 
-/* Bytes that codecs keep from step to step, error feedback and the like. */
-size_t ps_mesh_memory(const ps_mesh_node *node);
+/* Returns the bytes that codecs keep from step to step, such as residuals. */
+size_t ps_mesh_memory(const ps_mesh_machine *m);
 
-/* A packet came in; the node keeps a reference if it has to.
+/* Takes a packet that has arrived; takes a reference if it keeps it. A failure leaves the machine
+ * as it was:
  *
- * INVALID_ARGUMENT  no such node or piece, or not from one that may say it
+ * INVALID_ARGUMENT  no such sender or piece, or the sender may not send it
  * OUT_OF_RANGE      more than one step ahead
- * DATA_LOSS         its bytes are not what they should be
- * The node is as it was then. */
-PS_MUST_USE ps_status ps_mesh_take(ps_mesh_node *node, ps_packet *packet);
+ * DATA_LOSS         the bytes cannot be decoded
+ */
+PS_MUST_USE ps_status ps_mesh_take(ps_mesh_machine *m, ps_packet *packet);
 
-/* It is now_us: DEADLINE_EXCEEDED when a step is overdue for the second time. Who comes to say so
- * half a window late was away itself and has not listened: once a step it hears what was said
- * meanwhile, for a window more, before it blames anybody. */
-PS_MUST_USE ps_status ps_mesh_tick(ps_mesh_node *node, int64_t now_us);
-int64_t ps_mesh_deadline(const ps_mesh_node *node); /* of the next tick; INT64_MAX: none */
+/* Tells the machine the time. Begins the rescue when the window of the step is over. Fails with
+ * DEADLINE_EXCEEDED when the second window is over too. A call that comes half a window late or
+ * more shows that this process was stopped and has not read its messages: then, once a step, the
+ * second window is extended by another one. */
+PS_MUST_USE ps_status ps_mesh_tick(ps_mesh_machine *m, int64_t now_us);
 
-/* One packet that is to go out, and to whom; false: there is none. The packet
- * is the caller's reference; targets are the node's until the next call. */
+/* Returns when ps_mesh_tick has to be called next; INT64_MAX: not at all. */
+int64_t ps_mesh_deadline(const ps_mesh_machine *m);
+
+/* A packet to send, and its receivers. */
 typedef struct ps_mesh_out {
-    ps_packet *packet;
-    const uint32_t *targets; /* (count), ascending */
+    ps_packet *packet;       /* a reference of the caller's */
+    const uint32_t *targets; /* (count), ascending; the machine's until its next call */
     uint32_t count;
 } ps_mesh_out;
 
-bool ps_mesh_next(ps_mesh_node *node, ps_mesh_out *out);
+/* Gives the next packet to send. Returns false if there is none. */
+bool ps_mesh_next(ps_mesh_machine *m, ps_mesh_out *out);
 
-/* A step runs, and packets of it are used as they come; before, they are kept. */
-bool ps_mesh_has_begun(const ps_mesh_node *node);
+/* Returns whether a step runs and uses packets as they arrive. Otherwise packets are kept. */
+bool ps_mesh_has_begun(const ps_mesh_machine *m);
 
-/* The step has ended: sum (n) may be read, once, before the next begins. */
-bool ps_mesh_is_done(const ps_mesh_node *node);
-void ps_mesh_sum(ps_mesh_node *node, float *sum);
+/* Returns whether the step has ended, so that ps_mesh_sum may be called. */
+bool ps_mesh_is_done(const ps_mesh_machine *m);
 
-/* From which nodes is something of the step that runs missing? peers is (nodes),
- * written; nobody when none runs. */
-void ps_mesh_missing(const ps_mesh_node *node, bool *peers);
+/* Writes the sum of the step that has ended into sum (n). At most once a step. */
+void ps_mesh_sum(ps_mesh_machine *m, float *sum);
 
-/* Since create. A multicast is one packet, and as many copies as it has targets;
- * bytes are those of packets, values what they stand for. */
+/* Sets peers[i], of (workers) entries, if something of the running step is missing from worker i.
+ * All are false if no step runs. */
+void ps_mesh_missing(const ps_mesh_machine *m, bool *peers);
+
+/* Counted since create. A multicast is one packet and as many copies as it has targets. Bytes are
+ * those of payloads, without heads; values are those that packets represent. */
 typedef struct ps_mesh_counters {
     uint64_t packets, copies, bytes, bytes_copied;
-    uint64_t values_copied, values_taken; /* said to each; taken, each packet once */
+    uint64_t values_copied; /* sent, once for each target */
+    uint64_t values_taken;  /* received, once for each packet */
     uint64_t duplicates, rescues;
 } ps_mesh_counters;
 
-const ps_mesh_counters *ps_mesh_counters_of(const ps_mesh_node *node);
+const ps_mesh_counters *ps_mesh_counters_of(const ps_mesh_machine *m);
 
 #endif

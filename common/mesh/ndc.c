@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ndc.c - naive duplication: each holder of a block says its own r-th of it.
+/* ndc.c - naive duplication: each of the r holders of a block sends one r-th of it.
  *
- * Segment p of r, values [n p / r, n (p + 1) / r), is the p-th holder's to say. As
- * much is sent as by plain, but the r holders share it. After a time-out every
- * holder says all of its blocks, which the ancestor could not.
+ * The p-th holder sends values [n p / r, n (p + 1) / r). In all as much is sent as by plain,
+ * divided among the holders. In a rescue every holder sends all of its blocks.
  */
 #include "common/mesh/blocks.h"
 
-static void init(ps_mesh_node *node)
+static void init(ps_mesh_machine *m)
 {
-    blocks_init(node, true);
+    blocks_init(m, true);
 }
 
 const ps_mesh ps_mesh_ndc = {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* packet.c - packets of mesh.h, and those that a node makes. */
+/* packet.c - packets: see mesh.h and mesh_impl.h. */
 #include "common/mesh/mesh_impl.h"
 
 #include "common/base/xalloc.h"
@@ -31,20 +31,20 @@ void ps_packet_unref(ps_packet *packet)
     }
 }
 
-ps_packet *mesh_packet(ps_mesh_node *node, uint32_t what, uint32_t piece, size_t cap)
+ps_packet *mesh_packet(ps_mesh_machine *m, uint32_t what, uint32_t piece, size_t cap)
 {
     ps_packet *packet = ps_packet_create(cap);
 
-    packet->clock = node->clock;
-    packet->from = node->conf.self;
+    packet->clock = m->clock;
+    packet->from = m->conf.self;
     packet->what = what;
     packet->piece = piece;
     return packet;
 }
 
-ps_packet *mesh_copy(ps_mesh_node *node, const ps_packet *packet, size_t n)
+ps_packet *mesh_copy(ps_mesh_machine *m, const ps_packet *packet, size_t n)
 {
-    ps_packet *copy = mesh_packet(node, packet->what, packet->piece, 0);
+    ps_packet *copy = mesh_packet(m, packet->what, packet->piece, 0);
 
     ps_encoding_copy(&copy->head, &packet->head.msg);
     ps_buf_unref(copy->buf);

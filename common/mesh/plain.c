@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plain.c - all to all: one holder of a block says it to those that do not hold it.
+/* plain.c - all to all: one holder of a block sends it to all workers that do not hold it.
  *
- * K blocks, each to n - r nodes: K (n - r) |w| in copies. After a time-out every
- * holder says its blocks, so with r copies r - 1 nodes may be silent.
+ * K blocks go to n - r workers each: K (n - r) |w| in copies. In a rescue every holder sends its
+ * blocks, so r - 1 workers may be silent.
  */
 #include "common/mesh/blocks.h"
 
-static void init(ps_mesh_node *node)
+static void init(ps_mesh_machine *m)
 {
-    blocks_init(node, false);
+    blocks_init(m, false);
 }
 
 const ps_mesh ps_mesh_plain = {

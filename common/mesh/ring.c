@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ring.c - reduce-scatter and all-gather around a ring (Patarasuk, Yuan, JPDC
- * 69(2), 2009), in cells that travel each for itself.
+/* ring.c - reduce-scatter and all-gather around a ring (Patarasuk, Yuan, JPDC 69(2), 2009), cell by
+ * cell.
  *
- * Cells are shared out among n nodes. A cell sets out at the node whose share it is; each
- * node adds its own, as soon as that is there, and passes it on; the last one has the whole
- * sum, and passes it around once more. 2 (n - 1) / n |w| to and from every node, whatever
- * n is; the pipeline is as deep as there are cells. With a codec a sum is decoded and
- * encoded again at every hop of the first way round; on the second all pass on the same
- * bytes, so all have the same values. Each node encodes each cell once a step: what it lost
- * there, it adds to that cell's sum in the next.
+ * Cells are divided among n workers. A cell starts at the worker whose share it is. Each worker
+ * adds its own values as soon as they are final, and sends the partial sum to the next. The last
+ * worker has the complete sum, which then goes round once more. Every worker sends and receives 2
+ * (n - 1) / n |w|. Cells are independent, so as many are in flight as there are.
+ *
+ * In the first round each hop decodes and encodes the sum; in the second all pass on the same
+ * bytes, so all workers have the same values. Each worker encodes each cell once a step, and adds
+ * the residual to that cell's sum of the next step.
  */
 #include "common/mesh/mesh_impl.h"
 
@@ -21,133 +22,134 @@ typedef enum way { REDUCE, GATHER, WAYS } way;
 
 typedef struct ring_state {
     float *sum;         /* (n): partial, then whole */
-    uint8_t *have;      /* (WAYS, cells): came in */
-    uint8_t *is_mine;   /* (cells): this node's own values are in the sum */
-    ps_packet **parked; /* (cells): a partial sum that came before those */
-    uint32_t whole;     /* cells that are whole */
+    uint8_t *have;      /* (WAYS, cells): has arrived */
+    uint8_t *is_mine;   /* (cells): this worker's values are in the sum */
+    ps_packet **parked; /* (cells): a partial sum that arrived before they were final */
+    uint32_t whole;     /* cells whose sum is complete */
 } ring_state;
 
-static ring_state *state_of(const ps_mesh_node *node)
+static ring_state *state_of(const ps_mesh_machine *m)
 {
-    return node->state;
+    return m->state;
 }
 
-static const mesh_cell *cell_of(const ps_mesh_node *node, uint32_t cell)
+static const mesh_cell *cell_of(const ps_mesh_machine *m, uint32_t cell)
 {
-    return &node->cells.cell[cell];
+    return &m->cells.cell[cell];
 }
 
-static uint32_t next_of(const ps_mesh_node *node)
+static uint32_t next_of(const ps_mesh_machine *m)
 {
-    return (node->conf.self + 1) % node->nodes;
+    return (m->conf.self + 1) % m->nodes;
 }
 
-/* The node that completes a cell. */
-static uint32_t end_of(const ps_mesh_node *node, const mesh_cell *cell)
+/* Returns the worker that completes a cell. */
+static uint32_t end_of(const ps_mesh_machine *m, const mesh_cell *cell)
 {
-    return (cell->share + node->nodes - 1) % node->nodes;
+    return (cell->share + m->nodes - 1) % m->nodes;
 }
 
-static bool is_down(const ps_mesh_node *node, const mesh_cell *cell)
+static bool is_down(const ps_mesh_machine *m, const mesh_cell *cell)
 {
-    return end_of(node, cell) == node->conf.self;
+    return end_of(m, cell) == m->conf.self;
 }
 
-static void init(ps_mesh_node *node)
+static void init(ps_mesh_machine *m)
 {
-    ring_state *s = state_of(node);
+    ring_state *s = state_of(m);
 
-    mesh_cut(node, node->nodes, is_down);
-    s->sum = ps_xcalloc(node->conf.n, sizeof *s->sum);
-    s->have = ps_xcalloc((size_t)WAYS * node->cells.count, 1);
-    s->is_mine = ps_xcalloc(node->cells.count, 1);
-    s->parked = ps_xcalloc(node->cells.count, sizeof(ps_packet *));
+    mesh_cut(m, m->nodes, is_down);
+    s->sum = ps_xcalloc(m->conf.n, sizeof *s->sum);
+    s->have = ps_xcalloc((size_t)WAYS * m->cells.count, 1);
+    s->is_mine = ps_xcalloc(m->cells.count, 1);
+    s->parked = ps_xcalloc(m->cells.count, sizeof(ps_packet *));
 }
 
-static void drop_parked(ps_mesh_node *node)
+static void drop_parked(ps_mesh_machine *m)
 {
-    for (uint32_t i = 0; i < node->cells.count; i++) {
-        ps_packet_unref(state_of(node)->parked[i]);
-        state_of(node)->parked[i] = NULL;
+    for (uint32_t i = 0; i < m->cells.count; i++) {
+        ps_packet_unref(state_of(m)->parked[i]);
+        state_of(m)->parked[i] = NULL;
     }
 }
 
-static void fini(ps_mesh_node *node)
+static void fini(ps_mesh_machine *m)
 {
-    ring_state *s = state_of(node);
+    ring_state *s = state_of(m);
 
-    drop_parked(node);
+    drop_parked(m);
     free(s->sum);
     free(s->have);
     free(s->is_mine);
     free(s->parked);
 }
 
-/* The sum is whole: it becomes for this node what it will be for the others. */
-static ps_status complete(ps_mesh_node *node, uint32_t cell)
+/* Encodes a complete sum, takes for itself what the others will decode, and sends it. */
+static ps_status complete(ps_mesh_machine *m, uint32_t cell)
 {
-    ring_state *s = state_of(node);
-    float *sum = s->sum + cell_of(node, cell)->at;
-    ps_packet *packet = mesh_encode(node, GATHER, cell, true, node->conf.self, sum);
-    ps_status st = mesh_decode(node, packet, true, PS_INTO_SET, sum);
+    ring_state *s = state_of(m);
+    float *sum = s->sum + cell_of(m, cell)->at;
+    ps_packet *packet = mesh_encode(m, GATHER, cell, true, m->conf.self, sum);
+    ps_status st = mesh_decode(m, packet, true, PS_INTO_SET, sum);
 
     s->whole++;
-    if (node->nodes > 1) {
-        mesh_say_to(node, packet, next_of(node));
+    if (m->nodes > 1) {
+        mesh_send_to(m, packet, next_of(m));
     } else {
         ps_packet_unref(packet);
     }
     return st;
 }
 
-/* What came of the cell, if anything had to, and this node's own are in the sum. */
-static ps_status pass_on(ps_mesh_node *node, uint32_t cell)
+/* Sends a cell to which the partial sum of the worker before and this worker's values were added.
+ */
+static ps_status pass_on(ps_mesh_machine *m, uint32_t cell)
 {
-    float *sum = state_of(node)->sum + cell_of(node, cell)->at;
+    float *sum = state_of(m)->sum + cell_of(m, cell)->at;
 
-    if (is_down(node, cell_of(node, cell))) {
-        return complete(node, cell);
+    if (is_down(m, cell_of(m, cell))) {
+        return complete(m, cell);
     }
-    mesh_say_to(node, mesh_encode(node, REDUCE, cell, false, node->conf.self, sum), next_of(node));
+    mesh_send_to(m, mesh_encode(m, REDUCE, cell, false, m->conf.self, sum), next_of(m));
     return ps_ok();
 }
 
-static ps_status start(ps_mesh_node *node)
+static ps_status start(ps_mesh_machine *m)
 {
-    ring_state *s = state_of(node);
+    ring_state *s = state_of(m);
 
-    drop_parked(node);
-    memset(s->have, 0, (size_t)WAYS * node->cells.count);
-    memset(s->is_mine, 0, node->cells.count);
+    drop_parked(m);
+    memset(s->have, 0, (size_t)WAYS * m->cells.count);
+    memset(s->is_mine, 0, m->cells.count);
     s->whole = 0;
     return ps_ok();
 }
 
-/* A partial sum and this node's own: the same bits, whichever was first. */
-static ps_status add(ps_mesh_node *node, const ps_packet *packet)
+/* Adds a partial sum to this worker's values. Both orders of arrival give the same bits. */
+static ps_status add(ps_mesh_machine *m, const ps_packet *packet)
 {
-    float *sum = state_of(node)->sum + cell_of(node, packet->piece)->at;
-    ps_status st = mesh_decode(node, packet, false, PS_INTO_ADD, sum);
+    float *sum = state_of(m)->sum + cell_of(m, packet->piece)->at;
+    ps_status st = mesh_decode(m, packet, false, PS_INTO_ADD, sum);
 
-    return ps_is_ok(&st) ? pass_on(node, packet->piece) : st;
+    return ps_is_ok(&st) ? pass_on(m, packet->piece) : st;
 }
 
-static ps_status ready(ps_mesh_node *node, uint32_t held, uint32_t part)
+static ps_status ready(ps_mesh_machine *m, uint32_t held, uint32_t part)
 {
-    ring_state *s = state_of(node);
+    ring_state *s = state_of(m);
     ps_status st = ps_ok();
 
     (void)held;
-    for (uint32_t i = node->cells.first[part];
-         mesh_is_ready(node, part) && i < node->cells.first[part + 1] && ps_is_ok(&st); i++) {
-        const mesh_cell *cell = cell_of(node, i);
+    for (uint32_t i = m->cells.first[part];
+         mesh_is_ready(m, part) && i < m->cells.first[part + 1] && ps_is_ok(&st); i++) {
+        const mesh_cell *cell = cell_of(m, i);
 
-        mesh_own_sum(node, cell, s->sum + cell->at);
+        mesh_own_sum(m, cell, s->sum + cell->at);
         s->is_mine[i] = 1;
-        if (cell->share == node->conf.self) {
-            st = pass_on(node, i);
+        if (cell->share == m->conf.self) {
+            st = pass_on(m, i);
         } else if (s->parked[i] != NULL) {
-            st = add(node, s->parked[i]);
+            st = add(m, s->parked[i]);
             ps_packet_unref(s->parked[i]);
             s->parked[i] = NULL;
         }
@@ -155,98 +157,98 @@ static ps_status ready(ps_mesh_node *node, uint32_t held, uint32_t part)
     return st;
 }
 
-static ps_status take_reduce(ps_mesh_node *node, ps_packet *packet)
+static ps_status take_reduce(ps_mesh_machine *m, ps_packet *packet)
 {
     ps_status st;
 
-    if (state_of(node)->is_mine[packet->piece]) {
-        return add(node, packet);
+    if (state_of(m)->is_mine[packet->piece]) {
+        return add(m, packet);
     }
-    st = mesh_check(node, packet, false);
+    st = mesh_check(m, packet, false);
     if (ps_is_ok(&st)) {
-        state_of(node)->parked[packet->piece] = ps_packet_ref(packet);
+        state_of(m)->parked[packet->piece] = ps_packet_ref(packet);
     }
     return st;
 }
 
-static ps_status take_gather(ps_mesh_node *node, const ps_packet *packet)
+static ps_status take_gather(ps_mesh_machine *m, const ps_packet *packet)
 {
-    ring_state *s = state_of(node);
-    const mesh_cell *cell = cell_of(node, packet->piece);
-    ps_status st = mesh_decode(node, packet, true, PS_INTO_SET, s->sum + cell->at);
+    ring_state *s = state_of(m);
+    const mesh_cell *cell = cell_of(m, packet->piece);
+    ps_status st = mesh_decode(m, packet, true, PS_INTO_SET, s->sum + cell->at);
 
     if (!ps_is_ok(&st)) {
         return st;
     }
     s->whole++;
-    if (next_of(node) != end_of(node, cell)) {
-        mesh_say_to(node, mesh_copy(node, packet, cell->n), next_of(node));
+    if (next_of(m) != end_of(m, cell)) {
+        mesh_send_to(m, mesh_copy(m, packet, cell->n), next_of(m));
     }
     return ps_ok();
 }
 
-/* Nobody hears of a cell what it has said first itself, nor the whole before its own is in. */
-static bool may_say(const ps_mesh_node *node, const ps_packet *packet)
+/* Returns whether a packet is possible: from the worker before, not a partial sum that began here,
+ * and no complete sum before this worker's values went into it. */
+static bool may_send(const ps_mesh_machine *m, const ps_packet *packet)
 {
-    const ring_state *s = state_of(node);
+    const ring_state *s = state_of(m);
     const mesh_cell *cell;
 
-    if (packet->what >= WAYS || packet->piece >= node->cells.count ||
-        packet->from != (node->conf.self + node->nodes - 1) % node->nodes) {
+    if (packet->what >= WAYS || packet->piece >= m->cells.count ||
+        packet->from != (m->conf.self + m->nodes - 1) % m->nodes) {
         return false;
     }
-    cell = cell_of(node, packet->piece);
+    cell = cell_of(m, packet->piece);
     if (packet->what == REDUCE) {
-        return cell->share != node->conf.self;
+        return cell->share != m->conf.self;
     }
-    return end_of(node, cell) != node->conf.self && s->is_mine[packet->piece] &&
-           (cell->share == node->conf.self || s->have[packet->piece]);
+    return end_of(m, cell) != m->conf.self && s->is_mine[packet->piece] &&
+           (cell->share == m->conf.self || s->have[packet->piece]);
 }
 
-static ps_status take(ps_mesh_node *node, ps_packet *packet)
+static ps_status take(ps_mesh_machine *m, ps_packet *packet)
 {
     uint8_t *have;
     ps_status st;
 
-    if (!may_say(node, packet)) {
+    if (!may_send(m, packet)) {
         return ps_fail(PS_INVALID_ARGUMENT, "way %u, cell %u of %u from worker %u to worker %u",
-                       packet->what, packet->piece, node->cells.count, packet->from,
-                       node->conf.self);
+                       packet->what, packet->piece, m->cells.count, packet->from, m->conf.self);
     }
-    have = &state_of(node)->have[(size_t)packet->what * node->cells.count + packet->piece];
+    have = &state_of(m)->have[(size_t)packet->what * m->cells.count + packet->piece];
     if (*have) {
-        node->counters.duplicates++;
+        m->counters.duplicates++;
         return ps_ok();
     }
-    st = packet->what == REDUCE ? take_reduce(node, packet) : take_gather(node, packet);
+    st = packet->what == REDUCE ? take_reduce(m, packet) : take_gather(m, packet);
     *have = ps_is_ok(&st);
     if (*have) {
-        node->counters.values_taken += cell_of(node, packet->piece)->n;
+        m->counters.values_taken += cell_of(m, packet->piece)->n;
     }
     return st;
 }
 
-static bool is_done(const ps_mesh_node *node)
+static bool is_done(const ps_mesh_machine *m)
 {
-    return state_of(node)->whole == node->cells.count;
+    return state_of(m)->whole == m->cells.count;
 }
 
-static void finish(ps_mesh_node *node, float *sum)
+static void finish(ps_mesh_machine *m, float *sum)
 {
-    memcpy(sum, state_of(node)->sum, node->conf.n * sizeof *sum);
+    memcpy(sum, state_of(m)->sum, m->conf.n * sizeof *sum);
 }
 
-/* Only one can have kept it waiting, by itself or because it waits too. */
-static void missing(const ps_mesh_node *node, bool *peers)
+/* Only the worker before sends to this one; it is late itself, or waits for another. */
+static void missing(const ps_mesh_machine *m, bool *peers)
 {
-    peers[(node->conf.self + node->nodes - 1) % node->nodes] = true;
+    peers[(m->conf.self + m->nodes - 1) % m->nodes] = true;
 }
 
 const ps_mesh ps_mesh_ring = {
     .name = "ring",
     .summary = "around a ring, in pieces: reduce-scatter, then all-gather of the same bytes",
     .check = mesh_check_sums,
-    .says_sums = true,
+    .sends_sums = true,
     .state_size = sizeof(ring_state),
     .init = init,
     .fini = fini,

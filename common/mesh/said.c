@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* said.c - what a node has said in a step, to whom, and what of it is still to go out. */
+/* said.c - the packets of a step, sent or to be sent, with their receivers. */
 #include "common/mesh/mesh_impl.h"
 
 #include "common/base/xalloc.h"
@@ -24,9 +24,9 @@ void mesh_step_fini(mesh_step *step)
     free(step->targets);
 }
 
-void mesh_say(ps_mesh_node *node, ps_packet *packet, const uint32_t *targets, uint32_t count)
+void mesh_send(ps_mesh_machine *m, ps_packet *packet, const uint32_t *targets, uint32_t count)
 {
-    mesh_step *step = &node->now;
+    mesh_step *step = &m->now;
 
     if (count == 0) {
         ps_packet_unref(packet);
@@ -42,18 +42,18 @@ void mesh_say(ps_mesh_node *node, ps_packet *packet, const uint32_t *targets, ui
     }
     memcpy(step->targets + step->target_count, targets, count * sizeof *targets);
     step->said[step->count++] =
-        (mesh_said){.packet = packet, .first = (uint32_t)step->target_count, .count = count};
+        (mesh_sent){.packet = packet, .first = (uint32_t)step->target_count, .count = count};
     step->target_count += count;
 }
 
-void mesh_say_to(ps_mesh_node *node, ps_packet *packet, uint32_t target)
+void mesh_send_to(ps_mesh_machine *m, ps_packet *packet, uint32_t target)
 {
-    mesh_say(node, packet, &target, 1);
+    mesh_send(m, packet, &target, 1);
 }
 
-static bool next_of(ps_mesh_node *node, mesh_step *step, ps_mesh_out *out)
+static bool next_of(ps_mesh_machine *m, mesh_step *step, ps_mesh_out *out)
 {
-    const mesh_said *said;
+    const mesh_sent *said;
 
     if (step->next == step->count) {
         return false;
@@ -62,29 +62,29 @@ static bool next_of(ps_mesh_node *node, mesh_step *step, ps_mesh_out *out)
     *out = (ps_mesh_out){.packet = ps_packet_ref(said->packet),
                          .targets = step->targets + said->first,
                          .count = said->count};
-    node->counters.packets++;
-    node->counters.copies += said->count;
-    node->counters.bytes += said->packet->len;
-    node->counters.bytes_copied += said->packet->len * said->count;
-    node->counters.values_copied += (uint64_t)said->packet->n * said->count;
+    m->counters.packets++;
+    m->counters.copies += said->count;
+    m->counters.bytes += said->packet->len;
+    m->counters.bytes_copied += said->packet->len * said->count;
+    m->counters.values_copied += (uint64_t)said->packet->n * said->count;
     return true;
 }
 
-bool ps_mesh_next(ps_mesh_node *node, ps_mesh_out *out)
+bool ps_mesh_next(ps_mesh_machine *m, ps_mesh_out *out)
 {
-    return next_of(node, &node->before, out) || next_of(node, &node->now, out);
+    return next_of(m, &m->before, out) || next_of(m, &m->now, out);
 }
 
-void mesh_repeat(ps_mesh_node *node, const mesh_step *step, uint32_t to)
+void mesh_repeat(ps_mesh_machine *m, const mesh_step *step, uint32_t to)
 {
-    size_t count = step->count; /* what is added to it now is not looked at */
+    size_t count = step->count; /* mesh_send_to below may append to this very step */
 
     for (size_t i = 0; i < count; i++) {
-        mesh_said said = step->said[i];
+        mesh_sent said = step->said[i];
 
         for (uint32_t t = 0; t < said.count; t++) {
             if (step->targets[said.first + t] == to && said.packet->what != mesh_again) {
-                mesh_say_to(node, ps_packet_ref(said.packet), to);
+                mesh_send_to(m, ps_packet_ref(said.packet), to);
                 break;
             }
         }

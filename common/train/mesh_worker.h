@@ -34,7 +34,7 @@ typedef struct ps_mesh_worker {
     uint32_t self;
     ps_gate gate;     /* one server brings all slices: whoever carries packets */
     ps_placement one; /* the plan's layout, as if it were so */
-    ps_mesh_node *mesh;
+    ps_mesh_machine *mesh;
     ps_stepper stepper;
     float *weights, *sum; /* (param_count) */
     ps_buf *grad;

@@ -22,7 +22,7 @@ typedef struct mesh_world {
     ps_mesh_part part[MESH_PARTS_MAX];
     uint32_t part_count;
     uint64_t seed, draws;
-    ps_mesh_node *node[MESH_NODES_MAX];
+    ps_mesh_machine *node[MESH_NODES_MAX];
     uint64_t step[MESH_NODES_MAX]; /* steps that the node has ended */
     bool is_dead[MESH_NODES_MAX];  /* says nothing and hears nothing */
     bool has_begun[MESH_NODES_MAX];
