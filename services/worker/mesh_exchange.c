@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { STEPS_KEPT = 2 }; /* for workers that are behind: what an outbox never thins out */
+enum { STEPS_KEPT = 2 }; /* the newest steps, which peer_outbox_thin keeps */
 
 static ps_mesh_exchange *of(ps_exchange *exchange)
 {
@@ -45,8 +45,8 @@ static void ready(ps_exchange *exchange, uint32_t first_variable, uint32_t count
     }
 }
 
-/* Nobody is overtaken: a step ends when all have been heard, or a rescue has brought their
- * blocks, and nobody is ahead of one that has not begun. */
+/* No worker is overtaken: a step ends when all were heard, or a rescue has brought their blocks. So
+ * may_be_overtaken and leave_out are NULL. */
 static const ps_exchange_ops ops = {
     .begin = begin,
     .ready = ready,
@@ -60,12 +60,12 @@ void exchange_publish(ps_mesh_exchange *x)
     ps_traffic sum = x->served;
 
     for (uint32_t i = 0; i < x->peers; i++) {
-        const ps_traffic *said = &x->outboxes[i].counted;
+        const ps_traffic *sent = &x->outboxes[i].counted;
 
-        sum.bytes_out += said->bytes_out;
-        sum.bytes_in += said->bytes_in;
-        sum.messages_out += said->messages_out;
-        sum.messages_in += said->messages_in;
+        sum.bytes_out += sent->bytes_out;
+        sum.bytes_in += sent->bytes_in;
+        sum.messages_out += sent->messages_out;
+        sum.messages_in += sent->messages_in;
     }
     atomic_store(&x->base.count.bytes_up, sum.bytes_out);
     atomic_store(&x->base.count.bytes_down, sum.bytes_in);
@@ -88,19 +88,20 @@ void exchange_fail(ps_mesh_exchange *x, const ps_status *why)
     ps_gate_fail(&x->me.gate, why);
 }
 
-/* What the machine has to say, to the outboxes. */
+/* Moves packets from the machine to the outboxes. */
 static void hand_out(ps_mesh_exchange *x)
 {
     ps_mesh_out out;
 
     while (ps_mesh_next(x->me.mesh, &out)) {
         for (uint32_t i = 0; i < out.count; i++) {
-            peer_outbox_say(&x->outboxes[out.targets[i]], out.packet);
+            peer_outbox_add(&x->outboxes[out.targets[i]], out.packet);
         }
         ps_packet_unref(out.packet);
     }
 }
 
+/* Sets the timer for the machine's next tick. */
 static void arm(ps_mesh_exchange *x)
 {
     int64_t at_us = ps_mesh_deadline(x->me.mesh), now_us = ps_clock_us();
@@ -176,13 +177,13 @@ static void on_due(ps_event *self, bool ok)
         return;
     }
     if (ps_mesh_counters_of(x->me.mesh)->rescues > rescues) {
-        ps_log(PS_LOG_WARN, "peers", "step %llu is late for want of %s: all is said again",
+        ps_log(PS_LOG_WARN, "peers", "step %llu waits for %s: all packets are sent again",
                (unsigned long long)x->me.next, whom);
     }
     exchange_settle(x);
 }
 
-/* "worker-1, worker-3" */
+/* Writes the names of the workers in `which`, as in "worker-1, worker-3". */
 static void name_workers(const ps_mesh_exchange *x, const bool *which, char *text, size_t cap)
 {
     size_t n = 0;
@@ -232,7 +233,7 @@ static void on_over(ps_event *self, bool ok)
     const ps_mesh_counters *c = ps_mesh_counters_of(x->me.mesh);
 
     ps_log(PS_LOG_INFO, "peers",
-           "exchange %s: %llu packets said, %llu copies of them, %llu bytes without heads; "
+           "exchange %s: %llu packets, %llu copies sent, %llu bytes without heads; "
            "%llu came twice, %llu rescues",
            x->plan->mesh->name, (unsigned long long)c->packets, (unsigned long long)c->copies,
            (unsigned long long)c->bytes_copied, (unsigned long long)c->duplicates,
@@ -253,7 +254,7 @@ void exchange_end_if_over(ps_mesh_exchange *x)
     if (!x->is_over) {
         x->is_over = true;
         ps_loop_cancel(x->conf.loop, &x->patience);
-        ps_loop_post(x->conf.loop, &x->over); /* not from within an outbox's callback */
+        ps_loop_post(x->conf.loop, &x->over); /* later: an outbox's callback may be running */
     }
 }
 

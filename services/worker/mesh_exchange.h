@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mesh_exchange.h - the exchange among workers, without a server: what each says to
- * whom is a machine of common/mesh, here it gets streams, time and weights.
+/* mesh_exchange.h - the exchange of a worker in a mesh: connects a machine of common/mesh to gRPC
+ * streams, to the time and to the weights.
  *
- * One stream (an outbox) to each worker that this one has something to say to, opened at
- * the first packet; packets stay in the outbox until they are acknowledged, so a stream
- * that breaks is opened again and they are sent again. What comes in is put into an
- * inbox, one message for each worker: while the machine cannot use it, because the
- * sender is a step ahead, the message stays there, and the next one is not read. Before
- * a step has begun here, packets of it are taken up to PEER_EARLY_BYTES in all. A outbox
- * keeps what was said in the last steps; for a worker that is further behind, which only a
- * rescue can leave there, its share of PEER_LATE_BYTES.
+ * Sending. There is an outbox for each peer. Its stream is opened with the first packet. Packets
+ * stay in the outbox until the peer acknowledges them; if the stream breaks it is opened again and
+ * they are sent again. For a peer that is more than two steps behind, which only a rescue can leave
+ * there, an outbox keeps its share of PEER_LATE_BYTES.
  *
- * Contributions, the step of the weights by the sum and the gate are common/train/
- * mesh_worker.h's. Everything is for the loop's thread; the trainer's side
- * is common/train/exchange.h.
+ * Receiving. There is an inbox for each peer, with room for one message. A message stays there
+ * while the machine cannot use it because the peer is a step ahead; meanwhile the next message is
+ * not read. Before a step begins here, packets of it are taken up to PEER_EARLY_BYTES in all.
+ *
+ * common/train/mesh_worker.h has contributions, the step of the weights and the gate. The trainer
+ * uses the ps_exchange (common/train/exchange.h). All functions here are for the loop's thread.
  */
 #ifndef PS_SERVICES_WORKER_MESH_EXCHANGE_H
 #define PS_SERVICES_WORKER_MESH_EXCHANGE_H
@@ -24,9 +23,10 @@
 #include "common/train/exchange.h"
 
 enum {
-    PEER_BATCH = 256,             /* most packets in a message */
-    PEER_EARLY_BYTES = 256 << 20, /* of packets of a step that has not begun, from all workers */
-    PEER_LATE_BYTES = 512 << 20   /* of packets of steps past, for all workers */
+    PEER_BATCH = 256, /* most packets in a message */
+    PEER_EARLY_BYTES =
+        256 << 20,              /* most bytes of packets of a step that has not begun, all peers */
+    PEER_LATE_BYTES = 512 << 20 /* most bytes of packets of past steps, all peers */
 };
 
 typedef struct ps_mesh_exchange ps_mesh_exchange;
@@ -35,37 +35,46 @@ typedef struct ps_mesh_exchange_conf {
     ps_loop *loop;
     const ps_session *session; /* kept; its plan has a mesh */
     uint64_t incarnation;
-    float *weights; /* (param_count), of clock 0; kept: written by the loop's thread */
+    float *weights; /* (param_count), of clock 0; kept: the loop's thread writes them */
     ps_buf *grad;   /* param_count floats; a reference is taken */
-    /* The message of a worker has been taken, or has been found wrong; the next may come. */
+    /* The machine has taken the message of a peer, or has refused it with *st; the next message may
+     * be given. */
     void (*taken)(void *arg, uint32_t from, const ps_status *st);
     void *arg;
 } ps_mesh_exchange_conf;
 
-/* Takes messages from now on. RESOURCE_EXHAUSTED: no memory for so many blocks. */
+/* Creates the exchange; messages may be given from now on. Fails with RESOURCE_EXHAUSTED without
+ * memory for the blocks held. */
 PS_MUST_USE ps_status ps_mesh_exchange_create(const ps_mesh_exchange_conf *conf,
                                               ps_mesh_exchange **out);
-ps_exchange *ps_mesh_exchange_base(ps_mesh_exchange *x); /* for the trainer */
 
-/* The packets of one message from a worker, at most PEER_BATCH; the references are taken. Not
- * before the one before has been taken. `taken` follows, at once or later, unless it is
- * forgotten: its stream is no more, and all that is not acknowledged will be sent again. */
+/* Returns the interface for the trainer. */
+ps_exchange *ps_mesh_exchange_base(ps_mesh_exchange *x);
+
+/* Gives the packets of one message, at most PEER_BATCH, from worker `from`. Takes over the
+ * references. The message before must have been taken. `taken` follows, at once or later. */
 void ps_mesh_exchange_give(ps_mesh_exchange *x, uint32_t from, ps_packet *const *packets,
                            size_t count);
+
+/* Drops the message of `from` that was not taken, because its stream has ended; `taken` does not
+ * follow. The peer sends again what was not acknowledged. */
 void ps_mesh_exchange_forget(ps_mesh_exchange *x, uint32_t from);
 
-/* What the streams of others have carried so far. */
+/* Says how much the peers' streams to this worker have carried so far. */
 void ps_mesh_exchange_served(ps_mesh_exchange *x, const ps_traffic *traffic);
 
-/* The workers that the step in hand waits for, as "worker-1, worker-3"; "" if it does not. */
+/* Writes the workers for which the running step waits, as in "worker-1, worker-3"; "" if none. */
 void ps_mesh_exchange_name_missing(const ps_mesh_exchange *x, char *text, size_t cap);
 
-/* The trainer is gone. What others still need is sent, for at most the time of a step, if all
- * went well; then the outboxes end and `done` fires. Messages are taken all the same. */
+/* Ends the exchange after its trainer has ended. After a success it first sends what peers still
+ * need, for at most timeouts.step_ms. Fires `done` when all outboxes have ended. Until then
+ * messages may be given. */
 void ps_mesh_exchange_stop(ps_mesh_exchange *x, ps_event *done);
-void ps_mesh_exchange_cut(ps_mesh_exchange *x); /* after stop: does not wait for that */
 
-/* Stopped, or never used by a trainer. NULL is allowed. */
+/* Cancels all streams out after ps_mesh_exchange_stop, instead of waiting for peers. */
+void ps_mesh_exchange_cut(ps_mesh_exchange *x);
+
+/* Frees an exchange that has ended, or that no trainer has used. NULL is allowed. */
 void ps_mesh_exchange_destroy(ps_mesh_exchange *x);
 
 #endif

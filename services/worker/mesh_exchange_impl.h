@@ -11,74 +11,96 @@
 
 #include "psgd/v1/peer.pb-c.h"
 
-/* The stream to one worker. Its queue is [first, sent), not acknowledged yet, and
- * [sent, end), not sent on this stream. */
+/* Packets for one peer, and the stream that sends them. In the queue, [first, sent) are not
+ * acknowledged yet, and [sent, end) are not sent on this stream. */
 typedef struct peer_outbox {
     ps_mesh_exchange *x;
     uint32_t to;
-    ps_channel *channel; /* NULL: nothing was ever to be said */
-    ps_stream *stream;   /* NULL while broken or over */
-    bool is_greeted;     /* the identity has been sent on it */
-    bool is_closed;      /* by this side: all has been acknowledged */
+    ps_channel *channel; /* NULL before the first packet */
+    ps_stream *stream;   /* NULL: broken, or ended */
+    bool is_greeted;     /* the identity was sent on this stream */
+    bool is_closed;      /* closed by this side: everything is acknowledged */
     ps_redial redial;
     ps_packet **queue; /* (cap) */
     size_t first, sent, end, cap;
-    size_t bytes;       /* of what is queued */
-    uint64_t acked;     /* packets of this stream */
-    ps_traffic counted; /* of the channel */
+    size_t bytes;       /* of the packets queued */
+    uint64_t acked;     /* packets acknowledged on this stream */
+    ps_traffic counted; /* by the channel */
 } peer_outbox;
 
-/* One message of a worker, as far as the machine has not taken it. */
+/* One message of a peer, as far as the machine has not taken it. */
 typedef struct peer_inbox {
     ps_packet *packets[PEER_BATCH];
-    size_t at, count;   /* [at, count) are there */
-    size_t early_bytes; /* taken of the step that has not begun */
+    size_t at, count;   /* [at, count) are not taken */
+    size_t early_bytes; /* taken, of the step that has not begun */
 } peer_inbox;
 
 struct ps_mesh_exchange {
     ps_exchange base;
     ps_mesh_exchange_conf conf;
     const ps_plan *plan;
-    uint32_t peers; /* workers, this one too */
+    uint32_t peers; /* workers, including this one */
     ps_mesh_worker me;
-    ps_event kick;      /* more of the step's contributions is there */
-    atomic_bool kicked; /* it is posted */
+    ps_event kick;      /* the trainer has given variables */
+    atomic_bool kicked; /* `kick` is posted */
 
-    /* the loop's */
+    /* for the loop's thread */
     bool has_failed;
     ps_timer due;
     peer_outbox *outboxes; /* (peers) */
     peer_inbox *inboxes;   /* (peers) */
     bool stopping, is_cut, is_over;
-    ps_timer patience; /* of what is still to be sent */
+    ps_timer patience; /* limits the wait for outboxes after stop */
     ps_event over;
     ps_event *done;
-    ps_traffic served; /* of the streams of others */
+    ps_traffic served; /* of peers' streams to this worker */
 
     /* scratch for one message */
     Psgd__V1__PeerPacket heads[PEER_BATCH], *head_ptrs[PEER_BATCH];
     ps_piece pieces[PEER_BATCH];
 };
 
-/* mesh_exchange.c: the machine may have something to say, or be done. */
-void exchange_settle(ps_mesh_exchange *x);
-void exchange_fail(ps_mesh_exchange *x, const ps_status *why);
-void exchange_end_if_over(ps_mesh_exchange *x); /* an outbox may have ended for good */
-void exchange_publish(ps_mesh_exchange *x);     /* what was counted */
+/* mesh_exchange.c */
 
-/* peer_inbox.c: gives the machine what it may take of all messages. Has anything been taken? */
+/* Moves packets between machine, inboxes and outboxes, and ends the step if its sum is complete,
+ * until nothing changes. */
+void exchange_settle(ps_mesh_exchange *x);
+
+/* Fails the exchange: the trainer's waits return. */
+void exchange_fail(ps_mesh_exchange *x, const ps_status *why);
+
+/* Posts `over` if all outboxes have ended. */
+void exchange_end_if_over(ps_mesh_exchange *x);
+
+/* Copies what was counted to the trainer's side. */
+void exchange_publish(ps_mesh_exchange *x);
+
+/* peer_inbox.c */
+
+/* Gives the machine what it can use of all inboxes. Returns whether it took anything. */
 bool peer_take_inboxes(ps_mesh_exchange *x);
+
+/* Drops the messages of all inboxes. */
 void peer_forget_inboxes(ps_mesh_exchange *x);
 
 /* peer_outbox.c */
 void peer_outbox_init(peer_outbox *outbox, ps_mesh_exchange *x, uint32_t to);
 void peer_outbox_fini(peer_outbox *outbox);
-void peer_outbox_say(peer_outbox *outbox, ps_packet *packet); /* keeps a reference */
-/* Of a worker that is so far behind that the outbox is full, packets of steps before `clock`
- * that have not been sent are not any more. */
+
+/* Appends a packet, with a reference of its own. */
+void peer_outbox_add(peer_outbox *outbox, ps_packet *packet);
+
+/* Drops packets of steps before `clock` that were not sent, if the outbox holds more than its share
+ * of PEER_LATE_BYTES. */
 void peer_outbox_thin(peer_outbox *outbox, uint64_t clock);
-void peer_outbox_pump(peer_outbox *outbox); /* sends what may be sent */
+
+/* Sends a message if there are packets and the stream can send; closes the stream at the end. */
+void peer_outbox_pump(peer_outbox *outbox);
+
+/* Cancels the stream and does not open it again. */
 void peer_outbox_cut(peer_outbox *outbox);
+
+/* Returns whether the stream has ended and nothing is left to send. */
 bool peer_outbox_is_over(const peer_outbox *outbox);
 
 #endif

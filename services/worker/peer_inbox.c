@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* peer_inbox.c - what other workers have said, until the machine can use it; see
- * mesh_exchange.h.
+/* peer_inbox.c - messages of peers until the machine can use them; see mesh_exchange.h.
  *
- * A stream is in order, so whatever a worker says of a step comes before all that it
- * says of the next one: a message that is early holds up nothing that is needed now.
+ * A stream is in order: all packets of a step arrive before those of the next one. So an early
+ * message that waits in an inbox holds up nothing that the running step needs.
  */
 #include "services/worker/mesh_exchange_impl.h"
 
 #include <assert.h>
 
-/* What an early packet costs. */
+/* Returns the bytes of memory of an early packet. */
 static size_t cost_of(const ps_packet *packet)
 {
     return sizeof *packet + sizeof *packet->buf + packet->len;
@@ -48,7 +47,7 @@ void peer_forget_inboxes(ps_mesh_exchange *x)
     }
 }
 
-/* Can the machine use it now? */
+/* Returns whether the machine can take the packet now. */
 static bool may_take(const ps_mesh_exchange *x, const peer_inbox *inbox, const ps_packet *packet)
 {
     size_t room = PEER_EARLY_BYTES / (x->peers > 1 ? x->peers - 1 : 1);
@@ -59,7 +58,7 @@ static bool may_take(const ps_mesh_exchange *x, const peer_inbox *inbox, const p
     return inbox->early_bytes == 0 || inbox->early_bytes + cost_of(packet) <= room;
 }
 
-/* As far as it goes; the rest stays. */
+/* Gives the machine packets of one inbox until one has to wait. Returns whether it took any. */
 static bool take_some(ps_mesh_exchange *x, uint32_t from)
 {
     peer_inbox *inbox = &x->inboxes[from];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* peer_outbox.c - packets out to one worker, acknowledgements in; see mesh_exchange.h. */
+/* peer_outbox.c - packets to one peer, and its acknowledgements; see mesh_exchange.h. */
 #include "services/worker/mesh_exchange_impl.h"
 
 #include "common/base/container_of.h"
@@ -27,7 +27,7 @@ void peer_outbox_fini(peer_outbox *outbox)
     free(outbox->queue);
 }
 
-void peer_outbox_say(peer_outbox *outbox, ps_packet *packet)
+void peer_outbox_add(peer_outbox *outbox, ps_packet *packet)
 {
     if (outbox->end == outbox->cap && outbox->first > 0) {
         memmove(outbox->queue, outbox->queue + outbox->first,
@@ -76,7 +76,7 @@ bool peer_outbox_is_over(const peer_outbox *outbox)
 
 /* --- messages ----------------------------------------------------------------- */
 
-/* Fills head number i, and the piece if there are bytes. */
+/* Fills head i of the message, and appends a piece of payload if the packet has bytes. */
 static void describe(ps_mesh_exchange *x, size_t i, ps_packet *packet, size_t *pieces)
 {
     Psgd__V1__PeerPacket *head = &x->heads[i];
@@ -97,7 +97,7 @@ static void describe(ps_mesh_exchange *x, size_t i, ps_packet *packet, size_t *p
     }
 }
 
-/* As many packets as a message holds, in the order said. */
+/* Sends as many packets as fit into a message, in their order. */
 static void send_some(peer_outbox *outbox)
 {
     Psgd__V1__ExchangeRequest req = PSGD__V1__EXCHANGE_REQUEST__INIT;
@@ -135,7 +135,7 @@ static void open_stream(peer_outbox *outbox)
     }
     outbox->is_greeted = false;
     outbox->acked = 0;
-    outbox->sent = outbox->first; /* perhaps it never came */
+    outbox->sent = outbox->first; /* what was not acknowledged may not have arrived */
     outbox->stream = ps_stream_open(outbox->channel, &psgd__v1__peer_service__descriptor,
                                     "Exchange", PS_NO_TIMEOUT, 0, &events, outbox);
     ps_stream_read(outbox->stream);
@@ -223,7 +223,7 @@ static void on_end(void *arg, const ps_error *error)
                     ps_placement_process(&outbox->x->conf.session->placement, outbox->to)->node_id,
                     error);
     if (outbox->x->stopping &&
-        !ps_gate_is_open(&outbox->x->me.gate)) { /* refused: it will not be opened */
+        !ps_gate_is_open(&outbox->x->me.gate)) { /* refused: the stream is not opened again */
         ps_mesh_exchange_cut(outbox->x);
     }
 }

@@ -12,18 +12,18 @@
 
 enum { HEAD_BYTES = 64 << 10, PACKET_BYTES_MAX = 4 * PS_CODEC_VALUES };
 
-/* What comes from one worker. */
+/* The stream of one peer to one rank of this process. */
 typedef struct peer_in {
     ps_peer_receiver *receiver;
     uint32_t rank;
-    uint64_t newest; /* process seen */
-    ps_call *call;   /* NULL: none open */
-    uint64_t taken;  /* packets of this stream */
+    uint64_t newest; /* incarnation seen */
+    ps_call *call;   /* NULL: no stream is open */
+    uint64_t taken;  /* packets of this stream that the exchange has taken */
     uint64_t told;   /* of those, acknowledged */
-    size_t given;    /* packets of the message that the exchange has; 0: none */
+    size_t given;    /* packets of the message that the exchange holds; 0: none */
 } peer_in;
 
-/* What others say to one rank of this process. */
+/* The streams of all peers to one rank of this process. */
 struct ps_peer_receiver {
     ps_peer_receiver *next;    /* of the service's list; NULL: the last */
     const ps_session *session; /* the rank's */
@@ -50,7 +50,8 @@ static ps_status bytes_of(const Psgd__V1__PeerPacket *head, size_t left, size_t 
     return ps_ok();
 }
 
-/* One packet out of a message; its clock is one of the job's. */
+/* Makes a packet of one head and its `len` bytes at `at` of the payload. Fails with OUT_OF_RANGE if
+ * the job has no such clock. */
 static ps_status read_packet(const peer_in *p, const Psgd__V1__PeerPacket *head,
                              ps_payload *payload, size_t at, size_t len, ps_packet **out)
 {
@@ -81,7 +82,7 @@ static ps_status read_packet(const peer_in *p, const Psgd__V1__PeerPacket *head,
     return ps_ok();
 }
 
-/* All packets of a message, or none. */
+/* Makes all packets of a message. A failure leaves none. */
 static ps_status read_all(const peer_in *p, const Psgd__V1__ExchangeRequest *req,
                           ps_payload *payload, ps_packet *packets[PEER_BATCH])
 {
@@ -131,7 +132,7 @@ static void on_message(void *arg, const ProtobufCMessage *message, ps_payload *p
     ps_refusal refusal;
     ps_status st;
 
-    if (req == NULL) { /* the worker has said all */
+    if (req == NULL) { /* the peer has closed its side */
         p->call = NULL;
         ps_call_finish(call);
         return;
@@ -154,6 +155,7 @@ static void on_message(void *arg, const ProtobufCMessage *message, ps_payload *p
 
 /* --- acknowledgements ---------------------------------------------------------- */
 
+/* Sends an acknowledgement if one is due and the call can send. */
 static void tell(void *arg, ps_call *call)
 {
     Psgd__V1__ExchangeResponse ack = PSGD__V1__EXCHANGE_RESPONSE__INIT;
@@ -199,7 +201,7 @@ static void on_gone(void *arg, ps_call *call)
     }
 }
 
-/* NULL: this process does not carry the rank. */
+/* Returns the receiver of a rank; NULL: this process does not carry it. */
 static ps_peer_receiver *find_receiver(const ps_peers *peers, uint32_t rank)
 {
     ps_peer_receiver *receiver = peers->receivers;

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* peer_service.h - PeerService: the streams of other ranks into the exchanges of this process's
- * ranks.
+/* peer_service.h - PeerService: receives the streams of peers for the ranks of this process.
  *
- * Each pair of ranks has at most one stream; a newer one replaces the older. A message is read
- * when the one before has been taken: so a sender costs one message of at most 1 MiB beside what
- * the exchange keeps. Loop's thread.
+ * There is at most one stream for each pair of ranks; a newer one replaces the older. The next
+ * message of a stream is read when the exchange has taken the one before. So a peer costs at most
+ * one message of 1 MiB, beside what the exchange keeps. Loop's thread.
  */
 #ifndef PS_SERVICES_WORKER_PEER_SERVICE_H
 #define PS_SERVICES_WORKER_PEER_SERVICE_H
@@ -14,19 +13,22 @@
 typedef struct ps_peers ps_peers;
 
 ps_peers *ps_peers_create(void);
-void ps_peers_destroy(ps_peers *peers); /* without receivers; NULL is allowed */
 
-/* The service; `peers` is its state. Calls are refused while no receiver is open. */
+/* Frees it; all receivers must have been removed. NULL is allowed. */
+void ps_peers_destroy(ps_peers *peers);
+
+/* Returns the service; `peers` is its state. Calls are refused while no receiver is open. */
 ps_service ps_peers_service(ps_peers *peers);
 
-/* What other ranks say to one rank of this process. */
+/* The streams of all peers to one rank of this process. */
 typedef struct ps_peer_receiver ps_peer_receiver;
 
 /* Creates the receiver of the session's rank. The session is kept until ps_peers_remove. */
 ps_peer_receiver *ps_peer_receiver_create(const ps_session *session);
 
-/* Takes messages for the rank from now on. The exchange was made with ps_peers_taken and the
- * receiver; it is kept. */
+/* Opens the receiver: streams to its rank are accepted from now on, and their messages are given to
+ * the exchange. Its ps_mesh_exchange_conf has ps_peers_taken with this receiver. Keeps the
+ * exchange. */
 void ps_peers_open(ps_peers *peers, ps_peer_receiver *receiver, ps_mesh_exchange *exchange);
 
 /* Ends every stream of the receiver with ABORTED and frees it. NULL, and one that was never opened,

@@ -21,24 +21,24 @@ struct ps_rank {
     ps_rank_conf conf;
     ps_session session; /* the node's, as this rank sees it: its number, its weights */
     ps_trainer *trainer;
-    ps_exchange *exchange;      /* NULL before start and when it has ended */
+    ps_exchange *exchange;      /* NULL before start and after the end */
     ps_mesh_exchange *mesh;     /* NULL: the job has servers */
-    ps_peer_receiver *receiver; /* of the mesh */
+    ps_peer_receiver *receiver; /* in a mesh */
     ps_exchange_stats stats;    /* of an exchange that has ended */
     double waited_s;
     bool is_training; /* the thread runs */
     ps_event trained, closed;
 
-    /* what ps_rank_progress lends */
+    /* lent by ps_rank_progress */
     Psgd__V1__WorkerProgress progress;
     char whom[160];
     Psgd__V1__WorkerProgress__MetricsEntry metrics[1 + PS_METRICS_MAX],
         *metric_ptrs[1 + PS_METRICS_MAX];
     Psgd__V1__EvaluationPart part;
-    ps_buf *part_buf; /* what it says */
+    ps_buf *part_buf; /* bytes of `part` */
 };
 
-/* The thread has ended: closes the streams. */
+/* Closes the streams after the trainer's thread has ended. */
 static void on_trained(ps_event *self, bool ok)
 {
     ps_rank *r = PS_CONTAINER_OF(self, ps_rank, trained);
@@ -60,7 +60,7 @@ static void on_closed(ps_event *self, bool ok)
     ps_rank *r = PS_CONTAINER_OF(self, ps_rank, closed);
 
     (void)ok;
-    if (r->mesh != NULL) { /* what the others still needed is in it */
+    if (r->mesh != NULL) { /* more was sent since: what peers still needed */
         r->stats = ps_exchange_get_stats(r->exchange);
     }
     r->exchange = NULL;
@@ -137,7 +137,7 @@ void ps_rank_destroy(ps_rank *r)
     free(r);
 }
 
-/* On the trainer's thread. */
+/* Called on the trainer's thread. */
 static void post_trained(void *arg)
 {
     ps_rank *r = arg;
@@ -209,7 +209,7 @@ ps_status ps_rank_result(const ps_rank *r)
     return ps_trainer_result(r->trainer);
 }
 
-/* Names a file of the trainer's, if it came to that. */
+/* Registers a file of the trainer with the node, if it exists. */
 static void keep(const ps_rank *r, const char *prefix, const char *suffix,
                  Psgd__V1__ArtifactKind kind)
 {
@@ -246,7 +246,7 @@ static void fill_metric(Psgd__V1__WorkerProgress__MetricsEntry *entry, const cha
     entry->value = value;
 }
 
-/* What was found in this rank's share of the test set. */
+/* Lends the result of this rank's share of the last split evaluation; NULL if there is none. */
 static Psgd__V1__EvaluationPart *lend_part(ps_rank *r)
 {
     ps_buf_unref(r->part_buf);

@@ -18,20 +18,20 @@ typedef struct ps_rank_conf {
     uint32_t rank;
     float *weights;  /* (param_count) of clock 0; kept, and written */
     ps_peers *peers; /* kept */
-    /* The rank has started and has ended: thread and streams are closed, the result is known.
-     * Called once, after ps_rank_start. */
+    /* Called once after ps_rank_start, when the rank has ended: its thread has ended, its streams
+     * are closed, and the result is known. */
     void (*ended)(void *arg);
     void *arg;
 } ps_rank_conf;
 
-/* Takes memory for the trainer. Under an exchange among workers messages of others are taken from
- * now on, as they may begin first. Fails as ps_trainer_create. */
+/* Creates a rank with the memory of its trainer. In a mesh it receives messages of peers from now
+ * on, because they may start first. Fails as ps_trainer_create. */
 PS_MUST_USE ps_status ps_rank_create(const ps_rank_conf *conf, ps_rank **out);
 
 /* Frees a rank that was not started, or that has ended. NULL is allowed. */
 void ps_rank_destroy(ps_rank *rank);
 
-/* Opens the exchange and trains. `ended` follows, also when that fails. */
+/* Opens the exchange and begins to train. `ended` follows, also if that fails. */
 void ps_rank_start(ps_rank *rank);
 
 /* Ends training soon; `ended` follows. Nothing happens if the rank was not started or has ended. */
@@ -40,16 +40,16 @@ void ps_rank_stop(ps_rank *rank);
 /* Returns whether the rank was started and has not ended. */
 bool ps_rank_is_running(const ps_rank *rank);
 
-/* Returns how training ended: OK too if it was stopped. */
+/* Returns how training ended. OK also if it was stopped. */
 ps_status ps_rank_result(const ps_rank *rank);
 
-/* Names the curves that there are, for collecting. */
+/* Registers the rank's curves, as far as they were written, with the node for Collect. */
 void ps_rank_keep_curves(const ps_rank *rank);
 
-/* Names the model that rank 0 leaves. */
+/* Registers the model files that rank 0 leaves with the node for Collect. */
 void ps_rank_keep_model(const ps_rank *rank);
 
-/* Returns where the rank is, with its share of a split evaluation if there is one. The message is
+/* Returns the rank's counters and its part of a split evaluation, if there is one. The message is
  * the rank's until the next call. */
 Psgd__V1__WorkerProgress *ps_rank_progress(ps_rank *rank);
 

@@ -20,7 +20,7 @@ struct ps_worker {
     uint32_t rank_count;
     ps_rank **ranks;                     /* (rank_count) */
     float **copies;                      /* (rank_count) weights; NULL: the session's own */
-    Psgd__V1__WorkerProgress **progress; /* (rank_count) what progress() lends */
+    Psgd__V1__WorkerProgress **progress; /* (rank_count), lent by progress() */
     bool is_running;                     /* from run until all ranks have ended */
     bool releasing;
     ps_status result; /* of the ranks that have ended: the first failure */
@@ -59,7 +59,8 @@ static void keep_files(ps_worker *w)
     }
 }
 
-/* A rank has ended. One that failed ends the others: they would wait for it. */
+/* Finishes the session when all ranks have ended. A failed rank stops the others, which would wait
+ * for it. */
 static void on_ended(void *arg)
 {
     ps_worker *w = arg;
@@ -114,7 +115,8 @@ void ps_worker_set_node(ps_worker *worker, ps_node *node)
     worker->node = node;
 }
 
-/* Each rank's exchange writes weights of its own; the first takes the session's. */
+/* Creates rank i of the session. Each exchange writes weights of its own; the first rank uses the
+ * session's. */
 static ps_status make_rank(ps_worker *w, const ps_session *session, uint32_t i)
 {
     size_t bytes = session->weight_count * sizeof(float);
@@ -180,13 +182,13 @@ static void release(void *state)
         finish_release(w);
         return;
     }
-    w->releasing = true; /* on_ended goes on */
+    w->releasing = true; /* on_ended ends the release */
     for (uint32_t i = 0; i < w->rank_count; i++) {
         ps_rank_stop(w->ranks[i]);
     }
 }
 
-/* The curves as far as they go: files grow by whole rows. */
+/* Registers the curves as far as they were written: files grow by whole rows. */
 static ps_status collect(void *state)
 {
     ps_worker *w = state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* worker.h - the worker's role: what a node of this kind does with a job. */
+/* worker.h - the role of a worker: what such a node does with a job. Loop's thread. */
 #ifndef PS_SERVICES_WORKER_WORKER_H
 #define PS_SERVICES_WORKER_WORKER_H
 
@@ -8,11 +8,17 @@
 typedef struct ps_worker ps_worker;
 
 ps_worker *ps_worker_create(ps_loop *loop);
-void ps_worker_destroy(ps_worker *worker); /* holds no session */
 
-/* For ps_node_start, with the worker as state; then tell it its node. */
+/* Frees a worker without a session. */
+void ps_worker_destroy(ps_worker *worker);
+
+/* The hooks for ps_node_start; their state is the worker. */
 extern const ps_role_hooks ps_worker_hooks;
-ps_service ps_worker_service(ps_worker *worker); /* what other workers call */
+
+/* Returns the service that peers call. */
+ps_service ps_worker_service(ps_worker *worker);
+
+/* Tells the worker its node, once, before the node's first call. */
 void ps_worker_set_node(ps_worker *worker, ps_node *node);
 
 #endif

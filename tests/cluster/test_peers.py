@@ -180,7 +180,7 @@ class Peers(ClusterTest):
                 job = self.train(c, **fields)
                 p, steps = job.progress, job.progress.total_steps
                 text = self.logs(c.files(job.id))
-                said = re.findall(rf"exchange {name}: (\d+) packets said, (\d+) copies of them, "
+                said = re.findall(rf"exchange {name}: (\d+) packets, (\d+) copies sent, "
                                   r"(\d+) bytes without heads; \d+ came twice, 0 rescues", text)
                 self.assertEqual(len(said), WORKERS)
                 if multicasts:
