@@ -322,7 +322,8 @@ const ps_subcommand ps_subcommand_train = {
                     "Trains a job in this process, without services: workers are threads, servers "
                     "are shards in memory, and codecs are applied as on a cluster. Under bsp the "
                     "model has the same bits as on a cluster, for any number of threads. Files go "
-                    "into --out. Ctrl-C ends the job and keeps the reports so far.",
+                    "into --out. Ctrl-C ends the job and keeps the model and the reports so "
+                    "far.",
                 .usage = "[options] [FILE]",
                 .args_max = 1,
                 .examples = "psgd train --preset tutorial-glyphs\n"

@@ -54,9 +54,9 @@ uint64_t ps_inprocess_job_peak_bytes(void);
 PS_MUST_USE ps_status ps_inprocess_job_start(ps_inprocess_job *run);
 void ps_inprocess_job_stop(ps_inprocess_job *run); /* any thread; `done` follows soon */
 
-/* After `done`: joins, writes the last files (the servers' model if all is well,
- * summary.json, manifest.json). How it ended: the first failure, CANCELLED if it
- * was stopped. */
+/* After `done`: joins, writes the last files (the model as it is, summary.json, manifest.json). A
+ * job that was stopped or failed leaves its model too, unless weights are not finite. Returns how
+ * it ended: the first failure, CANCELLED if it was stopped. */
 PS_MUST_USE ps_status ps_inprocess_job_finish(ps_inprocess_job *run);
 
 /* The job as it is now: state, progress, result, after finish also its files.

@@ -181,7 +181,18 @@ static ps_status write_tables(ps_inprocess_job *run)
     return st;
 }
 
-/* Nobody trains any more: worker 0's block has room for the servers' weights. */
+static bool is_finite(const float *values, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (!isfinite(values[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Nobody trains any more. The servers' weights go into worker 0's block; without servers its own
+ * are there. Of a job that was stopped or failed, variables may be a step apart. */
 static ps_status write_model(ps_inprocess_job *run)
 {
     const ps_layout *layout = &run->plan->layout;
@@ -193,9 +204,15 @@ static ps_status write_model(ps_inprocess_job *run)
                             {PS_DESCRIPTION_KEY, spec}};
     ps_status st;
 
-    ps_wire_parts_take_weights(&run->parts, block);
-    ps_artifact_name(name, sizeof name, "MODEL", run->plan->spec->title, "ps", ".safetensors");
+    if (run->server != NULL) {
+        ps_wire_parts_take_weights(&run->parts, block);
+    }
+    ps_artifact_name(name, sizeof name, "MODEL", run->plan->spec->title,
+                     run->server != NULL ? "ps" : "0", ".safetensors");
     st = ps_path_join(path, sizeof path, run->conf.folder, name);
+    if (ps_is_ok(&st) && !is_finite(block, layout->param_count)) {
+        st = ps_fail(PS_DATA_LOSS, "no model: its weights are not finite");
+    }
     if (ps_is_ok(&st)) {
         st = ps_weights_write(path, layout->stored, layout->stored_count, block, meta,
                               sizeof meta / sizeof meta[0]);
@@ -204,7 +221,7 @@ static ps_status write_model(ps_inprocess_job *run)
     if (ps_is_ok(&st)) {
         st = list(run, name, MODEL, "");
     }
-    return ps_is_ok(&st) ? write_tables(run) : st;
+    return ps_is_ok(&st) && run->server != NULL ? write_tables(run) : st;
 }
 
 /* Returns the counters of worker `rank`, as a node's in `ranks`. */
@@ -351,8 +368,13 @@ ps_status inprocess_write_files(ps_inprocess_job *run)
         count_servers(run);
     }
     st = list_workers(run);
-    if (ps_is_ok(&st) && ps_is_ok(&run->result) && run->server != NULL) {
+    /* Without servers worker 0 has left it, if the job is whole. */
+    if (ps_is_ok(&st) && (run->server != NULL || !ps_is_ok(&run->result))) {
         st = write_model(run);
+        if (!ps_is_ok(&st) && !ps_is_ok(&run->result)) {
+            ps_log(PS_LOG_WARN, "psgd", "%s", st.text);
+            st = ps_ok(); /* why the job failed is said; the rest is still to be written */
+        }
     }
     ps_log(PS_LOG_INFO, "psgd", "job %s: %s", run->conf.job_id,
            ps_is_ok(&run->result) ? "done" : run->result.text);

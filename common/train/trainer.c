@@ -181,7 +181,11 @@ void ps_trainer_report_step(ps_trainer *t, uint32_t epoch, uint32_t batch, const
     };
 
     t->last_row_us = now_us;
-    ps_trainer_put_train(t, &row);
+    if (t->step < t->plan->total_steps) {
+        ps_trainer_put_train(t, &row);
+    } else {
+        t->last_row = row;
+    }
     pthread_mutex_lock(&t->mutex);
     t->progress.step = t->step;
     t->progress.epoch = epoch + 1;
@@ -374,6 +378,20 @@ static bool settle(ps_trainer *t)
            ps_gate_wait_weights(t->gate, 0, t->plan->layout.variable_count, t->clock);
 }
 
+/* Writes the row of the last step with what its exchange has sent and waited for. */
+static void put_last_row(ps_trainer *t)
+{
+    char whom[8];
+    ps_exchange_stats stats = ps_exchange_get_stats(t->exchange);
+
+    if (t->last_row.step > 0) {
+        t->last_row.bytes_up = stats.bytes_up;
+        t->last_row.bytes_down = stats.bytes_down;
+        t->last_row.wait_s = ps_gate_waited_s(t->gate, whom, sizeof whom);
+        ps_trainer_put_train(t, &t->last_row);
+    }
+}
+
 static void *run(void *arg)
 {
     ps_trainer *t = arg;
@@ -381,7 +399,10 @@ static void *run(void *arg)
 
     t->began_us = t->last_row_us = ps_clock_us();
     if (ps_is_ok(&st)) {
-        if (train(t) && (!ps_trainer_is_at_stop(t) || settle(t))) {
+        bool is_trained = train(t) && (!ps_trainer_is_at_stop(t) || settle(t));
+
+        put_last_row(t);
+        if (is_trained) {
             if (t->conf.rank == 0 && !ps_trainer_is_at_stop(t)) {
                 st = ps_trainer_write_patiently(t, ps_trainer_write_model);
             }

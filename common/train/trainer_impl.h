@@ -53,7 +53,8 @@ struct ps_trainer {
     ps_evaluation evaluation;
 
     ps_report *train_report, *eval_report;
-    ps_events *events; /* the same for viewers of curves */
+    ps_train_row last_row; /* of the last step; step 0: none. Written when its exchange is over */
+    ps_events *events;     /* the same for viewers of curves */
     int64_t began_us, last_row_us;
     uint64_t clock;   /* exchanges finished */
     uint64_t step;    /* steps finished; the clock where every step is one */

@@ -140,10 +140,15 @@ class Command(unittest.TestCase):
         code, _, err = f.run("train", "--threads", "-1")
         self.assertEqual(code, ARGUMENTS)
 
-    def test_ctrl_c_ends_it_cleanly(self):
+    def test_ctrl_c_ends_it_with_model_and_reports(self):
+        for title, rank, more in (("servers", "ps", {}),
+                                  ("workers", "0", {"exchange": {"name": "ring"}})):
+            with self.subTest(through=title):
+                self.interrupt({**ENDLESS, "workers": 2, "title": title, **more}, rank)
+
+    def interrupt(self, spec, rank):
         f = Folder(self)
-        p = subprocess.Popen(f.command("--format", "jsonl", "train", f.spec({**ENDLESS, "workers": 2}),
-                                       "--out", "out"),
+        p = subprocess.Popen(f.command("--format", "jsonl", "train", f.spec(spec), "--out", "out"),
                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=f.env,
                              cwd=f.path)
         line = p.stdout.readline()
@@ -155,9 +160,27 @@ class Command(unittest.TestCase):
         self.assertEqual(json.loads(out.splitlines()[-1])["job"]["state"], "JOB_STATE_CANCELLED")
         summary = json.loads((f.path / "out/summary.json").read_text())
         self.assertEqual(summary["state"], "JOB_STATE_CANCELLED")
-        rows = (f.path / "out/TR-endless-N(1).csv").read_text().splitlines()
+        rows = (f.path / f"out/TR-{spec['title']}-N(1).csv").read_text().splitlines()
         self.assertGreater(len(rows), 1)
-        self.assertFalse((f.path / "out/MODEL-endless-N(0).safetensors").exists())
+        model = f"MODEL-{spec['title']}-N({rank}).safetensors"
+        self.assertIn(model, (f.path / "out/manifest.json").read_text())
+        code, out, err = f.run("--format", "json", "eval", "-m", f"out/{model}")
+        self.assertEqual(code, OK, err)
+        self.assertGreater(json.loads(out)["metrics"]["accuracy"], 0.05)
+
+    def test_the_last_row_has_the_last_exchange(self):
+        """Also of rounds of local steps, whose exchange is behind the last step."""
+        f = Folder(self)
+        code, out, err = f.run("--format", "json", "train", "--preset", "fedavg", "-E", "1",
+                               "--out", "out")
+        self.assertEqual(code, OK, err)
+        progress = json.loads(out)["progress"]
+        last = [(f.path / f"out/TR-fedavg-N({r}).csv").read_text().splitlines()[-1].split(",")
+                for r in (0, 1)]
+        head = (f.path / "out/TR-fedavg-N(0).csv").read_text().splitlines()[0].split(",")
+        for way in ("bytes_up", "bytes_down"):
+            total = sum(int(row[head.index(way)]) for row in last)
+            self.assertEqual(total, int(progress[way]))
 
     def test_the_plan_alone_trains_nothing(self):
         f = Folder(self)
