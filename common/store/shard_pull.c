@@ -101,11 +101,17 @@ void ps_store_pull_cancel(ps_store *store, uint32_t worker)
     if (worker < store->book.workers) {
         close_wish(store, &store->wish[worker]);
     }
+    store_rows_cancel(store, worker);
+}
+
+static bool waits_for_slices(const ps_store *store, uint32_t worker)
+{
+    return worker < store->book.workers && store->wish[worker].is_open;
 }
 
 bool ps_store_is_waiting(const ps_store *store, uint32_t worker)
 {
-    return worker < store->book.workers && store->wish[worker].is_open;
+    return waits_for_slices(store, worker) || ps_store_wants_rows(store, worker);
 }
 
 /* Under a codec that changes nothing the weights are their own snapshot. */
@@ -215,7 +221,7 @@ void ps_store_pull_next(ps_store *store, uint32_t worker, size_t max_bytes, ps_s
     shard_wish *wish;
 
     *answer = (ps_store_answer){0};
-    if (!ps_store_is_waiting(store, worker)) {
+    if (!waits_for_slices(store, worker)) {
         return;
     }
     wish = &store->wish[worker];

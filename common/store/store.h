@@ -238,7 +238,7 @@ PS_MUST_USE ps_status ps_store_pull_begin(ps_store *store, uint32_t worker, uint
  * rows come those that have changed since the first weights. */
 void ps_store_pull_whole(ps_store *store, uint32_t worker);
 
-/* The stream is gone: forgets the wish. */
+/* The stream is gone: forgets the wish, and that for rows. */
 void ps_store_pull_cancel(ps_store *store, uint32_t worker);
 
 /* One slice of an answer. */
@@ -269,17 +269,34 @@ typedef struct ps_store_answer {
 void ps_store_pull_next(ps_store *store, uint32_t worker, size_t max_bytes, ps_store_piece *pieces,
                         size_t cap, ps_store_answer *answer);
 
-/* A wish is not answered yet. */
+/* A wish for slices or for rows is not answered yet. */
 bool ps_store_is_waiting(const ps_store *store, uint32_t worker);
 
-/* Returns whether the policy admits the worker to the rows of this clock. Rows are fetched ahead,
- * so that the worker's own contributions to the clocks before need not be in. True without rows. */
-bool ps_store_may_pull_rows(const ps_store *store, uint32_t worker, uint64_t clock);
+/* Worker wishes for the rows of these keys (count) in every table, as they are for `clock`. Rows
+ * are fetched ahead: the policy has to admit the worker to the clock, but its own contributions to
+ * those before need not be in. Taken back as the wish for slices is.
+ *
+ * INVALID_ARGUMENT     no such worker; keys that do not ascend, or that are not of this store or no
+ *                      ids of a table
+ * FAILED_PRECONDITION  no rows are here; the worker is lost, or a wish for rows is not answered yet
+ */
+PS_MUST_USE ps_status ps_store_rows_begin(ps_store *store, uint32_t worker, uint64_t clock,
+                                          const uint64_t *keys, size_t count);
 
-/* Gives the worker of each table in turn the rows of keys (count): (count, width). INVALID_ARGUMENT
- * as of a push. */
-PS_MUST_USE ps_status ps_store_pull_rows(ps_store *store, uint32_t worker, const uint64_t *keys,
-                                         size_t count, float *out);
+/* The rows of a wish. */
+typedef struct ps_store_rows_answer {
+    uint64_t clock;
+    size_t count;  /* of keys */
+    float *values; /* of each table in turn (count, width); the caller frees it */
+} ps_store_rows_answer;
+
+/* Returns whether the worker has a wish for rows. Where threads share a store, the one that speaks
+ * for the worker may ask at any time. */
+bool ps_store_wants_rows(const ps_store *store, uint32_t worker);
+
+/* Gives the rows wished for if the policy lets them go. Returns false if not, or there is no
+ * wish. */
+bool ps_store_rows_next(ps_store *store, uint32_t worker, ps_store_rows_answer *answer);
 
 /* ---- Time, losses, how far it is ---- */
 
@@ -330,6 +347,7 @@ void ps_store_drop_slices(ps_store *store);
 
 /* Sparse tables, for their own files (table_file.h); NULL: none are here. The store's. */
 ps_tables *ps_store_tables(ps_store *store);
+bool ps_store_has_rows(const ps_store *store); /* and their tables are not lent */
 
 /* Gives the tables to whoever writes their files, on another thread: until destroy the store
  * neither takes nor gives rows, nor looks at what is there. */

@@ -71,17 +71,27 @@ typedef struct store_coming {
     store_gift *gift; /* NULL: none is there yet */
 } store_coming;
 
+/* A worker's wish for rows. */
+typedef struct store_rows_wish {
+    bool is_open; /* not answered yet */
+    uint64_t clock;
+    uint64_t *keys; /* (count) */
+    size_t count;
+} store_rows_wish;
+
 typedef struct store_rows {
     ps_tables *tables;
-    bool is_lent;         /* another thread writes their files */
-    uint32_t column;      /* the book's */
-    store_coming *coming; /* (K) */
-    store_gift *sum;      /* those of the open sum; where sums are in order, by contributor */
-    store_gift *idle;     /* empty ones */
-    uint64_t ticked;      /* clocks that rows have aged by */
-    uint64_t steps;       /* so far */
-    ps_status broken;     /* what a step failed with */
-    bool has_taken;       /* a virtual shard out of a file */
+    bool is_lent;          /* another thread writes their files */
+    uint32_t column;       /* the book's */
+    store_coming *coming;  /* (K) */
+    store_rows_wish *wish; /* (W) */
+    size_t width;          /* of a row of every table together */
+    store_gift *sum;       /* those of the open sum; where sums are in order, by contributor */
+    store_gift *idle;      /* empty ones */
+    uint64_t ticked;       /* clocks that rows have aged by */
+    uint64_t steps;        /* so far */
+    ps_status broken;      /* what a step failed with */
+    bool has_taken;        /* a virtual shard out of a file */
 } store_rows;
 
 struct ps_store {
@@ -123,6 +133,8 @@ struct ps_store {
 /* Makes what rows need; the tables are taken. Their column is the book's last. */
 void store_rows_init(ps_store *store, ps_tables *tables);
 void store_rows_fini(ps_store *store); /* none are allowed */
+/* Takes the worker's wish for rows back. */
+void store_rows_cancel(ps_store *store, uint32_t worker);
 /* Contributions, losses or the time have changed what is whole: steps on it, and rows age. */
 void store_rows_go_on(ps_store *store);
 /* Adds an empty contribution to the open sum. */

@@ -18,6 +18,10 @@ void store_rows_init(ps_store *store, ps_tables *tables)
     r->tables = tables;
     r->column = store->slice_count;
     r->coming = ps_xcalloc(store->book.contributors, sizeof *r->coming);
+    r->wish = ps_xcalloc(store->book.workers, sizeof *r->wish);
+    for (uint32_t i = 0; i < tables->table_count; i++) {
+        r->width += ps_table_width(tables->tables[i]);
+    }
 }
 
 static void free_gifts(const store_rows *r, store_gift *list)
@@ -45,6 +49,10 @@ void store_rows_fini(ps_store *store)
     }
     free_gifts(r, r->sum);
     free_gifts(r, r->idle);
+    for (uint32_t w = 0; w < store->book.workers; w++) {
+        free(r->wish[w].keys);
+    }
+    free(r->wish);
     ps_tables_destroy(r->tables);
     free(r->coming);
     free(r);
@@ -349,24 +357,71 @@ ps_status ps_store_push_rows(ps_store *store, const ps_store_rows *p)
 
 /* ---- Pulls ---- */
 
-bool ps_store_may_pull_rows(const ps_store *store, uint32_t worker, uint64_t clock)
+bool ps_store_wants_rows(const ps_store *store, uint32_t worker)
 {
-    const store_rows *r = rows_of(store);
-
-    return r == NULL || ps_book_admits(&store->book, r->column, worker, clock);
+    return store->rows != NULL && worker < store->book.workers && store->rows->wish[worker].is_open;
 }
 
-ps_status ps_store_pull_rows(ps_store *store, uint32_t worker, const uint64_t *keys, size_t count,
-                             float *out)
+void store_rows_cancel(ps_store *store, uint32_t worker)
 {
-    const store_rows *r = rows_of(store);
-    ps_status st = r != NULL ? ps_tables_pull(r->tables, keys, count, out)
-                             : ps_fail(PS_INVALID_ARGUMENT, "rows; there are no sparse tables");
+    if (ps_store_wants_rows(store, worker)) {
+        store->rows->wish[worker].is_open = false;
+    }
+}
 
+ps_status ps_store_rows_begin(ps_store *store, uint32_t worker, uint64_t clock,
+                              const uint64_t *keys, size_t count)
+{
+    store_rows *r = rows_of(store);
+    ps_status st = ps_ok();
+    store_rows_wish *wish;
+
+    if (worker >= store->book.workers) {
+        return ps_fail(PS_INVALID_ARGUMENT, "worker %u of %u", worker, store->book.workers);
+    }
+    if (r == NULL) {
+        return ps_fail(PS_FAILED_PRECONDITION, "rows; there are no sparse tables");
+    }
+    if (store->book.worker[worker].is_lost) {
+        return ps_fail(PS_FAILED_PRECONDITION, "worker %u is lost", worker);
+    }
+    wish = &r->wish[worker];
+    if (wish->is_open) {
+        return ps_fail(PS_FAILED_PRECONDITION, "keys: those asked for before are not answered yet");
+    }
+    for (uint32_t i = 0; ps_is_ok(&st) && i < r->tables->table_count; i++) {
+        st = ps_table_check_keys(r->tables->tables[i], keys, count);
+    }
     if (ps_is_ok(&st)) {
-        ps_book_gave(&store->book, r->column, worker);
+        wish->is_open = true;
+        wish->clock = clock;
+        wish->count = count;
+        wish->keys = ps_xrealloc(wish->keys, (count + 1) * sizeof *keys);
+        memcpy(wish->keys, keys, count * sizeof *keys);
     }
     return st;
+}
+
+bool ps_store_rows_next(ps_store *store, uint32_t worker, ps_store_rows_answer *answer)
+{
+    const store_rows *r = rows_of(store);
+    store_rows_wish *wish;
+    ps_status st;
+
+    if (r == NULL || !ps_store_wants_rows(store, worker)) {
+        return false;
+    }
+    wish = &r->wish[worker];
+    if (!ps_book_admits(&store->book, r->column, worker, wish->clock)) {
+        return false;
+    }
+    *answer = (ps_store_rows_answer){.clock = wish->clock, .count = wish->count};
+    answer->values = ps_xmalloc((wish->count * r->width + 1) * sizeof *answer->values);
+    st = ps_tables_pull(r->tables, wish->keys, wish->count, answer->values);
+    assert(ps_is_ok(&st)); /* the keys were checked when they came */
+    wish->is_open = false;
+    ps_book_gave(&store->book, r->column, worker);
+    return true;
 }
 
 /* ---- The tables ---- */
@@ -374,6 +429,11 @@ ps_status ps_store_pull_rows(ps_store *store, uint32_t worker, const uint64_t *k
 ps_tables *ps_store_tables(ps_store *store)
 {
     return store->rows != NULL ? store->rows->tables : NULL;
+}
+
+bool ps_store_has_rows(const ps_store *store)
+{
+    return rows_of(store) != NULL;
 }
 
 void ps_store_lend_tables(ps_store *store)

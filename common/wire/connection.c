@@ -4,7 +4,7 @@
 
 #include "common/base/container_of.h"
 #include "common/base/xalloc.h"
-#include "common/train/merge.h"
+#include "common/wire/piece.h"
 
 #include <stdlib.h>
 
@@ -18,13 +18,12 @@ static void init_stream(ps_connection *conn, connection_stream *s)
 
 void ps_connection_init(ps_connection *conn, ps_wire_client *x, uint32_t part)
 {
-    bool has_rows = x->plan->table_count > 0 && ps_merge_has_rows(x->placement, part);
-
     conn->x = x;
     conn->part = part;
     conn->owned = x->placement->parts[part].owned;
     conn->owned_count = x->placement->parts[part].owned_count;
-    conn->is_used = conn->owned_count > 0 || has_rows;
+    conn->rows = ps_connection_rows_create(conn);
+    conn->is_used = conn->owned_count > 0 || conn->rows != NULL;
     conn->state = ps_xcalloc(conn->owned_count + 1, sizeof *conn->state);
     conn->slices = ps_xcalloc(conn->owned_count + 1, sizeof *conn->slices);
     conn->got = ps_xcalloc(conn->owned_count + 1, sizeof *conn->got);
@@ -32,7 +31,6 @@ void ps_connection_init(ps_connection *conn, ps_wire_client *x, uint32_t part)
     conn->message_bytes = x->transport->message_bytes;
     init_stream(conn, &conn->push);
     init_stream(conn, &conn->pull);
-    conn->rows = has_rows ? ps_connection_rows_create(x->plan) : NULL;
     for (uint32_t i = 0; i < CONNECTION_BATCH; i++) {
         conn->head_ptrs[i] = &conn->heads[i].msg;
     }
@@ -152,10 +150,8 @@ static void on_retry(ps_event *self, bool ok)
     if (!ok || conn->stopping) {
         return;
     }
-    if (s == &conn->push) {
-        ps_connection_push_again(conn);
-    } else {
-        ps_connection_pull_again(conn);
+    for (size_t i = 0; i < PS_PIECE_GROUPS; i++) {
+        ps_piece_groups[i].again(conn, s == &conn->push ? PS_WIRE_PUSH : PS_WIRE_PULL);
     }
     open_stream(s);
 }

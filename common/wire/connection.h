@@ -118,7 +118,8 @@ bool ps_connection_is_over(const ps_connection *conn);
 void ps_connection_contribution(ps_connection *conn, uint64_t clock, uint32_t block, bool is_last,
                                 bool is_nothing);
 void ps_connection_slice_ready(ps_connection *conn, uint32_t position);
-/* The contribution's rows are in the client's box. */
+/* No rows of the contribution are ready; they are in the client's box. */
+void ps_connection_rows_begin(ps_connection *conn);
 void ps_connection_rows_ready(ps_connection *conn);
 void ps_connection_skip(ps_connection *conn,
                         uint64_t clock);          /* nothing for the clock: asks for the next */

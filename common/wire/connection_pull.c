@@ -8,27 +8,33 @@
 
 #include <string.h>
 
-/* Sends one request: for rows, or for slices. */
+bool ps_connection_slices_ask(ps_connection *conn, Psgd__V1__PullWeightsRequest *req)
+{
+    if (!conn->request_open || conn->request_sent) {
+        return false;
+    }
+    req->clock = conn->requested;
+    req->whole = conn->request_whole;
+    conn->request_bad = 0;
+    conn->request_sent = true;
+    return true;
+}
+
+/* Sends one request. */
 void ps_connection_ask(ps_connection *conn)
 {
     Psgd__V1__PullWeightsRequest req = PSGD__V1__PULL_WEIGHTS_REQUEST__INIT;
     Psgd__V1__WorkerIdentity identity;
+    bool is_any = false;
 
-    if (!ps_connection_can_send(&conn->pull)) {
-        return;
+    for (size_t i = PS_PIECE_GROUPS; i-- > 0 && !is_any && ps_connection_can_send(&conn->pull);) {
+        is_any = ps_piece_groups[i].ask(conn, &req);
     }
-    if (conn->rows == NULL || !ps_connection_next_keys(conn, &req)) {
-        if (!conn->request_open || conn->request_sent) {
-            return;
-        }
-        req.clock = conn->requested;
-        req.whole = conn->request_whole;
-        conn->request_bad = 0;
-        conn->request_sent = true;
+    if (is_any) {
+        req.worker = ps_connection_greet(&conn->pull, &identity);
+        req.attempt = conn->x->conf.attempt.attempt;
+        ps_link_send(conn->pull.link, &req.base, NULL, 0);
     }
-    req.worker = ps_connection_greet(&conn->pull, &identity);
-    req.attempt = conn->x->conf.attempt.attempt;
-    ps_link_send(conn->pull.link, &req.base, NULL, 0);
 }
 
 /* Opens a request for all slices, which is not sent yet. */
@@ -48,15 +54,6 @@ void ps_connection_request_slices(ps_connection *conn, uint64_t clock)
     }
     conn->requested = clock;
     open_request(conn, false);
-}
-
-void ps_connection_pull_again(ps_connection *conn)
-{
-    conn->request_sent = false;
-    conn->request_left = conn->owned_count; /* what came before comes again */
-    if (conn->rows != NULL) {
-        conn->rows->asked = 0;
-    }
 }
 
 /* An answer is in that left the replica wrong: all of it again, whole. */
@@ -141,8 +138,8 @@ static ps_status take_same(ps_connection *conn, const Psgd__V1__PullWeightsRespo
     return ps_ok();
 }
 
-static ps_status take_slices(ps_connection *conn, const Psgd__V1__PullWeightsResponse *reply,
-                             const ps_incoming *payload)
+ps_status ps_connection_slices_take(ps_connection *conn, const Psgd__V1__PullWeightsResponse *reply,
+                                    const ps_incoming *payload)
 {
     uint32_t count = 0, same;
     size_t at = 0;
@@ -190,14 +187,14 @@ static void on_message(void *arg, const ProtobufCMessage *head, const ps_incomin
 {
     ps_connection *conn = arg;
     const Psgd__V1__PullWeightsResponse *reply = (const Psgd__V1__PullWeightsResponse *)head;
+    const ps_piece_group *group = ps_piece_answered(reply);
     ps_status st;
 
     ps_redial_works(&conn->pull.redial);
     ps_wire_client_count(conn->x, conn);
-    st = reply->rows != NULL ? ps_connection_take_rows(conn, reply, payload)
-                             : take_slices(conn, reply, payload);
+    st = group->take(conn, reply, payload);
     if (!ps_is_ok(&st)) {
-        ps_connection_refuse(conn, reply->rows != NULL ? "rows" : "weights", st);
+        ps_connection_refuse(conn, group->name, st);
         return;
     }
     ps_connection_ask(conn);

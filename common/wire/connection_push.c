@@ -37,32 +37,22 @@ void ps_connection_contribution(ps_connection *conn, uint64_t clock, uint32_t bl
     conn->ready_bytes = 0;
     conn->sent_bytes = 0;
     conn->request_due = false;
-    if (conn->rows != NULL) {
-        conn->rows->is_ready = conn->rows->is_sent = false;
+    ps_connection_rows_begin(conn);
+}
+
+void ps_connection_slices_again(ps_connection *conn, ps_wire_stream stream)
+{
+    if (stream == PS_WIRE_PULL) {
+        conn->request_sent = false;
+        conn->request_left = conn->owned_count; /* what came before comes again */
+        return;
     }
-}
-
-void ps_connection_rows_ready(ps_connection *conn)
-{
-    connection_rows *r = conn->rows;
-
-    r->is_ready = true;
-    r->is_sent = false;
-    r->table = r->part = 0;
-    r->from = 0;
-}
-
-void ps_connection_push_again(ps_connection *conn)
-{
     for (uint32_t i = 0; conn->has_contribution && i < conn->owned_count; i++) {
         if (conn->state[i] == SLICE_SENT) {
             conn->state[i] = SLICE_WAITS;
             conn->unsent++;
             ps_connection_slice_ready(conn, i);
         }
-    }
-    if (conn->rows != NULL && conn->rows->is_ready) {
-        ps_connection_rows_ready(conn);
     }
 }
 
@@ -151,18 +141,24 @@ static size_t encode_slice(ps_connection *conn, uint32_t position, size_t i, ps_
     return size > 0 ? add_piece(conn->pieces, piece_count, *out, at, size) : piece_count;
 }
 
+void ps_connection_send(ps_connection *conn, Psgd__V1__PushGradientRequest *req, size_t pieces)
+{
+    Psgd__V1__WorkerIdentity identity;
+
+    req->worker = ps_connection_greet(&conn->push, &identity);
+    req->attempt = conn->x->conf.attempt.attempt;
+    req->clock = conn->clock;
+    req->block = conn->block;
+    ps_link_send(conn->push.link, &req->base, conn->pieces, pieces);
+}
+
 static void send_message(ps_connection *conn, size_t slices, size_t pieces)
 {
     Psgd__V1__PushGradientRequest req = PSGD__V1__PUSH_GRADIENT_REQUEST__INIT;
-    Psgd__V1__WorkerIdentity identity;
 
-    req.worker = ps_connection_greet(&conn->push, &identity);
-    req.attempt = conn->x->conf.attempt.attempt;
-    req.clock = conn->clock;
-    req.block = conn->block;
     req.slices = conn->head_ptrs;
     req.n_slices = slices;
-    ps_link_send(conn->push.link, &req.base, conn->pieces, pieces);
+    ps_connection_send(conn, &req, pieces);
 }
 
 /* No slices stand for zeros in all of them that were not sent. */
@@ -276,17 +272,12 @@ static void ask_if_due(ps_connection *conn)
     }
 }
 
-/* Sends the next message of the contribution, if it is to go now. */
-static bool send_next(ps_connection *conn)
+bool ps_connection_slices_send(ps_connection *conn)
 {
     if (conn->ready == 0) {
-        if (conn->unsent > 0 || conn->rows == NULL || !conn->rows->is_ready ||
-            conn->rows->is_sent) {
-            return false;
-        }
-        ps_connection_send_rows(conn);
-    } else if (conn->is_nothing ||
-               (conn->zeros > CONNECTION_ZEROS && conn->zeros == conn->unsent)) {
+        return false;
+    }
+    if (conn->is_nothing || (conn->zeros > CONNECTION_ZEROS && conn->zeros == conn->unsent)) {
         send_nothing(conn);
     } else if (conn->ready == conn->zeros && conn->zeros > CONNECTION_ZEROS) {
         return false; /* with the rest */
@@ -298,6 +289,17 @@ static bool send_next(ps_connection *conn)
         return false;
     }
     return true;
+}
+
+/* Sends the next message of the contribution, if one is to go now. */
+static bool send_next(ps_connection *conn)
+{
+    bool is_sent = false;
+
+    for (size_t i = 0; i < PS_PIECE_GROUPS && !is_sent; i++) {
+        is_sent = ps_piece_groups[i].send(conn);
+    }
+    return is_sent;
 }
 
 void ps_connection_pump(ps_connection *conn)

@@ -17,10 +17,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-connection_rows *ps_connection_rows_create(const ps_plan *plan)
+connection_rows *ps_connection_rows_create(const ps_connection *conn)
 {
-    connection_rows *r = ps_xcalloc(1, sizeof *r);
+    const ps_plan *plan = conn->x->plan;
+    connection_rows *r;
 
+    if (plan->table_count == 0 || !ps_merge_has_rows(conn->x->placement, conn->part)) {
+        return NULL;
+    }
+    r = ps_xcalloc(1, sizeof *r);
     r->most = ps_table_keys_of_message(plan);
     r->index = ps_xcalloc(plan->table_keys + 1u, sizeof *r->index);
     r->keys = ps_xcalloc(r->most, sizeof *r->keys);
@@ -47,12 +52,12 @@ void ps_connection_rows_destroy(connection_rows *r)
 
 /* ---- Pulls ---- */
 
-bool ps_connection_next_keys(ps_connection *conn, Psgd__V1__PullWeightsRequest *req)
+bool ps_connection_rows_ask(ps_connection *conn, Psgd__V1__PullWeightsRequest *req)
 {
     const wanted_rows *wanted = &conn->x->wanted;
     connection_rows *r = conn->rows;
 
-    if (!r->is_pulling || r->asked > 0) {
+    if (r == NULL || !r->is_pulling || r->asked > 0) {
         return false;
     }
     r->asked = r->index_count - r->at < r->most ? r->index_count - r->at : r->most;
@@ -70,6 +75,9 @@ void ps_connection_ask_rows(ps_connection *conn)
     const wanted_rows *wanted = &conn->x->wanted;
     connection_rows *r = conn->rows;
 
+    if (r == NULL) {
+        return;
+    }
     r->index_count = 0;
     r->at = 0;
     r->asked = 0;
@@ -119,7 +127,7 @@ static ps_status take(ps_connection *conn, const Psgd__V1__PullWeightsResponse *
     return ps_parts_end(&reader);
 }
 
-ps_status ps_connection_take_rows(ps_connection *conn, const Psgd__V1__PullWeightsResponse *reply,
+ps_status ps_connection_rows_take(ps_connection *conn, const Psgd__V1__PullWeightsResponse *reply,
                                   const ps_incoming *payload)
 {
     ps_status st = take(conn, reply, payload);
@@ -138,6 +146,34 @@ ps_status ps_connection_take_rows(ps_connection *conn, const Psgd__V1__PullWeigh
 }
 
 /* ---- Pushes ---- */
+
+void ps_connection_rows_begin(ps_connection *conn)
+{
+    if (conn->rows != NULL) {
+        conn->rows->is_ready = conn->rows->is_sent = false;
+    }
+}
+
+void ps_connection_rows_ready(ps_connection *conn)
+{
+    connection_rows *r = conn->rows;
+
+    if (r != NULL) {
+        r->is_ready = true;
+        r->is_sent = false;
+        r->table = r->part = 0;
+        r->from = 0;
+    }
+}
+
+void ps_connection_rows_again(ps_connection *conn, ps_wire_stream stream)
+{
+    if (conn->rows != NULL && stream == PS_WIRE_PULL) {
+        conn->rows->asked = 0;
+    } else if (conn->rows != NULL && conn->rows->is_ready) {
+        ps_connection_rows_ready(conn);
+    }
+}
 
 /* Keys of this server among those of table t from *from on, at most r->most: into the message's
  * lists; *from is behind them then. */
@@ -178,7 +214,6 @@ static void send_part(ps_connection *conn, uint32_t t, size_t n)
 {
     Psgd__V1__PushGradientRequest req = PSGD__V1__PUSH_GRADIENT_REQUEST__INIT;
     Psgd__V1__RowGradients rows = PSGD__V1__ROW_GRADIENTS__INIT;
-    Psgd__V1__WorkerIdentity identity;
     const ps_plan *plan = conn->x->plan;
     const ps_codec_choice *up = &plan->up[plan->tables[t].variable];
     connection_rows *r = conn->rows;
@@ -187,7 +222,6 @@ static void send_part(ps_connection *conn, uint32_t t, size_t n)
     uint64_t key = ps_draw_key(plan->spec->seed, PS_DRAW_UP, t, conn->clock,
                                ((uint64_t)r->part << 32) | conn->block);
     Psgd__V1__Encoding *ptrs[CONNECTION_ROW_HEADS];
-    ps_piece piece;
 
     out->len = ps_parts_encode(up->codec, &up->params, key, r->values, values, out->data, r->heads);
     for (size_t i = 0; i < heads; i++) {
@@ -204,23 +238,22 @@ static void send_part(ps_connection *conn, uint32_t t, size_t n)
     rows.is_last = r->is_sent;
     rows.values = ptrs;
     rows.n_values = heads;
-    req.worker = ps_connection_greet(&conn->push, &identity);
-    req.attempt = conn->x->conf.attempt.attempt;
-    req.clock = conn->clock;
-    req.block = conn->block;
     req.rows = &rows;
-    piece = (ps_piece){.data = out->data, .len = out->len, .buf = out};
+    conn->pieces[0] = (ps_piece){.data = out->data, .len = out->len, .buf = out};
     atomic_fetch_add(&conn->x->base.count.float32_up, values * sizeof(float));
-    ps_link_send(conn->push.link, &req.base, &piece, out->len > 0);
+    ps_connection_send(conn, &req, out->len > 0);
     ps_buf_unref(out);
 }
 
-void ps_connection_send_rows(ps_connection *conn)
+bool ps_connection_rows_send(ps_connection *conn)
 {
     connection_rows *r = conn->rows;
     uint32_t t;
     size_t n;
 
+    if (r == NULL || !r->is_ready || r->is_sent || conn->unsent > 0) {
+        return false;
+    }
     do {
         t = r->table;
         n = gather(conn, t, &r->from);
@@ -231,4 +264,5 @@ void ps_connection_send_rows(ps_connection *conn)
     } while (n == 0 && r->table != t);
     r->is_sent = is_rest_empty(conn, r->table, r->from);
     send_part(conn, t, n);
+    return true;
 }

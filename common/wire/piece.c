@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* piece.c - see piece.h: which slice is of which kind, and slices as runs of dense variables. */
+/* piece.c - see piece.h: which slice is of which kind, slices as runs of dense variables, and whose
+ * functions are for what a message carries. */
 #include "common/wire/piece.h"
 
 #include "common/wire/wire_client_impl.h"
+#include "common/wire/wire_server_impl.h"
 
 const ps_piece_kind *ps_piece_up(const ps_plan *plan, uint32_t slice)
 {
@@ -75,3 +77,40 @@ const ps_piece_kind ps_piece_matrix = {
     .encode = ps_coder_encode_matrix,
     .admit = ps_matrix_push,
 };
+
+/* ---- Messages ---- */
+
+const ps_piece_group ps_piece_groups[PS_PIECE_GROUPS] = {
+    [PS_PIECE_SLICES] =
+        {
+            .name = "weights",
+            .send = ps_connection_slices_send,
+            .ask = ps_connection_slices_ask,
+            .again = ps_connection_slices_again,
+            .take = ps_connection_slices_take,
+            .push = ps_wire_server_take_slices,
+            .want = ps_wire_server_want_slices,
+            .give = ps_wire_server_give_slices,
+        },
+    [PS_PIECE_ROWS] =
+        {
+            .name = "rows",
+            .send = ps_connection_rows_send,
+            .ask = ps_connection_rows_ask,
+            .again = ps_connection_rows_again,
+            .take = ps_connection_rows_take,
+            .push = ps_wire_server_take_rows,
+            .want = ps_wire_server_want_rows,
+            .give = ps_wire_server_give_rows,
+        },
+};
+
+const ps_piece_group *ps_piece_asked(const Psgd__V1__PullWeightsRequest *req)
+{
+    return &ps_piece_groups[req->n_keys > 0 ? PS_PIECE_ROWS : PS_PIECE_SLICES];
+}
+
+const ps_piece_group *ps_piece_answered(const Psgd__V1__PullWeightsResponse *reply)
+{
+    return &ps_piece_groups[reply->rows != NULL ? PS_PIECE_ROWS : PS_PIECE_SLICES];
+}

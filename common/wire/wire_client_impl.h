@@ -92,19 +92,27 @@ void ps_connection_refuse(ps_connection *conn, const char *what, ps_status why);
 
 /* connection_push.c, connection_pull.c: a stream was opened or may go on. */
 extern const ps_link_events ps_connection_push_events, ps_connection_pull_events;
-void ps_connection_push_again(ps_connection *conn); /* of what was sent nothing may have come */
-void ps_connection_pull_again(ps_connection *conn);
+/* Sends a message of the contribution in hand, whose payload is the first `pieces` of the scratch.
+ */
+void ps_connection_send(ps_connection *conn, Psgd__V1__PushGradientRequest *req, size_t pieces);
 void ps_connection_ask(ps_connection *conn); /* sends the requests that are open */
 void ps_connection_request_slices(ps_connection *conn, uint64_t clock);
-/* connection_rows.c, where the job has sparse tables. */
-connection_rows *ps_connection_rows_create(const ps_plan *plan);
+
+/* connection_rows.c: what a connection keeps of rows; NULL: the part has none. */
+connection_rows *ps_connection_rows_create(const ps_connection *conn);
 void ps_connection_rows_destroy(connection_rows *rows); /* NULL is allowed */
-/* Sends the next rows of the contribution; they are ready, and not all out. */
-void ps_connection_send_rows(ps_connection *conn);
-/* Fills in the next keys to ask for, if there are any. */
-bool ps_connection_next_keys(ps_connection *conn, Psgd__V1__PullWeightsRequest *req);
-/* Takes the rows asked for. */
-PS_MUST_USE ps_status ps_connection_take_rows(ps_connection *conn,
+
+/* For piece.h. Of slices, connection_push.c and connection_pull.c; of rows, connection_rows.c. */
+bool ps_connection_slices_send(ps_connection *conn);
+bool ps_connection_slices_ask(ps_connection *conn, Psgd__V1__PullWeightsRequest *req);
+void ps_connection_slices_again(ps_connection *conn, ps_wire_stream stream);
+PS_MUST_USE ps_status ps_connection_slices_take(ps_connection *conn,
+                                                const Psgd__V1__PullWeightsResponse *reply,
+                                                const ps_incoming *payload);
+bool ps_connection_rows_send(ps_connection *conn);
+bool ps_connection_rows_ask(ps_connection *conn, Psgd__V1__PullWeightsRequest *req);
+void ps_connection_rows_again(ps_connection *conn, ps_wire_stream stream);
+PS_MUST_USE ps_status ps_connection_rows_take(ps_connection *conn,
                                               const Psgd__V1__PullWeightsResponse *reply,
                                               const ps_incoming *payload);
 

@@ -154,7 +154,6 @@ static void end_links(wire_worker *w, const char *reason, ps_status why)
 {
     ps_refusal r = {.reason = reason, .why = why};
 
-    w->wants_rows = false;
     ps_wire_server_refuse(&w->push, &r);
     ps_wire_server_refuse(&w->pull, &r);
 }
@@ -239,7 +238,6 @@ static void begin_push(wire_worker *w, ps_wire_link *link)
 static void begin_pull(wire_worker *w, ps_wire_link *link)
 {
     w->pull = link;
-    w->wants_rows = false;
     ps_wire_server_cancel(w);
     link->events = &ps_wire_server_pull_events;
 }
@@ -282,7 +280,6 @@ void ps_wire_server_open(ps_wire_server *s, const ps_plan *plan, const ps_placem
     s->attempt = *of;
     s->part = part;
     s->parts = parts;
-    s->has_tables = ps_store_tables(parts->part[0].store) != NULL;
     s->worker_count = of->worker_count;
     s->workers = ps_xcalloc(s->worker_count, sizeof *s->workers);
     s->scratch = parts->is_shared ? NULL : ps_xmalloc(sizeof *s->scratch);
@@ -300,7 +297,6 @@ void ps_wire_server_open(ps_wire_server *s, const ps_plan *plan, const ps_placem
 
 void ps_wire_server_close_tables(ps_wire_server *s)
 {
-    s->has_tables = false;
     for (uint32_t i = 0; i < s->parts->count; i++) {
         ps_store_lend_tables(s->parts->part[i].store);
     }

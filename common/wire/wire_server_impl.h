@@ -42,11 +42,6 @@ typedef struct wire_worker {
     uint32_t dropped_block;
     bool has_news, may_be_in; /* of the message in hand: others may go on; a part has all of it */
 
-    bool wants_rows; /* asked for on the pull link and not given yet: */
-    uint64_t rows_clock;
-    size_t key_count;
-    uint64_t keys[PS_TABLE_KEYS];
-
     uint32_t next_part; /* to look at for an answer */
     bool is_thorough;   /* it waits for locks */
     int64_t again_us;   /* the least deadline of parts that were looked at */
@@ -62,7 +57,6 @@ struct ps_wire_server {
     ps_wire_attempt attempt;
     uint32_t part; /* of the placement */
     ps_wire_parts *parts;
-    bool has_tables; /* the job has some, and they are not being saved */
     uint32_t worker_count;
     wire_worker *workers;
     wire_scratch *scratch; /* NULL: each worker has its own */
@@ -100,17 +94,20 @@ void ps_wire_server_tick(ps_wire_server *s);
  * does not wait. */
 bool ps_wire_server_enter(wire_worker *w, ps_wire_part *part);
 void ps_wire_server_leave(wire_worker *w, ps_wire_part *part);
-/* Forgets a request for slices. */
+/* Forgets what the worker has asked for. */
 void ps_wire_server_cancel(wire_worker *w);
 /* The store was changed: arms its deadline, and says so if all steps are complete. */
 void ps_wire_server_changed(ps_wire_server *s);
 
-/* wire_server_rows.c. Takes rows of a contribution, whose bytes are the payload's from `at` on. */
+/* For piece.h. Of slices, wire_server_push.c and wire_server_pull.c; of rows, wire_server_rows.c.
+ */
+ps_refusal ps_wire_server_take_slices(wire_worker *w, const Psgd__V1__PushGradientRequest *req,
+                                      const ps_incoming *payload, size_t *at);
 ps_refusal ps_wire_server_take_rows(wire_worker *w, const Psgd__V1__PushGradientRequest *req,
-                                    const ps_incoming *payload, size_t at);
-/* Remembers a request for rows; refused if it cannot be, or one is open. */
+                                    const ps_incoming *payload, size_t *at);
+ps_refusal ps_wire_server_want_slices(wire_worker *w, const Psgd__V1__PullWeightsRequest *req);
 ps_refusal ps_wire_server_want_rows(wire_worker *w, const Psgd__V1__PullWeightsRequest *req);
-/* Sends the rows wanted if they may be had; returns whether. */
+bool ps_wire_server_give_slices(wire_worker *w);
 bool ps_wire_server_give_rows(wire_worker *w);
 
 #endif

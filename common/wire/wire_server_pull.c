@@ -72,8 +72,7 @@ static void send_answer(wire_worker *w, const ps_store_answer *answer)
     ps_link_send(w->pull, &head.base, x->out, pieces);
 }
 
-/* Sends the next slices that may be had, if there are any. */
-static bool give_slices(wire_worker *w)
+bool ps_wire_server_give_slices(wire_worker *w)
 {
     ps_wire_parts *parts = w->server->parts;
     ps_store_answer answer;
@@ -93,11 +92,15 @@ static bool give_slices(wire_worker *w)
     return false;
 }
 
-/* Rows first: they are few bytes, and somebody waits for nothing else. */
 static bool give(wire_worker *w)
 {
-    return w->pull != NULL && ps_link_can_send(w->pull) &&
-           (ps_wire_server_give_rows(w) || give_slices(w));
+    bool is_given = false;
+
+    for (size_t i = PS_PIECE_GROUPS;
+         i-- > 0 && !is_given && w->pull != NULL && ps_link_can_send(w->pull);) {
+        is_given = ps_piece_groups[i].give(w);
+    }
+    return is_given;
 }
 
 void ps_wire_server_pump_one(wire_worker *w)
@@ -124,46 +127,32 @@ void ps_wire_server_pump(ps_wire_server *s)
     }
 }
 
-/* Forgets what the worker has asked for. */
-static void cancel(wire_worker *w)
+ps_refusal ps_wire_server_want_slices(wire_worker *w, const Psgd__V1__PullWeightsRequest *req)
 {
-    w->wants_rows = false;
-    ps_wire_server_cancel(w);
-}
-
-static ps_refusal begin(wire_worker *w, const Psgd__V1__PullWeightsRequest *req)
-{
-    ps_wire_server *s = w->server;
-    ps_refusal r = ps_identity_check_attempt(wire_server_held(s), req->attempt);
+    const ps_wire_parts *parts = w->server->parts;
     ps_status st;
 
-    if (r.reason != NULL) {
-        return r;
-    }
-    if (req->n_keys > 0) {
-        return ps_wire_server_want_rows(w, req);
-    }
-    for (uint32_t i = 0; i < s->parts->count; i++) {
-        ps_wire_part *part = &s->parts->part[i];
+    for (uint32_t i = 0; i < parts->count; i++) {
+        ps_wire_part *part = &parts->part[i];
 
-        ps_wire_part_lock(s->parts, part);
+        ps_wire_part_lock(parts, part);
         st = ps_store_pull_begin(part->store, w->rank, req->clock);
         if (ps_is_ok(&st) && req->whole) {
             ps_store_pull_whole(part->store, w->rank);
         }
-        ps_wire_part_unlock(s->parts, part);
+        ps_wire_part_unlock(parts, part);
         if (!ps_is_ok(&st)) {
             return ps_wire_server_refusal(st);
         }
     }
-    return r;
+    return (ps_refusal){0};
 }
 
 /* Has it asked for something, though nothing can be sent? */
 static bool is_waiting(const wire_worker *w)
 {
     const ps_wire_parts *parts = w->server->parts;
-    bool is = w->wants_rows;
+    bool is = false;
 
     if (parts->is_shared || w->pull == NULL || !ps_link_can_send(w->pull)) {
         return false;
@@ -186,14 +175,17 @@ static void on_message(void *arg, const ProtobufCMessage *message, const ps_inco
         ps_wire_link *link = w->pull;
 
         w->pull = NULL;
-        cancel(w);
+        ps_wire_server_cancel(w);
         ps_link_finish(link);
         return;
     }
     ps_traffic_count_in(&w->traffic, message, 0);
-    r = begin(w, req);
+    r = ps_identity_check_attempt(wire_server_held(s), req->attempt);
+    if (r.reason == NULL) {
+        r = ps_piece_asked(req)->want(w, req);
+    }
     if (!ps_wire_server_allows(&w->pull, &r)) {
-        cancel(w);
+        ps_wire_server_cancel(w);
         return;
     }
     ps_link_read(w->pull);
@@ -218,7 +210,7 @@ static void on_end(void *arg, const ps_error *error)
 
     (void)error;
     w->pull = NULL;
-    cancel(w);
+    ps_wire_server_cancel(w);
 }
 
 const ps_link_events ps_wire_server_pull_events = {

@@ -7,6 +7,11 @@
 
 _Static_assert((int)PS_MATRIX_BYTES_MAX <= (int)PS_PAYLOAD_MAX, "it is one encoding of a message");
 
+static uint32_t contributor_of(const wire_worker *w, const Psgd__V1__PushGradientRequest *req)
+{
+    return w->server->plan->update->per_block ? req->block : w->rank;
+}
+
 /* Whose contribution it is. */
 typedef struct contribution {
     wire_worker *w;
@@ -48,16 +53,13 @@ static const ps_piece_kind *kind_of(const ps_plan *plan, const Psgd__V1__Encodin
     return head->slice < plan->layout.slice_count ? ps_piece_up(plan, head->slice) : &ps_piece_run;
 }
 
-/* Takes the slices of one message; *at is behind their bytes then. On failure those before the bad
- * one are in, which a repetition does not mind. */
 static ps_status take_slices(wire_worker *w, const Psgd__V1__PushGradientRequest *req,
-                             uint32_t contributor, const ps_incoming *payload, size_t *at)
+                             const ps_incoming *payload, size_t *at)
 {
     ps_wire_server *s = w->server;
-    contribution c = {.w = w, .contributor = contributor, .clock = req->clock};
+    contribution c = {.w = w, .contributor = contributor_of(w, req), .clock = req->clock};
     ps_status st = ps_ok();
 
-    *at = 0;
     for (size_t i = 0; i < req->n_slices && ps_is_ok(&st); i++) {
         const Psgd__V1__Encoding *head = req->slices[i];
 
@@ -79,42 +81,48 @@ static ps_status take_slices(wire_worker *w, const Psgd__V1__PushGradientRequest
     return st;
 }
 
-static ps_status take_zeros(wire_worker *w, uint64_t clock, uint32_t contributor)
+static ps_status take_zeros(wire_worker *w, const Psgd__V1__PushGradientRequest *req)
 {
     const ps_wire_parts *parts = w->server->parts;
     ps_status st = ps_ok();
 
     for (uint32_t i = 0; i < parts->count && ps_is_ok(&st); i++) {
         (void)ps_wire_server_enter(w, &parts->part[i]);
-        st = ps_store_push_zeros(parts->part[i].store, w->rank, clock, contributor);
+        st = ps_store_push_zeros(parts->part[i].store, w->rank, req->clock, contributor_of(w, req));
         ps_wire_server_leave(w, &parts->part[i]);
     }
     w->has_news = w->may_be_in = true;
     return st;
 }
 
+ps_refusal ps_wire_server_take_slices(wire_worker *w, const Psgd__V1__PushGradientRequest *req,
+                                      const ps_incoming *payload, size_t *at)
+{
+    bool is_nothing = req->n_slices == 0 && req->rows == NULL && payload->len == 0;
+    ps_status st = is_nothing ? take_zeros(w, req) : take_slices(w, req, payload, at);
+
+    return ps_is_ok(&st) ? (ps_refusal){0} : ps_wire_server_refusal(st);
+}
+
 static ps_refusal take(wire_worker *w, const Psgd__V1__PushGradientRequest *req,
-                       uint32_t contributor, const ps_incoming *payload)
+                       const ps_incoming *payload)
 {
     const ps_plan *plan = w->server->plan;
-    ps_status st = ps_ok();
+    ps_refusal r = {0};
     size_t at = 0;
 
     if (plan->update->per_block && req->block >= plan->assignment->block_count) {
-        st = ps_fail(PS_PERMISSION_DENIED, "block: %u of %u", req->block,
-                     plan->assignment->block_count);
-    } else if (req->n_slices == 0 && req->rows == NULL && payload->len == 0) {
-        st = take_zeros(w, req->clock, contributor);
-    } else {
-        st = take_slices(w, req, contributor, payload, &at);
+        return ps_wire_server_refusal(ps_fail(PS_PERMISSION_DENIED, "block: %u of %u", req->block,
+                                              plan->assignment->block_count));
     }
-    if (ps_is_ok(&st) && req->rows != NULL) {
-        return ps_wire_server_take_rows(w, req, payload, at);
+    for (size_t i = 0; i < PS_PIECE_GROUPS && r.reason == NULL; i++) {
+        r = ps_piece_groups[i].push(w, req, payload, &at);
     }
-    if (ps_is_ok(&st) && at != payload->len) {
-        st = ps_fail(PS_DATA_LOSS, "payload: %zu bytes that belong to no slice", payload->len - at);
+    if (r.reason == NULL && at != payload->len) {
+        r = ps_wire_server_refusal(
+            ps_fail(PS_DATA_LOSS, "payload: %zu bytes that belong to no slice", payload->len - at));
     }
-    return ps_is_ok(&st) ? (ps_refusal){0} : ps_wire_server_refusal(st);
+    return r;
 }
 
 /* The fault: is this one of the acknowledgements that get lost? */
@@ -193,11 +201,11 @@ static void on_message(void *arg, const ProtobufCMessage *message, const ps_inco
     if (!ps_wire_server_allows(&w->push, &r)) {
         return;
     }
-    contributor = s->plan->update->per_block ? req->block : w->rank;
+    contributor = contributor_of(w, req);
     may_complete = req->clock + 1 >= s->plan->total_clocks;
     w->may_be_in = false;
     ps_wire_server_tick(s);
-    r = take(w, req, contributor, payload);
+    r = take(w, req, payload);
     if (!ps_wire_server_allows(&w->push, &r)) {
         ps_wire_server_tell(w); /* slices before the bad one are in */
         return;

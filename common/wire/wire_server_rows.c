@@ -32,9 +32,15 @@ static ps_refusal refusal_of(ps_status why)
     return r;
 }
 
+/* The part that has the tables. */
+static ps_wire_part *tables_part(const ps_wire_server *s)
+{
+    return &s->parts->part[0];
+}
+
 static ps_refusal check_tables(const ps_wire_server *s)
 {
-    if (s->has_tables) {
+    if (ps_store_has_rows(tables_part(s)->store)) {
         return (ps_refusal){0};
     }
     return (ps_refusal){.reason = "NO_TABLES",
@@ -42,12 +48,6 @@ static ps_refusal check_tables(const ps_wire_server *s)
                                        s->plan->table_count > 0
                                            ? "the job's sparse tables are being collected"
                                            : "this job has no sparse tables")};
-}
-
-/* The part that has the tables. */
-static ps_wire_part *tables_part(const ps_wire_server *s)
-{
-    return &s->parts->part[0];
 }
 
 /* ---- Pushes ---- */
@@ -83,7 +83,7 @@ static ps_status push(wire_worker *w, const ps_store_rows *rows)
 }
 
 static ps_status take(wire_worker *w, const Psgd__V1__PushGradientRequest *req,
-                      const ps_incoming *payload, size_t at)
+                      const ps_incoming *payload, size_t *at)
 {
     const Psgd__V1__RowGradients *rows = req->rows;
     const ps_plan *plan = w->server->plan;
@@ -92,7 +92,7 @@ static ps_status take(wire_worker *w, const Psgd__V1__PushGradientRequest *req,
                               .view = payload->view,
                               .arg = payload->arg,
                               .bytes = payload->len,
-                              .from = at};
+                              .from = *at};
     const ps_plan_table *table;
     ps_status st = check_rows(plan, rows);
     float *grads;
@@ -106,6 +106,7 @@ static ps_status take(wire_worker *w, const Psgd__V1__PushGradientRequest *req,
         ps_parts_read(&reader, plan->up[table->variable].codec, grads, rows->n_keys * table->width);
     if (ps_is_ok(&st)) {
         st = ps_parts_end(&reader);
+        *at = payload->len;
     }
     if (ps_is_ok(&st)) {
         st = push(w, &(ps_store_rows){.worker = w->rank,
@@ -125,27 +126,28 @@ static ps_status take(wire_worker *w, const Psgd__V1__PushGradientRequest *req,
 }
 
 ps_refusal ps_wire_server_take_rows(wire_worker *w, const Psgd__V1__PushGradientRequest *req,
-                                    const ps_incoming *payload, size_t at)
+                                    const ps_incoming *payload, size_t *at)
 {
-    ps_refusal r = check_tables(w->server);
+    ps_refusal r = {0};
 
-    return r.reason != NULL ? r : refusal_of(take(w, req, payload, at));
+    if (req->rows != NULL) {
+        r = check_tables(w->server);
+    }
+    return req->rows == NULL || r.reason != NULL ? r : refusal_of(take(w, req, payload, at));
 }
 
 /* ---- Pulls ---- */
 
 ps_refusal ps_wire_server_want_rows(wire_worker *w, const Psgd__V1__PullWeightsRequest *req)
 {
+    ps_wire_part *part = tables_part(w->server);
     const ps_plan *plan = w->server->plan;
     size_t most = ps_table_keys_of_message(plan);
     ps_refusal r = check_tables(w->server);
+    ps_status st;
 
     if (r.reason != NULL) {
         return r;
-    }
-    if (w->wants_rows) {
-        return refusal_of(
-            ps_fail(PS_FAILED_PRECONDITION, "keys: those asked for before are not answered yet"));
     }
     if (req->n_keys > most) {
         return refusal_of(ps_fail(PS_RESOURCE_EXHAUSTED,
@@ -156,18 +158,18 @@ ps_refusal ps_wire_server_want_rows(wire_worker *w, const Psgd__V1__PullWeightsR
         return refusal_of(ps_fail(PS_OUT_OF_RANGE, "clock: %" PRIu64 "; the job has %" PRIu64,
                                   req->clock, plan->total_clocks));
     }
-    memcpy(w->keys, req->keys, req->n_keys * sizeof *req->keys);
-    w->key_count = req->n_keys;
-    w->rows_clock = req->clock;
-    w->wants_rows = true;
-    return r;
+    ps_wire_part_lock(w->server->parts, part);
+    st = ps_store_rows_begin(part->store, w->rank, req->clock, req->keys, req->n_keys);
+    ps_wire_part_unlock(w->server->parts, part);
+    return refusal_of(st);
 }
 
 /* The rows of all tables, encoded, into a buffer of its own; heads are the scratch's. */
-static ps_buf *encode(const wire_worker *w, const float *rows, size_t *heads)
+static ps_buf *encode(const wire_worker *w, const ps_store_rows_answer *answer, size_t *heads)
 {
     const ps_plan *plan = w->server->plan;
-    size_t count = w->key_count, bytes = 0;
+    const float *rows = answer->values;
+    size_t count = answer->count, bytes = 0;
     ps_buf *out;
 
     for (uint32_t t = 0; t < plan->table_count; t++) {
@@ -180,7 +182,7 @@ static ps_buf *encode(const wire_worker *w, const float *rows, size_t *heads)
     for (uint32_t t = 0; t < plan->table_count; t++) {
         const ps_codec_choice *down = &plan->down[plan->tables[t].variable];
         size_t n = count * plan->tables[t].width;
-        uint64_t key = ps_draw_key(plan->spec->seed, PS_DRAW_DOWN, t, w->rows_clock, w->rank);
+        uint64_t key = ps_draw_key(plan->spec->seed, PS_DRAW_DOWN, t, answer->clock, w->rank);
 
         out->len += ps_parts_encode(down->codec, &down->params, key, rows, n, out->data + out->len,
                                     w->scratch->row_heads + *heads);
@@ -190,76 +192,42 @@ static ps_buf *encode(const wire_worker *w, const float *rows, size_t *heads)
     return out;
 }
 
-static size_t width_of(const ps_plan *plan)
-{
-    size_t width = 0;
-
-    for (uint32_t t = 0; t < plan->table_count; t++) {
-        width += plan->tables[t].width;
-    }
-    return width;
-}
-
-static void send_rows(wire_worker *w, const float *rows)
+static void send_rows(wire_worker *w, const ps_store_rows_answer *answer)
 {
     Psgd__V1__PullWeightsResponse head = PSGD__V1__PULL_WEIGHTS_RESPONSE__INIT;
     Psgd__V1__RowValues values = PSGD__V1__ROW_VALUES__INIT;
     wire_scratch *x = w->scratch;
     size_t heads;
-    ps_buf *out = encode(w, rows, &heads);
+    ps_buf *out = encode(w, answer, &heads);
     ps_piece piece = {.data = out->data, .len = out->len, .buf = out};
 
     for (size_t i = 0; i < heads; i++) {
         x->row_head_ptrs[i] = &x->row_heads[i].msg;
     }
-    values.count = (uint32_t)w->key_count;
+    values.count = (uint32_t)answer->count;
     values.values = x->row_head_ptrs;
     values.n_values = heads;
-    head.clock = w->rows_clock;
+    head.clock = answer->clock;
     head.rows = &values;
     ps_traffic_count_out(&w->traffic, &head.base, out->len);
     ps_link_send(w->pull, &head.base, &piece, out->len > 0);
     ps_buf_unref(out);
 }
 
-/* Brings the rows wanted, to be freed; NULL: they may not be had yet, or the worker does not wait
- * for who is at them. */
-static float *look_up(wire_worker *w, ps_status *st)
-{
-    ps_wire_part *part = tables_part(w->server);
-    float *rows = NULL;
-
-    if (!ps_wire_server_enter(w, part)) {
-        return NULL;
-    }
-    if (ps_store_may_pull_rows(part->store, w->rank, w->rows_clock)) {
-        rows = ps_xmalloc(w->key_count * width_of(w->server->plan) * sizeof *rows);
-        *st = ps_store_pull_rows(part->store, w->rank, w->keys, w->key_count, rows);
-    }
-    ps_wire_server_leave(w, part);
-    return rows;
-}
-
 bool ps_wire_server_give_rows(wire_worker *w)
 {
-    ps_status st = ps_ok();
-    ps_refusal r;
-    float *rows;
+    ps_wire_part *part = tables_part(w->server);
+    ps_store_rows_answer answer;
+    bool is_there;
 
-    if (!w->wants_rows || !w->server->has_tables) {
+    if (!ps_store_wants_rows(part->store, w->rank) || !ps_wire_server_enter(w, part)) {
         return false;
     }
-    rows = look_up(w, &st);
-    if (rows == NULL) {
-        return false;
+    is_there = ps_store_rows_next(part->store, w->rank, &answer);
+    ps_wire_server_leave(w, part);
+    if (is_there) {
+        send_rows(w, &answer);
+        free(answer.values);
     }
-    w->wants_rows = false;
-    r = refusal_of(st);
-    if (ps_wire_server_allows(&w->pull, &r)) {
-        send_rows(w, rows);
-    } else {
-        ps_wire_server_cancel(w);
-    }
-    free(rows);
-    return true;
+    return is_there;
 }

@@ -236,16 +236,16 @@ uint64_t farm_pull_rows(const farm *f, uint32_t worker, uint64_t clock)
     size_t count = draw_keys(clock, worker, keys);
 
     for (size_t i = 0; i < count; i++) {
-        float rows[2 * FARM_WIDTH + 1];
         ps_store *store = f->stores[farm_owner(f, ps_table_shard_of(keys[i]))];
-        ps_status st;
+        ps_store_rows_answer answer;
+        ps_status st = ps_store_rows_begin(store, worker, clock, &keys[i], 1);
 
-        if (!ps_store_may_pull_rows(store, worker, clock)) {
+        if (!ps_is_ok(&st) || !ps_store_rows_next(store, worker, &answer)) {
+            ps_store_pull_cancel(store, worker);
             return 0;
         }
-        st = ps_store_pull_rows(store, worker, &keys[i], 1, rows);
-        assert(ps_is_ok(&st));
-        sum = sum * 31 + XXH3_64bits(rows, sizeof rows);
+        sum = sum * 31 + XXH3_64bits(answer.values, (2 * FARM_WIDTH + 1) * sizeof *answer.values);
+        free(answer.values);
     }
     return sum;
 }

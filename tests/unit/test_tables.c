@@ -85,6 +85,26 @@ static float value_of(ps_store *t, uint32_t table, uint64_t key)
     return rows[table * WIDTH];
 }
 
+/* Wishes for a row and takes the wish back unless it is given. */
+static bool may_pull(ps_store *t, uint32_t worker, uint64_t clock)
+{
+    const uint64_t key = 7;
+    ps_store_rows_answer answer;
+    ps_status st = ps_store_rows_begin(t, worker, clock, &key, 1);
+
+    assert_string_equal(st.text, "");
+    assert_true(ps_store_is_waiting(t, worker));
+    if (!ps_store_rows_next(t, worker, &answer)) {
+        ps_store_pull_cancel(t, worker);
+        assert_false(ps_store_is_waiting(t, worker));
+        return false;
+    }
+    assert_true(answer.clock == clock && answer.count == 1);
+    assert_true(answer.values[0] == value_of(t, 0, 7));
+    free(answer.values);
+    return true;
+}
+
 static void must_fail(ps_status st, ps_code code, const char *text)
 {
     if (st.code != code || strstr(st.text, text) == NULL) {
@@ -99,10 +119,10 @@ static void in_step_a_clock_is_one_step_of_what_all_brought(void **state)
     (void)state;
     must_push(t, 0, 1, 7, 3);
     assert_true(ps_store_is_in(t, 0, 1) && !ps_store_is_in(t, 0, 0));
-    assert_true(ps_store_may_pull_rows(t, 0, 0) && !ps_store_may_pull_rows(t, 0, 1));
+    assert_true(may_pull(t, 0, 0) && !may_pull(t, 0, 1));
     assert_true(value_of(t, 0, 7) == 0.0f);
     must_push(t, 0, 0, 7, 1);
-    assert_true(ps_store_may_pull_rows(t, 0, 1) && !ps_store_may_pull_rows(t, 0, 2));
+    assert_true(may_pull(t, 0, 1) && !may_pull(t, 0, 2));
     assert_true(value_of(t, 0, 7) == -2.0f); /* (1 + 3) / 2 */
     assert_int_equal(ps_table_count(ps_tables_at(ps_store_tables(t), 0)).applied, 1);
     assert_int_equal(ps_table_count(ps_tables_at(ps_store_tables(t), 1)).rows, 0);
@@ -115,14 +135,14 @@ static void else_each_contribution_is_a_step(void **state)
     ps_status lost;
 
     (void)state;
-    assert_true(ps_store_may_pull_rows(t, 1, LEAD) && !ps_store_may_pull_rows(t, 1, LEAD + 1));
+    assert_true(may_pull(t, 1, LEAD) && !may_pull(t, 1, LEAD + 1));
     must_push(t, 0, 1, 7, 3);
     must_push(t, 1, 1, 7, 3);
     assert_true(value_of(t, 0, 7) == -3.0f);
     assert_int_equal(ps_store_clock(t), 0);
     must_push(t, 0, 0, 7, 1);
     assert_int_equal(ps_store_clock(t), 1);
-    assert_true(ps_store_may_pull_rows(t, 1, 1 + LEAD) && !ps_store_may_pull_rows(t, 1, 2 + LEAD));
+    assert_true(may_pull(t, 1, 1 + LEAD) && !may_pull(t, 1, 2 + LEAD));
     lost = ps_store_lose_worker(t, 0); /* nobody waits for it any more */
     assert_string_equal(lost.text, "");
     assert_int_equal(ps_store_clock(t), 2);
@@ -149,6 +169,27 @@ static void half_async_adds_up_what_came_and_steps_when_its_time_has_come(void *
         must_push(t, k == 2 ? 2 : 0, k, 8, 2);
     }
     assert_true(value_of(t, 0, 8) == -3.0f);
+    ps_store_destroy(t);
+}
+
+static void a_wish_for_rows_that_cannot_be_is_refused(void **state)
+{
+    ps_store *t = make("bsp", 1, 0), *none;
+    uint64_t keys[] = {9, 3, KEY_END};
+    ps_store_conf conf = {.workers = 1, .contributors = 1, .policy = ps_consistency_find("bsp")};
+
+    (void)state;
+    none = ps_store_create(&conf);
+    must_fail(ps_store_rows_begin(none, 0, 0, keys, 1), PS_FAILED_PRECONDITION, "no sparse tables");
+    must_fail(ps_store_rows_begin(t, 1, 0, keys, 1), PS_INVALID_ARGUMENT, "worker 1 of 1");
+    must_fail(ps_store_rows_begin(t, 0, 0, keys, 2), PS_INVALID_ARGUMENT, "must ascend");
+    must_fail(ps_store_rows_begin(t, 0, 0, keys + 2, 1), PS_INVALID_ARGUMENT, "0 to 999");
+    assert_int_equal(ps_store_rows_begin(t, 0, 1, keys, 1).code, PS_OK);
+    must_fail(ps_store_rows_begin(t, 0, 1, keys, 1), PS_FAILED_PRECONDITION, "not answered yet");
+    ps_store_lend_tables(t); /* somebody else has them now */
+    assert_false(ps_store_has_rows(t));
+    must_fail(ps_store_rows_begin(t, 0, 1, keys, 1), PS_FAILED_PRECONDITION, "no sparse tables");
+    ps_store_destroy(none);
     ps_store_destroy(t);
 }
 
@@ -267,6 +308,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(in_step_a_clock_is_one_step_of_what_all_brought),
         cmocka_unit_test(else_each_contribution_is_a_step),
         cmocka_unit_test(half_async_adds_up_what_came_and_steps_when_its_time_has_come),
+        cmocka_unit_test(a_wish_for_rows_that_cannot_be_is_refused),
         cmocka_unit_test(a_table_that_is_full_takes_nothing_more),
         cmocka_unit_test(what_is_in_changes_nothing_and_a_part_may_begin_anew),
         cmocka_unit_test(what_cannot_be_is_refused_and_changes_nothing),
