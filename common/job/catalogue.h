@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* catalogue.h - what this build can do, as the messages that say so: for a server that is
- * asked, and for a client that has nobody to ask.
+/* catalogue.h - the presets and plugins of this build as messages: for a server that is asked for
+ * them, and for a client without a server.
  *
- * Each function makes a new message, which protobuf_c_message_free_unpacked(m, NULL)
- * frees whole. Any thread.
+ * Each function creates a message; the caller frees it by protobuf_c_message_free_unpacked(m,
+ * NULL). Any thread.
  */
 #ifndef PS_COMMON_JOB_CATALOGUE_H
 #define PS_COMMON_JOB_CATALOGUE_H
 
 #include "psgd/v1/coordinator.pb-c.h"
 
-/* Every preset with the fields that it sets, in the order of the tables. */
+/* Returns every preset with the fields that it sets, in the order of the tables. */
 Psgd__V1__ListPresetsResponse *ps_catalogue_presets(void);
 
-/* Every plugin with its numbers, kind after kind; of the rest the version alone. */
+/* Returns every plugin with its numbers, kind by kind, and the version. Other fields are unset. */
 Psgd__V1__GetServerInfoResponse *ps_catalogue_info(void);
 
 #endif

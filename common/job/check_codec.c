@@ -47,7 +47,7 @@ static void check_match(ps_check *check, const char *field, const char *match,
     }
 }
 
-/* An exception's choice; one without a name is none. */
+/* Checks the codec of an exception (VariableCodec). A choice without name and numbers is none. */
 static void check_exception(ps_check *check, const char *field, Psgd__V1__Choice **choice,
                             ps_codec_choice *out)
 {
@@ -61,7 +61,7 @@ static void check_exception(ps_check *check, const char *field, Psgd__V1__Choice
     }
 }
 
-/* Does a worker bring several contributions to a clock, or do several bring one? */
+/* Returns whether a worker makes several contributions to a clock, or several workers make one. */
 static bool brings_several(const ps_plan *plan)
 {
     const ps_assignment *a = plan->assignment;
@@ -77,8 +77,8 @@ static bool brings_several(const ps_plan *plan)
     return a->redundancy > 1;
 }
 
-/* The receiver has to add every difference exactly once, and to know whose change
- * it is. */
+/* Checks codecs of differences: the receiver must add every difference exactly once, and must know
+ * whose it is. */
 static void check_difference(ps_check *check, const char *field, const ps_plan *plan,
                              const ps_codec_choice *up)
 {
@@ -120,7 +120,7 @@ static void check_difference(ps_check *check, const char *field, const ps_plan *
     }
 }
 
-/* Merged without decoding, all values of a slice are there. */
+/* Refuses `rows` for codecs that servers add undecoded: these need all values of a slice. */
 static void check_rows(ps_check *check, const char *field, const char *way,
                        const ps_codec_choice *choice)
 {
@@ -134,14 +134,14 @@ static void check_rows(ps_check *check, const char *field, const char *way,
     }
 }
 
-/* What a codec cannot be used for. Each variable's choices are looked at once. */
+/* Refuses codecs where they cannot be used. Each variable's choices are checked once. */
 static void check_uses(ps_check *check, const char *field, const ps_plan *plan,
                        const ps_codec_choice *up, const ps_codec_choice *down)
 {
     char path[PS_FIELD_MAX];
     uint32_t r = plan->assignment != NULL ? plan->assignment->redundancy : 1;
     bool sums = plan->mesh != NULL && plan->mesh->sends_sums;
-    /* No weights go down, but what changes them. */
+    /* What goes down are changes of weights or sums, not weights. */
     bool changes = sums || (plan->update != NULL && plan->update->broadcasts);
 
     if (!changes && down->codec != NULL &&
@@ -179,16 +179,16 @@ static void check_uses(ps_check *check, const char *field, const ps_plan *plan,
     }
 }
 
-/* Values of a variable's first dimension's item: of its matrix as PowerSGD has it, a row of a dense
- * layer's weights, a filter of a convolution's. */
+/* Returns the values of one item of the first dimension: the columns of the variable's matrix for
+ * PowerSGD. That is a row of a dense layer's weights, or a filter of a convolution's. */
 static size_t columns_of(const ps_variable *variable)
 {
     return variable->shape.rank > 1 ? variable->size / variable->shape.dim[0] : 1;
 }
 
-/* Columns 0 of a slice by itself: those of the variable's matrix, 1 for a vector, which is not
- * factored; 0 stays, for as square as can be, where a slice has so few rows that factors
- * would not halve it. */
+/* Returns what `columns` 0 means for a slice: the columns of the variable's matrix; 1 for a vector,
+ * which is not factored; 0, as square as possible, if a slice has so few rows that factors would
+ * not halve it. */
 static double columns_for(size_t rank, const ps_variable *variable)
 {
     size_t columns = columns_of(variable), n = PS_SLICE_VALUES;
@@ -197,8 +197,8 @@ static double columns_for(size_t rank, const ps_variable *variable)
     return variable->size > n && is_long ? 0 : (double)columns;
 }
 
-/* What a codec takes from the variable's shape: rows 1, and columns 0, stand for its
- * own rows. */
+/* Replaces numbers that refer to the variable's shape: `rows` 1 and `columns` 0 mean its own rows.
+ */
 static void fit_to(ps_codec_choice *choice, const ps_variable *variable)
 {
     const ps_shape *shape = &variable->shape;
@@ -221,9 +221,9 @@ static void fit_to(ps_codec_choice *choice, const ps_variable *variable)
     }
 }
 
-/* Does the variable go to the servers whole, as a matrix of low rank? Where the job says nothing
- * of columns, nor asks for what is done slice by slice; if it is several slices, for one is
- * whole anyway; and its factors are shorter and fit into a message. Before fit_to. */
+/* Returns whether the variable's gradient is sent whole, as a matrix of low rank. Conditions: the
+ * job sets neither `columns` nor anything that works by slice; the variable has several slices; its
+ * factors are shorter than its values and fit into a message. Before fit_to. */
 static bool goes_by_matrix(const ps_plan *plan, uint32_t v)
 {
     const ps_variable *var = &plan->layout.variables[v];
@@ -244,8 +244,8 @@ static bool goes_by_matrix(const ps_plan *plan, uint32_t v)
            rank * (rows + 2 * slices + columns) * sizeof(float) <= PS_MATRIX_BYTES_MAX;
 }
 
-/* May state go through it? What a layer keeps there, running means and variances,
- * has no gradient that would mend what a codec makes of it. */
+/* Returns whether the state of a layer may pass through the codec. Running means and variances have
+ * no gradient that would correct a biased or sparse encoding. */
 static bool suits_state(const ps_codec_choice *choice)
 {
     ps_codec_facts facts = ps_codec_facts_of(choice->codec, &choice->params);
@@ -263,9 +263,9 @@ static void spare_state(ps_codec_choice *choice)
     }
 }
 
-/* May the gradients of a sparse variable go by rows? Not where all values of it are added up
- * or kept by somebody, nor among workers, who pass on whole sums; and a codec that the job
- * gives numbers to leaves rows out only if one of them says so. */
+/* Returns whether the gradients of a sparse variable are sent by rows. Not if all its values are
+ * summed or kept somewhere, nor in a mesh, whose workers send complete sums. A codec with numbers
+ * of the job's leaves rows out only if one of them says so. */
 static bool goes_by_rows(const ps_plan *plan, uint32_t v)
 {
     const ps_variable *var = &plan->layout.variables[v];
@@ -283,7 +283,7 @@ static bool goes_by_rows(const ps_plan *plan, uint32_t v)
     return ps_wrap_of(up->codec, &up->params, PS_WRAP_ROWS) == var->shape.dim[1];
 }
 
-/* What becomes of each variable's choices by what it is; those that the job named itself stay. */
+/* Adapts each variable's choices to its shape and use. Exceptions that the job names stay. */
 static void fit_all(ps_plan *plan, const bool *is_excepted)
 {
     for (uint32_t v = 0; v < plan->layout.variable_count; v++) {

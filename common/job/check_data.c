@@ -27,7 +27,7 @@ static void check_folder(ps_check *check, const Psgd__V1__DataSpec *spec, ps_dat
     }
 }
 
-/* Adds the names of one list behind those that conf has. */
+/* Appends the names of one list to the `held` files of conf. Returns how many it has then. */
 static uint32_t check_names(ps_check *check, const char *list, char *const *names, size_t count,
                             ps_data_conf *conf, uint32_t held)
 {
@@ -206,7 +206,8 @@ static bool check_choices(ps_check *check, ps_plan *plan)
     return check->count == before;
 }
 
-/* Has one of the training files a number that is so modulo the workers? */
+/* Returns whether a training file belongs to the worker: its number modulo `workers` is `worker`.
+ */
 static bool has_file(const ps_data_conf *conf, uint32_t worker, uint32_t workers)
 {
     uint32_t number = 0;
@@ -219,7 +220,7 @@ static bool has_file(const ps_data_conf *conf, uint32_t worker, uint32_t workers
     return false;
 }
 
-/* Every file is a worker's, every worker has one. */
+/* Checks, for assignment by file, that every file has a number and every worker a file. */
 static void check_by_file(ps_check *check, const ps_plan *plan)
 {
     const ps_data_conf *conf = &plan->data_conf;

@@ -13,8 +13,7 @@ static void check_penalty(ps_check *check, const char *field, double value)
     }
 }
 
-/* Sets what both optimizers are; the one whose gradients are those of the loss has
- * schedule and penalties. */
+/* Fills both optimizers. The one that steps by gradients of the loss has schedule and penalties. */
 static void fill(ps_plan *plan, const ps_schedule *schedule, const ps_params *params)
 {
     const Psgd__V1__OptimizerSpec *spec = plan->spec->optimizer;

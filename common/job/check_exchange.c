@@ -34,7 +34,8 @@ ps_mesh_conf ps_plan_mesh(const ps_plan *plan, uint32_t self)
     };
 }
 
-/* Everybody waits for everybody, and only gradients, increments or the like travel. */
+/* Refuses policies and updates that need servers: in a mesh every worker waits for all others, and
+ * only summands travel. */
 static void check_method(ps_check *check, const ps_plan *plan)
 {
     const ps_assignment *a = plan->assignment;
@@ -65,7 +66,7 @@ static void check_method(ps_check *check, const ps_plan *plan)
     }
 }
 
-/* False: a codec is missing, and something else was wrong. */
+/* Fills plan->mesh_parts. Returns false if a codec is missing, which was reported before. */
 static bool make_parts(ps_plan *plan)
 {
     const ps_layout *layout = &plan->layout;
@@ -89,7 +90,7 @@ static bool make_parts(ps_plan *plan)
     return true;
 }
 
-/* Where no whole sums travel. */
+/* Refuses codecs down in an exchange that sends no complete sums. */
 static void check_down(ps_check *check, const ps_plan *plan)
 {
     for (uint32_t v = 0; !plan->mesh->sends_sums && v < plan->layout.variable_count; v++) {

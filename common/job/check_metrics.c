@@ -24,7 +24,7 @@ static void add_default(Psgd__V1__JobSpec *spec, const char *name)
     spec->n_metrics = 1;
 }
 
-/* Whether it is no metric that was named before. */
+/* Checks that the metric was not named before. */
 static bool is_new(ps_check *check, const char *field, const ps_plan *plan, const ps_metric *metric)
 {
     for (size_t i = 0; i < plan->metric_count; i++) {
@@ -90,7 +90,7 @@ void ps_check_metrics(ps_check *check, ps_plan *plan, const ps_data_facts *facts
     }
 }
 
-/* Bytes of what a worker finds in its share: at most 1 KiB beside 20 a score. */
+/* Returns the most bytes of a worker's part of a split evaluation: 1 KiB, and 20 for each score. */
 static uint64_t part_bytes(const ps_plan *plan)
 {
     uint64_t batches = ((uint64_t)plan->test_count + PS_EVALUATION_BATCH - 1) / PS_EVALUATION_BATCH;

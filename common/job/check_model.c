@@ -45,7 +45,7 @@ static ps_layer_spec *add_layer(ps_plan *plan, const ps_layer *layer)
     return spec;
 }
 
-/* Of the last layer of a preset. */
+/* Returns the values of the last layer of a preset. */
 static uint32_t outputs_of(const ps_data_facts *facts)
 {
     return facts->classes > 0 ? facts->classes : facts->target_width;
@@ -100,7 +100,7 @@ static bool check_mlp(ps_check *check, ps_plan *plan, const ps_data_facts *facts
     return true;
 }
 
-/* One of common/nn/network.h. */
+/* Checks a network by name (common/nn/network.h) and fills plan->layers. */
 static bool check_network(ps_check *check, ps_plan *plan, const ps_network *network,
                           const ps_data_facts *facts)
 {
@@ -163,8 +163,8 @@ static bool is_layer_name(const char *name)
     return n > 0 && n <= NAME_MAX_BYTES && name[n] == '\0';
 }
 
-/* The number of what is called so, among the `count` first layers: 0 the model's input,
- * else from 1. False: there is none. */
+/* Finds `name` among the first `count` layers: *number is 0 for the model's input, else the layer's
+ * number from 1. Returns false if there is none. */
 static bool find_input(const ps_plan *plan, size_t count, const char *name, uint32_t *number)
 {
     size_t i = 0;
@@ -176,7 +176,7 @@ static bool find_input(const ps_plan *plan, size_t count, const char *name, uint
     return i < count || *number == 0;
 }
 
-/* Whose outputs a layer reads. */
+/* Checks and resolves the inputs of a layer. */
 static void check_inputs(ps_check *check, const ps_plan *plan, const char *field,
                          const Psgd__V1__LayerSpec *spec, ps_layer_spec *out)
 {
@@ -259,7 +259,7 @@ static bool check_layers(ps_check *check, ps_plan *plan)
     return check->count == before;
 }
 
-/* What the layers give against what the data set's samples are to be. */
+/* Checks that loss and last layer fit the targets of the data set. */
 static bool check_targets(ps_check *check, const ps_plan *plan, const ps_data_facts *facts,
                           size_t outputs)
 {
@@ -275,7 +275,7 @@ static bool check_targets(ps_check *check, const ps_plan *plan, const ps_data_fa
     return false;
 }
 
-/* Shapes, sizes and memory of the whole; cuts it into slices. */
+/* Checks shapes, sizes and memory of the model, and makes the layout. */
 static void check_sizes(ps_check *check, ps_plan *plan, const ps_data_facts *facts)
 {
     ps_model *model = NULL;

@@ -10,7 +10,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* A choice left out becomes the rule that the update wants. */
+/* Fills in a rule that was left out, and numbers that were, as the update has them. */
 static void underlay_rule(Psgd__V1__Choice *choice, const ps_local_rule *rule)
 {
     if (choice->name[0] != '\0' && strcmp(choice->name, rule->name) != 0) {
@@ -70,7 +70,7 @@ void ps_check_update(ps_check *check, ps_plan *plan)
                plan->update->name);
 }
 
-/* What corrects delays needs some, and on the servers. */
+/* Checks that an update that corrects delays has a policy with delays, and steps on the servers. */
 static void check_delay(ps_check *check, const ps_plan *plan)
 {
     if (plan->policy != NULL && plan->policy->closes != NULL) {

@@ -23,7 +23,7 @@
 
 #include <stdio.h>
 
-/* Who asked, while a kind's own list is walked. */
+/* The caller's function, while the list of a kind is walked. */
 typedef struct caller {
     ps_plugin_fn *fn;
     void *arg;
@@ -60,8 +60,8 @@ static void each_clip(ps_plugin_fn *fn, void *arg)
 }
 const ps_kind ps_kind_clip = {.name = "clip", .each = each_clip};
 
-/* With the facts of the defaults: bits beside the head, what it costs, what its sender
- * keeps. */
+/* Passes a codec. Its summary also says bits for each value, cost and state, with default numbers.
+ */
 static void pass_codec(const ps_codec *x, void *arg)
 {
     ps_params params = ps_params_default(x->params);
@@ -125,7 +125,7 @@ static void each_data(ps_plugin_fn *fn, void *arg)
 }
 const ps_kind ps_kind_data = {.name = "data", .each = each_data};
 
-/* That through servers is no machine of common/mesh. */
+/* Passes an exchange of common/mesh. The exchange `pserver` is passed separately. */
 static void pass_mesh(const ps_mesh *x, void *arg)
 {
     pass(arg, x->name, x->summary, ps_mesh_params);
@@ -183,7 +183,7 @@ static void each_network(ps_plugin_fn *fn, void *arg)
 {
     caller c = {fn, arg};
 
-    /* Made of a job's own fields, by common/job alone. */
+    /* No network of common/nn: check_model.c makes it of the job's fields. */
     pass(&c, "mlp", "dense layers of `widths` units with `activation` between them", NULL);
     ps_network_each(pass_network, &c);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kinds.h - every plugin of this build, whatever its kind, in one shape.
+/* kinds.h - all plugins of this build, of all kinds, as one type.
  *
- * For what treats all kinds alike: the check of a job's choices, and the list
- * of plugins that a server gives to its clients.
+ * For code that treats all kinds alike: the check of a job's choices, and the list of plugins that
+ * a server gives to its clients.
  */
 #ifndef PS_COMMON_JOB_KINDS_H
 #define PS_COMMON_JOB_KINDS_H
@@ -42,7 +42,7 @@ extern const ps_kind ps_kind_table;
 extern const ps_kind ps_kind_transform;
 extern const ps_kind ps_kind_update;
 
-/* All of them, by name. */
+/* All kinds, ordered by name. */
 extern const ps_kind *const ps_kinds[];
 extern const size_t ps_kind_count;
 

@@ -21,8 +21,8 @@ static void hash_u32(XXH3_state_t *state, uint32_t x)
     (void)XXH3_64bits_update(state, bytes, sizeof bytes);
 }
 
-/* Values of all slices of the variable but perhaps the last: of rows that come and go alone
- * none is cut in two. */
+/* Returns the values of every slice of the variable but the last, which may have fewer. A sparse
+ * variable is cut between rows. */
 static uint32_t slice_values(const ps_variable *var)
 {
     uint32_t width = var->is_sparse ? var->shape.dim[1] : 1;
@@ -30,8 +30,8 @@ static uint32_t slice_values(const ps_variable *var)
     return width <= PS_SLICE_VALUES ? PS_SLICE_VALUES / width * width : PS_SLICE_VALUES;
 }
 
-/* Over name with its NUL, rank and dimensions of each variable, of a sparse one the
- * values of a slice, then the most of them; numbers as 4 bytes, little-endian. */
+/* Returns the hash over, for each variable: its name with the NUL, rank, dimensions and, if it is
+ * sparse, the values of a slice; then PS_SLICE_VALUES. Numbers are 4 bytes, little-endian. */
 static uint64_t hash_of(const ps_layout *layout)
 {
     XXH3_state_t *state = XXH3_createState();

@@ -3,8 +3,8 @@
  *
  * A variable is cut into slices of at most PS_SLICE_VALUES, a sparse one between rows (where a row
  * is not longer than that). Slice i belongs to virtual shard i % PS_SHARDS. Every node computes the
- * same table from the variables alone; the hash proves it. Where shards live is placement
- * (common/placement), which the layout does not know.
+ * same layout from the variables alone; nodes compare its hash. Which server holds a shard is the
+ * placement's matter (common/placement).
  */
 #ifndef PS_COMMON_JOB_LAYOUT_H
 #define PS_COMMON_JOB_LAYOUT_H
@@ -34,11 +34,11 @@ typedef struct ps_layout {
     uint64_t hash;    /* XXH3-64 over names, shapes and slice size */
 } ps_layout;
 
-/* Cuts the variables of a model. With has_tables sparse variables have no slices: they are what a
- * worker holds of tables that are elsewhere. */
+/* Cuts the variables of a model. With has_tables sparse variables get no slices: they hold the rows
+ * of a batch, and the tables are on the servers. */
 void ps_layout_init(ps_layout *layout, const ps_model *model, bool has_tables);
 
-/* Frees what the layout holds. A zeroed one is allowed. */
+/* Frees what the layout holds. A zeroed layout is allowed. */
 void ps_layout_fini(ps_layout *layout);
 
 #endif

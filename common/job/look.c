@@ -12,8 +12,8 @@
 #include <limits.h>
 #include <stdlib.h>
 
-/* The spec with its preset applied, and the conf of its data set; false when that is wrong
- * or needs no look. */
+/* Applies the preset to the spec and makes the conf of its data set. Returns false if the conf is
+ * wrong or needs no look. */
 static bool resolve(Psgd__V1__JobSpec *spec, ps_data_conf *conf)
 {
     ps_check check = {.count = 0};
@@ -34,7 +34,7 @@ bool ps_look_is_needed(const Psgd__V1__JobSpec *spec)
     return is_needed;
 }
 
-/* What was found becomes part of the job. */
+/* Writes what was found to the spec. */
 static void keep(Psgd__V1__DataSpec *spec, const ps_data_conf *conf)
 {
     spec->train_limit = conf->train_limit;
@@ -78,7 +78,7 @@ ps_status ps_look(const Psgd__V1__JobSpec *spec, const char *data_path, Psgd__V1
         is_whole = st.code != PS_NOT_FOUND || !conf->source->is_usual_unseen;
     }
     if (!is_whole) {
-        st = ps_ok(); /* ps_plan_create is to see what the user wrote */
+        st = ps_ok(); /* ps_plan_create reports the user's own error */
         ps_spec_free(full);
         full = copy;
         copy = NULL;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* look.h - what only a data set's files know, put into a job's specification.
+/* look.h - completes a job's specification with facts that only the data set's files have.
  *
- * Some shapes follow from files: how many batches of CIFAR-10 are there, how many words a
- * text has. Whoever accepts a job looks once, before ps_plan_create; from then
- * on the specification says it, and nodes make their plans without files.
+ * Some shapes follow from files: how many batches of CIFAR-10 there are, how many words a text has.
+ * The coordinator reads them once, when a job is submitted, before ps_plan_create. The
+ * specification then has the facts, and nodes make their plans without files.
  */
 #ifndef PS_COMMON_JOB_LOOK_H
 #define PS_COMMON_JOB_LOOK_H
@@ -14,15 +14,17 @@
 
 #include <stdbool.h>
 
-/* Is the job's data set one that has to be looked at? Also false when its
- * DataSpec is wrong: ps_plan_create says what is. */
+/* Returns whether the job's data set needs ps_look. False also if its DataSpec is wrong, which
+ * ps_plan_create will report. */
 bool ps_look_is_needed(const Psgd__V1__JobSpec *spec);
 
-/* A copy of the spec, preset applied, whose DataSpec says all; the caller's to free with
- * psgd__v1__job_spec__free_unpacked. Reads all files of the set, so not on a loop's thread.
- * A spec that needs no look is copied, and so is one whose files are not here but that is
- * `is_usual_unseen` (dataset.h).
- * NOT_FOUND: no data path (NULL or empty), or not its files; else as ps_data_look. */
+/* Returns in *out a copy of the spec with its preset applied and its DataSpec completed. The caller
+ * frees it by psgd__v1__job_spec__free_unpacked. Reads all files of the set, so do not call it on a
+ * loop's thread. A spec that needs no look is only copied; so is one without files here if the
+ * source has usual facts (`is_usual_unseen`, dataset.h).
+ *
+ * Fails with NOT_FOUND if there is no data path (NULL or empty) or a file is missing; else as
+ * ps_data_look. */
 PS_MUST_USE ps_status ps_look(const Psgd__V1__JobSpec *spec, const char *data_path,
                               Psgd__V1__JobSpec **out);
 

@@ -156,7 +156,7 @@ static void check_choices(ps_check *check, ps_plan *plan)
     }
 }
 
-/* Numbers beside how many workers there are, and how many contribute to a step. */
+/* Checks numbers that depend on the count of workers and of contributors. */
 static void check_counts(ps_check *check, const ps_plan *plan)
 {
     ps_status st = ps_ok();
@@ -231,7 +231,7 @@ static void check_nodes(ps_check *check, const Psgd__V1__JobSpec *spec)
     }
 }
 
-/* Choices that are fine alone and cannot work together. */
+/* Reports choices that are valid alone and cannot work together. */
 static void check_together(ps_check *check, ps_plan *plan)
 {
     const Psgd__V1__JobSpec *spec = plan->spec;
@@ -397,8 +397,8 @@ ps_status ps_plan_model(const ps_plan *plan, size_t batch, ps_model **out)
     return ps_model_create(plan->layers, plan->layer_count, in, plan->loss, batch, out);
 }
 
-/* Beside the weights: the spec, a line a node, names and shapes, and the
- * frames of the messages, all rounded up. */
+/* Bytes of a package beside the weights, all rounded up: the spec, a line for each node, names and
+ * shapes, and the frames of messages. */
 enum {
     FRAME_BYTES = 64,
     PLACEMENT_BYTES = 256,

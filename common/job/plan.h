@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* plan.h - a job's specification, checked and resolved to plugins.
  *
- * Made from a JobSpec by the coordinator when a job is submitted (every wrong
- * field is reported at once) and again by each node from the completed spec it
- * is sent. Names are looked up here and nowhere else. Immutable afterwards.
+ * The coordinator makes a plan of a JobSpec when a job is submitted, and reports all wrong fields
+ * at once. Each node makes it again of the completed spec that it is sent. Names of plugins are
+ * looked up here and nowhere else. A plan is immutable.
  */
 #ifndef PS_COMMON_JOB_PLAN_H
 #define PS_COMMON_JOB_PLAN_H
@@ -28,9 +28,9 @@
 enum {
     PS_PSERVERS_MAX = 64,
     PS_METRICS_MAX = 16,
-    PS_EVALUATION_BATCH = 64,         /* samples at once: enough for products, little memory */
-    PS_EVALUATION_PART_MAX = 1 << 20, /* bytes of one worker's part */
-    PS_MATRIX_BYTES_MAX = 1 << 20,    /* an encoding of a variable that goes whole: a message */
+    PS_EVALUATION_BATCH = 64,         /* samples of a batch: fast products, little memory */
+    PS_EVALUATION_PART_MAX = 1 << 20, /* bytes of one worker's part of a split evaluation */
+    PS_MATRIX_BYTES_MAX = 1 << 20,    /* encoding of a variable sent whole: one message */
     PS_NODE_ADDRESS_MAX = 160         /* bytes of host:port with its NUL */
 };
 
@@ -46,20 +46,20 @@ typedef struct ps_metric_choice {
     ps_params params;
 } ps_metric_choice;
 
-/* An embedding's table that lives on the servers (spec.model.table). */
+/* An embedding whose table is on the servers (spec.model.table). */
 typedef struct ps_plan_table {
-    uint32_t variable; /* what a worker holds of it: (table_keys, width) */
-    uint32_t rows;     /* ids are below */
+    uint32_t variable; /* (table_keys, width): a worker's rows of a batch */
+    uint32_t rows;     /* ids are less than this */
     uint32_t width;
-    float init_bound; /* first values are uniform within */
+    float init_bound; /* first values are uniform in [-init_bound, init_bound) */
 } ps_plan_table;
 
 typedef struct ps_plan {
     Psgd__V1__JobSpec *spec; /* every default filled in */
 
     ps_data_conf data_conf;
-    const ps_data_source *data; /* the conf's */
-    ps_data_facts facts;        /* of its samples, transformed; counts before the limits */
+    const ps_data_source *data; /* data_conf's */
+    ps_data_facts facts;        /* of transformed samples; counts before the limits */
     ps_feed_conf feed_conf;
     uint32_t train_count, test_count; /* after the limits */
 
@@ -78,7 +78,7 @@ typedef struct ps_plan {
 
     ps_metric_choice metrics[PS_METRICS_MAX]; /* (metric_count), each once */
     size_t metric_count;
-    ps_metric_facts metric_facts; /* what they compare */
+    ps_metric_facts metric_facts; /* shapes of what metrics compare */
 
     const ps_assign *assign;
     ps_params assign_params;
@@ -92,11 +92,11 @@ typedef struct ps_plan {
     ps_params update_params;
     ps_update_facts update_facts;
 
-    /* Of an update that has a `local`; the optimizer above is the servers' then. */
-    const ps_optim *local_optim; /* NULL: it has none */
+    /* The workers' rule, if the update has a `local`; `optim` above is then the servers'. */
+    const ps_optim *local_optim; /* NULL: no local steps */
     ps_params local_params;
 
-    /* The two with schedule and penalties, which are the local one's where there is one. */
+    /* Both rules with schedule and penalties; these belong to the local rule, if there is one. */
     ps_descent descent, local_descent;
     const ps_clip *clip;
     ps_params clip_params;
@@ -104,64 +104,66 @@ typedef struct ps_plan {
     const ps_consistency *policy;
     ps_params policy_params;
 
-    const ps_straggler *straggler; /* who is held up, for experiments */
+    const ps_straggler *straggler; /* delays workers, for experiments */
     ps_params straggler_params;
 
     ps_codec_choice *up, *down; /* (variable_count) */
-    bool *by_rows;   /* (variable_count): gradients, steps and what travels are of touched rows
+    bool *by_rows;   /* (variable_count): only touched rows are computed, sent and stepped
                       * (docs/engine.md); up has `rows` then */
-    bool *by_matrix; /* (variable_count): gradients go to the servers whole, as the product of two
-                      * thin matrices (common/wire/matrix.h); up is powersgd then */
+    bool *by_matrix; /* (variable_count): the gradient is sent whole, as the product of two thin
+                      * matrices (common/wire/matrix.h); up is powersgd then */
 
     const ps_mesh *mesh; /* NULL: the exchange is through parameter servers */
     ps_params mesh_params;
     ps_mesh_part *mesh_parts; /* (variable_count), with a mesh */
-    ps_assignment *by_worker; /* for a mesh, where workers contribute and not blocks: worker i
-                               * brings block i; else NULL */
+    ps_assignment *by_worker; /* for a mesh to which workers contribute, not blocks: worker i
+                               * contributes block i; else NULL */
 
     uint32_t batches_per_epoch; /* train_count / (block_size * block_count), >= 1 */
     uint64_t total_steps;       /* batches_per_epoch * epochs */
     uint64_t total_clocks;      /* exchanges: the steps, or the rounds they make */
 } ps_plan;
 
-/* What a spec's init_from names: the job of "job:ID", or NULL if it is a path. */
+/* Returns the ID of an init_from "job:ID", a part of it; NULL if it is a path. */
 const char *ps_init_from_job(const char *init_from);
 
-/* Told of each wrong field: path from "spec", value and what is allowed. */
+/* Called for each wrong field: its path from "spec"; the value and what is allowed. */
 typedef void ps_violate_fn(void *arg, const char *field, const char *text);
 
-/* Completes a copy of `spec` (preset, defaults), checks all of it and resolves
- * it. INVALID_ARGUMENT after `violate` (may be NULL) was called for everything
- * that is wrong, impossible combinations included. */
+/* Completes a copy of `spec` (preset, defaults), checks and resolves it. Fails with
+ * INVALID_ARGUMENT after it has called `violate` (may be NULL) for every wrong field and every
+ * combination that cannot work. */
 PS_MUST_USE ps_status ps_plan_create(const Psgd__V1__JobSpec *spec, ps_violate_fn *violate,
                                      void *arg, ps_plan **out);
-void ps_plan_destroy(ps_plan *plan); /* NULL is allowed */
+
+/* Frees the plan. NULL is allowed. */
+void ps_plan_destroy(ps_plan *plan);
 
 /* Returns the XXH3-64 of everything that the plan decides about the bits of the job: data, model,
  * optimizer, codecs, policies, each with its resolved numbers. Equal plans of one program have
  * equal hashes; a node whose hash differs from the coordinator's would compute another job. */
 uint64_t ps_plan_hash(const ps_plan *plan);
 
-/* Is it the data set of the plan, number by number? */
+/* Returns whether `data`, with all its numbers, is the data set of the plan. */
 bool ps_plan_is_data(const ps_plan *plan, const Psgd__V1__DataSpec *data);
 
-/* A loaded data set as the plan's job sees it; `data` and the plan are kept. Errors as of
+/* Creates the feed of a loaded data set for the plan's job; keeps `data` and the plan. Fails as
  * ps_feed_create. */
 PS_MUST_USE ps_status ps_plan_feed(const ps_plan *plan, const ps_dataset *data, ps_feed **out);
 
-/* A model of the plan for batches of `batch` samples. */
+/* Creates the plan's model for batches of `batch` samples. Fails as ps_model_create. */
 PS_MUST_USE ps_status ps_plan_model(const ps_plan *plan, size_t batch, ps_model **out);
 
-/* What the machine of worker `self` is made of, where the exchange is among workers; the plan
- * is kept. */
+/* Returns the configuration of the machine of worker `self` in the plan's mesh; keeps the plan. */
 ps_mesh_conf ps_plan_mesh(const ps_plan *plan, uint32_t self);
 
 /* Returns how many bytes PreCommit sends to a node that gets so many slices with so many values in
  * all, without the data set. For deadlines. */
 uint64_t ps_plan_package_bytes(const ps_plan *plan, uint64_t slices, uint64_t values);
 
-/* Deadline of PreCommit for so many bytes: bytes / network_bandwidth * 2 + 1 s
- * between the floor and the cap of the spec; microseconds. */
+/* Returns the deadline of PreCommit for so many bytes, in microseconds: bytes / network_bandwidth *
+ * 2
+ * + 1 s, between the floor and the cap of the spec. */
 int64_t ps_plan_pre_commit_us(const ps_plan *plan, uint64_t bytes);
 
 #endif

@@ -35,7 +35,8 @@ static void add_real(XXH3_state_t *hash, double x)
     add_number(hash, bits);
 }
 
-/* A plugin with its numbers. Name and count keep neighbours apart. A NULL name is no plugin. */
+/* Adds a plugin with its numbers. Name and count make the bytes unambiguous. A NULL name is no
+ * plugin. */
 static void add_choice(XXH3_state_t *hash, const char *name, const ps_param *table,
                        const ps_params *params)
 {

@@ -11,7 +11,10 @@ typedef struct ps_preset {
     const char *json; /* the JobSpec fields it sets, as in a job file */
 } ps_preset;
 
-const ps_preset *ps_preset_find(const char *name); /* NULL if there is none */
+/* Returns the preset of this name, or NULL. */
+const ps_preset *ps_preset_find(const char *name);
+
+/* Calls fn for each preset, in the order of the tables. */
 void ps_preset_each(void (*fn)(const ps_preset *preset, void *arg), void *arg);
 
 #endif

@@ -123,7 +123,8 @@ static void underlay_choice(Psgd__V1__Choice *choice, const Psgd__V1__Choice *un
 
 static void underlay_message(ProtobufCMessage **over, ProtobufCMessage **under);
 
-/* A model given as layers, or by another preset, is another model. */
+/* Moves what the model leaves out. A model given as layers, or by another preset, is another model
+ * and takes nothing. */
 static void underlay_model(Psgd__V1__ModelSpec *model, Psgd__V1__ModelSpec *under)
 {
     if (model->n_layers == 0 && model->preset[0] != '\0' &&
@@ -203,7 +204,7 @@ static void swap_bytes(void *a, void *b, size_t n)
 
 static void underlay(ProtobufCMessage *over, ProtobufCMessage *under);
 
-/* Numbers, files and limits of one data set do not fit another. */
+/* Returns whether both name different data sets: numbers, files and limits then do not fit. */
 static bool is_another_set(const ProtobufCMessage *over, const ProtobufCMessage *under)
 {
     const Psgd__V1__DataSpec *data = (const Psgd__V1__DataSpec *)over;
@@ -231,7 +232,7 @@ static void underlay_message(ProtobufCMessage **over, ProtobufCMessage **under)
     }
 }
 
-/* Field by field; what is 0 or empty counts as left out, as proto3 has it. */
+/* Moves field by field. 0 and empty count as left out, as in proto3. */
 static void underlay(ProtobufCMessage *over, ProtobufCMessage *under)
 {
     static const uint8_t zero[8];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* spec.h - a JobSpec as memory: copied, changed, laid over another.
+/* spec.h - copies, changes and merges JobSpec messages.
  *
- * For common/job, and whoever changes a copy of one. All specs here are malloc's,
- * as protobuf-c unpacks them, and end in ps_spec_free.
+ * All specs here come from malloc, as protobuf-c unpacks them, and end in ps_spec_free. Pure; any
+ * thread.
  */
 #ifndef PS_COMMON_JOB_SPEC_H
 #define PS_COMMON_JOB_SPEC_H
@@ -11,21 +11,24 @@
 
 #include "psgd/v1/job.pb-c.h"
 
+/* Returns a copy; the caller frees it by ps_spec_free. */
 Psgd__V1__JobSpec *ps_spec_copy(const Psgd__V1__JobSpec *spec);
-void ps_spec_free(Psgd__V1__JobSpec *spec); /* NULL is allowed */
 
-/* Every message that is not there is made, empty. */
+/* Frees a spec with its members. NULL is allowed. */
+void ps_spec_free(Psgd__V1__JobSpec *spec);
+
+/* Creates every message that is unset, empty. */
 void ps_spec_complete(Psgd__V1__JobSpec *spec);
 
-/* What `spec` leaves out is taken from `under`, which loses it. A choice of
- * another name, or a list, is kept or taken as a whole. */
+/* Moves from `under` to `spec` what `spec` leaves out. A list, and the numbers of a choice with
+ * another name, are not merged: `spec` keeps its own. */
 void ps_spec_underlay(Psgd__V1__JobSpec *spec, Psgd__V1__JobSpec *under);
 
-/* Replaces a string of a message. */
+/* Replaces a string of a message by a copy of `text`, and frees the old one. */
 void ps_spec_set(char **field, const char *text);
 
-/* What a preset's JSON gives is laid under the spec; without a preset of that
- * name nothing happens. */
+/* Adds what the spec's preset sets and the spec leaves out. Does nothing if no preset has that
+ * name. */
 void ps_spec_apply_preset(Psgd__V1__JobSpec *spec);
 
 /* Returns whether the workers of the job step by optimizer.local; its preset counts. */
@@ -38,9 +41,11 @@ bool ps_spec_has_servers(const Psgd__V1__JobSpec *spec);
  * it: whoever names another one keeps the copies of a block. */
 bool ps_assign_has_redundancy(const char *name);
 
-void ps_choice_free(Psgd__V1__Choice *choice); /* NULL is allowed */
+/* Frees a choice with its members. NULL is allowed. */
+void ps_choice_free(Psgd__V1__Choice *choice);
 
-/* The spec of a preset. Aborts if the table is wrong: a test sees to that. */
+/* Returns the spec of a preset's JSON; the caller frees it by ps_spec_free. Aborts on wrong JSON:
+ * a test reads all presets. */
 Psgd__V1__JobSpec *ps_spec_of_preset(const char *json);
 
 #endif

@@ -61,7 +61,7 @@ static double number_of(const ps_layer_spec *layer, const char *name)
     return layer->params.v[ps_param_find(layer->layer->params, name)];
 }
 
-/* What a layer's output is. */
+/* What the output of a layer holds. */
 typedef enum holds { NUMBERS, IDS, BOTH } holds;
 
 static holds holds_of_slice(const ps_layer_spec *layer, const ps_data_facts *facts)
@@ -73,7 +73,8 @@ static holds holds_of_slice(const ps_layer_spec *layer, const ps_data_facts *fac
     return end <= numbers ? NUMBERS : first >= numbers ? IDS : BOTH;
 }
 
-/* Of all of a layer's inputs together: number 0 is the model's, then layers from 1. */
+/* Returns what all inputs of layer i hold together. outputs[0] is the model's input, then layers
+ * from 1. */
 static holds holds_of_inputs(const ps_plan *plan, size_t i, const holds *outputs,
                              const ps_data_facts *facts)
 {
@@ -94,7 +95,7 @@ static holds holds_of_inputs(const ps_plan *plan, size_t i, const holds *outputs
     return has_ids && has_numbers ? BOTH : has_ids ? IDS : NUMBERS;
 }
 
-/* Ids must go to embeddings and nowhere else, as they become places. */
+/* Checks that ids reach embeddings and nothing else: batch_rows.h replaces ids by places. */
 static bool reads_ids_well(ps_check *check, const ps_plan *plan, const ps_data_facts *facts)
 {
     holds *outputs = ps_xcalloc(plan->layer_count, sizeof *outputs);
@@ -157,7 +158,7 @@ bool ps_check_table(ps_check *check, ps_plan *plan, const ps_data_facts *facts)
     return has_any;
 }
 
-/* The spread of a table's first values is that of its layer's, drawn uniformly. */
+/* Returns the bound of uniform first values with the standard deviation of the layer's. */
 static float bound_of(const ps_init *init)
 {
     return init->kind == PS_INIT_NORMAL ? init->scale * sqrtf(3.0f) : fabsf(init->scale);
@@ -265,7 +266,8 @@ static void refuse_policy(ps_check *check, const ps_consistency *policy)
     ps_strbuf_fini(&names);
 }
 
-/* Contributions are gradients of blocks, and each is stepped once, by the servers. */
+/* Refuses methods that tables cannot have: contributions must be gradients of blocks, and only the
+ * servers step. */
 static void check_method(ps_check *check, const ps_plan *plan)
 {
     const Psgd__V1__OptimizerSpec *optimizer = plan->spec->optimizer;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* table_numbers.h - the numbers of spec.model.table: embeddings whose tables live on the servers.
+/* table_numbers.h - the numbers of spec.model.table: embeddings whose tables are on the servers.
  *
- * What they mean is common/store/table.h's; docs/tables.md tells it.
+ * docs/tables.md and common/store/table.h say what they mean.
  */
 #ifndef PS_COMMON_JOB_TABLE_NUMBERS_H
 #define PS_COMMON_JOB_TABLE_NUMBERS_H
@@ -38,8 +38,8 @@ struct ps_plan;
 
 enum { PS_TABLE_INITS = 64 }; /* most entries of JobSpec.init_tables */
 
-/* What the tables of a job start from, in this order: (count), each as in init_tables; the plan's.
- * 0: rows begin anew. */
+/* Returns the number of files and jobs that the tables of a job start from, and lends the list, in
+ * order, each entry as in init_tables. 0: all rows begin anew. */
 size_t ps_table_inits(const struct ps_plan *plan, char *const **out);
 
 /* Returns the most keys that a message may ask for or push: their rows of all tables are within a
@@ -48,7 +48,7 @@ size_t ps_table_keys_of_message(const struct ps_plan *plan);
 
 #define PS_TABLE_FILE_ENDING ".psgdtab"
 
-/* The name of the file that server `rank` leaves of a table. */
+/* Writes the name of the file in which server `rank` leaves its rows of a table. */
 void ps_table_file_name(const struct ps_plan *plan, uint32_t table, uint32_t rank, char *name,
                         size_t cap);
 
