@@ -8,6 +8,7 @@
 #include "common/data/packed.h"
 
 #include <assert.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,23 +17,34 @@ static bool same_time(struct timespec a, struct timespec b)
     return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
 }
 
-/* Returns the cached description of a file, or NULL. The name is compared too, because one file
- * may be linked under two names. */
-static const ps_data_file *recall(const ps_data_cache *cache, const char *name,
-                                  const struct stat *facts)
-{
-    size_t held = cache == NULL ? 0 : cache->count;
+/* guards the entries of all caches; never held while a file is read */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-    for (size_t i = 0; i < held && i < PS_DATA_CACHE_FILES; i++) {
+/* Copies the cached description of a file to *out. Returns false if there is none. The name is
+ * compared too, because one file may be linked under two names. */
+static bool recall(const ps_data_cache *cache, const char *name, const struct stat *facts,
+                   ps_data_file *out)
+{
+    bool is_known = false;
+    size_t held;
+
+    if (cache == NULL) {
+        return false;
+    }
+    pthread_mutex_lock(&lock);
+    held = cache->count;
+    for (size_t i = 0; !is_known && i < held && i < PS_DATA_CACHE_FILES; i++) {
         if (cache->entry[i].device == facts->st_dev && cache->entry[i].inode == facts->st_ino &&
             cache->entry[i].packed_bytes == (uint64_t)facts->st_size &&
             same_time(cache->entry[i].modified, facts->st_mtim) &&
             same_time(cache->entry[i].changed, facts->st_ctim) &&
             strcmp(cache->entry[i].file.name, name) == 0) {
-            return &cache->entry[i].file;
+            *out = cache->entry[i].file;
+            is_known = true;
         }
     }
-    return NULL;
+    pthread_mutex_unlock(&lock);
+    return is_known;
 }
 
 static void remember(ps_data_cache *cache, const struct stat *facts, const ps_data_file *file)
@@ -42,6 +54,7 @@ static void remember(ps_data_cache *cache, const struct stat *facts, const ps_da
     if (cache == NULL) {
         return;
     }
+    pthread_mutex_lock(&lock);
     at = cache->count++ % PS_DATA_CACHE_FILES;
     cache->entry[at].device = facts->st_dev;
     cache->entry[at].inode = facts->st_ino;
@@ -49,6 +62,7 @@ static void remember(ps_data_cache *cache, const struct stat *facts, const ps_da
     cache->entry[at].modified = facts->st_mtim;
     cache->entry[at].changed = facts->st_ctim;
     cache->entry[at].file = *file;
+    pthread_mutex_unlock(&lock);
 }
 
 static ps_status hash(ps_packed *from, ps_data_file *file)
@@ -76,7 +90,6 @@ static ps_status describe_file(ps_data_cache *cache, const char *folder, const c
                                ps_data_file *out)
 {
     ps_data_file file = {.size = 0};
-    const ps_data_file *known = NULL;
     ps_packed *from = NULL;
     struct stat facts;
     ps_status st = ps_packed_open(folder, name, &from, &facts);
@@ -84,10 +97,7 @@ static ps_status describe_file(ps_data_cache *cache, const char *folder, const c
     if (!ps_is_ok(&st)) {
         return st;
     }
-    known = recall(cache, name, &facts);
-    if (known != NULL) {
-        *out = *known;
-    } else {
+    if (!recall(cache, name, &facts, out)) {
         assert(strlen(name) < sizeof file.name);
         strcpy(file.name, name);
         st = hash(from, &file);

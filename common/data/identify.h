@@ -14,7 +14,8 @@
 enum { PS_DATA_CACHE_FILES = 256 };
 
 /* Descriptions of files by their identity; a file that is written or replaced has another
- * change time. {0} is an empty cache. It owns nothing. One thread at a time. */
+ * change time. {0} is an empty cache. It owns nothing. Any thread may use it; files are hashed
+ * without a lock. */
 typedef struct ps_data_cache {
     struct {
         uint64_t device, inode, packed_bytes;

@@ -20,8 +20,6 @@ struct ps_loop {
     grpc_completion_queue *cq;
     bool stopping;
     ps_timer timers; /* ring, earliest first */
-    int64_t woke_us; /* when it last returned from the queue */
-    int64_t away_us; /* total of the blocked time up to woke_us */
 
     grpc_channel *lame;
     pthread_mutex_t mutex; /* guards the members below */
@@ -80,7 +78,6 @@ ps_status ps_loop_create(ps_loop **out)
     loop->timers.prev = loop->timers.next = &loop->timers;
     loop->posted_tail = &loop->posted;
     loop->bell.fire = on_bell;
-    loop->woke_us = ps_clock_us();
     pthread_mutex_init(&loop->mutex, NULL);
     pthread_once(&started, start_grpc);
     loop->cq = grpc_completion_queue_create_for_next(NULL);
@@ -133,39 +130,13 @@ static gpr_timespec fire_timers(ps_loop *loop)
                         gpr_time_from_micros(t->at_us - ps_clock_us(), GPR_TIMESPAN));
 }
 
-static void add_away(ps_loop *loop, int64_t us)
-{
-    if (us > PS_LOOP_AWAY_US) {
-        loop->away_us += us - PS_LOOP_AWAY_US;
-    }
-}
-
-/* Updates woke_us and away_us after a wait at the queue that began at `began_us`. */
-static void note_wake(ps_loop *loop, int64_t began_us)
-{
-    const ps_timer *first = loop->timers.next;
-
-    add_away(loop, began_us - loop->woke_us);
-    loop->woke_us = ps_clock_us();
-    if (first != &loop->timers) {
-        add_away(loop, loop->woke_us - (first->at_us > began_us ? first->at_us : began_us));
-    }
-}
-
-int64_t ps_loop_now_us(const ps_loop *loop)
-{
-    return loop->woke_us - loop->away_us;
-}
-
 void ps_loop_run(ps_loop *loop)
 {
     for (;;) {
         gpr_timespec until = fire_timers(loop);
-        int64_t began_us = ps_clock_us();
         grpc_event ev = grpc_completion_queue_next(loop->cq, until, NULL);
         ps_event *event;
 
-        note_wake(loop, began_us);
         switch (ev.type) {
         case GRPC_QUEUE_TIMEOUT:
             break; /* a timer is due */

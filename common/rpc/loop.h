@@ -36,10 +36,6 @@ struct ps_timer {
 
 typedef struct ps_loop ps_loop;
 
-/* Microseconds for which an event may run, or a timer may be late, before ps_loop_now_us counts
- * the rest as blocked time. */
-enum { PS_LOOP_AWAY_US = 50000 };
-
 /* Creates a loop in *out; release it by ps_loop_destroy. Fails with RESOURCE_EXHAUSTED if memory
  * runs out. */
 PS_MUST_USE ps_status ps_loop_create(ps_loop **out);
@@ -67,13 +63,6 @@ void ps_loop_after(ps_loop *loop, ps_timer *timer, int64_t delay_us);
 /* Disarms a timer; it does not fire. A timer that is not armed is left as it is. Loop thread
  * only. */
 void ps_loop_cancel(ps_loop *loop, ps_timer *timer);
-
-/* Returns monotonic time in microseconds that stands still while the loop is blocked for longer
- * than PS_LOOP_AWAY_US: in an event (by a disk, say) or because the process did not run. The
- * second is noticed only if a timer is armed. The value changes only when the loop returns from
- * its queue, and never decreases. Use it for leases of remotes: messages that arrived meanwhile
- * are unread, so silence must not count. Loop thread only. */
-int64_t ps_loop_now_us(const ps_loop *loop);
 
 /* Returns the queue for operations of gRPC whose tags are events of this loop. */
 grpc_completion_queue *ps_loop_cq(ps_loop *loop);

@@ -19,10 +19,6 @@
 typedef struct ps_prepare ps_prepare; /* a running PreCommit; driver_prepare.c */
 typedef struct ps_collect ps_collect; /* a running Collect; driver_collect.c */
 
-/* A call ends so much later than the commit's own deadline, which goes by the loop's time and
- * therefore comes later when the coordinator was held up. */
-enum { PS_DRIVER_SLACK_US = 60000000 };
-
 /* A member as the driver sees it. */
 typedef struct ps_peer {
     ps_attempt *a;
@@ -32,7 +28,6 @@ typedef struct ps_peer {
     ps_unary *aborting;
     ps_prepare *prepare;
     ps_collect *collect;
-    bool wants_package;  /* PreCommit waits for the package */
     ps_call *ready;      /* stands at the barrier */
     bool logs_known;     /* log_name is made */
     ps_strand files;     /* what tasks write of it: its log, its files */
@@ -60,13 +55,14 @@ struct ps_attempt {
     char folder[PS_FOLDER_MAX];
     ps_plan *plan;
     ps_placement placement; /* which server has which shard; nodes are commit's members */
-    ps_init_tables tables;  /* files that sparse tables start from */
-    ps_status tables_found; /* or why they are not there */
-    ps_package *package;
-    bool package_ready;
-    ps_peer *peers; /* (commit.count) */
-    ps_told *told;  /* (placement.rank_count), by rank */
-    ps_timer timer; /* commit's deadline */
+    ps_package *package;    /* NULL: of an attempt that was taken up again */
+    ps_strand archiving;    /* the last files are written one try after the other */
+    uint64_t memory_bytes;  /* taken from the coordinator's budget for the package */
+    bool is_stored;         /* its start is, */
+    bool is_found;          /* and what the package is made of is found */
+    ps_peer *peers;         /* (commit.count) */
+    ps_told *told;          /* (placement.rank_count), by rank */
+    ps_timer timer;         /* commit's deadline */
     bool is_pumping;
     char waits[PS_COMMIT_WAITS_MAX]; /* as it was last told: commit.waits */
     size_t logging;                  /* peers whose log is being stored */
@@ -96,6 +92,9 @@ void ps_peer_ask(ps_peer *p);     /* CanCommit */
 void ps_peer_start(ps_peer *p);   /* DoCommit */
 void ps_peer_release(ps_peer *p); /* lets go, then Abort */
 
+/* Tells the commit that PreCommit or DoCommit has failed. */
+void ps_peer_refused(ps_peer *p, const ps_error *error);
+
 /* Answers its Ready, if it waits: goes, or fails with *why_not. */
 void ps_peer_answer_ready(ps_peer *p, const ps_status *why_not);
 
@@ -103,7 +102,7 @@ void ps_peer_answer_ready(ps_peer *p, const ps_status *why_not);
 void ps_peer_let_go(ps_peer *p, const char *why);
 
 /* PreCommit with one node: tells the commit prepared or refused, unless stopped. */
-void ps_prepare_start(ps_peer *peer, int64_t timeout_us);
+void ps_prepare_start(ps_peer *peer);
 void ps_prepare_stop(ps_prepare *prepare);
 
 /* GetStatus, then Collect, again and again until it succeeds or is stopped;

@@ -11,6 +11,7 @@
 #include "services/coordinator/domain/job_message.h"
 #include "services/coordinator/driver.h"
 #include "services/coordinator/job_queue.h"
+#include "services/coordinator/node_probe.h"
 #include "services/coordinator/startup.h"
 
 #include <stdio.h>
@@ -18,12 +19,15 @@
 #include <string.h>
 
 enum {
-    READS_MAX = 1000, /* questions of clients that may wait for the registry */
-    TASK_THREADS = 4,
-    TASKS_MAX = 1000 /* of clients that may wait for other files */
+    CALLS_MAX = 1000, /* of clients that may wait for a kind of work */
+    CHECK_THREADS = 2,
+    LOOK_THREADS = 2,
+    PACKAGE_THREADS = 3,
+    SEND_THREADS = 2,
+    FILE_THREADS = 4
 };
 
-static const int64_t sweep_us = 1000000, soon_us = 2000, pulse_us = 100000;
+static const int64_t sweep_us = 1000000, soon_us = 2000;
 
 ps_init_where ps_coordinator_init_where(const ps_coordinator *c)
 {
@@ -51,7 +55,8 @@ typedef struct submission {
     char *request_id;
     char content[PS_CONTENT_HASH_BYTES];
     int64_t wall_us;
-    bool is_known; /* the request has made job_id before */
+    uint64_t memory_bytes; /* of its package */
+    bool is_known;         /* the request has made job_id before */
     char job_id[PS_COORDINATOR_ID_MAX];
     ps_submitted_fn *then;
     void *arg;
@@ -108,6 +113,7 @@ static void added(ps_change *change)
     if (ps_is_ok(&change->status) && !s->is_known) {
         snprintf(s->job_id, sizeof s->job_id, "%s", s->record.job->id);
         live = ps_live_create(&s->record);
+        live->memory_bytes = s->memory_bytes;
         s->record.job = NULL;
         ps_jobs_append(&c->jobs, live);
         ps_log_with(PS_LOG_INFO, "job", PS_LOG_FIELDS(PS_LOG_STR("job", s->job_id)), "QUEUED");
@@ -120,12 +126,11 @@ static void added(ps_change *change)
 }
 
 void ps_coordinator_submit(ps_coordinator *c, const Psgd__V1__JobSpec *spec, const char *request_id,
-                           ps_submitted_fn *then, void *arg)
+                           uint64_t memory_bytes, ps_submitted_fn *then, void *arg)
 {
     submission *s;
     ps_status st;
 
-    ps_room_look(&c->room);
     st = ps_room_check(&c->room);
     if (ps_is_ok(&st) && c->jobs.count + c->submitted >= PS_LIVE_JOBS_MAX) {
         st = ps_fail(PS_RESOURCE_EXHAUSTED, "%d jobs are waiting or running", PS_LIVE_JOBS_MAX);
@@ -146,6 +151,7 @@ void ps_coordinator_submit(ps_coordinator *c, const Psgd__V1__JobSpec *spec, con
         ps_text_set(&s->record.job->message, PS_QUEUE_BEHIND);
     }
     s->request_id = ps_xstrdup(request_id);
+    s->memory_bytes = memory_bytes;
     s->then = then;
     s->arg = arg;
     hash_spec(spec, s->content);
@@ -179,6 +185,26 @@ static void save_again(ps_coordinator *c)
     }
 }
 
+static void look_at_room(ps_task *task)
+{
+    ps_room_look(&PS_CONTAINER_OF(task, ps_coordinator, room_task)->room);
+}
+
+static void room_seen(ps_task *task)
+{
+    PS_CONTAINER_OF(task, ps_coordinator, room_task)->is_looking = false;
+}
+
+/* On a disk that hangs one look waits, and no other. */
+static void start_look(ps_coordinator *c)
+{
+    if (!c->is_looking) {
+        c->is_looking = true;
+        c->room_task = (ps_task){.run = look_at_room, .done = room_seen};
+        ps_tasks_submit(c->tasks, NULL, &c->room_task);
+    }
+}
+
 static void on_sweep(ps_event *event, bool ok)
 {
     ps_coordinator *c = PS_CONTAINER_OF(event, ps_coordinator, sweep.event);
@@ -186,8 +212,9 @@ static void on_sweep(ps_event *event, bool ok)
     if (!ok) {
         return;
     }
-    ps_nodes_forget(&c->nodes, ps_loop_now_us(c->loop));
-    ps_room_look(&c->room);
+    ps_nodes_forget(&c->nodes, ps_coordinator_now_us(c));
+    ps_probe_nodes(c);
+    start_look(c);
     save_again(c);
     ps_queue_look(c);
     ps_loop_after(c->loop, &c->sweep, sweep_us);
@@ -198,7 +225,21 @@ static void on_pulse(ps_event *event, bool ok)
     ps_coordinator *c = PS_CONTAINER_OF(event, ps_coordinator, pulse.event);
 
     if (ok) {
-        ps_loop_after(c->loop, &c->pulse, pulse_us);
+        ps_coordinator_now_us(c);
+        ps_loop_after(c->loop, &c->pulse, PS_AWAKE_PULSE_US);
+    }
+}
+
+int64_t ps_coordinator_now_us(ps_coordinator *c)
+{
+    return ps_awake_now_us(&c->awake, ps_clock_us());
+}
+
+void ps_coordinator_give_memory(ps_coordinator *c, uint64_t bytes)
+{
+    c->memory_taken -= bytes;
+    if (bytes > 0) {
+        ps_coordinator_schedule(c);
     }
 }
 
@@ -217,24 +258,37 @@ void ps_coordinator_write(ps_coordinator *c, ps_strand *strand, ps_task *task)
 
 static ps_status start_threads(ps_coordinator *c)
 {
+    const struct {
+        ps_tasks **out;
+        unsigned threads;
+    } kinds[] = {{&c->reads, 1},
+                 {&c->checks, CHECK_THREADS},
+                 {&c->looks, LOOK_THREADS},
+                 {&c->packages, PACKAGE_THREADS},
+                 {&c->sends, SEND_THREADS},
+                 {&c->tasks, FILE_THREADS}};
     ps_status st = ps_registry_open_reader(c->conf.data_dir, c->registry, &c->reader);
 
     if (ps_is_ok(&st)) {
         st = ps_writer_create(c->loop, c->registry, &c->writer);
         c->store = (ps_job_store){.writer = c->writer, .exit_at = c->conf.exit_at};
     }
-    if (ps_is_ok(&st)) {
-        st = ps_tasks_create(c->loop, 1, READS_MAX, &c->reads);
+    for (size_t i = 0; ps_is_ok(&st) && i < sizeof kinds / sizeof kinds[0]; i++) {
+        st = ps_tasks_create(c->loop, kinds[i].threads, CALLS_MAX, kinds[i].out);
     }
-    return ps_is_ok(&st) ? ps_tasks_create(c->loop, TASK_THREADS, TASKS_MAX, &c->tasks) : st;
+    return st;
 }
 
 static void stop_threads(ps_coordinator *c)
 {
-    ps_tasks_destroy(c->tasks);
-    ps_tasks_destroy(c->reads);
+    ps_tasks **const kinds[] = {&c->tasks, &c->sends,  &c->packages,
+                                &c->looks, &c->checks, &c->reads};
+
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        ps_tasks_destroy(*kinds[i]);
+        *kinds[i] = NULL;
+    }
     ps_writer_destroy(c->writer);
-    c->tasks = c->reads = NULL;
     c->writer = c->store.writer = NULL;
     c->jobs.is_closed = true;
 }
@@ -258,6 +312,7 @@ ps_status ps_coordinator_create(ps_loop *loop, const ps_coordinator_conf *conf,
     c->loop = loop;
     c->conf = *conf;
     c->start_wall_us = ps_clock_wall_us();
+    ps_awake_init(&c->awake, ps_clock_us());
     c->sweep.event.fire = on_sweep;
     c->soon.event.fire = on_soon;
     c->pulse.event.fire = on_pulse;
@@ -296,7 +351,7 @@ void ps_coordinator_open(ps_coordinator *c, const char *address)
         ps_attempt_adopt(c, job);
     }
     ps_loop_after(c->loop, &c->sweep, 0);
-    ps_loop_after(c->loop, &c->pulse, pulse_us);
+    ps_loop_after(c->loop, &c->pulse, PS_AWAKE_PULSE_US);
 }
 
 void ps_coordinator_drain(ps_coordinator *c)
@@ -307,6 +362,7 @@ void ps_coordinator_drain(ps_coordinator *c)
     ps_loop_cancel(c->loop, &c->soon);
     ps_watchers_end(c);
     ps_reclaims_end(c);
+    ps_probes_end(c);
     while (c->jobs.active) {
         ps_attempt_drop(c->jobs.active->attempt);
     }
@@ -325,6 +381,7 @@ void ps_coordinator_destroy(ps_coordinator *c)
     stop_threads(c);
     ps_jobs_fini(&c->jobs);
     ps_nodes_fini(&c->nodes);
+    ps_room_fini(&c->room);
     ps_registry_close(c->reader);
     ps_registry_close(c->registry);
     free(c);

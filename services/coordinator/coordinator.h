@@ -9,6 +9,7 @@
 #include "common/rpc/error.h"
 #include "common/rpc/server.h"
 #include "common/rpc/tasks.h"
+#include "services/coordinator/domain/awake_clock.h"
 #include "services/coordinator/domain/known_nodes.h"
 #include "services/coordinator/domain/live_job.h"
 #include "services/coordinator/io/init_from.h"
@@ -26,12 +27,14 @@ typedef struct ps_coordinator_conf {
     const char *data_dir;
     const char *data_path; /* where data sets lie; NULL: none */
     int64_t heartbeat_us, lease_us;
+    uint64_t max_memory_bytes;  /* for packages of all attempts together; 0: any */
     uint64_t min_free_bytes;    /* room below which no job is taken in or started; 0: any will do */
     Psgd__V1__JobState exit_at; /* fault for tests: SIGKILL oneself there; 0: never */
 } ps_coordinator_conf;
 
 typedef struct ps_watcher ps_watcher;
 typedef struct ps_reclaim ps_reclaim;
+typedef struct ps_probe ps_probe;
 
 typedef struct ps_coordinator ps_coordinator;
 struct ps_coordinator {
@@ -42,23 +45,34 @@ struct ps_coordinator {
     ps_registry *registry; /* the writer's */
     ps_writer *writer;
     ps_registry *reader; /* of `reads`, and of tasks */
-    ps_tasks *reads;     /* one thread: what clients ask of the registry */
-    ps_room room;        /* as of the last second */
+    ps_room room;
     ps_nodes nodes;
-    ps_tasks *tasks;          /* all else that waits for the disk */
-    ps_strand in_order;       /* of packages and of the last files of attempts */
-    ps_data_cache data_cache; /* the strand's */
 
+    /* Threads by kind of work, so that none waits behind another kind. */
+    ps_tasks *reads;          /* one: what clients ask of the registry */
+    ps_tasks *checks;         /* of specs that are submitted */
+    ps_tasks *looks;          /* at data sets of specs that are submitted: these may take minutes */
+    ps_tasks *packages;       /* of attempts: describing data sets, drawing weights */
+    ps_tasks *sends;          /* pieces of files for nodes */
+    ps_tasks *tasks;          /* files of jobs */
+    ps_data_cache data_cache; /* of packages */
+    uint64_t memory_taken;    /* bytes of packages, of conf.max_memory_bytes */
+
+    ps_task room_task;    /* looks at the disk, */
+    bool is_looking;      /* and is under way */
     ps_jobs jobs;         /* that are not over */
     size_t submitted;     /* on their way into the registry */
     uint64_t named_tried; /* number of a job in the queue: see job_queue.c */
     ps_job_store store;   /* observer of jobs */
     ps_watcher *watchers; /* streams of WatchJob */
+    ps_probe *probes;     /* calls of node_probe.c */
+    size_t probed;        /* index of the node to be asked next */
     ps_reclaim *reclaims; /* streams of ReclaimLogs */
 
     ps_timer sweep; /* once a second: schedule, forget, look at the disk */
-    ps_timer pulse; /* does nothing but be late when the loop was not run: ps_loop_now_us */
-    ps_timer soon;  /* schedule: several reasons at once are one */
+    ps_timer pulse; /* reads the clock */
+    ps_awake_clock awake;
+    ps_timer soon; /* schedule: several reasons at once are one */
     bool is_open, is_stopping;
 };
 
@@ -86,12 +100,20 @@ void ps_coordinator_destroy(ps_coordinator *c); /* after the loop. NULL is allow
 /* Where files to start from are. */
 ps_init_where ps_coordinator_init_where(const ps_coordinator *c);
 
+/* Returns the time of awake_clock.h in microseconds: all deadlines and leases of jobs and nodes go
+ * by it. */
+int64_t ps_coordinator_now_us(ps_coordinator *c);
+
+/* Gives back what a package has taken of the memory for packages. */
+void ps_coordinator_give_memory(ps_coordinator *c, uint64_t bytes);
+
 /* Takes in a checked and completed spec. Calls `then` from the loop when the job is stored, with
- * its id, or that of the same request before. ALREADY_EXISTS; RESOURCE_EXHAUSTED also when the disk
+ * its id, or that of the same request before. `memory_bytes` are what its package takes.
+ * ALREADY_EXISTS; RESOURCE_EXHAUSTED also when the disk
  * is nearly full. */
 typedef void ps_submitted_fn(void *arg, const ps_status *result, const char *job_id);
 void ps_coordinator_submit(ps_coordinator *c, const Psgd__V1__JobSpec *spec, const char *request_id,
-                           ps_submitted_fn *then, void *arg);
+                           uint64_t memory_bytes, ps_submitted_fn *then, void *arg);
 
 /* Submits a task that writes files. After ps_coordinator_stop it is run at once. */
 void ps_coordinator_write(ps_coordinator *c, ps_strand *strand, ps_task *task);

@@ -12,7 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ABORT_US = 5000000 };
+enum {
+    ABORT_US = 5000000,
+    FIND_US = 600000000, /* for files of any size on any disk */
+    MAKE_US = 60000000,  /* to draw the weights, and more for many of them: */
+    VALUES_PER_US = 5
+};
 
 static int64_t us_of_ms(uint32_t ms)
 {
@@ -26,41 +31,49 @@ static void on_timer(ps_event *event, bool ok)
     if (!ok || !a->job) {
         return;
     }
-    ps_commit_tick(&a->commit, ps_loop_now_us(a->c->loop));
+    ps_commit_tick(&a->commit, ps_coordinator_now_us(a->c));
     ps_attempt_pump(a);
 }
 
 static void conf_of(const ps_attempt *a, ps_commit_conf *conf)
 {
     const Psgd__V1__TimeoutSpec *t = a->plan->spec->timeouts;
-    uint64_t bytes = 0;
-    uint32_t workers = a->plan->spec->workers;
     int64_t beats_us = 3 * a->c->conf.heartbeat_us;
 
-    /* Everything leaves through the coordinator's own link. */
-    bytes += workers * (ps_plan_package_bytes(a->plan, a->plan->layout.slice_count,
-                                              a->plan->layout.param_count) +
-                        ps_package_data_bytes(a->plan, a->c->conf.data_path));
-    for (uint32_t rank = 0; rank < a->plan->spec->pservers; rank++) {
-        bytes += ps_plan_package_bytes(a->plan, a->placement.owned_count[rank],
-                                       ps_placement_value_count(&a->placement, rank));
-        for (size_t i = 0; i < a->tables.count; i++) { /* each server takes its part of all */
-            bytes += a->tables.sizes[i];
-        }
-    }
     *conf = (ps_commit_conf){
+        .find_us = FIND_US,
         .can_commit_us = us_of_ms(t->can_commit_ms),
-        .pre_commit_us = ps_plan_pre_commit_us(a->plan, bytes),
+        .make_us = MAKE_US + (int64_t)(a->plan->layout.param_count / VALUES_PER_US),
+        .pre_commit_us = us_of_ms(t->pre_commit_cap_ms), /* until the bytes are known */
         .ready_us = us_of_ms(t->ready_ms),
         .lease_us = us_of_ms(t->lease_ms),
         .collect_us = us_of_ms(t->collect_ms),
         .abort_us = ABORT_US,
         .survives_loss = a->plan->policy->survives_loss,
-        .busy_is_failure = a->plan->spec->n_nodes > 0,
+        .nodes_are_named = a->plan->spec->n_nodes > 0,
+        .may_repeat = a->job->record.job->interrupted < PS_INTERRUPTED_MAX,
     };
     if (conf->lease_us < beats_us) {
         conf->lease_us = beats_us; /* less than that no living node can keep */
     }
+}
+
+/* How long nodes have to take the package. Everything leaves through the coordinator's own link. */
+static int64_t pre_commit_us(const ps_attempt *a)
+{
+    uint64_t bytes =
+        a->plan->spec->workers *
+        (ps_plan_package_bytes(a->plan, a->plan->layout.slice_count, a->plan->layout.param_count) +
+         ps_package_data_bytes(a->package));
+
+    for (uint32_t rank = 0; rank < a->plan->spec->pservers; rank++) {
+        bytes += ps_plan_package_bytes(a->plan, a->placement.owned_count[rank],
+                                       ps_placement_value_count(&a->placement, rank));
+        for (size_t i = 0; i < a->package->tables.count; i++) { /* each takes its part of all */
+            bytes += a->package->tables.sizes[i];
+        }
+    }
+    return ps_plan_pre_commit_us(a->plan, bytes);
 }
 
 /* A job that cannot be stored as FAILED is tried again by the scheduler. */
@@ -83,7 +96,6 @@ static void refuse(ps_live *job, const ps_status *why)
 static ps_attempt *create(ps_coordinator *c, ps_live *job)
 {
     ps_attempt *a = ps_xcalloc(1, sizeof *a);
-    ps_init_where where;
     ps_status st;
 
     a->job = job;
@@ -93,12 +105,8 @@ static ps_attempt *create(ps_coordinator *c, ps_live *job)
     a->timer.event.fire = on_timer;
     st = ps_artifacts_folder(a->folder, a->c->conf.data_dir, a->job_id);
     if (ps_is_ok(&st)) {
-        st = ps_dir_make(a->folder);
+        st = ps_plan_create(job->record.job->spec, NULL, NULL, &a->plan);
     }
-    if (!ps_is_ok(&st)) {
-        ps_log(PS_LOG_ERROR, "job", "%s: %s", a->job_id, st.text);
-    }
-    st = ps_plan_create(job->record.job->spec, NULL, NULL, &a->plan);
     if (!ps_is_ok(&st)) {
         /* It was checked when it was submitted; an older program may have. */
         ps_log(PS_LOG_ERROR, "job", "%s: %s", a->job_id, st.text);
@@ -108,8 +116,6 @@ static ps_attempt *create(ps_coordinator *c, ps_live *job)
     }
     ps_placement_init(&a->placement, &a->plan->layout, a->plan->spec->pservers,
                       a->plan->spec->workers);
-    where = ps_coordinator_init_where(a->c);
-    a->tables_found = ps_init_find_tables(&where, a->plan, &a->tables);
     job->attempt = a;
     ps_jobs_activate(job->jobs, job);
     return a;
@@ -139,54 +145,66 @@ static void make_peers(ps_attempt *a)
     }
 }
 
-static void package_ready(void *arg, ps_package *package)
+/* Nodes are asked when the start is stored and the package can be made. */
+static void ask_if_ready(ps_attempt *a)
+{
+    if (a->job && a->is_stored && a->is_found) {
+        ps_commit_started(&a->commit, ps_coordinator_now_us(a->c));
+    }
+}
+
+static void package_found(void *arg, ps_package *package)
 {
     ps_attempt *a = arg;
 
-    a->package_ready = true;
     if (a->job && !ps_is_ok(&package->status)) {
-        ps_commit_fail(&a->commit, package->reason, &package->status, ps_loop_now_us(a->c->loop));
-    } else if (a->job) {
-        for (size_t i = 0; i < a->commit.count; i++) {
-            if (a->peers[i].wants_package) {
-                a->peers[i].wants_package = false;
-                ps_prepare_start(&a->peers[i], a->commit.conf.pre_commit_us + PS_DRIVER_SLACK_US);
-            }
-        }
+        ps_commit_fail(&a->commit, package->reason, &package->status, ps_coordinator_now_us(a->c));
+    } else {
+        a->is_found = true;
+        ask_if_ready(a);
     }
-    if (a->job) {
-        ps_attempt_pump(a);
-    }
+    ps_attempt_pump(a);
     ps_attempt_settle(a);
 }
 
-/* The coordinator's own part; it is ready later. */
-static void begin_package(ps_attempt *a)
+static void package_made(void *arg, ps_package *package)
 {
-    char init_path[PS_INIT_PATH_MAX], init_sha256[PS_SHA256_HEX_BYTES];
-    ps_package_conf conf = {.plan = a->plan,
-                            .data_path = a->c->conf.data_path,
-                            .init_path = init_path,
-                            .init_sha256 = init_sha256,
-                            .table_paths = (const char *const *)a->tables.paths,
-                            .table_sha256 = (const char(*)[PS_SHA256_HEX_BYTES])a->tables.sha256,
-                            .table_count = a->tables.count,
-                            .cache = &a->c->data_cache,
-                            .ready = package_ready,
-                            .arg = a};
-    const ps_init_where where = ps_coordinator_init_where(a->c);
-    ps_status st = ps_wrap(ps_init_find(&where, a->plan, init_path, init_sha256), "init_from");
+    ps_attempt *a = arg;
+    int64_t now_us = ps_coordinator_now_us(a->c);
 
-    if (ps_is_ok(&st)) {
-        st = ps_wrap(a->tables_found,
-                     a->plan->spec->n_init_tables > 0 ? "init_tables" : "init_from");
+    if (a->job && !ps_is_ok(&package->status)) {
+        ps_commit_fail(&a->commit, package->reason, &package->status, now_us);
+    } else if (a->job) {
+        ps_commit_packaged(&a->commit, pre_commit_us(a), now_us);
     }
-    if (!ps_is_ok(&st)) {
-        ps_commit_fail(&a->commit, "INIT_REFUSED", &st, ps_loop_now_us(a->c->loop));
-        return;
-    }
+    ps_attempt_pump(a);
+    ps_attempt_settle(a);
+}
+
+/* The coordinator's own part. */
+static void find_package(ps_attempt *a)
+{
+    ps_package_conf conf = {.plan = a->plan,
+                            .where = ps_coordinator_init_where(a->c),
+                            .folder = a->folder,
+                            .cache = &a->c->data_cache,
+                            .found = package_found,
+                            .made = package_made,
+                            .arg = a};
+
+    a->package = ps_package_create(&conf);
     a->pending++;
-    a->package = ps_package_create(a->c->tasks, &a->c->in_order, &conf);
+    ps_package_find(a->package, a->c->packages);
+}
+
+/* Frees the weights and gives back what they took: all nodes have them, or will not. */
+static void drop_weights(ps_attempt *a)
+{
+    if (a->package) {
+        ps_package_drop_weights(a->package);
+    }
+    ps_coordinator_give_memory(a->c, a->memory_bytes);
+    a->memory_bytes = 0;
 }
 
 void ps_attempt_start(ps_coordinator *c, ps_live *job, const ps_member *members, size_t count)
@@ -200,21 +218,42 @@ void ps_attempt_start(ps_coordinator *c, ps_live *job, const ps_member *members,
     if (!a) {
         return;
     }
+    a->memory_bytes = job->memory_bytes;
+    c->memory_taken += a->memory_bytes;
     conf_of(a, &conf);
-    ps_commit_begin(&a->commit, &conf, members, count, ps_loop_now_us(a->c->loop));
+    ps_commit_begin(&a->commit, &conf, members, count, ps_coordinator_now_us(a->c));
     make_peers(a);
     ps_job_place(msg, a->commit.members, count);
-    begin_package(a);
+    find_package(a);
     ps_attempt_pump(a);
+}
+
+/* The process before this one ended while it prepared the job: that may have been the job's doing.
+ */
+static void adopt_unbegun(ps_attempt *a, const ps_commit_conf *conf, const ps_member *members,
+                          size_t count, int64_t now_us)
+{
+    Psgd__V1__Job *msg = a->job->record.job;
+    Psgd__V1__JobState outcome = PSGD__V1__JOB_STATE__JOB_STATE_QUEUED;
+    char message[200] = "the coordinator was started anew before training began";
+
+    if (++msg->interrupted >= PS_INTERRUPTED_MAX) {
+        outcome = PSGD__V1__JOB_STATE__JOB_STATE_FAILED;
+        snprintf(message, sizeof message,
+                 "%u attempts were interrupted before training began, the last because the "
+                 "coordinator ended; look for the cause in its log, then submit the job again",
+                 msg->interrupted);
+    }
+    ps_commit_adopt_end(&a->commit, conf, members, count, msg->state, outcome,
+                        "COORDINATOR_RESTARTED", message, false, now_us);
 }
 
 void ps_attempt_adopt(ps_coordinator *c, ps_live *job)
 {
-    const Psgd__V1__JobState queued = PSGD__V1__JOB_STATE__JOB_STATE_QUEUED;
     Psgd__V1__Job *msg = job->record.job;
     ps_member *members = ps_xcalloc(msg->n_placements + 1, sizeof *members);
     size_t count = ps_job_members(msg, members); /* stored together with the state */
-    int64_t now_us = ps_loop_now_us(c->loop);
+    int64_t now_us = ps_coordinator_now_us(c);
     ps_commit_conf conf;
     ps_attempt *a;
 
@@ -229,9 +268,7 @@ void ps_attempt_adopt(ps_coordinator *c, ps_live *job)
                             msg->reason, msg->message,
                             ps_artifacts_size(a->folder, "manifest.json") > 0, now_us);
     } else if (msg->state < PSGD__V1__JOB_STATE__JOB_STATE_RUNNING) {
-        ps_commit_adopt_end(
-            &a->commit, &conf, members, count, msg->state, queued, "COORDINATOR_RESTARTED",
-            "the coordinator was started anew before training began", false, now_us);
+        adopt_unbegun(a, &conf, members, count, now_us);
     } else {
         ps_commit_adopt(&a->commit, &conf, members, count, msg->state, now_us);
     }
@@ -246,12 +283,12 @@ void ps_attempt_adopt(ps_coordinator *c, ps_live *job)
 static void start_stored(void *arg, const ps_status *result)
 {
     ps_attempt *a = arg;
-    int64_t now_us = ps_loop_now_us(a->c->loop);
 
     if (a->job && ps_is_ok(result)) {
-        ps_commit_started(&a->commit, now_us);
+        a->is_stored = true;
+        ask_if_ready(a);
     } else if (a->job) {
-        ps_commit_unstarted(&a->commit, result, now_us);
+        ps_commit_unstarted(&a->commit, result, ps_coordinator_now_us(a->c));
     }
     ps_attempt_pump(a);
     ps_attempt_settle(a);
@@ -271,7 +308,11 @@ static void changed(ps_attempt *a)
     case PSGD__V1__JOB_STATE__JOB_STATE_PRE_COMMIT:
         ps_job_place(msg, a->commit.members, a->commit.count); /* all ids are known now */
         break;
+    case PSGD__V1__JOB_STATE__JOB_STATE_DO_COMMIT:
+        drop_weights(a);
+        break;
     case PSGD__V1__JOB_STATE__JOB_STATE_RUNNING:
+        msg->interrupted = 0;
         if (!msg->start_time) {
             ps_time_set(&msg->start_time, ps_clock_wall_us());
         }
@@ -287,7 +328,7 @@ static void saved(void *arg, const ps_status *result)
     ps_attempt *a = arg;
 
     if (a->job) {
-        ps_commit_saved(&a->commit, result, ps_loop_now_us(a->c->loop));
+        ps_commit_saved(&a->commit, result, ps_coordinator_now_us(a->c));
     }
     ps_attempt_pump(a);
     ps_attempt_settle(a);
@@ -305,6 +346,9 @@ static void save(ps_attempt *a)
 
     if (closes && c->outcome != PSGD__V1__JOB_STATE__JOB_STATE_QUEUED) {
         ps_time_set(&msg->end_time, ps_clock_wall_us());
+    }
+    if (closes && c->is_interrupted) {
+        msg->interrupted++;
     }
     if (closes && msg->progress) {
         ps_text_set(&msg->progress->waiting_for, "");
@@ -348,6 +392,10 @@ static void over(ps_attempt *a)
         if (node && strcmp(node->holder, a->job_id) == 0) {
             node->holder[0] = '\0';
         }
+        if (node && a->commit.members[i].is_silent &&
+            node->incarnation == a->commit.members[i].incarnation) {
+            ps_node_suspect(node);
+        }
         ps_peer_let_go(&a->peers[i], a->commit.message);
     }
     a->job = NULL;
@@ -363,12 +411,12 @@ static void act(ps_attempt *a, ps_commit_action action, ps_peer *p)
     case PS_COMMIT_ASK:
         ps_peer_ask(p);
         break;
+    case PS_COMMIT_MAKE:
+        a->pending++;
+        ps_package_make(a->package, a->c->packages);
+        break;
     case PS_COMMIT_PREPARE:
-        if (a->package_ready) {
-            ps_prepare_start(p, a->commit.conf.pre_commit_us + PS_DRIVER_SLACK_US);
-        } else {
-            p->wants_package = true;
-        }
+        ps_prepare_start(p);
         break;
     case PS_COMMIT_START:
         ps_peer_start(p);
@@ -423,7 +471,7 @@ void ps_attempt_pump(ps_attempt *a)
     if (a->job) {
         tell_waits(a);
         deadline_us = ps_commit_deadline(&a->commit);
-        now_us = ps_loop_now_us(a->c->loop);
+        now_us = ps_coordinator_now_us(a->c);
         if (deadline_us == INT64_MAX) {
             ps_loop_cancel(a->c->loop, &a->timer);
         } else {
@@ -456,8 +504,8 @@ void ps_attempt_settle(ps_attempt *a)
     }
     free(a->told);
     ps_commit_fini(&a->commit);
+    drop_weights(a);
     ps_package_destroy(a->package);
-    ps_init_tables_fini(&a->tables);
     ps_placement_fini(&a->placement);
     ps_plan_destroy(a->plan);
     free(a);
@@ -500,7 +548,7 @@ void ps_attempt_beat(ps_attempt *a, const Psgd__V1__HeartbeatRequest *beat,
 {
     size_t i = ps_commit_find(&a->commit, beat->node_id);
     bool holds = strcmp(beat->job_id, a->job_id) == 0 && beat->attempt == a->number;
-    int64_t now_us = ps_loop_now_us(a->c->loop);
+    int64_t now_us = ps_coordinator_now_us(a->c);
     ps_status error = ps_ok();
 
     if (i == a->commit.count) {
@@ -534,7 +582,7 @@ void ps_attempt_registered(ps_attempt *a, const ps_node_entry *node)
     if (i == a->commit.count) {
         return;
     }
-    ps_commit_restarted(&a->commit, i, node->incarnation, ps_loop_now_us(a->c->loop));
+    ps_commit_restarted(&a->commit, i, node->incarnation, ps_coordinator_now_us(a->c));
     ps_attempt_pump(a);
 }
 
@@ -554,7 +602,7 @@ void ps_attempt_ready(ps_attempt *a, const Psgd__V1__ReadyRequest *request, ps_c
     ps_status again = ps_fail(PS_ABORTED, "another Ready of this node came");
 
     if (i < a->commit.count) {
-        st = ps_commit_ready(&a->commit, i, request->incarnation, ps_loop_now_us(a->c->loop));
+        st = ps_commit_ready(&a->commit, i, request->incarnation, ps_coordinator_now_us(a->c));
     }
     if (!ps_is_ok(&st)) {
         ps_call_fail(call, st);
@@ -568,7 +616,7 @@ void ps_attempt_ready(ps_attempt *a, const Psgd__V1__ReadyRequest *request, ps_c
 
 void ps_attempt_cancel(ps_attempt *a, const char *why)
 {
-    ps_commit_cancel(&a->commit, why, ps_loop_now_us(a->c->loop));
+    ps_commit_cancel(&a->commit, why, ps_coordinator_now_us(a->c));
     ps_attempt_pump(a);
 }
 

@@ -85,7 +85,7 @@ static void take(ps_attempt *a, const ps_archive *w)
 
         ps_job_add_artifact(job, file->name, file->kind, file->size, file->sha256, file->node_id);
     }
-    ps_commit_stored(&a->commit, &w->status, ps_loop_now_us(a->c->loop));
+    ps_commit_stored(&a->commit, &w->status, ps_coordinator_now_us(a->c));
 }
 
 static void written(ps_archive *w)
@@ -121,5 +121,5 @@ void ps_archive_start(ps_attempt *a)
         }
     }
     a->pending++;
-    ps_tasks_submit(a->c->tasks, &a->c->in_order, &w->task);
+    ps_tasks_submit(a->c->tasks, &a->archiving, &w->task);
 }

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* driver_calls.c - the short calls to one node: CanCommit, DoCommit, Abort, and
- * the answer to its Ready. */
+ * the answer to its Ready.
+ *
+ * The calls of the three phases have no deadline of their own: the commit's ends them, which counts
+ * only time in which the coordinator ran. */
 #include "services/coordinator/attempt.h"
 
 #include <stdio.h>
@@ -40,7 +43,7 @@ static void on_can_commit(void *arg, const ps_error *error, const ProtobufCMessa
     const Psgd__V1__CanCommitResponse *r = (const void *)reply;
     ps_peer *p = arg;
     ps_attempt *a = p->a;
-    int64_t now_us = ps_loop_now_us(a->c->loop);
+    int64_t now_us = ps_coordinator_now_us(a->c);
     char holder[200];
 
     p->asking = NULL;
@@ -66,18 +69,29 @@ static void on_can_commit(void *arg, const ps_error *error, const ProtobufCMessa
 void ps_peer_ask(ps_peer *p)
 {
     Psgd__V1__CanCommitRequest q = PSGD__V1__CAN_COMMIT_REQUEST__INIT;
-    int64_t timeout_us = p->a->commit.conf.can_commit_us + PS_DRIVER_SLACK_US;
+    const ps_commit_conf *conf = &p->a->commit.conf;
 
     q.job_id = p->a->job_id;
     q.attempt = p->a->number;
     q.role = ps_peer_member(p)->role;
     q.coordinator = p->a->c->address;
     /* Until the slowest of the others has answered, and the package is made. */
-    q.reserve_ms =
-        (uint32_t)(p->a->commit.conf.can_commit_us / 1000 + p->a->commit.conf.pre_commit_us / 1000);
+    q.reserve_ms = (uint32_t)((conf->can_commit_us + conf->make_us + conf->pre_commit_us) / 1000);
     p->a->pending++;
-    p->asking = ps_unary_start(p->channel, node_service, "CanCommit", &q.base, timeout_us,
+    p->asking = ps_unary_start(p->channel, node_service, "CanCommit", &q.base, PS_NO_TIMEOUT,
                                on_can_commit, p);
+}
+
+void ps_peer_refused(ps_peer *p, const ps_error *error)
+{
+    ps_commit *commit = &p->a->commit;
+    int64_t now_us = ps_coordinator_now_us(p->a->c);
+
+    if (strcmp(error->reason, "NOT_HELD") == 0) {
+        ps_commit_unreserved(commit, p->index, &error->status, now_us);
+    } else {
+        ps_commit_refused(commit, p->index, &error->status, now_us);
+    }
 }
 
 static void on_do_commit(void *arg, const ps_error *error, const ProtobufCMessage *reply)
@@ -88,7 +102,7 @@ static void on_do_commit(void *arg, const ps_error *error, const ProtobufCMessag
     (void)reply; /* Ready tells of success */
     p->asking = NULL;
     if (a->job && !ps_is_ok(&error->status)) {
-        ps_commit_refused(&a->commit, p->index, &error->status, ps_loop_now_us(a->c->loop));
+        ps_peer_refused(p, error);
         ps_attempt_pump(a);
     }
     ps_attempt_settle(a);
@@ -101,8 +115,8 @@ void ps_peer_start(ps_peer *p)
     q.job_id = p->a->job_id;
     q.attempt = p->a->number;
     p->a->pending++;
-    p->asking = ps_unary_start(p->channel, node_service, "DoCommit", &q.base,
-                               p->a->commit.conf.ready_us + PS_DRIVER_SLACK_US, on_do_commit, p);
+    p->asking = ps_unary_start(p->channel, node_service, "DoCommit", &q.base, PS_NO_TIMEOUT,
+                               on_do_commit, p);
 }
 
 static void on_abort(void *arg, const ps_error *error, const ProtobufCMessage *reply)
@@ -120,7 +134,7 @@ static void on_abort(void *arg, const ps_error *error, const ProtobufCMessage *r
         }
     }
     if (a->job) {
-        ps_commit_released(&a->commit, p->index, ps_loop_now_us(a->c->loop));
+        ps_commit_released(&a->commit, p->index, ps_coordinator_now_us(a->c));
         ps_attempt_pump(a);
     }
     ps_attempt_settle(a);
@@ -147,7 +161,6 @@ void ps_peer_let_go(ps_peer *p, const char *why)
 {
     ps_status st = ps_fail(PS_ABORTED, "%s", why[0] ? why : "the attempt is over");
 
-    p->wants_package = false;
     if (p->asking) {
         ps_unary_cancel(p->asking);
     }

@@ -69,7 +69,7 @@ static void wait_for_room(ps_collect *c, bool is_its_disk, const ps_status *why)
     ps_attempt *a = c->a;
 
     c->peer->collect = NULL;
-    ps_commit_held(&a->commit, c->peer->index, is_its_disk, why, ps_loop_now_us(a->c->loop));
+    ps_commit_held(&a->commit, c->peer->index, is_its_disk, why, ps_coordinator_now_us(a->c));
     ps_attempt_pump(a);
     drop(c);
 }
@@ -84,7 +84,7 @@ static void conclude(ps_collect *c, const ps_status *result)
                ps_peer_member(c->peer)->id, result->text);
     }
     c->peer->collect = NULL;
-    ps_commit_collected(&a->commit, c->peer->index, result, ps_loop_now_us(a->c->loop));
+    ps_commit_collected(&a->commit, c->peer->index, result, ps_coordinator_now_us(a->c));
     ps_attempt_pump(a);
     drop(c);
 }
@@ -140,7 +140,7 @@ static void on_message(void *arg, const ProtobufCMessage *head, ps_payload *payl
     if (!c->peer || !ps_is_ok(&c->failure)) {
         return;
     }
-    ps_commit_seen(&c->a->commit, c->peer->index, ps_loop_now_us(c->a->c->loop));
+    ps_commit_seen(&c->a->commit, c->peer->index, ps_coordinator_now_us(c->a->c));
     k = ps_xmalloc(sizeof *k + n);
     *k = (chunk){.task = {.run = write_chunk, .done = written}, .c = c, .n = n};
     k->status = ps_fail(PS_CANCELLED, "the coordinator is stopping");

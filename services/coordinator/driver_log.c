@@ -87,7 +87,7 @@ void ps_peer_take_log(ps_peer *p, const Psgd__V1__HeartbeatRequest *beat,
                       Psgd__V1__HeartbeatResponse *answer)
 {
     ps_attempt *a = p->a;
-    bool has_room = a->c->room.free_bytes >= PS_ROOM_LAST_BYTES;
+    bool has_room = ps_room_free(&a->c->room, NULL) >= PS_ROOM_LAST_BYTES;
     size_t n = has_room ? beat->log_bytes.len : 0;
 
     if (a->commit.stage >= PS_STAGE_STORE) { /* the manifest has it as it is */

@@ -2,10 +2,12 @@
 /* driver_prepare.c - PreCommit with one node: the packages in their order.
  *
  * One message is under way at a time; the next is made when it is out. The
- * only answer that is waited for in between is that to the data set's offer.
+ * only answer that is waited for in between is that to the data set's offer. Files are read by
+ * tasks, one piece ahead.
  */
 #include "services/coordinator/attempt.h"
 
+#include "common/base/container_of.h"
 #include "common/base/files.h"
 #include "common/base/xalloc.h"
 #include "common/data/packed.h"
@@ -30,6 +32,12 @@ struct ps_prepare {
     bool awaits;        /* the answer to that package, before anything else is sent */
     bool prepared;      /* the seal was acknowledged */
     bool has_failed;    /* and said so */
+    bool has_ended;     /* the stream has; freed when nothing is read */
+    ps_task read;       /* reads the next piece of a file; */
+    bool is_reading;    /* until it is done, what it uses is its own: */
+    bool has_piece;     /* it is in `chunk`, or read_status says why not */
+    ps_status read_status;
+    size_t piece_bytes;
     size_t file;        /* index of the data file being sent */
     ps_packed *open;    /* the file; NULL: not begun */
     uint64_t file_sent; /* bytes of it */
@@ -56,7 +64,7 @@ static bool is_worker(const ps_prepare *p)
 static void give_up(ps_prepare *p, ps_status why)
 {
     p->has_failed = true;
-    ps_commit_refused(&p->a->commit, p->peer->index, &why, ps_loop_now_us(p->a->c->loop));
+    ps_commit_refused(&p->a->commit, p->peer->index, &why, ps_coordinator_now_us(p->a->c));
     ps_attempt_pump(p->a); /* may stop this very stream */
 }
 
@@ -120,45 +128,154 @@ static void send_data(ps_prepare *p)
     send(p, &q, NULL, 0);
 }
 
+/* --- pieces of files, read by tasks ----------------------------------------------- */
+
+static void go_on(ps_prepare *p);
+
+/* Reads the next bytes of the data file, which `left` bytes follow. */
+static ps_status read_data(ps_prepare *p, uint64_t left)
+{
+    const ps_package *from = p->a->package;
+    const char *name = from->files[p->file].name;
+    size_t n = left < PS_CHUNK_MAX ? (size_t)left : PS_CHUNK_MAX;
+    ps_status st = ps_ok();
+
+    if (!p->open) {
+        st = ps_packed_open(from->data_folder, name, &p->open, NULL);
+    }
+    if (ps_is_ok(&st)) {
+        st = ps_packed_read(p->open, p->chunk, n, &p->piece_bytes);
+    }
+    if (ps_is_ok(&st) && p->piece_bytes < n) {
+        st = ps_fail(PS_DATA_LOSS, "%s became shorter", name);
+    }
+    if (n == left || !ps_is_ok(&st)) {
+        ps_packed_close(p->open);
+        p->open = NULL;
+    }
+    return ps_wrap(st, "data set %s", p->a->plan->data->name);
+}
+
+static ps_status open_table(ps_prepare *p, const char *path)
+{
+    int fd = -1;
+    ps_status st = ps_file_open(path, &fd, NULL);
+
+    if (!ps_is_ok(&st)) {
+        return st;
+    }
+    p->table_open = fdopen(fd, "rb");
+    if (!p->table_open) {
+        close(fd);
+        return ps_fail(PS_RESOURCE_EXHAUSTED, "no memory to read %s", PS_PATH_SHOWN(path));
+    }
+    return st;
+}
+
+/* Reads the next bytes of the file of tables, which `left` bytes follow. */
+static ps_status read_table(ps_prepare *p, uint64_t left)
+{
+    const char *path = p->a->package->tables.paths[p->table];
+    size_t n = left < PS_CHUNK_MAX ? (size_t)left : PS_CHUNK_MAX;
+    ps_status st = p->table_open ? ps_ok() : open_table(p, path);
+
+    if (ps_is_ok(&st)) {
+        p->piece_bytes = fread(p->chunk, 1, n, p->table_open);
+        if (n == 0 || p->piece_bytes < n) {
+            st = ps_fail(PS_DATA_LOSS, "%s became shorter", PS_PATH_SHOWN(path));
+        }
+    }
+    if (p->table_open && (n == left || !ps_is_ok(&st))) {
+        fclose(p->table_open);
+        p->table_open = NULL;
+    }
+    return ps_wrap(st, "init_tables");
+}
+
+static void read_piece(ps_task *task)
+{
+    ps_prepare *p = PS_CONTAINER_OF(task, ps_prepare, read);
+    const ps_package *from = p->a->package;
+
+    p->read_status = p->at == PS_PACKAGE_FILES
+                         ? read_data(p, from->files[p->file].size - p->file_sent)
+                         : read_table(p, from->tables.sizes[p->table] - p->table_sent);
+}
+
+static void release(ps_prepare *p)
+{
+    ps_attempt *a = p->a;
+
+    ps_packed_close(p->open);
+    if (p->table_open) {
+        fclose(p->table_open);
+    }
+    XXH3_freeState(p->hash);
+    free(p->chunk);
+    free(p);
+    ps_attempt_settle(a);
+}
+
+static void piece_read(ps_task *task)
+{
+    ps_prepare *p = PS_CONTAINER_OF(task, ps_prepare, read);
+
+    p->is_reading = false;
+    p->has_piece = true;
+    if (p->has_ended) {
+        release(p);
+    } else {
+        go_on(p);
+    }
+}
+
+/* Returns whether the next piece is in `chunk`; else reads it and goes on later, or has failed. */
+static bool take_piece(ps_prepare *p)
+{
+    if (p->is_reading) {
+        return false;
+    }
+    if (!p->has_piece) {
+        p->is_reading = true;
+        p->read_status = ps_fail(PS_CANCELLED, "the coordinator is stopping");
+        p->read = (ps_task){.run = read_piece, .done = piece_read};
+        ps_tasks_submit(p->a->c->sends, NULL, &p->read);
+        return false;
+    }
+    p->has_piece = false;
+    if (!ps_is_ok(&p->read_status)) {
+        give_up(p, p->read_status);
+        return false;
+    }
+    return true;
+}
+
 /* The next piece of the data files; false: there was none, nothing was sent. */
 static bool send_file_piece(ps_prepare *p)
 {
     Psgd__V1__PreCommitRequest q = PSGD__V1__PRE_COMMIT_REQUEST__INIT;
     Psgd__V1__DataChunk chunk = PSGD__V1__DATA_CHUNK__INIT;
     const ps_package *from = p->a->package;
-    const ps_data_file *file = &from->files[p->file];
-    uint64_t left = file->size - p->file_sent;
-    size_t n = left < PS_CHUNK_MAX ? (size_t)left : PS_CHUNK_MAX, got = 0;
-    ps_status st = ps_ok();
 
     if (p->file == from->file_count) {
         return false;
     }
-    if (!p->open) {
-        st = ps_packed_open(from->folder, file->name, &p->open, NULL);
-    }
-    if (ps_is_ok(&st)) {
-        st = ps_packed_read(p->open, p->chunk, n, &got);
-    }
-    if (ps_is_ok(&st) && got < n) {
-        st = ps_fail(PS_DATA_LOSS, "%s became shorter", file->name);
-    }
-    if (!ps_is_ok(&st)) {
-        give_up(p, ps_wrap(st, "data set %s", p->a->plan->data->name));
+    if (!take_piece(p)) {
         return true;
     }
     chunk.file = (uint32_t)p->file;
     chunk.offset = p->file_sent;
     q.package_case = PSGD__V1__PRE_COMMIT_REQUEST__PACKAGE_DATA_CHUNK;
     q.data_chunk = &chunk;
-    p->file_sent += n;
-    if (p->file_sent == file->size) {
-        ps_packed_close(p->open);
-        p->open = NULL;
+    p->file_sent += p->piece_bytes;
+    if (p->file_sent == from->files[p->file].size) {
         p->file_sent = 0;
         p->file++;
     }
-    send(p, &q, &(ps_piece){.data = p->chunk, .len = n}, 1);
+    send(p, &q, &(ps_piece){.data = p->chunk, .len = p->piece_bytes}, 1);
+    if (p->file < from->file_count) {
+        take_piece(p); /* one ahead */
+    }
     return true;
 }
 
@@ -198,45 +315,17 @@ static bool send_weights(ps_prepare *p)
     return true;
 }
 
-/* The next bytes of the file, which has `size` of them. */
-static ps_status read_table(ps_prepare *p, const char *path, uint64_t size, size_t *n)
-{
-    uint64_t left = size - p->table_sent;
-
-    if (!p->table_open) {
-        int fd = -1;
-        ps_status st = ps_file_open(path, &fd, NULL);
-
-        if (!ps_is_ok(&st)) {
-            return st;
-        }
-        p->table_open = fdopen(fd, "rb");
-        if (!p->table_open) {
-            close(fd);
-            return ps_fail(PS_RESOURCE_EXHAUSTED, "no memory to read %s", PS_PATH_SHOWN(path));
-        }
-    }
-    *n = left < PS_CHUNK_MAX ? (size_t)left : PS_CHUNK_MAX;
-    return *n > 0 && fread(p->chunk, 1, *n, p->table_open) == *n
-               ? ps_ok()
-               : ps_fail(PS_DATA_LOSS, "%s became shorter", PS_PATH_SHOWN(path));
-}
-
 /* The next piece of the files of tables; false: there was none, nothing was sent. */
 static bool send_table_piece(ps_prepare *p)
 {
     Psgd__V1__PreCommitRequest q = PSGD__V1__PRE_COMMIT_REQUEST__INIT;
     Psgd__V1__TableChunk chunk = PSGD__V1__TABLE_CHUNK__INIT;
-    const ps_init_tables *from = &p->a->tables;
-    ps_status st;
-    size_t n = 0;
+    const ps_init_tables *from = &p->a->package->tables;
 
     if (is_worker(p) || p->table == from->count) {
         return false;
     }
-    st = read_table(p, from->paths[p->table], from->sizes[p->table], &n);
-    if (!ps_is_ok(&st)) {
-        give_up(p, ps_wrap(st, "init_tables"));
+    if (!take_piece(p)) {
         return true;
     }
     chunk.file = (uint32_t)p->table;
@@ -244,15 +333,16 @@ static bool send_table_piece(ps_prepare *p)
     chunk.offset = p->table_sent;
     q.package_case = PSGD__V1__PRE_COMMIT_REQUEST__PACKAGE_TABLE;
     q.table = &chunk;
-    XXH3_64bits_update(p->hash, p->chunk, n);
-    p->table_sent += n;
+    XXH3_64bits_update(p->hash, p->chunk, p->piece_bytes);
+    p->table_sent += p->piece_bytes;
     if (p->table_sent == chunk.size) {
-        fclose(p->table_open);
-        p->table_open = NULL;
         p->table_sent = 0;
         p->table++;
     }
-    send(p, &q, &(ps_piece){.data = p->chunk, .len = n}, 1);
+    send(p, &q, &(ps_piece){.data = p->chunk, .len = p->piece_bytes}, 1);
+    if (p->table < from->count) {
+        take_piece(p); /* one ahead */
+    }
     return true;
 }
 
@@ -323,7 +413,7 @@ static void on_message(void *arg, const ProtobufCMessage *head, ps_payload *payl
 {
     const Psgd__V1__PreCommitResponse *r = (const void *)head;
     ps_prepare *p = arg;
-    int64_t now_us = ps_loop_now_us(p->a->c->loop);
+    int64_t now_us = ps_coordinator_now_us(p->a->c);
 
     (void)payload;
     if (!p->peer || p->has_failed) {
@@ -355,30 +445,28 @@ static void on_message(void *arg, const ProtobufCMessage *head, ps_payload *payl
 static void on_end(void *arg, const ps_error *error)
 {
     ps_prepare *p = arg;
-    ps_attempt *a = p->a;
-    ps_status st = error->status;
+    ps_peer *peer = p->peer;
+    ps_error e = *error;
 
-    if (p->peer) {
-        p->peer->prepare = NULL;
-        if (ps_is_ok(&st)) {
-            st = ps_fail(PS_UNAVAILABLE, "PreCommit ended before the seal was acknowledged");
+    if (peer) {
+        peer->prepare = NULL;
+        if (ps_is_ok(&e.status)) {
+            ps_error_init(
+                &e, ps_fail(PS_UNAVAILABLE, "PreCommit ended before the seal was acknowledged"),
+                NULL);
         }
         if (!p->prepared && !p->has_failed) {
-            ps_commit_refused(&a->commit, p->peer->index, &st, ps_loop_now_us(a->c->loop));
-            ps_attempt_pump(a);
+            ps_peer_refused(peer, &e);
+            ps_attempt_pump(p->a);
         }
     }
-    ps_packed_close(p->open);
-    if (p->table_open) {
-        fclose(p->table_open);
+    p->has_ended = true;
+    if (!p->is_reading) {
+        release(p);
     }
-    XXH3_freeState(p->hash);
-    free(p->chunk);
-    free(p);
-    ps_attempt_settle(a);
 }
 
-void ps_prepare_start(ps_peer *peer, int64_t timeout_us)
+void ps_prepare_start(ps_peer *peer)
 {
     static const ps_stream_events events = {
         .on_message = on_message, .on_sent = on_sent, .on_end = on_end};
@@ -393,7 +481,7 @@ void ps_prepare_start(ps_peer *peer, int64_t timeout_us)
     peer->prepare = p;
     p->a->pending++;
     p->stream = ps_stream_open(peer->channel, &psgd__v1__node_service__descriptor, "PreCommit",
-                               timeout_us, 0, &events, p);
+                               PS_NO_TIMEOUT, 0, &events, p);
     ps_stream_read(p->stream);
     go_on(p);
 }

@@ -3,6 +3,7 @@
 #include "services/coordinator/job_queue.h"
 
 #include "common/base/xalloc.h"
+#include "common/job/plan.h"
 #include "services/coordinator/coordinator.h"
 #include "services/coordinator/domain/scheduler.h"
 #include "services/coordinator/driver.h"
@@ -61,6 +62,45 @@ static bool may_be_told(const look *l, const ps_live *job)
            (job->told_us == 0 || l->now_us - job->told_us >= tell_us);
 }
 
+/* Returns what the job's package takes of the coordinator's memory. The plan of a job of an earlier
+ * process is made for it, once. */
+static uint64_t memory_of(ps_live *job)
+{
+    if (job->memory_bytes == 0) {
+        ps_plan *plan = NULL;
+        ps_status st = ps_plan_create(job->record.job->spec, NULL, NULL, &plan);
+
+        /* A job without a plan is refused when it starts. */
+        job->memory_bytes = ps_is_ok(&st) ? (uint64_t)plan->layout.param_count * sizeof(float) : 1;
+        ps_plan_destroy(plan);
+    }
+    return job->memory_bytes;
+}
+
+/* A package that is larger than all of the memory is made alone. */
+static bool lacks_memory(const ps_coordinator *c, uint64_t bytes)
+{
+    uint64_t max = c->conf.max_memory_bytes;
+
+    return max > 0 && c->memory_taken > 0 && bytes + c->memory_taken > max;
+}
+
+/* Returns whether there is memory for the job's package; else writes what is missing. */
+static bool has_memory(const ps_coordinator *c, ps_live *job, char *message, size_t cap)
+{
+    uint64_t bytes = memory_of(job), max = c->conf.max_memory_bytes;
+
+    if (!lacks_memory(c, bytes)) {
+        return true;
+    }
+    snprintf(message, cap,
+             "its parameters take %llu bytes of the coordinator's memory until all nodes have "
+             "them; other jobs have %llu of %llu (--max-memory)",
+             (unsigned long long)bytes, (unsigned long long)c->memory_taken,
+             (unsigned long long)max);
+    return false;
+}
+
 /* Starts the job, or says what it waits for. */
 static void try_start(look *l, ps_live *job)
 {
@@ -68,13 +108,18 @@ static void try_start(look *l, ps_live *job)
     const Psgd__V1__JobSpec *spec = job->record.job->spec;
     size_t count = (size_t)ps_schedule_processes(spec) + spec->pservers;
     ps_member *members = ps_xcalloc(count, sizeof *members);
-    char message[PS_COMMIT_MESSAGE_MAX];
+    const char *reason = "WAITING_FOR_NODES";
+    char message[PS_COMMIT_MESSAGE_MAX], suspects[200];
     bool fits;
 
     l->held = l->held ? l->held : held_addresses(c);
     fits = ps_schedule_job(&c->nodes, spec, l->held, l->now_us, members, message, sizeof message);
     if (!ps_is_ok(&l->room)) {
         snprintf(message, sizeof message, "%s", l->room.text);
+        reason = "WAITING_FOR_ROOM";
+        fits = false;
+    } else if (fits && !has_memory(c, job, message, sizeof message)) {
+        reason = "WAITING_FOR_MEMORY";
         fits = false;
     }
     if (fits) {
@@ -82,8 +127,8 @@ static void try_start(look *l, ps_live *job)
         count_again(l);
     } else if (may_be_told(l, job)) {
         job->told_us = l->now_us;
-        ps_live_set_waiting(job, ps_is_ok(&l->room) ? "WAITING_FOR_NODES" : "WAITING_FOR_ROOM",
-                            message);
+        ps_schedule_suspects(&c->nodes, suspects, sizeof suspects);
+        ps_live_set_waiting(job, reason, message, suspects);
     }
     free(members);
 }
@@ -96,7 +141,7 @@ static bool is_worth_it(look *l, const ps_live *job)
     if (may_be_told(l, job)) {
         return true;
     }
-    if (!ps_is_ok(&l->room)) {
+    if (!ps_is_ok(&l->room) || lacks_memory(l->c, job->memory_bytes)) {
         return false;
     }
     if (spec->n_nodes == 0) {
@@ -117,13 +162,13 @@ static void tell_newest(ps_coordinator *c)
     for (ps_live *job = c->jobs.last; job && !job->is_active && job->told_us == 0 &&
                                       job->record.job->reason[0] == '\0' && job->writes == 0;
          job = job->prev) {
-        ps_live_set_waiting(job, "WAITING_FOR_NODES", PS_QUEUE_BEHIND);
+        ps_live_set_waiting(job, "WAITING_FOR_NODES", PS_QUEUE_BEHIND, "");
     }
 }
 
 void ps_queue_look(ps_coordinator *c)
 {
-    look l = {.c = c, .now_us = ps_loop_now_us(c->loop), .room = ps_room_check(&c->room)};
+    look l = {.c = c, .now_us = ps_coordinator_now_us(c), .room = ps_room_check(&c->room)};
     ps_live *job, *next;
 
     if (!c->is_open || c->is_stopping) {

@@ -25,7 +25,7 @@ static const int64_t grace_us = 2000000; /* for calls under way when it is told 
 
 typedef struct settings {
     const char *listen, *advertise, *data_dir, *data_path, *log_level, *log_format, *fault, *backup;
-    int64_t heartbeat_us, lease_us, min_free_mib;
+    int64_t heartbeat_us, lease_us, min_free_mib, max_memory_mib;
     bool recover;
 } settings;
 
@@ -52,6 +52,10 @@ static const ps_option options[] = {
                   .min = 0, .max = 1e9, .metavar = "MIB",
                   .help = "room on the disk of --data-dir below which no job is taken in or "
                           "started; those that run go on; 0: do not look"),
+    PS_OPTION_INT(settings, max_memory_mib, .name = "max-memory", .env = "PSGD_MAX_MEMORY",
+                  .value = "0", .min = 0, .max = 1e9, .metavar = "MIB",
+                  .help = "memory for the initial weights of all jobs that are being started; "
+                          "others wait; 0: half of the host's"),
     PS_OPTION_STRING(settings, log_level, .name = "log-level", .env = "PSGD_LOG_LEVEL",
                      .value = "info", .choices = "error|warn|info|debug",
                      .help = "how much to say on stderr"),
@@ -240,6 +244,17 @@ static ps_status back_up(const char *data_dir, const char *to)
     return ps_wrap(st, "--backup");
 }
 
+/* --max-memory, or half of the host's. */
+static uint64_t memory_bytes(int64_t mib)
+{
+    long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
+
+    if (mib > 0) {
+        return (uint64_t)mib << 20;
+    }
+    return pages > 0 && page_bytes > 0 ? (uint64_t)pages * (uint64_t)page_bytes / 2 : 0;
+}
+
 /* Runs until it is told to stop. */
 static ps_status run(const settings *s, const char *data_dir)
 {
@@ -247,6 +262,7 @@ static ps_status run(const settings *s, const char *data_dir)
                                 .data_path = s->data_path,
                                 .heartbeat_us = s->heartbeat_us,
                                 .lease_us = s->lease_us,
+                                .max_memory_bytes = memory_bytes(s->max_memory_mib),
                                 .min_free_bytes = (uint64_t)s->min_free_mib << 20};
     program p = {.stop.fire = on_stop, .down.fire = on_down};
     char kernels[PS_NN_KERNELS_BYTES];

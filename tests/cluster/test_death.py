@@ -9,7 +9,7 @@ the next job.
 import pathlib
 import time
 
-from harness import ENDLESS, PATIENCE, SLOW, SMALL, ClusterTest, coordinator_pb2, job_pb2, main
+from harness import ENDLESS, FINAL, PATIENCE, SLOW, SMALL, ClusterTest, coordinator_pb2, job_pb2, main
 
 LIMIT_MS = int(2000 * SLOW)
 LIMITS = {"canCommitMs": LIMIT_MS, "preCommitFloorMs": LIMIT_MS, "preCommitCapMs": LIMIT_MS,
@@ -22,6 +22,30 @@ PHASES = ["RESERVED", "PREPARING", "PREPARED", "READY", "RUNNING"]
 
 
 class Death(ClusterTest):
+    def lose_unasked(self, role, kind):
+        """A node that does not answer CanCommit is not to blame the job for: the job waits, says
+        for whom, and begins when the node answers again, or another one in its place."""
+        is_worker = role == "worker"
+        c = self.cluster(workers=1 if is_worker else 2, pservers=1 if is_worker else 0)
+        victim = c.add(role, 7, ["--fault", f"{kind}-at:RESERVED"])
+        (c.workers if is_worker else c.pservers).append(victim)
+        c.wait_nodes(3)
+        job = c.submit(SMALL, workers=2, timeouts=LIMITS)
+        job = c.wait(job.id, lambda j: j.state in FINAL or j.reason == "CAN_COMMIT_TIMEOUT"
+                     or victim.name in j.progress.waiting_for, seconds=WITHIN_S / SLOW + 5)
+        self.assertEqual(job.state, job_pb2.JOB_STATE_QUEUED, job.message)
+        c.wait_idle([p for p in c.nodes if p is not victim], seconds=10)
+        if kind == "stop":
+            victim.thaw()
+        else:
+            victim.wait()
+            victim.args = victim.args[:victim.args.index("--fault")]
+            victim.start()
+        job = c.wait(job.id)
+        self.assertEqual(job.state, job_pb2.JOB_STATE_DONE, job.message)
+        self.assertGreater(job.attempt, 1)
+        c.wait_idle()
+
     def lose(self, role, kind, phase):
         is_worker = role == "worker"
         c = self.cluster(workers=1 if is_worker else 2, pservers=1 if is_worker else 0)
@@ -161,7 +185,10 @@ class Death(ClusterTest):
 
 def _case(role, kind, phase):
     def test(self):
-        self.lose(role, kind, phase)
+        if phase == "RESERVED":
+            self.lose_unasked(role, kind)
+        else:
+            self.lose(role, kind, phase)
 
     verb = {"exit": "killed", "stop": "frozen"}[kind]
     setattr(Death, f"test_a_{role}_{verb}_when_{phase.lower()}", test)

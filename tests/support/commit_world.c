@@ -3,12 +3,15 @@
 #include "tests/support/commit_world.h"
 
 const ps_commit_conf cm_conf = {
+    .find_us = 600 * S,
     .can_commit_us = 5 * S,
+    .make_us = 90 * S,
     .pre_commit_us = 60 * S,
     .ready_us = 10 * S,
     .lease_us = 8 * S,
     .collect_us = 120 * S,
     .abort_us = 3 * S,
+    .may_repeat = true,
 };
 
 const ps_member cm_nodes[NODES] = {
@@ -47,6 +50,10 @@ void cm_take(cm_world *w)
             break;
         case PS_COMMIT_CHANGED:
             w->changed++;
+            break;
+        case PS_COMMIT_MAKE:
+            w->made++;
+            ps_commit_packaged(&w->c, w->c.conf.pre_commit_us, w->now);
             break;
         case PS_COMMIT_STORE:
             w->stored++;

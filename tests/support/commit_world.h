@@ -23,11 +23,11 @@ typedef struct cm_world {
     int64_t now;
     unsigned asked[NODES], prepared[NODES], started[NODES], opened[NODES], collected[NODES],
         released[NODES];
-    unsigned changed, stored, saved, over;
+    unsigned changed, made, stored, saved, over;
     bool is_full; /* SAVE is answered with a failure; else with success */
 } cm_world;
 
-/* Takes all actions that are due, counting them; SAVE is answered at once, the others by the
+/* Takes all actions that are due, counting them; SAVE and MAKE are answered at once, the others by the
  * caller. All below do so at their end. */
 void cm_take(cm_world *w);
 void cm_begin(cm_world *w, const ps_commit_conf *with);

@@ -235,54 +235,6 @@ static void a_timer_may_arm_itself_again(void **state)
     ps_loop_destroy(a.loop);
 }
 
-/* --- the loop's own time ----------------------------------------------------------- */
-
-typedef struct held_up {
-    ps_loop *loop;
-    ps_timer timer;
-    int left;
-    int64_t began_us, ended_us, own_began_us, own_ended_us;
-} held_up;
-
-enum { HELD_UP_US = 8 * PS_LOOP_AWAY_US, TIMES_HELD_UP = 3 };
-
-static void on_held_up(ps_event *self, bool ok)
-{
-    held_up *h = PS_CONTAINER_OF(self, held_up, timer.event);
-    int64_t since_us = ps_clock_us();
-
-    assert_true(ok);
-    h->own_ended_us = ps_loop_now_us(h->loop);
-    h->ended_us = ps_clock_us();
-    if (h->left-- == 0) {
-        ps_loop_stop(h->loop);
-        return;
-    }
-    while (ps_clock_us() - since_us < HELD_UP_US) {
-    }
-    assert_true(ps_loop_now_us(h->loop) == h->own_ended_us); /* it has not looked since */
-    ps_loop_after(h->loop, &h->timer, 0);
-}
-
-static void what_an_event_is_held_up_is_not_of_the_loop_s_time(void **state)
-{
-    held_up h = {.timer.event.fire = on_held_up, .left = TIMES_HELD_UP};
-    ps_status st = ps_loop_create(&h.loop);
-    int64_t own_us;
-
-    (void)state;
-    assert_true(ps_is_ok(&st));
-    h.began_us = ps_clock_us();
-    h.own_began_us = ps_loop_now_us(h.loop);
-    ps_loop_after(h.loop, &h.timer, 0);
-    ps_loop_run(h.loop);
-    own_us = h.own_ended_us - h.own_began_us;
-    assert_true(own_us <= h.ended_us - h.began_us + PS_LOOP_AWAY_US -
-                              TIMES_HELD_UP * (HELD_UP_US - PS_LOOP_AWAY_US));
-    assert_true(own_us >= TIMES_HELD_UP * PS_LOOP_AWAY_US);
-    ps_loop_destroy(h.loop);
-}
-
 static void a_loop_that_never_ran_can_be_destroyed(void **state)
 {
     trace t = {0};
@@ -305,7 +257,6 @@ int main(int argc, char **argv)
         cmocka_unit_test(timers_fire_in_order_and_stop_drops_the_rest),
         cmocka_unit_test(a_timer_can_be_moved_and_cancelled),
         cmocka_unit_test(a_timer_may_arm_itself_again),
-        cmocka_unit_test(what_an_event_is_held_up_is_not_of_the_loop_s_time),
         cmocka_unit_test(a_loop_that_never_ran_can_be_destroyed),
     };
 

@@ -41,7 +41,7 @@ static void a_busy_node_names_the_job_that_holds_it(void **state)
     cm_world w;
 
     (void)state;
-    named.busy_is_failure = true;
+    named.nodes_are_named = true;
     cm_begin(&w, &named);
     ps_commit_reserved(&w.c, W0, "w0", 7, w.now);
     ps_commit_busy(&w.c, W1, "w1", "job other-1 (attempt 2, RUNNING)", w.now);
@@ -73,25 +73,135 @@ static void a_busy_node_that_nobody_named_sends_the_job_back_to_the_queue(void *
     ps_commit_fini(&w.c);
 }
 
-static void silence_at_can_commit_names_everybody_who_is_silent(void **state)
+/* Two of three are silent. */
+static void keep_silent(cm_world *w, const ps_commit_conf *with)
+{
+    cm_begin(w, with);
+    ps_commit_reserved(&w->c, W0, "w0", 7, w->now);
+    cm_tick(w, with->can_commit_us - 1);
+    assert_int_equal(w->c.outcome, 0);
+    assert_int_equal(ps_commit_deadline(&w->c), w->now + 1);
+    cm_tick(w, 1);
+    assert_string_equal(w->c.reason, "CAN_COMMIT_TIMEOUT");
+    assert_string_equal(
+        w->c.message,
+        "did not answer CanCommit within 5.0 s: worker w1 (h:2), parameter server ps0 (h:3)");
+}
+
+static void silence_at_can_commit_sends_the_job_to_other_nodes(void **state)
 {
     cm_world w;
 
     (void)state;
+    keep_silent(&w, &cm_conf);
+    ps_commit_released(&w.c, W0, w.now);
+    cm_take(&w);
+    assert_int_equal(w.c.state, STATE(QUEUED)); /* the silent ones are not waited for twice */
+    assert_false(w.c.members[W0].is_silent);
+    assert_true(w.c.members[W1].is_silent);
+    assert_true(w.c.members[PS0].is_silent);
+    assert_false(w.c.is_interrupted); /* it may happen any number of times */
+    ps_commit_fini(&w.c);
+
     cm_begin(&w, &cm_conf);
-    ps_commit_reserved(&w.c, W0, "w0", 7, w.now);
-    cm_tick(&w, cm_conf.can_commit_us - 1);
-    assert_int_equal(w.c.outcome, 0);
-    assert_int_equal(ps_commit_deadline(&w.c), w.now + 1);
-    cm_tick(&w, 1);
-    assert_string_equal(w.c.reason, "CAN_COMMIT_TIMEOUT");
-    assert_string_equal(
-        w.c.message,
-        "did not answer CanCommit within 5.0 s: worker w1 (h:2), parameter server ps0 (h:3)");
+    ps_commit_refused(&w.c, W1, &(ps_status){.code = PS_UNAVAILABLE, .text = "away"}, w.now);
+    assert_int_equal(w.c.outcome, STATE(QUEUED));
+    assert_true(w.c.members[W1].is_silent);
+    ps_commit_fini(&w.c);
+}
+
+static void silence_of_a_node_that_the_job_names_is_its_end(void **state)
+{
+    ps_commit_conf named = cm_conf;
+    cm_world w;
+
+    (void)state;
+    named.nodes_are_named = true;
+    keep_silent(&w, &named);
     cm_store(&w);
     ps_commit_released(&w.c, W0, w.now);
     cm_take(&w);
-    assert_int_equal(w.c.state, STATE(FAILED)); /* the silent ones are not waited for twice */
+    assert_int_equal(w.c.state, STATE(FAILED));
+    ps_commit_fini(&w.c);
+}
+
+static void nodes_have_their_time_from_when_the_packages_are_made(void **state)
+{
+    char whom[80];
+    cm_world w = {.now = 100 * S};
+    ps_commit_action a;
+    size_t i;
+
+    (void)state;
+    ps_commit_begin(&w.c, &cm_conf, cm_nodes, NODES, w.now);
+    ps_commit_waiting_for(&w.c, whom, sizeof whom);
+    assert_string_equal(whom, "the coordinator");
+    ps_commit_started(&w.c, w.now);
+    for (i = 0; i < NODES; i++) {
+        ps_commit_reserved(&w.c, i, cm_nodes[i].id, 7 + i, w.now);
+    }
+    while ((a = ps_commit_next(&w.c, &i)) != PS_COMMIT_NOTHING) {
+        assert_true(a != PS_COMMIT_PREPARE);
+    }
+    ps_commit_waiting_for(&w.c, whom, sizeof whom);
+    assert_string_equal(whom, "the coordinator");
+    for (int k = 0; k < 80; k++) { /* longer than nodes will have */
+        w.now += S;
+        for (i = 0; i < NODES; i++) {
+            ps_commit_seen(&w.c, i, w.now);
+        }
+        ps_commit_tick(&w.c, w.now);
+    }
+    assert_int_equal(w.c.outcome, 0);
+    ps_commit_packaged(&w.c, 60 * S, w.now);
+    cm_take(&w);
+    assert_int_equal(w.prepared[W1], 1);
+    for (i = 0; i < NODES; i++) {
+        ps_commit_seen(&w.c, i, w.now + 59 * (int64_t)S);
+    }
+    cm_tick(&w, 60 * S - 1);
+    assert_int_equal(w.c.outcome, 0);
+    cm_tick(&w, 1);
+    assert_string_equal(w.c.reason, "PRE_COMMIT_TIMEOUT");
+    ps_commit_fini(&w.c);
+}
+
+static void a_coordinator_that_is_too_slow_blames_no_node(void **state)
+{
+    cm_world w = {.now = 100 * S};
+
+    (void)state;
+    ps_commit_begin(&w.c, &cm_conf, cm_nodes, NODES, w.now);
+    cm_tick(&w, cm_conf.find_us);
+    assert_string_equal(w.c.reason, "PACKAGE_TIMEOUT");
+    assert_string_equal(w.c.message,
+                        "the coordinator did not make the packages of the job within 600.0 s");
+    assert_false(w.c.members[W1].is_lost);
+    ps_commit_fini(&w.c);
+}
+
+static void an_attempt_that_is_interrupted_is_repeated_if_it_may_be(void **state)
+{
+    const ps_status gone = {.code = PS_FAILED_PRECONDITION, .text = "not reserved"};
+    ps_commit_conf last = cm_conf;
+    cm_world w;
+
+    (void)state;
+    cm_begin(&w, &cm_conf);
+    cm_reserve_all(&w);
+    ps_commit_unreserved(&w.c, W1, &gone, w.now);
+    assert_int_equal(w.c.outcome, STATE(QUEUED));
+    assert_string_equal(w.c.reason, "RESERVATION_LOST");
+    assert_string_equal(w.c.message, "worker w1 (h:2): not reserved");
+    assert_true(w.c.is_interrupted);
+    ps_commit_fini(&w.c);
+
+    last.may_repeat = false;
+    cm_begin(&w, &last);
+    cm_reserve_all(&w);
+    ps_commit_restarted(&w.c, W1, 99, w.now);
+    assert_int_equal(w.c.outcome, STATE(FAILED));
+    assert_string_equal(w.c.reason, "NODE_RESTARTED");
     ps_commit_fini(&w.c);
 }
 
@@ -513,7 +623,11 @@ int main(int argc, char **argv)
         cmocka_unit_test(all_is_well_and_the_job_is_done),
         cmocka_unit_test(a_busy_node_names_the_job_that_holds_it),
         cmocka_unit_test(a_busy_node_that_nobody_named_sends_the_job_back_to_the_queue),
-        cmocka_unit_test(silence_at_can_commit_names_everybody_who_is_silent),
+        cmocka_unit_test(silence_at_can_commit_sends_the_job_to_other_nodes),
+        cmocka_unit_test(silence_of_a_node_that_the_job_names_is_its_end),
+        cmocka_unit_test(nodes_have_their_time_from_when_the_packages_are_made),
+        cmocka_unit_test(a_coordinator_that_is_too_slow_blames_no_node),
+        cmocka_unit_test(an_attempt_that_is_interrupted_is_repeated_if_it_may_be),
         cmocka_unit_test(one_node_under_two_addresses_is_refused),
         cmocka_unit_test(the_first_ready_starts_the_barrier_s_clock),
         cmocka_unit_test(no_ready_at_all_ends_it_too),

@@ -68,6 +68,7 @@ typedef enum happening {
     BEATS_IDLE,
     BEAT_REBORN,
     RESTARTED,
+    UNRESERVED,
     COLLECTED,
     UNCOLLECTED,
     STORED,
@@ -129,6 +130,9 @@ static void happen(cm_world *w, happening what)
     case RESTARTED:
         ps_commit_restarted(&w->c, W1, 99, w->now);
         break;
+    case UNRESERVED:
+        ps_commit_unreserved(&w->c, W1, &bad, w->now);
+        break;
     case COLLECTED:
         ps_commit_collected(&w->c, W1, &cm_ok, w->now);
         break;
@@ -186,9 +190,10 @@ static const char *const expected[HAPPENINGS] = {
     [BEAT_FINISHED] = "------FDDD",
     [BEAT_FAILED]   = "FFFFF-FDDD",
     [BEAT_BLAMED]   = "FFFF--FDDD",
-    [BEATS_IDLE]    = "--FFFFFDDD",
-    [BEAT_REBORN]   = "-FFFFFFDDD",
-    [RESTARTED]     = "-FFFFFFDDD",
+    [BEATS_IDLE]    = "--QQFFFDDD",
+    [BEAT_REBORN]   = "-QQQFFFDDD",
+    [RESTARTED]     = "-QQQFFFDDD",
+    [UNRESERVED]    = "QQQQ--FDDD",
     [COLLECTED]     = "------FDDD",
     [UNCOLLECTED]   = "-----FFDDD",
     [STORED]        = "------FDDD",
@@ -199,7 +204,7 @@ static const char *const expected[HAPPENINGS] = {
     [RELEASED]      = "------FDDD",
     [CANCELLED]     = "CCCCCCFDDD",
     [OWN_FAILURE]   = "FFFFFFFDDD",
-    [SILENCE]       = "FFFFFFFDDD",
+    [SILENCE]       = "QFFFFFFDDD",
 };
 // clang-format on
 

@@ -22,6 +22,7 @@ void ps_serve_get_server_info(void *service, const ProtobufCMessage *request, ps
 {
     Psgd__V1__GetServerInfoResponse *reply = ps_catalogue_info();
     ps_coordinator *c = service;
+    bool is_low = false;
 
     (void)request;
     (void)payload;
@@ -30,10 +31,9 @@ void ps_serve_get_server_info(void *service, const ProtobufCMessage *request, ps
     reply->max_chunk_bytes = PS_PAYLOAD_MAX;
     reply->disk = ps_xcalloc(1, sizeof *reply->disk);
     psgd__v1__disk_info__init(reply->disk);
-    ps_room_look(&c->room);
-    reply->disk->free_bytes = c->room.free_bytes;
+    reply->disk->free_bytes = ps_room_free(&c->room, &is_low);
     reply->disk->needed_bytes = c->room.min_free_bytes;
-    reply->disk->is_low = c->room.is_low;
+    reply->disk->is_low = is_low;
     ps_call_reply(call, &reply->base);
     psgd__v1__get_server_info_response__free_unpacked(reply, NULL);
 }

@@ -130,12 +130,12 @@ static ps_status check_init(const ps_coordinator *c, const ps_plan *plan, ps_err
     return ps_fail(PS_INVALID_ARGUMENT, "%s: %s", field, st.text);
 }
 
-static void refuse_for_room(const ps_coordinator *c, ps_call *call, const ps_status *st)
+static void refuse_for_room(ps_coordinator *c, ps_call *call, const ps_status *st)
 {
     ps_error error;
 
     ps_error_init(&error, *st, "DISK_LOW");
-    ps_error_meta(&error, "free_bytes", "%" PRIu64, c->room.free_bytes);
+    ps_error_meta(&error, "free_bytes", "%" PRIu64, ps_room_free(&c->room, NULL));
     ps_error_meta(&error, "needed_bytes", "%" PRIu64, c->room.min_free_bytes);
     ps_call_fail_error(call, &error);
 }
@@ -183,11 +183,33 @@ static ps_status look(submission *s)
     return st;
 }
 
+/* Returns the bytes that a package of the plan takes. */
+static uint64_t memory_of(const ps_plan *plan)
+{
+    return (uint64_t)plan->layout.param_count * sizeof(float);
+}
+
+/* A model that is too large for --max-memory would wait for ever. */
+static ps_status check_memory(submission *s)
+{
+    uint64_t bytes = memory_of(s->plan), max = s->held.c->conf.max_memory_bytes;
+
+    if (max == 0 || bytes <= max) {
+        return ps_ok();
+    }
+    ps_error_violate(&s->error, "spec.model", "%zu parameters", s->plan->layout.param_count);
+    return ps_fail(PS_INVALID_ARGUMENT,
+                   "spec.model: %zu parameters take %llu bytes of the coordinator's memory, which "
+                   "has %llu for them (--max-memory)",
+                   s->plan->layout.param_count, (unsigned long long)bytes, (unsigned long long)max);
+}
+
 static void check(ps_task *task)
 {
     submission *s = PS_CONTAINER_OF(task, submission, task);
     ps_status st = look(s);
 
+    ps_room_look(&s->held.c->room);
     if (!ps_is_ok(&st)) {
         return;
     }
@@ -204,17 +226,19 @@ static void check(ps_task *task)
                          PS_REQUEST_ID_MAX);
         }
     }
-    s->error.status = st;
+    s->error.status = ps_is_ok(&st) ? check_memory(s) : st;
 }
 
 static void submitted(void *arg, const ps_status *result, const char *job_id)
 {
     submission *s = arg;
     ps_call *call = s->held.call;
+    bool is_low = false;
 
+    ps_room_free(&s->held.c->room, &is_low);
     if (call && ps_is_ok(result)) {
         answer_job(s->held.c, call, job_id, answer_submit);
-    } else if (call && result->code == PS_RESOURCE_EXHAUSTED && s->held.c->room.is_low) {
+    } else if (call && result->code == PS_RESOURCE_EXHAUSTED && is_low) {
         refuse_for_room(s->held.c, call, result);
     } else if (call && result->code == PS_ALREADY_EXISTS) {
         ps_refuse(call, result->code, "REQUEST_ID_USED", job_id, "%s", result->text);
@@ -229,7 +253,8 @@ static void checked(ps_task *task)
     submission *s = PS_CONTAINER_OF(task, submission, task);
 
     if (s->held.call && ps_is_ok(&s->error.status)) {
-        ps_coordinator_submit(s->held.c, s->plan->spec, s->request_id, submitted, s);
+        ps_coordinator_submit(s->held.c, s->plan->spec, s->request_id, memory_of(s->plan),
+                              submitted, s);
         return;
     }
     if (s->held.call) {
@@ -245,10 +270,11 @@ void ps_serve_submit_job(void *service, const ProtobufCMessage *request, ps_payl
     const Psgd__V1__SubmitJobRequest *q = (const void *)request;
     const Psgd__V1__JobSpec *spec = q->spec ? q->spec : &nothing;
     ps_coordinator *c = service;
+    ps_tasks *tasks = ps_look_is_needed(spec) ? c->looks : c->checks;
     submission *s;
 
     (void)payload;
-    if (!ps_tasks_has_room(c->tasks)) {
+    if (!ps_tasks_has_room(tasks)) {
         ps_refuse(call, PS_RESOURCE_EXHAUSTED, NULL, NULL,
                   "too many calls wait for the disk; try again later");
         return;
@@ -260,7 +286,7 @@ void ps_serve_submit_job(void *service, const ProtobufCMessage *request, ps_payl
     s->spec = (Psgd__V1__JobSpec *)ps_message_copy(&spec->base);
     ps_error_init(&s->error, ps_fail(PS_UNAVAILABLE, "the coordinator is stopping"), "STOPPING");
     ps_hold(&s->held, c, call, "");
-    ps_tasks_submit(c->tasks, NULL, &s->task);
+    ps_tasks_submit(tasks, NULL, &s->task);
 }
 
 /* --- CancelJob ---------------------------------------------------------------- */

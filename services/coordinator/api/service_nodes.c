@@ -36,10 +36,10 @@ void ps_serve_list_nodes(void *service, const ProtobufCMessage *request, ps_payl
 {
     const Psgd__V1__ListNodesRequest *q = (const void *)request;
     Psgd__V1__ListNodesResponse reply = PSGD__V1__LIST_NODES_RESPONSE__INIT;
-    const ps_coordinator *c = service;
+    ps_coordinator *c = service;
     char after[PS_NODES_ID_MAX], token[PS_PAGE_TOKEN_MAX];
     Google__Protobuf__Timestamp *seen;
-    int64_t now_us = ps_loop_now_us(c->loop);
+    int64_t now_us = ps_coordinator_now_us(c);
     Psgd__V1__Node *nodes, **list;
     size_t size, count = 0;
 
@@ -84,7 +84,7 @@ void ps_serve_register_node(void *service, const ProtobufCMessage *request, ps_p
     ps_coordinator *c = service;
     ps_node_entry *node = NULL;
     bool is_new = false;
-    ps_status st = ps_nodes_register(&c->nodes, q, ps_loop_now_us(c->loop), ps_clock_wall_us(),
+    ps_status st = ps_nodes_register(&c->nodes, q, ps_coordinator_now_us(c), ps_clock_wall_us(),
                                      &node, &is_new);
     ps_live *next;
 
@@ -125,7 +125,7 @@ void ps_serve_heartbeat(void *service, const ProtobufCMessage *request, ps_paylo
     ps_status st;
 
     (void)payload;
-    st = ps_nodes_beat(&c->nodes, q, ps_loop_now_us(c->loop), ps_clock_wall_us(), &node);
+    st = ps_nodes_beat(&c->nodes, q, ps_coordinator_now_us(c), ps_clock_wall_us(), &node);
     if (!ps_is_ok(&st)) {
         ps_refuse(call, st.code, st.code == PS_NOT_FOUND ? "NOT_REGISTERED" : NULL, q->job_id, "%s",
                   st.text);

@@ -45,7 +45,7 @@ void ps_commit_begin(ps_commit *c, const ps_commit_conf *conf, const ps_member *
                      size_t count, int64_t now_us)
 {
     start(c, conf, members, count, now_us);
-    enter(c, PSGD__V1__JOB_STATE__JOB_STATE_CAN_COMMIT, INT64_MAX);
+    enter(c, PSGD__V1__JOB_STATE__JOB_STATE_CAN_COMMIT, now_us + conf->find_us);
 }
 
 static void collect_all(ps_commit *c, int64_t now_us)
@@ -125,6 +125,7 @@ void ps_commit_started(ps_commit *c, int64_t now_us)
     if (!is_in(c, PSGD__V1__JOB_STATE__JOB_STATE_CAN_COMMIT)) {
         return;
     }
+    c->has_asked = true;
     c->deadline_us = now_us + c->conf.can_commit_us;
     for (size_t i = 0; i < c->count; i++) {
         c->members[i].step = PS_MEMBER_ASKED;
@@ -156,10 +157,31 @@ void ps_commit_reserved(ps_commit *c, size_t node, const char *id, uint64_t inca
     if (!all_at(c, PS_MEMBER_RESERVED)) {
         return;
     }
-    enter(c, PSGD__V1__JOB_STATE__JOB_STATE_PRE_COMMIT, now_us + c->conf.pre_commit_us);
+    enter(c, PSGD__V1__JOB_STATE__JOB_STATE_PRE_COMMIT, now_us + c->conf.make_us);
     for (size_t i = 0; i < c->count; i++) {
         c->members[i].seen_us = now_us;
+    }
+    ps_commit_do(c, PS_COMMIT_MAKE);
+}
+
+void ps_commit_packaged(ps_commit *c, int64_t pre_commit_us, int64_t now_us)
+{
+    if (!is_in(c, PSGD__V1__JOB_STATE__JOB_STATE_PRE_COMMIT) || c->has_packages) {
+        return;
+    }
+    c->has_packages = true;
+    c->conf.pre_commit_us = pre_commit_us;
+    c->deadline_us = now_us + pre_commit_us;
+    for (size_t i = 0; i < c->count; i++) {
         ps_commit_do_at(c, i, PS_COMMIT_PREPARE);
+    }
+}
+
+void ps_commit_unreserved(ps_commit *c, size_t node, const ps_status *why, int64_t now_us)
+{
+    if (c->stage == PS_STAGE_GOING && c->state < PSGD__V1__JOB_STATE__JOB_STATE_RUNNING) {
+        ps_commit_interrupt(c, "RESERVATION_LOST", now_us, "%s: %s",
+                            ps_member_name(&c->members[node]).text, why->text);
     }
 }
 
@@ -175,14 +197,22 @@ void ps_commit_busy(ps_commit *c, size_t node, const char *id, const char *holde
     }
     m->is_releasing = m->is_released = true; /* holds nothing of ours */
     ps_commit_decide(c,
-                     c->conf.busy_is_failure ? PSGD__V1__JOB_STATE__JOB_STATE_FAILED
+                     c->conf.nodes_are_named ? PSGD__V1__JOB_STATE__JOB_STATE_FAILED
                                              : PSGD__V1__JOB_STATE__JOB_STATE_QUEUED,
                      "NODE_BUSY", now_us, "%s is held by %s", ps_member_name(m).text, holder);
+}
+
+/* What becomes of a job whose node does not answer CanCommit: other nodes may take it. */
+static Psgd__V1__JobState silence_outcome(const ps_commit *c)
+{
+    return c->conf.nodes_are_named ? PSGD__V1__JOB_STATE__JOB_STATE_FAILED
+                                   : PSGD__V1__JOB_STATE__JOB_STATE_QUEUED;
 }
 
 void ps_commit_refused(ps_commit *c, size_t node, const ps_status *why, int64_t now_us)
 {
     ps_member *m = &c->members[node];
+    Psgd__V1__JobState outcome = PSGD__V1__JOB_STATE__JOB_STATE_FAILED;
     const char *reason = "PRE_COMMIT_FAILED";
 
     if (c->stage != PS_STAGE_GOING || c->state > PSGD__V1__JOB_STATE__JOB_STATE_DO_COMMIT) {
@@ -191,13 +221,17 @@ void ps_commit_refused(ps_commit *c, size_t node, const ps_status *why, int64_t 
     if (why->code == PS_UNAVAILABLE || why->code == PS_DEADLINE_EXCEEDED) {
         m->is_lost = true;
         reason = "NODE_UNREACHABLE";
+        if (c->state == PSGD__V1__JOB_STATE__JOB_STATE_CAN_COMMIT) {
+            m->is_silent = true;
+            outcome = silence_outcome(c);
+        }
     } else if (c->state == PSGD__V1__JOB_STATE__JOB_STATE_CAN_COMMIT) {
         reason = "NODE_REFUSED";
     } else if (c->state == PSGD__V1__JOB_STATE__JOB_STATE_DO_COMMIT) {
         reason = "DO_COMMIT_FAILED";
     }
-    ps_commit_decide(c, PSGD__V1__JOB_STATE__JOB_STATE_FAILED, reason, now_us, "%s: %s: %s",
-                     ps_member_name(m).text, ps_code_name(why->code), why->text);
+    ps_commit_decide(c, outcome, reason, now_us, "%s: %s: %s", ps_member_name(m).text,
+                     ps_code_name(why->code), why->text);
 }
 
 void ps_commit_prepared(ps_commit *c, size_t node, int64_t now_us)
@@ -334,7 +368,10 @@ static void take_idle(ps_commit *c, size_t node, int64_t now_us)
         m->files == PS_FILES_HERE) {
         return;
     }
-    if (++m->idle_beats >= 2) {
+    if (++m->idle_beats >= 2 && c->state < PSGD__V1__JOB_STATE__JOB_STATE_RUNNING) {
+        ps_commit_interrupt(c, "RESERVATION_LOST", now_us, "%s no longer holds the job",
+                            ps_member_name(m).text);
+    } else if (m->idle_beats >= 2) {
         ps_commit_lose(c, node, "NODE_LOST", "it no longer holds the job", now_us);
     }
 }
@@ -391,10 +428,16 @@ void ps_commit_restarted(ps_commit *c, size_t node, uint64_t incarnation, int64_
     if (is_in(c, PSGD__V1__JOB_STATE__JOB_STATE_CAN_COMMIT) && m->step <= PS_MEMBER_ASKED) {
         /* It was chosen by what its old process said; nothing is begun yet. */
         m->incarnation = 0;
-        if (!c->conf.busy_is_failure) {
+        if (!c->conf.nodes_are_named) {
             ps_commit_decide(c, PSGD__V1__JOB_STATE__JOB_STATE_QUEUED, "NODE_RESTARTED", now_us,
                              "%s was started anew", ps_member_name(m).text);
         }
+        return;
+    }
+    if (c->stage == PS_STAGE_GOING && c->state < PSGD__V1__JOB_STATE__JOB_STATE_RUNNING) {
+        m->is_lost = true; /* this process holds nothing of it */
+        ps_commit_interrupt(c, "NODE_RESTARTED", now_us, "%s was started anew",
+                            ps_member_name(m).text);
         return;
     }
     ps_commit_lose(c, node, "NODE_LOST", "its process was started anew", now_us);
@@ -418,19 +461,37 @@ void ps_commit_collected(ps_commit *c, size_t node, const ps_status *result, int
     ps_commit_settle(c, now_us);
 }
 
+/* The coordinator itself was too slow. */
+static void expire_package(ps_commit *c, int64_t limit_us, int64_t now_us)
+{
+    ps_commit_decide(c, PSGD__V1__JOB_STATE__JOB_STATE_FAILED, "PACKAGE_TIMEOUT", now_us,
+                     "the coordinator did not make the packages of the job within %.1f s",
+                     (double)limit_us / 1e6);
+}
+
 static void expire(ps_commit *c, int64_t now_us)
 {
+    const Psgd__V1__JobState failed = PSGD__V1__JOB_STATE__JOB_STATE_FAILED;
+
     switch (c->state) {
     case PSGD__V1__JOB_STATE__JOB_STATE_CAN_COMMIT:
-        ps_commit_expire(c, PS_MEMBER_RESERVED, "CAN_COMMIT_TIMEOUT", "answer CanCommit",
-                         c->conf.can_commit_us, now_us);
+        if (!c->has_asked) {
+            expire_package(c, c->conf.find_us, now_us);
+        } else {
+            ps_commit_expire(c, silence_outcome(c), PS_MEMBER_RESERVED, "CAN_COMMIT_TIMEOUT",
+                             "answer CanCommit", c->conf.can_commit_us, now_us);
+        }
         break;
     case PSGD__V1__JOB_STATE__JOB_STATE_PRE_COMMIT:
-        ps_commit_expire(c, PS_MEMBER_PREPARED, "PRE_COMMIT_TIMEOUT", "take its packages",
-                         c->conf.pre_commit_us, now_us);
+        if (!c->has_packages) {
+            expire_package(c, c->conf.make_us, now_us);
+        } else {
+            ps_commit_expire(c, failed, PS_MEMBER_PREPARED, "PRE_COMMIT_TIMEOUT",
+                             "take its packages", c->conf.pre_commit_us, now_us);
+        }
         break;
     case PSGD__V1__JOB_STATE__JOB_STATE_DO_COMMIT:
-        ps_commit_expire(c, PS_MEMBER_WAITING, "READY_TIMEOUT", "come to the barrier",
+        ps_commit_expire(c, failed, PS_MEMBER_WAITING, "READY_TIMEOUT", "come to the barrier",
                          c->conf.ready_us, now_us);
         break;
     default:

@@ -33,18 +33,22 @@ enum {
     PS_COMMIT_ADDRESS_MAX = 160,
     PS_COMMIT_REASON_MAX = 40,
     PS_COMMIT_MESSAGE_MAX = 600,
-    PS_COMMIT_WAITS_MAX = 600
+    PS_COMMIT_WAITS_MAX = 600,
+    PS_INTERRUPTED_MAX = 3 /* attempts in a row that may be interrupted before training */
 };
 
 typedef struct ps_commit_conf {
+    int64_t find_us;       /* for the coordinator to find what the packages are made of */
     int64_t can_commit_us; /* to answer CanCommit */
-    int64_t pre_commit_us; /* to take all packages */
+    int64_t make_us;       /* for the coordinator to make the packages */
+    int64_t pre_commit_us; /* to take all packages, once they are made: ps_commit_packaged */
     int64_t ready_us;      /* from DoCommit to the first Ready, and from there to the last */
     int64_t lease_us;      /* silence after which a node is lost */
     int64_t collect_us;    /* to collect from all */
     int64_t abort_us;      /* to release all; those who have not answered are left to their beats */
     bool survives_loss;    /* goes on while a worker and all servers live */
-    bool busy_is_failure;  /* else a busy node sends the job back to the queue */
+    bool nodes_are_named;  /* else a busy or silent node sends the job back to the queue */
+    bool may_repeat;       /* what interrupts it before training sends it back to the queue */
 } ps_commit_conf;
 
 /* What the caller shall do. */
@@ -57,6 +61,7 @@ typedef enum ps_commit_action {
     PS_COMMIT_COLLECT, /* Collect */
     PS_COMMIT_RELEASE, /* end what runs with the node, refuse its Ready, Abort */
     PS_COMMIT_CHANGED, /* `state` is another: publish it. Node 0 */
+    PS_COMMIT_MAKE,    /* make the packages; answer ps_commit_packaged. Node 0 */
     PS_COMMIT_STORE,   /* write summary and manifest; answer ps_commit_stored. Node 0 */
     PS_COMMIT_SAVE,    /* save the job as `stage` says; answer ps_commit_saved. Node 0 */
     PS_COMMIT_OVER     /* the last: `state` is final, or QUEUED, and saved. Node 0 */
@@ -95,6 +100,7 @@ typedef struct ps_member {
     bool is_lost;        /* dead, or struck off: nobody waits for it */
     bool is_releasing;   /* told, or about to be */
     bool is_released;    /* has answered */
+    bool is_silent;      /* did not answer CanCommit */
     bool is_blamed;      /* failed because of a peer, it says; see blame_us */
     unsigned idle_beats; /* in a row, while it should be at work */
     unsigned beats;      /* since a peer was blamed */
@@ -128,7 +134,10 @@ typedef struct ps_commit {
     ps_commit_stage stage;
     int64_t deadline_us; /* of the state, or of the stage of the end */
     int64_t blame_us;    /* when a failure blamed on a peer is the node's own; INT64_MAX: none */
+    bool has_asked;      /* CanCommit is under way or answered */
+    bool has_packages;   /* they are made */
     bool barrier_begun;  /* the first Ready has come */
+    bool is_interrupted; /* the outcome is QUEUED because of what happened to it before training */
     unsigned todo;
 
     char waits[PS_COMMIT_WAITS_MAX]; /* what a full disk holds up; "": nothing */
@@ -138,8 +147,9 @@ typedef struct ps_commit {
     bool is_last_try;                /* and the STORE under way is the last */
 } ps_commit;
 
-/* Begins with CAN_COMMIT, which is to be saved before a node is asked: then ps_commit_started or
- * ps_commit_unstarted is called. `members` (count > 0, at least one worker) are copied. */
+/* Begins with CAN_COMMIT, which is to be saved before a node is asked: then, and when it is found
+ * what the packages are made of, ps_commit_started is called, else ps_commit_unstarted or
+ * ps_commit_fail. `members` (count > 0, at least one worker) are copied. */
 void ps_commit_begin(ps_commit *c, const ps_commit_conf *conf, const ps_member *members,
                      size_t count, int64_t now_us);
 
@@ -164,6 +174,11 @@ void ps_commit_reserved(ps_commit *c, size_t node, const char *id, uint64_t inca
 void ps_commit_busy(ps_commit *c, size_t node, const char *id, const char *holder, int64_t now_us);
 /* A call of the three phases failed. */
 void ps_commit_refused(ps_commit *c, size_t node, const ps_status *why, int64_t now_us);
+/* What PS_COMMIT_MAKE asked for is there: nodes have `pre_commit_us` from now on to take it. */
+void ps_commit_packaged(ps_commit *c, int64_t pre_commit_us, int64_t now_us);
+/* The node does not hold the attempt any more, which has not begun to train: its reservation ran
+ * out while the coordinator did not run, say. Back to the queue. */
+void ps_commit_unreserved(ps_commit *c, size_t node, const ps_status *why, int64_t now_us);
 /* The seal of PreCommit was acknowledged. */
 void ps_commit_prepared(ps_commit *c, size_t node, int64_t now_us);
 /* The node stands at the barrier. OK: PS_COMMIT_OPEN or RELEASE will come for

@@ -61,7 +61,7 @@ ps_commit_action ps_commit_next(ps_commit *c, size_t *node)
             return order[k];
         }
     }
-    for (unsigned a = PS_COMMIT_STORE; a <= PS_COMMIT_OVER; a++) {
+    for (unsigned a = PS_COMMIT_MAKE; a <= PS_COMMIT_OVER; a++) {
         if (!(c->todo & 1u << a)) {
             continue;
         }
@@ -156,6 +156,15 @@ static void begin_end(ps_commit *c, int64_t now_us)
     }
 }
 
+static void decide(ps_commit *c, Psgd__V1__JobState outcome, const char *reason, int64_t now_us,
+                   const char *fmt, va_list ap)
+{
+    c->outcome = outcome;
+    snprintf(c->reason, sizeof c->reason, "%s", reason);
+    vsnprintf(c->message, sizeof c->message, fmt, ap);
+    begin_end(c, now_us);
+}
+
 void ps_commit_decide(ps_commit *c, Psgd__V1__JobState outcome, const char *reason, int64_t now_us,
                       const char *fmt, ...)
 {
@@ -164,12 +173,25 @@ void ps_commit_decide(ps_commit *c, Psgd__V1__JobState outcome, const char *reas
     if (c->stage != PS_STAGE_GOING) {
         return;
     }
-    c->outcome = outcome;
-    snprintf(c->reason, sizeof c->reason, "%s", reason);
     va_start(ap, fmt);
-    vsnprintf(c->message, sizeof c->message, fmt, ap);
+    decide(c, outcome, reason, now_us, fmt, ap);
     va_end(ap);
-    begin_end(c, now_us);
+}
+
+void ps_commit_interrupt(ps_commit *c, const char *reason, int64_t now_us, const char *fmt, ...)
+{
+    va_list ap;
+
+    if (c->stage != PS_STAGE_GOING) {
+        return;
+    }
+    c->is_interrupted = true;
+    va_start(ap, fmt);
+    decide(c,
+           c->conf.may_repeat ? PSGD__V1__JOB_STATE__JOB_STATE_QUEUED
+                              : PSGD__V1__JOB_STATE__JOB_STATE_FAILED,
+           reason, now_us, fmt, ap);
+    va_end(ap);
 }
 
 /* Appends the names of members for which `wants` holds; says how many there are. */
@@ -212,19 +234,22 @@ size_t ps_commit_uncollected(const ps_commit *c, char *names, size_t cap)
     return name_members(c, is_uncollected, 0, names, cap);
 }
 
-void ps_commit_expire(ps_commit *c, ps_member_step step, const char *reason, const char *what,
-                      int64_t limit_us, int64_t now_us)
+void ps_commit_expire(ps_commit *c, Psgd__V1__JobState outcome, ps_member_step step,
+                      const char *reason, const char *what, int64_t limit_us, int64_t now_us)
 {
     char names[PS_COMMIT_MESSAGE_MAX - 100];
 
     name_members(c, is_short_of, step, names, sizeof names);
     for (size_t i = 0; i < c->count; i++) {
-        if (is_short_of(&c->members[i], step)) {
-            c->members[i].is_lost = true; /* released, but not waited for again */
-            ps_commit_decide(c, PSGD__V1__JOB_STATE__JOB_STATE_FAILED, reason, now_us,
-                             "did not %s within %.1f s: %s", what, (double)limit_us / 1e6, names);
+        ps_member *m = &c->members[i];
+
+        if (is_short_of(m, step)) {
+            m->is_silent = step == PS_MEMBER_RESERVED;
+            m->is_lost = true; /* released, but not waited for again */
         }
     }
+    ps_commit_decide(c, outcome, reason, now_us, "did not %s within %.1f s: %s", what,
+                     (double)limit_us / 1e6, names);
 }
 
 static size_t live_workers(const ps_commit *c)
@@ -374,6 +399,12 @@ void ps_commit_waiting_for(const ps_commit *c, char *buf, size_t cap)
     ps_member_step step = PS_MEMBER_NEW;
     size_t len = 0;
 
+    if (c->stage == PS_STAGE_GOING &&
+        ((c->state == PSGD__V1__JOB_STATE__JOB_STATE_CAN_COMMIT && !c->has_asked) ||
+         (c->state == PSGD__V1__JOB_STATE__JOB_STATE_PRE_COMMIT && !c->has_packages))) {
+        snprintf(buf, cap, "the coordinator");
+        return;
+    }
     switch (c->state) {
     case PSGD__V1__JOB_STATE__JOB_STATE_CAN_COMMIT:
         step = PS_MEMBER_RESERVED;

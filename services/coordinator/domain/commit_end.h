@@ -19,13 +19,18 @@ PS_PRINTF(5, 6)
 void ps_commit_decide(ps_commit *c, Psgd__V1__JobState outcome, const char *reason, int64_t now_us,
                       const char *fmt, ...);
 
+/* Something happened before training that another attempt may not meet: QUEUED, or FAILED if the
+ * attempt may not be repeated. */
+PS_PRINTF(4, 5)
+void ps_commit_interrupt(ps_commit *c, const char *reason, int64_t now_us, const char *fmt, ...);
+
 /* The node is gone for this attempt: struck off where the job survives that,
  * else the job FAILED for `reason`. */
 void ps_commit_lose(ps_commit *c, size_t node, const char *reason, const char *why, int64_t now_us);
 
-/* The state's time is over: FAILED, naming those who have not come to `step`. */
-void ps_commit_expire(ps_commit *c, ps_member_step step, const char *reason, const char *what,
-                      int64_t limit_us, int64_t now_us);
+/* The state's time is over: `outcome`, naming those who have not come to `step`. */
+void ps_commit_expire(ps_commit *c, Psgd__V1__JobState outcome, ps_member_step step,
+                      const char *reason, const char *what, int64_t limit_us, int64_t now_us);
 
 /* The outcome is saved: releases everybody whose files are not wanted, collects the others'. */
 void ps_commit_salvage(ps_commit *c, int64_t now_us);

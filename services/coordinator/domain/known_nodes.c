@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { MISSED_MAX = 3 /* heartbeats missed by a node that may still be chosen */ };
+
 static const int64_t forget_us = 3600 * INT64_C(1000000);
 
 void ps_nodes_init(ps_nodes *nodes, int64_t heartbeat_us, int64_t lease_us)
@@ -142,6 +144,7 @@ ps_status ps_nodes_register(ps_nodes *nodes, const Psgd__V1__RegisterNodeRequest
     *is_new = node->incarnation != req->incarnation;
     if (*is_new) {
         ps_node_mark_idle(node);
+        ps_node_trust(node);
     }
     node->incarnation = req->incarnation;
     node->role = req->role;
@@ -190,6 +193,22 @@ bool ps_node_is_idle(const ps_node_entry *node)
 {
     return node->holder[0] == '\0' && node->job_id[0] == '\0' &&
            node->phase == PSGD__V1__NODE_PHASE__NODE_PHASE_IDLE;
+}
+
+bool ps_node_may_be_chosen(const ps_nodes *nodes, const ps_node_entry *node, int64_t now_us)
+{
+    return ps_node_is_idle(node) && !node->is_suspect && ps_node_is_alive(nodes, node, now_us) &&
+           ps_node_missed(nodes, node, now_us) < MISSED_MAX;
+}
+
+void ps_node_suspect(ps_node_entry *node)
+{
+    node->is_suspect = true;
+}
+
+void ps_node_trust(ps_node_entry *node)
+{
+    node->is_suspect = false;
 }
 
 void ps_node_mark_idle(ps_node_entry *node)

@@ -35,6 +35,8 @@ typedef struct ps_node_entry {
     /* The coordinator's: the job it was given to; "" for none. It counts as
      * idle when it says so and no job has it. */
     char holder[96];
+
+    bool is_suspect; /* it did not answer a call: chosen again when it has */
 } ps_node_entry;
 
 typedef struct ps_nodes {
@@ -66,6 +68,14 @@ bool ps_node_is_idle(const ps_node_entry *node);
 /* Heartbeats that it has missed in a row: a node that was just stopped still
  * has its lease, but should be given no job. */
 unsigned ps_node_missed(const ps_nodes *nodes, const ps_node_entry *node, int64_t now_us);
+
+/* The node did not answer a call, or has answered one since. */
+void ps_node_suspect(ps_node_entry *node);
+void ps_node_trust(ps_node_entry *node);
+
+/* Returns whether the node may be given a job now: alive, idle, not suspected, and it has missed
+ * fewer than three heartbeats. */
+bool ps_node_may_be_chosen(const ps_nodes *nodes, const ps_node_entry *node, int64_t now_us);
 
 /* The node answered Abort: what it said before no longer counts. */
 void ps_node_mark_idle(ps_node_entry *node);

@@ -267,10 +267,15 @@ void ps_live_tell(ps_live *job, const char *reason, const char *message)
     }
 }
 
-bool ps_live_set_waiting(ps_live *job, const char *reason, const char *message)
+bool ps_live_set_waiting(ps_live *job, const char *reason, const char *message,
+                         const char *waiting_for)
 {
     const Psgd__V1__JobState queued = PSGD__V1__JOB_STATE__JOB_STATE_QUEUED;
     bool is_news = !is_shown(job, queued, reason, message);
+
+    if (waiting_for[0] != '\0' || job->record.job->progress) {
+        ps_text_set(&ps_job_progress(job->record.job)->waiting_for, waiting_for);
+    }
 
     set_state(job, queued, reason, message, true);
     return is_news;

@@ -33,11 +33,12 @@ struct ps_live {
     Psgd__V1__JobEventKind later; /* to be published after the decisions; 0: nothing */
     bool is_unsaved;              /* a change is in memory alone: ps_live_save tries again */
     ps_status unsaved_why;
-    bool is_over;         /* freed when its last change is stored */
-    bool is_active;       /* has an attempt, and is in jobs->active */
-    int64_t told_us;      /* when it was last said what it waits for in the queue */
-    ps_attempt *attempt;  /* NULL: QUEUED */
-    ps_live *prev, *next; /* of `jobs`, as are */
+    bool is_over;          /* freed when its last change is stored */
+    bool is_active;        /* has an attempt, and is in jobs->active */
+    uint64_t memory_bytes; /* that its package takes; 0: not known yet */
+    int64_t told_us;       /* when it was last said what it waits for in the queue */
+    ps_attempt *attempt;   /* NULL: QUEUED */
+    ps_live *prev, *next;  /* of `jobs`, as are */
     ps_live *active_prev, *active_next, *same_bucket;
 };
 
@@ -86,9 +87,11 @@ void ps_live_store(ps_live *job, Psgd__V1__JobState state, Psgd__V1__JobState ou
  * stored. */
 void ps_live_tell(ps_live *job, const char *reason, const char *message);
 
-/* Sets what a QUEUED job waits for, and publishes it if it is news. The change need not survive a
+/* Sets what a QUEUED job waits for, with the ids of nodes that do not answer ("": none), and
+ * publishes it if it is news. The change need not survive a
  * crash of the host. Returns whether it was news. */
-bool ps_live_set_waiting(ps_live *job, const char *reason, const char *message);
+bool ps_live_set_waiting(ps_live *job, const char *reason, const char *message,
+                         const char *waiting_for);
 
 /* Stores the job as it is, without an event. */
 void ps_live_save(ps_live *job);

@@ -10,7 +10,7 @@
 
 enum {
     NAMES_MAX = 5, /* busy nodes named in a message */
-    MISSED_MAX = 3 /* heartbeats missed by a node that may still be chosen */
+    MISSED_MAX = 3 /* as ps_node_may_be_chosen */
 };
 
 static void take(ps_member *m, const ps_node_entry *node, uint32_t rank)
@@ -27,8 +27,7 @@ void ps_schedule_count(const ps_nodes *nodes, int64_t now_us, ps_idle *out)
     for (size_t i = 0; i < nodes->count; i++) {
         const ps_node_entry *node = nodes->entries[i];
 
-        if (ps_node_is_idle(node) && ps_node_is_alive(nodes, node, now_us) &&
-            ps_node_missed(nodes, node, now_us) < MISSED_MAX) {
+        if (ps_node_may_be_chosen(nodes, node, now_us)) {
             *(node->role == PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER ? &out->workers
                                                                   : &out->pservers) += 1;
         }
@@ -48,21 +47,49 @@ static void name_busy(ps_strbuf *text, unsigned *named, const ps_node_entry *nod
     }
 }
 
+static void name_suspect(ps_strbuf *text, unsigned *named, const ps_node_entry *node)
+{
+    if ((*named)++ < NAMES_MAX) {
+        ps_strbuf_printf(text, "%s%s (%s)", *named == 1 ? "; does not answer: " : ", ", node->id,
+                         node->address);
+    }
+}
+
+void ps_schedule_suspects(const ps_nodes *nodes, char *buf, size_t cap)
+{
+    size_t len = 0;
+    unsigned named = 0;
+
+    buf[0] = '\0';
+    for (size_t i = 0; i < nodes->count && named < NAMES_MAX; i++) {
+        const ps_node_entry *node = nodes->entries[i];
+        int n;
+
+        if (!node->is_suspect) {
+            continue;
+        }
+        n = snprintf(buf + len, cap - len, "%s%s", named++ ? ", " : "", node->id);
+        if (n < 0 || len + (size_t)n >= cap) {
+            return;
+        }
+        len += (size_t)n;
+    }
+}
+
 /* Takes `want` idle nodes of a role: those first that have missed no heartbeat,
  * in the order of ids. On shortage appends a clause to `text`. */
 static bool pick(const ps_nodes *nodes, Psgd__V1__NodeRole role, uint32_t want, int64_t now_us,
                  ps_member *members, ps_strbuf *text)
 {
     uint32_t idle = 0, known = 0, silent = 0;
-    ps_strbuf busy = {0};
-    unsigned named = 0;
+    ps_strbuf busy = {0}, suspects = {0};
+    unsigned named = 0, suspected = 0;
 
     for (unsigned missed = 0; missed < MISSED_MAX; missed++) {
         for (size_t i = 0; i < nodes->count; i++) {
             const ps_node_entry *node = nodes->entries[i];
 
-            if (node->role == role && ps_node_is_idle(node) &&
-                ps_node_is_alive(nodes, node, now_us) &&
+            if (node->role == role && ps_node_may_be_chosen(nodes, node, now_us) &&
                 ps_node_missed(nodes, node, now_us) == missed && idle++ < want) {
                 take(&members[idle - 1], node, idle - 1);
             }
@@ -75,7 +102,9 @@ static bool pick(const ps_nodes *nodes, Psgd__V1__NodeRole role, uint32_t want, 
             continue;
         }
         known++;
-        if (!ps_node_is_alive(nodes, node, now_us) ||
+        if (node->is_suspect) {
+            name_suspect(&suspects, &suspected, node);
+        } else if (!ps_node_is_alive(nodes, node, now_us) ||
             ps_node_missed(nodes, node, now_us) >= MISSED_MAX) {
             silent++;
         } else if (!ps_node_is_idle(node)) {
@@ -93,8 +122,13 @@ static bool pick(const ps_nodes *nodes, Psgd__V1__NodeRole role, uint32_t want, 
         if (named > NAMES_MAX) {
             ps_strbuf_printf(text, " and %u more", named - NAMES_MAX);
         }
+        ps_strbuf_puts(text, ps_strbuf_text(&suspects));
+        if (suspected > NAMES_MAX) {
+            ps_strbuf_printf(text, " and %u more", suspected - NAMES_MAX);
+        }
     }
     ps_strbuf_fini(&busy);
+    ps_strbuf_fini(&suspects);
     return idle >= want;
 }
 

@@ -23,6 +23,9 @@ void ps_schedule_count(const ps_nodes *nodes, int64_t now_us, ps_idle *out);
 /* Returns whether enough are idle for a job that names no nodes. */
 bool ps_schedule_may_fit(const ps_idle *idle, const Psgd__V1__JobSpec *spec);
 
+/* Writes the ids of nodes that do not answer calls to buf[0..cap); "": there are none. */
+void ps_schedule_suspects(const ps_nodes *nodes, char *buf, size_t cap);
+
 /* Fills members (ps_schedule_processes + spec->pservers, workers first, in the
  * order of node ids or of spec->nodes; workers carry runs of ranks) and returns true; or returns
  * false and says in message[0..cap) what is missing: "needs 4 workers, 2 idle of 3 known;

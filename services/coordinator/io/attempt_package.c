@@ -5,6 +5,7 @@
 #include "common/artifact/weights.h"
 #include "common/base/container_of.h"
 #include "common/base/files.h"
+#include "common/base/log.h"
 #include "common/base/xalloc.h"
 
 #include <stdio.h>
@@ -28,12 +29,14 @@ static ps_status find_folder(const ps_plan *plan, const char *data_path, char *f
     return ps_path_below(folder, cap, data_path, ps_data_folder(&plan->data_conf));
 }
 
-uint64_t ps_package_data_bytes(const ps_plan *plan, const char *data_path)
+uint64_t ps_package_data_bytes(const ps_package *package)
 {
-    char folder[1024];
-    ps_status st = find_folder(plan, data_path, folder, sizeof folder);
+    uint64_t bytes = 0;
 
-    return ps_is_ok(&st) ? ps_data_bytes(&plan->data_conf, folder) : 0;
+    for (size_t i = 0; i < package->file_count; i++) {
+        bytes += package->files[i].size;
+    }
+    return bytes;
 }
 
 /* A file that the coordinator stored must be the one that it stored. */
@@ -50,18 +53,24 @@ static ps_status check_sum(const char *path, const char *sha256)
     return st;
 }
 
-static ps_status check_inits(ps_package *p)
+/* Finds the files to start from, and checks those that the coordinator stored. */
+static ps_status find_inits(ps_package *p)
 {
-    ps_status st = check_sum(p->init_path, p->init_sha256);
+    const ps_plan *plan = p->conf.plan;
+    ps_status st = ps_init_find(&p->conf.where, plan, p->init_path, p->init_sha256);
 
     p->reason = "INIT_REFUSED";
+    if (ps_is_ok(&st)) {
+        st = check_sum(p->init_path, p->init_sha256);
+    }
     if (!ps_is_ok(&st)) {
         return ps_wrap(st, "init_from");
     }
-    for (size_t i = 0; ps_is_ok(&st) && i < p->conf.table_count; i++) {
-        st = check_sum(p->conf.table_paths[i], p->conf.table_sha256[i]);
+    st = ps_init_find_tables(&p->conf.where, plan, &p->tables);
+    for (size_t i = 0; ps_is_ok(&st) && i < p->tables.count; i++) {
+        st = check_sum(p->tables.paths[i], p->tables.sha256[i]);
     }
-    return ps_wrap(st, "init_tables");
+    return ps_wrap(st, plan->spec->n_init_tables > 0 ? "init_tables" : "init_from");
 }
 
 static ps_status make_weights(ps_package *p)
@@ -77,7 +86,13 @@ static ps_status make_weights(ps_package *p)
         return ps_fail(PS_RESOURCE_EXHAUSTED, "the model has %zu parameters; %zu are allowed",
                        count, values_max);
     }
-    p->weights = ps_buf_create(count * sizeof(float));
+    p->weights = ps_buf_try_create(count * sizeof(float));
+    if (!p->weights) {
+        return ps_fail(PS_RESOURCE_EXHAUSTED,
+                       "the coordinator has no memory for the %zu parameters of the model; "
+                       "--max-memory bounds what it takes",
+                       count);
+    }
     p->weights->len = count * sizeof(float);
     block = (float *)(void *)p->weights->data;
     if (p->init_path[0] != '\0') {
@@ -94,49 +109,83 @@ static ps_status make_weights(ps_package *p)
 
 static ps_status describe_data(ps_package *p)
 {
-    ps_status st = find_folder(p->conf.plan, p->conf.data_path, p->folder, sizeof p->folder);
+    ps_status st =
+        find_folder(p->conf.plan, p->conf.where.data_path, p->data_folder, sizeof p->data_folder);
 
     if (ps_is_ok(&st)) {
-        st = ps_data_describe_cached(p->conf.cache, &p->conf.plan->data_conf, p->folder, p->files,
-                                     &p->file_count, p->sha256);
+        st = ps_data_describe_cached(p->conf.cache, &p->conf.plan->data_conf, p->data_folder,
+                                     p->files, &p->file_count, p->sha256);
     }
     p->reason = st.code == PS_NOT_FOUND ? "DATA_MISSING" : "PACKAGE_FAILED";
     return st;
 }
 
-static void run(ps_task *task)
+static void find(ps_task *task)
 {
     ps_package *p = PS_CONTAINER_OF(task, ps_package, task);
+    ps_status st = ps_dir_make(p->conf.folder);
 
-    p->status = describe_data(p);
-    if (ps_is_ok(&p->status)) {
-        p->status = check_inits(p);
+    if (!ps_is_ok(&st)) { /* a full disk must not end a job: it is made when it is needed */
+        ps_log(PS_LOG_ERROR, "job", "%s", st.text);
     }
+    p->status = find_inits(p);
     if (ps_is_ok(&p->status)) {
-        p->status = make_weights(p);
+        p->status = describe_data(p);
     }
 }
 
-static void done(ps_task *task)
+static void found(ps_task *task)
 {
     ps_package *p = PS_CONTAINER_OF(task, ps_package, task);
 
-    p->conf.ready(p->conf.arg, p);
+    p->conf.found(p->conf.arg, p);
 }
 
-ps_package *ps_package_create(ps_tasks *tasks, ps_strand *strand, const ps_package_conf *conf)
+static void make(ps_task *task)
+{
+    ps_package *p = PS_CONTAINER_OF(task, ps_package, task);
+
+    p->status = make_weights(p);
+}
+
+static void made(ps_task *task)
+{
+    ps_package *p = PS_CONTAINER_OF(task, ps_package, task);
+
+    p->conf.made(p->conf.arg, p);
+}
+
+ps_package *ps_package_create(const ps_package_conf *conf)
 {
     ps_package *p = ps_xcalloc(1, sizeof *p);
 
-    p->task.run = run;
-    p->task.done = done;
     p->conf = *conf;
-    p->conf.init_path = p->init_path = ps_xstrdup(conf->init_path);
-    snprintf(p->init_sha256, sizeof p->init_sha256, "%s", conf->init_sha256);
+    return p;
+}
+
+static void submit(ps_package *p, ps_tasks *tasks, void (*run)(ps_task *task),
+                   void (*done)(ps_task *task))
+{
+    p->task = (ps_task){.run = run, .done = done};
     p->status = ps_fail(PS_CANCELLED, "the coordinator is stopping");
     p->reason = "STOPPING";
-    ps_tasks_submit(tasks, strand, &p->task);
-    return p;
+    ps_tasks_submit(tasks, NULL, &p->task);
+}
+
+void ps_package_find(ps_package *package, ps_tasks *tasks)
+{
+    submit(package, tasks, find, found);
+}
+
+void ps_package_make(ps_package *package, ps_tasks *tasks)
+{
+    submit(package, tasks, make, made);
+}
+
+void ps_package_drop_weights(ps_package *package)
+{
+    ps_buf_unref(package->weights);
+    package->weights = NULL;
 }
 
 void ps_package_destroy(ps_package *package)
@@ -145,6 +194,6 @@ void ps_package_destroy(ps_package *package)
         return;
     }
     ps_buf_unref(package->weights);
-    free(package->init_path);
+    ps_init_tables_fini(&package->tables);
     free(package);
 }

@@ -41,44 +41,83 @@ static void make_reserve(ps_room *room)
 void ps_room_init(ps_room *room, const char *folder, uint64_t min_free_bytes)
 {
     *room = (ps_room){.folder = folder, .min_free_bytes = min_free_bytes};
+    pthread_mutex_init(&room->looking, NULL);
+    pthread_mutex_init(&room->lock, NULL);
     snprintf(room->reserve, sizeof room->reserve, "%s/reserve", folder);
     room->has_reserve = access(room->reserve, F_OK) == 0;
     ps_room_look(room);
 }
 
-void ps_room_look(ps_room *room)
+void ps_room_fini(ps_room *room)
 {
-    bool was_low = room->is_low;
+    pthread_mutex_destroy(&room->looking);
+    pthread_mutex_destroy(&room->lock);
+}
 
-    room->free_bytes = free_in(room->folder);
-    if (room->has_reserve && room->free_bytes < PS_ROOM_LAST_BYTES) {
+uint64_t ps_room_free(ps_room *room, bool *is_low)
+{
+    uint64_t free_bytes;
+
+    pthread_mutex_lock(&room->lock);
+    free_bytes = room->free_bytes;
+    if (is_low) {
+        *is_low = room->is_low;
+    }
+    pthread_mutex_unlock(&room->lock);
+    return free_bytes;
+}
+
+/* Returns the free bytes, after the reserve is given back or made anew. */
+static uint64_t keep_reserve(ps_room *room)
+{
+    uint64_t free_bytes = free_in(room->folder);
+
+    if (room->has_reserve && free_bytes < PS_ROOM_LAST_BYTES) {
         unlink(room->reserve);
         room->has_reserve = false;
-        room->free_bytes = free_in(room->folder);
+        free_bytes = free_in(room->folder);
         ps_log(PS_LOG_WARN, "disk", "full: the reserve is given back for what must be stored");
-    } else if (!room->has_reserve && reserve_bytes(room) > 0 && room->free_bytes != UINT64_MAX &&
-               room->free_bytes >= room->min_free_bytes + 2 * reserve_bytes(room)) {
+    } else if (!room->has_reserve && reserve_bytes(room) > 0 && free_bytes != UINT64_MAX &&
+               free_bytes >= room->min_free_bytes + 2 * reserve_bytes(room)) {
         make_reserve(room);
     }
-    room->is_low = room->free_bytes < room->min_free_bytes;
-    if (room->is_low && !was_low) {
+    return free_bytes;
+}
+
+void ps_room_look(ps_room *room)
+{
+    uint64_t free_bytes;
+    bool was_low, is_low;
+
+    pthread_mutex_lock(&room->looking);
+    free_bytes = keep_reserve(room);
+    pthread_mutex_lock(&room->lock);
+    was_low = room->is_low;
+    is_low = room->is_low = free_bytes < room->min_free_bytes;
+    room->free_bytes = free_bytes;
+    pthread_mutex_unlock(&room->lock);
+    if (is_low && !was_low) {
         ps_status st = ps_room_check(room);
 
         ps_log(PS_LOG_WARN, "disk", "%s", st.text);
-    } else if (was_low && !room->is_low) {
+    } else if (was_low && !is_low) {
         ps_log(PS_LOG_INFO, "disk", "there is room again: jobs are taken in and started");
     }
+    pthread_mutex_unlock(&room->looking);
 }
 
-ps_status ps_room_check(const ps_room *room)
+ps_status ps_room_check(ps_room *room)
 {
-    if (!room->is_low) {
+    bool is_low = false;
+    uint64_t free_bytes = ps_room_free(room, &is_low);
+
+    if (!is_low) {
         return ps_ok();
     }
     return ps_fail(PS_RESOURCE_EXHAUSTED,
                    "the coordinator's disk has %llu bytes free, %llu are needed for new jobs "
                    "(--min-free); make room",
-                   (unsigned long long)room->free_bytes, (unsigned long long)room->min_free_bytes);
+                   (unsigned long long)free_bytes, (unsigned long long)room->min_free_bytes);
 }
 
 ps_status ps_room_for(const char *folder, uint64_t bytes)

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* node_probe.h - asks nodes that did not answer whether they answer now. Loop thread. */
+#ifndef PS_COORDINATOR_NODE_PROBE_H
+#define PS_COORDINATOR_NODE_PROBE_H
+
+typedef struct ps_coordinator ps_coordinator;
+
+/* Asks suspected nodes that live, a few at a time. One that answers may be chosen again. Call it
+ * once a second. */
+void ps_probe_nodes(ps_coordinator *c);
+
+/* Cancels the calls that are under way. */
+void ps_probes_end(ps_coordinator *c);
+
+#endif
