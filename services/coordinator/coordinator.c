@@ -213,6 +213,7 @@ static void on_sweep(ps_event *event, bool ok)
         return;
     }
     ps_nodes_forget(&c->nodes, ps_coordinator_now_us(c));
+    ps_reclaims_check(c);
     ps_probe_nodes(c);
     start_look(c);
     save_again(c);

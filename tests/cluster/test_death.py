@@ -36,11 +36,11 @@ class Death(ClusterTest):
         self.assertEqual(job.state, job_pb2.JOB_STATE_QUEUED, job.message)
         c.wait_idle([p for p in c.nodes if p is not victim], seconds=10)
         if kind == "stop":
-            victim.thaw()
+            victim.stop()
         else:
             victim.wait()
-            victim.args = victim.args[:victim.args.index("--fault")]
-            victim.start()
+        victim.args = victim.args[:victim.args.index("--fault")]
+        victim.start()
         job = c.wait(job.id)
         self.assertEqual(job.state, job_pb2.JOB_STATE_DONE, job.message)
         self.assertGreater(job.attempt, 1)

@@ -9,8 +9,9 @@
 
 enum { S = 1000000, BEAT = S / 2, LEASE = 10 * S };
 
-static ps_status present(ps_nodes *nodes, const char *id, uint64_t incarnation, const char *address,
-                         int64_t now_us, bool *is_new)
+static ps_status present_from(ps_nodes *nodes, const char *peer, const char *id,
+                              uint64_t incarnation, const char *address, int64_t now_us,
+                              bool *is_new)
 {
     Psgd__V1__RegisterNodeRequest q = PSGD__V1__REGISTER_NODE_REQUEST__INIT;
     ps_node_entry *node;
@@ -20,7 +21,13 @@ static ps_status present(ps_nodes *nodes, const char *id, uint64_t incarnation, 
     q.role = PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER;
     q.address = (char *)address;
     q.version = (char *)"0.1.0";
-    return ps_nodes_register(nodes, &q, now_us, now_us, &node, is_new);
+    return ps_nodes_register(nodes, &q, peer, now_us, now_us, &node, is_new);
+}
+
+static ps_status present(ps_nodes *nodes, const char *id, uint64_t incarnation, const char *address,
+                         int64_t now_us, bool *is_new)
+{
+    return present_from(nodes, "ipv4:h", id, incarnation, address, now_us, is_new);
 }
 
 static ps_status beat(ps_nodes *nodes, const char *id, uint64_t incarnation, const char *job_id,
@@ -59,7 +66,7 @@ static void nodes_are_kept_by_id(void **state)
     ps_nodes_fini(&nodes);
 }
 
-static void of_two_processes_with_one_id_the_later_has_it(void **state)
+static void of_two_processes_with_one_id_the_first_keeps_it_while_it_lives(void **state)
 {
     ps_nodes nodes;
     ps_status st;
@@ -69,14 +76,96 @@ static void of_two_processes_with_one_id_the_later_has_it(void **state)
     ps_nodes_init(&nodes, BEAT, LEASE);
     st = present(&nodes, "w1", 7, "h:1", S, &is_new);
     assert_int_equal(st.code, PS_OK);
-    st = present(&nodes, "w1", 8, "h:2", S, &is_new); /* started anew, or a second one */
-    assert_int_equal(st.code, PS_OK);
-    st = present(&nodes, "w1", 7, "h:1", S + 1, &is_new);
+    st = present(&nodes, "w1", 8, "h:2", S + BEAT, &is_new);
     assert_int_equal(st.code, PS_FAILED_PRECONDITION);
-    assert_non_null(strstr(st.text, "h:2 has the node id w1"));
-    assert_string_equal(ps_nodes_find(&nodes, "w1")->address, "h:2");
-    st = present(&nodes, "w1", 7, "h:1", S + LEASE, &is_new);
+    assert_non_null(strstr(st.text, "h:1 has the node id w1 and lives"));
+    assert_string_equal(ps_nodes_find(&nodes, "w1")->address, "h:1");
+    st = beat(&nodes, "w1", 7, "", 2 * S);
     assert_int_equal(st.code, PS_OK);
+    st = present(&nodes, "w1", 8, "h:2", 2 * S + 2 * BEAT, &is_new); /* one beat is missed */
+    assert_int_equal(st.code, PS_FAILED_PRECONDITION);
+    st = present(&nodes, "w1", 8, "h:2", 2 * S + 3 * BEAT, &is_new);
+    assert_int_equal(st.code, PS_OK);
+    assert_true(is_new);
+    ps_nodes_fini(&nodes);
+}
+
+static void a_process_that_is_started_again_has_its_id_at_once(void **state)
+{
+    ps_nodes nodes;
+    ps_status st;
+    bool is_new;
+
+    (void)state;
+    ps_nodes_init(&nodes, BEAT, LEASE);
+    st = present(&nodes, "w1", 7, "h:1", S, &is_new);
+    assert_int_equal(st.code, PS_OK);
+    st = present(&nodes, "w1", 8, "h:1", S + 1, &is_new); /* only one can listen there */
+    assert_int_equal(st.code, PS_OK);
+    assert_true(is_new);
+    st = present(&nodes, "w1", 7, "h:1", S + 2, &is_new); /* late on its way */
+    assert_int_equal(st.code, PS_FAILED_PRECONDITION);
+    assert_non_null(strstr(st.text, "was started later"));
+    ps_nodes_fini(&nodes);
+}
+
+static void ghosts_give_way_to_nodes_that_live(void **state)
+{
+    ps_nodes nodes;
+    char id[32];
+    ps_status st;
+    bool is_new;
+
+    (void)state;
+    ps_nodes_init(&nodes, BEAT, LEASE);
+    st = present(&nodes, "honest", 1, "h:1", S, &is_new);
+    assert_int_equal(st.code, PS_OK);
+    for (int i = 1; i < PS_NODES_OF_PEER_MAX; i++) {
+        snprintf(id, sizeof id, "ghost-%d", i);
+        st = present(&nodes, id, 1, "h:2", S, &is_new);
+        assert_int_equal(st.code, PS_OK);
+    }
+    st = beat(&nodes, "honest", 1, "", S + BEAT);
+    assert_int_equal(st.code, PS_OK);
+    st = present(&nodes, "late", 1, "h:3", S + BEAT, &is_new); /* none has been silent for long */
+    assert_int_equal(st.code, PS_RESOURCE_EXHAUSTED);
+    assert_string_equal(st.text, "2048 nodes of host ipv4:h are known already; 2048 are allowed");
+    st = present_from(&nodes, "ipv4:other", "elsewhere", 1, "o:1", S + BEAT, &is_new);
+    assert_int_equal(st.code, PS_OK); /* another host is not kept out */
+    st = present(&nodes, "late", 1, "h:3", S + 3 * BEAT, &is_new);
+    assert_int_equal(st.code, PS_OK);
+    assert_int_equal(nodes.count, PS_NODES_OF_PEER_MAX + 1);
+    assert_non_null(ps_nodes_find(&nodes, "honest"));
+    st = beat(&nodes, "honest", 1, "", S + LEASE);
+    assert_int_equal(st.code, PS_OK);
+    ps_nodes_forget(&nodes, S + LEASE + 1); /* those that never beat go with their leases */
+    assert_int_equal(nodes.count, 3);       /* honest; elsewhere and late, which are younger */
+    ps_nodes_fini(&nodes);
+}
+
+static void a_suspect_is_not_chosen_until_it_answers(void **state)
+{
+    ps_nodes nodes;
+    ps_node_entry *node;
+    ps_status st;
+    bool is_new;
+
+    (void)state;
+    ps_nodes_init(&nodes, BEAT, LEASE);
+    st = present(&nodes, "w1", 7, "h:1", S, &is_new);
+    assert_int_equal(st.code, PS_OK);
+    node = ps_nodes_find(&nodes, "w1");
+    assert_true(ps_node_may_be_chosen(&nodes, node, S));
+    ps_node_suspect(node);
+    st = beat(&nodes, "w1", 7, "", S + 1); /* its calls reach us; ours do not reach it */
+    assert_int_equal(st.code, PS_OK);
+    assert_false(ps_node_may_be_chosen(&nodes, node, S + 1));
+    ps_node_trust(node);
+    assert_true(ps_node_may_be_chosen(&nodes, node, S + 1));
+    ps_node_suspect(node);
+    st = present(&nodes, "w1", 8, "h:1", S + 2, &is_new); /* another process */
+    assert_int_equal(st.code, PS_OK);
+    assert_true(ps_node_may_be_chosen(&nodes, node, S + 2));
     ps_nodes_fini(&nodes);
 }
 
@@ -138,7 +227,7 @@ static void an_unknown_node_and_an_older_process_have_to_register(void **state)
     st = present(&nodes, "w1", 8, "h:1", S, &is_new);
     assert_int_equal(st.code, PS_OK);
     assert_false(is_new);
-    st = present(&nodes, "w1", 9, "h:2", S, &is_new);
+    st = present(&nodes, "w1", 9, "h:2", 3 * S, &is_new); /* the other one is silent */
     assert_int_equal(st.code, PS_OK);
     assert_true(is_new);
     assert_int_equal(nodes.count, 1);
@@ -213,6 +302,8 @@ static void the_long_silent_are_forgotten_unless_a_job_has_them(void **state)
     assert_int_equal(st.code, PS_OK);
     st = present(&nodes, "b", 1, "h:2", S, &is_new);
     assert_int_equal(st.code, PS_OK);
+    st = beat(&nodes, "a", 1, "", S);
+    assert_int_equal(st.code, PS_OK);
     snprintf(ps_nodes_find(&nodes, "b")->holder, 96, "job");
     ps_nodes_forget(&nodes, S + 3600 * (int64_t)S);
     assert_int_equal(nodes.count, 2);
@@ -226,18 +317,24 @@ static void there_is_an_end_to_nodes(void **state)
 {
     ps_nodes nodes;
     ps_status st;
-    char id[16];
+    char id[16], peer[16];
     bool is_new;
 
     (void)state;
     ps_nodes_init(&nodes, BEAT, LEASE);
     for (unsigned i = 0; i < PS_NODES_MAX; i++) {
         snprintf(id, sizeof id, "n%u", i);
-        st = present(&nodes, id, 1, "h:1", S, &is_new);
+        snprintf(peer, sizeof peer, "ipv4:%u", i % 4);
+        st = present_from(&nodes, peer, id, 1, "h:1", S, &is_new);
+        assert_int_equal(st.code, PS_OK);
+        st = beat(&nodes, id, 1, "", S);
         assert_int_equal(st.code, PS_OK);
     }
-    st = present(&nodes, "one-more", 1, "h:1", S, &is_new);
+    st = present_from(&nodes, "ipv4:9", "one-more", 1, "h:1", S + LEASE - 1, &is_new);
     assert_int_equal(st.code, PS_RESOURCE_EXHAUSTED);
+    st = present_from(&nodes, "ipv4:9", "one-more", 1, "h:1", S + LEASE, &is_new);
+    assert_int_equal(st.code, PS_OK); /* the others are silent for longer than their leases */
+    assert_int_equal(nodes.count, PS_NODES_MAX);
     ps_nodes_fini(&nodes);
 }
 
@@ -245,7 +342,10 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nodes_are_kept_by_id),
-        cmocka_unit_test(of_two_processes_with_one_id_the_later_has_it),
+        cmocka_unit_test(of_two_processes_with_one_id_the_first_keeps_it_while_it_lives),
+        cmocka_unit_test(a_process_that_is_started_again_has_its_id_at_once),
+        cmocka_unit_test(ghosts_give_way_to_nodes_that_live),
+        cmocka_unit_test(a_suspect_is_not_chosen_until_it_answers),
         cmocka_unit_test(a_lease_ends_with_silence_and_comes_back_with_a_beat),
         cmocka_unit_test(missed_heartbeats_are_counted),
         cmocka_unit_test(an_unknown_node_and_an_older_process_have_to_register),

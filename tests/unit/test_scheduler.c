@@ -30,7 +30,7 @@ static void add(world *w, const char *id, Psgd__V1__NodeRole role, const char *a
     q.incarnation = 5;
     q.role = role;
     q.address = (char *)address;
-    st = ps_nodes_register(&w->nodes, &q, 10 * S, 0, &node, &is_new);
+    st = ps_nodes_register(&w->nodes, &q, "ipv4:h", 10 * S, 0, &node, &is_new);
     assert_int_equal(st.code, PS_OK);
 }
 

@@ -21,6 +21,9 @@ ps_handler ps_serve_list_presets, ps_serve_get_server_info;
 /* Observers of jobs, which send what is new; `arg` is the coordinator. */
 ps_job_observer_fn ps_watchers_changed, ps_reclaims_changed;
 
+/* Ends downloads whose clients do not read. Call it once a second. */
+void ps_reclaims_check(ps_coordinator *c);
+
 /* Ends all of them with UNAVAILABLE. */
 void ps_watchers_end(ps_coordinator *c);
 void ps_reclaims_end(ps_coordinator *c);
@@ -34,6 +37,10 @@ void ps_refuse(ps_call *call, ps_code code, const char *reason, const char *job_
 
 /* The same from a status: reason JOB_NOT_FOUND if that is its code. */
 void ps_refuse_status(ps_call *call, const ps_status *st, const char *job_id);
+
+/* Writes the host of the client, without its port: "ipv4:127.0.0.1". */
+enum { PS_PEER_HOST_MAX = PS_NODES_PEER_MAX };
+void ps_peer_host(ps_call *call, char host[PS_PEER_HOST_MAX]);
 
 /* A call whose answer waits for a disk. `call` becomes NULL when the caller has gone. */
 typedef struct ps_held {

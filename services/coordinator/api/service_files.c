@@ -20,7 +20,9 @@
 #include <string.h>
 #include <zlib.h>
 
-enum { RECLAIMS_MAX = 200 };
+enum { RECLAIMS_MAX = 200, RECLAIMS_OF_PEER_MAX = 50 };
+
+static const int64_t unread_us = 60 * INT64_C(1000000); /* a client may leave a piece unread */
 
 typedef struct item {
     Psgd__V1__Artifact *artifact; /* a copy */
@@ -32,6 +34,8 @@ typedef struct item {
 struct ps_reclaim {
     ps_coordinator *c;
     ps_call *call;
+    char peer[PS_PEER_HOST_MAX];
+    int64_t sent_us; /* when the last piece was handed out */
     char job_id[PS_COORDINATOR_ID_MAX];
     uint64_t number;
     char folder[PS_FOLDER_MAX];
@@ -221,6 +225,7 @@ static void send_piece(ps_reclaim *r, ps_buf *buf)
     it->offset += buf->len;
     head.last = it->offset >= it->artifact->size && !may_grow(r, it);
     it->is_sent = head.last;
+    r->sent_us = ps_coordinator_now_us(r->c);
     ps_call_send(r->call, &head.base, &(ps_piece){.data = buf->data, .len = buf->len, .buf = buf},
                  1, on_sent, r);
 }
@@ -370,12 +375,14 @@ void ps_serve_reclaim_logs(void *service, const ProtobufCMessage *request, ps_pa
     const Psgd__V1__ReclaimLogsRequest *q = (const void *)request;
     ps_coordinator *c = service;
     ps_reclaim *r = ps_xcalloc(1, sizeof *r);
-    size_t count = 0;
+    size_t count = 0, of_peer = 0;
     ps_status st;
 
     (void)payload;
+    ps_peer_host(call, r->peer);
     for (const ps_reclaim *other = c->reclaims; other; other = other->next) {
         count++;
+        of_peer += strcmp(other->peer, r->peer) == 0;
     }
     r->c = c;
     r->call = call;
@@ -386,8 +393,9 @@ void ps_serve_reclaim_logs(void *service, const ProtobufCMessage *request, ps_pa
     c->reclaims = r;
     snprintf(r->job_id, sizeof r->job_id, "%.95s", q->job_id);
     st = ps_artifacts_folder(r->folder, c->conf.data_dir, r->job_id);
-    if (ps_is_ok(&st) && count >= RECLAIMS_MAX) {
-        st = ps_fail(PS_RESOURCE_EXHAUSTED, "too many downloads");
+    if (ps_is_ok(&st) && (count >= RECLAIMS_MAX || of_peer >= RECLAIMS_OF_PEER_MAX)) {
+        st = ps_fail(PS_RESOURCE_EXHAUSTED, "%zu downloads, %zu of %s; %d and %d are allowed",
+                     count, of_peer, r->peer, RECLAIMS_MAX, RECLAIMS_OF_PEER_MAX);
     }
     if (ps_is_ok(&st) && c->is_stopping) {
         st = ps_fail(PS_UNAVAILABLE, "the coordinator is stopping");
@@ -418,6 +426,22 @@ void ps_reclaims_changed(void *arg, ps_live *job, ps_job_news what)
         if (r->number == job->record.number) {
             r->is_stale = true;
             pump(r);
+        }
+    }
+}
+
+void ps_reclaims_check(ps_coordinator *c)
+{
+    int64_t now_us = ps_coordinator_now_us(c);
+    ps_reclaim *next;
+
+    for (ps_reclaim *r = c->reclaims; r; r = next) {
+        next = r->next;
+        if (!r->is_busy && !ps_call_can_send(r->call) && now_us - r->sent_us > unread_us) {
+            ps_refuse(r->call, PS_DEADLINE_EXCEEDED, "UNREAD", r->job_id,
+                      "nothing was read for %d s; ask again from the offset that is there",
+                      (int)(unread_us / 1000000));
+            forget(r);
         }
     }
 }

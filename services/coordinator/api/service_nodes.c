@@ -84,11 +84,14 @@ void ps_serve_register_node(void *service, const ProtobufCMessage *request, ps_p
     ps_coordinator *c = service;
     ps_node_entry *node = NULL;
     bool is_new = false;
-    ps_status st = ps_nodes_register(&c->nodes, q, ps_coordinator_now_us(c), ps_clock_wall_us(),
-                                     &node, &is_new);
+    char peer[PS_PEER_HOST_MAX];
     ps_live *next;
+    ps_status st;
 
     (void)payload;
+    ps_peer_host(call, peer);
+    st = ps_nodes_register(&c->nodes, q, peer, ps_coordinator_now_us(c), ps_clock_wall_us(), &node,
+                           &is_new);
     if (!ps_is_ok(&st)) {
         ps_call_fail(call, st);
         return;

@@ -14,12 +14,14 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-enum { WATCHERS_MAX = 1000 };
+enum { WATCHERS_MAX = 1000, WATCHERS_OF_PEER_MAX = 250 };
 
 struct ps_watcher {
     ps_coordinator *c;
     ps_call *call;
+    char peer[PS_PEER_HOST_MAX];
     char job_id[PS_COORDINATOR_ID_MAX];
     uint64_t number; /* 0: to be read */
     uint64_t cursor;
@@ -160,6 +162,30 @@ static void pump(ps_watcher *w)
     }
 }
 
+/* Returns false after the call was refused. */
+static bool may_watch(const ps_coordinator *c, ps_call *call, const char *job_id)
+{
+    char peer[PS_PEER_HOST_MAX];
+    size_t count = 0, of_peer = 0;
+
+    ps_peer_host(call, peer);
+    for (const ps_watcher *w = c->watchers; w; w = w->next) {
+        count++;
+        of_peer += strcmp(w->peer, peer) == 0;
+    }
+    if (c->is_stopping) {
+        ps_refuse(call, PS_UNAVAILABLE, NULL, job_id, "the coordinator is stopping");
+        return false;
+    }
+    if (count >= WATCHERS_MAX || of_peer >= WATCHERS_OF_PEER_MAX) {
+        ps_refuse(call, PS_RESOURCE_EXHAUSTED, NULL, job_id,
+                  "%zu watchers, %zu of %s; %d and %d are allowed", count, of_peer, peer,
+                  WATCHERS_MAX, WATCHERS_OF_PEER_MAX);
+        return false;
+    }
+    return true;
+}
+
 void ps_serve_watch_job(void *service, const ProtobufCMessage *request, ps_payload *payload,
                         ps_call *call)
 {
@@ -167,15 +193,9 @@ void ps_serve_watch_job(void *service, const ProtobufCMessage *request, ps_paylo
     ps_coordinator *c = service;
     ps_live *live = ps_jobs_find(&c->jobs, q->job_id);
     ps_watcher *w;
-    size_t count = 0;
 
     (void)payload;
-    for (w = c->watchers; w; w = w->next) {
-        count++;
-    }
-    if (c->is_stopping || count >= WATCHERS_MAX) {
-        ps_refuse(call, c->is_stopping ? PS_UNAVAILABLE : PS_RESOURCE_EXHAUSTED, NULL, q->job_id,
-                  "%s", c->is_stopping ? "the coordinator is stopping" : "too many watchers");
+    if (!may_watch(c, call, q->job_id)) {
         return;
     }
     w = ps_xcalloc(1, sizeof *w);
@@ -183,6 +203,7 @@ void ps_serve_watch_job(void *service, const ProtobufCMessage *request, ps_paylo
     w->call = call;
     w->number = live ? live->record.number : 0;
     w->cursor = q->after_sequence;
+    ps_peer_host(call, w->peer);
     snprintf(w->job_id, sizeof w->job_id, "%.*s", PS_COORDINATOR_ID_MAX - 1, q->job_id);
     w->next = c->watchers;
     if (w->next) {

@@ -100,13 +100,58 @@ static ps_status check(const Psgd__V1__RegisterNodeRequest *req)
     return ps_wrap(st, "address");
 }
 
-static ps_status insert(ps_nodes *nodes, const char *id, ps_node_entry **out)
+/* Whether the node may be dropped for another: nobody has it, and it is not one that lives. */
+static bool gives_way(const ps_nodes *nodes, const ps_node_entry *node, int64_t now_us)
+{
+    return node->holder[0] == '\0' &&
+           (!ps_node_is_alive(nodes, node, now_us) ||
+            (!node->has_beaten && now_us - node->seen_us > 2 * nodes->heartbeat_us));
+}
+
+static void drop(ps_nodes *nodes, size_t at)
+{
+    free(nodes->entries[at]);
+    nodes->count--;
+    memmove(&nodes->entries[at], &nodes->entries[at + 1],
+            (nodes->count - at) * sizeof(ps_node_entry *));
+}
+
+/* Makes room for one more of `peer`. */
+static ps_status make_room(ps_nodes *nodes, const char *peer, int64_t now_us)
+{
+    size_t of_peer = 0, oldest = nodes->count;
+    bool is_peer_full;
+
+    for (size_t i = 0; i < nodes->count; i++) {
+        of_peer += strcmp(nodes->entries[i]->peer, peer) == 0;
+    }
+    is_peer_full = of_peer >= PS_NODES_OF_PEER_MAX;
+    if (!is_peer_full && nodes->count < PS_NODES_MAX) {
+        return ps_ok();
+    }
+    for (size_t i = 0; i < nodes->count; i++) {
+        const ps_node_entry *node = nodes->entries[i];
+
+        if ((!is_peer_full || strcmp(node->peer, peer) == 0) && gives_way(nodes, node, now_us) &&
+            (oldest == nodes->count || node->seen_us < nodes->entries[oldest]->seen_us)) {
+            oldest = i;
+        }
+    }
+    if (oldest < nodes->count) {
+        drop(nodes, oldest);
+        return ps_ok();
+    }
+    return is_peer_full ? ps_fail(PS_RESOURCE_EXHAUSTED,
+                                  "%zu nodes of host %s are known already; %d are allowed", of_peer,
+                                  peer, PS_NODES_OF_PEER_MAX)
+                        : ps_fail(PS_RESOURCE_EXHAUSTED,
+                                  "%d nodes are known already; no more are allowed", PS_NODES_MAX);
+}
+
+static void insert(ps_nodes *nodes, const char *id, ps_node_entry **out)
 {
     size_t at = place_of(nodes, id);
 
-    if (nodes->count == PS_NODES_MAX) {
-        return ps_fail(PS_RESOURCE_EXHAUSTED, "%d nodes are known already", PS_NODES_MAX);
-    }
     if (nodes->count == nodes->cap) {
         nodes->cap = nodes->cap ? nodes->cap * 2 : 16;
         nodes->entries = ps_xrealloc(nodes->entries, nodes->cap * sizeof(ps_node_entry *));
@@ -116,11 +161,29 @@ static ps_status insert(ps_nodes *nodes, const char *id, ps_node_entry **out)
     nodes->count++;
     *out = nodes->entries[at] = ps_xcalloc(1, sizeof **out);
     snprintf((*out)->id, sizeof(*out)->id, "%s", id);
-    return ps_ok();
+}
+
+/* Two processes with one id would take it from each other for ever. One that is started again has
+ * it at once at the address that it had, and else when the other one is no longer heard. */
+static ps_status check_twin(const ps_nodes *nodes, const ps_node_entry *node,
+                            const Psgd__V1__RegisterNodeRequest *req, int64_t now_us)
+{
+    bool is_older = req->incarnation < node->incarnation && ps_node_is_alive(nodes, node, now_us);
+    bool is_twin = req->incarnation != node->incarnation &&
+                   strcmp(req->address, node->address) != 0 &&
+                   ps_node_missed(nodes, node, now_us) < 2;
+
+    if (!is_older && !is_twin) {
+        return ps_ok();
+    }
+    return ps_fail(PS_FAILED_PRECONDITION, "%s has the node id %s%s; --node-id gives another",
+                   node->address, PS_SHORT(req->node_id, 64),
+                   is_older ? " and was started later" : " and lives");
 }
 
 ps_status ps_nodes_register(ps_nodes *nodes, const Psgd__V1__RegisterNodeRequest *req,
-                            int64_t now_us, int64_t wall_us, ps_node_entry **out, bool *is_new)
+                            const char *peer, int64_t now_us, int64_t wall_us, ps_node_entry **out,
+                            bool *is_new)
 {
     ps_status st = check(req);
     ps_node_entry *node;
@@ -129,25 +192,22 @@ ps_status ps_nodes_register(ps_nodes *nodes, const Psgd__V1__RegisterNodeRequest
         return st;
     }
     node = ps_nodes_find(nodes, req->node_id);
-    /* Two processes with one id would take it from each other for ever. */
-    if (node && req->incarnation < node->incarnation && ps_node_is_alive(nodes, node, now_us)) {
-        return ps_fail(PS_FAILED_PRECONDITION,
-                       "%s has the node id %s and was started later; --node-id gives another",
-                       node->address, PS_SHORT(req->node_id, 64));
+    st = node ? check_twin(nodes, node, req, now_us) : make_room(nodes, peer, now_us);
+    if (!ps_is_ok(&st)) {
+        return st;
     }
     if (!node) {
-        st = insert(nodes, req->node_id, &node);
-        if (!ps_is_ok(&st)) {
-            return st;
-        }
+        insert(nodes, req->node_id, &node);
     }
     *is_new = node->incarnation != req->incarnation;
     if (*is_new) {
         ps_node_mark_idle(node);
         ps_node_trust(node);
+        node->has_beaten = false;
     }
     node->incarnation = req->incarnation;
     node->role = req->role;
+    snprintf(node->peer, sizeof node->peer, "%s", peer);
     snprintf(node->address, sizeof node->address, "%s", req->address);
     snprintf(node->version, sizeof node->version, "%.31s", req->version);
     snprintf(node->kernels, sizeof node->kernels, "%.159s", req->kernels);
@@ -170,6 +230,7 @@ ps_status ps_nodes_beat(ps_nodes *nodes, const Psgd__V1__HeartbeatRequest *req, 
     }
     node->seen_us = now_us;
     node->seen_wall_us = wall_us;
+    node->has_beaten = true;
     node->phase = req->phase;
     snprintf(node->job_id, sizeof node->job_id, "%s", req->job_id);
     node->attempt = req->attempt;
@@ -225,7 +286,8 @@ void ps_nodes_forget(ps_nodes *nodes, int64_t now_us)
     for (size_t i = 0; i < nodes->count; i++) {
         ps_node_entry *node = nodes->entries[i];
 
-        if (node->holder[0] == '\0' && now_us - node->seen_us > forget_us) {
+        if (node->holder[0] == '\0' &&
+            now_us - node->seen_us > (node->has_beaten ? forget_us : nodes->lease_us)) {
             free(node);
         } else {
             nodes->entries[kept++] = node;

@@ -16,7 +16,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { PS_NODES_MAX = 4096, PS_NODES_ID_MAX = 80, PS_NODES_ADDRESS_MAX = 160 };
+enum {
+    PS_NODES_MAX = 4096,
+    PS_NODES_OF_PEER_MAX = 2048, /* registered from one host */
+    PS_NODES_ID_MAX = 80,
+    PS_NODES_ADDRESS_MAX = 160,
+    PS_NODES_PEER_MAX = 64
+};
 
 typedef struct ps_node_entry {
     char id[PS_NODES_ID_MAX];
@@ -25,6 +31,8 @@ typedef struct ps_node_entry {
     char version[32];
     char kernels[160];
     uint64_t incarnation;
+    char peer[PS_NODES_PEER_MAX]; /* the host that registered it */
+    bool has_beaten;              /* has sent a heartbeat since it registered */
 
     /* As its last heartbeat says. */
     Psgd__V1__NodePhase phase;
@@ -48,12 +56,17 @@ typedef struct ps_nodes {
 void ps_nodes_init(ps_nodes *nodes, int64_t heartbeat_us, int64_t lease_us);
 void ps_nodes_fini(ps_nodes *nodes);
 
-/* Checks the request and takes it in; *out is the entry, *is_new says whether
- * the process is another than before. INVALID_ARGUMENT; RESOURCE_EXHAUSTED;
- * FAILED_PRECONDITION when a live process that was started later has the id. */
+/* Checks the request of the host `peer` and takes it in; *out is the entry, *is_new says whether
+ * the process is another than before. If there are too many nodes, in all or of that host, one that
+ * has never sent a heartbeat or is silent for longer than its lease gives way.
+ *
+ * INVALID_ARGUMENT     names the field
+ * RESOURCE_EXHAUSTED   too many nodes
+ * FAILED_PRECONDITION  a process at another address has the id and lives: it has missed fewer than
+ *                      two heartbeats; or one that was started later has its lease */
 PS_MUST_USE ps_status ps_nodes_register(ps_nodes *nodes, const Psgd__V1__RegisterNodeRequest *req,
-                                        int64_t now_us, int64_t wall_us, ps_node_entry **out,
-                                        bool *is_new);
+                                        const char *peer, int64_t now_us, int64_t wall_us,
+                                        ps_node_entry **out, bool *is_new);
 
 /* Notes what a heartbeat says. NOT_FOUND: an unknown node, or an older process. */
 PS_MUST_USE ps_status ps_nodes_beat(ps_nodes *nodes, const Psgd__V1__HeartbeatRequest *req,
@@ -80,7 +93,8 @@ bool ps_node_may_be_chosen(const ps_nodes *nodes, const ps_node_entry *node, int
 /* The node answered Abort: what it said before no longer counts. */
 void ps_node_mark_idle(ps_node_entry *node);
 
-/* Drops nodes that have long been silent and hold nothing. */
+/* Drops nodes that hold nothing and have been silent for an hour, or for their lease if they have
+ * never sent a heartbeat. */
 void ps_nodes_forget(ps_nodes *nodes, int64_t now_us);
 
 const char *ps_role_name(Psgd__V1__NodeRole role); /* "worker", "pserver" */

@@ -105,7 +105,7 @@ static bool pick(const ps_nodes *nodes, Psgd__V1__NodeRole role, uint32_t want, 
         if (node->is_suspect) {
             name_suspect(&suspects, &suspected, node);
         } else if (!ps_node_is_alive(nodes, node, now_us) ||
-            ps_node_missed(nodes, node, now_us) >= MISSED_MAX) {
+                   ps_node_missed(nodes, node, now_us) >= MISSED_MAX) {
             silent++;
         } else if (!ps_node_is_idle(node)) {
             name_busy(&busy, &named, node);
