@@ -29,7 +29,6 @@ typedef struct training {
     ps_event over;
     uint64_t sequence; /* of the events that were shown */
     char id[ID_BYTES];
-    char evaluated[TEXT_BYTES]; /* the last line about an evaluation */
 } training;
 
 static const ps_option options[] = {
@@ -180,25 +179,31 @@ static void tell(training *t, const Psgd__V1__Job *job, Psgd__V1__JobEventKind k
     ps_cli_json(t->cli, &event.base);
 }
 
-static void show_now(training *t)
+static void show_evaluations(training *t)
 {
-    const Psgd__V1__Job *job = ps_inprocess_job_now(t->local);
-    char text[sizeof t->evaluated];
-    bool is_new = false;
+    const Psgd__V1__Job *job;
 
-    if (job->n_result > 0) {
-        ps_show_result(job, text, sizeof text);
-        is_new = strcmp(text, t->evaluated) != 0;
-        memcpy(t->evaluated, text, sizeof text);
-    }
-    if (t->cli->format == PS_FORMAT_JSONL) {
-        tell(t, job,
-             is_new ? PSGD__V1__JOB_EVENT_KIND__JOB_EVENT_KIND_METRICS
-                    : PSGD__V1__JOB_EVENT_KIND__JOB_EVENT_KIND_PROGRESS);
-    } else if (t->cli->format == PS_FORMAT_TEXT) {
-        if (is_new) {
+    while ((job = ps_inprocess_job_next_evaluation(t->local)) != NULL) {
+        if (t->cli->format == PS_FORMAT_JSONL) {
+            tell(t, job, PSGD__V1__JOB_EVENT_KIND__JOB_EVENT_KIND_METRICS);
+        } else if (t->cli->format == PS_FORMAT_TEXT) {
+            char text[TEXT_BYTES];
+
+            ps_show_result(job, text, sizeof text);
             ps_live_line(&t->live, "test set: %s", text);
         }
+    }
+}
+
+static void show_now(training *t)
+{
+    const Psgd__V1__Job *job;
+
+    show_evaluations(t);
+    job = ps_inprocess_job_now(t->local);
+    if (t->cli->format == PS_FORMAT_JSONL) {
+        tell(t, job, PSGD__V1__JOB_EVENT_KIND__JOB_EVENT_KIND_PROGRESS);
+    } else if (t->cli->format == PS_FORMAT_TEXT) {
         ps_live_progress(&t->live, job->progress, ps_clock_us());
     }
 }

@@ -83,11 +83,8 @@ static void show_event(ps_watch *w, const Psgd__V1__WatchJobResponse *event)
         ps_live_line(&w->live, "%s", text);
     }
     if (event->kind == PSGD__V1__JOB_EVENT_KIND__JOB_EVENT_KIND_METRICS && job->n_result > 0) {
-        ps_show_result(job, text, sizeof w->evaluated);
-        if (strcmp(text, w->evaluated) != 0) {
-            memcpy(w->evaluated, text, sizeof text);
-            ps_live_line(&w->live, "test set: %s", text);
-        }
+        ps_show_result(job, text, sizeof text);
+        ps_live_line(&w->live, "test set: %s", text);
     }
     if (job->progress != NULL && job->progress->total_steps > 0 &&
         job->state == PSGD__V1__JOB_STATE__JOB_STATE_RUNNING) {

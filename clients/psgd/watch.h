@@ -13,7 +13,6 @@ typedef struct ps_watch {
     ps_live live;
     Psgd__V1__WatchJobRequest request; /* its after_sequence is the last event that was received */
     char shown[512];                   /* the last line about the job's state */
-    char evaluated[512];               /* the last line about an evaluation */
     bool is_detached;
 } ps_watch;
 

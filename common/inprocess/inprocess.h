@@ -63,4 +63,9 @@ PS_MUST_USE ps_status ps_inprocess_job_finish(ps_inprocess_job *run);
  * The run's own, until the next call. One thread at a time. */
 const Psgd__V1__Job *ps_inprocess_job_now(ps_inprocess_job *run);
 
+/* As ps_inprocess_job_now, with the result of the next evaluation that all workers have done and
+ * that was not returned yet; NULL if there is none. Skips those that workers have forgotten, and
+ * where the job splits evaluations all but the last. */
+const Psgd__V1__Job *ps_inprocess_job_next_evaluation(ps_inprocess_job *run);
+
 #endif

@@ -51,6 +51,7 @@ struct ps_inprocess_job {
 
     Psgd__V1__JobState state;
     ps_status result;
+    uint32_t evaluations;    /* returned by ps_inprocess_job_next_evaluation */
     ps_counts server_counts; /* of all servers, at the end */
     uint64_t staleness_bins[PS_STALENESS_BINS];
     int64_t began_wall_us, ended_wall_us;

@@ -188,3 +188,47 @@ const Psgd__V1__Job *ps_inprocess_job_now(ps_inprocess_job *run)
     job->n_artifacts = run->file_count;
     return job;
 }
+
+/* Sets the result to the means over the workers in evaluation `number`. Returns false if one of
+ * them does not have it. */
+static bool take_means(ps_inprocess_job *run, uint32_t number)
+{
+    double loss = 0, values[PS_METRICS_MAX] = {0};
+
+    for (uint32_t i = 0; i < run->worker_count; i++) {
+        ps_trainer_evaluation one;
+
+        if (!ps_trainer_get_evaluation(run->workers[i].trainer, number, &one)) {
+            return false;
+        }
+        loss += one.loss / run->worker_count;
+        for (size_t m = 0; m < run->plan->metric_count; m++) {
+            values[m] += one.values[m] / run->worker_count;
+        }
+    }
+    run->job.n_result = 0;
+    put_results(run, loss, values);
+    return true;
+}
+
+const Psgd__V1__Job *ps_inprocess_job_next_evaluation(ps_inprocess_job *run)
+{
+    const Psgd__V1__Job *job = ps_inprocess_job_now(run);
+    uint32_t done = UINT32_MAX;
+
+    for (uint32_t i = 0; i < run->worker_count; i++) {
+        uint32_t mine = ps_trainer_get_progress(run->workers[i].trainer).evaluations;
+
+        done = mine < done ? mine : done;
+    }
+    if (run->evaluations < done && run->plan->spec->split_evaluation) {
+        run->evaluations = done;
+        return job->n_result > 0 ? job : NULL;
+    }
+    while (run->evaluations < done) {
+        if (take_means(run, ++run->evaluations)) {
+            return job;
+        }
+    }
+    return NULL;
+}

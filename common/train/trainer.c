@@ -262,6 +262,14 @@ void ps_trainer_order(ps_trainer *t, uint32_t epoch)
     }
 }
 
+bool ps_trainer_get_evaluation(ps_trainer *t, uint32_t number, ps_trainer_evaluation *out)
+{
+    pthread_mutex_lock(&t->mutex);
+    *out = t->past[number % PS_EVALUATIONS_KEPT];
+    pthread_mutex_unlock(&t->mutex);
+    return number > 0 && out->number == number;
+}
+
 ps_buf *ps_trainer_get_part(ps_trainer *t, uint32_t *evaluation)
 {
     ps_buf *part;
@@ -286,6 +294,7 @@ static ps_buf *written(ps_evaluation *e)
 static void report_evaluation(ps_trainer *t, uint32_t epoch, int64_t began_us)
 {
     double values[PS_METRICS_MAX];
+    ps_trainer_evaluation *past;
     ps_buf *part;
     ps_eval_row row = {
         .epoch = epoch + 1,
@@ -303,6 +312,9 @@ static void report_evaluation(ps_trainer *t, uint32_t epoch, int64_t began_us)
     t->progress.evaluations++;
     t->progress.eval_loss = row.loss;
     memcpy(t->progress.eval_values, values, t->plan->metric_count * sizeof *values);
+    past = &t->past[t->progress.evaluations % PS_EVALUATIONS_KEPT];
+    *past = (ps_trainer_evaluation){.number = t->progress.evaluations, .loss = row.loss};
+    memcpy(past->values, values, t->plan->metric_count * sizeof *values);
     pthread_mutex_unlock(&t->mutex);
     t->last_row_us = ps_clock_us(); /* the next step has not lasted since before */
 }

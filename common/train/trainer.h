@@ -20,6 +20,14 @@
 
 typedef struct ps_trainer ps_trainer;
 
+enum { PS_EVALUATIONS_KEPT = 32 };
+
+/* What an evaluation found. */
+typedef struct ps_trainer_evaluation {
+    uint32_t number; /* from 1 */
+    double loss, values[PS_METRICS_MAX];
+} ps_trainer_evaluation;
+
 /* Where it is; a copy. */
 typedef struct ps_trainer_progress {
     uint64_t step;         /* finished */
@@ -104,6 +112,10 @@ void ps_trainer_destroy(ps_trainer *t);
 
 /* Any thread. */
 ps_trainer_progress ps_trainer_get_progress(ps_trainer *t);
+
+/* Gives an evaluation by its number. Returns false if there is none of that number, or if it is
+ * not among the last PS_EVALUATIONS_KEPT. Any thread. */
+bool ps_trainer_get_evaluation(ps_trainer *t, uint32_t number, ps_trainer_evaluation *out);
 
 /* Where the job splits evaluations: what this worker found in its share in the last
  * one, as ps_evaluation_write makes it, and the number of that, from 1; a reference, the

@@ -66,8 +66,9 @@ struct ps_trainer {
     struct trainer_tables *tables; /* sparse ones; NULL: none */
     ps_holdup holdup;              /* what the job's straggler does to this worker */
 
-    pthread_mutex_t mutex; /* guards progress and part */
+    pthread_mutex_t mutex; /* guards progress, past and part */
     ps_trainer_progress progress;
+    ps_trainer_evaluation past[PS_EVALUATIONS_KEPT]; /* ring, by number */
     ps_buf *part; /* of the last evaluation; NULL: none, or they are not split */
 };
 

@@ -78,43 +78,74 @@ static void find_waited_for(ps_attempt *a, Psgd__V1__Progress *sum)
     ps_text_set(&sum->waiting_for, text);
 }
 
-/* The mean of a metric over the ranks that live and have it. */
-static double mean_of(const ps_attempt *a, const char *metric)
+/* Returns the value that a rank found for a metric in evaluation `number`, or NULL: it has not done
+ * it, or has forgotten it. */
+static const double *value_of(const Psgd__V1__WorkerProgress *p, uint32_t number,
+                              const char *metric)
+{
+    for (size_t m = 0; p->evaluations == number && m < p->n_metrics; m++) {
+        if (strcmp(p->metrics[m]->key, metric) == 0) {
+            return &p->metrics[m]->value;
+        }
+    }
+    for (size_t i = 0; i < p->n_past; i++) {
+        const Psgd__V1__WorkerEvaluation *past = p->past[i];
+
+        for (size_t m = 0; past->number == number && m < past->n_metrics; m++) {
+            if (strcmp(past->metrics[m]->key, metric) == 0) {
+                return &past->metrics[m]->value;
+            }
+        }
+    }
+    return NULL;
+}
+
+/* The mean of a metric in evaluation `number` over the ranks that live. Returns false if one of
+ * them does not say it. */
+static bool mean_of(const ps_attempt *a, uint32_t number, const char *metric, double *mean)
 {
     double sum = 0;
     uint32_t n = 0;
 
     for (uint32_t r = 0; r < a->placement.rank_count; r++) {
-        const Psgd__V1__WorkerProgress *p = a->told[r].progress;
+        if (a->told[r].progress && !ps_rank_is_lost(a, r)) {
+            const double *value = value_of(a->told[r].progress, number, metric);
 
-        for (size_t m = 0; p && !ps_rank_is_lost(a, r) && m < p->n_metrics; m++) {
-            if (strcmp(p->metrics[m]->key, metric) == 0) {
-                sum += p->metrics[m]->value;
-                n++;
+            if (!value) {
+                return false;
             }
+            sum += *value;
+            n++;
         }
     }
-    return sum / n;
+    *mean = sum / n;
+    return n > 0;
 }
 
-/* All ranks have the same metrics: the first that lives names them. */
-static void take_means(ps_attempt *a)
+/* All ranks have the same metrics: the first that lives names them. Returns whether evaluation
+ * `number` is the result now. */
+static bool take_means(ps_attempt *a, uint32_t number)
 {
     uint32_t r = 0;
+    bool is_taken = false;
 
     while (r < a->placement.rank_count && (!a->told[r].progress || ps_rank_is_lost(a, r))) {
         r++;
     }
     for (size_t k = 0; r < a->placement.rank_count && k < a->told[r].progress->n_metrics; k++) {
         const char *metric = a->told[r].progress->metrics[k]->key;
+        double mean;
 
-        ps_job_set_result(a->job->record.job, metric, mean_of(a, metric));
+        if (mean_of(a, number, metric, &mean)) {
+            ps_job_set_result(a->job->record.job, metric, mean);
+            is_taken = true;
+        }
     }
+    return is_taken;
 }
 
-/* The result is the mean over the workers' last evaluations, or what their parts of one
- * make together; true when all have done one more. */
-static bool take_metrics(ps_attempt *a)
+/* Returns how many evaluations all ranks that live have done. */
+static uint32_t evaluations_done(const ps_attempt *a)
 {
     uint32_t least = UINT32_MAX;
 
@@ -123,25 +154,36 @@ static bool take_metrics(ps_attempt *a)
             continue;
         }
         if (!a->told[r].progress) {
-            return false;
+            return 0;
         }
         if (a->told[r].progress->evaluations < least) {
             least = a->told[r].progress->evaluations;
         }
     }
-    if (least == UINT32_MAX || least <= a->evaluations) {
-        return false;
-    }
-    if (a->plan->spec->split_evaluation) {
-        if (!ps_evaluation_parts_merge(a, least)) {
-            return false;
+    return least == UINT32_MAX ? 0 : least;
+}
+
+/* The result is the mean over what the workers found in an evaluation, or what their parts of one
+ * make together. Publishes each evaluation that all have done and that was not published yet; of
+ * split ones the last. Returns whether there was one. */
+static bool publish_evaluations(ps_attempt *a)
+{
+    const Psgd__V1__JobEventKind kind = PSGD__V1__JOB_EVENT_KIND__JOB_EVENT_KIND_METRICS;
+    uint32_t done = evaluations_done(a), before = a->evaluations;
+
+    if (done > before && a->plan->spec->split_evaluation) {
+        if (ps_evaluation_parts_merge(a, done)) {
+            a->evaluations = done;
+            ps_live_publish(a->job, kind);
         }
-        a->evaluations = least;
-        return true;
+        return a->evaluations > before;
     }
-    a->evaluations = least;
-    take_means(a);
-    return true;
+    while (a->evaluations < done) {
+        if (take_means(a, ++a->evaluations)) {
+            ps_live_publish(a->job, kind);
+        }
+    }
+    return done > before;
 }
 
 static void take_one(ps_told *told, const Psgd__V1__WorkerProgress *progress)
@@ -178,9 +220,7 @@ void ps_progress_take(ps_attempt *a, ps_peer *peer, Psgd__V1__WorkerProgress *co
     sum_up(a, sum);
     measure_rate(a, sum, now_us);
     find_waited_for(a, sum);
-    if (take_metrics(a)) {
-        ps_live_publish(a->job, PSGD__V1__JOB_EVENT_KIND__JOB_EVENT_KIND_METRICS);
-    } else {
+    if (!publish_evaluations(a)) {
         ps_live_progress(a->job, now_us);
     }
 }

@@ -6,6 +6,7 @@
 #include "common/artifact/events.h"
 #include "common/artifact/report.h"
 #include "common/base/container_of.h"
+#include "common/base/shorten.h"
 #include "common/base/xalloc.h"
 #include "common/job/counts.h"
 #include "common/train/counted.h"
@@ -34,6 +35,12 @@ struct ps_rank {
     char whom[160];
     Psgd__V1__WorkerProgress__MetricsEntry metrics[1 + PS_METRICS_MAX],
         *metric_ptrs[1 + PS_METRICS_MAX];
+    struct past {
+        Psgd__V1__WorkerEvaluation message;
+        Psgd__V1__WorkerEvaluation__MetricsEntry metrics[1 + PS_METRICS_MAX],
+            *metric_ptrs[1 + PS_METRICS_MAX];
+    } past[PS_EVALUATIONS_KEPT];
+    Psgd__V1__WorkerEvaluation *past_ptrs[PS_EVALUATIONS_KEPT];
     Psgd__V1__EvaluationPart part;
     ps_buf *part_buf; /* bytes of `part` */
 };
@@ -246,6 +253,39 @@ static void fill_metric(Psgd__V1__WorkerProgress__MetricsEntry *entry, const cha
     entry->value = value;
 }
 
+static void fill_past(const ps_plan *plan, const ps_trainer_evaluation *from, struct past *out)
+{
+    psgd__v1__worker_evaluation__init(&out->message);
+    out->message.number = from->number;
+    out->message.n_metrics = 1 + plan->metric_count;
+    out->message.metrics = out->metric_ptrs;
+    for (size_t i = 0; i < out->message.n_metrics; i++) {
+        Psgd__V1__WorkerEvaluation__MetricsEntry *entry = &out->metrics[i];
+
+        psgd__v1__worker_evaluation__metrics_entry__init(entry);
+        entry->key = (char *)(i == 0 ? "loss" : plan->metrics[i - 1].metric->name);
+        entry->value = i == 0 ? from->loss : from->values[i - 1];
+        out->metric_ptrs[i] = entry;
+    }
+}
+
+/* Lends the evaluations before number `last`. */
+static void lend_past(ps_rank *r, uint32_t last)
+{
+    uint32_t first = last > PS_EVALUATIONS_KEPT ? last - PS_EVALUATIONS_KEPT + 1 : 1;
+    ps_trainer_evaluation found;
+
+    r->progress.past = r->past_ptrs;
+    for (uint32_t number = first; number < last; number++) {
+        struct past *out = &r->past[r->progress.n_past];
+
+        if (ps_trainer_get_evaluation(r->trainer, number, &found)) {
+            fill_past(r->session.plan, &found, out);
+            r->past_ptrs[r->progress.n_past++] = &out->message;
+        }
+    }
+}
+
 /* Lends the result of this rank's share of the last split evaluation; NULL if there is none. */
 static Psgd__V1__EvaluationPart *lend_part(ps_rank *r)
 {
@@ -289,8 +329,9 @@ Psgd__V1__WorkerProgress *ps_rank_progress(ps_rank *r)
     out->rank = r->conf.rank;
     fill_counts(r, &p);
     if (p.waiting_for[0] != '\0') {
-        snprintf(r->whom, sizeof r->whom, "%.60s: room on its disk: %.70s",
-                 ps_placement_process(&r->session.placement, r->conf.rank)->node_id, p.waiting_for);
+        snprintf(r->whom, sizeof r->whom, "%s: room on its disk: %s",
+                 PS_SHORT(ps_placement_process(&r->session.placement, r->conf.rank)->node_id, 40),
+                 PS_SHORT(p.waiting_for, 90));
     }
     if (p.evaluations > 0) {
         fill_metric(&r->metrics[0], "loss", p.eval_loss);
@@ -300,6 +341,9 @@ Psgd__V1__WorkerProgress *ps_rank_progress(ps_rank *r)
         out->metrics = r->metric_ptrs;
         out->n_metrics = 1 + plan->metric_count;
         out->part = lend_part(r);
+        if (!plan->spec->split_evaluation) {
+            lend_past(r, p.evaluations);
+        }
     }
     return out;
 }

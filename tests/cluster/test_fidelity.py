@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """test_fidelity.py - command lines, settings and files of the older systems, as their users
 write them, each with what must come of it."""
+import csv
 import json
 import os
 import subprocess
 
-from harness import BIN, PATIENCE, ClusterTest, main
+from harness import BIN, PATIENCE, SMALL, ClusterTest, main
 
 OK, SERVER, CONNECTION, TIMEOUT, ARGUMENTS = range(5)
 
@@ -110,6 +111,26 @@ class WorkerJson(Fidelity):
         said = self.submit("--preset", "sgq", "-W", "worker.json", "-P", 0, code=ARGUMENTS)
         self.assertIn("1 or more are needed, or an exchange among workers", said)
         self.assertEqual(len(said.splitlines()), 1, said)
+
+
+class Evaluations(Fidelity):
+    """The submitting console of Parallel-SGD showed each epoch."""
+
+    def setUp(self):
+        self.c = self.cluster(workers=2, pservers=1)
+        self.folder = self.c.folder
+        (self.folder / "job.json").write_text(json.dumps({**SMALL, "workers": 2, "epochs": 10}))
+
+    def test_every_epoch_is_a_line(self):
+        said = self.psgd("submit", "job.json", "--watch", coordinator=self.c.coordinator.address)
+        self.assertEqual(said.count("test set:"), 10, said)
+        said = self.psgd("train", "job.json", "-o", "out")
+        self.assertEqual(said.count("test set:"), 10, said)
+        with open(self.folder / "out/EV-small-N(0).csv", encoding="utf-8") as rows:
+            accuracy = [row["accuracy"] for row in csv.DictReader(rows)]
+        lines = [line for line in said.splitlines() if "test set:" in line]
+        for line, value in zip(lines, accuracy):
+            self.assertIn(f"accuracy {float(value):.4f}", line)
 
 
 class Messages(Fidelity):
