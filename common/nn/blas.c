@@ -103,18 +103,22 @@ char *ps_nn_kernels(char text[PS_NN_KERNELS_BYTES])
     return text;
 }
 
-/* How to do without packing, or NULL: too large, or no vectors for it. Not under
- * a sanitizer, which would look at each access. */
-static const ps_gemm *unpacked(size_t m, size_t n, size_t k)
+/* The products without packing of this level; NULL: none. Not under a sanitizer, which would look
+ * at each access. */
+static const ps_gemm *own(void)
 {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    (void)m;
-    (void)n;
-    (void)k;
     return NULL;
 #else
-    return ps_gemm_fits(m, n, k) ? ps_gemm_of(ps_cpu_level()) : NULL;
+    return ps_gemm_of(ps_cpu_level());
 #endif
+}
+
+/* Whether a product has so few rows, or for a^T b terms, that to pack the large operand would cost
+ * as much as to multiply. `kept` values are read again and again, and must stay in the cache. */
+static bool is_thin(const ps_gemm *g, size_t few, size_t kept)
+{
+    return few <= g->thin && kept <= PS_GEMM_CACHE;
 }
 
 static blasint dim(size_t n)
@@ -131,10 +135,10 @@ static blasint lead(size_t n)
 
 void ps_gemm_nt(size_t m, size_t n, size_t k, const float *a, const float *b, float keep, float *c)
 {
-    enum { LEAST_DOT = 256 }; /* below, adding up the lanes costs more than packing */
-    const ps_gemm *g = k >= LEAST_DOT ? unpacked(m, n, k) : NULL;
+    const ps_gemm *g = own();
 
-    if (g != NULL) {
+    /* With fewer terms, adding up the lanes costs more than packing. */
+    if (g != NULL && k >= g->dots && (ps_gemm_fits(m, n, k) || is_thin(g, m, m * k))) {
         g->by_columns(m, n, k, a, b, keep != 0.0f, c);
         return;
     }
@@ -144,9 +148,11 @@ void ps_gemm_nt(size_t m, size_t n, size_t k, const float *a, const float *b, fl
 
 void ps_gemm_nn(size_t m, size_t n, size_t k, const float *a, const float *b, float keep, float *c)
 {
-    const ps_gemm *g = unpacked(m, n, k);
+    const ps_gemm *g = own();
 
-    if (g != NULL) {
+    /* Kept is a stripe of b, as wide as the kernel's tile, and as much again of what else is read.
+     */
+    if (g != NULL && (ps_gemm_fits(m, n, k) || is_thin(g, m, 2 * g->thin * k))) {
         g->by_rows(m, n, k, a, k, 1, b, keep != 0.0f, c);
         return;
     }
@@ -156,9 +162,9 @@ void ps_gemm_nn(size_t m, size_t n, size_t k, const float *a, const float *b, fl
 
 void ps_gemm_tn(size_t m, size_t n, size_t k, const float *a, const float *b, float keep, float *c)
 {
-    const ps_gemm *g = unpacked(m, n, k);
+    const ps_gemm *g = own();
 
-    if (g != NULL) {
+    if (g != NULL && (ps_gemm_fits(m, n, k) || is_thin(g, k, k * m))) {
         g->by_rows(m, n, k, a, 1, m, b, keep != 0.0f, c);
         return;
     }

@@ -5,11 +5,12 @@
  * is multiplied with, at all places at once, is the strip from value i * pitch + j on: a
  * product of matrices whose second one's rows overlap (gemm.h) and are never copied.
  * At stride s an image is s * s strips, each of every s-th value both ways, and (i, j) goes
- * with strip (i mod s, j mod s). If rows of the
- * output are whole vectors, or pairs of rows are, as those of images of 32 x 32 and of halves of
- * it, the products are those of the places alone. Else it computes some values between the rows
- * that are no places: for images 26 wide and a window of 3, one in 14, which is less than copies
- * cost.
+ * with strip (i mod s, j mod s).
+ *
+ * If rows of the output are whole vectors, or pairs of rows are, as those of images of 32 x 32 and
+ * of halves of it, the products are those of the places alone. Else they include values between the
+ * rows that are no places: for images 26 wide and a window of 3, one in 14, which is less than
+ * copies cost.
  *
  * Why it is here (bench_kernels, Zen 4, 32 samples, forward and both gradients, best of 7 to 9
  * rounds on a busy machine): im2col and OpenBLAS take 1.1 to 2.5 times as long, by AVX2 1.0 to 2.1.

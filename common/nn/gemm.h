@@ -5,10 +5,14 @@
  * ones are read in order; for those of a dense layer and a block of samples the
  * packing costs up to a third of the time, and the cache has them anyway.
  *
- * Why they are here (bench_kernels, AVX-512, one thread, a busy machine, best of 25 rounds): at the
- * shapes of mlp OpenBLAS takes 0.9 to 1.4 times as long, oneDNN 0.9 to 2.0; at those of ngram and
- * wide_deep that fit (9 rounds) OpenBLAS 0.9 to 1.8, oneDNN 0.7 to 1.1. Of alexnet's and resnet18's
- * products, which do not fit, OpenBLAS is 1.1 to 3.8 times as fast.
+ * So does one whose other operand is so large that packing it takes as long as to multiply it by
+ * the few rows of the first: by AVX-512 up to 64 rows, by AVX2 none (`thin`, and blas.c).
+ *
+ * Why they are here (bench_kernels, one thread, busy machines). Zen 4 with AVX-512, best of 5
+ * rounds: where they are used, at the shapes of mlp, ngram, wide_deep and the dense layers of cnn
+ * and alexnet227, OpenBLAS takes 1.0 to 1.8 times as long, oneDNN 0.9 to 3.2. At others up to 1.2
+ * times as fast. The same by AVX2, best of 7: OpenBLAS 0.9 to 1.9. Xeon with AVX-512, best of 25:
+ * OpenBLAS 0.9 to 1.8 where operands fit a cache.
  *
  * Float32, row-major. c (m, n) = c * keep + a (m, k) b; keep false: what c held
  * does not matter, not even a NaN. The same arguments give the same bits under
@@ -52,6 +56,9 @@ typedef struct ps_gemm_grids {
 typedef struct ps_gemm {
     const char *name; /* "avx2", "avx512" */
     size_t lanes;     /* floats of a vector */
+    /* Where these products are the faster way (blas.c): of how many rows or terms even if the
+     * operands do not fit a cache, 0: never; by columns from how many terms on. */
+    size_t thin, dots;
 
     /* b (k, n); a's element (i, p) lies at a[i * ai + p * ap]. */
     void (*by_rows)(size_t m, size_t n, size_t k, const float *a, size_t ai, size_t ap,
@@ -84,10 +91,12 @@ typedef struct ps_gemm {
 /* Returns the table that a processor of this level runs, or NULL: there is none. */
 const ps_gemm *ps_gemm_of(ps_cpu level);
 
-/* Whether the operands of such a product are few enough to stay in a cache of 2 MiB. */
+enum { PS_GEMM_CACHE = (3 << 19) / sizeof(float) }; /* values: most of a cache of 2 MiB */
+
+/* Whether the operands of such a product are few enough to stay there. */
 static inline bool ps_gemm_fits(size_t m, size_t n, size_t k)
 {
-    const size_t most = ((size_t)3 << 19) / sizeof(float);
+    const size_t most = PS_GEMM_CACHE;
 
     return m <= most && n <= most && k <= most && m * n <= most && n * k <= most &&
            m * n + n * k + m * k <= most;

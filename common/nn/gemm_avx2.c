@@ -56,6 +56,8 @@ ON static inline __m256 load_two(const float *p, const float *q)
 
 const ps_gemm ps_gemm_avx2 = {.name = "avx2",
                               .lanes = LANES,
+                              .thin = 0,
+                              .dots = 256,
                               .by_rows = by_rows,
                               .by_columns = by_columns,
                               .by_windows = by_windows,

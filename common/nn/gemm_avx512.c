@@ -87,6 +87,8 @@ ON static inline __m512 load_two(const float *p, const float *q)
 
 const ps_gemm ps_gemm_avx512 = {.name = "avx512",
                                 .lanes = LANES,
+                                .thin = 64,
+                                .dots = 128,
                                 .by_rows = by_rows,
                                 .by_columns = by_columns,
                                 .by_windows = by_windows,
