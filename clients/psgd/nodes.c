@@ -12,7 +12,7 @@ static void ask_for_page(ps_listing *rows, const char *token);
 
 static void add_row(ps_text_table *table, const Psgd__V1__Node *node)
 {
-    char time[PS_SHOW_BYTES], level[PS_SHOW_BYTES];
+    char time[PS_SHOW_BYTES], level[PS_SHOW_BYTES], threads[PS_SHOW_BYTES] = "-";
 
     snprintf(level, sizeof level, "%.*s", (int)strcspn(node->kernels, ", "), node->kernels);
     ps_text_table_add(table, node->id);
@@ -24,6 +24,10 @@ static void add_row(ps_text_table *table, const Psgd__V1__Node *node)
     ps_text_table_add(table, node->job_id[0] == '\0' ? "-" : node->job_id);
     ps_text_table_add(table, node->version);
     ps_text_table_add(table, level[0] == '\0' ? "-" : level);
+    if (node->threads > 0) {
+        snprintf(threads, sizeof threads, "%u", node->threads);
+    }
+    ps_text_table_add(table, threads);
     ps_text_table_add(table, ps_show_time(node->last_seen, time));
 }
 
@@ -71,8 +75,8 @@ static void ask_for_page(ps_listing *rows, const char *token)
 
 static void start(ps_cli *cli, void *arg)
 {
-    static const char *const head[] = {"NODE", "ROLE",    "ADDRESS", "PHASE",
-                                       "JOB",  "VERSION", "CPU",     "LAST SEEN"};
+    static const char *const head[] = {"NODE",    "ROLE", "ADDRESS", "PHASE",    "JOB",
+                                       "VERSION", "CPU",  "THREADS", "LAST SEEN"};
 
     ps_listing_init(arg, cli, head, sizeof head / sizeof head[0]);
     ask_for_page(arg, "");

@@ -139,6 +139,7 @@ static void do_register(ps_link *link)
     request.address = link->node->address;
     request.version = (char *)PS_VERSION;
     request.kernels = ps_nn_kernels(kernels);
+    request.threads = link->node->threads;
     link->call = ps_unary_start(link->channel, &psgd__v1__coordinator_service__descriptor,
                                 "RegisterNode", &request.base, call_timeout_us, registered, link);
 }

@@ -101,6 +101,7 @@ typedef struct ps_node_conf {
     const char *node_id;     /* NULL: kept in data_dir/node-id, made at first start */
     const char *data_dir;
     const char *data_path; /* where data sets lie already; NULL: none */
+    uint32_t threads;      /* of a parameter server; 0: it says nothing of threads */
     ps_faults faults;      /* for tests; all 0: none */
 } ps_node_conf;            /* borrowed until ps_node_start returns */
 

@@ -51,6 +51,7 @@ struct ps_node {
     const ps_role_hooks *hooks;
     void *state; /* the hooks' */
     ps_faults faults;
+    uint32_t threads; /* as of ps_node_conf */
     char *data_dir;
     char node_id[PS_NODE_ID_MAX];
     char address[PS_NODE_ADDRESS_MAX]; /* where others reach it */

@@ -227,6 +227,7 @@ ps_status ps_node_start(ps_loop *loop, const ps_node_conf *conf, const ps_role_h
     node->hooks = hooks;
     node->state = state;
     node->faults = conf->faults;
+    node->threads = conf->threads;
     node->data_dir = ps_xstrdup(conf->data_dir);
     node->incarnation = (uint64_t)ps_clock_wall_us();
     node->announced = PS_PHASE_IDLE;

@@ -20,6 +20,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,13 +32,14 @@ enum {
     EXIT_CANNOT = 1,
     EXIT_ARGUMENTS = 4,
     DIRS_MAX = 256,
+    THREADS_DEFAULT = 4, /* most, where the machine decides */
     COORDINATOR_PORT = 15386
 };
 
 typedef struct settings {
     const char *listen, *advertise, *coordinator, *data_dir, *data_path, *node_id;
     const char *log_level, *log_format;
-    int64_t grace_us;
+    int64_t grace_us, threads;
     ps_option_list faults;
 } settings;
 
@@ -164,7 +166,9 @@ static int run(const ps_node_program *program, ps_node_conf *conf, int64_t grace
     ps_status st = ps_loop_create(&r.loop);
 
     if (ps_is_ok(&st)) {
-        state = program->create(r.loop, &conf->faults);
+        st = program->create(r.loop, conf, &state);
+    }
+    if (ps_is_ok(&st)) {
         st = start_node(&r, program, state, conf, any_port);
     }
     if (ps_is_ok(&st)) {
@@ -201,6 +205,18 @@ static void start_log(const ps_node_program *program, const settings *s)
     ps_log_init(program->name, level, format);
 }
 
+/* Returns the threads that a setting stands for: of 0, those that this process may run on. */
+static uint32_t threads_of(int64_t setting)
+{
+    cpu_set_t may;
+    int count = sched_getaffinity(0, sizeof may, &may) == 0 ? CPU_COUNT(&may) : 1;
+
+    if (setting > 0) {
+        return (uint32_t)setting;
+    }
+    return count > THREADS_DEFAULT ? THREADS_DEFAULT : count > 0 ? (uint32_t)count : 1;
+}
+
 /* What the option table does not check. */
 static ps_status take_settings(const ps_node_program *program, const settings *s, chosen *out)
 {
@@ -230,6 +246,7 @@ static ps_status take_settings(const ps_node_program *program, const settings *s
         .coordinator = out->coordinator,
         .node_id = s->node_id,
         .data_path = s->data_path,
+        .threads = program->has_threads ? threads_of(s->threads) : 0,
     };
     for (size_t i = 0; i < s->faults.n && ps_is_ok(&st); i++) {
         st = ps_faults_add(&out->conf.faults, s->faults.items[i]);
@@ -302,7 +319,17 @@ int ps_node_main(int argc, char **argv, const ps_node_program *program)
                                "drop-ack:N"),
         PS_OPTION_END,
     };
-    const ps_option_table tables[] = {{.options = options}, {.options = NULL}};
+    const ps_option threads[] = {
+        PS_OPTION_INT(settings, threads, .name = "threads", .letter = 'T', .env = "PSGD_THREADS",
+                      .value = "0", .min = 0, .max = PS_THREADS_MAX, .metavar = "N",
+                      .help = "threads that share what it holds; 0: as many as it has processors, "
+                              "at most 4"),
+        PS_OPTION_END,
+    };
+    const ps_option_table tables[] = {
+        {.options = options},
+        {.title = "Speed", .options = program->has_threads ? threads : NULL},
+        {.options = NULL}};
     const ps_command command = {
         .name = program->name,
         .summary = program->summary,
@@ -312,7 +339,7 @@ int ps_node_main(int argc, char **argv, const ps_node_program *program)
                  "--grace. A second signal ends the process at once. " PS_CPU_HELP,
     };
     settings s = {0};
-    void *bases[] = {&s};
+    void *bases[] = {&s, &s};
     ps_config *config = NULL;
     ps_strbuf text = {0};
     ps_status st;

@@ -6,15 +6,16 @@
 
 #include "common/node/node.h"
 
-enum { PS_NODE_SERVICES_MAX = 4 };
+enum { PS_NODE_SERVICES_MAX = PS_THREADS_MAX };
 
-/* What differs. `state` is what create returned. */
+/* What differs. `state` is what create made. */
 typedef struct ps_node_program {
     const char *name;    /* "psgd-worker" */
     const char *summary; /* for --help */
     const char *listen;  /* default of --listen */
+    bool has_threads;    /* --threads is a setting: conf->threads */
     const ps_role_hooks *hooks;
-    void *(*create)(ps_loop *loop, const ps_faults *faults);
+    PS_MUST_USE ps_status (*create)(ps_loop *loop, const ps_node_conf *conf, void **state);
     void (*set_node)(void *state, ps_node *node);
     size_t (*services)(void *state, ps_service out[PS_NODE_SERVICES_MAX]); /* (optional) */
     void (*destroy)(void *state);

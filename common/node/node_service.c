@@ -164,6 +164,7 @@ static void reply_can_commit(const ps_node *node, ps_call *call, bool is_ready)
     reply.node_id = (char *)node->node_id;
     reply.incarnation = node->incarnation;
     reply.version = (char *)PS_VERSION;
+    reply.threads = node->threads;
     ps_call_reply(call, &reply.base);
 }
 

@@ -44,7 +44,10 @@ static ps_status place(ps_placement *placement, const Psgd__V1__Placement *p)
     }
     switch (p->role) {
     case PSGD__V1__NODE_ROLE__NODE_ROLE_PSERVER:
-        return ps_placement_set_server(placement, p->rank, p->node_id, p->address);
+        st = ps_placement_set_server(placement, p->rank, p->node_id, p->address);
+        return ps_is_ok(&st) && p->threads > 1
+                   ? ps_placement_set_threads(placement, p->rank, p->threads)
+                   : st;
     case PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER:
         return ps_placement_set_rank(placement, p->rank, p->node_id, p->address);
     default:

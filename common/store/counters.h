@@ -29,6 +29,9 @@ typedef struct ps_store_counters {
     uint64_t f32_bytes_out;          /* the same as float32 */
 } ps_store_counters;
 
+/* Adds what another store of the same job has counted. */
+void ps_store_counters_add(ps_store_counters *sum, const ps_store_counters *c);
+
 /* Contributions of one worker, counted alike. */
 typedef struct ps_worker_counters {
     uint64_t applied, dropped, left_out;

@@ -164,24 +164,7 @@ ps_store_counters ps_wire_parts_counters(ps_wire_parts *parts)
     ps_store_counters sum = {0};
 
     for (uint32_t i = 0; i < parts->count; i++) {
-        const ps_store_counters *c = ps_store_counters_of(parts->part[i].store);
-
-        sum.applied += c->applied;
-        sum.duplicates += c->duplicates;
-        sum.dropped += c->dropped;
-        sum.late += c->late;
-        sum.left_out += c->left_out;
-        sum.parked_now += c->parked_now;
-        sum.parked_bytes_now += c->parked_bytes_now;
-        sum.steps += c->steps;
-        sum.staleness_sum += c->staleness_sum;
-        sum.staleness_count += c->staleness_count;
-        if (c->staleness_max > sum.staleness_max) {
-            sum.staleness_max = c->staleness_max;
-        }
-        for (size_t b = 0; b < PS_STALENESS_BINS; b++) {
-            sum.staleness_bins[b] += c->staleness_bins[b];
-        }
+        ps_store_counters_add(&sum, ps_store_counters_of(parts->part[i].store));
     }
     return sum;
 }

@@ -54,6 +54,7 @@ static void on_can_commit(void *arg, const ps_error *error, const ProtobufCMessa
     if (!ps_is_ok(&error->status)) {
         ps_commit_refused(&a->commit, p->index, &error->status, now_us);
     } else if (r->ready) {
+        ps_peer_member(p)->threads = r->threads;
         give_to_job(p, r->node_id);
         ps_commit_reserved(&a->commit, p->index, r->node_id, r->incarnation, now_us);
     } else {

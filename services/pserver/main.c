@@ -3,9 +3,13 @@
 #include "common/node/node_main.h"
 #include "services/pserver/pserver.h"
 
-static void *create(ps_loop *loop, const ps_faults *faults)
+static ps_status create(ps_loop *loop, const ps_node_conf *conf, void **state)
 {
-    return ps_pserver_create(loop, faults->drop_ack);
+    ps_pserver *p = NULL;
+    ps_status st = ps_pserver_create(loop, conf->threads, conf->faults.drop_ack, &p);
+
+    *state = p;
+    return st;
 }
 
 static void set_node(void *state, ps_node *node)
@@ -15,8 +19,7 @@ static void set_node(void *state, ps_node *node)
 
 static size_t services(void *state, ps_service out[PS_NODE_SERVICES_MAX])
 {
-    out[0] = ps_pserver_service(state);
-    return 1;
+    return ps_pserver_services(state, out);
 }
 
 static void destroy(void *state)
@@ -31,6 +34,7 @@ int main(int argc, char **argv)
         .summary = "Holds a share of the parameters of a training job, merges the gradients that "
                    "workers push and serves the weights that they pull.",
         .listen = "127.0.0.1:15388",
+        .has_threads = true,
         .hooks = &ps_pserver_hooks,
         .create = create,
         .set_node = set_node,

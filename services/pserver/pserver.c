@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pserver.c - see pserver.h. The store exists from prepare to release. A server
- * has finished when the contributions of all steps are in; it goes on serving
- * pulls, and is collected from whether it has finished or not. From then on its
- * tables are the helper's, which writes them. */
+/* pserver.c - see pserver.h. The stores exist from prepare to release, one a thread. A server has
+ * finished when the contributions of all steps are in on each thread; it goes on serving pulls, and
+ * is collected from whether it has finished or not. From then on its tables are the helper's, which
+ * writes them. */
 #include "services/pserver/pserver.h"
 
 #include "common/base/files.h"
@@ -12,9 +12,9 @@
 #include "common/job/table_numbers.h"
 #include "common/train/counted.h"
 #include "common/train/merge.h"
-#include "common/wire/wire_link_grpc.h"
-#include "common/wire/wire_server.h"
+#include "services/pserver/server_thread.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,49 +22,84 @@
 
 struct ps_pserver {
     ps_node *node;
-    ps_wire_server *wire;
-    ps_wire_parts parts;   /* one */
-    ps_store *store;       /* its; NULL: idle */
-    ps_tables *tables;     /* its; NULL: the job has none */
-    uint32_t tables_saved; /* of them that are files; the helper's */
+    uint32_t thread_count;
+    ps_server_thread **threads; /* (thread_count) */
+
+    bool is_open;          /* there is a session */
+    uint32_t incomplete;   /* threads whose contributions are not all in */
     bool is_complete;      /* all contributions of the session are in */
+    ps_tables *tables;     /* lent to the helper; NULL: the job has none, or not yet */
+    uint32_t tables_saved; /* of them that are files; the helper's */
     /* what counters() lends to an answer */
-    uint64_t bins[PS_STALENESS_BINS];
+    ps_server_counts counts;
     Psgd__V1__WorkerShare *shares, **share_ptrs; /* (worker_count) */
 };
 
-static void complete(void *arg)
+static void finish(ps_pserver *p)
 {
-    ps_pserver *p = arg;
     ps_status result = ps_ok();
 
-    p->is_complete = true;
-    if (ps_node_phase(p->node) == PS_PHASE_RUNNING) {
+    if (p->is_complete && ps_node_phase(p->node) == PS_PHASE_RUNNING) {
         ps_node_finished(p->node, &result);
     }
 }
 
-ps_pserver *ps_pserver_create(ps_loop *loop, uint64_t drop_ack)
+static void complete(void *arg)
+{
+    ps_pserver *p = arg;
+
+    p->is_complete = --p->incomplete == 0;
+    finish(p);
+}
+
+ps_status ps_pserver_create(ps_loop *loop, uint32_t threads, uint64_t drop_ack, ps_pserver **out)
 {
     ps_pserver *p = ps_xcalloc(1, sizeof *p);
+    ps_status st = ps_ok();
 
-    p->wire = ps_wire_server_create(loop, drop_ack, complete, p);
-    return p;
+    assert(threads >= 1 && threads <= PS_THREADS_MAX && (loop != NULL || threads == 1));
+    p->threads = ps_xcalloc(threads, sizeof *p->threads);
+    for (uint32_t t = 0; t < threads && ps_is_ok(&st); t++) {
+        ps_server_thread_conf conf = {
+            .home = loop, .number = t, .drop_ack = drop_ack, .complete = complete, .arg = p};
+
+        st = ps_server_thread_create(&conf, &p->threads[t]);
+        p->thread_count += ps_is_ok(&st);
+    }
+    if (!ps_is_ok(&st)) {
+        ps_pserver_destroy(p);
+        return st;
+    }
+    *out = p;
+    return st;
+}
+
+static void drop_counts(ps_pserver *p)
+{
+    free(p->counts.workers);
+    free(p->counts.is_lost);
+    free(p->shares);
+    free(p->share_ptrs);
 }
 
 void ps_pserver_destroy(ps_pserver *p)
 {
     if (p != NULL) {
-        ps_wire_server_destroy(p->wire);
-        free(p->shares);
-        free(p->share_ptrs);
+        for (uint32_t t = 0; t < p->thread_count; t++) {
+            ps_server_thread_destroy(p->threads[t]);
+        }
+        drop_counts(p);
+        free(p->threads);
         free(p);
     }
 }
 
-ps_service ps_pserver_service(ps_pserver *p)
+size_t ps_pserver_services(ps_pserver *p, ps_service out[PS_THREADS_MAX])
 {
-    return ps_grpc_wire_service(p->wire);
+    for (uint32_t t = 0; t < p->thread_count; t++) {
+        out[t] = ps_server_thread_service(p->threads[t]);
+    }
+    return p->thread_count;
 }
 
 void ps_pserver_set_node(ps_pserver *p, ps_node *node)
@@ -72,7 +107,8 @@ void ps_pserver_set_node(ps_pserver *p, ps_node *node)
     p->node = node;
 }
 
-void ps_pserver_init_parts(ps_wire_parts *parts, ps_session *session)
+/* Takes the tables that came with a session, or makes empty ones; NULL: the job has none. */
+static ps_tables *take_tables(ps_session *session)
 {
     ps_tables *tables = session->tables;
 
@@ -80,26 +116,35 @@ void ps_pserver_init_parts(ps_wire_parts *parts, ps_session *session)
         tables = ps_merge_tables(session->plan, &session->placement, session->rank);
     }
     session->tables = NULL;
-    ps_wire_parts_init(parts, session->plan, &session->placement, session->rank, session->weights,
-                       tables);
+    return tables;
 }
 
 static ps_status prepare(void *state, ps_session *session)
 {
     ps_pserver *p = state;
-    ps_wire_attempt attempt = ps_session_attempt(session);
+    const ps_placement *placement = &session->placement;
+    uint32_t threads =
+        placement->first_part[session->rank + 1] - placement->first_part[session->rank];
 
+    if (threads != p->thread_count) {
+        return ps_fail(PS_FAILED_PRECONDITION, "placements say %u threads; this server has %u",
+                       threads, p->thread_count);
+    }
     p->is_complete = false;
+    p->incomplete = 0;
+    p->tables = NULL;
     p->tables_saved = 0;
-    ps_pserver_init_parts(&p->parts, session);
-    p->store = p->parts.part[0].store;
-    p->tables = ps_store_tables(p->store);
-    free(p->shares);
-    free(p->share_ptrs);
-    p->shares = ps_xcalloc(session->placement.rank_count, sizeof *p->shares);
-    p->share_ptrs = ps_xcalloc(session->placement.rank_count, sizeof *p->share_ptrs);
-    ps_wire_server_open(p->wire, session->plan, &session->placement, &attempt, session->rank,
-                        &p->parts);
+    drop_counts(p);
+    p->counts = (ps_server_counts){.worker_count = placement->rank_count};
+    p->counts.workers = ps_xcalloc(placement->rank_count, sizeof *p->counts.workers);
+    p->counts.is_lost = ps_xcalloc(placement->rank_count, sizeof *p->counts.is_lost);
+    p->shares = ps_xcalloc(placement->rank_count, sizeof *p->shares);
+    p->share_ptrs = ps_xcalloc(placement->rank_count, sizeof *p->share_ptrs);
+    for (uint32_t t = 0; t < threads; t++) {
+        ps_server_thread_open(p->threads[t], session, t == 0 ? take_tables(session) : NULL);
+        p->incomplete += ps_server_thread_is_used(p->threads[t]);
+    }
+    p->is_open = true;
     return ps_ok();
 }
 
@@ -107,20 +152,17 @@ static ps_status prepare(void *state, ps_session *session)
  * prepare. */
 static void run(void *state)
 {
-    ps_pserver *p = state;
-
-    if (p->is_complete) {
-        complete(p);
-    }
+    finish(state);
 }
 
 static void release(void *state)
 {
     ps_pserver *p = state;
 
-    ps_wire_server_close(p->wire, "the attempt is over");
-    ps_wire_parts_fini(&p->parts);
-    p->store = NULL;
+    for (uint32_t t = 0; p->is_open && t < p->thread_count; t++) {
+        ps_server_thread_close(p->threads[t]);
+    }
+    p->is_open = false;
     p->tables = NULL;
     ps_node_released(p->node);
 }
@@ -193,19 +235,22 @@ static void name_tables(ps_pserver *p)
 static ps_status collect(void *state)
 {
     ps_pserver *p = state;
-    size_t bytes = ps_store_value_count(p->store) * sizeof(float);
+    const ps_session *session = ps_node_session(p->node);
+    size_t bytes = ps_placement_value_count(&session->placement, session->rank) * sizeof(float);
     ps_buf *weights = ps_buf_try_create(bytes);
 
     if (weights == NULL) {
         return ps_fail(PS_RESOURCE_EXHAUSTED, "no memory for a copy of %zu bytes of weights",
                        bytes);
     }
-    memcpy(weights->data, ps_store_weights(p->store), bytes);
+    for (uint32_t t = 0; t < p->thread_count; t++) {
+        ps_server_thread_copy_weights(p->threads[t], (float *)(void *)weights->data);
+    }
     weights->len = bytes;
     ps_node_keep_bytes(p->node, "weights.f32", PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_MODEL,
                        weights);
+    p->tables = ps_server_thread_close_tables(p->threads[0]);
     if (p->tables != NULL) {
-        ps_wire_server_close_tables(p->wire);
         name_tables(p);
     }
     return ps_ok();
@@ -214,12 +259,15 @@ static ps_status collect(void *state)
 static void lose(void *state, uint32_t worker)
 {
     ps_pserver *p = state;
-    ps_status st;
+    ps_status st = ps_ok();
+    bool is_news = false;
 
-    if (p->store == NULL || ps_store_is_lost(p->store, worker)) {
+    for (uint32_t t = 0; p->is_open && t < p->thread_count && ps_is_ok(&st); t++) {
+        st = ps_server_thread_lose(p->threads[t], worker, &is_news);
+    }
+    if (!is_news) {
         return;
     }
-    st = ps_wire_server_lose(p->wire, worker);
     if (ps_is_ok(&st)) {
         ps_log(PS_LOG_WARN, "pserver", "worker %u is lost, going on without it", worker);
     } else { /* the job ends, the coordinator says so next */
@@ -230,44 +278,55 @@ static void lose(void *state, uint32_t worker)
 /* What each worker brought, and how stale it was. */
 static void fill_shares(ps_pserver *p, Psgd__V1__ServerCounters *out)
 {
-    uint32_t count = ps_node_session(p->node)->placement.rank_count;
-
-    memcpy(p->bins, ps_store_counters_of(p->store)->staleness_bins, sizeof p->bins);
-    for (uint32_t w = 0; w < count; w++) {
-        const ps_worker_counters *c = ps_store_worker_counters_of(p->store, w);
+    for (uint32_t w = 0; w < p->counts.worker_count; w++) {
+        const ps_worker_counters *c = &p->counts.workers[w];
 
         psgd__v1__worker_share__init(&p->shares[w]);
         p->shares[w].applied = c->applied;
         p->shares[w].dropped = c->dropped;
         p->shares[w].left_out = c->left_out;
-        p->shares[w].lost = ps_store_is_lost(p->store, w);
+        p->shares[w].lost = p->counts.is_lost[w];
         p->share_ptrs[w] = &p->shares[w];
     }
-    out->staleness_bins = p->bins;
+    out->staleness_bins = p->counts.store.staleness_bins;
     out->n_staleness_bins = PS_STALENESS_BINS;
     out->workers = p->share_ptrs;
-    out->n_workers = count;
+    out->n_workers = p->counts.worker_count;
+}
+
+static void count(ps_pserver *p)
+{
+    ps_server_counts *c = &p->counts;
+
+    c->store = (ps_store_counters){0};
+    c->traffic = (ps_traffic){0};
+    c->waits = c->open = 0;
+    c->clock = UINT64_MAX;
+    memset(c->workers, 0, c->worker_count * sizeof *c->workers);
+    memset(c->is_lost, 0, c->worker_count * sizeof *c->is_lost);
+    for (uint32_t t = 0; t < p->thread_count; t++) {
+        ps_server_thread_add_counts(p->threads[t], c);
+    }
 }
 
 static void counters(void *state, Psgd__V1__ServerCounters *out)
 {
     ps_pserver *p = state;
+    const ps_server_counts *c = &p->counts;
     ps_counts counts;
-    ps_traffic traffic;
 
-    if (p->store == NULL) {
+    if (!p->is_open) {
         return;
     }
-    traffic = ps_wire_server_traffic(p->wire);
-    counts = ps_counted_by_store(ps_store_counters_of(p->store));
-    counts.v[PS_COUNT_BYTES_UP] = (double)traffic.bytes_in;
-    counts.v[PS_COUNT_BYTES_DOWN] = (double)traffic.bytes_out;
-    counts.v[PS_COUNT_MESSAGES_UP] = (double)traffic.messages_in;
-    counts.v[PS_COUNT_MESSAGES_DOWN] = (double)traffic.messages_out;
-    counts.v[PS_COUNT_PULLS_WAITED] = (double)ps_wire_server_waits(p->wire);
-    counts.v[PS_COUNT_VERSION] =
-        ps_store_value_count(p->store) > 0 ? (double)ps_store_clock(p->store) : 0;
-    counts.v[PS_COUNT_OPEN] = (double)ps_store_open(p->store);
+    count(p);
+    counts = ps_counted_by_store(&c->store);
+    counts.v[PS_COUNT_BYTES_UP] = (double)c->traffic.bytes_in;
+    counts.v[PS_COUNT_BYTES_DOWN] = (double)c->traffic.bytes_out;
+    counts.v[PS_COUNT_MESSAGES_UP] = (double)c->traffic.messages_in;
+    counts.v[PS_COUNT_MESSAGES_DOWN] = (double)c->traffic.messages_out;
+    counts.v[PS_COUNT_PULLS_WAITED] = (double)c->waits;
+    counts.v[PS_COUNT_VERSION] = c->clock != UINT64_MAX ? (double)c->clock : 0;
+    counts.v[PS_COUNT_OPEN] = (double)c->open;
     ps_counts_put(&counts, PS_OF_SERVER, &out->base);
     fill_shares(p, out);
 }

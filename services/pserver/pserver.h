@@ -4,21 +4,20 @@
 #define PS_SERVICES_PSERVER_PSERVER_H
 
 #include "common/node/node.h"
-#include "common/wire/wire_parts.h"
 
 typedef struct ps_pserver ps_pserver;
 
-/* `loop` and `drop_ack` as in wire_server.h. */
-ps_pserver *ps_pserver_create(ps_loop *loop, uint64_t drop_ack);
+/* Creates a server with 1 to PS_THREADS_MAX threads: the loop's, and others. `loop` and `drop_ack`
+ * as in wire_server.h; with several threads there must be a loop. Fails with RESOURCE_EXHAUSTED if
+ * there is no thread to be had. */
+PS_MUST_USE ps_status ps_pserver_create(ps_loop *loop, uint32_t threads, uint64_t drop_ack,
+                                        ps_pserver **out);
 void ps_pserver_destroy(ps_pserver *p); /* holds no session */
 
-/* For ps_node_start, with the server as state and its service beside; then
+/* For ps_node_start, with the server as state and its services beside; then
  * tell it its node. */
 extern const ps_role_hooks ps_pserver_hooks;
-ps_service ps_pserver_service(ps_pserver *p);
+size_t ps_pserver_services(ps_pserver *p, ps_service out[PS_THREADS_MAX]); /* returns how many */
 void ps_pserver_set_node(ps_pserver *p, ps_node *node);
-
-/* Makes what a server has of a session, in one part, with the tables that came with it. */
-void ps_pserver_init_parts(ps_wire_parts *parts, ps_session *session);
 
 #endif

@@ -3,10 +3,11 @@
 #include "common/node/node_main.h"
 #include "services/worker/worker.h"
 
-static void *create(ps_loop *loop, const ps_faults *faults)
+static ps_status create(ps_loop *loop, const ps_node_conf *conf, void **state)
 {
-    (void)faults;
-    return ps_worker_create(loop);
+    (void)conf;
+    *state = ps_worker_create(loop);
+    return ps_ok();
 }
 
 static void set_node(void *state, ps_node *node)

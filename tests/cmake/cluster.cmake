@@ -42,6 +42,7 @@ if(NOT SANITIZE) # their libraries must be loaded first
     ps_cluster_test(slow_disk)
 endif()
 ps_cluster_test(tables)
+ps_cluster_test(threads)
 ps_cluster_test(updates)
 
 ps_script_test(adversary_registry adversary/test_registry.py)

@@ -54,17 +54,18 @@ static bool has_begun(node_world *w)
 /* Up to where the job runs. */
 static void server_begin(server *s, const char *json, bool from_file)
 {
-    ps_service service;
+    ps_service service[PS_THREADS_MAX];
+    ps_status st = ps_pserver_create(NULL, 1, 0, &s->pserver);
 
-    s->pserver = ps_pserver_create(NULL, 0);
+    assert_true(ps_is_ok(&st));
+    assert_int_equal(ps_pserver_services(s->pserver, service), 1);
     s->hooks = ps_pserver_hooks;
     s->hooks.prepare = prepare_and_push;
-    service = ps_pserver_service(s->pserver);
     table_job_begin(&s->t, json, PSGD__V1__NODE_ROLE__NODE_ROLE_PSERVER);
     if (!from_file) {
         nw_add_table(&s->t.j.packages, NULL, 0);
     }
-    nw_begin(&s->w, &s->hooks, s->pserver, &service, 1, NULL);
+    nw_begin(&s->w, &s->hooks, s->pserver, service, 1, NULL);
     nw_run(&s->w, tell_node, s);
     start(&s->w, &s->t.j);
     nw_await(&s->w, has_begun, "RUNNING");

@@ -5,6 +5,7 @@
 #include "common/base/log.h"
 #include "common/base/shorten.h"
 #include "common/base/xalloc.h"
+#include "common/placement/placement.h"
 #include "services/coordinator/api/service.h"
 #include "services/coordinator/driver.h"
 
@@ -24,6 +25,7 @@ static void describe(const ps_coordinator *c, const ps_node_entry *from, int64_t
     node->address = (char *)from->address;
     node->version = (char *)from->version;
     node->kernels = (char *)from->kernels;
+    node->threads = from->threads;
     node->alive = ps_node_is_alive(&c->nodes, from, now_us);
     node->job_id = (char *)(from->job_id[0] ? from->job_id : from->holder);
     node->attempt = from->attempt;
@@ -89,6 +91,11 @@ void ps_serve_register_node(void *service, const ProtobufCMessage *request, ps_p
     ps_status st;
 
     (void)payload;
+    if (q->threads > PS_THREADS_MAX) {
+        ps_call_fail(call, ps_fail(PS_INVALID_ARGUMENT, "threads: %u; at most %d are allowed",
+                                   q->threads, PS_THREADS_MAX));
+        return;
+    }
     ps_peer_host(call, peer);
     st = ps_nodes_register(&c->nodes, q, peer, ps_coordinator_now_us(c), ps_clock_wall_us(), &node,
                            &is_new);

@@ -93,6 +93,7 @@ typedef struct ps_member {
     uint32_t rank;        /* a server's; the first one of a worker, */
     uint32_t rank_count;  /* which carries so many from there on; 1 for a server */
     uint64_t incarnation; /* 0: not known yet */
+    uint32_t threads;     /* of a server, as it says; 0: not known yet */
 
     /* The machine's. */
     ps_member_step step;

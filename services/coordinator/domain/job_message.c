@@ -75,6 +75,7 @@ void ps_job_place(Psgd__V1__Job *job, const ps_member *members, size_t count)
             ps_text_set(&p->address, members[i].address);
             p->role = members[i].role;
             p->rank = members[i].rank + k;
+            p->threads = members[i].threads;
             job->placements[n++] = p;
         }
     }
@@ -94,7 +95,8 @@ size_t ps_job_members(const Psgd__V1__Job *job, ps_member *members)
             last->rank_count++;
             continue;
         }
-        members[count] = (ps_member){.role = p->role, .rank = p->rank, .rank_count = 1};
+        members[count] =
+            (ps_member){.role = p->role, .rank = p->rank, .rank_count = 1, .threads = p->threads};
         snprintf(members[count].id, sizeof members[count].id, "%s", p->node_id);
         snprintf(members[count].address, sizeof members[count].address, "%s", p->address);
         count++;

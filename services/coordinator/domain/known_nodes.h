@@ -30,6 +30,7 @@ typedef struct ps_node_entry {
     char address[PS_NODES_ADDRESS_MAX];
     char version[32];
     char kernels[160];
+    uint32_t threads; /* of a parameter server; 0: not said */
     uint64_t incarnation;
     char peer[PS_NODES_PEER_MAX]; /* the host that registered it */
     bool has_beaten;              /* has sent a heartbeat since it registered */

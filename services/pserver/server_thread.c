@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* server_thread.c - see server_thread.h. */
+#include "services/pserver/server_thread.h"
+
+#include "common/base/container_of.h"
+#include "common/base/xalloc.h"
+#include "common/rpc/loop_thread.h"
+#include "common/wire/wire_link_grpc.h"
+#include "common/wire/wire_server.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct ps_server_thread {
+    ps_server_thread_conf conf;
+    ps_loop_thread *thread; /* NULL: the home loop's */
+    char instance[PS_GRPC_WIRE_INSTANCE_BYTES];
+    ps_wire_server *wire;
+    uint64_t sessions; /* so far */
+
+    /* of the session; NULL, and zeros: there is none */
+    const ps_session *session;
+    uint32_t part;
+    ps_wire_parts parts; /* one */
+    ps_store *store;     /* its */
+};
+
+static void on_thread(ps_server_thread *t, void (*fn)(void *arg), void *arg)
+{
+    if (t->thread == NULL) {
+        fn(arg);
+    } else {
+        ps_loop_thread_run(t->thread, fn, arg);
+    }
+}
+
+/* On its way to the home loop. */
+typedef struct completion {
+    ps_event event;
+    ps_server_thread *t;
+    uint64_t session;
+} completion;
+
+static void on_completion(ps_event *self, bool ok)
+{
+    completion *c = PS_CONTAINER_OF(self, completion, event);
+
+    if (ok && c->t->session != NULL && c->session == c->t->sessions) {
+        c->t->conf.complete(c->t->conf.arg);
+    }
+    free(c);
+}
+
+/* On the thread. */
+static void complete(void *arg)
+{
+    ps_server_thread *t = arg;
+    completion *c;
+
+    if (t->thread == NULL) {
+        t->conf.complete(t->conf.arg);
+        return;
+    }
+    c = ps_xcalloc(1, sizeof *c);
+    c->event.fire = on_completion;
+    c->t = t;
+    c->session = t->sessions;
+    ps_loop_post(t->conf.home, &c->event);
+}
+
+ps_status ps_server_thread_create(const ps_server_thread_conf *conf, ps_server_thread **out)
+{
+    ps_server_thread *t = ps_xcalloc(1, sizeof *t);
+    ps_loop *loop = conf->home;
+    ps_status st = ps_ok();
+
+    t->conf = *conf;
+    if (conf->number > 0) {
+        ps_grpc_wire_instance(conf->number, t->instance);
+        st = ps_loop_thread_start("server", &t->thread);
+    }
+    if (!ps_is_ok(&st)) {
+        free(t);
+        return st;
+    }
+    loop = t->thread != NULL ? ps_loop_thread_loop(t->thread) : conf->home;
+    t->wire = ps_wire_server_create(loop, conf->drop_ack, complete, t);
+    *out = t;
+    return ps_ok();
+}
+
+void ps_server_thread_destroy(ps_server_thread *t)
+{
+    if (t != NULL) {
+        ps_loop_thread_stop(t->thread);
+        ps_wire_server_destroy(t->wire);
+        free(t);
+    }
+}
+
+ps_service ps_server_thread_service(ps_server_thread *t)
+{
+    ps_service service = ps_grpc_wire_service(t->wire);
+
+    if (t->thread != NULL) {
+        service.instance = t->instance;
+        service.loop = ps_loop_thread_loop(t->thread);
+    }
+    return service;
+}
+
+/* ---- A session ---- */
+
+typedef struct opening {
+    ps_server_thread *t;
+    ps_tables *tables;
+} opening;
+
+static void open_part(void *arg)
+{
+    opening *o = arg;
+    ps_server_thread *t = o->t;
+    const ps_session *s = t->session;
+    ps_wire_attempt attempt = ps_session_attempt(s);
+
+    ps_wire_parts_init(&t->parts, s->plan, &s->placement, t->part, s->weights, o->tables);
+    t->store = t->parts.part[0].store;
+    ps_wire_server_open(t->wire, s->plan, &s->placement, &attempt, t->part, &t->parts);
+}
+
+void ps_server_thread_open(ps_server_thread *t, const ps_session *session, ps_tables *tables)
+{
+    opening o = {.t = t, .tables = tables};
+
+    t->session = session;
+    t->part = session->placement.first_part[session->rank] + t->conf.number;
+    t->sessions++;
+    on_thread(t, open_part, &o);
+}
+
+static void close_part(void *arg)
+{
+    ps_server_thread *t = arg;
+
+    ps_wire_server_close(t->wire, "the attempt is over");
+    ps_wire_parts_fini(&t->parts);
+    t->store = NULL;
+}
+
+void ps_server_thread_close(ps_server_thread *t)
+{
+    on_thread(t, close_part, t);
+    t->session = NULL;
+}
+
+bool ps_server_thread_is_used(const ps_server_thread *t)
+{
+    return t->parts.part[0].count > 0 || ps_store_tables(t->store) != NULL;
+}
+
+/* ---- Losses ---- */
+
+typedef struct losing {
+    ps_server_thread *t;
+    uint32_t worker;
+    bool *is_news;
+    ps_status st;
+} losing;
+
+static void lose(void *arg)
+{
+    losing *l = arg;
+
+    if (!ps_store_is_lost(l->t->store, l->worker)) {
+        *l->is_news = true;
+        l->st = ps_wire_server_lose(l->t->wire, l->worker);
+    }
+}
+
+ps_status ps_server_thread_lose(ps_server_thread *t, uint32_t worker, bool *is_news)
+{
+    losing l = {.t = t, .worker = worker, .is_news = is_news, .st = ps_ok()};
+
+    on_thread(t, lose, &l);
+    return l.st;
+}
+
+/* ---- What is there ---- */
+
+typedef struct copying {
+    ps_server_thread *t;
+    float *weights;
+} copying;
+
+static void copy_weights(void *arg)
+{
+    const copying *c = arg;
+    const ps_placement *placement = &c->t->session->placement;
+    uint32_t server = placement->parts[c->t->part].server;
+    const float *from = ps_store_weights(c->t->store);
+    float *to = c->weights;
+
+    for (uint32_t i = 0; i < placement->owned_count[server]; i++) {
+        uint32_t slice = placement->owned[server][i];
+        uint32_t n = placement->layout->slices[slice].n;
+
+        if (placement->part_of[slice] == c->t->part) {
+            memcpy(to, from, n * sizeof *to);
+            from += n;
+        }
+        to += n;
+    }
+}
+
+void ps_server_thread_copy_weights(ps_server_thread *t, float *weights)
+{
+    copying c = {.t = t, .weights = weights};
+
+    on_thread(t, copy_weights, &c);
+}
+
+static void close_tables(void *arg)
+{
+    ps_wire_server_close_tables(((ps_server_thread *)arg)->wire);
+}
+
+ps_tables *ps_server_thread_close_tables(ps_server_thread *t)
+{
+    ps_tables *tables = ps_store_tables(t->store);
+
+    if (tables != NULL) {
+        on_thread(t, close_tables, t);
+    }
+    return tables;
+}
+
+typedef struct counting {
+    ps_server_thread *t;
+    ps_server_counts *sum;
+} counting;
+
+static void add_counts(void *arg)
+{
+    const counting *c = arg;
+    const ps_store *store = c->t->store;
+    ps_server_counts *sum = c->sum;
+    ps_traffic traffic = ps_wire_server_traffic(c->t->wire);
+
+    ps_store_counters_add(&sum->store, ps_store_counters_of(store));
+    sum->traffic.bytes_in += traffic.bytes_in;
+    sum->traffic.bytes_out += traffic.bytes_out;
+    sum->traffic.messages_in += traffic.messages_in;
+    sum->traffic.messages_out += traffic.messages_out;
+    sum->waits += ps_wire_server_waits(c->t->wire);
+    sum->open += ps_store_open(store);
+    if (ps_store_value_count(store) > 0 && ps_store_clock(store) < sum->clock) {
+        sum->clock = ps_store_clock(store);
+    }
+    for (uint32_t w = 0; w < sum->worker_count; w++) {
+        const ps_worker_counters *of = ps_store_worker_counters_of(store, w);
+
+        sum->workers[w].applied += of->applied;
+        sum->workers[w].dropped += of->dropped;
+        sum->workers[w].left_out += of->left_out;
+        sum->is_lost[w] = sum->is_lost[w] || ps_store_is_lost(store, w);
+    }
+}
+
+void ps_server_thread_add_counts(ps_server_thread *t, ps_server_counts *sum)
+{
+    counting c = {.t = t, .sum = sum};
+
+    on_thread(t, add_counts, &c);
+}
