@@ -27,8 +27,7 @@ static void start(ps_cli *cli, void *options)
 
 const ps_subcommand ps_subcommand_get = {
     .command = {.name = "psgd get",
-                .summary = "Shows a job: its state, nodes, result and files. --format json adds "
-                           "its whole specification.",
+                .summary = "Shows a job: its state, nodes, result, files and specification.",
                 .usage = "[options] JOB",
                 .args_min = 1,
                 .args_max = 1},

@@ -2,13 +2,17 @@
 /* show.c - see show.h. */
 #include "clients/psgd/show.h"
 
+#include "common/base/shorten.h"
 #include "common/base/xalloc.h"
+#include "common/rpc/pbjson.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+
+enum { LINE_BYTES = 1200 };
 
 const char *ps_show_enum(const ProtobufCEnumDescriptor *type, int value)
 {
@@ -36,10 +40,14 @@ bool ps_show_is_over(Psgd__V1__JobState state)
 
 void ps_show_state_line(const Psgd__V1__Job *job, char *text, size_t cap)
 {
-    bool has_reason = job->reason[0] != '\0', has_message = job->message[0] != '\0';
+    const char *state = ps_show_state(job->state);
+    bool has_reason = job->reason[0] != '\0' && strcmp(job->reason, state) != 0;
+    bool has_message = job->message[0] != '\0';
+    char all[LINE_BYTES];
 
-    snprintf(text, cap, "%s%s%s%s%s", ps_show_state(job->state), has_reason ? ": " : "",
-             job->reason, has_message ? ": " : "", job->message);
+    snprintf(all, sizeof all, "%s%s%s%s%s", state, has_reason ? ": " : "",
+             has_reason ? job->reason : "", has_message ? ": " : "", job->message);
+    ps_shorten(text, cap, all);
     ps_show_plain(text);
 }
 
@@ -116,9 +124,27 @@ void ps_show_files(const Psgd__V1__Job *job)
     free(files);
 }
 
+/* As a job file has it: JSON is YAML too. */
+static void show_spec(const Psgd__V1__Job *job)
+{
+    json_t *json;
+    char *text;
+
+    if (job->spec == NULL) {
+        return;
+    }
+    json = ps_pb_to_json(&job->spec->base, PS_PB_TERSE);
+    text = json_dumps(json, JSON_INDENT(2) | JSON_REAL_PRECISION(15));
+    if (text != NULL) {
+        printf("specification\n%s\n", text);
+    }
+    free(text);
+    json_decref(json);
+}
+
 void ps_show_job(const Psgd__V1__Job *job)
 {
-    char text[512], time[PS_SHOW_BYTES];
+    char text[LINE_BYTES], time[PS_SHOW_BYTES];
 
     printf("job       %s\n", job->id);
     ps_show_state_line(job, text, sizeof text);
@@ -145,6 +171,7 @@ void ps_show_job(const Psgd__V1__Job *job)
                p->node_id, p->address);
     }
     ps_show_files(job);
+    show_spec(job);
 }
 
 void ps_show_reply(ps_cli *cli, const Psgd__V1__Job *job)

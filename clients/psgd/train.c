@@ -43,7 +43,8 @@ static const ps_option options[] = {
     PS_OPTION_STRING(training, job_id, .name = "job-id", .metavar = "ID",
                      .help = "id of the job in its files (default: TITLE-local)"),
     PS_OPTION_BOOL(training, plan_only, .name = "plan",
-                   .help = "print what would be done and the memory it takes, then exit"),
+                   .help = "print what would be done, the memory it takes and the model's "
+                           "variables, then exit"),
     PS_SPEC_OPTIONS(training, flags),
     PS_OPTION_END,
 };
@@ -114,6 +115,55 @@ static bool prepare(ps_cli *cli, void *arg)
     return true;
 }
 
+/* Writes a shape as 128x784. */
+static const char *show_shape(const ps_shape *shape, char text[PS_SHOW_BYTES])
+{
+    size_t n = 0;
+
+    text[0] = '\0';
+    for (uint32_t i = 0; i < shape->rank && n < PS_SHOW_BYTES; i++) {
+        n += (size_t)snprintf(text + n, PS_SHOW_BYTES - n, "%s%u", i > 0 ? "x" : "", shape->dim[i]);
+    }
+    return text;
+}
+
+/* The summary of the model: its variables in order, as codec.variables names them. */
+static void show_variables(const ps_plan *plan)
+{
+    const ps_layout *layout = &plan->layout;
+    int width = 0;
+
+    for (uint32_t v = 0; v < layout->variable_count; v++) {
+        int n = (int)strlen(layout->variables[v].name);
+
+        width = n > width ? n : width;
+    }
+    puts("variables");
+    for (uint32_t v = 0; v < layout->variable_count; v++) {
+        const ps_variable *var = &layout->variables[v];
+        char shape[PS_SHOW_BYTES];
+
+        printf("  %-*s  %-16s %zu\n", width, var->name, show_shape(&var->shape, shape), var->size);
+    }
+}
+
+static json_t *variables_json(const ps_plan *plan)
+{
+    json_t *list = json_array();
+
+    for (uint32_t v = 0; v < plan->layout.variable_count; v++) {
+        const ps_variable *var = &plan->layout.variables[v];
+        json_t *shape = json_array();
+
+        for (uint32_t i = 0; i < var->shape.rank; i++) {
+            json_array_append_new(shape, json_integer(var->shape.dim[i]));
+        }
+        json_array_append_new(list, json_pack("{s:s, s:o, s:I}", "name", var->name, "shape", shape,
+                                              "size", (json_int_t)var->size));
+    }
+    return list;
+}
+
 static void show_plan(const training *t)
 {
     const ps_plan *plan = t->plan;
@@ -137,6 +187,9 @@ static void show_plan(const training *t)
            ps_show_size(w->activations, text[4]), ps_show_size(w->samples, text[5]),
            ps_show_size(w->rounds, text[8]), ps_show_size(m.servers, text[6]),
            ps_show_size(m.feedback, text[7]));
+    if (t->plan_only) {
+        show_variables(plan);
+    }
     fflush(stdout);
 }
 
@@ -158,6 +211,7 @@ static void print_plan(const training *t)
                      "activations", (json_int_t)m.workers.activations, "samples",
                      (json_int_t)m.workers.samples, "rounds", (json_int_t)m.workers.rounds,
                      "servers", (json_int_t)m.servers, "feedback", (json_int_t)m.feedback);
+    json_object_set_new(json, "variables", variables_json(t->plan));
     ps_cli_json_value(t->cli, json);
     json_decref(json);
 }

@@ -12,7 +12,7 @@ typedef struct ps_watch {
     ps_reader reader;
     ps_live live;
     Psgd__V1__WatchJobRequest request; /* its after_sequence is the last event that was received */
-    char shown[512];                   /* the last line about the job's state */
+    char shown[1200];                  /* the last line about the job's state */
     bool is_detached;
 } ps_watch;
 

@@ -2,10 +2,14 @@
 /* check.c - see check.h. */
 #include "common/job/check.h"
 
+#include "common/base/nearest.h"
 #include "common/base/shorten.h"
 #include "common/base/strbuf.h"
+#include "common/base/xalloc.h"
 #include "common/job/numbers.h"
+#include "common/job/preset.h"
 #include "common/job/spec.h"
+#include "common/rpc/pbjson.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -13,6 +17,56 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { OF_PRESET_BYTES = 240 }; /* of the words about a preset */
+
+/* Returns what `spec` has at a path as "spec.optimizer.rule.name"; NULL: nothing. */
+static const json_t *value_at(const json_t *spec, const char *path)
+{
+    const json_t *at = spec;
+
+    if (strncmp(path, "spec.", 5) != 0) {
+        return NULL;
+    }
+    path += 5;
+    while (at != NULL && *path != '\0') {
+        size_t n = strcspn(path, ".[");
+        char *name = ps_xstrndup(path, n);
+
+        at = json_object_get(at, name);
+        free(name);
+        path += n;
+        if (*path == '[') {
+            at = json_array_get(at, strtoul(path + 1, NULL, 10));
+            path += strcspn(path, "]");
+            path += *path == ']';
+        }
+        path += *path == '.';
+    }
+    return at;
+}
+
+/* Appends where a value comes from that the user did not give. */
+static void name_preset(const ps_check *check, const char *field, char *text, size_t cap)
+{
+    const ps_preset *preset = check->given == NULL ? NULL : ps_preset_find(check->given->preset);
+    json_t *given, *own;
+    char note[OF_PRESET_BYTES];
+
+    if (preset == NULL) {
+        return;
+    }
+    given = ps_pb_to_json(&check->given->base, PS_PB_TERSE);
+    own = json_loads(preset->json, 0, NULL);
+    if (value_at(given, field) == NULL && value_at(own, field) != NULL) {
+        snprintf(note, sizeof note, " (preset %s sets it; -s %s=VALUE gives another)", preset->name,
+                 field + 5);
+        ps_shorten(text, cap - strlen(note), text);
+        strcat(text, note);
+    }
+    json_decref(given);
+    json_decref(own);
+}
 
 void ps_check_bad(ps_check *check, const char *field, const char *fmt, ...)
 {
@@ -22,6 +76,7 @@ void ps_check_bad(ps_check *check, const char *field, const char *fmt, ...)
     va_start(ap, fmt);
     ps_shorten_vprint(text, sizeof text, fmt, ap);
     va_end(ap);
+    name_preset(check, field, text, sizeof text);
     if (check->count++ == 0) {
         snprintf(check->first, sizeof check->first, "%.*s: %s", PS_FIELD_MAX, field, text);
     }
@@ -56,11 +111,15 @@ void ps_check_u64(ps_check *check, const char *field, uint64_t *value, uint64_t 
 
 /* --- plugins --------------------------------------------------------------- */
 
+enum { NAMES_MAX = 128 };
+
 typedef struct wanted {
     const char *name;
     ps_plugin found;
     bool is_there;
     ps_strbuf names; /* of all */
+    const char *all[NAMES_MAX];
+    size_t count;
 } wanted;
 
 static void compare(const ps_plugin *plugin, void *arg)
@@ -70,6 +129,9 @@ static void compare(const ps_plugin *plugin, void *arg)
     if (strcmp(plugin->name, w->name) == 0) {
         w->found = *plugin;
         w->is_there = true;
+    }
+    if (w->count < NAMES_MAX) {
+        w->all[w->count++] = plugin->name;
     }
     ps_strbuf_printf(&w->names, "%s%s", w->names.len == 0 ? "" : ", ", plugin->name);
 }
@@ -81,8 +143,11 @@ static bool find(ps_check *check, const char *field, const ps_kind *kind, const 
 
     kind->each(compare, &w);
     if (!w.is_there) {
-        ps_check_bad(check, field, "is \"%s\"; allowed: %s", PS_SHORT(name, 64),
-                     ps_strbuf_text(&w.names));
+        const char *meant = ps_nearest(name, w.all, w.count);
+
+        ps_check_bad(check, field, "is \"%s\"%s%s%s; allowed: %s", PS_SHORT(name, 64),
+                     meant != NULL ? "; did you mean \"" : "", meant != NULL ? meant : "",
+                     meant != NULL ? "\"?" : "", ps_strbuf_text(&w.names));
     }
     *out = w.found;
     ps_strbuf_fini(&w.names);

@@ -16,6 +16,7 @@ enum { PS_FIELD_MAX = 96 }; /* bytes of a path */
 typedef struct ps_check {
     ps_violate_fn *violate; /* (optional) */
     void *arg;
+    const Psgd__V1__JobSpec *given; /* (optional) before its preset was laid under it */
     size_t count;
     char first[PS_FIELD_MAX + 512 + 2]; /* path and text of the first report, for a status */
 } ps_check;

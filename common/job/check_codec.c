@@ -4,6 +4,7 @@
 #include "common/job/check.h"
 
 #include "common/base/shorten.h"
+#include "common/base/strbuf.h"
 #include "common/base/xalloc.h"
 #include "common/codec/factors.h"
 #include "common/codec/feedback.h"
@@ -41,9 +42,17 @@ static void check_match(ps_check *check, const char *field, const char *match,
         }
     }
     if (layout->variable_count > 0) {
-        ps_check_bad(check, field, "\"%s\" matches none of the %u variables, %s to %s",
-                     PS_SHORT(match, 80), layout->variable_count, layout->variables[0].name,
-                     layout->variables[layout->variable_count - 1].name);
+        ps_strbuf names = {0};
+
+        for (uint32_t v = 0; v < layout->variable_count; v++) {
+            ps_strbuf_printf(&names, "%s%s", v == 0 ? "" : ", ", layout->variables[v].name);
+        }
+        ps_check_bad(check, field,
+                     "\"%s\" matches none of the %u variables, which are %s; psgd train --plan "
+                     "lists them",
+                     PS_SHORT(match, 80), layout->variable_count,
+                     PS_SHORT(ps_strbuf_text(&names), 160));
+        ps_strbuf_fini(&names);
     }
 }
 

@@ -4,6 +4,7 @@
 
 #include "common/base/address.h"
 #include "common/base/files.h"
+#include "common/base/nearest.h"
 #include "common/base/shorten.h"
 #include "common/base/strbuf.h"
 #include "common/base/xalloc.h"
@@ -18,7 +19,8 @@
 #include <string.h>
 
 enum {
-    NAMES_SHOWN = 40, /* bytes of the presets that an error lists */
+    PRESETS_MAX = 256, /* that a misspelt name is compared with */
+    NAMES_SHOWN = 40,  /* bytes of the presets that an error lists */
     WORKERS_MAX = 256,
     EPOCHS_MAX = 100000,
     BLOCK_SIZE_MAX = 65536,
@@ -265,12 +267,21 @@ static void check_together(ps_check *check, ps_plan *plan)
     }
 }
 
+typedef struct preset_names {
+    ps_strbuf shown;
+    const char *all[PRESETS_MAX];
+    size_t count;
+} preset_names;
+
 static void add_name(const ps_preset *preset, void *arg)
 {
-    ps_strbuf *names = arg;
+    preset_names *names = arg;
 
-    if (names->len < NAMES_SHOWN) {
-        ps_strbuf_printf(names, "%s%s", names->len == 0 ? "" : ", ", preset->name);
+    if (names->shown.len < NAMES_SHOWN) {
+        ps_strbuf_printf(&names->shown, "%s%s", names->shown.len == 0 ? "" : ", ", preset->name);
+    }
+    if (names->count < PRESETS_MAX) {
+        names->all[names->count++] = preset->name;
     }
 }
 
@@ -279,13 +290,16 @@ static void apply_preset(ps_check *check, ps_plan *plan)
     const char *name = plan->spec->preset;
 
     if (name[0] != '\0' && ps_preset_find(name) == NULL) {
-        ps_strbuf names = {0};
+        preset_names names = {0};
+        const char *meant;
 
         ps_preset_each(add_name, &names);
-        ps_check_bad(check, "spec.preset",
-                     "is \"%s\"; allowed: %s and others, psgd presets lists all",
-                     PS_SHORT(name, 64), ps_strbuf_text(&names));
-        ps_strbuf_fini(&names);
+        meant = ps_nearest(name, names.all, names.count);
+        ps_check_bad(
+            check, "spec.preset", "is \"%s\"%s%s%s; allowed: %s and others, psgd presets lists all",
+            PS_SHORT(name, 64), meant != NULL ? "; did you mean \"" : "",
+            meant != NULL ? meant : "", meant != NULL ? "\"?" : "", ps_strbuf_text(&names.shown));
+        ps_strbuf_fini(&names.shown);
     }
     ps_spec_apply_preset(plan->spec);
 }
@@ -293,7 +307,7 @@ static void apply_preset(ps_check *check, ps_plan *plan)
 ps_status ps_plan_create(const Psgd__V1__JobSpec *spec, ps_violate_fn *violate, void *arg,
                          ps_plan **out)
 {
-    ps_check check = {.violate = violate, .arg = arg};
+    ps_check check = {.violate = violate, .arg = arg, .given = spec};
     ps_plan *plan = ps_xcalloc(1, sizeof *plan);
 
     plan->spec = ps_spec_copy(spec);

@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 
-from harness import BIN, PATIENCE, SMALL, ClusterTest, main
+from harness import BIN, ENDLESS, PATIENCE, SMALL, ClusterTest, job_pb2, main
 
 OK, SERVER, CONNECTION, TIMEOUT, ARGUMENTS = range(5)
 
@@ -172,6 +172,42 @@ class Messages(Fidelity):
                 self.assertTrue(said.endswith(end), said)
                 self.assertIn("\N{HORIZONTAL ELLIPSIS}", said)
                 self.assertLess(len(said), 800)
+
+    def test_a_refusal_helps(self):
+        """It names what was probably meant, what there is, and whose number is refused."""
+        for args, words in (
+                (("--preset", "lospp"), 'did you mean "losp"?'),
+                (("--preset", "bsp", "--codec-up", "int88"), 'did you mean "int8"?'),
+                (("--preset", "bsp", "-O", "adamm"), 'did you mean "adam"?'),
+                (("--preset", "bsp", "-s", "codec.variables[0].match=conv*"),
+                 "which are dense0.weight, dense0.bias, dense2.weight, dense2.bias, dense4.weight, "
+                 "dense4.bias; psgd train --plan lists them"),
+                (("--preset", "osp", "--train-limit", 2000),
+                 "(preset osp sets it; -s optimizer.schedule.params.warmup=VALUE gives another)"),
+                (("--preset", "ccdc", "-W", 1),
+                 "(preset ccdc sets it; -s assignment.params.redundancy=VALUE gives another)")):
+            with self.subTest(args=args):
+                self.assertIn(words, self.psgd("train", *args, code=ARGUMENTS))
+        said = self.psgd("train", "--preset", "ccdc", "-W", 1, "-r", 3, code=ARGUMENTS)
+        self.assertNotIn("preset", said)
+
+    def test_a_plan_lists_the_variables(self):
+        said = self.psgd("train", "--preset", "bsp", "--plan")
+        self.assertRegex(said, r"dense0.weight +128x784 +100352\n")
+        plan = json.loads(self.psgd("--format", "json", "train", "--preset", "bsp", "--plan"))
+        self.assertEqual(plan["variables"][5], {"name": "dense4.bias", "shape": [10], "size": 10})
+        self.assertEqual(sum(v["size"] for v in plan["variables"]), plan["parameters"])
+
+    def test_a_job_is_shown_whole(self):
+        c = self.cluster(workers=1, pservers=1)
+        self.folder = c.folder
+        job = c.submit({**ENDLESS})
+        c.wait_state(job.id, job_pb2.JOB_STATE_RUNNING)
+        self.psgd("cancel", job.id, coordinator=c.coordinator.address)
+        c.wait(job.id)
+        said = self.psgd("get", job.id, coordinator=c.coordinator.address)
+        self.assertRegex(said, r"state +CANCELLED: cancelled by a client")
+        self.assertIn('"epochs": 100000', said)
 
     def test_a_coordinator_s_refusal_is_whole(self):
         c = self.cluster(workers=0, pservers=0)
