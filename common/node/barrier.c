@@ -13,15 +13,15 @@
 
 #include <stdlib.h>
 
-static const int64_t slack_us = 2000000; /* for the way of Ready and of its answer */
-static const int64_t pause_us = 100000;  /* before it is said again, half to one and a half times */
+static const int64_t slack_us = 2000000; /* for the network: Ready and its answer */
+static const int64_t pause_us = 100000;  /* between two calls, times 0.5 to 1.5 */
 
 struct ps_ready {
     ps_node *node;
     ps_unary *call; /* NULL: between two */
     ps_timer again;
     unsigned tries;
-    bool is_over; /* the attempt is */
+    bool is_over; /* the attempt has ended */
 };
 
 int64_t ps_node_ready_us(const ps_node *node)
@@ -107,7 +107,7 @@ void ps_ready_cancel(ps_ready *ready)
     ready->is_over = true;
     ready->node->ready = NULL;
     if (ready->call != NULL) {
-        ps_unary_cancel(ready->call); /* its answer ends it */
+        ps_unary_cancel(ready->call); /* its answer frees `ready` */
     } else {
         ps_loop_cancel(ready->node->loop, &ready->again);
         end(ready);

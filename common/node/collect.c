@@ -33,10 +33,10 @@ typedef struct item {
 struct ps_collect {
     ps_collect *next;
     ps_node *node;
-    ps_call *call; /* NULL: over, but its task is not */
+    ps_call *call; /* NULL: the call has ended, its task has not */
     ps_task task;
-    bool is_waiting;  /* for its task: saving, then hashing */
-    ps_status status; /* the task's */
+    bool is_waiting;  /* for the task: saving, then hashing */
+    ps_status status; /* of the task */
     size_t count, now;
     uint64_t at; /* next byte of items[now] */
     item items[PS_NODE_KEPT_MAX + 1];
@@ -56,7 +56,7 @@ static void destroy(ps_collect *c)
     ps_node_gone(node);
 }
 
-/* Nobody waits for it any more; freed now or when its task is done. */
+/* Ends a collect whose call has ended: frees it now, or when its task has ended. */
 static void leave(ps_collect *c)
 {
     ps_collect **at = &c->node->collects;
@@ -292,14 +292,14 @@ static void save(ps_task *task)
     c->status = c->node->hooks->save(c->node->state, &c->node->stop_saving);
 }
 
-/* Asking again would not help, whatever the code. */
+/* Makes a status INTERNAL, whatever its code: trying again would not help. */
 static ps_status cannot_collect(ps_status st)
 {
     ps_log(PS_LOG_ERROR, "node", "%s", st.text);
     return ps_fail(PS_INTERNAL, "%s", st.text);
 }
 
-/* What was to be saved is still there: the coordinator asks again when there may be room. */
+/* Fails the call with NO_ROOM. Nothing is lost: the coordinator tries again later. */
 static void fail_for_room(ps_collect *c)
 {
     ps_call *call = c->call;
@@ -342,7 +342,7 @@ static void start_saving(ps_collect *c)
 
 /* --- the call ------------------------------------------------------------------ */
 
-/* False after the call was failed. */
+/* Checks that the attempt may be collected. Returns false after it has failed the call. */
 static bool may_collect(const ps_node *node, const Psgd__V1__CollectRequest *request, ps_call *call)
 {
     ps_phase phase = node->agent.phase;

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Opens the file whose turn it is. */
+/* Opens the next file. */
 static ps_status open_next(ps_data_store *store)
 {
     char path[640];
@@ -87,7 +87,7 @@ static ps_status write_all(int fd, const uint8_t *bytes, size_t n)
     return ps_ok();
 }
 
-/* All bytes of the file are there. */
+/* Closes a complete file and checks its checksum. */
 static ps_status end_file(ps_data_store *store)
 {
     const ps_data_file *file = &store->files[store->file];
@@ -142,8 +142,7 @@ bool ps_data_store_has_all(const ps_data_store *store)
 ps_status ps_data_store_commit(ps_data_store *store)
 {
     assert(ps_data_store_has_all(store));
-    /* A folder that is there was not what its name says, or it would have been
-     * used. */
+    /* A folder with this name has wrong content, or it would have been used; replace it. */
     if (rename(store->temporary, store->folder) != 0) {
         ps_status st = ps_dir_remove(store->folder);
 

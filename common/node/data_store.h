@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* data_store.h - receives the files of a data set and keeps them.
+/* data_store.h - receives the files of a data set and stores them.
  *
- * Files come one after the other in pieces in order; each is checked against
- * its length and checksum. They are written into a folder beside the final one,
- * which takes its name only when all are there. Loop thread.
+ * Files arrive one after the other, each in pieces in order, and are checked by length and
+ * checksum. They are written to a temporary folder beside the final one; it is renamed when all are
+ * complete. Loop's thread.
  */
 #ifndef PS_COMMON_NODE_DATA_STORE_H
 #define PS_COMMON_NODE_DATA_STORE_H
@@ -18,27 +18,29 @@ typedef struct ps_data_store {
     char temporary[512]; /* "": not open */
     ps_data_file files[PS_DATA_FILES_MAX];
     size_t count;
-    size_t file; /* that is being received; count: all are there */
-    uint64_t at; /* bytes of it that are there */
+    size_t file; /* the file being received; count: all are complete */
+    uint64_t at; /* bytes of it received */
     int fd;      /* -1: none */
     ps_sha256 sha;
 } ps_data_store;
 
-/* `files` have safe names; copied. */
+/* Opens the store with the list of files to come, which is copied; their names must be safe. */
 PS_MUST_USE ps_status ps_data_store_open(ps_data_store *store, const char *folder,
                                          const ps_data_file *files, size_t count);
 
-/* A piece of file `file` from `offset` on.
- * OUT_OF_RANGE   not where the last piece ended, or beyond the file's end
- * DATA_LOSS      complete, with another checksum */
+/* Writes a piece of file `file` at `offset`.
+ *
+ * OUT_OF_RANGE  `offset` is not where the last piece ended, or the piece goes beyond the file's end
+ * DATA_LOSS     the file is complete and has another checksum
+ */
 PS_MUST_USE ps_status ps_data_store_add(ps_data_store *store, uint32_t file, uint64_t offset,
                                         const void *bytes, size_t n, bool *is_complete);
 
 bool ps_data_store_has_all(const ps_data_store *store);
 
-/* Gives the folder its name. Ends the store, also when it fails. */
+/* Renames the folder to its final name. Ends the store, also if it fails. */
 PS_MUST_USE ps_status ps_data_store_commit(ps_data_store *store);
-/* No trace is left; legal when ended or zeroed. */
+/* Removes everything that was written. A zeroed or ended store is allowed. */
 void ps_data_store_abandon(ps_data_store *store);
 
 #endif

@@ -12,8 +12,8 @@
 #include <string.h>
 
 typedef struct entry {
-    struct entry *next; /* used last comes first */
-    ps_data_wish wish;
+    struct entry *next; /* the most recently used is first */
+    ps_data_wanted wanted;
     ps_dataset *data;
     unsigned refs;
 } entry;
@@ -30,15 +30,15 @@ struct ps_datasets {
 struct ps_data_request {
     ps_task task;
     ps_datasets *sets;
-    ps_data_wish wish;
+    ps_data_wanted wanted;
     ps_datasets_fn *fn; /* NULL: cancelled */
     void *arg;
-    /* The task's, until done. */
+    /* For the task's thread until it is done. */
     ps_status status;
     ps_dataset *data;
 };
 
-static bool same(const ps_data_wish *a, const ps_data_wish *b)
+static bool same(const ps_data_wanted *a, const ps_data_wanted *b)
 {
     return strcmp(a->sha256, b->sha256) == 0 && ps_data_conf_same(&a->conf, &b->conf);
 }
@@ -53,7 +53,7 @@ ps_datasets *ps_datasets_create(ps_tasks *tasks, const char *data_dir, const cha
     return sets;
 }
 
-/* Drops sets that nobody references, but for the one used last. */
+/* Drops sets without references, but the `keep` most recently used. */
 static void trim(ps_datasets *sets, size_t keep)
 {
     entry **at = &sets->entries;
@@ -85,12 +85,12 @@ void ps_datasets_destroy(ps_datasets *sets)
     free(sets);
 }
 
-ps_dataset *ps_datasets_cached(ps_datasets *sets, const ps_data_wish *wish)
+ps_dataset *ps_datasets_cached(ps_datasets *sets, const ps_data_wanted *wanted)
 {
     for (entry **at = &sets->entries; *at != NULL; at = &(*at)->next) {
         entry *e = *at;
 
-        if (same(&e->wish, wish)) {
+        if (same(&e->wanted, wanted)) {
             *at = e->next;
             e->next = sets->entries;
             sets->entries = e;
@@ -127,35 +127,36 @@ ps_status ps_datasets_folder(const ps_datasets *sets, const char *sha256, char *
 
 /* --- on the thread of the tasks --------------------------------------------- */
 
-/* Does the folder hold the set with that checksum? */
-static bool holds(const ps_data_wish *wish, const char *folder)
+/* Returns whether the folder has the wanted set, by its checksum. */
+static bool holds(const ps_data_wanted *wanted, const char *folder)
 {
     ps_data_file files[PS_DATA_FILES_MAX];
     size_t count = 0;
     char sha256[65] = "";
-    ps_status st = ps_data_describe(&wish->conf, folder, files, &count, sha256);
+    ps_status st = ps_data_describe(&wanted->conf, folder, files, &count, sha256);
 
-    return ps_is_ok(&st) && strcmp(sha256, wish->sha256) == 0;
+    return ps_is_ok(&st) && strcmp(sha256, wanted->sha256) == 0;
 }
 
-static ps_status locate(const ps_datasets *sets, const ps_data_wish *wish, char *folder, size_t cap)
+static ps_status locate(const ps_datasets *sets, const ps_data_wanted *wanted, char *folder,
+                        size_t cap)
 {
-    ps_status st = ps_datasets_folder(sets, wish->sha256, folder, cap);
+    ps_status st = ps_datasets_folder(sets, wanted->sha256, folder, cap);
 
-    if (ps_data_file_count(&wish->conf) == 0) { /* drawn: the folder is ignored */
+    if (ps_data_file_count(&wanted->conf) == 0) { /* drawn: the folder is ignored */
         return ps_ok();
     }
-    if (ps_is_ok(&st) && holds(wish, folder)) {
+    if (ps_is_ok(&st) && holds(wanted, folder)) {
         return ps_ok();
     }
     if (sets->data_path != NULL) {
-        st = ps_path_below(folder, cap, sets->data_path, ps_data_folder(&wish->conf));
-        if (ps_is_ok(&st) && holds(wish, folder)) {
+        st = ps_path_below(folder, cap, sets->data_path, ps_data_folder(&wanted->conf));
+        if (ps_is_ok(&st) && holds(wanted, folder)) {
             return ps_ok();
         }
     }
-    return ps_fail(PS_NOT_FOUND, "no data set %s with checksum %s here", wish->conf.source->name,
-                   PS_SHORT(wish->sha256, 12));
+    return ps_fail(PS_NOT_FOUND, "no data set %s with checksum %s here", wanted->conf.source->name,
+                   PS_SHORT(wanted->sha256, 12));
 }
 
 static void find_and_load(ps_task *task)
@@ -163,10 +164,10 @@ static void find_and_load(ps_task *task)
     ps_data_request *request = PS_CONTAINER_OF(task, ps_data_request, task);
     char folder[512];
 
-    request->status = locate(request->sets, &request->wish, folder, sizeof folder);
+    request->status = locate(request->sets, &request->wanted, folder, sizeof folder);
     if (ps_is_ok(&request->status)) {
         request->status =
-            ps_data_load(&request->wish.conf, folder, request->sets->data_dir, &request->data);
+            ps_data_load(&request->wanted.conf, folder, request->sets->data_dir, &request->data);
     }
 }
 
@@ -180,13 +181,13 @@ static void loaded(ps_task *task)
 
     sets->busy--;
     if (ps_is_ok(&request->status)) {
-        data = ps_datasets_cached(sets, &request->wish);
-        if (data != NULL) { /* somebody was faster */
+        data = ps_datasets_cached(sets, &request->wanted);
+        if (data != NULL) { /* another request has loaded it */
             ps_dataset_destroy(request->data);
         } else {
             entry *e = ps_xcalloc(1, sizeof *e);
 
-            *e = (entry){sets->entries, request->wish, request->data, 1};
+            *e = (entry){sets->entries, request->wanted, request->data, 1};
             sets->entries = e;
             data = e->data;
         }
@@ -202,15 +203,15 @@ static void loaded(ps_task *task)
     }
 }
 
-ps_data_request *ps_datasets_get(ps_datasets *sets, const ps_data_wish *wish, ps_datasets_fn *fn,
-                                 void *arg)
+ps_data_request *ps_datasets_get(ps_datasets *sets, const ps_data_wanted *wanted,
+                                 ps_datasets_fn *fn, void *arg)
 {
     ps_data_request *request = ps_xcalloc(1, sizeof *request);
 
     request->task.run = find_and_load;
     request->task.done = loaded;
     request->sets = sets;
-    request->wish = *wish;
+    request->wanted = *wanted;
     request->fn = fn;
     request->arg = arg;
     sets->busy++;

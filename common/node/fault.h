@@ -16,10 +16,10 @@ typedef struct ps_faults {
     uint64_t drop_ack;         /* 0: none */
 } ps_faults;
 
-/* Adds one; INVALID_ARGUMENT says what is allowed. */
+/* Adds a fault. Fails with INVALID_ARGUMENT and what is allowed. */
 PS_MUST_USE ps_status ps_faults_add(ps_faults *faults, const char *text);
 
-/* The node has entered the phase. May not return. */
+/* Carries out the faults of a phase that the node has entered. May not return. */
 void ps_faults_at(const ps_faults *faults, ps_phase phase);
 
 #endif

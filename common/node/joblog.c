@@ -15,7 +15,7 @@
 
 struct ps_joblog {
     int fd;
-    _Atomic uint64_t size; /* written whole; grows under the log's lock only */
+    _Atomic uint64_t size; /* of whole lines; grows only under the log's lock */
 };
 
 static void add_line(void *arg, ps_log_level level, const char *line)
@@ -31,7 +31,7 @@ static void add_line(void *arg, ps_log_level level, const char *line)
         return;
     }
     written = pwritev(log->fd, parts, 2, (off_t)size);
-    if (written == (ssize_t)(n + 1)) { /* else the next line takes its place */
+    if (written == (ssize_t)(n + 1)) { /* else the next line overwrites it */
         atomic_store(&log->size, size + n + 1);
     }
 }

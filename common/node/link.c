@@ -28,14 +28,14 @@ struct ps_link {
     char address[PS_NODE_ADDRESS_MAX];
     ps_channel *channel;
     ps_timer timer;
-    ps_unary *call; /* under way; NULL: none */
+    ps_unary *call; /* in flight; NULL: none */
     bool is_registered;
     bool is_away, is_closed;
     bool again; /* something changed during the call */
     uint32_t heartbeat_ms;
     int64_t pause_us;
     uint64_t failures;
-    /* Of the attempt that the heartbeat under way is about. */
+    /* The attempt of the heartbeat in flight. */
     char job_id[PS_JOB_ID_MAX];
     uint32_t attempt;
     char *log_piece; /* (LOG_PIECE_BYTES) */
@@ -60,8 +60,8 @@ static void free_link(ps_link *link)
     ps_node_gone(node);
 }
 
-/* Three quarters to five quarters of `us`: nodes that lost one coordinator at
- * one time do not all come back in one moment. */
+/* Returns 0.75 to 1.25 times `us`, so that nodes that lost a coordinator at the same time do not
+ * all return at the same time. */
 static int64_t jittered(const ps_link *link, int64_t us)
 {
     return (int64_t)((double)us *
@@ -94,7 +94,7 @@ static bool is_session_link(const ps_link *link)
     return link->node->link == link;
 }
 
-/* The attempt that the last heartbeat was about is still the node's. */
+/* Returns whether the attempt of the last heartbeat is still the node's. */
 static bool is_same_attempt(const ps_link *link)
 {
     const ps_agent *shown = ps_node_shown(link->node);
@@ -177,7 +177,7 @@ static void heartbeat_answered(void *arg, const ps_error *error, const ProtobufC
         return;
     }
     if (!ps_is_ok(&error->status)) {
-        if (error->status.code == PS_NOT_FOUND) { /* it does not know us (any more) */
+        if (error->status.code == PS_NOT_FOUND) { /* the coordinator does not know this node */
             link->is_registered = false;
             ps_loop_after(node->loop, &link->timer, 0);
         } else {
@@ -186,7 +186,7 @@ static void heartbeat_answered(void *arg, const ps_error *error, const ProtobufC
         return;
     }
     succeeded(link);
-    /* A coordinator that stored nothing has no room: no hurry. */
+    /* A coordinator that has stored nothing has no room: do not send more at once. */
     has_more = is_session_link(link) && is_same_attempt(link) && node->log != NULL &&
                reply->log_stored > node->log_shipped &&
                reply->log_stored + LOG_PIECE_BYTES / 2 < ps_joblog_size(node->log);
@@ -199,8 +199,8 @@ static void heartbeat_answered(void *arg, const ps_error *error, const ProtobufC
     }
 }
 
-/* What is about the node's attempt: its phase, and to its own coordinator also
- * progress, the failure and the next piece of the log. */
+/* Fills in the attempt: its phase; for its own coordinator also progress, the failure and the next
+ * piece of the log. */
 static void fill_attempt(ps_link *link, Psgd__V1__HeartbeatRequest *request)
 {
     ps_node *node = link->node;

@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const int64_t keep_files_us = 3600 * INT64_C(1000000); /* of a coordinator that is away */
+static const int64_t keep_files_us = 3600 * INT64_C(1000000); /* while its coordinator is silent */
 
 uint64_t ps_node_incarnation(const ps_node *node)
 {
@@ -137,7 +137,7 @@ ps_status ps_node_take_session(ps_node *node, ps_session *session, int64_t wait_
     if (ps_is_ok(&st)) {
         node->session = session;
         st = ps_agent_sealed(&node->agent, ps_clock_us(), wait_us);
-        assert(ps_is_ok(&st)); /* the caller is the stream that prepares it */
+        assert(ps_is_ok(&st)); /* the caller's stream holds the attempt in PREPARING */
         ps_node_changed(node);
     }
     return st;
@@ -272,7 +272,7 @@ void ps_node_saved(ps_node *node)
     }
 }
 
-/* The agent is idle already; node->shown is what it was. */
+/* The agent is idle already; node->shown keeps its former state. */
 void ps_node_release(ps_node *node, const char *why)
 {
     assert(!node->is_releasing && node->log != NULL);

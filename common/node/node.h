@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* node.h - what a worker and a parameter server have in common.
  *
- * A node serves NodeService, keeps itself registered with its coordinator,
- * ships its progress and its log of the job by heartbeat, receives the packages
- * of PreCommit, goes to the barrier, and gives its files to Collect. What the
- * node does with a job is its role's: a const table of hooks. One loop's thread.
+ * A node serves NodeService and keeps itself registered with its coordinator. It sends progress and
+ * its log of the job by heartbeat, receives the packages of PreCommit, waits at the barrier, and
+ * answers Collect with its files. The role, a const table of hooks, says what it does with a job.
+ * All functions are for the loop's thread.
  */
 #ifndef PS_COMMON_NODE_NODE_H
 #define PS_COMMON_NODE_NODE_H
@@ -26,35 +26,32 @@
 
 typedef struct ps_node ps_node;
 
-/* Files that a node may leave of an attempt, its log too: a server has a table of each embedding.
- */
+/* Most files of an attempt on a node, with its log. A server has one for each embedding. */
 enum { PS_NODE_FILES_MAX = PS_MODEL_LAYERS_MAX + 32 };
 
-/* Reason of a Collect that failed because the node's own disk is full: worth another try. */
+/* Reason of a Collect that failed because the node's disk is full. The coordinator tries again. */
 #define PS_NODE_NO_ROOM "NO_ROOM"
 
-/* One attempt, complete: what the packages of PreCommit brought. The node
- * owns it; it lives from prepare to release. */
+/* An attempt as the packages of PreCommit describe it. The node owns it from prepare to release. */
 typedef struct ps_session {
     char job_id[PS_JOB_ID_MAX];
     uint32_t attempt;
-    uint32_t rank;       /* a server's; of a worker the first of its ranks */
-    uint32_t *ranks;     /* (rank_count): those that a worker carries, ascending */
+    uint32_t rank;       /* of a server; of a worker the first of its ranks */
+    uint32_t *ranks;     /* (rank_count): the ranks that a worker carries, ascending */
     uint32_t rank_count; /* 0 on a server */
     ps_plan *plan;
     /* Initial weights as float32: a worker's whole block (param_count), a
      * server's own slices one after the other in ascending order. */
     float *weights;
     size_t weight_count;
-    ps_tables *tables; /* a server's, with the rows that it was sent; NULL: none, they begin anew.
-                        * A role that takes them sets NULL */
+    ps_tables *tables; /* of a server, with rows from files; NULL: no files, all rows begin anew.
+                        * A role that takes them over sets NULL */
     ps_dataset *data;  /* NULL on a parameter server; owned by the node's cache */
     ps_placement placement; /* of the plan's layout: all servers and all ranks */
-    char folder[512];       /* for the attempt's files; everything in it named by ps_node_keep is
-                               collected */
+    char folder[512];       /* for the attempt's files; ps_node_keep says which are collected */
 } ps_session;
 
-/* Returns the attempt as streams between workers and servers name it; borrows the job's id. */
+/* Returns the attempt as streams between nodes identify it. Borrows the job's id. */
 static inline ps_wire_attempt ps_session_attempt(const ps_session *session)
 {
     return (ps_wire_attempt){.job_id = session->job_id,
@@ -63,83 +60,85 @@ static inline ps_wire_attempt ps_session_attempt(const ps_session *session)
                              .layout_hash = session->plan->layout.hash};
 }
 
-/* What a role does. All on the loop's thread but save. */
+/* What a role does. The loop's thread calls all hooks but `save`. */
 typedef struct ps_role_hooks {
     Psgd__V1__NodeRole role;
     const char *service; /* "psgd-worker" */
-    /* Everything is there: build what can fail (memory, streams not yet). */
+    /* Prepares for a complete session: does what can fail, such as taking memory. Opens no
+     * streams. */
     PS_MUST_USE ps_status (*prepare)(void *state, ps_session *session);
-    /* The barrier opened: begin. Ends with ps_node_finished, once. */
+    /* Begins after the barrier. The role calls ps_node_finished once at the end. */
     void (*run)(void *state);
-    /* Drop everything of the session; may come at any time after a prepare that
-     * was OK. Must end in ps_node_released, at once or later, and soon (bounded). */
+    /* Drops everything of the session. May be called at any time after a successful prepare. The
+     * role calls ps_node_released at once or later, within a bounded time. */
     void (*release)(void *state);
-    /* Collect comes, perhaps again after one that broke: name what there is with ps_node_keep or
-     * ps_node_keep_bytes. A failure is the call's, as INTERNAL: the coordinator fails the job with
-     * it. A role that has this hook is also collected from while it runs. (optional) */
+    /* (optional) Names the files for Collect by ps_node_keep or ps_node_keep_bytes. Called for each
+     * Collect, also while the role runs. If it fails, the call fails with INTERNAL, and the
+     * coordinator fails the job. Without this hook a running role is not collected from. */
     PS_MUST_USE ps_status (*collect)(void *state);
-    /* After each collect that was OK, on the helper's thread: write what takes time of what collect
-     * named. What it reads nobody may change any more. `stop` set: nobody wants it, fail soon, for
-     * release waits. RESOURCE_EXHAUSTED: the disk is full, it comes again; another failure is taken
-     * as collect's. (optional) */
+    /* (optional) Writes files that `collect` named and that take time. Called on the helper's
+     * thread after each successful collect; from then on nobody may change what it reads. When
+     * `stop` is set, it must fail soon, because the release waits for it. RESOURCE_EXHAUSTED: the
+     * disk is full, and it is called again; any other failure counts as one of collect. */
     PS_MUST_USE ps_status (*save)(void *state, const atomic_bool *stop);
-    /* The job goes on without this worker; told again and again. (optional) */
+    /* (optional) Says that the job goes on without this worker. May be called repeatedly. */
     void (*lose)(void *state, uint32_t worker);
-    /* Returns how many messages of progress there are and lends a list of them for heartbeat and
-     * GetStatus, while there is a session: one a rank. The list is the role's until the next
-     * call. (optional) */
+    /* (optional) Lends a list of messages, one for each rank, for heartbeats and GetStatus. Returns
+     * their number. Called while there is a session. The list stays valid until the next call. */
     size_t (*progress)(void *state, Psgd__V1__WorkerProgress ***list);
-    /* Fills counters for heartbeat and GetStatus, while there is a session. Lists are the role's
-     * until the next call. */
-    void (*counters)(void *state, Psgd__V1__ServerCounters *counters); /* (optional) */
+    /* (optional) Fills counters for GetStatus. Called while there is a session. Lists in it stay
+     * valid until the next call. */
+    void (*counters)(void *state, Psgd__V1__ServerCounters *counters);
 } ps_role_hooks;
 
 typedef struct ps_node_conf {
     const char *listen;      /* host:port, port 0 allowed */
     const char *advertise;   /* host[:port]; NULL: the bound address */
     const char *coordinator; /* host:port */
-    const char *node_id;     /* NULL: kept in data_dir/node-id, made at first start */
+    const char *node_id;     /* NULL: that of data_dir/node-id, created at the first start */
     const char *data_dir;
     const char *data_path; /* where data sets lie already; NULL: none */
     uint32_t threads;      /* of a parameter server; 0: it says nothing of threads */
     ps_faults faults;      /* for tests; all 0: none */
 } ps_node_conf;            /* borrowed until ps_node_start returns */
 
-/* 1 to 64 of A-Z a-z 0-9 . _ -. */
+/* Returns whether `id` is 1 to 64 of A-Z a-z 0-9 . _ -. */
 bool ps_node_id_is_valid(const char *id);
 
-/* Binds, prints "psgd-worker listening on HOST:PORT" to stdout (flushed), and
- * registers for as long as it lives. `extra` are further services (the
- * parameter server's), copied. What an earlier process left half done in
- * data_dir is removed. UNAVAILABLE if the address cannot be had. */
+/* Starts a node: binds its address, prints "psgd-worker listening on HOST:PORT" to stdout (flushed)
+ * and keeps itself registered. `extra` are further services, such as the parameter server's; they
+ * are copied. Removes what an earlier process left unfinished in data_dir. Fails with UNAVAILABLE
+ * if the address cannot be bound. */
 PS_MUST_USE ps_status ps_node_start(ps_loop *loop, const ps_node_conf *conf,
                                     const ps_role_hooks *hooks, void *state,
                                     const ps_service *extra, size_t extra_count, ps_node **out);
 
 uint64_t ps_node_incarnation(const ps_node *node);
-const ps_session *ps_node_session(const ps_node *node); /* NULL when there is none */
+/* Returns the session, or NULL. */
+const ps_session *ps_node_session(const ps_node *node);
 ps_phase ps_node_phase(const ps_node *node);
-const char *ps_node_address(const ps_node *node); /* host:port that others are told */
 
-/* The role's work ended: files are closed, Collect may come. */
+/* Returns the host:port by which others reach the node. */
+const char *ps_node_address(const ps_node *node);
+
+/* Says that the role's work has ended. Its files must be closed: Collect may follow. */
 void ps_node_finished(ps_node *node, const ps_status *result);
 void ps_node_released(ps_node *node);
 
-/* Names a file in session->folder to be collected; a safe file name (files.h). */
+/* Adds a file of session->folder to those of Collect. The name must be safe (files.h). */
 void ps_node_keep(ps_node *node, const char *name, Psgd__V1__ArtifactKind kind);
 
-/* The same with bytes instead of a file; takes the reference. Bytes under the
- * same name before are replaced. */
+/* Adds a file whose content is `bytes`; takes over the reference. Replaces bytes of the same name.
+ */
 void ps_node_keep_bytes(ps_node *node, const char *name, Psgd__V1__ArtifactKind kind,
                         ps_buf *bytes);
 
-/* Sends a heartbeat now (new metrics, new phase). */
+/* Sends a heartbeat now, because metrics or phase have changed. */
 void ps_node_hurry(ps_node *node);
 
-/* SIGTERM: deregisters nothing (the lease does), refuses new jobs, lets a
- * running job go on for at most grace_us (until its files are collected), then
- * tells its coordinator and ends it; fires done when all is down and the node
- * is freed. */
+/* Stops the node, as on SIGTERM. Refuses new jobs. A running job may go on for at most grace_us,
+ * until its files are collected; then the node tells its coordinator and ends the job. Fires `done`
+ * when everything has ended and the node is freed. The coordinator notices the end by the lease. */
 void ps_node_stop(ps_node *node, int64_t grace_us, ps_event *done);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* node_impl.h - what a node is made of; for common/node alone.
+/* node_impl.h - the parts of a node. For common/node only.
  *
  *   node.c          phases, release
  *   barrier.c       Ready
@@ -10,8 +10,8 @@
  *   packages.c      what is in each package, against the node's own plan
  *   collect.c       the files of an attempt, in chunks
  *
- * An attempt begins with CanCommit (begin_attempt) and ends with ps_node_release;
- * its session exists from the seal on. Everything is the loop's thread's.
+ * An attempt begins with CanCommit (ps_node_begin_attempt) and ends with ps_node_release. Its
+ * session exists from the seal on. Everything is for the loop's thread.
  */
 #ifndef PS_COMMON_NODE_NODE_IMPL_H
 #define PS_COMMON_NODE_NODE_IMPL_H
@@ -23,15 +23,15 @@
 
 enum {
     PS_NODE_ID_MAX = 80,
-    PS_NODE_CALLS_MAX = 64, /* that wait for the end of a release; further ones are refused */
-    PS_NODE_KEPT_MAX = PS_NODE_FILES_MAX - 1 /* files of an attempt, but for its log */
+    PS_NODE_CALLS_MAX = 64, /* calls that wait for the end of a release; more are refused */
+    PS_NODE_KEPT_MAX = PS_NODE_FILES_MAX - 1 /* files of an attempt, without its log */
 };
 
 typedef struct ps_link ps_link;
 typedef struct ps_precommit ps_precommit;
 typedef struct ps_collect ps_collect;
 
-/* A file to be collected: in the attempt's folder, or in memory. */
+/* A file for Collect: in the attempt's folder, or in memory. */
 typedef struct ps_kept {
     char name[PS_NAME_MAX + 1];
     Psgd__V1__ArtifactKind kind;
@@ -54,35 +54,35 @@ struct ps_node {
     uint32_t threads; /* as of ps_node_conf */
     char *data_dir;
     char node_id[PS_NODE_ID_MAX];
-    char address[PS_NODE_ADDRESS_MAX]; /* where others reach it */
+    char address[PS_NODE_ADDRESS_MAX]; /* by which others reach it */
     uint64_t incarnation;
     ps_server *server;
     ps_service *services;
     size_t service_count;
-    ps_tasks *tasks; /* one thread: they run in their order */
+    ps_tasks *tasks; /* one thread: tasks run in order */
     ps_datasets *datasets;
 
     ps_agent agent;
     ps_timer tick;      /* at agent.deadline_us */
-    ps_phase announced; /* the phase that was last told to the log and the links */
+    ps_phase announced; /* the phase that log and links were told last */
 
     ps_link *home;
-    ps_link *link; /* the attempt's coordinator; may be home; NULL: none */
+    ps_link *link; /* to the attempt's coordinator; may be `home`; NULL: no attempt */
 
     /* The attempt, from RESERVED to the end of its release. */
     char folder[512];
     ps_joblog *log;
-    uint64_t log_shipped; /* bytes that the coordinator has */
+    uint64_t log_shipped; /* bytes of the log that the coordinator has */
     ps_precommit *precommit;
-    ps_ready *ready; /* standing at the barrier */
+    ps_ready *ready; /* NULL: not at the barrier */
     ps_session *session;
     size_t kept_count;
     ps_kept kept[PS_NODE_KEPT_MAX];
     ps_collect *collects; /* list */
-    size_t saves;         /* that the helper has to do or is at; release waits for them */
+    size_t saves;         /* queued or running on the helper; release waits for them */
     atomic_bool stop_saving;
 
-    /* What is being released: shown until it is done. */
+    /* The attempt that is being released: GetStatus shows it until the end. */
     bool is_releasing;
     ps_agent shown;
     size_t waiting_count;
@@ -91,8 +91,8 @@ struct ps_node {
     /* Objects that outlive their part: links closing, collects saving and hashing, tables
      * loading, Ready being cancelled. The node is freed when there are none. */
     size_t alive;
-    bool is_stopping; /* no new jobs */
-    bool is_closing;  /* nothing at all any more */
+    bool is_stopping; /* refuses new jobs */
+    bool is_closing;  /* ends everything */
     ps_timer grace;
     ps_event server_down;
     ps_event *stopped;
@@ -100,32 +100,40 @@ struct ps_node {
 
 /* --- node.c ---------------------------------------------------------------- */
 
-/* CanCommit was granted: folder, log, link. On failure nothing is left. */
+/* Begins an attempt after CanCommit: makes folder, log and link. A failure leaves nothing. */
 PS_MUST_USE ps_status ps_node_begin_attempt(ps_node *node, const char *job_id, uint32_t attempt,
                                             const char *coordinator);
-/* The agent said so. Ends at once or later in ps_node_released. */
-void ps_node_release(ps_node *node, const char *why);
-/* The last of node->saves is over. */
-void ps_node_saved(ps_node *node);
-/* Carries out what the agent said. */
-void ps_node_act(ps_node *node, ps_agent_action action, const char *why);
-/* The agent may have changed: log, links, timer, faults. */
-void ps_node_changed(ps_node *node);
-/* The seal is verified: takes the session and prepares the role. */
-PS_MUST_USE ps_status ps_node_take_session(ps_node *node, ps_session *session, int64_t wait_us);
-void ps_session_destroy(ps_session *session, ps_datasets *datasets); /* NULL is allowed */
 
-/* The coordinator was heard of. */
+/* Releases the attempt after the agent's RELEASE. Ends at once or later in ps_node_released. */
+void ps_node_release(ps_node *node, const char *why);
+
+/* Continues a release that has waited for node->saves to become 0. */
+void ps_node_saved(ps_node *node);
+
+/* Carries out an action of the agent. */
+void ps_node_act(ps_node *node, ps_agent_action action, const char *why);
+
+/* Updates log, links, timer and faults after a possible change of the agent. */
+void ps_node_changed(ps_node *node);
+
+/* Takes over the session after a good seal and prepares the role. */
+PS_MUST_USE ps_status ps_node_take_session(ps_node *node, ps_session *session, int64_t wait_us);
+
+/* Frees a session and gives its data set back. NULL is allowed. */
+void ps_session_destroy(ps_session *session, ps_datasets *datasets);
+
+/* Notes that the coordinator was heard from. */
 void ps_node_heard(ps_node *node);
 
-/* What the world shall see: the agent, or what is being released. */
+/* Returns the agent that others are shown: while a release runs, that of the released attempt. */
 const ps_agent *ps_node_shown(const ps_node *node);
 
 /* --- node_life.c ----------------------------------------------------------- */
 
-/* Idle and stopping: down with everything. */
+/* Ends everything of a node that is idle and stopping. */
 void ps_node_shut(ps_node *node);
-/* One of those counted in `alive` has ended. May free the node. */
+
+/* Notes the end of an object that is counted in `alive`. May free the node. */
 void ps_node_gone(ps_node *node);
 
 /* --- node_service.c -------------------------------------------------------- */
@@ -133,31 +141,41 @@ void ps_node_gone(ps_node *node);
 extern const ps_method ps_node_methods[];
 extern const size_t ps_node_method_count;
 
+/* Answers the calls that wait for the node to be idle. */
 void ps_node_answer_waiting(ps_node *node);
 
-/* `st`, the agent's answer about an attempt, as an error: STALE_ATTEMPT,
- * NOT_HELD, WRONG_PHASE, and who holds the node. */
+/* Makes *error of the agent's status `st` about an attempt. Reasons: STALE_ATTEMPT, NOT_HELD,
+ * WRONG_PHASE; the text says who holds the node. */
 void ps_node_fence_error(const ps_node *node, const char *job_id, uint32_t attempt, ps_status st,
                          ps_error *error);
 
-/* Fills `out` from the node; strings are the node's. */
+/* Fills `out` with the node's description; strings are the node's. */
 void ps_node_describe(const ps_node *node, Psgd__V1__Node *out);
 
 bool ps_job_id_is_good(const char *job_id);
 
 /* --- barrier.c ------------------------------------------------------------- */
 
-/* Time for READY: the coordinator may wait ready_ms for the first node and as
- * long again for the last. */
+/* Returns the most time in READY: the coordinator waits ready_ms for the first node and as long
+ * again for the last. */
 int64_t ps_node_ready_us(const ps_node *node);
+
+/* Calls Ready, again and again, until the barrier opens or the time is over. */
 void ps_ready_begin(ps_node *node);
+
+/* Ends the calls of Ready. */
 void ps_ready_cancel(ps_ready *ready);
 
 /* --- link.c ---------------------------------------------------------------- */
 
+/* Opens a link: registers with the coordinator and sends heartbeats until it is closed. */
 ps_link *ps_link_open(ps_node *node, const char *address);
-void ps_link_close(ps_link *link); /* NULL is allowed */
-void ps_link_hurry(ps_link *link); /* a heartbeat now */
+
+/* Closes and later frees the link. NULL is allowed. */
+void ps_link_close(ps_link *link);
+
+/* Sends a heartbeat now. */
+void ps_link_hurry(ps_link *link);
 ps_channel *ps_link_channel(const ps_link *link);
 const char *ps_link_address(const ps_link *link);
 
@@ -165,14 +183,14 @@ const char *ps_link_address(const ps_link *link);
 
 void ps_precommit_handle(void *service, const ProtobufCMessage *request, ps_payload *payload,
                          ps_call *call);
-/* The attempt is over: the stream ends with ABORTED. */
+/* Ends the stream with ABORTED, because the attempt is over. */
 void ps_precommit_abort(ps_precommit *precommit, const char *why);
 
 /* --- collect.c ------------------------------------------------------------- */
 
 void ps_collect_handle(void *service, const ProtobufCMessage *request, ps_payload *payload,
                        ps_call *call);
-/* The attempt is over: all its streams end with ABORTED. */
+/* Ends all streams of Collect with ABORTED, because the attempt is over. */
 void ps_collect_abort_all(ps_node *node);
 
 #endif

@@ -17,8 +17,8 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-static const int64_t server_grace_us = 1000000; /* for answers that are under way at the end */
-static const int64_t farewell_us = 1000000;     /* for the coordinator to hear why, and collect */
+static const int64_t server_grace_us = 1000000; /* for answers in flight at the end */
+static const int64_t farewell_us = 1000000;     /* for the last heartbeat, and Collect */
 
 /* --- start ----------------------------------------------------------------- */
 
@@ -29,7 +29,7 @@ bool ps_node_id_is_valid(const char *id)
     return n >= 1 && n <= 64 && id[n] == '\0';
 }
 
-/* From the settings, or from the file of the first start, or made. */
+/* Sets the node's id: as given, or that of the file from the first start, or a new one. */
 static ps_status find_node_id(ps_node *node, const char *given)
 {
     char path[640], *bytes = NULL;
@@ -68,7 +68,7 @@ static ps_status find_node_id(ps_node *node, const char *given)
     return ps_file_write(path, node->node_id, strlen(node->node_id));
 }
 
-/* Half-received data sets, whose names have a dot (see data_store.c). */
+/* Removes half-received data sets, whose names have a dot (see data_store.c). */
 static void remove_half_sets(const char *folder)
 {
     DIR *dir = opendir(folder);
@@ -81,7 +81,7 @@ static void remove_half_sets(const char *folder)
         if (at->d_name[0] != '.' && strchr(at->d_name, '.') != NULL && ps_is_ok(&st)) {
             st = ps_dir_remove(path);
         }
-        (void)st; /* it only takes room */
+        (void)st; /* what stays only takes room */
     }
     if (dir != NULL) {
         closedir(dir);
@@ -108,7 +108,7 @@ static ps_status prepare_folder(const char *data_dir)
     return ps_wrap(st, "data directory");
 }
 
-/* Where others reach a server that listens there. */
+/* Sets the address by which others reach the node. */
 static ps_status find_address(ps_node *node, const ps_node_conf *conf)
 {
     char bound[PS_ADDRESS_TEXT_BYTES], host[PS_ADDRESS_HOST_BYTES];
@@ -295,8 +295,8 @@ static void end_attempt(ps_node *node)
     }
 }
 
-/* A running job is failed aloud before it is ended: the coordinator need not
- * wait for the lease, nor call a node lost that was stopped. */
+/* Fails a running job, and tells the coordinator before the end. So it does not wait for the lease
+ * and does not report a stopped node as lost. */
 static void give_up(ps_node *node)
 {
     ps_status st;

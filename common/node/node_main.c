@@ -43,7 +43,7 @@ typedef struct settings {
     ps_option_list faults;
 } settings;
 
-/* Settings as the node takes them. */
+/* Settings in the types that the node takes. */
 typedef struct chosen {
     ps_node_conf conf;
     char listen[PS_ADDRESS_TEXT_BYTES], coordinator[PS_ADDRESS_TEXT_BYTES];
@@ -83,7 +83,7 @@ static void end_loop(ps_event *event, bool ok)
 
 /* --- the data directory ----------------------------------------------------- */
 
-/* *fd holds the lock until it is closed. UNAVAILABLE: another process has it. */
+/* Locks a folder until *fd is closed. Fails with UNAVAILABLE if another process has the lock. */
 static ps_status lock_dir(const char *path, int *fd)
 {
     char file[640];
@@ -108,7 +108,7 @@ static ps_status lock_dir(const char *path, int *fd)
     return st;
 }
 
-/* The setting, or the first default that is free. */
+/* Takes the data folder that is set, or the first default one that is not locked. */
 static ps_status take_data_dir(const char *given, const char *name, char *path, size_t cap, int *fd)
 {
     const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
@@ -176,7 +176,7 @@ static int run(const ps_node_program *program, ps_node_conf *conf, int64_t grace
         st = ps_signals_start(&signals, on_signal, &r);
     }
     if (!ps_is_ok(&st)) {
-        /* What has begun ends with the process. */
+        /* Threads that have begun end with the process. */
         fprintf(stderr, "%s: %s\n", program->name, st.text);
         return EXIT_CANNOT;
     }
@@ -205,7 +205,8 @@ static void start_log(const ps_node_program *program, const settings *s)
     ps_log_init(program->name, level, format);
 }
 
-/* Returns the threads that a setting stands for: of 0, those that this process may run on. */
+/* Returns the number of threads of a setting; 0 stands for the processors that this process may
+ * use, at most THREADS_DEFAULT. */
 static uint32_t threads_of(int64_t setting)
 {
     cpu_set_t may;
@@ -217,7 +218,7 @@ static uint32_t threads_of(int64_t setting)
     return count > THREADS_DEFAULT ? THREADS_DEFAULT : count > 0 ? (uint32_t)count : 1;
 }
 
-/* What the option table does not check. */
+/* Checks what the option table does not, and fills *out. */
 static ps_status take_settings(const ps_node_program *program, const settings *s, chosen *out)
 {
     ps_address listen;

@@ -8,7 +8,7 @@
 
 enum { PS_NODE_SERVICES_MAX = PS_THREADS_MAX };
 
-/* What differs. `state` is what create made. */
+/* The differences between the two programs. `state` is what create returned. */
 typedef struct ps_node_program {
     const char *name;    /* "psgd-worker" */
     const char *summary; /* for --help */
@@ -21,8 +21,8 @@ typedef struct ps_node_program {
     void (*destroy)(void *state);
 } ps_node_program;
 
-/* The whole of main. Returns the exit code: 0 stopped as asked, 1 could not
- * start, 4 wrong arguments. */
+/* Runs the program. Returns the exit code: 0 stopped by a signal, 1 could not start, 4 wrong
+ * arguments. */
 int ps_node_main(int argc, char **argv, const ps_node_program *program);
 
 #endif

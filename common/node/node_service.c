@@ -102,7 +102,7 @@ void ps_node_answer_waiting(ps_node *node)
 
     memcpy(waiting, node->waiting, count * sizeof *waiting);
     node->waiting_count = 0;
-    for (size_t i = 0; i < count; i++) { /* those who wait for idle see it before it ends */
+    for (size_t i = 0; i < count; i++) { /* Aborts first: a CanCommit may end the idle phase */
         if (waiting[i].can_commit == NULL) {
             ps_call_reply(waiting[i].call, &aborted.base);
         }
@@ -116,7 +116,7 @@ void ps_node_answer_waiting(ps_node *node)
 
 /* --- CanCommit ------------------------------------------------------------- */
 
-/* False after the call was failed. */
+/* Checks a request. Returns false after it has failed the call. */
 static bool check_can_commit(ps_node *node, ps_call *call,
                              const Psgd__V1__CanCommitRequest *request)
 {

@@ -9,11 +9,10 @@
 
 #include <stdbool.h>
 
-/* Packages come in this order. Data files, weights and tables are as many messages as they take;
- * there may be none of them. */
+/* The order of packages. Data files, weights and tables are any number of messages, also none. */
 typedef enum ps_package_step {
     PS_PACKAGE_SETTINGS,
-    PS_PACKAGE_DATA, /* the offer; its answer says whether files follow */
+    PS_PACKAGE_DATA, /* the offer; its answer says whether to send the files */
     PS_PACKAGE_FILES,
     PS_PACKAGE_WEIGHTS,
     PS_PACKAGE_TABLES,
@@ -21,7 +20,7 @@ typedef enum ps_package_step {
     PS_PACKAGE_NONE /* after the seal; also of a message without a package */
 } ps_package_step;
 
-/* Returns what a message brings. */
+/* Returns the step of a message. */
 ps_package_step ps_package_of(const Psgd__V1__PreCommitRequest *request);
 
 /* Returns whether `package` may come to a receiver that expects `expected`: that step, or a later

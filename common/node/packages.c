@@ -29,7 +29,7 @@ static void add_violation(void *arg, const char *field, const char *text)
     ps_error_violate(arg, field, "%s", text);
 }
 
-/* One node of the attempt, to its place. */
+/* Enters one node of the attempt into the placement. */
 static ps_status place(ps_placement *placement, const Psgd__V1__Placement *p)
 {
     ps_address address;
@@ -56,7 +56,8 @@ static ps_status place(ps_placement *placement, const Psgd__V1__Placement *p)
     }
 }
 
-/* Every rank of both roles once, with an address, and the map of virtual shards. */
+/* Reads the placement: every rank of both roles must occur once, with an address, and the map must
+ * cover all virtual shards. */
 static ps_status read_placement(const Psgd__V1__SettingsPackage *package, ps_session *s)
 {
     const Psgd__V1__JobSpec *spec = s->plan->spec;
@@ -76,7 +77,7 @@ static ps_status read_placement(const Psgd__V1__SettingsPackage *package, ps_ses
     return st;
 }
 
-/* The number of a server. */
+/* Takes the rank of a server. */
 static ps_status take_rank(const Psgd__V1__SettingsPackage *package, ps_session *s)
 {
     if (package->rank >= s->placement.server_count) {
@@ -87,7 +88,7 @@ static ps_status take_rank(const Psgd__V1__SettingsPackage *package, ps_session 
     return ps_ok();
 }
 
-/* The ranks of a worker: those that placements give one process, all of them. */
+/* Takes the ranks of a worker: all that the placement gives its process, and no others. */
 static ps_status take_ranks(const Psgd__V1__SettingsPackage *package, ps_session *s)
 {
     const ps_placement *placement = &s->placement;
@@ -202,7 +203,7 @@ static bool read_files(const Psgd__V1__DataPackage *package, const ps_data_conf 
     return true;
 }
 
-/* Of the lines that describe the files, as in dataset.h. */
+/* Computes the checksum of a data set: that of the lines that describe its files (dataset.h). */
 static void sum_of(const ps_data_file *files, size_t count, char sha256[PS_SHA256_HEX_BYTES])
 {
     ps_strbuf lines = {0};
@@ -215,8 +216,9 @@ static void sum_of(const ps_data_file *files, size_t count, char sha256[PS_SHA25
     ps_strbuf_fini(&lines);
 }
 
-bool ps_package_data(const Psgd__V1__DataPackage *package, const ps_plan *plan, ps_data_wish *wish,
-                     ps_data_file files[PS_DATA_FILES_MAX], size_t *count, ps_error *error)
+bool ps_package_data(const Psgd__V1__DataPackage *package, const ps_plan *plan,
+                     ps_data_wanted *wanted, ps_data_file files[PS_DATA_FILES_MAX], size_t *count,
+                     ps_error *error)
 {
     const Psgd__V1__DataSpec *own = plan->spec->data, *data = package->data;
     char sha256[PS_SHA256_HEX_BYTES] = "";
@@ -253,7 +255,7 @@ bool ps_package_data(const Psgd__V1__DataPackage *package, const ps_plan *plan, 
                               own->name, sha256, package->sha256),
                       "DATA_MISMATCH");
     }
-    wish->conf = plan->data_conf;
-    snprintf(wish->sha256, sizeof wish->sha256, "%s", package->sha256);
+    wanted->conf = plan->data_conf;
+    snprintf(wanted->sha256, sizeof wanted->sha256, "%s", package->sha256);
     return true;
 }

@@ -20,7 +20,7 @@
 #include <string.h>
 
 enum { DEADLINE_DEFAULT_MS = 60000, DEADLINE_MIN_MS = 100, DEADLINE_MAX_MS = 86400000 };
-/* Beside the deadline of the phase: until DoCommit comes. */
+/* Added to the deadline of the phase: time until DoCommit arrives. */
 static const int64_t commit_slack_us = 5000000;
 
 static void next_message(void *arg, const ProtobufCMessage *message, ps_payload *payload,
@@ -41,7 +41,6 @@ static void destroy(ps_precommit *pc)
     free(pc);
 }
 
-/* The stream and the attempt end. */
 void ps_precommit_give_up(ps_precommit *pc, const ps_error *error)
 {
     ps_node *node = pc->node;
@@ -149,7 +148,7 @@ static void take_seal(ps_precommit *pc, const Psgd__V1__SealPackage *package)
                           "WEIGHTS_MISMATCH");
         return;
     }
-    if (!ps_precommit_make_room(pc)) { /* no slices came of a model that is all sparse tables */
+    if (!ps_precommit_make_room(pc)) { /* a model of sparse tables only has no slices */
         return;
     }
     st = ps_precommit_end_tables(pc);
@@ -158,7 +157,7 @@ static void take_seal(ps_precommit *pc, const Psgd__V1__SealPackage *package)
         return;
     }
     if (pc->request != NULL) {
-        pc->is_sealed = true; /* data_arrived goes on */
+        pc->is_sealed = true; /* data_arrived continues */
         return;
     }
     ps_precommit_seal(pc);

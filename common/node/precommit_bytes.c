@@ -48,12 +48,12 @@ bool ps_precommit_make_room(ps_precommit *pc)
         ps_precommit_fail(pc, ps_fail(PS_RESOURCE_EXHAUSTED, "no memory for the weights"), NULL);
         return false;
     }
-    memset(s->weights, 0, s->weight_count * sizeof(float)); /* of sparse tables nothing comes */
+    memset(s->weights, 0, s->weight_count * sizeof(float)); /* no slices come for sparse tables */
     return true;
 }
 
-/* The values of the next slice out of a chunk, to their place: a worker's is that in the model's
- * block, a server's behind the ones before. */
+/* Copies the next slice of a chunk to its place: on a worker its place in the model's block, on a
+ * server behind the slices before it. */
 static void take_slice(ps_precommit *pc, ps_payload *payload, size_t *at)
 {
     const ps_slice *slice = slice_at(pc, pc->slices_in);
@@ -108,12 +108,12 @@ void ps_precommit_take_weights(ps_precommit *pc, const Psgd__V1__WeightsChunk *c
 static ps_status open_store(ps_precommit *pc)
 {
     char folder[512];
-    ps_status st = ps_datasets_folder(pc->node->datasets, pc->wish.sha256, folder, sizeof folder);
+    ps_status st = ps_datasets_folder(pc->node->datasets, pc->wanted.sha256, folder, sizeof folder);
 
     return ps_is_ok(&st) ? ps_data_store_open(&pc->store, folder, pc->files, pc->file_count) : st;
 }
 
-/* The offer was looked up, or what was sent is loaded. */
+/* Handles the data set that was looked up after the offer, or loaded after it was sent. */
 static void data_arrived(void *arg, const ps_status *st, ps_dataset *data)
 {
     ps_precommit *pc = arg;
@@ -148,22 +148,22 @@ void ps_precommit_take_offer(ps_precommit *pc, const Psgd__V1__DataPackage *pack
     ps_error error;
 
     pc->expected = PS_PACKAGE_WEIGHTS;
-    if (!ps_precommit_is_worker(pc)) { /* it needs none */
+    if (!ps_precommit_is_worker(pc)) { /* a server needs no data set */
         ps_precommit_acknowledge(pc, PSGD__V1__PACKAGE_KIND__PACKAGE_KIND_DATA, false, 0);
         return;
     }
-    if (!ps_package_data(package, pc->session->plan, &pc->wish, pc->files, &pc->file_count,
+    if (!ps_package_data(package, pc->session->plan, &pc->wanted, pc->files, &pc->file_count,
                          &error)) {
         ps_precommit_give_up(pc, &error);
         return;
     }
-    pc->session->data = ps_datasets_cached(pc->node->datasets, &pc->wish);
+    pc->session->data = ps_datasets_cached(pc->node->datasets, &pc->wanted);
     if (pc->session->data != NULL) {
         ps_precommit_acknowledge(pc, PSGD__V1__PACKAGE_KIND__PACKAGE_KIND_DATA, false, 0);
         return;
     }
     pc->is_offer = true;
-    pc->request = ps_datasets_get(pc->node->datasets, &pc->wish, data_arrived, pc);
+    pc->request = ps_datasets_get(pc->node->datasets, &pc->wanted, data_arrived, pc);
 }
 
 void ps_precommit_take_data(ps_precommit *pc, const Psgd__V1__DataChunk *chunk, ps_payload *payload)
@@ -186,11 +186,11 @@ void ps_precommit_take_data(ps_precommit *pc, const Psgd__V1__DataChunk *chunk, 
         st = ps_data_store_commit(&pc->store);
         if (ps_is_ok(&st)) {
             ps_log_with(PS_LOG_INFO, "node",
-                        PS_LOG_FIELDS(PS_LOG_STR("data", pc->wish.conf.source->name),
-                                      PS_LOG_STR("sha256", pc->wish.sha256)),
+                        PS_LOG_FIELDS(PS_LOG_STR("data", pc->wanted.conf.source->name),
+                                      PS_LOG_STR("sha256", pc->wanted.sha256)),
                         "data set received");
             pc->expected = PS_PACKAGE_WEIGHTS;
-            pc->request = ps_datasets_get(pc->node->datasets, &pc->wish, data_arrived, pc);
+            pc->request = ps_datasets_get(pc->node->datasets, &pc->wanted, data_arrived, pc);
         }
     }
     if (!ps_is_ok(&st)) {

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* precommit_impl.h - a PreCommit that is under way; for precommit*.c only.
+/* precommit_impl.h - a running PreCommit. For precommit*.c only.
  *
- * precommit.c keeps the order of the packages and ends the stream;
- * precommit_bytes.c takes what is big: weights and data sets; precommit_tables.c the files of
- * sparse tables.
+ * precommit.c checks the order of packages and ends the stream; precommit_bytes.c receives weights
+ * and data sets, precommit_tables.c the files of sparse tables.
  */
 #ifndef PS_COMMON_NODE_PRECOMMIT_IMPL_H
 #define PS_COMMON_NODE_PRECOMMIT_IMPL_H
@@ -26,41 +25,43 @@ struct ps_precommit {
     uint32_t deadline_ms;
     ps_session *session; /* NULL once the node has taken it */
 
-    ps_data_wish wish;
+    ps_data_wanted wanted;
     ps_data_file files[PS_DATA_FILES_MAX];
     size_t file_count;
     ps_data_store store;
-    ps_data_request *request; /* under way */
-    bool is_offer;            /* its answer acknowledges the offer */
-    bool is_sealed;           /* the seal waits for it */
+    ps_data_request *request; /* in flight; NULL: none */
+    bool is_offer;            /* its result answers the offer */
+    bool is_sealed;           /* the seal waits for its result */
 
-    uint32_t slices_in; /* of those that the node is to get */
+    uint32_t slices_in; /* received */
     size_t values_in;
-    ps_tables_files *tables; /* into the session's; NULL: none has come */
-    ps_buf *table_file;      /* that is coming in; NULL: between two */
-    uint32_t table_files;    /* that are in */
-    ps_loading *load;        /* of table_file, which is whole; NULL: none is under way */
+    ps_tables_files *tables; /* reads files into the session's tables; NULL: no file has arrived */
+    ps_buf *table_file;      /* the file being received; NULL: none */
+    uint32_t table_files;    /* received */
+    ps_loading *load;        /* loads the complete table_file; NULL: not running */
     XXH3_state_t *hash;
     void *scratch; /* (PS_PAYLOAD_MAX) for data files */
 };
 
 /* --- precommit.c ----------------------------------------------------------- */
 
-/* The stream and the attempt end; pc is gone. */
+/* Ends the stream and the attempt, and frees pc. */
 void ps_precommit_give_up(ps_precommit *pc, const ps_error *error);
 void ps_precommit_fail(ps_precommit *pc, ps_status st, const char *reason);
-/* Reads on when it is out. */
+/* Sends an acknowledgement, then reads the next message. */
 void ps_precommit_acknowledge(ps_precommit *pc, Psgd__V1__PackageKind package, bool need_data,
                               uint32_t file);
-/* Nothing to acknowledge: reads on. */
+/* Reads the next message without an acknowledgement. */
 void ps_precommit_read(ps_precommit *pc);
-/* Everything is there: the node takes the session. */
+/* Gives the complete session to the node. */
 void ps_precommit_seal(ps_precommit *pc);
 
 /* --- precommit_bytes.c ----------------------------------------------------- */
 
 bool ps_precommit_is_worker(const ps_precommit *pc);
-uint32_t ps_precommit_slice_count(const ps_precommit *pc); /* that the node is to get */
+
+/* Returns how many slices the node is to receive. */
+uint32_t ps_precommit_slice_count(const ps_precommit *pc);
 /* Makes the session's weights, unless they are there. Returns false if it failed. */
 bool ps_precommit_make_room(ps_precommit *pc);
 void ps_precommit_take_weights(ps_precommit *pc, const Psgd__V1__WeightsChunk *chunk,
@@ -71,13 +72,13 @@ void ps_precommit_take_data(ps_precommit *pc, const Psgd__V1__DataChunk *chunk,
 
 /* --- precommit_tables.c ---------------------------------------------------- */
 
-/* Is the node to get files of sparse tables? */
+/* Returns whether the node is to receive files of sparse tables. */
 bool ps_precommit_wants_tables(const ps_precommit *pc);
 void ps_precommit_take_table(ps_precommit *pc, const Psgd__V1__TableChunk *chunk,
                              ps_payload *payload);
-/* The attempt is over: what a load under way works on is left to it, and freed when it is done. */
+/* Leaves the tables to a running load, which frees them at its end, because the attempt is over. */
 void ps_precommit_leave_tables(ps_precommit *pc);
-/* There are no more: FAILED_PRECONDITION where some are missing. */
+/* Ends the files of tables. Fails with FAILED_PRECONDITION if some are missing. */
 PS_MUST_USE ps_status ps_precommit_end_tables(ps_precommit *pc);
 
 #endif

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* precommit_tables.c - the packages of PreCommit with files of sparse tables: each is put
- * together, and when it is whole its rows become this server's, as a task. Nothing is read
- * meanwhile; an attempt that ends leaves tables and file to the load, which frees them. */
+/* precommit_tables.c - the packages of PreCommit with files of sparse tables.
+ *
+ * A file is put together from its messages. A task then loads its rows into this server's tables;
+ * meanwhile the stream is not read. If the attempt ends during a load, the load frees tables and
+ * file. */
 #include "common/base/container_of.h"
 #include "common/base/log.h"
 #include "common/base/xalloc.h"
@@ -16,11 +18,11 @@
 struct ps_loading {
     ps_task task;
     ps_node *node;
-    ps_precommit *pc;  /* NULL: nobody waits for it any more */
-    ps_tables *tables; /* then to be freed, and files; before, the session's and pc's */
+    ps_precommit *pc;  /* NULL: the PreCommit has ended */
+    ps_tables *tables; /* and files: owned if pc is NULL, else the session's and pc's */
     ps_tables_files *files;
     ps_buf *file;
-    ps_status status; /* the task's, until done */
+    ps_status status; /* for the task's thread until it is done */
 };
 
 bool ps_precommit_wants_tables(const ps_precommit *pc)
@@ -82,7 +84,7 @@ static void loaded(ps_task *task)
     ps_node_gone(node);
 }
 
-/* The file is whole. */
+/* Starts the task that loads the complete table file. */
 static void start_load(ps_precommit *pc)
 {
     ps_loading *l = ps_xcalloc(1, sizeof *l);
