@@ -298,7 +298,7 @@ static void check_sizes(ps_check *check, ps_plan *plan, const ps_data_facts *fac
                      "is %u; the activations of such a block take %.1f GiB, 4 are allowed",
                      plan->spec->block_size, bytes / 1073741824.0);
     } else {
-        ps_layout_init(&plan->layout, model, plan->has_tables);
+        ps_layout_init(&plan->layout, model, plan->table_rows != NULL);
         ps_check_tables_laid(plan);
         /* Rows of tables are spread over any number of servers. */
         if (plan->table_count == 0 && plan->spec->pservers > plan->layout.slice_count) {

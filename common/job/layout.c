@@ -57,7 +57,7 @@ static uint64_t hash_of(const ps_layout *layout)
     return hash;
 }
 
-static void cut(ps_layout *layout, bool has_tables)
+static void cut(ps_layout *layout, bool by_key)
 {
     uint32_t count = 0;
 
@@ -67,7 +67,7 @@ static void cut(ps_layout *layout, bool has_tables)
         size_t most = slice_values(var);
 
         layout->first_slice[v] = count;
-        if (!(has_tables && var->is_sparse)) {
+        if (!(by_key && var->is_sparse)) {
             count += (uint32_t)((var->size + most - 1) / most);
         }
     }
@@ -99,7 +99,7 @@ static void cut(ps_layout *layout, bool has_tables)
     }
 }
 
-void ps_layout_init(ps_layout *layout, const ps_model *model, bool has_tables)
+void ps_layout_init(ps_layout *layout, const ps_model *model, bool by_key)
 {
     memset(layout, 0, sizeof *layout);
     layout->param_count = ps_model_param_count(model);
@@ -108,7 +108,7 @@ void ps_layout_init(ps_layout *layout, const ps_model *model, bool has_tables)
     for (uint32_t v = 0; v < layout->variable_count; v++) {
         layout->variables[v] = *ps_model_variable(model, v);
     }
-    cut(layout, has_tables);
+    cut(layout, by_key);
     layout->hash = hash_of(layout);
 }
 

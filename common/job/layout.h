@@ -34,9 +34,9 @@ typedef struct ps_layout {
     uint64_t hash;    /* XXH3-64 over names, shapes and slice size */
 } ps_layout;
 
-/* Cuts the variables of a model. With has_tables sparse variables get no slices: they hold the rows
+/* Cuts the variables of a model. With by_key sparse variables get no slices: they hold the rows
  * of a batch, and the tables are on the servers. */
-void ps_layout_init(ps_layout *layout, const ps_model *model, bool has_tables);
+void ps_layout_init(ps_layout *layout, const ps_model *model, bool by_key);
 
 /* Frees what the layout holds. A zeroed layout is allowed. */
 void ps_layout_fini(ps_layout *layout);

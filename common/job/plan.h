@@ -69,7 +69,6 @@ typedef struct ps_plan {
     size_t outputs; /* values of the last layer */
     ps_layout layout;
 
-    bool has_tables;
     ps_params table_params; /* common/job/table_numbers.h */
     uint32_t *table_rows;   /* (layer_count): ids of each embedding; NULL: no tables */
     uint32_t table_keys;    /* most different ids of a batch */

@@ -104,7 +104,7 @@ static void add_model(XXH3_state_t *hash, const ps_plan *plan)
         add_number(hash, plan->tables[t].rows);
         add_number(hash, plan->tables[t].width);
     }
-    for (size_t i = 0; plan->has_tables && i < PS_PARAM_MAX; i++) {
+    for (size_t i = 0; i < PS_PARAM_MAX; i++) {
         add_real(hash, plan->table_params.v[i]);
     }
     for (size_t m = 0; m < plan->metric_count; m++) {

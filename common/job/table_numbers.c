@@ -137,7 +137,6 @@ bool ps_check_table(ps_check *check, ps_plan *plan, const ps_data_facts *facts)
     if (!reads_ids_well(check, plan, facts)) {
         return false;
     }
-    plan->has_tables = true;
     plan->table_keys = batch * facts->ids;
     plan->table_rows = ps_xcalloc(plan->layer_count, sizeof *plan->table_rows);
     for (size_t i = 0; i < plan->layer_count; i++) {
@@ -166,7 +165,7 @@ static float bound_of(const ps_init *init)
 
 void ps_check_tables_laid(ps_plan *plan)
 {
-    if (!plan->has_tables) {
+    if (plan->table_rows == NULL) {
         return;
     }
     plan->tables = ps_xcalloc(plan->layout.variable_count, sizeof *plan->tables);
@@ -221,7 +220,7 @@ size_t ps_table_inits(const ps_plan *plan, char *const **out)
     bool is_of_job = spec->n_init_tables == 0 && ps_init_from_job(spec->init_from) != NULL;
 
     *out = is_of_job ? (char *const *)&spec->init_from : (char *const *)spec->init_tables;
-    return !plan->has_tables ? 0 : is_of_job ? 1 : spec->n_init_tables;
+    return plan->table_rows == NULL ? 0 : is_of_job ? 1 : spec->n_init_tables;
 }
 
 static void check_inits(ps_check *check, const ps_plan *plan)
@@ -232,7 +231,7 @@ static void check_inits(ps_check *check, const ps_plan *plan)
         ps_check_bad(check, "spec.init_tables", "has %zu entries; at most %d are allowed",
                      spec->n_init_tables, PS_TABLE_INITS);
     }
-    if (!plan->has_tables) {
+    if (plan->table_rows == NULL) {
         if (spec->n_init_tables > 0) {
             ps_check_bad(check, "spec.init_tables",
                          "is \"%s\"; without sparse tables (model.table) none is allowed",

@@ -122,8 +122,7 @@ ps_train_memory ps_trainer_memory(const ps_trainer *t)
 {
     const ps_data_facts *facts = &t->plan->facts;
     size_t n = t->plan->layout.param_count;
-    bool asks_ahead = t->plan->has_tables && t->plan->table_params.v[PS_TABLE_PREFETCH] != 0;
-    size_t blocks = asks_ahead ? 2 : 1;
+    size_t blocks = t->plan->table_params.v[PS_TABLE_PREFETCH] != 0 ? 2 : 1;
 
     return (ps_train_memory){
         .weights = n * sizeof(float),

@@ -204,7 +204,7 @@ ps_status ps_trainer_write_model(ps_trainer *t)
         st = ps_weights_write(path, layout->stored, layout->stored_count, t->weights, meta,
                               meta_count);
     }
-    if (ps_is_ok(&st) && t->plan->has_tables) {
+    if (ps_is_ok(&st) && t->plan->table_count > 0) {
         ps_log(PS_LOG_WARN, "trainer", "no ONNX file: rows of sparse tables are on the servers");
     } else if (ps_is_ok(&st)) {
         st = write_onnx(t, meta, meta_count);

@@ -44,7 +44,7 @@ ps_status ps_trainer_init_tables(ps_trainer *t)
     size_t cap = plan->table_keys;
     ps_status st;
 
-    if (!plan->has_tables) {
+    if (plan->table_count == 0) {
         return ps_ok();
     }
     t->tables = x = ps_xcalloc(1, sizeof *x);

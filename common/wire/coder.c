@@ -17,11 +17,6 @@ static const ps_codec_choice *up_of(const ps_plan *plan, uint32_t slice)
     return &plan->up[plan->layout.slices[slice].variable];
 }
 
-static bool goes_whole(const ps_plan *plan, uint32_t slice)
-{
-    return plan->by_matrix[plan->layout.slices[slice].variable];
-}
-
 /* Whoever brings a block first, its bytes are the same. */
 static bool is_stateless(const ps_plan *plan)
 {
@@ -30,17 +25,22 @@ static bool is_stateless(const ps_plan *plan)
 
 static size_t floats_of(const ps_plan *plan, uint32_t slice)
 {
-    const ps_codec_choice *up = up_of(plan, slice);
-    size_t n = plan->layout.slices[slice].n, floats;
+    return is_stateless(plan) ? 0 : ps_piece_up(plan, slice)->kept(plan, slice);
+}
 
-    if (is_stateless(plan)) {
-        return 0;
-    }
-    floats = ps_feedback_floats(up->codec, &up->params, n);
-    if (goes_whole(plan, slice)) {
-        floats -= ps_codec_state_floats(up->codec, &up->params, n); /* the last: it has none */
-    }
-    return floats;
+size_t ps_coder_kept_run(const ps_plan *plan, uint32_t slice)
+{
+    const ps_codec_choice *up = up_of(plan, slice);
+
+    return ps_feedback_floats(up->codec, &up->params, plan->layout.slices[slice].n);
+}
+
+size_t ps_coder_kept_matrix(const ps_plan *plan, uint32_t slice)
+{
+    const ps_codec_choice *up = up_of(plan, slice);
+
+    return ps_coder_kept_run(plan, slice) - /* the last: its codec has none */
+           ps_codec_state_floats(up->codec, &up->params, plan->layout.slices[slice].n);
 }
 
 void ps_coder_init(ps_coder *coder, const ps_plan *plan, const ps_placement *placement,
@@ -67,9 +67,7 @@ void ps_coder_init(ps_coder *coder, const ps_plan *plan, const ps_placement *pla
         floats += n;
     }
     for (uint32_t v = 0; v < plan->layout.variable_count; v++) {
-        if (plan->by_matrix[v]) {
-            ps_matrix_init(plan, v, &coder->factors[v]);
-        }
+        ps_matrix_init(plan, v, &coder->factors[v]);
     }
 }
 
@@ -95,7 +93,7 @@ size_t ps_coder_memory(const ps_coder *coder)
         bytes += floats_of(coder->plan, s) * sizeof(float);
     }
     for (uint32_t v = 0; v < coder->plan->layout.variable_count; v++) {
-        bytes += coder->plan->by_matrix[v] ? ps_factors_memory(&coder->factors[v]) : 0;
+        bytes += coder->factors[v].rank > 0 ? ps_factors_memory(&coder->factors[v]) : 0;
     }
     return bytes;
 }
@@ -111,9 +109,7 @@ void ps_coder_put(const ps_coder *coder, uint32_t variable, ps_state_out *out)
                          floats_of(coder->plan, s) * sizeof *coder->kept_of[s]);
         }
     }
-    if (coder->plan->by_matrix[variable]) {
-        ps_state_put(out, f->q, f->rank * f->stride * sizeof *f->q);
-    }
+    ps_state_put(out, f->q, f->rank * f->stride * sizeof *f->q);
 }
 
 void ps_coder_take(ps_coder *coder, uint32_t variable, ps_state_in *in)
@@ -127,9 +123,7 @@ void ps_coder_take(ps_coder *coder, uint32_t variable, ps_state_in *in)
                           floats_of(coder->plan, s) * sizeof *coder->kept_of[s]);
         }
     }
-    if (coder->plan->by_matrix[variable]) {
-        ps_state_take(in, f->q, f->rank * f->stride * sizeof *f->q);
-    }
+    ps_state_take(in, f->q, f->rank * f->stride * sizeof *f->q);
 }
 
 void ps_coder_begin(ps_coder *coder)
@@ -141,7 +135,6 @@ void ps_coder_begin(ps_coder *coder)
 
 void ps_coder_touched(ps_coder *coder, uint32_t variable, const uint32_t *rows, size_t count)
 {
-    assert(coder->plan->by_rows[variable]);
     coder->rows[variable] = (ps_rows){
         .id = rows, .count = count, .width = coder->plan->layout.variables[variable].shape.dim[1]};
 }

@@ -75,6 +75,8 @@ size_t ps_coder_encode(ps_coder *coder, uint32_t slice, uint64_t clock, uint32_t
 
 /* The same of a slice as a run of a dense variable, or as the leader of one that goes whole
  * (piece.h); `contributor` chooses the draws. */
+size_t ps_coder_kept_run(const ps_plan *plan, uint32_t slice);
+size_t ps_coder_kept_matrix(const ps_plan *plan, uint32_t slice);
 size_t ps_coder_size_run(const ps_coder *coder, uint32_t slice);
 size_t ps_coder_size_matrix(const ps_coder *coder, uint32_t slice);
 size_t ps_coder_encode_run(ps_coder *coder, uint32_t slice, uint64_t clock, uint32_t contributor,

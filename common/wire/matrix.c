@@ -87,28 +87,14 @@ uint32_t ps_matrix_slices(const ps_plan *plan, const ps_placement *placement, ui
     return m.slices;
 }
 
-size_t ps_matrix_value_count(const ps_plan *plan, const ps_placement *placement, uint32_t slice)
-{
-    uint32_t part = placement->part_of[slice];
-    const ps_slice *at = &plan->layout.slices[slice];
-    uint32_t end = plan->layout.first_slice[at->variable + 1];
-    size_t values = at->n;
-
-    if (!plan->by_matrix[at->variable]) {
-        return values;
-    }
-    for (uint32_t s = next_slice(placement, at->variable, part, slice + 1); s < end;
-         s = next_slice(placement, at->variable, part, s + 1)) {
-        values += plan->layout.slices[s].n;
-    }
-    return values;
-}
-
 void ps_matrix_init(const ps_plan *plan, uint32_t variable, ps_factors *f)
 {
     const ps_variable *var = &plan->layout.variables[variable];
 
-    ps_factors_init(f, rank_of(plan, variable), var->shape.dim[0], var->size / var->shape.dim[0]);
+    if (plan->by_matrix[variable]) {
+        ps_factors_init(f, rank_of(plan, variable), var->shape.dim[0],
+                        var->size / var->shape.dim[0]);
+    }
 }
 
 size_t ps_matrix_size(const ps_plan *plan, const ps_placement *placement, uint32_t leader)

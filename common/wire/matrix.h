@@ -18,10 +18,7 @@
  * those of its variable that its part has, or 0 where another is their leader. */
 uint32_t ps_matrix_slices(const ps_plan *plan, const ps_placement *placement, uint32_t slice);
 
-/* How many values that encoding brings, of such a slice that has one. */
-size_t ps_matrix_value_count(const ps_plan *plan, const ps_placement *placement, uint32_t slice);
-
-/* Takes memory for the factors of a variable that goes whole. */
+/* Takes memory for the factors of a variable that goes whole; does nothing for others. */
 void ps_matrix_init(const ps_plan *plan, uint32_t variable, ps_factors *f);
 
 /* Bytes of a leader's encoding, at most PS_MATRIX_BYTES_MAX. */

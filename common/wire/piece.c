@@ -58,6 +58,7 @@ static ps_status apply(ps_connection *conn, const Psgd__V1__PullWeightsResponse 
 const ps_piece_kind ps_piece_run = {
     .name = "run",
     .brings = bring_itself,
+    .kept = ps_coder_kept_run,
     .size = ps_coder_size_run,
     .encode = ps_coder_encode_run,
     .admit = admit_itself,
@@ -73,6 +74,7 @@ const ps_piece_kind ps_piece_touched = {
 const ps_piece_kind ps_piece_matrix = {
     .name = "matrix",
     .brings = ps_matrix_slices,
+    .kept = ps_coder_kept_matrix,
     .size = ps_coder_size_matrix,
     .encode = ps_coder_encode_matrix,
     .admit = ps_matrix_push,

@@ -27,6 +27,8 @@ typedef struct ps_piece_kind {
 
     /* Returns how many slices the encoding of this one brings; 0 where another's does. */
     uint32_t (*brings)(const ps_plan *plan, const ps_placement *placement, uint32_t slice);
+    /* Returns the floats that a worker keeps of the slice from one contribution to the next. */
+    size_t (*kept)(const ps_plan *plan, uint32_t slice);
     /* Returns the most bytes that encoding it takes. */
     size_t (*size)(const ps_coder *coder, uint32_t slice);
     /* Writes its encoding, as ps_coder_encode; the draws are those of `contributor`. */

@@ -238,7 +238,7 @@ typedef struct way {
 
 static void way_init(way *w, const char *json)
 {
-    size_t values = 0;
+    uint32_t slices = 0;
 
     *w = (way){.plan = plan_of(json)};
     ps_placement_init(&w->placement, &w->plan->layout, w->plan->spec->pservers, 0);
@@ -252,9 +252,9 @@ static void way_init(way *w, const char *json)
     }
     for (uint32_t i = 0; i < SERVERS; i++) {
         w->bytes[i] = ps_xmalloc(ps_coder_size(&w->coder, w->leader[i]));
-        values += ps_matrix_value_count(w->plan, &w->placement, w->leader[i]);
+        slices += ps_matrix_slices(w->plan, &w->placement, w->leader[i]);
     }
-    assert_int_equal(values, w->plan->layout.variables[0].size); /* each is brought once */
+    assert_int_equal(slices, w->plan->layout.first_slice[1]); /* each is brought once */
 }
 
 static void way_fini(way *w)

@@ -24,7 +24,6 @@ static void a_worker_s_table_has_the_ids_of_a_batch(void **state)
     ps_plan *plan = plan_of(WITH(",\"block_size\":100"));
 
     (void)state;
-    assert_true(plan->has_tables);
     assert_int_equal(plan->table_count, 1);
     assert_int_equal(plan->table_keys, 400); /* four words a sample */
     assert_int_equal(plan->tables[0].rows, 1000);
