@@ -94,7 +94,7 @@
  *   column    clocks.h (ps_book_put)
  *   encoding  u32 bytes, psgd.v1.Encoding; u32 bytes, payload
  *   rows of an embedding  shard_rows.c (shard_rows_put)
- *   rows   u64 clocks aged by, steps; u32 age, contributions in the open sum; u32 contributor of
+ *   rows   u64 clocks aged by; u32 age, contributions in the open sum; u32 contributor of
  *          each; (contributors) u64 next; column; tables (table_state.h); for each contribution and
  *          table: u32 rows, u64 keys, f32 gradients, f32 shows, f32 clicks
  */

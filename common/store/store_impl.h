@@ -89,7 +89,6 @@ typedef struct store_rows {
     store_gift *sum;       /* those of the open sum; where sums are in order, by contributor */
     store_gift *idle;      /* empty ones */
     uint64_t ticked;       /* clocks that rows have aged by */
-    uint64_t steps;        /* so far */
     ps_status broken;      /* what a step failed with */
     bool has_taken;        /* a virtual shard out of a file */
 } store_rows;

@@ -197,13 +197,12 @@ static ps_status step_table(ps_store *store, uint32_t table, const store_gift *l
         ps_heap_append(&all, &g->heaps[table], width);
     }
     ps_heap_add_up(&one, &all, width, scale);
-    st = ps_table_push_rows(r->tables->tables[table], 0, r->steps,
-                            &(ps_table_push){.keys = one.keys,
-                                             .count = one.count,
-                                             .grads = one.grads,
-                                             .shows = one.shows,
-                                             .clicks = one.clicks,
-                                             .params = &params});
+    st = ps_table_push_rows(r->tables->tables[table], &(ps_table_push){.keys = one.keys,
+                                                                       .count = one.count,
+                                                                       .grads = one.grads,
+                                                                       .shows = one.shows,
+                                                                       .clicks = one.clicks,
+                                                                       .params = &params});
     ps_heap_fini(&all);
     ps_heap_fini(&one);
     return st;
@@ -219,7 +218,6 @@ static void step(ps_store *store, const store_gift *list, uint64_t clock, float 
                      "table %" PRIu32, i);
     }
     if (ps_is_ok(&st)) {
-        r->steps++;
         store->book.column[r->column].version++;
     }
     r->broken = st;

@@ -11,7 +11,7 @@
 
 enum { SUM_MAX = 1 << 20 }; /* contributions of an open sum in a file */
 
-/* What all virtual shards of a clock agree on: u64 clocks that rows have aged by, steps; u32 age of
+/* What all virtual shards of a clock agree on: u64 clocks that rows have aged by; u32 age of
  * the tables, contributions in the open sum; u32 contributor of each. */
 static void put_progress(const ps_store *store, ps_state_out *out)
 {
@@ -22,7 +22,6 @@ static void put_progress(const ps_store *store, ps_state_out *out)
         count++;
     }
     ps_state_put_u64(out, r->ticked);
-    ps_state_put_u64(out, r->steps);
     ps_state_put_u32(out, (uint32_t)ps_table_count(r->tables->tables[0]).ticks);
     ps_state_put_u32(out, count);
     for (const store_gift *g = r->sum; g != NULL; g = g->next) {
@@ -79,7 +78,6 @@ static void take_progress(ps_store *store, ps_state_in *in)
     uint32_t tick, count;
 
     r->ticked = ps_state_take_u64(in);
-    r->steps = ps_state_take_u64(in);
     tick = ps_state_take_u32(in);
     count = ps_state_take_count(in, "contributions in the open sum of rows",
                                 store->book.buffers ? SUM_MAX : 0);
@@ -89,7 +87,7 @@ static void take_progress(ps_store *store, ps_state_in *in)
         (void)store_rows_open(store, k);
     }
     for (uint32_t i = 0; i < r->tables->table_count; i++) {
-        ps_table_set_age(r->tables->tables[i], tick, r->steps);
+        ps_table_set_age(r->tables->tables[i], tick);
     }
     (void)ps_state_view(in, store->book.contributors * sizeof(uint64_t)); /* the book's next */
 }

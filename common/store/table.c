@@ -18,7 +18,6 @@ ps_table_conf ps_table_conf_default(uint32_t width, const ps_optim *optim)
 {
     return (ps_table_conf){
         .width = width,
-        .workers = 1,
         .init_bound = 0.01f,
         .optim = optim,
         .optim_params = ps_params_default(optim->params),
@@ -43,7 +42,7 @@ ps_table *ps_table_create(const ps_table_conf *conf)
     ps_table *t = ps_xcalloc(1, sizeof *t);
     size_t values = (size_t)conf->width * (1 + conf->optim->slots);
 
-    assert(conf->width >= 1 && conf->width <= PS_TABLE_WIDTH_MAX && conf->workers > 0);
+    assert(conf->width >= 1 && conf->width <= PS_TABLE_WIDTH_MAX);
     assert(conf->admit_count > 0 && conf->unseen_max <= PS_TABLE_UNSEEN_MAX);
     assert(conf->optim->slots <= PS_TABLE_SLOTS_MAX); /* or no file of it could be read */
     assert(conf->rows_max < UINT32_MAX && conf->candidates_max < UINT32_MAX);
@@ -54,7 +53,6 @@ ps_table *ps_table_create(const ps_table_conf *conf)
     t->conf.owned = t->owned;
     t->stride = (sizeof(table_row) + values * sizeof(float) + 7) / 8 * 8;
     t->admit_key = ps_draw_key(conf->seed, PS_DRAW_ROWS, conf->table, DRAWS_ADMISSION, 0);
-    t->next = ps_xcalloc(conf->workers, sizeof *t->next);
     t->factor = ps_xcalloc((size_t)conf->unseen_max + 1, sizeof *t->factor);
     t->factor[0] = 1.0f;
     for (uint32_t i = 1; i <= conf->unseen_max; i++) {
@@ -79,7 +77,6 @@ void ps_table_destroy(ps_table *table)
         free(s->removed);
     }
     free(table->factor);
-    free(table->next);
     free(table);
 }
 
@@ -249,42 +246,23 @@ static void push_row(ps_table *t, const ps_table_push *push, size_t i)
     }
 }
 
-ps_status ps_table_push_rows(ps_table *table, uint32_t worker, uint64_t number,
-                             const ps_table_push *push)
+ps_status ps_table_push_rows(ps_table *table, const ps_table_push *push)
 {
     ps_status st = ps_table_check_keys(table, push->keys, push->count);
 
-    if (worker >= table->conf.workers) {
-        return ps_fail(PS_INVALID_ARGUMENT, "worker %" PRIu32 " of %" PRIu32, worker,
-                       table->conf.workers);
-    }
     if (ps_is_ok(&st)) {
         st = check_seen("shows", push->shows, push->count);
     }
     if (ps_is_ok(&st)) {
         st = check_seen("clicks", push->clicks, push->count);
     }
-    if (!ps_is_ok(&st)) {
-        return st;
+    if (ps_is_ok(&st)) {
+        st = check_room(table, push);
     }
-    if (number < table->next[worker]) {
-        table->counters.duplicates++;
-        return ps_ok();
-    }
-    if (number > table->next[worker]) {
-        return ps_fail(PS_OUT_OF_RANGE,
-                       "push %" PRIu64 " of worker %" PRIu32 ", %" PRIu64 " is next", number,
-                       worker, table->next[worker]);
-    }
-    st = check_room(table, push);
-    if (!ps_is_ok(&st)) {
-        return st;
-    }
-    for (size_t i = 0; i < push->count; i++) {
+    for (size_t i = 0; ps_is_ok(&st) && i < push->count; i++) {
         push_row(table, push, i);
     }
-    table->next[worker]++;
-    return ps_ok();
+    return st;
 }
 
 /* ---- Pulls ---- */

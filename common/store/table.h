@@ -31,9 +31,8 @@
  * pushed for more than `unseen_max` ticks (PaddlePaddle's CTR accessor, whose
  * day is the tick).
  *
- * Pushes are applied on arrival, each once: those of a worker are numbered from
- * 0, and one that comes again changes nothing. A call that fails has changed
- * nothing.
+ * Pushes are applied on arrival. That each counts once is up to the caller (store.h). A call that
+ * fails has changed nothing.
  */
 #ifndef PS_COMMON_STORE_TABLE_H
 #define PS_COMMON_STORE_TABLE_H
@@ -59,9 +58,8 @@ typedef enum ps_table_admission {
 } ps_table_admission;
 
 typedef struct ps_table_conf {
-    uint32_t table;   /* its number in the job; for draws */
-    uint32_t width;   /* D, 1 to PS_TABLE_WIDTH_MAX */
-    uint32_t workers; /* that push */
+    uint32_t table; /* its number in the job; for draws */
+    uint32_t width; /* D, 1 to PS_TABLE_WIDTH_MAX */
     uint64_t seed;
     float init_bound; /* first values are uniform in +-init_bound */
     const ps_optim *optim;
@@ -107,14 +105,11 @@ typedef struct ps_table_push {
 
 /* w -= step(gradient), row by row.
  *
- * INVALID_ARGUMENT    no such worker; keys that do not ascend, are too many, are
- *                     no ids or of a virtual shard that is not here; shows or clicks
- *                     that are negative or not finite
- * OUT_OF_RANGE        a number that is not the worker's next
+ * INVALID_ARGUMENT    keys that do not ascend, are too many, are no ids or of a virtual shard that
+ *                     is not here; shows or clicks that are negative or not finite
  * RESOURCE_EXHAUSTED  more rows than rows_max
  */
-PS_MUST_USE ps_status ps_table_push_rows(ps_table *table, uint32_t worker, uint64_t number,
-                                         const ps_table_push *push);
+PS_MUST_USE ps_status ps_table_push_rows(ps_table *table, const ps_table_push *push);
 
 /* Are these keys as a push or pull wants them? INVALID_ARGUMENT as above. */
 PS_MUST_USE ps_status ps_table_check_keys(const ps_table *table, const uint64_t *keys,
@@ -139,9 +134,8 @@ typedef struct ps_table_counters {
     uint64_t ticks;
     /* Since create, by row. */
     uint64_t applied, created, removed;
-    uint64_t refused;    /* pushed to keys that are not in */
-    uint64_t uncounted;  /* of those: candidates_max was reached */
-    uint64_t duplicates; /* pushes that came again */
+    uint64_t refused;   /* pushed to keys that are not in */
+    uint64_t uncounted; /* of those: candidates_max was reached */
 } ps_table_counters;
 
 ps_table_counters ps_table_count(const ps_table *table);

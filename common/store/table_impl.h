@@ -40,7 +40,6 @@ struct ps_table {
     float *factor;      /* (unseen_max + 1): decay to the power of an age */
     size_t stride;      /* bytes of a row */
     uint64_t admit_key; /* of the draws that let keys in */
-    uint64_t *next;     /* (workers): number of the push that is due */
     uint64_t save;      /* number of the next save, from 1 */
     uint32_t tick;
     ps_table_counters counters;

@@ -133,8 +133,7 @@ void ps_table_take_shard(ps_table *t, uint32_t shard, ps_state_in *in)
     }
 }
 
-void ps_table_set_age(ps_table *t, uint32_t tick, uint64_t pushes)
+void ps_table_set_age(ps_table *t, uint32_t tick)
 {
     t->tick = tick;
-    t->next[0] = pushes;
 }

@@ -21,7 +21,7 @@ void ps_table_put_shard(const ps_table *table, uint32_t shard, ps_state_out *out
  * only good for destroy. */
 void ps_table_take_shard(ps_table *table, uint32_t shard, ps_state_in *in);
 
-/* How old the table is, and how many pushes it has seen: of all its virtual shards. */
-void ps_table_set_age(ps_table *table, uint32_t tick, uint64_t pushes);
+/* Says how old the table is, with all its virtual shards. */
+void ps_table_set_age(ps_table *table, uint32_t tick);
 
 #endif

@@ -17,7 +17,6 @@ ps_tables *ps_tables_create(const ps_tables_conf *conf)
     t->tick = conf->tick;
     t->tables = ps_xcalloc(conf->table_count, sizeof(ps_table *));
     for (uint32_t i = 0; i < conf->table_count; i++) {
-        assert(conf->tables[i].workers == 1);
         t->tables[i] = ps_table_create(&conf->tables[i]);
     }
     return t;

@@ -12,10 +12,9 @@
 
 typedef struct ps_tables_conf {
     uint32_t table_count;
-    const ps_table_conf
-        *tables;       /* (table_count), copied; of one worker and the same virtual shards */
-    uint32_t keys_max; /* of a contribution and table */
-    uint64_t tick;     /* clocks from one ps_table_shrink to the next; 0: never */
+    const ps_table_conf *tables; /* (table_count), copied; of the same virtual shards */
+    uint32_t keys_max;           /* of a contribution and table */
+    uint64_t tick;               /* clocks from one ps_table_shrink to the next; 0: never */
 } ps_tables_conf;
 
 typedef struct ps_tables {

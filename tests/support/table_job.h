@@ -37,7 +37,7 @@ static inline void make_file(const ps_plan *plan, bytes_file *f)
     for (size_t i = 0; i < 9 * 4; i++) {
         grads[i] = 1.0f;
     }
-    st = ps_table_push_rows(ps_tables_at(tables, 0), 0, 0,
+    st = ps_table_push_rows(ps_tables_at(tables, 0),
                             &(ps_table_push){.keys = keys, .count = 9, .grads = grads});
     assert_string_equal(st.text, "");
     f->len = 0;

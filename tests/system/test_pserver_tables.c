@@ -26,7 +26,7 @@ static ps_status prepare_and_push(void *state, ps_session *session)
     for (size_t i = 0; i < rows.count * 4; i++) {
         grads[i] = 1.0f;
     }
-    st = session->tables != NULL ? ps_table_push_rows(ps_tables_at(session->tables, 0), 0, 0, &rows)
+    st = session->tables != NULL ? ps_table_push_rows(ps_tables_at(session->tables, 0), &rows)
                                  : ps_ok();
     return ps_is_ok(&st) ? ps_pserver_hooks.prepare(state, session) : st;
 }

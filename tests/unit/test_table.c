@@ -16,7 +16,7 @@
 #include <string.h>
 #include <xxhash.h>
 
-enum { KEYS = 120, WIDTH = 5, WORKERS = 3, EVENTS = 300, FILE_MAX = 1 << 20 };
+enum { KEYS = 120, WIDTH = 5, EVENTS = 300, FILE_MAX = 1 << 20 };
 
 typedef struct file {
     uint8_t *bytes; /* (FILE_MAX) */
@@ -50,14 +50,13 @@ static ps_table_conf small(const char *optim)
     ps_table_conf conf = ps_table_conf_default(WIDTH, ps_optim_find(optim));
 
     conf.table = 3;
-    conf.workers = WORKERS;
     conf.seed = 11;
     conf.init_bound = 0.5f;
     conf.saves_changes = true;
     return conf;
 }
 
-static void push_one(ps_table *t, uint64_t number, uint64_t key, float g, float show, float click)
+static void push_one(ps_table *t, uint64_t key, float g, float show, float click)
 {
     float grads[WIDTH];
     ps_table_push push = {
@@ -66,7 +65,7 @@ static void push_one(ps_table *t, uint64_t number, uint64_t key, float g, float 
     for (int i = 0; i < WIDTH; i++) {
         grads[i] = g;
     }
-    assert_int_equal(ps_table_push_rows(t, 0, number, &push).code, PS_OK);
+    assert_int_equal(ps_table_push_rows(t, &push).code, PS_OK);
 }
 
 static void pull_one(const ps_table *t, uint64_t key, float *x)
@@ -86,7 +85,7 @@ static void a_row_is_made_by_its_first_push_and_can_be_read_before(void **state)
     pull_one(t, 77, before);
     assert_int_equal(ps_table_count(t).rows, 0);
     assert_true(before[0] != before[1] && fabsf(before[0]) <= 0.5f);
-    push_one(t, 0, 77, 1, 1, 0);
+    push_one(t, 77, 1, 1, 0);
     assert_int_equal(ps_table_count(t).rows, 1);
     pull_one(t, 77, after);
     for (int i = 0; i < WIDTH; i++) {
@@ -110,8 +109,8 @@ static void each_row_steps_by_itself(void **state)
     (void)state;
     pull_one(t, 5, w);
     for (uint64_t i = 0; i < 4; i++) {
-        push_one(t, 2 * i, 5, 1, 1, 0);
-        push_one(t, 2 * i + 1, 6 + i, -1, 1, 0); /* others in between change nothing */
+        push_one(t, 5, 1, 1, 0);
+        push_one(t, 6 + i, -1, 1, 0); /* others in between change nothing */
         conf.optim->step(&conf.optim_params, i + 1, g, s, w, WIDTH);
         pull_one(t, 5, x);
         assert_memory_equal(x, w, sizeof x);
@@ -123,7 +122,7 @@ static void admission_by_probability_is_one_decision_a_key(void **state)
 {
     ps_table_conf conf = small("sgd");
     ps_table *t;
-    uint64_t number = 0, in = 0;
+    uint64_t in = 0;
     float x[WIDTH], zero[WIDTH] = {0};
 
     (void)state;
@@ -136,7 +135,7 @@ static void admission_by_probability_is_one_decision_a_key(void **state)
         pull_one(t, key, x);
         is_in = memcmp(x, zero, sizeof x) != 0;
         for (int again = 0; again < 3; again++) {
-            push_one(t, number++, key, 0.1f, 1, 0);
+            push_one(t, key, 0.1f, 1, 0);
             pull_one(t, key, x);
             assert_int_equal(memcmp(x, zero, sizeof x) != 0, is_in);
         }
@@ -164,17 +163,17 @@ static void admission_by_count_lets_in_at_the_nth_push(void **state)
     for (uint64_t i = 0; i < 3; i++) {
         pull_one(t, 9, x);
         assert_memory_equal(x, zero, sizeof x);
-        push_one(t, i, 9, 1, 1, 0);
+        push_one(t, 9, 1, 1, 0);
         assert_int_equal(ps_table_count(t).candidates, i < 2);
     }
     pull_one(t, 9, x); /* what was pushed so far was taken on zeros */
     assert_memory_equal(x, first, sizeof x);
     assert_int_equal(ps_table_count(t).refused, 3);
-    push_one(t, 3, 9, 1, 1, 0);
+    push_one(t, 9, 1, 1, 0);
     pull_one(t, 9, x);
     assert_true(x[0] == first[0] - 0.01f);
-    push_one(t, 4, 10, 1, 1, 0);
-    push_one(t, 5, 11, 1, 1, 0); /* one candidate is all there may be */
+    push_one(t, 10, 1, 1, 0);
+    push_one(t, 11, 1, 1, 0); /* one candidate is all there may be */
     assert_int_equal(ps_table_count(t).uncounted, 1);
     ps_table_destroy(t);
 }
@@ -190,17 +189,17 @@ static void rows_age_and_are_removed_for_their_score_or_silence(void **state)
     conf.least_score = 0.8f;
     conf.unseen_max = 2;
     t = ps_table_create(&conf);
-    push_one(t, 0, 1, 0, 10, 4); /* 0.1 * 6 + 4 = 4.6, 2.3, 1.15, then unseen too long */
-    push_one(t, 1, 2, 0, 10, 0); /* 1, then 0.5 */
+    push_one(t, 1, 0, 10, 4); /* 0.1 * 6 + 4 = 4.6, 2.3, 1.15, then unseen too long */
+    push_one(t, 2, 0, 10, 0); /* 1, then 0.5 */
     assert_int_equal(ps_table_shrink(t), 1);
     assert_false(ps_table_shown(t, 2, &show, &click));
     assert_true(ps_table_shown(t, 1, &show, &click));
     assert_true(show == 5 && click == 2);
-    push_one(t, 2, 3, 0, 100, 10);
+    push_one(t, 3, 0, 100, 10);
     assert_int_equal(ps_table_shrink(t), 0);
     assert_int_equal(ps_table_shrink(t), 1); /* key 1: three ticks */
     assert_int_equal(ps_table_count(t).rows, 1);
-    push_one(t, 3, 3, 0, 1, 1);
+    push_one(t, 3, 0, 1, 1);
     assert_true(ps_table_shown(t, 3, &show, &click));
     assert_true(show == 26 && click == 3.5f);
     assert_int_equal(ps_table_count(t).ticks, 3);
@@ -208,7 +207,7 @@ static void rows_age_and_are_removed_for_their_score_or_silence(void **state)
     ps_table_destroy(t);
 }
 
-static void a_push_counts_once_and_a_wrong_one_changes_nothing(void **state)
+static void a_wrong_push_changes_nothing(void **state)
 {
     static const uint64_t keys[] = {4, 9, 9}, down[] = {9, 4}, many[] = {100, 101, 102};
     static const float grads[3 * WIDTH], bad[] = {1, -1, NAN};
@@ -221,36 +220,32 @@ static void a_push_counts_once_and_a_wrong_one_changes_nothing(void **state)
     (void)state;
     conf.rows_max = 3;
     t = ps_table_create(&conf);
-    assert_int_equal(ps_table_push_rows(t, 1, 0, &push).code, PS_OK);
-    assert_int_equal(ps_table_push_rows(t, 1, 0, &push).code, PS_OK);
+    assert_int_equal(ps_table_push_rows(t, &push).code, PS_OK);
     assert_int_equal(ps_table_count(t).applied, 2);
-    assert_int_equal(ps_table_count(t).duplicates, 1);
-    assert_int_equal(ps_table_push_rows(t, 1, 2, &push).code, PS_OUT_OF_RANGE);
-    assert_int_equal(ps_table_push_rows(t, WORKERS, 0, &push).code, PS_INVALID_ARGUMENT);
     push.count = 3;
-    assert_int_equal(ps_table_push_rows(t, 1, 1, &push).code, PS_INVALID_ARGUMENT); /* 9 twice */
+    assert_int_equal(ps_table_push_rows(t, &push).code, PS_INVALID_ARGUMENT); /* 9 twice */
     push.keys = down;
     push.count = 2;
-    assert_int_equal(ps_table_push_rows(t, 1, 1, &push).code, PS_INVALID_ARGUMENT);
+    assert_int_equal(ps_table_push_rows(t, &push).code, PS_INVALID_ARGUMENT);
     assert_int_equal(ps_table_pull_rows(t, down, 2, x).code, PS_INVALID_ARGUMENT);
     push.keys = keys;
     push.shows = bad;
-    assert_int_equal(ps_table_push_rows(t, 1, 1, &push).code, PS_INVALID_ARGUMENT);
+    assert_int_equal(ps_table_push_rows(t, &push).code, PS_INVALID_ARGUMENT);
     push.shows = NULL;
     push.clicks = bad + 1;
-    assert_int_equal(ps_table_push_rows(t, 1, 1, &push).code, PS_INVALID_ARGUMENT);
+    assert_int_equal(ps_table_push_rows(t, &push).code, PS_INVALID_ARGUMENT);
     push = (ps_table_push){.keys = many, .count = 3, .grads = grads};
-    assert_int_equal(ps_table_push_rows(t, 1, 1, &push).code, PS_RESOURCE_EXHAUSTED);
+    assert_int_equal(ps_table_push_rows(t, &push).code, PS_RESOURCE_EXHAUSTED);
     assert_int_equal(ps_table_count(t).rows, 2);
     push.count = 1;
-    assert_int_equal(ps_table_push_rows(t, 1, 1, &push).code, PS_OK);
+    assert_int_equal(ps_table_push_rows(t, &push).code, PS_OK);
     ps_table_destroy(t);
     conf.owned = owned;
     owned[ps_table_shard_of(100)] = true;
     t = ps_table_create(&conf);
-    assert_int_equal(ps_table_push_rows(t, 1, 0, &push).code, PS_OK);
+    assert_int_equal(ps_table_push_rows(t, &push).code, PS_OK);
     push.count = 2;
-    assert_int_equal(ps_table_push_rows(t, 1, 1, &push).code, PS_INVALID_ARGUMENT);
+    assert_int_equal(ps_table_push_rows(t, &push).code, PS_INVALID_ARGUMENT);
     ps_table_destroy(t);
 }
 
@@ -286,7 +281,7 @@ static void servers_of_another_number_load_what_others_saved(void **state)
 
     (void)state;
     for (uint64_t key = 0; key < 500; key++) {
-        push_one(whole, key, key * 977, (float)key, 1, 0);
+        push_one(whole, key * 977, (float)key, 1, 0);
     }
     all = file_of(whole, PS_TABLE_WHOLE);
     for (uint32_t i = 0; i < 2; i++) {
@@ -328,11 +323,11 @@ static void a_damaged_file_changes_nothing(void **state)
 
     (void)state;
     for (uint64_t key = 0; key < 20; key++) {
-        push_one(t, key, key, 1, 1, 0);
+        push_one(t, key, 1, 1, 0);
     }
     f = file_of(t, PS_TABLE_WHOLE);
     to = ps_table_create(&conf);
-    push_one(to, 0, 3, -5, 1, 0);
+    push_one(to, 3, -5, 1, 0);
     pull_one(to, 3, before);
     for (size_t len = 0; len < f.len; len++) { /* cut anywhere */
         assert_int_equal(ps_table_load(to, f.bytes, len).code, PS_DATA_LOSS);
@@ -372,11 +367,11 @@ static void rows_too_old_for_this_job_are_loaded_and_go_with_its_next_tick(void 
     file f;
 
     (void)state;
-    push_one(t, 0, 1, 1, 1, 0);
+    push_one(t, 1, 1, 1, 0);
     for (int i = 0; i < 4; i++) {
         (void)ps_table_shrink(t);
     }
-    push_one(t, 1, 2, 1, 1, 0);
+    push_one(t, 2, 1, 1, 0);
     assert_int_equal(ps_table_count(t).rows, 2);
     f = file_of(t, PS_TABLE_WHOLE);
     conf.unseen_max = 2;
@@ -427,7 +422,7 @@ static void a_forged_file_is_refused_or_taken_whole(void **state)
     conf.unseen_max = 5;
     t = ps_table_create(&conf);
     for (uint64_t i = 0; i < 60; i++) { /* rows of 0 to 29, candidates of the others */
-        push_one(t, i, i < 30 ? i : i % 45, 1, 1, 0);
+        push_one(t, i < 30 ? i : i % 45, 1, 1, 0);
     }
     (void)ps_table_shrink(t);
     good = file_of(t, PS_TABLE_WHOLE);
@@ -444,11 +439,11 @@ static void a_forged_file_is_refused_or_taken_whole(void **state)
         drawn += 10;
         forge(&forged, 32 + 3 * WIDTH * sizeof(float));
         t = ps_table_create(&conf);
-        push_one(t, 0, 1000, 1, 1, 0);
+        push_one(t, 1000, 1, 1, 0);
         st = ps_table_load(t, forged.bytes, forged.len);
         if (ps_is_ok(&st)) {
             taken++;
-            push_one(t, 1, 1000, 1, 1, 0);
+            push_one(t, 1000, 1, 1, 0);
             (void)ps_table_shrink(t);
         } else {
             refused++;
@@ -472,11 +467,11 @@ static void changes_are_what_changed_since_a_save_that_worked(void **state)
     (void)state;
     assert_non_null(broken.bytes);
     for (uint64_t key = 0; key < 50; key++) {
-        push_one(t, key, key, 1, 1, 0);
+        push_one(t, key, 1, 1, 0);
     }
     all = file_of(t, PS_TABLE_CHANGES);
     none = file_of(t, PS_TABLE_CHANGES);
-    push_one(t, 50, 7, 1, 1, 0);
+    push_one(t, 7, 1, 1, 0);
     assert_int_equal(ps_table_save(t, PS_TABLE_CHANGES, write_file, &broken).code, PS_UNAVAILABLE);
     one = file_of(t, PS_TABLE_CHANGES);
     assert_int_equal(none.len, PS_TABLE_HEAD_BYTES);
@@ -502,7 +497,7 @@ typedef struct twin {
     ps_table_conf conf;
     ps_table *table, *follower; /* the follower knows changes only */
     twin_row rows[KEYS];
-    uint64_t next[WORKERS], seed, drawn;
+    uint64_t seed, drawn;
     uint32_t tick;
 } twin;
 
@@ -572,7 +567,6 @@ static void push_some(twin *t)
     uint64_t keys[KEYS];
     float grads[KEYS * WIDTH], shows[KEYS], clicks[KEYS];
     ps_table_push push = {.keys = keys, .grads = grads, .shows = shows, .clicks = clicks};
-    uint32_t worker = (uint32_t)draw(t, WORKERS);
     uint64_t one_of = 1 + draw(t, 30);
 
     for (size_t k = 0; k < KEYS; k++) {
@@ -589,11 +583,7 @@ static void push_some(twin *t)
                   clicks[push.count]);
         push.count++;
     }
-    assert_int_equal(ps_table_push_rows(t->table, worker, t->next[worker], &push).code, PS_OK);
-    if (draw(t, 3) == 0) { /* again: it was in */
-        assert_int_equal(ps_table_push_rows(t->table, worker, t->next[worker], &push).code, PS_OK);
-    }
-    t->next[worker]++;
+    assert_int_equal(ps_table_push_rows(t->table, &push).code, PS_OK);
 }
 
 static void shrink(twin *t)
@@ -658,7 +648,6 @@ static void restart(twin *t)
     ps_table_destroy(t->table);
     ps_table_destroy(t->follower);
     t->table = fresh;
-    memset(t->next, 0, sizeof t->next);
     t->follower = ps_table_create(&t->conf);
     assert_int_equal(ps_table_load(t->follower, f.bytes, f.len).code, PS_OK);
     free(f.bytes);
@@ -733,7 +722,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(admission_by_probability_is_one_decision_a_key),
         cmocka_unit_test(admission_by_count_lets_in_at_the_nth_push),
         cmocka_unit_test(rows_age_and_are_removed_for_their_score_or_silence),
-        cmocka_unit_test(a_push_counts_once_and_a_wrong_one_changes_nothing),
+        cmocka_unit_test(a_wrong_push_changes_nothing),
         cmocka_unit_test(occurrences_become_keys_and_back),
         cmocka_unit_test(servers_of_another_number_load_what_others_saved),
         cmocka_unit_test(a_damaged_file_changes_nothing),
