@@ -2,10 +2,10 @@
 /* weights.c - see weights.h. */
 #include "common/artifact/weights.h"
 
+#include "common/base/nonfinite.h"
 #include "common/base/shorten.h"
 #include "common/base/xalloc.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,14 +62,12 @@ static bool is_same_shape(const ps_tensor *a, const ps_tensor *b)
 /* Checks that all values are finite. Data of NULL (shapes only) pass. */
 static ps_status check_values(const ps_tensor *tensor, size_t size)
 {
-    for (size_t i = 0; tensor->data != NULL && i < size; i++) {
-        if (!isfinite(tensor->data[i])) {
-            return ps_fail(PS_INVALID_ARGUMENT,
-                           "tensor \"%s\": value %zu is %g, expected a finite number",
-                           PS_SHORT(tensor->name, 40), i, (double)tensor->data[i]);
-        }
-    }
-    return ps_ok();
+    size_t i = tensor->data != NULL ? ps_first_nonfinite(tensor->data, size) : size;
+
+    return i == size ? ps_ok()
+                     : ps_fail(PS_INVALID_ARGUMENT,
+                               "tensor \"%s\": value %zu is %g, expected a finite number",
+                               PS_SHORT(tensor->name, 40), i, (double)tensor->data[i]);
 }
 
 /* Compares tensors by name, for sorting and bsearch. */
@@ -161,6 +159,18 @@ static ps_status check(const ps_safetensors *file, const ps_tensor *sorted,
         st = check_surplus(file, variables, count);
     }
     return st;
+}
+
+ps_status ps_weights_check_finite(const ps_variable *variables, size_t count, const float *block)
+{
+    ps_status st = ps_ok();
+
+    for (size_t v = 0; v < count && ps_is_ok(&st); v++) {
+        ps_tensor tensor = tensor_of(&variables[v], block);
+
+        st = check_values(&tensor, variables[v].size);
+    }
+    return ps_is_ok(&st) ? st : ps_fail(PS_INTERNAL, "the model is of no use: %s", st.text);
 }
 
 ps_status ps_weights_check(const char *path, const ps_variable *variables, size_t count)

@@ -15,6 +15,10 @@
 PS_MUST_USE ps_status ps_weights_write(const char *path, const ps_variable *variables, size_t count,
                                        const float *block, const ps_meta *meta, size_t meta_count);
 
+/* Checks that all values are finite. Returns INTERNAL with the first one that is not. */
+PS_MUST_USE ps_status ps_weights_check_finite(const ps_variable *variables, size_t count,
+                                              const float *block);
+
 /* Checks that the file holds exactly these variables; reads only its header. Fails with
  * INVALID_ARGUMENT, which names the tensor, what is expected and what was found, else as
  * ps_safetensors_open. */

@@ -5,6 +5,8 @@
  * itself. The largest values round to infinity; infinities and NaN are preserved.
  */
 #include "common/codec/codec.h"
+
+#include "common/base/nonfinite.h"
 #include "common/codec/kernels.h"
 #include "common/codec/wrap.h"
 
@@ -47,6 +49,12 @@ static ps_status bf16_check(const Psgd__V1__Encoding *head, const uint8_t *in, s
     return ps_ok();
 }
 
+static size_t bf16_first_nonfinite(const Psgd__V1__Encoding *head, const uint8_t *in, size_t n)
+{
+    (void)head;
+    return ps_first_nonfinite16(in, n, PS_EXPONENT_BF16);
+}
+
 static ps_status bf16_decode(const Psgd__V1__Encoding *head, const uint8_t *in, size_t len,
                              ps_into into, float *y, size_t n)
 {
@@ -67,5 +75,6 @@ const ps_codec ps_codec_bf16 = {
     .size = bf16_size,
     .encode = bf16_encode,
     .check = bf16_check,
+    .first_nonfinite = bf16_first_nonfinite,
     .decode = bf16_decode,
 };

@@ -2,6 +2,7 @@
 /* codec.c - the registry: a const array made of common/codec/list.h. */
 #include "common/codec/codec.h"
 
+#include "common/base/nonfinite.h"
 #include "common/codec/stages.h"
 #include "common/codec/wrap.h"
 
@@ -247,6 +248,50 @@ ps_status ps_codec_check(const ps_codec *expected, const Psgd__V1__Encoding *hea
     }
     return is_staged(head) ? ps_stages_check(codec, head, in, len, n)
                            : codec->check(head, in, len, n);
+}
+
+/* Decodes what is not zeros to room and returns the index of the first value there that is not
+ * finite; *count is their number. */
+static ps_status decode_to_look(const ps_codec *codec, const Psgd__V1__Encoding *head,
+                                const uint8_t *in, size_t len, size_t n, float *room, size_t *first,
+                                size_t *count)
+{
+    uint16_t rows[PS_CODEC_VALUES];
+    ps_status st;
+
+    *count = n;
+    if (head->row_width > 0 && n % head->row_width == 0) {
+        st = ps_stages_unpack(codec, head, in, len, n, head->row_width, rows, count, room);
+        *count *= head->row_width;
+    } else {
+        st = is_staged(head) ? ps_stages_decode(codec, head, in, len, PS_INTO_SET, room, n)
+                             : codec->decode(head, in, len, PS_INTO_SET, room, n);
+    }
+    *first = ps_is_ok(&st) ? ps_first_nonfinite(room, *count) : 0;
+    return st;
+}
+
+ps_status ps_codec_check_finite(const ps_codec *expected, const Psgd__V1__Encoding *head,
+                                const uint8_t *in, size_t len, size_t n, float *room)
+{
+    const ps_codec *codec;
+    ps_status st = resolve(expected, head, len, &codec);
+    size_t first = n, count = n;
+
+    if (!ps_is_ok(&st) || codec == NULL) {
+        return st;
+    }
+    if (codec->first_nonfinite != NULL && !is_staged(head)) {
+        first = codec->first_nonfinite(head, in, n);
+    } else {
+        st = decode_to_look(codec, head, in, len, n, room, &first, &count);
+    }
+    if (ps_is_ok(&st) && first < count) {
+        st = ps_fail(PS_INVALID_ARGUMENT,
+                     "slice %u: value %zu is not finite; finite numbers are allowed", head->slice,
+                     first);
+    }
+    return st;
 }
 
 ps_status ps_codec_decode(const ps_codec *expected, const Psgd__V1__Encoding *head,

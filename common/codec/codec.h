@@ -135,6 +135,10 @@ typedef struct ps_codec {
     PS_MUST_USE ps_status (*check)(const Psgd__V1__Encoding *head, const uint8_t *in, size_t len,
                                    size_t n);
 
+    /* (optional) Returns the index of the first value that is not finite; n: there is none. Without
+     * it the values are decoded and looked at. The encoding is one that check has accepted. */
+    size_t (*first_nonfinite)(const Psgd__V1__Encoding *head, const uint8_t *in, size_t n);
+
     /* Decodes exactly n values from in[0..len) and sets y to them or adds them to y. `in` and
      * `head` come from the network and may be unaligned; any content gives either values or
      * DATA_LOSS. y is unchanged on failure. */
@@ -212,6 +216,12 @@ void ps_encoding_copy(ps_encoding *dst, const Psgd__V1__Encoding *src);
  *                     values can take; the rows are invalid; or the codec's check fails */
 PS_MUST_USE ps_status ps_codec_check(const ps_codec *expected, const Psgd__V1__Encoding *head,
                                      const uint8_t *in, size_t len, size_t n);
+
+/* Checks that all values of an encoding that ps_codec_check has accepted decode to finite numbers.
+ * `room` (n) is scratch. Returns INVALID_ARGUMENT with the first one that does not. */
+PS_MUST_USE ps_status ps_codec_check_finite(const ps_codec *expected,
+                                            const Psgd__V1__Encoding *head, const uint8_t *in,
+                                            size_t len, size_t n, float *room);
 
 enum { PS_CODEC_ROOM = 4 * PS_CODEC_VALUES };
 

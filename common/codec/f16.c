@@ -5,6 +5,8 @@
  * smaller one at most 2^-25. 65520 and above become infinite; infinities and NaN are preserved.
  */
 #include "common/codec/codec.h"
+
+#include "common/base/nonfinite.h"
 #include "common/codec/kernels.h"
 #include "common/codec/wrap.h"
 
@@ -47,6 +49,12 @@ static ps_status f16_check(const Psgd__V1__Encoding *head, const uint8_t *in, si
     return ps_ok();
 }
 
+static size_t f16_first_nonfinite(const Psgd__V1__Encoding *head, const uint8_t *in, size_t n)
+{
+    (void)head;
+    return ps_first_nonfinite16(in, n, PS_EXPONENT_F16);
+}
+
 static ps_status f16_decode(const Psgd__V1__Encoding *head, const uint8_t *in, size_t len,
                             ps_into into, float *y, size_t n)
 {
@@ -72,5 +80,6 @@ const ps_codec ps_codec_f16 = {
     .size = f16_size,
     .encode = f16_encode,
     .check = f16_check,
+    .first_nonfinite = f16_first_nonfinite,
     .decode = f16_decode,
 };

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* f32.c - the identity codec: IEEE 754 binary32, little-endian. */
 #include "common/codec/codec.h"
+
+#include "common/base/nonfinite.h"
 #include "common/codec/kernels.h"
 #include "common/codec/wrap.h"
 
@@ -45,6 +47,12 @@ static ps_status f32_check(const Psgd__V1__Encoding *head, const uint8_t *in, si
     return ps_ok();
 }
 
+static size_t f32_first_nonfinite(const Psgd__V1__Encoding *head, const uint8_t *in, size_t n)
+{
+    (void)head;
+    return ps_first_nonfinite(in, n);
+}
+
 static ps_status f32_decode(const Psgd__V1__Encoding *head, const uint8_t *in, size_t len,
                             ps_into into, float *y, size_t n)
 {
@@ -71,5 +79,6 @@ const ps_codec ps_codec_f32 = {
     .size = f32_size,
     .encode = f32_encode,
     .check = f32_check,
+    .first_nonfinite = f32_first_nonfinite,
     .decode = f32_decode,
 };

@@ -111,6 +111,12 @@ static ps_status int8_check(const Psgd__V1__Encoding *head, const uint8_t *in, s
     return ps_ok();
 }
 
+static size_t int8_first_nonfinite(const Psgd__V1__Encoding *head, const uint8_t *in, size_t n)
+{
+    (void)in;
+    return isfinite(head->int8->scale * 128.0f) ? n : 0; /* q is at least -128 */
+}
+
 static ps_status int8_decode(const Psgd__V1__Encoding *head, const uint8_t *in, size_t len,
                              ps_into into, float *y, size_t n)
 {
@@ -136,5 +142,6 @@ const ps_codec ps_codec_int8 = {
     .size = int8_size,
     .encode = int8_encode,
     .check = int8_check,
+    .first_nonfinite = int8_first_nonfinite,
     .decode = int8_decode,
 };

@@ -214,6 +214,9 @@ static ps_status write_model(ps_inprocess_job *run)
         st = ps_fail(PS_DATA_LOSS, "no model: its weights are not finite");
     }
     if (ps_is_ok(&st)) {
+        st = ps_weights_check_finite(layout->stored, layout->stored_count, block);
+    }
+    if (ps_is_ok(&st)) {
         st = ps_weights_write(path, layout->stored, layout->stored_count, block, meta,
                               sizeof meta / sizeof meta[0]);
     }

@@ -1,25 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* model_finite.c - where something was first no finite number. */
+#include "common/base/nonfinite.h"
 #include "common/nn/model_impl.h"
-
-#include <math.h>
-
-/* The first of n values that is not finite; n if there is none. */
-static size_t first_nonfinite(const float *x, size_t n)
-{
-    size_t i = 0;
-
-    while (i < n && isfinite(x[i])) {
-        i++;
-    }
-    return i;
-}
 
 static ps_status check_variables(const ps_model *model, const ps_placed *at, const float *weights)
 {
     for (size_t v = at->first_variable; v < at->first_variable + at->plan.var_count; v++) {
         const ps_variable *var = &model->vars[v];
-        size_t i = first_nonfinite(weights + var->at, var->size);
+        size_t i = ps_first_nonfinite(weights + var->at, var->size);
 
         if (i < var->size) {
             return ps_fail(PS_INTERNAL, "value %zu of %s is %g", i, var->name,
@@ -39,7 +27,7 @@ static ps_status check_layer(const ps_model *model, uint32_t index, const float 
     if (at->layer->check != NULL) {
         st = at->layer->check(&at->plan, ps_model_output_of(model, at->inputs[0].from, x), n);
     }
-    i = first_nonfinite(y, n * size);
+    i = ps_first_nonfinite(y, n * size);
     if (ps_is_ok(&st) && i < n * size) {
         st = ps_fail(PS_INTERNAL, "output %zu of sample %zu is %g", i % size, i / size,
                      (double)y[i]);
@@ -50,7 +38,7 @@ static ps_status check_layer(const ps_model *model, uint32_t index, const float 
 ps_status ps_model_find_nonfinite(const ps_model *model, const float *weights, const float *x,
                                   size_t n)
 {
-    size_t in = ps_shape_size(&model->in), i = first_nonfinite(x, n * in);
+    size_t in = ps_shape_size(&model->in), i = ps_first_nonfinite(x, n * in);
     ps_status st = ps_ok();
 
     if (i < n * in) {

@@ -96,6 +96,13 @@ static ps_status push(ps_store *store, uint32_t worker, uint64_t clock, uint32_t
     if (!ps_is_ok(&st)) {
         return st;
     }
+    if (!is_in) {
+        st = ps_codec_check_finite(slice->conf.up, head, bytes, len, slice->conf.n, store->scratch);
+        if (!ps_is_ok(&st)) {
+            *outcome = PS_STORE_NOT_FINITE;
+            return st;
+        }
+    }
     store->counters.bytes_in += came;
     store->counters.f32_bytes_in += slice->conf.n * sizeof(float);
     if (is_in) {

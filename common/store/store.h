@@ -162,17 +162,19 @@ void ps_store_destroy(ps_store *store); /* NULL is allowed; snapshots outlive it
 /* ---- Pushes ---- */
 
 typedef enum ps_store_outcome {
-    PS_STORE_APPLIED,   /* in the sum, or in the weights */
-    PS_STORE_PARKED,    /* kept encoded until its turn */
-    PS_STORE_DUPLICATE, /* was in already; nothing changed */
-    PS_STORE_DROPPED    /* the policy forgets it; it is counted, and counts as in */
+    PS_STORE_APPLIED,    /* in the sum, or in the weights */
+    PS_STORE_PARKED,     /* kept encoded until its turn */
+    PS_STORE_DUPLICATE,  /* was in already; nothing changed */
+    PS_STORE_NOT_FINITE, /* refused: a value is NaN or infinite */
+    PS_STORE_DROPPED     /* the policy forgets it; it is counted, and counts as in */
 } ps_store_outcome;
 
 /* Takes one slice of a contribution. head and bytes come from the network; both are borrowed.
- * payload_bytes 0 in the head stands for zeros.
+ * payload_bytes 0 in the head stands for zeros. A call that fails changes nothing; of *outcome it
+ * sets PS_STORE_NOT_FINITE alone.
  *
  * INVALID_ARGUMENT     no such worker or contributor, a slice that this store does not own, or not
- *                      the slice's codec
+ *                      the slice's codec; a value that is not finite
  * PERMISSION_DENIED    a contributor that the worker does not hold
  * OUT_OF_RANGE         WRONG_CLOCK: a clock further ahead than the policy allows, or not the next
  *                      one of this contributor (with rounds: nor one up to the open round)

@@ -201,6 +201,9 @@ ps_status ps_trainer_write_model(ps_trainer *t)
 
     snprintf(step_text, sizeof step_text, "%llu", (unsigned long long)t->step);
     if (ps_is_ok(&st)) {
+        st = ps_weights_check_finite(layout->stored, layout->stored_count, t->weights);
+    }
+    if (ps_is_ok(&st)) {
         st = ps_weights_write(path, layout->stored, layout->stored_count, t->weights, meta,
                               meta_count);
     }

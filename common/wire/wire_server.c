@@ -76,6 +76,13 @@ void ps_wire_server_set_news(ps_wire_server *s, void (*news)(void *arg, uint32_t
     s->news_arg = arg;
 }
 
+void ps_wire_server_set_failed(ps_wire_server *s, void (*failed)(void *arg, const ps_status *why),
+                               void *arg)
+{
+    s->failed = failed;
+    s->failed_arg = arg;
+}
+
 /* ---- The parts ---- */
 
 bool ps_wire_server_enter(wire_worker *w, ps_wire_part *part)

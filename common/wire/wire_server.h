@@ -42,6 +42,12 @@ void ps_wire_server_open(ps_wire_server *s, const ps_plan *plan, const ps_placem
 void ps_wire_server_set_news(ps_wire_server *s, void (*news)(void *arg, uint32_t worker),
                              void *arg);
 
+/* Calls failed(arg, why) when a worker has pushed values that are not finite: they are refused, but
+ * the job cannot become what it was to be. `why` names the worker. Again for each such push. To be
+ * set before threads start. */
+void ps_wire_server_set_failed(ps_wire_server *s, void (*failed)(void *arg, const ps_status *why),
+                               void *arg);
+
 /* Sends what a worker may have now, on its own thread. Not thorough: parts that others hold just
  * now are left for later. Returns the time when it is to be called again whatever happens;
  * INT64_MAX: never. */

@@ -40,6 +40,7 @@ typedef struct wire_worker {
     bool has_dropped; /* the fault: this acknowledgement */
     uint64_t dropped_clock;
     uint32_t dropped_block;
+    bool is_poisoned;         /* the message in hand has a value that is not finite */
     bool has_news, may_be_in; /* of the message in hand: others may go on; a part has all of it */
 
     uint32_t next_part; /* to look at for an answer */
@@ -66,6 +67,8 @@ struct ps_wire_server {
     bool is_complete; /* complete was called */
     void (*news)(void *arg, uint32_t worker);
     void *news_arg;
+    void (*failed)(void *arg, const ps_status *why); /* NULL: nobody is told */
+    void *failed_arg;
     ps_timer due; /* the least deadline of all parts */
 };
 

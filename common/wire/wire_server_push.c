@@ -34,7 +34,7 @@ static ps_status take_slice(void *arg, const Psgd__V1__Encoding *head, const uin
 {
     const contribution *c = arg;
     ps_wire_part *part = ps_wire_part_of(c->w->server->parts, head->slice);
-    ps_store_outcome outcome;
+    ps_store_outcome outcome = PS_STORE_APPLIED;
     uint64_t steps;
     ps_status st;
 
@@ -44,6 +44,7 @@ static ps_status take_slice(void *arg, const Psgd__V1__Encoding *head, const uin
                        &outcome);
     note(c, part, steps);
     ps_wire_server_leave(c->w, part);
+    c->w->is_poisoned |= outcome == PS_STORE_NOT_FINITE;
     return st;
 }
 
@@ -203,9 +204,15 @@ static void on_message(void *arg, const ProtobufCMessage *message, const ps_inco
     }
     contributor = contributor_of(w, req);
     may_complete = req->clock + 1 >= s->plan->total_clocks;
-    w->may_be_in = false;
+    w->may_be_in = w->is_poisoned = false;
     ps_wire_server_tick(s);
     r = take(w, req, payload);
+    if (w->is_poisoned) {
+        r.why = ps_wrap(r.why, "worker %u", w->rank);
+        if (s->failed != NULL) {
+            s->failed(s->failed_arg, &r.why);
+        }
+    }
     if (!ps_wire_server_allows(&w->push, &r)) {
         ps_wire_server_tell(w); /* slices before the bad one are in */
         return;

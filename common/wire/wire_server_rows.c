@@ -3,6 +3,7 @@
 #include "common/wire/wire_server_impl.h"
 
 #include "common/base/draw.h"
+#include "common/base/nonfinite.h"
 #include "common/base/xalloc.h"
 #include "common/codec/parts.h"
 
@@ -72,11 +73,15 @@ static ps_status check_rows(const ps_plan *plan, const Psgd__V1__RowGradients *r
 static ps_status push(wire_worker *w, const ps_store_rows *rows)
 {
     ps_wire_part *part = tables_part(w->server);
+    uint32_t width;
     ps_status st;
 
     (void)ps_wire_server_enter(w, part);
     st = ps_store_push_rows(part->store, rows);
+    width = ps_table_width(ps_tables_at(ps_store_tables(part->store), rows->table));
     ps_wire_server_leave(w, part);
+    w->is_poisoned |= st.code == PS_INVALID_ARGUMENT &&
+                      ps_first_nonfinite(rows->grads, rows->count * width) < rows->count * width;
     w->has_news |= rows->is_last;
     w->may_be_in = true;
     return st;

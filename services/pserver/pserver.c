@@ -52,6 +52,16 @@ static void complete(void *arg)
     finish(p);
 }
 
+/* A worker's values cannot be used: nobody waits until the worker says so, which may be lying. */
+static void fail(void *arg, const ps_status *why)
+{
+    ps_pserver *p = arg;
+
+    if (ps_node_phase(p->node) == PS_PHASE_RUNNING) {
+        ps_node_finished(p->node, why);
+    }
+}
+
 ps_status ps_pserver_create(ps_loop *loop, uint32_t threads, uint64_t drop_ack, ps_pserver **out)
 {
     ps_pserver *p = ps_xcalloc(1, sizeof *p);
@@ -60,8 +70,12 @@ ps_status ps_pserver_create(ps_loop *loop, uint32_t threads, uint64_t drop_ack, 
     assert(threads >= 1 && threads <= PS_THREADS_MAX && (loop != NULL || threads == 1));
     p->threads = ps_xcalloc(threads, sizeof *p->threads);
     for (uint32_t t = 0; t < threads && ps_is_ok(&st); t++) {
-        ps_server_thread_conf conf = {
-            .home = loop, .number = t, .drop_ack = drop_ack, .complete = complete, .arg = p};
+        ps_server_thread_conf conf = {.home = loop,
+                                      .number = t,
+                                      .drop_ack = drop_ack,
+                                      .complete = complete,
+                                      .failed = fail,
+                                      .arg = p};
 
         st = ps_server_thread_create(&conf, &p->threads[t]);
         p->thread_count += ps_is_ok(&st);

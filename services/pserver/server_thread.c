@@ -35,38 +35,53 @@ static void on_thread(ps_server_thread *t, void (*fn)(void *arg), void *arg)
     }
 }
 
-/* On its way to the home loop. */
-typedef struct completion {
+/* On its way to the home loop: all contributions are in, or some cannot be used. */
+typedef struct news {
     ps_event event;
     ps_server_thread *t;
     uint64_t session;
-} completion;
+    ps_status why; /* OK: all are in */
+} news;
 
-static void on_completion(ps_event *self, bool ok)
+/* On the home loop. */
+static void tell(ps_server_thread *t, const ps_status *why)
 {
-    completion *c = PS_CONTAINER_OF(self, completion, event);
-
-    if (ok && c->t->session != NULL && c->session == c->t->sessions) {
-        c->t->conf.complete(c->t->conf.arg);
+    if (ps_is_ok(why)) {
+        t->conf.complete(t->conf.arg);
+    } else {
+        t->conf.failed(t->conf.arg, why);
     }
-    free(c);
+}
+
+static void on_news(ps_event *self, bool ok)
+{
+    news *n = PS_CONTAINER_OF(self, news, event);
+
+    if (ok && n->t->session != NULL && n->session == n->t->sessions) {
+        tell(n->t, &n->why);
+    }
+    free(n);
+}
+
+/* On the thread. */
+static void send_news(void *arg, const ps_status *why)
+{
+    ps_server_thread *t = arg;
+    news *n;
+
+    if (t->thread == NULL) {
+        tell(t, why);
+        return;
+    }
+    n = ps_xcalloc(1, sizeof *n);
+    *n = (news){.event.fire = on_news, .t = t, .session = t->sessions, .why = *why};
+    ps_loop_post(t->conf.home, &n->event);
 }
 
 /* On the thread. */
 static void complete(void *arg)
 {
-    ps_server_thread *t = arg;
-    completion *c;
-
-    if (t->thread == NULL) {
-        t->conf.complete(t->conf.arg);
-        return;
-    }
-    c = ps_xcalloc(1, sizeof *c);
-    c->event.fire = on_completion;
-    c->t = t;
-    c->session = t->sessions;
-    ps_loop_post(t->conf.home, &c->event);
+    send_news(arg, &(ps_status){.code = PS_OK});
 }
 
 ps_status ps_server_thread_create(const ps_server_thread_conf *conf, ps_server_thread **out)
@@ -86,6 +101,7 @@ ps_status ps_server_thread_create(const ps_server_thread_conf *conf, ps_server_t
     }
     loop = t->thread != NULL ? ps_loop_thread_loop(t->thread) : conf->home;
     t->wire = ps_wire_server_create(loop, conf->drop_ack, complete, t);
+    ps_wire_server_set_failed(t->wire, send_news, t);
     *out = t;
     return ps_ok();
 }

@@ -19,6 +19,8 @@ typedef struct ps_server_thread_conf {
     uint32_t number;
     uint64_t drop_ack;           /* as of wire_server.h */
     void (*complete)(void *arg); /* all contributions of a session are in; on the home loop */
+    /* as of ps_wire_server_set_failed; on the home loop */
+    void (*failed)(void *arg, const ps_status *why);
     void *arg;
 } ps_server_thread_conf;
 

@@ -9,6 +9,7 @@
 
 #include "psgd/v1/parameter.pb-c.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -526,6 +527,27 @@ static void bad_pushes_have_errors_of_their_own_and_change_nothing(void **state)
     server_end(&s);
 }
 
+/* Whoever sent it may go on as if nothing were: the server says itself that the job has failed. */
+static void a_push_that_is_not_finite_ends_the_attempt(void **state)
+{
+    server s;
+    worker_stream ws;
+    float *now;
+
+    (void)state;
+    server_begin(&s, two_workers, 0);
+    start(&s);
+    now = ps_xcalloc(s.plan->layout.param_count, sizeof(float));
+    stream_begin(&ws, &s, "PushGradient", 1);
+    push(&ws, 0, 1, NAN);
+    assert_ended(&ws, PS_INVALID_ARGUMENT, "BAD_SLICE");
+    assert_int_equal(nw_phase(&s.w), PSGD__V1__NODE_PHASE__NODE_PHASE_FAILED);
+    collect_weights(&s, now);
+    assert_moved(&s, now, 0);
+    free(now);
+    server_end(&s);
+}
+
 static void a_pull_waits_for_the_pushes_of_all(void **state)
 {
     server s;
@@ -737,6 +759,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_stream_without_a_job_is_refused),
         cmocka_unit_test(whoever_does_not_belong_here_is_told_why),
         cmocka_unit_test(bad_pushes_have_errors_of_their_own_and_change_nothing),
+        cmocka_unit_test(a_push_that_is_not_finite_ends_the_attempt),
         cmocka_unit_test(a_pull_waits_for_the_pushes_of_all),
         cmocka_unit_test(a_push_that_is_repeated_changes_nothing),
         cmocka_unit_test(a_younger_process_takes_the_place_of_the_older),

@@ -5,6 +5,7 @@
 #include "common/base/draw.h"
 #include "common/codec/codec.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -569,6 +570,76 @@ static void powersgd_of_several_slices_is_not_one_slice_s(void **state)
     assert_non_null(strstr(st.text, "1 slices"));
 }
 
+/* ---- Finite values ---- */
+
+static void check_one(const ps_codec *c, void *arg)
+{
+    enum { N = 4096 };
+    static const float bad[] = {0, NAN, INFINITY, -INFINITY, FLT_MAX};
+    static float x[N], y[N], room[N];
+    static uint8_t bytes[4 * PS_CODEC_VALUES];
+    size_t *refused = arg;
+
+    for (uint64_t round = 0; round < 60; round++) {
+        ps_params params = ps_params_default(c->params);
+        size_t rows = (size_t)ps_param_find(c->params, "rows"), first = N;
+        ps_encoding head;
+        size_t len;
+        ps_status st;
+
+        for (size_t i = 0; i < N; i++) {
+            x[i] = round % 3 == 2 && i % 256 > 40 ? 0 : (float)ps_draw_normal(round, i);
+        }
+        x[ps_draw_below(7, round, N)] += bad[round % 5];
+        if (c->sum_add == NULL && round % 3 == 2) {
+            params.v[rows] = 1;
+        }
+        len = ps_codec_encode(c, &params, 77, 3, x, N, bytes, &head);
+        st = ps_codec_check(c, &head.msg, bytes, len, N);
+        assert_int_equal(st.code, PS_OK);
+        st = ps_codec_decode(c, &head.msg, bytes, len, PS_INTO_SET, y, N);
+        assert_int_equal(st.code, PS_OK);
+        for (size_t i = N; i > 0; i--) {
+            first = isfinite(y[i - 1]) ? first : i - 1;
+        }
+        st = ps_codec_check_finite(c, &head.msg, bytes, len, N, room);
+        assert_int_equal(st.code, first < N ? PS_INVALID_ARGUMENT : PS_OK);
+        *refused += first < N;
+    }
+}
+
+static void what_does_not_decode_to_finite_numbers_is_found(void **state)
+{
+    size_t refused = 0;
+
+    (void)state;
+    ps_codec_each(check_one, &refused);
+    assert_true(refused > 100); /* codecs that send floats let NaN through */
+}
+
+/* A head may say what no honest encoder would. */
+static void a_scale_that_overflows_is_found(void **state)
+{
+    static const uint8_t ones[] = {1, 0x80}, zeros[2];
+    Psgd__V1__Int8 int8 = PSGD__V1__INT8__INIT;
+    Psgd__V1__Encoding head = PSGD__V1__ENCODING__INIT;
+    float room[2];
+    ps_status st;
+
+    (void)state;
+    int8.scale = FLT_MAX;
+    head.payload_bytes = 2;
+    head.codec_case = PSGD__V1__ENCODING__CODEC_INT8;
+    head.int8 = &int8;
+    st = ps_codec_check(NULL, &head, ones, 2, 2);
+    assert_int_equal(st.code, PS_OK);
+    st = ps_codec_check_finite(NULL, &head, ones, 2, 2, room);
+    assert_int_equal(st.code, PS_INVALID_ARGUMENT);
+    int8.scale = FLT_MAX / 256;
+    st = ps_codec_check_finite(NULL, &head, zeros, 2, 2, room);
+    assert_int_equal(st.code, PS_OK);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -598,6 +669,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(vote_goes_with_the_majority),
         cmocka_unit_test(intsum_adds_what_is_far_apart),
         cmocka_unit_test(norm_has_zero_among_its_levels_and_does_not_wrap),
+        cmocka_unit_test(what_does_not_decode_to_finite_numbers_is_found),
+        cmocka_unit_test(a_scale_that_overflows_is_found),
     };
 
     cmocka_set_test_filter(argc > 1 ? argv[1] : NULL);

@@ -43,6 +43,47 @@ static void same_weights(ps_store *a, ps_store *b)
                         ps_store_value_count(a) * sizeof(float));
 }
 
+/* ---- Values that are no numbers ---- */
+
+static void a_push_that_is_not_finite_is_refused_and_changes_nothing(void **state)
+{
+    static const char *const codecs[] = {"f32", "f16", "bf16", "topk"};
+    static const char *const policies[] = {"bsp", "asp"};
+    static float before[4096];
+    static gift g;
+    world w;
+
+    (void)state;
+    for (size_t c = 0; c < 8; c++) {
+        ps_store_outcome outcome = PS_STORE_APPLIED;
+        ps_store *shard;
+        float x[256];
+        ps_status st;
+
+        world_init(&w, policies[c / 4], 2, 3);
+        world_codecs(&w, codecs[c % 4], "f32");
+        shard = ps_store_create(&w.conf);
+        push_all(&w, shard, 0, 0);
+        memcpy(before, ps_store_weights(shard), ps_store_value_count(shard) * sizeof *before);
+        world_values(&w.slices[0], 0, 1, x);
+        x[w.slices[0].n - 1] = NAN;
+        if (c % 4 == 3) { /* of which a codec that picks the largest ones picks it */
+            x[w.slices[0].n - 1] = INFINITY;
+        }
+        g.len = ps_codec_encode(w.slices[0].up, &w.slices[0].up_params, 1, w.slices[0].index, x,
+                                w.slices[0].n, g.bytes, &g.head);
+        st = ps_store_push(shard, 1, 0, 1, &g.head.msg, g.bytes, g.len, &outcome);
+        assert_int_equal(st.code, PS_INVALID_ARGUMENT);
+        assert_int_equal(outcome, PS_STORE_NOT_FINITE);
+        assert_non_null(strstr(st.text, "not finite"));
+        assert_memory_equal(before, ps_store_weights(shard),
+                            ps_store_value_count(shard) * sizeof *before);
+        push_all(&w, shard, 1, 0); /* what is right is taken after it */
+        assert_int_equal(ps_store_clock(shard), 1);
+        ps_store_destroy(shard);
+    }
+}
+
 /* ---- Sums ---- */
 
 static void every_order_of_arrival_gives_the_same_bits(void **state)
@@ -724,6 +765,7 @@ static void staleness_is_what_others_did_in_between(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_push_that_is_not_finite_is_refused_and_changes_nothing),
         cmocka_unit_test(every_order_of_arrival_gives_the_same_bits),
         cmocka_unit_test(a_step_is_the_rule_on_the_scaled_sum),
         cmocka_unit_test(without_an_optimizer_increments_are_subtracted),

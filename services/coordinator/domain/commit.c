@@ -457,6 +457,11 @@ void ps_commit_collected(ps_commit *c, size_t node, const ps_status *result, int
     ps_commit_go_on(c);
     if (!ps_is_ok(result) && c->stage == PS_STAGE_GOING) {
         ps_commit_lose(c, node, "COLLECT_FAILED", result->text, now_us);
+    } else if (!ps_is_ok(result)) {
+        char what[PS_COMMIT_NODE_ID_MAX + 40];
+
+        snprintf(what, sizeof what, "the files of %s are not here", m->id);
+        ps_commit_confess(c, what, result->text);
     }
     ps_commit_settle(c, now_us);
 }

@@ -44,6 +44,9 @@ size_t ps_commit_uncollected(const ps_commit *c, char *names, size_t cap);
 
 /* --- commit_store.c --------------------------------------------------------- */
 
+/* Adds to the message what is lost, and why. */
+void ps_commit_confess(ps_commit *c, const char *what, const char *why);
+
 /* Whether files of a member wait for room. */
 bool ps_commit_is_held(const ps_commit *c);
 

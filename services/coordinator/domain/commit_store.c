@@ -76,8 +76,7 @@ void ps_commit_held(ps_commit *c, size_t node, bool is_its_disk, const ps_status
     hold(c, whose, why, now_us);
 }
 
-/* Adds to the message what is lost. */
-static void confess(ps_commit *c, const char *what, const char *why)
+void ps_commit_confess(ps_commit *c, const char *what, const char *why)
 {
     size_t n = strlen(c->message);
 
@@ -121,7 +120,7 @@ void ps_commit_give_up(ps_commit *c, const char *why, int64_t now_us)
         ps_commit_uncollected(c, names, sizeof names);
         snprintf(lost, sizeof lost, "%s while files of %s waited for room: they are lost", why,
                  names);
-        confess(c, lost, "");
+        ps_commit_confess(c, lost, "");
         for (size_t i = 0; i < c->count; i++) {
             if (c->members[i].files == PS_FILES_HELD) {
                 c->members[i].files = PS_FILES_LOST;
@@ -175,7 +174,7 @@ void ps_commit_stored(ps_commit *c, const ps_status *result, int64_t now_us)
         snprintf(c->reason, sizeof c->reason, "STORE_FAILED");
         snprintf(c->message, sizeof c->message, "%s", result->text);
     } else if (!ps_is_ok(result)) {
-        confess(c, "not all of its files are stored", result->text);
+        ps_commit_confess(c, "not all of its files are stored", result->text);
     }
     if (c->outcome == PSGD__V1__JOB_STATE__JOB_STATE_QUEUED) {
         ps_commit_release_all(c, now_us);

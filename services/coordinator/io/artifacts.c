@@ -2,6 +2,7 @@
 /* artifacts.c - the files of jobs. */
 #include "services/coordinator/io/artifacts.h"
 
+#include "common/base/nonfinite.h"
 #include "common/base/shorten.h"
 #include "common/base/xalloc.h"
 #include "services/coordinator/io/room.h"
@@ -409,6 +410,23 @@ static ps_status end_file(ps_intake *in)
     return st;
 }
 
+/* A server's weights become the model, in which every value is to be a finite number. */
+static ps_status check_weights(const ps_intake *in, const uint8_t *bytes, size_t n)
+{
+    size_t count = n / sizeof(float), first;
+
+    if (n % sizeof(float) != 0) {
+        return ps_fail(PS_INVALID_ARGUMENT, "%s: a chunk of %zu bytes, which are no float32",
+                       PS_SHORT(in->at, 60), n);
+    }
+    first = ps_first_nonfinite(bytes, count);
+    return first == count
+               ? ps_ok()
+               : ps_fail(PS_OUT_OF_RANGE, "the model is of no use: value %llu of %s is not finite",
+                         (unsigned long long)(in->received / sizeof(float) + first),
+                         PS_SHORT(in->at, 60));
+}
+
 ps_status ps_intake_chunk(ps_intake *in, const Psgd__V1__CollectResponse *head,
                           const uint8_t *bytes, size_t n)
 {
@@ -431,7 +449,10 @@ ps_status ps_intake_chunk(ps_intake *in, const Psgd__V1__CollectResponse *head,
         return ps_fail(PS_DATA_LOSS, "%s: wrong CRC-32 at byte %llu", PS_SHORT(in->at, 60),
                        (unsigned long long)head->offset);
     }
-    st = ps_file_writer_add(&in->writer, bytes, n);
+    st = strcmp(in->now.name, in->part_name) == 0 ? check_weights(in, bytes, n) : ps_ok();
+    if (ps_is_ok(&st)) {
+        st = ps_file_writer_add(&in->writer, bytes, n);
+    }
     if (!ps_is_ok(&st)) {
         return st;
     }

@@ -100,7 +100,8 @@ void ps_intake_init(ps_intake *in, const char *folder, const char *log_name, con
 void ps_intake_fini(ps_intake *in); /* an unfinished file leaves no trace */
 
 /* DATA_LOSS: wrong checksum, or chunks out of order. INVALID_ARGUMENT: a file that the node does
- * not leave (left_files.h), or that came before; nothing of it is stored. */
+ * not leave (left_files.h), or that came before; nothing of it is stored. INTERNAL: weights that
+ * are not finite. */
 PS_MUST_USE ps_status ps_intake_chunk(ps_intake *in, const Psgd__V1__CollectResponse *head,
                                       const uint8_t *bytes, size_t n);
 /* The stream ended: DATA_LOSS if in the middle of a file. */
