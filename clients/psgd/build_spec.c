@@ -4,6 +4,7 @@
 #include "clients/psgd/build_spec.h"
 
 #include "clients/psgd/nodes_file.h"
+#include "clients/psgd/old_names.h"
 
 #include "common/base/document.h"
 #include "common/base/files.h"
@@ -158,6 +159,7 @@ static void set_fields(Psgd__V1__JobSpec *spec, const ps_spec_flags *flags, bool
                              PS_SHORT(text, 40));
             continue;
         }
+        text = ps_old_value(f->flag, text, i == 0 || f->offset != f[-1].offset);
         if (f->choice != NULL) {
             drop_numbers(spec, is_local ? "optimizer.local" : f->choice, text);
         }

@@ -60,7 +60,8 @@ typedef struct ps_subcommand {
     ps_command command; /* without tables */
     const ps_option *options;
     size_t options_size;
-    bool is_local; /* needs no coordinator: there is a loop but no channel */
+    bool is_local;  /* needs no coordinator: there is a loop but no channel */
+    bool takes_job; /* has the flags of a job, also by the names of older systems */
     /* optional. Checks the arguments before there is a connection. Returns false, after a
      * message, if they are wrong. */
     bool (*prepare)(ps_cli *cli, void *options);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* main.c - psgd: finds the subcommand, connects, and runs the loop. */
 #include "clients/psgd/cli.h"
+#include "clients/psgd/old_names.h"
 
 #include "common/base/address.h"
 #include "common/base/container_of.h"
@@ -209,10 +210,13 @@ static ps_exit run_subcommand(ps_cli *cli, const ps_subcommand *sub, int argc, c
     size_t skipped = sub->options == NULL;
     ps_config *config = NULL;
     ps_exit code = PS_EXIT_OK;
+    ps_old_args old;
     ps_status st;
 
     command.tables = tables + skipped;
-    st = ps_config_load(&command, argc, argv, bases + skipped, &config);
+    ps_old_args_init(&old, sub->takes_job ? argc : 0, argv);
+    st = ps_config_load(&command, sub->takes_job ? old.argc : argc,
+                        sub->takes_job ? old.argv : argv, bases + skipped, &config);
     if (ps_is_ok(&st) && !config->wants_help && !config->wants_version) {
         st = ps_cpu_init();
     }
@@ -233,6 +237,7 @@ static ps_exit run_subcommand(ps_cli *cli, const ps_subcommand *sub, int argc, c
         }
     }
     ps_config_destroy(config);
+    ps_old_args_fini(&old);
     free(options);
     return code;
 }

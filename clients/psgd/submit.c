@@ -118,6 +118,7 @@ const ps_subcommand ps_subcommand_submit = {
                             "psgd submit --data mnist --workers worker.json -n 2 --codec int8 -w\n"
                             "psgd submit -O sgd --lr 0.1 --consistency ssp --bound 3"},
     .options = options,
+    .takes_job = true,
     .options_size = sizeof(submission),
     .prepare = prepare,
     .start = start,

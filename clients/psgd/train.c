@@ -390,6 +390,7 @@ const ps_subcommand ps_subcommand_train = {
                             "psgd train --preset tutorial --data-path /srv/data --codec int8\n"
                             "psgd train job.yaml --plan"},
     .options = options,
+    .takes_job = true,
     .options_size = sizeof(training),
     .is_local = true,
     .prepare = prepare,

@@ -14,12 +14,15 @@ OK, SERVER, CONNECTION, TIMEOUT, ARGUMENTS = range(5)
 class Fidelity(ClusterTest):
     folder = None
 
-    def psgd(self, *args, code=OK, coordinator=None):
-        """What it says: standard output, or of a refusal the error output."""
+    def run_psgd(self, *args, coordinator=None):
         env = {k: v for k, v in os.environ.items() if not k.startswith("PSGD_")}
         to = ["--coordinator", coordinator] if coordinator else []
-        p = subprocess.run([BIN / "psgd", *to, *map(str, args)], capture_output=True, text=True,
-                           env=env, cwd=self.folder, timeout=120 * PATIENCE)
+        return subprocess.run([BIN / "psgd", *to, *map(str, args)], capture_output=True, text=True,
+                              env=env, cwd=self.folder, timeout=120 * PATIENCE)
+
+    def psgd(self, *args, code=OK, coordinator=None):
+        """What it says: standard output, or of a refusal the error output."""
+        p = self.run_psgd(*args, coordinator=coordinator)
         self.assertEqual(p.returncode, code, f"{args}: {p.stdout}{p.stderr}")
         return p.stdout if code == OK else p.stderr
 
@@ -69,6 +72,83 @@ class Rates(Fidelity):
         self.assertEqual(spec["optimizer"]["rule"]["params"]["lr"], 0.9)
         self.assertEqual(spec["optimizer"]["local"]["name"], "momentum")
         self.assertEqual(spec["optimizer"]["local"]["params"]["lr"], 0.02)
+
+
+# Flags and values of the older systems, verbatim: what comes of them, by path in the job, and what
+# psgd says of today's words.
+OLD = [
+    ("--preset bsp --psgd ssgd", {"consistency.name": "bsp"}, "--psgd ssgd is --consistency bsp"),
+    ("--preset bsp --psgd asgd", {"consistency.name": "asp"}, "--psgd asgd is --consistency asp"),
+    ("--preset bsp --learn_rate .05", {"optimizer.rule.params.lr": 0.05},
+     "--learn_rate .05 is --lr .05"),
+    ("--preset bsp --node_count 3 --batch_size 192", {"workers": 3, "block_size": 64},
+     "--batch-size 192 is the global batch; divided by the node count, 3, it is --block-size 64"),
+    ("--server_codec sgq", {"preset": "sgq", "update.name": "delta", "codec.up.name": "cot"},
+     "--server_codec sgq is --preset sgq"),
+    ("--codec ccdc --node_count 4", {"preset": "ccdc", "exchange.name": "ccdc"},
+     "--codec ccdc is --preset ccdc"),
+    ("--codec ndc -n 4 -r 2", {"exchange.name": "ndc"}, "--codec ndc is --preset ndc"),
+    ("--codec plain -n 3", {"exchange.name": "plain"}, "--codec plain is --preset plain"),
+    ("-C sgq.SGQClient --server-codec sgq", {"preset": "sgq"}, "-C sgq.SGQClient is --preset sgq"),
+    ("--preset bsp --codec int8", {"codec.up.name": "int8", "codec.down.name": "int8"}, ""),
+    ("--preset bsp --block_assignment dpa", {"assignment.name": "duplicate"},
+     "--assignment dpa is duplicate"),
+    ("--preset ndc --assignment dup",
+     {"assignment.name": "duplicate", "assignment.params.redundancy": 2},
+     "--assignment dup is duplicate"),
+    ("--preset bsp --dataset simlin -m linear -s model.loss=mse --gradient-descent sgd",
+     {"data.name": "simlin", "optimizer.rule.name": "sgd"}, "--dataset simlin is --data simlin"),
+    ("-O pa", {"preset": "simple"}, "-O pa is --preset simple"),
+    ("-O fast", {"preset": "fast"}, "-O fast is --preset fast"),
+    ("--preset bsp -O psgd", {"optimizer.side": "OPTIMIZER_SIDE_WORKER"},
+     "-O psgd is --optimizer-side worker"),
+    ("-n 4 -b 64 -r 1 -C sgq.SGQClient -O psgd -E 2 -D glyphs --psgd ssgd --server-codec sgq",
+     {"preset": "sgq", "workers": 4, "block_size": 64, "epochs": 2, "update.name": "delta"},
+     "--server-codec sgq: preset sgq has its servers' side"),
+    ("--algorithm LOSP --initial_lr 0.0004",
+     {"preset": "losp", "update.name": "losp", "optimizer.local.params.lr": 0.0004},
+     "--preset LOSP is losp"),
+    ("--preset DQLOSP -D MNIST -m CNN", {"preset": "dqlosp", "data.name": "mnist",
+                                         "model.preset": "cnn"}, "--model CNN is cnn"),
+    ("--preset bsp --model_type CNN --dataset_type MNIST",
+     {"model.preset": "cnn", "data.name": "mnist"}, "--data MNIST is mnist"),
+    ("--preset geo --k_steps 50", {"update.params.steps": 50}, "--k_steps 50 is --local-steps 50"),
+]
+
+
+class OldNames(Fidelity):
+    def test_names_as_their_users_type_them(self):
+        """On a cluster, whose coordinator says what the job became; it is not run."""
+        c = self.cluster(workers=0, pservers=0)
+        self.folder = c.folder
+        for line, want, note in OLD:
+            with self.subTest(line=line):
+                p = self.run_psgd("--format", "json", "submit", *line.split(),
+                                  coordinator=c.coordinator.address)
+                self.assertEqual(p.returncode, OK, p.stderr)
+                job = json.loads(p.stdout)
+                for path, value in want.items():
+                    at = job["spec"]
+                    for name in path.split("."):
+                        at = at[name]
+                    self.assertEqual(at, value, path)
+                self.assertIn(note, p.stderr)
+                self.assertEqual(p.stderr == "", note == "", p.stderr)
+                self.psgd("cancel", job["id"], coordinator=c.coordinator.address)
+
+    def test_a_batch_that_cannot_be_shared_is_refused(self):
+        self.folder = self.cluster(workers=0, pservers=0).folder
+        said = self.psgd("train", "--preset", "bsp", "-n", 3, "--batch_size", 64, code=ARGUMENTS)
+        self.assertIn("give a multiple of --node-count, or --block-size", said)
+
+    def test_names_of_data_that_is_not_here(self):
+        """What is missing is named by today's word."""
+        self.folder = self.cluster(workers=0, pservers=0).folder
+        for name in ("cifar", "Cifar10", "CIFAR10"):
+            p = self.run_psgd("train", "--preset", "bsp", "-D", name, "-m", "ResNet")
+            self.assertIn(f"--data {name} is cifar10 today", p.stderr)
+            self.assertIn("--model ResNet is resnet today", p.stderr)
+            self.assertIn("data set cifar10", p.stderr)
 
 
 class WorkerJson(Fidelity):
