@@ -6,8 +6,8 @@
 #include "common/nn/argmax.h"
 #include "common/nn/targets.h"
 
-/* Whether sample i was answered rightly by its row of outputs: the first of the greatest
- * is its class; of one output, that it is above the middle. Values have no right answer. */
+/* Returns whether a row of outputs gives the class of sample i: the first of the greatest outputs;
+ * with a single output class 1 if it is above `middle`. False where targets are values. */
 static inline bool ps_answers(const float *row, size_t width, float middle,
                               const ps_targets *targets, size_t i)
 {

@@ -5,7 +5,7 @@
 
 #include <stddef.h>
 
-/* The first of the greatest of y[0..width). */
+/* Returns the index of the greatest of y (width), the first if several are equal. */
 static inline size_t ps_index_of_max(const float *y, size_t width)
 {
     size_t best = 0;

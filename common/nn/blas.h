@@ -9,34 +9,33 @@
 
 #include <stddef.h>
 
-/* Tells OpenBLAS how to compute: once a process, whoever calls it how often;
- * ps_model_create does. A program with threads calls it before it starts them, as
- * it changes the environment for a moment.
+/* Initialises OpenBLAS; only the first call of a process has an effect. ps_model_create calls it. A
+ * program with threads must call it before it starts them, because it changes the environment for a
+ * moment.
  *
- * One thread a product: several workers share a host, and sums must not depend
- * on how many cores it has. And kernels for the level of this process
- * (common/base/cpu.h): where those that OpenBLAS has chosen are for another one,
- * SkylakeX, Haswell or Prescott. The user's own OPENBLAS_CORETYPE stays. */
+ * Sets one thread for each product: workers share a host, and sums must not depend on the number of
+ * its cores. Chooses the kernels of this process's level (common/base/cpu.h), SkylakeX, Haswell or
+ * Prescott, if OpenBLAS has chosen those of another level. The user's OPENBLAS_CORETYPE has
+ * precedence. */
 void ps_nn_init_process(void);
 
-/* Returns what OpenBLAS calls the kernels that large products use: "SkylakeX".
- * Static text. */
+/* Returns OpenBLAS's name of the kernels for large products, such as "SkylakeX". Static text. */
 const char *ps_nn_core(void);
 
 enum { PS_NN_KERNELS_BYTES = 160 };
 
-/* Initialises and writes which kernels this process runs, for people: "avx512, OpenBLAS SkylakeX,
- * own small products and convolutions avx512". Up to the first comma or blank it is the level's
- * name. Returns `text`. */
+/* Initialises, and writes the kernels of this process for people: "avx512, OpenBLAS SkylakeX, own
+ * small products and convolutions avx512". The part before the first comma or blank is the name of
+ * the level. Returns `text`. */
 char *ps_nn_kernels(char text[PS_NN_KERNELS_BYTES]);
 
-/* c (m, n) = c * keep + a (m, k) b (n, k)^T. keep is 0 or 1. */
+/* Computes c (m, n) = c * keep + a (m, k) b (n, k)^T. keep is 0 or 1. */
 void ps_gemm_nt(size_t m, size_t n, size_t k, const float *a, const float *b, float keep, float *c);
 
-/* c (m, n) = c * keep + a (m, k) b (k, n). */
+/* Computes c (m, n) = c * keep + a (m, k) b (k, n). */
 void ps_gemm_nn(size_t m, size_t n, size_t k, const float *a, const float *b, float keep, float *c);
 
-/* c (m, n) = c * keep + a (k, m)^T b (k, n). */
+/* Computes c (m, n) = c * keep + a (k, m)^T b (k, n). */
 void ps_gemm_tn(size_t m, size_t n, size_t k, const float *a, const float *b, float keep, float *c);
 
 #endif

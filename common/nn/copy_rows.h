@@ -8,7 +8,7 @@
 
 enum { PS_COPY_PIECE = 8 }; /* values */
 
-/* A call of memcpy takes longer than its work. */
+/* Copies n values. For short rows, of which a call of memcpy takes longer than the copy. */
 static inline void ps_copy_row(const float *restrict from, float *restrict to, size_t n)
 {
     size_t i = 0;
@@ -21,8 +21,8 @@ static inline void ps_copy_row(const float *restrict from, float *restrict to, s
     }
 }
 
-/* Asks for values that are read soon. What is read in pieces here and there ends before the
- * processor has seen that it is read in order. */
+/* Prefetches n values. For short pieces at scattered addresses, which end before the processor's
+ * own prefetch begins. */
 static inline void ps_prefetch(const float *x, size_t n)
 {
     for (size_t i = 0; i < n; i += 16) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* im2col.h - the windows of images as columns of a matrix, and back. For common/nn alone.
+/* im2col.h - converts the windows of images to columns of a matrix, and back. For common/nn only.
  *
- * S images are taken at once, value by value: (C, H, W, S). So also the places
- * of small images are long runs of memory; S is 1 for a large one as it lies.
+ * S images are interleaved value by value: (C, H, W, S). So even small images give long runs of
+ * memory. Large images are taken one at a time, S = 1.
  */
 #ifndef PS_COMMON_NN_IM2COL_H
 #define PS_COMMON_NN_IM2COL_H
@@ -13,23 +13,25 @@
 typedef struct ps_window {
     size_t channels, rows, columns; /* of an image */
     size_t kernel, stride, padding;
-    size_t out_rows, out_columns; /* places of the window */
+    size_t out_rows, out_columns; /* positions of the window */
 } ps_window;
 
-/* col (C K K, out_rows out_columns, S): row (c, i, j) holds value (c, i, j) of the window
- * at each place, 0 outside the image. */
+/* Writes col (C K K, out_rows out_columns, S): row (c, i, j) has value (c, i, j) of the window at
+ * each position, 0 outside the image. */
 void ps_im2col(const ps_window *at, const float *images, size_t s, float *col);
 
-/* images (C, H, W, S) = the sum, for each value, of where it stands in col. */
+/* Writes images (C, H, W, S): each value is the sum of all its copies in col. */
 void ps_col2im(const ps_window *at, const float *col, size_t s, float *images);
 
-/* out (columns, rows) = in (rows, columns) the other way round. */
+/* Writes out (columns, rows), the transpose of in (rows, columns). */
 void ps_transpose(const float *in, size_t rows, size_t columns, float *out);
 
-/* The same of parts of larger matrices, whose rows are in_row and out_row values apart;
- * ps_turn_onto adds to what is in out. */
+/* Transposes a part of a larger matrix into a part of another; their rows are in_row and out_row
+ * values apart. */
 void ps_turn(const float *in, size_t in_row, size_t rows, size_t columns, float *out,
              size_t out_row);
+
+/* Does the same, and adds to `out` instead of overwriting it. */
 void ps_turn_onto(const float *in, size_t in_row, size_t rows, size_t columns, float *out,
                   size_t out_row);
 

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* init.h - what the values of a variable are at first.
+/* init.h - initial values of variables.
  *
- * A layer with weights takes two numbers, `init` and `init_scale`: which of the
- * usual rules, by fan-in and fan-out (values that go into an output, outputs
- * that a value goes into).
+ * A layer with weights has two numbers, `init` and `init_scale`. They choose one of the usual
+ * rules, by fan-in (values that enter an output) and fan-out (outputs that a value enters).
  */
 #ifndef PS_COMMON_NN_INIT_H
 #define PS_COMMON_NN_INIT_H
@@ -14,7 +13,7 @@
 #include <stdint.h>
 
 typedef enum ps_init_kind {
-    PS_INIT_CONSTANT, /* all are `scale` */
+    PS_INIT_CONSTANT, /* all values are `scale` */
     PS_INIT_UNIFORM,  /* in [-scale, scale] */
     PS_INIT_NORMAL    /* mean 0, standard deviation `scale` */
 } ps_init_kind;
@@ -50,12 +49,13 @@ typedef enum ps_init_rule {
                 "pytorch_uniform"                                                                  \
     }
 
-/* `rule` and `scale` are the two numbers. */
+/* Return the ps_init of weights and of a bias. `rule` and `scale` are the two numbers of the layer.
+ */
 ps_init ps_init_of_weight(double rule, double scale, double fan_in, double fan_out);
 ps_init ps_init_of_bias(double rule, double fan_in);
 
-/* The n values of variable number `variable` of a model: value i is draw number
- * i of the key (seed, PS_DRAW_INIT, variable). */
+/* Writes the n initial values of variable number `variable` of a model. Value i is draw i of the
+ * key (seed, PS_DRAW_INIT, variable). */
 void ps_init_fill(const ps_init *init, uint64_t seed, size_t variable, float *values, size_t n);
 
 #endif

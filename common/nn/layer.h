@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* layer.h - one kind of layer: its shapes, its variables, forward and backward.
  *
- * Letters: B samples of a batch, I values of a sample that go in, O that come
- * out; C channels, H rows and W columns of an image, (C, H, W). Everything is
- * float32, row-major; a sample is a row. A layer is planned once and never
- * allocates afterwards. To add one: common/nn/NAME.c, a line in
- * list.h, a line in CMakeLists.txt, and its form for others in
- * common/artifact/onnx_layers.c.
+ * Letters: B samples of a batch; I values of a sample at the input, O at the output; C channels,
+ * H rows and W columns of an image (C, H, W). Tensors are float32, row-major; a sample is a row.
+ * `plan` is called once; forward and backward never allocate. To add a layer: common/nn/NAME.c, a
+ * line in list.h, a line in CMakeLists.txt, and its ONNX nodes in common/artifact/onnx_layers.c.
  */
 #ifndef PS_COMMON_NN_LAYER_H
 #define PS_COMMON_NN_LAYER_H
@@ -24,7 +22,7 @@ enum {
     PS_SHAPE_MAX = 4,
     PS_LAYER_VARS_MAX = 4,
     PS_LAYER_INPUTS_MAX = 16,
-    PS_TENSOR_MAX = 1 << 30, /* values of one tensor: 4 GiB, and what BLAS can index */
+    PS_TENSOR_MAX = 1 << 30, /* values of one tensor: 4 GiB; BLAS can index so many */
 };
 
 typedef struct ps_shape {
@@ -32,49 +30,46 @@ typedef struct ps_shape {
     uint32_t dim[PS_SHAPE_MAX]; /* outermost first */
 } ps_shape;
 
-/* Product of the dimensions; SIZE_MAX if it is more than that. */
+/* Returns the product of the dimensions; SIZE_MAX if it overflows. */
 size_t ps_shape_size(const ps_shape *shape);
 bool ps_shape_equal(const ps_shape *a, const ps_shape *b);
 
 /* A variable that a layer asks for.
  *
- * Beside what is trained there is *state*: values that the layer itself moves
- * while training, as the running statistics of batch_norm. It lies in the same
- * block, is exchanged, saved and checksummed like everything there, but has no
- * gradient: what backward adds in its place is the decrement by which it is to
- * move, so that w -= merged decrements makes it the mean over all blocks. No
- * optimizer may see it. docs/engine.md has the reasons. */
+ * A variable is trained, or it is *state*: values that the layer itself changes in training, such
+ * as the running statistics of batch_norm. State lies in the same block and is exchanged, saved and
+ * checksummed like all of it. It has no gradient; in its place backward adds a decrement, so that
+ * w -= merged decrements makes the state the mean over all blocks. No optimizer may step state.
+ * docs/engine.md has the reasons. */
 typedef struct ps_layer_var {
     const char *name; /* "weight", "bias" */
     ps_shape shape;
-    ps_init init;   /* initial values; left out: zeros */
-    bool is_state;  /* moved by the layer, not by the optimizer */
-    bool is_sparse; /* (rows, width): of its gradient only the rows of `touch` are not 0 */
+    ps_init init;   /* initial values; zeroed: zeros */
+    bool is_state;  /* changed by the layer, not by the optimizer */
+    bool is_sparse; /* (rows, width): its gradient is 0 in all rows but those of `touch` */
 } ps_layer_var;
 
 /* One forward and backward of a batch. */
 typedef struct ps_pass {
-    bool is_training; /* else draws and statistics of the batch are left out */
-    uint64_t key;     /* names the layer's draws: the same key, the same draws */
+    bool is_training; /* false: no draws, and no statistics of the batch */
+    uint64_t key;     /* of the layer's draws: the same key gives the same draws */
     float scale;      /* dy is the gradient of scale * sum of losses; unused in forward */
 
-    /* For a layer that ends with a relu (ps_layer.with_relu), all of y's shape: what is added
-     * before the relu, NULL: nothing; in backward also where the gradient of it goes, NULL if
-     * nobody wants it, perhaps dy itself. */
-    const float *added;
-    float *dadded;
+    /* For a layer that ends with a relu (ps_layer.with_relu); both have y's shape. */
+    const float *added; /* is added before the relu; NULL: nothing */
+    float *dadded;      /* backward writes the gradient of `added`; may be dy; NULL: not wanted */
 } ps_pass;
 
 typedef struct ps_layer_plan {
     ps_shape in, out; /* of one sample; in is the first input's */
     uint32_t input_count;
-    ps_shape ins[PS_LAYER_INPUTS_MAX]; /* of a layer that takes several */
-    size_t batch;                      /* B, the most samples at once */
+    ps_shape ins[PS_LAYER_INPUTS_MAX]; /* all inputs, if inputs_max > 0 */
+    size_t batch;                      /* B, the most samples of a call */
     ps_params params;
     unsigned var_count;
     ps_layer_var vars[PS_LAYER_VARS_MAX];
-    size_t tape_floats;   /* from forward to backward, for a batch */
-    bool tape_is_scratch; /* needed only while forward or backward runs; layers share it */
+    size_t tape_floats;   /* kept from forward to backward, for a batch */
+    bool tape_is_scratch; /* not kept: used only within a call, so that layers share it */
 } ps_layer_plan;
 
 typedef struct ps_layer ps_layer;
@@ -82,53 +77,56 @@ struct ps_layer {
     const char *kind;
     const char *summary;    /* one line with the formula */
     const ps_param *params; /* (optional) */
-    uint32_t inputs_max;    /* 0: takes one input; else up to so many */
-    bool passes_slope;      /* of several inputs: dx of each is dy, and backward_many NULL */
-    bool slope_in_place;    /* backward may be given dy itself as dx */
+    uint32_t inputs_max;    /* 0: the layer takes one input; else up to so many */
+    bool passes_slope;      /* the gradient of every input is dy; backward_many is NULL */
+    bool slope_in_place;    /* dx of backward may be dy */
 
-    /* (optional) The same with y = max(0, y + pass->added) at its end, in the same passes over
-     * memory: its plan, variables and tape are this layer's, and its y is all that is kept. In no
-     * list: models take it where a relu, or an addition and a relu, follow the layer. */
+    /* (optional) The same layer followed by y = max(0, y + pass->added), in the same passes over
+     * memory. Plan, variables and tape are this layer's. It is in no list: a model uses it where a
+     * relu, or an addition and a relu, follow the layer. */
     const ps_layer *with_relu;
 
-    /* Fills plan->out, vars and tape_floats from in (ins and input_count, where it takes
-     * several), batch and params. INVALID_ARGUMENT if the input's shape does not fit. */
+    /* Fills plan->out, vars and tape_floats from in (or ins and input_count, if inputs_max > 0),
+     * batch and params. Fails with INVALID_ARGUMENT if the input's shape does not fit. */
     PS_MUST_USE ps_status (*plan)(ps_layer_plan *plan);
 
-    /* y (n, O) from x (n, I), n <= B. w: the layer's variables, one pointer
-     * each. NULL, as backward: a view; y is x in another shape, nothing moves. */
+    /* Computes y (n, O) from x (n, I), n <= B. w has a pointer for each variable. NULL, together
+     * with backward, in a view: y is x in another shape. */
     void (*forward)(const ps_layer_plan *plan, const ps_pass *pass, const float *const *w,
                     const float *x, float *y, float *tape, size_t n);
 
-    /* dx (n, I) from dy (n, O), NULL if nobody wants it; dw[v] += the gradient
-     * of variable v summed over the n samples, or for state scale * n * its
-     * decrement. pass is forward's, in training; x, y as forward left them, and
-     * tape, which backward may overwrite. dx may not alias dy, but for slope_in_place. Bits do not
-     * depend on where tensors lie. */
+    /* Computes dx (n, I) from dy (n, O); NULL: dx is not wanted. Adds to dw[v] the gradient of
+     * variable v, summed over the n samples; of state scale * n * its decrement. `pass`, x and y
+     * are those of forward, in training; backward may overwrite the tape. dx does not alias dy,
+     * except with slope_in_place. The bits do not depend on the addresses of tensors. */
     void (*backward)(const ps_layer_plan *plan, const ps_pass *pass, const float *const *w,
                      const float *x, const float *y, float *tape, const float *dy, float *const *dw,
                      float *dx, size_t n);
 
-    /* (optional) Adds to `rows` those of variable 0, a sparse one, that x (n, I) touches. */
+    /* (optional) Adds to `rows` the rows of variable 0, which is sparse, that x (n, I) touches. */
     void (*touch)(const ps_layer_plan *plan, const float *x, size_t n, ps_rowset *rows);
 
-    /* (optional) INVALID_ARGUMENT for an x (n, I) that the layer cannot take, of which forward
-     * makes NaN: sample, value, what is allowed. For the report of a failure. */
+    /* (optional) Checks x (n, I) for values that the layer cannot take and of which forward makes
+     * NaN. Fails with INVALID_ARGUMENT: sample, value and what is allowed. Called after a failure.
+     */
     PS_MUST_USE ps_status (*check)(const ps_layer_plan *plan, const float *x, size_t n);
 
-    /* In place of the two, where inputs_max > 0; no variables, no tape. x[k] (n, ins[k]),
-     * dx[k] likewise, NULL if nobody wants it; two inputs may be the same tensor, but no
-     * two of dx are. */
+    /* Replace forward and backward if inputs_max > 0. Such a layer has no variables and no tape.
+     * x[k] and dx[k] are (n, ins[k]); dx[k] NULL: not wanted. Two inputs may be one tensor; all dx
+     * differ. */
     void (*forward_many)(const ps_layer_plan *plan, const float *const *x, float *y, size_t n);
     void (*backward_many)(const ps_layer_plan *plan, const float *const *x, const float *dy,
                           float *const *dx, size_t n);
 };
 
-const ps_layer *ps_layer_find(const char *kind); /* NULL if there is none */
+/* Returns the layer of this kind, or NULL. */
+const ps_layer *ps_layer_find(const char *kind);
+
+/* Calls fn for each kind of layer, in the order of list.h. */
 void ps_layer_each(void (*fn)(const ps_layer *layer, void *arg), void *arg);
 
-/* For the layers of this directory: the input as an image, INVALID_ARGUMENT
- * that names `kind` if it is none. */
+/* Writes the shape of the input as an image. Fails with INVALID_ARGUMENT, which names `kind`, if it
+ * is none. For layers of this room. */
 PS_MUST_USE ps_status ps_layer_image(const ps_layer_plan *plan, const char *kind, uint32_t chw[3]);
 
 #endif

@@ -14,17 +14,17 @@
 
 #include "common/nn/model.h"
 
-/* In place of a layer's index: the model's input. */
+/* Stands for the model's input in place of a layer's index. */
 #define PS_MODEL_INPUT UINT32_MAX
 
-/* How an input's share of the gradient comes about. Offsets are floats in the block. */
+/* How the gradient of an input is computed. Offsets are in floats in the block. */
 typedef enum ps_slope_way {
-    PS_SLOPE_NONE,  /* nobody wants it */
+    PS_SLOPE_NONE,  /* not needed */
     PS_SLOPE_WRITE, /* the layer writes it to `to` */
-    PS_SLOPE_ADD,   /* the layer writes it to `to`, then what is at `old` is added */
-    PS_SLOPE_SAME,  /* it is the output's gradient, which stays where it is */
-    PS_SLOPE_OVER,  /* the layer writes it over the output's gradient */
-    PS_SLOPE_SUM    /* `to` becomes the output's gradient and what is at `old` */
+    PS_SLOPE_ADD,   /* the layer writes it to `to`; then the values at `old` are added */
+    PS_SLOPE_SAME,  /* equals the output's gradient and shares its place */
+    PS_SLOPE_OVER,  /* the layer overwrites the output's gradient with it */
+    PS_SLOPE_SUM    /* `to` = the output's gradient + the values at `old` */
 } ps_slope_way;
 
 typedef struct ps_placed_input {

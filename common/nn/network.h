@@ -1,38 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* network.h - networks that have a name: lists of layers, ready to be trained.
+/* network.h - networks by name: lists of layers, ready to be trained.
  *
- * To add one: a ps_network in a file like network_resnet.c, made with network_build.h,
- * and a line in the list of network.c.
+ * To add one: a ps_network in a file like network_resnet.c, built with network_build.h, and a line
+ * in the list of network.c.
  */
 #ifndef PS_COMMON_NN_NETWORK_H
 #define PS_COMMON_NN_NETWORK_H
 
 #include "common/nn/model.h"
 
-/* What a network is to fit. */
+/* The data that a network has to fit. */
 typedef struct ps_network_facts {
     uint32_t features;   /* values of a sample; the last `ids` of them are ids */
-    uint32_t ids;        /* 0: none are */
-    uint32_t vocabulary; /* ids are below it */
+    uint32_t ids;        /* 0: no value is an id */
+    uint32_t vocabulary; /* ids are less than this */
     uint32_t classes;    /* 0: targets are values */
-    uint32_t outputs;    /* a class or a value each */
+    uint32_t outputs;    /* one for each class or value */
 } ps_network_facts;
 
 typedef struct ps_network_build ps_network_build;
 
 typedef struct ps_network {
     const char *name;
-    const char *summary;    /* the input it was made for, and its parameters */
+    const char *summary;    /* its usual input, and its number of parameters */
     const ps_param *params; /* (optional) */
-    const char *loss;       /* (optional) that it is made for; NULL: softmax_cross_entropy */
+    const char *loss;       /* (optional) its usual loss; NULL: softmax_cross_entropy */
     PS_MUST_USE ps_status (*build)(ps_network_build *net);
 } ps_network;
 
-const ps_network *ps_network_find(const char *name); /* NULL if there is none */
+/* Returns the network of this name, or NULL. */
+const ps_network *ps_network_find(const char *name);
+
+/* Calls fn for each network, in the order of the list. */
 void ps_network_each(void (*fn)(const ps_network *network, void *arg), void *arg);
 
-/* Fills specs (PS_MODEL_LAYERS_MAX) and *count; params are in the order of its table.
- * INVALID_ARGUMENT when it cannot be made for such data: "needs ids". */
+/* Fills specs (PS_MODEL_LAYERS_MAX) and *count. `params` are in the order of the network's table.
+ * Fails with INVALID_ARGUMENT if the network cannot have such data, as in "needs ids". */
 PS_MUST_USE ps_status ps_network_specs(const ps_network *network, const ps_network_facts *facts,
                                        const ps_params *params, ps_layer_spec *specs,
                                        size_t *count);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pool.h - what maxpool2d and avgpool2d share: the window and its plan. For common/nn alone. */
+/* pool.h - the window of maxpool2d and avgpool2d, and its plan. For common/nn only. */
 #ifndef PS_COMMON_NN_POOL_H
 #define PS_COMMON_NN_POOL_H
 
@@ -31,8 +31,8 @@ typedef struct ps_pool {
     size_t kernel, stride, padding;
 } ps_pool;
 
-/* The window at row or column `place` of the output covers [from, to) of the
- * image's `size`: never empty. */
+/* Return the bounds of the window at row or column `place` of the output: it covers [from, to) of
+ * the image's `size` rows or columns, and is never empty. */
 static inline size_t ps_pool_from(const ps_pool *at, size_t place)
 {
     return place * at->stride > at->padding ? place * at->stride - at->padding : 0;
@@ -44,7 +44,7 @@ static inline size_t ps_pool_to(const ps_pool *at, size_t place, size_t size)
     return to < size ? to : size;
 }
 
-/* Fills plan->out. */
+/* Fills plan->out. Fails with INVALID_ARGUMENT, which names `kind`, if the input does not fit. */
 PS_MUST_USE ps_status ps_pool_plan(ps_layer_plan *plan, const char *kind);
 ps_pool ps_pool_of(const ps_layer_plan *plan);
 

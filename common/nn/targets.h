@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* targets.h - what the samples of a batch are to be: what losses and metrics compare with.
+/* targets.h - the targets of a batch: the values with which losses and metrics compare outputs.
  *
- * A class is one value, its index, which float32 holds exactly below 2^24; what is
- * no class is so many real values a sample.
+ * A target is a class or a vector of real values. A class is one value, its index, which float32
+ * represents exactly below 2^24.
  */
 #ifndef PS_COMMON_NN_TARGETS_H
 #define PS_COMMON_NN_TARGETS_H
@@ -13,11 +13,11 @@
 
 enum { PS_CLASSES_MAX = 1 << 24 };
 
-/* What a loss reads outputs as. */
+/* How a loss interprets outputs. */
 typedef enum ps_output_link {
     PS_LINK_IDENTITY, /* the values themselves */
-    PS_LINK_SIGMOID,  /* logits, each of a probability of its own */
-    PS_LINK_SOFTMAX   /* logits of probabilities that add up to 1 */
+    PS_LINK_SIGMOID,  /* logits of independent probabilities */
+    PS_LINK_SOFTMAX   /* logits of probabilities that sum to 1 */
 } ps_output_link;
 
 typedef struct ps_targets {
@@ -26,19 +26,19 @@ typedef struct ps_targets {
     bool is_class;
 } ps_targets;
 
-/* at (n): a class for each sample. */
+/* Returns targets with a class for each sample: at (n), borrowed. */
 static inline ps_targets ps_targets_classes(const float *at)
 {
     return (ps_targets){.at = at, .width = 1, .is_class = true};
 }
 
-/* at (n, width): values for each sample. */
+/* Returns targets with values for each sample: at (n, width), borrowed. */
 static inline ps_targets ps_targets_values(const float *at, size_t width)
 {
     return (ps_targets){.at = at, .width = width, .is_class = false};
 }
 
-/* The class of sample i, which must be one of so many. */
+/* Returns the class of sample i; asserts that it is less than `classes`. */
 static inline size_t ps_targets_class(const ps_targets *targets, size_t i, size_t classes)
 {
     float at = targets->at[i];
@@ -47,8 +47,8 @@ static inline size_t ps_targets_class(const ps_targets *targets, size_t i, size_
     return (size_t)at;
 }
 
-/* What output j of so many is to be for sample i: the value itself; for a class 1 where
- * j is its index and 0 elsewhere; for a class, 0 or 1, with one output the class. */
+/* Returns the target of output j of sample i. For values it is value j. For a class it is 1 if j is
+ * the class, else 0; with a single output it is the class, 0 or 1. */
 static inline float ps_targets_of(const ps_targets *targets, size_t i, size_t j, size_t outputs)
 {
     if (!targets->is_class) {
