@@ -3,6 +3,7 @@
 #include "common/rpc/process.h"
 
 #include "common/base/log.h"
+#include "common/rpc/accept.h"
 
 #include <grpc/support/log.h>
 #include <malloc.h>
@@ -36,4 +37,5 @@ void ps_rpc_init_process(void)
     mallopt(M_TRIM_THRESHOLD, 2 * KEEP_BYTES);
     mallopt(M_MMAP_THRESHOLD, MMAP_BYTES);
     gpr_set_log_function(write_log);
+    ps_accept_init();
 }

@@ -47,6 +47,7 @@ ps_cluster_test(updates)
 
 ps_script_test(adversary_registry adversary/test_registry.py)
 ps_script_test(adversary_paths adversary/test_paths.py)
+ps_script_test(adversary_descriptors adversary/test_descriptors.py)
 ps_script_test(adversary_results adversary/test_results.py)
 ps_script_test(adversary_values adversary/test_values.py)
 ps_script_test(adversary_disks adversary/test_disks.py)

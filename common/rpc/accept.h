@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* accept.h - accepts connections for gRPC, and refuses what the process has no room for.
+ *
+ * gRPC 1.51 stops listening for good when accept4 fails once, for instance because the process is
+ * out of descriptors. It offers no listener of the caller's own that could carry credentials. So
+ * this room defines accept4, which takes the place of libc's for all that is linked to the program:
+ * it never fails for a reason that passes. Connections beyond the bound are accepted and closed at
+ * once. Some descriptors stay free for files and for calls to others.
+ */
+#ifndef PS_COMMON_RPC_ACCEPT_H
+#define PS_COMMON_RPC_ACCEPT_H
+
+#include <stdint.h>
+
+enum {
+    PS_ACCEPT_RESERVE = 64 /* descriptors that connections leave free; a quarter of a lower limit */
+};
+
+/* Raises the process's bound of descriptors to what it may be, and sets the bound for connections.
+ * Call it before the process listens. */
+void ps_accept_init(void);
+
+/* Returns the connections that were refused so far. Any thread. */
+uint64_t ps_accept_refused(void);
+
+#endif
