@@ -14,6 +14,10 @@
 
 enum { BUFFER_BYTES_MIN = 8 * 1024, BUFFER_BYTES_MAX = 256 * 1024 };
 
+/* of ps_packed_set_limit */
+static uint64_t limit_bytes;
+static const char *limit_flag = "";
+
 struct ps_packed {
     const char *name;
     gzFile gz;
@@ -59,6 +63,12 @@ ps_status ps_packed_open(const char *folder, const char *name, ps_packed **out, 
         *facts = held;
     }
     return ps_ok();
+}
+
+void ps_packed_set_limit(uint64_t bytes, const char *flag)
+{
+    limit_bytes = bytes;
+    limit_flag = flag;
 }
 
 uint64_t ps_packed_bytes(const char *folder, const char *name)
@@ -110,6 +120,11 @@ ps_status ps_packed_read(ps_packed *file, void *bytes, size_t n, size_t *got)
             break;
         }
         done += (size_t)count;
+        if (limit_bytes > 0 && file->offset + done > limit_bytes) {
+            return ps_fail(PS_RESOURCE_EXHAUSTED,
+                           "%s: has more than %llu bytes unpacked, which are allowed (%s)",
+                           file->name, (unsigned long long)limit_bytes, limit_flag);
+        }
     }
     file->offset += done;
     *got = done;

@@ -16,17 +16,22 @@
 typedef struct ps_packed ps_packed;
 
 /* Opens a file. Keeps `name`, which must outlive the result. `facts` (optional) receives the
- * stat of the file itself. Returns NOT_FOUND if neither file exists, INVALID_ARGUMENT if it is not a
- * regular file or a link leads out of `folder`. */
+ * stat of the file itself. Returns NOT_FOUND if neither file exists, INVALID_ARGUMENT if it is not
+ * a regular file or a link leads out of `folder`. */
 PS_MUST_USE ps_status ps_packed_open(const char *folder, const char *name, ps_packed **out,
                                      struct stat *facts);
+
+/* Bounds the unpacked content of every file, for all threads: a small .gz may unpack to any size.
+ * Call it before threads are started. `flag` is what sets it, for the message. 0: no bound, which
+ * is so until it is called. */
+void ps_packed_set_limit(uint64_t bytes, const char *flag);
 
 /* Returns the bytes of the unpacked content, for a .gz from its last four bytes (modulo 4 GiB);
  * 0 if the file does not exist. For estimates. */
 uint64_t ps_packed_bytes(const char *folder, const char *name);
 
 /* Reads n bytes, fewer only at the end of the content. Returns DATA_LOSS with file and offset
- * if the compressed data is damaged or truncated. */
+ * if the compressed data is damaged or truncated, RESOURCE_EXHAUSTED beyond the limit. */
 PS_MUST_USE ps_status ps_packed_read(ps_packed *file, void *bytes, size_t n, size_t *got);
 /* Closes the file. NULL is allowed. */
 void ps_packed_close(ps_packed *file);

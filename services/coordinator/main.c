@@ -7,6 +7,7 @@
 #include "common/base/log.h"
 #include "common/base/shorten.h"
 #include "common/base/signals.h"
+#include "common/data/packed.h"
 #include "common/nn/blas.h"
 #include "common/rpc/process.h"
 #include "services/coordinator/coordinator.h"
@@ -25,7 +26,7 @@ static const int64_t grace_us = 2000000; /* for calls under way when it is told 
 
 typedef struct settings {
     const char *listen, *advertise, *data_dir, *data_path, *log_level, *log_format, *fault, *backup;
-    int64_t heartbeat_us, lease_us, min_free_mib, max_memory_mib;
+    int64_t heartbeat_us, lease_us, min_free_mib, max_memory_mib, max_unpacked_mib;
     bool recover;
 } settings;
 
@@ -56,6 +57,9 @@ static const ps_option options[] = {
                   .value = "0", .min = 0, .max = 1e9, .metavar = "MIB",
                   .help = "memory for the initial weights of all jobs that are being started; "
                           "others wait; 0: half of the host's"),
+    PS_OPTION_INT(settings, max_unpacked_mib, .name = "max-unpacked", .env = "PSGD_MAX_UNPACKED",
+                  .value = "65536", .min = 0, .max = 1e9, .metavar = "MIB",
+                  .help = "size to which a file of a data set may unpack; 0: any"),
     PS_OPTION_STRING(settings, log_level, .name = "log-level", .env = "PSGD_LOG_LEVEL",
                      .value = "info", .choices = "error|warn|info|debug",
                      .help = "how much to say on stderr"),
@@ -268,6 +272,7 @@ static ps_status run(const settings *s, const char *data_dir)
     char kernels[PS_NN_KERNELS_BYTES];
     ps_status st = read_fault(s->fault, &conf.exit_at);
 
+    ps_packed_set_limit((uint64_t)s->max_unpacked_mib << 20, "--max-unpacked");
     /* Before any thread; GetServerInfo tells it too. */
     ps_log(PS_LOG_INFO, "main", "kernels: %s", ps_nn_kernels(kernels));
     if (ps_is_ok(&st)) {

@@ -107,17 +107,14 @@ static ps_status read_number(sqlite3 *db, const char *sql, int64_t *out)
     return st;
 }
 
-/* Looks at every page of the table of jobs. Events, which are many, are looked at when they are
- * read. */
-static ps_status check_jobs(sqlite3 *db)
+ps_status ps_database_check(sqlite3 *db, const char *sql, const char *what)
 {
     sqlite3_stmt *s = NULL;
     const char *verdict;
     ps_status st = ps_ok();
 
-    if (sqlite3_prepare_v2(db, "PRAGMA quick_check(jobs)", -1, &s, NULL) != SQLITE_OK ||
-        sqlite3_step(s) != SQLITE_ROW) {
-        st = ps_database_failed(db, "check jobs.db");
+    if (sqlite3_prepare_v2(db, sql, -1, &s, NULL) != SQLITE_OK || sqlite3_step(s) != SQLITE_ROW) {
+        st = ps_database_failed(db, what);
     } else {
         verdict = (const char *)sqlite3_column_text(s, 0);
         if (!verdict || strcmp(verdict, "ok") != 0) {
@@ -230,7 +227,9 @@ static ps_status open_checked(ps_database *d, const char *path, int64_t *version
                        SCHEMA);
     }
     if (ps_is_ok(&st) && *version > 0) {
-        st = check_jobs(d->db);
+        /* every page of the table of jobs; events, which are many, are checked when they are read
+         */
+        st = ps_database_check(d->db, "PRAGMA quick_check(jobs)", "check jobs.db");
     }
     if (ps_is_ok(&st)) {
         sqlite3_db_config(d->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, NULL);

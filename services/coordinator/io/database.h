@@ -46,6 +46,9 @@ void ps_database_close(ps_database *d);
  * else INTERNAL. */
 PS_MUST_USE ps_status ps_database_failed(sqlite3 *db, const char *what);
 
+/* Runs a check that answers with one row, "ok" or what is damaged (DATA_LOSS). */
+PS_MUST_USE ps_status ps_database_check(sqlite3 *db, const char *sql, const char *what);
+
 /* A transaction that counted itself in the table `identity` is committed. `durable`: it survives a
  * crash of the host. */
 void ps_database_changed(ps_database *d, bool durable);

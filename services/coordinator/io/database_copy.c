@@ -38,22 +38,10 @@ ps_status ps_database_identity(sqlite3 *db, ps_stamp *out)
 /* Makes the copy one plain file, and checks it. */
 static ps_status finish_copy(sqlite3 *copy)
 {
-    sqlite3_stmt *s = NULL;
-    ps_status st = ps_ok();
-    const char *verdict = NULL;
-
-    if (sqlite3_exec(copy, "PRAGMA journal_mode = DELETE", NULL, NULL, NULL) != SQLITE_OK ||
-        sqlite3_prepare_v2(copy, "PRAGMA quick_check(1)", -1, &s, NULL) != SQLITE_OK ||
-        sqlite3_step(s) != SQLITE_ROW) {
-        st = ps_database_failed(copy, "check the copy");
-    } else {
-        verdict = (const char *)sqlite3_column_text(s, 0);
-        if (!verdict || strcmp(verdict, "ok") != 0) {
-            st = ps_fail(PS_DATA_LOSS, "jobs.db is damaged: %s", verdict ? verdict : "no verdict");
-        }
+    if (sqlite3_exec(copy, "PRAGMA journal_mode = DELETE", NULL, NULL, NULL) != SQLITE_OK) {
+        return ps_database_failed(copy, "check the copy");
     }
-    sqlite3_finalize(s);
-    return st;
+    return ps_database_check(copy, "PRAGMA quick_check(1)", "check the copy");
 }
 
 static ps_status copy_pages(sqlite3 *from, sqlite3 *copy)
