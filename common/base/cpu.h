@@ -22,16 +22,16 @@ typedef enum ps_cpu {
 
 /* For the notes of --help. */
 #define PS_CPU_HELP                                                                                \
-    "PSGD_CPU=avx2 in the environment has the code for that level of processors run (baseline, "   \
-    "avx2 or avx512) in place of that for the highest there is."
+    "The environment variable PSGD_CPU (baseline, avx2 or avx512) chooses the level of processor " \
+    "whose code runs; default: the highest that this processor has."
 
 /* Reads PSGD_CPU; empty counts as unset. INVALID_ARGUMENT as of ps_cpu_choose. main() calls it
  * before it starts threads; without that the first ps_cpu_level() does, and ends the process on
  * an error. Repeated calls change nothing. */
 PS_MUST_USE ps_status ps_cpu_init(void);
 
-/* Sets *out to the level that is named. INVALID_ARGUMENT, with what is allowed, when there is
- * none of the name or it is above `highest`. */
+/* Sets *out to the level with this name. Fails with INVALID_ARGUMENT, and what is allowed, if no
+ * level has the name or it is above `highest`. */
 PS_MUST_USE ps_status ps_cpu_choose(const char *name, ps_cpu highest, ps_cpu *out);
 
 /* For ps_cpu_level() alone: the level, or 0 before it is known. */

@@ -40,7 +40,7 @@ bool shard_gives_change(const ps_store *store, uint32_t worker, uint32_t s)
     const shard_slice *slice = &store->slices[s];
     uint64_t given = store->book.given[(size_t)s * store->book.workers + worker];
 
-    return store->broadcasts && !store->wish[worker].is_whole && slice->snap != NULL &&
+    return store->broadcasts && !store->pulls[worker].is_whole && slice->snap != NULL &&
            slice->snap_version == slice->col->version && given + 1 >= slice->col->version;
 }
 

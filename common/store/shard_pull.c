@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shard_pull.c - who wishes for which slices, and their snapshots.
+/* shard_pull.c - open pulls of slices, and the snapshots that answer them.
  *
- * A wish keeps two bitmaps: slices not given yet, and slices that may have
- * become ready since the policy was last asked about them. So a call after
- * which nothing is ready costs a look at S / 64 words.
+ * A pull keeps two bitmaps: slices that were not given yet, and slices that may have become ready
+ * since the policy was last asked about them. So a call that finds nothing ready reads S / 64
+ * words.
  */
 #include "common/store/store_impl.h"
 
@@ -20,16 +20,16 @@ static uint32_t word_count(const ps_store *store)
 void shard_changed(ps_store *store, uint32_t s)
 {
     for (uint32_t w = 0, seen = 0; seen < store->waiting; w++) {
-        shard_wish *wish = &store->wish[w];
+        shard_pull *pull = &store->pulls[w];
 
-        if (wish->is_open) {
-            wish->unchecked[s / 64] |= UINT64_C(1) << (s % 64);
+        if (pull->is_open) {
+            pull->unchecked[s / 64] |= UINT64_C(1) << (s % 64);
             seen++;
         }
     }
 }
 
-/* Nobody can be due for more than the round after the open one. */
+/* Returns whether a pull asks for more than the round after the open one, which nobody may. */
 static bool is_too_early(const ps_store *store, uint64_t clock)
 {
     for (uint32_t s = 0; store->book.policy->leaves_behind && s < store->slice_count; s++) {
@@ -42,7 +42,7 @@ static bool is_too_early(const ps_store *store, uint64_t clock)
 
 ps_status ps_store_pull_begin(ps_store *store, uint32_t worker, uint64_t clock)
 {
-    shard_wish *wish;
+    shard_pull *pull;
 
     if (worker >= store->book.workers) {
         return ps_fail(PS_INVALID_ARGUMENT, "worker %u of %u", worker, store->book.workers);
@@ -50,30 +50,30 @@ ps_status ps_store_pull_begin(ps_store *store, uint32_t worker, uint64_t clock)
     if (store->book.worker[worker].is_lost) {
         return ps_fail(PS_FAILED_PRECONDITION, "worker %u is lost", worker);
     }
-    wish = &store->wish[worker];
-    if (wish->has_asked && clock < wish->clock) {
+    pull = &store->pulls[worker];
+    if (pull->has_asked && clock < pull->clock) {
         return ps_fail(PS_OUT_OF_RANGE, "clock %llu asked for after %llu",
-                       (unsigned long long)clock, (unsigned long long)wish->clock);
+                       (unsigned long long)clock, (unsigned long long)pull->clock);
     }
-    if (wish->is_open && clock > wish->clock) {
+    if (pull->is_open && clock > pull->clock) {
         return ps_fail(PS_FAILED_PRECONDITION, "clock %llu asked for, %llu is not answered yet",
-                       (unsigned long long)clock, (unsigned long long)wish->clock);
+                       (unsigned long long)clock, (unsigned long long)pull->clock);
     }
     if (is_too_early(store, clock)) {
         return ps_fail(PS_OUT_OF_RANGE, "clock %llu asked for, %llu is not complete",
                        (unsigned long long)clock, (unsigned long long)ps_store_clock(store));
     }
     shard_rows_asked(store, worker, clock);
-    store->waiting += wish->is_open ? 0 : 1;
-    wish->clock = clock;
-    wish->has_asked = true;
-    wish->is_whole = false;
-    wish->is_open = true;
-    wish->left = store->slice_count;
-    memset(wish->want, 0xff, word_count(store) * sizeof *wish->want);
-    memset(wish->unchecked, 0xff, word_count(store) * sizeof *wish->unchecked);
+    store->waiting += pull->is_open ? 0 : 1;
+    pull->clock = clock;
+    pull->has_asked = true;
+    pull->is_whole = false;
+    pull->is_open = true;
+    pull->left = store->slice_count;
+    memset(pull->want, 0xff, word_count(store) * sizeof *pull->want);
+    memset(pull->unchecked, 0xff, word_count(store) * sizeof *pull->unchecked);
     if (store->slice_count % 64 != 0) {
-        wish->want[word_count(store) - 1] = (UINT64_C(1) << (store->slice_count % 64)) - 1;
+        pull->want[word_count(store) - 1] = (UINT64_C(1) << (store->slice_count % 64)) - 1;
     }
     if (store->book.policy->leaves_behind) {
         shard_leave_out(store, worker, clock);
@@ -83,15 +83,15 @@ ps_status ps_store_pull_begin(ps_store *store, uint32_t worker, uint64_t clock)
 
 void ps_store_pull_whole(ps_store *store, uint32_t worker)
 {
-    assert(worker < store->book.workers && store->wish[worker].is_open);
-    store->wish[worker].is_whole = true;
+    assert(worker < store->book.workers && store->pulls[worker].is_open);
+    store->pulls[worker].is_whole = true;
     shard_rows_forget(store, worker);
 }
 
-static void close_wish(ps_store *store, shard_wish *wish)
+static void close_pull(ps_store *store, shard_pull *pull)
 {
-    if (wish->is_open) {
-        wish->is_open = false;
+    if (pull->is_open) {
+        pull->is_open = false;
         store->waiting--;
     }
 }
@@ -99,14 +99,14 @@ static void close_wish(ps_store *store, shard_wish *wish)
 void ps_store_pull_cancel(ps_store *store, uint32_t worker)
 {
     if (worker < store->book.workers) {
-        close_wish(store, &store->wish[worker]);
+        close_pull(store, &store->pulls[worker]);
     }
     store_rows_cancel(store, worker);
 }
 
 static bool waits_for_slices(const ps_store *store, uint32_t worker)
 {
-    return worker < store->book.workers && store->wish[worker].is_open;
+    return worker < store->book.workers && store->pulls[worker].is_open;
 }
 
 bool ps_store_is_waiting(const ps_store *store, uint32_t worker)
@@ -114,7 +114,7 @@ bool ps_store_is_waiting(const ps_store *store, uint32_t worker)
     return waits_for_slices(store, worker) || ps_store_wants_rows(store, worker);
 }
 
-/* Under a codec that changes nothing the weights are their own snapshot. */
+/* Returns the weights as their own snapshot, for a codec that changes nothing. */
 static ps_buf *share(shard_slice *slice)
 {
     const ps_store_slice *conf = &slice->conf;
@@ -162,19 +162,19 @@ static ps_buf *refresh(ps_store *store, shard_slice *slice)
 /* The lowest slice that the policy lets go, at or after *from; false if none. */
 static bool find_ready(ps_store *store, uint32_t worker, uint32_t *from)
 {
-    shard_wish *wish = &store->wish[worker];
+    shard_pull *pull = &store->pulls[worker];
 
     for (uint32_t i = *from / 64; i < word_count(store); i++) {
         uint64_t bits;
 
-        while ((bits = wish->want[i] & wish->unchecked[i]) != 0) {
+        while ((bits = pull->want[i] & pull->unchecked[i]) != 0) {
             uint32_t s = i * 64 + (uint32_t)__builtin_ctzll(bits);
 
-            if (ps_book_may_pull(&store->book, s, worker, wish->clock)) {
+            if (ps_book_may_pull(&store->book, s, worker, pull->clock)) {
                 *from = s;
                 return true;
             }
-            wish->unchecked[i] &= ~(UINT64_C(1) << (s % 64));
+            pull->unchecked[i] &= ~(UINT64_C(1) << (s % 64));
         }
     }
     return false;
@@ -184,7 +184,7 @@ static void give(ps_store *store, uint32_t worker, uint32_t s, ps_store_piece *p
                  ps_store_answer *answer)
 {
     shard_slice *slice = &store->slices[s];
-    shard_wish *wish = &store->wish[worker];
+    shard_pull *pull = &store->pulls[worker];
     bool is_change = shard_gives_change(store, worker, s),
          is_whole = store->broadcasts && !is_change;
     const Psgd__V1__Encoding *head = is_whole ? &slice->whole_head.msg : &slice->snap_head.msg;
@@ -201,8 +201,8 @@ static void give(ps_store *store, uint32_t worker, uint32_t s, ps_store_piece *p
     };
     answer->is_change = is_change;
     shard_delay_gave(store, worker, s, piece);
-    wish->want[s / 64] &= ~(UINT64_C(1) << (s % 64));
-    wish->left--;
+    pull->want[s / 64] &= ~(UINT64_C(1) << (s % 64));
+    pull->left--;
     ps_book_gave(&store->book, s, worker);
     if (answer->count == 0 || slice->col->version < answer->version) {
         answer->version = slice->col->version;
@@ -218,14 +218,14 @@ void ps_store_pull_next(ps_store *store, uint32_t worker, size_t max_bytes, ps_s
                         size_t cap, ps_store_answer *answer)
 {
     uint32_t s = 0;
-    shard_wish *wish;
+    shard_pull *pull;
 
     *answer = (ps_store_answer){0};
     if (!waits_for_slices(store, worker)) {
         return;
     }
-    wish = &store->wish[worker];
-    answer->clock = wish->clock;
+    pull = &store->pulls[worker];
+    answer->clock = pull->clock;
     while (answer->count < cap && find_ready(store, worker, &s)) {
         shard_slice *slice = &store->slices[s];
         size_t bytes = slice->conf.down->size(&slice->conf.down_params, slice->conf.n);
@@ -242,8 +242,8 @@ void ps_store_pull_next(ps_store *store, uint32_t worker, size_t max_bytes, ps_s
         }
         give(store, worker, s, &pieces[answer->count], answer);
     }
-    if (wish->left == 0) {
+    if (pull->left == 0) {
         answer->is_last = true;
-        close_wish(store, wish);
+        close_pull(store, pull);
     }
 }

@@ -294,7 +294,7 @@ ps_buf *shard_rows_give(ps_store *store, shard_slice *slice, uint32_t worker,
 
     if (r->first[worker] == NOT_GIVEN) {
         r->first[worker] = slice->col->version;
-        r->first_for[worker] = store->wish[worker].clock;
+        r->first_for[worker] = store->pulls[worker].clock;
     }
     if (r->changed[newest] <= base) {
         *head = &slice->whole_head.msg;

@@ -62,10 +62,10 @@ static void create_book(ps_store *store, const ps_store_conf *conf)
     for (uint32_t s = 0; s < conf->slice_count; s++) {
         store->slices[s].col = &store->book.column[s];
     }
-    store->wish = ps_xcalloc(conf->workers, sizeof *store->wish);
+    store->pulls = ps_xcalloc(conf->workers, sizeof *store->pulls);
     for (uint32_t w = 0; w < conf->workers; w++) {
-        store->wish[w].want = ps_xcalloc(words, sizeof *store->wish[w].want);
-        store->wish[w].unchecked = ps_xcalloc(words, sizeof *store->wish[w].unchecked);
+        store->pulls[w].want = ps_xcalloc(words, sizeof *store->pulls[w].want);
+        store->pulls[w].unchecked = ps_xcalloc(words, sizeof *store->pulls[w].unchecked);
     }
     /* One contributor's sum is what it sent, if the step follows at once. */
     if (store->book.buffers && (conf->contributors > 1 || !store->book.in_order)) {
@@ -137,11 +137,11 @@ void ps_store_destroy(ps_store *store)
     ps_store_drop_slices(store); /* again changes nothing */
     store_rows_fini(store);
     for (uint32_t w = 0; w < store->book.workers; w++) {
-        free(store->wish[w].want);
-        free(store->wish[w].unchecked);
+        free(store->pulls[w].want);
+        free(store->pulls[w].unchecked);
     }
     ps_book_fini(&store->book);
-    free(store->wish);
+    free(store->pulls);
     free(store->is_lost);
     free(store);
 }

@@ -48,7 +48,7 @@ typedef struct shard_slice {
     uint64_t checksum, checksum_version;
 } shard_slice;
 
-typedef struct shard_wish {
+typedef struct shard_pull {
     uint64_t clock;      /* the last one asked for */
     bool has_asked;      /* clock is one */
     bool is_open;        /* not answered yet */
@@ -56,7 +56,7 @@ typedef struct shard_wish {
     uint32_t left;       /* slices not given yet */
     uint64_t *want;      /* bitmap (S): not given yet */
     uint64_t *unchecked; /* bitmap (S): may have become ready since looked at */
-} shard_wish;
+} shard_pull;
 
 /* Rows of a contribution. */
 typedef struct store_gift {
@@ -72,25 +72,25 @@ typedef struct store_coming {
 } store_coming;
 
 /* A worker's wish for rows. */
-typedef struct store_rows_wish {
+typedef struct store_rows_pull {
     bool is_open; /* not answered yet */
     uint64_t clock;
     uint64_t *keys; /* (count) */
     size_t count;
-} store_rows_wish;
+} store_rows_pull;
 
 typedef struct store_rows {
     ps_tables *tables;
-    bool is_lent;          /* another thread writes their files */
-    uint32_t column;       /* the book's */
-    store_coming *coming;  /* (K) */
-    store_rows_wish *wish; /* (W) */
-    size_t width;          /* of a row of every table together */
-    store_gift *sum;       /* those of the open sum; where sums are in order, by contributor */
-    store_gift *idle;      /* empty ones */
-    uint64_t ticked;       /* clocks that rows have aged by */
-    ps_status broken;      /* what a step failed with */
-    bool has_taken;        /* a virtual shard out of a file */
+    bool is_lent;           /* another thread writes their files */
+    uint32_t column;        /* the book's */
+    store_coming *coming;   /* (K) */
+    store_rows_pull *pulls; /* (W) */
+    size_t width;           /* of a row of every table together */
+    store_gift *sum;        /* those of the open sum; where sums are in order, by contributor */
+    store_gift *idle;       /* empty ones */
+    uint64_t ticked;        /* clocks that rows have aged by */
+    ps_status broken;       /* what a step failed with */
+    bool has_taken;         /* a virtual shard out of a file */
 } store_rows;
 
 struct ps_store {
@@ -105,7 +105,7 @@ struct ps_store {
     ps_params plain_params;
 
     shard_slice *slices; /* NULL: dropped */
-    shard_wish *wish;    /* (W) */
+    shard_pull *pulls;   /* (W) */
     store_rows *rows;    /* NULL: there are none */
 
     size_t value_count;

@@ -18,7 +18,7 @@ void store_rows_init(ps_store *store, ps_tables *tables)
     r->tables = tables;
     r->column = store->slice_count;
     r->coming = ps_xcalloc(store->book.contributors, sizeof *r->coming);
-    r->wish = ps_xcalloc(store->book.workers, sizeof *r->wish);
+    r->pulls = ps_xcalloc(store->book.workers, sizeof *r->pulls);
     for (uint32_t i = 0; i < tables->table_count; i++) {
         r->width += ps_table_width(tables->tables[i]);
     }
@@ -50,9 +50,9 @@ void store_rows_fini(ps_store *store)
     free_gifts(r, r->sum);
     free_gifts(r, r->idle);
     for (uint32_t w = 0; w < store->book.workers; w++) {
-        free(r->wish[w].keys);
+        free(r->pulls[w].keys);
     }
-    free(r->wish);
+    free(r->pulls);
     ps_tables_destroy(r->tables);
     free(r->coming);
     free(r);
@@ -357,13 +357,14 @@ ps_status ps_store_push_rows(ps_store *store, const ps_store_rows *p)
 
 bool ps_store_wants_rows(const ps_store *store, uint32_t worker)
 {
-    return store->rows != NULL && worker < store->book.workers && store->rows->wish[worker].is_open;
+    return store->rows != NULL && worker < store->book.workers &&
+           store->rows->pulls[worker].is_open;
 }
 
 void store_rows_cancel(ps_store *store, uint32_t worker)
 {
     if (ps_store_wants_rows(store, worker)) {
-        store->rows->wish[worker].is_open = false;
+        store->rows->pulls[worker].is_open = false;
     }
 }
 
@@ -372,7 +373,7 @@ ps_status ps_store_rows_begin(ps_store *store, uint32_t worker, uint64_t clock,
 {
     store_rows *r = rows_of(store);
     ps_status st = ps_ok();
-    store_rows_wish *wish;
+    store_rows_pull *pull;
 
     if (worker >= store->book.workers) {
         return ps_fail(PS_INVALID_ARGUMENT, "worker %u of %u", worker, store->book.workers);
@@ -383,19 +384,19 @@ ps_status ps_store_rows_begin(ps_store *store, uint32_t worker, uint64_t clock,
     if (store->book.worker[worker].is_lost) {
         return ps_fail(PS_FAILED_PRECONDITION, "worker %u is lost", worker);
     }
-    wish = &r->wish[worker];
-    if (wish->is_open) {
+    pull = &r->pulls[worker];
+    if (pull->is_open) {
         return ps_fail(PS_FAILED_PRECONDITION, "keys: those asked for before are not answered yet");
     }
     for (uint32_t i = 0; ps_is_ok(&st) && i < r->tables->table_count; i++) {
         st = ps_table_check_keys(r->tables->tables[i], keys, count);
     }
     if (ps_is_ok(&st)) {
-        wish->is_open = true;
-        wish->clock = clock;
-        wish->count = count;
-        wish->keys = ps_xrealloc(wish->keys, (count + 1) * sizeof *keys);
-        memcpy(wish->keys, keys, count * sizeof *keys);
+        pull->is_open = true;
+        pull->clock = clock;
+        pull->count = count;
+        pull->keys = ps_xrealloc(pull->keys, (count + 1) * sizeof *keys);
+        memcpy(pull->keys, keys, count * sizeof *keys);
     }
     return st;
 }
@@ -403,21 +404,21 @@ ps_status ps_store_rows_begin(ps_store *store, uint32_t worker, uint64_t clock,
 bool ps_store_rows_next(ps_store *store, uint32_t worker, ps_store_rows_answer *answer)
 {
     const store_rows *r = rows_of(store);
-    store_rows_wish *wish;
+    store_rows_pull *pull;
     ps_status st;
 
     if (r == NULL || !ps_store_wants_rows(store, worker)) {
         return false;
     }
-    wish = &r->wish[worker];
-    if (!ps_book_admits(&store->book, r->column, worker, wish->clock)) {
+    pull = &r->pulls[worker];
+    if (!ps_book_admits(&store->book, r->column, worker, pull->clock)) {
         return false;
     }
-    *answer = (ps_store_rows_answer){.clock = wish->clock, .count = wish->count};
-    answer->values = ps_xmalloc((wish->count * r->width + 1) * sizeof *answer->values);
-    st = ps_tables_pull(r->tables, wish->keys, wish->count, answer->values);
+    *answer = (ps_store_rows_answer){.clock = pull->clock, .count = pull->count};
+    answer->values = ps_xmalloc((pull->count * r->width + 1) * sizeof *answer->values);
+    st = ps_tables_pull(r->tables, pull->keys, pull->count, answer->values);
     assert(ps_is_ok(&st)); /* the keys were checked when they came */
-    wish->is_open = false;
+    pull->is_open = false;
     ps_book_gave(&store->book, r->column, worker);
     return true;
 }

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""test_local.py - psgd train: the bits of a cluster without one, and how it
-behaves on the command line."""
+"""test_local.py - psgd train: it gives the same bits as a cluster, and behaves as documented on the command line."""
 import hashlib
 import itertools
 import json
@@ -22,7 +21,7 @@ OK, SERVER, ARGUMENTS, INTERRUPTED = 0, 1, 4, 130
 
 
 class Folder:
-    """Where a test trains."""
+    """A temporary folder in which a test trains."""
 
     def __init__(self, test):
         self.path = pathlib.Path(tempfile.mkdtemp(prefix="psgd-local-"))
@@ -96,7 +95,7 @@ class Command(unittest.TestCase):
 
     def test_a_model_says_how_many_steps_are_behind_it(self):
         f = Folder(self)
-        for update in ("gradient", "localsgd"):  # whose rounds are of 16
+        for update in ("gradient", "localsgd"):  # rounds of localsgd have 16 steps
             code, out, err = f.run("train", f.spec({**SMALL, "update": {"name": update}}), "--out", update)
             self.assertEqual((code, err), (OK, ""), out)
             data = (f.path / update / "MODEL-small-N(0).safetensors").read_bytes()
@@ -169,7 +168,7 @@ class Command(unittest.TestCase):
         self.assertGreater(json.loads(out)["metrics"]["accuracy"], 0.05)
 
     def test_the_last_row_has_the_last_exchange(self):
-        """Also of rounds of local steps, whose exchange is behind the last step."""
+        """Rounds of local steps too, whose exchange comes after the last step."""
         f = Folder(self)
         code, out, err = f.run("--format", "json", "train", "--preset", "fedavg", "-E", "1",
                                "--out", "out")
@@ -194,12 +193,12 @@ class Command(unittest.TestCase):
         self.assertFalse((f.path / "out").exists())
 
 
-# What a process has beside what the plan names: program, libraries, data set. 64 MiB are allowed.
+# Memory of a process that the plan does not count: program, libraries, data set. 64 MiB are allowed.
 SLACK = 56 << 20
 
 
 def peak_of(pid):
-    """Most memory a process has had at once, in bytes."""
+    """Returns the peak memory of a process in bytes."""
     status = pathlib.Path(f"/proc/{pid}/status").read_text()
     return int(re.search(r"VmHWM:\s*(\d+) kB", status)[1]) << 10
 
@@ -224,7 +223,7 @@ class Memory(ClusterTest):
         self.assertLess(peak, planned + SLACK, what)
 
     def make_data(self, f):
-        """Small sets of each kind below f.path/data."""
+        """Writes a small data set of each kind below f.path/data."""
         draw = random.Random(1)
         root = f.path / "data"
         (root / "cifar-10-batches-bin").mkdir(parents=True)
@@ -249,12 +248,12 @@ class Memory(ClusterTest):
         f.env["PSGD_DATA"] = str(root)
 
     def models(self, f):
-        """The names of all networks there are: a wrong one is answered with them."""
+        """Returns the names of all networks, from the answer to a wrong name."""
         _, _, err = f.run("train", "--model", "nonsense")
         return set(re.findall(r"allowed: (.*)", err)[-1].replace(" ", "").split(","))
 
     def jobs(self, f):
-        """A short job of each network there is. A whole batch of an evaluation takes most."""
+        """Returns a short job for each network. A whole evaluation batch needs the most memory."""
         glyphs = {"name": "glyphs", "trainLimit": 8, "testLimit": 250}
         text = {"folder": "text", "files": ["text.txt"], "trainLimit": 2000, "testLimit": 300}
         images = {"name": "cifar10", "trainLimit": 8, "testLimit": 250}
@@ -263,7 +262,7 @@ class Memory(ClusterTest):
                 "wide_deep": {**text, "name": "criteo", "files": ["clicks.tsv"],
                               "trainLimit": 320, "testLimit": 100},
                 "alexnet227": {"name": "mnist", "folder": "large"},
-                "resnet18": {**images, "testLimit": 20}}  # 2 GiB else
+                "resnet18": {**images, "testLimit": 20}}  # more samples would take 2 GiB
         return {model: {"title": model, "epochs": 1, "blockSize": 8, "workers": 1,
                         "model": {"preset": model}, "data": sets.get(model, images)}
                 for model in sorted(self.models(f))}
@@ -296,7 +295,7 @@ class Memory(ClusterTest):
         f.env["PSGD_DATA"] = data_path()
         job = {"epochs": 1, "workers": 1, "blockSize": 64,
                "optimizer": {"rule": {"name": "adam"}}}
-        small = {"kind": "dense", "params": {"units": 10}}  # of the set all is loaded
+        small = {"kind": "dense", "params": {"units": 10}}  # the whole set is loaded
         for data in ("mnist", "glyphs", "cifar10"):
             with self.subTest(data=data):
                 self.check(f, data, {**job, "data": {"name": data}, "model": {"layers": [small]}})
@@ -311,16 +310,16 @@ class Memory(ClusterTest):
         f = Folder(self)
         self.make_data(f)
         jobs = self.jobs(f)
-        del jobs["alexnet227"], jobs["resnet18"]  # seconds for each, and far below their plan
+        del jobs["alexnet227"], jobs["resnet18"]  # they take seconds each, and far less memory than planned
         jobs["mlp on a whole set"] = {**jobs["mlp"], "blockSize": 64,
                                       "data": {"name": "glyphs", "testLimit": 500}}
         for model, spec in jobs.items():
             with self.subTest(model=model):
-                # One each: what a process has had most it does not forget.
+                # A process for each job: peak memory never falls.
                 c = self.cluster(workers=1, pservers=1, data=f.env["PSGD_DATA"],
                                  node_data=f.env["PSGD_DATA"])
                 memory = self.plan(f, f.spec(spec))
-                del memory["servers"]  # another process has them
+                del memory["servers"]  # servers are other processes
                 job = c.wait(c.submit(spec).id, seconds=240)
                 self.assertEqual(job.state, job_pb2.JOB_STATE_DONE, job.message)
                 self.compare(f"worker, {model}", peak_of(c.workers[0].process.pid),

@@ -27,8 +27,8 @@ typedef struct cm_world {
     bool is_full; /* SAVE is answered with a failure; else with success */
 } cm_world;
 
-/* Takes all actions that are due, counting them; SAVE and MAKE are answered at once, the others by the
- * caller. All below do so at their end. */
+/* Takes all actions that are due, counting them; SAVE and MAKE are answered at once, the others by
+ * the caller. All below do so at their end. */
 void cm_take(cm_world *w);
 void cm_begin(cm_world *w, const ps_commit_conf *with);
 void cm_reserve_all(cm_world *w);

@@ -78,7 +78,7 @@ static void handle_unary(void *state, const ProtobufCMessage *message, ps_payloa
 
     (void)payload;
     if (strcmp(ping->text, "fail") == 0) {
-        ps_call_fail(call, ps_fail(PS_NOT_FOUND, "as you wish"));
+        ps_call_fail(call, ps_fail(PS_NOT_FOUND, "as requested"));
     } else if (strcmp(ping->text, "violate") == 0) {
         fail_with_violations(ping, call);
     } else if (strcmp(ping->text, "keep") == 0) {

@@ -39,8 +39,8 @@ ps_status farm_push_rows(const farm *f, uint32_t worker, uint64_t clock, uint32_
 void farm_tick(const farm *f, int64_t now_us);
 ps_status farm_lose(const farm *f, uint32_t worker);
 
-/* Asks for all slices and takes what may be had of them; hashes it by slice into `got`
- * (WORLD_SLICES), 0 where nothing came. Then the wish is taken back. */
+/* Pulls all slices, takes those that are ready, and cancels the pull. Writes a hash of each slice
+ * into `got` (WORLD_SLICES), 0 for a slice that is not ready. */
 ps_status farm_pull(const farm *f, uint32_t worker, uint64_t clock, uint64_t *got);
 
 /* Hashes what rows of keys that are pushed to are, if the worker may have them; else 0. */

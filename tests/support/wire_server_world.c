@@ -91,7 +91,7 @@ void sw_gift_send(sw_gift *g, raw_stream *s)
     free(g->values);
 }
 
-pull_t sw_wish(uint64_t clock, Psgd__V1__WorkerIdentity *who)
+pull_t sw_pull(uint64_t clock, Psgd__V1__WorkerIdentity *who)
 {
     pull_t req = PSGD__V1__PULL_WEIGHTS_REQUEST__INIT;
 

@@ -47,7 +47,8 @@ void sw_gift_send(sw_gift *g, raw_stream *s); /* and frees its values */
  * its own. */
 void sw_push_honestly(wire_server_world *w, uint64_t clock, uint32_t rank, float value);
 
-pull_t sw_wish(uint64_t clock, Psgd__V1__WorkerIdentity *who);
+/* Returns a request for the slices of `clock`; `who` may be NULL behind the first message. */
+pull_t sw_pull(uint64_t clock, Psgd__V1__WorkerIdentity *who);
 
 void sw_open_push(wire_server_world *w, raw_stream *s);
 void sw_open_pull(wire_server_world *w, raw_stream *s, bool is_reading);

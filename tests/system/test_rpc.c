@@ -36,7 +36,7 @@ static void a_handler_s_failure_reaches_the_client_whole(void **state)
     echo_call(&w, "fail", 0, TIMEOUT_US, &r);
     echo_world_end(&w);
     assert_int_equal(r.error.status.code, PS_NOT_FOUND);
-    assert_string_equal(r.error.status.text, "as you wish");
+    assert_string_equal(r.error.status.text, "as requested");
     assert_string_equal(r.error.reason, "NOT_FOUND");
     assert_int_equal(r.error.meta_count, 0);
 }

@@ -136,7 +136,7 @@ static void a_newer_stream_takes_the_place_of_the_older(void **state)
     sw_gift_send(&g, &old_push);
     assert_true(raw_wait(&old_push, 1));
     sw_open_pull(&w, &old_pull, true);
-    req = sw_wish(1, &who);
+    req = sw_pull(1, &who);
     assert_true(raw_send(&old_pull, &req.base, NULL, 0));
     assert_true(raw_wait(&old_pull, 1));
 
@@ -149,10 +149,10 @@ static void a_newer_stream_takes_the_place_of_the_older(void **state)
     raw_close(&old_push);
     raw_close(&s);
 
-    req = sw_wish(2, NULL); /* a pull goes on until it is replaced itself */
+    req = sw_pull(2, NULL); /* a pull goes on until it is replaced itself */
     assert_true(raw_send(&old_pull, &req.base, NULL, 0));
     assert_true(raw_wait(&old_pull, 2));
-    req = sw_wish(2, &who);
+    req = sw_pull(2, &who);
     sw_open_pull(&w, &s, true);
     assert_true(raw_send(&s, &req.base, NULL, 0)); /* of the older process */
     sw_must_end(&s, PS_ABORTED, "OLD_INCARNATION");
@@ -184,7 +184,7 @@ static void the_end_of_the_attempt_ends_every_stream(void **state)
         g.who.rank = g.head.block = i;
         sw_gift_send(&g, &push[i]);
         sw_open_pull(&w, &pull[i], true);
-        req = sw_wish(0, &who);
+        req = sw_pull(0, &who);
         assert_true(raw_send(&pull[i], &req.base, NULL, 0));
         assert_true(raw_wait(&pull[i], 1)); /* so both streams are known */
     }
@@ -222,7 +222,7 @@ static void who_hangs_up_is_forgotten(void **state)
     sw_identify(&w, &who, 0);
     for (uint64_t clock = 1; clock < 4; clock++) {
         sw_open_pull(&w, &s, true);
-        req = sw_wish(clock, &who);
+        req = sw_pull(clock, &who);
         assert_true(raw_send(&s, &req.base, NULL, 0));
         raw_cancel(&s);
         assert_int_equal(raw_end(&s)->status.code, PS_CANCELLED);
@@ -289,7 +289,7 @@ static void a_worker_that_does_not_read_costs_a_few_messages_at_most(void **stat
             at += count;
         }
         assert_true(raw_wait(&push, i + 1));
-        req = sw_wish(i, i == 0 ? &who : NULL); /* and never reads what it asks for */
+        req = sw_pull(i, i == 0 ? &who : NULL); /* and never reads what it asks for */
         req.clock = 0;                          /* the same again, to be answered anew */
         assert_true(raw_send(&lazy, &req.base, NULL, 0));
         if (i == 3) {
@@ -337,7 +337,7 @@ static void bytes_are_counted_as_the_client_counts_them(void **state)
         g.head.worker = clock == 0 ? &g.who : NULL;
         sw_gift_send(&g, &push);
         assert_true(raw_wait(&push, clock + 1));
-        req = sw_wish(clock + 1, clock == 0 ? &who : NULL);
+        req = sw_pull(clock + 1, clock == 0 ? &who : NULL);
         assert_true(raw_send(&pull, &req.base, NULL, 0));
         assert_true(raw_wait(&pull, clock + 1));
     }

@@ -5,15 +5,15 @@
 
 #include "tests/support/wire_server_world.h"
 
-static void open_wish(wire_server_world *w, raw_stream *s, Psgd__V1__WorkerIdentity *who,
+static void open_pull(wire_server_world *w, raw_stream *s, Psgd__V1__WorkerIdentity *who,
                       uint32_t rank, uint64_t clock)
 {
-    pull_t wish;
+    pull_t request;
 
     sw_identify(w, who, rank);
-    wish = sw_wish(clock, who);
+    request = sw_pull(clock, who);
     sw_open_pull(w, s, true);
-    assert_true(raw_send(s, &wish.base, NULL, 0));
+    assert_true(raw_send(s, &request.base, NULL, 0));
 }
 
 static void a_round_closes_when_its_time_is_up(void **state)
@@ -31,7 +31,7 @@ static void a_round_closes_when_its_time_is_up(void **state)
     before = sw_first_weight(&w);
     for (uint64_t clock = 0; clock < 3; clock++) { /* nobody else ever comes */
         sw_push_honestly(&w, clock, 0, 2.0f);
-        open_wish(&w, &pull, &who, 0, clock + 1);
+        open_pull(&w, &pull, &who, 0, clock + 1);
         assert_true(raw_wait(&pull, 1));
         assert_int_equal(pull.messages[0].version, clock + 1);
         assert_true(sw_first_weight(&w) == before - 2.0f * (float)(clock + 1));
@@ -96,7 +96,7 @@ static void nobody_waits_for_a_lost_worker_and_it_is_told(void **state)
     (void)state;
     sw_begin(&w, 2, ", \"consistency\": {\"name\": \"ssp\", \"params\": {\"bound\": 0}}", 0);
     sw_push_honestly(&w, 0, 0, 1.0f);
-    open_wish(&w, &pull, &who, 0, 1);
+    open_pull(&w, &pull, &who, 0, 1);
     assert_int_equal(raw_count(&pull), 0);
     sw_open_push(&w, &push); /* part of what worker 1 has to say: one slice of several */
     sw_gift_init(&w, &g, 0, 0, 1, 1.0f);
@@ -131,7 +131,7 @@ static void a_lost_worker_s_open_streams_end(void **state)
 
     (void)state;
     sw_begin(&w, 2, ", \"consistency\": {\"name\": \"ssp\", \"params\": {\"bound\": 0}}", 0);
-    open_wish(&w, &pull, &who, 1, 0);
+    open_pull(&w, &pull, &who, 1, 0);
     assert_true(raw_wait(&pull, 1)); /* the server knows it */
     side_run(&w.serving, lose, &l);
     sw_must_end(&pull, PS_ABORTED, "WORKER_LOST");

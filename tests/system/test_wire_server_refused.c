@@ -280,7 +280,7 @@ static void each_wrong_pull_has_an_error_of_its_own(void **state)
     sw_push_honestly(&w, 0, 0, 1.0f);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         Psgd__V1__WorkerIdentity who;
-        pull_t req = sw_wish(1, &who);
+        pull_t req = sw_pull(1, &who);
         raw_stream s;
 
         sw_identify(&w, &who, 0);
@@ -302,7 +302,7 @@ static void each_wrong_pull_has_an_error_of_its_own(void **state)
     sw_end(&w);
 }
 
-static void a_second_wish_before_the_first_is_answered_is_refused(void **state)
+static void a_second_pull_before_the_first_is_answered_is_refused(void **state)
 {
     Psgd__V1__WorkerIdentity who;
     wire_server_world w;
@@ -312,10 +312,10 @@ static void a_second_wish_before_the_first_is_answered_is_refused(void **state)
     (void)state;
     sw_begin(&w, 1, "", 0);
     sw_identify(&w, &who, 0);
-    req = sw_wish(1, &who);
+    req = sw_pull(1, &who);
     sw_open_pull(&w, &s, true);
     assert_true(raw_send(&s, &req.base, NULL, 0));
-    req = sw_wish(2, NULL);
+    req = sw_pull(2, NULL);
     assert_true(raw_send(&s, &req.base, NULL, 0));
     sw_must_end(&s, PS_FAILED_PRECONDITION, "FAILED_PRECONDITION");
     raw_close(&s);
@@ -341,7 +341,7 @@ static void without_a_job_everything_is_refused(void **state)
     sw_must_end(&s, PS_FAILED_PRECONDITION, "NO_JOB");
     raw_close(&s);
     sw_open_pull(&w, &s, true);
-    req = sw_wish(0, &who);
+    req = sw_pull(0, &who);
     assert_true(raw_send(&s, &req.base, NULL, 0));
     sw_must_end(&s, PS_FAILED_PRECONDITION, "NO_JOB");
     raw_close(&s);
@@ -354,7 +354,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(each_wrong_push_has_an_error_of_its_own),
         cmocka_unit_test(a_wrong_message_in_the_midst_of_a_stream_ends_it_alone),
         cmocka_unit_test(each_wrong_pull_has_an_error_of_its_own),
-        cmocka_unit_test(a_second_wish_before_the_first_is_answered_is_refused),
+        cmocka_unit_test(a_second_pull_before_the_first_is_answered_is_refused),
         cmocka_unit_test(without_a_job_everything_is_refused),
     };
 

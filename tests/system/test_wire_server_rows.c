@@ -299,7 +299,7 @@ static void rows_wait_until_their_clock_is_whole(void **state)
     sw_end(&w);
 }
 
-static void wishes_that_cannot_be_are_refused(void **state)
+static void impossible_pulls_of_rows_are_refused(void **state)
 {
     static uint64_t keys[2049];
     wire_server_world w;
@@ -444,7 +444,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_cannot_be_is_refused_and_the_next_push_works),
         cmocka_unit_test(rows_wait_until_their_clock_is_whole),
-        cmocka_unit_test(wishes_that_cannot_be_are_refused),
+        cmocka_unit_test(impossible_pulls_of_rows_are_refused),
         cmocka_unit_test(a_contribution_is_in_when_its_slices_and_its_rows_are),
         cmocka_unit_test(rows_that_are_asked_for_twice_are_refused),
         cmocka_unit_test(tables_that_are_collected_are_left_alone),

@@ -326,7 +326,7 @@ static void a_folder_has_one_process_at_a_time(void **state)
     assert_non_null(strstr(st.text, "another coordinator"));
 }
 
-static void a_newer_scheme_is_left_alone(void **state)
+static void a_newer_schema_is_left_alone(void **state)
 {
     world *w = *state;
     char path[4200];
@@ -358,7 +358,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(old_events_give_way, begin, end),
         cmocka_unit_test_setup_teardown(a_batch_is_stored_whole_or_not_at_all, begin, end),
         cmocka_unit_test_setup_teardown(a_folder_has_one_process_at_a_time, begin, end),
-        cmocka_unit_test_setup_teardown(a_newer_scheme_is_left_alone, begin, end),
+        cmocka_unit_test_setup_teardown(a_newer_schema_is_left_alone, begin, end),
     };
 
     if (argc > 1) {

@@ -120,7 +120,7 @@ static void a_worker_left_behind_goes_on_with_the_open_clock(void **state)
     ps_store_destroy(shard);
 }
 
-static void a_wish_says_that_nothing_more_comes_for_earlier_clocks(void **state)
+static void a_pull_says_that_nothing_more_comes_for_earlier_clocks(void **state)
 {
     world w;
     ps_store *shard;
@@ -381,7 +381,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(backup_steps_on_the_mean_of_the_first_and_drops_what_comes_later),
         cmocka_unit_test(a_worker_left_behind_goes_on_with_the_open_clock),
-        cmocka_unit_test(a_wish_says_that_nothing_more_comes_for_earlier_clocks),
+        cmocka_unit_test(a_pull_says_that_nothing_more_comes_for_earlier_clocks),
         cmocka_unit_test(backup_goes_on_with_fewer_than_it_wants_when_workers_are_lost),
         cmocka_unit_test(quorum_waits_for_all_until_its_time_is_up),
         cmocka_unit_test(what_comes_after_the_quorum_joins_the_next_step),

@@ -50,7 +50,7 @@ static void the_first_pull_gives_the_initial_weights(void **state)
         initial[i] = (float)i;
     }
     shard = ps_store_create(&w.conf);
-    assert_int_equal(next(shard, 0, pieces).count, 0); /* no wish, no answer */
+    assert_int_equal(next(shard, 0, pieces).count, 0); /* no pull, no answer */
     assert_int_equal(begin(shard, 0, 0), PS_OK);
     assert_true(ps_store_is_waiting(shard, 0));
     answer = next(shard, 0, pieces);
@@ -268,7 +268,7 @@ static void ssp_holds_the_fast_worker_back(void **state)
     ps_store_destroy(shard);
 }
 
-static void asp_answers_at_once_and_a_loss_ends_the_wish(void **state)
+static void asp_answers_at_once_and_a_loss_ends_the_pull(void **state)
 {
     ps_store_piece pieces[WORLD_SLICES];
     world w;
@@ -384,7 +384,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_snapshot_in_flight_is_not_written_again),
         cmocka_unit_test(rounding_of_snapshots_depends_on_seed_slice_and_version_only),
         cmocka_unit_test(ssp_holds_the_fast_worker_back),
-        cmocka_unit_test(asp_answers_at_once_and_a_loss_ends_the_wish),
+        cmocka_unit_test(asp_answers_at_once_and_a_loss_ends_the_pull),
         cmocka_unit_test(an_answer_under_bsp_has_one_version),
         cmocka_unit_test(a_shard_without_slices_answers_with_none),
         cmocka_unit_test(many_slices_come_once_and_in_order),

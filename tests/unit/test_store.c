@@ -332,7 +332,7 @@ static void event_pull(life *l)
 
     clock = l->next[w][draw(l, WORLD_SLICES)];
     if (l->a.job->w.conf.policy->leaves_behind && clock > oldest_clock(&l->a) + 1) {
-        clock = oldest_clock(&l->a) + 1; /* or some stores take the wish and some do not */
+        clock = oldest_clock(&l->a) + 1; /* or some stores accept the pull and some do not */
     }
     l->asked[w] = clock = clock > l->asked[w] ? clock : l->asked[w];
     a = farm_pull(&l->a, w, clock, got_a);

@@ -85,7 +85,7 @@ static float value_of(ps_store *t, uint32_t table, uint64_t key)
     return rows[table * WIDTH];
 }
 
-/* Wishes for a row and takes the wish back unless it is given. */
+/* Pulls a row and drops the pull unless it is answered. */
 static bool may_pull(ps_store *t, uint32_t worker, uint64_t clock)
 {
     const uint64_t key = 7;
@@ -172,7 +172,7 @@ static void half_async_adds_up_what_came_and_steps_when_its_time_has_come(void *
     ps_store_destroy(t);
 }
 
-static void a_wish_for_rows_that_cannot_be_is_refused(void **state)
+static void an_impossible_pull_of_rows_is_refused(void **state)
 {
     ps_store *t = make("bsp", 1, 0), *none;
     uint64_t keys[] = {9, 3, KEY_END};
@@ -308,7 +308,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(in_step_a_clock_is_one_step_of_what_all_brought),
         cmocka_unit_test(else_each_contribution_is_a_step),
         cmocka_unit_test(half_async_adds_up_what_came_and_steps_when_its_time_has_come),
-        cmocka_unit_test(a_wish_for_rows_that_cannot_be_is_refused),
+        cmocka_unit_test(an_impossible_pull_of_rows_is_refused),
         cmocka_unit_test(a_table_that_is_full_takes_nothing_more),
         cmocka_unit_test(what_is_in_changes_nothing_and_a_part_may_begin_anew),
         cmocka_unit_test(what_cannot_be_is_refused_and_changes_nothing),
