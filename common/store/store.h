@@ -30,8 +30,8 @@
  *
  * Rounds. Where a policy closes clocks without waiting for everybody, what comes for a closed clock
  * is late: dropped and counted, or added to the open sum and counted, as the policy says. A worker
- * may leave clocks out that are closed; a wish for clock c says that it brings nothing more to
- * those before c. What never came is counted as left out.
+ * may leave clocks out that are closed; a pull of clock c says that it contributes nothing more to
+ * earlier ones. What never came is counted as left out.
  *
  * The checks of a job (common/job/table_numbers.c) refuse for rows of tables: policies that scale a
  * step, as each row has an optimizer of its own; and those that leave workers behind or drop, as
@@ -41,8 +41,8 @@
  * that is never told it closes nothing by time.
  *
  * Slices of an embedding that is no sparse table may go by rows (ps_store_slice.row): what a push,
- * a step or an answer costs is then that of the rows it is about. Wishing for a later clock says
- * that all of the answer before has come.
+ * a step or an answer costs is then that of the rows it is about. A pull of a later clock says that
+ * the whole answer before has arrived.
  *
  * Codecs may ask for more (common/codec): sums of their own kind that are not decoded; a step on
  * the standing sum of all that was ever sent, where contributions are differences; weights whose
@@ -73,7 +73,7 @@
  *     its turn are in the file.
  *   - Slices stand for themselves: files of different clocks go together. Rows of all virtual
  *     shards share their clocks: files go together when they are of the same ones.
- *   - Not in the file: wishes that wait (workers ask again), parts of a contribution of rows that
+ *   - Not in the file: open pulls (workers pull again), parts of a contribution of rows that
  *     is not whole (it begins again with part 0), and counters.
  *   - Policies that look at the time go on where the save left them: tell the time
  *     (ps_store_tick) before a save and before a load.
@@ -154,10 +154,12 @@ typedef struct ps_store_conf {
 
 typedef struct ps_store ps_store;
 
-/* Every contributor must be held by somebody; asserted, as all of conf: the
- * job was validated. */
+/* Creates a store. Every contributor must be held by a worker. All of conf is asserted, because the
+ * job was checked before. */
 ps_store *ps_store_create(const ps_store_conf *conf);
-void ps_store_destroy(ps_store *store); /* NULL is allowed; snapshots outlive it by reference */
+
+/* Frees the store; referenced snapshots stay. NULL is allowed. */
+void ps_store_destroy(ps_store *store);
 
 /* ---- Pushes ---- */
 
@@ -224,23 +226,23 @@ bool ps_store_is_in(const ps_store *store, uint64_t clock, uint32_t contributor)
 
 /* ---- Pulls ---- */
 
-/* Worker wishes for all slices as they are for `clock`. The same clock again starts the answer anew
- * (a reply was lost).
+/* Opens a pull: the worker asks for all slices as they are for `clock`. The same clock again starts
+ * the answer anew, because a reply was lost.
  *
  * INVALID_ARGUMENT     no such worker
  * OUT_OF_RANGE         WRONG_CLOCK: earlier than one asked for before, or, where rounds leave
  *                      workers behind, more than one after the open round
- * FAILED_PRECONDITION  the worker is lost, or a wish for an earlier clock is not answered yet
- *                      (ps_store_pull_cancel takes it back)
+ * FAILED_PRECONDITION  the worker is lost, or a pull of an earlier clock is open
+ *                      (ps_store_pull_cancel cancels it)
  */
 PS_MUST_USE ps_status ps_store_pull_begin(ps_store *store, uint32_t worker, uint64_t clock);
 
-/* After pull_begin: the worker has nothing of what it was given before, so that the answer shall
- * bring all. A store that broadcasts sends the weights, as float32, and no changes; of slices by
- * rows come those that have changed since the first weights. */
+/* Says, after ps_store_pull_begin, that the worker has lost what it was given before. The answer is
+ * then complete: a store that broadcasts sends the weights as float32 instead of changes, and
+ * slices by rows bring all rows that have changed since the first weights. */
 void ps_store_pull_whole(ps_store *store, uint32_t worker);
 
-/* The stream is gone: forgets the wish, and that for rows. */
+/* Cancels the worker's open pulls, of slices and of rows, because its stream has ended. */
 void ps_store_pull_cancel(ps_store *store, uint32_t worker);
 
 /* One slice of an answer. */
@@ -252,65 +254,65 @@ typedef struct ps_store_piece {
 } ps_store_piece;
 
 typedef struct ps_store_answer {
-    uint64_t clock;   /* the one wished for */
-    uint64_t version; /* updates that the slices have seen, the least of them */
+    uint64_t clock;   /* the one asked for */
+    uint64_t version; /* the least version of the slices */
     bool is_change;   /* the pieces are changes from version - 1; else weights */
     size_t count;     /* pieces written */
     size_t bytes;     /* their sum of len */
-    bool is_last;     /* the wish is answered with these */
+    bool is_last;     /* these complete the answer */
 } ps_store_answer;
 
-/* Next slices of the wish that the policy lets go, each once, lowest first, at most `cap` and
- * together at most max_bytes (>= 4 * PS_CODEC_VALUES). count 0 and not is_last: nothing is ready,
- * or there is no wish. A store without slices answers at once with none. Under a deterministic
- * policy all pieces of one answer have one version; a version above the clock tells a worker that
- * the step went on without it (redundancy).
+/* Gives the next slices of the open pull that the policy admits: each once, lowest first, at most
+ * `cap` and together at most max_bytes (>= 4 * PS_CODEC_VALUES). count 0 without is_last: nothing
+ * is ready, or no pull is open. A store without slices answers at once with none. Under a
+ * deterministic policy all pieces of an answer have the same version; a version above the clock
+ * says that the step was done without this worker (redundancy).
  *
- * To be called when a stream can take another message: after pull_begin, after a message was sent,
- * and after pushes. It costs little when nothing changed. */
+ * Call it when the stream can take a message: after ps_store_pull_begin, after a message was sent,
+ * and after pushes. It is cheap if nothing has changed. */
 void ps_store_pull_next(ps_store *store, uint32_t worker, size_t max_bytes, ps_store_piece *pieces,
                         size_t cap, ps_store_answer *answer);
 
-/* A wish for slices or for rows is not answered yet. */
+/* Returns whether the worker has an open pull, of slices or of rows. */
 bool ps_store_is_waiting(const ps_store *store, uint32_t worker);
 
-/* Worker wishes for the rows of these keys (count) in every table, as they are for `clock`. Rows
- * are fetched ahead: the policy has to admit the worker to the clock, but its own contributions to
- * those before need not be in. Taken back as the wish for slices is.
+/* Opens a pull of the rows of these keys (count) in every table, as they are for `clock`. Rows may
+ * be pulled ahead: the policy must admit the worker to the clock, but the worker's contributions to
+ * earlier clocks need not be in. ps_store_pull_cancel cancels it.
  *
  * INVALID_ARGUMENT     no such worker; keys that do not ascend, or that are not of this store or no
  *                      ids of a table
- * FAILED_PRECONDITION  no rows are here; the worker is lost, or a wish for rows is not answered yet
+ * FAILED_PRECONDITION  no rows are here; the worker is lost, or has an open pull of rows
  */
 PS_MUST_USE ps_status ps_store_rows_begin(ps_store *store, uint32_t worker, uint64_t clock,
                                           const uint64_t *keys, size_t count);
 
-/* The rows of a wish. */
+/* The answer to a pull of rows. */
 typedef struct ps_store_rows_answer {
     uint64_t clock;
     size_t count;  /* of keys */
     float *values; /* of each table in turn (count, width); the caller frees it */
 } ps_store_rows_answer;
 
-/* Returns whether the worker has a wish for rows. Where threads share a store, the one that speaks
- * for the worker may ask at any time. */
+/* Returns whether the worker has an open pull of rows. If threads share a store, the thread with
+ * the worker's streams may call it at any time. */
 bool ps_store_wants_rows(const ps_store *store, uint32_t worker);
 
-/* Gives the rows wished for if the policy lets them go. Returns false if not, or there is no
- * wish. */
+/* Gives the rows of the open pull if the policy admits them. Returns false if it does not, or if no
+ * pull is open. */
 bool ps_store_rows_next(ps_store *store, uint32_t worker, ps_store_rows_answer *answer);
 
 /* ---- Time, losses, how far it is ---- */
 
-/* It is now_us (monotonic): closes what is due. To be called before pushes and when
- * ps_store_deadline has come; then pulls may go on. */
+/* Tells the store the (monotonic) time and closes clocks that are due. Call it before pushes and at
+ * ps_store_deadline; then call ps_store_pull_next. */
 void ps_store_tick(ps_store *store, int64_t now_us);
 
 /* Returns when the next tick is due even if nothing else happens; INT64_MAX: never. */
 int64_t ps_store_deadline(const ps_store *store);
 
-/* Goes on without a worker: nobody waits for its clocks, its wish is gone and its pushes are
- * refused. Again is OK. The last worker may be lost too.
+/* Continues without a worker: no other waits for its clocks, its pulls are cancelled and its pushes
+ * are refused. May be repeated. The last worker may be lost too.
  *
  * INVALID_ARGUMENT     no such worker
  * FAILED_PRECONDITION  the policy does not survive a loss; nothing changed
@@ -336,23 +338,25 @@ const ps_worker_counters *ps_store_worker_counters_of(const ps_store *store, uin
 
 size_t ps_store_value_count(const ps_store *store);
 
-/* A copy of the weights of the slices, one after the other: (ps_store_value_count). The store's:
- * valid until the next call of this. */
+/* Returns a copy of the weights of all slices, one after the other: (ps_store_value_count). It is
+ * the store's, valid until the next call. */
 const float *ps_store_weights(ps_store *store);
 
-/* Updates that the slice at `place` of conf.slices has seen. */
+/* Returns the version of the slice at `place` of conf.slices. */
 uint64_t ps_store_version(const ps_store *store, uint32_t place);
 
-/* Frees the slices, as nobody wants them any more. Then only the tables and counters are asked for,
- * wishes taken back, and the store destroyed. */
+/* Frees the slices. Afterwards the caller may only use tables and counters, cancel pulls, and
+ * destroy the store. */
 void ps_store_drop_slices(ps_store *store);
 
-/* Sparse tables, for their own files (table_file.h); NULL: none are here. The store's. */
+/* Returns the store's sparse tables, for their own files (table_file.h); NULL: there are none. */
 ps_tables *ps_store_tables(ps_store *store);
-bool ps_store_has_rows(const ps_store *store); /* and their tables are not lent */
 
-/* Gives the tables to whoever writes their files, on another thread: until destroy the store
- * neither takes nor gives rows, nor looks at what is there. */
+/* Returns whether the store has tables that are not lent. */
+bool ps_store_has_rows(const ps_store *store);
+
+/* Lends the tables to another thread, which writes their files. Until destroy the store neither
+ * accepts nor gives rows, nor reads the tables. */
 void ps_store_lend_tables(ps_store *store);
 
 /* ---- Save and load ---- */

@@ -71,7 +71,7 @@ typedef struct store_coming {
     store_gift *gift; /* NULL: none is there yet */
 } store_coming;
 
-/* A worker's wish for rows. */
+/* A worker's pull of rows. */
 typedef struct store_rows_pull {
     bool is_open; /* not answered yet */
     uint64_t clock;
@@ -119,7 +119,7 @@ struct ps_store {
     float *change;              /* (PS_CODEC_VALUES); NULL: does not broadcast */
     shard_rows_room *rows_room; /* scratch; NULL: no slice goes by rows */
 
-    uint32_t waiting; /* open wishes */
+    uint32_t waiting; /* open pulls of slices */
     ps_park park;
     ps_store_counters counters;
 
@@ -132,7 +132,7 @@ struct ps_store {
 /* Makes what rows need; the tables are taken. Their column is the book's last. */
 void store_rows_init(ps_store *store, ps_tables *tables);
 void store_rows_fini(ps_store *store); /* none are allowed */
-/* Takes the worker's wish for rows back. */
+/* Cancels the worker's pull of rows. */
 void store_rows_cancel(ps_store *store, uint32_t worker);
 /* Contributions, losses or the time have changed what is whole: steps on it, and rows age. */
 void store_rows_go_on(ps_store *store);
@@ -193,7 +193,7 @@ void shard_rows_apply(ps_store *store, shard_slice *slice, uint64_t clock,
 void shard_rows_add(ps_store *store, shard_slice *slice, const Psgd__V1__Encoding *head,
                     const uint8_t *bytes, size_t len);
 void shard_rows_close(ps_store *store, shard_slice *slice, ps_moment at, float merge);
-/* The worker wishes for this clock: it has what it was given for earlier ones. */
+/* Notes that the worker pulls this clock, so it has what it was given for earlier ones. */
 void shard_rows_asked(ps_store *store, uint32_t worker, uint64_t clock);
 /* The worker has nothing of what it was given. */
 void shard_rows_forget(ps_store *store, uint32_t worker);
@@ -252,7 +252,7 @@ uint64_t shard_checksum(shard_slice *slice);
 /* The snapshot's buffer becomes one that nobody reads. */
 void shard_renew_snap(shard_slice *slice);
 
-/* Slice s is not what it was: open wishes look at it again. */
+/* Notes that slice s has changed: open pulls ask the policy about it again. */
 void shard_changed(ps_store *store, uint32_t s);
 
 #endif
