@@ -269,8 +269,6 @@ static void refuse_policy(ps_check *check, const ps_consistency *policy)
  * servers step. */
 static void check_method(ps_check *check, const ps_plan *plan)
 {
-    const Psgd__V1__OptimizerSpec *optimizer = plan->spec->optimizer;
-
     if (plan->mesh != NULL) {
         ps_check_bad(check, "spec.exchange.name",
                      "is \"%s\"; sparse tables live on servers: pserver is allowed",
@@ -290,10 +288,6 @@ static void check_method(ps_check *check, const ps_plan *plan)
     if (!plan->optim_on_server) {
         ps_check_bad(check, "spec.optimizer.side",
                      "is WORKER; with sparse tables SERVER is allowed");
-    }
-    if (optimizer->l1 != 0 || optimizer->l2 != 0) {
-        ps_check_bad(check, "spec.optimizer.l2",
-                     "or l1 is not 0; with sparse tables only 0 is allowed");
     }
 }
 

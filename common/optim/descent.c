@@ -43,20 +43,26 @@ PS_CLONES(penalise, (l1, l2, g, w, out, n), float l1, float l2, const float *g,
     }
 }
 
-static void penalise_all(const ps_descent *descent, ps_moment at, const float *g, const float *w,
-                         float *out, size_t n)
+const float *ps_descent_penalised(const ps_descent *descent, double share, const float *g,
+                                  const float *w, float *out, size_t n)
 {
-    penalise((float)(descent->l1 * at.share), (float)(descent->l2 * at.share), g, w, out, n);
+    if (!has_penalty(descent)) {
+        return g;
+    }
+    penalise((float)(descent->l1 * share), (float)(descent->l2 * share), g, w, out, n);
+    return out;
 }
 
-static void penalise_rows(const ps_descent *descent, ps_moment at, const ps_rows *rows,
-                          const float *g, const float *w, float *out, size_t n)
+/* The same of rows. */
+static const float *penalised_rows(const ps_descent *descent, double share, const ps_rows *rows,
+                                   const float *g, const float *w, float *out, size_t n)
 {
-    for (size_t r = 0; r < rows->count; r++) {
+    for (size_t r = 0; has_penalty(descent) && r < rows->count; r++) {
         ps_row_part p = ps_row_part_of(rows, r, n);
 
-        penalise_all(descent, at, g + p.from, w + p.at, out + p.from, p.n);
+        (void)ps_descent_penalised(descent, share, g + p.from, w + p.at, out + p.from, p.n);
     }
+    return has_penalty(descent) ? out : g;
 }
 
 void ps_descent_increment(const ps_descent *descent, ps_moment at, const float *g, const float *w,
@@ -64,10 +70,7 @@ void ps_descent_increment(const ps_descent *descent, ps_moment at, const float *
 {
     ps_params params = ps_descent_params(descent, at.step);
 
-    if (has_penalty(descent)) {
-        penalise_all(descent, at, g, w, d, n);
-        g = d;
-    }
+    g = ps_descent_penalised(descent, at.share, g, w, d, n);
     descent->optim->increment(&params, at.t, g, w, state, d, n);
 }
 
@@ -76,10 +79,7 @@ void ps_descent_step(const ps_descent *descent, ps_moment at, const float *g, fl
 {
     ps_params params = ps_descent_params(descent, at.step);
 
-    if (has_penalty(descent)) {
-        penalise_all(descent, at, g, w, scratch, n);
-        g = scratch;
-    }
+    g = ps_descent_penalised(descent, at.share, g, w, scratch, n);
     descent->optim->step(&params, at.t, g, state, w, n);
 }
 
@@ -88,10 +88,7 @@ void ps_descent_increment_rows(const ps_descent *descent, ps_moment at, const ps
 {
     ps_params params = ps_descent_params(descent, at.step);
 
-    if (has_penalty(descent)) {
-        penalise_rows(descent, at, rows, g, w, d, n);
-        g = d;
-    }
+    g = penalised_rows(descent, at.share, rows, g, w, d, n);
     descent->optim->increment_rows(&params, at.t, rows, g, w, state, d, n);
 }
 
@@ -100,9 +97,6 @@ void ps_descent_step_rows(const ps_descent *descent, ps_moment at, const ps_rows
 {
     ps_params params = ps_descent_params(descent, at.step);
 
-    if (has_penalty(descent)) {
-        penalise_rows(descent, at, rows, g, w, scratch, n);
-        g = scratch;
-    }
+    g = penalised_rows(descent, at.share, rows, g, w, scratch, n);
     descent->optim->step_rows(&params, at.t, rows, g, state, w, n);
 }

@@ -37,6 +37,11 @@ double ps_descent_rate(const ps_descent *descent, uint64_t step);
 /* Returns the numbers of the rule at step `step` of the job: `lr` is the rate of that step. */
 ps_params ps_descent_params(const ps_descent *descent, uint64_t step);
 
+/* Returns g (n) with the penalties of w, in `out`, which may be g; without penalties g itself.
+ * `share` as in ps_moment. */
+const float *ps_descent_penalised(const ps_descent *descent, double share, const float *g,
+                                  const float *w, float *out, size_t n);
+
 /* Does what ps_optim.increment does, with schedule and penalties. Without them the bits are the
  * same. */
 void ps_descent_increment(const ps_descent *descent, ps_moment at, const float *g, const float *w,

@@ -139,7 +139,7 @@ typedef struct ps_store_conf {
     const ps_consistency *policy;
     ps_params policy_params;
     ps_descent descent; /* its optim may be NULL: workers send increments, w -= merged. With tables
-                         * it is theirs too, and has no penalties */
+                         * it is theirs too */
     float merge_scale;  /* of the update */
     uint64_t seed;      /* of the job; rounding of snapshots */
     ps_delay delay;     /* with a policy that applies: gradients are corrected (delay.h) */

@@ -185,7 +185,7 @@ static ps_status check_part(const store_rows *r, const ps_store_rows *p)
 
 /* Steps a table on the sum of a list of contributions, by key and in the order of the list. */
 static ps_status step_table(ps_store *store, uint32_t table, const store_gift *list, uint64_t clock,
-                            float scale)
+                            double share, float scale)
 {
     store_rows *r = store->rows;
     uint32_t width = width_of(r, table);
@@ -202,19 +202,22 @@ static ps_status step_table(ps_store *store, uint32_t table, const store_gift *l
                                                                        .grads = one.grads,
                                                                        .shows = one.shows,
                                                                        .clicks = one.clicks,
-                                                                       .params = &params});
+                                                                       .params = &params,
+                                                                       .descent = &store->descent,
+                                                                       .share = share});
     ps_heap_fini(&all);
     ps_heap_fini(&one);
     return st;
 }
 
-static void step(ps_store *store, const store_gift *list, uint64_t clock, float scale)
+/* Steps all tables on a list of contributions, which stand for `share` of a whole gradient. */
+static void step(ps_store *store, const store_gift *list, uint64_t clock, double share, float scale)
 {
     store_rows *r = store->rows;
     ps_status st = r->broken;
 
     for (uint32_t i = 0; i < r->tables->table_count && ps_is_ok(&st); i++) {
-        st = ps_wrap(step_table(store, i, list, clock, store->merge_scale * scale),
+        st = ps_wrap(step_table(store, i, list, clock, share, store->merge_scale * scale),
                      "table %" PRIu32, i);
     }
     if (ps_is_ok(&st)) {
@@ -230,7 +233,10 @@ static void close_sums(ps_store *store)
     float scale;
 
     while (store->book.buffers && ps_book_is_whole(&store->book, r->column, &scale)) {
-        step(store, r->sum, ps_book_open_clock(&store->book, r->column), scale);
+        double share =
+            (double)store->book.column[r->column].in * (double)scale / store->book.contributors;
+
+        step(store, r->sum, ps_book_open_clock(&store->book, r->column), share, scale);
         while (r->sum != NULL) {
             store_gift *g = r->sum;
 
@@ -286,7 +292,7 @@ static void finish(ps_store *store, const ps_store_rows *p)
                            &is_late)) {
     case PS_APPLY:
         assert(scale == 1.0f); /* of a policy that uses contributions whole */
-        step(store, g, p->clock, 1.0f);
+        step(store, g, p->clock, 1.0 / store->book.contributors, 1.0f);
         give_back(r, g);
         break;
     case PS_BUFFER:

@@ -223,6 +223,8 @@ static void push_row(ps_table *t, const ps_table_push *push, size_t i)
     const ps_table_conf *conf = &t->conf;
     uint64_t key = push->keys[i];
     table_row *row = table_find(t, key);
+    const float *g = push->grads + i * conf->width;
+    float penalised[PS_TABLE_WIDTH_MAX];
     bool is_whole = true; /* its gradient was taken on its values */
 
     if (row == NULL && !is_in(t, key)) {
@@ -240,8 +242,11 @@ static void push_row(ps_table *t, const ps_table_push *push, size_t i)
     }
     show_row(t, row, push, i);
     if (is_whole) {
+        if (push->descent != NULL) {
+            g = ps_descent_penalised(push->descent, push->share, g, row->x, penalised, conf->width);
+        }
         conf->optim->step(push->params != NULL ? push->params : &conf->optim_params, ++row->steps,
-                          push->grads + i * conf->width, row->x + conf->width, row->x, conf->width);
+                          g, row->x + conf->width, row->x, conf->width);
         t->counters.applied++;
     }
 }

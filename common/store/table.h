@@ -39,7 +39,7 @@
 
 #include "common/base/shards.h"
 #include "common/base/status.h"
-#include "common/optim/optim.h"
+#include "common/optim/descent.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -95,12 +95,14 @@ uint32_t ps_table_shard_of(uint64_t key);
 
 /* Rows of one push. Keys ascend, each once. */
 typedef struct ps_table_push {
-    const uint64_t *keys;    /* (C) */
-    size_t count;            /* C, at most PS_TABLE_KEYS_MAX */
-    const float *grads;      /* (C, D) */
-    const float *shows;      /* (C), not negative; NULL: 1 each */
-    const float *clicks;     /* (C), not negative; NULL: 0 each */
-    const ps_params *params; /* of the rule, for this push; NULL: the table's */
+    const uint64_t *keys;      /* (C) */
+    size_t count;              /* C, at most PS_TABLE_KEYS_MAX */
+    const float *grads;        /* (C, D) */
+    const float *shows;        /* (C), not negative; NULL: 1 each */
+    const float *clicks;       /* (C), not negative; NULL: 0 each */
+    const ps_params *params;   /* of the rule, for this push; NULL: the table's */
+    const ps_descent *descent; /* whose penalties there are; NULL: none */
+    double share;              /* of a step's gradient that `grads` are (ps_moment) */
 } ps_table_push;
 
 /* w -= step(gradient), row by row.

@@ -324,6 +324,7 @@ class Tables(ClusterTest):
         base = self.train(c, spec, SPARSE)
         for more in ({"consistency": {"name": "ssp", "params": {"bound": 1}}},
                      {"consistency": {"name": "dssp"}}, {"consistency": {"name": "half_async"}},
+                     {"optimizer": {**ADAGRAD, "l1": 1e-5, "l2": 1e-4}},
                      {"codec": bits}, {"codec": kept, "workers": 3, "pservers": 1}):
             with self.subTest(more=more):
                 job = self.train(c, spec, SPARSE, **more)
@@ -338,7 +339,6 @@ class Tables(ClusterTest):
         wrong = {"spec.update.name": {"update": {"name": "localsgd"}},
                  "spec.consistency.name": {"consistency": {"name": "quorum"}},
                  "spec.optimizer.side": {"optimizer": {**ADAGRAD, "side": "OPTIMIZER_SIDE_WORKER"}},
-                 "spec.optimizer.l2": {"optimizer": {**ADAGRAD, "l2": 0.1}},
                  "spec.codec.up.params": {"codec": {"up": {"name": "int8",
                                                            "params": {"error_feedback": 1}}}}}
         for field, more in wrong.items():

@@ -91,7 +91,6 @@ static void what_tables_do_not_go_with_is_refused(void **state)
          "spec.assignment.params.redundancy", "1 is allowed"},
         {WITH(",\"optimizer\":{\"side\":\"OPTIMIZER_SIDE_WORKER\"}"), "spec.optimizer.side",
          "SERVER is allowed"},
-        {WITH(",\"optimizer\":{\"l1\":0.1}"), "spec.optimizer.l2", "only 0 is allowed"},
         {WITH(",\"codec\":{\"up\":{\"name\":\"int8\",\"params\":{\"error_feedback\":1}}}"),
          "spec.codec.up.params", "nothing is kept"},
         {JOB(SMALL, "\"admit_count\":2,\"admit_probability\":0.5", ""),

@@ -13,7 +13,8 @@
 enum { WIDTH = 2, KEY_END = 1000, KEYS_MAX = 4, LEAD = 5, ONE_ROW = 3 };
 
 /* Worker k brings contributor k. */
-static ps_store *make_for(const char *policy, uint32_t contributors, uint64_t tick, uint64_t keys)
+static ps_store *make_with(const char *policy, uint32_t contributors, uint64_t tick, uint64_t keys,
+                           double l2)
 {
     ps_table_conf tables[2];
     ps_tables_conf conf = {.table_count = 2,
@@ -32,6 +33,7 @@ static ps_store *make_for(const char *policy, uint32_t contributors, uint64_t ti
     of.descent.optim = ps_optim_find("sgd");
     of.descent.params = ps_params_default(of.descent.optim->params);
     of.descent.params.v[0] = 1.0;
+    of.descent.l2 = l2;
     for (uint32_t i = 0; i < 2; i++) {
         tables[i] = ps_table_conf_default(WIDTH, of.descent.optim);
         tables[i].table = i;
@@ -42,6 +44,11 @@ static ps_store *make_for(const char *policy, uint32_t contributors, uint64_t ti
     }
     of.tables = ps_tables_create(&conf);
     return ps_store_create(&of);
+}
+
+static ps_store *make_for(const char *policy, uint32_t contributors, uint64_t tick, uint64_t keys)
+{
+    return make_with(policy, contributors, tick, keys, 0.0);
 }
 
 static ps_store *make(const char *policy, uint32_t contributors, uint64_t tick)
@@ -126,6 +133,28 @@ static void in_step_a_clock_is_one_step_of_what_all_brought(void **state)
     assert_true(value_of(t, 0, 7) == -2.0f); /* (1 + 3) / 2 */
     assert_int_equal(ps_table_count(ps_tables_at(ps_store_tables(t), 0)).applied, 1);
     assert_int_equal(ps_table_count(ps_tables_at(ps_store_tables(t), 1)).rows, 0);
+    ps_store_destroy(t);
+}
+
+static void penalties_are_of_the_rows_that_a_step_is_about(void **state)
+{
+    ps_store *t = make_with("bsp", 2, 0, KEY_END, 0.25);
+
+    (void)state;
+    must_push(t, 0, 0, 7, 2);
+    must_push(t, 0, 1, 7, 2);
+    assert_true(value_of(t, 0, 7) == -2.0f);
+    must_push(t, 1, 0, 7, 0);
+    must_push(t, 1, 1, 9, 2);
+    assert_true(value_of(t, 0, 7) == -1.5f && value_of(t, 0, 9) == -1.0f);
+    must_push(t, 2, 0, 9, 0);
+    must_push(t, 2, 1, 9, 0);
+    assert_true(value_of(t, 0, 7) == -1.5f && value_of(t, 0, 9) == -0.75f);
+    ps_store_destroy(t);
+    t = make_with("asp", 2, 0, KEY_END, 0.5); /* each step has its contributor's share */
+    must_push(t, 0, 0, 7, 2);
+    must_push(t, 1, 0, 7, 0);
+    assert_true(value_of(t, 0, 7) == -0.75f); /* -1 + 0.5 / 2 */
     ps_store_destroy(t);
 }
 
@@ -306,6 +335,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(in_step_a_clock_is_one_step_of_what_all_brought),
+        cmocka_unit_test(penalties_are_of_the_rows_that_a_step_is_about),
         cmocka_unit_test(else_each_contribution_is_a_step),
         cmocka_unit_test(half_async_adds_up_what_came_and_steps_when_its_time_has_come),
         cmocka_unit_test(an_impossible_pull_of_rows_is_refused),
