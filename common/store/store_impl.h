@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* store_impl.h - what a store is made of; for store*.c and shard*.c only.
  *
- * store*.c are about the whole of it and about rows, shard*.c about its slices. Letters: S slices,
- * K contributors, W workers.
+ * store*.c handle the store as a whole and the rows of sparse tables, shard*.c handle slices.
+ * Letters: S slices, K contributors, W workers, n values of a slice.
  */
 #ifndef PS_COMMON_STORE_STORE_IMPL_H
 #define PS_COMMON_STORE_STORE_IMPL_H
@@ -19,83 +19,85 @@ typedef struct shard_rows_room shard_rows_room;
 
 typedef struct shard_slice {
     ps_store_slice conf;
-    shard_rows *rows;    /* NULL: steps are of all values */
-    size_t at;           /* first value, in the store's */
-    ps_book_column *col; /* the book's */
+    shard_rows *rows;    /* of an embedding, which steps by rows; NULL: steps touch all values */
+    size_t at;           /* offset of the first value in arrays of (value_count) */
+    ps_book_column *col; /* the slice's column of the book */
 
-    /* Of a buffering policy: the open sum. Where sums are formed in order, contributors below
-     * `turn` are in it or dropped, and parked ones are all above it, in order. */
+    /* The open sum of a buffering policy. If sums are formed in order, `turn` is the contributor
+     * that is added next: those below it are in the sum or dropped, parked ones are above it. */
     uint32_t turn;
-    const float *sum; /* (n) of those that are not parked; NULL: none */
-    ps_parked *parked;
+    const float *sum;  /* (n) sum of the contributions that are not parked; NULL: there are none */
+    ps_parked *parked; /* ascending by contributor */
 
-    /* What the slice's codecs ask for beside that; each NULL without (shard_merge.c). */
-    void *undecoded; /* the open sum, as the codec adds it: then `sum` says that there is one */
-    float *standing; /* (n) of all that was ever sent, where differences are */
-    float *kept;     /* of the codec of weights (common/codec/feedback.h) */
+    /* Memory that the slice's codecs need; each is NULL if they do not (shard_merge.c). */
+    void *undecoded; /* the open sum in the codec's form; `sum` is then NULL or not, no more */
+    float *standing; /* (n) sum of all contributions so far, if workers send differences */
+    float *kept;     /* feedback state of the weights' codec (common/codec/feedback.h) */
 
-    ps_buf *weights; /* (n) float32; while others read them, written nowhere but in a copy */
+    /* (n) float32. A pull may still send this buffer: write only through shard_weights_to_write. */
+    ps_buf *weights;
 
-    /* The weights encoded at snap_version; NULL before the first pull, and
-     * always under a codec that sends them as they are. */
+    /* The encoded weights of version snap_version. NULL before the first pull, and always if the
+     * codec sends float32. */
     ps_buf *snap;
     uint64_t snap_version;
     ps_encoding snap_head;
 
-    /* Of a store that broadcasts: snap is the change that made snap_version. */
-    ps_encoding whole_head; /* of the weights as they are; by rows, of no change */
+    /* If the store broadcasts, snap is the encoded change from snap_version - 1 to snap_version. */
+    ps_encoding whole_head; /* head of the float32 weights; by rows: of an answer without rows */
     bool has_checksum;
     uint64_t checksum, checksum_version;
 } shard_slice;
 
+/* A worker's pull of the slices of a clock. */
 typedef struct shard_pull {
-    uint64_t clock;      /* the last one asked for */
-    bool has_asked;      /* clock is one */
-    bool is_open;        /* not answered yet */
-    bool is_whole;       /* no changes: the worker has lost its replica */
+    uint64_t clock;      /* of the last pull */
+    bool has_asked;      /* false: the worker has not pulled yet */
+    bool is_open;        /* some slices have not been given yet */
+    bool is_whole;       /* give weights instead of changes: the worker has lost its replica */
     uint32_t left;       /* slices not given yet */
-    uint64_t *want;      /* bitmap (S): not given yet */
-    uint64_t *unchecked; /* bitmap (S): may have become ready since looked at */
+    uint64_t *want;      /* bitmap (S): slices not given yet */
+    uint64_t *unchecked; /* bitmap (S): slices that changed since the policy was last asked */
 } shard_pull;
 
-/* Rows of a contribution. */
+/* The rows of a contribution. */
 typedef struct store_gift {
     struct store_gift *next;
     uint32_t contributor;
-    ps_heap heaps[]; /* (tables) */
+    ps_heap heaps[]; /* (table_count) */
 } store_gift;
 
-/* What comes of a contributor's next clock. */
+/* The parts that have arrived of a contributor's next contribution. */
 typedef struct store_coming {
-    uint32_t parts;   /* that have come */
-    store_gift *gift; /* NULL: none is there yet */
+    uint32_t parts;   /* number of parts that have arrived */
+    store_gift *gift; /* their rows; NULL: no part has arrived */
 } store_coming;
 
 /* A worker's pull of rows. */
 typedef struct store_rows_pull {
     bool is_open; /* not answered yet */
     uint64_t clock;
-    uint64_t *keys; /* (count) */
+    uint64_t *keys; /* (count) ids, the same for every table */
     size_t count;
 } store_rows_pull;
 
 typedef struct store_rows {
     ps_tables *tables;
-    bool is_lent;           /* another thread writes their files */
-    uint32_t column;        /* the book's */
+    bool is_lent;           /* another thread writes the tables to files; rows are not used here */
+    uint32_t column;        /* of the book */
     store_coming *coming;   /* (K) */
     store_rows_pull *pulls; /* (W) */
-    size_t width;           /* of a row of every table together */
-    store_gift *sum;        /* those of the open sum; where sums are in order, by contributor */
-    store_gift *idle;       /* empty ones */
-    uint64_t ticked;        /* clocks that rows have aged by */
-    ps_status broken;       /* what a step failed with */
-    bool has_taken;         /* a virtual shard out of a file */
+    size_t width;           /* values of one id, summed over the tables */
+    store_gift *sum;        /* contributions of the open sum; ascending if sums are in order */
+    store_gift *idle;       /* unused ones, kept for their memory */
+    uint64_t ticked;        /* number of clocks for which rows have aged */
+    ps_status broken;       /* failure of a step; every later push returns it */
+    bool has_taken;         /* at least one virtual shard was read from a file */
 } store_rows;
 
 struct ps_store {
     uint32_t slice_count;
-    ps_book book; /* a column for each slice, and then one for rows */
+    ps_book book; /* a column for each slice, then one for all rows */
     uint64_t job;
     ps_descent descent;
     float merge_scale;
@@ -104,155 +106,180 @@ struct ps_store {
     const ps_codec *plain; /* f32 */
     ps_params plain_params;
 
-    shard_slice *slices; /* NULL: dropped */
+    shard_slice *slices; /* (S); NULL: freed early */
     shard_pull *pulls;   /* (W) */
-    store_rows *rows;    /* NULL: there are none */
+    store_rows *rows;    /* NULL: the job has no sparse tables */
 
     size_t value_count;
-    float *flat;    /* (value_count): what ps_store_weights gave; NULL before */
-    float *state;   /* (value_count * slots), slice by slice */
-    float *sums;    /* (value_count); NULL when no sum outlives a push */
+    float *flat;    /* (value_count): memory of ps_store_weights; NULL before its first call */
+    float *state;   /* (value_count * slots): the optimizer's state, slice by slice */
+    float *sums;    /* (value_count): open sums; NULL if every push is stepped on at once */
     float *scratch; /* (PS_CODEC_VALUES) */
     ps_delay delay;
-    float *had; /* (W, value_count) what each worker was given; NULL: nothing is corrected */
-    float *mean_square;         /* (value_count) of gradients; NULL: not asked for */
-    float *change;              /* (PS_CODEC_VALUES); NULL: does not broadcast */
-    shard_rows_room *rows_room; /* scratch; NULL: no slice goes by rows */
+    float *had; /* (W, value_count): weights that each worker has; NULL: no delay correction */
+    float *mean_square;         /* (value_count) of gradients; NULL: the delay does not use it */
+    float *change;              /* (PS_CODEC_VALUES) scratch; NULL: the store does not broadcast */
+    shard_rows_room *rows_room; /* scratch; NULL: no slice steps by rows */
 
     uint32_t waiting; /* open pulls of slices */
     ps_park park;
     ps_store_counters counters;
 
-    bool has_come[PS_SHARDS]; /* out of a file */
-    bool *is_lost;            /* (W), says a file */
+    bool has_come[PS_SHARDS]; /* virtual shards that were read from files */
+    bool *is_lost;            /* (W): workers that a file that was read lists as lost */
 };
 
 /* store_rows.c */
 
-/* Makes what rows need; the tables are taken. Their column is the book's last. */
+/* Gives the store rows. Takes `tables`; the last column of the book is theirs. */
 void store_rows_init(ps_store *store, ps_tables *tables);
-void store_rows_fini(ps_store *store); /* none are allowed */
+/* Frees the rows of the store; does nothing if it has none. */
+void store_rows_fini(ps_store *store);
 /* Cancels the worker's pull of rows. */
 void store_rows_cancel(ps_store *store, uint32_t worker);
-/* Contributions, losses or the time have changed what is whole: steps on it, and rows age. */
+/* Steps on every sum of rows that is complete, then ages the rows. Call it when a contribution, a
+ * lost worker or the time may have completed a sum. */
 void store_rows_go_on(ps_store *store);
-/* Adds an empty contribution to the open sum. */
+/* Adds an empty contribution to the open sum and returns it. */
 store_gift *store_rows_open(ps_store *store, uint32_t contributor);
 
-/* store_rows_file.c: rows in the file of a state. store.h has the layout. */
+/* store_rows_file.c: writes rows to a saved state and reads them back; store.h has the layout. */
 
-/* Puts what a virtual shard has of all tables, and the rows' clocks, which are those of all. */
+/* Writes the rows of a virtual shard, of all tables, and the clocks of the column of rows. */
 void store_rows_put(const ps_store *store, uint32_t virtual_shard, ps_state_out *out);
-/* Takes it into tables that nothing was pushed to, each virtual shard once. Those that were written
- * at different clocks do not go together. A failure is `in`'s. */
+/* Reads a virtual shard, once each, into tables that nothing was pushed to. Fails `in` if the bytes
+ * are wrong or the shard was saved at another clock than the one that was read first. */
 void store_rows_take(ps_store *store, uint32_t virtual_shard, ps_state_in *in);
-/* The rows live on from what was taken. DATA_LOSS: they have not aged by all of their clocks. */
+/* Checks the rows after the last virtual shard. Returns DATA_LOSS if the number of clocks for which
+ * rows have aged is not that of the complete clocks. */
 ps_status store_rows_settle(const ps_store *store);
 
-/* shard_file.c: slices in the file of a state. */
+/* shard_file.c: writes slices to a saved state and reads them back. */
 
-/* Returns how many slices of a virtual shard there are. */
+/* Returns the number of slices of a virtual shard in this store. */
 uint32_t shard_count(const ps_store *store, uint32_t virtual_shard);
+/* Writes the slices of a virtual shard. */
 void shard_put(const ps_store *store, uint32_t virtual_shard, ps_state_out *out);
-/* Takes them into slices that nothing was pushed to. A failure is `in`'s. */
+/* Reads the slices of a virtual shard, to which nothing was pushed. Fails `in` if the bytes are
+ * wrong or of other slices. */
 void shard_take(ps_store *store, uint32_t virtual_shard, ps_state_in *in);
-/* The slices live on from what was taken; the book is settled. */
+/* Makes the slices ready for use after the last virtual shard. Call ps_book_settle before. */
 void shard_settle(ps_store *store);
 
 /* shard_step.c */
 
-/* Steps slice s on one contribution to `clock`: w -= scale * step(x * merge_scale), x
- * corrected for the worker's delay if the job asks for it. */
+/* Steps slice s on one contribution x to `clock`: w -= scale * step(x * merge_scale). Corrects x
+ * for the worker's delay first if the job asks for it. */
 void shard_apply(ps_store *store, uint32_t s, uint32_t worker, uint64_t clock,
                  const Psgd__V1__Encoding *head, const uint8_t *bytes, size_t len, float scale);
-/* Adds a contribution of k, whose clock was checked, to the open sum of slice s,
- * or parks it for its turn: then false. */
+/* Adds a contribution of contributor k, whose clock was checked, to the open sum of slice s.
+ * Returns false if it is parked instead, because k's turn has not come. */
 bool shard_buffer(ps_store *store, uint32_t s, uint32_t k, bool is_late,
                   const Psgd__V1__Encoding *head, const uint8_t *bytes, size_t len);
-/* Closes what is whole by now of slice s. After every change of a buffering
- * store's clocks. */
+/* Steps on the open sum of slice s and closes it, as often as it is complete. Call it after every
+ * change of the slice's clocks under a buffering policy. */
 void shard_close(ps_store *store, uint32_t s);
-/* Brings the counters of what is parked up to date. */
+/* Copies the numbers of parked contributions to the store's counters. */
 void shard_count_parked(ps_store *store);
 
-/* The weights of a slice, to be written: what is on its way stays as it is. */
+/* Returns the weights (n) for writing. Replaces the buffer by a copy if a pull still sends it. */
 float *shard_weights_to_write(shard_slice *slice);
-bool shard_is_descending(const ps_store *store, const shard_slice *slice); /* by an optimizer */
+/* Returns whether an optimizer steps the slice; false: contributions are subtracted as they are. */
+bool shard_is_descending(const ps_store *store, const shard_slice *slice);
+/* Returns the optimizer's state of the slice: (slots, n). */
 float *shard_state_of(const ps_store *store, const shard_slice *slice);
 
-/* shard_rows.c: of slices that go by rows. */
+/* shard_rows.c: slices of embeddings, which step by rows. */
 
-/* After the store's sums are there; nothing of other slices. */
+/* Initialises slice->rows if the slice is of an embedding. Call it when store->sums is allocated.
+ */
 void shard_rows_init(ps_store *store, shard_slice *slice);
 void shard_rows_fini(shard_slice *slice);
+/* Frees the scratch that the slices of the store share. */
 void shard_rows_room_fini(ps_store *store);
-/* As shard_apply; adds a contribution to the open sum; steps on that, and it is empty. */
+/* Does what shard_apply does, without a correction for delay. */
 void shard_rows_apply(ps_store *store, shard_slice *slice, uint64_t clock,
                       const Psgd__V1__Encoding *head, const uint8_t *bytes, size_t len,
                       float scale);
+/* Adds a contribution to the open sum. */
 void shard_rows_add(ps_store *store, shard_slice *slice, const Psgd__V1__Encoding *head,
                     const uint8_t *bytes, size_t len);
+/* Steps on the open sum times `merge`, and empties it. */
 void shard_rows_close(ps_store *store, shard_slice *slice, ps_moment at, float merge);
-/* Notes that the worker pulls this clock, so it has what it was given for earlier ones. */
+/* Notes that the worker pulls for `clock`: so it has received all answers for earlier clocks. */
 void shard_rows_asked(ps_store *store, uint32_t worker, uint64_t clock);
-/* The worker has nothing of what it was given. */
+/* Notes that the worker has lost its weights: the next answers bring every row that has changed
+ * since the job began. */
 void shard_rows_forget(ps_store *store, uint32_t worker);
-/* What has changed since then, encoded. */
+/* Returns the encoded rows that have changed since the version that the worker has for certain, and
+ * *head. The store keeps the buffer and the head. */
 ps_buf *shard_rows_give(ps_store *store, shard_slice *slice, uint32_t worker,
                         const Psgd__V1__Encoding **head);
 
-/* The memory of the open sum; NULL: none is kept. */
+/* Returns the memory (n) of the open sum; NULL under a policy that applies. */
 float *shard_rows_sum(const shard_slice *slice);
-/* In the file of a state. */
+/* Writes slice->rows to a saved state. */
 void shard_rows_put(const ps_store *store, const shard_slice *slice, ps_state_out *out);
+/* Reads slice->rows from a saved state. Fails `in` if the bytes are wrong. */
 void shard_rows_take(ps_store *store, shard_slice *slice, ps_state_in *in);
 
 /* shard_merge.c */
 
-/* After the store's sums are there. */
+/* Allocates what the slice's codecs need. Call it when store->sums is allocated. */
 void shard_merge_init(const ps_store *store, shard_slice *slice);
 void shard_merge_fini(shard_slice *slice);
-/* Adds a contribution to the open sum without decoding it; false: it has to be. */
+/* Adds a contribution to the open sum without decoding it. Returns false if the codec cannot; the
+ * caller then decodes. */
 bool shard_add_undecoded(ps_store *store, shard_slice *slice, const Psgd__V1__Encoding *head,
                          const uint8_t *bytes, size_t len);
-/* What the slice steps on when the open sum closes: (n), may be the store's scratch; NULL:
- * nothing. Once a sum. */
+/* Returns the values (n) on which the slice steps when the open sum closes; NULL: the sum is empty.
+ * They may lie in the store's scratch. Call it once for each sum. */
 const float *shard_merged(ps_store *store, shard_slice *slice);
-/* The slice's weights through its codec, and its snap_head. Uses the scratch. */
+/* Encodes the slice's weights into `out` and slice->snap_head. Returns the bytes. Uses the store's
+ * scratch. */
 size_t shard_encode_weights(ps_store *store, shard_slice *slice, uint64_t key, uint8_t *out);
 
-/* store.c */
+/* shard_push.c */
 
-/* The place of the slice with that index, or slice_count. */
+/* Returns the position in store->slices of the slice with this index of the layout, or slice_count
+ * if the store does not have it. */
 uint32_t shard_find_slice(const ps_store *store, uint32_t index);
 
-/* Worker brings nothing more to clocks before `clock`, which is at most one above
- * the open round. Under a policy that leaves behind. */
+/* Notes that the worker contributes nothing more to the clocks before `clock`, which is at most one
+ * above the open round. For policies that leave behind. */
 void shard_leave_out(ps_store *store, uint32_t worker, uint64_t clock);
 
-/* shard_delay.c: nothing happens where delays are not corrected. */
+/* shard_delay.c: corrects gradients for the delay of their worker. If the job does not ask for
+ * that, these functions do nothing. */
 
 void shard_delay_init(ps_store *store);
 void shard_delay_fini(ps_store *store);
+/* Records the weights of slice s that the worker decodes from `piece`. */
 void shard_delay_gave(ps_store *store, uint32_t worker, uint32_t s, const ps_store_piece *piece);
-/* g, or what it becomes in scratch, where g may be. */
+/* Returns the corrected g (n), in the store's scratch, or g itself if nothing is corrected. g may
+ * lie in the scratch. */
 const float *shard_delay_correct(ps_store *store, uint32_t worker, uint32_t s, const float *g);
 
 /* shard_broadcast.c */
 
-/* w -= what the change in scratch is after encoding; the encoding is kept. */
+/* Encodes the increment in the store's scratch into the snapshot, and subtracts from w (n) what
+ * workers will decode. */
 void shard_broadcast(ps_store *store, shard_slice *slice, float *w);
-/* Is the worker to be given the last change, not the weights? */
+/* Returns whether the worker gets the last change of slice s: it has the version before, or a newer
+ * one. Else it gets the weights. */
 bool shard_gives_change(const ps_store *store, uint32_t worker, uint32_t s);
+/* Returns the float32 weights, of which slice->whole_head becomes the head; the slice keeps them.
+ */
 ps_buf *shard_whole(const ps_store *store, shard_slice *slice);
+/* Returns the checksum of the slice's weights; computes it once for each version. */
 uint64_t shard_checksum(shard_slice *slice);
 
 /* shard_pull.c */
 
-/* The snapshot's buffer becomes one that nobody reads. */
+/* Makes slice->snap a buffer that no pull still sends. */
 void shard_renew_snap(shard_slice *slice);
 
-/* Notes that slice s has changed: open pulls ask the policy about it again. */
+/* Marks slice s as changed, so that the policy is asked about it again for every open pull. */
 void shard_changed(ps_store *store, uint32_t s);
 
 #endif
