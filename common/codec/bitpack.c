@@ -69,42 +69,40 @@ static uint64_t spread8(uint64_t x, unsigned bits)
     return part8(part16(part32(x, 4 * bits), 2 * bits), bits);
 }
 
-/* Moves whole words while there is room, because copies of a constant length are fast. Bytes
- * written beyond a group are overwritten by the next group. */
-void ps_pack8(const uint8_t *codes, size_t n, unsigned bits, uint8_t *out)
+/* Converts n codes in groups of eight by `turn`: a group is in_step bytes of `in` (in_bytes) and
+ * out_step bytes of `out` (out_bytes). Moves whole words while there is room, because copies of a
+ * constant length are fast; bytes written beyond a group are overwritten by the next group. */
+static inline __attribute__((always_inline)) void
+turn8(const uint8_t *in, size_t in_bytes, unsigned in_step, uint8_t *out, size_t out_bytes,
+      unsigned out_step, uint64_t (*turn)(uint64_t x, unsigned bits), unsigned bits)
 {
-    size_t bytes = ps_pack_bytes(n, bits), at = 0, i = 0;
+    size_t from = 0, to = 0;
     uint64_t x;
 
-    for (; i + 8 <= n && at + sizeof x <= bytes; i += 8, at += bits) {
-        memcpy(&x, codes + i, sizeof x);
-        x = squeeze8(x, bits);
-        memcpy(out + at, &x, sizeof x);
+    for (; in_bytes - from >= sizeof x && out_bytes - to >= sizeof x; from += in_step) {
+        memcpy(&x, in + from, sizeof x);
+        x = turn(x, bits);
+        memcpy(out + to, &x, sizeof x);
+        to += out_step;
     }
-    for (; i < n; i += 8, at += bits) {
+    for (; to < out_bytes; from += in_step, to += out_step) {
+        size_t left = in_bytes - from, room = out_bytes - to;
+
         x = 0;
-        memcpy(&x, codes + i, n - i < 8 ? n - i : 8);
-        x = squeeze8(x, bits);
-        memcpy(out + at, &x, bytes - at < 8 ? bytes - at : 8);
+        memcpy(&x, in + from, left < sizeof x ? left : sizeof x);
+        x = turn(x, bits);
+        memcpy(out + to, &x, room < sizeof x ? room : sizeof x);
     }
+}
+
+void ps_pack8(const uint8_t *codes, size_t n, unsigned bits, uint8_t *out)
+{
+    turn8(codes, n, 8, out, ps_pack_bytes(n, bits), bits, squeeze8, bits);
 }
 
 void ps_unpack8(const uint8_t *in, size_t n, unsigned bits, uint8_t *codes)
 {
-    size_t bytes = ps_pack_bytes(n, bits), at = 0, i = 0;
-    uint64_t x;
-
-    for (; i + 8 <= n && at + sizeof x <= bytes; i += 8, at += bits) {
-        memcpy(&x, in + at, sizeof x);
-        x = spread8(x, bits);
-        memcpy(codes + i, &x, sizeof x);
-    }
-    for (; i < n; i += 8, at += bits) {
-        x = 0;
-        memcpy(&x, in + at, bytes - at < 8 ? bytes - at : 8);
-        x = spread8(x, bits);
-        memcpy(codes + i, &x, n - i < 8 ? n - i : 8);
-    }
+    turn8(in, ps_pack_bytes(n, bits), bits, codes, n, 8, spread8, bits);
 }
 
 /* Turns eight codes of 16 bits in two words into 8 * bits bits. */

@@ -4,20 +4,14 @@
 #include "common/nn/layer.h"
 #include "common/nn/math32.h"
 
-static ps_status tanh_plan(ps_layer_plan *plan)
-{
-    plan->out = plan->in;
-    return ps_ok();
-}
-
-PS_CLONES(tanh_values, (x, y, n), const float *restrict x, float *restrict y, size_t n)
+PS_CLONES(values, (x, y, n), const float *restrict x, float *restrict y, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         y[i] = ps_tanh_f32(x[i]);
     }
 }
 
-PS_CLONES(tanh_slopes, (y, dy, dx, n), const float *restrict y, const float *restrict dy,
+PS_CLONES(slopes, (y, dy, dx, n), const float *restrict y, const float *restrict dy,
           float *restrict dx, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -25,33 +19,10 @@ PS_CLONES(tanh_slopes, (y, dy, dx, n), const float *restrict y, const float *res
     }
 }
 
-static void tanh_forward(const ps_layer_plan *plan, const ps_pass *pass, const float *const *w,
-                         const float *x, float *y, float *tape, size_t n)
-{
-    (void)pass;
-    (void)w;
-    (void)tape;
-    tanh_values(x, y, n * ps_shape_size(&plan->in));
-}
-
-static void tanh_backward(const ps_layer_plan *plan, const ps_pass *pass, const float *const *w,
-                          const float *x, const float *y, float *tape, const float *dy,
-                          float *const *dw, float *dx, size_t n)
-{
-    (void)pass;
-    (void)w;
-    (void)x;
-    (void)tape;
-    (void)dw;
-    if (dx != NULL) {
-        tanh_slopes(y, dy, dx, n * ps_shape_size(&plan->in));
-    }
-}
+#include "common/nn/elementwise_body.h"
 
 const ps_layer ps_layer_tanh = {
     .kind = "tanh",
     .summary = "y = tanh x",
-    .plan = tanh_plan,
-    .forward = tanh_forward,
-    .backward = tanh_backward,
+    PS_ELEMENTWISE,
 };
