@@ -39,6 +39,21 @@ static bool is_name(const char *host)
     return host[0] != '\0' && !only_numbers && host[strlen(host) - 1] != '-';
 }
 
+/* Returns whether gRPC would take "host:port" for another kind of name: "unix:80" is a socket in
+ * the file system. */
+static bool is_scheme(const char *host)
+{
+    static const char *const schemes[] = {"unix", "unix-abstract", "vsock",  "dns",        "ipv4",
+                                          "ipv6", "xds",           "grpclb", "google-c2p", "fd"};
+
+    for (size_t i = 0; i < sizeof schemes / sizeof schemes[0]; i++) {
+        if (strcasecmp(host, schemes[i]) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static bool is_v4(const char *host)
 {
     struct in_addr v4;
@@ -136,6 +151,10 @@ ps_status ps_address_parse(const char *text, const char *default_host, uint16_t 
     }
     if (!result.is_v6 && !is_v4(result.host) && !is_name(result.host)) {
         return bad(text, "the host is neither a name nor an IP address; write host:port");
+    }
+    if (is_scheme(result.host)) {
+        return bad(text,
+                   "the host is a kind of address for gRPC; write the host's IP or full name");
     }
     *out = result;
     return ps_ok();

@@ -21,7 +21,8 @@ typedef struct ps_address {
 } ps_address;
 
 /* Parses "host:port", "host", ":port", "1.2.3.4:port", "[v6]:port" or "[v6]". A missing part
- * takes its default. Names are not looked up. Fails with INVALID_ARGUMENT. */
+ * takes its default. Names are not looked up. Fails with INVALID_ARGUMENT; also for names
+ * that gRPC takes for a scheme ("unix:80"). Every address from outside goes through here. */
 PS_MUST_USE ps_status ps_address_parse(const char *text, const char *default_host,
                                        uint16_t default_port, ps_address *out);
 

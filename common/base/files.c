@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -301,6 +302,54 @@ ps_status ps_dir_make_for(const char *path)
     ps_status st = ps_dir_make(dir);
 
     free(dir);
+    return st;
+}
+
+void ps_files_private(void)
+{
+    umask(S_IRWXG | S_IRWXO);
+}
+
+/* Takes an entry of the folder from others, if it is there and ours. */
+static void close_to_others(const char *folder, const char *name)
+{
+    ps_strbuf path = {0};
+    struct stat held;
+
+    ps_strbuf_printf(&path, "%s/%s", folder, name);
+    if (stat(path.data, &held) == 0 && held.st_uid == geteuid() &&
+        (held.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
+        (void)!chmod(path.data, held.st_mode & S_IRWXU); /* files below it are still their own */
+    }
+    ps_strbuf_fini(&path);
+}
+
+ps_status ps_dir_lock(const char *path, const char *const *names, int *fd)
+{
+    ps_strbuf file = {0};
+    ps_status st = ps_dir_make(path);
+    int held;
+
+    if (!ps_is_ok(&st)) {
+        return st;
+    }
+    ps_strbuf_printf(&file, "%s/lock", path);
+    close_to_others(path, "lock");
+    held = open(file.data, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (held < 0) {
+        st = ps_fail_errno(errno, "open %s", PS_PATH_SHOWN(file.data));
+    } else if (flock(held, LOCK_EX | LOCK_NB) != 0) {
+        st = errno == EWOULDBLOCK
+                 ? ps_fail(PS_UNAVAILABLE, "%s is in use by another process", PS_PATH_SHOWN(path))
+                 : ps_fail_errno(errno, "lock %s", PS_PATH_SHOWN(file.data));
+        close(held);
+    } else {
+        *fd = held;
+        for (; *names != NULL; names++) {
+            close_to_others(path, *names);
+        }
+    }
+    ps_strbuf_fini(&file);
     return st;
 }
 

@@ -26,7 +26,7 @@ PS_MUST_USE ps_status ps_file_read(const char *path, size_t max_bytes, char **by
 
 /* Creates or replaces a file atomically: at any moment, also after a crash, the file is whole,
  * old or new. Writes a temporary in the same directory, then fsync, rename and fsync of the
- * directory. Mode 0644 under the umask. */
+ * directory. Mode 0644 under the umask, which services set (ps_files_private). */
 PS_MUST_USE ps_status ps_file_write(const char *path, const void *bytes, size_t n);
 
 /* Writes a file in pieces, with the guarantee of ps_file_write. After open come any number of
@@ -56,6 +56,15 @@ PS_MUST_USE ps_status ps_file_replace(const char *from, const char *to);
 
 /* Appends n bytes to a file; creates it if there is none. Not synced. */
 PS_MUST_USE ps_status ps_file_append(const char *path, const void *bytes, size_t n);
+
+/* From here on all that the process creates is its user's alone: folders 0700, files 0600. Call it
+ * in main, before any thread. */
+void ps_files_private(void);
+
+/* Makes a data directory and locks it: *fd holds the lock until it is closed. Takes from other users
+ * what older programs let them open: the lock, and the entries `names` (NULL-terminated) of the
+ * directory. UNAVAILABLE: another process has the lock. */
+PS_MUST_USE ps_status ps_dir_lock(const char *path, const char *const *names, int *fd);
 
 /* Makes a directory and its parents (mode 0755 under the umask). Succeeds if it exists. */
 PS_MUST_USE ps_status ps_dir_make(const char *path);

@@ -19,12 +19,10 @@
 #include "common/rpc/process.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 enum {
@@ -83,30 +81,8 @@ static void end_loop(ps_event *event, bool ok)
 
 /* --- the data directory ----------------------------------------------------- */
 
-/* Locks a folder until *fd is closed. Fails with UNAVAILABLE if another process has the lock. */
-static ps_status lock_dir(const char *path, int *fd)
-{
-    char file[640];
-    ps_status st = ps_dir_make(path);
-
-    if (ps_is_ok(&st)) {
-        st = ps_path_join(file, sizeof file, path, "lock");
-    }
-    if (!ps_is_ok(&st)) {
-        return st;
-    }
-    *fd = open(file, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-    if (*fd < 0) {
-        return ps_fail_errno(errno, "open %s", PS_PATH_SHOWN(file));
-    }
-    if (flock(*fd, LOCK_EX | LOCK_NB) != 0) {
-        st = errno == EWOULDBLOCK
-                 ? ps_fail(PS_UNAVAILABLE, "%s is in use by another process", PS_PATH_SHOWN(path))
-                 : ps_fail_errno(errno, "lock %s", PS_PATH_SHOWN(file));
-        close(*fd);
-    }
-    return st;
-}
+/* What a node keeps in its data directory. */
+static const char *const entries[] = {"node-id", "sessions", "datasets", NULL};
 
 /* Takes the data folder that is set, or the first default one that is not locked. */
 static ps_status take_data_dir(const char *given, const char *name, char *path, size_t cap, int *fd)
@@ -120,7 +96,7 @@ static ps_status take_data_dir(const char *given, const char *name, char *path, 
             return ps_fail(PS_INVALID_ARGUMENT, "--data-dir is too long");
         }
         snprintf(path, cap, "%s", given);
-        return lock_dir(path, fd);
+        return ps_dir_lock(path, entries, fd);
     }
     if (!has_state && (home == NULL || home[0] != '/')) {
         return ps_fail(PS_FAILED_PRECONDITION, "no home directory: set --data-dir");
@@ -133,7 +109,7 @@ static ps_status take_data_dir(const char *given, const char *name, char *path, 
         }
         snprintf(path, cap, "%s%s/psgd/%s%s", has_state ? state : home,
                  has_state ? "" : "/.local/state", name, number);
-        st = lock_dir(path, fd);
+        st = ps_dir_lock(path, entries, fd);
         if (st.code != PS_UNAVAILABLE) {
             return st;
         }
@@ -348,6 +324,7 @@ int ps_node_main(int argc, char **argv, const ps_node_program *program)
 
     ps_signals_block();
     ps_rpc_init_process();
+    ps_files_private();
     st = ps_config_load(&command, argc, argv, bases, &config);
     if (!ps_is_ok(&st)) {
         return complain(program, &st);

@@ -162,7 +162,7 @@ static void reply_can_commit(const ps_node *node, ps_call *call, bool is_ready)
     }
     reply.phase = (Psgd__V1__NodePhase)shown->phase;
     reply.node_id = (char *)node->node_id;
-    reply.incarnation = node->incarnation;
+    reply.incarnation = is_ready ? node->incarnation : 0; /* nobody else's to know */
     reply.version = (char *)PS_VERSION;
     reply.threads = node->threads;
     ps_call_reply(call, &reply.base);

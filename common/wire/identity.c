@@ -53,9 +53,8 @@ ps_refusal ps_identity_check(const ps_wire_attempt *held, const Psgd__V1__Worker
     if (who->layout_hash != held->layout_hash) {
         return refusal("WRONG_MODEL",
                        ps_fail(PS_FAILED_PRECONDITION,
-                               "worker.layout_hash: %016llx; this node holds a model of %016llx",
-                               (unsigned long long)who->layout_hash,
-                               (unsigned long long)held->layout_hash));
+                               "worker.layout_hash: %016llx; this node holds another model",
+                               (unsigned long long)who->layout_hash));
     }
     if (who->rank >= held->worker_count) {
         return refusal("WRONG_RANK", ps_fail(PS_INVALID_ARGUMENT, "worker.rank: %u of %u workers",

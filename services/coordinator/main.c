@@ -4,6 +4,7 @@
 #include "common/base/config.h"
 #include "common/base/container_of.h"
 #include "common/base/cpu.h"
+#include "common/base/files.h"
 #include "common/base/log.h"
 #include "common/base/shorten.h"
 #include "common/base/signals.h"
@@ -369,6 +370,7 @@ int main(int argc, char **argv)
 
     ps_signals_block();
     ps_rpc_init_process();
+    ps_files_private();
     st = ps_config_load(&command, argc, argv, bases, &config);
     if (!ps_is_ok(&st)) {
         fprintf(stderr, "psgd-coordinator: %s\n", st.text);

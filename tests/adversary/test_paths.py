@@ -88,5 +88,35 @@ class PathTest(ClusterTest):
         self.assertEqual(self.c.coordinator.stop(), 0)
 
 
+class DataDirTest(ClusterTest):
+    """What a service keeps is its user's alone."""
+
+    def open_to_others(self, folder):
+        return [str(p) for p in [folder, *folder.rglob("*")]
+                if not p.is_symlink() and p.stat().st_mode & 0o077]
+
+    def test_files_and_folders_are_closed_to_others(self):
+        old = os.umask(0o022)
+        self.addCleanup(os.umask, old)
+        c = self.cluster(workers=1, pservers=1)
+        folders = [c.folder / p.name for p in [c.coordinator, *c.nodes]]
+        job = c.wait(c.submit(SMALL).id)
+        self.assertTrue((c.folder / "coordinator/jobs" / job.id / "manifest.json").exists())
+        for folder in folders:
+            self.assertTrue((folder / "lock").exists())
+            self.assertEqual(self.open_to_others(folder), [])
+
+    def test_what_an_older_program_left_open_is_closed(self):
+        c = self.cluster(workers=0, pservers=0)
+        folder = c.folder / "coordinator"
+        c.wait(c.submit(SMALL, workers=1).id, lambda job: True)
+        c.coordinator.kill()
+        for path in [folder, *folder.rglob("*")]:
+            path.chmod(0o755 if path.is_dir() else 0o644)
+        c.restart_coordinator()
+        for name in ("lock", "jobs.db"):
+            self.assertEqual((folder / name).stat().st_mode & 0o077, 0, name)
+
+
 if __name__ == "__main__":
     main()

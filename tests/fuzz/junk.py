@@ -16,6 +16,7 @@ import pathlib
 import random
 import re
 import shutil
+import subprocess
 import sys
 import tempfile
 import threading
@@ -23,9 +24,10 @@ import time
 import traceback
 
 import grpc
+from google.protobuf import json_format
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "cluster"))
-from harness import (ENDLESS, FINAL, PATIENCE, SLOW, SMALL, ClusterTest, coordinator_pb2,  # noqa: E402
+from harness import (BIN, ENDLESS, FINAL, PATIENCE, SLOW, SMALL, ClusterTest, coordinator_pb2,  # noqa: E402
                      job_pb2, main, node_pb2, node_pb2_grpc)
 import junk_bytes  # noqa: E402
 import junk_http2  # noqa: E402
@@ -210,16 +212,11 @@ class Junk(ClusterTest):
         job = self.c.submit(spec)
         job = self.c.wait_state(job.id, job_pb2.JOB_STATE_RUNNING)
         self.assertEqual(job.state, job_pb2.JOB_STATE_RUNNING, job.message)
-        asked, probe, service, name = (
-            (self.c.workers[0], peer_pb2.ExchangeRequest(attempt=job.attempt), "Peer", "Exchange")
-            if spec is AMONG else
-            (self.c.pservers[0], parameter_pb2.PullWeightsRequest(attempt=job.attempt), "Parameter",
-             "PullWeights"))
-        with grpc.insecure_channel(asked.address) as channel:
-            probe.worker.job_id = job.id
-            method = Method(f"psgd.v1.{service}Service", name, None, True, True)
-            error = method.call(channel, [raw(probe)], 10 * PATIENCE)
-        layout_hash = int(re.search(r"holds a model of ([0-9a-f]{16})", error.details()).group(1), 16)
+        spec = re.sub(r': "(\d+)"', r": \1", json_format.MessageToJson(job.spec))  # of 64 bits
+        plan = subprocess.run([BIN.parent / "tests/layout_hash"], capture_output=True, check=False,
+                              input=spec.encode())
+        self.assertEqual(plan.returncode, 0, plan.stderr)
+        layout_hash = int(plan.stdout, 16)
         return junk_bytes.Pool(
             job_id=[job.id], attempt=[job.attempt], node_id=[p.name for p in self.c.nodes],
             address=[p.address for p in self.c.nodes], coordinator=[self.c.coordinator.address],

@@ -133,7 +133,7 @@ static void a_node_that_is_held_says_by_whom(void **state)
     assert_int_equal(reply->held_by_attempt, 7);
     assert_int_equal(reply->phase, PSGD__V1__NODE_PHASE__NODE_PHASE_RESERVED);
     assert_string_equal(reply->node_id, "node-1");
-    assert_true(reply->incarnation > 0);
+    assert_true(reply->incarnation == 0); /* told to whom it is reserved for */
     assert_string_equal(reply->version, PS_VERSION);
     protobuf_c_message_free_unpacked(&reply->base, NULL);
     nw_end(&w);

@@ -57,11 +57,36 @@ static void an_address_is_completed_or_its_flag_named(void **state)
 
 static void what_is_no_address_is_refused(void **state)
 {
-    static const char *const texts[] = {
-        "",           "host:",       "host:x",   "host:65536", "host:-1",  "host:+1",
-        "::1",        "::1:80",      "[::1",     "[::1]80",    "[::1]:",   "[1.2.3.4]:80",
-        "[host]",     "999.1.1.1:1", "1.2.3:80", "a..b",       "-a",       "a-",
-        "http://h:1", "a b:1",       ".",        "[]:1",       "h:123456", "gr\xc3\xbc:1"};
+    static const char *const texts[] = {"",
+                                        "host:",
+                                        "host:x",
+                                        "host:65536",
+                                        "host:-1",
+                                        "host:+1",
+                                        "::1",
+                                        "::1:80",
+                                        "[::1",
+                                        "[::1]80",
+                                        "[::1]:",
+                                        "[1.2.3.4]:80",
+                                        "[host]",
+                                        "999.1.1.1:1",
+                                        "1.2.3:80",
+                                        "a..b",
+                                        "-a",
+                                        "a-",
+                                        "http://h:1",
+                                        "unix:80",
+                                        "unix-abstract:80",
+                                        "XDS:80",
+                                        "dns:80",
+                                        "vsock:1",
+                                        "unix:/tmp/s",
+                                        "a b:1",
+                                        ".",
+                                        "[]:1",
+                                        "h:123456",
+                                        "gr\xc3\xbc:1"};
     char longer[400];
 
     (void)state;

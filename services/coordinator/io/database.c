@@ -72,24 +72,13 @@ static ps_status exec(sqlite3 *db, const char *sql, const char *what)
 
 static ps_status take_lock(ps_database *d, const char *folder)
 {
-    char path[PATH_BYTES];
-    ps_status st = ps_path_join(path, sizeof path, folder, "lock");
+    static const char *const entries[] = {"jobs",        "jobs.db", "jobs.db-wal",
+                                          "jobs.db-shm", "reserve", NULL};
+    ps_status st = ps_dir_lock(folder, entries, &d->lock_fd);
 
-    if (!ps_is_ok(&st)) {
-        return st;
-    }
-    d->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-    if (d->lock_fd < 0) {
-        return ps_fail_errno(errno, "open %s", PS_PATH_SHOWN(path));
-    }
-    if (flock(d->lock_fd, LOCK_EX | LOCK_NB) == 0) {
-        return ps_ok();
-    }
-    if (errno == EWOULDBLOCK) {
-        return ps_fail(PS_FAILED_PRECONDITION, "another coordinator uses %s",
-                       PS_PATH_SHOWN(folder));
-    }
-    return ps_fail_errno(errno, "lock %s", PS_PATH_SHOWN(path));
+    return st.code == PS_UNAVAILABLE ? ps_fail(PS_FAILED_PRECONDITION,
+                                               "another coordinator uses %s", PS_PATH_SHOWN(folder))
+                                     : st;
 }
 
 /* Reads the one value of the one row that the statement gives. */
