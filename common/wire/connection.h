@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* connection.h - the push and the pull stream between this worker and one thread of a server.
  *
- * Client's thread only. A connection sends what is ready of the contribution in hand,
- * lower slices first and rows last, and keeps one request open for the slices of a clock and one
- * for rows. A stream that breaks is opened again after a pause; what was not acknowledged is sent
- * again and the requests are repeated.
+ * Client's thread only. On the push stream a connection sends the ready parts of one contribution
+ * at a time: slices ascending, then rows. On the pull stream it has at most one request for the
+ * slices of a clock and one for rows. A stream that breaks is opened again after a pause; the
+ * connection then repeats a contribution that was not acknowledged, and its requests.
  */
 #ifndef PS_COMMON_WIRE_CONNECTION_H
 #define PS_COMMON_WIRE_CONNECTION_H
@@ -16,59 +16,67 @@
 
 enum {
     CONNECTION_BATCH = 256,              /* most slices in a message */
-    CONNECTION_MESSAGE_US = 10000,       /* what a message should take on its way at most, if not */
-    CONNECTION_MESSAGE_LEAST = 64 << 10, /* less than this many bytes */
-    CONNECTION_ROW_HEADS =
-        PS_PAYLOAD_MAX / (4 * PS_CODEC_VALUES) + 1, /* encodings of rows in a message */
-    CONNECTION_ZEROS = 16 /* more slices of zeros than these go as a message of none, at the end */
+    CONNECTION_MESSAGE_US = 10000,       /* messages get shorter if they take longer than this, */
+    CONNECTION_MESSAGE_LEAST = 64 << 10, /* but not shorter than this many bytes */
+    /* most encodings of rows in a message */
+    CONNECTION_ROW_HEADS = PS_PAYLOAD_MAX / (4 * PS_CODEC_VALUES) + 1,
+    /* If more slices than this are zeros, one last message without slices stands for all of them.
+     */
+    CONNECTION_ZEROS = 16
 };
 
 typedef enum connection_slice_state {
     SLICE_WAITS,
     SLICE_READY,
-    SLICE_ZEROS, /* ready, and known to be zeros */
+    SLICE_ZEROS, /* ready, and all values are 0 */
     SLICE_SENT
 } connection_slice_state;
 
 typedef struct ps_connection ps_connection;
 typedef struct ps_wire_client ps_wire_client;
 
-/* One of a connection's two streams: opened, broken, opened again. */
+/* One of a connection's two streams. It is opened again whenever it breaks. */
 typedef struct connection_stream {
     ps_connection *conn;
     ps_wire_link *link; /* NULL while broken or stopped */
-    bool greeted;       /* the identity has been sent on it */
+    bool greeted;       /* the worker's identity has been sent on this link */
     ps_redial redial;
 } connection_stream;
 
-/* What a connection has to do with sparse tables (connection_rows.c). */
+/* The rows of sparse tables that a connection pulls and pushes (connection_rows.c). */
 typedef struct connection_rows {
-    size_t most;  /* keys of a message */
-    size_t width; /* of the widest table */
+    size_t most;  /* limit of keys in a message */
+    size_t width; /* values in a row of the widest table */
 
+    /* pulls */
     bool is_pulling;
-    uint32_t *index; /* (table_keys): which of the client's keys are of this server */
-    size_t index_count, at;
-    size_t asked; /* of the message that is not answered; 0: none */
+    uint32_t *index;    /* (table_keys): positions in wanted.keys of the keys of this server */
+    size_t index_count; /* keys to pull */
+    size_t at;          /* keys whose rows have arrived */
+    size_t asked;       /* keys in the request that is not answered; 0: no such request */
 
-    bool is_ready, is_sent; /* the contribution's rows are there; all of them are out */
-    uint32_t table, part;   /* the next ones, */
-    size_t from;            /* and where in the table's rows */
+    /* pushes */
+    bool is_ready;  /* the rows of the contribution are in the client's box */
+    bool is_sent;   /* all of them have been sent */
+    uint32_t table; /* table of the next message */
+    uint32_t part;  /* number of the next message of the contribution */
+    size_t from;    /* position of the next key in the table's rows */
 
-    uint64_t *keys; /* (most): of one message, and what belongs to them */
-    uint32_t *shows, *clicks;
-    float *values; /* (most, width) */
+    /* scratch for one message */
+    uint64_t *keys;           /* (most) */
+    uint32_t *shows, *clicks; /* (most) */
+    float *values;            /* (most, width) */
     ps_encoding heads[CONNECTION_ROW_HEADS];
 } connection_rows;
 
 struct ps_connection {
     ps_wire_client *x;
-    connection_rows *rows; /* NULL: no rows of sparse tables are there */
-    uint32_t part;         /* of the placement: whom it leads to */
-    const uint32_t *owned; /* slices, ascending */
+    connection_rows *rows; /* NULL: the part has no rows of sparse tables */
+    uint32_t part;         /* of the placement: the thread at the other end */
+    const uint32_t *owned; /* (owned_count): slices of the part, ascending */
     uint32_t owned_count;
     connection_stream push, pull;
-    bool is_used; /* the part has something of this job */
+    bool is_used; /* the part has slices or rows of this job; else the streams stay closed */
     bool stopping;
 
     /* the contribution in hand */
@@ -76,59 +84,69 @@ struct ps_connection {
     uint64_t clock;
     uint32_t block;
     bool is_last;
-    bool is_nothing;  /* goes as a message without slices */
-    bool request_due; /* acknowledged; the next weights may be asked for when all is ready */
+    bool is_nothing;  /* all zeros: goes as one message without slices */
+    bool request_due; /* acknowledged: request the next weights when all slices are ready */
     uint8_t *state;   /* (owned_count) connection_slice_state */
     uint32_t unsent;  /* slices not SENT */
     uint32_t ready;   /* slices READY or ZEROS */
     uint32_t zeros;   /* slices ZEROS */
     size_t ready_bytes;
-    uint32_t from; /* position to look for ready slices from; 0 unless the transport spreads */
+    uint32_t from; /* position in `owned` at which a message begins; 0 unless transport->spreads */
 
-    /* The receiver acts on whole messages only, so on a slow link they are to be short. */
-    size_t message_bytes; /* most payload of the next one, unless one slice is more */
-    size_t sent_bytes;    /* of the contribution, since began_us */
+    /* A receiver acts on complete messages only, so messages on a slow link should be short. */
+    size_t message_bytes; /* limit of the payload of the next message; a larger slice goes alone */
+    size_t sent_bytes;    /* payload bytes of the contribution sent since began_us */
     int64_t began_us;
 
     /* the request for slices */
     bool request_open, request_sent;
-    bool request_whole;    /* of a replica that is not what it should be */
-    uint32_t request_bad;  /* slices of the answer that did not make it what it should be */
-    uint64_t *version;     /* (owned_count): of the replica, where changes are broadcast */
-    uint64_t requested;    /* its clock */
-    uint64_t *got;         /* (owned_count): newest clock received */
-    uint32_t request_left; /* slices that the server has not sent yet, since it was asked last */
+    bool request_whole;   /* asks for weights instead of changes, as the replica is wrong */
+    uint32_t request_bad; /* slices whose checksum differed after the answer was applied */
+    uint64_t *version;    /* (owned_count): versions of the replica, if servers broadcast changes */
+    uint64_t requested;   /* clock of the request */
+    uint64_t *got;        /* (owned_count): newest clock received */
+    uint32_t request_left; /* slices that the server has not sent yet for this request */
 
     /* scratch for one message */
     ps_encoding heads[CONNECTION_BATCH];
     Psgd__V1__Encoding *head_ptrs[CONNECTION_BATCH];
     ps_piece pieces[CONNECTION_BATCH];
-    uint32_t *slices;   /* (owned_count): of an answer */
-    ps_buf *encoded[3]; /* reused when nobody else holds them */
-    ps_traffic counted; /* of the transport */
+    uint32_t *slices;   /* (owned_count): new slices of an answer */
+    ps_buf *encoded[3]; /* reused when no message in flight holds them */
+    ps_traffic counted; /* traffic of the part that the exchange has counted already */
 };
 
+/* Initialises a connection to a part of the placement. `x` is kept. */
 void ps_connection_init(ps_connection *conn, ps_wire_client *x, uint32_t part);
-void ps_connection_fini(ps_connection *conn); /* both streams have ended */
+/* Frees what the connection owns. Both streams must have ended. */
+void ps_connection_fini(ps_connection *conn);
+/* Opens both streams, unless the part has nothing of this job. */
 void ps_connection_open(ps_connection *conn);
-void ps_connection_stop(ps_connection *conn); /* ps_wire_client_ended follows when it has */
+/* Ends both streams. ps_wire_client_ended is called for each when it has ended. */
+void ps_connection_stop(ps_connection *conn);
+/* Returns whether both streams have ended. */
 bool ps_connection_is_over(const ps_connection *conn);
 
-/* Begins a contribution: nothing of it is ready, or it is zeros and to be told so. */
+/* Begins a contribution, of which no slice is ready. If `is_nothing`, all its values are 0, and one
+ * message without slices says so. */
 void ps_connection_contribution(ps_connection *conn, uint64_t clock, uint32_t block, bool is_last,
                                 bool is_nothing);
+/* Marks the gradient of slice owned[position] as final. */
 void ps_connection_slice_ready(ps_connection *conn, uint32_t position);
-/* No rows of the contribution are ready; they are in the client's box. */
+/* Notes that a contribution begins, of which no rows are ready. */
 void ps_connection_rows_begin(ps_connection *conn);
+/* Notes that the contribution's rows are in x->met. */
 void ps_connection_rows_ready(ps_connection *conn);
-void ps_connection_skip(ps_connection *conn,
-                        uint64_t clock);          /* nothing for the clock: asks for the next */
-void ps_connection_pump(ps_connection *conn);     /* sends what may be sent */
-void ps_connection_ask_rows(ps_connection *conn); /* for those in the client's box */
-/* Returns the payload that a message may have after one of `last` at most, where a contribution's
- * bytes took `us` until they were acknowledged: what goes in CONNECTION_MESSAGE_US,
- * CONNECTION_MESSAGE_LEAST to PS_PAYLOAD_MAX; at least half of `last`, as one stop of a busy
- * machine says nothing. */
+/* Skips a clock, to which this worker contributes nothing: requests the weights of the next one. */
+void ps_connection_skip(ps_connection *conn, uint64_t clock);
+/* Sends the messages that are ready, as many as the stream accepts now. */
+void ps_connection_pump(ps_connection *conn);
+/* Requests the rows of x->wanted that the part has. */
+void ps_connection_ask_rows(ps_connection *conn);
+/* Returns the limit in bytes of the next message's payload. `last` is the limit so far; `bytes` of
+ * payload took `us` microseconds until they were acknowledged. The result is what would take
+ * CONNECTION_MESSAGE_US, from CONNECTION_MESSAGE_LEAST to PS_PAYLOAD_MAX. It is at least half of
+ * `last`, since one pause of a busy machine says nothing about the link. */
 size_t ps_connection_message_bytes(size_t last, size_t bytes, int64_t us);
 
 #endif

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wire_link.h - a stream of messages between a worker and a server, whatever carries it.
+/* wire_link.h - a stream of messages between a worker and a server, over any transport.
  *
- * wire_client.c and wire_server.c speak through these tables only. wire_link_grpc.c puts them on
+ * wire_client.c and wire_server.c use these tables only. wire_link_grpc.c implements them by
  * streams of gRPC; wire_link_direct.c joins both ends in one process.
  *
- * A message is a protobuf-c struct (the head, packed or read before the call returns) and a
- * payload of pieces. One message may be in flight each way: send only when can_send says so; a
- * message is received only after a read, one for each. All functions and events are on one thread
- * for each end: the loop's with gRPC, the worker's own in one process.
+ * A message is a protobuf-c struct, the head, and a payload of pieces. The head is packed or read
+ * before the call returns. One message may be in flight each way: send only if can_send returns
+ * true; each read receives one message. All functions and events of an end are on one thread: the
+ * loop's with gRPC, the worker's own in one process.
  */
 #ifndef PS_COMMON_WIRE_WIRE_LINK_H
 #define PS_COMMON_WIRE_WIRE_LINK_H
@@ -23,10 +23,10 @@
 /* The streams of ParameterService. */
 typedef enum ps_wire_stream { PS_WIRE_PUSH, PS_WIRE_PULL } ps_wire_stream;
 
-/* The payload of a received message; borrowed for the time of the callback. */
+/* The payload of a received message. Valid until the callback returns. */
 typedef struct ps_incoming {
     size_t len;
-    /* Returns the bytes [at, at + len); scratch and bounds are as of ps_payload_view. */
+    /* Returns the bytes [at, at + len) as ps_payload_view does, with its scratch and bounds. */
     const uint8_t *(*view)(void *arg, size_t at, size_t len, void *scratch);
     void *arg;
 } ps_incoming;
@@ -38,35 +38,39 @@ static inline const uint8_t *ps_incoming_view(const ps_incoming *in, size_t at, 
 }
 
 typedef struct ps_link_events {
-    /* Answers one read; head and payload are borrowed. head NULL, at a server's end: the worker
-     * sends no more. */
+    /* Receives the message of one read; head and payload are borrowed. At a server's end `head` is
+     * NULL if the worker sends no more. */
     void (*on_message)(void *arg, const ProtobufCMessage *head, const ps_incoming *payload);
-    /* The message in flight is out, or whoever waits for the next one has come. */
+    /* Called when the message in flight is out: can_send returns true. */
     void (*on_writable)(void *arg);
-    /* The link is gone when it returns. At a server's end: the worker hung up; not after finish or
-     * fail. At a client's: always, once, and last. */
+    /* Called when the stream has ended; the link is freed when it returns. At a server's end: only
+     * if the worker hung up, not after finish or refuse. At a client's end: always, once, as the
+     * last event. */
     void (*on_end)(void *arg, const ps_error *error);
 } ps_link_events;
 
 typedef struct ps_wire_link ps_wire_link;
 
 typedef struct ps_link_ops {
+    /* Returns whether `send` may be called. */
     bool (*can_send)(const ps_wire_link *link);
+    /* Sends one message. Takes a reference of each piece's buffer until the message is out. */
     void (*send)(ps_wire_link *link, const ProtobufCMessage *head, const ps_piece *pieces,
                  size_t count);
+    /* Asks for one message, which on_message receives. */
     void (*read)(ps_wire_link *link);
-    /* Ends the stream; at a server's end with OK, and the link is gone; at a client's on_end
-     * follows. */
+    /* Ends the stream. At a server's end with OK; the link must not be used any more. At a client's
+     * end it cancels the stream; on_end follows, perhaps before this returns. */
     void (*finish)(ps_wire_link *link);
-    /* Ends it with a failure; at a server's end only. The link is gone. */
+    /* (servers only) Ends the stream with a failure. The link must not be used any more. */
     void (*refuse)(ps_wire_link *link, const char *reason, ps_status why);
 } ps_link_ops;
 
-/* The first member of what implements it. */
+/* The base of every implementation, as its first member. */
 struct ps_wire_link {
     const ps_link_ops *ops;
-    const ps_link_events *events; /* its user's */
-    void *arg;
+    const ps_link_events *events; /* of the link's user */
+    void *arg;                    /* passed to events */
 };
 
 static inline bool ps_link_can_send(const ps_wire_link *link)
@@ -95,30 +99,35 @@ static inline void ps_link_refuse(ps_wire_link *link, const char *reason, ps_sta
     link->ops->refuse(link, reason, why);
 }
 
-/* What carries all links of one client. */
+/* Carries all links of one client. */
 typedef struct ps_transport ps_transport;
 
 typedef struct ps_transport_ops {
-    /* Opens a stream to a part of the placement; events come later, never from within. */
+    /* Opens a stream to a part of the placement. No event is called before it returns. */
     ps_wire_link *(*open)(ps_transport *t, uint32_t part, ps_wire_stream stream,
                           const ps_link_events *events, void *arg);
-    /* Returns what links to and from that part have carried so far. */
+    /* Returns the traffic of all links to that part so far, both directions. */
     ps_traffic (*traffic)(const ps_transport *t, uint32_t part);
-    /* Fires the event soon on the client's thread. Any thread. */
+    /* Fires the event on the client's thread. With gRPC any thread may call it and the event fires
+     * later; in one process the client's thread calls it and the event fires at once. */
     void (*post)(ps_transport *t, ps_event *event);
-    void (*destroy)(ps_transport *t); /* all links are gone */
-    /* (optional) The trainer begins a new clock: a chance for others. Trainer's thread. */
+    /* Frees the transport. All its links must have ended. */
+    void (*destroy)(ps_transport *t);
+    /* (optional) Called by the trainer's thread when a clock begins; may let other workers run. */
     void (*yield)(ps_transport *t);
 } ps_transport_ops;
 
-/* The first member of what implements it. */
+/* The base of every implementation, as its first member. */
 struct ps_transport {
     const ps_transport_ops *ops;
-    ps_loop *loop;        /* of its timers; NULL: nothing breaks that could be opened again */
-    size_t batch_bytes;   /* a message waits for so much, unless it is the rest */
-    size_t message_bytes; /* most payload of a message, unless one slice is more; */
-    bool adapts;          /* of the first one, and then what the link carries soon */
-    bool spreads;         /* who brings a slice last also steps it: each worker begins elsewhere */
+    ps_loop *loop; /* for the pause before a stream is opened again; NULL: streams never break */
+    size_t batch_bytes;   /* least payload of a push message, but for the contribution's last one */
+    size_t message_bytes; /* limit of a message's payload; a larger slice goes alone */
+    /* message_bytes is for the first messages; then the limit follows the rate of the link */
+    bool adapts;
+    /* Each worker sends its slices from another one on. The worker that brings the last
+     * contribution to a slice also computes the step, so this divides the steps among workers. */
+    bool spreads;
 };
 
 #endif

@@ -15,11 +15,11 @@ enum {
     WIRE_SERVER_ROW_HEADS = PS_PAYLOAD_MAX / (4 * PS_CODEC_VALUES) + PS_MODEL_LAYERS_MAX
 };
 
-/* What a message is made of and read with; for one thread. */
+/* Memory for reading one push message and for building one answer. One thread at a time. */
 typedef struct wire_scratch {
-    uint8_t bytes[PS_PAYLOAD_MAX]; /* an encoding that lies in two buffers */
+    uint8_t bytes[PS_PAYLOAD_MAX]; /* copy of an encoding that lies in two received buffers */
     ps_store_piece pieces[WIRE_SERVER_BATCH];
-    ps_encoding copies[WIRE_SERVER_BATCH]; /* of heads, which the shard may change */
+    ps_encoding copies[WIRE_SERVER_BATCH]; /* of heads, which the store may change when unlocked */
     ps_piece out[WIRE_SERVER_BATCH];
     Psgd__V1__Encoding *heads[WIRE_SERVER_BATCH];
     uint64_t checksums[WIRE_SERVER_BATCH];
@@ -28,35 +28,36 @@ typedef struct wire_scratch {
     Psgd__V1__Encoding *row_head_ptrs[WIRE_SERVER_ROW_HEADS];
 } wire_scratch;
 
-/* What a server keeps of one worker. Where parts are shared, it is that worker's thread's. */
+/* A server's state of one worker. If parts are shared, only that worker's thread uses it. */
 typedef struct wire_worker {
     ps_wire_server *server;
     uint32_t rank;
-    uint64_t incarnation;      /* youngest seen */
-    ps_wire_link *push, *pull; /* NULL: none open */
-    bool has_acked;            /* on this push link */
+    uint64_t incarnation;      /* newest seen */
+    ps_wire_link *push, *pull; /* NULL: not open */
+    bool has_acked;            /* an acknowledgement was sent on this push link: the one below */
     uint64_t acked_clock;
     uint32_t acked_block;
-    bool has_dropped; /* the fault: this acknowledgement */
+    bool has_dropped; /* an injected fault dropped an acknowledgement: the one below */
     uint64_t dropped_clock;
     uint32_t dropped_block;
-    bool is_poisoned;         /* the message in hand has a value that is not finite */
-    bool has_news, may_be_in; /* of the message in hand: others may go on; a part has all of it */
+    bool is_poisoned; /* the message being handled has a value that is not finite */
+    bool has_news;    /* the message being handled may let other workers go on */
+    bool may_be_in;   /* the part that took its last slice has the whole contribution */
 
-    uint32_t next_part; /* to look at for an answer */
-    bool is_thorough;   /* it waits for locks */
-    int64_t again_us;   /* the least deadline of parts that were looked at */
+    uint32_t next_part; /* part to look for an answer in first */
+    bool is_thorough;   /* waits for locks of shared parts; false: passes over locked ones */
+    int64_t again_us;   /* earliest deadline of the shared parts that were entered */
     ps_traffic traffic;
-    uint64_t waits;
-    wire_scratch *scratch; /* the server's, or its own where parts are shared */
+    uint64_t waits;        /* pulls that could not be answered completely at once */
+    wire_scratch *scratch; /* the server's; if parts are shared, the worker's own */
 } wire_worker;
 
 struct ps_wire_server {
-    ps_loop *loop;       /* NULL: no timer */
+    ps_loop *loop;       /* of the timer; NULL: there is no timer */
     const ps_plan *plan; /* NULL: closed */
     const ps_placement *placement;
     ps_wire_attempt attempt;
-    uint32_t part; /* of the placement */
+    uint32_t part; /* of the placement: the one that this server is */
     ps_wire_parts *parts;
     uint32_t worker_count;
     wire_worker *workers;
@@ -64,14 +65,15 @@ struct ps_wire_server {
     uint64_t drop_ack, acks;
     void (*complete)(void *arg);
     void *complete_arg;
-    bool is_complete; /* complete was called */
+    bool is_complete; /* `complete` was called */
     void (*news)(void *arg, uint32_t worker);
     void *news_arg;
-    void (*failed)(void *arg, const ps_status *why); /* NULL: nobody is told */
+    void (*failed)(void *arg, const ps_status *why); /* NULL: failures are not reported */
     void *failed_arg;
-    ps_timer due; /* the least deadline of all parts */
+    ps_timer due; /* fires at the earliest deadline of all parts */
 };
 
+/* Returns the attempt that the server serves; NULL: it is closed. */
 static inline const ps_wire_attempt *wire_server_held(const ps_wire_server *s)
 {
     return s->plan != NULL ? &s->attempt : NULL;
@@ -79,31 +81,37 @@ static inline const ps_wire_attempt *wire_server_held(const ps_wire_server *s)
 
 extern const ps_link_events ps_wire_server_push_events, ps_wire_server_pull_events;
 
-/* Ends the link in `slot` if it is refused, and empties the slot; false then. */
+/* Returns true if `r` has no reason. Else refuses the link in `slot`, sets the slot to NULL and
+ * returns false. */
 bool ps_wire_server_allows(ps_wire_link **slot, const ps_refusal *r);
-/* Ends the link in `slot` with what the store refused. */
+/* Refuses the link in `slot`, if there is one, and sets the slot to NULL. */
 void ps_wire_server_refuse(ps_wire_link **slot, const ps_refusal *r);
-/* Returns what a shard's refusal of slices is, for machines. */
+/* Returns the refusal for a status of the store: its reason is a stable name, such as
+ * "WRONG_CLOCK". */
 ps_refusal ps_wire_server_refusal(ps_status why);
 
-/* Sends what may be sent of one worker's answers, or of all. */
+/* Sends the worker's next answer, if one is ready and its link can send. */
 void ps_wire_server_pump_one(wire_worker *w);
+/* Does the same for every worker. */
 void ps_wire_server_pump(ps_wire_server *s);
-/* A worker's push was taken: lets others have what came of it. */
+/* Lets the other workers go on after a push or pull of `w`: calls `news` if w->has_news, or,
+ * without `news`, sends every worker's next answer. Clears has_news. */
 void ps_wire_server_tell(wire_worker *w);
-/* Tells all parts the time, unless they are shared: then each is told when it is entered. */
+/* Tells all parts the time. Does nothing if parts are shared: ps_wire_server_enter does it then. */
 void ps_wire_server_tick(ps_wire_server *s);
-/* Where parts are shared: locks one and tells it the time; false: another has it and the worker
- * does not wait. */
+/* Locks a shared part and tells it the time. Returns false if another thread has it and
+ * w->is_thorough is false. Returns true at once if parts are not shared. */
 bool ps_wire_server_enter(wire_worker *w, ps_wire_part *part);
+/* Unlocks a shared part and notes its deadline in w->again_us. */
 void ps_wire_server_leave(wire_worker *w, ps_wire_part *part);
-/* Forgets what the worker has asked for. */
+/* Cancels the worker's pulls in all parts. */
 void ps_wire_server_cancel(wire_worker *w);
-/* The store was changed: arms its deadline, and says so if all steps are complete. */
+/* Sets the timer to the earliest deadline of the stores, and calls `complete` once when they have
+ * completed all clocks. Call it after changes of the stores. */
 void ps_wire_server_changed(ps_wire_server *s);
 
-/* For piece.h. Of slices, wire_server_push.c and wire_server_pull.c; of rows, wire_server_rows.c.
- */
+/* The functions of the table in piece.h: for slices in wire_server_push.c and wire_server_pull.c,
+ * for rows in wire_server_rows.c. */
 ps_refusal ps_wire_server_take_slices(wire_worker *w, const Psgd__V1__PushGradientRequest *req,
                                       const ps_incoming *payload, size_t *at);
 ps_refusal ps_wire_server_take_rows(wire_worker *w, const Psgd__V1__PushGradientRequest *req,
