@@ -239,6 +239,7 @@ static grpc_server *create_grpc(void)
         {GRPC_ARG_ALLOW_REUSEPORT, 0}, /* a second server on one port must fail */
         {GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1},
         {GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 10000},
+        {GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, 10000}, /* until a client has said something */
         {GRPC_ARG_KEEPALIVE_TIME_MS, 30000},
         {GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 20000},
         /* No compression, else a small message could unpack to gigabytes. */

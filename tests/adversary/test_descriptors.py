@@ -77,6 +77,13 @@ class Descriptors(ClusterTest):
         job = c.wait(c.submit(SMALL, epochs=1).id, seconds=30)
         self.assertEqual(job.state, job_pb2.JOB_STATE_DONE, f"{job.reason} {job.message}")
 
+    def test_who_says_nothing_is_closed_after_a_while(self):
+        c = self.cluster(workers=0, pservers=0)
+        held = connect(c.coordinator.address, 4)
+        held[1].sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")  # and no settings
+        held[2].sendall(b"PRI *")
+        c.poll("the silent are closed", lambda: are_open(held) == 0, seconds=5)
+
     def test_a_service_takes_the_descriptors_that_it_may_have(self):
         c = self.cluster(workers=0, pservers=0,
                          place=lambda name: {"within": ["prlimit", "--nofile=64:512"]})

@@ -26,7 +26,7 @@ enum {
     VALUES = 4 << 20,
     SLICES = VALUES / PS_CODEC_VALUES,
     CLOCKS = 10,
-    TURNS = 400,              /* of the comparison of threads, */
+    TURNS = 1500,             /* of the comparison of threads, */
     TURN_SLICES = SLICES / 4, /* which fit into the cache: not the memory is to be compared */
     THREADS = 2
 };
