@@ -18,9 +18,9 @@ static void on_job(void *arg, const ps_error *error, const ProtobufCMessage *rep
         return;
     }
     if (ps_show_is_over(answer->job->state)) {
-        printf("%s is %s\n", answer->job->id, ps_show_state(answer->job->state));
+        printf("%s is %s\n", PS_PLAIN(answer->job->id, 255), ps_show_state(answer->job->state));
     } else {
-        printf("%s is being stopped\n", answer->job->id);
+        printf("%s is being stopped\n", PS_PLAIN(answer->job->id, 255));
     }
     ps_cli_end(cli, PS_EXIT_OK);
 }

@@ -70,7 +70,7 @@ static void on_page(void *arg, const ps_error *error, const ProtobufCMessage *re
     }
     if (page->next_page_token[0] == '\0' || is_full(l)) {
         ps_listing_end(&l->rows, "no jobs");
-    } else {
+    } else if (ps_listing_goes_on(&l->rows, page->next_page_token)) {
         ask_for_page(l, page->next_page_token);
     }
 }

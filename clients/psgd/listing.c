@@ -2,9 +2,12 @@
 /* listing.c - see listing.h. */
 #include "clients/psgd/listing.h"
 
+#include "common/base/xalloc.h"
 #include "common/rpc/pbjson.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 void ps_listing_init(ps_listing *rows, ps_cli *cli, const char *const *head, size_t columns)
 {
@@ -25,6 +28,22 @@ bool ps_listing_add(ps_listing *rows, const ProtobufCMessage *message)
     return rows->cli->format == PS_FORMAT_TEXT;
 }
 
+/* A cycle of any length is found: the token of page 1, 2, 4, 8 ... is remembered (Brent 1980). */
+bool ps_listing_goes_on(ps_listing *rows, const char *token)
+{
+    if (rows->token_seen != NULL && strcmp(token, rows->token_seen) == 0) {
+        fputs("psgd: the coordinator repeats a page of the list; the list has no end\n", stderr);
+        ps_cli_end(rows->cli, PS_EXIT_BUG);
+        return false;
+    }
+    rows->pages++;
+    if ((rows->pages & (rows->pages - 1)) == 0) {
+        free(rows->token_seen);
+        rows->token_seen = ps_xstrdup(token);
+    }
+    return true;
+}
+
 void ps_listing_end(ps_listing *rows, const char *none)
 {
     if (rows->cli->format == PS_FORMAT_JSON) {
@@ -41,4 +60,5 @@ void ps_listing_fini(ps_listing *rows)
 {
     json_decref(rows->json);
     ps_text_table_fini(&rows->table);
+    free(rows->token_seen);
 }

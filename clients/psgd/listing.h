@@ -14,6 +14,8 @@ typedef struct ps_listing {
     json_t *json;        /* `count` items of a JSON list */
     ps_text_table table; /* used if the output is a table */
     size_t count;
+    size_t pages;     /* so far */
+    char *token_seen; /* of an earlier page */
 } ps_listing;
 
 /* Starts a list. `head` has `columns` texts. `cli` must outlive `rows`. */
@@ -21,6 +23,10 @@ void ps_listing_init(ps_listing *rows, ps_cli *cli, const char *const *head, siz
 
 /* Adds an item. Returns true if the output is a table; the caller then adds the cells. */
 bool ps_listing_add(ps_listing *rows, const ProtobufCMessage *message);
+
+/* Returns whether there is another page, of that token. A server that repeats tokens ends the
+ * subcommand with an error; the caller then returns. */
+bool ps_listing_goes_on(ps_listing *rows, const char *token);
 
 /* Prints what was not printed and ends the subcommand. People see `none` if the list is empty. */
 void ps_listing_end(ps_listing *rows, const char *none);

@@ -60,7 +60,7 @@ static void on_page(void *arg, const ps_error *error, const ProtobufCMessage *re
     }
     if (page->next_page_token[0] == '\0') {
         finish(rows);
-    } else {
+    } else if (ps_listing_goes_on(rows, page->next_page_token)) {
         ask_for_page(rows, page->next_page_token);
     }
 }

@@ -119,7 +119,8 @@ void ps_show_files(const Psgd__V1__Job *job)
     qsort(files, job->n_artifacts, sizeof *files, by_name);
     puts("files");
     for (size_t i = 0; i < job->n_artifacts; i++) {
-        printf("  %-*s  %s\n", (int)width, files[i]->name, ps_show_size(files[i]->size, size));
+        printf("  %-*s  %s\n", (int)width, PS_PLAIN(files[i]->name, 255),
+               ps_show_size(files[i]->size, size));
     }
     free(files);
 }
@@ -134,7 +135,7 @@ static void show_spec(const Psgd__V1__Job *job)
         return;
     }
     json = ps_pb_to_json(&job->spec->base, PS_PB_TERSE);
-    text = json_dumps(json, JSON_INDENT(2) | JSON_REAL_PRECISION(15));
+    text = json_dumps(json, JSON_INDENT(2) | JSON_REAL_PRECISION(15) | JSON_ENSURE_ASCII);
     if (text != NULL) {
         printf("specification\n%s\n", text);
     }
@@ -146,7 +147,7 @@ void ps_show_job(const Psgd__V1__Job *job)
 {
     char text[LINE_BYTES], time[PS_SHOW_BYTES];
 
-    printf("job       %s\n", job->id);
+    printf("job       %s\n", PS_PLAIN(job->id, 255));
     ps_show_state_line(job, text, sizeof text);
     printf("state     %s\n", text);
     printf("created   %s\n", ps_show_time(job->create_time, time));
@@ -168,7 +169,7 @@ void ps_show_job(const Psgd__V1__Job *job)
 
         printf("%s %s %u: %s at %s\n", i == 0 ? "nodes    " : "         ",
                p->role == PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER ? "worker" : "pserver", p->rank,
-               p->node_id, p->address);
+               PS_PLAIN(p->node_id, 255), PS_PLAIN(p->address, 255));
     }
     ps_show_files(job);
     show_spec(job);

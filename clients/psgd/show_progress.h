@@ -20,8 +20,18 @@ const char *ps_show_rate(double per_s, char text[PS_SHOW_BYTES]);
  * digits if it is very small or large. Returns `text`. */
 const char *ps_show_number(double value, int digits, char text[PS_SHOW_BYTES]);
 
-/* Replaces control characters by '?', so that a remote's text cannot control the terminal. */
+/* Replaces each byte of what could deceive whoever reads a terminal by '?': control characters,
+ * characters that change the direction of writing or end a line, and bytes that are no UTF-8. All
+ * text from outside goes through here before it is shown. */
 void ps_show_plain(char *text);
+
+/* Writes `text` to out (cap), cut if it is longer, without what ps_show_plain replaces. Returns
+ * `out`. */
+const char *ps_show_plainly(const char *text, char *out, size_t cap);
+
+/* A text from outside for printf, at most `bytes` long (a constant). Valid to the end of the block.
+ */
+#define PS_PLAIN(text, bytes) ps_show_plainly((text), (char[(bytes) + 1]){0}, (bytes) + 1)
 
 /* Writes progress as a line of at most `width` columns (0: any). Parts are bar, step, loss,
  * accuracy, rate, bytes, workers, ETA, and whom the job waits for if it stands still. If the

@@ -58,7 +58,7 @@ static void on_job(void *arg, const ps_error *error, const ProtobufCMessage *rep
         ps_show_reply(s->cli, answer->job);
     } else {
         if (s->cli->format == PS_FORMAT_TEXT) {
-            printf("job       %s\n", answer->job->id);
+            printf("job       %s\n", PS_PLAIN(answer->job->id, 255));
             fflush(stdout);
         }
         if (s->wants_watch) {

@@ -122,18 +122,14 @@ static bool mean_of(const ps_attempt *a, uint32_t number, const char *metric, do
     return n > 0;
 }
 
-/* All ranks have the same metrics: the first that lives names them. Returns whether evaluation
+/* The job names its metrics: what else a node names is not stored. Returns whether evaluation
  * `number` is the result now. */
 static bool take_means(ps_attempt *a, uint32_t number)
 {
-    uint32_t r = 0;
     bool is_taken = false;
 
-    while (r < a->placement.rank_count && (!a->told[r].progress || ps_rank_is_lost(a, r))) {
-        r++;
-    }
-    for (size_t k = 0; r < a->placement.rank_count && k < a->told[r].progress->n_metrics; k++) {
-        const char *metric = a->told[r].progress->metrics[k]->key;
+    for (size_t k = 0; k <= a->plan->metric_count; k++) {
+        const char *metric = k == 0 ? "loss" : a->plan->metrics[k - 1].metric->name;
         double mean;
 
         if (mean_of(a, number, metric, &mean)) {

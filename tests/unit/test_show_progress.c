@@ -180,10 +180,14 @@ static void numbers_far_from_one_are_short_too(void **state)
 static void control_characters_become_question_marks(void **state)
 {
     char text[] = "a\033[2J\r\n\tb\x7f \xc2\x9b \xc3\xa9 \xc2\xb5 \xc2";
+    char turned[] = "a\u202e\u2066b\u200f\u061c\u2028 \u20ac\U0001f600\x9b \xe2\x80";
 
     (void)state;
     ps_show_plain(text);
-    assert_string_equal(text, "a?[2J???b? ?? \xc3\xa9 \xc2\xb5 \xc2");
+    assert_string_equal(text, "a?[2J???b? ?? \xc3\xa9 \xc2\xb5 ?");
+    ps_show_plain(turned);
+    assert_string_equal(turned, "a??????b???????? \u20ac\U0001f600? ??");
+    assert_string_equal(PS_PLAIN("x\u202ey", 20), "x???y");
 }
 
 int main(int argc, char **argv)
