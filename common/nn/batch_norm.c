@@ -49,7 +49,7 @@ static ps_status batch_norm_plan(ps_layer_plan *plan)
     return ps_ok();
 }
 
-/* A channel's numbers: y = (x - mean) * scale + shift. */
+/* The numbers of a channel: y = (x - mean) * scale + shift. */
 typedef struct line {
     float mean, scale, shift;
 } line;
@@ -86,18 +86,19 @@ PS_CLONES(normalise_sum_relu, (x, of, added, y, n), const float *restrict x, lin
     }
 }
 
-/* What comes through a relu, to which x went. */
+/* Computes the gradient before a relu whose input follows from x. */
 PS_CLONES(gate, (x, of, dy, to, n), const float *restrict x, line of, const float *restrict dy,
           float *restrict to, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        float slope = dy[i]; /* read in any case: else only masked loads would vectorise */
+        float slope =
+            dy[i]; /* read unconditionally: a conditional read vectorises only with masked loads */
 
         to[i] = value_at(of, x[i]) > 0.0f ? slope : 0.0f;
     }
 }
 
-/* The same where y came out of it. */
+/* Computes the gradient before a relu with the output y. */
 PS_CLONES(gate_by_result, (y, dy, to, n), const float *restrict y, const float *restrict dy,
           float *restrict to, size_t n)
 {
@@ -143,9 +144,9 @@ enum {
     PIECE = 1024   /* values of a slope behind the relu that are kept at once */
 };
 
-/* Mean and sum of squared distances from it, of each channel: those of n planes, put together
- * one by one (Chan, Golub and LeVeque 1979). x is read once; the last sample first, as it
- * was the last to be written. */
+/* Computes mean and sum of squared deviations of each channel, merged plane by plane (Chan, Golub
+ * and LeVeque 1979). Reads x once, the last sample first, because it was written last and is still
+ * in the cache. */
 static void measure(const float *x, size_t n, size_t channels, size_t plane, size_t size,
                     double *mean, double *squares)
 {
@@ -243,7 +244,7 @@ static void relu_forward(const ps_layer_plan *plan, const ps_pass *pass, const f
     forward(plan, pass, w, x, y, tape, n, finish_relu);
 }
 
-/* A batch on its way back. */
+/* The operands of backward. */
 typedef struct step {
     const ps_pass *pass;
     bool has_relu;

@@ -13,15 +13,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* OpenBLAS built for many processors chooses its kernels with these when it is
- * loaded; builds for one processor lack them. */
+/* An OpenBLAS for many processors chooses its kernels with these when it is loaded; a build for one
+ * processor lacks them. */
 extern void gotoblas_dynamic_init(void) __attribute__((weak));
 extern void gotoblas_dynamic_quit(void) __attribute__((weak));
 
 static const char variable[] = "OPENBLAS_CORETYPE";
 
-/* What OpenBLAS calls its kernels for a level, the one to ask for first. Those without a line
- * are for less. */
+/* OpenBLAS's names of its kernels for each level; the first of a level is the one to ask for.
+ * Kernels without a line belong to lower levels. */
 static const struct core {
     ps_cpu level;
     const char *name;
@@ -53,9 +53,9 @@ static const char *core_of(ps_cpu level)
     return cores[i].name;
 }
 
-/* OpenBLAS goes by the processor's model: 0.3.21 takes those that are younger for a Prescott of
- * 2004 (Emerald Rapids), and AMD's with AVX-512 for a Haswell (Zen 4 and 5), whose kernels use half
- * of each vector. Choosing again takes what OPENBLAS_CORETYPE says. */
+/* Makes OpenBLAS choose again, by OPENBLAS_CORETYPE. By itself it goes by the processor's model:
+ * 0.3.21 takes newer ones (Emerald Rapids) for a Prescott of 2004, and AMD's with AVX-512 (Zen 4
+ * and 5) for a Haswell, whose kernels use half of each vector. */
 static void choose_core(void)
 {
     ps_cpu level = ps_cpu_level();
@@ -78,7 +78,7 @@ static void init_process(void)
 
 void ps_nn_init_process(void)
 {
-    /* What it guards is the process's too: variables of OpenBLAS without a lock. */
+    /* A process-wide once, because it guards process-wide variables of OpenBLAS. */
     static pthread_once_t once = PTHREAD_ONCE_INIT;
 
     pthread_once(&once, init_process);
@@ -127,7 +127,7 @@ static blasint dim(size_t n)
     return (blasint)n;
 }
 
-/* A leading dimension must be positive also where the matrix is empty. */
+/* Returns a leading dimension, which must be positive even if the matrix is empty. */
 static blasint lead(size_t n)
 {
     return n == 0 ? 1 : dim(n);

@@ -60,7 +60,7 @@ static const ps_param conv2d_params[] = {
     {.name = NULL},
 };
 
-/* What the plan says, once more in sizes. */
+/* The plan's shapes as sizes. */
 typedef struct shape {
     ps_window window;
     size_t filters, places, depth; /* F, P, C K K */
@@ -68,7 +68,7 @@ typedef struct shape {
     size_t group;                  /* samples in one product, S */
 } shape;
 
-/* The tape, for one group. */
+/* The parts of the tape, for one group. */
 typedef struct scratch {
     float *col;    /* (C K K, P, S) */
     float *rows;   /* (F, P, S): y or dy */
@@ -156,7 +156,7 @@ static ps_status conv2d_plan(ps_layer_plan *plan)
     at = shape_of(plan);
     fan_in = (double)at.depth;
     fan_out = (double)filters * kernel * kernel;
-    /* One sample at a time is not turned round. */
+    /* A group of one sample needs no transposition. */
     plan->tape_floats = (at.depth * at.places + (at.group > 1 ? at.out + at.in : 0)) * at.group;
     if (ps_winograd_fits(&at.window, at.filters, &winograd)) {
         plan->tape_floats = ps_winograd_scratch(&winograd);
@@ -243,7 +243,7 @@ static void conv2d_forward(const ps_layer_plan *plan, const ps_pass *pass, const
     }
 }
 
-/* Of one sample after the other. */
+/* Adds the gradient of the bias, sample by sample. */
 static void add_bias_slopes(const ps_layer_plan *plan, const float *dy, float *const *dw, size_t n)
 {
     size_t filters = plan->out.dim[0], places = (size_t)plan->out.dim[1] * plan->out.dim[2];

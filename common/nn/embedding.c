@@ -57,7 +57,7 @@ static size_t rows_of(const ps_layer_plan *plan)
     return plan->vars[0].shape.dim[0];
 }
 
-/* The row of an id; false when there is none. */
+/* Writes the row of an id. Returns false if it is no id of the table. */
 static bool row_of(const ps_layer_plan *plan, float id, size_t *row)
 {
     if (!(id >= 0.0f && id < (float)rows_of(plan))) {
@@ -67,7 +67,7 @@ static bool row_of(const ps_layer_plan *plan, float id, size_t *row)
     return (float)*row == id;
 }
 
-enum { AHEAD = 8 }; /* ids: rows lie anywhere in a table larger than the caches */
+enum { AHEAD = 8 }; /* ids prefetched: rows are scattered over a table larger than the caches */
 
 static void prefetch(const ps_layer_plan *plan, const float *table, float id)
 {
@@ -132,7 +132,7 @@ static void embedding_backward(const ps_layer_plan *plan, const ps_pass *pass,
             add_row(dy + i * width, dw[0] + row * width, width);
         }
     }
-    if (dx != NULL) { /* nothing depends smoothly on an id */
+    if (dx != NULL) { /* an id has no gradient */
         memset(dx, 0, ids * sizeof *dx);
     }
 }

@@ -7,8 +7,8 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* Places [from, to) of the window for which its value `offset` from the edge is
- * within `size` values; the others are in the padding. */
+/* Positions [from, to) of the window whose value at `offset` from the edge is within the `size`
+ * values of the image; at all other positions that value is padding. */
 typedef struct span {
     size_t from, to;
 } span;
@@ -34,14 +34,14 @@ typedef struct part {
     span down, across;
 } part;
 
-/* Where in a plane the first value of a row of places stands. */
+/* Returns the index in a plane of the first value of a row of positions. */
 static size_t first_of(const ps_window *at, const part *of, size_t row)
 {
     return (row * at->stride + of->i - at->padding) * at->columns + of->across.from * at->stride +
            of->j - at->padding;
 }
 
-/* One row of col from one plane of the images. */
+/* Copies one row of col from one plane of the images. */
 static void gather_row(const ps_window *at, const part *of, const float *plane, size_t s,
                        float *col)
 {
@@ -144,8 +144,8 @@ void ps_col2im(const ps_window *at, const float *col, size_t s, float *images)
 
 enum { TILE = 16 };
 
-/* A whole tile, over a small copy: else reads or writes jump by a row of the
- * matrix, often a power of two, and fall on one another in the cache. */
+/* Transposes a tile through a small copy. Directly, reads or writes would be a row of the matrix
+ * apart, often a power of two, and would evict each other from the cache. */
 static inline __attribute__((always_inline)) void turn_any_tile(bool onto, const float *restrict in,
                                                                 size_t in_row, float *restrict out,
                                                                 size_t out_row)

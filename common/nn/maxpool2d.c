@@ -55,8 +55,7 @@ static void pool_plane(const ps_pool *at, const float *x, float *y, uint32_t *wh
     }
 }
 
-/* Two rows of windows of 2 x 2, side by side: without a branch. `place` is that
- * of the first value. */
+/* Pools windows of 2 x 2 of two rows without branches. `place` is the index of the first value. */
 PS_CLONES(pool_pairs, (upper, lower, place, columns, y, where, n), const float *restrict upper,
           const float *restrict lower, uint32_t place, uint32_t columns, float *restrict y,
           uint32_t *restrict where, uint32_t n)

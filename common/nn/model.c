@@ -168,7 +168,7 @@ static ps_pass pass_of(const ps_model *model, size_t index, bool is_training, fl
         .is_training = is_training, .key = ps_draw_u64(model->draws, index), .scale = scale};
 }
 
-/* Where the variables of a layer are in a block of parameters. */
+/* Writes pointers to the variables of a layer in a block of parameters. */
 static void locate(const ps_model *model, const ps_placed *at, const float *block, const float **w)
 {
     for (unsigned v = 0; v < at->plan.var_count; v++) {
@@ -183,7 +183,7 @@ static void inputs_of(const ps_model *model, const ps_placed *at, const float *x
     }
 }
 
-/* The output of the last layer. */
+/* Computes forward. Returns the output of the last layer. */
 static const float *forward(ps_model *model, const float *weights, const float *x, size_t n,
                             bool is_training, const ps_model_hooks *hooks)
 {
@@ -212,7 +212,7 @@ static const float *forward(ps_model *model, const float *weights, const float *
     return ps_model_output_of(model, model->layers[model->layer_count - 1].root, x);
 }
 
-/* Of a sparse variable what the last pass left. */
+/* Clears the rows of a sparse variable's gradient that the last pass touched. */
 static void clear_rows(const ps_model *model, size_t variable, float *grad)
 {
     const ps_variable *var = &model->vars[variable];
@@ -224,7 +224,7 @@ static void clear_rows(const ps_model *model, size_t variable, float *grad)
     }
 }
 
-/* Before a layer adds to the gradients of its variables. */
+/* Clears the gradients of a layer's variables, before the layer adds to them. */
 static void clear_gradient(const ps_model *model, const ps_placed *at, float *grad)
 {
     for (size_t v = at->first_variable; v < at->first_variable + at->plan.var_count; v++) {
@@ -276,7 +276,8 @@ typedef struct step {
     float *grad;
 } step;
 
-/* The layer's own part: its variables' gradients, and what it writes of its inputs'. */
+/* Calls the layer's backward: gradients of its variables, and those of its inputs that it writes.
+ */
 static void backward_layer(ps_model *model, size_t index, const step *of)
 {
     const ps_placed *at = &model->layers[index];
@@ -313,7 +314,7 @@ static void backward_layer(ps_model *model, size_t index, const step *of)
                        model->block + at->tape_at, dy, dw, dx[0], of->n);
 }
 
-/* Adds what other layers, further on, have left of the inputs' gradients. */
+/* Adds to the gradients of the inputs what later layers have computed for the same inputs. */
 static void merge_slopes(ps_model *model, const ps_placed *at, size_t n)
 {
     const float *dy = model->block + at->dy_at;

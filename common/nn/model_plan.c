@@ -59,7 +59,7 @@ static ps_status add_variables(ps_model *model, uint32_t index)
     return ps_ok();
 }
 
-/* Whose outputs a layer reads, and their shapes. */
+/* Finds the inputs of a layer and their shapes. */
 static ps_status find_inputs(ps_model *model, uint32_t index, const ps_layer_spec *spec,
                              const ps_shape *in)
 {
@@ -92,7 +92,7 @@ static ps_status find_inputs(ps_model *model, uint32_t index, const ps_layer_spe
     return ps_ok();
 }
 
-/* The only layer that reads the output of layer `index`; NULL: none or several do. */
+/* Returns the only layer that reads the output of layer `index`; NULL: none or several do. */
 static const ps_layer_spec *only_reader(const ps_layer_spec *specs, size_t count, uint32_t index)
 {
     const ps_layer_spec *found = NULL;
@@ -116,8 +116,8 @@ static const ps_layer_spec *only_reader(const ps_layer_spec *specs, size_t count
     return found;
 }
 
-/* Of an addition of two, the one that is not the output of layer `index`, if it comes before that;
- * UINT32_MAX: it does not. Numbered as in ps_layer_spec. */
+/* Returns, for an addition of two outputs, the one that is not of layer `index`, numbered as in
+ * ps_layer_spec; UINT32_MAX: it is computed after that layer. */
 static uint32_t other_input(const ps_layer_spec *sum, uint32_t index)
 {
     uint32_t other;
@@ -129,7 +129,8 @@ static uint32_t other_input(const ps_layer_spec *sum, uint32_t index)
     return other <= index ? other : UINT32_MAX;
 }
 
-/* Lets a layer do the relu behind it, and an addition between them. */
+/* Merges into a layer the relu that follows, and an addition between them, where that is possible.
+ */
 static void take_relu(ps_model *model, uint32_t index, const ps_layer_spec *specs)
 {
     ps_placed *at = &model->layers[index];
@@ -169,7 +170,7 @@ static void place_layer(ps_model *model, uint32_t index, size_t *scratch)
     assert(tape <= PS_TENSOR_MAX);
     at->root = index;
     if (at->is_done) {
-        /* Of an addition, the later input is the layer that does it. */
+        /* The later input of the addition is the layer that computes it. */
         at->root = at->inputs[0].from;
         for (uint32_t k = 1; k < at->input_count; k++) {
             uint32_t from = at->inputs[k].from;

@@ -27,8 +27,8 @@ typedef struct planner {
     int *of; /* by layer: the slot of its output's gradient, or NO_SLOT */
 } planner;
 
-/* The smallest free slot that is large enough, else the largest free one, which grows, else a
- * new one. */
+/* Takes a slot: the smallest free one that is large enough, else the largest free one, which grows,
+ * else a new one. */
 static int take(planner *p, size_t values)
 {
     int best = NO_SLOT;
@@ -58,14 +58,14 @@ static void leave(planner *p, int held)
     p->slots[held].users--;
 }
 
-/* Whether input k's gradient can take the place of the output's, which nobody else needs:
- * what is added before a relu comes first, as the layer reads there what it adds to. */
+/* Returns whether the gradient of input k can overwrite that of the output, which nobody else
+ * needs. An output that is added before a relu has precedence, because the layer reads it there. */
 static bool goes_over(const planner *p, const ps_placed *at, uint32_t k, int dy)
 {
     return at->runs->slope_in_place && p->slots[dy].users == 1 && k + 1 == at->input_count;
 }
 
-/* Offsets hold the number of a slot until the slots have places. */
+/* Plans the gradient of one input. Offsets hold the number of a slot until `place` is called. */
 static void plan_input(planner *p, const ps_placed *at, int dy, ps_placed_input *input)
 {
     bool passes = at->runs->passes_slope;
@@ -106,7 +106,7 @@ static void plan_layer(planner *p, size_t index)
     for (uint32_t k = 0; k < at->input_count; k++) {
         plan_input(p, at, dy, &at->inputs[k]);
     }
-    /* Only now: what was added to is read until the layer is done. */
+    /* Not earlier: the layer reads the values that it adds to until its end. */
     for (uint32_t k = 0; k < at->input_count; k++) {
         ps_slope_way way = at->inputs[k].way;
 
@@ -117,7 +117,7 @@ static void plan_layer(planner *p, size_t index)
     leave(p, dy);
 }
 
-/* From numbers of slots to places in the block. */
+/* Replaces the numbers of slots by places in the block. */
 static void place(planner *p)
 {
     ps_model *model = p->model;
@@ -141,7 +141,7 @@ static void place(planner *p)
 
 void ps_model_plan_slopes(ps_model *model)
 {
-    /* Each input of each layer takes at most one, and the loss one. */
+    /* Each input of each layer takes at most one slot, and the loss one. */
     size_t most = 1, count = model->layer_count;
     uint32_t last = model->layers[count - 1].root;
     planner p = {.model = model};

@@ -23,7 +23,7 @@ typedef struct resnet {
 
 enum { NAME_MAX_BYTES = 64 };
 
-/* A convolution without bias, and its norm. */
+/* Adds a convolution without bias, and its norm. */
 static void add_conv(ps_network_build *net, const char *name, uint32_t filters, uint32_t kernel,
                      uint32_t stride)
 {
@@ -41,7 +41,7 @@ static void add_conv(ps_network_build *net, const char *name, uint32_t filters, 
     (void)ps_network_add(net, "batch_norm", text);
 }
 
-/* Number of the layer whose output is added to a block's. */
+/* Adds the shortcut of a block. Returns the number of the layer whose output is added. */
 static uint32_t add_shortcut(ps_network_build *net, shortcut kind, const char *name,
                              uint32_t filters, uint32_t from)
 {
@@ -104,7 +104,7 @@ static ps_status build_resnet18(ps_network_build *net)
     return build(net, &(resnet){.stages = 4, .blocks = 2, .filters = 64, .kind = PROJECTED});
 }
 
-/* Section 4.2 of the paper: 6 n + 2 layers. */
+/* Builds the network of section 4.2 of the paper, with 6 n + 2 layers. */
 static ps_status build_free(ps_network_build *net, uint32_t depth)
 {
     return build(net,

@@ -16,7 +16,7 @@
         .help = "ids that there can be; 0: as many as the data set has"                            \
     }
 
-/* Rows of the tables: `rows` or what the data set says, and there must be some. */
+/* Sets the rows of the tables: `rows`, or the data set's vocabulary. Fails if there is none. */
 static ps_status rows_of(const ps_network_build *net, double rows, uint32_t *out)
 {
     const ps_network_facts *facts = net->facts;
@@ -72,8 +72,8 @@ static void add_normal_dense(ps_network_build *net, const char *name, double uni
     ps_network_set(spec, "init_scale", scale);
 }
 
-/* Deviations of first weights as in Paddle's word2vec example: 0.001 of the table, 1 / sqrt(256)
- * of the hidden layer, 1 / sqrt(inputs) of the output. */
+/* Standard deviations of initial weights are those of Paddle's word2vec example: 0.001 for the
+ * table, 1 / sqrt(256) for the hidden layer, 1 / sqrt(inputs) for the output. */
 static ps_status build_ngram(ps_network_build *net)
 {
     const double *numbers = net->params.v;
@@ -112,7 +112,7 @@ static const ps_param skipgram_params[] = {
     {.name = NULL},
 };
 
-/* First weights as in word2vec: the words' vectors uniform within 0.5 / width, their
+/* Initial weights are those of word2vec: the words' vectors uniform within 0.5 / width, the
  * neighbours' zero. */
 static ps_status build_skipgram(ps_network_build *net)
 {
@@ -172,7 +172,7 @@ static const ps_param wide_deep_params[] = {
     {.name = NULL},
 };
 
-/* Number of the layer that gives the deep part's output. */
+/* Adds the deep part. Returns the number of its last layer. */
 static uint32_t add_deep(ps_network_build *net, uint32_t rows, uint32_t numbers, uint32_t outputs)
 {
     uint32_t given = net->facts->features - net->facts->ids;

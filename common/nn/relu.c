@@ -14,7 +14,8 @@ PS_CLONES(slopes, (y, dy, dx, n), const float *restrict y, const float *restrict
           float *restrict dx, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        float slope = dy[i]; /* read in any case: else only masked loads would vectorise */
+        float slope =
+            dy[i]; /* read unconditionally: a conditional read vectorises only with masked loads */
 
         dx[i] = y[i] > 0.0f ? slope : 0.0f;
     }

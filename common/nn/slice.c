@@ -36,7 +36,7 @@ static ps_status slice_plan(ps_layer_plan *plan)
     return ps_ok();
 }
 
-/* Values before the range. */
+/* Returns the values before the range. */
 static size_t before(const ps_layer_plan *plan)
 {
     return ps_shape_size(&plan->in) / plan->in.dim[0] * (size_t)plan->params.v[FIRST];

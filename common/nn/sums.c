@@ -50,7 +50,7 @@ static const kernels *kernels_here(void)
     return &kernels_baseline;
 }
 
-/* Sums from their lanes. */
+/* Returns the sum of all lanes. */
 static float fold(float lane[LANES])
 {
     for (size_t half = LANES / 2; half > 0; half /= 2) {

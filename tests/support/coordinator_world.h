@@ -49,32 +49,33 @@ struct coordinator_world {
     size_t node_count;
 };
 
-/* Nodes 0..workers-1 are "w0".., the others "p0"..; all finish by themselves.
- * Returns when they are registered. */
+/* Starts a coordinator and nodes: 0..workers-1 are "w0".., the others "p0"... All finish as soon as
+ * they run. Returns when all are registered. */
 void cw_begin(coordinator_world *w, size_t workers, size_t pservers);
 void cw_end(coordinator_world *w);
 
-/* The coordinator goes away and comes back at the same address with the same
- * folder, as if its process had. */
+/* Restarts the coordinator at the same address with the same folder, as a new process would. */
 void cw_restart(coordinator_world *w);
 void cw_stop_node(coordinator_world *w, size_t index);
 
-/* A unary call; the reply is the caller's to free, or NULL and *error says why. */
+/* Makes a unary call. Returns the reply, which the caller frees; or NULL and fills *error. */
 ProtobufCMessage *cw_call(coordinator_world *w, const char *method, const ProtobufCMessage *request,
                           ps_error *error);
-/* The same to a node. */
+/* Makes a unary call to a node, as cw_call. */
 ProtobufCMessage *cw_call_node(coordinator_world *w, size_t index, const char *method,
                                const ProtobufCMessage *request, ps_error *error);
 
-/* Submits a spec given as JSON; the job's id into id[96]. Fails the test unless OK. */
+/* Submits a spec in JSON and writes the job's id into id[96]. Fails the test if it is refused. */
 void cw_submit(coordinator_world *w, const char *json, char id[96]);
-/* The same, with whatever answer. */
+/* Submits a spec in JSON. Returns the reply, or NULL and fills *error. */
 Psgd__V1__SubmitJobResponse *cw_try_submit(coordinator_world *w, const char *json,
                                            const char *request_id, ps_error *error);
-Psgd__V1__Job *cw_get(coordinator_world *w, const char *id); /* fails the test unless there */
 
-/* What WatchJob gave after sequence `after`, until the job was in `until` or the
- * stream ended. */
+/* Returns the job; the caller frees it. Fails the test if there is none. */
+Psgd__V1__Job *cw_get(coordinator_world *w, const char *id);
+
+/* The events of WatchJob after sequence `after`, until the job was in state `until` or the stream
+ * ended. */
 typedef struct cw_events {
     size_t count;
     Psgd__V1__WatchJobResponse *items[CW_EVENTS_MAX];
@@ -84,7 +85,7 @@ void cw_watch(coordinator_world *w, const char *id, uint64_t after, Psgd__V1__Jo
               cw_events *out);
 void cw_events_fini(cw_events *events);
 
-/* Watches until the job is in the state, or over; returns the last state. */
+/* Blocks until the job is in the state, or has ended. Returns the last state. */
 Psgd__V1__JobState cw_await(coordinator_world *w, const char *id, Psgd__V1__JobState state);
 
 /* What ReclaimLogs gave. */
@@ -102,7 +103,7 @@ void cw_reclaim(coordinator_world *w, const Psgd__V1__ReclaimLogsRequest *reques
                 cw_reclaimed *out);
 void cw_reclaimed_fini(cw_reclaimed *r);
 
-/* Node `index` runs, or will soon; it ends with this result. */
+/* Ends the work of node `index` with this result, as soon as it runs. */
 void cw_finish(coordinator_world *w, size_t index, ps_status result);
 
 #endif

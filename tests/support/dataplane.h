@@ -18,17 +18,19 @@ typedef struct dp_job {
     ps_placement placement; /* "ps-0" at "127.0.0.1:40312"; a process a rank, "worker-0" */
 } dp_job;
 
-/* From a JobSpec in JSON; data `glyphs` unless it says otherwise. Weights are
- * the model's own. */
+/* Makes a job of a JobSpec in JSON; data are `glyphs` by default. Weights are the model's initial
+ * ones. */
 void dp_job_init(dp_job *job, const char *json);
 void dp_job_fini(dp_job *job);
 
-/* Gathers a server's slices out of the whole block, or puts them back. */
+/* Copies a server's slices from the whole block, one after the other. */
 void dp_gather(const ps_placement *placement, uint32_t server, const float *block, float *slices);
+
+/* Copies a server's slices back to their places in the whole block. */
 void dp_scatter(const ps_placement *placement, uint32_t server, const float *slices, float *block);
 
-/* A worker's session: job "job-1", attempt 1, weights of its own, no data. To
- * be called when the servers' addresses are known. */
+/* Fills a worker's session: job "job-1", attempt 1, a copy of the weights, no data. Servers must
+ * have been started, because the session has their addresses. */
 void dp_worker_session(const dp_job *job, uint32_t rank, ps_session *session);
 void dp_session_fini(ps_session *session);
 
@@ -44,22 +46,22 @@ typedef struct dp_server {
     char address[32];
 } dp_server;
 
-/* Serves rank `rank` of the job and writes its address into it. */
+/* Starts server `rank` of the job and writes its address into the job. */
 void dp_server_start(dp_server *s, side *on, dp_job *job, uint32_t rank, uint64_t drop_ack);
 
-/* The connections break and nobody listens any more / the same shard is served
- * at the same port again. */
+/* Breaks all connections and stops listening; or listens again at the same port, with the same
+ * store. */
 void dp_server_break(dp_server *s);
 void dp_server_resume(dp_server *s);
 
-/* The attempt is over; the server still answers. */
+/* Ends the attempt; the server still answers, with refusals. */
 void dp_server_close(dp_server *s);
 
-/* Closes the streams and ends; again is allowed. The shard stays until fini. */
+/* Closes the streams and stops the server. May be repeated. The store stays until fini. */
 void dp_server_stop(dp_server *s);
 void dp_server_fini(dp_server *s);
 
-/* Copies the shard's weights to their places in a whole block. */
+/* Copies the server's weights to their places in the whole block. */
 void dp_server_weights(dp_server *s, float *block);
 
 #endif

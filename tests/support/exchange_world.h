@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* exchange_world.h - servers on one loop, workers on another, or workers alone, and a
- * twin that says what must come of it. */
+/* exchange_world.h - a job of fake workers: servers on one loop and workers on another, or a mesh
+ * of workers. A twin computes the expected weights. */
 #ifndef PS_TESTS_SUPPORT_EXCHANGE_WORLD_H
 #define PS_TESTS_SUPPORT_EXCHANGE_WORLD_H
 
@@ -16,19 +16,25 @@ typedef struct exchange_world {
     uint32_t worker_count, server_count;
 } exchange_world;
 
-/* Servers run, workers are described but not started; without servers they listen. `choices` are
- * further members of the JobSpec, each with a comma before it. */
+/* Starts servers and prepares workers without starting them; workers of a mesh listen. `choices`
+ * are further members of the JobSpec in JSON, each with a comma before it. */
 void xw_begin(exchange_world *w, uint32_t workers, uint32_t servers, fake_kind kind, uint64_t steps,
               uint64_t drop_ack, const char *choices);
-void xw_start(exchange_world *w); /* all workers */
+
+/* Starts all workers. */
+void xw_start(exchange_world *w);
+
+/* Waits for the end of all workers. */
 void xw_join(exchange_world *w);
+
+/* Stops and frees everything. */
 void xw_end(exchange_world *w);
 
-/* A cmocka assertion: all have come to the end, and hold to the bit what the
- * twin says. */
+/* Asserts that all workers have finished all steps, and that their weights have the twin's bits. */
 void xw_must_be_as_the_twin(exchange_world *w);
 
-/* The same, without the twin: all workers hold the same bits, other than at first. */
+/* Asserts that all workers have finished all steps, and that their weights have the same bits,
+ * which differ from the initial ones. */
 void xw_must_be_alike(exchange_world *w);
 
 #endif

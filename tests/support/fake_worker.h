@@ -15,17 +15,17 @@
 #include "services/worker/rank.h"
 #include "tests/support/dataplane.h"
 
-/* How gradients come about. */
+/* How a fake worker makes gradients. */
 typedef enum fake_kind {
-    FAKE_CHAINED, /* they depend on the weights: every bit goes on */
-    FAKE_COUNTED  /* small whole numbers: sums are exact in any order */
+    FAKE_CHAINED, /* of the weights, so that every bit of a step influences the next */
+    FAKE_COUNTED  /* small integers, whose sums are exact in any order */
 } fake_kind;
 
 typedef struct fake_worker fake_worker;
 
-/* Told on the worker's thread where it is: before the weights are waited for,
- * after they came, and when half of the variables, or all but the first, of the step's last
- * contribution have been handed over. May block. */
+/* Called on the worker's thread: before it waits for weights, after they have arrived, and when
+ * half of the variables, or all but the first, of the step's last contribution were handed over.
+ * May block. */
 typedef enum fake_at {
     FAKE_BEGINS,
     FAKE_HAS_WEIGHTS,
@@ -46,14 +46,14 @@ struct fake_worker {
     ps_buf *grad;
     ps_exchange *exchange;
     ps_peer_receiver *receiver;
-    ps_peers *peers; /* NULL: the exchange is through servers */
+    ps_peers *peers; /* NULL: the job has servers */
     ps_mesh_exchange *mesh;
     ps_service service;
     ps_server *server;
     char address[32];
     pthread_t thread;
-    uint64_t skipped; /* steps it was overtaken in */
-    bool went_home;   /* the gate was closed before the end */
+    uint64_t skipped; /* steps in which it was overtaken */
+    bool went_home;   /* it returned early because the gate was closed */
     ps_status failure;
     ps_exchange_stats stats; /* when its thread had ended */
 
@@ -62,30 +62,32 @@ struct fake_worker {
     uint64_t clock; /* steps it has finished */
 };
 
-/* Of a job without servers: it listens, its exchange takes what comes, and its address is in
- * the job. First of all, for each worker. */
+/* Makes the worker of a job without servers listen: its exchange takes messages, and its address is
+ * in the job. Call it for each worker before any is started. */
 void fake_worker_listen(fake_worker *w, uint32_t rank);
-/* The connections break and nobody listens any more / it listens at the same port again. */
+/* Breaks all connections to the worker and stops listening. */
 void fake_worker_break(fake_worker *w);
+
+/* Listens again at the same port. */
 void fake_worker_resume(fake_worker *w);
 
-/* Zero it, then set job, on, kind, steps and what else matters; the servers
- * must have been started, or each worker listen. */
+/* Starts a worker. The caller has zeroed it and set job, on, kind, steps and other inputs. Servers
+ * must have been started, or all workers must listen. */
 void fake_worker_start(fake_worker *w, uint32_t rank);
 
-/* Waits until it has finished so many steps or has gone home. */
+/* Blocks until the worker has finished `clock` steps, or has returned early. */
 void fake_worker_wait(fake_worker *w, uint64_t clock);
 
-/* Closes its gate. */
+/* Closes the worker's gate. */
 void fake_worker_stop(fake_worker *w);
 
-/* Waits for the thread's end and closes the exchange. The session's weights are
- * those of the last step then. */
+/* Waits for the end of the thread and closes the exchange. The session's weights are then those of
+ * the last step. */
 void fake_worker_join(fake_worker *w);
 void fake_worker_fini(fake_worker *w);
 
-/* The servers' weights after so many steps of a bsp job, and as workers see
- * them, decoded; (param_count) each. */
+/* Computes, without any exchange, the weights after `steps` steps of a bsp job: those of the
+ * servers, and as workers decode them; (param_count) each. */
 void fake_twin(const dp_job *job, fake_kind kind, uint64_t steps, float *servers, float *workers);
 
 #endif

@@ -10,7 +10,7 @@
 
 enum { FARM_STORES = 4, FARM_TABLES = 2, FARM_WIDTH = 3, FARM_KEYS = 40, FARM_KEY_END = 100000 };
 
-/* What the stores of a job have in common. */
+/* What all stores of a job share. */
 typedef struct farm_job {
     world w;
     bool has_rows, rows_save_changes;
@@ -27,11 +27,12 @@ typedef struct farm {
 void farm_begin(farm *f, const farm_job *job, uint32_t count);
 void farm_end(farm *f);
 
-/* The store that has a virtual shard, a slice (by its place in the world). */
+/* Return which store has a virtual shard, or a slice (by its place in the world). */
 uint32_t farm_owner(const farm *f, uint32_t virtual_shard);
 ps_store *farm_of_slice(const farm *f, uint32_t place);
 
-/* Pushes of the world's values (shard_world.h), zeros, rows drawn by (clock, contributor). */
+/* Push, to the store that owns it: a slice with the world's values (shard_world.h); zeros; rows
+ * drawn by (clock, contributor). */
 ps_status farm_push(const farm *f, uint32_t worker, uint64_t clock, uint32_t contributor,
                     uint32_t place, ps_store_outcome *outcome);
 ps_status farm_push_zeros(const farm *f, uint32_t worker, uint64_t clock, uint32_t contributor);
@@ -43,13 +44,14 @@ ps_status farm_lose(const farm *f, uint32_t worker);
  * into `got` (WORLD_SLICES), 0 for a slice that is not ready. */
 ps_status farm_pull(const farm *f, uint32_t worker, uint64_t clock, uint64_t *got);
 
-/* Hashes what rows of keys that are pushed to are, if the worker may have them; else 0. */
+/* Pulls the rows that pushes may touch. Returns their hash, or 0 if the policy does not admit the
+ * worker. */
 uint64_t farm_pull_rows(const farm *f, uint32_t worker, uint64_t clock);
 
-/* Hashes weights, versions and rows. */
+/* Returns a hash of all weights, versions and rows. */
 uint64_t farm_hash(const farm *f);
 
-/* One store as a file. */
+/* A file of a saved store, in memory. */
 typedef struct farm_file {
     uint8_t *bytes;
     size_t len;
@@ -57,7 +59,7 @@ typedef struct farm_file {
 
 ps_status farm_write(void *arg, const void *bytes, size_t len); /* arg: farm_file */
 
-/* Saves all stores and goes on with `count` others, which read the files in turn. */
+/* Saves all stores and replaces them by `count` new ones, which load the files. */
 ps_status farm_move(farm *f, uint32_t count, int64_t now_us);
 
 #endif

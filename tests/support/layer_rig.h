@@ -8,8 +8,8 @@
 static const uint64_t rig_seed = 20240602;
 
 enum {
-    RIG_GUARD = 16, /* floats before and behind each tensor that nobody may write */
-    RIG_MORE = 2    /* inputs beside the first, of a layer that takes several */
+    RIG_GUARD = 16, /* guard floats before and behind each tensor */
+    RIG_MORE = 2    /* further inputs of a layer that takes several */
 };
 
 typedef struct tensor {
@@ -18,8 +18,8 @@ typedef struct tensor {
     size_t n;
 } tensor;
 
-/* A layer with its tensors, filled by draws of magnitude 0.2 to 1.2: away from
- * zero, so that a step of finite differences crosses no kink. */
+/* A layer with its tensors, filled with draws of magnitude 0.2 to 1.2: away from 0, so that a step
+ * of finite differences crosses no kink. */
 typedef struct rig {
     const ps_layer *layer;
     ps_layer_plan plan;
@@ -30,14 +30,14 @@ typedef struct rig {
     ps_pass pass;
 } rig;
 
-/* n of `batch` samples of the shape, for each input; every tensor is `shift` floats off its
- * alignment. */
+/* Returns a rig for n of `batch` samples of this shape, for each input. Every tensor begins `shift`
+ * floats behind an aligned address. */
 rig rig_of(const ps_layer *layer, size_t n, size_t batch, ps_shape in, const ps_params *params,
            size_t shift);
 
-/* The layer as it is by default, with `units` units or filters, over rows of
- * `in` values, or images of 3 channels, 3 + in / 3 rows and 5 columns if it takes
- * nothing else. One that takes several inputs has three. */
+/* Returns a rig for the layer with default numbers and `units` units or filters. A sample is a row
+ * of `in` values or, if the layer takes only images, an image of 3 channels, 3 + in / 3 rows and 5
+ * columns. A layer that takes several inputs has three. */
 rig rig_make(const ps_layer *layer, size_t n, size_t batch, uint32_t in, uint32_t units,
              size_t shift);
 void rig_drop(rig *at); /* asserts that nobody wrote beside a tensor */
