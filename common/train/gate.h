@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gate.h - where the training thread waits for the loop's thread.
  *
- * The loop tells what has come in (slices of weights, acknowledgements), the
- * trainer waits until what it needs is there, or the session has failed or was
- * stopped. Every wait has a deadline and says whom it waits for.
+ * The loop reports what has arrived: slices of weights, rows, acknowledgements. The trainer blocks
+ * until what it needs has arrived, or until the exchange has failed or was stopped. Every wait has
+ * a deadline; a wait that reaches it fails the gate with DEADLINE_EXCEEDED and the servers that
+ * owe.
+ *
+ * Functions are marked by the thread that calls them: trainer, loop, or any.
  */
 #ifndef PS_COMMON_TRAIN_GATE_H
 #define PS_COMMON_TRAIN_GATE_H
@@ -18,66 +21,68 @@
 
 /* What the trainer waits for. */
 typedef struct ps_gate_want {
-    bool acks;             /* all acknowledgements; */
-    bool rows;             /* or the rows of sparse tables asked for; else weights */
-    uint32_t first, count; /* variables */
-    uint64_t clock;
+    bool acks;             /* true: all acknowledgements */
+    bool rows;             /* true: all rows of sparse tables; if both are false: weights */
+    uint32_t first, count; /* weights: variables [first, first + count) */
+    uint64_t clock;        /* of the weights or rows */
 } ps_gate_want;
 
-/* Of an exchange without a thread of its own: what the trainer does in a wait. */
+/* What the trainer calls during a wait if the exchange has no thread of its own. */
 typedef struct ps_gate_hooks {
-    /* Brings what there is of the weights of `clock`: at the beginning of a wait,
-     * and when it was nudged. Not thorough: what is locked just now may be left
-     * for later; it is asked thoroughly before the trainer sleeps. Gives the time
-     * when it is to be asked again whatever happens; INT64_MAX: never. */
+    /* Delivers the weights of `clock` that are available. Called when a wait begins and after each
+     * nudge. Unless `is_thorough` it may pass over what another thread has locked; before the
+     * trainer sleeps it is called with is_thorough. Returns the monotonic time in microseconds at
+     * which to call it again even without a nudge; INT64_MAX: never. */
     int64_t (*fetch)(void *arg, uint64_t clock, bool is_thorough);
-    void (*rest)(void *arg); /* there is no more: the trainer will sleep, or pause */
-    void (*wake)(void *arg); /* after a pause; a sleep ends with fetch */
+    void (*rest)(void *arg); /* called before the trainer sleeps or pauses */
+    void (*wake)(void *arg); /* called after a pause; after a sleep fetch is called */
     void *arg;
-    int64_t spin_us; /* so long it waits awake before that */
+    int64_t spin_us; /* time of busy waiting before the trainer sleeps */
 } ps_gate_hooks;
 
 typedef struct ps_gate {
     const ps_placement *placement; /* kept */
     const ps_layout *layout;       /* the placement's */
     uint32_t parts;
-    int64_t patience_us; /* longest single wait */
+    int64_t patience_us; /* deadline of a single wait */
     ps_gate_hooks hooks; /* (optional) */
 
-    pthread_mutex_t mutex; /* guards all below */
+    pthread_mutex_t mutex; /* guards all below, but for the atomics */
     pthread_cond_t changed;
     bool stopped;
-    bool waiting;       /* the trainer is in a wait, */
-    ps_gate_want want;  /* for this */
-    ps_status failure;  /* first one */
-    uint64_t *arrived;  /* (variables): slices come in since the start, over all clocks */
-    uint64_t *whole;    /* (parts): newest clock whose weights have all come */
-    bool *owes_ack;     /* (parts): the contribution in hand is not acknowledged */
-    uint32_t unacked;   /* parts that owe one */
-    bool *owes_rows;    /* (parts): rows that were asked for have not come */
-    uint64_t overtaken; /* 1 + newest clock that was over before its weights came; 0: none */
-    uint64_t told;      /* 1 + clock that `version` is about; 0: none */
-    uint64_t version;   /* least of the weights of that clock that came so far */
-    int64_t waited_us;  /* so far */
+    bool waiting;       /* the trainer is in a wait */
+    ps_gate_want want;  /* what it waits for, while `waiting` */
+    ps_status failure;  /* the first one */
+    uint64_t *arrived;  /* (variables): slices that have arrived, summed over all clocks */
+    uint64_t *whole;    /* (parts): newest clock of which all weights of the part have arrived */
+    bool *owes_ack;     /* (parts): the part has not acknowledged the current contribution */
+    uint32_t unacked;   /* number of parts with owes_ack */
+    bool *owes_rows;    /* (parts): rows that were requested of the part have not arrived */
+    uint64_t overtaken; /* 1 + newest clock that was complete before its weights arrived; 0: none */
+    uint64_t told;      /* 1 + the clock that `version` is about; 0: none */
+    uint64_t version;   /* smallest version of the weights of that clock that have arrived */
+    int64_t waited_us;  /* sum of all waits so far */
 
-    atomic_uint_fast64_t nudges; /* so far */
-    atomic_bool sleeping;        /* the trainer has to be woken by a nudge */
+    atomic_uint_fast64_t nudges; /* number of nudges so far */
+    atomic_bool sleeping;        /* a nudge has to wake the trainer */
 } ps_gate;
 
-/* The placement is kept: its parts are waited for, by the node ids of their servers. */
+/* Initialises the gate of a worker. Keeps `placement`, whose parts deliver and whose servers' node
+ * ids appear in errors. patience_us is the deadline of a single wait. */
 void ps_gate_init(ps_gate *gate, const ps_placement *placement, int64_t patience_us);
 void ps_gate_fini(ps_gate *gate);
 
-/* Trainer. Wait for the weights of `clock` of these variables / for all
- * acknowledgements. False: stopped or failed; go home. */
+/* Trainer. Blocks until the weights of `clock` of these variables have arrived. Returns false if
+ * the gate was stopped or has failed; the caller then returns. */
 bool ps_gate_wait_weights(ps_gate *gate, uint32_t first_variable, uint32_t count, uint64_t clock);
+/* Trainer. Blocks until no part owes an acknowledgement. Returns false if stopped or failed. */
 bool ps_gate_wait_acks(ps_gate *gate);
 
-/* Trainer: have all weights of `clock` come? With hooks: of what they have brought. */
+/* Trainer. Returns whether all weights of `clock` have arrived. Does not call hooks. */
 bool ps_gate_has_weights(ps_gate *gate, uint64_t clock);
 
-/* Trainer: waits so long, whatever comes in. False: stopped or failed. Not
- * counted as waited. */
+/* Trainer. Sleeps for `us` microseconds, or until the gate is stopped or fails; then returns false.
+ * Does not count as waiting. */
 bool ps_gate_pause(ps_gate *gate, int64_t us);
 
 /* Trainer. Registers that a part of the placement will acknowledge the contribution that begins; it
@@ -87,52 +92,60 @@ void ps_gate_owe_ack(ps_gate *gate, uint32_t part);
 /* Trainer. Registers that a part of the placement will deliver rows that are asked for; it owes
  * none yet. */
 void ps_gate_owe_rows(ps_gate *gate, uint32_t part);
-/* Trainer. Blocks until all rows registered, of step `clock`, have come. Returns false if stopped
- * or failed. */
+/* Trainer. Blocks until no part owes rows. `clock` is the clock of the rows, for the error. Returns
+ * false if stopped or failed. */
 bool ps_gate_wait_rows(ps_gate *gate, uint64_t clock);
-/* Trainer. Returns whether all rows registered have come. */
+/* Trainer. Returns whether no part owes rows. Never blocks. */
 bool ps_gate_has_rows(ps_gate *gate);
 
-/* Trainer, when the weights of `clock` are there: some of them have seen this
- * clock already, so it went on without this worker. Gradients on such weights
- * are of no step and must not be sent. */
+/* Trainer. Call it when the weights of `clock` have arrived. Returns whether some of them already
+ * include the step of this clock, so that the others made it without this worker. Gradients on such
+ * weights belong to no step and must not be sent. */
 bool ps_gate_is_overtaken(ps_gate *gate, uint64_t clock);
 
-/* Trainer, then: the newest clock that all of them are good for, at least `clock`. */
+/* Trainer. Call it when the weights of `clock` have arrived. Returns the newest clock whose weights
+ * all of them can be taken for; at least `clock`. */
 uint64_t ps_gate_reached(ps_gate *gate, uint64_t clock);
-/* Trainer, then: it goes on with clock `to`; these weights count as that one's. */
+/* Trainer. Makes the weights of clock `from` count as those of clock `to`, with which the trainer
+ * goes on. */
 void ps_gate_jump(ps_gate *gate, uint64_t from, uint64_t to);
 
-/* Before the trainer starts. The weights of `clock` are there, as those of clock 0 are otherwise.
- */
+/* Marks the weights of `clock` as arrived. Call it before the trainer starts; without it, those of
+ * clock 0 are. */
 void ps_gate_begin_at(ps_gate *gate, uint64_t clock);
 
-/* (optional) Before the trainer starts. The hooks are called on its thread,
+/* Sets the hooks; optional, before the trainer starts. They are called on the trainer's thread,
  * without the gate's mutex. */
 void ps_gate_set_hooks(ps_gate *gate, const ps_gate_hooks *hooks);
-/* Any thread: fetch may have more to bring. */
+/* Any thread. Tells the trainer that hooks.fetch may have more to deliver. */
 void ps_gate_nudge(ps_gate *gate);
 
-/* Loop. */
+/* Loop. Reports the acknowledgement of a part. Does nothing if it owes none. */
 void ps_gate_acked(ps_gate *gate, uint32_t part);
-void ps_gate_rows_came(ps_gate *gate, uint32_t part); /* all of that part's */
-/* `slices` of the weights of `clock` came in from `part`; `whole`: all of them have. */
+/* Loop. Reports that all rows that the part owed have arrived. */
+void ps_gate_rows_came(ps_gate *gate, uint32_t part);
+/* Loop. Reports slices (count) of the weights of `clock` that have arrived from `part`. `whole`:
+ * all slices of the part have arrived for this clock. */
 void ps_gate_delivered(ps_gate *gate, uint32_t part, const uint32_t *slices, uint32_t count,
                        uint64_t clock, bool whole);
-/* Before they are brought: the weights asked for at `clock` have seen `version`
- * clocks, more than `clock` or not. */
+/* Loop. Reports the version of weights that were requested for `clock`, before ps_gate_delivered of
+ * them. A version above `clock` means that their server went on without this worker. */
 void ps_gate_overtake(ps_gate *gate, uint64_t clock, uint64_t version);
 
-/* Any thread. The first failure counts; a stop is none. */
+/* Any thread. Fails the gate and ends the wait. Later failures are ignored. */
 void ps_gate_fail(ps_gate *gate, const ps_status *why);
+/* Any thread. Stops the gate and ends the wait. */
 void ps_gate_stop(ps_gate *gate);
-bool ps_gate_is_open(ps_gate *gate); /* neither stopped nor failed */
+/* Any thread. Returns whether the gate was neither stopped nor has failed. */
+bool ps_gate_is_open(ps_gate *gate);
+/* Any thread. Returns the first failure; OK if there was none. */
 ps_status ps_gate_failure(ps_gate *gate);
 
-/* Any thread: how long the trainer has waited for others so far. */
+/* Any thread. Returns how long the trainer has waited so far, in microseconds. */
 int64_t ps_gate_waited_us(ps_gate *gate);
 
-/* Any thread: the same in seconds, and whom the trainer waits for now ("" if it does not). */
+/* Any thread. Returns the same in seconds. Writes the servers for which the trainer waits now, such
+ * as "ps-0, ps-1", into whom (cap); "" if it does not wait. */
 double ps_gate_waited_s(ps_gate *gate, char *whom, size_t cap);
 
 #endif

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mesh_worker.h - a worker's part of an exchange among workers, but for how packets
- * travel: its contributions, the machine of common/mesh, the step of its weights by
- * the sum, and the gate.
+/* mesh_worker.h - a worker's part of an exchange among workers, without the transport: its
+ * contributions, the machine of common/mesh, the step of its weights, and the gate.
  *
- * The trainer's side (claim, give) is the trainer's thread's; the machine is of whoever
- * carries packets (advance, finish). A step starts with the first variables that the trainer
- * gives: what it has said of them is under way while the rest is still being computed. The
- * trainer goes on when the step is finished.
+ * The trainer's thread calls is_new, claim and give. The carrier, the thread that sends and
+ * receives packets, calls advance and finish. A step starts with the first variables that the
+ * trainer gives, so they are sent while the other gradients are still being computed. The trainer
+ * goes on when the step is finished.
  */
 #ifndef PS_COMMON_TRAIN_MESH_WORKER_H
 #define PS_COMMON_TRAIN_MESH_WORKER_H
@@ -17,36 +16,36 @@
 
 #include <pthread.h>
 
-/* Less than this, in bytes of a gradient, waits for more: waking the carrier costs a switch of
- * threads. */
+/* The carrier is woken when this many bytes of gradients are final, or all: waking it costs a
+ * switch of threads. */
 enum { PS_MESH_WORKER_GIVES = 512 << 10 };
 
 typedef struct ps_mesh_worker_conf {
     const ps_plan *plan; /* kept; it has a mesh */
     uint32_t rank;
-    float *weights;    /* (param_count), of clock 0; kept, and stepped */
+    float *weights;    /* (param_count): initial weights; kept, every step writes them */
     ps_buf *grad;      /* param_count floats; a reference is taken */
-    int64_t window_us; /* of the machine */
+    int64_t window_us; /* of the machine (mesh.h) */
 } ps_mesh_worker_conf;
 
 typedef struct ps_mesh_worker {
     const ps_plan *plan;
     uint32_t self;
-    ps_gate gate;     /* one server brings all slices: whoever carries packets */
-    ps_placement one; /* the plan's layout, as if it were so */
+    ps_gate gate;     /* waits for one server that delivers all slices: the carrier */
+    ps_placement one; /* the placement of that server */
     ps_mesh_machine *mesh;
     ps_stepper stepper;
     float *weights, *sum; /* (param_count) */
     ps_buf *grad;
-    uint32_t held;  /* contributions a step */
-    float *copies;  /* (held, param_count); NULL: one, and it stays in the gradient block */
-    float **blocks; /* (held) */
+    uint32_t held;  /* contributions of this worker to a step */
+    float *copies;  /* (held, param_count); NULL if held is 1: it stays in the gradient block */
+    float **blocks; /* (held): where each contribution lies */
 
-    /* of the step in hand, the trainer's */
-    uint64_t clock;
-    bool has_begun;   /* a contribution to it */
-    uint32_t in_hand; /* which of the held ones */
-    size_t untold;    /* bytes of variables since the carrier was told */
+    /* the trainer's */
+    uint64_t clock;   /* of the last contribution that was claimed */
+    bool has_begun;   /* a contribution was claimed */
+    uint32_t in_hand; /* index of that contribution, below `held` */
+    size_t untold;    /* bytes of final gradients since the carrier was last woken */
 
     pthread_mutex_t mutex; /* guards: */
     uint32_t *given;       /* (held, variable_count): contribution * variable_count + variable, in
@@ -54,30 +53,34 @@ typedef struct ps_mesh_worker {
     uint32_t given_count;  /* in this step */
 
     /* the carrier's */
-    uint32_t taken; /* of those */
-    uint64_t next;  /* the step that runs, or the one to start */
-    bool is_running;
+    uint32_t taken;  /* entries of `given` that the machine has */
+    uint64_t next;   /* the running step; else the one to start */
+    bool is_running; /* a step has begun and is not finished */
 } ps_mesh_worker;
 
-/* RESOURCE_EXHAUSTED: no memory for so many blocks. */
+/* Initialises a worker. Returns RESOURCE_EXHAUSTED if there is no memory for its blocks; also then
+ * ps_mesh_worker_fini must be called. */
 PS_MUST_USE ps_status ps_mesh_worker_init(ps_mesh_worker *w, const ps_mesh_worker_conf *conf);
-void ps_mesh_worker_fini(ps_mesh_worker *w); /* after an init that failed too */
+void ps_mesh_worker_fini(ps_mesh_worker *w);
 
-size_t ps_mesh_worker_memory(const ps_mesh_worker *w); /* bytes of blocks, sum, state, and what
-                                                        * codecs keep */
+/* Returns the bytes of blocks, the sum, the optimizer's state, and what codecs keep. */
+size_t ps_mesh_worker_memory(const ps_mesh_worker *w);
 
-/* A contribution begins. True: it is the first of its clock; that of the clock before must have
- * been finished. */
+/* Returns whether a contribution to `clock` would be the first of that clock. The step before must
+ * be finished when it is claimed. Trainer. */
 bool ps_mesh_worker_is_new(const ps_mesh_worker *w, uint64_t clock);
+/* Begins the contribution of `block` to `clock`. Trainer. */
 void ps_mesh_worker_claim(ps_mesh_worker *w, uint64_t clock, uint32_t block);
-/* These variables of it are final. True: the carrier should be told. */
+/* Adds variables of that contribution whose gradients are final. Returns whether the caller should
+ * wake the carrier. Trainer. */
 bool ps_mesh_worker_give(ps_mesh_worker *w, uint32_t first_variable, uint32_t count);
 
-/* The machine gets what was given since, and begins the step with the first. Errors as of
- * ps_mesh_ready. */
+/* Passes the variables that were given since the last call to the machine; the first one begins the
+ * step. Fails as ps_mesh_begin and ps_mesh_ready do. Carrier. */
 PS_MUST_USE ps_status ps_mesh_worker_advance(ps_mesh_worker *w, int64_t now_us);
 
-/* If the step that runs has its sum: steps the weights, and tells the gate. */
+/* If the sum of the running step is complete, steps the weights, reports them to the gate, and
+ * returns true. Else returns false. Carrier. */
 bool ps_mesh_worker_finish(ps_mesh_worker *w);
 
 #endif

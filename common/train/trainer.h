@@ -22,104 +22,109 @@ typedef struct ps_trainer ps_trainer;
 
 enum { PS_EVALUATIONS_KEPT = 32 };
 
-/* What an evaluation found. */
+/* The results of an evaluation. */
 typedef struct ps_trainer_evaluation {
-    uint32_t number; /* from 1 */
-    double loss, values[PS_METRICS_MAX];
+    uint32_t number;                     /* from 1 */
+    double loss, values[PS_METRICS_MAX]; /* values: of the plan's metrics */
 } ps_trainer_evaluation;
 
-/* Where it is; a copy. */
+/* How far a trainer is. */
 typedef struct ps_trainer_progress {
-    uint64_t step;         /* finished */
-    uint32_t epoch;        /* from 1 */
-    double loss, accuracy; /* of the last step's blocks */
-    uint64_t samples;
-    char waiting_for[PS_STATUS_TEXT_BYTES]; /* the file that a full disk keeps it from; "": none */
-    uint64_t behind; /* steps taken while an exchange was under way from first to last */
-    uint32_t evaluations;
-    double eval_loss, eval_values[PS_METRICS_MAX]; /* the last one's; the plan's metrics */
+    uint64_t step;                          /* steps finished */
+    uint32_t epoch;                         /* from 1 */
+    double loss, accuracy;                  /* of this worker's blocks in the last step */
+    uint64_t samples;                       /* trained on so far */
+    char waiting_for[PS_STATUS_TEXT_BYTES]; /* error of the write that a full disk delays; "": none
+                                             */
+    uint64_t behind;      /* local steps during all of which an exchange was in flight */
+    uint32_t evaluations; /* number of evaluations so far */
+    double eval_loss, eval_values[PS_METRICS_MAX]; /* of the last evaluation; the plan's metrics */
 } ps_trainer_progress;
 
-/* Whose share of what. All pointers are kept. */
+/* A trainer's worker and job. All pointers are kept. */
 typedef struct ps_trainer_conf {
     const char *job_id;
-    const char *folder; /* for its files */
+    const char *folder; /* of the job; reports and model files go there */
     uint32_t rank;
     const ps_plan *plan;
     const ps_dataset *data;
-    float *weights; /* (param_count) initial; also where an exchange writes later ones */
+    float *weights; /* (param_count): initial weights; an exchange writes later ones here */
 } ps_trainer_conf;
 
-/* Takes all memory it will need, RESOURCE_EXHAUSTED if there is too little. */
+/* Creates a trainer and allocates all memory that training needs. Returns RESOURCE_EXHAUSTED if
+ * there is too little. */
 PS_MUST_USE ps_status ps_trainer_create(const ps_trainer_conf *conf, ps_trainer **out);
 
-/* Bytes of what training holds as long as it lasts, beside the data set. */
+/* Bytes that training holds for its whole duration, without the data set. */
 typedef struct ps_train_memory {
     size_t weights, gradients;
-    size_t optimizer;   /* its state, where this worker has it */
-    size_t activations; /* of a block or of a batch of the test set, and scratch */
-    size_t samples;     /* gathered, and the order of all */
-    size_t rounds;      /* of local steps: the replica and what the method keeps */
+    size_t optimizer;   /* state of the optimizer, if this worker steps the weights */
+    size_t activations; /* activations and scratch of the model */
+    size_t samples;     /* samples of a batch, and the order of all */
+    size_t rounds;      /* under local steps: the replica and the method's state */
 } ps_train_memory;
 
+/* Returns the memory of a trainer. */
 ps_train_memory ps_trainer_memory(const ps_trainer *t);
 
-ps_buf *ps_trainer_grad(ps_trainer *t); /* the gradient block, for the exchange */
+/* Returns the gradient block, for the exchange. The trainer keeps it. */
+ps_buf *ps_trainer_grad(ps_trainer *t);
 
 /* ---- A rank as a file ---- */
 
-/* Lets the thread end when `clock` exchanges are finished, before the job is over: with all that
- * was pushed acknowledged and the weights of that clock there. It writes no model then. Before
- * start; without, the thread ends with the job. */
+/* Ends the thread when `clock` exchanges are finished, before the end of the job: every push is
+ * acknowledged then, and the weights of that clock have arrived. The trainer then writes no model.
+ * Call it before ps_trainer_start; without it, the thread ends with the job. */
 void ps_trainer_stop_at(ps_trainer *t, uint64_t clock);
 
-/* Writes what the rank keeps from one clock to the next: the shared weights as it has them, its
- * optimizer's state, its replica with the method's state and the local rule's, and what the
- * exchange keeps (residuals, estimates). Draws follow from the clock, so they are not in it. Not
- * while the thread runs, and only where it ended by ps_trainer_stop_at. Fails as `write` does, and
- * with FAILED_PRECONDITION for an exchange among workers, whose state no file has.
+/* Writes what the rank keeps from one clock to the next: its copy of the shared weights, the
+ * optimizer's state, the replica with the method's state and the local rule's, and what the
+ * exchange keeps (residuals, estimates). Draws follow from the clock, so they are not in it. Call
+ * it when the thread has ended by ps_trainer_stop_at. Fails as `write` does, and with
+ * FAILED_PRECONDITION for an exchange among workers, whose state cannot be saved.
  *
  * The file is one of common/base/state.h, magic "PSGDRNK1", version 1:
  *   kind 1, first        u64 hash of the plan; u32 rank, variables; u64 clock, step, own steps of
  *                        local rounds; f64 sum of the local rule's rates in the last round
- *   kind 2, by variable  f32 size weights; f32 slots * size of the optimizer, where it is here;
+ *   kind 2, by variable  f32 size weights; f32 slots * size of the optimizer, if it is here;
  *                        f32 size replica, f32 slots * size of the method, f32 slots * size of the
- *                        local rule, where there are rounds; u64 rows: the last round that touched
- *                        each, where that is tracked; what the exchange keeps (coder.h)
+ *                        local rule, if there are rounds; u64 rows: the last round that touched
+ *                        each, if that is tracked; what the exchange keeps (coder.h)
  */
 PS_MUST_USE ps_status ps_trainer_save(ps_trainer *t, ps_exchange *exchange,
                                       ps_state_write_fn *write, void *arg);
 
-/* Reads it into a trainer and an exchange that have not begun: ps_trainer_start goes on from there.
- * After a failure both are only good for destroy.
+/* Reads such a file, (len) bytes, into a trainer and an exchange that have not begun;
+ * ps_trainer_start then goes on from its clock. After a failure both can only be destroyed.
  *
- * DATA_LOSS            not such a file, cut, or damaged; names the offset
- * FAILED_PRECONDITION  of another job or rank; an exchange among workers
+ * DATA_LOSS            the bytes are no such file, cut, or damaged; names the offset
+ * FAILED_PRECONDITION  the file is of another job or rank, or the exchange is among workers
  */
 PS_MUST_USE ps_status ps_trainer_load(ps_trainer *t, ps_exchange *exchange, const uint8_t *bytes,
                                       size_t len);
 
-/* Starts the thread. Its last act, having ended by itself or because the
- * exchange's gate was closed, is done(arg). */
+/* Starts the thread. It calls done(arg) as its last act, when training has ended or the exchange's
+ * gate was stopped or has failed. */
 PS_MUST_USE ps_status ps_trainer_start(ps_trainer *t, ps_exchange *exchange,
                                        void (*done)(void *arg), void *arg);
 
-/* After `done`: how it ended. CANCELLED if it was stopped. */
+/* Returns how training ended; CANCELLED if it was stopped. Call it after `done`. */
 ps_status ps_trainer_result(ps_trainer *t);
 
-/* Not while the thread runs; after `done` it is joined. NULL is allowed. */
+/* Joins the thread, which must have called `done` if it was started, and frees the trainer. NULL is
+ * allowed. */
 void ps_trainer_destroy(ps_trainer *t);
 
-/* Any thread. */
+/* Returns a copy of the progress. Any thread. */
 ps_trainer_progress ps_trainer_get_progress(ps_trainer *t);
 
 /* Gives an evaluation by its number. Returns false if there is none of that number, or if it is
  * not among the last PS_EVALUATIONS_KEPT. Any thread. */
 bool ps_trainer_get_evaluation(ps_trainer *t, uint32_t number, ps_trainer_evaluation *out);
 
-/* Where the job splits evaluations: what this worker found in its share in the last
- * one, as ps_evaluation_write makes it, and the number of that, from 1; a reference, the
- * caller's. NULL before the first. Any thread. */
+/* If the job splits evaluations: returns this worker's part of the last one, in the format of
+ * ps_evaluation_write, and writes its number, from 1, to *evaluation. The caller owns the
+ * reference. NULL before the first evaluation. Any thread. */
 ps_buf *ps_trainer_get_part(ps_trainer *t, uint32_t *evaluation);
 
 #endif
