@@ -70,6 +70,7 @@ ps_status ps_trainer_create(const ps_trainer_conf *conf, ps_trainer **out)
     t->conf = *conf;
     t->plan = plan;
     pthread_mutex_init(&t->mutex, NULL);
+    pthread_mutex_init(&t->files_mutex, NULL);
     t->batch =
         plan->spec->block_size > PS_EVALUATION_BATCH ? plan->spec->block_size : PS_EVALUATION_BATCH;
     ps_evaluation_init(&t->evaluation, plan);
@@ -115,6 +116,7 @@ void ps_trainer_destroy(ps_trainer *t)
     ps_ahead_destroy(t->ahead);
     ps_feed_destroy(t->feed);
     pthread_mutex_destroy(&t->mutex);
+    pthread_mutex_destroy(&t->files_mutex);
     free(t);
 }
 
@@ -418,7 +420,7 @@ static void *run(void *arg)
                 st = ps_trainer_write_patiently(t, ps_trainer_write_model);
             }
             if (ps_is_ok(&st)) {
-                st = ps_trainer_write_patiently(t, ps_trainer_flush_reports);
+                st = ps_trainer_write_patiently(t, ps_trainer_flush);
             }
         } else {
             st = ps_gate_failure(t->gate);

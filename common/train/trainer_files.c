@@ -38,9 +38,18 @@ static ps_status path_of(const ps_trainer *t, const char *prefix, const char *su
 static ps_status open_events(ps_trainer *t)
 {
     char path[768];
+    ps_events *events = NULL;
     ps_status st = path_of(t, "TB", "/" PS_EVENTS_NAME, path, sizeof path);
 
-    return ps_is_ok(&st) ? ps_events_open(path, wall_s(), &t->events) : st;
+    if (ps_is_ok(&st)) {
+        st = ps_events_open(path, wall_s(), &events);
+    }
+    if (ps_is_ok(&st)) {
+        pthread_mutex_lock(&t->files_mutex);
+        t->events = events;
+        pthread_mutex_unlock(&t->files_mutex);
+    }
+    return st;
 }
 
 static void names_of(const ps_plan *plan, const char *names[PS_METRICS_MAX])
@@ -82,8 +91,10 @@ void ps_trainer_put_train(ps_trainer *t, const ps_train_row *row)
     };
     size_t count = sizeof curves / sizeof curves[0] - (isnan(row->accuracy) ? 1 : 0);
 
+    pthread_mutex_lock(&t->files_mutex);
     ps_report_train(t->train_report, row);
     ps_events_add(t->events, wall_s(), row->step, curves, count);
+    pthread_mutex_unlock(&t->files_mutex);
 }
 
 void ps_trainer_put_eval(ps_trainer *t, const ps_eval_row *row, int64_t began_us)
@@ -100,8 +111,10 @@ void ps_trainer_put_eval(ps_trainer *t, const ps_eval_row *row, int64_t began_us
         curves[1 + i] = (ps_scalar){tags[i], row->values[i]};
         ps_strbuf_printf(&said, ", %s %.4f", name, row->values[i]);
     }
+    pthread_mutex_lock(&t->files_mutex);
     ps_report_eval(t->eval_report, row);
     ps_events_add(t->events, wall_s(), row->step, curves, 1 + plan->metric_count);
+    pthread_mutex_unlock(&t->files_mutex);
     ps_log(PS_LOG_INFO, "trainer",
            "epoch %u of %u, step %llu: test loss %.4f%s; evaluated from %.3f s to %.3f s",
            row->epoch, plan->spec->epochs, (unsigned long long)row->step, row->loss,
@@ -110,11 +123,17 @@ void ps_trainer_put_eval(ps_trainer *t, const ps_eval_row *row, int64_t began_us
     ps_strbuf_fini(&said);
 }
 
-ps_status ps_trainer_flush_reports(ps_trainer *t)
+ps_status ps_trainer_flush(ps_trainer *t)
 {
-    ps_status train = ps_report_flush(t->train_report), eval = ps_report_flush(t->eval_report);
-    ps_status events = ps_events_flush(t->events);
+    ps_status train = ps_ok(), eval = ps_ok(), events = ps_ok();
 
+    pthread_mutex_lock(&t->files_mutex);
+    if (t->events != NULL) { /* all of them are open, the events last */
+        train = ps_report_flush(t->train_report);
+        eval = ps_report_flush(t->eval_report);
+        events = ps_events_flush(t->events);
+    }
+    pthread_mutex_unlock(&t->files_mutex);
     if (!ps_is_ok(&train)) {
         return train;
     }
@@ -161,10 +180,14 @@ static ps_status close_report(ps_report **report)
 
 ps_status ps_trainer_close_reports(ps_trainer *t)
 {
-    ps_status train = close_report(&t->train_report), eval = close_report(&t->eval_report);
-    ps_status events = t->events == NULL ? ps_ok() : ps_events_close(t->events);
+    ps_status train, eval, events;
 
+    pthread_mutex_lock(&t->files_mutex);
+    train = close_report(&t->train_report);
+    eval = close_report(&t->eval_report);
+    events = t->events == NULL ? ps_ok() : ps_events_close(t->events);
     t->events = NULL;
+    pthread_mutex_unlock(&t->files_mutex);
     if (!ps_is_ok(&train)) {
         return train;
     }

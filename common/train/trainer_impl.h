@@ -66,7 +66,8 @@ struct ps_trainer {
     struct trainer_tables *tables; /* sparse ones; NULL: none */
     ps_holdup holdup;              /* what the job's straggler does to this worker */
 
-    pthread_mutex_t mutex; /* guards progress, past and part */
+    pthread_mutex_t files_mutex; /* guards the reports and events */
+    pthread_mutex_t mutex;       /* guards progress, past and part */
     ps_trainer_progress progress;
     ps_trainer_evaluation past[PS_EVALUATIONS_KEPT]; /* ring, by number */
     ps_buf *part; /* of the last evaluation; NULL: none, or they are not split */
@@ -134,8 +135,6 @@ void ps_trainer_put_train(ps_trainer *t, const ps_train_row *row);
 /* The log also says when the evaluation began and ended, in seconds of training. */
 void ps_trainer_put_eval(ps_trainer *t, const ps_eval_row *row, int64_t began_us);
 PS_MUST_USE ps_status ps_trainer_write_model(ps_trainer *t);
-/* Writes the rows that wait for room. */
-PS_MUST_USE ps_status ps_trainer_flush_reports(ps_trainer *t);
 /* Calls `write` until it says something else than RESOURCE_EXHAUSTED, or training is stopped, with
  * growing pauses; progress shows what it waits for. Returns what `write` said last. */
 PS_MUST_USE ps_status ps_trainer_write_patiently(ps_trainer *t, ps_status (*write)(ps_trainer *t));

@@ -237,6 +237,11 @@ void ps_rank_keep_curves(const ps_rank *r)
     keep(r, "TB", "/" PS_EVENTS_NAME, PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_EVENTS);
 }
 
+ps_status ps_rank_flush(const ps_rank *r)
+{
+    return ps_trainer_flush(r->trainer);
+}
+
 void ps_rank_keep_model(const ps_rank *r)
 {
     keep(r, "MODEL", ".safetensors", PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_MODEL);

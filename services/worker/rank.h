@@ -46,6 +46,9 @@ ps_status ps_rank_result(const ps_rank *rank);
 /* Registers the rank's curves, as far as they were written, with the node for Collect. */
 void ps_rank_keep_curves(const ps_rank *rank);
 
+/* Writes the rows of the curves that are still in memory. Any thread; may wait for the disk. */
+PS_MUST_USE ps_status ps_rank_flush(const ps_rank *rank);
+
 /* Registers the model files that rank 0 leaves with the node for Collect. */
 void ps_rank_keep_model(const ps_rank *rank);
 

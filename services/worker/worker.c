@@ -199,6 +199,19 @@ static ps_status collect(void *state)
     return ps_ok();
 }
 
+/* Writes the rows of the curves that are still in memory. On a full disk what is written is given:
+ * a worker that has finished waited for room itself. */
+static ps_status save(void *state, const atomic_bool *stop)
+{
+    ps_worker *w = state;
+    ps_status st = ps_ok();
+
+    for (uint32_t i = 0; i < w->rank_count && ps_is_ok(&st) && !atomic_load(stop); i++) {
+        st = ps_rank_flush(w->ranks[i]);
+    }
+    return st.code == PS_RESOURCE_EXHAUSTED ? ps_ok() : st;
+}
+
 static size_t progress(void *state, Psgd__V1__WorkerProgress ***list)
 {
     ps_worker *w = state;
@@ -217,5 +230,6 @@ const ps_role_hooks ps_worker_hooks = {
     .run = run,
     .release = release,
     .collect = collect,
+    .save = save,
     .progress = progress,
 };

@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 
-from harness import BIN, ENDLESS, PATIENCE, SMALL, ClusterTest, job_pb2, main
+from harness import BIN, ENDLESS, PATIENCE, SMALL, ClusterTest, data_path, job_pb2, main
 
 OK, SERVER, CONNECTION, TIMEOUT, ARGUMENTS = range(5)
 
@@ -211,6 +211,43 @@ class Evaluations(Fidelity):
         lines = [line for line in said.splitlines() if "test set:" in line]
         for line, value in zip(lines, accuracy):
             self.assertIn(f"accuracy {float(value):.4f}", line)
+
+
+class Cancelled(Fidelity):
+    """A job that is stopped gives what there is."""
+
+    def setUp(self):
+        self.c = self.cluster(workers=2, pservers=2, data=data_path(), node_data=data_path())
+        self.folder = self.c.folder
+
+    def cancel(self, spec, step=20):
+        job = self.c.submit(spec)
+        self.c.wait(job.id, lambda j: j.progress.step >= step)
+        self.psgd("cancel", job.id, coordinator=self.c.coordinator.address)
+        job = self.c.wait(job.id)
+        self.assertEqual(job.state, job_pb2.JOB_STATE_CANCELLED, job.message)
+        self.assertEqual(job.message, "cancelled by a client")
+        return job, self.c.files(job.id)
+
+    def test_model_and_curves_are_there(self):
+        job, files = self.cancel({**ENDLESS, "workers": 2, "pservers": 2})
+        model = self.folder / "m.safetensors"
+        model.write_bytes(files["MODEL-endless-N(ps).safetensors"])
+        said = json.loads(self.psgd("--format", "json", "eval", "-m", model))
+        self.assertGreater(said["metrics"]["accuracy"], 0.05)
+        for rank in (0, 1):
+            self.assertGreater(len(files[f"TR-endless-N({rank}).csv"].splitlines()), 10)
+        self.c.wait_idle()
+        # Another job goes on from there.
+        again = self.c.wait(self.c.submit({**SMALL, "epochs": 1, "initFrom": f"job:{job.id}"}).id)
+        self.assertEqual(again.state, job_pb2.JOB_STATE_DONE, again.message)
+
+    def test_sparse_tables_are_there(self):
+        if not data_path() or not os.path.exists(os.path.join(data_path(), "ctr/adult.csv")):
+            self.skipTest("PSGD_DATA has no ctr/adult.csv")
+        _, files = self.cancel({"preset": "fleet_ctr", "epochs": 1000})
+        self.assertIn("MODEL-fleet_ctr-N(ps).safetensors", files)
+        self.assertTrue([f for f in files if f.endswith(".psgdtab")], list(files))
 
 
 class Messages(Fidelity):

@@ -302,12 +302,13 @@ static void a_silent_node_is_lost_when_its_lease_is_over(void **state)
     cm_tick(&w, 3 * S);
     assert_string_equal(w.c.reason, "NODE_LOST");
     assert_string_equal(w.c.message, "worker w1 (h:2) is lost: no heartbeat for 8.0 s");
-    assert_int_equal(w.released[PS0], 1);
-    assert_int_equal(w.released[W1], 1); /* it may live behind a cut link */
-    assert_int_equal(w.released[W0], 0); /* it has curves, as far as they go */
+    assert_int_equal(w.released[W1], 1);  /* it may live behind a cut link */
+    assert_int_equal(w.released[W0], 0);  /* it has curves, as far as they go */
+    assert_int_equal(w.released[PS0], 0); /* and it weights */
     assert_int_equal(w.collected[W0], 1);
-    assert_int_equal(w.collected[PS0], 0);
+    assert_int_equal(w.collected[PS0], 1);
     ps_commit_collected(&w.c, W0, &cm_ok, w.now);
+    ps_commit_collected(&w.c, PS0, &cm_ok, w.now);
     cm_take(&w);
     cm_store(&w);
     assert_int_equal(w.released[W0], 1);
@@ -452,16 +453,41 @@ static void a_node_s_own_failure_ends_the_job_and_its_files_are_saved(void **sta
     assert_string_equal(w.c.message, "worker w1 (h:2) failed: loss is not finite at step 12");
     assert_int_equal(w.collected[W1], 1);
     assert_int_equal(w.collected[W0], 1);
-    assert_int_equal(w.collected[PS0], 0);
-    assert_int_equal(w.released[PS0], 1);
+    assert_int_equal(w.collected[PS0], 1);
+    assert_int_equal(w.released[PS0], 0);
     assert_int_equal(w.released[W1], 0);
     ps_commit_collected(&w.c, W1, &cm_ok, w.now);
     ps_commit_collected(&w.c, W0, &cm_ok, w.now);
+    ps_commit_collected(&w.c, PS0, &cm_ok, w.now);
     cm_take(&w);
     cm_store(&w);
     assert_int_equal(w.released[W1], 1);
     cm_release_all(&w);
     assert_int_equal(w.c.state, STATE(FAILED));
+    ps_commit_fini(&w.c);
+}
+
+/* Whoever cancels a job has seen enough of it, and wants what there is. */
+static void a_cancelled_job_gives_its_files_before_its_nodes_are_let_go(void **state)
+{
+    cm_world w;
+
+    (void)state;
+    cm_run(&w, &cm_conf);
+    ps_commit_cancel(&w.c, "asked", w.now);
+    cm_take(&w);
+    for (size_t i = 0; i < NODES; i++) {
+        assert_int_equal(w.collected[i], 1);
+        assert_int_equal(w.released[i], 0);
+    }
+    ps_commit_collected(&w.c, W0, &cm_ok, w.now);
+    ps_commit_collected(&w.c, PS0, &cm_ok, w.now);
+    cm_tick(&w, 11 * S); /* nobody waits for long */
+    cm_store(&w);
+    assert_int_equal(w.released[W1], 1);
+    cm_release_all(&w);
+    assert_int_equal(w.c.state, STATE(CANCELLED));
+    assert_string_equal(w.c.message, "asked");
     ps_commit_fini(&w.c);
 }
 
@@ -641,6 +667,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(asp_collects_when_the_last_unfinished_worker_is_lost),
         cmocka_unit_test(asp_fails_without_workers_and_without_a_server),
         cmocka_unit_test(a_node_s_own_failure_ends_the_job_and_its_files_are_saved),
+        cmocka_unit_test(a_cancelled_job_gives_its_files_before_its_nodes_are_let_go),
         cmocka_unit_test(a_failure_blamed_on_a_peer_waits_to_see_who_is_dead),
         cmocka_unit_test(a_failure_blamed_on_a_peer_is_its_own_when_all_peers_live),
         cmocka_unit_test(files_that_do_not_come_fail_the_job_by_name),

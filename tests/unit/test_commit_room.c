@@ -115,8 +115,9 @@ static void a_failure_is_saved_before_anybody_is_let_go(void **state)
     assert_nobody_released(&w);
     w.is_full = false;
     pass(&w);
-    assert_int_equal(w.released[PS0], 1);
+    assert_nobody_released(&w); /* all have files */
     assert_int_equal(w.collected[W0], 1);
+    assert_int_equal(w.collected[PS0], 1);
     assert_string_equal(w.c.message, "worker w1 (h:2) failed: nan");
     ps_commit_fini(&w.c);
 }
@@ -277,6 +278,24 @@ static void cancel_says_whose_files_are_lost(void **state)
     ps_commit_fini(&w.c);
 }
 
+static void a_cancelled_job_waits_for_no_room(void **state)
+{
+    cm_world w;
+
+    (void)state;
+    cm_run(&w, &cm_conf);
+    ps_commit_cancel(&w.c, "asked", w.now);
+    cm_take(&w);
+    ps_commit_collected(&w.c, W0, &cm_ok, w.now);
+    ps_commit_collected(&w.c, PS0, &cm_ok, w.now);
+    ps_commit_held(&w.c, W1, true, &cm_full, w.now);
+    cm_take(&w);
+    assert_int_equal(w.c.stage, PS_STAGE_STORE);
+    assert_string_equal(w.c.message, "asked; the files of worker w1 (h:2) are lost: write x: No "
+                                     "space left");
+    ps_commit_fini(&w.c);
+}
+
 static void cancel_ends_a_failure_s_wait_for_files(void **state)
 {
     ps_status nan = ps_fail(PS_DATA_LOSS, "nan");
@@ -287,6 +306,7 @@ static void cancel_ends_a_failure_s_wait_for_files(void **state)
     ps_commit_beat(&w.c, W1, 8, true, PHASE(FAILED), &nan, w.now);
     cm_take(&w);
     ps_commit_collected(&w.c, W1, &cm_ok, w.now);
+    ps_commit_collected(&w.c, PS0, &cm_ok, w.now);
     ps_commit_held(&w.c, W0, false, &cm_full, w.now);
     cm_tick(&w, 60 * S);
     ps_commit_held(&w.c, W0, false, &cm_full, w.now);
@@ -332,6 +352,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(cancel_gives_up_a_result_that_waits),
         cmocka_unit_test(cancel_during_a_try_waits_for_that_one),
         cmocka_unit_test(cancel_says_whose_files_are_lost),
+        cmocka_unit_test(a_cancelled_job_waits_for_no_room),
         cmocka_unit_test(cancel_ends_a_failure_s_wait_for_files),
         cmocka_unit_test(a_start_that_cannot_be_saved_asks_nobody),
     };

@@ -114,7 +114,7 @@ typedef struct ps_member {
 typedef enum ps_commit_stage {
     PS_STAGE_GOING,   /* no outcome yet */
     PS_STAGE_DECIDED, /* saving the outcome: a later process must not decide otherwise */
-    PS_STAGE_SALVAGE, /* collecting what is left of a failure */
+    PS_STAGE_SALVAGE, /* collecting what a failed or cancelled job has left */
     PS_STAGE_STORE,   /* writing summary and manifest */
     PS_STAGE_NOTE,    /* saving the outcome with the list of files */
     PS_STAGE_RELEASE, /* the nodes are let go */

@@ -9,7 +9,7 @@
 
 enum { NAMES_MAX = 4 }; /* nodes named in a message; the others are counted */
 
-/* What a failure leaves behind is worth less of a wait than a result. */
+/* What a job leaves behind that failed or was cancelled is worth less of a wait than a result. */
 static const int64_t salvage_max_us = 10 * 1000 * 1000;
 
 ps_member_label ps_member_name(const ps_member *m)
@@ -85,21 +85,23 @@ static void release(ps_commit *c, size_t node)
     m->todo = 1u << PS_COMMIT_RELEASE; /* whatever else was to be done with it */
 }
 
-/* Has it files that are worth having? A worker's reports are, as far as they go. */
+/* Returns whether the node has files to give: a worker its reports as far as they go, a server its
+ * weights as they are. */
 static bool has_files(const ps_member *m)
 {
-    return m->step == PS_MEMBER_OVER ||
-           (m->step == PS_MEMBER_RUNNING && m->role == PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER);
+    return m->step == PS_MEMBER_OVER || m->step == PS_MEMBER_RUNNING;
 }
 
 static bool may_salvage(const ps_commit *c, const ps_member *m)
 {
-    return c->outcome == PSGD__V1__JOB_STATE__JOB_STATE_FAILED &&
-           c->state >= PSGD__V1__JOB_STATE__JOB_STATE_RUNNING && !m->is_lost && has_files(m) &&
-           m->files != PS_FILES_LOST && !m->is_releasing;
+    bool is_kept = c->outcome == PSGD__V1__JOB_STATE__JOB_STATE_FAILED ||
+                   c->outcome == PSGD__V1__JOB_STATE__JOB_STATE_CANCELLED;
+
+    return is_kept && c->state >= PSGD__V1__JOB_STATE__JOB_STATE_RUNNING && !m->is_lost &&
+           has_files(m) && m->files != PS_FILES_LOST && !m->is_releasing;
 }
 
-/* How long a failure waits for files. */
+/* How long a failed or cancelled job waits for files. */
 static int64_t salvage_us(const ps_commit *c)
 {
     return c->conf.collect_us < salvage_max_us ? c->conf.collect_us : salvage_max_us;
@@ -223,6 +225,12 @@ static bool is_short_of(const ps_member *m, ps_member_step step)
     return !m->is_lost && m->step < step;
 }
 
+static bool is_held(const ps_member *m, ps_member_step unused)
+{
+    (void)unused;
+    return !m->is_lost && m->files == PS_FILES_HELD;
+}
+
 static bool is_uncollected(const ps_member *m, ps_member_step unused)
 {
     (void)unused;
@@ -301,7 +309,12 @@ void ps_commit_cancel(ps_commit *c, const char *why, int64_t now_us)
 
     if (c->stage != PS_STAGE_GOING) {
         ps_commit_give_up(c, why, now_us);
-    } else if (ps_commit_uncollected(c, names, sizeof names) > 0) {
+    } else if (name_members(c, is_held, 0, names, sizeof names) > 0) {
+        for (size_t i = 0; i < c->count; i++) {
+            if (is_held(&c->members[i], 0)) {
+                c->members[i].files = PS_FILES_LOST; /* who cancels does not wait for room */
+            }
+        }
         ps_commit_decide(c, PSGD__V1__JOB_STATE__JOB_STATE_CANCELLED, "CANCELLED", now_us,
                          "%s before the files of %s were stored: they are lost", why, names);
     } else {

@@ -69,6 +69,16 @@ void ps_commit_held(ps_commit *c, size_t node, bool is_its_disk, const ps_status
         return;
     }
     m->seen_us = now_us;
+    if (c->outcome == PSGD__V1__JOB_STATE__JOB_STATE_CANCELLED) {
+        /* who cancels does not wait for room */
+        char lost[sizeof(ps_member_label) + 64];
+
+        m->files = PS_FILES_LOST;
+        snprintf(lost, sizeof lost, "the files of %s are lost", ps_member_name(m).text);
+        ps_commit_confess(c, lost, why->text);
+        ps_commit_settle(c, now_us);
+        return;
+    }
     m->files = PS_FILES_HELD;
     if (is_its_disk) {
         snprintf(whose, sizeof whose, "%s's", ps_member_name(m).text);
