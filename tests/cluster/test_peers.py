@@ -156,7 +156,7 @@ class Peers(ClusterTest):
             job = self.train(c, **fields, **shape("ccdc", 3))
             files = self.must_be_alike(c, job)
             apart = max(abs(a - b) for a, b in zip(plain, floats(self.weights(files, job))))
-            said = re.findall(r"exchange ccdc: (\d+) packets said", self.logs(files))
+            said = re.findall(r"exchange ccdc: (\d+) packets, ", self.logs(files))
             print(f"{workers} workers: at most {apart:.2g} apart after a step of rate 1")
             self.assertEqual(job.progress.total_steps, 1)
             self.assertEqual(sum(map(int, said)), multicasts)
@@ -253,7 +253,7 @@ class Peers(ClusterTest):
             c.poll("a frozen worker", lambda: stat.read_text().split()[2] == "T")
             for other in c.workers[:-1]:
                 c.poll("the others go on without it", lambda: len(set(re.findall(
-                    r"step (\d+) is late for want of [^:]*\b" + frozen.name + r"\b",
+                    r"step (\d+) waits for [^:]*\b" + frozen.name + r"\b",
                     other.log(before[other.name])))) > 3)
             self.assertEqual(c.get(job.id).state, job_pb2.JOB_STATE_RUNNING)
             frozen.thaw()
