@@ -20,8 +20,9 @@ void ps_spec_free(Psgd__V1__JobSpec *spec);
 /* Creates every message that is unset, empty. */
 void ps_spec_complete(Psgd__V1__JobSpec *spec);
 
-/* Moves from `under` to `spec` what `spec` leaves out. A list, and the numbers of a choice with
- * another name, are not merged: `spec` keeps its own. */
+/* Moves fields from `under` to `spec` that `spec` leaves unset: 0 or empty, as in proto3. Three are
+ * not merged, so that `spec` keeps its own: a list that has elements; the numbers of a choice that
+ * names another plugin; all of a model or data set that has another name. */
 void ps_spec_underlay(Psgd__V1__JobSpec *spec, Psgd__V1__JobSpec *under);
 
 /* Replaces a string of a message by a copy of `text`, and frees the old one. */

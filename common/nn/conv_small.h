@@ -32,7 +32,8 @@ typedef struct ps_conv_small {
     size_t pairs; /* of a place and a value of its window that is in the image */
 } ps_conv_small;
 
-/* Returns whether `batch` samples can be taken so on this processor, and this is the faster way. */
+/* Returns whether a convolution of `batch` samples meets the conditions above on this processor. If
+ * so, *out is what the functions below need. */
 bool ps_conv_small_fits(const ps_window *window, size_t filters, size_t batch, ps_conv_small *out);
 
 size_t ps_conv_small_scratch(const ps_conv_small *at); /* floats */

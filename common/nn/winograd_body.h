@@ -17,7 +17,11 @@
 
 enum { SIDE = 4 };
 
-/* Half `h` of 2 * LANES values: those of LANES tiles of one row, or of rows `next` apart. */
+/* Letters as in winograd_tiles.h: d the 4 x 4 window of a tile, B and A the matrices of Lavin and
+ * Gray. The transforms of d and of slopes work on rows first, then on columns. */
+
+/* Returns half `h` of the 2 * LANES values of LANES tiles, two a tile. The tiles are of one row, or
+ * of several rows, which are `next` values apart. */
 ON_INLINE vec half(const float *row, size_t next, unsigned tiles, unsigned h)
 {
     if (tiles == LANES) {
@@ -29,7 +33,7 @@ ON_INLINE vec half(const float *row, size_t next, unsigned tiles, unsigned h)
     return LOAD_TWO(row + (size_t)2 * h * next, row + ((size_t)2 * h + 1) * next);
 }
 
-/* B^T d, of four vectors. */
+/* Computes B^T d for the vectors d[0..3]; by symmetry also d B for the columns of a row. */
 ON_INLINE void window(const vec d[SIDE], vec out[SIDE])
 {
     out[0] = SUB(d[0], d[2]);
@@ -45,7 +49,8 @@ ON_INLINE void store(const vec v[SIDE], float *to, size_t apart)
     }
 }
 
-/* d B of a row of windows. */
+/* Computes one row of d B for LANES windows: `row` is that row of the image, `turned` the four
+ * columns. */
 ON_INLINE void input_row(const float *row, size_t next, unsigned tiles, vec turned[SIDE])
 {
     vec a = half(row, next, tiles, 0), b = half(row, next, tiles, 1);
@@ -55,7 +60,8 @@ ON_INLINE void input_row(const float *row, size_t next, unsigned tiles, vec turn
     window(values, turned);
 }
 
-/* rows (row, column of d B): the first two are there, those of the windows below are left. */
+/* Computes B^T d B of LANES windows into the planes `to`, `apart` floats each. rows[i][j] is row i,
+ * column j of d B. Rows 0 and 1 are the caller's; on return they are those of the windows below. */
 ON_INLINE void input(const float *image, size_t pitch, unsigned tiles, vec rows[SIDE][SIDE],
                      float *to, size_t apart)
 {
@@ -103,7 +109,8 @@ ON_INLINE void put(vec v, float *to, size_t columns)
     }
 }
 
-/* Values of row `i` of each tile; y at the first tile's, with `rows` and `columns` left. */
+/* Writes row `i`, 0 or 1, of LANES tiles. y is at the first value of the first tile; the image has
+ * `rows` and `columns` from there on, and nothing is written beyond. */
 ON_INLINE void put_row(vec a, vec b, unsigned tiles, size_t i, float *y, size_t pitch, size_t rows,
                        size_t columns)
 {
@@ -156,8 +163,8 @@ ON_INLINE void output(const float *from, size_t apart, vec bias, unsigned tiles,
     }
 }
 
-/* From the last columns to the first: what is written behind a row's last tile is the place of
- * the next row's first ones, which come later. */
+/* Goes from the last columns to the first. A strip at the end of a row writes meaningless numbers
+ * over the first tiles of the next row; a later strip writes those tiles. */
 ON_INLINE void input_tiles(const ps_tile_band *band, const float *image, unsigned tiles, float *to,
                            size_t apart)
 {
@@ -203,7 +210,7 @@ ON_INLINE void to_image(const ps_tile_band *band, const float *from, size_t apar
     }
 }
 
-/* Tiles of a row that go into a vector; rows have 4 or more. */
+/* Returns how many tiles of one row a vector holds. Rows have at least 4 tiles. */
 static inline unsigned tiles_of(const ps_tile_band *band)
 {
     return band->across == 4 ? 4 : band->across == 8 ? 8 : LANES;

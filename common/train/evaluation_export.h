@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* evaluation_export.h - a model with sparse tables as one file: its embeddings have a row for
- * every id, in the order of ids.
+/* evaluation_export.h - writes a model with sparse tables as one file, without sparse tables: each
+ * embedding has a row for every id, in the order of ids.
  *
- * A row is what an evaluation reads for its id (evaluation_rows.h): of one that has none, its
- * first values, or zeros. So the file is the model that the job would have left without
- * model.table, and says so.
+ * The row of an id is what an evaluation reads for it (evaluation_rows.h). The description in the
+ * file is that of the job without model.table, so the file is read like any other model.
  */
 #ifndef PS_COMMON_TRAIN_EVALUATION_EXPORT_H
 #define PS_COMMON_TRAIN_EVALUATION_EXPORT_H
 
 #include "common/train/evaluation_rows.h"
 
-/* Of a plan with tables, its block of weights and its rows. An ONNX file where the path ends in
- * ".onnx", else safetensors. RESOURCE_EXHAUSTED without memory for all rows; else as
- * ps_plan_create, ps_weights_write and ps_onnx_write. */
+/* Writes the model of a plan with tables, from its block of weights and its rows, to `path`: as
+ * ONNX if the path ends in ".onnx", else as safetensors. Returns RESOURCE_EXHAUSTED if there is no
+ * memory for all rows; else fails as ps_plan_create, ps_weights_write or ps_onnx_write does. */
 PS_MUST_USE ps_status ps_evaluation_export(const ps_plan *plan, const float *weights,
                                            const ps_evaluation_rows *rows, const char *path);
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* evaluation_rows.h - the rows of sparse tables for evaluating a model outside of its job: out of
- * the files that the job left.
+/* evaluation_rows.h - the rows of sparse tables for evaluating a model outside of its job, from the
+ * files that the job left.
  *
- * What a job's own evaluation reads: an id without a row has the first values of its row, or
- * zeros where admission has not let it in; no row is made. One thread at a time.
+ * An id has the values that the job's own evaluation reads. If it has no row, these are the initial
+ * values of its row, or zeros if admission has not let it in. Reading creates no row. One thread at
+ * a time.
  */
 #ifndef PS_COMMON_TRAIN_EVALUATION_ROWS_H
 #define PS_COMMON_TRAIN_EVALUATION_ROWS_H
@@ -12,17 +13,20 @@
 
 typedef struct ps_evaluation_rows ps_evaluation_rows;
 
-/* Of a plan with tables, which is kept; paths (count): whole files of all servers first, then
- * changes in their order. Errors as of ps_merge_read_tables (merge.h). */
+/* Reads the rows of a plan with tables, which is kept. paths (count): first the complete files of
+ * all servers, then files of changes in their order. Fails as ps_merge_read_tables (merge.h) does.
+ */
 PS_MUST_USE ps_status ps_evaluation_rows_open(const ps_plan *plan, const char *const *paths,
                                               size_t count, ps_evaluation_rows **out);
 void ps_evaluation_rows_close(ps_evaluation_rows *rows); /* NULL is allowed */
 
-/* The rows of n samples x (n, features) into the block of weights; ids become places. */
+/* Copies the rows of n samples x (n, features) into the block of weights. Replaces the ids in x by
+ * positions in that block's embeddings. Fails if an id is wrong. */
 PS_MUST_USE ps_status ps_evaluation_rows_put(ps_evaluation_rows *rows, float *weights, float *x,
                                              size_t n);
 
-/* The rows of some ids, ascending and each once: of each table in turn (count, width) into out. */
+/* Writes the rows of ids `keys` (count), ascending and each once, into `out`: (count, width) for
+ * each table in turn. */
 PS_MUST_USE ps_status ps_evaluation_rows_pull(const ps_evaluation_rows *rows, const uint64_t *keys,
                                               size_t count, float *out);
 

@@ -86,28 +86,29 @@ typedef enum ps_member_files {
 } ps_member_files;
 
 typedef struct ps_member {
-    /* The caller's, before ps_commit_begin; id and incarnation may be learnt. */
+    /* Set by the caller before ps_commit_begin. The node itself may tell id and incarnation later.
+     */
     char id[PS_COMMIT_NODE_ID_MAX];
     char address[PS_COMMIT_ADDRESS_MAX];
     Psgd__V1__NodeRole role;
-    uint32_t rank;        /* a server's; the first one of a worker, */
-    uint32_t rank_count;  /* which carries so many from there on; 1 for a server */
+    uint32_t rank;        /* of a server; of a worker process: the first of its ranks */
+    uint32_t rank_count;  /* number of ranks of the process, from `rank` on; 1 for a server */
     uint64_t incarnation; /* 0: not known yet */
-    uint32_t threads;     /* of a server, as it says; 0: not known yet */
+    uint32_t threads;     /* number of threads that a server reports; 0: not known yet */
 
-    /* The machine's. */
+    /* Written by the machine. */
     ps_member_step step;
     ps_member_files files;
-    bool is_lost;        /* dead, or struck off: nobody waits for it */
-    bool is_releasing;   /* told, or about to be */
-    bool is_released;    /* has answered */
+    bool is_lost;        /* the attempt no longer waits for it */
+    bool is_releasing;   /* Abort was sent, or is about to be */
+    bool is_released;    /* Abort was answered or has failed */
     bool is_silent;      /* did not answer CanCommit */
-    bool is_blamed;      /* failed because of a peer, it says; see blame_us */
-    unsigned idle_beats; /* in a row, while it should be at work */
-    unsigned beats;      /* since a peer was blamed */
-    int64_t seen_us;     /* last sign of life */
-    unsigned todo;       /* bits: actions not yet taken */
-    ps_status error;     /* what it failed of */
+    bool is_blamed;      /* reports that it failed because of another node; see blame_us */
+    unsigned idle_beats; /* heartbeats in a row without this attempt, while it should run */
+    unsigned beats;      /* heartbeats since blame_us was set */
+    int64_t seen_us;     /* time of the last sign of life */
+    unsigned todo;       /* bits: actions that the caller has not taken yet */
+    ps_status error;     /* why the node failed */
 } ps_member;
 
 /* DONE begins its end with STORE, QUEUED with SALVAGE, the others with DECIDED. */

@@ -26,11 +26,12 @@ enum {
     PS_INTAKE_FILES_MAX = 288    /* of one node: as many as one may leave (node.h) */
 };
 
-/* The job's folder; `id` is one that the registry gave. */
+/* Writes the path of a job's folder into `out`. job_id must be one that the registry has given, as
+ * it is not checked. Returns OUT_OF_RANGE if the path is too long. */
 PS_MUST_USE ps_status ps_artifacts_folder(char out[PS_FOLDER_MAX], const char *data_dir,
                                           const char *job_id);
 
-/* Returns whether the job has a folder; "": whether there is the folder that those are in. */
+/* Returns whether the job has a folder. With job_id "": whether DATA_DIR/jobs exists. */
 bool ps_artifacts_exist(const char *data_dir, const char *job_id);
 
 /* Calls fn for every folder of a job, in no order. */
@@ -54,16 +55,17 @@ PS_MUST_USE ps_status ps_artifacts_set_aside(const char *data_dir, const char *j
 /* Undoes ps_artifacts_set_aside. */
 PS_MUST_USE ps_status ps_artifacts_take_back(const char *data_dir, const char *job_id);
 
-/* "LOG-title-N(node).jsonl", from the second attempt on ".2.jsonl". */
+/* Writes the name of a node's log: "LOG-title-N(node).jsonl"; from the second attempt on it ends in
+ * ".2.jsonl". */
 void ps_artifacts_log_name(char out[PS_NAME_MAX + 1], const char *title, const char *node_id,
                            uint32_t attempt);
 
-/* Length of the file, 0 if there is none. */
+/* Returns the bytes of the file, 0 if there is none. */
 uint64_t ps_artifacts_size(const char *folder, const char *name);
 
-/* Adds to a node's log what begins at byte `offset` of it; what is there
- * already is skipped, a gap changes nothing. *stored becomes the length that is
- * there. Making the folder is up to the caller. */
+/* Appends n bytes, which begin at byte `offset` of the node's log, to the file. Skips those that
+ * the file has already; writes nothing if there would be a gap. *stored becomes the length of the
+ * file. The folder must exist. */
 PS_MUST_USE ps_status ps_artifacts_append(const char *folder, const char *name, uint64_t offset,
                                           const void *bytes, size_t n, uint64_t *stored);
 
@@ -74,22 +76,22 @@ PS_MUST_USE ps_status ps_artifacts_read(const char *folder, const char *name, ui
 /* --- what a node hands over ------------------------------------------------- */
 
 typedef struct ps_intake_file {
-    char name[PS_NAME_MAX + 1]; /* as stored */
+    char name[PS_NAME_MAX + 1]; /* in the job's folder */
     Psgd__V1__ArtifactKind kind;
     uint64_t size;
     char sha256[PS_SHA256_HEX_BYTES];
 } ps_intake_file;
 
-/* Receives the chunks of Collect from one node. Disk: at most what the node
- * sends, one file at a time beside those that are complete. */
+/* Receives the chunks of Collect from one node, one file at a time. It never needs more disk than
+ * the node sends. */
 typedef struct ps_intake {
     ps_leaver who;
     char folder[PS_FOLDER_MAX];
-    char log_name[PS_NAME_MAX + 1]; /* under which its log is stored */
-    char part_name[32];             /* under which weights.f32 is stored */
+    char log_name[PS_NAME_MAX + 1]; /* name under which the node's log is stored */
+    char part_name[32];             /* name under which weights.f32 is stored */
     ps_file_writer writer;
     bool is_open;
-    char at[PS_NAME_MAX + 1]; /* the file being received, as the node calls it */
+    char at[PS_NAME_MAX + 1]; /* the node's name of the file that is being received */
     uint64_t received;
     ps_sha256 sha;
     ps_intake_file now, files[PS_INTAKE_FILES_MAX];
@@ -97,17 +99,22 @@ typedef struct ps_intake {
 } ps_intake;
 
 void ps_intake_init(ps_intake *in, const char *folder, const char *log_name, const ps_leaver *who);
-void ps_intake_fini(ps_intake *in); /* an unfinished file leaves no trace */
+/* Removes an unfinished file and frees what the intake owns. */
+void ps_intake_fini(ps_intake *in);
 
-/* DATA_LOSS: wrong checksum, or chunks out of order. INVALID_ARGUMENT: a file that the node does
- * not leave (left_files.h), or that came before; nothing of it is stored. INTERNAL: weights that
- * are not finite. */
+/* Stores the n bytes of a chunk. Fails, and stores nothing of the file:
+ *
+ * DATA_LOSS         wrong checksum, or chunks out of order
+ * INVALID_ARGUMENT  a file that such a node does not leave (left_files.h), or that it has sent
+ * before INTERNAL          weights that are not finite
+ */
 PS_MUST_USE ps_status ps_intake_chunk(ps_intake *in, const Psgd__V1__CollectResponse *head,
                                       const uint8_t *bytes, size_t n);
-/* The stream ended: DATA_LOSS if in the middle of a file. */
+/* Handles the end of the stream. Returns DATA_LOSS if a file is unfinished. */
 PS_MUST_USE ps_status ps_intake_end(ps_intake *in);
 
-/* Name under which server `rank`'s weights wait to be put together. */
+/* Writes the name under which the weights of server `rank` are stored until the model is written.
+ */
 void ps_artifacts_part_name(char out[32], uint32_t rank);
 
 #endif
