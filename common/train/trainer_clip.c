@@ -13,14 +13,6 @@ typedef struct stretch {
     size_t n;
 } stretch;
 
-static size_t stretch_count(ps_trainer *t, uint32_t v, const uint32_t **ids)
-{
-    size_t count = 1;
-
-    *ids = t->plan->by_rows[v] ? ps_model_rows(t->model, v, &count) : NULL;
-    return count;
-}
-
 static stretch stretch_at(const ps_trainer *t, float *g, uint32_t v, const uint32_t *ids, size_t i)
 {
     const ps_variable *var = &t->plan->layout.variables[v];
@@ -32,8 +24,8 @@ static stretch stretch_at(const ps_trainer *t, float *g, uint32_t v, const uint3
 
 static double square_sum(ps_trainer *t, float *g, uint32_t v)
 {
-    const uint32_t *ids;
-    size_t count = stretch_count(t, v, &ids);
+    size_t count;
+    const uint32_t *ids = ps_trainer_touched(t, v, &count);
     double sum = 0.0;
 
     for (size_t i = 0; i < count; i++) {
@@ -46,8 +38,8 @@ static double square_sum(ps_trainer *t, float *g, uint32_t v)
 
 static void clip_values(ps_trainer *t, float *g, uint32_t v, float limit)
 {
-    const uint32_t *ids;
-    size_t count = stretch_count(t, v, &ids);
+    size_t count;
+    const uint32_t *ids = ps_trainer_touched(t, v, &count);
 
     for (size_t i = 0; i < count; i++) {
         stretch s = stretch_at(t, g, v, ids, i);
@@ -58,8 +50,8 @@ static void clip_values(ps_trainer *t, float *g, uint32_t v, float limit)
 
 static void clip_to_norm(ps_trainer *t, float *g, uint32_t v, double sum, double limit)
 {
-    const uint32_t *ids;
-    size_t count = stretch_count(t, v, &ids);
+    size_t count;
+    const uint32_t *ids = ps_trainer_touched(t, v, &count);
 
     for (size_t i = 0; i < count; i++) {
         stretch s = stretch_at(t, g, v, ids, i);

@@ -78,6 +78,14 @@ static inline float *ps_trainer_gradients(ps_trainer *t)
     return (float *)(void *)t->grad->data;
 }
 
+/* Returns the touched rows (*count), ascending, of a variable whose gradient is zeros in all others.
+ * NULL, and *count is 1: any value of the gradient may be something. */
+static inline const uint32_t *ps_trainer_touched(ps_trainer *t, uint32_t variable, size_t *count)
+{
+    *count = 1;
+    return t->plan->by_rows[variable] ? ps_model_rows(t->model, variable, count) : NULL;
+}
+
 /* The trainer's thread, all of these; false: stopped or failed, go home. */
 
 ps_targets ps_trainer_targets(const ps_trainer *t); /* of the samples gathered last */

@@ -41,12 +41,12 @@ static bool is_zeros(const float *g, size_t n)
 
 /* The increments of a variable that goes by rows: of those that are not zeros, as servers
  * see it. */
-static void turn_rows(ps_trainer *t, uint32_t v, ps_moment at, float *g, float *state)
+static void turn_rows(ps_trainer *t, uint32_t v, const uint32_t *ids, size_t count, ps_moment at,
+                      float *g, float *state)
 {
     const ps_plan *plan = t->plan;
     const ps_variable *var = &plan->layout.variables[v];
-    size_t count, width = var->shape.dim[1];
-    const uint32_t *ids = ps_model_rows(t->model, v, &count);
+    size_t width = var->shape.dim[1];
 
     for (size_t i = 0; i < count; i++) {
         ps_rows row = {.id = &ids[i], .count = 1, .width = width};
@@ -72,8 +72,11 @@ void ps_trainer_turn_to_increments(ps_trainer *t, uint32_t first_variable, uint3
         float *state = t->optim_state == NULL ? NULL /* (slots, size) of the variable's own */
                                               : t->optim_state + var->at * plan->optim->slots;
 
-        if (plan->by_rows[v]) {
-            turn_rows(t, v, at, g, state);
+        size_t rows;
+        const uint32_t *ids = ps_trainer_touched(t, v, &rows);
+
+        if (ids != NULL) {
+            turn_rows(t, v, ids, rows, at, g, state);
         } else if (!var->is_state) {
             ps_descent_increment(&plan->descent, at, g, t->weights + var->at, state, g, var->size);
         }
@@ -93,10 +96,10 @@ static void ready(void *arg, uint32_t first_variable, uint32_t count)
         ps_trainer_turn_to_increments(t, first_variable, count);
     }
     for (uint32_t v = first_variable; v < first_variable + count; v++) {
-        if (t->plan->by_rows[v] && t->exchange->ops->touched != NULL) {
-            size_t rows;
-            const uint32_t *ids = ps_model_rows(t->model, v, &rows);
+        size_t rows;
+        const uint32_t *ids = ps_trainer_touched(t, v, &rows);
 
+        if (ids != NULL && t->exchange->ops->touched != NULL) {
             t->exchange->ops->touched(t->exchange, v, ids, rows);
         }
     }
