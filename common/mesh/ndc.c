@@ -13,7 +13,7 @@ static void init(ps_mesh_machine *m)
 
 const ps_mesh ps_mesh_ndc = {
     .name = "ndc",
-    .summary = "every holder of a block says its r-th part of it to all that lack the block",
+    .summary = "every holder of a block sends its r-th part of it to all workers without the block",
     .state_size = sizeof(blocks_state),
     .init = init,
     .fini = blocks_fini,

@@ -13,7 +13,7 @@ static void init(ps_mesh_machine *m)
 
 const ps_mesh ps_mesh_plain = {
     .name = "plain",
-    .summary = "all to all: a holder of a block says it to all that lack it",
+    .summary = "all to all: a holder of a block sends it to all workers without it",
     .state_size = sizeof(blocks_state),
     .init = init,
     .fini = blocks_fini,
