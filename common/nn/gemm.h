@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gemm.h - products of matrices that fit in a core's cache, once a kind of processor.
+/* gemm.h - products of matrices that fit in a core's cache, for each level of processor.
  *
- * For blas.c and its test. A general product packs its operands so that large
- * ones are read in order; for those of a dense layer and a block of samples the
- * packing costs up to a third of the time, and the cache has them anyway.
+ * For blas.c and its test. A general product packs its operands so that large ones are read in
+ * order. For a dense layer and a block of samples, packing takes up to a third of the time and
+ * gains nothing, since the operands are in the cache anyway. These products do not pack.
  *
- * So does one whose other operand is so large that packing it takes as long as to multiply it by
- * the few rows of the first: by AVX-512 up to 64 rows, by AVX2 none (`thin`, and blas.c).
+ * They are also used if one operand has few rows and the other one does not fit a cache: packing
+ * the large one would take as long as the multiplication. `thin` is the limit of rows: 64 with
+ * AVX-512, 0 with AVX2 (see blas.c).
  *
  * Why they are here (bench_kernels, one thread, busy machines). Zen 4 with AVX-512, best of 5
  * rounds: where they are used, at the shapes of mlp, ngram, wide_deep and the dense layers of cnn
@@ -14,9 +15,9 @@
  * times as fast. The same by AVX2, best of 7: OpenBLAS 0.9 to 1.9. Xeon with AVX-512, best of 25:
  * OpenBLAS 0.9 to 1.8 where operands fit a cache.
  *
- * Float32, row-major. c (m, n) = c * keep + a (m, k) b; keep false: what c held
- * does not matter, not even a NaN. The same arguments give the same bits under
- * one table; c must not overlap a and b. Any thread.
+ * Float32, row-major. c (m, n) = c * keep + a (m, k) b. If `keep` is false, c is not
+ * read, so that a NaN in it does no harm. The same arguments give the same bits with one table. c
+ * must not overlap a and b. Any thread.
  */
 #ifndef PS_COMMON_NN_GEMM_H
 #define PS_COMMON_NN_GEMM_H

@@ -19,7 +19,7 @@
 typedef struct ps_prepare ps_prepare; /* a running PreCommit; driver_prepare.c */
 typedef struct ps_collect ps_collect; /* a running Collect; driver_collect.c */
 
-/* A member as the driver sees it. */
+/* The driver's state of a member of the attempt. */
 typedef struct ps_peer {
     ps_attempt *a;
     size_t index; /* in commit.members */
@@ -28,26 +28,26 @@ typedef struct ps_peer {
     ps_unary *aborting;
     ps_prepare *prepare;
     ps_collect *collect;
-    ps_call *ready;      /* stands at the barrier */
-    bool logs_known;     /* log_name is made */
-    ps_strand files;     /* what tasks write of it: its log, its files */
-    bool log_waits;      /* its log could not be stored the last time */
-    bool log_busy;       /* some of its log is being stored */
-    bool log_known;      /* log_stored is what there is */
-    uint64_t log_stored; /* bytes */
+    ps_call *ready;      /* the node's Ready, which waits at the barrier; NULL: none */
+    bool logs_known;     /* log_name is set */
+    ps_strand files;     /* order of the tasks that write the node's log and files */
+    bool log_waits;      /* the last attempt to store a part of its log failed */
+    bool log_busy;       /* a part of its log is being stored */
+    bool log_known;      /* log_stored is set */
+    uint64_t log_stored; /* bytes of its log that are stored */
     char log_name[PS_NAME_MAX + 1];
-    Psgd__V1__ServerCounters *counters; /* at the end; a server's */
+    Psgd__V1__ServerCounters *counters; /* of a server, at its end */
 } ps_peer;
 
-/* What was last told of a rank. */
+/* The last report of a rank. */
 typedef struct ps_told {
-    size_t member;                      /* that carries it */
-    Psgd__V1__WorkerProgress *progress; /* without its part */
-    Psgd__V1__EvaluationPart *part;
+    size_t member;                      /* index of the member that carries the rank */
+    Psgd__V1__WorkerProgress *progress; /* without its evaluation part */
+    Psgd__V1__EvaluationPart *part;     /* of the last evaluation; NULL: none yet */
 } ps_told;
 
 struct ps_attempt {
-    ps_live *job; /* NULL: over, or dropped; only calls are left */
+    ps_live *job; /* NULL: the attempt is over or dropped, and waits for `pending` */
     ps_coordinator *c;
     ps_commit commit;
     uint32_t number;
@@ -55,25 +55,25 @@ struct ps_attempt {
     char folder[PS_FOLDER_MAX];
     ps_plan *plan;
     ps_placement placement; /* which server has which shard; nodes are commit's members */
-    ps_package *package;    /* NULL: of an attempt that was taken up again */
-    ps_strand archiving;    /* the last files are written one try after the other */
-    uint64_t memory_bytes;  /* taken from the coordinator's budget for the package */
-    bool is_stored;         /* its start is, */
-    bool is_found;          /* and what the package is made of is found */
+    ps_package *package;    /* NULL: the attempt was adopted from an earlier process */
+    ps_strand archiving;    /* order of the tries to write the last files */
+    uint64_t memory_bytes;  /* of the package, counted in the coordinator's budget */
+    bool is_stored;         /* CAN_COMMIT is stored */
+    bool is_found;          /* the data and the model for the package have been found */
     ps_peer *peers;         /* (commit.count) */
     ps_told *told;          /* (placement.rank_count), by rank */
-    ps_timer timer;         /* commit's deadline */
+    ps_timer timer;         /* fires at the deadline of `commit` */
     bool is_pumping;
-    char waits[PS_COMMIT_WAITS_MAX]; /* as it was last told: commit.waits */
-    size_t logging;                  /* peers whose log is being stored */
-    bool store_waits;                /* for them: PS_COMMIT_STORE */
-    size_t pending;                  /* calls and tasks that will still come back */
+    char waits[PS_COMMIT_WAITS_MAX]; /* commit.waits as it was last published */
+    size_t logging;                  /* number of peers whose log is being stored */
+    bool store_waits;                /* PS_COMMIT_STORE waits until `logging` is 0 */
+    size_t pending;                  /* calls and tasks that have not come back */
 
-    uint32_t evaluations; /* that every live worker has done */
+    uint32_t evaluations; /* number of evaluations that every live worker has finished */
     struct {
         int64_t us;
         uint64_t samples, step;
-    } rate[2]; /* two points, about a second apart */
+    } rate[2]; /* two points of progress, about a second apart, for the rate */
 };
 
 static inline ps_member *ps_peer_member(const ps_peer *p)
@@ -81,56 +81,57 @@ static inline ps_member *ps_peer_member(const ps_peer *p)
     return &p->a->commit.members[p->index];
 }
 
-/* Takes the actions that are due, and sets the timer. */
+/* Carries out the actions that `commit` asks for, and sets the timer. */
 void ps_attempt_pump(ps_attempt *a);
 
-/* Something that was counted in `pending` has come back. May free the attempt. */
+/* Counts a call or task of `pending` as come back. May free the attempt. */
 void ps_attempt_settle(ps_attempt *a);
 
-/* The short calls; their answers go to the commit. */
+/* Start a unary call to the node, whose result is reported to `commit`. */
 void ps_peer_ask(ps_peer *p);     /* CanCommit */
 void ps_peer_start(ps_peer *p);   /* DoCommit */
-void ps_peer_release(ps_peer *p); /* lets go, then Abort */
+void ps_peer_release(ps_peer *p); /* Abort, after ps_peer_let_go */
 
-/* Tells the commit that PreCommit or DoCommit has failed. */
+/* Reports to `commit` that PreCommit or DoCommit has failed. */
 void ps_peer_refused(ps_peer *p, const ps_error *error);
 
-/* Answers its Ready, if it waits: goes, or fails with *why_not. */
+/* Answers the node's Ready, if one waits: with OK if why_not is NULL, else with that failure. */
 void ps_peer_answer_ready(ps_peer *p, const ps_status *why_not);
 
-/* Stops whatever runs with the node, but for its Abort. */
+/* Ends all calls with the node but Abort. `why` is the reason that the node gets. */
 void ps_peer_let_go(ps_peer *p, const char *why);
 
-/* PreCommit with one node: tells the commit prepared or refused, unless stopped. */
+/* Starts PreCommit with one node. Reports to `commit` prepared or refused, unless it is stopped. */
 void ps_prepare_start(ps_peer *peer);
 void ps_prepare_stop(ps_prepare *prepare);
 
-/* GetStatus, then Collect, again and again until it succeeds or is stopped;
- * tells the commit of success and of failures that no repetition mends. */
+/* Starts to collect a node's files: GetStatus, then Collect, repeated until it succeeds or is
+ * stopped. Reports to `commit` success, and failures that a repetition cannot mend. */
 void ps_collect_start(ps_peer *peer);
 void ps_collect_stop(ps_collect *collect);
 
 /* Returns whether the process that carries the rank is lost. */
 bool ps_rank_is_lost(const ps_attempt *a, uint32_t rank);
 
-/* Sums up what workers told: Progress and result of the job, and their events. */
+/* Takes the progress (count) that a worker process reports, updates Progress and result of the job
+ * and publishes their events. */
 void ps_progress_take(ps_attempt *a, ps_peer *peer, Psgd__V1__WorkerProgress *const *progress,
                       size_t count, int64_t now_us);
 
-/* Makes the job's result of what the workers found in their shares of that
- * evaluation. False while not everybody's part is of it. A part that is none
- * is logged, and the result stays as it was. */
+/* Merges the workers' parts of an evaluation into the job's result. Returns false if some live
+ * rank's last part is of another evaluation. If a part is malformed or samples are missing, logs
+ * that, leaves the result as it was and returns true. */
 bool ps_evaluation_parts_merge(ps_attempt *a, uint32_t evaluation);
 
 /* Returns the name under which the node's log is stored; "" while its id is not known. */
 const char *ps_peer_log_name(ps_peer *p);
 
-/* Stores what a heartbeat brings of the node's log, if none of it is being stored, and says in
- * `answer` how much there is. */
+/* Stores the part of the node's log that a heartbeat brings, unless another part is being stored.
+ * Writes the stored bytes into `answer`. */
 void ps_peer_take_log(ps_peer *p, const Psgd__V1__HeartbeatRequest *beat,
                       Psgd__V1__HeartbeatResponse *answer);
 
-/* Writes MODEL of the servers, summary and manifest; tells the commit. */
+/* Starts to write the servers' model, summary and manifest; reports the result to `commit`. */
 void ps_archive_start(ps_attempt *a);
 
 #endif

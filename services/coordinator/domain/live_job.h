@@ -31,12 +31,12 @@ struct ps_live {
     unsigned writes;              /* changes that are being stored; of these: */
     unsigned events, decisions;   /* with an event; by ps_live_store */
     Psgd__V1__JobEventKind later; /* to be published after the decisions; 0: nothing */
-    bool is_unsaved;              /* a change is in memory alone: ps_live_save tries again */
+    bool is_unsaved;              /* a change is only in memory: ps_live_save tries again */
     ps_status unsaved_why;
     bool is_over;          /* freed when its last change is stored */
     bool is_active;        /* has an attempt, and is in jobs->active */
     uint64_t memory_bytes; /* that its package takes; 0: not known yet */
-    int64_t told_us;       /* when it was last said what it waits for in the queue */
+    int64_t told_us;       /* when it was last published what it waits for in the queue */
     ps_attempt *attempt;   /* NULL: QUEUED */
     ps_live *prev, *next;  /* of `jobs`, as are */
     ps_live *active_prev, *active_next, *same_bucket;
@@ -54,7 +54,7 @@ struct ps_live_change {
     void *arg;
 };
 
-/* Takes what the record holds. The job belongs to nobody yet: see ps_jobs_append. */
+/* Creates a job. Takes the members of *record. ps_jobs_append then adds it to the list of jobs. */
 ps_live *ps_live_create(const ps_record *record);
 
 /* Frees the job, which has no attempt, now or when its last change is stored. */
@@ -63,7 +63,7 @@ void ps_live_destroy(ps_live *job);
 /* Returns the change that PS_JOB_TO_STORE is about. The caller answers it by ps_live_stored. */
 ps_live_change *ps_live_take_change(ps_live *job);
 
-/* The change is durable, or is not. Frees it. May free the job. */
+/* Reports whether the change is durable. Frees it. May free the job. */
 void ps_live_stored(ps_live_change *change, const ps_status *result);
 
 /* Shows the job to the watchers as it is now, for STATE and METRICS when that is stored. What
