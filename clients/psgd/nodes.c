@@ -19,8 +19,9 @@ static void add_row(ps_text_table *table, const Psgd__V1__Node *node)
     ps_text_table_add(table, ps_show_enum(&psgd__v1__node_role__descriptor, (int)node->role));
     ps_text_table_add(table, node->address);
     ps_text_table_add(
-        table,
-        !node->alive ? "LOST" : ps_show_enum(&psgd__v1__node_phase__descriptor, (int)node->phase));
+        table, node->left     ? "LEFT"
+               : !node->alive ? "LOST"
+                              : ps_show_enum(&psgd__v1__node_phase__descriptor, (int)node->phase));
     ps_text_table_add(table, node->job_id[0] == '\0' ? "-" : node->job_id);
     ps_text_table_add(table, node->version);
     ps_text_table_add(table, level[0] == '\0' ? "-" : level);

@@ -21,7 +21,8 @@
 enum { LOG_PIECE_BYTES = 32 << 10 };
 static const int64_t call_timeout_us = 5000000;
 static const int64_t first_pause_us = 200000, longest_pause_us = 5000000;
-static const int64_t more_log_us = 20000; /* a backlog of log is sent 32 KiB at a time */
+static const int64_t farewell_us = 1000000; /* no coordinator holds up the end for longer */
+static const int64_t more_log_us = 20000;   /* a backlog of log is sent 32 KiB at a time */
 
 struct ps_link {
     ps_node *node;
@@ -31,7 +32,8 @@ struct ps_link {
     ps_unary *call; /* in flight; NULL: none */
     bool is_registered;
     bool is_away, is_closed;
-    bool again; /* something changed during the call */
+    bool is_leaving; /* closed when the coordinator has heard that the node leaves */
+    bool again;      /* something changed during the call */
     uint32_t heartbeat_ms;
     int64_t pause_us;
     uint64_t failures;
@@ -58,6 +60,18 @@ static void free_link(ps_link *link)
     free(link->log_piece);
     free(link);
     ps_node_gone(node);
+}
+
+static void say_farewell(ps_link *link);
+
+/* A closed link's call has come back. */
+static void call_ended(ps_link *link)
+{
+    if (link->is_leaving) {
+        say_farewell(link);
+    } else {
+        free_link(link);
+    }
 }
 
 /* Returns 0.75 to 1.25 times `us`, so that nodes that lost a coordinator at the same time do not
@@ -112,7 +126,7 @@ static void registered(void *arg, const ps_error *error, const ProtobufCMessage 
 
     link->call = NULL;
     if (link->is_closed) {
-        free_link(link);
+        call_ended(link);
         return;
     }
     if (!ps_is_ok(&error->status)) {
@@ -173,7 +187,7 @@ static void heartbeat_answered(void *arg, const ps_error *error, const ProtobufC
 
     link->call = NULL;
     if (link->is_closed) {
-        free_link(link);
+        call_ended(link);
         return;
     }
     if (!ps_is_ok(&error->status)) {
@@ -280,6 +294,40 @@ ps_link *ps_link_open(ps_node *node, const char *address)
     return link;
 }
 
+static void end_link(ps_link *link)
+{
+    ps_channel_destroy(link->channel);
+    link->channel = NULL;
+    if (link->call != NULL) {
+        ps_unary_cancel(link->call); /* its answer frees the link */
+    } else {
+        free_link(link);
+    }
+}
+
+static void farewell_answered(void *arg, const ps_error *error, const ProtobufCMessage *message)
+{
+    ps_link *link = arg;
+
+    (void)error; /* the lease says it, later */
+    (void)message;
+    link->call = NULL;
+    end_link(link);
+}
+
+static void say_farewell(ps_link *link)
+{
+    Psgd__V1__HeartbeatRequest request = PSGD__V1__HEARTBEAT_REQUEST__INIT;
+
+    link->is_leaving = false;
+    request.node_id = link->node->node_id;
+    request.incarnation = link->node->incarnation;
+    request.phase = PSGD__V1__NODE_PHASE__NODE_PHASE_IDLE;
+    request.leaving = true;
+    link->call = ps_unary_start(link->channel, &psgd__v1__coordinator_service__descriptor,
+                                "Heartbeat", &request.base, farewell_us, farewell_answered, link);
+}
+
 void ps_link_close(ps_link *link)
 {
     if (link == NULL) {
@@ -287,12 +335,22 @@ void ps_link_close(ps_link *link)
     }
     link->is_closed = true;
     ps_loop_cancel(link->node->loop, &link->timer);
-    ps_channel_destroy(link->channel);
-    link->channel = NULL;
-    if (link->call != NULL) {
-        ps_unary_cancel(link->call); /* its answer frees the link */
+    end_link(link);
+}
+
+void ps_link_leave(ps_link *link)
+{
+    if (link == NULL || !link->is_registered || link->is_away) {
+        ps_link_close(link);
+        return;
+    }
+    link->is_closed = true;
+    ps_loop_cancel(link->node->loop, &link->timer);
+    link->is_leaving = link->call != NULL;
+    if (link->is_leaving) {
+        ps_unary_cancel(link->call); /* its answer says the farewell */
     } else {
-        free_link(link);
+        say_farewell(link);
     }
 }
 

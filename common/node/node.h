@@ -138,7 +138,8 @@ void ps_node_hurry(ps_node *node);
 
 /* Stops the node, as on SIGTERM. Refuses new jobs. A running job may go on for at most grace_us,
  * until its files are collected; then the node tells its coordinator and ends the job. Fires `done`
- * when everything has ended and the node is freed. The coordinator notices the end by the lease. */
+ * when everything has ended and the node is freed. Before that the node tells the coordinator that
+ * it leaves; one that cannot be reached within a second notices by the lease. */
 void ps_node_stop(ps_node *node, int64_t grace_us, ps_event *done);
 
 #endif

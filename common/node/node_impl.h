@@ -173,6 +173,8 @@ ps_link *ps_link_open(ps_node *node, const char *address);
 
 /* Closes and later frees the link. NULL is allowed. */
 void ps_link_close(ps_link *link);
+/* Tells the coordinator that the node leaves, then closes the link; within a second. */
+void ps_link_leave(ps_link *link);
 
 /* Sends a heartbeat now. */
 void ps_link_hurry(ps_link *link);

@@ -282,7 +282,7 @@ void ps_node_shut(ps_node *node)
     node->is_closing = true;
     ps_loop_cancel(node->loop, &node->tick);
     ps_loop_cancel(node->loop, &node->grace);
-    ps_link_close(node->home);
+    ps_link_leave(node->home);
     node->home = NULL;
     ps_server_stop(node->server, server_grace_us, &node->server_down);
 }

@@ -163,6 +163,18 @@ class Basic(ClusterTest):
         self.assertEqual(c.wait(b.id).state, job_pb2.JOB_STATE_CANCELLED)
         c.wait_idle()
 
+    def test_a_node_that_is_stopped_says_so(self):
+        c = self.cluster(workers=2, pservers=0)
+        c.wait_nodes(2)
+        self.assertEqual(c.workers[0].stop(), 0)
+        c.workers[1].kill()
+        nodes = {n.id: n for n in c.node_list()}  # at once, before any lease
+        self.assertEqual((nodes["worker-0"].left, nodes["worker-0"].alive), (True, False))
+        self.assertFalse(nodes["worker-1"].left)
+        c.workers[0].start()  # at the address that it had, or another
+        c.poll("worker-0 is back", lambda: [
+            n for n in c.node_list() if n.id == "worker-0" and n.alive and not n.left])
+
     def test_pages(self):
         c = self.cluster(workers=0, pservers=0)
         ids = [c.submit(SMALL, title=f"t{i}").id for i in range(5)]

@@ -110,11 +110,14 @@ static void heartbeat(void *service, const ProtobufCMessage *message, ps_payload
     (void)payload;
     pthread_mutex_lock(&c->world->mutex);
     c->heartbeats++;
-    c->phase = request->phase;
-    snprintf(c->job_id, sizeof c->job_id, "%s", request->job_id);
-    c->attempt = request->attempt;
-    c->error_code = request->error_code;
-    c->steps = request->n_progress > 0 ? request->progress[0]->step : 0;
+    c->has_left = request->leaving;
+    if (!request->leaving) {
+        c->phase = request->phase;
+        snprintf(c->job_id, sizeof c->job_id, "%s", request->job_id);
+        c->attempt = request->attempt;
+        c->error_code = request->error_code;
+        c->steps = request->n_progress > 0 ? request->progress[0]->step : 0;
+    }
     take_log(c, request);
     reply.log_stored = c->log.len;
     if (c->abort_it && request->job_id[0] != '\0') {

@@ -28,12 +28,13 @@ typedef struct nw_coordinator {
     char address[64];
     /* What it has seen. */
     unsigned registrations, heartbeats, readies;
-    Psgd__V1__NodePhase phase; /* of the last heartbeat */
+    Psgd__V1__NodePhase phase; /* of the last heartbeat before it left */
     char job_id[PS_JOB_ID_MAX];
     uint32_t attempt, error_code;
     uint64_t steps; /* of the progress in it */
     ps_strbuf log;  /* as shipped */
     ps_call *ready; /* kept until the test answers */
+    bool has_left;  /* the node has said that it leaves */
     /* What it shall do. */
     bool forget;        /* the next heartbeat is NOT_FOUND */
     bool abort_it;      /* heartbeats about a job answer ABORT */

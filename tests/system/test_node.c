@@ -636,6 +636,7 @@ static void a_job_that_outlives_the_grace_time_is_failed_aloud(void **state)
     nw_stop_node(&w, 1000);
     assert_int_equal(w.coordinator[0].phase, PSGD__V1__NODE_PHASE__NODE_PHASE_FAILED);
     assert_int_equal(w.coordinator[0].error_code, PS_CANCELLED);
+    assert_true(w.coordinator[0].has_left); /* the last that it was told */
     assert_int_equal(w.released, 1);
     nw_end(&w);
     job_fini(&j);

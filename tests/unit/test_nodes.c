@@ -44,6 +44,35 @@ static ps_status beat(ps_nodes *nodes, const char *id, uint64_t incarnation, con
     return ps_nodes_beat(nodes, &q, now_us, now_us, &node);
 }
 
+static void a_node_that_leaves_is_gone_at_once_until_it_registers(void **state)
+{
+    Psgd__V1__HeartbeatRequest q = PSGD__V1__HEARTBEAT_REQUEST__INIT;
+    ps_node_entry *node;
+    ps_nodes nodes;
+    bool is_new;
+    ps_status st;
+
+    (void)state;
+    ps_nodes_init(&nodes, BEAT, LEASE);
+    st = present(&nodes, "a", 1, "h:1", 0, &is_new);
+    assert_int_equal(st.code, PS_OK);
+    node = ps_nodes_find(&nodes, "a");
+    q.node_id = (char *)"a";
+    q.incarnation = 1;
+    q.phase = PSGD__V1__NODE_PHASE__NODE_PHASE_IDLE;
+    q.leaving = true;
+    st = ps_nodes_beat(&nodes, &q, S, S, &node);
+    assert_int_equal(st.code, PS_OK);
+    assert_true(node->has_left);
+    assert_false(ps_node_is_alive(&nodes, node, S));
+    assert_false(ps_node_may_be_chosen(&nodes, node, S));
+    assert_null(ps_nodes_find_address(&nodes, "h:1", S));
+    st = present(&nodes, "a", 2, "h:2", S, &is_new); /* its id is free, at any address */
+    assert_int_equal(st.code, PS_OK);
+    assert_true(ps_node_is_alive(&nodes, node, S) && !node->has_left);
+    ps_nodes_fini(&nodes);
+}
+
 static void nodes_are_kept_by_id(void **state)
 {
     static const char *const ids[] = {"m", "c", "z", "a", "q"};
@@ -341,6 +370,7 @@ static void there_is_an_end_to_nodes(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_node_that_leaves_is_gone_at_once_until_it_registers),
         cmocka_unit_test(nodes_are_kept_by_id),
         cmocka_unit_test(of_two_processes_with_one_id_the_first_keeps_it_while_it_lives),
         cmocka_unit_test(a_process_that_is_started_again_has_its_id_at_once),

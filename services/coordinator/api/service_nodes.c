@@ -27,6 +27,7 @@ static void describe(const ps_coordinator *c, const ps_node_entry *from, int64_t
     node->kernels = (char *)from->kernels;
     node->threads = from->threads;
     node->alive = ps_node_is_alive(&c->nodes, from, now_us);
+    node->left = from->has_left;
     node->job_id = (char *)(from->job_id[0] ? from->job_id : from->holder);
     node->attempt = from->attempt;
     node->phase = from->phase;

@@ -173,7 +173,7 @@ static ps_status check_twin(const ps_nodes *nodes, const ps_node_entry *node,
                    strcmp(req->address, node->address) != 0 &&
                    ps_node_missed(nodes, node, now_us) < 2;
 
-    if (!is_older && !is_twin) {
+    if (node->has_left || (!is_older && !is_twin)) {
         return ps_ok();
     }
     return ps_fail(PS_FAILED_PRECONDITION, "%s has the node id %s%s; --node-id gives another",
@@ -205,6 +205,7 @@ ps_status ps_nodes_register(ps_nodes *nodes, const Psgd__V1__RegisterNodeRequest
         ps_node_trust(node);
         node->has_beaten = false;
     }
+    node->has_left = false;
     node->incarnation = req->incarnation;
     node->role = req->role;
     snprintf(node->peer, sizeof node->peer, "%s", peer);
@@ -232,6 +233,7 @@ ps_status ps_nodes_beat(ps_nodes *nodes, const Psgd__V1__HeartbeatRequest *req, 
     node->seen_us = now_us;
     node->seen_wall_us = wall_us;
     node->has_beaten = true;
+    node->has_left = req->leaving;
     node->phase = req->phase;
     snprintf(node->job_id, sizeof node->job_id, "%s", req->job_id);
     node->attempt = req->attempt;
@@ -241,7 +243,7 @@ ps_status ps_nodes_beat(ps_nodes *nodes, const Psgd__V1__HeartbeatRequest *req, 
 
 bool ps_node_is_alive(const ps_nodes *nodes, const ps_node_entry *node, int64_t now_us)
 {
-    return now_us - node->seen_us < nodes->lease_us;
+    return !node->has_left && now_us - node->seen_us < nodes->lease_us;
 }
 
 unsigned ps_node_missed(const ps_nodes *nodes, const ps_node_entry *node, int64_t now_us)

@@ -33,6 +33,7 @@ typedef struct ps_node_entry {
     uint32_t threads; /* of a parameter server; 0: not said */
     uint64_t incarnation;
     char peer[PS_NODES_PEER_MAX]; /* the host that registered it */
+    bool has_left;                /* has said so, and not registered since */
     bool has_beaten;              /* has sent a heartbeat since it registered */
 
     /* As its last heartbeat says. */
