@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* exchange.h - how a worker's contributions become everybody's weights, seen by the trainer.
+/* exchange.h - the trainer's interface to what turns contributions into new weights.
  *
- * The trainer says which gradients are final; whatever is behind the table
- * merges them with the other workers' and writes new weights into the block
- * that the trainer reads. It may be parameter servers over the network
- * (common/wire/wire_client.h) or anything else that keeps these
+ * The trainer says which gradients are final. The implementation merges them with those of the
+ * other workers and writes new weights into the block that the trainer reads. It goes through
+ * parameter servers (common/wire/wire_client.h) or among workers. Every implementation keeps these
  * promises:
  *
- *   a contribution is in the gradient block, which is the exchange's from
- *   `ready` until the gate has all acknowledgements;
- *   weights are in place when the gate says so, and stay as they are until the
+ *   A contribution is in the gradient block. The exchange owns a variable's gradient from `ready`
+ *   until the gate has all acknowledgements.
+ *   The weights of a variable are complete when the gate says so. They do not change until the
  *   variable is `ready` in the last contribution of the clock.
  *
- * All functions are for the one training thread, if nothing else is said.
+ * All functions are for the trainer's thread, unless a comment says otherwise. A function that
+ * returns false means that the gate was stopped or has failed; the trainer then returns.
  */
 #ifndef PS_COMMON_TRAIN_EXCHANGE_H
 #define PS_COMMON_TRAIN_EXCHANGE_H
@@ -22,19 +22,19 @@
 
 #include <stdatomic.h>
 
-/* What has crossed the wire, and what it would have been as plain float32. Where there
- * is no wire, a message is a slice. */
+/* Traffic of an exchange, and what it would be as float32. Without a network a message is a slice.
+ */
 typedef struct ps_exchange_stats {
     uint64_t bytes_up, bytes_down, bytes_up_float32, bytes_down_float32;
     uint64_t messages_up, messages_down;
-    uint64_t verified; /* slices of a replica that had the servers' checksum */
-    uint64_t resyncs;  /* answers that left a replica wrong, so that the weights were asked for */
+    uint64_t verified; /* slices of a replica whose checksum was that of the servers */
+    uint64_t resyncs;  /* answers after which a replica was wrong, so that it pulled the weights */
 } ps_exchange_stats;
 
 typedef struct ps_exchange ps_exchange;
 
-/* Rows of one sparse table that a worker has met in a block: ids ascending, each once. The
- * exchange may write gradients over. */
+/* The rows of one sparse table that occur in a block: ids ascending, each once. The exchange may
+ * overwrite the gradients. */
 typedef struct ps_met_rows {
     uint64_t *keys;           /* (count) */
     float *grads;             /* (count, width) */
@@ -43,55 +43,58 @@ typedef struct ps_met_rows {
 } ps_met_rows;
 
 typedef struct ps_exchange_ops {
-    /* Begins the contribution (clock, block), the last of its clock or not:
-     * waits until the gradient block is free. False: go home. */
+    /* Begins the contribution of `block` to `clock`. Blocks until the gradient block is free.
+     * `is_last` says that it is this worker's last one to the clock. */
     bool (*begin)(ps_exchange *x, uint64_t clock, uint32_t block, bool is_last);
 
-    /* (optional) Before `ready` of a variable that goes by rows (ps_plan.by_rows): its gradient
-     * is zeros but in these rows, ascending. They are the exchange's as long as the gradient
-     * block is. Not told: any row may be something. */
+    /* (optional) Says that the gradient of a variable is 0 but in these rows (count), ascending.
+     * For variables that step by rows (ps_plan.by_rows), before their `ready`. `rows` must stay
+     * valid as long as the exchange owns the gradient. Without this call any row may be non-zero.
+     */
     void (*touched)(ps_exchange *x, uint32_t variable, const uint32_t *rows, size_t count);
 
-    /* These variables of the contribution are final, and their weights are no
-     * longer read in this step. */
+    /* Says that the gradients of these variables are final, and that their weights are no longer
+     * read in this step. */
     void (*ready)(ps_exchange *x, uint32_t first_variable, uint32_t count);
 
-    /* (optional; NULL: no) May other workers bring what this one has not brought yet? Then the
-     * trainer waits for all weights before it begins a step, and skips it if
-     * the gate says that it was overtaken. Any thread. */
+    /* (optional; NULL: false) Returns whether a step may be made without this worker's
+     * contribution. Then the trainer waits for all weights before it begins a step, and skips the
+     * step if ps_gate_is_overtaken. Any thread. */
     bool (*may_be_overtaken)(const ps_exchange *x);
 
-    /* (optional; NULL: what others bring comes by itself) Instead of contributions
-     * to `clock`: nothing is sent, the weights of the next clock are asked for.
-     * False: go home. */
+    /* (optional; NULL: weights arrive without a request) Skips `clock`, to which this worker
+     * contributes nothing: requests the weights of the next clock. */
     bool (*leave_out)(ps_exchange *x, uint64_t clock);
 
-    /* (optional) The whole contribution to `clock` is zeros, and none are
-     * carried. NULL: they are. False: go home. */
+    /* (optional) Contributes only zeros to `clock`, in one message. NULL: the trainer contributes a
+     * gradient block of zeros. */
     bool (*nothing)(ps_exchange *x, uint64_t clock);
 
-    /* (all three or none) Sparse tables. Brings the rows of these ids, ascending and each once, as
-     * they are for `clock`: of each table in turn (count, width) into rows. Blocks until they are
-     * there. Returns false if stopped or failed; the caller then returns. */
+    /* Sparse tables: all three functions or none. Pulls the rows of `keys` (count), ascending and
+     * each once, for `clock`: (count, width) for each table in turn, into `rows`. Blocks until they
+     * have arrived. */
     bool (*pull_rows)(ps_exchange *x, uint64_t clock, const uint64_t *keys, size_t count,
                       float *rows);
-    /* Does the same without waiting: the gate owes rows until they are
-     * there, and one of these may be under way while rows are pushed. */
+    /* Does the same without blocking; ps_gate_wait_rows then waits for them. One such request may
+     * be open while rows are pushed. */
     void (*ask_rows)(ps_exchange *x, uint64_t clock, const uint64_t *keys, size_t count,
                      float *rows);
-    /* Adds the rows met, (tables), to the contribution in hand, once in each and also when nothing
-     * was met; its acknowledgements are of them too. Borrowed until the gate has those. */
+    /* Adds the rows that occur in the block, met (tables), to the current contribution: exactly
+     * once, also if there are none. The acknowledgements cover them too. Borrowed until the gate
+     * has all acknowledgements. */
     void (*push_rows)(ps_exchange *x, const ps_met_rows *met);
 
-    /* (optional, both or none) Puts, or takes into an exchange that has not begun, what is kept of
-     * a variable from one clock to the next: ps_trainer_save. Nothing is under way. */
+    /* (optional, both or none) Write what is kept of a variable from one clock to the next, and
+     * read it into an exchange that has not begun; for ps_trainer_save. Nothing may be in flight.
+     */
     void (*put)(const ps_exchange *x, uint32_t variable, ps_state_out *out);
     void (*take)(ps_exchange *x, uint32_t variable, ps_state_in *in);
-    /* (optional) Then: the first contribution is to `clock`, whose weights are there. */
+    /* (optional) Begins at `clock`, to which the first contribution goes; its weights have been
+     * loaded. */
     void (*begin_at)(ps_exchange *x, uint64_t clock);
 } ps_exchange_ops;
 
-/* The first member of whatever implements it. */
+/* The base of every implementation, as its first member. */
 struct ps_exchange {
     const ps_exchange_ops *ops;
     ps_gate *gate;

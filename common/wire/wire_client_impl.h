@@ -10,30 +10,30 @@
 
 #include <pthread.h>
 
-/* Rows that the trainer asks for. */
+/* A request of the trainer for rows. */
 typedef struct wanted_rows {
-    uint64_t number; /* of requests so far */
+    uint64_t number; /* number of requests so far, with this one */
     uint64_t clock;
     const uint64_t *keys; /* (count) */
     size_t count;
-    float *rows;
+    float *rows; /* written: (count, width) for each table in turn */
 } wanted_rows;
 
 /* What the trainer hands to the client's thread. */
 typedef struct exchange_box {
     pthread_mutex_t mutex; /* guards all below */
-    bool kicked;           /* the kick is in flight */
-    uint64_t number;       /* of contributions begun */
+    bool kicked;           /* the event `kick` was posted and has not fired */
+    uint64_t number;       /* number of contributions begun */
     uint64_t clock;
     uint32_t block;
     bool is_last;
-    bool is_skip;    /* nothing will be sent for the clock */
-    bool is_nothing; /* the contribution is zeros, which are not carried */
-    uint32_t *ready; /* (variables): those that are final, in order of time */
-    ps_rows *rows;   /* (variables): touched ones of those that go by rows; id NULL: not told */
+    bool is_skip;    /* the clock is skipped: nothing is sent */
+    bool is_nothing; /* the contribution is all zeros and goes without slices */
+    uint32_t *ready; /* (variables): final ones, in the order in which they became so */
+    ps_rows *rows;   /* (variables): touched rows of those that step by rows; id NULL: not known */
     uint32_t ready_count;
-    size_t unseen_bytes;    /* of those that became ready since the last kick, as float32 */
-    const ps_met_rows *met; /* the contribution's rows of sparse tables; NULL: not there yet */
+    size_t unseen_bytes;    /* float32 bytes that became ready since the last kick */
+    const ps_met_rows *met; /* the contribution's rows of sparse tables; NULL: not pushed yet */
     wanted_rows wanted;
 } exchange_box;
 
@@ -47,24 +47,23 @@ struct ps_wire_client {
     float *weights;
     ps_buf *grad;
     ps_gate gate;
-    uint64_t begins_at; /* clock of the weights that are there at the start */
-    ps_coder coder;     /* the connections share it: a slice is one connection's */
+    uint64_t begins_at; /* clock of the weights at the start */
+    ps_coder coder;     /* shared by the connections, each of which uses its own slices */
 
     exchange_box box;
     ps_event kick;
-    uint64_t seen;          /* number of the contribution the connections work on */
-    uint64_t seen_wanted;   /* and of the request for rows */
-    uint32_t taken;         /* variables of box.ready that the connections know */
+    uint64_t seen;          /* number of the contribution that the connections send */
+    uint64_t seen_wanted;   /* number of the request for rows that they have */
+    uint32_t taken;         /* variables of box.ready that they have */
     uint32_t *fresh;        /* (variables): copied from the box */
-    ps_rows *fresh_rows;    /* (variables): theirs */
-    const ps_met_rows *met; /* the box's; the gate owes acknowledgements as long as it is read */
-    wanted_rows wanted;     /* the box's; read until the gate owes no rows */
+    ps_rows *fresh_rows;    /* (variables): copied from the box */
+    const ps_met_rows *met; /* copied from the box; valid while acknowledgements are owed */
+    wanted_rows wanted;     /* copied from the box; valid while rows are owed */
 
-    /* Requests go out before the step they wait for: safe only where no answer can
-     * come before this worker's own contribution, that is where nobody else may
-     * bring it. */
+    /* Requests for the next weights are sent before this worker's contribution. Safe only if no
+     * answer can arrive before that contribution, so if no other worker may bring it. */
     bool asks_early;
-    uint32_t *position; /* (slices): index in the connection's owned */
+    uint32_t *position; /* (slices): index in `owned` of the slice's connection */
     uint32_t connection_count;
     ps_connection *connections; /* (connection_count), by part; unused ones stay closed */
 
@@ -74,35 +73,44 @@ struct ps_wire_client {
     ps_event *done;
 };
 
-/* A stream of a connection has ended for good. */
+/* Notes that a stream of a connection has ended and is not opened again. */
 void ps_wire_client_ended(ps_wire_client *x);
-/* Adds what a connection's links have carried since the last time. */
+/* Adds the traffic of a connection since the last call to the exchange's counters. */
 void ps_wire_client_count(ps_wire_client *x, ps_connection *conn);
 
-/* connection.c: the node id of the server. */
+/* connection.c */
+
+/* Returns the node id of the server. */
 const char *ps_connection_server(const ps_connection *conn);
-/* A stream ended; opens it again or fails the exchange. */
+/* Handles the end of a stream: opens it again after a pause, or fails the exchange. `what` names
+ * the stream in messages. */
 void ps_connection_stream_ended(connection_stream *s, const char *what, const ps_error *error);
-/* Says who speaks, in the first message of a stream; NULL in later ones. */
+/* Returns the identity to send: *who, filled, in the first message of a link; NULL in later ones.
+ */
 Psgd__V1__WorkerIdentity *ps_connection_greet(connection_stream *s, Psgd__V1__WorkerIdentity *who);
-/* May a message go out on it? */
+/* Returns whether a message may be sent on the stream now. */
 bool ps_connection_can_send(const connection_stream *s);
-/* The answer broke the contract: the exchange cannot go on. */
+/* Fails the exchange because an answer was wrong, and ends the pull stream. */
 void ps_connection_refuse(ps_connection *conn, const char *what, ps_status why);
 
-/* connection_push.c, connection_pull.c: a stream was opened or may go on. */
+/* connection_push.c, connection_pull.c */
+
 extern const ps_link_events ps_connection_push_events, ps_connection_pull_events;
 /* Sends a message of the contribution in hand, whose payload is the first `pieces` of the scratch.
  */
 void ps_connection_send(ps_connection *conn, Psgd__V1__PushGradientRequest *req, size_t pieces);
-void ps_connection_ask(ps_connection *conn); /* sends the requests that are open */
+/* Sends one open request, if the stream can send: for rows first, else for slices. */
+void ps_connection_ask(ps_connection *conn);
+/* Opens a request for the slices of `clock` and sends it when possible. Does nothing after the
+ * job's last clock. */
 void ps_connection_request_slices(ps_connection *conn, uint64_t clock);
 
-/* connection_rows.c: what a connection keeps of rows; NULL: the part has none. */
+/* connection_rows.c. Creates the state for rows; returns NULL if the part has no rows. */
 connection_rows *ps_connection_rows_create(const ps_connection *conn);
 void ps_connection_rows_destroy(connection_rows *rows); /* NULL is allowed */
 
-/* For piece.h. Of slices, connection_push.c and connection_pull.c; of rows, connection_rows.c. */
+/* The functions of the table in piece.h: for slices in connection_push.c and connection_pull.c, for
+ * rows in connection_rows.c. */
 bool ps_connection_slices_send(ps_connection *conn);
 bool ps_connection_slices_ask(ps_connection *conn, Psgd__V1__PullWeightsRequest *req);
 void ps_connection_slices_again(ps_connection *conn, ps_wire_stream stream);
