@@ -78,8 +78,8 @@ void ps_agent_done(ps_agent *agent, const ps_status *result);
 /* Handles Abort. Returns RELEASE if it names the attempt held or a newer one of the same job, else
  * NOTHING. */
 ps_agent_action ps_agent_abort(ps_agent *agent, const char *job_id, uint32_t attempt);
-/* Extends the time for which FINISHED and FAILED keep files. Call it when the coordinator was heard
- * from. Does nothing in other phases. */
+/* Sets the time until which the node keeps its files in FINISHED or FAILED. Call it when the
+ * coordinator was heard from. Does nothing in other phases. */
 void ps_agent_keep_until(ps_agent *agent, int64_t deadline_us);
 /* Handles a broken stream of PreCommit or a bad package. Does nothing outside PREPARING. */
 ps_agent_action ps_agent_give_up(ps_agent *agent);

@@ -43,33 +43,34 @@ typedef struct ps_book_conf {
 } ps_book_conf;
 
 typedef struct ps_book_column {
-    uint64_t version;  /* updates that were applied; the owner adds to it */
-    uint64_t least;    /* smallest clock that a worker has not brought all of; UINT64_MAX: nobody is
-                        * waited for */
-    uint64_t clock;    /* of a buffering policy: sums closed */
-    uint32_t in;       /* contributions in the open sum, or parked for it, */
-    uint32_t due;      /* and those of them that are not late */
-    int64_t first_us;  /* when the first that was not late came, in the policy's time */
-    int64_t behind_us; /* the policy's time is now_us less this: it goes on where a save left it */
-    uint64_t *words;   /* the policy's state; NULL: it has none */
+    uint64_t version; /* number of updates; the owner increments it */
+    uint64_t least;   /* least of `done` over the workers; UINT64_MAX: nobody is waited for */
+    uint64_t clock;   /* under a buffering policy: number of sums that have closed */
+    uint32_t in;      /* contributions in the open sum or parked for it, with late ones */
+    uint32_t due;     /* contributions of `in` that are not late */
+    int64_t first_us; /* arrival of the first contribution of `due`, in the policy's time */
+    int64_t
+        behind_us;   /* the policy's time is now_us - behind_us: it goes on where a save left it */
+    uint64_t *words; /* the policy's state; NULL: it has none */
 } ps_book_column;
 
 typedef struct ps_book_worker {
     bool is_lost;
     uint32_t held_count;
     uint32_t *held;           /* (held_count): contributors, ascending */
-    ps_worker_counters share; /* of the contributions */
+    ps_worker_counters share; /* counters of the worker's contributions */
 } ps_book_worker;
 
-/* Read it freely; only the functions below change it, except where a member says otherwise. */
+/* Anybody may read the members. Only the functions below change them, unless a member says
+ * otherwise. */
 typedef struct ps_book {
     uint32_t columns, workers, contributors;
     const ps_consistency *policy;
     ps_params policy_params;
-    bool buffers;   /* the policy adds contributions up, and steps when a sum closes */
+    bool buffers;   /* the policy buffers (consistency.h) */
     bool in_order;  /* sums are formed in the order of contributors */
     int64_t now_us; /* monotonic; the owner sets it */
-    uint32_t live;  /* contributors that somebody who is not lost holds */
+    uint32_t live;  /* contributors that a worker holds which is not lost */
     size_t word_count;
     ps_book_column *column; /* (C) */
     ps_book_worker *worker; /* (W) */
@@ -77,19 +78,21 @@ typedef struct ps_book {
     uint32_t *holder;
 
     uint64_t *words;   /* (C, word_count) */
-    uint64_t *next;    /* (K, C): first clock of a contributor that is not in and may still come */
-    uint64_t *done;    /* (C, W): least of next over what the worker holds; UINT64_MAX: nobody waits
-                        * for the worker */
-    uint32_t *pending; /* (C, W): how many of what the worker holds are at done */
+    uint64_t *next;    /* (K, C): first clock to which the contributor may still contribute */
+    uint64_t *done;    /* (C, W): least of `next` over the contributors that the worker holds;
+                        * UINT64_MAX: nobody waits for the worker */
+    uint32_t *pending; /* (C, W): number of these contributors whose `next` is `done` */
     uint64_t *given;   /* (C, W): version of the column that the worker has */
-    uint64_t *whole;   /* (K): least of next over the columns */
-    uint32_t *left;    /* (K): how many columns are at whole */
+    uint64_t *whole;   /* (K): least of `next` over the columns */
+    uint32_t *left;    /* (K): number of columns whose `next` is `whole` */
     ps_store_counters *counters;
 } ps_book;
 
-/* Every contributor must be held by somebody; asserted, as all of conf: the job was validated. */
+/* Initialises a book. Asserts that `conf` is valid, so that every contributor is held by a worker:
+ * the job was checked before. */
 void ps_book_init(ps_book *book, const ps_book_conf *conf);
-void ps_book_fini(ps_book *book); /* a zeroed one is allowed */
+/* Frees what the book owns. A zeroed book is allowed. */
+void ps_book_fini(ps_book *book);
 
 static inline uint64_t ps_book_next(const ps_book *book, uint32_t column, uint32_t contributor)
 {
@@ -98,7 +101,7 @@ static inline uint64_t ps_book_next(const ps_book *book, uint32_t column, uint32
 
 /* ---- A contribution comes ---- */
 
-/* Checks whose it is.
+/* Checks that the worker may bring a contribution of the contributor.
  *
  * INVALID_ARGUMENT     no such worker or contributor
  * PERMISSION_DENIED    a contributor that the worker does not hold
@@ -107,7 +110,8 @@ static inline uint64_t ps_book_next(const ps_book *book, uint32_t column, uint32
 PS_MUST_USE ps_status ps_book_check_worker(const ps_book *book, uint32_t worker,
                                            uint32_t contributor);
 
-/* Checks whether the contributor may bring `clock` now; *is_in: the column has it already.
+/* Checks that the contributor may contribute to `clock` now. *is_in becomes whether the column has
+ * that contribution already.
  *
  * OUT_OF_RANGE  a clock further ahead than the policy allows, or not the next one of this
  *               contributor (with rounds: nor one up to the open round)
@@ -122,7 +126,7 @@ PS_MUST_USE ps_status ps_book_check_clock(const ps_book *book, uint32_t column,
 ps_verdict ps_book_arrive(ps_book *book, uint32_t column, uint32_t worker, uint32_t contributor,
                           uint64_t clock, float *scale, bool *is_late);
 
-/* Counts a contribution as one of the open sum. */
+/* Counts a contribution as a part of the open sum. */
 void ps_book_add(ps_book *book, uint32_t column, bool is_late);
 
 /* Marks that nothing more of the contributor will come to the column for clocks before `to`, which
@@ -134,10 +138,11 @@ void ps_book_mark(ps_book *book, uint32_t column, uint32_t contributor, uint64_t
 bool ps_book_leave_out(ps_book *book, uint32_t column, uint32_t worker, uint32_t contributor,
                        uint64_t to);
 
-/* Returns whether the open sum of a buffering policy is whole. *scale: what it is multiplied by. */
+/* Returns whether the open sum of a buffering policy is complete. Writes to *scale the factor by
+ * which the sum is multiplied. */
 bool ps_book_is_whole(const ps_book *book, uint32_t column, float *scale);
 
-/* Closes the open sum: the next one is of the next clock, and nothing is in it. */
+/* Closes the open sum. The next one is of the next clock, and empty. */
 void ps_book_close(ps_book *book, uint32_t column);
 
 /* ---- A worker asks ---- */
@@ -160,26 +165,26 @@ bool ps_book_is_in(const ps_book *book, uint64_t clock, uint32_t contributor);
  * UINT64_MAX without columns or when nobody is waited for. */
 uint64_t ps_book_clock(const ps_book *book);
 
-/* The same of one column. */
+/* Returns the same for one column. */
 uint64_t ps_book_clock_of(const ps_book *book, uint32_t column);
 
-/* Returns the clock that a sum of the column that closes is of. */
+/* Returns the clock of the column's open sum. */
 uint64_t ps_book_open_clock(const ps_book *book, uint32_t column);
 
 /* Writes the workers, in order, whose contributions to the clock of ps_book_clock are missing in
  * some column that waits; at most `cap`. Returns how many there are. */
 uint32_t ps_book_waits_for(const ps_book *book, uint32_t *workers, uint32_t cap);
 
-/* Returns whether the column's sum is to be looked at, as its time has come. */
+/* Returns whether the time of the column's deadline has come. */
 bool ps_book_is_due(const ps_book *book, uint32_t column);
 
-/* Returns when, by now_us, the next column is due; INT64_MAX: never. */
+/* Returns the time, comparable with now_us, at which the next column is due; INT64_MAX: never. */
 int64_t ps_book_deadline(const ps_book *book);
 
-/* Returns contributions in open sums. */
+/* Returns the number of contributions in open sums, over all columns. */
 uint64_t ps_book_open(const ps_book *book);
 
-/* Goes on without a worker: nobody waits for its clocks. Again is OK.
+/* Marks a worker as lost: nobody waits for its clocks any more. A repetition is OK.
  *
  * INVALID_ARGUMENT     no such worker
  * FAILED_PRECONDITION  the policy does not survive a loss; nothing changed
@@ -188,21 +193,21 @@ PS_MUST_USE ps_status ps_book_lose(ps_book *book, uint32_t worker);
 
 /* ---- Save and load ---- */
 
-/* Puts a column: u64 version, clock; u32 in, due; i64 time of the policy, first_us; (words) u64;
- * (K) u64 next; (W) u64 given. Losses are not of a column. */
+/* Writes a column: u64 version, clock; u32 in, due; i64 time of the policy, first_us; (words) u64;
+ * (K) u64 next; (W) u64 given. Does not write which workers are lost. */
 void ps_book_put(const ps_book *book, uint32_t column, ps_state_out *out);
 
-/* Takes a column, whose policy then lives on from its time. A failure is `in`'s: a column that
- * this policy does not make. ps_book_settle before anything else is done with the book. */
+/* Reads a column; the policy's time goes on from the saved one. Fails `in` if this policy cannot
+ * have such a column. Call ps_book_settle before any other function. */
 void ps_book_take(ps_book *book, uint32_t column, ps_state_in *in);
 
 /* Returns the bytes of a column. */
 size_t ps_book_bytes(const ps_book *book);
 
-/* Marks a worker as lost, whatever the policy says of it. */
+/* Marks a worker as lost, even if the policy does not survive it. Call ps_book_settle after. */
 void ps_book_set_lost(ps_book *book, uint32_t worker);
 
-/* Finds all that follows from next and losses anew. */
+/* Recomputes all members that follow from `next` and from which workers are lost. */
 void ps_book_settle(ps_book *book);
 
 #endif

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* piece.h - the kinds of pieces that travel, and what differs between them.
+/* piece.h - the kinds of pieces that are sent, and what differs between them.
  *
- * What differs stands in two tables, so that what sends and receives asks for no kind. A message
- * carries slices or rows of sparse tables: ps_piece_group. A slice goes up as one kind and comes
- * down as one; both follow from its variable and the job's update: ps_piece_kind. Any thread.
+ * Two tables hold the differences, so that senders and receivers need no branch on the kind. A
+ * message carries slices or rows of sparse tables (ps_piece_group). A slice is pushed as one kind
+ * and pulled as one kind; both follow from its variable and the job's update (ps_piece_kind). Any
+ * thread.
  */
 #ifndef PS_COMMON_WIRE_PIECE_H
 #define PS_COMMON_WIRE_PIECE_H
@@ -19,63 +20,67 @@
 struct ps_connection;
 struct wire_worker;
 
-/* A kind has the functions of the directions in which it travels. */
+/* A kind that is only pushed, or only pulled, has the functions of that direction only. */
 typedef struct ps_piece_kind {
     const char *name;
 
     /* ---- Up: gradients ---- */
 
-    /* Returns how many slices the encoding of this one brings; 0 where another's does. */
+    /* Returns how many slices the encoding of this slice holds; 0 if it is in that of another one.
+     */
     uint32_t (*brings)(const ps_plan *plan, const ps_placement *placement, uint32_t slice);
     /* Returns the floats that a worker keeps of the slice from one contribution to the next. */
     size_t (*kept)(const ps_plan *plan, uint32_t slice);
-    /* Returns the most bytes that encoding it takes. */
+    /* Returns the maximum of bytes of the encoding. */
     size_t (*size)(const ps_coder *coder, uint32_t slice);
-    /* Writes its encoding, as ps_coder_encode; the draws are those of `contributor`. */
+    /* Encodes the slice as ps_coder_encode does. `contributor` is a part of the key of the draws.
+     */
     size_t (*encode)(ps_coder *coder, uint32_t slice, uint64_t clock, uint32_t contributor,
                      const float *x, uint8_t *out, ps_encoding *head);
-    /* Hands what a server received to `take`, slice by slice; nothing is known of head and bytes
-     * but that the slice is one of the layout. */
+    /* Passes a received encoding to `take`, slice by slice. Head and bytes may be anything, but
+     * head->slice is a slice of the layout. */
     ps_status (*admit)(const ps_plan *plan, const ps_placement *placement, uint32_t part,
                        const Psgd__V1__Encoding *head, const uint8_t *bytes, size_t len,
                        ps_matrix_take *take, void *arg);
 
     /* ---- Down: weights ---- */
 
-    bool may_stay; /* an answer may say that rows, or slices, are as they were */
-    /* Completes an answer's head of n slices. (optional) */
+    bool may_stay; /* an answer may say that rows, or slices, have not changed */
+    /* (optional) Completes the head of an answer with n slices. */
     void (*describe)(Psgd__V1__PullWeightsResponse *head, const ps_store_answer *answer,
                      uint64_t *checksums, size_t n);
-    /* Puts slice i of an answer, whose bytes `view` gives, into the worker's block. *is_new: it is
-     * there now. Nothing is known of the bytes but how many there are. */
+    /* Decodes slice i of an answer, at byte `at` of the payload, into the worker's block. *is_new
+     * says whether the slice is complete now. The bytes may be anything; their number was checked.
+     */
     ps_status (*apply)(struct ps_connection *conn, const Psgd__V1__PullWeightsResponse *reply,
                        size_t i, const ps_incoming *payload, size_t at, bool *is_new);
 } ps_piece_kind;
 
-/* Returns the kind that the gradients, or the weights, of a slice of the layout travel as. */
+/* Return the kind as which the gradients (up) or the weights (down) of a slice are sent. */
 const ps_piece_kind *ps_piece_up(const ps_plan *plan, uint32_t slice);
 const ps_piece_kind *ps_piece_down(const ps_plan *plan, uint32_t slice);
 
-/* A run of a dense variable, both ways; down, one of which only touched rows come (piece.c). */
+/* run: a slice of a dense variable, both directions. touched: pulled; only the rows of an embedding
+ * that have changed (piece.c). */
 extern const ps_piece_kind ps_piece_run, ps_piece_touched;
-/* Up: a variable that goes whole, as two thin matrices (matrix.h). */
+/* Pushed: a variable that is sent whole, as two thin matrices (matrix.h). */
 extern const ps_piece_kind ps_piece_matrix;
-/* Down: what a step took from a slice, broadcast to replicas (piece_change.c). */
+/* Pulled: what a step subtracted from a slice, broadcast to replicas (piece_change.c). */
 extern const ps_piece_kind ps_piece_change;
 
 /* ---- Messages ---- */
 
-/* Slices, or rows. */
+/* What messages do with slices, or with rows. */
 typedef struct ps_piece_group {
     const char *name;
 
     /* ---- A worker's connection ---- */
 
-    /* Sends the next message of the contribution; false: none is to go now. */
+    /* Sends the next message of the contribution. Returns false if none is ready. */
     bool (*send)(struct ps_connection *conn);
-    /* Fills the next request; false: there is none. */
+    /* Fills in the next request. Returns false if there is none. */
     bool (*ask)(struct ps_connection *conn, Psgd__V1__PullWeightsRequest *req);
-    /* The stream was opened again: what was sent or asked for on it may not have arrived. */
+    /* Prepares a repetition of what was sent or requested on a stream that has broken. */
     void (*again)(struct ps_connection *conn, ps_wire_stream stream);
     /* Takes an answer. */
     ps_status (*take)(struct ps_connection *conn, const Psgd__V1__PullWeightsResponse *reply,
@@ -83,23 +88,22 @@ typedef struct ps_piece_group {
 
     /* ---- A server ---- */
 
-    /* Takes what a message of a contribution has of them; their bytes are from *at on, which is
-     * behind them then. On failure what is before the bad one is in, which a repetition does not
-     * mind. */
+    /* Takes the slices or rows of a push message. Their bytes begin at *at, which is moved behind
+     * them. If one is refused, those before it stay; a repetition of the message is harmless. */
     ps_refusal (*push)(struct wire_worker *w, const Psgd__V1__PushGradientRequest *req,
                        const ps_incoming *payload, size_t *at);
-    /* Remembers a request. */
+    /* Registers a request. */
     ps_refusal (*want)(struct wire_worker *w, const Psgd__V1__PullWeightsRequest *req);
-    /* Sends the next answer that may be had; false: there is none. */
+    /* Sends the next answer that is ready. Returns false if there is none. */
     bool (*give)(struct wire_worker *w);
 } ps_piece_group;
 
-/* In the order in which a contribution's messages and bytes go; requests and answers go the other
- * way round, as rows are few bytes and a worker waits for nothing else. */
+/* The order of the messages of a contribution, and of the bytes in one. Requests and answers have
+ * the reverse order, as rows are few bytes and the worker waits for them first. */
 enum { PS_PIECE_SLICES, PS_PIECE_ROWS, PS_PIECE_GROUPS };
 extern const ps_piece_group ps_piece_groups[PS_PIECE_GROUPS];
 
-/* Returns what a request asks for, or an answer brings. */
+/* Return the group that a request asks for, or that an answer holds. */
 const ps_piece_group *ps_piece_asked(const Psgd__V1__PullWeightsRequest *req);
 const ps_piece_group *ps_piece_answered(const Psgd__V1__PullWeightsResponse *reply);
 

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wire_server.h - a server's side of push and pull: the links of workers onto one store.
+/* wire_server.h - a server's side of push and pull: the links of workers to one part, or to shared
+ * parts.
  *
- * Each worker has at most one push and one pull link; a newer one, of the
- * same process or of a younger one, takes the place of the older. One message
- * is in flight each way on a link: a push is read when the one before has
- * been taken and acknowledged, an answer is made when the one before is out. So
- * a worker that does not read costs one message of at most 1 MiB and one request for rows, whatever
- * it asks for. Loop's thread; where parts are shared, a worker's own for its links.
+ * Each worker has at most one push and one pull link. A newer link replaces the older one; it may
+ * be of the same process or of a restarted one. One message is in flight each way on a link: the
+ * next push is read when the last one was taken and its acknowledgement is out, the next answer is
+ * built when the last one is out. So a worker that does not read costs at most one message of 1 MiB
+ * and one request for rows. Loop's thread; if parts are shared, each worker's thread uses its own
+ * links.
  */
 #ifndef PS_COMMON_WIRE_WIRE_SERVER_H
 #define PS_COMMON_WIRE_WIRE_SERVER_H
@@ -19,52 +20,54 @@
 
 typedef struct ps_wire_server ps_wire_server;
 
-/* `loop` tells the time to policies that have deadlines; NULL: they close nothing
- * by time. `drop_ack`: a fault for tests; the push link breaks instead of carrying
- * each Nth acknowledgement, but not twice the same one. 0: none. `complete`
- * (optional) is called once a session, when the contributions of all steps are
- * in. */
+/* Creates a server, which is closed. `loop` runs the timer for policies with deadlines; with NULL
+ * no sum closes by time. `complete` (optional) is called once in a session, when the contributions
+ * of all steps have arrived. `drop_ack` injects a fault for tests: if it is N > 0, every Nth
+ * acknowledgement ends the push link instead of being sent, but none is dropped twice. */
 ps_wire_server *ps_wire_server_create(ps_loop *loop, uint64_t drop_ack, void (*complete)(void *arg),
                                       void *arg);
-void ps_wire_server_destroy(ps_wire_server *s); /* closed; NULL is allowed */
+/* Frees a closed server. NULL is allowed. */
+void ps_wire_server_destroy(ps_wire_server *s);
 
-/* Takes a link that a worker has opened, with its first message. Refused until open. */
+/* Accepts a link that a worker has opened, with its first message. Refuses it if the server is
+ * closed or the identity is wrong. */
 void ps_wire_server_accept(ps_wire_server *s, ps_wire_stream stream, ps_wire_link *link,
                            const ProtobufCMessage *head, const ps_incoming *payload);
 
-/* Serves what part `part` of a placement has to the attempt's workers, until close, which ends
- * every link with ABORTED. All pointers are kept. */
+/* Opens the server: serves `part` of the placement, or the shared `parts`, to the workers of an
+ * attempt. All pointers are kept. */
 void ps_wire_server_open(ps_wire_server *s, const ps_plan *plan, const ps_placement *placement,
                          const ps_wire_attempt *of, uint32_t part, ps_wire_parts *parts);
 
-/* Where parts are shared: calls news(arg, worker) when a worker's push may let others go on. To be
- * set before threads start. */
+/* Sets news(arg, worker), which is called when a push or pull of `worker` may let others go on. For
+ * shared parts. Call it before threads start. */
 void ps_wire_server_set_news(ps_wire_server *s, void (*news)(void *arg, uint32_t worker),
                              void *arg);
 
-/* Calls failed(arg, why) when a worker has pushed values that are not finite: they are refused, but
- * the job cannot become what it was to be. `why` names the worker. Again for each such push. To be
- * set before threads start. */
+/* Sets failed(arg, why), which is called for every push with values that are not finite. Such a
+ * push is refused, but the job cannot go on correctly. `why` names the worker. Call it before
+ * threads start. */
 void ps_wire_server_set_failed(ps_wire_server *s, void (*failed)(void *arg, const ps_status *why),
                                void *arg);
 
-/* Sends what a worker may have now, on its own thread. Not thorough: parts that others hold just
- * now are left for later. Returns the time when it is to be called again whatever happens;
- * INT64_MAX: never. */
+/* Sends all answers that a worker may get now, on that worker's thread. Unless `is_thorough`,
+ * passes over parts that other threads have locked. Returns the monotonic time in microseconds at
+ * which to call it again even without news; INT64_MAX: never. */
 int64_t ps_wire_server_poll(ps_wire_server *s, uint32_t worker, bool is_thorough);
 
-/* The tables are being saved: rows are neither taken nor given any more. */
+/* Stops taking and giving rows, because the tables are being saved. */
 void ps_wire_server_close_tables(ps_wire_server *s);
+/* Closes the server: ends every link with ABORTED and the text `why`. */
 void ps_wire_server_close(ps_wire_server *s, const char *why);
 
-/* Ends a lost worker's links; nobody waits for it any more. Again is
- * OK; FAILED_PRECONDITION if the policy does not go on without it. */
+/* Goes on without a lost worker and ends its links. A repetition is OK. Returns FAILED_PRECONDITION
+ * if the policy does not survive the loss. */
 PS_MUST_USE ps_status ps_wire_server_lose(ps_wire_server *s, uint32_t worker);
 
-/* Since open; bytes of messages with their 5-byte prefix. */
+/* Returns the traffic since open. Bytes are of messages with their 5-byte prefix. */
 ps_traffic ps_wire_server_traffic(const ps_wire_server *s);
 
-/* Returns the pulls since open that could not be answered whole at once. */
+/* Returns the number of pulls since open that could not be answered completely at once. */
 uint64_t ps_wire_server_waits(const ps_wire_server *s);
 
 #endif
