@@ -38,20 +38,21 @@ enum {
 };
 
 typedef struct ps_commit_conf {
-    int64_t find_us;       /* for the coordinator to find what the packages are made of */
-    int64_t can_commit_us; /* to answer CanCommit */
+    int64_t find_us;       /* for the coordinator to find the data and model of the packages */
+    int64_t can_commit_us; /* for nodes to answer CanCommit */
     int64_t make_us;       /* for the coordinator to make the packages */
-    int64_t pre_commit_us; /* to take all packages, once they are made: ps_commit_packaged */
-    int64_t ready_us;      /* from DoCommit to the first Ready, and from there to the last */
+    int64_t pre_commit_us; /* for nodes to take all packages; set again by ps_commit_packaged */
+    int64_t ready_us;      /* from DoCommit to the first Ready, and again to the last Ready */
     int64_t lease_us;      /* silence after which a node is lost */
-    int64_t collect_us;    /* to collect from all */
+    int64_t collect_us;    /* to collect the files of all nodes */
     int64_t abort_us;      /* to release all; those who have not answered are left to their beats */
-    bool survives_loss;    /* goes on while a worker and all servers live */
-    bool nodes_are_named;  /* else a busy or silent node sends the job back to the queue */
-    bool may_repeat;       /* what interrupts it before training sends it back to the queue */
+    bool survives_loss;    /* goes on as long as a worker and all servers are alive */
+    bool nodes_are_named;  /* the user chose the nodes: a busy or silent one fails the job, which
+                            * else goes back to the queue */
+    bool may_repeat;       /* an interruption before training sends the job back to the queue */
 } ps_commit_conf;
 
-/* What the caller shall do. */
+/* Actions that the caller carries out. */
 typedef enum ps_commit_action {
     PS_COMMIT_NOTHING,
     PS_COMMIT_ASK,     /* CanCommit */
@@ -135,33 +136,35 @@ typedef struct ps_commit {
 
     ps_commit_stage stage;
     int64_t deadline_us; /* of the state, or of the stage of the end */
-    int64_t blame_us;    /* when a failure blamed on a peer is the node's own; INT64_MAX: none */
-    bool has_asked;      /* CanCommit is under way or answered */
-    bool has_packages;   /* they are made */
-    bool barrier_begun;  /* the first Ready has come */
-    bool is_interrupted; /* the outcome is QUEUED because of what happened to it before training */
+    /* Until then a node whose failure may be caused by another node is not held responsible;
+     * INT64_MAX: there is no such node. */
+    int64_t blame_us;
+    bool has_asked;      /* CanCommit was sent */
+    bool has_packages;   /* the packages are made */
+    bool barrier_begun;  /* the first Ready has arrived */
+    bool is_interrupted; /* the outcome is QUEUED because of an interruption before training */
     unsigned todo;
 
-    char waits[PS_COMMIT_WAITS_MAX]; /* what a full disk holds up; "": nothing */
-    int64_t retry_us;                /* when that is tried again; INT64_MAX: it is under way */
-    int64_t pause_us;                /* before the last try */
-    bool is_given_up;                /* a client cancelled what waits for room, */
-    bool is_last_try;                /* and the STORE under way is the last */
+    char waits[PS_COMMIT_WAITS_MAX]; /* what a full disk delays; "": nothing */
+    int64_t retry_us; /* time of the next try; INT64_MAX: it is running, or not needed */
+    int64_t pause_us; /* pause before the last try */
+    bool is_given_up; /* a client gave up the files that wait for room */
+    bool is_last_try; /* after that: the running STORE is the last one */
 } ps_commit;
 
-/* Begins with CAN_COMMIT, which is to be saved before a node is asked: then, and when it is found
- * what the packages are made of, ps_commit_started is called, else ps_commit_unstarted or
- * ps_commit_fail. `members` (count > 0, at least one worker) are copied. */
+/* Begins an attempt in CAN_COMMIT. The caller saves that state and finds the data and model of the
+ * packages. Then it calls ps_commit_started, or ps_commit_unstarted or ps_commit_fail if that
+ * failed; no node is asked before. `members` (count > 0, at least one worker) are copied. */
 void ps_commit_begin(ps_commit *c, const ps_commit_conf *conf, const ps_member *members,
                      size_t count, int64_t now_us);
 
-/* Goes on with an attempt of an earlier process, in RUNNING or COLLECTING. Its
- * nodes have lease_us to be heard of. */
+/* Adopts an attempt that an earlier process left in RUNNING or COLLECTING. A node that is silent
+ * for lease_us from now on is lost. */
 void ps_commit_adopt(ps_commit *c, const ps_commit_conf *conf, const ps_member *members,
                      size_t count, Psgd__V1__JobState state, int64_t now_us);
 
-/* An earlier process had decided the outcome: stores it, unless that is done, and
- * releases the nodes. */
+/* Adopts an attempt whose outcome an earlier process had decided. Stores summary and manifest,
+ * unless `is_stored`, and releases the nodes. */
 void ps_commit_adopt_end(ps_commit *c, const ps_commit_conf *conf, const ps_member *members,
                          size_t count, Psgd__V1__JobState state, Psgd__V1__JobState outcome,
                          const char *reason, const char *message, bool is_stored, int64_t now_us);
@@ -169,72 +172,75 @@ void ps_commit_fini(ps_commit *c);
 
 /* --- events ---------------------------------------------------------------- */
 
-/* CanCommit was answered: reserved. */
+/* Handles an answer of CanCommit: the node is reserved. `id` and `incarnation` are the node's. */
 void ps_commit_reserved(ps_commit *c, size_t node, const char *id, uint64_t incarnation,
                         int64_t now_us);
-/* CanCommit was answered: another job holds it, as `holder` says. */
+/* Handles an answer of CanCommit: `holder`, another job, has the node. */
 void ps_commit_busy(ps_commit *c, size_t node, const char *id, const char *holder, int64_t now_us);
-/* A call of the three phases failed. */
+/* Handles a failed CanCommit, PreCommit or DoCommit. */
 void ps_commit_refused(ps_commit *c, size_t node, const ps_status *why, int64_t now_us);
-/* What PS_COMMIT_MAKE asked for is there: nodes have `pre_commit_us` from now on to take it. */
+/* Handles the end of PS_COMMIT_MAKE. Nodes have pre_commit_us from now on to take the packages. */
 void ps_commit_packaged(ps_commit *c, int64_t pre_commit_us, int64_t now_us);
-/* The node does not hold the attempt any more, which has not begun to train: its reservation ran
- * out while the coordinator did not run, say. Back to the queue. */
+/* Handles a node that has lost its reservation before training, for example because it expired
+ * while the coordinator was down. Interrupts the attempt. */
 void ps_commit_unreserved(ps_commit *c, size_t node, const ps_status *why, int64_t now_us);
-/* The seal of PreCommit was acknowledged. */
+/* Handles the acknowledgement of PreCommit's seal: the node is prepared. */
 void ps_commit_prepared(ps_commit *c, size_t node, int64_t now_us);
-/* The node stands at the barrier. OK: PS_COMMIT_OPEN or RELEASE will come for
- * it, now or later. ABORTED: it does not belong there. */
+/* Handles a node's Ready. Returns OK if the node may wait at the barrier; PS_COMMIT_OPEN or
+ * PS_COMMIT_RELEASE follows for it, now or later. Returns ABORTED if it may not. */
 PS_MUST_USE ps_status ps_commit_ready(ps_commit *c, size_t node, uint64_t incarnation,
                                       int64_t now_us);
-/* A heartbeat of the node's process. `holds` says whether it is about this very
- * attempt; `error` is why it FAILED. */
+/* Handles a heartbeat. `holds` says whether the node holds this attempt. `error` is why it failed,
+ * in phase FAILED. */
 void ps_commit_beat(ps_commit *c, size_t node, uint64_t incarnation, bool holds,
                     Psgd__V1__NodePhase phase, const ps_status *error, int64_t now_us);
-/* Anything else that shows that the node lives (a package was acknowledged). */
+/* Handles another sign of life of the node, such as the acknowledgement of a package. */
 void ps_commit_seen(ps_commit *c, size_t node, int64_t now_us);
-/* The node's process is a new one. */
+/* Handles a node that has restarted: it has another incarnation. */
 void ps_commit_restarted(ps_commit *c, size_t node, uint64_t incarnation, int64_t now_us);
-/* Collect is over. */
+/* Handles the end of Collect. */
 void ps_commit_collected(ps_commit *c, size_t node, const ps_status *result, int64_t now_us);
-/* Collect came to nothing because a disk is full: the coordinator's, or, if `is_its_disk`,
- * the node's own. PS_COMMIT_COLLECT comes again later. */
+/* Handles a Collect that failed because a disk is full: the node's if `is_its_disk`, else the
+ * coordinator's. PS_COMMIT_COLLECT is repeated later. */
 void ps_commit_held(ps_commit *c, size_t node, bool is_its_disk, const ps_status *why,
                     int64_t now_us);
-/* Summary and manifest are written, or could not be. */
+/* Handles the end of PS_COMMIT_STORE: whether summary and manifest were written. */
 void ps_commit_stored(ps_commit *c, const ps_status *result, int64_t now_us);
-/* What PS_COMMIT_SAVE asked for is saved, or could not be. */
+/* Handles the end of PS_COMMIT_SAVE: whether the job was saved. */
 void ps_commit_saved(ps_commit *c, const ps_status *result, int64_t now_us);
-/* CAN_COMMIT is saved: nodes are asked. Nothing if the end is decided already. */
+/* Says that CAN_COMMIT is saved, so that nodes may be asked. Does nothing if the outcome is
+ * decided. */
 void ps_commit_started(ps_commit *c, int64_t now_us);
-/* CAN_COMMIT could not be saved, so no node may be asked: back to the queue. */
+/* Says that CAN_COMMIT could not be saved. No node is asked; the job goes back to the queue. */
 void ps_commit_unstarted(ps_commit *c, const ps_status *why, int64_t now_us);
-/* Abort was answered or has failed. */
+/* Handles the end of Abort: it was answered or has failed. */
 void ps_commit_released(ps_commit *c, size_t node, int64_t now_us);
-/* Somebody wants it stopped. Once an end is decided this only gives up files that wait for
- * room: what can be stored without more room is, and `message` says what is lost. */
+/* Cancels the attempt. If the outcome is decided already, this only gives up the files that wait
+ * for room: the others are stored, and `message` says what is lost. */
 void ps_commit_cancel(ps_commit *c, const char *why, int64_t now_us);
-/* The coordinator itself cannot go on. */
+/* Fails the attempt because of the coordinator itself. */
 void ps_commit_fail(ps_commit *c, const char *reason, const ps_status *why, int64_t now_us);
+/* Tells the machine the time; call it at ps_commit_deadline. */
 void ps_commit_tick(ps_commit *c, int64_t now_us);
 
 /* --- answers --------------------------------------------------------------- */
 
-/* The next action, and for which node; PS_COMMIT_NOTHING: all are taken. */
+/* Returns the next action and writes its node; PS_COMMIT_NOTHING: there is none. */
 ps_commit_action ps_commit_next(ps_commit *c, size_t *node);
 
-/* When ps_commit_tick has something to do; INT64_MAX: not before an event. */
+/* Returns when ps_commit_tick must be called next; INT64_MAX: not before an event. */
 int64_t ps_commit_deadline(const ps_commit *c);
 
-/* Whom it waits for now, as text into buf[0..cap): "w1, w3"; "" for nobody. */
+/* Writes the nodes for which the attempt waits now into buf[0..cap), such as "w1, w3"; "" for none.
+ */
 void ps_commit_waiting_for(const ps_commit *c, char *buf, size_t cap);
 
-/* Whether another try may mend such a failure of the coordinator's own disk. */
+/* Returns whether a failure of the coordinator's disk with this code may succeed if repeated. */
 bool ps_commit_may_pass(ps_code code);
 
-/* Index of the node, or count. */
+/* Returns the index of the node, or c->count if it is no member. */
 size_t ps_commit_find(const ps_commit *c, const char *node_id);
-/* Returns how many ranks are on workers that live. */
+/* Returns the number of ranks on workers that are not lost. */
 uint32_t ps_commit_workers_alive(const ps_commit *c);
 
 #endif
