@@ -20,8 +20,8 @@ size_t ps_parts_encode(const ps_codec *codec, const ps_params *params, uint64_t 
 typedef struct ps_parts_reader {
     Psgd__V1__Encoding **heads; /* (count) */
     size_t count, at;
-    /* Returns the next len bytes, as ps_payload_view does; `scratch` is for bytes that are not
-     * contiguous. */
+    /* Returns the bytes [at, at + len) of the payload, as ps_payload_view does; `scratch` is for
+     * bytes that are not contiguous. */
     const uint8_t *(*view)(void *arg, size_t at, size_t len, void *scratch);
     void *arg;
     size_t bytes, from; /* bytes of the payload, bytes read */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* turns.h - at most so many threads compute at a time; the others wait for
- * their turn, first come first served. Any thread.
+/* turns.h - limits how many threads compute at a time. The others wait, first come, first served.
+ * Any thread.
  */
 #ifndef PS_COMMON_INPROCESS_TURNS_H
 #define PS_COMMON_INPROCESS_TURNS_H
@@ -16,26 +16,34 @@ typedef struct ps_turns {
     uint64_t allowed; /* threads at a time + turns given back */
 } ps_turns;
 
-void ps_turns_init(ps_turns *turns, uint32_t at_a_time); /* >= 1 */
+/* Initialises turns for `at_a_time` threads, at least 1. */
+void ps_turns_init(ps_turns *turns, uint32_t at_a_time);
 void ps_turns_fini(ps_turns *turns);
 
-void ps_turns_take(ps_turns *turns); /* waits */
-void ps_turns_give(ps_turns *turns); /* back */
-void ps_turns_pass(ps_turns *turns); /* lets those who wait go first, if there are any */
+/* Blocks until the caller has a turn. */
+void ps_turns_take(ps_turns *turns);
+/* Gives the caller's turn back. */
+void ps_turns_give(ps_turns *turns);
+/* Lets the threads that wait go first, if there are any: gives the turn back and takes a new one.
+ */
+void ps_turns_pass(ps_turns *turns);
 
-/* While all compute, what is waited for is a few microseconds away: less than it takes to fall
- * asleep and be woken. */
+/* Time of busy waiting in microseconds if there is no limit: a wait is then shorter than
+ * falling asleep and being woken. */
 enum { PS_TURNS_SPIN_US = 200 };
 
-/* One thread's, which knows whether it has its turn. */
+/* A thread's view of the turns: it knows whether the thread has one. */
 typedef struct ps_turn {
-    ps_turns *turns; /* NULL: all compute at once */
+    ps_turns *turns; /* NULL: no limit */
     bool is_mine;
 } ps_turn;
 
-void ps_turn_take(ps_turn *turn); /* if it has not */
-void ps_turn_give(ps_turn *turn); /* if it has */
-/* Each step is a chance for the others, whom nothing else may ever stop for. */
+/* Takes a turn, unless the thread has one. */
+void ps_turn_take(ps_turn *turn);
+/* Gives the turn back, if the thread has one. */
+void ps_turn_give(ps_turn *turn);
+/* Passes the turn, or takes one if the thread has none. Call it in every step: a thread that never
+ * waits would otherwise never let the others compute. */
 void ps_turn_pass(ps_turn *turn);
 
 #endif

@@ -58,7 +58,7 @@ struct ps_model {
     size_t param_count;
     const ps_loss *loss;
     size_t batch;
-    ps_shape in;       /* of a sample */
+    ps_shape in;       /* shape of an input sample */
     uint64_t draws;    /* key of the passes to come */
     size_t scratch_at; /* for layers whose tape is scratch */
     size_t dy_at;      /* where the loss leaves its gradient */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wire_parts.h - what one server has of a job, dealt to parts.
+/* wire_parts.h - the parts of a job that a server, or one of its threads, has.
  *
- * A part is a store with some of the server's virtual shards, and perhaps the sparse tables. What
- * becomes of a slice does not depend on which part it is in. A thread of a parameter server has one
- * part, which is its own. In one process all threads reach all parts: each is behind a lock of its
- * own, so that threads seldom wait for one another.
+ * A part is a store with some of the server's virtual shards, and perhaps the sparse tables. The
+ * results do not depend on which part has a slice. A thread of a parameter server has one part of
+ * its own. In one process all threads use all parts; each part has its own lock, so that threads
+ * seldom wait for one another.
  */
 #ifndef PS_COMMON_WIRE_WIRE_PARTS_H
 #define PS_COMMON_WIRE_WIRE_PARTS_H
@@ -16,8 +16,8 @@
 #include <pthread.h>
 
 typedef struct ps_wire_part {
-    pthread_mutex_t mutex; /* guards the store where the parts are shared; no other lock is taken
-                            * under it */
+    pthread_mutex_t mutex; /* guards the store if the parts are shared. No other lock is taken while
+                            * it is held. */
     ps_store *store;
     uint32_t count;
     uint32_t *slices; /* (count), of the layout, ascending */
@@ -25,7 +25,7 @@ typedef struct ps_wire_part {
 
 typedef struct ps_wire_parts {
     const ps_plan *plan; /* kept */
-    bool is_shared;      /* among threads */
+    bool is_shared;      /* several threads use the parts */
     uint32_t count;
     ps_wire_part *part; /* (count) */
     uint8_t *part_of;   /* (slice_count); only of slices that the server has */
@@ -33,34 +33,38 @@ typedef struct ps_wire_parts {
 
 enum { PS_WIRE_PARTS_MAX = 8 };
 
-/* Makes the one part that a thread of a server has: `part` of the placement. `weights`, borrowed,
- * are the slices of the whole server, one after the other. `tables`, which may be NULL, are taken.
+/* Initialises the one part that a thread of a server has: `part` of the placement. `weights`,
+ * borrowed, are the slices of the whole server, one after the other. `tables`, which may be NULL,
+ * are taken.
  */
 void ps_wire_parts_init(ps_wire_parts *parts, const ps_plan *plan, const ps_placement *placement,
                         uint32_t part, const float *weights, ps_tables *tables);
 
-/* Deals the virtual shards of server 0 to PS_WIRE_PARTS_MAX parts at most, for threads that share
- * them. `weights`, borrowed, are the whole block (param_count). `tables`, which may be NULL, are in
- * the first part; taken. */
+/* Distributes the virtual shards of server 0 over at most PS_WIRE_PARTS_MAX parts, for threads that
+ * share them. `weights`, borrowed, are the whole block (param_count). `tables`, which may be NULL,
+ * are in the first part; taken. */
 void ps_wire_parts_init_shared(ps_wire_parts *parts, const ps_plan *plan,
                                const ps_placement *placement, const float *weights,
                                ps_tables *tables);
-void ps_wire_parts_fini(ps_wire_parts *parts); /* a zeroed one is allowed */
+/* Frees all parts. A zeroed struct is allowed. */
+void ps_wire_parts_fini(ps_wire_parts *parts);
 
 /* Returns the part that has a slice; the first for one that the server does not have. */
 ps_wire_part *ps_wire_part_of(const ps_wire_parts *parts, uint32_t slice);
 
-/* Takes and gives back a part's lock, if the parts are shared. */
+/* Locks a part, if the parts are shared. */
 void ps_wire_part_lock(const ps_wire_parts *parts, ps_wire_part *part);
+/* Locks a shared part, or returns false if another thread has it. Never blocks. */
 bool ps_wire_part_try_lock(const ps_wire_parts *parts, ps_wire_part *part);
+/* Unlocks a part, if the parts are shared. */
 void ps_wire_part_unlock(const ps_wire_parts *parts, ps_wire_part *part);
 
-/* Copies the weights to their places in a whole block (param_count). Each part gives up its slices
- * before the next one is looked at, so that this needs no more memory than training did. Then links
- * may end, and fini is allowed. */
+/* Copies the weights to their places in `block` (param_count). Frees the slices of each part before
+ * it goes to the next one, so that this needs no more memory than training did. After it only links
+ * may be ended and ps_wire_parts_fini be called. */
 void ps_wire_parts_take_weights(ps_wire_parts *parts, float *block);
 
-/* Returns the sums over all parts. */
+/* Returns the counters, summed over all parts. */
 ps_store_counters ps_wire_parts_counters(ps_wire_parts *parts);
 
 #endif

@@ -42,19 +42,19 @@ struct ps_coordinator {
     ps_coordinator_conf conf;
     char address[160]; /* told to nodes and users */
     int64_t start_wall_us;
-    ps_registry *registry; /* the writer's */
+    ps_registry *registry; /* used by `writer` only */
     ps_writer *writer;
-    ps_registry *reader; /* of `reads`, and of tasks */
+    ps_registry *reader; /* for reading; used by `reads` and by tasks */
     ps_room room;
     ps_nodes nodes;
 
     /* Threads by kind of work, so that none waits behind another kind. */
-    ps_tasks *reads;          /* one: what clients ask of the registry */
-    ps_tasks *checks;         /* of specs that are submitted */
-    ps_tasks *looks;          /* at data sets of specs that are submitted: these may take minutes */
-    ps_tasks *packages;       /* of attempts: describing data sets, drawing weights */
-    ps_tasks *sends;          /* pieces of files for nodes */
-    ps_tasks *tasks;          /* files of jobs */
+    ps_tasks *reads;          /* one thread: reads the registry for clients */
+    ps_tasks *checks;         /* checks submitted specs */
+    ps_tasks *looks;          /* reads data sets of submitted specs, which may take minutes */
+    ps_tasks *packages;       /* makes packages: describes data sets, draws weights */
+    ps_tasks *sends;          /* reads pieces of files for nodes */
+    ps_tasks *tasks;          /* reads and writes files of jobs */
     ps_data_cache data_cache; /* of packages */
     uint64_t memory_taken;    /* bytes of packages, of conf.max_memory_bytes */
 
