@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* eval_tables.h - opens the rows of a model with sparse tables for psgd eval: from the files
- * that are named, or from those beside the model. */
+/* eval_tables.h - opens the rows of a model with sparse tables for psgd eval and psgd predict: from
+ * the files that are named, or from those beside the model. */
 #ifndef PS_CLIENTS_PSGD_EVAL_TABLES_H
 #define PS_CLIENTS_PSGD_EVAL_TABLES_H
 

@@ -75,6 +75,19 @@ void ps_outputs_read(ps_output_link link, const float *row, size_t width, double
     }
 }
 
+size_t ps_outputs_class(ps_output_link link, const float *row, size_t width)
+{
+    size_t best = 0;
+
+    for (size_t j = 0; j < width; j++) {
+        if (isnan(row[j])) {
+            return PS_OUTPUTS_NO_CLASS;
+        }
+        best = row[j] > row[best] ? j : best;
+    }
+    return width > 1 ? best : (double)row[0] > ps_outputs_score_of(link, 0.5);
+}
+
 double ps_outputs_score(ps_output_link link, const float *row, size_t width, size_t positive)
 {
     if (width == 1) {

@@ -3,6 +3,7 @@
 #include "common/train/evaluation.h"
 
 #include "common/metric/bytes.h"
+#include "common/metric/outputs.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -48,6 +49,18 @@ double ps_evaluation_add(ps_evaluation *e, ps_model *model, const float *weights
         ps_tally_add(&e->tallies[i], y, targets, n);
     }
     return score.loss_sum;
+}
+
+void ps_evaluation_read(const ps_plan *plan, const float *row, double *p)
+{
+    ps_outputs_read(plan->loss->link, row, plan->outputs, p);
+}
+
+int64_t ps_evaluation_class(const ps_plan *plan, const float *row)
+{
+    size_t said = ps_outputs_class(plan->loss->link, row, plan->outputs);
+
+    return said == PS_OUTPUTS_NO_CLASS ? -1 : (int64_t)said;
 }
 
 double ps_evaluation_loss(const ps_evaluation *e)

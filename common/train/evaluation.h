@@ -27,6 +27,14 @@ void ps_evaluation_clear(ps_evaluation *e);
 double ps_evaluation_add(ps_evaluation *e, ps_model *model, const float *weights, const float *x,
                          ps_targets targets, size_t n);
 
+/* Writes a row of the model's outputs to p (plan->outputs) as the loss reads them: probabilities if
+ * outputs are logits, else the outputs. */
+void ps_evaluation_read(const ps_plan *plan, const float *row, double *p);
+
+/* Returns the class that a row of outputs says, as the metric accuracy decides it; -1 if an output
+ * is NaN. */
+int64_t ps_evaluation_class(const ps_plan *plan, const float *row);
+
 /* Whether batch number `batch` of the test set is in the share of that worker. */
 bool ps_evaluation_has(const ps_plan *plan, uint32_t rank, uint32_t batch);
 
