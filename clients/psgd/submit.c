@@ -10,7 +10,7 @@ enum { SELF_BYTES = 512 };
 typedef struct submission {
     ps_spec_flags flags;
     const char *request_id;
-    bool wants_watch;
+    bool wants_watch, no_queue;
     ps_cli *cli;
     Psgd__V1__JobSpec *spec;
     ps_watch watch;
@@ -19,6 +19,8 @@ typedef struct submission {
 static const ps_option options[] = {
     PS_OPTION_BOOL(submission, wants_watch, .name = "watch", .letter = 'w',
                    .help = "follow the job to its end"),
+    PS_OPTION_BOOL(submission, no_queue, .name = "no-queue",
+                   .help = "refuse a job that cannot start at once, and name who holds its nodes"),
     PS_SPEC_OPTIONS(submission, flags),
     PS_OPTION_STRING(submission, request_id, .name = "request-id", .value = "", .metavar = "ID",
                      .help = "makes submit idempotent: the same id and job give the same job"),
@@ -93,6 +95,7 @@ static void start(ps_cli *cli, void *arg)
 
     request.spec = s->spec;
     request.request_id = (char *)s->request_id;
+    request.no_queue = s->no_queue;
     ps_cli_call(cli, "SubmitJob", &request.base, on_job, s);
 }
 

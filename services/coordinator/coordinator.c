@@ -56,6 +56,7 @@ typedef struct submission {
     char content[PS_CONTENT_HASH_BYTES];
     int64_t wall_us;
     uint64_t memory_bytes; /* of its package */
+    ps_status place;       /* of ps_submit */
     bool is_known;         /* the request has made job_id before */
     char job_id[PS_COORDINATOR_ID_MAX];
     ps_submitted_fn *then;
@@ -88,6 +89,9 @@ static ps_status add_job(ps_change *change, ps_registry *r)
 
     if (st.code != PS_NOT_FOUND) {
         return st;
+    }
+    if (!ps_is_ok(&s->place)) {
+        return s->place;
     }
     s->record.sequence = 1;
     st = ps_registry_add(r, &s->record, s->record.job->spec->title, s->request_id, s->content);
@@ -125,8 +129,7 @@ static void added(ps_change *change)
     free(s);
 }
 
-void ps_coordinator_submit(ps_coordinator *c, const Psgd__V1__JobSpec *spec, const char *request_id,
-                           uint64_t memory_bytes, ps_submitted_fn *then, void *arg)
+void ps_coordinator_submit(ps_coordinator *c, const ps_submit *submit)
 {
     submission *s;
     ps_status st;
@@ -136,7 +139,7 @@ void ps_coordinator_submit(ps_coordinator *c, const Psgd__V1__JobSpec *spec, con
         st = ps_fail(PS_RESOURCE_EXHAUSTED, "%d jobs are waiting or running", PS_LIVE_JOBS_MAX);
     }
     if (!ps_is_ok(&st)) {
-        then(arg, &st, "");
+        submit->then(submit->arg, &st, "");
         return;
     }
     s = ps_xcalloc(1, sizeof *s);
@@ -145,16 +148,19 @@ void ps_coordinator_submit(ps_coordinator *c, const Psgd__V1__JobSpec *spec, con
     s->change.kills = c->conf.exit_at == PSGD__V1__JOB_STATE__JOB_STATE_QUEUED;
     s->c = c;
     s->wall_us = ps_clock_wall_us();
-    s->record.job = ps_job_create(spec, s->wall_us);
-    if (c->jobs.queued >= PS_QUEUE_FRONT) { /* else it is told when the queue is looked at */
+    s->record.job = ps_job_create(submit->spec, s->wall_us);
+    s->record.job->no_queue = submit->no_queue;
+    if (c->jobs.queued >= PS_QUEUE_FRONT &&
+        !submit->no_queue) { /* else it is told when the queue is looked at */
         ps_text_set(&s->record.job->reason, "WAITING_FOR_NODES");
         ps_text_set(&s->record.job->message, PS_QUEUE_BEHIND);
     }
-    s->request_id = ps_xstrdup(request_id);
-    s->memory_bytes = memory_bytes;
-    s->then = then;
-    s->arg = arg;
-    hash_spec(spec, s->content);
+    s->request_id = ps_xstrdup(submit->request_id);
+    s->memory_bytes = submit->memory_bytes;
+    s->place = submit->place;
+    s->then = submit->then;
+    s->arg = submit->arg;
+    hash_spec(submit->spec, s->content);
     c->submitted++;
     ps_writer_submit(c->writer, &s->change);
 }

@@ -107,13 +107,22 @@ int64_t ps_coordinator_now_us(ps_coordinator *c);
 /* Gives back what a package has taken of the memory for packages. */
 void ps_coordinator_give_memory(ps_coordinator *c, uint64_t bytes);
 
-/* Takes in a checked and completed spec. Calls `then` from the loop when the job is stored, with
- * its id, or that of the same request before. `memory_bytes` are what its package takes.
- * ALREADY_EXISTS; RESOURCE_EXHAUSTED also when the disk
- * is nearly full. */
+/* Receives the id of the job that is stored, or of the one that the same request made before. */
 typedef void ps_submitted_fn(void *arg, const ps_status *result, const char *job_id);
-void ps_coordinator_submit(ps_coordinator *c, const Psgd__V1__JobSpec *spec, const char *request_id,
-                           uint64_t memory_bytes, ps_submitted_fn *then, void *arg);
+
+typedef struct ps_submit {
+    const Psgd__V1__JobSpec *spec; /* checked and completed */
+    const char *request_id;        /* "": none */
+    uint64_t memory_bytes;         /* that its package takes */
+    bool no_queue;                 /* as in SubmitJobRequest */
+    ps_status place;               /* not OK: only a request that has made a job is answered */
+    ps_submitted_fn *then;
+    void *arg;
+} ps_submit;
+
+/* Takes in a job. Calls `then` once, from the loop. Fails with ALREADY_EXISTS, with
+ * RESOURCE_EXHAUSTED also when the disk is nearly full, or with `place`. */
+void ps_coordinator_submit(ps_coordinator *c, const ps_submit *submit);
 
 /* Submits a task that writes files. After ps_coordinator_stop it is run at once. */
 void ps_coordinator_write(ps_coordinator *c, ps_strand *strand, ps_task *task);

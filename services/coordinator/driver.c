@@ -51,6 +51,7 @@ static void conf_of(const ps_attempt *a, ps_commit_conf *conf)
         .abort_us = ABORT_US,
         .survives_loss = a->plan->policy->survives_loss,
         .nodes_are_named = a->plan->spec->n_nodes > 0,
+        .fails_if_busy = a->job->record.job->no_queue,
         .may_repeat = a->job->record.job->interrupted < PS_INTERRUPTED_MAX,
     };
     if (conf->lease_us < beats_us) {

@@ -2,9 +2,11 @@
 /* job_queue.c - see job_queue.h. */
 #include "services/coordinator/job_queue.h"
 
+#include "common/base/clock.h"
 #include "common/base/xalloc.h"
 #include "common/job/plan.h"
 #include "services/coordinator/coordinator.h"
+#include "services/coordinator/domain/job_message.h"
 #include "services/coordinator/domain/scheduler.h"
 #include "services/coordinator/driver.h"
 
@@ -85,10 +87,10 @@ static bool lacks_memory(const ps_coordinator *c, uint64_t bytes)
     return max > 0 && c->memory_taken > 0 && bytes + c->memory_taken > max;
 }
 
-/* Returns whether there is memory for the job's package; else writes what is missing. */
-static bool has_memory(const ps_coordinator *c, ps_live *job, char *message, size_t cap)
+/* Returns whether there is memory for a package of `bytes`; else writes what is missing. */
+static bool has_memory(const ps_coordinator *c, uint64_t bytes, char *message, size_t cap)
 {
-    uint64_t bytes = memory_of(job), max = c->conf.max_memory_bytes;
+    uint64_t max = c->conf.max_memory_bytes;
 
     if (!lacks_memory(c, bytes)) {
         return true;
@@ -101,30 +103,65 @@ static bool has_memory(const ps_coordinator *c, ps_live *job, char *message, siz
     return false;
 }
 
+/* Fills `members` and returns true, or writes which nodes are missing. */
+static bool has_nodes(look *l, const Psgd__V1__JobSpec *spec, ps_member *members, char *message,
+                      size_t cap)
+{
+    l->held = l->held ? l->held : held_addresses(l->c);
+    return ps_schedule_job(&l->c->nodes, spec, l->held, l->now_us, members, message, cap);
+}
+
+static ps_member *members_for(const Psgd__V1__JobSpec *spec, size_t *count)
+{
+    *count = (size_t)ps_schedule_processes(spec) + spec->pservers;
+    return ps_xcalloc(*count, sizeof(ps_member));
+}
+
+static void refusal_stored(void *arg, const ps_status *result)
+{
+    ps_live *job = arg;
+
+    if (ps_is_ok(result)) {
+        ps_jobs_settle(job->jobs, job);
+        return;
+    }
+    google__protobuf__timestamp__free_unpacked(job->record.job->end_time, NULL);
+    job->record.job->end_time = NULL; /* the next look tries again */
+}
+
+/* The job would have to wait, which its submission does not allow. */
+static void refuse_to_wait(ps_live *job, const char *message)
+{
+    ps_time_set(&job->record.job->end_time, ps_clock_wall_us());
+    ps_live_store(job, PSGD__V1__JOB_STATE__JOB_STATE_FAILED, 0, "WOULD_WAIT", message,
+                  refusal_stored, job);
+}
+
 /* Starts the job, or says what it waits for. */
 static void try_start(look *l, ps_live *job)
 {
     ps_coordinator *c = l->c;
     const Psgd__V1__JobSpec *spec = job->record.job->spec;
-    size_t count = (size_t)ps_schedule_processes(spec) + spec->pservers;
-    ps_member *members = ps_xcalloc(count, sizeof *members);
+    size_t count;
+    ps_member *members = members_for(spec, &count);
     const char *reason = "WAITING_FOR_NODES";
     char message[PS_COMMIT_MESSAGE_MAX], suspects[200];
     bool fits;
 
-    l->held = l->held ? l->held : held_addresses(c);
-    fits = ps_schedule_job(&c->nodes, spec, l->held, l->now_us, members, message, sizeof message);
+    fits = has_nodes(l, spec, members, message, sizeof message);
     if (!ps_is_ok(&l->room)) {
         snprintf(message, sizeof message, "%s", l->room.text);
         reason = "WAITING_FOR_ROOM";
         fits = false;
-    } else if (fits && !has_memory(c, job, message, sizeof message)) {
+    } else if (fits && !has_memory(c, memory_of(job), message, sizeof message)) {
         reason = "WAITING_FOR_MEMORY";
         fits = false;
     }
     if (fits) {
         ps_attempt_start(c, job, members, count);
         count_again(l);
+    } else if (job->record.job->no_queue) {
+        refuse_to_wait(job, message);
     } else if (may_be_told(l, job)) {
         job->told_us = l->now_us;
         ps_schedule_suspects(&c->nodes, suspects, sizeof suspects);
@@ -138,7 +175,7 @@ static bool is_worth_it(look *l, const ps_live *job)
 {
     const Psgd__V1__JobSpec *spec = job->record.job->spec;
 
-    if (may_be_told(l, job)) {
+    if (may_be_told(l, job) || job->record.job->no_queue) {
         return true;
     }
     if (!ps_is_ok(&l->room) || lacks_memory(l->c, job->memory_bytes)) {
@@ -181,7 +218,8 @@ void ps_queue_look(ps_coordinator *c)
             continue;
         }
         l.position++;
-        if (l.position > PS_QUEUE_FRONT && l.idle.workers == 0 && c->jobs.named == 0) {
+        if (l.position > PS_QUEUE_FRONT && l.idle.workers == 0 && c->jobs.named == 0 &&
+            c->jobs.hurried == 0) {
             tell_newest(c);
             break;
         }
@@ -191,6 +229,20 @@ void ps_queue_look(ps_coordinator *c)
     }
     c->named_tried = l.tries == TRIES_MAX ? l.last_tried : 0;
     free(l.held);
+}
+
+bool ps_queue_may_start(ps_coordinator *c, const Psgd__V1__JobSpec *spec, uint64_t memory_bytes,
+                        char *message, size_t cap)
+{
+    look l = {.c = c, .now_us = ps_coordinator_now_us(c)};
+    size_t count;
+    ps_member *members = members_for(spec, &count);
+    bool may =
+        has_nodes(&l, spec, members, message, cap) && has_memory(c, memory_bytes, message, cap);
+
+    free(l.held);
+    free(members);
+    return may;
 }
 
 void ps_queue_changed(void *arg, ps_live *job, ps_job_news what)

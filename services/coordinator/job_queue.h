@@ -17,8 +17,14 @@ enum { PS_QUEUE_FRONT = 50 }; /* jobs that are told what they wait for */
 #define PS_QUEUE_BEHIND                                                                            \
     "waits behind other jobs; what it lacks is said when it is among the first 50 of the queue"
 
-/* Starts what can start now, tells the first of the others what they wait for. */
+/* Starts what can start now, tells the first of the others what they wait for. A job that may not
+ * wait (Job.no_queue) is FAILED instead, with the reason WOULD_WAIT. */
 void ps_queue_look(ps_coordinator *c);
+
+/* Returns whether a job whose package takes `memory_bytes` could start now; else says in
+ * message[0..cap) what it lacks, as ps_schedule_job does. */
+bool ps_queue_may_start(ps_coordinator *c, const Psgd__V1__JobSpec *spec, uint64_t memory_bytes,
+                        char *message, size_t cap);
 
 /* The observer: looks soon when a job joins the queue, or has left its nodes. `arg` is the
  * coordinator. */

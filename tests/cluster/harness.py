@@ -205,11 +205,12 @@ class Cluster:
 
     # --- calls ---------------------------------------------------------------
 
-    def submit(self, spec=None, request_id="", **fields):
+    def submit(self, spec=None, request_id="", no_queue=False, **fields):
         """A JobSpec from a dict in proto's JSON form, answered with the job."""
         spec = json_format.ParseDict({**(spec or {}), **fields}, job_pb2.JobSpec())
-        return self.api.SubmitJob(coordinator_pb2.SubmitJobRequest(spec=spec, request_id=request_id),
-                                  timeout=10 * PATIENCE).job
+        request = coordinator_pb2.SubmitJobRequest(spec=spec, request_id=request_id,
+                                                   no_queue=no_queue)
+        return self.api.SubmitJob(request, timeout=10 * PATIENCE).job
 
     def get(self, job_id):
         return self.api.GetJob(coordinator_pb2.GetJobRequest(job_id=job_id), timeout=10 * PATIENCE).job

@@ -163,6 +163,49 @@ class Basic(ClusterTest):
         self.assertEqual(c.wait(b.id).state, job_pb2.JOB_STATE_CANCELLED)
         c.wait_idle()
 
+    def refused(self, c, **fields):
+        """The details of a submission that would have to wait."""
+        with self.assertRaises(grpc.RpcError) as e:
+            c.submit(SMALL, no_queue=True, **fields)
+        self.assertEqual(e.exception.code(), grpc.StatusCode.RESOURCE_EXHAUSTED)
+        details = dict(e.exception.trailing_metadata())["grpc-status-details-bin"]
+        self.assertIn(b"WOULD_WAIT", details)
+        return details.decode(errors="replace")
+
+    def test_a_job_that_may_not_wait_is_refused_or_runs(self):
+        c = self.cluster(workers=1, pservers=1)
+        c.wait_nodes(2)
+        holder = c.submit(ENDLESS, title="holder", request_id="h", no_queue=True)
+        c.wait_state(holder.id, job_pb2.JOB_STATE_RUNNING)
+        said = self.refused(c, title="hurried", request_id="r")
+        self.assertIn(f"needs 1 worker, 0 idle of 1 known; busy: worker-0 (job {holder.id})", said)
+        self.assertIn(f"busy: pserver-0 (job {holder.id})", said)
+        again = c.submit(ENDLESS, title="holder", request_id="h", no_queue=True)
+        self.assertEqual(again.id, holder.id)  # the same request, though its nodes are held
+        jobs = c.api.ListJobs(coordinator_pb2.ListJobsRequest()).jobs
+        self.assertEqual([job.id for job in jobs], [holder.id])  # nothing is stored
+        c.api.CancelJob(coordinator_pb2.CancelJobRequest(job_id=holder.id))
+        c.wait(holder.id)
+        c.wait_idle()
+        job = c.submit(SMALL, title="hurried", request_id="r", no_queue=True)  # not used up
+        self.assertEqual(c.wait(job.id).state, job_pb2.JOB_STATE_DONE)
+        self.assertIn("needs 2 workers, 1 idle of 1 known", self.refused(c, workers=2))
+
+    def test_a_job_that_may_not_wait_and_loses_its_nodes_has_failed(self):
+        c = self.cluster(workers=1, pservers=1, coordinator_args=["--fault", "exit-at:QUEUED"])
+        c.wait_nodes(2)
+        with self.assertRaises(grpc.RpcError):
+            c.submit(SMALL, title="hurried", request_id="r", no_queue=True)
+        c.coordinator.wait()
+        c.workers[0].kill()
+        c.coordinator.args = c.coordinator.args[:c.coordinator.args.index("--fault")]
+        c.restart_coordinator()
+        made = c.poll("the job", lambda: c.api.ListJobs(coordinator_pb2.ListJobsRequest()).jobs)
+        job = c.wait(made[0].id)
+        self.assertEqual((job.state, job.reason), (job_pb2.JOB_STATE_FAILED, "WOULD_WAIT"))
+        self.assertIn("needs 1 worker, 0 idle", job.message)
+        self.assertGreaterEqual(job.end_time.seconds, job.create_time.seconds)
+
     def test_a_node_that_is_stopped_says_so(self):
         c = self.cluster(workers=2, pservers=0)
         c.wait_nodes(2)

@@ -326,6 +326,20 @@ class Messages(Fidelity):
         self.assertRegex(said, r"state +CANCELLED: cancelled by a client")
         self.assertIn('"epochs": 100000', said)
 
+    def test_a_busy_node_refuses_a_job_if_that_is_wanted(self):
+        c = self.cluster(workers=1, pservers=1)
+        self.folder = c.folder
+        job = c.submit(ENDLESS)
+        c.wait_state(job.id, job_pb2.JOB_STATE_RUNNING)
+        small = ("submit", "--preset", "bsp", "-W", 1, "--pservers", 1, "--epochs", 1, "--no-queue")
+        said = self.psgd(*small, code=SERVER, coordinator=c.coordinator.address)
+        self.assertIn(f"worker-0 (job {job.id})", said)
+        self.assertIn("submit it later, or let it wait in the queue", said)
+        self.psgd("cancel", job.id, coordinator=c.coordinator.address)
+        c.wait(job.id)
+        c.wait_idle()
+        self.psgd(*small, "--watch", coordinator=c.coordinator.address)
+
     def test_a_coordinator_s_refusal_is_whole(self):
         c = self.cluster(workers=0, pservers=0)
         said = self.psgd("submit", "--preset", "bsp", "-M", self.LONG, code=ARGUMENTS,

@@ -58,6 +58,25 @@ static void a_busy_node_names_the_job_that_holds_it(void **state)
     ps_commit_fini(&w.c);
 }
 
+static void a_busy_node_fails_a_job_that_may_not_wait(void **state)
+{
+    ps_commit_conf hurried = cm_conf;
+    cm_world w;
+
+    (void)state;
+    hurried.fails_if_busy = true;
+    cm_begin(&w, &hurried);
+    ps_commit_busy(&w.c, W1, "w1", "job other-1", w.now);
+    cm_take(&w);
+    assert_int_equal(w.c.outcome, STATE(FAILED));
+    assert_string_equal(w.c.reason, "NODE_BUSY");
+    assert_string_equal(w.c.message, "worker w1 (h:2) is held by job other-1");
+    cm_store(&w);
+    cm_release_all(&w);
+    assert_int_equal(w.c.state, STATE(FAILED));
+    ps_commit_fini(&w.c);
+}
+
 static void a_busy_node_that_nobody_named_sends_the_job_back_to_the_queue(void **state)
 {
     cm_world w;
@@ -648,6 +667,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_is_well_and_the_job_is_done),
         cmocka_unit_test(a_busy_node_names_the_job_that_holds_it),
+        cmocka_unit_test(a_busy_node_fails_a_job_that_may_not_wait),
         cmocka_unit_test(a_busy_node_that_nobody_named_sends_the_job_back_to_the_queue),
         cmocka_unit_test(silence_at_can_commit_sends_the_job_to_other_nodes),
         cmocka_unit_test(silence_of_a_node_that_the_job_names_is_its_end),

@@ -87,10 +87,12 @@ static void json_is_written_as_people_expect(void **state)
     pb_assert_json(&job.base, PS_PB_TERSE,
                    "{\"id\":\"psgd-1\",\"state\":\"JOB_STATE_RUNNING\","
                    "\"create_time\":\"2026-11-20T11:26:00.250Z\",\"result\":{\"loss\":0.25}}");
-    pb_assert_json(&job.base, PS_PB_DEFAULTS,
-                   "{\"id\":\"psgd-1\",\"state\":\"JOB_STATE_RUNNING\",\"reason\":\"\","
-                   "\"message\":\"\",\"attempt\":0,\"create_time\":\"2026-11-20T11:26:00.250Z\","
-                   "\"result\":{\"loss\":0.25},\"placements\":[],\"artifacts\":[],\"interrupted\":0}");
+    pb_assert_json(
+        &job.base, PS_PB_DEFAULTS,
+        "{\"id\":\"psgd-1\",\"state\":\"JOB_STATE_RUNNING\",\"reason\":\"\","
+        "\"message\":\"\",\"attempt\":0,\"create_time\":\"2026-11-20T11:26:00.250Z\","
+        "\"result\":{\"loss\":0.25},\"placements\":[],\"artifacts\":[],\"interrupted\":0,"
+        "\"no_queue\":false}");
 }
 
 static void odd_values_have_a_json(void **state)

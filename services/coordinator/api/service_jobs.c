@@ -14,6 +14,7 @@
 #include "services/coordinator/driver.h"
 #include "services/coordinator/io/artifacts.h"
 #include "services/coordinator/io/init_from.h"
+#include "services/coordinator/job_queue.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -140,6 +141,17 @@ static void refuse_for_room(ps_coordinator *c, ps_call *call, const ps_status *s
     ps_call_fail_error(call, &error);
 }
 
+/* A status is short; the violation has room for all names. */
+static void refuse_to_wait(ps_call *call, const char *lacks)
+{
+    ps_error error;
+
+    ps_error_init(&error, ps_fail(PS_RESOURCE_EXHAUSTED, "would have to wait: %s", lacks),
+                  "WOULD_WAIT");
+    ps_error_violate(&error, "no_queue", "%s; submit it later, or let it wait in the queue", lacks);
+    ps_call_fail_error(call, &error);
+}
+
 /* A job that is being checked, then taken in. */
 typedef struct submission {
     ps_task task;
@@ -147,7 +159,9 @@ typedef struct submission {
     char *request_id;
     Psgd__V1__JobSpec *spec, *full; /* as submitted; with what the files say, or NULL */
     ps_plan *plan;
-    ps_error error; /* of the check */
+    bool no_queue;
+    char lacks[PS_COMMIT_MESSAGE_MAX]; /* what it would wait for, if that is not allowed; or "" */
+    ps_error error;                    /* of the check */
 } submission;
 
 static void answer_submit(ps_call *call, Psgd__V1__Job *job)
@@ -240,6 +254,8 @@ static void submitted(void *arg, const ps_status *result, const char *job_id)
         answer_job(s->held.c, call, job_id, answer_submit);
     } else if (call && result->code == PS_RESOURCE_EXHAUSTED && is_low) {
         refuse_for_room(s->held.c, call, result);
+    } else if (call && result->code == PS_RESOURCE_EXHAUSTED && s->lacks[0] != '\0') {
+        refuse_to_wait(call, s->lacks);
     } else if (call && result->code == PS_ALREADY_EXISTS) {
         ps_refuse(call, result->code, "REQUEST_ID_USED", job_id, "%s", result->text);
     } else if (call) {
@@ -248,13 +264,29 @@ static void submitted(void *arg, const ps_status *result, const char *job_id)
     free_submission(s);
 }
 
+static void take_in(submission *s)
+{
+    ps_submit submit = {.spec = s->plan->spec,
+                        .request_id = s->request_id,
+                        .memory_bytes = memory_of(s->plan),
+                        .no_queue = s->no_queue,
+                        .place = ps_ok(),
+                        .then = submitted,
+                        .arg = s};
+
+    if (s->no_queue && !ps_queue_may_start(s->held.c, submit.spec, submit.memory_bytes, s->lacks,
+                                           sizeof s->lacks)) {
+        submit.place = ps_fail(PS_RESOURCE_EXHAUSTED, "the job would have to wait");
+    }
+    ps_coordinator_submit(s->held.c, &submit);
+}
+
 static void checked(ps_task *task)
 {
     submission *s = PS_CONTAINER_OF(task, submission, task);
 
     if (s->held.call && ps_is_ok(&s->error.status)) {
-        ps_coordinator_submit(s->held.c, s->plan->spec, s->request_id, memory_of(s->plan),
-                              submitted, s);
+        take_in(s);
         return;
     }
     if (s->held.call) {
@@ -283,6 +315,7 @@ void ps_serve_submit_job(void *service, const ProtobufCMessage *request, ps_payl
     s->task.run = check;
     s->task.done = checked;
     s->request_id = ps_xstrdup(q->request_id);
+    s->no_queue = q->no_queue;
     s->spec = (Psgd__V1__JobSpec *)ps_message_copy(&spec->base);
     ps_error_init(&s->error, ps_fail(PS_UNAVAILABLE, "the coordinator is stopping"), "STOPPING");
     ps_hold(&s->held, c, call, "");

@@ -197,8 +197,9 @@ void ps_commit_busy(ps_commit *c, size_t node, const char *id, const char *holde
     }
     m->is_releasing = m->is_released = true; /* holds nothing of ours */
     ps_commit_decide(c,
-                     c->conf.nodes_are_named ? PSGD__V1__JOB_STATE__JOB_STATE_FAILED
-                                             : PSGD__V1__JOB_STATE__JOB_STATE_QUEUED,
+                     c->conf.nodes_are_named || c->conf.fails_if_busy
+                         ? PSGD__V1__JOB_STATE__JOB_STATE_FAILED
+                         : PSGD__V1__JOB_STATE__JOB_STATE_QUEUED,
                      "NODE_BUSY", now_us, "%s is held by %s", ps_member_name(m).text, holder);
 }
 

@@ -49,6 +49,7 @@ typedef struct ps_commit_conf {
     bool survives_loss;    /* goes on as long as a worker and all servers are alive */
     bool nodes_are_named;  /* the user chose the nodes: a busy or silent one fails the job, which
                             * else goes back to the queue */
+    bool fails_if_busy;    /* a busy node fails the job, named or not */
     bool may_repeat;       /* an interruption before training sends the job back to the queue */
 } ps_commit_conf;
 

@@ -65,6 +65,7 @@ static void enter(ps_jobs *jobs, ps_live *job)
     jobs->count++;
     jobs->queued++;
     jobs->named += job->record.job->spec->n_nodes > 0;
+    jobs->hurried += job->record.job->no_queue != 0;
 }
 
 void ps_jobs_append(ps_jobs *jobs, ps_live *job)
@@ -99,6 +100,7 @@ void ps_jobs_remove(ps_jobs *jobs, ps_live *job)
     jobs->count--;
     jobs->queued--;
     jobs->named -= job->record.job->spec->n_nodes > 0;
+    jobs->hurried -= job->record.job->no_queue != 0;
     jobs->unsaved -= job->is_unsaved;
     job->is_unsaved = false;
 }

@@ -37,6 +37,7 @@ typedef struct ps_jobs {
     ps_live *active;        /* those with an attempt, in no order */
     size_t count, queued;   /* all; those without an attempt */
     size_t named;           /* those that name their nodes */
+    size_t hurried;         /* those that may not wait: Job.no_queue */
     size_t unsaved;         /* those with is_unsaved */
     ps_live **by_id;        /* chains by a hash of the id */
     int64_t (*clock)(void); /* monotonic microseconds */
