@@ -20,7 +20,7 @@ typedef struct training {
     ps_spec_flags flags;
     int64_t threads;
     const char *out, *data_path, *job_id;
-    bool plan_only;
+    bool plan_only, init_only;
     ps_cli *cli;
     ps_plan *plan;
     ps_inprocess_job *local;
@@ -45,6 +45,8 @@ static const ps_option options[] = {
     PS_OPTION_BOOL(training, plan_only, .name = "plan",
                    .help = "print what would be done, the memory it takes and the model's "
                            "variables, then exit"),
+    PS_OPTION_BOOL(training, init_only, .name = "init-only",
+                   .help = "write the untrained model that the job starts from, then exit"),
     PS_SPEC_OPTIONS(training, flags),
     PS_OPTION_END,
 };
@@ -93,6 +95,11 @@ static bool prepare(ps_cli *cli, void *arg)
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
 
     t->cli = cli;
+    if (t->plan_only && t->init_only) {
+        fputs("psgd: --plan writes no files and --init-only writes a model; give one of them\n",
+              stderr);
+        return false;
+    }
     if (!make_plan(t, path)) {
         return false;
     }
@@ -281,14 +288,23 @@ static void on_interrupt(void *arg)
 
 /* --- after -------------------------------------------------------------------- */
 
-static void show_end(const training *t, const Psgd__V1__Job *job)
+static void show_took(const Psgd__V1__Job *job)
 {
-    char text[TEXT_BYTES], rate[PS_SHOW_BYTES], peak[PS_SHOW_BYTES];
+    char rate[PS_SHOW_BYTES], peak[PS_SHOW_BYTES];
 
     printf("took      %.1f s, %s samples/s, %s of memory at most\n",
            ps_show_seconds(job->end_time) - ps_show_seconds(job->start_time),
            ps_show_rate(job->progress->samples_per_second, rate),
            ps_show_size(ps_inprocess_job_peak_bytes(), peak));
+}
+
+static void show_end(const training *t, const Psgd__V1__Job *job)
+{
+    char text[TEXT_BYTES];
+
+    if (!t->init_only) {
+        show_took(job);
+    }
     if (job->n_result > 0) {
         ps_show_result(job, text, sizeof text);
         printf("result    %s\n", text);
@@ -297,20 +313,13 @@ static void show_end(const training *t, const Psgd__V1__Job *job)
     printf("in        %s\n", t->out);
 }
 
-static void on_over(ps_event *self, bool ok)
+/* Shows how the job ended and ends the program. */
+static void end(training *t, const ps_status *st)
 {
-    training *t = PS_CONTAINER_OF(self, training, over);
     ps_cli *cli = t->cli;
-    const Psgd__V1__Job *job;
+    const Psgd__V1__Job *job = ps_inprocess_job_now(t->local);
     ps_exit code = PS_EXIT_OK;
-    ps_status st;
 
-    (void)ok;
-    ps_loop_cancel(cli->loop, &t->tick);
-    show_now(t);
-    ps_live_clear(&t->live);
-    st = ps_inprocess_job_finish(t->local);
-    job = ps_inprocess_job_now(t->local);
     if (cli->format == PS_FORMAT_TEXT) {
         show_end(t, job);
     } else if (cli->format == PS_FORMAT_JSONL) {
@@ -318,11 +327,24 @@ static void on_over(ps_event *self, bool ok)
     } else {
         ps_cli_json(cli, &job->base);
     }
-    if (!ps_is_ok(&st)) {
-        ps_cli_status(&st);
-        code = st.code == PS_CANCELLED ? PS_EXIT_INTERRUPTED : PS_EXIT_SERVER;
+    if (!ps_is_ok(st)) {
+        ps_cli_status(st);
+        code = st->code == PS_CANCELLED ? PS_EXIT_INTERRUPTED : PS_EXIT_SERVER;
     }
     ps_cli_end(cli, code);
+}
+
+static void on_over(ps_event *self, bool ok)
+{
+    training *t = PS_CONTAINER_OF(self, training, over);
+    ps_status st;
+
+    (void)ok;
+    ps_loop_cancel(t->cli->loop, &t->tick);
+    show_now(t);
+    ps_live_clear(&t->live);
+    st = ps_inprocess_job_finish(t->local);
+    end(t, &st);
 }
 
 /* Called on a worker's thread. */
@@ -352,6 +374,11 @@ static void start(ps_cli *cli, void *arg)
     }
     if (!ps_is_ok(&st) || t->plan_only) {
         ps_cli_end(cli, ps_is_ok(&st) ? PS_EXIT_OK : ps_cli_status(&st));
+        return;
+    }
+    if (t->init_only) {
+        st = ps_inprocess_job_write_initial(t->local);
+        end(t, &st);
         return;
     }
     t->over.fire = on_over;
@@ -388,7 +415,8 @@ const ps_subcommand ps_subcommand_train = {
                 .examples = "psgd train --preset tutorial-glyphs\n"
                             "psgd train job.yaml --threads 2 --out run1\n"
                             "psgd train --preset tutorial --data-path /srv/data --codec int8\n"
-                            "psgd train job.yaml --plan"},
+                            "psgd train job.yaml --plan\n"
+                            "psgd train job.yaml --init-only --out initial"},
     .options = options,
     .takes_job = true,
     .options_size = sizeof(training),

@@ -442,6 +442,15 @@ ps_status ps_inprocess_job_start(ps_inprocess_job *run)
     return st;
 }
 
+ps_status ps_inprocess_job_write_initial(ps_inprocess_job *run)
+{
+    ps_status st = ps_trainer_write_model(run->workers[0].trainer);
+
+    assert(run->conf.folder != NULL);
+    run->began_wall_us = ps_clock_wall_us();
+    return ps_is_ok(&st) ? ps_inprocess_job_finish(run) : st;
+}
+
 void ps_inprocess_job_stop(ps_inprocess_job *run)
 {
     for (uint32_t i = 0; i < run->worker_count; i++) {

@@ -50,6 +50,11 @@ ps_inprocess_job_memory ps_inprocess_job_get_memory(const ps_inprocess_job *run)
 /* Most memory that this process has had at once, in bytes; 0 if the system does not say. */
 uint64_t ps_inprocess_job_peak_bytes(void);
 
+/* Writes the model that the job starts from, with the files of a job that ended at step 0, instead
+ * of ps_inprocess_job_start; `done` does not follow. Returns how it ended, as
+ * ps_inprocess_job_finish does. */
+PS_MUST_USE ps_status ps_inprocess_job_write_initial(ps_inprocess_job *run);
+
 /* `done` follows, unless it fails. */
 PS_MUST_USE ps_status ps_inprocess_job_start(ps_inprocess_job *run);
 void ps_inprocess_job_stop(ps_inprocess_job *run); /* any thread; `done` follows soon */

@@ -70,6 +70,11 @@ ps_train_memory ps_trainer_memory(const ps_trainer *t);
 /* Returns the gradient block, for the exchange. The trainer keeps it. */
 ps_buf *ps_trainer_grad(ps_trainer *t);
 
+/* Writes the model as it is into the job's folder: as safetensors, and as ONNX if the format has
+ * its layers and it has no sparse tables. Rank 0 does so itself at the end. Call it only while the
+ * thread does not run. DATA_LOSS: weights are not finite; else the errors of files. */
+PS_MUST_USE ps_status ps_trainer_write_model(ps_trainer *t);
+
 /* ---- A rank as a file ---- */
 
 /* Ends the thread when `clock` exchanges are finished, before the end of the job: every push is

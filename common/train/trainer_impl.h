@@ -149,7 +149,6 @@ void ps_trainer_put_train(ps_trainer *t, const ps_train_row *row);
 /* Adds a row to the report. Logs also when the evaluation began and ended, in seconds of training.
  */
 void ps_trainer_put_eval(ps_trainer *t, const ps_eval_row *row, int64_t began_us);
-PS_MUST_USE ps_status ps_trainer_write_model(ps_trainer *t);
 /* Calls `write` with growing pauses until it returns another code than RESOURCE_EXHAUSTED or the
  * gate is stopped. Progress shows what it waits for. Returns the last status of `write`. */
 PS_MUST_USE ps_status ps_trainer_write_patiently(ps_trainer *t, ps_status (*write)(ps_trainer *t));

@@ -8,7 +8,7 @@ import os
 import struct
 import subprocess
 
-from harness import BIN, PATIENCE, SMALL, ClusterTest, job_pb2, main
+from harness import BIN, PATIENCE, SMALL, ClusterTest, job_pb2, main, tensors
 
 OK, ARGUMENTS = 0, 4
 
@@ -43,19 +43,9 @@ class ModelTest(ClusterTest):
         return self.run_psgd("predict", folder, *args, **how)
 
 
-def tensors(path):
-    """The values of each variable of a model file, with its shape."""
-    raw = path.read_bytes()
-    (n,) = struct.unpack_from("<Q", raw)
-    header = json.loads(raw[8:8 + n])
-    return {name: (t["shape"], struct.unpack_from(
-                f"<{(t['data_offsets'][1] - t['data_offsets'][0]) // 4}f", raw, 8 + n + t["data_offsets"][0]))
-            for name, t in header.items() if name != "__metadata__"}
-
-
 def dense(model, name, x):
     (units, inputs), weight = model[f"{name}.weight"]
-    bias = model[f"{name}.bias"][1]
+    weight, bias = (struct.unpack(f"<{len(b) // 4}f", b) for b in (weight, model[f"{name}.bias"][1]))
     return [bias[u] + math.fsum(weight[u * inputs + i] * x[i] for i in range(inputs))
             for u in range(units)]
 
@@ -171,7 +161,7 @@ class Predict(ModelTest):
         folder, _, _ = self.model(model={"preset": "mlp", "widths": [16], "activation": "relu"})
         inputs = [[math.sin(0.37 * i * (k + 1)) / 2 for i in range(784)] for k in range(66)]
         (folder / "x.csv").write_text("".join(",".join(map(repr, x)) + "\n" for x in inputs))
-        model = tensors(folder / "0.safetensors")
+        model = tensors((folder / "0.safetensors").read_bytes())
         rows = list(csv.DictReader(io.StringIO(
             self.run_predict(folder, "-m", "0.safetensors", "--csv", "x.csv"))))
         self.assertEqual(len(rows), 66)

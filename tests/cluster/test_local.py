@@ -14,7 +14,7 @@ import subprocess
 import tempfile
 import unittest
 
-from harness import BIN, ENDLESS, PATIENCE, SLOW, SMALL, ClusterTest, data_path, job_pb2, main
+from harness import BIN, ENDLESS, PATIENCE, SLOW, SMALL, ClusterTest, data_path, job_pb2, main, tensors
 
 PSGD = BIN / "psgd"
 OK, SERVER, ARGUMENTS, INTERRUPTED = 0, 1, 4, 130
@@ -101,6 +101,55 @@ class Command(unittest.TestCase):
             data = (f.path / update / "MODEL-small-N(0).safetensors").read_bytes()
             meta = json.loads(data[8:8 + int.from_bytes(data[:8], "little")])["__metadata__"]
             self.assertEqual((meta["job"], meta["step"]), ("small-local", "320"))
+
+    def test_the_initial_model_is_what_a_job_with_its_seed_starts_from(self):
+        f = Folder(self)
+        data = f.path / "data"
+        data.mkdir()
+
+        def model(folder, *args, name="0", **fields):
+            code, out, err = f.run("train", f.spec({**SMALL, "epochs": 1, "seed": 5, **fields}),
+                                   "--data-path", data, "--out", folder, *args)
+            self.assertEqual((code, err), (OK, ""), out)
+            return (f.path / folder / f"MODEL-small-N({name}).safetensors").read_bytes()
+
+        exact = {"optimizer": {"rule": {"name": "sgd", "params": {"lr": 1e-30}}}}
+        for i, fields in enumerate([{}, {"workers": 2, "exchange": {"name": "ring"}}]):
+            with self.subTest(**fields):
+                first = model(f"first{i}", "--init-only", **fields)
+                meta = json.loads(first[8:8 + int.from_bytes(first[:8], "little")])["__metadata__"]
+                self.assertEqual(meta["step"], "0")
+                self.assertIn('"glyphs"', meta["spec"])
+                # Weights to the bit, when the steps are too small for float32; biases begin at 0.
+                still = tensors(model(f"still{i}", **exact, **fields))
+                for name, (shape, bits) in tensors(first).items():
+                    if name.endswith(".weight"):
+                        self.assertEqual((shape, bits), still[name], name)
+                    else:
+                        self.assertEqual((shape, bits), (still[name][0], bytes(len(bits))), name)
+                (data / "first.safetensors").write_bytes(first)
+                end = tensors(model(f"end{i}", **fields))
+                self.assertNotEqual(end, tensors(first))
+                # A job that starts from the file is the job that draws its weights.
+                self.assertEqual(end, tensors(model(f"same{i}", init_from="first.safetensors", **fields)))
+                other = tensors(model(f"other{i}", init_from="first.safetensors",
+                                      **{**exact, **fields, "seed": 6}))
+                self.assertEqual(tensors(first)["dense0.weight"], other["dense0.weight"])
+        self.assertNotEqual(tensors(model("six", "--init-only", seed=6)), tensors(first))
+        left = {p.name for p in (f.path / "first0").iterdir()}
+        self.assertEqual(left, {"LOG-small-N(local).jsonl", "MODEL-small-N(0).onnx",
+                                "MODEL-small-N(0).safetensors", "MODEL-small-N(ps).safetensors",
+                                "summary.json", "manifest.json"})
+        self.assertEqual(tensors(model("both", "--init-only")),
+                         tensors((f.path / "both/MODEL-small-N(ps).safetensors").read_bytes()))
+        summary = json.loads((f.path / "first0/summary.json").read_text())
+        self.assertNotIn("result", summary)
+        for p, size in ((f.path / "first0" / e["name"], e["size"]) for e in json.loads(
+                (f.path / "first0/manifest.json").read_text())["files"]):
+            self.assertEqual(p.stat().st_size, size)
+        code, out, err = f.run("train", f.spec(SMALL), "--init-only", "--plan")
+        self.assertEqual((code, out), (ARGUMENTS, ""))
+        self.assertIn("--init-only", err)
 
     def test_json_is_the_job_and_jsonl_its_events(self):
         f = Folder(self)
