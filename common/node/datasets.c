@@ -6,8 +6,10 @@
 #include "common/base/files.h"
 #include "common/base/shorten.h"
 #include "common/base/xalloc.h"
+#include "common/node/data_room.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,6 +23,7 @@ typedef struct entry {
 struct ps_datasets {
     ps_tasks *tasks;
     char *data_dir, *data_path;
+    uint64_t room_bytes; /* 0: a set is removed when no job uses it */
     entry *entries;
     unsigned busy; /* requests */
     void (*idle)(void *arg);
@@ -43,13 +46,77 @@ static bool same(const ps_data_wanted *a, const ps_data_wanted *b)
     return strcmp(a->sha256, b->sha256) == 0 && ps_data_conf_same(&a->conf, &b->conf);
 }
 
-ps_datasets *ps_datasets_create(ps_tasks *tasks, const char *data_dir, const char *data_path)
+/* --- room on the disk -------------------------------------------------------- */
+
+static bool is_in_use(const void *arg, const char *name)
+{
+    const ps_datasets *sets = arg;
+
+    for (const entry *e = sets->entries; e != NULL; e = e->next) {
+        if (e->refs > 0 && strcmp(e->wanted.sha256, name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Removes sets until the others have at most `keep_bytes`. Returns the bytes that remain. */
+static uint64_t trim_disk(const ps_datasets *sets, uint64_t keep_bytes)
+{
+    char folder[512];
+    ps_status st = ps_path_join(folder, sizeof folder, sets->data_dir, "datasets");
+
+    return ps_is_ok(&st) ? ps_data_room_trim(folder, keep_bytes, is_in_use, sets) : 0;
+}
+
+/* Removes the sets that no job uses, if none is to be kept. A request in flight may have found one;
+ * its end calls this again. */
+static void keep_none(const ps_datasets *sets)
+{
+    if (sets->room_bytes == 0 && sets->busy == 0) {
+        (void)trim_disk(sets, 0);
+    }
+}
+
+static uint64_t mib_of(uint64_t bytes)
+{
+    return (bytes >> 20) + ((bytes & ((1u << 20) - 1)) != 0);
+}
+
+ps_status ps_datasets_make_room(ps_datasets *sets, const ps_data_wanted *wanted, uint64_t bytes)
+{
+    const char *name = wanted->conf.source->name;
+    uint64_t left;
+
+    if (sets->room_bytes == 0) {
+        return ps_ok();
+    }
+    if (bytes > sets->room_bytes) {
+        return ps_fail(PS_RESOURCE_EXHAUSTED,
+                       "data set %s: %" PRIu64 " MiB; --data-cache allows %" PRIu64
+                       ": set it to %" PRIu64 " or more, or to 0",
+                       name, mib_of(bytes), sets->room_bytes >> 20, mib_of(bytes));
+    }
+    left = trim_disk(sets, sets->room_bytes - bytes);
+    if (left > sets->room_bytes - bytes) {
+        return ps_fail(PS_RESOURCE_EXHAUSTED,
+                       "data set %s: %" PRIu64 " MiB; others that must stay have %" PRIu64
+                       " of --data-cache %" PRIu64 ": raise it",
+                       name, mib_of(bytes), mib_of(left), sets->room_bytes >> 20);
+    }
+    return ps_ok();
+}
+
+ps_datasets *ps_datasets_create(ps_tasks *tasks, const char *data_dir, const char *data_path,
+                                uint64_t room_bytes)
 {
     ps_datasets *sets = ps_xcalloc(1, sizeof *sets);
 
     sets->tasks = tasks;
     sets->data_dir = ps_xstrdup(data_dir);
     sets->data_path = data_path != NULL ? ps_xstrdup(data_path) : NULL;
+    sets->room_bytes = room_bytes;
+    (void)trim_disk(sets, room_bytes);
     return sets;
 }
 
@@ -87,6 +154,9 @@ void ps_datasets_destroy(ps_datasets *sets)
 
 ps_dataset *ps_datasets_cached(ps_datasets *sets, const ps_data_wanted *wanted)
 {
+    char folder[512];
+    ps_status st = ps_datasets_folder(sets, wanted->sha256, folder, sizeof folder);
+
     for (entry **at = &sets->entries; *at != NULL; at = &(*at)->next) {
         entry *e = *at;
 
@@ -95,6 +165,9 @@ ps_dataset *ps_datasets_cached(ps_datasets *sets, const ps_data_wanted *wanted)
             e->next = sets->entries;
             sets->entries = e;
             e->refs++;
+            if (ps_is_ok(&st)) {
+                ps_data_room_touch(folder);
+            }
             return e->data;
         }
     }
@@ -111,6 +184,7 @@ void ps_datasets_put(ps_datasets *sets, ps_dataset *data)
             assert(e->refs > 0);
             e->refs--;
             trim(sets, 1);
+            keep_none(sets);
             return;
         }
     }
@@ -147,6 +221,7 @@ static ps_status locate(const ps_datasets *sets, const ps_data_wanted *wanted, c
         return ps_ok();
     }
     if (ps_is_ok(&st) && holds(wanted, folder)) {
+        ps_data_room_touch(folder);
         return ps_ok();
     }
     if (sets->data_path != NULL) {
@@ -198,6 +273,7 @@ static void loaded(ps_task *task)
         ps_datasets_put(sets, data);
     }
     free(request);
+    keep_none(sets);
     if (sets->busy == 0 && sets->idle != NULL) {
         sets->idle(sets->idle_arg);
     }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* datasets.h - finds, checks and loads the data sets of a node, and keeps them for the next job.
  *
- * A set that a coordinator has sent is in data_dir/datasets/<sha256>. A set in data_path/<folder>
- * is used where it is, if it has the wanted checksum. Hashing and loading are tasks. Loop's thread.
+ * A set that a coordinator has sent is in data_dir/datasets/<sha256>. Their bytes are bounded: the
+ * least recently used are removed (data_room.h). A set in data_path/<folder> is used where it is,
+ * if it has the wanted checksum, and never removed. Hashing and loading are tasks. Loop's thread.
  */
 #ifndef PS_COMMON_NODE_DATASETS_H
 #define PS_COMMON_NODE_DATASETS_H
@@ -24,8 +25,10 @@ typedef void ps_datasets_fn(void *arg, const ps_status *st, ps_dataset *data);
 
 typedef struct ps_data_request ps_data_request;
 
-/* Creates the cache; keeps `tasks`. data_path may be NULL. */
-ps_datasets *ps_datasets_create(ps_tasks *tasks, const char *data_dir, const char *data_path);
+/* Creates the cache; keeps `tasks`. data_path may be NULL. `room_bytes` bounds the sets that were
+ * sent; 0: each is removed when no job uses it. Removes what is beyond the bound. */
+ps_datasets *ps_datasets_create(ps_tasks *tasks, const char *data_dir, const char *data_path,
+                                uint64_t room_bytes);
 
 /* Frees the cache. No set may be referenced and no request in flight. NULL is allowed. */
 void ps_datasets_destroy(ps_datasets *sets);
@@ -49,6 +52,11 @@ bool ps_datasets_is_busy(const ps_datasets *sets);
 
 /* Sets the function that is called whenever the last request in flight has ended. */
 void ps_datasets_on_idle(ps_datasets *sets, void (*idle)(void *arg), void *arg);
+
+/* Makes room on the disk for a set of `bytes` that is to be received, unless the bound is 0. Fails
+ * with RESOURCE_EXHAUSTED if the set is larger than the bound, or sets in use leave too little. */
+PS_MUST_USE ps_status ps_datasets_make_room(ps_datasets *sets, const ps_data_wanted *wanted,
+                                            uint64_t bytes);
 
 /* Writes the path where a set with this checksum is stored. Fails as ps_path_join. */
 PS_MUST_USE ps_status ps_datasets_folder(const ps_datasets *sets, const char *sha256, char *out,

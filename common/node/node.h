@@ -97,10 +97,11 @@ typedef struct ps_node_conf {
     const char *coordinator; /* host:port */
     const char *node_id;     /* NULL: that of data_dir/node-id, created at the first start */
     const char *data_dir;
-    const char *data_path; /* where data sets lie already; NULL: none */
-    uint32_t threads;      /* of a parameter server; 0: it says nothing of threads */
-    ps_faults faults;      /* for tests; all 0: none */
-} ps_node_conf;            /* borrowed until ps_node_start returns */
+    const char *data_path;     /* where data sets lie already; NULL: none */
+    uint64_t data_cache_bytes; /* bound of the sets that were sent; 0: none is kept after its job */
+    uint32_t threads;          /* of a parameter server; 0: it says nothing of threads */
+    ps_faults faults;          /* for tests; all 0: none */
+} ps_node_conf;                /* borrowed until ps_node_start returns */
 
 /* Returns whether `id` is 1 to 64 of A-Z a-z 0-9 . _ -. */
 bool ps_node_id_is_valid(const char *id);

@@ -248,7 +248,8 @@ ps_status ps_node_start(ps_loop *loop, const ps_node_conf *conf, const ps_role_h
         destroy(node);
         return st;
     }
-    node->datasets = ps_datasets_create(node->tasks, node->data_dir, conf->data_path);
+    node->datasets =
+        ps_datasets_create(node->tasks, node->data_dir, conf->data_path, conf->data_cache_bytes);
     ps_datasets_on_idle(node->datasets, try_free, node);
     st = ps_server_start(loop, node->services, node->service_count, conf->listen, &node->server);
     if (!ps_is_ok(&st)) {

@@ -118,6 +118,7 @@ static void data_arrived(void *arg, const ps_status *st, ps_dataset *data)
 {
     ps_precommit *pc = arg;
     bool need_files = pc->is_offer && st->code == PS_NOT_FOUND && pc->file_count > 0;
+    uint64_t bytes = 0;
     ps_status opened;
 
     pc->request = NULL;
@@ -128,6 +129,14 @@ static void data_arrived(void *arg, const ps_status *st, ps_dataset *data)
         return;
     }
     if (need_files) {
+        for (size_t i = 0; i < pc->file_count; i++) {
+            bytes += pc->files[i].size;
+        }
+        opened = ps_datasets_make_room(pc->node->datasets, &pc->wanted, bytes);
+        if (!ps_is_ok(&opened)) {
+            ps_precommit_fail(pc, opened, "NO_DATA_ROOM");
+            return;
+        }
         opened = open_store(pc);
         if (!ps_is_ok(&opened)) {
             ps_precommit_fail(pc, opened, NULL);

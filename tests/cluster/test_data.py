@@ -46,18 +46,61 @@ class Data(ClusterTest):
             self.assertEqual(c.wait(c.submit(spec).id, seconds=120).state, job_pb2.JOB_STATE_DONE)
             self.assertEqual(c.workers[0].log().count("data set received"), 1)
 
+    def test_a_worker_keeps_the_sets_used_last_within_its_bound(self):
+        with tempfile.TemporaryDirectory() as folder:
+            # Of 0.4 MiB each, two have room; the last is too large.
+            rows = {"a": 6000, "b": 6001, "c": 6002, "huge": 24000}
+            specs = {name: {**self.table(folder, n, name=name), "workers": 1, "epochs": 1}
+                     for name, n in rows.items()}
+            c = self.cluster(workers=1, pservers=1, data=folder, node_args=["--data-cache", "1"])
+
+            def stored():
+                return set(os.listdir(c.folder / "worker-0" / "datasets"))
+
+            def train(name):
+                job = c.wait(c.submit(specs[name]).id, seconds=120)
+                self.assertEqual(job.state, job_pb2.JOB_STATE_DONE, job.message)
+                return stored()
+
+            a = train("a")
+            b = train("b") - a
+            self.assertEqual(train("a"), a | b)
+            c.workers[0].stop()
+            c.workers[0].start()  # knows the order still
+            c.wait_nodes(2)
+            after = train("c")
+            self.assertEqual(len(after), 2)
+            self.assertEqual(after & (a | b), a, "b was used least recently")
+            job = c.wait(c.submit(specs["huge"]).id, seconds=120)
+            self.assertEqual(job.state, job_pb2.JOB_STATE_FAILED)
+            self.assertIn("--data-cache allows 1: set it to 2 or more", job.message)
+            self.assertEqual(stored(), after)
+
+    def test_a_worker_with_no_cache_has_a_set_for_its_job_alone(self):
+        with tempfile.TemporaryDirectory() as folder:
+            spec = {**self.table(folder), "workers": 1, "epochs": 100000}
+            c = self.cluster(workers=1, pservers=1, data=folder, node_args=["--data-cache", "0"])
+            job = c.wait_state(c.submit(spec).id, job_pb2.JOB_STATE_RUNNING)
+            self.assertEqual(job.state, job_pb2.JOB_STATE_RUNNING, job.message)
+            self.assertEqual(len(os.listdir(c.folder / "worker-0" / "datasets")), 1)
+            c.api.CancelJob(coordinator_pb2.CancelJobRequest(job_id=job.id))
+            c.wait(job.id)
+            c.wait_idle()
+            self.assertEqual(os.listdir(c.folder / "worker-0" / "datasets"), [])
+            self.assertEqual(len(os.listdir(f"{folder}/t")), 2)  # those of the user stay
+
     def test_a_set_that_nobody_has_is_a_reason(self):
         c = self.cluster(workers=1, pservers=1)
         job = c.wait(c.submit({**SMALL, "data": {"name": "mnist"}}).id)
         self.assertEqual(job.state, job_pb2.JOB_STATE_FAILED)
         self.assertIn("mnist", job.message)
 
-    def table(self, folder, rows=1200, bad=None):
+    def table(self, folder, rows=1200, bad=None, name="t"):
         """Two files of rows whose label follows from a number and a word."""
         rng = random.Random(5)
-        os.makedirs(f"{folder}/t")
+        os.makedirs(f"{folder}/{name}")
         for part in range(2):
-            with open(f"{folder}/t/part-{part}.csv", "w") as f:
+            with open(f"{folder}/{name}/part-{part}.csv", "w") as f:
                 f.write("size,colour,unread,good\n")
                 for i in range(rows):
                     size, colour = rng.gauss(40, 9), rng.choice(("red", "green", "a, b"))
@@ -66,7 +109,7 @@ class Data(ClusterTest):
         return {**SMALL, "workers": 2, "pservers": 1, "epochs": 6, "blockSize": 32,
                 "model": {"widths": [16], "activation": "relu"}, "assignment": {"name": "modulo"},
                 "optimizer": {"rule": {"name": "adam", "params": {"lr": 0.01}}},
-                "data": {"name": "csv", "folder": "t", "files": ["part-0.csv", "part-1.csv"],
+                "data": {"name": "csv", "folder": name, "files": ["part-0.csv", "part-1.csv"],
                          "columns": [{"name": "size"},
                                      {"name": "colour", "kind": "vocabulary",
                                       "params": {"one_hot": 1}},

@@ -206,7 +206,8 @@ static void start_node(void *arg)
     ps_node_conf conf = {.listen = "127.0.0.1:0",
                          .coordinator = n->w->address,
                          .node_id = n->id,
-                         .data_dir = temp_dir_file(&n->w->dir, n->id)};
+                         .data_dir = temp_dir_file(&n->w->dir, n->id),
+                         .data_cache_bytes = UINT64_C(1) << 30};
     ps_status st =
         ps_node_start(n->w->s.loop, &conf, n->id[0] == 'w' ? &worker_hooks : &pserver_hooks, n,
                       NULL, 0, &n->node);

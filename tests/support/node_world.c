@@ -359,6 +359,7 @@ static void begin(void *arg)
         .node_id = "node-1",
         .data_dir = w->dir.path,
         .data_path = b->data_path,
+        .data_cache_bytes = UINT64_C(1) << 30,
     };
 
     b->status =

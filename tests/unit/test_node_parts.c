@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_node_parts.c - fault points, the store of received data sets, the job's log. */
+/* test_node_parts.c - fault points, the store of received data sets, its bound, the job's log. */
 #include "common/base/log.h"
+#include "common/node/data_room.h"
 #include "common/node/data_store.h"
+#include "common/node/datasets.h"
 #include "common/node/fault.h"
 #include "common/node/joblog.h"
 #include "tests/support/temp_dir.h"
 
+#include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -120,6 +123,120 @@ static void pieces_that_do_not_fit_are_refused_and_leave_nothing(void **state)
     temp_dir_destroy(&dir);
 }
 
+/* --- the bound ---------------------------------------------------------------------- */
+
+/* Returns the folder of the set whose checksum is 64 times `letter`. Valid until the next four
+ * calls of temp_dir_file. */
+static const char *set_folder(const temp_dir *dir, char letter, const char *suffix)
+{
+    char sha256[PS_SHA256_HEX_BYTES] = "", name[128];
+
+    memset(sha256, letter, sizeof sha256 - 1);
+    snprintf(name, sizeof name, "datasets/%s%s", sha256, suffix);
+    return temp_dir_file(dir, name);
+}
+
+/* Stores a set of 1 MiB that was used at `second`. */
+static void put_set(const char *folder, time_t second)
+{
+    static char content[1 << 20];
+    struct timespec times[2] = {{.tv_sec = second}, {.tv_sec = second}};
+    char path[300];
+    ps_status st;
+
+    snprintf(path, sizeof path, "%s/a", folder);
+    st = ps_dir_make(folder);
+    assert_string_equal(st.text, "");
+    st = ps_file_write(path, content, sizeof content);
+    assert_string_equal(st.text, "");
+    assert_int_equal(utimensat(AT_FDCWD, folder, times, 0), 0);
+}
+
+/* Compares the letters of the sets that are there with `letters`. */
+static void assert_sets(const temp_dir *dir, const char *letters)
+{
+    char found[8] = "";
+
+    for (char c = 'a'; c <= 'e'; c++) {
+        if (is_there(set_folder(dir, c, ""))) {
+            found[strlen(found)] = c;
+        }
+    }
+    assert_string_equal(found, letters);
+}
+
+static bool is_named(const void *arg, const char *name)
+{
+    return strchr(arg, name[0]) != NULL;
+}
+
+static void the_least_recently_used_sets_make_room(void **state)
+{
+    temp_dir dir = temp_dir_create();
+    char sets[128];
+
+    (void)state;
+    snprintf(sets, sizeof sets, "%s/datasets", dir.path);
+    assert_int_equal(ps_data_room_trim(sets, 0, is_named, ""), 0); /* no folder yet */
+    put_set(set_folder(&dir, 'a', ""), 30);
+    put_set(set_folder(&dir, 'b', ""), 10);
+    put_set(set_folder(&dir, 'c', ""), 20);
+    put_set(set_folder(&dir, 'd', ""), 40);
+    put_set(set_folder(&dir, 'b', ".XXXXXX"), 5);      /* is being received */
+    put_set(temp_dir_file(&dir, "datasets/mnist"), 1); /* somebody else's */
+    assert_int_equal(ps_data_room_trim(sets, 5 << 20, is_named, ""), 5 << 20);
+    assert_sets(&dir, "abcd");
+    assert_int_equal(ps_data_room_trim(sets, (5 << 20) - 1, is_named, ""), 4 << 20);
+    assert_sets(&dir, "acd");
+    ps_data_room_touch(set_folder(&dir, 'c', ""));
+    assert_int_equal(ps_data_room_trim(sets, 3 << 20, is_named, ""), 3 << 20);
+    assert_sets(&dir, "cd");
+    assert_int_equal(ps_data_room_trim(sets, 2 << 20, is_named, "d"), 2 << 20); /* d is in use */
+    assert_sets(&dir, "d");
+    assert_int_equal(ps_data_room_trim(sets, 0, is_named, "d"), 2 << 20);
+    assert_sets(&dir, "d");
+    assert_true(is_there(set_folder(&dir, 'b', ".XXXXXX")));
+    assert_true(is_there(temp_dir_file(&dir, "datasets/mnist/a")));
+    temp_dir_destroy(&dir);
+}
+
+static void a_bound_holds_after_a_restart_too(void **state)
+{
+    temp_dir dir = temp_dir_create();
+    ps_data_wanted wanted = {.conf.source = ps_data_source_find("mnist"), .sha256 = "e"};
+    ps_datasets *sets;
+    ps_status st;
+
+    (void)state;
+    put_set(set_folder(&dir, 'a', ""), 30);
+    put_set(set_folder(&dir, 'b', ""), 10);
+    put_set(set_folder(&dir, 'c', ""), 20);
+    put_set(set_folder(&dir, 'd', ""), 40);
+    sets = ps_datasets_create(NULL, dir.path, NULL, 3 << 20);
+    assert_sets(&dir, "acd");
+    st = ps_datasets_make_room(sets, &wanted, 1);
+    assert_string_equal(st.text, "");
+    assert_sets(&dir, "ad");
+    st = ps_datasets_make_room(sets, &wanted, (3 << 20) + 1);
+    assert_int_equal(st.code, PS_RESOURCE_EXHAUSTED);
+    assert_string_equal(st.text, "data set mnist: 4 MiB; --data-cache allows 3: set it to 4 or "
+                                 "more, or to 0");
+    assert_sets(&dir, "ad"); /* a refused set costs the others nothing */
+    put_set(set_folder(&dir, 'e', ".XXXXXX"), 50);
+    st = ps_datasets_make_room(sets, &wanted, 3 << 20);
+    assert_int_equal(st.code, PS_RESOURCE_EXHAUSTED);
+    assert_non_null(strstr(st.text, "raise it"));
+    ps_datasets_destroy(sets);
+
+    put_set(set_folder(&dir, 'b', ""), 60);
+    sets = ps_datasets_create(NULL, dir.path, NULL, 0); /* keeps none, and takes any */
+    assert_sets(&dir, "");
+    st = ps_datasets_make_room(sets, &wanted, UINT64_C(1) << 40);
+    assert_string_equal(st.text, "");
+    ps_datasets_destroy(sets);
+    temp_dir_destroy(&dir);
+}
+
 /* --- the log ------------------------------------------------------------------------ */
 
 static void the_log_of_a_job_has_what_was_logged_meanwhile(void **state)
@@ -157,6 +274,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_fault_is_a_point_and_where_it_is),
         cmocka_unit_test(files_that_are_whole_become_a_data_set),
         cmocka_unit_test(pieces_that_do_not_fit_are_refused_and_leave_nothing),
+        cmocka_unit_test(the_least_recently_used_sets_make_room),
+        cmocka_unit_test(a_bound_holds_after_a_restart_too),
         cmocka_unit_test(the_log_of_a_job_has_what_was_logged_meanwhile),
     };
 
