@@ -23,7 +23,8 @@
 #define FED(name, bits) PS_WITH(name, "\"bits\":" bits ",\"error_feedback\":1")
 #define COMPENSATED                                                                                \
     PS_UPDATE(PS_WITH("dc_asgd", "\"lambda\":0.3,\"decay\":0"))                                    \
-    PS_RULE("sgd", "0.2") PS_ASP PS_BOTH(PS_WITH("cot", "\"bits\":6"), FED("cot", "6"))
+    ",\"optimizer\":{\"rule\":" PS_WITH("sgd", "\"lr\":0.3") PS_FALLING("0") "}" PS_ASP              \
+        PS_BOTH(PS_WITH("cot", "\"bits\":6"), FED("cot", "6"))
 
 /* A step's delay and Adam's momentum do not go together; Seide et al. had AdaGrad. */
 #define DELAYED ",\"optimizer\":{\"rule\":" PS_WITH("adagrad", "\"lr\":0.03") PS_WARM_UP("150") "}"

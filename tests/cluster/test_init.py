@@ -97,9 +97,12 @@ class Init(ClusterTest):
         endless = c.submit({**SMALL, "epochs": 100000})
         c.wait_state(endless.id, job_pb2.JOB_STATE_RUNNING)
         self.refused(c, [endless.id, "RUNNING"], init_from=f"job:{endless.id}")
+        waiting = c.submit(SMALL)
+        c.api.CancelJob(coordinator_pb2.CancelJobRequest(job_id=waiting.id))
+        c.wait(waiting.id)
+        self.refused(c, ["CANCELLED", "no model"], init_from=f"job:{waiting.id}")
         c.api.CancelJob(coordinator_pb2.CancelJobRequest(job_id=endless.id))
         c.wait(endless.id)
-        self.refused(c, ["CANCELLED", "no model"], init_from=f"job:{endless.id}")
         # A model that is deleted while the job that wants it waits.
         first = self.done(c, SMALL, epochs=1)
         blocker = c.submit({**SMALL, "epochs": 100000})
