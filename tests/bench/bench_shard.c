@@ -95,7 +95,7 @@ static void push(world *w, ps_store *shard, uint32_t worker, uint64_t clock, siz
         ps_store_outcome outcome;
 
         must(ps_store_push(shard, worker, clock, worker, &w->heads[s].msg,
-                           w->bytes + s * slice_bytes, slice_bytes, &outcome));
+                           w->bytes + s * slice_bytes, w->heads[s].msg.payload_bytes, &outcome));
     }
 }
 
@@ -182,7 +182,8 @@ static void take_pushes(owner *o)
 
             if (o->place_of[s % PS_SHARDS] == o->place) {
                 must(ps_store_push(o->shard, worker, o->clock, worker, &o->w->heads[s].msg,
-                                   o->w->bytes + s * o->slice_bytes, o->slice_bytes, &outcome));
+                                   o->w->bytes + s * o->slice_bytes,
+                                   o->w->heads[s].msg.payload_bytes, &outcome));
             }
         }
     }
