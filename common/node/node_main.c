@@ -181,8 +181,9 @@ static void start_log(const ps_node_program *program, const settings *s)
     ps_log_init(program->name, level, format);
 }
 
-/* Returns the number of threads of a setting; 0 stands for the processors that this process may
- * use, at most THREADS_DEFAULT. */
+/* Returns the number of threads of a setting; 0 stands for half of the processors that this process
+ * may use, at least 1 and at most THREADS_DEFAULT: on two processors, which a server shares with
+ * a worker, a second thread made jobs with embeddings a third slower. */
 static uint32_t threads_of(int64_t setting)
 {
     cpu_set_t may;
@@ -191,6 +192,7 @@ static uint32_t threads_of(int64_t setting)
     if (setting > 0) {
         return (uint32_t)setting;
     }
+    count /= 2;
     return count > THREADS_DEFAULT ? THREADS_DEFAULT : count > 0 ? (uint32_t)count : 1;
 }
 
@@ -305,8 +307,8 @@ int ps_node_main(int argc, char **argv, const ps_node_program *program)
     const ps_option threads[] = {
         PS_OPTION_INT(settings, threads, .name = "threads", .letter = 'T', .env = "PSGD_THREADS",
                       .value = "0", .min = 0, .max = PS_THREADS_MAX, .metavar = "N",
-                      .help = "threads that share what it holds; 0: as many as it has processors, "
-                              "at most 4"),
+                      .help = "threads that share what it holds; 0: half as many as it has "
+                              "processors, at most 4"),
         PS_OPTION_END,
     };
     const ps_option_table tables[] = {
