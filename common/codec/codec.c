@@ -7,6 +7,7 @@
 #include "common/codec/wrap.h"
 
 #include <assert.h>
+#include <math.h>
 #include <string.h>
 
 #define PS_CODEC(name) extern const ps_codec ps_codec_##name;
@@ -279,6 +280,9 @@ ps_status ps_codec_check_finite(const ps_codec *expected, const Psgd__V1__Encodi
     size_t first = n, count = n;
 
     if (!ps_is_ok(&st) || codec == NULL) {
+        return st;
+    }
+    if (codec->most != NULL && isfinite(codec->most(head, is_staged(head) ? NULL : in, n))) {
         return st;
     }
     if (codec->first_nonfinite != NULL && !is_staged(head)) {

@@ -160,6 +160,14 @@ static ps_status cot_check(const Psgd__V1__Encoding *head, const uint8_t *in, si
     return read(head, in, len, codes, n);
 }
 
+/* A level is at most top * 4 / pi, as tan(a) > a. */
+static float cot_most(const Psgd__V1__Encoding *head, const uint8_t *in, size_t n)
+{
+    (void)in;
+    (void)n;
+    return head->cot->scale * (2.0f * TOP_MAX);
+}
+
 static ps_status cot_decode(const Psgd__V1__Encoding *head, const uint8_t *in, size_t len,
                             ps_into into, float *y, size_t n)
 {
@@ -195,5 +203,6 @@ const ps_codec ps_codec_cot = {
     .size = cot_size,
     .encode = cot_encode,
     .check = cot_check,
+    .most = cot_most,
     .decode = cot_decode,
 };

@@ -111,10 +111,11 @@ static ps_status int8_check(const Psgd__V1__Encoding *head, const uint8_t *in, s
     return ps_ok();
 }
 
-static size_t int8_first_nonfinite(const Psgd__V1__Encoding *head, const uint8_t *in, size_t n)
+static float int8_most(const Psgd__V1__Encoding *head, const uint8_t *in, size_t n)
 {
     (void)in;
-    return isfinite(head->int8->scale * 128.0f) ? n : 0; /* q is at least -128 */
+    (void)n;
+    return head->int8->scale * 128.0f; /* q is at least -128 */
 }
 
 static ps_status int8_decode(const Psgd__V1__Encoding *head, const uint8_t *in, size_t len,
@@ -142,6 +143,6 @@ const ps_codec ps_codec_int8 = {
     .size = int8_size,
     .encode = int8_encode,
     .check = int8_check,
-    .first_nonfinite = int8_first_nonfinite,
+    .most = int8_most,
     .decode = int8_decode,
 };

@@ -66,6 +66,13 @@ static ps_status intn_check(const Psgd__V1__Encoding *head, const uint8_t *in, s
     return ps_levels_check("intn", head->slice, head->intn->bits, head->intn->scale, len, n);
 }
 
+static float intn_most(const Psgd__V1__Encoding *head, const uint8_t *in, size_t n)
+{
+    (void)in;
+    (void)n;
+    return ps_levels_most(head->intn->bits, head->intn->scale);
+}
+
 static ps_status intn_decode(const Psgd__V1__Encoding *head, const uint8_t *in, size_t len,
                              ps_into into, float *y, size_t n)
 {
@@ -88,5 +95,6 @@ const ps_codec ps_codec_intn = {
     .size = intn_size,
     .encode = intn_encode,
     .check = intn_check,
+    .most = intn_most,
     .decode = intn_decode,
 };

@@ -96,6 +96,13 @@ static ps_status intsum_check(const Psgd__V1__Encoding *head, const uint8_t *in,
     return ps_levels_check("intsum", head->slice, head->intsum->bits, 0, len, n);
 }
 
+static float intsum_most(const Psgd__V1__Encoding *head, const uint8_t *in, size_t n)
+{
+    (void)in;
+    (void)n;
+    return ps_levels_most(head->intsum->bits, ldexpf(1.0f, head->intsum->exponent));
+}
+
 static ps_status intsum_decode(const Psgd__V1__Encoding *head, const uint8_t *in, size_t len,
                                ps_into into, float *y, size_t n)
 {
@@ -217,5 +224,6 @@ const ps_codec ps_codec_intsum = {
     .sum_value = intsum_sum_value,
     .sum_check = intsum_sum_check,
     .check = intsum_check,
+    .most = intsum_most,
     .decode = intsum_decode,
 };

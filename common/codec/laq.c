@@ -124,6 +124,13 @@ static ps_status laq_check(const Psgd__V1__Encoding *head, const uint8_t *in, si
     return ps_levels_check("laq", head->slice, head->laq->bits, head->laq->scale, len, n);
 }
 
+static float laq_most(const Psgd__V1__Encoding *head, const uint8_t *in, size_t n)
+{
+    (void)in;
+    (void)n;
+    return ps_levels_most(head->laq->bits, head->laq->scale);
+}
+
 static ps_status laq_decode(const Psgd__V1__Encoding *head, const uint8_t *in, size_t len,
                             ps_into into, float *y, size_t n)
 {
@@ -148,5 +155,6 @@ const ps_codec ps_codec_laq = {
     .state = laq_state,
     .encode_with = laq_encode_with,
     .check = laq_check,
+    .most = laq_most,
     .decode = laq_decode,
 };

@@ -19,6 +19,12 @@ void ps_levels_write(const float *x, size_t n, float inverse, uint32_t limit, un
 PS_MUST_USE ps_status ps_levels_check(const char *name, uint32_t slice, uint32_t bits, float scale,
                                       size_t len, size_t n);
 
+/* Returns a bound of |q * scale| for any codes. */
+static inline float ps_levels_most(uint32_t bits, float scale)
+{
+    return scale * (float)(1u << bits);
+}
+
 /* Reads y = q * scale. A code above 2 * limit gives a q above the limit. */
 void ps_levels_read(const uint8_t *in, size_t n, uint32_t limit, unsigned bits, float scale,
                     ps_into into, float *y);

@@ -101,6 +101,14 @@ static ps_status natural_check(const Psgd__V1__Encoding *head, const uint8_t *in
     return ps_ok();
 }
 
+static float natural_most(const Psgd__V1__Encoding *head, const uint8_t *in, size_t n)
+{
+    (void)head;
+    (void)in;
+    (void)n;
+    return 0x1p127f; /* the power of TOP_EXPONENT */
+}
+
 static ps_status natural_decode(const Psgd__V1__Encoding *head, const uint8_t *in, size_t len,
                                 ps_into into, float *y, size_t n)
 {
@@ -131,5 +139,6 @@ const ps_codec ps_codec_natural = {
     .size = natural_size,
     .encode = natural_encode,
     .check = natural_check,
+    .most = natural_most,
     .decode = natural_decode,
 };

@@ -74,6 +74,13 @@ static ps_status norm_check(const Psgd__V1__Encoding *head, const uint8_t *in, s
     return ps_levels_check("norm", head->slice, head->norm->bits, head->norm->scale, len, n);
 }
 
+static float norm_most(const Psgd__V1__Encoding *head, const uint8_t *in, size_t n)
+{
+    (void)in;
+    (void)n;
+    return ps_levels_most(head->norm->bits, head->norm->scale);
+}
+
 static ps_status norm_decode(const Psgd__V1__Encoding *head, const uint8_t *in, size_t len,
                              ps_into into, float *y, size_t n)
 {
@@ -96,5 +103,6 @@ const ps_codec ps_codec_norm = {
     .size = norm_size,
     .encode = norm_encode,
     .check = norm_check,
+    .most = norm_most,
     .decode = norm_decode,
 };

@@ -82,6 +82,13 @@ static ps_status onebit_check(const Psgd__V1__Encoding *head, const uint8_t *in,
     return ps_ok();
 }
 
+static float onebit_most(const Psgd__V1__Encoding *head, const uint8_t *in, size_t n)
+{
+    (void)in;
+    (void)n;
+    return fmaxf(fabsf(head->onebit->plus), fabsf(head->onebit->minus));
+}
+
 static ps_status onebit_decode(const Psgd__V1__Encoding *head, const uint8_t *in, size_t len,
                                ps_into into, float *y, size_t n)
 {
@@ -104,5 +111,6 @@ const ps_codec ps_codec_onebit = {
     .size = onebit_size,
     .encode = onebit_encode,
     .check = onebit_check,
+    .most = onebit_most,
     .decode = onebit_decode,
 };

@@ -128,6 +128,23 @@ static ps_status qsgd_check(const Psgd__V1__Encoding *head, const uint8_t *in, s
     return ps_ok();
 }
 
+static float qsgd_most(const Psgd__V1__Encoding *head, const uint8_t *in, size_t n)
+{
+    uint32_t levels = head->qsgd->levels;
+    float most = 0.0f;
+
+    if (in == NULL) {
+        return INFINITY;
+    }
+    for (size_t i = 0; i < norm_bytes(n, head->qsgd->bucket); i += sizeof(float)) {
+        float norm;
+
+        memcpy(&norm, in + i, sizeof norm);
+        most = norm > most ? norm : most;
+    }
+    return ps_levels_most(bits_of(levels), most / (float)levels);
+}
+
 static ps_status qsgd_decode(const Psgd__V1__Encoding *head, const uint8_t *in, size_t len,
                              ps_into into, float *y, size_t n)
 {
@@ -161,5 +178,6 @@ const ps_codec ps_codec_qsgd = {
     .size = qsgd_size,
     .encode = qsgd_encode,
     .check = qsgd_check,
+    .most = qsgd_most,
     .decode = qsgd_decode,
 };

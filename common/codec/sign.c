@@ -73,6 +73,13 @@ static ps_status sign_check(const Psgd__V1__Encoding *head, const uint8_t *in, s
     return ps_ok();
 }
 
+static float sign_most(const Psgd__V1__Encoding *head, const uint8_t *in, size_t n)
+{
+    (void)in;
+    (void)n;
+    return head->sign->scale;
+}
+
 static ps_status sign_decode(const Psgd__V1__Encoding *head, const uint8_t *in, size_t len,
                              ps_into into, float *y, size_t n)
 {
@@ -96,5 +103,6 @@ const ps_codec ps_codec_sign = {
     .size = sign_size,
     .encode = sign_encode,
     .check = sign_check,
+    .most = sign_most,
     .decode = sign_decode,
 };

@@ -61,6 +61,13 @@ static ps_status ternary_check(const Psgd__V1__Encoding *head, const uint8_t *in
     return ps_trits_check("ternary", head->slice, head->ternary->scale, in, len, n);
 }
 
+static float ternary_most(const Psgd__V1__Encoding *head, const uint8_t *in, size_t n)
+{
+    (void)in;
+    (void)n;
+    return head->ternary->scale;
+}
+
 static ps_status ternary_decode(const Psgd__V1__Encoding *head, const uint8_t *in, size_t len,
                                 ps_into into, float *y, size_t n)
 {
@@ -83,5 +90,6 @@ const ps_codec ps_codec_ternary = {
     .size = ternary_size,
     .encode = ternary_encode,
     .check = ternary_check,
+    .most = ternary_most,
     .decode = ternary_decode,
 };

@@ -100,6 +100,13 @@ static ps_status threelc_check(const Psgd__V1__Encoding *head, const uint8_t *in
     return ps_ok();
 }
 
+static float threelc_most(const Psgd__V1__Encoding *head, const uint8_t *in, size_t n)
+{
+    (void)in;
+    (void)n;
+    return head->threelc->scale;
+}
+
 static ps_status threelc_decode(const Psgd__V1__Encoding *head, const uint8_t *in, size_t len,
                                 ps_into into, float *y, size_t n)
 {
@@ -131,5 +138,6 @@ const ps_codec ps_codec_threelc = {
     .size = threelc_size,
     .encode = threelc_encode,
     .check = threelc_check,
+    .most = threelc_most,
     .decode = threelc_decode,
 };

@@ -64,6 +64,13 @@ static ps_status tqn_check(const Psgd__V1__Encoding *head, const uint8_t *in, si
     return ps_trits_check("tqn", head->slice, head->tqn->scale, in, len, n);
 }
 
+static float tqn_most(const Psgd__V1__Encoding *head, const uint8_t *in, size_t n)
+{
+    (void)in;
+    (void)n;
+    return head->tqn->scale;
+}
+
 static ps_status tqn_decode(const Psgd__V1__Encoding *head, const uint8_t *in, size_t len,
                             ps_into into, float *y, size_t n)
 {
@@ -84,5 +91,6 @@ const ps_codec ps_codec_tqn = {
     .size = tqn_size,
     .encode = tqn_encode,
     .check = tqn_check,
+    .most = tqn_most,
     .decode = tqn_decode,
 };

@@ -68,6 +68,13 @@ static ps_status vote_check(const Psgd__V1__Encoding *head, const uint8_t *in, s
     return ps_ok();
 }
 
+static float vote_most(const Psgd__V1__Encoding *head, const uint8_t *in, size_t n)
+{
+    (void)in;
+    (void)n;
+    return head->vote->scale;
+}
+
 static ps_status vote_decode(const Psgd__V1__Encoding *head, const uint8_t *in, size_t len,
                              ps_into into, float *y, size_t n)
 {
@@ -125,5 +132,6 @@ const ps_codec ps_codec_vote = {
     .sum_value = vote_sum_value,
     .sum_is_vote = true,
     .check = vote_check,
+    .most = vote_most,
     .decode = vote_decode,
 };

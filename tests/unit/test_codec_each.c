@@ -572,6 +572,15 @@ static void powersgd_of_several_slices_is_not_one_slice_s(void **state)
 
 /* ---- Finite values ---- */
 
+/* An honest encoder's bytes or others: no value is above the codec's bound. */
+static void is_within_bound(const ps_codec *c, const Psgd__V1__Encoding *head, const uint8_t *bytes,
+                            const float *y, size_t n)
+{
+    for (size_t i = 0; c->most != NULL && i < n; i++) {
+        assert_true(fabsf(y[i]) <= c->most(head, head->row_width > 0 ? NULL : bytes, n));
+    }
+}
+
 static void check_one(const ps_codec *c, void *arg)
 {
     enum { N = 4096 };
@@ -605,6 +614,14 @@ static void check_one(const ps_codec *c, void *arg)
         st = ps_codec_check_finite(c, &head.msg, bytes, len, N, room);
         assert_int_equal(st.code, first < N ? PS_INVALID_ARGUMENT : PS_OK);
         *refused += first < N;
+        is_within_bound(c, &head.msg, bytes, y, N);
+        for (size_t i = 0; i < len; i++) {
+            bytes[i] = (uint8_t)ps_draw_below(8, round * PS_CODEC_VALUES + i, 256);
+        }
+        st = ps_codec_decode(c, &head.msg, bytes, len, PS_INTO_SET, y, N);
+        if (ps_is_ok(&st)) {
+            is_within_bound(c, &head.msg, bytes, y, N);
+        }
     }
 }
 
