@@ -2,6 +2,7 @@
 /* node_probe.c - see node_probe.h. */
 #include "services/coordinator/node_probe.h"
 
+#include "common/base/linked.h"
 #include "common/base/log.h"
 #include "common/base/xalloc.h"
 #include "common/rpc/client.h"
@@ -41,10 +42,7 @@ static void on_status(void *arg, const ps_error *error, const ProtobufCMessage *
         ps_node_trust(node);
         ps_coordinator_schedule(c);
     }
-    *(probe->prev ? &probe->prev->next : &c->probes) = probe->next;
-    if (probe->next) {
-        probe->next->prev = probe->prev;
-    }
+    PS_UNLINK(c->probes, probe);
     ps_channel_destroy(probe->channel);
     free(probe);
 }
@@ -57,11 +55,7 @@ static void start(ps_coordinator *c, const ps_node_entry *node)
     probe->c = c;
     snprintf(probe->node_id, sizeof probe->node_id, "%s", node->id);
     probe->incarnation = node->incarnation;
-    probe->next = c->probes;
-    if (probe->next) {
-        probe->next->prev = probe;
-    }
-    c->probes = probe;
+    PS_LINK_FIRST(c->probes, probe);
     probe->channel = ps_channel_create(c->loop, node->address);
     probe->call = ps_unary_start(probe->channel, &psgd__v1__node_service__descriptor, "GetStatus",
                                  &q.base, PROBE_US, on_status, probe);

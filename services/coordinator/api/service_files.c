@@ -8,6 +8,7 @@
  */
 #include "common/base/buf.h"
 #include "common/base/container_of.h"
+#include "common/base/linked.h"
 #include "common/base/shorten.h"
 #include "common/base/xalloc.h"
 #include "services/coordinator/api/service.h"
@@ -75,10 +76,7 @@ static void release(ps_reclaim *r)
 
 static void forget(ps_reclaim *r)
 {
-    *(r->prev ? &r->prev->next : &r->c->reclaims) = r->next;
-    if (r->next) {
-        r->next->prev = r->prev;
-    }
+    PS_UNLINK(r->c->reclaims, r);
     r->is_gone = true;
     if (!r->is_busy) {
         release(r);
@@ -386,11 +384,7 @@ void ps_serve_reclaim_logs(void *service, const ProtobufCMessage *request, ps_pa
     }
     r->c = c;
     r->call = call;
-    r->next = c->reclaims;
-    if (r->next) {
-        r->next->prev = r;
-    }
-    c->reclaims = r;
+    PS_LINK_FIRST(c->reclaims, r);
     snprintf(r->job_id, sizeof r->job_id, "%.95s", q->job_id);
     st = ps_artifacts_folder(r->folder, c->conf.data_dir, r->job_id);
     if (ps_is_ok(&st) && (count >= RECLAIMS_MAX || of_peer >= RECLAIMS_OF_PEER_MAX)) {

@@ -8,6 +8,7 @@
  */
 #include "common/base/clock.h"
 #include "common/base/container_of.h"
+#include "common/base/linked.h"
 #include "common/base/xalloc.h"
 #include "services/coordinator/api/service.h"
 #include "services/coordinator/domain/job_message.h"
@@ -39,10 +40,7 @@ static void pump(ps_watcher *w);
 
 static void forget(ps_watcher *w)
 {
-    *(w->prev ? &w->prev->next : &w->c->watchers) = w->next;
-    if (w->next) {
-        w->next->prev = w->prev;
-    }
+    PS_UNLINK(w->c->watchers, w);
     w->is_gone = true;
     if (!w->is_reading) {
         free(w);
@@ -205,11 +203,7 @@ void ps_serve_watch_job(void *service, const ProtobufCMessage *request, ps_paylo
     w->cursor = q->after_sequence;
     ps_peer_host(call, w->peer);
     snprintf(w->job_id, sizeof w->job_id, "%.*s", PS_COORDINATOR_ID_MAX - 1, q->job_id);
-    w->next = c->watchers;
-    if (w->next) {
-        w->next->prev = w;
-    }
-    c->watchers = w;
+    PS_LINK_FIRST(c->watchers, w);
     ps_call_on_gone(call, on_gone, w);
     pump(w);
 }

@@ -2,8 +2,8 @@
 /* awake_clock.h - time without that in which the process did not run.
  *
  * A process that was frozen, or whose host slept, has not read what nodes sent meanwhile. Their
- * silence of that time must not count, so deadlines and leases go by this clock. Whoever owns it
- * reads it at least every `pulse_us`, by a timer; a longer pause is left out. Pure.
+ * silence of that time must not count, so deadlines and leases go by this clock. Its owner reads it
+ * at least every PS_AWAKE_PULSE_US, by a timer. Pauses above PS_AWAKE_PAUSE_US are left out. Pure.
  */
 #ifndef PS_COORDINATOR_AWAKE_CLOCK_H
 #define PS_COORDINATOR_AWAKE_CLOCK_H
@@ -12,7 +12,7 @@
 
 enum {
     PS_AWAKE_PULSE_US = 100000,
-    PS_AWAKE_PAUSE_US = 1000000 /* a pause as long as this is that of a busy host */
+    PS_AWAKE_PAUSE_US = 1000000 /* a host that is merely busy pauses less */
 };
 
 typedef struct ps_awake_clock {
