@@ -106,10 +106,10 @@ typedef struct ps_node_conf {
 /* Returns whether `id` is 1 to 64 of A-Z a-z 0-9 . _ -. */
 bool ps_node_id_is_valid(const char *id);
 
-/* Starts a node: binds its address, prints "psgd-worker listening on HOST:PORT" to stdout (flushed)
- * and keeps itself registered. `extra` are further services, such as the parameter server's; they
- * are copied. Removes what an earlier process left unfinished in data_dir. Fails with UNAVAILABLE
- * if the address cannot be bound. */
+/* Starts a node: binds its address, prints "psgd-worker VERSION listening on HOST:PORT" to stdout
+ * (flushed) and keeps itself registered. `extra` are further services, such as the parameter
+ * server's; they are copied. Removes what an earlier process left unfinished in data_dir. Fails with
+ * UNAVAILABLE if the address cannot be bound. */
 PS_MUST_USE ps_status ps_node_start(ps_loop *loop, const ps_node_conf *conf,
                                     const ps_role_hooks *hooks, void *state,
                                     const ps_service *extra, size_t extra_count, ps_node **out);

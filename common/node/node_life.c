@@ -139,7 +139,7 @@ static ps_status find_address(ps_node *node, const ps_node_conf *conf)
             return ps_fail(PS_INVALID_ARGUMENT, "address %s is too long", PS_SHORT(text, 60));
         }
         snprintf(node->address, sizeof node->address, "%.*s", (int)sizeof node->address - 1, text);
-        printf("%s listening on %s\n", node->hooks->service, bound);
+        printf("%s %s listening on %s\n", node->hooks->service, PS_VERSION, bound);
         fflush(stdout);
         if (!ps_address_is_loopback(&listen)) {
             ps_log(PS_LOG_WARN, "node",

@@ -207,7 +207,7 @@ static ps_status serve(program *p, const settings *s)
     if (!ps_is_ok(&st)) {
         return st;
     }
-    printf("psgd-coordinator listening on %s\n", listen);
+    printf("psgd-coordinator %s listening on %s\n", PS_VERSION, listen);
     fflush(stdout);
     if (!ps_address_is_loopback(&bound)) {
         ps_log(PS_LOG_WARN, "main",

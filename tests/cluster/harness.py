@@ -91,7 +91,7 @@ class Process:
              self.folder / self.name, *map(str, self.args)],
             stdout=subprocess.PIPE, stderr=log, env=env)
         log.close()
-        line = self._first_line(20 * PATIENCE)
+        self.first_line = line = self._first_line(20 * PATIENCE)
         match = re.search(r"listening on (\S+:(\d+))", line)
         if not match:
             raise RuntimeError(f"{self.name} did not start: {line!r}\n{self.log()[-6000:]}")

@@ -32,6 +32,14 @@ class Fidelity(ClusterTest):
         return json.loads(out)
 
 
+class Start(Fidelity):
+    def test_a_service_says_its_version_and_its_port(self):
+        c = self.cluster(workers=1, pservers=1)
+        version = self.psgd("--version").split()[-1]
+        for p in (c.coordinator, *c.nodes):
+            self.assertEqual(p.first_line, f"{p.program} {version} listening on {p.address}\n")
+
+
 class Presets(Fidelity):
     def setUp(self):
         self.c = self.cluster(workers=2, pservers=2)
