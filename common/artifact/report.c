@@ -50,7 +50,7 @@ ps_status ps_report_open_eval(const char *path, const char *const *metrics, size
     for (size_t i = 0; i < metric_count; i++) {
         ps_strbuf_printf(&header, ",%s", metrics[i]);
     }
-    ps_strbuf_putc(&header, '\n');
+    ps_strbuf_puts(&header, ",time_s,bytes_up,bytes_down\n");
     st = open_report(path, header.data, out);
     if (ps_is_ok(&st)) {
         (*out)->value_count = metric_count;
@@ -83,7 +83,8 @@ void ps_report_eval(ps_report *report, const ps_eval_row *row)
     for (size_t i = 0; i < report->value_count; i++) {
         ps_strbuf_printf(rows, ",%s", ps_number_text(row->values[i], number));
     }
-    ps_strbuf_putc(rows, '\n');
+    ps_strbuf_printf(rows, ",%s,%llu,%llu\n", ps_number_text(row->time_s, number),
+                     (unsigned long long)row->bytes_up, (unsigned long long)row->bytes_down);
     ps_outlet_flush(&report->out); /* evaluations are rare, so each is written at once */
 }
 

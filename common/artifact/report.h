@@ -24,13 +24,16 @@ typedef struct ps_train_row {
     double wait_s;                 /* since training began */
 } ps_train_row;
 
-/* A row of EV-{title}-N({id}).csv: epoch, step, loss, and the job's metrics by name. It has no
- * times, so the files of all workers of a synchronous job are equal. */
+/* A row of EV-{title}-N({id}).csv: epoch, step, loss, the job's metrics by name, then
+ * time_s,bytes_up,bytes_down. Of a synchronous job all but the last three columns are equal on all
+ * workers. */
 typedef struct ps_eval_row {
     uint32_t epoch;
     uint64_t step;
     double loss;
-    const double *values; /* of the metrics, as many as the file was opened with */
+    const double *values;          /* of the metrics, as many as the file was opened with */
+    double time_s;                 /* when the evaluation began, in seconds since training began */
+    uint64_t bytes_up, bytes_down; /* since training began, until then */
 } ps_eval_row;
 
 /* Creates or replaces a TR file and writes its header. Numbers have nine digits and a point;

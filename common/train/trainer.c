@@ -294,6 +294,7 @@ static ps_buf *written(ps_evaluation *e)
 /* Told of what was evaluated. */
 static void report_evaluation(ps_trainer *t, uint32_t epoch, int64_t began_us)
 {
+    ps_exchange_stats stats = ps_exchange_get_stats(t->exchange);
     double values[PS_METRICS_MAX];
     ps_trainer_evaluation *past;
     ps_buf *part;
@@ -302,6 +303,9 @@ static void report_evaluation(ps_trainer *t, uint32_t epoch, int64_t began_us)
         .step = t->step,
         .loss = ps_evaluation_loss(&t->evaluation),
         .values = values,
+        .time_s = (double)(began_us - t->began_us) * 1e-6,
+        .bytes_up = stats.bytes_up,
+        .bytes_down = stats.bytes_down,
     };
 
     ps_evaluation_values(&t->evaluation, values);

@@ -12,7 +12,7 @@ import grpc
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "interop"))
 import read_events
 
-from harness import (ENDLESS, FINAL, PATIENCE, SMALL, ClusterTest, coordinator_pb2, job_pb2, main)
+from harness import (ENDLESS, FINAL, PATIENCE, SMALL, ClusterTest, coordinator_pb2, evaluated, job_pb2, main)
 
 
 class Basic(ClusterTest):
@@ -26,7 +26,7 @@ class Basic(ClusterTest):
                      "EV-small-N(1).csv", "MODEL-small-N(0).safetensors", "MODEL-small-N(0).onnx",
                      "MODEL-small-N(ps).safetensors", "summary.json", "manifest.json"]:
             self.assertIn(name, files)
-        self.assertEqual(files["EV-small-N(0).csv"], files["EV-small-N(1).csv"])
+        self.assertEqual(*(evaluated(files[f"EV-small-N({i}).csv"]) for i in range(2)))
         rows = list(csv.DictReader(io.StringIO(files["TR-small-N(0).csv"].decode())))
         self.assertEqual(len(rows), job.progress.total_steps)
         for column in ["time_s", "epoch", "batch", "step", "loss", "accuracy", "samples_per_s",
@@ -74,9 +74,16 @@ class Basic(ClusterTest):
         names = [metric["name"] for metric in metrics]
         self.assertEqual(set(job.result), {"loss", *names})
         files = c.files(job.id)
-        self.assertEqual(files["EV-small-N(0).csv"], files["EV-small-N(1).csv"])
+        self.assertEqual(*(evaluated(files[f"EV-small-N({i}).csv"]) for i in range(2)))
         rows = list(csv.DictReader(io.StringIO(files["EV-small-N(0).csv"].decode())))
-        self.assertEqual(list(rows[0]), ["epoch", "step", "loss", *names])
+        self.assertEqual(list(rows[0]), ["epoch", "step", "loss", *names, "time_s", "bytes_up", "bytes_down"])
+        steps = list(csv.DictReader(io.StringIO(files["TR-small-N(0).csv"].decode())))
+        for row in rows:
+            before = next(s for s in steps if s["step"] == row["step"])
+            for column in ("time_s", "bytes_up", "bytes_down"):
+                self.assertGreaterEqual(float(row[column]), float(before[column]))
+        for column in ("bytes_up", "bytes_down"):
+            self.assertEqual(rows[-1][column], steps[-1][column])
         for name in ["loss", *names]:
             self.assertAlmostEqual(float(rows[-1][name]), job.result[name], delta=1e-6)
         self.assertAlmostEqual(math.log(job.result["perplexity"]), job.result["loss"], delta=1e-5)
@@ -88,7 +95,7 @@ class Basic(ClusterTest):
         self.assertEqual(split.state, job_pb2.JOB_STATE_DONE, split.message)
         self.assertEqual(dict(split.result), dict(job.result))
         files = c.files(split.id)
-        self.assertNotEqual(files["EV-small-N(0).csv"], files["EV-small-N(1).csv"])
+        self.assertNotEqual(*(evaluated(files[f"EV-small-N({i}).csv"]) for i in range(2)))
 
     def test_every_worker_leaves_a_run_for_tensorboard(self):
         c = self.cluster(workers=2, pservers=1)

@@ -11,7 +11,7 @@ import tempfile
 
 import grpc
 
-from harness import BIN, ENDLESS, PATIENCE, SLOW, SMALL, ClusterTest, job_pb2, main
+from harness import BIN, ENDLESS, PATIENCE, SLOW, SMALL, ClusterTest, evaluated, job_pb2, main
 
 WORKERS = 4
 JOB = {**SMALL, "workers": WORKERS}
@@ -52,10 +52,10 @@ class Peers(ClusterTest):
         return "".join(text.decode() for name, text in files.items() if name.endswith(".jsonl"))
 
     def must_be_alike(self, c, job):
-        """EV of all workers the same text, weights the same bits; all files."""
+        """EV of all workers the same results, weights the same bits; all files."""
         files = c.files(job.id)
         workers = job.spec.workers
-        evaluations = {bytes(files[f"EV-{job.spec.title}-N({i}).csv"]) for i in range(workers)}
+        evaluations = {evaluated(files[f"EV-{job.spec.title}-N({i}).csv"]) for i in range(workers)}
         self.assertEqual(len(evaluations), 1)
         sums = re.findall(r"checksum of the weights is ([0-9a-f]{16})", self.logs(files))
         self.assertEqual(len(sums), workers)

@@ -2,7 +2,7 @@
 """test_ranks.py - ranks are logical: one worker process carries one of them or several."""
 import json
 
-from harness import SMALL, ClusterTest, job_pb2, main, tensors
+from harness import SMALL, ClusterTest, evaluated, job_pb2, main, tensors
 
 # Where the ranks are must not matter to any of these.
 JOBS = {
@@ -33,7 +33,7 @@ class Ranks(ClusterTest):
                                      workerProcesses=processes)
                     files = c.files(job.id)
                     found[processes] = (tensors(files["MODEL-small-N(0).safetensors"]),
-                                        [files[f"EV-small-N({rank}).csv"] for rank in range(4)])
+                                        [evaluated(files[f"EV-small-N({rank}).csv"]) for rank in range(4)])
                     on = [p.node_id for p in job.placements if p.role == 1]
                     self.assertEqual(len(on), 4)
                     self.assertEqual(len(set(on)), processes)

@@ -3,6 +3,7 @@
  * in one process; what they learn, write, and stop for. */
 #include "tests/support/cmocka_all.h"
 
+#include "tests/support/measured.h"
 #include "tests/support/train_world.h"
 
 #include "common/artifact/safetensors.h"
@@ -92,7 +93,10 @@ static void two_workers_learn_and_write_what_they_did(void **state)
     eval[0] = content(&w, "EV-t-N(0).csv");
     eval[1] = content(&w, "EV-t-N(1).csv");
     assert_int_equal(line_count(eval[0]), 1 + 3);
+    drop_measured(eval[0]);
+    drop_measured(eval[1]);
     assert_string_equal(eval[0], eval[1]);
+    assert_int_equal(strncmp(eval[0], "epoch,step,loss,accuracy\n", 25), 0);
     free(eval[0]);
     free(eval[1]);
     weights = tw_served(&w);

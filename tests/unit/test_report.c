@@ -110,7 +110,13 @@ static void an_evaluation_is_there_at_once(void **state)
 {
     static const char *const metrics[] = {"accuracy", "auc"};
     const double values[] = {0.95, (double)NAN};
-    const ps_eval_row eval = {.epoch = 2, .step = 1874, .loss = 0.2, .values = values};
+    const ps_eval_row eval = {.epoch = 2,
+                              .step = 1874,
+                              .loss = 0.2,
+                              .values = values,
+                              .time_s = 1.5,
+                              .bytes_up = 7,
+                              .bytes_down = 1ull << 40};
     temp_dir dir = temp_dir_create();
     const char *path = temp_dir_file(&dir, "EV.csv");
     ps_report *report = NULL;
@@ -118,7 +124,8 @@ static void an_evaluation_is_there_at_once(void **state)
     (void)state;
     expect_ok(ps_report_open_eval(path, metrics, 2, &report));
     ps_report_eval(report, &eval);
-    expect_content(path, "epoch,step,loss,accuracy,auc\n2,1874,0.2,0.95,nan\n");
+    expect_content(path, "epoch,step,loss,accuracy,auc,time_s,bytes_up,bytes_down\n"
+                         "2,1874,0.2,0.95,nan,1.5,7,1099511627776\n");
     expect_ok(ps_report_close(report));
     temp_dir_destroy(&dir);
 }
