@@ -17,7 +17,6 @@ const ps_consistency ps_consistency_asp = {
     .name = "asp",
     .summary = "each contribution is applied on arrival; no worker waits",
     .survives_loss = true,
-    .uses_whole = true,
     .lead = any_lead,
     .admit = always,
     .on_push = asp_on_push,

@@ -27,7 +27,6 @@ const ps_consistency ps_consistency_bsp = {
     .is_deterministic = true,
     .asks_early = true,
     .has_rounds = true,
-    .uses_whole = true,
     .lead = no_lead,
     .admit = is_its_round,
     .on_push = bsp_on_push,

@@ -69,9 +69,6 @@ typedef struct ps_consistency {
     bool survives_loss; /* the job goes on when a worker is lost */
     bool asks_early;    /* workers may ask for the next clock before they have pushed this one */
     bool has_rounds;    /* see above; requires closes */
-    /* every contribution enters a step unchanged: none is dropped, and none is weighed by its
-     * time of arrival or by the other contributions */
-    bool uses_whole;
     /* a round may close before all contributions have arrived; a worker that asks for clock c
      * then contributes nothing more to the clocks before c, and each contributor belongs to one
      * worker */

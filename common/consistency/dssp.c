@@ -142,7 +142,6 @@ const ps_consistency ps_consistency_dssp = {
         "ssp with a bound between `lower` and `upper` that shortens the wait of the fastest worker",
     .params = dssp_params,
     .survives_loss = true,
-    .uses_whole = true,
     .check = dssp_check,
     .words = dssp_words,
     .lead = dssp_lead,

@@ -68,7 +68,6 @@ const ps_consistency ps_consistency_half_async = {
         "a step on the sum of what arrived within `wait_ms` of the first contribution; no rounds",
     .params = half_async_params,
     .survives_loss = true,
-    .uses_whole = true,
     .words = half_async_words,
     .lead = any_lead,
     .admit = always,

@@ -45,7 +45,6 @@ const ps_consistency ps_consistency_ssp = {
     .summary = "applied on arrival; no worker is more than `bound` clocks ahead of the slowest",
     .params = ssp_params,
     .survives_loss = true,
-    .uses_whole = true,
     .lead = ssp_lead,
     .admit = ssp_admit,
     .on_push = ssp_on_push,

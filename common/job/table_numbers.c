@@ -8,7 +8,6 @@
 #include "common/job/table_numbers.h"
 
 #include "common/base/shorten.h"
-#include "common/base/strbuf.h"
 #include "common/base/xalloc.h"
 #include "common/codec/feedback.h"
 #include "common/job/check.h"
@@ -244,27 +243,6 @@ static void check_inits(ps_check *check, const ps_plan *plan)
     }
 }
 
-static void add_whole(const ps_consistency *policy, void *arg)
-{
-    ps_strbuf *names = arg;
-
-    if (policy->uses_whole) {
-        ps_strbuf_printf(names, "%s%s", names->len > 0 ? ", " : "", policy->name);
-    }
-}
-
-static void refuse_policy(ps_check *check, const ps_consistency *policy)
-{
-    ps_strbuf names = {0};
-
-    ps_consistency_each(add_whole, &names);
-    ps_check_bad(check, "spec.consistency.name",
-                 "is \"%s\", which drops or scales what came late; sparse tables step on all: "
-                 "allowed are %s",
-                 policy->name, ps_strbuf_text(&names));
-    ps_strbuf_fini(&names);
-}
-
 /* Refuses methods that tables cannot have: contributions must be gradients of blocks, and only the
  * servers step. */
 static void check_method(ps_check *check, const ps_plan *plan)
@@ -277,9 +255,6 @@ static void check_method(ps_check *check, const ps_plan *plan)
     if (plan->update != NULL && strcmp(plan->update->name, "gradient") != 0) {
         ps_check_bad(check, "spec.update.name", "is \"%s\"; with sparse tables gradient is allowed",
                      plan->update->name);
-    }
-    if (plan->policy != NULL && !plan->policy->uses_whole) {
-        refuse_policy(check, plan->policy);
     }
     if (plan->assignment != NULL && plan->assignment->redundancy > 1) {
         ps_check_bad(check, "spec.assignment.params.redundancy",

@@ -32,8 +32,8 @@ void shard_changed(ps_store *store, uint32_t s)
 /* Returns whether a pull asks for more than the round after the open one, which nobody may. */
 static bool is_too_early(const ps_store *store, uint64_t clock)
 {
-    for (uint32_t s = 0; store->book.policy->leaves_behind && s < store->slice_count; s++) {
-        if (clock > store->slices[s].col->clock + 1) {
+    for (uint32_t c = 0; store->book.policy->leaves_behind && c < store->book.columns; c++) {
+        if (clock > store->book.column[c].clock + 1) {
             return true;
         }
     }

@@ -166,5 +166,9 @@ void shard_leave_out(ps_store *store, uint32_t worker, uint64_t clock)
                 shard_changed(store, s);
             }
         }
+        if (store->rows != NULL && store->book.whole[k] < clock &&
+            ps_book_leave_out(&store->book, store->rows->column, worker, k, clock)) {
+            store_rows_go_on(store);
+        }
     }
 }

@@ -33,9 +33,7 @@
  * may leave clocks out that are closed; a pull of clock c says that it contributes nothing more to
  * earlier ones. What never came is counted as left out.
  *
- * The checks of a job (common/job/table_numbers.c) refuse for rows of tables: policies that scale a
- * step, as each row has an optimizer of its own; and those that leave workers behind or drop, as
- * rows that were shown count for admission and ageing.
+ * Rows of a contribution that is dropped count neither for admission nor for ageing.
  *
  * Time is told (ps_store_tick). Policies that look at it see the time of the last telling; a store
  * that is never told it closes nothing by time.

@@ -67,8 +67,9 @@ typedef struct store_gift {
     ps_heap heaps[]; /* (table_count) */
 } store_gift;
 
-/* The parts that have arrived of a contributor's next contribution. */
+/* The parts that a worker has sent of a contribution that is not complete. */
 typedef struct store_coming {
+    uint64_t clock;   /* of the contribution */
     uint32_t parts;   /* number of parts that have arrived */
     store_gift *gift; /* their rows; NULL: no part has arrived */
 } store_coming;
@@ -85,7 +86,7 @@ typedef struct store_rows {
     ps_tables *tables;
     bool is_lent;           /* another thread writes the tables to files; rows are not used here */
     uint32_t column;        /* of the book */
-    store_coming *coming;   /* (K) */
+    store_coming *coming;   /* (W) */
     store_rows_pull *pulls; /* (W) */
     size_t width;           /* values of one id, summed over the tables */
     store_gift *sum;        /* contributions of the open sum; ascending if sums are in order */

@@ -17,7 +17,7 @@ void store_rows_init(ps_store *store, ps_tables *tables)
 
     r->tables = tables;
     r->column = store->slice_count;
-    r->coming = ps_xcalloc(store->book.contributors, sizeof *r->coming);
+    r->coming = ps_xcalloc(store->book.workers, sizeof *r->coming);
     r->pulls = ps_xcalloc(store->book.workers, sizeof *r->pulls);
     for (uint32_t i = 0; i < tables->table_count; i++) {
         r->width += ps_table_width(tables->tables[i]);
@@ -44,12 +44,10 @@ void store_rows_fini(ps_store *store)
     if (r == NULL) {
         return;
     }
-    for (uint32_t k = 0; k < store->book.contributors; k++) {
-        free_gifts(r, r->coming[k].gift);
-    }
     free_gifts(r, r->sum);
     free_gifts(r, r->idle);
     for (uint32_t w = 0; w < store->book.workers; w++) {
+        free_gifts(r, r->coming[w].gift);
         free(r->pulls[w].keys);
     }
     free(r->pulls);
@@ -145,10 +143,21 @@ static ps_status check_values(const ps_store_rows *p, uint32_t width)
     return ps_ok();
 }
 
+/* Returns how many parts the worker has sent of this contribution. With redundancy other workers
+ * may send the same one. */
+static uint32_t parts_of(const store_rows *r, const ps_store_rows *p)
+{
+    const store_coming *c = &r->coming[p->worker];
+
+    return c->gift != NULL && c->gift->contributor == p->contributor && c->clock == p->clock
+               ? c->parts
+               : 0;
+}
+
 /* Checks whether it may come now. *is_old: it is in already. */
 static ps_status check_turn(const ps_store *store, const ps_store_rows *p, bool *is_old)
 {
-    uint32_t parts = store->rows->coming[p->contributor].parts;
+    uint32_t parts = parts_of(store->rows, p);
     ps_status st =
         ps_book_check_clock(&store->book, store->rows->column, p->contributor, p->clock, is_old);
 
@@ -162,7 +171,7 @@ static ps_status check_turn(const ps_store *store, const ps_store_rows *p, bool 
 static ps_status check_part(const store_rows *r, const ps_store_rows *p)
 {
     const ps_table *table = r->tables->tables[p->table];
-    const store_gift *g = r->coming[p->contributor].gift;
+    const store_gift *g = r->coming[p->worker].gift;
     const ps_heap *h = p->part == 0 ? NULL : &g->heaps[p->table];
     size_t before = h == NULL ? 0 : h->count;
     ps_status st = ps_table_check_keys(table, p->keys, p->count);
@@ -183,20 +192,27 @@ static ps_status check_part(const store_rows *r, const ps_store_rows *p)
 
 /* ---- Steps ---- */
 
-/* Steps a table on the sum of a list of contributions, by key and in the order of the list. */
-static ps_status step_table(ps_store *store, uint32_t table, const store_gift *list, uint64_t clock,
-                            double share, float scale)
+/* A step on a list of contributions: w -= scale * step(sum * merge). */
+typedef struct rows_step {
+    const store_gift *list;
+    uint64_t clock;
+    double share; /* of a whole gradient that the list stands for */
+    float merge, scale;
+} rows_step;
+
+/* Steps a table on the sum of the list, by key and in the order of the list. */
+static ps_status step_table(ps_store *store, uint32_t table, const rows_step *at)
 {
     store_rows *r = store->rows;
     uint32_t width = width_of(r, table);
-    ps_params params = ps_descent_params(&store->descent, clock);
+    ps_params params = ps_descent_params(&store->descent, at->clock);
     ps_heap all = {0}, one = {0};
     ps_status st;
 
-    for (const store_gift *g = list; g != NULL; g = g->next) {
+    for (const store_gift *g = at->list; g != NULL; g = g->next) {
         ps_heap_append(&all, &g->heaps[table], width);
     }
-    ps_heap_add_up(&one, &all, width, scale);
+    ps_heap_add_up(&one, &all, width, at->merge);
     st = ps_table_push_rows(r->tables->tables[table], &(ps_table_push){.keys = one.keys,
                                                                        .count = one.count,
                                                                        .grads = one.grads,
@@ -204,21 +220,21 @@ static ps_status step_table(ps_store *store, uint32_t table, const store_gift *l
                                                                        .clicks = one.clicks,
                                                                        .params = &params,
                                                                        .descent = &store->descent,
-                                                                       .share = share});
+                                                                       .share = at->share,
+                                                                       .scale = at->scale});
     ps_heap_fini(&all);
     ps_heap_fini(&one);
     return st;
 }
 
-/* Steps all tables on a list of contributions, which stand for `share` of a whole gradient. */
-static void step(ps_store *store, const store_gift *list, uint64_t clock, double share, float scale)
+/* Steps all tables. */
+static void step(ps_store *store, const rows_step *at)
 {
     store_rows *r = store->rows;
     ps_status st = r->broken;
 
     for (uint32_t i = 0; i < r->tables->table_count && ps_is_ok(&st); i++) {
-        st = ps_wrap(step_table(store, i, list, clock, share, store->merge_scale * scale),
-                     "table %" PRIu32, i);
+        st = ps_wrap(step_table(store, i, at), "table %" PRIu32, i);
     }
     if (ps_is_ok(&st)) {
         store->book.column[r->column].version++;
@@ -236,7 +252,11 @@ static void close_sums(ps_store *store)
         double share =
             (double)store->book.column[r->column].in * (double)scale / store->book.contributors;
 
-        step(store, r->sum, ps_book_open_clock(&store->book, r->column), share, scale);
+        step(store, &(rows_step){.list = r->sum,
+                                 .clock = ps_book_open_clock(&store->book, r->column),
+                                 .share = share,
+                                 .merge = store->merge_scale * scale,
+                                 .scale = 1.0f});
         while (r->sum != NULL) {
             store_gift *g = r->sum;
 
@@ -283,16 +303,19 @@ void store_rows_go_on(ps_store *store)
 static void finish(ps_store *store, const ps_store_rows *p)
 {
     store_rows *r = store->rows;
-    store_gift *g = r->coming[p->contributor].gift;
+    store_gift *g = r->coming[p->worker].gift;
     float scale;
     bool is_late;
 
-    r->coming[p->contributor] = (store_coming){0};
+    r->coming[p->worker] = (store_coming){0};
     switch (ps_book_arrive(&store->book, r->column, p->worker, p->contributor, p->clock, &scale,
                            &is_late)) {
     case PS_APPLY:
-        assert(scale == 1.0f); /* of a policy that uses contributions whole */
-        step(store, g, p->clock, 1.0 / store->book.contributors, 1.0f);
+        step(store, &(rows_step){.list = g,
+                                 .clock = p->clock,
+                                 .share = 1.0 / store->book.contributors,
+                                 .merge = store->merge_scale,
+                                 .scale = scale});
         give_back(r, g);
         break;
     case PS_BUFFER:
@@ -343,12 +366,12 @@ ps_status ps_store_push_rows(ps_store *store, const ps_store_rows *p)
         store->counters.duplicates += is_old && p->is_last;
         return st;
     }
-    c = &r->coming[p->contributor];
+    c = &r->coming[p->worker];
     if (p->part == 0) {
         if (c->gift != NULL) {
             give_back(r, c->gift);
         }
-        *c = (store_coming){.gift = take_gift(r, p->contributor)};
+        *c = (store_coming){.clock = p->clock, .gift = take_gift(r, p->contributor)};
     }
     append(&c->gift->heaps[p->table], p, width_of(r, p->table));
     c->parts++;

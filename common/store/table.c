@@ -218,13 +218,31 @@ static void show_row(ps_table *t, table_row *row, const ps_table_push *push, siz
     row->changed = t->save;
 }
 
-static void push_row(ps_table *t, const ps_table_push *push, size_t i)
+/* Steps a row on its gradient g. */
+static void step_row(const ps_table *t, table_row *row, const ps_table_push *push, const float *g)
 {
     const ps_table_conf *conf = &t->conf;
+    const ps_params *params = push->params != NULL ? push->params : &conf->optim_params;
+    float d[PS_TABLE_WIDTH_MAX];
+
+    if (push->descent != NULL) {
+        g = ps_descent_penalised(push->descent, push->share, g, row->x, d, conf->width);
+    }
+    row->steps++;
+    if (push->scale == 0.0f || push->scale == 1.0f) {
+        conf->optim->step(params, row->steps, g, row->x + conf->width, row->x, conf->width);
+        return;
+    }
+    conf->optim->increment(params, row->steps, g, row->x, row->x + conf->width, d, conf->width);
+    for (uint32_t i = 0; i < conf->width; i++) {
+        row->x[i] -= d[i] * push->scale;
+    }
+}
+
+static void push_row(ps_table *t, const ps_table_push *push, size_t i)
+{
     uint64_t key = push->keys[i];
     table_row *row = table_find(t, key);
-    const float *g = push->grads + i * conf->width;
-    float penalised[PS_TABLE_WIDTH_MAX];
     bool is_whole = true; /* its gradient was taken on its values */
 
     if (row == NULL && !is_in(t, key)) {
@@ -242,11 +260,7 @@ static void push_row(ps_table *t, const ps_table_push *push, size_t i)
     }
     show_row(t, row, push, i);
     if (is_whole) {
-        if (push->descent != NULL) {
-            g = ps_descent_penalised(push->descent, push->share, g, row->x, penalised, conf->width);
-        }
-        conf->optim->step(push->params != NULL ? push->params : &conf->optim_params, ++row->steps,
-                          g, row->x + conf->width, row->x, conf->width);
+        step_row(t, row, push, push->grads + i * t->conf.width);
         t->counters.applied++;
     }
 }

@@ -103,9 +103,10 @@ typedef struct ps_table_push {
     const ps_params *params;   /* of the rule, for this push; NULL: the table's */
     const ps_descent *descent; /* whose penalties there are; NULL: none */
     double share;              /* of a step's gradient that `grads` are (ps_moment) */
+    float scale;               /* of the step; 0: 1 */
 } ps_table_push;
 
-/* w -= step(gradient), row by row.
+/* w -= scale * step(gradient), row by row.
  *
  * INVALID_ARGUMENT    keys that do not ascend, are too many, are no ids or of a virtual shard that
  *                     is not here; shows or clicks that are negative or not finite

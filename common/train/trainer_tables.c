@@ -171,8 +171,9 @@ void ps_trainer_go_ahead(ps_trainer *t, uint32_t epoch, uint32_t i)
     ps_batch_rows *next;
     ps_status st;
 
+    /* A worker that may be overtaken does not know its next block yet. */
     if (x == NULL || x->x == NULL || t->exchange->ops->ask_rows == NULL ||
-        !find_next(t, &clock, &i)) {
+        ps_exchange_may_be_overtaken(t->exchange) || !find_next(t, &clock, &i)) {
         return;
     }
     x->clock = clock;

@@ -314,7 +314,7 @@ class Tables(ClusterTest):
             self.assertEqual(sorted(self.ahead(left)), [15, 35])
 
     def test_what_goes_beside_sparse_tables(self):
-        """Policies that use all that comes, rows through codecs of few bits, and beside them dense
+        """Every kind of policy, rows through codecs of few bits, and beside them dense
         variables through codecs that keep something; more workers than servers and fewer."""
         c = self.cluster(workers=3, pservers=2, data=self.data())
         spec = {**ADULT, "data": {**ADULT["data"], "trainLimit": 3840, "testLimit": 1500}}
@@ -325,6 +325,9 @@ class Tables(ClusterTest):
         base = self.train(c, spec, SPARSE)
         for more in ({"consistency": {"name": "ssp", "params": {"bound": 1}}},
                      {"consistency": {"name": "dssp"}}, {"consistency": {"name": "half_async"}},
+                     {"consistency": {"name": "stale_scaled"}}, {"consistency": {"name": "lag_discard"}},
+                     {"consistency": {"name": "backup"}, "workers": 3},
+                     {"consistency": {"name": "quorum"}, "workers": 3},
                      {"optimizer": {**ADAGRAD, "l1": 1e-5, "l2": 1e-4}},
                      {"codec": bits}, {"codec": kept, "workers": 3, "pservers": 1}):
             with self.subTest(more=more):
@@ -338,7 +341,7 @@ class Tables(ClusterTest):
     def test_what_does_not_go_together_is_refused(self):
         c = self.cluster(workers=1, pservers=1, data=self.data())
         wrong = {"spec.update.name": {"update": {"name": "localsgd"}},
-                 "spec.consistency.name": {"consistency": {"name": "quorum"}},
+                 "spec.exchange.name": {"exchange": {"name": "ring"}, "pservers": 0},
                  "spec.optimizer.side": {"optimizer": {**ADAGRAD, "side": "OPTIMIZER_SIDE_WORKER"}},
                  "spec.codec.up.params": {"codec": {"up": {"name": "int8",
                                                            "params": {"error_feedback": 1}}}}}

@@ -382,34 +382,8 @@ static void half_async_waits_for_the_step_of_its_own(void **state)
     memset(words, 0, sizeof words);
 }
 
-/* Is a contribution that comes after so many others, to a clock that is closed, in a step as it
- * is, and the sum of some of a clock not weighed? */
-static bool is_used_whole(const ps_consistency *policy, const ps_params *params)
-{
-    static const uint64_t done[W] = {4, 2, 7};
-    ps_clocks c = clocks_of(done);
-    ps_arrival a = {.worker = 1, .contributor = 1, .clock = c.clock - 1, .staleness = 9};
-    float scale = 1;
-    bool is_whole = true;
-
-    memset(words, 0, sizeof words);
-    for (uint32_t i = 0; i < 9; i++) { /* lag_discard counts those of others */
-        is_whole = policy->on_push(params, &c, &a, &scale) != PS_DROP && is_whole;
-        a.worker = a.contributor = i == 7 ? 1 : 0;
-    }
-    c.in = c.due = 1;
-    c.now_us = INT64_MAX / 2;
-    if (policy->closes != NULL) {
-        (void)policy->closes(params, &c, &scale);
-    }
-    memset(words, 0, sizeof words);
-    return is_whole && scale == 1.0f;
-}
-
 static void check_policy(const ps_consistency *policy, void *arg)
 {
-    ps_params params = ps_params_default(policy->params);
-
     ++*(size_t *)arg;
     assert_ptr_equal(ps_consistency_find(policy->name), policy);
     assert_non_null(policy->summary);
@@ -417,7 +391,6 @@ static void check_policy(const ps_consistency *policy, void *arg)
     assert_true(!policy->leaves_behind || policy->has_rounds);
     assert_true(policy->closes_at == NULL || policy->closes != NULL);
     assert_true(policy->words == NULL || policy->words(W, W) <= WORDS);
-    assert_true(policy->uses_whole == is_used_whole(policy, &params));
     assert_true(!policy->is_deterministic || !policy->survives_loss);
 }
 

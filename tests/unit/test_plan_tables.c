@@ -75,6 +75,23 @@ static void tables_start_from_what_is_named_or_from_the_job_of_the_model(void **
     ps_plan_destroy(plan);
 }
 
+static void tables_go_with_every_policy(void **state)
+{
+    static const char *const names[] = {"ssp",    "asp",        "dssp",        "backup",
+                                        "quorum", "half_async", "lag_discard", "stale_scaled"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        char job[1024];
+        ps_plan *plan;
+
+        snprintf(job, sizeof job, WITH(",\"consistency\":{\"name\":\"%s\"}"), names[i]);
+        plan = plan_of(job);
+        assert_int_equal(plan->table_count, 1);
+        ps_plan_destroy(plan);
+    }
+}
+
 static void what_tables_do_not_go_with_is_refused(void **state)
 {
     static const struct {
@@ -84,9 +101,6 @@ static void what_tables_do_not_go_with_is_refused(void **state)
         {JOB(TABLE_LAST, "", ",\"exchange\":{\"name\":\"plain\"}"), "spec.exchange.name",
          "pserver is allowed"},
         {WITH(",\"update\":{\"name\":\"localsgd\"}"), "spec.update.name", "gradient is allowed"},
-        {WITH(",\"consistency\":{\"name\":\"quorum\"}"), "spec.consistency.name",
-         "bsp, ssp, asp, dssp, half_async"},
-        {WITH(",\"consistency\":{\"name\":\"stale_scaled\"}"), "spec.consistency.name", "scales"},
         {WITH(",\"assignment\":{\"name\":\"duplicate\",\"params\":{\"redundancy\":2}}"),
          "spec.assignment.params.redundancy", "1 is allowed"},
         {WITH(",\"optimizer\":{\"side\":\"OPTIMIZER_SIDE_WORKER\"}"), "spec.optimizer.side",
@@ -118,6 +132,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_model_may_have_nothing_but_tables),
         cmocka_unit_test(rows_of_a_message_are_within_a_mebibyte),
         cmocka_unit_test(tables_start_from_what_is_named_or_from_the_job_of_the_model),
+        cmocka_unit_test(tables_go_with_every_policy),
         cmocka_unit_test(what_tables_do_not_go_with_is_refused),
     };
 

@@ -422,7 +422,7 @@ static void live_by_policy(const ps_consistency *policy, void *arg)
         world_codecs(&job->w, i % 2 == 0 ? "int8" : "f32", i % 3 == 0 ? "int8" : "f16");
         job->w.conf.descent.optim = ps_optim_find(i % 2 == 0 ? "adam" : "momentum");
         job->w.conf.descent.params = ps_params_default(job->w.conf.descent.optim->params);
-        job->has_rows = policy->uses_whole && i % 2 == 0;
+        job->has_rows = i % 2 == 0;
         job->w.conf.broadcasts = policy->closes != NULL && i % 3 == 1;
         if (policy->closes == NULL && i % 3 == 2) {
             job->w.conf.delay = (ps_delay){.lambda = 0.1, .decay = i == 2 ? 0.9 : 0};

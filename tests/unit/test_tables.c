@@ -201,6 +201,88 @@ static void half_async_adds_up_what_came_and_steps_when_its_time_has_come(void *
     ps_store_destroy(t);
 }
 
+static void a_late_contribution_takes_a_smaller_step(void **state)
+{
+    ps_store *t = make("stale_scaled", 2, 0);
+
+    (void)state;
+    assert_true(may_pull(t, 0, 0) && may_pull(t, 1, 0));
+    must_push(t, 0, 0, 7, 2);
+    assert_true(value_of(t, 0, 7) == -1.0f);
+    must_push(t, 0, 1, 7, 2); /* one step late: half of it */
+    assert_true(value_of(t, 0, 7) == -1.5f);
+    ps_store_destroy(t);
+}
+
+static void a_round_closes_without_a_backup_worker(void **state)
+{
+    ps_store *t = make("backup", 3, 0);
+
+    (void)state;
+    must_push(t, 0, 0, 7, 1);
+    assert_true(!may_pull(t, 0, 1));
+    must_push(t, 0, 1, 7, 1);
+    assert_true(may_pull(t, 0, 1));
+    assert_true(value_of(t, 0, 7) == -1.5f); /* (1 + 1) / 2, for three */
+    must_push(t, 0, 2, 7, 5);
+    assert_true(value_of(t, 0, 7) == -1.5f);
+    assert_int_equal(ps_store_counters_of(t)->dropped, 1);
+    must_push(t, 1, 0, 7, 1);
+    assert_int_equal(ps_store_pull_begin(t, 2, 2).code, PS_OK); /* it adds nothing to clock 1 */
+    assert_int_equal(ps_store_counters_of(t)->left_out, 1);
+    must_push(t, 1, 1, 7, 1);
+    assert_int_equal(ps_store_clock(t), 2);
+    ps_store_pull_cancel(t, 2);
+    assert_int_equal(ps_store_pull_begin(t, 2, 4).code, PS_OUT_OF_RANGE);
+    ps_store_destroy(t);
+}
+
+/* Workers 0 and 1 both hold contributor 0. */
+static void two_workers_send_parts_of_one_contribution(void **state)
+{
+    static const uint32_t zero[] = {0}, both[] = {0, 1};
+    static const uint32_t *const held[] = {zero, both};
+    static const uint32_t held_count[] = {1, 2};
+    const uint64_t key = 7;
+    const uint32_t shows = 1, clicks = 0;
+    float g[WIDTH] = {4, 4};
+    ps_table_conf table = ps_table_conf_default(WIDTH, ps_optim_find("sgd"));
+    ps_tables_conf conf = {.table_count = 1, .tables = &table, .keys_max = KEYS_MAX};
+    ps_store_conf of = {.workers = 2,
+                        .contributors = 2,
+                        .held = held,
+                        .held_count = held_count,
+                        .policy = ps_consistency_find("bsp"),
+                        .merge_scale = 0.5f};
+    ps_store *t;
+
+    (void)state;
+    of.descent.optim = table.optim;
+    of.descent.params = table.optim_params;
+    of.descent.params.v[0] = 1.0;
+    table.init_bound = 0;
+    of.tables = ps_tables_create(&conf);
+    t = ps_store_create(&of);
+    for (uint32_t part = 0; part < 3; part++) { /* of worker 0 and of worker 1, in turn */
+        for (uint32_t worker = 0; worker < 2; worker++) {
+            ps_status st = ps_store_push_rows(t, &(ps_store_rows){.worker = worker,
+                                                                  .part = part,
+                                                                  .is_last = part == 2,
+                                                                  .keys = &key,
+                                                                  .count = part == 1,
+                                                                  .grads = g,
+                                                                  .shows = &shows,
+                                                                  .clicks = &clicks});
+
+            assert_string_equal(st.text, "");
+        }
+    }
+    assert_true(ps_store_is_in(t, 0, 0) && !ps_store_is_in(t, 0, 1));
+    assert_int_equal(push(t, 0, 1, 0, 0, 9, 2, true).code, PS_OK);
+    assert_true(value_of(t, 0, 7) == -2.0f && value_of(t, 0, 9) == -1.0f);
+    ps_store_destroy(t);
+}
+
 static void an_impossible_pull_of_rows_is_refused(void **state)
 {
     ps_store *t = make("bsp", 1, 0), *none;
@@ -338,6 +420,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(penalties_are_of_the_rows_that_a_step_is_about),
         cmocka_unit_test(else_each_contribution_is_a_step),
         cmocka_unit_test(half_async_adds_up_what_came_and_steps_when_its_time_has_come),
+        cmocka_unit_test(a_late_contribution_takes_a_smaller_step),
+        cmocka_unit_test(a_round_closes_without_a_backup_worker),
+        cmocka_unit_test(two_workers_send_parts_of_one_contribution),
         cmocka_unit_test(an_impossible_pull_of_rows_is_refused),
         cmocka_unit_test(a_table_that_is_full_takes_nothing_more),
         cmocka_unit_test(what_is_in_changes_nothing_and_a_part_may_begin_anew),
