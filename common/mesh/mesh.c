@@ -94,6 +94,7 @@ ps_status ps_mesh_create(const ps_mesh_conf *conf, ps_mesh_machine **out)
     m->deadline_us = INT64_MAX;
     m->state = ps_xcalloc(1, conf->mesh->state_size);
     m->answers = ps_xcalloc(m->nodes, sizeof *m->answers);
+    m->waits_in = ps_xcalloc(m->nodes, sizeof *m->waits_in);
     m->ready = ps_xcalloc(conf->part_count, sizeof *m->ready);
     m->scratch = ps_xcalloc(PS_CODEC_VALUES, sizeof *m->scratch);
     conf->mesh->init(m);
@@ -115,6 +116,7 @@ void ps_mesh_destroy(ps_mesh_machine *m)
     mesh_cells_fini(&m->cells);
     free(m->early);
     free(m->answers);
+    free(m->waits_in);
     free(m->ready);
     free(m->scratch);
     free(m->state);
@@ -265,6 +267,31 @@ static void ask_again(ps_mesh_machine *m)
     free(peers);
 }
 
+/* Tells all others that this worker waits too, so that they do not blame it. */
+static void say_waits(ps_mesh_machine *m)
+{
+    for (uint32_t i = 0; i < m->nodes; i++) {
+        if (i != m->conf.self) {
+            mesh_send_to(m, mesh_packet(m, mesh_waits, 0, 0), i);
+        }
+    }
+}
+
+/* Notes whether the sender of the packet waits itself. Returns whether the packet says no more. */
+static bool note_waits(ps_mesh_machine *m, const ps_packet *packet)
+{
+    uint64_t *waits_in = &m->waits_in[packet->from];
+
+    if (packet->what == mesh_waits) {
+        *waits_in = packet->clock + 1;
+        return true;
+    }
+    if (packet->clock >= *waits_in) {
+        *waits_in = 0;
+    }
+    return false;
+}
+
 ps_status ps_mesh_take(ps_mesh_machine *m, ps_packet *packet)
 {
     /* The running step, or the next one to begin. */
@@ -278,6 +305,9 @@ ps_status ps_mesh_take(ps_mesh_machine *m, ps_packet *packet)
     if (packet->head.msg.others_stay) {
         return ps_fail(PS_DATA_LOSS, "a packet from worker %u: others_stay, which is of weights",
                        packet->from);
+    }
+    if (note_waits(m, packet)) {
+        return ps_ok();
     }
     if (packet->what == mesh_again) {
         answer(m, packet);
@@ -300,18 +330,26 @@ ps_status ps_mesh_take(ps_mesh_machine *m, ps_packet *packet)
     return st;
 }
 
-/* Writes who is missing, as in "worker 1, worker 3". */
+/* Writes who is missing, as in "worker 1, worker 3": those who did not say that they wait
+ * themselves; if all have said so, all of them. */
 static void name_missing(const ps_mesh_machine *m, char *text, size_t cap)
 {
     bool *peers = ps_xcalloc(m->nodes, sizeof *peers);
+    bool all_wait = true;
     size_t n = 0;
 
     text[0] = '\0';
     ps_mesh_missing(m, peers);
+    for (uint32_t i = 0; i < m->nodes; i++) {
+        all_wait = all_wait && (!peers[i] || m->waits_in[i] > 0);
+    }
     for (uint32_t i = 0; i < m->nodes && n < cap; i++) {
-        if (peers[i]) {
+        if (peers[i] && (all_wait || m->waits_in[i] == 0)) {
             n += (size_t)snprintf(text + n, cap - n, "%sworker %u", n > 0 ? ", " : "", i);
         }
+    }
+    if (all_wait && n < cap) {
+        snprintf(text + n, cap - n, ", waiting too");
     }
     free(peers);
 }
@@ -341,6 +379,7 @@ ps_status ps_mesh_tick(ps_mesh_machine *m, int64_t now_us)
         m->conf.mesh->rescue(m);
     }
     ask_again(m);
+    say_waits(m);
     look(m);
     return ps_ok();
 }

@@ -56,6 +56,9 @@ struct ps_mesh_machine {
     bool is_rescued;   /* the step has had its rescue */
     bool has_listened; /* the second window was extended, see ps_mesh_tick */
     uint8_t *answers;  /* (workers): repetitions sent to each in this step */
+    /* (workers): 1 + the newest step in which each said that it waits itself; 0: none, or it has
+     * sent something of a later step since */
+    uint64_t *waits_in;
     ps_mesh_counters counters;
 };
 
@@ -118,6 +121,9 @@ uint32_t mesh_sender(const ps_mesh_machine *m, uint32_t block);
 
 /* `what` of a packet that asks its receiver to call mesh_repeat. */
 extern const uint32_t mesh_again;
+/* `what` of a packet by which a worker says that it waits itself: its own part of the step is
+ * sent, and the window has passed. */
+extern const uint32_t mesh_waits;
 
 /* Queues again everything that was sent to worker `to` in a step. */
 void mesh_repeat(ps_mesh_machine *m, const mesh_step *step, uint32_t to);

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-const uint32_t mesh_again = UINT32_MAX;
+const uint32_t mesh_again = UINT32_MAX, mesh_waits = UINT32_MAX - 1;
 
 void mesh_step_forget(mesh_step *step)
 {
@@ -83,7 +83,7 @@ void mesh_repeat(ps_mesh_machine *m, const mesh_step *step, uint32_t to)
         mesh_sent said = step->said[i];
 
         for (uint32_t t = 0; t < said.count; t++) {
-            if (step->targets[said.first + t] == to && said.packet->what != mesh_again) {
+            if (step->targets[said.first + t] == to && said.packet->what < mesh_waits) {
                 mesh_send_to(m, ps_packet_ref(said.packet), to);
                 break;
             }

@@ -83,6 +83,10 @@ typedef struct ps_role_hooks {
     PS_MUST_USE ps_status (*save)(void *state, const atomic_bool *stop);
     /* (optional) Says that the job goes on without this worker. May be called repeatedly. */
     void (*lose)(void *state, uint32_t worker);
+    /* (optional) Lends the ranks of workers whose contributions are missing, for heartbeats.
+     * Returns their number. Called while there is a session. The list stays valid until the next
+     * call. */
+    size_t (*missing)(void *state, uint32_t **ranks);
     /* (optional) Lends a list of messages, one for each rank, for heartbeats and GetStatus. Returns
      * their number. Called while there is a session. The list stays valid until the next call. */
     size_t (*progress)(void *state, Psgd__V1__WorkerProgress ***list);

@@ -135,6 +135,7 @@ static void give_up(ps_gate *gate, const ps_gate_want *w)
     char who[72];
     ps_status st;
 
+    gate->gave_up = true;
     name_debtors(gate, w, who, sizeof who);
     st = w->acks ? ps_fail(PS_DEADLINE_EXCEEDED, "no acknowledgement for %lld s from %s",
                            (long long)(gate->patience_us / 1000000), who)
@@ -477,6 +478,19 @@ ps_status ps_gate_failure(ps_gate *gate)
     st = gate->failure;
     pthread_mutex_unlock(&gate->mutex);
     return st;
+}
+
+uint32_t ps_gate_find_debtors(ps_gate *gate, bool *servers)
+{
+    uint32_t count = 0;
+
+    pthread_mutex_lock(&gate->mutex);
+    for (uint32_t i = 0; i < gate->placement->server_count; i++) {
+        servers[i] = (gate->waiting || gate->gave_up) && server_owes(gate, i, &gate->want);
+        count += servers[i];
+    }
+    pthread_mutex_unlock(&gate->mutex);
+    return count;
 }
 
 double ps_gate_waited_s(ps_gate *gate, char *whom, size_t cap)

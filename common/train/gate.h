@@ -51,7 +51,8 @@ typedef struct ps_gate {
     pthread_cond_t changed;
     bool stopped;
     bool waiting;       /* the trainer is in a wait */
-    ps_gate_want want;  /* what it waits for, while `waiting` */
+    bool gave_up;       /* a wait has reached its deadline */
+    ps_gate_want want;  /* what it waits for, while `waiting`; what it waited for, if it gave up */
     ps_status failure;  /* the first one */
     uint64_t *arrived;  /* (variables): slices that have arrived, summed over all clocks */
     uint64_t *whole;    /* (parts): newest clock of which all weights of the part have arrived */
@@ -140,6 +141,10 @@ void ps_gate_stop(ps_gate *gate);
 bool ps_gate_is_open(ps_gate *gate);
 /* Any thread. Returns the first failure; OK if there was none. */
 ps_status ps_gate_failure(ps_gate *gate);
+
+/* Any thread. Writes into servers (server_count) which ones owe what the trainer waits for, or
+ * waited for when it gave up. Returns how many there are. */
+uint32_t ps_gate_find_debtors(ps_gate *gate, bool *servers);
 
 /* Any thread. Returns how long the trainer has waited so far, in microseconds. */
 int64_t ps_gate_waited_us(ps_gate *gate);

@@ -118,6 +118,9 @@ bool ps_rank_is_lost(const ps_attempt *a, uint32_t rank);
 void ps_progress_take(ps_attempt *a, ps_peer *peer, Psgd__V1__WorkerProgress *const *progress,
                       size_t count, int64_t now_us);
 
+/* Updates whom the job waits for while it trains, and publishes that if it is news. */
+void ps_progress_waits(ps_attempt *a, int64_t now_us);
+
 /* Merges the workers' parts of an evaluation into the job's result. Returns false if some live
  * rank's last part is of another evaluation. If a part is malformed or samples are missing, logs
  * that, leaves the result as it was and returns true. */

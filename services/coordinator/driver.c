@@ -57,6 +57,12 @@ static void conf_of(const ps_attempt *a, ps_commit_conf *conf)
     if (conf->lease_us < beats_us) {
         conf->lease_us = beats_us; /* less than that no living node can keep */
     }
+    conf->late_us = beats_us;
+    conf->silent_us =
+        conf->lease_us < us_of_ms(t->step_ms) ? conf->lease_us / 2 : us_of_ms(t->step_ms) / 2;
+    if (conf->silent_us < beats_us) {
+        conf->silent_us = beats_us;
+    }
 }
 
 /* How long nodes have to take the package. Everything leaves through the coordinator's own link. */
@@ -565,6 +571,9 @@ void ps_attempt_beat(ps_attempt *a, const Psgd__V1__HeartbeatRequest *beat,
         ps_peer_take_log(&a->peers[i], beat, answer);
         if (a->commit.members[i].role == PSGD__V1__NODE_ROLE__NODE_ROLE_PSERVER) {
             name_lost(a, answer);
+            ps_commit_waits(&a->commit, i, a->commit.members[i].rank, NULL, 0,
+                            beat->missing_workers, beat->n_missing_workers);
+            ps_progress_waits(a, ps_clock_us());
         }
         if (a->commit.members[i].is_lost || a->commit.members[i].is_releasing) {
             answer->directive = PSGD__V1__NODE_DIRECTIVE__NODE_DIRECTIVE_ABORT;

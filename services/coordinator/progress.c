@@ -64,18 +64,50 @@ static void measure_rate(ps_attempt *a, Psgd__V1__Progress *sum, int64_t now_us)
     }
 }
 
-/* Whom the workers wait for, by their own words; else whom the commit does. */
-static void find_waited_for(ps_attempt *a, Psgd__V1__Progress *sum)
+static bool waits_for_nodes(const Psgd__V1__WorkerProgress *p)
 {
-    char text[200];
+    return p->n_waits_for_servers + p->n_waits_for_workers > 0;
+}
 
-    ps_commit_waiting_for(&a->commit, text, sizeof text);
+/* Takes what the first rank says that waits: for nodes, or for room on its disk. */
+static void take_words(const ps_attempt *a, bool for_nodes, char *text, size_t cap)
+{
     for (uint32_t r = 0; r < a->placement.rank_count && text[0] == '\0'; r++) {
-        if (a->told[r].progress && !ps_rank_is_lost(a, r)) {
-            snprintf(text, sizeof text, "%s", a->told[r].progress->waiting_for);
+        const Psgd__V1__WorkerProgress *p = a->told[r].progress;
+
+        if (p && !ps_rank_is_lost(a, r) && waits_for_nodes(p) == for_nodes) {
+            snprintf(text, cap, "%s", p->waiting_for);
         }
     }
+}
+
+/* Finds whom the job waits for: a worker without room on its disk, else whom the commit finds from
+ * what all nodes say, else whom a worker names. */
+static void find_waited_for(ps_attempt *a, Psgd__V1__Progress *sum)
+{
+    char text[200] = "";
+
+    take_words(a, false, text, sizeof text);
+    if (text[0] == '\0') {
+        ps_commit_waiting_for(&a->commit, ps_coordinator_now_us(a->c), text, sizeof text);
+    }
+    take_words(a, true, text, sizeof text);
     ps_text_set(&sum->waiting_for, text);
+}
+
+void ps_progress_waits(ps_attempt *a, int64_t now_us)
+{
+    Psgd__V1__Progress *sum = ps_job_progress(a->job->record.job);
+    char before[200];
+
+    if (a->commit.state != PSGD__V1__JOB_STATE__JOB_STATE_RUNNING) {
+        return;
+    }
+    snprintf(before, sizeof before, "%s", sum->waiting_for);
+    find_waited_for(a, sum);
+    if (strcmp(before, sum->waiting_for) != 0) {
+        ps_live_progress(a->job, now_us);
+    }
 }
 
 /* Returns the value that a rank found for a metric in evaluation `number`, or NULL: it has not done
@@ -211,6 +243,9 @@ void ps_progress_take(ps_attempt *a, ps_peer *peer, Psgd__V1__WorkerProgress *co
 
         if (rank >= m->rank && rank - m->rank < m->rank_count && rank < a->placement.rank_count) {
             take_one(&a->told[rank], progress[i]);
+            ps_commit_waits(&a->commit, peer->index, rank, progress[i]->waits_for_servers,
+                            progress[i]->n_waits_for_servers, progress[i]->waits_for_workers,
+                            progress[i]->n_waits_for_workers);
         }
     }
     sum_up(a, sum);

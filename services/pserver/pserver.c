@@ -33,6 +33,7 @@ struct ps_pserver {
     /* what counters() lends to an answer */
     ps_server_counts counts;
     Psgd__V1__WorkerShare *shares, **share_ptrs; /* (worker_count) */
+    uint32_t *missing;                           /* (worker_count), lent by missing() */
 };
 
 static void finish(ps_pserver *p)
@@ -94,6 +95,7 @@ static void drop_counts(ps_pserver *p)
     free(p->counts.is_lost);
     free(p->shares);
     free(p->share_ptrs);
+    free(p->missing);
 }
 
 void ps_pserver_destroy(ps_pserver *p)
@@ -154,6 +156,7 @@ static ps_status prepare(void *state, ps_session *session)
     p->counts.is_lost = ps_xcalloc(placement->rank_count, sizeof *p->counts.is_lost);
     p->shares = ps_xcalloc(placement->rank_count, sizeof *p->shares);
     p->share_ptrs = ps_xcalloc(placement->rank_count, sizeof *p->share_ptrs);
+    p->missing = ps_xcalloc(placement->rank_count, sizeof *p->missing);
     for (uint32_t t = 0; t < threads; t++) {
         ps_server_thread_open(p->threads[t], session, t == 0 ? take_tables(session) : NULL);
         p->incomplete += ps_server_thread_is_used(p->threads[t]);
@@ -289,6 +292,29 @@ static void lose(void *state, uint32_t worker)
     }
 }
 
+static size_t missing(void *state, uint32_t **ranks)
+{
+    ps_pserver *p = state;
+    bool *is_missing;
+    size_t count = 0;
+
+    if (!p->is_open || ps_node_phase(p->node) != PS_PHASE_RUNNING) {
+        return 0;
+    }
+    is_missing = ps_xcalloc(p->counts.worker_count, sizeof *is_missing);
+    for (uint32_t t = 0; t < p->thread_count; t++) {
+        ps_server_thread_find_missing(p->threads[t], is_missing);
+    }
+    for (uint32_t w = 0; w < p->counts.worker_count; w++) {
+        if (is_missing[w]) {
+            p->missing[count++] = w;
+        }
+    }
+    free(is_missing);
+    *ranks = p->missing;
+    return count;
+}
+
 /* What each worker brought, and how stale it was. */
 static void fill_shares(ps_pserver *p, Psgd__V1__ServerCounters *out)
 {
@@ -354,5 +380,6 @@ const ps_role_hooks ps_pserver_hooks = {
     .collect = collect,
     .save = save,
     .lose = lose,
+    .missing = missing,
     .counters = counters,
 };

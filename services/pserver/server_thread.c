@@ -251,6 +251,35 @@ ps_tables *ps_server_thread_close_tables(ps_server_thread *t)
     return tables;
 }
 
+typedef struct finding {
+    ps_server_thread *t;
+    bool *is_missing;
+} finding;
+
+static void find_missing(void *arg)
+{
+    const finding *f = arg;
+    const ps_store *store = f->t->store;
+    uint32_t cap = f->t->session->placement.rank_count, *workers, count;
+
+    if (ps_store_clock(store) >= f->t->session->plan->total_clocks) {
+        return; /* all have come */
+    }
+    workers = ps_xcalloc(cap + 1, sizeof *workers);
+    count = ps_store_waits_for(store, workers, cap);
+    for (uint32_t i = 0; i < count && i < cap; i++) {
+        f->is_missing[workers[i]] = true;
+    }
+    free(workers);
+}
+
+void ps_server_thread_find_missing(ps_server_thread *t, bool *is_missing)
+{
+    finding f = {.t = t, .is_missing = is_missing};
+
+    on_thread(t, find_missing, &f);
+}
+
 typedef struct counting {
     ps_server_thread *t;
     ps_server_counts *sum;

@@ -57,6 +57,10 @@ void ps_server_thread_copy_weights(ps_server_thread *t, float *weights);
  * none. */
 ps_tables *ps_server_thread_close_tables(ps_server_thread *t);
 
+/* Marks in is_missing (rank_count) the workers whose contributions to the part's oldest clock that
+ * is not complete have not come. */
+void ps_server_thread_find_missing(ps_server_thread *t, bool *is_missing);
+
 /* The counters of several threads, added up. */
 typedef struct ps_server_counts {
     ps_store_counters store;

@@ -197,6 +197,11 @@ static void name_workers(const ps_mesh_exchange *x, const bool *which, char *tex
     }
 }
 
+void ps_mesh_exchange_find_missing(const ps_mesh_exchange *x, bool *peers)
+{
+    ps_mesh_missing(x->me.mesh, peers);
+}
+
 void ps_mesh_exchange_name_missing(const ps_mesh_exchange *x, char *text, size_t cap)
 {
     bool *missing = ps_xcalloc(x->peers, sizeof *missing);

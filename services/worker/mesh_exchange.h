@@ -63,6 +63,9 @@ void ps_mesh_exchange_forget(ps_mesh_exchange *x, uint32_t from);
 /* Says how much the peers' streams to this worker have carried so far. */
 void ps_mesh_exchange_served(ps_mesh_exchange *x, const ps_traffic *traffic);
 
+/* Writes into peers (rank_count) for which workers the running step waits. */
+void ps_mesh_exchange_find_missing(const ps_mesh_exchange *x, bool *peers);
+
 /* Writes the workers for which the running step waits, as in "worker-1, worker-3"; "" if none. */
 void ps_mesh_exchange_name_missing(const ps_mesh_exchange *x, char *text, size_t cap);
 

@@ -33,6 +33,8 @@ struct ps_rank {
     /* lent by ps_rank_progress */
     Psgd__V1__WorkerProgress progress;
     char whom[160];
+    uint32_t *waits; /* (wait_count) ranks of servers, in a mesh of workers, that it waits for */
+    size_t wait_count;
     Psgd__V1__WorkerProgress__MetricsEntry metrics[1 + PS_METRICS_MAX],
         *metric_ptrs[1 + PS_METRICS_MAX];
     struct past {
@@ -45,6 +47,30 @@ struct ps_rank {
     ps_buf *part_buf; /* bytes of `part` */
 };
 
+/* Notes whom the rank waits for, or waited for when it gave up. */
+static void find_waits(ps_rank *r)
+{
+    const ps_placement *placement = &r->session.placement;
+    uint32_t n = r->mesh != NULL ? placement->rank_count : placement->server_count;
+    ps_gate *gate = ps_exchange_gate(r->exchange);
+    bool *owes = ps_xcalloc(n + 1, sizeof *owes);
+    bool one; /* of a mesh the gate knows a single server: all other workers together */
+
+    r->wait_count = 0;
+    if (r->mesh == NULL) {
+        (void)ps_gate_find_debtors(gate, owes);
+    } else if (ps_gate_find_debtors(gate, &one) > 0 ||
+               ps_gate_failure(gate).code == PS_DEADLINE_EXCEEDED) {
+        ps_mesh_exchange_find_missing(r->mesh, owes);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        if (owes[i]) {
+            r->waits[r->wait_count++] = i;
+        }
+    }
+    free(owes);
+}
+
 /* Closes the streams after the trainer's thread has ended. */
 static void on_trained(ps_event *self, bool ok)
 {
@@ -55,6 +81,7 @@ static void on_trained(ps_event *self, bool ok)
     r->is_training = false;
     r->stats = ps_exchange_get_stats(r->exchange);
     r->waited_s = ps_gate_waited_s(ps_exchange_gate(r->exchange), whom, sizeof whom);
+    find_waits(r);
     if (r->mesh != NULL) {
         ps_mesh_exchange_stop(r->mesh, &r->closed);
     } else {
@@ -114,6 +141,9 @@ ps_status ps_rank_create(const ps_rank_conf *conf, ps_rank **out)
     r->session.weights = conf->weights;
     r->trained.fire = on_trained;
     r->closed.fire = on_closed;
+    r->waits = ps_xcalloc(r->session.plan->mesh != NULL ? r->session.placement.rank_count
+                                                        : r->session.placement.server_count,
+                          sizeof *r->waits);
     for (size_t i = 0; i < 1 + PS_METRICS_MAX; i++) {
         r->metric_ptrs[i] = &r->metrics[i];
     }
@@ -141,6 +171,7 @@ void ps_rank_destroy(ps_rank *r)
         ps_mesh_exchange_destroy(r->mesh);
     }
     ps_trainer_destroy(r->trainer);
+    free(r->waits);
     free(r);
 }
 
@@ -313,6 +344,9 @@ static void fill_counts(ps_rank *r, const ps_trainer_progress *progress)
 
     r->whom[0] = '\0';
     if (r->exchange != NULL) {
+        if (r->is_training) {
+            find_waits(r);
+        }
         stats = ps_exchange_get_stats(r->exchange);
         waited_s = ps_gate_waited_s(ps_exchange_gate(r->exchange), r->whom, sizeof r->whom);
         if (r->mesh != NULL && r->whom[0] != '\0') {
@@ -322,6 +356,13 @@ static void fill_counts(ps_rank *r, const ps_trainer_progress *progress)
     counts = ps_counted_by_worker(r->session.plan, progress, &stats, waited_s);
     ps_counts_put(&counts, PS_OF_WORKER, &r->progress.base);
     r->progress.waiting_for = r->whom;
+    if (r->session.plan->mesh != NULL) {
+        r->progress.waits_for_workers = r->waits;
+        r->progress.n_waits_for_workers = r->wait_count;
+    } else {
+        r->progress.waits_for_servers = r->waits;
+        r->progress.n_waits_for_servers = r->wait_count;
+    }
 }
 
 Psgd__V1__WorkerProgress *ps_rank_progress(ps_rank *r)

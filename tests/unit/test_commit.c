@@ -153,7 +153,7 @@ static void nodes_have_their_time_from_when_the_packages_are_made(void **state)
 
     (void)state;
     ps_commit_begin(&w.c, &cm_conf, cm_nodes, NODES, w.now);
-    ps_commit_waiting_for(&w.c, whom, sizeof whom);
+    ps_commit_waiting_for(&w.c, w.now, whom, sizeof whom);
     assert_string_equal(whom, "the coordinator");
     ps_commit_started(&w.c, w.now);
     for (i = 0; i < NODES; i++) {
@@ -162,7 +162,7 @@ static void nodes_have_their_time_from_when_the_packages_are_made(void **state)
     while ((a = ps_commit_next(&w.c, &i)) != PS_COMMIT_NOTHING) {
         assert_true(a != PS_COMMIT_PREPARE);
     }
-    ps_commit_waiting_for(&w.c, whom, sizeof whom);
+    ps_commit_waiting_for(&w.c, w.now, whom, sizeof whom);
     assert_string_equal(whom, "the coordinator");
     for (int k = 0; k < 80; k++) { /* longer than nodes will have */
         w.now += S;
@@ -657,7 +657,7 @@ static void it_says_who_is_waited_for(void **state)
     (void)state;
     cm_begin(&w, &cm_conf);
     ps_commit_reserved(&w.c, W1, "w1", 8, w.now);
-    ps_commit_waiting_for(&w.c, text, sizeof text);
+    ps_commit_waiting_for(&w.c, w.now, text, sizeof text);
     assert_string_equal(text, "w0, ps0");
     ps_commit_fini(&w.c);
 }

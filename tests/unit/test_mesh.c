@@ -368,6 +368,36 @@ static void a_silent_worker_is_named_after_the_second_time_out(void **state)
     }
 }
 
+/* Worker 2 sends its part of step 0 to worker 0 alone, and dies. So worker 0 is a step ahead of
+ * the others, who wait for worker 2 as well. */
+static void who_waits_itself_is_not_named(void **state)
+{
+    static const char *const names[] = {"plain", "ndc"};
+    const shape s = {"iid", 4, 1, 40};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        mesh_world w;
+        ps_mesh_out out;
+
+        assert_true(starts(&w, names[i], &s, "f32", seed));
+        begin_whole(&w, 2);
+        while (ps_mesh_next(w.node[2], &out)) {
+            ps_status st = ps_mesh_take(w.node[0], out.packet);
+
+            assert_true(ps_is_ok(&st));
+            ps_packet_unref(out.packet);
+        }
+        w.is_dead[2] = true;
+        mesh_world_run(&w, 1);
+        assert_int_equal(w.step[0], 1);
+        assert_string_equal(w.failure[0].text, "step 1: nothing for 2 x 1000 ms from worker 2");
+        assert_string_equal(w.failure[1].text, "step 0: nothing for 2 x 1000 ms from worker 2");
+        assert_string_equal(w.failure[3].text, "step 0: nothing for 2 x 1000 ms from worker 2");
+        mesh_world_fini(&w);
+    }
+}
+
 static void who_was_away_itself_listens_before_it_blames(void **state)
 {
     const int64_t window = MESH_WINDOW_US;
@@ -513,6 +543,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(traffic_is_what_the_formulas_say),
         cmocka_unit_test(what_was_lost_is_said_again),
         cmocka_unit_test(a_silent_worker_is_named_after_the_second_time_out),
+        cmocka_unit_test(who_waits_itself_is_not_named),
         cmocka_unit_test(who_was_away_itself_listens_before_it_blames),
         cmocka_unit_test(in_a_ring_or_tree_neighbours_are_named),
         cmocka_unit_test(a_copy_speaks_for_a_silent_worker),

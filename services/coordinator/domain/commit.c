@@ -3,7 +3,8 @@
  *
  * The way forward is in commit.c, the way out in commit_end.c: every event
  * either brings a member one step on, or decides the outcome. When all members
- * that count have made the step, the state changes.
+ * that count have made the step, the state changes. Who is to blame for a failure
+ * is decided in commit_blame.c.
  */
 #include "services/coordinator/domain/commit.h"
 
@@ -39,6 +40,7 @@ static void start(ps_commit *c, const ps_commit_conf *conf, const ps_member *mem
         m->incarnation = members[i].incarnation;
         m->seen_us = now_us;
     }
+    ps_commit_init_waits(c);
 }
 
 void ps_commit_begin(ps_commit *c, const ps_commit_conf *conf, const ps_member *members,
@@ -99,6 +101,7 @@ void ps_commit_adopt_end(ps_commit *c, const ps_commit_conf *conf, const ps_memb
 
 void ps_commit_fini(ps_commit *c)
 {
+    ps_waits_fini(&c->who_waits);
     free(c->members);
     c->members = NULL;
     c->count = 0;
@@ -309,56 +312,6 @@ static void finish_run(ps_commit *c, int64_t now_us)
     collect_all(c, now_us);
 }
 
-/* A node's own failure. Where a peer may be the cause, that peer gets the time
- * of a lease to be found dead, so that the message names the right one. */
-static void take_failure(ps_commit *c, ps_member *m, const ps_status *error, int64_t now_us)
-{
-    bool peer = error->code == PS_UNAVAILABLE || error->code == PS_DEADLINE_EXCEEDED ||
-                error->code == PS_ABORTED;
-
-    m->error = *error;
-    m->step = PS_MEMBER_OVER;
-    if (peer) {
-        m->is_blamed = true;
-        if (c->blame_us == INT64_MAX) {
-            c->blame_us = now_us + c->conf.lease_us;
-            for (size_t i = 0; i < c->count; i++) {
-                c->members[i].beats = 0;
-            }
-        }
-        return;
-    }
-    ps_commit_lose(c, (size_t)(m - c->members), "NODE_FAILED", error->text, now_us);
-}
-
-/* Everybody else has been heard of twice since: no peer is to blame. */
-static void settle_blame(ps_commit *c, int64_t now_us)
-{
-    bool all_alive = true;
-
-    if (c->blame_us == INT64_MAX || c->stage != PS_STAGE_GOING) {
-        return;
-    }
-    for (size_t i = 0; i < c->count; i++) {
-        if (!c->members[i].is_lost && !c->members[i].is_blamed && c->members[i].beats < 2) {
-            all_alive = false;
-        }
-    }
-    if (!all_alive && now_us < c->blame_us) {
-        return;
-    }
-    c->blame_us = INT64_MAX;
-    for (size_t i = 0; i < c->count && c->stage == PS_STAGE_GOING; i++) {
-        ps_member *m = &c->members[i];
-
-        if (!m->is_blamed || m->is_lost) {
-            continue;
-        }
-        m->is_blamed = false;
-        ps_commit_lose(c, i, "NODE_FAILED", m->error.text, now_us);
-    }
-}
-
 /* A node that should hold the attempt says that it does not. One such beat may
  * have been under way when it was asked; two in a row are the truth. */
 static void take_idle(ps_commit *c, size_t node, int64_t now_us)
@@ -389,6 +342,10 @@ void ps_commit_beat(ps_commit *c, size_t node, uint64_t incarnation, bool holds,
         ps_commit_restarted(c, node, incarnation, now_us);
         return;
     }
+    if (now_us - m->seen_us >= c->conf.silent_us) {
+        m->pause_us = now_us - m->seen_us;
+        m->pause_end_us = now_us;
+    }
     m->seen_us = now_us;
     m->beats++;
     if (!holds) {
@@ -398,7 +355,7 @@ void ps_commit_beat(ps_commit *c, size_t node, uint64_t incarnation, bool holds,
         m->incarnation = incarnation;
         if (is_in(c, PSGD__V1__JOB_STATE__JOB_STATE_RUNNING) && m->step != PS_MEMBER_OVER) {
             if (phase == PSGD__V1__NODE_PHASE__NODE_PHASE_FAILED) {
-                take_failure(c, m, error, now_us);
+                ps_commit_take_failure(c, node, error, now_us);
             } else if (phase == PSGD__V1__NODE_PHASE__NODE_PHASE_FINISHED) {
                 m->step = PS_MEMBER_OVER;
             }
@@ -408,7 +365,7 @@ void ps_commit_beat(ps_commit *c, size_t node, uint64_t incarnation, bool holds,
             ps_commit_lose(c, node, "NODE_FAILED", error->text, now_us);
         }
     }
-    settle_blame(c, now_us);
+    ps_commit_settle_blame(c, now_us);
     finish_run(c, now_us);
     ps_commit_settle(c, now_us);
 }
@@ -524,7 +481,7 @@ void ps_commit_tick(ps_commit *c, int64_t now_us)
                  (double)(now_us - c->members[i].seen_us) / 1e6);
         ps_commit_lose(c, i, "NODE_LOST", why, now_us);
     }
-    settle_blame(c, now_us);
+    ps_commit_settle_blame(c, now_us);
     finish_run(c, now_us);
     if (now_us >= c->retry_us) {
         ps_commit_retry(c, now_us);

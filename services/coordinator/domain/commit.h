@@ -22,6 +22,7 @@
 #define PS_COORDINATOR_COMMIT_H
 
 #include "common/base/status.h"
+#include "services/coordinator/domain/waits.h"
 
 #include "psgd/v1/coordinator.pb-c.h"
 
@@ -44,6 +45,8 @@ typedef struct ps_commit_conf {
     int64_t pre_commit_us; /* for nodes to take all packages; set again by ps_commit_packaged */
     int64_t ready_us;      /* from DoCommit to the first Ready, and again to the last Ready */
     int64_t lease_us;      /* silence after which a node is lost */
+    int64_t late_us;       /* silence after which a node is shown as waited for */
+    int64_t silent_us;     /* silence after which a node is to blame if others give up */
     int64_t collect_us;    /* to collect the files of all nodes */
     int64_t abort_us;      /* to release all; those who have not answered are left to their beats */
     bool survives_loss;    /* goes on as long as a worker and all servers are alive */
@@ -106,11 +109,14 @@ typedef struct ps_member {
     bool is_released;    /* Abort was answered or has failed */
     bool is_silent;      /* did not answer CanCommit */
     bool is_blamed;      /* reports that it failed because of another node; see blame_us */
+    bool is_culprit;     /* holds up the nodes that are blamed */
     unsigned idle_beats; /* heartbeats in a row without this attempt, while it should run */
     unsigned beats;      /* heartbeats since blame_us was set */
     int64_t seen_us;     /* time of the last sign of life */
-    unsigned todo;       /* bits: actions that the caller has not taken yet */
-    ps_status error;     /* why the node failed */
+    int64_t pause_us;    /* its last silence of silent_us or more, and when that ended; 0: none */
+    int64_t pause_end_us;
+    unsigned todo;   /* bits: actions that the caller has not taken yet */
+    ps_status error; /* why the node failed */
 } ps_member;
 
 /* DONE begins its end with STORE, QUEUED with SALVAGE, the others with DECIDED. */
@@ -140,6 +146,8 @@ typedef struct ps_commit {
     /* Until then a node whose failure may be caused by another node is not held responsible;
      * INT64_MAX: there is no such node. */
     int64_t blame_us;
+    bool has_culprit;    /* one of the members is a culprit */
+    ps_waits who_waits;  /* as the nodes said last; of one that gave up, as it was then */
     bool has_asked;      /* CanCommit was sent */
     bool has_packages;   /* the packages are made */
     bool barrier_begun;  /* the first Ready has arrived */
@@ -195,6 +203,10 @@ PS_MUST_USE ps_status ps_commit_ready(ps_commit *c, size_t node, uint64_t incarn
  * in phase FAILED. */
 void ps_commit_beat(ps_commit *c, size_t node, uint64_t incarnation, bool holds,
                     Psgd__V1__NodePhase phase, const ps_status *error, int64_t now_us);
+/* Notes whom a rank of the node waits for: servers (n_servers) and workers (n_workers) by rank. A
+ * server's own rank is `rank`. Call it before ps_commit_beat of the same heartbeat. */
+void ps_commit_waits(ps_commit *c, size_t node, uint32_t rank, const uint32_t *servers,
+                     size_t n_servers, const uint32_t *workers, size_t n_workers);
 /* Handles another sign of life of the node, such as the acknowledgement of a package. */
 void ps_commit_seen(ps_commit *c, size_t node, int64_t now_us);
 /* Handles a node that has restarted: it has another incarnation. */
@@ -233,8 +245,8 @@ ps_commit_action ps_commit_next(ps_commit *c, size_t *node);
 int64_t ps_commit_deadline(const ps_commit *c);
 
 /* Writes the nodes for which the attempt waits now into buf[0..cap), such as "w1, w3"; "" for none.
- */
-void ps_commit_waiting_for(const ps_commit *c, char *buf, size_t cap);
+ * While it trains: those that hold up the others, else those that are silent for late_us. */
+void ps_commit_waiting_for(const ps_commit *c, int64_t now_us, char *buf, size_t cap);
 
 /* Returns whether a failure of the coordinator's disk with this code may succeed if repeated. */
 bool ps_commit_may_pass(ps_code code);

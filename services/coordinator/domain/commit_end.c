@@ -260,15 +260,18 @@ void ps_commit_expire(ps_commit *c, Psgd__V1__JobState outcome, ps_member_step s
                      (double)limit_us / 1e6, names);
 }
 
-static size_t live_workers(const ps_commit *c)
+/* Returns whether a worker other than `but` trains on: one that gave up does not. */
+static bool has_other_worker(const ps_commit *c, const ps_member *but)
 {
-    size_t live = 0;
-
     for (size_t i = 0; i < c->count; i++) {
-        live +=
-            c->members[i].role == PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER && !c->members[i].is_lost;
+        const ps_member *m = &c->members[i];
+
+        if (m != but && m->role == PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER && !m->is_lost &&
+            !m->is_blamed) {
+            return true;
+        }
     }
-    return live;
+    return false;
 }
 
 /* A failed node lives, and may have files; so does one whose files are bad. */
@@ -285,7 +288,7 @@ void ps_commit_lose(ps_commit *c, size_t node, const char *reason, const char *w
     ps_member *m = &c->members[node];
     bool survives = c->stage == PS_STAGE_GOING && c->conf.survives_loss &&
                     c->state >= PSGD__V1__JOB_STATE__JOB_STATE_RUNNING &&
-                    m->role == PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER && live_workers(c) > 1;
+                    m->role == PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER && has_other_worker(c, m);
 
     if (survives || strcmp(reason, "NODE_LOST") == 0) {
         m->is_lost = true;
@@ -407,7 +410,7 @@ void ps_commit_settle(ps_commit *c, int64_t now_us)
     }
 }
 
-void ps_commit_waiting_for(const ps_commit *c, char *buf, size_t cap)
+void ps_commit_waiting_for(const ps_commit *c, int64_t now_us, char *buf, size_t cap)
 {
     ps_member_step step = PS_MEMBER_NEW;
     size_t len = 0;
@@ -432,6 +435,10 @@ void ps_commit_waiting_for(const ps_commit *c, char *buf, size_t cap)
         break;
     }
     buf[0] = '\0';
+    if (c->stage == PS_STAGE_GOING && c->state == PSGD__V1__JOB_STATE__JOB_STATE_RUNNING) {
+        ps_commit_name_roots(c, now_us, buf, cap);
+        return;
+    }
     for (size_t i = 0; i < c->count; i++) {
         const ps_member *m = &c->members[i];
         int n;

@@ -28,6 +28,24 @@ void ps_commit_interrupt(ps_commit *c, const char *reason, int64_t now_us, const
  * else the job FAILED for `reason`. */
 void ps_commit_lose(ps_commit *c, size_t node, const char *reason, const char *why, int64_t now_us);
 
+/* --- commit_blame.c --------------------------------------------------------- */
+
+/* Makes the graph of who waits for whom, for the members. */
+void ps_commit_init_waits(ps_commit *c);
+
+/* Handles a node that says that it failed. Where another node may be the cause, that one gets the
+ * time of a lease to be found, so that the message names the right one. */
+void ps_commit_take_failure(ps_commit *c, size_t node, const ps_status *error, int64_t now_us);
+
+/* Ends the attempt for the nodes that gave up, once everybody else was heard of twice since, or the
+ * time is over: in the name of whoever holds them up, else in their own. */
+void ps_commit_settle_blame(ps_commit *c, int64_t now_us);
+
+/* Writes the nodes that hold up others while the job trains; else those that are silent. */
+void ps_commit_name_roots(const ps_commit *c, int64_t now_us, char *buf, size_t cap);
+
+/* --- commit_end.c ----------------------------------------------------------- */
+
 /* The state's time is over: `outcome`, naming those who have not come to `step`. */
 void ps_commit_expire(ps_commit *c, Psgd__V1__JobState outcome, ps_member_step step,
                       const char *reason, const char *what, int64_t limit_us, int64_t now_us);

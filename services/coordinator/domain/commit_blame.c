@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* commit_blame.c - which node is to blame when nodes give up waiting for others.
+ *
+ * A worker that gives up names its neighbours, which may wait themselves. Who holds up all of them
+ * follows from what all nodes say (waits.h) and from who is silent.
+ */
+#include "services/coordinator/domain/commit_end.h"
+
+#include "common/base/xalloc.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void ps_commit_init_waits(ps_commit *c)
+{
+    uint32_t workers = 0, servers = 0;
+
+    for (size_t i = 0; i < c->count; i++) {
+        if (c->members[i].role == PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER) {
+            workers += c->members[i].rank_count;
+        } else {
+            servers++;
+        }
+    }
+    ps_waits_init(&c->who_waits, workers, servers);
+}
+
+/* Returns the vertex of a member's first rank, and writes how many it has: 0 if the ranks of the
+ * members, which may have been read from a registry, leave gaps. */
+static uint32_t vertex_of(const ps_commit *c, const ps_member *m, uint32_t *count)
+{
+    const ps_waits *w = &c->who_waits;
+    bool is_worker = m->role == PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER;
+    uint32_t n = is_worker ? w->workers : w->servers, has = is_worker ? m->rank_count : 1;
+
+    *count = m->rank <= n && has <= n - m->rank ? has : 0;
+    return is_worker ? m->rank : w->workers + m->rank;
+}
+
+void ps_commit_waits(ps_commit *c, size_t node, uint32_t rank, const uint32_t *servers,
+                     size_t n_servers, const uint32_t *workers, size_t n_workers)
+{
+    const ps_member *m = &c->members[node];
+    uint32_t count, first = vertex_of(c, m, &count);
+
+    if (!m->is_lost && rank >= m->rank && rank - m->rank < count) {
+        ps_waits_set(&c->who_waits, first + (rank - m->rank), servers, n_servers, workers,
+                     n_workers);
+    }
+}
+
+/* Returns whether nothing was heard of the member for silent_us: now, or in a pause that has ended
+ * since the first node gave up. */
+static bool is_silent(const ps_commit *c, const ps_member *m, int64_t silent_us, int64_t now_us)
+{
+    return now_us - m->seen_us >= silent_us ||
+           (c->blame_us != INT64_MAX && m->pause_end_us >= c->blame_us - c->conf.lease_us);
+}
+
+/* Writes into is_root (count) which members hold up others. Returns whether there is one. */
+static bool find_roots(const ps_commit *c, int64_t silent_us, int64_t now_us, bool *is_root)
+{
+    uint32_t n = c->who_waits.workers + c->who_waits.servers, count;
+    bool *flags = ps_xcalloc(3 * (size_t)n + 1, sizeof *flags);
+    bool *silent = flags, *gone = flags + n, *roots = flags + 2 * (size_t)n;
+    bool any = false;
+
+    for (size_t i = 0; i < c->count; i++) {
+        const ps_member *m = &c->members[i];
+
+        for (uint32_t v = vertex_of(c, m, &count), end = v + count; v < end; v++) {
+            silent[v] = !m->is_blamed && is_silent(c, m, silent_us, now_us);
+            gone[v] = m->is_lost;
+        }
+    }
+    (void)ps_waits_find_roots(&c->who_waits, silent, gone, roots);
+    for (size_t i = 0; i < c->count; i++) {
+        is_root[i] = false;
+        for (uint32_t v = vertex_of(c, &c->members[i], &count), end = v + count; v < end; v++) {
+            is_root[i] = is_root[i] || roots[v];
+        }
+        any = any || is_root[i];
+    }
+    free(flags);
+    return any;
+}
+
+/* Notes who holds up the nodes that gave up, unless that is known. A node that gave up itself says
+ * so in its own words. */
+static void find_culprits(ps_commit *c, int64_t now_us)
+{
+    bool *is_root = ps_xcalloc(c->count, sizeof *is_root);
+
+    for (size_t i = 0; i < c->count && !c->has_culprit; i++) {
+        c->has_culprit = c->members[i].is_culprit;
+    }
+    if (!c->has_culprit && find_roots(c, c->conf.silent_us, now_us, is_root)) {
+        for (size_t i = 0; i < c->count; i++) {
+            ps_member *m = &c->members[i];
+
+            m->is_culprit = is_root[i] && !m->is_blamed && !m->is_lost;
+            c->has_culprit = c->has_culprit || m->is_culprit;
+        }
+    }
+    free(is_root);
+}
+
+void ps_commit_take_failure(ps_commit *c, size_t node, const ps_status *error, int64_t now_us)
+{
+    ps_member *m = &c->members[node];
+    bool peer = error->code == PS_UNAVAILABLE || error->code == PS_DEADLINE_EXCEEDED ||
+                error->code == PS_ABORTED;
+
+    m->error = *error;
+    m->step = PS_MEMBER_OVER;
+    if (!peer) {
+        ps_commit_lose(c, node, "NODE_FAILED", error->text, now_us);
+        return;
+    }
+    m->is_blamed = true;
+    if (c->blame_us == INT64_MAX) {
+        c->blame_us = now_us + c->conf.lease_us;
+        for (size_t i = 0; i < c->count; i++) {
+            c->members[i].beats = 0;
+        }
+    }
+    find_culprits(c, now_us);
+}
+
+/* Writes what is known of a culprit, as in "worker w2 (h:3) holds up the others: no heartbeat for
+ * 2.3 s". */
+static void describe(const ps_commit *c, const ps_member *m, int64_t now_us, char *text, size_t cap)
+{
+    char why[60] = "";
+
+    if (now_us - m->seen_us >= c->conf.silent_us) {
+        snprintf(why, sizeof why, ": no heartbeat for %.1f s", (double)(now_us - m->seen_us) / 1e6);
+    } else if (is_silent(c, m, c->conf.silent_us, now_us)) {
+        snprintf(why, sizeof why, ": no heartbeat for %.1f s until %.1f s ago",
+                 (double)m->pause_us / 1e6, (double)(now_us - m->pause_end_us) / 1e6);
+    }
+    snprintf(text, cap, "%s holds up the others%s", ps_member_name(m).text, why);
+}
+
+/* Returns the node whose failure speaks for all that gave up: one that waits for a node that waits
+ * for it, as at the two ends of a connection that is cut, else the first. */
+static const ps_member *find_speaker(const ps_commit *c)
+{
+    const ps_member *first = NULL;
+    uint32_t count;
+
+    for (size_t i = 0; i < c->count; i++) {
+        const ps_member *m = &c->members[i];
+
+        if (!m->is_blamed || m->is_lost) {
+            continue;
+        }
+        first = first != NULL ? first : m;
+        for (uint32_t v = vertex_of(c, m, &count), end = v + count; v < end; v++) {
+            if (ps_waits_is_mutual(&c->who_waits, v)) {
+                return m;
+            }
+        }
+    }
+    return first;
+}
+
+/* Returns whether the job can go on without the culprits and those who gave up. */
+static bool can_spare(const ps_commit *c)
+{
+    bool has_other = false;
+
+    for (size_t i = 0; i < c->count; i++) {
+        const ps_member *m = &c->members[i];
+        bool is_worker = m->role == PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER;
+
+        if (m->is_culprit && !m->is_lost && !is_worker) {
+            return false;
+        }
+        has_other = has_other || (is_worker && !m->is_lost && !m->is_blamed && !m->is_culprit);
+    }
+    return c->conf.survives_loss && has_other;
+}
+
+/* Ends the attempt, or goes on without the culprits. */
+static void accuse(ps_commit *c, int64_t now_us)
+{
+    char what[PS_COMMIT_MESSAGE_MAX] = "";
+    const ps_member *speaker = find_speaker(c);
+    bool spares = can_spare(c);
+    size_t len = 0;
+
+    for (size_t i = 0; i < c->count; i++) {
+        ps_member *m = &c->members[i];
+        char one[400];
+
+        if (!m->is_culprit || m->is_lost) {
+            continue;
+        }
+        m->is_culprit = !spares;
+        describe(c, m, now_us, one, sizeof one);
+        if (spares) {
+            ps_commit_lose(c, i, "NODE_STALLED", one, now_us);
+        } else if (len < sizeof what) {
+            len += (size_t)snprintf(what + len, sizeof what - len, "%s%s", len ? "; " : "", one);
+        }
+    }
+    if (!spares && speaker != NULL) {
+        ps_commit_decide(c, PSGD__V1__JOB_STATE__JOB_STATE_FAILED, "NODE_STALLED", now_us,
+                         "%.300s; %s failed: %s", what, ps_member_name(speaker).text,
+                         speaker->error.text);
+        ps_commit_settle(c, now_us);
+    }
+}
+
+/* Returns whether everybody else was heard of twice since the first node gave up. */
+static bool all_were_heard(const ps_commit *c)
+{
+    for (size_t i = 0; i < c->count; i++) {
+        if (!c->members[i].is_lost && !c->members[i].is_blamed && c->members[i].beats < 2) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void ps_commit_settle_blame(ps_commit *c, int64_t now_us)
+{
+    const ps_member *speaker;
+
+    if (c->blame_us == INT64_MAX || c->stage != PS_STAGE_GOING) {
+        return;
+    }
+    find_culprits(c, now_us);
+    if (!all_were_heard(c) && now_us < c->blame_us) {
+        return;
+    }
+    if (c->has_culprit) {
+        accuse(c, now_us);
+    }
+    c->has_culprit = false;
+    c->blame_us = INT64_MAX;
+    while (c->stage == PS_STAGE_GOING && (speaker = find_speaker(c)) != NULL) {
+        size_t i = (size_t)(speaker - c->members);
+
+        c->members[i].is_blamed = false;
+        ps_commit_lose(c, i, "NODE_FAILED", c->members[i].error.text, now_us);
+    }
+}
+
+/* Appends the id of a member to buf[0..cap). */
+static void append(const ps_member *m, char *buf, size_t cap)
+{
+    size_t len = strlen(buf);
+
+    snprintf(buf + len, cap - len, "%s%s", len > 0 ? ", " : "", m->id[0] ? m->id : m->address);
+}
+
+void ps_commit_name_roots(const ps_commit *c, int64_t now_us, char *buf, size_t cap)
+{
+    bool *is_root = ps_xcalloc(c->count, sizeof *is_root);
+    bool any = find_roots(c, c->conf.late_us, now_us, is_root);
+
+    for (size_t i = 0; i < c->count; i++) {
+        const ps_member *m = &c->members[i];
+
+        if (any ? is_root[i] : !m->is_lost && now_us - m->seen_us >= c->conf.late_us) {
+            append(m, buf, cap);
+        }
+    }
+    free(is_root);
+}
