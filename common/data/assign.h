@@ -34,6 +34,7 @@ typedef struct ps_assign {
     const char *name;
     const char *summary;
     const ps_param *params; /* (optional) if there is a "redundancy", it is the first */
+    bool is_by_file;        /* as of the assignments that it makes */
     /* Makes the assignment for `workers` workers; the caller destroys *out. Returns
      * INVALID_ARGUMENT if the numbers do not fit the number of workers. Any thread. */
     PS_MUST_USE ps_status (*make)(uint32_t workers, const ps_params *params, ps_assignment **out);

@@ -17,9 +17,11 @@
 #include <stdint.h>
 
 enum {
-    PS_DATA_FILES_MAX = 64,
+    PS_DATA_FILES_MAX = 64,   /* entries: names of files, patterns and folders */
+    PS_DATA_LIST_MAX = 16384, /* files that they stand for; their list is one message */
     PS_DATA_COLUMNS_MAX = 128,
-    PS_DATA_NAME_MAX = 64,   /* bytes of the name of a file or column, with its NUL */
+    PS_DATA_NAME_MAX = 64,       /* bytes of the name of a column, with its NUL */
+    PS_DATA_FILE_NAME_MAX = 128, /* bytes of the name of a file, with its NUL */
     PS_DATA_FOLDER_MAX = 192 /* bytes of the path of a folder below the data path, with its NUL */
 };
 
@@ -40,9 +42,9 @@ typedef struct ps_data_conf {
     uint32_t train_limit, test_limit;
     /* path below the data path; "": the default of the source */
     char folder[PS_DATA_FOLDER_MAX];
-    /* names of the training files, then of the test files */
-    char files[PS_DATA_FILES_MAX][PS_DATA_NAME_MAX];
-    uint32_t train_files, test_files;
+    /* entries for the training files, then for the test files (file_list.h) */
+    char files[PS_DATA_FILES_MAX][PS_DATA_FILE_NAME_MAX];
+    uint32_t train_files, test_files; /* numbers of entries */
     ps_data_column columns[PS_DATA_COLUMNS_MAX];
     uint32_t column_count;
 } ps_data_conf;
@@ -63,10 +65,10 @@ void ps_data_set(ps_data_conf *conf, const char *name, double value);
 /* Returns the path of its folder below the data path. Valid as long as the conf. */
 const char *ps_data_folder(const ps_data_conf *conf);
 
-/* Returns the number of its files: the fixed ones of the source, or those of the conf; 0 for a
+/* Returns the number of its entries: the fixed files of the source, or those of the conf; 0 for a
  * source that the program draws. */
 size_t ps_data_file_count(const ps_data_conf *conf);
-/* Returns the name of file i, in the same order. Valid as long as the conf. */
+/* Returns entry i, in the same order. Valid as long as the conf. */
 const char *ps_data_file_name(const ps_data_conf *conf, size_t i);
 
 enum { PS_DATA_WHO_BYTES = 56 };

@@ -28,6 +28,7 @@ void ps_dataset_destroy(ps_dataset *data)
             data->split[s]->destroy(data->split[s]);
         }
     }
+    free(data->files);
     free(data);
 }
 
@@ -160,13 +161,19 @@ ps_status ps_dataset_status(const ps_dataset *data)
 
 uint32_t ps_dataset_file_number(const ps_dataset *data, uint32_t at)
 {
-    uint32_t i = data->file_count;
+    uint32_t low = 0, high = data->file_count; /* the file is in [low, high) */
 
-    assert(i > 0);
-    while (i > 1 && data->file_first[i - 1] > at) {
-        i--;
+    assert(high > 0);
+    while (high - low > 1) {
+        uint32_t middle = low + (high - low) / 2;
+
+        if (data->files[middle].first > at) {
+            high = middle;
+        } else {
+            low = middle;
+        }
     }
-    return data->file_number[i - 1];
+    return data->files[low].number;
 }
 
 /* --- for the sources -------------------------------------------------------- */

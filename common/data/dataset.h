@@ -41,10 +41,20 @@ typedef struct ps_dataset ps_dataset;
 
 /* A file of a data set, as on the wire. Size and checksum are of the unpacked content. */
 typedef struct ps_data_file {
-    char name[PS_DATA_NAME_MAX];
+    char name[PS_DATA_FILE_NAME_MAX];
     uint64_t size;
     char sha256[65];
 } ps_data_file;
+
+/* The files of a data set. */
+typedef struct ps_data_files {
+    ps_data_file *at; /* (count) */
+    size_t count;
+    char sha256[65]; /* of the whole: SHA-256 over the lines "name size sha256\n" of all files */
+} ps_data_files;
+
+/* Frees the list. A zeroed one is allowed. */
+void ps_data_files_free(ps_data_files *files);
 
 struct ps_data_source {
     const char *name;
@@ -94,13 +104,14 @@ PS_MUST_USE ps_status ps_data_look(const char *folder, ps_data_conf *conf);
 PS_MUST_USE ps_status ps_data_load(const ps_data_conf *conf, const char *folder,
                                    const char *scratch, ps_dataset **out);
 
-/* Writes sizes and SHA-256 of the (unpacked) files of a conf that exist in `folder`, and the
- * checksum of the whole: SHA-256 over the lines "name size sha256\n". A drawn source has no
- * files; its checksum is the SHA-256 of "name:version". Returns NOT_FOUND with the first
- * missing file and its folder. */
+/* Describes the (unpacked) files of a conf that exist in `folder`. A drawn source has no files; its
+ * checksum is the SHA-256 of "name:version". The caller frees *out after success. Returns NOT_FOUND
+ * with the first missing file and its folder, or as ps_file_list_open. */
 PS_MUST_USE ps_status ps_data_describe(const ps_data_conf *conf, const char *folder,
-                                       ps_data_file files[PS_DATA_FILES_MAX], size_t *count,
-                                       char sha256[65]);
+                                       ps_data_files *out);
+
+/* Computes the checksum of the whole from those of the files. */
+void ps_data_files_sum(ps_data_files *files);
 
 /* Keeps at most so many samples of each split, from the front; 0: all. */
 void ps_dataset_limit(ps_dataset *data, uint32_t train, uint32_t test);

@@ -5,6 +5,7 @@
 #include "common/base/sha256.h"
 #include "common/base/strbuf.h"
 #include "common/base/xalloc.h"
+#include "common/data/file_list.h"
 #include "common/data/packed.h"
 
 #include <assert.h>
@@ -110,53 +111,90 @@ static ps_status describe_file(ps_data_cache *cache, const char *folder, const c
     return st;
 }
 
-ps_status ps_data_describe_cached(ps_data_cache *cache, const ps_data_conf *conf,
-                                  const char *folder, ps_data_file files[PS_DATA_FILES_MAX],
-                                  size_t *count, char sha256[65])
+void ps_data_files_free(ps_data_files *files)
+{
+    free(files->at);
+    *files = (ps_data_files){.count = 0};
+}
+
+void ps_data_files_sum(ps_data_files *files)
 {
     ps_strbuf lines = {0};
-    ps_status st = ps_ok(), missing = ps_ok();
-    size_t n = 0, names = ps_data_file_count(conf);
 
-    if (names == 0) {
-        ps_strbuf_printf(&lines, "%s:%u", conf->source->name, conf->source->version);
+    for (size_t i = 0; i < files->count; i++) {
+        ps_strbuf_printf(&lines, "%s %llu %s\n", files->at[i].name,
+                         (unsigned long long)files->at[i].size, files->at[i].sha256);
     }
+    ps_sha256_of(ps_strbuf_text(&lines), lines.len, files->sha256);
+    ps_strbuf_fini(&lines);
+}
+
+/* Describes those files of the list that exist. */
+static ps_status describe_list(ps_data_cache *cache, const ps_data_conf *conf, const char *folder,
+                               const ps_file_list *list, ps_data_files *out)
+{
+    ps_status st = ps_ok(), missing = ps_ok();
+    size_t names = (size_t)list->train + list->test;
+
+    out->at = ps_xcalloc(names, sizeof *out->at);
     for (size_t i = 0; i < names && ps_is_ok(&st); i++) {
-        ps_status one = describe_file(cache, folder, ps_data_file_name(conf, i), &files[n]);
+        ps_status one = describe_file(cache, folder, list->names[i], &out->at[out->count]);
 
         if (one.code == PS_NOT_FOUND && conf->source->some_files_suffice) {
             missing = one;
         } else if (ps_is_ok(&one)) {
-            ps_strbuf_printf(&lines, "%s %llu %s\n", files[n].name,
-                             (unsigned long long)files[n].size, files[n].sha256);
-            n++;
+            out->count++;
         } else {
             st = one;
         }
     }
-    if (names > 0 && n == 0 && ps_is_ok(&st)) {
-        st = missing;
+    return out->count == 0 && ps_is_ok(&st) ? missing : st;
+}
+
+ps_status ps_data_describe_cached(ps_data_cache *cache, const ps_data_conf *conf,
+                                  const char *folder, ps_data_files *out)
+{
+    ps_data_files files = {.count = 0};
+    ps_file_list list = {.train = 0};
+    ps_status st;
+
+    if (ps_data_file_count(conf) == 0) {
+        ps_strbuf line = {0};
+
+        ps_strbuf_printf(&line, "%s:%u", conf->source->name, conf->source->version);
+        ps_sha256_of(line.data, line.len, files.sha256);
+        ps_strbuf_fini(&line);
+        *out = files;
+        return ps_ok();
     }
+    st = ps_file_list_open(conf, folder, &list);
     if (ps_is_ok(&st)) {
-        ps_sha256_of(lines.data, lines.len, sha256);
-        *count = n;
+        st = describe_list(cache, conf, folder, &list, &files);
     }
-    ps_strbuf_fini(&lines);
+    ps_file_list_close(&list);
+    if (!ps_is_ok(&st)) {
+        ps_data_files_free(&files);
+        return st;
+    }
+    ps_data_files_sum(&files);
+    *out = files;
     return st;
 }
 
-ps_status ps_data_describe(const ps_data_conf *conf, const char *folder,
-                           ps_data_file files[PS_DATA_FILES_MAX], size_t *count, char sha256[65])
+ps_status ps_data_describe(const ps_data_conf *conf, const char *folder, ps_data_files *out)
 {
-    return ps_data_describe_cached(NULL, conf, folder, files, count, sha256);
+    return ps_data_describe_cached(NULL, conf, folder, out);
 }
 
 uint64_t ps_data_bytes(const ps_data_conf *conf, const char *folder)
 {
+    ps_file_list list = {.train = 0};
+    ps_status st = ps_file_list_open(conf, folder, &list);
     uint64_t bytes = 0;
 
-    for (size_t i = 0; i < ps_data_file_count(conf); i++) {
-        bytes += ps_packed_bytes(folder, ps_data_file_name(conf, i));
+    for (size_t i = 0; ps_is_ok(&st) && i < (size_t)list.train + list.test; i++) {
+        bytes += ps_packed_bytes(folder, list.names[i]);
     }
+    ps_file_list_close(&list);
     return bytes;
 }

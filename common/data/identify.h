@@ -27,9 +27,7 @@ typedef struct ps_data_cache {
 
 /* Does what ps_data_describe does, with a cache, which may be NULL. */
 PS_MUST_USE ps_status ps_data_describe_cached(ps_data_cache *cache, const ps_data_conf *conf,
-                                              const char *folder,
-                                              ps_data_file files[PS_DATA_FILES_MAX], size_t *count,
-                                              char sha256[65]);
+                                              const char *folder, ps_data_files *out);
 
 /* Estimates the unpacked bytes of the files of a conf in `folder` from their sizes and the
  * trailers of packed ones. Missing files count 0. Does not read the content. */

@@ -6,6 +6,7 @@
 #include "common/base/shorten.h"
 #include "common/base/strbuf.h"
 #include "common/base/xalloc.h"
+#include "common/data/file_list.h"
 #include "common/data/packed.h"
 
 #include <float.h>
@@ -245,18 +246,19 @@ ps_status ps_lines_walk(const ps_data_conf *conf, const char *folder, const ps_l
     walk w = {.rule = rule, .fn = fn, .arg = arg};
     reader r = {.cap = 2 * CHUNK_BYTES + 1};
     ps_line line = {.record = 0};
-    ps_status st = ps_ok();
+    ps_file_list list = {.train = 0};
+    ps_status st = ps_file_list_open(conf, folder, &list);
 
     w.test_share = conf->test_files > 0 ? 0 : ps_data_number(conf, "test_share");
     r.buffer = ps_xmalloc(r.cap);
-    for (uint32_t i = 0; i < conf->train_files + conf->test_files && ps_is_ok(&st); i++) {
-        if (i == conf->train_files) {
+    for (uint32_t i = 0; ps_is_ok(&st) && i < list.train + list.test; i++) {
+        if (i == list.train) {
             line.record = 0;
         }
-        r = (reader){.name = conf->files[i], .buffer = r.buffer, .cap = r.cap};
-        line.file = conf->files[i];
-        line.split = i < conf->train_files ? PS_TRAIN : PS_TEST;
-        line.file_index = line.split == PS_TRAIN ? i : i - conf->train_files;
+        r = (reader){.name = list.names[i], .buffer = r.buffer, .cap = r.cap};
+        line.file = list.names[i];
+        line.split = i < list.train ? PS_TRAIN : PS_TEST;
+        line.file_index = line.split == PS_TRAIN ? i : i - list.train;
         st = ps_packed_open(folder, r.name, &r.file, NULL);
         if (ps_is_ok(&st)) {
             st = read_file(&w, &r, &line);
@@ -265,6 +267,7 @@ ps_status ps_lines_walk(const ps_data_conf *conf, const char *folder, const ps_l
         ps_packed_close(r.file);
     }
     free(r.buffer);
+    ps_file_list_close(&list);
     ps_strbuf_fini(&w.joined);
     return st;
 }

@@ -27,5 +27,6 @@ const ps_assign ps_assign_modulo = {
     .name = "modulo",
     .summary =
         "a block for each worker, from the files whose number modulo the workers is its rank",
+    .is_by_file = true,
     .make = modulo_make,
 };

@@ -46,11 +46,17 @@ struct ps_samples {
     bool is_far; /* some of it lies in a file and is read sample by sample */
 };
 
+/* Where the samples of a training file begin. */
+typedef struct ps_file_start {
+    uint32_t first;  /* index of its first sample */
+    uint32_t number; /* in its name */
+} ps_file_start;
+
 struct ps_dataset {
     ps_data_facts facts;
     ps_samples *split[2]; /* by ps_split; NULL: no samples */
-    /* For the training files: index of the first sample of each, and the number in its name. */
-    uint32_t file_first[PS_DATA_FILES_MAX], file_number[PS_DATA_FILES_MAX], file_count;
+    ps_file_start *files; /* (file_count) training files, in order; 0: not all are numbered */
+    uint32_t file_count;
     atomic_bool is_lost; /* a sample could not be read back */
 };
 

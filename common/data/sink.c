@@ -2,6 +2,9 @@
 /* sink.c - see sink.h. */
 #include "common/data/sink.h"
 
+#include "common/base/xalloc.h"
+
+#include <stdlib.h>
 #include <string.h>
 
 void ps_sink_init(ps_sink *sink, const ps_data_conf *conf, const char *scratch, unsigned parts)
@@ -20,6 +23,24 @@ void ps_sink_fini(ps_sink *sink)
         ps_spill_destroy(sink->spill[s]);
         sink->spill[s] = NULL;
     }
+    free(sink->files);
+    sink->files = NULL;
+}
+
+/* Notes that the next training sample is the first of its file. */
+static void begin_file(ps_sink *sink, const ps_line *line)
+{
+    ps_file_start start = {.first = (uint32_t)sink->count[PS_TRAIN]};
+
+    if (sink->files_seen == sink->files_cap) {
+        sink->files_cap = sink->files_cap == 0 ? 64 : 2 * sink->files_cap;
+        sink->files = ps_xrealloc(sink->files, sink->files_cap * sizeof *sink->files);
+    }
+    if (!ps_data_file_number(line->file, &start.number)) {
+        sink->has_unnumbered = true;
+    }
+    sink->files[sink->files_seen++] = start;
+    sink->next_file = line->file_index + 1;
 }
 
 bool ps_sink_wants(const ps_sink *sink, ps_split split)
@@ -33,8 +54,8 @@ ps_status ps_sink_add(ps_sink *sink, const ps_line *line, const void *record, si
     bool wants = ps_sink_wants(sink, line->split);
 
     if (line->split == PS_TRAIN && wants) {
-        while (sink->files_seen <= line->file_index) {
-            sink->file_first[sink->files_seen++] = (uint32_t)sink->count[PS_TRAIN];
+        if (line->file_index >= sink->next_file) {
+            begin_file(sink, line);
         }
     }
     sink->count[line->split]++;
@@ -53,11 +74,10 @@ ps_status ps_sink_end(ps_sink *sink, ps_data_conf *conf)
     return st;
 }
 
-ps_status ps_sink_dataset(const ps_sink *sink, const ps_data_conf *conf, ps_dataset **out)
+ps_status ps_sink_dataset(ps_sink *sink, const ps_data_conf *conf, ps_dataset **out)
 {
     ps_data_facts facts;
     ps_dataset *data;
-    bool are_numbered = true;
     ps_status st = ps_data_get_facts(conf, &facts);
 
     if (!ps_is_ok(&st)) {
@@ -65,11 +85,11 @@ ps_status ps_sink_dataset(const ps_sink *sink, const ps_data_conf *conf, ps_data
     }
     data = ps_dataset_create(&facts);
     ps_dataset_limit(data, conf->train_limit, conf->test_limit);
-    for (uint32_t i = 0; i < sink->files_seen && are_numbered; i++) {
-        data->file_first[i] = sink->file_first[i];
-        are_numbered = ps_data_file_number(conf->files[i], &data->file_number[i]);
+    if (!sink->has_unnumbered) {
+        data->files = sink->files;
+        data->file_count = sink->files_seen;
+        sink->files = NULL;
     }
-    data->file_count = are_numbered ? sink->files_seen : 0;
     *out = data;
     return st;
 }

@@ -9,16 +9,19 @@
 #include "common/data/spill.h"
 
 typedef struct ps_sink {
-    ps_spill *spill[2]; /* by ps_split; NULL: samples are only counted */
-    uint64_t count[2];  /* number of samples added, also beyond the limits */
-    uint32_t limit[2];  /* number of samples kept; 0: all */
-    uint32_t file_first[PS_DATA_FILES_MAX], files_seen;
+    ps_spill *spill[2];   /* by ps_split; NULL: samples are only counted */
+    uint64_t count[2];    /* number of samples added, also beyond the limits */
+    uint32_t limit[2];    /* number of samples kept; 0: all */
+    ps_file_start *files; /* (files_cap) training files with samples so far */
+    uint32_t files_seen, files_cap;
+    uint32_t next_file;  /* a training file with this index or a greater one has not begun */
+    bool has_unnumbered; /* the name of one of them ends in no number */
 } ps_sink;
 
 /* Initialises a sink. With `parts` 0 it only counts; else it keeps samples, and each spill may hold
  * 1/parts of ps_split_memory in memory. */
 void ps_sink_init(ps_sink *sink, const ps_data_conf *conf, const char *scratch, unsigned parts);
-/* Frees the spills that were not taken. */
+/* Frees the spills and borders that were not taken. */
 void ps_sink_fini(ps_sink *sink);
 
 /* Returns whether the next sample of the split will be kept. */
@@ -34,8 +37,7 @@ PS_MUST_USE ps_status ps_sink_end(ps_sink *sink, ps_data_conf *conf);
 
 /* Creates a data set with the shapes and limits of the conf and, if all training files have names
  * that end in numbers, the borders between them. The caller sets the splits. */
-PS_MUST_USE ps_status ps_sink_dataset(const ps_sink *sink, const ps_data_conf *conf,
-                                      ps_dataset **out);
+PS_MUST_USE ps_status ps_sink_dataset(ps_sink *sink, const ps_data_conf *conf, ps_dataset **out);
 
 /* Returns the spill of a split, which then belongs to the caller. */
 ps_spill *ps_sink_take(ps_sink *sink, size_t split);

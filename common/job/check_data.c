@@ -3,6 +3,7 @@
 #include "common/base/files.h"
 #include "common/base/shorten.h"
 #include "common/data/columns.h"
+#include "common/data/file_list.h"
 #include "common/job/check.h"
 #include "common/job/spec.h"
 
@@ -35,11 +36,11 @@ static uint32_t check_names(ps_check *check, const char *list, char *const *name
 
     for (size_t i = 0; i < count; i++) {
         snprintf(field, sizeof field, "spec.data.%s[%zu]", list, i);
-        if (!ps_name_is_safe(names[i]) || strlen(names[i]) >= PS_DATA_NAME_MAX) {
+        if (!ps_file_entry_is_safe(names[i])) {
             ps_check_bad(check, field,
                          "is \"%s\"; 1 to %d of A-Z a-z 0-9 . _ ( ) - are allowed, no dot in "
-                         "front",
-                         PS_SHORT(names[i], 80), PS_DATA_NAME_MAX - 1);
+                         "front, * and ? in a pattern, and one / behind a folder",
+                         PS_SHORT(names[i], 80), PS_DATA_FILE_NAME_MAX - 1);
             continue;
         }
         for (uint32_t k = 0; k < held; k++) {
@@ -49,7 +50,7 @@ static uint32_t check_names(ps_check *check, const char *list, char *const *name
                 break;
             }
         }
-        snprintf(conf->files[held++], PS_DATA_NAME_MAX, "%s", names[i]);
+        snprintf(conf->files[held++], PS_DATA_FILE_NAME_MAX, "%s", names[i]);
     }
     return held;
 }
@@ -67,7 +68,7 @@ static void check_files(ps_check *check, const Psgd__V1__DataSpec *spec, ps_data
         spec->n_test_files > PS_DATA_FILES_MAX - spec->n_files) {
         ps_check_bad(check, "spec.data.files",
                      "has %zu names, test_files %zu; at least one training file and %d in all are "
-                     "allowed",
+                     "allowed; a pattern (\"part-*\") or a folder is one name for many",
                      spec->n_files, spec->n_test_files, PS_DATA_FILES_MAX);
         return;
     }
@@ -225,10 +226,17 @@ static void check_by_file(ps_check *check, const ps_plan *plan)
 {
     const ps_data_conf *conf = &plan->data_conf;
     uint32_t number = 0, workers = plan->assignment->workers;
+    bool has_patterns = false;
 
     if (!conf->source->takes_files) {
         ps_check_bad(check, "spec.assignment.name", "is \"modulo\"; %s does not read files by name",
                      conf->source->name);
+        return;
+    }
+    for (uint32_t i = 0; i < conf->train_files; i++) {
+        has_patterns = has_patterns || ps_file_is_pattern(conf->files[i]);
+    }
+    if (has_patterns) { /* ps_look and the nodes see the files */
         return;
     }
     for (uint32_t i = 0; i < conf->train_files; i++) {

@@ -4,7 +4,9 @@
 
 #include "common/base/files.h"
 #include "common/base/xalloc.h"
+#include "common/data/assign.h"
 #include "common/data/columns.h"
+#include "common/data/file_list.h"
 #include "common/job/check.h"
 #include "common/job/numbers.h"
 #include "common/job/spec.h"
@@ -47,8 +49,28 @@ static void keep(Psgd__V1__DataSpec *spec, const ps_data_conf *conf)
     }
 }
 
-static ps_status look(const char *data_path, Psgd__V1__DataSpec *spec, ps_data_conf *conf)
+/* Returns whether every worker of a job that is assigned by file has one. */
+static ps_status check_files(const Psgd__V1__JobSpec *spec, const char *folder,
+                             const ps_data_conf *conf)
 {
+    const ps_assign *assign = ps_assign_find(spec->assignment->name);
+    ps_file_list list = {.train = 0};
+    ps_status st;
+
+    if (assign == NULL || !assign->is_by_file || !conf->source->takes_files || spec->workers == 0) {
+        return ps_ok();
+    }
+    st = ps_file_list_open(conf, folder, &list);
+    if (ps_is_ok(&st)) {
+        st = ps_file_list_check_numbers(&list, spec->workers);
+    }
+    ps_file_list_close(&list);
+    return st;
+}
+
+static ps_status look(const char *data_path, Psgd__V1__JobSpec *job, ps_data_conf *conf)
+{
+    Psgd__V1__DataSpec *spec = job->data;
     char folder[PATH_MAX];
     ps_status st;
 
@@ -57,6 +79,9 @@ static ps_status look(const char *data_path, Psgd__V1__DataSpec *spec, ps_data_c
                        conf->source->name);
     }
     st = ps_path_below(folder, sizeof folder, data_path, ps_data_folder(conf));
+    if (ps_is_ok(&st)) {
+        st = check_files(job, folder, conf);
+    }
     if (ps_is_ok(&st)) {
         st = ps_data_look(folder, conf);
     }
@@ -74,7 +99,7 @@ ps_status ps_look(const Psgd__V1__JobSpec *spec, const char *data_path, Psgd__V1
     bool is_whole = false;
 
     if (resolve(full, conf)) {
-        st = look(data_path, full->data, conf);
+        st = look(data_path, full, conf);
         is_whole = st.code != PS_NOT_FOUND || !conf->source->is_usual_unseen;
     }
     if (!is_whole) {

@@ -10,6 +10,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +31,7 @@ static bool is_set(const char *name)
            (name[hex] == '\0' || name[hex] == '.');
 }
 
-/* Returns the bytes of the files in a set's folder. */
+/* Returns the bytes of the files in a set's folder and those below. */
 static uint64_t bytes_of(const char *path)
 {
     DIR *dir = opendir(path);
@@ -40,9 +41,17 @@ static uint64_t bytes_of(const char *path)
     while (dir != NULL && (at = readdir(dir)) != NULL) {
         struct stat facts;
 
-        if (fstatat(dirfd(dir), at->d_name, &facts, AT_SYMLINK_NOFOLLOW) == 0 &&
-            S_ISREG(facts.st_mode)) {
+        if (at->d_name[0] == '.' ||
+            fstatat(dirfd(dir), at->d_name, &facts, AT_SYMLINK_NOFOLLOW) != 0) {
+            continue;
+        }
+        if (S_ISREG(facts.st_mode)) {
             bytes += (uint64_t)facts.st_size;
+        } else if (S_ISDIR(facts.st_mode)) {
+            char below[PATH_MAX];
+            ps_status st = ps_path_join(below, sizeof below, path, at->d_name);
+
+            bytes += ps_is_ok(&st) ? bytes_of(below) : 0;
         }
     }
     if (dir != NULL) {

@@ -18,8 +18,11 @@ static ps_status open_next(ps_data_store *store)
 {
     char path[640];
     ps_status st =
-        ps_path_join(path, sizeof path, store->temporary, store->files[store->file].name);
+        ps_path_join(path, sizeof path, store->temporary, store->files->at[store->file].name);
 
+    if (ps_is_ok(&st)) {
+        st = ps_dir_make_for(path); /* a name may have a folder */
+    }
     if (!ps_is_ok(&st)) {
         return st;
     }
@@ -32,23 +35,21 @@ static ps_status open_next(ps_data_store *store)
     return ps_ok();
 }
 
-ps_status ps_data_store_open(ps_data_store *store, const char *folder, const ps_data_file *files,
-                             size_t count)
+ps_status ps_data_store_open(ps_data_store *store, const char *folder, const ps_data_files *files)
 {
     ps_status st;
     char above[sizeof store->folder];
     char *slash;
     int n;
 
-    assert(count > 0 && count <= PS_DATA_FILES_MAX);
+    assert(files->count > 0);
     memset(store, 0, sizeof *store);
     store->fd = -1;
     n = snprintf(store->folder, sizeof store->folder, "%s", folder);
     if (n < 0 || (size_t)n + sizeof ".XXXXXX" > sizeof store->temporary) {
         return ps_fail(PS_OUT_OF_RANGE, "the path of the data set is too long");
     }
-    memcpy(store->files, files, count * sizeof *files);
-    store->count = count;
+    store->files = files;
     snprintf(above, sizeof above, "%s", folder);
     slash = strrchr(above, '/');
     if (slash != NULL) {
@@ -90,7 +91,7 @@ static ps_status write_all(int fd, const uint8_t *bytes, size_t n)
 /* Closes a complete file and checks its checksum. */
 static ps_status end_file(ps_data_store *store)
 {
-    const ps_data_file *file = &store->files[store->file];
+    const ps_data_file *file = &store->files->at[store->file];
     char hex[PS_SHA256_HEX_BYTES];
     int fd = store->fd;
 
@@ -104,17 +105,17 @@ static ps_status end_file(ps_data_store *store)
                        hex, file->sha256);
     }
     store->file++;
-    return store->file < store->count ? open_next(store) : ps_ok();
+    return store->file < store->files->count ? open_next(store) : ps_ok();
 }
 
 ps_status ps_data_store_add(ps_data_store *store, uint32_t file, uint64_t offset, const void *bytes,
                             size_t n, bool *is_complete)
 {
-    const ps_data_file *now = &store->files[store->file];
+    const ps_data_file *now = &store->files->at[store->file];
     ps_status st;
 
     *is_complete = false;
-    if (store->file >= store->count || file != store->file || offset != store->at ||
+    if (store->file >= store->files->count || file != store->file || offset != store->at ||
         n > now->size - store->at) {
         return ps_fail(PS_OUT_OF_RANGE,
                        "%zu bytes at %" PRIu64 " of file %u; file %zu is wanted from %" PRIu64, n,
@@ -136,7 +137,7 @@ ps_status ps_data_store_add(ps_data_store *store, uint32_t file, uint64_t offset
 
 bool ps_data_store_has_all(const ps_data_store *store)
 {
-    return store->count > 0 && store->file == store->count;
+    return store->files != NULL && store->file == store->files->count;
 }
 
 ps_status ps_data_store_commit(ps_data_store *store)

@@ -16,17 +16,16 @@
 typedef struct ps_data_store {
     char folder[512];    /* the final one */
     char temporary[512]; /* "": not open */
-    ps_data_file files[PS_DATA_FILES_MAX];
-    size_t count;
-    size_t file; /* the file being received; count: all are complete */
+    const ps_data_files *files;
+    size_t file; /* the file being received; files->count: all are complete */
     uint64_t at; /* bytes of it received */
     int fd;      /* -1: none */
     ps_sha256 sha;
 } ps_data_store;
 
-/* Opens the store with the list of files to come, which is copied; their names must be safe. */
+/* Opens the store with the list of files to come, which it keeps; their names must be safe. */
 PS_MUST_USE ps_status ps_data_store_open(ps_data_store *store, const char *folder,
-                                         const ps_data_file *files, size_t count);
+                                         const ps_data_files *files);
 
 /* Writes a piece of file `file` at `offset`.
  *

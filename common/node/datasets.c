@@ -204,12 +204,12 @@ ps_status ps_datasets_folder(const ps_datasets *sets, const char *sha256, char *
 /* Returns whether the folder has the wanted set, by its checksum. */
 static bool holds(const ps_data_wanted *wanted, const char *folder)
 {
-    ps_data_file files[PS_DATA_FILES_MAX];
-    size_t count = 0;
-    char sha256[65] = "";
-    ps_status st = ps_data_describe(&wanted->conf, folder, files, &count, sha256);
+    ps_data_files files = {.count = 0};
+    ps_status st = ps_data_describe(&wanted->conf, folder, &files);
+    bool is_wanted = ps_is_ok(&st) && strcmp(files.sha256, wanted->sha256) == 0;
 
-    return ps_is_ok(&st) && strcmp(sha256, wanted->sha256) == 0;
+    ps_data_files_free(&files);
+    return is_wanted;
 }
 
 static ps_status locate(const ps_datasets *sets, const ps_data_wanted *wanted, char *folder,

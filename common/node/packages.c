@@ -4,10 +4,9 @@
 
 #include "common/base/address.h"
 #include "common/base/files.h"
-#include "common/base/sha256.h"
 #include "common/base/shorten.h"
-#include "common/base/strbuf.h"
 #include "common/base/xalloc.h"
+#include "common/data/file_list.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -162,26 +161,48 @@ static bool is_sha256(const char *hex)
     return strlen(hex) == 64 && strspn(hex, "0123456789abcdef") == 64;
 }
 
-static bool is_file_of(const ps_data_conf *conf, const char *name)
+static int by_name(const void *a, const void *b)
 {
-    for (size_t i = 0; i < ps_data_file_count(conf); i++) {
-        if (strcmp(ps_data_file_name(conf, i), name) == 0) {
-            return true;
+    return strcmp(((const ps_data_file *)a)->name, ((const ps_data_file *)b)->name);
+}
+
+/* Returns a name that occurs twice in the list, or NULL. `copy` (count) is room for a sorted copy.
+ */
+static const char *find_double(const ps_data_files *files, ps_data_file *copy)
+{
+    memcpy(copy, files->at, files->count * sizeof *copy);
+    qsort(copy, files->count, sizeof *copy, by_name);
+    for (size_t i = 1; i < files->count; i++) {
+        if (strcmp(copy[i - 1].name, copy[i].name) == 0) {
+            return copy[i].name;
         }
     }
-    return false;
+    return NULL;
+}
+
+static bool check_doubles(const ps_data_files *files, ps_error *error)
+{
+    ps_data_file *copy = ps_xcalloc(files->count + 1, sizeof *copy);
+    const char *name = find_double(files, copy);
+    bool is_good = name == NULL ||
+                   refuse(error, ps_fail(PS_INVALID_ARGUMENT, "%s comes twice", name), "BAD_DATA");
+
+    free(copy);
+    return is_good;
 }
 
 static bool read_files(const Psgd__V1__DataPackage *package, const ps_data_conf *conf,
-                       ps_data_file files[PS_DATA_FILES_MAX], ps_error *error)
+                       ps_data_files *files, ps_error *error)
 {
     uint64_t total = 0;
 
+    files->at = ps_xcalloc(package->n_files + 1, sizeof *files->at);
     for (size_t i = 0; i < package->n_files; i++) {
         const Psgd__V1__DataFile *f = package->files[i];
+        ps_data_file *file = &files->at[i];
 
-        if (!ps_name_is_safe(f->name) || strlen(f->name) >= sizeof files[i].name ||
-            !is_file_of(conf, f->name) || !is_sha256(f->sha256) || f->size == 0 ||
+        if (!ps_file_name_is_safe(f->name) || strlen(f->name) >= sizeof file->name ||
+            !ps_file_list_may_have(conf, f->name) || !is_sha256(f->sha256) || f->size == 0 ||
             f->size > data_max_bytes || (total += f->size) > data_max_bytes) {
             return refuse(error,
                           ps_fail(PS_INVALID_ARGUMENT,
@@ -189,40 +210,44 @@ static bool read_files(const Psgd__V1__DataPackage *package, const ps_data_conf 
                                   i, PS_SHORT(f->name, 40), conf->source->name),
                           "BAD_DATA");
         }
-        for (size_t k = 0; k < i; k++) {
-            if (strcmp(files[k].name, f->name) == 0) {
-                return refuse(error, ps_fail(PS_INVALID_ARGUMENT, "%s comes twice", f->name),
-                              "BAD_DATA");
-            }
-        }
-        memset(&files[i], 0, sizeof files[i]);
-        snprintf(files[i].name, sizeof files[i].name, "%s", f->name);
-        snprintf(files[i].sha256, sizeof files[i].sha256, "%s", f->sha256);
-        files[i].size = f->size;
+        snprintf(file->name, sizeof file->name, "%s", f->name);
+        snprintf(file->sha256, sizeof file->sha256, "%s", f->sha256);
+        file->size = f->size;
+        files->count++;
+    }
+    return check_doubles(files, error);
+}
+
+/* Fills *files with the package's list, checked against its checksum. */
+static bool take_files(const Psgd__V1__DataPackage *package, const ps_plan *plan,
+                       ps_data_files *files, ps_error *error)
+{
+    ps_status st = ps_ok();
+
+    if (package->n_files == 0) {
+        st = ps_data_describe(&plan->data_conf, "", files);
+    } else if (!read_files(package, &plan->data_conf, files, error)) {
+        return false;
+    } else {
+        ps_data_files_sum(files);
+    }
+    if (!ps_is_ok(&st)) {
+        return refuse(error, st, "BAD_DATA");
+    }
+    if (strcmp(files->sha256, package->sha256) != 0) {
+        return refuse(error,
+                      ps_fail(PS_FAILED_PRECONDITION, "%s has checksum %.12s.. here, %.12s.. there",
+                              plan->spec->data->name, files->sha256, package->sha256),
+                      "DATA_MISMATCH");
     }
     return true;
 }
 
-/* Computes the checksum of a data set: that of the lines that describe its files (dataset.h). */
-static void sum_of(const ps_data_file *files, size_t count, char sha256[PS_SHA256_HEX_BYTES])
-{
-    ps_strbuf lines = {0};
-
-    for (size_t i = 0; i < count; i++) {
-        ps_strbuf_printf(&lines, "%s %" PRIu64 " %s\n", files[i].name, files[i].size,
-                         files[i].sha256);
-    }
-    ps_sha256_of(ps_strbuf_text(&lines), lines.len, sha256);
-    ps_strbuf_fini(&lines);
-}
-
 bool ps_package_data(const Psgd__V1__DataPackage *package, const ps_plan *plan,
-                     ps_data_wanted *wanted, ps_data_file files[PS_DATA_FILES_MAX], size_t *count,
-                     ps_error *error)
+                     ps_data_wanted *wanted, ps_data_files *files, ps_error *error)
 {
     const Psgd__V1__DataSpec *own = plan->spec->data, *data = package->data;
-    char sha256[PS_SHA256_HEX_BYTES] = "";
-    ps_data_file none[PS_DATA_FILES_MAX];
+    ps_data_files listed = {.count = 0};
 
     if (data == NULL || !ps_plan_is_data(plan, data)) {
         return refuse(error,
@@ -230,31 +255,17 @@ bool ps_package_data(const Psgd__V1__DataPackage *package, const ps_plan *plan,
                               own->name),
                       "DATA_MISMATCH");
     }
-    if (!is_sha256(package->sha256) || package->n_files > PS_DATA_FILES_MAX ||
+    if (!is_sha256(package->sha256) || package->n_files > PS_DATA_LIST_MAX ||
         (package->n_files == 0) != (ps_data_file_count(&plan->data_conf) == 0)) {
         return refuse(
             error, ps_fail(PS_INVALID_ARGUMENT, "no sha256, or not the files of a %s", own->name),
             "BAD_DATA");
     }
-    if (!read_files(package, &plan->data_conf, files, error)) {
+    if (!take_files(package, plan, &listed, error)) {
+        ps_data_files_free(&listed);
         return false;
     }
-    *count = package->n_files;
-    if (*count == 0) {
-        ps_status st = ps_data_describe(&plan->data_conf, "", none, count, sha256);
-
-        if (!ps_is_ok(&st)) {
-            return refuse(error, st, "BAD_DATA");
-        }
-    } else {
-        sum_of(files, *count, sha256);
-    }
-    if (strcmp(sha256, package->sha256) != 0) {
-        return refuse(error,
-                      ps_fail(PS_FAILED_PRECONDITION, "%s has checksum %.12s.. here, %.12s.. there",
-                              own->name, sha256, package->sha256),
-                      "DATA_MISMATCH");
-    }
+    *files = listed;
     wanted->conf = plan->data_conf;
     snprintf(wanted->sha256, sizeof wanted->sha256, "%s", package->sha256);
     return true;

@@ -15,9 +15,8 @@ bool ps_package_settings(const Psgd__V1__SettingsPackage *package, Psgd__V1__Nod
                          ps_session *session, ps_error *error);
 
 /* Fills the data set that the job wants and its list of files; none if the program draws the set.
- */
+ * The caller frees *files after success. */
 bool ps_package_data(const Psgd__V1__DataPackage *package, const ps_plan *plan,
-                     ps_data_wanted *wanted, ps_data_file files[PS_DATA_FILES_MAX], size_t *count,
-                     ps_error *error);
+                     ps_data_wanted *wanted, ps_data_files *files, ps_error *error);
 
 #endif

@@ -34,6 +34,7 @@ static void destroy(ps_precommit *pc)
     pc->node->precommit = NULL;
     ps_datasets_cancel(pc->request);
     ps_data_store_abandon(&pc->store);
+    ps_data_files_free(&pc->files);
     ps_precommit_leave_tables(pc);
     ps_session_destroy(pc->session, pc->node->datasets);
     XXH3_freeState(pc->hash);

@@ -110,14 +110,14 @@ static ps_status open_store(ps_precommit *pc)
     char folder[512];
     ps_status st = ps_datasets_folder(pc->node->datasets, pc->wanted.sha256, folder, sizeof folder);
 
-    return ps_is_ok(&st) ? ps_data_store_open(&pc->store, folder, pc->files, pc->file_count) : st;
+    return ps_is_ok(&st) ? ps_data_store_open(&pc->store, folder, &pc->files) : st;
 }
 
 /* Handles the data set that was looked up after the offer, or loaded after it was sent. */
 static void data_arrived(void *arg, const ps_status *st, ps_dataset *data)
 {
     ps_precommit *pc = arg;
-    bool need_files = pc->is_offer && st->code == PS_NOT_FOUND && pc->file_count > 0;
+    bool need_files = pc->is_offer && st->code == PS_NOT_FOUND && pc->files.count > 0;
     uint64_t bytes = 0;
     ps_status opened;
 
@@ -129,8 +129,8 @@ static void data_arrived(void *arg, const ps_status *st, ps_dataset *data)
         return;
     }
     if (need_files) {
-        for (size_t i = 0; i < pc->file_count; i++) {
-            bytes += pc->files[i].size;
+        for (size_t i = 0; i < pc->files.count; i++) {
+            bytes += pc->files.at[i].size;
         }
         opened = ps_datasets_make_room(pc->node->datasets, &pc->wanted, bytes);
         if (!ps_is_ok(&opened)) {
@@ -161,8 +161,7 @@ void ps_precommit_take_offer(ps_precommit *pc, const Psgd__V1__DataPackage *pack
         ps_precommit_acknowledge(pc, PSGD__V1__PACKAGE_KIND__PACKAGE_KIND_DATA, false, 0);
         return;
     }
-    if (!ps_package_data(package, pc->session->plan, &pc->wanted, pc->files, &pc->file_count,
-                         &error)) {
+    if (!ps_package_data(package, pc->session->plan, &pc->wanted, &pc->files, &error)) {
         ps_precommit_give_up(pc, &error);
         return;
     }

@@ -26,8 +26,7 @@ struct ps_precommit {
     ps_session *session; /* NULL once the node has taken it */
 
     ps_data_wanted wanted;
-    ps_data_file files[PS_DATA_FILES_MAX];
-    size_t file_count;
+    ps_data_files files;
     ps_data_store store;
     ps_data_request *request; /* in flight; NULL: none */
     bool is_offer;            /* its result answers the offer */

@@ -109,23 +109,26 @@ static void send_data(ps_prepare *p)
 {
     Psgd__V1__PreCommitRequest q = PSGD__V1__PRE_COMMIT_REQUEST__INIT;
     Psgd__V1__DataPackage package = PSGD__V1__DATA_PACKAGE__INIT;
-    Psgd__V1__DataFile files[PS_DATA_FILES_MAX], *list[PS_DATA_FILES_MAX];
-    ps_package *from = p->a->package;
+    const ps_data_files *from = &p->a->package->files;
+    Psgd__V1__DataFile *files = ps_xcalloc(from->count + 1, sizeof *files);
+    Psgd__V1__DataFile **list = ps_xcalloc(from->count + 1, sizeof *list);
 
-    for (size_t i = 0; i < from->file_count; i++) {
+    for (size_t i = 0; i < from->count; i++) {
         psgd__v1__data_file__init(&files[i]);
-        files[i].name = from->files[i].name;
-        files[i].size = from->files[i].size;
-        files[i].sha256 = from->files[i].sha256;
+        files[i].name = from->at[i].name;
+        files[i].size = from->at[i].size;
+        files[i].sha256 = from->at[i].sha256;
         list[i] = &files[i];
     }
     package.data = p->a->plan->spec->data;
-    package.sha256 = from->sha256;
-    package.n_files = from->file_count;
+    package.sha256 = (char *)from->sha256;
+    package.n_files = from->count;
     package.files = list;
     q.package_case = PSGD__V1__PRE_COMMIT_REQUEST__PACKAGE_DATA;
     q.data = &package;
     send(p, &q, NULL, 0);
+    free(list);
+    free(files);
 }
 
 /* --- pieces of files, read by tasks ----------------------------------------------- */
@@ -136,7 +139,7 @@ static void go_on(ps_prepare *p);
 static ps_status read_data(ps_prepare *p, uint64_t left)
 {
     const ps_package *from = p->a->package;
-    const char *name = from->files[p->file].name;
+    const char *name = from->files.at[p->file].name;
     size_t n = left < PS_CHUNK_MAX ? (size_t)left : PS_CHUNK_MAX;
     ps_status st = ps_ok();
 
@@ -198,7 +201,7 @@ static void read_piece(ps_task *task)
     const ps_package *from = p->a->package;
 
     p->read_status = p->at == PS_PACKAGE_FILES
-                         ? read_data(p, from->files[p->file].size - p->file_sent)
+                         ? read_data(p, from->files.at[p->file].size - p->file_sent)
                          : read_table(p, from->tables.sizes[p->table] - p->table_sent);
 }
 
@@ -257,7 +260,7 @@ static bool send_file_piece(ps_prepare *p)
     Psgd__V1__DataChunk chunk = PSGD__V1__DATA_CHUNK__INIT;
     const ps_package *from = p->a->package;
 
-    if (p->file == from->file_count) {
+    if (p->file == from->files.count) {
         return false;
     }
     if (!take_piece(p)) {
@@ -268,12 +271,12 @@ static bool send_file_piece(ps_prepare *p)
     q.package_case = PSGD__V1__PRE_COMMIT_REQUEST__PACKAGE_DATA_CHUNK;
     q.data_chunk = &chunk;
     p->file_sent += p->piece_bytes;
-    if (p->file_sent == from->files[p->file].size) {
+    if (p->file_sent == from->files.at[p->file].size) {
         p->file_sent = 0;
         p->file++;
     }
     send(p, &q, &(ps_piece){.data = p->chunk, .len = p->piece_bytes}, 1);
-    if (p->file < from->file_count) {
+    if (p->file < from->files.count) {
         take_piece(p); /* one ahead */
     }
     return true;
@@ -422,7 +425,7 @@ static void on_message(void *arg, const ProtobufCMessage *head, ps_payload *payl
     ps_commit_seen(&p->a->commit, p->peer->index, now_us);
     if (r->package == PSGD__V1__PACKAGE_KIND__PACKAGE_KIND_DATA && p->awaits &&
         p->at == PS_PACKAGE_DATA) {
-        if (r->need_data && p->a->package->file_count == 0) {
+        if (r->need_data && p->a->package->files.count == 0) {
             give_up(p, ps_fail(PS_FAILED_PRECONDITION,
                                "the node draws data set %s differently: another version",
                                p->a->plan->data->name));

@@ -4,7 +4,9 @@ write them, each with what must come of it."""
 import csv
 import json
 import os
+import random
 import subprocess
+import tempfile
 
 from harness import BIN, ENDLESS, PATIENCE, SMALL, ClusterTest, data_path, job_pb2, main
 
@@ -157,6 +159,72 @@ class OldNames(Fidelity):
             self.assertIn(f"--data {name} is cifar10 today", p.stderr)
             self.assertIn("--model ResNet is resnet today", p.stderr)
             self.assertIn("data set cifar10", p.stderr)
+
+
+class ManyFiles(Fidelity):
+    """PaddlePaddle split a set into files, whatever their number: train.txt-00000, ..."""
+
+    COUNT = 70
+
+    def setUp(self):
+        self.data = self.enterContext(tempfile.TemporaryDirectory())
+        self.write(f"{self.data}/text")
+
+    def write(self, folder, count=COUNT):
+        """Files of lines in which each word follows from the one before."""
+        rng = random.Random(3)
+        os.makedirs(f"{folder}/held")
+        names = [f"train.txt-{i:05}" for i in range(count)] + ["held/test-1", "held/test-2"]
+        for name in names:
+            with open(f"{folder}/{name}", "w", encoding="utf-8") as f:
+                for _ in range(8):
+                    start = rng.randrange(9)
+                    f.write(" ".join(f"w{(start + i) % 9}" for i in range(7)) + "\n")
+        return names
+
+    def spec(self, files, tests, **more):
+        return {"title": "text", "workers": 2, "epochs": 1, "blockSize": 8,
+                "model": {"preset": "ngram", "params": {"width": 4, "hidden": 8}},
+                "data": {"name": "ngram", "params": {"cutoff": 1}, "files": files,
+                         "testFiles": tests}, **more}
+
+    def local(self, spec, code=OK):
+        with open(self.folder / "job.json", "w", encoding="utf-8") as f:
+            json.dump(spec, f)
+        return self.psgd("--format", "json", "train", "job.json", "-o", "out", "--data-path",
+                         self.data, code=code)
+
+    def test_a_pattern_and_a_folder_stand_for_their_files(self):
+        self.folder = self.cluster(workers=0, pservers=0).folder
+        names = [f"train.txt-{i:05}" for i in range(self.COUNT)]
+        job = json.loads(self.local(self.spec(["train.txt-*"], ["held"])))
+        self.assertEqual(job["spec"]["data"]["files"], ["train.txt-*"])
+        self.assertEqual(job["spec"]["data"]["train_limit"], self.COUNT * 8 * 5)
+        self.assertEqual(job["spec"]["data"]["test_limit"], 2 * 8 * 5)
+        # In the order of their names, as if some were named before the others.
+        again = json.loads(self.local(self.spec([*names[:60], "train.txt-*"],
+                                                ["held/test-1", "held/test-*"])))
+        self.assertEqual(again["result"], job["result"])
+        said = self.local(self.spec(["train-*"], ["held"]), code=ARGUMENTS)
+        self.assertIn('"train-*" stands for no file in ', said)
+        said = self.local(self.spec(names, ["held"]), code=ARGUMENTS)
+        self.assertIn('a pattern ("part-*") or a folder is one name for many', said)
+
+    def test_every_node_has_the_files_of_the_coordinator(self):
+        """Those of a node that has one file more are others."""
+        other = self.enterContext(tempfile.TemporaryDirectory())
+        self.write(f"{other}/text", self.COUNT + 1)
+        c = self.cluster(workers=2, pservers=1, data=self.data, node_data=other)
+        job = c.wait(c.submit(self.spec(["train.txt-*"], ["held"],
+                                        assignment={"name": "modulo"})).id)
+        self.assertEqual(job.state, job_pb2.JOB_STATE_DONE, job.message)
+        self.assertEqual(job.spec.data.train_limit, self.COUNT * 8 * 5)
+        for worker in c.workers:
+            self.assertIn("data set received", worker.log())
+        self.folder = c.folder
+        local = json.loads(self.local(self.spec(["train.txt-*"], ["held"],
+                                                assignment={"name": "modulo"})))
+        self.assertAlmostEqual(local["result"]["loss"], job.result["loss"], places=12)
 
 
 class WorkerJson(Fidelity):

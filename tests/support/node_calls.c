@@ -153,11 +153,10 @@ struct nw_sender {
     sending step;
     unsigned sent;
     bool awaits_ack;
-    ps_data_file files[PS_DATA_FILES_MAX];
-    size_t file_count, file;
+    ps_data_files files;
+    size_t file;
     uint64_t offset;
     FILE *open;
-    char sha256[65];
     uint32_t slice;
     bool has_half; /* of the table's file is out */
     uint8_t *piece;
@@ -282,17 +281,18 @@ static void send_data(nw_sender *s, Psgd__V1__PreCommitRequest *request)
     Psgd__V1__DataPackage package = PSGD__V1__DATA_PACKAGE__INIT;
     Psgd__V1__DataFile files[PS_DATA_FILES_MAX], *list[PS_DATA_FILES_MAX];
 
-    for (size_t i = 0; i < s->file_count; i++) {
+    assert_true(s->files.count <= PS_DATA_FILES_MAX);
+    for (size_t i = 0; i < s->files.count; i++) {
         psgd__v1__data_file__init(&files[i]);
-        files[i].name = s->files[i].name;
-        files[i].size = s->files[i].size;
-        files[i].sha256 = s->files[i].sha256;
+        files[i].name = s->files.at[i].name;
+        files[i].size = s->files.at[i].size;
+        files[i].sha256 = s->files.at[i].sha256;
         list[i] = &files[i];
     }
     package.data = s->p.plan->spec->data;
-    package.sha256 = s->p.data_sha256 != NULL ? (char *)s->p.data_sha256 : s->sha256;
+    package.sha256 = s->p.data_sha256 != NULL ? (char *)s->p.data_sha256 : s->files.sha256;
     package.files = list;
-    package.n_files = s->file_count;
+    package.n_files = s->files.count;
     request->package_case = PSGD__V1__PRE_COMMIT_REQUEST__PACKAGE_DATA;
     request->data = &package;
     transmit(s, request, NULL, 0);
@@ -306,7 +306,7 @@ static void send_piece(nw_sender *s, Psgd__V1__PreCommitRequest *request)
     if (s->open == NULL) {
         char path[256];
 
-        snprintf(path, sizeof path, "%s/%s", s->p.folder, s->files[s->file].name);
+        snprintf(path, sizeof path, "%s/%s", s->p.folder, s->files.at[s->file].name);
         s->open = fopen(path, "rb");
     }
     n = fread(s->piece, 1, PS_PAYLOAD_MAX, s->open);
@@ -320,7 +320,7 @@ static void send_piece(nw_sender *s, Psgd__V1__PreCommitRequest *request)
     transmit(s, request, s->piece, n);
     s->offset += n;
     s->result->data_bytes += n;
-    s->awaits_ack = s->offset == s->files[s->file].size;
+    s->awaits_ack = s->offset == s->files.at[s->file].size;
     if (s->awaits_ack) {
         fclose(s->open);
         s->open = NULL;
@@ -431,7 +431,7 @@ static void on_message(void *arg, const ProtobufCMessage *head, ps_payload *payl
         s->step = reply->need_data ? FILES : WEIGHTS;
         break;
     case PSGD__V1__PACKAGE_KIND__PACKAGE_KIND_DATA_FILE:
-        s->step = s->file == s->file_count ? WEIGHTS : FILES;
+        s->step = s->file == s->files.count ? WEIGHTS : FILES;
         break;
     case PSGD__V1__PACKAGE_KIND__PACKAGE_KIND_SEAL:
         s->result->sealed = true;
@@ -494,8 +494,7 @@ nw_sender *nw_precommit_begin(node_world *w, const nw_packages *packages,
     s->result = result;
     s->piece = ps_xmalloc(PS_PAYLOAD_MAX);
     st = ps_data_describe(&packages->plan->data_conf,
-                          packages->folder != NULL ? packages->folder : "", s->files,
-                          &s->file_count, s->sha256);
+                          packages->folder != NULL ? packages->folder : "", &s->files);
     assert_string_equal(st.text, "");
     memset(result, 0, sizeof *result);
     w->precommit_is_over = false; /* none is under way */
@@ -507,6 +506,7 @@ void nw_precommit_end(nw_sender *s)
 {
     nw_await(s->w, is_over, "PreCommit to end");
     free(s->piece);
+    ps_data_files_free(&s->files);
     free(s);
 }
 

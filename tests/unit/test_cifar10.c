@@ -179,19 +179,18 @@ static void it_is_described_by_the_files_that_are_there(void **state)
 {
     ps_data_conf conf = ps_data_conf_of(ps_data_source_find("cifar10"));
     temp_dir dir = small_set(), empty = temp_dir_create();
-    ps_data_file files[PS_DATA_FILES_MAX];
-    char sha256[65];
-    size_t count = 0;
-    ps_status st = ps_data_describe(&conf, dir.path, files, &count, sha256);
+    ps_data_files files;
+    ps_status st = ps_data_describe(&conf, dir.path, &files);
 
     (void)state;
     assert_string_equal(st.text, "");
-    assert_int_equal(count, 3);
-    assert_string_equal(files[0].name, "data_batch_2.bin");
-    assert_int_equal(files[0].size, 7 * RECORD);
-    assert_string_equal(files[1].name, "data_batch_4.bin");
-    assert_string_equal(files[2].name, "test_batch.bin");
-    st = ps_data_describe(&conf, empty.path, files, &count, sha256);
+    assert_int_equal(files.count, 3);
+    assert_string_equal(files.at[0].name, "data_batch_2.bin");
+    assert_int_equal(files.at[0].size, 7 * RECORD);
+    assert_string_equal(files.at[1].name, "data_batch_4.bin");
+    assert_string_equal(files.at[2].name, "test_batch.bin");
+    ps_data_files_free(&files);
+    st = ps_data_describe(&conf, empty.path, &files);
     assert_int_equal(st.code, PS_NOT_FOUND);
     assert_string_equal(ps_data_folder(&conf), "cifar-10-batches-bin");
     conf = ps_data_conf_of(ps_data_source_find("mnist"));

@@ -32,8 +32,10 @@ static void wrong_data_specs_are_refused_by_field(void **state)
     assert_data_refused("{\"name\": \"mnist\", \"files\": [\"x\"]}", "spec.data.files",
                         "takes none");
     assert_data_refused("{\"name\": \"ngram\"}", "spec.data.files", "has 0 names");
-    assert_data_refused("{\"name\": \"ngram\", \"files\": [\"a/b\"]}", "spec.data.files[0]",
-                        "\"a/b\"");
+    assert_data_refused("{\"name\": \"ngram\", \"files\": [\"a/b/c\"]}", "spec.data.files[0]",
+                        "\"a/b/c\"");
+    assert_data_refused("{\"name\": \"ngram\", \"files\": [\"../part-*\"]}", "spec.data.files[0]",
+                        "* and ? in a pattern");
     assert_data_refused("{\"name\": \"ngram\", \"files\": [\"a\"], \"test_files\": [\"a\"]}",
                         "spec.data.test_files[0]", "another entry has that name");
     assert_data_refused(

@@ -59,7 +59,8 @@ static bool is_there(const char *path)
 static void files_that_are_whole_become_a_data_set(void **state)
 {
     temp_dir dir = temp_dir_create();
-    ps_data_file files[2] = {file_of("a", "hello world"), file_of("b", "!")};
+    ps_data_file list[2] = {file_of("a", "hello world"), file_of("below/b", "!")};
+    ps_data_files files = {.at = list, .count = 2};
     ps_data_store store = {0};
     bool complete = false;
     char *bytes = NULL, folder[128];
@@ -68,7 +69,7 @@ static void files_that_are_whole_become_a_data_set(void **state)
 
     (void)state;
     snprintf(folder, sizeof folder, "%s/datasets/abc", dir.path);
-    st = ps_data_store_open(&store, folder, files, 2);
+    st = ps_data_store_open(&store, folder, &files);
     assert_string_equal(st.text, "");
     st = ps_data_store_add(&store, 0, 0, "hello ", 6, &complete);
     assert_true(ps_is_ok(&st) && !complete);
@@ -83,23 +84,26 @@ static void files_that_are_whole_become_a_data_set(void **state)
     assert_true(ps_is_ok(&st));
     assert_string_equal(bytes, "hello world");
     free(bytes);
+    assert_true(is_there(temp_dir_file(&dir, "datasets/abc/below/b")));
     ps_data_store_abandon(&store); /* legal, changes nothing */
     assert_true(is_there(folder));
 
-    st = ps_data_store_open(&store, folder, files, 1); /* once more, over what is there */
+    files.count = 1;
+    st = ps_data_store_open(&store, folder, &files); /* once more, over what is there */
     assert_true(ps_is_ok(&st));
     st = ps_data_store_add(&store, 0, 0, "hello world", 11, &complete);
     assert_true(complete);
     st = ps_data_store_commit(&store);
     assert_string_equal(st.text, "");
-    assert_false(is_there(temp_dir_file(&dir, "datasets/abc/b")));
+    assert_false(is_there(temp_dir_file(&dir, "datasets/abc/below/b")));
     temp_dir_destroy(&dir);
 }
 
 static void pieces_that_do_not_fit_are_refused_and_leave_nothing(void **state)
 {
     temp_dir dir = temp_dir_create();
-    ps_data_file files[2] = {file_of("a", "hello"), file_of("b", "!")};
+    ps_data_file list[2] = {file_of("a", "hello"), file_of("b", "!")};
+    ps_data_files files = {.at = list, .count = 2};
     ps_data_store store = {0};
     bool complete = false;
     char folder[128];
@@ -107,7 +111,7 @@ static void pieces_that_do_not_fit_are_refused_and_leave_nothing(void **state)
 
     (void)state;
     snprintf(folder, sizeof folder, "%s/datasets/abc", dir.path);
-    st = ps_data_store_open(&store, folder, files, 2);
+    st = ps_data_store_open(&store, folder, &files);
     assert_true(ps_is_ok(&st));
     st = ps_data_store_add(&store, 1, 0, "!", 1, &complete); /* not its turn */
     assert_int_equal(st.code, PS_OUT_OF_RANGE);

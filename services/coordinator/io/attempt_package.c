@@ -33,8 +33,8 @@ uint64_t ps_package_data_bytes(const ps_package *package)
 {
     uint64_t bytes = 0;
 
-    for (size_t i = 0; i < package->file_count; i++) {
-        bytes += package->files[i].size;
+    for (size_t i = 0; i < package->files.count; i++) {
+        bytes += package->files.at[i].size;
     }
     return bytes;
 }
@@ -114,7 +114,7 @@ static ps_status describe_data(ps_package *p)
 
     if (ps_is_ok(&st)) {
         st = ps_data_describe_cached(p->conf.cache, &p->conf.plan->data_conf, p->data_folder,
-                                     p->files, &p->file_count, p->sha256);
+                                     &p->files);
     }
     p->reason = st.code == PS_NOT_FOUND ? "DATA_MISSING" : "PACKAGE_FAILED";
     return st;
@@ -195,5 +195,6 @@ void ps_package_destroy(ps_package *package)
     }
     ps_buf_unref(package->weights);
     ps_init_tables_fini(&package->tables);
+    ps_data_files_free(&package->files);
     free(package);
 }

@@ -35,9 +35,7 @@ struct ps_package {
     const char *reason;    /* why not, for machines: "DATA_MISSING" */
     ps_init_tables tables; /* files that sparse tables start from */
     char data_folder[1024];
-    ps_data_file files[PS_DATA_FILES_MAX];
-    size_t file_count;
-    char sha256[65];
+    ps_data_files files;
     ps_buf *weights; /* the whole block, float32; NULL until it is made */
 
     /* Its own. */

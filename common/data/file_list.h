@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* file_list.h - the names of all files of a data set: entries of the conf that are patterns or
+ * folders become the files that they stand for.
+ *
+ * An entry of the conf is the name of a file, the name of a folder (all its files), or a pattern,
+ * in which '*' stands for any characters and '?' for one. Each may lie one folder deeper:
+ * "day-1/part-*". Patterns and folders have the files that exist, in the order of the bytes of
+ * their names, so part-10 stands before part-2. A final ".gz" of a file does not belong to its
+ * name, as for ps_packed_open. Files whose names begin with a dot are left out. A pattern or folder
+ * leaves out what another entry names, and patterns for training what test entries stand for.
+ */
+#ifndef PS_COMMON_DATA_FILE_LIST_H
+#define PS_COMMON_DATA_FILE_LIST_H
+
+#include "common/data/conf.h"
+
+/* The names of the training files, then of the test files. */
+typedef struct ps_file_list {
+    char (*names)[PS_DATA_FILE_NAME_MAX]; /* (train + test) */
+    uint32_t train, test;
+} ps_file_list;
+
+/* Lists the files of a conf in `folder`. The caller closes the list after success. Looks only for
+ * what patterns and folders stand for: a file that is named is in the list whether it exists or
+ * not. NOT_FOUND           a pattern or folder stands for no file; names it INVALID_ARGUMENT    a
+ * file has a name that ps_name_is_safe refuses, or a link leads out of `folder` RESOURCE_EXHAUSTED
+ * there are more than PS_DATA_LIST_MAX files */
+PS_MUST_USE ps_status ps_file_list_open(const ps_data_conf *conf, const char *folder,
+                                        ps_file_list *out);
+
+/* Frees the names. A zeroed list is allowed. */
+void ps_file_list_close(ps_file_list *list);
+
+/* Returns whether the training files can be dealt by number: INVALID_ARGUMENT if the name of one
+ * ends in no number, or a worker has no file whose number modulo `workers` is its own. */
+PS_MUST_USE ps_status ps_file_list_check_numbers(const ps_file_list *list, uint32_t workers);
+
+/* Returns whether an entry is a pattern, by its characters. */
+bool ps_file_is_pattern(const char *entry);
+
+/* Returns whether a text may be an entry of a conf: a safe name or two with a slash between them,
+ * of fewer than PS_DATA_FILE_NAME_MAX bytes, in which '*' and '?' stand for characters of names. */
+bool ps_file_entry_is_safe(const char *entry);
+
+/* Returns whether one of the conf's entries is the file `name` or stands for it. */
+bool ps_file_list_may_have(const ps_data_conf *conf, const char *name);
+
+#endif
