@@ -33,8 +33,9 @@ bool ps_data_conf_same(const ps_data_conf *a, const ps_data_conf *b)
 {
     if (a->source != b->source || !same_numbers(&a->params, &b->params) ||
         a->train_limit != b->train_limit || a->test_limit != b->test_limit ||
-        strcmp(a->folder, b->folder) != 0 || a->train_files != b->train_files ||
-        a->test_files != b->test_files || a->column_count != b->column_count) {
+        strcmp(a->folder, b->folder) != 0 || strcmp(a->vocabulary, b->vocabulary) != 0 ||
+        a->train_files != b->train_files || a->test_files != b->test_files ||
+        a->column_count != b->column_count) {
         return false;
     }
     for (uint32_t i = 0; i < a->train_files + a->test_files; i++) {

@@ -44,7 +44,8 @@ typedef struct ps_data_conf {
     char folder[PS_DATA_FOLDER_MAX];
     /* entries for the training files, then for the test files (file_list.h) */
     char files[PS_DATA_FILES_MAX][PS_DATA_FILE_NAME_MAX];
-    uint32_t train_files, test_files; /* numbers of entries */
+    uint32_t train_files, test_files;       /* numbers of entries */
+    char vocabulary[PS_DATA_FILE_NAME_MAX]; /* file of the words in the order of ids; "": counted */
     ps_data_column columns[PS_DATA_COLUMNS_MAX];
     uint32_t column_count;
 } ps_data_conf;

@@ -29,6 +29,7 @@ void ps_dataset_destroy(ps_dataset *data)
         }
     }
     free(data->files);
+    free(data->words);
     free(data);
 }
 
@@ -157,6 +158,12 @@ ps_status ps_dataset_status(const ps_dataset *data)
                        "a sample of the data set could not be read back from the disk");
     }
     return ps_ok();
+}
+
+const char *ps_dataset_words(const ps_dataset *data, size_t *bytes)
+{
+    *bytes = data->word_bytes;
+    return data->words;
 }
 
 uint32_t ps_dataset_file_number(const ps_dataset *data, uint32_t at)

@@ -66,6 +66,7 @@ struct ps_data_source {
     const char *const *files;
     bool takes_files;        /* the conf names them */
     bool takes_columns;      /* the conf names columns */
+    bool takes_vocabulary;   /* the conf may name a file of words */
     const char *folder;      /* (optional) path below the data path; NULL: `name` */
     bool some_files_suffice; /* the set may lack files; load reports what is missing */
     /* a node without the files assumes the usual set, as `facts` describes it */
@@ -131,6 +132,11 @@ void ps_dataset_gather(const ps_dataset *data, ps_split split, const uint32_t *i
 /* Returns DATA_LOSS if any sample could not be read back from the disk; its values were then 0.
  * Call it after gathering. */
 PS_MUST_USE ps_status ps_dataset_status(const ps_dataset *data);
+
+/* Returns the words of its texts in the order of their ids, a line each, and their bytes; NULL if
+ * its samples are not made of words. A conf with such a file as `vocabulary` gives the same ids.
+ * Valid as long as the data set. */
+const char *ps_dataset_words(const ps_dataset *data, size_t *bytes);
 
 /* Returns the number in the name of the file that training sample `at` came from. Only for sets
  * whose file names all end in a number. */

@@ -263,6 +263,11 @@ ps_status ps_feed_status(const ps_feed *feed)
     return ps_dataset_status(feed->data);
 }
 
+const char *ps_feed_words(const ps_feed *feed, size_t *bytes)
+{
+    return ps_dataset_words(feed->data, bytes);
+}
+
 bool ps_feed_is_far(const ps_feed *feed)
 {
     return feed->data->split[PS_TRAIN] != NULL && feed->data->split[PS_TRAIN]->is_far;

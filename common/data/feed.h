@@ -50,6 +50,9 @@ void ps_feed_gather_fetched(const ps_feed *feed, uint64_t epoch, const uint32_t 
 /* Returns whether the training samples lie in a file, so that each gather reads them back. */
 bool ps_feed_is_far(const ps_feed *feed);
 
+/* Returns the words of the data set as ps_dataset_words. */
+const char *ps_feed_words(const ps_feed *feed, size_t *bytes);
+
 /* Returns DATA_LOSS as ps_dataset_status. */
 PS_MUST_USE ps_status ps_feed_status(const ps_feed *feed);
 

@@ -91,7 +91,12 @@ bool ps_file_list_may_have(const ps_data_conf *conf, const char *name)
             return true;
         }
     }
-    return false;
+    return strcmp(conf->vocabulary, name) == 0;
+}
+
+uint32_t ps_file_list_count(const ps_file_list *list)
+{
+    return list->train + list->test + list->words;
 }
 
 /* --- what is in a folder ---------------------------------------------------------- */
@@ -238,11 +243,14 @@ static ps_status expand(names *out, const char *folder, const char *entry, bool 
 /* --- the list of a conf ------------------------------------------------------------ */
 
 /* Returns whether entry i is the first that names the file or stands for it: a name counts before
- * patterns, a test entry before training entries. */
+ * patterns, a test entry before training entries, the file of words before all. */
 static bool is_first(const ps_data_conf *conf, size_t i, const char *name)
 {
     size_t count = ps_data_file_count(conf);
 
+    if (strcmp(conf->vocabulary, name) == 0) {
+        return false;
+    }
     for (size_t k = 0; k < count; k++) {
         const char *entry = ps_data_file_name(conf, k);
         bool is_before = i < conf->train_files ? k < i || k >= conf->train_files
@@ -296,11 +304,16 @@ ps_status ps_file_list_open(const ps_data_conf *conf, const char *folder, ps_fil
                      train == 0 ? "files" : "test_files",
                      PS_SHORT(ps_data_file_name(conf, train == 0 ? 0 : conf->train_files), 80));
     }
+    *out = (ps_file_list){.train = train, .test = list.count - train};
+    if (ps_is_ok(&st) && conf->vocabulary[0] != '\0') {
+        out->words = 1;
+        st = add(&list, conf->vocabulary);
+    }
     if (!ps_is_ok(&st)) {
         free(list.at);
         return st;
     }
-    *out = (ps_file_list){.names = list.at, .train = train, .test = list.count - train};
+    out->names = list.at;
     return st;
 }
 

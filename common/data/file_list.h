@@ -14,11 +14,14 @@
 
 #include "common/data/conf.h"
 
-/* The names of the training files, then of the test files. */
+/* The names of the training files, then of the test files, then of the file of words, if any. */
 typedef struct ps_file_list {
-    char (*names)[PS_DATA_FILE_NAME_MAX]; /* (train + test) */
-    uint32_t train, test;
+    char (*names)[PS_DATA_FILE_NAME_MAX]; /* (train + test + words) */
+    uint32_t train, test, words;
 } ps_file_list;
+
+/* Returns the number of all files of a list. */
+uint32_t ps_file_list_count(const ps_file_list *list);
 
 /* Lists the files of a conf in `folder`. The caller closes the list after success. Looks only for
  * what patterns and folders stand for: a file that is named is in the list whether it exists or
@@ -42,7 +45,8 @@ bool ps_file_is_pattern(const char *entry);
  * of fewer than PS_DATA_FILE_NAME_MAX bytes, in which '*' and '?' stand for characters of names. */
 bool ps_file_entry_is_safe(const char *entry);
 
-/* Returns whether one of the conf's entries is the file `name` or stands for it. */
+/* Returns whether the file `name` is the conf's file of words, or one of its entries is it or
+ * stands for it. */
 bool ps_file_list_may_have(const ps_data_conf *conf, const char *name);
 
 #endif

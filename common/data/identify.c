@@ -134,7 +134,7 @@ static ps_status describe_list(ps_data_cache *cache, const ps_data_conf *conf, c
                                const ps_file_list *list, ps_data_files *out)
 {
     ps_status st = ps_ok(), missing = ps_ok();
-    size_t names = (size_t)list->train + list->test;
+    size_t names = ps_file_list_count(list);
 
     out->at = ps_xcalloc(names, sizeof *out->at);
     for (size_t i = 0; i < names && ps_is_ok(&st); i++) {
@@ -192,7 +192,7 @@ uint64_t ps_data_bytes(const ps_data_conf *conf, const char *folder)
     ps_status st = ps_file_list_open(conf, folder, &list);
     uint64_t bytes = 0;
 
-    for (size_t i = 0; ps_is_ok(&st) && i < (size_t)list.train + list.test; i++) {
+    for (size_t i = 0; ps_is_ok(&st) && i < ps_file_list_count(&list); i++) {
         bytes += ps_packed_bytes(folder, list.names[i]);
     }
     ps_file_list_close(&list);

@@ -271,3 +271,22 @@ ps_status ps_lines_walk(const ps_data_conf *conf, const char *folder, const ps_l
     ps_strbuf_fini(&w.joined);
     return st;
 }
+
+ps_status ps_lines_of_file(const char *folder, const char *name, ps_line_fn *fn, void *arg)
+{
+    static const ps_line_rule rule = {.keeps_blank = true};
+    walk w = {.rule = &rule, .fn = fn, .arg = arg};
+    reader r = {.name = name, .cap = 2 * CHUNK_BYTES + 1};
+    ps_line line = {.file = name};
+    ps_status st = ps_packed_open(folder, name, &r.file, NULL);
+
+    if (!ps_is_ok(&st)) {
+        return st;
+    }
+    r.buffer = ps_xmalloc(r.cap);
+    st = read_file(&w, &r, &line);
+    ps_packed_close(r.file);
+    free(r.buffer);
+    ps_strbuf_fini(&w.joined);
+    return st;
+}

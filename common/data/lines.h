@@ -43,6 +43,10 @@ typedef struct ps_line_rule {
 PS_MUST_USE ps_status ps_lines_walk(const ps_data_conf *conf, const char *folder,
                                     const ps_line_rule *rule, ps_line_fn *fn, void *arg);
 
+/* Calls `fn` for every line of one file of `folder`, blank lines too. */
+PS_MUST_USE ps_status ps_lines_of_file(const char *folder, const char *name, ps_line_fn *fn,
+                                       void *arg);
+
 /* Returns INVALID_ARGUMENT with the text "FILE: line 7: ...". */
 PS_MUST_USE PS_PRINTF(2, 3) ps_status ps_line_bad(const ps_line *line, const char *fmt, ...);
 

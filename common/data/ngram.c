@@ -103,6 +103,7 @@ const ps_data_source ps_data_source_ngram = {
     .summary = "text files as n-grams: ids of n - 1 words, and the next word as the class",
     .params = params,
     .takes_files = true,
+    .takes_vocabulary = true,
     .folder = "text",
     .facts = ngram_facts,
     .look = look,

@@ -57,6 +57,8 @@ struct ps_dataset {
     ps_samples *split[2]; /* by ps_split; NULL: no samples */
     ps_file_start *files; /* (file_count) training files, in order; 0: not all are numbered */
     uint32_t file_count;
+    char *words; /* (word_bytes) as of ps_dataset_words; NULL: none */
+    size_t word_bytes;
     atomic_bool is_lost; /* a sample could not be read back */
 };
 

@@ -258,6 +258,7 @@ const ps_data_source ps_data_source_skipgram = {
         "...), targets (1, 0 ...)",
     .params = params,
     .takes_files = true,
+    .takes_vocabulary = true,
     .folder = "text",
     .facts = skipgram_facts,
     .look = look,

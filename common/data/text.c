@@ -3,6 +3,7 @@
 #include "common/data/text.h"
 
 #include "common/base/shorten.h"
+#include "common/base/strbuf.h"
 #include "common/base/xalloc.h"
 #include "common/data/samples.h"
 
@@ -73,6 +74,28 @@ static ps_status count_line(void *arg, ps_line *line)
     return st;
 }
 
+/* Takes a line of the file of words. "<unk>" is the last, if it is there: it ends the numbers. */
+static ps_status give_word(void *arg, ps_line *line)
+{
+    ps_text *text = arg;
+    const char *at = line->text, *word;
+    size_t len;
+    bool is_word = next_word(&at, &word, &len) && at[strspn(at, blanks)] == '\0';
+
+    if (!is_word) {
+        return ps_line_bad(line, "is \"%s\"; one word is expected", PS_SHORT(line->text, 60));
+    }
+    if (text->has_unknown) {
+        return ps_line_bad(line, "comes after %s, which has the last id", unknown_word);
+    }
+    if (len == strlen(unknown_word) && memcmp(word, unknown_word, len) == 0) {
+        text->has_unknown = true;
+        return ps_ok();
+    }
+    return ps_wrap(ps_vocabulary_give(text->words, word, len), "%s: line %llu",
+                   PS_SHORT(line->file, 48), (unsigned long long)line->number);
+}
+
 ps_status ps_text_open(ps_text *text, const ps_data_conf *conf, const char *folder, bool has_marks,
                        void (*each)(void *arg, ps_split split, uint32_t words), void *arg)
 {
@@ -82,7 +105,11 @@ ps_status ps_text_open(ps_text *text, const ps_data_conf *conf, const char *fold
 
     *text = (ps_text){.conf = conf, .has_marks = has_marks, .words = ps_vocabulary_create()};
     text->lowers = ps_data_count(conf, "lower") == 1;
-    st = ps_lines_walk(conf, folder, &ps_text_rule, count_line, &c);
+    st = conf->vocabulary[0] != '\0' ? ps_lines_of_file(folder, conf->vocabulary, give_word, text)
+                                     : ps_ok();
+    if (ps_is_ok(&st)) {
+        st = ps_lines_walk(conf, folder, &ps_text_rule, count_line, &c);
+    }
     if (ps_is_ok(&st)) {
         text->unknown = ps_vocabulary_order(text->words, PS_BY_COUNT, ps_data_count(conf, "cutoff"),
                                             most > 1 ? most - 1 : most);
@@ -158,6 +185,23 @@ ps_status ps_text_look(ps_data_conf *conf, const char *folder, bool has_marks,
     return st;
 }
 
+/* Gives the words to the data set. */
+static void keep_words(const ps_text *text, ps_dataset *data)
+{
+    ps_strbuf lines = {0};
+
+    for (uint32_t i = 0; i < text->unknown; i++) {
+        size_t len;
+        const char *word = ps_vocabulary_word(text->words, i, &len);
+
+        ps_strbuf_append(&lines, word, len);
+        ps_strbuf_putc(&lines, '\n');
+    }
+    ps_strbuf_printf(&lines, "%s\n", unknown_word);
+    data->word_bytes = lines.len;
+    data->words = ps_strbuf_take(&lines);
+}
+
 ps_status ps_text_load(ps_text *text, ps_sink *sink, const ps_data_conf *conf, const char *folder,
                        const char *scratch, bool has_marks,
                        ps_status (*add_line)(void *arg, ps_line *line), void *arg, ps_dataset **out)
@@ -176,5 +220,11 @@ ps_status ps_text_load(ps_text *text, ps_sink *sink, const ps_data_conf *conf, c
     if (ps_is_ok(&st)) {
         st = ps_sink_end(sink, &found);
     }
-    return ps_is_ok(&st) ? ps_sink_dataset(sink, &found, out) : st;
+    if (ps_is_ok(&st)) {
+        st = ps_sink_dataset(sink, &found, out);
+    }
+    if (ps_is_ok(&st)) {
+        keep_words(text, *out);
+    }
+    return st;
 }

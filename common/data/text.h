@@ -3,7 +3,9 @@
  *
  * Words are separated by blanks. Ids go by falling count over training and test lines, then by
  * bytes. Words that occur `cutoff` times or less, and "<unk>" itself, share the last id (the
- * rules of imikolov). Private to common/data.
+ * rules of imikolov). Or the conf names a file with a word a line, in the order of their ids;
+ * words that are not in it, and "<unk>" itself, share the last id, of which it may have the line.
+ * Private to common/data.
  */
 #ifndef PS_COMMON_DATA_TEXT_H
 #define PS_COMMON_DATA_TEXT_H
@@ -14,8 +16,9 @@
 
 typedef struct ps_text {
     const ps_data_conf *conf;
-    bool has_marks; /* a line begins with <s> and ends with <e> */
-    bool lowers;    /* A to Z count as a to z */
+    bool has_marks;   /* a line begins with <s> and ends with <e> */
+    bool lowers;      /* A to Z count as a to z */
+    bool has_unknown; /* the file of words has a line for words that are not in it */
     ps_vocabulary *words;
     /* id shared by all words without one of their own; the vocabulary has unknown + 1 ids */
     uint32_t unknown;

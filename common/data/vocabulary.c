@@ -27,6 +27,7 @@ struct ps_vocabulary {
     size_t text_bytes, text_cap;
     uint64_t total;
     uint32_t numbered;
+    bool is_given; /* numbers were given */
     bool is_ordered;
 };
 
@@ -113,6 +114,9 @@ ps_status ps_vocabulary_count(ps_vocabulary *v, const char *text, size_t len, ui
         v->words[*slot - 1].times += times;
         return ps_ok();
     }
+    if (v->is_given && times > 0) { /* it shares the id of unknown words */
+        return ps_ok();
+    }
     if (v->count == PS_WORDS_MAX) {
         return ps_fail(PS_RESOURCE_EXHAUSTED, "more than %d different words", PS_WORDS_MAX);
     }
@@ -126,6 +130,23 @@ ps_status ps_vocabulary_count(ps_vocabulary *v, const char *text, size_t len, ui
     v->count++;
     *find_slot(v, text, len, hash) = v->count;
     return ps_ok();
+}
+
+ps_status ps_vocabulary_give(ps_vocabulary *v, const char *text, size_t len)
+{
+    ps_status st;
+
+    assert(v->is_given || v->count == 0);
+    if (*find_slot(v, text, len, XXH3_64bits(text, len)) != 0) {
+        return ps_fail(PS_INVALID_ARGUMENT, "\"%.*s\" is another word's line, too",
+                       len > 80 ? 80 : (int)len, text);
+    }
+    st = ps_vocabulary_count(v, text, len, 0);
+    if (ps_is_ok(&st)) {
+        v->is_given = true;
+        v->words[v->count - 1].id = v->numbered++;
+    }
+    return st;
 }
 
 /* --- order ------------------------------------------------------------------ */
@@ -168,11 +189,17 @@ static int compare_numbers(const void *left, const void *right)
 
 uint32_t ps_vocabulary_order(ps_vocabulary *v, ps_word_order by, uint64_t cutoff, uint32_t most)
 {
-    key *keys = ps_xcalloc(v->count, sizeof *keys);
-    word *ordered = ps_xcalloc(v->count, sizeof *ordered);
+    key *keys;
+    word *ordered;
     bool are_numbers = true;
 
     assert(!v->is_ordered);
+    if (v->is_given) {
+        v->is_ordered = true;
+        return v->numbered;
+    }
+    keys = ps_xcalloc(v->count, sizeof *keys);
+    ordered = ps_xcalloc(v->count, sizeof *ordered);
     for (uint32_t i = 0; i < v->count; i++) {
         const word *w = &v->words[i];
 
@@ -209,6 +236,13 @@ uint32_t ps_vocabulary_id(const ps_vocabulary *v, const char *text, size_t len)
 
     assert(v->is_ordered);
     return slot == 0 ? PS_NO_WORD : v->words[slot - 1].id;
+}
+
+const char *ps_vocabulary_word(const ps_vocabulary *v, uint32_t id, size_t *len)
+{
+    assert(id < v->numbered);
+    *len = v->words[id].len;
+    return v->texts + v->words[id].at;
 }
 
 uint64_t ps_vocabulary_times(const ps_vocabulary *v, uint32_t id)

@@ -32,6 +32,11 @@ void ps_vocabulary_destroy(ps_vocabulary *v);
 PS_MUST_USE ps_status ps_vocabulary_count(ps_vocabulary *v, const char *word, size_t len,
                                           uint64_t times);
 
+/* Gives a word the next number, from 0. Either all numbers are given so, before the first count, or
+ * ps_vocabulary_order makes them; words without a number are then only counted in the total.
+ * Returns INVALID_ARGUMENT if the word has a number, else as ps_vocabulary_count. */
+PS_MUST_USE ps_status ps_vocabulary_give(ps_vocabulary *v, const char *word, size_t len);
+
 /* The order of the numbers. */
 typedef enum ps_word_order {
     PS_BY_COUNT, /* falling count, then bytes */
@@ -39,11 +44,16 @@ typedef enum ps_word_order {
 } ps_word_order;
 
 /* Numbers the words that occur more than `cutoff` times, from 0, at most `most` of them (0:
- * all). Returns how many have a number. Call it once, after the last count. */
+ * all); numbers that were given stay. Returns how many words have a number. Call it once, after
+ * the last count. */
 uint32_t ps_vocabulary_order(ps_vocabulary *v, ps_word_order by, uint64_t cutoff, uint32_t most);
 
 /* Returns the number of a word, or PS_NO_WORD if it has none. */
 uint32_t ps_vocabulary_id(const ps_vocabulary *v, const char *word, size_t len);
+
+/* Returns the word with number `id`, which must exist, and its length. Valid as long as the
+ * vocabulary; not terminated by NUL. */
+const char *ps_vocabulary_word(const ps_vocabulary *v, uint32_t id, size_t *len);
 
 /* Returns the count of the word with number `id`, which must exist. */
 uint64_t ps_vocabulary_times(const ps_vocabulary *v, uint32_t id);

@@ -26,7 +26,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { PATH_BYTES = 1280, FILES_OF_WORKER = 5, FILES_OF_JOB = 4, LOG_BYTES_MAX = 64 << 20 };
+enum { PATH_BYTES = 1280, FILES_OF_WORKER = 6, FILES_OF_JOB = 4, LOG_BYTES_MAX = 64 << 20 };
 
 #define REPORT PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_REPORT
 #define EVENTS PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_EVENTS
@@ -131,6 +131,9 @@ static ps_status list_workers(ps_inprocess_job *run)
         }
         if (ps_is_ok(&st)) {
             st = list_if_there(run, "TB", rank, "/" PS_EVENTS_NAME, EVENTS);
+        }
+        if (ps_is_ok(&st)) {
+            st = list_if_there(run, "VOCAB", rank, ".txt", MODEL);
         }
         if (ps_is_ok(&st) && i == 0 && ps_is_ok(&run->result)) {
             st = list_if_there(run, "MODEL", rank, ".safetensors", MODEL);

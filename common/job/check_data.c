@@ -78,6 +78,28 @@ static void check_files(ps_check *check, const Psgd__V1__DataSpec *spec, ps_data
                        conf->train_files;
 }
 
+static void check_vocabulary(ps_check *check, const Psgd__V1__DataSpec *spec, ps_data_conf *conf)
+{
+    const char *name = spec->vocabulary;
+
+    if (name[0] == '\0') {
+        return;
+    }
+    if (!conf->source->takes_vocabulary) {
+        ps_check_bad(check, "spec.data.vocabulary",
+                     "is \"%s\"; %s takes none, ngram and skipgram do", PS_SHORT(name, 80),
+                     conf->source->name);
+    } else if (!ps_file_entry_is_safe(name) || ps_file_is_pattern(name)) {
+        ps_check_bad(
+            check, "spec.data.vocabulary",
+            "is \"%s\"; the name of a file in the data set's folder is allowed, 1 to %d of "
+            "A-Z a-z 0-9 . _ ( ) -, and one / behind a folder",
+            PS_SHORT(name, 80), PS_DATA_FILE_NAME_MAX - 1);
+    } else {
+        snprintf(conf->vocabulary, sizeof conf->vocabulary, "%s", name);
+    }
+}
+
 static void check_column(ps_check *check, const char *field, Psgd__V1__ColumnSpec *spec,
                          ps_data_column *column)
 {
@@ -145,6 +167,7 @@ bool ps_check_data_conf(ps_check *check, Psgd__V1__DataSpec *spec, ps_data_conf 
     (void)ps_check_numbers(check, "spec.data", conf->source->params, &spec->base, &conf->params);
     check_folder(check, spec, conf);
     check_files(check, spec, conf);
+    check_vocabulary(check, spec, conf);
     check_columns(check, spec, conf);
     return check->count == before;
 }

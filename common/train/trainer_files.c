@@ -59,11 +59,26 @@ static void names_of(const ps_plan *plan, const char *names[PS_METRICS_MAX])
     }
 }
 
+/* Writes the words of the data set in the order of their ids, once for all workers. */
+static ps_status write_words(const ps_trainer *t)
+{
+    char path[768];
+    size_t bytes = 0;
+    const char *words = ps_feed_words(t->feed, &bytes);
+    ps_status st = path_of(t, "VOCAB", ".txt", path, sizeof path);
+
+    return ps_is_ok(&st) && words != NULL && t->conf.rank == 0 ? ps_file_write(path, words, bytes)
+                                                               : st;
+}
+
 ps_status ps_trainer_open_reports(ps_trainer *t)
 {
     char path[768];
-    ps_status st = path_of(t, "TR", ".csv", path, sizeof path);
+    ps_status st = write_words(t);
 
+    if (ps_is_ok(&st)) {
+        st = path_of(t, "TR", ".csv", path, sizeof path);
+    }
     if (ps_is_ok(&st)) {
         st = ps_report_open_train(path, &t->train_report);
     }

@@ -266,6 +266,7 @@ void ps_rank_keep_curves(const ps_rank *r)
     keep(r, "TR", ".csv", PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_REPORT);
     keep(r, "EV", ".csv", PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_REPORT);
     keep(r, "TB", "/" PS_EVENTS_NAME, PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_EVENTS);
+    keep(r, "VOCAB", ".txt", PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_MODEL);
 }
 
 ps_status ps_rank_flush(const ps_rank *r)

@@ -227,6 +227,44 @@ class ManyFiles(Fidelity):
         self.assertAlmostEqual(local["result"]["loss"], job.result["loss"], places=12)
 
 
+class Vocabulary(ManyFiles):
+    """word_dict.pickle: words have the same ids in every job that is given their list."""
+
+    test_a_pattern_and_a_folder_stand_for_their_files = None
+    test_every_node_has_the_files_of_the_coordinator = None
+
+    def test_a_job_leaves_its_words_and_another_has_their_ids(self):
+        c = self.cluster(workers=2, pservers=1, data=self.data)
+        self.folder = c.folder
+        job = c.wait(c.submit(self.spec(["train.txt-*"], ["held"])).id)
+        self.assertEqual(job.state, job_pb2.JOB_STATE_DONE, job.message)
+        files = c.files(job.id)
+        words = files["VOCAB-text-N(0).txt"].decode().splitlines()
+        self.assertEqual(len(words), job.spec.data.params["words"])
+        self.assertEqual(words[-1], "<unk>")
+        self.assertEqual(set(words), {"<s>", "<e>", "<unk>", *(f"w{i}" for i in range(9))})
+        # Another text, in which another word is the most frequent.
+        with open(f"{self.data}/text/w8", "w", encoding="utf-8") as f:
+            f.write("w8 w8 w8 w0 w8 new\n" * 30)
+        for place in (f"{self.data}/text", self.folder):
+            with open(f"{place}/words.txt", "w", encoding="utf-8") as f:
+                f.write("\n".join(words) + "\n")
+        again = self.spec(["w8"], ["held"], initFrom=f"job:{job.id}")
+        again["data"]["vocabulary"] = "words.txt"
+        job = c.wait(c.submit(again).id)
+        self.assertEqual(job.state, job_pb2.JOB_STATE_DONE, job.message)
+        files = c.files(job.id)
+        self.assertEqual(files["VOCAB-text-N(0).txt"].decode().splitlines(), words)
+        # A model that was trained on them predicts with them, whatever the text.
+        (self.folder / "m.safetensors").write_bytes(files["MODEL-text-N(0).safetensors"])
+        self.psgd("predict", "-m", "m.safetensors", "--data-path", self.data, "-o", "p.csv")
+        with open(self.folder / "p.csv", encoding="utf-8") as rows:
+            targets = [int(row["target"]) for row in csv.DictReader(rows)]
+        with open(f"{self.data}/text/held/test-1", encoding="utf-8") as f:
+            first = f.readline().split()
+        self.assertEqual(targets[0], words.index(first[3]))  # <s> and three words before it
+
+
 class WorkerJson(Fidelity):
     """The quick starts of Parallel-SGD name workers alone."""
 

@@ -41,6 +41,10 @@ static void wrong_data_specs_are_refused_by_field(void **state)
     assert_data_refused(
         "{\"name\": \"ngram\", \"files\": [\"a\"], \"columns\": [{\"name\": \"x\"}]}",
         "spec.data.columns", "ngram takes none");
+    assert_data_refused("{\"name\": \"ngram\", \"files\": [\"a\"], \"vocabulary\": \"w*\"}",
+                        "spec.data.vocabulary", "the name of a file");
+    assert_data_refused("{\"name\": \"mnist\", \"vocabulary\": \"w\"}", "spec.data.vocabulary",
+                        "mnist takes none");
     assert_data_refused("{\"name\": \"csv\", \"files\": [\"a\"]}", "spec.data.columns",
                         "csv takes 1 to 128");
     assert_data_refused("{\"name\": \"csv\", \"files\": [\"a\"], \"columns\": [{\"name\": \"x\", "

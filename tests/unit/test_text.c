@@ -312,6 +312,64 @@ static void lines_are_set_apart_for_the_test_by_their_number(void **state)
     temp_dir_destroy(&dir);
 }
 
+/* The words of a set, as the artifact has them. */
+static void assert_words(const ps_dataset *data, const char *want)
+{
+    size_t bytes = 0;
+    const char *words = ps_dataset_words(data, &bytes);
+
+    assert_non_null(words);
+    assert_int_equal(bytes, strlen(want));
+    assert_memory_equal(words, want, bytes);
+}
+
+static void words_that_are_given_have_the_ids_of_their_lines(void **state)
+{
+    temp_dir dir = temp_dir_create();
+    ps_data_conf conf = data_rig_conf("ngram"), again;
+    ps_dataset *data;
+    float x[1], y;
+
+    (void)state;
+    ps_data_set(&conf, "n", 2);
+    ps_data_set(&conf, "cutoff", 1);
+    data_rig_write(&dir, "train", "b b b c c a a rare\n");
+    data_rig_write(&dir, "test", "a b\n");
+    again = conf;
+    data = data_rig_open(&dir, &conf);
+    assert_words(data, "b\na\n<e>\n<s>\nc\n<unk>\n");
+    ps_dataset_destroy(data);
+
+    /* What another set counts and its cutoff do not matter. */
+    strcpy(again.vocabulary, "words.txt");
+    data_rig_write(&dir, "words.txt", "c\r\nnever\nb\n");
+    data = data_rig_open(&dir, &again);
+    assert_int_equal(ps_data_count(&again, "words"), 4);
+    assert_words(data, "c\nnever\nb\n<unk>\n");
+    ps_dataset_gather(data, PS_TRAIN, NULL, 3, 1, x, &y); /* b c */
+    assert_int_equal((int)x[0], 2);
+    assert_int_equal((int)y, 0);
+    ps_dataset_gather(data, PS_TEST, NULL, 1, 1, x, &y); /* a b */
+    assert_int_equal((int)x[0], 3);
+    assert_int_equal((int)y, 2);
+    ps_dataset_destroy(data);
+
+    data_rig_write(&dir, "words.txt", "c\nnever\nb\n<unk>\n"); /* as the artifact has them */
+    data = data_rig_open(&dir, &again);
+    assert_int_equal(ps_data_count(&again, "words"), 4);
+    ps_dataset_destroy(data);
+    ps_data_set(&again, "words", 0);
+    data_rig_write(&dir, "words.txt", "c\n<unk>\nb\n");
+    data_rig_refused(&dir, &again, PS_INVALID_ARGUMENT, "words.txt: line 3: comes after <unk>");
+    data_rig_write(&dir, "words.txt", "c\nb\nc\n");
+    data_rig_refused(&dir, &again, PS_INVALID_ARGUMENT, "words.txt: line 3: \"c\" is another");
+    data_rig_write(&dir, "words.txt", "c\nb 7\n");
+    data_rig_refused(&dir, &again, PS_INVALID_ARGUMENT, "line 2: is \"b 7\"; one word");
+    strcpy(again.vocabulary, "none.txt");
+    data_rig_refused(&dir, &again, PS_NOT_FOUND, "no none.txt");
+    temp_dir_destroy(&dir);
+}
+
 static void the_real_text_has_the_words_it_has(void **state)
 {
     /* Counted apart, by a few lines of Python. */
@@ -368,6 +426,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(skip_grams_are_pairs_within_the_window),
         cmocka_unit_test(noise_is_drawn_by_count_and_anew_each_epoch),
         cmocka_unit_test(lines_are_set_apart_for_the_test_by_their_number),
+        cmocka_unit_test(words_that_are_given_have_the_ids_of_their_lines),
         cmocka_unit_test(the_real_text_has_the_words_it_has),
         cmocka_unit_test(a_number_ends_where_its_text_does),
     };

@@ -7,6 +7,7 @@
 #include "common/artifact/safetensors.h"
 #include "common/base/files.h"
 #include "common/base/shorten.h"
+#include "common/data/vocabulary.h"
 #include "common/job/table_numbers.h"
 #include "common/node/joblog.h"
 #include "common/store/table_file.h"
@@ -39,6 +40,13 @@ static uint64_t model_bytes(const ps_plan *plan)
     return PS_SAFETENSORS_HEADER_MAX + FRAME_BYTES + values * sizeof(float);
 }
 
+/* A line for each word; none for data sets without words. */
+static uint64_t word_bytes(const ps_plan *plan)
+{
+    return plan->data->takes_vocabulary ? (uint64_t)plan->facts.vocabulary * (PS_WORD_BYTES_MAX + 1)
+                                        : 0;
+}
+
 static uint64_t table_bytes(const ps_plan_table *table)
 {
     uint64_t row = 64 + (uint64_t)table->width * sizeof(float) * (1 + ROW_SLOTS);
@@ -58,6 +66,7 @@ static const rank_file rank_files[] = {
     {"TR", ".csv", PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_REPORT, curve_bytes},
     {"EV", ".csv", PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_REPORT, curve_bytes},
     {"TB", "/" PS_EVENTS_NAME, PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_EVENTS, curve_bytes},
+    {"VOCAB", ".txt", PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_MODEL, word_bytes},
     {"MODEL", ".safetensors", PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_MODEL, model_bytes},
     {"MODEL", ".onnx", PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_MODEL, model_bytes},
 };
