@@ -115,6 +115,13 @@ static void append_safe(ps_strbuf *name, const char *text, size_t max_bytes)
     }
 }
 
+static void take_name(char *name, size_t cap, ps_strbuf *text)
+{
+    assert(text->len < cap && ps_file_name_is_safe(text->data));
+    memcpy(name, text->data, text->len + 1);
+    ps_strbuf_fini(text);
+}
+
 void ps_artifact_name(char *name, size_t cap, const char *prefix, const char *title, const char *id,
                       const char *suffix)
 {
@@ -127,7 +134,16 @@ void ps_artifact_name(char *name, size_t cap, const char *prefix, const char *ti
     ps_strbuf_puts(&text, "-N(");
     append_safe(&text, id, PS_NAME_MAX);
     ps_strbuf_printf(&text, ")%s", suffix);
-    assert(text.len < cap && ps_file_name_is_safe(text.data));
-    memcpy(name, text.data, text.len + 1);
-    ps_strbuf_fini(&text);
+    take_name(name, cap, &text);
+}
+
+void ps_artifact_name_of_job(char *name, size_t cap, const char *prefix, const char *title,
+                             const char *suffix)
+{
+    ps_strbuf text = {0};
+
+    ps_strbuf_printf(&text, "%s-", prefix);
+    append_safe(&text, title, PS_NAME_MAX - strlen(prefix) - strlen("-") - strlen(suffix));
+    ps_strbuf_puts(&text, suffix);
+    take_name(name, cap, &text);
 }

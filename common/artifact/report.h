@@ -59,5 +59,8 @@ PS_MUST_USE ps_status ps_report_close(ps_report *report);
  * title is cut. */
 void ps_artifact_name(char *name, size_t cap, const char *prefix, const char *title, const char *id,
                       const char *suffix);
+/* Writes the name of a file that a job has once, such as "ROUND-{title}.csv", likewise. */
+void ps_artifact_name_of_job(char *name, size_t cap, const char *prefix, const char *title,
+                             const char *suffix);
 
 #endif

@@ -20,6 +20,8 @@ const ps_counter ps_counters[PS_COUNTERS] = {
         "training accuracy of the last block, 0 to 1; NaN where targets are values"},
     [PS_COUNT_SAMPLES] = {"samples", "samples", PS_COUNTER, W, PS_MERGE_NONE,
         "samples trained"},
+    [PS_COUNT_ITERATIONS] = {"iterations", "steps", PS_COUNTER, W | J, PS_MERGE_SUM,
+        "steps that ranks computed, local steps of rounds included; of a job over all its ranks"},
     [PS_COUNT_EVALUATIONS] = {"evaluations", "evaluations", PS_COUNTER, W, PS_MERGE_NONE,
         "evaluations done"},
     [PS_COUNT_SAMPLES_PER_SECOND] = {"samples_per_second", "samples/s", PS_GAUGE, J, PS_MERGE_NONE,

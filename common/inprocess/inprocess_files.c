@@ -6,6 +6,7 @@
 #include "common/artifact/events.h"
 #include "common/artifact/manifest.h"
 #include "common/artifact/report.h"
+#include "common/artifact/rounds.h"
 #include "common/artifact/weights.h"
 #include "common/base/files.h"
 #include "common/base/log.h"
@@ -26,7 +27,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { PATH_BYTES = 1280, FILES_OF_WORKER = 6, FILES_OF_JOB = 4, LOG_BYTES_MAX = 64 << 20 };
+enum { PATH_BYTES = 1280, FILES_OF_WORKER = 6, FILES_OF_JOB = 5, LOG_BYTES_MAX = 64 << 20 };
 
 #define REPORT PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_REPORT
 #define EVENTS PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_EVENTS
@@ -146,6 +147,49 @@ static ps_status list_workers(ps_inprocess_job *run)
 }
 
 /* --- the files ---------------------------------------------------------------- */
+
+/* Makes the record of rounds of the workers' parts, which are removed. */
+static ps_status write_rounds(ps_inprocess_job *run)
+{
+    char **paths = ps_xcalloc(run->worker_count, sizeof *paths);
+    char name[INPROCESS_NAME_BYTES], path[PATH_BYTES];
+    const char *metrics[PS_METRICS_MAX];
+    ps_rounds_parts parts = {.ranks = run->worker_count,
+                             .paths = paths,
+                             .metrics = metrics,
+                             .metric_count = run->plan->metric_count,
+                             .has_shares = run->plan->spec->split_evaluation};
+    bool is_written = false;
+    ps_status st = ps_ok();
+
+    for (uint32_t i = 0; i < run->worker_count && ps_is_ok(&st); i++) {
+        char rank[16];
+
+        snprintf(rank, sizeof rank, "%u", i);
+        ps_artifact_name(name, sizeof name, PS_ROUNDS_PREFIX, run->plan->spec->title, rank,
+                         PS_ROUNDS_SUFFIX);
+        st = ps_path_join(path, sizeof path, run->conf.folder, name);
+        paths[i] = ps_xstrdup(path);
+    }
+    for (size_t k = 0; k < parts.metric_count; k++) {
+        metrics[k] = run->plan->metrics[k].metric->name;
+    }
+    ps_rounds_name(name, sizeof name, run->plan->spec->title);
+    if (ps_is_ok(&st)) {
+        st = ps_path_join(path, sizeof path, run->conf.folder, name);
+    }
+    if (ps_is_ok(&st)) {
+        st = ps_rounds_merge(&parts, path, &is_written);
+    }
+    for (uint32_t i = 0; i < run->worker_count; i++) {
+        if (ps_is_ok(&st) && paths[i] != NULL) {
+            (void)unlink(paths[i]); /* there is none of a job that did not begin */
+        }
+        free(paths[i]);
+    }
+    free(paths);
+    return ps_is_ok(&st) && is_written ? list(run, name, REPORT, "") : st;
+}
 
 static ps_status add_bytes(void *arg, const void *bytes, size_t len)
 {
@@ -374,6 +418,9 @@ ps_status inprocess_write_files(ps_inprocess_job *run)
         count_servers(run);
     }
     st = list_workers(run);
+    if (ps_is_ok(&st)) {
+        st = write_rounds(run);
+    }
     /* Without servers worker 0 has left it, if the job is whole. */
     if (ps_is_ok(&st) && (run->server != NULL || !ps_is_ok(&run->result))) {
         st = write_model(run);

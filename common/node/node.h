@@ -26,8 +26,10 @@
 
 typedef struct ps_node ps_node;
 
-/* Most files of an attempt on a node, with its log. A server has one for each embedding. */
-enum { PS_NODE_FILES_MAX = PS_MODEL_LAYERS_MAX + 32 };
+/* Most files of an attempt on a node, with its log. A worker has four for each of up to 256 ranks,
+ * a server one for each embedding. */
+enum { PS_NODE_FILES_MAX = 4 * 256 + 32 };
+_Static_assert((int)PS_NODE_FILES_MAX > (int)PS_MODEL_LAYERS_MAX + 1, "one for each embedding");
 
 /* Reason of a Collect that failed because the node's disk is full. The coordinator tries again. */
 #define PS_NODE_NO_ROOM "NO_ROOM"
@@ -112,8 +114,8 @@ bool ps_node_id_is_valid(const char *id);
 
 /* Starts a node: binds its address, prints "psgd-worker VERSION listening on HOST:PORT" to stdout
  * (flushed) and keeps itself registered. `extra` are further services, such as the parameter
- * server's; they are copied. Removes what an earlier process left unfinished in data_dir. Fails with
- * UNAVAILABLE if the address cannot be bound. */
+ * server's; they are copied. Removes what an earlier process left unfinished in data_dir. Fails
+ * with UNAVAILABLE if the address cannot be bound. */
 PS_MUST_USE ps_status ps_node_start(ps_loop *loop, const ps_node_conf *conf,
                                     const ps_role_hooks *hooks, void *state,
                                     const ps_service *extra, size_t extra_count, ps_node **out);

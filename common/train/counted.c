@@ -12,6 +12,7 @@ ps_counts ps_counted_by_worker(const ps_plan *plan, const ps_trainer_progress *p
                            [PS_COUNT_LOSS] = progress->loss,
                            [PS_COUNT_ACCURACY] = progress->accuracy,
                            [PS_COUNT_SAMPLES] = (double)progress->samples,
+                           [PS_COUNT_ITERATIONS] = (double)progress->iterations,
                            [PS_COUNT_EVALUATIONS] = progress->evaluations,
                            [PS_COUNT_BYTES_UP] = (double)stats->bytes_up,
                            [PS_COUNT_BYTES_DOWN] = (double)stats->bytes_down,

@@ -440,6 +440,7 @@ void ps_gate_delivered(ps_gate *gate, uint32_t part, const uint32_t *slices, uin
     }
     if (whole) {
         gate->whole[part] = clock;
+        gate->whole_us = ps_clock_us();
     }
     pthread_cond_signal(&gate->changed);
     pthread_mutex_unlock(&gate->mutex);
@@ -491,6 +492,16 @@ uint32_t ps_gate_find_debtors(ps_gate *gate, bool *servers)
     }
     pthread_mutex_unlock(&gate->mutex);
     return count;
+}
+
+int64_t ps_gate_whole_us(ps_gate *gate)
+{
+    int64_t us;
+
+    pthread_mutex_lock(&gate->mutex);
+    us = gate->whole_us;
+    pthread_mutex_unlock(&gate->mutex);
+    return us;
 }
 
 double ps_gate_waited_s(ps_gate *gate, char *whom, size_t cap)

@@ -63,6 +63,7 @@ typedef struct ps_gate {
     uint64_t told;      /* 1 + the clock that `version` is about; 0: none */
     uint64_t version;   /* smallest version of the weights of that clock that have arrived */
     int64_t waited_us;  /* sum of all waits so far */
+    int64_t whole_us;   /* when weights last became whole; 0: never */
 
     atomic_uint_fast64_t nudges; /* number of nudges so far */
     atomic_bool sleeping;        /* a nudge has to wake the trainer */
@@ -145,6 +146,10 @@ ps_status ps_gate_failure(ps_gate *gate);
 /* Any thread. Writes into servers (server_count) which ones owe what the trainer waits for, or
  * waited for when it gave up. Returns how many there are. */
 uint32_t ps_gate_find_debtors(ps_gate *gate, bool *servers);
+
+/* Any thread. Returns when the last of the weights that have arrived did so, in microseconds of the
+ * monotonic clock; 0 if none have. */
+int64_t ps_gate_whole_us(ps_gate *gate);
 
 /* Any thread. Returns how long the trainer has waited so far, in microseconds. */
 int64_t ps_gate_waited_us(ps_gate *gate);

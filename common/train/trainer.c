@@ -182,6 +182,7 @@ void ps_trainer_report_step(ps_trainer *t, uint32_t epoch, uint32_t batch, const
     };
 
     t->last_row_us = now_us;
+    ps_trainer_record_step(t, row.loss);
     if (t->step < t->plan->total_steps) {
         ps_trainer_put_train(t, &row);
     } else {
@@ -193,6 +194,7 @@ void ps_trainer_report_step(ps_trainer *t, uint32_t epoch, uint32_t batch, const
     t->progress.loss = row.loss;
     t->progress.accuracy = row.accuracy;
     t->progress.samples += score->samples;
+    t->progress.iterations++;
     pthread_mutex_unlock(&t->mutex);
 }
 
@@ -322,6 +324,7 @@ static void report_evaluation(ps_trainer *t, uint32_t epoch, int64_t began_us)
     memcpy(past->values, values, t->plan->metric_count * sizeof *values);
     pthread_mutex_unlock(&t->mutex);
     t->last_row_us = ps_clock_us(); /* the next step has not lasted since before */
+    ps_trainer_record_evaluation(t, &row, began_us);
 }
 
 bool ps_trainer_is_due(const ps_trainer *t, uint64_t before)
@@ -416,9 +419,13 @@ static void *run(void *arg)
 
     t->began_us = t->last_row_us = ps_clock_us();
     if (ps_is_ok(&st)) {
-        bool is_trained = train(t) && (!ps_trainer_is_at_stop(t) || settle(t));
+        bool is_trained;
+
+        ps_trainer_record_begin(t);
+        is_trained = train(t) && (!ps_trainer_is_at_stop(t) || settle(t));
 
         put_last_row(t);
+        ps_trainer_record_end(t);
         if (is_trained) {
             if (t->conf.rank == 0 && !ps_trainer_is_at_stop(t)) {
                 st = ps_trainer_write_patiently(t, ps_trainer_write_model);

@@ -34,6 +34,7 @@ typedef struct ps_trainer_progress {
     uint32_t epoch;                         /* from 1 */
     double loss, accuracy;                  /* of this worker's blocks in the last step */
     uint64_t samples;                       /* trained on so far */
+    uint64_t iterations;                    /* steps that this rank computed */
     char waiting_for[PS_STATUS_TEXT_BYTES]; /* error of the write that a full disk delays; "": none
                                              */
     uint64_t behind;      /* local steps during all of which an exchange was in flight */

@@ -91,6 +91,12 @@ ps_status ps_trainer_open_reports(ps_trainer *t)
         names_of(t->plan, names);
         st = ps_report_open_eval(path, names, t->plan->metric_count, &t->eval_report);
     }
+    if (ps_is_ok(&st)) {
+        st = path_of(t, PS_ROUNDS_PREFIX, PS_ROUNDS_SUFFIX, path, sizeof path);
+    }
+    if (ps_is_ok(&st)) {
+        st = ps_rounds_open(path, t->plan->metric_count, &t->record.file);
+    }
     return ps_is_ok(&st) ? open_events(t) : st;
 }
 
@@ -138,21 +144,29 @@ void ps_trainer_put_eval(ps_trainer *t, const ps_eval_row *row, int64_t began_us
     ps_strbuf_fini(&said);
 }
 
+static ps_status first_failure(const ps_status *st, size_t count)
+{
+    size_t i = 0;
+
+    while (i + 1 < count && ps_is_ok(&st[i])) {
+        i++;
+    }
+    return st[i];
+}
+
 ps_status ps_trainer_flush(ps_trainer *t)
 {
-    ps_status train = ps_ok(), eval = ps_ok(), events = ps_ok();
+    ps_status st[] = {ps_ok(), ps_ok(), ps_ok(), ps_ok()};
 
     pthread_mutex_lock(&t->files_mutex);
     if (t->events != NULL) { /* all of them are open, the events last */
-        train = ps_report_flush(t->train_report);
-        eval = ps_report_flush(t->eval_report);
-        events = ps_events_flush(t->events);
+        st[0] = ps_report_flush(t->train_report);
+        st[1] = ps_report_flush(t->eval_report);
+        st[2] = ps_rounds_flush(t->record.file);
+        st[3] = ps_events_flush(t->events);
     }
     pthread_mutex_unlock(&t->files_mutex);
-    if (!ps_is_ok(&train)) {
-        return train;
-    }
-    return ps_is_ok(&eval) ? events : eval;
+    return first_failure(st, sizeof st / sizeof st[0]);
 }
 
 static void set_waiting_for(ps_trainer *t, const char *text)
@@ -195,18 +209,17 @@ static ps_status close_report(ps_report **report)
 
 ps_status ps_trainer_close_reports(ps_trainer *t)
 {
-    ps_status train, eval, events;
+    ps_status st[4];
 
     pthread_mutex_lock(&t->files_mutex);
-    train = close_report(&t->train_report);
-    eval = close_report(&t->eval_report);
-    events = t->events == NULL ? ps_ok() : ps_events_close(t->events);
+    st[0] = close_report(&t->train_report);
+    st[1] = close_report(&t->eval_report);
+    st[2] = t->record.file == NULL ? ps_ok() : ps_rounds_close(t->record.file);
+    t->record.file = NULL;
+    st[3] = t->events == NULL ? ps_ok() : ps_events_close(t->events);
     t->events = NULL;
     pthread_mutex_unlock(&t->files_mutex);
-    if (!ps_is_ok(&train)) {
-        return train;
-    }
-    return ps_is_ok(&eval) ? events : eval;
+    return first_failure(st, sizeof st / sizeof st[0]);
 }
 
 /* For other programs, beside the file that is ours: that there is no ONNX for a

@@ -7,6 +7,7 @@
 
 #include "common/artifact/events.h"
 #include "common/artifact/report.h"
+#include "common/artifact/rounds.h"
 #include "common/data/ahead.h"
 #include "common/train/evaluation.h"
 #include "common/train/holdup.h"
@@ -27,6 +28,19 @@ typedef struct trainer_rounds {
     uint64_t own_steps;                                /* taken by this worker */
     bool is_adopting, completes_step, completes_round; /* of the current block */
 } trainer_rounds;
+
+/* The record of the rank's rounds (common/artifact/rounds.h). An entry is written when the exchange
+ * of its round is over, which is while the next one is computed. */
+typedef struct trainer_record {
+    ps_rounds *file;
+    ps_round_entry now;       /* of the round that is computed; its loss is a sum */
+    ps_round_entry before;    /* of the round that is exchanged; its round is 0: none */
+    bool is_sent;             /* the exchange of `now` has begun */
+    int64_t sent_us[2];       /* when that of `before` began, and that of `now`; 0: it did not */
+    int64_t began_us;         /* when `now` began; evaluations put it off */
+    int64_t waited_us;        /* of the gate, then */
+    ps_exchange_stats so_far; /* what entries that are written have of the traffic */
+} trainer_record;
 
 struct ps_trainer {
     ps_trainer_conf conf;
@@ -56,6 +70,7 @@ struct ps_trainer {
     ps_report *train_report, *eval_report;
     ps_train_row last_row; /* of the last step, written when its exchange is over; step 0: none */
     ps_events *events;     /* the reports as curves for TensorBoard */
+    trainer_record record;
     int64_t began_us, last_row_us;
     uint64_t clock;   /* exchanges finished */
     uint64_t step;    /* steps finished; equal to `clock` without local steps */
@@ -149,6 +164,19 @@ void ps_trainer_put_train(ps_trainer *t, const ps_train_row *row);
 /* Adds a row to the report. Logs also when the evaluation began and ended, in seconds of training.
  */
 void ps_trainer_put_eval(ps_trainer *t, const ps_eval_row *row, int64_t began_us);
+/* The record of rounds, trainer_record.c. */
+void ps_trainer_record_begin(ps_trainer *t);
+/* Notes a local step with its mean loss. */
+void ps_trainer_record_step(ps_trainer *t, double loss);
+/* Notes that the first contribution to t->clock goes out now: its weights have arrived. Only the
+ * first call of a round counts. */
+void ps_trainer_record_sent(ps_trainer *t);
+/* Notes the end of the round whose exchange leads to t->clock. */
+void ps_trainer_record_round(ps_trainer *t);
+/* Notes an evaluation of the weights of t->clock that began at `began_us` and ends now. */
+void ps_trainer_record_evaluation(ps_trainer *t, const ps_eval_row *row, int64_t began_us);
+/* Writes the last entries: of the round that is exchanged, and of steps that are part of none. */
+void ps_trainer_record_end(ps_trainer *t);
 /* Calls `write` with growing pauses until it returns another code than RESOURCE_EXHAUSTED or the
  * gate is stopped. Progress shows what it waits for. Returns the last status of `write`. */
 PS_MUST_USE ps_status ps_trainer_write_patiently(ps_trainer *t, ps_status (*write)(ps_trainer *t));

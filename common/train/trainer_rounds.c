@@ -187,6 +187,7 @@ static void ready(void *arg, uint32_t first_variable, uint32_t count)
         }
     }
     if (r->completes_round && !r->local->is_overlapped) {
+        ps_trainer_record_sent(t);
         ps_exchange_ready(t->exchange, first_variable, count);
     }
 }
@@ -280,6 +281,7 @@ static bool sit_out(ps_trainer *t, uint32_t steps)
     assert(!t->rounds.local->is_overlapped);
     if (open) {
         adopt(t, 0, variables);
+        ps_trainer_record_sent(t);
     }
     if (open && t->exchange->ops->nothing != NULL) {
         open = t->exchange->ops->nothing(t->exchange, t->clock);
@@ -307,6 +309,7 @@ static bool exchange_round(ps_trainer *t)
         !ps_exchange_begin(t->exchange, t->clock, 0, true)) {
         return false;
     }
+    ps_trainer_record_sent(t);
     for (uint32_t v = 0; v < plan->layout.variable_count; v++) {
         ps_stretch s = stretch_of(t, v);
 
@@ -349,6 +352,7 @@ static bool train_round(ps_trainer *t)
         }
     }
     t->clock++;
+    ps_trainer_record_round(t);
     return true;
 }
 

@@ -153,6 +153,7 @@ static ps_status take_head(ps_trainer *t, ps_state_in *in)
     t->clock = clock;
     t->step = t->progress.step = step;
     t->rounds.own_steps = own_steps;
+    t->progress.iterations = t->plan->update->local != NULL ? own_steps : step;
     t->rounds.now.rate_sum = rate_sum;
     return ps_state_done(in);
 }

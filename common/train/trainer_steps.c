@@ -95,6 +95,7 @@ static void ready(void *arg, uint32_t first_variable, uint32_t count)
     if (!t->plan->optim_on_server) {
         ps_trainer_turn_to_increments(t, first_variable, count);
     }
+    ps_trainer_record_sent(t);
     for (uint32_t v = first_variable; v < first_variable + count; v++) {
         size_t rows;
         const uint32_t *ids = ps_trainer_touched(t, v, &rows);
@@ -201,6 +202,7 @@ static bool step(ps_trainer *t, uint32_t epoch)
     }
     t->step = ++t->clock;
     ps_trainer_report_step(t, epoch, batch, &score);
+    ps_trainer_record_round(t);
     return true;
 }
 

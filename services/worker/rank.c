@@ -5,6 +5,7 @@
 
 #include "common/artifact/events.h"
 #include "common/artifact/report.h"
+#include "common/artifact/rounds.h"
 #include "common/base/container_of.h"
 #include "common/base/shorten.h"
 #include "common/base/xalloc.h"
@@ -265,6 +266,7 @@ void ps_rank_keep_curves(const ps_rank *r)
 {
     keep(r, "TR", ".csv", PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_REPORT);
     keep(r, "EV", ".csv", PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_REPORT);
+    keep(r, PS_ROUNDS_PREFIX, PS_ROUNDS_SUFFIX, PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_REPORT);
     keep(r, "TB", "/" PS_EVENTS_NAME, PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_EVENTS);
     keep(r, "VOCAB", ".txt", PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_MODEL);
 }

@@ -31,9 +31,11 @@ class ResultTest(ClusterTest):
         mine = [("TR-own-N(0).csv", REPORT, b"time_s\n"), ("EV-own-N(0).csv", REPORT, b"epoch\n"),
                 ("MODEL-own-N(0).safetensors", MODEL, b"model"), ("MODEL-own-N(0).onnx", MODEL, b"m"),
                 ("TB-own-N(0)/events.out.tfevents.psgd", EVENTS, b"e"), ("any.log", LOG, b"{}\n")]
-        job = self.leave(*mine)
+        parts = [("ROUND-own-N(0).part", REPORT, b"no part")]
+        job = self.leave(*mine, *parts)
         self.assertEqual(job_pb2.JobState.Name(job.state), "JOB_STATE_DONE", job.message)
         files = self.c.files(job.id)
+        self.assertFalse([name for name in files if "ROUND" in name])  # it is no record
         for name, kind, content in mine:
             if kind != LOG:
                 self.assertEqual(files[name], content)
@@ -41,7 +43,8 @@ class ResultTest(ClusterTest):
     def test_files_of_others_are_refused(self):
         for name, kind in (("weights.f32", MODEL), ("MODEL-own-N(1).safetensors", MODEL),
                            ("MODEL-own-N(ps).safetensors", MODEL), ("MODEL-x-N(0).onnx", MODEL),
-                           ("EV-own-N(1).csv", REPORT), ("TR-own-N(2).csv", REPORT),
+                           ("EV-own-N(1).csv", REPORT), ("ROUND-own-N(1).part", REPORT),
+                           ("ROUND-own.csv", REPORT), ("TR-own-N(2).csv", REPORT),
                            ("TR-own-N(0).csv", MODEL), ("TB-own-N(1)/events.out.tfevents.psgd", EVENTS),
                            ("LOG-own-N(rogue).jsonl", REPORT), ("summary.json", REPORT)):
             job = self.leave((name, kind, b"junk"))
@@ -57,7 +60,7 @@ class ResultTest(ClusterTest):
 
     def test_no_file_is_larger_than_it_can_be(self):
         for name, kind in (("MODEL-own-N(0).safetensors", MODEL), ("TR-own-N(0).csv", REPORT),
-                           ("x", LOG)):
+                           ("ROUND-own-N(0).part", REPORT), ("x", LOG)):
             job = self.leave((name, kind, bytes(100 * MIB)))
             self.assertEqual(job_pb2.JobState.Name(job.state), "JOB_STATE_FAILED", name)
             self.assertRegex(job.message, r"104857600 bytes, at most \d+ are allowed")

@@ -2,6 +2,7 @@
 """test_fidelity.py - command lines, settings and files of the older systems, as their users
 write them, each with what must come of it."""
 import csv
+import io
 import json
 import os
 import random
@@ -362,6 +363,95 @@ class Cancelled(Fidelity):
         _, files = self.cancel({"preset": "fleet_ctr", "epochs": 1000})
         self.assertIn("MODEL-fleet_ctr-N(ps).safetensors", files)
         self.assertTrue([f for f in files if f.endswith(".psgdtab")], list(files))
+
+
+class Records(Fidelity):
+    """What JSAC2020 recorded of each round, in one place."""
+
+    SPEC = {**SMALL, "workers": 2, "update": {"name": "losp", "params": {"steps": 12}},
+            "optimizer": {"local": {"name": "sgd", "params": {"lr": 0.1}}}, "eval_every_steps": 30}
+
+    def rows(self, files, name):
+        return list(csv.DictReader(io.StringIO(bytes(files[name]).decode())))
+
+    def column(self, rows, name):
+        return [float(row[name]) for row in rows if row[name] != ""]
+
+    def check(self, job, files):
+        """Its record says what the reports of the ranks say, and what the job counted."""
+        title, progress = job["spec"]["title"], job["progress"]
+        rounds = self.rows(files, f"ROUND-{title}.csv")
+        total = int(progress["total_steps"])
+        steps = 12
+        self.assertEqual([int(r["round"]) for r in rounds], list(range(1, len(rounds) + 1)))
+        self.assertEqual(len(rounds), -(-total // steps))
+        self.assertEqual(int(rounds[-1]["iterations"]), 2 * total)
+        self.assertEqual(int(progress["iterations"]), 2 * total)
+        for rank in range(2):
+            losses = self.column(self.rows(files, f"TR-{title}-N({rank}).csv"), "loss")
+            self.assertEqual(self.column(rounds, f"steps_{rank}")[0], steps)
+            for i, row in enumerate(rounds):
+                own = losses[steps * i:steps * (i + 1)]
+                self.assertEqual(int(row[f"steps_{rank}"]), len(own))
+                self.assertAlmostEqual(float(row[f"loss_{rank}"]), sum(own) / len(own), 6)
+        for way in ("up", "down"):
+            self.assertEqual(sum(self.column(rounds, f"bytes_{way}")), int(progress[f"bytes_{way}"]))
+        times = self.column(rounds, "time_s")
+        self.assertEqual(times, sorted(times))
+        self.assertTrue(all(x > 0 for x in self.column(rounds, "compute_s")))
+        self.assertEqual(len(self.column(rounds, "exchange_s")), len(rounds))
+        spent = sum(self.column(rounds, "compute_s_0")) + sum(self.column(rounds, "wait_s_0"))
+        self.assertLess(spent, times[-1] + 0.5)
+        evaluations = self.rows(files, f"EV-{title}-N(0).csv")
+        self.assertGreater(len(evaluations), job["spec"]["epochs"])
+        for ours, theirs in (("test_loss", "loss"), ("test_accuracy", "accuracy")):
+            self.assertEqual([round(x, 7) for x in self.column(rounds, ours)],
+                             [round(x, 7) for x in self.column(evaluations, theirs)])
+
+    def test_a_round_is_a_row(self):
+        self.c = self.cluster(workers=2, pservers=2)
+        self.folder = self.c.folder
+        job = self.c.wait(self.c.submit(self.SPEC).id)
+        self.assertEqual(job.state, job_pb2.JOB_STATE_DONE, job.message)
+        files = self.c.files(job.id)
+        self.check(json.loads(files["summary.json"]), files)
+        self.assertFalse([name for name in files if name.endswith(".part")])
+        (self.folder / "job.json").write_text(json.dumps(self.SPEC))
+        local = self.train("job.json")
+        self.check(local, {f.name: f.read_bytes() for f in (self.folder / "out").glob("*.csv")})
+        self.assertIn("ROUND-small.csv", [file["name"] for file in local["artifacts"]])
+        self.assertFalse(list((self.folder / "out").glob("*.part")))
+
+    def test_a_step_is_a_round_where_gradients_travel(self):
+        self.folder = self.cluster(workers=0, pservers=0).folder
+        for exchange in ("pserver", "ring"):
+            with self.subTest(exchange=exchange):
+                job = self.train("--preset", "bsp", "-t", "psgd", "-W", 3, "-E", 1,
+                                 "--train-limit", 1280,
+                                 "--exchange", exchange)
+                rounds = self.rows({"r": (self.folder / "out/ROUND-psgd.csv").read_bytes()}, "r")
+                self.assertEqual(len(rounds), int(job["progress"]["total_steps"]))
+                self.assertEqual(set(self.column(rounds, "steps")), {3})
+                self.assertEqual(sum(self.column(rounds, "bytes_up")),
+                                 int(job["progress"]["bytes_up"]))
+
+    def test_what_ended_early_has_its_record(self):
+        self.c = self.cluster(workers=2, pservers=1)
+        self.folder = self.c.folder
+        for name, end in (("cancel", lambda job: self.psgd("cancel", job, coordinator=self.c.coordinator.address)),
+                          ("kill", lambda job: self.c.workers[1].kill())):
+            with self.subTest(name):
+                job = self.c.submit({**ENDLESS, "workers": 2})
+                self.c.wait(job.id, lambda j: j.progress.step > 20)
+                end(job.id)
+                job = self.c.wait(job.id)
+                self.assertIn(job.state, (job_pb2.JOB_STATE_CANCELLED, job_pb2.JOB_STATE_FAILED))
+                rounds = self.rows(self.c.files(job.id), "ROUND-endless.csv")
+                self.assertGreater(len(rounds), 20)
+                self.assertEqual([row["steps_0"] for row in rounds[:-1]],
+                                 ["1"] * (len(rounds) - 1))
+                self.assertEqual(rounds[5]["steps_1"], "" if name == "kill" else "1")
+                self.assertGreaterEqual(int(rounds[-1]["iterations"]), len(rounds))
 
 
 class Messages(Fidelity):

@@ -49,6 +49,17 @@ class Ranks(ClusterTest):
         ranks = [[r["rank"] for r in n["ranks"]] for n in summary["nodes"] if n["role"] == "worker"]
         self.assertEqual(sorted(ranks), [[0, 1], [2, 3]])
 
+    def test_a_process_gives_the_files_of_a_hundred_ranks(self):
+        c = self.cluster(workers=1, pservers=1)
+        job = self.train(c, SMALL, workers=100, workerProcesses=1, epochs=1, blockSize=2,
+                         data={"name": "glyphs", "trainLimit": 400, "testLimit": 20})
+        files = c.files(job.id)
+        for kind in ("TR", "EV"):
+            self.assertTrue(all(f"{kind}-small-N({rank}).csv" in files for rank in range(100)))
+        header, *rounds = files["ROUND-small.csv"].decode().splitlines()
+        self.assertIn("steps_99", header)
+        self.assertEqual([row.split(",")[3] for row in rounds], ["100", "100"])
+
     def test_a_process_that_dies_takes_all_of_its_ranks(self):
         c = self.cluster(workers=2, pservers=1)
         steady = {"rule": {"name": "sgd", "params": {"lr": 0.01}}}

@@ -4,6 +4,7 @@
 
 #include "common/artifact/manifest.h"
 #include "common/artifact/report.h"
+#include "common/artifact/rounds.h"
 #include "common/artifact/weights.h"
 #include "common/base/container_of.h"
 #include "common/base/xalloc.h"
@@ -83,18 +84,26 @@ static ps_status write_model(ps_archive *w)
     return st;
 }
 
-/* Without all of them, or with the model made, they are of no use. */
-static void remove_parts(const ps_archive *w)
+static void remove_part(const ps_archive *w, void (*name_of)(char out[32], uint32_t rank),
+                        uint32_t rank)
 {
     char path[PS_FOLDER_MAX + 40], part[32];
+    ps_status st;
 
+    name_of(part, rank);
+    snprintf(path, sizeof path, "%s/%s", w->folder, part);
+    st = ps_dir_remove(path);
+    (void)st; /* it only takes room */
+}
+
+/* Without all of them, or with model and record made, they are of no use. */
+static void remove_parts(const ps_archive *w)
+{
     for (uint32_t rank = 0; rank < w->placement->server_count; rank++) {
-        ps_status st;
-
-        ps_artifacts_part_name(part, rank);
-        snprintf(path, sizeof path, "%s/%s", w->folder, part);
-        st = ps_dir_remove(path);
-        (void)st; /* it only takes room */
+        remove_part(w, ps_artifacts_part_name, rank);
+    }
+    for (uint32_t rank = 0; rank < w->plan->spec->workers; rank++) {
+        remove_part(w, ps_artifacts_rounds_name, rank);
     }
 }
 
@@ -113,6 +122,44 @@ static ps_status list_file(ps_archive *w, const char *name, Psgd__V1__ArtifactKi
     if (ps_is_ok(&st)) {
         ps_job_add_artifact(w->job, name, kind, size, hex, node_id);
     }
+    return st;
+}
+
+/* Writes the record of rounds of what ranks left of it. */
+static ps_status write_rounds(ps_archive *w)
+{
+    const ps_plan *plan = w->plan;
+    char **paths = ps_xcalloc(plan->spec->workers, sizeof *paths);
+    char name[PS_NAME_MAX + 1], path[PS_FOLDER_MAX + PS_NAME_MAX + 2];
+    const char *metrics[PS_METRICS_MAX];
+    ps_rounds_parts parts = {.ranks = plan->spec->workers,
+                             .paths = paths,
+                             .metrics = metrics,
+                             .metric_count = plan->metric_count,
+                             .has_shares = plan->spec->split_evaluation};
+    bool is_written = false;
+    ps_status st;
+
+    for (uint32_t rank = 0; rank < parts.ranks; rank++) {
+        char part[32];
+
+        ps_artifacts_rounds_name(part, rank);
+        snprintf(path, sizeof path, "%s/%s", w->folder, part);
+        paths[rank] = ps_xstrdup(path);
+    }
+    for (size_t k = 0; k < plan->metric_count; k++) {
+        metrics[k] = plan->metrics[k].metric->name;
+    }
+    ps_rounds_name(name, sizeof name, plan->spec->title);
+    snprintf(path, sizeof path, "%s/%s", w->folder, name);
+    st = ps_rounds_merge(&parts, path, &is_written);
+    if (ps_is_ok(&st) && is_written) {
+        st = list_file(w, name, PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_REPORT, "");
+    }
+    for (uint32_t rank = 0; rank < parts.ranks; rank++) {
+        free(paths[rank]);
+    }
+    free(paths);
     return st;
 }
 
@@ -169,6 +216,10 @@ static void run(ps_task *task)
     w->status = ps_dir_make(w->folder); /* it was made with the attempt, unless the disk was full */
     if (ps_is_ok(&w->status) && w->wants_model) {
         w->status = write_model(w);
+    }
+    if (ps_is_ok(&w->status) || w->is_last_try) {
+        rest = write_rounds(w);
+        w->status = ps_is_ok(&w->status) ? rest : w->status;
     }
     if (ps_is_ok(&w->status) || w->is_last_try || !ps_commit_may_pass(w->status.code)) {
         remove_parts(w);

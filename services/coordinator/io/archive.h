@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* archive.h - writes the last files of an attempt as a task: the servers' weights as one model, the
- * summary, the manifest.
+ * record of rounds, the summary, the manifest.
  *
  * The task's thread reads only copies and immutable data: the job as a message, the plan, the
  * folder. The result is the job with the files that were added.

@@ -232,6 +232,11 @@ void ps_artifacts_part_name(char out[32], uint32_t rank)
     snprintf(out, 32, ".weights-%u.f32", rank);
 }
 
+void ps_artifacts_rounds_name(char out[32], uint32_t rank)
+{
+    snprintf(out, 32, ".rounds-%u", rank);
+}
+
 /* Names in a folder are ours or were checked: they fit. */
 static void path_of(char out[PS_FOLDER_MAX + PS_NAME_MAX + 2], const char *folder, const char *name)
 {
@@ -329,11 +334,17 @@ static void stored_name(const ps_intake *in, const Psgd__V1__CollectResponse *he
 {
     bool is_log = head->kind == PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_LOG;
     bool is_part = !is_log && strcmp(head->name, PS_WEIGHTS_FILE) == 0;
+    char rounds[32] = "";
+    uint32_t rank;
 
+    if (!is_log && ps_left_file_is_rounds(&in->who, head->name, &rank)) {
+        ps_artifacts_rounds_name(rounds, rank);
+    }
     snprintf(out, PS_NAME_MAX + 1, "%.*s", PS_NAME_MAX,
-             is_log    ? in->log_name
-             : is_part ? in->part_name
-                       : head->name);
+             is_log              ? in->log_name
+             : is_part           ? in->part_name
+             : rounds[0] != '\0' ? rounds
+                                 : head->name);
 }
 
 /* Whether the node may leave this file, and has not left it before. */

@@ -23,7 +23,7 @@ enum {
     PS_FOLDER_MAX = 1024,
     PS_CHUNK_MAX = 1 << 20,      /* bytes of a file in one message */
     PS_LOG_BYTES_MAX = 64 << 20, /* of one node; what comes after is not kept */
-    PS_INTAKE_FILES_MAX = 288    /* of one node: as many as one may leave (node.h) */
+    PS_INTAKE_FILES_MAX = 1056   /* of one node: as many as one may leave (node.h) */
 };
 
 /* Writes the path of a job's folder into `out`. job_id must be one that the registry has given, as
@@ -116,5 +116,9 @@ PS_MUST_USE ps_status ps_intake_end(ps_intake *in);
 /* Writes the name under which the weights of server `rank` are stored until the model is written.
  */
 void ps_artifacts_part_name(char out[32], uint32_t rank);
+
+/* Writes the name under which the part of a worker's rank in the record of rounds is stored until
+ * that is written (common/artifact/rounds.h). */
+void ps_artifacts_rounds_name(char out[32], uint32_t rank);
 
 #endif

@@ -4,6 +4,7 @@
 
 #include "common/artifact/events.h"
 #include "common/artifact/report.h"
+#include "common/artifact/rounds.h"
 #include "common/artifact/safetensors.h"
 #include "common/base/files.h"
 #include "common/base/shorten.h"
@@ -28,6 +29,13 @@ static uint64_t curve_bytes(const ps_plan *plan)
     uint64_t rows = 2 * plan->total_steps + plan->spec->epochs;
 
     return FRAME_BYTES + rows * (ROW_BYTES + VALUE_BYTES * plan->metric_count);
+}
+
+/* An entry for each clock, and one for steps that none had. */
+static uint64_t rounds_bytes(const ps_plan *plan)
+{
+    return PS_ROUND_HEAD_BYTES +
+           (plan->total_clocks + 1) * ps_round_entry_bytes(plan->metric_count);
 }
 
 static uint64_t model_bytes(const ps_plan *plan)
@@ -69,25 +77,47 @@ static const rank_file rank_files[] = {
     {"VOCAB", ".txt", PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_MODEL, word_bytes},
     {"MODEL", ".safetensors", PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_MODEL, model_bytes},
     {"MODEL", ".onnx", PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_MODEL, model_bytes},
+    {PS_ROUNDS_PREFIX, PS_ROUNDS_SUFFIX, PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_REPORT,
+     rounds_bytes},
 };
+
+/* Returns whether a rank of the worker calls such a file so. */
+static bool is_of_worker(const ps_leaver *who, const rank_file *file, const char *name,
+                         uint32_t *rank)
+{
+    for (uint32_t i = 0; i < who->rank_count; i++) {
+        char mine[PS_NAME_MAX + 1], number[16];
+
+        snprintf(number, sizeof number, "%u", who->rank + i);
+        ps_artifact_name(mine, sizeof mine, file->prefix, who->plan->spec->title, number,
+                         file->suffix);
+        if (strcmp(name, mine) == 0) {
+            *rank = who->rank + i;
+            return true;
+        }
+    }
+    return false;
+}
 
 static bool find_of_worker(const ps_leaver *who, const char *name, Psgd__V1__ArtifactKind kind,
                            uint64_t *most)
 {
     for (size_t f = 0; f < sizeof rank_files / sizeof rank_files[0]; f++) {
-        for (uint32_t i = 0; i < who->rank_count && rank_files[f].kind == kind; i++) {
-            char mine[PS_NAME_MAX + 1], rank[16];
+        uint32_t rank;
 
-            snprintf(rank, sizeof rank, "%u", who->rank + i);
-            ps_artifact_name(mine, sizeof mine, rank_files[f].prefix, who->plan->spec->title, rank,
-                             rank_files[f].suffix);
-            if (strcmp(name, mine) == 0) {
-                *most = rank_files[f].bytes(who->plan);
-                return true;
-            }
+        if (rank_files[f].kind == kind && is_of_worker(who, &rank_files[f], name, &rank)) {
+            *most = rank_files[f].bytes(who->plan);
+            return true;
         }
     }
     return false;
+}
+
+bool ps_left_file_is_rounds(const ps_leaver *who, const char *name, uint32_t *rank)
+{
+    static const rank_file rounds = {.prefix = PS_ROUNDS_PREFIX, .suffix = PS_ROUNDS_SUFFIX};
+
+    return !who->is_server && is_of_worker(who, &rounds, name, rank);
 }
 
 static bool find_of_server(const ps_leaver *who, const char *name, Psgd__V1__ArtifactKind kind,

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* rounds.h - the record of a job's rounds: ROUND-{title}.csv, a row for each round.
+ *
+ * Each rank writes what it did in a part, a file of fixed-size entries. When the job is over, the
+ * parts of all ranks that left one become the CSV: by the coordinator, or by psgd train. So a job
+ * that failed or was cancelled has a record too, and memory holds one entry for each rank.
+ *
+ * A part is "PSGDRND1" | u64 metrics | entries, all little-endian; an entry is
+ *     u64 round, steps, bytes_up, bytes_down | f64 time_s, loss, compute_s, exchange_s, wait_s |
+ *     u64 1 if the round was evaluated, else 0 | f64 test loss | f64 for each metric
+ */
+#ifndef PS_COMMON_ARTIFACT_ROUNDS_H
+#define PS_COMMON_ARTIFACT_ROUNDS_H
+
+#include "common/base/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { PS_ROUND_METRICS_MAX = 16, PS_ROUND_HEAD_BYTES = 16 };
+
+/* What one rank did in a round. Seconds and bytes are of this round, if nothing else is said; NaN
+ * is a value that there is not. */
+typedef struct ps_round_entry {
+    uint64_t round;                /* from 1 */
+    uint64_t steps;                /* local iterations; 0: it took no part */
+    uint64_t bytes_up, bytes_down; /* of its exchange */
+    double time_s;                 /* when its weights were there, since training began */
+    double loss;                   /* mean over its steps */
+    double compute_s;              /* of the training thread, without evaluations and waits */
+    double exchange_s;             /* from its first contribution until all weights were there */
+    double wait_s;                 /* in which the training thread stood still */
+    bool is_evaluated;
+    double test_loss;
+    double values[PS_ROUND_METRICS_MAX]; /* of the job's metrics */
+} ps_round_entry;
+
+/* Returns the bytes of an entry of a job with so many metrics. */
+size_t ps_round_entry_bytes(size_t metric_count);
+
+typedef struct ps_rounds ps_rounds;
+
+/* Creates or replaces a part. One thread at a time. Fails as ps_outlet_open (outlet.h). */
+PS_MUST_USE ps_status ps_rounds_open(const char *path, size_t metric_count, ps_rounds **out);
+/* Appends an entry; rounds ascend. Entries are buffered for at most a second, or until close. */
+void ps_rounds_add(ps_rounds *rounds, const ps_round_entry *entry);
+/* Writes buffered entries. Fails with RESOURCE_EXHAUSTED while the disk is full. */
+PS_MUST_USE ps_status ps_rounds_flush(ps_rounds *rounds);
+/* Writes what is buffered and frees `rounds` in any case. */
+PS_MUST_USE ps_status ps_rounds_close(ps_rounds *rounds);
+
+/* The parts of a job. */
+typedef struct ps_rounds_parts {
+    uint32_t ranks;
+    char *const *paths;         /* (ranks): of a rank that left none: NULL, or of no file */
+    const char *const *metrics; /* (metric_count) */
+    size_t metric_count;
+    bool has_shares; /* evaluations are split, so that no rank knows what came out */
+} ps_rounds_parts;
+
+/* Writes the CSV of all parts, whole or not at all; *is_written is false if there is no part. The
+ * rest of a part that is cut or damaged is left out, and logged. Any thread. Fails as files do. */
+PS_MUST_USE ps_status ps_rounds_merge(const ps_rounds_parts *parts, const char *path,
+                                      bool *is_written);
+
+/* Writes "ROUND-{title}.csv", a safe file name, into name[0..cap), cap > PS_NAME_MAX. */
+void ps_rounds_name(char *name, size_t cap, const char *title);
+
+/* How a rank calls its part: prefix and suffix for ps_artifact_name (report.h). */
+#define PS_ROUNDS_PREFIX "ROUND"
+#define PS_ROUNDS_SUFFIX ".part"
+
+#endif

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* trainer_record.c - what a rank does in each round, for ROUND-{title}.csv
+ * (common/artifact/rounds.h).
+ *
+ * A round is complete when its weights have arrived. The training thread knows that at the latest
+ * when it hands over the first contribution of the next round, for which it has read them all. The
+ * traffic until then is that of the rounds before: everything sent was acknowledged.
+ */
+#include "common/train/trainer_impl.h"
+
+#include "common/base/clock.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { OF_BEFORE, OF_NOW };
+
+void ps_trainer_record_begin(ps_trainer *t)
+{
+    t->record.began_us = t->began_us;
+    t->record.waited_us = ps_gate_waited_us(t->gate);
+}
+
+void ps_trainer_record_step(ps_trainer *t, double loss)
+{
+    t->record.now.steps++;
+    t->record.now.loss += loss;
+}
+
+static void write_entry(ps_trainer *t)
+{
+    pthread_mutex_lock(&t->files_mutex);
+    ps_rounds_add(t->record.file, &t->record.before);
+    pthread_mutex_unlock(&t->files_mutex);
+    t->record.before = (ps_round_entry){0};
+}
+
+/* Completes the entry of the round that was exchanged, and writes it. */
+static void finish(ps_trainer *t)
+{
+    trainer_record *r = &t->record;
+    ps_round_entry *e = &r->before;
+    ps_exchange_stats stats = ps_exchange_get_stats(t->exchange);
+    int64_t whole_us = ps_gate_whole_us(t->gate);
+
+    if (e->round == 0) {
+        return;
+    }
+    if (r->sent_us[OF_BEFORE] > 0 && whole_us >= r->sent_us[OF_BEFORE] &&
+        ps_gate_has_weights(t->gate, e->round)) {
+        e->exchange_s = (double)(whole_us - r->sent_us[OF_BEFORE]) * 1e-6;
+        e->time_s = (double)(whole_us - t->began_us) * 1e-6;
+    }
+    e->bytes_up = stats.bytes_up - r->so_far.bytes_up;
+    e->bytes_down = stats.bytes_down - r->so_far.bytes_down;
+    r->so_far = stats;
+    write_entry(t);
+}
+
+void ps_trainer_record_sent(ps_trainer *t)
+{
+    trainer_record *r = &t->record;
+
+    if (!r->is_sent) {
+        finish(t);
+        r->is_sent = true;
+        r->sent_us[OF_NOW] = ps_clock_us();
+    }
+}
+
+static void end_round(ps_trainer *t, uint64_t round)
+{
+    trainer_record *r = &t->record;
+    int64_t now_us = ps_clock_us(), waited_us = ps_gate_waited_us(t->gate);
+
+    finish(t); /* there is one only if this round sent nothing */
+    r->before = r->now;
+    r->before.round = round;
+    r->before.loss /= (double)r->now.steps;
+    r->before.wait_s = (double)(waited_us - r->waited_us) * 1e-6;
+    r->before.compute_s = (double)(now_us - r->began_us) * 1e-6 - r->before.wait_s;
+    r->before.time_s = (double)(now_us - t->began_us) * 1e-6; /* unless its weights arrive */
+    r->before.exchange_s = (double)NAN;
+    r->sent_us[OF_BEFORE] = r->is_sent ? r->sent_us[OF_NOW] : 0;
+    r->now = (ps_round_entry){0};
+    r->is_sent = false;
+    r->began_us = now_us;
+    r->waited_us = waited_us;
+}
+
+void ps_trainer_record_round(ps_trainer *t)
+{
+    end_round(t, t->clock);
+}
+
+void ps_trainer_record_evaluation(ps_trainer *t, const ps_eval_row *row, int64_t began_us)
+{
+    trainer_record *r = &t->record;
+
+    r->began_us += ps_clock_us() - began_us;
+    r->before.is_evaluated = true;
+    r->before.test_loss = row->loss;
+    memcpy(r->before.values, row->values, t->plan->metric_count * sizeof *row->values);
+}
+
+void ps_trainer_record_end(ps_trainer *t)
+{
+    trainer_record *r = &t->record;
+
+    if (r->now.steps > 0) { /* it was stopped within a round */
+        end_round(t, t->clock + 1);
+    }
+    r->before.wait_s += (double)(ps_gate_waited_us(t->gate) - r->waited_us) * 1e-6;
+    finish(t);
+}
