@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-enum { BLOCK = 4096, EXPONENT_F32 = 0x7f800000 };
+enum { BLOCK = 4096, FETCHED = 512, LINE = 64, EXPONENT_F32 = 0x7f800000 };
 
 PS_CLONES(count32, (bytes, n, count), const uint8_t *restrict bytes, size_t n,
           uint32_t *restrict count)
@@ -59,6 +59,25 @@ size_t ps_first_nonfinite(const void *floats, size_t n)
         size_t some = n - at < BLOCK ? n - at : BLOCK;
         uint32_t count;
 
+        count32(bytes + at * sizeof(float), some, &count);
+        if (count > 0) {
+            return at + search(bytes + at * sizeof(float), some, sizeof(float), EXPONENT_F32);
+        }
+    }
+    return n;
+}
+
+size_t ps_first_nonfinite_before(const void *floats, size_t n, const float *next)
+{
+    const uint8_t *bytes = floats;
+
+    for (size_t at = 0; at < n; at += FETCHED) {
+        size_t some = n - at < FETCHED ? n - at : FETCHED;
+        uint32_t count;
+
+        for (size_t i = 0; i < some; i += LINE / sizeof(float)) {
+            __builtin_prefetch(next + at + i);
+        }
         count32(bytes + at * sizeof(float), some, &count);
         if (count > 0) {
             return at + search(bytes + at * sizeof(float), some, sizeof(float), EXPONENT_F32);

@@ -141,6 +141,11 @@ static ps_status dgc_check(const Psgd__V1__Encoding *head, const uint8_t *in, si
     return ps_sparse_check("dgc", head->slice, in, len, n, head->dgc->count, NULL);
 }
 
+static size_t dgc_first_nonfinite(const Psgd__V1__Encoding *head, const uint8_t *in, size_t n)
+{
+    return ps_sparse_first_nonfinite(in, n, head->dgc->count);
+}
+
 static ps_status dgc_decode(const Psgd__V1__Encoding *head, const uint8_t *in, size_t len,
                             ps_into into, float *y, size_t n)
 {
@@ -160,5 +165,6 @@ const ps_codec ps_codec_dgc = {
     .state = dgc_state,
     .encode_with = dgc_encode_with,
     .check = dgc_check,
+    .first_nonfinite = dgc_first_nonfinite,
     .decode = dgc_decode,
 };

@@ -9,6 +9,7 @@
 #include "common/codec/codec.h"
 
 #include "common/base/draw.h"
+#include "common/base/nonfinite.h"
 #include "common/codec/finite.h"
 #include "common/codec/wrap.h"
 
@@ -92,6 +93,13 @@ static ps_status randomk_check(const Psgd__V1__Encoding *head, const uint8_t *in
     return ps_ok();
 }
 
+static size_t randomk_first_nonfinite(const Psgd__V1__Encoding *head, const uint8_t *in, size_t n)
+{
+    uint32_t count = head->randomk->count, first = (uint32_t)ps_first_nonfinite(in, count);
+
+    return first < count ? run_of(head->randomk->key, (uint32_t)n, count, first).chosen : n;
+}
+
 static ps_status randomk_decode(const Psgd__V1__Encoding *head, const uint8_t *in, size_t len,
                                 ps_into into, float *y, size_t n)
 {
@@ -123,5 +131,6 @@ const ps_codec ps_codec_randomk = {
     .size = randomk_size,
     .encode = randomk_encode,
     .check = randomk_check,
+    .first_nonfinite = randomk_first_nonfinite,
     .decode = randomk_decode,
 };

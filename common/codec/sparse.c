@@ -2,6 +2,7 @@
 /* sparse.c - see sparse.h. */
 #include "common/codec/sparse.h"
 
+#include "common/base/nonfinite.h"
 #include "common/codec/bitpack.h"
 
 #include <string.h>
@@ -116,6 +117,14 @@ ps_status ps_sparse_check(const char *name, uint32_t slice, const uint8_t *in, s
                        slice, name, k, n);
     }
     return ps_ok();
+}
+
+size_t ps_sparse_first_nonfinite(const uint8_t *in, size_t n, size_t k)
+{
+    size_t first = ps_first_nonfinite(in + ps_positions_bytes(n, k), k);
+    uint16_t positions[PS_CODEC_VALUES];
+
+    return first < k && ps_positions_read(in, n, k, positions) ? positions[first] : n;
 }
 
 ps_status ps_sparse_decode(const char *name, uint32_t slice, const uint8_t *in, size_t len,

@@ -36,6 +36,10 @@ size_t ps_sparse_write(const float *x, size_t n, const uint16_t *positions, size
 PS_MUST_USE ps_status ps_sparse_check(const char *name, uint32_t slice, const uint8_t *in,
                                       size_t len, size_t n, size_t k, uint16_t *positions);
 
+/* Returns what ps_codec.first_nonfinite returns for k of n values that ps_sparse_check has
+ * accepted. Reads the values that are sent, and positions only to name one of them. */
+size_t ps_sparse_first_nonfinite(const uint8_t *in, size_t n, size_t k);
+
 /* Decodes k of n values like ps_codec.decode. */
 PS_MUST_USE ps_status ps_sparse_decode(const char *name, uint32_t slice, const uint8_t *in,
                                        size_t len, size_t n, size_t k, ps_into into, float *y);

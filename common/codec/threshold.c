@@ -58,6 +58,11 @@ static ps_status threshold_check(const Psgd__V1__Encoding *head, const uint8_t *
     return ps_sparse_check("threshold", head->slice, in, len, n, head->threshold->count, NULL);
 }
 
+static size_t threshold_first_nonfinite(const Psgd__V1__Encoding *head, const uint8_t *in, size_t n)
+{
+    return ps_sparse_first_nonfinite(in, n, head->threshold->count);
+}
+
 static ps_status threshold_decode(const Psgd__V1__Encoding *head, const uint8_t *in, size_t len,
                                   ps_into into, float *y, size_t n)
 {
@@ -75,5 +80,6 @@ const ps_codec ps_codec_threshold = {
     .size = threshold_size,
     .encode = threshold_encode,
     .check = threshold_check,
+    .first_nonfinite = threshold_first_nonfinite,
     .decode = threshold_decode,
 };

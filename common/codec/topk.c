@@ -87,6 +87,11 @@ static ps_status topk_check(const Psgd__V1__Encoding *head, const uint8_t *in, s
     return ps_sparse_check("topk", head->slice, in, len, n, head->topk->count, NULL);
 }
 
+static size_t topk_first_nonfinite(const Psgd__V1__Encoding *head, const uint8_t *in, size_t n)
+{
+    return ps_sparse_first_nonfinite(in, n, head->topk->count);
+}
+
 static ps_status topk_decode(const Psgd__V1__Encoding *head, const uint8_t *in, size_t len,
                              ps_into into, float *y, size_t n)
 {
@@ -103,5 +108,6 @@ const ps_codec ps_codec_topk = {
     .size = topk_size,
     .encode = topk_encode,
     .check = topk_check,
+    .first_nonfinite = topk_first_nonfinite,
     .decode = topk_decode,
 };

@@ -7,6 +7,7 @@
 
 #include <float.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -613,6 +614,12 @@ static void check_one(const ps_codec *c, void *arg)
         }
         st = ps_codec_check_finite(c, &head.msg, bytes, len, N, room);
         assert_int_equal(st.code, first < N ? PS_INVALID_ARGUMENT : PS_OK);
+        if (first < N && head.msg.row_width == 0) {
+            char name[32];
+
+            snprintf(name, sizeof name, "value %zu is", first);
+            assert_non_null(strstr(st.text, name));
+        }
         *refused += first < N;
         is_within_bound(c, &head.msg, bytes, y, N);
         for (size_t i = 0; i < len; i++) {

@@ -12,6 +12,7 @@
 enum { N = 9000 };
 
 static uint8_t bytes[N * sizeof(float) + 1];
+static float values[N];
 
 /* Puts `value` at place `at` of n ones, from the byte `shift` on, and looks. */
 static size_t look32(float value, size_t at, size_t n, size_t shift)
@@ -21,6 +22,8 @@ static size_t look32(float value, size_t at, size_t n, size_t shift)
     for (size_t i = 0; i < n; i++) {
         memcpy(bytes + shift + i * sizeof one, i == at ? &value : &one, sizeof one);
     }
+    assert_int_equal(ps_first_nonfinite_before(bytes + shift, n, values),
+                     ps_first_nonfinite(bytes + shift, n));
     return ps_first_nonfinite(bytes + shift, n);
 }
 
