@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* collect.c - the files of an attempt as a stream of chunks.
  *
- * The role saves on the thread of the tasks what takes time; then what there is is listed, the
- * checksums are taken there too, and chunk after chunk is read and sent. The
- * log may go on growing: what is sent is what there was.
+ * Tasks do all that waits for the disk, one after the other: the role saves, the log is flushed,
+ * files are opened and their checksums taken, chunks are read. A chunk is read while the one before
+ * it is being sent. The log may go on growing: what is sent is what there was.
  */
 #include "common/base/container_of.h"
 #include "common/base/files.h"
@@ -24,21 +24,36 @@
 typedef struct item {
     char name[PS_NAME_MAX + 1];
     Psgd__V1__ArtifactKind kind;
-    int fd;        /* -1: bytes */
-    ps_buf *bytes; /* a reference */
+    const char *file; /* its name in the folder; NULL: bytes */
+    int fd;           /* -1: not open */
+    ps_buf *bytes;    /* a reference; NULL: a file */
     uint64_t size;
     char sha256[PS_SHA256_HEX_BYTES];
 } item;
+
+/* A chunk that is sent next. */
+typedef struct chunk {
+    const item *it; /* NULL: none */
+    uint64_t at;
+    ps_buf *buf;    /* a reference */
+    ps_piece piece; /* in buf */
+    uint32_t crc32;
+} chunk;
 
 struct ps_collect {
     ps_collect *next;
     ps_node *node;
     ps_call *call; /* NULL: the call has ended, its task has not */
     ps_task task;
-    bool is_waiting;  /* for the task: saving, then hashing */
+    ps_joblog_flush flush;
+    bool is_waiting;  /* for the task, or for the flush */
+    bool is_sending;  /* the call has a chunk that is not sent yet */
     ps_status status; /* of the task */
-    size_t count, now;
+    char folder[sizeof((ps_node *)0)->folder];
+    size_t count;
+    size_t now;  /* the next to read from */
     uint64_t at; /* next byte of items[now] */
+    chunk ahead; /* written by the task while it runs */
     item items[PS_NODE_KEPT_MAX + 1];
 };
 
@@ -52,6 +67,7 @@ static void destroy(ps_collect *c)
         }
         ps_buf_unref(c->items[i].bytes);
     }
+    ps_buf_unref(c->ahead.buf);
     free(c);
     ps_node_gone(node);
 }
@@ -94,67 +110,57 @@ void ps_collect_abort_all(ps_node *node)
 
 /* --- what there is ----------------------------------------------------------- */
 
-static ps_status add_file(ps_collect *c, const char *name, Psgd__V1__ArtifactKind kind,
-                          const char *file)
+static item *add(ps_collect *c, const char *name, Psgd__V1__ArtifactKind kind)
 {
-    item *it = &c->items[c->count];
-    char path[sizeof c->node->folder + PS_NAME_MAX + 2];
+    item *it = &c->items[c->count++];
+
+    snprintf(it->name, sizeof it->name, "%s", name);
+    it->kind = kind;
+    it->fd = -1;
+    return it;
+}
+
+static void list(ps_collect *c)
+{
+    const ps_node *node = c->node;
+    char name[PS_NODE_ID_MAX + 8];
+
+    for (size_t i = 0; i < node->kept_count; i++) {
+        const ps_kept *kept = &node->kept[i];
+        item *it = add(c, kept->name, kept->kind);
+
+        if (kept->bytes != NULL) {
+            it->bytes = ps_buf_ref(kept->bytes);
+            it->size = kept->bytes->len;
+        } else {
+            it->file = it->name;
+        }
+    }
+    snprintf(name, sizeof name, "%s.log", node->node_id);
+    add(c, name, PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_LOG)->file = "log";
+}
+
+/* --- files and checksums, on the thread of the tasks ---------------------------- */
+
+static ps_status open_item(const ps_collect *c, item *it)
+{
+    char path[sizeof c->folder + PS_NAME_MAX + 2];
     struct stat info;
-    ps_status st = ps_path_join(path, sizeof path, c->node->folder, file);
+    ps_status st = ps_path_join(path, sizeof path, c->folder, it->file);
 
     if (!ps_is_ok(&st)) {
         return st;
     }
     it->fd = open(path, O_RDONLY | O_CLOEXEC);
     if (it->fd < 0) {
-        return ps_fail_errno(errno, "open %s", name);
+        return ps_fail_errno(errno, "open %s", it->name);
     }
-    c->count++;
-    snprintf(it->name, sizeof it->name, "%s", name);
-    it->kind = kind;
     if (fstat(it->fd, &info) != 0) {
-        return ps_fail_errno(errno, "look at %s", name);
+        return ps_fail_errno(errno, "look at %s", it->name);
     }
     it->size = (uint64_t)info.st_size;
     return ps_ok();
 }
-
-static void add_bytes(ps_collect *c, const ps_kept *kept)
-{
-    item *it = &c->items[c->count++];
-
-    snprintf(it->name, sizeof it->name, "%s", kept->name);
-    it->kind = kept->kind;
-    it->fd = -1;
-    it->bytes = ps_buf_ref(kept->bytes);
-    it->size = kept->bytes->len;
-}
-
-static ps_status list(ps_collect *c)
-{
-    ps_node *node = c->node;
-    char name[PS_NODE_ID_MAX + 8];
-    ps_status st;
-
-    for (size_t i = 0; i < node->kept_count; i++) {
-        if (node->kept[i].bytes != NULL) {
-            add_bytes(c, &node->kept[i]);
-            continue;
-        }
-        st = add_file(c, node->kept[i].name, node->kept[i].kind, node->kept[i].name);
-        if (!ps_is_ok(&st)) {
-            return st;
-        }
-    }
-    snprintf(name, sizeof name, "%s.log", node->node_id);
-    st = add_file(c, name, PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_LOG, "log");
-    if (ps_is_ok(&st)) {
-        c->items[c->count - 1].size = ps_joblog_size(node->log);
-    }
-    return st;
-}
-
-/* --- checksums, on the thread of the tasks ----------------------------------------------- */
 
 static ps_status hash_item(item *it)
 {
@@ -164,12 +170,12 @@ static ps_status hash_item(item *it)
     ps_status st = ps_ok();
 
     ps_sha256_init(&sha);
-    if (it->fd < 0) {
+    if (it->bytes != NULL) {
         ps_sha256_add(&sha, it->bytes->data, it->bytes->len);
     } else {
         piece = ps_xmalloc(PIECE);
     }
-    for (uint64_t at = 0; it->fd >= 0 && at < it->size;) {
+    for (uint64_t at = 0; it->bytes == NULL && at < it->size;) {
         size_t want = it->size - at < PIECE ? (size_t)(it->size - at) : PIECE;
         ssize_t n = pread(it->fd, piece, want, (off_t)at);
 
@@ -186,18 +192,28 @@ static ps_status hash_item(item *it)
     return st;
 }
 
-static void hash_all(ps_task *task)
+static void open_and_hash(ps_task *task)
 {
     ps_collect *c = PS_CONTAINER_OF(task, ps_collect, task);
 
     for (size_t i = 0; i < c->count && ps_is_ok(&c->status); i++) {
-        c->status = hash_item(&c->items[i]);
+        item *it = &c->items[i];
+
+        if (it->file != NULL) {
+            c->status = open_item(c, it);
+        }
+        if (ps_is_ok(&c->status) && i + 1 == c->count && it->size > c->flush.size) {
+            it->size = c->flush.size; /* the log: lines that are whole */
+        }
+        if (ps_is_ok(&c->status)) {
+            c->status = hash_item(it);
+        }
     }
 }
 
 /* --- chunks ------------------------------------------------------------------- */
 
-static ps_status read_chunk(const item *it, uint64_t at, size_t n, ps_buf **out)
+static ps_status read_bytes(const item *it, uint64_t at, size_t n, ps_buf **out)
 {
     ps_buf *buf = ps_buf_create(n);
     ssize_t got;
@@ -214,45 +230,103 @@ static ps_status read_chunk(const item *it, uint64_t at, size_t n, ps_buf **out)
     return ps_ok();
 }
 
-static void send_next(void *arg, ps_call *call)
+/* Reads the chunk at items[now] and `at`. On the thread of the tasks. */
+static void read_ahead(ps_task *task)
 {
-    Psgd__V1__CollectResponse reply = PSGD__V1__COLLECT_RESPONSE__INIT;
-    ps_collect *c = arg;
-    item *it = &c->items[c->now];
-    ps_piece piece = {0};
-    ps_buf *buf = NULL;
-    ps_status st = ps_ok();
+    ps_collect *c = PS_CONTAINER_OF(task, ps_collect, task);
+    const item *it = &c->items[c->now];
+    chunk *to = &c->ahead;
+    size_t n = it->size - c->at < PS_PAYLOAD_MAX ? (size_t)(it->size - c->at) : PS_PAYLOAD_MAX;
 
-    if (c->now == c->count) {
-        leave(c);
-        ps_call_finish(call);
-        return;
-    }
-    piece.len = it->size - c->at < PS_PAYLOAD_MAX ? (size_t)(it->size - c->at) : PS_PAYLOAD_MAX;
-    if (it->fd >= 0) {
-        st = read_chunk(it, c->at, piece.len, &buf);
+    if (it->bytes != NULL) {
+        to->buf = ps_buf_ref(it->bytes);
     } else {
-        buf = ps_buf_ref(it->bytes);
+        c->status = read_bytes(it, c->at, n, &to->buf);
     }
-    if (!ps_is_ok(&st)) {
-        fail(c, st);
+    if (ps_is_ok(&c->status)) {
+        to->it = it;
+        to->at = c->at;
+        to->piece = (ps_piece){
+            .buf = to->buf, .data = to->buf->data + (it->bytes != NULL ? c->at : 0), .len = n};
+        to->crc32 = (uint32_t)crc32(crc32(0, NULL, 0), to->piece.data, (unsigned)n);
+    }
+}
+
+static void submit(ps_collect *c, void (*run)(ps_task *task), void (*done)(ps_task *task))
+{
+    c->task.run = run;
+    c->task.done = done;
+    c->is_waiting = true;
+    ps_tasks_submit(c->node->tasks, NULL, &c->task);
+}
+
+static void advance(ps_collect *c);
+
+static void has_read(ps_task *task)
+{
+    ps_collect *c = PS_CONTAINER_OF(task, ps_collect, task);
+
+    c->is_waiting = false;
+    if (c->call == NULL) {
+        destroy(c);
         return;
     }
-    piece.buf = buf;
-    piece.data = buf->data + (it->fd >= 0 ? 0 : c->at);
-    reply.name = it->name;
-    reply.kind = it->kind;
-    reply.size = it->size;
-    reply.sha256 = it->sha256;
-    reply.offset = c->at;
-    reply.crc32 = (uint32_t)crc32(crc32(0, NULL, 0), piece.data, (unsigned)piece.len);
-    c->at += piece.len;
-    if (c->at == it->size) {
+    if (!ps_is_ok(&c->status)) {
+        fail(c, c->status);
+        return;
+    }
+    c->at += c->ahead.piece.len;
+    if (c->at == c->ahead.it->size) {
         c->now++;
         c->at = 0;
     }
-    ps_call_send(call, &reply.base, &piece, piece.len > 0, send_next, c);
-    ps_buf_unref(buf);
+    advance(c);
+}
+
+static void sent(void *arg, ps_call *call)
+{
+    ps_collect *c = arg;
+
+    (void)call;
+    c->is_sending = false;
+    advance(c);
+}
+
+/* Sends the chunk that was read ahead. */
+static void send_chunk(ps_collect *c)
+{
+    Psgd__V1__CollectResponse reply = PSGD__V1__COLLECT_RESPONSE__INIT;
+    chunk now = c->ahead;
+
+    reply.name = (char *)now.it->name;
+    reply.kind = now.it->kind;
+    reply.size = now.it->size;
+    reply.sha256 = (char *)now.it->sha256;
+    reply.offset = now.at;
+    reply.crc32 = now.crc32;
+    c->ahead = (chunk){0};
+    c->is_sending = true;
+    ps_call_send(c->call, &reply.base, &now.piece, now.piece.len > 0, sent, c);
+    ps_buf_unref(now.buf);
+}
+
+/* Sends what was read, reads the next chunk meanwhile, and ends the call after the last one. */
+static void advance(ps_collect *c)
+{
+    if (c->is_waiting) {
+        return; /* has_read continues */
+    }
+    if (c->ahead.it != NULL && !c->is_sending) {
+        send_chunk(c);
+    }
+    if (c->ahead.it == NULL && c->now < c->count) {
+        submit(c, read_ahead, has_read);
+    } else if (c->ahead.it == NULL && !c->is_sending) {
+        ps_call *call = c->call;
+
+        leave(c);
+        ps_call_finish(call);
+    }
 }
 
 static void hashed(ps_task *task)
@@ -265,22 +339,28 @@ static void hashed(ps_task *task)
     } else if (!ps_is_ok(&c->status)) {
         fail(c, c->status);
     } else {
-        send_next(c, c->call);
+        advance(c);
     }
 }
 
-static void start_hashing(ps_collect *c)
+static void flushed(ps_task *task)
 {
-    ps_status st = list(c);
+    ps_collect *c = PS_CONTAINER_OF(task, ps_collect, flush.task);
 
-    if (!ps_is_ok(&st)) {
-        fail(c, st);
-        return;
+    c->is_waiting = false;
+    if (c->call == NULL) {
+        destroy(c);
+    } else {
+        submit(c, open_and_hash, hashed);
     }
-    c->task.run = hash_all;
-    c->task.done = hashed;
+}
+
+static void start_flush(ps_collect *c)
+{
+    list(c);
+    c->flush.task.done = flushed;
     c->is_waiting = true;
-    ps_tasks_submit(c->node->tasks, NULL, &c->task);
+    ps_joblog_start_flush(c->node->log, &c->flush);
 }
 
 /* --- what the role saves --------------------------------------------------------- */
@@ -317,9 +397,7 @@ static void saved(ps_task *task)
 
     c->is_waiting = false;
     c->node->saves--;
-    if (c->node->saves == 0) {
-        ps_node_saved(c->node);
-    }
+    ps_node_go_on_releasing(c->node);
     if (c->call == NULL) {
         destroy(c);
     } else if (c->status.code == PS_RESOURCE_EXHAUSTED) {
@@ -327,17 +405,8 @@ static void saved(ps_task *task)
     } else if (!ps_is_ok(&c->status)) {
         fail(c, cannot_collect(c->status));
     } else {
-        start_hashing(c);
+        start_flush(c);
     }
-}
-
-static void start_saving(ps_collect *c)
-{
-    c->task.run = save;
-    c->task.done = saved;
-    c->is_waiting = true;
-    c->node->saves++;
-    ps_tasks_submit(c->node->tasks, NULL, &c->task);
 }
 
 /* --- the call ------------------------------------------------------------------ */
@@ -382,13 +451,15 @@ void ps_collect_handle(void *service, const ProtobufCMessage *message, ps_payloa
     c = ps_xcalloc(1, sizeof *c);
     c->node = node;
     c->call = call;
+    memcpy(c->folder, node->folder, sizeof c->folder);
     c->next = node->collects;
     node->collects = c;
     node->alive++;
     ps_call_on_gone(call, gone, c);
     if (node->hooks->save != NULL) {
-        start_saving(c);
+        node->saves++;
+        submit(c, save, saved);
     } else {
-        start_hashing(c);
+        start_flush(c);
     }
 }

@@ -126,7 +126,7 @@ static bool remove_set(const char *folder, const stored *set)
 }
 
 uint64_t ps_data_room_trim(const char *folder, uint64_t keep_bytes, ps_data_in_use_fn *is_in_use,
-                           const void *arg)
+                           void *arg)
 {
     size_t count = 0;
     stored *sets = list_sets(folder, &count);

@@ -3,7 +3,7 @@
  *
  * Files arrive one after the other, each in pieces in order, and are checked by length and
  * checksum. They are written to a temporary folder beside the final one; it is renamed when all are
- * complete. Loop's thread.
+ * complete. All functions wait for the disk: call them in tasks, one at a time.
  */
 #ifndef PS_COMMON_NODE_DATA_STORE_H
 #define PS_COMMON_NODE_DATA_STORE_H

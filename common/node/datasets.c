@@ -10,6 +10,7 @@
 
 #include <assert.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,9 +24,11 @@ typedef struct entry {
 struct ps_datasets {
     ps_tasks *tasks;
     char *data_dir, *data_path;
-    uint64_t room_bytes; /* 0: a set is removed when no job uses it */
+    uint64_t room_bytes;   /* 0: a set is removed when no job uses it */
+    pthread_mutex_t mutex; /* guards `entries` and their refs; only the loop's thread writes them */
     entry *entries;
-    unsigned busy; /* requests */
+    unsigned busy;  /* requests */
+    unsigned trims; /* tasks that remove sets */
     void (*idle)(void *arg);
     void *idle_arg;
 };
@@ -48,20 +51,21 @@ static bool same(const ps_data_wanted *a, const ps_data_wanted *b)
 
 /* --- room on the disk -------------------------------------------------------- */
 
-static bool is_in_use(const void *arg, const char *name)
+static bool is_in_use(void *arg, const char *name)
 {
-    const ps_datasets *sets = arg;
+    ps_datasets *sets = arg;
+    bool is_used = false;
 
+    pthread_mutex_lock(&sets->mutex);
     for (const entry *e = sets->entries; e != NULL; e = e->next) {
-        if (e->refs > 0 && strcmp(e->wanted.sha256, name) == 0) {
-            return true;
-        }
+        is_used = is_used || (e->refs > 0 && strcmp(e->wanted.sha256, name) == 0);
     }
-    return false;
+    pthread_mutex_unlock(&sets->mutex);
+    return is_used;
 }
 
 /* Removes sets until the others have at most `keep_bytes`. Returns the bytes that remain. */
-static uint64_t trim_disk(const ps_datasets *sets, uint64_t keep_bytes)
+static uint64_t trim_disk(ps_datasets *sets, uint64_t keep_bytes)
 {
     char folder[512];
     ps_status st = ps_path_join(folder, sizeof folder, sets->data_dir, "datasets");
@@ -69,13 +73,46 @@ static uint64_t trim_disk(const ps_datasets *sets, uint64_t keep_bytes)
     return ps_is_ok(&st) ? ps_data_room_trim(folder, keep_bytes, is_in_use, sets) : 0;
 }
 
-/* Removes the sets that no job uses, if none is to be kept. A request in flight may have found one;
- * its end calls this again. */
-static void keep_none(const ps_datasets *sets)
+typedef struct trim_task {
+    ps_task task;
+    ps_datasets *sets;
+} trim_task;
+
+static void run_trim(ps_task *task)
 {
-    if (sets->room_bytes == 0 && sets->busy == 0) {
-        (void)trim_disk(sets, 0);
+    (void)trim_disk(PS_CONTAINER_OF(task, trim_task, task)->sets, 0);
+}
+
+static void end_if_idle(const ps_datasets *sets)
+{
+    if (!ps_datasets_is_busy(sets) && sets->idle != NULL) {
+        sets->idle(sets->idle_arg);
     }
+}
+
+static void trimmed(ps_task *task)
+{
+    trim_task *t = PS_CONTAINER_OF(task, trim_task, task);
+    ps_datasets *sets = t->sets;
+
+    free(t);
+    sets->trims--;
+    end_if_idle(sets);
+}
+
+/* Starts to remove the sets that no job uses, if none is to be kept. A request in flight may have
+ * found one; its end calls this again. */
+static void keep_none(ps_datasets *sets)
+{
+    trim_task *t;
+
+    if (sets->room_bytes > 0 || sets->busy > 0) {
+        return;
+    }
+    t = ps_xcalloc(1, sizeof *t);
+    *t = (trim_task){.task = {.run = run_trim, .done = trimmed}, .sets = sets};
+    sets->trims++;
+    ps_tasks_submit(sets->tasks, NULL, &t->task);
 }
 
 static uint64_t mib_of(uint64_t bytes)
@@ -116,6 +153,7 @@ ps_datasets *ps_datasets_create(ps_tasks *tasks, const char *data_dir, const cha
     sets->data_dir = ps_xstrdup(data_dir);
     sets->data_path = data_path != NULL ? ps_xstrdup(data_path) : NULL;
     sets->room_bytes = room_bytes;
+    pthread_mutex_init(&sets->mutex, NULL);
     (void)trim_disk(sets, room_bytes);
     return sets;
 }
@@ -126,6 +164,7 @@ static void trim(ps_datasets *sets, size_t keep)
     entry **at = &sets->entries;
     size_t unused = 0;
 
+    pthread_mutex_lock(&sets->mutex);
     while (*at != NULL) {
         entry *e = *at;
 
@@ -137,6 +176,7 @@ static void trim(ps_datasets *sets, size_t keep)
             at = &e->next;
         }
     }
+    pthread_mutex_unlock(&sets->mutex);
 }
 
 void ps_datasets_destroy(ps_datasets *sets)
@@ -144,9 +184,10 @@ void ps_datasets_destroy(ps_datasets *sets)
     if (sets == NULL) {
         return;
     }
-    assert(sets->busy == 0);
+    assert(!ps_datasets_is_busy(sets));
     trim(sets, 0);
     assert(sets->entries == NULL);
+    pthread_mutex_destroy(&sets->mutex);
     free(sets->data_dir);
     free(sets->data_path);
     free(sets);
@@ -161,10 +202,12 @@ ps_dataset *ps_datasets_cached(ps_datasets *sets, const ps_data_wanted *wanted)
         entry *e = *at;
 
         if (same(&e->wanted, wanted)) {
+            pthread_mutex_lock(&sets->mutex);
             *at = e->next;
             e->next = sets->entries;
             sets->entries = e;
             e->refs++;
+            pthread_mutex_unlock(&sets->mutex);
             if (ps_is_ok(&st)) {
                 ps_data_room_touch(folder);
             }
@@ -182,7 +225,9 @@ void ps_datasets_put(ps_datasets *sets, ps_dataset *data)
     for (entry *e = sets->entries; e != NULL; e = e->next) {
         if (e->data == data) {
             assert(e->refs > 0);
+            pthread_mutex_lock(&sets->mutex);
             e->refs--;
+            pthread_mutex_unlock(&sets->mutex);
             trim(sets, 1);
             keep_none(sets);
             return;
@@ -263,7 +308,9 @@ static void loaded(ps_task *task)
             entry *e = ps_xcalloc(1, sizeof *e);
 
             *e = (entry){sets->entries, request->wanted, request->data, 1};
+            pthread_mutex_lock(&sets->mutex);
             sets->entries = e;
+            pthread_mutex_unlock(&sets->mutex);
             data = e->data;
         }
     }
@@ -274,9 +321,7 @@ static void loaded(ps_task *task)
     }
     free(request);
     keep_none(sets);
-    if (sets->busy == 0 && sets->idle != NULL) {
-        sets->idle(sets->idle_arg);
-    }
+    end_if_idle(sets);
 }
 
 ps_data_request *ps_datasets_get(ps_datasets *sets, const ps_data_wanted *wanted,
@@ -304,7 +349,7 @@ void ps_datasets_cancel(ps_data_request *request)
 
 bool ps_datasets_is_busy(const ps_datasets *sets)
 {
-    return sets->busy > 0;
+    return sets->busy > 0 || sets->trims > 0;
 }
 
 void ps_datasets_on_idle(ps_datasets *sets, void (*idle)(void *arg), void *arg)

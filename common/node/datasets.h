@@ -3,7 +3,8 @@
  *
  * A set that a coordinator has sent is in data_dir/datasets/<sha256>. Their bytes are bounded: the
  * least recently used are removed (data_room.h). A set in data_path/<folder> is used where it is,
- * if it has the wanted checksum, and never removed. Hashing and loading are tasks. Loop's thread.
+ * if it has the wanted checksum, and never removed. Hashing, loading and removing are tasks. Unless
+ * a comment says otherwise, the functions are for the loop's thread.
  */
 #ifndef PS_COMMON_NODE_DATASETS_H
 #define PS_COMMON_NODE_DATASETS_H
@@ -25,8 +26,9 @@ typedef void ps_datasets_fn(void *arg, const ps_status *st, ps_dataset *data);
 
 typedef struct ps_data_request ps_data_request;
 
-/* Creates the cache; keeps `tasks`. data_path may be NULL. `room_bytes` bounds the sets that were
- * sent; 0: each is removed when no job uses it. Removes what is beyond the bound. */
+/* Creates the cache; keeps `tasks`, which run one at a time. data_path may be NULL. `room_bytes`
+ * bounds the sets that were sent; 0: each is removed when no job uses it. Removes what is beyond
+ * the bound, so it waits for the disk: call it before the node serves. */
 ps_datasets *ps_datasets_create(ps_tasks *tasks, const char *data_dir, const char *data_path,
                                 uint64_t room_bytes);
 
@@ -47,18 +49,19 @@ void ps_datasets_cancel(ps_data_request *request);
 /* Gives a reference back. The set used last stays loaded. NULL is allowed. */
 void ps_datasets_put(ps_datasets *sets, ps_dataset *data);
 
-/* Returns whether a request is in flight. */
+/* Returns whether a request or a removal is in flight. */
 bool ps_datasets_is_busy(const ps_datasets *sets);
 
-/* Sets the function that is called whenever the last request in flight has ended. */
+/* Sets the function that is called whenever the last of them has ended. */
 void ps_datasets_on_idle(ps_datasets *sets, void (*idle)(void *arg), void *arg);
 
 /* Makes room on the disk for a set of `bytes` that is to be received, unless the bound is 0. Fails
- * with RESOURCE_EXHAUSTED if the set is larger than the bound, or sets in use leave too little. */
+ * with RESOURCE_EXHAUSTED if the set is larger than the bound, or sets in use leave too little. Any
+ * thread; waits for the disk. */
 PS_MUST_USE ps_status ps_datasets_make_room(ps_datasets *sets, const ps_data_wanted *wanted,
                                             uint64_t bytes);
 
-/* Writes the path where a set with this checksum is stored. Fails as ps_path_join. */
+/* Writes the path where a set with this checksum is stored. Fails as ps_path_join. Any thread. */
 PS_MUST_USE ps_status ps_datasets_folder(const ps_datasets *sets, const char *sha256, char *out,
                                          size_t cap);
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* node.c - a node's life: its phases as the agent decides them, and their end.
+/* node.c - the phases of a node as its agent decides them, and the release of an attempt.
  *
- * Release is the one way out of an attempt, from whatever phase: streams of
- * PreCommit and Collect are ended, the role drops what it has, and when it has
- * said so the session goes and the node is idle. Until then the world sees the
- * phase that is being left, so that nobody counts on a node that is not free.
+ * A release is the only end of an attempt, whatever its phase. It ends the streams of PreCommit
+ * and Collect; the role drops what it has; then the session is freed, a task removes the files, and
+ * the node is idle. Until then others are shown the phase before the release, so that nobody counts
+ * on a node that is not free.
  */
 #include "common/node/node_impl.h"
 
@@ -85,34 +85,6 @@ void ps_node_changed(ps_node *node)
     ps_node_hurry(node);
 }
 
-ps_status ps_node_begin_attempt(ps_node *node, const char *job_id, uint32_t attempt,
-                                const char *coordinator)
-{
-    char path[sizeof node->folder + 16];
-    ps_status st;
-
-    snprintf(node->folder, sizeof node->folder, "%s/sessions/%s-%u", node->data_dir, job_id,
-             attempt);
-    st = ps_dir_make(node->folder);
-    if (ps_is_ok(&st)) {
-        st = ps_path_join(path, sizeof path, node->folder, "log");
-    }
-    if (ps_is_ok(&st)) {
-        st = ps_joblog_open(path, &node->log);
-    }
-    if (!ps_is_ok(&st)) {
-        ps_status removed = ps_dir_remove(node->folder);
-
-        (void)removed; /* the first failure counts */
-        return ps_wrap(st, "begin an attempt");
-    }
-    node->log_shipped = 0;
-    node->link = strcmp(ps_link_address(node->home), coordinator) == 0
-                     ? node->home
-                     : ps_link_open(node, coordinator);
-    return ps_ok();
-}
-
 void ps_session_destroy(ps_session *session, ps_datasets *datasets)
 {
     if (session == NULL) {
@@ -143,7 +115,7 @@ ps_status ps_node_take_session(ps_node *node, ps_session *session, int64_t wait_
     return st;
 }
 
-/* --- what follows ----------------------------------------------------------- */
+/* --- actions of the agent ---------------------------------------------------- */
 
 void ps_node_act(ps_node *node, ps_agent_action action, const char *why)
 {
@@ -214,30 +186,23 @@ void ps_node_keep_bytes(ps_node *node, const char *name, Psgd__V1__ArtifactKind 
     kept->kind = kind;
 }
 
-static void forget_files(ps_node *node)
-{
-    ps_status st;
+/* --- release --------------------------------------------------------------- */
 
+void ps_node_released(ps_node *node)
+{
+    assert(node->is_releasing);
+    ps_session_destroy(node->session, node->datasets);
+    node->session = NULL;
     for (size_t i = 0; i < node->kept_count; i++) {
         ps_buf_unref(node->kept[i].bytes);
     }
     node->kept_count = 0;
-    ps_joblog_close(node->log);
-    node->log = NULL;
-    st = ps_dir_remove(node->folder);
-    if (!ps_is_ok(&st)) {
-        ps_log(PS_LOG_WARN, "node", "remove the attempt's files: %s", st.text);
-    }
+    ps_attempt_remove(node); /* ends in ps_node_become_idle */
 }
 
-/* --- release --------------------------------------------------------------- */
-
-static void become_idle(ps_node *node)
+void ps_node_become_idle(ps_node *node)
 {
     node->is_releasing = false;
-    ps_session_destroy(node->session, node->datasets);
-    node->session = NULL;
-    forget_files(node);
     if (node->link != node->home) {
         ps_link_close(node->link);
     }
@@ -249,25 +214,19 @@ static void become_idle(ps_node *node)
     }
 }
 
-void ps_node_released(ps_node *node)
-{
-    assert(node->is_releasing);
-    become_idle(node);
-}
-
 static void end_session(ps_node *node)
 {
     if (node->session != NULL) {
         node->hooks->release(node->state); /* ends in ps_node_released */
     } else {
-        become_idle(node);
+        ps_node_released(node);
     }
 }
 
-void ps_node_saved(ps_node *node)
+void ps_node_go_on_releasing(ps_node *node)
 {
-    atomic_store(&node->stop_saving, false);
-    if (node->is_releasing) {
+    if (node->is_releasing && node->saves == 0 && node->beginning == NULL) {
+        atomic_store(&node->stop_saving, false);
         end_session(node);
     }
 }
@@ -275,7 +234,7 @@ void ps_node_saved(ps_node *node)
 /* The agent is idle already; node->shown keeps its former state. */
 void ps_node_release(ps_node *node, const char *why)
 {
-    assert(!node->is_releasing && node->log != NULL);
+    assert(!node->is_releasing && (node->log != NULL || node->beginning != NULL));
     node->is_releasing = true;
     ps_log(PS_LOG_INFO, "node", "release: %s", why);
     ps_loop_cancel(node->loop, &node->tick);
@@ -286,9 +245,6 @@ void ps_node_release(ps_node *node, const char *why)
         ps_precommit_abort(node->precommit, why);
     }
     ps_collect_abort_all(node);
-    if (node->saves == 0) {
-        end_session(node);
-    } else {
-        atomic_store(&node->stop_saving, true); /* goes on in ps_node_saved */
-    }
+    atomic_store(&node->stop_saving, true);
+    ps_node_go_on_releasing(node); /* now, or when the tasks that it waits for have ended */
 }

@@ -78,10 +78,10 @@ typedef struct ps_role_hooks {
      * Collect, also while the role runs. If it fails, the call fails with INTERNAL, and the
      * coordinator fails the job. Without this hook a running role is not collected from. */
     PS_MUST_USE ps_status (*collect)(void *state);
-    /* (optional) Writes files that `collect` named and that take time. Called on the helper's
-     * thread after each successful collect; from then on nobody may change what it reads. When
-     * `stop` is set, it must fail soon, because the release waits for it. RESOURCE_EXHAUSTED: the
-     * disk is full, and it is called again; any other failure counts as one of collect. */
+    /* (optional) Writes files that `collect` named and that take time. A task calls it after each
+     * successful collect; from then on nobody may change what it reads. When `stop` is set, it must
+     * fail soon, because the release waits for it. RESOURCE_EXHAUSTED: the disk is full, and it is
+     * called again; any other failure counts as one of collect. */
     PS_MUST_USE ps_status (*save)(void *state, const atomic_bool *stop);
     /* (optional) Says that the job goes on without this worker. May be called repeatedly. */
     void (*lose)(void *state, uint32_t worker);

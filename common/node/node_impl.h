@@ -2,6 +2,7 @@
 /* node_impl.h - the parts of a node. For common/node only.
  *
  *   node.c          phases, release
+ *   attempt_files.c the attempt's folder and log, made and removed by tasks
  *   barrier.c       Ready
  *   node_life.c     start and stop
  *   node_service.c  NodeService but for its streams
@@ -10,7 +11,7 @@
  *   packages.c      what is in each package, against the node's own plan
  *   collect.c       the files of an attempt, in chunks
  *
- * An attempt begins with CanCommit (ps_node_begin_attempt) and ends with ps_node_release. Its
+ * An attempt begins with CanCommit (ps_attempt_begin) and ends with ps_node_release. Its
  * session exists from the seal on. Everything is for the loop's thread.
  */
 #ifndef PS_COMMON_NODE_NODE_IMPL_H
@@ -30,6 +31,7 @@ enum {
 typedef struct ps_link ps_link;
 typedef struct ps_precommit ps_precommit;
 typedef struct ps_collect ps_collect;
+typedef struct ps_beginning ps_beginning;
 
 /* A file for Collect: in the attempt's folder, or in memory. */
 typedef struct ps_kept {
@@ -38,7 +40,8 @@ typedef struct ps_kept {
     ps_buf *bytes; /* NULL: a file */
 } ps_kept;
 
-/* A call that is answered when the node is idle: CanCommit or Abort. */
+/* A call that is answered when the node is idle, or when the files of its attempt are made:
+ * CanCommit or Abort. */
 typedef struct ps_waiting {
     ps_call *call;
     const Psgd__V1__CanCommitRequest *can_commit; /* NULL: Abort */
@@ -59,7 +62,8 @@ struct ps_node {
     ps_server *server;
     ps_service *services;
     size_t service_count;
-    ps_tasks *tasks; /* one thread: tasks run in order */
+    ps_tasks *tasks;     /* one thread, tasks in order: data sets, what roles save, Collect */
+    ps_tasks *log_tasks; /* one thread, tasks in order: log and folder; none takes long */
     ps_datasets *datasets;
 
     ps_agent agent;
@@ -71,6 +75,7 @@ struct ps_node {
 
     /* The attempt, from RESERVED to the end of its release. */
     char folder[512];
+    ps_beginning *beginning; /* makes folder and log; NULL: not running */
     ps_joblog *log;
     uint64_t log_shipped; /* bytes of the log that the coordinator has */
     ps_precommit *precommit;
@@ -79,7 +84,7 @@ struct ps_node {
     size_t kept_count;
     ps_kept kept[PS_NODE_KEPT_MAX];
     ps_collect *collects; /* list */
-    size_t saves;         /* queued or running on the helper; release waits for them */
+    size_t saves;         /* of the role, queued or running; release waits for them */
     atomic_bool stop_saving;
 
     /* The attempt that is being released: GetStatus shows it until the end. */
@@ -100,15 +105,14 @@ struct ps_node {
 
 /* --- node.c ---------------------------------------------------------------- */
 
-/* Begins an attempt after CanCommit: makes folder, log and link. A failure leaves nothing. */
-PS_MUST_USE ps_status ps_node_begin_attempt(ps_node *node, const char *job_id, uint32_t attempt,
-                                            const char *coordinator);
-
-/* Releases the attempt after the agent's RELEASE. Ends at once or later in ps_node_released. */
+/* Releases the attempt after the agent's RELEASE. Ends later in ps_node_become_idle. */
 void ps_node_release(ps_node *node, const char *why);
 
-/* Continues a release that has waited for node->saves to become 0. */
-void ps_node_saved(ps_node *node);
+/* Continues a release, if there is one and it waits for no task of the attempt any more. */
+void ps_node_go_on_releasing(ps_node *node);
+
+/* Ends a release, whose files are removed. */
+void ps_node_become_idle(ps_node *node);
 
 /* Carries out an action of the agent. */
 void ps_node_act(ps_node *node, ps_agent_action action, const char *why);
@@ -128,6 +132,15 @@ void ps_node_heard(ps_node *node);
 /* Returns the agent that others are shown: while a release runs, that of the released attempt. */
 const ps_agent *ps_node_shown(const ps_node *node);
 
+/* --- attempt_files.c -------------------------------------------------------- */
+
+/* Starts to make folder and log of the attempt that the agent has reserved. Then announces the
+ * phase and answers the calls that wait, or gives the attempt up and fails them. */
+void ps_attempt_begin(ps_node *node, const char *coordinator);
+
+/* Ends the log and starts to remove the folder. Ends in ps_node_become_idle. */
+void ps_attempt_remove(ps_node *node);
+
 /* --- node_life.c ----------------------------------------------------------- */
 
 /* Ends everything of a node that is idle and stopping. */
@@ -141,8 +154,11 @@ void ps_node_gone(ps_node *node);
 extern const ps_method ps_node_methods[];
 extern const size_t ps_node_method_count;
 
-/* Answers the calls that wait for the node to be idle. */
+/* Answers the calls that wait. The node is idle, or the files of its attempt are made. */
 void ps_node_answer_waiting(ps_node *node);
+
+/* Fails the calls that wait: the files of the attempt cannot be made. */
+void ps_node_fail_waiting(ps_node *node, ps_status st);
 
 /* Makes *error of the agent's status `st` about an attempt. Reasons: STALE_ATTEMPT, NOT_HELD,
  * WRONG_PHASE; the text says who holds the node. */

@@ -67,7 +67,7 @@ static void fail_job_id(ps_call *call)
     ps_call_fail_error(call, &error);
 }
 
-/* --- calls that wait for the end of a release ------------------------------- */
+/* --- calls that wait for tasks: the end of a release, the files of an attempt --- */
 
 static void forget_waiting(void *arg, ps_call *call)
 {
@@ -81,18 +81,28 @@ static void forget_waiting(void *arg, ps_call *call)
     }
 }
 
-static void wait_for_idle(ps_node *node, ps_call *call, const Psgd__V1__CanCommitRequest *request)
+/* Adds a call to those that wait. Returns false after it has failed the call. `request` NULL: it is
+ * an Abort. */
+static bool let_wait(ps_node *node, ps_call *call, const Psgd__V1__CanCommitRequest *request)
 {
     if (node->waiting_count == PS_NODE_CALLS_MAX) {
         fail_with(call, ps_fail(PS_RESOURCE_EXHAUSTED, "too many calls wait for this node"), NULL);
-        return;
+        return false;
     }
     node->waiting[node->waiting_count++] = (ps_waiting){call, request};
     ps_call_on_gone(call, forget_waiting, node);
+    return true;
 }
 
 static void answer_can_commit(ps_node *node, ps_call *call,
                               const Psgd__V1__CanCommitRequest *request);
+
+void ps_node_fail_waiting(ps_node *node, ps_status st)
+{
+    while (node->waiting_count > 0) {
+        ps_call_fail(node->waiting[--node->waiting_count].call, st);
+    }
+}
 
 void ps_node_answer_waiting(ps_node *node)
 {
@@ -189,8 +199,8 @@ static void answer_can_commit(ps_node *node, ps_call *call,
         ps_node_act(node, ps_agent_abort(&node->agent, node->agent.job_id, node->agent.attempt),
                     "a newer attempt of the job has come");
     }
-    if (node->is_releasing) {
-        wait_for_idle(node, call, request);
+    if (node->is_releasing || node->beginning != NULL) {
+        (void)let_wait(node, call, request);
         return;
     }
     st = ps_agent_can_commit(&node->agent, request->job_id, request->attempt, ps_clock_us(),
@@ -203,16 +213,14 @@ static void answer_can_commit(ps_node *node, ps_call *call,
         fail_fence(node, call, request->job_id, request->attempt, st);
         return;
     }
-    if (node->log == NULL) {
-        st = ps_node_begin_attempt(node, request->job_id, request->attempt, request->coordinator);
-    }
-    if (!ps_is_ok(&st)) {
+    if (node->log != NULL) {
+        ps_node_changed(node);
+        reply_can_commit(node, call, true);
+    } else if (let_wait(node, call, request)) {
+        ps_attempt_begin(node, request->coordinator);
+    } else {
         (void)ps_agent_abort(&node->agent, request->job_id, request->attempt);
-        ps_call_fail(call, st);
-        return;
     }
-    ps_node_changed(node);
-    reply_can_commit(node, call, true);
 }
 
 static void can_commit(void *service, const ProtobufCMessage *request, ps_payload *payload,
@@ -264,7 +272,7 @@ static void abort_attempt(void *service, const ProtobufCMessage *message, ps_pay
     snprintf(why, sizeof why, "aborted: %.200s", request->why);
     ps_node_act(node, ps_agent_abort(&node->agent, request->job_id, request->attempt), why);
     if (node->is_releasing) {
-        wait_for_idle(node, call, NULL);
+        (void)let_wait(node, call, NULL);
     } else {
         ps_call_reply(call, &reply.base);
     }

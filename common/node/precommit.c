@@ -2,10 +2,9 @@
 /* precommit.c - the second phase at a node: packages in order, each acknowledged.
  *
  * A message is read when the one before is dealt with and its acknowledgement
- * is out. Data sets are looked up and loaded by a task; the stream waits
- * only where the answer is needed: with the acknowledgement of the offer, and
- * at the seal. Files of tables are loaded there too, each before the next piece
- * is read. Whatever goes wrong ends the stream and the attempt.
+ * is out. Data sets are looked up, stored and loaded by tasks; a set that was sent is loaded while
+ * weights arrive, and the seal waits for it. Files of tables are loaded by tasks too, each before
+ * the next piece is read. Any failure ends the stream and the attempt.
  */
 #include "common/base/clock.h"
 #include "common/base/log.h"
@@ -33,12 +32,11 @@ static void destroy(ps_precommit *pc)
     assert(pc->node->precommit == pc);
     pc->node->precommit = NULL;
     ps_datasets_cancel(pc->request);
-    ps_data_store_abandon(&pc->store);
+    ps_precommit_leave_data(pc);
     ps_data_files_free(&pc->files);
     ps_precommit_leave_tables(pc);
     ps_session_destroy(pc->session, pc->node->datasets);
     XXH3_freeState(pc->hash);
-    free(pc->scratch);
     free(pc);
 }
 
@@ -265,8 +263,10 @@ void ps_precommit_handle(void *service, const ProtobufCMessage *message, ps_payl
         ps_call_fail_error(call, &error);
         return;
     }
-    st = ps_agent_prepare(&node->agent, request->job_id, request->attempt, ps_clock_us(),
-                          (int64_t)deadline_of(request->settings) * 1000);
+    st = node->beginning != NULL
+             ? ps_fail(PS_FAILED_PRECONDITION, "CanCommit of this attempt is not answered yet")
+             : ps_agent_prepare(&node->agent, request->job_id, request->attempt, ps_clock_us(),
+                                (int64_t)deadline_of(request->settings) * 1000);
     if (!ps_is_ok(&st)) {
         ps_node_fence_error(node, request->job_id, request->attempt, st, &error);
         ps_call_fail_error(call, &error);

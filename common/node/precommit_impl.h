@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* precommit_impl.h - a running PreCommit. For precommit*.c only.
  *
- * precommit.c checks the order of packages and ends the stream; precommit_bytes.c receives weights
- * and data sets, precommit_tables.c the files of sparse tables.
+ * precommit.c checks the order of packages and ends the stream; precommit_weights.c receives
+ * weights, precommit_data.c data sets, precommit_tables.c the files of sparse tables.
  */
 #ifndef PS_COMMON_NODE_PRECOMMIT_IMPL_H
 #define PS_COMMON_NODE_PRECOMMIT_IMPL_H
@@ -15,6 +15,7 @@
 #include <xxhash.h>
 
 typedef struct ps_loading ps_loading;
+typedef struct ps_storing ps_storing;
 
 struct ps_precommit {
     ps_node *node;
@@ -27,7 +28,7 @@ struct ps_precommit {
 
     ps_data_wanted wanted;
     ps_data_files files;
-    ps_data_store store;
+    ps_storing *storing;      /* writes the set that is received; NULL: none is */
     ps_data_request *request; /* in flight; NULL: none */
     bool is_offer;            /* its result answers the offer */
     bool is_sealed;           /* the seal waits for its result */
@@ -39,7 +40,6 @@ struct ps_precommit {
     uint32_t table_files;    /* received */
     ps_loading *load;        /* loads the complete table_file; NULL: not running */
     XXH3_state_t *hash;
-    void *scratch; /* (PS_PAYLOAD_MAX) for data files */
 };
 
 /* --- precommit.c ----------------------------------------------------------- */
@@ -55,7 +55,7 @@ void ps_precommit_read(ps_precommit *pc);
 /* Gives the complete session to the node. */
 void ps_precommit_seal(ps_precommit *pc);
 
-/* --- precommit_bytes.c ----------------------------------------------------- */
+/* --- precommit_weights.c --------------------------------------------------- */
 
 bool ps_precommit_is_worker(const ps_precommit *pc);
 
@@ -65,9 +65,15 @@ uint32_t ps_precommit_slice_count(const ps_precommit *pc);
 bool ps_precommit_make_room(ps_precommit *pc);
 void ps_precommit_take_weights(ps_precommit *pc, const Psgd__V1__WeightsChunk *chunk,
                                ps_payload *payload);
+
+/* --- precommit_data.c ------------------------------------------------------ */
+
 void ps_precommit_take_offer(ps_precommit *pc, const Psgd__V1__DataPackage *package);
 void ps_precommit_take_data(ps_precommit *pc, const Psgd__V1__DataChunk *chunk,
                             ps_payload *payload);
+
+/* Leaves what was received to a task that removes it, unless the set is complete. */
+void ps_precommit_leave_data(ps_precommit *pc);
 
 /* --- precommit_tables.c ---------------------------------------------------- */
 

@@ -46,7 +46,7 @@ PS_MUST_USE ps_status ps_tasks_create(ps_loop *loop, unsigned threads, size_t li
                                       ps_tasks **out);
 
 /* Appends a task, to `strand` unless that is NULL. The queue owns the task until its `done` is
- * called or ps_tasks_cancel returns true. Loop thread only. */
+ * called or ps_tasks_cancel returns true. Any thread. */
 void ps_tasks_submit(ps_tasks *tasks, ps_strand *strand, ps_task *task);
 
 /* Takes back a task that has not begun; neither `run` nor `done` is then called. Returns false

@@ -150,10 +150,10 @@ class Cluster:
 
     def __init__(self, workers=2, pservers=1, coordinator_args=(), node_args=(), data=None,
                  node_data=None, place=lambda name: {}, bin=BIN, coordinator_env=None,
-                 prepare=lambda folder: None):
+                 prepare=lambda folder: None, node_env=lambda name: {}):
         self.place = lambda name: {"bin": bin, **place(name)}
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="psgd-cluster-"))
-        self.node_args, self.node_data = list(node_args), node_data
+        self.node_args, self.node_data, self.node_env = list(node_args), node_data, node_env
         prepare(self.folder)
         self.coordinator = Process(
             "psgd-coordinator", "coordinator", self.folder,
@@ -170,6 +170,7 @@ class Cluster:
 
     def add(self, role, i, extra=(), env=None):
         merged = {"PSGD_DATA": self.node_data} if self.node_data else {}
+        merged.update(self.node_env(f"{role}-{i}"))
         merged.update(env or {})
         return Process(f"psgd-{role}", f"{role}-{i}", self.folder,
                        ["--coordinator", self.coordinator.address, "--node-id", f"{role}-{i}",

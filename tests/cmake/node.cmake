@@ -2,6 +2,8 @@
 ps_test(unit test_agent ps_agent)
 ps_test(unit test_package_order ps_package_order)
 ps_test(unit test_node_parts ps_node)
+ps_test(system test_joblog ps_node)
+target_sources(test_joblog PRIVATE support/side.c)
 
 add_library(ps_node_world STATIC support/node_world.c support/node_calls.c)
 target_include_directories(ps_node_world SYSTEM PUBLIC ${CMOCKA_INCLUDE_DIR})

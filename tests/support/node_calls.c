@@ -3,6 +3,7 @@
  * and waited for on the test's. */
 #include "tests/support/node_world.h"
 
+#include "common/base/clock.h"
 #include "common/base/sha256.h"
 #include "common/base/xalloc.h"
 #include "tests/support/patience.h"
@@ -139,6 +140,17 @@ Psgd__V1__NodePhase nw_phase(node_world *w)
         protobuf_c_message_free_unpacked(&reply->base, NULL);
     }
     return phase;
+}
+
+void nw_await_idle(node_world *w)
+{
+    int64_t until_us = ps_clock_us() + PS_TEST_PATIENCE_S * INT64_C(1000000);
+    Psgd__V1__NodePhase phase = nw_phase(w);
+
+    while (phase != PSGD__V1__NODE_PHASE__NODE_PHASE_IDLE && ps_clock_us() < until_us) {
+        phase = nw_phase(w);
+    }
+    assert_int_equal(phase, PSGD__V1__NODE_PHASE__NODE_PHASE_IDLE);
 }
 
 /* --- PreCommit ------------------------------------------------------------------- */

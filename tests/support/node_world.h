@@ -109,6 +109,8 @@ bool nw_can_commit(node_world *w, const char *job_id, uint32_t attempt, unsigned
 void nw_do_commit(node_world *w, const char *job_id, uint32_t attempt, ps_error *error);
 void nw_abort(node_world *w, const char *job_id, uint32_t attempt, ps_error *error);
 Psgd__V1__NodePhase nw_phase(node_world *w); /* by GetStatus */
+/* Asks for the phase until it is IDLE: a failed PreCommit is answered before its files are gone. */
+void nw_await_idle(node_world *w);
 
 /* What PreCommit sends. begin fills it for (role, rank) of the plan; tests then
  * spoil it as they like. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* slow_disk.c - to be loaded before libc (LD_PRELOAD): every write and sync of a file below
- * $SLOW_DISK_DIR takes $SLOW_DISK_MS milliseconds longer, once the file $SLOW_DISK_ON exists.
+ * $SLOW_DISK_DIR, and every read at an offset, takes $SLOW_DISK_MS milliseconds longer, once the
+ * file $SLOW_DISK_ON exists.
  */
 #include <dlfcn.h>
 #include <poll.h>
@@ -63,6 +64,42 @@ ssize_t pwrite(int fd, const void *bytes, size_t n, off_t at)
     ssize_t (*real)(int, const void *, size_t, off_t);
 
     *(void **)&real = dlsym(RTLD_NEXT, "pwrite");
+    wait_for_disk(fd);
+    return real(fd, bytes, n, at);
+}
+
+ssize_t pwritev64(int fd, const struct iovec *pieces, int count, off64_t at)
+{
+    ssize_t (*real)(int, const struct iovec *, int, off64_t);
+
+    *(void **)&real = dlsym(RTLD_NEXT, "pwritev64");
+    wait_for_disk(fd);
+    return real(fd, pieces, count, at);
+}
+
+ssize_t pwritev(int fd, const struct iovec *pieces, int count, off_t at)
+{
+    ssize_t (*real)(int, const struct iovec *, int, off_t);
+
+    *(void **)&real = dlsym(RTLD_NEXT, "pwritev");
+    wait_for_disk(fd);
+    return real(fd, pieces, count, at);
+}
+
+ssize_t pread64(int fd, void *bytes, size_t n, off64_t at)
+{
+    ssize_t (*real)(int, void *, size_t, off64_t);
+
+    *(void **)&real = dlsym(RTLD_NEXT, "pread64");
+    wait_for_disk(fd);
+    return real(fd, bytes, n, at);
+}
+
+ssize_t pread(int fd, void *bytes, size_t n, off_t at)
+{
+    ssize_t (*real)(int, void *, size_t, off_t);
+
+    *(void **)&real = dlsym(RTLD_NEXT, "pread");
     wait_for_disk(fd);
     return real(fd, bytes, n, at);
 }

@@ -17,7 +17,7 @@ static void assert_spoilt(node_world *w, nw_packages packages, ps_code code, con
     if (result.error.status.code != code || strcmp(result.error.reason, reason) != 0) {
         fail_msg("wanted %s, got %s: %s", reason, result.error.reason, result.error.status.text);
     }
-    assert_int_equal(nw_phase(w), PSGD__V1__NODE_PHASE__NODE_PHASE_IDLE);
+    nw_await_idle(w);
     assert_false(has_folder(w, "sessions/job-1-1"));
 }
 

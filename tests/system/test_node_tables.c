@@ -21,7 +21,7 @@ static void must_refuse(node_world *w, nw_packages packages, ps_code code, const
         fail_msg("wanted %s: %s, got %s: %s", reason, words_of_it, result.error.reason,
                  result.error.status.text);
     }
-    assert_int_equal(nw_phase(w), PSGD__V1__NODE_PHASE__NODE_PHASE_IDLE);
+    nw_await_idle(w);
 }
 
 static void a_server_has_its_part_of_the_rows_that_it_was_sent(void **state)

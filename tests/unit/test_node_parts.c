@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_node_parts.c - fault points, the store of received data sets, its bound, the job's log. */
+/* test_node_parts.c - fault points, the store of received data sets, its bound. */
 #include "common/base/log.h"
 #include "common/node/data_room.h"
 #include "common/node/data_store.h"
 #include "common/node/datasets.h"
 #include "common/node/fault.h"
-#include "common/node/joblog.h"
 #include "tests/support/temp_dir.h"
 
 #include <fcntl.h>
@@ -169,7 +168,7 @@ static void assert_sets(const temp_dir *dir, const char *letters)
     assert_string_equal(found, letters);
 }
 
-static bool is_named(const void *arg, const char *name)
+static bool is_named(void *arg, const char *name)
 {
     return strchr(arg, name[0]) != NULL;
 }
@@ -177,27 +176,27 @@ static bool is_named(const void *arg, const char *name)
 static void the_least_recently_used_sets_make_room(void **state)
 {
     temp_dir dir = temp_dir_create();
-    char sets[128];
+    char sets[128], none[] = "", d[] = "d"; /* letters of the sets that are in use */
 
     (void)state;
     snprintf(sets, sizeof sets, "%s/datasets", dir.path);
-    assert_int_equal(ps_data_room_trim(sets, 0, is_named, ""), 0); /* no folder yet */
+    assert_int_equal(ps_data_room_trim(sets, 0, is_named, none), 0); /* no folder yet */
     put_set(set_folder(&dir, 'a', ""), 30);
     put_set(set_folder(&dir, 'b', ""), 10);
     put_set(set_folder(&dir, 'c', ""), 20);
     put_set(set_folder(&dir, 'd', ""), 40);
     put_set(set_folder(&dir, 'b', ".XXXXXX"), 5);      /* is being received */
     put_set(temp_dir_file(&dir, "datasets/mnist"), 1); /* somebody else's */
-    assert_int_equal(ps_data_room_trim(sets, 5 << 20, is_named, ""), 5 << 20);
+    assert_int_equal(ps_data_room_trim(sets, 5 << 20, is_named, none), 5 << 20);
     assert_sets(&dir, "abcd");
-    assert_int_equal(ps_data_room_trim(sets, (5 << 20) - 1, is_named, ""), 4 << 20);
+    assert_int_equal(ps_data_room_trim(sets, (5 << 20) - 1, is_named, none), 4 << 20);
     assert_sets(&dir, "acd");
     ps_data_room_touch(set_folder(&dir, 'c', ""));
-    assert_int_equal(ps_data_room_trim(sets, 3 << 20, is_named, ""), 3 << 20);
+    assert_int_equal(ps_data_room_trim(sets, 3 << 20, is_named, none), 3 << 20);
     assert_sets(&dir, "cd");
-    assert_int_equal(ps_data_room_trim(sets, 2 << 20, is_named, "d"), 2 << 20); /* d is in use */
+    assert_int_equal(ps_data_room_trim(sets, 2 << 20, is_named, d), 2 << 20); /* d is in use */
     assert_sets(&dir, "d");
-    assert_int_equal(ps_data_room_trim(sets, 0, is_named, "d"), 2 << 20);
+    assert_int_equal(ps_data_room_trim(sets, 0, is_named, d), 2 << 20);
     assert_sets(&dir, "d");
     assert_true(is_there(set_folder(&dir, 'b', ".XXXXXX")));
     assert_true(is_there(temp_dir_file(&dir, "datasets/mnist/a")));
@@ -241,37 +240,6 @@ static void a_bound_holds_after_a_restart_too(void **state)
     temp_dir_destroy(&dir);
 }
 
-/* --- the log ------------------------------------------------------------------------ */
-
-static void the_log_of_a_job_has_what_was_logged_meanwhile(void **state)
-{
-    temp_dir dir = temp_dir_create();
-    ps_joblog *log = NULL;
-    char text[4096];
-    size_t n, tail;
-    ps_status st;
-
-    (void)state;
-    ps_log(PS_LOG_INFO, "test", "before");
-    st = ps_joblog_open(temp_dir_file(&dir, "log"), &log);
-    assert_true(ps_is_ok(&st));
-    ps_log(PS_LOG_INFO, "test", "one");
-    ps_log(PS_LOG_INFO, "test", "two");
-    n = ps_joblog_read(log, 0, text, sizeof text);
-    assert_int_equal(n, ps_joblog_size(log));
-    text[n] = '\0';
-    assert_null(strstr(text, "before"));
-    assert_non_null(strstr(text, "one\n"));
-    assert_non_null(strstr(text, "two\n"));
-    tail = ps_joblog_read(log, n - 4, text, sizeof text);
-    assert_int_equal(tail, 4);
-    assert_memory_equal(text, "two\n", 4);
-    assert_int_equal(ps_joblog_read(log, n + 1000, text, sizeof text), 0);
-    ps_joblog_close(log);
-    ps_log(PS_LOG_INFO, "test", "after"); /* goes to stderr only */
-    temp_dir_destroy(&dir);
-}
-
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -280,7 +248,6 @@ int main(int argc, char **argv)
         cmocka_unit_test(pieces_that_do_not_fit_are_refused_and_leave_nothing),
         cmocka_unit_test(the_least_recently_used_sets_make_room),
         cmocka_unit_test(a_bound_holds_after_a_restart_too),
-        cmocka_unit_test(the_log_of_a_job_has_what_was_logged_meanwhile),
     };
 
     if (argc > 1) {
