@@ -57,6 +57,8 @@ static const field fields[] = {
     FLAG(preset, "--preset", "preset"),
     FLAG(pservers, "--pservers", "pservers"), /* 0: an exchange among workers, check_servers */
     COUNT(epochs, "--epochs", "epochs"),
+    FLAG(max_steps, "--max-steps", "max_steps"),
+    FLAG(max_seconds, "--max-seconds", "max_seconds"),
     COUNT(block_size, "--block-size", "block_size"),
     FLAG(seed, "--seed", "seed"),
     FLAG(model, "--model", "model.preset"),
@@ -181,6 +183,30 @@ static void set_metrics(Psgd__V1__JobSpec *spec, const ps_spec_flags *flags, ps_
     }
 }
 
+/* Sets the goal of --stop-at: METRIC=VALUE, or the value alone. */
+static void set_goal(Psgd__V1__JobSpec *spec, const char *text, ps_error *error)
+{
+    const char *equals, *value;
+    char *metric;
+
+    if (text == NULL) {
+        return;
+    }
+    equals = strchr(text, '=');
+    value = equals != NULL ? equals + 1 : text;
+    if (value[0] == '\0' || equals == text) {
+        ps_error_violate(error, "--stop-at", "is '%s'; allowed: METRIC=VALUE, as accuracy=0.95",
+                         PS_SHORT(text, 40));
+        return;
+    }
+    set(spec, "--stop-at", "stop_at.value", value, error);
+    if (equals != NULL) {
+        metric = ps_xstrndup(text, (size_t)(equals - text));
+        set(spec, "--stop-at", "stop_at.metric", metric, error);
+        free(metric);
+    }
+}
+
 static void set_paths(Psgd__V1__JobSpec *spec, const ps_option_list *sets, ps_error *error)
 {
     for (size_t i = 0; i < sets->n; i++) {
@@ -220,6 +246,10 @@ static void set_flags(Psgd__V1__JobSpec *spec, const ps_spec_flags *flags, ps_er
 
     set_fields(spec, flags, false, false, error);
     set_metrics(spec, flags, error);
+    set_goal(spec, flags->stop_at, error);
+    if (flags->maximise) {
+        set(spec, "--maximise", "optimizer.maximise", "true", error);
+    }
     whole = ps_spec_copy(spec);
     ps_error_init(&unused, ps_ok(), NULL);
     set_paths(whole, &flags->set, &unused);

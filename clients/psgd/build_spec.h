@@ -15,7 +15,7 @@ typedef struct ps_spec_flags {
     const char *title, *preset;
     const char *workers; /* a number, or the path of a worker.json */
     const char *node_count, *pservers;
-    const char *epochs, *block_size, *seed;
+    const char *epochs, *max_steps, *max_seconds, *stop_at, *block_size, *seed;
     const char *model, *widths, *activation;
     const char *data, *train_limit, *test_limit;
     const char *assignment, *redundancy;
@@ -25,6 +25,7 @@ typedef struct ps_spec_flags {
     const char *exchange, *consistency, *bound;
     const char *codec, *codec_up, *codec_down;
     const char *bandwidth;
+    bool maximise;
     ps_option_list metrics;
     ps_option_list set; /* PATH=VALUE as ps_pb_set takes them; applied last */
 } ps_spec_flags;

@@ -127,6 +127,7 @@ static const struct {
     {"initial-lr", 0, NULL, "--lr", NULL},
     {"num-gradient-servers", 0, NULL, "--workers", NULL},
     {"k-steps", 0, NULL, "--local-steps", NULL},
+    {"target-acc", 0, NULL, "--stop-at", NULL},
 };
 
 /* What is known of the whole list. */
@@ -278,6 +279,24 @@ static bool take_batch(translation *t, const flag *f)
     return true;
 }
 
+/* Returns whether the value is a negative number, which as a rate meant a gradient ascent. */
+static bool is_negative(const char *value)
+{
+    double x;
+
+    return value[0] == '-' && ps_scalar_double(value, &x) && x < 0;
+}
+
+/* A negative rate. */
+static void take_ascent(translation *t, const flag *f)
+{
+    fprintf(stderr, "psgd: --%.*s %s is --maximise --lr %s today\n", (int)f->n, f->name, f->value,
+            f->value + 1);
+    add_owned(t->out, "--maximise");
+    add_owned(t->out, "--lr");
+    add_owned(t->out, f->value + 1);
+}
+
 /* Returns whether the flag was an old one, which today's in the list replace. */
 static bool translate(translation *t, const flag *f)
 {
@@ -289,6 +308,10 @@ static bool translate(translation *t, const flag *f)
     }
     if (is_flag(f, "batch-size", 0)) {
         return take_batch(t, f);
+    }
+    if (is_flag(f, "lr", 0) && is_negative(f->value)) {
+        take_ascent(t, f);
+        return true;
     }
     if (is_flag(f, "optimizer", 'O') && strcmp(f->value, "psgd") == 0) {
         if (steps_locally(t->preset)) {
@@ -308,6 +331,10 @@ static bool translate(translation *t, const flag *f)
         if (strcmp(flags[i].old, "server-codec") == 0 && t->has_codec) {
             fprintf(stderr, "psgd: --server-codec %s: preset %s has its servers' side\n", f->value,
                     t->preset);
+            return true;
+        }
+        if (strcmp(flags[i].now, "--lr") == 0 && is_negative(f->value)) {
+            take_ascent(t, f);
             return true;
         }
         module_of(f->value, name);
@@ -347,7 +374,7 @@ static void look_ahead(translation *t, int argc, char *const *argv)
 void ps_old_args_init(ps_old_args *args, int argc, char *const *argv)
 {
     translation t = {.out = args};
-    size_t most = 2 * (size_t)argc + 2;
+    size_t most = 3 * (size_t)argc + 2;
 
     *args = (ps_old_args){.argv = ps_xcalloc(most, sizeof *args->argv),
                           .owned = ps_xcalloc(most, sizeof *args->owned)};

@@ -22,6 +22,13 @@
                      .help = "number of parameter servers"),                                       \
     PS_OPTION_STRING(type, member.epochs, .name = "epochs", .letter = 'E', .metavar = "N",         \
                      .help = "passes over the training set"),                                      \
+    PS_OPTION_STRING(type, member.max_steps, .name = "max-steps", .metavar = "N",                  \
+                     .help = "steps of a worker after which the job is done; 0: no limit"),        \
+    PS_OPTION_STRING(type, member.max_seconds, .name = "max-seconds", .metavar = "X",              \
+                     .help = "seconds of training after which the job is done; 0: no limit"),      \
+    PS_OPTION_STRING(type, member.stop_at, .name = "stop-at", .metavar = "METRIC=VALUE",           \
+                     .help = "the job is done at the evaluation that is as good, as "              \
+                             "accuracy=0.95 or loss=0.1"),                                         \
     PS_OPTION_STRING(type, member.block_size, .name = "block-size", .letter = 'b',                 \
                      .metavar = "N", .help = "samples in a block"),                                \
     PS_OPTION_STRING(type, member.seed, .name = "seed", .metavar = "N",                            \
@@ -49,6 +56,8 @@
                              "workers that step by themselves (update losp and others) theirs"),   \
     PS_OPTION_STRING(type, member.lr, .name = "lr", .metavar = "X",                                \
                      .help = "learning rate of that optimizer"),                                   \
+    PS_OPTION_BOOL(type, member.maximise, .name = "maximise",                                      \
+                   .help = "go up the gradient of the loss: gradient ascent"),                     \
     PS_OPTION_STRING(type, member.server_optimizer, .name = "server-optimizer",                    \
                      .metavar = "NAME",                                                            \
                      .help = "optimizer of the servers, also where workers have their own"),       \

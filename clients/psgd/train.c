@@ -305,6 +305,9 @@ static void show_end(const training *t, const Psgd__V1__Job *job)
     if (!t->init_only) {
         show_took(job);
     }
+    if (job->state == PSGD__V1__JOB_STATE__JOB_STATE_DONE && job->message[0] != '\0') {
+        printf("end       %s\n", job->message);
+    }
     if (job->n_result > 0) {
         ps_show_result(job, text, sizeof text);
         printf("result    %s\n", text);

@@ -216,6 +216,8 @@ static ps_status make_worker(ps_inprocess_job *run, uint32_t rank, float **weigh
         .rank = rank,
         .plan = run->plan,
         .data = run->data,
+        .beginning = inprocess_look_for_end,
+        .arg = w,
     };
     ps_status st;
 
@@ -292,6 +294,8 @@ ps_status ps_inprocess_job_create(const ps_inprocess_job_conf *conf, ps_inproces
     run->plan = conf->plan;
     run->state = PSGD__V1__JOB_STATE__JOB_STATE_PRE_COMMIT;
     run->worker_count = conf->plan->spec->workers;
+    run->limit_us = INT64_MAX;
+    pthread_mutex_init(&run->mutex, NULL);
     run->workers = ps_xcalloc(run->worker_count, sizeof *run->workers);
     if (ps_is_ok(&st) && conf->folder != NULL) {
         st = inprocess_log_begin(run);
@@ -333,6 +337,7 @@ void ps_inprocess_job_destroy(ps_inprocess_job *run)
         ps_turns_fini(&run->turns);
     }
     ps_dataset_destroy(run->data);
+    pthread_mutex_destroy(&run->mutex);
     free(run->workers);
     free(run->files);
     free(run->file_ptrs);
@@ -424,6 +429,9 @@ ps_status ps_inprocess_job_start(ps_inprocess_job *run)
     run->state = PSGD__V1__JOB_STATE__JOB_STATE_RUNNING;
     run->began_wall_us = ps_clock_wall_us();
     run->rate[0].us = run->rate[1].us = ps_clock_us();
+    if (run->plan->spec->max_seconds > 0) {
+        run->limit_us = ps_clock_us() + (int64_t)(run->plan->spec->max_seconds * 1e6);
+    }
     atomic_store(&run->running, run->worker_count + 1);
     while (started < run->worker_count && ps_is_ok(&st)) {
         inprocess_worker *w = &run->workers[started];
@@ -479,6 +487,9 @@ ps_status ps_inprocess_job_finish(ps_inprocess_job *run)
 
     run->result = result_of(run);
     run->ended_wall_us = ps_clock_wall_us();
+    if (ps_is_ok(&run->result) && run->state == PSGD__V1__JOB_STATE__JOB_STATE_RUNNING) {
+        inprocess_describe_end(run);
+    }
     run->state = ps_is_ok(&run->result)             ? PSGD__V1__JOB_STATE__JOB_STATE_DONE
                  : run->result.code == PS_CANCELLED ? PSGD__V1__JOB_STATE__JOB_STATE_CANCELLED
                                                     : PSGD__V1__JOB_STATE__JOB_STATE_FAILED;

@@ -8,6 +8,7 @@
 #include "common/inprocess/inprocess.h"
 #include "common/inprocess/inprocess_mesh.h"
 #include "common/inprocess/turns.h"
+#include "common/job/stop.h"
 #include "common/wire/wire_link_direct.h"
 
 #include <google/protobuf/timestamp.pb-c.h>
@@ -51,6 +52,11 @@ struct ps_inprocess_job {
 
     Psgd__V1__JobState state;
     ps_status result;
+    char reason[PS_STOP_REASON_MAX], message[PS_STOP_TEXT_MAX]; /* of a job that is DONE */
+    int64_t limit_us;        /* end of max_seconds; INT64_MAX: none */
+    pthread_mutex_t mutex;   /* guards the two below */
+    ps_stop_cause cause;     /* why the workers were told where to end */
+    uint32_t checked;        /* evaluations that were compared with stop_at */
     uint32_t evaluations;    /* returned by ps_inprocess_job_next_evaluation */
     ps_counts server_counts; /* of all servers, at the end */
     uint64_t staleness_bins[PS_STALENESS_BINS];
@@ -76,6 +82,24 @@ PS_MUST_USE ps_status inprocess_log_begin(ps_inprocess_job *run);
 void inprocess_log_end(ps_inprocess_job *run);
 /* Everything that is left to write, and the list of all. */
 PS_MUST_USE ps_status inprocess_write_files(ps_inprocess_job *run);
+
+/* Called by a worker, arg, before each clock: ends the job if stop_at or max_seconds is reached.
+ * inprocess_stop.c, as all below; any thread. */
+void inprocess_look_for_end(void *arg);
+
+/* Merges the workers' parts of split evaluation `number`. Returns false if one of them has done
+ * another one last. */
+bool inprocess_merge_parts(ps_inprocess_job *run, uint32_t number, double *loss, double *values);
+
+/* Computes the means over the workers in evaluation `number`. Returns false if one of them does not
+ * have it. */
+bool inprocess_means(ps_inprocess_job *run, uint32_t number, double *loss, double *values);
+
+/* Returns how many evaluations all workers have done. */
+uint32_t inprocess_evaluations_done(ps_inprocess_job *run);
+
+/* Says which bound ended a job that is done. */
+void inprocess_describe_end(ps_inprocess_job *run);
 
 /* Returns what a worker has counted, by the table of counters. inprocess_job.c; any thread. */
 ps_counts inprocess_counts_of(ps_inprocess_job *run, const inprocess_worker *w);

@@ -5,7 +5,6 @@
 #include "common/base/clock.h"
 #include "common/job/counts.h"
 #include "common/train/counted.h"
-#include "common/train/evaluation.h"
 
 enum { RATE_US = 1000000 };
 
@@ -81,41 +80,19 @@ static void put_results(ps_inprocess_job *run, double loss, const double *values
     }
 }
 
-/* One evaluation of the workers' shares of the last one, when all have done it. */
-static void take_parts(ps_inprocess_job *run)
-{
-    double values[PS_METRICS_MAX];
-    ps_evaluation whole;
-    bool is_whole = true;
-
-    ps_evaluation_init(&whole, run->plan);
-    for (uint32_t i = 0; i < run->worker_count && is_whole; i++) {
-        uint32_t evaluation;
-        ps_buf *part = ps_trainer_get_part(run->workers[i].trainer, &evaluation);
-        ps_status st = part == NULL ? ps_fail(PS_NOT_FOUND, "no evaluation")
-                                    : ps_evaluation_merge_part(&whole, part->data, part->len);
-
-        is_whole = ps_is_ok(&st);
-        ps_buf_unref(part);
-    }
-    if (is_whole && whole.samples == run->plan->test_count) {
-        ps_evaluation_values(&whole, values);
-        put_results(run, ps_evaluation_loss(&whole), values);
-    }
-    ps_evaluation_fini(&whole);
-}
-
-/* Means over the workers' last evaluations, when all have done one. */
+/* Sets the result to the last evaluation: means over the workers' own last ones, when all have done
+ * one, or one of their shares. */
 static void take_results(ps_inprocess_job *run)
 {
     const ps_plan *plan = run->plan;
     double loss = 0, values[PS_METRICS_MAX] = {0};
 
     if (plan->spec->split_evaluation) {
-        take_parts(run);
+        if (inprocess_merge_parts(run, inprocess_evaluations_done(run), &loss, values)) {
+            put_results(run, loss, values);
+        }
         return;
     }
-
     for (uint32_t i = 0; i < run->worker_count; i++) {
         ps_trainer_progress p = ps_trainer_get_progress(run->workers[i].trainer);
 
@@ -166,6 +143,9 @@ const Psgd__V1__Job *ps_inprocess_job_now(ps_inprocess_job *run)
     if (!ps_is_ok(&run->result)) {
         job->reason = (char *)(run->result.code == PS_CANCELLED ? "CANCELLED" : "FAILED");
         job->message = run->result.text;
+    } else {
+        job->reason = run->reason;
+        job->message = run->message;
     }
     sum_up(run, &run->progress, &samples);
     if (run->state == PSGD__V1__JOB_STATE__JOB_STATE_RUNNING) {
@@ -189,44 +169,20 @@ const Psgd__V1__Job *ps_inprocess_job_now(ps_inprocess_job *run)
     return job;
 }
 
-/* Sets the result to the means over the workers in evaluation `number`. Returns false if one of
- * them does not have it. */
-static bool take_means(ps_inprocess_job *run, uint32_t number)
-{
-    double loss = 0, values[PS_METRICS_MAX] = {0};
-
-    for (uint32_t i = 0; i < run->worker_count; i++) {
-        ps_trainer_evaluation one;
-
-        if (!ps_trainer_get_evaluation(run->workers[i].trainer, number, &one)) {
-            return false;
-        }
-        loss += one.loss / run->worker_count;
-        for (size_t m = 0; m < run->plan->metric_count; m++) {
-            values[m] += one.values[m] / run->worker_count;
-        }
-    }
-    run->job.n_result = 0;
-    put_results(run, loss, values);
-    return true;
-}
-
 const Psgd__V1__Job *ps_inprocess_job_next_evaluation(ps_inprocess_job *run)
 {
     const Psgd__V1__Job *job = ps_inprocess_job_now(run);
-    uint32_t done = UINT32_MAX;
+    uint32_t done = inprocess_evaluations_done(run);
+    double loss, values[PS_METRICS_MAX];
 
-    for (uint32_t i = 0; i < run->worker_count; i++) {
-        uint32_t mine = ps_trainer_get_progress(run->workers[i].trainer).evaluations;
-
-        done = mine < done ? mine : done;
-    }
     if (run->evaluations < done && run->plan->spec->split_evaluation) {
         run->evaluations = done;
         return job->n_result > 0 ? job : NULL;
     }
     while (run->evaluations < done) {
-        if (take_means(run, ++run->evaluations)) {
+        if (inprocess_means(run, ++run->evaluations, &loss, values)) {
+            run->job.n_result = 0;
+            put_results(run, loss, values);
             return job;
         }
     }

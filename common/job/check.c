@@ -192,9 +192,12 @@ static bool check_number(ps_check *check, const char *field, const ps_param *tab
     }
     if (!(value >= table[at].min && value <= table[at].max) ||
         (table[at].is_integer && !is_whole)) {
-        ps_check_bad(check, path, "is %.15g; %s %.15g to %.15g are allowed", value,
+        ps_check_bad(check, path, "is %.15g; %s %.15g to %.15g are allowed%s", value,
                      table[at].is_integer ? "whole numbers" : "numbers", table[at].min,
-                     table[at].max);
+                     table[at].max,
+                     value < 0 && strcmp(key, "lr") == 0
+                         ? "; optimizer.maximise goes up the gradient (--maximise)"
+                         : "");
         return false;
     }
     params->v[at] = value;

@@ -63,6 +63,13 @@ bool ps_check_model(ps_check *check, ps_plan *plan, const ps_data_facts *facts);
 /* Checks the metrics. After the model. */
 void ps_check_metrics(ps_check *check, ps_plan *plan, const ps_data_facts *facts);
 
+/* Checks max_steps, max_seconds and epochs, and sets total_steps. When batches_per_epoch is known;
+ * 0 if it is not. */
+void ps_check_bounds(ps_check *check, ps_plan *plan);
+
+/* Checks stop_at. After the metrics. */
+void ps_check_stop(ps_check *check, ps_plan *plan);
+
 /* Checks whether evaluations can be split, if the spec asks for it. After everything else. */
 void ps_check_split(ps_check *check, const ps_plan *plan);
 

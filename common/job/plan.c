@@ -22,7 +22,6 @@ enum {
     PRESETS_MAX = 256, /* that a misspelt name is compared with */
     NAMES_SHOWN = 40,  /* bytes of the presets that an error lists */
     WORKERS_MAX = 256,
-    EPOCHS_MAX = 100000,
     BLOCK_SIZE_MAX = 65536,
     TITLE_MAX_BYTES = 64,
     JOB_ID_BYTES = 96,
@@ -59,7 +58,6 @@ static void check_scalars(ps_check *check, ps_plan *plan)
     } else {
         ps_check_u32(check, "spec.pservers", &spec->pservers, 1, 1, PS_PSERVERS_MAX);
     }
-    ps_check_u32(check, "spec.epochs", &spec->epochs, 2, 1, EPOCHS_MAX);
     ps_check_u32(check, "spec.block_size", &spec->block_size, 64, 1, BLOCK_SIZE_MAX);
     ps_check_u64(check, "spec.network_bandwidth", &spec->network_bandwidth, bandwidth_default,
                  bandwidth_min, bandwidth_max);
@@ -243,7 +241,6 @@ static void check_together(ps_check *check, ps_plan *plan)
     if (plan->assignment != NULL && plan->data != NULL && spec->block_size <= BLOCK_SIZE_MAX) {
         batch = (uint64_t)spec->block_size * plan->assignment->block_count;
         plan->batches_per_epoch = (uint32_t)(plan->train_count / batch);
-        plan->total_steps = (uint64_t)plan->batches_per_epoch * spec->epochs;
         if (plan->batches_per_epoch == 0) {
             ps_check_bad(check, "spec.block_size",
                          "is %u; with %u blocks a step takes %" PRIu64
@@ -251,6 +248,7 @@ static void check_together(ps_check *check, ps_plan *plan)
                          spec->block_size, plan->assignment->block_count, batch, plan->train_count);
         }
     }
+    ps_check_bounds(check, plan);
     if (r > 1 && plan->update != NULL && plan->update->per_block && plan->policy != NULL &&
         !plan->policy->is_deterministic) {
         ps_check_bad(check, "spec.consistency.name",
@@ -321,6 +319,7 @@ ps_status ps_plan_create(const Psgd__V1__JobSpec *spec, ps_violate_fn *violate, 
     (void)ps_check_transforms(&check, plan);
     (void)ps_check_model(&check, plan, plan->data != NULL ? &plan->facts : NULL);
     ps_check_metrics(&check, plan, plan->data != NULL ? &plan->facts : NULL);
+    ps_check_stop(&check, plan);
     check_choices(&check, plan);
     ps_check_codecs(&check, plan);
     check_nodes(&check, plan->spec);

@@ -79,6 +79,9 @@ typedef struct ps_plan {
     size_t metric_count;
     ps_metric_facts metric_facts; /* shapes of what metrics compare */
 
+    size_t stop_metric; /* of spec.stop_at: 0: the loss, i + 1: metrics[i] */
+    bool stop_is_cost;  /* of it: less is better */
+
     const ps_assign *assign;
     ps_params assign_params;
     ps_assignment *assignment;
@@ -119,7 +122,7 @@ typedef struct ps_plan {
                                * contributes block i; else NULL */
 
     uint32_t batches_per_epoch; /* train_count / (block_size * block_count), >= 1 */
-    uint64_t total_steps;       /* batches_per_epoch * epochs */
+    uint64_t total_steps;       /* batches_per_epoch * epochs, or less: spec.max_steps */
     uint64_t total_clocks;      /* exchanges: the steps, or the rounds they make */
 } ps_plan;
 

@@ -118,6 +118,7 @@ static void add_training(XXH3_state_t *hash, const ps_plan *plan)
     const ps_mesh *mesh = plan->mesh;
 
     add_number(hash, plan->optim_on_server);
+    add_number(hash, (uint64_t)plan->spec->optimizer->maximise);
     add_descent(hash, &plan->descent);
     add_descent(hash, &plan->local_descent);
     add_choice(hash, plan->clip->name, plan->clip->params, &plan->clip_params);
@@ -135,6 +136,8 @@ static void add_training(XXH3_state_t *hash, const ps_plan *plan)
     add_number(hash, plan->spec->block_size);
     add_number(hash, plan->total_steps);
     add_number(hash, plan->total_clocks);
+    add_number(hash, plan->spec->stop_at != NULL ? 1 + plan->stop_metric : 0);
+    add_real(hash, plan->spec->stop_at != NULL ? plan->spec->stop_at->value : 0);
 }
 
 uint64_t ps_plan_hash(const ps_plan *plan)

@@ -43,6 +43,7 @@ const ps_metric ps_metric_binary_sum_cross_entropy = {
     .summary = "mean over samples of the sum over outputs of -t log(p + 1e-9) - (1 - t) log(1 - p "
                "+ 1e-9), p cut to [0, 1]",
     .targets = PS_TARGETS_ANY,
+    .is_cost = true,
     .sums = 1,
     .add = binary_sum_add,
     .value = binary_sum_value,

@@ -100,6 +100,7 @@ const ps_metric ps_metric_eer = {
         "it, where the two are equal",
     .params = curve_params,
     .targets = PS_TARGETS_BINARY,
+    .is_cost = true,
     .ranks = true,
     .add = curve_add,
     .value = eer_value,

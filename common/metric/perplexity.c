@@ -33,6 +33,7 @@ const ps_metric ps_metric_perplexity = {
     .name = "perplexity",
     .summary = "e^(mean of -log p[class]), p = softmax(y)",
     .targets = PS_TARGETS_LOGITS,
+    .is_cost = true,
     .sums = 1,
     .add = perplexity_add,
     .value = perplexity_value,

@@ -162,6 +162,11 @@ void ps_model_set_draws(ps_model *model, uint64_t key)
     model->draws = key;
 }
 
+void ps_model_set_ascent(ps_model *model, bool is_ascent)
+{
+    model->is_ascent = is_ascent;
+}
+
 static ps_pass pass_of(const ps_model *model, size_t index, bool is_training, float scale)
 {
     return (ps_pass){
@@ -339,8 +344,8 @@ void ps_model_train(ps_model *model, const float *weights, const float *x, ps_ta
     const float *y = forward(model, weights, x, n, true, hooks);
     const step of = {.weights = weights, .x = x, .n = n, .scale = scale, .grad = grad};
 
-    model->loss->eval(y, targets, n, ps_model_output_width(model), scale,
-                      model->block + model->dy_at, score);
+    model->loss->eval(y, targets, n, ps_model_output_width(model),
+                      model->is_ascent ? -scale : scale, model->block + model->dy_at, score);
     for (size_t i = model->layer_count; i-- > 0;) {
         const ps_placed *at = &model->layers[i];
 

@@ -95,6 +95,10 @@ typedef struct ps_model_hooks {
  * has the same: ps_draw_key(seed, PS_DRAW_DROPOUT, clock, block, 0). */
 void ps_model_set_draws(ps_model *model, uint64_t key);
 
+/* Says whether gradients are those of -loss, so that steps against them raise the loss; false at
+ * first. Scores and the state of layers stay as they are. */
+void ps_model_set_ascent(ps_model *model, bool is_ascent);
+
 /* Computes forward and backward for n <= batch samples x (n, I) with their targets. Writes into
  * grad (param_count), or adds to it if `accumulate`, scale * the gradient of the summed loss; for
  * state scale * n * its decrement. Adds to *score. */

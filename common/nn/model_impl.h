@@ -66,6 +66,7 @@ struct ps_model {
     size_t block_floats;
     ps_rowset **rows; /* (var_count): of a sparse variable, else NULL */
     bool keeps_rows;  /* as of ps_model_keep_rows */
+    bool is_ascent;   /* as of ps_model_set_ascent */
 };
 
 /* The output of a layer that is no view, or the model's input. */

@@ -23,6 +23,7 @@ static const int64_t call_timeout_us = 5000000;
 static const int64_t first_pause_us = 200000, longest_pause_us = 5000000;
 static const int64_t farewell_us = 1000000; /* no coordinator holds up the end for longer */
 static const int64_t more_log_us = 20000;   /* a backlog of log is sent 32 KiB at a time */
+static const int64_t held_us = 20000;       /* workers stand still until they know where to end */
 
 struct ps_link {
     ps_node *node;
@@ -172,6 +173,13 @@ static void obey(ps_link *link, const Psgd__V1__HeartbeatResponse *reply)
             node->hooks->lose(node->state, reply->lost_workers[i]);
         }
     }
+    if (node->session != NULL && !node->is_releasing && node->hooks->hold != NULL) {
+        if (reply->directive == PSGD__V1__NODE_DIRECTIVE__NODE_DIRECTIVE_HOLD) {
+            node->hooks->hold(node->state);
+        } else if (reply->directive == PSGD__V1__NODE_DIRECTIVE__NODE_DIRECTIVE_END) {
+            node->hooks->end_at(node->state, reply->end_clock);
+        }
+    }
     if (reply->directive == PSGD__V1__NODE_DIRECTIVE__NODE_DIRECTIVE_ABORT && !node->is_releasing) {
         ps_node_act(node, ps_agent_abort(&node->agent, link->job_id, link->attempt),
                     "the coordinator no longer has this attempt");
@@ -183,7 +191,7 @@ static void heartbeat_answered(void *arg, const ps_error *error, const ProtobufC
     const Psgd__V1__HeartbeatResponse *reply = (const Psgd__V1__HeartbeatResponse *)message;
     ps_link *link = arg;
     ps_node *node = link->node;
-    bool has_more;
+    bool has_more, is_held;
 
     link->call = NULL;
     if (link->is_closed) {
@@ -204,8 +212,10 @@ static void heartbeat_answered(void *arg, const ps_error *error, const ProtobufC
     has_more = is_session_link(link) && is_same_attempt(link) && node->log != NULL &&
                reply->log_stored > node->log_shipped &&
                reply->log_stored + LOG_PIECE_BYTES / 2 < ps_joblog_size(node->log);
+    is_held = reply->directive == PSGD__V1__NODE_DIRECTIVE__NODE_DIRECTIVE_HOLD;
     ps_loop_after(node->loop, &link->timer,
                   link->again ? 0
+                  : is_held   ? held_us
                   : has_more  ? more_log_us
                               : (int64_t)link->heartbeat_ms * 1000);
     if (is_session_link(link) && is_same_attempt(link)) {

@@ -89,6 +89,11 @@ typedef struct ps_role_hooks {
      * Returns their number. Called while there is a session. The list stays valid until the next
      * call. */
     size_t (*missing)(void *state, uint32_t **ranks);
+    /* (optional, both or none) Hold the workers of the session before the next step that they have
+     * not begun, and say after how many exchanges they end; their progress says held_at. Called
+     * while there is a session, maybe repeatedly. */
+    void (*hold)(void *state);
+    void (*end_at)(void *state, uint64_t clock);
     /* (optional) Lends a list of messages, one for each rank, for heartbeats and GetStatus. Returns
      * their number. Called while there is a session. The list stays valid until the next call. */
     size_t (*progress)(void *state, Psgd__V1__WorkerProgress ***list);

@@ -154,6 +154,7 @@ void ps_gate_begin_at(ps_gate *gate, uint64_t clock)
     for (uint32_t i = 0; i < gate->parts; i++) {
         gate->whole[i] = clock;
     }
+    gate->begun = clock;
     pthread_mutex_unlock(&gate->mutex);
 }
 
@@ -291,6 +292,72 @@ bool ps_gate_pause(ps_gate *gate, int64_t us)
         gate->hooks.wake(gate->hooks.arg);
     }
     return open;
+}
+
+/* Mutex held. */
+static bool is_held(const ps_gate *gate, uint64_t clock)
+{
+    return gate->held_at > 0 && clock >= gate->held_at && gate->end_at == 0 && !gate->stopped &&
+           ps_is_ok(&gate->failure);
+}
+
+bool ps_gate_begin_clock(ps_gate *gate, uint64_t clock, bool *is_end)
+{
+    bool open, has_rested;
+
+    pthread_mutex_lock(&gate->mutex);
+    has_rested = is_held(gate, clock) && gate->hooks.rest != NULL;
+    if (has_rested) {
+        pthread_mutex_unlock(&gate->mutex);
+        gate->hooks.rest(gate->hooks.arg);
+        pthread_mutex_lock(&gate->mutex);
+    }
+    while (is_held(gate, clock)) {
+        pthread_cond_wait(&gate->changed, &gate->mutex);
+    }
+    *is_end = gate->end_at > 0 && clock >= gate->end_at;
+    if (!*is_end) {
+        gate->begun = clock + 1;
+    }
+    open = !gate->stopped && ps_is_ok(&gate->failure);
+    pthread_mutex_unlock(&gate->mutex);
+    if (has_rested && gate->hooks.wake != NULL) {
+        gate->hooks.wake(gate->hooks.arg);
+    }
+    return open;
+}
+
+uint64_t ps_gate_hold(ps_gate *gate)
+{
+    uint64_t clock;
+
+    pthread_mutex_lock(&gate->mutex);
+    if (gate->held_at == 0) {
+        gate->held_at = gate->begun > 0 ? gate->begun : 1;
+    }
+    clock = gate->held_at;
+    pthread_mutex_unlock(&gate->mutex);
+    return clock;
+}
+
+uint64_t ps_gate_held_at(ps_gate *gate)
+{
+    uint64_t clock;
+
+    pthread_mutex_lock(&gate->mutex);
+    clock = gate->end_at > 0 ? gate->end_at : gate->held_at;
+    pthread_mutex_unlock(&gate->mutex);
+    return clock;
+}
+
+void ps_gate_end_at(ps_gate *gate, uint64_t clock)
+{
+    pthread_mutex_lock(&gate->mutex);
+    if (gate->end_at == 0) {
+        gate->end_at = clock;
+        pthread_cond_broadcast(&gate->changed);
+    }
+    pthread_mutex_unlock(&gate->mutex);
 }
 
 int64_t ps_gate_waited_us(ps_gate *gate)

@@ -64,6 +64,9 @@ typedef struct ps_gate {
     uint64_t version;   /* smallest version of the weights of that clock that have arrived */
     int64_t waited_us;  /* sum of all waits so far */
     int64_t whole_us;   /* when weights last became whole; 0: never */
+    uint64_t begun;     /* clocks that the trainer has begun */
+    uint64_t held_at;   /* it begins no clock from this one on; 0: it is not held */
+    uint64_t end_at;    /* where it ends; 0: not known before the end of the job */
 
     atomic_uint_fast64_t nudges; /* number of nudges so far */
     atomic_bool sleeping;        /* a nudge has to wake the trainer */
@@ -115,6 +118,23 @@ void ps_gate_jump(ps_gate *gate, uint64_t from, uint64_t to);
 /* Marks the weights of `clock` as arrived. Call it before the trainer starts; without it, those of
  * clock 0 are. */
 void ps_gate_begin_at(ps_gate *gate, uint64_t clock);
+
+/* ---- An early end ----
+ * All workers of a job end at the same clock. Each is held: it begins no further clock. The
+ * largest clock at which one of them is held is one that nobody has begun, so all can go on to it
+ * and end there. */
+
+/* Any thread. Holds the trainer until ps_gate_end_at. Returns the first clock that it does not
+ * begin, at least 1; the same again if it is held already. */
+uint64_t ps_gate_hold(ps_gate *gate);
+/* Any thread. Returns where the trainer is held, or where it ends; 0: neither. */
+uint64_t ps_gate_held_at(ps_gate *gate);
+/* Any thread. Lets the trainer go on to `clock` and end there. Only the first call counts. */
+void ps_gate_end_at(ps_gate *gate, uint64_t clock);
+/* Trainer. Call it before the trainer begins `clock`. Blocks while the gate is held there; that
+ * does not count as waiting. Writes whether the job ends here instead. Returns false if the gate
+ * was stopped or has failed. */
+bool ps_gate_begin_clock(ps_gate *gate, uint64_t clock, bool *is_end);
 
 /* Sets the hooks; optional, before the trainer starts. They are called on the trainer's thread,
  * without the gate's mutex. */

@@ -5,6 +5,7 @@
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/base/xalloc.h"
+#include "common/job/stop.h"
 #include "common/job/table_numbers.h"
 
 #include <math.h>
@@ -89,6 +90,7 @@ ps_status ps_trainer_create(const ps_trainer_conf *conf, ps_trainer **out)
         return st;
     }
     keep_rows(t);
+    ps_model_set_ascent(t->model, plan->spec->optimizer->maximise);
     t->weights = conf->weights;
     t->stop_at = UINT64_MAX;
     *out = t;
@@ -299,6 +301,7 @@ static void report_evaluation(ps_trainer *t, uint32_t epoch, int64_t began_us)
     ps_exchange_stats stats = ps_exchange_get_stats(t->exchange);
     double values[PS_METRICS_MAX];
     ps_trainer_evaluation *past;
+    bool is_reached;
     ps_buf *part;
     ps_eval_row row = {
         .epoch = epoch + 1,
@@ -313,7 +316,13 @@ static void report_evaluation(ps_trainer *t, uint32_t epoch, int64_t began_us)
     ps_evaluation_values(&t->evaluation, values);
     ps_trainer_put_eval(t, &row, began_us);
     part = t->plan->spec->split_evaluation ? written(&t->evaluation) : NULL;
+    is_reached = part == NULL && ps_stop_is_reached(t->plan, row.loss, values);
+    t->evaluated_at = t->clock + 1;
+    if (is_reached && ps_stop_is_common(t->plan)) {
+        (void)ps_gate_hold(t->gate); /* before the progress says so: no step is begun after it */
+    }
     pthread_mutex_lock(&t->mutex);
+    t->progress.reached_stop = is_reached;
     ps_buf_unref(t->part);
     t->part = part;
     t->progress.evaluations++;
@@ -374,6 +383,19 @@ bool ps_trainer_evaluate(ps_trainer *t, uint32_t epoch)
     }
     report_evaluation(t, epoch, began_us);
     return true;
+}
+
+bool ps_trainer_begin_clock(ps_trainer *t, bool *is_end)
+{
+    if (t->conf.beginning != NULL) {
+        t->conf.beginning(t->conf.arg);
+    }
+    return ps_gate_begin_clock(t->gate, t->clock, is_end);
+}
+
+bool ps_trainer_evaluate_end(ps_trainer *t, uint32_t epoch)
+{
+    return t->evaluated_at == t->clock + 1 || ps_trainer_evaluate(t, epoch);
 }
 
 void ps_trainer_stop_at(ps_trainer *t, uint64_t clock)

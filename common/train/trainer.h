@@ -40,6 +40,7 @@ typedef struct ps_trainer_progress {
     uint64_t behind;      /* local steps during all of which an exchange was in flight */
     uint32_t evaluations; /* number of evaluations so far */
     double eval_loss, eval_values[PS_METRICS_MAX]; /* of the last evaluation; the plan's metrics */
+    bool reached_stop; /* the last evaluation has reached spec.stop_at */
 } ps_trainer_progress;
 
 /* A trainer's worker and job. All pointers are kept. */
@@ -50,6 +51,10 @@ typedef struct ps_trainer_conf {
     const ps_plan *plan;
     const ps_dataset *data;
     float *weights; /* (param_count): initial weights; an exchange writes later ones here */
+    /* (optional) Called on the trainer's thread before each clock; it may hold the gates of the
+     * job's workers and say where they end (gate.h). */
+    void (*beginning)(void *arg);
+    void *arg;
 } ps_trainer_conf;
 
 /* Creates a trainer and allocates all memory that training needs. Returns RESOURCE_EXHAUSTED if

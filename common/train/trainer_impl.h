@@ -72,10 +72,11 @@ struct ps_trainer {
     ps_events *events;     /* the reports as curves for TensorBoard */
     trainer_record record;
     int64_t began_us, last_row_us;
-    uint64_t clock;   /* exchanges finished */
-    uint64_t step;    /* steps finished; equal to `clock` without local steps */
-    uint64_t stop_at; /* clock at which the thread ends; UINT64_MAX: at the end of the job */
-    bool sends;       /* the current block completes a contribution */
+    uint64_t clock;        /* exchanges finished */
+    uint64_t step;         /* steps finished; equal to `clock` without local steps */
+    uint64_t evaluated_at; /* 1 + clock of the last evaluation; 0: none */
+    uint64_t stop_at;      /* clock at which the thread ends; UINT64_MAX: at the end of the job */
+    bool sends;            /* the current block completes a contribution */
     bool has_order;
     uint32_t order_epoch; /* epoch of `order` */
     trainer_rounds rounds;
@@ -119,6 +120,11 @@ bool ps_trainer_evaluate(ps_trainer *t, uint32_t epoch);
 bool ps_trainer_is_due(const ps_trainer *t, uint64_t before);
 /* Returns whether t->clock is that of ps_trainer_stop_at. */
 bool ps_trainer_is_at_stop(const ps_trainer *t);
+/* Call it before t->clock begins. Writes whether the job ends there, as was agreed upon while it
+ * ran. */
+bool ps_trainer_begin_clock(ps_trainer *t, bool *is_end);
+/* Evaluates at the end of the job, unless the weights of t->clock are evaluated. */
+bool ps_trainer_evaluate_end(ps_trainer *t, uint32_t epoch);
 bool ps_trainer_train_steps(ps_trainer *t);
 bool ps_trainer_train_rounds(ps_trainer *t);
 void ps_trainer_turn_to_increments(ps_trainer *t, uint32_t first_variable, uint32_t count);
@@ -142,6 +148,9 @@ void ps_trainer_go_ahead(ps_trainer *t, uint32_t epoch, uint32_t i);
 bool ps_trainer_is_ahead(const ps_trainer *t);
 /* Makes that block, of n samples, the current one, and blocks until its rows have arrived. */
 bool ps_trainer_take_ahead(ps_trainer *t, uint32_t block, size_t n);
+/* Waits for the rows of a block that was gathered by ps_trainer_go_ahead and will not be trained.
+ */
+bool ps_trainer_drop_ahead(ps_trainer *t);
 /* Logs how many blocks were prefetched. Call it at the end. */
 void ps_trainer_log_tables(const ps_trainer *t);
 /* Copies the samples of the i-th held block of `step` to x and targets. If samples are in a file,

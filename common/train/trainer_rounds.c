@@ -368,18 +368,23 @@ static void log_behind(const ps_trainer *t)
 bool ps_trainer_train_rounds(ps_trainer *t)
 {
     uint32_t per_epoch = t->plan->batches_per_epoch;
+    bool is_end = false;
 
-    while (t->step < t->plan->total_steps && !ps_trainer_is_at_stop(t)) {
+    while (t->step < t->plan->total_steps && !ps_trainer_is_at_stop(t) && !is_end) {
         uint64_t before = t->step, epoch;
         bool ended;
 
-        if (!train_round(t)) {
+        if (!ps_trainer_begin_clock(t, &is_end)) {
+            return false;
+        }
+        if (!is_end && !train_round(t)) {
             return false;
         }
         epoch = t->step / per_epoch;
         ended = epoch > before / per_epoch;
-        if ((ended || ps_trainer_is_due(t, before)) &&
-            !ps_trainer_evaluate(t, (uint32_t)(ended ? epoch - 1 : epoch))) {
+        if (is_end ? !ps_trainer_evaluate_end(t, (uint32_t)epoch)
+                   : (ended || ps_trainer_is_due(t, before) || t->step == t->plan->total_steps) &&
+                         !ps_trainer_evaluate(t, (uint32_t)(ended ? epoch - 1 : epoch))) {
             return false;
         }
     }

@@ -174,8 +174,17 @@ static void catch_up(ps_trainer *t)
     }
 }
 
-/* The next step of the epoch; none if others have begun the next epoch already. */
-static bool step(ps_trainer *t, uint32_t epoch)
+/* Returns the clock at which the steps of the epoch end. */
+static uint64_t end_of(const ps_trainer *t, uint32_t epoch)
+{
+    uint64_t end = (uint64_t)t->plan->batches_per_epoch * (epoch + 1);
+
+    return end < t->plan->total_steps ? end : t->plan->total_steps;
+}
+
+/* Takes the next step of the epoch, unless others have begun the next epoch already, or the job
+ * ends before it. */
+static bool step(ps_trainer *t, uint32_t epoch, bool *is_end)
 {
     uint32_t per_epoch = t->plan->batches_per_epoch, batch;
     uint32_t held = t->plan->assignment->held_count[t->conf.rank];
@@ -191,8 +200,11 @@ static bool step(ps_trainer *t, uint32_t epoch)
             return skip_step(t, epoch);
         }
     }
-    if (t->clock >= (uint64_t)per_epoch * (epoch + 1)) {
+    if (t->clock >= end_of(t, epoch)) {
         return true;
+    }
+    if (!ps_trainer_begin_clock(t, is_end) || *is_end) {
+        return ps_gate_is_open(t->gate);
     }
     batch = (uint32_t)(t->clock % per_epoch);
     for (uint32_t i = 0; i < held; i++) {
@@ -206,28 +218,48 @@ static bool step(ps_trainer *t, uint32_t epoch)
     return true;
 }
 
+/* Trains the steps of an epoch that are left, and evaluates. Sets *is_end if the job ends within
+ * it.
+ */
+static bool train_epoch(ps_trainer *t, uint32_t epoch, bool *is_end)
+{
+    uint64_t end = end_of(t, epoch);
+
+    ps_trainer_order(t, epoch);
+    while (t->clock < end) {
+        uint64_t before = t->step;
+
+        if (ps_trainer_is_at_stop(t)) {
+            return true;
+        }
+        if (!step(t, epoch, is_end)) {
+            return false;
+        }
+        if (*is_end) {
+            return ps_trainer_drop_ahead(t) && ps_trainer_evaluate_end(t, epoch);
+        }
+        if (t->clock < end && ps_trainer_is_due(t, before) && !ps_trainer_evaluate(t, epoch)) {
+            return false;
+        }
+    }
+    return t->clock > end || ps_trainer_evaluate(t, epoch);
+}
+
 bool ps_trainer_train_steps(ps_trainer *t)
 {
-    for (uint32_t epoch = 0; epoch < t->plan->spec->epochs; epoch++) {
-        uint64_t end = (uint64_t)t->plan->batches_per_epoch * (epoch + 1);
+    uint32_t epochs = t->plan->spec->epochs;
+    bool is_end = false;
 
-        if (t->clock >= end) {
+    for (uint32_t epoch = 0; epoch < epochs && t->clock < t->plan->total_steps && !is_end;
+         epoch++) {
+        if (t->clock >= end_of(t, epoch)) {
             continue; /* it was left behind for a whole epoch */
         }
-        ps_trainer_order(t, epoch);
-        while (t->clock < end) {
-            uint64_t before = t->step;
-
-            if (ps_trainer_is_at_stop(t)) {
-                return true;
-            }
-            if (!step(t, epoch) || (t->clock < end && ps_trainer_is_due(t, before) &&
-                                    !ps_trainer_evaluate(t, epoch))) {
-                return false;
-            }
-        }
-        if (t->clock == end && !ps_trainer_evaluate(t, epoch)) {
+        if (!train_epoch(t, epoch, &is_end)) {
             return false;
+        }
+        if (ps_trainer_is_at_stop(t)) {
+            return true;
         }
     }
     ps_trainer_log_tables(t);

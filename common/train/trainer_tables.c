@@ -161,7 +161,8 @@ static bool find_next(const ps_trainer *t, uint64_t *clock, uint32_t *i)
     *i = 0;
     ++*clock;
     /* an evaluation asks for rows of its own */
-    return *clock % t->plan->batches_per_epoch != 0 && (every == 0 || *clock % every != 0);
+    return *clock < t->plan->total_clocks && *clock % t->plan->batches_per_epoch != 0 &&
+           (every == 0 || *clock % every != 0);
 }
 
 void ps_trainer_go_ahead(ps_trainer *t, uint32_t epoch, uint32_t i)
@@ -187,6 +188,17 @@ void ps_trainer_go_ahead(ps_trainer *t, uint32_t epoch, uint32_t i)
     }
     x->is_ahead = true;
     t->exchange->ops->ask_rows(t->exchange, x->clock, next->keys, next->count, next->rows);
+}
+
+bool ps_trainer_drop_ahead(ps_trainer *t)
+{
+    struct trainer_tables *x = t->tables;
+
+    if (!ps_trainer_is_ahead(t)) {
+        return true;
+    }
+    x->is_ahead = false;
+    return ps_gate_wait_rows(t->gate, x->clock);
 }
 
 void ps_trainer_log_tables(const ps_trainer *t)

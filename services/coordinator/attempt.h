@@ -3,7 +3,7 @@
 #ifndef PS_COORDINATOR_ATTEMPT_H
 #define PS_COORDINATOR_ATTEMPT_H
 
-#include "common/job/plan.h"
+#include "common/job/stop.h"
 #include "common/placement/placement.h"
 #include "common/rpc/client.h"
 #include "services/coordinator/coordinator.h"
@@ -64,6 +64,9 @@ struct ps_attempt {
     ps_told *told;          /* (placement.rank_count), by rank */
     ps_timer timer;         /* fires at the deadline of `commit` */
     bool is_pumping;
+    ps_timer limit;                  /* fires at the end of max_seconds */
+    ps_stop_cause end_cause;         /* why the workers end before the last step */
+    uint64_t end_clock;              /* where they end; 0: not agreed yet */
     char waits[PS_COMMIT_WAITS_MAX]; /* commit.waits as it was last published */
     size_t logging;                  /* number of peers whose log is being stored */
     bool store_waits;                /* PS_COMMIT_STORE waits until `logging` is 0 */
@@ -120,6 +123,14 @@ void ps_progress_take(ps_attempt *a, ps_peer *peer, Psgd__V1__WorkerProgress *co
 
 /* Updates whom the job waits for while it trains, and publishes that if it is news. */
 void ps_progress_waits(ps_attempt *a, int64_t now_us);
+
+/* Arms the timer of spec.max_seconds. When the job runs. */
+void ps_attempt_limit(ps_attempt *a);
+/* Tells a worker process, whose progress was taken, to hold or where to end, if the job ends before
+ * its last step. */
+void ps_attempt_guide(ps_attempt *a, Psgd__V1__HeartbeatResponse *answer);
+/* Gives the outcome of a job that is DONE the bound that ended it. */
+void ps_attempt_describe_end(ps_attempt *a);
 
 /* Merges the workers' parts of an evaluation into the job's result. Returns false if some live
  * rank's last part is of another evaluation. If a part is malformed or samples are missing, logs

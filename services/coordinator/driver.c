@@ -278,6 +278,7 @@ void ps_attempt_adopt(ps_coordinator *c, ps_live *job)
         adopt_unbegun(a, &conf, members, count, now_us);
     } else {
         ps_commit_adopt(&a->commit, &conf, members, count, msg->state, now_us);
+        ps_attempt_limit(a);
     }
     free(members);
     make_peers(a);
@@ -323,6 +324,7 @@ static void changed(ps_attempt *a)
         if (!msg->start_time) {
             ps_time_set(&msg->start_time, ps_clock_wall_us());
         }
+        ps_attempt_limit(a);
         break;
     default:
         break;
@@ -408,6 +410,7 @@ static void over(ps_attempt *a)
     a->job = NULL;
     job->attempt = NULL;
     ps_loop_cancel(a->c->loop, &a->timer);
+    ps_loop_cancel(a->c->loop, &a->limit);
     ps_jobs_deactivate(job->jobs, job);
     ps_jobs_settle(job->jobs, job);
 }
@@ -442,6 +445,7 @@ static void act(ps_attempt *a, ps_commit_action action, ps_peer *p)
         changed(a);
         break;
     case PS_COMMIT_STORE:
+        ps_attempt_describe_end(a);
         a->store_waits = a->logging > 0;
         if (!a->store_waits) {
             ps_archive_start(a);
@@ -525,6 +529,7 @@ void ps_attempt_drop(ps_attempt *a)
     a->job->attempt = NULL;
     a->job = NULL;
     ps_loop_cancel(a->c->loop, &a->timer);
+    ps_loop_cancel(a->c->loop, &a->limit);
     for (size_t i = 0; i < a->commit.count; i++) {
         ps_peer_let_go(&a->peers[i], "the coordinator is stopping");
         if (a->peers[i].aborting) {
@@ -579,6 +584,7 @@ void ps_attempt_beat(ps_attempt *a, const Psgd__V1__HeartbeatRequest *beat,
             answer->directive = PSGD__V1__NODE_DIRECTIVE__NODE_DIRECTIVE_ABORT;
         } else if (beat->n_progress > 0) {
             ps_progress_take(a, &a->peers[i], beat->progress, beat->n_progress, ps_clock_us());
+            ps_attempt_guide(a, answer);
         }
     }
     ps_commit_beat(&a->commit, i, beat->incarnation, holds, beat->phase, &error, now_us);

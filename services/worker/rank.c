@@ -29,6 +29,7 @@ struct ps_rank {
     ps_exchange_stats stats;    /* of an exchange that has ended */
     double waited_s;
     bool is_training; /* the thread runs */
+    uint64_t held_at; /* of a rank that has ended: where; 0: it was not held */
     ps_event trained, closed;
 
     /* lent by ps_rank_progress */
@@ -83,6 +84,7 @@ static void on_trained(ps_event *self, bool ok)
     r->stats = ps_exchange_get_stats(r->exchange);
     r->waited_s = ps_gate_waited_s(ps_exchange_gate(r->exchange), whom, sizeof whom);
     find_waits(r);
+    r->held_at = ps_gate_held_at(ps_exchange_gate(r->exchange));
     if (r->mesh != NULL) {
         ps_mesh_exchange_stop(r->mesh, &r->closed);
     } else {
@@ -238,6 +240,22 @@ void ps_rank_stop(ps_rank *r)
     }
 }
 
+void ps_rank_hold(ps_rank *r)
+{
+    if (r->is_training) {
+        (void)ps_gate_hold(ps_exchange_gate(r->exchange));
+    } else if (r->held_at == 0) {
+        r->held_at = r->session.plan->total_clocks; /* it has ended with the job */
+    }
+}
+
+void ps_rank_end_at(ps_rank *r, uint64_t clock)
+{
+    if (r->is_training) {
+        ps_gate_end_at(ps_exchange_gate(r->exchange), clock);
+    }
+}
+
 bool ps_rank_is_running(const ps_rank *r)
 {
     return r->exchange != NULL;
@@ -376,6 +394,8 @@ Psgd__V1__WorkerProgress *ps_rank_progress(ps_rank *r)
 
     psgd__v1__worker_progress__init(out);
     out->rank = r->conf.rank;
+    out->reached_stop = p.reached_stop;
+    out->held_at = r->is_training ? ps_gate_held_at(ps_exchange_gate(r->exchange)) : r->held_at;
     fill_counts(r, &p);
     if (p.waiting_for[0] != '\0') {
         snprintf(r->whom, sizeof r->whom, "%s: room on its disk: %s",

@@ -37,6 +37,13 @@ void ps_rank_start(ps_rank *rank);
 /* Ends training soon; `ended` follows. Nothing happens if the rank was not started or has ended. */
 void ps_rank_stop(ps_rank *rank);
 
+/* Lets the rank begin no further clock before it is told where it ends; its progress says held_at.
+ */
+void ps_rank_hold(ps_rank *rank);
+
+/* Lets the rank go on to `clock` and end there, as at the end of the job. */
+void ps_rank_end_at(ps_rank *rank, uint64_t clock);
+
 /* Returns whether the rank was started and has not ended. */
 bool ps_rank_is_running(const ps_rank *rank);
 

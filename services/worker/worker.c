@@ -212,6 +212,24 @@ static ps_status save(void *state, const atomic_bool *stop)
     return st.code == PS_RESOURCE_EXHAUSTED ? ps_ok() : st;
 }
 
+static void hold(void *state)
+{
+    ps_worker *w = state;
+
+    for (uint32_t i = 0; i < w->rank_count; i++) {
+        ps_rank_hold(w->ranks[i]);
+    }
+}
+
+static void end_at(void *state, uint64_t clock)
+{
+    ps_worker *w = state;
+
+    for (uint32_t i = 0; i < w->rank_count; i++) {
+        ps_rank_end_at(w->ranks[i], clock);
+    }
+}
+
 static size_t progress(void *state, Psgd__V1__WorkerProgress ***list)
 {
     ps_worker *w = state;
@@ -231,5 +249,7 @@ const ps_role_hooks ps_worker_hooks = {
     .release = release,
     .collect = collect,
     .save = save,
+    .hold = hold,
+    .end_at = end_at,
     .progress = progress,
 };

@@ -147,6 +147,77 @@ static void weights_of_a_later_clock_count_as_its(void **state)
     end(&w);
 }
 
+typedef struct beginning {
+    world *w;
+    uint64_t clock;
+    bool is_end;
+} beginning;
+
+static void *begin_clock(void *arg)
+{
+    beginning *b = arg;
+
+    b->w->answer = ps_gate_begin_clock(&b->w->gate, b->clock, &b->is_end);
+    return NULL;
+}
+
+static void a_held_worker_goes_on_to_where_it_ends(void **state)
+{
+    bool is_end;
+    beginning b;
+    world w;
+
+    (void)state;
+    begin(&w, 0);
+    assert_int_equal(ps_gate_held_at(&w.gate), 0);
+    for (uint64_t clock = 0; clock < 3; clock++) {
+        assert_true(ps_gate_begin_clock(&w.gate, clock, &is_end));
+        assert_false(is_end);
+    }
+    assert_int_equal(ps_gate_hold(&w.gate), 3); /* it has begun clock 2 */
+    b = (beginning){.w = &w, .clock = 3};
+    assert_int_equal(pthread_create(&w.thread, NULL, begin_clock, &b), 0);
+    assert_int_equal(ps_gate_hold(&w.gate), 3);
+    ps_gate_end_at(&w.gate, 4);
+    ps_gate_end_at(&w.gate, 9); /* the first counts */
+    assert_true(finish(&w));
+    assert_false(b.is_end);
+    assert_true(ps_gate_begin_clock(&w.gate, 4, &is_end));
+    assert_true(is_end);
+    assert_int_equal(ps_gate_held_at(&w.gate), 4);
+    assert_int_equal(ps_gate_waited_us(&w.gate), 0);
+    end(&w);
+}
+
+static void a_worker_is_held_before_its_first_clock_too(void **state)
+{
+    bool is_end;
+    world w;
+
+    (void)state;
+    begin(&w, 0);
+    assert_int_equal(ps_gate_hold(&w.gate), 1);
+    assert_true(ps_gate_begin_clock(&w.gate, 0, &is_end)); /* a job has a step */
+    assert_false(is_end);
+    end(&w);
+}
+
+static void a_held_worker_ends_when_the_gate_closes(void **state)
+{
+    beginning b;
+    world w;
+
+    (void)state;
+    begin(&w, 0);
+    ps_gate_begin_at(&w.gate, 5);
+    assert_int_equal(ps_gate_hold(&w.gate), 5);
+    b = (beginning){.w = &w, .clock = 5};
+    assert_int_equal(pthread_create(&w.thread, NULL, begin_clock, &b), 0);
+    ps_gate_stop(&w.gate);
+    assert_false(finish(&w));
+    end(&w);
+}
+
 static void a_pause_lasts_and_is_no_wait(void **state)
 {
     int64_t began_us = ps_clock_us();
@@ -454,6 +525,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_weights_of_clock_0_need_not_come),
         cmocka_unit_test(weights_of_a_later_clock_count_as_its),
+        cmocka_unit_test(a_held_worker_goes_on_to_where_it_ends),
+        cmocka_unit_test(a_worker_is_held_before_its_first_clock_too),
+        cmocka_unit_test(a_held_worker_ends_when_the_gate_closes),
         cmocka_unit_test(a_pause_lasts_and_is_no_wait),
         cmocka_unit_test(a_pause_ends_when_the_gate_closes),
         cmocka_unit_test(a_variable_is_there_when_all_its_slices_are),

@@ -233,6 +233,8 @@ void ps_commit_released(ps_commit *c, size_t node, int64_t now_us);
 void ps_commit_cancel(ps_commit *c, const char *why, int64_t now_us);
 /* Fails the attempt because of the coordinator itself. */
 void ps_commit_fail(ps_commit *c, const char *reason, const ps_status *why, int64_t now_us);
+/* Gives an outcome DONE that says nothing a reason and a message: which bound ended the job. */
+void ps_commit_note(ps_commit *c, const char *reason, const char *message);
 /* Tells the machine the time; call it at ps_commit_deadline. */
 void ps_commit_tick(ps_commit *c, int64_t now_us);
 

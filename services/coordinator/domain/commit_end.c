@@ -331,6 +331,14 @@ void ps_commit_fail(ps_commit *c, const char *reason, const ps_status *why, int6
     ps_commit_decide(c, PSGD__V1__JOB_STATE__JOB_STATE_FAILED, reason, now_us, "%s", why->text);
 }
 
+void ps_commit_note(ps_commit *c, const char *reason, const char *message)
+{
+    if (c->outcome == PSGD__V1__JOB_STATE__JOB_STATE_DONE && c->message[0] == '\0') {
+        snprintf(c->reason, sizeof c->reason, "%s", reason);
+        snprintf(c->message, sizeof c->message, "%s", message);
+    }
+}
+
 void ps_commit_release_all(ps_commit *c, int64_t now_us)
 {
     c->stage = PS_STAGE_RELEASE;

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* stop.h - the bounds of a job beside its epochs: spec.stop_at, max_steps and max_seconds.
+ *
+ * max_steps is part of the plan (total_steps), so every worker ends at the same step by itself.
+ * Where a job ends for one of the other two is agreed upon while it trains: all workers are held,
+ * and end at the first clock that none of them has begun (common/train/gate.h). Pure; any thread.
+ */
+#ifndef PS_COMMON_JOB_STOP_H
+#define PS_COMMON_JOB_STOP_H
+
+#include "common/job/plan.h"
+
+enum {
+    PS_STOP_REASON_MAX = 16, /* bytes of a reason with its NUL */
+    PS_STOP_TEXT_MAX = 200   /* bytes of a message with its NUL */
+};
+
+/* Why the workers of a job are held. */
+typedef enum ps_stop_cause { PS_STOP_NONE, PS_STOP_GOAL, PS_STOP_SECONDS } ps_stop_cause;
+
+/* Returns whether an evaluation with this loss and these values, of the plan's metrics, is as good
+ * as spec.stop_at. False if the job has none, or if the metric is not a number. */
+bool ps_stop_is_reached(const ps_plan *plan, double loss, const double *values);
+
+/* Returns whether all workers find the same in an evaluation, so that each knows by itself that
+ * stop_at is reached. */
+bool ps_stop_is_common(const ps_plan *plan);
+
+/* How a job ended. */
+typedef struct ps_stop_end {
+    ps_stop_cause cause; /* NONE: by its steps */
+    uint64_t step;       /* of the slowest worker */
+    bool has_value;      /* of the metric of stop_at, in the last evaluation: */
+    double value;
+} ps_stop_end;
+
+/* Writes for machines and for people which bound ended a job that is DONE: "MAX_STEPS", "ended by
+ * max_steps at step 100". Empty if it was the epochs; the text then says if stop_at was not
+ * reached. */
+void ps_stop_describe(const ps_plan *plan, const ps_stop_end *end, char reason[PS_STOP_REASON_MAX],
+                      char text[PS_STOP_TEXT_MAX]);
+
+#endif

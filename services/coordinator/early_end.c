@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* early_end.c - ends a job before its last step: spec.stop_at, spec.max_seconds.
+ *
+ * The workers are held by the answers to their heartbeats. When each has said at which clock, they
+ * are told the largest one: nobody has begun it, so all end there. A coordinator that was started
+ * anew in between finds workers that are held, and does the same again.
+ */
+#include "services/coordinator/attempt.h"
+
+#include "common/base/clock.h"
+#include "common/base/container_of.h"
+#include "common/base/log.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Returns the value of the metric of stop_at in the job's result; NULL: there is none. */
+static const double *goal_value(const ps_attempt *a)
+{
+    const Psgd__V1__Job *job = a->job->record.job;
+    const Psgd__V1__StopSpec *goal = a->plan->spec->stop_at;
+
+    for (size_t i = 0; goal != NULL && i < job->n_result; i++) {
+        if (strcmp(job->result[i]->key, goal->metric) == 0) {
+            return &job->result[i]->value;
+        }
+    }
+    return NULL;
+}
+
+/* Returns whether the evaluation that was merged last has reached stop_at, where workers cannot
+ * know it by themselves. */
+static bool is_reached(const ps_attempt *a)
+{
+    const double *value = goal_value(a);
+    double values[PS_METRICS_MAX];
+
+    if (value == NULL || a->evaluations == 0 || ps_stop_is_common(a->plan)) {
+        return false;
+    }
+    for (size_t i = 0; i < PS_METRICS_MAX; i++) {
+        values[i] = *value; /* one of them is looked at */
+    }
+    return ps_stop_is_reached(a->plan, *value, values);
+}
+
+static ps_stop_cause find_cause(const ps_attempt *a)
+{
+    bool has_goal = a->plan->spec->stop_at != NULL, is_held = false;
+
+    for (uint32_t r = 0; r < a->placement.rank_count; r++) {
+        const Psgd__V1__WorkerProgress *told = a->told[r].progress;
+
+        if (told != NULL && !ps_rank_is_lost(a, r)) {
+            if (has_goal && told->reached_stop && ps_stop_is_common(a->plan)) {
+                return PS_STOP_GOAL;
+            }
+            is_held = is_held || told->held_at > 0;
+        }
+    }
+    if (is_reached(a)) {
+        return PS_STOP_GOAL;
+    }
+    return !is_held ? PS_STOP_NONE : has_goal ? PS_STOP_GOAL : PS_STOP_SECONDS;
+}
+
+/* Returns the largest clock at which a rank is held; 0: one has not said it yet. */
+static uint64_t agreed_clock(const ps_attempt *a)
+{
+    uint64_t clock = 0;
+
+    for (uint32_t r = 0; r < a->placement.rank_count; r++) {
+        if (ps_rank_is_lost(a, r)) {
+            continue;
+        }
+        if (a->told[r].progress == NULL || a->told[r].progress->held_at == 0) {
+            return 0;
+        }
+        if (a->told[r].progress->held_at > clock) {
+            clock = a->told[r].progress->held_at;
+        }
+    }
+    return clock;
+}
+
+static bool is_running(const ps_attempt *a)
+{
+    return a->commit.stage == PS_STAGE_GOING &&
+           a->commit.state == PSGD__V1__JOB_STATE__JOB_STATE_RUNNING;
+}
+
+static void begin(ps_attempt *a, ps_stop_cause cause)
+{
+    a->end_cause = cause;
+    ps_log_with(PS_LOG_INFO, "job", PS_LOG_FIELDS(PS_LOG_STR("job", a->job_id)),
+                "%s is reached: all workers end at the same step",
+                cause == PS_STOP_GOAL ? "stop_at" : "max_seconds");
+}
+
+static void on_limit(ps_event *event, bool ok)
+{
+    ps_attempt *a = PS_CONTAINER_OF(event, ps_attempt, limit.event);
+
+    if (ok && a->job && is_running(a) && a->end_cause == PS_STOP_NONE) {
+        begin(a, PS_STOP_SECONDS);
+    }
+}
+
+void ps_attempt_limit(ps_attempt *a)
+{
+    const Psgd__V1__Job *job = a->job->record.job;
+    double limit_s = a->plan->spec->max_seconds, begun_s, left_s;
+
+    if (limit_s <= 0 || !job->start_time) {
+        return;
+    }
+    begun_s = (double)job->start_time->seconds + job->start_time->nanos * 1e-9;
+    left_s = begun_s + limit_s - (double)ps_clock_wall_us() * 1e-6;
+    left_s = left_s < 0 ? 0 : left_s > limit_s ? limit_s : left_s; /* clocks are set */
+    a->limit.event.fire = on_limit;
+    ps_loop_after(a->c->loop, &a->limit, (int64_t)(left_s * 1e6));
+}
+
+void ps_attempt_guide(ps_attempt *a, Psgd__V1__HeartbeatResponse *answer)
+{
+    if (!is_running(a)) {
+        return;
+    }
+    if (a->end_cause == PS_STOP_NONE && find_cause(a) != PS_STOP_NONE) {
+        begin(a, find_cause(a));
+    }
+    if (a->end_cause == PS_STOP_NONE) {
+        return;
+    }
+    if (a->end_clock == 0) {
+        a->end_clock = agreed_clock(a);
+    }
+    answer->end_clock = a->end_clock;
+    answer->directive = a->end_clock > 0 ? PSGD__V1__NODE_DIRECTIVE__NODE_DIRECTIVE_END
+                                         : PSGD__V1__NODE_DIRECTIVE__NODE_DIRECTIVE_HOLD;
+}
+
+void ps_attempt_describe_end(ps_attempt *a)
+{
+    const double *value = goal_value(a);
+    ps_stop_end end = {
+        .cause = a->end_cause,
+        .step = a->job->record.job->progress ? a->job->record.job->progress->step : 0,
+        .has_value = value != NULL,
+        .value = value != NULL ? *value : 0,
+    };
+    char reason[PS_STOP_REASON_MAX], text[PS_STOP_TEXT_MAX];
+
+    ps_stop_describe(a->plan, &end, reason, text);
+    ps_commit_note(&a->commit, reason, text);
+}
