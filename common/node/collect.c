@@ -27,6 +27,7 @@ typedef struct item {
     const char *file; /* its name in the folder; NULL: bytes */
     int fd;           /* -1: not open */
     ps_buf *bytes;    /* a reference; NULL: a file */
+    bool is_optional; /* as of ps_node_keep_if_there */
     uint64_t size;
     char sha256[PS_SHA256_HEX_BYTES];
 } item;
@@ -134,6 +135,7 @@ static void list(ps_collect *c)
             it->size = kept->bytes->len;
         } else {
             it->file = it->name;
+            it->is_optional = kept->is_optional;
         }
     }
     snprintf(name, sizeof name, "%s.log", node->node_id);
@@ -192,10 +194,35 @@ static ps_status hash_item(item *it)
     return st;
 }
 
+/* Removes the items that need not be there and are not. */
+static void drop_missing(ps_collect *c)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < c->count; i++) {
+        char path[sizeof c->folder + PS_NAME_MAX + 2];
+        item *it = &c->items[i];
+        ps_status st =
+            it->is_optional ? ps_path_join(path, sizeof path, c->folder, it->file) : ps_ok();
+
+        if (it->is_optional && ps_is_ok(&st) && access(path, F_OK) != 0) {
+            ps_log(PS_LOG_WARN, "node", "%s could not be written and is left out", it->name);
+            continue;
+        }
+        if (count < i) {
+            c->items[count] = *it;
+            c->items[count].file = it->file == it->name ? c->items[count].name : it->file;
+        }
+        count++;
+    }
+    c->count = count;
+}
+
 static void open_and_hash(ps_task *task)
 {
     ps_collect *c = PS_CONTAINER_OF(task, ps_collect, task);
 
+    drop_missing(c);
     for (size_t i = 0; i < c->count && ps_is_ok(&c->status); i++) {
         item *it = &c->items[i];
 

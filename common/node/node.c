@@ -177,6 +177,12 @@ void ps_node_keep(ps_node *node, const char *name, Psgd__V1__ArtifactKind kind)
     keep(node, name)->kind = kind;
 }
 
+void ps_node_keep_if_there(ps_node *node, const char *name, Psgd__V1__ArtifactKind kind)
+{
+    ps_node_keep(node, name, kind);
+    keep(node, name)->is_optional = true;
+}
+
 void ps_node_keep_bytes(ps_node *node, const char *name, Psgd__V1__ArtifactKind kind, ps_buf *bytes)
 {
     ps_kept *kept = keep(node, name);

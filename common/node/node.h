@@ -140,6 +140,9 @@ void ps_node_released(ps_node *node);
 /* Adds a file of session->folder to those of Collect. The name must be safe (files.h). */
 void ps_node_keep(ps_node *node, const char *name, Psgd__V1__ArtifactKind kind);
 
+/* Does the same, but a file that is not there when it is opened is left out. */
+void ps_node_keep_if_there(ps_node *node, const char *name, Psgd__V1__ArtifactKind kind);
+
 /* Adds a file whose content is `bytes`; takes over the reference. Replaces bytes of the same name.
  */
 void ps_node_keep_bytes(ps_node *node, const char *name, Psgd__V1__ArtifactKind kind,

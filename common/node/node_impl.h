@@ -37,7 +37,8 @@ typedef struct ps_beginning ps_beginning;
 typedef struct ps_kept {
     char name[PS_NAME_MAX + 1];
     Psgd__V1__ArtifactKind kind;
-    ps_buf *bytes; /* NULL: a file */
+    ps_buf *bytes;    /* NULL: a file */
+    bool is_optional; /* it is left out if it is not there */
 } ps_kept;
 
 /* A call that is answered when the node is idle, or when the files of its attempt are made:

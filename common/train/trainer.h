@@ -81,6 +81,11 @@ ps_buf *ps_trainer_grad(ps_trainer *t);
  * thread does not run. DATA_LOSS: weights are not finite; else the errors of files. */
 PS_MUST_USE ps_status ps_trainer_write_model(ps_trainer *t);
 
+/* Writes such a model of weights (param_count) that the caller has copied at `step`, without ONNX.
+ * Any thread, also while the trainer's runs. */
+PS_MUST_USE ps_status ps_trainer_write_copy(const ps_trainer *t, const float *weights,
+                                            uint64_t step);
+
 /* ---- A rank as a file ---- */
 
 /* Ends the thread when `clock` exchanges are finished, before the end of the job: every push is

@@ -239,7 +239,9 @@ static ps_status write_onnx(const ps_trainer *t, const ps_meta *meta, size_t met
     return st;
 }
 
-ps_status ps_trainer_write_model(ps_trainer *t)
+/* Writes the weights as safetensors, and then as ONNX if `has_onnx`. */
+static ps_status write_model(const ps_trainer *t, const float *weights, uint64_t step,
+                             bool has_onnx)
 {
     const ps_layout *layout = &t->plan->layout;
     char path[768], step_text[24], *spec = ps_plan_describe(t->plan);
@@ -250,19 +252,29 @@ ps_status ps_trainer_write_model(ps_trainer *t)
     const size_t meta_count = sizeof meta / sizeof meta[0];
     ps_status st = path_of(t, "MODEL", ".safetensors", path, sizeof path);
 
-    snprintf(step_text, sizeof step_text, "%llu", (unsigned long long)t->step);
+    snprintf(step_text, sizeof step_text, "%llu", (unsigned long long)step);
     if (ps_is_ok(&st)) {
-        st = ps_weights_check_finite(layout->stored, layout->stored_count, t->weights);
+        st = ps_weights_check_finite(layout->stored, layout->stored_count, weights);
     }
     if (ps_is_ok(&st)) {
-        st = ps_weights_write(path, layout->stored, layout->stored_count, t->weights, meta,
-                              meta_count);
+        st =
+            ps_weights_write(path, layout->stored, layout->stored_count, weights, meta, meta_count);
     }
-    if (ps_is_ok(&st) && t->plan->table_count > 0) {
+    if (ps_is_ok(&st) && has_onnx && t->plan->table_count > 0) {
         ps_log(PS_LOG_WARN, "trainer", "no ONNX file: rows of sparse tables are on the servers");
-    } else if (ps_is_ok(&st)) {
+    } else if (ps_is_ok(&st) && has_onnx) {
         st = write_onnx(t, meta, meta_count);
     }
     free(spec);
     return st;
+}
+
+ps_status ps_trainer_write_model(ps_trainer *t)
+{
+    return write_model(t, t->weights, t->step, true);
+}
+
+ps_status ps_trainer_write_copy(const ps_trainer *t, const float *weights, uint64_t step)
+{
+    return write_model(t, weights, step, false);
 }

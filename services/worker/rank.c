@@ -7,6 +7,7 @@
 #include "common/artifact/report.h"
 #include "common/artifact/rounds.h"
 #include "common/base/container_of.h"
+#include "common/base/log.h"
 #include "common/base/shorten.h"
 #include "common/base/xalloc.h"
 #include "common/job/counts.h"
@@ -17,6 +18,7 @@
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 struct ps_rank {
@@ -47,6 +49,9 @@ struct ps_rank {
     Psgd__V1__WorkerEvaluation *past_ptrs[PS_EVALUATIONS_KEPT];
     Psgd__V1__EvaluationPart part;
     ps_buf *part_buf; /* bytes of `part` */
+
+    float *copy; /* (param_count) weights for the model of a job that ends early; NULL: none */
+    uint64_t copied_step;
 };
 
 /* Notes whom the rank waits for, or waited for when it gave up. */
@@ -175,6 +180,7 @@ void ps_rank_destroy(ps_rank *r)
     }
     ps_trainer_destroy(r->trainer);
     free(r->waits);
+    free(r->copy);
     free(r);
 }
 
@@ -292,6 +298,40 @@ void ps_rank_keep_curves(const ps_rank *r)
 ps_status ps_rank_flush(const ps_rank *r)
 {
     return ps_trainer_flush(r->trainer);
+}
+
+/* The loop's thread writes the weights of a mesh, so they are whole whenever it does something
+ * else. */
+void ps_rank_copy_model(ps_rank *r)
+{
+    size_t bytes = r->session.plan->layout.param_count * sizeof(float);
+    char name[160];
+
+    if (r->mesh == NULL || r->copy != NULL) {
+        return;
+    }
+    r->copy = malloc(bytes);
+    if (r->copy == NULL) {
+        ps_log(PS_LOG_WARN, "worker", "no model: no memory for a copy of %zu bytes", bytes);
+        return;
+    }
+    memcpy(r->copy, r->session.weights, bytes);
+    r->copied_step = ps_trainer_get_progress(r->trainer).step;
+    ps_artifact_name(name, sizeof name, "MODEL", r->session.plan->spec->title, "0", ".safetensors");
+    ps_node_keep_if_there(r->conf.node, name, PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_MODEL);
+}
+
+void ps_rank_write_copy(const ps_rank *r)
+{
+    ps_status st;
+
+    if (r->copy == NULL) {
+        return;
+    }
+    st = ps_trainer_write_copy(r->trainer, r->copy, r->copied_step);
+    if (!ps_is_ok(&st)) {
+        ps_log(PS_LOG_WARN, "worker", "no model: %s", st.text);
+    }
 }
 
 void ps_rank_keep_model(const ps_rank *r)

@@ -56,6 +56,15 @@ void ps_rank_keep_curves(const ps_rank *rank);
 /* Writes the rows of the curves that are still in memory. Any thread; may wait for the disk. */
 PS_MUST_USE ps_status ps_rank_flush(const ps_rank *rank);
 
+/* Copies the weights of a rank in a mesh as they are after its last whole exchange, once, and
+ * registers the model for Collect that ps_rank_write_copy makes of them. For a job that ends before
+ * its trainer has written a model. */
+void ps_rank_copy_model(ps_rank *rank);
+
+/* Writes that model, if there is a copy. A model that cannot be written is logged and left out. Any
+ * thread; waits for the disk. */
+void ps_rank_write_copy(const ps_rank *rank);
+
 /* Registers the model files that rank 0 leaves with the node for Collect. */
 void ps_rank_keep_model(const ps_rank *rank);
 

@@ -188,13 +188,17 @@ static void release(void *state)
     }
 }
 
-/* Registers the curves as far as they were written: files grow by whole rows. */
+/* Registers the curves as far as they were written: files grow by whole rows. Without servers rank
+ * 0 has the model, also of a job that it has not finished. */
 static ps_status collect(void *state)
 {
     ps_worker *w = state;
 
     for (uint32_t i = 0; i < w->rank_count; i++) {
         ps_rank_keep_curves(w->ranks[i]);
+        if (w->session->ranks[i] == 0 && (w->is_running || !ps_is_ok(&w->result))) {
+            ps_rank_copy_model(w->ranks[i]);
+        }
     }
     return ps_ok();
 }
@@ -208,6 +212,7 @@ static ps_status save(void *state, const atomic_bool *stop)
 
     for (uint32_t i = 0; i < w->rank_count && ps_is_ok(&st) && !atomic_load(stop); i++) {
         st = ps_rank_flush(w->ranks[i]);
+        ps_rank_write_copy(w->ranks[i]);
     }
     return st.code == PS_RESOURCE_EXHAUSTED ? ps_ok() : st;
 }

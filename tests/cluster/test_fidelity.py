@@ -357,6 +357,28 @@ class Cancelled(Fidelity):
         again = self.c.wait(self.c.submit({**SMALL, "epochs": 1, "initFrom": f"job:{job.id}"}).id)
         self.assertEqual(again.state, job_pb2.JOB_STATE_DONE, again.message)
 
+    def test_workers_alone_leave_their_model(self):
+        """As it was after a step that is whole; also when a worker is lost."""
+        for exchange in ("ring", "plain"):
+            with self.subTest(exchange=exchange):
+                spec = {**ENDLESS, "workers": 2, "exchange": {"name": exchange}}
+                job, files = self.cancel(spec, step=100)
+                self.assertGreater(len(files["TR-endless-N(1).csv"].splitlines()), 90)
+                model = self.folder / "m.safetensors"
+                model.write_bytes(files["MODEL-endless-N(0).safetensors"])
+                said = json.loads(self.psgd("--format", "json", "eval", "-m", model))
+                self.assertGreater(said["metrics"]["accuracy"], 0.5)
+                self.c.wait_idle()
+        job = self.c.submit(spec)
+        self.c.wait(job.id, lambda j: j.progress.step >= 100)
+        ranks = {p.rank: p.node_id for p in self.c.get(job.id).placements}
+        next(w for w in self.c.workers if w.name == ranks[1]).kill()
+        job = self.c.wait(job.id)
+        self.assertEqual((job.state, job.reason), (job_pb2.JOB_STATE_FAILED, "NODE_LOST"))
+        model.write_bytes(self.c.files(job.id)["MODEL-endless-N(0).safetensors"])
+        said = json.loads(self.psgd("--format", "json", "eval", "-m", model))
+        self.assertGreater(said["metrics"]["accuracy"], 0.5)
+
     def test_sparse_tables_are_there(self):
         if not data_path() or not os.path.exists(os.path.join(data_path(), "ctr/adult.csv")):
             self.skipTest("PSGD_DATA has no ctr/adult.csv")
