@@ -14,6 +14,7 @@
 #include "services/coordinator/node_probe.h"
 #include "services/coordinator/startup.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -385,6 +386,7 @@ void ps_coordinator_destroy(ps_coordinator *c)
     if (!c) {
         return;
     }
+    assert(c->attempts == 0); /* their calls use the coordinator */
     stop_threads(c);
     ps_jobs_fini(&c->jobs);
     ps_nodes_fini(&c->nodes);

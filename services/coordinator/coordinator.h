@@ -62,6 +62,7 @@ struct ps_coordinator {
     bool is_looking;      /* and is under way */
     ps_jobs jobs;         /* that are not over */
     size_t submitted;     /* on their way into the registry */
+    size_t attempts;      /* not freed: going on, or over with calls under way */
     uint64_t named_tried; /* number of a job in the queue: see job_queue.c */
     ps_job_store store;   /* observer of jobs */
     ps_watcher *watchers; /* streams of WatchJob */
@@ -93,7 +94,8 @@ void ps_coordinator_drain(ps_coordinator *c);
 
 /* After that, while the loop runs: waits for tasks that run. */
 void ps_coordinator_stop(ps_coordinator *c);
-void ps_coordinator_destroy(ps_coordinator *c); /* after the loop. NULL is allowed */
+/* Frees the coordinator. NULL is allowed. The loop has ended, or at least has freed all attempts. */
+void ps_coordinator_destroy(ps_coordinator *c);
 
 /* --- for the handlers ------------------------------------------------------- */
 

@@ -123,6 +123,7 @@ static ps_attempt *create(ps_coordinator *c, ps_live *job)
     }
     ps_placement_init(&a->placement, &a->plan->layout, a->plan->spec->pservers,
                       a->plan->spec->workers);
+    c->attempts++;
     job->attempt = a;
     ps_jobs_activate(job->jobs, job);
     return a;
@@ -516,6 +517,7 @@ void ps_attempt_settle(ps_attempt *a)
     free(a->told);
     ps_commit_fini(&a->commit);
     drop_weights(a);
+    a->c->attempts--;
     ps_package_destroy(a->package);
     ps_placement_fini(&a->placement);
     ps_plan_destroy(a->plan);

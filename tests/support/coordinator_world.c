@@ -178,12 +178,15 @@ static void join_helper(void *arg)
     ps_coordinator_stop(w->c);
 }
 
+/* Destroys the coordinator as soon as no attempt uses it. */
 static void destroy_coordinator(void *arg)
 {
     coordinator_world *w = arg;
 
-    ps_coordinator_destroy(w->c);
-    w->c = NULL;
+    if (w->c->attempts == 0) {
+        ps_coordinator_destroy(w->c);
+        w->c = NULL;
+    }
 }
 
 static void stop_coordinator(coordinator_world *w)
@@ -191,7 +194,9 @@ static void stop_coordinator(coordinator_world *w)
     side_run(&w->s, drain_coordinator, w);
     flag_wait(&w->down);
     side_run(&w->s, join_helper, w);
-    side_run(&w->s, destroy_coordinator, w); /* behind what the helper has posted */
+    do { /* behind what the helper has posted */
+        side_run(&w->s, destroy_coordinator, w);
+    } while (w->c != NULL);
 }
 
 void cw_restart(coordinator_world *w)
