@@ -234,9 +234,27 @@ static void ready(ps_exchange *exchange, uint32_t first_variable, uint32_t count
     hand_out(x);
 }
 
+static void put_kept(const ps_exchange *exchange, uint32_t variable, ps_state_out *out)
+{
+    ps_mesh_worker_save(&PS_CONTAINER_OF(exchange, const inprocess_mesh, base)->me, variable, out);
+}
+
+static void take_kept(ps_exchange *exchange, uint32_t variable, ps_state_in *in)
+{
+    ps_mesh_worker_load(&of(exchange)->me, variable, in);
+}
+
+static void begin_at(ps_exchange *exchange, uint64_t clock)
+{
+    ps_mesh_worker_start_at(&of(exchange)->me, clock);
+}
+
 static const ps_exchange_ops ops = {
     .begin = begin,
     .ready = ready,
+    .put = put_kept,
+    .take = take_kept,
+    .begin_at = begin_at,
 };
 
 /* --- life ---------------------------------------------------------------------- */

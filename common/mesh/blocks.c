@@ -326,3 +326,21 @@ void blocks_missing(const ps_mesh_machine *m, bool *peers)
         peers[i] |= i != m->conf.self && !s->is_heard[i];
     }
 }
+
+void blocks_save(const ps_mesh_machine *m, uint32_t part, ps_state_out *out)
+{
+    const ps_mesh_part *p = &m->conf.parts[part];
+
+    if (state_of(m)->standing != NULL) {
+        ps_state_put(out, state_of(m)->standing + p->at, p->n * sizeof(float));
+    }
+}
+
+void blocks_load(ps_mesh_machine *m, uint32_t part, ps_state_in *in)
+{
+    const ps_mesh_part *p = &m->conf.parts[part];
+
+    if (state_of(m)->standing != NULL) {
+        ps_state_take(in, state_of(m)->standing + p->at, p->n * sizeof(float));
+    }
+}

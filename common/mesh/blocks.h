@@ -35,7 +35,8 @@ typedef struct blocks_state {
     uint32_t untold_count;
 } blocks_state;
 
-/* The functions of ps_mesh. blocks_rescue sends every cell that the worker holds. */
+/* The functions of ps_mesh. blocks_rescue sends every cell that the worker holds; blocks_save
+ * writes the part's values of the standing sum, if there is one. */
 void blocks_init(ps_mesh_machine *m, bool is_split);
 void blocks_fini(ps_mesh_machine *m);
 PS_MUST_USE ps_status blocks_start(ps_mesh_machine *m);
@@ -45,5 +46,7 @@ bool blocks_is_done(const ps_mesh_machine *m);
 void blocks_finish(ps_mesh_machine *m, float *sum);
 void blocks_rescue(ps_mesh_machine *m);
 void blocks_missing(const ps_mesh_machine *m, bool *peers);
+void blocks_save(const ps_mesh_machine *m, uint32_t part, ps_state_out *out);
+void blocks_load(ps_mesh_machine *m, uint32_t part, ps_state_in *in);
 
 #endif

@@ -140,6 +140,29 @@ void mesh_cells_fini(mesh_cells *cells)
     free(cells->kept_of);
 }
 
+/* Returns where the states begin that belong to `cell` and those after it. */
+static size_t kept_from(const mesh_cells *cells, uint32_t cell)
+{
+    while (cell < cells->count && cells->kept_of[cell] == NULL) {
+        cell++;
+    }
+    return cell < cells->count ? (size_t)(cells->kept_of[cell] - cells->kept) : cells->kept_floats;
+}
+
+float *mesh_kept(const ps_mesh_machine *m, uint32_t part, size_t *n)
+{
+    const mesh_cells *cells = &m->cells;
+    size_t from;
+
+    *n = 0;
+    if (cells->kept == NULL) {
+        return NULL;
+    }
+    from = kept_from(cells, cells->first[part]);
+    *n = kept_from(cells, cells->first[part + 1]) - from;
+    return cells->kept + from;
+}
+
 /* --- codecs ------------------------------------------------------------------- */
 
 const ps_mesh_codec *mesh_codec(const ps_mesh_machine *m, uint32_t cell, bool is_down)

@@ -216,6 +216,36 @@ size_t ps_mesh_memory(const ps_mesh_machine *m)
     return m->cells.kept_floats * sizeof(float);
 }
 
+void ps_mesh_save(const ps_mesh_machine *m, uint32_t part, ps_state_out *out)
+{
+    size_t n;
+    const float *kept = mesh_kept(m, part, &n);
+
+    assert(!m->is_running && part < m->conf.part_count);
+    ps_state_put(out, kept, n * sizeof *kept);
+    if (m->conf.mesh->save != NULL) {
+        m->conf.mesh->save(m, part, out);
+    }
+}
+
+void ps_mesh_load(ps_mesh_machine *m, uint32_t part, ps_state_in *in)
+{
+    size_t n;
+    float *kept = mesh_kept(m, part, &n);
+
+    assert(!m->is_running && !m->is_done && part < m->conf.part_count);
+    ps_state_take(in, kept, n * sizeof *kept);
+    if (m->conf.mesh->load != NULL) {
+        m->conf.mesh->load(m, part, in);
+    }
+}
+
+void ps_mesh_start_at(ps_mesh_machine *m, uint64_t clock)
+{
+    assert(!m->is_running && !m->is_done && m->early_count == 0);
+    m->clock = clock;
+}
+
 static ps_status keep_early(ps_mesh_machine *m, ps_packet *packet)
 {
     if (m->early_count >= EARLY_MAX) {

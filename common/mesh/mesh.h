@@ -29,6 +29,7 @@
 #define PS_COMMON_MESH_MESH_H
 
 #include "common/base/buf.h"
+#include "common/base/state.h"
 #include "common/base/status.h"
 #include "common/codec/codec.h"
 #include "common/data/assign.h"
@@ -121,6 +122,10 @@ struct ps_mesh {
     void (*rescue)(ps_mesh_machine *m);
     /* Sets peers[i], of (workers) entries, for each worker that owes this one something. */
     void (*missing)(const ps_mesh_machine *m, bool *peers);
+    /* (optional, both or none) Write what the exchange keeps of a part from one step to the next,
+     * beside the states of codecs, and read it. */
+    void (*save)(const ps_mesh_machine *m, uint32_t part, ps_state_out *out);
+    void (*load)(ps_mesh_machine *m, uint32_t part, ps_state_in *in);
 };
 
 /* The numbers that every exchange has in a job. */
@@ -139,7 +144,8 @@ PS_MUST_USE ps_status ps_mesh_create(const ps_mesh_conf *conf, ps_mesh_machine *
 /* Frees the machine; NULL is allowed. */
 void ps_mesh_destroy(ps_mesh_machine *m);
 
-/* Begins step `clock`: 0, or the one after the step that has ended. blocks[i] (n) is the mean
+/* Begins step `clock`: the first (0, or that of ps_mesh_start_at), or the one after the step that
+ * has ended. blocks[i] (n) is the mean
  * gradient of the i-th block that the worker holds, in the order of the assignment; each part is
  * read from when it is ready, and borrowed until the step has ended. Takes packets that arrived
  * early, and fails as ps_mesh_take does. */
@@ -153,6 +159,17 @@ PS_MUST_USE ps_status ps_mesh_ready(ps_mesh_machine *m, uint32_t held, uint32_t 
 
 /* Returns the bytes that codecs keep from step to step, such as residuals. */
 size_t ps_mesh_memory(const ps_mesh_machine *m);
+
+/* Writes what the machine keeps of a part from one step to the next: the states of its codecs (such
+ * as residuals), cell by cell, then what the exchange keeps, all f32. No step may run, and every
+ * worker must have ended the same steps. */
+void ps_mesh_save(const ps_mesh_machine *m, uint32_t part, ps_state_out *out);
+
+/* Reads the same into a machine of the same worker that has begun no step. */
+void ps_mesh_load(ps_mesh_machine *m, uint32_t part, ps_state_in *in);
+
+/* Makes `clock` the first step of a machine that has begun none. */
+void ps_mesh_start_at(ps_mesh_machine *m, uint64_t clock);
 
 /* Takes a packet that has arrived; takes a reference if it keeps it. A failure leaves the machine
  * as it was:

@@ -72,6 +72,10 @@ void mesh_cut(ps_mesh_machine *m, uint32_t shares,
               bool (*is_down)(const ps_mesh_machine *m, const mesh_cell *cell));
 void mesh_cells_fini(mesh_cells *cells);
 
+/* Returns the states of the codecs of a part's cells, which lie one after the other; *n: how many
+ * floats they have. */
+float *mesh_kept(const ps_mesh_machine *m, uint32_t part, size_t *n);
+
 /* Returns the codec of a cell: `down` or `up` of its part. */
 const ps_mesh_codec *mesh_codec(const ps_mesh_machine *m, uint32_t cell, bool is_down);
 

@@ -24,4 +24,6 @@ const ps_mesh ps_mesh_plain = {
     .finish = blocks_finish,
     .rescue = blocks_rescue,
     .missing = blocks_missing,
+    .save = blocks_save,
+    .load = blocks_load,
 };

@@ -82,6 +82,25 @@ size_t ps_mesh_worker_memory(const ps_mesh_worker *w)
            ps_mesh_memory(w->mesh);
 }
 
+void ps_mesh_worker_save(const ps_mesh_worker *w, uint32_t variable, ps_state_out *out)
+{
+    ps_stepper_save(&w->stepper, variable, out);
+    ps_mesh_save(w->mesh, variable, out);
+}
+
+void ps_mesh_worker_load(ps_mesh_worker *w, uint32_t variable, ps_state_in *in)
+{
+    ps_stepper_load(&w->stepper, variable, in);
+    ps_mesh_load(w->mesh, variable, in);
+}
+
+void ps_mesh_worker_start_at(ps_mesh_worker *w, uint64_t clock)
+{
+    assert(!w->has_begun && !w->is_running);
+    w->next = clock;
+    ps_mesh_start_at(w->mesh, clock);
+}
+
 /* --- contributions ------------------------------------------------------------ */
 
 /* Which of the contributions that this worker brings to a step. */

@@ -66,6 +66,14 @@ void ps_mesh_worker_fini(ps_mesh_worker *w);
 /* Returns the bytes of blocks, the sum, the optimizer's state, and what codecs keep. */
 size_t ps_mesh_worker_memory(const ps_mesh_worker *w);
 
+/* Writes what is kept of a variable from one step to the next: the optimizer's state (stepper.h),
+ * then what the machine keeps (mesh.h). No step may run. */
+void ps_mesh_worker_save(const ps_mesh_worker *w, uint32_t variable, ps_state_out *out);
+/* Reads the same into a worker that has begun no step. */
+void ps_mesh_worker_load(ps_mesh_worker *w, uint32_t variable, ps_state_in *in);
+/* Makes `clock` the first step of a worker that has begun none. */
+void ps_mesh_worker_start_at(ps_mesh_worker *w, uint64_t clock);
+
 /* Returns whether a contribution to `clock` would be the first of that clock. The step before must
  * be finished when it is claimed. Trainer. */
 bool ps_mesh_worker_is_new(const ps_mesh_worker *w, uint64_t clock);

@@ -37,6 +37,32 @@ size_t ps_stepper_memory(const ps_stepper *stepper)
     return plan->layout.param_count * slots_of(plan) * sizeof *stepper->state;
 }
 
+/* Returns the state of a variable; *n: its floats. */
+static float *state_of(const ps_stepper *stepper, uint32_t variable, size_t *n)
+{
+    const ps_variable *var = &stepper->plan->layout.variables[variable];
+    unsigned slots = stepper->state == NULL ? 0 : slots_of(stepper->plan);
+
+    *n = var->size * slots;
+    return slots == 0 ? NULL : stepper->state + var->at * slots;
+}
+
+void ps_stepper_save(const ps_stepper *stepper, uint32_t variable, ps_state_out *out)
+{
+    size_t n;
+    const float *state = state_of(stepper, variable, &n);
+
+    ps_state_put(out, state, n * sizeof *state);
+}
+
+void ps_stepper_load(ps_stepper *stepper, uint32_t variable, ps_state_in *in)
+{
+    size_t n;
+    float *state = state_of(stepper, variable, &n);
+
+    ps_state_take(in, state, n * sizeof *state);
+}
+
 void ps_stepper_step(ps_stepper *stepper, uint64_t clock, float *sum, float *w)
 {
     const ps_plan *plan = stepper->plan;

@@ -9,6 +9,7 @@
 #ifndef PS_COMMON_TRAIN_STEPPER_H
 #define PS_COMMON_TRAIN_STEPPER_H
 
+#include "common/base/state.h"
 #include "common/job/plan.h"
 
 typedef struct ps_stepper {
@@ -21,6 +22,11 @@ PS_MUST_USE ps_status ps_stepper_init(ps_stepper *stepper, const ps_plan *plan);
 void ps_stepper_fini(ps_stepper *stepper); /* a zeroed one is allowed */
 
 size_t ps_stepper_memory(const ps_stepper *stepper); /* bytes of the state */
+
+/* Writes the rule's state of a variable, f32 slots * size. */
+void ps_stepper_save(const ps_stepper *stepper, uint32_t variable, ps_state_out *out);
+/* Reads the same. */
+void ps_stepper_load(ps_stepper *stepper, uint32_t variable, ps_state_in *in);
 
 /* Step `clock` of the weights w (param_count), each clock once and in order. sum
  * (param_count) is what all contributed, and is written over. */

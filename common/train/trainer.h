@@ -96,8 +96,8 @@ void ps_trainer_stop_at(ps_trainer *t, uint64_t clock);
 /* Writes what the rank keeps from one clock to the next: its copy of the shared weights, the
  * optimizer's state, the replica with the method's state and the local rule's, and what the
  * exchange keeps (residuals, estimates). Draws follow from the clock, so they are not in it. Call
- * it when the thread has ended by ps_trainer_stop_at. Fails as `write` does, and with
- * FAILED_PRECONDITION for an exchange among workers, whose state cannot be saved.
+ * it when the thread has ended by ps_trainer_stop_at; in a mesh all ranks must have ended at the
+ * same clock. Fails as `write` does.
  *
  * The file is one of common/base/state.h, magic "PSGDRNK1", version 1:
  *   kind 1, first        u64 hash of the plan; u32 rank, variables; u64 clock, step, own steps of
@@ -105,7 +105,7 @@ void ps_trainer_stop_at(ps_trainer *t, uint64_t clock);
  *   kind 2, by variable  f32 size weights; f32 slots * size of the optimizer, if it is here;
  *                        f32 size replica, f32 slots * size of the method, f32 slots * size of the
  *                        local rule, if there are rounds; u64 rows: the last round that touched
- *                        each, if that is tracked; what the exchange keeps (coder.h)
+ *                        each, if that is tracked; what the exchange keeps (coder.h, mesh_worker.h)
  */
 PS_MUST_USE ps_status ps_trainer_save(ps_trainer *t, ps_exchange *exchange,
                                       ps_state_write_fn *write, void *arg);
@@ -114,7 +114,7 @@ PS_MUST_USE ps_status ps_trainer_save(ps_trainer *t, ps_exchange *exchange,
  * ps_trainer_start then goes on from its clock. After a failure both can only be destroyed.
  *
  * DATA_LOSS            the bytes are no such file, cut, or damaged; names the offset
- * FAILED_PRECONDITION  the file is of another job or rank, or the exchange is among workers
+ * FAILED_PRECONDITION  the file is of another job or rank
  */
 PS_MUST_USE ps_status ps_trainer_load(ps_trainer *t, ps_exchange *exchange, const uint8_t *bytes,
                                       size_t len);

@@ -73,24 +73,10 @@ static void put_head(const ps_trainer *t, ps_state_out *out)
     ps_state_finish(out);
 }
 
-/* An exchange among workers keeps state by the cells of its mesh, which no file has. */
-static ps_status check_exchange(const ps_trainer *t)
-{
-    return t->plan->mesh == NULL
-               ? ps_ok()
-               : ps_fail(PS_FAILED_PRECONDITION,
-                         "exchange %s: ranks can be saved that exchange through pserver",
-                         t->plan->mesh->name);
-}
-
 ps_status ps_trainer_save(ps_trainer *t, ps_exchange *exchange, ps_state_write_fn *write, void *arg)
 {
     ps_state_out out;
-    ps_status st = check_exchange(t);
 
-    if (!ps_is_ok(&st)) {
-        return st;
-    }
     ps_state_out_init(&out, MAGIC, VERSION, write, arg);
     put_head(t, &out);
     for (uint32_t v = 0; v < t->plan->layout.variable_count && ps_is_ok(&out.status); v++) {
@@ -198,11 +184,8 @@ ps_status ps_trainer_load(ps_trainer *t, ps_exchange *exchange, const uint8_t *b
 {
     uint32_t kind, index, next = 0;
     ps_state_in in;
-    ps_status st = check_exchange(t);
+    ps_status st = ps_state_open(&in, MAGIC, VERSION, HEAD, bytes, len);
 
-    if (ps_is_ok(&st)) {
-        st = ps_state_open(&in, MAGIC, VERSION, HEAD, bytes, len);
-    }
     if (ps_is_ok(&st)) {
         st = take_head(t, &in);
     }

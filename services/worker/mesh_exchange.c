@@ -45,11 +45,30 @@ static void ready(ps_exchange *exchange, uint32_t first_variable, uint32_t count
     }
 }
 
+static void put_kept(const ps_exchange *exchange, uint32_t variable, ps_state_out *out)
+{
+    ps_mesh_worker_save(&PS_CONTAINER_OF(exchange, const ps_mesh_exchange, base)->me, variable,
+                        out);
+}
+
+static void take_kept(ps_exchange *exchange, uint32_t variable, ps_state_in *in)
+{
+    ps_mesh_worker_load(&of(exchange)->me, variable, in);
+}
+
+static void begin_at(ps_exchange *exchange, uint64_t clock)
+{
+    ps_mesh_worker_start_at(&of(exchange)->me, clock);
+}
+
 /* No worker is overtaken: a step ends when all were heard, or a rescue has brought their blocks. So
  * may_be_overtaken and leave_out are NULL. */
 static const ps_exchange_ops ops = {
     .begin = begin,
     .ready = ready,
+    .put = put_kept,
+    .take = take_kept,
+    .begin_at = begin_at,
 };
 
 /* --- steps -------------------------------------------------------------------- */
