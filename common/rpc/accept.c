@@ -4,6 +4,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/log.h"
+#include "common/rpc/guard.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,13 +18,16 @@
 
 enum {
     LOG_US = 10 * 1000000, /* refusals are logged no oftener */
-    FAILURES_MAX = 64      /* connections that fail one after the other */
+    FAILURES_MAX = 64,     /* connections that fail one after the other */
+    TAKEN_MAX = 16,        /* connections that are accepted one after the other, ... */
+    REFUSED_MAX = 64,      /* ... or refused, before other work has its turn, ... */
+    TURN_US = 5000         /* ... for this time at most */
 };
 
 /* What the process has; there is one bound of descriptors, so there is one of these. */
 static struct {
     atomic_int first_refused; /* connections with this descriptor or a higher one; 0: not set */
-    atomic_uint_fast64_t refused;
+    atomic_uint_fast64_t accepted, refused;
     pthread_mutex_t mutex; /* guards the members below */
     int spare;             /* given up to refuse a connection when there is no other; -1: gone */
     int64_t logged_us;
@@ -38,6 +42,7 @@ void ps_accept_init(void)
 {
     struct rlimit limit;
     rlim_t reserve = PS_ACCEPT_RESERVE;
+    int bound = PS_GUARD_DESCRIPTORS;
 
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0) {
         return;
@@ -52,10 +57,17 @@ void ps_accept_init(void)
     if (reserve > limit.rlim_cur / 4) {
         reserve = limit.rlim_cur / 4;
     }
-    if (limit.rlim_cur - reserve < INT32_MAX) {
-        atomic_store(&room.first_refused, (int)(limit.rlim_cur - reserve));
+    if (limit.rlim_cur - reserve < PS_GUARD_DESCRIPTORS) {
+        bound = (int)(limit.rlim_cur - reserve);
     }
+    atomic_store(&room.first_refused, bound);
     room.spare = open_spare();
+    ps_guard_start((uint32_t)bound / 2);
+}
+
+uint64_t ps_accept_count(void)
+{
+    return atomic_load(&room.accepted);
 }
 
 uint64_t ps_accept_refused(void)
@@ -63,11 +75,13 @@ uint64_t ps_accept_refused(void)
     return atomic_load(&room.refused);
 }
 
-/* Counts a connection that was closed, and says so from time to time. */
-static void note_refused(void)
+/* Counts a connection that was closed, and says so from time to time. `from` is NULL where there
+ * was no descriptor to ask for it. */
+static void note_refused(const struct sockaddr *from, ps_admission why)
 {
     uint64_t refused = atomic_fetch_add(&room.refused, 1) + 1;
     int64_t now_us = ps_clock_us();
+    char text[PS_GUARD_ADDRESS_BYTES] = "?";
     bool is_due;
 
     pthread_mutex_lock(&room.mutex);
@@ -76,17 +90,35 @@ static void note_refused(void)
         room.logged_us = now_us;
     }
     pthread_mutex_unlock(&room.mutex);
-    if (is_due) {
-        ps_log(PS_LOG_WARN, "rpc",
-               "too many connections: %" PRIu64 " refused so far; at most %d descriptors are for "
-               "them, a higher limit (ulimit -n) allows more",
-               refused, atomic_load(&room.first_refused));
+    if (!is_due) {
+        return;
     }
+    if (from != NULL) {
+        ps_guard_address(from, text);
+    }
+    if (why == PS_TOO_FAST) {
+        ps_log(PS_LOG_WARN, "rpc",
+               "too many connections: %" PRIu64
+               " refused so far, the last from %s; one address may "
+               "open %d at once and then %d a second",
+               refused, text, PS_REMOTE_BURST, PS_REMOTE_PER_SECOND);
+        return;
+    }
+    ps_log(PS_LOG_WARN, "rpc",
+           "too many connections: %" PRIu64 " refused so far, the last from %s; at most %d "
+           "descriptors are for them, half of that for one address; a higher limit (ulimit -n) "
+           "allows more",
+           refused, text, atomic_load(&room.first_refused));
 }
 
 static int system_accept(int fd, struct sockaddr *address, socklen_t *len, int flags)
 {
-    return (int)syscall(SYS_accept4, fd, address, len, flags);
+    int found = (int)syscall(SYS_accept4, fd, address, len, flags);
+
+    if (found >= 0) {
+        atomic_fetch_add(&room.accepted, 1);
+    }
+    return found;
 }
 
 /* Closes the next connection that waits, by means of the spare descriptor. Returns false if that is
@@ -106,7 +138,7 @@ static bool refuse_without_room(int fd)
     room.spare = open_spare();
     pthread_mutex_unlock(&room.mutex);
     if (refused >= 0) {
-        note_refused();
+        note_refused(NULL, PS_TOO_MANY);
     }
     return refused >= 0;
 }
@@ -130,35 +162,58 @@ static bool is_of_one(int err)
     }
 }
 
+/* Returns whether other work is to have its turn after so many connections in a row. Then the
+ * listener is looked at again a little later. */
+static bool is_long_row(int fd, unsigned taken, unsigned refused)
+{
+    return (taken >= TAKEN_MAX || refused >= REFUSED_MAX) && ps_guard_look_again(fd, TURN_US);
+}
+
 /* Takes the place of libc's. Where gRPC would stop listening for a reason that passes, it fails
  * with EAGAIN, as if nobody waited: the listener is looked at again when the next connection comes.
  */
 int accept4(int fd, __SOCKADDR_ARG address, socklen_t *restrict len, int flags)
 {
+    static atomic_uint taken; /* since the last failure; of several listeners together */
     socklen_t room_for_address = len != NULL ? *len : 0;
-    unsigned failures = 0;
+    unsigned failures = 0, refused = 0;
 
     for (;;) {
-        int bound = atomic_load(&room.first_refused);
-        int found = system_accept(fd, address.__sockaddr__, len, flags);
+        int bound = atomic_load(&room.first_refused), found;
+        ps_admission answer = PS_TOO_MANY;
 
+        if (is_long_row(fd, atomic_load(&taken), refused)) {
+            atomic_store(&taken, 0);
+            errno = EAGAIN;
+            return -1;
+        }
+        found = system_accept(fd, address.__sockaddr__, len, flags);
         if (found >= 0 && (bound == 0 || found < bound)) {
+            answer = ps_guard_admit(found, len != NULL ? address.__sockaddr__ : NULL,
+                                    len != NULL ? *len : 0);
+        }
+        if (found >= 0 && answer == PS_ADMITTED) {
+            atomic_fetch_add(&taken, 1);
             return found;
+        }
+        if (found >= 0) {
+            close(found);
+            note_refused(len != NULL ? address.__sockaddr__ : NULL, answer);
+            refused++;
         }
         if (len != NULL) {
             *len = room_for_address;
         }
-        if (found >= 0) {
-            close(found);
-            note_refused();
-        } else if (is_of_one(errno) && failures++ < FAILURES_MAX) {
+        if (found >= 0 || (is_of_one(errno) && failures++ < FAILURES_MAX)) {
             continue;
         } else if ((errno == EMFILE || errno == ENFILE) && refuse_without_room(fd)) {
+            refused++;
             continue;
         } else {
             bool passes = is_of_one(errno) || errno == EMFILE || errno == ENFILE ||
                           errno == ENOBUFS || errno == ENOMEM;
 
+            atomic_store(&taken, 0);
             errno = passes ? EAGAIN : errno;
             return -1;
         }

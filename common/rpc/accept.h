@@ -20,6 +20,9 @@ enum {
  * Call it before the process listens. */
 void ps_accept_init(void);
 
+/* Returns the connections that were accepted so far, refused ones too. Any thread. */
+uint64_t ps_accept_count(void);
+
 /* Returns the connections that were refused so far. Any thread. */
 uint64_t ps_accept_refused(void);
 

@@ -6,8 +6,11 @@
  * loop of a call before it hands the call over.
  */
 #include "common/base/container_of.h"
+#include "common/base/log.h"
 #include "common/base/xalloc.h"
+#include "common/rpc/accept_check.h"
 #include "common/rpc/args.h"
+#include "common/rpc/flood.h"
 #include "common/rpc/health.h"
 #include "common/rpc/listen.h"
 #include "common/rpc/reflection.h"
@@ -23,7 +26,6 @@
 enum {
     OUTSTANDING = 16,       /* calls that gRPC may match at a time, */
     OUTSTANDING_EACH = 4,   /* and of each method of an instance */
-    STREAMS_MAX = 4096,     /* concurrent calls of one connection */
     KEPT_CALL_US = 2000000, /* microseconds for which a handler may keep a call that is over */
     OWN_SERVICES = 3        /* health, reflection v1 and v1alpha */
 };
@@ -233,7 +235,7 @@ static grpc_server *create_grpc(void)
 {
     static const ps_int_arg table[] = {
         {GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, PS_MESSAGE_MAX},
-        {GRPC_ARG_MAX_CONCURRENT_STREAMS, STREAMS_MAX},
+        {GRPC_ARG_MAX_CONCURRENT_STREAMS, PS_FLOOD_STREAMS_MAX},
         {GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, PS_WINDOW_BYTES},
         {GRPC_ARG_HTTP2_MAX_FRAME_SIZE, PS_FRAME_BYTES},
         {GRPC_ARG_ALLOW_REUSEPORT, 0}, /* a second server on one port must fail */
@@ -284,6 +286,18 @@ static void request_calls(ps_server *server)
     }
 }
 
+/* Ends the process, which nobody new can reach. Its supervisor starts it again; jobs outlive that
+ * as they outlive a crash. */
+static void end_process(void *arg, const ps_status *why)
+{
+    (void)arg;
+    ps_log(PS_LOG_ERROR, "rpc",
+           "the process accepts no connections any more and ends, so that its supervisor starts it "
+           "again: %s",
+           why->text);
+    _exit(EXIT_FAILURE);
+}
+
 ps_status ps_server_start(ps_loop *loop, const ps_service *services, size_t count,
                           const char *address, ps_server **out)
 {
@@ -309,6 +323,11 @@ ps_status ps_server_start(ps_loop *loop, const ps_service *services, size_t coun
     register_instances(server);
     grpc_server_start(server->grpc);
     request_calls(server);
+    server->accept_check = ps_accept_check_start(
+        address, server->port,
+        (ps_accept_check_times){PS_ACCEPT_CHECK_US, PS_ACCEPT_CHECK_PATIENCE_US,
+                                PS_ACCEPT_CHECK_FAILURES},
+        end_process, NULL);
     *out = server;
     server = NULL; /* the caller owns it now */
 
@@ -378,6 +397,7 @@ void ps_server_stop(ps_server *server, int64_t grace_us, ps_event *done)
     assert(!atomic_load(&server->stopping));
     atomic_store(&server->stopping, true);
     server->done = done;
+    ps_accept_check_stop(server->accept_check); /* before the server stops to accept */
     ps_health_stop(server->health);
     ps_loop_after(server->loop, &server->grace, grace_us);
     grpc_server_shutdown_and_notify(server->grpc, ps_loop_cq(server->loop), &server->down);

@@ -15,6 +15,7 @@
 
 typedef struct ps_health ps_health;
 typedef struct ps_reflection ps_reflection;
+typedef struct ps_accept_check ps_accept_check;
 
 typedef struct ps_route {
     char *path; /* such as "/psgd.v1.NodeService/Abort"; NULL in an empty slot */
@@ -32,6 +33,7 @@ struct ps_server {
     int port;
     ps_health *health;
     ps_reflection *reflection;
+    ps_accept_check *accept_check; /* NULL: nobody checks */
     ps_event down;
     ps_timer grace;
     ps_event *done;

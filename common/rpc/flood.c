@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* flood.c - see flood.h. */
+#include "common/rpc/flood.h"
+
+#include <string.h>
+
+enum {
+    HEAD_BYTES = 9,
+    PREFACE_BYTES = 24,
+    PIECE_BYTES = 1024, /* longer DATA is bounded by flow control */
+    CALL_BYTES = 1024,  /* of headers for a token */
+    CONTROL_BYTES = 64, /* of a frame for a token */
+    ALONE = 4,          /* connections of an address that have the whole rate of calls, */
+    CALLS_LEAST = 50,   /* and what one has of it at least */
+    MILLION = 1000000
+};
+
+/* Types and flags of RFC 9113. */
+enum {
+    DATA = 0,
+    HEADERS = 1,
+    RST_STREAM = 3,
+    SETTINGS = 4,
+    WINDOW_UPDATE = 8,
+    CONTINUATION = 9,
+    END_STREAM = 1,
+    ACK = 1,
+    END_HEADERS = 4
+};
+
+/* clang-format off */
+const ps_flood_bound ps_flood_bounds[PS_FLOOD_KINDS] = {
+    /* A burst is half of what may be open, so a client that begins has its calls at once. */
+    [PS_FLOOD_CALLS] = {"begins calls too fast", 2000, 256, PS_FLOOD_STREAMS_MAX, 16},
+    /* A stream of messages without slices brings 5,000 a second and connection over loopback. */
+    [PS_FLOOD_PIECES] = {"sends too many small DATA frames", 30000, 30000, 30000, 4},
+    /* gRPC sends two for a small message that it receives. */
+    [PS_FLOOD_WINDOWS] = {"sends too many WINDOW_UPDATE frames", 60000, 60000, 0, 4},
+    /* A client that goes resets all that it has open. */
+    [PS_FLOOD_RESETS] = {"resets too many calls", 100, PS_FLOOD_STREAMS_MAX, 0, 16},
+    /* gRPC sends some pings a second to measure a link. */
+    [PS_FLOOD_CONTROLS] = {"sends too many control frames", 200, 1000, 0, 16},
+    [PS_FLOOD_UNACKNOWLEDGED] = {.text = "begins calls without acknowledging the settings"},
+    [PS_FLOOD_HEADERS] = {.text = "sends headers without end"},
+    [PS_FLOOD_NOT_HTTP2] = {.text = "does not speak HTTP/2"},
+};
+/* clang-format on */
+
+/* Returns the part of a bound, 1/n, that the connection has. */
+static uint32_t share(const ps_flood *flood, size_t i)
+{
+    return flood->is_suspect ? ps_flood_bounds[i].suspect_share : 1;
+}
+
+/* Returns what bucket `i` holds. */
+static int64_t full(const ps_flood *flood, size_t i)
+{
+    return (int64_t)(ps_flood_bounds[i].burst / share(flood, i)) * MILLION;
+}
+
+void ps_flood_init(ps_flood *flood, bool is_suspect, int64_t now_us)
+{
+    memset(flood, 0, sizeof *flood);
+    flood->is_suspect = is_suspect;
+    flood->filled_us = now_us;
+    for (size_t i = 0; i < PS_FLOOD_BUCKETS; i++) {
+        flood->level[i] = full(flood, i);
+    }
+}
+
+/* Returns the tokens a second that bucket `i` gets. */
+static int64_t rate(const ps_flood *flood, size_t i, uint32_t neighbours)
+{
+    int64_t all = ps_flood_bounds[i].per_second / share(flood, i);
+
+    if (i == PS_FLOOD_CALLS) {
+        all = neighbours > ALONE ? all * ALONE / neighbours : all;
+        all = all < CALLS_LEAST ? CALLS_LEAST : all;
+    }
+    return all;
+}
+
+void ps_flood_fill(ps_flood *flood, uint32_t neighbours, int64_t now_us)
+{
+    int64_t us = now_us - flood->filled_us;
+
+    flood->filled_us = now_us;
+    us = us < 0 ? 0 : us < 3600 * (int64_t)MILLION ? us : 3600 * (int64_t)MILLION;
+    for (size_t i = 0; i < PS_FLOOD_BUCKETS; i++) {
+        int64_t level = flood->level[i] + us * rate(flood, i, neighbours);
+
+        flood->level[i] = level < full(flood, i) ? level : full(flood, i);
+    }
+}
+
+int64_t ps_flood_wait_us(const ps_flood *flood, uint32_t neighbours)
+{
+    int64_t longest = 0;
+
+    for (size_t i = 0; i < PS_FLOOD_BUCKETS; i++) {
+        if (flood->level[i] < 0) {
+            int64_t per_second = rate(flood, i, neighbours);
+            int64_t us = (-flood->level[i] + per_second - 1) / per_second;
+
+            longest = us > longest ? us : longest;
+        }
+    }
+    return longest;
+}
+
+/* Takes tokens. Returns whether the bucket has them, or may owe them. */
+static bool take(ps_flood *flood, ps_flood_kind kind, uint32_t tokens)
+{
+    flood->level[kind] -= (int64_t)tokens * MILLION;
+    return flood->level[kind] >= -(int64_t)ps_flood_bounds[kind].debt * MILLION;
+}
+
+/* Counts a part of the headers of a call. Returns false if they are too long; sets *kind. */
+static bool add_headers(ps_flood *flood, uint32_t len, uint8_t flags, ps_flood_kind *kind)
+{
+    *kind = PS_FLOOD_HEADERS;
+    flood->headers += len + 1;
+    if (flood->headers > PS_FLOOD_HEADER_BYTES) {
+        return false;
+    }
+    if ((flags & END_HEADERS) != 0) {
+        flood->headers = 0;
+    }
+    return true;
+}
+
+/* Counts a frame by its head. Returns false if it is one too many; sets *kind. */
+static bool count(ps_flood *flood, uint32_t len, uint8_t type, uint8_t flags, ps_flood_kind *kind)
+{
+    switch (type) {
+    case DATA:
+        if (len >= PIECE_BYTES) {
+            return true;
+        }
+        *kind = len > 0 || (flags & END_STREAM) != 0 ? PS_FLOOD_PIECES : PS_FLOOD_CONTROLS;
+        return take(flood, *kind, 1);
+    case HEADERS:
+        if (!flood->acknowledged && flood->begun++ >= PS_FLOOD_UNCONFIRMED) {
+            *kind = PS_FLOOD_UNACKNOWLEDGED;
+            return false;
+        }
+        flood->headers = 0;
+        /* fall through */
+    case CONTINUATION:
+        if (!add_headers(flood, len, flags, kind)) {
+            return false;
+        }
+        *kind = PS_FLOOD_CALLS;
+        return take(flood, *kind, 1 + len / CALL_BYTES);
+    case RST_STREAM:
+        *kind = PS_FLOOD_RESETS;
+        return take(flood, *kind, 1);
+    case WINDOW_UPDATE:
+        *kind = PS_FLOOD_WINDOWS;
+        return take(flood, *kind, 1);
+    case SETTINGS:
+        flood->acknowledged = flood->acknowledged || (flags & ACK) != 0;
+        break;
+    default: /* PING, PRIORITY, GOAWAY, and what gRPC passes over */
+        break;
+    }
+    *kind = PS_FLOOD_CONTROLS;
+    return take(flood, *kind, 1 + len / CONTROL_BYTES);
+}
+
+/* Compares bytes with the preface. Returns how many belong to it, or SIZE_MAX if they differ. */
+static size_t read_preface(ps_flood *flood, const uint8_t *bytes, size_t n)
+{
+    static const char preface[PREFACE_BYTES + 1] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+    size_t left = PREFACE_BYTES - flood->preface;
+
+    n = n < left ? n : left;
+    if (memcmp(bytes, preface + flood->preface, n) != 0) {
+        return SIZE_MAX;
+    }
+    flood->preface += (unsigned)n;
+    return n;
+}
+
+ps_flood_verdict ps_flood_read(ps_flood *flood, const uint8_t *bytes, size_t n, ps_flood_kind *kind)
+{
+    size_t at = 0;
+
+    if (flood->preface < PREFACE_BYTES) {
+        at = read_preface(flood, bytes, n);
+        if (at == SIZE_MAX) {
+            *kind = PS_FLOOD_NOT_HTTP2;
+            return PS_FLOOD_CLOSE;
+        }
+    }
+    while (at < n) {
+        size_t part = n - at;
+
+        if (flood->skip > 0) {
+            part = part < flood->skip ? part : flood->skip;
+            flood->skip -= (uint32_t)part;
+            at += part;
+            continue;
+        }
+        part = part < HEAD_BYTES - flood->have ? part : HEAD_BYTES - flood->have;
+        memcpy(flood->head + flood->have, bytes + at, part);
+        flood->have += (unsigned)part;
+        at += part;
+        if (flood->have == HEAD_BYTES) {
+            const uint8_t *h = flood->head;
+
+            flood->have = 0;
+            flood->skip = (uint32_t)h[0] << 16 | (uint32_t)h[1] << 8 | h[2];
+            if (!count(flood, flood->skip, h[3], h[4], kind)) {
+                return PS_FLOOD_CLOSE;
+            }
+        }
+    }
+    return ps_flood_wait_us(flood, 0) > 0 ? PS_FLOOD_PAUSE : PS_FLOOD_PASS;
+}

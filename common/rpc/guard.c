@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* guard.c - see guard.h. */
+#include "common/rpc/guard.h"
+
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "common/base/xalloc.h"
+#include "common/rpc/flood.h"
+
+#include <arpa/inet.h>
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <malloc.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    PAUSE_LEAST_US = 1000,
+    LOG_US = 10 * 1000000, /* closed connections are logged no oftener */
+    TRIM_US = 5 * 1000000  /* after the last flood, freed memory goes back to the system */
+};
+
+typedef struct connection {
+    pthread_mutex_t mutex; /* guards the members below, up to `remote` */
+    ps_flood flood;
+    int64_t resume_us; /* it is not read before */
+    bool is_closed;
+    ps_remote *remote; /* constant; NULL: not counted */
+    char from[PS_GUARD_ADDRESS_BYTES];
+} connection;
+
+/* What is known of a descriptor. */
+typedef struct slot {
+    _Atomic(connection *) connection; /* NULL: none that was accepted here */
+    /* The members below are guarded by guard.mutex. */
+    struct epoll_event event; /* for which gRPC waits by this epoll */
+    int epoll;                /* 0: by none */
+    bool is_due;              /* in the list of those to be looked at again, at due_us */
+    int64_t due_us;
+    struct slot *next;
+} slot;
+
+/* Descriptors are of the process, so there is one of these. */
+static struct {
+    atomic_bool is_on;
+    uint32_t most;
+    atomic_uint_fast64_t closed;
+    pthread_mutex_t mutex; /* guards the members below, and the slots */
+    pthread_cond_t changed;
+    ps_remotes remotes;
+    slot *due;
+    int64_t trim_us, logged_us; /* 0: never */
+} guard = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
+static slot slots[PS_GUARD_DESCRIPTORS];
+
+static slot *slot_of(int fd)
+{
+    return fd >= 0 && fd < PS_GUARD_DESCRIPTORS ? &slots[fd] : NULL;
+}
+
+uint64_t ps_guard_closed(void)
+{
+    return atomic_load(&guard.closed);
+}
+
+void ps_guard_address(const struct sockaddr *address, char out[PS_GUARD_ADDRESS_BYTES])
+{
+    char host[INET6_ADDRSTRLEN] = "?";
+    unsigned port = 0;
+
+    if (address->sa_family == AF_INET) {
+        const struct sockaddr_in *a = (const void *)address;
+
+        inet_ntop(AF_INET, &a->sin_addr, host, sizeof host);
+        port = ntohs(a->sin_port);
+    } else if (address->sa_family == AF_INET6) {
+        const struct sockaddr_in6 *a = (const void *)address;
+        bool is_v4 = IN6_IS_ADDR_V4MAPPED(&a->sin6_addr);
+
+        inet_ntop(is_v4 ? AF_INET : AF_INET6, a->sin6_addr.s6_addr + (is_v4 ? 12 : 0), host,
+                  sizeof host);
+        port = ntohs(a->sin6_port);
+    }
+    snprintf(out, PS_GUARD_ADDRESS_BYTES, strchr(host, ':') != NULL ? "[%s]:%u" : "%s:%u", host,
+             port);
+}
+
+/* --- the thread ---------------------------------------------------------------- */
+
+/* Has those looked at that are due. Returns when the next one is, or INT64_MAX. */
+static int64_t look_again(int64_t now_us)
+{
+    int64_t next_us = INT64_MAX;
+
+    for (slot **at = &guard.due; *at != NULL;) {
+        slot *s = *at;
+
+        if (s->due_us > now_us) {
+            next_us = s->due_us < next_us ? s->due_us : next_us;
+            at = &s->next;
+            continue;
+        }
+        *at = s->next;
+        s->is_due = false;
+        /* Fails if the descriptor was closed meanwhile. If it is in use again, its owner finds
+         * nothing to read. */
+        epoll_ctl(s->epoll, EPOLL_CTL_MOD, (int)(s - slots), &s->event);
+    }
+    return next_us;
+}
+
+static void *run(void *arg)
+{
+    (void)arg;
+    pthread_mutex_lock(&guard.mutex);
+    for (;;) {
+        int64_t now_us = ps_clock_us(), next_us = look_again(now_us);
+
+        if (guard.trim_us != 0 && guard.trim_us <= now_us) {
+            guard.trim_us = 0;
+            pthread_mutex_unlock(&guard.mutex);
+            malloc_trim(0);
+            pthread_mutex_lock(&guard.mutex);
+            continue;
+        }
+        next_us = guard.trim_us != 0 && guard.trim_us < next_us ? guard.trim_us : next_us;
+        if (next_us == INT64_MAX) {
+            pthread_cond_wait(&guard.changed, &guard.mutex);
+        } else {
+            struct timespec until = {next_us / 1000000, next_us % 1000000 * 1000};
+
+            pthread_cond_timedwait(&guard.changed, &guard.mutex, &until);
+        }
+    }
+    return NULL;
+}
+
+void ps_guard_start(uint32_t most)
+{
+    pthread_condattr_t monotonic;
+    pthread_t thread;
+
+    assert(!atomic_load(&guard.is_on));
+    guard.most = most;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&guard.changed, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    if (pthread_create(&thread, NULL, run, NULL) != 0) {
+        ps_log(PS_LOG_WARN, "rpc", "connections are not guarded: no thread could be started");
+        return;
+    }
+    pthread_detach(thread);
+    atomic_store(&guard.is_on, true);
+}
+
+/* Puts a descriptor on the list. With the mutex. Returns false if nobody waits for it. */
+static bool make_due(slot *s, int64_t due_us)
+{
+    if (s->epoll == 0) {
+        return false;
+    }
+    if (!s->is_due) {
+        s->is_due = true;
+        s->next = guard.due;
+        guard.due = s;
+    } else if (s->due_us <= due_us) {
+        return true;
+    }
+    s->due_us = due_us;
+    pthread_cond_signal(&guard.changed);
+    return true;
+}
+
+bool ps_guard_look_again(int fd, int64_t delay_us)
+{
+    slot *s = slot_of(fd);
+    bool done;
+
+    if (s == NULL || !atomic_load(&guard.is_on)) {
+        return false;
+    }
+    pthread_mutex_lock(&guard.mutex);
+    done = make_due(s, ps_clock_us() + delay_us);
+    pthread_mutex_unlock(&guard.mutex);
+    return done;
+}
+
+/* Takes the place of libc's. Notes how gRPC waits for a descriptor. */
+int epoll_ctl(int epoll, int op, int fd, struct epoll_event *event)
+{
+    slot *s = slot_of(fd);
+
+    if (op == EPOLL_CTL_ADD && s != NULL && event != NULL && atomic_load(&guard.is_on)) {
+        pthread_mutex_lock(&guard.mutex);
+        s->epoll = epoll;
+        s->event = *event;
+        pthread_mutex_unlock(&guard.mutex);
+    }
+    return (int)syscall(SYS_epoll_ctl, epoll, op, fd, event);
+}
+
+/* --- connections ----------------------------------------------------------------- */
+
+ps_admission ps_guard_admit(int fd, const struct sockaddr *from, socklen_t len)
+{
+    slot *s = slot_of(fd);
+    int64_t now_us = ps_clock_us();
+    ps_remote *remote = NULL;
+    ps_admission answer;
+    connection *c;
+    bool is_suspect;
+
+    if (!atomic_load(&guard.is_on)) {
+        return PS_ADMITTED;
+    }
+    if (s == NULL) {
+        return PS_TOO_MANY;
+    }
+    if (from == NULL || len < sizeof *from) {
+        return PS_ADMITTED;
+    }
+    pthread_mutex_lock(&guard.mutex);
+    answer = ps_remotes_enter(&guard.remotes, from, guard.most, now_us, &remote);
+    is_suspect = remote != NULL && ps_remote_is_suspect(remote, now_us);
+    s->epoll = 0;
+    pthread_mutex_unlock(&guard.mutex);
+    if (answer != PS_ADMITTED) {
+        return answer;
+    }
+    c = ps_xcalloc(1, sizeof *c);
+    pthread_mutex_init(&c->mutex, NULL);
+    ps_flood_init(&c->flood, is_suspect, now_us);
+    c->remote = remote;
+    ps_guard_address(from, c->from);
+    atomic_store(&s->connection, c);
+    return PS_ADMITTED;
+}
+
+/* Takes the place of libc's. */
+int close(int fd)
+{
+    slot *s = slot_of(fd);
+    connection *c = s != NULL ? atomic_exchange(&s->connection, NULL) : NULL;
+
+    if (c != NULL) {
+        pthread_mutex_lock(&c->mutex); /* whoever has read from it has let go */
+        pthread_mutex_unlock(&c->mutex);
+        pthread_mutex_lock(&guard.mutex);
+        ps_remote_leave(c->remote);
+        pthread_mutex_unlock(&guard.mutex);
+        pthread_mutex_destroy(&c->mutex);
+        free(c);
+    }
+    return (int)syscall(SYS_close, fd);
+}
+
+/* Counts a connection that is closed, and says so from time to time. */
+static void note_closed(connection *c, ps_flood_kind kind, int64_t now_us)
+{
+    uint64_t closed = atomic_fetch_add(&guard.closed, 1) + 1;
+    bool is_due;
+
+    pthread_mutex_lock(&guard.mutex);
+    is_due = guard.logged_us == 0 || now_us - guard.logged_us >= LOG_US;
+    if (is_due) {
+        guard.logged_us = now_us;
+    }
+    guard.trim_us = now_us + TRIM_US;
+    if (c->remote != NULL && kind != PS_FLOOD_NOT_HTTP2) {
+        c->remote->offended_us = now_us;
+    }
+    pthread_cond_signal(&guard.changed);
+    pthread_mutex_unlock(&guard.mutex);
+    if (is_due) {
+        ps_log(PS_LOG_WARN, "rpc",
+               "a connection from %s is closed: it %s; %" PRIu64 " closed so far", c->from,
+               ps_flood_bounds[kind].text, closed);
+    }
+}
+
+/* Looks at `n` bytes that were read. Returns n, or 0 if the connection is to end. */
+static ssize_t look_at(connection *c, const struct msghdr *message, ssize_t n)
+{
+    int64_t now_us = ps_clock_us();
+    uint32_t neighbours = c->remote != NULL ? atomic_load(&c->remote->connections) : 1;
+    ps_flood_verdict verdict = PS_FLOOD_PASS;
+    ps_flood_kind kind = PS_FLOOD_KINDS;
+    size_t left = (size_t)n;
+
+    ps_flood_fill(&c->flood, neighbours, now_us);
+    for (size_t i = 0; left > 0 && verdict != PS_FLOOD_CLOSE; i++) {
+        const struct iovec *part = &message->msg_iov[i];
+        size_t len = part->iov_len < left ? part->iov_len : left;
+
+        verdict = ps_flood_read(&c->flood, part->iov_base, len, &kind);
+        left -= len;
+    }
+    if (verdict == PS_FLOOD_CLOSE) {
+        c->is_closed = true;
+        note_closed(c, kind, now_us);
+        return 0;
+    }
+    if (verdict == PS_FLOOD_PAUSE) {
+        int64_t wait_us = ps_flood_wait_us(&c->flood, neighbours);
+
+        c->resume_us = now_us + (wait_us > PAUSE_LEAST_US ? wait_us : PAUSE_LEAST_US);
+    }
+    return n;
+}
+
+/* Returns whether the connection is paused, and sees to it that it is read afterwards. */
+static bool is_paused(connection *c, slot *s)
+{
+    bool done;
+
+    if (c->resume_us == 0) {
+        return false;
+    }
+    if (c->resume_us > ps_clock_us()) {
+        pthread_mutex_lock(&guard.mutex);
+        done = make_due(s, c->resume_us);
+        pthread_mutex_unlock(&guard.mutex);
+        if (done) {
+            return true;
+        }
+    }
+    c->resume_us = 0;
+    return false;
+}
+
+/* Takes the place of libc's. gRPC reads a connection by one thread at a time, and does not close it
+ * meanwhile. */
+ssize_t recvmsg(int fd, struct msghdr *message, int flags)
+{
+    slot *s = slot_of(fd);
+    connection *c = s != NULL ? atomic_load(&s->connection) : NULL;
+    ssize_t n = 0;
+
+    if (c == NULL || flags != 0) {
+        return syscall(SYS_recvmsg, fd, message, flags);
+    }
+    pthread_mutex_lock(&c->mutex);
+    if (is_paused(c, s)) {
+        errno = EAGAIN;
+        n = -1;
+    } else if (!c->is_closed) {
+        n = syscall(SYS_recvmsg, fd, message, flags);
+        n = n > 0 ? look_at(c, message, n) : n;
+    }
+    pthread_mutex_unlock(&c->mutex);
+    return n;
+}

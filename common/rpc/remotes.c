@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* remotes.c - see remotes.h. */
+#include "common/rpc/remotes.h"
+
+#include <netinet/in.h>
+#include <stddef.h>
+#include <string.h>
+
+enum {
+    PROBES = 8,
+    MILLION = 1000000,
+    OF_IPV4 = 0xff /* begins a key: no client has a multicast address */
+};
+
+/* Writes the key of an address. Returns false if it is no IP address. */
+static bool make_key(const struct sockaddr *address, uint8_t key[8])
+{
+    memset(key, 0, 8);
+    if (address->sa_family == AF_INET) {
+        key[0] = OF_IPV4;
+        memcpy(key + 4, &((const struct sockaddr_in *)(const void *)address)->sin_addr, 4);
+        return true;
+    }
+    if (address->sa_family == AF_INET6) {
+        const struct in6_addr *a = &((const struct sockaddr_in6 *)(const void *)address)->sin6_addr;
+
+        if (IN6_IS_ADDR_V4MAPPED(a)) {
+            key[0] = OF_IPV4;
+            memcpy(key + 4, a->s6_addr + 12, 4);
+            return true;
+        }
+        memcpy(key, a->s6_addr, 8);
+        key[0] |= IN6_IS_ADDR_LOOPBACK(a) ? 1 : 0; /* all zeroes otherwise */
+        return true;
+    }
+    return false;
+}
+
+/* Returns the entry of a key, made if need be; or NULL if there is no room. */
+static ps_remote *find(ps_remotes *remotes, const uint8_t key[8], int64_t now_us)
+{
+    ps_remote *oldest = NULL;
+    uint32_t hash = 2166136261U; /* FNV-1a */
+
+    for (size_t i = 0; i < 8; i++) {
+        hash = (hash ^ key[i]) * 16777619U;
+    }
+    for (size_t i = 0; i < PROBES; i++) {
+        ps_remote *r = &remotes->slots[(hash + i) % PS_REMOTES_MAX];
+
+        if (memcmp(r->key, key, 8) == 0 && r->filled_us != 0) {
+            return r;
+        }
+        if (atomic_load(&r->connections) == 0 &&
+            (oldest == NULL || r->filled_us < oldest->filled_us)) {
+            oldest = r;
+        }
+    }
+    if (oldest != NULL) {
+        *oldest = (ps_remote){.level = (int64_t)PS_REMOTE_BURST * MILLION,
+                              .calm = (int64_t)PS_REMOTE_CALM_BURST * MILLION,
+                              .filled_us = now_us};
+        memcpy(oldest->key, key, 8);
+    }
+    return oldest;
+}
+
+/* Adds what has come in `us` to a bucket. */
+static void fill(int64_t *level, int64_t us, int64_t per_second, int64_t burst)
+{
+    *level = us >= burst * MILLION / per_second ? burst * MILLION : *level + us * per_second;
+    *level = *level < burst * MILLION ? *level : burst * MILLION;
+}
+
+ps_admission ps_remotes_enter(ps_remotes *remotes, const struct sockaddr *address, uint32_t most,
+                              int64_t now_us, ps_remote **out)
+{
+    uint8_t key[8];
+    ps_remote *r;
+
+    *out = NULL;
+    if (!make_key(address, key) || (r = find(remotes, key, now_us)) == NULL) {
+        return PS_ADMITTED;
+    }
+    if (now_us > r->filled_us) {
+        fill(&r->level, now_us - r->filled_us, PS_REMOTE_PER_SECOND, PS_REMOTE_BURST);
+        fill(&r->calm, now_us - r->filled_us, PS_REMOTE_CALM_PER_SECOND, PS_REMOTE_CALM_BURST);
+        r->filled_us = now_us;
+    }
+    if (atomic_load(&r->connections) >= most) {
+        return PS_TOO_MANY;
+    }
+    if (r->level < MILLION) {
+        return PS_TOO_FAST;
+    }
+    r->level -= MILLION;
+    r->calm -= r->calm >= 0 ? MILLION : 0;
+    atomic_fetch_add(&r->connections, 1);
+    *out = r;
+    return PS_ADMITTED;
+}
+
+void ps_remote_leave(ps_remote *remote)
+{
+    if (remote != NULL) {
+        atomic_fetch_sub(&remote->connections, 1);
+    }
+}
+
+bool ps_remote_is_suspect(const ps_remote *remote, int64_t now_us)
+{
+    return remote->calm < 0 ||
+           (remote->offended_us != 0 && now_us - remote->offended_us < PS_REMOTE_OFFENDED_US);
+}
