@@ -271,7 +271,7 @@ void ps_attempt_adopt(ps_coordinator *c, ps_live *job)
         return;
     }
     conf_of(a, &conf);
-    if (job->record.outcome != 0) {
+    if (job->record.outcome != 0) { /* looks at a file: the loop does not run yet */
         ps_commit_adopt_end(&a->commit, &conf, members, count, msg->state, job->record.outcome,
                             msg->reason, msg->message,
                             ps_artifacts_size(a->folder, "manifest.json") > 0, now_us);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* startup.c - what a coordinator takes up again when it begins: the registry against the files. */
+/* startup.c - see startup.h: compares the registry with the files of jobs. */
 #include "services/coordinator/startup.h"
 
 #include "common/base/clock.h"

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* startup.h - what a coordinator takes up again when it begins. */
+/* startup.h - loads the jobs of an earlier process when a coordinator starts. */
 #ifndef PS_COORDINATOR_STARTUP_H
 #define PS_COORDINATOR_STARTUP_H
 
 #include "services/coordinator/coordinator.h"
 
 /* Loads the jobs that are not over from the open registry, ends those whose files say so, and
- * tidies up what a crash has left. Reads and writes files: before the loop runs. */
+ * removes temporary files that a crash has left.
+ *
+ * It waits for the disk, on the thread that later runs the loop. That delays no answer: the caller
+ * does it before the server binds its address, so there is no connection yet. A node or a client
+ * that calls meanwhile is refused and tries again, as with a coordinator that is down. */
 PS_MUST_USE ps_status ps_startup(ps_coordinator *c);
 
 #endif
