@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rounds.c - see rounds.h. */
-#include "common/artifact/rounds.h"
+/* round_record.c - see round_record.h. */
+#include "common/artifact/round_record.h"
 
 #include "common/artifact/number.h"
 #include "common/artifact/outlet.h"

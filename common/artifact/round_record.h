@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rounds.h - the record of a job's rounds: ROUND-{title}.csv, a row for each round.
+/* round_record.h - the record of a job's rounds: ROUND-{title}.csv, a row for each round.
  *
  * Each rank writes what it did in a part, a file of fixed-size entries. When the job is over, the
  * parts of all ranks that left one become the CSV: by the coordinator, or by psgd train. So a job
@@ -9,8 +9,8 @@
  *     u64 round, steps, bytes_up, bytes_down | f64 time_s, loss, compute_s, exchange_s, wait_s |
  *     u64 1 if the round was evaluated, else 0 | f64 test loss | f64 for each metric
  */
-#ifndef PS_COMMON_ARTIFACT_ROUNDS_H
-#define PS_COMMON_ARTIFACT_ROUNDS_H
+#ifndef PS_COMMON_ARTIFACT_ROUND_RECORD_H
+#define PS_COMMON_ARTIFACT_ROUND_RECORD_H
 
 #include "common/base/status.h"
 

@@ -6,7 +6,7 @@
 #include "common/artifact/events.h"
 #include "common/artifact/manifest.h"
 #include "common/artifact/report.h"
-#include "common/artifact/rounds.h"
+#include "common/artifact/round_record.h"
 #include "common/artifact/weights.h"
 #include "common/base/files.h"
 #include "common/base/log.h"

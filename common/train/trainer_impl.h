@@ -7,7 +7,7 @@
 
 #include "common/artifact/events.h"
 #include "common/artifact/report.h"
-#include "common/artifact/rounds.h"
+#include "common/artifact/round_record.h"
 #include "common/data/ahead.h"
 #include "common/train/evaluation.h"
 #include "common/train/holdup.h"
@@ -29,7 +29,7 @@ typedef struct trainer_rounds {
     bool is_adopting, completes_step, completes_round; /* of the current block */
 } trainer_rounds;
 
-/* The record of the rank's rounds (common/artifact/rounds.h). An entry is written when the exchange
+/* The record of the rank's rounds (common/artifact/round_record.h). An entry is written when the exchange
  * of its round is over, which is while the next one is computed. */
 typedef struct trainer_record {
     ps_rounds *file;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* trainer_record.c - what a rank does in each round, for ROUND-{title}.csv
- * (common/artifact/rounds.h).
+ * (common/artifact/round_record.h).
  *
  * A round is complete when its weights have arrived. The training thread knows that at the latest
  * when it hands over the first contribution of the next round, for which it has read them all. The

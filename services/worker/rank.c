@@ -5,7 +5,7 @@
 
 #include "common/artifact/events.h"
 #include "common/artifact/report.h"
-#include "common/artifact/rounds.h"
+#include "common/artifact/round_record.h"
 #include "common/base/container_of.h"
 #include "common/base/log.h"
 #include "common/base/shorten.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_rounds_record.c - the record of a job's rounds, made of what each rank left. */
-#include "common/artifact/rounds.h"
+#include "common/artifact/round_record.h"
 
 #include "tests/support/temp_dir.h"
 

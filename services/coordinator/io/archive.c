@@ -4,7 +4,7 @@
 
 #include "common/artifact/manifest.h"
 #include "common/artifact/report.h"
-#include "common/artifact/rounds.h"
+#include "common/artifact/round_record.h"
 #include "common/artifact/weights.h"
 #include "common/base/container_of.h"
 #include "common/base/xalloc.h"

@@ -118,7 +118,7 @@ PS_MUST_USE ps_status ps_intake_end(ps_intake *in);
 void ps_artifacts_part_name(char out[32], uint32_t rank);
 
 /* Writes the name under which the part of a worker's rank in the record of rounds is stored until
- * that is written (common/artifact/rounds.h). */
+ * that is written (common/artifact/round_record.h). */
 void ps_artifacts_rounds_name(char out[32], uint32_t rank);
 
 #endif

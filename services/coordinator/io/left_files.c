@@ -4,7 +4,7 @@
 
 #include "common/artifact/events.h"
 #include "common/artifact/report.h"
-#include "common/artifact/rounds.h"
+#include "common/artifact/round_record.h"
 #include "common/artifact/safetensors.h"
 #include "common/base/files.h"
 #include "common/base/shorten.h"

@@ -32,7 +32,7 @@ PS_MUST_USE ps_status ps_left_file_check(const ps_leaver *who, const char *name,
                                          Psgd__V1__ArtifactKind kind, uint64_t size);
 
 /* Returns whether that is how a rank of the worker calls its part of the record of rounds
- * (common/artifact/rounds.h), and sets *rank. */
+ * (common/artifact/round_record.h), and sets *rank. */
 bool ps_left_file_is_rounds(const ps_leaver *who, const char *name, uint32_t *rank);
 
 #endif
