@@ -5,6 +5,7 @@
 #include <stddef.h>
 
 enum { W = PS_OF_WORKER, S = PS_OF_SERVER, J = PS_OF_JOB };
+enum { STEP = PS_COUNT_STEP };
 
 /* clang-format off */
 const ps_counter ps_counters[PS_COUNTERS] = {
@@ -14,9 +15,9 @@ const ps_counter ps_counters[PS_COUNTERS] = {
         "steps in all"},
     [PS_COUNT_EPOCH] = {"epoch", "epochs", PS_COUNTER, W | J, PS_MERGE_LEAST,
         "pass over the data, from 1"},
-    [PS_COUNT_LOSS] = {"loss", "", PS_GAUGE, W | J, PS_MERGE_MEAN,
+    [PS_COUNT_LOSS] = {"loss", "", PS_GAUGE, W | J, PS_MERGE_MEAN_AT_STEP,
         "mean training loss of the last block"},
-    [PS_COUNT_ACCURACY] = {"accuracy", "", PS_GAUGE, W | J, PS_MERGE_MEAN,
+    [PS_COUNT_ACCURACY] = {"accuracy", "", PS_GAUGE, W | J, PS_MERGE_MEAN_AT_STEP,
         "training accuracy of the last block, 0 to 1; NaN where targets are values"},
     [PS_COUNT_SAMPLES] = {"samples", "samples", PS_COUNTER, W, PS_MERGE_NONE,
         "samples trained"},
@@ -75,9 +76,29 @@ const ps_counter ps_counters[PS_COUNTERS] = {
 };
 /* clang-format on */
 
+/* Counts a rank that lives and is at the least step so far. What was summed at a later step is
+ * dropped. Returns whether the rank is at that step. */
+static bool reach_step(ps_counts_sum *sum, const ps_counts *rank)
+{
+    double step = rank->v[STEP], least = sum->so_far.v[STEP];
+
+    if (sum->alive == 0 || step < least) {
+        sum->at_step = 0;
+        for (size_t i = 0; i < PS_COUNTERS; i++) {
+            if (ps_counters[i].merge == PS_MERGE_MEAN_AT_STEP) {
+                sum->so_far.v[i] = 0;
+            }
+        }
+    } else if (step > least) {
+        return false;
+    }
+    sum->at_step++;
+    return true;
+}
+
 void ps_counts_add(ps_counts_sum *sum, const ps_counts *rank, bool is_lost)
 {
-    bool is_first = sum->alive == 0;
+    bool is_first = sum->alive == 0, is_at_step = !is_lost && reach_step(sum, rank);
 
     for (size_t i = 0; i < PS_COUNTERS; i++) {
         double *so_far = &sum->so_far.v[i], v = rank->v[i];
@@ -97,6 +118,9 @@ void ps_counts_add(ps_counts_sum *sum, const ps_counts *rank, bool is_lost)
         case PS_MERGE_MEAN:
             *so_far += is_lost ? 0 : v;
             break;
+        case PS_MERGE_MEAN_AT_STEP:
+            *so_far += is_at_step ? v : 0;
+            break;
         }
     }
     sum->alive += !is_lost;
@@ -109,6 +133,8 @@ ps_counts ps_counts_of_job(const ps_counts_sum *sum)
     for (size_t i = 0; i < PS_COUNTERS && sum->alive > 0; i++) {
         if (ps_counters[i].merge == PS_MERGE_MEAN) {
             job.v[i] /= sum->alive;
+        } else if (ps_counters[i].merge == PS_MERGE_MEAN_AT_STEP) {
+            job.v[i] /= sum->at_step;
         }
     }
     return job;

@@ -27,7 +27,8 @@ typedef enum ps_counter_merge {
     PS_MERGE_SUM,
     PS_MERGE_LEAST,
     PS_MERGE_LARGEST,
-    PS_MERGE_MEAN
+    PS_MERGE_MEAN,
+    PS_MERGE_MEAN_AT_STEP /* over the ranks that are at the job's step: numbers of one step */
 } ps_counter_merge;
 
 typedef struct ps_counter {
@@ -86,6 +87,7 @@ typedef struct ps_counts {
 typedef struct ps_counts_sum {
     ps_counts so_far; /* of means: the sum */
     uint32_t alive;   /* ranks added that are not lost */
+    uint32_t at_step; /* of these, ranks at the least step */
 } ps_counts_sum;
 
 /* Adds the counts of one rank. */

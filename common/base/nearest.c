@@ -6,28 +6,34 @@
 
 enum { LONGEST = 63 };
 
-/* Returns Levenshtein's distance, computed row by row. Both texts have at most LONGEST bytes. */
+static size_t least(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Returns the number of letters to insert, delete, change or swap with their neighbour; each part
+ * of the text is edited once. Both texts have at most LONGEST bytes. */
 static size_t distance(const char *a, const char *b)
 {
-    size_t row[LONGEST + 1];
-    size_t n = strlen(b);
+    size_t rows[3][LONGEST + 1]; /* of the last three letters of a, in turn */
+    size_t m = strlen(a), n = strlen(b);
 
     for (size_t j = 0; j <= n; j++) {
-        row[j] = j;
+        rows[0][j] = j;
     }
-    for (size_t i = 1; a[i - 1] != '\0'; i++) {
-        size_t diagonal = row[0];
+    for (size_t i = 1; i <= m; i++) {
+        size_t *row = rows[i % 3], *before = rows[(i - 1) % 3];
 
         row[0] = i;
         for (size_t j = 1; j <= n; j++) {
-            size_t changed = diagonal + (a[i - 1] != b[j - 1]);
-            size_t shorter = row[j] < row[j - 1] ? row[j] + 1 : row[j - 1] + 1;
-
-            diagonal = row[j];
-            row[j] = changed < shorter ? changed : shorter;
+            row[j] =
+                least(before[j - 1] + (a[i - 1] != b[j - 1]), least(before[j], row[j - 1]) + 1);
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
+                row[j] = least(row[j], rows[(i - 2) % 3][j - 2] + 1);
+            }
         }
     }
-    return row[n];
+    return rows[m % 3][n];
 }
 
 const char *ps_nearest(const char *text, const char *const *names, size_t n)

@@ -165,11 +165,16 @@ bool ps_check_plugin(ps_check *check, const char *field, const ps_kind *kind, ch
     return find(check, field, kind, *name, &plugin);
 }
 
-static void names_of(const ps_param *table, ps_strbuf *out)
+/* Lists the numbers of a table as text, and in `all`. Returns how many there are. */
+static size_t names_of(const ps_param *table, ps_strbuf *out, const char *all[PS_PARAM_MAX])
 {
-    for (size_t i = 0; table != NULL && table[i].name != NULL; i++) {
-        ps_strbuf_printf(out, "%s%s", i == 0 ? "" : ", ", table[i].name);
+    size_t count = 0;
+
+    for (; table != NULL && table[count].name != NULL; count++) {
+        ps_strbuf_printf(out, "%s%s", count == 0 ? "" : ", ", table[count].name);
+        all[count] = table[count].name;
     }
+    return count;
 }
 
 /* Checks one number and writes it to *params. Returns false, after an error, if it is wrong. */
@@ -183,10 +188,12 @@ static bool check_number(ps_check *check, const char *field, const ps_param *tab
     snprintf(path, sizeof path, "%s.params.%s", field, PS_SHORT(key, 40));
     if (at < 0) {
         ps_strbuf names = {0};
+        const char *all[PS_PARAM_MAX];
+        const char *meant = ps_nearest(key, all, names_of(table, &names, all));
 
-        names_of(table, &names);
-        ps_check_bad(check, path, "is not one of its numbers; allowed: %s",
-                     names.len > 0 ? names.data : "none");
+        ps_check_bad(check, path, "is not one of its numbers%s%s%s; allowed: %s",
+                     meant != NULL ? "; did you mean \"" : "", meant != NULL ? meant : "",
+                     meant != NULL ? "\"?" : "", names.len > 0 ? names.data : "none");
         ps_strbuf_fini(&names);
         return false;
     }

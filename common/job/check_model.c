@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* check_model.c - the network of a job, from a preset or a list of layers. */
+#include "common/base/nearest.h"
 #include "common/base/shorten.h"
 #include "common/base/xalloc.h"
 #include "common/job/check.h"
@@ -73,8 +74,13 @@ static bool check_mlp(ps_check *check, ps_plan *plan, const ps_data_facts *facts
         ps_spec_set(&model->activation, "tanh");
     }
     if (!is_activation(model->activation)) {
-        ps_check_bad(check, "spec.model.activation", "is \"%s\"; allowed: tanh, relu, sigmoid",
-                     PS_SHORT(model->activation, 64));
+        const char *meant =
+            ps_nearest(model->activation, activations, sizeof activations / sizeof activations[0]);
+
+        ps_check_bad(check, "spec.model.activation",
+                     "is \"%s\"%s%s%s; allowed: tanh, relu, sigmoid",
+                     PS_SHORT(model->activation, 64), meant != NULL ? "; did you mean \"" : "",
+                     meant != NULL ? meant : "", meant != NULL ? "\"?" : "");
     }
     if (model->n_widths > WIDTHS_MAX) {
         ps_check_bad(check, "spec.model.widths", "has %zu layers; at most %d are allowed",

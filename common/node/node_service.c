@@ -285,7 +285,7 @@ void ps_node_describe(const ps_node *node, Psgd__V1__Node *out)
     const ps_agent *shown = ps_node_shown(node);
 
     psgd__v1__node__init(out);
-    out->id = (char *)node->node_id;
+    out->id = out->node_id = (char *)node->node_id;
     out->role = node->hooks->role;
     out->address = (char *)node->address;
     out->version = (char *)PS_VERSION;

@@ -5,6 +5,7 @@
  */
 #include "common/rpc/pbread.h"
 
+#include "common/base/nearest.h"
 #include "common/base/shorten.h"
 #include "common/rpc/pbfield.h"
 #include "common/rpc/pbjson.h"
@@ -194,14 +195,24 @@ void ps_pb_read_field(ps_pb_reader *r, ProtobufCMessage *message,
     }
 }
 
-void ps_pb_violate_unknown(ps_pb_reader *r, const ProtobufCMessageDescriptor *type)
+enum { FIELDS_COMPARED = 64 };
+
+void ps_pb_violate_unknown(ps_pb_reader *r, const ProtobufCMessageDescriptor *type,
+                           const char *name)
 {
     ps_strbuf names = {0};
+    const char *all[FIELDS_COMPARED], *meant;
+    size_t count = 0;
 
     for (unsigned i = 0; i < type->n_fields; i++) {
         ps_strbuf_printf(&names, "%s%s", i == 0 ? "" : ", ", type->fields[i].name);
+        if (count < FIELDS_COMPARED) {
+            all[count++] = type->fields[i].name;
+        }
     }
-    ps_pb_violate(r, "no such field; %s has %s", type->short_name,
+    meant = ps_nearest(name, all, count);
+    ps_pb_violate(r, "no such field%s%s%s; %s has %s", meant != NULL ? "; did you mean \"" : "",
+                  meant != NULL ? meant : "", meant != NULL ? "\"?" : "", type->short_name,
                   type->n_fields == 0 ? "none" : ps_strbuf_text(&names));
     ps_strbuf_fini(&names);
 }
@@ -230,7 +241,7 @@ void ps_pb_read_message(ps_pb_reader *r, ProtobufCMessage *message, const json_t
 
         ps_pb_enter_name(r, field == NULL ? key : field->name);
         if (field == NULL) {
-            ps_pb_violate_unknown(r, type);
+            ps_pb_violate_unknown(r, type, key);
         } else if (json_is_null(value)) {
             /* null: left out */
         } else if (rival != NULL) {

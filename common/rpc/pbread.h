@@ -48,7 +48,8 @@ ProtobufCMessage *ps_pb_read_key(ps_pb_reader *r, ProtobufCMessage *message,
                                  const ProtobufCFieldDescriptor *map, const char *key);
 
 /* Adds a violation that lists the fields of `type`. */
-void ps_pb_violate_unknown(ps_pb_reader *r, const ProtobufCMessageDescriptor *type);
+void ps_pb_violate_unknown(ps_pb_reader *r, const ProtobufCMessageDescriptor *type,
+                           const char *name);
 
 /* Returns `text` as the JSON that a field of this type wants, which the caller owns. Text that
  * cannot be converted becomes a string, which the reader then refuses. */

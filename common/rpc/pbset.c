@@ -247,10 +247,9 @@ static void set_in_message(ps_pb_reader *r, ProtobufCMessage *message, const cha
     char *name = ps_xstrndup(path, n);
 
     ps_pb_enter_name(r, field == NULL ? name : field->name);
-    free(name);
     path += n;
     if (field == NULL) {
-        ps_pb_violate_unknown(r, type);
+        ps_pb_violate_unknown(r, type, name);
     } else if (++r->depth > PS_PB_DEPTH_MAX) {
         ps_pb_violate(r, "is nested deeper than %d messages", PS_PB_DEPTH_MAX);
     } else if (*path == '\0') {
@@ -262,6 +261,7 @@ static void set_in_message(ps_pb_reader *r, ProtobufCMessage *message, const cha
     } else {
         set_slot(r, field, ps_pb_select(message, field), path, text);
     }
+    free(name);
 }
 
 ps_status ps_pb_set(ProtobufCMessage *message, const char *path, const char *text, ps_error *error)

@@ -14,6 +14,10 @@ enum {
     MMAP_BYTES = 32 << 20  /* smaller blocks come from the heap; glibc allows no larger bound */
 };
 
+/* Of an address that cannot be bound: who starts the server gets that as a failure with its cause,
+ * and may try another one (listen.h). */
+static const char not_bound[] = "No address added out of total";
+
 /* Logs an error of gRPC as a warning, and its details (from the first brace on) at debug level.
  * The error concerns one connection or call, whose own error says more. */
 static void write_log(gpr_log_func_args *args)
@@ -24,7 +28,8 @@ static void write_log(gpr_log_func_args *args)
     if (args->severity != GPR_LOG_SEVERITY_ERROR) {
         return;
     }
-    ps_log(PS_LOG_WARN, "grpc", "%.*s", len, args->message);
+    ps_log(strstr(args->message, not_bound) != NULL ? PS_LOG_DEBUG : PS_LOG_WARN, "grpc", "%.*s",
+           len, args->message);
     if (details != NULL) {
         ps_log(PS_LOG_DEBUG, "grpc", "%s", details + 1);
     }

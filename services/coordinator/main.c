@@ -39,8 +39,9 @@ static const ps_option options[] = {
                      .metavar = "HOST[:PORT]",
                      .help = "the address that nodes are told; default: where it listens"),
     PS_OPTION_STRING(settings, data_dir, .name = "data-dir", .letter = 'd', .env = "PSGD_DATA_DIR",
-                     .value = "psgd-data/coordinator", .metavar = "DIR",
-                     .help = "keeps jobs and their files here"),
+                     .metavar = "DIR",
+                     .help = "keeps jobs and their files here (default: "
+                             "~/.local/state/psgd/psgd-coordinator)"),
     PS_OPTION_STRING(settings, data_path, .name = "data-path", .env = "PSGD_DATA", .metavar = "DIR",
                      .help = "where data sets lie, as in DIR/mnist"),
     PS_OPTION_DURATION(settings, heartbeat_us, .name = "heartbeat", .env = "PSGD_HEARTBEAT",
@@ -218,6 +219,11 @@ static ps_status serve(program *p, const settings *s)
     return ps_ok();
 }
 
+/* The default until 0.1.0, below the working directory. */
+static const char former_data_dir[] = "psgd-data/coordinator";
+
+/* Returns the directory that is set; else the former default, if there are jobs in it; else one
+ * beside those of nodes. */
 static ps_status find_data_dir(const settings *s, char *out, size_t cap)
 {
     const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
@@ -225,6 +231,10 @@ static ps_status find_data_dir(const settings *s, char *out, size_t cap)
 
     if (s->data_dir && s->data_dir[0] != '\0') {
         n = snprintf(out, cap, "%s", s->data_dir);
+    } else if (access("psgd-data/coordinator/jobs.db", F_OK) == 0) {
+        ps_log(PS_LOG_INFO, "main", "keeps jobs in %s, because there are some; --data-dir says it",
+               former_data_dir);
+        n = snprintf(out, cap, "%s", former_data_dir);
     } else if (state && state[0] == '/') {
         n = snprintf(out, cap, "%s/psgd/psgd-coordinator", state);
     } else if (home && home[0] == '/') {

@@ -437,6 +437,8 @@ static void the_nearest_word_is_found_when_it_is_near(void **state)
     assert_string_equal(ps_nearest("loglevel", names, 3), "log-level");
     assert_string_equal(ps_nearest("log-levle", names, 3), "log-level");
     assert_null(ps_nearest("grace", names, 3));
+    assert_string_equal(ps_nearest("bps", (const char *const[]){"asp", "bsp"}, 2), "bsp");
+    assert_string_equal(ps_nearest("f23", (const char *const[]){"f16", "f32"}, 2), "f32");
     assert_null(ps_nearest("", names, 3));
     assert_null(ps_nearest("listen", names, 0));
 }

@@ -126,10 +126,32 @@ static void a_job_is_the_sum_the_least_and_the_mean_of_its_ranks(void **state)
     ps_counts_put(&job, PS_OF_JOB, &progress.base);
     assert_int_equal(progress.step, 6);
     assert_int_equal(progress.total_steps, 99);
-    assert_true(progress.loss == 15);
+    assert_true(progress.loss == 10);       /* of the rank at step 6; the other is further */
     assert_int_equal(progress.bytes_up, 7); /* what a lost rank sent was sent */
     assert_true(progress.samples_per_second == 9);
     assert_int_equal(progress.workers_alive, 2);
+}
+
+static void loss_and_accuracy_are_those_of_the_step(void **state)
+{
+    static const struct {
+        double step, loss;
+    } ranks[] = {{8, 1}, {7, 2}, {9, 16}, {7, 4}};
+    ps_counts_sum sum = {0};
+    ps_counts job;
+
+    (void)state;
+    for (size_t r = 0; r < 4; r++) {
+        ps_counts one = {.v = {[PS_COUNT_STEP] = ranks[r].step,
+                               [PS_COUNT_LOSS] = ranks[r].loss,
+                               [PS_COUNT_ACCURACY] = ranks[r].loss / 8}};
+
+        ps_counts_add(&sum, &one, false);
+    }
+    job = ps_counts_of_job(&sum);
+    assert_true(job.v[PS_COUNT_STEP] == 7);
+    assert_true(job.v[PS_COUNT_LOSS] == 3);
+    assert_true(job.v[PS_COUNT_ACCURACY] == 0.375);
 }
 
 static void a_job_without_a_live_rank_has_no_step(void **state)
@@ -153,6 +175,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(every_counter_is_a_number_of_its_messages),
         cmocka_unit_test(what_is_put_into_a_message_is_what_it_gives),
         cmocka_unit_test(a_job_is_the_sum_the_least_and_the_mean_of_its_ranks),
+        cmocka_unit_test(loss_and_accuracy_are_those_of_the_step),
         cmocka_unit_test(a_job_without_a_live_rank_has_no_step),
     };
 

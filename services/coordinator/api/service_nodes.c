@@ -20,7 +20,7 @@ static void describe(const ps_coordinator *c, const ps_node_entry *from, int64_t
     google__protobuf__timestamp__init(seen);
     seen->seconds = from->seen_wall_us / 1000000;
     seen->nanos = (int32_t)(from->seen_wall_us % 1000000) * 1000;
-    node->id = (char *)from->id;
+    node->id = node->node_id = (char *)from->id;
     node->role = from->role;
     node->address = (char *)from->address;
     node->version = (char *)from->version;

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""test_defaults.py - services that are started as the older systems' were: without a setting."""
+import contextlib
+import json
+import os
+import pathlib
+import shutil
+import socket
+import subprocess
+import tempfile
+
+from harness import BIN, main
+from test_fidelity import Fidelity
+
+
+class Defaults(Fidelity):
+    """Services that are started without a setting."""
+
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="psgd-defaults-"))
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+
+    def start(self, program, *args):
+        env = {k: v for k, v in os.environ.items() if not k.startswith(("PSGD_", "XDG_"))}
+        with (self.folder / f"{program}.err").open("a") as said:
+            p = subprocess.Popen([BIN / program, *args], cwd=self.folder, text=True,
+                                 env={**env, "HOME": str(self.folder)}, stdout=subprocess.PIPE,
+                                 stderr=said)
+        self.addCleanup(lambda: (p.kill(), p.wait(), p.stdout.close()))
+        line = p.stdout.readline()
+        self.assertIn("listening on", line)
+        return line.split()[-1]
+
+    def test_data_directories_lie_side_by_side(self):
+        state = self.folder / ".local/state/psgd"
+        at = self.start("psgd-coordinator", "--listen", "127.0.0.1:0")
+        self.start("psgd-worker", "--listen", "127.0.0.1:0", "--coordinator", at)
+        self.assertTrue((state / "psgd-coordinator/jobs.db").exists())
+        self.assertTrue((state / "psgd-worker").exists())
+        self.assertFalse((self.folder / "psgd-data").exists())
+
+    def test_jobs_of_the_former_directory_are_kept(self):
+        (self.folder / "psgd-data/coordinator").mkdir(mode=0o700, parents=True)
+        (self.folder / "psgd-data/coordinator/jobs.db").touch()
+        self.start("psgd-coordinator", "--listen", "127.0.0.1:0")
+        self.assertGreater((self.folder / "psgd-data/coordinator/jobs.db").stat().st_size, 0)
+        self.assertFalse((self.folder / ".local/state/psgd/psgd-coordinator").exists())
+
+    def test_a_node_has_one_name(self):
+        """Also the one by which scripts of before read it."""
+        c = self.cluster(workers=1, pservers=1)
+        c.wait_nodes(2)
+        nodes = json.loads(self.psgd("--format", "json", "nodes", coordinator=c.coordinator.address))
+        self.assertEqual({n["node_id"] for n in nodes}, {"worker-0", "ps-0"})
+        self.assertEqual([n["id"] for n in nodes], [n["node_id"] for n in nodes])
+        self.assertEqual({c.status(p).node.node_id for p in c.nodes}, {"worker-0", "ps-0"})
+
+    def test_a_default_port_that_is_taken_is_one_line(self):
+        with socket.socket() as taken:
+            taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            with contextlib.suppress(OSError):  # another program has it: as good
+                taken.bind(("127.0.0.1", 15387))
+                taken.listen()
+            at = self.start("psgd-worker", "--coordinator", "127.0.0.1:9")
+        self.assertFalse(at.endswith(":15387"))
+        said = (self.folder / "psgd-worker.err").read_text()
+        self.assertIn("127.0.0.1:15387 is taken, a free port does as well", said)
+        self.assertNotIn("UNKNOWN", said)
+
+
+if __name__ == "__main__":
+    main()
