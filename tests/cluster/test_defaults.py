@@ -51,9 +51,9 @@ class Defaults(Fidelity):
         c = self.cluster(workers=1, pservers=1)
         c.wait_nodes(2)
         nodes = json.loads(self.psgd("--format", "json", "nodes", coordinator=c.coordinator.address))
-        self.assertEqual({n["node_id"] for n in nodes}, {"worker-0", "ps-0"})
+        self.assertEqual({n["node_id"] for n in nodes}, {"worker-0", "pserver-0"})
         self.assertEqual([n["id"] for n in nodes], [n["node_id"] for n in nodes])
-        self.assertEqual({c.status(p).node.node_id for p in c.nodes}, {"worker-0", "ps-0"})
+        self.assertEqual({c.status(p).node.node_id for p in c.nodes}, {"worker-0", "pserver-0"})
 
     def test_a_default_port_that_is_taken_is_one_line(self):
         with socket.socket() as taken:
