@@ -141,7 +141,7 @@ static ps_status load_data(ps_eval_model *m)
     if (ps_is_ok(&st)) {
         st = ps_data_load(conf, folder, NULL, &m->data);
     }
-    return ps_is_ok(&st) ? ps_plan_feed(m->plan, m->data, &m->feed) : st;
+    return ps_is_ok(&st) ? ps_plan_feed(m->plan, m->data, 0, &m->feed) : st;
 }
 
 ps_split ps_eval_model_split(const ps_eval_model *m)

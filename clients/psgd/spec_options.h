@@ -47,7 +47,7 @@
                      .help = "test samples to use; 0: all"),                                       \
     PS_OPTION_STRING(type, member.assignment, .name = "assignment", .metavar = "NAME",             \
                      .help = "which worker holds which blocks: iid, duplicate, uneven, "           \
-                             "modulo"),                                                            \
+                             "modulo, whole (each worker the whole set)"),                         \
     PS_OPTION_STRING(type, member.redundancy, .name = "redundancy", .letter = 'r',                 \
                      .metavar = "N", .help = "workers that hold each block"),                      \
     PS_OPTION_STRING(type, member.optimizer, .name = "optimizer", .letter = 'O',                   \

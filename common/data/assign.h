@@ -28,6 +28,10 @@ typedef struct ps_assignment {
     /* block k takes the samples of the files whose number modulo block_count is k, instead of
      * its part of the epoch's order */
     bool is_by_file;
+    /* every worker goes through all samples in an epoch, in an order of its own: block k of step t
+     * is the samples [tS, (t+1)S) of its holder's order, and a step takes S of an epoch's samples
+     */
+    bool is_whole;
 } ps_assignment;
 
 typedef struct ps_assign {
@@ -58,6 +62,16 @@ ps_assignment *ps_assignment_create(uint32_t workers, uint32_t redundancy, uint3
 /* For the plugins: fills `held` and `held_count` from `holders`. */
 void ps_assignment_index(ps_assignment *assignment);
 
+/* Returns how many samples of an epoch a step takes. */
+static inline uint64_t ps_assignment_step(const ps_assignment *a, uint32_t block_size)
+{
+    return (uint64_t)block_size * (a->is_whole ? 1 : a->block_count);
+}
+
+/* Writes a worker's own order of an epoch to `order` (count); that of worker 0 is that of
+ * ps_epoch_order. */
+void ps_worker_order(uint64_t seed, uint64_t epoch, uint32_t worker, uint32_t *order,
+                     uint32_t count);
 /* Writes the order of the samples of an epoch to `order` (count): a permutation of 0..count-1,
  * the same on every node. */
 void ps_epoch_order(uint64_t seed, uint64_t epoch, uint32_t *order, uint32_t count);

@@ -147,6 +147,7 @@ const ps_transform ps_transform_dirichlet = {
     .summary = "divides each class among the blocks by a draw from Dirichlet(alpha)",
     .params = params,
     .makes_pools = true,
+    .deals_blocks = true,
     .plan = plan,
     .learn = learn,
     .arrange = arrange,

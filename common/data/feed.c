@@ -47,6 +47,13 @@ ps_status ps_feed_facts(const ps_feed_conf *conf, ps_data_facts *facts, uint32_t
                          "the assignment",
                          transform->name);
         }
+        if (ps_is_ok(&st) && transform->deals_blocks && conf->assignment != NULL &&
+            conf->assignment->is_whole) {
+            st = ps_fail(PS_INVALID_ARGUMENT,
+                         "%s: it deals out samples to workers, of whom each has all samples with "
+                         "the assignment \"whole\"",
+                         transform->name);
+        }
         has_pools = has_pools || transform->makes_pools;
     }
     return st;
@@ -153,7 +160,7 @@ void ps_feed_order(const ps_feed *feed, uint64_t epoch, uint32_t *order)
     uint32_t count = ps_dataset_count(feed->data, PS_TRAIN);
 
     if (feed->is_shuffled) {
-        ps_epoch_order(feed->conf.seed, epoch, order, count);
+        ps_worker_order(feed->conf.seed, epoch, feed->conf.worker, order, count);
     } else {
         for (uint32_t i = 0; i < count; i++) {
             order[i] = i;

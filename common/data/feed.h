@@ -26,8 +26,8 @@ PS_MUST_USE ps_status ps_feed_create(const ps_dataset *data, const ps_feed_conf 
 void ps_feed_destroy(ps_feed *feed);
 
 /* Writes the order of an epoch to `order` (train_count): which training sample stands at each
- * place, the same on every node. Without a transform of the order it is that of ps_epoch_order.
- * A sample may occur twice if blocks have pools of their own. */
+ * place, the same on every node, or that of conf->worker. Without a transform of the order it is
+ * that of ps_epoch_order. A sample may occur twice if blocks have pools of their own. */
 void ps_feed_order(const ps_feed *feed, uint64_t epoch, uint32_t *order);
 
 /* Gathers samples like ps_dataset_gather and transforms them; targets are (n, target_width) of

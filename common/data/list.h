@@ -19,6 +19,7 @@ PS_ASSIGN(iid)
 PS_ASSIGN(duplicate)
 PS_ASSIGN(uneven)
 PS_ASSIGN(modulo)
+PS_ASSIGN(whole)
 #endif
 #ifdef PS_TRANSFORM
 PS_TRANSFORM(normalise)

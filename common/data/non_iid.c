@@ -92,6 +92,7 @@ const ps_transform ps_transform_non_iid = {
     .name = "non_iid",
     .summary = "blocks with few labels in batches with all: label strata, then some disorder",
     .params = params,
+    .deals_blocks = true,
     .plan = plan,
     .learn = learn,
     .arrange = arrange,

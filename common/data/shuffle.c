@@ -25,7 +25,8 @@ static void arrange(const ps_transforming *at, uint64_t epoch, uint32_t *order, 
     uint32_t *turn = ps_xcalloc(count, sizeof *turn);
 
     memcpy(held, order, count * sizeof *held);
-    ps_epoch_order(at->conf->seed, at->params->v[0] == 1 ? epoch : 0, turn, count);
+    ps_worker_order(at->conf->seed, at->params->v[0] == 1 ? epoch : 0, at->conf->worker, turn,
+                    count);
     for (uint32_t i = 0; i < count; i++) {
         order[i] = held[turn[i]];
     }

@@ -28,6 +28,7 @@ typedef struct ps_feed_conf {
     uint64_t seed;
     uint32_t block_size;
     const ps_assignment *assignment; /* kept */
+    uint32_t worker; /* whose order it is, where every worker has one of its own; else 0 */
     ps_transform_choice transforms[PS_TRANSFORMS_MAX];
     uint32_t transform_count;
 } ps_feed_conf;
@@ -49,6 +50,7 @@ struct ps_transform {
     const ps_param *params; /* (optional) */
     bool begins_order;      /* it starts from the order 0, 1, 2 ..., which is not shuffled */
     bool makes_pools;       /* it decides which block gets a sample; at most one in a list */
+    bool deals_blocks;      /* what it does to the order depends on who gets which block */
     bool draws;             /* it draws for each sample; false: its key is 0 */
 
     /* (optional) Changes the shapes to those after it. Returns INVALID_ARGUMENT if the samples

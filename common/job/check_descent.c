@@ -2,7 +2,11 @@
 /* check_descent.c - see check.h: schedule, penalties and clipping of a job's optimizer. */
 #include "common/job/check.h"
 
+#include "common/base/shorten.h"
+
 #include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
 
 static const double penalty_max = 1000.0;
 
@@ -29,22 +33,50 @@ static void fill(ps_plan *plan, const ps_schedule *schedule, const ps_params *pa
     own->l2 = spec->l2;
 }
 
+static const ps_schedule *check_schedule(ps_check *check, const char *field,
+                                         Psgd__V1__Choice *choice, uint64_t steps,
+                                         ps_params *params)
+{
+    char path[PS_FIELD_MAX];
+
+    if (!ps_check_choice(check, field, &ps_kind_schedule, choice, "constant", params)) {
+        return NULL;
+    }
+    if (steps > 0 && params->v[PS_WARMUP] >= (double)steps) {
+        snprintf(path, sizeof path, "%s.params.warmup", field);
+        ps_check_bad(check, path, "is %.0f; the job has %" PRIu64 " steps: fewer are allowed",
+                     params->v[PS_WARMUP], steps);
+    }
+    return ps_schedule_find(choice->name);
+}
+
+/* The factor of the number `compensation`, if the update has one. */
+static void check_compensation(ps_check *check, ps_plan *plan)
+{
+    static const char field[] = "spec.optimizer.compensation_schedule";
+    Psgd__V1__Choice *choice = plan->spec->optimizer->compensation_schedule;
+    const ps_schedule *schedule = check_schedule(check, field, choice, plan->total_steps,
+                                                 &plan->compensation_schedule_params);
+
+    if (plan->update != NULL && ps_param_find(plan->update->params, "compensation") >= 0) {
+        plan->compensation_schedule = schedule;
+    } else if (plan->update != NULL && strcmp(choice->name, "constant") != 0) {
+        ps_check_bad(check, field,
+                     "is \"%s\"; update %s has no number compensation: constant is "
+                     "allowed",
+                     PS_SHORT(choice->name, 64), plan->update->name);
+    }
+}
+
 void ps_check_descent(ps_check *check, ps_plan *plan)
 {
     Psgd__V1__OptimizerSpec *spec = plan->spec->optimizer;
-    const ps_schedule *schedule = NULL;
+    const ps_schedule *schedule;
     ps_params params = {{0}};
     uint64_t steps = plan->local_optim != NULL ? plan->total_steps : plan->total_clocks;
 
-    if (ps_check_choice(check, "spec.optimizer.schedule", &ps_kind_schedule, spec->schedule,
-                        "constant", &params)) {
-        schedule = ps_schedule_find(spec->schedule->name);
-        if (steps > 0 && params.v[PS_WARMUP] >= (double)steps) {
-            ps_check_bad(check, "spec.optimizer.schedule.params.warmup",
-                         "is %.0f; the job has %" PRIu64 " steps: fewer are allowed",
-                         params.v[PS_WARMUP], steps);
-        }
-    }
+    schedule = check_schedule(check, "spec.optimizer.schedule", spec->schedule, steps, &params);
+    check_compensation(check, plan);
     if (ps_check_choice(check, "spec.optimizer.clip", &ps_kind_clip, spec->clip, "none",
                         &plan->clip_params)) {
         plan->clip = ps_clip_find(spec->clip->name);

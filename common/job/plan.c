@@ -239,7 +239,7 @@ static void check_together(ps_check *check, ps_plan *plan)
     uint64_t batch;
 
     if (plan->assignment != NULL && plan->data != NULL && spec->block_size <= BLOCK_SIZE_MAX) {
-        batch = (uint64_t)spec->block_size * plan->assignment->block_count;
+        batch = ps_assignment_step(plan->assignment, spec->block_size);
         plan->batches_per_epoch = (uint32_t)(plan->train_count / batch);
         if (plan->batches_per_epoch == 0) {
             ps_check_bad(check, "spec.block_size",
@@ -392,9 +392,12 @@ bool ps_plan_is_data(const ps_plan *plan, const Psgd__V1__DataSpec *data)
     return is_same;
 }
 
-ps_status ps_plan_feed(const ps_plan *plan, const ps_dataset *data, ps_feed **out)
+ps_status ps_plan_feed(const ps_plan *plan, const ps_dataset *data, uint32_t rank, ps_feed **out)
 {
-    return ps_feed_create(data, &plan->feed_conf, out);
+    ps_feed_conf conf = plan->feed_conf;
+
+    conf.worker = plan->assignment->is_whole ? rank : 0;
+    return ps_feed_create(data, &conf, out);
 }
 
 ps_status ps_plan_model(const ps_plan *plan, size_t batch, ps_model **out)

@@ -100,6 +100,9 @@ typedef struct ps_plan {
 
     /* Both rules with schedule and penalties; these belong to the local rule, if there is one. */
     ps_descent descent, local_descent;
+    /* A factor of the update's number `compensation`; NULL: the update has none. */
+    const ps_schedule *compensation_schedule;
+    ps_params compensation_schedule_params;
     const ps_clip *clip;
     ps_params clip_params;
 
@@ -121,7 +124,7 @@ typedef struct ps_plan {
     ps_assignment *by_worker; /* for a mesh to which workers contribute, not blocks: worker i
                                * contributes block i; else NULL */
 
-    uint32_t batches_per_epoch; /* train_count / (block_size * block_count), >= 1 */
+    uint32_t batches_per_epoch; /* train_count / what a step takes (assign.h), >= 1 */
     uint64_t total_steps;       /* batches_per_epoch * epochs, or less: spec.max_steps */
     uint64_t total_clocks;      /* exchanges: the steps, or the rounds they make */
 } ps_plan;
@@ -149,9 +152,10 @@ uint64_t ps_plan_hash(const ps_plan *plan);
 /* Returns whether `data`, with all its numbers, is the data set of the plan. */
 bool ps_plan_is_data(const ps_plan *plan, const Psgd__V1__DataSpec *data);
 
-/* Creates the feed of a loaded data set for the plan's job; keeps `data` and the plan. Fails as
- * ps_feed_create. */
-PS_MUST_USE ps_status ps_plan_feed(const ps_plan *plan, const ps_dataset *data, ps_feed **out);
+/* Creates the feed of a loaded data set for a worker of the plan's job; keeps `data` and the plan.
+ * Fails as ps_feed_create. */
+PS_MUST_USE ps_status ps_plan_feed(const ps_plan *plan, const ps_dataset *data, uint32_t rank,
+                                   ps_feed **out);
 
 /* Creates the plan's model for batches of `batch` samples. Fails as ps_model_create. */
 PS_MUST_USE ps_status ps_plan_model(const ps_plan *plan, size_t batch, ps_model **out);

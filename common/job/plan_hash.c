@@ -121,6 +121,9 @@ static void add_training(XXH3_state_t *hash, const ps_plan *plan)
     add_number(hash, (uint64_t)plan->spec->optimizer->maximise);
     add_descent(hash, &plan->descent);
     add_descent(hash, &plan->local_descent);
+    add_choice(hash, plan->compensation_schedule != NULL ? plan->compensation_schedule->name : NULL,
+               plan->compensation_schedule != NULL ? plan->compensation_schedule->params : NULL,
+               &plan->compensation_schedule_params);
     add_choice(hash, plan->clip->name, plan->clip->params, &plan->clip_params);
     add_choice(hash, plan->update->name, plan->update->params, &plan->update_params);
     add_choice(hash, plan->policy->name, plan->policy->params, &plan->policy_params);

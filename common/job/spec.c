@@ -92,6 +92,7 @@ void ps_spec_complete(Psgd__V1__JobSpec *spec)
     complete_choice(&spec->assignment);
     complete_choice(&spec->optimizer->rule);
     complete_choice(&spec->optimizer->schedule);
+    complete_choice(&spec->optimizer->compensation_schedule);
     complete_choice(&spec->optimizer->clip);
     complete_choice(&spec->update);
     complete_choice(&spec->consistency);

@@ -80,7 +80,7 @@ ps_status ps_trainer_create(const ps_trainer_conf *conf, ps_trainer **out)
         st = take_memory(t);
     }
     if (ps_is_ok(&st)) {
-        st = ps_plan_feed(plan, conf->data, &t->feed);
+        st = ps_plan_feed(plan, conf->data, conf->rank, &t->feed);
     }
     if (ps_is_ok(&st) && ps_feed_is_far(t->feed)) {
         st = ps_ahead_create(t->feed, plan->spec->block_size, &t->ahead);
@@ -233,9 +233,10 @@ static const uint32_t *index_of(const ps_trainer *t, uint64_t number)
 {
     const ps_assignment *a = t->plan->assignment;
     uint32_t held = a->held_count[t->conf.rank], block = a->held[t->conf.rank][number % held];
-    size_t batch = number / held;
+    size_t batch = number / held, size = t->plan->spec->block_size;
 
-    return t->order + (batch * a->block_count + block) * t->plan->spec->block_size; /* t B + k S */
+    return a->is_whole ? t->order + batch * size
+                       : t->order + (batch * a->block_count + block) * size; /* t B + k S */
 }
 
 void ps_trainer_gather(ps_trainer *t, uint32_t epoch, uint64_t step, uint32_t i, float *x,

@@ -265,6 +265,11 @@ static void begin_round(ps_trainer *t, uint32_t steps)
         samples += r->is_in[w] ? plan->assignment->held_count[w] : 0;
     }
     r->now.share = by_samples ? mine / samples : 1.0 / (double)r->now.taken;
+    r->now.compensation_factor =
+        plan->compensation_schedule == NULL
+            ? 1.0
+            : ps_schedule_factor(plan->compensation_schedule, &plan->compensation_schedule_params,
+                                 t->step, plan->total_steps);
     r->now.last_rate_sum = r->now.rate_sum;
     r->now.rate_sum = 0;
     for (uint32_t i = 0; i < steps && plan->local_optim != NULL; i++) {

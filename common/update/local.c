@@ -56,7 +56,7 @@ void ps_local_contribute_ahead(const ps_round *round, const ps_stretch *v, float
 
 void ps_local_contribute_compensated(const ps_round *round, const ps_stretch *v)
 {
-    ps_local_contribute_ahead(round, v, (float)round->params->v[1]);
+    ps_local_contribute_ahead(round, v, (float)(round->params->v[1] * round->compensation_factor));
 }
 
 void ps_local_contribute_forward(const ps_round *round, const ps_stretch *v)

@@ -31,14 +31,15 @@ enum { PS_LOCAL_SLOTS_MAX = 4 };
 
 /* The values that hold for a whole round. */
 typedef struct ps_round {
-    const ps_params *params; /* of the update */
-    uint32_t workers, taken; /* N, M */
-    uint64_t clock;          /* number of the round, from 0 */
-    bool is_last;            /* no round follows */
-    double share;            /* a_i of this worker */
-    double rate_sum;         /* sum of the local rule's rates over the steps of the round */
-    double last_rate_sum;    /* the same of the round before; 0 in the first round */
-    const ps_params *outer;  /* numbers of the outer rule */
+    const ps_params *params;    /* of the update */
+    uint32_t workers, taken;    /* N, M */
+    uint64_t clock;             /* number of the round, from 0 */
+    bool is_last;               /* no round follows */
+    double share;               /* a_i of this worker */
+    double rate_sum;            /* sum of the local rule's rates over the steps of the round */
+    double last_rate_sum;       /* the same of the round before; 0 in the first round */
+    const ps_params *outer;     /* numbers of the outer rule */
+    double compensation_factor; /* factor of the number `compensation` in this round */
 } ps_round;
 
 /* A variable in a round. Arrays are (n) and do not overlap, except that g may be p. */
@@ -135,7 +136,7 @@ void ps_local_contribute_ahead(const ps_round *round, const ps_stretch *v, float
         .name = "compensation", .value = 1, .min = 0, .max = 100,                                  \
         .help = "factor of the worker's own increments that it goes on from: gamma / eta"          \
     }
-/* Calls ps_local_contribute_ahead with the number `compensation`. */
+/* Calls ps_local_contribute_ahead with the number `compensation`, times its factor. */
 ps_local_fn ps_local_contribute_compensated;
 /* Sets x += w - first slot and p = a_i (w - x). Keeps x in the first slot. */
 ps_local_fn ps_local_contribute_forward;

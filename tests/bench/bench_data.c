@@ -125,7 +125,7 @@ static bool open_job(world *at, const job *j, const char *root)
     snprintf(folder, sizeof folder, "%s/%s", root, ps_data_folder(&at->plan->data_conf));
     st = ps_data_load(&at->plan->data_conf, folder, NULL, &at->data);
     must(&st, j->name);
-    st = ps_plan_feed(at->plan, at->data, &at->feed);
+    st = ps_plan_feed(at->plan, at->data, 0, &at->feed);
     must(&st, j->name);
     return true;
 }

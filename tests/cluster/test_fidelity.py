@@ -9,7 +9,8 @@ import random
 import subprocess
 import tempfile
 
-from harness import BIN, ENDLESS, PATIENCE, SMALL, ClusterTest, data_path, job_pb2, main
+from harness import (BIN, ENDLESS, PATIENCE, SMALL, ClusterTest, data_path, job_pb2, main,
+                     tensors)
 
 OK, SERVER, CONNECTION, TIMEOUT, ARGUMENTS = range(5)
 
@@ -474,6 +475,47 @@ class Records(Fidelity):
                                  ["1"] * (len(rounds) - 1))
                 self.assertEqual(rounds[5]["steps_1"], "" if name == "kill" else "1")
                 self.assertGreaterEqual(int(rounds[-1]["iterations"]), len(rounds))
+
+
+class Jsac(Fidelity):
+    """What JSAC2020's config.json and its two hooks said."""
+
+    LOSP = ("--preset", "losp", "-W", 2, "-E", 1, "--train-limit", 6400, "--local-steps", 4)
+
+    def setUp(self):
+        self.folder = self.cluster(workers=0, pservers=0).folder
+
+    def model(self, *args):
+        job = self.train(*self.LOSP, *args)
+        return job, tensors((self.folder / "out/MODEL-losp-N(ps).safetensors").read_bytes())
+
+    def test_compensation_and_rate_have_schedules(self):
+        """get_worker_gamma and get_ps_lr; left out, or constant, no bit changes."""
+        _, plain = self.model()
+        schedule = "optimizer.compensation_schedule"
+        _, constant = self.model("-s", f"{schedule}.name=constant")
+        self.assertEqual(plain, constant)
+        job, falling = self.model("-s", f"{schedule}.name=polynomial",
+                                  "-s", f"{schedule}.params.end=0.5")
+        self.assertNotEqual(plain, falling)
+        self.assertGreater(job["result"]["accuracy"], 0.5)
+        self.assertIn("update osp has no number compensation",
+                      self.psgd("train", "--preset", "osp", "-s", f"{schedule}.name=step",
+                                code=ARGUMENTS))
+        _, slower = self.model("-s", "optimizer.schedule.name=polynomial")
+        self.assertNotEqual(plain, slower)
+
+    def test_every_worker_goes_through_the_whole_set(self):
+        part = self.train("--preset", "localsgd", "-W", 4, "-E", 2, "--train-limit", 2560)
+        whole = self.train("--preset", "localsgd", "-W", 4, "-E", 2, "--train-limit", 2560,
+                           "--assignment", "whole")
+        self.assertEqual(int(part["progress"]["total_steps"]), 2 * 2560 // 64 // 4)
+        self.assertEqual(int(whole["progress"]["total_steps"]), 2 * 2560 // 64)
+        self.assertEqual(int(whole["progress"]["iterations"]), 4 * 2 * 2560 // 64)
+        self.assertGreater(whole["result"]["accuracy"], part["result"]["accuracy"])
+        said = self.psgd("train", "--preset", "localsgd", "-W", 4, "--assignment", "whole",
+                         "-s", "data.transforms[0].name=non_iid", code=ARGUMENTS)
+        self.assertIn("each has all samples", said)
 
 
 class Messages(Fidelity):

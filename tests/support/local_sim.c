@@ -47,6 +47,7 @@ void sim_init(sim *s, const char *name)
         assert_true(at >= 0);
         s->outer_params.v[at] = s->local->outer.number[i].value;
     }
+    s->compensation_factor = 1.0;
     for (size_t k = 0; k < N; k++) {
         s->w[k] = (float)sim_start_value(k);
     }
@@ -125,6 +126,7 @@ void sim_round(sim *s)
                       .outer = &s->outer_params,
                       .workers = W,
                       .clock = s->clock,
+                      .compensation_factor = s->compensation_factor,
                       .last_rate_sum = s->rate_sum,
                       .rate_sum = sim_rate * steps};
 

@@ -28,6 +28,7 @@ typedef struct sim {
     double shares[W]; /* of samples; equal unless set */
     uint64_t seed, clock;
     double rate_sum, last_rate_sum;
+    double compensation_factor; /* of the next round */
     float w[N], outer_state[4 * N];
     fake workers[W];
 } sim;

@@ -227,6 +227,25 @@ static void unknown_names_are_unknown(void **state)
     assert_null(ps_assign_find(""));
 }
 
+static void whole_gives_every_worker_all_samples(void **state)
+{
+    ps_assignment *a = make("whole", 3, 0);
+
+    (void)state;
+    assert_true(a->is_whole);
+    assert_int_equal(a->block_count, 3);
+    for (uint32_t w = 0; w < 3; w++) {
+        assert_int_equal(a->held_count[w], 1);
+        assert_int_equal(a->held[w][0], w);
+    }
+    assert_int_equal(ps_assignment_step(a, 64), 64);
+    ps_assignment_destroy(a);
+    a = make("modulo", 3, 0);
+    assert_int_equal(ps_assignment_step(a, 64), 192);
+    ps_assignment_destroy(a);
+    refuse("whole", 0, 0, "whole: there are 0 workers; 1 to 65536 are allowed");
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -235,6 +254,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(the_default_is_one_block_a_worker),
         cmocka_unit_test(uneven_workers_hold_their_ratio),
         cmocka_unit_test(modulo_deals_by_file),
+        cmocka_unit_test(whole_gives_every_worker_all_samples),
         cmocka_unit_test(holders_and_held_blocks_say_the_same),
         cmocka_unit_test(the_largest_iid_fits),
         cmocka_unit_test(impossible_combinations_say_why),

@@ -555,11 +555,50 @@ static void every_transform_is_the_same_a_second_time(void **state)
     assert_null(ps_transform_find("nothing"));
 }
 
+static void every_worker_has_an_order_of_its_own_of_the_whole_set(void **state)
+{
+    const ps_assign *whole = ps_assign_find("whole");
+    uint32_t first[TRAIN], second[TRAIN];
+    ps_feed_conf refused;
+    ps_data_facts facts;
+    uint32_t place;
+    ps_status st;
+    rig r;
+
+    (void)state;
+    begin(&r, 2);
+    ps_assignment_destroy(r.assignment);
+    st = whole->make(2, NULL, &r.assignment);
+    assert_string_equal(st.text, "");
+    r.conf.assignment = r.assignment;
+    for (int shuffles = 0; shuffles < 2; shuffles++) {
+        r.conf.worker = 0;
+        start(&r);
+        ps_feed_order(r.feed, 3, first);
+        assert_permutation(first);
+        r.conf.worker = 1;
+        start(&r);
+        ps_feed_order(r.feed, 3, second);
+        assert_permutation(second);
+        assert_memory_not_equal(first, second, sizeof first);
+        add(&r, "shuffle", NULL, 0);
+    }
+    refused = r.conf;
+    refused.transforms[0].transform = ps_transform_find("non_iid");
+    refused.transforms[0].params = ps_params_default(refused.transforms[0].transform->params);
+    facts = *ps_dataset_facts(r.data);
+    st = ps_feed_facts(&refused, &facts, &place);
+    assert_int_equal(st.code, PS_INVALID_ARGUMENT);
+    assert_non_null(strstr(st.text, "each has all samples"));
+    end(&r);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(without_transforms_it_is_the_data_set),
         cmocka_unit_test(shuffle_and_in_order_begin_the_order),
+        cmocka_unit_test(every_worker_has_an_order_of_its_own_of_the_whole_set),
         cmocka_unit_test(label_strata_follow_the_formula),
         cmocka_unit_test(disorder_shuffles_the_front_alone),
         cmocka_unit_test(dirichlet_skews_labels_by_alpha),

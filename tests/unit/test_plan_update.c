@@ -63,6 +63,33 @@ static void an_update_with_local_steps_has_two_rules_and_counts_rounds(void **st
     ps_plan_destroy(plan);
 }
 
+static void the_compensation_has_a_schedule_of_its_own(void **state)
+{
+    ps_plan *plan = plan_of("{\"update\":{\"name\":\"losp\"},\"optimizer\":{\"schedule\":{\"name\":"
+                            "\"cosine\"},\"compensation_schedule\":{\"name\":\"step\",\"params\":"
+                            "{\"every\":7}}}}");
+
+    (void)state;
+    assert_string_equal(plan->compensation_schedule->name, "step");
+    assert_string_equal(plan->local_descent.schedule->name, "cosine");
+    assert_null(plan->descent.schedule);
+    ps_plan_destroy(plan);
+
+    plan = plan_of("{\"update\":{\"name\":\"dqlosp\"}}");
+    assert_string_equal(plan->compensation_schedule->name, "constant");
+    ps_plan_destroy(plan);
+
+    plan = plan_of("{\"update\":{\"name\":\"osp\"}}");
+    assert_null(plan->compensation_schedule);
+    ps_plan_destroy(plan);
+    assert_refused("{\"update\":{\"name\":\"osp\"},\"optimizer\":{\"compensation_schedule\":"
+                   "{\"name\":\"step\"}}}",
+                   "spec.optimizer.compensation_schedule", "osp has no number compensation");
+    assert_refused("{\"update\":{\"name\":\"losp\"},\"optimizer\":{\"compensation_schedule\":"
+                   "{\"params\":{\"warmup\":1000000}}}}",
+                   "spec.optimizer.compensation_schedule.params.warmup", "fewer are allowed");
+}
+
 static void a_completed_job_makes_the_same_plan_again(void **state)
 {
     ps_plan *one = plan_of("{\"workers\":2,\"update\":{\"name\":\"fedavg\"}}"), *two = NULL;
@@ -82,6 +109,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_local_steps_do_not_go_with_is_refused),
         cmocka_unit_test(an_update_with_local_steps_has_two_rules_and_counts_rounds),
+        cmocka_unit_test(the_compensation_has_a_schedule_of_its_own),
         cmocka_unit_test(a_completed_job_makes_the_same_plan_again),
     };
 

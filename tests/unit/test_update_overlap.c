@@ -17,7 +17,12 @@ static void osp_and_losp_go_on_from_what_they_were_given(void **state)
     static const struct {
         const char *name;
         double gamma;
-    } cases[] = {{"osp", 0.0}, {"losp", 1.5 * 0.05}, {"losp", 0.4 * 0.05}};
+        bool falls; /* gamma / (1 + t) in round t */
+    } cases[] = {{"osp", 0.0, false},
+                 {"losp", 1.5 * 0.05, false},
+                 {"losp", 0.4 * 0.05, false},
+                 {"losp", 1.5 * 0.05, true},
+                 {"dqlosp", 1.5 * 0.05, true}};
 
     (void)state;
     for (size_t m = 0; m < sizeof cases / sizeof cases[0]; m++) {
@@ -35,7 +40,9 @@ static void osp_and_losp_go_on_from_what_they_were_given(void **state)
         }
         for (int t = 0; t < ROUNDS; t++) {
             double mean[N] = {0};
+            double factor = cases[m].falls ? 1.0 / (1.0 + t) : 1.0;
 
+            s.compensation_factor = factor;
             for (uint32_t i = 0; i < W; i++) {
                 memset(sum[i], 0, sizeof sum[i]);
                 for (int j = 0; j < 6; j++) {
@@ -47,7 +54,7 @@ static void osp_and_losp_go_on_from_what_they_were_given(void **state)
                     }
                 }
                 for (size_t k = 0; k < STATE; k++) {
-                    x[i][k] = w[k] - cases[m].gamma * sum[i][k];
+                    x[i][k] = w[k] - factor * cases[m].gamma * sum[i][k];
                     mean[k] += sum[i][k] / W;
                 }
             }

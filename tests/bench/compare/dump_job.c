@@ -193,7 +193,7 @@ int main(int argc, char **argv)
     psgd__v1__job_spec__free_unpacked(spec, NULL);
     must(ps_path_join(folder, sizeof folder, argv[2], ps_data_folder(&plan->data_conf)));
     must(ps_data_load(&plan->data_conf, folder, argv[3], &data));
-    must(ps_plan_feed(plan, data, &feed));
+    must(ps_plan_feed(plan, data, 0, &feed));
     dump_facts(plan, argv[3]);
     dump_samples(plan, feed, PS_TRAIN, argv[3]);
     dump_samples(plan, feed, PS_TEST, argv[3]);
