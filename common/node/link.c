@@ -254,7 +254,8 @@ static void fill_attempt(ps_link *link, Psgd__V1__HeartbeatRequest *request)
         request->n_progress = node->hooks->progress(node->state, &request->progress);
     }
     if (node->session != NULL && !node->is_releasing && node->hooks->missing != NULL) {
-        request->n_missing_workers = node->hooks->missing(node->state, &request->missing_workers);
+        request->n_missing_workers =
+            node->hooks->missing(node->state, &request->missing_workers, &request->missing_clock);
     }
     if (node->log != NULL) {
         n = ps_joblog_read(node->log, node->log_shipped, link->log_piece, LOG_PIECE_BYTES);

@@ -85,10 +85,10 @@ typedef struct ps_role_hooks {
     PS_MUST_USE ps_status (*save)(void *state, const atomic_bool *stop);
     /* (optional) Says that the job goes on without this worker. May be called repeatedly. */
     void (*lose)(void *state, uint32_t worker);
-    /* (optional) Lends the ranks of workers whose contributions are missing, for heartbeats.
-     * Returns their number. Called while there is a session. The list stays valid until the next
-     * call. */
-    size_t (*missing)(void *state, uint32_t **ranks);
+    /* (optional) Lends the ranks of workers whose contributions to the oldest clock that is not
+     * complete are missing, and writes that clock, for heartbeats. Returns their number. Called
+     * while there is a session. The list stays valid until the next call. */
+    size_t (*missing)(void *state, uint32_t **ranks, uint64_t *clock);
     /* (optional, both or none) Hold the workers of the session before the next step that they have
      * not begun, and say after how many exchanges they end; their progress says held_at. Called
      * while there is a session, maybe repeatedly. */

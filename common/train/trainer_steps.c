@@ -171,6 +171,9 @@ static void catch_up(ps_trainer *t)
     if (to > t->clock) {
         ps_gate_jump(t->gate, t->clock, to);
         t->step = t->clock = to;
+        pthread_mutex_lock(&t->mutex);
+        t->progress.step = t->step;
+        pthread_mutex_unlock(&t->mutex);
     }
 }
 

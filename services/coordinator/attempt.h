@@ -129,6 +129,10 @@ void ps_attempt_limit(ps_attempt *a);
 /* Tells a worker process, whose progress was taken, to hold or where to end, if the job ends before
  * its last step. */
 void ps_attempt_guide(ps_attempt *a, Psgd__V1__HeartbeatResponse *answer);
+/* Returns the clock at which all workers end before the last step of the job; 0: they do not. */
+uint64_t ps_attempt_early_end(const ps_attempt *a);
+/* Returns whether the rank says that it is where all workers end before the last step. */
+bool ps_attempt_ended_early(const ps_attempt *a, uint32_t rank);
 /* Gives the outcome of a job that is DONE the bound that ended it. */
 void ps_attempt_describe_end(ps_attempt *a);
 

@@ -557,10 +557,45 @@ static void name_lost(const ps_attempt *a, Psgd__V1__HeartbeatResponse *answer)
     }
 }
 
+/* Checks a worker process that says that it has finished: by what it said of them, each of its
+ * ranks must be at the end of the job, or where all workers end before that. */
+static void check_end(ps_attempt *a, size_t node, int64_t now_us)
+{
+    const ps_member *m = &a->commit.members[node];
+    uint64_t steps = a->plan->total_steps;
+    char why[100];
+
+    for (uint32_t r = m->rank; r - m->rank < m->rank_count && r < a->placement.rank_count; r++) {
+        const Psgd__V1__WorkerProgress *told = a->told[r].progress;
+
+        if (!ps_attempt_ended_early(a, r) && (told == NULL || told->step != steps)) {
+            snprintf(why, sizeof why, "its rank %u is at step %llu of %llu", r,
+                     told != NULL ? (unsigned long long)told->step : 0, (unsigned long long)steps);
+            ps_commit_lied(&a->commit, node, why, now_us);
+            return;
+        }
+    }
+}
+
+/* Takes what a server lacks. Returns whether it has all contributions of a job that ends early: the
+ * server itself does not know the end. */
+static bool take_missing(ps_attempt *a, size_t node, const Psgd__V1__HeartbeatRequest *beat)
+{
+    uint64_t early = ps_attempt_early_end(a);
+    bool has_all = early > 0 && beat->missing_clock >= early &&
+                   beat->phase == PSGD__V1__NODE_PHASE__NODE_PHASE_RUNNING;
+
+    ps_commit_waits(&a->commit, node, a->commit.members[node].rank, NULL, 0, beat->missing_workers,
+                    has_all ? 0 : beat->n_missing_workers);
+    ps_progress_waits(a, ps_clock_us());
+    return has_all;
+}
+
 void ps_attempt_beat(ps_attempt *a, const Psgd__V1__HeartbeatRequest *beat,
                      Psgd__V1__HeartbeatResponse *answer)
 {
     size_t i = ps_commit_find(&a->commit, beat->node_id);
+    Psgd__V1__NodePhase phase = beat->phase;
     bool holds = strcmp(beat->job_id, a->job_id) == 0 && beat->attempt == a->number;
     int64_t now_us = ps_coordinator_now_us(a->c);
     ps_status error = ps_ok();
@@ -578,9 +613,9 @@ void ps_attempt_beat(ps_attempt *a, const Psgd__V1__HeartbeatRequest *beat,
         ps_peer_take_log(&a->peers[i], beat, answer);
         if (a->commit.members[i].role == PSGD__V1__NODE_ROLE__NODE_ROLE_PSERVER) {
             name_lost(a, answer);
-            ps_commit_waits(&a->commit, i, a->commit.members[i].rank, NULL, 0,
-                            beat->missing_workers, beat->n_missing_workers);
-            ps_progress_waits(a, ps_clock_us());
+            if (take_missing(a, i, beat)) {
+                phase = PSGD__V1__NODE_PHASE__NODE_PHASE_FINISHED;
+            }
         }
         if (a->commit.members[i].is_lost || a->commit.members[i].is_releasing) {
             answer->directive = PSGD__V1__NODE_DIRECTIVE__NODE_DIRECTIVE_ABORT;
@@ -589,7 +624,13 @@ void ps_attempt_beat(ps_attempt *a, const Psgd__V1__HeartbeatRequest *beat,
             ps_attempt_guide(a, answer);
         }
     }
-    ps_commit_beat(&a->commit, i, beat->incarnation, holds, beat->phase, &error, now_us);
+    if (holds && beat->phase == PSGD__V1__NODE_PHASE__NODE_PHASE_FINISHED &&
+        beat->incarnation == a->commit.members[i].incarnation &&
+        a->commit.state == PSGD__V1__JOB_STATE__JOB_STATE_RUNNING &&
+        a->commit.members[i].role == PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER) {
+        check_end(a, i, now_us);
+    }
+    ps_commit_beat(&a->commit, i, beat->incarnation, holds, phase, &error, now_us);
     ps_attempt_pump(a);
 }
 

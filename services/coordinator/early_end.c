@@ -83,6 +83,28 @@ static uint64_t agreed_clock(const ps_attempt *a)
     return clock;
 }
 
+static bool may_end_early(const ps_attempt *a)
+{
+    return a->plan->spec->stop_at != NULL || a->plan->spec->max_seconds > 0;
+}
+
+uint64_t ps_attempt_early_end(const ps_attempt *a)
+{
+    if (!may_end_early(a)) {
+        return 0;
+    }
+    return a->end_clock > 0 ? a->end_clock : agreed_clock(a);
+}
+
+/* A coordinator that was started anew does not know the end that an earlier one has told. */
+bool ps_attempt_ended_early(const ps_attempt *a, uint32_t rank)
+{
+    const Psgd__V1__WorkerProgress *told = a->told[rank].progress;
+
+    return told != NULL && may_end_early(a) && told->held_at > 0 &&
+           (a->end_clock == 0 || told->held_at == a->end_clock);
+}
+
 static bool is_running(const ps_attempt *a)
 {
     return a->commit.stage == PS_STAGE_GOING &&

@@ -161,6 +161,7 @@ static ps_status prepare(void *state, ps_session *session)
         ps_server_thread_open(p->threads[t], session, t == 0 ? take_tables(session) : NULL);
         p->incomplete += ps_server_thread_is_used(p->threads[t]);
     }
+    p->is_complete = p->incomplete == 0; /* nothing is brought to a server that has nothing */
     p->is_open = true;
     return ps_ok();
 }
@@ -292,7 +293,7 @@ static void lose(void *state, uint32_t worker)
     }
 }
 
-static size_t missing(void *state, uint32_t **ranks)
+static size_t missing(void *state, uint32_t **ranks, uint64_t *clock)
 {
     ps_pserver *p = state;
     bool *is_missing;
@@ -301,9 +302,10 @@ static size_t missing(void *state, uint32_t **ranks)
     if (!p->is_open || ps_node_phase(p->node) != PS_PHASE_RUNNING) {
         return 0;
     }
+    *clock = UINT64_MAX;
     is_missing = ps_xcalloc(p->counts.worker_count, sizeof *is_missing);
     for (uint32_t t = 0; t < p->thread_count; t++) {
-        ps_server_thread_find_missing(p->threads[t], is_missing);
+        ps_server_thread_find_missing(p->threads[t], is_missing, clock);
     }
     for (uint32_t w = 0; w < p->counts.worker_count; w++) {
         if (is_missing[w]) {

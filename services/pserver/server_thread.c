@@ -254,6 +254,7 @@ ps_tables *ps_server_thread_close_tables(ps_server_thread *t)
 typedef struct finding {
     ps_server_thread *t;
     bool *is_missing;
+    uint64_t *clock;
 } finding;
 
 static void find_missing(void *arg)
@@ -261,10 +262,12 @@ static void find_missing(void *arg)
     const finding *f = arg;
     const ps_store *store = f->t->store;
     uint32_t cap = f->t->session->placement.rank_count, *workers, count;
+    uint64_t clock = ps_store_clock(store);
 
-    if (ps_store_clock(store) >= f->t->session->plan->total_clocks) {
-        return; /* all have come */
+    if (clock >= f->t->session->plan->total_clocks) {
+        return;
     }
+    *f->clock = clock < *f->clock ? clock : *f->clock;
     workers = ps_xcalloc(cap + 1, sizeof *workers);
     count = ps_store_waits_for(store, workers, cap);
     for (uint32_t i = 0; i < count && i < cap; i++) {
@@ -273,9 +276,9 @@ static void find_missing(void *arg)
     free(workers);
 }
 
-void ps_server_thread_find_missing(ps_server_thread *t, bool *is_missing)
+void ps_server_thread_find_missing(ps_server_thread *t, bool *is_missing, uint64_t *clock)
 {
-    finding f = {.t = t, .is_missing = is_missing};
+    finding f = {.t = t, .is_missing = is_missing, .clock = clock};
 
     on_thread(t, find_missing, &f);
 }

@@ -58,8 +58,8 @@ void ps_server_thread_copy_weights(ps_server_thread *t, float *weights);
 ps_tables *ps_server_thread_close_tables(ps_server_thread *t);
 
 /* Marks in is_missing (rank_count) the workers whose contributions to the part's oldest clock that
- * is not complete have not come. */
-void ps_server_thread_find_missing(ps_server_thread *t, bool *is_missing);
+ * is not complete have not come. Lowers *clock to that clock. Does nothing if all have come. */
+void ps_server_thread_find_missing(ps_server_thread *t, bool *is_missing, uint64_t *clock);
 
 /* The counters of several threads, added up. */
 typedef struct ps_server_counts {

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""test_results.py - a member of a job leaves files that are not its own, or that are too large."""
+"""test_results.py - a member of a job leaves files that are not its own, or that are too large, or
+says that it has finished what it never did."""
 import pathlib
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "cluster"))
 
-from harness import FINAL, SMALL, ClusterTest, job_pb2, main  # noqa: E402
+from harness import FINAL, SMALL, ClusterTest, coordinator_pb2, job_pb2, main  # noqa: E402
 from rogue import Rogue  # noqa: E402
 
 MODEL, REPORT = job_pb2.ARTIFACT_KIND_MODEL, job_pb2.ARTIFACT_KIND_REPORT
@@ -13,6 +14,11 @@ LOG, EVENTS = job_pb2.ARTIFACT_KIND_LOG, job_pb2.ARTIFACT_KIND_EVENTS
 # Workers exchange among themselves: one of them can end the job alone.
 RING = {**SMALL, "title": "own", "exchange": {"name": "ring"}}
 MIB = 1 << 20
+STEPS = 320  # of SMALL with one worker
+
+
+def progress(rank, step):
+    return coordinator_pb2.WorkerProgress(rank=rank, step=step, total_steps=STEPS)
 
 
 class ResultTest(ClusterTest):
@@ -20,6 +26,7 @@ class ResultTest(ClusterTest):
         self.c = self.cluster(workers=0, pservers=0)
         self.rogue = Rogue(self.c.coordinator.address)
         self.addCleanup(self.rogue.close)
+        self.rogue.claims = {"progress": [progress(0, STEPS)]}
         self.c.wait_nodes(1)
 
     def leave(self, *files):
@@ -66,6 +73,27 @@ class ResultTest(ClusterTest):
             self.assertRegex(job.message, r"104857600 bytes, at most \d+ are allowed")
             # What flows before the refusal arrives is bounded by windows, not by the file.
             self.assertLess(self.rogue.sent, 20 * MIB)
+
+    def must_fail(self, job, why):
+        self.assertEqual(job_pb2.JobState.Name(job.state), "JOB_STATE_FAILED", job.message)
+        self.assertEqual(job.reason, "NODE_FAILED", job.message)
+        self.assertRegex(job.message, rf"^worker rogue \(\S+\) failed: it says that it has finished, but "
+                                      rf"{why}")
+
+    def test_who_is_not_at_the_end_has_not_finished(self):
+        for claims in ([], [progress(0, STEPS - 1)], [progress(0, STEPS + 1)], [progress(1, STEPS)]):
+            self.rogue.claims = {"progress": claims}
+            step = claims[0].step if claims and claims[0].rank == 0 else 0
+            self.must_fail(self.leave(), rf"its rank 0 is at step {step} of {STEPS}$")
+
+    def test_servers_know_who_has_not_trained(self):
+        """It says that it is at the end, but brought nothing."""
+        self.c.pservers.append(self.c.add("pserver", 0))
+        self.c.wait_nodes(2)
+        for policy in ("bsp", "asp"):
+            with self.subTest(policy=policy):
+                job = self.c.wait(self.c.submit(SMALL, consistency={"name": policy}).id)
+                self.must_fail(job, "contributions of its rank 0 are missing on pserver-0$")
 
 
 if __name__ == "__main__":

@@ -126,6 +126,7 @@ void cm_finish_workers(cm_world *w)
 {
     cm_beat(w, W0, PHASE(FINISHED));
     cm_beat(w, W1, PHASE(FINISHED));
+    cm_beat(w, PS0, PHASE(FINISHED));
 }
 
 void cm_collect_all(cm_world *w)

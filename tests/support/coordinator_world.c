@@ -109,8 +109,7 @@ static size_t progress(void *state, Psgd__V1__WorkerProgress ***list)
     n->metrics[0] = &n->metric;
     psgd__v1__worker_progress__init(p);
     p->rank = n->session->rank;
-    p->total_steps = 10;
-    p->step = 10;
+    p->total_steps = p->step = n->session->plan->total_steps;
     p->evaluations = 1;
     p->n_metrics = 1;
     p->metrics = n->metrics;

@@ -20,6 +20,8 @@ static void all_is_well_and_the_job_is_done(void **state)
     cm_beat(&w, W0, PHASE(FINISHED));
     assert_int_equal(w.c.state, STATE(RUNNING));
     cm_beat(&w, W1, PHASE(FINISHED));
+    assert_int_equal(w.c.state, STATE(RUNNING));
+    cm_beat(&w, PS0, PHASE(FINISHED));
     assert_int_equal(w.c.state, STATE(COLLECTING));
     assert_int_equal(w.collected[PS0], 1);
     cm_collect_all(&w);
@@ -370,6 +372,55 @@ static void a_node_restarted_before_it_answered_sends_the_job_back_to_the_queue(
     ps_commit_fini(&w.c);
 }
 
+/* The server keeps saying that it lacks what w1 should have brought. */
+static void lack_w1(cm_world *w, const ps_commit_conf *with)
+{
+    const uint32_t one[] = {1};
+
+    cm_run(w, with);
+    cm_beat(w, W0, PHASE(FINISHED));
+    cm_beat(w, W1, PHASE(FINISHED));
+    for (unsigned k = 0; k < 3; k++) {
+        assert_int_equal(w->c.state, STATE(RUNNING));
+        assert_int_equal(w->c.outcome, 0);
+        ps_commit_waits(&w->c, PS0, 0, NULL, 0, one, 1);
+        cm_beat(w, PS0, PHASE(RUNNING));
+    }
+}
+
+static void who_says_that_it_has_finished_and_has_not_fails(void **state)
+{
+    ps_commit_conf asp = cm_conf;
+    cm_world w;
+
+    (void)state;
+    lack_w1(&w, &cm_conf);
+    assert_string_equal(w.c.reason, "NODE_FAILED");
+    assert_string_equal(w.c.message, "worker w1 (h:2) failed: it says that it has finished, but "
+                                     "contributions of its rank 1 are missing on ps0");
+    ps_commit_fini(&w.c);
+    asp.survives_loss = true;
+    lack_w1(&w, &asp); /* it is not lost, it lies */
+    assert_string_equal(w.c.reason, "NODE_FAILED");
+    ps_commit_fini(&w.c);
+}
+
+static void a_server_that_lacks_nothing_holds_up_no_end(void **state)
+{
+    cm_world w;
+
+    (void)state;
+    cm_run(&w, &cm_conf);
+    cm_beat(&w, W0, PHASE(FINISHED));
+    cm_beat(&w, W1, PHASE(FINISHED));
+    for (unsigned k = 0; k < 3; k++) {
+        assert_int_equal(w.c.state, STATE(RUNNING));
+        cm_beat(&w, PS0, PHASE(RUNNING));
+    }
+    assert_int_equal(w.c.state, STATE(COLLECTING));
+    ps_commit_fini(&w.c);
+}
+
 static void one_idle_beat_may_be_late_two_are_the_truth(void **state)
 {
     cm_world w;
@@ -400,6 +451,7 @@ static void asp_goes_on_without_a_lost_worker(void **state)
     assert_int_equal(ps_commit_workers_alive(&w.c), 1);
     assert_int_equal(w.released[W1], 1);
     cm_beat(&w, W0, PHASE(FINISHED));
+    cm_beat(&w, PS0, PHASE(FINISHED));
     assert_int_equal(w.c.state, STATE(COLLECTING));
     assert_int_equal(w.collected[W1], 0);
     ps_commit_collected(&w.c, W0, &cm_ok, w.now);
@@ -420,6 +472,8 @@ static void asp_collects_when_the_last_unfinished_worker_is_lost(void **state)
     cm_beat(&w, W0, PHASE(FINISHED));
     ps_commit_restarted(&w.c, W1, 99, w.now);
     cm_take(&w);
+    assert_int_equal(w.c.state, STATE(RUNNING)); /* the server does not know of the loss yet */
+    cm_beat(&w, PS0, PHASE(FINISHED));
     assert_int_equal(w.c.state, STATE(COLLECTING));
     ps_commit_fini(&w.c);
 }
@@ -452,8 +506,7 @@ static void files_that_nobody_could_keep_are_their_node_s_fault(void **state)
 
     (void)state;
     cm_run(&w, &cm_conf);
-    cm_beat(&w, W0, PHASE(FINISHED));
-    cm_beat(&w, W1, PHASE(FINISHED));
+    cm_finish_workers(&w);
     ps_commit_collected(&w.c, W0, &bad, w.now);
     assert_string_equal(w.c.reason, "COLLECT_FAILED");
     ps_commit_fini(&w.c);
@@ -682,6 +735,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_silent_node_is_lost_when_its_lease_is_over),
         cmocka_unit_test(a_restarted_node_is_lost_for_the_attempt),
         cmocka_unit_test(a_node_restarted_before_it_answered_sends_the_job_back_to_the_queue),
+        cmocka_unit_test(who_says_that_it_has_finished_and_has_not_fails),
+        cmocka_unit_test(a_server_that_lacks_nothing_holds_up_no_end),
         cmocka_unit_test(one_idle_beat_may_be_late_two_are_the_truth),
         cmocka_unit_test(asp_goes_on_without_a_lost_worker),
         cmocka_unit_test(asp_collects_when_the_last_unfinished_worker_is_lost),

@@ -16,6 +16,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Heartbeats in which a server may say, after all workers have finished, that contributions are
+ * missing: one may have been under way, and what came last is counted on another thread. */
+enum { OPEN_BEATS = 3 };
+
 static void enter(ps_commit *c, Psgd__V1__JobState state, int64_t deadline_us)
 {
     c->state = state;
@@ -292,24 +296,51 @@ ps_status ps_commit_ready(ps_commit *c, size_t node, uint64_t incarnation, int64
     return ps_ok();
 }
 
-/* All workers that are left have finished: time to collect. */
-static void finish_run(ps_commit *c, int64_t now_us)
+static bool is_worker(const ps_member *m)
 {
-    if (!is_in(c, PSGD__V1__JOB_STATE__JOB_STATE_RUNNING)) {
-        return;
-    }
+    return m->role == PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER;
+}
+
+/* Returns whether all workers that are left say that they have finished. */
+static bool have_workers_finished(const ps_commit *c)
+{
     for (size_t i = 0; i < c->count; i++) {
         const ps_member *m = &c->members[i];
 
-        if (m->is_lost) {
-            continue;
-        }
-        if (m->is_blamed ||
-            (m->role == PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER && m->step != PS_MEMBER_OVER)) {
-            return;
+        if (!m->is_lost && (m->is_blamed || (is_worker(m) && m->step != PS_MEMBER_OVER))) {
+            return false;
         }
     }
-    collect_all(c, now_us);
+    return true;
+}
+
+/* Returns whether all servers that are left have the contributions of all workers. One that has
+ * said so often enough that it has not, since the workers said that they have finished, makes liars
+ * of the workers whose contributions are missing. */
+static bool have_servers_finished(ps_commit *c, int64_t now_us)
+{
+    for (size_t i = 0; i < c->count && c->stage == PS_STAGE_GOING; i++) {
+        ps_member *m = &c->members[i];
+
+        if (m->is_lost || is_worker(m) || m->step == PS_MEMBER_OVER) {
+            continue;
+        }
+        if (m->open_beats < OPEN_BEATS) {
+            return false;
+        }
+        ps_commit_accuse_missing(c, i, now_us);
+    }
+    return c->stage == PS_STAGE_GOING;
+}
+
+/* All workers that are left have finished, and all that they should have brought is there: time to
+ * collect. */
+static void finish_run(ps_commit *c, int64_t now_us)
+{
+    if (is_in(c, PSGD__V1__JOB_STATE__JOB_STATE_RUNNING) && have_workers_finished(c) &&
+        have_servers_finished(c, now_us)) {
+        collect_all(c, now_us);
+    }
 }
 
 /* A node that should hold the attempt says that it does not. One such beat may
@@ -358,6 +389,8 @@ void ps_commit_beat(ps_commit *c, size_t node, uint64_t incarnation, bool holds,
                 ps_commit_take_failure(c, node, error, now_us);
             } else if (phase == PSGD__V1__NODE_PHASE__NODE_PHASE_FINISHED) {
                 m->step = PS_MEMBER_OVER;
+            } else if (!is_worker(m) && have_workers_finished(c)) {
+                m->open_beats++;
             }
         } else if (c->stage == PS_STAGE_GOING &&
                    c->state < PSGD__V1__JOB_STATE__JOB_STATE_RUNNING &&

@@ -112,6 +112,7 @@ typedef struct ps_member {
     bool is_culprit;     /* holds up the nodes that are blamed */
     unsigned idle_beats; /* heartbeats in a row without this attempt, while it should run */
     unsigned beats;      /* heartbeats since blame_us was set */
+    unsigned open_beats; /* of a server: heartbeats since all workers have finished */
     int64_t seen_us;     /* time of the last sign of life */
     int64_t pause_us;    /* its last silence of silent_us or more, and when that ended; 0: none */
     int64_t pause_end_us;
@@ -207,6 +208,9 @@ void ps_commit_beat(ps_commit *c, size_t node, uint64_t incarnation, bool holds,
  * server's own rank is `rank`. Call it before ps_commit_beat of the same heartbeat. */
 void ps_commit_waits(ps_commit *c, size_t node, uint32_t rank, const uint32_t *servers,
                      size_t n_servers, const uint32_t *workers, size_t n_workers);
+/* Handles a node that says that it has finished, though it has not: `why`. Fails the attempt, even
+ * if it could go on without the node. */
+void ps_commit_lied(ps_commit *c, size_t node, const char *why, int64_t now_us);
 /* Handles another sign of life of the node, such as the acknowledgement of a package. */
 void ps_commit_seen(ps_commit *c, size_t node, int64_t now_us);
 /* Handles a node that has restarted: it has another incarnation. */

@@ -249,6 +249,45 @@ void ps_commit_settle_blame(ps_commit *c, int64_t now_us)
     }
 }
 
+/* Returns the member that carries the rank; NULL: none does. */
+static ps_member *carrier_of(const ps_commit *c, uint32_t rank)
+{
+    for (size_t i = 0; i < c->count; i++) {
+        ps_member *m = &c->members[i];
+
+        if (m->role == PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER && rank >= m->rank &&
+            rank - m->rank < m->rank_count) {
+            return m;
+        }
+    }
+    return NULL;
+}
+
+void ps_commit_lied(ps_commit *c, size_t node, const char *why, int64_t now_us)
+{
+    ps_commit_decide(c, PSGD__V1__JOB_STATE__JOB_STATE_FAILED, "NODE_FAILED", now_us,
+                     "%s failed: it says that it has finished, but %s",
+                     ps_member_name(&c->members[node]).text, why);
+    ps_commit_settle(c, now_us);
+}
+
+void ps_commit_accuse_missing(ps_commit *c, size_t server, int64_t now_us)
+{
+    uint32_t count, v = vertex_of(c, &c->members[server], &count);
+    const ps_wait_list *list = &c->who_waits.of[v];
+
+    for (uint32_t i = 0; count > 0 && i < list->count && c->stage == PS_STAGE_GOING; i++) {
+        ps_member *m = list->whom[i] < c->who_waits.workers ? carrier_of(c, list->whom[i]) : NULL;
+        char why[160];
+
+        if (m != NULL && !m->is_lost) {
+            snprintf(why, sizeof why, "contributions of its rank %u are missing on %s",
+                     list->whom[i], c->members[server].id);
+            ps_commit_lied(c, (size_t)(m - c->members), why, now_us);
+        }
+    }
+}
+
 /* Appends the id of a member to buf[0..cap). */
 static void append(const ps_member *m, char *buf, size_t cap)
 {

@@ -41,6 +41,10 @@ void ps_commit_take_failure(ps_commit *c, size_t node, const ps_status *error, i
  * time is over: in the name of whoever holds them up, else in their own. */
 void ps_commit_settle_blame(ps_commit *c, int64_t now_us);
 
+/* Fails the attempt in the name of the first worker whose contributions the server says are
+ * missing, though it has finished. Does nothing if there is none. */
+void ps_commit_accuse_missing(ps_commit *c, size_t server, int64_t now_us);
+
 /* Writes the nodes that hold up others while the job trains; else those that are silent. */
 void ps_commit_name_roots(const ps_commit *c, int64_t now_us, char *buf, size_t cap);
 
