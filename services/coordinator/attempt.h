@@ -20,7 +20,7 @@ typedef struct ps_prepare ps_prepare; /* a running PreCommit; driver_prepare.c *
 typedef struct ps_collect ps_collect; /* a running Collect; driver_collect.c */
 
 /* The driver's state of a member of the attempt. */
-typedef struct ps_peer {
+typedef struct ps_attempt_node {
     ps_attempt *a;
     size_t index; /* in commit.members */
     ps_channel *channel;
@@ -37,7 +37,7 @@ typedef struct ps_peer {
     uint64_t log_stored; /* bytes of its log that are stored */
     char log_name[PS_NAME_MAX + 1];
     Psgd__V1__ServerCounters *counters; /* of a server, at its end */
-} ps_peer;
+} ps_attempt_node;
 
 /* The last report of a rank. */
 typedef struct ps_told {
@@ -60,7 +60,7 @@ struct ps_attempt {
     uint64_t memory_bytes;  /* of the package, counted in the coordinator's budget */
     bool is_stored;         /* CAN_COMMIT is stored */
     bool is_found;          /* the data and the model for the package have been found */
-    ps_peer *peers;         /* (commit.count) */
+    ps_attempt_node *nodes; /* (commit.count) */
     ps_told *told;          /* (placement.rank_count), by rank */
     ps_timer timer;         /* fires at the deadline of `commit` */
     bool is_pumping;
@@ -68,7 +68,7 @@ struct ps_attempt {
     ps_stop_cause end_cause;         /* why the workers end before the last step */
     uint64_t end_clock;              /* where they end; 0: not agreed yet */
     char waits[PS_COMMIT_WAITS_MAX]; /* commit.waits as it was last published */
-    size_t logging;                  /* number of peers whose log is being stored */
+    size_t logging;                  /* number of nodes whose log is being stored */
     bool store_waits;                /* PS_COMMIT_STORE waits until `logging` is 0 */
     size_t pending;                  /* calls and tasks that have not come back */
 
@@ -79,7 +79,7 @@ struct ps_attempt {
     } rate[2]; /* two points of progress, about a second apart, for the rate */
 };
 
-static inline ps_member *ps_peer_member(const ps_peer *p)
+static inline ps_member *ps_attempt_node_member(const ps_attempt_node *p)
 {
     return &p->a->commit.members[p->index];
 }
@@ -91,26 +91,26 @@ void ps_attempt_pump(ps_attempt *a);
 void ps_attempt_settle(ps_attempt *a);
 
 /* Start a unary call to the node, whose result is reported to `commit`. */
-void ps_peer_ask(ps_peer *p);     /* CanCommit */
-void ps_peer_start(ps_peer *p);   /* DoCommit */
-void ps_peer_release(ps_peer *p); /* Abort, after ps_peer_let_go */
+void ps_attempt_node_ask(ps_attempt_node *p);     /* CanCommit */
+void ps_attempt_node_start(ps_attempt_node *p);   /* DoCommit */
+void ps_attempt_node_release(ps_attempt_node *p); /* Abort, after ps_attempt_node_let_go */
 
 /* Reports to `commit` that PreCommit or DoCommit has failed. */
-void ps_peer_refused(ps_peer *p, const ps_error *error);
+void ps_attempt_node_refused(ps_attempt_node *p, const ps_error *error);
 
 /* Answers the node's Ready, if one waits: with OK if why_not is NULL, else with that failure. */
-void ps_peer_answer_ready(ps_peer *p, const ps_status *why_not);
+void ps_attempt_node_answer_ready(ps_attempt_node *p, const ps_status *why_not);
 
 /* Ends all calls with the node but Abort. `why` is the reason that the node gets. */
-void ps_peer_let_go(ps_peer *p, const char *why);
+void ps_attempt_node_let_go(ps_attempt_node *p, const char *why);
 
 /* Starts PreCommit with one node. Reports to `commit` prepared or refused, unless it is stopped. */
-void ps_prepare_start(ps_peer *peer);
+void ps_prepare_start(ps_attempt_node *node);
 void ps_prepare_stop(ps_prepare *prepare);
 
 /* Starts to collect a node's files: GetStatus, then Collect, repeated until it succeeds or is
  * stopped. Reports to `commit` success, and failures that a repetition cannot mend. */
-void ps_collect_start(ps_peer *peer);
+void ps_collect_start(ps_attempt_node *node);
 void ps_collect_stop(ps_collect *collect);
 
 /* Returns whether the process that carries the rank is lost. */
@@ -118,8 +118,8 @@ bool ps_rank_is_lost(const ps_attempt *a, uint32_t rank);
 
 /* Takes the progress (count) that a worker process reports, updates Progress and result of the job
  * and publishes their events. */
-void ps_progress_take(ps_attempt *a, ps_peer *peer, Psgd__V1__WorkerProgress *const *progress,
-                      size_t count, int64_t now_us);
+void ps_progress_take(ps_attempt *a, ps_attempt_node *node,
+                      Psgd__V1__WorkerProgress *const *progress, size_t count, int64_t now_us);
 
 /* Updates whom the job waits for while it trains, and publishes that if it is news. */
 void ps_progress_waits(ps_attempt *a, int64_t now_us);
@@ -142,12 +142,12 @@ void ps_attempt_describe_end(ps_attempt *a);
 bool ps_evaluation_parts_merge(ps_attempt *a, uint32_t evaluation);
 
 /* Returns the name under which the node's log is stored; "" while its id is not known. */
-const char *ps_peer_log_name(ps_peer *p);
+const char *ps_attempt_node_log_name(ps_attempt_node *p);
 
 /* Stores the part of the node's log that a heartbeat brings, unless another part is being stored.
  * Writes the stored bytes into `answer`. */
-void ps_peer_take_log(ps_peer *p, const Psgd__V1__HeartbeatRequest *beat,
-                      Psgd__V1__HeartbeatResponse *answer);
+void ps_attempt_node_take_log(ps_attempt_node *p, const Psgd__V1__HeartbeatRequest *beat,
+                              Psgd__V1__HeartbeatResponse *answer);
 
 /* Starts to write the servers' model, summary and manifest; reports the result to `commit`. */
 void ps_archive_start(ps_attempt *a);

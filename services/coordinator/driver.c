@@ -129,12 +129,12 @@ static ps_attempt *create(ps_coordinator *c, ps_live *job)
     return a;
 }
 
-static void make_peers(ps_attempt *a)
+static void make_nodes(ps_attempt *a)
 {
-    a->peers = ps_xcalloc(a->commit.count, sizeof *a->peers);
+    a->nodes = ps_xcalloc(a->commit.count, sizeof *a->nodes);
     a->told = ps_xcalloc(a->placement.rank_count, sizeof *a->told);
     for (size_t i = 0; i < a->commit.count; i++) {
-        ps_peer *p = &a->peers[i];
+        ps_attempt_node *p = &a->nodes[i];
         const ps_member *m = &a->commit.members[i];
 
         for (uint32_t k = 0; m->role == PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER &&
@@ -230,7 +230,7 @@ void ps_attempt_start(ps_coordinator *c, ps_live *job, const ps_member *members,
     c->memory_taken += a->memory_bytes;
     conf_of(a, &conf);
     ps_commit_begin(&a->commit, &conf, members, count, ps_coordinator_now_us(a->c));
-    make_peers(a);
+    make_nodes(a);
     ps_job_place(msg, a->commit.members, count);
     find_package(a);
     ps_attempt_pump(a);
@@ -282,7 +282,7 @@ void ps_attempt_adopt(ps_coordinator *c, ps_live *job)
         ps_attempt_limit(a);
     }
     free(members);
-    make_peers(a);
+    make_nodes(a);
     ps_attempt_pump(a);
 }
 
@@ -406,7 +406,7 @@ static void over(ps_attempt *a)
             node->incarnation == a->commit.members[i].incarnation) {
             ps_node_suspect(node);
         }
-        ps_peer_let_go(&a->peers[i], a->commit.message);
+        ps_attempt_node_let_go(&a->nodes[i], a->commit.message);
     }
     a->job = NULL;
     job->attempt = NULL;
@@ -416,11 +416,11 @@ static void over(ps_attempt *a)
     ps_jobs_settle(job->jobs, job);
 }
 
-static void act(ps_attempt *a, ps_commit_action action, ps_peer *p)
+static void act(ps_attempt *a, ps_commit_action action, ps_attempt_node *p)
 {
     switch (action) {
     case PS_COMMIT_ASK:
-        ps_peer_ask(p);
+        ps_attempt_node_ask(p);
         break;
     case PS_COMMIT_MAKE:
         a->pending++;
@@ -430,17 +430,17 @@ static void act(ps_attempt *a, ps_commit_action action, ps_peer *p)
         ps_prepare_start(p);
         break;
     case PS_COMMIT_START:
-        ps_peer_start(p);
+        ps_attempt_node_start(p);
         break;
     case PS_COMMIT_OPEN:
-        ps_peer_answer_ready(p, NULL);
+        ps_attempt_node_answer_ready(p, NULL);
         break;
     case PS_COMMIT_COLLECT:
-        ps_peer_log_name(p);
+        ps_attempt_node_log_name(p);
         ps_collect_start(p);
         break;
     case PS_COMMIT_RELEASE:
-        ps_peer_release(p);
+        ps_attempt_node_release(p);
         break;
     case PS_COMMIT_CHANGED:
         changed(a);
@@ -477,7 +477,7 @@ void ps_attempt_pump(ps_attempt *a)
             over(a);
             break;
         }
-        act(a, action, &a->peers[index]);
+        act(a, action, &a->nodes[index]);
     }
     a->is_pumping = false;
     if (a->job) {
@@ -500,12 +500,12 @@ void ps_attempt_settle(ps_attempt *a)
         return;
     }
     for (size_t i = 0; i < a->commit.count; i++) {
-        ps_channel_destroy(a->peers[i].channel);
-        if (a->peers[i].counters) {
-            psgd__v1__server_counters__free_unpacked(a->peers[i].counters, NULL);
+        ps_channel_destroy(a->nodes[i].channel);
+        if (a->nodes[i].counters) {
+            psgd__v1__server_counters__free_unpacked(a->nodes[i].counters, NULL);
         }
     }
-    free(a->peers);
+    free(a->nodes);
     for (uint32_t r = 0; r < a->placement.rank_count; r++) {
         if (a->told[r].progress) {
             psgd__v1__worker_progress__free_unpacked(a->told[r].progress, NULL);
@@ -533,9 +533,9 @@ void ps_attempt_drop(ps_attempt *a)
     ps_loop_cancel(a->c->loop, &a->timer);
     ps_loop_cancel(a->c->loop, &a->limit);
     for (size_t i = 0; i < a->commit.count; i++) {
-        ps_peer_let_go(&a->peers[i], "the coordinator is stopping");
-        if (a->peers[i].aborting) {
-            ps_unary_cancel(a->peers[i].aborting);
+        ps_attempt_node_let_go(&a->nodes[i], "the coordinator is stopping");
+        if (a->nodes[i].aborting) {
+            ps_unary_cancel(a->nodes[i].aborting);
         }
     }
     ps_attempt_settle(a);
@@ -610,7 +610,7 @@ void ps_attempt_beat(ps_attempt *a, const Psgd__V1__HeartbeatRequest *beat,
         error = ps_fail(code, "%s", beat->error[0] ? beat->error : "it does not say why");
     }
     if (holds) {
-        ps_peer_take_log(&a->peers[i], beat, answer);
+        ps_attempt_node_take_log(&a->nodes[i], beat, answer);
         if (a->commit.members[i].role == PSGD__V1__NODE_ROLE__NODE_ROLE_PSERVER) {
             name_lost(a, answer);
             if (take_missing(a, i, beat)) {
@@ -620,7 +620,7 @@ void ps_attempt_beat(ps_attempt *a, const Psgd__V1__HeartbeatRequest *beat,
         if (a->commit.members[i].is_lost || a->commit.members[i].is_releasing) {
             answer->directive = PSGD__V1__NODE_DIRECTIVE__NODE_DIRECTIVE_ABORT;
         } else if (beat->n_progress > 0) {
-            ps_progress_take(a, &a->peers[i], beat->progress, beat->n_progress, ps_clock_us());
+            ps_progress_take(a, &a->nodes[i], beat->progress, beat->n_progress, ps_clock_us());
             ps_attempt_guide(a, answer);
         }
     }
@@ -647,7 +647,7 @@ void ps_attempt_registered(ps_attempt *a, const ps_node_entry *node)
 
 static void ready_gone(void *arg, ps_call *call)
 {
-    ps_peer *p = arg;
+    ps_attempt_node *p = arg;
 
     if (p->ready == call) {
         p->ready = NULL;
@@ -667,9 +667,9 @@ void ps_attempt_ready(ps_attempt *a, const Psgd__V1__ReadyRequest *request, ps_c
         ps_call_fail(call, st);
         return;
     }
-    ps_peer_answer_ready(&a->peers[i], &again);
-    a->peers[i].ready = call;
-    ps_call_on_gone(call, ready_gone, &a->peers[i]);
+    ps_attempt_node_answer_ready(&a->nodes[i], &again);
+    a->nodes[i].ready = call;
+    ps_call_on_gone(call, ready_gone, &a->nodes[i]);
     ps_attempt_pump(a);
 }
 

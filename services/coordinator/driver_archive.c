@@ -37,9 +37,9 @@ static json_t *nodes_json(const ps_attempt *a)
         if (m->role == PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER) {
             json_object_set_new(node, "ranks", ranks_json(a, m));
         }
-        if (a->peers[i].counters) {
+        if (a->nodes[i].counters) {
             json_object_set_new(node, "counters",
-                                ps_pb_to_json(&a->peers[i].counters->base, PS_PB_DEFAULTS));
+                                ps_pb_to_json(&a->nodes[i].counters->base, PS_PB_DEFAULTS));
         }
         json_array_append_new(nodes, node);
     }

@@ -12,9 +12,9 @@
 static const ProtobufCServiceDescriptor *const node_service = &psgd__v1__node_service__descriptor;
 
 /* The node is this job's; one that was thought to be at its address is not. */
-static void give_to_job(ps_peer *p, const char *node_id)
+static void give_to_job(ps_attempt_node *p, const char *node_id)
 {
-    ps_node_entry *thought = ps_nodes_find(&p->a->c->nodes, ps_peer_member(p)->id);
+    ps_node_entry *thought = ps_nodes_find(&p->a->c->nodes, ps_attempt_node_member(p)->id);
     ps_node_entry *node = ps_nodes_find(&p->a->c->nodes, node_id);
 
     if (thought && thought != node) {
@@ -41,7 +41,7 @@ static void mark_busy(ps_attempt *a, const Psgd__V1__CanCommitResponse *r)
 static void on_can_commit(void *arg, const ps_error *error, const ProtobufCMessage *reply)
 {
     const Psgd__V1__CanCommitResponse *r = (const void *)reply;
-    ps_peer *p = arg;
+    ps_attempt_node *p = arg;
     ps_attempt *a = p->a;
     int64_t now_us = ps_coordinator_now_us(a->c);
     char holder[200];
@@ -54,7 +54,7 @@ static void on_can_commit(void *arg, const ps_error *error, const ProtobufCMessa
     if (!ps_is_ok(&error->status)) {
         ps_commit_refused(&a->commit, p->index, &error->status, now_us);
     } else if (r->ready) {
-        ps_peer_member(p)->threads = r->threads;
+        ps_attempt_node_member(p)->threads = r->threads;
         give_to_job(p, r->node_id);
         ps_commit_reserved(&a->commit, p->index, r->node_id, r->incarnation, now_us);
     } else {
@@ -67,14 +67,14 @@ static void on_can_commit(void *arg, const ps_error *error, const ProtobufCMessa
     ps_attempt_settle(a);
 }
 
-void ps_peer_ask(ps_peer *p)
+void ps_attempt_node_ask(ps_attempt_node *p)
 {
     Psgd__V1__CanCommitRequest q = PSGD__V1__CAN_COMMIT_REQUEST__INIT;
     const ps_commit_conf *conf = &p->a->commit.conf;
 
     q.job_id = p->a->job_id;
     q.attempt = p->a->number;
-    q.role = ps_peer_member(p)->role;
+    q.role = ps_attempt_node_member(p)->role;
     q.coordinator = p->a->c->address;
     /* Until the slowest of the others has answered, and the package is made. */
     q.reserve_ms = (uint32_t)((conf->can_commit_us + conf->make_us + conf->pre_commit_us) / 1000);
@@ -83,7 +83,7 @@ void ps_peer_ask(ps_peer *p)
                                on_can_commit, p);
 }
 
-void ps_peer_refused(ps_peer *p, const ps_error *error)
+void ps_attempt_node_refused(ps_attempt_node *p, const ps_error *error)
 {
     ps_commit *commit = &p->a->commit;
     int64_t now_us = ps_coordinator_now_us(p->a->c);
@@ -97,19 +97,19 @@ void ps_peer_refused(ps_peer *p, const ps_error *error)
 
 static void on_do_commit(void *arg, const ps_error *error, const ProtobufCMessage *reply)
 {
-    ps_peer *p = arg;
+    ps_attempt_node *p = arg;
     ps_attempt *a = p->a;
 
     (void)reply; /* Ready tells of success */
     p->asking = NULL;
     if (a->job && !ps_is_ok(&error->status)) {
-        ps_peer_refused(p, error);
+        ps_attempt_node_refused(p, error);
         ps_attempt_pump(a);
     }
     ps_attempt_settle(a);
 }
 
-void ps_peer_start(ps_peer *p)
+void ps_attempt_node_start(ps_attempt_node *p)
 {
     Psgd__V1__DoCommitRequest q = PSGD__V1__DO_COMMIT_REQUEST__INIT;
 
@@ -122,13 +122,13 @@ void ps_peer_start(ps_peer *p)
 
 static void on_abort(void *arg, const ps_error *error, const ProtobufCMessage *reply)
 {
-    ps_peer *p = arg;
+    ps_attempt_node *p = arg;
     ps_attempt *a = p->a;
 
     (void)reply;
     p->aborting = NULL;
     if (ps_is_ok(&error->status)) {
-        ps_node_entry *node = ps_nodes_find(&a->c->nodes, ps_peer_member(p)->id);
+        ps_node_entry *node = ps_nodes_find(&a->c->nodes, ps_attempt_node_member(p)->id);
 
         if (node && strcmp(node->job_id, a->job_id) == 0) {
             ps_node_mark_idle(node);
@@ -141,7 +141,7 @@ static void on_abort(void *arg, const ps_error *error, const ProtobufCMessage *r
     ps_attempt_settle(a);
 }
 
-void ps_peer_answer_ready(ps_peer *p, const ps_status *why_not)
+void ps_attempt_node_answer_ready(ps_attempt_node *p, const ps_status *why_not)
 {
     Psgd__V1__ReadyResponse reply = PSGD__V1__READY_RESPONSE__INIT;
     ps_call *call = p->ready;
@@ -158,7 +158,7 @@ void ps_peer_answer_ready(ps_peer *p, const ps_status *why_not)
 }
 
 /* Stops whatever runs with the node, but for its Abort. */
-void ps_peer_let_go(ps_peer *p, const char *why)
+void ps_attempt_node_let_go(ps_attempt_node *p, const char *why)
 {
     ps_status st = ps_fail(PS_ABORTED, "%s", why[0] ? why : "the attempt is over");
 
@@ -171,19 +171,19 @@ void ps_peer_let_go(ps_peer *p, const char *why)
     if (p->collect) {
         ps_collect_stop(p->collect);
     }
-    ps_peer_answer_ready(p, &st);
+    ps_attempt_node_answer_ready(p, &st);
 }
 
-void ps_peer_release(ps_peer *p)
+void ps_attempt_node_release(ps_attempt_node *p)
 {
     Psgd__V1__AbortRequest q = PSGD__V1__ABORT_REQUEST__INIT;
     const ps_commit *c = &p->a->commit;
     char why[PS_COMMIT_MESSAGE_MAX];
 
     snprintf(why, sizeof why, "%s", c->message[0] ? c->message : "the job is over");
-    ps_peer_let_go(p, why);
+    ps_attempt_node_let_go(p, why);
     if (c->stage == PS_STAGE_GOING) { /* struck off: free for other jobs while this one goes on */
-        ps_node_entry *node = ps_nodes_find(&p->a->c->nodes, ps_peer_member(p)->id);
+        ps_node_entry *node = ps_nodes_find(&p->a->c->nodes, ps_attempt_node_member(p)->id);
 
         if (node && strcmp(node->holder, p->a->job_id) == 0) {
             node->holder[0] = '\0';

@@ -26,12 +26,12 @@ enum {
 };
 
 struct ps_collect {
-    ps_peer *peer; /* NULL: stopped */
+    ps_attempt_node *node; /* NULL: stopped */
     ps_attempt *a;
     ps_unary *status_call;
     ps_stream *stream;
     ps_timer retry;
-    ps_strand *strand; /* the peer's: whatever is written of it */
+    ps_strand *strand; /* the node's: whatever is written of it */
     ps_intake intake;  /* the strand's */
     size_t writing;    /* chunks that are with the strand */
     bool is_paused;    /* no further chunk was asked for */
@@ -68,8 +68,8 @@ static void wait_for_room(ps_collect *c, bool is_its_disk, const ps_status *why)
 {
     ps_attempt *a = c->a;
 
-    c->peer->collect = NULL;
-    ps_commit_held(&a->commit, c->peer->index, is_its_disk, why, ps_coordinator_now_us(a->c));
+    c->node->collect = NULL;
+    ps_commit_held(&a->commit, c->node->index, is_its_disk, why, ps_coordinator_now_us(a->c));
     ps_attempt_pump(a);
     drop(c);
 }
@@ -81,10 +81,10 @@ static void conclude(ps_collect *c, const ps_status *result)
 
     if (!ps_is_ok(result)) {
         ps_log(PS_LOG_WARN, "job", "%s: the files of %s could not be had: %s", a->job_id,
-               ps_peer_member(c->peer)->id, result->text);
+               ps_attempt_node_member(c->node)->id, result->text);
     }
-    c->peer->collect = NULL;
-    ps_commit_collected(&a->commit, c->peer->index, result, ps_coordinator_now_us(a->c));
+    c->node->collect = NULL;
+    ps_commit_collected(&a->commit, c->node->index, result, ps_coordinator_now_us(a->c));
     ps_attempt_pump(a);
     drop(c);
 }
@@ -93,7 +93,7 @@ static void on_retry(ps_event *event, bool ok)
 {
     ps_collect *c = PS_CONTAINER_OF(event, ps_collect, retry.event);
 
-    if (!ok || !c->peer) {
+    if (!ok || !c->node) {
         drop(c);
     } else {
         open_stream(c);
@@ -137,10 +137,10 @@ static void on_message(void *arg, const ProtobufCMessage *head, ps_payload *payl
     const uint8_t *bytes;
     chunk *k;
 
-    if (!c->peer || !ps_is_ok(&c->failure)) {
+    if (!c->node || !ps_is_ok(&c->failure)) {
         return;
     }
-    ps_commit_seen(&c->a->commit, c->peer->index, ps_coordinator_now_us(c->a->c));
+    ps_commit_seen(&c->a->commit, c->node->index, ps_coordinator_now_us(c->a->c));
     k = ps_xmalloc(sizeof *k + n);
     *k = (chunk){.task = {.run = write_chunk, .done = written}, .c = c, .n = n};
     k->status = ps_fail(PS_CANCELLED, "the coordinator is stopping");
@@ -160,7 +160,7 @@ static void on_message(void *arg, const ProtobufCMessage *head, ps_payload *payl
 /* The files are the job's from now on. */
 static void list_files(ps_collect *c)
 {
-    const ps_member *m = ps_peer_member(c->peer);
+    const ps_member *m = ps_attempt_node_member(c->node);
 
     for (size_t i = 0; i < c->intake.file_count; i++) {
         const ps_intake_file *f = &c->intake.files[i];
@@ -179,7 +179,7 @@ static void files_ended(ps_task *task)
     ps_status st = error->status;
 
     c->is_ending = false;
-    if (!c->peer) {
+    if (!c->node) {
         drop(c);
         return;
     }
@@ -199,7 +199,7 @@ static void files_ended(ps_task *task)
     } else if (st.code == PS_UNAVAILABLE || st.code == PS_FAILED_PRECONDITION ||
                st.code == PS_DATA_LOSS || st.code == PS_DEADLINE_EXCEEDED) {
         ps_log(PS_LOG_DEBUG, "job", "%s: collect from %s: %s, again soon", c->a->job_id,
-               ps_peer_member(c->peer)->id, st.text);
+               ps_attempt_node_member(c->node)->id, st.text);
         c->retry.event.fire = on_retry;
         ps_loop_after(c->a->c->loop, &c->retry, RETRY_US);
         return;
@@ -240,7 +240,7 @@ static void open_stream(ps_collect *c)
 {
     static const ps_stream_events events = {.on_message = on_message, .on_end = on_end};
     Psgd__V1__CollectRequest q = PSGD__V1__COLLECT_REQUEST__INIT;
-    const ps_member *m = ps_peer_member(c->peer);
+    const ps_member *m = ps_attempt_node_member(c->node);
     const ps_leaver who = {
         .plan = c->a->plan,
         .placement = &c->a->placement,
@@ -249,10 +249,10 @@ static void open_stream(ps_collect *c)
         .rank_count = m->rank_count,
     };
 
-    ps_intake_init(&c->intake, c->a->folder, c->peer->log_name, &who);
+    ps_intake_init(&c->intake, c->a->folder, c->node->log_name, &who);
     c->is_paused = false;
     c->failure = ps_ok();
-    c->stream = ps_stream_open(c->peer->channel, &psgd__v1__node_service__descriptor, "Collect",
+    c->stream = ps_stream_open(c->node->channel, &psgd__v1__node_service__descriptor, "Collect",
                                c->a->commit.conf.collect_us, 0, &events, c);
     q.job_id = c->a->job_id;
     q.attempt = c->a->number;
@@ -267,33 +267,33 @@ static void on_status(void *arg, const ps_error *error, const ProtobufCMessage *
     ps_collect *c = arg;
 
     c->status_call = NULL;
-    if (!c->peer) {
+    if (!c->node) {
         drop(c);
         return;
     }
     if (ps_is_ok(&error->status) && r->n_progress > 0) {
-        ps_progress_take(c->a, c->peer, r->progress, r->n_progress, ps_clock_us());
+        ps_progress_take(c->a, c->node, r->progress, r->n_progress, ps_clock_us());
     }
     if (ps_is_ok(&error->status) && r->counters) {
-        if (c->peer->counters) {
-            psgd__v1__server_counters__free_unpacked(c->peer->counters, NULL);
+        if (c->node->counters) {
+            psgd__v1__server_counters__free_unpacked(c->node->counters, NULL);
         }
-        c->peer->counters = (void *)ps_message_copy(&r->counters->base);
+        c->node->counters = (void *)ps_message_copy(&r->counters->base);
     }
     open_stream(c);
 }
 
-void ps_collect_start(ps_peer *peer)
+void ps_collect_start(ps_attempt_node *node)
 {
     Psgd__V1__GetStatusRequest q = PSGD__V1__GET_STATUS_REQUEST__INIT;
     ps_collect *c = ps_xcalloc(1, sizeof *c);
 
-    c->peer = peer;
-    c->a = peer->a;
-    c->strand = &peer->files;
-    peer->collect = c;
+    c->node = node;
+    c->a = node->a;
+    c->strand = &node->files;
+    node->collect = c;
     c->a->pending++;
-    c->status_call = ps_unary_start(peer->channel, &psgd__v1__node_service__descriptor, "GetStatus",
+    c->status_call = ps_unary_start(node->channel, &psgd__v1__node_service__descriptor, "GetStatus",
                                     &q.base, STATUS_US, on_status, c);
 }
 
@@ -301,8 +301,8 @@ void ps_collect_stop(ps_collect *collect)
 {
     ps_collect *c = collect;
 
-    c->peer->collect = NULL;
-    c->peer = NULL;
+    c->node->collect = NULL;
+    c->node = NULL;
     if (c->status_call) {
         ps_unary_cancel(c->status_call);
     } else if (c->stream) {

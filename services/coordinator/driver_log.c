@@ -15,17 +15,17 @@
 
 typedef struct piece {
     ps_task task;
-    ps_peer *peer;
+    ps_attempt_node *node;
     uint64_t offset, stored;
     ps_status status;
     size_t n;
     uint8_t bytes[];
 } piece;
 
-const char *ps_peer_log_name(ps_peer *p)
+const char *ps_attempt_node_log_name(ps_attempt_node *p)
 {
-    if (!p->logs_known && ps_peer_member(p)->id[0] != '\0') {
-        ps_artifacts_log_name(p->log_name, p->a->plan->spec->title, ps_peer_member(p)->id,
+    if (!p->logs_known && ps_attempt_node_member(p)->id[0] != '\0') {
+        ps_artifacts_log_name(p->log_name, p->a->plan->spec->title, ps_attempt_node_member(p)->id,
                               p->a->number);
         p->logs_known = true;
     }
@@ -36,14 +36,14 @@ static void store(ps_task *task)
 {
     piece *k = PS_CONTAINER_OF(task, piece, task);
 
-    k->status = ps_artifacts_append(k->peer->a->folder, k->peer->log_name, k->offset, k->bytes,
+    k->status = ps_artifacts_append(k->node->a->folder, k->node->log_name, k->offset, k->bytes,
                                     k->n, &k->stored);
 }
 
 static void stored(ps_task *task)
 {
     piece *k = PS_CONTAINER_OF(task, piece, task);
-    ps_peer *p = k->peer;
+    ps_attempt_node *p = k->node;
     ps_attempt *a = p->a;
     bool is_ok = task->was_run && ps_is_ok(&k->status);
 
@@ -54,7 +54,7 @@ static void stored(ps_task *task)
         p->log_stored = k->stored;
     } else if (task->was_run && !p->log_waits) { /* the node keeps it and sends it again */
         ps_log(PS_LOG_WARN, "job", "%s: log of %s: %s; it is stored later", a->job_id,
-               ps_peer_member(p)->id, k->status.text);
+               ps_attempt_node_member(p)->id, k->status.text);
     }
     p->log_waits = task->was_run && !is_ok;
     if (is_ok && k->n > 0 && a->job) {
@@ -68,12 +68,12 @@ static void stored(ps_task *task)
     ps_attempt_settle(a);
 }
 
-static void start_storing(ps_peer *p, const Psgd__V1__HeartbeatRequest *beat, size_t n)
+static void start_storing(ps_attempt_node *p, const Psgd__V1__HeartbeatRequest *beat, size_t n)
 {
     piece *k = ps_xmalloc(sizeof *k + n);
 
     *k = (piece){
-        .task = {.run = store, .done = stored}, .peer = p, .offset = beat->log_offset, .n = n};
+        .task = {.run = store, .done = stored}, .node = p, .offset = beat->log_offset, .n = n};
     if (n > 0) {
         memcpy(k->bytes, beat->log_bytes.data, n);
     }
@@ -83,8 +83,8 @@ static void start_storing(ps_peer *p, const Psgd__V1__HeartbeatRequest *beat, si
     ps_coordinator_write(p->a->c, &p->files, &k->task);
 }
 
-void ps_peer_take_log(ps_peer *p, const Psgd__V1__HeartbeatRequest *beat,
-                      Psgd__V1__HeartbeatResponse *answer)
+void ps_attempt_node_take_log(ps_attempt_node *p, const Psgd__V1__HeartbeatRequest *beat,
+                              Psgd__V1__HeartbeatResponse *answer)
 {
     ps_attempt *a = p->a;
     bool has_room = ps_room_free(&a->c->room, NULL) >= PS_ROOM_LAST_BYTES;
@@ -95,7 +95,7 @@ void ps_peer_take_log(ps_peer *p, const Psgd__V1__HeartbeatRequest *beat,
         return;
     }
     answer->log_stored = p->log_known ? p->log_stored : beat->log_offset;
-    ps_peer_log_name(p);
+    ps_attempt_node_log_name(p);
     if (!p->log_busy && (n > 0 || !p->log_known)) {
         start_storing(p, beat, n);
     }

@@ -25,7 +25,7 @@ enum {
 };
 
 struct ps_prepare {
-    ps_peer *peer; /* NULL: stopped */
+    ps_attempt_node *node; /* NULL: stopped */
     ps_attempt *a;
     ps_stream *stream;
     ps_package_step at; /* what is sent next, or whose answer is awaited */
@@ -53,7 +53,7 @@ struct ps_prepare {
 
 static const ps_member *member(const ps_prepare *p)
 {
-    return &p->a->commit.members[p->peer->index];
+    return &p->a->commit.members[p->node->index];
 }
 
 static bool is_worker(const ps_prepare *p)
@@ -64,7 +64,7 @@ static bool is_worker(const ps_prepare *p)
 static void give_up(ps_prepare *p, ps_status why)
 {
     p->has_failed = true;
-    ps_commit_refused(&p->a->commit, p->peer->index, &why, ps_coordinator_now_us(p->a->c));
+    ps_commit_refused(&p->a->commit, p->node->index, &why, ps_coordinator_now_us(p->a->c));
     ps_attempt_pump(p->a); /* may stop this very stream */
 }
 
@@ -363,7 +363,7 @@ static void send_seal(ps_prepare *p)
 /* Sends what comes next, unless an answer must come first. */
 static void go_on(ps_prepare *p)
 {
-    if (!p->peer || p->has_failed || p->awaits || !ps_stream_can_send(p->stream)) {
+    if (!p->node || p->has_failed || p->awaits || !ps_stream_can_send(p->stream)) {
         return;
     }
     switch (p->at) {
@@ -406,7 +406,7 @@ static void on_sent(void *arg)
 {
     ps_prepare *p = arg;
 
-    if (p->peer && p->awaits && p->at == PS_PACKAGE_SEAL) {
+    if (p->node && p->awaits && p->at == PS_PACKAGE_SEAL) {
         ps_stream_half_close(p->stream);
     }
     go_on(p);
@@ -419,10 +419,10 @@ static void on_message(void *arg, const ProtobufCMessage *head, ps_payload *payl
     int64_t now_us = ps_coordinator_now_us(p->a->c);
 
     (void)payload;
-    if (!p->peer || p->has_failed) {
+    if (!p->node || p->has_failed) {
         return;
     }
-    ps_commit_seen(&p->a->commit, p->peer->index, now_us);
+    ps_commit_seen(&p->a->commit, p->node->index, now_us);
     if (r->package == PSGD__V1__PACKAGE_KIND__PACKAGE_KIND_DATA && p->awaits &&
         p->at == PS_PACKAGE_DATA) {
         if (r->need_data && p->a->package->files.count == 0) {
@@ -438,7 +438,7 @@ static void on_message(void *arg, const ProtobufCMessage *head, ps_payload *payl
     if (r->package == PSGD__V1__PACKAGE_KIND__PACKAGE_KIND_SEAL && p->awaits &&
         p->at == PS_PACKAGE_SEAL) {
         p->prepared = true;
-        ps_commit_prepared(&p->a->commit, p->peer->index, now_us);
+        ps_commit_prepared(&p->a->commit, p->node->index, now_us);
         ps_attempt_pump(p->a);
         return;
     }
@@ -448,18 +448,18 @@ static void on_message(void *arg, const ProtobufCMessage *head, ps_payload *payl
 static void on_end(void *arg, const ps_error *error)
 {
     ps_prepare *p = arg;
-    ps_peer *peer = p->peer;
+    ps_attempt_node *node = p->node;
     ps_error e = *error;
 
-    if (peer) {
-        peer->prepare = NULL;
+    if (node) {
+        node->prepare = NULL;
         if (ps_is_ok(&e.status)) {
             ps_error_init(
                 &e, ps_fail(PS_UNAVAILABLE, "PreCommit ended before the seal was acknowledged"),
                 NULL);
         }
         if (!p->prepared && !p->has_failed) {
-            ps_peer_refused(peer, &e);
+            ps_attempt_node_refused(node, &e);
             ps_attempt_pump(p->a);
         }
     }
@@ -469,21 +469,21 @@ static void on_end(void *arg, const ps_error *error)
     }
 }
 
-void ps_prepare_start(ps_peer *peer)
+void ps_prepare_start(ps_attempt_node *node)
 {
     static const ps_stream_events events = {
         .on_message = on_message, .on_sent = on_sent, .on_end = on_end};
     ps_prepare *p = ps_xcalloc(1, sizeof *p);
 
-    assert(!peer->prepare);
-    p->peer = peer;
-    p->a = peer->a;
+    assert(!node->prepare);
+    p->node = node;
+    p->a = node->a;
     p->hash = XXH3_createState();
     p->chunk = ps_xmalloc(PS_CHUNK_MAX);
     XXH3_64bits_reset(p->hash);
-    peer->prepare = p;
+    node->prepare = p;
     p->a->pending++;
-    p->stream = ps_stream_open(peer->channel, &psgd__v1__node_service__descriptor, "PreCommit",
+    p->stream = ps_stream_open(node->channel, &psgd__v1__node_service__descriptor, "PreCommit",
                                PS_NO_TIMEOUT, 0, &events, p);
     ps_stream_read(p->stream);
     go_on(p);
@@ -491,10 +491,10 @@ void ps_prepare_start(ps_peer *peer)
 
 void ps_prepare_stop(ps_prepare *prepare)
 {
-    if (!prepare->peer) {
+    if (!prepare->node) {
         return;
     }
-    prepare->peer->prepare = NULL;
-    prepare->peer = NULL;
+    prepare->node->prepare = NULL;
+    prepare->node = NULL;
     ps_stream_cancel(prepare->stream);
 }

@@ -229,11 +229,11 @@ static void take_one(ps_told *told, const Psgd__V1__WorkerProgress *progress)
     }
 }
 
-void ps_progress_take(ps_attempt *a, ps_peer *peer, Psgd__V1__WorkerProgress *const *progress,
-                      size_t count, int64_t now_us)
+void ps_progress_take(ps_attempt *a, ps_attempt_node *node,
+                      Psgd__V1__WorkerProgress *const *progress, size_t count, int64_t now_us)
 {
     Psgd__V1__Progress *sum = ps_job_progress(a->job->record.job);
-    const ps_member *m = ps_peer_member(peer);
+    const ps_member *m = ps_attempt_node_member(node);
 
     if (m->role != PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER) {
         return;
@@ -243,7 +243,7 @@ void ps_progress_take(ps_attempt *a, ps_peer *peer, Psgd__V1__WorkerProgress *co
 
         if (rank >= m->rank && rank - m->rank < m->rank_count && rank < a->placement.rank_count) {
             take_one(&a->told[rank], progress[i]);
-            ps_commit_waits(&a->commit, peer->index, rank, progress[i]->waits_for_servers,
+            ps_commit_waits(&a->commit, node->index, rank, progress[i]->waits_for_servers,
                             progress[i]->n_waits_for_servers, progress[i]->waits_for_workers,
                             progress[i]->n_waits_for_workers);
         }

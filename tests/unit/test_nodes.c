@@ -149,7 +149,7 @@ static void ghosts_give_way_to_nodes_that_live(void **state)
     ps_nodes_init(&nodes, BEAT, LEASE);
     st = present(&nodes, "honest", 1, "h:1", S, &is_new);
     assert_int_equal(st.code, PS_OK);
-    for (int i = 1; i < PS_NODES_OF_PEER_MAX; i++) {
+    for (int i = 1; i < PS_NODES_OF_HOST_MAX; i++) {
         snprintf(id, sizeof id, "ghost-%d", i);
         st = present(&nodes, id, 1, "h:2", S, &is_new);
         assert_int_equal(st.code, PS_OK);
@@ -163,7 +163,7 @@ static void ghosts_give_way_to_nodes_that_live(void **state)
     assert_int_equal(st.code, PS_OK); /* another host is not kept out */
     st = present(&nodes, "late", 1, "h:3", S + 3 * BEAT, &is_new);
     assert_int_equal(st.code, PS_OK);
-    assert_int_equal(nodes.count, PS_NODES_OF_PEER_MAX + 1);
+    assert_int_equal(nodes.count, PS_NODES_OF_HOST_MAX + 1);
     assert_non_null(ps_nodes_find(&nodes, "honest"));
     st = beat(&nodes, "honest", 1, "", S + LEASE);
     assert_int_equal(st.code, PS_OK);

@@ -58,13 +58,13 @@ void ps_refuse_status(ps_call *call, const ps_status *st, const char *job_id)
               st->text);
 }
 
-void ps_peer_host(ps_call *call, char host[PS_PEER_HOST_MAX])
+void ps_client_host(ps_call *call, char host[PS_CLIENT_HOST_MAX])
 {
-    const char *peer = ps_call_peer(call), *colon = strrchr(peer, ':');
-    size_t n = colon ? (size_t)(colon - peer) : strlen(peer);
+    const char *client = ps_call_peer(call), *colon = strrchr(client, ':');
+    size_t n = colon ? (size_t)(colon - client) : strlen(client);
 
-    snprintf(host, PS_PEER_HOST_MAX, "%.*s", n < PS_PEER_HOST_MAX ? (int)n : PS_PEER_HOST_MAX - 1,
-             peer);
+    snprintf(host, PS_CLIENT_HOST_MAX, "%.*s",
+             n < PS_CLIENT_HOST_MAX ? (int)n : PS_CLIENT_HOST_MAX - 1, client);
 }
 
 static void held_gone(void *arg, ps_call *call)

@@ -39,8 +39,8 @@ void ps_refuse(ps_call *call, ps_code code, const char *reason, const char *job_
 void ps_refuse_status(ps_call *call, const ps_status *st, const char *job_id);
 
 /* Writes the host of the client, without its port: "ipv4:127.0.0.1". */
-enum { PS_PEER_HOST_MAX = PS_NODES_PEER_MAX };
-void ps_peer_host(ps_call *call, char host[PS_PEER_HOST_MAX]);
+enum { PS_CLIENT_HOST_MAX = PS_NODES_HOST_MAX };
+void ps_client_host(ps_call *call, char host[PS_CLIENT_HOST_MAX]);
 
 /* A call whose answer waits for a disk. `call` becomes NULL when the caller has gone. */
 typedef struct ps_held {

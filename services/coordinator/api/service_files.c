@@ -21,7 +21,7 @@
 #include <string.h>
 #include <zlib.h>
 
-enum { RECLAIMS_MAX = 200, RECLAIMS_OF_PEER_MAX = 50 };
+enum { RECLAIMS_MAX = 200, RECLAIMS_OF_CLIENT_MAX = 50 };
 
 static const int64_t unread_us = 60 * INT64_C(1000000); /* a client may leave a piece unread */
 
@@ -35,7 +35,7 @@ typedef struct item {
 struct ps_reclaim {
     ps_coordinator *c;
     ps_call *call;
-    char peer[PS_PEER_HOST_MAX];
+    char client[PS_CLIENT_HOST_MAX];
     int64_t sent_us; /* when the last piece was handed out */
     char job_id[PS_COORDINATOR_ID_MAX];
     uint64_t number;
@@ -373,23 +373,23 @@ void ps_serve_reclaim_logs(void *service, const ProtobufCMessage *request, ps_pa
     const Psgd__V1__ReclaimLogsRequest *q = (const void *)request;
     ps_coordinator *c = service;
     ps_reclaim *r = ps_xcalloc(1, sizeof *r);
-    size_t count = 0, of_peer = 0;
+    size_t count = 0, of_client = 0;
     ps_status st;
 
     (void)payload;
-    ps_peer_host(call, r->peer);
+    ps_client_host(call, r->client);
     for (const ps_reclaim *other = c->reclaims; other; other = other->next) {
         count++;
-        of_peer += strcmp(other->peer, r->peer) == 0;
+        of_client += strcmp(other->client, r->client) == 0;
     }
     r->c = c;
     r->call = call;
     PS_LINK_FIRST(c->reclaims, r);
     snprintf(r->job_id, sizeof r->job_id, "%.95s", q->job_id);
     st = ps_artifacts_folder(r->folder, c->conf.data_dir, r->job_id);
-    if (ps_is_ok(&st) && (count >= RECLAIMS_MAX || of_peer >= RECLAIMS_OF_PEER_MAX)) {
+    if (ps_is_ok(&st) && (count >= RECLAIMS_MAX || of_client >= RECLAIMS_OF_CLIENT_MAX)) {
         st = ps_fail(PS_RESOURCE_EXHAUSTED, "%zu downloads, %zu of %s; %d and %d are allowed",
-                     count, of_peer, r->peer, RECLAIMS_MAX, RECLAIMS_OF_PEER_MAX);
+                     count, of_client, r->client, RECLAIMS_MAX, RECLAIMS_OF_CLIENT_MAX);
     }
     if (ps_is_ok(&st) && c->is_stopping) {
         st = ps_fail(PS_UNAVAILABLE, "the coordinator is stopping");

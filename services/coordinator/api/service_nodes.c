@@ -87,7 +87,7 @@ void ps_serve_register_node(void *service, const ProtobufCMessage *request, ps_p
     ps_coordinator *c = service;
     ps_node_entry *node = NULL;
     bool is_new = false;
-    char peer[PS_PEER_HOST_MAX];
+    char client[PS_CLIENT_HOST_MAX];
     ps_live *next;
     ps_status st;
 
@@ -97,9 +97,9 @@ void ps_serve_register_node(void *service, const ProtobufCMessage *request, ps_p
                                    q->threads, PS_THREADS_MAX));
         return;
     }
-    ps_peer_host(call, peer);
-    st = ps_nodes_register(&c->nodes, q, peer, ps_coordinator_now_us(c), ps_clock_wall_us(), &node,
-                           &is_new);
+    ps_client_host(call, client);
+    st = ps_nodes_register(&c->nodes, q, client, ps_coordinator_now_us(c), ps_clock_wall_us(),
+                           &node, &is_new);
     if (!ps_is_ok(&st)) {
         ps_call_fail(call, st);
         return;

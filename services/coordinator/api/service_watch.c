@@ -17,12 +17,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WATCHERS_MAX = 1000, WATCHERS_OF_PEER_MAX = 250 };
+enum { WATCHERS_MAX = 1000, WATCHERS_OF_CLIENT_MAX = 250 };
 
 struct ps_watcher {
     ps_coordinator *c;
     ps_call *call;
-    char peer[PS_PEER_HOST_MAX];
+    char client[PS_CLIENT_HOST_MAX];
     char job_id[PS_COORDINATOR_ID_MAX];
     uint64_t number; /* 0: to be read */
     uint64_t cursor;
@@ -163,22 +163,22 @@ static void pump(ps_watcher *w)
 /* Returns false after the call was refused. */
 static bool may_watch(const ps_coordinator *c, ps_call *call, const char *job_id)
 {
-    char peer[PS_PEER_HOST_MAX];
-    size_t count = 0, of_peer = 0;
+    char client[PS_CLIENT_HOST_MAX];
+    size_t count = 0, of_client = 0;
 
-    ps_peer_host(call, peer);
+    ps_client_host(call, client);
     for (const ps_watcher *w = c->watchers; w; w = w->next) {
         count++;
-        of_peer += strcmp(w->peer, peer) == 0;
+        of_client += strcmp(w->client, client) == 0;
     }
     if (c->is_stopping) {
         ps_refuse(call, PS_UNAVAILABLE, NULL, job_id, "the coordinator is stopping");
         return false;
     }
-    if (count >= WATCHERS_MAX || of_peer >= WATCHERS_OF_PEER_MAX) {
+    if (count >= WATCHERS_MAX || of_client >= WATCHERS_OF_CLIENT_MAX) {
         ps_refuse(call, PS_RESOURCE_EXHAUSTED, NULL, job_id,
-                  "%zu watchers, %zu of %s; %d and %d are allowed", count, of_peer, peer,
-                  WATCHERS_MAX, WATCHERS_OF_PEER_MAX);
+                  "%zu watchers, %zu of %s; %d and %d are allowed", count, of_client, client,
+                  WATCHERS_MAX, WATCHERS_OF_CLIENT_MAX);
         return false;
     }
     return true;
@@ -201,7 +201,7 @@ void ps_serve_watch_job(void *service, const ProtobufCMessage *request, ps_paylo
     w->call = call;
     w->number = live ? live->record.number : 0;
     w->cursor = q->after_sequence;
-    ps_peer_host(call, w->peer);
+    ps_client_host(call, w->client);
     snprintf(w->job_id, sizeof w->job_id, "%.*s", PS_COORDINATOR_ID_MAX - 1, q->job_id);
     PS_LINK_FIRST(c->watchers, w);
     ps_call_on_gone(call, on_gone, w);

@@ -116,23 +116,23 @@ static void drop(ps_nodes *nodes, size_t at)
             (nodes->count - at) * sizeof(ps_node_entry *));
 }
 
-/* Makes room for one more of `peer`. */
-static ps_status make_room(ps_nodes *nodes, const char *peer, int64_t now_us)
+/* Makes room for one more of `host`. */
+static ps_status make_room(ps_nodes *nodes, const char *host, int64_t now_us)
 {
-    size_t of_peer = 0, oldest = nodes->count;
-    bool is_peer_full;
+    size_t of_host = 0, oldest = nodes->count;
+    bool is_host_full;
 
     for (size_t i = 0; i < nodes->count; i++) {
-        of_peer += strcmp(nodes->entries[i]->peer, peer) == 0;
+        of_host += strcmp(nodes->entries[i]->host, host) == 0;
     }
-    is_peer_full = of_peer >= PS_NODES_OF_PEER_MAX;
-    if (!is_peer_full && nodes->count < PS_NODES_MAX) {
+    is_host_full = of_host >= PS_NODES_OF_HOST_MAX;
+    if (!is_host_full && nodes->count < PS_NODES_MAX) {
         return ps_ok();
     }
     for (size_t i = 0; i < nodes->count; i++) {
         const ps_node_entry *node = nodes->entries[i];
 
-        if ((!is_peer_full || strcmp(node->peer, peer) == 0) && gives_way(nodes, node, now_us) &&
+        if ((!is_host_full || strcmp(node->host, host) == 0) && gives_way(nodes, node, now_us) &&
             (oldest == nodes->count || node->seen_us < nodes->entries[oldest]->seen_us)) {
             oldest = i;
         }
@@ -141,9 +141,9 @@ static ps_status make_room(ps_nodes *nodes, const char *peer, int64_t now_us)
         drop(nodes, oldest);
         return ps_ok();
     }
-    return is_peer_full ? ps_fail(PS_RESOURCE_EXHAUSTED,
-                                  "%zu nodes of host %s are known already; %d are allowed", of_peer,
-                                  peer, PS_NODES_OF_PEER_MAX)
+    return is_host_full ? ps_fail(PS_RESOURCE_EXHAUSTED,
+                                  "%zu nodes of host %s are known already; %d are allowed", of_host,
+                                  host, PS_NODES_OF_HOST_MAX)
                         : ps_fail(PS_RESOURCE_EXHAUSTED,
                                   "%d nodes are known already; no more are allowed", PS_NODES_MAX);
 }
@@ -182,7 +182,7 @@ static ps_status check_twin(const ps_nodes *nodes, const ps_node_entry *node,
 }
 
 ps_status ps_nodes_register(ps_nodes *nodes, const Psgd__V1__RegisterNodeRequest *req,
-                            const char *peer, int64_t now_us, int64_t wall_us, ps_node_entry **out,
+                            const char *host, int64_t now_us, int64_t wall_us, ps_node_entry **out,
                             bool *is_new)
 {
     ps_status st = check(req);
@@ -192,7 +192,7 @@ ps_status ps_nodes_register(ps_nodes *nodes, const Psgd__V1__RegisterNodeRequest
         return st;
     }
     node = ps_nodes_find(nodes, req->node_id);
-    st = node ? check_twin(nodes, node, req, now_us) : make_room(nodes, peer, now_us);
+    st = node ? check_twin(nodes, node, req, now_us) : make_room(nodes, host, now_us);
     if (!ps_is_ok(&st)) {
         return st;
     }
@@ -208,7 +208,7 @@ ps_status ps_nodes_register(ps_nodes *nodes, const Psgd__V1__RegisterNodeRequest
     node->has_left = false;
     node->incarnation = req->incarnation;
     node->role = req->role;
-    snprintf(node->peer, sizeof node->peer, "%s", peer);
+    snprintf(node->host, sizeof node->host, "%s", host);
     snprintf(node->address, sizeof node->address, "%s", req->address);
     snprintf(node->version, sizeof node->version, "%.31s", req->version);
     snprintf(node->kernels, sizeof node->kernels, "%.159s", req->kernels);

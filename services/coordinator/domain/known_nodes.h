@@ -18,10 +18,10 @@
 
 enum {
     PS_NODES_MAX = 4096,
-    PS_NODES_OF_PEER_MAX = 2048, /* registered from one host */
+    PS_NODES_OF_HOST_MAX = 2048, /* registered from one host */
     PS_NODES_ID_MAX = 80,
     PS_NODES_ADDRESS_MAX = 160,
-    PS_NODES_PEER_MAX = 64
+    PS_NODES_HOST_MAX = 64
 };
 
 typedef struct ps_node_entry {
@@ -32,7 +32,7 @@ typedef struct ps_node_entry {
     char kernels[160];
     uint32_t threads; /* of a parameter server; 0: not said */
     uint64_t incarnation;
-    char peer[PS_NODES_PEER_MAX]; /* the host that registered it */
+    char host[PS_NODES_HOST_MAX]; /* the host that registered it */
     bool has_left;                /* has said so, and not registered since */
     bool has_beaten;              /* has sent a heartbeat since it registered */
 
@@ -58,7 +58,7 @@ typedef struct ps_nodes {
 void ps_nodes_init(ps_nodes *nodes, int64_t heartbeat_us, int64_t lease_us);
 void ps_nodes_fini(ps_nodes *nodes);
 
-/* Checks the request of the host `peer` and takes it in; *out is the entry, *is_new says whether
+/* Checks the request of the host `host` and takes it in; *out is the entry, *is_new says whether
  * the process is another than before. If there are too many nodes, in all or of that host, one that
  * has never sent a heartbeat or is silent for longer than its lease gives way.
  *
@@ -67,7 +67,7 @@ void ps_nodes_fini(ps_nodes *nodes);
  * FAILED_PRECONDITION  a process at another address has the id and lives: it has missed fewer than
  *                      two heartbeats; or one that was started later has its lease */
 PS_MUST_USE ps_status ps_nodes_register(ps_nodes *nodes, const Psgd__V1__RegisterNodeRequest *req,
-                                        const char *peer, int64_t now_us, int64_t wall_us,
+                                        const char *host, int64_t now_us, int64_t wall_us,
                                         ps_node_entry **out, bool *is_new);
 
 /* Notes what a heartbeat says. NOT_FOUND: an unknown node, or an older process. */
