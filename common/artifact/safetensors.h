@@ -3,6 +3,7 @@
 #ifndef PS_COMMON_ARTIFACT_SAFETENSORS_H
 #define PS_COMMON_ARTIFACT_SAFETENSORS_H
 
+#include "common/base/sha256.h"
 #include "common/base/status.h"
 
 #include <stddef.h>
@@ -26,6 +27,26 @@ typedef struct ps_meta {
  * ps_file_writer. */
 PS_MUST_USE ps_status ps_safetensors_write(const char *path, const ps_tensor *tensors, size_t count,
                                            const ps_meta *meta, size_t meta_count);
+
+/* Where values come from that are not in memory. */
+typedef struct ps_tensor_source {
+    /* Writes the next n values to `values`: those of the first tensor, then of the second, ... */
+    ps_status (*read)(void *arg, float *values, size_t n);
+    void *arg;
+} ps_tensor_source;
+
+/* Size and digest of a file, taken while it was written. */
+typedef struct ps_written {
+    uint64_t size; /* bytes */
+    char sha256[PS_SHA256_HEX_BYTES];
+} ps_written;
+
+/* Does the same with values that the source gives, a piece after the other; `data` is ignored.
+ * Returns the first failure of the source; then there is no file. */
+PS_MUST_USE ps_status ps_safetensors_write_from(const char *path, const ps_tensor *tensors,
+                                                size_t count, const ps_meta *meta,
+                                                size_t meta_count, const ps_tensor_source *source,
+                                                ps_written *written);
 
 /* A file that was read. All of it is in memory, so the file may be removed. Immutable, so any
  * thread may use it. Tensors are in the order of their data. */

@@ -4,12 +4,15 @@
 
 #include "common/base/files.h"
 #include "common/base/strbuf.h"
+#include "common/base/xalloc.h"
 
 #include <assert.h>
 #include <jansson.h>
 #include <stdlib.h>
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the format's byte order is ours");
+
+enum { PIECE = 1 << 16 }; /* values that are read and written at a time */
 
 static const char meta_key[] = "__metadata__";
 
@@ -60,44 +63,115 @@ static json_t *make_header(const ps_tensor *tensors, size_t count, const ps_meta
     return header;
 }
 
-static ps_status write_tensors(ps_file_writer *writer, const ps_strbuf *json,
-                               const ps_tensor *tensors, size_t count)
-{
-    uint64_t header_bytes = json->len;
-    ps_status st = ps_file_writer_add(writer, &header_bytes, sizeof header_bytes);
+/* A file that is being written. */
+typedef struct output {
+    ps_file_writer writer;
+    ps_sha256 *sha; /* NULL: nobody wants a digest */
+} output;
 
-    if (ps_is_ok(&st)) {
-        st = ps_file_writer_add(writer, json->data, json->len);
+static ps_status put_bytes(output *out, const void *bytes, size_t n)
+{
+    if (out->sha != NULL) {
+        ps_sha256_add(out->sha, bytes, n);
     }
-    for (size_t i = 0; i < count && ps_is_ok(&st); i++) {
-        st = ps_file_writer_add(writer, tensors[i].data, values_of(&tensors[i]) * sizeof(float));
+    return ps_file_writer_add(&out->writer, bytes, n);
+}
+
+static ps_status put_from(output *out, const ps_tensor_source *source, uint64_t n)
+{
+    float *piece = ps_xmalloc(PIECE * sizeof *piece);
+    ps_status st = ps_ok();
+
+    while (n > 0 && ps_is_ok(&st)) {
+        size_t some = n < PIECE ? (size_t)n : PIECE;
+
+        st = source->read(source->arg, piece, some);
+        if (ps_is_ok(&st)) {
+            st = put_bytes(out, piece, some * sizeof *piece);
+        }
+        n -= some;
     }
+    free(piece);
     return st;
 }
 
-ps_status ps_safetensors_write(const char *path, const ps_tensor *tensors, size_t count,
-                               const ps_meta *meta, size_t meta_count)
+/* Writes the header and the values: those of the source, or with NULL those of the tensors. */
+static ps_status put_all(output *out, const ps_strbuf *json, const ps_tensor *tensors, size_t count,
+                         const ps_tensor_source *source)
+{
+    uint64_t header_bytes = json->len, n = 0;
+    ps_status st = put_bytes(out, &header_bytes, sizeof header_bytes);
+
+    if (ps_is_ok(&st)) {
+        st = put_bytes(out, json->data, json->len);
+    }
+    for (size_t i = 0; i < count && ps_is_ok(&st); i++) {
+        n += values_of(&tensors[i]);
+        if (source == NULL) {
+            st = put_bytes(out, tensors[i].data, values_of(&tensors[i]) * sizeof(float));
+        }
+    }
+    return source != NULL && ps_is_ok(&st) ? put_from(out, source, n) : st;
+}
+
+static ps_strbuf header_text(const ps_tensor *tensors, size_t count, const ps_meta *meta,
+                             size_t meta_count)
 {
     json_t *header = make_header(tensors, count, meta, meta_count);
     char *text = json_dumps(header, JSON_COMPACT);
-    ps_file_writer writer;
     ps_strbuf json = {0};
-    ps_status st;
 
     ps_strbuf_puts(&json, text);
     free(text);
     json_decref(header);
     ps_strbuf_pad(&json, ' ', (8 - json.len % 8) % 8);
     assert(json.len <= PS_SAFETENSORS_HEADER_MAX);
-    st = ps_file_writer_open(&writer, path);
-    if (ps_is_ok(&st)) {
-        st = write_tensors(&writer, &json, tensors, count);
-        if (ps_is_ok(&st)) {
-            st = ps_file_writer_commit(&writer);
-        } else {
-            ps_file_writer_abandon(&writer);
-        }
+    return json;
+}
+
+static ps_status write_file(output *out, const char *path, const ps_strbuf *json,
+                            const ps_tensor *tensors, size_t count, const ps_tensor_source *source)
+{
+    ps_status st = ps_file_writer_open(&out->writer, path);
+
+    if (!ps_is_ok(&st)) {
+        return st;
     }
+    st = put_all(out, json, tensors, count, source);
+    if (!ps_is_ok(&st)) {
+        ps_file_writer_abandon(&out->writer);
+        return st;
+    }
+    return ps_file_writer_commit(&out->writer);
+}
+
+ps_status ps_safetensors_write(const char *path, const ps_tensor *tensors, size_t count,
+                               const ps_meta *meta, size_t meta_count)
+{
+    ps_strbuf json = header_text(tensors, count, meta, meta_count);
+    output out = {0};
+    ps_status st = write_file(&out, path, &json, tensors, count, NULL);
+
+    ps_strbuf_fini(&json);
+    return st;
+}
+
+ps_status ps_safetensors_write_from(const char *path, const ps_tensor *tensors, size_t count,
+                                    const ps_meta *meta, size_t meta_count,
+                                    const ps_tensor_source *source, ps_written *written)
+{
+    ps_strbuf json = header_text(tensors, count, meta, meta_count);
+    ps_sha256 sha = {0};
+    output out = {.sha = &sha};
+    ps_status st;
+
+    written->size = sizeof(uint64_t) + json.len;
+    for (size_t i = 0; i < count; i++) {
+        written->size += values_of(&tensors[i]) * sizeof(float);
+    }
+    ps_sha256_init(&sha);
+    st = write_file(&out, path, &json, tensors, count, source);
+    ps_sha256_finish(&sha, written->sha256);
     ps_strbuf_fini(&json);
     return st;
 }

@@ -16,8 +16,9 @@ enum { SHAPE_TEXT = 48 };
 
 static ps_tensor tensor_of(const ps_variable *variable, const float *block)
 {
-    ps_tensor tensor = {
-        .name = variable->name, .rank = variable->shape.rank, .data = block + variable->at};
+    ps_tensor tensor = {.name = variable->name,
+                        .rank = variable->shape.rank,
+                        .data = block != NULL ? block + variable->at : NULL};
 
     for (uint32_t d = 0; d < tensor.rank; d++) {
         tensor.dim[d] = variable->shape.dim[d];
@@ -25,16 +26,35 @@ static ps_tensor tensor_of(const ps_variable *variable, const float *block)
     return tensor;
 }
 
-ps_status ps_weights_write(const char *path, const ps_variable *variables, size_t count,
-                           const float *block, const ps_meta *meta, size_t meta_count)
+/* Returns the tensors of all variables; the caller frees them. With block NULL only shapes. */
+static ps_tensor *tensors_of(const ps_variable *variables, size_t count, const float *block)
 {
     ps_tensor *tensors = ps_xcalloc(count + 1, sizeof *tensors);
-    ps_status st;
 
     for (size_t v = 0; v < count; v++) {
         tensors[v] = tensor_of(&variables[v], block);
     }
-    st = ps_safetensors_write(path, tensors, count, meta, meta_count);
+    return tensors;
+}
+
+ps_status ps_weights_write(const char *path, const ps_variable *variables, size_t count,
+                           const float *block, const ps_meta *meta, size_t meta_count)
+{
+    ps_tensor *tensors = tensors_of(variables, count, block);
+    ps_status st = ps_safetensors_write(path, tensors, count, meta, meta_count);
+
+    free(tensors);
+    return st;
+}
+
+ps_status ps_weights_write_from(const char *path, const ps_variable *variables, size_t count,
+                                const ps_meta *meta, size_t meta_count,
+                                const ps_tensor_source *source, ps_written *written)
+{
+    ps_tensor *tensors = tensors_of(variables, count, NULL);
+    ps_status st =
+        ps_safetensors_write_from(path, tensors, count, meta, meta_count, source, written);
+
     free(tensors);
     return st;
 }

@@ -15,6 +15,12 @@
 PS_MUST_USE ps_status ps_weights_write(const char *path, const ps_variable *variables, size_t count,
                                        const float *block, const ps_meta *meta, size_t meta_count);
 
+/* Does the same with values that the source gives in the order of the variables, and says what was
+ * written. Errors are those of ps_safetensors_write_from. */
+PS_MUST_USE ps_status ps_weights_write_from(const char *path, const ps_variable *variables,
+                                            size_t count, const ps_meta *meta, size_t meta_count,
+                                            const ps_tensor_source *source, ps_written *written);
+
 /* Checks that all values are finite. Returns INTERNAL with the first one that is not. */
 PS_MUST_USE ps_status ps_weights_check_finite(const ps_variable *variables, size_t count,
                                               const float *block);

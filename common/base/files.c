@@ -22,6 +22,7 @@ enum {
     FIRST_BYTES = 64 * 1024,
     OPEN_DIRS = 16, /* bound of descriptors while removing a tree */
     PATH_NAMES_MAX = 8,
+    START_BYTES = 8 << 20, /* that many more are added before the disk is told to begin with them */
 };
 
 /* Returns a first size for the buffer; a regular file seldom needs a second one. */
@@ -157,10 +158,41 @@ ps_status ps_file_writer_open(ps_file_writer *writer, const char *path)
     return ps_ok();
 }
 
+ps_status ps_file_writer_open_passing(ps_file_writer *writer, const char *path)
+{
+    ps_status st = ps_file_writer_open(writer, path);
+
+    writer->is_passing = true;
+    return st;
+}
+
+/* Starts to write what was added, and does not wait for it. Only fsync says whether it is written,
+ * so a failure does not matter here. */
+static void start_writing(ps_file_writer *writer)
+{
+#ifdef SYNC_FILE_RANGE_WRITE
+    (void)sync_file_range(writer->fd, (off_t)writer->started,
+                          (off_t)(writer->added - writer->started), SYNC_FILE_RANGE_WRITE);
+#endif
+    writer->started = writer->added;
+}
+
 ps_status ps_file_writer_add(ps_file_writer *writer, const void *bytes, size_t n)
 {
-    if (write_all(writer->fd, bytes, n) != 0) {
-        return ps_fail_errno(errno, "write %s", PS_PATH_SHOWN(writer->path));
+    const char *p = bytes;
+
+    while (n > 0) {
+        size_t some = n < START_BYTES ? n : START_BYTES;
+
+        if (write_all(writer->fd, p, some) != 0) {
+            return ps_fail_errno(errno, "write %s", PS_PATH_SHOWN(writer->path));
+        }
+        writer->added += some;
+        if (!writer->is_passing && writer->added - writer->started >= START_BYTES) {
+            start_writing(writer);
+        }
+        p += some;
+        n -= some;
     }
     return ps_ok();
 }
@@ -193,12 +225,13 @@ ps_status ps_file_writer_commit(ps_file_writer *writer)
 {
     ps_status st = ps_ok();
 
-    if (fsync(writer->fd) != 0 || rename(writer->temporary, writer->path) != 0) {
+    if ((!writer->is_passing && fsync(writer->fd) != 0) ||
+        rename(writer->temporary, writer->path) != 0) {
         st = ps_fail_errno(errno, "write %s", PS_PATH_SHOWN(writer->path));
         ps_file_writer_abandon(writer);
         return st;
     }
-    if (sync_dir_of(writer->path) != 0) {
+    if (!writer->is_passing && sync_dir_of(writer->path) != 0) {
         st = ps_fail_errno(errno, "sync the directory of %s", PS_PATH_SHOWN(writer->path));
     }
     close(writer->fd);

@@ -34,6 +34,8 @@ PS_MUST_USE ps_status ps_file_write(const char *path, const void *bytes, size_t 
  * abandon is allowed. */
 typedef struct ps_file_writer {
     int fd;
+    bool is_passing;         /* nothing is synced */
+    uint64_t added, started; /* bytes, and those of them that are on their way to the disk */
     char *path;
     char *temporary;
 } ps_file_writer;
@@ -41,7 +43,11 @@ typedef struct ps_file_writer {
 /* Creates the temporary file. */
 PS_MUST_USE ps_status ps_file_writer_open(ps_file_writer *writer, const char *path);
 
-/* Appends n bytes to the temporary file. */
+/* Does the same for a file that nobody needs after a crash. Commit only renames it. */
+PS_MUST_USE ps_status ps_file_writer_open_passing(ps_file_writer *writer, const char *path);
+
+/* Appends n bytes to the temporary file. The disk begins to write long files while more is added,
+ * so that commit has less to wait for. */
 PS_MUST_USE ps_status ps_file_writer_add(ps_file_writer *writer, const void *bytes, size_t n);
 
 /* Makes the file durable under its name and ends the writer. */
@@ -61,9 +67,9 @@ PS_MUST_USE ps_status ps_file_append(const char *path, const void *bytes, size_t
  * in main, before any thread. */
 void ps_files_private(void);
 
-/* Makes a data directory and locks it: *fd holds the lock until it is closed. Takes from other users
- * what older programs let them open: the lock, and the entries `names` (NULL-terminated) of the
- * directory. UNAVAILABLE: another process has the lock. */
+/* Makes a data directory and locks it: *fd holds the lock until it is closed. Takes from other
+ * users what older programs let them open: the lock, and the entries `names` (NULL-terminated) of
+ * the directory. UNAVAILABLE: another process has the lock. */
 PS_MUST_USE ps_status ps_dir_lock(const char *path, const char *const *names, int *fd);
 
 /* Makes a directory and its parents (mode 0755 under the umask). Succeeds if it exists. */

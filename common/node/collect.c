@@ -2,8 +2,8 @@
 /* collect.c - the files of an attempt as a stream of chunks.
  *
  * Tasks do all that waits for the disk, one after the other: the role saves, the log is flushed,
- * files are opened and their checksums taken, chunks are read. A chunk is read while the one before
- * it is being sent. The log may go on growing: what is sent is what there was.
+ * files are opened, chunks are read and added to the digest of their file. A chunk is read while
+ * the one before it is being sent. The log may go on growing: what is sent is what there was.
  */
 #include "common/base/container_of.h"
 #include "common/base/files.h"
@@ -29,7 +29,6 @@ typedef struct item {
     ps_buf *bytes;    /* a reference; NULL: a file */
     bool is_optional; /* as of ps_node_keep_if_there */
     uint64_t size;
-    char sha256[PS_SHA256_HEX_BYTES];
 } item;
 
 /* A chunk that is sent next. */
@@ -39,6 +38,7 @@ typedef struct chunk {
     ps_buf *buf;    /* a reference */
     ps_piece piece; /* in buf */
     uint32_t crc32;
+    char sha256[PS_SHA256_HEX_BYTES]; /* of the file; "" before its last chunk */
 } chunk;
 
 struct ps_collect {
@@ -52,9 +52,10 @@ struct ps_collect {
     ps_status status; /* of the task */
     char folder[sizeof((ps_node *)0)->folder];
     size_t count;
-    size_t now;  /* the next to read from */
-    uint64_t at; /* next byte of items[now] */
-    chunk ahead; /* written by the task while it runs */
+    size_t now;    /* the next to read from */
+    uint64_t at;   /* next byte of items[now] */
+    ps_sha256 sha; /* of what was read of items[now] */
+    chunk ahead;   /* written by the task while it runs */
     item items[PS_NODE_KEPT_MAX + 1];
 };
 
@@ -69,6 +70,7 @@ static void destroy(ps_collect *c)
         ps_buf_unref(c->items[i].bytes);
     }
     ps_buf_unref(c->ahead.buf);
+    ps_sha256_fini(&c->sha);
     free(c);
     ps_node_gone(node);
 }
@@ -142,7 +144,7 @@ static void list(ps_collect *c)
     add(c, name, PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_LOG)->file = "log";
 }
 
-/* --- files and checksums, on the thread of the tasks ---------------------------- */
+/* --- files, on the thread of the tasks ---------------------------- */
 
 static ps_status open_item(const ps_collect *c, item *it)
 {
@@ -162,36 +164,6 @@ static ps_status open_item(const ps_collect *c, item *it)
     }
     it->size = (uint64_t)info.st_size;
     return ps_ok();
-}
-
-static ps_status hash_item(item *it)
-{
-    ps_sha256 sha;
-    enum { PIECE = 1 << 18 };
-    uint8_t *piece = NULL;
-    ps_status st = ps_ok();
-
-    ps_sha256_init(&sha);
-    if (it->bytes != NULL) {
-        ps_sha256_add(&sha, it->bytes->data, it->bytes->len);
-    } else {
-        piece = ps_xmalloc(PIECE);
-    }
-    for (uint64_t at = 0; it->bytes == NULL && at < it->size;) {
-        size_t want = it->size - at < PIECE ? (size_t)(it->size - at) : PIECE;
-        ssize_t n = pread(it->fd, piece, want, (off_t)at);
-
-        if (n <= 0) {
-            st = n < 0 ? ps_fail_errno(errno, "read %s", it->name)
-                       : ps_fail(PS_DATA_LOSS, "%s became shorter", it->name);
-            break;
-        }
-        ps_sha256_add(&sha, piece, (size_t)n);
-        at += (uint64_t)n;
-    }
-    free(piece);
-    ps_sha256_finish(&sha, it->sha256);
-    return st;
 }
 
 /* Removes the items that need not be there and are not. */
@@ -218,7 +190,7 @@ static void drop_missing(ps_collect *c)
     c->count = count;
 }
 
-static void open_and_hash(ps_task *task)
+static void open_all(ps_task *task)
 {
     ps_collect *c = PS_CONTAINER_OF(task, ps_collect, task);
 
@@ -231,9 +203,6 @@ static void open_and_hash(ps_task *task)
         }
         if (ps_is_ok(&c->status) && i + 1 == c->count && it->size > c->flush.size) {
             it->size = c->flush.size; /* the log: lines that are whole */
-        }
-        if (ps_is_ok(&c->status)) {
-            c->status = hash_item(it);
         }
     }
 }
@@ -257,6 +226,21 @@ static ps_status read_bytes(const item *it, uint64_t at, size_t n, ps_buf **out)
     return ps_ok();
 }
 
+static void add_to_digests(ps_collect *c, chunk *to)
+{
+    const void *bytes = to->piece.data;
+    size_t n = to->piece.len;
+
+    to->crc32 = (uint32_t)crc32(crc32(0, NULL, 0), bytes, (unsigned)n);
+    if (to->at == 0) {
+        ps_sha256_init(&c->sha);
+    }
+    ps_sha256_add(&c->sha, bytes, n);
+    if (to->at + n == to->it->size) {
+        ps_sha256_finish(&c->sha, to->sha256);
+    }
+}
+
 /* Reads the chunk at items[now] and `at`. On the thread of the tasks. */
 static void read_ahead(ps_task *task)
 {
@@ -275,7 +259,7 @@ static void read_ahead(ps_task *task)
         to->at = c->at;
         to->piece = (ps_piece){
             .buf = to->buf, .data = to->buf->data + (it->bytes != NULL ? c->at : 0), .len = n};
-        to->crc32 = (uint32_t)crc32(crc32(0, NULL, 0), to->piece.data, (unsigned)n);
+        add_to_digests(c, to);
     }
 }
 
@@ -328,7 +312,7 @@ static void send_chunk(ps_collect *c)
     reply.name = (char *)now.it->name;
     reply.kind = now.it->kind;
     reply.size = now.it->size;
-    reply.sha256 = (char *)now.it->sha256;
+    reply.sha256 = now.sha256;
     reply.offset = now.at;
     reply.crc32 = now.crc32;
     c->ahead = (chunk){0};
@@ -356,7 +340,7 @@ static void advance(ps_collect *c)
     }
 }
 
-static void hashed(ps_task *task)
+static void opened(ps_task *task)
 {
     ps_collect *c = PS_CONTAINER_OF(task, ps_collect, task);
 
@@ -378,7 +362,7 @@ static void flushed(ps_task *task)
     if (c->call == NULL) {
         destroy(c);
     } else {
-        submit(c, open_and_hash, hashed);
+        submit(c, open_all, opened);
     }
 }
 

@@ -242,6 +242,12 @@ const float *ps_store_weights(ps_store *store)
     return store->flat;
 }
 
+const float *ps_store_slice_weights(const ps_store *store, uint32_t place)
+{
+    assert(place < store->slice_count);
+    return (const float *)(const void *)store->slices[place].weights->data;
+}
+
 uint64_t ps_store_version(const ps_store *store, uint32_t place)
 {
     assert(place < store->slice_count);

@@ -340,6 +340,9 @@ size_t ps_store_value_count(const ps_store *store);
  * the store's, valid until the next call. */
 const float *ps_store_weights(ps_store *store);
 
+/* Returns the weights (n) of the slice at `place` of conf.slices. Valid until the next push. */
+const float *ps_store_slice_weights(const ps_store *store, uint32_t place);
+
 /* Returns the version of the slice at `place` of conf.slices. */
 uint64_t ps_store_version(const ps_store *store, uint32_t place);
 

@@ -214,16 +214,15 @@ static void copy_weights(void *arg)
     const copying *c = arg;
     const ps_placement *placement = &c->t->session->placement;
     uint32_t server = placement->parts[c->t->part].server;
-    const float *from = ps_store_weights(c->t->store);
     float *to = c->weights;
+    uint32_t place = 0;
 
     for (uint32_t i = 0; i < placement->owned_count[server]; i++) {
         uint32_t slice = placement->owned[server][i];
         uint32_t n = placement->layout->slices[slice].n;
 
         if (placement->part_of[slice] == c->t->part) {
-            memcpy(to, from, n * sizeof *to);
-            from += n;
+            memcpy(to, ps_store_slice_weights(c->t->store, place++), n * sizeof *to);
         }
         to += n;
     }

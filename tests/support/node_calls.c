@@ -567,8 +567,8 @@ static void on_chunk(void *arg, const ProtobufCMessage *head, ps_payload *payloa
         snprintf(file->name, sizeof file->name, "%s", reply->name);
         file->kind = reply->kind;
         c->size = reply->size;
-        snprintf(c->sha256, sizeof c->sha256, "%s", reply->sha256);
     }
+    snprintf(c->sha256, sizeof c->sha256, "%s", reply->sha256); /* that of the last chunk counts */
     if (reply->offset != file->bytes.len) {
         c->wrong = "offset of a chunk";
     }

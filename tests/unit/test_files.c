@@ -2,6 +2,7 @@
 /* test_files.c - files, directories, names and paths; each test in a directory of its own. */
 #include "common/base/files.h"
 
+#include "common/base/xalloc.h"
 #include "tests/support/cmocka_all.h"
 
 #include <dirent.h>
@@ -132,6 +133,38 @@ static void pieces_appear_only_at_commit(void **state)
     assert_ok(ps_file_writer_commit(&other));
     assert_holds("d/a", "z");
     assert_int_equal(count_entries("d"), 1);
+}
+
+/* The disk begins with long files before commit. */
+static void long_files_are_whole_however_they_are_added(void **state)
+{
+    enum { N = 20 << 20, PIECE = 3 << 20 };
+    char *bytes = ps_xmalloc(N), *read = NULL;
+    size_t n = 0;
+
+    (void)state;
+    for (size_t i = 0; i < N; i++) {
+        bytes[i] = (char)(i * 31 >> 7);
+    }
+    for (int how = 0; how < 4; how++) {
+        ps_file_writer writer;
+
+        assert_ok(how % 2 ? ps_file_writer_open_passing(&writer, "long")
+                          : ps_file_writer_open(&writer, "long"));
+        for (size_t at = 0; at < N; at += n) {
+            n = how < 2 || N - at < PIECE ? N - at : PIECE;
+            assert_ok(ps_file_writer_add(&writer, bytes + at, n));
+        }
+        assert_int_equal(access("long", F_OK), -1);
+        assert_ok(ps_file_writer_commit(&writer));
+        assert_ok(ps_file_read("long", N, &read, &n));
+        assert_int_equal(n, N);
+        assert_memory_equal(read, bytes, N);
+        free(read);
+        assert_int_equal(count_entries("."), 1);
+        assert_int_equal(unlink("long"), 0);
+    }
+    free(bytes);
 }
 
 static void a_failed_write_leaves_nothing(void **state)
@@ -400,6 +433,8 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(what_is_abandoned_leaves_the_old_file_and_no_other,
                                         make_room, clear_room),
         cmocka_unit_test_setup_teardown(pieces_appear_only_at_commit, make_room, clear_room),
+        cmocka_unit_test_setup_teardown(long_files_are_whole_however_they_are_added, make_room,
+                                        clear_room),
         cmocka_unit_test_setup_teardown(a_failed_write_leaves_nothing, make_room, clear_room),
         cmocka_unit_test_setup_teardown(appends_follow_each_other, make_room, clear_room),
         cmocka_unit_test_setup_teardown(directories_are_made_with_those_above, make_room,

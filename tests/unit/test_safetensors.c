@@ -3,12 +3,15 @@
  * of others are read whole or refused with the reason. */
 #include "common/artifact/safetensors.h"
 
+#include "common/base/files.h"
+#include "common/base/sha256.h"
 #include "common/base/strbuf.h"
 
 #include "tests/support/temp_dir.h"
 
 #include <math.h>
 #include <string.h>
+#include <unistd.h>
 
 static const float weights[6] = {1, -2.5f, 0, 3e38f, -0.0f, 1e-40f};
 static const float bias[2] = {0.5f, INFINITY};
@@ -119,6 +122,59 @@ static void what_is_written_is_read_again(void **state)
     assert_null(ps_safetensors_meta(file, "epoch"));
     ps_safetensors_close(file);
     ps_safetensors_close(NULL);
+}
+
+/* Gives the values of `two`, and fails after `left` of them. */
+typedef struct giver {
+    float values[8];
+    size_t at, left;
+} giver;
+
+static ps_status give(void *arg, float *values, size_t n)
+{
+    giver *g = arg;
+
+    if (n > g->left) {
+        return ps_fail(PS_DATA_LOSS, "no more values");
+    }
+    memcpy(values, g->values + g->at, n * sizeof *values);
+    g->at += n;
+    g->left -= n;
+    return ps_ok();
+}
+
+static void what_a_source_gives_is_the_same_file(void **state)
+{
+    const ps_meta meta = {"step", "3"};
+    temp_dir dir = temp_dir_create();
+    char *expected = NULL, *bytes = NULL, hex[PS_SHA256_HEX_BYTES];
+    size_t expected_n = 0, n = 0;
+    const char *path = temp_dir_file(&dir, "model.safetensors");
+    giver g = {.left = 8};
+    const ps_tensor_source source = {give, &g};
+    ps_written written;
+    ps_status st;
+
+    (void)state;
+    memcpy(g.values, weights, sizeof weights);
+    memcpy(g.values + 6, bias, sizeof bias);
+    expect_ok(ps_safetensors_write(path, two, 2, &meta, 1));
+    expect_ok(ps_file_read(path, 4096, &expected, &expected_n));
+    expect_ok(ps_safetensors_write_from(path, two, 2, &meta, 1, &source, &written));
+    expect_ok(ps_file_read(path, 4096, &bytes, &n));
+    assert_int_equal(n, expected_n);
+    assert_memory_equal(bytes, expected, n);
+    ps_sha256_of(bytes, n, hex);
+    assert_int_equal(written.size, n);
+    assert_string_equal(written.sha256, hex);
+    free(bytes);
+    free(expected);
+    g = (giver){.left = 7};
+    path = temp_dir_file(&dir, "other.safetensors");
+    st = ps_safetensors_write_from(path, two, 2, &meta, 1, &source, &written);
+    assert_int_equal(st.code, PS_DATA_LOSS);
+    assert_int_equal(access(path, F_OK), -1);
+    temp_dir_destroy(&dir);
 }
 
 static void a_file_without_tensors_is_a_file(void **state)
@@ -270,6 +326,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_file_is_what_the_format_says),
         cmocka_unit_test(what_is_written_is_read_again),
+        cmocka_unit_test(what_a_source_gives_is_the_same_file),
         cmocka_unit_test(a_file_without_tensors_is_a_file),
         cmocka_unit_test(tensors_come_in_the_order_of_their_data),
         cmocka_unit_test(a_cut_file_is_refused_wherever_it_is_cut),

@@ -12,75 +12,142 @@
 #include "services/coordinator/domain/job_message.h"
 #include "services/coordinator/io/room.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-static ps_status scatter(const ps_archive *w, float *block)
+/* The parts of all servers, which are read slice by slice: a server left its slices in the order in
+ * which the model has them. */
+typedef struct model_parts {
+    const ps_placement *placement;
+    int *fds;       /* (server_count) */
+    uint32_t slice; /* the next one */
+    uint32_t given; /* values of it that were read */
+} model_parts;
+
+static ps_status open_part(const ps_archive *w, uint32_t rank, int *fd)
 {
-    const ps_layout *layout = &w->plan->layout;
-    const ps_placement *placement = w->placement;
+    off_t want = (off_t)(ps_placement_value_count(w->placement, rank) * sizeof(float));
+    char name[32], path[PS_FOLDER_MAX + 40];
+    struct stat facts;
+    ps_status st;
 
-    for (uint32_t rank = 0; rank < placement->server_count; rank++) {
-        char name[32], *bytes = NULL, path[PS_FOLDER_MAX + 40];
-        size_t want = ps_placement_value_count(placement, rank) * sizeof(float), n = 0, at = 0;
-        ps_status st;
+    ps_artifacts_part_name(name, rank);
+    snprintf(path, sizeof path, "%s/%s", w->folder, name);
+    st = ps_file_open(path, fd, &facts);
+    if (ps_is_ok(&st) && facts.st_size != want) {
+        st = ps_fail(PS_DATA_LOSS, "weights of server %u have %lld bytes instead of %lld", rank,
+                     (long long)facts.st_size, (long long)want);
+    }
+    return st;
+}
 
-        ps_artifacts_part_name(name, rank);
-        snprintf(path, sizeof path, "%s/%s", w->folder, name);
-        st = ps_file_read(path, want + 1, &bytes, &n);
-        if (ps_is_ok(&st) && n != want) {
-            st = ps_fail(PS_DATA_LOSS, "weights of server %u have %zu bytes instead of %zu", rank,
-                         n, want);
+static void close_parts(model_parts *p)
+{
+    for (uint32_t rank = 0; rank < p->placement->server_count; rank++) {
+        if (p->fds[rank] >= 0) {
+            close(p->fds[rank]);
         }
-        for (uint32_t k = 0; ps_is_ok(&st) && k < placement->owned_count[rank]; k++) {
-            const ps_slice *s = &layout->slices[placement->owned[rank][k]];
+    }
+    free(p->fds);
+}
 
-            memcpy(block + s->at, bytes + at, s->n * sizeof(float));
-            at += s->n * sizeof(float);
+static ps_status open_parts(const ps_archive *w, model_parts *p)
+{
+    uint32_t count = w->placement->server_count;
+    ps_status st = ps_ok();
+
+    *p = (model_parts){.placement = w->placement, .fds = ps_xcalloc(count, sizeof *p->fds)};
+    for (uint32_t rank = 0; rank < count; rank++) {
+        p->fds[rank] = -1;
+    }
+    for (uint32_t rank = 0; rank < count && ps_is_ok(&st); rank++) {
+        st = open_part(w, rank, &p->fds[rank]);
+    }
+    return st;
+}
+
+static ps_status read_all(int fd, void *bytes, size_t n)
+{
+    for (char *p = bytes; n > 0;) {
+        ssize_t got = read(fd, p, n);
+
+        if (got == 0) {
+            return ps_fail(PS_DATA_LOSS, "the weights of a server became shorter");
         }
-        free(bytes);
-        if (!ps_is_ok(&st)) {
-            return st;
+        if (got < 0 && errno != EINTR) {
+            return ps_fail_errno(errno, "read the weights of a server");
+        }
+        if (got > 0) {
+            p += got;
+            n -= (size_t)got;
         }
     }
     return ps_ok();
 }
 
-static ps_status write_model(ps_archive *w)
+/* Reads the model's next n values. */
+static ps_status read_values(void *arg, float *values, size_t n)
+{
+    model_parts *p = arg;
+    const ps_layout *layout = p->placement->layout;
+    ps_status st = ps_ok();
+
+    while (n > 0 && ps_is_ok(&st)) {
+        uint32_t left = layout->slices[p->slice].n - p->given;
+        uint32_t some = n < left ? (uint32_t)n : left;
+
+        st = read_all(p->fds[p->placement->server_of[p->slice]], values, some * sizeof *values);
+        values += some;
+        n -= some;
+        p->given += some;
+        if (p->given == layout->slices[p->slice].n) {
+            p->slice++;
+            p->given = 0;
+        }
+    }
+    return st;
+}
+
+static ps_status write_weights(const ps_archive *w, const char *name, ps_written *written)
 {
     const ps_layout *layout = &w->plan->layout;
-    float *block = malloc((layout->param_count + 1) * sizeof *block);
-    char name[PS_NAME_MAX + 1], path[PS_FOLDER_MAX + PS_NAME_MAX + 2], hex[PS_SHA256_HEX_BYTES];
-    char *spec = ps_plan_describe(w->plan);
+    char path[PS_FOLDER_MAX + PS_NAME_MAX + 2], *spec = ps_plan_describe(w->plan);
     const ps_meta meta[] = {{"job", w->job->id},
                             {"title", w->plan->spec->title},
                             {"producer", "psgd-coordinator " PS_VERSION},
                             {PS_DESCRIPTION_KEY, spec}};
-    uint64_t size = 0;
+    model_parts p;
+    const ps_tensor_source source = {.read = read_values, .arg = &p};
+    ps_status st = open_parts(w, &p);
+
+    snprintf(path, sizeof path, "%s/%s", w->folder, name);
+    if (ps_is_ok(&st)) {
+        st = ps_weights_write_from(path, layout->stored, layout->stored_count, meta,
+                                   sizeof meta / sizeof meta[0], &source, written);
+    }
+    close_parts(&p);
+    free(spec);
+    return st;
+}
+
+static ps_status write_model(ps_archive *w)
+{
+    char name[PS_NAME_MAX + 1];
+    ps_written written;
     ps_status st;
 
     ps_artifact_name(name, sizeof name, "MODEL", w->plan->spec->title, "ps", ".safetensors");
-    st = block
-             ? ps_wrap(ps_room_for(w->folder, layout->param_count * sizeof *block), "%s", name)
-             : ps_fail(PS_RESOURCE_EXHAUSTED, "no memory for %zu parameters", layout->param_count);
+    st = ps_wrap(ps_room_for(w->folder, w->plan->layout.param_count * sizeof(float)), "%s", name);
     if (ps_is_ok(&st)) {
-        st = scatter(w, block);
-    }
-    snprintf(path, sizeof path, "%s/%s", w->folder, name);
-    if (ps_is_ok(&st)) {
-        st = ps_weights_write(path, layout->stored, layout->stored_count, block, meta,
-                              sizeof meta / sizeof meta[0]);
+        st = write_weights(w, name, &written);
     }
     if (ps_is_ok(&st)) {
-        st = ps_sha256_of_file(path, hex, &size);
+        ps_job_add_artifact(w->job, name, PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_MODEL,
+                            written.size, written.sha256, "");
     }
-    if (ps_is_ok(&st)) {
-        ps_job_add_artifact(w->job, name, PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_MODEL, size, hex,
-                            "");
-    }
-    free(spec);
-    free(block);
     return st;
 }
 
