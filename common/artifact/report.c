@@ -14,10 +14,12 @@
 
 struct ps_report {
     ps_outlet out;
-    size_t value_count; /* number of metrics of an evaluation */
+    size_t value_count; /* number of metrics in a row */
 };
 
-static ps_status open_report(const char *path, const char *header, ps_report **out)
+/* The header is `first`, the metrics, `last`. */
+static ps_status open_report(const char *path, const char *first, const char *const *metrics,
+                             size_t metric_count, const char *last, ps_report **out)
 {
     ps_report *report = ps_xcalloc(1, sizeof *report);
     ps_status st = ps_outlet_open(&report->out, path, false);
@@ -26,37 +28,40 @@ static ps_status open_report(const char *path, const char *header, ps_report **o
         free(report);
         return st;
     }
-    ps_strbuf_puts(&report->out.rows, header);
+    ps_strbuf_puts(&report->out.rows, first);
+    for (size_t i = 0; i < metric_count; i++) {
+        ps_strbuf_printf(&report->out.rows, ",%s", metrics[i]);
+    }
+    ps_strbuf_printf(&report->out.rows, "%s\n", last);
     ps_outlet_flush(&report->out);
+    report->value_count = metric_count;
     *out = report;
     return ps_ok();
 }
 
-ps_status ps_report_open_train(const char *path, ps_report **out)
+ps_status ps_report_open_train(const char *path, const char *const *metrics, size_t metric_count,
+                               ps_report **out)
 {
     return open_report(path,
                        "time_s,epoch,batch,step,loss,accuracy,samples_per_s,bytes_up,bytes_down,"
-                       "wait_s\n",
-                       out);
+                       "wait_s",
+                       metrics, metric_count, "", out);
 }
 
 ps_status ps_report_open_eval(const char *path, const char *const *metrics, size_t metric_count,
                               ps_report **out)
 {
-    ps_strbuf header = {0};
-    ps_status st;
+    return open_report(path, "epoch,step,loss", metrics, metric_count,
+                       ",time_s,bytes_up,bytes_down", out);
+}
 
-    ps_strbuf_puts(&header, "epoch,step,loss");
-    for (size_t i = 0; i < metric_count; i++) {
-        ps_strbuf_printf(&header, ",%s", metrics[i]);
+static void put_values(ps_report *report, const double *values)
+{
+    char number[PS_NUMBER_BYTES];
+
+    for (size_t i = 0; i < report->value_count; i++) {
+        ps_strbuf_printf(&report->out.rows, ",%s", ps_number_text(values[i], number));
     }
-    ps_strbuf_puts(&header, ",time_s,bytes_up,bytes_down\n");
-    st = open_report(path, header.data, out);
-    if (ps_is_ok(&st)) {
-        (*out)->value_count = metric_count;
-    }
-    ps_strbuf_fini(&header);
-    return st;
 }
 
 void ps_report_train(ps_report *report, const ps_train_row *row)
@@ -64,12 +69,14 @@ void ps_report_train(ps_report *report, const ps_train_row *row)
     char time[PS_NUMBER_BYTES], loss[PS_NUMBER_BYTES], accuracy[PS_NUMBER_BYTES];
     char speed[PS_NUMBER_BYTES], wait[PS_NUMBER_BYTES];
 
-    ps_strbuf_printf(&report->out.rows, "%s,%u,%llu,%llu,%s,%s,%s,%llu,%llu,%s\n",
+    ps_strbuf_printf(&report->out.rows, "%s,%u,%llu,%llu,%s,%s,%s,%llu,%llu,%s",
                      ps_number_text(row->time_s, time), row->epoch, (unsigned long long)row->batch,
                      (unsigned long long)row->step, ps_number_text(row->loss, loss),
                      ps_number_text(row->accuracy, accuracy),
                      ps_number_text(row->samples_per_s, speed), (unsigned long long)row->bytes_up,
                      (unsigned long long)row->bytes_down, ps_number_text(row->wait_s, wait));
+    put_values(report, row->values);
+    ps_strbuf_putc(&report->out.rows, '\n');
     ps_outlet_row(&report->out, row->time_s);
 }
 
@@ -80,9 +87,7 @@ void ps_report_eval(ps_report *report, const ps_eval_row *row)
 
     ps_strbuf_printf(rows, "%u,%llu,%s", row->epoch, (unsigned long long)row->step,
                      ps_number_text(row->loss, number));
-    for (size_t i = 0; i < report->value_count; i++) {
-        ps_strbuf_printf(rows, ",%s", ps_number_text(row->values[i], number));
-    }
+    put_values(report, row->values);
     ps_strbuf_printf(rows, ",%s,%llu,%llu\n", ps_number_text(row->time_s, number),
                      (unsigned long long)row->bytes_up, (unsigned long long)row->bytes_down);
     ps_outlet_flush(&report->out); /* evaluations are rare, so each is written at once */

@@ -11,7 +11,7 @@
 typedef struct ps_report ps_report;
 
 /* A row of TR-{title}-N({id}).csv: time_s,epoch,batch,step,loss,accuracy,
- * samples_per_s,bytes_up,bytes_down,wait_s */
+ * samples_per_s,bytes_up,bytes_down,wait_s, then further metrics by name */
 typedef struct ps_train_row {
     double time_s;  /* seconds since training began */
     uint32_t epoch; /* counts from 1 */
@@ -22,6 +22,7 @@ typedef struct ps_train_row {
     double samples_per_s;
     uint64_t bytes_up, bytes_down; /* since training began */
     double wait_s;                 /* since training began */
+    const double *values;          /* of the metrics, as many as the file was opened with */
 } ps_train_row;
 
 /* A row of EV-{title}-N({id}).csv: epoch, step, loss, the job's metrics by name, then
@@ -36,9 +37,10 @@ typedef struct ps_eval_row {
     uint64_t bytes_up, bytes_down; /* since training began, until then */
 } ps_eval_row;
 
-/* Creates or replaces a TR file and writes its header. Numbers have nine digits and a point;
- * lines end with \n. One thread at a time. */
-PS_MUST_USE ps_status ps_report_open_train(const char *path, ps_report **out);
+/* Creates or replaces a TR file with these metrics and writes its header. Numbers have nine digits
+ * and a point; lines end with \n. One thread at a time. */
+PS_MUST_USE ps_status ps_report_open_train(const char *path, const char *const *metrics,
+                                           size_t metric_count, ps_report **out);
 
 /* Creates or replaces an EV file with these metrics, as ps_report_open_train does. */
 PS_MUST_USE ps_status ps_report_open_eval(const char *path, const char *const *metrics,

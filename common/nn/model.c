@@ -344,6 +344,9 @@ void ps_model_train(ps_model *model, const float *weights, const float *x, ps_ta
     const float *y = forward(model, weights, x, n, true, hooks);
     const step of = {.weights = weights, .x = x, .n = n, .scale = scale, .grad = grad};
 
+    if (hooks != NULL && hooks->outputs != NULL) {
+        hooks->outputs(hooks->arg, y, n);
+    }
     model->loss->eval(y, targets, n, ps_model_output_width(model),
                       model->is_ascent ? -scale : scale, model->block + model->dy_at, score);
     for (size_t i = model->layer_count; i-- > 0;) {

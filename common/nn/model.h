@@ -84,9 +84,13 @@ typedef void ps_model_need_fn(void *arg, uint32_t first_variable, uint32_t count
  * The weights of these variables are no longer read in this step. */
 typedef void ps_model_ready_fn(void *arg, uint32_t first_variable, uint32_t count);
 
+/* Called with the outputs y (n, O) of the forward pass, before the backward pass reuses them. */
+typedef void ps_model_outputs_fn(void *arg, const float *y, size_t n);
+
 typedef struct ps_model_hooks {
-    ps_model_need_fn *need;   /* (optional) */
-    ps_model_ready_fn *ready; /* (optional) */
+    ps_model_need_fn *need;       /* (optional) */
+    ps_model_outputs_fn *outputs; /* (optional) */
+    ps_model_ready_fn *ready;     /* (optional) */
     void *arg;
 } ps_model_hooks;
 

@@ -75,6 +75,7 @@ ps_status ps_trainer_create(const ps_trainer_conf *conf, ps_trainer **out)
     t->batch =
         plan->spec->block_size > PS_EVALUATION_BATCH ? plan->spec->block_size : PS_EVALUATION_BATCH;
     ps_evaluation_init(&t->evaluation, plan);
+    ps_step_metrics_init(&t->step_metrics, plan);
     st = ps_plan_model(plan, t->batch, &t->model);
     if (ps_is_ok(&st)) {
         st = take_memory(t);
@@ -106,6 +107,7 @@ void ps_trainer_destroy(ps_trainer *t)
         pthread_join(t->thread, NULL);
     }
     ps_evaluation_fini(&t->evaluation);
+    ps_step_metrics_fini(&t->step_metrics);
     ps_buf_unref(t->part);
     ps_model_destroy(t->model);
     ps_trainer_fini_rounds(t);
@@ -164,6 +166,13 @@ ps_targets ps_trainer_targets(const ps_trainer *t)
                               : ps_targets_values(t->targets, facts->target_width);
 }
 
+void ps_trainer_see_outputs(void *trainer, const float *y, size_t n)
+{
+    ps_trainer *t = trainer;
+
+    ps_step_metrics_add(&t->step_metrics, y, ps_trainer_targets(t), n);
+}
+
 void ps_trainer_report_step(ps_trainer *t, uint32_t epoch, uint32_t batch, const ps_score *score)
 {
     char whom[8];
@@ -181,9 +190,11 @@ void ps_trainer_report_step(ps_trainer *t, uint32_t epoch, uint32_t batch, const
         .bytes_up = stats.bytes_up,
         .bytes_down = stats.bytes_down,
         .wait_s = ps_gate_waited_s(t->gate, whom, sizeof whom),
+        .values = t->step_metrics.values,
     };
 
     t->last_row_us = now_us;
+    ps_step_metrics_close(&t->step_metrics);
     ps_trainer_record_step(t, row.loss);
     if (t->step < t->plan->total_steps) {
         ps_trainer_put_train(t, &row);

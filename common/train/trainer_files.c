@@ -80,7 +80,8 @@ ps_status ps_trainer_open_reports(ps_trainer *t)
         st = path_of(t, "TR", ".csv", path, sizeof path);
     }
     if (ps_is_ok(&st)) {
-        st = ps_report_open_train(path, &t->train_report);
+        st = ps_report_open_train(path, t->step_metrics.names, t->step_metrics.count,
+                                  &t->train_report);
     }
     if (ps_is_ok(&st)) {
         st = path_of(t, "EV", ".csv", path, sizeof path);
@@ -102,15 +103,23 @@ ps_status ps_trainer_open_reports(ps_trainer *t)
 
 void ps_trainer_put_train(ps_trainer *t, const ps_train_row *row)
 {
-    const ps_scalar curves[] = {
+    ps_scalar curves[6 + PS_METRICS_MAX] = {
         {"train/loss", row->loss},
         {"speed/samples_per_s", row->samples_per_s},
         {"speed/wait_s", row->wait_s},
         {"wire/bytes_up", (double)row->bytes_up},
         {"wire/bytes_down", (double)row->bytes_down},
-        {"train/accuracy", row->accuracy}, /* last: left out where there is none */
     };
-    size_t count = sizeof curves / sizeof curves[0] - (isnan(row->accuracy) ? 1 : 0);
+    char tags[PS_METRICS_MAX][64];
+    size_t count = 5;
+
+    if (!isnan(row->accuracy)) {
+        curves[count++] = (ps_scalar){"train/accuracy", row->accuracy};
+    }
+    for (size_t i = 0; i < t->step_metrics.count; i++) {
+        snprintf(tags[i], sizeof tags[i], "train/%s", t->step_metrics.names[i]);
+        curves[count++] = (ps_scalar){tags[i], row->values[i]};
+    }
 
     pthread_mutex_lock(&t->files_mutex);
     ps_report_train(t->train_report, row);

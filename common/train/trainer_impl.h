@@ -11,6 +11,7 @@
 #include "common/data/ahead.h"
 #include "common/train/evaluation.h"
 #include "common/train/holdup.h"
+#include "common/train/step_metrics.h"
 
 #include <pthread.h>
 
@@ -66,6 +67,7 @@ struct ps_trainer {
     uint32_t *order; /* (train_count) */
     size_t batch;    /* rows of x */
     ps_evaluation evaluation;
+    ps_step_metrics step_metrics;
 
     ps_report *train_report, *eval_report;
     ps_train_row last_row; /* of the last step, written when its exchange is over; step 0: none */
@@ -109,6 +111,8 @@ static inline const uint32_t *ps_trainer_touched(ps_trainer *t, uint32_t variabl
 /* Returns the targets of the samples that were gathered last. */
 ps_targets ps_trainer_targets(const ps_trainer *t);
 void ps_trainer_order(ps_trainer *t, uint32_t epoch);
+/* Adds the outputs of a block to the metrics of the step (a ps_model_outputs_fn). */
+void ps_trainer_see_outputs(void *trainer, const float *y, size_t n);
 void ps_trainer_report_step(ps_trainer *t, uint32_t epoch, uint32_t batch, const ps_score *score);
 /* Checks the loss of n gathered samples after a pass of the model in `step`, counted from 1. If it
  * is not finite, fails the gate with the step and the first layer whose output is not finite, and

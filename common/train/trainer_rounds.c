@@ -215,7 +215,10 @@ static bool local_step(ps_trainer *t, bool is_first, bool is_last)
     uint32_t held = a->held_count[t->conf.rank], size = plan->spec->block_size;
     float scale = (float)(1.0 / ((double)size * (double)held));
     bool by_all = plan->clip->unit == PS_CLIP_ALL;
-    ps_model_hooks hooks = {.need = need, .ready = by_all ? NULL : ready, .arg = t};
+    ps_model_hooks hooks = {.need = need,
+                            .outputs = ps_trainer_see_outputs,
+                            .ready = by_all ? NULL : ready,
+                            .arg = t};
     ps_score score = {0};
 
     ps_trainer_order(t, epoch);

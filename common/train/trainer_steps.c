@@ -117,7 +117,10 @@ static bool train_block(ps_trainer *t, uint32_t epoch, uint32_t i, ps_score *sco
     uint32_t size = plan->spec->block_size;
     bool is_ahead = ps_trainer_is_ahead(t);
     bool by_all = plan->clip->unit == PS_CLIP_ALL;
-    ps_model_hooks hooks = {.need = need, .ready = by_all ? NULL : ready, .arg = t};
+    ps_model_hooks hooks = {.need = need,
+                            .outputs = ps_trainer_see_outputs,
+                            .ready = by_all ? NULL : ready,
+                            .arg = t};
     bool per_block = plan->update->per_block, last = i + 1 == held;
 
     if (!is_ahead) {

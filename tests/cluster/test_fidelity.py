@@ -329,6 +329,25 @@ class Evaluations(Fidelity):
             self.assertIn(f"accuracy {float(value):.4f}", line)
 
 
+class StepMetrics(Fidelity):
+    def test_a_step_has_all_metrics_of_the_job(self):
+        """In the TR file: with one class allowed, top_k is accuracy."""
+        self.folder = self.cluster(workers=0, pservers=0).folder
+        for preset in ("bsp", "losp"):
+            with self.subTest(preset=preset):
+                spec = {"preset": preset, "title": "m", "workers": 2, "epochs": 1,
+                        "data": {"trainLimit": 1024, "testLimit": 100},
+                        "metrics": [{"name": "accuracy"}, {"name": "mse"},
+                                    {"name": "top_k", "params": {"k": 1}}]}
+                (self.folder / "job.json").write_text(json.dumps(spec))
+                self.train("job.json")
+                with open(self.folder / "out/TR-m-N(1).csv") as f:
+                    steps = list(csv.DictReader(f))
+                self.assertGreater(len(steps), 3)
+                self.assertEqual([s["top_k"] for s in steps], [s["accuracy"] for s in steps])
+                self.assertTrue(all(0 < float(s["mse"]) < 1 for s in steps))
+
+
 class Cancelled(Fidelity):
     """A job that is stopped gives what there is."""
 

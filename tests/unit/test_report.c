@@ -51,7 +51,7 @@ static void a_training_report_has_a_header_and_its_rows(void **state)
 
     (void)state;
     expect_ok(ps_file_write(path, "an older, longer file that was here before", 42));
-    expect_ok(ps_report_open_train(path, &report));
+    expect_ok(ps_report_open_train(path, NULL, 0, &report));
     ps_report_train(report, &row);
     expect_ok(ps_report_close(report));
     snprintf(expected, sizeof expected, "%s%s", train_header, row_text);
@@ -69,7 +69,7 @@ static void rows_wait_for_a_second_at_most(void **state)
     size_t n = 0, lines = 0;
 
     (void)state;
-    expect_ok(ps_report_open_train(path, &report));
+    expect_ok(ps_report_open_train(path, NULL, 0, &report));
     expect_content(path, train_header); /* at once */
     ps_report_train(report, &row);
     expect_content(path, train_header); /* kept */
@@ -95,7 +95,7 @@ static void many_rows_of_one_second_are_all_there(void **state)
     size_t n = 0;
 
     (void)state;
-    expect_ok(ps_report_open_train(path, &report));
+    expect_ok(ps_report_open_train(path, NULL, 0, &report));
     for (size_t i = 0; i < ROWS; i++) {
         ps_report_train(report, &row);
     }
@@ -103,6 +103,27 @@ static void many_rows_of_one_second_are_all_there(void **state)
     expect_ok(ps_file_read(path, 1 << 20, &bytes, &n));
     assert_int_equal(n, strlen(train_header) + ROWS * strlen(row_text));
     free(bytes);
+    temp_dir_destroy(&dir);
+}
+
+static void a_step_has_the_job_s_metrics(void **state)
+{
+    static const char *const metrics[] = {"top_k", "auc"};
+    const double values[] = {0.95, (double)NAN};
+    temp_dir dir = temp_dir_create();
+    const char *path = temp_dir_file(&dir, "TR.csv");
+    ps_train_row at = row;
+    ps_report *report = NULL;
+    char expected[512];
+
+    (void)state;
+    at.values = values;
+    expect_ok(ps_report_open_train(path, metrics, 2, &report));
+    ps_report_train(report, &at);
+    expect_ok(ps_report_close(report));
+    snprintf(expected, sizeof expected, "%.*s,top_k,auc\n%.*s,0.95,nan\n",
+             (int)strlen(train_header) - 1, train_header, (int)strlen(row_text) - 1, row_text);
+    expect_content(path, expected);
     temp_dir_destroy(&dir);
 }
 
@@ -133,14 +154,14 @@ static void an_evaluation_is_there_at_once(void **state)
 static void a_failed_write_is_told_at_close(void **state)
 {
     ps_report *report = NULL;
-    ps_status st = ps_report_open_train("/dev/full", &report);
+    ps_status st = ps_report_open_train("/dev/full", NULL, 0, &report);
 
     (void)state;
     expect_ok(st);
     ps_report_train(report, &row);
     st = ps_report_close(report);
     assert_non_null(strstr(st.text, "write /dev/full: "));
-    st = ps_report_open_train("/proc/nowhere/at/all", &report);
+    st = ps_report_open_train("/proc/nowhere/at/all", NULL, 0, &report);
     assert_int_equal(st.code, PS_NOT_FOUND);
 }
 
@@ -231,7 +252,7 @@ static void rows_wait_for_room(void **state)
 
     (void)state;
     signal(SIGXFSZ, SIG_IGN);
-    expect_ok(ps_report_open_train(path, &report));
+    expect_ok(ps_report_open_train(path, NULL, 0, &report));
     set_room(strlen(train_header) + 10); /* to the middle of a row */
     for (at.step = 1; at.step <= 1000; at.step++) {
         at.time_s = (double)at.step;
@@ -258,6 +279,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_training_report_has_a_header_and_its_rows),
         cmocka_unit_test(rows_wait_for_a_second_at_most),
         cmocka_unit_test(many_rows_of_one_second_are_all_there),
+        cmocka_unit_test(a_step_has_the_job_s_metrics),
         cmocka_unit_test(an_evaluation_is_there_at_once),
         cmocka_unit_test(a_failed_write_is_told_at_close),
         cmocka_unit_test(rows_wait_for_room),
