@@ -10,6 +10,19 @@
 
 static void ask_for_page(ps_listing *rows, const char *token);
 
+/* Returns its phase, or why it is given no job. */
+static const char *state_of(const Psgd__V1__Node *node)
+{
+    bool is_low = node->disk != NULL && node->disk->is_low;
+
+    if (node->left || !node->alive) {
+        return node->left ? "LEFT" : "LOST";
+    }
+    return is_low && node->phase == PSGD__V1__NODE_PHASE__NODE_PHASE_IDLE
+               ? "LOW DISK"
+               : ps_show_enum(&psgd__v1__node_phase__descriptor, (int)node->phase);
+}
+
 static void add_row(ps_text_table *table, const Psgd__V1__Node *node)
 {
     char time[PS_SHOW_BYTES], level[PS_SHOW_BYTES], threads[PS_SHOW_BYTES] = "-";
@@ -18,10 +31,7 @@ static void add_row(ps_text_table *table, const Psgd__V1__Node *node)
     ps_text_table_add(table, node->id);
     ps_text_table_add(table, ps_show_enum(&psgd__v1__node_role__descriptor, (int)node->role));
     ps_text_table_add(table, node->address);
-    ps_text_table_add(
-        table, node->left     ? "LEFT"
-               : !node->alive ? "LOST"
-                              : ps_show_enum(&psgd__v1__node_phase__descriptor, (int)node->phase));
+    ps_text_table_add(table, state_of(node));
     ps_text_table_add(table, node->job_id[0] == '\0' ? "-" : node->job_id);
     ps_text_table_add(table, node->version);
     ps_text_table_add(table, level[0] == '\0' ? "-" : level);

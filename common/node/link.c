@@ -267,8 +267,11 @@ static void fill_attempt(ps_link *link, Psgd__V1__HeartbeatRequest *request)
 static void do_heartbeat(ps_link *link)
 {
     Psgd__V1__HeartbeatRequest request = PSGD__V1__HEARTBEAT_REQUEST__INIT;
+    Psgd__V1__DiskInfo disk;
 
     link->again = false;
+    ps_node_disk_tell(link->node, &disk);
+    request.disk = &disk;
     request.node_id = link->node->node_id;
     request.incarnation = link->node->incarnation;
     fill_attempt(link, &request);

@@ -31,7 +31,8 @@ typedef struct ps_node ps_node;
 enum { PS_NODE_FILES_MAX = 4 * 256 + 32 };
 _Static_assert((int)PS_NODE_FILES_MAX > (int)PS_MODEL_LAYERS_MAX + 1, "one for each embedding");
 
-/* Reason of a Collect that failed because the node's disk is full. The coordinator tries again. */
+/* Reason of a CanCommit, PreCommit or Collect that failed because the node's disk is full. The
+ * coordinator tries again: before training with another node, if there is one. */
 #define PS_NODE_NO_ROOM "NO_ROOM"
 
 /* An attempt as the packages of PreCommit describe it. The node owns it from prepare to release. */
@@ -110,6 +111,7 @@ typedef struct ps_node_conf {
     const char *data_dir;
     const char *data_path;     /* where data sets lie already; NULL: none */
     uint64_t data_cache_bytes; /* bound of the sets that were sent; 0: none is kept after its job */
+    uint64_t min_free_bytes;   /* of its disk: with less it is given no job; 0: any will do */
     uint32_t threads;          /* of a parameter server; 0: it says nothing of threads */
     ps_faults faults;          /* for tests; all 0: none */
 } ps_node_conf;                /* borrowed until ps_node_start returns */

@@ -10,6 +10,7 @@
  *   precommit*.c    the packages of PreCommit, in order
  *   packages.c      what is in each package, against the node's own plan
  *   collect.c       the files of an attempt, in chunks
+ *   disk.c          the room on its disk
  *
  * An attempt begins with CanCommit (ps_attempt_begin) and ends with ps_node_release. Its
  * session exists from the seal on. Everything is for the loop's thread.
@@ -63,6 +64,12 @@ struct ps_node {
     ps_server *server;
     ps_service *services;
     size_t service_count;
+    struct {
+        uint64_t min_free_bytes; /* below that the node takes no job */
+        uint64_t free_bytes;     /* found by the last look; UINT64_MAX: unknown */
+        int64_t looked_us;
+        bool is_looking;
+    } disk;
     ps_tasks *tasks;     /* one thread, tasks in order: data sets, what roles save, Collect */
     ps_tasks *log_tasks; /* one thread, tasks in order: log and folder; none takes long */
     ps_datasets *datasets;
@@ -141,6 +148,17 @@ void ps_attempt_begin(ps_node *node, const char *coordinator);
 
 /* Ends the log and starts to remove the folder. Ends in ps_node_become_idle. */
 void ps_attempt_remove(ps_node *node);
+
+/* --- disk.c ---------------------------------------------------------------- */
+
+/* Looks for the first time. */
+void ps_node_disk_init(ps_node *node, uint64_t min_free_bytes);
+
+/* Fills *disk with what the last look found, and looks again in the background if that is old. */
+void ps_node_disk_tell(ps_node *node, Psgd__V1__DiskInfo *disk);
+
+/* Returns whether a failure is one of a full disk. Asks the disk. */
+bool ps_node_disk_is_full(const ps_node *node, const ps_status *st);
 
 /* --- node_life.c ----------------------------------------------------------- */
 

@@ -243,6 +243,7 @@ ps_status ps_node_start(ps_loop *loop, const ps_node_conf *conf, const ps_role_h
         st = find_node_id(node, conf->node_id);
     }
     if (ps_is_ok(&st)) {
+        ps_node_disk_init(node, conf->min_free_bytes);
         st = ps_tasks_create(loop, 1, SIZE_MAX, &node->tasks);
     }
     if (ps_is_ok(&st)) {

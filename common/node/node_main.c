@@ -37,7 +37,7 @@ enum {
 typedef struct settings {
     const char *listen, *advertise, *coordinator, *data_dir, *data_path, *node_id;
     const char *log_level, *log_format;
-    int64_t grace_us, threads, data_cache_mib;
+    int64_t grace_us, threads, data_cache_mib, min_free_mib;
     ps_option_list faults;
 } settings;
 
@@ -226,6 +226,7 @@ static ps_status take_settings(const ps_node_program *program, const settings *s
         .node_id = s->node_id,
         .data_path = s->data_path,
         .data_cache_bytes = (uint64_t)s->data_cache_mib << 20,
+        .min_free_bytes = (uint64_t)s->min_free_mib << 20,
         .threads = program->has_threads ? threads_of(s->threads) : 0,
     };
     for (size_t i = 0; i < s->faults.n && ps_is_ok(&st); i++) {
@@ -287,6 +288,10 @@ int ps_node_main(int argc, char **argv, const ps_node_program *program)
                       .help = "disk for data sets that it was sent; the least recently used are "
                               "removed, a larger one is refused; 0: any size, none is kept after "
                               "its job"),
+        PS_OPTION_INT(settings, min_free_mib, .name = "min-free", .env = "PSGD_MIN_FREE",
+                      .value = "64", .min = 0, .max = 1e9, .metavar = "MIB",
+                      .help = "room on the disk of --data-dir below which it is given no job; 0: "
+                              "do not look"),
         PS_OPTION_STRING(settings, node_id, .name = "node-id", .env = "PSGD_NODE_ID",
                          .metavar = "ID",
                          .help = "its name; by default drawn at the first start and kept"),

@@ -100,7 +100,8 @@ static void answer_can_commit(ps_node *node, ps_call *call,
 void ps_node_fail_waiting(ps_node *node, ps_status st)
 {
     while (node->waiting_count > 0) {
-        ps_call_fail(node->waiting[--node->waiting_count].call, st);
+        fail_with(node->waiting[--node->waiting_count].call, st,
+                  ps_node_disk_is_full(node, &st) ? PS_NODE_NO_ROOM : NULL);
     }
 }
 

@@ -55,7 +55,7 @@ void ps_precommit_fail(ps_precommit *pc, ps_status st, const char *reason)
 {
     ps_error error;
 
-    ps_error_init(&error, st, reason);
+    ps_error_init(&error, st, ps_node_disk_is_full(pc->node, &st) ? PS_NODE_NO_ROOM : reason);
     ps_precommit_give_up(pc, &error);
 }
 

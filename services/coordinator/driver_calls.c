@@ -6,6 +6,8 @@
  * only time in which the coordinator ran. */
 #include "services/coordinator/attempt.h"
 
+#include "common/node/node.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -38,6 +40,18 @@ static void mark_busy(ps_attempt *a, const Psgd__V1__CanCommitResponse *r)
     snprintf(node->job_id, sizeof node->job_id, "%.95s", r->held_by_job);
 }
 
+/* The disk of the node is full: the job goes to another one. */
+static void take_full(ps_attempt_node *p, const ps_status *why)
+{
+    ps_node_entry *node = ps_nodes_find(&p->a->c->nodes, ps_attempt_node_member(p)->id);
+    int64_t now_us = ps_coordinator_now_us(p->a->c);
+
+    if (node) {
+        ps_node_set_full(node, now_us);
+    }
+    ps_commit_full(&p->a->commit, p->index, why, now_us);
+}
+
 static void on_can_commit(void *arg, const ps_error *error, const ProtobufCMessage *reply)
 {
     const Psgd__V1__CanCommitResponse *r = (const void *)reply;
@@ -52,7 +66,7 @@ static void on_can_commit(void *arg, const ps_error *error, const ProtobufCMessa
         return;
     }
     if (!ps_is_ok(&error->status)) {
-        ps_commit_refused(&a->commit, p->index, &error->status, now_us);
+        ps_attempt_node_refused(p, error);
     } else if (r->ready) {
         ps_attempt_node_member(p)->threads = r->threads;
         give_to_job(p, r->node_id);
@@ -90,6 +104,8 @@ void ps_attempt_node_refused(ps_attempt_node *p, const ps_error *error)
 
     if (strcmp(error->reason, "NOT_HELD") == 0) {
         ps_commit_unreserved(commit, p->index, &error->status, now_us);
+    } else if (strcmp(error->reason, PS_NODE_NO_ROOM) == 0) {
+        take_full(p, &error->status);
     } else {
         ps_commit_refused(commit, p->index, &error->status, now_us);
     }

@@ -10,6 +10,7 @@ import json
 import pathlib
 import random
 import shutil
+import subprocess
 import sys
 import tempfile
 
@@ -21,7 +22,7 @@ if __name__ == "__main__":
     disks.enter()
 
 import grpc  # noqa: E402
-from harness import (ENDLESS, FINAL, SMALL, ClusterTest, coordinator_pb2,  # noqa: E402
+from harness import (BIN, ENDLESS, FINAL, SMALL, ClusterTest, coordinator_pb2,  # noqa: E402
                      job_pb2, main)
 
 MIB = 1 << 20
@@ -48,7 +49,8 @@ class DiskTest(ClusterTest):
             made.append(disks.Disk(folder / full, mib))
 
         c = self.cluster(workers=workers, pservers=pservers, prepare=prepare,
-                         coordinator_env={"PSGD_MIN_FREE": "4"}, **more)
+                         coordinator_env={"PSGD_MIN_FREE": "4"},
+                         node_args=["--min-free", "1"], **more)
         self.addCleanup(made[0].close)  # before the cluster, which removes the folder
         c.wait_nodes(workers + pservers)
         return c, made[0]
@@ -220,16 +222,73 @@ class DiskTest(ClusterTest):
         self.assertEqual(job_pb2.JobState.Name(job.state), "JOB_STATE_CANCELLED", job.message)
         c.wait_idle()
 
+    def entry(self, c, name):
+        return next(n for n in c.node_list() if n.id == name)
+
     def test_worker_full_at_submission(self):
+        """It is given no job until it has room, and that is said."""
         c, disk = self.small("worker-0", mib=4)
+        self.assertFalse(self.entry(c, "worker-0").disk.is_low)
         disk.hog()
-        job = c.wait(c.submit(SMALL).id, self.worker_waits)
-        self.assertEqual(job.state, RUNNING, job.message)
+        c.poll("worker-0 says so", lambda: self.entry(c, "worker-0").disk.is_low)
+        self.assertEqual(self.entry(c, "worker-0").disk.needed_bytes, MIB)
+        table = subprocess.run([BIN / "psgd", "nodes", "-c", c.coordinator.address],
+                               capture_output=True, text=True, check=True).stdout
+        self.assertRegex(table, r"worker-0 .*LOW DISK")
+        self.assertNotRegex(table, r"pserver-0 .*LOW DISK")
+        listed = json.loads(subprocess.run(
+            [BIN / "psgd", "nodes", "-c", c.coordinator.address, "--format", "json"],
+            capture_output=True, text=True, check=True).stdout)
+        self.assertEqual([n["id"] for n in listed if n.get("disk", {}).get("is_low")], ["worker-0"])
+        job = c.submit(SMALL)
+        job = c.wait(job.id, lambda j: j.state in FINAL or "low disk" in j.message)
+        self.assertEqual(job.state, job_pb2.JOB_STATE_QUEUED, job.message)
+        self.assertEqual(job.reason, "WAITING_FOR_NODES")
+        self.assertRegex(job.message,
+                         rf"low disk: worker-0 \(\d+ bytes free, its --min-free is {MIB}\)")
         disk.room()
         job = c.wait(job.id)
         files = self.is_whole(c, job)
         self.assertEqual([int(r["step"]) for r in self.rows(files, job)],
                          list(range(1, job.progress.total_steps + 1)))
+
+    def test_another_worker_takes_the_job_of_a_full_one(self):
+        c, disk = self.small("worker-0", mib=4, workers=2)
+        disk.hog()
+        c.poll("worker-0 says so", lambda: self.entry(c, "worker-0").disk.is_low)
+        job = c.wait(c.submit(SMALL).id)
+        self.is_whole(c, job)
+        self.assertIn("worker-1", [p.node_id for p in job.placements])
+
+    def test_worker_without_room_for_the_data(self):
+        """It has what it asks for, but the data set of the job is larger: another one takes the job,
+        or the job waits until there is room."""
+        data = pathlib.Path(tempfile.mkdtemp(prefix="psgd-table-"))
+        self.addCleanup(shutil.rmtree, data)
+        (data / "table").mkdir()
+        (data / "table/t.csv").write_text("n,l\n" + "".join(
+            f"{i % 7}.{'0' * 40},{i % 3}\n" for i in range(130000)))
+        table = {**SMALL, "title": "table", "data": {
+            "name": "csv", "folder": "table", "files": ["t.csv"], "trainLimit": 2000,
+            "testLimit": 500, "columns": [{"name": "n"}, {"name": "l", "kind": "label"}]}}
+        c, disk = self.small("worker-0", mib=12, data=str(data))
+        disk.fill(leave=3 * MIB)
+        job = c.submit(table)
+        job = c.wait(job.id, lambda j: j.state in FINAL or j.reason == "NODE_FULL"
+                     or "low disk" in j.message)
+        self.assertEqual(job_pb2.JobState.Name(job.state), "JOB_STATE_QUEUED", job.message)
+        disk.room()
+        self.is_whole(c, c.wait(job.id))
+        self.assertGreater(c.get(job.id).attempt, 1)
+        c.workers[0].kill()  # the next one begins without the data set
+        shutil.rmtree(disk.folder / "datasets")
+        c.workers[0].start()
+        c.workers.append(c.add("worker", 1, ["--min-free", "1"]))
+        c.wait_nodes(3)
+        disk.fill(leave=3 * MIB)
+        job = c.wait(c.submit(table).id)
+        self.is_whole(c, job)
+        self.assertIn("worker-1", [p.node_id for p in job.placements])
 
     # --- a server's disk -----------------------------------------------------------
 

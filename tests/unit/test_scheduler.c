@@ -116,6 +116,50 @@ static void both_roles_are_told_of(void **state)
     ps_nodes_fini(&w.nodes);
 }
 
+/* A heartbeat that tells of the disk. */
+static void tell_disk(world *w, const char *id, uint64_t free_bytes)
+{
+    Psgd__V1__HeartbeatRequest q = PSGD__V1__HEARTBEAT_REQUEST__INIT;
+    Psgd__V1__DiskInfo disk = PSGD__V1__DISK_INFO__INIT;
+    ps_node_entry *node;
+    ps_status st;
+
+    disk.free_bytes = free_bytes;
+    disk.needed_bytes = 50;
+    disk.is_low = free_bytes < 50;
+    q.node_id = (char *)id;
+    q.incarnation = 5;
+    q.phase = PSGD__V1__NODE_PHASE__NODE_PHASE_IDLE;
+    q.disk = &disk;
+    st = ps_nodes_beat(&w->nodes, &q, 10 * S, 0, &node);
+    assert_int_equal(st.code, PS_OK);
+}
+
+static void nodes_without_room_are_not_taken(void **state)
+{
+    world w;
+
+    (void)state;
+    begin(&w, 1, 0);
+    add(&w, "w1", WORKER, "h:1");
+    add(&w, "w2", WORKER, "h:2");
+    tell_disk(&w, "w1", 49);
+    assert_true(ask(&w, 10 * S));
+    assert_string_equal(w.members[0].id, "w2");
+    ps_node_set_full(ps_nodes_find(&w.nodes, "w2"), 10 * S);
+    assert_false(ask(&w, 10 * S));
+    assert_string_equal(w.message,
+                        "needs 1 worker, 0 idle of 2 known; low disk: w1 (49 bytes free, its "
+                        "--min-free is 50), w2 (it had no room for the last job)");
+    name(&w, WORKER, "h:1");
+    assert_false(ask(&w, 10 * S));
+    assert_string_equal(w.message, "needs 1 worker, 0 free of those named; low disk: w1 (49 bytes "
+                                   "free, its --min-free is 50)");
+    tell_disk(&w, "w1", 50);
+    assert_true(ask(&w, 10 * S));
+    ps_nodes_fini(&w.nodes);
+}
+
 static void silent_nodes_are_not_taken(void **state)
 {
     world w;
@@ -217,6 +261,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(named_nodes_are_taken_registered_or_not),
         cmocka_unit_test(more_may_be_named_than_are_needed),
         cmocka_unit_test(a_named_node_of_another_job_is_waited_for),
+        cmocka_unit_test(nodes_without_room_are_not_taken),
     };
 
     if (argc > 1) {

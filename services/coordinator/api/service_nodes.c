@@ -14,7 +14,8 @@
 #include <string.h>
 
 static void describe(const ps_coordinator *c, const ps_node_entry *from, int64_t now_us,
-                     Psgd__V1__Node *node, Google__Protobuf__Timestamp *seen)
+                     Psgd__V1__Node *node, Google__Protobuf__Timestamp *seen,
+                     Psgd__V1__DiskInfo *disk)
 {
     psgd__v1__node__init(node);
     google__protobuf__timestamp__init(seen);
@@ -32,6 +33,11 @@ static void describe(const ps_coordinator *c, const ps_node_entry *from, int64_t
     node->attempt = from->attempt;
     node->phase = from->phase;
     node->last_seen = seen;
+    psgd__v1__disk_info__init(disk);
+    disk->free_bytes = from->disk_free_bytes;
+    disk->needed_bytes = from->disk_needed_bytes;
+    disk->is_low = ps_node_lacks_room(from, now_us);
+    node->disk = from->has_disk ? disk : NULL;
 }
 
 void ps_serve_list_nodes(void *service, const ProtobufCMessage *request, ps_payload *payload,
@@ -42,6 +48,7 @@ void ps_serve_list_nodes(void *service, const ProtobufCMessage *request, ps_payl
     ps_coordinator *c = service;
     char after[PS_NODES_ID_MAX], token[PS_PAGE_TOKEN_MAX];
     Google__Protobuf__Timestamp *seen;
+    Psgd__V1__DiskInfo *disks;
     int64_t now_us = ps_coordinator_now_us(c);
     Psgd__V1__Node *nodes, **list;
     size_t size, count = 0;
@@ -58,6 +65,7 @@ void ps_serve_list_nodes(void *service, const ProtobufCMessage *request, ps_payl
     nodes = ps_xcalloc(size, sizeof *nodes);
     list = ps_xcalloc(size, sizeof(Psgd__V1__Node *));
     seen = ps_xcalloc(size, sizeof *seen);
+    disks = ps_xcalloc(size, sizeof *disks);
     for (size_t i = 0; i < c->nodes.count; i++) {
         if (strcmp(c->nodes.entries[i]->id, after) <= 0) {
             continue;
@@ -67,7 +75,7 @@ void ps_serve_list_nodes(void *service, const ProtobufCMessage *request, ps_payl
             reply.next_page_token = token;
             break;
         }
-        describe(c, c->nodes.entries[i], now_us, &nodes[count], &seen[count]);
+        describe(c, c->nodes.entries[i], now_us, &nodes[count], &seen[count], &disks[count]);
         list[count] = &nodes[count];
         count++;
     }
@@ -77,6 +85,7 @@ void ps_serve_list_nodes(void *service, const ProtobufCMessage *request, ps_payl
     free(nodes);
     free(list);
     free(seen);
+    free(disks);
 }
 
 void ps_serve_register_node(void *service, const ProtobufCMessage *request, ps_payload *payload,
@@ -131,7 +140,8 @@ void ps_serve_heartbeat(void *service, const ProtobufCMessage *request, ps_paylo
     uint32_t lost[PS_LOST_MAX];
     ps_coordinator *c = service;
     ps_node_entry *node = ps_nodes_find(&c->nodes, q->node_id);
-    bool was_idle = node && ps_node_is_idle(node);
+    int64_t now_us = ps_coordinator_now_us(c);
+    bool could = node && ps_node_is_idle(node) && !ps_node_lacks_room(node, now_us);
     ps_live *told, *next;
     ps_status st;
 
@@ -158,7 +168,7 @@ void ps_serve_heartbeat(void *service, const ProtobufCMessage *request, ps_paylo
     }
     ps_call_reply(call, &reply.base);
     node = ps_nodes_find(&c->nodes, q->node_id);
-    if (node && ps_node_is_idle(node) && !was_idle) {
+    if (node && ps_node_is_idle(node) && !ps_node_lacks_room(node, now_us) && !could) {
         ps_coordinator_schedule(c);
     }
 }

@@ -217,6 +217,17 @@ static Psgd__V1__JobState silence_outcome(const ps_commit *c)
                                    : PSGD__V1__JOB_STATE__JOB_STATE_QUEUED;
 }
 
+void ps_commit_full(ps_commit *c, size_t node, const ps_status *why, int64_t now_us)
+{
+    if (c->stage == PS_STAGE_GOING && c->state < PSGD__V1__JOB_STATE__JOB_STATE_DO_COMMIT) {
+        ps_commit_decide(c,
+                         c->conf.fails_if_busy ? PSGD__V1__JOB_STATE__JOB_STATE_FAILED
+                                               : PSGD__V1__JOB_STATE__JOB_STATE_QUEUED,
+                         "NODE_FULL", now_us, "the disk of %s is full: %s",
+                         ps_member_name(&c->members[node]).text, why->text);
+    }
+}
+
 void ps_commit_refused(ps_commit *c, size_t node, const ps_status *why, int64_t now_us)
 {
     ps_member *m = &c->members[node];

@@ -187,6 +187,9 @@ void ps_commit_reserved(ps_commit *c, size_t node, const char *id, uint64_t inca
                         int64_t now_us);
 /* Handles an answer of CanCommit: `holder`, another job, has the node. */
 void ps_commit_busy(ps_commit *c, size_t node, const char *id, const char *holder, int64_t now_us);
+/* Handles a CanCommit or PreCommit that failed because the node's disk is full. The job goes back
+ * to the queue, unless it may not wait. */
+void ps_commit_full(ps_commit *c, size_t node, const ps_status *why, int64_t now_us);
 /* Handles a failed CanCommit, PreCommit or DoCommit. */
 void ps_commit_refused(ps_commit *c, size_t node, const ps_status *why, int64_t now_us);
 /* Handles the end of PS_COMMIT_MAKE. Nodes have pre_commit_us from now on to take the packages. */

@@ -13,6 +13,7 @@
 enum { MISSED_MAX = 3 /* heartbeats missed by a node that may still be chosen */ };
 
 static const int64_t forget_us = 3600 * INT64_C(1000000);
+static const int64_t full_us = 10 * INT64_C(1000000); /* in which others are tried */
 
 void ps_nodes_init(ps_nodes *nodes, int64_t heartbeat_us, int64_t lease_us)
 {
@@ -237,6 +238,12 @@ ps_status ps_nodes_beat(ps_nodes *nodes, const Psgd__V1__HeartbeatRequest *req, 
     node->phase = req->phase;
     snprintf(node->job_id, sizeof node->job_id, "%s", req->job_id);
     node->attempt = req->attempt;
+    node->has_disk = req->disk != NULL;
+    if (req->disk != NULL) {
+        node->disk_free_bytes = req->disk->free_bytes;
+        node->disk_needed_bytes = req->disk->needed_bytes;
+        node->is_disk_low = req->disk->is_low;
+    }
     *out = node;
     return ps_ok();
 }
@@ -261,8 +268,19 @@ bool ps_node_is_idle(const ps_node_entry *node)
 
 bool ps_node_may_be_chosen(const ps_nodes *nodes, const ps_node_entry *node, int64_t now_us)
 {
-    return ps_node_is_idle(node) && !node->is_suspect && ps_node_is_alive(nodes, node, now_us) &&
+    return ps_node_is_idle(node) && !node->is_suspect && !ps_node_lacks_room(node, now_us) &&
+           ps_node_is_alive(nodes, node, now_us) &&
            ps_node_missed(nodes, node, now_us) < MISSED_MAX;
+}
+
+void ps_node_set_full(ps_node_entry *node, int64_t now_us)
+{
+    node->full_until_us = now_us + full_us;
+}
+
+bool ps_node_lacks_room(const ps_node_entry *node, int64_t now_us)
+{
+    return node->is_disk_low || now_us < node->full_until_us;
 }
 
 void ps_node_suspect(ps_node_entry *node)

@@ -47,6 +47,12 @@ typedef struct ps_node_entry {
     char holder[96];
 
     bool is_suspect; /* it did not answer a call: chosen again when it has */
+    /* Its disk was full when a job was to begin: not chosen before that time, and not while it says
+     * itself that its disk is low. */
+    int64_t full_until_us;
+    bool has_disk; /* it has said how much room there is: */
+    uint64_t disk_free_bytes, disk_needed_bytes;
+    bool is_disk_low;
 } ps_node_entry;
 
 typedef struct ps_nodes {
@@ -88,8 +94,13 @@ unsigned ps_node_missed(const ps_nodes *nodes, const ps_node_entry *node, int64_
 void ps_node_suspect(ps_node_entry *node);
 void ps_node_trust(ps_node_entry *node);
 
-/* Returns whether the node may be given a job now: alive, idle, not suspected, and it has missed
- * fewer than three heartbeats. */
+/* Notes that the disk of the node was full when a job was to begin. */
+void ps_node_set_full(ps_node_entry *node, int64_t now_us);
+/* Returns whether the node has no room for a job. */
+bool ps_node_lacks_room(const ps_node_entry *node, int64_t now_us);
+
+/* Returns whether the node may be given a job now: alive, idle, not suspected, with room on its
+ * disk, and it has missed fewer than three heartbeats. */
 bool ps_node_may_be_chosen(const ps_nodes *nodes, const ps_node_entry *node, int64_t now_us);
 
 /* The node answered Abort: what it said before no longer counts. */

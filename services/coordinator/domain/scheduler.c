@@ -55,6 +55,20 @@ static void name_suspect(ps_strbuf *text, unsigned *named, const ps_node_entry *
     }
 }
 
+static void name_full(ps_strbuf *text, unsigned *named, const ps_node_entry *node)
+{
+    if ((*named)++ >= NAMES_MAX) {
+        return;
+    }
+    ps_strbuf_printf(text, "%s%s", *named == 1 ? "; low disk: " : ", ", node->id);
+    if (node->is_disk_low) {
+        ps_strbuf_printf(text, " (%" PRIu64 " bytes free, its --min-free is %" PRIu64 ")",
+                         node->disk_free_bytes, node->disk_needed_bytes);
+    } else {
+        ps_strbuf_puts(text, " (it had no room for the last job)");
+    }
+}
+
 void ps_schedule_suspects(const ps_nodes *nodes, char *buf, size_t cap)
 {
     size_t len = 0;
@@ -82,8 +96,8 @@ static bool pick(const ps_nodes *nodes, Psgd__V1__NodeRole role, uint32_t want, 
                  ps_member *members, ps_strbuf *text)
 {
     uint32_t idle = 0, known = 0, silent = 0;
-    ps_strbuf busy = {0}, suspects = {0};
-    unsigned named = 0, suspected = 0;
+    ps_strbuf busy = {0}, suspects = {0}, full = {0};
+    unsigned named = 0, suspected = 0, filled = 0;
 
     for (unsigned missed = 0; missed < MISSED_MAX; missed++) {
         for (size_t i = 0; i < nodes->count; i++) {
@@ -109,6 +123,8 @@ static bool pick(const ps_nodes *nodes, Psgd__V1__NodeRole role, uint32_t want, 
             silent++;
         } else if (!ps_node_is_idle(node)) {
             name_busy(&busy, &named, node);
+        } else if (ps_node_lacks_room(node, now_us)) {
+            name_full(&full, &filled, node);
         }
     }
     if (idle < want) {
@@ -126,9 +142,14 @@ static bool pick(const ps_nodes *nodes, Psgd__V1__NodeRole role, uint32_t want, 
         if (suspected > NAMES_MAX) {
             ps_strbuf_printf(text, " and %u more", suspected - NAMES_MAX);
         }
+        ps_strbuf_puts(text, ps_strbuf_text(&full));
+        if (filled > NAMES_MAX) {
+            ps_strbuf_printf(text, " and %u more", filled - NAMES_MAX);
+        }
     }
     ps_strbuf_fini(&busy);
     ps_strbuf_fini(&suspects);
+    ps_strbuf_fini(&full);
     return idle >= want;
 }
 
@@ -148,7 +169,8 @@ static bool pick_named(const ps_nodes *nodes, const Psgd__V1__JobSpec *spec,
                        int64_t now_us, ps_member *members, ps_strbuf *text)
 {
     uint32_t got = 0, named = 0;
-    ps_strbuf busy = {0};
+    unsigned filled = 0;
+    ps_strbuf busy = {0}, full = {0};
 
     for (size_t i = 0; i < spec->n_nodes && got < want; i++) {
         const Psgd__V1__NodeAddress *wanted = spec->nodes[i];
@@ -167,6 +189,10 @@ static bool pick_named(const ps_nodes *nodes, const Psgd__V1__JobSpec *spec,
             }
             continue;
         }
+        if (node && ps_node_lacks_room(node, now_us)) {
+            name_full(&full, &filled, node);
+            continue;
+        }
         /* One of the other role is dialled as well, and refuses by name. */
         members[got] = (ps_member){.role = role, .rank = got, .rank_count = 1};
         snprintf(members[got].address, sizeof members[got].address, "%s", wanted->address);
@@ -177,10 +203,11 @@ static bool pick_named(const ps_nodes *nodes, const Psgd__V1__JobSpec *spec,
         got++;
     }
     if (got < want) {
-        ps_strbuf_printf(text, "%sneeds %" PRIu32 " %s%s, %" PRIu32 " free of those named%s",
+        ps_strbuf_printf(text, "%sneeds %" PRIu32 " %s%s, %" PRIu32 " free of those named%s%s",
                          text->len ? "; " : "", want, ps_role_name(role), want == 1 ? "" : "s", got,
-                         ps_strbuf_text(&busy));
+                         ps_strbuf_text(&busy), ps_strbuf_text(&full));
     }
+    ps_strbuf_fini(&full);
     ps_strbuf_fini(&busy);
     return got >= want;
 }
