@@ -143,6 +143,46 @@ static void show_spec(const Psgd__V1__Job *job)
     json_decref(json);
 }
 
+void ps_show_nodes(const Psgd__V1__Job *job)
+{
+    for (size_t i = 0; i < job->n_placements; i++) {
+        const Psgd__V1__Placement *p = job->placements[i];
+        bool has_version = p->version[0] != '\0';
+
+        printf("%s %s %u: %s at %s%s%s\n", i == 0 ? "nodes    " : "         ",
+               p->role == PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER ? "worker" : "pserver", p->rank,
+               PS_PLAIN(p->node_id, 255), PS_PLAIN(p->address, 255), has_version ? ", psgd " : "",
+               PS_PLAIN(p->version, 40));
+    }
+    fflush(stdout);
+}
+
+static const char *node_of(const Psgd__V1__Job *job, uint32_t rank)
+{
+    for (size_t i = 0; i < job->n_placements; i++) {
+        if (job->placements[i]->role == PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER &&
+            job->placements[i]->rank == rank) {
+            return job->placements[i]->node_id;
+        }
+    }
+    return "";
+}
+
+void ps_show_worker(const Psgd__V1__Job *job, const Psgd__V1__WorkerProgress *worker, char *text,
+                    size_t cap)
+{
+    char loss[PS_SHOW_BYTES], accuracy[PS_SHOW_BYTES] = "";
+
+    if (!isnan(worker->accuracy)) { /* targets are classes */
+        snprintf(accuracy, sizeof accuracy, "  acc %.3f", worker->accuracy);
+    }
+    snprintf(text, cap, "  worker %u %s  step %llu  loss %s%s  waited %.1f s%s%s", worker->rank,
+             PS_SHORT(node_of(job, worker->rank), 80), (unsigned long long)worker->step,
+             ps_show_number(worker->loss, 4, loss), accuracy, worker->seconds_waiting,
+             worker->waiting_for[0] != '\0' ? ", now for " : "", PS_SHORT(worker->waiting_for, 80));
+    ps_show_plain(text);
+}
+
 void ps_show_job(const Psgd__V1__Job *job)
 {
     char text[LINE_BYTES], time[PS_SHOW_BYTES];
@@ -164,13 +204,7 @@ void ps_show_job(const Psgd__V1__Job *job)
         ps_show_result(job, text, sizeof text);
         printf("result    %s\n", text);
     }
-    for (size_t i = 0; i < job->n_placements; i++) {
-        const Psgd__V1__Placement *p = job->placements[i];
-
-        printf("%s %s %u: %s at %s\n", i == 0 ? "nodes    " : "         ",
-               p->role == PSGD__V1__NODE_ROLE__NODE_ROLE_WORKER ? "worker" : "pserver", p->rank,
-               PS_PLAIN(p->node_id, 255), PS_PLAIN(p->address, 255));
-    }
+    ps_show_nodes(job);
     ps_show_files(job);
     show_spec(job);
 }

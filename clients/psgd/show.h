@@ -40,4 +40,11 @@ void ps_show_files(const Psgd__V1__Job *job);
  * reported as a mistake of the server. */
 void ps_show_reply(ps_cli *cli, const Psgd__V1__Job *job);
 
+/* Writes the nodes of the job with their addresses and versions, a line each. */
+void ps_show_nodes(const Psgd__V1__Job *job);
+
+/* Writes what a worker has reported as a line of text: step, loss, accuracy, time of waiting. */
+void ps_show_worker(const Psgd__V1__Job *job, const Psgd__V1__WorkerProgress *worker, char *text,
+                    size_t cap);
+
 #endif

@@ -67,8 +67,55 @@ static void ask_for_job(ps_watch *w)
 {
     Psgd__V1__GetJobRequest request = PSGD__V1__GET_JOB_REQUEST__INIT;
 
+    w->is_over = true;
+    if (w->is_asking) {
+        return; /* on_workers asks */
+    }
+
     request.job_id = w->job_id;
     ps_cli_call(w->cli, "GetJob", &request.base, on_job, w);
+}
+
+/* Shows the workers. What failed is asked for again later. */
+static void on_workers(void *arg, const ps_error *error, const ProtobufCMessage *reply)
+{
+    const Psgd__V1__GetJobResponse *answer = (const Psgd__V1__GetJobResponse *)reply;
+    ps_watch *w = arg;
+    char text[512];
+
+    w->is_asking = false;
+    if (w->is_over) {
+        ask_for_job(w);
+        return;
+    }
+    if (!ps_is_ok(&error->status) || answer->job == NULL) {
+        return;
+    }
+    if (w->cli->format == PS_FORMAT_JSONL) {
+        ps_cli_json(w->cli, reply);
+        return;
+    }
+    for (size_t i = 0; i < answer->n_workers; i++) {
+        ps_show_worker(answer->job, answer->workers[i], text, sizeof text);
+        ps_live_line(&w->live, "%s", text);
+    }
+}
+
+/* Asks for the workers, as often as progress is shown off a terminal. */
+static void ask_for_workers(ps_watch *w)
+{
+    Psgd__V1__GetJobRequest request = PSGD__V1__GET_JOB_REQUEST__INIT;
+    int64_t now_us = ps_clock_us();
+
+    if (!w->with_workers || w->is_asking || w->cli->format == PS_FORMAT_JSON ||
+        (w->asked_us > 0 && now_us - w->asked_us < PS_LIVE_PERIOD_US)) {
+        return;
+    }
+    w->is_asking = true;
+    w->asked_us = now_us;
+    request.job_id = w->job_id;
+    request.workers = true;
+    ps_cli_call(w->cli, "GetJob", &request.base, on_workers, w);
 }
 
 static void show_event(ps_watch *w, const Psgd__V1__WatchJobResponse *event)
@@ -81,6 +128,11 @@ static void show_event(ps_watch *w, const Psgd__V1__WatchJobResponse *event)
         strcmp(text, w->shown) != 0) {
         memcpy(w->shown, text, sizeof text);
         ps_live_line(&w->live, "%s", text);
+    }
+    if (job->state == PSGD__V1__JOB_STATE__JOB_STATE_RUNNING && job->n_placements > 0 &&
+        !w->has_shown_nodes) {
+        ps_show_nodes(job);
+        w->has_shown_nodes = true;
     }
     if (event->kind == PSGD__V1__JOB_EVENT_KIND__JOB_EVENT_KIND_METRICS && job->n_result > 0) {
         ps_show_result(job, text, sizeof text);
@@ -103,6 +155,9 @@ static void on_event(void *arg, const ProtobufCMessage *head, ps_payload *payloa
         ps_cli_json(w->cli, head);
     } else if (w->cli->format == PS_FORMAT_TEXT && event->job != NULL) {
         show_event(w, event);
+    }
+    if (event->kind == PSGD__V1__JOB_EVENT_KIND__JOB_EVENT_KIND_PROGRESS) {
+        ask_for_workers(w);
     }
 }
 
@@ -150,7 +205,8 @@ void ps_watch_start(ps_watch *watch, ps_cli *cli, const char *job_id)
 {
     static const ps_reader_events events = {on_open, on_event, on_end};
 
-    *watch = (ps_watch){.cli = cli, .job_id = ps_xstrdup(job_id)};
+    *watch =
+        (ps_watch){.cli = cli, .job_id = ps_xstrdup(job_id), .with_workers = watch->with_workers};
     psgd__v1__watch_job_request__init(&watch->request);
     watch->request.job_id = watch->job_id;
     ps_live_init(&watch->live);
@@ -176,6 +232,12 @@ static void fini(void *options)
     ps_watch_fini(options);
 }
 
+static const ps_option options[] = {
+    PS_OPTION_BOOL(ps_watch, with_workers, .name = "workers",
+                   .help = "show every worker too: its step, loss and time of waiting"),
+    PS_OPTION_END,
+};
+
 const ps_subcommand ps_subcommand_watch = {
     .command = {.name = "psgd watch",
                 .summary =
@@ -184,6 +246,7 @@ const ps_subcommand ps_subcommand_watch = {
                 .usage = "[options] JOB",
                 .args_min = 1,
                 .args_max = 1},
+    .options = options,
     .options_size = sizeof(ps_watch),
     .start = start,
     .fini = fini,

@@ -14,6 +14,11 @@ typedef struct ps_watch {
     Psgd__V1__WatchJobRequest request; /* its after_sequence is the last event that was received */
     char shown[1200];                  /* the last line about the job's state */
     bool is_detached;
+    bool with_workers;    /* shows every worker too; set before ps_watch_start, which keeps it */
+    bool has_shown_nodes; /* the nodes of the job */
+    bool is_asking;       /* for the workers */
+    bool is_over;         /* the events have ended; the job is asked for when the workers came */
+    int64_t asked_us;     /* when the workers were asked for last; 0: never */
 } ps_watch;
 
 /* Follows the job until it is over or the user presses Ctrl-C, then ends the program. Copies

@@ -46,4 +46,8 @@ uint32_t ps_attempt_number(const ps_attempt *a);
 size_t ps_attempt_count(const ps_attempt *a);
 const ps_member *ps_attempt_member(const ps_attempt *a, size_t index);
 
+/* Lends what each rank has reported last, by rank, without its earlier evaluations: `list` has room
+ * for PS_LOST_MAX. Returns how many there are. Valid until the next event of the attempt. */
+size_t ps_attempt_workers(const ps_attempt *a, Psgd__V1__WorkerProgress *list);
+
 #endif

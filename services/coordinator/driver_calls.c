@@ -69,6 +69,7 @@ static void on_can_commit(void *arg, const ps_error *error, const ProtobufCMessa
         ps_attempt_node_refused(p, error);
     } else if (r->ready) {
         ps_attempt_node_member(p)->threads = r->threads;
+        snprintf(ps_attempt_node_member(p)->version, PS_COMMIT_VERSION_MAX, "%.31s", r->version);
         give_to_job(p, r->node_id);
         ps_commit_reserved(&a->commit, p->index, r->node_id, r->incarnation, now_us);
     } else {

@@ -255,3 +255,17 @@ void ps_progress_take(ps_attempt *a, ps_attempt_node *node,
         ps_live_progress(a->job, now_us);
     }
 }
+
+size_t ps_attempt_workers(const ps_attempt *a, Psgd__V1__WorkerProgress *list)
+{
+    size_t count = 0;
+
+    for (uint32_t r = 0; r < a->placement.rank_count && r < PS_LOST_MAX; r++) {
+        if (a->told[r].progress) {
+            list[count] = *a->told[r].progress;
+            list[count].n_past = 0;
+            list[count++].part = NULL;
+        }
+    }
+    return count;
+}

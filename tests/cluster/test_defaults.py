@@ -9,7 +9,7 @@ import socket
 import subprocess
 import tempfile
 
-from harness import BIN, main
+from harness import BIN, SMALL, main
 from test_fidelity import Fidelity
 
 
@@ -66,6 +66,38 @@ class Defaults(Fidelity):
         said = (self.folder / "psgd-worker.err").read_text()
         self.assertIn("127.0.0.1:15387 is taken, a free port does as well", said)
         self.assertNotIn("UNKNOWN", said)
+
+
+class Watching(Fidelity):
+    """The submitting console of Parallel-SGD showed nodes, versions and every worker."""
+
+    def setUp(self):
+        self.c = self.cluster(workers=2, pservers=1)
+        self.c.wait_nodes(3)
+        self.folder = self.c.folder
+
+    def test_nodes_and_versions_of_a_job(self):
+        version = self.psgd("--version").split()[-1]
+        said = self.psgd("submit", "--preset", "bsp", "-W", 2, "-P", 1, "--max-steps", 5, "--watch",
+                         coordinator=self.c.coordinator.address)
+        for p in self.c.nodes:
+            self.assertRegex(said, rf"(worker|pserver) \d: {p.name} at {p.address}, psgd {version}\n")
+
+    def test_every_worker_on_demand(self):
+        job = self.c.submit({**SMALL, "workers": 2, "epochs": 0, "maxSeconds": 3})
+        said = self.psgd("watch", job.id, "--workers", coordinator=self.c.coordinator.address)
+        for rank in (0, 1):
+            self.assertRegex(said, rf"worker {rank} worker-\d  step [1-9]\d*  loss \d\.\d+  acc "
+                                   r"\d\.\d+  waited \d+\.\d s")
+        said = self.psgd("watch", job.id, coordinator=self.c.coordinator.address)
+        self.assertNotIn("waited", said)
+        again = self.c.submit({**SMALL, "workers": 2, "epochs": 0, "maxSeconds": 1.5})
+        said = self.psgd("--format", "jsonl", "watch", again.id, "--workers",
+                         coordinator=self.c.coordinator.address)
+        told = [json.loads(line) for line in said.splitlines()]
+        workers = next(t["workers"] for t in told if t.get("workers"))
+        self.assertEqual([w["rank"] for w in workers], [0, 1])
+        self.assertNotIn("past", {k for w in workers for k, v in w.items() if v})
 
 
 if __name__ == "__main__":

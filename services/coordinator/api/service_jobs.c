@@ -85,13 +85,37 @@ static void answer_get(ps_call *call, Psgd__V1__Job *job)
     ps_call_reply(call, &reply.base);
 }
 
+static void answer_with_workers(const ps_live *live, ps_call *call)
+{
+    Psgd__V1__GetJobResponse reply = PSGD__V1__GET_JOB_RESPONSE__INIT;
+    Psgd__V1__WorkerProgress *list = ps_xcalloc(PS_LOST_MAX, sizeof *list);
+    Psgd__V1__WorkerProgress **workers =
+        ps_xcalloc(PS_LOST_MAX, sizeof(Psgd__V1__WorkerProgress *));
+
+    reply.job = live->record.job;
+    reply.n_workers = ps_attempt_workers(live->attempt, list);
+    reply.workers = workers;
+    for (size_t i = 0; i < reply.n_workers; i++) {
+        workers[i] = &list[i];
+    }
+    ps_call_reply(call, &reply.base);
+    free(list);
+    free(workers);
+}
+
 void ps_serve_get_job(void *service, const ProtobufCMessage *request, ps_payload *payload,
                       ps_call *call)
 {
     const Psgd__V1__GetJobRequest *q = (const void *)request;
+    ps_coordinator *c = service;
+    ps_live *live = q->workers ? ps_jobs_find(&c->jobs, q->job_id) : NULL;
 
     (void)payload;
-    answer_job(service, call, q->job_id, answer_get);
+    if (live && live->attempt) {
+        answer_with_workers(live, call);
+    } else {
+        answer_job(c, call, q->job_id, answer_get);
+    }
 }
 
 /* --- SubmitJob ---------------------------------------------------------------- */

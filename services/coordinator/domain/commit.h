@@ -32,6 +32,7 @@
 enum {
     PS_COMMIT_NODE_ID_MAX = 80,
     PS_COMMIT_ADDRESS_MAX = 160,
+    PS_COMMIT_VERSION_MAX = 32,
     PS_COMMIT_REASON_MAX = 40,
     PS_COMMIT_MESSAGE_MAX = 600,
     PS_COMMIT_WAITS_MAX = 600,
@@ -100,6 +101,7 @@ typedef struct ps_member {
     uint32_t rank_count;  /* number of ranks of the process, from `rank` on; 1 for a server */
     uint64_t incarnation; /* 0: not known yet */
     uint32_t threads;     /* number of threads that a server reports; 0: not known yet */
+    char version[PS_COMMIT_VERSION_MAX]; /* of the node's program; "": not known yet */
 
     /* Written by the machine. */
     ps_member_step step;

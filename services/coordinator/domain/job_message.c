@@ -76,6 +76,7 @@ void ps_job_place(Psgd__V1__Job *job, const ps_member *members, size_t count)
             p->role = members[i].role;
             p->rank = members[i].rank + k;
             p->threads = members[i].threads;
+            ps_text_set(&p->version, members[i].version);
             job->placements[n++] = p;
         }
     }
@@ -99,6 +100,7 @@ size_t ps_job_members(const Psgd__V1__Job *job, ps_member *members)
             (ps_member){.role = p->role, .rank = p->rank, .rank_count = 1, .threads = p->threads};
         snprintf(members[count].id, sizeof members[count].id, "%s", p->node_id);
         snprintf(members[count].address, sizeof members[count].address, "%s", p->address);
+        snprintf(members[count].version, sizeof members[count].version, "%s", p->version);
         count++;
     }
     return count;
