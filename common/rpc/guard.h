@@ -25,8 +25,9 @@
 
 enum { PS_GUARD_DESCRIPTORS = 65536 /* accepted connections have descriptors below this */ };
 
-/* Starts to guard; `most` is how many connections one address may have. Call it once, before the
- * process listens. Without it the functions below do nothing and admit everybody. */
+/* Starts to guard; `most` is how many connections one address may have. Call it before the process
+ * listens; further calls change nothing. Without it the functions below do nothing and admit
+ * everybody. */
 void ps_guard_start(uint32_t most);
 
 /* Admits a new connection `fd` from an address, and watches it until it is closed. Otherwise the
