@@ -63,13 +63,13 @@ PS_MUST_USE ps_status ps_file_replace(const char *from, const char *to);
 /* Appends n bytes to a file; creates it if there is none. Not synced. */
 PS_MUST_USE ps_status ps_file_append(const char *path, const void *bytes, size_t n);
 
-/* From here on all that the process creates is its user's alone: folders 0700, files 0600. Call it
+/* Restricts all that the process creates from now on to its user: folders 0700, files 0600. Call it
  * in main, before any thread. */
 void ps_files_private(void);
 
-/* Makes a data directory and locks it: *fd holds the lock until it is closed. Takes from other
- * users what older programs let them open: the lock, and the entries `names` (NULL-terminated) of
- * the directory. UNAVAILABLE: another process has the lock. */
+/* Makes a data directory and locks it; *fd holds the lock until it is closed. Older programs let
+ * other users open the lock and the entries `names` (NULL-terminated) of the directory; this
+ * removes their permission. Fails with UNAVAILABLE if another process has the lock. */
 PS_MUST_USE ps_status ps_dir_lock(const char *path, const char *const *names, int *fd);
 
 /* Makes a directory and its parents (mode 0755 under the umask). Succeeds if it exists. */

@@ -25,7 +25,8 @@ enum {
 
 /* Numbers of stages.h. */
 #define PS_WRAP_STAGES \
-    {"lossless", 0, 0, 2, true, "compresses the bytes if that makes them shorter: 1 LZ4, 2 Zstandard"}, \
+    {"lossless", 0, 0, 2, true, \
+     "compresses the bytes if that makes them shorter: 1 LZ4, 2 Zstandard"}, \
     {"rows", 0, 0, PS_CODEC_VALUES, true, \
      "values of a row; rows of zeros are not sent. 1: the variable's own rows; 0: no rows"}
 
@@ -34,11 +35,14 @@ enum {
     {"error_feedback", error_feedback, 0, 1, true, \
      "1: adds what an encoding lost to the next one; state: 1 float a value"}, \
     {"difference", 0, 0, 1, true, \
-     "1: sends the change since the last push (EF21); state: 2 floats a value; not with error_feedback, not for pulls"}, \
+     "1: sends the change since the last push (EF21); state: 2 floats a value; not with " \
+     "error_feedback, not for pulls"}, \
     {"momentum", 0, 0, 0.9999, false, \
-     "momentum of the sender: it pushes momentum times its last value plus the gradient; state: 1 float a value; not for pulls"}, \
+     "momentum of the sender: it pushes momentum times its last value plus the gradient; state: " \
+     "1 float a value; not for pulls"}, \
     {"lazy", 0, 0, 10, false, \
-     "with difference: nothing is sent while the squared norm of the change is below this share of the gradient's"}
+     "with difference: nothing is sent while the squared norm of the change is below this share " \
+     "of the gradient's"}
 /* clang-format on */
 
 /* Returns the value of one of these numbers, a PS_WRAP_ constant. */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* inprocess_mesh.h - the exchange among workers that are threads of one process.
  *
- * Each worker's own thread works its machine (common/train/mesh_worker.h): when its
- * contributions are there, and in each wait for weights, where it takes what the others
- * have put into its inbox. Packets are shared, not copied; so every bit is as it would be
- * over the network. Bytes that count are those of packets and their heads.
+ * Each worker's thread runs its own machine (common/train/mesh_worker.h): when its contributions
+ * are final, and in each wait for weights, in which it takes the packets of its inbox. Other
+ * workers put packets there; they are shared, not copied. The bits are those of the exchange over a
+ * network. Traffic is counted as the bytes of packets and their heads.
  */
 #ifndef PS_COMMON_INPROCESS_INPROCESS_MESH_H
 #define PS_COMMON_INPROCESS_INPROCESS_MESH_H
@@ -14,31 +14,35 @@
 #include "common/train/exchange.h"
 #include "common/train/mesh_worker.h"
 
-/* What goes between the workers of a job. */
+/* The inboxes of the workers of a job. */
 typedef struct ps_inprocess_mail ps_inprocess_mail;
 
+/* Creates the inboxes. */
 ps_inprocess_mail *ps_inprocess_mail_create(uint32_t workers);
-void ps_inprocess_mail_destroy(ps_inprocess_mail *mail); /* no worker is left; NULL is allowed */
+/* Frees the inboxes; all exchanges must have been destroyed. NULL is allowed. */
+void ps_inprocess_mail_destroy(ps_inprocess_mail *mail);
 
 /* All pointers are kept; of grad a reference is taken. */
 typedef struct ps_inprocess_mesh_conf {
     const ps_plan *plan;
     uint32_t rank;
     ps_inprocess_mail *mail;
-    ps_turns *turns; /* (optional) NULL: all workers compute at once */
+    ps_turns *turns; /* (optional) NULL: all workers compute at the same time */
     float *weights;  /* (param_count), of clock 0 */
     ps_buf *grad;    /* param_count floats */
 } ps_inprocess_mesh_conf;
 
-/* RESOURCE_EXHAUSTED: no memory for so many blocks. */
+/* Creates a worker's exchange. Fails with RESOURCE_EXHAUSTED if there is no memory for its blocks.
+ */
 PS_MUST_USE ps_status ps_inprocess_mesh_create(const ps_inprocess_mesh_conf *conf,
                                                ps_exchange **out);
-void ps_inprocess_mesh_destroy(ps_exchange *exchange); /* the trainer is gone */
+/* Frees the exchange, after its trainer. */
+void ps_inprocess_mesh_destroy(ps_exchange *exchange);
 
-/* Bytes of blocks, sum, and the rule's state. */
+/* Returns the bytes of blocks, sum, and the optimizer's state. */
 size_t ps_inprocess_mesh_memory(const ps_exchange *exchange);
 
-/* The training thread's last act with it: its turn is given back. */
+/* Gives the turn of the training thread back. The thread calls it last. */
 void ps_inprocess_mesh_leave(ps_exchange *exchange);
 
 #endif

@@ -2,14 +2,15 @@
 /* conv_small.h - convolutions of images so small that much of a window is padding. For conv2d.c
  * alone.
  *
- * Of a window of 3 x 3 with one zero around an image of 2 x 2, only 4 of 9 values meet the image at
- * each place; of one of 5 x 5 with two zeros around 4 x 4, about half do. im2col computes all
- * products; this computes those with values of the image, place by place, for many samples at
- * once. It reads the weights as they lie.
+ * A window of 3 x 3 on an image of 2 x 2 with padding 1 covers only 4 values of the image at each
+ * place; the other 5 are zeros. Of a window of 5 x 5 on 4 x 4 with padding 2, about half are zeros.
+ * im2col multiplies by these zeros too. This code computes only the products with values of the
+ * image, place by place, for many samples at once. It does not copy the weights.
  *
- * A convolution goes this way if all of these hold:
+ * A convolution is computed here if all of these hold:
  *
- *     - a channel has at most 64 values, before and after, and there are at most 4,194,304 weights;
+ *     - a channel has at most 64 values, in the input and in the output, and there are at most
+ *       4,194,304 weights;
  *     - at most 3/4 of im2col's products are with values of the image;
  *     - 16 samples or more come at once, which fill a vector.
  *
@@ -29,20 +30,23 @@ typedef struct ps_conv_small {
     ps_window window;
     size_t filters;
     size_t group; /* the most samples in one product */
-    size_t pairs; /* of a place and a value of its window that is in the image */
+    size_t pairs; /* number of pairs of a place and a value of its window that is in the image */
 } ps_conv_small;
 
 /* Returns whether a convolution of `batch` samples meets the conditions above on this processor. If
  * so, *out is what the functions below need. */
 bool ps_conv_small_fits(const ps_window *window, size_t filters, size_t batch, ps_conv_small *out);
 
-size_t ps_conv_small_scratch(const ps_conv_small *at); /* floats */
+/* Returns the floats of `scratch` below. */
+size_t ps_conv_small_scratch(const ps_conv_small *at);
 
-/* As the layer's: x (n, channels, rows, columns), y and dy (n, filters, out_rows, out_columns), w
- * and dw (filters, channels, kernel, kernel), of a window that fits n samples or more; bias and
- * dbias (filters), or NULL; dx as x, or NULL. What is in dw and dbias is added to. */
+/* Computes y, as a layer's forward. n is at most the batch of ps_conv_small_fits. Shapes here and
+ * below: x and dx (n, channels, rows, columns), y and dy (n, filters, out_rows, out_columns), w and
+ * dw (filters, channels, kernel, kernel), bias and dbias (filters); bias, dbias and dx may be NULL.
+ */
 void ps_conv_small_forward(const ps_conv_small *at, const float *w, const float *bias,
                            const float *x, float *y, float *scratch, size_t n);
+/* Adds the gradients by weights and bias to dw and dbias, and writes that by x to dx. */
 void ps_conv_small_backward(const ps_conv_small *at, const float *w, const float *x,
                             const float *dy, float *dw, float *dbias, float *dx, float *scratch,
                             size_t n);

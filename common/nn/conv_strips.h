@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* conv_strips.h - convolutions without im2col, at any stride. For conv2d.c alone.
  *
- * With zeros around it an image is one strip of values, and what the window's value (i, j)
- * is multiplied with, at all places at once, is the strip from value i * pitch + j on: a
- * product of matrices whose second one's rows overlap (gemm.h) and are never copied.
- * At stride s an image is s * s strips, each of every s-th value both ways, and (i, j) goes
- * with strip (i mod s, j mod s).
+ * A padded image is stored as one strip: its rows one after the other, `pitch` values each. The
+ * weight (i, j) of a window is multiplied, at all places at once, by the strip from value
+ * i * pitch + j on. So a convolution is a product of matrices in which the rows of the second one
+ * overlap (gemm.h) and need no copies. At stride s an image is stored as s * s strips, each with
+ * every s-th value of every s-th row; weight (i, j) is multiplied by strip (i mod s, j mod s).
  *
- * If rows of the output are whole vectors, or pairs of rows are, as those of images of 32 x 32 and
- * of halves of it, the products are those of the places alone. Else they include values between the
- * rows that are no places: for images 26 wide and a window of 3, one in 14, which is less than
- * copies cost.
+ * If rows of the output are whole vectors, or pairs of rows are (images of 32 x 32, 16 x 16, ...),
+ * only the products of the places are computed. Otherwise values between the rows, which belong to
+ * no place, are computed too: for images 26 wide and a window of 3, one value in 14, which costs
+ * less than copies would.
  *
  * Why it is here (bench_kernels, Zen 4, 32 samples, forward and both gradients, best of 7 to 9
- * rounds on a busy machine): im2col and OpenBLAS take 1.1 to 2.5 times as long, by AVX2 1.0 to 2.1.
- * oneDNN takes 0.6 to 0.9 of ours, by AVX2 0.7 to 1.1, and 0.02 to 0.6 on top to turn images into
- * its layout.
+ * rounds on a busy machine): im2col and OpenBLAS take 1.1 to 2.5 times as long, with AVX2 1.0 to
+ * 2.1. oneDNN takes 0.6 to 0.9 of our time, with AVX2 0.7 to 1.1, and another 0.02 to 0.6 of it to
+ * bring images into its layout.
  */
 #ifndef PS_COMMON_NN_CONV_STRIPS_H
 #define PS_COMMON_NN_CONV_STRIPS_H
@@ -27,25 +27,29 @@ typedef struct ps_conv_strips {
     const ps_gemm *gemm;
     ps_window window;
     size_t filters;
-    size_t margin; /* values of a strip that a window reaches behind its first one */
-    size_t pitch;  /* values of a row of a strip */
-    size_t strip;  /* values of all its rows */
-    size_t places; /* from the first place to the last, in a strip */
-    size_t group;  /* samples whose strips lie side by side, for sums over them */
-    size_t reach;  /* values from the strips of one channel to those of the next */
-    size_t slopes; /* the same for dy's filters, of which each has one strip a sample */
+    size_t margin; /* values of a strip's row that a window covers behind its first one */
+    size_t pitch;  /* values from a row of a strip to the next */
+    size_t strip;  /* values of a strip */
+    size_t places; /* values of a strip from the first place to the last */
+    size_t group;  /* samples whose strips are stored side by side, for sums over them */
+    size_t reach;  /* values from the strips of a channel to those of the next */
+    size_t slopes; /* values from the strips of a filter in dy to those of the next: one a sample */
 } ps_conv_strips;
 
-/* Whether a window can be taken so on this processor, and this is the faster way. */
+/* Returns whether this processor has the kernels and this is faster than im2col for the window and
+ * `batch` samples. If so, fills *out. */
 bool ps_conv_strips_fits(const ps_window *window, size_t filters, size_t batch,
                          ps_conv_strips *out);
 
-size_t ps_conv_strips_scratch(const ps_conv_strips *at); /* floats */
+/* Returns the floats of `scratch` below. */
+size_t ps_conv_strips_scratch(const ps_conv_strips *at);
 
-/* As the layer's: x (n, channels, rows, columns), y and dy (n, filters, out_rows, out_columns), w
- * (filters, channels, kernel, kernel); bias (filters), or NULL. */
+/* Computes y, as a layer's forward. Shapes here and below: x and dx (n, channels, rows, columns), y
+ * and dy (n, filters, out_rows, out_columns), w and dw (filters, channels, kernel, kernel), bias
+ * (filters) or NULL. */
 void ps_conv_strips_forward(const ps_conv_strips *at, const float *w, const float *bias,
                             const float *x, float *y, float *scratch, size_t n);
+/* Adds the gradient by the weights to dw, and writes that by x to dx unless dx is NULL. */
 void ps_conv_strips_backward(const ps_conv_strips *at, const float *w, const float *x,
                              const float *dy, float *dw, float *dx, float *scratch, size_t n);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gemm.c - see gemm.h: which tables there are. */
+/* gemm.c - see gemm.h: chooses the table of a processor's level. */
 #include "common/nn/gemm.h"
 
 const ps_gemm *ps_gemm_of(ps_cpu level)

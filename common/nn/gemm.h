@@ -7,17 +7,17 @@
  *
  * They are also used if one operand has few rows and the other one does not fit a cache: packing
  * the large one would take as long as the multiplication. `thin` is the limit of rows: 64 with
- * AVX-512, 0 with AVX2 (see blas.c).
+ * AVX-512, 0 (never) with AVX2; see blas.c.
  *
  * Why they are here (bench_kernels, one thread, busy machines). Zen 4 with AVX-512, best of 5
- * rounds: where they are used, at the shapes of mlp, ngram, wide_deep and the dense layers of cnn
- * and alexnet227, OpenBLAS takes 1.0 to 1.8 times as long, oneDNN 0.9 to 3.2. At others up to 1.2
- * times as fast. The same by AVX2, best of 7: OpenBLAS 0.9 to 1.9. Xeon with AVX-512, best of 25:
- * OpenBLAS 0.9 to 1.8 where operands fit a cache.
+ * rounds: at the shapes where they are used (mlp, ngram, wide_deep, the dense layers of cnn and
+ * alexnet227), OpenBLAS takes 1.0 to 1.8 times as long, oneDNN 0.9 to 3.2 times. At other shapes
+ * OpenBLAS is up to 1.2 times as fast and is used. Zen 4 with AVX2, best of 7: OpenBLAS takes 0.9
+ * to 1.9 times as long. Xeon with AVX-512, best of 25: 0.9 to 1.8 where operands fit a cache.
  *
- * Float32, row-major. c (m, n) = c * keep + a (m, k) b. If `keep` is false, c is not
- * read, so that a NaN in it does no harm. The same arguments give the same bits with one table. c
- * must not overlap a and b. Any thread.
+ * Float32, row-major. c (m, n) = c * keep + a (m, k) b. If `keep` is false, c is not read, so a NaN
+ * in it does no harm. With one table, equal arguments give equal bits. c must not overlap a or b.
+ * Any thread.
  */
 #ifndef PS_COMMON_NN_GEMM_H
 #define PS_COMMON_NN_GEMM_H
@@ -28,73 +28,78 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A term of a sum of products: where its factors begin, in values. */
+/* A term of a sum of outer products: the offsets of its factors in a and b, in values. */
 typedef struct ps_gemm_term {
     uint32_t a, b;
 } ps_gemm_term;
 
-/* Many products that are added up in one c (m, n), whose rows are c_row apart: a term at each
- * step. Of step u and term t the factors are a[i * a_row + u * a_step + t.a], for row i, and the n
- * values from b + u * b_step + t.b on. */
+/* A sum of outer products in c (m, n), whose rows are c_row values apart:
+ *
+ *     c[i][j] = sum over u < steps and t < terms of
+ *               a[i * a_row + u * a_step + term[t].a] * b[u * b_step + term[t].b + j] */
 typedef struct ps_gemm_sum {
     size_t m, n, steps, terms;
     const ps_gemm_term *term;
     size_t a_row, a_step, b_step, c_row;
 } ps_gemm_sum;
 
-/* A grid of values in rows that are `pitch` apart, read as whole vectors: see ps_gemm_reads. */
+/* A grid of values whose rows begin `pitch` values apart. It is read as whole vectors, so it must
+ * pass ps_gemm_reads. */
 typedef struct ps_gemm_grid {
     size_t rows, columns, pitch;
 } ps_gemm_grid;
 
-/* Grids of several images, and the values that they are multiplied with, which have no gaps
- * between rows: from row to row of a, and in both from image to image. */
+/* The same grid in each of several images, and the values a that it is multiplied with: a has the
+ * values of a grid without gaps, for each row of a and each image. */
 typedef struct ps_gemm_grids {
     ps_gemm_grid grid;
-    size_t images, a_row, a_image, b_image;
+    size_t images;
+    size_t a_row;            /* values from a row of a to the next */
+    size_t a_image, b_image; /* values from an image to the next, in a and in b */
 } ps_gemm_grids;
 
 typedef struct ps_gemm {
     const char *name; /* "avx2", "avx512" */
     size_t lanes;     /* floats of a vector */
-    /* Where these products are the faster way (blas.c): of how many rows or terms even if the
-     * operands do not fit a cache, 0: never; by columns from how many terms on. */
-    size_t thin, dots;
+    /* Limits within which blas.c uses these products, since they are then faster than OpenBLAS. */
+    size_t thin; /* most rows, or terms, if an operand does not fit a cache; 0: never then */
+    size_t dots; /* least k of by_columns */
 
-    /* b (k, n); a's element (i, p) lies at a[i * ai + p * ap]. */
+    /* b is (k, n); element (i, p) of a is a[i * ai + p * ap]. */
     void (*by_rows)(size_t m, size_t n, size_t k, const float *a, size_t ai, size_t ap,
                     const float *b, bool keep, float *c);
-    /* b is given as its transpose (n, k), and a (m, k) in rows of k. */
+    /* b is given as its transpose (n, k); a is (m, k). */
     void (*by_columns)(size_t m, size_t n, size_t k, const float *a, const float *b, bool keep,
                        float *c);
 
-    /* Rows of b may overlap, as those of a convolution do, whose rows are one image moved:
-     * row p has n values from b + at[p] on. c (m, n) = a (m, k) b. */
+    /* Row p of b is the n values from b + at[p] on. Rows may overlap: those of a convolution are
+     * one image, shifted. c (m, n) = a (m, k) b. */
     void (*by_windows)(size_t m, size_t n, size_t k, const float *a, const float *b,
                        const uint32_t *at, float *c);
-    /* b is given as its transpose, whose row j has k values from b + at[j] on; rows of a are
-     * ai apart. c (m, n) += a b. */
+    /* b is given as its transpose (n, k), whose row j is the k values from b + at[j] on; rows of a
+     * are ai values apart. c (m, n) += a b. */
     void (*onto_windows)(size_t m, size_t n, size_t k, const float *a, size_t ai, const float *b,
                          const uint32_t *at, float *c);
 
-    /* c (m, n) = c * keep + the sum, step by step and in each term by term. */
+    /* c (m, n) = c * keep + the sum. Adds step by step, and within a step term by term. */
     void (*by_terms)(const ps_gemm_sum *of, const float *a, const float *b, bool keep, float *c);
 
-    /* As by_windows and onto_windows, of grids: row p of b is the grid whose first value is
-     * b + at[p]. c (m, rows columns) = c * keep + a (m, k) b; */
+    /* As by_windows, but row p of b is the grid whose first value is at b + at[p].
+     * c (m, rows * columns) = c * keep + a (m, k) b. */
     void (*by_grids)(size_t m, size_t k, const ps_gemm_grid *grid, const float *a, const float *b,
                      const uint32_t *at, bool keep, float *c);
-    /* c (m, n) += the sum over the images of a b^T. */
+    /* As onto_windows: row j of b's transpose is the grid at b + at[j] of each image.
+     * c (m, n) += the sum over the images of a b. */
     void (*onto_grids)(size_t m, size_t n, const ps_gemm_grids *of, const float *a, const float *b,
                        const uint32_t *at, float *c);
 } ps_gemm;
 
-/* Returns the table that a processor of this level runs, or NULL: there is none. */
+/* Returns the table for processors of this level, or NULL if there is none. */
 const ps_gemm *ps_gemm_of(ps_cpu level);
 
-enum { PS_GEMM_CACHE = (3 << 19) / sizeof(float) }; /* values: most of a cache of 2 MiB */
+enum { PS_GEMM_CACHE = (3 << 19) / sizeof(float) }; /* values: 3/4 of a cache of 2 MiB */
 
-/* Whether the operands of such a product are few enough to stay there. */
+/* Returns whether a, b and c together have at most PS_GEMM_CACHE values. */
 static inline bool ps_gemm_fits(size_t m, size_t n, size_t k)
 {
     const size_t most = PS_GEMM_CACHE;
@@ -103,7 +108,7 @@ static inline bool ps_gemm_fits(size_t m, size_t n, size_t k)
            m * n + n * k + m * k <= most;
 }
 
-/* Whether rows of a grid are whole vectors, or pairs of rows are. */
+/* Returns whether each row of a grid fills whole vectors, or each pair of rows fills one. */
 static inline bool ps_gemm_reads(const ps_gemm *g, size_t rows, size_t columns)
 {
     return columns % g->lanes == 0 || (2 * columns == g->lanes && rows % 2 == 0);

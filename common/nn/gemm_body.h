@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gemm_body.h - products of matrices that lie in the cache, for one width of vectors.
+/* gemm_body.h - products of matrices that fit in the cache, for one width of vectors.
  *
- * No operand is packed: rows are read as they lie. A tile of c stays in
- * registers while k runs, so that each load serves several multiply-adds.
- * Letters as in gemm.h. For gemm_avx2.c and gemm_avx512.c, which define
+ * No operand is packed. A tile of c stays in registers during the loop over k, so each loaded
+ * vector is used in several multiply-adds. Letters as in gemm.h. gemm_avx2.c and gemm_avx512.c
+ * include this file after they have defined
  *
  *     ON                        the attribute of the target
  *     vec, mask, LANES          a vector of floats, which of its lanes count, how many it has
@@ -16,9 +16,9 @@
  *     PUT_SUMS(v, keep, c, n)   (optional) c = c * keep + the sums of such a tile's vectors
  */
 
-/* c (rows, vectors * LANES) = c * keep + a b; a(i, p) lies at a[i * ai + p * ap], row p of b at
- * b + at[p], or, if that is NULL, at b + p * n; rows of c are n apart. The last vector counts
- * only in the lanes of `last`. */
+/* Computes c (rows, vectors * LANES) = c * keep + a b. Element (i, p) of a is a[i * ai + p * ap];
+ * row p of b begins at b + at[p], or at b + p * n if `at` is NULL; rows of c are n values apart. Of
+ * the last vector only the lanes in `last` are read and written. */
 ON static inline __attribute__((always_inline)) void
 tile(unsigned rows, unsigned vectors, mask last, bool is_whole, size_t n, size_t k, const float *a,
      size_t ai, size_t ap, const float *b, const uint32_t *at, bool keep, float *c)
@@ -59,7 +59,7 @@ tile(unsigned rows, unsigned vectors, mask last, bool is_whole, size_t n, size_t
     }
 }
 
-/* All rows of c, `vectors` wide from its first column on. */
+/* Computes all rows of c, `vectors` vectors wide from its first column on. */
 ON static inline __attribute__((always_inline)) void
 stripe(unsigned vectors, mask last, bool is_whole, size_t m, size_t n, size_t k, const float *a,
        size_t ai, size_t ap, const float *b, const uint32_t *at, bool keep, float *c)
@@ -98,7 +98,7 @@ ON static inline __attribute__((always_inline)) void stripes(size_t m, size_t n,
     }
 }
 
-/* c (m, n) = c * keep + a b, b (k, n). */
+/* Computes c (m, n) = c * keep + a b, with b (k, n). */
 ON static void by_rows(size_t m, size_t n, size_t k, const float *a, size_t ai, size_t ap,
                        const float *b, bool keep, float *c)
 {
@@ -111,8 +111,8 @@ ON static void by_windows(size_t m, size_t n, size_t k, const float *a, const fl
     stripes(m, n, k, a, k, 1, b, at, false, c);
 }
 
-/* c (rows, columns) = c * keep + a b^T, both with k values in a row; rows of a are ai apart, row
- * j of b lies at b + at[j], or, if that is NULL, at b + j * k. */
+/* Computes c (rows, columns) = c * keep + a b^T, where rows of a and b have k values. Rows of a are
+ * ai values apart; row j of b begins at b + at[j], or at b + j * k if `at` is NULL. */
 ON static inline __attribute__((always_inline)) void dots(unsigned rows, unsigned columns, size_t n,
                                                           size_t k, const float *a, size_t ai,
                                                           const float *b, const uint32_t *at,
@@ -203,7 +203,7 @@ ON static inline __attribute__((always_inline)) void strands(size_t m, size_t n,
     }
 }
 
-/* c (m, n) = c * keep + a (m, k) b (n, k)^T. */
+/* Computes c (m, n) = c * keep + a (m, k) b^T, with b (n, k). */
 ON static void by_columns(size_t m, size_t n, size_t k, const float *a, const float *b, bool keep,
                           float *c)
 {
@@ -216,8 +216,8 @@ ON static void onto_windows(size_t m, size_t n, size_t k, const float *a, size_t
     strands(m, n, k, a, ai, b, at, true, c);
 }
 
-/* c (rows, vectors * LANES) = c * keep + the sum; the last vector counts only in the lanes of
- * `last`. */
+/* Computes c (rows, vectors * LANES) = c * keep + the sum of terms. Of the last vector only the
+ * lanes in `last` are read and written. */
 ON static inline __attribute__((always_inline)) void
 terms_tile(unsigned rows, unsigned vectors, mask last, bool is_whole, const ps_gemm_sum *of,
            const float *a, const float *b, bool keep, float *c)
@@ -294,14 +294,14 @@ ON static void by_terms(const ps_gemm_sum *of, const float *a, const float *b, b
     }
 }
 
-/* A vector of a grid: from one row, or a half from each of two. */
+/* Returns a vector of a grid: of one row, or one half from each of two rows. */
 ON static inline __attribute__((always_inline)) vec load_grid(const float *from, size_t pitch,
                                                               bool is_half)
 {
     return is_half ? LOAD_TWO(from, from + pitch) : LOAD(from);
 }
 
-/* Where vector v of a grid begins. */
+/* Returns where vector v of a grid begins. */
 static inline size_t grid_at(const ps_gemm_grid *grid, bool is_half, size_t v)
 {
     size_t in_row = grid->columns / LANES;
@@ -309,8 +309,8 @@ static inline size_t grid_at(const ps_gemm_grid *grid, bool is_half, size_t v)
     return is_half ? 2 * v * grid->pitch : v / in_row * grid->pitch + v % in_row * LANES;
 }
 
-/* c (rows, vectors * LANES) = c * keep + a b, from vector v of the grids on; rows of c are n apart.
- */
+/* Computes c (rows, vectors * LANES) = c * keep + a b, from vector v of the grids on. Rows of c are
+ * n values apart. */
 ON static inline __attribute__((always_inline)) void
 grid_tile(unsigned rows, unsigned vectors, bool is_half, const ps_gemm_grid *grid, size_t v,
           size_t k, const float *a, const float *b, const uint32_t *at, bool keep, float *c,
@@ -394,7 +394,7 @@ ON static void by_grids(size_t m, size_t k, const ps_gemm_grid *grid, const floa
     }
 }
 
-/* c (rows, columns), whose rows are n apart, += the sum over the images. */
+/* Adds the sum over the images to c (rows, columns), whose rows are n values apart. */
 ON static inline __attribute__((always_inline)) void
 grid_dots(unsigned rows, unsigned columns, bool is_half, const ps_gemm_grids *of, const float *a,
           const float *b, const uint32_t *at, float *c, size_t n)

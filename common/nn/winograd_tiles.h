@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* winograd_tiles.h - from images to tiles and back, once a kind of processor. For winograd.c
- * and its test.
+/* winograd_tiles.h - the transforms of winograd.h between images and tiles, a table for each level
+ * of processor. For winograd.c and its test.
  *
- * A tile is 2 x 2 values of what a convolution gives. Tiles of a band of rows are numbered row
- * by row, `across` to a row. Each is told by 16 numbers, number s of tile t at [s * apart + t].
- * What is written behind the last tile of a band, up to 15 values in each of the 16 planes, is
- * of no meaning. B, A as in Lavin and Gray 2016 (arXiv 1509.09308), section 4.1.
+ * A tile is 2 x 2 values of a convolution's output. The tiles of a band (some rows of tiles) are
+ * numbered row by row, `across` in a row. A transformed tile is 16 numbers in 16 planes: number s
+ * of tile t is at [s * apart + t]. Behind the last tile of a band, each plane gets up to 15 values
+ * without meaning. B and A are the matrices of Lavin and Gray 2016 (arXiv 1509.09308), section 4.1.
  */
 #ifndef PS_COMMON_NN_WINOGRAD_TILES_H
 #define PS_COMMON_NN_WINOGRAD_TILES_H
@@ -16,7 +16,8 @@
 
 enum {
     PS_TILE_NUMBERS = 16,
-    /* What a padded image must have behind the rows and columns of its tiles, readable. */
+    /* Rows below the tiles of a padded image, and values behind its last row, that are read and so
+     * must be in its memory. */
     PS_TILE_SPARE_ROWS = 6,
     PS_TILE_SPARE_VALUES = 40
 };
@@ -27,16 +28,18 @@ typedef struct ps_tile_band {
 } ps_tile_band;
 
 typedef struct ps_winograd_tiles {
-    /* B^T d B of each tile's window d, the 4 x 4 values from row 2 r, column 2 c of `image` on. */
+    /* Computes B^T d B for each tile: d is its window, the 4 x 4 values of `image` from row 2 r and
+     * column 2 c on, for the tile in row r and column c. */
     void (*from_input)(const ps_tile_band *band, const float *image, float *to, size_t apart);
-    /* A d A^T of each tile's own 2 x 2 values d. */
+    /* Computes A d A^T for each tile: d are its 2 x 2 values of `image`, a gradient. */
     void (*from_slope)(const ps_tile_band *band, const float *image, float *to, size_t apart);
-    /* A^T m A + bias of each tile's numbers m, in the places of y (rows, columns) there are. */
+    /* Computes A^T m A + bias for each tile: m are its 16 numbers. Writes those of the 2 x 2 values
+     * that lie within y (rows, columns). */
     void (*to_output)(const ps_tile_band *band, const float *from, size_t apart, float bias,
                       float *y, size_t rows, size_t columns);
 } ps_winograd_tiles;
 
-/* Returns the table that a processor of this level runs, or NULL: there is none. */
+/* Returns the table for processors of this level, or NULL if there is none. */
 const ps_winograd_tiles *ps_winograd_tiles_of(ps_cpu level);
 
 #if defined(__x86_64__)

@@ -85,9 +85,14 @@
  *
  *   slice  u32 index, values (n), parts, turn; column; f32 n weights; f32 slots * n of the
  *          optimizer; then the parts that there are, lowest bit first:
- *            1 f32 n open sum · 2 the same as the codec adds it · 4 f32 n standing sum · 8 f32 what
- *            the codec of weights keeps · 16 encoding of weights, or of the last change · 32 f32
- *            workers * n what each was given · 64 f32 n mean square · 128 rows of an embedding
+ *            1    f32 n open sum
+ *            2    the open sum as the codec adds it
+ *            4    f32 n standing sum
+ *            8    f32 state of the codec of weights
+ *            16   encoding of weights, or of the last change
+ *            32   f32 workers * n weights that each worker was given
+ *            64   f32 n mean square
+ *            128  rows of an embedding
  *          u32 parked contributions: u32 contributor; encoding
  *   column    clocks.h (ps_book_put)
  *   encoding  u32 bytes, psgd.v1.Encoding; u32 bytes, payload

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* merge.h - a plan, as those who merge contributions see it. */
+/* merge.h - makes of a plan what merges contributions: the store of a server, its sparse tables. */
 #ifndef PS_COMMON_TRAIN_MERGE_H
 #define PS_COMMON_TRAIN_MERGE_H
 
@@ -12,30 +12,33 @@
 ps_store *ps_merge_store(const ps_plan *plan, const uint32_t *slices, uint32_t count,
                          const float *weights, ps_tables *tables);
 
-/* May a worker find that a step went on without it? With redundancy, where one
- * holder of a block is enough, and under policies that leave workers behind. */
+/* Returns whether a step may end without the contribution of a worker: with redundancy, where one
+ * holder of a block is enough, and under policies that close clocks before everybody has
+ * contributed. */
 bool ps_merge_may_overtake(const ps_plan *plan);
 
 /* Creates the sparse tables of a plan that has some, for the virtual shards that `placement` gives
  * `server`; with placement NULL for all virtual shards. The caller owns them. */
 ps_tables *ps_merge_tables(const ps_plan *plan, const ps_placement *placement, uint32_t server);
 
-/* The same to read from: rows of all servers, which files may bring without their state. */
+/* Creates tables for reading only, for all virtual shards: files may bring rows without the
+ * optimizer's state. The caller owns them. */
 ps_tables *ps_merge_values(const ps_plan *plan);
 
-/* Rows that such tables start from: files of any servers, in order, which must be all
- * (tables_file.h). heads_only: only what their heads say is checked, and nothing is taken in.
- *
- * What ps_file_read, ps_tables_files_take and ps_tables_files_end fail with, with the file's name;
- * then some may have been taken in. */
+/* Reads table files into `tables`: the files (count) of all servers of a job, in order
+ * (tables_file.h). With heads_only it checks only the heads of the files and reads no row. Fails as
+ * ps_file_read, ps_tables_files_take and ps_tables_files_end do, with the name of the file; rows of
+ * earlier files are then in the tables. */
 PS_MUST_USE ps_status ps_merge_read_tables(ps_tables *tables, const char *const *paths,
                                            size_t count, bool heads_only);
 
-/* What the file of a table is to hold at the end of the job. */
+/* Returns what the file of a table holds at the end of the job. */
 ps_table_kind ps_merge_table_kind(const ps_plan *plan);
 
-/* Returns the part that has a key of any table, and whether a part has any. */
+/* Returns the part that has the row with this key, of whatever table. */
 uint32_t ps_merge_part_of(const ps_placement *placement, uint64_t key);
+/* Returns whether a part has rows of sparse tables: the first part of each server has all of its
+ * server's. */
 bool ps_merge_has_rows(const ps_placement *placement, uint32_t part);
 
 #endif

@@ -77,29 +77,31 @@ struct ps_coordinator {
     bool is_open, is_stopping;
 };
 
-/* Opens the store and goes on where the process before it stopped. `conf` is
- * copied, its texts are kept. */
+/* Creates a coordinator: opens the registry and loads the jobs of the process before it
+ * (startup.h). Waits for the disk, so call it before the server starts. Copies `conf`, keeps its
+ * texts. */
 PS_MUST_USE ps_status ps_coordinator_create(ps_loop *loop, const ps_coordinator_conf *conf,
                                             ps_coordinator **out);
 
-/* The address is known: jobs may start. */
+/* Sets the address that nodes are told, and lets jobs start. */
 void ps_coordinator_open(ps_coordinator *c, const char *address);
 
-/* The service, for ps_server_start. */
+/* Returns the service for ps_server_start. */
 ps_service ps_coordinator_service(ps_coordinator *c);
 
-/* Nothing starts any more, and all calls are let go of: watchers, barriers,
- * calls to nodes. Jobs stay as they are stored, nodes go on. */
+/* Starts nothing from now on, and ends all calls: watchers, barriers, calls to nodes. Jobs stay as
+ * they are stored, and nodes go on. */
 void ps_coordinator_drain(ps_coordinator *c);
 
-/* After that, while the loop runs: waits for tasks that run. */
+/* Blocks until running tasks have ended. Call it after ps_coordinator_drain, while the loop runs.
+ */
 void ps_coordinator_stop(ps_coordinator *c);
-/* Frees the coordinator. NULL is allowed. The loop has ended, or at least has freed all attempts. */
+/* Frees the coordinator, when the loop has ended or has freed all attempts. NULL is allowed. */
 void ps_coordinator_destroy(ps_coordinator *c);
 
 /* --- for the handlers ------------------------------------------------------- */
 
-/* Where files to start from are. */
+/* Returns where models to start from are. */
 ps_init_where ps_coordinator_init_where(const ps_coordinator *c);
 
 /* Returns the time of awake_clock.h in microseconds: all deadlines and leases of jobs and nodes go
@@ -129,7 +131,7 @@ void ps_coordinator_submit(ps_coordinator *c, const ps_submit *submit);
 /* Submits a task that writes files. After ps_coordinator_stop it is run at once. */
 void ps_coordinator_write(ps_coordinator *c, ps_strand *strand, ps_task *task);
 
-/* Starts what can start, tells the others what they wait for. */
+/* Starts the queued jobs that can start, and tells the others what they wait for. */
 void ps_coordinator_schedule(ps_coordinator *c);
 
 /* The observer that logs the states of jobs: job_log.c. */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pserver.c - see pserver.h. The stores exist from prepare to release, one a thread. A server has
- * finished when the contributions of all steps are in on each thread; it goes on serving pulls, and
- * is collected from whether it has finished or not. From then on its tables are the helper's, which
- * writes them. */
+/* pserver.c - see pserver.h.
+ *
+ * Each thread has a store from prepare to release. The server has finished when every thread has
+ * the contributions of all steps. It then still answers pulls. Collect may come before or after
+ * that; from then on only the task of `save`, which writes them, touches the tables. */
 #include "services/pserver/pserver.h"
 
 #include "common/base/files.h"
@@ -26,10 +27,10 @@ struct ps_pserver {
     ps_server_thread **threads; /* (thread_count) */
 
     bool is_open;          /* there is a session */
-    uint32_t incomplete;   /* threads whose contributions are not all in */
-    bool is_complete;      /* all contributions of the session are in */
-    ps_tables *tables;     /* lent to the helper; NULL: the job has none, or not yet */
-    uint32_t tables_saved; /* of them that are files; the helper's */
+    uint32_t incomplete;   /* threads without the contributions of all steps */
+    bool is_complete;      /* all threads have them */
+    ps_tables *tables;     /* for save(); NULL: the job has none, or Collect has not come */
+    uint32_t tables_saved; /* tables that save() has written */
     /* what counters() lends to an answer */
     ps_server_counts counts;
     Psgd__V1__WorkerShare *shares, **share_ptrs; /* (worker_count) */
@@ -53,7 +54,8 @@ static void complete(void *arg)
     finish(p);
 }
 
-/* A worker's values cannot be used: nobody waits until the worker says so, which may be lying. */
+/* Fails the job because a worker sent values that cannot be used. Does not wait for the worker to
+ * report it: the worker may be faulty. */
 static void fail(void *arg, const ps_status *why)
 {
     ps_pserver *p = arg;
@@ -166,8 +168,8 @@ static ps_status prepare(void *state, ps_session *session)
     return ps_ok();
 }
 
-/* Workers may have come already, and even have gone: the streams are open since
- * prepare. */
+/* Streams have been open since prepare, so all contributions may be there already: with few steps
+ * the server may have finished before it runs. */
 static void run(void *state)
 {
     finish(state);
@@ -200,7 +202,8 @@ static ps_status write_piece(void *arg, const void *bytes, size_t len)
     return fwrite(bytes, 1, len, w->out) == len ? ps_ok() : ps_fail_errno(errno, "write");
 }
 
-/* What this server has of a table, as a file of the attempt: there need not be memory for it. */
+/* Writes this server's rows of a table into a file of the attempt, piece by piece: the file may be
+ * larger than the free memory. */
 static ps_status write_table(ps_pserver *p, uint32_t table, const atomic_bool *stop)
 {
     const ps_session *session = ps_node_session(p->node);
@@ -225,7 +228,7 @@ static ps_status write_table(ps_pserver *p, uint32_t table, const atomic_bool *s
     return ps_wrap(st, "%s", name);
 }
 
-/* Each once: of changes there would be none the second time. */
+/* Writes each table once, also if it is called again: a second file of changes would be empty. */
 static ps_status save(void *state, const atomic_bool *stop)
 {
     ps_pserver *p = state;
@@ -317,7 +320,7 @@ static size_t missing(void *state, uint32_t **ranks, uint64_t *clock)
     return count;
 }
 
-/* What each worker brought, and how stale it was. */
+/* Fills in what became of each worker's contributions, and the staleness of all. */
 static void fill_shares(ps_pserver *p, Psgd__V1__ServerCounters *out)
 {
     for (uint32_t w = 0; w < p->counts.worker_count; w++) {

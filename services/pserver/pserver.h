@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pserver.h - the parameter server's role: what a node of this kind does with a job. */
+/* pserver.h - the role of a parameter server (node.h): it holds a part of a job's weights. */
 #ifndef PS_SERVICES_PSERVER_PSERVER_H
 #define PS_SERVICES_PSERVER_PSERVER_H
 
@@ -7,17 +7,19 @@
 
 typedef struct ps_pserver ps_pserver;
 
-/* Creates a server with 1 to PS_THREADS_MAX threads: the loop's, and others. `loop` and `drop_ack`
- * as in wire_server.h; with several threads there must be a loop. Fails with RESOURCE_EXHAUSTED if
- * there is no thread to be had. */
+/* Creates a server with 1 to PS_THREADS_MAX threads; one of them is that of `loop`. `loop` and
+ * `drop_ack` as in wire_server.h, but with several threads `loop` may not be NULL. Fails with
+ * RESOURCE_EXHAUSTED if the system refuses a thread. */
 PS_MUST_USE ps_status ps_pserver_create(ps_loop *loop, uint32_t threads, uint64_t drop_ack,
                                         ps_pserver **out);
-void ps_pserver_destroy(ps_pserver *p); /* holds no session */
+/* Frees the server, which must have no session. */
+void ps_pserver_destroy(ps_pserver *p);
 
-/* For ps_node_start, with the server as state and its services beside; then
- * tell it its node. */
+/* The hooks for ps_node_start; their state is the server. */
 extern const ps_role_hooks ps_pserver_hooks;
-size_t ps_pserver_services(ps_pserver *p, ps_service out[PS_THREADS_MAX]); /* returns how many */
+/* Writes the services for ps_node_start, one a thread. Returns their number. */
+size_t ps_pserver_services(ps_pserver *p, ps_service out[PS_THREADS_MAX]);
+/* Sets the node, after ps_node_start. */
 void ps_pserver_set_node(ps_pserver *p, ps_node *node);
 
 #endif

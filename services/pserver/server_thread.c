@@ -17,15 +17,16 @@ struct ps_server_thread {
     ps_loop_thread *thread; /* NULL: the home loop's */
     char instance[PS_GRPC_WIRE_INSTANCE_BYTES];
     ps_wire_server *wire;
-    uint64_t sessions; /* so far */
+    uint64_t sessions; /* opened so far */
 
-    /* of the session; NULL, and zeros: there is none */
+    /* of the session; NULL and zeros without one */
     const ps_session *session;
     uint32_t part;
-    ps_wire_parts parts; /* one */
-    ps_store *store;     /* its */
+    ps_wire_parts parts; /* has one part, */
+    ps_store *store;     /* whose store this is */
 };
 
+/* Runs fn on the thread and waits for its end. */
 static void on_thread(ps_server_thread *t, void (*fn)(void *arg), void *arg)
 {
     if (t->thread == NULL) {
@@ -35,15 +36,16 @@ static void on_thread(ps_server_thread *t, void (*fn)(void *arg), void *arg)
     }
 }
 
-/* On its way to the home loop: all contributions are in, or some cannot be used. */
+/* A report from the thread to the home loop: the part has the contributions of all steps, or one
+ * cannot be used. */
 typedef struct news {
     ps_event event;
     ps_server_thread *t;
-    uint64_t session;
-    ps_status why; /* OK: all are in */
+    uint64_t session; /* number of the session that it is about */
+    ps_status why;    /* OK: the part is complete */
 } news;
 
-/* On the home loop. */
+/* Passes a report on. On the home loop. */
 static void tell(ps_server_thread *t, const ps_status *why)
 {
     if (ps_is_ok(why)) {
@@ -63,7 +65,7 @@ static void on_news(ps_event *self, bool ok)
     free(n);
 }
 
-/* On the thread. */
+/* Sends a report to the home loop. On the thread. */
 static void send_news(void *arg, const ps_status *why)
 {
     ps_server_thread *t = arg;
@@ -78,7 +80,7 @@ static void send_news(void *arg, const ps_status *why)
     ps_loop_post(t->conf.home, &n->event);
 }
 
-/* On the thread. */
+/* Reports that the part has the contributions of all steps. On the thread. */
 static void complete(void *arg)
 {
     send_news(arg, &(ps_status){.code = PS_OK});

@@ -36,8 +36,8 @@
     X(ADD, "INSERT INTO jobs (number, id, request_id, content, state, outcome, sequence,"    \
            " spec, spec_sum, detail, detail_sum)"                                            \
            " VALUES (?1, ?2, ?3, ?4, ?5, 0, ?6, ?7, ?8, ?9, ?10)")                           \
-    X(REPLACE, "UPDATE jobs SET state = ?2, outcome = 0, sequence = ?3, spec = ?4,"          \
-               " spec_sum = ?5, detail = ?6, detail_sum = ?7 WHERE number = ?1")             \
+    X(REPLACE, "UPDATE jobs SET state = ?2, outcome = ?3, sequence = ?4, detail = ?5,"       \
+               " detail_sum = ?6, spec = ?7, spec_sum = ?8 WHERE number = ?1")               \
     X(FIND, "SELECT number, max(sequence, (SELECT coalesce(max(sequence), 0) FROM events"    \
             " WHERE events.number = jobs.number)) FROM jobs WHERE id = ?1")                  \
     X(FIND_REQUEST, "SELECT id, content FROM jobs WHERE request_id = ?1")                    \
@@ -377,15 +377,20 @@ ps_status ps_registry_find_request(ps_registry *r, const char *request_id, char 
     return st;
 }
 
-static ps_status update(ps_registry *r, const ps_record *record)
+/* Updates the row of the record's number: by SQL_REPLACE all of it, by SQL_SAVE all but the
+ * specification. */
+static ps_status update(ps_registry *r, int index, const ps_record *record)
 {
-    sqlite3_stmt *s = statement(r, SQL_SAVE);
+    sqlite3_stmt *s = statement(r, index);
 
     sqlite3_bind_int64(s, 1, (sqlite3_int64)record->number);
     sqlite3_bind_int(s, 2, (int)record->job->state);
     sqlite3_bind_int(s, 3, (int)record->outcome);
     sqlite3_bind_int64(s, 4, (sqlite3_int64)record->sequence);
     ps_row_bind_detail(s, 5, record->job);
+    if (index == SQL_REPLACE) {
+        ps_row_bind_spec(s, 7, record->job);
+    }
     return run(r, s, "store the job");
 }
 
@@ -418,7 +423,7 @@ ps_status ps_registry_save(ps_registry *r, const ps_record *record,
     if (!ps_is_ok(&st)) {
         return st;
     }
-    st = update(r, record);
+    st = update(r, SQL_SAVE, record);
     if (ps_is_ok(&st) && event) {
         st = add_event(r, record->number, event);
     }
@@ -446,18 +451,6 @@ static bool find_place(ps_registry *r, ps_record *record)
     return is_there;
 }
 
-static ps_status replace(ps_registry *r, const ps_record *record)
-{
-    sqlite3_stmt *s = statement(r, SQL_REPLACE);
-
-    sqlite3_bind_int64(s, 1, (sqlite3_int64)record->number);
-    sqlite3_bind_int(s, 2, (int)record->job->state);
-    sqlite3_bind_int64(s, 3, (sqlite3_int64)record->sequence);
-    ps_row_bind_spec(s, 4, record->job);
-    ps_row_bind_detail(s, 6, record->job);
-    return run(r, s, "store the job");
-}
-
 ps_status ps_registry_put(ps_registry *r, ps_record *record, int64_t wall_us)
 {
     Psgd__V1__WatchJobResponse event = PSGD__V1__WATCH_JOB_RESPONSE__INIT;
@@ -467,7 +460,8 @@ ps_status ps_registry_put(ps_registry *r, ps_record *record, int64_t wall_us)
     if (!ps_is_ok(&st)) {
         return st;
     }
-    st = find_place(r, record) ? replace(r, record) : insert_as(r, record, "", "");
+    record->outcome = 0; /* the job is over */
+    st = find_place(r, record) ? update(r, SQL_REPLACE, record) : insert_as(r, record, "", "");
     time.seconds = wall_us / 1000000;
     event.sequence = record->sequence;
     event.time = &time;

@@ -59,13 +59,14 @@ void ps_registry_avoid(ps_registry *r, bool (*is_taken)(void *arg, const char *j
 PS_MUST_USE ps_status ps_registry_add(ps_registry *r, ps_record *record, const char *title,
                                       const char *request_id, const char *content);
 
-/* The job that a request id made, and the hash of its content. NOT_FOUND. */
+/* Writes the id of the job that a request id made, and the hash of its content. Fails with
+ * NOT_FOUND if there is none. */
 PS_MUST_USE ps_status ps_registry_find_request(ps_registry *r, const char *request_id, char *job_id,
                                                size_t cap, char content[PS_CONTENT_HASH_BYTES]);
 
-/* Stores a job that has an id already, and one event that shows it as it is now. Takes the place
- * of the job of that id, also of a damaged row, or adds one. Gives record->number and
- * record->sequence. The job then belongs to no request. */
+/* Stores a job that is over and has an id already, with one event that shows it as it is now.
+ * Replaces the row of that id, even a damaged one, or adds one. Sets record->number, sequence and
+ * outcome (0). The job then belongs to no request id. */
 PS_MUST_USE ps_status ps_registry_put(ps_registry *r, ps_record *record, int64_t wall_us);
 
 /* Stores the job as it is now, and with it, in one transaction, `event` if not
