@@ -6,6 +6,7 @@
 #include "common/base/cpu.h"
 #include "common/base/files.h"
 #include "common/base/log.h"
+#include "common/base/memory_limit.h"
 #include "common/base/shorten.h"
 #include "common/base/signals.h"
 #include "common/data/packed.h"
@@ -58,7 +59,8 @@ static const ps_option options[] = {
     PS_OPTION_INT(settings, max_memory_mib, .name = "max-memory", .env = "PSGD_MAX_MEMORY",
                   .value = "0", .min = 0, .max = 1e9, .metavar = "MIB",
                   .help = "memory for the initial weights of all jobs that are being started; "
-                          "others wait; 0: half of the host's"),
+                          "others wait; 0: half of the host's, or of the limit of its control "
+                          "group (cgroup)"),
     PS_OPTION_INT(settings, max_unpacked_mib, .name = "max-unpacked", .env = "PSGD_MAX_UNPACKED",
                   .value = "65536", .min = 0, .max = 1e9, .metavar = "MIB",
                   .help = "size to which a file of a data set may unpack; 0: any"),
@@ -259,15 +261,10 @@ static ps_status back_up(const char *data_dir, const char *to)
     return ps_wrap(st, "--backup");
 }
 
-/* --max-memory, or half of the host's. */
+/* --max-memory, or half of what the process may have. */
 static uint64_t memory_bytes(int64_t mib)
 {
-    long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
-
-    if (mib > 0) {
-        return (uint64_t)mib << 20;
-    }
-    return pages > 0 && page_bytes > 0 ? (uint64_t)pages * (uint64_t)page_bytes / 2 : 0;
+    return mib > 0 ? (uint64_t)mib << 20 : ps_memory_limit() / 2;
 }
 
 /* Runs until it is told to stop. */
