@@ -4,6 +4,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/container_of.h"
+#include "common/base/files.h"
 #include "common/base/log.h"
 #include "common/base/sha256.h"
 #include "common/base/xalloc.h"
@@ -18,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum {
     CALLS_MAX = 1000, /* of clients that may wait for a kind of work */
@@ -311,6 +313,35 @@ static void observe(ps_coordinator *c)
     ps_jobs_observe(&c->jobs, ps_queue_changed, c);
 }
 
+/* The file that a process leaves which ends in order. */
+static void name_stopped(const ps_coordinator *c, char *path, size_t cap)
+{
+    snprintf(path, cap, "%s/stopped", c->conf.data_dir);
+}
+
+/* Returns whether the process before this one ended in order. What comes next may crash, so the
+ * file goes first. */
+static bool take_stopped(const ps_coordinator *c)
+{
+    char path[900];
+
+    name_stopped(c, path, sizeof path);
+    return unlink(path) == 0;
+}
+
+static void leave_stopped(const ps_coordinator *c)
+{
+    char path[900];
+    ps_status st;
+
+    name_stopped(c, path, sizeof path);
+    st = ps_file_write(path, "", 0);
+    if (!ps_is_ok(&st)) {
+        ps_log(PS_LOG_WARN, "main", "%s; jobs that were being started count as interrupted",
+               st.text);
+    }
+}
+
 ps_status ps_coordinator_create(ps_loop *loop, const ps_coordinator_conf *conf,
                                 ps_coordinator **out)
 {
@@ -330,6 +361,7 @@ ps_status ps_coordinator_create(ps_loop *loop, const ps_coordinator_conf *conf,
     ps_room_init(&c->room, conf->data_dir, conf->min_free_bytes);
     st = ps_registry_open(conf->data_dir, &c->registry);
     if (ps_is_ok(&st)) {
+        c->was_stopped = take_stopped(c);
         st = ps_startup(c);
     }
     if (ps_is_ok(&st)) {
@@ -379,6 +411,7 @@ void ps_coordinator_drain(ps_coordinator *c)
 void ps_coordinator_stop(ps_coordinator *c)
 {
     stop_threads(c);
+    leave_stopped(c);
 }
 
 void ps_coordinator_destroy(ps_coordinator *c)

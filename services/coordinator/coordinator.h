@@ -75,6 +75,7 @@ struct ps_coordinator {
     ps_awake_clock awake;
     ps_timer soon; /* schedule: several reasons at once are one */
     bool is_open, is_stopping;
+    bool was_stopped; /* the process before this one ended in order */
 };
 
 /* Creates a coordinator: opens the registry and loads the jobs of the process before it

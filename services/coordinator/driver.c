@@ -236,8 +236,8 @@ void ps_attempt_start(ps_coordinator *c, ps_live *job, const ps_member *members,
     ps_attempt_pump(a);
 }
 
-/* The process before this one ended while it prepared the job: that may have been the job's doing.
- */
+/* The process before this one ended while it prepared the job: that may have been the job's doing,
+ * unless it was told to stop. */
 static void adopt_unbegun(ps_attempt *a, const ps_commit_conf *conf, const ps_member *members,
                           size_t count, int64_t now_us)
 {
@@ -245,7 +245,8 @@ static void adopt_unbegun(ps_attempt *a, const ps_commit_conf *conf, const ps_me
     Psgd__V1__JobState outcome = PSGD__V1__JOB_STATE__JOB_STATE_QUEUED;
     char message[200] = "the coordinator was started anew before training began";
 
-    if (++msg->interrupted >= PS_INTERRUPTED_MAX) {
+    msg->interrupted += !a->c->was_stopped;
+    if (msg->interrupted >= PS_INTERRUPTED_MAX) {
         outcome = PSGD__V1__JOB_STATE__JOB_STATE_FAILED;
         snprintf(message, sizeof message,
                  "%u attempts were interrupted before training began, the last because the "

@@ -11,7 +11,10 @@
 
 #include <stdio.h>
 
-enum { UNKNOWN_NAMES_MAX = 10 /* folders of unknown jobs named in the log */ };
+enum {
+    UNKNOWN_NAMES_MAX = 10, /* folders of unknown jobs named in the log */
+    ATTEMPTS_SKIPPED = 1000 /* of a job in a registry that is not the last one used */
+};
 
 /* What to do about a registry that is not the right one. */
 #define ADVICE                                                                                     \
@@ -71,6 +74,19 @@ static void take_end(ps_coordinator *c, ps_live *job)
     ps_record_fini(&record);
 }
 
+/* Raises the number of a job's last attempt above any that nodes may know: the registry is not the
+ * one that has them. An attempt that runs by the registry keeps its number, to be taken up again.
+ */
+static void skip_attempts(ps_live *job)
+{
+    Psgd__V1__Job *msg = job->record.job;
+
+    if (msg->state < PSGD__V1__JOB_STATE__JOB_STATE_RUNNING &&
+        msg->attempt < UINT32_MAX - ATTEMPTS_SKIPPED) {
+        msg->attempt += ATTEMPTS_SKIPPED;
+    }
+}
+
 static void take_ends(ps_coordinator *c)
 {
     ps_live *next;
@@ -80,6 +96,7 @@ static void take_ends(ps_coordinator *c)
     }
     for (ps_live *job = c->jobs.first; job; job = next) {
         next = job->next;
+        skip_attempts(job); /* before take_end, which may end the job */
         take_end(c, job);
     }
 }

@@ -147,6 +147,23 @@ class Lost(RegistryTest):
         self.assertEqual({name: self.files().get(name) for name in files}, files)
 
 
+    def test_an_attempt_that_the_old_registry_does_not_know(self):
+        """The nodes train in it. Its number is not given again."""
+        self.c.workers[0].stop()
+        job_id = self.c.submit({**TINY, "straggler": PACE}).id
+        backup = self.c.folder / "backup.db"
+        self.assertEqual(self.run_coordinator("--backup", backup)[0], 0)
+        self.c.workers[0].start()
+        before = self.c.wait_state(job_id, job_pb2.JOB_STATE_RUNNING).attempt
+        self.c.coordinator.kill()
+        self.remove_database()
+        shutil.copy(backup, self.folder / "jobs.db")
+        self.start_again()
+        job = self.c.wait(job_id)
+        self.assertEqual(job.state, job_pb2.JOB_STATE_DONE, f"{job.reason} {job.message}")
+        self.assertGreater(job.attempt, before)
+        self.c.wait_idle()
+
     def test_the_registry_of_another_coordinator(self):
         ids = self.done()
         files = self.files()

@@ -67,6 +67,24 @@ class StartTest(ClusterTest):
         self.assertEqual(job.state, job_pb2.JOB_STATE_DONE, f"{job.reason} {job.message}")
         self.assertEqual(job.attempt, 1)
 
+    def test_a_coordinator_that_is_told_to_stop_does_not_count_against_the_job(self):
+        c = self.cluster(workers=1, pservers=1)
+        c.wait_nodes(2)
+        c.workers[0].freeze()
+        job = c.submit(SMALL, timeouts={"canCommitMs": int(60000 * SLOW)})
+        for life in range(4):
+            c.wait_state(job.id, job_pb2.JOB_STATE_CAN_COMMIT)
+            self.assertEqual(c.coordinator.stop(), 0)
+            c.restart_coordinator()
+            # Its lease is over: until it is heard of again the job waits.
+            c.workers[0].thaw()
+            c.wait_nodes(2)
+            self.assertEqual(c.get(job.id).interrupted, 0)
+            if life < 3:
+                c.workers[0].freeze()
+        job = c.wait(job.id)
+        self.assertEqual(job.state, job_pb2.JOB_STATE_DONE, f"{job.reason} {job.message}")
+
     def test_a_coordinator_that_dies_of_a_job_does_not_try_it_for_ever(self):
         c = self.cluster(workers=1, pservers=1,
                          coordinator_args=["--fault", "exit-at:PRE_COMMIT"])

@@ -73,7 +73,7 @@ static ps_status exec(sqlite3 *db, const char *sql, const char *what)
 static ps_status take_lock(ps_database *d, const char *folder)
 {
     static const char *const entries[] = {"jobs",        "jobs.db", "jobs.db-wal",
-                                          "jobs.db-shm", "reserve", NULL};
+                                          "jobs.db-shm", "reserve", "stopped", NULL};
     ps_status st = ps_dir_lock(folder, entries, &d->lock_fd);
 
     return st.code == PS_UNAVAILABLE ? ps_fail(PS_FAILED_PRECONDITION,
