@@ -34,6 +34,7 @@ typedef struct line {
 typedef struct logs {
     bool wants_follow;
     const char *node;
+    int64_t max_bytes;
     ps_cli *cli;
     ps_reader reader;
     Psgd__V1__ReclaimLogsRequest request;
@@ -49,7 +50,9 @@ static const ps_option options[] = {
     PS_OPTION_BOOL(logs, wants_follow, .name = "follow", .letter = 'f',
                    .help = "print new lines until the job has ended"),
     PS_OPTION_STRING(logs, node, .name = "node", .letter = 'n', .metavar = "ID",
-                     .help = "only lines of this node"),
+                     .help = "only lines of this node; without JOB the end of its whole log"),
+    PS_OPTION_INT(logs, max_bytes, .name = "bytes", .value = "65536", .min = 1, .max = 262144,
+                  .metavar = "N", .help = "most bytes of a node's whole log"),
     PS_OPTION_END,
 };
 
@@ -308,6 +311,41 @@ static const ProtobufCMessage *on_open(void *arg)
     return &((logs *)arg)->request.base;
 }
 
+static void on_node_log(void *arg, const ps_error *error, const ProtobufCMessage *reply)
+{
+    const Psgd__V1__GetNodeLogResponse *answer = (const Psgd__V1__GetNodeLogResponse *)reply;
+    logs *l = arg;
+
+    if (ps_is_ok(&error->status)) {
+        l->files[l->n_files++] = (file){.name = ps_xstrdup(l->node), .node = ps_xstrdup(l->node)};
+        take_bytes(l, &l->files[0], (const char *)answer->lines.data, answer->lines.len);
+    }
+    on_end(l, error);
+}
+
+static void ask_for_node(logs *l)
+{
+    Psgd__V1__GetNodeLogRequest request = PSGD__V1__GET_NODE_LOG_REQUEST__INIT;
+
+    request.node_id = (char *)l->node;
+    request.max_bytes = (uint32_t)l->max_bytes;
+    ps_cli_call(l->cli, "GetNodeLog", &request.base, on_node_log, l);
+}
+
+static bool prepare(ps_cli *cli, void *arg)
+{
+    const logs *l = arg;
+    bool has_job = cli->config->n_args > 0;
+
+    if (!has_job && (l->node == NULL || l->wants_follow)) {
+        fputs("psgd: logs takes a JOB, or --node ID for the end of a node's whole log, which "
+              "cannot be followed\nSee 'psgd logs --help'.\n",
+              stderr);
+        return false;
+    }
+    return true;
+}
+
 static void start(ps_cli *cli, void *arg)
 {
     static const ps_reader_events events = {on_open, on_chunk, on_end};
@@ -316,6 +354,10 @@ static void start(ps_cli *cli, void *arg)
     l->cli = cli;
     l->files = ps_xcalloc(NODES_MAX, sizeof *l->files);
     l->scratch = ps_xmalloc(PS_PAYLOAD_MAX);
+    if (cli->config->n_args == 0) {
+        ask_for_node(l);
+        return;
+    }
     psgd__v1__reclaim_logs_request__init(&l->request);
     l->kind = PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_LOG;
     l->request.job_id = (char *)ps_cli_job(cli);
@@ -345,14 +387,17 @@ static void fini(void *arg)
 
 const ps_subcommand ps_subcommand_logs = {
     .command = {.name = "psgd logs",
-                .summary = "Prints the log lines of a job's nodes, while it runs and after it. "
-                           "--format jsonl prints the lines as the nodes wrote them.",
-                .usage = "[options] JOB",
-                .args_min = 1,
+                .summary = "Prints the log lines of a job's nodes, while it runs and after it; "
+                           "without a job the end of a node's whole log. --format jsonl prints the "
+                           "lines as the nodes wrote them.",
+                .usage = "[options] [JOB]",
                 .args_max = 1,
-                .examples = "psgd logs -f JOB\npsgd logs JOB --node worker-0 --format jsonl"},
+                .examples = "psgd logs -f JOB\n"
+                            "psgd logs JOB --node worker-0 --format jsonl\n"
+                            "psgd logs --node worker-0 --bytes 200000"},
     .options = options,
     .options_size = sizeof(logs),
+    .prepare = prepare,
     .start = start,
     .fini = fini,
 };

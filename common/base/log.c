@@ -5,6 +5,7 @@
 #include "common/base/clock.h"
 #include "common/base/strbuf.h"
 #include "common/base/utf8.h"
+#include "common/base/xalloc.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -29,7 +30,14 @@ static struct {
     pthread_mutex_t lock; /* guards sink and arg; held while the sink runs */
     ps_log_sink sink;
     void *arg;
-} the_log = {.service = "psgd", .level = PS_LOG_INFO, .lock = PTHREAD_MUTEX_INITIALIZER};
+    pthread_mutex_t kept_lock; /* guards the two below; a sink may log, so it is not `lock` */
+    char *kept;                /* ring of kept_cap bytes: byte i is at i % kept_cap */
+    uint64_t kept_end;         /* bytes that it was given */
+    size_t kept_cap;           /* set before threads start; 0: no line is kept */
+} the_log = {.service = "psgd",
+             .level = PS_LOG_INFO,
+             .lock = PTHREAD_MUTEX_INITIALIZER,
+             .kept_lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* True while this thread is inside the sink and holds the lock. */
 static _Thread_local bool is_in_sink;
@@ -189,6 +197,53 @@ static void give_to_sink(ps_log_level level, const char *line)
     pthread_mutex_unlock(&the_log.lock);
 }
 
+void ps_log_keep(size_t bytes)
+{
+    the_log.kept = ps_xmalloc(bytes);
+    the_log.kept_cap = bytes;
+}
+
+static void keep_bytes(const char *bytes, size_t n)
+{
+    size_t at = (size_t)(the_log.kept_end % the_log.kept_cap);
+    size_t first = n < the_log.kept_cap - at ? n : the_log.kept_cap - at;
+
+    memcpy(the_log.kept + at, bytes, first);
+    memcpy(the_log.kept, bytes + first, n - first);
+    the_log.kept_end += n;
+}
+
+static void keep_line(const char *line, size_t n)
+{
+    if (n >= the_log.kept_cap) {
+        return;
+    }
+    pthread_mutex_lock(&the_log.kept_lock);
+    keep_bytes(line, n);
+    keep_bytes("\n", 1);
+    pthread_mutex_unlock(&the_log.kept_lock);
+}
+
+size_t ps_log_recent(char *out, size_t cap)
+{
+    size_t n = 0, skip = 0;
+
+    pthread_mutex_lock(&the_log.kept_lock);
+    n = the_log.kept_end < the_log.kept_cap ? (size_t)the_log.kept_end : the_log.kept_cap;
+    n = n < cap ? n : cap;
+    for (size_t i = 0; i < n; i++) {
+        out[i] = the_log.kept[(the_log.kept_end - n + i) % the_log.kept_cap];
+    }
+    if (n < the_log.kept_end) { /* the first line may have lost its beginning */
+        const char *newline = memchr(out, '\n', n);
+
+        skip = newline == NULL ? n : (size_t)(newline - out) + 1;
+    }
+    pthread_mutex_unlock(&the_log.kept_lock);
+    memmove(out, out + skip, n - skip);
+    return n - skip;
+}
+
 /* Writes a line. A failure is ignored, because it could be reported nowhere. */
 static void write_line(const char *bytes, size_t n)
 {
@@ -221,6 +276,7 @@ static void log_line(ps_log_level level, const char *room, const ps_log_field *f
     } else {
         put_text_line(&line, level, room, fields, message);
     }
+    keep_line(ps_strbuf_text(&line), line.len);
     give_to_sink(level, ps_strbuf_text(&line));
     if (!atomic_load(&the_log.is_quiet) || !atomic_load(&the_log.has_sink)) {
         ps_strbuf_putc(&line, '\n');

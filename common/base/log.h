@@ -14,6 +14,7 @@
 #define PS_COMMON_BASE_LOG_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "common/base/status.h"
@@ -73,6 +74,13 @@ typedef void (*ps_log_sink)(void *arg, ps_log_level level, const char *line);
 /* Passes every line to `sink` too, as a job's log needs it. NULL ends that. When this returns,
  * the sink before is no longer running. */
 void ps_log_set_sink(ps_log_sink sink, void *arg);
+
+/* Keeps the newest lines in memory, `bytes` of them at most. Call it once, before threads start. */
+void ps_log_keep(size_t bytes);
+
+/* Copies the newest of these lines, oldest first, each whole and with its newline, at most `cap`
+ * bytes. Returns how many bytes. */
+size_t ps_log_recent(char *out, size_t cap);
 
 /* Sets whether lines that a sink takes are kept off stderr, for programs that talk to a person
  * there. */

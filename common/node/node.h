@@ -31,6 +31,9 @@ typedef struct ps_node ps_node;
 enum { PS_NODE_FILES_MAX = 4 * 256 + 32 };
 _Static_assert((int)PS_NODE_FILES_MAX > (int)PS_MODEL_LAYERS_MAX + 1, "one for each embedding");
 
+/* What a node keeps of its log in memory, and gives in an answer of GetLog. */
+enum { PS_NODE_LOG_KEPT = 1 << 20, PS_NODE_LOG_MAX = 256 << 10, PS_NODE_LOG_DEFAULT = 64 << 10 };
+
 /* Reason of a CanCommit, PreCommit or Collect that failed because the node's disk is full. The
  * coordinator tries again: before training with another node, if there is one. */
 #define PS_NODE_NO_ROOM "NO_ROOM"

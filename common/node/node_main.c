@@ -179,6 +179,7 @@ static void start_log(const ps_node_program *program, const settings *s)
         (void)ps_log_format_find(s->log_format, &format);
     }
     ps_log_init(program->name, level, format);
+    ps_log_keep(PS_NODE_LOG_KEPT);
 }
 
 /* Returns the number of threads of a setting; 0 stands for half of the processors that this process

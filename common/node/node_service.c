@@ -3,10 +3,13 @@
 #include "common/base/address.h"
 #include "common/base/clock.h"
 #include "common/base/files.h"
+#include "common/base/log.h"
 #include "common/base/shorten.h"
+#include "common/base/xalloc.h"
 #include "common/node/node_impl.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { RESERVE_DEFAULT_MS = 10000, RESERVE_MIN_MS = 100, RESERVE_MAX_MS = 600000 };
@@ -322,6 +325,28 @@ static void get_status(void *service, const ProtobufCMessage *request, ps_payloa
     ps_call_reply(call, &reply.base);
 }
 
+static void get_log(void *service, const ProtobufCMessage *request, ps_payload *payload,
+                    ps_call *call)
+{
+    const Psgd__V1__GetLogRequest *q = (const void *)request;
+    Psgd__V1__GetLogResponse reply = PSGD__V1__GET_LOG_RESPONSE__INIT;
+    size_t cap = q->max_bytes == 0 ? PS_NODE_LOG_DEFAULT : q->max_bytes;
+    char *lines;
+
+    (void)service;
+    (void)payload;
+    if (cap > PS_NODE_LOG_MAX) {
+        ps_call_fail(call,
+                     ps_fail(PS_INVALID_ARGUMENT, "max_bytes: %u; 1 to %d are allowed, or 0 for %d",
+                             q->max_bytes, PS_NODE_LOG_MAX, PS_NODE_LOG_DEFAULT));
+        return;
+    }
+    lines = ps_xmalloc(cap);
+    reply.lines = (ProtobufCBinaryData){ps_log_recent(lines, cap), (uint8_t *)lines};
+    ps_call_reply(call, &reply.base);
+    free(lines);
+}
+
 static void describe_node(void *service, const ProtobufCMessage *request, ps_payload *payload,
                           ps_call *call)
 {
@@ -348,5 +373,6 @@ const ps_method ps_node_methods[] = {
     {.name = "GetStatus", .handle = get_status},
     {.name = "Collect", .handle = ps_collect_handle, .streams_out = true},
     {.name = "DescribeNode", .handle = describe_node},
+    {.name = "GetLog", .handle = get_log},
 };
 const size_t ps_node_method_count = sizeof ps_node_methods / sizeof ps_node_methods[0];

@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 
 from harness import BIN, SMALL, main
-from test_fidelity import Fidelity
+from test_fidelity import ARGUMENTS, CONNECTION, SERVER, Fidelity
 
 
 class Defaults(Fidelity):
@@ -98,6 +98,44 @@ class Watching(Fidelity):
         workers = next(t["workers"] for t in told if t.get("workers"))
         self.assertEqual([w["rank"] for w in workers], [0, 1])
         self.assertNotIn("past", {k for w in workers for k, v in w.items() if v})
+
+
+class NodeLogs(Fidelity):
+    """Parallel-SGD gave back the whole log of a worker, not only the lines about a job."""
+
+    def test_the_end_of_a_node_s_log(self):
+        c = self.cluster(workers=1, pservers=1)
+        self.folder = c.folder
+        at = c.coordinator.address
+        jobs = [c.wait(c.submit({**SMALL, "epochs": 1}).id).id for _ in range(2)]
+        said = self.psgd("--format", "jsonl", "logs", "--node", "worker-0", coordinator=at)
+        self.assertTrue(c.workers[0].log().startswith(said[:2000]), said[:300])
+        self.assertIn("registered with", said)  # of no job
+        self.assertEqual(len([job for job in jobs if job in said]), 2)
+        short = self.psgd("--format", "jsonl", "logs", "--node", "worker-0", "--bytes", 700,
+                          coordinator=at)
+        self.assertLessEqual(len(short), 700)
+        self.assertIn(short.splitlines()[0], said)
+        self.assertTrue(all(json.loads(line) for line in short.splitlines()))
+        self.assertIn("worker-0  ", self.psgd("logs", "--node", "worker-0", coordinator=at))
+        lines = json.loads(self.psgd("--format", "json", "logs", "--node", "worker-0",
+                                     coordinator=at))
+        self.assertEqual({line["node"] for line in lines}, {"worker-0"})
+
+    def test_refusals(self):
+        c = self.cluster(workers=1, pservers=0)
+        c.wait_nodes(1)
+        self.folder = c.folder
+        at = c.coordinator.address
+        said = self.psgd("logs", "--node", "nobody", code=SERVER, coordinator=at)
+        self.assertIn("there is no node nobody; psgd nodes lists them", said)
+        for args in (("logs",), ("logs", "-f", "--node", "worker-0")):
+            self.assertIn("logs takes a JOB, or --node ID", self.psgd(*args, code=ARGUMENTS))
+        self.assertIn("262144", self.psgd("logs", "--node", "worker-0", "--bytes", 300000,
+                                          code=ARGUMENTS))
+        c.workers[0].kill()
+        said = self.psgd("logs", "--node", "worker-0", code=CONNECTION, coordinator=at)
+        self.assertIn("the node's log", said)
 
 
 if __name__ == "__main__":

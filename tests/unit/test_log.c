@@ -57,6 +57,33 @@ static int end_log(void **state)
     return 0;
 }
 
+static void the_newest_lines_are_kept_whole(void **state)
+{
+    enum { KEPT = 300 };
+    char out[2 * KEPT];
+    size_t n;
+
+    (void)state;
+    assert_int_equal(ps_log_recent(out, sizeof out), 0); /* nothing is kept yet */
+    ps_log_keep(KEPT);
+    ps_log(PS_LOG_INFO, "room", "first");
+    n = ps_log_recent(out, sizeof out);
+    assert_memory_equal(out + n - 6, "first\n", 6);
+    for (int i = 0; i < 100; i++) {
+        ps_log(PS_LOG_INFO, "room", "line %d", i);
+    }
+    n = ps_log_recent(out, sizeof out);
+    assert_true(n > KEPT / 2 && n <= KEPT);
+    out[n] = '\0';
+    assert_null(strstr(out, "first"));
+    assert_memory_equal(out + 12, " info  room: line ", 18); /* the first of them is whole */
+    assert_memory_equal(out + n - 8, "line 99\n", 8);
+    n = ps_log_recent(out, 100);
+    assert_true(n > 0 && n <= 100);
+    assert_memory_equal(out + 12, " info  room: line ", 18);
+    assert_int_equal(ps_log_recent(out, 5), 0); /* not a whole line */
+}
+
 static void a_text_line_has_time_level_room_message_and_fields(void **state)
 {
     seen s = {.n = 0};
@@ -337,6 +364,7 @@ static void the_second_signal_ends_the_process(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_newest_lines_are_kept_whole),
         cmocka_unit_test_teardown(a_text_line_has_time_level_room_message_and_fields, end_log),
         cmocka_unit_test_teardown(a_json_line_parses_and_has_every_member, end_log),
         cmocka_unit_test_teardown(hostile_text_stays_one_line, end_log),

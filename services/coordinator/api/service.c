@@ -20,6 +20,7 @@ static const ps_method methods[] = {
     {.name = "WatchJob", .handle = ps_serve_watch_job, .streams_out = true},
     {.name = "ReclaimLogs", .handle = ps_serve_reclaim_logs, .streams_out = true},
     {.name = "ListNodes", .handle = ps_serve_list_nodes},
+    {.name = "GetNodeLog", .handle = ps_serve_get_node_log},
     {.name = "ListPresets", .handle = ps_serve_list_presets},
     {.name = "GetServerInfo", .handle = ps_serve_get_server_info},
     {.name = "RegisterNode", .handle = ps_serve_register_node},
