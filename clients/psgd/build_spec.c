@@ -56,6 +56,7 @@ static const field fields[] = {
     FLAG(title, "--title", "title"),
     FLAG(preset, "--preset", "preset"),
     FLAG(pservers, "--pservers", "pservers"), /* 0: an exchange among workers, check_servers */
+    COUNT(worker_threads, "--worker-threads", "worker_threads"),
     COUNT(epochs, "--epochs", "epochs"),
     FLAG(max_steps, "--max-steps", "max_steps"),
     FLAG(max_seconds, "--max-seconds", "max_seconds"),

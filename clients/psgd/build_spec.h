@@ -21,7 +21,7 @@ typedef struct ps_spec_flags {
     const char *assignment, *redundancy;
     const char *optimizer, *lr; /* of the rule that learns: the workers' if they step */
     const char *server_optimizer, *server_lr, *optimizer_side;
-    const char *update, *local_steps, *compensation;
+    const char *update, *local_steps, *compensation, *worker_threads;
     const char *exchange, *consistency, *bound;
     const char *codec, *codec_up, *codec_down;
     const char *bandwidth;

@@ -128,6 +128,7 @@ static const struct {
     {"num-gradient-servers", 0, NULL, "--workers", NULL},
     {"k-steps", 0, NULL, "--local-steps", NULL},
     {"target-acc", 0, NULL, "--stop-at", NULL},
+    {"trainer-count", 0, NULL, "--worker-threads", NULL},
 };
 
 /* What is known of the whole list. */

@@ -39,6 +39,9 @@
                      .help = "units of its hidden layers"),                                        \
     PS_OPTION_STRING(type, member.activation, .name = "activation", .metavar = "NAME",             \
                      .help = "activation of its hidden layers: tanh, relu, sigmoid"),              \
+    PS_OPTION_STRING(type, member.worker_threads, .name = "worker-threads", .metavar = "N",        \
+                     .help = "threads of a worker for its products (trainer_count); the bits do "  \
+                             "not depend on it"),                                                  \
     PS_OPTION_STRING(type, member.data, .name = "data", .letter = 'D', .metavar = "NAME",          \
                      .help = "data set: mnist, glyphs, csv and others (psgd info data)"),          \
     PS_OPTION_STRING(type, member.train_limit, .name = "train-limit", .metavar = "N",              \

@@ -53,6 +53,7 @@ static void check_scalars(ps_check *check, ps_plan *plan)
     ps_check_u32(check, "spec.workers", &spec->workers, 1, 1, WORKERS_MAX);
     ps_check_u32(check, "spec.worker_processes", &spec->worker_processes, spec->workers, 1,
                  spec->workers);
+    ps_check_u32(check, "spec.worker_threads", &spec->worker_threads, 1, 1, PS_TEAM_MAX);
     if (plan->mesh != NULL) {
         spec->pservers = 0;
     } else {

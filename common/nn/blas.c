@@ -133,41 +133,150 @@ static blasint lead(size_t n)
     return n == 0 ? 1 : dim(n);
 }
 
-void ps_gemm_nt(size_t m, size_t n, size_t k, const float *a, const float *b, float keep, float *c)
+/* A product, or a stripe of one: rows of c are `c_row` apart, and so on. */
+typedef struct product {
+    size_t m, n, k;
+    const float *a, *b;
+    float keep, *c;
+    bool turns_a, turns_b; /* a is given as (k, m), b as (n, k) */
+    bool is_own;           /* by our own kernels, which need rows of b and c without gaps */
+    size_t a_row, b_row, c_row;
+} product;
+
+static void multiply(const product *p)
 {
     const ps_gemm *g = own();
 
-    /* With fewer terms, adding up the lanes costs more than packing. */
-    if (g != NULL && k >= g->dots && (ps_gemm_fits(m, n, k) || is_thin(g, m, m * k))) {
-        g->by_columns(m, n, k, a, b, keep != 0.0f, c);
-        return;
+    if (!p->is_own) {
+        cblas_sgemm(CblasRowMajor, p->turns_a ? CblasTrans : CblasNoTrans,
+                    p->turns_b ? CblasTrans : CblasNoTrans, dim(p->m), dim(p->n), dim(p->k), 1.0f,
+                    p->a, lead(p->a_row), p->b, lead(p->b_row), p->keep, p->c, lead(p->c_row));
+    } else if (p->turns_b) {
+        g->by_columns(p->m, p->n, p->k, p->a, p->b, p->keep != 0.0f, p->c);
+    } else {
+        g->by_rows(p->m, p->n, p->k, p->a, p->turns_a ? 1 : p->a_row, p->turns_a ? p->a_row : 1,
+                   p->b, p->keep != 0.0f, p->c);
     }
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, dim(m), dim(n), dim(k), 1.0f, a, lead(k),
-                b, lead(k), keep, c, lead(n));
 }
 
-void ps_gemm_nn(size_t m, size_t n, size_t k, const float *a, const float *b, float keep, float *c)
+/* Stripes begin at multiples of ALIGN rows or columns, of OWN_ALIGN rows for our own kernels, so
+ * that the kernels' tiles lie as in the whole. A stripe has STRIPE products of two values at least,
+ * far more than for OpenBLAS's kernels of small matrices, whose sums have another order. */
+enum { ALIGN = 64, OWN_ALIGN = 16, STRIPE = 1 << 21 };
+
+/* A product in stripes. */
+typedef struct striped {
+    product whole;
+    bool by_rows; /* stripes of rows of c, else of columns */
+    size_t align;
+    uint32_t parts;
+} striped;
+
+/* Returns where part `part` of `size` rows or columns begins. */
+static size_t stripe_at(const striped *s, size_t size, uint32_t part)
+{
+    size_t units = (size + s->align - 1) / s->align, at = units * part / s->parts * s->align;
+
+    return at < size ? at : size;
+}
+
+static void multiply_stripe(void *arg, uint32_t part)
+{
+    const striped *s = arg;
+    product p = s->whole;
+    size_t size = s->by_rows ? p.m : p.n, from = stripe_at(s, size, part);
+    size_t count = stripe_at(s, size, part + 1) - from;
+
+    if (s->by_rows) {
+        p.m = count;
+        p.a += p.turns_a ? from : from * p.a_row;
+        p.c += from * p.c_row;
+    } else {
+        p.n = count;
+        p.b += p.turns_b ? from * p.b_row : from;
+        p.c += from;
+    }
+    multiply(&p);
+}
+
+/* Computes a product by as many threads of the team as gain. */
+static void share(ps_team *team, const product *p)
+{
+    striped s = {
+        .whole = *p, .by_rows = p->is_own || p->m >= p->n, .align = p->is_own ? OWN_ALIGN : ALIGN};
+    size_t size = s.by_rows ? p->m : p->n, parts = ps_team_threads(team);
+    double most = (double)p->m * (double)p->n * (double)p->k / STRIPE;
+
+    parts = (double)parts < most ? parts : (size_t)most;
+    parts = parts < size / s.align ? parts : size / s.align;
+    if (parts < 2) {
+        multiply(p);
+        return;
+    }
+    s.parts = (uint32_t)parts;
+    ps_team_run(team, s.parts, multiply_stripe, &s);
+}
+
+void ps_gemm_nt(ps_team *team, size_t m, size_t n, size_t k, const float *a, const float *b,
+                float keep, float *c)
 {
     const ps_gemm *g = own();
+    /* With fewer terms, adding up the lanes costs more than packing. */
+    const product p = {.m = m,
+                       .n = n,
+                       .k = k,
+                       .a = a,
+                       .b = b,
+                       .keep = keep,
+                       .c = c,
+                       .turns_b = true,
+                       .is_own = g != NULL && k >= g->dots &&
+                                 (ps_gemm_fits(m, n, k) || is_thin(g, m, m * k)),
+                       .a_row = k,
+                       .b_row = k,
+                       .c_row = n};
 
+    share(team, &p);
+}
+
+void ps_gemm_nn(ps_team *team, size_t m, size_t n, size_t k, const float *a, const float *b,
+                float keep, float *c)
+{
+    const ps_gemm *g = own();
     /* Kept is a stripe of b, as wide as the kernel's tile, and as much again of what else is read.
      */
-    if (g != NULL && (ps_gemm_fits(m, n, k) || is_thin(g, m, 2 * g->thin * k))) {
-        g->by_rows(m, n, k, a, k, 1, b, keep != 0.0f, c);
-        return;
-    }
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, dim(m), dim(n), dim(k), 1.0f, a, lead(k),
-                b, lead(n), keep, c, lead(n));
+    const product p = {.m = m,
+                       .n = n,
+                       .k = k,
+                       .a = a,
+                       .b = b,
+                       .keep = keep,
+                       .c = c,
+                       .is_own =
+                           g != NULL && (ps_gemm_fits(m, n, k) || is_thin(g, m, 2 * g->thin * k)),
+                       .a_row = k,
+                       .b_row = n,
+                       .c_row = n};
+
+    share(team, &p);
 }
 
-void ps_gemm_tn(size_t m, size_t n, size_t k, const float *a, const float *b, float keep, float *c)
+void ps_gemm_tn(ps_team *team, size_t m, size_t n, size_t k, const float *a, const float *b,
+                float keep, float *c)
 {
     const ps_gemm *g = own();
+    const product p = {.m = m,
+                       .n = n,
+                       .k = k,
+                       .a = a,
+                       .b = b,
+                       .keep = keep,
+                       .c = c,
+                       .turns_a = true,
+                       .is_own = g != NULL && (ps_gemm_fits(m, n, k) || is_thin(g, k, k * m)),
+                       .a_row = m,
+                       .b_row = n,
+                       .c_row = n};
 
-    if (g != NULL && (ps_gemm_fits(m, n, k) || is_thin(g, k, k * m))) {
-        g->by_rows(m, n, k, a, 1, m, b, keep != 0.0f, c);
-        return;
-    }
-    cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, dim(m), dim(n), dim(k), 1.0f, a, lead(m),
-                b, lead(n), keep, c, lead(n));
+    share(team, &p);
 }

@@ -2,10 +2,13 @@
 /* blas.h - the three matrix products that layers are made of.
  *
  * Float32, row-major, without gaps between rows. Every dimension < 2^31. The
- * same arguments give the same bits on one kind of processor. Any thread.
+ * same arguments give the same bits on one kind of processor, whatever the team; NULL is a team of
+ * the caller's thread alone. Any thread, with a team of its own.
  */
 #ifndef PS_COMMON_NN_BLAS_H
 #define PS_COMMON_NN_BLAS_H
+
+#include "common/nn/team.h"
 
 #include <stddef.h>
 
@@ -30,12 +33,15 @@ enum { PS_NN_KERNELS_BYTES = 160 };
 char *ps_nn_kernels(char text[PS_NN_KERNELS_BYTES]);
 
 /* Computes c (m, n) = c * keep + a (m, k) b (n, k)^T. keep is 0 or 1. */
-void ps_gemm_nt(size_t m, size_t n, size_t k, const float *a, const float *b, float keep, float *c);
+void ps_gemm_nt(ps_team *team, size_t m, size_t n, size_t k, const float *a, const float *b,
+                float keep, float *c);
 
 /* Computes c (m, n) = c * keep + a (m, k) b (k, n). */
-void ps_gemm_nn(size_t m, size_t n, size_t k, const float *a, const float *b, float keep, float *c);
+void ps_gemm_nn(ps_team *team, size_t m, size_t n, size_t k, const float *a, const float *b,
+                float keep, float *c);
 
 /* Computes c (m, n) = c * keep + a (k, m)^T b (k, n). */
-void ps_gemm_tn(size_t m, size_t n, size_t k, const float *a, const float *b, float keep, float *c);
+void ps_gemm_tn(ps_team *team, size_t m, size_t n, size_t k, const float *a, const float *b,
+                float keep, float *c);
 
 #endif

@@ -212,7 +212,6 @@ static void conv2d_forward(const ps_layer_plan *plan, const ps_pass *pass, const
     ps_conv_strips strips;
     ps_winograd winograd;
 
-    (void)pass;
     if (ps_conv_small_fits(&at.window, at.filters, n, &small)) {
         ps_conv_small_forward(&small, w[WEIGHT], plan->var_count > BIAS ? w[BIAS] : NULL, x, y,
                               tape, n);
@@ -233,7 +232,7 @@ static void conv2d_forward(const ps_layer_plan *plan, const ps_pass *pass, const
         float *rows = at.group > 1 ? of.rows : y + i * at.out;
 
         gather(&at, &of, x + i * at.in, count);
-        ps_gemm_nn(at.filters, columns, at.depth, w[WEIGHT], of.col, 0.0f, rows);
+        ps_gemm_nn(pass->team, at.filters, columns, at.depth, w[WEIGHT], of.col, 0.0f, rows);
         for (size_t f = 0; plan->var_count > BIAS && f < at.filters; f++) {
             add_value(w[BIAS][f], rows + f * columns, columns);
         }
@@ -263,7 +262,6 @@ static void conv2d_backward(const ps_layer_plan *plan, const ps_pass *pass, cons
     ps_conv_strips strips;
     ps_winograd winograd;
 
-    (void)pass;
     (void)y;
     if (ps_conv_small_fits(&at.window, at.filters, n, &small)) {
         ps_conv_small_backward(&small, w[WEIGHT], x, dy, dw[WEIGHT],
@@ -292,11 +290,11 @@ static void conv2d_backward(const ps_layer_plan *plan, const ps_pass *pass, cons
             dw[BIAS][f] += ps_sum_f32(slope + f * columns, columns);
         }
         gather(&at, &of, x + i * at.in, count);
-        ps_gemm_nt(at.filters, at.depth, columns, slope, of.col, 1.0f, dw[WEIGHT]);
+        ps_gemm_nt(pass->team, at.filters, at.depth, columns, slope, of.col, 1.0f, dw[WEIGHT]);
         if (dx == NULL) {
             continue;
         }
-        ps_gemm_tn(at.depth, columns, at.filters, w[WEIGHT], slope, 0.0f, of.col);
+        ps_gemm_tn(pass->team, at.depth, columns, at.filters, w[WEIGHT], slope, 0.0f, of.col);
         ps_col2im(&at.window, of.col, count, at.group > 1 ? of.turned : dx + i * at.in);
         if (at.group > 1) {
             ps_transpose(of.turned, at.in, count, dx + i * at.in);

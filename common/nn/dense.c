@@ -58,12 +58,11 @@ static void dense_forward(const ps_layer_plan *plan, const ps_pass *pass, const 
 {
     size_t in = ps_shape_size(&plan->in), out = ps_shape_size(&plan->out);
 
-    (void)pass;
     (void)tape;
     for (size_t i = 0; i < n; i++) {
         memcpy(y + i * out, w[BIAS], out * sizeof *y);
     }
-    ps_gemm_nt(n, out, in, x, w[WEIGHT], 1.0f, y);
+    ps_gemm_nt(pass->team, n, out, in, x, w[WEIGHT], 1.0f, y);
 }
 
 /* sum (width) += the sum of the rows of a (n, width), in row order. */
@@ -85,13 +84,12 @@ static void dense_backward(const ps_layer_plan *plan, const ps_pass *pass, const
 {
     size_t in = ps_shape_size(&plan->in), out = ps_shape_size(&plan->out);
 
-    (void)pass;
     (void)y;
     (void)tape;
-    ps_gemm_tn(out, in, n, dy, x, 1.0f, dw[WEIGHT]);
+    ps_gemm_tn(pass->team, out, in, n, dy, x, 1.0f, dw[WEIGHT]);
     add_rows(dy, n, out, dw[BIAS]);
     if (dx != NULL) {
-        ps_gemm_nn(n, in, out, dy, w[WEIGHT], 0.0f, dx);
+        ps_gemm_nn(pass->team, n, in, out, dy, w[WEIGHT], 0.0f, dx);
     }
 }
 

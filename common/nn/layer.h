@@ -13,6 +13,7 @@
 #include "common/base/rowset.h"
 #include "common/base/status.h"
 #include "common/nn/init.h"
+#include "common/nn/team.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -54,6 +55,7 @@ typedef struct ps_pass {
     bool is_training; /* false: no draws, and no statistics of the batch */
     uint64_t key;     /* of the layer's draws: the same key gives the same draws */
     float scale;      /* dy is the gradient of scale * sum of losses; unused in forward */
+    ps_team *team;    /* threads for products; NULL: the caller's alone */
 
     /* For a layer that ends with a relu (ps_layer.with_relu); both have y's shape. */
     const float *added; /* is added before the relu; NULL: nothing */

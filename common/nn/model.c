@@ -76,6 +76,7 @@ void ps_model_destroy(ps_model *model)
     for (size_t v = 0; model->rows != NULL && v < model->var_count; v++) {
         ps_rowset_destroy(model->rows[v]);
     }
+    ps_team_destroy(model->team);
     free(model->rows);
     free(model->block);
     free(model->vars);
@@ -157,6 +158,12 @@ void ps_model_init(const ps_model *model, uint64_t seed, float *block)
     }
 }
 
+void ps_model_set_threads(ps_model *model, uint32_t threads)
+{
+    assert(model->team == NULL);
+    model->team = threads > 1 ? ps_team_create(threads) : NULL;
+}
+
 void ps_model_set_draws(ps_model *model, uint64_t key)
 {
     model->draws = key;
@@ -169,8 +176,10 @@ void ps_model_set_ascent(ps_model *model, bool is_ascent)
 
 static ps_pass pass_of(const ps_model *model, size_t index, bool is_training, float scale)
 {
-    return (ps_pass){
-        .is_training = is_training, .key = ps_draw_u64(model->draws, index), .scale = scale};
+    return (ps_pass){.is_training = is_training,
+                     .key = ps_draw_u64(model->draws, index),
+                     .scale = scale,
+                     .team = model->team};
 }
 
 /* Writes pointers to the variables of a layer in a block of parameters. */

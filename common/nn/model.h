@@ -94,6 +94,11 @@ typedef struct ps_model_hooks {
     void *arg;
 } ps_model_hooks;
 
+/* Lets `threads` (1 to PS_TEAM_MAX) threads compute the products of dense layers and of
+ * convolutions that are products. The bits do not depend on it. Call it once, before the first
+ * pass; 1 until then, or if the system gives no more. */
+void ps_model_set_threads(ps_model *model, uint32_t threads);
+
 /* Sets the key of the draws (dropout) in later calls of ps_model_train; 0 at first. The same key
  * gives the same draws. Derive it from what identifies the block, so that every holder of the block
  * has the same: ps_draw_key(seed, PS_DRAW_DROPOUT, clock, block, 0). */

@@ -67,6 +67,7 @@ struct ps_model {
     ps_rowset **rows; /* (var_count): of a sparse variable, else NULL */
     bool keeps_rows;  /* as of ps_model_keep_rows */
     bool is_ascent;   /* as of ps_model_set_ascent */
+    ps_team *team;    /* NULL: one thread */
 };
 
 /* The output of a layer that is no view, or the model's input. */

@@ -78,6 +78,7 @@ ps_status ps_trainer_create(const ps_trainer_conf *conf, ps_trainer **out)
     ps_step_metrics_init(&t->step_metrics, plan);
     st = ps_plan_model(plan, t->batch, &t->model);
     if (ps_is_ok(&st)) {
+        ps_model_set_threads(t->model, plan->spec->worker_threads);
         st = take_memory(t);
     }
     if (ps_is_ok(&st)) {

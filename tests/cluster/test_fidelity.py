@@ -124,6 +124,7 @@ OLD = [
                                          "model.preset": "cnn"}, "--model CNN is cnn"),
     ("--preset bsp --model_type CNN --dataset_type MNIST",
      {"model.preset": "cnn", "data.name": "mnist"}, "--data MNIST is mnist"),
+    ("--preset bsp --trainer_count 4", {"worker_threads": 4}, "--trainer_count 4 is --worker-threads 4"),
     ("--preset geo --k_steps 50", {"update.params.steps": 50}, "--k_steps 50 is --local-steps 50"),
 ]
 
@@ -265,6 +266,31 @@ class Vocabulary(ManyFiles):
         with open(f"{self.data}/text/held/test-1", encoding="utf-8") as f:
             first = f.readline().split()
         self.assertEqual(targets[0], words.index(first[3]))  # <s> and three words before it
+
+
+class TrainerCount(Fidelity):
+    """Threads of a trainer: as many as its user says, and the same model."""
+
+    def test_the_model_does_not_depend_on_the_threads_of_a_worker(self):
+        c = self.cluster(workers=2, pservers=1)
+        self.folder = c.folder
+        spec = {**SMALL, "workers": 2, "epochs": 1, "blockSize": 256,
+                "model": {"widths": [1024, 512]}}
+        models = []
+        for threads in (1, 2, 3):
+            job = c.wait(c.submit({**spec, "workerThreads": threads}).id)
+            self.assertEqual(job.state, job_pb2.JOB_STATE_DONE, job.message)
+            models.append(c.files(job.id)["MODEL-small-N(ps).safetensors"])
+            (self.folder / "job.json").write_text(json.dumps(spec))
+            self.psgd("train", "job.json", "--trainer_count", threads, "-o", f"out{threads}")
+        weights = [m[8 + int.from_bytes(m[:8], "little"):] for m in models]
+        self.assertEqual(weights[0], weights[1])
+        self.assertEqual(weights[0], weights[2])
+        for threads in (1, 2, 3):
+            m = (self.folder / f"out{threads}/MODEL-small-N(ps).safetensors").read_bytes()
+            self.assertEqual(m[8 + int.from_bytes(m[:8], "little"):], weights[0])
+        said = self.psgd("train", "job.json", "--worker-threads", 65, code=ARGUMENTS)
+        self.assertIn("spec.worker_threads: is 65; 1 to 64 are allowed", said)
 
 
 class WorkerJson(Fidelity):

@@ -225,7 +225,7 @@ static void multiply(void *at)
 {
     const square *s = at;
 
-    ps_gemm_nn(s->side, s->side, s->side, s->a, s->b, 0.0f, s->c);
+    ps_gemm_nn(NULL, s->side, s->side, s->side, s->a, s->b, 0.0f, s->c);
 }
 
 static void time_products(size_t side, long products)

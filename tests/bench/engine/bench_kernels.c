@@ -157,7 +157,7 @@ static void by_psgd(void *arg)
 
     (is_turned(p, 0)   ? ps_gemm_tn
      : is_turned(p, 1) ? ps_gemm_nt
-                       : ps_gemm_nn)(p->m, p->n, p->k, p->a, p->b, 0.0f, p->c);
+                       : ps_gemm_nn)(NULL, p->m, p->n, p->k, p->a, p->b, 0.0f, p->c);
 }
 
 static void by_own(void *arg)
