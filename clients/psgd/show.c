@@ -204,6 +204,13 @@ void ps_show_job(const Psgd__V1__Job *job)
         ps_show_result(job, text, sizeof text);
         printf("result    %s\n", text);
     }
+    if (job->progress != NULL && job->progress->rows_met > 0) {
+        printf("rows      %llu there, %llu admitted, %llu removed; %llu met\n",
+               (unsigned long long)job->progress->rows,
+               (unsigned long long)job->progress->rows_admitted,
+               (unsigned long long)job->progress->rows_removed,
+               (unsigned long long)job->progress->rows_met);
+    }
     ps_show_nodes(job);
     ps_show_files(job);
     show_spec(job);

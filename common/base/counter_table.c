@@ -73,6 +73,14 @@ const ps_counter ps_counters[PS_COUNTERS] = {
         "largest staleness of an applied contribution"},
     [PS_COUNT_STALENESS_SUM] = {"staleness_sum", "clocks", PS_COUNTER, S, PS_MERGE_NONE,
         "sum of the staleness of applied contributions"},
+    [PS_COUNT_ROWS] = {"rows", "rows", PS_GAUGE, S | J, PS_MERGE_SUM,
+        "rows of sparse tables that are there"},
+    [PS_COUNT_ROWS_MET] = {"rows_met", "rows", PS_COUNTER, S | J, PS_MERGE_SUM,
+        "ids that contributions brought to sparse tables, each once a step"},
+    [PS_COUNT_ROWS_ADMITTED] = {"rows_admitted", "rows", PS_COUNTER, S | J, PS_MERGE_SUM,
+        "rows that were created"},
+    [PS_COUNT_ROWS_REMOVED] = {"rows_removed", "rows", PS_COUNTER, S | J, PS_MERGE_SUM,
+        "rows that ticks removed"},
 };
 /* clang-format on */
 
@@ -138,4 +146,13 @@ ps_counts ps_counts_of_job(const ps_counts_sum *sum)
         }
     }
     return job;
+}
+
+void ps_counts_add_server(ps_counts *job, const ps_counts *server)
+{
+    for (size_t i = 0; i < PS_COUNTERS; i++) {
+        if (ps_counters[i].of == (PS_OF_SERVER | PS_OF_JOB)) {
+            job->v[i] += server->v[i];
+        }
+    }
 }

@@ -73,6 +73,10 @@ enum {
     PS_COUNT_VERSION,
     PS_COUNT_STALENESS_MAX,
     PS_COUNT_STALENESS_SUM,
+    PS_COUNT_ROWS,
+    PS_COUNT_ROWS_MET,
+    PS_COUNT_ROWS_ADMITTED,
+    PS_COUNT_ROWS_REMOVED,
     PS_COUNTERS
 };
 
@@ -92,6 +96,9 @@ typedef struct ps_counts_sum {
 
 /* Adds the counts of one rank. */
 void ps_counts_add(ps_counts_sum *sum, const ps_counts *rank, bool is_lost);
+
+/* Adds to the counts of a job what only servers count, of one server. */
+void ps_counts_add_server(ps_counts *job, const ps_counts *server);
 
 /* Returns the counts of the job: 0 for what is not merged, or where every rank is lost. */
 ps_counts ps_counts_of_job(const ps_counts_sum *sum);

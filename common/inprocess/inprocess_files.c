@@ -290,9 +290,15 @@ static void count_servers(ps_inprocess_job *run)
 {
     ps_counts *counts = &run->server_counts;
     ps_store_counters store = ps_wire_parts_counters(&run->parts);
+    ps_table_counters rows = {0};
     double version = INFINITY;
 
-    *counts = ps_counted_by_store(&store);
+    for (uint32_t i = 0; i < run->parts.count; i++) {
+        ps_table_counters part = ps_store_table_counters(run->parts.part[i].store);
+
+        ps_table_counters_add(&rows, &part);
+    }
+    *counts = ps_counted_by_store(&store, &rows);
     memcpy(run->staleness_bins, store.staleness_bins, sizeof run->staleness_bins);
     counts->v[PS_COUNT_PULLS_WAITED] = (double)ps_wire_server_waits(run->server);
     for (uint32_t i = 0; i < run->parts.count; i++) {

@@ -33,6 +33,7 @@ static void sum_up(ps_inprocess_job *run, Psgd__V1__Progress *sum, uint64_t *sam
         *samples += (uint64_t)one.v[PS_COUNT_SAMPLES];
     }
     job = ps_counts_of_job(&all);
+    ps_counts_add_server(&job, &run->server_counts); /* zeros until training is over */
     ps_counts_put(&job, PS_OF_JOB, &sum->base);
     sum->workers_alive = sum->workers_total = run->worker_count;
     sum->waiting_for = run->whom;

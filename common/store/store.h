@@ -358,6 +358,9 @@ void ps_store_drop_slices(ps_store *store);
 /* Returns the store's sparse tables, for their own files (table_file.h); NULL: there are none. */
 ps_tables *ps_store_tables(ps_store *store);
 
+/* Returns what the tables have counted, until they are lent; zeros without tables. */
+ps_table_counters ps_store_table_counters(const ps_store *store);
+
 /* Returns whether the store has tables that are not lent. */
 bool ps_store_has_rows(const ps_store *store);
 

@@ -84,6 +84,7 @@ typedef struct store_rows_pull {
 
 typedef struct store_rows {
     ps_tables *tables;
+    ps_table_counters counted; /* when they were lent */
     bool is_lent;           /* another thread writes the tables to files; rows are not used here */
     uint32_t column;        /* of the book */
     store_coming *coming;   /* (W) */

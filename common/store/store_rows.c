@@ -467,6 +467,17 @@ bool ps_store_has_rows(const ps_store *store)
 void ps_store_lend_tables(ps_store *store)
 {
     if (store->rows != NULL) {
+        store->rows->counted = ps_tables_count(store->rows->tables);
         store->rows->is_lent = true;
     }
+}
+
+ps_table_counters ps_store_table_counters(const ps_store *store)
+{
+    const store_rows *r = store->rows;
+
+    if (r == NULL) {
+        return (ps_table_counters){0};
+    }
+    return r->is_lent ? r->counted : ps_tables_count(r->tables);
 }

@@ -364,6 +364,19 @@ bool ps_table_shown(const ps_table *table, uint64_t key, float *show, float *cli
     return row != NULL;
 }
 
+void ps_table_counters_add(ps_table_counters *sum, const ps_table_counters *c)
+{
+    sum->rows += c->rows;
+    sum->candidates += c->candidates;
+    sum->bytes += c->bytes;
+    sum->ticks = c->ticks > sum->ticks ? c->ticks : sum->ticks;
+    sum->applied += c->applied;
+    sum->created += c->created;
+    sum->removed += c->removed;
+    sum->refused += c->refused;
+    sum->uncounted += c->uncounted;
+}
+
 ps_table_counters ps_table_count(const ps_table *table)
 {
     ps_table_counters c = table->counters;

@@ -143,4 +143,8 @@ typedef struct ps_table_counters {
 
 ps_table_counters ps_table_count(const ps_table *table);
 
+/* Adds what another table, or another server's part of one, has counted; of ticks takes the larger.
+ */
+void ps_table_counters_add(ps_table_counters *sum, const ps_table_counters *c);
+
 #endif

@@ -50,3 +50,15 @@ ps_table *ps_tables_at(const ps_tables *t, uint32_t table)
     assert(table < t->table_count);
     return t->tables[table];
 }
+
+ps_table_counters ps_tables_count(const ps_tables *tables)
+{
+    ps_table_counters sum = {0};
+
+    for (uint32_t i = 0; i < tables->table_count; i++) {
+        ps_table_counters one = ps_table_count(tables->tables[i]);
+
+        ps_table_counters_add(&sum, &one);
+    }
+    return sum;
+}

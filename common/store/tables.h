@@ -31,6 +31,9 @@ void ps_tables_destroy(ps_tables *tables); /* NULL is allowed */
 PS_MUST_USE ps_status ps_tables_pull(const ps_tables *tables, const uint64_t *keys, size_t count,
                                      float *out);
 
+/* Returns what all tables have counted together. */
+ps_table_counters ps_tables_count(const ps_tables *tables);
+
 ps_table *ps_tables_at(const ps_tables *tables, uint32_t table);
 
 #endif

@@ -25,7 +25,7 @@ ps_counts ps_counted_by_worker(const ps_plan *plan, const ps_trainer_progress *p
                        }};
 }
 
-ps_counts ps_counted_by_store(const ps_store_counters *store)
+ps_counts ps_counted_by_store(const ps_store_counters *store, const ps_table_counters *rows)
 {
     return (ps_counts){.v = {
                            [PS_COUNT_APPLIED] = (double)store->applied,
@@ -37,5 +37,9 @@ ps_counts ps_counted_by_store(const ps_store_counters *store)
                            [PS_COUNT_PARKED_BYTES] = (double)store->parked_bytes_now,
                            [PS_COUNT_STALENESS_MAX] = (double)store->staleness_max,
                            [PS_COUNT_STALENESS_SUM] = (double)store->staleness_sum,
+                           [PS_COUNT_ROWS] = (double)rows->rows,
+                           [PS_COUNT_ROWS_MET] = (double)(rows->applied + rows->refused),
+                           [PS_COUNT_ROWS_ADMITTED] = (double)rows->created,
+                           [PS_COUNT_ROWS_REMOVED] = (double)rows->removed,
                        }};
 }

@@ -6,6 +6,7 @@
 
 #include "common/base/counter_table.h"
 #include "common/store/counters.h"
+#include "common/store/table.h"
 #include "common/train/exchange.h"
 #include "common/train/trainer.h"
 
@@ -13,8 +14,8 @@
 ps_counts ps_counted_by_worker(const ps_plan *plan, const ps_trainer_progress *progress,
                                const ps_exchange_stats *stats, double waited_s);
 
-/* Returns the counters of PS_OF_SERVER that its store counts: 0 for messages, pulls_waited, open
- * and version, which the caller adds. */
-ps_counts ps_counted_by_store(const ps_store_counters *store);
+/* Returns the counters of PS_OF_SERVER that its store counts and its tables, `rows`: 0 for
+ * messages, pulls_waited, open and version, which the caller adds. */
+ps_counts ps_counted_by_store(const ps_store_counters *store, const ps_table_counters *rows);
 
 #endif

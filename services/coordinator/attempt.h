@@ -136,6 +136,9 @@ bool ps_attempt_ended_early(const ps_attempt *a, uint32_t rank);
 /* Gives the outcome of a job that is DONE the bound that ended it. */
 void ps_attempt_describe_end(ps_attempt *a);
 
+/* Sums up again, with the counters that servers have left. */
+void ps_progress_servers(ps_attempt *a, int64_t now_us);
+
 /* Merges the workers' parts of an evaluation into the job's result. Returns false if some live
  * rank's last part is of another evaluation. If a part is malformed or samples are missing, logs
  * that, leaves the result as it was and returns true. */

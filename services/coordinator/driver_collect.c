@@ -279,6 +279,7 @@ static void on_status(void *arg, const ps_error *error, const ProtobufCMessage *
             psgd__v1__server_counters__free_unpacked(c->node->counters, NULL);
         }
         c->node->counters = (void *)ps_message_copy(&r->counters->base);
+        ps_progress_servers(c->a, ps_clock_us());
     }
     open_stream(c);
 }

@@ -28,6 +28,13 @@ static void sum_up(ps_attempt *a, Psgd__V1__Progress *sum)
         }
     }
     job = ps_counts_of_job(&all);
+    for (size_t i = 0; i < a->commit.count; i++) {
+        if (a->nodes[i].counters) {
+            ps_counts one = ps_counts_get(&a->nodes[i].counters->base, PS_OF_SERVER);
+
+            ps_counts_add_server(&job, &one);
+        }
+    }
     ps_counts_put(&job, PS_OF_JOB, &sum->base);
     sum->workers_alive = ps_commit_workers_alive(&a->commit);
     sum->workers_total = a->plan->spec->workers;
@@ -93,6 +100,12 @@ static void find_waited_for(ps_attempt *a, Psgd__V1__Progress *sum)
     }
     take_words(a, true, text, sizeof text);
     ps_text_set(&sum->waiting_for, text);
+}
+
+void ps_progress_servers(ps_attempt *a, int64_t now_us)
+{
+    sum_up(a, ps_job_progress(a->job->record.job));
+    ps_live_progress(a->job, now_us);
 }
 
 void ps_progress_waits(ps_attempt *a, int64_t now_us)

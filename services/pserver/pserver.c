@@ -344,6 +344,7 @@ static void count(ps_pserver *p)
     ps_server_counts *c = &p->counts;
 
     c->store = (ps_store_counters){0};
+    c->rows = (ps_table_counters){0};
     c->traffic = (ps_traffic){0};
     c->waits = c->open = 0;
     c->clock = UINT64_MAX;
@@ -364,7 +365,7 @@ static void counters(void *state, Psgd__V1__ServerCounters *out)
         return;
     }
     count(p);
-    counts = ps_counted_by_store(&c->store);
+    counts = ps_counted_by_store(&c->store, &c->rows);
     counts.v[PS_COUNT_BYTES_UP] = (double)c->traffic.bytes_in;
     counts.v[PS_COUNT_BYTES_DOWN] = (double)c->traffic.bytes_out;
     counts.v[PS_COUNT_MESSAGES_UP] = (double)c->traffic.messages_in;

@@ -295,7 +295,9 @@ static void add_counts(void *arg)
     const ps_store *store = c->t->store;
     ps_server_counts *sum = c->sum;
     ps_traffic traffic = ps_wire_server_traffic(c->t->wire);
+    ps_table_counters rows = ps_store_table_counters(store);
 
+    ps_table_counters_add(&sum->rows, &rows);
     ps_store_counters_add(&sum->store, ps_store_counters_of(store));
     sum->traffic.bytes_in += traffic.bytes_in;
     sum->traffic.bytes_out += traffic.bytes_out;

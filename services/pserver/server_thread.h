@@ -64,6 +64,7 @@ void ps_server_thread_find_missing(ps_server_thread *t, bool *is_missing, uint64
 /* The counters of several threads, added up. */
 typedef struct ps_server_counts {
     ps_store_counters store;
+    ps_table_counters rows;
     ps_traffic traffic;
     uint64_t waits, open;
     uint64_t clock; /* oldest clock that is not complete; UINT64_MAX: no slices */

@@ -293,6 +293,49 @@ class TrainerCount(Fidelity):
         self.assertIn("spec.worker_threads: is 65; 1 to 64 are allowed", said)
 
 
+class Rows(Fidelity):
+    """Entries and shrink of Fleet's tables, in numbers."""
+
+    def test_rows_met_admitted_and_removed_are_counted(self):
+        data = data_path()
+        if not data or not os.path.exists(os.path.join(data, "ctr/adult.csv")):
+            self.skipTest("PSGD_DATA has no ctr/adult.csv")
+        c = self.cluster(workers=2, pservers=2, data=data, node_data=data)
+        self.folder = c.folder
+        spec = {"preset": "fleet_ctr", "workers": 2, "pservers": 2, "epochs": 1,
+                "consistency": {"name": "bsp"}, "data": {"trainLimit": 6400, "testLimit": 640}}
+        counts = {}
+        for name, numbers in (("all", {}), ("count", {"admit_count": 100}),
+                              ("aged", {"tick": 20, "unseen_max": 1})):
+            more = {**spec, "title": name, "model": {"table": {"name": "sparse",
+                                                               "params": numbers}}}
+            job = c.wait(c.submit(more).id, seconds=120)
+            self.assertEqual(job.state, job_pb2.JOB_STATE_DONE, job.message)
+            counts[name] = job.progress
+            servers = [n["counters"] for n in json.loads(c.files(job.id)["summary.json"])["nodes"]
+                       if n["role"] == "pserver"]
+            for counter in ("rows", "rows_met", "rows_admitted", "rows_removed"):
+                self.assertEqual(sum(s[counter] for s in servers), getattr(job.progress, counter))
+            said = self.psgd("get", job.id, coordinator=c.coordinator.address)
+            self.assertIn(f"rows      {job.progress.rows} there, "
+                          f"{job.progress.rows_admitted} admitted, "
+                          f"{job.progress.rows_removed} removed", said)
+            with open(self.folder / "job.json", "w", encoding="utf-8") as f:
+                json.dump(more, f)
+            local = json.loads(self.psgd("--format", "json", "train", "job.json", "-o", name,
+                                         "--data-path", data))
+            self.assertEqual(local["progress"]["rows_met"], job.progress.rows_met)
+            self.assertEqual(local["progress"]["rows_removed"], job.progress.rows_removed)
+        self.assertEqual(counts["all"].rows, counts["all"].rows_admitted)
+        self.assertEqual(counts["all"].rows_removed, 0)
+        self.assertGreater(counts["all"].rows_met, counts["all"].rows)
+        self.assertEqual(counts["count"].rows_met, counts["all"].rows_met)
+        self.assertLess(counts["count"].rows_admitted, counts["all"].rows_admitted - 20)
+        self.assertGreater(counts["aged"].rows_removed, 0)
+        self.assertEqual(counts["aged"].rows,
+                         counts["aged"].rows_admitted - counts["aged"].rows_removed)
+
+
 class WorkerJson(Fidelity):
     """The quick starts of Parallel-SGD name workers alone."""
 
