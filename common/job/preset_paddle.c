@@ -14,10 +14,15 @@
     HASHED("marital") HASHED("occupation") HASHED("relationship") HASHED("race") HASHED("sex")     \
     HASHED("country") "{\"name\":\"income\",\"kind\":\"label\","                                   \
     "\"params\":{\"classes\":2}}],\"train_limit\":24000,\"test_limit\":6000}"
-#define CTR                                                                                        \
-    "{\"title\":\"fleet_ctr\",\"workers\":2,\"pservers\":2,\"epochs\":4,\"block_size\":32,"        \
-    "\"model\":{\"preset\":\"wide_deep\",\"table\":" PS_PICK("sparse") "}," ADULT                  \
-    ",\"metrics\":[" PS_PICK("auc") "," PS_PICK("accuracy") "]" PS_RULE("adagrad", "0.01") PS_ASP "}"
+#define CTR(title, table)                                                                          \
+    "{\"title\":\"" title                                                                         \
+    "\",\"workers\":2,\"pservers\":2,\"epochs\":4,\"block_size\":32,"                              \
+    "\"model\":{\"preset\":\"wide_deep\",\"table\":" PS_PICK(table) "}," ADULT                     \
+    ",\"metrics\":[" PS_PICK("auc") "," PS_PICK("accuracy") "]"
+/* As Fleet has it: each worker has all rows, and sends those that it touched. */
+#define CTR_ROWS                                                                                   \
+    ",\"codec\":{\"variables\":[{\"match\":\"embedding.weight\",\"up\":" PS_WITH(                 \
+        "f32", "\"rows\":1") "}]}"
 /* clang-format on */
 
 static const ps_preset presets[] = {
@@ -40,7 +45,14 @@ static const ps_preset presets[] = {
         .summary = "PaddlePaddle Fleet's wide & deep with its embeddings as sparse tables on the "
                    "servers, on adult.csv: rows when they are met, each gradient applied as it "
                    "comes",
-        .json = CTR,
+        .json = CTR("fleet_ctr", "sparse") PS_RULE("adagrad", "0.01") PS_ASP "}",
+    },
+    {
+        .name = "fleet_ctr_geo",
+        .summary = "PaddlePaddle Fleet's wide & deep under geo with k_steps 25, on adult.csv: each "
+                   "worker trains a copy of all rows and sends what it changed, with lag",
+        .json = CTR("fleet_ctr_geo", "none") PS_UPDATE(PS_WITH("geo_sum_lag", "\"steps\":25"))
+            PS_LOCAL("adagrad", "0.01") PS_ASP CTR_ROWS "}",
     },
     PS_PRESET("paddle_v2_sync", "PaddlePaddle v2 without is_async: in step, the servers' rule",
               PS_ADAM PS_BSP),

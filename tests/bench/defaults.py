@@ -21,7 +21,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import results  # noqa: E402
 from harness import BIN, Cluster, data_path, job_pb2  # noqa: E402
 
-PROMISED = {"fleet_ctr": 0.8}  # two classes, of which one has three quarters of the samples
+PROMISED = {"fleet_ctr": 0.8, "fleet_ctr_geo": 0.8}  # two classes, of which one has three quarters of the samples
 
 
 def by_train(name, seed, more):

@@ -5,7 +5,9 @@ import csv
 import io
 import json
 import os
+import pathlib
 import random
+import re
 import subprocess
 import tempfile
 
@@ -266,6 +268,36 @@ class Vocabulary(ManyFiles):
         with open(f"{self.data}/text/held/test-1", encoding="utf-8") as f:
             first = f.readline().split()
         self.assertEqual(targets[0], words.index(first[3]))  # <s> and three words before it
+
+
+class Word2vec(Fidelity):
+    """The recipe of docs/presets.md, as it stands there, on a small text and for two epochs."""
+
+    def recipe(self):
+        text = (pathlib.Path(__file__).parents[2] / "docs/presets.md").read_text(encoding="utf-8")
+        text = text[text.index("### Word2vec"):]
+        blocks = re.findall(r"(?:^    .*\n)+", text, re.M)
+        return [re.sub(r"^    ", "", block, flags=re.M) for block in blocks]
+
+    def test_the_recipe_runs(self):
+        self.folder = self.cluster(workers=0, pservers=0).folder
+        rng = random.Random(1)
+        for name, lines in (("ptb.train.txt", 1600), ("ptb.valid.txt", 100)):
+            with open(self.folder / name, "w", encoding="utf-8") as f:
+                for _ in range(lines):
+                    start = rng.randrange(12)
+                    f.write(" ".join(f"w{(start + i) % 12}" for i in range(9)) + "\n")
+        commands, job = self.recipe()[:2]
+        (self.folder / "job.yaml").write_text(job)
+        for line in commands.splitlines():
+            line = line.replace("psgd train", f"{BIN / 'psgd'} train --epochs 2")
+            p = subprocess.run(line, shell=True, cwd=self.folder, capture_output=True, text=True,
+                               timeout=120 * PATIENCE)
+            self.assertEqual(p.returncode, OK, f"{line}: {p.stderr}")
+        words = (self.folder / "word2vec/VOCAB-word2vec-N(0).txt").read_text().splitlines()
+        self.assertEqual(len(words), 15)  # 12, both marks and <unk>
+        summary = json.loads((self.folder / "word2vec/summary.json").read_text())
+        self.assertLess(summary["result"]["perplexity"], 10)  # 15 words, of which 13 follow
 
 
 class TrainerCount(Fidelity):
