@@ -185,6 +185,7 @@ static const ps_method coordinator_methods[] = {
     {.name = "WatchJob", .handle = not_here, .streams_out = true},
     {.name = "ReclaimLogs", .handle = not_here, .streams_out = true},
     {.name = "ListNodes", .handle = not_here},
+    {.name = "GetNodeLog", .handle = not_here},
     {.name = "ListPresets", .handle = not_here},
     {.name = "GetServerInfo", .handle = not_here},
     {.name = "RegisterNode", .handle = register_node},
