@@ -81,6 +81,10 @@ const ps_counter ps_counters[PS_COUNTERS] = {
         "rows that were created"},
     [PS_COUNT_ROWS_REMOVED] = {"rows_removed", "rows", PS_COUNTER, S | J, PS_MERGE_SUM,
         "rows that ticks removed"},
+    [PS_COUNT_CONNECTIONS_REFUSED] = {"connections_refused", "connections", PS_COUNTER, W | S, PS_MERGE_NONE,
+        "connections refused since the process began: too many, or too fast"},
+    [PS_COUNT_CONNECTIONS_CLOSED] = {"connections_closed", "connections", PS_COUNTER, W | S, PS_MERGE_NONE,
+        "connections closed since then for what the client sent"},
 };
 /* clang-format on */
 

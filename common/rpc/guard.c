@@ -8,6 +8,7 @@
 #include "common/rpc/flood.h"
 
 #include <arpa/inet.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <malloc.h>
@@ -61,6 +62,23 @@ static struct {
 } guard = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
 static slot slots[PS_GUARD_DESCRIPTORS];
+
+/* What the functions defined here take the place of: libc's, or those of a sanitizer, which needs to
+ * see the calls. Set before is_on. */
+static struct {
+    ssize_t (*recvmsg)(int fd, struct msghdr *message, int flags);
+    int (*epoll_ctl)(int epoll, int op, int fd, struct epoll_event *event);
+    int (*close)(int fd);
+} next;
+
+/* Returns whether `*function`, a pointer to a function, was found by its name. */
+static bool find_next(const char *name, void *function)
+{
+    void *found = dlsym(RTLD_NEXT, name);
+
+    memcpy(function, &found, sizeof found);
+    return found != NULL;
+}
 
 static slot *slot_of(int fd)
 {
@@ -157,7 +175,8 @@ void ps_guard_start(uint32_t most)
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(&guard.changed, &monotonic);
     pthread_condattr_destroy(&monotonic);
-    if (pthread_create(&thread, NULL, run, NULL) != 0) {
+    if (!find_next("recvmsg", &next.recvmsg) || !find_next("epoll_ctl", &next.epoll_ctl) ||
+        !find_next("close", &next.close) || pthread_create(&thread, NULL, run, NULL) != 0) {
         ps_log(PS_LOG_WARN, "rpc", "connections are not guarded: no thread could be started");
         return;
     }
@@ -202,13 +221,16 @@ int epoll_ctl(int epoll, int op, int fd, struct epoll_event *event)
 {
     slot *s = slot_of(fd);
 
-    if (op == EPOLL_CTL_ADD && s != NULL && event != NULL && atomic_load(&guard.is_on)) {
+    if (!atomic_load(&guard.is_on)) {
+        return (int)syscall(SYS_epoll_ctl, epoll, op, fd, event);
+    }
+    if (op == EPOLL_CTL_ADD && s != NULL && event != NULL) {
         pthread_mutex_lock(&guard.mutex);
         s->epoll = epoll;
         s->event = *event;
         pthread_mutex_unlock(&guard.mutex);
     }
-    return (int)syscall(SYS_epoll_ctl, epoll, op, fd, event);
+    return next.epoll_ctl(epoll, op, fd, event);
 }
 
 /* --- connections ----------------------------------------------------------------- */
@@ -263,7 +285,7 @@ int close(int fd)
         pthread_mutex_destroy(&c->mutex);
         free(c);
     }
-    return (int)syscall(SYS_close, fd);
+    return atomic_load(&guard.is_on) ? next.close(fd) : (int)syscall(SYS_close, fd);
 }
 
 /* Counts a connection that is closed, and says so from time to time. */
@@ -348,15 +370,18 @@ ssize_t recvmsg(int fd, struct msghdr *message, int flags)
     connection *c = s != NULL ? atomic_load(&s->connection) : NULL;
     ssize_t n = 0;
 
-    if (c == NULL || flags != 0) {
+    if (!atomic_load(&guard.is_on)) {
         return syscall(SYS_recvmsg, fd, message, flags);
+    }
+    if (c == NULL || flags != 0) {
+        return next.recvmsg(fd, message, flags);
     }
     pthread_mutex_lock(&c->mutex);
     if (is_paused(c, s)) {
         errno = EAGAIN;
         n = -1;
     } else if (!c->is_closed) {
-        n = syscall(SYS_recvmsg, fd, message, flags);
+        n = next.recvmsg(fd, message, flags);
         n = n > 0 ? look_at(c, message, n) : n;
     }
     pthread_mutex_unlock(&c->mutex);

@@ -11,6 +11,8 @@
 #include "common/base/xalloc.h"
 #include "common/job/counts.h"
 #include "common/job/table_numbers.h"
+#include "common/rpc/accept.h"
+#include "common/rpc/guard.h"
 #include "common/train/counted.h"
 #include "common/train/merge.h"
 #include "services/pserver/server_thread.h"
@@ -373,6 +375,8 @@ static void counters(void *state, Psgd__V1__ServerCounters *out)
     counts.v[PS_COUNT_PULLS_WAITED] = (double)c->waits;
     counts.v[PS_COUNT_VERSION] = c->clock != UINT64_MAX ? (double)c->clock : 0;
     counts.v[PS_COUNT_OPEN] = (double)c->open;
+    counts.v[PS_COUNT_CONNECTIONS_REFUSED] = (double)ps_accept_refused();
+    counts.v[PS_COUNT_CONNECTIONS_CLOSED] = (double)ps_guard_closed();
     ps_counts_put(&counts, PS_OF_SERVER, &out->base);
     fill_shares(p, out);
 }

@@ -11,6 +11,8 @@
 #include "common/base/shorten.h"
 #include "common/base/xalloc.h"
 #include "common/job/counts.h"
+#include "common/rpc/accept.h"
+#include "common/rpc/guard.h"
 #include "common/train/counted.h"
 #include "common/wire/wire_client.h"
 #include "common/wire/wire_link_grpc.h"
@@ -415,6 +417,8 @@ static void fill_counts(ps_rank *r, const ps_trainer_progress *progress)
         }
     }
     counts = ps_counted_by_worker(r->session.plan, progress, &stats, waited_s);
+    counts.v[PS_COUNT_CONNECTIONS_REFUSED] = (double)ps_accept_refused();
+    counts.v[PS_COUNT_CONNECTIONS_CLOSED] = (double)ps_guard_closed();
     ps_counts_put(&counts, PS_OF_WORKER, &r->progress.base);
     r->progress.waiting_for = r->whom;
     if (r->session.plan->mesh != NULL) {

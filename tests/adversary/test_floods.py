@@ -104,6 +104,15 @@ class Floods(ClusterTest):
                 with self.subTest(kind, process=process.name):
                     self.one(c, job, process, kind, rate)
             self.assertRegex(process.log(), rf"a connection from {FROM}:[0-9]+ is closed: it ")
+            self.assertGreater(self.closed(c, process), 0)
+
+    def closed(self, c, process):
+        """The connections that the process has closed for what was sent on them."""
+        if process.program == "psgd-coordinator":
+            return c.api.GetServerInfo(coordinator_pb2.GetServerInfoRequest()).connections_closed
+        status = c.status(process)
+        ((counts,),) = [part for part in (status.progress, [status.counters]) if part][:1]
+        return counts.connections_closed
 
     def one(self, c, job, process, kind, rate):
         before = memory(process)

@@ -2,6 +2,8 @@
 /* service_info.c - ListPresets and GetServerInfo: what this build can do. */
 #include "common/base/xalloc.h"
 #include "common/job/catalogue.h"
+#include "common/rpc/accept.h"
+#include "common/rpc/guard.h"
 #include "services/coordinator/api/service.h"
 #include "services/coordinator/domain/job_message.h"
 
@@ -34,6 +36,8 @@ void ps_serve_get_server_info(void *service, const ProtobufCMessage *request, ps
     reply->disk->free_bytes = ps_room_free(&c->room, &is_low);
     reply->disk->needed_bytes = c->room.min_free_bytes;
     reply->disk->is_low = is_low;
+    reply->connections_refused = ps_accept_refused();
+    reply->connections_closed = ps_guard_closed();
     ps_call_reply(call, &reply->base);
     psgd__v1__get_server_info_response__free_unpacked(reply, NULL);
 }
