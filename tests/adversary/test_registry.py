@@ -147,6 +147,43 @@ class Lost(RegistryTest):
         self.assertEqual({name: self.files().get(name) for name in files}, files)
 
 
+    def left_log(self, between):
+        """A backup is restored, and the log of writes of a later time stays beside it; what the
+        coordinator logged at its start, and the jobs that were done."""
+        first = self.done()
+        backup = self.c.folder / "backup.db"
+        self.assertEqual(self.run_coordinator("--backup", backup)[0], 0)
+        later = self.done()
+        between()
+        later += self.done()
+        self.c.coordinator.kill()
+        self.assertGreater((self.folder / "jobs.db-wal").stat().st_size, 0)
+        (self.folder / "jobs.db").unlink()
+        (self.folder / "jobs.db-shm").unlink()
+        shutil.copy(backup, self.folder / "jobs.db")
+        return self.start_again(), first, later
+
+    def test_a_log_of_writes_of_another_time(self):
+        """It goes on from a file that the backup is not: SQLite would find it malformed."""
+        def copy_log():
+            db = sqlite3.connect(self.folder / "jobs.db")
+            db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            db.close()
+
+        log, first, later = self.left_log(copy_log)
+        self.assertRegex(log, r"jobs.db-wal belongs to jobs.db at another time: it has changes \d+ to "
+                              r"\d+, jobs.db has \d+. It is kept as jobs.db-wal.other")
+        self.assertTrue((self.folder / "jobs.db-wal.other").exists())
+        self.assertEqual(self.listed(), first)
+        self.done()
+
+    def test_a_log_of_writes_that_goes_on_from_the_backup(self):
+        """It has all that happened since: nothing is lost."""
+        log, first, later = self.left_log(lambda: None)
+        self.assertNotIn("belongs to", log)
+        self.assertEqual(sorted(self.listed()), sorted(first + later))
+        self.done()
+
     def test_an_attempt_that_the_old_registry_does_not_know(self):
         """The nodes train in it. Its number is not given again."""
         self.c.workers[0].stop()

@@ -4,6 +4,7 @@
 
 #include "common/base/files.h"
 #include "services/coordinator/io/database_copy.h"
+#include "services/coordinator/io/wal_check.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -239,6 +240,9 @@ ps_status ps_database_open(const char *folder, ps_database *out)
     }
     if (ps_is_ok(&st)) {
         st = ps_path_join(path, sizeof path, folder, "jobs.db");
+    }
+    if (ps_is_ok(&st)) {
+        st = ps_wal_check(path);
     }
     if (ps_is_ok(&st)) {
         st = open_checked(out, path, &version);
