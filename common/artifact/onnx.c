@@ -3,7 +3,7 @@
  * those go from the model's block to the file directly. */
 #include "common/artifact/onnx.h"
 
-#include "common/artifact/onnx_impl.h"
+#include "common/artifact/onnx_layers.h"
 #include "common/base/container_of.h"
 #include "common/base/files.h"
 #include "common/base/strbuf.h"

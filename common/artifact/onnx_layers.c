@@ -4,7 +4,7 @@
  * A value of ONNX has the batch as its first dimension, then the shape of a sample. A layer that
  * takes a sample of any shape as a row gets a Flatten before it.
  */
-#include "common/artifact/onnx_impl.h"
+#include "common/artifact/onnx_layers.h"
 
 #include <assert.h>
 #include <string.h>

@@ -67,7 +67,6 @@ void blocks_init(ps_mesh_machine *m, bool is_split)
     for (uint32_t i = 0; i < a->held_count[m->conf.self]; i++) {
         s->own[a->held[m->conf.self][i]] = (int32_t)i;
     }
-    s->sum = ps_xcalloc(m->conf.n, sizeof *s->sum);
     s->turn = ps_xcalloc(m->cells.count, sizeof *s->turn);
     s->is_heard = ps_xcalloc(m->nodes, sizeof *s->is_heard);
     s->parked = ps_xcalloc((size_t)a->block_count * m->cells.count, sizeof(ps_packet *));
@@ -106,7 +105,6 @@ void blocks_fini(ps_mesh_machine *m)
     }
     free(s->undecoded);
     free(s->own);
-    free(s->sum);
     free(s->standing);
     free(s->turn);
     free(s->is_heard);
@@ -129,7 +127,7 @@ static ps_status add(ps_mesh_machine *m, const ps_packet *packet)
         return ps_codec_sum_add(mesh_codec(m, packet->piece, false)->codec, &packet->head.msg,
                                 packet->bytes, packet->len, undecoded, c->n);
     }
-    return mesh_decode(m, packet, false, PS_INTO_ADD, s->sum + c->at);
+    return mesh_decode(m, packet, false, PS_INTO_ADD, m->cells.sum + c->at);
 }
 
 /* Completes the sum of a cell to which all blocks were added. */
@@ -138,7 +136,7 @@ static void complete(ps_mesh_machine *m, uint32_t cell)
     blocks_state *s = state_of(m);
     const ps_mesh_codec *codec = mesh_codec(m, cell, false);
     const mesh_cell *c = &m->cells.cell[cell];
-    float *sum = s->sum + c->at;
+    float *sum = m->cells.sum + c->at;
 
     if (s->undecoded[cell] != NULL) {
         codec->codec->sum_value(s->undecoded[cell], sum, c->n);
@@ -150,7 +148,7 @@ static void complete(ps_mesh_machine *m, uint32_t cell)
         }
         memcpy(sum, s->standing + c->at, c->n * sizeof *sum);
     }
-    s->whole++;
+    m->cells.whole++;
 }
 
 /* Adds parked packets as far as their turn has come. They were checked on arrival. */
@@ -214,9 +212,9 @@ ps_status blocks_start(ps_mesh_machine *m)
     blocks_state *s = state_of(m);
 
     drop_parked(m);
-    memset(s->sum, 0, m->conf.n * sizeof *s->sum);
+    memset(m->cells.sum, 0, m->conf.n * sizeof *m->cells.sum);
     memset(s->turn, 0, m->cells.count * sizeof *s->turn);
-    s->whole = 0;
+    m->cells.whole = 0;
     memset(s->is_heard, 0, m->nodes * sizeof *s->is_heard);
     s->unheard = a->redundancy < m->nodes ? m->nodes - 1 : 0;
     mesh_send(m, mesh_packet(m, a->block_count, 0, 0), s->untold, s->untold_count);
@@ -283,12 +281,7 @@ bool blocks_is_done(const ps_mesh_machine *m)
 {
     const blocks_state *s = state_of(m);
 
-    return s->whole == m->cells.count && (s->unheard == 0 || m->is_rescued);
-}
-
-void blocks_finish(ps_mesh_machine *m, float *sum)
-{
-    memcpy(sum, state_of(m)->sum, m->conf.n * sizeof *sum);
+    return mesh_cells_are_whole(m) && (s->unheard == 0 || m->is_rescued);
 }
 
 /* The holder that should have sent a cell may be gone, so every holder sends all its blocks. */

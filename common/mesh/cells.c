@@ -115,6 +115,7 @@ void mesh_cut(ps_mesh_machine *m, uint32_t shares,
         }
         cells->first[p] = cell;
     }
+    cells->sum = ps_xcalloc(m->conf.n, sizeof *cells->sum);
     cells->kept_of = ps_xcalloc(cells->count, sizeof *cells->kept_of);
     for (int pass = 0; pass < 2; pass++) {
         size_t at = 0;
@@ -138,6 +139,17 @@ void mesh_cells_fini(mesh_cells *cells)
     free(cells->first);
     free(cells->kept);
     free(cells->kept_of);
+    free(cells->sum);
+}
+
+bool mesh_cells_are_whole(const ps_mesh_machine *m)
+{
+    return m->cells.whole == m->cells.count;
+}
+
+void mesh_cells_finish(ps_mesh_machine *m, float *sum)
+{
+    memcpy(sum, m->cells.sum, m->conf.n * sizeof *sum);
 }
 
 /* Returns where the states begin that belong to `cell` and those after it. */

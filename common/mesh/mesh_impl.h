@@ -20,6 +20,8 @@ typedef struct mesh_cells {
     float *kept;     /* state of codecs between steps; NULL: none */
     float **kept_of; /* (count): a cell's, in kept; NULL: none */
     size_t kept_floats;
+    float *sum;     /* (n): of the running step, as far as it is formed */
+    uint32_t whole; /* cells whose sum is complete; the exchange counts them */
 } mesh_cells;
 
 /* A packet with its receivers, sent or to be sent. */
@@ -71,6 +73,12 @@ ps_packet *mesh_packet(ps_mesh_machine *m, uint32_t what, uint32_t piece, size_t
 void mesh_cut(ps_mesh_machine *m, uint32_t shares,
               bool (*is_down)(const ps_mesh_machine *m, const mesh_cell *cell));
 void mesh_cells_fini(mesh_cells *cells);
+
+/* Returns whether the sum of every cell is complete. An `is_done` of ps_mesh. */
+bool mesh_cells_are_whole(const ps_mesh_machine *m);
+
+/* Copies the complete sum. A `finish` of ps_mesh. */
+void mesh_cells_finish(ps_mesh_machine *m, float *sum);
 
 /* Returns the states of the codecs of a part's cells, which lie one after the other; *n: how many
  * floats they have. */

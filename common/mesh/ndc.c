@@ -14,16 +14,6 @@ static void init(ps_mesh_machine *m)
 const ps_mesh ps_mesh_ndc = {
     .name = "ndc",
     .summary = "every holder of a block sends its r-th part of it to all workers without the block",
-    .state_size = sizeof(blocks_state),
     .init = init,
-    .fini = blocks_fini,
-    .start = blocks_start,
-    .ready = blocks_ready,
-    .take = blocks_take,
-    .is_done = blocks_is_done,
-    .finish = blocks_finish,
-    .rescue = blocks_rescue,
-    .missing = blocks_missing,
-    .save = blocks_save,
-    .load = blocks_load,
+    BLOCKS_MEMBERS,
 };

@@ -14,16 +14,6 @@ static void init(ps_mesh_machine *m)
 const ps_mesh ps_mesh_plain = {
     .name = "plain",
     .summary = "all to all: a holder of a block sends it to all workers without it",
-    .state_size = sizeof(blocks_state),
     .init = init,
-    .fini = blocks_fini,
-    .start = blocks_start,
-    .ready = blocks_ready,
-    .take = blocks_take,
-    .is_done = blocks_is_done,
-    .finish = blocks_finish,
-    .rescue = blocks_rescue,
-    .missing = blocks_missing,
-    .save = blocks_save,
-    .load = blocks_load,
+    BLOCKS_MEMBERS,
 };

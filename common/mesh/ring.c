@@ -21,11 +21,9 @@
 typedef enum way { REDUCE, GATHER, WAYS } way;
 
 typedef struct ring_state {
-    float *sum;         /* (n): partial, then whole */
     uint8_t *have;      /* (WAYS, cells): has arrived */
     uint8_t *is_mine;   /* (cells): this worker's values are in the sum */
     ps_packet **parked; /* (cells): a partial sum that arrived before they were final */
-    uint32_t whole;     /* cells whose sum is complete */
 } ring_state;
 
 static ring_state *state_of(const ps_mesh_machine *m)
@@ -59,7 +57,6 @@ static void init(ps_mesh_machine *m)
     ring_state *s = state_of(m);
 
     mesh_cut(m, m->nodes, is_down);
-    s->sum = ps_xcalloc(m->conf.n, sizeof *s->sum);
     s->have = ps_xcalloc((size_t)WAYS * m->cells.count, 1);
     s->is_mine = ps_xcalloc(m->cells.count, 1);
     s->parked = ps_xcalloc(m->cells.count, sizeof(ps_packet *));
@@ -78,7 +75,6 @@ static void fini(ps_mesh_machine *m)
     ring_state *s = state_of(m);
 
     drop_parked(m);
-    free(s->sum);
     free(s->have);
     free(s->is_mine);
     free(s->parked);
@@ -87,12 +83,11 @@ static void fini(ps_mesh_machine *m)
 /* Encodes a complete sum, takes for itself what the others will decode, and sends it. */
 static ps_status complete(ps_mesh_machine *m, uint32_t cell)
 {
-    ring_state *s = state_of(m);
-    float *sum = s->sum + cell_of(m, cell)->at;
+    float *sum = m->cells.sum + cell_of(m, cell)->at;
     ps_packet *packet = mesh_encode(m, GATHER, cell, true, m->conf.self, sum);
     ps_status st = mesh_decode(m, packet, true, PS_INTO_SET, sum);
 
-    s->whole++;
+    m->cells.whole++;
     if (m->nodes > 1) {
         mesh_send_to(m, packet, next_of(m));
     } else {
@@ -105,7 +100,7 @@ static ps_status complete(ps_mesh_machine *m, uint32_t cell)
  */
 static ps_status pass_on(ps_mesh_machine *m, uint32_t cell)
 {
-    float *sum = state_of(m)->sum + cell_of(m, cell)->at;
+    float *sum = m->cells.sum + cell_of(m, cell)->at;
 
     if (is_down(m, cell_of(m, cell))) {
         return complete(m, cell);
@@ -121,14 +116,14 @@ static ps_status start(ps_mesh_machine *m)
     drop_parked(m);
     memset(s->have, 0, (size_t)WAYS * m->cells.count);
     memset(s->is_mine, 0, m->cells.count);
-    s->whole = 0;
+    m->cells.whole = 0;
     return ps_ok();
 }
 
 /* Adds a partial sum to this worker's values. Both orders of arrival give the same bits. */
 static ps_status add(ps_mesh_machine *m, const ps_packet *packet)
 {
-    float *sum = state_of(m)->sum + cell_of(m, packet->piece)->at;
+    float *sum = m->cells.sum + cell_of(m, packet->piece)->at;
     ps_status st = mesh_decode(m, packet, false, PS_INTO_ADD, sum);
 
     return ps_is_ok(&st) ? pass_on(m, packet->piece) : st;
@@ -144,7 +139,7 @@ static ps_status ready(ps_mesh_machine *m, uint32_t held, uint32_t part)
          mesh_is_ready(m, part) && i < m->cells.first[part + 1] && ps_is_ok(&st); i++) {
         const mesh_cell *cell = cell_of(m, i);
 
-        mesh_own_sum(m, cell, s->sum + cell->at);
+        mesh_own_sum(m, cell, m->cells.sum + cell->at);
         s->is_mine[i] = 1;
         if (cell->share == m->conf.self) {
             st = pass_on(m, i);
@@ -173,14 +168,13 @@ static ps_status take_reduce(ps_mesh_machine *m, ps_packet *packet)
 
 static ps_status take_gather(ps_mesh_machine *m, const ps_packet *packet)
 {
-    ring_state *s = state_of(m);
     const mesh_cell *cell = cell_of(m, packet->piece);
-    ps_status st = mesh_decode(m, packet, true, PS_INTO_SET, s->sum + cell->at);
+    ps_status st = mesh_decode(m, packet, true, PS_INTO_SET, m->cells.sum + cell->at);
 
     if (!ps_is_ok(&st)) {
         return st;
     }
-    s->whole++;
+    m->cells.whole++;
     if (next_of(m) != end_of(m, cell)) {
         mesh_send_to(m, mesh_copy(m, packet, cell->n), next_of(m));
     }
@@ -228,16 +222,6 @@ static ps_status take(ps_mesh_machine *m, ps_packet *packet)
     return st;
 }
 
-static bool is_done(const ps_mesh_machine *m)
-{
-    return state_of(m)->whole == m->cells.count;
-}
-
-static void finish(ps_mesh_machine *m, float *sum)
-{
-    memcpy(sum, state_of(m)->sum, m->conf.n * sizeof *sum);
-}
-
 /* Only the worker before sends to this one; it is late itself, or waits for another. */
 static void missing(const ps_mesh_machine *m, bool *peers)
 {
@@ -255,7 +239,7 @@ const ps_mesh ps_mesh_ring = {
     .start = start,
     .ready = ready,
     .take = take,
-    .is_done = is_done,
-    .finish = finish,
+    .is_done = mesh_cells_are_whole,
+    .finish = mesh_cells_finish,
     .missing = missing,
 };

@@ -28,9 +28,7 @@ typedef struct tree_cell {
 } tree_cell;
 
 typedef struct tree_state {
-    float *sum;       /* (n) */
     tree_cell *cells; /* (cells) */
-    uint32_t whole;
     uint32_t children[CHILDREN], child_count;
 } tree_state;
 
@@ -51,7 +49,7 @@ static uint32_t values_of(const ps_mesh_machine *m, uint32_t cell)
 
 static float *sum_of(const ps_mesh_machine *m, uint32_t cell)
 {
-    return state_of(m)->sum + m->cells.cell[cell].at;
+    return m->cells.sum + m->cells.cell[cell].at;
 }
 
 static bool is_down(const ps_mesh_machine *m, const mesh_cell *cell)
@@ -65,7 +63,6 @@ static void init(ps_mesh_machine *m)
     tree_state *s = state_of(m);
 
     mesh_cut(m, 1, is_down);
-    s->sum = ps_xcalloc(m->conf.n, sizeof *s->sum);
     s->cells = ps_xcalloc(m->cells.count, sizeof *s->cells);
     for (uint32_t i = 1; i <= CHILDREN; i++) {
         if (CHILDREN * m->conf.self + i < m->nodes) {
@@ -84,7 +81,7 @@ static void forget_step(ps_mesh_machine *m)
         }
         s->cells[i] = (tree_cell){0};
     }
-    s->whole = 0;
+    m->cells.whole = 0;
 }
 
 static void fini(ps_mesh_machine *m)
@@ -92,7 +89,6 @@ static void fini(ps_mesh_machine *m)
     tree_state *s = state_of(m);
 
     forget_step(m);
-    free(s->sum);
     free(s->cells);
 }
 
@@ -106,7 +102,7 @@ static ps_status come_down(ps_mesh_machine *m, ps_packet *packet, uint32_t cell)
         return st;
     }
     s->cells[cell].is_whole = true;
-    s->whole++;
+    m->cells.whole++;
     mesh_send(m, packet, s->children, s->child_count);
     return ps_ok();
 }
@@ -221,16 +217,6 @@ static ps_status take(ps_mesh_machine *m, ps_packet *packet)
                    packet->piece, m->cells.count, packet->from, m->conf.self);
 }
 
-static bool is_done(const ps_mesh_machine *m)
-{
-    return state_of(m)->whole == m->cells.count;
-}
-
-static void finish(ps_mesh_machine *m, float *sum)
-{
-    memcpy(sum, state_of(m)->sum, m->conf.n * sizeof *sum);
-}
-
 static void missing(const ps_mesh_machine *m, bool *peers)
 {
     const tree_state *s = state_of(m);
@@ -260,7 +246,7 @@ const ps_mesh ps_mesh_tree = {
     .start = start,
     .ready = ready,
     .take = take,
-    .is_done = is_done,
-    .finish = finish,
+    .is_done = mesh_cells_are_whole,
+    .finish = mesh_cells_finish,
     .missing = missing,
 };

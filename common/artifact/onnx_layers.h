@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* onnx_impl.h - adds nodes and constants to a graph; shared by the files of the ONNX writer. All
- * texts and values are copied.
+/* onnx_layers.h - writes layers as nodes of an ONNX graph.
+ *
+ * onnx_layers.c has a writer for each kind of layer; onnx.c has the functions with which writers
+ * add nodes and constants. All texts and values are copied.
  *
  * Names: the output of layer NAME is "NAME.out", an intermediate value is "NAME.SUFFIX". Variables
  * keep their names in the model, so no two names are equal.
  */
-#ifndef PS_COMMON_ARTIFACT_ONNX_IMPL_H
-#define PS_COMMON_ARTIFACT_ONNX_IMPL_H
+#ifndef PS_COMMON_ARTIFACT_ONNX_LAYERS_H
+#define PS_COMMON_ARTIFACT_ONNX_LAYERS_H
 
 #include "common/nn/model.h"
 
@@ -27,6 +29,7 @@ typedef struct ps_onnx_layer {
     const char *out;              /* name of its output */
 } ps_onnx_layer;
 
+/* The writer of a kind of layer. */
 typedef struct ps_onnx_kind {
     const char *kind;
     /* Adds the layer's nodes. NULL: the layer's output is its input. */
