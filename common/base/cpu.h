@@ -14,7 +14,7 @@
 #include <stdatomic.h>
 
 typedef enum ps_cpu {
-    PS_CPU_BASELINE = 1, /* whatever the compiler was told; all there is beside x86-64 */
+    PS_CPU_BASELINE = 1, /* what the compiler's options allow; the only level but on x86-64 */
     PS_CPU_AVX2,         /* AVX2, FMA, F16C, POPCNT: Intel since Haswell, AMD since Zen */
     PS_CPU_AVX512,       /* and AVX-512 F, CD, BW, DQ, VL: Intel since Skylake-X, AMD since Zen 4 */
     PS_CPU_END

@@ -55,13 +55,14 @@ uint64_t ps_inprocess_job_peak_bytes(void);
  * ps_inprocess_job_finish does. */
 PS_MUST_USE ps_status ps_inprocess_job_write_initial(ps_inprocess_job *run);
 
-/* `done` follows, unless it fails. */
+/* Starts to train. Calls `done` when the job is over, unless the start fails. */
 PS_MUST_USE ps_status ps_inprocess_job_start(ps_inprocess_job *run);
-void ps_inprocess_job_stop(ps_inprocess_job *run); /* any thread; `done` follows soon */
+/* Stops the job: `done` is called soon. Any thread. */
+void ps_inprocess_job_stop(ps_inprocess_job *run);
 
-/* After `done`: joins, writes the last files (the model as it is, summary.json, manifest.json). A
- * job that was stopped or failed leaves its model too, unless weights are not finite. Returns how
- * it ended: the first failure, CANCELLED if it was stopped. */
+/* Joins the threads and writes the last files: the model as it is, summary.json, manifest.json.
+ * Call it after `done`. A job that was stopped or has failed leaves a model too, unless weights are
+ * not finite. Returns the first failure, CANCELLED if the job was stopped, else OK. */
 PS_MUST_USE ps_status ps_inprocess_job_finish(ps_inprocess_job *run);
 
 /* The job as it is now: state, progress, result, after finish also its files.

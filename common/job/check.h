@@ -63,8 +63,8 @@ bool ps_check_model(ps_check *check, ps_plan *plan, const ps_data_facts *facts);
 /* Checks the metrics. After the model. */
 void ps_check_metrics(ps_check *check, ps_plan *plan, const ps_data_facts *facts);
 
-/* Checks max_steps, max_seconds and epochs, and sets total_steps. When batches_per_epoch is known;
- * 0 if it is not. */
+/* Checks max_steps, max_seconds and epochs, and sets total_steps. Call it after batches_per_epoch
+ * is set; 0 there means that it is unknown. */
 void ps_check_bounds(ps_check *check, ps_plan *plan);
 
 /* Checks stop_at. After the metrics. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* keymap.h - from 64-bit keys to places in an array: open addressing, linear
- * probing, at most half full. A zeroed map is an empty one. Private to tables. */
+/* keymap.h - maps 64-bit keys to places in an array: open addressing, linear probing, at most half
+ * full. A zeroed map is empty. Private to tables. */
 #ifndef PS_COMMON_STORE_KEYMAP_H
 #define PS_COMMON_STORE_KEYMAP_H
 
@@ -21,13 +21,15 @@ typedef struct ps_keymap {
 } ps_keymap;
 
 void ps_keymap_fini(ps_keymap *map);
-int64_t ps_keymap_find(const ps_keymap *map, uint64_t key); /* place or PS_KEYMAP_NONE */
-/* Adds the key, or moves it to another place; place < 2^32. */
+/* Returns the place of the key, or PS_KEYMAP_NONE. */
+int64_t ps_keymap_find(const ps_keymap *map, uint64_t key);
+/* Sets the place of the key, which may be new. */
 void ps_keymap_put(ps_keymap *map, uint64_t key, uint32_t place);
-void ps_keymap_remove(ps_keymap *map, uint64_t key); /* one that is there */
+/* Removes the key, which must be in the map. */
+void ps_keymap_remove(ps_keymap *map, uint64_t key);
 
-/* The hash that maps and virtual shards share: its top bits choose the shard, its low
- * bits the entry. */
+/* Returns the hash of a key. Its top bits choose the virtual shard, its low bits the entry of a
+ * map. */
 uint64_t ps_key_hash(uint64_t key);
 
 #endif

@@ -14,11 +14,11 @@
 
 enum {
     PS_PARK_LEAST_BYTES = 64,
-    PS_PARK_CLASSES = 12 /* 64 B to 128 KiB: more than any codec takes for a slice */
+    PS_PARK_CLASSES = 12 /* sizes of 64 B to 128 KiB; no encoding of a slice is larger */
 };
 
 typedef struct ps_parked {
-    struct ps_parked *next; /* in a slice's list: ascending contributor; in the pool: any */
+    struct ps_parked *next; /* in the list of a slice, by ascending contributor; or in the pool */
     uint32_t contributor;
     uint32_t size_class;
     size_t len;

@@ -15,9 +15,8 @@
  * contributors it holds; with redundancy several workers hold one, and the first to bring it
  * counts. Each column keeps its own clocks, so parts of a step may be complete before others.
  *
- * Idempotence. What is in is in: a part of a contribution that comes again, from whomever, changes
- * nothing. So a push may be repeated at any point, whole or in part, and a call that fails has
- * changed nothing.
+ * Idempotence. A part of a contribution that comes again, from any worker, changes nothing. So a
+ * push may be repeated at any time, completely or in part. A call that fails has changed nothing.
  *
  * Policies that buffer (bsp, backup, quorum, half_async) add contributions to an open sum; when it
  * closes, w -= step(sum * scale * merge_scale). Under a deterministic one (bsp) the sum is formed
@@ -35,8 +34,8 @@
  *
  * Rows of a contribution that is dropped count neither for admission nor for ageing.
  *
- * Time is told (ps_store_tick). Policies that look at it see the time of the last telling; a store
- * that is never told it closes nothing by time.
+ * Time. The owner tells the store the time by ps_store_tick; policies see the time of the last
+ * call. A store that is never told the time closes nothing by time.
  *
  * Slices of an embedding that is no sparse table may go by rows (ps_store_slice.row): what a push,
  * a step or an answer costs is then that of the rows it is about. A pull of a later clock says that

@@ -69,7 +69,8 @@ typedef struct ps_local_rule {
     } number[2];
 } ps_local_rule;
 
-/* The outer rules: w -= p, and Nesterov's with the numbers of DiLoCo. */
+/* Outer rules, which servers apply to p, the mean of the workers' changes: w -= p, and Nesterov's
+ * with the numbers of DiLoCo. */
 /* clang-format off */
 #define PS_LOCAL_OUTER_PLAIN {"sgd", {{"lr", 1.0}}}
 #define PS_LOCAL_OUTER_NESTEROV {"nesterov", {{"lr", 0.7}, {"momentum", 0.9}}}

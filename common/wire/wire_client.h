@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* wire_client.h - a worker's side of push and pull: the exchange through parameter servers.
  *
- * One connection (a push and a pull stream) to each thread of a parameter server that holds
+ * It has one connection (a push and a pull stream) to each thread of a parameter server that holds
  * something of the job. The trainer says which gradients are final; the connections send them while
- * backpropagation still runs and decode weights straight into the parameter
- * block. A contribution stays in the gradient block until every server has
- * acknowledged it, so a broken stream is opened again and the contribution sent
- * again; servers count it once.
+ * backpropagation still runs, and decode weights directly into the parameter block. A contribution
+ * stays in the gradient block until every server has acknowledged it. So after a broken stream was
+ * opened again, the contribution is sent again; servers count it once.
  *
- * What is below is for the client's thread: the loop's with gRPC, the trainer's own in one
- * process. The trainer's side is common/train/exchange.h.
+ * The functions below are for the client's thread: that of the loop with gRPC, the trainer's own in
+ * one process. The trainer's side is common/train/exchange.h.
  */
 #ifndef PS_COMMON_WIRE_WIRE_CLIENT_H
 #define PS_COMMON_WIRE_WIRE_CLIENT_H
@@ -34,10 +33,13 @@ typedef struct ps_wire_client_conf {
     ps_buf *grad;            /* param_count floats; a reference is taken */
 } ps_wire_client_conf;
 
+/* Creates the exchange; opens no stream yet. */
 ps_exchange *ps_wire_client_create(const ps_wire_client_conf *conf);
-void ps_wire_client_start(ps_exchange *exchange); /* opens the streams */
+/* Opens the streams. */
+void ps_wire_client_start(ps_exchange *exchange);
 
-/* Ends all streams; the trainer must be gone. Fires `done`, then it is freed. */
+/* Ends all streams, after the trainer's thread has ended. Then frees the exchange and fires `done`.
+ */
 void ps_wire_client_stop(ps_exchange *exchange, ps_event *done);
 
 /* Returns the bytes that error feedback keeps. */

@@ -37,15 +37,15 @@ typedef struct wire_worker {
     bool has_acked;            /* an acknowledgement was sent on this push link: the one below */
     uint64_t acked_clock;
     uint32_t acked_block;
-    bool has_dropped; /* an injected fault dropped an acknowledgement: the one below */
+    bool has_dropped; /* a fault of a test dropped the acknowledgement of the contribution below */
     uint64_t dropped_clock;
     uint32_t dropped_block;
     bool is_poisoned; /* the message being handled has a value that is not finite */
     bool has_news;    /* the message being handled may let other workers go on */
     bool may_be_in;   /* the part that took its last slice has the whole contribution */
 
-    uint32_t next_part; /* part to look for an answer in first */
-    bool is_thorough;   /* waits for locks of shared parts; false: passes over locked ones */
+    uint32_t next_part; /* the part in which the search for an answer begins */
+    bool is_thorough;   /* waits for locks of shared parts; false: skips locked parts */
     int64_t again_us;   /* earliest deadline of the shared parts that were entered */
     ps_traffic traffic;
     uint64_t waits;        /* pulls that could not be answered completely at once */

@@ -106,20 +106,20 @@ typedef struct ps_member {
     /* Written by the machine. */
     ps_member_step step;
     ps_member_files files;
-    bool is_lost;        /* the attempt no longer waits for it */
-    bool is_releasing;   /* Abort was sent, or is about to be */
-    bool is_released;    /* Abort was answered or has failed */
-    bool is_silent;      /* did not answer CanCommit */
-    bool is_blamed;      /* reports that it failed because of another node; see blame_us */
-    bool is_culprit;     /* holds up the nodes that are blamed */
-    unsigned idle_beats; /* heartbeats in a row without this attempt, while it should run */
-    unsigned beats;      /* heartbeats since blame_us was set */
-    unsigned open_beats; /* of a server: heartbeats since all workers have finished */
-    int64_t seen_us;     /* time of the last sign of life */
-    int64_t pause_us;    /* its last silence of silent_us or more, and when that ended; 0: none */
-    int64_t pause_end_us;
-    unsigned todo;   /* bits: actions that the caller has not taken yet */
-    ps_status error; /* why the node failed */
+    bool is_lost;         /* the attempt no longer waits for it */
+    bool is_releasing;    /* Abort was sent, or is about to be */
+    bool is_released;     /* Abort was answered or has failed */
+    bool is_silent;       /* did not answer CanCommit */
+    bool is_blamed;       /* reports that it failed because of another node; see blame_us */
+    bool is_culprit;      /* holds up the nodes that are blamed */
+    unsigned idle_beats;  /* heartbeats in a row without this attempt, while it should run */
+    unsigned beats;       /* heartbeats since blame_us was set */
+    unsigned open_beats;  /* of a server: heartbeats since all workers have finished */
+    int64_t seen_us;      /* time of the last sign of life */
+    int64_t pause_us;     /* length of its last silence of silent_us or more; 0: none */
+    int64_t pause_end_us; /* time at which that silence ended */
+    unsigned todo;        /* bits: actions that the caller has not taken yet */
+    ps_status error;      /* why the node failed */
 } ps_member;
 
 /* DONE begins its end with STORE, QUEUED with SALVAGE, the others with DECIDED. */

@@ -50,26 +50,28 @@ void ps_commit_name_roots(const ps_commit *c, int64_t now_us, char *buf, size_t 
 
 /* --- commit_end.c ----------------------------------------------------------- */
 
-/* The state's time is over: `outcome`, naming those who have not come to `step`. */
+/* Ends the attempt with `outcome` because the time of its state is over. The message names the
+ * nodes that have not reached `step`. */
 void ps_commit_expire(ps_commit *c, Psgd__V1__JobState outcome, ps_member_step step,
                       const char *reason, const char *what, int64_t limit_us, int64_t now_us);
 
-/* The outcome is saved: releases everybody whose files are not wanted, collects the others'. */
+/* Releases the nodes whose files are not wanted, and collects the files of the others. Call it when
+ * the outcome is stored. */
 void ps_commit_salvage(ps_commit *c, int64_t now_us);
 
-/* All is stored and saved: releases everybody. */
+/* Releases all nodes. Call it when outcome and files are stored. */
 void ps_commit_release_all(ps_commit *c, int64_t now_us);
 
-/* Writes the names of those whose files are wanted and not here to names[0..cap); returns how
- * many there are. */
+/* Writes the names of the nodes whose files are wanted and not collected to names[0..cap). Returns
+ * their number. */
 size_t ps_commit_uncollected(const ps_commit *c, char *names, size_t cap);
 
 /* --- commit_store.c --------------------------------------------------------- */
 
-/* Adds to the message what is lost, and why. */
+/* Adds to the job's message which files are lost, and why. */
 void ps_commit_confess(ps_commit *c, const char *what, const char *why);
 
-/* Whether files of a member wait for room. */
+/* Returns whether files of a member wait for room on the disk. */
 bool ps_commit_is_held(const ps_commit *c);
 
 /* Something was stored after all: unless files still wait, nothing does. */

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* database_copy.h - copies of jobs.db, made by SQLite's online backup. */
+/* database_copy.h - copies jobs.db by SQLite's online backup, and reads the identity of a copy. */
 #ifndef PS_COORDINATOR_DATABASE_COPY_H
 #define PS_COORDINATOR_DATABASE_COPY_H
 
 #include "services/coordinator/io/database.h"
 
-/* Reads the identity. NOT_FOUND: it has none yet. */
+/* Reads the identity of a database. Fails with NOT_FOUND if it has none yet. */
 PS_MUST_USE ps_status ps_database_identity(sqlite3 *db, ps_stamp *out);
 
-/* Copies the database of a connection to the file `to`, whole and durable or not at all, replacing
- * what is there. Checks every page of the copy. *stamp becomes the copy's, zeroed if it has none.
- * Mode 0600. */
+/* Copies the database of a connection to the file `to` (mode 0600), which it replaces. The copy is
+ * complete and durable, or `to` stays as it was. Checks every page of the copy. *stamp becomes the
+ * identity of the copy, zeros if it has none. */
 PS_MUST_USE ps_status ps_database_copy(sqlite3 *from, const char *to, ps_stamp *stamp);
 
-/* Copies `folder`/jobs.db to the file `to` as one transaction sees it, also while a coordinator
- * uses it. A copy that is there is replaced.
+/* Copies `folder`/jobs.db to the file `to` as one transaction sees it. A coordinator may use
+ * jobs.db meanwhile. Replaces an older copy.
  *
  * NOT_FOUND       there is no jobs.db
- * ALREADY_EXISTS  `to` is there and is no SQLite database, or is jobs.db itself
+ * ALREADY_EXISTS  `to` exists and is no SQLite database, or is jobs.db itself
  * DATA_LOSS       jobs.db is damaged */
 PS_MUST_USE ps_status ps_database_backup(const char *folder, const char *to, ps_stamp *stamp);
 

@@ -13,22 +13,24 @@
 
 typedef struct ps_writer ps_writer;
 
-/* A change. The caller sets the first group; it belongs to the writer until `done` is called. */
+/* A change of the registry. The caller sets the members before `status`, and leaves the change to
+ * the writer until `done` is called. */
 typedef struct ps_change ps_change;
 struct ps_change {
-    /* Makes the change, within a transaction. It may be called twice: if another change of the
-     * transaction fails, each is made again in one of its own. Writer's thread. */
+    /* Makes the change, within a transaction of several changes. If one of them fails, each is
+     * applied again in a transaction of its own, so `apply` may be called twice. Writer's thread.
+     */
     ps_status (*apply)(ps_change *change, ps_registry *r);
-    void (*done)(ps_change *change); /* loop's thread; may free the change */
+    void (*done)(ps_change *change); /* called on the loop's thread; may free the change */
     bool is_relaxed;                 /* need not survive a crash of the host */
     bool is_alone;                   /* makes its own transactions: `apply` is called outside one */
-    bool kills; /* fault for tests: SIGKILL oneself when it is stored, before anything else is */
+    bool kills; /* fault for tests: the process kills itself once this change is stored */
 
     ps_status status; /* for `done` */
     ps_change *next;  /* the writer's */
 };
 
-/* Starts the thread. `registry` is its alone from now on, until ps_writer_destroy returns. */
+/* Starts the thread. Until ps_writer_destroy returns, only that thread may use `registry`. */
 PS_MUST_USE ps_status ps_writer_create(ps_loop *loop, ps_registry *registry, ps_writer **out);
 void ps_writer_submit(ps_writer *writer, ps_change *change);
 
