@@ -32,7 +32,12 @@ static void on_log(void *arg, const ps_error *error, const ProtobufCMessage *mes
     Psgd__V1__GetNodeLogResponse reply = PSGD__V1__GET_NODE_LOG_RESPONSE__INIT;
     waiting *w = arg;
 
-    if (w->call && ps_is_ok(&error->status)) {
+    if (w->call && ps_is_ok(&error->status) && from->lines.len > PS_NODE_LOG_MAX) {
+        ps_call_fail(w->call, ps_fail(PS_DATA_LOSS,
+                                      "the node sent %zu bytes of its log; %d are "
+                                      "allowed",
+                                      from->lines.len, PS_NODE_LOG_MAX));
+    } else if (w->call && ps_is_ok(&error->status)) {
         reply.lines = from->lines;
         ps_call_reply(w->call, &reply.base);
     } else if (w->call) {
