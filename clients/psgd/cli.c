@@ -94,8 +94,13 @@ void ps_cli_fail(ps_cli *cli, const ps_error *error)
 
 const char *ps_cli_job(const ps_cli *cli)
 {
-    assert(cli->config->n_args == 1);
-    return cli->config->args[0];
+    return ps_cli_argument(cli, 0);
+}
+
+const char *ps_cli_argument(const ps_cli *cli, size_t i)
+{
+    assert(i < cli->config->n_args);
+    return cli->config->args[i];
 }
 
 void ps_cli_json_value(ps_cli *cli, const json_t *value)

@@ -88,8 +88,11 @@ ps_exit ps_cli_status(const ps_status *st);
 /* Writes the failure and ends the program. */
 void ps_cli_fail(ps_cli *cli, const ps_error *error);
 
-/* Returns the JOB argument of subcommands that take one. */
+/* Returns the JOB argument of subcommands whose first it is. */
 const char *ps_cli_job(const ps_cli *cli);
+
+/* Returns argument i, which args_min promises. */
+const char *ps_cli_argument(const ps_cli *cli, size_t i);
 
 /* Writes a message to stdout as one JSON document. */
 void ps_cli_json(ps_cli *cli, const ProtobufCMessage *message);

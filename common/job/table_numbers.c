@@ -7,11 +7,13 @@
  */
 #include "common/job/table_numbers.h"
 
+#include "common/base/files.h"
 #include "common/base/shorten.h"
 #include "common/base/xalloc.h"
 #include "common/codec/feedback.h"
 #include "common/job/check.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -318,4 +320,25 @@ void ps_table_file_name(const ps_plan *plan, uint32_t table, uint32_t rank, char
 {
     snprintf(name, cap, "MODEL-%s-N(ps%u).table%u" PS_TABLE_FILE_ENDING, plan->spec->title, rank,
              table);
+}
+
+void ps_table_saved_name(const ps_plan *plan, uint32_t table, uint32_t rank, uint64_t clock,
+                         char *name, size_t cap)
+{
+    size_t n;
+
+    ps_table_file_name(plan, table, rank, name, cap);
+    n = strlen(name);
+    snprintf(name + n, cap - n, ".step%" PRIu64, clock);
+}
+
+bool ps_table_is_saved_name(const ps_plan *plan, uint32_t table, uint32_t rank, const char *name)
+{
+    char whole[PS_NAME_MAX + 1];
+    size_t n;
+
+    ps_table_file_name(plan, table, rank, whole, sizeof whole);
+    n = strlen(whole);
+    return strncmp(name, whole, n) == 0 && strncmp(name + n, ".step", 5) == 0 &&
+           name[n + 5] != '\0' && strspn(name + n + 5, "0123456789") == strlen(name + n + 5);
 }

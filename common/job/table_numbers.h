@@ -54,4 +54,12 @@ void ps_table_file_name(const struct ps_plan *plan, uint32_t table, uint32_t ran
 
 void ps_table_choice_each(void (*fn)(const ps_table_choice *choice, void *arg), void *arg);
 
+/* Writes the name of a file that was saved at `clock`, while the job trained. It ends otherwise, so
+ * that nobody takes it for one of the files at the end. */
+void ps_table_saved_name(const struct ps_plan *plan, uint32_t table, uint32_t rank, uint64_t clock,
+                         char *name, size_t cap);
+/* Returns whether `name` is such a name, of any clock. */
+bool ps_table_is_saved_name(const struct ps_plan *plan, uint32_t table, uint32_t rank,
+                            const char *name);
+
 #endif

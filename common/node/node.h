@@ -101,6 +101,10 @@ typedef struct ps_role_hooks {
     /* (optional) Lends a list of messages, one for each rank, for heartbeats and GetStatus. Returns
      * their number. Called while there is a session. The list stays valid until the next call. */
     size_t (*progress)(void *state, Psgd__V1__WorkerProgress ***list);
+    /* (optional) Acts on the session's sparse tables when all contributions before `clock` are in.
+     * Called while the role runs. Fails with FAILED_PRECONDITION if that is over, or another call
+     * is due. */
+    PS_MUST_USE ps_status (*tables)(void *state, Psgd__V1__TablesAction action, uint64_t clock);
     /* (optional) Fills counters for GetStatus. Called while there is a session. Lists in it stay
      * valid until the next call. */
     void (*counters)(void *state, Psgd__V1__ServerCounters *counters);

@@ -347,6 +347,31 @@ static void get_log(void *service, const ProtobufCMessage *request, ps_payload *
     free(lines);
 }
 
+static void act_on_tables(void *service, const ProtobufCMessage *request, ps_payload *payload,
+                          ps_call *call)
+{
+    const Psgd__V1__ActOnTablesRequest *q = (const void *)request;
+    Psgd__V1__ActOnTablesResponse reply = PSGD__V1__ACT_ON_TABLES_RESPONSE__INIT;
+    ps_node *node = service;
+    ps_status st;
+
+    (void)payload;
+    if (node->session == NULL || ps_node_phase(node) != PS_PHASE_RUNNING ||
+        strcmp(node->session->job_id, q->job_id) != 0 || node->session->attempt != q->attempt) {
+        st = ps_fail(PS_FAILED_PRECONDITION, "node %s does not run attempt %u of job %s",
+                     node->node_id, q->attempt, PS_SHORT(q->job_id, 60));
+    } else if (node->hooks->tables == NULL) {
+        st = ps_fail(PS_FAILED_PRECONDITION, "node %s has no tables", node->node_id);
+    } else {
+        st = node->hooks->tables(node->state, q->action, q->clock);
+    }
+    if (ps_is_ok(&st)) {
+        ps_call_reply(call, &reply.base);
+    } else {
+        ps_call_fail(call, st);
+    }
+}
+
 static void describe_node(void *service, const ProtobufCMessage *request, ps_payload *payload,
                           ps_call *call)
 {
@@ -372,6 +397,7 @@ const ps_method ps_node_methods[] = {
     {.name = "Abort", .handle = abort_attempt},
     {.name = "GetStatus", .handle = get_status},
     {.name = "Collect", .handle = ps_collect_handle, .streams_out = true},
+    {.name = "ActOnTables", .handle = act_on_tables},
     {.name = "DescribeNode", .handle = describe_node},
     {.name = "GetLog", .handle = get_log},
 };

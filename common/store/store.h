@@ -357,6 +357,18 @@ void ps_store_drop_slices(ps_store *store);
 /* Returns the store's sparse tables, for their own files (table_file.h); NULL: there are none. */
 ps_tables *ps_store_tables(ps_store *store);
 
+/* Runs something once between two clocks of the rows. */
+typedef void ps_store_at_clock_fn(void *arg, ps_tables *tables, uint64_t clock);
+
+/* Calls fn(arg) when the contributions to all clocks before `clock` are in, in the call that brings
+ * the last of them; the tables may be changed or read then. Never, if they do not come.
+ * FAILED_PRECONDITION if they are in already, or another call is due. Not while the tables are
+ * lent. */
+PS_MUST_USE ps_status ps_store_at_clock(ps_store *store, uint64_t clock, ps_store_at_clock_fn *fn,
+                                        void *arg);
+/* Forgets the call that is due at `clock`, if there is one. */
+void ps_store_forget_at_clock(ps_store *store, uint64_t clock);
+
 /* Returns what the tables have counted, until they are lent; zeros without tables. */
 ps_table_counters ps_store_table_counters(const ps_store *store);
 

@@ -93,8 +93,11 @@ typedef struct store_rows {
     store_gift *sum;        /* contributions of the open sum; ascending if sums are in order */
     store_gift *idle;       /* unused ones, kept for their memory */
     uint64_t ticked;        /* number of clocks for which rows have aged */
-    ps_status broken;       /* failure of a step; every later push returns it */
-    bool has_taken;         /* at least one virtual shard was read from a file */
+    ps_store_at_clock_fn *due_fn; /* of ps_store_at_clock; NULL: nothing is due */
+    void *due_arg;
+    uint64_t due_clock;
+    ps_status broken; /* failure of a step; every later push returns it */
+    bool has_taken;   /* at least one virtual shard was read from a file */
 } store_rows;
 
 struct ps_store {

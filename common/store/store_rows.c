@@ -279,6 +279,10 @@ static void age(ps_store *store)
         for (uint32_t i = 0; t->tick > 0 && r->ticked % t->tick == 0 && i < t->table_count; i++) {
             (void)ps_table_shrink(t->tables[i]);
         }
+        if (r->due_fn != NULL && r->ticked == r->due_clock) {
+            r->due_fn(r->due_arg, r->tables, r->due_clock);
+            r->due_fn = NULL;
+        }
     }
 }
 
@@ -457,6 +461,36 @@ bool ps_store_rows_next(ps_store *store, uint32_t worker, ps_store_rows_answer *
 ps_tables *ps_store_tables(ps_store *store)
 {
     return store->rows != NULL ? store->rows->tables : NULL;
+}
+
+ps_status ps_store_at_clock(ps_store *store, uint64_t clock, ps_store_at_clock_fn *fn, void *arg)
+{
+    store_rows *r = rows_of(store);
+
+    if (r == NULL) {
+        return ps_fail(PS_FAILED_PRECONDITION, "there are no sparse tables that train");
+    }
+    if (r->due_fn != NULL) {
+        return ps_fail(PS_FAILED_PRECONDITION,
+                       "another call on the tables is due at step %" PRIu64 "; call again after it",
+                       r->due_clock);
+    }
+    if (clock <= r->ticked) {
+        return ps_fail(PS_FAILED_PRECONDITION,
+                       "step %" PRIu64 " is over, the tables are at step %" PRIu64 "; call again",
+                       clock, r->ticked);
+    }
+    r->due_fn = fn;
+    r->due_arg = arg;
+    r->due_clock = clock;
+    return ps_ok();
+}
+
+void ps_store_forget_at_clock(ps_store *store, uint64_t clock)
+{
+    if (store->rows != NULL && store->rows->due_clock == clock) {
+        store->rows->due_fn = NULL;
+    }
 }
 
 bool ps_store_has_rows(const ps_store *store)

@@ -38,6 +38,13 @@ void ps_attempt_registered(ps_attempt *a, const ps_node_entry *node);
 void ps_attempt_ready(ps_attempt *a, const Psgd__V1__ReadyRequest *request, ps_call *call);
 void ps_attempt_cancel(ps_attempt *a, const char *why);
 
+/* Called once with OK and the step before which all servers act, or with why they do not. */
+typedef void ps_attempt_tables_fn(void *arg, const ps_status *st, uint64_t step);
+
+/* Acts on the sparse tables of the job, on all servers at one step. */
+void ps_attempt_act_on_tables(ps_attempt *a, Psgd__V1__TablesAction what,
+                              ps_attempt_tables_fn *done, void *arg);
+
 /* Is the node in this attempt, and not lost for it? */
 bool ps_attempt_has(const ps_attempt *a, const char *node_id);
 uint32_t ps_attempt_number(const ps_attempt *a);

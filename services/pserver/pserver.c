@@ -23,6 +23,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { SAVES_MAX = 4 }; /* by call: their files lie in memory until the job ends */
+
 struct ps_pserver {
     ps_node *node;
     uint32_t thread_count;
@@ -32,6 +34,7 @@ struct ps_pserver {
     uint32_t incomplete;   /* threads without the contributions of all steps */
     bool is_complete;      /* all threads have them */
     ps_tables *tables;     /* for save(); NULL: the job has none, or Collect has not come */
+    uint32_t saves;        /* by call, of the session */
     uint32_t tables_saved; /* tables that save() has written */
     /* what counters() lends to an answer */
     ps_server_counts counts;
@@ -154,6 +157,7 @@ static ps_status prepare(void *state, ps_session *session)
     p->incomplete = 0;
     p->tables = NULL;
     p->tables_saved = 0;
+    p->saves = 0;
     drop_counts(p);
     p->counts = (ps_server_counts){.worker_count = placement->rank_count};
     p->counts.workers = ps_xcalloc(placement->rank_count, sizeof *p->counts.workers);
@@ -279,6 +283,95 @@ static ps_status collect(void *state)
     return ps_ok();
 }
 
+/* --- calls on the tables while the job trains ------------------------------------ */
+
+static void shrink_tables(void *arg, ps_tables *tables, uint64_t clock)
+{
+    uint64_t removed = 0;
+
+    (void)arg;
+    for (uint32_t t = 0; t < tables->table_count; t++) {
+        removed += ps_table_shrink(ps_tables_at(tables, t));
+    }
+    ps_log(PS_LOG_INFO, "pserver", "shrink before step %llu: %llu rows removed",
+           (unsigned long long)clock + 1, (unsigned long long)removed);
+}
+
+static ps_status copy_piece(void *arg, const void *bytes, size_t len)
+{
+    ps_buf *to = arg;
+
+    if (to->cap - to->len < len) {
+        return ps_fail(PS_RESOURCE_EXHAUSTED, "the file is larger than its rows");
+    }
+    memcpy(to->data + to->len, bytes, len);
+    to->len += len;
+    return ps_ok();
+}
+
+/* Writes a table to memory and keeps that for the end of the job. */
+static ps_status save_table(ps_pserver *p, ps_table *table, uint32_t number, uint64_t clock)
+{
+    enum { FRAME_BYTES = 64 << 10 }; /* heads and ends of sections */
+    const ps_session *session = ps_node_session(p->node);
+    ps_table_counters held = ps_table_count(table);
+    ps_buf *bytes = ps_buf_try_create(held.bytes + FRAME_BYTES);
+    char name[PS_NAME_MAX + 1];
+    ps_status st;
+
+    if (bytes == NULL) {
+        return ps_fail(PS_RESOURCE_EXHAUSTED, "no memory for a copy of %llu bytes",
+                       (unsigned long long)held.bytes);
+    }
+    st = ps_table_save(table, ps_merge_table_kind(session->plan), copy_piece, bytes);
+    if (!ps_is_ok(&st)) {
+        ps_buf_unref(bytes);
+        return st;
+    }
+    ps_table_saved_name(session->plan, number, session->rank, clock, name, sizeof name);
+    ps_node_keep_bytes(p->node, name, PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_MODEL, bytes);
+    return st;
+}
+
+/* A copy that fails is left out: the job goes on. */
+static void save_tables(void *arg, ps_tables *tables, uint64_t clock)
+{
+    ps_pserver *p = arg;
+    ps_status st = ps_ok();
+
+    for (uint32_t t = 0; t < tables->table_count && ps_is_ok(&st); t++) {
+        st = save_table(p, ps_tables_at(tables, t), t, clock);
+    }
+    if (ps_is_ok(&st)) {
+        ps_log(PS_LOG_INFO, "pserver", "tables saved before step %llu",
+               (unsigned long long)clock + 1);
+    } else {
+        ps_log(PS_LOG_ERROR, "pserver", "tables not saved before step %llu: %s",
+               (unsigned long long)clock + 1, st.text);
+    }
+}
+
+static ps_status tables(void *state, Psgd__V1__TablesAction action, uint64_t clock)
+{
+    ps_pserver *p = state;
+    bool is_save = action == PSGD__V1__TABLES_ACTION__TABLES_ACTION_SAVE;
+    ps_status st;
+
+    if (action == PSGD__V1__TABLES_ACTION__TABLES_ACTION_UNSPECIFIED) {
+        return ps_server_thread_at_clock(p->threads[0], clock, NULL, NULL);
+    }
+    if (!is_save && action != PSGD__V1__TABLES_ACTION__TABLES_ACTION_SHRINK) {
+        return ps_fail(PS_INVALID_ARGUMENT, "action %d; shrink and save are allowed", (int)action);
+    }
+    if (is_save && p->saves == SAVES_MAX) {
+        return ps_fail(PS_RESOURCE_EXHAUSTED, "the tables were saved %d times; no more are kept",
+                       SAVES_MAX);
+    }
+    st = ps_server_thread_at_clock(p->threads[0], clock, is_save ? save_tables : shrink_tables, p);
+    p->saves += is_save && ps_is_ok(&st);
+    return st;
+}
+
 static void lose(void *state, uint32_t worker)
 {
     ps_pserver *p = state;
@@ -390,6 +483,7 @@ const ps_role_hooks ps_pserver_hooks = {
     .collect = collect,
     .save = save,
     .lose = lose,
+    .tables = tables,
     .missing = missing,
     .counters = counters,
 };

@@ -8,6 +8,7 @@
 #include "common/wire/wire_link_grpc.h"
 #include "common/wire/wire_server.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -250,6 +251,17 @@ ps_tables *ps_server_thread_close_tables(ps_server_thread *t)
         on_thread(t, close_tables, t);
     }
     return tables;
+}
+
+ps_status ps_server_thread_at_clock(ps_server_thread *t, uint64_t clock, ps_store_at_clock_fn *fn,
+                                    void *arg)
+{
+    assert(t->thread == NULL); /* it is the home loop's */
+    if (fn == NULL) {
+        ps_store_forget_at_clock(t->store, clock);
+        return ps_ok();
+    }
+    return ps_store_at_clock(t->store, clock, fn, arg);
 }
 
 typedef struct finding {

@@ -57,6 +57,11 @@ void ps_server_thread_copy_weights(ps_server_thread *t, float *weights);
  * none. */
 ps_tables *ps_server_thread_close_tables(ps_server_thread *t);
 
+/* Calls fn(arg) on the home loop between two clocks of the tables, which thread 0 has; see
+ * ps_store_at_clock. fn NULL forgets the call that is due at `clock`. */
+PS_MUST_USE ps_status ps_server_thread_at_clock(ps_server_thread *t, uint64_t clock,
+                                                ps_store_at_clock_fn *fn, void *arg);
+
 /* Marks in is_missing (rank_count) the workers whose contributions to the part's oldest clock that
  * is not complete have not come. Lowers *clock to that clock. Does nothing if all have come. */
 void ps_server_thread_find_missing(ps_server_thread *t, bool *is_missing, uint64_t *clock);

@@ -8,6 +8,7 @@ import os
 import pathlib
 import random
 import re
+import shutil
 import subprocess
 import tempfile
 
@@ -366,6 +367,73 @@ class Rows(Fidelity):
         self.assertGreater(counts["aged"].rows_removed, 0)
         self.assertEqual(counts["aged"].rows,
                          counts["aged"].rows_admitted - counts["aged"].rows_removed)
+
+
+class TablesByCall(Fidelity):
+    """shrink() and save() of Fleet while a job trains."""
+
+    def setUp(self):
+        self.data = data_path()
+        if not self.data or not os.path.exists(os.path.join(self.data, "ctr/adult.csv")):
+            self.skipTest("PSGD_DATA has no ctr/adult.csv")
+        self.c = self.cluster(workers=2, pservers=2, data=self.data, node_data=self.data)
+        self.folder = self.c.folder
+
+    def call(self, job, action, code=OK):
+        return self.psgd("tables", job, action, code=code, coordinator=self.c.coordinator.address)
+
+    def endless(self, **numbers):
+        spec = {"preset": "fleet_ctr", "title": "ctr", "epochs": 1000,
+                "consistency": {"name": "bsp"},
+                "data": {"trainLimit": 6400, "testLimit": 640},
+                "model": {"table": {"name": "sparse", "params": numbers}}}
+        job = self.c.submit(spec)
+        self.c.wait(job.id, lambda j: j.progress.step >= 20)
+        return job.id
+
+    def step_of(self, said):
+        found = re.search(r"after step (\d+)", said)
+        self.assertTrue(found, said)
+        return int(found.group(1))
+
+    def logged(self, words):
+        return [server.log() for server in self.c.pservers if words in server.log()]
+
+    def test_rows_are_removed_and_saved_while_the_job_trains(self):
+        job = self.endless(unclicked=0.1, least_score=3)
+        shrunk = self.step_of(self.call(job, "shrink"))
+        self.c.wait(job, lambda j: j.progress.step > shrunk + 1)
+        self.assertEqual(len(self.logged(f"shrink before step {shrunk + 1}: ")), 2)
+        saved = self.step_of(self.call(job, "save"))
+        self.assertGreater(saved, shrunk)
+        said = self.call(job, "save", code=SERVER)
+        self.assertIn(f"another call on the tables is due at step {saved}", said)
+        self.c.wait(job, lambda j: j.progress.step > saved + 1)
+        self.psgd("cancel", job, coordinator=self.c.coordinator.address)
+        end = self.c.wait(job)
+        self.assertGreater(end.progress.rows_removed, 0)
+        files = self.c.files(job)
+        names = [f"MODEL-ctr-N(ps{rank}).table0.psgdtab.step{saved}" for rank in (0, 1)]
+        for name in names:
+            self.assertTrue(files[name].startswith(b"PSGDTAB1"))
+        # The copies are whole files, which a later job starts from.
+        (self.folder / "d").mkdir()
+        shutil.copytree(os.path.join(self.data, "ctr"), self.folder / "d/ctr")
+        for name in names:
+            (self.folder / "d" / name).write_bytes(files[name])
+        (self.folder / "job.json").write_text(json.dumps({
+            "preset": "fleet_ctr", "epochs": 1, "data": {"trainLimit": 640, "testLimit": 640},
+            "initTables": names}))
+        self.psgd("train", "job.json", "-o", "out", "--data-path", self.folder / "d")
+
+    def test_refusals_say_why(self):
+        job = self.c.submit({**ENDLESS, "workers": 2, "pservers": 2}).id
+        self.c.wait(job, lambda j: j.progress.step >= 20)
+        self.assertIn("has no sparse tables", self.call(job, "shrink", code=SERVER))
+        self.assertIn("shrink and save are allowed", self.call(job, "drop", code=ARGUMENTS))
+        self.psgd("cancel", job, coordinator=self.c.coordinator.address)
+        self.c.wait(job)
+        self.assertIn("does not train", self.call(job, "save", code=SERVER))
 
 
 class WorkerJson(Fidelity):

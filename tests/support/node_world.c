@@ -182,6 +182,7 @@ static const ps_method coordinator_methods[] = {
     {.name = "ListJobs", .handle = not_here},
     {.name = "CancelJob", .handle = not_here},
     {.name = "DeleteJob", .handle = not_here},
+    {.name = "ChangeTables", .handle = not_here},
     {.name = "WatchJob", .handle = not_here, .streams_out = true},
     {.name = "ReclaimLogs", .handle = not_here, .streams_out = true},
     {.name = "ListNodes", .handle = not_here},

@@ -398,6 +398,62 @@ static void a_step_is_of_as_many_rows_as_all_bring_together(void **state)
     ps_store_destroy(t);
 }
 
+/* What a call between two clocks saw. */
+typedef struct seen {
+    ps_store *store;
+    unsigned calls;
+    uint64_t clock;
+    float value;
+} seen;
+
+static void look_between(void *arg, ps_tables *tables, uint64_t clock)
+{
+    seen *s = arg;
+
+    assert_ptr_equal(tables, ps_store_tables(s->store));
+    s->calls++;
+    s->clock = clock;
+    s->value = value_of(s->store, 0, 5);
+    (void)ps_table_shrink(ps_tables_at(tables, 0));
+}
+
+static void a_call_comes_once_between_two_clocks(void **state)
+{
+    ps_store *t = make("bsp", 2, 0);
+    seen s = {.store = t};
+    float before;
+    ps_status st = ps_store_at_clock(t, 2, look_between, &s);
+
+    (void)state;
+    assert_string_equal(st.text, "");
+    must_fail(ps_store_at_clock(t, 3, look_between, &s), PS_FAILED_PRECONDITION,
+              "another call on the tables is due at step 2");
+    must_push(t, 0, 0, 5, 1);
+    must_push(t, 0, 1, 5, 1);
+    must_push(t, 1, 0, 5, 1);
+    assert_int_equal(s.calls, 0);
+    before = value_of(t, 0, 5);
+    must_push(t, 1, 1, 5, 1);
+    assert_int_equal(s.calls, 1);
+    assert_int_equal(s.clock, 2);
+    assert_true(s.value != before); /* the step of clock 1 is in */
+    assert_float_equal(s.value, value_of(t, 0, 5), 0);
+    assert_int_equal(ps_table_count(ps_tables_at(ps_store_tables(t), 0)).ticks, 1);
+    must_fail(ps_store_at_clock(t, 2, look_between, &s), PS_FAILED_PRECONDITION,
+              "step 2 is over, the tables are at step 2");
+    st = ps_store_at_clock(t, 3, look_between, &s);
+    assert_string_equal(st.text, "");
+    ps_store_forget_at_clock(t, 4); /* another one */
+    ps_store_forget_at_clock(t, 3);
+    must_push(t, 2, 0, 5, 1);
+    must_push(t, 2, 1, 5, 1);
+    assert_int_equal(s.calls, 1);
+    ps_store_lend_tables(t);
+    must_fail(ps_store_at_clock(t, 9, look_between, &s), PS_FAILED_PRECONDITION,
+              "no sparse tables that train");
+    ps_store_destroy(t);
+}
+
 static void rows_age_by_clocks(void **state)
 {
     ps_store *t = make("bsp", 1, 10);
@@ -428,6 +484,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(what_is_in_changes_nothing_and_a_part_may_begin_anew),
         cmocka_unit_test(what_cannot_be_is_refused_and_changes_nothing),
         cmocka_unit_test(a_step_is_of_as_many_rows_as_all_bring_together),
+        cmocka_unit_test(a_call_comes_once_between_two_clocks),
         cmocka_unit_test(rows_age_by_clocks),
     };
 

@@ -134,7 +134,7 @@ static bool find_of_server(const ps_leaver *who, const char *name, Psgd__V1__Art
     }
     for (uint32_t t = 0; t < who->plan->table_count; t++) {
         ps_table_file_name(who->plan, t, who->rank, mine, sizeof mine);
-        if (strcmp(name, mine) == 0) {
+        if (strcmp(name, mine) == 0 || ps_table_is_saved_name(who->plan, t, who->rank, name)) {
             *most = table_bytes(&who->plan->tables[t]);
             return true;
         }

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* driver_tables.c - acts on the sparse tables of a job on all its servers, at one step.
+ *
+ * The step lies about three seconds ahead, so that every server knows of it before it begins. If
+ * one hears of it too late, the others are told to forget it. */
+#include "services/coordinator/attempt.h"
+
+#include "common/base/clock.h"
+#include "common/base/xalloc.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CALL_US = 5000000, AHEAD_S = 3, STEPS_AHEAD_MIN = 8 };
+
+typedef struct action {
+    ps_attempt *a;
+    size_t waits; /* for answers of servers, and for the end of the loop that asks them */
+    uint64_t clock;
+    ps_status status;   /* the first failure */
+    bool is_forgetting; /* it failed, and servers are told so */
+    ps_attempt_tables_fn *done;
+    void *arg;
+} action;
+
+/* A call to one server. */
+typedef struct asking {
+    action *of;
+    char node_id[96];
+} asking;
+
+static void ask(action *x, Psgd__V1__TablesAction what);
+
+static void settle(action *x)
+{
+    if (--x->waits > 0) {
+        return;
+    }
+    if (!ps_is_ok(&x->status) && !x->is_forgetting) {
+        x->is_forgetting = true;
+        ask(x, PSGD__V1__TABLES_ACTION__TABLES_ACTION_UNSPECIFIED);
+    } else {
+        x->done(x->arg, &x->status, x->clock);
+        free(x);
+    }
+}
+
+static void on_answer(void *arg, const ps_error *error, const ProtobufCMessage *reply)
+{
+    asking *q = arg;
+    action *x = q->of;
+    ps_attempt *a = x->a;
+
+    (void)reply;
+    if (!ps_is_ok(&error->status) && ps_is_ok(&x->status)) {
+        x->status = ps_wrap(error->status, "server %s", q->node_id);
+    }
+    free(q);
+    settle(x);
+    ps_attempt_settle(a);
+}
+
+/* Returns the steps a second, of the last second or since training began, whichever is faster. */
+static double rate_of(const ps_attempt *a, uint64_t step)
+{
+    const Google__Protobuf__Timestamp *start = a->job->record.job->start_time;
+    double recent_s = (double)(a->rate[1].us - a->rate[0].us) / 1e6, rate = 0;
+
+    if (start != NULL) {
+        double all_s = (double)ps_clock_wall_us() / 1e6 - (double)start->seconds;
+
+        rate = (double)step / (all_s > 0.25 ? all_s : 0.25);
+    }
+    if (a->rate[0].us != 0 && recent_s > 0 && a->rate[1].step > a->rate[0].step) {
+        double recent = (double)(a->rate[1].step - a->rate[0].step) / recent_s;
+
+        rate = recent > rate ? recent : rate;
+    }
+    return rate;
+}
+
+/* Returns a clock that no server has reached when it hears of it. */
+static uint64_t clock_ahead(const ps_attempt *a)
+{
+    const Psgd__V1__Progress *progress = a->job->record.job->progress;
+    uint64_t step = progress != NULL ? progress->step : 0;
+
+    return step + STEPS_AHEAD_MIN + (uint64_t)(AHEAD_S * rate_of(a, step));
+}
+
+static ps_status may_act(const ps_attempt *a, uint64_t clock)
+{
+    if (a->plan->table_count == 0) {
+        return ps_fail(PS_FAILED_PRECONDITION,
+                       "job %s has no sparse tables: its model.table is none", a->job_id);
+    }
+    if (a->commit.state != PSGD__V1__JOB_STATE__JOB_STATE_RUNNING) {
+        return ps_fail(PS_FAILED_PRECONDITION, "job %s does not train", a->job_id);
+    }
+    if (clock >= a->plan->total_clocks) {
+        return ps_fail(PS_FAILED_PRECONDITION,
+                       "job %s ends before step %llu, the next at which all servers could act",
+                       a->job_id, (unsigned long long)clock);
+    }
+    return ps_ok();
+}
+
+/* Sends the action to all servers, then settles x. */
+static void ask(action *x, Psgd__V1__TablesAction what)
+{
+    Psgd__V1__ActOnTablesRequest q = PSGD__V1__ACT_ON_TABLES_REQUEST__INIT;
+    ps_attempt *a = x->a;
+
+    q.job_id = a->job_id;
+    q.attempt = a->number;
+    q.action = what;
+    q.clock = x->clock;
+    x->waits = 1;
+    for (size_t i = 0; i < a->commit.count; i++) {
+        const ps_member *m = &a->commit.members[i];
+
+        if (m->role == PSGD__V1__NODE_ROLE__NODE_ROLE_PSERVER) {
+            asking *one = ps_xcalloc(1, sizeof *one);
+
+            one->of = x;
+            snprintf(one->node_id, sizeof one->node_id, "%s", m->id);
+            x->waits++;
+            a->pending++;
+            (void)ps_unary_start(a->nodes[i].channel, &psgd__v1__node_service__descriptor,
+                                 "ActOnTables", &q.base, CALL_US, on_answer, one);
+        }
+    }
+    settle(x);
+}
+
+void ps_attempt_act_on_tables(ps_attempt *a, Psgd__V1__TablesAction what,
+                              ps_attempt_tables_fn *done, void *arg)
+{
+    uint64_t clock = clock_ahead(a);
+    ps_status st = may_act(a, clock);
+    action *x;
+
+    if (!ps_is_ok(&st)) {
+        done(arg, &st, 0);
+        return;
+    }
+    x = ps_xcalloc(1, sizeof *x);
+    *x = (action){.a = a, .clock = clock, .done = done, .arg = arg};
+    ask(x, what);
+}
