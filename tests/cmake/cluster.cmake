@@ -49,6 +49,7 @@ ps_cluster_test(updates)
 
 ps_script_test(adversary_blame adversary/test_blame.py)
 ps_script_test(adversary_campaign adversary/test_campaign.py)
+ps_script_test(adversary_long adversary/test_long.py)
 ps_script_test(adversary_registry adversary/test_registry.py)
 ps_script_test(adversary_paths adversary/test_paths.py)
 ps_script_test(adversary_descriptors adversary/test_descriptors.py)

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""test_long.py - a job of very many steps: only its files grow with them (docs/monitoring.md)."""
+import pathlib
+import re
+import sqlite3
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "cluster"))
+
+from harness import FINAL, SLOW, ClusterTest, job_pb2, main  # noqa: E402
+
+MIB = 1 << 20
+# A sanitizer keeps what is freed, up to 256 MiB.
+GROWN_MAX = 2 * MIB if SLOW == 1 else 300 * MIB
+# 20,000 steps of next to no work, each an exchange with the server; 100 evaluations.
+STEPS = 20000
+MANY = {
+    "title": "many", "model": {"preset": "mlp", "widths": [2]}, "epochs": 100, "blockSize": 1,
+    "data": {"name": "simlin", "trainLimit": STEPS // 100, "testLimit": 10},
+}
+
+
+class LongTest(ClusterTest):
+    def size(self, process):
+        text = pathlib.Path(f"/proc/{process.process.pid}/status").read_text()
+        return 1024 * int(re.search(r"VmRSS:\s+(\d+) kB", text).group(1))
+
+    def registry(self, c):
+        """Bytes of events, and of the job's row, in the registry."""
+        db = sqlite3.connect(f"file:{c.folder}/coordinator/jobs.db?mode=ro", uri=True)
+        try:
+            return (db.execute("SELECT count(*), sum(length(event)) FROM events").fetchone(),
+                    db.execute("SELECT max(length(detail)) FROM jobs").fetchone()[0])
+        finally:
+            db.close()
+
+    def test_only_files_grow_with_steps(self):
+        c = self.cluster(workers=1, pservers=1)
+        c.wait_nodes(2)
+        job = c.submit(MANY)
+        job = c.wait(job.id, lambda j: j.state in FINAL or j.progress.step >= STEPS // 10)
+        self.assertNotIn(job.state, FINAL, job.message)
+        processes = [c.coordinator, *c.nodes]
+        before, message = [self.size(p) for p in processes], job.ByteSize()
+        job = c.wait(job.id, lambda j: j.state in FINAL or j.progress.step >= STEPS * 9 // 10, 180)
+        self.assertNotIn(job.state, FINAL, job.message)
+        for process, bytes_ in zip(processes, before):
+            grown = self.size(process) - bytes_
+            print(f"{process.name}: {grown / MIB:.1f} MiB more after {STEPS * 8 // 10} steps")
+            self.assertLess(grown, GROWN_MAX, process.name)
+        self.assertLess(job.ByteSize(), message + 256)
+        job = c.wait(job.id, seconds=180)
+        self.assertEqual(job_pb2.JobState.Name(job.state), "JOB_STATE_DONE", job.message)
+        self.assertEqual(job.progress.total_steps, STEPS)
+        (events, event_bytes), row_bytes = self.registry(c)
+        print(f"{events} events of {event_bytes} bytes, a row of {row_bytes} bytes")
+        self.assertLess(events, 200)
+        self.assertLess(row_bytes, 8192)
+        rows = c.files(job.id)["TR-many-N(0).csv"].decode().splitlines()
+        self.assertEqual(len(rows), 1 + STEPS)  # the file has all of them
+
+
+if __name__ == "__main__":
+    main()
