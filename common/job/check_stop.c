@@ -31,9 +31,6 @@ void ps_check_bounds(ps_check *check, ps_plan *plan)
                      "is %.15g; %.15g to %.15g are allowed, or 0 for no limit", spec->max_seconds,
                      seconds_min, seconds_max);
     }
-    if (check->given->epochs == 0 && (spec->max_steps > 0 || spec->max_seconds > 0)) {
-        spec->epochs = 0; /* a preset's number was not meant for a job with such a bound */
-    }
     if (spec->epochs == 0 && spec->max_steps > 0 && per_epoch > 0) {
         uint64_t needed = (spec->max_steps - 1) / per_epoch + 1;
 

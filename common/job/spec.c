@@ -274,6 +274,9 @@ void ps_spec_apply_preset(Psgd__V1__JobSpec *spec)
 
     if (preset != NULL) {
         under = ps_spec_of_preset(preset->json);
+        if (spec->max_steps > 0 || spec->max_seconds > 0) {
+            under->epochs = 0; /* its number was not meant for a job with such a bound */
+        }
         ps_spec_underlay(spec, under);
         ps_spec_free(under);
     }

@@ -28,8 +28,8 @@ void ps_spec_underlay(Psgd__V1__JobSpec *spec, Psgd__V1__JobSpec *under);
 /* Replaces a string of a message by a copy of `text`, and frees the old one. */
 void ps_spec_set(char **field, const char *text);
 
-/* Adds what the spec's preset sets and the spec leaves out. Does nothing if no preset has that
- * name. */
+/* Adds what the spec's preset sets and the spec leaves out, but for the epochs of a preset where
+ * the spec has max_steps or max_seconds. Does nothing if no preset has that name. */
 void ps_spec_apply_preset(Psgd__V1__JobSpec *spec);
 
 /* Returns whether the workers of the job step by optimizer.local; its preset counts. */

@@ -3,10 +3,11 @@
 loss. Command lines are those of test_fidelity.py."""
 import csv
 import json
+import os
 import shutil
 import time
 
-from harness import PATIENCE, SMALL, evaluated, job_pb2, main
+from harness import PATIENCE, SMALL, data_path, evaluated, job_pb2, main
 from test_fidelity import ARGUMENTS, OK, Fidelity
 
 
@@ -152,6 +153,14 @@ class Stops(Fidelity):
         self.assertEqual((job.state, job.reason), (job_pb2.JOB_STATE_DONE, "MAX_SECONDS"),
                          job.message)
         self.check_whole(self.c.files(job.id), "servers")
+
+    def test_a_preset_s_epochs_do_not_end_it(self):
+        if not data_path() or not os.path.exists(os.path.join(data_path(), "ctr/adult.csv")):
+            self.skipTest("PSGD_DATA has no ctr/adult.csv")
+        out = self.psgd("--format", "json", "train", "--preset", "fleet_ctr", "--data-path",
+                        data_path(), "--max-seconds", 0.5, "--out", "out")
+        job = json.loads(out)
+        self.assertEqual((job["reason"], job["spec"]["epochs"]), ("MAX_SECONDS", 100000))
 
     def test_flags(self):
         out = self.psgd("submit", "--preset", "bsp", "-W", 2, "-P", 1, "--train-limit", 2000,
