@@ -151,7 +151,7 @@ static const part expendable[] = {P_WORKERS, P_BAR, P_RATE,     P_DOWN,
 
 static void fill_parts(const Psgd__V1__Progress *p, bool is_short, char parts[PARTS][PART_BYTES])
 {
-    double share = p->total_steps == 0 ? 0 : (double)p->step / (double)p->total_steps;
+    double share = p->total_steps == 0 ? 0 : fmin(1, (double)p->step / (double)p->total_steps);
     char rate[PS_SHOW_BYTES], loss[PS_SHOW_BYTES];
 
     bar(share, parts[P_BAR], is_short ? BAR_SHORT : BAR);

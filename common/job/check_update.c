@@ -90,6 +90,7 @@ static void check_delay(ps_check *check, const ps_plan *plan)
 void ps_check_local(ps_check *check, ps_plan *plan)
 {
     const ps_local *local = plan->update != NULL ? plan->update->local : NULL;
+    int at_most;
 
     plan->total_clocks = plan->total_steps;
     if (plan->update != NULL && plan->update->delay != NULL) {
@@ -99,6 +100,17 @@ void ps_check_local(ps_check *check, ps_plan *plan)
         return;
     }
     plan->total_clocks = ps_local_clocks(local, &plan->update_params, plan->total_steps);
+    at_most = ps_param_find(plan->update->params, "at_most");
+    plan->rounds_vary = at_most >= 0 && plan->update_params.v[at_most] == 1;
+    if (plan->rounds_vary) {
+        plan->total_clocks = plan->total_steps; /* each has a step of every worker */
+    }
+    if (plan->rounds_vary && plan->policy != NULL && !plan->policy->is_deterministic) {
+        ps_check_bad(check, "spec.update.params.at_most",
+                     "is 1, with consistency %s; rounds whose steps vary end together: bsp is "
+                     "allowed",
+                     plan->policy->name);
+    }
     if (plan->assignment != NULL && plan->assignment->redundancy > 1) {
         ps_check_bad(check, "spec.assignment.params.redundancy",
                      "is %" PRIu32 "; replicas of update %s differ, so copies of a block are "

@@ -93,6 +93,11 @@ typedef struct ps_plan {
     const ps_update *update;
     ps_params update_params;
     ps_update_facts update_facts;
+    /* A round has as many local steps as fit into the exchange of the round before, at most those
+     * of the update. Workers then differ in their steps. The job ends at the clock at which they
+     * have taken workers * total_steps together (common/job/stop.h), at the latest at
+     * total_clocks. */
+    bool rounds_vary;
 
     /* The workers' rule, if the update has a `local`; `optim` above is then the servers'. */
     const ps_optim *local_optim; /* NULL: no local steps */

@@ -58,7 +58,8 @@ void ps_stop_describe(const ps_plan *plan, const ps_stop_end *end, char reason[P
     if (is_reached) {
         snprintf(reason, PS_STOP_REASON_MAX, "STOP_AT");
         bound = "stop_at";
-    } else if (end->cause == PS_STOP_SECONDS || end->step < plan->total_steps) {
+    } else if (end->cause == PS_STOP_SECONDS || (end->cause == PS_STOP_NONE && !plan->rounds_vary &&
+                                                 end->step < plan->total_steps)) {
         snprintf(reason, PS_STOP_REASON_MAX, "MAX_SECONDS");
         bound = "max_seconds";
     } else if (plan->spec->max_steps == plan->total_steps) {

@@ -16,7 +16,12 @@ enum {
 };
 
 /* Why the workers of a job are held. */
-typedef enum ps_stop_cause { PS_STOP_NONE, PS_STOP_GOAL, PS_STOP_SECONDS } ps_stop_cause;
+typedef enum ps_stop_cause {
+    PS_STOP_NONE,
+    PS_STOP_GOAL,
+    PS_STOP_SECONDS,
+    PS_STOP_ITERATIONS /* of a job whose rounds vary: its workers have taken all steps */
+} ps_stop_cause;
 
 /* Returns whether an evaluation with this loss and these values, of the plan's metrics, is as good
  * as spec.stop_at. False if the job has none, or if the metric is not a number. */

@@ -197,7 +197,7 @@ void ps_trainer_report_step(ps_trainer *t, uint32_t epoch, uint32_t batch, const
     t->last_row_us = now_us;
     ps_step_metrics_close(&t->step_metrics);
     ps_trainer_record_step(t, row.loss);
-    if (t->step < t->plan->total_steps) {
+    if (t->step < t->plan->total_steps || t->plan->rounds_vary) { /* of these none is the last */
         ps_trainer_put_train(t, &row);
     } else {
         t->last_row = row;
@@ -349,11 +349,11 @@ static void report_evaluation(ps_trainer *t, uint32_t epoch, int64_t began_us)
     ps_trainer_record_evaluation(t, &row, began_us);
 }
 
-bool ps_trainer_is_due(const ps_trainer *t, uint64_t before)
+bool ps_trainer_is_due(const ps_trainer *t, uint64_t before, uint64_t now)
 {
     uint32_t every = t->plan->spec->eval_every_steps;
 
-    return every > 0 && t->step / every > before / every;
+    return every > 0 && now / every > before / every;
 }
 
 /* This worker's share of the test set, mostly all of it, on the weights of the clock that comes

@@ -30,8 +30,8 @@ typedef struct trainer_rounds {
     bool is_adopting, completes_step, completes_round; /* of the current block */
 } trainer_rounds;
 
-/* The record of the rank's rounds (common/artifact/round_record.h). An entry is written when the exchange
- * of its round is over, which is while the next one is computed. */
+/* The record of the rank's rounds (common/artifact/round_record.h). An entry is written when the
+ * exchange of its round is over, which is while the next one is computed. */
 typedef struct trainer_record {
     ps_rounds *file;
     ps_round_entry now;       /* of the round that is computed; its loss is a sum */
@@ -120,8 +120,8 @@ void ps_trainer_report_step(ps_trainer *t, uint32_t epoch, uint32_t batch, const
 bool ps_trainer_is_finite(ps_trainer *t, uint64_t step, double loss, size_t n);
 /* Evaluates the test set, or this worker's share, on the weights of t->clock. */
 bool ps_trainer_evaluate(ps_trainer *t, uint32_t epoch);
-/* Returns whether a multiple of the job's eval_every_steps was reached since step `before`. */
-bool ps_trainer_is_due(const ps_trainer *t, uint64_t before);
+/* Returns whether there is a multiple of the job's eval_every_steps in (before, now]. */
+bool ps_trainer_is_due(const ps_trainer *t, uint64_t before, uint64_t now);
 /* Returns whether t->clock is that of ps_trainer_stop_at. */
 bool ps_trainer_is_at_stop(const ps_trainer *t);
 /* Call it before t->clock begins. Writes whether the job ends there, as was agreed upon while it

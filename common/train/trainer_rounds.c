@@ -330,6 +330,20 @@ static bool exchange_round(ps_trainer *t)
     return true;
 }
 
+/* Returns whether a round ends with the exchange before it. Where the trainer fetches weights
+ * itself no exchange goes on beside it, and rounds have all of their steps. */
+static bool varies(const ps_trainer *t)
+{
+    return t->plan->rounds_vary && t->gate->hooks.fetch == NULL;
+}
+
+/* Returns how far the job is, in steps; where rounds vary in rounds, which all workers have in
+ * common. */
+static uint64_t position_of(const ps_trainer *t)
+{
+    return varies(t) ? t->clock : t->step;
+}
+
 static bool train_round(ps_trainer *t)
 {
     const ps_plan *plan = t->plan;
@@ -338,7 +352,9 @@ static bool train_round(ps_trainer *t)
     uint32_t steps = r->local->steps(&plan->update_params, t->clock);
     bool is_overlapped = r->local->is_overlapped;
 
-    steps = steps < left ? steps : (uint32_t)left;
+    if (!varies(t)) {
+        steps = steps < left ? steps : (uint32_t)left;
+    }
     begin_round(t, steps);
     if (!r->is_in[t->conf.rank]) {
         if (!sit_out(t, steps)) {
@@ -353,6 +369,9 @@ static bool train_round(ps_trainer *t)
 
             if (!local_step(t, adopts, k + 1 == steps)) {
                 return false;
+            }
+            if (varies(t) && ps_gate_has_weights(t->gate, t->clock)) {
+                break; /* the exchange of the round before is over */
             }
         }
         if (is_overlapped && !exchange_round(t)) {
@@ -378,8 +397,8 @@ bool ps_trainer_train_rounds(ps_trainer *t)
     uint32_t per_epoch = t->plan->batches_per_epoch;
     bool is_end = false;
 
-    while (t->step < t->plan->total_steps && !ps_trainer_is_at_stop(t) && !is_end) {
-        uint64_t before = t->step, epoch;
+    while (position_of(t) < t->plan->total_steps && !ps_trainer_is_at_stop(t) && !is_end) {
+        uint64_t before = position_of(t), epoch;
         bool ended;
 
         if (!ps_trainer_begin_clock(t, &is_end)) {
@@ -388,10 +407,11 @@ bool ps_trainer_train_rounds(ps_trainer *t)
         if (!is_end && !train_round(t)) {
             return false;
         }
-        epoch = t->step / per_epoch;
+        epoch = position_of(t) / per_epoch;
         ended = epoch > before / per_epoch;
         if (is_end ? !ps_trainer_evaluate_end(t, (uint32_t)epoch)
-                   : (ended || ps_trainer_is_due(t, before) || t->step == t->plan->total_steps) &&
+                   : (ended || ps_trainer_is_due(t, before, position_of(t)) ||
+                      position_of(t) == t->plan->total_steps) &&
                          !ps_trainer_evaluate(t, (uint32_t)(ended ? epoch - 1 : epoch))) {
             return false;
         }

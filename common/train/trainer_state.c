@@ -104,8 +104,8 @@ static void take_run(void *arg, float *x, size_t n)
 /* Clocks of a job with local steps have many steps each, in others each is one. */
 static bool is_place(const ps_plan *plan, uint64_t clock, uint64_t step, uint64_t own_steps)
 {
-    return clock <= plan->total_clocks && step <= plan->total_steps && own_steps <= step &&
-           (plan->update->local != NULL ? step >= clock : step == clock);
+    return clock <= plan->total_clocks && (step <= plan->total_steps || plan->rounds_vary) &&
+           own_steps <= step && (plan->update->local != NULL ? step >= clock : step == clock);
 }
 
 static ps_status take_head(ps_trainer *t, ps_state_in *in)

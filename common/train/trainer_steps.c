@@ -244,7 +244,7 @@ static bool train_epoch(ps_trainer *t, uint32_t epoch, bool *is_end)
         if (*is_end) {
             return ps_trainer_drop_ahead(t) && ps_trainer_evaluate_end(t, epoch);
         }
-        if (t->clock < end && ps_trainer_is_due(t, before) && !ps_trainer_evaluate(t, epoch)) {
+        if (t->clock < end && ps_trainer_is_due(t, before, t->step) && !ps_trainer_evaluate(t, epoch)) {
             return false;
         }
     }

@@ -12,6 +12,7 @@
 static const ps_param dqlosp_params[] = {
     PS_LOCAL_STEPS_PARAM(16),
     PS_LOCAL_COMPENSATION_PARAM,
+    PS_LOCAL_AT_MOST_PARAM,
     {.name = NULL},
 };
 

@@ -137,6 +137,12 @@ void ps_local_contribute_ahead(const ps_round *round, const ps_stretch *v, float
         .name = "compensation", .value = 1, .min = 0, .max = 100,                                  \
         .help = "factor of the worker's own increments that it goes on from: gamma / eta"          \
     }
+/* The number `at_most`, for methods whose worker may take fewer steps in a round than another. */
+#define PS_LOCAL_AT_MOST_PARAM                                                                     \
+    {                                                                                              \
+        .name = "at_most", .value = 0, .min = 0, .max = 1, .is_integer = true,                     \
+        .help = "1: as many steps as fit into the exchange of the round before, at most steps"     \
+    }
 /* Calls ps_local_contribute_ahead with the number `compensation`, times its factor. */
 ps_local_fn ps_local_contribute_compensated;
 /* Sets x += w - first slot and p = a_i (w - x). Keeps x in the first slot. */

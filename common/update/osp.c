@@ -14,6 +14,7 @@
 
 static const ps_param osp_params[] = {
     PS_LOCAL_STEPS_PARAM(16),
+    PS_LOCAL_AT_MOST_PARAM,
     {.name = NULL},
 };
 

@@ -558,6 +558,14 @@ static void name_lost(const ps_attempt *a, Psgd__V1__HeartbeatResponse *answer)
     }
 }
 
+/* Returns whether a rank is at the last step. Where rounds vary it may have taken more steps. */
+static bool is_at_end(const ps_attempt *a, const Psgd__V1__WorkerProgress *told)
+{
+    uint64_t steps = a->plan->total_steps;
+
+    return told != NULL && (told->step == steps || (a->plan->rounds_vary && told->step > steps));
+}
+
 /* Checks a worker process that says that it has finished: by what it said of them, each of its
  * ranks must be at the end of the job, or where all workers end before that. */
 static void check_end(ps_attempt *a, size_t node, int64_t now_us)
@@ -569,7 +577,7 @@ static void check_end(ps_attempt *a, size_t node, int64_t now_us)
     for (uint32_t r = m->rank; r - m->rank < m->rank_count && r < a->placement.rank_count; r++) {
         const Psgd__V1__WorkerProgress *told = a->told[r].progress;
 
-        if (!ps_attempt_ended_early(a, r) && (told == NULL || told->step != steps)) {
+        if (!ps_attempt_ended_early(a, r) && !is_at_end(a, told)) {
             snprintf(why, sizeof why, "its rank %u is at step %llu of %llu", r,
                      told != NULL ? (unsigned long long)told->step : 0, (unsigned long long)steps);
             ps_commit_lied(&a->commit, node, why, now_us);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* early_end.c - ends a job before its last step: spec.stop_at, spec.max_seconds.
+/* early_end.c - ends a job before its last step: spec.stop_at, spec.max_seconds; and one
+ * whose rounds vary, when its workers have taken all steps together.
  *
  * The workers are held by the answers to their heartbeats. When each has said at which clock, they
  * are told the largest one: nobody has begun it, so all end there. A coordinator that was started
@@ -44,6 +45,17 @@ static bool is_reached(const ps_attempt *a)
     return ps_stop_is_reached(a->plan, *value, values);
 }
 
+/* Returns whether the workers of a job whose rounds vary have taken all its steps. */
+static bool has_all_iterations(const ps_attempt *a)
+{
+    uint64_t iterations = 0;
+
+    for (uint32_t r = 0; r < a->placement.rank_count; r++) {
+        iterations += a->told[r].progress != NULL ? a->told[r].progress->iterations : 0;
+    }
+    return a->plan->rounds_vary && iterations >= a->plan->total_steps * a->plan->spec->workers;
+}
+
 static ps_stop_cause find_cause(const ps_attempt *a)
 {
     bool has_goal = a->plan->spec->stop_at != NULL, is_held = false;
@@ -60,6 +72,9 @@ static ps_stop_cause find_cause(const ps_attempt *a)
     }
     if (is_reached(a)) {
         return PS_STOP_GOAL;
+    }
+    if (has_all_iterations(a)) {
+        return PS_STOP_ITERATIONS;
     }
     return !is_held ? PS_STOP_NONE : has_goal ? PS_STOP_GOAL : PS_STOP_SECONDS;
 }
@@ -85,7 +100,7 @@ static uint64_t agreed_clock(const ps_attempt *a)
 
 static bool may_end_early(const ps_attempt *a)
 {
-    return a->plan->spec->stop_at != NULL || a->plan->spec->max_seconds > 0;
+    return a->plan->spec->stop_at != NULL || a->plan->spec->max_seconds > 0 || a->plan->rounds_vary;
 }
 
 uint64_t ps_attempt_early_end(const ps_attempt *a)
@@ -116,7 +131,9 @@ static void begin(ps_attempt *a, ps_stop_cause cause)
     a->end_cause = cause;
     ps_log_with(PS_LOG_INFO, "job", PS_LOG_FIELDS(PS_LOG_STR("job", a->job_id)),
                 "%s is reached: all workers end at the same step",
-                cause == PS_STOP_GOAL ? "stop_at" : "max_seconds");
+                cause == PS_STOP_GOAL      ? "stop_at"
+                : cause == PS_STOP_SECONDS ? "max_seconds"
+                                           : "the number of iterations");
 }
 
 static void on_limit(ps_event *event, bool ok)

@@ -18,10 +18,12 @@ import re
 import select
 import shutil
 import signal
+import socket
 import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 
@@ -141,6 +143,40 @@ class Process:
             raise AssertionError(f"{self.name} did not end within {seconds * PATIENCE} s of SIGTERM\n{self.log()[-6000:]}")
         finally:
             self.process.stdout.close()
+
+
+class SlowLink:
+    """A listener that carries connections to another address, each way at `rate` bytes a second."""
+
+    def __init__(self, rate):
+        self.rate, self.to = rate, None
+        self.socket = socket.create_server(("127.0.0.1", 0))
+        self.address = f"127.0.0.1:{self.socket.getsockname()[1]}"
+        self.open = []
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self):
+        with contextlib.suppress(OSError):  # closed
+            while True:
+                near, _ = self.socket.accept()
+                host, port = self.to.rsplit(":", 1)
+                far = socket.create_connection((host, int(port)))
+                self.open += [near, far]
+                for a, b in ((near, far), (far, near)):
+                    threading.Thread(target=self._carry, args=(a, b), daemon=True).start()
+
+    def _carry(self, a, b):
+        free = time.monotonic()  # when the link has sent what it was given
+        with contextlib.suppress(OSError):
+            while data := a.recv(16384):
+                free = max(free, time.monotonic()) + len(data) / self.rate
+                time.sleep(max(0, free - time.monotonic()))
+                b.sendall(data)
+            b.shutdown(socket.SHUT_WR)
+
+    def close(self):
+        for s in (self.socket, *self.open):
+            s.close()
 
 
 class Cluster:

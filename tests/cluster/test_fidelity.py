@@ -12,8 +12,8 @@ import shutil
 import subprocess
 import tempfile
 
-from harness import (BIN, ENDLESS, PATIENCE, SMALL, ClusterTest, data_path, job_pb2, main,
-                     tensors)
+from harness import (BIN, ENDLESS, PATIENCE, SMALL, ClusterTest, SlowLink, data_path, evaluated,
+                     job_pb2, main, tensors)
 
 OK, SERVER, CONNECTION, TIMEOUT, ARGUMENTS = range(5)
 
@@ -83,7 +83,7 @@ class Rates(Fidelity):
     def test_rounds_and_compensation(self):
         spec = self.train("--preset", "losp", "--local-steps", 8, "--compensation", 1.5,
                           "--server-lr", 0.9, "-O", "momentum", "--lr", 0.02)["spec"]
-        self.assertEqual(spec["update"]["params"], {"steps": 8, "compensation": 1.5})
+        self.assertEqual(spec["update"]["params"], {"steps": 8, "compensation": 1.5, "at_most": 0})
         self.assertEqual(spec["optimizer"]["rule"]["params"]["lr"], 0.9)
         self.assertEqual(spec["optimizer"]["local"]["name"], "momentum")
         self.assertEqual(spec["optimizer"]["local"]["params"]["lr"], 0.02)
@@ -704,6 +704,72 @@ class Jsac(Fidelity):
         said = self.psgd("train", "--preset", "localsgd", "-W", 4, "--assignment", "whole",
                          "-s", "data.transforms[0].name=non_iid", code=ARGUMENTS)
         self.assertIn("each has all samples", said)
+
+
+class AtMost(Fidelity):
+    """K of OSP and LOSP: as many local steps as fit while a round is exchanged, at most K."""
+
+    K = 32
+    SPEC = {"title": "k", "workers": 2, "epochs": 4, "blockSize": 128, "evalEverySteps": 20,
+            "model": {"widths": [64]}, "data": {"name": "glyphs", "trainLimit": 12800, "testLimit": 500},
+            "optimizer": {"local": {"name": "sgd", "params": {"lr": 0.1}}},
+            "update": {"name": "losp", "params": {"steps": K, "at_most": 1}}}
+
+    def job(self, c, **fields):
+        """The job, and the steps of both workers in each round."""
+        job = c.wait(c.submit({**self.SPEC, **fields}).id)
+        self.assertEqual(job.state, job_pb2.JOB_STATE_DONE, job.message)
+        self.assertEqual(job.message, "")
+        files = c.files(job.id)
+        rounds = list(csv.DictReader(io.StringIO(files["ROUND-k.csv"].decode())))
+        steps = [int(row[f"steps_{rank}"]) for row in rounds for rank in range(2)]
+        self.assertTrue(all(1 <= n <= self.K for n in steps), steps)
+        self.assertEqual(sum(steps), job.progress.iterations)
+        self.assertGreaterEqual(sum(steps), 2 * job.progress.total_steps)
+        self.assertGreater(job.result["accuracy"], 0.6)
+        for rank in range(2):
+            rows = files[f"TR-k-N({rank}).csv"].decode().splitlines()
+            self.assertEqual(len(rows) - 1, sum(steps[rank::2]))
+        self.assertEqual(*(evaluated(files[f"EV-k-N({rank}).csv"]).count("\n") for rank in range(2)))
+        return job, steps
+
+    def test_steps_follow_the_speed_of_the_link(self):
+        mean = {}
+        for name, rate in (("loopback", None), ("slow", 3e6)):
+            c = self.cluster(workers=2, pservers=0 if rate else 1)
+            if rate:
+                link = SlowLink(rate)
+                self.addCleanup(link.close)
+                c.pservers = [c.add("pserver", 0, ("--advertise", link.address))]
+                link.to = c.pservers[0].address
+            _, steps = self.job(c)
+            mean[name] = sum(steps) / len(steps)
+        print(f"steps a round: {mean}")
+        self.assertGreater(mean["slow"], 1.5 * mean["loopback"])
+
+    def test_other_methods_and_what_is_refused(self):
+        c = self.cluster(workers=2, pservers=2)
+        self.folder = c.folder
+        for name in ("osp", "dqlosp"):
+            with self.subTest(name):
+                update = {"name": name, "params": {"steps": 4, "at_most": 1}}
+                job = c.wait(c.submit({**self.SPEC, "update": update}).id)
+                self.assertEqual(job.state, job_pb2.JOB_STATE_DONE, job.message)
+                self.assertGreaterEqual(job.progress.iterations, 2 * job.progress.total_steps)
+                self.assertEqual(job.progress.resyncs, 0)
+        said = self.psgd("train", "--preset", "losp", "-s", "update.params.at_most=1",
+                         "--consistency", "asp", code=ARGUMENTS)
+        self.assertIn("bsp is allowed", said)
+
+    def test_within_one_process_it_is_exactly_k(self):
+        self.folder = self.cluster(workers=0, pservers=0).folder
+        models = []
+        for at_most in (0, 1):
+            job = self.train("--preset", "losp", "-W", 2, "-E", 1, "--train-limit", 6400,
+                             "-s", f"update.params.at_most={at_most}")
+            self.assertEqual(int(job["progress"]["iterations"]), 100)
+            models.append(tensors((self.folder / "out/MODEL-losp-N(ps).safetensors").read_bytes()))
+        self.assertEqual(*models)
 
 
 class Messages(Fidelity):

@@ -28,6 +28,9 @@ static uint64_t curve_bytes(const ps_plan *plan)
 {
     uint64_t rows = 2 * plan->total_steps + plan->spec->epochs;
 
+    if (plan->rounds_vary) { /* one worker may take all steps in every round */
+        rows *= plan->update->local->steps(&plan->update_params, 0);
+    }
     return FRAME_BYTES + rows * (ROW_BYTES + VALUE_BYTES * plan->metric_count);
 }
 
