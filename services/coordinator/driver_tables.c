@@ -19,7 +19,8 @@ typedef struct action {
     size_t waits; /* for answers of servers, and for the end of the loop that asks them */
     uint64_t clock;
     ps_status status;   /* the first failure */
-    bool is_forgetting; /* it failed, and servers are told so */
+    bool is_forgetting; /* it failed, and the servers that accepted it are told so */
+    bool *accepted;     /* (commit.count) */
     ps_attempt_tables_fn *done;
     void *arg;
 } action;
@@ -27,6 +28,7 @@ typedef struct action {
 /* A call to one server. */
 typedef struct asking {
     action *of;
+    size_t index; /* in commit.members */
     char node_id[96];
 } asking;
 
@@ -42,6 +44,7 @@ static void settle(action *x)
         ask(x, PSGD__V1__TABLES_ACTION__TABLES_ACTION_UNSPECIFIED);
     } else {
         x->done(x->arg, &x->status, x->clock);
+        free(x->accepted);
         free(x);
     }
 }
@@ -53,6 +56,7 @@ static void on_answer(void *arg, const ps_error *error, const ProtobufCMessage *
     ps_attempt *a = x->a;
 
     (void)reply;
+    x->accepted[q->index] = ps_is_ok(&error->status);
     if (!ps_is_ok(&error->status) && ps_is_ok(&x->status)) {
         x->status = ps_wrap(error->status, "server %s", q->node_id);
     }
@@ -106,7 +110,7 @@ static ps_status may_act(const ps_attempt *a, uint64_t clock)
     return ps_ok();
 }
 
-/* Sends the action to all servers, then settles x. */
+/* Sends the action to all servers, or to those that are to forget it, then settles x. */
 static void ask(action *x, Psgd__V1__TablesAction what)
 {
     Psgd__V1__ActOnTablesRequest q = PSGD__V1__ACT_ON_TABLES_REQUEST__INIT;
@@ -120,10 +124,12 @@ static void ask(action *x, Psgd__V1__TablesAction what)
     for (size_t i = 0; i < a->commit.count; i++) {
         const ps_member *m = &a->commit.members[i];
 
-        if (m->role == PSGD__V1__NODE_ROLE__NODE_ROLE_PSERVER) {
+        if (m->role == PSGD__V1__NODE_ROLE__NODE_ROLE_PSERVER &&
+            (!x->is_forgetting || x->accepted[i])) {
             asking *one = ps_xcalloc(1, sizeof *one);
 
             one->of = x;
+            one->index = i;
             snprintf(one->node_id, sizeof one->node_id, "%s", m->id);
             x->waits++;
             a->pending++;
@@ -147,5 +153,6 @@ void ps_attempt_act_on_tables(ps_attempt *a, Psgd__V1__TablesAction what,
     }
     x = ps_xcalloc(1, sizeof *x);
     *x = (action){.a = a, .clock = clock, .done = done, .arg = arg};
+    x->accepted = ps_xcalloc(a->commit.count, sizeof *x->accepted);
     ask(x, what);
 }
