@@ -58,7 +58,6 @@ void ps_encoding_copy(ps_encoding *dst, const Psgd__V1__Encoding *src)
     dst->msg.raw_bytes = src->raw_bytes;
     dst->msg.row_width = src->row_width;
     dst->msg.row_count = src->row_count;
-    dst->msg.others_stay = src->others_stay;
     dst->msg.codec_case = src->codec_case;
     if (src->codec_case != PSGD__V1__ENCODING__CODEC__NOT_SET) {
         /* Members of the oneof are pointers to messages, in one union. */
@@ -154,34 +153,6 @@ size_t ps_codec_encode_with(const ps_codec *codec, const ps_params *params, floa
     return bytes;
 }
 
-size_t ps_codec_encode_rows(const ps_codec *codec, const ps_params *params, uint64_t key,
-                            uint32_t slice, const float *x, size_t n, uint16_t *rows, size_t count,
-                            uint8_t *out, ps_encoding *head)
-{
-    size_t bytes;
-
-    assert(n <= PS_CODEC_VALUES && codec->sum_add == NULL);
-    psgd__v1__encoding__init(&head->msg);
-    bytes = ps_stages_encode_among(codec, params, key, x, n, rows, count, out, head);
-    assert(bytes <= codec->size(params, n));
-    finish(head, slice, bytes);
-    return bytes;
-}
-
-size_t ps_codec_encode_changed(const ps_codec *codec, const ps_params *params, uint32_t slice,
-                               const float *x, size_t n, size_t width, const uint16_t *rows,
-                               size_t count, uint8_t *out, ps_encoding *head)
-{
-    size_t bytes;
-
-    assert(n <= PS_CODEC_VALUES && codec->is_identity);
-    psgd__v1__encoding__init(&head->msg);
-    bytes = ps_stages_encode_changed(codec, params, x, n, width, rows, count, out, head);
-    assert(bytes <= codec->size(params, n));
-    finish(head, slice, bytes);
-    return bytes;
-}
-
 /* Finds the codec to decode with; *out is NULL if the encoding means zeros. */
 static ps_status resolve(const ps_codec *expected, const Psgd__V1__Encoding *head, size_t len,
                          const ps_codec **out)
@@ -251,24 +222,14 @@ ps_status ps_codec_check(const ps_codec *expected, const Psgd__V1__Encoding *hea
                            : codec->check(head, in, len, n);
 }
 
-/* Decodes what is not zeros to room and returns the index of the first value there that is not
- * finite; *count is their number. */
+/* Decodes to room and finds the first value there that is not finite. */
 static ps_status decode_to_look(const ps_codec *codec, const Psgd__V1__Encoding *head,
-                                const uint8_t *in, size_t len, size_t n, float *room, size_t *first,
-                                size_t *count)
+                                const uint8_t *in, size_t len, size_t n, float *room, size_t *first)
 {
-    uint16_t rows[PS_CODEC_VALUES];
-    ps_status st;
+    ps_status st = is_staged(head) ? ps_stages_decode(codec, head, in, len, PS_INTO_SET, room, n)
+                                   : codec->decode(head, in, len, PS_INTO_SET, room, n);
 
-    *count = n;
-    if (head->row_width > 0 && n % head->row_width == 0) {
-        st = ps_stages_unpack(codec, head, in, len, n, head->row_width, rows, count, room);
-        *count *= head->row_width;
-    } else {
-        st = is_staged(head) ? ps_stages_decode(codec, head, in, len, PS_INTO_SET, room, n)
-                             : codec->decode(head, in, len, PS_INTO_SET, room, n);
-    }
-    *first = ps_is_ok(&st) ? ps_first_nonfinite(room, *count) : 0;
+    *first = ps_is_ok(&st) ? ps_first_nonfinite(room, n) : 0;
     return st;
 }
 
@@ -277,7 +238,7 @@ ps_status ps_codec_check_finite(const ps_codec *expected, const Psgd__V1__Encodi
 {
     const ps_codec *codec;
     ps_status st = resolve(expected, head, len, &codec);
-    size_t first = n, count = n;
+    size_t first = n;
 
     if (!ps_is_ok(&st) || codec == NULL) {
         return st;
@@ -288,9 +249,9 @@ ps_status ps_codec_check_finite(const ps_codec *expected, const Psgd__V1__Encodi
     if (codec->first_nonfinite != NULL && !is_staged(head)) {
         first = codec->first_nonfinite(head, in, n);
     } else {
-        st = decode_to_look(codec, head, in, len, n, room, &first, &count);
+        st = decode_to_look(codec, head, in, len, n, room, &first);
     }
-    if (ps_is_ok(&st) && first < count) {
+    if (ps_is_ok(&st) && first < n) {
         st = ps_fail(PS_INVALID_ARGUMENT,
                      "slice %u: value %zu is not finite; finite numbers are allowed", head->slice,
                      first);
@@ -308,27 +269,13 @@ ps_status ps_codec_decode(const ps_codec *expected, const Psgd__V1__Encoding *he
         return st;
     }
     if (codec == NULL) {
-        if (into == PS_INTO_SET && !head->others_stay) {
+        if (into == PS_INTO_SET) {
             memset(y, 0, n * sizeof *y);
         }
         return st;
     }
     return is_staged(head) ? ps_stages_decode(codec, head, in, len, into, y, n)
                            : codec->decode(head, in, len, into, y, n);
-}
-
-ps_status ps_codec_unpack(const ps_codec *expected, const Psgd__V1__Encoding *head,
-                          const uint8_t *in, size_t len, size_t n, size_t width, uint16_t *rows,
-                          size_t *count, float *packed)
-{
-    const ps_codec *codec;
-    ps_status st = resolve(expected, head, len, &codec);
-
-    *count = 0;
-    if (!ps_is_ok(&st) || codec == NULL) {
-        return st;
-    }
-    return ps_stages_unpack(codec, head, in, len, n, width, rows, count, packed);
 }
 
 ps_status ps_codec_sum_add(const ps_codec *codec, const Psgd__V1__Encoding *head, const uint8_t *in,

@@ -188,27 +188,6 @@ size_t ps_codec_encode_with(const ps_codec *codec, const ps_params *params, floa
                             uint64_t key, uint32_t slice, const float *x, size_t n, uint8_t *out,
                             ps_encoding *head);
 
-/* ---- Slices of rows of `width` values (n is a multiple), of which few have been touched ----
- *
- * The cost of these functions depends on the named rows and not on n. */
-
-/* Encodes like ps_codec_encode with the number `rows` set. The slice is zeros except possibly in
- * rows[0..count), ascending. If these are too many to be sent as rows, all of x is read.
- * Overwrites `rows`. Only for a codec without sum_add. */
-size_t ps_codec_encode_rows(const ps_codec *codec, const ps_params *params, uint64_t key,
-                            uint32_t slice, const float *x, size_t n, uint16_t *rows, size_t count,
-                            uint8_t *out, ps_encoding *head);
-/* Encodes the values of these rows, zeros included; the receiver keeps its other rows. Only for
- * an identity codec. */
-size_t ps_codec_encode_changed(const ps_codec *codec, const ps_params *params, uint32_t slice,
-                               const float *x, size_t n, size_t width, const uint16_t *rows,
-                               size_t count, uint8_t *out, ps_encoding *head);
-/* Decodes the rows that are not zeros: their numbers, ascending, to rows (n / width), their
- * values one after the other to packed (n). Fails as ps_codec_check does. */
-PS_MUST_USE ps_status ps_codec_unpack(const ps_codec *expected, const Psgd__V1__Encoding *head,
-                                      const uint8_t *in, size_t len, size_t n, size_t width,
-                                      uint16_t *rows, size_t *count, float *packed);
-
 /* Copies a head and the message of its codec from a received message or another ps_encoding.
  * Keeps no pointer into src and drops unknown fields. */
 void ps_encoding_copy(ps_encoding *dst, const Psgd__V1__Encoding *src);
@@ -237,9 +216,8 @@ PS_MUST_USE ps_status ps_codec_decompress(const ps_codec *expected, const Psgd__
                                           const uint8_t **in, size_t *len, size_t n,
                                           Psgd__V1__Encoding *plain, uint8_t *room);
 
-/* Decodes by the codec of the head. payload_bytes 0 means zeros, with any codec or none. If the
- * head has others_stay and `into` is PS_INTO_SET, rows that are not sent keep their values in
- * y. Fails as ps_codec_check does; y is then unchanged. */
+/* Decodes by the codec of the head. payload_bytes 0 means zeros, with any codec or none. Fails as
+ * ps_codec_check does; y is then unchanged. */
 PS_MUST_USE ps_status ps_codec_decode(const ps_codec *expected, const Psgd__V1__Encoding *head,
                                       const uint8_t *in, size_t len, ps_into into, float *y,
                                       size_t n);

@@ -48,7 +48,7 @@ ps_status ps_parts_read(ps_parts_reader *r, const ps_codec *codec, float *y, siz
             return ps_fail(PS_DATA_LOSS, "rows: has %zu encodings, more are needed", r->count);
         }
         head = r->heads[r->at++];
-        if (head->slice != i || head->others_stay || head->payload_bytes > sizeof scratch ||
+        if (head->slice != i || head->payload_bytes > sizeof scratch ||
             head->payload_bytes > r->bytes - r->from) {
             return ps_fail(
                 PS_DATA_LOSS,

@@ -107,25 +107,16 @@ static bool is_zero(const float *x, size_t n)
     return any == 0;
 }
 
-/* Keeps those of `count` rows that are not zeros. Returns their number. */
-static size_t sift_rows(const float *x, size_t n, size_t width, uint16_t *rows, size_t count)
+/* Lists the rows that are not zeros. Returns their number. */
+static size_t find_rows(const float *x, size_t n, size_t width, uint16_t *rows)
 {
-    size_t some = 0;
+    size_t count = 0;
 
-    for (size_t j = 0; j < count; j++) {
-        size_t r = rows[j];
-
-        rows[some] = (uint16_t)r;
-        some += !is_zero(x + r * width, row_length(n, width, r));
+    for (size_t r = 0; r < row_count(n, width); r++) {
+        rows[count] = (uint16_t)r;
+        count += !is_zero(x + r * width, row_length(n, width, r));
     }
-    return some;
-}
-
-static void name_rows(uint16_t *rows, size_t count)
-{
-    for (size_t r = 0; r < count; r++) {
-        rows[r] = (uint16_t)r;
-    }
+    return count;
 }
 
 static size_t encode_rows(const ps_codec *codec, const ps_params *params, uint64_t key,
@@ -146,15 +137,14 @@ static size_t encode_rows(const ps_codec *codec, const ps_params *params, uint64
     return at + codec->encode(params, key, some, values, out + at, head);
 }
 
-/* Encodes those of `count` rows that are not zeros; all other rows must be zeros. Returns the
- * number of bytes, or SIZE_MAX if that would not be shorter and nothing was written. */
+/* Encodes the rows that are not zeros. Returns the number of bytes, or SIZE_MAX if that would not
+ * be shorter and nothing was written. */
 static size_t encode_some(const ps_codec *codec, const ps_params *params, uint64_t key,
-                          const float *x, size_t n, size_t width, uint16_t *rows, size_t count,
-                          uint8_t *out, ps_encoding *head)
+                          const float *x, size_t n, size_t width, uint8_t *out, ps_encoding *head)
 {
-    size_t all = row_count(n, width), most;
+    uint16_t rows[PS_CODEC_VALUES];
+    size_t all = row_count(n, width), count = find_rows(x, n, width, rows), most;
 
-    count = sift_rows(x, n, width, rows, count);
     most = ps_positions_bytes(all, count) + codec->size(params, values_of(n, width, rows, count));
     if (count == 0) {
         (void)codec->encode(params, key, x, 0, out, head); /* fills in the head */
@@ -178,11 +168,9 @@ size_t ps_stages_encode(const ps_codec *codec, const ps_params *params, float *s
 {
     size_t width = codec->sum_add == NULL ? (size_t)ps_wrap_of(codec, params, PS_WRAP_ROWS) : 0;
     size_t bytes = SIZE_MAX;
-    uint16_t rows[PS_CODEC_VALUES];
 
     if (width > 0 && n > 0) {
-        name_rows(rows, row_count(n, width));
-        bytes = encode_some(codec, params, key, x, n, width, rows, row_count(n, width), out, head);
+        bytes = encode_some(codec, params, key, x, n, width, out, head);
     }
     if (bytes == SIZE_MAX) {
         bytes = width == 0 && state != NULL && codec->encode_with != NULL
@@ -190,39 +178,6 @@ size_t ps_stages_encode(const ps_codec *codec, const ps_params *params, float *s
                     : codec->encode(params, key, x, n, out, head);
     }
     return shorten_as(codec, params, out, bytes, head);
-}
-
-size_t ps_stages_encode_among(const ps_codec *codec, const ps_params *params, uint64_t key,
-                              const float *x, size_t n, uint16_t *rows, size_t count, uint8_t *out,
-                              ps_encoding *head)
-{
-    size_t width = (size_t)ps_wrap_of(codec, params, PS_WRAP_ROWS);
-    size_t bytes = encode_some(codec, params, key, x, n, width, rows, count, out, head);
-
-    if (bytes == SIZE_MAX) {
-        bytes = codec->encode(params, key, x, n, out, head);
-    }
-    return shorten_as(codec, params, out, bytes, head);
-}
-
-size_t ps_stages_encode_changed(const ps_codec *codec, const ps_params *params, const float *x,
-                                size_t n, size_t width, const uint16_t *rows, size_t count,
-                                uint8_t *out, ps_encoding *head)
-{
-    size_t all = row_count(n, width);
-    size_t most =
-        ps_positions_bytes(all, count) + codec->size(params, values_of(n, width, rows, count));
-
-    head->msg.others_stay = true;
-    if (count == 0) {
-        (void)codec->encode(params, 0, x, 0, out, head);
-        return 0;
-    }
-    if (count < all && most <= codec->size(params, n)) {
-        return encode_rows(codec, params, 0, x, n, width, rows, count, out, head);
-    }
-    head->msg.others_stay = false;
-    return codec->encode(params, 0, x, n, out, head);
 }
 
 /* What an encoding holds of a slice. */
@@ -275,7 +230,7 @@ static ps_status decode_rows(const ps_codec *codec, const Psgd__V1__Encoding *he
     if (!ps_is_ok(&st)) {
         return st;
     }
-    if (into == PS_INTO_SET && !head->others_stay) {
+    if (into == PS_INTO_SET) {
         memset(y, 0, n * sizeof *y);
     }
     for (size_t j = 0; j < head->row_count; j++) {
@@ -286,49 +241,6 @@ static ps_status decode_rows(const ps_codec *codec, const Psgd__V1__Encoding *he
             to[i] = into == PS_INTO_SET ? from[i] : to[i] + from[i];
         }
         from += length;
-    }
-    return st;
-}
-
-/* Reduces packed (n) in place to its rows that are not zeros. Returns their number. */
-static size_t pack_rows(float *packed, size_t n, size_t width, uint16_t *rows)
-{
-    size_t count;
-
-    name_rows(rows, row_count(n, width));
-    count = sift_rows(packed, n, width, rows, row_count(n, width));
-    for (size_t j = 0; j < count; j++) {
-        memmove(packed + j * width, packed + rows[j] * width, width * sizeof *packed);
-    }
-    return count;
-}
-
-ps_status ps_stages_unpack(const ps_codec *codec, const Psgd__V1__Encoding *head, const uint8_t *in,
-                           size_t len, size_t n, size_t width, uint16_t *rows, size_t *count,
-                           float *packed)
-{
-    uint8_t room[PS_STAGES_RAW_MAX];
-    ps_status st = ps_stages_raw(head, &in, &len, n, room);
-    sent s;
-
-    assert(n % width == 0);
-    if (ps_is_ok(&st) && head->row_width == width) {
-        st = read_rows(head, in, len, n, &s);
-        if (ps_is_ok(&st)) {
-            st = codec->decode(head, s.in, s.len, PS_INTO_SET, packed, s.values);
-        }
-        if (ps_is_ok(&st)) {
-            memcpy(rows, s.rows, head->row_count * sizeof *rows);
-            *count = head->row_count;
-        }
-        return st;
-    }
-    if (ps_is_ok(&st)) {
-        st = head->row_width > 0 ? decode_rows(codec, head, in, len, PS_INTO_SET, packed, n)
-                                 : codec->decode(head, in, len, PS_INTO_SET, packed, n);
-    }
-    if (ps_is_ok(&st)) {
-        *count = pack_rows(packed, n, width, rows);
     }
     return st;
 }

@@ -6,7 +6,6 @@
 #include "common/base/clock.h"
 #include "common/base/files.h"
 #include "common/base/log.h"
-#include "common/base/rowset.h"
 #include "common/base/shorten.h"
 #include "common/base/xalloc.h"
 #include "common/job/table_numbers.h"
@@ -252,7 +251,7 @@ static void make_server(ps_inprocess_job *run, const float *weights)
     ps_placement_init(&run->placement, &plan->layout, 1, 0);
     snprintf(run->placement.servers[0].node_id, PS_ENDPOINT_ID_MAX, "servers");
     ps_wire_parts_init_shared(&run->parts, plan, &run->placement, weights,
-                              plan->table_count > 0 ? ps_merge_tables(plan, NULL, 0) : NULL);
+                              plan->growing_count > 0 ? ps_merge_tables(plan, NULL, 0) : NULL);
     run->server = ps_wire_server_create(NULL, 0, NULL, NULL);
     ps_wire_server_open(run->server, plan, &run->placement, &attempt, 0, &run->parts);
     ps_direct_hub_init(&run->hub, run->server, run->worker_count);
@@ -344,24 +343,16 @@ void ps_inprocess_job_destroy(ps_inprocess_job *run)
     free(run);
 }
 
-/* Of the servers, beside weights, state and sums of a clock: what common/store/store.h says of
- * rows, and the sum that is kept of them with one worker too. */
+/* Of the servers, beside values, state and sums of a clock: the heads of rows that there are from
+ * the start, and two bits of each for every worker. */
 static size_t memory_of_rows(const ps_plan *plan)
 {
-    size_t bytes = 0;
+    size_t rows = 0;
 
-    for (uint32_t v = 0; v < plan->layout.variable_count; v++) {
-        const ps_variable *var = &plan->layout.variables[v];
-
-        if (plan->by_rows[v]) {
-            bytes += (size_t)var->shape.dim[0] * 12;
-            bytes += plan->policy->closes == NULL
-                         ? 0
-                         : ps_rowset_bytes(var->shape.dim[0]) +
-                               (plan->spec->workers > 1 ? 0 : var->size * sizeof(float));
-        }
+    for (uint32_t t = plan->growing_count; t < plan->table_count; t++) {
+        rows += plan->tables[t].rows;
     }
-    return bytes;
+    return rows * 32 + rows / 4 * plan->spec->workers;
 }
 
 ps_inprocess_job_memory ps_inprocess_job_get_memory(const ps_inprocess_job *run)

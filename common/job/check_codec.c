@@ -272,24 +272,41 @@ static void spare_state(ps_codec_choice *choice)
     }
 }
 
-/* Returns whether the gradients of a sparse variable are sent by rows. Not if all its values are
- * summed or kept somewhere, nor in a mesh, whose workers send complete sums. A codec with numbers
- * of the job's leaves rows out only if one of them says so. */
-static bool goes_by_rows(const ps_plan *plan, uint32_t v)
+/* Returns whether a sparse variable travels as rows by id. Not if all its values are summed or kept
+ * somewhere, nor in a mesh, whose workers send complete sums. A codec with numbers of the job's
+ * leaves rows out only if one of them says so. */
+static bool goes_by_id(const ps_plan *plan, uint32_t v)
 {
     const ps_variable *var = &plan->layout.variables[v];
-    ps_codec_choice *up = &plan->up[v];
+    const ps_codec_choice *up = &plan->up[v], *down = &plan->down[v];
 
-    if (!var->is_sparse || var->shape.dim[1] > PS_SLICE_VALUES || plan->mesh != NULL ||
-        plan->update == NULL || up->codec == NULL || plan->update->local != NULL ||
-        plan->update->broadcasts || plan->update->delay != NULL || up->codec->sum_add != NULL ||
-        ps_feedback_floats(up->codec, &up->params, PS_SLICE_VALUES) > 0) {
-        return false;
+    return var->is_sparse && var->shape.dim[1] <= PS_SLICE_VALUES && plan->mesh == NULL &&
+           plan->update != NULL && plan->update->local == NULL && !plan->update->broadcasts &&
+           plan->update->delay == NULL && up->codec != NULL && down->codec != NULL &&
+           up->codec->sum_add == NULL &&
+           ps_feedback_floats(up->codec, &up->params, PS_SLICE_VALUES) == 0 &&
+           ps_feedback_floats(down->codec, &down->params, PS_SLICE_VALUES) == 0 &&
+           (ps_codec_is_plain(up->codec, &up->params) ||
+            ps_wrap_of(up->codec, &up->params, PS_WRAP_ROWS) == var->shape.dim[1]);
+}
+
+/* Makes a variable a table with a fixed vocabulary, if it travels as rows by id. */
+static void fix_vocabulary(ps_plan *plan, uint32_t v)
+{
+    const ps_variable *var = &plan->layout.variables[v];
+
+    if (plan->growing_count > 0 || !goes_by_id(plan, v)) {
+        return;
     }
-    if (ps_codec_is_plain(up->codec, &up->params)) {
-        up->params.v[up->codec->own + PS_WRAP_ROWS] = var->shape.dim[1];
-    }
-    return ps_wrap_of(up->codec, &up->params, PS_WRAP_ROWS) == var->shape.dim[1];
+    plan->tables = ps_xrealloc(plan->tables, (plan->table_count + 1) * sizeof *plan->tables);
+    plan->table_of[v] = plan->table_count;
+    plan->tables[plan->table_count++] =
+        (ps_plan_table){.variable = v,
+                        .rows = var->shape.dim[0],
+                        .width = var->shape.dim[1],
+                        .slice_rows = ps_layout_slice_values(var) / var->shape.dim[1]};
+    plan->up[v].params.v[plan->up[v].codec->own + PS_WRAP_ROWS] = 0; /* the others never travel */
+    plan->down[v].params.v[plan->down[v].codec->own + PS_WRAP_ROWS] = 0;
 }
 
 /* Adapts each variable's choices to its shape and use. Exceptions that the job names stay. */
@@ -305,7 +322,7 @@ static void fit_all(ps_plan *plan, const bool *is_excepted)
         plan->by_matrix[v] = goes_by_matrix(plan, v);
         fit_to(&plan->up[v], variable);
         fit_to(&plan->down[v], variable);
-        plan->by_rows[v] = goes_by_rows(plan, v);
+        fix_vocabulary(plan, v);
     }
 }
 
@@ -329,11 +346,15 @@ void ps_check_codecs(ps_check *check, ps_plan *plan)
     check_uses(check, "spec.codec", plan, &up, &down);
     plan->up = ps_xcalloc(layout->variable_count, sizeof *plan->up);
     plan->down = ps_xcalloc(layout->variable_count, sizeof *plan->down);
-    plan->by_rows = ps_xcalloc(layout->variable_count, sizeof *plan->by_rows);
+    plan->table_of = ps_xcalloc(layout->variable_count, sizeof *plan->table_of);
     plan->by_matrix = ps_xcalloc(layout->variable_count, sizeof *plan->by_matrix);
     for (uint32_t v = 0; v < layout->variable_count; v++) {
         plan->up[v] = up;
         plan->down[v] = down;
+        plan->table_of[v] = PS_NO_TABLE;
+    }
+    for (uint32_t t = 0; t < plan->table_count; t++) {
+        plan->table_of[plan->tables[t].variable] = t;
     }
     if (spec->n_variables > EXCEPTIONS_MAX) {
         ps_check_bad(check, "spec.codec.variables", "has %zu entries; at most %d are allowed",

@@ -15,7 +15,7 @@ char *ps_plan_describe(const ps_plan *plan)
     spec.model = plan->spec->model;
     spec.data = plan->spec->data;
     spec.seed =
-        plan->table_count > 0 ? plan->spec->seed : 0; /* rows that nobody met follow from it */
+        plan->growing_count > 0 ? plan->spec->seed : 0; /* rows that nobody met follow from it */
     spec.n_metrics = plan->spec->n_metrics;
     spec.metrics = plan->spec->metrics;
     json = ps_pb_to_json(&spec.base, PS_PB_TERSE);

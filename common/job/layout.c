@@ -21,9 +21,7 @@ static void hash_u32(XXH3_state_t *state, uint32_t x)
     (void)XXH3_64bits_update(state, bytes, sizeof bytes);
 }
 
-/* Returns the values of every slice of the variable but the last, which may have fewer. A sparse
- * variable is cut between rows. */
-static uint32_t slice_values(const ps_variable *var)
+uint32_t ps_layout_slice_values(const ps_variable *var)
 {
     uint32_t width = var->is_sparse ? var->shape.dim[1] : 1;
 
@@ -48,7 +46,7 @@ static uint64_t hash_of(const ps_layout *layout)
             hash_u32(state, var->shape.dim[d]);
         }
         if (var->is_sparse) {
-            hash_u32(state, slice_values(var));
+            hash_u32(state, ps_layout_slice_values(var));
         }
     }
     hash_u32(state, PS_SLICE_VALUES);
@@ -64,7 +62,7 @@ static void cut(ps_layout *layout, bool by_key)
     layout->first_slice = ps_xcalloc(layout->variable_count + 1u, sizeof(uint32_t));
     for (uint32_t v = 0; v < layout->variable_count; v++) {
         const ps_variable *var = &layout->variables[v];
-        size_t most = slice_values(var);
+        size_t most = ps_layout_slice_values(var);
 
         layout->first_slice[v] = count;
         if (!(by_key && var->is_sparse)) {
@@ -82,7 +80,7 @@ static void cut(ps_layout *layout, bool by_key)
     layout->slices = ps_xcalloc(count, sizeof *layout->slices);
     for (uint32_t v = 0; v < layout->variable_count; v++) {
         const ps_variable *var = &layout->variables[v];
-        size_t most = slice_values(var);
+        size_t most = ps_layout_slice_values(var);
 
         for (uint32_t i = layout->first_slice[v]; i < layout->first_slice[v + 1]; i++) {
             size_t skip = (size_t)(i - layout->first_slice[v]) * most;

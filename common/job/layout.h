@@ -34,6 +34,10 @@ typedef struct ps_layout {
     uint64_t hash;    /* XXH3-64 over names, shapes and slice size */
 } ps_layout;
 
+/* Returns the values of every slice of the variable but the last, which may have fewer. A sparse
+ * variable is cut between rows. */
+uint32_t ps_layout_slice_values(const ps_variable *var);
+
 /* Cuts the variables of a model. With by_key sparse variables get no slices: they hold the rows
  * of a batch, and the tables are on the servers. */
 void ps_layout_init(ps_layout *layout, const ps_model *model, bool by_key);

@@ -365,10 +365,10 @@ void ps_plan_destroy(ps_plan *plan)
     free(plan->layers);
     free(plan->up);
     free(plan->down);
-    free(plan->by_rows);
     free(plan->by_matrix);
     free(plan->tables);
     free(plan->table_rows);
+    free(plan->table_of);
     ps_spec_free(plan->spec);
     free(plan);
 }

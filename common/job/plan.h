@@ -46,13 +46,18 @@ typedef struct ps_metric_choice {
     ps_params params;
 } ps_metric_choice;
 
-/* An embedding whose table is on the servers (spec.model.table). */
+/* A sparse variable, which travels as rows by id. Without spec.model.table its vocabulary is fixed:
+ * every id has a row, and workers have them all. With it, the table grows: rows are made on the
+ * servers when ids are met. */
 typedef struct ps_plan_table {
-    uint32_t variable; /* (table_keys, width): a worker's rows of a batch */
+    uint32_t variable; /* growing, (table_keys, width): a worker's rows of a batch */
     uint32_t rows;     /* ids are less than this */
     uint32_t width;
-    float init_bound; /* first values are uniform in [-init_bound, init_bound) */
+    uint32_t slice_rows; /* rows of a slice of the layout; 0: the table grows */
+    float init_bound;    /* growing: first values are uniform in [-init_bound, init_bound) */
 } ps_plan_table;
+
+#define PS_NO_TABLE UINT32_MAX
 
 typedef struct ps_plan {
     Psgd__V1__JobSpec *spec; /* every default filled in */
@@ -70,10 +75,12 @@ typedef struct ps_plan {
     ps_layout layout;
 
     ps_params table_params; /* common/job/table_numbers.h */
-    uint32_t *table_rows;   /* (layer_count): ids of each embedding; NULL: no tables */
-    uint32_t table_keys;    /* most different ids of a batch */
+    uint32_t *table_rows;   /* (layer_count): ids of each embedding; NULL: no table grows */
+    uint32_t table_keys;    /* growing: most different ids of a batch */
     ps_plan_table *tables;  /* (table_count): of the model's embeddings, in their order */
     uint32_t table_count;
+    uint32_t growing_count; /* table_count if tables grow, else 0: all do or none does */
+    uint32_t *table_of;     /* (variable_count): index in tables, or PS_NO_TABLE */
 
     ps_metric_choice metrics[PS_METRICS_MAX]; /* (metric_count), each once */
     size_t metric_count;
@@ -118,8 +125,6 @@ typedef struct ps_plan {
     ps_params straggler_params;
 
     ps_codec_choice *up, *down; /* (variable_count) */
-    bool *by_rows;   /* (variable_count): only touched rows are computed, sent and stepped
-                      * (docs/engine.md); up has `rows` then */
     bool *by_matrix; /* (variable_count): the gradient is sent whole, as the product of two thin
                       * matrices (common/wire/matrix.h); up is powersgd then */
 

@@ -181,6 +181,7 @@ void ps_check_tables_laid(ps_plan *plan)
                                 .init_bound = bound_of(&var->init)};
         }
     }
+    plan->growing_count = plan->table_count;
 }
 
 /* ---- Together ---- */
@@ -274,7 +275,7 @@ void ps_check_tables(ps_check *check, const ps_plan *plan)
     const double *numbers = plan->table_params.v;
 
     check_inits(check, plan);
-    if (plan->table_count == 0) {
+    if (plan->growing_count == 0) {
         return; /* none are wanted, or the model cannot be, which has been said */
     }
     check_method(check, plan);
@@ -310,7 +311,8 @@ size_t ps_table_keys_of_message(const ps_plan *plan)
     size_t width = 0, most, room = 8 * (plan->table_count + 64);
 
     for (uint32_t i = 0; i < plan->table_count; i++) {
-        width += plan->tables[i].width;
+        width += plan->tables[i].slice_rows == 0 ? plan->tables[i].width : 0;
+        width = plan->tables[i].width > width ? plan->tables[i].width : width;
     }
     most = ((1 << 20) - room) / (width * sizeof(float));
     return most < PS_TABLE_KEYS ? most : PS_TABLE_KEYS;

@@ -42,8 +42,8 @@ enum { PS_TABLE_INITS = 64 }; /* most entries of JobSpec.init_tables */
  * order, each entry as in init_tables. 0: all rows begin anew. */
 size_t ps_table_inits(const struct ps_plan *plan, char *const **out);
 
-/* Returns the most keys that a message may ask for or push: their rows of all tables are within a
- * MiB. */
+/* Returns the most keys that a message may have: their rows of the widest table, or of all tables
+ * that grow, are within a MiB. */
 size_t ps_table_keys_of_message(const struct ps_plan *plan);
 
 #define PS_TABLE_FILE_ENDING ".psgdtab"

@@ -332,10 +332,6 @@ ps_status ps_mesh_take(ps_mesh_machine *m, ps_packet *packet)
         return ps_fail(PS_INVALID_ARGUMENT, "a packet from worker %u of %u", packet->from,
                        m->nodes);
     }
-    if (packet->head.msg.others_stay) {
-        return ps_fail(PS_DATA_LOSS, "a packet from worker %u: others_stay, which is of weights",
-                       packet->from);
-    }
     if (note_waits(m, packet)) {
         return ps_ok();
     }

@@ -154,7 +154,7 @@ static void multiply(const product *p)
     } else if (p->turns_b) {
         g->by_columns(p->m, p->n, p->k, p->a, p->b, p->keep != 0.0f, p->c);
     } else {
-        g->by_rows(p->m, p->n, p->k, p->a, p->turns_a ? 1 : p->a_row, p->turns_a ? p->a_row : 1,
+        g->over_rows(p->m, p->n, p->k, p->a, p->turns_a ? 1 : p->a_row, p->turns_a ? p->a_row : 1,
                    p->b, p->keep != 0.0f, p->c);
     }
 }
@@ -167,7 +167,7 @@ enum { ALIGN = 64, OWN_ALIGN = 16, STRIPE = 1 << 21 };
 /* A product in stripes. */
 typedef struct striped {
     product whole;
-    bool by_rows; /* stripes of rows of c, else of columns */
+    bool over_rows; /* stripes of rows of c, else of columns */
     size_t align;
     uint32_t parts;
 } striped;
@@ -184,10 +184,10 @@ static void multiply_stripe(void *arg, uint32_t part)
 {
     const striped *s = arg;
     product p = s->whole;
-    size_t size = s->by_rows ? p.m : p.n, from = stripe_at(s, size, part);
+    size_t size = s->over_rows ? p.m : p.n, from = stripe_at(s, size, part);
     size_t count = stripe_at(s, size, part + 1) - from;
 
-    if (s->by_rows) {
+    if (s->over_rows) {
         p.m = count;
         p.a += p.turns_a ? from : from * p.a_row;
         p.c += from * p.c_row;
@@ -203,8 +203,8 @@ static void multiply_stripe(void *arg, uint32_t part)
 static void share(ps_team *team, const product *p)
 {
     striped s = {
-        .whole = *p, .by_rows = p->is_own || p->m >= p->n, .align = p->is_own ? OWN_ALIGN : ALIGN};
-    size_t size = s.by_rows ? p->m : p->n, parts = ps_team_threads(team);
+        .whole = *p, .over_rows = p->is_own || p->m >= p->n, .align = p->is_own ? OWN_ALIGN : ALIGN};
+    size_t size = s.over_rows ? p->m : p->n, parts = ps_team_threads(team);
     double most = (double)p->m * (double)p->n * (double)p->k / STRIPE;
 
     parts = (double)parts < most ? parts : (size_t)most;

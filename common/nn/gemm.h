@@ -66,8 +66,8 @@ typedef struct ps_gemm {
     size_t dots; /* least k of by_columns */
 
     /* b is (k, n); element (i, p) of a is a[i * ai + p * ap]. */
-    void (*by_rows)(size_t m, size_t n, size_t k, const float *a, size_t ai, size_t ap,
-                    const float *b, bool keep, float *c);
+    void (*over_rows)(size_t m, size_t n, size_t k, const float *a, size_t ai, size_t ap,
+                      const float *b, bool keep, float *c);
     /* b is given as its transpose (n, k); a is (m, k). */
     void (*by_columns)(size_t m, size_t n, size_t k, const float *a, const float *b, bool keep,
                        float *c);

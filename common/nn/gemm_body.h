@@ -99,8 +99,8 @@ ON static inline __attribute__((always_inline)) void stripes(size_t m, size_t n,
 }
 
 /* Computes c (m, n) = c * keep + a b, with b (k, n). */
-ON static void by_rows(size_t m, size_t n, size_t k, const float *a, size_t ai, size_t ap,
-                       const float *b, bool keep, float *c)
+ON static void over_rows(size_t m, size_t n, size_t k, const float *a, size_t ai, size_t ap,
+                         const float *b, bool keep, float *c)
 {
     stripes(m, n, k, a, ai, ap, b, NULL, keep, c);
 }

@@ -312,9 +312,9 @@ void ps_winograd_forward(const ps_winograd *at, const float *w, const float *bia
     while (next_block(way, n, &here)) {
         read_images(at, way, x, &here, &of);
         for (size_t k = 0; k < NUMBERS; k++) {
-            at->gemm->by_rows(way->filters, here.tiles, way->channels, of.w + k * pairs,
-                              way->channels, 1, of.in + k * (way->channels * here.tiles + SPARE),
-                              false, of.out + k * (way->filters * here.tiles + SPARE));
+            at->gemm->over_rows(way->filters, here.tiles, way->channels, of.w + k * pairs,
+                                way->channels, 1, of.in + k * (way->channels * here.tiles + SPARE),
+                                false, of.out + k * (way->filters * here.tiles + SPARE));
         }
         write_images(at, way, &here, &of, bias, y);
     }
@@ -334,9 +334,9 @@ static void back_to_x(const ps_winograd *at, const float *w, const float *dy, fl
         for (size_t k = 0; k < NUMBERS; k++) {
             size_t window = (size_t)turned[k / 4] * 4 + turned[k % 4];
 
-            at->gemm->by_rows(way->filters, here.tiles, way->channels, of->w + window * pairs, 1,
-                              way->filters, of->in + k * (way->channels * here.tiles + SPARE),
-                              false, of->out + k * (way->filters * here.tiles + SPARE));
+            at->gemm->over_rows(way->filters, here.tiles, way->channels, of->w + window * pairs, 1,
+                                way->filters, of->in + k * (way->channels * here.tiles + SPARE),
+                                false, of->out + k * (way->filters * here.tiles + SPARE));
         }
         write_images(at, way, &here, of, NULL, dx);
     }

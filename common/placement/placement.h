@@ -8,7 +8,7 @@
  * over ranks in their order, wherever ranks and shards are.
  *
  * Slices and rows are placed by the same map: slice i belongs to virtual shard i % PS_SHARDS, a
- * row to the shard of its key (ps_table_shard_of).
+ * row to the shard of its slice or of its key (ps_table_home).
  *
  * A server has one thread or several. Its virtual shards are dealt to them, so each thread has a
  * part of the job, which no other thread touches. Parts are numbered over all servers.

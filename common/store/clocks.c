@@ -94,6 +94,9 @@ void ps_book_init(ps_book *book, const ps_book_conf *conf)
         .whole = ps_xcalloc(conf->contributors, sizeof *book->whole),
         .left = ps_xcalloc(conf->contributors, sizeof *book->left),
     };
+    for (uint32_t c = 0; c < conf->columns; c++) {
+        book->column[c].weight = 1;
+    }
     create_workers(book, conf);
     create_holders(book);
     create_policy(book, conf);
@@ -292,17 +295,17 @@ static size_t bin_of(uint64_t staleness)
     return bin < PS_STALENESS_BINS ? bin : PS_STALENESS_BINS - 1;
 }
 
-static void count_applied(ps_book *book, const ps_arrival *a, bool is_late)
+static void count_applied(ps_book *book, const ps_arrival *a, bool is_late, uint32_t weight)
 {
     ps_store_counters *c = book->counters;
 
-    c->applied++;
-    c->late += is_late;
+    c->applied += weight;
+    c->late += is_late ? weight : 0;
     c->staleness_max = a->staleness > c->staleness_max ? a->staleness : c->staleness_max;
-    c->staleness_sum += a->staleness;
-    c->staleness_count++;
-    c->staleness_bins[bin_of(a->staleness)]++;
-    book->worker[a->worker].share.applied++;
+    c->staleness_sum += a->staleness * weight;
+    c->staleness_count += weight;
+    c->staleness_bins[bin_of(a->staleness)] += weight;
+    book->worker[a->worker].share.applied += weight;
 }
 
 static void count_left_out(ps_book *book, uint32_t worker, uint64_t count)
@@ -321,6 +324,7 @@ ps_verdict ps_book_arrive(ps_book *book, uint32_t column, uint32_t worker, uint3
         .clock = clock,
         .staleness = clocks.version - book->given[(size_t)column * book->workers + worker],
     };
+    uint32_t weight = book->column[column].weight;
     ps_verdict verdict;
 
     *scale = 1.0f;
@@ -328,12 +332,12 @@ ps_verdict ps_book_arrive(ps_book *book, uint32_t column, uint32_t worker, uint3
     *is_late = verdict == PS_BUFFER && book->policy->has_rounds && clock < clocks.clock;
     assert(verdict == PS_DROP || book->buffers == (verdict == PS_BUFFER));
     if (verdict == PS_DROP) {
-        book->counters->dropped++;
-        book->worker[worker].share.dropped++;
+        book->counters->dropped += weight;
+        book->worker[worker].share.dropped += weight;
     } else {
-        count_applied(book, &a, *is_late);
+        count_applied(book, &a, *is_late, weight);
     }
-    count_left_out(book, worker, clock - ps_book_next(book, column, contributor));
+    count_left_out(book, worker, (clock - ps_book_next(book, column, contributor)) * weight);
     return verdict;
 }
 
@@ -374,7 +378,7 @@ bool ps_book_leave_out(ps_book *book, uint32_t column, uint32_t worker, uint32_t
     if (next >= to) {
         return false;
     }
-    count_left_out(book, worker, to - next);
+    count_left_out(book, worker, (to - next) * book->column[column].weight);
     ps_book_mark(book, column, contributor, to);
     return true;
 }

@@ -52,6 +52,7 @@ typedef struct ps_book_column {
     int64_t
         behind_us;   /* the policy's time is now_us - behind_us: it goes on where a save left it */
     uint64_t *words; /* the policy's state; NULL: it has none */
+    uint32_t weight; /* contributions that one counts as; 1 unless the owner sets it */
 } ps_book_column;
 
 typedef struct ps_book_worker {

@@ -21,25 +21,23 @@ enum {
     HAS_KEPT = 8,      /* of the codec of weights */
     HAS_SNAP = 16,     /* a snapshot that encoding would not make again */
     HAS_HAD = 32,      /* what each worker was given */
-    HAS_MEAN_SQUARE = 64,
-    HAS_ROWS = 128
+    HAS_MEAN_SQUARE = 64
 };
 
 /* Parts that a slice has whenever its job asks for them. */
-enum { ALWAYS = HAS_STANDING | HAS_KEPT | HAS_HAD | HAS_MEAN_SQUARE | HAS_ROWS };
+enum { ALWAYS = HAS_STANDING | HAS_KEPT | HAS_HAD | HAS_MEAN_SQUARE };
 
 static uint32_t parts_of(const ps_store *store, const shard_slice *slice)
 {
     bool has_sum = slice->sum != NULL;
     bool keeps_snap = slice->snap != NULL && slice->snap_version == slice->col->version &&
-                      slice->rows == NULL && (store->broadcasts || slice->kept != NULL);
+                      (store->broadcasts || slice->kept != NULL);
 
     return (has_sum && slice->undecoded == NULL ? HAS_SUM : 0u) |
            (has_sum && slice->undecoded != NULL ? HAS_UNDECODED : 0u) |
            (slice->standing != NULL ? HAS_STANDING : 0u) | (slice->kept != NULL ? HAS_KEPT : 0u) |
            (keeps_snap ? HAS_SNAP : 0u) | (store->had != NULL ? HAS_HAD : 0u) |
-           (store->mean_square != NULL ? HAS_MEAN_SQUARE : 0u) |
-           (slice->rows != NULL ? HAS_ROWS : 0u);
+           (store->mean_square != NULL ? HAS_MEAN_SQUARE : 0u);
 }
 
 static size_t state_floats(const ps_store *store, const shard_slice *slice)
@@ -117,9 +115,6 @@ static void put_slice(const ps_store *store, uint32_t s, ps_state_out *out)
     }
     if (parts & HAS_MEAN_SQUARE) {
         ps_state_put(out, store->mean_square + slice->at, floats);
-    }
-    if (parts & HAS_ROWS) {
-        shard_rows_put(store, slice, out);
     }
     put_parked(slice, out);
 }
@@ -222,7 +217,7 @@ static void take_parked(ps_store *store, uint32_t s, ps_state_in *in)
             ps_state_fail(in, "contributor %" PRIu32 " cannot be parked", k);
             return;
         }
-        st = head.msg.lossless != 0 || head.msg.others_stay
+        st = head.msg.lossless != 0
                  ? ps_fail(PS_DATA_LOSS, "of a kind that is not parked")
                  : ps_codec_check(slice->conf.up, &head.msg, bytes, len, slice->conf.n);
         if (!ps_is_ok(&st)) {
@@ -245,23 +240,15 @@ static void take_undecoded(shard_slice *slice, ps_state_in *in)
     }
 }
 
-/* The memory of an open sum that outlives a push; NULL: there is none. */
-static float *sum_memory(const ps_store *store, const shard_slice *slice)
-{
-    return slice->rows != NULL   ? shard_rows_sum(slice)
-           : store->sums != NULL ? store->sums + slice->at
-                                 : NULL;
-}
-
 /* Checks that the parts are those of this job: what it always has, and one kind of sum. */
 static bool check_parts(const ps_store *store, const shard_slice *slice, uint32_t parts,
                         ps_state_in *in)
 {
     uint32_t mine = parts_of(store, slice) & ALWAYS;
-    bool may_sum = sum_memory(store, slice) != NULL && slice->undecoded == NULL;
-    uint32_t may =
-        mine | (may_sum ? HAS_SUM : 0u) | (slice->undecoded != NULL ? HAS_UNDECODED : 0u) |
-        (slice->rows == NULL && (store->broadcasts || slice->kept != NULL) ? HAS_SNAP : 0u);
+    bool may_sum = store->sums != NULL && slice->undecoded == NULL;
+    uint32_t may = mine | (may_sum ? HAS_SUM : 0u) |
+                   (slice->undecoded != NULL ? HAS_UNDECODED : 0u) |
+                   (store->broadcasts || slice->kept != NULL ? HAS_SNAP : 0u);
 
     if (ps_state_is_ok(in) && ((parts & ALWAYS) != mine || (parts & ~may) != 0)) {
         ps_state_fail(in,
@@ -296,10 +283,8 @@ static void take_memory(ps_store *store, uint32_t s, uint32_t parts, ps_state_in
         ps_state_take(in, shard_state_of(store, slice), state_floats(store, slice) * sizeof(float));
     }
     if (parts & HAS_SUM) {
-        float *sum = sum_memory(store, slice);
-
-        ps_state_take(in, sum, floats);
-        slice->sum = sum;
+        ps_state_take(in, store->sums + slice->at, floats);
+        slice->sum = store->sums + slice->at;
     }
     if (parts & HAS_UNDECODED) {
         take_undecoded(slice, in);
@@ -319,9 +304,6 @@ static void take_memory(ps_store *store, uint32_t s, uint32_t parts, ps_state_in
     }
     if (parts & HAS_MEAN_SQUARE) {
         ps_state_take(in, store->mean_square + slice->at, floats);
-    }
-    if (parts & HAS_ROWS) {
-        shard_rows_take(store, slice, in);
     }
 }
 

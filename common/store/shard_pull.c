@@ -55,7 +55,7 @@ ps_status ps_store_pull_begin(ps_store *store, uint32_t worker, uint64_t clock)
         return ps_fail(PS_OUT_OF_RANGE, "clock %llu asked for after %llu",
                        (unsigned long long)clock, (unsigned long long)pull->clock);
     }
-    if (pull->is_open && clock > pull->clock) {
+    if (clock > pull->clock && (pull->is_open || store_follow_is_open(store, worker))) {
         return ps_fail(PS_FAILED_PRECONDITION, "clock %llu asked for, %llu is not answered yet",
                        (unsigned long long)clock, (unsigned long long)pull->clock);
     }
@@ -63,12 +63,12 @@ ps_status ps_store_pull_begin(ps_store *store, uint32_t worker, uint64_t clock)
         return ps_fail(PS_OUT_OF_RANGE, "clock %llu asked for, %llu is not complete",
                        (unsigned long long)clock, (unsigned long long)ps_store_clock(store));
     }
-    shard_rows_asked(store, worker, clock);
-    store->waiting += pull->is_open ? 0 : 1;
+    store_follow_ask(store, worker, clock);
+    store->waiting += !pull->is_open && store->slice_count > 0;
     pull->clock = clock;
     pull->has_asked = true;
     pull->is_whole = false;
-    pull->is_open = true;
+    pull->is_open = store->slice_count > 0;
     pull->left = store->slice_count;
     memset(pull->want, 0xff, word_count(store) * sizeof *pull->want);
     memset(pull->unchecked, 0xff, word_count(store) * sizeof *pull->unchecked);
@@ -83,9 +83,11 @@ ps_status ps_store_pull_begin(ps_store *store, uint32_t worker, uint64_t clock)
 
 void ps_store_pull_whole(ps_store *store, uint32_t worker)
 {
-    assert(worker < store->book.workers && store->pulls[worker].is_open);
+    assert(worker < store->book.workers && store->pulls[worker].has_asked);
     store->pulls[worker].is_whole = true;
-    shard_rows_forget(store, worker);
+    if (store->rows != NULL) {
+        store_follow_all(store, worker);
+    }
 }
 
 static void close_pull(ps_store *store, shard_pull *pull)
@@ -187,14 +189,12 @@ static void give(ps_store *store, uint32_t worker, uint32_t s, ps_store_piece *p
     shard_pull *pull = &store->pulls[worker];
     bool is_change = shard_gives_change(store, worker, s),
          is_whole = store->broadcasts && !is_change;
-    const Psgd__V1__Encoding *head = is_whole ? &slice->whole_head.msg : &slice->snap_head.msg;
-    ps_buf *buf = is_change                ? slice->snap
-                  : is_whole               ? shard_whole(store, slice)
-                  : slice->conf.gives_rows ? shard_rows_give(store, slice, worker, &head)
-                                           : refresh(store, slice);
+    ps_buf *buf = is_change  ? slice->snap
+                  : is_whole ? shard_whole(store, slice)
+                             : refresh(store, slice);
 
     *piece = (ps_store_piece){
-        .head = head,
+        .head = is_whole ? &slice->whole_head.msg : &slice->snap_head.msg,
         .buf = buf,
         .len = buf->len,
         .checksum = store->broadcasts ? shard_checksum(slice) : 0,

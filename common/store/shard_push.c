@@ -22,7 +22,7 @@ static ps_status check_clock(const ps_store *store, uint32_t s, uint32_t k, uint
  * stepped. NULL: so much more is read with it that fetching it early gains nothing. */
 static const float *read_next(const ps_store *store, const shard_slice *slice)
 {
-    if (slice->rows != NULL || (store->descent.optim != NULL && store->descent.optim->slots > 0)) {
+    if (store->descent.optim != NULL && store->descent.optim->slots > 0) {
         return NULL;
     }
     return store->sums != NULL ? store->sums + slice->at
@@ -112,9 +112,7 @@ static ps_status push(ps_store *store, uint32_t worker, uint64_t clock, uint32_t
     slice = &store->slices[s];
     st = ps_codec_decompress(slice->conf.up, &head, &bytes, &len, slice->conf.n, &plain, room);
     if (ps_is_ok(&st)) {
-        st = head->others_stay
-                 ? ps_fail(PS_DATA_LOSS, "slice %u: others_stay, which is of weights", head->slice)
-                 : ps_codec_check(slice->conf.up, head, bytes, len, slice->conf.n);
+        st = ps_codec_check(slice->conf.up, head, bytes, len, slice->conf.n);
     }
     if (ps_is_ok(&st)) {
         st = check_clock(store, s, contributor, clock, &is_in);

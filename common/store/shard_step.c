@@ -102,13 +102,9 @@ void shard_apply(ps_store *store, uint32_t s, uint32_t worker, uint64_t clock,
                  const Psgd__V1__Encoding *head, const uint8_t *bytes, size_t len, float scale)
 {
     shard_slice *slice = &store->slices[s];
-    const float *x;
+    const float *x =
+        shard_delay_correct(store, worker, s, values_of(store, slice, head, bytes, len));
 
-    if (slice->rows != NULL) {
-        shard_rows_apply(store, slice, clock, head, bytes, len, scale);
-        return;
-    }
-    x = shard_delay_correct(store, worker, s, values_of(store, slice, head, bytes, len));
     step(store, slice, clock, 1.0 / store->book.contributors, x, store->merge_scale, scale);
 }
 
@@ -117,10 +113,6 @@ void shard_apply(ps_store *store, uint32_t s, uint32_t worker, uint64_t clock,
 static void add_to_sum(ps_store *store, shard_slice *slice, const Psgd__V1__Encoding *head,
                        const uint8_t *bytes, size_t len)
 {
-    if (slice->rows != NULL) {
-        shard_rows_add(store, slice, head, bytes, len);
-        return;
-    }
     if (shard_add_undecoded(store, slice, head, bytes, len)) {
         return;
     }
@@ -181,17 +173,8 @@ static void step_on_sum(ps_store *store, shard_slice *slice, uint64_t clock, flo
 {
     double share = (double)slice->col->in * (double)scale / store->book.contributors;
     float merge = store->merge_scale * scale;
-    const float *sum;
+    const float *sum = shard_merged(store, slice);
 
-    if (slice->rows != NULL) {
-        ps_moment at = {.t = slice->col->version + 1, .step = clock, .share = share};
-
-        if (slice->sum != NULL) {
-            shard_rows_close(store, slice, at, merge);
-        }
-        return;
-    }
-    sum = shard_merged(store, slice);
     if (sum != NULL) {
         step(store, slice, clock, share, sum, merge, 1.0f);
     }

@@ -29,29 +29,51 @@ static ps_buf *create_weights(const float *initial, size_t n)
     return buf;
 }
 
+static void create_dense(ps_store *store, const ps_store_slice *slice, const float *weights)
+{
+    shard_slice *s = &store->slices[store->slice_count++];
+
+    assert(slice->up != NULL && slice->down != NULL);
+    s->conf = *slice;
+    s->at = store->value_count;
+    s->weights = create_weights(weights, slice->n);
+    store->value_count += slice->n;
+}
+
 static void create_slices(ps_store *store, const ps_store_conf *conf)
 {
     store->slices = ps_xcalloc(conf->slice_count, sizeof *store->slices);
-    for (uint32_t s = 0; s < conf->slice_count; s++) {
-        const ps_store_slice *slice = &conf->slices[s];
+    store->places = ps_xcalloc(conf->slice_count + 1u, sizeof *store->places);
+    store->place_count = conf->slice_count;
+    for (uint32_t i = 0; i < conf->slice_count; i++) {
+        const ps_store_slice *slice = &conf->slices[i];
+        const float *weights = conf->weights == NULL ? NULL : conf->weights + store->flat_count;
 
         assert(slice->n >= 1 && slice->n <= PS_CODEC_VALUES);
-        assert(s == 0 || conf->slices[s - 1].index < slice->index);
-        assert(slice->up != NULL && slice->down != NULL);
-        store->slices[s].conf = *slice;
-        store->slices[s].at = store->value_count;
-        store->slices[s].weights = create_weights(
-            conf->weights == NULL ? NULL : conf->weights + store->value_count, slice->n);
-        store->value_count += slice->n;
+        assert(i == 0 || conf->slices[i - 1].index < slice->index);
+        store->places[i] = (store_place){.slice = store->slice_count, .n = slice->n};
+        store->flat_count += slice->n;
+        if (slice->row == 0) {
+            create_dense(store, slice, weights);
+            continue;
+        }
+        assert(conf->weights != NULL && slice->n % slice->row == 0);
+        assert(conf->delay.lambda <= 0 && !conf->broadcasts);
+        store->places[i].slice = STORE_NO_SLICE;
+        store->places[i].table = slice->table;
+        store->places[i].first_row = slice->first_row;
+        store->places[i].row_count = slice->n / slice->row;
+        ps_table_lay(ps_tables_at(conf->tables, slice->table), slice->first_row,
+                     slice->n / slice->row, weights);
     }
 }
 
 static void create_book(ps_store *store, const ps_store_conf *conf)
 {
-    size_t words = (conf->slice_count + 63) / 64;
+    size_t words = (store->slice_count + 63) / 64;
 
     ps_book_init(&store->book,
-                 &(ps_book_conf){.columns = conf->slice_count + (conf->tables != NULL),
+                 &(ps_book_conf){.columns = store->slice_count + (conf->tables != NULL),
                                  .workers = conf->workers,
                                  .contributors = conf->contributors,
                                  .held_count = conf->held_count,
@@ -59,7 +81,7 @@ static void create_book(ps_store *store, const ps_store_conf *conf)
                                  .policy = conf->policy,
                                  .policy_params = conf->policy_params,
                                  .counters = &store->counters});
-    for (uint32_t s = 0; s < conf->slice_count; s++) {
+    for (uint32_t s = 0; s < store->slice_count; s++) {
         store->slices[s].col = &store->book.column[s];
     }
     store->pulls = ps_xcalloc(conf->workers, sizeof *store->pulls);
@@ -77,7 +99,6 @@ ps_store *ps_store_create(const ps_store_conf *conf)
 {
     ps_store *store = ps_xcalloc(1, sizeof *store);
 
-    store->slice_count = conf->slice_count;
     store->descent = conf->descent;
     store->merge_scale = conf->merge_scale;
     store->seed = conf->seed;
@@ -94,7 +115,6 @@ ps_store *ps_store_create(const ps_store_conf *conf)
     store->change = conf->broadcasts ? zeros(PS_CODEC_VALUES) : NULL;
     for (uint32_t s = 0; s < store->slice_count; s++) {
         shard_merge_init(store, &store->slices[s]);
-        shard_rows_init(store, &store->slices[s]);
     }
     ps_park_init(&store->park);
     if (conf->tables != NULL) {
@@ -114,7 +134,6 @@ void ps_store_drop_slices(ps_store *store)
         ps_buf_unref(store->slices[s].weights);
         ps_buf_unref(store->slices[s].snap);
         shard_merge_fini(&store->slices[s]);
-        shard_rows_fini(&store->slices[s]);
     }
     free(store->slices);
     store->slices = NULL;
@@ -126,7 +145,6 @@ void ps_store_drop_slices(ps_store *store)
     free(store->change);
     store->flat = store->state = store->sums = store->scratch = store->change = NULL;
     shard_delay_fini(store);
-    shard_rows_room_fini(store);
 }
 
 void ps_store_destroy(ps_store *store)
@@ -142,6 +160,7 @@ void ps_store_destroy(ps_store *store)
     }
     ps_book_fini(&store->book);
     free(store->pulls);
+    free(store->places);
     free(store->is_lost);
     free(store);
 }
@@ -227,29 +246,41 @@ const ps_worker_counters *ps_store_worker_counters_of(const ps_store *store, uin
 
 size_t ps_store_value_count(const ps_store *store)
 {
-    return store->value_count;
+    return store->flat_count;
+}
+
+void ps_store_copy_slice(const ps_store *store, uint32_t place, float *out)
+{
+    const store_place *at = &store->places[place];
+
+    assert(place < store->place_count);
+    if (at->slice == STORE_NO_SLICE) {
+        ps_table_copy(store->rows->tables->tables[at->table], at->first_row, at->row_count, out);
+    } else {
+        memcpy(out, store->slices[at->slice].weights->data, at->n * sizeof *out);
+    }
 }
 
 const float *ps_store_weights(ps_store *store)
 {
+    float *to;
+
     if (store->flat == NULL) {
-        store->flat = ps_xaligned_alloc(store->value_count * sizeof *store->flat);
+        store->flat = ps_xaligned_alloc(store->flat_count * sizeof *store->flat);
     }
-    for (uint32_t s = 0; s < store->slice_count; s++) {
-        memcpy(store->flat + store->slices[s].at, store->slices[s].weights->data,
-               store->slices[s].weights->len);
+    to = store->flat;
+    for (uint32_t i = 0; i < store->place_count; i++) {
+        ps_store_copy_slice(store, i, to);
+        to += store->places[i].n;
     }
     return store->flat;
 }
 
-const float *ps_store_slice_weights(const ps_store *store, uint32_t place)
-{
-    assert(place < store->slice_count);
-    return (const float *)(const void *)store->slices[place].weights->data;
-}
-
 uint64_t ps_store_version(const ps_store *store, uint32_t place)
 {
-    assert(place < store->slice_count);
-    return store->book.column[place].version;
+    uint32_t slice;
+
+    assert(place < store->place_count);
+    slice = store->places[place].slice;
+    return store->book.column[slice == STORE_NO_SLICE ? store->rows->column : slice].version;
 }

@@ -37,9 +37,11 @@
  * Time. The owner tells the store the time by ps_store_tick; policies see the time of the last
  * call. A store that is never told the time closes nothing by time.
  *
- * Slices of an embedding that is no sparse table may go by rows (ps_store_slice.row): what a push,
- * a step or an answer costs is then that of the rows it is about. A pull of a later clock says that
- * the whole answer before has arrived.
+ * A sparse variable is rows by id. If ids have a fixed vocabulary, slices of the layout give the
+ * rows that there are (ps_store_slice.row) and workers have all of them: a pull of weights also
+ * opens one of the rows that were stepped since the worker was given them. A pull of a later clock
+ * says that the whole answer before has arrived. Else rows are made when ids are met, and a worker
+ * pulls those of some ids. Pushes and steps are the same.
  *
  * Codecs may ask for more (common/codec): sums of their own kind that are not decoded; a step on
  * the standing sum of all that was ever sent, where contributions are differences; weights whose
@@ -53,10 +55,9 @@
  * parked bytes are at most (contributors - 1) times the encoded size of all slices; buffers are
  * rounded up to powers of two, and the pool keeps what it once needed. Corrected delays take 4
  * bytes for each (value, worker) more, and 4 a value when they adapt; a store that broadcasts one
- * snapshot of any codec, and 64 KiB. Slices by rows take 12 bytes a row, 4 more of a buffering
- * policy and the sum also with one contributor, 16 for each (slice, worker), and snapshots as long
- * as the rows they hold. Of rows: the tables (table.h), and what is not stepped yet, at most
- * keys_max rows of each table a contribution.
+ * snapshot of any codec, and 64 KiB. Of rows: the tables (table.h), and what is not stepped yet, at
+ * most keys_max rows of each table a contribution; of a fixed vocabulary also two bits for each
+ * (row, worker).
  *
  * Virtual shards. Slices and rows of a job are dealt to PS_SHARDS virtual shards
  * (common/base/shards.h). A store is made for a set of them. Which set is up to placement: it
@@ -71,7 +72,8 @@
  *   - Slices stand for themselves: files of different clocks go together. Rows of all virtual
  *     shards share their clocks: files go together when they are of the same ones.
  *   - Not in the file: open pulls (workers pull again), parts of a contribution of rows that
- *     is not whole (it begins again with part 0), and counters.
+ *     is not whole (it begins again with part 0), which rows a worker was given (it is given all
+ *     that were ever stepped), and counters.
  *   - Policies that look at the time go on where the save left them: tell the time
  *     (ps_store_tick) before a save and before a load.
  *
@@ -91,11 +93,9 @@
  *            16   encoding of weights, or of the last change
  *            32   f32 workers * n weights that each worker was given
  *            64   f32 n mean square
- *            128  rows of an embedding
  *          u32 parked contributions: u32 contributor; encoding
  *   column    clocks.h (ps_book_put)
  *   encoding  u32 bytes, psgd.v1.Encoding; u32 bytes, payload
- *   rows of an embedding  shard_rows.c (shard_rows_put)
  *   rows   u64 clocks aged by; u32 age, contributions in the open sum; u32 contributor of
  *          each; (contributors) u64 next; column; tables (table_state.h); for each contribution and
  *          table: u32 rows, u64 keys, f32 gradients, f32 shows, f32 clicks
@@ -123,12 +123,12 @@ typedef struct ps_store_slice {
     const ps_codec *up, *down;
     ps_params up_params, down_params;
     bool is_state; /* what is pushed are decrements, whoever has the optimizer: w -= merged */
-    /* Of an embedding's table: values of a row, of which n is a multiple. Steps are those of
-     * the rows that are not zeros in what was pushed, the others rest (common/optim/rows.h).
-     * 0: of all values. Not where the store broadcasts or corrects delays. */
-    uint32_t row;
-    bool gives_rows; /* with row, and down an identity: answers bring the rows that have changed
-                      * since the worker's last answer (Encoding.others_stay) */
+    /* Of a fixed vocabulary: values of a row, of which n is a multiple. The slice is then the rows
+     * [first_row, first_row + n / row) of `table` of conf.tables, and neither pushed nor pulled as
+     * a slice. 0: it is a slice of a dense variable. Not where the store broadcasts or corrects
+     * delays. */
+    uint32_t row, table;
+    uint64_t first_row;
 } ps_store_slice;
 
 /* All pointers are borrowed until create returns; plugins are const tables. */
@@ -150,7 +150,8 @@ typedef struct ps_store_conf {
     uint32_t slice_count;
     const ps_store_slice *slices; /* (slice_count); none is allowed */
     const float *weights;         /* initial, of these slices one after the other; NULL: zeros */
-    ps_tables *tables;            /* of the same virtual shards; taken. NULL: no rows are here */
+    ps_tables *tables;            /* of the same virtual shards; taken. NULL: no rows are here. Of
+                                   * a fixed vocabulary they are empty: slices have the rows */
     uint64_t job;                 /* hash of what the job computes: a file of another is refused */
 } ps_store_conf;
 
@@ -205,7 +206,7 @@ typedef struct ps_store_rows {
     const uint64_t *keys; /* (count), each once, ascending */
     size_t count;
     const float *grads;             /* (count, width) */
-    const uint32_t *shows, *clicks; /* (count) */
+    const uint32_t *shows, *clicks; /* (count); NULL: 1 and 0 each */
 } ps_store_rows;
 
 /* Takes a part of a contribution's rows.
@@ -240,8 +241,8 @@ bool ps_store_is_in(const ps_store *store, uint64_t clock, uint32_t contributor)
 PS_MUST_USE ps_status ps_store_pull_begin(ps_store *store, uint32_t worker, uint64_t clock);
 
 /* Says, after ps_store_pull_begin, that the worker has lost what it was given before. The answer is
- * then complete: a store that broadcasts sends the weights as float32 instead of changes, and
- * slices by rows bring all rows that have changed since the first weights. */
+ * then complete: a store that broadcasts sends the weights as float32 instead of changes, and of a
+ * fixed vocabulary all rows that were ever stepped come. */
 void ps_store_pull_whole(ps_store *store, uint32_t worker);
 
 /* Cancels the worker's open pulls, of slices and of rows, because its stream has ended. */
@@ -266,7 +267,7 @@ typedef struct ps_store_answer {
 
 /* Gives the next slices of the open pull that the policy admits: each once, lowest first, at most
  * `cap` and together at most max_bytes (>= 4 * PS_CODEC_VALUES). count 0 without is_last: nothing
- * is ready, or no pull is open. A store without slices answers at once with none. Under a
+ * is ready, or no pull is open. Of a store without dense slices none is ever open. Under a
  * deterministic policy all pieces of an answer have the same version; a version above the clock
  * says that the step was done without this worker (redundancy).
  *
@@ -284,25 +285,31 @@ bool ps_store_is_waiting(const ps_store *store, uint32_t worker);
  *
  * INVALID_ARGUMENT     no such worker; keys that do not ascend, or that are not of this store or no
  *                      ids of a table
- * FAILED_PRECONDITION  no rows are here; the worker is lost, or has an open pull of rows
+ * FAILED_PRECONDITION  no rows are here, or of a fixed vocabulary; the worker is lost, or has an
+ *                      open pull of rows
  */
 PS_MUST_USE ps_status ps_store_rows_begin(ps_store *store, uint32_t worker, uint64_t clock,
                                           const uint64_t *keys, size_t count);
 
-/* The answer to a pull of rows. */
+/* The answer to a pull of rows, or a part of it. */
 typedef struct ps_store_rows_answer {
-    uint64_t clock;
-    size_t count;  /* of keys */
-    float *values; /* of each table in turn (count, width); the caller frees it */
+    uint64_t clock, version;           /* the one asked for; steps that the rows have seen */
+    uint32_t first_table, table_count; /* tables whose rows are here */
+    size_t count;                      /* of keys */
+    const uint64_t *keys; /* (count), the store's until the worker pulls again; NULL: those asked
+                           * for */
+    float *values;        /* of each of the tables in turn (count, width); the caller frees it */
+    bool is_last;         /* the pull is answered */
 } ps_store_rows_answer;
 
 /* Returns whether the worker has an open pull of rows. If threads share a store, the thread with
  * the worker's streams may call it at any time. */
 bool ps_store_wants_rows(const ps_store *store, uint32_t worker);
 
-/* Gives the rows of the open pull if the policy admits them. Returns false if it does not, or if no
- * pull is open. */
-bool ps_store_rows_next(ps_store *store, uint32_t worker, ps_store_rows_answer *answer);
+/* Gives the next rows of the open pull if the policy admits them: all that were asked for, or at
+ * most `most` of those that have changed. Returns false if it does not, or if no pull is open. */
+bool ps_store_rows_next(ps_store *store, uint32_t worker, size_t most,
+                        ps_store_rows_answer *answer);
 
 /* ---- Time, losses, how far it is ---- */
 
@@ -344,8 +351,8 @@ size_t ps_store_value_count(const ps_store *store);
  * the store's, valid until the next call. */
 const float *ps_store_weights(ps_store *store);
 
-/* Returns the weights (n) of the slice at `place` of conf.slices. Valid until the next push. */
-const float *ps_store_slice_weights(const ps_store *store, uint32_t place);
+/* Copies the weights of the slice at `place` of conf.slices to out (n). */
+void ps_store_copy_slice(const ps_store *store, uint32_t place, float *out);
 
 /* Returns the version of the slice at `place` of conf.slices. */
 uint64_t ps_store_version(const ps_store *store, uint32_t place);
@@ -369,7 +376,8 @@ PS_MUST_USE ps_status ps_store_at_clock(ps_store *store, uint64_t clock, ps_stor
 /* Forgets the call that is due at `clock`, if there is one. */
 void ps_store_forget_at_clock(ps_store *store, uint64_t clock);
 
-/* Returns what the tables have counted, until they are lent; zeros without tables. */
+/* Returns what the tables have counted, until they are lent; zeros without tables, and of a fixed
+ * vocabulary, which admits and removes nothing. */
 ps_table_counters ps_store_table_counters(const ps_store *store);
 
 /* Returns whether the store has tables that are not lent. */

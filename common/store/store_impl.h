@@ -14,12 +14,8 @@
 #include "common/store/park.h"
 #include "common/store/store.h"
 
-typedef struct shard_rows shard_rows; /* shard_rows.c */
-typedef struct shard_rows_room shard_rows_room;
-
 typedef struct shard_slice {
     ps_store_slice conf;
-    shard_rows *rows;    /* of an embedding, which steps by rows; NULL: steps touch all values */
     size_t at;           /* offset of the first value in arrays of (value_count) */
     ps_book_column *col; /* the slice's column of the book */
 
@@ -44,7 +40,7 @@ typedef struct shard_slice {
     ps_encoding snap_head;
 
     /* If the store broadcasts, snap is the encoded change from snap_version - 1 to snap_version. */
-    ps_encoding whole_head; /* head of the float32 weights; by rows: of an answer without rows */
+    ps_encoding whole_head; /* head of the float32 weights */
     bool has_checksum;
     uint64_t checksum, checksum_version;
 } shard_slice;
@@ -78,8 +74,14 @@ typedef struct store_coming {
 typedef struct store_rows_pull {
     bool is_open; /* not answered yet */
     uint64_t clock;
-    uint64_t *keys; /* (count) ids, the same for every table */
+    uint64_t *keys; /* (count) ids: asked for, in every table, or to be given of one table */
     size_t count;
+
+    /* Of a fixed vocabulary (store_follow.c). */
+    bool has_given; /* an answer for this clock has begun before */
+    bool is_listed; /* this answer has begun; keys[at..count) of `table` come next */
+    uint32_t table;
+    size_t at;
 } store_rows_pull;
 
 typedef struct store_rows {
@@ -98,11 +100,26 @@ typedef struct store_rows {
     uint64_t due_clock;
     ps_status broken; /* failure of a step; every later push returns it */
     bool has_taken;   /* at least one virtual shard was read from a file */
+    uint64_t **owed;  /* (W, tables) bits of rows, store_follow.c; NULL: no fixed vocabulary */
+    uint64_t **sent;  /* likewise */
 } store_rows;
 
+/* A slice of conf.slices. */
+typedef struct store_place {
+    uint32_t slice; /* position among the dense slices; STORE_NO_SLICE: rows of a table */
+    uint32_t n;     /* values */
+    uint32_t table;
+    uint64_t first_row;
+    size_t row_count;
+} store_place;
+
+#define STORE_NO_SLICE UINT32_MAX
+
 struct ps_store {
-    uint32_t slice_count;
-    ps_book book; /* a column for each slice, then one for all rows */
+    uint32_t slice_count; /* dense ones */
+    uint32_t place_count;
+    store_place *places; /* (place_count), as conf.slices */
+    ps_book book;        /* a column for each slice, then one for all rows */
     uint64_t job;
     ps_descent descent;
     float merge_scale;
@@ -115,16 +132,16 @@ struct ps_store {
     shard_pull *pulls;   /* (W) */
     store_rows *rows;    /* NULL: the job has no sparse tables */
 
-    size_t value_count;
-    float *flat;    /* (value_count): memory of ps_store_weights; NULL before its first call */
-    float *state;   /* (value_count * slots): the optimizer's state, slice by slice */
-    float *sums;    /* (value_count): open sums; NULL if every push is stepped on at once */
-    float *scratch; /* (PS_CODEC_VALUES) */
+    size_t value_count; /* of dense slices */
+    size_t flat_count;  /* of all */
+    float *flat;        /* (flat_count): memory of ps_store_weights; NULL before its first call */
+    float *state;       /* (value_count * slots): the optimizer's state, slice by slice */
+    float *sums;        /* (value_count): open sums; NULL if every push is stepped on at once */
+    float *scratch;     /* (PS_CODEC_VALUES) */
     ps_delay delay;
     float *had; /* (W, value_count): weights that each worker has; NULL: no delay correction */
-    float *mean_square;         /* (value_count) of gradients; NULL: the delay does not use it */
-    float *change;              /* (PS_CODEC_VALUES) scratch; NULL: the store does not broadcast */
-    shard_rows_room *rows_room; /* scratch; NULL: no slice steps by rows */
+    float *mean_square; /* (value_count) of gradients; NULL: the delay does not use it */
+    float *change;      /* (PS_CODEC_VALUES) scratch; NULL: the store does not broadcast */
 
     uint32_t waiting; /* open pulls of slices */
     ps_park park;
@@ -147,6 +164,23 @@ void store_rows_cancel(ps_store *store, uint32_t worker);
 void store_rows_go_on(ps_store *store);
 /* Adds an empty contribution to the open sum and returns it. */
 store_gift *store_rows_open(ps_store *store, uint32_t contributor);
+
+/* store_follow.c: rows of a fixed vocabulary, all of which each worker has. */
+
+void store_follow_init(ps_store *store);
+void store_follow_fini(ps_store *store);
+/* Notes that rows of a table were stepped. Does nothing without a fixed vocabulary. */
+void store_follow_changed(ps_store *store, uint32_t table, const uint64_t *keys, size_t count);
+/* Notes that the worker may lack any row that was ever stepped. Does nothing without a fixed
+ * vocabulary. */
+void store_follow_all(ps_store *store, uint32_t worker);
+/* Returns whether the worker has an open pull of such rows. */
+bool store_follow_is_open(const ps_store *store, uint32_t worker);
+/* Opens a pull of the rows that were stepped since the worker was given them. Says that the answer
+ * for an earlier clock has arrived. Does nothing without a fixed vocabulary. */
+void store_follow_ask(ps_store *store, uint32_t worker, uint64_t clock);
+/* Does what ps_store_rows_next does for such a pull, which is open. */
+bool store_follow_next(ps_store *store, uint32_t worker, size_t most, ps_store_rows_answer *answer);
 
 /* store_rows_file.c: writes rows to a saved state and reads them back; store.h has the layout. */
 
@@ -193,40 +227,6 @@ float *shard_weights_to_write(shard_slice *slice);
 bool shard_is_descending(const ps_store *store, const shard_slice *slice);
 /* Returns the optimizer's state of the slice: (slots, n). */
 float *shard_state_of(const ps_store *store, const shard_slice *slice);
-
-/* shard_rows.c: slices of embeddings, which step by rows. */
-
-/* Initialises slice->rows if the slice is of an embedding. Call it when store->sums is allocated.
- */
-void shard_rows_init(ps_store *store, shard_slice *slice);
-void shard_rows_fini(shard_slice *slice);
-/* Frees the scratch that the slices of the store share. */
-void shard_rows_room_fini(ps_store *store);
-/* Does what shard_apply does, without a correction for delay. */
-void shard_rows_apply(ps_store *store, shard_slice *slice, uint64_t clock,
-                      const Psgd__V1__Encoding *head, const uint8_t *bytes, size_t len,
-                      float scale);
-/* Adds a contribution to the open sum. */
-void shard_rows_add(ps_store *store, shard_slice *slice, const Psgd__V1__Encoding *head,
-                    const uint8_t *bytes, size_t len);
-/* Steps on the open sum times `merge`, and empties it. */
-void shard_rows_close(ps_store *store, shard_slice *slice, ps_moment at, float merge);
-/* Notes that the worker pulls for `clock`: so it has received all answers for earlier clocks. */
-void shard_rows_asked(ps_store *store, uint32_t worker, uint64_t clock);
-/* Notes that the worker has lost its weights: the next answers bring every row that has changed
- * since the job began. */
-void shard_rows_forget(ps_store *store, uint32_t worker);
-/* Returns the encoded rows that have changed since the version that the worker has for certain, and
- * *head. The store keeps the buffer and the head. */
-ps_buf *shard_rows_give(ps_store *store, shard_slice *slice, uint32_t worker,
-                        const Psgd__V1__Encoding **head);
-
-/* Returns the memory (n) of the open sum; NULL under a policy that applies. */
-float *shard_rows_sum(const shard_slice *slice);
-/* Writes slice->rows to a saved state. */
-void shard_rows_put(const ps_store *store, const shard_slice *slice, ps_state_out *out);
-/* Reads slice->rows from a saved state. Fails `in` if the bytes are wrong. */
-void shard_rows_take(ps_store *store, shard_slice *slice, ps_state_in *in);
 
 /* shard_merge.c */
 

@@ -22,6 +22,7 @@ void store_rows_init(ps_store *store, ps_tables *tables)
     for (uint32_t i = 0; i < tables->table_count; i++) {
         r->width += ps_table_width(tables->tables[i]);
     }
+    store_follow_init(store);
 }
 
 static void free_gifts(const store_rows *r, store_gift *list)
@@ -50,6 +51,7 @@ void store_rows_fini(ps_store *store)
         free_gifts(r, r->coming[w].gift);
         free(r->pulls[w].keys);
     }
+    store_follow_fini(store);
     free(r->pulls);
     ps_tables_destroy(r->tables);
     free(r->coming);
@@ -118,8 +120,8 @@ static void append(ps_heap *h, const ps_store_rows *p, uint32_t width)
     memcpy(h->keys + h->count, p->keys, p->count * sizeof *p->keys);
     memcpy(h->grads + h->count * width, p->grads, p->count * width * sizeof *p->grads);
     for (size_t i = 0; i < p->count; i++) {
-        h->shows[h->count + i] = (float)p->shows[i];
-        h->clicks[h->count + i] = (float)p->clicks[i];
+        h->shows[h->count + i] = p->shows != NULL ? (float)p->shows[i] : 1.0f;
+        h->clicks[h->count + i] = p->clicks != NULL ? (float)p->clicks[i] : 0.0f;
     }
     h->count += p->count;
 }
@@ -134,7 +136,7 @@ static ps_status check_values(const ps_store_rows *p, uint32_t width)
                            p->keys[i / width], (double)p->grads[i]);
         }
     }
-    for (size_t i = 0; i < p->count; i++) {
+    for (size_t i = 0; p->shows != NULL && p->clicks != NULL && i < p->count; i++) {
         if (p->clicks[i] > p->shows[i]) {
             return ps_fail(PS_INVALID_ARGUMENT, "clicks[%zu]: %" PRIu32 " of %" PRIu32 " shows", i,
                            p->clicks[i], p->shows[i]);
@@ -198,6 +200,7 @@ typedef struct rows_step {
     uint64_t clock;
     double share; /* of a whole gradient that the list stands for */
     float merge, scale;
+    uint64_t t; /* steps that the rule counts by; 0: those of each row */
 } rows_step;
 
 /* Steps a table on the sum of the list, by key and in the order of the list. */
@@ -205,7 +208,8 @@ static ps_status step_table(ps_store *store, uint32_t table, const rows_step *at
 {
     store_rows *r = store->rows;
     uint32_t width = width_of(r, table);
-    ps_params params = ps_descent_params(&store->descent, at->clock);
+    bool descends = store->descent.optim != NULL;
+    ps_params params = descends ? ps_descent_params(&store->descent, at->clock) : (ps_params){0};
     ps_heap all = {0}, one = {0};
     ps_status st;
 
@@ -213,31 +217,39 @@ static ps_status step_table(ps_store *store, uint32_t table, const rows_step *at
         ps_heap_append(&all, &g->heaps[table], width);
     }
     ps_heap_add_up(&one, &all, width, at->merge);
-    st = ps_table_push_rows(r->tables->tables[table], &(ps_table_push){.keys = one.keys,
-                                                                       .count = one.count,
-                                                                       .grads = one.grads,
-                                                                       .shows = one.shows,
-                                                                       .clicks = one.clicks,
-                                                                       .params = &params,
-                                                                       .descent = &store->descent,
-                                                                       .share = at->share,
-                                                                       .scale = at->scale});
+    st = ps_table_push_rows(r->tables->tables[table],
+                            &(ps_table_push){.keys = one.keys,
+                                             .count = one.count,
+                                             .grads = one.grads,
+                                             .shows = one.shows,
+                                             .clicks = one.clicks,
+                                             .params = &params,
+                                             .descent = descends ? &store->descent : NULL,
+                                             .t = at->t,
+                                             .share = at->share,
+                                             .scale = at->scale});
+    if (ps_is_ok(&st)) {
+        store_follow_changed(store, table, one.keys, one.count);
+    }
     ps_heap_fini(&all);
     ps_heap_fini(&one);
     return st;
 }
 
 /* Steps all tables. */
-static void step(ps_store *store, const rows_step *at)
+static void step(ps_store *store, rows_step at)
 {
     store_rows *r = store->rows;
+    ps_book_column *column = &store->book.column[r->column];
     ps_status st = r->broken;
 
+    at.t = r->owed != NULL ? column->version + 1 : 0;
     for (uint32_t i = 0; i < r->tables->table_count && ps_is_ok(&st); i++) {
-        st = ps_wrap(step_table(store, i, at), "table %" PRIu32, i);
+        st = ps_wrap(step_table(store, i, &at), "table %" PRIu32, i);
     }
     if (ps_is_ok(&st)) {
-        store->book.column[r->column].version++;
+        column->version++;
+        store->counters.steps++;
     }
     r->broken = st;
 }
@@ -252,11 +264,11 @@ static void close_sums(ps_store *store)
         double share =
             (double)store->book.column[r->column].in * (double)scale / store->book.contributors;
 
-        step(store, &(rows_step){.list = r->sum,
-                                 .clock = ps_book_open_clock(&store->book, r->column),
-                                 .share = share,
-                                 .merge = store->merge_scale * scale,
-                                 .scale = 1.0f});
+        step(store, (rows_step){.list = r->sum,
+                                .clock = ps_book_open_clock(&store->book, r->column),
+                                .share = share,
+                                .merge = store->merge_scale * scale,
+                                .scale = 1.0f});
         while (r->sum != NULL) {
             store_gift *g = r->sum;
 
@@ -315,11 +327,11 @@ static void finish(ps_store *store, const ps_store_rows *p)
     switch (ps_book_arrive(&store->book, r->column, p->worker, p->contributor, p->clock, &scale,
                            &is_late)) {
     case PS_APPLY:
-        step(store, &(rows_step){.list = g,
-                                 .clock = p->clock,
-                                 .share = 1.0 / store->book.contributors,
-                                 .merge = store->merge_scale,
-                                 .scale = scale});
+        step(store, (rows_step){.list = g,
+                                .clock = p->clock,
+                                .share = 1.0 / store->book.contributors,
+                                .merge = store->merge_scale,
+                                .scale = scale});
         give_back(r, g);
         break;
     case PS_BUFFER:
@@ -414,6 +426,10 @@ ps_status ps_store_rows_begin(ps_store *store, uint32_t worker, uint64_t clock,
     if (r == NULL) {
         return ps_fail(PS_FAILED_PRECONDITION, "rows; there are no sparse tables");
     }
+    if (r->owed != NULL) {
+        return ps_fail(PS_FAILED_PRECONDITION,
+                       "keys; of a fixed vocabulary the rows that have changed come with weights");
+    }
     if (store->book.worker[worker].is_lost) {
         return ps_fail(PS_FAILED_PRECONDITION, "worker %u is lost", worker);
     }
@@ -434,26 +450,37 @@ ps_status ps_store_rows_begin(ps_store *store, uint32_t worker, uint64_t clock,
     return st;
 }
 
-bool ps_store_rows_next(ps_store *store, uint32_t worker, ps_store_rows_answer *answer)
+static bool next_asked(ps_store *store, uint32_t worker, ps_store_rows_answer *answer)
 {
-    const store_rows *r = rows_of(store);
-    store_rows_pull *pull;
+    const store_rows *r = store->rows;
+    store_rows_pull *pull = &r->pulls[worker];
     ps_status st;
 
-    if (r == NULL || !ps_store_wants_rows(store, worker)) {
-        return false;
-    }
-    pull = &r->pulls[worker];
     if (!ps_book_admits(&store->book, r->column, worker, pull->clock)) {
         return false;
     }
-    *answer = (ps_store_rows_answer){.clock = pull->clock, .count = pull->count};
+    answer->table_count = r->tables->table_count;
+    answer->count = pull->count;
+    answer->is_last = true;
     answer->values = ps_xmalloc((pull->count * r->width + 1) * sizeof *answer->values);
     st = ps_tables_pull(r->tables, pull->keys, pull->count, answer->values);
     assert(ps_is_ok(&st)); /* the keys were checked when they came */
     pull->is_open = false;
     ps_book_gave(&store->book, r->column, worker);
     return true;
+}
+
+bool ps_store_rows_next(ps_store *store, uint32_t worker, size_t most, ps_store_rows_answer *answer)
+{
+    const store_rows *r = rows_of(store);
+
+    if (r == NULL || !ps_store_wants_rows(store, worker)) {
+        return false;
+    }
+    *answer = (ps_store_rows_answer){.clock = r->pulls[worker].clock,
+                                     .version = store->book.column[r->column].version};
+    return r->owed != NULL ? store_follow_next(store, worker, most, answer)
+                           : next_asked(store, worker, answer);
 }
 
 /* ---- The tables ---- */
@@ -510,7 +537,7 @@ ps_table_counters ps_store_table_counters(const ps_store *store)
 {
     const store_rows *r = store->rows;
 
-    if (r == NULL) {
+    if (r == NULL || r->owed != NULL) {
         return (ps_table_counters){0};
     }
     return r->is_lent ? r->counted : ps_tables_count(r->tables);

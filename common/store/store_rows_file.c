@@ -33,12 +33,13 @@ static void put_progress(const ps_store *store, ps_state_out *out)
 }
 
 /* u32 rows of a virtual shard; that many keys, gradients, shows, clicks. */
-static void put_heap(const ps_heap *h, uint32_t width, uint32_t shard, ps_state_out *out)
+static void put_heap(const ps_heap *h, const ps_table *table, uint32_t shard, ps_state_out *out)
 {
+    uint32_t width = ps_table_width(table);
     ps_heap some = {0};
 
     for (size_t i = 0; i < h->count; i++) {
-        if (ps_table_shard_of(h->keys[i]) == shard) {
+        if (ps_table_home(table, h->keys[i]) == shard) {
             ps_heap_append(&some,
                            &(ps_heap){.keys = h->keys + i,
                                       .grads = h->grads + i * width,
@@ -66,7 +67,7 @@ void store_rows_put(const ps_store *store, uint32_t shard, ps_state_out *out)
     }
     for (const store_gift *g = r->sum; g != NULL; g = g->next) {
         for (uint32_t i = 0; i < r->tables->table_count; i++) {
-            put_heap(&g->heaps[i], ps_table_width(r->tables->tables[i]), shard, out);
+            put_heap(&g->heaps[i], r->tables->tables[i], shard, out);
         }
     }
 }
@@ -121,7 +122,8 @@ static void take_heap(const ps_store *store, uint32_t table, ps_heap *h, uint32_
                       ps_state_in *in)
 {
     const store_rows *r = store->rows;
-    uint32_t width = ps_table_width(r->tables->tables[table]);
+    const ps_table *of = r->tables->tables[table];
+    uint32_t width = ps_table_width(of);
     uint32_t count = ps_state_take_count(in, "rows of a contribution", r->tables->keys_max);
     const uint8_t *keys = ps_state_view(in, count * sizeof *h->keys);
     ps_status st;
@@ -138,9 +140,9 @@ static void take_heap(const ps_store *store, uint32_t table, ps_heap *h, uint32_
     ps_state_take(in, h->grads + h->count * width, count * width * sizeof *h->grads);
     ps_state_take(in, h->shows + h->count, count * sizeof *h->shows);
     ps_state_take(in, h->clicks + h->count, count * sizeof *h->clicks);
-    st = ps_table_check_keys(r->tables->tables[table], h->keys + h->count, count);
+    st = ps_table_check_keys(of, h->keys + h->count, count);
     for (size_t i = h->count; ps_is_ok(&st) && i < h->count + count; i++) {
-        if (ps_table_shard_of(h->keys[i]) != shard || !(h->shows[i] >= 0) || !(h->clicks[i] >= 0) ||
+        if (ps_table_home(of, h->keys[i]) != shard || !(h->shows[i] >= 0) || !(h->clicks[i] >= 0) ||
             isinf(h->shows[i]) || isinf(h->clicks[i])) {
             st = ps_fail(PS_DATA_LOSS, "shard, shows or clicks of key %" PRIu64, h->keys[i]);
         }

@@ -32,6 +32,42 @@ ps_table_conf ps_table_conf_default(uint32_t width, const ps_optim *optim)
     };
 }
 
+/* ---- Decrements ---- */
+
+static const ps_param no_params[] = {{0}};
+
+static void increment_as_is(const ps_params *params, uint64_t t, const float *g, const float *w,
+                            float *state, float *d, size_t n)
+{
+    (void)params;
+    (void)t;
+    (void)w;
+    (void)state;
+    if (d != g) {
+        memcpy(d, g, n * sizeof *d);
+    }
+}
+
+static void step_as_is(const ps_params *params, uint64_t t, const float *g, float *state, float *w,
+                       size_t n)
+{
+    (void)params;
+    (void)t;
+    (void)state;
+    for (size_t i = 0; i < n; i++) {
+        w[i] -= g[i];
+    }
+}
+
+const ps_optim ps_table_as_is = {
+    .name = "",
+    .summary = "w - x",
+    .params = no_params,
+    .rests_at_zero = true,
+    .increment = increment_as_is,
+    .step = step_as_is,
+};
+
 uint32_t ps_table_shard_of(uint64_t key)
 {
     return (uint32_t)(ps_key_hash(key) >> 56);
@@ -140,17 +176,17 @@ ps_status ps_table_check_keys(const ps_table *t, const uint64_t *keys, size_t co
                            "keys[%zu]: %" PRIu64 " behind %" PRIu64 "; they must ascend", i,
                            keys[i], keys[i - 1]);
         }
-        if (!t->owned[ps_table_shard_of(keys[i])]) {
+        if (t->conf.key_end > 0 && keys[i] >= t->conf.key_end) {
+            return ps_fail(PS_INVALID_ARGUMENT,
+                           "keys[%zu]: %" PRIu64 "; 0 to %" PRIu64 " are ids of table %" PRIu32, i,
+                           keys[i], t->conf.key_end - 1, t->conf.table);
+        }
+        if (!t->owned[ps_table_home(t, keys[i])]) {
             return ps_fail(PS_INVALID_ARGUMENT,
                            "keys[%zu]: %" PRIu64 " is of virtual shard %" PRIu32
                            ", which is not of this server",
-                           i, keys[i], ps_table_shard_of(keys[i]));
+                           i, keys[i], ps_table_home(t, keys[i]));
         }
-    }
-    if (t->conf.key_end > 0 && count > 0 && keys[count - 1] >= t->conf.key_end) {
-        return ps_fail(PS_INVALID_ARGUMENT,
-                       "keys[%zu]: %" PRIu64 "; 0 to %" PRIu64 " are ids of table %" PRIu32,
-                       count - 1, keys[count - 1], t->conf.key_end - 1, t->conf.table);
     }
     return ps_ok();
 }
@@ -158,6 +194,11 @@ ps_status ps_table_check_keys(const ps_table *t, const uint64_t *keys, size_t co
 bool ps_table_owns(const ps_table *table, uint32_t shard)
 {
     return table->owned[shard];
+}
+
+uint64_t ps_table_key_end(const ps_table *table)
+{
+    return table->conf.key_end;
 }
 
 uint32_t ps_table_width(const ps_table *table)
@@ -223,6 +264,7 @@ static void step_row(const ps_table *t, table_row *row, const ps_table_push *pus
 {
     const ps_table_conf *conf = &t->conf;
     const ps_params *params = push->params != NULL ? push->params : &conf->optim_params;
+    uint64_t steps = push->t > 0 ? push->t : row->steps + 1;
     float d[PS_TABLE_WIDTH_MAX];
 
     if (push->descent != NULL) {
@@ -230,10 +272,10 @@ static void step_row(const ps_table *t, table_row *row, const ps_table_push *pus
     }
     row->steps++;
     if (push->scale == 0.0f || push->scale == 1.0f) {
-        conf->optim->step(params, row->steps, g, row->x + conf->width, row->x, conf->width);
+        conf->optim->step(params, steps, g, row->x + conf->width, row->x, conf->width);
         return;
     }
-    conf->optim->increment(params, row->steps, g, row->x, row->x + conf->width, d, conf->width);
+    conf->optim->increment(params, steps, g, row->x, row->x + conf->width, d, conf->width);
     for (uint32_t i = 0; i < conf->width; i++) {
         row->x[i] -= d[i] * push->scale;
     }

@@ -4,8 +4,8 @@
  * Pure: no I/O, no clock, no thread; one thread at a time. Letters: D the width
  * of a row, C the keys of a call.
  *
- * A table is as large as what was touched. A key has a row of D values, drawn by
- * (seed, table, key), from its first push on; a pull before that gives the same
+ * Where ids have no fixed vocabulary a table is as large as what was touched. A key has a row of D
+ * values, drawn by (seed, table, key), from its first push on; a pull before that gives the same
  * values and stores nothing, so that evaluation does not make a table grow. Each
  * row steps by itself: the optimizer sees a vector of D values with state and
  * step count of its own.
@@ -14,6 +14,11 @@
  * depends on nothing else; virtual shards belong to servers. Files are cut by
  * virtual shard, so what any number of servers have written any other number
  * can load.
+ *
+ * A fixed vocabulary is a table in which every key below key_end has a row from the start
+ * (ps_table_lay). It is cut into slices of slice_rows rows, as the layout of a model cuts a
+ * variable: slice i belongs to virtual shard (first_slice + i) % PS_SHARDS. So its rows are where
+ * the variable's slices are. Nothing else differs.
  *
  * Admission keeps rare keys out. By probability, one decision a key: it is in or
  * it is not, whenever and wherever it is asked. By count: a key is in from its
@@ -46,7 +51,7 @@
 #include <stdint.h>
 
 enum {
-    PS_TABLE_WIDTH_MAX = 4096,
+    PS_TABLE_WIDTH_MAX = 16384,
     PS_TABLE_UNSEEN_MAX = 65535,
     PS_TABLE_KEYS_MAX = 1 << 24 /* of one call: all the ids that a table can have (a float each) */
 };
@@ -75,9 +80,11 @@ typedef struct ps_table_conf {
     uint64_t rows_max;       /* more are RESOURCE_EXHAUSTED */
     uint64_t candidates_max; /* keys that are counted and not in; more are not counted */
     uint64_t key_end;        /* keys are below; 0: any are */
-    bool values_only;        /* ps_table_load takes no optimizer state: rows begin it anew */
-    bool saves_changes;      /* ps_table_save of changes will be wanted: removed keys are noted */
-    const bool *owned;       /* (PS_SHARDS): virtual shards that are here; NULL: all */
+    uint32_t slice_rows;     /* of a fixed vocabulary, else 0: see below */
+    uint32_t first_slice;
+    bool values_only;   /* ps_table_load takes no optimizer state: rows begin it anew */
+    bool saves_changes; /* ps_table_save of changes will be wanted: removed keys are noted */
+    const bool *owned;  /* (PS_SHARDS): virtual shards that are here; NULL: all */
 } ps_table_conf;
 
 /* Every key is in, no row is removed for its score; first values within 0.01, decay
@@ -90,8 +97,27 @@ typedef struct ps_table ps_table;
 ps_table *ps_table_create(const ps_table_conf *conf);
 void ps_table_destroy(ps_table *table); /* NULL is allowed */
 
-/* Which virtual shard a key belongs to. Any thread. */
+/* Returns the virtual shard of a key where ids have no fixed vocabulary. Any thread. */
 uint32_t ps_table_shard_of(uint64_t key);
+
+/* Returns the virtual shard of a key of this table. */
+uint32_t ps_table_home(const ps_table *table, uint64_t key);
+
+/* Returns whether the table is of a fixed vocabulary. */
+bool ps_table_is_fixed(const ps_table *table);
+
+/* Makes the rows [first, first + count) of a fixed vocabulary, which are a slice, from values
+ * (count, D). Slices of a virtual shard come in ascending order. */
+void ps_table_lay(ps_table *table, uint64_t first, size_t count, const float *values);
+
+/* Copies the values of these rows of a fixed vocabulary, which are here, to out (count, D). */
+void ps_table_copy(const ps_table *table, uint64_t first, size_t count, float *out);
+
+/* Calls fn for every row of a fixed vocabulary that was ever stepped, in no order. */
+void ps_table_each_stepped(const ps_table *table, void (*fn)(void *arg, uint64_t key), void *arg);
+
+/* The rule of a table to which decrements are pushed: w -= what is pushed. */
+extern const ps_optim ps_table_as_is;
 
 /* Rows of one push. Keys ascend, each once. */
 typedef struct ps_table_push {
@@ -104,6 +130,7 @@ typedef struct ps_table_push {
     const ps_descent *descent; /* whose penalties there are; NULL: none */
     double share;              /* of a step's gradient that `grads` are (ps_moment) */
     float scale;               /* of the step; 0: 1 */
+    uint64_t t;                /* steps that the rule counts by; 0: those of each row */
 } ps_table_push;
 
 /* w -= scale * step(gradient), row by row.
@@ -118,6 +145,7 @@ PS_MUST_USE ps_status ps_table_push_rows(ps_table *table, const ps_table_push *p
 PS_MUST_USE ps_status ps_table_check_keys(const ps_table *table, const uint64_t *keys,
                                           size_t count);
 uint32_t ps_table_width(const ps_table *table);
+uint64_t ps_table_key_end(const ps_table *table);
 bool ps_table_owns(const ps_table *table, uint32_t shard); /* virtual shard */
 
 /* Values of the rows into out (C, D); keys as of a push, and the same

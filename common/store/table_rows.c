@@ -4,6 +4,7 @@
 
 #include "common/base/xalloc.h"
 
+#include <assert.h>
 #include <string.h>
 
 /* Room for one more; half as much again each time. */
@@ -16,17 +17,78 @@ static void *more(void *array, uint32_t count, uint32_t *cap, size_t bytes)
     return ps_xrealloc(array, *cap * bytes);
 }
 
+/* ---- A fixed vocabulary ---- */
+
+bool ps_table_is_fixed(const ps_table *t)
+{
+    return t->conf.slice_rows > 0;
+}
+
+uint32_t ps_table_home(const ps_table *t, uint64_t key)
+{
+    return ps_table_is_fixed(t)
+               ? (uint32_t)((t->conf.first_slice + key / t->conf.slice_rows) % PS_SHARDS)
+               : ps_table_shard_of(key);
+}
+
+/* Rows of a virtual shard lie slice by slice, and every PS_SHARDS-th slice is of the same one. */
+static int64_t fixed_place(const ps_table *t, const table_shard *s, uint64_t key)
+{
+    uint64_t rows = t->conf.slice_rows, place = key / rows / PS_SHARDS * rows + key % rows;
+
+    return key < t->conf.key_end && place < s->row_count ? (int64_t)place : PS_KEYMAP_NONE;
+}
+
+void ps_table_lay(ps_table *t, uint64_t first, size_t count, const float *values)
+{
+    table_shard *s = &t->shards[ps_table_home(t, first)];
+
+    s->row_cap = s->row_count + (uint32_t)count;
+    s->rows = ps_xrealloc(s->rows, s->row_cap * t->stride);
+    memset(s->rows + s->row_count * t->stride, 0, count * t->stride);
+    for (size_t i = 0; i < count; i++) {
+        table_row *row = table_row_at(t, s, s->row_count++);
+
+        row->key = first + i;
+        memcpy(row->x, values + i * t->conf.width, t->conf.width * sizeof *values);
+        assert(table_find(t, row->key) == row);
+    }
+    t->counters.rows += count;
+}
+
+void ps_table_copy(const ps_table *t, uint64_t first, size_t count, float *out)
+{
+    for (size_t i = 0; i < count; i++) {
+        memcpy(out + i * t->conf.width, table_find(t, first + i)->x, t->conf.width * sizeof *out);
+    }
+}
+
+void ps_table_each_stepped(const ps_table *t, void (*fn)(void *arg, uint64_t key), void *arg)
+{
+    for (uint32_t i = 0; i < PS_SHARDS; i++) {
+        for (uint32_t place = 0; place < t->shards[i].row_count; place++) {
+            const table_row *row = table_row_at(t, &t->shards[i], place);
+
+            if (row->steps > 0) {
+                fn(arg, row->key);
+            }
+        }
+    }
+}
+
+/* ---- Rows and candidates ---- */
+
 table_row *table_find(const ps_table *t, uint64_t key)
 {
-    const table_shard *s = &t->shards[ps_table_shard_of(key)];
-    int64_t place = ps_keymap_find(&s->row_of, key);
+    const table_shard *s = &t->shards[ps_table_home(t, key)];
+    int64_t place = ps_table_is_fixed(t) ? fixed_place(t, s, key) : ps_keymap_find(&s->row_of, key);
 
     return place == PS_KEYMAP_NONE ? NULL : table_row_at(t, s, (uint32_t)place);
 }
 
 table_row *table_add(ps_table *t, uint64_t key)
 {
-    table_shard *s = &t->shards[ps_table_shard_of(key)];
+    table_shard *s = &t->shards[ps_table_home(t, key)];
     table_row *row;
 
     s->rows = more(s->rows, s->row_count, &s->row_cap, t->stride);

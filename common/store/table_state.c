@@ -47,34 +47,36 @@ void ps_table_put_shard(const ps_table *t, uint32_t shard, ps_state_out *out)
 
 static bool check_key(const ps_table *t, uint32_t shard, uint64_t key, ps_state_in *in)
 {
-    if (ps_table_shard_of(key) != shard) {
-        ps_state_fail(in, "key %" PRIu64 " is not of virtual shard %" PRIu32, key, shard);
-    } else if (t->conf.key_end > 0 && key >= t->conf.key_end) {
+    if (t->conf.key_end > 0 && key >= t->conf.key_end) {
         ps_state_fail(in, "key %" PRIu64 "; 0 to %" PRIu64 " are ids of table %" PRIu32, key,
                       t->conf.key_end - 1, t->conf.table);
+    } else if (ps_table_home(t, key) != shard) {
+        ps_state_fail(in, "key %" PRIu64 " is not of virtual shard %" PRIu32, key, shard);
     }
     return ps_state_is_ok(in);
 }
 
-static void take_row(ps_table *t, uint32_t shard, ps_state_in *in)
+/* Takes row number `place` of a virtual shard. A fixed vocabulary has it already. */
+static void take_row(ps_table *t, uint32_t shard, uint32_t place, ps_state_in *in)
 {
     row_head head;
-    table_row *row;
+    table_row *row, *has;
 
     ps_state_take(in, &head, sizeof head);
     if (!ps_state_is_ok(in) || !check_key(t, shard, head.key, in)) {
         return;
     }
+    has = ps_table_is_fixed(t) ? table_row_at(t, &t->shards[shard], place) : NULL;
     if (head.age > t->tick || head.flag > 1 || !isfinite(head.show) || !isfinite(head.click) ||
         head.show < 0 || head.click < 0) {
         ps_state_fail(in, "age, show or click of key %" PRIu64 " cannot be", head.key);
-    } else if (table_find(t, head.key) != NULL) {
+    } else if (table_find(t, head.key) != has) {
         ps_state_fail(in, "key %" PRIu64 " comes twice", head.key);
-    } else if (t->counters.rows >= t->conf.rows_max) {
+    } else if (has == NULL && t->counters.rows >= t->conf.rows_max) {
         ps_state_fail(in, "more than %" PRIu64 " rows of table %" PRIu32, t->conf.rows_max,
                       t->conf.table);
     } else {
-        row = table_add(t, head.key);
+        row = has != NULL ? has : table_add(t, head.key);
         row->steps = head.steps;
         row->show = head.show;
         row->click = head.click;
@@ -119,8 +121,12 @@ void ps_table_take_shard(ps_table *t, uint32_t shard, ps_state_in *in)
                       " values and steps by %s",
                       width, slots, rule, t->conf.table, t->conf.width, t->conf.optim->name);
     }
+    if (ps_state_is_ok(in) && ps_table_is_fixed(t) && rows != t->shards[shard].row_count) {
+        ps_state_fail(in, "%" PRIu32 " rows of virtual shard %" PRIu32 "; table %" PRIu32 " has %u",
+                      rows, shard, t->conf.table, t->shards[shard].row_count);
+    }
     for (uint32_t i = 0; ps_state_is_ok(in) && i < rows; i++) {
-        take_row(t, shard, in);
+        take_row(t, shard, i, in);
     }
     for (uint32_t i = 0; ps_state_is_ok(in) && i < candidates; i++) {
         take_candidate(t, shard, in);

@@ -33,12 +33,12 @@ typedef struct ps_exchange_stats {
 
 typedef struct ps_exchange ps_exchange;
 
-/* The rows of one sparse table that occur in a block: ids ascending, each once. The exchange may
+/* The rows of one table that occur in a contribution: ids ascending, each once. The exchange may
  * overwrite the gradients. */
 typedef struct ps_met_rows {
     uint64_t *keys;           /* (count) */
     float *grads;             /* (count, width) */
-    uint32_t *shows, *clicks; /* (count) */
+    uint32_t *shows, *clicks; /* (count); NULL of a fixed vocabulary */
     size_t count;
 } ps_met_rows;
 
@@ -47,14 +47,8 @@ typedef struct ps_exchange_ops {
      * `is_last` says that it is this worker's last one to the clock. */
     bool (*begin)(ps_exchange *x, uint64_t clock, uint32_t block, bool is_last);
 
-    /* (optional) Says that the gradient of a variable is 0 but in these rows (count), ascending.
-     * For variables that step by rows (ps_plan.by_rows), before their `ready`. `rows` must stay
-     * valid as long as the exchange owns the gradient. Without this call any row may be non-zero.
-     */
-    void (*touched)(ps_exchange *x, uint32_t variable, const uint32_t *rows, size_t count);
-
     /* Says that the gradients of these variables are final, and that their weights are no longer
-     * read in this step. */
+     * read in this step. Of variables that are tables the rows are pushed. */
     void (*ready)(ps_exchange *x, uint32_t first_variable, uint32_t count);
 
     /* (optional; NULL: false) Returns whether a step may be made without this worker's
@@ -70,17 +64,17 @@ typedef struct ps_exchange_ops {
      * gradient block of zeros. */
     bool (*nothing)(ps_exchange *x, uint64_t clock);
 
-    /* Sparse tables: all three functions or none. Pulls the rows of `keys` (count), ascending and
-     * each once, for `clock`: (count, width) for each table in turn, into `rows`. Blocks until they
-     * have arrived. */
+    /* Tables: all three functions or none. Of tables that grow: pulls the rows of `keys` (count),
+     * ascending and each once, for `clock`: (count, width) for each table in turn, into `rows`.
+     * Blocks until they have arrived. */
     bool (*pull_rows)(ps_exchange *x, uint64_t clock, const uint64_t *keys, size_t count,
                       float *rows);
     /* Does the same without blocking; ps_gate_wait_rows then waits for them. One such request may
      * be open while rows are pushed. */
     void (*ask_rows)(ps_exchange *x, uint64_t clock, const uint64_t *keys, size_t count,
                      float *rows);
-    /* Adds the rows that occur in the block, met (tables), to the current contribution: exactly
-     * once, also if there are none. The acknowledgements cover them too. Borrowed until the gate
+    /* Adds the rows that occur in it, met (tables), to the current contribution: exactly once, also
+     * if there are none. The acknowledgements cover them too. Borrowed until the gate
      * has all acknowledgements. */
     void (*push_rows)(ps_exchange *x, const ps_met_rows *met);
 

@@ -64,7 +64,7 @@ static ps_store_conf store_conf(const ps_plan *plan, const uint32_t *slices, uin
         const ps_variable *var = &plan->layout.variables[slice->variable];
         const ps_codec_choice *down = &plan->down[slice->variable];
         ps_codec_choice up = came_as(plan, slice->variable);
-        bool by_rows = plan->by_rows[slice->variable];
+        uint32_t t = plan->growing_count == 0 ? plan->table_of[slice->variable] : PS_NO_TABLE;
 
         list[i] = (ps_store_slice){
             .index = slice->index,
@@ -74,17 +74,23 @@ static ps_store_conf store_conf(const ps_plan *plan, const uint32_t *slices, uin
             .down = down->codec,
             .down_params = down->params,
             .is_state = var->is_state,
-            .row = by_rows ? var->shape.dim[1] : 0,
-            .gives_rows = by_rows && ps_codec_is_plain(down->codec, &down->params),
         };
+        if (t != PS_NO_TABLE) {
+            list[i].row = plan->tables[t].width;
+            list[i].table = t;
+            list[i].first_row = (slice->at - var->at) / plan->tables[t].width;
+        }
     }
     return conf;
 }
 
+static ps_tables *fixed_tables(const ps_plan *plan, const uint32_t *slices, uint32_t count);
+
 ps_store *ps_merge_store(const ps_plan *plan, const uint32_t *slices, uint32_t count,
                          const float *weights, ps_tables *tables)
 {
-    ps_store_conf conf = store_conf(plan, slices, count, weights, tables);
+    ps_store_conf conf = store_conf(plan, slices, count, weights,
+                                    tables != NULL ? tables : fixed_tables(plan, slices, count));
     ps_store *store = ps_store_create(&conf);
 
     free((void *)(uintptr_t)conf.slices);
@@ -98,25 +104,80 @@ bool ps_merge_may_overtake(const ps_plan *plan)
             plan->policy->is_deterministic);
 }
 
-uint32_t ps_merge_part_of(const ps_placement *placement, uint64_t key)
+/* ---- Tables ---- */
+
+uint32_t ps_merge_part_of(const ps_plan *plan, const ps_placement *placement, uint32_t table,
+                          uint64_t key)
 {
-    return placement->first_part[placement->server_of_shard[ps_table_shard_of(key)]];
+    const ps_plan_table *t = &plan->tables[table];
+
+    return t->slice_rows > 0
+               ? placement->part_of[plan->layout.first_slice[t->variable] + key / t->slice_rows]
+               : placement->first_part[placement->server_of_shard[ps_table_shard_of(key)]];
 }
 
-bool ps_merge_has_rows(const ps_placement *placement, uint32_t part)
+bool ps_merge_has_rows(const ps_plan *plan, const ps_placement *placement, uint32_t part)
 {
-    return placement->parts[part].thread == 0;
+    const ps_part *p = &placement->parts[part];
+    bool has = plan->growing_count > 0 && p->thread == 0;
+
+    for (uint32_t i = 0; i < p->owned_count && !has; i++) {
+        has = plan->table_of[plan->layout.slices[p->owned[i]].variable] != PS_NO_TABLE;
+    }
+    return has;
 }
 
-static ps_table_conf table_conf_of(const ps_plan *plan, uint32_t table, const bool *owned)
+/* What all tables have in common. */
+static ps_table_conf common_conf(const ps_plan *plan, uint32_t table, const bool *owned)
 {
-    const double *numbers = plan->table_params.v;
-    ps_table_conf conf = ps_table_conf_default(plan->tables[table].width, plan->descent.optim);
+    const ps_optim *optim = plan->optim_on_server ? plan->descent.optim : &ps_table_as_is;
+    ps_table_conf conf = ps_table_conf_default(plan->tables[table].width, optim);
 
     conf.table = table;
     conf.seed = plan->spec->seed;
-    conf.init_bound = plan->tables[table].init_bound;
     conf.optim_params = plan->descent.params;
+    conf.key_end = plan->tables[table].rows;
+    conf.owned = owned;
+    return conf;
+}
+
+/* Creates the tables of a fixed vocabulary with no rows yet, for the virtual shards of these
+ * slices; NULL: no slice is of one. */
+static ps_tables *fixed_tables(const ps_plan *plan, const uint32_t *slices, uint32_t count)
+{
+    ps_table_conf *tables = ps_xcalloc(plan->table_count + 1u, sizeof *tables);
+    ps_tables_conf conf = {.table_count = plan->table_count, .tables = tables};
+    bool owned[PS_SHARDS] = {false}, has_any = false;
+    ps_tables *made = NULL;
+
+    for (uint32_t i = 0; i < count; i++) {
+        const ps_slice *slice = &plan->layout.slices[slices[i]];
+
+        if (plan->table_of[slice->variable] != PS_NO_TABLE) {
+            owned[slice->shard] = has_any = true;
+        }
+    }
+    for (uint32_t i = 0; i < plan->table_count; i++) {
+        tables[i] = common_conf(plan, i, owned);
+        tables[i].slice_rows = plan->tables[i].slice_rows;
+        tables[i].first_slice = plan->layout.first_slice[plan->tables[i].variable];
+        tables[i].unseen_max = 0; /* nothing ages */
+        tables[i].rows_max = UINT32_MAX - 1;
+        conf.keys_max = tables[i].key_end > conf.keys_max ? plan->tables[i].rows : conf.keys_max;
+    }
+    if (has_any) {
+        made = ps_tables_create(&conf);
+    }
+    free(tables);
+    return made;
+}
+
+static ps_table_conf growing_conf(const ps_plan *plan, uint32_t table, const bool *owned)
+{
+    const double *numbers = plan->table_params.v;
+    ps_table_conf conf = common_conf(plan, table, owned);
+
+    conf.init_bound = plan->tables[table].init_bound;
     conf.admission = numbers[PS_TABLE_ADMIT_COUNT] > 1         ? PS_ADMIT_COUNT
                      : numbers[PS_TABLE_ADMIT_PROBABILITY] < 1 ? PS_ADMIT_PROBABILITY
                                                                : PS_ADMIT_ALL;
@@ -128,10 +189,8 @@ static ps_table_conf table_conf_of(const ps_plan *plan, uint32_t table, const bo
     conf.least_score = (float)numbers[PS_TABLE_LEAST_SCORE];
     conf.unseen_max = (uint32_t)numbers[PS_TABLE_UNSEEN];
     conf.rows_max = (uint64_t)numbers[PS_TABLE_ROWS];
-    conf.key_end = plan->tables[table].rows;
     conf.values_only = numbers[PS_TABLE_KEEPS_STATE] == 0;
     conf.saves_changes = numbers[PS_TABLE_SAVES_CHANGES] != 0;
-    conf.owned = owned;
     return conf;
 }
 
@@ -153,7 +212,7 @@ static ps_tables *make_tables(const ps_plan *plan, const ps_placement *placement
         owned[i] = placement == NULL || placement->server_of_shard[i] == server;
     }
     for (uint32_t i = 0; i < plan->table_count; i++) {
-        tables[i] = table_conf_of(plan, i, owned);
+        tables[i] = growing_conf(plan, i, owned);
         tables[i].values_only = tables[i].values_only || values_only;
     }
     made = ps_tables_create(&conf);

@@ -8,7 +8,7 @@
 #include "common/store/store.h"
 
 /* Creates a store of these slices of the job's layout (ascending; none is allowed), with their
- * initial weights one after the other, and of sparse tables, which it takes; NULL: none here. */
+ * initial weights one after the other, and of tables that grow, which it takes; NULL: none here. */
 ps_store *ps_merge_store(const ps_plan *plan, const uint32_t *slices, uint32_t count,
                          const float *weights, ps_tables *tables);
 
@@ -17,7 +17,7 @@ ps_store *ps_merge_store(const ps_plan *plan, const uint32_t *slices, uint32_t c
  * contributed. */
 bool ps_merge_may_overtake(const ps_plan *plan);
 
-/* Creates the sparse tables of a plan that has some, for the virtual shards that `placement` gives
+/* Creates the growing tables of a plan that has some, for the virtual shards that `placement` gives
  * `server`; with placement NULL for all virtual shards. The caller owns them. */
 ps_tables *ps_merge_tables(const ps_plan *plan, const ps_placement *placement, uint32_t server);
 
@@ -35,10 +35,11 @@ PS_MUST_USE ps_status ps_merge_read_tables(ps_tables *tables, const char *const 
 /* Returns what the file of a table holds at the end of the job. */
 ps_table_kind ps_merge_table_kind(const ps_plan *plan);
 
-/* Returns the part that has the row with this key, of whatever table. */
-uint32_t ps_merge_part_of(const ps_placement *placement, uint64_t key);
-/* Returns whether a part has rows of sparse tables: the first part of each server has all of its
- * server's. */
-bool ps_merge_has_rows(const ps_placement *placement, uint32_t part);
+/* Returns the part that has the row with this key of a table. */
+uint32_t ps_merge_part_of(const ps_plan *plan, const ps_placement *placement, uint32_t table,
+                          uint64_t key);
+/* Returns whether a part has rows: of tables that grow, the first part of each server has all of
+ * its server's; of a fixed vocabulary, parts have those of their slices. */
+bool ps_merge_has_rows(const ps_plan *plan, const ps_placement *placement, uint32_t part);
 
 #endif

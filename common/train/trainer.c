@@ -44,19 +44,17 @@ static ps_status take_memory(ps_trainer *t)
     return ps_ok();
 }
 
-/* Where all sparse variables go by rows nothing but their touched rows is ever written. */
+/* Where all sparse variables are tables nothing but their touched rows is ever written. */
 static void keep_rows(ps_trainer *t)
 {
     const ps_layout *layout = &t->plan->layout;
-    bool is_kept = false;
 
     for (uint32_t v = 0; v < layout->variable_count; v++) {
-        if (layout->variables[v].is_sparse && !t->plan->by_rows[v]) {
+        if (layout->variables[v].is_sparse && t->plan->table_of[v] == PS_NO_TABLE) {
             return;
         }
-        is_kept = is_kept || t->plan->by_rows[v];
     }
-    if (is_kept) {
+    if (t->plan->table_count > 0) {
         memset(t->grad->data, 0, t->grad->len);
         ps_model_keep_rows(t->model, true);
     }

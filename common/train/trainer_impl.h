@@ -82,7 +82,7 @@ struct ps_trainer {
     bool has_order;
     uint32_t order_epoch; /* epoch of `order` */
     trainer_rounds rounds;
-    struct trainer_tables *tables; /* for sparse tables; NULL: the job has none */
+    struct trainer_tables *tables; /* for sparse variables; NULL: the job has none */
     ps_holdup holdup;              /* delays of the job's straggler */
 
     pthread_mutex_t files_mutex; /* guards the reports and events */
@@ -102,7 +102,8 @@ static inline float *ps_trainer_gradients(ps_trainer *t)
 static inline const uint32_t *ps_trainer_touched(ps_trainer *t, uint32_t variable, size_t *count)
 {
     *count = 1;
-    return t->plan->by_rows[variable] ? ps_model_rows(t->model, variable, count) : NULL;
+    return t->plan->table_of[variable] != PS_NO_TABLE ? ps_model_rows(t->model, variable, count)
+                                                      : NULL;
 }
 
 /* All functions below are for the trainer's thread. One that returns bool returns false if the gate
@@ -138,12 +139,13 @@ PS_MUST_USE ps_status ps_trainer_init_rounds(ps_trainer *t);
 void ps_trainer_fini_rounds(ps_trainer *t);
 size_t ps_trainer_rounds_memory(const ps_trainer *t);
 
-/* Sparse tables. Without them these functions do nothing and return true or OK. */
+/* Tables. Without them these functions do nothing and return true or OK; those that pull do nothing
+ * if the vocabulary is fixed. */
 PS_MUST_USE ps_status ps_trainer_init_tables(ps_trainer *t);
 void ps_trainer_fini_tables(ps_trainer *t);
 /* Pulls the rows of the n gathered samples, and replaces ids in t->x by positions of these rows. */
 bool ps_trainer_pull_rows(ps_trainer *t, size_t n);
-/* Pushes the gradients of the rows of a block of n samples. */
+/* Pushes the gradients of the rows of the contribution, whose last block has n samples. */
 void ps_trainer_push_rows(ps_trainer *t, size_t n);
 /* Gathers the block after the i-th of t->clock and requests its rows, which then arrive while the
  * i-th is computed. Does nothing if the exchange or the job does not prefetch. */

@@ -28,19 +28,7 @@ static double share_of(const ps_trainer *t)
     return plan->update->per_block ? block : block * plan->assignment->held_count[t->conf.rank];
 }
 
-/* A row that nobody touched: none of its values is anything. */
-static bool is_zeros(const float *g, size_t n)
-{
-    size_t i = 0;
-
-    while (i < n && g[i] == 0.0f) {
-        i++;
-    }
-    return i == n;
-}
-
-/* The increments of a variable that goes by rows: of those that are not zeros, as servers
- * see it. */
+/* The increments of touched rows. */
 static void turn_rows(ps_trainer *t, uint32_t v, const uint32_t *ids, size_t count, ps_moment at,
                       float *g, float *state)
 {
@@ -52,10 +40,8 @@ static void turn_rows(ps_trainer *t, uint32_t v, const uint32_t *ids, size_t cou
         ps_rows row = {.id = &ids[i], .count = 1, .width = width};
         float *of_row = g + ids[i] * width;
 
-        if (!is_zeros(of_row, width)) {
-            ps_descent_increment_rows(&plan->descent, at, &row, of_row, t->weights + var->at, state,
-                                      of_row, var->size);
-        }
+        ps_descent_increment_rows(&plan->descent, at, &row, of_row, t->weights + var->at, state,
+                                  of_row, var->size);
     }
 }
 
@@ -96,14 +82,6 @@ static void ready(void *arg, uint32_t first_variable, uint32_t count)
         ps_trainer_turn_to_increments(t, first_variable, count);
     }
     ps_trainer_record_sent(t);
-    for (uint32_t v = first_variable; v < first_variable + count; v++) {
-        size_t rows;
-        const uint32_t *ids = ps_trainer_touched(t, v, &rows);
-
-        if (ids != NULL && t->exchange->ops->touched != NULL) {
-            t->exchange->ops->touched(t->exchange, v, ids, rows);
-        }
-    }
     ps_exchange_ready(t->exchange, first_variable, count);
 }
 
@@ -146,7 +124,9 @@ static bool train_block(ps_trainer *t, uint32_t epoch, uint32_t i, ps_score *sco
     if (!ps_gate_is_open(t->gate) || !ps_trainer_is_finite(t, t->step + 1, score->loss_sum, size)) {
         return false;
     }
-    ps_trainer_push_rows(t, size);
+    if (t->sends) {
+        ps_trainer_push_rows(t, size);
+    }
     return true;
 }
 

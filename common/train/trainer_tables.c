@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* trainer_tables.c - embeddings whose tables live on the servers: the rows of a batch are put
- * where the model's small tables are, and its ids become their places there (batch_rows.h). */
+/* trainer_tables.c - embeddings that travel as rows by id. The rows that a contribution touched are
+ * pushed. Of tables that grow, the rows of a batch are put where the model's small tables are, and
+ * its ids become their places there (batch_rows.h). */
 #include "common/train/trainer_impl.h"
 
 #include "common/base/log.h"
@@ -13,15 +14,18 @@
 #include <string.h>
 
 struct trainer_tables {
+    /* of tables that grow */
     ps_batch_rows batches[2]; /* of the block in hand, and of the one asked for ahead */
-    ps_batch_rows *batch;     /* the one in hand */
+    ps_batch_rows *batch;     /* the one in hand; NULL: the vocabulary is fixed */
     float *x, *targets;       /* samples of the one ahead, as the trainer's own */
     bool is_ahead;            /* it is gathered and its rows are asked for, for: */
     uint64_t clock;
     uint32_t block;
     uint64_t asked, there;    /* blocks that were ahead; of those, whose rows nobody waited for */
     uint32_t *shows, *clicks; /* (batch->count) */
-    ps_met_rows *met;         /* (tables): what is pushed */
+
+    ps_met_rows *met; /* (tables): what is pushed */
+    size_t cap;       /* rows for which `met` has room */
 };
 
 /* Room for a second block. */
@@ -37,36 +41,48 @@ static ps_status init_ahead(const ps_trainer *t, struct trainer_tables *x)
     return ps_batch_rows_init(&x->batches[1], t->plan);
 }
 
+/* Makes room for so many rows of each table. */
+static void reserve(const ps_trainer *t, size_t count)
+{
+    struct trainer_tables *x = t->tables;
+
+    if (count <= x->cap) {
+        return;
+    }
+    x->cap = count + count / 2;
+    for (uint32_t i = 0; i < t->plan->table_count; i++) {
+        ps_met_rows *met = &x->met[i];
+
+        met->keys = ps_xrealloc(met->keys, x->cap * sizeof *met->keys);
+        met->grads =
+            ps_xrealloc(met->grads, x->cap * t->plan->tables[i].width * sizeof *met->grads);
+        if (x->batch != NULL) {
+            met->shows = ps_xrealloc(met->shows, x->cap * sizeof *met->shows);
+            met->clicks = ps_xrealloc(met->clicks, x->cap * sizeof *met->clicks);
+        }
+    }
+}
+
 ps_status ps_trainer_init_tables(ps_trainer *t)
 {
     const ps_plan *plan = t->plan;
     struct trainer_tables *x;
-    size_t cap = plan->table_keys;
     ps_status st;
 
     if (plan->table_count == 0) {
         return ps_ok();
     }
     t->tables = x = ps_xcalloc(1, sizeof *x);
-    x->shows = ps_xcalloc(cap, sizeof *x->shows);
-    x->clicks = ps_xcalloc(cap, sizeof *x->clicks);
     x->met = ps_xcalloc(plan->table_count, sizeof *x->met);
+    if (plan->growing_count == 0) {
+        return ps_ok();
+    }
+    x->shows = ps_xcalloc(plan->table_keys, sizeof *x->shows);
+    x->clicks = ps_xcalloc(plan->table_keys, sizeof *x->clicks);
     x->batch = &x->batches[0];
     st = ps_batch_rows_init(&x->batches[0], plan);
     if (ps_is_ok(&st) && plan->table_params.v[PS_TABLE_PREFETCH] != 0) {
         st = init_ahead(t, x);
-    }
-    for (uint32_t i = 0; ps_is_ok(&st) && i < plan->table_count; i++) {
-        ps_met_rows *met = &x->met[i];
-
-        met->keys = ps_xcalloc(cap, sizeof *met->keys);
-        met->grads = calloc(cap * plan->tables[i].width, sizeof *met->grads);
-        met->shows = ps_xcalloc(cap, sizeof *met->shows);
-        met->clicks = ps_xcalloc(cap, sizeof *met->clicks);
-        if (met->grads == NULL) {
-            st = ps_fail(PS_RESOURCE_EXHAUSTED, "no memory for %zu rows of %u values", cap,
-                         plan->tables[i].width);
-        }
     }
     return st;
 }
@@ -99,7 +115,7 @@ bool ps_trainer_pull_rows(ps_trainer *t, size_t n)
     struct trainer_tables *x = t->tables;
     ps_status st;
 
-    if (x == NULL) {
+    if (x == NULL || x->batch == NULL) {
         return true;
     }
     assert(!x->is_ahead);
@@ -229,6 +245,29 @@ static void count_clicks(ps_trainer *t, size_t n)
     }
 }
 
+/* What is to be pushed of a table. */
+static void fill(ps_trainer *t, uint32_t table)
+{
+    const struct trainer_tables *x = t->tables;
+    uint32_t v = t->plan->tables[table].variable;
+    size_t count, width = t->plan->tables[table].width;
+    const float *grads = ps_trainer_gradients(t) + t->plan->layout.variables[v].at;
+    const uint32_t *rows = ps_model_rows(t->model, v, &count);
+    ps_met_rows *met = &t->tables->met[table];
+
+    reserve(t, count);
+    met->count = count;
+    for (size_t j = 0; j < count; j++) {
+        met->keys[j] = x->batch != NULL ? x->batch->keys[rows[j]] : rows[j];
+        memcpy(met->grads + j * width, grads + (size_t)rows[j] * width, width * sizeof *grads);
+    }
+    for (size_t j = 0; x->batch != NULL && j < count; j++) {
+        assert(rows[j] < x->batch->count);
+        met->shows[j] = x->shows[rows[j]];
+        met->clicks[j] = x->clicks[rows[j]];
+    }
+}
+
 void ps_trainer_push_rows(ps_trainer *t, size_t n)
 {
     struct trainer_tables *x = t->tables;
@@ -236,22 +275,11 @@ void ps_trainer_push_rows(ps_trainer *t, size_t n)
     if (x == NULL) {
         return;
     }
-    count_clicks(t, n);
+    if (x->batch != NULL) {
+        count_clicks(t, n);
+    }
     for (uint32_t i = 0; i < t->plan->table_count; i++) {
-        const ps_plan_table *table = &t->plan->tables[i];
-        const float *grads =
-            ps_trainer_gradients(t) + t->plan->layout.variables[table->variable].at;
-        ps_met_rows *met = &x->met[i];
-        const uint32_t *places = ps_model_rows(t->model, table->variable, &met->count);
-
-        for (size_t j = 0; j < met->count; j++) {
-            assert(places[j] < x->batch->count);
-            met->keys[j] = x->batch->keys[places[j]];
-            met->shows[j] = x->shows[places[j]];
-            met->clicks[j] = x->clicks[places[j]];
-            memcpy(met->grads + j * table->width, grads + (size_t)places[j] * table->width,
-                   table->width * sizeof *grads);
-        }
+        fill(t, i);
     }
     t->exchange->ops->push_rows(t->exchange, x->met);
 }

@@ -52,7 +52,6 @@ void ps_coder_init(ps_coder *coder, const ps_plan *plan, const ps_placement *pla
     *coder = (ps_coder){.plan = plan, .placement = placement, .rank = rank};
     coder->kept_of = ps_xcalloc(count + 1, sizeof *coder->kept_of);
     coder->is_carried = ps_xcalloc(count + 1, sizeof *coder->is_carried);
-    coder->rows = ps_xcalloc(plan->layout.variable_count + 1u, sizeof *coder->rows);
     coder->factors = ps_xcalloc(plan->layout.variable_count + 1u, sizeof *coder->factors);
     coder->is_factored = ps_xcalloc(plan->layout.variable_count + 1u, sizeof *coder->is_factored);
     for (uint32_t s = 0; s < count; s++) {
@@ -81,7 +80,6 @@ void ps_coder_fini(ps_coder *coder)
     free(coder->kept);
     free(coder->kept_of);
     free(coder->is_carried);
-    free(coder->rows);
 }
 
 size_t ps_coder_memory(const ps_coder *coder)
@@ -129,49 +127,7 @@ void ps_coder_take(ps_coder *coder, uint32_t variable, ps_state_in *in)
 void ps_coder_begin(ps_coder *coder)
 {
     memset(coder->is_carried, 0, coder->plan->layout.slice_count);
-    memset(coder->rows, 0, coder->plan->layout.variable_count * sizeof *coder->rows);
     memset(coder->is_factored, 0, coder->plan->layout.variable_count);
-}
-
-void ps_coder_touched(ps_coder *coder, uint32_t variable, const uint32_t *rows, size_t count)
-{
-    coder->rows[variable] = (ps_rows){
-        .id = rows, .count = count, .width = coder->plan->layout.variables[variable].shape.dim[1]};
-}
-
-/* Touched rows of a slice. */
-static ps_rows rows_of(const ps_coder *coder, uint32_t slice)
-{
-    const ps_slice *at = &coder->plan->layout.slices[slice];
-    const ps_rows *all = &coder->rows[at->variable];
-    size_t skip;
-
-    return all->id == NULL
-               ? (ps_rows){0}
-               : ps_rows_within(all, at->at - coder->plan->layout.variables[at->variable].at, at->n,
-                                &skip);
-}
-
-bool ps_coder_is_zeros(const ps_coder *coder, uint32_t slice)
-{
-    ps_rows rows = rows_of(coder, slice);
-
-    return rows.id != NULL && rows.count == 0;
-}
-
-/* Of a slice whose touched rows are known. */
-static size_t encode_rows(const ps_coder *coder, uint32_t slice, const ps_rows *rows, uint64_t key,
-                          const float *x, uint8_t *out, ps_encoding *head)
-{
-    const ps_codec_choice *up = up_of(coder->plan, slice);
-    size_t first = rows->first / rows->width;
-    uint16_t at[PS_CODEC_VALUES];
-
-    for (size_t j = 0; j < rows->count; j++) {
-        at[j] = (uint16_t)(rows->id[j] - first);
-    }
-    return ps_codec_encode_rows(up->codec, &up->params, key, slice, x,
-                                coder->plan->layout.slices[slice].n, at, rows->count, out, head);
 }
 
 void ps_coder_carry(ps_coder *coder, uint32_t slice, float *x)
@@ -260,11 +216,7 @@ size_t ps_coder_encode_run(ps_coder *coder, uint32_t slice, uint64_t clock, uint
     const ps_plan *plan = coder->plan;
     const ps_codec_choice *up = up_of(plan, slice);
     uint64_t key = ps_draw_key(plan->spec->seed, PS_DRAW_UP, slice, clock, contributor);
-    ps_rows rows = rows_of(coder, slice);
 
-    if (rows.id != NULL) {
-        return encode_rows(coder, slice, &rows, key, x, out, head);
-    }
     return ps_feedback_encode(up->codec, &up->params, coder->kept_of[slice], key, slice, x,
                               plan->layout.slices[slice].n, out, head);
 }

@@ -14,7 +14,6 @@
 
 #include "common/base/state.h"
 #include "common/job/plan.h"
-#include "common/optim/rows.h"
 #include "common/wire/matrix.h"
 
 #include <stdbool.h>
@@ -26,7 +25,6 @@ typedef struct ps_coder {
     float *kept;                   /* memory of all states; NULL: no slice has any */
     float **kept_of;               /* (slice_count): state of each slice, in `kept`; NULL: none */
     uint8_t *is_carried;  /* (slice_count): the state is in the gradient of this contribution */
-    ps_rows *rows;        /* (variable_count): rows that are not zeros; id NULL: not known */
     ps_factors *factors;  /* (variable_count): of variables sent whole; all 0 for the others */
     uint8_t *is_factored; /* (variable_count): the factors are those of this contribution */
 } ps_coder;
@@ -46,13 +44,6 @@ void ps_coder_take(ps_coder *coder, uint32_t variable, ps_state_in *in);
 
 /* Begins a contribution, of which no slice has been carried. */
 void ps_coder_begin(ps_coder *coder);
-
-/* Says that in this contribution all rows of a variable but these (count), ascending, are zeros.
- * For variables that step by rows. `rows` is borrowed until the next contribution begins. */
-void ps_coder_touched(ps_coder *coder, uint32_t variable, const uint32_t *rows, size_t count);
-
-/* Returns whether ps_coder_touched says that all values of the slice are 0. */
-bool ps_coder_is_zeros(const ps_coder *coder, uint32_t slice);
 
 /* Adds the state of the slice to its gradient x (n), as ps_feedback_carry does. Further calls in
  * the same contribution change nothing. */

@@ -16,13 +16,31 @@ static void init_stream(ps_connection *conn, connection_stream *s)
     ps_redial_init(&s->redial, conn->x->transport->loop, &conn->x->gate, on_retry);
 }
 
+/* Slices of a fixed vocabulary do not travel: their rows do. */
+static void choose_slices(ps_connection *conn, const ps_part *part)
+{
+    ps_wire_client *x = conn->x;
+
+    conn->owned = ps_xcalloc(part->owned_count + 1u, sizeof *conn->owned);
+    for (uint32_t i = 0; i < part->owned_count; i++) {
+        uint32_t slice = part->owned[i];
+
+        if (x->plan->table_of[x->layout->slices[slice].variable] != PS_NO_TABLE) {
+            x->position[slice] = CONNECTION_NO_POSITION;
+            ps_connection_rows_own(conn, slice);
+        } else {
+            x->position[slice] = conn->owned_count;
+            conn->owned[conn->owned_count++] = slice;
+        }
+    }
+}
+
 void ps_connection_init(ps_connection *conn, ps_wire_client *x, uint32_t part)
 {
     conn->x = x;
     conn->part = part;
-    conn->owned = x->placement->parts[part].owned;
-    conn->owned_count = x->placement->parts[part].owned_count;
     conn->rows = ps_connection_rows_create(conn);
+    choose_slices(conn, &x->placement->parts[part]);
     conn->is_used = conn->owned_count > 0 || conn->rows != NULL;
     conn->state = ps_xcalloc(conn->owned_count + 1, sizeof *conn->state);
     conn->slices = ps_xcalloc(conn->owned_count + 1, sizeof *conn->slices);
@@ -42,6 +60,7 @@ void ps_connection_fini(ps_connection *conn)
         ps_buf_unref(conn->encoded[i]);
     }
     ps_connection_rows_destroy(conn->rows);
+    free(conn->owned);
     free(conn->state);
     free(conn->slices);
     free(conn->got);
@@ -72,6 +91,9 @@ void ps_connection_open(ps_connection *conn)
     }
     for (uint32_t i = 0; i < conn->owned_count; i++) {
         conn->got[i] = conn->version[i] = conn->x->begins_at;
+    }
+    if (conn->rows != NULL) {
+        conn->rows->got = conn->x->begins_at;
     }
     open_stream(&conn->push);
     open_stream(&conn->pull);

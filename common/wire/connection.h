@@ -19,18 +19,12 @@ enum {
     CONNECTION_MESSAGE_US = 10000,       /* messages get shorter if they take longer than this, */
     CONNECTION_MESSAGE_LEAST = 64 << 10, /* but not shorter than this many bytes */
     /* most encodings of rows in a message */
-    CONNECTION_ROW_HEADS = PS_PAYLOAD_MAX / (4 * PS_CODEC_VALUES) + 1,
-    /* If more slices than this are zeros, one last message without slices stands for all of them.
-     */
-    CONNECTION_ZEROS = 16
+    CONNECTION_ROW_HEADS = PS_PAYLOAD_MAX / (4 * PS_CODEC_VALUES) + 1
 };
 
-typedef enum connection_slice_state {
-    SLICE_WAITS,
-    SLICE_READY,
-    SLICE_ZEROS, /* ready, and all values are 0 */
-    SLICE_SENT
-} connection_slice_state;
+#define CONNECTION_NO_POSITION UINT32_MAX /* of slices that do not travel */
+
+typedef enum connection_slice_state { SLICE_WAITS, SLICE_READY, SLICE_SENT } connection_slice_state;
 
 typedef struct ps_connection ps_connection;
 typedef struct ps_wire_client ps_wire_client;
@@ -43,7 +37,7 @@ typedef struct connection_stream {
     ps_redial redial;
 } connection_stream;
 
-/* The rows of sparse tables that a connection pulls and pushes (connection_rows.c). */
+/* The rows of sparse variables that a connection pulls and pushes (connection_rows.c). */
 typedef struct connection_rows {
     size_t most;  /* limit of keys in a message */
     size_t width; /* values in a row of the widest table */
@@ -55,6 +49,12 @@ typedef struct connection_rows {
     size_t at;          /* keys whose rows have arrived */
     size_t asked;       /* keys in the request that is not answered; 0: no such request */
 
+    /* of a fixed vocabulary */
+    uint32_t *slices; /* (slice_count): slices of the part whose rows these are */
+    uint32_t slice_count;
+    size_t values; /* of all these slices */
+    uint64_t got;  /* newest clock of which all rows have arrived */
+
     /* pushes */
     bool is_ready;  /* the rows of the contribution are in the client's box */
     bool is_sent;   /* all of them have been sent */
@@ -65,15 +65,15 @@ typedef struct connection_rows {
     /* scratch for one message */
     uint64_t *keys;           /* (most) */
     uint32_t *shows, *clicks; /* (most) */
-    float *values;            /* (most, width) */
+    float *values_of_rows;    /* (most, width) */
     ps_encoding heads[CONNECTION_ROW_HEADS];
 } connection_rows;
 
 struct ps_connection {
     ps_wire_client *x;
-    connection_rows *rows; /* NULL: the part has no rows of sparse tables */
+    connection_rows *rows; /* NULL: the part has no rows of sparse variables */
     uint32_t part;         /* of the placement: the thread at the other end */
-    const uint32_t *owned; /* (owned_count): slices of the part, ascending */
+    uint32_t *owned;       /* (owned_count): slices of the part that travel, ascending */
     uint32_t owned_count;
     connection_stream push, pull;
     bool is_used; /* the part has slices or rows of this job; else the streams stay closed */
@@ -88,8 +88,7 @@ struct ps_connection {
     bool request_due; /* acknowledged: request the next weights when all slices are ready */
     uint8_t *state;   /* (owned_count) connection_slice_state */
     uint32_t unsent;  /* slices not SENT */
-    uint32_t ready;   /* slices READY or ZEROS */
-    uint32_t zeros;   /* slices ZEROS */
+    uint32_t ready;   /* slices READY */
     size_t ready_bytes;
     uint32_t from; /* position in `owned` at which a message begins; 0 unless transport->spreads */
 
@@ -106,6 +105,7 @@ struct ps_connection {
     uint64_t requested;   /* clock of the request */
     uint64_t *got;        /* (owned_count): newest clock received */
     uint32_t request_left; /* slices that the server has not sent yet for this request */
+    bool request_rows;     /* rows that have changed come too, and are not complete */
 
     /* scratch for one message */
     ps_encoding heads[CONNECTION_BATCH];

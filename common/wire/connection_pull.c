@@ -43,13 +43,21 @@ static void open_request(ps_connection *conn, bool is_whole)
     conn->request_open = true;
     conn->request_sent = false;
     conn->request_whole = is_whole;
-    conn->request_left = conn->owned_count;
+    ps_connection_expect(conn);
     ps_connection_ask(conn);
+}
+
+void ps_connection_expect(ps_connection *conn)
+{
+    conn->request_left = conn->owned_count;
+    conn->request_rows = conn->rows != NULL && conn->rows->slice_count > 0;
 }
 
 void ps_connection_request_slices(ps_connection *conn, uint64_t clock)
 {
-    if (conn->owned_count == 0 || clock > conn->x->plan->total_clocks) {
+    bool is_any = conn->owned_count > 0 || (conn->rows != NULL && conn->rows->slice_count > 0);
+
+    if (!is_any || clock > conn->x->plan->total_clocks) {
         return; /* nothing is here, or nobody will train on it */
     }
     conn->requested = clock;
@@ -77,7 +85,8 @@ static ps_status take_slice(ps_connection *conn, const Psgd__V1__PullWeightsResp
     ps_status st;
 
     *is_new = false;
-    if (head->slice >= x->layout->slice_count || x->placement->part_of[head->slice] != conn->part) {
+    if (head->slice >= x->layout->slice_count || x->placement->part_of[head->slice] != conn->part ||
+        x->position[head->slice] == CONNECTION_NO_POSITION) {
         return ps_fail(PS_DATA_LOSS, "slice %u is not of this server", head->slice);
     }
     if (head->payload_bytes > PS_SLICE_VALUES * sizeof(float) ||
@@ -86,10 +95,6 @@ static ps_status take_slice(ps_connection *conn, const Psgd__V1__PullWeightsResp
                        head->payload_bytes);
     }
     kind = ps_piece_down(x->plan, head->slice);
-    if (head->others_stay && !kind->may_stay) {
-        return ps_fail(PS_DATA_LOSS, "slice %u: others_stay, which is of slices that go by rows",
-                       head->slice);
-    }
     position = x->position[head->slice];
     if (conn->got[position] >= conn->requested) {
         return ps_ok(); /* repeated after a break; the weights may be in use */
@@ -103,45 +108,27 @@ static ps_status take_slice(ps_connection *conn, const Psgd__V1__PullWeightsResp
     return st;
 }
 
-/* Slices of an answer that are as they were: those that are new into conn->slices from
- * *count on. *all: how many there are. */
-static ps_status take_same(ps_connection *conn, const Psgd__V1__PullWeightsResponse *reply,
-                           uint32_t *count, uint32_t *all)
+void ps_connection_took(ps_connection *conn, const uint32_t *slices, uint32_t count,
+                        uint64_t version)
 {
-    const ps_wire_client *x = conn->x;
+    ps_wire_client *x = conn->x;
 
-    *all = 0;
-    if (reply->n_same % 2 != 0) {
-        return ps_fail(PS_DATA_LOSS, "same: %zu numbers, pairs are allowed", reply->n_same);
+    conn->request_open = conn->request_left > 0 || conn->request_rows || conn->request_bad > 0;
+    if (ps_merge_may_overtake(x->plan)) {
+        ps_gate_overtake(&x->gate, conn->requested, version);
     }
-    for (size_t i = 0; i < reply->n_same; i += 2) {
-        uint32_t first = reply->same[i], n = reply->same[i + 1];
-
-        if (first >= x->layout->slice_count || n > x->layout->slice_count - first ||
-            n > conn->request_left - (uint32_t)reply->n_slices - *all) {
-            return ps_fail(PS_DATA_LOSS, "same: %u slices from %u on, of %u; %u are wanted", n,
-                           first, x->layout->slice_count, conn->request_left);
-        }
-        for (uint32_t s = first; s < first + n; s++) {
-            if (x->placement->part_of[s] != conn->part || !ps_piece_down(x->plan, s)->may_stay) {
-                return ps_fail(PS_DATA_LOSS, "same: slice %u is not one that goes by rows here", s);
-            }
-            if (conn->got[x->position[s]] < conn->requested) {
-                conn->got[x->position[s]] = conn->requested;
-                conn->slices[(*count)++] = s;
-                atomic_fetch_add(&conn->x->base.count.float32_down,
-                                 x->layout->slices[s].n * sizeof(float));
-            }
-        }
-        *all += n;
+    ps_gate_delivered(&x->gate, conn->part, slices, count, conn->requested, !conn->request_open);
+    if (!conn->request_open && x->asks_early) {
+        ps_connection_request_slices(conn, conn->requested + 1);
+    } else if (conn->request_left == 0 && !conn->request_rows && conn->request_bad > 0) {
+        resync(conn);
     }
-    return ps_ok();
 }
 
 ps_status ps_connection_slices_take(ps_connection *conn, const Psgd__V1__PullWeightsResponse *reply,
                                     const ps_incoming *payload)
 {
-    uint32_t count = 0, same;
+    uint32_t count = 0;
     size_t at = 0;
     ps_status st;
 
@@ -164,21 +151,9 @@ ps_status ps_connection_slices_take(ps_connection *conn, const Psgd__V1__PullWei
             conn->slices[count++] = reply->slices[i]->slice;
         }
     }
-    st = take_same(conn, reply, &count, &same);
-    if (!ps_is_ok(&st)) {
-        return st;
-    }
-    conn->request_left -= (uint32_t)reply->n_slices + same;
-    conn->request_open = conn->request_left > 0 || conn->request_bad > 0;
-    if (ps_merge_may_overtake(conn->x->plan) && reply->n_slices + same > 0) {
-        ps_gate_overtake(&conn->x->gate, reply->clock, reply->version);
-    }
-    ps_gate_delivered(&conn->x->gate, conn->part, conn->slices, count, reply->clock,
-                      !conn->request_open);
-    if (!conn->request_open && conn->x->asks_early) {
-        ps_connection_request_slices(conn, conn->requested + 1);
-    } else if (conn->request_left == 0 && conn->request_bad > 0) {
-        resync(conn);
+    conn->request_left -= (uint32_t)reply->n_slices;
+    if (reply->n_slices > 0) {
+        ps_connection_took(conn, conn->slices, count, reply->version);
     }
     return ps_ok();
 }

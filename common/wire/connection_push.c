@@ -33,7 +33,6 @@ void ps_connection_contribution(ps_connection *conn, uint64_t clock, uint32_t bl
     memset(conn->state, is_nothing ? SLICE_READY : SLICE_WAITS, conn->owned_count);
     conn->unsent = conn->owned_count;
     conn->ready = is_nothing ? conn->owned_count : 0;
-    conn->zeros = 0;
     conn->ready_bytes = 0;
     conn->sent_bytes = 0;
     conn->request_due = false;
@@ -44,7 +43,7 @@ void ps_connection_slices_again(ps_connection *conn, ps_wire_stream stream)
 {
     if (stream == PS_WIRE_PULL) {
         conn->request_sent = false;
-        conn->request_left = conn->owned_count; /* what came before comes again */
+        ps_connection_expect(conn); /* what came before comes again */
         return;
     }
     for (uint32_t i = 0; conn->has_contribution && i < conn->owned_count; i++) {
@@ -74,11 +73,6 @@ void ps_connection_slice_ready(ps_connection *conn, uint32_t position)
     conn->ready++;
     if (conn->is_nothing) {
         return; /* sent again; what feedback has left out waits for the next */
-    }
-    if (ps_coder_is_zeros(&conn->x->coder, slice->index)) {
-        conn->state[position] = SLICE_ZEROS;
-        conn->zeros++;
-        return;
     }
     conn->ready_bytes += ps_coder_size(&conn->x->coder, slice->index);
     ps_coder_carry(&conn->x->coder, slice->index, gradient_of(conn, slice));
@@ -161,19 +155,12 @@ static void send_message(ps_connection *conn, size_t slices, size_t pieces)
     ps_connection_send(conn, &req, pieces);
 }
 
-/* No slices stand for zeros in all of them that were not sent. */
+/* No slices stand for zeros in all of them. */
 static void send_nothing(ps_connection *conn)
 {
-    size_t values = 0;
-
-    for (uint32_t i = 0; !conn->is_nothing && i < conn->owned_count; i++) {
-        values += conn->state[i] == SLICE_ZEROS ? conn->x->layout->slices[conn->owned[i]].n : 0;
-    }
-    atomic_fetch_add(&conn->x->base.count.float32_up, values * sizeof(float));
     memset(conn->state, SLICE_SENT, conn->owned_count);
     conn->unsent = 0;
     conn->ready = 0;
-    conn->zeros = 0;
     send_message(conn, 0, 0);
 }
 
@@ -187,11 +174,9 @@ static uint32_t brings(const ps_connection *conn, uint32_t position)
 }
 
 /* Is it to be in the next message? */
-static bool is_to_send(const ps_connection *conn, uint32_t position, bool has_few_zeros)
+static bool is_to_send(const ps_connection *conn, uint32_t position)
 {
-    return (conn->state[position] == SLICE_READY ||
-            (conn->state[position] == SLICE_ZEROS && has_few_zeros)) &&
-           brings(conn, position) > 0;
+    return conn->state[position] == SLICE_READY && brings(conn, position) > 0;
 }
 
 /* Chooses where to begin among the slices that are ready. */
@@ -202,7 +187,7 @@ static void spread(ps_connection *conn)
 
     conn->from = 0;
     for (uint32_t i = 0; x->transport->spreads && i < conn->owned_count; i++) {
-        if (conn->state[i] == SLICE_READY || conn->state[i] == SLICE_ZEROS) {
+        if (conn->state[i] == SLICE_READY) {
             conn->from = i;
             if (skip-- == 0) {
                 return;
@@ -217,10 +202,7 @@ static size_t mark_sent(ps_connection *conn, uint32_t i, uint32_t count, size_t 
     size_t values = 0;
 
     for (uint32_t k = i; k < i + count; k++) {
-        bool is_zeros = conn->state[k] == SLICE_ZEROS;
-
-        conn->ready_bytes -= is_zeros ? 0 : size;
-        conn->zeros -= is_zeros;
+        conn->ready_bytes -= size;
         conn->state[k] = SLICE_SENT;
         values += conn->x->layout->slices[conn->owned[k]].n;
         size = 0; /* the first one's is that of all */
@@ -234,7 +216,6 @@ static size_t mark_sent(ps_connection *conn, uint32_t i, uint32_t count, size_t 
 static void send_ready(ps_connection *conn)
 {
     size_t bytes = 0, pieces = 0, n = 0, values = 0;
-    bool has_few_zeros = conn->zeros <= CONNECTION_ZEROS;
     ps_buf *out = NULL;
     uint32_t from = conn->from;
 
@@ -242,7 +223,7 @@ static void send_ready(ps_connection *conn)
         uint32_t i = (from + k) % conn->owned_count;
         size_t size;
 
-        if (!is_to_send(conn, i, has_few_zeros)) {
+        if (!is_to_send(conn, i)) {
             continue;
         }
         size = ps_coder_size(&conn->x->coder, conn->owned[i]);
@@ -266,7 +247,9 @@ static void send_ready(ps_connection *conn)
  * after the acknowledgement, where another holder of the block was faster. */
 static void ask_if_due(ps_connection *conn)
 {
-    if (conn->request_due && conn->ready == conn->unsent) {
+    bool has_rows = conn->rows == NULL || conn->rows->is_ready;
+
+    if (conn->request_due && conn->ready == conn->unsent && has_rows) {
         conn->request_due = false;
         ps_connection_request_slices(conn, conn->clock + 1);
     }
@@ -277,10 +260,8 @@ bool ps_connection_slices_send(ps_connection *conn)
     if (conn->ready == 0) {
         return false;
     }
-    if (conn->is_nothing || (conn->zeros > CONNECTION_ZEROS && conn->zeros == conn->unsent)) {
+    if (conn->is_nothing) {
         send_nothing(conn);
-    } else if (conn->ready == conn->zeros && conn->zeros > CONNECTION_ZEROS) {
-        return false; /* with the rest */
     } else if (conn->ready == conn->unsent ||
                conn->ready_bytes >= conn->x->transport->batch_bytes ||
                conn->ready_bytes >= conn->message_bytes) {

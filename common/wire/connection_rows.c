@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* connection_rows.c - rows of sparse tables on the streams of a connection: keys out and rows in,
- * gradients of rows out.
+/* connection_rows.c - rows of sparse variables on the streams of a connection: keys out and rows
+ * in, gradients of rows out.
  *
- * What is asked for and pushed is the client's (wanted, met): a connection's share of it are
- * the keys of its part. When a stream breaks, the pull goes on with the keys whose rows have not
- * come, the push begins anew.
+ * Of a fixed vocabulary the rows that have changed come in, without keys out, to where the
+ * variable's slices are; these count as arrived when the rows are complete. Else what is asked for
+ * and pushed is the client's (wanted, met): a connection's share of it are the keys of its part.
+ * When a stream breaks, the pull goes on with the keys whose rows have not come, the push begins
+ * anew.
  */
 #include "common/wire/wire_client_impl.h"
 
@@ -22,7 +24,7 @@ connection_rows *ps_connection_rows_create(const ps_connection *conn)
     const ps_plan *plan = conn->x->plan;
     connection_rows *r;
 
-    if (plan->table_count == 0 || !ps_merge_has_rows(conn->x->placement, conn->part)) {
+    if (!ps_merge_has_rows(plan, conn->x->placement, conn->part)) {
         return NULL;
     }
     r = ps_xcalloc(1, sizeof *r);
@@ -34,7 +36,7 @@ connection_rows *ps_connection_rows_create(const ps_connection *conn)
     for (uint32_t t = 0; t < plan->table_count; t++) {
         r->width = plan->tables[t].width > r->width ? plan->tables[t].width : r->width;
     }
-    r->values = ps_xcalloc(r->most * r->width, sizeof *r->values);
+    r->values_of_rows = ps_xcalloc(r->most * r->width, sizeof *r->values_of_rows);
     return r;
 }
 
@@ -42,15 +44,30 @@ void ps_connection_rows_destroy(connection_rows *r)
 {
     if (r != NULL) {
         free(r->index);
+        free(r->slices);
         free(r->keys);
         free(r->shows);
         free(r->clicks);
-        free(r->values);
+        free(r->values_of_rows);
         free(r);
     }
 }
 
+void ps_connection_rows_own(ps_connection *conn, uint32_t slice)
+{
+    connection_rows *r = conn->rows;
+
+    r->slices = ps_xrealloc(r->slices, (r->slice_count + 1) * sizeof *r->slices);
+    r->slices[r->slice_count++] = slice;
+    r->values += conn->x->layout->slices[slice].n;
+}
+
 /* ---- Pulls ---- */
+
+static bool is_here(const ps_connection *conn, uint32_t table, uint64_t key)
+{
+    return ps_merge_part_of(conn->x->plan, conn->x->placement, table, key) == conn->part;
+}
 
 bool ps_connection_rows_ask(ps_connection *conn, Psgd__V1__PullWeightsRequest *req)
 {
@@ -82,7 +99,7 @@ void ps_connection_ask_rows(ps_connection *conn)
     r->at = 0;
     r->asked = 0;
     for (size_t i = 0; i < wanted->count; i++) {
-        if (ps_merge_part_of(conn->x->placement, wanted->keys[i]) == conn->part) {
+        if (is_here(conn, 0, wanted->keys[i])) {
             r->index[r->index_count++] = (uint32_t)i;
         }
     }
@@ -90,19 +107,25 @@ void ps_connection_ask_rows(ps_connection *conn)
     ps_connection_ask(conn);
 }
 
+static ps_parts_reader reader_of(const Psgd__V1__PullWeightsResponse *reply,
+                                 const ps_incoming *payload)
+{
+    return (ps_parts_reader){.heads = reply->rows->values,
+                             .count = reply->rows->n_values,
+                             .view = payload->view,
+                             .arg = payload->arg,
+                             .bytes = payload->len};
+}
+
 /* The rows asked for, to their places. */
-static ps_status take(ps_connection *conn, const Psgd__V1__PullWeightsResponse *reply,
-                      const ps_incoming *payload)
+static ps_status take_asked(ps_connection *conn, const Psgd__V1__PullWeightsResponse *reply,
+                            const ps_incoming *payload)
 {
     const ps_plan *plan = conn->x->plan;
     const wanted_rows *wanted = &conn->x->wanted;
     connection_rows *r = conn->rows;
     float *to = wanted->rows;
-    ps_parts_reader reader = {.heads = reply->rows->values,
-                              .count = reply->rows->n_values,
-                              .view = payload->view,
-                              .arg = payload->arg,
-                              .bytes = payload->len};
+    ps_parts_reader reader = reader_of(reply, payload);
 
     if (reply->n_slices > 0 || r == NULL || !r->is_pulling || r->asked == 0 ||
         reply->clock != wanted->clock || reply->rows->count != r->asked) {
@@ -112,14 +135,15 @@ static ps_status take(ps_connection *conn, const Psgd__V1__PullWeightsResponse *
     }
     for (uint32_t t = 0; t < plan->table_count; t++) {
         size_t width = plan->tables[t].width;
-        ps_status st = ps_parts_read(&reader, plan->down[plan->tables[t].variable].codec, r->values,
-                                     r->asked * width);
+        ps_status st = ps_parts_read(&reader, plan->down[plan->tables[t].variable].codec,
+                                     r->values_of_rows, r->asked * width);
 
         if (!ps_is_ok(&st)) {
             return st;
         }
         for (size_t i = 0; i < r->asked; i++) {
-            memcpy(to + r->index[r->at + i] * width, r->values + i * width, width * sizeof *to);
+            memcpy(to + r->index[r->at + i] * width, r->values_of_rows + i * width,
+                   width * sizeof *to);
         }
         to += wanted->count * width;
         atomic_fetch_add(&conn->x->base.count.float32_down, r->asked * width * sizeof *to);
@@ -127,12 +151,80 @@ static ps_status take(ps_connection *conn, const Psgd__V1__PullWeightsResponse *
     return ps_parts_end(&reader);
 }
 
+/* Checks that these are rows of the part, of one table. */
+static ps_status check_changed(const ps_connection *conn,
+                               const Psgd__V1__PullWeightsResponse *reply)
+{
+    const ps_plan *plan = conn->x->plan;
+    const Psgd__V1__RowValues *rows = reply->rows;
+
+    if (reply->n_slices > 0 || !conn->request_rows || reply->clock != conn->requested ||
+        rows->n_keys != rows->count || rows->count > conn->rows->most ||
+        rows->table >= plan->table_count) {
+        return ps_fail(PS_DATA_LOSS, "%u rows of table %u for clock %llu, asked for clock %llu",
+                       rows->count, rows->table, (unsigned long long)reply->clock,
+                       (unsigned long long)conn->requested);
+    }
+    for (size_t i = 0; i < rows->n_keys; i++) {
+        if (rows->keys[i] >= plan->tables[rows->table].rows ||
+            !is_here(conn, rows->table, rows->keys[i])) {
+            return ps_fail(PS_DATA_LOSS, "row %llu of table %u is not of this server",
+                           (unsigned long long)rows->keys[i], rows->table);
+        }
+    }
+    return ps_ok();
+}
+
+/* Rows that have changed, to their places in the weights. */
+static ps_status take_changed(ps_connection *conn, const Psgd__V1__PullWeightsResponse *reply,
+                              const ps_incoming *payload)
+{
+    ps_wire_client *x = conn->x;
+    connection_rows *r = conn->rows;
+    const Psgd__V1__RowValues *rows = reply->rows;
+    ps_parts_reader reader = reader_of(reply, payload);
+    const ps_plan_table *table;
+    bool is_new = r->got < conn->requested; /* else repeated after a break, and may be in use */
+    ps_status st = check_changed(conn, reply);
+    float *to;
+
+    if (!ps_is_ok(&st)) {
+        return st;
+    }
+    table = &x->plan->tables[rows->table];
+    st = ps_parts_read(&reader, x->plan->down[table->variable].codec, r->values_of_rows,
+                       rows->n_keys * table->width);
+    if (ps_is_ok(&st)) {
+        st = ps_parts_end(&reader);
+    }
+    to = x->weights + x->layout->variables[table->variable].at;
+    for (size_t i = 0; ps_is_ok(&st) && is_new && i < rows->n_keys; i++) {
+        memcpy(to + rows->keys[i] * table->width, r->values_of_rows + i * table->width,
+               table->width * sizeof *to);
+    }
+    if (!ps_is_ok(&st)) {
+        return st;
+    }
+    conn->request_rows = !rows->is_last;
+    if (rows->is_last && is_new) {
+        r->got = conn->requested;
+        atomic_fetch_add(&x->base.count.float32_down, r->values * sizeof *to);
+    }
+    ps_connection_took(conn, r->slices, rows->is_last && is_new ? r->slice_count : 0,
+                       reply->version);
+    return st;
+}
+
 ps_status ps_connection_rows_take(ps_connection *conn, const Psgd__V1__PullWeightsResponse *reply,
                                   const ps_incoming *payload)
 {
-    ps_status st = take(conn, reply, payload);
     connection_rows *r = conn->rows;
+    ps_status st;
 
+    if (r != NULL && r->slice_count > 0) {
+        return take_changed(conn, reply, payload);
+    }
+    st = take_asked(conn, reply, payload);
     if (!ps_is_ok(&st)) {
         return st;
     }
@@ -184,11 +276,14 @@ static size_t gather(ps_connection *conn, uint32_t t, size_t *from)
     connection_rows *r = conn->rows;
 
     for (; *from < met->count && n < r->most; (*from)++) {
-        if (ps_merge_part_of(conn->x->placement, met->keys[*from]) == conn->part) {
+        if (is_here(conn, t, met->keys[*from])) {
             r->keys[n] = met->keys[*from];
-            r->shows[n] = met->shows[*from];
-            r->clicks[n] = met->clicks[*from];
-            memcpy(r->values + n * width, met->grads + *from * width, width * sizeof *r->values);
+            if (met->shows != NULL) {
+                r->shows[n] = met->shows[*from];
+                r->clicks[n] = met->clicks[*from];
+            }
+            memcpy(r->values_of_rows + n * width, met->grads + *from * width,
+                   width * sizeof *met->grads);
             n++;
         }
     }
@@ -202,7 +297,7 @@ static bool is_rest_empty(const ps_connection *conn, uint32_t t, size_t from)
         const ps_met_rows *met = &conn->x->met[t];
 
         for (; from < met->count; from++) {
-            if (ps_merge_part_of(conn->x->placement, met->keys[from]) == conn->part) {
+            if (is_here(conn, t, met->keys[from])) {
                 return false;
             }
         }
@@ -222,8 +317,10 @@ static void send_part(ps_connection *conn, uint32_t t, size_t n)
     uint64_t key = ps_draw_key(plan->spec->seed, PS_DRAW_UP, t, conn->clock,
                                ((uint64_t)r->part << 32) | conn->block);
     Psgd__V1__Encoding *ptrs[CONNECTION_ROW_HEADS];
+    bool has_seen = conn->x->met[t].shows != NULL;
 
-    out->len = ps_parts_encode(up->codec, &up->params, key, r->values, values, out->data, r->heads);
+    out->len = ps_parts_encode(up->codec, &up->params, key, r->values_of_rows, values, out->data,
+                               r->heads);
     for (size_t i = 0; i < heads; i++) {
         ptrs[i] = &r->heads[i].msg;
     }
@@ -232,14 +329,17 @@ static void send_part(ps_connection *conn, uint32_t t, size_t n)
     rows.keys = r->keys;
     rows.n_keys = n;
     rows.shows = r->shows;
-    rows.n_shows = n;
+    rows.n_shows = has_seen ? n : 0;
     rows.clicks = r->clicks;
-    rows.n_clicks = n;
+    rows.n_clicks = has_seen ? n : 0;
     rows.is_last = r->is_sent;
     rows.values = ptrs;
     rows.n_values = heads;
     req.rows = &rows;
     conn->pieces[0] = (ps_piece){.data = out->data, .len = out->len, .buf = out};
+    if (r->slice_count > 0) {
+        values = r->is_sent ? r->values : 0;
+    }
     atomic_fetch_add(&conn->x->base.count.float32_up, values * sizeof(float));
     ps_connection_send(conn, &req, out->len > 0);
     ps_buf_unref(out);

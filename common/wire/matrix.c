@@ -150,8 +150,7 @@ static ps_status check(const ps_plan *plan, const matrix *m, const Psgd__V1__Enc
     const char *name = plan->layout.variables[m->variable].name;
 
     if (head->codec_case != PSGD__V1__ENCODING__CODEC_POWERSGD ||
-        head->lossless != PSGD__V1__LOSSLESS__LOSSLESS_UNSPECIFIED || head->row_width != 0 ||
-        head->others_stay) {
+        head->lossless != PSGD__V1__LOSSLESS__LOSSLESS_UNSPECIFIED || head->row_width != 0) {
         return ps_fail(PS_INVALID_ARGUMENT, "slice %u: of %s, which comes whole, as powersgd",
                        head->slice, PS_SHORT(name, 40));
     }

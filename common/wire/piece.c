@@ -13,10 +13,8 @@ const ps_piece_kind *ps_piece_up(const ps_plan *plan, uint32_t slice)
 
 const ps_piece_kind *ps_piece_down(const ps_plan *plan, uint32_t slice)
 {
-    if (plan->update->broadcasts) {
-        return &ps_piece_change;
-    }
-    return plan->by_rows[plan->layout.slices[slice].variable] ? &ps_piece_touched : &ps_piece_run;
+    (void)slice;
+    return plan->update->broadcasts ? &ps_piece_change : &ps_piece_run;
 }
 
 static uint32_t bring_itself(const ps_plan *plan, const ps_placement *placement, uint32_t slice)
@@ -62,12 +60,6 @@ const ps_piece_kind ps_piece_run = {
     .size = ps_coder_size_run,
     .encode = ps_coder_encode_run,
     .admit = admit_itself,
-    .apply = apply,
-};
-
-const ps_piece_kind ps_piece_touched = {
-    .name = "touched rows",
-    .may_stay = true,
     .apply = apply,
 };
 

@@ -2,9 +2,9 @@
 /* piece.h - the kinds of pieces that are sent, and what differs between them.
  *
  * Two tables hold the differences, so that senders and receivers need no branch on the kind. A
- * message carries slices or rows of sparse tables (ps_piece_group). A slice is pushed as one kind
- * and pulled as one kind; both follow from its variable and the job's update (ps_piece_kind). Any
- * thread.
+ * message carries slices or rows of sparse variables (ps_piece_group). A slice is pushed as one
+ * kind and pulled as one kind; both follow from its variable and the job's update (ps_piece_kind).
+ * Any thread.
  */
 #ifndef PS_COMMON_WIRE_PIECE_H
 #define PS_COMMON_WIRE_PIECE_H
@@ -45,7 +45,6 @@ typedef struct ps_piece_kind {
 
     /* ---- Down: weights ---- */
 
-    bool may_stay; /* an answer may say that rows, or slices, have not changed */
     /* (optional) Completes the head of an answer with n slices. */
     void (*describe)(Psgd__V1__PullWeightsResponse *head, const ps_store_answer *answer,
                      uint64_t *checksums, size_t n);
@@ -60,9 +59,8 @@ typedef struct ps_piece_kind {
 const ps_piece_kind *ps_piece_up(const ps_plan *plan, uint32_t slice);
 const ps_piece_kind *ps_piece_down(const ps_plan *plan, uint32_t slice);
 
-/* run: a slice of a dense variable, both directions. touched: pulled; only the rows of an embedding
- * that have changed (piece.c). */
-extern const ps_piece_kind ps_piece_run, ps_piece_touched;
+/* A slice of a dense variable, both directions. */
+extern const ps_piece_kind ps_piece_run;
 /* Pushed: a variable that is sent whole, as two thin matrices (matrix.h). */
 extern const ps_piece_kind ps_piece_matrix;
 /* Pulled: what a step subtracted from a slice, broadcast to replicas (piece_change.c). */

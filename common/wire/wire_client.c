@@ -56,8 +56,9 @@ static void on_kick(ps_event *self, bool ok)
     while (x->taken < x->box.ready_count) {
         uint32_t v = x->box.ready[x->taken++];
 
-        x->fresh_rows[fresh_count] = x->box.rows[v];
-        x->fresh[fresh_count++] = v;
+        if (x->plan->table_of[v] == PS_NO_TABLE) {
+            x->fresh[fresh_count++] = v;
+        }
     }
     pthread_mutex_unlock(&x->box.mutex);
 
@@ -74,9 +75,6 @@ static void on_kick(ps_event *self, bool ok)
     for (uint32_t i = 0; i < fresh_count; i++) {
         uint32_t v = x->fresh[i];
 
-        if (x->fresh_rows[i].id != NULL) {
-            ps_coder_touched(&x->coder, v, x->fresh_rows[i].id, x->fresh_rows[i].count);
-        }
         for (uint32_t s = x->layout->first_slice[v]; s < x->layout->first_slice[v + 1]; s++) {
             ps_connection_slice_ready(&x->connections[x->placement->part_of[s]], x->position[s]);
         }
@@ -106,9 +104,7 @@ static void on_over(ps_event *self, bool ok)
     pthread_mutex_destroy(&x->box.mutex);
     ps_buf_unref(x->grad);
     free(x->box.ready);
-    free(x->box.rows);
     free(x->fresh);
-    free(x->fresh_rows);
     free(x->position);
     free(x->connections);
     free(x);
@@ -134,7 +130,6 @@ static void open_box(ps_wire_client *x, uint64_t clock, uint32_t block, bool is_
     x->box.is_nothing = false;
     x->box.met = NULL;
     x->box.ready_count = 0;
-    memset(x->box.rows, 0, x->layout->variable_count * sizeof *x->box.rows);
     x->box.unseen_bytes = 0;
 }
 
@@ -211,22 +206,10 @@ static bool nothing(ps_exchange *exchange, uint64_t clock)
     return ps_gate_is_open(&x->gate);
 }
 
-static void touched(ps_exchange *exchange, uint32_t variable, const uint32_t *rows, size_t count)
-{
-    ps_wire_client *x = of(exchange);
-
-    pthread_mutex_lock(&x->box.mutex);
-    x->box.rows[variable] = (ps_rows){.id = rows, .count = count};
-    pthread_mutex_unlock(&x->box.mutex);
-}
-
 /* What it comes to on the wire, more or less. */
 static size_t bytes_of(const ps_wire_client *x, uint32_t v)
 {
-    const ps_variable *var = &x->layout->variables[v];
-    const ps_rows *rows = &x->box.rows[v];
-
-    return (rows->id != NULL ? rows->count * var->shape.dim[1] : var->size) * sizeof(float);
+    return x->plan->table_of[v] != PS_NO_TABLE ? 0 : x->layout->variables[v].size * sizeof(float);
 }
 
 static void ready(ps_exchange *exchange, uint32_t first_variable, uint32_t count)
@@ -255,7 +238,7 @@ static void ask_rows(ps_exchange *exchange, uint64_t clock, const uint64_t *keys
     bool *owes = ps_xcalloc(x->connection_count, sizeof *owes);
 
     for (size_t i = 0; i < count; i++) {
-        owes[ps_merge_part_of(x->placement, keys[i])] = true;
+        owes[ps_merge_part_of(x->plan, x->placement, 0, keys[i])] = true;
     }
     for (uint32_t i = 0; i < x->connection_count; i++) {
         if (owes[i]) {
@@ -310,7 +293,6 @@ static void begin_at(ps_exchange *exchange, uint64_t clock)
 
 static const ps_exchange_ops ops = {
     .begin = begin,
-    .touched = touched,
     .ready = ready,
     .may_be_overtaken = may_be_overtaken,
     .leave_out = leave_out,
@@ -344,15 +326,8 @@ ps_exchange *ps_wire_client_create(const ps_wire_client_conf *conf)
     x->over.fire = on_over;
     pthread_mutex_init(&x->box.mutex, NULL);
     x->box.ready = ps_xcalloc(layout->variable_count, sizeof *x->box.ready);
-    x->box.rows = ps_xcalloc(layout->variable_count, sizeof *x->box.rows);
     x->fresh = ps_xcalloc(layout->variable_count, sizeof *x->fresh);
-    x->fresh_rows = ps_xcalloc(layout->variable_count, sizeof *x->fresh_rows);
     x->position = ps_xcalloc(layout->slice_count, sizeof *x->position);
-    for (uint32_t p = 0; p < x->placement->part_count; p++) {
-        for (uint32_t i = 0; i < x->placement->parts[p].owned_count; i++) {
-            x->position[x->placement->parts[p].owned[i]] = i;
-        }
-    }
     ps_gate_init(&x->gate, x->placement, conf->patience_us);
     x->connection_count = x->placement->part_count;
     x->connections = ps_xcalloc(x->connection_count, sizeof *x->connections);

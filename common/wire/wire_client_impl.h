@@ -30,10 +30,9 @@ typedef struct exchange_box {
     bool is_skip;    /* the clock is skipped: nothing is sent */
     bool is_nothing; /* the contribution is all zeros and goes without slices */
     uint32_t *ready; /* (variables): final ones, in the order in which they became so */
-    ps_rows *rows;   /* (variables): touched rows of those that step by rows; id NULL: not known */
     uint32_t ready_count;
     size_t unseen_bytes;    /* float32 bytes that became ready since the last kick */
-    const ps_met_rows *met; /* the contribution's rows of sparse tables; NULL: not pushed yet */
+    const ps_met_rows *met; /* the contribution's rows; NULL: not pushed yet */
     wanted_rows wanted;
 } exchange_box;
 
@@ -56,14 +55,14 @@ struct ps_wire_client {
     uint64_t seen_wanted;   /* number of the request for rows that they have */
     uint32_t taken;         /* variables of box.ready that they have */
     uint32_t *fresh;        /* (variables): copied from the box */
-    ps_rows *fresh_rows;    /* (variables): copied from the box */
     const ps_met_rows *met; /* copied from the box; valid while acknowledgements are owed */
     wanted_rows wanted;     /* copied from the box; valid while rows are owed */
 
     /* Requests for the next weights are sent before this worker's contribution. Safe only if no
      * answer can arrive before that contribution, so if no other worker may bring it. */
     bool asks_early;
-    uint32_t *position; /* (slices): index in `owned` of the slice's connection */
+    uint32_t *position; /* (slices): index in `owned` of the slice's connection, or
+                         * CONNECTION_NO_POSITION */
     uint32_t connection_count;
     ps_connection *connections; /* (connection_count), by part; unused ones stay closed */
 
@@ -105,8 +104,17 @@ void ps_connection_ask(ps_connection *conn);
  * job's last clock. */
 void ps_connection_request_slices(ps_connection *conn, uint64_t clock);
 
+/* Expects all that a request for weights is answered with. */
+void ps_connection_expect(ps_connection *conn);
+/* Hands slices (count) of weights of this version, for the clock that was requested, to the
+ * trainer, and goes on to the next request if they complete this one. */
+void ps_connection_took(ps_connection *conn, const uint32_t *slices, uint32_t count,
+                        uint64_t version);
+
 /* connection_rows.c. Creates the state for rows; returns NULL if the part has no rows. */
 connection_rows *ps_connection_rows_create(const ps_connection *conn);
+/* Notes a slice of a fixed vocabulary, whose rows the part has. */
+void ps_connection_rows_own(ps_connection *conn, uint32_t slice);
 void ps_connection_rows_destroy(connection_rows *rows); /* NULL is allowed */
 
 /* The functions of the table in piece.h: for slices in connection_push.c and connection_pull.c, for

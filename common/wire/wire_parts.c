@@ -99,7 +99,9 @@ void ps_wire_parts_init_shared(ps_wire_parts *parts, const ps_plan *plan,
         const ps_slice *s = &plan->layout.slices[placement->owned[0][i]];
 
         at[s->index] = s->at;
-        add_slice(parts, place_of[s->shard], s->index, owned);
+        /* Rows are in the first part, so that a message of them has one part. */
+        add_slice(parts, plan->table_of[s->variable] == PS_NO_TABLE ? place_of[s->shard] : 0,
+                  s->index, owned);
     }
     for (uint32_t i = 0; i < parts->count; i++) {
         fill(plan, &parts->part[i], weights, at, i == 0 ? tables : NULL);

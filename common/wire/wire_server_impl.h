@@ -23,7 +23,6 @@ typedef struct wire_scratch {
     ps_piece out[WIRE_SERVER_BATCH];
     Psgd__V1__Encoding *heads[WIRE_SERVER_BATCH];
     uint64_t checksums[WIRE_SERVER_BATCH];
-    uint32_t same[2 * WIRE_SERVER_BATCH];
     ps_encoding row_heads[WIRE_SERVER_ROW_HEADS];
     Psgd__V1__Encoding *row_head_ptrs[WIRE_SERVER_ROW_HEADS];
 } wire_scratch;
@@ -77,6 +76,13 @@ struct ps_wire_server {
 static inline const ps_wire_attempt *wire_server_held(const ps_wire_server *s)
 {
     return s->plan != NULL ? &s->attempt : NULL;
+}
+
+/* Returns the contributor of a push of the worker. */
+static inline uint32_t wire_server_contributor(const wire_worker *w,
+                                               const Psgd__V1__PushGradientRequest *req)
+{
+    return w->server->plan->update->per_block ? req->block : w->rank;
 }
 
 extern const ps_link_events ps_wire_server_push_events, ps_wire_server_pull_events;

@@ -4,18 +4,6 @@
 
 #include "common/wire/piece.h"
 
-/* One more slice that is as it was, at the end of the ranges; how many numbers they are. */
-static size_t add_same(uint32_t *same, size_t n, uint32_t slice)
-{
-    if (n > 0 && same[n - 2] + same[n - 1] == slice) {
-        same[n - 1]++;
-        return n;
-    }
-    same[n] = slice;
-    same[n + 1] = 1;
-    return n + 2;
-}
-
 /* Takes the next slices of a part that may be had, their bytes with references. */
 static bool take_answer(wire_worker *w, ps_wire_part *part, ps_store_answer *answer)
 {
@@ -39,15 +27,11 @@ static void send_answer(wire_worker *w, const ps_store_answer *answer)
 {
     Psgd__V1__PullWeightsResponse head = PSGD__V1__PULL_WEIGHTS_RESPONSE__INIT;
     wire_scratch *x = w->scratch;
-    size_t pieces = 0, heads = 0, same = 0;
+    size_t pieces = 0, heads = 0;
 
     for (size_t i = 0; i < answer->count; i++) {
         const ps_store_piece *from = &x->pieces[i];
 
-        if (from->len == 0 && from->head->others_stay) {
-            same = add_same(x->same, same, from->head->slice);
-            continue;
-        }
         x->heads[heads] = (Psgd__V1__Encoding *)from->head;
         x->checksums[heads++] = from->checksum;
         if (from->len > 0) {
@@ -59,8 +43,6 @@ static void send_answer(wire_worker *w, const ps_store_answer *answer)
     head.version = answer->version;
     head.slices = x->heads;
     head.n_slices = heads;
-    head.same = x->same;
-    head.n_same = same;
     if (heads > 0) { /* all slices of an answer are of one kind, or need no more */
         const ps_piece_kind *kind = ps_piece_down(w->server->plan, x->heads[0]->slice);
 

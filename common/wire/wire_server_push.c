@@ -7,11 +7,6 @@
 
 _Static_assert((int)PS_MATRIX_BYTES_MAX <= (int)PS_PAYLOAD_MAX, "it is one encoding of a message");
 
-static uint32_t contributor_of(const wire_worker *w, const Psgd__V1__PushGradientRequest *req)
-{
-    return w->server->plan->update->per_block ? req->block : w->rank;
-}
-
 /* Whose contribution it is. */
 typedef struct contribution {
     wire_worker *w;
@@ -58,7 +53,7 @@ static ps_status take_slices(wire_worker *w, const Psgd__V1__PushGradientRequest
                              const ps_incoming *payload, size_t *at)
 {
     ps_wire_server *s = w->server;
-    contribution c = {.w = w, .contributor = contributor_of(w, req), .clock = req->clock};
+    contribution c = {.w = w, .contributor = wire_server_contributor(w, req), .clock = req->clock};
     ps_status st = ps_ok();
 
     for (size_t i = 0; i < req->n_slices && ps_is_ok(&st); i++) {
@@ -89,7 +84,8 @@ static ps_status take_zeros(wire_worker *w, const Psgd__V1__PushGradientRequest 
 
     for (uint32_t i = 0; i < parts->count && ps_is_ok(&st); i++) {
         (void)ps_wire_server_enter(w, &parts->part[i]);
-        st = ps_store_push_zeros(parts->part[i].store, w->rank, req->clock, contributor_of(w, req));
+        st = ps_store_push_zeros(parts->part[i].store, w->rank, req->clock,
+                                 wire_server_contributor(w, req));
         ps_wire_server_leave(w, &parts->part[i]);
     }
     w->has_news = w->may_be_in = true;
@@ -202,7 +198,7 @@ static void on_message(void *arg, const ProtobufCMessage *message, const ps_inco
     if (!ps_wire_server_allows(&w->push, &r)) {
         return;
     }
-    contributor = contributor_of(w, req);
+    contributor = wire_server_contributor(w, req);
     may_complete = req->clock + 1 >= s->plan->total_clocks;
     w->may_be_in = w->is_poisoned = false;
     ps_wire_server_tick(s);

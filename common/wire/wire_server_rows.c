@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wire_server_rows.c - see wire_server.h: rows of sparse tables, gradients in and values out. */
+/* wire_server_rows.c - see wire_server.h: rows of sparse variables, gradients in and values out. */
 #include "common/wire/wire_server_impl.h"
 
 #include "common/base/draw.h"
@@ -60,7 +60,7 @@ static ps_status check_rows(const ps_plan *plan, const Psgd__V1__RowGradients *r
         return ps_fail(PS_RESOURCE_EXHAUSTED, "rows.keys: %zu; at most %d are allowed in a message",
                        rows->n_keys, PS_TABLE_KEYS);
     }
-    if (rows->n_shows != rows->n_keys || rows->n_clicks != rows->n_keys) {
+    if (rows->n_shows != rows->n_clicks || (rows->n_shows > 0 && rows->n_shows != rows->n_keys)) {
         return ps_fail(PS_INVALID_ARGUMENT, "rows: %zu shows and %zu clicks of %zu keys",
                        rows->n_shows, rows->n_clicks, rows->n_keys);
     }
@@ -116,15 +116,15 @@ static ps_status take(wire_worker *w, const Psgd__V1__PushGradientRequest *req,
     if (ps_is_ok(&st)) {
         st = push(w, &(ps_store_rows){.worker = w->rank,
                                       .clock = req->clock,
-                                      .contributor = req->block,
+                                      .contributor = wire_server_contributor(w, req),
                                       .part = rows->part,
                                       .table = rows->table,
                                       .is_last = rows->is_last,
                                       .keys = rows->keys,
                                       .count = rows->n_keys,
                                       .grads = grads,
-                                      .shows = rows->shows,
-                                      .clicks = rows->clicks});
+                                      .shows = rows->n_shows > 0 ? rows->shows : NULL,
+                                      .clicks = rows->n_clicks > 0 ? rows->clicks : NULL});
     }
     free(grads);
     return st;
@@ -169,25 +169,28 @@ ps_refusal ps_wire_server_want_rows(wire_worker *w, const Psgd__V1__PullWeightsR
     return refusal_of(st);
 }
 
-/* The rows of all tables, encoded, into a buffer of its own; heads are the scratch's. */
+/* The rows of an answer, encoded, into a buffer of its own; heads are the scratch's. Workers that
+ * are given the same rows get the same bytes. */
 static ps_buf *encode(const wire_worker *w, const ps_store_rows_answer *answer, size_t *heads)
 {
     const ps_plan *plan = w->server->plan;
     const float *rows = answer->values;
     size_t count = answer->count, bytes = 0;
+    uint32_t end = answer->first_table + answer->table_count;
+    uint64_t whose = answer->keys == NULL ? w->rank : count > 0 ? answer->keys[0] : 0;
     ps_buf *out;
 
-    for (uint32_t t = 0; t < plan->table_count; t++) {
+    for (uint32_t t = answer->first_table; t < end; t++) {
         const ps_codec_choice *down = &plan->down[plan->tables[t].variable];
 
         bytes += ps_parts_bytes(down->codec, &down->params, count * plan->tables[t].width);
     }
     out = ps_buf_create(bytes + 1);
     *heads = 0;
-    for (uint32_t t = 0; t < plan->table_count; t++) {
+    for (uint32_t t = answer->first_table; t < end; t++) {
         const ps_codec_choice *down = &plan->down[plan->tables[t].variable];
         size_t n = count * plan->tables[t].width;
-        uint64_t key = ps_draw_key(plan->spec->seed, PS_DRAW_DOWN, t, answer->clock, w->rank);
+        uint64_t key = ps_draw_key(plan->spec->seed, PS_DRAW_DOWN, t, answer->clock, whose);
 
         out->len += ps_parts_encode(down->codec, &down->params, key, rows, n, out->data + out->len,
                                     w->scratch->row_heads + *heads);
@@ -212,7 +215,12 @@ static void send_rows(wire_worker *w, const ps_store_rows_answer *answer)
     values.count = (uint32_t)answer->count;
     values.values = x->row_head_ptrs;
     values.n_values = heads;
+    values.table = answer->first_table;
+    values.keys = (uint64_t *)(uintptr_t)answer->keys;
+    values.n_keys = answer->keys != NULL ? answer->count : 0;
+    values.is_last = answer->is_last;
     head.clock = answer->clock;
+    head.version = answer->version;
     head.rows = &values;
     ps_traffic_count_out(&w->traffic, &head.base, out->len);
     ps_link_send(w->pull, &head.base, &piece, out->len > 0);
@@ -228,7 +236,8 @@ bool ps_wire_server_give_rows(wire_worker *w)
     if (!ps_store_wants_rows(part->store, w->rank) || !ps_wire_server_enter(w, part)) {
         return false;
     }
-    is_there = ps_store_rows_next(part->store, w->rank, &answer);
+    is_there = ps_store_rows_next(part->store, w->rank, ps_table_keys_of_message(w->server->plan),
+                                  &answer);
     ps_wire_server_leave(w, part);
     if (is_there) {
         send_rows(w, &answer);

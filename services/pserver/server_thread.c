@@ -225,7 +225,7 @@ static void copy_weights(void *arg)
         uint32_t n = placement->layout->slices[slice].n;
 
         if (placement->part_of[slice] == c->t->part) {
-            memcpy(to, ps_store_slice_weights(c->t->store, place++), n * sizeof *to);
+            ps_store_copy_slice(c->t->store, place++, to);
         }
         to += n;
     }

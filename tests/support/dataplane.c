@@ -134,7 +134,7 @@ void dp_server_start(dp_server *s, side *on, dp_job *job, uint32_t rank, uint64_
     dp_gather(&job->placement, rank, job->weights, s->session.weights);
     ps_wire_parts_init(
         &s->parts, job->plan, &job->placement, rank, s->session.weights,
-        job->plan->table_count > 0 ? ps_merge_tables(job->plan, &job->placement, rank) : NULL);
+        job->plan->growing_count > 0 ? ps_merge_tables(job->plan, &job->placement, rank) : NULL);
     s->store = s->parts.part[0].store;
     s->wire = ps_wire_server_create(on->loop, drop_ack, NULL, NULL);
     s->service = ps_grpc_wire_service(s->wire);

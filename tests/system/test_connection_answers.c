@@ -15,13 +15,19 @@
 
 enum { SLICES = 4, KEYS = 2, WIDTH = 4 };
 
-/* One worker and one server; four small slices, and a table. */
-static const char job[] =
-    "{\"workers\": 1, \"pservers\": 1, \"timeouts\": {\"step_ms\": 60000}, "
-    "\"data\": {\"name\": \"ngram\", \"files\": [\"a\"], \"train_limit\": 200, "
-    "\"test_limit\": 10, \"params\": {\"n\": 5, \"words\": 50}}, "
-    "\"model\": {\"preset\": \"ngram\", \"params\": {\"width\": 4, \"hidden\": 2, \"rows\": 1000}, "
-    "\"table\": {\"name\": \"sparse\"}}}";
+/* One worker and one server; four small slices, and a table that grows or whose vocabulary is
+ * fixed.
+ */
+#define JOB(table)                                                                                 \
+    "{\"workers\": 1, \"pservers\": 1, \"timeouts\": {\"step_ms\": 60000}, "                       \
+    "\"data\": {\"name\": \"ngram\", \"files\": [\"a\"], \"train_limit\": 200, "                   \
+    "\"test_limit\": 10, \"params\": {\"n\": 5, \"words\": 50}}, "                                 \
+    "\"model\": {\"preset\": \"ngram\", \"params\": {\"width\": 4, \"hidden\": 2, \"rows\": "      \
+    "1000}, "                                                                                      \
+    "\"table\": {\"name\": \"" table "\"}}}"
+
+/* What the server answers. */
+typedef enum kind { WEIGHTS, ROWS, CHANGED_ROWS } kind;
 
 /* Both answers as they should be, before a test spoils one. */
 typedef struct answers {
@@ -31,7 +37,7 @@ typedef struct answers {
     Psgd__V1__Encoding slices[SLICES], some, *slice_ptrs[SLICES + 1], *some_ptrs[2];
     Psgd__V1__F32 f32;
     Psgd__V1__Int8 int8;
-    uint32_t same[3];
+    uint64_t keys[KEYS];
     size_t weights_bytes, rows_bytes;
 } answers;
 
@@ -39,7 +45,7 @@ typedef void spoil_fn(answers *a);
 
 typedef struct liar {
     const ps_layout *layout;
-    bool has_rows;   /* it answers requests for rows, else those for slices */
+    kind answers;    /* to requests for rows, or to those for slices */
     spoil_fn *spoil; /* (optional) */
     ps_server *server;
     side on;
@@ -74,12 +80,19 @@ static void fill(const liar *l, answers *a)
     a->weights.clock = 1;
     a->weights.slices = a->slice_ptrs;
     a->weights.n_slices = SLICES;
-    a->weights.same = a->same;
     plain(a, &a->some, 0, KEYS * WIDTH);
     a->some_ptrs[0] = a->some_ptrs[1] = &a->some;
     a->rows.count = KEYS;
     a->rows.values = a->some_ptrs;
     a->rows.n_values = 1;
+    if (l->answers == CHANGED_ROWS) {
+        a->of_rows.clock = 1;
+        a->keys[0] = 3;
+        a->keys[1] = 8;
+        a->rows.keys = a->keys;
+        a->rows.n_keys = KEYS;
+        a->rows.is_last = true;
+    }
     a->rows_bytes = a->some.payload_bytes;
     if (l->spoil != NULL) {
         l->spoil(a);
@@ -112,17 +125,17 @@ static void on_request(void *arg, const ProtobufCMessage *message, ps_payload *p
     answers a;
 
     (void)payload;
-    if (request == NULL || (request->n_keys > 0) != l->has_rows) {
+    if (request == NULL || (request->n_keys > 0) != (l->answers == ROWS)) {
         if (request != NULL) {
             ps_call_read(call, on_request, l);
         }
         return;
     }
     fill(l, &a);
-    piece.len = l->has_rows ? a.rows_bytes : a.weights_bytes;
+    piece.len = l->answers != WEIGHTS ? a.rows_bytes : a.weights_bytes;
     assert(piece.len <= sizeof zeros);
-    ps_call_send(call, l->has_rows ? &a.of_rows.base : &a.weights.base, &piece, piece.len > 0, NULL,
-                 NULL);
+    ps_call_send(call, l->answers != WEIGHTS ? &a.of_rows.base : &a.weights.base, &piece,
+                 piece.len > 0, NULL, NULL);
 }
 
 /* Weights or rows; their bytes are zeros. */
@@ -193,12 +206,12 @@ static void close_exchange(void *arg)
     ps_wire_client_stop(o->exchange, &o->closed.event);
 }
 
-/* Waits for the weights of clock 1, or for two rows; what came of it. */
-static ps_status have(bool rows, spoil_fn *spoil)
+/* Waits for weights of clock 1, or for two rows; what came of it. */
+static ps_status have(kind what, spoil_fn *spoil)
 {
     static const uint64_t keys[KEYS] = {3, 8};
     float values[KEYS * WIDTH] = {0};
-    liar l = {.has_rows = rows, .spoil = spoil};
+    liar l = {.answers = what, .spoil = spoil};
     opening o = {0};
     ps_session session;
     side working;
@@ -206,9 +219,9 @@ static ps_status have(bool rows, spoil_fn *spoil)
     ps_status st;
     bool is_there;
 
-    dp_job_init(&d, job);
+    dp_job_init(&d, what == CHANGED_ROWS ? JOB("none") : JOB("sparse"));
     l.layout = &d.plan->layout;
-    assert_int_equal(l.layout->slice_count, SLICES);
+    assert_int_equal(l.layout->slice_count, SLICES + (what == CHANGED_ROWS));
     flag_init(&l.down);
     flag_init(&o.closed);
     side_start(&l.on);
@@ -220,9 +233,10 @@ static ps_status have(bool rows, spoil_fn *spoil)
     o.session = &session;
     o.grad = ps_buf_create(session.weight_count * sizeof(float));
     side_run(&working, open_exchange, &o);
-    is_there =
-        rows ? o.exchange->ops->pull_rows(o.exchange, 0, keys, KEYS, values)
-             : ps_gate_wait_weights(ps_exchange_gate(o.exchange), 0, l.layout->variable_count, 1);
+    is_there = what == ROWS
+                   ? o.exchange->ops->pull_rows(o.exchange, 0, keys, KEYS, values)
+                   : ps_gate_wait_weights(ps_exchange_gate(o.exchange), 0,
+                                          what == CHANGED_ROWS ? 1 : l.layout->variable_count, 1);
     st = ps_gate_failure(ps_exchange_gate(o.exchange));
     assert_int_equal(is_there, ps_is_ok(&st));
     side_run(&working, close_exchange, &o);
@@ -244,10 +258,10 @@ typedef struct lie {
     const char *text;
 } lie;
 
-static void must_be_refused(bool rows, const lie *lies, size_t count)
+static void must_be_refused(kind what, const lie *lies, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        ps_status st = have(rows, lies[i].spoil);
+        ps_status st = have(what, lies[i].spoil);
 
         if (strstr(st.text, lies[i].text) == NULL || strstr(st.text, "from ps-0: ") == NULL) {
             fail_msg("%s: %s; should say %s", ps_code_name(st.code), st.text, lies[i].text);
@@ -282,47 +296,10 @@ static void of_fewer_values(answers *a)
     a->slices[2].payload_bytes -= 4;
 }
 
-static void of_values_that_stay(answers *a)
-{
-    a->weights_bytes -= a->slices[0].payload_bytes;
-    a->slices[0].payload_bytes = 0;
-    a->slices[0].others_stay = true;
-}
-
 static void of_another_codec(answers *a)
 {
     a->slices[0].codec_case = PSGD__V1__ENCODING__CODEC_INT8;
     a->slices[0].int8 = &a->int8;
-}
-
-/* One slice does not come, but a range of those that are as before. */
-static void same_from(answers *a, uint32_t first, uint32_t count, size_t numbers)
-{
-    a->weights.n_slices--;
-    a->weights_bytes -= a->slices[SLICES - 1].payload_bytes;
-    a->same[0] = first;
-    a->same[1] = count;
-    a->weights.n_same = numbers;
-}
-
-static void of_half_a_range(answers *a)
-{
-    same_from(a, 3, 1, 1);
-}
-
-static void of_a_range_beyond_the_end(answers *a)
-{
-    same_from(a, SLICES, UINT32_MAX, 2);
-}
-
-static void of_a_range_of_more_than_is_wanted(answers *a)
-{
-    same_from(a, 2, 2, 2);
-}
-
-static void of_a_range_of_slices_that_change_whole(answers *a)
-{
-    same_from(a, 3, 1, 2);
 }
 
 static void weights_that_cannot_be_are_refused(void **state)
@@ -334,17 +311,12 @@ static void weights_that_cannot_be_are_refused(void **state)
         {of_bytes_that_are_not_there, "bytes are not in the message"},
         {of_fewer_values, "slice 2"},
         {of_another_codec, "slice 0"},
-        {of_values_that_stay, "slice 0: others_stay"},
-        {of_half_a_range, "same: 1 numbers"},
-        {of_a_range_beyond_the_end, "same: 4294967295 slices from 4 on"},
-        {of_a_range_of_more_than_is_wanted, "same: 2 slices from 2 on"},
-        {of_a_range_of_slices_that_change_whole, "same: slice 3 is not one that goes by rows"},
     };
-    ps_status st = have(false, NULL);
+    ps_status st = have(WEIGHTS, NULL);
 
     (void)state;
     assert_string_equal(st.text, "");
-    must_be_refused(false, lies, sizeof lies / sizeof lies[0]);
+    must_be_refused(WEIGHTS, lies, sizeof lies / sizeof lies[0]);
 }
 
 /* ---- Rows ---- */
@@ -398,11 +370,54 @@ static void rows_that_cannot_be_are_refused(void **state)
          "rows[0]: is number 0 of 32 bytes; number 0 is next and 31 bytes are left"},
         {of_another_number, "rows[0]: is number 1"},
     };
-    ps_status st = have(true, NULL);
+    ps_status st = have(ROWS, NULL);
 
     (void)state;
     assert_string_equal(st.text, "");
-    must_be_refused(true, lies, sizeof lies / sizeof lies[0]);
+    must_be_refused(ROWS, lies, sizeof lies / sizeof lies[0]);
+}
+
+/* ---- Rows that have changed ---- */
+
+static void of_no_table(answers *a)
+{
+    a->rows.table = 1;
+}
+
+static void of_fewer_keys(answers *a)
+{
+    a->rows.n_keys = 1;
+}
+
+static void of_no_row(answers *a)
+{
+    a->keys[1] = 1000;
+}
+
+static void of_a_slice_of_rows(answers *a)
+{
+    a->of_rows.rows = NULL;
+    a->of_rows.slices = a->slice_ptrs;
+    a->of_rows.n_slices = 1;
+}
+
+static void changed_rows_that_cannot_be_are_refused(void **state)
+{
+    static const lie lies[] = {
+        {of_another_step, "2 rows of table 0 for clock 3, asked for clock 1"},
+        {of_another_count, "1 rows of table 0 for clock 1"},
+        {of_fewer_keys, "2 rows of table 0 for clock 1"},
+        {of_no_table, "2 rows of table 1"},
+        {of_no_row, "row 1000 of table 0 is not of this server"},
+        {of_no_values, "rows: has 0 encodings, more are needed"},
+        {of_bytes_too_many, "0 encodings and 1 bytes that belong to no row"},
+        {of_a_slice_of_rows, "slice 0 is not of this server"},
+    };
+    ps_status st = have(CHANGED_ROWS, NULL);
+
+    (void)state;
+    assert_string_equal(st.text, "");
+    must_be_refused(CHANGED_ROWS, lies, sizeof lies / sizeof lies[0]);
 }
 
 int main(int argc, char **argv)
@@ -410,6 +425,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(weights_that_cannot_be_are_refused),
         cmocka_unit_test(rows_that_cannot_be_are_refused),
+        cmocka_unit_test(changed_rows_that_cannot_be_are_refused),
     };
 
     cmocka_set_test_filter(argc > 1 ? argv[1] : NULL);

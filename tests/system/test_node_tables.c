@@ -41,7 +41,7 @@ static void a_server_has_its_part_of_the_rows_that_it_was_sent(void **state)
     assert_non_null(w.session->tables);
     c = ps_table_count(ps_tables_at(w.session->tables, 0));
     for (uint64_t key = 1; key < 10; key++) {
-        mine += ps_merge_part_of(&w.session->placement, key) == 0;
+        mine += ps_merge_part_of(w.session->plan, &w.session->placement, 0, key) == 0;
     }
     assert_true(mine > 0 && mine < 9);
     assert_int_equal(c.rows, mine);

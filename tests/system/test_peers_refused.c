@@ -173,12 +173,6 @@ static void more_bytes_than_can_be(note *n)
     n->packets[0].word_bytes = UINT32_MAX;
 }
 
-static void values_that_stay(note *n)
-{
-    say_cell(n, 0, 0, 0);
-    n->encodings[0].others_stay = true;
-}
-
 static void another_codec(note *n)
 {
     say_cell(n, 0, 0, CELL);
@@ -240,7 +234,6 @@ static const struct {
     {"words cut", words_cut, PS_DATA_LOSS, "BAD_PACKET", false},
     {"a packet longer than any", a_packet_longer_than_any, PS_DATA_LOSS, "BAD_PACKET", false},
     {"more bytes than can be", more_bytes_than_can_be, PS_DATA_LOSS, "BAD_PACKET", false},
-    {"values that stay", values_that_stay, PS_DATA_LOSS, "BAD_PACKET", false},
     {"another codec", another_codec, PS_INVALID_ARGUMENT, "BAD_PACKET", true},
     {"another length", another_length, PS_DATA_LOSS, "BAD_PACKET", true},
     {"words for values", words_for_values, PS_DATA_LOSS, "BAD_PACKET", true},

@@ -19,7 +19,7 @@ static ps_status prepare_and_push(void *state, ps_session *session)
     ps_status st;
 
     for (uint64_t key = 0; key < 100; key++) {
-        if (ps_merge_part_of(&session->placement, key) == session->rank) {
+        if (ps_merge_part_of(session->plan, &session->placement, 0, key) == session->rank) {
             keys[rows.count++] = key;
         }
     }

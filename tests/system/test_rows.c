@@ -248,7 +248,7 @@ static void take_left(train_world *w, left *l)
         l->applied += c.applied;
     }
     for (uint64_t id = 0; id < words; id++) {
-        uint32_t server = ps_merge_part_of(&w->job.placement, id);
+        uint32_t server = ps_merge_part_of(plan, &w->job.placement, 0, id);
         ps_status st =
             ps_tables_pull(ps_store_tables(w->servers[server].store), &id, 1, l->rows[id]);
 

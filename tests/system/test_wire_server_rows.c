@@ -145,11 +145,6 @@ static void no_rows(gift *g)
     g->bytes = 0;
 }
 
-static void rows_that_stay(gift *g)
-{
-    g->rows.others_stay = true;
-}
-
 static void another_codec(gift *g)
 {
     static Psgd__V1__F16 f16 = PSGD__V1__F16__INIT;
@@ -220,7 +215,6 @@ static void what_cannot_be_is_refused_and_the_next_push_works(void **state)
         {rows_cut, PS_DATA_LOSS, "BAD_ROWS"},
         {bytes_left_over, PS_DATA_LOSS, "BAD_ROWS"},
         {no_rows, PS_DATA_LOSS, "BAD_ROWS"},
-        {rows_that_stay, PS_DATA_LOSS, "BAD_ROWS"},
         {another_codec, PS_INVALID_ARGUMENT, "BAD_ROWS"},
     };
     static gift g;

@@ -237,111 +237,6 @@ static void rows_that_are_none_are_refused(void **state)
     is_data_loss(&head, out, len - 4, 10);
 }
 
-enum { WIDTH = 8, ALL = N / WIDTH };
-
-/* Row r is something where r % 7 is 3, zeros with a touch where it is 5. */
-static size_t touch(float *x, uint16_t *rows)
-{
-    size_t count = 0;
-
-    for (size_t r = 0; r < ALL; r++) {
-        for (size_t i = 0; i < WIDTH; i++) {
-            x[r * WIDTH + i] = r % 7 == 3 ? (float)(r + i) - 100.5f : 0.0f;
-        }
-        if (r % 7 == 3 || r % 7 == 5) {
-            rows[count++] = (uint16_t)r;
-        }
-    }
-    return count;
-}
-
-static void rows_that_are_named_give_the_bytes_of_rows_that_are_found(void **state)
-{
-    static const char *const names[] = {"f32", "f16", "int8", "intn", "sign"};
-    static float x[N], y[N], packed[N];
-    static uint8_t a[4 * N], b[4 * N];
-
-    (void)state;
-    for (size_t c = 0; c < sizeof names / sizeof names[0]; c++) {
-        const ps_codec *codec = ps_codec_find(names[c]);
-        ps_params params = made_with(codec, PS_WRAP_ROWS, WIDTH);
-        ps_encoding ha, hb;
-        uint16_t rows[ALL], back[ALL];
-        size_t count = touch(x, rows), len = encode(codec, &params, x, N, a, &ha), n;
-        ps_status st;
-
-        assert_int_equal(ps_codec_encode_rows(codec, &params, 1, 0, x, N, rows, count, b, &hb),
-                         len);
-        assert_memory_equal(a, b, len);
-        assert_int_equal(ha.msg.row_count, hb.msg.row_count);
-        st = ps_codec_decode(codec, &ha.msg, a, len, PS_INTO_SET, y, N);
-        assert_string_equal(st.text, "");
-        st = ps_codec_unpack(codec, &ha.msg, a, len, N, WIDTH, back, &n, packed);
-        assert_string_equal(st.text, "");
-        assert_int_equal(n, ha.msg.row_count);
-        for (size_t j = 0; j < n; j++) {
-            assert_int_equal(back[j] % 7, 3);
-            assert_memory_equal(packed + j * WIDTH, y + back[j] * WIDTH, WIDTH * sizeof *y);
-        }
-        /* Of an encoding of all values the rows are found. */
-        params = ps_params_default(codec->params);
-        len = encode(codec, &params, x, N, a, &ha);
-        st = ps_codec_unpack(codec, &ha.msg, a, len, N, WIDTH, back, &n, packed);
-        assert_string_equal(st.text, "");
-        st = ps_codec_decode(codec, &ha.msg, a, len, PS_INTO_SET, y, N);
-        assert_string_equal(st.text, "");
-        for (size_t r = 0, j = 0; r < ALL; r++) { /* those that are not zeros */
-            static const float zeros[WIDTH];
-            bool is_any = memcmp(y + r * WIDTH, zeros, sizeof zeros) != 0;
-
-            if (j < n && back[j] == r) {
-                assert_memory_equal(packed + j++ * WIDTH, y + r * WIDTH, sizeof zeros);
-            } else {
-                assert_false(is_any);
-            }
-        }
-        st = ps_codec_unpack(codec, &ha.msg, a, len - 1, N, WIDTH, back, &n, packed);
-        assert_int_equal(st.code, PS_DATA_LOSS);
-    }
-}
-
-static void rows_that_have_changed_leave_the_others(void **state)
-{
-    const ps_codec *f32 = ps_codec_find("f32");
-    ps_params params = ps_params_default(f32->params);
-    static float x[N], y[N];
-    static uint8_t out[4 * N];
-    uint16_t rows[ALL];
-    ps_encoding head;
-    size_t count = touch(x, rows), len;
-    ps_status st;
-
-    (void)state;
-    for (size_t i = 0; i < N; i++) {
-        y[i] = 7.0f;
-    }
-    len = ps_codec_encode_changed(f32, &params, 4, x, N, WIDTH, rows, count, out, &head);
-    assert_true(head.msg.others_stay && len < sizeof x / 3);
-    st = ps_codec_decode(f32, &head.msg, out, len, PS_INTO_SET, y, N);
-    assert_string_equal(st.text, "");
-    for (size_t i = 0; i < N; i++) { /* zeros that were named are zeros */
-        size_t r = i / WIDTH % 7;
-
-        assert_true(y[i] == (r == 3 || r == 5 ? x[i] : 7.0f));
-    }
-    len = ps_codec_encode_changed(f32, &params, 4, x, N, WIDTH, NULL, 0, out, &head);
-    assert_int_equal(len, 0);
-    st = ps_codec_decode(f32, &head.msg, out, 0, PS_INTO_SET, y, N);
-    assert_string_equal(st.text, "");
-    assert_true(y[0] == 7.0f);
-    for (size_t r = 0; r < ALL; r++) {
-        rows[r] = (uint16_t)r;
-    }
-    len = ps_codec_encode_changed(f32, &params, 4, x, N, WIDTH, rows, ALL, out, &head);
-    assert_int_equal(len, sizeof x);
-    assert_true(ps_encoding_is_plain(&head.msg) && !head.msg.others_stay);
-}
-
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -353,8 +248,6 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_slice_without_rows_takes_no_bytes),
         cmocka_unit_test(rows_are_as_good_as_the_codec_on_them),
         cmocka_unit_test(rows_that_are_none_are_refused),
-        cmocka_unit_test(rows_that_are_named_give_the_bytes_of_rows_that_are_found),
-        cmocka_unit_test(rows_that_have_changed_leave_the_others),
     };
 
     cmocka_set_test_filter(argc > 1 ? argv[1] : NULL);

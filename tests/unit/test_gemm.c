@@ -36,7 +36,7 @@ static void check(const ps_gemm *g, size_t m, size_t n, size_t k, unsigned kind,
     if (kind == 2) {
         g->by_columns(m, n, k, a, b, keep, c);
     } else {
-        g->by_rows(m, n, k, a, kind == 0 ? k : 1, kind == 0 ? 1 : m, b, keep, c);
+        g->over_rows(m, n, k, a, kind == 0 ? k : 1, kind == 0 ? 1 : m, b, keep, c);
     }
     for (size_t i = 0; i < m; i++) {
         for (size_t j = 0; j < n; j++) {

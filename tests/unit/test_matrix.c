@@ -458,10 +458,6 @@ static void some_rows(way *w)
 {
     w->heads[0].msg.row_width = 7;
 }
-static void others_stay(way *w)
-{
-    w->heads[0].msg.others_stay = true;
-}
 static void other_codec(way *w)
 {
     w->heads[0].msg.codec_case = PSGD__V1__ENCODING__CODEC_F32;
@@ -482,7 +478,6 @@ static void what_is_not_as_planned_is_refused(void **state)
         {fewer_bytes, PS_DATA_LOSS, "bytes"},
         {compressed, PS_INVALID_ARGUMENT, "comes whole"},
         {some_rows, PS_INVALID_ARGUMENT, "comes whole"},
-        {others_stay, PS_INVALID_ARGUMENT, "comes whole"},
         {other_codec, PS_INVALID_ARGUMENT, "dense0.weight"},
     };
 

@@ -446,30 +446,6 @@ static void each_policy_goes_on_in_the_midst_of_things(void **state)
     ps_consistency_each(live_by_policy, &seed);
 }
 
-/* Rows of an embedding whose variables go by rows, with an answer half way. */
-static void slices_by_rows_go_on(void **state)
-{
-    static const char *const policies[] = {"bsp", "asp", "half_async"};
-
-    (void)state;
-    for (size_t p = 0; p < sizeof policies / sizeof policies[0]; p++) {
-        farm_job *job = ps_xcalloc(1, sizeof *job);
-
-        world_init(&job->w, policies[p], WORKERS, WORLD_SLICES);
-        for (uint32_t s = 0; s < WORLD_SLICES; s++) {
-            ps_store_slice *slice = &job->w.slices[s];
-
-            if (slice->n % 4 == 0) {
-                slice->row = 4;
-                slice->gives_rows = true;
-                set_wrap(slice, PS_WRAP_ROWS, 4);
-            }
-        }
-        live_randomly(job, 7 + p);
-        free(job);
-    }
-}
-
 /* Several workers hold a block: who brings what is in the file. */
 static void blocks_with_redundancy_go_on(void **state)
 {
@@ -512,7 +488,6 @@ int main(int argc, char **argv)
         cmocka_unit_test(each_optimizer_of_rows_goes_on_with_the_same_bits),
         cmocka_unit_test(the_next_file_of_changes_is_the_same),
         cmocka_unit_test(each_policy_goes_on_in_the_midst_of_things),
-        cmocka_unit_test(slices_by_rows_go_on),
         cmocka_unit_test(blocks_with_redundancy_go_on),
     };
 

@@ -168,8 +168,8 @@ static void by_own(void *arg)
     if (is_turned(p, 1)) {
         g->by_columns(p->m, p->n, p->k, p->a, p->b, false, p->c);
     } else {
-        g->by_rows(p->m, p->n, p->k, p->a, is_turned(p, 0) ? 1 : p->k, is_turned(p, 0) ? p->m : 1,
-                   p->b, false, p->c);
+        g->over_rows(p->m, p->n, p->k, p->a, is_turned(p, 0) ? 1 : p->k, is_turned(p, 0) ? p->m : 1,
+                     p->b, false, p->c);
     }
 }
 

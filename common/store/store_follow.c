@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* store_follow.c - workers that have all rows of a fixed vocabulary and are given those that have
+ * changed (store.h).
+ *
+ * Two sets of bits for each worker and table. `owed` has the rows that were stepped since they were
+ * given to the worker. `sent` has those that were given for the clock asked for last. A worker that
+ * asks for a later clock has all of them. One that asks for the same clock again may have taken the
+ * first of its answers or none, so rows that an answer after the first one brings stay in `owed`.
+ */
+#include "common/store/store_impl.h"
+
+#include "common/base/xalloc.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+static size_t word_count(const store_rows *r, uint32_t table)
+{
+    return (size_t)(ps_table_key_end(r->tables->tables[table]) / 64) + 1;
+}
+
+static uint64_t *bits(uint64_t *const *sets, const store_rows *r, uint32_t worker, uint32_t table)
+{
+    return sets[(size_t)worker * r->tables->table_count + table];
+}
+
+void store_follow_init(ps_store *store)
+{
+    store_rows *r = store->rows;
+    uint32_t count = r->tables->table_count;
+
+    if (!ps_table_is_fixed(r->tables->tables[0])) {
+        return;
+    }
+    /* However slices are dealt to threads, a contribution counts once for each. */
+    store->book.column[r->column].weight = store->place_count - store->slice_count;
+    r->owed = ps_xcalloc((size_t)store->book.workers * count, sizeof *r->owed);
+    r->sent = ps_xcalloc((size_t)store->book.workers * count, sizeof *r->sent);
+    for (uint32_t i = 0; i < store->book.workers * count; i++) {
+        r->owed[i] = ps_xcalloc(word_count(r, i % count), sizeof **r->owed);
+        r->sent[i] = ps_xcalloc(word_count(r, i % count), sizeof **r->sent);
+    }
+}
+
+void store_follow_fini(ps_store *store)
+{
+    store_rows *r = store->rows;
+
+    for (uint32_t i = 0; r->owed != NULL && i < store->book.workers * r->tables->table_count; i++) {
+        free(r->owed[i]);
+        free(r->sent[i]);
+    }
+    free(r->owed);
+    free(r->sent);
+}
+
+void store_follow_changed(ps_store *store, uint32_t table, const uint64_t *keys, size_t count)
+{
+    const store_rows *r = store->rows;
+
+    for (uint32_t w = 0; r->owed != NULL && w < store->book.workers; w++) {
+        uint64_t *owed = bits(r->owed, r, w, table);
+
+        for (size_t i = 0; i < count; i++) {
+            owed[keys[i] / 64] |= UINT64_C(1) << (keys[i] % 64);
+        }
+    }
+}
+
+static void add_key(void *arg, uint64_t key)
+{
+    ((uint64_t *)arg)[key / 64] |= UINT64_C(1) << (key % 64);
+}
+
+void store_follow_all(ps_store *store, uint32_t worker)
+{
+    const store_rows *r = store->rows;
+
+    for (uint32_t i = 0; r->owed != NULL && i < r->tables->table_count; i++) {
+        ps_table_each_stepped(r->tables->tables[i], add_key, bits(r->owed, r, worker, i));
+    }
+}
+
+bool store_follow_is_open(const ps_store *store, uint32_t worker)
+{
+    return store->rows != NULL && store->rows->owed != NULL && store->rows->pulls[worker].is_open;
+}
+
+void store_follow_ask(ps_store *store, uint32_t worker, uint64_t clock)
+{
+    store_rows *r = store->rows;
+    store_rows_pull *pull;
+
+    if (r == NULL || r->owed == NULL) {
+        return;
+    }
+    pull = &r->pulls[worker];
+    for (uint32_t i = 0; clock > pull->clock && i < r->tables->table_count; i++) {
+        memset(bits(r->sent, r, worker, i), 0, word_count(r, i) * sizeof **r->sent);
+    }
+    pull->has_given = pull->has_given && clock == pull->clock;
+    pull->is_open = true;
+    pull->is_listed = false;
+    pull->clock = clock;
+}
+
+/* Fixes which rows the answer brings. */
+static void take_owed(const store_rows *r, uint32_t worker, bool is_first)
+{
+    for (uint32_t i = 0; i < r->tables->table_count; i++) {
+        uint64_t *owed = bits(r->owed, r, worker, i), *sent = bits(r->sent, r, worker, i);
+
+        for (size_t k = 0; k < word_count(r, i); k++) {
+            sent[k] |= owed[k];
+            owed[k] = is_first ? 0 : owed[k];
+        }
+    }
+}
+
+/* Makes the rows of a table that the answer brings those that are given next. */
+static void list(const store_rows *r, uint32_t worker, uint32_t table)
+{
+    store_rows_pull *pull = &r->pulls[worker];
+    const uint64_t *sent = bits(r->sent, r, worker, table);
+    size_t words = word_count(r, table), count = 0;
+
+    for (size_t i = 0; i < words; i++) {
+        count += (size_t)__builtin_popcountll(sent[i]);
+    }
+    pull->keys = ps_xrealloc(pull->keys, (count + 1) * sizeof *pull->keys);
+    pull->count = 0;
+    for (size_t i = 0; i < words; i++) {
+        for (uint64_t left = sent[i]; left != 0; left &= left - 1) {
+            pull->keys[pull->count++] = i * 64 + (size_t)__builtin_ctzll(left);
+        }
+    }
+    pull->table = table;
+    pull->at = 0;
+}
+
+/* Returns the first table from this one on of which the answer brings rows; the number of tables if
+ * there is none. */
+static uint32_t find_table(const store_rows *r, uint32_t worker, uint32_t table)
+{
+    for (; table < r->tables->table_count; table++) {
+        const uint64_t *sent = bits(r->sent, r, worker, table);
+
+        for (size_t i = 0; i < word_count(r, table); i++) {
+            if (sent[i] != 0) {
+                return table;
+            }
+        }
+    }
+    return table;
+}
+
+bool store_follow_next(ps_store *store, uint32_t worker, size_t most, ps_store_rows_answer *answer)
+{
+    store_rows *r = store->rows;
+    store_rows_pull *pull = &r->pulls[worker];
+    const ps_table *table;
+    uint32_t next;
+    ps_status st;
+
+    if (!pull->is_listed) {
+        if (!ps_book_may_pull(&store->book, r->column, worker, pull->clock)) {
+            return false;
+        }
+        take_owed(r, worker, !pull->has_given);
+        pull->is_listed = pull->has_given = true;
+        ps_book_gave(&store->book, r->column, worker);
+        list(r, worker, 0);
+    }
+    next = find_table(r, worker, pull->table + 1);
+    if (pull->at == pull->count && next < r->tables->table_count) {
+        list(r, worker, next);
+        next = find_table(r, worker, next + 1);
+    }
+    table = r->tables->tables[pull->table];
+    answer->first_table = pull->table;
+    answer->table_count = 1;
+    answer->keys = pull->keys + pull->at;
+    answer->count = pull->count - pull->at < most ? pull->count - pull->at : most;
+    answer->values =
+        ps_xmalloc((answer->count * ps_table_width(table) + 1) * sizeof *answer->values);
+    st = ps_table_pull_rows(table, answer->keys, answer->count, answer->values);
+    assert(ps_is_ok(&st)); /* they were pushed here */
+    pull->at += answer->count;
+    answer->is_last = pull->at == pull->count && next == r->tables->table_count;
+    pull->is_open = !answer->is_last;
+    return true;
+}
