@@ -172,8 +172,9 @@ void ps_trainer_see_outputs(void *trainer, const float *y, size_t n)
     ps_step_metrics_add(&t->step_metrics, y, ps_trainer_targets(t), n);
 }
 
-void ps_trainer_report_step(ps_trainer *t, uint32_t epoch, uint32_t batch, const ps_score *score)
+void ps_trainer_report_step(ps_trainer *t, uint32_t epoch, uint32_t batch)
 {
+    const ps_score *score = &t->score;
     char whom[8];
     ps_exchange_stats stats = ps_exchange_get_stats(t->exchange);
     int64_t now_us = ps_clock_us();

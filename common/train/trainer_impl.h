@@ -79,6 +79,7 @@ struct ps_trainer {
     uint64_t evaluated_at; /* 1 + clock of the last evaluation; 0: none */
     uint64_t stop_at;      /* clock at which the thread ends; UINT64_MAX: at the end of the job */
     bool sends;            /* the current block completes a contribution */
+    ps_score score;        /* of the blocks of the running step so far */
     bool has_order;
     uint32_t order_epoch; /* epoch of `order` */
     trainer_rounds rounds;
@@ -114,7 +115,7 @@ ps_targets ps_trainer_targets(const ps_trainer *t);
 void ps_trainer_order(ps_trainer *t, uint32_t epoch);
 /* Adds the outputs of a block to the metrics of the step (a ps_model_outputs_fn). */
 void ps_trainer_see_outputs(void *trainer, const float *y, size_t n);
-void ps_trainer_report_step(ps_trainer *t, uint32_t epoch, uint32_t batch, const ps_score *score);
+void ps_trainer_report_step(ps_trainer *t, uint32_t epoch, uint32_t batch);
 /* Checks the loss of n gathered samples after a pass of the model in `step`, counted from 1. If it
  * is not finite, fails the gate with the step and the first layer whose output is not finite, and
  * returns false. It does not look at weights, which the exchange may be writing. */

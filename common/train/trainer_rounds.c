@@ -15,6 +15,7 @@
 #include "common/base/xalloc.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -174,6 +175,9 @@ static void ready(void *arg, uint32_t first_variable, uint32_t count)
     ps_trainer *t = arg;
     trainer_rounds *r = &t->rounds;
 
+    if (!isfinite(t->score.loss_sum)) { /* the step fails by its loss */
+        return;
+    }
     (void)ps_holdup_wait(&t->holdup, t->plan, t->conf.rank, t->step, t->gate);
     if (r->completes_step) {
         ps_trainer_clip(t, gradients_of(t), first_variable, count, 1.0);
@@ -219,8 +223,8 @@ static bool local_step(ps_trainer *t, bool is_first, bool is_last)
                             .outputs = ps_trainer_see_outputs,
                             .ready = by_all ? NULL : ready,
                             .arg = t};
-    ps_score score = {0};
 
+    t->score = (ps_score){0};
     ps_trainer_order(t, epoch);
     for (uint32_t i = 0; i < held; i++) {
         uint32_t block = a->held[t->conf.rank][i];
@@ -232,19 +236,19 @@ static bool local_step(ps_trainer *t, bool is_first, bool is_last)
         ps_model_set_draws(t->model,
                            ps_draw_key(plan->spec->seed, PS_DRAW_DROPOUT, t->step, block, 0));
         ps_model_train(t->model, r->replica, t->x, ps_trainer_targets(t), size, scale, i > 0,
-                       gradients_of(t), &hooks, &score);
+                       gradients_of(t), &hooks, &t->score);
         if (by_all && r->completes_step) {
             ps_trainer_clip_all(t, gradients_of(t), 1.0, ready);
         }
         if (!ps_gate_is_open(t->gate) ||
-            !ps_trainer_is_finite(t, t->step + 1, score.loss_sum, size)) {
+            !ps_trainer_is_finite(t, t->step + 1, t->score.loss_sum, size)) {
             return false;
         }
     }
     count_behind(t);
     t->step++;
     r->own_steps++;
-    ps_trainer_report_step(t, epoch, batch, &score);
+    ps_trainer_report_step(t, epoch, batch);
     return true;
 }
 

@@ -5,6 +5,8 @@
 
 #include "common/base/draw.h"
 
+#include <math.h>
+
 static void need(void *arg, uint32_t first_variable, uint32_t count)
 {
     ps_trainer *t = arg;
@@ -73,7 +75,7 @@ static void ready(void *arg, uint32_t first_variable, uint32_t count)
 {
     ps_trainer *t = arg;
 
-    if (!t->sends) {
+    if (!t->sends || !isfinite(t->score.loss_sum)) { /* the step fails by its loss */
         return;
     }
     (void)ps_holdup_wait(&t->holdup, t->plan, t->conf.rank, t->step, t->gate);
@@ -86,7 +88,7 @@ static void ready(void *arg, uint32_t first_variable, uint32_t count)
 }
 
 /* Forward and backward of one block. False: stopped or failed. */
-static bool train_block(ps_trainer *t, uint32_t epoch, uint32_t i, ps_score *score)
+static bool train_block(ps_trainer *t, uint32_t epoch, uint32_t i)
 {
     const ps_plan *plan = t->plan;
     const ps_assignment *a = plan->assignment;
@@ -117,11 +119,12 @@ static bool train_block(ps_trainer *t, uint32_t epoch, uint32_t i, ps_score *sco
                        ps_draw_key(plan->spec->seed, PS_DRAW_DROPOUT, t->clock, block, 0));
     ps_model_train(t->model, t->weights, t->x, ps_trainer_targets(t), size,
                    plan->update->block_scale(&plan->update_facts), !per_block && i > 0,
-                   ps_trainer_gradients(t), &hooks, score);
+                   ps_trainer_gradients(t), &hooks, &t->score);
     if (by_all && t->sends) {
         ps_trainer_clip_all(t, ps_trainer_gradients(t), share_of(t), ready);
     }
-    if (!ps_gate_is_open(t->gate) || !ps_trainer_is_finite(t, t->step + 1, score->loss_sum, size)) {
+    if (!ps_gate_is_open(t->gate) ||
+        !ps_trainer_is_finite(t, t->step + 1, t->score.loss_sum, size)) {
         return false;
     }
     if (t->sends) {
@@ -174,7 +177,6 @@ static bool step(ps_trainer *t, uint32_t epoch, bool *is_end)
 {
     uint32_t per_epoch = t->plan->batches_per_epoch, batch;
     uint32_t held = t->plan->assignment->held_count[t->conf.rank];
-    ps_score score = {0};
 
     if (ps_exchange_may_be_overtaken(t->exchange)) {
         if (!ps_gate_wait_weights(t->gate, 0, t->plan->layout.variable_count, t->clock)) {
@@ -193,13 +195,14 @@ static bool step(ps_trainer *t, uint32_t epoch, bool *is_end)
         return ps_gate_is_open(t->gate);
     }
     batch = (uint32_t)(t->clock % per_epoch);
+    t->score = (ps_score){0};
     for (uint32_t i = 0; i < held; i++) {
-        if (!train_block(t, epoch, i, &score)) {
+        if (!train_block(t, epoch, i)) {
             return false;
         }
     }
     t->step = ++t->clock;
-    ps_trainer_report_step(t, epoch, batch, &score);
+    ps_trainer_report_step(t, epoch, batch);
     ps_trainer_record_round(t);
     return true;
 }

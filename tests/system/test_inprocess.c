@@ -474,8 +474,8 @@ static void a_worker_that_fails_ends_the_job_with_its_reason(void **state)
           "{\"lr\": 1000}}}, \"model\": {\"layers\": [{\"kind\": \"dense\", \"params\": "
           "{\"units\": 10}}], \"loss\": \"mse\"}",
           2);
-    assert_int_equal(r.result.code, PS_INVALID_ARGUMENT); /* its gradient, before any loss */
-    assert_non_null(strstr(r.result.text, "not finite"));
+    assert_int_equal(r.result.code, PS_INTERNAL);
+    assert_non_null(strstr(r.result.text, "the loss is not finite: layer 0 (dense0)"));
     assert_int_equal(r.job->state, PSGD__V1__JOB_STATE__JOB_STATE_FAILED);
     end(&r);
 }
