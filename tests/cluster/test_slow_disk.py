@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A coordinator, and nodes, whose disks take 200 ms longer for every write and sync (slow_disk.c)
-while a job runs: nobody is lost, questions are answered as if nothing were, events come in order."""
+while a job runs: nobody is lost, questions are answered as if nothing were, events come in order.
+Reads of nodes are slow too. A question about an old job is answered from the coordinator's disk, so
+its reads are not."""
 import statistics
 import threading
 import time
@@ -131,7 +133,7 @@ class SlowNodesTest(SlowDiskTest):
         data, folder = self.need_mnist(), []
 
         def env(name):
-            return {**SLOW_DISK, "SLOW_DISK_DIR": f"{folder[0]}/{name}/",
+            return {**SLOW_DISK, "SLOW_DISK_READS": "1", "SLOW_DISK_DIR": f"{folder[0]}/{name}/",
                     "SLOW_DISK_ON": str(folder[0] / "slow")}
 
         c = self.cluster(workers=2, pservers=1, data=data, node_env=env, prepare=folder.append,
