@@ -347,12 +347,17 @@ void ps_inprocess_job_destroy(ps_inprocess_job *run)
  * the start, and two bits of each for every worker. */
 static size_t memory_of_rows(const ps_plan *plan)
 {
-    size_t rows = 0;
+    uint32_t slots = plan->optim_on_server ? (uint32_t)plan->optim->slots : 0;
+    size_t bytes = 0;
 
-    for (uint32_t t = plan->growing_count; t < plan->table_count; t++) {
-        rows += plan->tables[t].rows;
+    for (uint32_t i = plan->growing_count; i < plan->table_count; i++) {
+        const ps_plan_table *t = &plan->tables[i];
+        size_t values = (size_t)t->width * (1 + slots) * sizeof(float);
+
+        bytes += t->rows * (ps_table_row_bytes(t->width, slots) - values);
+        bytes += t->rows / 4 * plan->spec->workers;
     }
-    return rows * 32 + rows / 4 * plan->spec->workers;
+    return bytes;
 }
 
 ps_inprocess_job_memory ps_inprocess_job_get_memory(const ps_inprocess_job *run)

@@ -73,10 +73,14 @@ uint32_t ps_table_shard_of(uint64_t key)
     return (uint32_t)(ps_key_hash(key) >> 56);
 }
 
+size_t ps_table_row_bytes(uint32_t width, uint32_t slots)
+{
+    return (sizeof(table_row) + (size_t)width * (1 + slots) * sizeof(float) + 7) / 8 * 8;
+}
+
 ps_table *ps_table_create(const ps_table_conf *conf)
 {
     ps_table *t = ps_xcalloc(1, sizeof *t);
-    size_t values = (size_t)conf->width * (1 + conf->optim->slots);
 
     assert(conf->width >= 1 && conf->width <= PS_TABLE_WIDTH_MAX);
     assert(conf->admit_count > 0 && conf->unseen_max <= PS_TABLE_UNSEEN_MAX);
@@ -87,7 +91,7 @@ ps_table *ps_table_create(const ps_table_conf *conf)
         t->owned[i] = conf->owned == NULL || conf->owned[i];
     }
     t->conf.owned = t->owned;
-    t->stride = (sizeof(table_row) + values * sizeof(float) + 7) / 8 * 8;
+    t->stride = ps_table_row_bytes(conf->width, conf->optim->slots);
     t->admit_key = ps_draw_key(conf->seed, PS_DRAW_ROWS, conf->table, DRAWS_ADMISSION, 0);
     t->factor = ps_xcalloc((size_t)conf->unseen_max + 1, sizeof *t->factor);
     t->factor[0] = 1.0f;
@@ -95,6 +99,7 @@ ps_table *ps_table_create(const ps_table_conf *conf)
         t->factor[i] = t->factor[i - 1] * conf->decay;
     }
     t->save = 1;
+    table_reserve_fixed(t);
     return t;
 }
 

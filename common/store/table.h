@@ -144,6 +144,8 @@ PS_MUST_USE ps_status ps_table_push_rows(ps_table *table, const ps_table_push *p
 /* Are these keys as a push or pull wants them? INVALID_ARGUMENT as above. */
 PS_MUST_USE ps_status ps_table_check_keys(const ps_table *table, const uint64_t *keys,
                                           size_t count);
+/* Returns the bytes of a row of so many values with `slots` values of state each. */
+size_t ps_table_row_bytes(uint32_t width, uint32_t slots);
 uint32_t ps_table_width(const ps_table *table);
 uint64_t ps_table_key_end(const ps_table *table);
 bool ps_table_owns(const ps_table *table, uint32_t shard); /* virtual shard */

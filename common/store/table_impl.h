@@ -59,6 +59,9 @@ static inline float table_factor(const ps_table *t, const table_row *row)
     return age <= t->conf.unseen_max ? t->factor[age] : 0.0f; /* the next tick removes it */
 }
 
+/* Makes room for all rows of a fixed vocabulary that belong here, so that they are laid without a
+ * copy. */
+void table_reserve_fixed(ps_table *t);
 /* The row of a key, or NULL. */
 table_row *table_find(const ps_table *t, uint64_t key);
 /* A row for a key that has none: values 0, everything else too. */

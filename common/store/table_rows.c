@@ -39,12 +39,31 @@ static int64_t fixed_place(const ps_table *t, const table_shard *s, uint64_t key
     return key < t->conf.key_end && place < s->row_count ? (int64_t)place : PS_KEYMAP_NONE;
 }
 
+void table_reserve_fixed(ps_table *t)
+{
+    uint64_t rows = t->conf.slice_rows;
+
+    for (uint64_t first = 0; ps_table_is_fixed(t) && first < t->conf.key_end; first += rows) {
+        uint32_t home = ps_table_home(t, first);
+
+        if (t->owned[home]) {
+            uint64_t left = t->conf.key_end - first;
+
+            t->shards[home].row_cap += (uint32_t)(left < rows ? left : rows);
+        }
+    }
+    for (uint32_t i = 0; i < PS_SHARDS; i++) {
+        if (t->shards[i].row_cap > 0) {
+            t->shards[i].rows = ps_xmalloc(t->shards[i].row_cap * t->stride);
+        }
+    }
+}
+
 void ps_table_lay(ps_table *t, uint64_t first, size_t count, const float *values)
 {
     table_shard *s = &t->shards[ps_table_home(t, first)];
 
-    s->row_cap = s->row_count + (uint32_t)count;
-    s->rows = ps_xrealloc(s->rows, s->row_cap * t->stride);
+    assert(s->row_count + count <= s->row_cap);
     memset(s->rows + s->row_count * t->stride, 0, count * t->stride);
     for (size_t i = 0; i < count; i++) {
         table_row *row = table_row_at(t, s, s->row_count++);

@@ -149,13 +149,10 @@ void ps_wire_parts_take_weights(ps_wire_parts *parts, float *block)
 {
     for (uint32_t i = 0; i < parts->count; i++) {
         ps_wire_part *from = &parts->part[i];
-        const float *weights = ps_store_weights(from->store);
 
         for (uint32_t k = 0; k < from->count; k++) {
-            const ps_slice *s = &parts->plan->layout.slices[from->slices[k]];
-
-            memcpy(block + s->at, weights, s->n * sizeof *block);
-            weights += s->n;
+            ps_store_copy_slice(from->store, k,
+                                block + parts->plan->layout.slices[from->slices[k]].at);
         }
         ps_store_drop_slices(from->store);
     }
