@@ -5,7 +5,7 @@ While a job trains, each kind of flood goes to the coordinator, to the server an
 two connections that are opened again as soon as they are closed. Meanwhile other clients are
 answered and the job goes on; the memory that a flood takes is bounded and given back.
 
-    PSGD_FLOOD_SECONDS=2   how long each flood lasts (10 when PSGD_TEST_LONG=1)
+    PSGD_FLOOD_SECONDS=1   how long each flood lasts (10 when PSGD_TEST_LONG=1)
     PSGD_FLOOD_KINDS=...   only these kinds, separated by commas
 """
 import json
@@ -24,7 +24,7 @@ from harness import (ENDLESS, PATIENCE, SLOW, ClusterTest, coordinator_pb2,  # n
                      coordinator_pb2_grpc, job_pb2, main, node_pb2, node_pb2_grpc)
 
 LONG = os.environ.get("PSGD_TEST_LONG", "0") == "1"
-SECONDS = float(os.environ.get("PSGD_FLOOD_SECONDS", "10" if LONG else "2"))
+SECONDS = float(os.environ.get("PSGD_FLOOD_SECONDS", "10" if LONG else "1"))
 KINDS = [k for k in os.environ.get("PSGD_FLOOD_KINDS", "").split(",") if k] or list(flooder.KINDS)
 MIB = 1 << 20
 MORE = 256 * MIB  # that a flood may take
