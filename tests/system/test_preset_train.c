@@ -25,6 +25,7 @@ static void on_over(void *arg)
 static ps_plan *plan_of(const ps_preset *preset)
 {
     bool has_table = strstr(preset->json, "\"table\"") != NULL; /* glyphs have no ids */
+    bool has_match = strstr(preset->json, "\"match\"") != NULL; /* of another network's variable */
     char json[JSON_BYTES];
     Psgd__V1__JobSpec *spec;
     ps_plan *plan = NULL;
@@ -34,8 +35,9 @@ static ps_plan *plan_of(const ps_preset *preset)
     snprintf(json, sizeof json,
              "{\"preset\":\"%s\",\"title\":\"t\",\"seed\":1,\"workers\":2,\"pservers\":2,"
              "\"epochs\":20,\"block_size\":32,\"model\":{%s\"widths\":[32]},"
-             "\"data\":{\"name\":\"glyphs\",\"train_limit\":1000,\"test_limit\":200}}",
-             preset->name, has_table ? "\"preset\":\"mlp\",\"table\":{\"name\":\"none\"}," : "");
+             "\"data\":{\"name\":\"glyphs\",\"train_limit\":1000,\"test_limit\":200}%s}",
+             preset->name, has_table ? "\"preset\":\"mlp\",\"table\":{\"name\":\"none\"}," : "",
+             has_match ? ",\"codec\":{\"variables\":[{\"match\":\"dense*\"}]}" : "");
     spec = ps_spec_of_preset(json);
     st = ps_plan_create(spec, NULL, NULL, &plan);
     psgd__v1__job_spec__free_unpacked(spec, NULL);
