@@ -21,6 +21,11 @@
 #define THREE_FED PS_WITH("ternary", "\"clip\":1,\"error_feedback\":1")
 #define TQN_FED PS_WITH("tqn", "\"error_feedback\":1")
 #define FED(name, bits) PS_WITH(name, "\"bits\":" bits ",\"error_feedback\":1")
+/* The rate falls to zero: at a constant one a few runs end where their last steps threw them. */
+#define DC_ASGD                                                                                    \
+    PS_UPDATE(PS_WITH("dc_asgd", "\"lambda\":2"))                                                  \
+    ",\"optimizer\":{\"rule\":" PS_WITH("sgd", "\"lr\":0.3") ",\"schedule\":" PS_WITH(              \
+        "polynomial", "\"power\":0.5") "}" PS_ASP
 #define COMPENSATED                                                                                \
     PS_UPDATE(PS_WITH("dc_asgd", "\"lambda\":0.3,\"decay\":0"))                                    \
     ",\"optimizer\":{\"rule\":" PS_WITH("sgd", "\"lr\":0.3") PS_FALLING("0") "}" PS_ASP              \
@@ -72,9 +77,9 @@ static const ps_preset presets[] = {
     PS_PRESET("dc",
               "Parallel-SGD's server codec dc: DC-ASGD (ICML 2017) with an adaptive lambda "
               "of 2",
-              PS_UPDATE(PS_WITH("dc_asgd", "\"lambda\":2")) PS_RULE("sgd", "0.25") PS_ASP),
+              DC_ASGD),
     PS_PRESET("dc_asgd", "dc in Parallel-SGD 0.7",
-              PS_UPDATE(PS_WITH("dc_asgd", "\"lambda\":2")) PS_RULE("sgd", "0.25") PS_ASP),
+              DC_ASGD),
     PS_PRESET("fast",
               "Parallel-SGD's double buffering (Seide et al. 2014): a step on the gradient before "
               "the last",
