@@ -9,8 +9,8 @@ import socket
 import subprocess
 import tempfile
 
+from fidelity import ARGUMENTS, CONNECTION, SERVER, Fidelity
 from harness import BIN, SMALL, main
-from test_fidelity import ARGUMENTS, CONNECTION, SERVER, Fidelity
 
 
 class Defaults(Fidelity):

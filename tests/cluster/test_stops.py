@@ -7,8 +7,8 @@ import os
 import shutil
 import time
 
+from fidelity import ARGUMENTS, OK, Fidelity
 from harness import PATIENCE, SMALL, data_path, evaluated, job_pb2, main
-from test_fidelity import ARGUMENTS, OK, Fidelity
 
 
 def weights(model):

@@ -1,0 +1,289 @@
+# SPDX-License-Identifier: Apache-2.0
+"""test_fidelity_paddle.py - what users of PaddlePaddle v2 and Paddle Fleet expect: files by
+pattern, vocabularies, threads of a trainer, calls on sparse tables."""
+import csv
+import json
+import os
+import pathlib
+import random
+import re
+import shutil
+import subprocess
+import tempfile
+
+from fidelity import ARGUMENTS, OK, SERVER, Fidelity
+from harness import BIN, ENDLESS, PATIENCE, SMALL, data_path, job_pb2, main
+
+
+class Text(Fidelity):
+    """A small text in many files."""
+
+    COUNT = 70
+
+    def setUp(self):
+        self.data = self.enterContext(tempfile.TemporaryDirectory())
+        self.write(f"{self.data}/text")
+
+    def write(self, folder, count=COUNT):
+        """Files of lines in which each word follows from the one before."""
+        rng = random.Random(3)
+        os.makedirs(f"{folder}/held")
+        names = [f"train.txt-{i:05}" for i in range(count)] + ["held/test-1", "held/test-2"]
+        for name in names:
+            with open(f"{folder}/{name}", "w", encoding="utf-8") as f:
+                for _ in range(8):
+                    start = rng.randrange(9)
+                    f.write(" ".join(f"w{(start + i) % 9}" for i in range(7)) + "\n")
+        return names
+
+    def spec(self, files, tests, **more):
+        return {"title": "text", "workers": 2, "epochs": 1, "blockSize": 8,
+                "model": {"preset": "ngram", "params": {"width": 4, "hidden": 8}},
+                "data": {"name": "ngram", "params": {"cutoff": 1}, "files": files,
+                         "testFiles": tests}, **more}
+
+    def local(self, spec, code=OK):
+        with open(self.folder / "job.json", "w", encoding="utf-8") as f:
+            json.dump(spec, f)
+        return self.psgd("--format", "json", "train", "job.json", "-o", "out", "--data-path",
+                         self.data, code=code)
+
+
+class ManyFiles(Text):
+    """PaddlePaddle split a set into files, whatever their number: train.txt-00000, ..."""
+
+    def test_a_pattern_and_a_folder_stand_for_their_files(self):
+        self.folder = self.cluster(workers=0, pservers=0).folder
+        names = [f"train.txt-{i:05}" for i in range(self.COUNT)]
+        job = json.loads(self.local(self.spec(["train.txt-*"], ["held"])))
+        self.assertEqual(job["spec"]["data"]["files"], ["train.txt-*"])
+        self.assertEqual(job["spec"]["data"]["train_limit"], self.COUNT * 8 * 5)
+        self.assertEqual(job["spec"]["data"]["test_limit"], 2 * 8 * 5)
+        # In the order of their names, as if some were named before the others.
+        again = json.loads(self.local(self.spec([*names[:60], "train.txt-*"],
+                                                ["held/test-1", "held/test-*"])))
+        self.assertEqual(again["result"], job["result"])
+        said = self.local(self.spec(["train-*"], ["held"]), code=ARGUMENTS)
+        self.assertIn('"train-*" stands for no file in ', said)
+        said = self.local(self.spec(names, ["held"]), code=ARGUMENTS)
+        self.assertIn('a pattern ("part-*") or a folder is one name for many', said)
+
+    def test_every_node_has_the_files_of_the_coordinator(self):
+        """Those of a node that has one file more are others."""
+        other = self.enterContext(tempfile.TemporaryDirectory())
+        self.write(f"{other}/text", self.COUNT + 1)
+        c = self.cluster(workers=2, pservers=1, data=self.data, node_data=other)
+        job = c.wait(c.submit(self.spec(["train.txt-*"], ["held"],
+                                        assignment={"name": "modulo"})).id)
+        self.assertEqual(job.state, job_pb2.JOB_STATE_DONE, job.message)
+        self.assertEqual(job.spec.data.train_limit, self.COUNT * 8 * 5)
+        for worker in c.workers:
+            self.assertIn("data set received", worker.log())
+        self.folder = c.folder
+        local = json.loads(self.local(self.spec(["train.txt-*"], ["held"],
+                                                assignment={"name": "modulo"})))
+        self.assertAlmostEqual(local["result"]["loss"], job.result["loss"], places=12)
+
+
+class Vocabulary(Text):
+    """word_dict.pickle: words have the same ids in every job that is given their list."""
+
+    def test_a_job_leaves_its_words_and_another_has_their_ids(self):
+        c = self.cluster(workers=2, pservers=1, data=self.data)
+        self.folder = c.folder
+        job = c.wait(c.submit(self.spec(["train.txt-*"], ["held"])).id)
+        self.assertEqual(job.state, job_pb2.JOB_STATE_DONE, job.message)
+        files = c.files(job.id)
+        words = files["VOCAB-text-N(0).txt"].decode().splitlines()
+        self.assertEqual(len(words), job.spec.data.params["words"])
+        self.assertEqual(words[-1], "<unk>")
+        self.assertEqual(set(words), {"<s>", "<e>", "<unk>", *(f"w{i}" for i in range(9))})
+        # Another text, in which another word is the most frequent.
+        with open(f"{self.data}/text/w8", "w", encoding="utf-8") as f:
+            f.write("w8 w8 w8 w0 w8 new\n" * 30)
+        for place in (f"{self.data}/text", self.folder):
+            with open(f"{place}/words.txt", "w", encoding="utf-8") as f:
+                f.write("\n".join(words) + "\n")
+        again = self.spec(["w8"], ["held"], initFrom=f"job:{job.id}")
+        again["data"]["vocabulary"] = "words.txt"
+        job = c.wait(c.submit(again).id)
+        self.assertEqual(job.state, job_pb2.JOB_STATE_DONE, job.message)
+        files = c.files(job.id)
+        self.assertEqual(files["VOCAB-text-N(0).txt"].decode().splitlines(), words)
+        # A model that was trained on them predicts with them, whatever the text.
+        (self.folder / "m.safetensors").write_bytes(files["MODEL-text-N(0).safetensors"])
+        self.psgd("predict", "-m", "m.safetensors", "--data-path", self.data, "-o", "p.csv")
+        with open(self.folder / "p.csv", encoding="utf-8") as rows:
+            targets = [int(row["target"]) for row in csv.DictReader(rows)]
+        with open(f"{self.data}/text/held/test-1", encoding="utf-8") as f:
+            first = f.readline().split()
+        self.assertEqual(targets[0], words.index(first[3]))  # <s> and three words before it
+
+
+class Word2vec(Fidelity):
+    """The recipe of docs/presets.md, as it stands there, on a small text and for two epochs."""
+
+    def recipe(self):
+        text = (pathlib.Path(__file__).parents[2] / "docs/presets.md").read_text(encoding="utf-8")
+        text = text[text.index("### Word2vec"):]
+        blocks = re.findall(r"(?:^    .*\n)+", text, re.M)
+        return [re.sub(r"^    ", "", block, flags=re.M) for block in blocks]
+
+    def test_the_recipe_runs(self):
+        self.folder = self.cluster(workers=0, pservers=0).folder
+        rng = random.Random(1)
+        for name, lines in (("ptb.train.txt", 1600), ("ptb.valid.txt", 100)):
+            with open(self.folder / name, "w", encoding="utf-8") as f:
+                for _ in range(lines):
+                    start = rng.randrange(12)
+                    f.write(" ".join(f"w{(start + i) % 12}" for i in range(9)) + "\n")
+        commands, job = self.recipe()[:2]
+        (self.folder / "job.yaml").write_text(job)
+        for line in commands.splitlines():
+            line = line.replace("psgd train", f"{BIN / 'psgd'} train --epochs 2")
+            p = subprocess.run(line, shell=True, cwd=self.folder, capture_output=True, text=True,
+                               timeout=120 * PATIENCE)
+            self.assertEqual(p.returncode, OK, f"{line}: {p.stderr}")
+        words = (self.folder / "word2vec/VOCAB-word2vec-N(0).txt").read_text().splitlines()
+        self.assertEqual(len(words), 15)  # 12, both marks and <unk>
+        summary = json.loads((self.folder / "word2vec/summary.json").read_text())
+        self.assertLess(summary["result"]["perplexity"], 10)  # 15 words, of which 13 follow
+
+
+class TrainerCount(Fidelity):
+    """Threads of a trainer: as many as its user says, and the same model."""
+
+    def test_the_model_does_not_depend_on_the_threads_of_a_worker(self):
+        c = self.cluster(workers=2, pservers=1)
+        self.folder = c.folder
+        spec = {**SMALL, "workers": 2, "epochs": 1, "blockSize": 256,
+                "model": {"widths": [1024, 512]}}
+        models = []
+        for threads in (1, 2, 3):
+            job = c.wait(c.submit({**spec, "workerThreads": threads}).id)
+            self.assertEqual(job.state, job_pb2.JOB_STATE_DONE, job.message)
+            models.append(c.files(job.id)["MODEL-small-N(ps).safetensors"])
+            (self.folder / "job.json").write_text(json.dumps(spec))
+            self.psgd("train", "job.json", "--trainer_count", threads, "-o", f"out{threads}")
+        weights = [m[8 + int.from_bytes(m[:8], "little"):] for m in models]
+        self.assertEqual(weights[0], weights[1])
+        self.assertEqual(weights[0], weights[2])
+        for threads in (1, 2, 3):
+            m = (self.folder / f"out{threads}/MODEL-small-N(ps).safetensors").read_bytes()
+            self.assertEqual(m[8 + int.from_bytes(m[:8], "little"):], weights[0])
+        said = self.psgd("train", "job.json", "--worker-threads", 65, code=ARGUMENTS)
+        self.assertIn("spec.worker_threads: is 65; 1 to 64 are allowed", said)
+
+
+class Rows(Fidelity):
+    """Entries and shrink of Fleet's tables, in numbers."""
+
+    def test_rows_met_admitted_and_removed_are_counted(self):
+        data = data_path()
+        if not data or not os.path.exists(os.path.join(data, "ctr/adult.csv")):
+            self.skipTest("PSGD_DATA has no ctr/adult.csv")
+        c = self.cluster(workers=2, pservers=2, data=data, node_data=data)
+        self.folder = c.folder
+        spec = {"preset": "fleet_ctr", "workers": 2, "pservers": 2, "epochs": 1,
+                "consistency": {"name": "bsp"}, "data": {"trainLimit": 6400, "testLimit": 640}}
+        counts = {}
+        for name, numbers in (("all", {}), ("count", {"admit_count": 100}),
+                              ("aged", {"tick": 20, "unseen_max": 1})):
+            more = {**spec, "title": name, "model": {"table": {"name": "sparse",
+                                                               "params": numbers}}}
+            job = c.wait(c.submit(more).id, seconds=120)
+            self.assertEqual(job.state, job_pb2.JOB_STATE_DONE, job.message)
+            counts[name] = job.progress
+            servers = [n["counters"] for n in json.loads(c.files(job.id)["summary.json"])["nodes"]
+                       if n["role"] == "pserver"]
+            for counter in ("rows", "rows_met", "rows_admitted", "rows_removed"):
+                self.assertEqual(sum(s[counter] for s in servers), getattr(job.progress, counter))
+            said = self.psgd("get", job.id, coordinator=c.coordinator.address)
+            self.assertIn(f"rows      {job.progress.rows} there, "
+                          f"{job.progress.rows_admitted} admitted, "
+                          f"{job.progress.rows_removed} removed", said)
+            with open(self.folder / "job.json", "w", encoding="utf-8") as f:
+                json.dump(more, f)
+            local = json.loads(self.psgd("--format", "json", "train", "job.json", "-o", name,
+                                         "--data-path", data))
+            self.assertEqual(local["progress"]["rows_met"], job.progress.rows_met)
+            self.assertEqual(local["progress"]["rows_removed"], job.progress.rows_removed)
+        self.assertEqual(counts["all"].rows, counts["all"].rows_admitted)
+        self.assertEqual(counts["all"].rows_removed, 0)
+        self.assertGreater(counts["all"].rows_met, counts["all"].rows)
+        self.assertEqual(counts["count"].rows_met, counts["all"].rows_met)
+        self.assertLess(counts["count"].rows_admitted, counts["all"].rows_admitted - 20)
+        self.assertGreater(counts["aged"].rows_removed, 0)
+        self.assertEqual(counts["aged"].rows,
+                         counts["aged"].rows_admitted - counts["aged"].rows_removed)
+
+
+class TablesByCall(Fidelity):
+    """shrink() and save() of Fleet while a job trains."""
+
+    def setUp(self):
+        self.data = data_path()
+        if not self.data or not os.path.exists(os.path.join(self.data, "ctr/adult.csv")):
+            self.skipTest("PSGD_DATA has no ctr/adult.csv")
+        self.c = self.cluster(workers=2, pservers=2, data=self.data, node_data=self.data)
+        self.folder = self.c.folder
+
+    def call(self, job, action, code=OK):
+        return self.psgd("tables", job, action, code=code, coordinator=self.c.coordinator.address)
+
+    def endless(self, **numbers):
+        spec = {"preset": "fleet_ctr", "title": "ctr", "epochs": 1000,
+                "consistency": {"name": "bsp"},
+                "data": {"trainLimit": 6400, "testLimit": 640},
+                "model": {"table": {"name": "sparse", "params": numbers}}}
+        job = self.c.submit(spec)
+        self.c.wait(job.id, lambda j: j.progress.step >= 20)
+        return job.id
+
+    def step_of(self, said):
+        found = re.search(r"after step (\d+)", said)
+        self.assertTrue(found, said)
+        return int(found.group(1))
+
+    def logged(self, words):
+        return [server.log() for server in self.c.pservers if words in server.log()]
+
+    def test_rows_are_removed_and_saved_while_the_job_trains(self):
+        job = self.endless(unclicked=0.1, least_score=3)
+        shrunk = self.step_of(self.call(job, "shrink"))
+        self.c.wait(job, lambda j: j.progress.step > shrunk + 1)
+        self.assertEqual(len(self.logged(f"shrink before step {shrunk + 1}: ")), 2)
+        saved = self.step_of(self.call(job, "save"))
+        self.assertGreater(saved, shrunk)
+        said = self.call(job, "save", code=SERVER)
+        self.assertIn(f"another call on the tables is due at step {saved}", said)
+        self.c.wait(job, lambda j: j.progress.step > saved + 1)
+        self.psgd("cancel", job, coordinator=self.c.coordinator.address)
+        end = self.c.wait(job)
+        self.assertGreater(end.progress.rows_removed, 0)
+        files = self.c.files(job)
+        names = [f"MODEL-ctr-N(ps{rank}).table0.psgdtab.step{saved}" for rank in (0, 1)]
+        for name in names:
+            self.assertTrue(files[name].startswith(b"PSGDTAB1"))
+        # The copies are whole files, which a later job starts from.
+        (self.folder / "d").mkdir()
+        shutil.copytree(os.path.join(self.data, "ctr"), self.folder / "d/ctr")
+        for name in names:
+            (self.folder / "d" / name).write_bytes(files[name])
+        (self.folder / "job.json").write_text(json.dumps({
+            "preset": "fleet_ctr", "epochs": 1, "data": {"trainLimit": 640, "testLimit": 640},
+            "initTables": names}))
+        self.psgd("train", "job.json", "-o", "out", "--data-path", self.folder / "d")
+
+    def test_refusals_say_why(self):
+        job = self.c.submit({**ENDLESS, "workers": 2, "pservers": 2}).id
+        self.c.wait(job, lambda j: j.progress.step >= 20)
+        self.assertIn("has no sparse tables", self.call(job, "shrink", code=SERVER))
+        self.assertIn("shrink and save are allowed", self.call(job, "drop", code=ARGUMENTS))
+        self.psgd("cancel", job, coordinator=self.c.coordinator.address)
+        self.c.wait(job)
+        self.assertIn("does not train", self.call(job, "save", code=SERVER))
+
+
+if __name__ == "__main__":
+    main()
