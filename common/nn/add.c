@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* add.c - the sum of outputs of the same shape: what a residual block ends with
- * (He et al. 2016). The slope of each input is that of the sum.
+/* add.c - adds inputs of the same shape, as at the end of a residual block (He et al. 2016). The
+ * gradient of each input is the gradient of the sum.
  */
 #include "common/base/clones.h"
 #include "common/nn/layer.h"

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* batch_norm.c - every channel with mean 0 and variance 1 over the batch, then scaled and
- * moved (Ioffe and Szegedy 2015).
+/* batch_norm.c - gives every channel mean 0 and variance 1 over the batch, then scales and shifts
+ * it (Ioffe and Szegedy 2015).
  *
- * A channel's M values are those of all samples; of a flat input every value is
- * a channel. Training takes mean and variance of the batch and moves the
- * running ones towards them, the variance as M / (M - 1) of the batch's, as
- * PyTorch does; otherwise the running ones are taken. They are state (layer.h):
- * backward adds momentum * (running - batch) in place of a gradient.
+ * The statistics of a channel are taken over all its values in all samples. In a flat input every
+ * value is a channel. In training, mean and variance are those of the batch. Outside of training
+ * they are the running ones, which are state (layer.h): in place of a gradient, backward adds
+ * momentum * (running - batch). As in PyTorch, the batch's variance counts there times M / (M -
+ * 1), M being the number of values of a channel.
  *
- * Images wait for memory here: forward reads x twice and backward x and dy twice each, and a relu
- * behind, with an addition or not, is done on the way (layer.h, with_relu).
+ * On images this layer is bound by memory: forward reads x twice, backward reads x and dy twice
+ * each. So a relu that follows, with or without an addition before it, is computed in the same
+ * passes (layer.h, with_relu).
  */
 #include "common/base/clones.h"
 #include "common/nn/copy_rows.h"
@@ -49,7 +50,7 @@ static ps_status batch_norm_plan(ps_layer_plan *plan)
     return ps_ok();
 }
 
-/* The numbers of a channel: y = (x - mean) * scale + shift. */
+/* The line that maps a channel's values: y = (x - mean) * scale + shift. */
 typedef struct line {
     float mean, scale, shift;
 } line;
@@ -118,7 +119,7 @@ PS_CLONES(gate_in_place, (y, dy, n), const float *restrict y, float *restrict dy
     }
 }
 
-/* dx = a dy - b - c (x - mean). */
+/* The coefficients of a channel on the way back: dx = a dy - b - c (x - mean). */
 typedef struct way_back {
     float mean, a, b, c;
 } way_back;
@@ -140,8 +141,9 @@ PS_CLONES(slopes_in_place, (x, of, dx, n), const float *restrict x, way_back of,
 }
 
 enum {
-    CHANNELS = 64, /* at once: a sample's values of so many lie in a row */
-    PIECE = 1024   /* values of a slope behind the relu that are kept at once */
+    /* channels that are computed at once, so that a sample's values of them lie side by side */
+    CHANNELS = 64,
+    PIECE = 1024 /* values of the gradient before the relu that are kept at once */
 };
 
 /* Computes mean and sum of squared deviations of each channel, merged plane by plane (Chan, Golub
@@ -174,7 +176,8 @@ static void measure(const float *x, size_t n, size_t channels, size_t plane, siz
     }
 }
 
-/* A running variance that was sent rounded may be below zero. */
+/* Returns the line of a channel. Raises a variance below zero to zero: a running variance can have
+ * become negative when it was sent rounded. */
 static line line_of(const ps_layer_plan *plan, const float *const *w, size_t c, float mean,
                     float variance)
 {
@@ -253,8 +256,9 @@ typedef struct step {
     size_t n, channels, plane, size;
 } step;
 
-/* Slopes of n values from `at` on in front of the relu: dy, or in `kept` (PIECE). In the first
- * of two passes over dy what is added gets its slopes, and they are read there in the second. */
+/* Returns the gradient before the relu of n values from `at` on: in dy, in `kept` (PIECE), or in
+ * dadded. There are two passes over dy. The first one, `is_first`, writes dadded if it is wanted;
+ * the second one reads it there. */
 static const float *slopes_at(const step *of, line along, size_t at, size_t n, bool is_first,
                               float *kept)
 {
@@ -279,7 +283,8 @@ static const float *slopes_at(const step *of, line along, size_t at, size_t n, b
     return dadded + at;
 }
 
-/* Of each channel the sums of its slopes s and of s (x - mean); the last sample first. */
+/* Computes, for each channel, the sum of its gradients s before the relu and the sum of s (x -
+ * mean). Takes the last sample first. */
 static void sum_slopes(const step *of, size_t first, size_t some, const line *lines, double *sum,
                        double *product)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* binary_cross_entropy.c - each output by itself as the logit of its class, against 1 for
- * the sample's class and 0 for the others, or against values from 0 to 1; summed over
- * outputs. With two classes one output can do: the logit of class 1.
+/* binary_cross_entropy.c - takes each output as the logit of its class. The target is 1 for the
+ * sample's class and 0 for the others, or a value from 0 to 1. The losses of outputs are summed.
+ * With two classes one output is enough: the logit of class 1.
  *
- * With p = 1 / (1 + e^-y): -t log p - (1 - t) log(1 - p) = max(y, 0) - t y +
- * log(1 + e^-|y|), which neither tail of p spoils; its gradient is p - t.
+ * With p = 1 / (1 + e^-y): -t log p - (1 - t) log(1 - p) = max(y, 0) - t y + log(1 + e^-|y|),
+ * which is exact where p is near 0 or 1. The gradient is p - t.
  */
 #include "common/nn/answer.h"
 #include "common/nn/loss.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* blas.c - see blas.h. The only file that sees <cblas.h>. */
+/* blas.c - see blas.h. The only file that includes <cblas.h>. */
 #include "common/nn/blas.h"
 
 #include "common/nn/gemm.h"
@@ -13,15 +13,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* An OpenBLAS for many processors chooses its kernels with these when it is loaded; a build for one
- * processor lacks them. */
+/* An OpenBLAS that is built for many processors chooses its kernels by these functions when it is
+ * loaded. One built for a single processor lacks them. */
 extern void gotoblas_dynamic_init(void) __attribute__((weak));
 extern void gotoblas_dynamic_quit(void) __attribute__((weak));
 
 static const char variable[] = "OPENBLAS_CORETYPE";
 
-/* OpenBLAS's names of its kernels for each level; the first of a level is the one to ask for.
- * Kernels without a line belong to lower levels. */
+/* OpenBLAS's names of its kernels for each level. The first name of a level is the one that is
+ * requested. Kernels that are not listed belong to lower levels. */
 static const struct core {
     ps_cpu level;
     const char *name;
@@ -103,8 +103,8 @@ char *ps_nn_kernels(char text[PS_NN_KERNELS_BYTES])
     return text;
 }
 
-/* The products without packing of this level; NULL: none. Not under a sanitizer, which would look
- * at each access. */
+/* Returns the products without packing for this level; NULL: there are none. A build with a
+ * sanitizer has none, because the sanitizer would check each access. */
 static const ps_gemm *own(void)
 {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -114,8 +114,9 @@ static const ps_gemm *own(void)
 #endif
 }
 
-/* Whether a product has so few rows, or for a^T b terms, that to pack the large operand would cost
- * as much as to multiply. `kept` values are read again and again, and must stay in the cache. */
+/* Returns whether a product has so few rows, or a^T b so few terms, that packing the large operand
+ * would cost as much as multiplying. `kept` is the number of values that are read again and again
+ * and must stay in the cache. */
 static bool is_thin(const ps_gemm *g, size_t few, size_t kept)
 {
     return few <= g->thin && kept <= PS_GEMM_CACHE;
@@ -133,13 +134,13 @@ static blasint lead(size_t n)
     return n == 0 ? 1 : dim(n);
 }
 
-/* A product, or a stripe of one: rows of c are `c_row` apart, and so on. */
+/* A product, or a stripe of one. Rows of a, b and c are a_row, b_row and c_row values apart. */
 typedef struct product {
     size_t m, n, k;
     const float *a, *b;
     float keep, *c;
     bool turns_a, turns_b; /* a is given as (k, m), b as (n, k) */
-    bool is_own;           /* by our own kernels, which need rows of b and c without gaps */
+    bool is_own; /* computed by our own kernels, which need rows of b and c without gaps */
     size_t a_row, b_row, c_row;
 } product;
 
@@ -155,19 +156,20 @@ static void multiply(const product *p)
         g->by_columns(p->m, p->n, p->k, p->a, p->b, p->keep != 0.0f, p->c);
     } else {
         g->over_rows(p->m, p->n, p->k, p->a, p->turns_a ? 1 : p->a_row, p->turns_a ? p->a_row : 1,
-                   p->b, p->keep != 0.0f, p->c);
+                     p->b, p->keep != 0.0f, p->c);
     }
 }
 
 /* Stripes begin at multiples of ALIGN rows or columns, of OWN_ALIGN rows for our own kernels, so
- * that the kernels' tiles lie as in the whole. A stripe has STRIPE products of two values at least,
- * far more than for OpenBLAS's kernels of small matrices, whose sums have another order. */
+ * that the kernels' tiles lie as in the whole product. A stripe has at least STRIPE
+ * multiplications. Below, OpenBLAS could choose its kernels for small matrices, which sum in
+ * another order. */
 enum { ALIGN = 64, OWN_ALIGN = 16, STRIPE = 1 << 21 };
 
-/* A product in stripes. */
+/* A product that is cut into stripes. */
 typedef struct striped {
     product whole;
-    bool over_rows; /* stripes of rows of c, else of columns */
+    bool over_rows; /* stripes are rows of c; false: columns */
     size_t align;
     uint32_t parts;
 } striped;
@@ -199,11 +201,12 @@ static void multiply_stripe(void *arg, uint32_t part)
     multiply(&p);
 }
 
-/* Computes a product by as many threads of the team as gain. */
+/* Computes a product on as many threads of the team as make it faster. */
 static void share(ps_team *team, const product *p)
 {
-    striped s = {
-        .whole = *p, .over_rows = p->is_own || p->m >= p->n, .align = p->is_own ? OWN_ALIGN : ALIGN};
+    striped s = {.whole = *p,
+                 .over_rows = p->is_own || p->m >= p->n,
+                 .align = p->is_own ? OWN_ALIGN : ALIGN};
     size_t size = s.over_rows ? p->m : p->n, parts = ps_team_threads(team);
     double most = (double)p->m * (double)p->n * (double)p->k / STRIPE;
 
@@ -243,8 +246,8 @@ void ps_gemm_nn(ps_team *team, size_t m, size_t n, size_t k, const float *a, con
                 float keep, float *c)
 {
     const ps_gemm *g = own();
-    /* Kept is a stripe of b, as wide as the kernel's tile, and as much again of what else is read.
-     */
+    /* What has to stay in the cache: a stripe of b as wide as the kernel's tile, and as much again
+     * of the other operands. */
     const product p = {.m = m,
                        .n = n,
                        .k = k,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* channel_dropout.c - in training some whole channels are left out and the others
- * scaled up (Tompson et al. 2015). The outermost dimension counts as channels.
+/* channel_dropout.c - in training sets some whole channels to zero and scales up the others
+ * (Tompson et al. 2015). The outermost dimension counts as channels.
  *
- * Channel c of sample i is left out if draw i C + c of the pass's key is below
- * the rate. Backward makes the same draws again, so nothing is kept.
+ * Channel c of sample i is set to zero if draw i C + c of the pass's key is below the rate.
+ * Backward makes the same draws again, so nothing is kept.
  */
 #include "common/base/clones.h"
 #include "common/base/draw.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* concat.c - outputs side by side: the channels of images of one size, or the values of
- * rows. A sample's values of the first input come first, then those of the second.
+/* concat.c - concatenates inputs: the channels of images of one size, or the values of rows. A
+ * sample's values of the first input come first, then those of the second.
  */
 #include "common/nn/layer.h"
 

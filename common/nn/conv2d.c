@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* conv2d.c - every output is a weighted sum of a square window, with the same weights
- * everywhere (cross-correlation, as PyTorch has it).
+/* conv2d.c - every output is a weighted sum of a square window, with the same weights everywhere
+ * (cross-correlation, as in PyTorch).
  *
- * Letters as in layer.h, and F filters, K rows and columns of the window, P =
- * OH OW places of it. W is (F, C, K, K), so a matrix (F, C K K); the windows of S
- * samples are a matrix col (C K K, P S), and y = W col is (F, P S). Samples with
- * few places are taken together, so many that a product has PLACES columns or
- * more and a copy at least RUN values; they are turned round first, samples
- * innermost, and y is turned back. col is made again on the way back, which
- * costs less than to keep it for the whole batch. Three kinds of convolutions go other ways, the
- * first that fits: images of which much is padding, conv_small.h; those of 3 x 3 at stride 1 with
- * many channels, winograd.h; and those of small images whose rows are long enough, conv_strips.h.
+ * Letters as in layer.h, and F filters, K rows and columns of the window, P = OH OW places of it.
+ * W is (F, C, K, K), which is also a matrix (F, C K K). The windows of S samples are a matrix col
+ * (C K K, P S), so y = W col is (F, P S).
+ *
+ * Samples with few places are computed in groups, so large that a product has at least PLACES
+ * columns and a copy has at least RUN values. Samples of a group are transposed first, so that
+ * samples are innermost; y is transposed back. Backward makes col again, which costs less than
+ * keeping it for the whole batch.
+ *
+ * Three kinds of convolutions are computed in another way; the first that fits is taken: images
+ * of which much is padding (conv_small.h), windows of 3 x 3 at stride 1 with many channels
+ * (winograd.h), and small images whose rows are long enough (conv_strips.h).
  */
 #include "common/base/clones.h"
 #include "common/nn/blas.h"
@@ -60,7 +63,7 @@ static const ps_param conv2d_params[] = {
     {.name = NULL},
 };
 
-/* The plan's shapes as sizes. */
+/* The plan's shapes as sizes; letters as above. */
 typedef struct shape {
     ps_window window;
     size_t filters, places, depth; /* F, P, C K K */
@@ -68,7 +71,7 @@ typedef struct shape {
     size_t group;                  /* samples in one product, S */
 } shape;
 
-/* The parts of the tape, for one group. */
+/* The parts of the scratch memory, for one group. */
 typedef struct scratch {
     float *col;    /* (C K K, P, S) */
     float *rows;   /* (F, P, S): y or dy */

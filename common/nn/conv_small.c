@@ -2,16 +2,16 @@
 /* conv_small.c - see conv_small.h. Letters as in layer.h, F filters, K rows and columns of the
  * window, Q = H W values of a channel, P = OH OW places, S samples of a group.
  *
- * Tensors are turned so that samples are innermost: x (C, Q, S), y and dy (F, P, S). A pair is a
- * value of the window and a place at which it is in the image. Then
+ * Tensors are transposed so that samples are innermost: x (C, Q, S), y and dy (F, P, S). A pair
+ * is a place p and a weight k of the window that meets a value q of the image there. Then
  *
- *     y (f, p, .)   = sum over c and the pairs of place p       of w (f, c, k, k) x (c, q, .)
- *     dx (c, q, .)  = sum over f and the pairs of value q       of w (f, c, k, k) dy (f, p, .)
- *     dw (., k, k)  = sum over s and the pairs of window value  of x (c, q, s) dy (p, s, f)
+ *     y (f, p, .)  = sum over c and the pairs with place p of w (f, c, k) x (c, q, .)
+ *     dx (c, q, .) = sum over f and the pairs with value q of w (f, c, k) dy (f, p, .)
+ *     dw (., c, k) = sum over s and the pairs with weight k of x (c, q, s) dy (., p, s)
  *
- * which all are sums that gemm.h computes by terms. For the last one dy is turned again, filters
- * innermost, FILTERS at a time, and the result is turned to the order of the weights. Products go
- * in blocks, so that what is read again and again stays in the nearest cache.
+ * gemm.h computes such sums by terms. For dw, dy is transposed again, filters innermost, FILTERS
+ * at a time, and the result is transposed to the order of the weights. Products are computed in
+ * blocks, so that what is read repeatedly stays in the nearest cache.
  */
 #include "common/nn/conv_small.h"
 
@@ -20,23 +20,23 @@
 #include <string.h>
 
 enum {
-    IMAGE_MAX = 64,        /* values of a channel */
-    SAMPLES_MIN = 16,      /* a vector of AVX-512 */
-    SAMPLES_MAX = 64,      /* of a group */
-    WEIGHTS_MAX = 1 << 22, /* values */
-    BLOCK_VALUES = 2048,   /* 8 KiB of what is read for each tile of a product */
-    ROWS = 24,             /* of the weights in a block: a multiple of the kernels' tiles */
-    FILTERS = 32           /* whose gradients are in one block */
+    IMAGE_MAX = 64,        /* most values of a channel */
+    SAMPLES_MIN = 16,      /* least samples: the lanes of an AVX-512 register */
+    SAMPLES_MAX = 64,      /* most samples of a group */
+    WEIGHTS_MAX = 1 << 22, /* most weights */
+    BLOCK_VALUES = 2048,   /* values that are read for each tile of a product: 8 KiB */
+    ROWS = 24,   /* rows of the result in a block: a multiple of the rows of the kernels' tiles */
+    FILTERS = 32 /* filters whose gradients are in one block */
 };
 
-/* Places of rows or columns, one after the other, times the values of the window that are in the
- * image there. */
+/* Returns the number of pairs in one dimension: of a place and a row (column) of its window that is
+ * within the image. The image has `size` rows (columns). */
 static size_t count_pairs(const ps_window *at, size_t places, size_t size)
 {
     size_t count = 0;
 
     for (size_t k = 0; k < places * at->kernel; k++) {
-        /* May wrap below 0. */
+        /* Padding makes the difference wrap to a large number, which is not below `size` either. */
         count += k / at->kernel * at->stride + k % at->kernel - at->padding < size;
     }
     return count;
@@ -61,19 +61,19 @@ bool ps_conv_small_fits(const ps_window *window, size_t filters, size_t batch, p
     return 4 * at.pairs <= 3 * places * taps;
 }
 
-/* A value of a window at a place. */
+/* A weight of the window at one of its places, and the value of the image that it meets. */
 typedef struct pair {
     uint32_t place, value, tap; /* p, q, i K + j */
 } pair;
 
-/* The parts of the scratch. */
+/* The parts of the scratch memory. */
 typedef struct parts {
     float *x, *y, *dx;  /* (C, Q, S), (F, P, S), (C, Q, S) */
     float *slopes;      /* (F / FILTERS, P, S, FILTERS): dy */
     float *block;       /* (ROWS, K K, FILTERS) */
-    pair *pairs;        /* all */
-    ps_gemm_term *term; /* those of the sums with the same number, one sum after the other */
-    uint32_t *from;     /* where the terms of each sum begin, and where those of the last end */
+    pair *pairs;        /* all pairs of the convolution */
+    ps_gemm_term *term; /* the terms of all sums, one sum after the other */
+    uint32_t *from;     /* where the terms of each sum begin, and where those of the last one end */
 } parts;
 
 static size_t taps_of(const ps_conv_small *at)
@@ -116,7 +116,7 @@ static parts parts_of(const ps_conv_small *at, float *scratch, size_t *floats)
 
 size_t ps_conv_small_scratch(const ps_conv_small *at)
 {
-    static float nothing[1]; /* to count from */
+    static float nothing[1]; /* an address to count from */
     size_t floats;
 
     (void)parts_of(at, nothing, &floats);
@@ -141,7 +141,7 @@ static void find_pairs(const ps_conv_small *of, pair *out)
     }
 }
 
-/* Which sum a pair is a term of, and the factors of the term. */
+/* How pairs become terms: the number of sums, the sum of a pair, and the factors of its term. */
 typedef struct kind {
     size_t sums;
     uint32_t (*sum)(const pair *of);
@@ -178,10 +178,10 @@ static ps_gemm_term term_of_tap(const pair *of, size_t s)
     return (ps_gemm_term){.a = of->value * (uint32_t)s, .b = of->place * (uint32_t)s * FILTERS};
 }
 
-/* Sorts the terms by sums; pairs of one sum keep their order. */
+/* Writes the terms of all pairs, sorted by their sum; pairs of one sum keep their order. */
 static void list_terms(const ps_conv_small *at, const parts *of, kind by, size_t s)
 {
-    uint32_t *from = of->from + 1; /* where a sum's next term goes */
+    uint32_t *from = of->from + 1; /* where the next term of each sum goes */
 
     memset(of->from, 0, (by.sums + 1) * sizeof *of->from);
     for (size_t i = 0; i < at->pairs; i++) {
@@ -205,7 +205,7 @@ static void take_terms(const parts *of, size_t sum, ps_gemm_sum *into)
     into->terms = of->from[sum + 1] - of->from[sum];
 }
 
-/* of->y, which holds the bias if has_bias, = w x. */
+/* Computes of->y = w x. Adds it to of->y if has_bias, as of->y holds the bias then. */
 static void multiply(const ps_conv_small *at, const parts *of, const float *w, bool has_bias,
                      size_t s)
 {
@@ -257,7 +257,7 @@ void ps_conv_small_forward(const ps_conv_small *at, const float *w, const float 
     }
 }
 
-/* of->dx = w^T dy, the latter in of->y. */
+/* Computes of->dx = w^T dy, with dy in of->y. */
 static void multiply_back(const ps_conv_small *at, const parts *of, const float *w, size_t s)
 {
     size_t taps = taps_of(at), channels = at->window.channels, values = values_of(at);
@@ -282,7 +282,7 @@ static void multiply_back(const ps_conv_small *at, const parts *of, const float 
     }
 }
 
-/* of->slopes from of->y. */
+/* Writes of->slopes, the gradients in of->y with filters innermost. */
 static void turn_slopes(const ps_conv_small *at, const parts *of, size_t s)
 {
     size_t places = places_of(at);
@@ -295,7 +295,7 @@ static void turn_slopes(const ps_conv_small *at, const parts *of, size_t s)
     }
 }
 
-/* dw += the sum over the samples. */
+/* Adds to dw the gradient by the weights of a group of s samples. */
 static void add_up(const ps_conv_small *at, const parts *of, float *dw, size_t s)
 {
     size_t taps = taps_of(at), channels = at->window.channels, places = places_of(at);

@@ -46,7 +46,7 @@ size_t ps_conv_small_scratch(const ps_conv_small *at);
  */
 void ps_conv_small_forward(const ps_conv_small *at, const float *w, const float *bias,
                            const float *x, float *y, float *scratch, size_t n);
-/* Adds the gradients by weights and bias to dw and dbias, and writes that by x to dx. */
+/* Adds the gradients by weights and bias to dw and dbias. Writes the gradient by x to dx. */
 void ps_conv_small_backward(const ps_conv_small *at, const float *w, const float *x,
                             const float *dy, float *dw, float *dbias, float *dx, float *scratch,
                             size_t n);

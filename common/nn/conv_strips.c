@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* conv_strips.c - see conv_strips.h. Letters as in layer.h, F filters, K rows and columns of
- * the window, s its stride, G samples of a group, L values of a strip.
+/* conv_strips.c - see conv_strips.h. Letters as in layer.h, F filters, K rows and columns of the
+ * window, s its stride, G samples of a group, L values of a strip.
  *
- * Strips of a group are (C, s, s, G, L); dy's are (F, G, L), its values where those of x are that
- * the last values of the window meet, so that there are zeros before each row. The gradient by
- * x is, for each of its s * s strips, a convolution of dy with those values of the
- * window that meet it, turned round, channels and filters exchanged; that by the weights is a sum
- * over all places, and as dy's strips are zero between the places, over all values.
+ * The strips of x are (C, s, s, G, L). Those of dy are (F, G, L), with `margin` rows and columns
+ * of zeros before the values. The gradient by x is computed for each of the s * s strips of an
+ * image: a convolution of dy with the weights that meet this strip, in reverse order, with
+ * channels and filters exchanged. The gradient by the weights is a sum over all places. Between
+ * the places dy's strips are zero, so the sum may run over all values.
  */
 #include "common/nn/conv_strips.h"
 
@@ -16,11 +16,12 @@
 #include <string.h>
 
 enum {
-    COLUMNS_MIN = 8,       /* below, zeros outweigh the image */
-    GROUP_VALUES = 1024,   /* of one channel, so that sums over them are worth their end */
-    WEIGHTS_MAX = 1 << 18, /* values: 1 MiB, beside which strips still fit a core's cache */
-    ALIGN = 16,            /* values: 64 bytes */
-    STRIP_MAX = 1 << 12    /* values of one: else im2col's long rows do as well */
+    COLUMNS_MIN = 8, /* least columns of the output; with fewer, too many products are with zeros */
+    /* least values of a channel in a group, so that long sums outweigh the cost of ending them */
+    GROUP_VALUES = 1024,
+    WEIGHTS_MAX = 1 << 18, /* most weights: 1 MiB, beside which strips still fit a core's cache */
+    ALIGN = 16,            /* values, 64 bytes: where strips begin */
+    STRIP_MAX = 1 << 12 /* most values of a strip; images with longer ones are as fast by im2col */
 };
 
 static size_t round_up(size_t n)
@@ -53,13 +54,14 @@ bool ps_conv_strips_fits(const ps_window *window, size_t filters, size_t batch, 
     return true;
 }
 
-/* The parts of the scratch. */
+/* The parts of the scratch memory. */
 typedef struct parts {
     float *x;       /* (C, s, s, G, L) */
-    float *dy;      /* (F, G, L), and zeros for a window behind the last */
+    float *dy;      /* (F, G, L), and zeros that a window reads behind the last strip */
     float *product; /* (F, places), or (C, L) */
-    float *turned;  /* (s, s, C, F, some of K K): the weights for the way back */
-    uint32_t *at;   /* (C or F, K, K): where rows begin */
+    /* (s, s, C, F, weights that meet the strip): the weights for the gradient by x */
+    float *turned;
+    uint32_t *at; /* (C or F, K, K): offsets of the rows of a product's second matrix */
 } parts;
 
 static size_t most_of(const ps_conv_strips *at)
@@ -67,7 +69,7 @@ static size_t most_of(const ps_conv_strips *at)
     return at->window.channels > at->filters ? at->window.channels : at->filters;
 }
 
-/* Of dy's strip, the first place. */
+/* Returns the index of the first place in a strip of dy. */
 static size_t first_of(const ps_conv_strips *at)
 {
     return at->margin * (at->pitch + 1);
@@ -93,13 +95,14 @@ static parts parts_of(const ps_conv_strips *at, float *scratch)
 
     of.dy = of.x + channels * at->reach;
     of.product = of.dy + slopes_of(at);
-    of.dy += ALIGN - first_of(at) % ALIGN; /* the first place on a boundary */
+    of.dy += ALIGN - first_of(at) % ALIGN; /* aligns the first place */
     of.turned = of.product + most_of(at) * at->strip;
     of.at = (uint32_t *)(void *)(of.turned + channels * at->filters * taps);
     return of;
 }
 
-/* Where the rows of (C, K, K) begin in x's strips. */
+/* Writes, for each channel and weight of the window, the offset in x's strips of the value that the
+ * weight meets at the first place. */
 static void locate(const ps_conv_strips *at, uint32_t *row)
 {
     size_t stride = at->window.stride;
@@ -116,7 +119,7 @@ static void locate(const ps_conv_strips *at, uint32_t *row)
     }
 }
 
-/* Every other value. */
+/* Copies every second value of `from`, n values. */
 PS_CLONES(take_second, (from, to, n), const float *restrict from, float *restrict to, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -129,7 +132,8 @@ static void take_each(const float *from, size_t stride, float *to, size_t n)
     if (stride == 1) {
         ps_copy_row(from, to, n);
     } else if (stride == 2 && n > 0) {
-        take_second(from, to, n - 1); /* the value behind the last one may be nobody's */
+        /* reads no pair beyond the last value, which may end the memory */
+        take_second(from, to, n - 1);
         to[n - 1] = from[2 * (n - 1)];
     } else {
         for (size_t i = 0; i < n; i++) {
@@ -138,10 +142,11 @@ static void take_each(const float *from, size_t stride, float *to, size_t n)
     }
 }
 
-/* Values [from, to) of a row or column of strip `phase` that are within an image of `size`. */
+/* The values of a strip's row or column that are within the image, not in the padding: [from,
+ * to). */
 typedef struct span {
     size_t from, to;
-    size_t first; /* value of the image that stands at `from` */
+    size_t first; /* index in the image of the value at `from` */
 } span;
 
 static span span_of(const ps_conv_strips *at, size_t phase, size_t size, size_t places)
@@ -168,7 +173,7 @@ static span columns_of(const ps_conv_strips *at, size_t phase)
     return span_of(at, phase, at->window.columns, at->window.out_columns);
 }
 
-/* Images (count, C, H, W) into strips, the zeros around being there. */
+/* Copies images (count, C, H, W) into strips, whose padding is zero already. */
 static void lay(const ps_conv_strips *at, const float *images, size_t count, float *strips)
 {
     const ps_window *w = &at->window;
@@ -194,7 +199,7 @@ static void lay(const ps_conv_strips *at, const float *images, size_t count, flo
     }
 }
 
-/* dy (count, F, OH, OW) into strips. */
+/* Copies dy (count, F, OH, OW) into its strips. */
 static void lay_slopes(const ps_conv_strips *at, const float *dy, size_t count, float *strips)
 {
     for (size_t i = 0; i < count * at->filters; i++) {
@@ -223,7 +228,7 @@ static void fill(float value, float *to, size_t n)
     }
 }
 
-/* The places, as rows of a strip. */
+/* Returns the grid of the places in a strip. */
 static ps_gemm_grid grid_of(const ps_conv_strips *at)
 {
     return (ps_gemm_grid){
@@ -235,7 +240,8 @@ static bool reads(const ps_conv_strips *at, const ps_gemm_grid *grid)
     return ps_gemm_reads(at->gemm, grid->rows, grid->columns);
 }
 
-/* The places of a product (F, places), + bias if there is one. */
+/* Copies to y the values of a product (F, places) that belong to places, and adds the bias unless
+ * it is NULL. */
 static void take_places(const ps_conv_strips *at, const float *product, const float *bias, float *y)
 {
     size_t columns = at->window.out_columns;
@@ -281,13 +287,14 @@ void ps_conv_strips_forward(const ps_conv_strips *at, const float *w, const floa
     }
 }
 
-/* Of the window's K rows those that meet strip `phase`. */
+/* Returns how many of the window's K rows (columns) meet a strip with this row (column) modulo the
+ * stride. */
 static size_t taps_of(const ps_conv_strips *at, size_t phase)
 {
     return phase < at->window.kernel ? (at->window.kernel - phase - 1) / at->window.stride + 1 : 0;
 }
 
-/* (s, s, C, F, taps of both ways) from (F, C, K, K). */
+/* Writes `turned` (s, s, C, F, weights that meet the strip) from the weights w (F, C, K, K). */
 static void turn(const ps_conv_strips *at, const float *w, float *turned)
 {
     size_t stride = at->window.stride, kernel = at->window.kernel, channels = at->window.channels;
@@ -306,8 +313,8 @@ static void turn(const ps_conv_strips *at, const float *w, float *turned)
     }
 }
 
-/* Where the rows of (F, taps of both ways) begin in dy's strips, for the value of x's strip
- * (a, b) at (row, column). */
+/* Writes, for each filter and each weight that meets strip (a, b), the offset in dy's strips of the
+ * gradient that the weight multiplies for value (row, column) of the strip. */
 static void locate_slopes(const ps_conv_strips *at, size_t a, size_t b, size_t row, size_t column,
                           uint32_t *rows)
 {
@@ -321,8 +328,8 @@ static void locate_slopes(const ps_conv_strips *at, size_t a, size_t b, size_t r
     }
 }
 
-/* A product (C, size), values of one strip, in rows that are `pitch` apart, to where they stand in
- * images. */
+/* Copies the values of a product (C, size) of one strip to their places in the images. Rows of the
+ * product are `pitch` values apart. */
 static void spread(const ps_conv_strips *at, const float *product, size_t size, size_t pitch,
                    const span *down, const span *across, float *images)
 {
@@ -346,7 +353,7 @@ static void spread(const ps_conv_strips *at, const float *product, size_t size, 
     }
 }
 
-/* Whether there are values of an image that no window meets. */
+/* Returns whether an image has values that no window covers. */
 static bool leaves_values(const ps_conv_strips *at)
 {
     const ps_window *w = &at->window;
@@ -356,14 +363,14 @@ static bool leaves_values(const ps_conv_strips *at)
            (w->out_columns - 1) * w->stride + w->kernel < w->columns + w->padding;
 }
 
-/* Values from the first of a grid to the last. */
+/* Returns the number of values from the first value of a grid to its last. */
 static size_t reach_of(const ps_gemm_grid *grid)
 {
     return (grid->rows - 1) * grid->pitch + grid->columns;
 }
 
-/* The product of the weights of a strip with dy's strip of sample s: as values of the grid, or from
- * its first to its last. */
+/* Computes of->product for sample s: the weights of a strip times dy's strip. The product has the
+ * values of the grid, or all values from the grid's first to its last. */
 static void back_to_strip(const ps_conv_strips *at, const parts *of, const ps_gemm_grid *grid,
                           size_t depth, const float *weights, size_t s)
 {
@@ -378,7 +385,7 @@ static void back_to_strip(const ps_conv_strips *at, const parts *of, const ps_ge
     }
 }
 
-/* dx of `count` samples from the strips of their dy. */
+/* Computes dx of `count` samples from the strips of their dy. */
 static void back_to_x(const ps_conv_strips *at, const parts *of, size_t count, float *dx)
 {
     const ps_window *w = &at->window;

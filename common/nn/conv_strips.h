@@ -27,13 +27,14 @@ typedef struct ps_conv_strips {
     const ps_gemm *gemm;
     ps_window window;
     size_t filters;
-    size_t margin; /* values of a strip's row that a window covers behind its first one */
+    /* values by which a window, in a strip, extends beyond its first row or column */
+    size_t margin;
     size_t pitch;  /* values from a row of a strip to the next */
     size_t strip;  /* values of a strip */
-    size_t places; /* values of a strip from the first place to the last */
+    size_t places; /* values of a strip from the first place to the last, with those between rows */
     size_t group;  /* samples whose strips are stored side by side, for sums over them */
-    size_t reach;  /* values from the strips of a channel to those of the next */
-    size_t slopes; /* values from the strips of a filter in dy to those of the next: one a sample */
+    size_t reach;  /* values from the strips of a channel of x to those of the next channel */
+    size_t slopes; /* values from the strips of a filter of dy to those of the next filter */
 } ps_conv_strips;
 
 /* Returns whether this processor has the kernels and this is faster than im2col for the window and
@@ -49,7 +50,7 @@ size_t ps_conv_strips_scratch(const ps_conv_strips *at);
  * (filters) or NULL. */
 void ps_conv_strips_forward(const ps_conv_strips *at, const float *w, const float *bias,
                             const float *x, float *y, float *scratch, size_t n);
-/* Adds the gradient by the weights to dw, and writes that by x to dx unless dx is NULL. */
+/* Adds the gradient by the weights to dw. Writes the gradient by x to dx unless dx is NULL. */
 void ps_conv_strips_backward(const ps_conv_strips *at, const float *w, const float *x,
                              const float *dy, float *dw, float *dx, float *scratch, size_t n);
 

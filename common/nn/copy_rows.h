@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* copy_rows.h - rows of values that are short, or about to be read. For common/nn alone. */
+/* copy_rows.h - copies and prefetches of short rows of values. For common/nn only. */
 #ifndef PS_COMMON_NN_COPY_ROWS_H
 #define PS_COMMON_NN_COPY_ROWS_H
 
 #include <stddef.h>
 #include <string.h>
 
-enum { PS_COPY_PIECE = 8 }; /* values */
+enum { PS_COPY_PIECE = 8 }; /* values that are copied at once */
 
-/* Copies n values. For short rows, of which a call of memcpy takes longer than the copy. */
+/* Copies n values. For rows so short that a call of memcpy takes longer than the copy. */
 static inline void ps_copy_row(const float *restrict from, float *restrict to, size_t n)
 {
     size_t i = 0;
@@ -21,8 +21,8 @@ static inline void ps_copy_row(const float *restrict from, float *restrict to, s
     }
 }
 
-/* Prefetches n values. For short pieces at scattered addresses, which end before the processor's
- * own prefetch begins. */
+/* Prefetches n values. For short pieces at scattered addresses, which the processor's own prefetch
+ * does not recognise. */
 static inline void ps_prefetch(const float *x, size_t n)
 {
     for (size_t i = 0; i < n; i += 16) {

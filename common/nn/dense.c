@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* dense.c - every output is a weighted sum of all inputs.
  *
- * Letters as in layer.h. W is (O, I), as PyTorch keeps it, so that models can
- * be exchanged; a sample of any shape counts as a row of I values.
+ * Letters as in layer.h. W is (O, I), as in PyTorch, so that models can be exchanged. A sample of
+ * any shape counts as a row of I values.
  */
 #include "common/base/clones.h"
 #include "common/nn/blas.h"
@@ -65,7 +65,7 @@ static void dense_forward(const ps_layer_plan *plan, const ps_pass *pass, const 
     ps_gemm_nt(pass->team, n, out, in, x, w[WEIGHT], 1.0f, y);
 }
 
-/* sum (width) += the sum of the rows of a (n, width), in row order. */
+/* Adds to sum (width) the sum of the rows of a (n, width), in row order. */
 PS_CLONES(add_rows, (a, n, width, sum), const float *restrict a, size_t n, size_t width,
           float *restrict sum)
 {

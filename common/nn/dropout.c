@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dropout.c - in training some values are left out and the others scaled up (Srivastava
- * et al. 2014).
+/* dropout.c - in training sets some values to zero and scales up the others (Srivastava et al.
+ * 2014).
  *
- * Value i of a batch is left out if draw i of the pass's key is below the rate.
- * Backward makes the same draws again, so nothing is kept.
+ * Value i of a batch is set to zero if draw i of the pass's key is below the rate. Backward makes
+ * the same draws again, so nothing is kept.
  */
 #include "common/base/clones.h"
 #include "common/base/draw.h"

@@ -2,12 +2,12 @@
 /* elementwise_body.h - plan, forward and backward of a layer that maps each value by itself and
  * whose gradient follows from its output. For common/nn only.
  *
- * A file defines two functions and then includes this once:
+ * A file defines two functions and then includes this header once:
  *
  *     values(x, y, n)          computes y (n) from x (n)
  *     slopes(y, dy, dx, n)     computes dx (n) from y and dy (n)
  *
- * It gets PS_ELEMENTWISE, the members of its ps_layer.
+ * The header defines PS_ELEMENTWISE, the members of the file's ps_layer.
  */
 static ps_status elementwise_plan(ps_layer_plan *plan)
 {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* embedding.c - a row of a table for each id: words and categories as vectors.
+/* embedding.c - looks up a row of a table for each id, so that words and categories become
+ * vectors.
  *
- * Ids are inputs like others, float32 values that hold an integer exactly. One
- * that is none of the table's gives a row of NaN, so that the loss is no number
- * and ps_model_find_nonfinite names the sample; nothing beside the table is read.
- * The table's gradient is zero but in the rows of a batch, which `touch` tells.
+ * Ids are inputs like others: float32 values that hold an integer exactly. An id outside the
+ * table gives a row of NaN, so that the loss is NaN and ps_model_find_nonfinite names the sample.
+ * No memory outside the table is read. The gradient of the table is zero in all rows but those
+ * that `touch` returns for the batch.
  */
 #include "common/base/clones.h"
 #include "common/nn/layer.h"
@@ -57,7 +58,7 @@ static size_t rows_of(const ps_layer_plan *plan)
     return plan->vars[0].shape.dim[0];
 }
 
-/* Writes the row of an id. Returns false if it is no id of the table. */
+/* Writes the row of an id. Returns false if the id is outside the table. */
 static bool row_of(const ps_layer_plan *plan, float id, size_t *row)
 {
     if (!(id >= 0.0f && id < (float)rows_of(plan))) {
@@ -67,7 +68,9 @@ static bool row_of(const ps_layer_plan *plan, float id, size_t *row)
     return (float)*row == id;
 }
 
-enum { AHEAD = 8 }; /* ids prefetched: rows are scattered over a table larger than the caches */
+/* rows are prefetched for so many ids ahead, as they lie scattered in a table larger than the
+ * caches */
+enum { AHEAD = 8 };
 
 static void prefetch(const ps_layer_plan *plan, const float *table, float id)
 {
@@ -132,7 +135,7 @@ static void embedding_backward(const ps_layer_plan *plan, const ps_pass *pass,
             add_row(dy + i * width, dw[0] + row * width, width);
         }
     }
-    if (dx != NULL) { /* an id has no gradient */
+    if (dx != NULL) { /* ids have no gradient */
         memset(dx, 0, ids * sizeof *dx);
     }
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* flatten.c - a sample as one row of values. A view: nothing moves. */
+/* flatten.c - a sample as one row of values. A view: no value is copied. */
 #include "common/nn/layer.h"
 
 static ps_status flatten_plan(ps_layer_plan *plan)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gemm.c - see gemm.h: chooses the table of a processor's level. */
+/* gemm.c - see gemm.h. Returns the table of kernels for a level of processor. */
 #include "common/nn/gemm.h"
 
 const ps_gemm *ps_gemm_of(ps_cpu level)

@@ -43,14 +43,14 @@ typedef struct ps_gemm_sum {
     size_t a_row, a_step, b_step, c_row;
 } ps_gemm_sum;
 
-/* A grid of values whose rows begin `pitch` values apart. It is read as whole vectors, so it must
- * pass ps_gemm_reads. */
+/* A grid of values whose rows begin `pitch` values apart. It is read in whole vectors, so
+ * ps_gemm_reads must be true for it. */
 typedef struct ps_gemm_grid {
     size_t rows, columns, pitch;
 } ps_gemm_grid;
 
-/* The same grid in each of several images, and the values a that it is multiplied with: a has the
- * values of a grid without gaps, for each row of a and each image. */
+/* The same grid in each of several images, and the layout of a: for each row of a and each image, a
+ * has one value for each value of the grid, without gaps. */
 typedef struct ps_gemm_grids {
     ps_gemm_grid grid;
     size_t images;
@@ -62,8 +62,9 @@ typedef struct ps_gemm {
     const char *name; /* "avx2", "avx512" */
     size_t lanes;     /* floats of a vector */
     /* Limits within which blas.c uses these products, since they are then faster than OpenBLAS. */
-    size_t thin; /* most rows, or terms, if an operand does not fit a cache; 0: never then */
-    size_t dots; /* least k of by_columns */
+    /* most rows (terms of a^T b) if an operand does not fit a cache; 0: not used then */
+    size_t thin;
+    size_t dots; /* least k for by_columns */
 
     /* b is (k, n); element (i, p) of a is a[i * ai + p * ap]. */
     void (*over_rows)(size_t m, size_t n, size_t k, const float *a, size_t ai, size_t ap,

@@ -21,8 +21,8 @@ enum {
     TERM_VECTORS = 2
 };
 
-/* Returns the sums over the lanes of each of 4 x 4 vectors: the sum of vector (i, j) is value
- * 4 i + j. All at once they take two shuffles and an addition for each vector. */
+/* Returns the sums over the lanes of 4 x 4 vectors: value 4 i + j is the sum of vector (i, j).
+ * Summing them together takes two shuffles and one addition for each vector. */
 ON static inline __attribute__((always_inline)) __m512 sums_of(__m512 v[DOT_ROWS][DOT_COLUMNS])
 {
     __m512 row[DOT_ROWS];
@@ -48,8 +48,8 @@ ON static inline __attribute__((always_inline)) __m512 sums_of(__m512 v[DOT_ROWS
     return row[0];
 }
 
-/* Writes a whole tile of products by columns: c = c * keep + the sums, with rows of c n values
- * apart. */
+/* Computes c = c * keep + the sums of the vectors, for a whole tile of products by columns. Rows of
+ * c are n values apart. */
 ON static inline __attribute__((always_inline)) void put_sums(__m512 v[DOT_ROWS][DOT_COLUMNS],
                                                               bool keep, float *c, size_t n)
 {

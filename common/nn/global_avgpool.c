@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* global_avgpool.c - the mean of each channel: a row of as many values as there are channels. */
+/* global_avgpool.c - the mean of each channel. The output is a row with one value a channel. */
 #include "common/nn/layer.h"
 #include "common/nn/sums.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hard_tanh.c - the value, cut to [-1, 1]; NaN stays NaN, and the slope at the ends is zero. */
+/* hard_tanh.c - the value, clamped to [-1, 1]. NaN stays NaN. The gradient at -1 and 1 is zero. */
 #include "common/base/clones.h"
 #include "common/nn/layer.h"
 

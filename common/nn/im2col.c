@@ -7,8 +7,9 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* Positions [from, to) of the window whose value at `offset` from the edge is within the `size`
- * values of the image; at all other positions that value is padding. */
+/* The positions [from, to) of the window, in one dimension, whose value at `offset` from the
+ * window's edge is within the image's `size` values. At all other positions this value is
+ * padding. */
 typedef struct span {
     size_t from, to;
 } span;
@@ -28,7 +29,7 @@ static span span_of(size_t offset, size_t size, size_t stride, size_t padding, s
     return out;
 }
 
-/* Value (i, j) of the window, where it lies within the image. */
+/* Value (i, j) of the window, and the positions at which it is within the image. */
 typedef struct part {
     size_t i, j;
     span down, across;

@@ -28,13 +28,13 @@ typedef enum ps_init_rule {
     PS_INIT_RULE_GLOROT,   /* weights uniform within sqrt(6 / (in + out)) (Glorot, Bengio 2010) */
     PS_INIT_RULE_HE,       /* weights normal, sqrt(2 / in) (He et al. 2015) */
     PS_INIT_RULE_PYTORCH,  /* weights and biases uniform within 1 / sqrt(in) */
-    PS_INIT_RULE_NORMAL,   /* weights normal, init_scale */
-    PS_INIT_RULE_CONSTANT, /* weights init_scale */
-    PS_INIT_RULE_UNIFORM,  /* weights uniform within init_scale */
+    PS_INIT_RULE_NORMAL,   /* weights normal, standard deviation init_scale */
+    PS_INIT_RULE_CONSTANT, /* all weights init_scale */
+    PS_INIT_RULE_UNIFORM,  /* weights uniform within init_scale of 0 */
     PS_INIT_RULES
 } ps_init_rule;
 
-/* The two numbers, for the table of a layer's parameters. */
+/* The lines of `init` and `init_scale` for a layer's table of parameters. */
 #define PS_INIT_PARAM_LINES                                                                        \
     {.name = "init",                                                                               \
      .value = PS_INIT_RULE_GLOROT,                                                                 \
@@ -49,8 +49,8 @@ typedef enum ps_init_rule {
                 "pytorch_uniform"                                                                  \
     }
 
-/* Return the ps_init of weights and of a bias. `rule` and `scale` are the two numbers of the layer.
- */
+/* Return the initial values of weights and of a bias, for `rule` and `scale`, the two numbers of
+ * the layer. */
 ps_init ps_init_of_weight(double rule, double scale, double fan_in, double fan_out);
 ps_init ps_init_of_bias(double rule, double fan_in);
 

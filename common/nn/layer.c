@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* layer.c - shapes, and the registry: a const array made of common/nn/list.h. */
+/* layer.c - functions of shapes, and the registry: a const array made of common/nn/list.h. */
 #include "common/nn/layer.h"
 
 #include <assert.h>

@@ -23,7 +23,7 @@ enum {
     PS_SHAPE_MAX = 4,
     PS_LAYER_VARS_MAX = 4,
     PS_LAYER_INPUTS_MAX = 16,
-    PS_TENSOR_MAX = 1 << 30, /* values of one tensor: 4 GiB; BLAS can index so many */
+    PS_TENSOR_MAX = 1 << 30, /* most values of one tensor (4 GiB), which BLAS can index */
 };
 
 typedef struct ps_shape {
@@ -53,7 +53,7 @@ typedef struct ps_layer_var {
 /* One forward and backward of a batch. */
 typedef struct ps_pass {
     bool is_training; /* false: no draws, and no statistics of the batch */
-    uint64_t key;     /* of the layer's draws: the same key gives the same draws */
+    uint64_t key;     /* key of the layer's draws; the same key gives the same draws */
     float scale;      /* dy is the gradient of scale * sum of losses; unused in forward */
     ps_team *team;    /* threads for products; NULL: the caller's alone */
 
@@ -79,8 +79,8 @@ struct ps_layer {
     const char *kind;
     const char *summary;    /* one line with the formula */
     const ps_param *params; /* (optional) */
-    uint32_t inputs_max;    /* 0: the layer takes one input; else up to so many */
-    bool passes_slope;      /* the gradient of every input is dy; backward_many is NULL */
+    uint32_t inputs_max;    /* 0: the layer has one input; else the most inputs */
+    bool passes_slope;      /* the gradient of every input equals dy; backward_many is NULL */
     bool slope_in_place;    /* dx of backward may be dy */
 
     /* (optional) The same layer followed by y = max(0, y + pass->added), in the same passes over

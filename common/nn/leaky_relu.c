@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* leaky_relu.c - below zero a share of the value; NaN stays NaN, at zero the share is the slope. */
+/* leaky_relu.c - multiplies values below zero by a small factor. NaN stays NaN. The gradient at
+ * zero is the factor. */
 #include "common/base/clones.h"
 #include "common/nn/layer.h"
 

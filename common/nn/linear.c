@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* linear.c - what comes in, as it is: where a list of layers wants an activation. A view: nothing
- * moves. */
+/* linear.c - the identity, for lists of layers that need an activation. A view: no value is
+ * copied. */
 #include "common/nn/layer.h"
 
 static ps_status linear_plan(ps_layer_plan *plan)

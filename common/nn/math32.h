@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* math32.h - exp, tanh and the logistic function in float32, the same bits on every host.
+/* math32.h - exp, tanh and the logistic function in float32, with the same bits on every host.
  *
- * All three stand on the textbook reduction z = k ln 2 + r, |r| <= ln 2 / 2,
- * e^z - 1 = 2^k (e^r - 1) + (2^k - 1) (Cody and Waite 1980, chapter 6), with
- * the Taylor polynomial of e^r - 1 up to r^7: its remainder r^8 / 8! is below
- * 2^-26 of r. No table, no branch, no libm: a loop over them vectorises, and no
- * libm of a host can change a model. Errors are below 4 units in the last place
- * (tests/unit/test_activation.c). NaN stays NaN.
+ * All three use the reduction z = k ln 2 + r, |r| <= ln 2 / 2, e^z - 1 = 2^k (e^r - 1) + (2^k -
+ * 1) (Cody and Waite 1980, chapter 6), with the Taylor polynomial of e^r - 1 up to r^7. The
+ * polynomial's remainder r^8 / 8! is below 2^-26 of r. There is no table, branch or libm: a loop
+ * over them vectorises, and the result does not depend on the libm of a host. Errors are below 4
+ * units in the last place (tests/unit/test_activation.c). NaN stays NaN.
  */
 #ifndef PS_COMMON_NN_MATH32_H
 #define PS_COMMON_NN_MATH32_H
@@ -15,13 +14,13 @@
 #include <stdint.h>
 #include <string.h>
 
-/* e^r - 1 of the reduced argument; *scale = 2^k. z within [-87, 88]. */
+/* Returns e^r - 1 of the reduced argument, and *scale = 2^k. z is within [-87, 88]. */
 static inline float ps_expm1_reduced(float z, float *scale)
 {
-    /* Adding 1.5 * 2^23 rounds to the nearest integer, left in the low bits. */
+    /* Adding 1.5 * 2^23 rounds to the nearest integer, which is then in the low bits. */
     float shifted = z * 0x1.715476p+0f + 0x1.8p+23f; /* log2 e */
     float k = shifted - 0x1.8p+23f;
-    /* ln 2 in two parts; k times the first is exact. */
+    /* ln 2 in two parts; the product of k and the first part is exact. */
     float r = (z - k * 0x1.63p-1f) - k * -0x1.bd0106p-13f;
     float q = 1.0f / 5040;
     uint32_t bits;
@@ -37,7 +36,7 @@ static inline float ps_expm1_reduced(float z, float *scale)
     return r + r * r * q;
 }
 
-/* e^x; x is clamped to [-87, 88], where results are normal numbers. */
+/* Returns e^x. Clamps x to [-87, 88], where results are normal numbers. */
 static inline float ps_exp_f32(float x)
 {
     float low = x < -87.0f ? -87.0f : x;
@@ -48,7 +47,7 @@ static inline float ps_exp_f32(float x)
     return scale * p + scale;
 }
 
-/* From e^2|x| - 1, so that small x lose nothing; +-1 from |x| = 9.1 on. */
+/* Returns tanh x, from e^2|x| - 1, which is exact for small x; 1 or -1 from |x| = 9.1 on. */
 static inline float ps_tanh_f32(float x)
 {
     float a = fabsf(x);
@@ -60,7 +59,7 @@ static inline float ps_tanh_f32(float x)
     return copysignf(t / (t + 2.0f), x);
 }
 
-/* 1 / (1 + e^-x), from e^-|x|, so that neither tail loses digits; |x| is clamped to 87. */
+/* Returns 1 / (1 + e^-x), from e^-|x|, so that neither tail loses digits. Clamps |x| to 87. */
 static inline float ps_sigmoid_f32(float x)
 {
     float a = fabsf(x);

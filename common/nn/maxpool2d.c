@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* maxpool2d.c - the greatest value of each window; of equals the first one, in rows.
+/* maxpool2d.c - the greatest value of each window; of equal values the first one in row order.
  *
- * The tape holds where each of them stood in its plane, as u32. A NaN is
- * greater than everything.
+ * The tape holds, as u32, the index of each of them in its plane. A NaN is greater than every
+ * number.
  */
 #include "common/base/clones.h"
 #include "common/nn/pool.h"
@@ -55,7 +55,8 @@ static void pool_plane(const ps_pool *at, const float *x, float *y, uint32_t *wh
     }
 }
 
-/* Pools windows of 2 x 2 of two rows without branches. `place` is the index of the first value. */
+/* Pools n windows of 2 x 2 values from two rows, without branches. `place` is the index of the
+ * first value. */
 PS_CLONES(pool_pairs, (upper, lower, place, columns, y, where, n), const float *restrict upper,
           const float *restrict lower, uint32_t place, uint32_t columns, float *restrict y,
           uint32_t *restrict where, uint32_t n)

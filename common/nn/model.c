@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* model.c - see model.h; the block is laid out in model_impl.h. Letters as in layer.h. */
+/* model.c - see model.h. The block of memory is described in model_impl.h. Letters as in layer.h.
+ */
 #include "common/nn/model_impl.h"
 
 #include "common/base/clones.h"
@@ -267,7 +268,7 @@ void ps_model_keep_rows(ps_model *model, bool is_kept)
     model->keeps_rows = is_kept;
 }
 
-/* sum[i] += a[i]. */
+/* Adds a (n) to sum (n). */
 PS_CLONES(add_to, (a, sum, n), const float *restrict a, float *restrict sum, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -275,7 +276,7 @@ PS_CLONES(add_to, (a, sum, n), const float *restrict a, float *restrict sum, siz
     }
 }
 
-/* sum[i] = a[i] + b[i]; a and b may be the same. */
+/* Computes sum = a + b, n values. a and b may be the same. */
 PS_CLONES(add_both, (a, b, sum, n), const float *a, const float *b, float *restrict sum, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -290,8 +291,8 @@ typedef struct step {
     float *grad;
 } step;
 
-/* Calls the layer's backward: gradients of its variables, and those of its inputs that it writes.
- */
+/* Calls the layer's backward, which adds the gradients of its variables and writes those of its
+ * inputs. */
 static void backward_layer(ps_model *model, size_t index, const step *of)
 {
     const ps_placed *at = &model->layers[index];

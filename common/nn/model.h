@@ -31,7 +31,7 @@ typedef struct ps_variable {
     size_t at, size; /* values, in the block */
     uint32_t layer;  /* index of its layer */
     ps_init init;
-    bool is_state;  /* state of its layer: in place of a gradient it has a decrement */
+    bool is_state;  /* state of its layer: has a decrement in place of a gradient */
     bool is_sparse; /* (rows, width): ps_model_rows says which rows of its gradient are not 0 */
 } ps_variable;
 
@@ -94,9 +94,9 @@ typedef struct ps_model_hooks {
     void *arg;
 } ps_model_hooks;
 
-/* Lets `threads` (1 to PS_TEAM_MAX) threads compute the products of dense layers and of
- * convolutions that are products. The bits do not depend on it. Call it once, before the first
- * pass; 1 until then, or if the system gives no more. */
+/* Sets the number of threads (1 to PS_TEAM_MAX) that compute the products of dense layers and of
+ * convolutions that are products. The bits do not depend on the number. Call it once, before the
+ * first pass. Without this call, or if the system gives no more threads, there is one. */
 void ps_model_set_threads(ps_model *model, uint32_t threads);
 
 /* Sets the key of the draws (dropout) in later calls of ps_model_train; 0 at first. The same key

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* model_finite.c - where something was first no finite number. */
+/* model_finite.c - finds the first value of a pass that is not finite; see
+ * ps_model_find_nonfinite. */
 #include "common/base/nonfinite.h"
 #include "common/nn/model_impl.h"
 

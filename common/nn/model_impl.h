@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* model_impl.h - what model.c, model_plan.c and model_slopes.c share; for them and
- * model_finite.c only.
+/* model_impl.h - what model.c, model_plan.c, model_slopes.c and model_finite.c share; for them
+ * only.
  *
- * One block holds everything that a pass needs. Forward: an output for each layer
- * that is no view, tapes, and one scratch for all layers that need it only while
- * they run. Backward: slots, each for the gradient of one output at a time (or of
- * several that have the same one), planned as registers are: layers are met in
- * reverse, a gradient begins with the last layer that reads the output and ends
- * with the layer that made it.
+ * One block holds everything that a pass needs. Forward needs an output for each layer that is no
+ * view, tapes, and one scratch for all layers that need it only while they run. Backward needs
+ * slots. A slot holds the gradient of one output at a time, or of several outputs with the same
+ * gradient. Slots are planned as a compiler plans registers: layers are visited in reverse, a
+ * gradient's life begins at the last layer that reads the output and ends at the layer that
+ * computes the output.
  */
 #ifndef PS_COMMON_NN_MODEL_IMPL_H
 #define PS_COMMON_NN_MODEL_IMPL_H
@@ -22,29 +22,32 @@ typedef enum ps_slope_way {
     PS_SLOPE_NONE,  /* not needed */
     PS_SLOPE_WRITE, /* the layer writes it to `to` */
     PS_SLOPE_ADD,   /* the layer writes it to `to`; then the values at `old` are added */
-    PS_SLOPE_SAME,  /* equals the output's gradient and shares its place */
+    PS_SLOPE_SAME,  /* equal to the output's gradient, whose slot it shares */
     PS_SLOPE_OVER,  /* the layer overwrites the output's gradient with it */
     PS_SLOPE_SUM    /* `to` = the output's gradient + the values at `old` */
 } ps_slope_way;
 
 typedef struct ps_placed_input {
-    uint32_t from; /* layer whose output it is, never a view; or PS_MODEL_INPUT */
+    uint32_t from; /* the layer whose output is read, never a view; or PS_MODEL_INPUT */
     ps_slope_way way;
     size_t to, old;
 } ps_placed_input;
 
 typedef struct ps_placed {
     const ps_layer *layer;
-    const ps_layer *runs; /* the same, or with the relu behind it, which then is a view of it */
+    /* its kind; if a relu was merged, the kind's with_relu, and the relu is a view of this layer */
+    const ps_layer *runs;
     ps_layer_plan plan;
     char name[64];
     uint32_t first_variable;
-    uint32_t root;  /* itself; a view's is the layer whose output it shows, or PS_MODEL_INPUT */
-    bool is_read;   /* by a layer behind it */
-    bool is_done;   /* by an earlier layer, its root */
-    bool has_slope; /* its output depends on a variable, so it takes part in backward */
-    uint32_t input_count; /* what is added before its relu is one more than in the plan */
-    uint32_t reads[PS_LAYER_INPUTS_MAX]; /* as ps_layer_spec.inputs, views and all */
+    /* its own index; of a view, that of the layer whose output it shows, or PS_MODEL_INPUT */
+    uint32_t root;
+    bool is_read;         /* a later layer reads its output */
+    bool is_done;         /* is no layer of its own: merged into an earlier one, its root */
+    bool has_slope;       /* its output depends on a variable, so it takes part in backward */
+    uint32_t input_count; /* one more than in the plan if an addition was merged */
+    /* as ps_layer_spec.inputs, before views and merges are resolved */
+    uint32_t reads[PS_LAYER_INPUTS_MAX];
     ps_placed_input inputs[PS_LAYER_INPUTS_MAX];
     size_t y_at, tape_at; /* floats, in the block */
     size_t dy_at;         /* gradient of the output, when backward meets the layer */
@@ -59,9 +62,9 @@ struct ps_model {
     const ps_loss *loss;
     size_t batch;
     ps_shape in;       /* shape of an input sample */
-    uint64_t draws;    /* key of the passes to come */
+    uint64_t draws;    /* key of the draws of the next passes */
     size_t scratch_at; /* for layers whose tape is scratch */
-    size_t dy_at;      /* where the loss leaves its gradient */
+    size_t dy_at;      /* where the loss writes its gradient */
     float *block;
     size_t block_floats;
     ps_rowset **rows; /* (var_count): of a sparse variable, else NULL */
@@ -70,19 +73,19 @@ struct ps_model {
     ps_team *team;    /* NULL: one thread */
 };
 
-/* The output of a layer that is no view, or the model's input. */
+/* Returns the output of a layer that is no view, or the model's input. */
 static inline const float *ps_model_output_of(const ps_model *model, uint32_t root, const float *x)
 {
     return root == PS_MODEL_INPUT ? x : model->block + model->layers[root].y_at;
 }
 
-/* Takes `floats` of the block being planned. */
+/* Reserves `floats` in the block being planned. Returns their offset. */
 size_t ps_model_reserve(ps_model *model, size_t floats);
 
-/* Fills model's layers and variables and sizes its block. Errors as of ps_model_create. */
+/* Fills the layers and variables of the model and sizes its block. Errors as of ps_model_create. */
 PS_MUST_USE ps_status ps_model_plan(ps_model *model, const ps_layer_spec *specs, ps_shape in);
 
-/* Slots for the gradients of a planned model; fills in where they are. */
+/* Plans slots for the gradients of a planned model and writes their offsets. */
 void ps_model_plan_slopes(ps_model *model);
 
 #endif

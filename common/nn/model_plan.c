@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* model_plan.c - from a list of layers to shapes, variables and places in one block. */
+/* model_plan.c - computes shapes, variables and the places of tensors in one block from a list of
+ * layers. */
 #include "common/nn/model_impl.h"
 
 #include "common/base/xalloc.h"
@@ -116,8 +117,8 @@ static const ps_layer_spec *only_reader(const ps_layer_spec *specs, size_t count
     return found;
 }
 
-/* Returns, for an addition of two outputs, the one that is not of layer `index`, numbered as in
- * ps_layer_spec; UINT32_MAX: it is computed after that layer. */
+/* Returns the input of an addition of two outputs that is not layer `index`, numbered as in
+ * ps_layer_spec. Returns UINT32_MAX if this input is computed after layer `index`. */
 static uint32_t other_input(const ps_layer_spec *sum, uint32_t index)
 {
     uint32_t other;
@@ -129,8 +130,8 @@ static uint32_t other_input(const ps_layer_spec *sum, uint32_t index)
     return other <= index ? other : UINT32_MAX;
 }
 
-/* Merges into a layer the relu that follows, and an addition between them, where that is possible.
- */
+/* Merges a following relu, and an addition between the two, into a layer, if the layer has
+ * with_relu and nobody else reads the outputs between. */
 static void take_relu(ps_model *model, uint32_t index, const ps_layer_spec *specs)
 {
     ps_placed *at = &model->layers[index];

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* model_slopes.c - where gradients lie on the way back.
+/* model_slopes.c - plans where gradients lie in memory during backward.
  *
- * Backward is run once with nothing but sizes. A slot is free when no output's
- * gradient is in it. What is in a slot of several outputs is never added to: the sum
- * goes to another slot. In a plain chain two slots take turns.
+ * The plan simulates backward with sizes alone. A slot is free while it holds no output's
+ * gradient. A slot that holds the gradient of several outputs is never added to; the sum goes to
+ * another slot. In a plain chain of layers two slots alternate.
  */
 #include "common/nn/model_impl.h"
 
@@ -13,9 +13,9 @@
 #include <stdlib.h>
 
 typedef struct slot {
-    size_t values; /* of a sample, the most that it is to hold */
+    size_t values; /* of a sample: the most that the slot has to hold */
     uint32_t users;
-    size_t at; /* floats, in the block; once all is planned */
+    size_t at; /* offset in the block, in floats; set by `place` */
 } slot;
 
 enum { NO_SLOT = -1 };
@@ -27,8 +27,8 @@ typedef struct planner {
     int *of; /* by layer: the slot of its output's gradient, or NO_SLOT */
 } planner;
 
-/* Takes a slot: the smallest free one that is large enough, else the largest free one, which grows,
- * else a new one. */
+/* Takes a free slot: the smallest that is large enough, else the largest, which grows. Makes a new
+ * slot if none is free. */
 static int take(planner *p, size_t values)
 {
     int best = NO_SLOT;
@@ -58,8 +58,9 @@ static void leave(planner *p, int held)
     p->slots[held].users--;
 }
 
-/* Returns whether the gradient of input k can overwrite that of the output, which nobody else
- * needs. An output that is added before a relu has precedence, because the layer reads it there. */
+/* Returns whether the gradient of input k can overwrite the gradient of the output. It can if the
+ * layer allows this, nobody else uses the output's gradient, and k is the last input: with a merged
+ * addition that is the added output, and the layer reads its gradient there. */
 static bool goes_over(const planner *p, const ps_placed *at, uint32_t k, int dy)
 {
     return at->runs->slope_in_place && p->slots[dy].users == 1 && k + 1 == at->input_count;
@@ -106,7 +107,8 @@ static void plan_layer(planner *p, size_t index)
     for (uint32_t k = 0; k < at->input_count; k++) {
         plan_input(p, at, dy, &at->inputs[k]);
     }
-    /* Not earlier: the layer reads the values that it adds to until its end. */
+    /* The slot is freed only now, because the layer reads the values that it adds to until its
+     * end. */
     for (uint32_t k = 0; k < at->input_count; k++) {
         ps_slope_way way = at->inputs[k].way;
 
@@ -141,13 +143,13 @@ static void place(planner *p)
 
 void ps_model_plan_slopes(ps_model *model)
 {
-    /* Each input of each layer takes at most one slot, and the loss one. */
+    /* Each input of each layer takes at most one slot, and the loss takes one. */
     size_t most = 1, count = model->layer_count;
     uint32_t last = model->layers[count - 1].root;
     planner p = {.model = model};
 
     if (last == PS_MODEL_INPUT || !model->layers[last].has_slope) {
-        /* Nothing is trained, yet the loss writes its gradient. */
+        /* Nothing is trained, but the loss still writes its gradient. */
         model->dy_at = ps_model_reserve(
             model, model->batch * ps_shape_size(&model->layers[count - 1].plan.out));
         return;

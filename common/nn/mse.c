@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mse.c - the mean over outputs of the squared distance from the target: a value, or 1 for
- * the class's output and 0 for the others.
+/* mse.c - the mean over outputs of the squared difference from the target. The target is a value,
+ * or for a class 1 at its output and 0 at the others.
  */
 #include "common/nn/answer.h"
 #include "common/nn/loss.h"

@@ -13,7 +13,7 @@ struct ps_network_build {
     const ps_network_facts *facts;
     ps_params params; /* the network's own */
     ps_layer_spec *specs;
-    size_t count; /* also the number of the last layer, as in ps_layer_spec.inputs */
+    size_t count; /* layers so far, and so the number of the last one, as in ps_layer_spec.inputs */
 };
 
 /* Appends a layer that reads the one before it, and returns it. name NULL: kind and position. */
@@ -28,14 +28,14 @@ void ps_network_read(ps_layer_spec *spec, uint32_t first);
 /* Makes the layer read two layers. */
 void ps_network_read_both(ps_layer_spec *spec, uint32_t first, uint32_t second);
 
-/* A line of a const table of layers. */
+/* A line of a const table of layers; at most PS_NETWORK_NUMBERS_MAX numbers. */
 enum { PS_NETWORK_NUMBERS_MAX = 4 };
 typedef struct ps_network_line {
     const char *kind;
     const char *name; /* NULL: kind and position */
     struct {
-        const char *name; /* NULL ends them */
-        double value;     /* of `units`, 0 stands for facts->outputs */
+        const char *name; /* NULL: no more numbers */
+        double value;     /* for `units`, 0 stands for facts->outputs */
     } numbers[PS_NETWORK_NUMBERS_MAX];
 } ps_network_line;
 

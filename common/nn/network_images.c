@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* network_images.c - networks of convolutions, layer upon layer. */
+/* network_images.c - convolutional networks that are plain chains of layers. */
 #include "common/nn/network_build.h"
 
 /* clang-format off */
@@ -40,7 +40,7 @@ static const ps_network_line alexnet[] = {
     {"dense", "fc", {{"units", 0}}},
 };
 
-/* Without the normalisation of the original, as Parallel-SGD has it. */
+/* As in Parallel-SGD, without the local response normalisation of the original. */
 static const ps_network_line alexnet227[] = {
     {"conv2d", "conv1", {{"filters", 96}, {"kernel", 11}, {"stride", 4}}},
     {"relu", NULL, {{0}}},

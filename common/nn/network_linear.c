@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* network_linear.c - one dense layer: linear or logistic regression, as the loss has it. */
+/* network_linear.c - one dense layer: linear or logistic regression, depending on the loss. */
 #include "common/nn/network_build.h"
 
 static ps_status build(ps_network_build *net)

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* network_resnet.c - residual networks for images of 32 x 32 (He et al. 2016).
  *
- * A first convolution, stages of blocks, the mean of each channel, a dense layer. A
- * block is conv, norm, relu, conv, norm, to which its input is added, relu. From
- * the second stage on a stage's first block halves rows and columns and doubles
- * channels; what is added then goes by a shortcut of one of three kinds.
+ * Their layers are a convolution, stages of blocks, the mean of each channel, and a dense layer.
+ * A block is conv, norm, relu, conv, norm, the addition of its input, relu. From the second stage
+ * on, the first block of a stage halves rows and columns and doubles channels. Its input then
+ * takes one of three kinds of shortcut to the addition.
  */
 #include "common/nn/network_build.h"
 
 #include <stdio.h>
 
 typedef enum shortcut {
-    FREE,      /* without variables (option A of the paper): every other value, zeros behind */
-    PROJECTED, /* by a convolution of 1 x 1 and a norm (option B) */
-    CONVOLVED  /* by a convolution of 3 x 3 and a norm, as the JSAC 2020 code has it */
+    FREE, /* option A of the paper, without variables: every second value, and channels of zeros */
+    PROJECTED, /* option B: a convolution of 1 x 1 and a norm */
+    CONVOLVED  /* as in the JSAC 2020 code: a convolution of 3 x 3 and a norm */
 } shortcut;
 
 typedef struct resnet {
-    uint32_t stages, blocks, filters; /* of the first stage */
+    uint32_t stages, blocks, filters; /* stages, blocks of each stage, filters of the first stage */
     shortcut kind;
 } resnet;
 
@@ -104,7 +104,7 @@ static ps_status build_resnet18(ps_network_build *net)
     return build(net, &(resnet){.stages = 4, .blocks = 2, .filters = 64, .kind = PROJECTED});
 }
 
-/* Builds the network of section 4.2 of the paper, with 6 n + 2 layers. */
+/* Builds the network of section 4.2 of the paper, which has 6 n + 2 = `depth` layers. */
 static ps_status build_free(ps_network_build *net, uint32_t depth)
 {
     return build(net,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* network_words.c - networks over ids: words, and hashed categories beside numbers. */
+/* network_words.c - networks over ids: of words, and of hashed categories together with numbers. */
 #include "common/nn/network_build.h"
 
 #include <math.h>
@@ -16,7 +16,8 @@
         .help = "ids that there can be; 0: as many as the data set has"                            \
     }
 
-/* Sets the rows of the tables: `rows`, or the data set's vocabulary. Fails if there is none. */
+/* Writes the number of rows of the tables: `rows`, or if that is 0 the size of the data set's
+ * vocabulary. Fails if the data set has no ids, or more ids than `rows`. */
 static ps_status rows_of(const ps_network_build *net, double rows, uint32_t *out)
 {
     const ps_network_facts *facts = net->facts;
@@ -172,7 +173,7 @@ static const ps_param wide_deep_params[] = {
     {.name = NULL},
 };
 
-/* Adds the deep part. Returns the number of its last layer. */
+/* Adds the deep part of wide_deep. Returns the number of its last layer. */
 static uint32_t add_deep(ps_network_build *net, uint32_t rows, uint32_t numbers, uint32_t outputs)
 {
     uint32_t given = net->facts->features - net->facts->ids;
@@ -206,7 +207,7 @@ static ps_status build_wide_deep(ps_network_build *net)
     if (!ps_is_ok(&st)) {
         return st;
     }
-    if (facts->ids == facts->features) { /* no numbers: no wide part */
+    if (facts->ids == facts->features) { /* there is no wide part without numbers */
         (void)add_deep(net, rows, 0, outputs);
         return ps_ok();
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* relu.c - nothing below zero; NaN stays NaN, and the slope at zero is zero. */
+/* relu.c - max(0, x). NaN stays NaN, and the gradient at zero is zero. */
 #include "common/base/clones.h"
 #include "common/nn/layer.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reshape.c - the same values of a sample in another shape. A view: nothing moves. */
+/* reshape.c - the same values of a sample in another shape. A view: no value is copied. */
 #include "common/nn/layer.h"
 
 enum { CHANNELS, ROWS, COLUMNS };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shortcut.c - an image as it is where a residual block changes its size, without
- * variables: every stride-th value both ways, and channels of zeros behind those there
- * are (He et al. 2016, section 4.2, option A).
+/* shortcut.c - the shortcut without variables of a residual block that changes the size of
+ * images: it takes every stride-th row and column, and appends channels of zeros (He et al. 2016,
+ * section 4.2, option A).
  */
 #include "common/nn/layer.h"
 

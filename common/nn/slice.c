@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* slice.c - a range of a sample: some values of a row, some channels of an image. */
+/* slice.c - a range of a sample: some values of a row, or some channels of an image. */
 #include "common/nn/layer.h"
 
 #include <string.h>
@@ -36,7 +36,7 @@ static ps_status slice_plan(ps_layer_plan *plan)
     return ps_ok();
 }
 
-/* Returns the values before the range. */
+/* Returns the number of a sample's values that lie before the range. */
 static size_t before(const ps_layer_plan *plan)
 {
     return ps_shape_size(&plan->in) / plan->in.dim[0] * (size_t)plan->params.v[FIRST];

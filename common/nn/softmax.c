@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* softmax.c - the values of a sample as probabilities.
+/* softmax.c - converts the values of a sample to probabilities.
  *
- * With greatest value m: y_j = e^(x_j - m) / sum of the numerators, and dx_j =
- * y_j (dy_j - sum_k dy_k y_k). Not in front of softmax_cross_entropy, which has
- * its own.
+ * With greatest value m: y_j = e^(x_j - m) / sum of the numerators, and dx_j = y_j (dy_j - sum_k
+ * dy_k y_k). Do not use it in front of softmax_cross_entropy, which has a softmax of its own.
  */
 #include "common/nn/layer.h"
 #include "common/nn/math32.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* softmax_cross_entropy.c - minus the logarithm of the probability of the right class.
  *
- * For a row y of O logits with greatest value m: p_j = e^(y_j - m) / s, s the
- * sum of the numerators; loss = log s - (y_class - m), which stays exact where
- * p_class itself would vanish; its gradient is p - onehot(class).
+ * For a row y of O logits with greatest value m: p_j = e^(y_j - m) / s, where s is the sum of the
+ * numerators. loss = log s - (y_class - m), which is exact even where p_class is too small for a
+ * float. The gradient is p - onehot(class).
  */
 #include "common/nn/argmax.h"
 #include "common/nn/loss.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sums.c - see sums.h. Value i goes to lane i % 16; lanes are added by halves. */
+/* sums.c - see sums.h. Value i goes to lane i % 16. At the end the upper half of the lanes is
+ * added to the lower half until one lane is left. */
 #include "common/nn/sums.h"
 
 #include "common/base/cpu.h"
@@ -8,7 +9,7 @@
 
 enum { LANES = 16 };
 
-/* What is summed up, in LANES lanes. */
+/* The functions that sum into LANES lanes, for one level of processor. */
 typedef struct kernels {
     void (*sum)(const float *restrict x, size_t n, float *restrict lane);
     void (*square)(const float *restrict x, float mean, size_t n, float *restrict lane);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sums_body.h - the lanes of sums, for one width of vectors. No include guard: sums.c includes it
- * once for each level of processors and defines before
+/* sums_body.h - the lanes of sums, for one width of vectors. No include guard: sums.c includes
+ * this header once for each level of processor and defines before each time
  *
  *     ON          the attribute of the target, or nothing
  *     PART        values of a vector, a divisor of LANES
  *     NAME(x)     x with the level's name
  *
- * Lanes are told to the compiler as vectors of just the processor's width. Loops over arrays of
- * floats it turns inside out; sums in wider vectors it keeps in memory, where each addition waits
- * for a store: 6 (baseline) and 16 times (AVX2) as long.
+ * Lanes are written as vectors of exactly the processor's width. From arrays of floats or from
+ * wider vectors the compiler makes code that keeps the sums in memory, where each addition waits
+ * for a store: it takes 6 (baseline) to 16 times (AVX2) as long.
  */
 enum { NAME(parts) = LANES / PART };
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tanh_error.c - the mean over outputs of tanh^2(t - y), t a value, or 1 for the class's
- * output and 0 for the others: squares nearby, and bounded, so that far ones do not count more.
+/* tanh_error.c - the mean over outputs of tanh^2(t - y). t is a value, or for a class 1 at its
+ * output and 0 at the others. Small errors count as their squares; the loss of large ones is
+ * bounded by 1.
  */
 #include "common/nn/answer.h"
 #include "common/nn/loss.h"

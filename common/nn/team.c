@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* team.c - see team.h. A helper waits busily for a short time before it sleeps: products of one
- * pass follow each other within microseconds. */
+/* team.c - see team.h. A helper spins for a short time before it sleeps, because the products of
+ * one pass follow each other within microseconds. */
 #include "common/nn/team.h"
 
 #include "common/base/xalloc.h"
@@ -16,18 +16,18 @@ enum { SPINS = 4000 };
 typedef struct helper {
     ps_team *team;
     pthread_t thread;
-    uint32_t part; /* it computes this part, if there are so many */
+    uint32_t part; /* the part that it computes in each round that has so many */
 } helper;
 
 struct ps_team {
     uint32_t count;        /* threads, the caller's included */
     helper *helpers;       /* (count - 1) */
-    pthread_mutex_t mutex; /* guards sleeping on the conditions, and `round` as it changes */
+    pthread_mutex_t mutex; /* guards waiting on the conditions, and changes of `round` */
     pthread_cond_t begun, ended;
-    atomic_uint round; /* grows with each run */
-    atomic_uint left;  /* helpers that have not ended the round */
+    atomic_uint round; /* the number of the run; a change starts the helpers */
+    atomic_uint left;  /* helpers that have not completed the round */
     bool is_stopping;
-    /* Of the round; constant while `left` is not 0. */
+    /* What the round computes. Constant while `left` is not 0. */
     uint32_t parts;
     void (*fn)(void *arg, uint32_t part);
     void *arg;
@@ -40,7 +40,7 @@ static void pause_a_little(void)
 #endif
 }
 
-/* Blocks until the round is another than `seen`. Returns it. */
+/* Blocks until the round's number is not `seen`. Returns it. */
 static unsigned await_round(ps_team *team, unsigned seen)
 {
     unsigned round = seen;
@@ -81,7 +81,7 @@ static void *help(void *arg)
     }
 }
 
-/* Lets the helpers begin a round. */
+/* Increments the round's number and wakes the helpers. */
 static void begin(ps_team *team)
 {
     pthread_mutex_lock(&team->mutex);

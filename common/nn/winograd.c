@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* winograd.c - see winograd.h. Letters as in layer.h, F filters, T tiles of a block.
  *
- * Numbers of an image's tiles are (16, C, T), of its filters' likewise; of the weights
- * (16, F, C). A block is as large as a core's cache allows. The window turned round, with which
- * dy is read on the way back, has the weights' numbers in another order: G, reversed,
- * is G with its first and last rows exchanged.
+ * A transformed image or gradient is 16 matrices (C or F, T), the transformed weights are 16
+ * matrices (F, C). A block is as many tiles as fit a core's cache. For the gradient by x the
+ * window is reversed. Its transform has the same 16 matrices in another order: reversing g
+ * exchanges the first and the last row of G g.
  */
 #include "common/nn/winograd.h"
 
@@ -15,10 +15,11 @@ enum {
     NUMBERS = PS_TILE_NUMBERS,
     WINDOW = 9,
     SIDE = 3,
-    LEAST_CHANNELS = 8, /* below, turning costs more than it saves */
+    /* least channels and filters; with fewer, the transforms cost more than they save */
+    LEAST_CHANNELS = 8,
     LEAST_ACROSS = 4,
-    WEIGHTS_MAX = 1 << 16,  /* pairs of channel and filter */
-    BLOCK_VALUES = 1 << 18, /* of all numbers of a block: 1 MiB */
+    WEIGHTS_MAX = 1 << 16,  /* most pairs of channel and filter */
+    BLOCK_VALUES = 1 << 18, /* most transformed values of a block: 1 MiB */
     BLOCK_TILES = 512,
     SPARE = 16 /* values behind each of the 16 matrices; see winograd_tiles.h */
 };
@@ -37,7 +38,7 @@ const ps_winograd_tiles *ps_winograd_tiles_of(ps_cpu level)
     return NULL;
 }
 
-/* Cuts a convolution into blocks. */
+/* Chooses the size of the blocks of a convolution. */
 static void cut(ps_winograd_way *way)
 {
     size_t most = BLOCK_VALUES / (NUMBERS * (way->channels + way->filters)), whole;
@@ -86,13 +87,14 @@ bool ps_winograd_fits(const ps_window *window, size_t filters, ps_winograd *out)
     return at.forward.across >= LEAST_ACROSS;
 }
 
-/* The parts of the scratch. */
+/* The parts of the scratch memory. */
 typedef struct matrices {
-    float *w;        /* (16, F, C): the weights' numbers, or of their gradient */
-    float *turned;   /* (9, F, C) */
-    float *between;  /* (12, F, C) */
-    float *in, *out; /* (16, C, T) and (16, F, T), each of the 16 followed by spare values */
-    float *plane;    /* a padded image */
+    float *w;       /* (16, F, C): the transformed weights, or their transformed gradient */
+    float *turned;  /* (9, F, C): the weights, or their gradient, transposed */
+    float *between; /* (12, F, C): G g, or u G on the way back */
+    /* (16, C, T) and (16, F, T), each of the 16 matrices followed by SPARE values */
+    float *in, *out;
+    float *plane; /* a padded image */
 } matrices;
 
 static size_t numbers_of(size_t channels, size_t tiles)
@@ -122,14 +124,14 @@ static matrices matrices_of(const ps_winograd *at, float *scratch, size_t *float
 
 size_t ps_winograd_scratch(const ps_winograd *at)
 {
-    static float nothing[1]; /* to count from */
+    static float nothing[1]; /* an address to count from */
     size_t floats;
 
     (void)matrices_of(at, nothing, &floats);
     return floats;
 }
 
-/* G g: three vectors of n values become four, `apart` values from one to the next. */
+/* Computes G g: three vectors of n values become four, which are `apart` values apart. */
 PS_CLONES(spread, (g0, g1, g2, to, apart, n), const float *restrict g0, const float *restrict g1,
           const float *restrict g2, float *restrict to, size_t apart, size_t n)
 {
@@ -145,7 +147,7 @@ PS_CLONES(spread, (g0, g1, g2, to, apart, n), const float *restrict g0, const fl
     }
 }
 
-/* G^T u: back. */
+/* Computes G^T u, from four vectors to three. */
 PS_CLONES(collect, (u, apart, g0, g1, g2, n), const float *restrict u, size_t apart,
           float *restrict g0, float *restrict g1, float *restrict g2, size_t n)
 {
@@ -161,7 +163,7 @@ PS_CLONES(collect, (u, apart, g0, g1, g2, n), const float *restrict u, size_t ap
     }
 }
 
-/* of->w = G g G^T of each window. */
+/* Computes of->w = G g G^T for each window g of w. */
 static void turn_weights(const float *w, size_t pairs, const matrices *of)
 {
     ps_transpose(w, pairs, WINDOW, of->turned);
@@ -178,7 +180,7 @@ static void turn_weights(const float *w, size_t pairs, const matrices *of)
     }
 }
 
-/* dw += G^T u G of each window's numbers, which are in of->w. */
+/* Adds G^T u G to dw for each window; u is its transformed gradient in of->w. */
 static void turn_back(const matrices *of, size_t pairs, float *dw)
 {
     for (size_t i = 0; i < SIDE + 1; i++) {
@@ -199,12 +201,13 @@ static void turn_back(const matrices *of, size_t pairs, float *dw)
     }
 }
 
-/* So many images from `image` on, of each so many rows of tiles from `row` on. */
+/* A block of tiles: of each of `images` images from `image` on, `band` rows of tiles from `row`
+ * on. */
 typedef struct block {
     size_t image, images, row, band, tiles;
 } block;
 
-/* The block behind one that ended with (image, row); false: there is none. */
+/* Advances to the next block. Returns false if there is none. */
 static bool next_block(const ps_winograd_way *way, size_t n, block *at)
 {
     if (at->row + at->band < way->down) {
@@ -219,8 +222,8 @@ static bool next_block(const ps_winograd_way *way, size_t n, block *at)
     return at->image < n;
 }
 
-/* The rows of an image (rows, columns) that tiles [row, row + band) read, with zeros around:
- * those in columns are there. */
+/* Copies to `plane` the rows of an image (rows, columns) that tiles [row, row + band) read. Writes
+ * zeros for rows of padding; the padding left and right is zero already. */
 static void pad(const float *image, size_t rows, size_t columns, size_t padding, size_t pitch,
                 const block *at, float *plane)
 {
@@ -238,8 +241,7 @@ static void pad(const float *image, size_t rows, size_t columns, size_t padding,
 
 typedef void turn_fn(const ps_tile_band *band, const float *image, float *to, size_t apart);
 
-/* The numbers of a block of images (channels, rows, columns); `padding` zeros around, tiles of
- * `way`. */
+/* Transforms a block of images (n, channels, rows, columns) with `padding`, by tiles of `way`. */
 static void turn_images(const ps_winograd_way *way, turn_fn *turn, const float *x, size_t channels,
                         size_t rows, size_t columns, size_t padding, const block *at, float *plane,
                         float *to)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* winograd_avx2.c - tiles with AVX2: 8 at once. */
+/* winograd_avx2.c - transforms for x86-64 with AVX2: 8 tiles at once. */
 #include "common/nn/winograd_tiles.h"
 
 #if defined(__x86_64__)
@@ -17,7 +17,7 @@ ON static inline __m256 load_two(const float *p, const float *q)
     return _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(p)), _mm_loadu_ps(q), 1);
 }
 
-/* Quarters of two values: the first, third, second, fourth. */
+/* Exchanges the second and the third of four pairs of values. */
 ON static inline __m256 in_order(__m256 v)
 {
     return _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(v), 0xd8));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* winograd_avx512.c - tiles with AVX-512: 16 at once. */
+/* winograd_avx512.c - transforms for x86-64 with AVX-512: 16 tiles at once. */
 #include "common/nn/winograd_tiles.h"
 
 #if defined(__x86_64__)
@@ -24,7 +24,7 @@ ON static inline __m512 upper(__m512 v)
     return _mm512_castpd_ps(_mm512_castpd256_pd512(_mm512_extractf64x4_pd(_mm512_castps_pd(v), 1)));
 }
 
-/* Of the 32 values every other one, from the first or the second on. */
+/* Returns every second of the 32 values of a and b, from value `first` (0 or 1) on. */
 ON static inline __m512 every_other(__m512 a, __m512 b, int first)
 {
     const __m512i even =
@@ -33,7 +33,7 @@ ON static inline __m512 every_other(__m512 a, __m512 b, int first)
     return _mm512_permutex2var_ps(a, _mm512_add_epi32(even, _mm512_set1_epi32(first)), b);
 }
 
-/* In turn, from value `first` of each on. */
+/* Returns values of a and b in turn, from value `first` (0 or 8) of each on. */
 ON static inline __m512 zip(__m512 a, __m512 b, int first)
 {
     const __m512i low = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);

@@ -17,8 +17,8 @@
 
 enum { SIDE = 4 };
 
-/* Letters as in winograd_tiles.h: d the 4 x 4 window of a tile, B and A the matrices of Lavin and
- * Gray. The transforms of d and of slopes work on rows first, then on columns. */
+/* Letters as in winograd_tiles.h: d is the 4 x 4 window of a tile, B and A are the matrices of
+ * Lavin and Gray. The transforms of d and of gradients transform rows first, then columns. */
 
 /* Returns half `h` of the 2 * LANES values of LANES tiles, two a tile. The tiles are of one row, or
  * of several rows, which are `next` values apart. */
@@ -179,7 +179,7 @@ ON_INLINE void input_tiles(const ps_tile_band *band, const float *image, unsigne
         for (size_t r = 0; r < band->down; r += LANES / tiles) {
             const float *at = strip + 2 * r * band->pitch;
 
-            if (tiles < LANES && r > 0) { /* the windows below are of other lanes */
+            if (tiles < LANES && r > 0) { /* the windows below are in other lanes */
                 input_row(at, 2 * band->pitch, tiles, rows[0]);
                 input_row(at + band->pitch, 2 * band->pitch, tiles, rows[1]);
             }
