@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* clocks.c - see clocks.h.
  *
- * Minima are kept with the number of those who are at them, so that a push costs a count and only
- * the last one of a clock looks at the others.
+ * Each minimum is kept with the number of entries that equal it. A push decrements this number;
+ * only the last push of a clock searches for the next minimum.
  */
 #include "common/store/clocks.h"
 
@@ -28,7 +28,7 @@ static void create_workers(ps_book *book, const ps_book_conf *conf)
     }
 }
 
-/* Who holds each contributor: the workers' lists turned over. */
+/* Lists the holders of each contributor, from the workers' lists of what they hold. */
 static void create_holders(ps_book *book)
 {
     uint32_t *at = ps_xcalloc((size_t)book->contributors + 1, sizeof *at);
@@ -61,7 +61,8 @@ static void create_policy(ps_book *book, const ps_book_conf *conf)
 
     assert(!policy->has_rounds || policy->closes != NULL);
     assert(!policy->leaves_behind || policy->has_rounds);
-    assert(!policy->is_deterministic || !policy->survives_loss); /* a turn would never come */
+    /* after a loss, a contributor's turn would never come */
+    assert(!policy->is_deterministic || !policy->survives_loss);
     book->policy = policy;
     book->policy_params = conf->policy_params;
     book->buffers = policy->closes != NULL;
@@ -135,7 +136,8 @@ static void find_least(ps_book *book, uint32_t c)
     book->column[c].least = least;
 }
 
-/* Finds done and pending of worker w, which may hold nothing. */
+/* Finds done and pending of worker w in column c. A worker that holds nothing gets UINT64_MAX and
+ * 0. */
 static void find_done(ps_book *book, uint32_t c, uint32_t w)
 {
     const ps_book_worker *worker = &book->worker[w];
@@ -155,7 +157,7 @@ static void find_done(ps_book *book, uint32_t c, uint32_t w)
     book->pending[(size_t)c * book->workers + w] = pending;
 }
 
-/* One more of what worker w holds has passed w's done. */
+/* Notes that one more contributor of worker w has passed w's done. */
 static void mark_worker(ps_book *book, uint32_t c, uint32_t w)
 {
     size_t at = (size_t)c * book->workers + w;
@@ -186,7 +188,7 @@ static void find_whole(ps_book *book, uint32_t k)
     }
 }
 
-/* Returns whether contributor k is of somebody who is not lost. */
+/* Returns whether a worker that is not lost holds contributor k. */
 static bool is_live(const ps_book *book, uint32_t k)
 {
     for (uint32_t i = book->holder_at[k]; i < book->holder_at[k + 1]; i++) {
@@ -287,7 +289,7 @@ ps_status ps_book_check_clock(const ps_book *book, uint32_t column, uint32_t con
     return ps_ok();
 }
 
-/* Bin 0 is for 0, bin i for 2^(i - 1) to 2^i - 1. */
+/* Returns the bin of a staleness: 0 for 0, i for 2^(i - 1) to 2^i - 1. */
 static size_t bin_of(uint64_t staleness)
 {
     size_t bin = staleness == 0 ? 0 : 64 - (size_t)__builtin_clzll(staleness);
@@ -390,7 +392,7 @@ bool ps_book_is_whole(const ps_book *book, uint32_t column, float *scale)
     *scale = 1.0f;
     if (clocks.least == UINT64_MAX ||
         (clocks.in == 0 && !(book->policy->has_rounds && clocks.least > clocks.clock))) {
-        return false; /* nobody is left; or nothing has come and something may */
+        return false; /* no worker is left; or nothing has arrived and something may still */
     }
     return book->policy->closes(&book->policy_params, &clocks, scale);
 }
@@ -402,7 +404,7 @@ void ps_book_close(ps_book *book, uint32_t column)
     book->column[column].clock++;
 }
 
-/* ---- A worker asks ---- */
+/* ---- A worker's requests ---- */
 
 bool ps_book_admits(const ps_book *book, uint32_t column, uint32_t worker, uint64_t clock)
 {
@@ -424,7 +426,7 @@ void ps_book_gave(ps_book *book, uint32_t column, uint32_t worker)
     book->given[(size_t)column * book->workers + worker] = book->column[column].version;
 }
 
-/* ---- How far it is ---- */
+/* ---- Progress ---- */
 
 bool ps_book_is_in(const ps_book *book, uint64_t clock, uint32_t contributor)
 {
@@ -456,7 +458,7 @@ uint64_t ps_book_clock(const ps_book *book)
     return least;
 }
 
-/* Has the worker not brought `clock`, which is the oldest, to some column? */
+/* Returns whether the worker has not contributed `clock`, the oldest open one, to some column. */
 static bool is_missing(const ps_book *book, uint32_t worker, uint64_t clock)
 {
     for (uint32_t c = 0; c < book->columns; c++) {
@@ -484,7 +486,8 @@ uint32_t ps_book_waits_for(const ps_book *book, uint32_t *workers, uint32_t cap)
     return count;
 }
 
-/* When, by now_us, a column's sum may close with nothing else happening. */
+/* Returns the time, as in now_us, from which a column's sum may close although nothing arrives;
+ * INT64_MAX: never. */
 static int64_t due_us(const ps_book *book, uint32_t c)
 {
     ps_clocks clocks = clocks_of(book, c);
@@ -546,7 +549,8 @@ ps_status ps_book_lose(ps_book *book, uint32_t worker)
 
 /* ---- Save and load ---- */
 
-/* Clocks of a job are fewer. Nothing that is added to one passes what a word holds. */
+/* A bound on clocks in files, far above those of any job. Sums with such a clock do not
+ * overflow. */
 #define CLOCK_MAX (UINT64_C(1) << 48)
 
 void ps_book_put(const ps_book *book, uint32_t column, ps_state_out *out)
@@ -573,8 +577,9 @@ size_t ps_book_bytes(const ps_book *book)
            (4 + book->word_count + book->contributors + book->workers) * sizeof(uint64_t);
 }
 
-/* Whatever the losses are, a column's next clocks are no further ahead than the policy lets, and a
- * round that all have brought is closed. So no loop over clocks is longer than it was. */
+/* Checks the clocks that were read: no contributor is further ahead of the open round than the
+ * policy allows, and the open round is not one that all have contributed to. So loops over clocks
+ * stay as short as in the store that was saved. */
 static void check_next(const ps_book *book, uint32_t column, ps_state_in *in)
 {
     const ps_book_column *at = &book->column[column];

@@ -22,7 +22,7 @@ void ps_keymap_fini(ps_keymap *map)
     *map = (ps_keymap){0};
 }
 
-/* Where the key is, or the free entry where it would be. */
+/* Returns the entry of the key, or the free entry where it would be. */
 static size_t probe(const ps_keymap *map, uint64_t key)
 {
     size_t i = ps_key_hash(key) & (map->cap - 1);
@@ -64,7 +64,7 @@ void ps_keymap_put(ps_keymap *map, uint64_t key, uint32_t place)
     map->entries[i] = (ps_keymap_entry){.key = key, .place = (uint64_t)place + 1};
 }
 
-/* Entries behind the hole that would not be found over it move up. */
+/* Moves later entries into the hole if they could not be found across it. */
 void ps_keymap_remove(ps_keymap *map, uint64_t key)
 {
     size_t mask = map->cap - 1, hole = probe(map, key);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* replica.c - see replica.h. One function for all: differences and no products, so
- * that no compiler has anything to fuse. */
+/* replica.c - see replica.h. Servers and workers run this one function. It has differences and no
+ * products, so no compiler can fuse operations and change the bits. */
 #include "common/store/replica.h"
 
 #include <xxhash.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shard_broadcast.c - what a step changes, encoded once, for the store itself and for
- * every worker.
+/* shard_broadcast.c - encodes the change of a step once, for the store itself and for all
+ * workers.
  *
- * A slice keeps the change of its last step. A worker that was given the version
- * before gets it; one that was not, or says that it has something else, gets the
- * weights whole, as float32. Beside either goes the checksum of the weights.
+ * A slice keeps the change of its last step. A worker that has the version before gets the
+ * change. A worker that has not, or that reports another checksum, gets the weights as float32.
+ * The checksum of the weights accompanies either.
  */
 #include "common/store/store_impl.h"
 
@@ -31,7 +31,7 @@ void shard_broadcast(ps_store *store, shard_slice *slice, float *w)
     store->counters.encoded_bytes += slice->snap->len;
     st = ps_codec_decode(conf->down, &slice->snap_head.msg, slice->snap->data, slice->snap->len,
                          PS_INTO_SET, store->change, conf->n);
-    assert(ps_is_ok(&st)); /* it was encoded just now */
+    assert(ps_is_ok(&st)); /* it was encoded above */
     ps_replica_step(w, store->change, conf->n);
 }
 

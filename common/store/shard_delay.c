@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shard_delay.c - what each worker was given, for the correction of its gradients. */
+/* shard_delay.c - keeps the weights that each worker has, to correct its gradients for their
+ * delay. */
 #include "common/store/store_impl.h"
 
 #include "common/base/xalloc.h"
@@ -18,13 +19,15 @@ void shard_delay_init(ps_store *store)
     if (!(store->delay.lambda > 0)) {
         return;
     }
-    assert(store->book.policy->closes == NULL); /* sums are of gradients at these weights */
+    /* a sum has gradients at one set of weights, so nothing is to be corrected */
+    assert(store->book.policy->closes == NULL);
     store->had = ps_xcalloc(store->book.workers * store->value_count, sizeof *store->had);
     if (store->delay.decay > 0) {
         store->mean_square = ps_xcalloc(store->value_count, sizeof *store->mean_square);
     }
     for (uint32_t w = 0; w < store->book.workers; w++) {
-        for (uint32_t s = 0; s < store->slice_count; s++) { /* all begin with these */
+        /* all workers begin with these weights */
+        for (uint32_t s = 0; s < store->slice_count; s++) {
             const shard_slice *slice = &store->slices[s];
 
             memcpy(had_by(store, slice, w), slice->weights->data, slice->weights->len);
@@ -44,7 +47,8 @@ void shard_delay_gave(ps_store *store, uint32_t worker, uint32_t s, const ps_sto
     const shard_slice *slice = &store->slices[s];
     ps_status st;
 
-    if (store->had != NULL) { /* as it comes out there, not as it is here */
+    /* keeps what the worker decodes, which may differ from what was encoded */
+    if (store->had != NULL) {
         st = ps_codec_decode(slice->conf.down, piece->head, piece->buf->data + piece->at,
                              piece->len, PS_INTO_SET, had_by(store, slice, worker), slice->conf.n);
         assert(ps_is_ok(&st));

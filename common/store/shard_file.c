@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shard_file.c - dense slices in the file of a store's state (store.h has its layout): written and
- * read by the virtual shard. What follows from the rest is not in the file: least clocks, and
- * snapshots that encoding makes anew. */
+/* shard_file.c - writes and reads the dense slices in the file of a store's state, by virtual
+ * shard (store.h has the layout). The file does not have what follows from the rest: least
+ * clocks, and snapshots that encoding the weights makes again. */
 #include "common/store/store_impl.h"
 
 #include "common/base/xalloc.h"
@@ -13,18 +13,18 @@
 
 enum { ENCODING_BYTES = 512, PAYLOAD_BYTES = 4 * PS_CODEC_VALUES + 8 };
 
-/* What a slice's record begins with: which parts the slice has. */
+/* The parts that a slice has, as bits at the front of its record. */
 enum {
     HAS_SUM = 1,       /* the open sum, decoded */
-    HAS_UNDECODED = 2, /* the same, as the codec adds it */
-    HAS_STANDING = 4,  /* all that was ever sent, where differences are */
-    HAS_KEPT = 8,      /* of the codec of weights */
-    HAS_SNAP = 16,     /* a snapshot that encoding would not make again */
-    HAS_HAD = 32,      /* what each worker was given */
+    HAS_UNDECODED = 2, /* the open sum in the codec's form */
+    HAS_STANDING = 4,  /* sum of all contributions, where workers send differences */
+    HAS_KEPT = 8,      /* feedback state of the weights' codec */
+    HAS_SNAP = 16,     /* a snapshot that encoding the weights would not make again */
+    HAS_HAD = 32,      /* the weights that each worker has */
     HAS_MEAN_SQUARE = 64
 };
 
-/* Parts that a slice has whenever its job asks for them. */
+/* Parts that a slice always has if its job needs them. */
 enum { ALWAYS = HAS_STANDING | HAS_KEPT | HAS_HAD | HAS_MEAN_SQUARE };
 
 static uint32_t parts_of(const ps_store *store, const shard_slice *slice)
@@ -141,7 +141,8 @@ uint32_t shard_count(const ps_store *store, uint32_t virtual_shard)
 
 /* ---- Reading ---- */
 
-/* Takes an encoding's head and gives where its bytes lie; NULL for a failure or no bytes. */
+/* Reads an encoding's head. Returns its bytes, which lie in the file; NULL: the read failed or
+ * there are no bytes. */
 static const uint8_t *take_encoding(ps_state_in *in, ps_encoding *head, size_t *len)
 {
     uint32_t size = ps_state_take_count(in, "bytes of an encoding's head", ENCODING_BYTES);
@@ -192,7 +193,7 @@ static void take_snap(ps_store *store, shard_slice *slice, ps_state_in *in)
     slice->snap_version = slice->col->version;
 }
 
-/* Contributions that wait are those of the open sum above its turn, in order. */
+/* Reads the parked contributions. They belong to the open sum, are above its turn, and ascend. */
 static void take_parked(ps_store *store, uint32_t s, ps_state_in *in)
 {
     shard_slice *slice = &store->slices[s];
@@ -240,7 +241,7 @@ static void take_undecoded(shard_slice *slice, ps_state_in *in)
     }
 }
 
-/* Checks that the parts are those of this job: what it always has, and one kind of sum. */
+/* Checks that the slice has the parts that this job always has, and no sum of another kind. */
 static bool check_parts(const ps_store *store, const shard_slice *slice, uint32_t parts,
                         ps_state_in *in)
 {
@@ -259,7 +260,8 @@ static bool check_parts(const ps_store *store, const shard_slice *slice, uint32_
     return ps_state_is_ok(in);
 }
 
-/* Contributors below the turn are in the sum, or were dropped. */
+/* Checks that every contributor below the turn has contributed: each is in the sum or was
+ * dropped. */
 static void check_turn(const ps_store *store, uint32_t s, ps_state_in *in)
 {
     const shard_slice *slice = &store->slices[s];
@@ -288,7 +290,7 @@ static void take_memory(ps_store *store, uint32_t s, uint32_t parts, ps_state_in
     }
     if (parts & HAS_UNDECODED) {
         take_undecoded(slice, in);
-        slice->sum = store->scratch; /* where shard_merged puts it */
+        slice->sum = store->scratch; /* shard_merged writes the sum there */
     }
     if (parts & HAS_STANDING) {
         ps_state_take(in, slice->standing, floats);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shard_merge.c - what codecs ask of a store beyond adding up what they decode: sums that
- * are not decoded, standing sums of differences, and what the encoding of weights
- * left out (common/codec/codec.h, feedback.h).
+/* shard_merge.c - what some codecs need of a slice beyond adding decoded contributions: sums in
+ * the codec's form, sums of differences, and the feedback of the weights' codec
+ * (common/codec/codec.h, feedback.h).
  *
- * Each is memory of a slice that is NULL where its codecs do not ask for it.
+ * Each is memory of a slice. It is NULL where the codecs do not need it.
  */
 #include "common/store/store_impl.h"
 
@@ -23,7 +23,7 @@ void shard_merge_init(const ps_store *store, shard_slice *slice)
         slice->undecoded = ps_xcalloc(1, conf->up->sum_bytes(conf->n));
     }
     if (ps_feedback_differs(conf->up, &conf->up_params)) {
-        assert(store->book.in_order); /* every contribution is in exactly one sum */
+        assert(store->book.in_order); /* so every contribution is in exactly one sum */
         slice->standing = ps_xcalloc(conf->n, sizeof *slice->standing);
     }
     slice->kept = kept > 0 ? ps_xcalloc(kept, sizeof *slice->kept) : NULL;
@@ -45,8 +45,8 @@ bool shard_add_undecoded(ps_store *store, shard_slice *slice, const Psgd__V1__En
         return false;
     }
     st = ps_codec_sum_add(slice->conf.up, head, bytes, len, slice->undecoded, slice->conf.n);
-    assert(ps_is_ok(&st));       /* it was checked when it came */
-    slice->sum = store->scratch; /* where shard_merged puts it */
+    assert(ps_is_ok(&st));       /* it was checked on arrival */
+    slice->sum = store->scratch; /* shard_merged writes the sum there */
     return true;
 }
 

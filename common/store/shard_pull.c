@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* shard_pull.c - open pulls of slices, and the snapshots that answer them.
  *
- * A pull keeps two bitmaps: slices that were not given yet, and slices that may have become ready
- * since the policy was last asked about them. So a call that finds nothing ready reads S / 64
- * words.
+ * A pull has two bitmaps: slices that have not been given yet, and slices that changed since the
+ * policy was last asked about them. So a call that finds nothing ready reads S / 64 words.
  */
 #include "common/store/store_impl.h"
 
@@ -29,7 +28,8 @@ void shard_changed(ps_store *store, uint32_t s)
     }
 }
 
-/* Returns whether a pull asks for more than the round after the open one, which nobody may. */
+/* Returns whether a pull asks for a later round than the one after the open one. The policy allows
+ * nobody to ask for it. */
 static bool is_too_early(const ps_store *store, uint64_t clock)
 {
     for (uint32_t c = 0; store->book.policy->leaves_behind && c < store->book.columns; c++) {
@@ -116,7 +116,7 @@ bool ps_store_is_waiting(const ps_store *store, uint32_t worker)
     return waits_for_slices(store, worker) || ps_store_wants_rows(store, worker);
 }
 
-/* Returns the weights as their own snapshot, for a codec that changes nothing. */
+/* Returns the weights themselves as the snapshot, for a codec that sends float32. */
 static ps_buf *share(shard_slice *slice)
 {
     const ps_store_slice *conf = &slice->conf;
@@ -139,8 +139,8 @@ void shard_renew_snap(shard_slice *slice)
     }
 }
 
-/* Encodes the slice if it is not what the snapshot holds. The buffer is used
- * again unless somebody still sends the old one. */
+/* Returns a snapshot of the slice's version; encodes the weights unless the present one has this
+ * version. Reuses the buffer unless a pull still sends it. */
 static ps_buf *refresh(ps_store *store, shard_slice *slice)
 {
     const ps_store_slice *conf = &slice->conf;
@@ -161,7 +161,8 @@ static ps_buf *refresh(ps_store *store, shard_slice *slice)
     return slice->snap;
 }
 
-/* The lowest slice that the policy lets go, at or after *from; false if none. */
+/* Finds the lowest slice, at *from or after, that the policy lets the worker have. Returns false if
+ * there is none. */
 static bool find_ready(ps_store *store, uint32_t worker, uint32_t *from)
 {
     shard_pull *pull = &store->pulls[worker];
@@ -231,7 +232,7 @@ void ps_store_pull_next(ps_store *store, uint32_t worker, size_t max_bytes, ps_s
         size_t bytes = slice->conf.down->size(&slice->conf.down_params, slice->conf.n);
 
         if (store->broadcasts && bytes < slice->weights->len) {
-            bytes = slice->weights->len; /* it may be those */
+            bytes = slice->weights->len; /* the weights may be given instead of the change */
         }
         assert(bytes <= max_bytes);
         if (answer->bytes + bytes > max_bytes ||

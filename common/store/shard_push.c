@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shard_push.c - takes contributions: who brings what, and whether it is due, slice by slice. */
+/* shard_push.c - takes contributions to slices: checks the contributor and its clock, and asks
+ * the policy what becomes of the contribution. */
 #include "common/store/store_impl.h"
 
 #include "common/base/nonfinite.h"
@@ -10,7 +11,8 @@
 
 /* ---- Pushes ---- */
 
-/* Checks whether contributor k may bring `clock` of slice s now, or has already. */
+/* Checks whether contributor k may contribute `clock` to slice s now. *is_in: it has done so
+ * already. */
 static ps_status check_clock(const ps_store *store, uint32_t s, uint32_t k, uint64_t clock,
                              bool *is_in)
 {
@@ -18,8 +20,9 @@ static ps_status check_clock(const ps_store *store, uint32_t s, uint32_t k, uint
                    store->slices[s].conf.index);
 }
 
-/* Returns the memory that reads the values of a plain contribution next: that which is added to or
- * stepped. NULL: so much more is read with it that fetching it early gains nothing. */
+/* Returns the memory that a plain contribution's values are combined with next: the open sum or the
+ * weights. Returns NULL if the rule has state: it then reads so much more that prefetching gains
+ * nothing. */
 static const float *read_next(const ps_store *store, const shard_slice *slice)
 {
     if (store->descent.optim != NULL && store->descent.optim->slots > 0) {
@@ -29,8 +32,8 @@ static const float *read_next(const ps_store *store, const shard_slice *slice)
                                : (const float *)(const void *)slice->weights->data;
 }
 
-/* Checks that all values of a contribution are finite. It reads all of a plain one, from memory
- * that the step reads once more, so the step's own memory is fetched meanwhile. */
+/* Checks that all values of a contribution are finite. For a plain contribution this also
+ * prefetches the memory that the step will combine with its values. */
 static ps_status check_finite(const ps_store *store, const shard_slice *slice,
                               const Psgd__V1__Encoding *head, const uint8_t *bytes, size_t len)
 {
@@ -44,7 +47,7 @@ static ps_status check_finite(const ps_store *store, const shard_slice *slice,
     return ps_codec_check_finite(slice->conf.up, head, bytes, len, n, store->scratch);
 }
 
-/* A contribution that was checked and is not in yet. */
+/* Takes a contribution that was checked and is new. */
 static ps_store_outcome take(ps_store *store, uint32_t s, uint32_t worker, uint32_t k,
                              uint64_t clock, const Psgd__V1__Encoding *head, const uint8_t *bytes,
                              size_t len)
@@ -168,7 +171,7 @@ ps_status ps_store_push_zeros(ps_store *store, uint32_t worker, uint64_t clock,
         ps_store_outcome outcome;
 
         if (in < store->slice_count && clock < ps_book_next(&store->book, s, contributor)) {
-            continue; /* these are the others */
+            continue; /* this slice has the contribution already */
         }
         zeros.slice = store->slices[s].conf.index;
         st = push(store, worker, clock, contributor, &zeros, NULL, 0, &outcome);

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shard_step.c - updates of a slice: of one contribution, or of a sum that closes. */
+/* shard_step.c - updates of a slice: by one contribution, or by a sum that closes. */
 #include "common/store/store_impl.h"
 
 #include <assert.h>
 #include <string.h>
 
-/* Where they are still on their way to a worker the slice goes on in a copy. */
 float *shard_weights_to_write(shard_slice *slice)
 {
     ps_buf *old = slice->weights;
@@ -29,7 +28,7 @@ float *shard_state_of(const ps_store *store, const shard_slice *slice)
     return store->state + slice->at * store->descent.optim->slots;
 }
 
-/* d = step(g); d is the store's scratch, and so may g be. */
+/* Computes d = step(g) in the store's scratch, where g may be too. */
 static void find_increment(ps_store *store, shard_slice *slice, ps_moment at, const float *g,
                            const float *w)
 {
@@ -43,8 +42,8 @@ static void find_increment(ps_store *store, shard_slice *slice, ps_moment at, co
     }
 }
 
-/* w -= scale * step(g * merge), at `clock` of the job; g * merge stands for `share` of a
- * whole gradient. */
+/* Steps: w -= scale * step(g * merge), at `clock` of the job. g * merge is `share` of a whole
+ * gradient. */
 static void step(ps_store *store, shard_slice *slice, uint64_t clock, double share, const float *g,
                  float merge, float scale)
 {
@@ -59,7 +58,7 @@ static void step(ps_store *store, shard_slice *slice, uint64_t clock, double sha
         g = store->scratch;
     }
     if (store->broadcasts) {
-        assert(scale == 1.0f); /* of a policy that sums */
+        assert(scale == 1.0f); /* only sums are broadcast, and they have no other scale */
         find_increment(store, slice, at, g, w);
         shard_broadcast(store, slice, w);
     } else if (scale != 1.0f) {
@@ -83,11 +82,11 @@ static void decode(const shard_slice *slice, const Psgd__V1__Encoding *head, con
 {
     ps_status st = ps_codec_decode(slice->conf.up, head, bytes, len, into, y, slice->conf.n);
 
-    assert(ps_is_ok(&st)); /* it was checked when it came */
+    assert(ps_is_ok(&st)); /* it was checked on arrival */
 }
 
-/* The values of a contribution: where they lie, if they are float32 already, or
- * decoded into scratch. */
+/* Returns the values of a contribution: in place if they are aligned float32, else decoded into
+ * scratch. */
 static const float *values_of(const ps_store *store, const shard_slice *slice,
                               const Psgd__V1__Encoding *head, const uint8_t *bytes, size_t len)
 {
@@ -116,7 +115,8 @@ static void add_to_sum(ps_store *store, shard_slice *slice, const Psgd__V1__Enco
     if (shard_add_undecoded(store, slice, head, bytes, len)) {
         return;
     }
-    if (store->sums == NULL) { /* of one contributor; the step follows at once */
+    /* one contributor: its contribution is the sum, and the step follows at once */
+    if (store->sums == NULL) {
         slice->sum = values_of(store, slice, head, bytes, len);
     } else {
         decode(slice, head, bytes, len, slice->sum != NULL ? PS_INTO_ADD : PS_INTO_SET,
@@ -140,7 +140,8 @@ bool shard_buffer(ps_store *store, uint32_t s, uint32_t k, bool is_late,
     return is_added;
 }
 
-/* Moves the turn past everybody who is in. */
+/* Moves the turn past all contributors that have contributed, and adds their parked
+ * contributions. */
 static void take_turns(ps_store *store, uint32_t s)
 {
     shard_slice *slice = &store->slices[s];
@@ -168,7 +169,7 @@ void shard_count_parked(ps_store *store)
     c->pool_bytes = store->park.pool_bytes;
 }
 
-/* The step on the open sum, if anything is in it. */
+/* Steps on the open sum, unless it is empty. */
 static void step_on_sum(ps_store *store, shard_slice *slice, uint64_t clock, float scale)
 {
     double share = (double)slice->col->in * (double)scale / store->book.contributors;

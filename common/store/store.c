@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* store.c - see store.h: a store from its configuration, what it says of itself, and its end. */
+/* store.c - see store.h: creates and destroys a store, and reports its state. */
 #include "common/store/store_impl.h"
 
 #include "common/base/xalloc.h"
@@ -89,7 +89,8 @@ static void create_book(ps_store *store, const ps_store_conf *conf)
         store->pulls[w].want = ps_xcalloc(words, sizeof *store->pulls[w].want);
         store->pulls[w].unchecked = ps_xcalloc(words, sizeof *store->pulls[w].unchecked);
     }
-    /* One contributor's sum is what it sent, if the step follows at once. */
+    /* With one contributor and steps at once, the contribution itself is the sum and needs no
+     * memory. */
     if (store->book.buffers && (conf->contributors > 1 || !store->book.in_order)) {
         store->sums = zeros(store->value_count);
     }
@@ -152,7 +153,7 @@ void ps_store_destroy(ps_store *store)
     if (store == NULL) {
         return;
     }
-    ps_store_drop_slices(store); /* again changes nothing */
+    ps_store_drop_slices(store); /* may have been called before; a second call does nothing */
     store_rows_fini(store);
     for (uint32_t w = 0; w < store->book.workers; w++) {
         free(store->pulls[w].want);
@@ -165,7 +166,7 @@ void ps_store_destroy(ps_store *store)
     free(store);
 }
 
-/* ---- Time and losses ---- */
+/* ---- Time and lost workers ---- */
 
 void ps_store_tick(ps_store *store, int64_t now_us)
 {
@@ -204,7 +205,7 @@ bool ps_store_is_lost(const ps_store *store, uint32_t worker)
     return worker < store->book.workers && store->book.worker[worker].is_lost;
 }
 
-/* ---- How far it is ---- */
+/* ---- Progress ---- */
 
 bool ps_store_is_in(const ps_store *store, uint64_t clock, uint32_t contributor)
 {
@@ -242,7 +243,7 @@ const ps_worker_counters *ps_store_worker_counters_of(const ps_store *store, uin
     return &store->book.worker[worker].share;
 }
 
-/* ---- What is here ---- */
+/* ---- What the store has ---- */
 
 size_t ps_store_value_count(const ps_store *store)
 {

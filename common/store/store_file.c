@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* store_file.c - see store.h: a store as a file and back. */
+/* store_file.c - see store.h: writes a store to a file and reads it back. */
 #include "common/store/store_impl.h"
 
 #include <inttypes.h>
@@ -9,13 +9,13 @@
 
 enum { VERSION = 1, HEAD = 1, SHARD = 2 };
 
-/* Returns whether rows of a virtual shard can be here. */
+/* Returns whether the store can have rows of a virtual shard. */
 static bool has_rows(const ps_store *store, uint32_t shard)
 {
     return store->rows != NULL && ps_table_owns(store->rows->tables->tables[0], shard);
 }
 
-/* Returns whether anything of the store's can be in a virtual shard. */
+/* Returns whether the store can have anything of a virtual shard. */
 static bool has_any(const ps_store *store, uint32_t shard)
 {
     return has_rows(store, shard) || shard_count(store, shard) > 0;
@@ -164,14 +164,14 @@ static ps_status take_shard(ps_store *store, uint32_t shard, ps_state_in *in)
     return ps_state_done(in);
 }
 
-/* Sections behind the first one, until the last. */
+/* Reads the sections after the first one, to the last one. */
 static ps_status take_shards(ps_store *store, ps_state_in *in)
 {
     uint32_t kind, index;
     ps_status st = ps_ok();
 
     for (;;) {
-        /* What is not this store's need not be looked at: another one checks it. */
+        /* Virtual shards of other servers are skipped unchecked; their servers check them. */
         st = ps_state_next(in, false, &kind, &index);
         if (!ps_is_ok(&st) || kind == 0) {
             return st;

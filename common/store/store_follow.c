@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* store_follow.c - workers that have all rows of a fixed vocabulary and are given those that have
- * changed (store.h).
+/* store_follow.c - workers that have all rows of a fixed vocabulary and are given the rows that
+ * have changed (store.h).
  *
- * Two sets of bits for each worker and table. `owed` has the rows that were stepped since they were
- * given to the worker. `sent` has those that were given for the clock asked for last. A worker that
- * asks for a later clock has all of them. One that asks for the same clock again may have taken the
- * first of its answers or none, so rows that an answer after the first one brings stay in `owed`.
+ * Each worker and table have two sets of bits. `owed` has the rows that were stepped since they
+ * were given to the worker. `sent` has the rows that were given for the clock of the worker's
+ * last pull. A pull for a later clock proves that all of them arrived. A pull for the same clock
+ * proves nothing: the worker may have any part of the answers. So rows that are added to a
+ * repeated answer stay in `owed`.
  */
 #include "common/store/store_impl.h"
 
@@ -33,7 +34,8 @@ void store_follow_init(ps_store *store)
     if (!ps_table_is_fixed(r->tables->tables[0])) {
         return;
     }
-    /* However slices are dealt to threads, a contribution counts once for each. */
+    /* A contribution counts once for each slice of a fixed vocabulary, so that counters do not
+     * depend on how slices are dealt to threads. */
     store->book.column[r->column].weight = store->place_count - store->slice_count;
     r->owed = ps_xcalloc((size_t)store->book.workers * count, sizeof *r->owed);
     r->sent = ps_xcalloc((size_t)store->book.workers * count, sizeof *r->sent);
@@ -105,7 +107,7 @@ void store_follow_ask(ps_store *store, uint32_t worker, uint64_t clock)
     pull->clock = clock;
 }
 
-/* Fixes which rows the answer brings. */
+/* Adds the owed rows to the rows of the answer. The first answer for a clock clears `owed`. */
 static void take_owed(const store_rows *r, uint32_t worker, bool is_first)
 {
     for (uint32_t i = 0; i < r->tables->table_count; i++) {
@@ -118,7 +120,7 @@ static void take_owed(const store_rows *r, uint32_t worker, bool is_first)
     }
 }
 
-/* Makes the rows of a table that the answer brings those that are given next. */
+/* Lists the answer's rows of a table as the keys that are given next. */
 static void list(const store_rows *r, uint32_t worker, uint32_t table)
 {
     store_rows_pull *pull = &r->pulls[worker];
@@ -139,7 +141,7 @@ static void list(const store_rows *r, uint32_t worker, uint32_t table)
     pull->at = 0;
 }
 
-/* Returns the first table from this one on of which the answer brings rows; the number of tables if
+/* Returns the first table, from `table` on, of which the answer has rows; the number of tables if
  * there is none. */
 static uint32_t find_table(const store_rows *r, uint32_t worker, uint32_t table)
 {
@@ -185,7 +187,7 @@ bool store_follow_next(ps_store *store, uint32_t worker, size_t most, ps_store_r
     answer->values =
         ps_xmalloc((answer->count * ps_table_width(table) + 1) * sizeof *answer->values);
     st = ps_table_pull_rows(table, answer->keys, answer->count, answer->values);
-    assert(ps_is_ok(&st)); /* they were pushed here */
+    assert(ps_is_ok(&st)); /* only keys that were pushed to the table are listed */
     pull->at += answer->count;
     answer->is_last = pull->at == pull->count && next == r->tables->table_count;
     pull->is_open = !answer->is_last;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* store_rows.c - see store.h: rows of sparse tables. Contributions come in parts; what is whole is
- * stepped on, and rows age. */
+/* store_rows.c - see store.h: rows of sparse tables. Collects the parts of contributions, steps
+ * on complete ones, and ages rows. */
 #include "common/store/store_impl.h"
 
 #include "common/base/xalloc.h"
@@ -79,7 +79,7 @@ static store_gift *take_gift(store_rows *r, uint32_t contributor)
     return g;
 }
 
-/* Empties it and keeps its memory. */
+/* Empties g and keeps its memory for later contributions. */
 static void give_back(store_rows *r, store_gift *g)
 {
     for (uint32_t i = 0; i < r->tables->table_count; i++) {
@@ -89,7 +89,7 @@ static void give_back(store_rows *r, store_gift *g)
     r->idle = g;
 }
 
-/* Adds it to the open sum: in order of contributors, or behind all. */
+/* Inserts g into the open sum: by contributor if sums are in order, else at the end. */
 static void add_to_sum(ps_store *store, store_gift *g)
 {
     store_gift **at = &store->rows->sum;
@@ -145,8 +145,8 @@ static ps_status check_values(const ps_store_rows *p, uint32_t width)
     return ps_ok();
 }
 
-/* Returns how many parts the worker has sent of this contribution. With redundancy other workers
- * may send the same one. */
+/* Returns how many parts of the contribution the worker has sent. With redundancy, several workers
+ * may be sending the same contribution. */
 static uint32_t parts_of(const store_rows *r, const ps_store_rows *p)
 {
     const store_coming *c = &r->coming[p->worker];
@@ -156,7 +156,7 @@ static uint32_t parts_of(const store_rows *r, const ps_store_rows *p)
                : 0;
 }
 
-/* Checks whether it may come now. *is_old: it is in already. */
+/* Checks whether the part may arrive now. *is_old: it arrived before. */
 static ps_status check_turn(const ps_store *store, const ps_store_rows *p, bool *is_old)
 {
     uint32_t parts = parts_of(store->rows, p);
@@ -198,12 +198,13 @@ static ps_status check_part(const store_rows *r, const ps_store_rows *p)
 typedef struct rows_step {
     const store_gift *list;
     uint64_t clock;
-    double share; /* of a whole gradient that the list stands for */
+    double share; /* the fraction of a whole gradient that the list is */
     float merge, scale;
-    uint64_t t; /* steps that the rule counts by; 0: those of each row */
+    uint64_t t; /* the step number for the rule; 0: each row counts its own steps */
 } rows_step;
 
-/* Steps a table on the sum of the list, by key and in the order of the list. */
+/* Steps a table on the sum of the list. Gradients of the same key are added in the order of the
+ * list. */
 static ps_status step_table(ps_store *store, uint32_t table, const rows_step *at)
 {
     store_rows *r = store->rows;
@@ -236,7 +237,7 @@ static ps_status step_table(ps_store *store, uint32_t table, const rows_step *at
     return st;
 }
 
-/* Steps all tables. */
+/* Steps all tables. Keeps a failure in `broken`. */
 static void step(ps_store *store, rows_step at)
 {
     store_rows *r = store->rows;
@@ -254,7 +255,7 @@ static void step(ps_store *store, rows_step at)
     r->broken = st;
 }
 
-/* Steps on the open sum, as often as it is whole. */
+/* Steps on the open sum and closes it, as often as it is complete. */
 static void close_sums(ps_store *store)
 {
     store_rows *r = store->rows;
@@ -279,7 +280,8 @@ static void close_sums(ps_store *store)
     }
 }
 
-/* Rows age with the clocks that everybody has brought. */
+/* Ages the rows once for each clock that all contributors have completed. Calls due_fn when its
+ * clock is reached. */
 static void age(ps_store *store)
 {
     store_rows *r = store->rows;
@@ -315,7 +317,7 @@ void store_rows_go_on(ps_store *store)
     }
 }
 
-/* The contribution that comes is whole. */
+/* Applies, sums or drops the worker's contribution, whose last part has arrived. */
 static void finish(ps_store *store, const ps_store_rows *p)
 {
     store_rows *r = store->rows;
@@ -346,7 +348,7 @@ static void finish(ps_store *store, const ps_store_rows *p)
     store_rows_go_on(store);
 }
 
-/* Checks all that can be wrong with it. *is_old: it is in. */
+/* Checks a part in every respect. *is_old: it arrived before. */
 static ps_status check(const ps_store *store, const ps_store_rows *p, bool *is_old)
 {
     const store_rows *r = rows_of(store);
@@ -464,7 +466,7 @@ static bool next_asked(ps_store *store, uint32_t worker, ps_store_rows_answer *a
     answer->is_last = true;
     answer->values = ps_xmalloc((pull->count * r->width + 1) * sizeof *answer->values);
     st = ps_tables_pull(r->tables, pull->keys, pull->count, answer->values);
-    assert(ps_is_ok(&st)); /* the keys were checked when they came */
+    assert(ps_is_ok(&st)); /* the keys were checked by ps_store_rows_begin */
     pull->is_open = false;
     ps_book_gave(&store->book, r->column, worker);
     return true;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* store_rows_file.c - rows in the file of a store's state (store.h has its layout): written and
- * read by the virtual shard, each with the clocks that all of them agree on. */
+/* store_rows_file.c - writes and reads the rows in the file of a store's state, by virtual shard
+ * (store.h has the layout). Each virtual shard repeats the progress of clocks, which must be the
+ * same in all. */
 #include "common/store/store_impl.h"
 
 #include "common/store/table_state.h"
@@ -9,10 +10,11 @@
 #include <math.h>
 #include <string.h>
 
-enum { SUM_MAX = 1 << 20 }; /* contributions of an open sum in a file */
+enum { SUM_MAX = 1 << 20 }; /* most contributions of an open sum in a file */
 
-/* What all virtual shards of a clock agree on: u64 clocks that rows have aged by; u32 age of
- * the tables, contributions in the open sum; u32 contributor of each. */
+/* Writes the progress, which is the same for all virtual shards: u64 clocks for which rows have
+ * aged, u32 age of the tables, u32 contributions in the open sum, u32 contributor of each, u64 next
+ * clock of each contributor. */
 static void put_progress(const ps_store *store, ps_state_out *out)
 {
     const store_rows *r = store->rows;
@@ -32,7 +34,8 @@ static void put_progress(const ps_store *store, ps_state_out *out)
     }
 }
 
-/* u32 rows of a virtual shard; that many keys, gradients, shows, clicks. */
+/* Writes the part of a contribution that is of one virtual shard: u32 rows, then keys, gradients,
+ * shows and clicks of so many. */
 static void put_heap(const ps_heap *h, const ps_table *table, uint32_t shard, ps_state_out *out)
 {
     uint32_t width = ps_table_width(table);
@@ -72,7 +75,7 @@ void store_rows_put(const ps_store *store, uint32_t shard, ps_state_out *out)
     }
 }
 
-/* Takes the progress of the first virtual shard. */
+/* Takes the progress from the first virtual shard that is read. */
 static void take_progress(ps_store *store, ps_state_in *in)
 {
     store_rows *r = store->rows;
@@ -90,10 +93,11 @@ static void take_progress(ps_store *store, ps_state_in *in)
     for (uint32_t i = 0; i < r->tables->table_count; i++) {
         ps_table_set_age(r->tables->tables[i], tick);
     }
-    (void)ps_state_view(in, store->book.contributors * sizeof(uint64_t)); /* the book's next */
+    /* read again with the book's column */
+    (void)ps_state_view(in, store->book.contributors * sizeof(uint64_t));
 }
 
-/* Checks that another virtual shard has the same one. */
+/* Checks that a later virtual shard has the same progress. */
 static void check_progress(const ps_store *store, uint32_t shard, ps_state_in *in)
 {
     ps_state_out mine = {0};
@@ -112,7 +116,8 @@ static void check_progress(const ps_store *store, uint32_t shard, ps_state_in *i
     ps_strbuf_fini(&mine.section);
 }
 
-/* What the others say of clocks beside next, such as times, is a server's own: the first counts. */
+/* Skips the book of a later virtual shard. Beside the clocks that were compared it has times of the
+ * server that wrote it; those of the first shard are taken. */
 static void pass_book(const ps_store *store, ps_state_in *in)
 {
     (void)ps_state_view(in, ps_book_bytes(&store->book));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* table.c - see table.h: pushes, pulls, ageing. */
+/* table.c - see table.h: pushes, pulls and ageing. */
 #include "common/store/table_file.h"
 #include "common/store/table_impl.h"
 
@@ -12,7 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DRAWS_VALUES, DRAWS_ADMISSION }; /* what the draws of a table are for */
+/* what a table draws: initial values, and admission by probability */
+enum { DRAWS_VALUES, DRAWS_ADMISSION };
 
 ps_table_conf ps_table_conf_default(uint32_t width, const ps_optim *optim)
 {
@@ -84,7 +85,7 @@ ps_table *ps_table_create(const ps_table_conf *conf)
 
     assert(conf->width >= 1 && conf->width <= PS_TABLE_WIDTH_MAX);
     assert(conf->admit_count > 0 && conf->unseen_max <= PS_TABLE_UNSEEN_MAX);
-    assert(conf->optim->slots <= PS_TABLE_SLOTS_MAX); /* or no file of it could be read */
+    assert(conf->optim->slots <= PS_TABLE_SLOTS_MAX); /* a file with more state could not be read */
     assert(conf->rows_max < UINT32_MAX && conf->candidates_max < UINT32_MAX);
     t->conf = *conf;
     for (uint32_t i = 0; i < PS_SHARDS; i++) {
@@ -121,7 +122,7 @@ void ps_table_destroy(ps_table *table)
     free(table);
 }
 
-/* ---- What a key is ---- */
+/* ---- Admission and initial values of a key ---- */
 
 static void draw_values(const ps_table *t, uint64_t key, float *x)
 {
@@ -132,7 +133,7 @@ static void draw_values(const ps_table *t, uint64_t key, float *x)
     }
 }
 
-/* May the key have a row before anything was pushed to it? */
+/* Returns whether the key may have a row before anything was pushed to it. */
 static bool is_in(const ps_table *t, uint64_t key)
 {
     switch (t->conf.admission) {
@@ -146,7 +147,7 @@ static bool is_in(const ps_table *t, uint64_t key)
     return false;
 }
 
-/* One more push to a key without a row; true: now it gets one. */
+/* Counts a push to a key without a row. Returns true if the key gets a row now. */
 static bool count_candidate(ps_table *t, uint64_t key)
 {
     table_candidate *c;
@@ -224,7 +225,7 @@ static ps_status check_seen(const char *what, const float *x, size_t count)
     return ps_ok();
 }
 
-/* Will the key have a row after this push? */
+/* Returns whether the key will have a row after this push. */
 static bool gets_row(const ps_table *t, uint64_t key)
 {
     const table_shard *s = &t->shards[ps_table_shard_of(key)];
@@ -253,7 +254,7 @@ static ps_status check_room(const ps_table *t, const ps_table_push *push)
     return ps_ok();
 }
 
-/* Brings show and click to the present, and adds what the push says. */
+/* Decays show and click to the present tick and adds those of the push. */
 static void show_row(ps_table *t, table_row *row, const ps_table_push *push, size_t i)
 {
     float factor = table_factor(t, row);
@@ -264,7 +265,7 @@ static void show_row(ps_table *t, table_row *row, const ps_table_push *push, siz
     row->changed = t->save;
 }
 
-/* Steps a row on its gradient g. */
+/* Steps a row on the gradient g. */
 static void step_row(const ps_table *t, table_row *row, const ps_table_push *push, const float *g)
 {
     const ps_table_conf *conf = &t->conf;
@@ -290,7 +291,8 @@ static void push_row(ps_table *t, const ps_table_push *push, size_t i)
 {
     uint64_t key = push->keys[i];
     table_row *row = table_find(t, key);
-    bool is_whole = true; /* its gradient was taken on its values */
+    /* the gradient was computed with the row's own values, so it is stepped on */
+    bool is_whole = true;
 
     if (row == NULL && !is_in(t, key)) {
         t->counters.refused++;
@@ -386,7 +388,7 @@ uint64_t ps_table_shrink(ps_table *table)
             if (table->conf.saves_changes) {
                 table_note_removed(s, row->key);
             }
-            table_remove(table, s, place); /* another one is there now */
+            table_remove(table, s, place); /* the last row is at this place now */
             table->counters.removed++;
         }
         for (uint32_t place = 0; place < s->candidate_count;) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* table_file.c - see table_file.h: writing. */
+/* table_file.c - see table_file.h: writes the file. */
 #include "common/store/table_file_impl.h"
 
 #include <assert.h>
@@ -32,7 +32,7 @@ typedef struct sink {
     ps_table_write_fn *write;
     void *arg;
     XXH3_state_t *sum;
-    ps_status st; /* the first failure; nothing is written behind it */
+    ps_status st; /* the first failure; later writes do nothing */
 } sink;
 
 static void put(sink *out, const void *bytes, size_t len)
@@ -64,7 +64,7 @@ static section_head count_section(const ps_table *t, uint32_t shard, ps_table_ki
     for (uint32_t i = 0; i < s->row_count; i++) {
         head.rows += table_row_at(t, s, i)->changed == t->save;
     }
-    for (uint32_t i = 0; i < s->removed_count; i++) { /* one may have come back */
+    for (uint32_t i = 0; i < s->removed_count; i++) { /* a removed key may have a row again */
         head.removed += ps_keymap_find(&s->row_of, s->removed[i]) == PS_KEYMAP_NONE;
     }
     return head;

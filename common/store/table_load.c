@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* table_load.c - see table_file.h: reading. A file is read twice: checked, then taken in. */
+/* table_load.c - see table_file.h: reads the file in two passes, which check it and load it. */
 #include "common/store/table_file_impl.h"
 
 #include <inttypes.h>
@@ -12,7 +12,7 @@ typedef struct source {
     size_t len, at;
 } source;
 
-/* Bytes from..to, and the checksum behind them. */
+/* Checks bytes [from, to) by the checksum that follows them. */
 static ps_status check_sum(const source *in, size_t from, size_t to)
 {
     uint64_t sum;
@@ -80,13 +80,14 @@ ps_status ps_table_check_head(const ps_table *t, const ps_table_head *head)
     return ps_ok();
 }
 
-/* Bytes of a row's values and state in the file. */
+/* Returns the bytes of a row's values and state in the file. */
 static size_t value_bytes(const ps_table_head *file)
 {
     return (size_t)file->width * (1 + file->slots) * sizeof(float);
 }
 
-/* The head of the section that begins at in->at, which is not cut. */
+/* Reads the head of the section at in->at and checks that the section is not cut. *end is where its
+ * checksum begins. */
 static ps_status read_section(const ps_table_head *file, const source *in, section_head *head,
                               size_t *end)
 {
@@ -146,7 +147,7 @@ static ps_status check_row(const ps_table *t, const uint8_t *bytes, size_t at, u
     return st;
 }
 
-/* What is in a section, against this table; `rows` grows by those that are new. */
+/* Checks the rows and keys of a section for this table. Adds the number of new rows to *rows. */
 static ps_status check_section(const ps_table *t, const source *in, const section_head *head,
                                const ps_table_head *file, uint64_t *rows)
 {
@@ -178,7 +179,7 @@ static ps_status check_section(const ps_table *t, const source *in, const sectio
 static ps_status check_file(const ps_table *t, source in, const ps_table_head *file)
 {
     uint64_t rows = t->counters.rows;
-    uint32_t least = 0; /* virtual shard that may come next */
+    uint32_t least = 0; /* least virtual shard that may come next */
     ps_status st = ps_ok();
 
     for (uint32_t i = 0; ps_is_ok(&st) && i < file->sections; i++) {

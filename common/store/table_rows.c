@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* table_rows.c - where the rows and candidates of a table lie. */
+/* table_rows.c - memory of the rows and candidates of a table. */
 #include "common/store/table_impl.h"
 
 #include "common/base/xalloc.h"
@@ -7,7 +7,7 @@
 #include <assert.h>
 #include <string.h>
 
-/* Room for one more; half as much again each time. */
+/* Grows the array if it has no room for one more element; the capacity grows by a half. */
 static void *more(void *array, uint32_t count, uint32_t *cap, size_t bytes)
 {
     if (count < *cap) {
@@ -31,7 +31,8 @@ uint32_t ps_table_home(const ps_table *t, uint64_t key)
                : ps_table_shard_of(key);
 }
 
-/* Rows of a virtual shard lie slice by slice, and every PS_SHARDS-th slice is of the same one. */
+/* Returns the place of a key's row. A virtual shard has its slices one after the other; they are
+ * every PS_SHARDS-th slice of the table. */
 static int64_t fixed_place(const ps_table *t, const table_shard *s, uint64_t key)
 {
     uint64_t rows = t->conf.slice_rows, place = key / rows / PS_SHARDS * rows + key % rows;

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Floats of a row. */
+/* Returns the floats of a row, with its state. */
 static size_t float_count(const ps_table *t)
 {
     return (size_t)t->conf.width * (1 + t->conf.optim->slots);
@@ -56,7 +56,7 @@ static bool check_key(const ps_table *t, uint32_t shard, uint64_t key, ps_state_
     return ps_state_is_ok(in);
 }
 
-/* Takes row number `place` of a virtual shard. A fixed vocabulary has it already. */
+/* Reads row number `place` of a virtual shard. With a fixed vocabulary the row exists already. */
 static void take_row(ps_table *t, uint32_t shard, uint32_t place, ps_state_in *in)
 {
     row_head head;

@@ -9,7 +9,7 @@
 
 struct ps_tables_files {
     ps_tables *tables;
-    bool (*is_whole)[PS_SHARDS]; /* (tables): has a whole file brought it? */
+    bool (*is_whole)[PS_SHARDS]; /* (tables): virtual shards that were in a whole file */
 };
 
 ps_tables_files *ps_tables_files_create(ps_tables *tables)
@@ -58,7 +58,7 @@ static void mark(ps_tables_files *files, const ps_table_head *head)
     }
 }
 
-/* Of a file that is whole the rows are loaded too. */
+/* Checks a file and marks its virtual shards. Also loads the rows if the file has whole tables. */
 static ps_status look_at(ps_tables_files *files, const uint8_t *bytes, size_t len, bool is_whole)
 {
     ps_table_head head;
