@@ -4,7 +4,7 @@
 
 #include "common/base/files.h"
 #include "common/base/xalloc.h"
-#include "common/job/table_numbers.h"
+#include "common/job/plan.h"
 
 #include <dirent.h>
 #include <errno.h>

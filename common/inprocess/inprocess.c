@@ -8,7 +8,7 @@
 #include "common/base/log.h"
 #include "common/base/shorten.h"
 #include "common/base/xalloc.h"
-#include "common/job/table_numbers.h"
+#include "common/job/plan.h"
 #include "common/train/merge.h"
 #include "common/wire/wire_client.h"
 

@@ -13,7 +13,7 @@
 #include "common/base/xalloc.h"
 #include "common/job/counts.h"
 #include "common/job/describe.h"
-#include "common/job/table_numbers.h"
+#include "common/job/plan.h"
 #include "common/rpc/pbjson.h"
 #include "common/train/counted.h"
 #include "common/train/merge.h"

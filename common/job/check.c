@@ -8,7 +8,6 @@
 #include "common/base/xalloc.h"
 #include "common/job/numbers.h"
 #include "common/job/preset.h"
-#include "common/job/spec.h"
 #include "common/rpc/pbjson.h"
 
 #include <inttypes.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* check_codec.c - a job's codecs: which there are for each variable, and what they cannot
  * be used for. */
-#include "common/job/check.h"
+#include "common/job/plan_impl.h"
 
 #include "common/base/shorten.h"
 #include "common/base/strbuf.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* check_descent.c - see check.h: schedule, penalties and clipping of a job's optimizer. */
-#include "common/job/check.h"
+#include "common/job/plan_impl.h"
 
 #include "common/base/shorten.h"
 

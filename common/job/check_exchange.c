@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* check_exchange.c - the exchange of a job, and what goes together with one among
  * workers, where nobody but them merges. */
-#include "common/job/check.h"
+#include "common/job/plan_impl.h"
 
 #include "common/base/xalloc.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* check_metrics.c - see check.h: what an evaluation says. */
-#include "common/job/check.h"
+#include "common/job/plan_impl.h"
 
 #include "common/base/xalloc.h"
 #include "common/job/spec.h"

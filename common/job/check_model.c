@@ -3,7 +3,7 @@
 #include "common/base/nearest.h"
 #include "common/base/shorten.h"
 #include "common/base/xalloc.h"
-#include "common/job/check.h"
+#include "common/job/plan_impl.h"
 #include "common/job/spec.h"
 #include "common/nn/network.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* check_stop.c - see check.h: what ends a job beside its epochs. */
-#include "common/job/check.h"
+#include "common/job/plan_impl.h"
 
 #include "common/base/nearest.h"
 #include "common/base/shorten.h"

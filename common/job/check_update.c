@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* check_update.c - the update of a job, and what goes together with local steps. */
-#include "common/job/check.h"
+#include "common/job/plan_impl.h"
 
 #include "common/base/shorten.h"
 #include "common/base/xalloc.h"

@@ -6,8 +6,9 @@
 #include "common/base/xalloc.h"
 #include "common/data/assign.h"
 #include "common/data/columns.h"
+#include "common/data/dataset.h"
 #include "common/data/file_list.h"
-#include "common/job/check.h"
+#include "common/job/check_conf.h"
 #include "common/job/numbers.h"
 #include "common/job/spec.h"
 

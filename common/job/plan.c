@@ -8,9 +8,8 @@
 #include "common/base/shorten.h"
 #include "common/base/strbuf.h"
 #include "common/base/xalloc.h"
-#include "common/job/check.h"
+#include "common/job/plan_impl.h"
 #include "common/job/preset.h"
-#include "common/job/spec.h"
 
 #include <assert.h>
 #include <inttypes.h>

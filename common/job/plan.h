@@ -14,6 +14,7 @@
 #include "common/data/dataset.h"
 #include "common/data/feed.h"
 #include "common/job/layout.h"
+#include "common/job/spec.h"
 #include "common/mesh/mesh.h"
 #include "common/metric/metric.h"
 #include "common/nn/model.h"
@@ -22,8 +23,6 @@
 #include "common/optim/optim.h"
 #include "common/straggler/straggler.h"
 #include "common/update/update.h"
-
-#include "psgd/v1/job.pb-c.h"
 
 enum {
     PS_PSERVERS_MAX = 64,
@@ -142,9 +141,6 @@ typedef struct ps_plan {
 /* Returns the ID of an init_from "job:ID", a part of it; NULL if it is a path. */
 const char *ps_init_from_job(const char *init_from);
 
-/* Called for each wrong field: its path from "spec"; the value and what is allowed. */
-typedef void ps_violate_fn(void *arg, const char *field, const char *text);
-
 /* Completes a copy of `spec` (preset, defaults), checks and resolves it. Fails with
  * INVALID_ARGUMENT after it has called `violate` (may be NULL) for every wrong field and every
  * combination that cannot work. */
@@ -181,5 +177,31 @@ uint64_t ps_plan_package_bytes(const ps_plan *plan, uint64_t slices, uint64_t va
  * 2
  * + 1 s, between the floor and the cap of the spec. */
 int64_t ps_plan_pre_commit_us(const ps_plan *plan, uint64_t bytes);
+
+/* ---- Tables that grow ---- */
+
+enum {
+    PS_TABLE_INITS = 64,  /* most entries of JobSpec.init_tables */
+    PS_TABLE_KEYS = 2048, /* most keys of a message */
+};
+
+/* Returns the number of files and jobs that the tables of a job start from, and lends the list, in
+ * order, each entry as in init_tables. 0: all rows begin anew. */
+size_t ps_table_inits(const ps_plan *plan, char *const **out);
+
+/* Returns the most keys that a message may have: their rows of the widest table, or of all tables
+ * that grow, are within a MiB. */
+size_t ps_table_keys_of_message(const ps_plan *plan);
+
+#define PS_TABLE_FILE_ENDING ".psgdtab"
+
+/* Writes the name of the file in which server `rank` leaves its rows of a table. */
+void ps_table_file_name(const ps_plan *plan, uint32_t table, uint32_t rank, char *name, size_t cap);
+/* Writes the name of a file that was saved at `clock`, while the job trained. It ends otherwise, so
+ * that nobody takes it for one of the files at the end. */
+void ps_table_saved_name(const ps_plan *plan, uint32_t table, uint32_t rank, uint64_t clock,
+                         char *name, size_t cap);
+/* Returns whether `name` is such a name, of any clock. */
+bool ps_table_is_saved_name(const ps_plan *plan, uint32_t table, uint32_t rank, const char *name);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* preset.c - see preset.h. */
-#include "common/job/preset_parts.h"
+#include "common/job/preset_impl.h"
 
 #include <string.h>
 

@@ -5,7 +5,7 @@
  * Rates are for two passes over a small set; the older system's was sgd 0.0004, for a
  * hundred.
  */
-#include "common/job/preset_parts.h"
+#include "common/job/preset_impl.h"
 
 #define EIGHT_FED PS_WITH("intn", "\"bits\":8,\"error_feedback\":1")
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* preset_own.c - presets that stand for no older system. */
-#include "common/job/preset_parts.h"
+#include "common/job/preset_impl.h"
 
 /* Lin et al. 2018: from 25 % of the values down to 1 % over the first 234 steps (an epoch of 4
  * workers), gradients clipped before they gather momentum on the workers. Of their 0.1 % a value

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* preset_paddle.c - the modes of PaddlePaddle's parameter servers: Fleet (a_sync, k_steps)
  * and v2 (is_async, num_batches_per_send_parameter), by what their code did. */
-#include "common/job/preset_parts.h"
+#include "common/job/preset_impl.h"
 
 /* clang-format off */
 #define NUMBER(name) "{\"name\":\"" name "\"},"

@@ -9,7 +9,7 @@
  * those, the server sends what it changes, fed back, and workers follow it (update dqlosp
  * with rounds of one step).
  */
-#include "common/job/preset_parts.h"
+#include "common/job/preset_impl.h"
 
 #define INCREMENTS PS_UPDATE(PS_PICK("delta")) PS_LOCAL("adam", "0.001") PS_ASP
 

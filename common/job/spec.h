@@ -11,6 +11,9 @@
 
 #include "psgd/v1/job.pb-c.h"
 
+/* Called for each wrong field: its path from "spec"; the value and what is allowed. */
+typedef void ps_violate_fn(void *arg, const char *field, const char *text);
+
 /* Returns a copy; the caller frees it by ps_spec_free. */
 Psgd__V1__JobSpec *ps_spec_copy(const Psgd__V1__JobSpec *spec);
 

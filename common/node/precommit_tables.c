@@ -7,7 +7,7 @@
 #include "common/base/container_of.h"
 #include "common/base/log.h"
 #include "common/base/xalloc.h"
-#include "common/job/table_numbers.h"
+#include "common/job/plan.h"
 #include "common/node/precommit_impl.h"
 #include "common/train/merge.h"
 

@@ -13,7 +13,7 @@
 #include "common/base/draw.h"
 #include "common/base/xalloc.h"
 #include "common/codec/parts.h"
-#include "common/job/table_numbers.h"
+#include "common/job/plan.h"
 #include "common/train/merge.h"
 
 #include <stdlib.h>

@@ -5,7 +5,7 @@
 
 #include "common/wire/wire_server.h"
 
-#include "common/job/table_numbers.h"
+#include "common/job/plan.h"
 
 #include "psgd/v1/parameter.pb-c.h"
 

@@ -10,7 +10,7 @@
 #include "common/base/log.h"
 #include "common/base/xalloc.h"
 #include "common/job/counts.h"
-#include "common/job/table_numbers.h"
+#include "common/job/plan.h"
 #include "common/rpc/accept.h"
 #include "common/rpc/guard.h"
 #include "common/train/counted.h"

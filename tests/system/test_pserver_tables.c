@@ -3,7 +3,7 @@
  * however often they are asked for, or the reason why not. */
 #include "services/pserver/pserver.h"
 
-#include "common/job/table_numbers.h"
+#include "common/job/plan.h"
 #include "tests/support/table_job.h"
 
 #include <string.h>

@@ -3,7 +3,7 @@
  * their models, and what they cannot go together with. */
 #include "tests/support/plan_rig.h"
 
-#include "common/job/table_numbers.h"
+#include "common/job/plan.h"
 
 #define JOB(model, numbers, choices)                                                               \
     "{\"workers\":2,\"data\":{\"name\":\"ngram\",\"files\":[\"a\"],\"train_limit\":2000,"          \

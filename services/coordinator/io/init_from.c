@@ -6,7 +6,7 @@
 #include "common/base/files.h"
 #include "common/base/shorten.h"
 #include "common/base/xalloc.h"
-#include "common/job/table_numbers.h"
+#include "common/job/plan.h"
 #include "common/train/merge.h"
 #include "services/coordinator/domain/job_message.h"
 #include "services/coordinator/io/artifacts.h"

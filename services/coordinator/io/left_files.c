@@ -9,7 +9,7 @@
 #include "common/base/files.h"
 #include "common/base/shorten.h"
 #include "common/data/vocabulary.h"
-#include "common/job/table_numbers.h"
+#include "common/job/plan.h"
 #include "common/node/joblog.h"
 #include "common/store/table_file.h"
 

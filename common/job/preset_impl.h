@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* preset_parts.h - what presets are put together from, and their tables: one for
+/* preset_impl.h - what presets are put together from, and their tables: one for
  * each system whose names they are. For preset*.c alone.
  *
  * A row is PS_PRESET(name, summary, choices): the tutorial's network on glyphs, and each
  * choice begins with its comma. The job's title is the preset's name.
  */
-#ifndef PS_COMMON_JOB_PRESET_PARTS_H
-#define PS_COMMON_JOB_PRESET_PARTS_H
+#ifndef PS_COMMON_JOB_PRESET_IMPL_H
+#define PS_COMMON_JOB_PRESET_IMPL_H
 
 #include "common/job/preset.h"
 
