@@ -33,7 +33,7 @@ void ps_batch_rows_fini(ps_batch_rows *b)
     free(b->rows);
 }
 
-/* Where in x occurrence i is. */
+/* Returns where in x occurrence i is. */
 static size_t at_of(const ps_batch_rows *b, size_t i)
 {
     const ps_data_facts *facts = &b->plan->facts;

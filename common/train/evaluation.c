@@ -118,7 +118,7 @@ void ps_evaluation_write(ps_evaluation *e, uint8_t *bytes)
     }
 }
 
-/* One tally at the front of bytes[0..*len), which are moved past it. */
+/* Reads one tally from the front of bytes [0, *len) and moves both behind it. */
 static ps_status read_tally(ps_evaluation *e, size_t i, const uint8_t **bytes, size_t *len)
 {
     const char *name = e->plan->metrics[i].metric->name;

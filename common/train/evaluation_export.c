@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEYS = 1024 }; /* pulled at once */
+enum { KEYS = 1024 }; /* keys of one pull */
 
-/* The same job without sparse tables. */
+/* Makes the plan of the same job without sparse tables. */
 static ps_status plan_dense(const ps_plan *plan, ps_plan **out)
 {
     Psgd__V1__JobSpec *spec = ps_spec_copy(plan->spec);
@@ -36,7 +36,7 @@ static const ps_variable *find(const ps_layout *layout, const char *name)
     return v < layout->variable_count ? &layout->variables[v] : NULL;
 }
 
-/* The variables that are in both. */
+/* Copies the variables that both plans have. */
 static ps_status copy_dense(const ps_plan *plan, const float *weights, const ps_plan *dense,
                             float *block)
 {
@@ -51,7 +51,8 @@ static ps_status copy_dense(const ps_plan *plan, const float *weights, const ps_
     return ps_ok();
 }
 
-/* Rows of ids [first, first + count), (count, width) of each table in turn, to their places. */
+/* Copies the rows of ids [first, first + count) to their places in block. `rows` has (count, width)
+ * for each table in turn. */
 static void put_rows(const ps_plan *plan, const ps_plan *dense, const float *rows, uint64_t first,
                      size_t count, float *block)
 {

@@ -48,7 +48,7 @@ static uint32_t slices_of(const ps_layout *layout, uint32_t variable)
     return layout->first_slice[variable + 1] - layout->first_slice[variable];
 }
 
-/* Mutex held. */
+/* Returns whether all parts have delivered their rows. The caller holds the mutex. */
 static bool are_rows_there(const ps_gate *gate)
 {
     for (uint32_t i = 0; i < gate->parts; i++) {
@@ -75,7 +75,7 @@ static bool is_there(const ps_gate *gate, const ps_gate_want *w)
     return true;
 }
 
-/* Has the part not brought what it has of these variables? */
+/* Returns whether the part has not delivered all that it has to. */
 static bool owes(const ps_gate *gate, uint32_t part, const ps_gate_want *w)
 {
     const ps_layout *layout = gate->layout;
@@ -95,7 +95,7 @@ static bool owes(const ps_gate *gate, uint32_t part, const ps_gate_want *w)
     return false;
 }
 
-/* Does any part of the server owe? Mutex held. */
+/* Returns whether any part of the server owes. The caller holds the mutex. */
 static bool server_owes(const ps_gate *gate, uint32_t server, const ps_gate_want *w)
 {
     const uint32_t *first = &gate->placement->first_part[server];
@@ -108,7 +108,7 @@ static bool server_owes(const ps_gate *gate, uint32_t server, const ps_gate_want
     return false;
 }
 
-/* The servers that owe, as "ps-0, ps-1". Mutex held. */
+/* Writes the servers that owe, as "ps-0, ps-1". The caller holds the mutex. */
 static void name_debtors(const ps_gate *gate, const ps_gate_want *w, char *text, size_t cap)
 {
     size_t n = 0;
@@ -163,8 +163,8 @@ void ps_gate_set_hooks(ps_gate *gate, const ps_gate_hooks *hooks)
     gate->hooks = *hooks;
 }
 
-/* The trainer says that it sleeps and then looks for nudges; here it is the other
- * way round, so one of the two sees the other. */
+/* No nudge is lost: the trainer sets `sleeping` and then reads `nudges`, this function changes
+ * `nudges` and then reads `sleeping`. At least one of the two sees the other's write. */
 void ps_gate_nudge(ps_gate *gate)
 {
     atomic_fetch_add(&gate->nudges, 1);
@@ -180,7 +180,7 @@ static bool is_over(const ps_gate *gate, const ps_gate_want *w)
     return is_there(gate, w) || gate->stopped || !ps_is_ok(&gate->failure);
 }
 
-/* Awake, but without the mutex, until a nudge after `seen` or for some time. */
+/* Spins without the mutex until a nudge after `seen` or until the time has come. */
 static void spin(ps_gate *gate, uint64_t seen, int64_t until_us)
 {
     while (atomic_load_explicit(&gate->nudges, memory_order_acquire) == seen &&
@@ -188,9 +188,10 @@ static void spin(ps_gate *gate, uint64_t seen, int64_t until_us)
     }
 }
 
-/* The trainer brings what it can itself, and rests when there is no more. Mutex
- * held, but not while it does. Afterwards `sleeping` is set, and a nudge since
- * the number returned wakes it; *again_us is when to look anyway. */
+/* Lets the trainer fetch what it waits for, and calls `rest` if that is not enough. The caller
+ * holds the mutex; it is released during the hooks. Returns the number of nudges before the last
+ * fetch: after it `sleeping` is set, so that a later nudge wakes the trainer. *again_us is when to
+ * fetch again without a nudge. */
 static uint64_t help_yourself(ps_gate *gate, const ps_gate_want *w, int64_t *again_us)
 {
     int64_t until_us = ps_clock_us() + gate->hooks.spin_us;
@@ -224,7 +225,7 @@ static struct timespec timespec_of(int64_t us)
                              .tv_nsec = (long)(us % 1000000 * 1000)};
 }
 
-/* Waits for a change. False: until_us has come without one. */
+/* Sleeps until something changes. Returns false if until_us comes without a change. */
 static bool sleep_until(ps_gate *gate, const ps_gate_want *w, int64_t until_us)
 {
     struct timespec until = timespec_of(until_us);
@@ -294,7 +295,7 @@ bool ps_gate_pause(ps_gate *gate, int64_t us)
     return open;
 }
 
-/* Mutex held. */
+/* Returns whether the gate is held at this clock. The caller holds the mutex. */
 static bool is_held(const ps_gate *gate, uint64_t clock)
 {
     return gate->held_at > 0 && clock >= gate->held_at && gate->end_at == 0 && !gate->stopped &&

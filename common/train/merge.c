@@ -21,7 +21,8 @@ static ps_delay delay_of(const ps_plan *plan)
     return delay;
 }
 
-/* What a shard sees of a variable's gradients: of one that goes whole, values. */
+/* Returns the codec in which a shard receives a variable's gradients. A variable that is sent as a
+ * matrix arrives as float32. */
 static ps_codec_choice came_as(const ps_plan *plan, uint32_t variable)
 {
     ps_codec_choice up = plan->up[variable];
@@ -33,7 +34,7 @@ static ps_codec_choice came_as(const ps_plan *plan, uint32_t variable)
     return up;
 }
 
-/* Fills a configuration of these slices; its list of slices is the caller's to free. */
+/* Makes the configuration of a store of these slices. The caller frees conf.slices. */
 static ps_store_conf store_conf(const ps_plan *plan, const uint32_t *slices, uint32_t count,
                                 const float *weights, ps_tables *tables)
 {
@@ -127,7 +128,7 @@ bool ps_merge_has_rows(const ps_plan *plan, const ps_placement *placement, uint3
     return has;
 }
 
-/* What all tables have in common. */
+/* Returns what the configurations of all tables of a job have in common. */
 static ps_table_conf common_conf(const ps_plan *plan, uint32_t table, const bool *owned)
 {
     const ps_optim *optim = plan->optim_on_server ? plan->descent.optim : &ps_table_as_is;
@@ -141,8 +142,8 @@ static ps_table_conf common_conf(const ps_plan *plan, uint32_t table, const bool
     return conf;
 }
 
-/* Creates the tables of a fixed vocabulary with no rows yet, for the virtual shards of these
- * slices; NULL: no slice is of one. */
+/* Creates the tables of a fixed vocabulary, without rows, for the virtual shards of these slices.
+ * Returns NULL if no slice belongs to a table. */
 static ps_tables *fixed_tables(const ps_plan *plan, const uint32_t *slices, uint32_t count)
 {
     ps_table_conf *tables = ps_xcalloc(plan->table_count + 1u, sizeof *tables);
@@ -161,7 +162,7 @@ static ps_tables *fixed_tables(const ps_plan *plan, const uint32_t *slices, uint
         tables[i] = common_conf(plan, i, owned);
         tables[i].slice_rows = plan->tables[i].slice_rows;
         tables[i].first_slice = plan->layout.first_slice[plan->tables[i].variable];
-        tables[i].unseen_max = 0; /* nothing ages */
+        tables[i].unseen_max = 0; /* rows do not age */
         tables[i].rows_max = UINT32_MAX - 1;
         conf.keys_max = tables[i].key_end > conf.keys_max ? plan->tables[i].rows : conf.keys_max;
     }
@@ -194,7 +195,7 @@ static ps_table_conf growing_conf(const ps_plan *plan, uint32_t table, const boo
     return conf;
 }
 
-/* placement is NULL for all virtual shards. */
+/* Creates the tables that grow, for the virtual shards of a server; placement NULL: for all. */
 static ps_tables *make_tables(const ps_plan *plan, const ps_placement *placement, uint32_t server,
                               bool values_only)
 {

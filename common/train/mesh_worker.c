@@ -18,11 +18,12 @@ static void init_gate(ps_mesh_worker *w, int64_t window_us)
     ps_placement_init(&w->one, &w->plan->layout, 1, 0);
     st = ps_placement_set_server(&w->one, 0, "the other workers", "-");
     assert(ps_is_ok(&st));
-    /* The machine's own time ends first, and its error says who is missing. */
+    /* The machine's windows end before the gate's patience, and its error names the missing
+     * worker. */
     ps_gate_init(&w->gate, &w->one, 2 * window_us + GATE_SPARE_US);
 }
 
-/* The job chooses how much. */
+/* Allocates the blocks. The job chooses their size, so this can fail. */
 static ps_status take_memory(ps_mesh_worker *w)
 {
     size_t n = w->plan->layout.param_count;
@@ -101,9 +102,9 @@ void ps_mesh_worker_start_at(ps_mesh_worker *w, uint64_t clock)
     ps_mesh_start_at(w->mesh, clock);
 }
 
-/* --- contributions ------------------------------------------------------------ */
+/* ---- Contributions ---- */
 
-/* Which of the contributions that this worker brings to a step. */
+/* Returns the index of a block among this worker's contributions to a step. */
 static uint32_t index_of(const ps_mesh_worker *w, uint32_t block)
 {
     const ps_assignment *a = w->plan->assignment;
@@ -125,7 +126,7 @@ void ps_mesh_worker_claim(ps_mesh_worker *w, uint64_t clock, uint32_t block)
 {
     pthread_mutex_lock(&w->mutex);
     if (ps_mesh_worker_is_new(w, clock)) {
-        w->given_count = 0; /* the carrier has had all of the step before */
+        w->given_count = 0; /* all contributions of the step before were taken */
     }
     w->has_begun = true;
     w->clock = clock;
@@ -161,9 +162,9 @@ bool ps_mesh_worker_give(ps_mesh_worker *w, uint32_t first_variable, uint32_t co
     return true;
 }
 
-/* --- steps -------------------------------------------------------------------- */
+/* ---- Steps ---- */
 
-/* The next that was given in the step that runs or is to begin; false: none is there. */
+/* Takes the next variable that was given to the present step. Returns false if there is none. */
 static bool take_given(ps_mesh_worker *w, uint32_t *which)
 {
     bool any;

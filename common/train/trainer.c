@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The job chooses all these sizes. */
+/* Allocates the blocks. The job chooses their sizes, so this can fail. */
 static ps_status take_memory(ps_trainer *t)
 {
     const ps_plan *plan = t->plan;
@@ -44,7 +44,7 @@ static ps_status take_memory(ps_trainer *t)
     return ps_ok();
 }
 
-/* Where all sparse variables are tables nothing but their touched rows is ever written. */
+/* If all sparse variables travel as rows, lets the model clear only touched rows of gradients. */
 static void keep_rows(ps_trainer *t)
 {
     const ps_layout *layout = &t->plan->layout;
@@ -184,7 +184,8 @@ void ps_trainer_report_step(ps_trainer *t, uint32_t epoch, uint32_t batch)
         .batch = (uint64_t)batch + 1,
         .step = t->step,
         .loss = score->loss_sum / (double)score->samples,
-        .accuracy = t->plan->facts.classes == 0 ? (double)NAN /* values have no right answer */
+        /* targets that are values have no right answers */
+        .accuracy = t->plan->facts.classes == 0 ? (double)NAN
                                                 : (double)score->correct / (double)score->samples,
         .samples_per_s = (double)score->samples * 1e6 / (double)(now_us - t->last_row_us + 1),
         .bytes_up = stats.bytes_up,
@@ -196,7 +197,8 @@ void ps_trainer_report_step(ps_trainer *t, uint32_t epoch, uint32_t batch)
     t->last_row_us = now_us;
     ps_step_metrics_close(&t->step_metrics);
     ps_trainer_record_step(t, row.loss);
-    if (t->step < t->plan->total_steps || t->plan->rounds_vary) { /* of these none is the last */
+    /* the row of the last step is written at the end */
+    if (t->step < t->plan->total_steps || t->plan->rounds_vary) {
         ps_trainer_put_train(t, &row);
     } else {
         t->last_row = row;
@@ -211,7 +213,7 @@ void ps_trainer_report_step(ps_trainer *t, uint32_t epoch, uint32_t batch)
     pthread_mutex_unlock(&t->mutex);
 }
 
-/* No sample was lost on its way from the disk. */
+/* Fails the gate if the feed lost samples, for example on its disk. Returns whether it did not. */
 static bool data_is_whole(ps_trainer *t)
 {
     ps_status st = ps_feed_status(t->feed);
@@ -238,8 +240,8 @@ bool ps_trainer_is_finite(ps_trainer *t, uint64_t step, double loss, size_t n)
     return false;
 }
 
-/* Where the samples of a block stand that this worker trains on, by its number among its blocks of
- * the epoch. */
+/* Returns the indices of the samples of a block: the block with this number among those that this
+ * worker trains on in the epoch. */
 static const uint32_t *index_of(const ps_trainer *t, uint64_t number)
 {
     const ps_assignment *a = t->plan->assignment;
@@ -247,7 +249,8 @@ static const uint32_t *index_of(const ps_trainer *t, uint64_t number)
     size_t batch = number / held, size = t->plan->spec->block_size;
 
     return a->is_whole ? t->order + batch * size
-                       : t->order + (batch * a->block_count + block) * size; /* t B + k S */
+                       /* batch t of B samples, block k of S samples */
+                       : t->order + (batch * a->block_count + block) * size;
 }
 
 void ps_trainer_gather(ps_trainer *t, uint32_t epoch, uint64_t step, uint32_t i, float *x,
@@ -263,7 +266,8 @@ void ps_trainer_gather(ps_trainer *t, uint32_t epoch, uint64_t step, uint32_t i,
     if (!ps_ahead_take(t->ahead, epoch, index_of(t, number), size, x, targets)) {
         t->next_wanted = number + 1;
     }
-    /* As many as there is room for; the next epoch's order is not known yet. */
+    /* Asks ahead for as many blocks as there is room for. Stops at the epoch's end, as the order of
+     * the next epoch is not known yet. */
     while (t->next_wanted < batches * held &&
            ps_ahead_want(t->ahead, epoch, index_of(t, t->next_wanted), size)) {
         t->next_wanted++;
@@ -307,7 +311,7 @@ static ps_buf *written(ps_evaluation *e)
     return part;
 }
 
-/* Told of what was evaluated. */
+/* Reports the results of an evaluation. */
 static void report_evaluation(ps_trainer *t, uint32_t epoch, int64_t began_us)
 {
     ps_exchange_stats stats = ps_exchange_get_stats(t->exchange);
@@ -331,7 +335,8 @@ static void report_evaluation(ps_trainer *t, uint32_t epoch, int64_t began_us)
     is_reached = part == NULL && ps_stop_is_reached(t->plan, row.loss, values);
     t->evaluated_at = t->clock + 1;
     if (is_reached && ps_stop_is_common(t->plan)) {
-        (void)ps_gate_hold(t->gate); /* before the progress says so: no step is begun after it */
+        /* first of all, so that no step begins after the progress reports the stop */
+        (void)ps_gate_hold(t->gate);
     }
     pthread_mutex_lock(&t->mutex);
     t->progress.reached_stop = is_reached;
@@ -344,7 +349,8 @@ static void report_evaluation(ps_trainer *t, uint32_t epoch, int64_t began_us)
     *past = (ps_trainer_evaluation){.number = t->progress.evaluations, .loss = row.loss};
     memcpy(past->values, values, t->plan->metric_count * sizeof *values);
     pthread_mutex_unlock(&t->mutex);
-    t->last_row_us = ps_clock_us(); /* the next step has not lasted since before */
+    /* so that the evaluation does not count as time of the next step */
+    t->last_row_us = ps_clock_us();
     ps_trainer_record_evaluation(t, &row, began_us);
 }
 
@@ -355,15 +361,15 @@ bool ps_trainer_is_due(const ps_trainer *t, uint64_t before, uint64_t now)
     return every > 0 && now / every > before / every;
 }
 
-/* This worker's share of the test set, mostly all of it, on the weights of the clock that comes
- * next. */
+/* Evaluates this worker's share of the test set, usually all of it, on the weights of the next
+ * clock. */
 bool ps_trainer_evaluate(ps_trainer *t, uint32_t epoch)
 {
     uint32_t count = ps_dataset_count(t->conf.data, PS_TEST), at = 0;
     int64_t began_us;
     double loss;
 
-    /* What was pushed before is in: it is evaluated too. */
+    /* Wait until the servers have all contributions, so that the evaluated weights include them. */
     if (!ps_gate_wait_acks(t->gate) ||
         !ps_gate_wait_weights(t->gate, 0, t->plan->layout.variable_count, t->clock)) {
         return false;
@@ -425,14 +431,15 @@ static bool train(ps_trainer *t)
     return t->plan->update->local != NULL ? ps_trainer_train_rounds(t) : ps_trainer_train_steps(t);
 }
 
-/* Nothing is under way any more: what was pushed is in, and the weights of the clock are there. */
+/* Blocks until all contributions are acknowledged and the weights of the clock have arrived.
+ * Returns false if stopped or failed. */
 static bool settle(ps_trainer *t)
 {
     return ps_gate_wait_acks(t->gate) && ps_gate_wait_rows(t->gate, t->clock) &&
            ps_gate_wait_weights(t->gate, 0, t->plan->layout.variable_count, t->clock);
 }
 
-/* Writes the row of the last step with what its exchange has sent and waited for. */
+/* Writes the row of the last step, with the traffic and the waits up to its acknowledgement. */
 static void put_last_row(ps_trainer *t)
 {
     char whom[8];

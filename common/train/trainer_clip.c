@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* trainer_clip.c - gradients cut to the job's limit; see common/optim/clip.h. */
+/* trainer_clip.c - clips gradients to the job's limit; see common/optim/clip.h. */
 #include "common/train/trainer_impl.h"
 
 static double limit_of(const ps_plan *plan, double share)
@@ -7,7 +7,7 @@ static double limit_of(const ps_plan *plan, double share)
     return plan->clip_params.v[PS_CLIP_LIMIT] * share;
 }
 
-/* What of a variable is not zeros: all of it, or its touched rows. */
+/* The values of a gradient that may differ from zero: all of a variable, or one touched row. */
 typedef struct stretch {
     float *x;
     size_t n;

@@ -34,7 +34,7 @@ static ps_status path_of(const ps_trainer *t, const char *prefix, const char *su
     return ps_ok();
 }
 
-/* A folder of its own: for viewers that is what a run is. */
+/* Opens the event file in a folder of its own, which viewers show as one run. */
 static ps_status open_events(ps_trainer *t)
 {
     char path[768];
@@ -59,7 +59,8 @@ static void names_of(const ps_plan *plan, const char *names[PS_METRICS_MAX])
     }
 }
 
-/* Writes the words of the data set in the order of their ids, once for all workers. */
+/* Writes the words of the data set in the order of their ids; does nothing at other ranks than
+ * 0. */
 static ps_status write_words(const ps_trainer *t)
 {
     char path[768];
@@ -168,7 +169,7 @@ ps_status ps_trainer_flush(ps_trainer *t)
     ps_status st[] = {ps_ok(), ps_ok(), ps_ok(), ps_ok()};
 
     pthread_mutex_lock(&t->files_mutex);
-    if (t->events != NULL) { /* all of them are open, the events last */
+    if (t->events != NULL) { /* all files are open: events are opened last */
         st[0] = ps_report_flush(t->train_report);
         st[1] = ps_report_flush(t->eval_report);
         st[2] = ps_rounds_flush(t->record.file);
@@ -231,8 +232,8 @@ ps_status ps_trainer_close_reports(ps_trainer *t)
     return first_failure(st, sizeof st / sizeof st[0]);
 }
 
-/* For other programs, beside the file that is ours: that there is no ONNX for a
- * model is no failure of the job. */
+/* Writes the model as ONNX for other programs. A model that ONNX cannot express is logged and is no
+ * failure. */
 static ps_status write_onnx(const ps_trainer *t, const ps_meta *meta, size_t meta_count)
 {
     char path[768];

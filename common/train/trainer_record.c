@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* trainer_record.c - what a rank does in each round, for ROUND-{title}.csv
+/* trainer_record.c - writes what a rank does in each round to ROUND-{title}.csv
  * (common/artifact/round_record.h).
  *
- * A round is complete when its weights have arrived. The training thread knows that at the latest
- * when it hands over the first contribution of the next round, for which it has read them all. The
- * traffic until then is that of the rounds before: everything sent was acknowledged.
+ * A round is complete when its weights have arrived. The training thread knows this at the latest
+ * when it sends the first contribution of the next round, since it has read all weights by then.
+ * All traffic up to there belongs to the rounds before, because it was acknowledged.
  */
 #include "common/train/trainer_impl.h"
 
@@ -35,7 +35,7 @@ static void write_entry(ps_trainer *t)
     t->record.before = (ps_round_entry){0};
 }
 
-/* Completes the entry of the round that was exchanged, and writes it. */
+/* Completes and writes the entry of the round that was exchanged last, if it is not written yet. */
 static void finish(ps_trainer *t)
 {
     trainer_record *r = &t->record;
@@ -73,13 +73,14 @@ static void end_round(ps_trainer *t, uint64_t round)
     trainer_record *r = &t->record;
     int64_t now_us = ps_clock_us(), waited_us = ps_gate_waited_us(t->gate);
 
-    finish(t); /* there is one only if this round sent nothing */
+    finish(t); /* only a round that sent nothing leaves the entry before it unwritten */
     r->before = r->now;
     r->before.round = round;
     r->before.loss /= (double)r->now.steps;
     r->before.wait_s = (double)(waited_us - r->waited_us) * 1e-6;
     r->before.compute_s = (double)(now_us - r->began_us) * 1e-6 - r->before.wait_s;
-    r->before.time_s = (double)(now_us - t->began_us) * 1e-6; /* unless its weights arrive */
+    /* replaced by the arrival of the weights, if they arrive */
+    r->before.time_s = (double)(now_us - t->began_us) * 1e-6;
     r->before.exchange_s = (double)NAN;
     r->sent_us[OF_BEFORE] = r->is_sent ? r->sent_us[OF_NOW] : 0;
     r->now = (ps_round_entry){0};
@@ -107,7 +108,7 @@ void ps_trainer_record_end(ps_trainer *t)
 {
     trainer_record *r = &t->record;
 
-    if (r->now.steps > 0) { /* it was stopped within a round */
+    if (r->now.steps > 0) { /* training stopped within a round */
         end_round(t, t->clock + 1);
     }
     r->before.wait_s += (double)(ps_gate_waited_us(t->gate) - r->waited_us) * 1e-6;

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* trainer_rounds.c - training in rounds of local steps on a replica; see
- * common/update/local.h.
+/* trainer_rounds.c - training in rounds of local steps on a replica; see common/update/local.h.
  *
- * A round that is not overlapped takes each layer's weights when they are there
- * and hands each layer's contribution over as the last backward pass leaves it.
- * In one that is, the loop's thread carries the contribution and writes weights
- * into their block while this thread trains on the replica with gradients in a
- * block of its own: the two meet once a round, in exchange_round.
+ * Without overlap, a round reads each layer's weights when they arrive, and sends each layer's
+ * contribution as the round's last backward pass completes it. With overlap, the loop sends the
+ * contribution and writes weights into their block while this thread trains on the replica, with
+ * gradients in another block. The two meet once a round, in exchange_round.
  */
 #include "common/train/trainer_impl.h"
 
@@ -120,9 +118,8 @@ static void need(void *arg, uint32_t first_variable, uint32_t count)
     }
 }
 
-/* x -= increment of g. */
-/* The same where only some rows have a gradient: the others rest, as in the sparse
- * forms of all rules. */
+/* Steps the touched rows of a sparse variable. Other rows rest: they have no gradient, and no rule
+ * changes them. */
 static void step_rows(ps_trainer *t, uint32_t v, const ps_stretch *s, ps_moment at, float *state)
 {
     size_t count, width = t->plan->layout.variables[v].shape.dim[1];
@@ -175,7 +172,7 @@ static void ready(void *arg, uint32_t first_variable, uint32_t count)
     ps_trainer *t = arg;
     trainer_rounds *r = &t->rounds;
 
-    if (!isfinite(t->score.loss_sum)) { /* the step fails by its loss */
+    if (!isfinite(t->score.loss_sum)) { /* the step will fail because of its loss */
         return;
     }
     (void)ps_holdup_wait(&t->holdup, t->plan, t->conf.rank, t->step, t->gate);
@@ -196,8 +193,9 @@ static void ready(void *arg, uint32_t first_variable, uint32_t count)
     }
 }
 
-/* Behind a step that has just been taken: the round before was being exchanged all the
- * while. Nobody does that where the trainer fetches weights itself. */
+/* Counts a step that was taken while the exchange of the round before was still going on. Counts
+ * nothing if the trainer fetches weights itself, because then nothing is exchanged during a
+ * step. */
 static void count_behind(ps_trainer *t)
 {
     if (t->rounds.local->is_overlapped && t->gate->hooks.fetch == NULL &&
@@ -208,7 +206,7 @@ static void count_behind(ps_trainer *t)
     }
 }
 
-/* A step on all blocks held: the mean over their samples. */
+/* Takes one local step on the mean gradient of all blocks that the worker holds. */
 static bool local_step(ps_trainer *t, bool is_first, bool is_last)
 {
     const ps_plan *plan = t->plan;
@@ -219,10 +217,8 @@ static bool local_step(ps_trainer *t, bool is_first, bool is_last)
     uint32_t held = a->held_count[t->conf.rank], size = plan->spec->block_size;
     float scale = (float)(1.0 / ((double)size * (double)held));
     bool by_all = plan->clip->unit == PS_CLIP_ALL;
-    ps_model_hooks hooks = {.need = need,
-                            .outputs = ps_trainer_see_outputs,
-                            .ready = by_all ? NULL : ready,
-                            .arg = t};
+    ps_model_hooks hooks = {
+        .need = need, .outputs = ps_trainer_see_outputs, .ready = by_all ? NULL : ready, .arg = t};
 
     t->score = (ps_score){0};
     ps_trainer_order(t, epoch);
@@ -284,7 +280,7 @@ static void begin_round(ps_trainer *t, uint32_t steps)
     }
 }
 
-/* Who is not drawn learns what the others have made of the weights, and adds nothing. */
+/* Passes a round for which this worker was not drawn: adopts the weights and contributes zeros. */
 static bool sit_out(ps_trainer *t, uint32_t steps)
 {
     uint32_t variables = t->plan->layout.variable_count;
@@ -311,7 +307,7 @@ static bool sit_out(ps_trainer *t, uint32_t steps)
     return open;
 }
 
-/* The exchange before is over; this one begins. */
+/* Waits until the exchange before is over, then sends this round's contribution. */
 static bool exchange_round(ps_trainer *t)
 {
     const ps_plan *plan = t->plan;
@@ -334,15 +330,15 @@ static bool exchange_round(ps_trainer *t)
     return true;
 }
 
-/* Returns whether a round ends with the exchange before it. Where the trainer fetches weights
- * itself no exchange goes on beside it, and rounds have all of their steps. */
+/* Returns whether rounds end early, when the exchange before is over. If the trainer fetches
+ * weights itself, nothing is exchanged during a round, so all rounds have their full steps. */
 static bool varies(const ps_trainer *t)
 {
     return t->plan->rounds_vary && t->gate->hooks.fetch == NULL;
 }
 
-/* Returns how far the job is, in steps; where rounds vary in rounds, which all workers have in
- * common. */
+/* Returns the job's position: in steps; in rounds if these vary, since all workers have the same
+ * rounds. */
 static uint64_t position_of(const ps_trainer *t)
 {
     return varies(t) ? t->clock : t->step;

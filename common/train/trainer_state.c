@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* trainer_state.c - a rank as a file and back; trainer.h has the layout. */
+/* trainer_state.c - saves a rank to a file and reads it back; trainer.h has the layout. */
 #include "common/train/trainer_impl.h"
 
 #include <inttypes.h>
@@ -9,7 +9,7 @@
 
 enum { VERSION = 1, HEAD = 1, VARIABLE = 2 };
 
-/* Floats that a variable has in a block of `slots` values for each of its own. */
+/* Returns the variable's floats in a block that has `slots` floats for each parameter. */
 static float *part_of(float *block, const ps_variable *var, size_t slots)
 {
     return block + var->at * slots;
@@ -43,7 +43,7 @@ static void each_run(const ps_trainer *t, const ps_variable *var,
     }
 }
 
-/* Rows of a sparse variable whose touches are tracked; 0: they are not. */
+/* Returns the rows of a sparse variable whose touches are tracked; 0: they are not. */
 static size_t tracked_rows(const ps_trainer *t, uint32_t v)
 {
     return t->rounds.touched != NULL && t->rounds.touched[v] != NULL
@@ -101,7 +101,8 @@ static void take_run(void *arg, float *x, size_t n)
     ps_state_take(arg, x, n * sizeof *x);
 }
 
-/* Clocks of a job with local steps have many steps each, in others each is one. */
+/* Returns whether clock and steps fit the plan. A clock has many steps with local steps, else
+ * one. */
 static bool is_place(const ps_plan *plan, uint64_t clock, uint64_t step, uint64_t own_steps)
 {
     return clock <= plan->total_clocks && (step <= plan->total_steps || plan->rounds_vary) &&
@@ -144,7 +145,7 @@ static ps_status take_head(ps_trainer *t, ps_state_in *in)
     return ps_state_done(in);
 }
 
-/* A row was touched in a round that is over, or never. */
+/* Reads the clocks of the last touch. Each must be of a completed round; 0 stands for never. */
 static void check_touched(const ps_trainer *t, uint32_t v, ps_state_in *in)
 {
     for (size_t i = 0; ps_state_is_ok(in) && i < tracked_rows(t, v); i++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* trainer_steps.c - training in which every step is a clock: forward as weights
- * come in, backward as gradients go out. */
+/* trainer_steps.c - training in which every step is a clock. Forward waits for the weights of
+ * each layer; backward sends gradients as they become final. */
 #include "common/train/trainer_impl.h"
 
 #include "common/base/draw.h"
@@ -11,12 +11,15 @@ static void need(void *arg, uint32_t first_variable, uint32_t count)
 {
     ps_trainer *t = arg;
 
-    /* When the gate is closed the rest of the block is computed for nothing. */
+    /* If the gate was stopped, the rest of the block is computed in vain, and train_block returns
+     * false. */
     (void)ps_gate_wait_weights(t->gate, first_variable, count, t->clock);
 }
 
-/* How much of a step's whole gradient a contribution is: of a block all, as those are
- * averaged; of a worker its part, as those are added; in rounds what the round says. */
+/* Returns the fraction of the step's whole gradient that the values of a contribution stand for.
+ * With a contribution per block it is the mean's full size, because blocks are averaged. With one
+ * per worker it is the worker's part, because workers are summed. In rounds it is the round's
+ * share. */
 static double share_of(const ps_trainer *t)
 {
     const ps_plan *plan = t->plan;
@@ -30,7 +33,7 @@ static double share_of(const ps_trainer *t)
     return plan->update->per_block ? block : block * plan->assignment->held_count[t->conf.rank];
 }
 
-/* The increments of touched rows. */
+/* Replaces the gradients of touched rows by increments. */
 static void turn_rows(ps_trainer *t, uint32_t v, const uint32_t *ids, size_t count, ps_moment at,
                       float *g, float *state)
 {
@@ -47,8 +50,8 @@ static void turn_rows(ps_trainer *t, uint32_t v, const uint32_t *ids, size_t cou
     }
 }
 
-/* Replaces gradients by increments where the optimizer is this worker's; in place of a
- * gradient of state there is one already. */
+/* Replaces gradients by increments if this worker runs the optimizer. State has a decrement instead
+ * of a gradient already. */
 void ps_trainer_turn_to_increments(ps_trainer *t, uint32_t first_variable, uint32_t count)
 {
     const ps_plan *plan = t->plan;
@@ -57,7 +60,7 @@ void ps_trainer_turn_to_increments(ps_trainer *t, uint32_t first_variable, uint3
     for (uint32_t v = first_variable; v < first_variable + count; v++) {
         const ps_variable *var = &plan->layout.variables[v];
         float *g = ps_trainer_gradients(t) + var->at;
-        float *state = t->optim_state == NULL ? NULL /* (slots, size) of the variable's own */
+        float *state = t->optim_state == NULL ? NULL /* (slots, size) for this variable */
                                               : t->optim_state + var->at * plan->optim->slots;
 
         size_t rows;
@@ -75,7 +78,7 @@ static void ready(void *arg, uint32_t first_variable, uint32_t count)
 {
     ps_trainer *t = arg;
 
-    if (!t->sends || !isfinite(t->score.loss_sum)) { /* the step fails by its loss */
+    if (!t->sends || !isfinite(t->score.loss_sum)) { /* the step will fail because of its loss */
         return;
     }
     (void)ps_holdup_wait(&t->holdup, t->plan, t->conf.rank, t->step, t->gate);
@@ -87,7 +90,7 @@ static void ready(void *arg, uint32_t first_variable, uint32_t count)
     ps_exchange_ready(t->exchange, first_variable, count);
 }
 
-/* Forward and backward of one block. False: stopped or failed. */
+/* Computes forward and backward of one block. Returns false if stopped or failed. */
 static bool train_block(ps_trainer *t, uint32_t epoch, uint32_t i)
 {
     const ps_plan *plan = t->plan;
@@ -97,10 +100,8 @@ static bool train_block(ps_trainer *t, uint32_t epoch, uint32_t i)
     uint32_t size = plan->spec->block_size;
     bool is_ahead = ps_trainer_is_ahead(t);
     bool by_all = plan->clip->unit == PS_CLIP_ALL;
-    ps_model_hooks hooks = {.need = need,
-                            .outputs = ps_trainer_see_outputs,
-                            .ready = by_all ? NULL : ready,
-                            .arg = t};
+    ps_model_hooks hooks = {
+        .need = need, .outputs = ps_trainer_see_outputs, .ready = by_all ? NULL : ready, .arg = t};
     bool per_block = plan->update->per_block, last = i + 1 == held;
 
     if (!is_ahead) {
@@ -133,8 +134,8 @@ static bool train_block(ps_trainer *t, uint32_t epoch, uint32_t i)
     return true;
 }
 
-/* The other holders of this worker's blocks have finished the step without it:
- * it has nothing to add and catches up. */
+/* Passes a step that other holders of this worker's blocks have completed: contributes nothing and
+ * goes on to the next clock. */
 static bool skip_step(ps_trainer *t, uint32_t epoch)
 {
     bool open = ps_exchange_skip(t->exchange, t->clock);
@@ -147,8 +148,8 @@ static bool skip_step(ps_trainer *t, uint32_t epoch)
     return open;
 }
 
-/* Under a policy that leaves workers behind: the weights that came may be those of a
- * later clock, whose gradient is worth more than that of one that is closed. */
+/* Jumps to the clock of the newest weights that arrived, under a policy that leaves workers behind.
+ * A gradient of a closed clock would be dropped. */
 static void catch_up(ps_trainer *t)
 {
     uint64_t to = ps_gate_reached(t->gate, t->clock);
@@ -171,8 +172,8 @@ static uint64_t end_of(const ps_trainer *t, uint32_t epoch)
     return end < t->plan->total_steps ? end : t->plan->total_steps;
 }
 
-/* Takes the next step of the epoch, unless others have begun the next epoch already, or the job
- * ends before it. */
+/* Takes the next step of the epoch. Takes none if the other workers have begun the next epoch, or
+ * if the job ends before the step. */
 static bool step(ps_trainer *t, uint32_t epoch, bool *is_end)
 {
     uint32_t per_epoch = t->plan->batches_per_epoch, batch;
@@ -227,7 +228,8 @@ static bool train_epoch(ps_trainer *t, uint32_t epoch, bool *is_end)
         if (*is_end) {
             return ps_trainer_drop_ahead(t) && ps_trainer_evaluate_end(t, epoch);
         }
-        if (t->clock < end && ps_trainer_is_due(t, before, t->step) && !ps_trainer_evaluate(t, epoch)) {
+        if (t->clock < end && ps_trainer_is_due(t, before, t->step) &&
+            !ps_trainer_evaluate(t, epoch)) {
             return false;
         }
     }
@@ -242,7 +244,7 @@ bool ps_trainer_train_steps(ps_trainer *t)
     for (uint32_t epoch = 0; epoch < epochs && t->clock < t->plan->total_steps && !is_end;
          epoch++) {
         if (t->clock >= end_of(t, epoch)) {
-            continue; /* it was left behind for a whole epoch */
+            continue; /* the other workers completed the epoch without this one */
         }
         if (!train_epoch(t, epoch, &is_end)) {
             return false;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* trainer_tables.c - embeddings that travel as rows by id. The rows that a contribution touched are
- * pushed. Of tables that grow, the rows of a batch are put where the model's small tables are, and
- * its ids become their places there (batch_rows.h). */
+/* trainer_tables.c - embeddings that travel as rows by id. The worker pushes the rows that a
+ * contribution touched. With tables that grow, the rows of a batch are copied into small tables
+ * of the model, and the batch's ids are replaced by their places in them (batch_rows.h). */
 #include "common/train/trainer_impl.h"
 
 #include "common/base/log.h"
@@ -14,21 +14,22 @@
 #include <string.h>
 
 struct trainer_tables {
-    /* of tables that grow */
-    ps_batch_rows batches[2]; /* of the block in hand, and of the one asked for ahead */
-    ps_batch_rows *batch;     /* the one in hand; NULL: the vocabulary is fixed */
-    float *x, *targets;       /* samples of the one ahead, as the trainer's own */
-    bool is_ahead;            /* it is gathered and its rows are asked for, for: */
+    /* The following is for tables that grow. */
+    ps_batch_rows batches[2]; /* the rows of the present block, and of the block requested ahead */
+    ps_batch_rows *batch;     /* rows of the present block; NULL: the vocabulary is fixed */
+    float *x, *targets; /* samples of the block requested ahead; swapped with the trainer's own */
+    /* a block is gathered and its rows are requested: block `block` of clock `clock` */
+    bool is_ahead;
     uint64_t clock;
     uint32_t block;
-    uint64_t asked, there;    /* blocks that were ahead; of those, whose rows nobody waited for */
+    uint64_t asked, there;    /* blocks requested ahead; those of them whose rows arrived in time */
     uint32_t *shows, *clicks; /* (batch->count) */
 
-    ps_met_rows *met; /* (tables): what is pushed */
+    ps_met_rows *met; /* (tables): the rows to push */
     size_t cap;       /* rows for which `met` has room */
 };
 
-/* Room for a second block. */
+/* Allocates memory for a second block. */
 static ps_status init_ahead(const ps_trainer *t, struct trainer_tables *x)
 {
     const ps_data_facts *facts = &t->plan->facts;
@@ -41,7 +42,7 @@ static ps_status init_ahead(const ps_trainer *t, struct trainer_tables *x)
     return ps_batch_rows_init(&x->batches[1], t->plan);
 }
 
-/* Makes room for so many rows of each table. */
+/* Makes room for `count` rows of each table. */
 static void reserve(const ps_trainer *t, size_t count)
 {
     struct trainer_tables *x = t->tables;
@@ -165,8 +166,8 @@ bool ps_trainer_is_ahead(const ps_trainer *t)
     return t->tables != NULL && t->tables->is_ahead;
 }
 
-/* Which of its blocks this worker trains on next, behind the *i-th of the step *clock, if nothing
- * else comes before it. */
+/* Finds the block that this worker trains on after block *i of clock *clock. Returns false if an
+ * evaluation or a new epoch comes first, or the job ends. */
 static bool find_next(const ps_trainer *t, uint64_t *clock, uint32_t *i)
 {
     uint32_t every = t->plan->spec->eval_every_steps;
@@ -176,7 +177,7 @@ static bool find_next(const ps_trainer *t, uint64_t *clock, uint32_t *i)
     }
     *i = 0;
     ++*clock;
-    /* an evaluation asks for rows of its own */
+    /* Evaluations request rows of their own. */
     return *clock < t->plan->total_clocks && *clock % t->plan->batches_per_epoch != 0 &&
            (every == 0 || *clock % every != 0);
 }
@@ -188,7 +189,7 @@ void ps_trainer_go_ahead(ps_trainer *t, uint32_t epoch, uint32_t i)
     ps_batch_rows *next;
     ps_status st;
 
-    /* A worker that may be overtaken does not know its next block yet. */
+    /* A worker that may be overtaken does not know its next block. */
     if (x == NULL || x->x == NULL || t->exchange->ops->ask_rows == NULL ||
         ps_exchange_may_be_overtaken(t->exchange) || !find_next(t, &clock, &i)) {
         return;
@@ -229,7 +230,8 @@ void ps_trainer_log_tables(const ps_trainer *t)
     }
 }
 
-/* How often each id was met, and how often where the class is 1 of two. */
+/* Counts how often the block has each id, and how often in samples of class 1, if there are two
+ * classes. */
 static void count_clicks(ps_trainer *t, size_t n)
 {
     const ps_data_facts *facts = &t->plan->facts;
@@ -245,7 +247,7 @@ static void count_clicks(ps_trainer *t, size_t n)
     }
 }
 
-/* What is to be pushed of a table. */
+/* Lists the rows of a table that are to be pushed. */
 static void fill(ps_trainer *t, uint32_t table)
 {
     const struct trainer_tables *x = t->tables;

@@ -17,7 +17,8 @@ static const ps_codec_choice *up_of(const ps_plan *plan, uint32_t slice)
     return &plan->up[plan->layout.slices[slice].variable];
 }
 
-/* Whoever brings a block first, its bytes are the same. */
+/* Returns whether encoding keeps no state. With redundancy several workers send the same block, and
+ * their bytes must be equal. */
 static bool is_stateless(const ps_plan *plan)
 {
     return plan->update->per_block && plan->update_facts.redundancy > 1;
@@ -39,7 +40,8 @@ size_t ps_coder_kept_matrix(const ps_plan *plan, uint32_t slice)
 {
     const ps_codec_choice *up = up_of(plan, slice);
 
-    return ps_coder_kept_run(plan, slice) - /* the last: its codec has none */
+    /* without the codec's own state, which for a matrix is in its factors */
+    return ps_coder_kept_run(plan, slice) -
            ps_codec_state_floats(up->codec, &up->params, plan->layout.slices[slice].n);
 }
 
@@ -137,7 +139,7 @@ void ps_coder_carry(ps_coder *coder, uint32_t slice, float *x)
 
         ps_feedback_carry(up->codec, &up->params, coder->kept_of[slice], x,
                           coder->plan->layout.slices[slice].n);
-        coder->is_carried[slice] = true; /* not again when it is sent again */
+        coder->is_carried[slice] = true; /* once a contribution, even if the slice is sent again */
     }
 }
 
@@ -167,8 +169,8 @@ size_t ps_coder_size_matrix(const ps_coder *coder, uint32_t slice)
                : 0;
 }
 
-/* The factors of the contribution in hand, and what they leave out of each slice. x is the
- * variable's gradient. */
+/* Returns the factors of variable v for the present contribution; computes them at the first call.
+ * Keeps what they leave out of each slice as its residual. x is the variable's gradient. */
 static const ps_factors *factor(ps_coder *coder, uint32_t v, uint64_t key, const float *x)
 {
     const ps_plan *plan = coder->plan;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* connection.c - see connection.h: opening, breaking and ending of a connection's two streams. */
+/* connection.c - see connection.h: opens, reopens and ends a connection's two streams. */
 #include "common/wire/wire_client_impl.h"
 
 #include "common/base/container_of.h"
@@ -16,7 +16,7 @@ static void init_stream(ps_connection *conn, connection_stream *s)
     ps_redial_init(&s->redial, conn->x->transport->loop, &conn->x->gate, on_retry);
 }
 
-/* Slices of a fixed vocabulary do not travel: their rows do. */
+/* Lists the slices that travel as slices. Those of a fixed vocabulary travel as rows. */
 static void choose_slices(ps_connection *conn, const ps_part *part)
 {
     ps_wire_client *x = conn->x;
@@ -98,7 +98,7 @@ void ps_connection_open(ps_connection *conn)
     open_stream(&conn->push);
     open_stream(&conn->pull);
     if (conn->x->asks_early) {
-        /* The weights before came with the packages, or with the saved rank. */
+        /* The worker has the weights of begins_at, from the packages or its saved rank. */
         ps_connection_request_slices(conn, conn->x->begins_at + 1);
     }
 }

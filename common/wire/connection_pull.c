@@ -20,7 +20,7 @@ bool ps_connection_slices_ask(ps_connection *conn, Psgd__V1__PullWeightsRequest 
     return true;
 }
 
-/* Sends one request. */
+/* Sends one open request, if the stream can send. */
 void ps_connection_ask(ps_connection *conn)
 {
     Psgd__V1__PullWeightsRequest req = PSGD__V1__PULL_WEIGHTS_REQUEST__INIT;
@@ -37,7 +37,7 @@ void ps_connection_ask(ps_connection *conn)
     }
 }
 
-/* Opens a request for all slices, which is not sent yet. */
+/* Opens a request for all slices, and sends it if the stream can send. */
 static void open_request(ps_connection *conn, bool is_whole)
 {
     conn->request_open = true;
@@ -58,13 +58,13 @@ void ps_connection_request_slices(ps_connection *conn, uint64_t clock)
     bool is_any = conn->owned_count > 0 || (conn->rows != NULL && conn->rows->slice_count > 0);
 
     if (!is_any || clock > conn->x->plan->total_clocks) {
-        return; /* nothing is here, or nobody will train on it */
+        return; /* the part has nothing of the job, or the job ends before this clock */
     }
     conn->requested = clock;
     open_request(conn, false);
 }
 
-/* An answer is in that left the replica wrong: all of it again, whole. */
+/* Requests all slices as weights, because an answer left the replica wrong. */
 static void resync(ps_connection *conn)
 {
     atomic_fetch_add(&conn->x->base.count.resyncs, 1);
@@ -74,7 +74,7 @@ static void resync(ps_connection *conn)
     open_request(conn, true);
 }
 
-/* Takes one slice; true if it was new. */
+/* Takes one slice of an answer. *is_new: its weights were written. */
 static ps_status take_slice(ps_connection *conn, const Psgd__V1__PullWeightsResponse *reply,
                             size_t i, const ps_incoming *payload, size_t at, bool *is_new)
 {
@@ -97,7 +97,7 @@ static ps_status take_slice(ps_connection *conn, const Psgd__V1__PullWeightsResp
     kind = ps_piece_down(x->plan, head->slice);
     position = x->position[head->slice];
     if (conn->got[position] >= conn->requested) {
-        return ps_ok(); /* repeated after a break; the weights may be in use */
+        return ps_ok(); /* sent again after a break; training may use the weights already */
     }
     st = kind->apply(conn, reply, i, payload, at, is_new);
     if (*is_new) {

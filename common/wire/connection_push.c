@@ -14,7 +14,7 @@ size_t ps_connection_message_bytes(size_t last, size_t bytes, int64_t us)
     size_t least = last / 2 > CONNECTION_MESSAGE_LEAST ? last / 2 : CONNECTION_MESSAGE_LEAST;
 
     if (bytes <= CONNECTION_MESSAGE_LEAST) {
-        return last; /* tells more of the delay than of the rate */
+        return last; /* for so few bytes the time depends on the delay, not on the rate */
     }
     return fit < (double)least ? least : fit < PS_PAYLOAD_MAX ? (size_t)fit : PS_PAYLOAD_MAX;
 }
@@ -43,7 +43,7 @@ void ps_connection_slices_again(ps_connection *conn, ps_wire_stream stream)
 {
     if (stream == PS_WIRE_PULL) {
         conn->request_sent = false;
-        ps_connection_expect(conn); /* what came before comes again */
+        ps_connection_expect(conn); /* the answer is sent again from its beginning */
         return;
     }
     for (uint32_t i = 0; conn->has_contribution && i < conn->owned_count; i++) {
@@ -72,13 +72,13 @@ void ps_connection_slice_ready(ps_connection *conn, uint32_t position)
     conn->state[position] = SLICE_READY;
     conn->ready++;
     if (conn->is_nothing) {
-        return; /* sent again; what feedback has left out waits for the next */
+        return; /* a contribution of zeros is sent again; residuals wait for the next one */
     }
     conn->ready_bytes += ps_coder_size(&conn->x->coder, slice->index);
     ps_coder_carry(&conn->x->coder, slice->index, gradient_of(conn, slice));
 }
 
-/* A buffer for an encoded message that nobody holds any more. */
+/* Returns an empty buffer for an encoded message, to which nobody else has a reference. */
 static ps_buf *encode_buffer(ps_connection *conn)
 {
     size_t i = 0, last = sizeof conn->encoded / sizeof conn->encoded[0] - 1;
@@ -87,7 +87,7 @@ static ps_buf *encode_buffer(ps_connection *conn)
         i++;
     }
     if (conn->encoded[i] != NULL && atomic_load(&conn->encoded[i]->refs) > 1) {
-        ps_buf_unref(conn->encoded[i]); /* still on its way: gRPC frees it */
+        ps_buf_unref(conn->encoded[i]); /* still being sent; freed when it is sent */
         conn->encoded[i] = NULL;
     }
     if (conn->encoded[i] == NULL) {
@@ -97,7 +97,8 @@ static ps_buf *encode_buffer(ps_connection *conn)
     return conn->encoded[i];
 }
 
-/* Appends bytes to the message's pieces, joining what lies side by side. */
+/* Appends bytes to the message's pieces; joins them to the last piece if they follow it in memory.
+ * Returns the number of pieces. */
 static size_t add_piece(ps_piece *pieces, size_t count, ps_buf *buf, const void *data, size_t len)
 {
     if (count > 0 && pieces[count - 1].buf == buf &&
@@ -109,8 +110,8 @@ static size_t add_piece(ps_piece *pieces, size_t count, ps_buf *buf, const void 
     return count + 1;
 }
 
-/* Writes slice `position` as encoding number `i` of the message; its bytes are
- * in the head. */
+/* Encodes the slice at `position` as encoding `i` of the message, and appends its bytes. Returns
+ * the number of pieces. */
 static size_t encode_slice(ps_connection *conn, uint32_t position, size_t i, ps_buf **out,
                            size_t piece_count)
 {
@@ -120,7 +121,8 @@ static size_t encode_slice(ps_connection *conn, uint32_t position, size_t i, ps_
     uint8_t *at;
     size_t size;
 
-    if (ps_coder_is_plain(&x->coder, slice->index)) { /* its bytes are the gradient block's */
+    /* sent from the gradient block, without a copy */
+    if (ps_coder_is_plain(&x->coder, slice->index)) {
         size = ps_coder_encode(&x->coder, slice->index, conn->clock, conn->block, grad, NULL,
                                &conn->heads[i]);
         return add_piece(conn->pieces, piece_count, x->grad, grad, size);
@@ -155,7 +157,7 @@ static void send_message(ps_connection *conn, size_t slices, size_t pieces)
     ps_connection_send(conn, &req, pieces);
 }
 
-/* No slices stand for zeros in all of them. */
+/* Sends a contribution of zeros: a message without slices. */
 static void send_nothing(ps_connection *conn)
 {
     memset(conn->state, SLICE_SENT, conn->owned_count);
@@ -164,7 +166,7 @@ static void send_nothing(ps_connection *conn)
     send_message(conn, 0, 0);
 }
 
-/* How many slices, from this position on, the encoding of the slice brings. */
+/* Returns how many slices, from this position on, the encoding of this slice contains. */
 static uint32_t brings(const ps_connection *conn, uint32_t position)
 {
     const ps_wire_client *x = conn->x;
@@ -173,13 +175,14 @@ static uint32_t brings(const ps_connection *conn, uint32_t position)
     return ps_piece_up(x->plan, slice)->brings(x->plan, x->placement, slice);
 }
 
-/* Is it to be in the next message? */
+/* Returns whether the slice is ready and has an encoding of its own. */
 static bool is_to_send(const ps_connection *conn, uint32_t position)
 {
     return conn->state[position] == SLICE_READY && brings(conn, position) > 0;
 }
 
-/* Chooses where to begin among the slices that are ready. */
+/* Sets the ready slice that is sent first, which is another one for each worker if the transport
+ * spreads. */
 static void spread(ps_connection *conn)
 {
     const ps_wire_client *x = conn->x;
@@ -196,7 +199,8 @@ static void spread(ps_connection *conn)
     }
 }
 
-/* Slices from position i on that an encoding has brought, `values` of them together. */
+/* Marks `count` slices from position i on as sent; their encoding had `size` bytes. Returns their
+ * values. */
 static size_t mark_sent(ps_connection *conn, uint32_t i, uint32_t count, size_t size)
 {
     size_t values = 0;
@@ -205,14 +209,14 @@ static size_t mark_sent(ps_connection *conn, uint32_t i, uint32_t count, size_t 
         conn->ready_bytes -= size;
         conn->state[k] = SLICE_SENT;
         values += conn->x->layout->slices[conn->owned[k]].n;
-        size = 0; /* the first one's is that of all */
+        size = 0; /* the bytes of the encoding are counted with its first slice */
     }
     conn->unsent -= count;
     conn->ready -= count;
     return values;
 }
 
-/* Sends one message of ready slices, lowest first from conn->from on. */
+/* Sends one message of ready slices, in order of position from conn->from on, then from 0. */
 static void send_ready(ps_connection *conn)
 {
     size_t bytes = 0, pieces = 0, n = 0, values = 0;
@@ -243,8 +247,9 @@ static void send_ready(ps_connection *conn)
     atomic_fetch_add(&conn->x->base.count.float32_up, values * sizeof(float));
 }
 
-/* New weights overwrite the old: not while these are still read. That may be
- * after the acknowledgement, where another holder of the block was faster. */
+/* Requests the next weights if that is due. Not before the whole contribution was sent, because the
+ * weights overwrite what it is computed from. With redundancy the acknowledgement can come earlier,
+ * for another worker's copy of the block. */
 static void ask_if_due(ps_connection *conn)
 {
     bool has_rows = conn->rows == NULL || conn->rows->is_ready;
@@ -272,7 +277,7 @@ bool ps_connection_slices_send(ps_connection *conn)
     return true;
 }
 
-/* Sends the next message of the contribution, if one is to go now. */
+/* Sends the next message of the contribution, if one can go now. Returns whether it did. */
 static bool send_next(ps_connection *conn)
 {
     bool is_sent = false;
@@ -300,7 +305,7 @@ static void on_message(void *arg, const ProtobufCMessage *head, const ps_incomin
     (void)payload;
     ps_redial_works(&conn->push.redial);
     ps_wire_client_count(x, conn);
-    /* One for an earlier contribution is the echo of a repetition. */
+    /* An acknowledgement of an earlier contribution answers a message that was sent twice. */
     if (conn->has_contribution && ack->clock == conn->clock && ack->block == conn->block) {
         conn->has_contribution = false;
         if (x->transport->adapts) {

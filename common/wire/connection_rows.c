@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* connection_rows.c - rows of sparse variables on the streams of a connection: keys out and rows
- * in, gradients of rows out.
+/* connection_rows.c - rows of sparse variables on the streams of a connection: requests with
+ * keys, rows, and gradients of rows.
  *
- * Of a fixed vocabulary the rows that have changed come in, without keys out, to where the
- * variable's slices are; these count as arrived when the rows are complete. Else what is asked for
- * and pushed is the client's (wanted, met): a connection's share of it are the keys of its part.
- * When a stream breaks, the pull goes on with the keys whose rows have not come, the push begins
- * anew.
+ * With a fixed vocabulary the server sends the rows that have changed, without being asked for
+ * keys, and the connection writes them into the variable's slices. These slices count as
+ * delivered when the answer is complete. With tables that grow, the client lists the keys to pull
+ * (wanted) and to push (met); a connection handles the keys of its part.
+ *
+ * When a stream breaks, a pull goes on with the keys whose rows have not arrived, and a push
+ * begins again.
  */
 #include "common/wire/wire_client_impl.h"
 
@@ -117,7 +119,7 @@ static ps_parts_reader reader_of(const Psgd__V1__PullWeightsResponse *reply,
                              .bytes = payload->len};
 }
 
-/* The rows asked for, to their places. */
+/* Copies the requested rows to their places in wanted->rows. */
 static ps_status take_asked(ps_connection *conn, const Psgd__V1__PullWeightsResponse *reply,
                             const ps_incoming *payload)
 {
@@ -151,7 +153,7 @@ static ps_status take_asked(ps_connection *conn, const Psgd__V1__PullWeightsResp
     return ps_parts_end(&reader);
 }
 
-/* Checks that these are rows of the part, of one table. */
+/* Checks that the rows are of one table and of this part, and answer the open request. */
 static ps_status check_changed(const ps_connection *conn,
                                const Psgd__V1__PullWeightsResponse *reply)
 {
@@ -175,7 +177,7 @@ static ps_status check_changed(const ps_connection *conn,
     return ps_ok();
 }
 
-/* Rows that have changed, to their places in the weights. */
+/* Copies changed rows to their places in the weights. */
 static ps_status take_changed(ps_connection *conn, const Psgd__V1__PullWeightsResponse *reply,
                               const ps_incoming *payload)
 {
@@ -184,7 +186,8 @@ static ps_status take_changed(ps_connection *conn, const Psgd__V1__PullWeightsRe
     const Psgd__V1__RowValues *rows = reply->rows;
     ps_parts_reader reader = reader_of(reply, payload);
     const ps_plan_table *table;
-    bool is_new = r->got < conn->requested; /* else repeated after a break, and may be in use */
+    /* false: sent again after a break; training may use the weights already */
+    bool is_new = r->got < conn->requested;
     ps_status st = check_changed(conn, reply);
     float *to;
 
@@ -267,8 +270,8 @@ void ps_connection_rows_again(ps_connection *conn, ps_wire_stream stream)
     }
 }
 
-/* Keys of this server among those of table t from *from on, at most r->most: into the message's
- * lists; *from is behind them then. */
+/* Copies up to r->most keys of this part, with their gradients, from table t to the message's
+ * lists, beginning at *from. Moves *from behind them. Returns their number. */
 static size_t gather(ps_connection *conn, uint32_t t, size_t *from)
 {
     const ps_met_rows *met = &conn->x->met[t];
@@ -290,7 +293,7 @@ static size_t gather(ps_connection *conn, uint32_t t, size_t *from)
     return n;
 }
 
-/* Is there nothing of this server from there on? */
+/* Returns whether no key of this part is left, from key `from` of table t on. */
 static bool is_rest_empty(const ps_connection *conn, uint32_t t, size_t from)
 {
     for (; t < conn->x->plan->table_count; t++, from = 0) {

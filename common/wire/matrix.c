@@ -9,14 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A variable as a matrix, and what of it one part has. */
+/* A variable as a matrix, and the slices of it that one part has. */
 typedef struct matrix {
     size_t rank, rows, columns;
     uint32_t variable, part, leader, slices;
     size_t bytes;
 } matrix;
 
-/* A slice's rows, those that it has a part in. */
+/* The rows of the matrix of which a slice has at least one value. */
 typedef struct band {
     size_t first, n; /* values of the variable */
     size_t row, rows;
@@ -32,7 +32,8 @@ static band band_of(const ps_plan *plan, size_t columns, uint32_t slice)
     return b;
 }
 
-/* The next slice of the variable, from `slice` on, that the part has; or the end. */
+/* Returns the next slice of the variable, from `slice` on, that the part has; the variable's last
+ * slice + 1 if there is none. */
 static uint32_t next_slice(const ps_placement *placement, uint32_t variable, uint32_t part,
                            uint32_t slice)
 {
@@ -170,8 +171,8 @@ static ps_status check(const ps_plan *plan, const matrix *m, const Psgd__V1__Enc
     return ps_ok();
 }
 
-/* As float32, slice by slice. `at` are the first factor's bytes, p is room for them; q (rank,
- * stride) is the second. */
+/* Multiplies the factors and gives the values to `take`, as float32, slice by slice. `at` has the
+ * bytes of the first factor, p has room for its floats; q (rank, stride) is the second factor. */
 static ps_status hand_on(const ps_plan *plan, const ps_placement *placement, const matrix *m,
                          const uint8_t *at, float *p, const float *q, ps_matrix_take *take,
                          void *arg)

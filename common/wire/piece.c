@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* piece.c - see piece.h: which slice is of which kind, slices as runs of dense variables, and whose
- * functions are for what a message carries. */
+/* piece.c - see piece.h: chooses the kind of each slice, implements runs, and lists the functions
+ * for the groups of a message. */
 #include "common/wire/piece.h"
 
 #include "common/wire/wire_client_impl.h"
@@ -43,7 +43,7 @@ static ps_status apply(ps_connection *conn, const Psgd__V1__PullWeightsResponse 
     const ps_slice *slice = &x->layout->slices[head->slice];
     uint8_t scratch[PS_SLICE_VALUES * sizeof(float)];
     float *to = x->weights + slice->at;
-    /* Plain float32 is copied once only, from the message into the block. */
+    /* A plain slice is copied only once, from the message into the block. */
     const uint8_t *from =
         ps_incoming_view(payload, at, head->payload_bytes,
                          ps_coder_brings_plain(x->plan, head, head->slice) ? (void *)to : scratch);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* piece_change.c - weights that come as changes: the worker's block is a replica of
- * the servers', stepped as they step theirs, and proved by a checksum a slice. */
+/* piece_change.c - weights that are sent as changes. The worker's block is a replica of the
+ * servers' weights and takes the same steps; a checksum of each slice proves that it is equal. */
 #include "common/wire/piece.h"
 
 #include "common/store/replica.h"
 #include "common/wire/wire_client_impl.h"
 
-/* A change that leaves the replica wrong is counted in request_bad, and is not new. */
+/* Applies a change or weights. If the replica is wrong afterwards, adds 1 to request_bad and leaves
+ * *is_new false. */
 static ps_status apply(ps_connection *conn, const Psgd__V1__PullWeightsResponse *reply, size_t i,
                        const ps_incoming *payload, size_t at, bool *is_new)
 {
@@ -27,7 +28,7 @@ static ps_status apply(ps_connection *conn, const Psgd__V1__PullWeightsResponse 
                        head->slice);
     }
     if (reply->is_change && conn->version[position] + 1 != reply->version) {
-        conn->request_bad++; /* an update was missed */
+        conn->request_bad++; /* an earlier change did not arrive */
         return ps_ok();
     }
     st = ps_coder_decode_replica(x->plan, head, head->slice, reply->is_change,
@@ -42,7 +43,7 @@ static ps_status apply(ps_connection *conn, const Psgd__V1__PullWeightsResponse 
                            head->slice);
         }
         conn->request_bad++;
-        conn->version[position] = UINT64_MAX - 1; /* of no version: no change applies to it */
+        conn->version[position] = UINT64_MAX - 1; /* no version: no later change fits it */
         return ps_ok();
     }
     atomic_fetch_add(&x->base.count.verified, 1);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wire_client.c - see wire_client.h: the box between trainer and loop, and the connections' life.
+/* wire_client.c - see wire_client.h: the box through which the trainer gives the loop work, and
+ * the creation and end of connections.
  */
 #include "common/wire/wire_client_impl.h"
 
@@ -40,7 +41,8 @@ static void ask_rows_of_all(ps_wire_client *x, const exchange_box *now)
     }
 }
 
-/* Tells the connections of a new contribution, of variables that became final, and of rows. */
+/* Takes what is new from the box to the connections: a contribution, variables that became final,
+ * rows. */
 static void on_kick(ps_event *self, bool ok)
 {
     ps_wire_client *x = PS_CONTAINER_OF(self, ps_wire_client, kick);
@@ -118,7 +120,8 @@ static bool may_be_overtaken(const ps_exchange *exchange)
     return ps_merge_may_overtake(x->plan);
 }
 
-/* A new contribution, or none, in the box; the mutex is held from here on. */
+/* Puts a contribution, a skip or a contribution of zeros into the box. Returns with the mutex
+ * held. */
 static void open_box(ps_wire_client *x, uint64_t clock, uint32_t block, bool is_last)
 {
     pthread_mutex_lock(&x->box.mutex);
@@ -133,7 +136,7 @@ static void open_box(ps_wire_client *x, uint64_t clock, uint32_t block, bool is_
     x->box.unseen_bytes = 0;
 }
 
-/* Lets go of the mutex and sees to it that the loop looks. */
+/* Releases the mutex and wakes the loop, unless it was woken and has not looked yet. */
 static void kick_and_unlock(ps_wire_client *x)
 {
     bool kick = !x->box.kicked;
@@ -146,7 +149,7 @@ static void kick_and_unlock(ps_wire_client *x)
     }
 }
 
-/* Every part that has something of the job will acknowledge the contribution. */
+/* Notes that every part in use has to acknowledge the contribution. */
 static void owe_acks(ps_wire_client *x)
 {
     for (uint32_t i = 0; i < x->connection_count; i++) {
@@ -156,7 +159,8 @@ static void owe_acks(ps_wire_client *x)
     }
 }
 
-/* Each clock is a chance for others, whom nothing else may ever stop for. */
+/* Lets other workers compute, once a clock. In one process they take turns, and nothing else may
+ * ever make this worker wait. */
 static void yield(ps_wire_client *x, uint64_t clock)
 {
     if (x->transport->ops->yield != NULL && (x->box.number == 0 || x->box.clock != clock)) {
@@ -206,7 +210,7 @@ static bool nothing(ps_exchange *exchange, uint64_t clock)
     return ps_gate_is_open(&x->gate);
 }
 
-/* What it comes to on the wire, more or less. */
+/* Returns about how many bytes the variable has in messages of slices. */
 static size_t bytes_of(const ps_wire_client *x, uint32_t v)
 {
     return x->plan->table_of[v] != PS_NO_TABLE ? 0 : x->layout->variables[v].size * sizeof(float);
@@ -222,7 +226,7 @@ static void ready(ps_exchange *exchange, uint32_t first_variable, uint32_t count
         x->box.ready[x->box.ready_count++] = v;
         x->box.unseen_bytes += bytes_of(x, v);
     }
-    /* Waking the loop costs a switch of threads: not for what would not be sent yet. */
+    /* Waking the loop costs a context switch, so it is woken only when it would send. */
     if (x->box.unseen_bytes >= x->transport->batch_bytes ||
         x->box.ready_count == x->layout->variable_count) {
         kick_and_unlock(x);
@@ -353,7 +357,8 @@ void ps_wire_client_stop(ps_exchange *exchange, ps_event *done)
     assert(!x->stopping);
     x->stopping = true;
     x->done = done;
-    x->over_posted = true; /* links may end while others are still to be stopped */
+    /* keeps ps_wire_client_ended from posting while links are still being stopped */
+    x->over_posted = true;
     for (uint32_t i = 0; i < x->connection_count; i++) {
         ps_connection_stop(&x->connections[i]);
     }
@@ -378,7 +383,8 @@ void ps_wire_client_ended(ps_wire_client *x)
     }
     if (!kicked) {
         x->over_posted = true;
-        x->transport->ops->post(x->transport, &x->over); /* not from within a link's callback */
+        /* posted, because this may run within a callback of a link */
+        x->transport->ops->post(x->transport, &x->over);
     }
 }
 

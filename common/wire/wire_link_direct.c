@@ -9,20 +9,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MESSAGE_BYTES = 128 << 10 }; /* what was encoded is still in the cache when it is decoded */
+/* small, so that encoded bytes are still in the cache when they are decoded */
+enum { MESSAGE_BYTES = 128 << 10 };
 
-/* Both ends of a stream. It is freed when both are gone and no call is under way in it. */
+/* Both ends of a stream. Freed when the client's end is over and no call is in progress. */
 typedef struct direct_pair {
     ps_wire_link client, server;
     struct direct_transport *t;
     ps_wire_stream stream;
-    bool is_accepted; /* the server has it */
-    bool is_over;     /* the client's end is gone, */
-    bool is_refused;  /* and the server's */
-    bool may_answer;  /* the server's end may send: it is being polled */
-    bool is_asking;   /* a message of the client's is being taken, */
-    bool is_telling;  /* and one of the server's */
-    unsigned holds;   /* calls that are under way in it */
+    bool is_accepted; /* the server has accepted the stream */
+    bool is_over;     /* the client's end is over */
+    bool is_refused;  /* the server's end is over */
+    bool may_answer;  /* the server may send, because the client is polling */
+    bool is_asking;   /* the server is taking a message */
+    bool is_telling;  /* the client is taking a message */
+    unsigned holds;   /* calls in progress that use the pair */
 } direct_pair;
 
 typedef struct direct_transport {
@@ -65,7 +66,7 @@ static void let_go(direct_pair *p)
 typedef struct pieces_view {
     const ps_piece *pieces;
     size_t count;
-    size_t at, begin; /* the piece looked at last, and where it begins in the payload */
+    size_t at, begin; /* the piece found last, and its offset in the payload */
 } pieces_view;
 
 static const uint8_t *view(void *arg, size_t at, size_t len, void *scratch)
@@ -135,7 +136,7 @@ static void server_send(ps_wire_link *link, const ProtobufCMessage *head, const 
 
 static void read_no_more(ps_wire_link *link)
 {
-    (void)link; /* whoever sends hands over at once */
+    (void)link; /* a message is delivered when it is sent */
 }
 
 static void end_client(direct_pair *p, const ps_error *error)
@@ -151,7 +152,7 @@ static void end_client(direct_pair *p, const ps_error *error)
 
 static void server_finish(ps_wire_link *link)
 {
-    (void)link; /* the client's end goes on its own */
+    (void)link; /* the client ends the stream itself */
 }
 
 static void server_refuse(ps_wire_link *link, const char *reason, ps_status why)
@@ -252,7 +253,7 @@ static ps_traffic traffic(const ps_transport *t, uint32_t part)
 
 static void fire(ps_transport *t, ps_event *event)
 {
-    (void)t; /* the trainer's thread is the client's */
+    (void)t; /* all runs on the trainer's thread */
     event->fire(event, true);
 }
 
@@ -304,7 +305,7 @@ static int64_t fetch(void *arg, uint64_t clock, bool is_thorough)
     direct_transport *t = arg;
     int64_t again_us = INT64_MAX;
 
-    (void)clock; /* the client has asked */
+    (void)clock; /* the server knows it from the client's request */
     wake(t);
     if (t->pull != NULL && t->pull->is_accepted) {
         direct_pair *p = t->pull;

@@ -113,8 +113,9 @@ static grpc_transport *transport_of(const ps_transport *t)
     return PS_CONTAINER_OF(t, grpc_transport, base);
 }
 
-/* A connection of its own to each thread, so that no thread waits for what others read. The first
- * thread of a server is the service itself, the others are instances of it. */
+/* Returns the channel to a part. Each part has one of its own, so that no thread of a server waits
+ * for messages of another. The first thread of a server serves the service itself, the others serve
+ * instances of it. */
 static ps_channel *channel_to(const grpc_transport *t, uint32_t part)
 {
     const char *address = ps_placement_server(t->placement, part)->address;

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Makes the store of a part of which the slices are listed; `at` says where each slice lies in
+/* Creates the store of a part, whose slices are listed; at[slice] is the offset of a slice in
  * weights. */
 static void fill(const ps_plan *plan, ps_wire_part *part, const float *weights, const size_t *at,
                  ps_tables *tables)
@@ -41,7 +41,8 @@ static void make_parts(ps_wire_parts *parts, const ps_plan *plan, uint32_t count
     parts->part = ps_xcalloc(count, sizeof *parts->part);
     parts->part_of = ps_xcalloc(plan->layout.slice_count + 1u, sizeof *parts->part_of);
     pthread_mutexattr_init(&attr);
-    pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_ADAPTIVE_NP); /* it is never held for long */
+    /* held only briefly, so that spinning pays */
+    pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_ADAPTIVE_NP);
     for (uint32_t i = 0; i < count; i++) {
         pthread_mutex_init(&parts->part[i].mutex, &attr);
     }
@@ -76,7 +77,8 @@ void ps_wire_parts_init(ps_wire_parts *parts, const ps_plan *plan, const ps_plac
         at[slice] = values;
         values += plan->layout.slices[slice].n;
     }
-    if (from->owned_count == placement->owned_count[from->server]) { /* no copy is needed */
+    /* the part is the whole server, so its weights lie in one piece */
+    if (from->owned_count == placement->owned_count[from->server]) {
         parts->part[0].store =
             ps_merge_store(plan, from->owned, from->owned_count, weights, tables);
     } else {
@@ -99,7 +101,7 @@ void ps_wire_parts_init_shared(ps_wire_parts *parts, const ps_plan *plan,
         const ps_slice *s = &plan->layout.slices[placement->owned[0][i]];
 
         at[s->index] = s->at;
-        /* Rows are in the first part, so that a message of them has one part. */
+        /* All rows are in the first part, so that a message of rows concerns one part. */
         add_slice(parts, plan->table_of[s->variable] == PS_NO_TABLE ? place_of[s->shard] : 0,
                   s->index, owned);
     }

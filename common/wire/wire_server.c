@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wire_server.c - see wire_server.h: who speaks, what is counted, life and end. */
+/* wire_server.c - see wire_server.h: identifies workers, counts, and manages the life of the
+ * server. */
 #include "common/wire/wire_server_impl.h"
 
 #include "common/base/clock.h"
@@ -186,7 +187,7 @@ void ps_wire_server_cancel(wire_worker *w)
 {
     const ps_wire_parts *parts = w->server->parts;
 
-    /* A link may end after the parts have given up their shards. */
+    /* Also legal after the stores have freed their slices, which can happen before a link ends. */
     for (uint32_t i = 0; i < parts->count; i++) {
         ps_wire_part_lock(parts, &parts->part[i]);
         ps_store_pull_cancel(parts->part[i].store, w->rank);
@@ -194,11 +195,12 @@ void ps_wire_server_cancel(wire_worker *w)
     }
 }
 
-/* ---- Who speaks ---- */
+/* ---- Refusals and identity ---- */
 
 ps_refusal ps_wire_server_refusal(ps_status why)
 {
-    ps_refusal r = {.reason = "", .why = why}; /* "": the code's name */
+    /* an empty reason stands for the name of the status code */
+    ps_refusal r = {.reason = "", .why = why};
 
     switch (why.code) {
     case PS_OUT_OF_RANGE:

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wire_server_pull.c - see wire_server.h: requests in, weights and rows out. */
+/* wire_server_pull.c - see wire_server.h: receives requests, sends weights and rows. */
 #include "common/wire/wire_server_impl.h"
 
 #include "common/wire/piece.h"
 
-/* Takes the next slices of a part that may be had, their bytes with references. */
+/* Takes from a part the next slices that the worker may have. Takes references of their bytes if
+ * the parts are shared. Returns false if there are none. */
 static bool take_answer(wire_worker *w, ps_wire_part *part, ps_store_answer *answer)
 {
     wire_scratch *x = w->scratch;
@@ -43,7 +44,7 @@ static void send_answer(wire_worker *w, const ps_store_answer *answer)
     head.version = answer->version;
     head.slices = x->heads;
     head.n_slices = heads;
-    if (heads > 0) { /* all slices of an answer are of one kind, or need no more */
+    if (heads > 0) { /* an answer has slices of kinds that are described alike */
         const ps_piece_kind *kind = ps_piece_down(w->server->plan, x->heads[0]->slice);
 
         if (kind->describe != NULL) {
@@ -130,7 +131,7 @@ ps_refusal ps_wire_server_want_slices(wire_worker *w, const Psgd__V1__PullWeight
     return (ps_refusal){0};
 }
 
-/* Has it asked for something, though nothing can be sent? */
+/* Returns whether the worker has an open pull although the stream could send. */
 static bool is_waiting(const wire_worker *w)
 {
     const ps_wire_parts *parts = w->server->parts;
@@ -153,7 +154,7 @@ static void on_message(void *arg, const ProtobufCMessage *message, const ps_inco
     ps_refusal r;
 
     (void)payload;
-    if (req == NULL) { /* the worker is done */
+    if (req == NULL) { /* the worker has ended the stream */
         ps_wire_link *link = w->pull;
 
         w->pull = NULL;
@@ -171,14 +172,15 @@ static void on_message(void *arg, const ProtobufCMessage *message, const ps_inco
         return;
     }
     ps_link_read(w->pull);
-    if (s->plan->policy->leaves_behind) { /* a request may close what waited for it */
+    /* with this policy a request can close a sum for which others wait */
+    if (s->plan->policy->leaves_behind) {
         w->has_news = true;
         ps_wire_server_tell(w);
         ps_wire_server_changed(s);
     } else {
         ps_wire_server_pump_one(w);
     }
-    w->waits += is_waiting(w); /* nothing more to send, yet not whole */
+    w->waits += is_waiting(w); /* the pull waits for other workers */
 }
 
 static void on_writable(void *arg)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wire_server_push.c - see wire_server.h: contributions in, acknowledgements out. */
+/* wire_server_push.c - see wire_server.h: receives contributions, sends acknowledgements. */
 #include "common/wire/wire_server_impl.h"
 
 #include "common/base/log.h"
@@ -7,14 +7,15 @@
 
 _Static_assert((int)PS_MATRIX_BYTES_MAX <= (int)PS_PAYLOAD_MAX, "it is one encoding of a message");
 
-/* Whose contribution it is. */
+/* A contribution and the worker that sends it. */
 typedef struct contribution {
     wire_worker *w;
     uint32_t contributor;
     uint64_t clock;
 } contribution;
 
-/* Notes what a part made of it: who is in step goes on only when a slice has been stepped. */
+/* Notes what a part did with a slice or rows. Under a deterministic policy pulls can go on only
+ * after a step; under other policies any contribution may let them go on. */
 static void note(const contribution *c, const ps_wire_part *part, uint64_t steps)
 {
     wire_worker *w = c->w;
@@ -43,7 +44,8 @@ static ps_status take_slice(void *arg, const Psgd__V1__Encoding *head, const uin
     return st;
 }
 
-/* A slice that there is not is refused by the store. */
+/* Returns the kind of the piece that an encoding carries. A slice number out of range counts as a
+ * run, and the store refuses it. */
 static const ps_piece_kind *kind_of(const ps_plan *plan, const Psgd__V1__Encoding *head)
 {
     return head->slice < plan->layout.slice_count ? ps_piece_up(plan, head->slice) : &ps_piece_run;
@@ -122,7 +124,7 @@ static ps_refusal take(wire_worker *w, const Psgd__V1__PushGradientRequest *req,
     return r;
 }
 
-/* The fault: is this one of the acknowledgements that get lost? */
+/* Returns whether the fault for tests loses this acknowledgement. */
 static bool is_dropped(wire_worker *w, uint64_t clock, uint32_t block)
 {
     ps_wire_server *s = w->server;
@@ -157,11 +159,11 @@ static void acknowledge(wire_worker *w, uint64_t clock, uint32_t block)
     ps_traffic_count_out(&w->traffic, &ack.base, 0);
     ps_link_send(w->push, &ack.base, NULL, 0);
     if (w->push != NULL && ps_link_can_send(w->push)) {
-        ps_link_read(w->push); /* it is out already */
+        ps_link_read(w->push); /* sent at once; on_writable will not be called for it */
     }
 }
 
-/* Is all of it in that is of this server? */
+/* Returns whether all parts of this server have the contribution. */
 static bool is_in(wire_worker *w, uint64_t clock, uint32_t contributor)
 {
     const ps_wire_server *s = w->server;
@@ -186,7 +188,7 @@ static void on_message(void *arg, const ProtobufCMessage *message, const ps_inco
     bool may_complete;
     ps_refusal r;
 
-    if (req == NULL) { /* the worker is done */
+    if (req == NULL) { /* the worker has ended the stream */
         ps_wire_link *link = w->push;
 
         w->push = NULL;
@@ -210,14 +212,14 @@ static void on_message(void *arg, const ProtobufCMessage *message, const ps_inco
         }
     }
     if (!ps_wire_server_allows(&w->push, &r)) {
-        ps_wire_server_tell(w); /* slices before the bad one are in */
+        ps_wire_server_tell(w); /* slices of the message before the bad one were taken */
         return;
     }
     if (is_in(w, req->clock, contributor) &&
         !(w->has_acked && w->acked_clock == req->clock && w->acked_block == req->block)) {
         acknowledge(w, req->clock, req->block);
     } else {
-        ps_link_read(w->push); /* the message is gone now */
+        ps_link_read(w->push); /* there is nothing to send first */
     }
     ps_wire_server_tell(w);
     if (may_complete || s->plan->policy->closes_at != NULL) {

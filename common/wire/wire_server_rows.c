@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a refusal of rows is, for machines; of OK none. */
+/* Converts a status to a refusal with a reason; OK to none. */
 static ps_refusal refusal_of(ps_status why)
 {
     ps_refusal r = {0};
@@ -33,7 +33,7 @@ static ps_refusal refusal_of(ps_status why)
     return r;
 }
 
-/* The part that has the tables. */
+/* Returns the part that has the tables. */
 static ps_wire_part *tables_part(const ps_wire_server *s)
 {
     return &s->parts->part[0];
@@ -169,8 +169,8 @@ ps_refusal ps_wire_server_want_rows(wire_worker *w, const Psgd__V1__PullWeightsR
     return refusal_of(st);
 }
 
-/* The rows of an answer, encoded, into a buffer of its own; heads are the scratch's. Workers that
- * are given the same rows get the same bytes. */
+/* Encodes the rows of an answer into a new buffer and the heads into the scratch. Workers that are
+ * given the same rows get the same bytes. */
 static ps_buf *encode(const wire_worker *w, const ps_store_rows_answer *answer, size_t *heads)
 {
     const ps_plan *plan = w->server->plan;
