@@ -53,7 +53,7 @@ const float *ps_descent_penalised(const ps_descent *descent, double share, const
     return out;
 }
 
-/* The same of rows. */
+/* Does what ps_descent_penalised does, for rows. */
 static const float *penalised_rows(const ps_descent *descent, double share, const ps_rows *rows,
                                    const float *g, const float *w, float *out, size_t n)
 {

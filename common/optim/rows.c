@@ -15,7 +15,7 @@ ps_row_part ps_row_part_of(const ps_rows *rows, size_t r, size_t n)
         .at = from - rows->first, .from = r * rows->width + (from - row), .n = to - from};
 }
 
-/* Returns how many of the ids are below `id`. */
+/* Returns how many of the rows' ids are below `id`. */
 static size_t count_below(const ps_rows *rows, size_t id)
 {
     size_t lo = 0, hi = rows->count;

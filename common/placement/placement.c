@@ -27,7 +27,7 @@ static int by_size(const void *a, const void *b)
     return x->shard < y->shard ? -1 : x->shard > y->shard;
 }
 
-/* What dealing has given a server so far. */
+/* What a server has received so far. */
 typedef struct load {
     size_t values;
     uint32_t shards;
@@ -53,7 +53,8 @@ void ps_placement_deal(const ps_layout *layout, const uint32_t *owner, uint32_t 
             continue;
         }
         for (uint32_t r = 1; r < count; r++) {
-            /* Rows are spread over all shards, so those without slices are dealt out evenly. */
+            /* Shards without slices have rows at most, which are spread evenly: deal them out by
+             * number. */
             if (sizes[s].values > 0 ? loads[r].values < loads[best].values
                                     : loads[r].shards < loads[best].shards) {
                 best = r;
@@ -93,7 +94,7 @@ static void list_owned(ps_placement *placement, uint32_t server)
     }
 }
 
-/* Fills what follows from server_of_shard and the number of threads of each server. */
+/* Fills the members that follow from server_of_shard and the numbers of threads. */
 static void list_parts(ps_placement *placement, const uint32_t *threads)
 {
     uint32_t place_of[PS_SHARDS], count = 0;
@@ -120,7 +121,7 @@ static void list_parts(ps_placement *placement, const uint32_t *threads)
     }
 }
 
-/* Fills what follows from server_of_shard. */
+/* Fills the members that follow from server_of_shard. */
 static void list_slices(ps_placement *placement)
 {
     const ps_layout *layout = placement->layout;
@@ -143,8 +144,8 @@ static void list_slices(ps_placement *placement)
     }
 }
 
-/* Lists everything anew; server `changed` has `threads` from now on, the others what they had.
- * UINT32_MAX: none has changed. */
+/* Fills all lists anew. Server `changed` has `threads` threads from now on, the others as before.
+ * UINT32_MAX: no server has changed. */
 static void list_all(ps_placement *placement, uint32_t changed, uint32_t threads)
 {
     uint32_t *all = ps_xcalloc((size_t)placement->server_count + 1, sizeof *all);

@@ -17,19 +17,20 @@
 #include <unistd.h>
 
 enum {
-    LOG_US = 10 * 1000000, /* refusals are logged no oftener */
-    FAILURES_MAX = 64,     /* connections that fail one after the other */
-    TAKEN_MAX = 16,        /* connections that are accepted one after the other, ... */
-    REFUSED_MAX = 64,      /* ... or refused, before other work has its turn, ... */
-    TURN_US = 5000         /* ... for this time at most */
+    LOG_US = 10 * 1000000, /* least time between two lines of the log about refusals */
+    FAILURES_MAX = 64,     /* most failures of accept in a row within one call */
+    TAKEN_MAX = 16,        /* connections that are accepted in a row, ... */
+    REFUSED_MAX = 64, /* ... or refused in a row, before other work of the thread has its turn */
+    TURN_US = 5000    /* then the listener waits for this time */
 };
 
-/* What the process has; there is one bound of descriptors, so there is one of these. */
+/* The state of the process, since the limit of descriptors is one of the process. */
 static struct {
     atomic_int first_refused; /* connections with this descriptor or a higher one; 0: not set */
     atomic_uint_fast64_t accepted, refused;
     pthread_mutex_t mutex; /* guards the members below */
-    int spare;             /* given up to refuse a connection when there is no other; -1: gone */
+    /* closed to accept and refuse a connection if no other descriptor is left; -1: not open */
+    int spare;
     int64_t logged_us;
 } room = {.mutex = PTHREAD_MUTEX_INITIALIZER, .spare = -1};
 
@@ -75,8 +76,8 @@ uint64_t ps_accept_refused(void)
     return atomic_load(&room.refused);
 }
 
-/* Counts a connection that was closed, and says so from time to time. `from` is NULL where there
- * was no descriptor to ask for it. */
+/* Counts a connection that was refused, and logs refusals from time to time. `from` is NULL if the
+ * address is not known. */
 static void note_refused(const struct sockaddr *from, ps_admission why)
 {
     uint64_t refused = atomic_fetch_add(&room.refused, 1) + 1;
@@ -121,8 +122,8 @@ static int system_accept(int fd, struct sockaddr *address, socklen_t *len, int f
     return found;
 }
 
-/* Closes the next connection that waits, by means of the spare descriptor. Returns false if that is
- * not possible now. */
+/* Accepts and closes the next waiting connection by means of the spare descriptor. Returns false if
+ * that is not possible now. */
 static bool refuse_without_room(int fd)
 {
     int refused = -1;
@@ -143,18 +144,17 @@ static bool refuse_without_room(int fd)
     return refused >= 0;
 }
 
-/* Returns whether accept has failed because of the connection that it was about: others may wait.
- */
+/* Returns whether accept failed because of one connection; other connections may be waiting. */
 static bool is_of_one(int err)
 {
     switch (err) {
-    case ECONNABORTED: /* the client has gone already */
+    case ECONNABORTED: /* the client closed it already */
     case EHOSTDOWN:
     case EHOSTUNREACH:
     case ENETDOWN:
     case ENETUNREACH:
     case ENONET:
-    case EPERM: /* a firewall */
+    case EPERM: /* a firewall refused it */
     case EPROTO:
         return true;
     default:
@@ -162,19 +162,19 @@ static bool is_of_one(int err)
     }
 }
 
-/* Returns whether other work is to have its turn after so many connections in a row. Then the
- * listener is looked at again a little later. */
+/* Returns whether the listener shall wait after so many connections in a row, so that other work
+ * has its turn. If so, the guard polls the listener again after TURN_US. */
 static bool is_long_row(int fd, unsigned taken, unsigned refused)
 {
     return (taken >= TAKEN_MAX || refused >= REFUSED_MAX) && ps_guard_look_again(fd, TURN_US);
 }
 
-/* Takes the place of libc's. Where gRPC would stop listening for a reason that passes, it fails
- * with EAGAIN, as if nobody waited: the listener is looked at again when the next connection comes.
- */
+/* Replaces libc's function, so that gRPC accepts by it. gRPC would stop listening after some errors
+ * that pass, such as a lack of descriptors. For these the function fails with EAGAIN, as if no
+ * connection were waiting, and gRPC polls the listener again. */
 int accept4(int fd, __SOCKADDR_ARG address, socklen_t *restrict len, int flags)
 {
-    static atomic_uint taken; /* since the last failure; of several listeners together */
+    static atomic_uint taken; /* connections since the last EAGAIN, of all listeners together */
     socklen_t room_for_address = len != NULL ? *len : 0;
     unsigned failures = 0, refused = 0;
 

@@ -27,7 +27,7 @@ struct ps_accept_check {
     void (*deaf)(void *arg, const ps_status *why);
     void *arg;
     struct addrinfo *at;
-    char text[PS_ADDRESS_TEXT_BYTES]; /* where it listens, for messages */
+    char text[PS_ADDRESS_TEXT_BYTES]; /* address of the listener, for messages */
     pthread_t thread;
     pthread_mutex_t mutex; /* guards is_over */
     pthread_cond_t over;
@@ -76,7 +76,7 @@ static ps_status try_to_connect(ps_accept_check *w, uint64_t seen)
     ps_status st = ps_ok();
 
     if (fd < 0) {
-        return st; /* no descriptor is left for this: says nothing of the listener */
+        return st; /* no descriptor is left, so nothing was learned about the listener */
     }
     if (connect(fd, w->at->ai_addr, w->at->ai_addrlen) != 0 && errno != EINPROGRESS) {
         err = errno;
@@ -116,7 +116,7 @@ static void *run(void *arg)
     return NULL;
 }
 
-/* Finds where to connect to. */
+/* Finds the address to connect to. */
 static ps_status find_address(ps_accept_check *w, const char *address, int port)
 {
     struct addrinfo hints = {.ai_flags = AI_NUMERICSERV, .ai_socktype = SOCK_STREAM};

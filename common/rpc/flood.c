@@ -7,11 +7,12 @@
 enum {
     HEAD_BYTES = 9,
     PREFACE_BYTES = 24,
-    PIECE_BYTES = 1024, /* longer DATA is bounded by flow control */
-    CALL_BYTES = 1024,  /* of headers for a token */
-    CONTROL_BYTES = 64, /* of a frame for a token */
-    ALONE = 4,          /* connections of an address that have the whole rate of calls, */
-    CALLS_LEAST = 50,   /* and what one has of it at least */
+    PIECE_BYTES = 1024, /* DATA frames of this size or longer are bounded by flow control */
+    CALL_BYTES = 1024,  /* bytes of headers for one token */
+    CONTROL_BYTES = 64, /* bytes of a control frame for one token */
+    /* most connections of an address that have the whole rate of calls each; more share it */
+    ALONE = 4,
+    CALLS_LEAST = 50, /* least rate of calls of a connection that shares */
     MILLION = 1000000
 };
 
@@ -30,15 +31,16 @@ enum {
 
 /* clang-format off */
 const ps_flood_bound ps_flood_bounds[PS_FLOOD_KINDS] = {
-    /* A burst is half of what may be open, so a client that begins has its calls at once. */
+    /* The burst is half of the calls that may be open, so a new client can begin so many at
+     * once. */
     [PS_FLOOD_CALLS] = {"begins calls too fast", 2000, 256, PS_FLOOD_STREAMS_MAX, 16},
-    /* A stream of messages without slices brings 5,000 a second and connection over loopback. */
+    /* Over loopback a stream of messages without slices sends 5,000 a second. */
     [PS_FLOOD_PIECES] = {"sends too many small DATA frames", 30000, 30000, 30000, 4},
-    /* gRPC sends two for a small message that it receives. */
+    /* For each small message gRPC's receiver sends two of them. */
     [PS_FLOOD_WINDOWS] = {"sends too many WINDOW_UPDATE frames", 60000, 60000, 0, 4},
-    /* A client that goes resets all that it has open. */
+    /* A client that ends may reset all its open calls. */
     [PS_FLOOD_RESETS] = {"resets too many calls", 100, PS_FLOOD_STREAMS_MAX, 0, 16},
-    /* gRPC sends some pings a second to measure a link. */
+    /* gRPC sends a few pings a second to measure the link. */
     [PS_FLOOD_CONTROLS] = {"sends too many control frames", 200, 1000, 0, 16},
     [PS_FLOOD_UNACKNOWLEDGED] = {.text = "begins calls without acknowledging the settings"},
     [PS_FLOOD_HEADERS] = {.text = "sends headers without end"},
@@ -46,13 +48,13 @@ const ps_flood_bound ps_flood_bounds[PS_FLOOD_KINDS] = {
 };
 /* clang-format on */
 
-/* Returns the part of a bound, 1/n, that the connection has. */
+/* Returns n: the connection has 1/n of bound i. */
 static uint32_t share(const ps_flood *flood, size_t i)
 {
     return flood->is_suspect ? ps_flood_bounds[i].suspect_share : 1;
 }
 
-/* Returns what bucket `i` holds. */
+/* Returns the capacity of bucket `i` in millionths of a token. */
 static int64_t full(const ps_flood *flood, size_t i)
 {
     return (int64_t)(ps_flood_bounds[i].burst / share(flood, i)) * MILLION;
@@ -68,7 +70,7 @@ void ps_flood_init(ps_flood *flood, bool is_suspect, int64_t now_us)
     }
 }
 
-/* Returns the tokens a second that bucket `i` gets. */
+/* Returns the rate at which bucket `i` fills, in tokens a second. */
 static int64_t rate(const ps_flood *flood, size_t i, uint32_t neighbours)
 {
     int64_t all = ps_flood_bounds[i].per_second / share(flood, i);
@@ -108,14 +110,15 @@ int64_t ps_flood_wait_us(const ps_flood *flood, uint32_t neighbours)
     return longest;
 }
 
-/* Takes tokens. Returns whether the bucket has them, or may owe them. */
+/* Takes tokens from a bucket. Returns false if the bucket then owes more than it may. */
 static bool take(ps_flood *flood, ps_flood_kind kind, uint32_t tokens)
 {
     flood->level[kind] -= (int64_t)tokens * MILLION;
     return flood->level[kind] >= -(int64_t)ps_flood_bounds[kind].debt * MILLION;
 }
 
-/* Counts a part of the headers of a call. Returns false if they are too long; sets *kind. */
+/* Counts a frame of the headers of a call. Returns false if the headers are too long. Sets
+ * *kind. */
 static bool add_headers(ps_flood *flood, uint32_t len, uint8_t flags, ps_flood_kind *kind)
 {
     *kind = PS_FLOOD_HEADERS;
@@ -129,7 +132,8 @@ static bool add_headers(ps_flood *flood, uint32_t len, uint8_t flags, ps_flood_k
     return true;
 }
 
-/* Counts a frame by its head. Returns false if it is one too many; sets *kind. */
+/* Counts a frame by its head and sets *kind to what it was counted as. Returns false if it breaks a
+ * bound. */
 static bool count(ps_flood *flood, uint32_t len, uint8_t type, uint8_t flags, ps_flood_kind *kind)
 {
     switch (type) {
@@ -161,14 +165,15 @@ static bool count(ps_flood *flood, uint32_t len, uint8_t type, uint8_t flags, ps
     case SETTINGS:
         flood->acknowledged = flood->acknowledged || (flags & ACK) != 0;
         break;
-    default: /* PING, PRIORITY, GOAWAY, and what gRPC passes over */
+    default: /* PING, PRIORITY, GOAWAY, and types that gRPC ignores */
         break;
     }
     *kind = PS_FLOOD_CONTROLS;
     return take(flood, *kind, 1 + len / CONTROL_BYTES);
 }
 
-/* Compares bytes with the preface. Returns how many belong to it, or SIZE_MAX if they differ. */
+/* Compares bytes with the preface of HTTP/2. Returns how many belong to it, or SIZE_MAX if they
+ * differ. */
 static size_t read_preface(ps_flood *flood, const uint8_t *bytes, size_t n)
 {
     static const char preface[PREFACE_BYTES + 1] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";

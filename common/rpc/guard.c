@@ -25,31 +25,32 @@
 
 enum {
     PAUSE_LEAST_US = 1000,
-    LOG_US = 10 * 1000000, /* closed connections are logged no oftener */
-    TRIM_US = 5 * 1000000  /* after the last flood, freed memory goes back to the system */
+    LOG_US = 10 * 1000000, /* least time between two lines of the log about closed connections */
+    /* time after the last flood at which freed memory is returned to the system */
+    TRIM_US = 5 * 1000000
 };
 
 typedef struct connection {
     pthread_mutex_t mutex; /* guards the members below, up to `remote` */
     ps_flood flood;
-    int64_t resume_us; /* it is not read before */
+    int64_t resume_us; /* gRPC is not told of data before this time */
     bool is_closed;
-    ps_remote *remote; /* constant; NULL: not counted */
+    ps_remote *remote; /* constant; NULL: the address is not counted */
     char from[PS_GUARD_ADDRESS_BYTES];
 } connection;
 
-/* What is known of a descriptor. */
+/* A descriptor, by its number. */
 typedef struct slot {
-    _Atomic(connection *) connection; /* NULL: none that was accepted here */
+    _Atomic(connection *) connection; /* NULL: not a connection that was admitted here */
     /* The members below are guarded by guard.mutex. */
-    struct epoll_event event; /* for which gRPC waits by this epoll */
-    int epoll;                /* 0: by none */
-    bool is_due;              /* in the list of those to be looked at again, at due_us */
+    struct epoll_event event; /* what gRPC waits for at this epoll */
+    int epoll;                /* 0: gRPC does not wait for the descriptor */
+    bool is_due;              /* is in the list guard.due; at due_us gRPC polls it again */
     int64_t due_us;
     struct slot *next;
 } slot;
 
-/* Descriptors are of the process, so there is one of these. */
+/* The state of the process, since descriptors belong to the process. */
 static struct {
     atomic_bool is_on;
     uint32_t most;
@@ -63,15 +64,16 @@ static struct {
 
 static slot slots[PS_GUARD_DESCRIPTORS];
 
-/* What the functions defined here take the place of: libc's, or those of a sanitizer, which needs to
- * see the calls. Set before is_on. */
+/* The functions that those of this file replace: libc's, or those of a sanitizer, which has to see
+ * the calls. Set before is_on. */
 static struct {
     ssize_t (*recvmsg)(int fd, struct msghdr *message, int flags);
     int (*epoll_ctl)(int epoll, int op, int fd, struct epoll_event *event);
     int (*close)(int fd);
 } next;
 
-/* Returns whether `*function`, a pointer to a function, was found by its name. */
+/* Finds the next definition of a function by its name and stores it in *function. Returns whether
+ * there is one. */
 static bool find_next(const char *name, void *function)
 {
     void *found = dlsym(RTLD_NEXT, name);
@@ -112,9 +114,10 @@ void ps_guard_address(const struct sockaddr *address, char out[PS_GUARD_ADDRESS_
              port);
 }
 
-/* --- the thread ---------------------------------------------------------------- */
+/* --- The thread ---------------------------------------------------------------- */
 
-/* Has those looked at that are due. Returns when the next one is, or INT64_MAX. */
+/* Makes gRPC poll the descriptors that are due. Returns the time of the next one, or INT64_MAX. The
+ * caller holds the mutex. */
 static int64_t look_again(int64_t now_us)
 {
     int64_t next_us = INT64_MAX;
@@ -129,8 +132,8 @@ static int64_t look_again(int64_t now_us)
         }
         *at = s->next;
         s->is_due = false;
-        /* Fails if the descriptor was closed meanwhile. If it is in use again, its owner finds
-         * nothing to read. */
+        /* Fails if the descriptor was closed meanwhile. If its number is in use again, the new
+         * owner finds nothing to read. */
         epoll_ctl(s->epoll, EPOLL_CTL_MOD, (int)(s - slots), &s->event);
     }
     return next_us;
@@ -168,7 +171,7 @@ void ps_guard_start(uint32_t most)
     pthread_t thread;
 
     if (atomic_load(&guard.is_on)) {
-        return; /* by an earlier service of this process */
+        return; /* started by an earlier service of this process */
     }
     guard.most = most;
     pthread_condattr_init(&monotonic);
@@ -184,7 +187,8 @@ void ps_guard_start(uint32_t most)
     atomic_store(&guard.is_on, true);
 }
 
-/* Puts a descriptor on the list. With the mutex. Returns false if nobody waits for it. */
+/* Puts a descriptor on the list for due_us. Returns false if gRPC does not wait for it. The caller
+ * holds the mutex. */
 static bool make_due(slot *s, int64_t due_us)
 {
     if (s->epoll == 0) {
@@ -216,7 +220,7 @@ bool ps_guard_look_again(int fd, int64_t delay_us)
     return done;
 }
 
-/* Takes the place of libc's. Notes how gRPC waits for a descriptor. */
+/* Replaces libc's function. Records the epoll by which gRPC waits for a descriptor. */
 int epoll_ctl(int epoll, int op, int fd, struct epoll_event *event)
 {
     slot *s = slot_of(fd);
@@ -233,7 +237,7 @@ int epoll_ctl(int epoll, int op, int fd, struct epoll_event *event)
     return next.epoll_ctl(epoll, op, fd, event);
 }
 
-/* --- connections ----------------------------------------------------------------- */
+/* --- Connections ----------------------------------------------------------------- */
 
 ps_admission ps_guard_admit(int fd, const struct sockaddr *from, socklen_t len)
 {
@@ -270,14 +274,15 @@ ps_admission ps_guard_admit(int fd, const struct sockaddr *from, socklen_t len)
     return PS_ADMITTED;
 }
 
-/* Takes the place of libc's. */
+/* Replaces libc's function. Forgets the connection of the descriptor. */
 int close(int fd)
 {
     slot *s = slot_of(fd);
     connection *c = s != NULL ? atomic_exchange(&s->connection, NULL) : NULL;
 
     if (c != NULL) {
-        pthread_mutex_lock(&c->mutex); /* whoever has read from it has let go */
+        /* waits until a thread that reads from it has left recvmsg */
+        pthread_mutex_lock(&c->mutex);
         pthread_mutex_unlock(&c->mutex);
         pthread_mutex_lock(&guard.mutex);
         ps_remote_leave(c->remote);
@@ -288,7 +293,7 @@ int close(int fd)
     return atomic_load(&guard.is_on) ? next.close(fd) : (int)syscall(SYS_close, fd);
 }
 
-/* Counts a connection that is closed, and says so from time to time. */
+/* Counts a connection that is closed for a flood, and logs floods from time to time. */
 static void note_closed(connection *c, ps_flood_kind kind, int64_t now_us)
 {
     uint64_t closed = atomic_fetch_add(&guard.closed, 1) + 1;
@@ -312,7 +317,8 @@ static void note_closed(connection *c, ps_flood_kind kind, int64_t now_us)
     }
 }
 
-/* Looks at `n` bytes that were read. Returns n, or 0 if the connection is to end. */
+/* Feeds n received bytes to the bounds of the connection. Returns n, or 0 if the connection shall
+ * end. */
 static ssize_t look_at(connection *c, const struct msghdr *message, ssize_t n)
 {
     int64_t now_us = ps_clock_us();
@@ -342,7 +348,7 @@ static ssize_t look_at(connection *c, const struct msghdr *message, ssize_t n)
     return n;
 }
 
-/* Returns whether the connection is paused, and sees to it that it is read afterwards. */
+/* Returns whether the connection is paused. If so, gRPC polls it again when the pause is over. */
 static bool is_paused(connection *c, slot *s)
 {
     bool done;
@@ -362,8 +368,8 @@ static bool is_paused(connection *c, slot *s)
     return false;
 }
 
-/* Takes the place of libc's. gRPC reads a connection by one thread at a time, and does not close it
- * meanwhile. */
+/* Replaces libc's function. gRPC reads a connection by one thread at a time, and does not close it
+ * during a read. */
 ssize_t recvmsg(int fd, struct msghdr *message, int flags)
 {
     slot *s = slot_of(fd);

@@ -41,7 +41,7 @@ static void fire_posted(ps_loop *loop, bool ok)
     pthread_mutex_unlock(&loop->mutex);
 
     while (e != NULL) {
-        ps_event *next = e->next; /* fire may free e */
+        ps_event *next = e->next; /* fire may free the event */
 
         e->fire(e, ok);
         e = next;

@@ -14,7 +14,7 @@ struct ps_loop_thread {
     pthread_t thread;
 };
 
-/* Something to be done on the loop's thread; its caller waits. */
+/* A function that another thread has run on the loop's thread; that thread waits for it. */
 typedef struct errand {
     ps_event event;
     void (*fn)(void *arg);
@@ -62,7 +62,7 @@ static void on_errand(ps_event *self, bool ok)
 {
     errand *e = PS_CONTAINER_OF(self, errand, event);
 
-    assert(ok); /* the loop is stopped by an errand, the last one */
+    assert(ok); /* the last errand stops the loop, so none is cancelled */
     (void)ok;
     e->fn(e->arg);
     pthread_mutex_lock(&e->mutex);

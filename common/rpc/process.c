@@ -14,8 +14,8 @@ enum {
     MMAP_BYTES = 32 << 20  /* smaller blocks come from the heap; glibc allows no larger bound */
 };
 
-/* Of an address that cannot be bound: who starts the server gets that as a failure with its cause,
- * and may try another one (listen.h). */
+/* gRPC's error for an address that cannot be bound. The caller that starts the server gets this
+ * failure with its cause, and may try another address (listen.h). */
 static const char not_bound[] = "No address added out of total";
 
 /* Logs an error of gRPC as a warning, and its details (from the first brace on) at debug level.

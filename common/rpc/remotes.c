@@ -9,7 +9,9 @@
 enum {
     PROBES = 8,
     MILLION = 1000000,
-    OF_IPV4 = 0xff /* begins a key: no client has a multicast address */
+    /* first byte of the key of an IPv4 address; an IPv6 client cannot have it, as it is
+     * multicast */
+    OF_IPV4 = 0xff
 };
 
 /* Writes the key of an address. Returns false if it is no IP address. */
@@ -65,7 +67,8 @@ static ps_remote *find(ps_remotes *remotes, const uint8_t key[8], int64_t now_us
     return oldest;
 }
 
-/* Adds what has come in `us` to a bucket. */
+/* Adds to a bucket what `us` microseconds bring, up to `burst` tokens. The level is in millionths
+ * of a token. */
 static void fill(int64_t *level, int64_t us, int64_t per_second, int64_t burst)
 {
     *level = us >= burst * MILLION / per_second ? burst * MILLION : *level + us * per_second;

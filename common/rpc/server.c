@@ -24,8 +24,9 @@
 #include <unistd.h>
 
 enum {
-    OUTSTANDING = 16,       /* calls that gRPC may match at a time, */
-    OUTSTANDING_EACH = 4,   /* and of each method of an instance */
+    /* calls that gRPC may match at a time, for all methods that are not of an instance, */
+    OUTSTANDING = 16,
+    OUTSTANDING_EACH = 4,   /* and for each method of an instance */
     KEPT_CALL_US = 2000000, /* microseconds for which a handler may keep a call that is over */
     OWN_SERVICES = 3        /* health, reflection v1 and v1alpha */
 };
@@ -141,7 +142,7 @@ static ps_status add_services(ps_server *server, const ps_service *services, siz
     size_t own = 0, total = count + OWN_SERVICES, last = total;
     ps_status st = ps_ok();
 
-    for (size_t i = 0; i < count; i++) { /* instances behind all others */
+    for (size_t i = 0; i < count; i++) { /* instances after all other services */
         all[services[i].instance != NULL ? --last : own++] = services[i];
     }
     server->health = ps_health_create(all, own);
@@ -241,7 +242,8 @@ static grpc_server *create_grpc(void)
         {GRPC_ARG_ALLOW_REUSEPORT, 0}, /* a second server on one port must fail */
         {GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1},
         {GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 10000},
-        {GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, 10000}, /* until a client has said something */
+        /* a client that does not complete the handshake by then is disconnected */
+        {GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, 10000},
         {GRPC_ARG_KEEPALIVE_TIME_MS, 30000},
         {GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 20000},
         /* No compression, else a small message could unpack to gigabytes. */
@@ -286,8 +288,8 @@ static void request_calls(ps_server *server)
     }
 }
 
-/* Ends the process, which nobody new can reach. Its supervisor starts it again; jobs outlive that
- * as they outlive a crash. */
+/* Ends the process, because no new client can reach it. Its supervisor starts it again; jobs
+ * survive that as they survive a crash. */
 static void end_process(void *arg, const ps_status *why)
 {
     (void)arg;
@@ -397,7 +399,8 @@ void ps_server_stop(ps_server *server, int64_t grace_us, ps_event *done)
     assert(!atomic_load(&server->stopping));
     atomic_store(&server->stopping, true);
     server->done = done;
-    ps_accept_check_stop(server->accept_check); /* before the server stops to accept */
+    /* so that the end of listening does not look like a failure */
+    ps_accept_check_stop(server->accept_check);
     ps_health_stop(server->health);
     ps_loop_after(server->loop, &server->grace, grace_us);
     grpc_server_shutdown_and_notify(server->grpc, ps_loop_cq(server->loop), &server->down);

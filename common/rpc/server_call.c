@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of a call of an instance, on the server's loop: then nobody else looks at the server. */
+/* Runs on the server's loop, for a call of an instance: only this thread may look at the server. */
 static void on_freed(ps_event *self, bool ok)
 {
     ps_call *call = PS_CONTAINER_OF(self, ps_call, matched);

@@ -60,7 +60,7 @@ static void answer(ps_event *event, bool ok)
 {
     ps_task *task = PS_CONTAINER_OF(event, ps_task, event);
 
-    (void)ok; /* a loop that stops frees what tasks hold, as usual */
+    (void)ok; /* if the loop stops, `done` still frees what the task holds */
     task->done(task);
 }
 
@@ -86,7 +86,8 @@ static void *serve(void *arg)
             task->run(task);
             pthread_mutex_lock(&tasks->lock);
         }
-        advance(tasks, task->strand); /* before the answer, which may free the strand */
+        /* before the answer is posted, because it may free the strand */
+        advance(tasks, task->strand);
         /* under the lock, so that it comes before the answer of the next task */
         ps_loop_post(tasks->loop, &task->event);
     }
