@@ -24,7 +24,7 @@ typedef struct field {
     const char *flag;
     const char *path;
     const char *choice; /* path of the plugin choice that the flag names; NULL: it names none */
-    const char *local;  /* path, where workers step by optimizer.local; NULL: the same */
+    const char *local;  /* path of the field if workers step by optimizer.local; NULL: `path` */
     /* Refuse 0: on the wire it means the default, which is not what the user asked for. */
     bool zero_is_unset;
 } field;
@@ -44,8 +44,8 @@ typedef struct field {
         .choice = choice_path                                                                      \
     }
 
-/* A flag of the rule that learns: the workers' own if they step by themselves, else the servers'.
- */
+/* A flag of the learning rule: the workers' own rule if they step by themselves, else the
+ * servers'. */
 #define LEARNS(member, text, tail, choice_path)                                                    \
     {                                                                                              \
         .offset = offsetof(ps_spec_flags, member), .flag = (text), .path = "optimizer.rule" tail,  \
@@ -55,7 +55,8 @@ typedef struct field {
 static const field fields[] = {
     FLAG(title, "--title", "title"),
     FLAG(preset, "--preset", "preset"),
-    FLAG(pservers, "--pservers", "pservers"), /* 0: an exchange among workers, check_servers */
+    /* --pservers 0 asks for an exchange among workers: check_servers */
+    FLAG(pservers, "--pservers", "pservers"),
     COUNT(worker_threads, "--worker-threads", "worker_threads"),
     COUNT(epochs, "--epochs", "epochs"),
     FLAG(max_steps, "--max-steps", "max_steps"),
@@ -145,7 +146,7 @@ static bool is_zero(const char *text)
     return text[0] != '\0' && text[strspn(text, "0")] == '\0';
 }
 
-/* Sets the fields of the flags: those of the rule that learns, or all others. */
+/* Sets the fields of the flags: those of the learning rule if `that_learn`, else all others. */
 static void set_fields(Psgd__V1__JobSpec *spec, const ps_spec_flags *flags, bool that_learn,
                        bool is_local, ps_error *error)
 {
@@ -238,8 +239,8 @@ static void check_servers(const Psgd__V1__JobSpec *spec, const ps_spec_flags *fl
     }
 }
 
-/* Sets the flags. Which rule --lr and --optimizer mean depends on the update, which --set may
- * name; --set itself is the last. */
+/* Sets the fields of all flags. The update decides which rule --lr and --optimizer mean, and --set
+ * may name the update. The fields of --set are set last. */
 static void set_flags(Psgd__V1__JobSpec *spec, const ps_spec_flags *flags, ps_error *error)
 {
     Psgd__V1__JobSpec *whole;

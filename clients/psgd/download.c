@@ -25,7 +25,7 @@ typedef struct saved {
     char *name;
     uint64_t size;
     char sha256[PS_SHA256_HEX_BYTES];
-    bool is_verified; /* against the server's checksum */
+    bool is_verified; /* compared with the server's checksum */
 } saved;
 
 typedef struct download {
@@ -135,7 +135,7 @@ static ps_status finish(download *d, const Psgd__V1__Artifact *artifact)
     d->is_open = false;
     st = ps_file_writer_commit(&d->writer);
     if (ps_is_ok(&st)) {
-        d->name = NULL; /* owned by the list now */
+        d->name = NULL; /* the list owns it now */
         d->n_saved++;
     }
     return st;
@@ -154,7 +154,7 @@ static ps_status take_chunk(download *d, const Psgd__V1__ReclaimLogsResponse *ch
                        PS_SHORT(artifact == NULL ? "" : artifact->name, 60));
     }
     if (is_saved(d, artifact->name)) {
-        return ps_ok(); /* sent again after a loss */
+        return ps_ok(); /* sent again after a broken stream */
     }
     if (d->name == NULL) {
         st = begin(d, artifact);

@@ -14,7 +14,7 @@
 typedef struct evaluation {
     ps_eval_model model;
     const char *export_path;
-    /* State while it runs. */
+    /* State during the evaluation. */
     ps_cli *cli;
     ps_evaluation said;
     ps_event next;

@@ -64,7 +64,7 @@ static bool is_usual(const Psgd__V1__GetServerInfoResponse *info, const char *ki
     return plugins > 2 && named == plugins && 2 * same > plugins;
 }
 
-/* Returns whether no plugin of the kind before `of` has this very number. */
+/* Returns whether `of` is the first plugin of the kind with exactly this number. */
 static bool is_first(const Psgd__V1__GetServerInfoResponse *info, const Psgd__V1__Plugin *of,
                      const Psgd__V1__PluginParam *p)
 {
@@ -146,7 +146,7 @@ static void show_plugins(const Psgd__V1__GetServerInfoResponse *info, const char
 static void show_disk(const Psgd__V1__DiskInfo *disk)
 {
     if (disk->free_bytes == UINT64_MAX) {
-        return; /* unknown */
+        return; /* the time is unknown */
     }
     printf("disk        %" PRIu64 " MiB free", disk->free_bytes >> 20);
     if (disk->is_low) {

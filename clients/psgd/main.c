@@ -99,7 +99,7 @@ static ps_status probe(const char *said, int64_t timeout_us, char target[PS_ADDR
 typedef struct interrupt {
     ps_event event;
     ps_cli *cli;
-    atomic_bool has_loop; /* the event may be posted */
+    atomic_bool has_loop; /* the loop exists, so the event may be posted */
 } interrupt;
 
 static void on_interrupt(ps_event *self, bool ok)
@@ -178,7 +178,7 @@ static void print_help(const ps_command *command)
     ps_strbuf_fini(&text);
 }
 
-/* Takes the options before the subcommand, unless they are repeated behind it. */
+/* Takes the options before the subcommand, unless they are repeated after it. */
 static void take_general(ps_cli *cli, const ps_general *own)
 {
     const ps_config *config = cli->config;

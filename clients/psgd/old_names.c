@@ -28,7 +28,7 @@ static const struct {
     {"--data", "cifar", "cifar10"},
 };
 
-/* Flags whose values are plugins. --preset is not of a kind. */
+/* Flags whose values are names of plugins. */
 static const struct {
     const char *flag;
     const ps_kind *kind;
@@ -100,13 +100,13 @@ const char *ps_old_value(const char *flag, const char *value, bool tells)
 
 /* --- flags -------------------------------------------------------------------- */
 
-/* A flag that is another one today. Names are those behind the dashes; `_` counts as `-`. */
+/* Old flags and those that replace them. Names are without the dashes; `_` counts as `-`. */
 static const struct {
     const char *old;
-    char letter;           /* 0: none */
-    const char *value;     /* of this value alone; NULL: of any */
-    const char *now;       /* "": nothing any more */
-    const char *now_value; /* NULL: the same value */
+    char letter;           /* short form; 0: none */
+    const char *value;     /* only for this value; NULL: for any */
+    const char *now;       /* "": there is no such flag any more */
+    const char *now_value; /* NULL: the given value */
 } flags[] = {
     {"psgd", 0, "ssgd", "--consistency", "bsp"},
     {"psgd", 0, "asgd", "--consistency", "asp"},
@@ -131,11 +131,11 @@ static const struct {
     {"trainer-count", 0, NULL, "--worker-threads", NULL},
 };
 
-/* What is known of the whole list. */
+/* Facts about the whole list of arguments. */
 typedef struct translation {
     ps_old_args *out;
-    bool has_codec;   /* a --codec that became a preset: it decides, not --server-codec */
-    uint64_t workers; /* 0: not said as a number */
+    bool has_codec;   /* a --codec that became a preset, which decides about --server-codec too */
+    uint64_t workers; /* 0: not given as a number */
     char preset[NAME_BYTES];
 } translation;
 
@@ -151,13 +151,13 @@ static bool is_name(const char *text, size_t n, const char *name)
     return i == n && name[i] == '\0';
 }
 
-/* An argument as flag and value. */
+/* An argument, split into flag and value. */
 typedef struct flag {
     const char *text;  /* the argument */
-    const char *name;  /* behind the dashes */
+    const char *name;  /* without the dashes */
     size_t n;          /* bytes of the name */
     const char *value; /* NULL: there is none */
-    int used;          /* arguments that it takes */
+    int used;          /* number of arguments that flag and value take */
 } flag;
 
 static flag read_flag(char *const *argv, int argc, int at)
@@ -209,7 +209,7 @@ static void give(translation *t, const flag *f, const char *now, const char *val
     }
 }
 
-/* "sgq" of "sgq.SGQClient", in small letters if there is no preset of that case. */
+/* Writes the part of the text before its first dot: "sgq" of "sgq.SGQClient". */
 static void module_of(const char *text, char name[NAME_BYTES])
 {
     snprintf(name, NAME_BYTES, "%.*s", (int)strcspn(text, "."), text);
@@ -238,7 +238,7 @@ static bool is_codec(const char *name)
     return s.exact != NULL || s.similar != NULL;
 }
 
-/* --codec and -C with the name of a client: today a preset, if it is no codec. */
+/* Replaces --codec or -C with the name of a client by the preset, if no codec has this name. */
 static bool take_codec(translation *t, const flag *f)
 {
     bool is_old = f->n == 1 || strchr(f->value, '.') != NULL;
@@ -257,7 +257,7 @@ static bool take_codec(translation *t, const flag *f)
     return false;
 }
 
-/* The global batch, of which each worker has its share. */
+/* Replaces the global batch by each worker's share. */
 static bool take_batch(translation *t, const flag *f)
 {
     char text[NAME_BYTES];
@@ -288,7 +288,7 @@ static bool is_negative(const char *value)
     return value[0] == '-' && ps_scalar_double(value, &x) && x < 0;
 }
 
-/* A negative rate. */
+/* Replaces a negative rate by --maximise and the positive rate. */
 static void take_ascent(translation *t, const flag *f)
 {
     fprintf(stderr, "psgd: --%.*s %s is --maximise --lr %s today\n", (int)f->n, f->name, f->value,
@@ -298,7 +298,7 @@ static void take_ascent(translation *t, const flag *f)
     add_owned(t->out, f->value + 1);
 }
 
-/* Returns whether the flag was an old one, which today's in the list replace. */
+/* Returns whether the flag was an old one; then today's flags are in the list instead. */
 static bool translate(translation *t, const flag *f)
 {
     if (f->value == NULL) {
@@ -348,7 +348,7 @@ static bool translate(translation *t, const flag *f)
     return false;
 }
 
-/* What later flags of the list say of earlier ones. */
+/* Collects the facts that a flag needs from the rest of the list. */
 static void look_ahead(translation *t, int argc, char *const *argv)
 {
     for (int i = 1; i < argc; i++) {

@@ -19,14 +19,14 @@ enum { FLUSH_BYTES = 1 << 16 };
 typedef struct prediction {
     ps_eval_model model;
     const char *csv_path, *output_path;
-    /* State while it runs. */
+    /* State during the prediction. */
     ps_cli *cli;
     ps_predict_csv *csv; /* NULL: the samples are those of the data set */
     ps_file_writer writer;
-    bool is_open;   /* the writer */
-    ps_strbuf text; /* not yet written */
+    bool is_open;   /* the writer is open */
+    ps_strbuf text; /* text that is not yet written */
     double *p;      /* outputs of a sample */
-    uint64_t done;  /* samples */
+    uint64_t done;  /* samples done */
     ps_event next;
 } prediction;
 

@@ -125,7 +125,7 @@ void ps_show_files(const Psgd__V1__Job *job)
     free(files);
 }
 
-/* As a job file has it: JSON is YAML too. */
+/* Shows the specification as a job file, in JSON, which is YAML too. */
 static void show_spec(const Psgd__V1__Job *job)
 {
     json_t *json;
@@ -173,7 +173,7 @@ void ps_show_worker(const Psgd__V1__Job *job, const Psgd__V1__WorkerProgress *wo
 {
     char loss[PS_SHOW_BYTES], accuracy[PS_SHOW_BYTES] = "";
 
-    if (!isnan(worker->accuracy)) { /* targets are classes */
+    if (!isnan(worker->accuracy)) { /* only classes have an accuracy */
         snprintf(accuracy, sizeof accuracy, "  acc %.3f", worker->accuracy);
     }
     snprintf(text, cap, "  worker %u %s  step %llu  loss %s%s  waited %.1f s%s%s", worker->rank,

@@ -159,11 +159,11 @@ static void fill_parts(const Psgd__V1__Progress *p, bool is_short, char parts[PA
              share * 100, (unsigned long long)p->step, (unsigned long long)p->total_steps);
     snprintf(parts[P_LOSS], PART_BYTES, "loss %s", ps_show_number(p->loss, is_short ? 3 : 4, loss));
     parts[P_ACCURACY][0] = '\0';
-    if (!isnan(p->accuracy)) { /* targets are classes */
+    if (!isnan(p->accuracy)) { /* only classes have an accuracy */
         snprintf(parts[P_ACCURACY], PART_BYTES, "acc %.3f", p->accuracy);
     }
     parts[P_RATE][0] = '\0';
-    if (p->samples_per_second >= 0.5) { /* not while it evaluates or waits */
+    if (p->samples_per_second >= 0.5) { /* not during an evaluation or a wait */
         snprintf(parts[P_RATE], PART_BYTES, is_short ? "%s/s" : "%s samples/s",
                  ps_show_rate(p->samples_per_second, rate));
     }

@@ -27,7 +27,7 @@ typedef struct training {
     ps_live live;
     ps_timer tick;
     ps_event over;
-    uint64_t sequence; /* of the events that were shown */
+    uint64_t sequence; /* number of the newest event that was shown */
     char id[ID_BYTES];
 } training;
 
@@ -134,7 +134,7 @@ static const char *show_shape(const ps_shape *shape, char text[PS_SHOW_BYTES])
     return text;
 }
 
-/* The summary of the model: its variables in order, as codec.variables names them. */
+/* Shows the model's variables in order, by the names that codec.variables uses. */
 static void show_variables(const ps_plan *plan)
 {
     const ps_layout *layout = &plan->layout;

@@ -36,7 +36,7 @@ static void show_end(const ps_watch *w, const Psgd__V1__Job *job)
     printf("  %s get %s\n", self, w->job_id);
 }
 
-/* Shows the job as it is at its end, or when the user stops watching. */
+/* Shows the job at its end, or when the user stops watching. */
 static void on_job(void *arg, const ps_error *error, const ProtobufCMessage *reply)
 {
     ps_watch *w = arg;
@@ -76,7 +76,7 @@ static void ask_for_job(ps_watch *w)
     ps_cli_call(w->cli, "GetJob", &request.base, on_job, w);
 }
 
-/* Shows the workers. What failed is asked for again later. */
+/* Shows the workers. After a failure they are requested again later. */
 static void on_workers(void *arg, const ps_error *error, const ProtobufCMessage *reply)
 {
     const Psgd__V1__GetJobResponse *answer = (const Psgd__V1__GetJobResponse *)reply;

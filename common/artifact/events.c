@@ -14,7 +14,7 @@ typedef Tensorboard__Summary__Value value;
 
 struct ps_events {
     ps_outlet out;
-    value *values, **list; /* `cap` values; their memory is reused */
+    value *values, **list; /* `cap` elements; their memory is reused */
     size_t cap;
 };
 

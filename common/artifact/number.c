@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A program that uses the library may have called setlocale. printf then writes another decimal
- * mark, of one byte or more. */
+/* The caller of the library may have called setlocale; printf then writes another decimal mark, of
+ * one byte or more. */
 void ps_number_put_point(char *text)
 {
     size_t before = strspn(text, "-0123456789");

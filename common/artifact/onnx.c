@@ -18,7 +18,7 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "raw_data has our byte
 
 enum { IR_VERSION = 7, OPSET = 13 };
 
-static const uint64_t bytes_max = INT32_MAX; /* protobuf's bound of any message */
+static const uint64_t bytes_max = INT32_MAX; /* protobuf's limit for a message */
 
 /* Returns an empty message, which is freed with the message that it is put into. */
 static void *make(const ProtobufCMessageDescriptor *type)

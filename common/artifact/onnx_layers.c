@@ -94,7 +94,7 @@ static void write_hard_tanh(ps_onnx_graph *g, const ps_onnx_layer *l)
     ps_onnx_in(g, high);
 }
 
-/* Softmax over all values of a sample. */
+/* Writes Softmax over all values of a sample. */
 static void write_softmax(ps_onnx_graph *g, const ps_onnx_layer *l)
 {
     char rows[PS_ONNX_NAME_MAX], flat[PS_ONNX_NAME_MAX];
@@ -145,7 +145,7 @@ static void write_add(ps_onnx_graph *g, const ps_onnx_layer *l)
     put_inputs(g, l);
 }
 
-/* The first dimension of a sample is the second of a batch. */
+/* Concatenates the first dimension of samples, which is the second one of a batch. */
 static void write_concat(ps_onnx_graph *g, const ps_onnx_layer *l)
 {
     ps_onnx_node(g, "Concat", l->out);
@@ -175,7 +175,7 @@ static void write_shortcut(ps_onnx_graph *g, const ps_onnx_layer *l)
     int64_t stride = (int64_t)number(l, "stride");
     const int64_t from[2] = {0, 0}, to[2] = {l->plan->in.dim[1], l->plan->in.dim[2]};
     const int64_t along[2] = {2, 3}, steps[2] = {stride, stride};
-    /* Padding before and behind, for batch, channels, rows and columns. */
+    /* Padding before and after batch, channels, rows and columns. */
     const int64_t zeros[8] = {0, 0, 0, 0, 0, l->plan->out.dim[0] - (int64_t)l->plan->in.dim[0],
                               0, 0};
     char name[PS_ONNX_NAME_MAX], taken[PS_ONNX_NAME_MAX];
@@ -196,7 +196,7 @@ static void write_shortcut(ps_onnx_graph *g, const ps_onnx_layer *l)
     ps_onnx_in(g, ps_onnx_name(l, "zeros", name));
 }
 
-/* Ids are float32 like all inputs. */
+/* Casts ids to integers first: they are float32 like all inputs. */
 static void write_embedding(ps_onnx_graph *g, const ps_onnx_layer *l)
 {
     char ids[PS_ONNX_NAME_MAX], rows[PS_ONNX_NAME_MAX];
@@ -211,7 +211,7 @@ static void write_embedding(ps_onnx_graph *g, const ps_onnx_layer *l)
     ps_onnx_int(g, "axis", 0);
 }
 
-/* (N, K, E) times (N, 1, E), summed over E. */
+/* Writes (N, K, E) * (N, 1, E), summed over E. */
 static void write_dots(ps_onnx_graph *g, const ps_onnx_layer *l)
 {
     static const int64_t last = 2;
@@ -239,7 +239,7 @@ static void put_window(ps_onnx_graph *g, int64_t kernel, int64_t stride, int64_t
     ps_onnx_ints(g, "pads", (const int64_t[]){padding, padding, padding, padding}, 4);
 }
 
-/* W (F, C, K, K) is in ONNX's order. Without a bias there is one variable less. */
+/* W (F, C, K, K) has ONNX's layout already. Without a bias there is one variable less. */
 static void write_conv2d(ps_onnx_graph *g, const ps_onnx_layer *l)
 {
     ps_onnx_node(g, "Conv", l->out);

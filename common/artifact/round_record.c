@@ -104,9 +104,9 @@ ps_status ps_rounds_close(ps_rounds *rounds)
 
 /* ---- All parts ---- */
 
-/* Reads one part, an entry ahead. */
+/* Reads one part. Always holds the next entry. */
 typedef struct reader {
-    FILE *file; /* NULL: there is none, or it has ended */
+    FILE *file; /* NULL: the part does not exist, or has ended */
     ps_round_entry next;
 } reader;
 
@@ -201,7 +201,7 @@ static void open_part(merging *m, uint32_t rank)
     advance(m, rank);
 }
 
-/* ",7" of a number, "," of one that there is not. */
+/* Appends a cell: ",7" if there is a number, else ",". */
 static void put_cell(merging *m, bool has, double x)
 {
     char text[PS_NUMBER_BYTES];
@@ -243,7 +243,7 @@ static bool is_in(const merging *m, uint32_t rank, uint64_t round)
 /* Sums over the ranks of a round. */
 typedef struct totals {
     uint64_t steps, bytes_up, bytes_down;
-    double time_s; /* the last one's */
+    double time_s; /* the latest of the ranks */
     double loss_sum, compute_s, exchange_s, wait_s, test_loss, values[PS_ROUND_METRICS_MAX];
     uint32_t ranks, exchanged, evaluated;
 } totals;
@@ -262,7 +262,7 @@ static totals sum_up(const merging *m, uint64_t round)
         sum.steps += e->steps;
         sum.bytes_up += e->bytes_up;
         sum.bytes_down += e->bytes_down;
-        sum.time_s = fmax(sum.time_s, e->time_s); /* of a NaN the other */
+        sum.time_s = fmax(sum.time_s, e->time_s); /* fmax ignores a NaN */
         sum.loss_sum += e->steps > 0 ? e->loss * (double)e->steps : 0;
         sum.compute_s += e->compute_s;
         sum.wait_s += e->wait_s;

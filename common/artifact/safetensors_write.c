@@ -95,7 +95,7 @@ static ps_status put_from(output *out, const ps_tensor_source *source, uint64_t 
     return st;
 }
 
-/* Writes the header and the values: those of the source, or with NULL those of the tensors. */
+/* Writes the header and the values: those of the source, or if it is NULL those of the tensors. */
 static ps_status put_all(output *out, const ps_strbuf *json, const ps_tensor *tensors, size_t count,
                          const ps_tensor_source *source)
 {

@@ -156,7 +156,8 @@ static ps_status check_surplus(const ps_safetensors *file, const ps_variable *va
     return ps_ok();
 }
 
-/* Returns the end of the path, so that the reason behind it fits into the message. */
+/* Returns the end of the file's name, at most 40 bytes, so that the reason fits into the message
+ * too. */
 static const char *short_name(const char *path)
 {
     const char *slash = strrchr(path, '/'), *name = slash == NULL ? path : slash + 1;

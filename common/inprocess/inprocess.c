@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* inprocess.c - see inprocess.h: making, starting, stopping. */
+/* inprocess.c - see inprocess.h: creates, starts and stops a job. */
 #include "common/inprocess/inprocess_impl.h"
 
 #include "common/artifact/weights.h"
@@ -46,7 +46,7 @@ static ps_status draw_weights(const ps_plan *plan, float *block)
 
 enum { PATH_BYTES = 1024 };
 
-/* A file that the job starts from. */
+/* Finds the file of a model to start from. */
 static ps_status find_init(const ps_inprocess_job *run, const char *from, char path[PATH_BYTES])
 {
     if (ps_init_from_job(from) != NULL) {
@@ -59,7 +59,7 @@ static ps_status find_init(const ps_inprocess_job *run, const char *from, char p
     return ps_path_below(path, PATH_BYTES, run->conf.data_path, from);
 }
 
-/* The rows that sparse tables start from. */
+/* Reads the rows from which sparse tables start. */
 static ps_status read_tables(ps_inprocess_job *run)
 {
     char *const *from, found[PS_TABLE_INITS][PATH_BYTES];
@@ -92,7 +92,7 @@ static ps_status read_weights(const ps_inprocess_job *run, float *block)
     return ps_wrap(st, "init_from");
 }
 
-/* The weights of clock 0, as the coordinator would send them. */
+/* Makes the weights of clock 0, as a coordinator would. */
 static ps_status make_weights(const ps_inprocess_job *run, float **out)
 {
     size_t count = run->plan->layout.param_count;
@@ -135,7 +135,7 @@ static ps_wire_attempt attempt_of(const ps_inprocess_job *run)
                              .layout_hash = run->plan->layout.hash};
 }
 
-/* The exchange through the server. */
+/* Creates a worker's exchange through the server. */
 static void connect(ps_inprocess_job *run, inprocess_worker *w)
 {
     ps_direct_conf direct = {
@@ -154,7 +154,7 @@ static void connect(ps_inprocess_job *run, inprocess_worker *w)
         .rank = w->rank,
         .incarnation = 1,
         .transport = ps_direct_transport_create(&direct),
-        /* All may have to wait for one thread. */
+        /* A worker may have to wait for all others, which take turns on one thread. */
         .patience_us =
             (int64_t)run->plan->spec->timeouts->step_ms * 1000 * run->plan->spec->workers,
         .weights = w->weights,
@@ -194,7 +194,8 @@ static void gone(ps_event *self, bool ok)
 
 static void drop_exchange(inprocess_worker *w)
 {
-    ps_event done = {.fire = gone}; /* it fires before stop returns: there is no other thread */
+    /* ps_wire_client_stop fires it before it returns, as all runs on this thread */
+    ps_event done = {.fire = gone};
 
     if (w->exchange != NULL && w->transport != NULL) {
         ps_direct_transport_attend(w->transport, NULL);
@@ -204,7 +205,7 @@ static void drop_exchange(inprocess_worker *w)
     }
 }
 
-/* The last worker takes the block, the others have copies. */
+/* Creates a worker. The last one takes the block of weights, the others get copies. */
 static ps_status make_worker(ps_inprocess_job *run, uint32_t rank, float **weights)
 {
     inprocess_worker *w = &run->workers[rank];
@@ -343,8 +344,8 @@ void ps_inprocess_job_destroy(ps_inprocess_job *run)
     free(run);
 }
 
-/* Of the servers, beside values, state and sums of a clock: the heads of rows that there are from
- * the start, and two bits of each for every worker. */
+/* Returns the bytes that servers need for rows that exist from the start, beside values, state and
+ * sums of a clock: the heads of the rows, and two bits of each row for every worker. */
 static size_t memory_of_rows(const ps_plan *plan)
 {
     uint32_t slots = plan->optim_on_server ? (uint32_t)plan->optim->slots : 0;
@@ -382,12 +383,12 @@ ps_inprocess_job_memory ps_inprocess_job_get_memory(const ps_inprocess_job *run)
         }
     }
     kept += plan->optim_on_server ? plan->optim->slots : 0;
-    kept += plan->policy->closes != NULL && run->worker_count > 1; /* the sum of a clock */
+    kept += plan->policy->closes != NULL && run->worker_count > 1; /* the open sum of a clock */
     sum.servers += run->server != NULL ? kept * block + memory_of_rows(plan) : 0;
     return sum;
 }
 
-/* On the trainer's thread. */
+/* Called on the trainer's thread. */
 static void on_done(void *arg)
 {
     inprocess_worker *w = arg;
@@ -396,7 +397,7 @@ static void on_done(void *arg)
 
     if (!ps_is_ok(&st) && st.code != PS_CANCELLED) {
         ps_log(PS_LOG_ERROR, "psgd", "worker %u: %s", w->rank, st.text);
-        ps_inprocess_job_stop(run); /* the others would wait for it */
+        ps_inprocess_job_stop(run); /* the others would wait for this worker for ever */
     }
     if (run->mail != NULL) {
         ps_inprocess_mesh_leave(w->exchange);
@@ -441,7 +442,7 @@ ps_status ps_inprocess_job_start(ps_inprocess_job *run)
         atomic_fetch_sub(&run->running, run->worker_count - started);
     }
     if (atomic_fetch_sub(&run->running, 1) == 1) {
-        run->conf.done(run->conf.arg); /* they were faster than we */
+        run->conf.done(run->conf.arg); /* all workers ended before the last one was started */
     }
     return st;
 }
@@ -462,7 +463,8 @@ void ps_inprocess_job_stop(ps_inprocess_job *run)
     }
 }
 
-/* The first failure in the order of ranks; that it was stopped only if nothing else was. */
+/* Returns the first failure in the order of ranks. A worker's stop counts only if no worker failed
+ * otherwise. */
 static ps_status result_of(const ps_inprocess_job *run)
 {
     ps_status all = ps_ok();

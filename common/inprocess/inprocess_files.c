@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* inprocess_files.c - see inprocess.h: the files of a job, those that its coordinator and
- * its nodes would have left. */
+/* inprocess_files.c - see inprocess.h: writes the files that a coordinator and nodes would leave
+ * of a job. */
 #include "common/inprocess/inprocess_impl.h"
 
 #include "common/artifact/events.h"
@@ -37,7 +37,7 @@ enum { PATH_BYTES = 1280, FILES_OF_WORKER = 6, FILES_OF_JOB = 5, LOG_BYTES_MAX =
 
 /* --- the log ------------------------------------------------------------------ */
 
-/* What cannot be written is left out: there is nobody to tell. */
+/* Writes a line of the log. A failure is ignored, because it could be reported nowhere. */
 static void add_line(void *arg, ps_log_level level, const char *line)
 {
     ps_inprocess_job *run = arg;
@@ -148,7 +148,7 @@ static ps_status list_workers(ps_inprocess_job *run)
 
 /* --- the files ---------------------------------------------------------------- */
 
-/* Makes the record of rounds of the workers' parts, which are removed. */
+/* Merges the workers' parts of the record of rounds, and removes the parts. */
 static ps_status write_rounds(ps_inprocess_job *run)
 {
     char **paths = ps_xcalloc(run->worker_count, sizeof *paths);
@@ -183,7 +183,7 @@ static ps_status write_rounds(ps_inprocess_job *run)
     }
     for (uint32_t i = 0; i < run->worker_count; i++) {
         if (ps_is_ok(&st) && paths[i] != NULL) {
-            (void)unlink(paths[i]); /* there is none of a job that did not begin */
+            (void)unlink(paths[i]); /* no part exists if the job did not begin */
         }
         free(paths[i]);
     }
@@ -196,7 +196,7 @@ static ps_status add_bytes(void *arg, const void *bytes, size_t len)
     return ps_file_writer_add(arg, bytes, len);
 }
 
-/* The sparse tables, each with the rows of all servers. */
+/* Writes the sparse tables, each with the rows of all servers. */
 static ps_status write_tables(ps_inprocess_job *run)
 {
     const ps_plan *plan = run->plan;
@@ -238,8 +238,9 @@ static bool is_finite(const float *values, size_t n)
     return true;
 }
 
-/* Nobody trains any more. The servers' weights go into worker 0's block; without servers its own
- * are there. Of a job that was stopped or failed, variables may be a step apart. */
+/* Writes the model, after training has ended. The servers' weights are copied into worker 0's
+ * block; without servers the block has them already. If the job was stopped or failed, variables
+ * may differ by a step. */
 static ps_status write_model(ps_inprocess_job *run)
 {
     const ps_layout *layout = &run->plan->layout;
@@ -285,7 +286,7 @@ static json_t *rank_json(ps_inprocess_job *run, uint32_t rank)
     return ps_pb_to_json(&progress.base, PS_PB_DEFAULTS);
 }
 
-/* Counts what the servers did, before the model's file takes their slices. */
+/* Reads the servers' counters, before the model's file takes the servers' slices. */
 static void count_servers(ps_inprocess_job *run)
 {
     ps_counts *counts = &run->server_counts;
@@ -310,7 +311,7 @@ static void count_servers(ps_inprocess_job *run)
         }
     }
     counts->v[PS_COUNT_VERSION] = isinf(version) ? 0 : version;
-    for (uint32_t i = 0; i < run->worker_count; i++) { /* servers get what workers send */
+    for (uint32_t i = 0; i < run->worker_count; i++) { /* a server receives what workers send */
         ps_counts worker = inprocess_counts_of(run, &run->workers[i]);
 
         for (size_t k = PS_COUNT_BYTES_UP; k <= PS_COUNT_MESSAGES_DOWN; k++) {
@@ -328,12 +329,13 @@ static json_t *servers_json(ps_inprocess_job *run)
     counters.staleness_bins = run->staleness_bins;
     counters.n_staleness_bins = PS_STALENESS_BINS;
     json = ps_pb_to_json(&counters.base, PS_PB_DEFAULTS);
-    json_object_del(json, "workers"); /* all servers together have no shares */
+    /* the entry is for all servers together, so it has no shares */
+    json_object_del(json, "workers");
     return json;
 }
 
-/* Returns what each worker did, and all servers together, if there are any; as the coordinator's
- * summary has it. */
+/* Returns the counters of each worker, and of all servers together if there are any, in the form of
+ * the coordinator's summary. */
 static json_t *nodes_json(ps_inprocess_job *run)
 {
     json_t *nodes = json_array();
@@ -363,7 +365,7 @@ static ps_status write_summary(ps_inprocess_job *run)
     if (!ps_is_ok(&st)) {
         return st;
     }
-    job.n_artifacts = 0; /* the manifest has them */
+    job.n_artifacts = 0; /* the manifest lists them */
     root = ps_pb_to_json(&job.base, PS_PB_TERSE);
     json_object_set_new(root, "seconds",
                         json_real((double)(run->ended_wall_us - run->began_wall_us) * 1e-6));
@@ -427,12 +429,12 @@ ps_status inprocess_write_files(ps_inprocess_job *run)
     if (ps_is_ok(&st)) {
         st = write_rounds(run);
     }
-    /* Without servers worker 0 has left it, if the job is whole. */
+    /* Without servers worker 0 has written the model already, if the job is complete. */
     if (ps_is_ok(&st) && (run->server != NULL || !ps_is_ok(&run->result))) {
         st = write_model(run);
         if (!ps_is_ok(&st) && !ps_is_ok(&run->result)) {
             ps_log(PS_LOG_WARN, "psgd", "%s", st.text);
-            st = ps_ok(); /* why the job failed is said; the rest is still to be written */
+            st = ps_ok(); /* the job's own failure was logged; the other files are still written */
         }
     }
     ps_log(PS_LOG_INFO, "psgd", "job %s: %s", run->conf.job_id,

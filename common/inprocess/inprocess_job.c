@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* inprocess_job.c - see inprocess.h: the job as users see it, summed up over the workers. */
+/* inprocess_job.c - see inprocess.h: the job's message for users, summed up over the workers. */
 #include "common/inprocess/inprocess_impl.h"
 
 #include "common/base/clock.h"
@@ -81,8 +81,8 @@ static void put_results(ps_inprocess_job *run, double loss, const double *values
     }
 }
 
-/* Sets the result to the last evaluation: means over the workers' own last ones, when all have done
- * one, or one of their shares. */
+/* Sets the result to the last evaluation that all workers have done: the mean of theirs, or the sum
+ * of their shares. */
 static void take_results(ps_inprocess_job *run)
 {
     const ps_plan *plan = run->plan;
@@ -115,7 +115,7 @@ static void set_time(Google__Protobuf__Timestamp *time, int64_t wall_us)
     time->nanos = (int32_t)(wall_us % 1000000) * 1000;
 }
 
-/* Not getrusage: that also counts what the process was before its exec. */
+/* Not getrusage(), which also counts the memory of the process before exec. */
 uint64_t ps_inprocess_job_peak_bytes(void)
 {
     FILE *status = fopen("/proc/self/status", "re");

@@ -9,10 +9,10 @@
 #include <stdlib.h>
 
 typedef struct inbox {
-    pthread_mutex_t mutex; /* guards all below */
-    ps_packet **packets;   /* (count): in the order in which they came */
+    pthread_mutex_t mutex; /* guards the members below */
+    ps_packet **packets;   /* (count) in the order of arrival */
     size_t count, cap;
-    ps_gate *gate; /* of the worker, to be nudged; NULL: it is gone */
+    ps_gate *gate; /* of the worker, which is nudged; NULL: the worker has ended */
 } inbox;
 
 struct ps_inprocess_mail {
@@ -25,7 +25,7 @@ typedef struct inprocess_mesh {
     ps_mesh_worker me;
     ps_inprocess_mail *mail;
     ps_turn turn;
-    ps_packet **taken; /* (taken_cap): out of the inbox, for one round */
+    ps_packet **taken; /* (taken_cap) packets taken out of the inbox at once */
     size_t taken_cap;
 } inprocess_mesh;
 
@@ -87,7 +87,8 @@ static void put(inbox *box, ps_packet *packet)
     pthread_mutex_unlock(&box->mutex);
 }
 
-/* Packets of steps up to `clock`, in order, into x->taken; those of later ones stay. */
+/* Moves the packets of steps up to `clock` from the inbox to x->taken, in order. Leaves later ones.
+ * Returns their number. */
 static size_t take(inprocess_mesh *x, uint64_t clock)
 {
     inbox *box = &x->mail->inboxes[x->me.self];
@@ -110,7 +111,7 @@ static size_t take(inprocess_mesh *x, uint64_t clock)
     return n;
 }
 
-/* --- the machine --------------------------------------------------------------- */
+/* --- The machine --------------------------------------------------------------- */
 
 static uint64_t bytes_of(const ps_packet *packet)
 {
@@ -134,7 +135,8 @@ static void hand_out(inprocess_mesh *x)
     atomic_store(&x->base.count.float32_down, c->values_taken * sizeof(float));
 }
 
-/* Takes what there is; false: something of it was wrong. */
+/* Gives the machine all packets that have arrived. *any: there was one. Fails if a packet was
+ * wrong. */
 static ps_status take_all(inprocess_mesh *x, bool *any)
 {
     size_t n = take(x, x->me.next);
@@ -154,7 +156,7 @@ static ps_status take_all(inprocess_mesh *x, bool *any)
     return st;
 }
 
-/* As far as it goes now. */
+/* Takes packets and sends answers as long as there are any. */
 static void work(inprocess_mesh *x)
 {
     bool again = true;
@@ -171,7 +173,7 @@ static void work(inprocess_mesh *x)
     }
 }
 
-/* For the gate: in a wait for the weights of a clock. */
+/* Called by the gate while the trainer waits for the weights of a clock. */
 static int64_t fetch(void *arg, uint64_t clock, bool is_thorough)
 {
     inprocess_mesh *x = arg;
@@ -186,7 +188,7 @@ static int64_t fetch(void *arg, uint64_t clock, bool is_thorough)
         ps_gate_fail(&x->me.gate, &st);
         return INT64_MAX;
     }
-    hand_out(x); /* of a rescue */
+    hand_out(x); /* packets of a rescue */
     return ps_mesh_deadline(x->me.mesh);
 }
 
@@ -200,20 +202,20 @@ static void wake(void *arg)
     ps_turn_take(&((inprocess_mesh *)arg)->turn);
 }
 
-/* --- the trainer's side -------------------------------------------------------- */
+/* --- The trainer's side -------------------------------------------------------- */
 
 static bool begin(ps_exchange *exchange, uint64_t clock, uint32_t block, bool is_last)
 {
     inprocess_mesh *x = of(exchange);
 
     if (ps_mesh_worker_is_new(&x->me, clock)) {
-        /* The step before must be over, and nobody else brings it to its end. */
+        /* Wait here for the end of the step before: only this thread can complete it. */
         if (!ps_gate_wait_weights(&x->me.gate, 0, x->me.plan->layout.variable_count, clock)) {
             return false;
         }
         ps_turn_pass(&x->turn);
     }
-    (void)is_last; /* a step ends when all blocks are in it */
+    (void)is_last; /* a step ends when it has all blocks */
     ps_mesh_worker_claim(&x->me, clock, block);
     return ps_gate_is_open(&x->me.gate);
 }
@@ -273,7 +275,7 @@ ps_status ps_inprocess_mesh_create(const ps_inprocess_mesh_conf *conf, ps_exchan
         .rank = conf->rank,
         .weights = conf->weights,
         .grad = conf->grad,
-        /* All may have to wait for one thread. */
+        /* A worker may have to wait for all others, which take turns on one thread. */
         .window_us = ps_plan_mesh(plan, conf->rank).window_us * plan->spec->workers,
     };
     ps_status st = ps_mesh_worker_init(&x->me, &me);

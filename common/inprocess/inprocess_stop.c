@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* inprocess_stop.c - see inprocess.h: evaluations of all workers together, and the early end of a
- * job that they or its time decide. */
+/* inprocess_stop.c - see inprocess.h: merges the evaluations of all workers, and ends a job early
+ * at its goal or after its time. */
 #include "common/inprocess/inprocess_impl.h"
 
 #include "common/base/clock.h"
@@ -68,8 +68,8 @@ bool inprocess_means(ps_inprocess_job *run, uint32_t number, double *loss, doubl
     return true;
 }
 
-/* Returns whether the last evaluation that all workers have done has reached stop_at. Mutex held.
- */
+/* Returns whether the last evaluation that all workers have done has reached stop_at. The caller
+ * holds the mutex. */
 static bool is_reached(ps_inprocess_job *run, const inprocess_worker *w)
 {
     double loss, values[PS_METRICS_MAX];
@@ -90,7 +90,8 @@ static bool is_reached(ps_inprocess_job *run, const inprocess_worker *w)
     return ps_stop_is_reached(run->plan, loss, values);
 }
 
-/* All workers end at the first clock that none of them has begun. Mutex held. */
+/* Lets all workers end at the first clock that none of them has begun. The caller holds the
+ * mutex. */
 static void end_early(ps_inprocess_job *run, ps_stop_cause cause)
 {
     uint64_t clock = 0;

@@ -17,9 +17,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OF_PRESET_BYTES = 240 }; /* of the words about a preset */
+enum { OF_PRESET_BYTES = 240 }; /* bytes of the part of an error that names a preset */
 
-/* Returns what `spec` has at a path as "spec.optimizer.rule.name"; NULL: nothing. */
+/* Returns the value of `spec` at a path such as "spec.optimizer.rule.name"; NULL: it has none. */
 static const json_t *value_at(const json_t *spec, const char *path)
 {
     const json_t *at = spec;
@@ -45,7 +45,7 @@ static const json_t *value_at(const json_t *spec, const char *path)
     return at;
 }
 
-/* Appends where a value comes from that the user did not give. */
+/* Appends the preset from which a value comes that the user did not give. */
 static void name_preset(const ps_check *check, const char *field, char *text, size_t cap)
 {
     const ps_preset *preset = check->given == NULL ? NULL : ps_preset_find(check->given->preset);
@@ -69,7 +69,7 @@ static void name_preset(const ps_check *check, const char *field, char *text, si
 
 void ps_check_bad(ps_check *check, const char *field, const char *fmt, ...)
 {
-    char text[512]; /* as of a ps_violation */
+    char text[512]; /* as long as the text of a ps_violation */
     va_list ap;
 
     va_start(ap, fmt);
@@ -116,7 +116,7 @@ typedef struct wanted {
     const char *name;
     ps_plugin found;
     bool is_there;
-    ps_strbuf names; /* of all */
+    ps_strbuf names; /* the names of all plugins of the kind */
     const char *all[NAMES_MAX];
     size_t count;
 } wanted;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* check_codec.c - a job's codecs: which there are for each variable, and what they cannot
- * be used for. */
+/* check_codec.c - a job's codecs: finds those of each variable, and refuses uses that they do not
+ * support. */
 #include "common/job/plan_impl.h"
 
 #include "common/base/shorten.h"
@@ -70,7 +70,8 @@ static void check_exception(ps_check *check, const char *field, Psgd__V1__Choice
     }
 }
 
-/* Returns whether a worker makes several contributions to a clock, or several workers make one. */
+/* Returns whether a worker makes several contributions to a clock, or several workers make the same
+ * one. */
 static bool brings_several(const ps_plan *plan)
 {
     const ps_assignment *a = plan->assignment;
@@ -150,7 +151,7 @@ static void check_uses(ps_check *check, const char *field, const ps_plan *plan,
     char path[PS_FIELD_MAX];
     uint32_t r = plan->assignment != NULL ? plan->assignment->redundancy : 1;
     bool sums = plan->mesh != NULL && plan->mesh->sends_sums;
-    /* What goes down are changes of weights or sums, not weights. */
+    /* Changes of weights, or sums, are sent down instead of weights. */
     bool changes = sums || (plan->update != NULL && plan->update->broadcasts);
 
     if (!changes && down->codec != NULL &&
@@ -231,8 +232,8 @@ static void fit_to(ps_codec_choice *choice, const ps_variable *variable)
 }
 
 /* Returns whether the variable's gradient is sent whole, as a matrix of low rank. Conditions: the
- * job sets neither `columns` nor anything that works by slice; the variable has several slices; its
- * factors are shorter than its values and fit into a message. Before fit_to. */
+ * job sets neither `columns` nor a stage that works by slice; the variable has several slices; its
+ * factors are shorter than its values and fit into a message. Call it before fit_to. */
 static bool goes_by_matrix(const ps_plan *plan, uint32_t v)
 {
     const ps_variable *var = &plan->layout.variables[v];
@@ -272,9 +273,9 @@ static void spare_state(ps_codec_choice *choice)
     }
 }
 
-/* Returns whether a sparse variable travels as rows by id. Not if all its values are summed or kept
- * somewhere, nor in a mesh, whose workers send complete sums. A codec with numbers of the job's
- * leaves rows out only if one of them says so. */
+/* Returns whether a sparse variable travels as rows by id. It does not if all its values are summed
+ * or kept somewhere, nor in a mesh, whose workers send complete sums. If the job sets numbers of
+ * the codec, one of them must ask for rows. */
 static bool goes_by_id(const ps_plan *plan, uint32_t v)
 {
     const ps_variable *var = &plan->layout.variables[v];
@@ -305,7 +306,8 @@ static void fix_vocabulary(ps_plan *plan, uint32_t v)
                         .rows = var->shape.dim[0],
                         .width = var->shape.dim[1],
                         .slice_rows = ps_layout_slice_values(var) / var->shape.dim[1]};
-    plan->up[v].params.v[plan->up[v].codec->own + PS_WRAP_ROWS] = 0; /* the others never travel */
+    /* rows of zeros are not sent anyway */
+    plan->up[v].params.v[plan->up[v].codec->own + PS_WRAP_ROWS] = 0;
     plan->down[v].params.v[plan->down[v].codec->own + PS_WRAP_ROWS] = 0;
 }
 

@@ -50,7 +50,7 @@ static const ps_schedule *check_schedule(ps_check *check, const char *field,
     return ps_schedule_find(choice->name);
 }
 
-/* The factor of the number `compensation`, if the update has one. */
+/* Checks the schedule of the number `compensation`, if the update has this number. */
 static void check_compensation(ps_check *check, ps_plan *plan)
 {
     static const char field[] = "spec.optimizer.compensation_schedule";

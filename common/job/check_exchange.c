@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* check_exchange.c - the exchange of a job, and what goes together with one among
- * workers, where nobody but them merges. */
+/* check_exchange.c - the exchange of a job, and what a mesh excludes: nobody but the workers
+ * merges there. */
 #include "common/job/plan_impl.h"
 
 #include "common/base/xalloc.h"
@@ -35,7 +35,7 @@ ps_mesh_conf ps_plan_mesh(const ps_plan *plan, uint32_t self)
 }
 
 /* Refuses policies and updates that need servers: in a mesh every worker waits for all others, and
- * only summands travel. */
+ * only contributions that are added up travel. */
 static void check_method(ps_check *check, const ps_plan *plan)
 {
     const ps_assignment *a = plan->assignment;
@@ -82,7 +82,7 @@ static bool make_parts(ps_plan *plan)
             .name = var->name,
             .at = var->at,
             .n = var->size,
-            .step = layout->slices[layout->first_slice[v]].n, /* all but the last */
+            .step = layout->slices[layout->first_slice[v]].n, /* of all slices but the last */
             .up = {plan->up[v].codec, plan->up[v].params},
             .down = {plan->down[v].codec, plan->down[v].params},
         };
@@ -124,7 +124,7 @@ void ps_check_mesh(ps_check *check, ps_plan *plan)
     check_method(check, plan);
     if (plan->layout.slice_count == 0 || plan->growing_count > 0 || plan->assignment == NULL ||
         plan->update == NULL) {
-        return; /* something else is wrong; of sparse tables ps_check_tables says it */
+        return; /* another error was reported; ps_check_tables reports those of sparse tables */
     }
     if (!make_parts(plan)) {
         return;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* check_metrics.c - see check.h: what an evaluation says. */
+/* check_metrics.c - see check.h: the metrics of an evaluation. */
 #include "common/job/plan_impl.h"
 
 #include "common/base/xalloc.h"
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A ranking takes up to 100 bytes a sample while it is sorted. */
+/* most test samples of a metric that ranks; sorting takes up to 100 bytes a sample */
 enum { RANKED_MAX = 10000000 };
 
 static void add_default(Psgd__V1__JobSpec *spec, const char *name)
@@ -90,7 +90,8 @@ void ps_check_metrics(ps_check *check, ps_plan *plan, const ps_data_facts *facts
     }
 }
 
-/* Returns the most bytes of a worker's part of a split evaluation: 1 KiB, and 20 for each score. */
+/* Returns the most bytes of a worker's part of a split evaluation: 1 KiB, and 20 for each score of
+ * a ranking. */
 static uint64_t part_bytes(const ps_plan *plan)
 {
     uint64_t batches = ((uint64_t)plan->test_count + PS_EVALUATION_BATCH - 1) / PS_EVALUATION_BATCH;

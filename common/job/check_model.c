@@ -15,13 +15,15 @@
 enum {
     WIDTHS_MAX = 64,
     WIDTH_MAX = 65536,
-    VALUES_MAX = 1 << 28, /* of all parameters: 1 GiB, as one block on every worker */
+    VALUES_MAX = 1 << 28, /* most parameters: 1 GiB, as one block on every worker */
     NAME_MAX_BYTES = 63
 };
-static const char input_name[] = "input"; /* of the model, where a layer names what it reads */
-static const double activations_max = 4294967296.0; /* bytes for one block: 4 GiB */
+/* the name of the model's input, in the list of inputs of a layer */
+static const char input_name[] = "input";
+/* most bytes of the activations of one block: 4 GiB */
+static const double activations_max = 4294967296.0;
 
-/* Activations that mlp takes: layers without numbers of their own. */
+/* Activations that the network mlp may have: layers without numbers of their own. */
 static const char *const activations[] = {"tanh", "relu", "sigmoid"};
 
 static bool is_activation(const char *name)
@@ -46,7 +48,7 @@ static ps_layer_spec *add_layer(ps_plan *plan, const ps_layer *layer)
     return spec;
 }
 
-/* Returns the values of the last layer of a preset. */
+/* Returns the number of outputs of a network by name, which follows from the data set. */
 static uint32_t outputs_of(const ps_data_facts *facts)
 {
     return facts->classes > 0 ? facts->classes : facts->target_width;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* check_tables.c - embeddings whose tables live on the servers: what they are made of, and what
- * they cannot go together with.
+/* check_tables.c - embeddings whose tables live on the servers: checks the job's tables, and what
+ * they exclude.
  *
- * A worker's embedding has as many rows as a batch can have different ids: the rows of the
- * batch are put there, and its ids become their places.
+ * A worker's embedding has as many rows as a batch can have different ids. The rows of the batch
+ * are copied there, and its ids are replaced by their places.
  */
 #include "common/base/shorten.h"
 #include "common/base/xalloc.h"
@@ -61,7 +61,7 @@ static holds holds_of_inputs(const ps_plan *plan, size_t i, const holds *outputs
     return has_ids && has_numbers ? BOTH : has_ids ? IDS : NUMBERS;
 }
 
-/* Checks that ids reach embeddings and nothing else: batch_rows.h replaces ids by places. */
+/* Checks that only embeddings read ids, because batch_rows.h replaces ids by places. */
 static bool reads_ids_well(ps_check *check, const ps_plan *plan, const ps_data_facts *facts)
 {
     holds *outputs = ps_xcalloc(plan->layer_count, sizeof *outputs);
@@ -123,7 +123,8 @@ bool ps_check_table(ps_check *check, ps_plan *plan, const ps_data_facts *facts)
     return has_any;
 }
 
-/* Returns the bound of uniform first values with the standard deviation of the layer's. */
+/* Returns the bound of uniform initial values with the standard deviation of the layer's initial
+ * values. */
 static float bound_of(const ps_init *init)
 {
     return init->kind == PS_INIT_NORMAL ? init->scale * sqrtf(3.0f) : fabsf(init->scale);
@@ -149,11 +150,11 @@ void ps_check_tables_laid(ps_plan *plan)
     plan->growing_count = plan->table_count;
 }
 
-/* ---- Together ---- */
+/* ---- What tables exclude ---- */
 
 enum {
     TABLE_KEYS_LEAST = 8,
-    TABLE_WIDTH = 4096 /* widest row */
+    TABLE_WIDTH = 4096 /* most values of a row */
 };
 
 static void check_table(ps_check *check, const ps_plan *plan, const ps_plan_table *table)
@@ -235,7 +236,7 @@ void ps_check_tables(ps_check *check, const ps_plan *plan)
 
     check_inits(check, plan);
     if (plan->growing_count == 0) {
-        return; /* none are wanted, or the model cannot be, which has been said */
+        return; /* the job has no tables that grow, or an error was reported */
     }
     check_method(check, plan);
     if (spec->init_from[0] != '\0' && ps_init_from_job(spec->init_from) == NULL &&

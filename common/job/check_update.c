@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* check_update.c - the update of a job, and what goes together with local steps. */
+/* check_update.c - the update of a job, and what local steps exclude. */
 #include "common/job/plan_impl.h"
 
 #include "common/base/shorten.h"
@@ -10,7 +10,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* Fills in a rule that was left out, and numbers that were, as the update has them. */
+/* Fills in the update's own rule if the choice names none, and the numbers that the choice leaves
+ * out. */
 static void underlay_rule(Psgd__V1__Choice *choice, const ps_local_rule *rule)
 {
     if (choice->name[0] != '\0' && strcmp(choice->name, rule->name) != 0) {
@@ -103,7 +104,7 @@ void ps_check_local(ps_check *check, ps_plan *plan)
     at_most = ps_param_find(plan->update->params, "at_most");
     plan->rounds_vary = at_most >= 0 && plan->update_params.v[at_most] == 1;
     if (plan->rounds_vary) {
-        plan->total_clocks = plan->total_steps; /* each has a step of every worker */
+        plan->total_clocks = plan->total_steps; /* a clock has a step of every worker */
     }
     if (plan->rounds_vary && plan->policy != NULL && !plan->policy->is_deterministic) {
         ps_check_bad(check, "spec.update.params.at_most",

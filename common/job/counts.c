@@ -5,7 +5,8 @@
 #include <assert.h>
 #include <stddef.h>
 
-/* Returns where the message has the counter, and its type; NULL: it is none of `of`. */
+/* Returns the member of the message for the counter, and its type. Returns NULL if the counter is
+ * not of a kind in `of`. */
 static void *slot_of(const ps_counter *counter, unsigned of, ProtobufCMessage *message,
                      ProtobufCType *type)
 {
@@ -15,7 +16,7 @@ static void *slot_of(const ps_counter *counter, unsigned of, ProtobufCMessage *m
         return NULL;
     }
     field = protobuf_c_message_descriptor_get_field_by_name(message->descriptor, counter->name);
-    assert(field != NULL); /* tests/unit/test_counters.c */
+    assert(field != NULL); /* tests/unit/test_counters.c checks all */
     *type = field->type;
     return (char *)message + field->offset;
 }

@@ -15,7 +15,8 @@ char *ps_plan_describe(const ps_plan *plan)
     spec.model = plan->spec->model;
     spec.data = plan->spec->data;
     spec.seed =
-        plan->growing_count > 0 ? plan->spec->seed : 0; /* rows that nobody met follow from it */
+        /* rows that were never pulled are drawn from the seed */
+        plan->growing_count > 0 ? plan->spec->seed : 0;
     spec.n_metrics = plan->spec->n_metrics;
     spec.metrics = plan->spec->metrics;
     json = ps_pb_to_json(&spec.base, PS_PB_TERSE);

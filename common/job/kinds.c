@@ -125,7 +125,7 @@ static void each_data(ps_plugin_fn *fn, void *arg)
 }
 const ps_kind ps_kind_data = {.name = "data", .each = each_data};
 
-/* Passes an exchange of common/mesh. The exchange `pserver` is passed separately. */
+/* Passes a mesh of common/mesh. The exchange `pserver` is passed separately. */
 static void pass_mesh(const ps_mesh *x, void *arg)
 {
     pass(arg, x->name, x->summary, ps_mesh_params);
@@ -183,7 +183,7 @@ static void each_network(ps_plugin_fn *fn, void *arg)
 {
     caller c = {fn, arg};
 
-    /* No network of common/nn: check_model.c makes it of the job's fields. */
+    /* mlp is not in common/nn: check_model.c builds it from fields of the job. */
     pass(&c, "mlp", "dense layers of `widths` units with `activation` between them", NULL);
     ps_network_each(pass_network, &c);
 }

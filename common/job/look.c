@@ -50,7 +50,7 @@ static void keep(Psgd__V1__DataSpec *spec, const ps_data_conf *conf)
     }
 }
 
-/* Returns whether every worker of a job that is assigned by file has one. */
+/* Checks that every worker has a file, if the job assigns files to workers. */
 static ps_status check_files(const Psgd__V1__JobSpec *spec, const char *folder,
                              const ps_data_conf *conf)
 {

@@ -19,7 +19,7 @@ static map map_of(const ProtobufCMessage *message)
 {
     const ProtobufCFieldDescriptor *field =
         protobuf_c_message_descriptor_get_field_by_name(message->descriptor, "params");
-    char *base = (char *)(uintptr_t)message; /* writers hand in what is not const */
+    char *base = (char *)(uintptr_t)message; /* callers that only read pass a const message */
 
     assert(field != NULL && field->label == PROTOBUF_C_LABEL_REPEATED);
     return (map){

@@ -18,8 +18,8 @@
 #include <string.h>
 
 enum {
-    PRESETS_MAX = 256, /* that a misspelt name is compared with */
-    NAMES_SHOWN = 40,  /* bytes of the presets that an error lists */
+    PRESETS_MAX = 256, /* most presets with which a misspelt name is compared */
+    NAMES_SHOWN = 40,  /* bytes for the presets that an error lists */
     WORKERS_MAX = 256,
     BLOCK_SIZE_MAX = 65536,
     TITLE_MAX_BYTES = 64,
@@ -413,8 +413,8 @@ ps_status ps_plan_model(const ps_plan *plan, size_t batch, ps_model **out)
     return ps_model_create(plan->layers, plan->layer_count, in, plan->loss, batch, out);
 }
 
-/* Bytes of a package beside the weights, all rounded up: the spec, a line for each node, names and
- * shapes, and the frames of messages. */
+/* Bytes of a package beside the weights, rounded up: the spec, a placement for each node, names and
+ * shapes of variables, and the frames of messages. */
 enum {
     FRAME_BYTES = 64,
     PLACEMENT_BYTES = 256,

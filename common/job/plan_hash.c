@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plan_hash.c - one number for all that a plan decides about the bits of a job.
+/* plan_hash.c - a hash of everything in a plan that decides the bits of a job.
  *
- * Names and numbers of every plugin go in as they were resolved, not as the specification writes
- * them: two programs that resolve one specification differently get different hashes.
+ * It covers the resolved names and numbers of plugins, not the specification. So two programs
+ * that resolve a specification differently get different hashes.
  */
 #include "common/job/plan.h"
 

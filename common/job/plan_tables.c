@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plan_tables.c - what a plan says of tables that grow: what they start from, messages, files. */
+/* plan_tables.c - what a plan says of tables that grow: their initial files, the sizes of
+ * messages, the names of files. */
 #include "common/base/files.h"
 #include "common/job/plan.h"
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* preset_own.c - presets that stand for no older system. */
+/* preset_own.c - presets that do not follow an older system. */
 #include "common/job/preset_impl.h"
 
-/* Lin et al. 2018: from 25 % of the values down to 1 % over the first 234 steps (an epoch of 4
- * workers), gradients clipped before they gather momentum on the workers. Of their 0.1 % a value
- * waits a thousand steps for its turn, which such a job does not have. */
+/* Lin et al. 2018: sends 25 % of the values at first and 1 % after 234 steps (an epoch of 4
+ * workers). Gradients are clipped before momentum accumulates them on the workers. The paper sends
+ * 0.1 %. A value would then wait a thousand steps, and such a job has fewer. */
 #define COMPRESSED                                                                                 \
     PS_WITH("dgc", "\"fraction\":0.01,\"warmup\":234,\"first\":0.25,\"momentum\":0.5")
 #define CLIPPED                                                                                    \

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* preset_paddle.c - the modes of PaddlePaddle's parameter servers: Fleet (a_sync, k_steps)
- * and v2 (is_async, num_batches_per_send_parameter), by what their code did. */
+/* preset_paddle.c - the modes of PaddlePaddle's parameter servers, after what their code does:
+ * Fleet (a_sync, k_steps) and v2 (is_async, num_batches_per_send_parameter). */
 #include "common/job/preset_impl.h"
 
 /* clang-format off */
 #define NUMBER(name) "{\"name\":\"" name "\"},"
 #define HASHED(name) "{\"name\":\"" name "\",\"kind\":\"hashed\",\"params\":{\"buckets\":10000}},"
-/* UCI Adult: 6 numbers, 8 columns of words, and whether somebody earns more than 50,000. */
+/* UCI Adult: 6 numbers, 8 columns of words, and the class: an income above 50,000 or not. */
 #define ADULT                                                                                      \
     "\"data\":{\"name\":\"csv\",\"folder\":\"ctr\",\"files\":[\"adult.csv\"],\"columns\":["        \
     NUMBER("age") NUMBER("fnlwgt") NUMBER("education_num") NUMBER("capital_gain")                  \
@@ -19,7 +19,7 @@
     "\",\"workers\":2,\"pservers\":2,\"epochs\":4,\"block_size\":32,"                              \
     "\"model\":{\"preset\":\"wide_deep\",\"table\":" PS_PICK(table) "}," ADULT                     \
     ",\"metrics\":[" PS_PICK("auc") "," PS_PICK("accuracy") "]"
-/* As Fleet has it: each worker has all rows, and sends those that it touched. */
+/* As in Fleet: each worker has all rows, and sends the rows that it touched. */
 #define CTR_ROWS                                                                                   \
     ",\"codec\":{\"variables\":[{\"match\":\"embedding.weight\",\"up\":" PS_WITH(                 \
         "f32", "\"rows\":1") "}]}"

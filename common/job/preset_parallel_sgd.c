@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* preset_parallel_sgd.c - the codecs of Parallel-SGD by their names of all its
- * generations, by what they were meant to do (docs/presets.md says where the code differed).
+/* preset_parallel_sgd.c - the codecs of all generations of Parallel-SGD by their names, after
+ * what they were meant to do (docs/presets.md lists where the code differed).
  *
- * Most of them send increments: each worker steps by its own rule and sends what it
- * moved; the server adds what comes, as it comes. That is update delta under asp.
- * What a server sent quantised was its sum of displacements; here it is weights, with
- * error feedback. One or two bits of weights are too few even so: where both ways have
- * those, the server sends what it changes, fed back, and workers follow it (update dqlosp
- * with rounds of one step).
+ * Most of them send increments: each worker steps by its own rule and sends its change of the
+ * weights, which the server adds on arrival. That is update delta under asp. The older servers
+ * quantised their sum of changes. Here weights are quantised, with error feedback. One or two
+ * bits are too few for weights. So where both directions have one or two bits, the server sends
+ * its changes with error feedback, and workers have replicas (update dqlosp with rounds of one
+ * step).
  */
 #include "common/job/preset_impl.h"
 
@@ -21,17 +21,19 @@
 #define THREE_FED PS_WITH("ternary", "\"clip\":1,\"error_feedback\":1")
 #define TQN_FED PS_WITH("tqn", "\"error_feedback\":1")
 #define FED(name, bits) PS_WITH(name, "\"bits\":" bits ",\"error_feedback\":1")
-/* The rate falls to zero: at a constant one a few runs end where their last steps threw them. */
+/* The rate falls to zero. At a constant rate some runs end far from the optimum, because of their
+ * last steps. */
 #define DC_ASGD                                                                                    \
     PS_UPDATE(PS_WITH("dc_asgd", "\"lambda\":2"))                                                  \
-    ",\"optimizer\":{\"rule\":" PS_WITH("sgd", "\"lr\":0.3") ",\"schedule\":" PS_WITH(              \
+    ",\"optimizer\":{\"rule\":" PS_WITH("sgd", "\"lr\":0.3") ",\"schedule\":" PS_WITH(             \
         "polynomial", "\"power\":0.5") "}" PS_ASP
 #define COMPENSATED                                                                                \
     PS_UPDATE(PS_WITH("dc_asgd", "\"lambda\":0.3,\"decay\":0"))                                    \
-    ",\"optimizer\":{\"rule\":" PS_WITH("sgd", "\"lr\":0.3") PS_FALLING("0") "}" PS_ASP              \
-        PS_BOTH(PS_WITH("cot", "\"bits\":6"), FED("cot", "6"))
+    ",\"optimizer\":{\"rule\":" PS_WITH("sgd", "\"lr\":0.3") PS_FALLING("0") "}" PS_ASP PS_BOTH(   \
+        PS_WITH("cot", "\"bits\":6"), FED("cot", "6"))
 
-/* A step's delay and Adam's momentum do not go together; Seide et al. had AdaGrad. */
+/* Momentum makes a run with a delay of one step unstable, so not Adam; Seide et al. used
+ * AdaGrad. */
 #define DELAYED ",\"optimizer\":{\"rule\":" PS_WITH("adagrad", "\"lr\":0.03") PS_WARM_UP("150") "}"
 
 static const ps_preset presets[] = {
@@ -51,7 +53,7 @@ static const ps_preset presets[] = {
                     "Parallel-SGD's client ccdc: each block on two workers, XOR-coded multicasts "
                     "(Li et al. 2018)",
                     "ccdc", "2"),
-    /* --- without loss ----------------------------------------------------------- */
+    /* --- lossless ------------------------------------------------------------------- */
     PS_PRESET("ps",
               "Parallel-SGD's PS client with the server it had by default (grad): increments "
               "added as they come",
@@ -78,8 +80,7 @@ static const ps_preset presets[] = {
               "Parallel-SGD's server codec dc: DC-ASGD (ICML 2017) with an adaptive lambda "
               "of 2",
               DC_ASGD),
-    PS_PRESET("dc_asgd", "dc in Parallel-SGD 0.7",
-              DC_ASGD),
+    PS_PRESET("dc_asgd", "dc in Parallel-SGD 0.7", DC_ASGD),
     PS_PRESET("fast",
               "Parallel-SGD's double buffering (Seide et al. 2014): a step on the gradient before "
               "the last",
@@ -87,7 +88,7 @@ static const ps_preset presets[] = {
     PS_PRESET("fedavg", "Parallel-SGD's FedAvg: 150 steps alone, then the plain mean",
               PS_UPDATE(PS_WITH("fedavg", "\"steps\":150,\"by_samples\":0"))
                   PS_LOCAL("adam", "0.002")),
-    /* --- less than 32 bits a value up --------------------------------------------- */
+    /* --- fewer than 32 bits a value up ---------------------------------------------- */
     PS_PRESET("qpa",
               "Parallel-SGD r0.4's server codec qpa with its client q1: 1 bit up, exact down",
               INCREMENTS PS_UP(SIGN)),
@@ -102,7 +103,7 @@ static const ps_preset presets[] = {
     PS_PRESET("stochastic_ternary_SGD",
               "Parallel-SGD 0.7's fitted ternary client, as tqn, with an exact server",
               INCREMENTS PS_UP(PS_PICK("tqn"))),
-    /* --- down as well ------------------------------------------------------------- */
+    /* --- fewer bits down too ------------------------------------------------------ */
     PS_PRESET("high_precision_weights_averaging",
               "Parallel-SGD 0.7's server that replies in full precision: as para_average",
               INCREMENTS),

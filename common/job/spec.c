@@ -36,14 +36,14 @@ Psgd__V1__JobSpec *ps_spec_copy(const Psgd__V1__JobSpec *spec)
 
     psgd__v1__job_spec__pack(spec, bytes);
     copy = psgd__v1__job_spec__unpack(NULL, n, bytes);
-    assert(copy != NULL); /* just packed */
+    assert(copy != NULL); /* it was packed above */
     free(bytes);
     return copy;
 }
 
 void ps_spec_set(char **field, const char *text)
 {
-    char *copy = ps_xstrdup(text); /* text may be a part of the old one */
+    char *copy = ps_xstrdup(text); /* `text` may lie within the old text */
 
     if (*field != NULL && *field != (char *)protobuf_c_empty_string) {
         free(*field);
@@ -109,8 +109,8 @@ bool ps_assign_has_redundancy(const char *name)
     return assign != NULL && ps_param_find(assign->params, "redundancy") >= 0;
 }
 
-/* Adds the numbers of `under` that `choice` does not give. Those of another plugin do not fit,
- * but for the redundancy of an assignment. */
+/* Adds the numbers of `under` that `choice` does not give. If `choice` names another plugin, only
+ * the redundancy of an assignment is added. */
 static void underlay_choice(Psgd__V1__Choice *choice, const Psgd__V1__Choice *under)
 {
     if (choice->name[0] == '\0') {
@@ -124,8 +124,7 @@ static void underlay_choice(Psgd__V1__Choice *choice, const Psgd__V1__Choice *un
 
 static void underlay_message(ProtobufCMessage **over, ProtobufCMessage **under);
 
-/* Moves what the model leaves out. A model given as layers, or by another preset, is another model
- * and takes nothing. */
+/* Moves what the model leaves out. A model given as layers, or as another preset, takes nothing. */
 static void underlay_model(Psgd__V1__ModelSpec *model, Psgd__V1__ModelSpec *under)
 {
     if (model->n_layers == 0 && model->preset[0] != '\0' &&
@@ -205,7 +204,8 @@ static void swap_bytes(void *a, void *b, size_t n)
 
 static void underlay(ProtobufCMessage *over, ProtobufCMessage *under);
 
-/* Returns whether both name different data sets: numbers, files and limits then do not fit. */
+/* Returns whether the two name different data sets. Numbers, files and limits of one then do not
+ * fit the other. */
 static bool is_another_set(const ProtobufCMessage *over, const ProtobufCMessage *under)
 {
     const Psgd__V1__DataSpec *data = (const Psgd__V1__DataSpec *)over;
@@ -242,7 +242,7 @@ static void underlay(ProtobufCMessage *over, ProtobufCMessage *under)
         const ProtobufCFieldDescriptor *field = &over->descriptor->fields[i];
         uint8_t *o = (uint8_t *)over + field->offset, *u = (uint8_t *)under + field->offset;
 
-        assert((field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF) == 0); /* JobSpec has none */
+        assert((field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF) == 0); /* JobSpec has no oneofs */
         if (field->label == PROTOBUF_C_LABEL_REPEATED) {
             size_t *n = (size_t *)(void *)((uint8_t *)over + field->quantifier_offset);
 
@@ -275,7 +275,8 @@ void ps_spec_apply_preset(Psgd__V1__JobSpec *spec)
     if (preset != NULL) {
         under = ps_spec_of_preset(preset->json);
         if (spec->max_steps > 0 || spec->max_seconds > 0) {
-            under->epochs = 0; /* its number was not meant for a job with such a bound */
+            /* the epochs of the preset are not to end a job with a bound of its own */
+            under->epochs = 0;
         }
         ps_spec_underlay(spec, under);
         ps_spec_free(under);

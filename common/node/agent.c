@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* agent.c - the node's side of the commit, without I/O and without a clock.
  *
- * The fence: a node remembers the newest attempt it has held or was told to
- * abort, so that a message which was late on the way cannot start or stop what
- * came after it.
+ * The fence is the newest attempt that the node has held or was told to abort. A delayed message
+ * of an older attempt can neither start nor stop anything.
  */
 #include "common/node/agent.h"
 

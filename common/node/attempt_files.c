@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attempt_files.c - the folder of an attempt and the log in it: tasks make and remove them.
+/* attempt_files.c - tasks that make and remove the folder of an attempt and the log in it.
  *
- * CanCommit is answered when the folder is there. An attempt that is released meanwhile waits for
- * the task, and removes what it has made.
+ * CanCommit is answered when the folder exists. If the attempt is released before, the release
+ * waits for the task and then removes the folder.
  */
 #include "common/node/node_impl.h"
 
@@ -23,7 +23,7 @@ struct ps_beginning {
     char folder[sizeof((ps_node *)0)->folder];
     char coordinator[PS_NODE_ADDRESS_MAX];
     ps_joblog_conf log_conf;
-    ps_joblog *log; /* set by the task */
+    ps_joblog *log; /* set by the task that begins */
     ps_status status;
 };
 
@@ -51,11 +51,11 @@ static void make_files(ps_task *task)
     }
     if (!ps_is_ok(&b->status)) {
         removed = ps_dir_remove(b->folder);
-        (void)removed; /* the first failure counts */
+        (void)removed; /* only the first failure is reported */
     }
 }
 
-/* Gives the attempt up whose files could not be made. */
+/* Releases an attempt whose files could not be made. */
 static void give_up(ps_node *node, ps_status st)
 {
     st = ps_wrap(st, "begin an attempt");
@@ -141,7 +141,8 @@ void ps_attempt_remove(ps_node *node)
 
     *r = (removal){.task = {.run = remove_files, .done = files_removed}, .node = node};
     memcpy(r->folder, node->folder, sizeof r->folder);
-    ps_joblog_close(node->log); /* its thread closes the file before it removes the folder */
+    /* the thread of the log closes the file before it removes the folder */
+    ps_joblog_close(node->log);
     node->log = NULL;
     ps_tasks_submit(node->log_tasks, NULL, &r->task);
 }

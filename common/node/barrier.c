@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* barrier.c - Ready: said once, answered when all nodes of the attempt stand there.
+/* barrier.c - Ready: a node calls it once, and the coordinator answers when all nodes of the
+ * attempt have called.
  *
- * A coordinator that dies meanwhile may have opened the barrier or not; only it
- * knows. So while the time for READY lasts the node asks again, and the
- * coordinator that comes back answers for the attempt as it stored it.
+ * If the coordinator dies meanwhile, the node cannot know whether the barrier was opened. So it
+ * calls again until the time for READY is over. The restarted coordinator answers from what it
+ * stored of the attempt.
  */
 #include "common/base/container_of.h"
 #include "common/base/draw.h"
@@ -13,12 +14,13 @@
 
 #include <stdlib.h>
 
-static const int64_t slack_us = 2000000; /* for the network: Ready and its answer */
-static const int64_t pause_us = 100000;  /* between two calls, times 0.5 to 1.5 */
+static const int64_t slack_us = 2000000; /* time for the network to carry Ready and its answer */
+/* pause between two calls, times a random factor of 0.5 to 1.5 */
+static const int64_t pause_us = 100000;
 
 struct ps_ready {
     ps_node *node;
-    ps_unary *call; /* NULL: between two */
+    ps_unary *call; /* NULL: no call is in progress */
     ps_timer again;
     unsigned tries;
     bool is_over; /* the attempt has ended */

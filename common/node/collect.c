@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* collect.c - the files of an attempt as a stream of chunks.
+/* collect.c - sends the files of an attempt as a stream of chunks.
  *
- * Tasks do all that waits for the disk, one after the other: the role saves, the log is flushed,
- * files are opened, chunks are read and added to the digest of their file. A chunk is read while
- * the one before it is being sent. The log may go on growing: what is sent is what there was.
+ * Whatever waits for the disk is done by tasks, one after the other: the role saves, the log is
+ * flushed, files are opened, chunks are read and added to the digest of their file. A chunk is
+ * read while the one before it is being sent. The log may go on growing; the part that exists
+ * when it is flushed is sent.
  */
 #include "common/base/container_of.h"
 #include "common/base/files.h"
@@ -24,10 +25,10 @@
 typedef struct item {
     char name[PS_NAME_MAX + 1];
     Psgd__V1__ArtifactKind kind;
-    const char *file; /* its name in the folder; NULL: bytes */
+    const char *file; /* its name in the folder; NULL: `bytes` has the content */
     int fd;           /* -1: not open */
-    ps_buf *bytes;    /* a reference; NULL: a file */
-    bool is_optional; /* as of ps_node_keep_if_there */
+    ps_buf *bytes;    /* a reference; NULL: `file` has the content */
+    bool is_optional; /* left out if the file does not exist */
     uint64_t size;
 } item;
 
@@ -36,25 +37,25 @@ typedef struct chunk {
     const item *it; /* NULL: none */
     uint64_t at;
     ps_buf *buf;    /* a reference */
-    ps_piece piece; /* in buf */
+    ps_piece piece; /* the chunk's bytes, in buf */
     uint32_t crc32;
-    char sha256[PS_SHA256_HEX_BYTES]; /* of the file; "" before its last chunk */
+    char sha256[PS_SHA256_HEX_BYTES]; /* digest of the file; "" before its last chunk */
 } chunk;
 
 struct ps_collect {
     ps_collect *next;
     ps_node *node;
-    ps_call *call; /* NULL: the call has ended, its task has not */
+    ps_call *call; /* NULL: the call has ended, but its task has not */
     ps_task task;
     ps_joblog_flush flush;
-    bool is_waiting;  /* for the task, or for the flush */
+    bool is_waiting;  /* the task or the flush is not done yet */
     bool is_sending;  /* the call has a chunk that is not sent yet */
-    ps_status status; /* of the task */
+    ps_status status; /* result of the task */
     char folder[sizeof((ps_node *)0)->folder];
     size_t count;
-    size_t now;    /* the next to read from */
-    uint64_t at;   /* next byte of items[now] */
-    ps_sha256 sha; /* of what was read of items[now] */
+    size_t now;    /* index of the item that is read next */
+    uint64_t at;   /* offset of its next byte */
+    ps_sha256 sha; /* digest of what was read of items[now] */
     chunk ahead;   /* written by the task while it runs */
     item items[PS_NODE_KEPT_MAX + 1];
 };
@@ -111,7 +112,7 @@ void ps_collect_abort_all(ps_node *node)
     }
 }
 
-/* --- what there is ----------------------------------------------------------- */
+/* --- the items --------------------------------------------------------------- */
 
 static item *add(ps_collect *c, const char *name, Psgd__V1__ArtifactKind kind)
 {
@@ -144,7 +145,7 @@ static void list(ps_collect *c)
     add(c, name, PSGD__V1__ARTIFACT_KIND__ARTIFACT_KIND_LOG)->file = "log";
 }
 
-/* --- files, on the thread of the tasks ---------------------------- */
+/* --- opening files, on a task's thread ---------------------------- */
 
 static ps_status open_item(const ps_collect *c, item *it)
 {
@@ -166,7 +167,7 @@ static ps_status open_item(const ps_collect *c, item *it)
     return ps_ok();
 }
 
-/* Removes the items that need not be there and are not. */
+/* Removes the optional items whose files do not exist. */
 static void drop_missing(ps_collect *c)
 {
     size_t count = 0;
@@ -202,7 +203,7 @@ static void open_all(ps_task *task)
             c->status = open_item(c, it);
         }
         if (ps_is_ok(&c->status) && i + 1 == c->count && it->size > c->flush.size) {
-            it->size = c->flush.size; /* the log: lines that are whole */
+            it->size = c->flush.size; /* the size of the log's complete lines */
         }
     }
 }
@@ -241,7 +242,7 @@ static void add_to_digests(ps_collect *c, chunk *to)
     }
 }
 
-/* Reads the chunk at items[now] and `at`. On the thread of the tasks. */
+/* Reads the chunk of items[now] at offset `at`. Runs on a task's thread. */
 static void read_ahead(ps_task *task)
 {
     ps_collect *c = PS_CONTAINER_OF(task, ps_collect, task);
@@ -383,7 +384,7 @@ static void save(ps_task *task)
     c->status = c->node->hooks->save(c->node->state, &c->node->stop_saving);
 }
 
-/* Makes a status INTERNAL, whatever its code: trying again would not help. */
+/* Logs a failure and makes its code INTERNAL, so that nobody tries again in vain. */
 static ps_status cannot_collect(ps_status st)
 {
     ps_log(PS_LOG_ERROR, "node", "%s", st.text);

@@ -60,7 +60,7 @@ static uint64_t bytes_of(const char *path)
     return bytes;
 }
 
-/* Orders sets by the time of their last use, the oldest first. */
+/* Compares sets by the time of their last use, the oldest first. */
 static int by_use(const void *a, const void *b)
 {
     const stored *x = a, *y = b;
@@ -150,6 +150,6 @@ uint64_t ps_data_room_trim(const char *folder, uint64_t keep_bytes, ps_data_in_u
 
 void ps_data_room_touch(const char *path)
 {
-    /* After a failure the set keeps its old place in the order. */
+    /* if this fails, the set keeps its old place in the order */
     (void)utimensat(AT_FDCWD, path, NULL, AT_SYMLINK_NOFOLLOW);
 }

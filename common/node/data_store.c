@@ -21,7 +21,7 @@ static ps_status open_next(ps_data_store *store)
         ps_path_join(path, sizeof path, store->temporary, store->files->at[store->file].name);
 
     if (ps_is_ok(&st)) {
-        st = ps_dir_make_for(path); /* a name may have a folder */
+        st = ps_dir_make_for(path); /* a file name may contain a folder */
     }
     if (!ps_is_ok(&st)) {
         return st;
@@ -143,7 +143,7 @@ bool ps_data_store_has_all(const ps_data_store *store)
 ps_status ps_data_store_commit(ps_data_store *store)
 {
     assert(ps_data_store_has_all(store));
-    /* A folder with this name has wrong content, or it would have been used; replace it. */
+    /* A folder of this name has other content, since it was not used instead; replace it. */
     if (rename(store->temporary, store->folder) != 0) {
         ps_status st = ps_dir_remove(store->folder);
 
@@ -170,7 +170,7 @@ void ps_data_store_abandon(ps_data_store *store)
     {
         ps_status st = ps_dir_remove(store->temporary);
 
-        (void)st; /* the next start of the node tries again */
+        (void)st; /* the next start of the node removes it */
     }
     store->temporary[0] = '\0';
 }

@@ -15,7 +15,7 @@
 #include <string.h>
 
 typedef struct entry {
-    struct entry *next; /* the most recently used is first */
+    struct entry *next; /* the list has the most recently used set first */
     ps_data_wanted wanted;
     ps_dataset *data;
     unsigned refs;
@@ -24,11 +24,12 @@ typedef struct entry {
 struct ps_datasets {
     ps_tasks *tasks;
     char *data_dir, *data_path;
-    uint64_t room_bytes;   /* 0: a set is removed when no job uses it */
+    /* most bytes of sets on the disk; 0: a set is removed when no job uses it */
+    uint64_t room_bytes;
     pthread_mutex_t mutex; /* guards `entries` and their refs; only the loop's thread writes them */
     entry *entries;
-    unsigned busy;  /* requests */
-    unsigned trims; /* tasks that remove sets */
+    unsigned busy;  /* requests in progress */
+    unsigned trims; /* tasks in progress that remove sets */
     void (*idle)(void *arg);
     void *idle_arg;
 };
@@ -100,8 +101,8 @@ static void trimmed(ps_task *task)
     end_if_idle(sets);
 }
 
-/* Starts to remove the sets that no job uses, if none is to be kept. A request in flight may have
- * found one; its end calls this again. */
+/* Starts to remove the sets that no job uses, if room_bytes is 0. Does nothing during a request,
+ * which may have found such a set; the request's end calls this function again. */
 static void keep_none(ps_datasets *sets)
 {
     trim_task *t;
@@ -158,7 +159,7 @@ ps_datasets *ps_datasets_create(ps_tasks *tasks, const char *data_dir, const cha
     return sets;
 }
 
-/* Drops sets without references, but the `keep` most recently used. */
+/* Frees the loaded sets that have no references, except the `keep` most recently used ones. */
 static void trim(ps_datasets *sets, size_t keep)
 {
     entry **at = &sets->entries;
@@ -262,7 +263,7 @@ static ps_status locate(const ps_datasets *sets, const ps_data_wanted *wanted, c
 {
     ps_status st = ps_datasets_folder(sets, wanted->sha256, folder, cap);
 
-    if (ps_data_file_count(&wanted->conf) == 0) { /* drawn: the folder is ignored */
+    if (ps_data_file_count(&wanted->conf) == 0) { /* a set that is drawn has no files */
         return ps_ok();
     }
     if (ps_is_ok(&st) && holds(wanted, folder)) {
@@ -291,7 +292,7 @@ static void find_and_load(ps_task *task)
     }
 }
 
-/* --- back on the loop's thread --------------------------------------------- */
+/* --- on the loop's thread --------------------------------------------- */
 
 static void loaded(ps_task *task)
 {
@@ -302,7 +303,7 @@ static void loaded(ps_task *task)
     sets->busy--;
     if (ps_is_ok(&request->status)) {
         data = ps_datasets_cached(sets, &request->wanted);
-        if (data != NULL) { /* another request has loaded it */
+        if (data != NULL) { /* another request loaded it meanwhile */
             ps_dataset_destroy(request->data);
         } else {
             entry *e = ps_xcalloc(1, sizeof *e);

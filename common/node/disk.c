@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* disk.c - the room on a node's disk: looked at on the helper's thread, told with heartbeats. */
+/* disk.c - the free space of a node's disk: a task reads it, heartbeats report it. */
 #include "common/base/clock.h"
 #include "common/base/container_of.h"
 #include "common/base/files.h"
@@ -10,8 +10,8 @@
 #include <stdlib.h>
 
 enum {
-    LOOK_US = 1000000,   /* from one look to the next, at least */
-    FULL_BYTES = 2 << 20 /* with less a write that failed has found the disk full */
+    LOOK_US = 1000000,   /* least time between two reads */
+    FULL_BYTES = 2 << 20 /* with less free space, a failed write counts as a full disk */
 };
 
 typedef struct looking {
@@ -26,7 +26,7 @@ static uint64_t free_in(const char *folder)
     uint64_t bytes = UINT64_MAX;
     ps_status st = ps_disk_free(folder, &bytes);
 
-    return ps_is_ok(&st) ? bytes : UINT64_MAX; /* unknown is not low */
+    return ps_is_ok(&st) ? bytes : UINT64_MAX; /* an unknown size does not count as low */
 }
 
 static void look(ps_task *task)
@@ -56,7 +56,7 @@ void ps_node_disk_init(ps_node *node, uint64_t min_free_bytes)
     node->disk.looked_us = ps_clock_us();
 }
 
-/* Looks again if the last look is old. */
+/* Reads the free space again if the last value is old. */
 static void look_again(ps_node *node)
 {
     int64_t now_us = ps_clock_us();

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* joblog.c - see joblog.h.
  *
- * All tasks of a log are of one strand, so the file has one user at a time, and the task that
- * closes it is the last. Nothing here may log while it holds the lock: the sink takes it.
+ * All tasks of a log belong to one strand, so only one of them uses the file at a time, and the
+ * task that closes the file is the last one. Code that holds the lock must not log, because the
+ * log's sink takes the lock.
  */
 #include "common/node/joblog.h"
 
@@ -21,11 +22,11 @@
 struct ps_joblog {
     ps_joblog_conf conf;
     ps_strand strand;
-    int fd;          /* the tasks' */
-    ps_strbuf batch; /* the tasks': what is being written */
+    int fd;          /* used by tasks only */
+    ps_strbuf batch; /* used by tasks only: the bytes being written */
     ps_task write, close;
 
-    /* Bytes read back for ps_joblog_read: the loop's; the task's while it runs. */
+    /* Bytes read back for ps_joblog_read. The loop's; while the task `read` runs, the task's. */
     ps_task read;
     bool is_reading;
     uint64_t piece_at;
@@ -33,10 +34,11 @@ struct ps_joblog {
     char *piece; /* (PS_JOBLOG_KEPT); NULL: nothing was read back yet */
 
     pthread_mutex_t lock; /* guards: */
-    ps_strbuf tail; /* bytes [tail_at, tail_at + len) of the log: those not written, and more */
+    /* bytes [tail_at, tail_at + len) of the log: the unwritten ones, and some before them */
+    ps_strbuf tail;
     uint64_t tail_at;
     uint64_t written;     /* bytes in the file */
-    bool is_write_queued; /* `write` is submitted and its `done` was not called */
+    bool is_write_queued; /* `write` was submitted, and write_done was not called yet */
     bool is_disk_full;    /* the last write failed */
     bool is_closing;
 };
@@ -48,7 +50,8 @@ static uint64_t size_of(const ps_joblog *log)
 
 /* --- writing ----------------------------------------------------------------- */
 
-/* Drops written bytes from memory, seldom, so that the move costs little. Under the lock. */
+/* Drops written bytes from memory when there are many, so that moving the rest costs little. The
+ * caller holds the lock. */
 static void shrink(ps_joblog *log)
 {
     uint64_t keep_from = size_of(log) > PS_JOBLOG_KEPT ? size_of(log) - PS_JOBLOG_KEPT : 0;
@@ -102,7 +105,7 @@ static bool write_batch(ps_joblog *log)
     return done == log->batch.len;
 }
 
-/* Writes all lines logged so far. What the disk does not take stays in memory for the next time. */
+/* Writes all lines logged so far. Bytes that the disk does not take stay in memory. */
 static void write_all(ps_joblog *log)
 {
     while (take_batch(log) && write_batch(log)) {
@@ -114,7 +117,8 @@ static void run_write(ps_task *task)
     write_all(PS_CONTAINER_OF(task, ps_joblog, write));
 }
 
-/* Writes again what was logged since the task looked last. After a failure the next line does. */
+/* Writes again if lines were logged meanwhile. After a failure the next logged line starts a new
+ * write. */
 static void write_done(ps_task *task)
 {
     ps_joblog *log = PS_CONTAINER_OF(task, ps_joblog, write);
@@ -193,7 +197,7 @@ static void close_done(ps_task *task)
 void ps_joblog_close(ps_joblog *log)
 {
     if (log != NULL) {
-        ps_log_set_sink(NULL, NULL); /* from here on no line is added */
+        ps_log_set_sink(NULL, NULL); /* no line is added after this */
         log->conf.has_read = NULL;
         pthread_mutex_lock(&log->lock);
         log->is_closing = true;
@@ -260,7 +264,8 @@ static void start_read(ps_joblog *log, uint64_t at)
     ps_tasks_submit(log->conf.tasks, &log->strand, &log->read);
 }
 
-/* Copies what [from, from + len) has of the log from offset `at`. */
+/* Copies bytes of the log from offset `at` on, as far as [from, from + len), which begins at offset
+ * from_at, has them. Returns their number. */
 static size_t copy(const char *from, uint64_t from_at, size_t len, uint64_t at, void *bytes,
                    size_t cap)
 {

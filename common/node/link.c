@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* link.c - a node's standing with one coordinator: registered, then a heartbeat
- * at the rate it was told and at once when something changed.
+/* link.c - a node's registration with one coordinator: it registers, then sends heartbeats at the
+ * interval it was given, and at once after a change.
  *
- * One call at a time. A coordinator that is away is asked again for ever, with
- * a growing pause; only the change from there to away and back is logged.
+ * One call is in progress at a time. If a coordinator does not answer, the node tries again for
+ * ever, with growing pauses. Only the loss and the return of a coordinator are logged.
  */
 #include "common/base/clock.h"
 #include "common/base/container_of.h"
@@ -21,24 +21,28 @@
 enum { LOG_PIECE_BYTES = 32 << 10 };
 static const int64_t call_timeout_us = 5000000;
 static const int64_t first_pause_us = 200000, longest_pause_us = 5000000;
-static const int64_t farewell_us = 1000000; /* no coordinator holds up the end for longer */
-static const int64_t more_log_us = 20000;   /* a backlog of log is sent 32 KiB at a time */
-static const int64_t held_us = 20000;       /* workers stand still until they know where to end */
+/* longest wait for a coordinator's answer when the node stops */
+static const int64_t farewell_us = 1000000;
+/* pause between heartbeats while log lines wait; each takes 32 KiB of them */
+static const int64_t more_log_us = 20000;
+/* pause between heartbeats while the trainer is held: workers stand still until they know where to
+ * end */
+static const int64_t held_us = 20000;
 
 struct ps_link {
     ps_node *node;
     char address[PS_NODE_ADDRESS_MAX];
     ps_channel *channel;
     ps_timer timer;
-    ps_unary *call; /* in flight; NULL: none */
+    ps_unary *call; /* in progress; NULL: none */
     bool is_registered;
     bool is_away, is_closed;
-    bool is_leaving; /* closed when the coordinator has heard that the node leaves */
-    bool again;      /* something changed during the call */
+    bool is_leaving; /* the link is closed when the coordinator has answered the last heartbeat */
+    bool again;      /* something changed during the call, so the next one follows at once */
     uint32_t heartbeat_ms;
     int64_t pause_us;
     uint64_t failures;
-    /* The attempt of the heartbeat in flight. */
+    /* The attempt that the heartbeat in progress reports. */
     char job_id[PS_JOB_ID_MAX];
     uint32_t attempt;
     char *log_piece; /* (LOG_PIECE_BYTES) */
@@ -65,7 +69,7 @@ static void free_link(ps_link *link)
 
 static void say_farewell(ps_link *link);
 
-/* A closed link's call has come back. */
+/* Frees a closed link, or tries to say that the node leaves; its call has ended. */
 static void call_ended(ps_link *link)
 {
     if (link->is_leaving) {
@@ -109,7 +113,7 @@ static bool is_session_link(const ps_link *link)
     return link->node->link == link;
 }
 
-/* Returns whether the attempt of the last heartbeat is still the node's. */
+/* Returns whether the node still shows the attempt of the last heartbeat. */
 static bool is_same_attempt(const ps_link *link)
 {
     const ps_agent *shown = ps_node_shown(link->node);
@@ -208,7 +212,7 @@ static void heartbeat_answered(void *arg, const ps_error *error, const ProtobufC
         return;
     }
     succeeded(link);
-    /* A coordinator that has stored nothing has no room: do not send more at once. */
+    /* If the coordinator stored nothing, its disk is full: do not send more at once. */
     has_more = is_session_link(link) && is_same_attempt(link) && node->log != NULL &&
                reply->log_stored > node->log_shipped &&
                reply->log_stored + LOG_PIECE_BYTES / 2 < ps_joblog_size(node->log);
@@ -219,7 +223,7 @@ static void heartbeat_answered(void *arg, const ps_error *error, const ProtobufC
                   : has_more  ? more_log_us
                               : (int64_t)link->heartbeat_ms * 1000);
     if (is_session_link(link) && is_same_attempt(link)) {
-        obey(link, reply); /* last: may close the link */
+        obey(link, reply); /* last, because it may close the link */
     }
 }
 
@@ -326,7 +330,7 @@ static void farewell_answered(void *arg, const ps_error *error, const ProtobufCM
 {
     ps_link *link = arg;
 
-    (void)error; /* the lease says it, later */
+    (void)error; /* the coordinator learns it later, when the lease ends */
     (void)message;
     link->call = NULL;
     end_link(link);
@@ -365,7 +369,7 @@ void ps_link_leave(ps_link *link)
     ps_loop_cancel(link->node->loop, &link->timer);
     link->is_leaving = link->call != NULL;
     if (link->is_leaving) {
-        ps_unary_cancel(link->call); /* its answer says the farewell */
+        ps_unary_cancel(link->call); /* its answer leads to the last heartbeat */
     } else {
         say_farewell(link);
     }

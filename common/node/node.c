@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* node.c - the phases of a node as its agent decides them, and the release of an attempt.
+/* node.c - carries out the phases that the agent decides, and releases attempts.
  *
- * A release is the only end of an attempt, whatever its phase. It ends the streams of PreCommit
- * and Collect; the role drops what it has; then the session is freed, a task removes the files, and
- * the node is idle. Until then others are shown the phase before the release, so that nobody counts
- * on a node that is not free.
+ * Every attempt ends by a release, whatever its phase. The release ends the streams of PreCommit
+ * and Collect, lets the role free what it has, frees the session, has a task remove the files,
+ * and makes the node idle. Until then the node reports the phase before the release, so that
+ * nobody counts on a node that is not free.
  */
 #include "common/node/node_impl.h"
 
@@ -17,7 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const int64_t keep_files_us = 3600 * INT64_C(1000000); /* while its coordinator is silent */
+/* how long files are kept while the coordinator does not answer */
+static const int64_t keep_files_us = 3600 * INT64_C(1000000);
 
 uint64_t ps_node_incarnation(const ps_node *node)
 {
@@ -109,7 +110,7 @@ ps_status ps_node_take_session(ps_node *node, ps_session *session, int64_t wait_
     if (ps_is_ok(&st)) {
         node->session = session;
         st = ps_agent_sealed(&node->agent, ps_clock_us(), wait_us);
-        assert(ps_is_ok(&st)); /* the caller's stream holds the attempt in PREPARING */
+        assert(ps_is_ok(&st)); /* the stream of PreCommit keeps the attempt in PREPARING */
         ps_node_changed(node);
     }
     return st;
@@ -203,7 +204,7 @@ void ps_node_released(ps_node *node)
         ps_buf_unref(node->kept[i].bytes);
     }
     node->kept_count = 0;
-    ps_attempt_remove(node); /* ends in ps_node_become_idle */
+    ps_attempt_remove(node); /* ps_node_become_idle follows */
 }
 
 void ps_node_become_idle(ps_node *node)
@@ -223,7 +224,7 @@ void ps_node_become_idle(ps_node *node)
 static void end_session(ps_node *node)
 {
     if (node->session != NULL) {
-        node->hooks->release(node->state); /* ends in ps_node_released */
+        node->hooks->release(node->state); /* ps_node_released follows */
     } else {
         ps_node_released(node);
     }
@@ -252,5 +253,6 @@ void ps_node_release(ps_node *node, const char *why)
     }
     ps_collect_abort_all(node);
     atomic_store(&node->stop_saving, true);
-    ps_node_go_on_releasing(node); /* now, or when the tasks that it waits for have ended */
+    /* goes on at once, or when the tasks that it waits for have ended */
+    ps_node_go_on_releasing(node);
 }

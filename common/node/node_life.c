@@ -17,8 +17,10 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-static const int64_t server_grace_us = 1000000; /* for answers in flight at the end */
-static const int64_t farewell_us = 1000000;     /* for the last heartbeat, and Collect */
+/* time for calls in progress to end when the node stops */
+static const int64_t server_grace_us = 1000000;
+/* time for the last heartbeat and Collect when the node stops */
+static const int64_t farewell_us = 1000000;
 
 /* --- start ----------------------------------------------------------------- */
 
@@ -29,7 +31,7 @@ bool ps_node_id_is_valid(const char *id)
     return n >= 1 && n <= 64 && id[n] == '\0';
 }
 
-/* Sets the node's id: as given, or that of the file from the first start, or a new one. */
+/* Sets the node's id: the given one, else the one that an earlier start stored, else a new one. */
 static ps_status find_node_id(ps_node *node, const char *given)
 {
     char path[640], *bytes = NULL;
@@ -81,7 +83,7 @@ static void remove_half_sets(const char *folder)
         if (at->d_name[0] != '.' && strchr(at->d_name, '.') != NULL && ps_is_ok(&st)) {
             st = ps_dir_remove(path);
         }
-        (void)st; /* what stays only takes room */
+        (void)st; /* a failure does not matter: the folder only takes disk space */
     }
     if (dir != NULL) {
         closedir(dir);
@@ -97,7 +99,7 @@ static ps_status prepare_folder(const char *data_dir)
         st = ps_path_join(path, sizeof path, data_dir, "sessions");
     }
     if (ps_is_ok(&st)) {
-        st = ps_dir_remove(path); /* of a process that was killed */
+        st = ps_dir_remove(path); /* left by a process that was killed */
     }
     if (ps_is_ok(&st)) {
         st = ps_path_join(path, sizeof path, data_dir, "datasets");
@@ -161,7 +163,7 @@ static void tick(ps_event *event, bool ok)
         snprintf(why, sizeof why, "the time for %s is over", ps_phase_name(phase));
         ps_node_act(node, ps_agent_tick(&node->agent, ps_clock_us()), why);
         if (node->agent.phase == phase && phase != PS_PHASE_IDLE) {
-            ps_node_changed(node); /* too early: armed again */
+            ps_node_changed(node); /* the timer fired too early: sets it again */
         }
     }
 }
@@ -301,8 +303,8 @@ static void end_attempt(ps_node *node)
     }
 }
 
-/* Fails a running job, and tells the coordinator before the end. So it does not wait for the lease
- * and does not report a stopped node as lost. */
+/* Fails a running job and reports this to the coordinator, which then need not wait for the lease
+ * and does not count the node as lost. */
 static void give_up(ps_node *node)
 {
     ps_status st;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* node_main.c - see node_main.h.
  *
- * Several nodes on one host need no settings: a default data directory that
- * another process has is left for the next one (psgd-worker, psgd-worker-2,
- * ...), a default port that is taken for any free one.
+ * Several nodes on one host need no settings. If another process uses the default data directory,
+ * the node takes the next one (psgd-worker, psgd-worker-2, ...). If the default port is in use,
+ * it takes any free port.
  */
 #include "common/node/node_main.h"
 
@@ -30,7 +30,7 @@ enum {
     EXIT_CANNOT = 1,
     EXIT_ARGUMENTS = 4,
     DIRS_MAX = 256,
-    THREADS_DEFAULT = 4, /* most, where the machine decides */
+    THREADS_DEFAULT = 4, /* most threads that a node takes by default */
     COORDINATOR_PORT = 15386
 };
 
@@ -81,10 +81,10 @@ static void end_loop(ps_event *event, bool ok)
 
 /* --- the data directory ----------------------------------------------------- */
 
-/* What a node keeps in its data directory. */
+/* The entries of a node's data directory. */
 static const char *const entries[] = {"node-id", "sessions", "datasets", NULL};
 
-/* Takes the data folder that is set, or the first default one that is not locked. */
+/* Locks the given data directory, or the first default one that no other process has locked. */
 static ps_status take_data_dir(const char *given, const char *name, char *path, size_t cap, int *fd)
 {
     const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
@@ -152,7 +152,7 @@ static int run(const ps_node_program *program, ps_node_conf *conf, int64_t grace
         st = ps_signals_start(&signals, on_signal, &r);
     }
     if (!ps_is_ok(&st)) {
-        /* Threads that have begun end with the process. */
+        /* Running threads end with the process. */
         fprintf(stderr, "%s: %s\n", program->name, st.text);
         return EXIT_CANNOT;
     }
@@ -174,7 +174,7 @@ static void start_log(const ps_node_program *program, const settings *s)
     ps_log_level level = PS_LOG_INFO;
     ps_log_format format = isatty(STDERR_FILENO) ? PS_LOG_TEXT : PS_LOG_JSON;
 
-    (void)ps_log_level_find(s->log_level, &level); /* the choices are checked */
+    (void)ps_log_level_find(s->log_level, &level); /* the option table allows valid levels only */
     if (s->log_format != NULL) {
         (void)ps_log_format_find(s->log_format, &format);
     }
@@ -182,9 +182,9 @@ static void start_log(const ps_node_program *program, const settings *s)
     ps_log_keep(PS_NODE_LOG_KEPT);
 }
 
-/* Returns the number of threads of a setting; 0 stands for half of the processors that this process
- * may use, at least 1 and at most THREADS_DEFAULT: on two processors, which a server shares with
- * a worker, a second thread made jobs with embeddings a third slower. */
+/* Returns the number of threads for a setting. 0 stands for half of the processors that this
+ * process may use, at least 1 and at most THREADS_DEFAULT. Half, because on two processors, which a
+ * server shared with a worker, a second thread made jobs with embeddings take a third longer. */
 static uint32_t threads_of(int64_t setting)
 {
     cpu_set_t may;

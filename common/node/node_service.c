@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* node_service.c - NodeService: messages into calls of the agent and back. */
+/* node_service.c - NodeService: converts messages to calls of the agent, and answers. */
 #include "common/base/address.h"
 #include "common/base/clock.h"
 #include "common/base/files.h"
@@ -70,7 +70,7 @@ static void fail_job_id(ps_call *call)
     ps_call_fail_error(call, &error);
 }
 
-/* --- calls that wait for tasks: the end of a release, the files of an attempt --- */
+/* --- calls that wait: for the end of a release, or for the files of an attempt --- */
 
 static void forget_waiting(void *arg, ps_call *call)
 {
@@ -84,8 +84,8 @@ static void forget_waiting(void *arg, ps_call *call)
     }
 }
 
-/* Adds a call to those that wait. Returns false after it has failed the call. `request` NULL: it is
- * an Abort. */
+/* Adds a call to the waiting calls. Returns false after it has failed the call. `request` NULL: the
+ * call is an Abort. */
 static bool let_wait(ps_node *node, ps_call *call, const Psgd__V1__CanCommitRequest *request)
 {
     if (node->waiting_count == PS_NODE_CALLS_MAX) {
@@ -116,7 +116,8 @@ void ps_node_answer_waiting(ps_node *node)
 
     memcpy(waiting, node->waiting, count * sizeof *waiting);
     node->waiting_count = 0;
-    for (size_t i = 0; i < count; i++) { /* Aborts first: a CanCommit may end the idle phase */
+    /* Aborts first, because a CanCommit may end the idle phase */
+    for (size_t i = 0; i < count; i++) {
         if (waiting[i].can_commit == NULL) {
             ps_call_reply(waiting[i].call, &aborted.base);
         }
@@ -171,12 +172,13 @@ static void reply_can_commit(const ps_node *node, ps_call *call, bool is_ready)
 
     reply.ready = is_ready;
     if (!is_ready) {
-        reply.held_by_job = (char *)shown->job_id; /* packed before it can change */
+        reply.held_by_job = (char *)shown->job_id; /* packed before the node changes it */
         reply.held_by_attempt = shown->attempt;
     }
     reply.phase = (Psgd__V1__NodePhase)shown->phase;
     reply.node_id = (char *)node->node_id;
-    reply.incarnation = is_ready ? node->incarnation : 0; /* nobody else's to know */
+    /* only the coordinator of the attempt may know it */
+    reply.incarnation = is_ready ? node->incarnation : 0;
     reply.version = (char *)PS_VERSION;
     reply.threads = node->threads;
     ps_call_reply(call, &reply.base);
@@ -199,7 +201,7 @@ static void answer_can_commit(ps_node *node, ps_call *call,
         return;
     }
     if (!node->is_releasing && strcmp(node->agent.job_id, request->job_id) == 0 &&
-        request->attempt > node->agent.attempt) { /* nobody wants the older one any more */
+        request->attempt > node->agent.attempt) { /* the older attempt was superseded */
         ps_node_act(node, ps_agent_abort(&node->agent, node->agent.job_id, node->agent.attempt),
                     "a newer attempt of the job has come");
     }
@@ -392,7 +394,8 @@ const ps_method ps_node_methods[] = {
      .handle = ps_precommit_handle,
      .streams_in = true,
      .streams_out = true,
-     .max_bytes = 1 << 20}, /* a spec with many nodes, a model with many variables */
+     /* large enough for a spec with many nodes and a model with many variables */
+     .max_bytes = 1 << 20},
     {.name = "DoCommit", .handle = do_commit},
     {.name = "Abort", .handle = abort_attempt},
     {.name = "GetStatus", .handle = get_status},

@@ -5,7 +5,7 @@
 static const struct {
     const char *name;
     Psgd__V1__PreCommitRequest__PackageCase package;
-    bool may_lack_worker, may_lack_server; /* the step may be left out for a worker, for a server */
+    bool may_lack_worker, may_lack_server; /* a worker (a server) may not get this package */
 } steps[] = {
     [PS_PACKAGE_SETTINGS] = {"settings", PSGD__V1__PRE_COMMIT_REQUEST__PACKAGE_SETTINGS, false,
                              false},

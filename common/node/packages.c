@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const uint64_t data_max_bytes = UINT64_C(16) << 30; /* of a whole data set */
+static const uint64_t data_max_bytes = UINT64_C(16) << 30; /* most bytes of a data set */
 
 static bool refuse(ps_error *error, ps_status st, const char *reason)
 {
@@ -28,7 +28,7 @@ static void add_violation(void *arg, const char *field, const char *text)
     ps_error_violate(arg, field, "%s", text);
 }
 
-/* Enters one node of the attempt into the placement. */
+/* Adds one node of the attempt to the placement. */
 static ps_status place(ps_placement *placement, const Psgd__V1__Placement *p)
 {
     ps_address address;
@@ -87,7 +87,7 @@ static ps_status take_rank(const Psgd__V1__SettingsPackage *package, ps_session 
     return ps_ok();
 }
 
-/* Takes the ranks of a worker: all that the placement gives its process, and no others. */
+/* Takes the ranks of a worker: exactly those that the placement gives to its process. */
 static ps_status take_ranks(const Psgd__V1__SettingsPackage *package, ps_session *s)
 {
     const ps_placement *placement = &s->placement;

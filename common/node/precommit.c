@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* precommit.c - the second phase at a node: packages in order, each acknowledged.
+/* precommit.c - PreCommit at a node: packages in order, each acknowledged.
  *
- * A message is read when the one before is dealt with and its acknowledgement
- * is out. Data sets are looked up, stored and loaded by tasks; a set that was sent is loaded while
- * weights arrive, and the seal waits for it. Files of tables are loaded by tasks too, each before
- * the next piece is read. Any failure ends the stream and the attempt.
+ * A message is read when the one before was handled and its acknowledgement was sent. Tasks look
+ * up, store and load data sets. A set that was sent is loaded while weights arrive, and the seal
+ * waits for the load. Tasks also load files of tables, each before the next message is read. Any
+ * failure ends the stream and the attempt.
  */
 #include "common/base/clock.h"
 #include "common/base/log.h"
@@ -19,7 +19,7 @@
 #include <string.h>
 
 enum { DEADLINE_DEFAULT_MS = 60000, DEADLINE_MIN_MS = 100, DEADLINE_MAX_MS = 86400000 };
-/* Added to the deadline of the phase: time until DoCommit arrives. */
+/* Added to the deadline of the phase: time for DoCommit to arrive. */
 static const int64_t commit_slack_us = 5000000;
 
 static void next_message(void *arg, const ProtobufCMessage *message, ps_payload *payload,
@@ -147,7 +147,8 @@ static void take_seal(ps_precommit *pc, const Psgd__V1__SealPackage *package)
                           "WEIGHTS_MISMATCH");
         return;
     }
-    if (!ps_precommit_make_room(pc)) { /* a model of sparse tables only has no slices */
+    /* a model whose variables are all sparse tables has no slices */
+    if (!ps_precommit_make_room(pc)) {
         return;
     }
     st = ps_precommit_end_tables(pc);
@@ -156,7 +157,7 @@ static void take_seal(ps_precommit *pc, const Psgd__V1__SealPackage *package)
         return;
     }
     if (pc->request != NULL) {
-        pc->is_sealed = true; /* data_arrived continues */
+        pc->is_sealed = true; /* data_arrived then acknowledges the seal */
         return;
     }
     ps_precommit_seal(pc);

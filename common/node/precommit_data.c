@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* precommit_data.c - the packages of PreCommit with data sets: from the cache, or into the store.
+/* precommit_data.c - the packages of PreCommit with data sets: finds the set in the cache, or
+ * receives it.
  *
- * Tasks write what is received; meanwhile the stream is not read. If the attempt ends before the
- * set is complete, a task removes what was written.
+ * Tasks write the received bytes; the stream is not read meanwhile. If the attempt ends before
+ * the set is complete, a task removes what was written.
  */
 #include "common/base/container_of.h"
 #include "common/base/log.h"
@@ -17,7 +18,7 @@ struct ps_storing {
     ps_task task;
     ps_node *node;
     ps_precommit *pc; /* NULL: the PreCommit has ended */
-    bool is_running;  /* the task; then all below is its thread's */
+    bool is_running;  /* a task runs; the members below then belong to its thread */
     ps_data_wanted wanted;
     ps_data_files files;
     ps_data_store store;
@@ -27,7 +28,7 @@ struct ps_storing {
     uint64_t offset;
     bool is_complete; /* the piece was the last of its file */
     ps_status status;
-    const char *reason; /* of a failure */
+    const char *reason; /* reason of a failure, for machines */
 };
 
 static void abandon(ps_task *task)
@@ -67,7 +68,8 @@ void ps_precommit_leave_data(ps_precommit *pc)
     }
 }
 
-/* Ends a task of a store. Returns whether the PreCommit goes on. */
+/* Notes that a task has ended. Returns whether the PreCommit goes on. If the PreCommit has ended, a
+ * task removes what was written. */
 static bool goes_on(ps_storing *s)
 {
     s->is_running = false;
@@ -188,7 +190,7 @@ static void write_piece(ps_task *task)
     }
 }
 
-/* Loads the set that is complete. */
+/* Starts to load the complete set. */
 static void load_received(ps_precommit *pc)
 {
     ps_log_with(PS_LOG_INFO, "node",

@@ -19,10 +19,10 @@ struct ps_loading {
     ps_task task;
     ps_node *node;
     ps_precommit *pc;  /* NULL: the PreCommit has ended */
-    ps_tables *tables; /* and files: owned if pc is NULL, else the session's and pc's */
+    ps_tables *tables; /* tables and files: owned if pc is NULL, else the session's and pc's */
     ps_tables_files *files;
     ps_buf *file;
-    ps_status status; /* for the task's thread until it is done */
+    ps_status status; /* belongs to the task's thread until the task is done */
 };
 
 bool ps_precommit_wants_tables(const ps_precommit *pc)

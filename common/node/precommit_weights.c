@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* precommit_weights.c - the packages of PreCommit with weights: into the session's block. */
+/* precommit_weights.c - the packages of PreCommit with weights: copies them into the session's
+ * block. */
 #include "common/base/xalloc.h"
 #include "common/node/precommit_impl.h"
 
@@ -43,12 +44,13 @@ bool ps_precommit_make_room(ps_precommit *pc)
         ps_precommit_fail(pc, ps_fail(PS_RESOURCE_EXHAUSTED, "no memory for the weights"), NULL);
         return false;
     }
-    memset(s->weights, 0, s->weight_count * sizeof(float)); /* no slices come for sparse tables */
+    /* sparse tables are not sent as slices */
+    memset(s->weights, 0, s->weight_count * sizeof(float));
     return true;
 }
 
-/* Copies the next slice of a chunk to its place: on a worker its place in the model's block, on a
- * server behind the slices before it. */
+/* Copies the next slice of a message to its place: on a worker in the model's block, on a server
+ * after the slices that came before it. */
 static void take_slice(ps_precommit *pc, ps_payload *payload, size_t *at)
 {
     const ps_slice *slice = slice_at(pc, pc->slices_in);
